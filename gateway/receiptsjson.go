@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"math"
@@ -243,11 +244,8 @@ func (v *receiptJSON) of(rc *receipt.Receipt) {
 	v.MS = msJSON{Queued: milliseconds(rc.Waited), Draft: milliseconds(rc.Draft), Verify: milliseconds(rc.Verify), Target: milliseconds(rc.Target), FirstByte: milliseconds(rc.First)}
 }
 
-// verificationNames are the names of accept.CheckPolicy's values.
-var verificationNames = [...]string{"never", "always", "exact"}
-
 func planOf(p *plan.Plan) *planJSON {
-	v := &planJSON{Tier: string(p.Tier), Judged: p.Judged, Reason: p.Reason, Mode: string(p.Mode), Buffered: p.Whole, Verification: verificationNames[p.CheckPolicy], Scorer: string(p.Scorer), AllowLowScore: p.AllowLowScore}
+	v := &planJSON{Tier: string(p.Tier), Judged: p.Judged, Reason: p.Reason, Mode: string(p.Mode), Buffered: p.Whole, Verification: cmp.Or(string(p.Rule), "never"), Scorer: string(p.Scorer), AllowLowScore: p.AllowLowScore}
 	if s := &p.Estimate; s.Output > 0 {
 		v.Estimate = &estimateJSON{
 			Prompt: finite(s.Prompt), Output: finite(s.Output), Holdback: finite(s.Holdback), Acceptance: finite(s.Acceptance), Samples: finite(s.Samples),

@@ -114,7 +114,7 @@ type duo struct {
 // whole drafts all of the answer, has it scored, and has the target carry on where it does
 // not stand by it, as package strategy does; own tells of each token whether the target wrote it, unscored.
 func (d duo) answer(prompt []int32, b bounds) (got written, own []bool) {
-	c := accept.NewState(accept.Config{}, accept.State{Whole: true, CanResume: true, CheckPolicy: accept.CheckExact})
+	c := accept.NewState(accept.Config{}, accept.State{Whole: true, CanResume: true, CheckPolicy: accept.CheckAlways})
 	var ends []int // of the text, by token
 	drafted := d.draft.goOn(prompt, written{}, b, func(_ int32, lp float64, text int) {
 		c.Add(lp, nil)

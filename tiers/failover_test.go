@@ -126,7 +126,7 @@ func TestAnAnswerThatOthersHaveInPartIsCarriedOnFromThere(t *testing.T) {
 func TestAnAnswerThatWasLostIsCarriedOnWithInEveryMode(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.5}, vllmsim.Options{})
 	const said = "What the target alone would not have said, "
-	for _, mode := range []plan.Mode{plan.ModeOff, plan.ModeConfidence, plan.ModeLenient, plan.ModeVerify} {
+	for _, mode := range []plan.Mode{plan.ModeOff, plan.ModeConfidence, plan.ModeVerify} {
 		r.cfg.Mode = mode
 		req, err := openai.Scan(openai.Chat, []byte(chat("Tell me", `,"max_tokens":60,"stream":true`)), openai.DefaultLimits())
 		if err != nil {

@@ -127,7 +127,7 @@ func TestAClientThatLeavesWhileItsCallsAreScoredEndsItAll(t *testing.T) {
 	})
 	r.wire(t, url)
 	asked = true
-	r.cfg.Mode, r.cfg.Accept.Threshold = plan.ModeLenient, -20
+	r.cfg.Mode, r.cfg.VerifyRule = plan.ModeVerify, plan.RuleLenient
 	for _, p := range prompts(4) {
 		req, err := openai.Scan(openai.Chat, []byte(chat(p, weather+`,"max_tokens":300`)), openai.DefaultLimits())
 		if err != nil {

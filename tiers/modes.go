@@ -29,15 +29,11 @@ func (c *Cascade) Modes(rt *Route) []plan.ModeState {
 		confident = plan.ModeState{}
 	}
 	confident.Mode, audited.Mode = plan.ModeConfidence, plan.ModeRisk
-	all := []plan.ModeState{confident, audited}
-	for _, m := range [...]plan.Mode{plan.ModeLenient, plan.ModeJudge, plan.ModeVerify} {
-		s := plan.ModeState{Mode: m}
-		if _, s.Missing = plan.ScorerFor(plan.Config{Mode: m}, f); s.Missing != "" {
-			s.Reason = f.MissingReason(s.Missing, rt.Target.Name())
-		}
-		all = append(all, s)
+	verified := plan.ModeState{Mode: plan.ModeVerify}
+	if _, verified.Missing = plan.ScorerFor(f); verified.Missing != "" {
+		verified.Reason = f.MissingReason(verified.Missing, rt.Target.Name())
 	}
-	return all
+	return []plan.ModeState{confident, audited, verified}
 }
 
 // ServesUncheckedDrafts reports whether drafts of a route may be served while its target is unreachable, by the route's

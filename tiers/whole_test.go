@@ -75,7 +75,7 @@ func TestCallsThatAreNotOfTheSchemaGoToTheTarget(t *testing.T) {
 
 func TestDraftsWithToolsAreScoredAsAWhole(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 5, Divergence: 0.1}, vllmsim.Options{})
-	r.cfg.Mode, r.cfg.Accept.Threshold = plan.ModeLenient, -20
+	r.cfg.Mode, r.cfg.VerifyRule = plan.ModeVerify, plan.RuleLenient
 	seen := map[plan.Tier]int{}
 	for _, p := range prompts(16) {
 		_, rc, err := r.ask(openai.Chat, plan.Auto, chat(p, weather+`,"max_tokens":300,"stream":true`))

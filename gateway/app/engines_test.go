@@ -162,8 +162,7 @@ func testModeIsRefused(t *testing.T, w *probed) {
 		for _, m := range d.UnavailableModes {
 			refused[m.Name] = m.Reason
 		}
-		// Asked in words, a target need score nothing: lenient and judge work.
-		if able := d.Route == routeAble; (refused["verify"] == "") != able || refused["judge"] != "" || refused["lenient"] != "" || refused["confidence"] != "" {
+		if able := d.Route == routeAble; (refused["verify"] == "") != able || refused["confidence"] != "" {
 			t.Errorf("route %s refuses %v", d.Route, refused)
 		}
 	}
@@ -184,7 +183,7 @@ func testStricterModes(t *testing.T, w *probed) {
 		prompt := fmt.Sprintf("Tell me of fjord %d.", i)
 		own := w.asks(t, routeAble, prompt, 0, "X-Tier", "target")
 		exact := w.asks(t, routeAble, prompt, 0, header, "exact")
-		if exact.code != http.StatusOK || exact.text != own.text || !strings.Contains(exact.acceptance, ";mode=verify;tie=0") {
+		if exact.code != http.StatusOK || exact.text != own.text || !strings.Contains(exact.acceptance, ";mode=verify;rule=exact;tie=0") {
 			t.Errorf("exact: %d, %s, %q instead of %q", exact.code, exact.acceptance, exact.text, own.text)
 		}
 		target := w.asks(t, routeAble, prompt, 0, header, "target")

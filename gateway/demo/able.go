@@ -13,8 +13,7 @@ import (
 // see each draft, at last the one without a check.
 var modes = []struct{ name, meaning string }{
 	{"risk", "drafts above a cautious threshold, one in eight at first, are served and audited; later a threshold is certified"},
-	{"lenient", "each draft is held until the target has found its tokens plausible"},
-	{"judge", "each draft is held until the target, asked in words, has said that it is right"},
+	{"verify", "each draft is held until the target has found its tokens plausible"},
 	{"confidence", "drafts above a fixed threshold are served; there is no guarantee"},
 }
 
@@ -55,11 +54,6 @@ func able(engines []gateway.EngineView, drafts *gateway.DraftView, mode string) 
 			state = "runs: " + m.meaning
 		}
 		fmt.Fprintf(&b, "  %-12s %s\n", m.name, state)
-	}
-	if why := unavailable(drafts, "verify"); why != "" {
-		fmt.Fprintf(&b, "  %-12s not available: %s\n", "verify", why)
-	} else {
-		fmt.Fprintf(&b, "  %-12s works\n", "verify")
 	}
 	if mode == modeOff {
 		fmt.Fprintf(&b, "  %-12s runs: no draft can be judged, so that the target answers everything\n", modeOff)

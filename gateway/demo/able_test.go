@@ -23,10 +23,9 @@ func TestAPairRunsTheFirstModeThatItsEnginesAllow(t *testing.T) {
 	}{
 		{without(), "risk"},
 		{without("verify"), "risk"},
-		{without("risk"), "lenient"},
-		{without("risk", "lenient", "verify"), "judge"},
-		{without("risk", "lenient", "judge", "verify"), "confidence"},
-		{without("risk", "lenient", "judge", "verify", "confidence"), "off"},
+		{without("risk"), "verify"},
+		{without("risk", "verify"), "confidence"},
+		{without("risk", "verify", "confidence"), "off"},
 	} {
 		if got := choose(c.drafts); got != c.want {
 			t.Errorf("without %v it is %s, not %s", c.drafts.UnavailableModes, got, c.want)
@@ -39,17 +38,17 @@ func TestWhatAPairCanDoIsTold(t *testing.T) {
 		{Pool: "draft", Missing: []gateway.UnavailableView{{Name: "logprobs", Reason: "none"}, {Name: "eos", Reason: "unseen"}}},
 		{Pool: "target", Scoring: "completions", Continues: true, Hazards: []gateway.UnavailableView{{Name: "thinks_first", Reason: "it thinks before it answers"}}},
 	}
-	got := able(engines, without("risk", "verify"), "lenient")
+	got := able(engines, without("risk", "confidence"), "verify")
 	for _, want := range []string{
 		"draft   answers\n          it lacks logprobs, eos\n", "target  answers, tells logprobs, scores a given text, goes on from token ids\n          beware: it thinks before it answers (thinks_first)\n",
-		"risk         not available: pool target: cannot risk\n", "lenient      runs: each draft is held", "judge        works\n",
-		"verify       not available: pool target: cannot verify\n",
+		"risk         not available: pool target: cannot risk\n", "verify       runs: each draft is held",
+		"confidence   not available: pool target: cannot confidence\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in:\n%s", want, got)
 		}
 	}
-	got = able([]gateway.EngineView{{Pool: "draft", Age: -1, Failed: "status 500"}}, without("risk", "lenient", "judge", "verify", "confidence"), "off")
+	got = able([]gateway.EngineView{{Pool: "draft", Age: -1, Failed: "status 500"}}, without("risk", "verify", "confidence"), "off")
 	for _, want := range []string{"draft   is not known yet: status 500", "off          runs: no draft can be judged"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in:\n%s", want, got)

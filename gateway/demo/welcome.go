@@ -71,7 +71,7 @@ func (d *demo) redisFlag() string {
 func (d *demo) setMode(ctx context.Context, mode string) error {
 	ctx, cancel := context.WithTimeout(ctx, modeTimeout)
 	defer cancel()
-	err := d.Stores.Control.HSet(ctx, "foregate:settings", "speculation.mode@"+d.route, mode, "economy.guard@"+d.route, "off").Err()
+	err := d.Stores.Control.HSet(ctx, "foregate:settings", "speculation.mode@"+d.route, mode, "speculation.verify_rule@"+d.route, "lenient", "economy.guard@"+d.route, "off").Err()
 	if err != nil {
 		return fmt.Errorf("the mode cannot be set: %w", err)
 	}

@@ -35,8 +35,7 @@ func (p *Pipeline) Answer(ctx context.Context, in Request, to Client, record *Re
 // newRequest reads the settings of a request, and decides what the cache may do for it.
 func (p *Pipeline) newRequest(in Request, to Client, record *Record) *request {
 	q := &request{Request: in, p: p, client: to, record: record, rag: ragDigest(in.Caller.RAGHash, in.Body.Request)}
-	q.cfg, q.draftConfig = p.o.CacheConfig(in.Route.Model), in.Route.Config()
-	q.draftConfig.Mode = q.draftConfig.Mode.Stricter(in.Demand)
+	q.cfg, q.draftConfig = p.o.CacheConfig(in.Route.Model), in.Route.Config().Stricter(in.Demand)
 	record.Config = &q.draftConfig
 	q.bypass = !q.share.make(q)
 	if q.share.cacheable && q.share.plan.Judged && p.rejected.has(q.share.key) {

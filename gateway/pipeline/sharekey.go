@@ -44,7 +44,7 @@ func (p *shareKey) make(q *request) bool {
 // wantsOwnSample reports whether the answer must be sampled from the target's distribution for this request
 // alone.
 func (q *request) wantsOwnSample() bool {
-	return q.Body.Temperature > 0 && (q.draftConfig.Mode == plan.ModeVerify || q.Demand == plan.DemandExact)
+	return q.Body.Temperature > 0 && (q.draftConfig.IsExact() || q.Demand == plan.DemandExact)
 }
 
 // allows reports whether an answer's tier is the one that its key promises. Key and answer are made under one

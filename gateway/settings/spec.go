@@ -45,8 +45,10 @@ const (
 
 // specs is the table of all settings: ranges, defaults and destinations. It is sorted by name and read-only.
 var specs = sorted([]Spec{
-	route("speculation.mode", "risk", "How a route uses its draft pool. `off`: the target answers everything. `risk`: a draft is served if its score reaches a threshold that audits have certified. `confidence`: a draft is served if its score reaches `speculation.threshold_nats`. `shadow`: drafts are audited and never served. `lenient`: a draft is served if every token is plausible to the target. `judge`: a draft is served if the target says that it is right. `verify`: only text that the target would have generated itself is served (for temperature above 0 see `speculation.verify_sampled`). In `lenient`, `judge` and `verify` nothing is streamed before the target has checked it.",
-		choice(func(v *Values) *plan.Mode { return &v.Tiers.Mode }, plan.ModeOff, plan.ModeShadow, plan.ModeConfidence, plan.ModeRisk, plan.ModeLenient, plan.ModeJudge, plan.ModeVerify)),
+	route("speculation.mode", "risk", "How a route uses its draft pool. `off`: the target answers everything. `risk`: a draft is served if its score reaches a threshold that audits have certified. `confidence`: a draft is served if its score reaches `speculation.threshold_nats`. `shadow`: drafts are audited and never served. `verify`: the target scores the whole draft before anything is sent; the answer is the draft up to the last token that the target stands by (`speculation.verify_rule`), and the target continues from there.",
+		choice(func(v *Values) *plan.Mode { return &v.Tiers.Mode }, plan.ModeOff, plan.ModeShadow, plan.ModeConfidence, plan.ModeRisk, plan.ModeVerify)),
+	route("speculation.verify_rule", "exact", "Mode `verify`: the rule by which the target stands by a draft's tokens. `exact`: only what the target would have generated itself at temperature 0; requests above temperature 0 go to the target. `lenient`: every token is plausible to the target.",
+		choice(func(v *Values) *plan.VerifyRule { return &v.Tiers.VerifyRule }, plan.RuleExact, plan.RuleLenient)),
 	route("risk.max_wrong_rate", "0.1", "Modes `risk` and `shadow`: the largest share of unverified drafts that the target may disagree with. A new value takes effect at once: certified thresholds are computed again from the evidence that is there. It may be chosen by that evidence (`foregate risk frontier`).",
 		number(0.001, 0.5, func(v *Values) *float64 { return &v.Tiers.Risk.Rule.MaxWrongRate })),
 	route("risk.error_probability", "0.05", "Modes `risk` and `shadow`: the probability that a certificate is wrong, that is, that the share of wrong drafts exceeds `risk.max_wrong_rate`. It holds for each lease (`risk.lease_audits`).",
@@ -59,9 +61,9 @@ var specs = sorted([]Spec{
 		number(-20, 20, func(v *Values) *accept.Nats { return &v.Tiers.Risk.PressureThreshold })),
 	route("speculation.threshold_nats", "0", "Mode `confidence`: lowest score, in nats, with which a draft is served. A higher value serves fewer drafts.",
 		number(-20, 20, func(v *Values) *accept.Nats { return &v.Tiers.Accept.Threshold })),
-	route("speculation.judge_threshold_nats", "0", "Mode `judge` and `risk.label` `judge`: lowest log odds of yes against no, in nats, with which a draft passes.",
+	route("speculation.judge_threshold_nats", "0", "`risk.label` `judge`: lowest log odds of yes against no, in nats, with which a draft passes.",
 		number(-20, 20, func(v *Values) *accept.Nats { return &v.Tiers.JudgeThreshold })),
-	route("speculation.tie_tolerance_nats", "0", "Mode `verify`: how far a token's logprob may be below the target's first choice, in nats. 0 accepts exact ties only; 0.125 is one step of bfloat16.",
+	route("speculation.tie_tolerance_nats", "0", "Mode `verify`, rule `exact`: how far a token's logprob may be below the target's first choice, in nats. 0 accepts exact ties only; 0.125 is one step of bfloat16.",
 		number(0, 1, func(v *Values) *accept.Nats { return &v.Tiers.TieTolerance })),
 	route("speculation.midstream_failover", "yes", "What happens to a stream that has begun if its backend is lost, or if the draft's score falls below the threshold. `yes`: the target continues the answer. `no`: a stream with a lost backend ends with an error, and a draft below the threshold is continued by the draft pool.",
 		yesNo(func(v *Values) *bool { return &v.Tiers.MidstreamFailover })),

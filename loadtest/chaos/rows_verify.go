@@ -56,7 +56,7 @@ const (
 func scored() Setup {
 	return Setup{
 		Settings: map[string]string{
-			"speculation.mode": "lenient", "economy.guard": "off", "cache.mode": "off",
+			"speculation.mode": "verify", "speculation.verify_rule": "lenient", "economy.guard": "off", "cache.mode": "off",
 		},
 		Load: func(n int) Request {
 			r := usualLoad(n)

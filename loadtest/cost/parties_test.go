@@ -33,12 +33,13 @@ const (
 
 // draftSettings make the routes what they are called.
 var draftSettings = map[string]string{
-	"speculation.mode":                  "confidence", // certificates of mode risk take hours of traffic
-	"economy.guard":                     "off",        // it would learn what pays
-	"speculation.mode@" + wholeRoute:    "lenient",
-	"speculation.max_concurrent_scores": "1000",
-	"speculation.score_timeout":         "10s",
-	"speculation.holdback_ms":           "60000",
+	"speculation.mode":                      "confidence", // certificates of mode risk take hours of traffic
+	"economy.guard":                         "off",        // it would learn what pays
+	"speculation.mode@" + wholeRoute:        "verify",
+	"speculation.verify_rule@" + wholeRoute: "lenient",
+	"speculation.max_concurrent_scores":     "1000",
+	"speculation.score_timeout":             "10s",
+	"speculation.holdback_ms":               "60000",
 }
 
 // parties are the processes of a run, which are started when they are needed.

@@ -93,7 +93,7 @@ func (m *run) costs() (all []Measure) {
 	if why := m.noCosts(); why != "" {
 		return []Measure{{Name: "cost of the modes beside the target alone", Why: why + "; tokens are below"}}
 	}
-	for _, name := range []string{wayRisk, wayLenient, wayJudge, wayConfidence, wayVerify} {
+	for _, name := range []string{wayRisk, wayConfidence, wayVerify, wayLenient} {
 		all = append(all, m.cost(name))
 	}
 	return all

@@ -12,7 +12,7 @@ import (
 
 func TestAnswersWithoutUsageHaveNoPrice(t *testing.T) {
 	r := measured(t, withoutUsage(t, simulated(t, vllmsim.Options{Model: "small", Divergence: .35})), withoutUsage(t, simulated(t, vllmsim.Options{Model: "large"})), nil)
-	for _, name := range []string{wayAlone, wayAgain, wayDraft, wayOff, wayRisk, wayLenient, wayJudge, wayConfidence, wayVerify, waySeams} {
+	for _, name := range []string{wayAlone, wayAgain, wayDraft, wayOff, wayRisk, wayLenient, wayConfidence, wayVerify, waySeams} {
 		if w := row(t, r, name); w.USD != nil || w.Uncounted != 10 || !strings.Contains(w.WhyNoUSD, "the tokens of 10 of 10 answers are not known, because an engine sends no usage") {
 			t.Errorf("%+v, want no USD, and why", w)
 		}
@@ -34,7 +34,7 @@ func TestADraftWithoutUsageHasNoPriceOfItsOwn(t *testing.T) {
 	if off := row(t, r, wayOff); off.USD == nil || *off.USD != *row(t, r, wayAlone).USD {
 		t.Errorf("%+v, want the price of the target alone", off)
 	}
-	for _, mode := range []string{wayLenient, wayJudge, wayVerify} { // the gateway estimates the prompt of these drafts
+	for _, mode := range []string{wayLenient, wayVerify} { // the gateway estimates the prompt of these drafts
 		if m := figure(t, r, "cost of mode "+mode); m.Value != nil || !strings.HasPrefix(m.Why, "the draft sends no usage") || row(t, r, mode).USD != nil {
 			t.Errorf("%+v, want no ratio, and why", m)
 		}
@@ -55,7 +55,7 @@ func TestAFailedAnswerLeavesItsQuestionOutOfTheCosts(t *testing.T) {
 	if alone := row(t, r, wayAlone); alone.Failed != 1 || alone.Answers != 9 {
 		t.Fatalf("%+v, want one failure", alone)
 	}
-	for _, mode := range []string{wayRisk, wayLenient, wayJudge, wayConfidence, wayVerify} {
+	for _, mode := range []string{wayRisk, wayLenient, wayConfidence, wayVerify} {
 		m := figure(t, r, "cost of mode "+mode)
 		if m.Value == nil || m.Of != 9 || m.Why != "1 of 10 questions were not answered in both ways" {
 			t.Errorf("%+v, want the cost of the other nine", m)

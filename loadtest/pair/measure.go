@@ -17,9 +17,8 @@ const (
 	wayOff        = "off"
 	wayRisk       = "risk"
 	wayConfidence = "confidence"
-	wayLenient    = "lenient"
-	wayJudge      = "judge"
 	wayVerify     = "verify"
+	wayLenient    = "verify, by rule lenient"
 	waySeams      = "target drafts for itself, and is cut off"
 )
 
@@ -123,7 +122,6 @@ func (w *Way) count(s, own *sample) {
 
 // judged are drafts with their scores and what the target said of them.
 type judged struct {
-	label   string // "": nobody said anything
 	scores  []float64
 	good    []bool
 	classes []string
@@ -141,30 +139,10 @@ func judgedBy(samples []sample) (j judged) {
 		}
 		last := rc.Checks[len(rc.Checks)-1]
 		if last.Tokens == rc.Verdict.Tokens && (last.Reason == reasonAgrees || last.Reason == reasonDisagrees) {
-			j.label = labelOf(last.Scorer)
 			j.scores, j.good, j.classes = append(j.scores, rc.Verdict.Score), append(j.good, last.Pass), append(j.classes, samples[i].class)
 		}
 	}
 	return j
-}
-
-// labelOf is the label of a check: scorers other than the judge look at the target's logprobs of the draft's tokens.
-func labelOf(scorer string) string {
-	if scorer == wayJudge {
-		return wayJudge
-	}
-	return wayLenient
-}
-
-// judged returns the drafts with the target's label: that its tokens are plausible to the target, or where it cannot score a
-// given text, that the target says in words that it is right.
-func (m *run) judged() judged {
-	for _, mode := range []string{wayLenient, wayJudge} {
-		if j := judgedBy(m.ways[mode]); len(j.scores) > 0 {
-			return j
-		}
-	}
-	return judged{}
 }
 
 // scoresOf are the scores of the drafts that were judged, by whatever.
@@ -209,7 +187,7 @@ func (m *run) measure() {
 		share("answers of the draft alone that are the target's own", draft.Exact, draft.Compared, orOver(draft.Why)),
 		share("acceptance of mode risk, from its first request on", risk.Draft, risk.Answers, orOver(risk.Why)),
 	}
-	m.report.Measures = append(m.report.Measures, m.judged().measures(orElse(m.way(wayJudge).Why, "the target gave no verdict on any draft; the remarks below say what became of them"))...)
+	m.report.Measures = append(m.report.Measures, judgedBy(m.ways[wayLenient]).measures(orElse(m.way(wayLenient).Why, "the target gave no verdict on any draft; the remarks below say what became of them"))...)
 	m.report.Measures = append(m.report.Measures, m.costs()...)
 }
 
@@ -265,8 +243,8 @@ func (j judged) measures(why string) []Measure {
 		byClass[j.classes[i]] = c
 	}
 	name := "drafts that the target stands by"
-	if j.label != "" {
-		name += " (label " + j.label + ")"
+	if len(j.good) > 0 {
+		name += " (label lenient)"
 	}
 	all := []Measure{share(name, goods, len(j.good), why)}
 	for _, class := range []string{classChat, classCode} {

@@ -31,7 +31,7 @@ func TestOnlyDraftsThatTheTargetSaidSomethingOfHaveALabel(t *testing.T) {
 		of(`{"scorer":"ids","tokens":9,"pass":false,"reason":"target_disagrees"}`),
 		of(``), {},
 	})
-	if len(j.good) != 2 || !j.good[0] || j.good[1] || j.scores[0] != .25 || j.label != wayLenient {
+	if len(j.good) != 2 || !j.good[0] || j.good[1] || j.scores[0] != .25 {
 		t.Errorf("%+v", j)
 	}
 	all := j.measures("unused")
@@ -44,7 +44,7 @@ func TestOnlyDraftsThatTheTargetSaidSomethingOfHaveALabel(t *testing.T) {
 	if area := all[3]; area.Value == nil || *area.Value != .5 {
 		t.Errorf("%+v, want chance of equal scores", area)
 	}
-	one := judged{label: wayJudge, scores: []float64{1, 2}, good: []bool{true, true}, classes: []string{classChat, classChat}}
+	one := judged{scores: []float64{1, 2}, good: []bool{true, true}, classes: []string{classChat, classChat}}
 	if area := one.measures("")[3]; area.Value != nil || !strings.Contains(area.Why, "same label") {
 		t.Errorf("%+v, want none of one kind alone", area)
 	}

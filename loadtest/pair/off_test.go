@@ -28,7 +28,6 @@ func TestModeOffIsMeasuredAtEnginesWithoutLogprobs(t *testing.T) {
 	}
 	for mode, want := range map[string]string{
 		wayRisk:   "mode risk needs the logprobs of drafts, and a target that can check them; pool draft: it answers without logprobs",
-		wayJudge:  "mode judge needs the logprobs of the target's answers; pool target: it answers without logprobs",
 		waySeams:  "mode confidence needs the logprobs of drafts; pool target: it answers without logprobs",
 		wayVerify: "mode verify needs a target that tells the logprobs of a given text; pool target: openai has no way to score a given text",
 	} {

@@ -134,8 +134,6 @@ func (m *run) askEngines(ctx context.Context) error {
 // needs is what each mode takes.
 var needs = map[string]string{
 	wayRisk:       "mode risk needs the logprobs of drafts, and a target that can check them",
-	wayLenient:    "mode lenient needs a target that tells the logprobs of a given text",
-	wayJudge:      "mode judge needs the logprobs of the target's answers",
 	wayConfidence: "mode confidence needs the logprobs of drafts",
 	wayVerify:     "mode verify needs a target that tells the logprobs of a given text",
 }
@@ -143,11 +141,12 @@ var needs = map[string]string{
 // askModes asks the gateway in each mode: first in mode off, which takes no more of the engines than answers. Those that ask the
 // target about each draft come before the mode confidence: they show where the scores of drafts lie.
 func (m *run) askModes(ctx context.Context) {
-	for _, mode := range []string{wayOff, wayRisk, wayLenient, wayJudge} {
+	for _, mode := range []string{wayOff, wayRisk} {
 		m.askGateway(ctx, mode, routePair, nil)
 	}
+	m.askGateway(ctx, wayLenient, routePair, map[string]string{"speculation.verify_rule": "lenient"})
 	var scores []float64
-	for _, mode := range []string{wayRisk, wayLenient, wayJudge} {
+	for _, mode := range []string{wayRisk, wayLenient} {
 		scores = append(scores, scoresOf(m.ways[mode])...)
 	}
 	m.askGateway(ctx, wayConfidence, routePair, map[string]string{"speculation.threshold_nats": nats(median(scores))})
@@ -173,8 +172,11 @@ func (m *run) askSeams(ctx context.Context) {
 // askGateway asks the gateway all questions with settings of a route, unless its mode is not available.
 func (m *run) askGateway(ctx context.Context, name, route string, settings map[string]string) {
 	mode := name
-	if name == waySeams {
+	switch name {
+	case waySeams:
 		mode = wayConfidence
+	case wayLenient:
+		mode = wayVerify
 	}
 	if why := m.missing[mode]; why != "" && route == routePair {
 		m.skip(name, needs[mode]+"; "+why)

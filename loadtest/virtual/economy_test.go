@@ -87,11 +87,11 @@ func TestALostTargetIsTakenOverInMidAnswer(t *testing.T) {
 }
 
 func TestScoresThatFailCostNoAnswer(t *testing.T) {
-	for _, mode := range []string{"verify", "lenient"} {
+	for _, rule := range []string{"exact", "lenient"} {
 		for _, fault := range []string{"status: 500", "hang: headers", "die: true"} {
-			r := check(t, "MORE", "speculation.mode: "+mode, "FAULT", fault)
+			r := check(t, "MORE", "speculation.mode: verify, speculation.verify_rule: "+rule, "FAULT", fault)
 			if r.Errors+r.Shed > 0 || r.CheckedShare == 0 {
-				t.Errorf("%s, %s: %d lost", mode, fault, r.Errors+r.Shed)
+				t.Errorf("%s, %s: %d lost", rule, fault, r.Errors+r.Shed)
 			}
 		}
 	}

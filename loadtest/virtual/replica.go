@@ -195,15 +195,12 @@ func (l *lab) runs(v *settings.Values) error {
 	if l.spec.Draft == nil || cfg.Mode == plan.ModeOff {
 		return nil
 	}
-	switch {
-	case cfg.Mode == plan.ModeJudge:
-		return errNotRun("speculation.mode: judge")
-	case cfg.Mode.Audited() && (cfg.Risk.Label == plan.LabelJudge || cfg.Risk.Label == plan.LabelRegenerate):
+	if cfg.Mode.Audited() && (cfg.Risk.Label == plan.LabelJudge || cfg.Risk.Label == plan.LabelRegenerate) {
 		return errNotRun("risk.label: " + string(cfg.Risk.Label))
 	}
 	for i := range l.scenario.Prompts {
-		if cfg.Mode == plan.ModeVerify && l.scenario.Prompts[i].Temperature > 0 {
-			return errNotRun("speculation.mode: verify with a prompt above temperature 0")
+		if cfg.Mode == plan.ModeVerify && cfg.VerifyRule == plan.RuleExact && l.scenario.Prompts[i].Temperature > 0 {
+			return errNotRun("speculation.verify_rule: exact with a prompt above temperature 0")
 		}
 	}
 	return nil

@@ -23,7 +23,6 @@ func TestARunLeavesNothingBehind(t *testing.T) {
 
 func TestWhatTheLabCannotRunItSaysAtTheStart(t *testing.T) {
 	for settings, placements := range map[string]string{
-		"speculation.mode: judge":                          "judge",
 		"speculation.mode: verify":                         "temperature",
 		"speculation.mode: risk, risk.label: judge":        "risk.label",
 		"speculation.mode: shadow, risk.label: regenerate": "risk.label",

@@ -10,8 +10,7 @@ type CheckPolicy uint8
 // The policies.
 const (
 	CheckNever  CheckPolicy = iota
-	CheckAlways             // always
-	CheckExact              // always, in mode verify
+	CheckAlways
 )
 
 // State follows one draft: whether it is committed, whether it is served in the end, and how much of a rejected draft
@@ -154,7 +153,7 @@ func (c *State) Salvage(v Verdict, ended bool) Salvage {
 		return Salvage{Tokens: c.Tokens()}
 	case c.VerifiedTokens() >= 0:
 		return Salvage{Tokens: c.VerifiedTokens()} // exact: the engine has these tokens in its KV cache
-	case c.CheckPolicy >= CheckAlways:
+	case c.CheckPolicy == CheckAlways:
 		return Salvage{} // without a check by the target nothing is used
 	case v.Reason == ReasonNoLogprobs, v.Reason == ReasonRepetition, v.Reason == ReasonEmpty, v.Reason == ReasonLong,
 		v.Reason == ReasonCut && ended:

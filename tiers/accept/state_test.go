@@ -80,11 +80,11 @@ func TestAScoreAloneDecidesUnlessTheTargetChecks(t *testing.T) {
 		logprob float64
 		final   string
 	}{
-		"never, sure":       {CheckNever, sure, ReasonConfident},
-		"never, bad":        {CheckNever, bad, ReasonScore},
-		"always, sure":      {CheckAlways, sure, ReasonDoubtful},
-		"always, bad":       {CheckAlways, bad, ReasonDoubtful},
-		"exact, impossible": {CheckExact, -500, ReasonDoubtful},
+		"never, sure":        {CheckNever, sure, ReasonConfident},
+		"never, bad":         {CheckNever, bad, ReasonScore},
+		"always, sure":       {CheckAlways, sure, ReasonDoubtful},
+		"always, bad":        {CheckAlways, bad, ReasonDoubtful},
+		"always, impossible": {CheckAlways, -500, ReasonDoubtful},
 	} {
 		whole, committed := asked(cfg, State{HoldbackTokens: 1, Whole: true, CheckPolicy: c.check}, c.logprob, 16)
 		if v := whole.FinalVerdict(Draft{Text: []byte("fine"), Finish: "stop"}); committed || v.Reason != c.final || v.Accept != (c.final == ReasonConfident) {
@@ -95,17 +95,15 @@ func TestAScoreAloneDecidesUnlessTheTargetChecks(t *testing.T) {
 
 func TestCheckedWholeDraftsAreInTheTargetsCohort(t *testing.T) {
 	end := Draft{Text: []byte("fine"), Finish: "stop"}
-	for _, ask := range []CheckPolicy{CheckAlways, CheckExact} {
-		c, _ := asked(testConfig, State{Whole: true, CheckPolicy: ask, CanResume: true}, -0.05, 16)
-		if at := c.Salvage(Verdict{Reason: ReasonCut}, false); at != (Salvage{}) {
-			t.Errorf("ask %d: what the target has not seen is carried over: %+v", ask, at)
-		}
-		c.ApplyCheck(&Check{Pass: true, Kept: 16, Reason: ReasonTargetAgrees})
-		if v := c.FinalVerdict(end); !v.Accept || v.Cohort != CohortWhole || !c.IsAnswer(v, true) || c.Committed() {
-			t.Errorf("ask %d: %+v", ask, v)
-		}
+	c, _ := asked(testConfig, State{Whole: true, CheckPolicy: CheckAlways, CanResume: true}, -0.05, 16)
+	if at := c.Salvage(Verdict{Reason: ReasonCut}, false); at != (Salvage{}) {
+		t.Errorf("what the target has not seen is carried over: %+v", at)
 	}
-	c, _ := asked(testConfig, State{Whole: true}, -0.05, 16)
+	c.ApplyCheck(&Check{Pass: true, Kept: 16, Reason: ReasonTargetAgrees})
+	if v := c.FinalVerdict(end); !v.Accept || v.Cohort != CohortWhole || !c.IsAnswer(v, true) || c.Committed() {
+		t.Errorf("%+v", v)
+	}
+	c, _ = asked(testConfig, State{Whole: true}, -0.05, 16)
 	if v := c.FinalVerdict(end); v.Cohort != CohortConfidence {
 		t.Errorf("not asked: %+v", v)
 	}
@@ -141,7 +139,7 @@ func TestDraftsWithoutLogprobsAreTreatedAsTheConfigSays(t *testing.T) {
 		{ReasonNoLogprobs, CheckAlways, ReasonDoubtful}, // the target needs none to judge it
 		{ReasonConfident, CheckNever, ReasonConfident},
 		{ReasonConfident, CheckAlways, ReasonDoubtful}, // by its score nobody is accepted there
-		{"", CheckExact, ReasonDoubtful},               // the score refuses nothing
+		{"", CheckAlways, ReasonDoubtful},              // the score refuses nothing
 	} {
 		state := NewState(testConfig, State{Whole: true, CheckPolicy: c.ask, MissingLogprobsReason: c.unscored})
 		state.AddMissing(20)

@@ -88,11 +88,11 @@ func (d *Draft) newVerifier() verify.Verifier {
 
 // NewLabeler returns a verifier with the rule of the label that is configured.
 func NewLabeler(c inflight.Caller, scorer plan.Scorer) verify.Verifier {
-	mode := plan.ModeLenient
+	rule := plan.RuleLenient
 	if c.Config.Risk.Label == plan.LabelExact {
-		mode = plan.ModeVerify
+		rule = plan.RuleExact
 	}
-	return verify.Verifier{Caller: c, Scorer: scorer, Rule: verify.RuleOf(mode, &c.Config, c.Body.Temperature), Patience: auditWait}
+	return verify.Verifier{Caller: c, Scorer: scorer, Rule: verify.RuleOf(rule, &c.Config, c.Body.Temperature), Patience: auditWait}
 }
 
 // settle counts what the audit cost, and charges it to the route's budget, unless the target had spare capacity for it.

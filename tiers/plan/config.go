@@ -17,9 +17,7 @@ type Mode string
 // The modes (setting speculation.mode).
 const (
 	ModeOff        Mode = "off"        // every request goes to the target
-	ModeVerify     Mode = "verify"     // a draft is kept up to the first token that the target would not have written
-	ModeLenient    Mode = "lenient"    // a draft is kept if every token is plausible to the target
-	ModeJudge      Mode = "judge"      // a draft is kept if the target, asked in words, calls it correct
+	ModeVerify     Mode = "verify"     // a draft is kept up to the last token that the target stands by, by Config.VerifyRule
 	ModeConfidence Mode = "confidence" // a draft is kept if its own logprobs are good enough; the target may check doubtful ones
 	ModeRisk       Mode = "risk"       // the same, with thresholds that audits have certified (package risk)
 	ModeShadow     Mode = "shadow"     // drafts are made and audited in the background; every answer is the target's
@@ -38,16 +36,28 @@ const (
 	DemandTarget  Demand = "target"  // no draft
 )
 
-// Stricter returns the mode for a request with a demand on a route with mode m.
-func (m Mode) Stricter(d Demand) Mode {
+// Stricter returns the settings for a request with a demand on a route with these.
+func (c Config) Stricter(d Demand) Config {
 	switch {
 	case d == DemandTarget:
-		return ModeOff
-	case d == DemandExact && m != ModeOff:
-		return ModeVerify
+		c.Mode = ModeOff
+	case d == DemandExact && c.Mode != ModeOff:
+		c.Mode, c.VerifyRule = ModeVerify, RuleExact
 	}
-	return m
+	return c
 }
+
+// VerifyRule says by which tokens of a draft the target stands in mode verify.
+type VerifyRule string
+
+// The rules (setting speculation.verify_rule).
+const (
+	RuleExact   VerifyRule = "exact"   // those that it would have written itself
+	RuleLenient VerifyRule = "lenient" // those that are plausible to it
+)
+
+// IsExact reports whether only the target's own tokens are served.
+func (c *Config) IsExact() bool { return c.Mode == ModeVerify && c.VerifyRule != RuleLenient }
 
 // MissingLogprobs says what happens to a draft whose tokens have no logprobs.
 type MissingLogprobs string
@@ -75,8 +85,9 @@ type Config struct {
 	Holdback        time.Duration // time limit for the decision (speculation.holdback_ms, 0 … 60000)
 	MaxPromptTokens int           // prompts estimated longer than this many tokens are not drafted (speculation.max_prompt_tokens, 0 … 1000000)
 
-	TieTolerance      accept.Nats     // mode verify: accepted distance to the target's first choice (speculation.tie_tolerance_nats, 0 … 1; 0 accepts exact ties)
-	JudgeThreshold    accept.Nats     // mode judge: least log odds of yes to no (speculation.judge_threshold_nats, −20 … 20)
+	VerifyRule        VerifyRule      // of mode verify (speculation.verify_rule)
+	TieTolerance      accept.Nats     // rule exact: accepted distance to the target's first choice (speculation.tie_tolerance_nats, 0 … 1; 0 accepts exact ties)
+	JudgeThreshold    accept.Nats     // label judge: least log odds of yes to no (speculation.judge_threshold_nats, −20 … 20)
 	MidstreamFailover bool            // whether the target continues an answer whose backend failed or whose draft was rejected after the first byte (speculation.midstream_failover)
 	OnMissingLogprobs MissingLogprobs // speculation.on_missing_logprobs
 	EscalateRefusals  bool            // whether drafts that begin like a refusal go to the target (speculation.escalate_refusals)
@@ -169,7 +180,9 @@ func (v VerifyDrafts) Checks() bool { return v == VerifyDoubtful || v == VerifyA
 // Fingerprint returns a short text that is equal for equal judging rules.
 func (c *Config) Fingerprint() string {
 	b := append(make([]byte, 0, 160), c.Mode...)
-	b = append(append(b, ' '), c.OnMissingLogprobs...)
+	for _, word := range [...]string{string(c.VerifyRule), string(c.OnMissingLogprobs)} {
+		b = append(append(b, ' '), word...)
+	}
 	b = strconv.AppendBool(append(b, ' '), c.EscalateRefusals)
 	b = append(append(b, ' '), c.VerifyDrafts...) // with a stricter one, answers that were kept before are not served
 	// Without mid-stream failover a draft that has begun is kept even if its score falls.

@@ -19,6 +19,7 @@ type Plan struct {
 	Whole         bool               // nothing is released before the whole draft was judged
 	Calls         bool               // the draft may call tools: it is requested in one piece
 	CheckPolicy   accept.CheckPolicy // when the target checks the draft
+	Rule          VerifyRule         // mode verify: by which rule it does
 	Scorer        Scorer             // how the target checks it
 	Auditor       Scorer             // modes risk, shadow and confidence: how the target labels an audited draft, or checks a served one
 	AllowLowScore bool               // a draft below the threshold may be served, because the target is short of memory
@@ -51,7 +52,7 @@ func Make(cfg Config, f Facts) Plan {
 
 // withCheck decides when and how the target checks the draft.
 func (p Plan) withCheck(cfg Config, f Facts) Plan {
-	scorer, missing := ScorerFor(cfg, f)
+	scorer, missing := ScorerFor(f)
 	p.Scorer = scorer
 	switch {
 	case cfg.Mode.Audited():
@@ -73,9 +74,9 @@ func (p Plan) withCheck(cfg Config, f Facts) Plan {
 	case p.Calls && scorer != ScorerIDs:
 		return Plan{Tier: Target, Reason: "tools"} // calls have no text that could be scored or asked about
 	}
-	p.Whole, p.CheckPolicy = true, accept.CheckAlways
-	if cfg.Mode == ModeVerify {
-		p.CheckPolicy = accept.CheckExact
+	p.Whole, p.CheckPolicy, p.Rule = true, accept.CheckAlways, RuleLenient
+	if cfg.IsExact() {
+		p.Rule = RuleExact
 	}
 	return p
 }
@@ -104,9 +105,9 @@ func bypassReason(cfg Config, f Facts) string {
 		return "continues"
 	case r.HasSeed && r.Temperature > 0:
 		return "seed"
-	case r.Penalties && (r.Stream || cfg.Mode == ModeVerify):
-		return "penalties" // mode verify: scores do not include penalties
-	case cfg.Mode == ModeVerify && r.Temperature > 0:
+	case r.Penalties && (r.Stream || cfg.IsExact()):
+		return "penalties" // rule exact: scores do not include penalties
+	case cfg.IsExact() && r.Temperature > 0:
 		return "sampled" // which of several tokens a target would draw cannot be checked
 	case r.MinTokens && len(r.Stop) > 0:
 		return "min_tokens" // engines ignore stop strings before min_tokens; the gateway's matcher does not count tokens
@@ -122,7 +123,7 @@ func bypassReason(cfg Config, f Facts) string {
 func (p Plan) Shape(cfg Config, r *openai.Request) economy.Shape {
 	return economy.Shape{
 		Prompt: r.PromptTokens, MaxOutput: r.Limit(), Holdback: cfg.HoldbackTokens,
-		Whole: p.Whole, Scored: p.CheckPolicy >= accept.CheckAlways,
+		Whole: p.Whole, Scored: p.CheckPolicy == accept.CheckAlways,
 	}
 }
 

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ func planned(t *testing.T, cfg Config, f Facts, body string) string {
 	if p.Tier == Target {
 		return "target:" + p.Reason
 	}
-	words := []string{map[accept.CheckPolicy]string{accept.CheckNever: "never", accept.CheckAlways: "always", accept.CheckExact: "exact"}[p.CheckPolicy]}
+	words := []string{cmp.Or(string(p.Rule), "never")}
 	if p.Scorer != ScorerNone {
 		words = append(words, string(p.Scorer))
 	}
@@ -49,7 +50,7 @@ func planned(t *testing.T, cfg Config, f Facts, body string) string {
 func TestTheTableOfWhatMayBeDrafted(t *testing.T) {
 	other := able()
 	other.Tokenizer = "another"
-	modes := []Mode{ModeConfidence, ModeLenient, ModeVerify}
+	modes := []Config{{Mode: ModeConfidence}, {Mode: ModeVerify, VerifyRule: RuleLenient}, {Mode: ModeVerify}}
 	for _, row := range []struct {
 		name  string
 		more  string // fields of the request
@@ -57,27 +58,27 @@ func TestTheTableOfWhatMayBeDrafted(t *testing.T) {
 		cfg   func(*Config)
 		want  [3]string // by mode
 	}{
-		{"plain stream", `,"stream":true`, able(), nil, [3]string{"never, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
-		{"plain JSON answer", ``, able(), nil, [3]string{"never, whole, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
+		{"plain stream", `,"stream":true`, able(), nil, [3]string{"never, by ids", "lenient, ids, whole, by ids", "exact, ids, whole, by ids"}},
+		{"plain JSON answer", ``, able(), nil, [3]string{"never, whole, by ids", "lenient, ids, whole, by ids", "exact, ids, whole, by ids"}},
 		{"images", `,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}]`, able(), nil, [3]string{"target:prompt_kind", "target:prompt_kind", "target:prompt_kind"}},
 		{"logprobs", `,"logprobs":true`, able(), nil, [3]string{"target:logprobs", "target:logprobs", "target:logprobs"}},
 		{"beam search", `,"use_beam_search":true`, able(), nil, [3]string{"target:output_fields", "target:output_fields", "target:output_fields"}},
 		{"several answers", `,"n":2,"temperature":1`, able(), nil, [3]string{"target:n", "target:n", "target:n"}},
-		{"penalties", `,"frequency_penalty":1`, able(), nil, [3]string{"never, whole, afresh", "always, ids, whole, afresh", "target:penalties"}},
+		{"penalties", `,"frequency_penalty":1`, able(), nil, [3]string{"never, whole, afresh", "lenient, ids, whole, afresh", "target:penalties"}},
 		{"penalties in a stream", `,"logit_bias":{"5":1},"stream":true`, able(), nil, [3]string{"target:penalties", "target:penalties", "target:penalties"}},
-		{"a format", `,"response_format":{"type":"json_object"},"stream":true`, able(), nil, [3]string{"never, whole, afresh", "always, ids, whole, afresh", "exact, ids, whole, afresh"}},
-		{"tools", `,"tools":[{"type":"function","function":{"name":"f"}}],"stream":true`, able(), nil, [3]string{"never, whole, afresh", "always, ids, whole, afresh", "exact, ids, whole, afresh"}},
-		{"tools that are not to be called", `,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"none","stream":true`, able(), nil, [3]string{"never, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
+		{"a format", `,"response_format":{"type":"json_object"},"stream":true`, able(), nil, [3]string{"never, whole, afresh", "lenient, ids, whole, afresh", "exact, ids, whole, afresh"}},
+		{"tools", `,"tools":[{"type":"function","function":{"name":"f"}}],"stream":true`, able(), nil, [3]string{"never, whole, afresh", "lenient, ids, whole, afresh", "exact, ids, whole, afresh"}},
+		{"tools that are not to be called", `,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"none","stream":true`, able(), nil, [3]string{"never, by ids", "lenient, ids, whole, by ids", "exact, ids, whole, by ids"}},
 		{"a seed and chance", `,"seed":1,"temperature":1`, able(), nil, [3]string{"target:seed", "target:seed", "target:seed"}},
-		{"a seed without chance", `,"seed":1`, able(), nil, [3]string{"never, whole, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
-		{"chance", `,"temperature":0.7`, able(), nil, [3]string{"never, whole, by ids", "always, ids, whole, by ids", "target:sampled"}},
-		{"a field that nobody knows", `,"typical_p":0.9,"stream":true`, able(), nil, [3]string{"never, by text", "always, ids, whole, by text", "exact, ids, whole, by text"}},
-		{"another tokenizer", `,"stream":true`, other, nil, [3]string{"never, by text", "always, text, whole, by text", "exact, text, whole, by text"}},
+		{"a seed without chance", `,"seed":1`, able(), nil, [3]string{"never, whole, by ids", "lenient, ids, whole, by ids", "exact, ids, whole, by ids"}},
+		{"chance", `,"temperature":0.7`, able(), nil, [3]string{"never, whole, by ids", "lenient, ids, whole, by ids", "target:sampled"}},
+		{"a field that nobody knows", `,"typical_p":0.9,"stream":true`, able(), nil, [3]string{"never, by text", "lenient, ids, whole, by text", "exact, ids, whole, by text"}},
+		{"another tokenizer", `,"stream":true`, other, nil, [3]string{"never, by text", "lenient, text, whole, by text", "exact, text, whole, by text"}},
 		{"a long prompt", ``, able(), func(c *Config) { c.MaxPromptTokens = 1 }, [3]string{"target:prompt_length", "target:prompt_length", "target:prompt_length"}},
 		{"nobody was probed", `,"stream":true`, nil, nil, [3]string{"never, by ids", "target:target_unprobed", "target:target_unprobed"}},
 	} {
-		for i, mode := range modes {
-			cfg := Config{Mode: mode, MaxPromptTokens: 1000}
+		for i, cfg := range modes {
+			cfg.MaxPromptTokens = 1000
 			if row.cfg != nil {
 				row.cfg(&cfg)
 			}
@@ -88,7 +89,7 @@ func TestTheTableOfWhatMayBeDrafted(t *testing.T) {
 			body := `{"model":"m","messages":[{"role":"user","content":"Why is the sky blue?"}],"temperature":0` + row.more + `}`
 			body = onlyLast(body)
 			if got := planned(t, cfg, f, body); got != row.want[i] {
-				t.Errorf("%s, mode %s: %s, want %s", row.name, mode, got, row.want[i])
+				t.Errorf("%s, mode %s %s: %s, want %s", row.name, cfg.Mode, cfg.VerifyRule, got, row.want[i])
 			}
 		}
 	}
@@ -106,19 +107,20 @@ func onlyLast(body string) string {
 }
 
 func TestARequestMayOnlyAskForSomethingStricter(t *testing.T) {
-	for _, m := range []Mode{ModeOff, ModeVerify, ModeLenient, ModeJudge, ModeConfidence} {
-		if got := m.Stricter(DemandTarget); got != ModeOff {
-			t.Errorf("%s and target: %s", m, got)
+	for _, c := range []Config{{Mode: ModeOff}, {Mode: ModeVerify}, {Mode: ModeVerify, VerifyRule: RuleLenient}, {Mode: ModeConfidence}} {
+		if got := c.Stricter(DemandTarget).Mode; got != ModeOff {
+			t.Errorf("%s and target: %s", c.Mode, got)
 		}
-		want := ModeVerify
-		if m == ModeOff {
-			want = ModeOff // the target's own answer is exact already
+		got := c.Stricter(DemandExact)
+		if c.Mode == ModeOff { // the target's own answer is exact already
+			if got.Mode != ModeOff {
+				t.Errorf("off and exact: %s", got.Mode)
+			}
+		} else if got.Mode != ModeVerify || got.VerifyRule != RuleExact {
+			t.Errorf("%s and exact: %s by rule %s", c.Mode, got.Mode, got.VerifyRule)
 		}
-		if got := m.Stricter(DemandExact); got != want {
-			t.Errorf("%s and exact: %s, want %s", m, got, want)
-		}
-		if got := m.Stricter(DemandDefault); got != m {
-			t.Errorf("%s and default: %s", m, got)
+		if got := c.Stricter(DemandDefault); got.Mode != c.Mode || got.VerifyRule != c.VerifyRule {
+			t.Errorf("%s and default: %s by rule %s", c.Mode, got.Mode, got.VerifyRule)
 		}
 	}
 }
@@ -151,7 +153,7 @@ func TestAPlanIsWeighed(t *testing.T) {
 
 func TestADraftIsServedWithoutTheTargetWhereTheModeNeedsNoWordOfIt(t *testing.T) {
 	for mode, want := range map[Mode]bool{
-		ModeOff: false, ModeVerify: false, ModeLenient: false, ModeJudge: false, ModeShadow: false, ModeConfidence: true, ModeRisk: true,
+		ModeOff: false, ModeVerify: false, ModeShadow: false, ModeConfidence: true, ModeRisk: true,
 	} {
 		cfg := Config{Mode: mode, Risk: Risk{Label: LabelLenient}}
 		f := Facts{Request: &openai.Request{SinglePlain: true}, HasDraft: true, SameTokenizer: true, Draft: able(), Target: able()}

@@ -26,22 +26,20 @@ func TestTheTableOfHowEachKindOfTargetGoesOn(t *testing.T) {
 	for _, row := range []struct {
 		kind dialect.Kind
 		more string
-		want [2]string // modes confidence and judge
+		want string
 	}{
-		{dialect.VLLM, `,"stream":true`, [2]string{"never, by ids", "always, judge, whole, by ids"}},
-		{dialect.SGLang, `,"stream":true`, [2]string{"never, by ids", "always, judge, whole, by ids"}},
-		{dialect.LlamaCpp, `,"stream":true`, [2]string{"never, by text", "always, judge, whole, by text"}},
-		{dialect.OpenAI, `,"stream":true`, [2]string{"never, whole, afresh", "always, judge, whole, afresh"}},
-		{dialect.OpenAI, ``, [2]string{"never, whole, afresh", "always, judge, whole, afresh"}},
-		{"", `,"stream":true`, [2]string{"never, by ids", "always, judge, whole, by ids"}},
+		{dialect.VLLM, `,"stream":true`, "never, by ids"},
+		{dialect.SGLang, `,"stream":true`, "never, by ids"},
+		{dialect.LlamaCpp, `,"stream":true`, "never, by text"},
+		{dialect.OpenAI, `,"stream":true`, "never, whole, afresh"},
+		{dialect.OpenAI, ``, "never, whole, afresh"},
+		{"", `,"stream":true`, "never, by ids"},
 	} {
-		for i, mode := range []Mode{ModeConfidence, ModeJudge} {
-			cfg := Config{Mode: mode, MaxPromptTokens: 1000}
-			f := Facts{Draft: engineOf(dialect.VLLM), Target: engineOf(row.kind)}
-			body := `{"model":"m","messages":[{"role":"user","content":"Why?"}],"temperature":0` + row.more + `}`
-			if got := planned(t, cfg, f, body); got != row.want[i] {
-				t.Errorf("%s%s, mode %s: %s, want %s", row.kind, row.more, mode, got, row.want[i])
-			}
+		cfg := Config{Mode: ModeConfidence, MaxPromptTokens: 1000}
+		f := Facts{Draft: engineOf(dialect.VLLM), Target: engineOf(row.kind)}
+		body := `{"model":"m","messages":[{"role":"user","content":"Why?"}],"temperature":0` + row.more + `}`
+		if got := planned(t, cfg, f, body); got != row.want {
+			t.Errorf("%s%s: %s, want %s", row.kind, row.more, got, row.want)
 		}
 	}
 }

@@ -13,28 +13,19 @@ const (
 	ScorerJudge Scorer = "judge" // it is asked in words whether the answer is correct
 )
 
-// ScorerFor returns how the target can check drafts, or the capability that it lacks for the mode.
-func ScorerFor(cfg Config, f Facts) (s Scorer, missing string) {
+// ScorerFor returns how the target can score drafts, or the capability that it lacks for that.
+func ScorerFor(f Facts) (s Scorer, missing string) {
 	if f.Target == nil {
 		return ScorerNone, "target_unprobed"
 	}
-	judge := f.Target.MissingReason(probe.MissingLogprobs) == ""
 	same, known := probe.SameTokens(f.Draft, f.Target)
 	switch {
-	case cfg.Mode == ModeJudge && judge:
-		return ScorerJudge, ""
-	case cfg.Mode == ModeJudge:
-		return ScorerNone, "target_without_logprobs"
-	case f.Target.Scoring == "" && judge && cfg.Mode != ModeVerify:
-		return ScorerJudge, ""
 	case f.Target.Scoring == "":
 		return ScorerNone, "target_without_scoring"
 	case known && same && f.Draft.TokenIDs && f.Draft.MissingReason(probe.MissingPromptIDs) == "":
 		return ScorerIDs, ""
 	case f.Target.MissingReason(probe.MissingTokenize) == "" && f.Target.MissingReason(probe.MissingWords) == "" && !f.Request.Rendered():
 		return ScorerText, ""
-	case judge && cfg.Mode != ModeVerify:
-		return ScorerJudge, ""
 	}
 	return ScorerNone, "tokenizers_differ"
 }
@@ -50,18 +41,23 @@ func AuditorFor(cfg Config, f Facts) (s Scorer, missing string) {
 	if f.Target == nil {
 		return ScorerNone, "target_unprobed"
 	}
+	judge := f.Target.MissingReason(probe.MissingLogprobs) == ""
 	switch cfg.Risk.Label {
 	case LabelJudge:
-		cfg.Mode = ModeJudge
+		if !judge {
+			return ScorerNone, "target_without_logprobs"
+		}
+		return ScorerJudge, ""
 	case LabelExact:
-		cfg.Mode = ModeVerify
+		return ScorerFor(f)
 	case LabelRegenerate:
-		if f.Target.MissingReason(probe.MissingLogprobs) == "" {
+		if judge {
 			return ScorerJudge, ""
 		}
 		return ScorerNone, "" // then a draft is good only if the target's answer is the same
-	default:
-		cfg.Mode = ModeLenient
 	}
-	return ScorerFor(cfg, f)
+	if s, missing = ScorerFor(f); missing != "" && judge {
+		return ScorerJudge, ""
+	}
+	return s, missing
 }

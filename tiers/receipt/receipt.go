@@ -111,7 +111,10 @@ func (rc *Receipt) Acceptance() string {
 	if rc.Audit != nil {
 		word += ";policy=" + rc.Audit.Policy()
 	}
-	if rc.Plan.Mode == plan.ModeVerify {
+	if rc.Plan.Rule != "" {
+		word += ";rule=" + string(rc.Plan.Rule)
+	}
+	if rc.Plan.Rule == plan.RuleExact {
 		word += ";tie=" + strconv.FormatFloat(float64(rc.Tie), 'g', -1, 64)
 	}
 	return word

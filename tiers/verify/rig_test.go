@@ -53,7 +53,7 @@ func newRig(t *testing.T, temperature string) *rig {
 	}
 	request := &inflight.Request{
 		Body: body, Route: "m", Class: 2, Services: &inflight.Services{World: world.System{}, Dispatch: d},
-		Plan: plan.Plan{Judged: true, Mode: plan.ModeVerify, Scorer: plan.ScorerIDs},
+		Plan: plan.Plan{Judged: true, Mode: plan.ModeVerify, Rule: plan.RuleExact, Scorer: plan.ScorerIDs},
 		Config: plan.Config{
 			Scoring: scoring.Config{MaxTokens: 10000, MaxConcurrent: 4, Timeout: time.Second}, JudgeThreshold: 1,
 			Timeouts: plan.Timeouts{TargetFirstToken: 3 * time.Second},

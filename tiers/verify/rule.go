@@ -12,9 +12,9 @@ type Rule struct {
 	Leniency accept.Leniency // else
 }
 
-// RuleOf returns a mode's rule for answers at a temperature.
-func RuleOf(m plan.Mode, cfg *plan.Config, temperature float64) Rule {
-	return Rule{Exact: m == plan.ModeVerify, Tie: cfg.TieTolerance, Leniency: accept.LeniencyAt(temperature)}
+// RuleOf returns a rule for answers at a temperature.
+func RuleOf(r plan.VerifyRule, cfg *plan.Config, temperature float64) Rule {
+	return Rule{Exact: r == plan.RuleExact, Tie: cfg.TieTolerance, Leniency: accept.LeniencyAt(temperature)}
 }
 
 // Check judges the target's scores of a draft's tokens.

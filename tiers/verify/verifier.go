@@ -26,7 +26,7 @@ type Verifier struct {
 
 // NewVerifier returns the verifier that a request's plan asks for.
 func NewVerifier(c inflight.Caller) Verifier {
-	return Verifier{Caller: c, Scorer: c.Plan.Scorer, Rule: RuleOf(c.Plan.Mode, &c.Config, c.Body.Temperature)}
+	return Verifier{Caller: c, Scorer: c.Plan.Scorer, Rule: RuleOf(c.Plan.Rule, &c.Config, c.Body.Temperature)}
 }
 
 // endIDs returns the target's end-of-sequence ids; nil if unknown.

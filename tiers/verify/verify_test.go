@@ -88,20 +88,20 @@ func TestTheLawIsAskedForWhereAnswersAreDrawn(t *testing.T) {
 	}
 }
 
-func TestTheRuleFollowsModeAndTemperature(t *testing.T) {
+func TestTheRuleFollowsTheSettingAndTheTemperature(t *testing.T) {
 	cfg := plan.Config{TieTolerance: 0.5}
 	off := []accept.Choice{{TargetScore: accept.TargetScore{Logprob: -1.3, Top: -1}}} // 0.3 nats from the first choice
 	for _, c := range []struct {
-		mode plan.Mode
+		rule plan.VerifyRule
 		tie  accept.Nats
 		pass bool
-	}{{plan.ModeVerify, 0.5, true}, {plan.ModeVerify, 0, false}, {plan.ModeLenient, 0, false}, {plan.ModeRisk, 0, false}} {
+	}{{plan.RuleExact, 0.5, true}, {plan.RuleExact, 0, false}, {plan.RuleLenient, 0, false}, {"", 0, false}} {
 		cfg.TieTolerance = c.tie
-		if got := RuleOf(c.mode, &cfg, 0).Check(off); got.Pass != c.pass {
-			t.Errorf("mode %s, ties of %g: %+v", c.mode, c.tie, got)
+		if got := RuleOf(c.rule, &cfg, 0).Check(off); got.Pass != c.pass {
+			t.Errorf("rule %s, ties of %g: %+v", c.rule, c.tie, got)
 		}
 	}
-	if RuleOf(plan.ModeConfidence, &cfg, 0.7).Leniency != accept.LeniencyAt(0.7) {
+	if RuleOf(plan.RuleLenient, &cfg, 0.7).Leniency != accept.LeniencyAt(0.7) {
 		t.Error("the temperature is lost")
 	}
 }
