@@ -9,7 +9,7 @@ type CheckPolicy uint8
 
 // The policies.
 const (
-	CheckNever  CheckPolicy = iota
+	CheckNever CheckPolicy = iota
 	CheckAlways
 )
 
