@@ -21,8 +21,8 @@ func openFiles() int {
 	return int(min(limit.Cur, 1<<30))
 }
 
-// mostConns is how many client connections a process can hold with this limit of open files and of memory in bytes. Each of
+// maxConns is how many client connections a process can hold with this limit of open files and of memory in bytes. Each of
 // them may need one more to a backend, and idle ones take at most half of the memory.
-func mostConns(files int, memory int64) int {
+func maxConns(files int, memory int64) int {
 	return max(minConns, min((files-reservedFiles)/2, int(memory/2/connBytes)))
 }

@@ -34,7 +34,7 @@ func (a *App) makeUsage() {
 // clientLimits bounds what clients may take of this process.
 func clientLimits(f *config.File, log zerolog.Logger) gateway.Limits {
 	conns := f.Limits.Connections
-	if most := mostConns(openFiles(), debug.SetMemoryLimit(-1)); conns > most {
+	if most := maxConns(openFiles(), debug.SetMemoryLimit(-1)); conns > most {
 		log.Warn().Int("limits.connections", conns).Int("most", most).Msg("fewer connections are accepted: the process may not open as many files (ulimit -n), or has not the memory")
 		conns = most
 	}

@@ -29,11 +29,6 @@ func number(name string, n int) openai.Edit {
 	return openai.Edit{Name: name, Value: strconv.AppendInt(nil, int64(n), 10)}
 }
 
-// fraction sets a member of a request to a number.
-func fraction(name string, f float64) openai.Edit {
-	return openai.Edit{Name: name, Value: strconv.AppendFloat(nil, f, 'g', -1, 64)}
-}
-
 // The edits of every stream, made once: they are only read.
 var (
 	streamed   = set("stream", "true")
