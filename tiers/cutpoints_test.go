@@ -343,24 +343,6 @@ func TestSeamsOfSimulatedEnginesAreSeenByNobody(t *testing.T) {
 	}
 }
 
-// failing stands before an engine and fails some of its calls, by their number.
-func failing(t *testing.T, engine string, fails func(path string) bool) string {
-	t.Helper()
-	to, err := url.Parse(engine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := httputil.NewSingleHostReverseProxy(to)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if fails(r.URL.Path) {
-			panic(http.ErrAbortHandler)
-		}
-		proxy.ServeHTTP(w, r)
-	}))
-	t.Cleanup(s.Close)
-	return s.URL
-}
-
 func TestAStopStringWithinAChunkOfSeveralTokensEndsTheCountThere(t *testing.T) {
 	one := func(s string) string {
 		return `{"logprob":-0.01,"bytes":` + bytesList(s) + `}`

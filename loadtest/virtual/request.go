@@ -31,7 +31,6 @@ type request struct {
 	out    loadtest.Outcome
 	era    int // of the draft, when it came
 	users  int // the client, and audits
-	read   []byte
 }
 
 var (

@@ -164,15 +164,6 @@ func (l *life) ail(f *Fault) {
 // expose is the metrics page: the engines share it.
 func (l *life) expose() ([]byte, error) { return l.engines[0].met.expose() }
 
-// sum is the state of all engines of this life together.
-func (l *life) sum() (all EngineState) {
-	for _, st := range l.state() {
-		all.levels(&st)
-		all.add(&st)
-	}
-	return all
-}
-
 func (l *life) state() []EngineState {
 	out := make([]EngineState, len(l.engines))
 	for i, e := range l.engines {

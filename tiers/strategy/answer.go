@@ -15,7 +15,6 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/receipt"
-	"github.com/foregate/foregate/tiers/transcript"
 )
 
 // maxFailovers bounds how often one answer moves to another backend. An answer that breaks four times is likely to break
@@ -154,13 +153,6 @@ func (a *Answer) newDraftRequest(call engine.Call) dispatch.Request {
 	o.Ticket.NoWait = true
 	o.FirstByteTimeout = a.FirstByteTimeout(a.Config.Timeouts.DraftFirstToken)
 	return o
-}
-
-// newTranscript returns an empty transcript for the answer.
-func (a *Answer) newTranscript() *transcript.Transcript {
-	return transcript.New(transcript.Options{
-		Stop: a.Body.Stop, IncludeStop: a.Body.IncludeStop, WholeWords: a.Plan.Resume == plan.ResumeText,
-	})
 }
 
 // The methods below keep the outcome and the record consistent.
