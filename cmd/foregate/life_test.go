@@ -86,7 +86,7 @@ func TestABadConfigurationIsRefusedByFileLineAndField(t *testing.T) {
 		if status != 1 {
 			t.Errorf("%v ended with status %d", args, status)
 		}
-		for _, want := range []string{file + ":3: pools.p.backends[0]", file + ":4: routes[0].target", file + ":5: surprise"} {
+		for _, want := range []string{file + ":3:28: pools.p.backends[0]", file + ":4:21: routes[0].target", file + ":5:1: surprise"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%v does not say %q:\n%s", args, want, out)
 			}

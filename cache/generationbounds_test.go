@@ -1,0 +1,45 @@
+package cache
+
+import "testing"
+
+func TestNoMoreThanABoundShareOneGeneration(t *testing.T) {
+	inOneProcess(t, func(t *testing.T, fs *Generations) {
+		subscribers := make([]*Subscriber, maxSubscribers)
+		for i := range subscribers {
+			subscribers[i] = fs.Join(streamed(1))
+		}
+		if fs.Join(streamed(1)) != nil {
+			t.Errorf("%d share it", maxSubscribers+1)
+		}
+		subscribers[0].Depart()
+		subscribers[0] = fs.Join(streamed(1))
+		if subscribers[0] == nil {
+			t.Error("a place that was given up is not free")
+		}
+		departed(subscribers...)
+	})
+}
+
+func TestATenantHasSoManyPlacesAndOthersHaveTheirs(t *testing.T) {
+	fs := NewGenerations(nil)
+	subscribers := make([]*Subscriber, 0, maxOfTenant)
+	for i := range maxOfTenant {
+		id := streamed(1 + i%4)
+		id.Key.tenant[0] = 1
+		subscribers = append(subscribers, fs.Join(id))
+	}
+	id := streamed(9)
+	id.Key.tenant[0] = 1
+	if fs.Join(id) != nil {
+		t.Error("a tenant has more places than it may have")
+	}
+	id.Key.tenant[0] = 2
+	other := fs.Join(id)
+	if other == nil {
+		t.Fatal("another tenant has no place")
+	}
+	departed(append(subscribers, other)...)
+	if len(fs.subscribers) != 0 || len(fs.all) != 0 {
+		t.Errorf("%d tenants and %d generations are left", len(fs.subscribers), len(fs.all))
+	}
+}
