@@ -35,7 +35,9 @@ func (a *App) makeUsage() {
 func clientLimits(f *config.File, log zerolog.Logger) gateway.Limits {
 	conns := f.Limits.Connections
 	if most := maxConns(openFiles(), debug.SetMemoryLimit(-1)); conns > most {
-		log.Warn().Int("limits.connections", conns).Int("most", most).Msg("fewer connections are accepted: the process may not open as many files (ulimit -n), or has not the memory")
+		if conns != config.DefaultConnections { // the operator wanted more than the default
+			log.Warn().Int("limits.connections", conns).Int("most", most).Msg("fewer connections are accepted: the process may not open as many files (ulimit -n), or has not the memory")
+		}
 		conns = most
 	}
 	return gateway.Limits{Body: f.Limits.BodyBytes, Header: int(f.Limits.HeaderBytes), InFlight: f.Limits.InFlight, Conns: conns}

@@ -221,9 +221,9 @@ func BenchmarkStraight(b *testing.B) {
 	}
 }
 
-// maxStraightAllocs is how many allocations a straight answer makes at most, the HTTP server's and the
-// client's for engines included.
-const maxStraightAllocs = 67
+// maxStraightAllocs is how many allocations a straight answer makes at most, the HTTP server's and those of net/http's
+// client for engines included: 138 were measured.
+const maxStraightAllocs = 145
 
 // minAllocs returns how many allocations a request makes, at least, in several runs of so many: the replica's own loops
 // allocate, too.

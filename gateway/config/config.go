@@ -177,6 +177,9 @@ type Tenant struct {
 	TraceContent  bool `yaml:"trace_content"`  // its requests are traced, with their messages and answers
 }
 
+// DefaultConnections is the default of [Limits.Connections].
+const DefaultConnections = 20000
+
 // Limits bound one request, and all requests together.
 type Limits struct {
 	BodyBytes     int64 `yaml:"body_bytes" default:"4MiB" min:"1KiB" max:"1GiB"`      // of a request; default 4 MiB
