@@ -52,6 +52,7 @@ func TestTheDefaultsAreThoseOfThePackages(t *testing.T) {
 			Holdback:          1200 * time.Millisecond,
 			MaxPromptTokens:   4000,
 			MidstreamFailover: true,
+			VerifyRule:        plan.RuleExact,
 			VerifyDrafts:      plan.VerifyDoubtful, OnMissingLogprobs: plan.MissingLogprobsEscalate,
 			Risk: plan.Risk{
 				Rule:  risk.Rule{MaxWrongRate: 0.1, ErrorProbability: 0.05, LeaseAudits: 4000, DriftRunLength: 1000},
@@ -135,7 +136,7 @@ func TestEverySettingHasAPlaceOfItsOwn(t *testing.T) {
 
 // another is a good value that is not the default.
 func another(s Spec) string {
-	for _, value := range []string{"0.7", "7", "7000", "7s", "700ms", "7m", "yes", "no", "off", "round_robin", "accept", "exact", "0.3", "judge", "shadow", "prompt_length", "never"} {
+	for _, value := range []string{"0.7", "7", "7000", "7s", "700ms", "7m", "yes", "no", "off", "round_robin", "accept", "exact", "lenient", "0.3", "judge", "shadow", "prompt_length", "never"} {
 		d := Defaults()
 		if check(&s, value) == nil && value != s.Value(&d) {
 			return value
@@ -172,7 +173,7 @@ func TestValidateTellsWhatIsWrong(t *testing.T) {
 		{"timeout.stream_idle", "soon", `timeout.stream_idle: "soon" is refused: not a duration; want duration, 10ms … 1h`},
 		{"timeout.stream_idle", "-5s", `timeout.stream_idle: "-5s" is refused: out of range; want duration, 10ms … 1h`},
 		{"timeout.stream_idle", "9999999h", `timeout.stream_idle: "9999999h" is refused: not a duration; want duration, 10ms … 1h`},
-		{"speculation.mode", "On", `speculation.mode: "On" is refused: not one of off, shadow, confidence, risk, lenient, judge, verify`},
+		{"speculation.mode", "On", `speculation.mode: "On" is refused: not one of off, shadow, confidence, risk, verify`},
 		{"shed.allow_high", "true", `shed.allow_high: "true" is refused: not one of yes, no`},
 		{"shed.lo", "1", `shed.lo: unknown setting; did you mean shed.low?`},
 		{"banana", "1", `banana: unknown setting`},

@@ -87,7 +87,7 @@ func TestTheReasonOfAMissingCostIsExact(t *testing.T) {
 		{prices, own, drafts, []sample{{prompt: 0, receipt: with}}, "1 of 2 questions were not answered in both ways", 1},
 		{prices, []sample{own[0], {prompt: 1, tier: poolTarget}}, drafts, []sample{{prompt: 0, receipt: with}, {prompt: 1, receipt: with}}, "to 1 of 2 questions the target alone sent no usage", 1},
 	} {
-		m := &run{Options: c.o, list: prompts(2), alone: c.alone, ways: map[string][]sample{wayDraft: c.draft, wayVerify: c.verify}}
+		m := &run{Options: c.o, list: prompts(2), alone: c.alone, ways: map[string][]sample{wayDraft: c.draft, wayLenient: c.verify}}
 		costs := m.costs()
 		if last := costs[len(costs)-1]; last.Why != c.want || (last.Value != nil) != (c.compared > 0) || last.Of != c.compared {
 			t.Errorf("%+v, want %q", last, c.want)
