@@ -3,10 +3,8 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,28 +22,12 @@ const slack = 60
 // linesByPackage counts the lines of Go without tests of each package of the module.
 func linesByPackage(t *testing.T) map[string]int {
 	t.Helper()
-	root := filepath.Join("..", "..")
 	lines := map[string]int{}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && path != root && strings.HasPrefix(d.Name(), "."):
-			return filepath.SkipDir
-		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
-			return nil
-		}
+	eachPath(t, func(dir, path string) error {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		dir, err := filepath.Rel(root, filepath.Dir(path))
-		lines[filepath.ToSlash(dir)] += strings.Count(string(text), "\n")
+		lines[dir] += strings.Count(string(text), "\n")
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return lines
 }
 

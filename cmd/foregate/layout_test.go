@@ -148,8 +148,8 @@ var walls = map[string][]string{
 	"github.com/google/go-cmp":             {}, // tests only
 }
 
-// eachFile parses every Go file of the module that is not a test.
-func eachFile(t *testing.T, visit func(dir string, imports []string, pkgDoc bool)) {
+// eachPath visits every Go file of the module that is not a test, with the folder of its package.
+func eachPath(t *testing.T, visit func(dir, path string) error) {
 	t.Helper()
 	root := filepath.Join("..", "..")
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -161,6 +161,21 @@ func eachFile(t *testing.T, visit func(dir string, imports []string, pkgDoc bool
 		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
 			return nil
 		}
+		dir, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		return visit(filepath.ToSlash(dir), path)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eachFile parses every Go file of the module that is not a test.
+func eachFile(t *testing.T, visit func(dir string, imports []string, pkgDoc bool)) {
+	t.Helper()
+	eachPath(t, func(dir, path string) error {
 		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly|parser.ParseComments)
 		if err != nil {
 			return err
@@ -173,13 +188,9 @@ func eachFile(t *testing.T, visit func(dir string, imports []string, pkgDoc bool
 			}
 			imports = append(imports, name)
 		}
-		rel, err := filepath.Rel(root, filepath.Dir(path))
-		visit(filepath.ToSlash(rel), imports, f.Doc != nil)
-		return err
+		visit(dir, imports, f.Doc != nil)
+		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestImportsFollowTheArrows(t *testing.T) {

@@ -23,14 +23,14 @@ redis: {x: 1}
 cache: {x: 1}
 identity: {x: 1, default_tenant: {x: 1, budgets: [{x: 1}]}, jwt: {x: 1}}
 pools: {NAME: {x: 1, auth: {x: 1}, tls: {x: 1}}}
-routes: [{x: 1, targets: [{x: 1}], mirror: {x: 1}, fallbacks: [{x: 1}]}]
+routes: [{x: 1, targets: [{x: 1}], fallbacks: [{x: 1}]}]
 tenants: [{x: 1, budgets: [{x: 1}]}]
 limits: {x: 1}
 drain: {x: 1}
 tracing: {x: 1}
 `))
 	var known []string
-	groups := []string{"tls", "admin_tls", "redis", "cache", "identity", "identity.default_tenant", "identity.default_tenant.budgets", "identity.jwt", "pools", "pools.NAME.auth", "pools.NAME.tls", "routes", "routes[0].fallbacks", "routes[0].targets", "routes[0].mirror", "tenants", "tenants[0].budgets", "limits", "drain", "tracing"}
+	groups := []string{"tls", "admin_tls", "redis", "cache", "identity", "identity.default_tenant", "identity.default_tenant.budgets", "identity.jwt", "pools", "pools.NAME.auth", "pools.NAME.tls", "routes", "routes[0].fallbacks", "routes[0].targets", "tenants", "tenants[0].budgets", "limits", "drain", "tracing"}
 	for _, m := range regexp.MustCompile(`(?m)^f:\d+:\d+: (\S*)x: unknown field; known here: (.*)$`).FindAllStringSubmatch(message(err), -1) {
 		for field := range strings.SplitSeq(m[2], ", ") {
 			if slices.Contains(groups, m[1]+field) {

@@ -218,14 +218,8 @@ func convert(from ast.Node) *node {
 		}
 	case *ast.BoolNode:
 		n.scalar(KindTruth, x.Token)
-	case *ast.IntegerNode:
-		n.scalar(KindNumber, x.Token)
-	case *ast.FloatNode:
-		n.scalar(KindNumber, x.Token)
-	case *ast.InfinityNode:
-		n.scalar(KindNumber, x.Token)
-	case *ast.NanNode:
-		n.scalar(KindNumber, x.Token)
+	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		n.scalar(KindNumber, x.GetToken())
 	case *ast.NullNode:
 		n.scalar(null, x.Token)
 	}

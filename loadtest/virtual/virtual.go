@@ -19,7 +19,6 @@ import (
 	"github.com/foregate/foregate/loadtest/virtual/eventloop"
 	"github.com/foregate/foregate/loadtest/virtual/sharing"
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -103,9 +102,8 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 		return nil, err
 	}
 	l.fleet = engines.New(engines.Options{
-		Loop: l.clock, Seed: seed,
-		Score: func(_ *engines.Pool, prompt, ids []int32) []accept.Choice { return l.judge.Choices(prompt, ids) },
-		Find:  func(r *openai.Request) *engines.Request { return &l.requests[r].Request },
+		Loop: l.clock, Seed: seed, Score: l.judge.Choices,
+		Find: func(r *openai.Request) *engines.Request { return &l.requests[r].Request },
 	})
 	if err := l.addPools(); err != nil {
 		return nil, err

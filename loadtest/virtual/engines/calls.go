@@ -156,7 +156,7 @@ func (a *attempt) whole(text string) engine.Whole {
 func (a *attempt) scores(q *openai.ScoreQuestion) openai.Scores {
 	f := a.backend.fleet
 	out := openai.Scores{Tokens: make([]openai.Scored, 0, len(q.Draft)), Cached: a.seq.Cached}
-	for _, c := range f.Score(a.backend.pool, q.Prompt, q.Draft) {
+	for _, c := range f.Score(q.Prompt, q.Draft) {
 		out.Tokens = append(out.Tokens, openai.Scored{
 			Logprob: float64(c.Logprob), TopID: c.ID, Top: float64(c.Top), Tops: c.Tops, Alike: c.Alike,
 		})

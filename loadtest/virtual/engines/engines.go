@@ -30,8 +30,8 @@ const Hop = 200 * time.Microsecond
 type Options struct {
 	Loop  *eventloop.Loop
 	Seed  uint64
-	Find  func(*openai.Request) *Request                     // what the lab knows of a request
-	Score func(p *Pool, prompt, ids []int32) []accept.Choice // what a pool says of ids behind a prompt
+	Find  func(*openai.Request) *Request            // what the lab knows of a request
+	Score func(prompt, ids []int32) []accept.Choice // what the target says of ids behind a prompt
 }
 
 // Fleet is all engines of a run.

@@ -38,7 +38,7 @@ func newBench(t testing.TB, def loadtest.Pool) *bench {
 	tok := vllmsim.DefaultTokenizer()
 	requests := map[*openai.Request]*Request{}
 	f := New(Options{
-		Loop: &eventloop.Loop{}, Seed: 1, Score: func(_ *Pool, prompt, ids []int32) []accept.Choice { return judge.Choices(prompt, ids) },
+		Loop: &eventloop.Loop{}, Seed: 1, Score: func(prompt, ids []int32) []accept.Choice { return judge.Choices(prompt, ids) },
 		Find: func(r *openai.Request) *Request {
 			if requests[r] == nil {
 				requests[r] = &Request{Prompt: tok.Chat([]vllmsim.Message{{Role: "user", Content: string(r.Raw("messages"))}})}
