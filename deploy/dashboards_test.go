@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/demo"

@@ -156,7 +156,7 @@ func TestABadFileUnderLoadChangesNothingAndIsTold(t *testing.T) {
 	for _, bad := range []struct{ text, problem string }{
 		{reloadFile("m", w.urls(1), "routes:\n  - {model: llama-3, target: nobody}\n"), `config:7:22: routes[0].target: pool "nobody" is not defined`},
 		{reloadFile("m", `"ftp://h"`, reloadRoute), "config:5:31: pools.only.backends[0]: "},
-		{"pools: [", "config:1:8: "},
+		{"pools: [", "config:1:1: "},
 		{"", "config:1:1: "},
 	} {
 		rotateFile(t, w.path, bad.text)

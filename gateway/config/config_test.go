@@ -127,8 +127,8 @@ func TestWhatIsLeftOutHasItsDefault(t *testing.T) {
 }
 
 func TestWhatIsNotYAMLIsToldWithItsLine(t *testing.T) {
-	for text, line := range map[string]string{"{": "1:1", "a: \"\\q\"": "1:6", "a: 1\n\nb: \xff\n": "3:4", "a: 1\nb: \x01": "2:4", "a: 1\nb: 'c\n": "2:4"} {
-		if _, err := Parse("f", []byte(text)); err == nil || !strings.HasPrefix(err.Error(), "f:"+line+": not YAML") {
+	for text, line := range map[string]string{"{": "1", "a: \"\\q\"": "1", "a: 1\n\nb: \xff\n": "3", "a: 1\nb: \x01": "2", "a: 1\nb: *c\n": "2", "a: 1\nb: 'c\n": "2"} {
+		if _, err := Parse("f", []byte(text)); err == nil || !strings.HasPrefix(err.Error(), "f:"+line+":1: not YAML") {
 			t.Errorf("%q: want line %s, got %v", text, line, err)
 		}
 	}

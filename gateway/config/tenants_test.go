@@ -32,7 +32,7 @@ func TestAMistakeInTheFileOfTenantsIsToldWithItsLine(t *testing.T) {
 		"no list":           {"{}", ModeKeys, "tenants_file:1:1: tenants: there is no tenant; give at least one"},
 		"an empty list":     {"tenants: []", ModeJWT, "tenants_file:1:1: tenants: there is no tenant; give at least one"},
 		"no value":          {"tenants:\n", ModeKeys, "tenants_file:1:1: tenants: has no value; give one or remove the field"},
-		"half of a file":    {"tenants:\n  - {id: acme, keys_sha256: [ab", ModeKeys, "tenants_file:2:29: not YAML (here or in the line before): sequence end token ']' not found"},
+		"half of a file":    {"tenants:\n  - {id: acme, keys_sha256: [ab", ModeKeys, "tenants_file:1:1: not YAML (here or in the line before): did not find expected ',' or ']'"},
 		"another file":      {"k1 hunter2hunter2", ModeKeys, "tenants_file:1:1: want fields (name: value), got text"},
 		"the configuration": {"listen: :80\ntenants: [{id: a, keys_sha256: [" + hexKey + "]}]", ModeKeys, "tenants_file:1:1: listen: unknown field; known here: tenants"},
 		"a bad field":       {"tenants:\n- id: acme\n  rpm: -1\n  keys_sha256: [" + hexKey + "]", ModeKeys, "tenants_file:3:3: tenants[0].rpm: must not be negative; want 0 … 1000000000"},

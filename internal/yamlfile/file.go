@@ -17,11 +17,7 @@ import (
 // MaxProblems is how many lines of errors one file prints at most.
 const MaxProblems = 50
 
-const (
-	maxDepth  = 20   // of nested values
-	maxIndent = 200  // columns that a line begins with at most
-	maxFields = 2048 // of one value
-)
+const maxDepth = 20 // of nested values
 
 // Options say what a file is.
 type Options struct {
@@ -67,16 +63,14 @@ func (f *File) document(o Options, data []byte) *node {
 		f.add(start, "", fmt.Sprintf("the file is larger than %d bytes", o.MaxBytes))
 		return nil
 	}
-	docs, at, wrong := parse(data)
+	root, wrong := parse(data)
 	switch {
 	case wrong != nil:
 		f.problems = append(f.problems, *wrong)
-	case len(docs) > 1:
-		f.add(at[1], "", "a second document begins here; the file must be one document, so remove the --- between them")
-	case len(docs) == 0 || docs[0] == nil || docs[0].kind == null:
+	case root == nil || root.kind == null:
 		f.add(start, "", "the file is empty; it needs at least "+o.Needs)
 	default:
-		return docs[0]
+		return root
 	}
 	return nil
 }

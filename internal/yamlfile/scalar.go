@@ -27,7 +27,7 @@ func (v Value) Text(to *string) {
 	case !v.reads():
 	case v.IsScalar() && v.node.kind == KindText:
 		*to = v.node.text
-	case v.IsScalar() && v.node.plain:
+	case v.IsScalar():
 		v.Fail("want text, got %s; put it in quotes", v.node.kind)
 	default:
 		v.Fail("want text, got %s", v.node.kind)

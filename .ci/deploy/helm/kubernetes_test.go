@@ -269,25 +269,22 @@ func TestTheAdapterServesTheMetricsThatAreScaledOn(t *testing.T) {
 	}
 }
 
-// The metrics are named as engines name them; the simulator knows both generations.
+// The metrics are named as engines name them.
 func TestQueriesNameMetricsThatEnginesHave(t *testing.T) {
-	var pages string
-	for _, generation := range []string{"v0", "v1"} {
-		addr := freeAddress(t)
-		process(t, "http://"+addr+"/metrics", "vllmsim", "--listen", addr, "--metrics", generation)
-		pages += get(t, "http://"+addr+"/metrics")
-	}
+	addr := freeAddress(t)
+	process(t, "http://"+addr+"/metrics", "vllmsim", "--listen", addr)
+	page := get(t, "http://"+addr+"/metrics")
 	for _, f := range []string{"/keda/scaledobjects.yaml", "/hpa/prometheus-adapter.values.yaml", "/pools/leave.yaml"} {
 		data, err := os.ReadFile(manifests + f)
 		if err != nil {
 			t.Fatal(err)
 		}
-		names := regexp.MustCompile(`vllm:[a-z_]+[a-z]`).FindAllString(strings.NewReplacer("vllm:(kv|gpu)_", "vllm:kv_", "(running|waiting)", "waiting").Replace(string(data)), -1)
+		names := regexp.MustCompile(`vllm:[a-z_]+[a-z]`).FindAllString(strings.NewReplacer("(running|waiting)", "waiting").Replace(string(data)), -1)
 		if len(names) == 0 {
 			t.Errorf("%s names no metric", f)
 		}
 		for _, n := range names {
-			if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(n) + `[{ ]`).MatchString(pages) {
+			if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(n) + `[{ ]`).MatchString(page) {
 				t.Errorf("%s: no engine has %s", f, n)
 			}
 		}
