@@ -2,8 +2,8 @@
 // continuation from token ids, tokenizer and chat template. The reported version is not used. Start at [New],
 // [Prober.Run] and [Capabilities].
 //
-// A probe costs an engine at most about 2,200 prompt tokens and 200 generated ones: half of the former are one text of
-// 600 tokens that is scored twice. Each replica probes each pool itself: at its
+// A probe costs an engine at most about 2,200 prompt tokens and 420 generated ones: half of the former are one text of
+// 600 tokens that is scored twice, most of the latter one answer of 256. Each replica probes each pool itself: at its
 // start, after the probed engine has restarted or shows another model card, and every 15 minutes.
 package probe
 

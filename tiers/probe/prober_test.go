@@ -160,7 +160,7 @@ func TestAnotherModelCardBringsANewCard(t *testing.T) {
 func TestEndsAreLookedForUntilOneWasSeen(t *testing.T) {
 	sim := engine(t, vllmsim.Options{Seed: 33})
 	first := taken(t, sim.URL())
-	if first.weak == "" || first.found.MissingReason(MissingEOS) != "no answer has ended by itself, in 52 and 32 tokens" {
+	if first.weak == "" || first.found.MissingReason(MissingEOS) != "no answer has ended by itself, in 52 and 256 tokens" {
 		t.Fatalf("the first probe sees %v, %q", first.found.EOS, first.weak)
 	}
 	p := start(t, Options{}, backends(Backend{ID: "a", URL: sim.URL(), Up: true}), nil)
@@ -214,7 +214,7 @@ func TestADeadBackendIsTriedAgainAndAnotherInItsTurn(t *testing.T) {
 	if c, why := p.Capabilities("p"), refused(t, p); c != nil || !strings.Contains(why, "refused") {
 		t.Errorf("got %q, %+v", why, c)
 	}
-	live := engine(t, vllmsim.Options{Seed: 5})
+	live := engine(t, vllmsim.Options{Seed: 3})
 	s.become(Backend{ID: "dead", URL: dead, Up: true}, Backend{ID: "live", URL: live.URL(), Up: true})
 	until(t, p, "probed elsewhere", func(c *Capabilities) bool { return good(c) && c.Backend == "live" })
 	until(t, p, "two lines in the log", func(*Capabilities) bool { return len(log.all()) == 2 })

@@ -71,7 +71,7 @@ var (
 
 const (
 	shortTokens    = 52  // of an answer to a short question, at most
-	longTokens     = 32  // of one to a long question
+	longTokens     = 256 // of one to a long question
 	moreTokens     = 52  // by which one that did not end is continued
 	continueTokens = 16  // that must be alike when it is continued from ids
 	reuseTokens    = 600 // of a text that is scored twice

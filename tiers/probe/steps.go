@@ -200,13 +200,17 @@ func (e *probeRun) logprobs(ctx context.Context) error {
 	return nil
 }
 
-// longAnswer asks for the answer that is continued.
+// longAnswer asks for the answer that is continued. It is long, so that it ends by itself and tells the end's id; but where
+// nothing will be scored it is short: a laptop's processor generates five to twenty tokens a second, and a question has 30 s.
 func (e *probeRun) longAnswer(ctx context.Context) error {
 	if e.noChat != "" || !e.dialect().Members.IDPrompts {
 		return nil
 	}
-	question := long[e.variant%len(long)]
-	a, err := e.ask(ctx, question, longTokens, nil)
+	question, maximum := long[e.variant%len(long)], longTokens
+	if len(e.opening.ids) == 0 || len(e.dialect().Scoring) == 0 {
+		maximum = 2 * continueTokens
+	}
+	a, err := e.ask(ctx, question, maximum, nil)
 	switch {
 	case fails(err):
 		return err

@@ -12,7 +12,8 @@ import (
 func TestAnEmbeddedRedisForgetsAnswersBeforeTheyAreTooMany(t *testing.T) {
 	s, w := newAnswers()
 	defer s.Stop()
-	value := make([]byte, maxAnswerBytes/4)
+	value := make([]byte, 1<<10)
+	w.bytes.Store(maxAnswerBytes - 4<<10) // as if much had been written: the fourth of these values is the last
 	set := func(key string) {
 		t.Helper()
 		if err := s.Client.Set(t.Context(), key, value, time.Hour).Err(); err != nil {
@@ -50,7 +51,7 @@ func TestAnswersInAnEmbeddedRedisExpireAlsoWhenNobodyAsks(t *testing.T) {
 func TestAPipelineOfAnySizeIsAnsweredInTheProcess(t *testing.T) {
 	s := Open()
 	defer s.Stop()
-	value := strings.Repeat("x", 1<<20)
+	value := strings.Repeat("x", 1<<16) // far more than both ends buffer
 	_, err := s.Client.Pipelined(t.Context(), func(p redis.Pipeliner) error {
 		for i := range 20 {
 			p.Set(t.Context(), strconv.Itoa(i), value, 0)
