@@ -117,23 +117,19 @@ operations: build redis ## Rolling restart and upgrade, a drain, a spot notice, 
 agree: build redis ## Live runs and virtual time are the same experiment (five seeds, under a minute).
 	bin/loadtest agree agree
 
-# PAGE=yes puts the figures of make cost, scale and soak onto the page of proofs; go test ./loadtest/proof -update writes it.
+# PAGE=yes puts the figures of make cost and soak onto the page of proofs; go test ./loadtest/proof -update writes it.
 FIGURES := loadtest/proof/results
 
 .PHONY: proof
-proof: build redis ## Every claim, measured: docs/proof.md, the README's table, and a page with charts in bin/proof.html; at most 20 minutes on two cores (PROOF='--seeds 1 --check': four minutes, fails if a figure is not as committed).
+proof: build redis ## Every claim, measured: docs/proof.md and the README's table; at most 20 minutes on two cores (PROOF='--seeds 1 --check': four minutes, fails if a figure is not as committed).
 	FOREGATE_COST=short FOREGATE_COST_JSON=$(CURDIR)/bin/cost.json $(GO) test -run '^$$' -bench Cost -benchtime 1x -timeout 10m ./loadtest/cost
-	@bin/loadtest proof --cost bin/cost.json --html bin/proof.html $(or $(PROOF),--write)
+	@bin/loadtest proof --cost bin/cost.json $(or $(PROOF),--write)
 
 # The engines run already, anywhere. Other flags of bin/loadtest proof-live go into FLAGS.
 .PHONY: proof-live
 proof-live: build ## What can be proved at a pair of real engines (TARGET=URL DRAFT=URL, TARGET_MODEL= DRAFT_MODEL= where an engine has several, FLAGS='--target-key-file FILE --draft-key-file FILE' for API keys): a table, and a page and JSON in bin/proof-live.
 	@test -n '$(TARGET)' -a -n '$(DRAFT)' || { echo "make proof-live TARGET=http://127.0.0.1:8082 DRAFT=http://127.0.0.1:8081 (engines with API keys: FLAGS='--target-key-file FILE --draft-key-file FILE')"; exit 2; }
 	@bin/loadtest proof-live --out bin/proof-live --target '$(TARGET)' --draft '$(DRAFT)' $(if $(TARGET_MODEL),--target-model '$(TARGET_MODEL)') $(if $(DRAFT_MODEL),--draft-model '$(DRAFT_MODEL)') $(FLAGS)
-
-.PHONY: scale
-scale: build redis ## What growing fleets ask of Redis, up to 50 replicas, 500 backends and 20,000 requests/s: small real fleets, arithmetic, a comparison; two minutes.
-	@bin/loadtest scale $(if $(PAGE),--json $(FIGURES)/scale.json)
 
 golden: ## Rewrite the golden files.
 	$(GO) test ./gateway/config ./gateway/display ./gateway/settings ./tiers/fields ./loadtest ./loadtest/vllmsim ./loadtest/virtual ./cmd/foregate -update

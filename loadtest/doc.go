@@ -1,5 +1,5 @@
 // Package loadtest says what is to be measured and what came of it: scenarios,
-// the load that follows from one, and the table, JSON and page that a run ends in.
+// the load that follows from one, and the table and JSON that a run ends in.
 //
 // Start at [Load], which reads a [Scenario]; [NewWorkload] makes its requests;
 // a run (packages live and virtual) hands what came of each to a [Recorder];

@@ -11,7 +11,6 @@ import (
 const (
 	exactly = 256                                     // so many values are kept as they are
 	longest = int64(2 * time.Hour / time.Microsecond) // what takes longer counts as this long
-
 )
 
 // latency is a law of durations, in µs. Up to [exactly] of them are kept as they
@@ -50,21 +49,6 @@ func (l *latency) put(v, n int64) {
 	_ = l.many.RecordValues(v, n)
 }
 
-// merge adds what the other holds, which must be of as many digits.
-func (l *latency) merge(o *latency) {
-	if l.many == nil && o.many == nil && len(l.few)+len(o.few) <= exactly {
-		l.few = append(l.few, o.few...)
-		return
-	}
-	l.spill()
-	for _, v := range o.few {
-		l.put(v, 1)
-	}
-	if o.many != nil {
-		l.many.Merge(o.many)
-	}
-}
-
 // count is how many durations there are.
 func (l *latency) count() int {
 	if l.many != nil {
@@ -98,32 +82,6 @@ func (l *latency) at(qs ...float64) []float64 {
 	}
 	for i, v := range l.many.ValueAtPercentilesSlice(percent) {
 		out[i] = float64(v) / 1000
-	}
-	return out
-}
-
-// share is one point of a distribution: so many of all took at most Ms.
-type share struct{ Ms, Of float64 }
-
-// curve is the distribution, in at most 205 points.
-func (l *latency) curve() []share {
-	n := l.count()
-	if n == 0 {
-		return nil
-	}
-	qs := []float64{}
-	if steps := min(n, 200); steps > 0 {
-		for i := range steps {
-			qs = append(qs, float64(i+1)/float64(steps))
-		}
-	}
-	if n > 200 {
-		qs = append(qs, 0.001, 0.992, 0.997, 0.999)
-		slices.Sort(qs)
-	}
-	out := make([]share, len(qs))
-	for i, v := range l.at(qs...) {
-		out[i] = share{Ms: v, Of: qs[i]}
 	}
 	return out
 }

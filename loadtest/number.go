@@ -44,19 +44,6 @@ func (u unit) text(v float64) string {
 	return digits3(v)
 }
 
-// with prints a number with its unit.
-func (u unit) with(v float64) string {
-	switch u {
-	case counted, plain:
-		return u.text(v)
-	case percent:
-		return u.text(v) + "%"
-	case dollars:
-		return "$" + u.text(v)
-	}
-	return u.text(v) + " " + string(u)
-}
-
 // whole prints a count: exactly, until it has eight digits.
 func whole(v float64) string {
 	if math.Abs(v) >= 1e7 {

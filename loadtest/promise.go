@@ -63,32 +63,32 @@ func promises(cases []measured) []section {
 	if !slices.ContainsFunc(cases, func(m measured) bool { return m.result.Promise != nil }) {
 		return nil
 	}
-	line := func(name string, u unit, good int, of func(m measured) float64) metric {
-		return metric{name, u, good, of, nil}
+	line := func(name string, u unit, of func(m measured) float64) metric {
+		return metric{name, u, of, nil}
 	}
 	list := presentMetrics(cases,
-		line("Answers by the draft", percent, 1, func(m measured) float64 { return m.Served }),
-		line("Wrong of these", percent, -1, func(m measured) float64 { return m.UnverifiedWrong }),
-		line("… before the drift", percent, -1, func(m measured) float64 { return m.WrongBefore }),
-		line("… after it", percent, -1, func(m measured) float64 { return m.WrongAfter }),
-		line("Time above ε, before", percent, -1, func(m measured) float64 { return m.AboveBefore }),
-		line("Time above ε, after", percent, -1, func(m measured) float64 { return m.AboveAfter }),
-		line("Above ε until, after it", seconds, -1, func(m measured) float64 { return m.Recovered }),
-		line("Bound shown at the end", percent, 0, func(m measured) float64 { return m.Bound }),
-		line("Audits", counted, 0, func(m measured) float64 { return float64(m.Audits) }),
-		line("Audits lost", counted, -1, func(m measured) float64 { return float64(m.AuditsLost) }),
-		line("Alarms", counted, 0, func(m measured) float64 { return float64(m.Alarms) }),
-		line("First certificate", seconds, -1, func(m measured) float64 { return m.FirstCertificate }),
-		line("All certificates", seconds, -1, func(m measured) float64 { return m.AllCertificates }),
-		line("Audits of target cost", percent, 0, func(m measured) float64 { return m.AuditsOfTarget }),
-		line("Audits of draft cost", percent, 0, func(m measured) float64 { return m.AuditsOfDraft }),
-		line("By token prices, per Mtok", dollars, -1, func(m measured) float64 { return m.PricedPerMTok }),
-		line("Drafts wrong, before", percent, 0, func(m measured) float64 { return m.BaseBefore }),
-		line("Drafts wrong, after", percent, 0, func(m measured) float64 { return m.BaseAfter }),
-		line("AUROC, before", percent, 0, func(m measured) float64 { return m.AUROCBefore }),
-		line("AUROC, after", percent, 0, func(m measured) float64 { return m.AUROCAfter }),
-		line("Best acceptance, before", percent, 0, func(m measured) float64 { return m.BestBefore }),
-		line("Best acceptance, after", percent, 0, func(m measured) float64 { return m.BestAfter }),
+		line("Answers by the draft", percent, func(m measured) float64 { return m.Served }),
+		line("Wrong of these", percent, func(m measured) float64 { return m.UnverifiedWrong }),
+		line("… before the drift", percent, func(m measured) float64 { return m.WrongBefore }),
+		line("… after it", percent, func(m measured) float64 { return m.WrongAfter }),
+		line("Time above ε, before", percent, func(m measured) float64 { return m.AboveBefore }),
+		line("Time above ε, after", percent, func(m measured) float64 { return m.AboveAfter }),
+		line("Above ε until, after it", seconds, func(m measured) float64 { return m.Recovered }),
+		line("Bound shown at the end", percent, func(m measured) float64 { return m.Bound }),
+		line("Audits", counted, func(m measured) float64 { return float64(m.Audits) }),
+		line("Audits lost", counted, func(m measured) float64 { return float64(m.AuditsLost) }),
+		line("Alarms", counted, func(m measured) float64 { return float64(m.Alarms) }),
+		line("First certificate", seconds, func(m measured) float64 { return m.FirstCertificate }),
+		line("All certificates", seconds, func(m measured) float64 { return m.AllCertificates }),
+		line("Audits of target cost", percent, func(m measured) float64 { return m.AuditsOfTarget }),
+		line("Audits of draft cost", percent, func(m measured) float64 { return m.AuditsOfDraft }),
+		line("By token prices, per Mtok", dollars, func(m measured) float64 { return m.PricedPerMTok }),
+		line("Drafts wrong, before", percent, func(m measured) float64 { return m.BaseBefore }),
+		line("Drafts wrong, after", percent, func(m measured) float64 { return m.BaseAfter }),
+		line("AUROC, before", percent, func(m measured) float64 { return m.AUROCBefore }),
+		line("AUROC, after", percent, func(m measured) float64 { return m.AUROCAfter }),
+		line("Best acceptance, before", percent, func(m measured) float64 { return m.BestBefore }),
+		line("Best acceptance, after", percent, func(m measured) float64 { return m.BestAfter }),
 	)
 	return []section{{"Promise", list}}
 }

@@ -10,7 +10,6 @@ import (
 const (
 	different = 32      // names that are counted apart
 	other     = "other" // the name of all that come after them
-	spans     = 80      // of a plot over time
 )
 
 // Recorder gathers outcomes in room that does not grow with their number. It is
@@ -21,16 +20,15 @@ const (
 type Recorder struct {
 	warmup time.Duration
 
-	mu     sync.Mutex
-	t      tally
-	ttft   latency
-	e2e    latency
-	series series
-	good   []float64 // scores of audited drafts that the target would stand by
-	bad    []float64 // of the others
+	mu   sync.Mutex
+	t    tally
+	ttft latency
+	e2e  latency
+	good []float64 // scores of audited drafts that the target would stand by
+	bad  []float64 // of the others
 
-	ends, details, tiers, acceptances, reasons counts
-	tenants, priorities                        map[string]*group
+	details    counts // what was not answered, by kind
+	priorities map[string]*group
 }
 
 // NewRecorder makes a recorder that does not count what arrives before warmup.
@@ -38,9 +36,7 @@ func NewRecorder(warmup time.Duration) *Recorder {
 	return &Recorder{
 		warmup: warmup,
 		ttft:   latency{digits: 3}, e2e: latency{digits: 3},
-		series: series{from: warmup},
-		ends:   counts{}, details: counts{}, tiers: counts{}, acceptances: counts{}, reasons: counts{},
-		tenants: map[string]*group{}, priorities: map[string]*group{},
+		details: counts{}, priorities: map[string]*group{},
 	}
 }
 
@@ -74,12 +70,12 @@ func (c counts) add(name string) {
 	c[name]++
 }
 
-// group is what came of the requests of one tenant or priority.
+// group is what came of the requests of one priority.
 type group struct {
 	Name                            string
 	Requests, Answered, Shed, Error int
 	ttft                            latency
-	TTFT50, TTFT95, TTFT99          float64 // ms; filled by summary
+	TTFT99                          float64 // ms; filled by summary
 }
 
 // Add counts an outcome, unless it arrived before the warm-up's end. A draft's
@@ -94,27 +90,17 @@ func (r *Recorder) Add(o Outcome) {
 		return
 	}
 	r.t.Requests++
-	r.ends.add(o.End)
-	r.tiers.add(o.Tier)
-
-	r.series.at(o.At).arrived++
-	end := r.series.at(max(o.Done, o.At))
 	switch o.End {
 	case Answered:
-		end.answered++
-		end.tokens += o.DraftTokens + o.TargetTokens
 		r.answered(o)
 	case Shed:
 		r.t.Shed++
-		end.shed++
 		r.details.add(described(o))
 	default:
 		r.t.Errors++
-		end.errored++
 		r.details.add(described(o))
 	}
-	groupOf(r.tenants, o.Tenant).add(o)
-	groupOf(r.priorities, o.Priority).add(o)
+	r.groupOf(o.Priority).add(o)
 }
 
 // answered counts what only answers have.
@@ -136,15 +122,12 @@ func (r *Recorder) answered(o Outcome) {
 	r.e2e.add(o.Done - o.At)
 	if o.First > 0 {
 		r.ttft.add(o.First - o.At)
-		r.series.at(o.At).ttft.add(o.First - o.At)
 	}
 }
 
 // judged counts a verdict, which is told with every answer and given once: what the
 // cache gives again was judged before.
 func (r *Recorder) judged(o Outcome) {
-	r.acceptances.add(o.Acceptance)
-	r.reasons.add(o.Reason)
 	if o.Acceptance == "bypassed" && (o.Reason == "no_saving" || o.Reason == "ttft") {
 		r.t.Guarded++
 	}
@@ -238,18 +221,18 @@ func described(o Outcome) string {
 	return cmp.Or(o.End, Failed) + ": " + o.Detail
 }
 
-// groupOf finds a name's group, or makes it; there are at most 33.
-func groupOf(groups map[string]*group, name string) *group {
-	if g := groups[name]; g != nil {
+// groupOf finds a priority's group, or makes it; there are at most 33.
+func (r *Recorder) groupOf(name string) *group {
+	if g := r.priorities[name]; g != nil {
 		return g
 	}
-	if len(groups) >= different {
+	if len(r.priorities) >= different {
 		name = other
 	}
-	if groups[name] == nil {
-		groups[name] = &group{Name: name, ttft: latency{digits: 2}}
+	if r.priorities[name] == nil {
+		r.priorities[name] = &group{Name: name, ttft: latency{digits: 2}}
 	}
-	return groups[name]
+	return r.priorities[name]
 }
 
 func (g *group) add(o Outcome) {
@@ -273,12 +256,9 @@ type summary struct {
 	Warmup time.Duration
 	AUROC  float64
 
-	TTFT, E2E           []float64 // ms: p50, p95, p99
-	TTFTCurve, E2ECurve []share
-	Course              []instant
-
-	Ends, Details, Tiers, Acceptances, Reasons []named
-	Tenants, Priorities                        []group
+	TTFT, E2E  []float64 // ms: p50, p95, p99
+	Details    []named   // what was not answered
+	Priorities []group
 }
 
 // named is a name's number.
@@ -297,11 +277,7 @@ func (r *Recorder) summary() summary {
 	return summary{
 		tally: r.t, Warmup: r.warmup, AUROC: auroc(r.good, r.bad),
 		TTFT: r.ttft.at(0.5, 0.95, 0.99), E2E: r.e2e.at(0.5, 0.95, 0.99),
-		TTFTCurve: r.ttft.curve(), E2ECurve: r.e2e.curve(),
-		Course: r.series.instants(spans),
-		Ends:   r.ends.sorted(), Details: r.details.sorted(), Tiers: r.tiers.sorted(),
-		Acceptances: r.acceptances.sorted(), Reasons: r.reasons.sorted(),
-		Tenants: sortedGroups(r.tenants), Priorities: sortedGroups(r.priorities),
+		Details: r.details.sorted(), Priorities: r.groups(),
 	}
 }
 
@@ -317,18 +293,13 @@ func (c counts) sorted() []named {
 	return out
 }
 
-// sortedGroups copies the groups: high, normal, low, then by name.
-func sortedGroups(groups map[string]*group) []group {
-	out := make([]group, 0, len(groups))
-	for _, g := range groups {
+// groups copies the groups.
+func (r *Recorder) groups() []group {
+	out := make([]group, 0, len(r.priorities))
+	for _, g := range r.priorities {
 		one := *g
-		q := g.ttft.at(0.5, 0.95, 0.99)
-		one.TTFT50, one.TTFT95, one.TTFT99, one.ttft = q[0], q[1], q[2], latency{}
+		one.TTFT99, one.ttft = g.ttft.at(0.99)[0], latency{}
 		out = append(out, one)
 	}
-	rank := func(g group) int { return (slices.Index([]string{"high", "normal", "low"}, g.Name) + 4) % 4 }
-	slices.SortFunc(out, func(a, b group) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name))
-	})
 	return out
 }

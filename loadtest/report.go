@@ -70,7 +70,6 @@ func (r *Report) measured() []measured {
 type metric struct {
 	name string
 	unit unit
-	good int // +1: more is better, −1: less is, 0: neither
 	of   func(m measured) float64
 	// base is what a share is of; where it is 0 there is nothing to tell. nil is
 	// always.
@@ -118,42 +117,42 @@ func metrics(cases []measured) []section {
 	high, low := of("high"), of("low")
 	out := []section{
 		{"Load", []metric{
-			{"Requests", counted, 0, func(m measured) float64 { return float64(m.Requests) }, nil},
-			{"Answered", counted, 1, func(m measured) float64 { return float64(m.Answered) }, nil},
-			{"Shed", counted, -1, func(m measured) float64 { return float64(m.Shed) }, nil},
-			{"Errors", counted, -1, func(m measured) float64 { return float64(m.Errors) }, nil},
-			{"Answers per second", plain, 1, func(m measured) float64 { return m.RequestsPerSecond }, nil},
-			{"Tokens per second", plain, 1, func(m measured) float64 { return m.TokensPerSecond }, nil},
+			{"Requests", counted, func(m measured) float64 { return float64(m.Requests) }, nil},
+			{"Answered", counted, func(m measured) float64 { return float64(m.Answered) }, nil},
+			{"Shed", counted, func(m measured) float64 { return float64(m.Shed) }, nil},
+			{"Errors", counted, func(m measured) float64 { return float64(m.Errors) }, nil},
+			{"Answers per second", plain, func(m measured) float64 { return m.RequestsPerSecond }, nil},
+			{"Tokens per second", plain, func(m measured) float64 { return m.TokensPerSecond }, nil},
 		}},
 		{"Latency", []metric{
-			{"TTFT p50", millis, -1, func(m measured) float64 { return m.TTFT50 }, answered},
-			{"TTFT p95", millis, -1, func(m measured) float64 { return m.TTFT95 }, answered},
-			{"TTFT p99", millis, -1, func(m measured) float64 { return m.TTFT99 }, answered},
-			{"E2E p50", millis, -1, func(m measured) float64 { return m.E2E50 }, answered},
-			{"E2E p95", millis, -1, func(m measured) float64 { return m.E2E95 }, answered},
-			{"E2E p99", millis, -1, func(m measured) float64 { return m.E2E99 }, answered},
+			{"TTFT p50", millis, func(m measured) float64 { return m.TTFT50 }, answered},
+			{"TTFT p95", millis, func(m measured) float64 { return m.TTFT95 }, answered},
+			{"TTFT p99", millis, func(m measured) float64 { return m.TTFT99 }, answered},
+			{"E2E p50", millis, func(m measured) float64 { return m.E2E50 }, answered},
+			{"E2E p95", millis, func(m measured) float64 { return m.E2E95 }, answered},
+			{"E2E p99", millis, func(m measured) float64 { return m.E2E99 }, answered},
 		}},
 		{"Priorities", append([]metric{
-			{"High: TTFT p99", millis, -1, func(m measured) float64 { return m.HighTTFT99 }, high},
-			{"High: shed or failed", counted, -1, func(m measured) float64 { return float64(m.HighLost) }, high},
-			{"Low: shed", counted, 0, func(m measured) float64 { return float64(m.LowShed) }, low},
+			{"High: TTFT p99", millis, func(m measured) float64 { return m.HighTTFT99 }, high},
+			{"High: shed or failed", counted, func(m measured) float64 { return float64(m.HighLost) }, high},
+			{"Low: shed", counted, func(m measured) float64 { return float64(m.LowShed) }, low},
 		}, presentMetrics(cases,
-			metric{"Retry-After, told", seconds, 0, func(m measured) float64 { return m.RetryAfter }, nil},
-			metric{"Retry-After, true", seconds, 0, func(m measured) float64 { return m.RetryTrue }, nil},
-			metric{"Told ÷ true", plain, 0, func(m measured) float64 { return m.RetryRatio }, nil},
+			metric{"Retry-After, told", seconds, func(m measured) float64 { return m.RetryAfter }, nil},
+			metric{"Retry-After, true", seconds, func(m measured) float64 { return m.RetryTrue }, nil},
+			metric{"Told ÷ true", plain, func(m measured) float64 { return m.RetryRatio }, nil},
 		)...)},
 		{"Cache and memory", append(cached(cases), []metric{
-			{"Prefix hits", percent, 1, func(m measured) float64 { return m.PrefixHitRate }, queried},
-			{peakName, percent, 0, peak, func(m measured) int { return len(m.result.Samples) }},
-			{"Preemptions", counted, -1, func(m measured) float64 { return float64(m.Preemptions) }, nil},
-			{"OOM deaths", counted, -1, func(m measured) float64 { return float64(m.OOMDeaths) }, nil},
+			{"Prefix hits", percent, func(m measured) float64 { return m.PrefixHitRate }, queried},
+			{"KV usage, peak", percent, peak, func(m measured) int { return len(m.result.Samples) }},
+			{"Preemptions", counted, func(m measured) float64 { return float64(m.Preemptions) }, nil},
+			{"OOM deaths", counted, func(m measured) float64 { return float64(m.OOMDeaths) }, nil},
 		}...)},
-		{"Money", append(money(), presentMetrics(cases, metric{"The same by the formulas", dollars, 0, func(m measured) float64 { return m.Model }, nil})...)},
+		{"Money", append(money(), presentMetrics(cases, metric{"The same by the formulas", dollars, func(m measured) float64 { return m.Model }, nil})...)},
 		{"Acceptance and quality", append(quality(), presentMetrics(cases,
-			metric{"Kept from the draft", percent, 0, func(m measured) float64 { return m.Guarded }, nil},
-			metric{"Drafts checked", percent, 0, func(m measured) float64 { return m.CheckedShare }, nil},
-			metric{"Tokens scored", percent, 0, func(m measured) float64 { return m.Scored }, nil},
-			metric{"AUROC of the score", percent, 0, func(m measured) float64 { return m.Row.AUROC }, nil},
+			metric{"Kept from the draft", percent, func(m measured) float64 { return m.Guarded }, nil},
+			metric{"Drafts checked", percent, func(m measured) float64 { return m.CheckedShare }, nil},
+			metric{"Tokens scored", percent, func(m measured) float64 { return m.Scored }, nil},
+			metric{"AUROC of the score", percent, func(m measured) float64 { return m.Row.AUROC }, nil},
 		)...)},
 	}
 	return slices.Concat(out, totals(cases), promises(cases))
@@ -162,9 +161,9 @@ func metrics(cases []measured) []section {
 // cached are the answers that cost no generation; those that shared one are told where
 // there are any.
 func cached(cases []measured) []metric {
-	out := []metric{{"Cached answers", percent, 1, func(m measured) float64 { return m.CacheHitRate }, func(m measured) int { return m.Answered }}}
+	out := []metric{{"Cached answers", percent, func(m measured) float64 { return m.CacheHitRate }, func(m measured) int { return m.Answered }}}
 	if slices.ContainsFunc(cases, func(m measured) bool { return m.Coalesced > 0 }) {
-		out = append(out, metric{"Of these coalesced", counted, 0, func(m measured) float64 { return float64(m.Coalesced) }, nil})
+		out = append(out, metric{"Of these coalesced", counted, func(m measured) float64 { return float64(m.Coalesced) }, nil})
 	}
 	return out
 }
@@ -178,22 +177,22 @@ func presentMetrics(cases []measured, list ...metric) []metric {
 
 func money() []metric {
 	return []metric{
-		{"Draft GPU busy", seconds, 0, func(m measured) float64 { return m.DraftGPUSeconds }, nil},
-		{"Target GPU busy", seconds, 0, func(m measured) float64 { return m.TargetGPUSeconds }, nil},
-		{"GPU busy, both", seconds, -1, func(m measured) float64 { return m.GPUSeconds }, nil},
-		{"Draft cost", dollars, 0, func(m measured) float64 { return m.DraftUSD }, nil},
-		{"Target cost", dollars, 0, func(m measured) float64 { return m.TargetUSD }, nil},
-		{"Per million tokens", dollars, -1, func(m measured) float64 { return m.USDPerMTok }, delivered},
+		{"Draft GPU busy", seconds, func(m measured) float64 { return m.DraftGPUSeconds }, nil},
+		{"Target GPU busy", seconds, func(m measured) float64 { return m.TargetGPUSeconds }, nil},
+		{"GPU busy, both", seconds, func(m measured) float64 { return m.GPUSeconds }, nil},
+		{"Draft cost", dollars, func(m measured) float64 { return m.DraftUSD }, nil},
+		{"Target cost", dollars, func(m measured) float64 { return m.TargetUSD }, nil},
+		{"Per million tokens", dollars, func(m measured) float64 { return m.USDPerMTok }, delivered},
 	}
 }
 
 func quality() []metric {
 	return []metric{
-		{"Drafts accepted", percent, 1, func(m measured) float64 { return m.Acceptance }, func(m measured) int { return m.Accepted + m.Rejected }},
-		{"Escalated", counted, 0, func(m measured) float64 { return float64(m.Escalated) }, nil},
-		{"Tokens by the draft", percent, 0, func(m measured) float64 { return m.DraftTokenShare }, delivered},
-		{"Wrongly accepted", percent, -1, func(m measured) float64 { return m.WrongAccepts }, func(m measured) int { return m.CheckedAccepts }},
-		{"Same as target's", percent, 1, func(m measured) float64 { return m.Identical }, func(m measured) int { return m.Checked }},
+		{"Drafts accepted", percent, func(m measured) float64 { return m.Acceptance }, func(m measured) int { return m.Accepted + m.Rejected }},
+		{"Escalated", counted, func(m measured) float64 { return float64(m.Escalated) }, nil},
+		{"Tokens by the draft", percent, func(m measured) float64 { return m.DraftTokenShare }, delivered},
+		{"Wrongly accepted", percent, func(m measured) float64 { return m.WrongAccepts }, func(m measured) int { return m.CheckedAccepts }},
+		{"Same as target's", percent, func(m measured) float64 { return m.Identical }, func(m measured) int { return m.Checked }},
 	}
 }
 
@@ -206,9 +205,6 @@ func queried(m measured) int {
 	}
 	return n
 }
-
-// peakName is the name of peak, which has a plot of its own.
-const peakName = "KV usage, peak"
 
 // peak is the highest KV usage that any backend showed.
 func peak(m measured) float64 {

@@ -32,7 +32,6 @@ type cli struct {
 
 	Proof     proofCmd     `cmd:"" help:"Measure every claim of the page docs/proof.md and print what came of it."`
 	ProofLive proofLiveCmd `cmd:"" help:"Measure the gateway in front of a pair of engines that run already: acceptance, exactness, seams, cost."`
-	Scale     scaleCmd     `cmd:"" help:"Tell what growing fleets ask of their Redis, by measuring small ones, and which topology carries them."`
 }
 
 // env is what commands know of the process that runs them.

@@ -65,16 +65,9 @@ type report struct {
 
 func TestARunPrintsATable(t *testing.T) {
 	world(t, map[string]string{"small.yaml": small})
-	status, out, errs := program("run", "small", "--html", "page.html")
+	status, out, errs := program("run", "small")
 	if status != 0 || !strings.Contains(out, "small — virtual run, seed 1") || !strings.Contains(out, "target alone") {
 		t.Errorf("status %d\n%s%s", status, out, errs)
-	}
-	page, err := os.ReadFile("page.html")
-	if err != nil || !strings.Contains(string(page), `class="chart"`) {
-		t.Errorf("%v, page %.200s", err, page)
-	}
-	if left, _ := filepath.Glob(".loadtest-*"); len(left) > 0 {
-		t.Errorf("left over: %v", left)
 	}
 }
 
@@ -142,7 +135,6 @@ func TestMistakesAreToldApartFromFailures(t *testing.T) {
 		{"run small --seeds 0", 2, "--seeds"},
 		{"run small --case nobody", 2, "it has cascade, target alone"},
 		{"run small --duration 0s --case nobody", 2, "nobody"},
-		{"run small --html nowhere/page.html", 1, "--html"},
 		{"run nothing", 1, "there is no scenario nothing"},
 		{"run bad", 1, "bad.yaml:1"},
 		{"run small --live", 1, "run make build, or use --foregate PATH"},
@@ -169,39 +161,6 @@ func TestAResultThatCouldNotBeWrittenIsAFailure(t *testing.T) {
 		if status := runCtx(t.Context(), args, full{}, &errs); status != 1 || !strings.Contains(errs.String(), "no space left") {
 			t.Errorf("%v: status %d, %s", args, status, errs.String())
 		}
-	}
-}
-
-func TestThePageLeavesLinksAndDevicesWhatTheyAre(t *testing.T) {
-	world(t, map[string]string{"small.yaml": small})
-	if err := os.WriteFile("page.html", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("page.html", "link.html"); err != nil {
-		t.Fatal(err)
-	}
-	if status, _, errs := program("run", "small", "--html", "link.html"); status != 0 {
-		t.Fatal(errs)
-	}
-	if st, err := os.Lstat("link.html"); err != nil || st.Mode()&os.ModeSymlink == 0 {
-		t.Errorf("the link is gone: %v, %v", st, err)
-	}
-	if page, err := os.ReadFile("page.html"); err != nil || !bytes.Contains(page, []byte("</html>")) {
-		t.Errorf("nothing behind the link: %v", err)
-	}
-	if err := syscall.Mkfifo("pipe", 0o600); err != nil {
-		t.Fatal(err)
-	}
-	got := make(chan []byte)
-	go func() {
-		page, _ := os.ReadFile("pipe")
-		got <- page
-	}()
-	if status, _, errs := program("run", "small", "--html", "pipe"); status != 0 {
-		t.Fatal(errs)
-	}
-	if !bytes.Contains(<-got, []byte("</html>")) {
-		t.Error("nothing came through the pipe")
 	}
 }
 

@@ -4,78 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/foregate/foregate/loadtest"
 )
-
-// page is the file that --html names. It is opened before the run, so that a
-// wrong path does not cost one, and put in its place after it. What is there and is no
-// ordinary file (a device, a pipe) is written to as it is.
-type page struct {
-	path string   // to be put there; "": it is written in place
-	file *os.File // nil: no page is wanted, or it is done
-}
-
-func newPage(path string) (*page, error) {
-	if path == "" {
-		return &page{}, nil
-	}
-	if there, err := filepath.EvalSymlinks(path); err == nil {
-		path = there // a link stays one
-		if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
-			f, err := os.OpenFile(path, os.O_WRONLY, 0)
-			if err != nil {
-				return nil, fmt.Errorf("--html: %w", err)
-			}
-			return &page{file: f}, nil
-		}
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".loadtest-*.html")
-	if err != nil {
-		return nil, fmt.Errorf("--html: %w", err)
-	}
-	return &page{path, f}, nil
-}
-
-// write puts what render makes there.
-func (p *page) write(render func() ([]byte, error)) error {
-	if p.file == nil {
-		return nil
-	}
-	text, err := render()
-	if err == nil {
-		_, err = p.file.Write(text)
-	}
-	if err == nil && p.path != "" {
-		err = p.file.Chmod(0o644)
-	}
-	if err == nil {
-		err = p.file.Close()
-	}
-	if err == nil && p.path != "" {
-		err = os.Rename(p.file.Name(), p.path)
-	}
-	if err != nil {
-		return fmt.Errorf("--html: %w", err)
-	}
-	p.file = nil
-	return nil
-}
-
-// drop removes a page that was not written.
-func (p *page) drop() {
-	if p.file != nil {
-		_ = p.file.Close() // it holds nothing
-		if p.path != "" {
-			_ = os.Remove(p.file.Name())
-		}
-	}
-}
 
 // asJSON is the report's JSON, or a list of them when there are several seeds.
 func asJSON(reports []*loadtest.Report) ([]byte, error) {

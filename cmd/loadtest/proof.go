@@ -20,7 +20,6 @@ type proofCmd struct {
 	Cost    string   `placeholder:"FILE" help:"What the benchmark of the gateway's cost wrote (FOREGATE_COST_JSON), to print and to check; the page has the figures of make bench."`
 	Check   bool     `help:"Fail if a virtual figure differs from the committed one, or a live one is worse by more than their spread."`
 	Write   bool     `help:"Write the figures, docs/proof.md and the README's table. Run it in the repository's root."`
-	HTML    string   `name:"html" placeholder:"FILE" help:"Write the page with charts to a file."`
 	Gateway string   `placeholder:"PATH" help:"The gateway's binary; default foregate beside this program, then in PATH."`
 }
 
@@ -30,11 +29,6 @@ func (c *proofCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	page, err := newPage(c.HTML)
-	if err != nil {
-		return err
-	}
-	defer page.drop()
 	results, err := proof.Run(e.ctx, o)
 	if err != nil {
 		return fmt.Errorf("proof: %w", err)
@@ -52,9 +46,6 @@ func (c *proofCmd) Run(e *env) error {
 	if len(c.Only) == 0 && !c.Short {
 		results.FillIn(committed.Results) // what was not measured stays
 		results.TakeCosts(o.Claims, committed.Parts.Overhead)
-	}
-	if err := page.write(document.HTML); err != nil {
-		return err
 	}
 	if c.Write {
 		if err := document.Write("."); err != nil {

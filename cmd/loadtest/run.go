@@ -27,8 +27,7 @@ type runCmd struct {
 	Duration  time.Duration `help:"For how long conversations begin, instead of the scenario's duration."`
 	TimeScale float64       `help:"How many times faster than the profiles a live run goes, instead of the scenario's; with --target 1."`
 
-	JSON bool   `name:"json" help:"Print the rows as JSON; nothing else goes to the standard output."`
-	HTML string `name:"html" placeholder:"FILE" help:"Write a page with plots to a file as well."`
+	JSON bool `name:"json" help:"Print the rows as JSON; nothing else goes to the standard output."`
 
 	Foregate string `placeholder:"PATH" help:"The gateway's binary; default foregate beside this program, then in PATH."`
 	Redis    string `placeholder:"URL" help:"A Redis database that is empty and may be emptied, instead of a redis-server of one's own."`
@@ -39,16 +38,8 @@ type runCmd struct {
 
 // Run makes the measurement and prints it.
 func (c *runCmd) Run(e *env) error {
-	page, err := newPage(c.HTML)
-	if err != nil {
-		return err
-	}
-	defer page.drop()
 	reports, err := c.reports(e)
 	if err != nil {
-		return err
-	}
-	if err := page.write(reports[0].HTML); err != nil {
 		return err
 	}
 	if err := c.print(e, reports); err != nil {

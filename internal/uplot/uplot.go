@@ -1,4 +1,4 @@
-// Package uplot holds uPlot, the library that draws the charts of the console and of the lab's page, as it
+// Package uplot holds uPlot, the library that draws the charts of the console, as it
 // was published. README.md says which version that is.
 package uplot
 

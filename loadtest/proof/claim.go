@@ -1,7 +1,6 @@
 package proof
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -42,11 +41,6 @@ type Cost struct{ Row string }
 
 // RealPair cannot be measured here: two real engines tell it (make proof-live).
 type RealPair struct{}
-
-// command measures the claim's row again.
-func (c *Claim) command() string {
-	return cmp.Or(c.otherCommand(), "bin/loadtest proof --only "+c.ID)
-}
 
 // otherCommand measures what loadtest proof cannot measure by itself; "" if it can.
 func (c *Claim) otherCommand() string {

@@ -23,7 +23,7 @@ func (d *Document) Markdown() string {
 
 const introduction = "# Proof\n\n" +
 	"<!-- written by make proof; a test holds it to loadtest/proof/results -->\n\n" +
-	"Every claim of Foregate, measured. `make proof` measures this page again in at most 20 minutes on two cores, and writes it with charts to `bin/proof.html`.\n" +
+	"Every claim of Foregate, measured. `make proof` measures this page again in at most 20 minutes on two cores.\n" +
 	"A claim that does not hold stays here, with what was reached. Articles A to D are what the claims come from; they seldom publish their load.\n\n" +
 	"**Nothing was measured on a GPU.** Engines are `vllmsim`, which follows vLLM's scheduler with step times from a hardware model " +
 	"([how far to trust it](measurements.md#simulated-drafts)). So figures compare policies; they do not predict a bill. [A real pair](#a-real-pair) is measured by one command.\n"

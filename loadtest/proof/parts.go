@@ -8,21 +8,19 @@ import (
 	"strings"
 
 	"github.com/foregate/foregate/loadtest/cost"
-	"github.com/foregate/foregate/loadtest/scale"
 	"github.com/foregate/foregate/loadtest/soak"
 )
 
 // Parts are the reports of commands that take longer than make proof may, as they were committed (PAGE=yes writes them). What is nil has not been
 // measured.
 type Parts struct {
-	Overhead *cost.Report  // make cost
-	Scale    *scale.Report // make scale
-	Soak     *soak.Report  // make soak
+	Overhead *cost.Report // make cost
+	Soak     *soak.Report // make soak
 }
 
 // readParts reads those that are committed.
 func readParts() (p Parts, err error) {
-	for name, to := range map[string]any{"overhead.json": &p.Overhead, "scale.json": &p.Scale, "soak.json": &p.Soak} {
+	for name, to := range map[string]any{"overhead.json": &p.Overhead, "soak.json": &p.Soak} {
 		if e := readPart(name, to); !errors.Is(e, fs.ErrNotExist) {
 			err = errors.Join(err, e)
 		}
@@ -32,7 +30,7 @@ func readParts() (p Parts, err error) {
 
 // sections are the parts as the page has them.
 func (p *Parts) sections() []section {
-	out := []section{overheadSection(p.Overhead), scaleSection(p.Scale), soakSection(p.Soak)}
+	out := []section{overheadSection(p.Overhead), soakSection(p.Soak)}
 	for i := range out {
 		if len(out[i].Grids) == 0 {
 			out[i].Grids = []grid{{Text: "Not measured."}}
@@ -92,37 +90,6 @@ func costRow(r *cost.Row, title string) []string {
 		goal = "≤ " + number(r.Goal)
 	}
 	return []string{title, number(m.ratio), number(m.low) + " … " + number(m.high), goal, number(m.own), number(m.beside)}
-}
-
-func scaleSection(r *scale.Report) section {
-	out := section{
-		Title: "Scale",
-		About: "`make scale` measures small fleets of real replicas with a real Redis, computes what large ones ask, and compares the arithmetic with the largest fleet that two cores carry. " +
-			"[Costs of one of each, and how to read this](measurements.md#scale). *Carried by* takes the CPU time of Redis that the comparison found, *at worst* that of the arithmetic.",
-	}
-	if r == nil {
-		return out
-	}
-	forecasts := grid{
-		Text: fmt.Sprintf("Compared with %s: commands %s of what was predicted, bytes %s, CPU time of Redis %s.", r.Check.Fleet,
-			times.Text(r.Check.Measured.Commands/r.Check.Predicted.Commands), times.Text((r.Check.Measured.In+r.Check.Measured.Out)/(r.Check.Predicted.In+r.Check.Predicted.Out)), times.Text(r.Check.Share())),
-		Head: []string{"fleet, with limits and cache", "Redis commands/s", "MB/s", "scrapes/s", "carried by", "at worst"},
-	}
-	for _, c := range r.Forecasts {
-		if c.Fleet.Limited && c.Fleet.Cached {
-			forecasts.Rows = append(forecasts.Rows, []string{c.Fleet.String(), number(c.Total.Commands), number((c.Total.In + c.Total.Out) / 1e6), number(c.Scrapes), c.ByCheck, c.ByFits})
-		}
-	}
-	ends := grid{Head: []string{"carried by", "up to, in these proportions"}}
-	for _, e := range r.Ends {
-		ends.Rows = append(ends.Rows, []string{e.Topology, e.Fleet.String()})
-	}
-	changes := grid{Head: []string{"change, until all replicas know", "median", "worst"}}
-	for _, c := range r.Failures {
-		changes.Rows = append(changes.Rows, []string{c.Change, seconds.Text(c.Median), seconds.Text(c.Worst)})
-	}
-	out.Grids = append(out.Grids, forecasts, ends, changes)
-	return out
 }
 
 // median figures of rounds.

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// section is a part of the page, in Markdown and as HTML.
+// section is a part of the page.
 type section struct {
 	Title, About string // About in Markdown
 	Grids        []grid
@@ -38,14 +38,4 @@ func (s *section) write(b *strings.Builder) {
 			row(b, cells...)
 		}
 	}
-}
-
-// plain is the section without the signs of Markdown.
-func (s *section) plain() section {
-	out := section{Title: s.Title, About: plainText(s.About)}
-	for _, g := range s.Grids {
-		g.Text = plainText(g.Text)
-		out.Grids = append(out.Grids, g)
-	}
-	return out
 }

@@ -2,7 +2,6 @@ package proof
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/foregate/foregate/loadtest/soak"
@@ -52,39 +51,3 @@ func heldText(held bool) string {
 	}
 	return "broken"
 }
-
-// soakCharts show what the gateways hold over time; a restart begins another curve.
-func soakCharts(r *soak.Report) []chart {
-	return []chart{
-		soakChart(r, "rss", "resident memory, MiB", "Soak: memory of the gateways"),
-		soakChart(r, "goroutines", "goroutines", "Soak: goroutines of the gateways"),
-	}
-}
-
-func soakChart(r *soak.Report, resource, axisName, title string) chart {
-	var curves []curve
-	largest := 0.0
-	for _, s := range r.Series {
-		if !strings.HasPrefix(s.Process, "gateway") || len(s.Samples) < 2 {
-			continue
-		}
-		k := curve{name: s.Process, class: soakClasses[len(curves)%len(soakClasses)], thin: true}
-		if s.Life > 1 {
-			k.name += fmt.Sprintf(", life %d", s.Life)
-		}
-		for _, sample := range s.Samples {
-			v := sample.Values[resource]
-			largest = max(largest, v)
-			k.points = append(k.points, point{x: spread([]float64{sample.At / 60}), y: spread([]float64{v})})
-		}
-		curves = append(curves, k)
-	}
-	slices.SortStableFunc(curves, func(a, b curve) int { return strings.Compare(a.name, b.name) })
-	return chart{
-		Title: title, About: "One sample a minute, at rest between two faults, under load.",
-		SVG: plot(title, linear("minutes", plain, r.Seconds/60), linear(axisName, plain, largest), curves),
-	}
-}
-
-// soakClasses tell curves apart.
-var soakClasses = []string{"k1", "k2", "k3", "k4"}
