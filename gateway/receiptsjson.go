@@ -83,15 +83,14 @@ type pricesJSON struct {
 }
 
 type planJSON struct {
-	Tier          string        `json:"tier"`
-	Judged        bool          `json:"judged"`                    // the draft is judged
-	Reason        string        `json:"reason,omitempty"`          // why not
-	Mode          string        `json:"mode,omitempty"`            // acceptance mode
-	Buffered      bool          `json:"buffered"`                  // nothing is released before the whole draft is judged
-	Verification  string        `json:"verification"`              // when the target is asked: never, always, exact
-	Scorer        string        `json:"scorer,omitempty"`          // scoring method: ids, text, judge
-	AllowLowScore bool          `json:"allow_low_score,omitempty"` // a draft below the threshold may be the answer
-	Estimate      *estimateJSON `json:"estimate,omitempty"`        // absent if nothing was estimated
+	Tier         string        `json:"tier"`
+	Judged       bool          `json:"judged"`             // the draft is judged
+	Reason       string        `json:"reason,omitempty"`   // why not
+	Mode         string        `json:"mode,omitempty"`     // acceptance mode
+	Buffered     bool          `json:"buffered"`           // nothing is released before the whole draft is judged
+	Verification string        `json:"verification"`       // when the target is asked: never, always, exact
+	Scorer       string        `json:"scorer,omitempty"`   // scoring method: ids, text, judge
+	Estimate     *estimateJSON `json:"estimate,omitempty"` // absent if nothing was estimated
 }
 
 type estimateJSON struct {
@@ -245,7 +244,7 @@ func (v *receiptJSON) of(rc *receipt.Receipt) {
 }
 
 func planOf(p *plan.Plan) *planJSON {
-	v := &planJSON{Tier: string(p.Tier), Judged: p.Judged, Reason: p.Reason, Mode: string(p.Mode), Buffered: p.Whole, Verification: cmp.Or(string(p.Rule), "never"), Scorer: string(p.Scorer), AllowLowScore: p.AllowLowScore}
+	v := &planJSON{Tier: string(p.Tier), Judged: p.Judged, Reason: p.Reason, Mode: string(p.Mode), Buffered: p.Whole, Verification: cmp.Or(string(p.Rule), "never"), Scorer: string(p.Scorer)}
 	if s := &p.Estimate; s.Output > 0 {
 		v.Estimate = &estimateJSON{
 			Prompt: finite(s.Prompt), Output: finite(s.Output), Holdback: finite(s.Holdback), Acceptance: finite(s.Acceptance), Samples: finite(s.Samples),

@@ -22,16 +22,15 @@ const otherTenants = "other"
 // TenantView is one tenant in GET /admin/tenants: its rights in the list of tenants, and its use of this
 // replica since the start.
 type TenantView struct {
-	Tenant                     string `json:"tenant"`
-	Listed                     bool   `json:"listed"` // in the list of tenants now
-	MaxPriority                string `json:"max_priority,omitempty"`
-	RPM                        int    `json:"rpm"` // limits; 0 is none
-	TPM                        int    `json:"tpm"`
-	Concurrent                 int    `json:"concurrent"`
-	AllowLowScoreUnderPressure bool   `json:"allow_low_score_under_pressure"`
-	PerTenantEvidence          bool   `json:"per_tenant_evidence"`
-	AllowExternal              bool   `json:"allow_external"` // its requests may go to hosted fallbacks
-	TraceContent               bool   `json:"trace_content"`  // its messages and answers go to the trace collector
+	Tenant            string `json:"tenant"`
+	Listed            bool   `json:"listed"` // in the list of tenants now
+	MaxPriority       string `json:"max_priority,omitempty"`
+	RPM               int    `json:"rpm"` // limits; 0 is none
+	TPM               int    `json:"tpm"`
+	Concurrent        int    `json:"concurrent"`
+	PerTenantEvidence bool   `json:"per_tenant_evidence"`
+	AllowExternal     bool   `json:"allow_external"` // its requests may go to hosted fallbacks
+	TraceContent      bool   `json:"trace_content"`  // its messages and answers go to the trace collector
 
 	Models  []string     `json:"models,omitempty"`  // that it may use, as in the configuration; none: all
 	Budgets []BudgetView `json:"budgets,omitempty"` // over all replicas; none: no budget
@@ -176,7 +175,7 @@ func (t *tenants) views(now time.Time) (out []TenantView, left int) {
 // list copies a tenant's limits from the list.
 func (v *TenantView) list(l TenantView) {
 	v.Listed, v.MaxPriority, v.RPM, v.TPM, v.Concurrent = true, l.MaxPriority, l.RPM, l.TPM, l.Concurrent
-	v.AllowLowScoreUnderPressure, v.PerTenantEvidence = l.AllowLowScoreUnderPressure, l.PerTenantEvidence
+	v.PerTenantEvidence = l.PerTenantEvidence
 	v.TraceContent = l.TraceContent
 	v.Models, v.Budgets = l.Models, l.Budgets
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -379,53 +378,6 @@ func TestAuditsCostNoMoreThanTheirShare(t *testing.T) {
 	}
 	if most := answered/10 + 2*spent/max(len(n.opened), 1); spent == 0 || spent > most {
 		t.Errorf("audits computed %d tokens of drafts, the target %d for its answers", spent, answered)
-	}
-}
-
-func TestUnderPressureATenantThatAllowsItGetsDraftsBelowTheThreshold(t *testing.T) {
-	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{})
-	r.cfg.Accept.Threshold = 5 // nothing is good enough
-	r.cfg.Risk.AllowLowScore, r.cfg.Risk.PressureThreshold = true, -20
-	short := true
-	r.cascade.underPressure = func(route, pool string, class int8) bool {
-		return short && route == "m" && pool == "targets" && class < highestClass
-	}
-	for _, tc := range []struct {
-		what   string
-		change func(*Request)
-		mode   plan.Mode
-		tier   plan.Tier
-		reason string
-	}{
-		{"allowed", func(*Request) {}, plan.ModeConfidence, plan.Draft, accept.ReasonPressure},
-		{"not allowed", func(a *Request) { a.AllowLowScore = false }, plan.ModeConfidence, plan.Target, accept.ReasonScore},
-		{"the highest class", func(a *Request) { a.Class = highestClass }, plan.ModeConfidence, plan.Target, accept.ReasonScore},
-		{"nothing certified", func(*Request) {}, plan.ModeRisk, plan.Draft, accept.ReasonPressure},
-		{"the target was demanded", func(a *Request) { a.Tier = plan.Target }, plan.ModeConfidence, plan.Target, "demanded"},
-		{"a mode that promises more", func(*Request) {}, plan.ModeVerify, plan.Mixed, ""},
-	} {
-		t.Run(tc.what, func(t *testing.T) {
-			r.cfg.Mode = tc.mode
-			for i, p := range prompts(4) {
-				req, err := openai.Scan(openai.Chat, []byte(chat(p, fmt.Sprintf(`,"max_tokens":60,"stream":%v`, i%2 == 0))), openai.DefaultLimits())
-				if err != nil {
-					t.Fatal(err)
-				}
-				a := Request{Body: req, ID: "test", AllowLowScore: true, Class: 1}
-				tc.change(&a)
-				rc, err := r.cascade.Answer(t.Context(), a, &collector{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				_, reason := rc.Outcome()
-				if tc.tier == plan.Mixed && !receipt.IsPressure(rc.Acceptance()) {
-					continue // as far as the target stands by it
-				}
-				if (rc.Tier == plan.Draft) != (tc.tier == plan.Draft) || reason != tc.reason || receipt.IsPressure(rc.Acceptance()) != (tc.reason == accept.ReasonPressure) {
-					t.Errorf("%s from %s", rc.Acceptance(), rc.Tier)
-				}
-			}
-		})
 	}
 }
 

@@ -39,7 +39,6 @@ type Options struct {
 	Evidence      audit.Evidence                                                                          // outcomes of audits; nil: none
 	AuditsAll     func(route string) bool                                                                 // whether audits of a route are of drafts with any score, for a candidate score; nil: never
 	Replicas      func() int                                                                              // replicas that share the evidence; nil: one
-	UnderPressure func(route, pool string, class int8) bool                                               // whether a pool is about to shed requests of a route and priority class; nil: never
 	Random        func(request string, p inflight.Purpose) float64                                        // random numbers from [0, 1); nil: math/rand
 
 	Registerer prometheus.Registerer // nil: no metrics
@@ -47,18 +46,17 @@ type Options struct {
 
 // Cascade answers requests with the draft and target pools of their routes. It is safe for concurrent use.
 type Cascade struct {
-	routes        atomic.Pointer[map[string]*Route] // by model; never changed, only replaced
-	services      *inflight.Services
-	now           func() time.Time // of the world
-	metrics       *metrics
-	windows       contextWindows
-	capabilities  func(pool string) *probe.Capabilities
-	evidence      audit.Evidence
-	auditsAll     func(route string) bool
-	underPressure func(route, pool string, class int8) bool
-	audits        *audit.Auditor
-	costs         *economy.Statistics
-	scores        *scoring.Limiter
+	routes       atomic.Pointer[map[string]*Route] // by model; never changed, only replaced
+	services     *inflight.Services
+	now          func() time.Time // of the world
+	metrics      *metrics
+	windows      contextWindows
+	capabilities func(pool string) *probe.Capabilities
+	evidence     audit.Evidence
+	auditsAll    func(route string) bool
+	audits       *audit.Auditor
+	costs        *economy.Statistics
+	scores       *scoring.Limiter
 }
 
 const defaultMaxBody = 16 << 20
@@ -71,7 +69,7 @@ func New(o Options) (*Cascade, error) {
 	o.defaults()
 	c := &Cascade{
 		now: o.World.Now, metrics: newMetrics(o.Registerer, o.World.Now), windows: contextWindows{read: o.ContextWindow},
-		capabilities: o.Capabilities, evidence: o.Evidence, auditsAll: o.AuditsAll, underPressure: o.UnderPressure,
+		capabilities: o.Capabilities, evidence: o.Evidence, auditsAll: o.AuditsAll,
 		costs: economy.NewStatistics(), scores: scoring.NewLimiter(),
 	}
 	if err := c.SetRoutes(o.Routes); err != nil {
@@ -117,9 +115,6 @@ func (o *Options) defaults() {
 	}
 	if o.Replicas == nil {
 		o.Replicas = func() int { return 1 }
-	}
-	if o.UnderPressure == nil {
-		o.UnderPressure = func(string, string, int8) bool { return false }
 	}
 	if o.Random == nil {
 		o.Random = func(string, inflight.Purpose) float64 { return rand.Float64() }

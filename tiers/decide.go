@@ -1,7 +1,6 @@
 package tiers
 
 import (
-	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
@@ -16,9 +15,7 @@ func (c *Cascade) decide(rt *Route, r *inflight.Request, a *Request, f plan.Fact
 		r.Plan = *a.Plan
 	}
 	if r.Plan.Judged {
-		planned := r.Plan
 		c.weigh(rt, r, a, f)
-		c.applyPressureMode(rt, r, a, planned)
 	}
 }
 
@@ -58,29 +55,3 @@ func trafficClassOf(r *inflight.Request) economy.TrafficClass {
 	class.Variant = r.Variant
 	return class
 }
-
-// applyPressureMode allows a draft below the threshold if the target is about to shed the request's priority class and
-// the tenant permits it. planned is the plan before its cost was estimated. Such a draft
-// is not covered by any promise.
-func (c *Cascade) applyPressureMode(rt *Route, r *inflight.Request, a *Request, planned plan.Plan) {
-	cfg, audit := &r.Config, r.AuditDecision
-	if !cfg.Risk.AllowLowScore || cfg.Mode == plan.ModeShadow || !a.AllowLowScore || planned.CheckPolicy != accept.CheckNever ||
-		a.Class >= highestClass || !c.underPressure(rt.Model, rt.Target.Name(), a.Class) {
-		return
-	}
-	if !r.Plan.Judged || audit != nil && audit.Warmup {
-		cfg.Accept.Threshold = unreachableScore // without a certified threshold every draft counts as below it
-	}
-	if audit != nil {
-		audit.Shadow, audit.Warmup = false, false
-	}
-	planned.AllowLowScore, planned.Estimate = true, r.Plan.Estimate
-	r.Plan = planned
-}
-
-const (
-	// highestClass is the priority class that never gets a draft below the threshold.
-	highestClass = 2
-	// unreachableScore is a score that no draft has.
-	unreachableScore accept.Nats = 1e9
-)

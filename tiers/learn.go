@@ -34,7 +34,7 @@ func (c *Cascade) recordOutcome(r *inflight.Request, o strategy.Outcome, record 
 		first = 0 // not comparable: a continuation's first token, or an answer without a stream
 	}
 	c.costs.Learn(trafficClassOf(r), economy.Outcome{
-		Drafted: o.IsJudged(), Served: o.Tier == plan.Draft && o.Verdict.Accept && o.Verdict.Cohort != accept.CohortPressure,
+		Drafted: o.IsJudged(), Served: o.Tier == plan.Draft && o.Verdict.Accept,
 		Prompt: o.Prompt, Output: o.Accepted + o.Target,
 		Holdback: o.Drafted, Salvaged: o.Accepted,
 		FirstByte: o.First, TargetFirst: first,

@@ -150,17 +150,3 @@ func TestAnAuditedRequestThatRunsOutOfTimeSaysSo(t *testing.T) {
 		}
 	}
 }
-
-func TestModeShadowServesNothingUnderPressureEither(t *testing.T) {
-	r, _ := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{})
-	r.cfg.Mode, r.cfg.Risk.AllowLowScore, r.cfg.Risk.PressureThreshold = plan.ModeShadow, true, -20
-	r.cascade.underPressure = func(string, string, int8) bool { return true }
-	req, err := openai.Scan(openai.Chat, []byte(chat("question", `,"max_tokens":40,"stream":true`)), openai.DefaultLimits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	rc, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "test", AllowLowScore: true, Class: 1}, &collector{})
-	if err != nil || rc.Tier != plan.Target {
-		t.Errorf("%s from %s, %v", rc.Acceptance(), rc.Tier, err)
-	}
-}

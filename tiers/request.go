@@ -23,7 +23,6 @@ type Request struct {
 	Spans             bool              // each upstream call gets its own span in Header's trace (see dispatch.Try.Span)
 	Observer          strategy.Observer // receives the answer's content; nil: none
 	Config            *plan.Config      // of its route, if it was read before; nil: the current one
-	AllowLowScore     bool              // the tenant accepts drafts below the threshold while the target is short of memory
 	PerTenantEvidence bool              // the promise on drafts is kept for the tenant alone
 	Plan              *plan.Plan        // a plan that the answer was promised by ([Cascade.Plan]): if it judges no draft, none is made; nil: none
 	Confirmation      Confirmation      // of an answer that is to be kept for others; nil: it is not kept

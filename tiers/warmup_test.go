@@ -178,27 +178,6 @@ func TestADraftOfAWarmupWhoseClientLeftIsNotServed(t *testing.T) {
 	}
 }
 
-// What pressure serves is nobody's word, in a warm-up as elsewhere: it is not told as one that is certified.
-func TestUnderPressureADraftOfAWarmupIsToldAsPressed(t *testing.T) {
-	r, n := warmRig(t, vllmsim.Options{Seed: 7, Divergence: 0.05}, everything)
-	r.cfg.Risk.AllowLowScore, r.cfg.Risk.PressureThreshold = true, -20
-	r.cascade.underPressure = func(string, string, int8) bool { return true }
-	for i := range 8 {
-		req, err := openai.Scan(openai.Chat, []byte(chat(fmt.Sprint("question ", i), fmt.Sprintf(`,"max_tokens":24,"stream":%v`, i%2 == 0))), openai.DefaultLimits())
-		if err != nil {
-			t.Fatal(err)
-		}
-		rc, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "test", AllowLowScore: true, Class: 1}, &collector{})
-		if err != nil || rc.Tier != plan.Draft || !receipt.IsPressure(rc.Acceptance()) || receipt.IsWarmup(rc.Acceptance()) || rc.Verdict.Cohort != accept.CohortPressure {
-			t.Errorf("%s from %s, lot %s, %v", rc.Acceptance(), rc.Tier, rc.Verdict.Cohort, err)
-		}
-	}
-	r.rests(t)
-	if w, booked := n.warmth(); w.Served != 0 || booked != 0 {
-		t.Errorf("%d audits, %+v", booked, w)
-	}
-}
-
 func TestAnswersWithAShapeThatAWarmupServesAreAudited(t *testing.T) {
 	r, n := warmRig(t, vllmsim.Options{Seed: 7, Divergence: 0.05}, everything)
 	served := 0

@@ -2,10 +2,8 @@ package app
 
 import (
 	"context"
-	"slices"
 	"time"
 
-	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/riskview"
 	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/evidence"
@@ -47,15 +45,4 @@ type evidenceBook struct{ *evidence.Store }
 // Open implements [audit.Evidence].
 func (l evidenceBook) Open(ctx context.Context, a audit.PendingAudit) (risk.OpenResult, error) {
 	return l.Store.Open(ctx, evidence.Audit(a))
-}
-
-// shortOf reports whether a pool sheds a class, or is so full that it would continue to shed it.
-func (a *App) shortOf(route, name string, class int8) bool {
-	p := a.Pool(name)
-	if p == nil {
-		return false
-	}
-	c := identity.Priority(class)
-	cfg := a.Settings.Snapshot().Route(route).Admission
-	return slices.Contains(a.queues.Shedding(name), c) || p.Load() >= cfg.Threshold(c)-cfg.Hysteresis
 }

@@ -114,7 +114,7 @@ func tenantOf(def config.Tenant) (identity.Tenant, error) {
 		return identity.Tenant{}, fmt.Errorf("tenant %s: %w", def.ID, err)
 	}
 	t := identity.Tenant{ID: def.ID, MaxPriority: highest, RPM: def.RPM, TPM: def.TPM, Concurrent: def.Concurrent,
-		AllowLowScoreUnderPressure: def.AllowLowScoreUnderPressure, PerTenantEvidence: def.PerTenantEvidence}
+		PerTenantEvidence: def.PerTenantEvidence}
 	t.Access = accessOf(def)
 	for _, sum := range def.KeysSHA256 {
 		var digest [32]byte

@@ -105,7 +105,7 @@ func (r riskReply) String() string {
 }
 
 // accepted reports whether a draft was served by a certified threshold.
-func (r riskReply) accepted() bool { return r.verdict == "accepted" && r.reason != "target_pressure" }
+func (r riskReply) accepted() bool { return r.verdict == "accepted" }
 
 // bypassed reports whether the target answered because nothing is certified.
 func (r riskReply) bypassed() bool { return r.verdict == "bypassed" && r.reason == "uncertified" }

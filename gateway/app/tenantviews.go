@@ -30,7 +30,7 @@ func (a *App) tenantViews() []gateway.TenantView {
 	for i, t := range listed {
 		v := gateway.TenantView{
 			Tenant: t.ID, MaxPriority: t.MaxPriority.String(), RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent,
-			AllowLowScoreUnderPressure: t.AllowLowScoreUnderPressure, PerTenantEvidence: t.PerTenantEvidence,
+			PerTenantEvidence: t.PerTenantEvidence,
 		}
 		if t.Access != nil {
 			v.Models, v.AllowExternal, v.TraceContent = t.Access.Models, t.Access.MayLeave(), t.Access.Traced()

@@ -92,7 +92,7 @@ type Identity struct {
 	// UnlistedTenants says what becomes of them: "" is refuse, or default in mode open; not in mode keys.
 	UnlistedTenants string `yaml:"unlisted_tenants"`
 	// DefaultTenant is what each of them may, with "default"; it has neither id nor keys.
-	DefaultTenant Tenant `yaml:"default_tenant" without:"id,keys_sha256,allow_low_score_under_pressure,per_tenant_evidence,trace_content"`
+	DefaultTenant Tenant `yaml:"default_tenant" without:"id,keys_sha256,per_tenant_evidence,trace_content"`
 }
 
 // What happens to tenants that are not listed.
@@ -166,7 +166,6 @@ type Tenant struct {
 	Concurrent  int      `yaml:"concurrent" min:"0" max:"1000000"` // requests in progress; 0 is unlimited
 
 	// it may get drafts below the threshold while the target is short of KV memory
-	AllowLowScoreUnderPressure bool `yaml:"allow_low_score_under_pressure"`
 	// the guarantee about drafts holds for its requests alone, with their own evidence
 	PerTenantEvidence bool `yaml:"per_tenant_evidence"`
 

@@ -29,14 +29,13 @@ const (
 
 // Tenant is the configuration of one tenant.
 type Tenant struct {
-	ID                         string
-	KeySHA256                  [][32]byte // SHA-256 of each of its keys
-	MaxPriority                Priority   // highest allowed priority
-	RPM, TPM                   int        // requests and tokens per minute; 0 is unlimited
-	Concurrent                 int        // requests in progress; 0 is unlimited
-	AllowLowScoreUnderPressure bool       // it may get drafts below the threshold while the target is short of KV memory
-	PerTenantEvidence          bool       // the guarantee about drafts holds for its requests alone
-	Access                     *Access    // nil: no restrictions
+	ID                string
+	KeySHA256         [][32]byte // SHA-256 of each of its keys
+	MaxPriority       Priority   // highest allowed priority
+	RPM, TPM          int        // requests and tokens per minute; 0 is unlimited
+	Concurrent        int        // requests in progress; 0 is unlimited
+	PerTenantEvidence bool       // the guarantee about drafts holds for its requests alone
+	Access            *Access    // nil: no restrictions
 }
 
 // Unlisted says what happens to a tenant that is not listed, in modes in which a request may name one. The
@@ -64,15 +63,14 @@ type Options struct {
 
 // Caller is the sender of a request and its rights.
 type Caller struct {
-	Tenant                     string
-	Priority                   Priority
-	Clamped                    bool   // the header asked for more than allowed
-	RPM, TPM                   int    // requests and tokens per minute; 0 is unlimited
-	Concurrent                 int    // requests in progress; 0 is unlimited
-	RAGHash                    string // "" when the header is absent
-	AllowLowScoreUnderPressure bool   // as in [Tenant]
-	PerTenantEvidence          bool
-	Access                     *Access
+	Tenant            string
+	Priority          Priority
+	Clamped           bool   // the header asked for more than allowed
+	RPM, TPM          int    // requests and tokens per minute; 0 is unlimited
+	Concurrent        int    // requests in progress; 0 is unlimited
+	RAGHash           string // "" when the header is absent
+	PerTenantEvidence bool
+	Access            *Access
 }
 
 // Resolver identifies callers. It is safe for concurrent use. All rotating data are in a table, which the
@@ -157,7 +155,7 @@ func (r *Resolver) Identify(req *http.Request) (Caller, error) {
 	}
 	t := who.tenant
 	c := Caller{Tenant: who.id, RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent, RAGHash: rag,
-		AllowLowScoreUnderPressure: t.AllowLowScoreUnderPressure, PerTenantEvidence: t.PerTenantEvidence, Access: t.Access}
+		PerTenantEvidence: t.PerTenantEvidence, Access: t.Access}
 	c.Priority, c.Clamped = clamp(asked, who.ceiling)
 	return c, nil
 }

@@ -49,7 +49,7 @@ func (g *generation) settle(e *cache.Entry, w *openai.Whole, complete func(e *ca
 
 // mayKeep reports whether a whole answer may be stored for others.
 func (g *generation) mayKeep(e *cache.Entry, w *openai.Whole) bool {
-	if !g.share.cacheable || len(e.Answer) > g.cfg.MaxEntryBytes || !g.share.allows(e) || receipt.IsPressure(e.Acceptance) {
+	if !g.share.cacheable || len(e.Answer) > g.cfg.MaxEntryBytes || !g.share.allows(e) {
 		return false
 	}
 	for i := range w.Choices {

@@ -124,7 +124,7 @@ func (q *request) toCascade(c *cascadeCall) tiers.Request {
 	a := tiers.Request{
 		Body: q.Body.Request, Route: q.Route, Tier: q.Tier, ID: q.ID, Tenant: q.Caller.Tenant, Class: int8(q.Caller.Priority), RAG: q.rag,
 		Salt: q.p.salt(q.Route.Model, q.Caller.Tenant), Header: q.Header, Spans: q.Spans, Observer: c.observer, Config: &q.draftConfig,
-		Sent: c.sentPrefix, Confirmation: c.confirmation, AllowLowScore: q.Caller.AllowLowScoreUnderPressure, PerTenantEvidence: q.Caller.PerTenantEvidence,
+		Sent: c.sentPrefix, Confirmation: c.confirmation, PerTenantEvidence: q.Caller.PerTenantEvidence,
 		Retainer: q.Retainer,
 	}
 	if !q.bypass {

@@ -58,7 +58,7 @@ func TestTheDefaultsAreThoseOfThePackages(t *testing.T) {
 				Rule:  risk.Rule{MaxWrongRate: 0.1, ErrorProbability: 0.05, LeaseAudits: 4000, DriftRunLength: 1000},
 				Rates: risk.Rates{Audit: 0.05, ColdStart: 0.5, ColdStartPerMinute: 20, Boost: 4, Explore: 0.02, FullRange: 0.2},
 				Label: plan.LabelLenient, JudgeShare: 0.1, AuditBudget: 0.03, MaxConcurrentAudits: 4, MaxStaleness: time.Minute,
-				Scope: plan.ScopeRoute, Refit: true, Warmup: true, WarmupDuration: time.Hour, AllowLowScore: true, PressureThreshold: -0.5,
+				Scope: plan.ScopeRoute, Refit: true, Warmup: true, WarmupDuration: time.Hour,
 			},
 			Economy:     economy.Policy{Enabled: true, ExploreRate: 0.005},
 			Scoring:     scoring.Config{MaxTokens: 8192, MaxConcurrent: 4, Timeout: 1500 * time.Millisecond},

@@ -26,9 +26,6 @@ type State struct {
 
 	Warmup bool // the threshold is that of a warm-up
 
-	AllowLowScore bool // a draft below the threshold is kept, too, down to MinLowScore: the target is short of memory
-	MinLowScore   Nats
-
 	committed bool
 	checked   bool   // the target accepted all of it
 	check     *Check // what the target said, nil before
@@ -40,11 +37,8 @@ func NewState(cfg Config, c State) State {
 	if c.MissingLogprobsReason == ReasonConfident || c.CheckPolicy != CheckNever {
 		c.unscored = ""
 	}
-	switch {
-	case c.CheckPolicy != CheckNever:
+	if c.CheckPolicy != CheckNever {
 		c.setThresholds(-maxThreshold, maxThreshold)
-	case c.AllowLowScore:
-		c.setThresholds(min(c.MinLowScore, cfg.Threshold), cfg.Threshold)
 	}
 	return c
 }
@@ -65,9 +59,8 @@ func (c *State) Decide(waited bool) bool {
 		c.Reject(v.Reason)
 		return false
 	}
-	if c.committed = true; !c.AllowLowScore {
-		c.requireScore(c.cfg.Threshold)
-	}
+	c.committed = true
+	c.requireScore(c.cfg.Threshold)
 	return true
 }
 
@@ -105,8 +98,6 @@ func (c *State) FinalVerdict(d Draft) Verdict {
 // withCohort sets the cohort of an accepted draft.
 func (c *State) withCohort(v Verdict) Verdict {
 	switch {
-	case c.AllowLowScore && v.Reason == ReasonDoubtful:
-		v.Accept, v.Cohort, v.Reason = true, CohortPressure, ReasonPressure
 	case !v.Accept:
 	case c.checked:
 		v.Cohort, v.Reason = CohortWhole, ReasonTargetAgrees

@@ -21,10 +21,9 @@ type Cohort string
 
 // The cohorts.
 const (
-	CohortConfidence Cohort = "conf"     // by the draft's own score
-	CohortWhole      Cohort = "whole"    // by the target's check of all of it
-	CohortWarmup     Cohort = "warmup"   // by the draft's own score, against a threshold that nothing certifies: the warm-up's
-	CohortPressure   Cohort = "pressure" // by nobody's: the target was short of memory, and the tenant allows it
+	CohortConfidence Cohort = "conf"   // by the draft's own score
+	CohortWhole      Cohort = "whole"  // by the target's check of all of it
+	CohortWarmup     Cohort = "warmup" // by the draft's own score, against a threshold that nothing certifies: the warm-up's
 )
 
 // Why a draft was kept or not.
@@ -37,8 +36,7 @@ const (
 	ReasonCut             = "cut_short"        // it ended for another reason than the model's or the client's limit
 	ReasonInvalid         = "invalid_json"     // JSON was asked for, and this is none
 	ReasonLong            = "too_long"         // it outgrew what an answer may be
-	ReasonPressure        = "target_pressure"  // it is below the threshold, and the target is short of memory
-	ReasonDoubtful        = "doubtful"         // the score does not decide: the target is asked, or is short of memory
+	ReasonDoubtful        = "doubtful"         // the score does not decide: the target is asked
 	ReasonTargetAgrees    = "target_agrees"    // the target was asked, and stands by it
 	ReasonTargetDisagrees = "target_disagrees" // the target was asked, and does not
 	ReasonNoVerdict       = "no_verdict"       // the target was asked, and could not say

@@ -59,7 +59,7 @@ func New(o Options) *Draft {
 	d.judge = accept.NewState(o.Config.Accept, accept.State{
 		HoldbackTokens: o.Config.HoldbackTokens, Whole: o.Plan.Whole, CanResume: o.Plan.CanResume(), CheckPolicy: o.Plan.CheckPolicy,
 		MissingLogprobsReason: missingLogprobsReason(&o.Config).Reason(), KeepCommitted: !o.Config.MidstreamFailover,
-		AllowLowScore: o.Plan.AllowLowScore, MinLowScore: o.Config.Risk.PressureThreshold, Warmup: o.Warmup,
+		Warmup: o.Warmup,
 	})
 	d.text = transcript.New(transcript.Options{
 		Stop: o.Request.Stop, IncludeStop: o.Request.IncludeStop, WholeWords: o.Plan.Resume == plan.ResumeText,

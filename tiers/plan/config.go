@@ -139,9 +139,6 @@ type Risk struct {
 
 	Scope        Scope         // which requests share evidence, and so a guarantee (risk.scope)
 	MaxStaleness time.Duration // how long thresholds stay valid while Redis cannot be read (risk.max_staleness)
-
-	AllowLowScore     bool        // tenants that permit it may get drafts below the threshold while the target is short of memory (speculation.allow_low_score_under_pressure)
-	PressureThreshold accept.Nats // least score of such drafts (speculation.pressure_threshold_nats, −20 … 20)
 }
 
 // Scope says which requests of a route share evidence. The guarantee holds for the mix of requests of one traffic class.

@@ -25,7 +25,7 @@ type Served struct {
 
 // byScore reports whether no check of all of the draft by the target accepted it.
 func (s *Served) byScore() bool {
-	return s.Verdict.Reason != "" && s.Verdict.Cohort != accept.CohortWhole && s.Verdict.Cohort != accept.CohortPressure
+	return s.Verdict.Reason != "" && s.Verdict.Cohort != accept.CohortWhole
 }
 
 // KeepingOf decides when an answer may be kept. t is nil outside of the audited modes; own is the evidence that the

@@ -12,18 +12,17 @@ import (
 
 // Plan says how a request is answered. It is decided once, before anything is sent.
 type Plan struct {
-	Tier          Tier               // Draft: through the cascade, or only the draft pool if the client demands it; Target: the target alone
-	Judged        bool               // the draft is judged, and the target answers if it is rejected
-	Reason        string             // why it is not judged: the reason in "X-Acceptance: bypassed;reason=…"
-	Mode          Mode               // the mode by which the draft is judged
-	Whole         bool               // nothing is released before the whole draft was judged
-	Calls         bool               // the draft may call tools: it is requested in one piece
-	CheckPolicy   accept.CheckPolicy // when the target checks the draft
-	Rule          VerifyRule         // mode verify: by which rule it does
-	Scorer        Scorer             // how the target checks it
-	Auditor       Scorer             // modes risk, shadow and confidence: how the target labels an audited draft, or checks a served one
-	AllowLowScore bool               // a draft below the threshold may be served, because the target is short of memory
-	Estimate      economy.Estimate   // expected cost; zero without prices
+	Tier        Tier               // Draft: through the cascade, or only the draft pool if the client demands it; Target: the target alone
+	Judged      bool               // the draft is judged, and the target answers if it is rejected
+	Reason      string             // why it is not judged: the reason in "X-Acceptance: bypassed;reason=…"
+	Mode        Mode               // the mode by which the draft is judged
+	Whole       bool               // nothing is released before the whole draft was judged
+	Calls       bool               // the draft may call tools: it is requested in one piece
+	CheckPolicy accept.CheckPolicy // when the target checks the draft
+	Rule        VerifyRule         // mode verify: by which rule it does
+	Scorer      Scorer             // how the target checks it
+	Auditor     Scorer             // modes risk, shadow and confidence: how the target labels an audited draft, or checks a served one
+	Estimate    economy.Estimate   // expected cost; zero without prices
 
 	Resume Resume // how the target can continue a part of the draft
 }

@@ -158,12 +158,6 @@ func (rc *Receipt) warmup() bool {
 // IsWarmup reports whether [Receipt.Acceptance] says that an answer was judged by the threshold of a warm-up.
 func IsWarmup(acceptance string) bool { return strings.Contains(acceptance, phaseWarmup) }
 
-// IsPressure reports whether an answer is a draft that was kept only because the target was short of
-// memory, by what [Receipt.Acceptance] said of it.
-func IsPressure(acceptance string) bool {
-	return strings.Contains(acceptance, ";reason="+accept.ReasonPressure)
-}
-
 // Outcome returns what happened to the draft, in one word, and why.
 func (rc *Receipt) Outcome() (word, reason string) {
 	switch {

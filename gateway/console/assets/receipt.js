@@ -198,7 +198,6 @@ function plan(r) {
     ['Hold-back', p.buffered ? 'whole draft' : 'first tokens'],
     ['Target checks', { never: 'never', always: 'always', exact: 'every token' }[p.verification] ?? p.verification],
     ['Check method', p.scorer || null],
-    ['Low score allowed under pressure', p.allow_low_score ? 'yes' : null],
   ];
   if (!s) return part('Plan', list(facts), h('p.none', null, 'No cost estimate: pools need a price (usd_per_hour).'));
   return part(

@@ -117,7 +117,6 @@ function limits(t) {
     t.concurrent > 0 && `${number(t.concurrent)} concurrent`,
     t.models?.length > 0 && `models ${t.models.join(', ')}`,
     ...(t.budgets ?? []).map(budget),
-    t.allow_low_score_under_pressure && 'low scores under pressure',
     t.per_tenant_evidence && 'own guarantee',
     t.allow_external && 'may go to hosted fallbacks',
     t.trace_content && 'traced with content',
