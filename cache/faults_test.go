@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"sync"
 	"testing"
 	"time"
 
@@ -20,50 +19,6 @@ func TestAnAnswerThatCameTooLateIsServedFromItsCopy(t *testing.T) {
 	r := NewStore(Options{Redis: redistest.Client(t, o)})
 	wantFound(t, r, k, FoundLate)
 	redistest.Within(t, 5*time.Second, "there is a copy", func() bool { _, ok := r.Local(k); return ok })
-}
-
-// TestARedisThatIsALittleLateSeesFewNewConnections has every look asked, however late all are. The connections of a
-// replica under load are there before, as many as a machine that stalls might want at once.
-func TestARedisThatIsALittleLateSeesFewNewConnections(t *testing.T) {
-	const looks = 1000
-	s := redistest.Start(t)
-	p := redistest.StartProxy(t, s.Addr, defaultBudget*3/2)
-	o := redistest.OnRequests(p.Addr)
-	o.ReadTimeout = time.Second // which a busy machine keeps
-	r := NewStore(Options{Redis: redistest.Client(t, o)})
-	var lates, others int
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for range o.PoolSize {
-		all.Go(func() { r.Look(t.Context(), keyNo(1)) })
-	}
-	all.Wait()
-	redistest.Within(t, 5*time.Second, "all are over", func() bool { return r.asker.InFlight() == 0 })
-	before := p.Connections.Load()
-	const workers = 4
-	for range workers {
-		all.Go(func() {
-			for range looks / workers {
-				r.asker.Probed(true)
-				_, found := r.Look(t.Context(), keyNo(1))
-				mu.Lock()
-				if found == FoundLate {
-					lates++
-				} else {
-					others++
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	all.Wait()
-	if lates < looks*9/10 {
-		t.Errorf("only %d were late, %d were not", lates, others)
-	}
-	if got := p.Connections.Load() - before; got > 20 {
-		t.Errorf("%d new connections for %d looks", got, looks)
-	}
-	t.Logf("%d connections, and %d new ones for %d looks, %d of them late", before, p.Connections.Load()-before, looks, lates)
 }
 
 func TestAFrozenRedisCostsAFewLooksTheirBudgetAndThenNothing(t *testing.T) {

@@ -3,8 +3,6 @@ package cache
 import (
 	"context"
 	"errors"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -96,55 +94,6 @@ func departed(subscribers ...*Subscriber) {
 	}
 }
 
-func TestAThousandIdenticalRequestsCostOneGeneration(t *testing.T) {
-	for _, stream := range []bool{true, false} {
-		inOneProcess(t, func(t *testing.T, fs *Generations) {
-			id := GenerationID{Key: keyNo(1), Stream: stream}
-			text := strings.Join(theAnswer, "")
-			var leads, completed atomic.Int32
-			var all sync.WaitGroup
-			for range 1000 {
-				all.Go(func() {
-					s := fs.Join(id)
-					defer s.Depart()
-					var told []byte
-					for {
-						switch n := next(t, s); n.Kind {
-						case EventLead:
-							leads.Add(1)
-							n.Leader.Begin(func(error) { t.Error("it was cancelled") })
-							for _, piece := range theAnswer {
-								time.Sleep(time.Second)
-								n.Leader.Append([]byte(piece))
-							}
-							time.Sleep(time.Second)
-							n.Leader.Complete(wholeOf(text), nil)
-						case EventText:
-							told = append(told, n.Text...)
-							if !strings.HasPrefix(text, string(told)) {
-								t.Errorf("told %q", told)
-							}
-						case EventComplete:
-							completed.Add(1)
-							if stream && len(told) > 0 && string(told) != text || !stream && len(told) > 0 {
-								t.Errorf("told %q before the whole %q", told, n.Entry.Answer)
-							}
-							return
-						default:
-							t.Errorf("event %d: %v", n.Kind, n.Err)
-							return
-						}
-					}
-				})
-			}
-			all.Wait()
-			if leads.Load() != 1 || completed.Load() != 1000 {
-				t.Errorf("%d led and %d have the answer; want 1 and 1000", leads.Load(), completed.Load())
-			}
-		})
-	}
-}
-
 func TestTextArrivesInOrderAndWhole(t *testing.T) {
 	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		id := streamed(1)
@@ -172,66 +121,6 @@ func TestTextArrivesInOrderAndWhole(t *testing.T) {
 	})
 }
 
-func TestWhatASeatWasToldIsNotChangedByWhoAppendsToIt(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Generations) {
-		leader, lead, _ := begin(t, fs, streamed(1))
-		s := fs.Join(streamed(1))
-		for range 5 {
-			lead.Append([]byte("abc"))
-		}
-		n := want(t, s, EventText)
-		_ = append(n.Text, "XYZ"...)
-		_ = append(s.Sent(), "XYZ"...)
-		lead.Append([]byte("def"))
-		wantText(t, s, "def")
-		lead.Complete(wholeOf("abcabcabcabcabcdef"), nil)
-		departed(leader, s)
-	})
-}
-
-func TestARequestThatIsNotStreamedHearsNothingBeforeTheEnd(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Generations) {
-		id := GenerationID{Key: keyNo(1)}
-		leader, lead, _ := begin(t, fs, id)
-		s := fs.Join(id)
-		lead.Append([]byte("one"))
-		waits(t, s)
-		lead.Complete(wholeOf("one"), nil)
-		want(t, s, EventComplete)
-		departed(leader, s)
-	})
-}
-
-func TestAnAnswerThatIsMoreThanTextSaysNothingMoreBeforeTheEnd(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Generations) {
-		leader, lead, _ := begin(t, fs, streamed(1))
-		s := fs.Join(streamed(1))
-		lead.Append([]byte("one"))
-		wantText(t, s, "one")
-		lead.Append([]byte("two"))
-		lead.Opaque()
-		lead.Append([]byte("three"))
-		waits(t, s)
-		lead.Complete(wholeOf("onetwothree and a call"), nil)
-		want(t, s, EventComplete)
-		departed(leader, s)
-	})
-}
-
-func TestRequestsOfAnotherKeyClassOrFormDoNotShare(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Generations) {
-		for _, id := range []GenerationID{
-			{Key: keyNo(1)}, {Key: keyNo(2)}, {Key: keyNo(1), Class: 1}, {Key: keyNo(1), Class: -1}, {Key: keyNo(1), Stream: true},
-		} {
-			s, lead, _ := begin(t, fs, id)
-			if s.Shared() {
-				t.Error("it is shared")
-			}
-			defer func() { lead.Complete(wholeOf("x"), nil); s.Depart() }()
-		}
-	})
-}
-
 func TestWhoAsksAfterTheAnswerIsWholeBeginsAnew(t *testing.T) {
 	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		first, lead, _ := begin(t, fs, streamed(1))
@@ -256,122 +145,6 @@ func TestAnAnswerThatIsBeingKeptIsThereForThoseWhoAskMeanwhile(t *testing.T) {
 	})
 }
 
-func TestWhenALeaderFailsOneOtherLeadsAndTheSecondFailureIsAllOfTheirs(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Generations) {
-		leader, lead, _ := begin(t, fs, streamed(1))
-		subscribers := make([]*Subscriber, 50)
-		var leads, failures atomic.Int32
-		var second atomic.Pointer[Leader]
-		last := errors.New("the second")
-		var all sync.WaitGroup
-		for i := range subscribers {
-			subscribers[i] = fs.Join(streamed(1))
-			all.Go(func() {
-				n := next(t, subscribers[i])
-				if n.Kind == EventLead {
-					leads.Add(1)
-					second.Store(n.Leader)
-					n = next(t, subscribers[i])
-				}
-				if n.Kind == EventFailed && n.Err == last {
-					failures.Add(1)
-				}
-			})
-		}
-		synctest.Wait()
-		lead.Fail(errors.New("the first"), false)
-		lead.Fail(errors.New("again"), true) // it has ended
-		leader.Depart()
-		synctest.Wait()
-		if leads.Load() != 1 || failures.Load() != 0 {
-			t.Fatalf("%d lead and %d failed; want 1 and 0", leads.Load(), failures.Load())
-		}
-		second.Load().Begin(func(error) {})
-		second.Load().Fail(last, false)
-		all.Wait()
-		if leads.Load() != 1 || failures.Load() != 50 {
-			t.Errorf("%d led and %d share the second failure; want 1 and 50", leads.Load(), failures.Load())
-		}
-		departed(subscribers...)
-	})
-}
-
-func TestAHopelessFailureIsEveryonesAtOnce(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Generations) {
-		leader, lead, _ := begin(t, fs, streamed(1))
-		a, b := fs.Join(streamed(1)), fs.Join(streamed(1))
-		bad := errors.New("such a request is refused")
-		lead.Fail(bad, true)
-		for _, s := range []*Subscriber{leader, a, b} {
-			if n := want(t, s, EventFailed); n.Err != bad {
-				t.Errorf("failed with %v", n.Err)
-			}
-		}
-		c, lead, _ := begin(t, fs, streamed(1)) // it is not remembered
-		lead.Complete(wholeOf("x"), nil)
-		departed(leader, a, b, c)
-	})
-}
-
-func TestAFailureThatNobodySharesIsForgotten(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Generations) {
-		leader, lead, _ := begin(t, fs, streamed(1))
-		lead.Fail(errors.New("failed"), false)
-		leader.Depart()
-		other, lead, _ := begin(t, fs, streamed(1))
-		lead.Complete(wholeOf("x"), nil)
-		other.Depart()
-	})
-}
-
-func TestALeaderWhoLeavesDoesNotEndWhatOthersWaitFor(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Generations) {
-		leader, lead, cancelled := begin(t, fs, streamed(1))
-		a, b := fs.Join(streamed(1)), fs.Join(streamed(1))
-		if !leader.Shared() {
-			t.Error("it is not shared")
-		}
-		leader.Depart()
-		leader.Depart()
-		b.Depart()
-		if cancelled() {
-			t.Fatal("the answer that one waits for was cancelled")
-		}
-		if !leader.Shared() || a.Shared() {
-			t.Error("one other wants it, and no other than that one")
-		}
-		lead.Append([]byte("x"))
-		wantText(t, a, "x")
-		lead.Complete(wholeOf("x"), nil)
-		want(t, a, EventComplete)
-		departed(a)
-		if cancelled() {
-			t.Error("a whole answer was cancelled")
-		}
-	})
-}
-
-func TestTheLastWhoLeavesEndsTheGeneration(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Generations) {
-		leader, lead, cancelled := begin(t, fs, streamed(1))
-		a := fs.Join(streamed(1))
-		departed(leader)
-		if cancelled() {
-			t.Fatal("cancelled while one waits")
-		}
-		departed(a)
-		if !cancelled() {
-			t.Fatal("not cancelled, and nobody waits")
-		}
-		other, lead2, _ := begin(t, fs, streamed(1)) // not with what is being cancelled
-		lead.Fail(context.Canceled, false)
-		waits(t, other)
-		lead2.Complete(wholeOf("x"), nil)
-		want(t, other, EventComplete)
-		departed(other)
-	})
-}
-
 func TestAGenerationThatNobodyWantsAsItBeginsIsEndedAtOnce(t *testing.T) {
 	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		s := fs.Join(streamed(1))
@@ -383,27 +156,6 @@ func TestAGenerationThatNobodyWantsAsItBeginsIsEndedAtOnce(t *testing.T) {
 			t.Error("it was not ended")
 		}
 		lead.Fail(context.Canceled, false)
-	})
-}
-
-func TestAFollowerWhoLeavesNeverEndsTheGeneration(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Generations) {
-		leader, lead, cancelled := begin(t, fs, streamed(1))
-		for range 100 {
-			s := fs.Join(streamed(1))
-			ctx, cancel := context.WithCancelCause(t.Context())
-			left := errors.New("the client left")
-			cancel(left)
-			if _, err := s.Next(ctx, time.Time{}); err != left {
-				t.Fatalf("error %v, want why its request ended", err)
-			}
-			s.Depart()
-		}
-		if cancelled() {
-			t.Error("cancelled")
-		}
-		lead.Complete(wholeOf("x"), nil)
-		leader.Depart()
 	})
 }
 
@@ -431,30 +183,6 @@ func TestPatienceEndsOnlyAWaitInWhichNothingHasCome(t *testing.T) {
 		}
 		lead.Complete(wholeOf("xy"), nil)
 		departed(leader, told)
-	})
-}
-
-func TestWhatComesAsPatienceEndsIsTaken(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Generations) {
-		for range 50 { // a select takes either
-			leader, lead, _ := begin(t, fs, streamed(1))
-			s := fs.Join(streamed(1))
-			var n Event
-			var all sync.WaitGroup
-			deadline := time.Now().Add(time.Second)
-			all.Go(func() { n, _ = s.Next(t.Context(), deadline) })
-			synctest.Wait()
-			s.generation.mu.Lock() // so that both are there when it looks
-			time.Sleep(time.Until(deadline))
-			s.generation.arrive([]byte("x"))
-			s.generation.unlock()
-			all.Wait()
-			if n.Kind != EventText {
-				t.Fatalf("event %d, want text", n.Kind)
-			}
-			lead.Complete(wholeOf("x"), nil)
-			departed(leader, s)
-		}
 	})
 }
 

@@ -98,19 +98,6 @@ func TestWhereAPartEndsIsInTheKey(t *testing.T) {
 	}
 }
 
-func TestEqualPartsHaveEqualKeys(t *testing.T) {
-	p := Parts{Kind: "k", Tenant: strings.Repeat("long ", 2000), Epochs: Epochs{1, 2, 3}, Route: "r", Request: []byte("{}")}
-	q := p
-	q.Request = []byte(string(p.Request))
-	if KeyOf(&p) != KeyOf(&q) {
-		t.Error("equal parts have different keys")
-	}
-	p.Request, q.Request = nil, []byte{}
-	if KeyOf(&p) != KeyOf(&q) {
-		t.Error("no request and an empty one have different keys")
-	}
-}
-
 func TestAKeyTellsNothingOfItsSeal(t *testing.T) {
 	k := keyNo(1)
 	if k.name == k.seal || strings.Contains(k.Name(), fmt.Sprintf("%x", k.seal)) {
@@ -118,33 +105,5 @@ func TestAKeyTellsNothingOfItsSeal(t *testing.T) {
 	}
 	if strings.Contains(k.Name(), "acme") {
 		t.Errorf("name %s tells the tenant", k.Name())
-	}
-}
-
-func TestTheNameOfARequestStaysTheSame(t *testing.T) {
-	k := KeyOf(&Parts{Kind: "/v1/chat/completions", Tenant: "acme", Epochs: Epochs{1, 2, 3}, Route: "chat", Draft: "small@1", Target: "big@1", Tier: "auto", RAG: "00ff", Request: []byte(`{"messages":[]}`)})
-	const want = "foregate:cache:37fde6767d5fc34049f8597acf312aa2:{cfba4c9f07de747e44fc0ff2c5ceef6030a6fbb308a6d539a0ab0061bc4a0049}"
-	if k.Name() != want {
-		t.Errorf("name %s, want %s: then partsVersion must change", k.Name(), want)
-	}
-	if !strings.HasPrefix(want, TenantPrefix("acme")) || strings.HasPrefix(want, TenantPrefix("acme2")) {
-		t.Errorf("name %s, prefix of the tenant %s", want, TenantPrefix("acme"))
-	}
-}
-
-func BenchmarkKeyOf4kB(b *testing.B) {
-	p := &Parts{Kind: "/v1/chat/completions", Tenant: "acme", Route: "chat", Draft: "small@1", Target: "big@1", Tier: "auto", Request: make([]byte, 4096)}
-	b.SetBytes(4096)
-	b.ReportAllocs()
-	for b.Loop() {
-		KeyOf(p)
-	}
-}
-
-func BenchmarkName(b *testing.B) {
-	k := keyNo(1)
-	b.ReportAllocs()
-	for b.Loop() {
-		_ = k.Name()
 	}
 }

@@ -1,11 +1,8 @@
 package cache
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 )
@@ -74,97 +71,5 @@ func TestTheCopyUsedLongestAgoMakesRoom(t *testing.T) {
 	l.fill(keyNo(4), &Entry{Answer: make([]byte, 3*size)}, at(0))
 	if n, _ := l.holds(); n != 3 {
 		t.Errorf("a copy that is larger than all room made %d others go", 3-n)
-	}
-}
-
-func TestNoRoomHoldsNothing(t *testing.T) {
-	for _, maxSize := range []int64{0, -1} {
-		l := newLocal(maxSize)
-		l.fill(keyNo(1), &Entry{}, at(0))
-		wantCopy(t, l, keyNo(1), at(0), "")
-		if n, _ := l.holds(); n != 0 {
-			t.Errorf("%d copies in %d bytes", n, maxSize)
-		}
-	}
-}
-
-func TestCopiesMayBeUsedByManyAtOnce(t *testing.T) {
-	l := newLocal(20 * (localCopyOverhead + 8))
-	keys := make([]Key, 50)
-	for i := range keys {
-		keys[i] = keyNo(i)
-	}
-	var all sync.WaitGroup
-	for worker := range 8 {
-		all.Go(func() {
-			r := rand.New(rand.NewPCG(uint64(worker), 6))
-			for step := range whole(20_000) {
-				n, now := r.IntN(len(keys)), at(time.Duration(step)*time.Millisecond)
-				switch r.IntN(8) {
-				case 0, 1, 2, 3:
-					l.fill(keys[n], copyOf(strconv.Itoa(n)), now)
-				default:
-					if e, ok := l.get(keys[n], now); ok && string(e.Answer) != strconv.Itoa(n) {
-						t.Errorf("key %d has the copy of %s", n, e.Answer)
-					}
-				}
-			}
-		})
-	}
-	all.Wait()
-	if n, bytes := l.holds(); bytes > l.maxBytes || n > 20 || bytes < int64(n)*localCopyOverhead {
-		t.Errorf("%d copies of %d bytes, most is %d", n, bytes, l.maxBytes)
-	}
-}
-
-// benchLocal has n copies.
-func benchLocal(n int) (l *local, keys []Key) {
-	l = newLocal(1 << 30)
-	for i := range n {
-		keys = append(keys, keyNo(i))
-		l.fill(keys[i], entryNo(i, 2000), at(0))
-	}
-	return l, keys
-}
-
-func BenchmarkLocalHit(b *testing.B) {
-	l, keys := benchLocal(10_000)
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		if _, ok := l.get(keys[i%len(keys)], at(0)); !ok {
-			b.Fatal("no copy")
-		}
-		i += 7
-	}
-}
-
-// BenchmarkLocalHitOfMany shows whether one lock is enough.
-func BenchmarkLocalHitOfMany(b *testing.B) {
-	l, keys := benchLocal(10_000)
-	for _, many := range []int{1, 8} {
-		b.Run(fmt.Sprintf("%d a processor", many), func(b *testing.B) {
-			b.SetParallelism(many)
-			b.RunParallel(func(pb *testing.PB) {
-				i := 0
-				for pb.Next() {
-					if _, ok := l.get(keys[i%len(keys)], at(0)); !ok {
-						b.Fatal("no copy")
-					}
-					i += 7
-				}
-			})
-		})
-	}
-}
-
-func BenchmarkLocalFill(b *testing.B) {
-	l, keys := benchLocal(10_000)
-	e := entryNo(1, 2000)
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		l.fill(keys[i%len(keys)], e, at(0))
-		i += 7
 	}
 }

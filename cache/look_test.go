@@ -1,13 +1,9 @@
 package cache
 
 import (
-	"bytes"
-	"context"
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,29 +34,6 @@ func TestALookFindsWhatWasKept(t *testing.T) {
 			t.Errorf("it is kept for %v", ttl)
 		}
 	})
-}
-
-func TestABurstOfLooksTakesTurns(t *testing.T) {
-	s := redistest.Start(t)
-	o := redistest.OnRequests(s.Addr)
-	o.ReadTimeout = patient()
-	r := NewStore(Options{Redis: redistest.Client(t, o), Budget: patient})
-	running(t, r)
-	k := keyNo(1)
-	keep(t, r, k, answerOf(k, 2000))
-	var hits atomic.Int32
-	var all sync.WaitGroup
-	for range 1000 {
-		all.Go(func() {
-			if _, found := r.Look(t.Context(), k); found == FoundHit {
-				hits.Add(1)
-			}
-		})
-	}
-	all.Wait()
-	if hits.Load() != 1000 {
-		t.Errorf("%d of 1000 are hits", hits.Load())
-	}
 }
 
 // spoiled are values that must not be served, by why they are refused.
@@ -170,47 +143,4 @@ func TestWithoutRedisNothingIsFoundAndNothingKept(t *testing.T) {
 		t.Errorf("%+v, %t: nobody can have purged anything", e, ok)
 	}
 	stop()
-}
-
-func BenchmarkLookHit2kB(b *testing.B) {
-	s := redistest.Start(b)
-	r := storeAt(b, s.Addr)
-	running(b, r)
-	k := keyNo(1)
-	keep(b, r, k, answerOf(k, 2000))
-	value, err := r.redis.Get(b.Context(), k.Name()).Bytes()
-	must(b, err)
-	must(b, r.redis.Set(b.Context(), "raw", value, 0).Err())
-	b.Run("get", func(b *testing.B) {
-		b.ReportAllocs()
-		b.RunParallel(func(pb *testing.PB) {
-			for pb.Next() {
-				got, err := r.redis.Get(context.Background(), "raw").Bytes()
-				if err != nil || !bytes.Equal(got, value) {
-					b.Fatal(err)
-				}
-			}
-		})
-	})
-	b.Run("look", func(b *testing.B) {
-		b.ReportAllocs()
-		b.RunParallel(func(pb *testing.PB) {
-			for pb.Next() {
-				if _, found := r.Look(context.Background(), k); found != FoundHit {
-					b.Fatal(found)
-				}
-			}
-		})
-	})
-	b.Run("local", func(b *testing.B) {
-		b.ReportAllocs()
-		r.local.fill(k, answerOf(k, 2000), time.Now().Add(time.Hour))
-		b.RunParallel(func(pb *testing.PB) {
-			for pb.Next() {
-				if _, ok := r.Local(k); !ok {
-					b.Fatal("no copy")
-				}
-			}
-		})
-	})
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"flag"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -68,32 +67,4 @@ func TestWhatIsCountedIsToldToPrometheusAndToOperators(t *testing.T) {
 	if st.Refused[refusedDamaged] != 1 || st.Refused[refusedForeign] != 0 {
 		t.Errorf("%v", st.Refused)
 	}
-}
-
-func TestAnEntryWithImpossibleCountsSavesNothing(t *testing.T) {
-	s := NewStore(Options{})
-	s.Count("r", ResultHit, &Entry{Prompt: -1, Accepted: -1, Target: -1, USD: -1})
-	if r := s.Stats().Routes[0]; r.SavedTokens != 0 || r.SavedUSD != 0 {
-		t.Errorf("%+v", r)
-	}
-}
-
-func TestNoReasonIsNamedTwice(t *testing.T) {
-	s := NewStore(Options{})
-	for name, r := range map[string]*reasons{"refused": s.metrics.refused, "dropped": s.metrics.dropped} {
-		if len(r.all()) != len(r.names) || strings.Contains(strings.Join(r.names, " "), "  ") {
-			t.Errorf("%s: %v", name, r.names)
-		}
-	}
-}
-
-func BenchmarkCount(b *testing.B) {
-	s := NewStore(Options{})
-	e := &Entry{Prompt: 100, Accepted: 30, USD: 0.25}
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			s.Count("llama-3", ResultLocal, e)
-		}
-	})
 }

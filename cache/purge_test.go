@@ -114,16 +114,6 @@ func TestAPurgeMendsAKeyThatIsNoHashOrHoldsNoNumber(t *testing.T) {
 	})
 }
 
-func TestAScriptThatWasFlushedIsLoadedAgain(t *testing.T) {
-	redistest.Each(t, func(t *testing.T, _ string, c *redis.Client) {
-		purge(t, c, Scope{})
-		if err := c.ScriptFlush(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
-		purge(t, c, Scope{})
-	})
-}
-
 func TestNamesThatNobodyHasAreNotPurged(t *testing.T) {
 	c := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	t.Cleanup(func() { _ = c.Close() })

@@ -128,17 +128,3 @@ func TestNoAnswerIsKeptForLongerThanItsTime(t *testing.T) {
 		}
 	}
 }
-
-func TestAPanicOfAWriteEndsNeitherTheProcessNorTheWriting(t *testing.T) {
-	r := redistest.Start(t)
-	s := storeAt(t, r.Addr)
-	running(t, s)
-	s.Put(keyNo(1), answerOf(keyNo(1), 10), time.Hour, func() { panic("of who is told") })
-	done := make(chan struct{})
-	s.Put(keyNo(2), answerOf(keyNo(2), 10), time.Hour, func() { close(done) })
-	select {
-	case <-done:
-	case <-time.After(10 * time.Second):
-		t.Error("nothing is written any more")
-	}
-}

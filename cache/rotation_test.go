@@ -131,13 +131,3 @@ func TestKeysAreReplacedUnderLoadWithoutLosingAHit(t *testing.T) {
 		}
 	}
 }
-
-func TestAKeyThatComesFirstBeforeAllHaveItLosesHits(t *testing.T) {
-	older, newer := SealKey{"older", secret(1)}, SealKey{"newer", secret(2)}
-	r := newRotation(t, older)
-	must(t, r.sealers[0].Replace(newer, older))
-	r.keep(t)
-	redistest.Within(t, rotationMay, "a store refuses what was sealed with a key that it has not", func() bool {
-		return r.look(t.Context(), 1, 0) == FoundNone && r.stores[1].Stats().Refused[refusedForeign] == 1
-	})
-}

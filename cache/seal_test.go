@@ -3,7 +3,6 @@ package cache
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -86,52 +85,6 @@ func TestWhatWasSealedOpensToTheSame(t *testing.T) {
 	}
 }
 
-func TestATextOfAnyLengthUnpacksToTheSame(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 6))
-	for n := range 1000 {
-		for _, in := range [][]byte{make([]byte, n), text(r, n)} {
-			if out, err := unpack(pack(in), n); err != nil || !bytes.Equal(out, in) {
-				t.Errorf("a text of %d bytes unpacks to %d bytes, error %v", n, len(out), err)
-			}
-		}
-	}
-}
-
-func TestCompressionIsUsedOnlyWhereItPays(t *testing.T) {
-	s := mustSealer(t)
-	noise := make([]byte, 4000)
-	r := rand.NewChaCha8([32]byte{6})
-	r.Read(noise)
-	overhead := headerLen + sealedBy + minPlain
-	if n := len(s.seal(keyNo(1), noise)); n != len(noise)+overhead {
-		t.Errorf("4000 bytes of noise take %d bytes, want %d", n, len(noise)+overhead)
-	}
-	if n := len(s.seal(keyNo(1), text(rand.New(rand.NewPCG(1, 1)), 4000))); n > 3000 {
-		t.Errorf("4000 bytes of text take %d bytes, want 3000 at most", n)
-	}
-	if n := len(s.seal(keyNo(1), nil)); n != overhead {
-		t.Errorf("nothing takes %d bytes, want %d", n, overhead)
-	}
-}
-
-func TestAValueOfAFormerBuildStillOpens(t *testing.T) {
-	// Sealed by this version when it was made; if it does not open, the version must change.
-	const sealed = "6667ca0107323032362d31311f2ef723302e45e979b68c41bd494e9f68140dcfd985f393d8608ef5bc91690c1a5157eb64d759f82b83a5ae40654b2eadba05e39845dd176979e0a10dd4560a854e3459d3fd5fd61d5bf7ad5eb887e8d1889f31dda5dccebe57f7fe5c13768b433a6b998b61a5c62a10adf1bc78c3bdd23177d47b32ecbe9bedfa71237841885c044c1632b9958b6e1d34edde1630511f33f09f1bd7208491a2aacaf8f1900673d14f586b9bf9a7"
-	value, err := hex.DecodeString(sealed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := mustSealer(t, SealKey{"2026-11", secret(1)}).Open(keyNo(1), value, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := &Entry{Created: time.UnixMilli(1_790_000_000_123), Tier: "target", Acceptance: "rejected", Finish: "length",
-		Prompt: 12, Accepted: 3, Target: 500, USD: 0.25, Answer: []byte("whole")}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
 func TestKeysRotate(t *testing.T) {
 	older, newer := SealKey{"older", secret(1)}, SealKey{"newer", secret(2)}
 	sealers := map[string]*Sealer{
@@ -160,15 +113,6 @@ func TestKeysRotate(t *testing.T) {
 	}
 }
 
-func TestASealerKeepsItsOwnCopyOfASecret(t *testing.T) {
-	given := secret(1)
-	s := mustSealer(t, SealKey{"a", given})
-	clear(given)
-	if _, err := mustSealer(t, SealKey{"a", secret(1)}).Open(keyNo(1), s.Seal(keyNo(1), entryNo(1, 10)), 100); err != nil {
-		t.Errorf("the secret changed with the caller's bytes: %v", err)
-	}
-}
-
 func TestSealKeysThatCannotBeUsedAreRefused(t *testing.T) {
 	tests := map[string][]SealKey{
 		"cache: seal key 2 has no id":                               {{"a", secret(1)}, {"", secret(2)}},
@@ -182,24 +126,6 @@ func TestSealKeysThatCannotBeUsedAreRefused(t *testing.T) {
 		}
 	}
 	mustSealer(t, SealKey{strings.Repeat("k", 64), secret(1)})
-}
-
-func TestKeysThatCannotBeUsedReplaceNone(t *testing.T) {
-	s := mustSealer(t, SealKey{"a", secret(1)})
-	value := s.Seal(keyNo(1), entryNo(1, 10))
-	for want, keys := range map[string][]SealKey{
-		"cache: there is no seal key":              nil,
-		`cache: seal key id "b" is there twice`:    {{"b", secret(2)}, {"b", secret(3)}},
-		"cache: seal key 2 has no id":              {{"b", secret(2)}, {"", secret(3)}},
-		`cache: secret of seal key "b" has 3 byte`: {{"b", []byte("abc")}},
-	} {
-		if err := s.Replace(keys...); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("error %v, want %s", err, want)
-		}
-		if _, err := s.Open(keyNo(1), value, 100); err != nil {
-			t.Errorf("after %s: %v", want, err)
-		}
-	}
 }
 
 func TestTheSaltChangesWithTheKeyThatSealsAlone(t *testing.T) {
@@ -333,27 +259,4 @@ func FuzzOpen(f *testing.F) {
 			t.Errorf("what opened does not encode to the same: %+v and %+v, error %v", e, again, err)
 		}
 	})
-}
-
-func BenchmarkSeal2kB(b *testing.B) {
-	s, k, e := mustSealer(b, SealKey{"2026-11", secret(1)}), keyNo(1), entryNo(1, 2000)
-	b.SetBytes(2000)
-	b.ReportAllocs()
-	var value []byte
-	for b.Loop() {
-		value = s.Seal(k, e)
-	}
-	b.ReportMetric(float64(len(value)), "bytes/value")
-}
-
-func BenchmarkOpen2kB(b *testing.B) {
-	s, k := mustSealer(b, SealKey{"2026-11", secret(1)}), keyNo(1)
-	value := s.Seal(k, entryNo(1, 2000))
-	b.SetBytes(2000)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := s.Open(k, value, 1<<20); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

@@ -269,16 +269,6 @@ func TestAnOrderForABackendThatNobodyKnowsNamesThoseThatAre(t *testing.T) {
 	}
 }
 
-func TestAFleetThatFailsIsA500ThatTellsNothing(t *testing.T) {
-	f := twoPools()
-	f.err = errors.New("redis://u:hunter2@r broke")
-	o := openOffice(t, f)
-	code, body := o.send(t, http.MethodPost, o.admin+"/admin/drain?backend=h100", "")
-	if code != http.StatusInternalServerError || !strings.Contains(body, "action_failed") || strings.Contains(body, "hunter2") {
-		t.Errorf("%d %s", code, body)
-	}
-}
-
 func TestEveryOrderLeavesOneLine(t *testing.T) {
 	f := twoPools()
 	o := openOffice(t, f)
@@ -298,58 +288,6 @@ func TestEveryOrderLeavesOneLine(t *testing.T) {
 				t.Errorf("line %d does not hold %s: %s", i, part, got[i])
 			}
 		}
-	}
-}
-
-func TestWithoutATokenToolsGiveOrdersAndPagesNone(t *testing.T) {
-	f := twoPools()
-	o := openOffice(t, f)
-	host := o.AdminAddr().String()
-	for _, c := range []struct {
-		code    string // of the refusal; "" is allowed
-		headers []string
-	}{
-		{"", nil},
-		{"", []string{"Host", "foregate.internal"}},
-		{"read_only", []string{"Origin", "http://" + host}},
-		{"read_only", []string{"Origin", "http://" + host, "Sec-Fetch-Site", "same-origin"}},
-		{"read_only", []string{"Host", "LocalHost:9090", "Origin", "http://localhost:9090", "Sec-Fetch-Site", "same-origin"}},
-		{"read_only", []string{"Host", "[::1]:9090", "Origin", "http://[::1]:9090"}},
-		{"cross_site", []string{"Origin", "https://evil.example"}},
-		{"cross_site", []string{"Origin", "null"}},
-		{"cross_site", []string{"Origin", ""}},
-		{"cross_site", []string{"Origin", "http://127.0.0.1:1"}},
-		{"cross_site", []string{"Origin", "http://" + host, "Origin", "https://evil.example"}},
-		{"cross_site", []string{"Origin", "https://evil.example", "Sec-Fetch-Site", "same-origin"}},
-		{"cross_site", []string{"Sec-Fetch-Site", "cross-site"}},
-		{"cross_site", []string{"Origin", "http://" + host, "Sec-Fetch-Site", "same-site"}},
-		{"cross_site", []string{"Host", "evil.example:9090", "Origin", "http://evil.example:9090", "Sec-Fetch-Site", "same-origin"}}, // a name that was made to point here
-	} {
-		for _, path := range []string{"drain", "undrain", "spot"} {
-			code, body := o.send(t, http.MethodPost, o.admin+"/admin/"+path+"?backend=h100", "", c.headers...)
-			told := f.last()
-			if allowed := c.code == ""; (code == http.StatusOK) != allowed || (told != "") != allowed || !allowed && (code != http.StatusForbidden || !strings.Contains(body, c.code)) {
-				t.Errorf("%s %q: %d %s, told %q", path, c.headers, code, body, told)
-			}
-		}
-	}
-}
-
-func TestOrdersArePostedAndBackendsAreGot(t *testing.T) {
-	f := twoPools()
-	o := openOffice(t, f)
-	for path, allow := range map[string]string{"drain": "POST", "undrain": "POST", "spot": "POST", "backends": "GET"} {
-		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodPost} {
-			if method == allow {
-				continue
-			}
-			if code, got := o.status(t, method, o.admin+"/admin/"+path+"?backend=h100"); code != http.StatusMethodNotAllowed || got != allow {
-				t.Errorf("%s %s: %d, Allow %q", method, path, code, got)
-			}
-		}
-	}
-	if told := f.last(); told != "" {
-		t.Errorf("told %q", told)
 	}
 }
 

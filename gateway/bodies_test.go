@@ -2,13 +2,10 @@ package gateway
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"sync"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 // room are bodies with so much room.
@@ -61,27 +58,6 @@ func TestATenantMayHoldTwiceWhatIsFree(t *testing.T) {
 		}
 		if more := held - tc.held; q.used-tc.used != more || (more == tc.n) != (err == nil) {
 			t.Errorf("%d more were taken of %d", more, tc.n)
-		}
-	}
-}
-
-// TestHoweverManyTakeAllTheyCanSomethingIsLeft has greedy tenants take places until nobody gets another.
-func TestHoweverManyTakeAllTheyCanSomethingIsLeft(t *testing.T) {
-	const total = 10_000
-	for k := 1; k <= 20; k++ {
-		b, q, held := room(1, 1), quota{total: total}, make([]int64, k)
-		for progress := true; progress; {
-			progress = false
-			for i := range held {
-				progress = b.take(&q, &held[i], 1, "requests") == nil || progress
-			}
-		}
-		left := total - q.used
-		if want := int64(total / (2*k + 1)); left < want-int64(k)-1 || left > want+int64(k)+1 {
-			t.Errorf("%d tenants leave %d of %d, want about %d", k, left, total, want)
-		}
-		if b.take(&q, new(int64), 1, "requests") != nil {
-			t.Errorf("behind %d tenants one that holds nothing gets nothing", k)
 		}
 	}
 }
@@ -196,46 +172,4 @@ func TestBorrowedBytesAreHeldBesideTheBodysUntilTheyAreReturned(t *testing.T) {
 	expectHeld(t, b, 1, 25, 1)
 	one.release()
 	expectHeld(t, b, 0, 0, 0)
-}
-
-func TestWhatManyTakeAtOnceIsGivenBack(t *testing.T) {
-	b := room(30, 1<<20)
-	var all sync.WaitGroup
-	for worker := range 8 {
-		all.Go(func() {
-			dice := rand.New(rand.NewPCG(uint64(worker), 1))
-			for range 2000 {
-				one, err := b.begin(fmt.Sprint("t", dice.IntN(5)), -1)
-				if err != nil {
-					continue
-				}
-				_ = one.charge(dice.Int64N(1 << 18)) // granted or not
-				if dice.IntN(2) == 0 {
-					defer one.Retain()()
-				}
-				if requests, bytes := b.usage(); requests > 30 || bytes > 1<<20 {
-					t.Errorf("more than there is: %d, %d", requests, bytes)
-				}
-				one.release()
-			}
-		})
-	}
-	all.Wait()
-	expectHeld(t, b, 0, 0, 0)
-}
-
-func TestMetricsOfBodiesTellWhatIsHeldAndWhatIsRefused(t *testing.T) {
-	reg := prometheus.NewRegistry()
-	b := newBodies(Limits{InFlight: 9, Bodies: 90}, reg)
-	if err := beginBody(t, b, "acme").charge(30); err != nil {
-		t.Fatal(err)
-	}
-	_ = beginBody(t, b, "acme").charge(31)
-	if got := testutil.ToFloat64(b.refused.WithLabelValues("tenant_bytes")); got != 1 {
-		t.Errorf("%v refusals are counted, want 1", got)
-	}
-	n, err := testutil.GatherAndCount(reg)
-	if problems, lint := testutil.GatherAndLint(reg); err != nil || lint != nil || len(problems) > 0 || n != 6 {
-		t.Errorf("%d series, %v, %v, %v", n, err, problems, lint)
-	}
 }

@@ -31,6 +31,16 @@ var forms = []form{
 	}, readResponsesEvent},
 }
 
+// ending is how a client saw an answer end.
+type ending struct {
+	status     int
+	text       string
+	finish     string
+	errorEvent bool
+	done       bool
+	err        error
+}
+
 func readChatEvent(e *ending, data string) {
 	if data == "[DONE]" {
 		e.done = true

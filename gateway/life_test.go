@@ -137,23 +137,6 @@ func soon(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func TestTwoGatewaysRunInOneProcess(t *testing.T) {
-	sim := simulator(t)
-	one, two := startBench(t, sim.URL(), nil), startBench(t, sim.URL(), nil)
-	first, err := rest(one.ask(t, false, 20))
-	if err != nil {
-		t.Fatal(err)
-	}
-	one.Stop(t.Context())
-	if _, err := one.try(t.Context(), false, 20); err == nil {
-		t.Error("the stopped gateway still answers")
-	}
-	second, err := rest(two.ask(t, true, 20))
-	if err != nil || !strings.HasSuffix(second, "data: [DONE]\n\n") {
-		t.Errorf("the other gateway: %v, %s; the first said %s", err, second, first)
-	}
-}
-
 func TestStopLetsStreamsFinishAndMayBeCalledAgain(t *testing.T) {
 	sim := simulator(t)
 	g := startBench(t, sim.URL(), nil)
@@ -216,33 +199,6 @@ func TestWhatIsLeftAtTheEndOfTheGraceIsToldAndCut(t *testing.T) {
 	}
 	whole.Wait()
 	soon(t, "nothing is under way", func() bool { return g.idle() })
-}
-
-func TestStopObeysItsContext(t *testing.T) {
-	sim := simulator(t)
-	sim.SetFault(vllmsim.Fault{Hang: "stream", AfterTokens: 5})
-	g := startBench(t, sim.URL(), func(o *Options) { o.Drain = Drain{Delay: time.Hour, Grace: time.Hour} })
-	stream := g.ask(t, true, 1000)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	began := time.Now()
-	g.Stop(ctx)
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("it took %v to stop at once", took)
-	}
-	if body, err := rest(stream); err == nil || !strings.Contains(body, "gateway_draining") {
-		t.Errorf("the cut stream ended with %v: %s", err, body)
-	}
-}
-
-func TestAGatewayThatNeverStartedCanBeStopped(t *testing.T) {
-	sim := simulator(t)
-	g := startBench(t, sim.URL(), nil)
-	other, err := New(g.opts.withoutMetrics())
-	if err != nil {
-		t.Fatal(err)
-	}
-	other.Stop(t.Context())
 }
 
 func (o Options) withoutMetrics() Options {

@@ -9,9 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/rs/zerolog"
-
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/loadtest/vllmsim"
@@ -122,29 +119,6 @@ func TestARequestTooLargeForAMinuteIsToldNotToComeAgain(t *testing.T) {
 	}
 }
 
-func TestTokensAreSettledByTheAnswer(t *testing.T) {
-	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: "acme", TPM: 10_000})
-	r := b.as(t, "acme", `,"max_tokens":9000,"stop":["e"]`)
-	if r.status != http.StatusOK || r.head.Get("X-Ratelimit-Limit-Tokens") != "10000" || r.head.Get("X-Ratelimit-Remaining-Tokens") != "0" {
-		t.Fatalf("%d %v %s", r.status, r.head, r.body)
-	}
-	soon(t, "what was not used is given back", func() bool { return b.as(t, "acme", short).status == http.StatusOK })
-}
-
-func TestErrorsGiveTheirTokensBackAndTellTheStanding(t *testing.T) {
-	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: "acme", TPM: 10_000})
-	for range 3 {
-		var r reply
-		soon(t, "the tokens are back", func() bool {
-			r = b.as(t, "acme", `,"max_tokens":9000,"min_p":7`) // the backend refuses it
-			return r.status == http.StatusBadRequest
-		})
-		if r.head.Get("X-Ratelimit-Limit-Tokens") != "10000" {
-			t.Errorf("%v %s", r.head, r.body)
-		}
-	}
-}
-
 func TestWhatNoRouteAnswersCostsATenantNothing(t *testing.T) {
 	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: "acme", TPM: 10_000})
 	for range 3 {
@@ -152,36 +126,6 @@ func TestWhatNoRouteAnswersCostsATenantNothing(t *testing.T) {
 		if r.status != http.StatusNotFound || r.head.Get("X-Ratelimit-Limit-Tokens") != "" {
 			t.Errorf("%d %v", r.status, r.head)
 		}
-	}
-}
-
-func TestConcurrentRequestsAreBounded(t *testing.T) {
-	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: identity.DefaultTenant, Concurrent: 1})
-	stream := b.ask(t, true, 100_000)
-	r := b.as(t, identity.DefaultTenant, short)
-	kind, code, message := r.says()
-	if r.status != http.StatusTooManyRequests || kind != "requests" || code != "rate_limit_exceeded" || !strings.Contains(message, "1 at once") || r.seconds(t) < 1 {
-		t.Errorf("%d %s", r.status, r.body)
-	}
-	_ = stream.Body.Close() // the client leaves
-	soon(t, "the place is free", func() bool { return b.as(t, identity.DefaultTenant, short).status == http.StatusOK })
-}
-
-func TestHighBeyondItsShareGoesAsNormal(t *testing.T) {
-	log := &lines{}
-	b := limited(t, simulator(t).URL(), func(o *Options) { o.Logger = zerolog.New(log) }, identity.Tenant{ID: "acme", MaxPriority: identity.High, RPM: 60})
-	for range 4 { // at once; a fifth of 60 a minute is 12, and 3 at once
-		if r := b.as(t, "acme", short, "X-Priority", "high"); r.status != http.StatusOK {
-			t.Fatalf("%d %s", r.status, r.body)
-		}
-	}
-	soon(t, "all are logged", func() bool { return len(log.holding(`"tenant":"acme"`)) == 4 })
-	demoted := log.holding(`"priority_demoted":true`)
-	if len(demoted) != 1 || !strings.Contains(demoted[0], `"priority":"normal"`) || len(log.holding(`"priority":"high"`)) != 3 {
-		t.Errorf("%q", demoted)
-	}
-	if got := testutil.ToFloat64(b.metrics.requests.WithLabelValues("llama-3", "target", "200", "high")); got != 3 {
-		t.Errorf("%v stayed high", got)
 	}
 }
 

@@ -2,12 +2,9 @@ package gateway
 
 import (
 	"context"
-	"io"
-	"net/http"
 	"net/http/httptest"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
@@ -19,41 +16,6 @@ type (
 	badReader struct{}
 	badWriter struct{ *httptest.ResponseRecorder }
 )
-
-func (badReader) Read([]byte) (int, error)         { panic("of a body") }
-func (badWriter) Write([]byte) (int, error)        { panic("of a client's connection") }
-func (badWriter) SetReadDeadline(time.Time) error  { return nil }
-func (badWriter) SetWriteDeadline(time.Time) error { return nil }
-
-// panicked is what a call panicked with, nil if it did not.
-func panicked(do func()) (what any) {
-	defer func() { what = recover() }()
-	do()
-	return nil
-}
-
-func TestAPanicOfABodyGivesItsPlaceBack(t *testing.T) {
-	g := makeBench(t, simulator(t).URL(), nil)
-	r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", io.NopCloser(badReader{}))
-	r.RemoteAddr = "127.0.0.1:1"
-	r.Header.Set("Content-Type", "application/json")
-	var err error
-	if panicked(func() { _, err = g.enter(&accessRecord{}, badWriter{httptest.NewRecorder()}, r) }) == nil {
-		t.Fatal("no panic, but", err)
-	}
-	if !g.idle() {
-		t.Errorf("%+v is held for ever", g.held())
-	}
-}
-
-func TestAPanicAtAClientThatSharesItsAnswerIsItsRequests(t *testing.T) {
-	w := badWriter{httptest.NewRecorder()}
-	d := (&sink{w: w, rc: *http.NewResponseController(w)}).Detach()
-	d.Write([]byte("text"))
-	if panicked(func() { _ = d.Close() }) == nil {
-		t.Error("the request does not hear of its panic")
-	}
-}
 
 func TestAPanicOfWhatALoopStartsIsCountedAndGoesNoFurther(t *testing.T) {
 	over := make(chan struct{})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math"
 	"net/http"
 	"net/url"
 	"os"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/economy"
@@ -77,28 +75,6 @@ func TestTheFormOfAReceipt(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
-	}
-}
-
-func TestAReceiptIsShortAndAlwaysJSON(t *testing.T) {
-	f := wholeReceipt()
-	rc := f.receipt
-	for len(rc.Tries) < 32 {
-		rc.Tries = append(rc.Tries, dispatch.Try{Pool: "llama-3-8b", Backend: "10.100.200.230-8000", Failed: engine.Backpressure, Call: 1 << 40})
-	}
-	for len(rc.Checks) < 16 {
-		rc.Checks = append(rc.Checks, receipt.Check{Scorer: plan.ScorerIDs, Backend: "10.100.200.230-8000", Tokens: 1000, Kept: 1000, Score: -0.12345678901234567, Reason: strings.Repeat("x", 40), Took: 123456789})
-		rc.Failovers = append(rc.Failovers, receipt.Failover{Why: "target_lost", Tokens: 10000, Bytes: 100000})
-	}
-	for len(rc.ScoreSeries) < 40 {
-		rc.ScoreSeries = append(rc.ScoreSeries, accept.ScorePoint{Tokens: 1000 + len(rc.ScoreSeries), Score: -0.12345678901234567})
-	}
-	if b := f.encode(); len(b) > 11<<10 {
-		t.Errorf("%d bytes", len(b))
-	}
-	rc.Verdict.Score, rc.Needed, rc.Plan.Estimate.BreakEven, rc.USD = accept.Nats(math.Inf(1)), accept.Nats(math.Inf(-1)), math.NaN(), math.Inf(1)
-	if b := f.encode(); !json.Valid(b) {
-		t.Errorf("%s", b)
 	}
 }
 
@@ -244,31 +220,4 @@ func TestWhyARequestFailedIsInItsReceipt(t *testing.T) {
 			t.Errorf("%v with %d: %q, want %q", tc.err, tc.code, f.problem, tc.want)
 		}
 	}
-}
-
-func TestAnswersFromTheCacheAreNotKeptByTheirReceipts(t *testing.T) {
-	f := receiptOf(&accessRecord{route: "r", Record: pipeline.Record{Cache: cache.ResultHit, Entry: &cache.Entry{Tier: "draft", Finish: "stop", Prompt: 3, Accepted: 4, Target: 5}}}, 0)
-	if f.receipt != nil || f.cached != (cachedAnswer{"draft", "stop", 3, 4, 5, 0}) {
-		t.Errorf("%+v", f)
-	}
-}
-
-func BenchmarkReceipts(b *testing.B) {
-	b.Run("add", func(b *testing.B) {
-		var r receipts
-		f := wholeReceipt()
-		l := &accessRecord{Metadata: pipeline.Metadata{ID: f.id}, Record: pipeline.Record{Receipt: f.receipt, Config: &plan.Config{}}, route: f.route, code: 200}
-		b.ReportAllocs()
-		for b.Loop() {
-			f := receiptOf(l, time.Second)
-			r.add(&f)
-		}
-	})
-	b.Run("encode", func(b *testing.B) {
-		f := wholeReceipt()
-		b.ReportAllocs()
-		for b.Loop() {
-			f.encode()
-		}
-	})
 }

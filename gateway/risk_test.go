@@ -63,13 +63,6 @@ func TestOperatorsSeeWhatAuditsHaveShown(t *testing.T) {
 	}
 }
 
-func TestWithoutAuditsThereIsNothingToSeeOfThem(t *testing.T) {
-	g := startBench(t, simulator(t).URL(), nil)
-	if status, _ := g.send(t, http.MethodGet, "http://"+g.AdminAddr().String()+"/admin/risk", ""); status != http.StatusNotFound {
-		t.Errorf("status %d", status)
-	}
-}
-
 func TestOperatorsSeeWhatEachMaximumWrongRateWouldGive(t *testing.T) {
 	more := 120.0
 	known := RiskFrontiers{

@@ -137,29 +137,6 @@ func (s *stream) has(text string) bool {
 	return false
 }
 
-func TestTokensArriveOneByOneOverTLS(t *testing.T) {
-	t.Parallel()
-	bothVersions(t, func(t *testing.T, http2 bool) {
-		e := newPacedEngine(t)
-		b := secureBench(t, e.url, http2, nil)
-		s := b.beginStream(t.Context(), t, e)
-		if s.resp.ProtoAtLeast(2, 0) != http2 || s.resp.TLS == nil {
-			t.Errorf("%s, TLS %t", s.resp.Proto, s.resp.TLS != nil)
-		}
-		for i := range 20 {
-			token := fmt.Sprintf("token %d", i)
-			e.tokens <- token
-			if !s.has(token) { // before the engine goes on
-				t.Fatalf("%s did not arrive: %v", token, s.lines.Err())
-			}
-		}
-		e.tokens <- ""
-		if !s.has("[DONE]") {
-			t.Error("no end", s.lines.Err())
-		}
-	})
-}
-
 func TestAHangUpOverTLSCancelsTheEnginesRequest(t *testing.T) {
 	t.Parallel()
 	bothVersions(t, func(t *testing.T, http2 bool) {
@@ -359,16 +336,4 @@ func TestSessionsOfTheConsoleStayOnTLS(t *testing.T) {
 			t.Errorf("status %d, %v", resp.StatusCode, resp.Cookies())
 		}
 	})
-}
-
-func TestPlainHTTPAtATLSPortIsToldSo(t *testing.T) {
-	t.Parallel()
-	b := secureBench(t, simulator(t).URL(), false, nil)
-	resp, err := http.Get("http://" + b.Addr().String() + "/livez")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text, err := rest(resp); err != nil || resp.StatusCode != http.StatusBadRequest || !strings.Contains(text, "HTTPS") {
-		t.Errorf("status %d: %s, %v", resp.StatusCode, text, err)
-	}
 }

@@ -1,12 +1,9 @@
 package admission
 
 import (
-	"errors"
 	"math"
 	"testing"
 	"time"
-
-	"github.com/foregate/foregate/gateway/identity"
 )
 
 func TestADecisionIsToldAsAHeader(t *testing.T) {
@@ -20,24 +17,6 @@ func TestADecisionIsToldAsAHeader(t *testing.T) {
 	} {
 		if got := d.String(); got != want {
 			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-}
-
-func TestARefusalSaysWhatAndWhen(t *testing.T) {
-	for want, d := range map[string]Decision{
-		"pool draft is too busy for priority low: 0.91 KV memory in use, limit 0.85; retry in 7s":      {Pool: "draft", Class: low, Usage: 0.91, Threshold: 0.85, Reason: ReasonKV, RetryAfter: 7 * time.Second},
-		"pool big is too busy for priority high: 1.02 KV memory to be used, limit 1; retry in 1s":      {Pool: "big", Class: high, Usage: 1.02, Threshold: 1, Reason: ReasonGrowth, RetryAfter: time.Second},
-		"pool big is too busy for priority low: 17 requests waiting, limit 16; retry in 30s":           {Pool: "big", Class: low, Usage: 17, Threshold: 16, Reason: ReasonBackendQueue, RetryAfter: 30 * time.Second},
-		"pool big is too busy for priority normal: 1024 requests waiting, limit 0; retry in 3s":        {Pool: "big", Class: normal, Usage: 1024, Reason: ReasonQueueFull, RetryAfter: 3 * time.Second},
-		"pool draft is too busy for priority normal: 0.951 KV memory in use, limit 0.95; retry in 12s": {Pool: "draft", Class: normal, Usage: 0.951, Threshold: 0.95, Reason: ReasonKV, RetryAfter: 12 * time.Second},
-	} {
-		err := error(&ShedError{Decision: d})
-		if err.Error() != want {
-			t.Errorf("got  %q\nwant %q", err, want)
-		}
-		if shed, ok := errors.AsType[*ShedError](err); !errors.Is(err, ErrShed) || !ok || shed.RetryAfter() != d.RetryAfter {
-			t.Errorf("%v is not the refusal that it is", err)
 		}
 	}
 }
@@ -81,29 +60,4 @@ func TestRetryAfterIsWholeSecondsThatGrowWithTheWait(t *testing.T) {
 			last = got
 		}
 	}
-}
-
-func TestEachClassHasItsOwnThresholdWaitAndQueue(t *testing.T) {
-	c := Config{Low: 0.1, Normal: 0.2, High: 0.3, MaxWaitLow: 1, MaxWaitNormal: 2, MaxWaitHigh: 3, QueueDepth: 4}
-	for class, want := range map[identity.Priority]struct {
-		threshold float64
-		wait      time.Duration
-		queue     int
-	}{low: {0.1, 1, 4}, normal: {0.2, 2, 0}, high: {0.3, 3, 0}} {
-		if c.Threshold(class) != want.threshold || c.Wait(class) != want.wait || c.queue(class) != want.queue {
-			t.Errorf("%s: %v, %v, %d", class, c.Threshold(class), c.Wait(class), c.queue(class))
-		}
-	}
-}
-
-// FuzzRetryAfter: whatever the wait and the dice, it is whole seconds from 1 to 30.
-func FuzzRetryAfter(f *testing.F) {
-	f.Add(int64(0), 0.5)
-	f.Add(int64(math.MaxInt64), math.Inf(1))
-	f.Add(int64(math.MinInt64), math.NaN())
-	f.Fuzz(func(t *testing.T, wait int64, r float64) {
-		if s := RetryAfter(time.Duration(wait), r); s < time.Second || s > 30*time.Second || s%time.Second != 0 {
-			t.Errorf("%v and %v give %v", time.Duration(wait), r, s)
-		}
-	})
 }

@@ -69,17 +69,6 @@ func TestHighGoesBeforeNormalBeforeLow(t *testing.T) {
 	}
 }
 
-func TestALowerClassIsServedOnlyWhenTheHigherHasNoRoomToTake(t *testing.T) {
-	q := newQueued(t)
-	q.wait(low, "t", "low", 100)
-	q.wait(high, "t", "high", 100)
-	for n, want := range []string{"", "high", "low"} {
-		if got := q.free(min(n, 1)); got != want {
-			t.Errorf("round %d: %q, want %q", n, got, want)
-		}
-	}
-}
-
 func TestATenantWithMuchWaitingDoesNotHoldUpOneWithLittle(t *testing.T) {
 	q := newQueued(t)
 	for i := range 100 {
@@ -137,28 +126,6 @@ func TestWithinATenantItIsFirstComeFirstServed(t *testing.T) {
 	}
 }
 
-func TestOfManyTenantsEachHasItsTurn(t *testing.T) {
-	q := newQueued(t)
-	for round := range 3 {
-		for tenant := range 40 {
-			q.wait(high, fmt.Sprint("t", tenant), fmt.Sprintf("%d/%d", round, tenant), 100)
-		}
-	}
-	for round := range 3 {
-		got := strings.Fields(q.free(40))
-		seen := map[string]bool{}
-		for _, name := range got {
-			seen[name] = true
-			if !strings.HasPrefix(name, fmt.Sprint(round, "/")) {
-				t.Errorf("round %d: %s", round, name)
-			}
-		}
-		if len(seen) != 40 {
-			t.Errorf("round %d: %d tenants", round, len(seen))
-		}
-	}
-}
-
 func TestANewcomerQueuesBehindItsClassAndPassesThoseBelow(t *testing.T) {
 	for _, c := range []struct {
 		waits, comes identity.Priority
@@ -191,16 +158,6 @@ func TestANewcomerQueuesBehindItsClassAndPassesThoseBelow(t *testing.T) {
 	q.mem.places = 1
 	a := q.enter(low, "b", func(w *Ticket) { w.MidStream = true })
 	q.want(a, "in") // one that must goes before all
-}
-
-func TestWhoNeverCameToItsTurnIsToldSo(t *testing.T) {
-	q := newQueued(t)
-	q.wait(normal, "t", "first", 100)
-	q.cfg.MaxWaitNormal = 0
-	a := q.enter(normal, "t", nil)
-	if d := errOf(t, a); d.Reason != ReasonQueueFull || d.Usage != 1 || d.Threshold != maxWaiting {
-		t.Errorf("%+v", d)
-	}
 }
 
 func TestWhoLeavesIsTakenOutAndHearsNothing(t *testing.T) {
@@ -250,18 +207,5 @@ func TestTheLowestClassThatWaitsGetsTheRoomOfTheNextEveryTwoSeconds(t *testing.T
 		if len(q.order) != 6 {
 			t.Errorf("%s: %q", class, q.order)
 		}
-	}
-}
-
-func TestHighHasNoTrickle(t *testing.T) {
-	q := newQueued(t)
-	q.mem.usage = 1
-	q.wait(high, "t", "high", 100)
-	tries := len(q.mem.asked)
-	for range 10 {
-		q.serve(time.Second)
-	}
-	if len(q.mem.asked) != tries+10 {
-		t.Errorf("%d tries in 10 looks", len(q.mem.asked)-tries)
 	}
 }

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -43,65 +42,6 @@ func TestAPanicOfATryIsThatOfTheRequestWhoseTryItIs(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestAPanicOfTheFirstTryLeavesTheLineAsItWas(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, c := NewQueues([]string{"p"}, nil), counter{places: 1}
-		bad := c.waiter(high, "t")
-		bad.Try = func(pool.Admission) error { panic("of a try") }
-		if panicOf(func() { _, _ = s.Enter(t.Context(), "p", bad) }) == nil {
-			t.Error("no panic")
-		}
-		if r, ok := have(going(t.Context(), s, c.waiter(normal, "t"))); !ok || r.err != nil {
-			t.Errorf("who comes next: %+v, %v", r, ok)
-		}
-		atRest(t, s)
-	})
-}
-
-func TestAPanicOfTheLineItselfCostsOneRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, c := NewQueues([]string{"p"}, nil), counter{}
-		s.line("p").queue.Rand = func() float64 { panic("of the line") } // when a wait is over
-		lost := make(chan any, 1)
-		go func() { lost <- panicOf(func() { _, _ = s.Enter(t.Context(), "p", c.waiter(low, "t")) }) }()
-		synctest.Wait()
-		next := going(t.Context(), s, c.waiter(high, "t"))
-		time.Sleep(DefaultConfig().Wait(low) + pollInterval)
-		if what := <-lost; what == nil {
-			t.Error("the request whose wait was over does not hear of it")
-		}
-		c.free(1)
-		if r := <-next; r.err != nil {
-			t.Errorf("who waits behind it: %+v", r)
-		}
-		atRest(t, s)
-	})
-}
-
-func TestAPanicAtTheEndOfAWaitLosesNobodyWhoseWaitIsOverAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, c := NewQueues([]string{"p"}, nil), counter{}
-		times := 0
-		s.line("p").queue.Rand = func() float64 {
-			if times++; times == 1 {
-				panic("of the line")
-			}
-			return 0
-		}
-		lost := make(chan any, 1)
-		go func() { lost <- panicOf(func() { _, _ = s.Enter(t.Context(), "p", c.waiter(low, "a")) }) }()
-		next := going(t.Context(), s, c.waiter(low, "b"))
-		time.Sleep(DefaultConfig().Wait(low) + 2*pollInterval)
-		if <-lost == nil {
-			t.Error("who is looked at first does not hear of its panic")
-		}
-		if r, ok := have(next); !ok || !errors.Is(r.err, ErrShed) {
-			t.Fatalf("who is looked at next: %+v, %v", r, ok)
-		}
-		atRest(t, s)
-	})
 }
 
 func TestAPanicThatIsNoRequestsIsToldAndTheLineGoesOn(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -71,35 +70,6 @@ func TestAThresholdOfZeroClosesTheClassAndNoOther(t *testing.T) {
 	}
 }
 
-func TestAThresholdOfZeroIsNoInvitationToTheClassBelow(t *testing.T) {
-	b := newBench(t)
-	b.cfg.Normal = 0
-	b.mem.usage, b.mem.places = 0.5, 0
-	waits := b.enter(low, "t", nil)
-	for range 8 {
-		b.serve(time.Second)
-	}
-	b.want(waits, "waits")
-	for _, l := range b.mem.asked {
-		if l.MaxUsage <= 0 || l.MaxUsage > b.cfg.Low {
-			t.Fatalf("tried with the limit %v, which is more than its own", l.MaxUsage)
-		}
-	}
-}
-
-func TestWithEverythingOpenOnlyAFullCacheStopsAnybody(t *testing.T) {
-	b := newBench(t)
-	b.cfg.Low, b.cfg.Normal = 1, 1
-	b.mem.usage = 0.999
-	for class := low; class <= high; class++ {
-		b.want(b.enter(class, "t", nil), "in")
-	}
-	b.mem.usage = 1
-	for class := low; class <= high; class++ {
-		b.want(b.enter(class, "t", nil), "waits")
-	}
-}
-
 func TestWhatIsForeseenCountsUnlessItIsOff(t *testing.T) {
 	b := newBench(t)
 	b.cfg.QueueDepth = 7
@@ -145,46 +115,6 @@ func TestAShedClassComesBackOnlyBelowTheReleaseAndNotWithinASecond(t *testing.T)
 	}
 	if n := b.Flips("r", low); n != 4 {
 		t.Errorf("%d flips", n)
-	}
-}
-
-func TestOneCrossingWithNoiseFlipsAtMostTwice(t *testing.T) {
-	rng := rand.New(rand.NewPCG(5, 1))
-	for range 50 {
-		b := newBench(t)
-		flips, shed := 0, 0
-		for at := range 1200 { // two minutes, ten requests a second: up through the threshold and down again
-			usage := 0.70 + 0.20*math.Sin(math.Pi*float64(at)/1200)
-			b.mem.usage = usage + (rng.Float64()-0.5)*0.04
-			before := b.Shedding("r", low, b.now)
-			b.enter(low, "t", nil)
-			b.serve(100 * time.Millisecond)
-			if b.Shedding("r", low, b.now) != before {
-				flips++
-			}
-			if b.Shedding("r", low, b.now) {
-				shed++
-			}
-		}
-		if flips != 2 || b.Flips("r", low) != 2 || shed < 300 {
-			t.Fatalf("%d flips, %d by the line, shed %d times of 1200", flips, b.Flips("r", low), shed)
-		}
-	}
-}
-
-func TestRoutesAndClassesAreShedApart(t *testing.T) {
-	b := newBench(t)
-	b.mem.usage = 0.9
-	b.enter(low, "t", nil)
-	b.mem.usage = 0.82
-	b.want(b.enter(low, "t", nil), ReasonKV) // between the release and the threshold
-	b.want(b.enter(low, "t", func(w *Ticket) { w.Route = "other" }), "in")
-	b.want(b.enter(normal, "t", nil), "in")
-	if !b.Shedding("r", low, b.now) || b.Shedding("other", low, b.now) || b.Shedding("r", normal, b.now) || b.Flips("r", normal) != 0 {
-		t.Errorf("shed: %v", b.shedStates)
-	}
-	if got := b.shedClasses(b.now); len(got) != 1 || got[0] != low {
-		t.Errorf("shed classes %v", got)
 	}
 }
 
@@ -253,22 +183,6 @@ func TestWhoseWaitWouldBeInVainIsRefusedAtOnceAndToldWhenToComeBack(t *testing.T
 	}
 }
 
-func TestRetryAfterIsSpread(t *testing.T) {
-	b := newBench(t)
-	b.Rand = nil
-	b.cfg.MaxWaitLow = 0
-	b.mem.usage, b.mem.wait = 0.9, 4*time.Second
-	seen := map[time.Duration]int{}
-	for range 1000 {
-		seen[errOf(t, b.enter(low, "t", nil)).RetryAfter]++
-	}
-	for s := 4; s <= 5; s++ { // 4 s, a quarter less or more
-		if seen[time.Duration(s)*time.Second] < 300 {
-			t.Errorf("%d s: %d of 1000", s, seen[time.Duration(s)*time.Second])
-		}
-	}
-}
-
 func TestAClassAboveItsThresholdIsRefusedAtOnceAndOneBelowItWaits(t *testing.T) {
 	for _, c := range []struct {
 		class    identity.Priority
@@ -310,23 +224,6 @@ func TestWhoWaitsIsRefusedWhenItsClassComesAboveItsThreshold(t *testing.T) {
 			b.want(first, "waits")
 			b.want(b.enter(low, "t", nil), ReasonKV) // although it is not its turn to be tried
 		}
-	}
-}
-
-func TestATryThatLeavesABackendOutShedsNobodyElse(t *testing.T) {
-	b := newBench(t)
-	b.mem.usage, b.mem.places = 0.5, 0
-	waits := b.enter(low, "t", nil)
-	b.enter(high, "t", func(w *Ticket) {
-		w.Try = func(l pool.Admission) error {
-			return &pool.FullError{Pool: "p", Limit: l.MaxUsage, Usage: 0.99, Partial: true}
-		}
-	})
-	b.serve(pollInterval)
-	b.serve(pollInterval)
-	b.want(waits, "waits")
-	if b.Shedding("r", low, b.now) {
-		t.Error("low is shed for the one backend that was left")
 	}
 }
 
@@ -423,32 +320,5 @@ func TestWhatWaitsIsBoundedForEachClass(t *testing.T) {
 	}
 	if b.Len() != 6*maxWaiting {
 		t.Errorf("%d wait", b.Len())
-	}
-}
-
-func TestAnErrorThatIsNotForLackOfRoomIsTheCallers(t *testing.T) {
-	gone := &pool.NoBackendError{Pool: "p", Total: 2, Down: 2}
-	b := newBench(t)
-	if a := b.enter(low, "t", func(w *Ticket) { w.Try = func(pool.Admission) error { return gone } }); !errors.Is(a.err, pool.ErrNoBackend) || a.done != 1 {
-		t.Errorf("at once: %s", a.is())
-	}
-	b.mem.places = 0
-	waits := b.enter(low, "t", nil)
-	waits.Try = func(pool.Admission) error { return gone }
-	b.serve(time.Millisecond)
-	if !errors.Is(waits.err, pool.ErrNoBackend) || waits.done != 1 || b.Len() != 0 {
-		t.Errorf("after a wait: %s", waits.is())
-	}
-}
-
-func TestTheMemoryOfWhatIsShedIsBounded(t *testing.T) {
-	b := newBench(t)
-	b.cfg.MaxWaitLow = 0
-	b.mem.usage = 0.9
-	for i := range maxRouteClasses + 100 {
-		b.want(b.enter(low, "t", func(w *Ticket) { w.Route = fmt.Sprint(i) }), ReasonKV)
-	}
-	if len(b.shedStates) != maxRouteClasses {
-		t.Errorf("%d places", len(b.shedStates))
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -125,17 +124,6 @@ func TestWithoutAWakeThePollLetsTheHeadIn(t *testing.T) {
 		time.Sleep(3*pollInterval + time.Millisecond)
 		c.free(1)
 		if r := <-came; r.err != nil || r.waited != 4*pollInterval {
-			t.Errorf("got %+v", r)
-		}
-		atRest(t, s)
-	})
-}
-
-func TestAWaitEndsOnTimeThoughNobodyWakes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, c := NewQueues([]string{"p"}, nil), counter{}
-		r := <-going(t.Context(), s, c.waiter(low, "t"))
-		if shed, ok := errors.AsType[*ShedError](r.err); !ok || shed.Decision.Reason != ReasonGrowth || r.waited != 10*time.Second {
 			t.Errorf("got %+v", r)
 		}
 		atRest(t, s)
@@ -264,54 +252,6 @@ func TestATryThatGivesItsPlaceBackDoesNotLockItselfOut(t *testing.T) {
 			}
 		}
 		atRest(t, s)
-	})
-}
-
-func TestAThousandThatComeAndGoLeaveNothingBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const places = 10
-		s, c := NewQueues([]string{"p"}, nil), counter{places: places}
-		var in, left, shed sync.Map
-		count := func(m *sync.Map) (n int) {
-			m.Range(func(any, any) bool { n++; return true })
-			return n
-		}
-		var all sync.WaitGroup
-		for i := range 1000 {
-			all.Go(func() {
-				rng := rand.New(rand.NewPCG(5, uint64(i)))
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				if i%3 == 0 {
-					timer := time.AfterFunc(time.Duration(rng.Int64N(int64(time.Second))), cancel)
-					defer timer.Stop()
-				}
-				time.Sleep(time.Duration(rng.Int64N(int64(200 * time.Millisecond))))
-				_, err := s.Enter(ctx, "p", c.waiter(identity.Priority(i%3), fmt.Sprint(i%7)))
-				switch {
-				case err == nil:
-					in.Store(i, true)
-					time.Sleep(time.Duration(rng.Int64N(int64(40 * time.Millisecond))))
-					c.free(1)
-					s.Wake("p")
-				case errors.Is(err, context.Canceled):
-					left.Store(i, true)
-				case errors.Is(err, ErrShed):
-					shed.Store(i, true)
-				default:
-					t.Errorf("%d: %v", i, err)
-				}
-			})
-		}
-		all.Wait()
-		atRest(t, s)
-		if c.places != places {
-			t.Errorf("%d places of %d are left", c.places, places)
-		}
-		// A place is free again after 20 ms: it takes 2 s, and nobody's wait is over in that time.
-		if i, l, n := count(&in), count(&left), count(&shed); i+l != 1000 || n != 0 || i < 667 || l == 0 {
-			t.Errorf("%d entered, %d left, %d were shed", i, l, n)
-		}
 	})
 }
 

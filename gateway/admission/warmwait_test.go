@@ -100,10 +100,3 @@ func TestWhoWaitsForItsWarmBackendSaysForHowLongAndIsNeverRefused(t *testing.T) 
 		}
 	}
 }
-
-func TestTheTrickleIsPatientToo(t *testing.T) {
-	b, warm := newBench(t), warmth{full: true}
-	w := b.enter(normal, "t", func(w *Ticket) { w.Try = warm.try })
-	b.serve(starvationInterval)
-	b.want(w, "waits")
-}

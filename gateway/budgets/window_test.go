@@ -45,16 +45,6 @@ func TestDollarsAreCountedInWholeNanoDollarsRoundedUp(t *testing.T) {
 	}
 }
 
-func TestSumsStayWithinWhatLuaCountsExactly(t *testing.T) {
-	a := amounts{maxAmount, maxAmount}
-	if got := a.plus(a); got != a {
-		t.Errorf("%+v", got)
-	}
-	if got := (amounts{}).minus(a); got != (amounts{}) {
-		t.Errorf("%+v", got)
-	}
-}
-
 func TestAReplicaByItselfAddsItsPartOfWhatWasLeft(t *testing.T) {
 	b := tokensPer(100, identity.Day)
 	for _, c := range []struct {
@@ -81,21 +71,5 @@ func TestAReplicaByItselfAddsItsPartOfWhatWasLeft(t *testing.T) {
 		if got := w.admits(b, amounts{tokens: c.ask}, c.replicas); got != c.want {
 			t.Errorf("%s: %t", c.name, got)
 		}
-	}
-}
-
-func TestAnOlderReplyIsNotTakenOver(t *testing.T) {
-	var w window
-	w.reply(2, part{settled: amounts{tokens: 20}})
-	w.reply(1, part{settled: amounts{tokens: 10}})
-	if w.others.settled.tokens != 20 {
-		t.Errorf("%+v", w.others)
-	}
-}
-
-func TestPeriodsOfBudgetsAreEachNamedOnce(t *testing.T) {
-	list := []identity.Budget{tokensPer(1, identity.Day), {NanoUSD: 1, Per: identity.Day}, tokensPer(1, identity.Month), tokensPer(1, identity.Day)}
-	if all, n := periodsOf(list); n != 2 || all[0] != identity.Day || all[1] != identity.Month {
-		t.Errorf("%v %d", all, n)
 	}
 }

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -79,26 +78,6 @@ func kept(tb testing.TB, name string) string {
 	return string(text)
 }
 
-func TestADemonstrationsMetricsGiveTheCommittedSample(t *testing.T) {
-	early := count(families(t, kept(t, "demo-early.txt")), noon)
-	late := count(families(t, kept(t, "demo.txt")), noon.Add(25*time.Second))
-	var got bytes.Buffer
-	line := encode(sampleOf([]counts{early, late}, ReplicaState{Replicas: 2, ShedThresholds: map[string]float64{"low": 0.85, "normal": 0.95}}))
-	if err := json.Indent(&got, line, "", "  "); err != nil {
-		t.Fatal(err)
-	}
-	got.WriteByte('\n')
-	file := filepath.Join("testdata", "demo.golden.json")
-	if *update {
-		if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if diff := cmp.Diff(kept(t, "demo.golden.json"), got.String()); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestSeveralReplicasInOneRegistryAreAddedUp(t *testing.T) {
 	c := counted(t, 0,
 		`foregate_requests_total{replica="1",code="200",route="m",tier="draft"} 3`,
@@ -169,46 +148,6 @@ func TestOnlyACertifiedBoundIsShown(t *testing.T) {
 	s := sampleOf([]counts{certified}, ReplicaState{})
 	if s.WrongRateBound == nil || *s.WrongRateBound != 0.012 || *s.MaxWrongRate != 0.02 {
 		t.Errorf("the worst of what is served on a proof is 0.012 of 0.02, got %v of %v", s.WrongRateBound, s.MaxWrongRate)
-	}
-}
-
-func TestMoreBackendsThanAPageCanDrawAreLeftOutAndSaidSo(t *testing.T) {
-	var lines []string
-	for i := range maxBackends + 7 {
-		lines = append(lines, fmt.Sprintf(`foregate_backend_kv_usage{pool="p",backend="%04d"} 0.5`, i))
-	}
-	s := sampleOf([]counts{counted(t, 0, lines...)}, ReplicaState{})
-	if len(s.KV) != maxBackends || s.LeftOut != 7 {
-		t.Errorf("%d backends, %d left out", len(s.KV), s.LeftOut)
-	}
-	if _, first := s.KV["p/0000"]; !first {
-		t.Error("the first by name is not among them")
-	}
-}
-
-// An exemplar makes client_golang tell the last bucket, which it otherwise leaves to the count.
-func TestABucketWithoutAnEndIsTheCount(t *testing.T) {
-	told := func(ends ...float64) *dto.Histogram {
-		h, n := &dto.Histogram{SampleCount: new(uint64(4))}, uint64(0)
-		for _, end := range ends {
-			n += 2
-			h.Bucket = append(h.Bucket, &dto.Bucket{UpperBound: &end, CumulativeCount: new(n)})
-		}
-		return h
-	}
-	var h histogram
-	h.add(told(1))
-	h.add(told(1, math.Inf(1)))
-	if want := (histogram{ends: []float64{1, math.Inf(1)}, below: []float64{4, 8}}); !slices.Equal(h.ends, want.ends) || !slices.Equal(h.below, want.below) {
-		t.Errorf("got %v, want %v", h, want)
-	}
-	for name, other := range map[string]*dto.Histogram{
-		"more buckets": told(1, 2), "other ends": told(2), "no end at all": told(), "no number": told(math.NaN()), "falling ends": told(1, 0.5),
-	} {
-		before := slices.Clone(h.below)
-		if h.add(other); !slices.Equal(h.below, before) {
-			t.Errorf("one with %s was added", name)
-		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,11 +14,9 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 )
 
 // usualWait bounds what takes no time unless something is broken.
@@ -184,20 +181,6 @@ func TestAPageIsToldWhatWasAndThenWhatComes(t *testing.T) {
 	}
 }
 
-func TestTenMinutesAreKept(t *testing.T) {
-	l := look(t, 1)
-	for range maxSamples + 20 {
-		l.tick()
-	}
-	got := l.tab(t).history()
-	if len(got) != maxSamples || got[0] != 21 || got[len(got)-1] != maxSamples+20 {
-		t.Errorf("%d samples, from %d to %d", len(got), got[0], got[len(got)-1])
-	}
-	if n := len(l.counts); n > int(ratioSpan/time.Second)+2 {
-		t.Errorf("%d counts are kept for half a minute of seconds", n)
-	}
-}
-
 // deaf opens the stream and reads nothing of it.
 func (l *looked) deaf(t *testing.T) net.Conn {
 	t.Helper()
@@ -262,93 +245,4 @@ func TestNoMorePagesThanThereIsRoomFor(t *testing.T) {
 	tabs[0].cancel()
 	eventually(t, "the place of one that left is free", func() bool { return l.open() == maxSubscribers-1 })
 	l.tab(t).history()
-}
-
-func TestPagesThatLeaveLeaveNothingBehind(t *testing.T) {
-	l := look(t, maxBackends)
-	http.DefaultClient.CloseIdleConnections()
-	before := runtime.NumGoroutine()
-	for range 20 {
-		p := l.tab(t)
-		p.history()
-		p.cancel()
-	}
-	deaf := l.deaf(t)
-	eventually(t, "it is told of samples", func() bool { return l.open() == 1 })
-	for l.open() > 0 {
-		l.tick()
-	}
-	_ = deaf.Close() // its goroutine is in the midst of a write
-	eventually(t, fmt.Sprintf("there are %d goroutines again", before), func() bool {
-		http.DefaultClient.CloseIdleConnections()
-		return l.open() == 0 && runtime.NumGoroutine() <= before
-	})
-}
-
-// slow is a registry that takes its time.
-func slow(takes time.Duration, told *[]time.Time) prometheus.Gatherer {
-	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
-		*told = append(*told, time.Now())
-		time.Sleep(takes)
-		return nil, errors.New("one family could not be gathered")
-	})
-}
-
-func TestGatheringTakesNoMoreThanItsShare(t *testing.T) {
-	for takes, apart := range map[time.Duration]time.Duration{
-		0:                      2 * time.Second,
-		10 * time.Millisecond:  2*time.Second + 10*time.Millisecond,
-		20 * time.Millisecond:  4*time.Second + 20*time.Millisecond,
-		100 * time.Millisecond: maxPause + 100*time.Millisecond,
-		time.Second:            maxPause + time.Second,
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			var told []time.Time
-			c := New(Options{Gatherer: slow(takes, &told)})
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error)
-			go func() { ended <- c.Run(ctx) }()
-			time.Sleep(10*apart + apart/2)
-			cancel()
-			if err := <-ended; !errors.Is(err, context.Canceled) {
-				t.Errorf("Run ended with %v", err)
-			}
-			if len(told) != 11 {
-				t.Errorf("gathering takes %v: %d times in ten and a half times %v, want 11", takes, len(told), apart)
-			}
-			for i := 1; i < len(told); i++ {
-				if got := told[i].Sub(told[i-1]); got != apart || got < maxPause && float64(takes)/float64(got) > 1.0/gatherShare {
-					t.Errorf("gathering takes %v: again after %v, want %v", takes, got, apart)
-				}
-			}
-		})
-	}
-}
-
-func TestOneGatheringThatHadToWaitHoldsUpNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var told []time.Time
-		quick, late := slow(time.Millisecond, &told), slow(time.Second, &told)
-		c := New(Options{Gatherer: prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
-			if len(told) == 5 {
-				return late.Gather()
-			}
-			return quick.Gather()
-		})})
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		ended := make(chan error)
-		go func() { ended <- c.Run(ctx) }()
-		time.Sleep(time.Minute)
-		cancel()
-		<-ended
-		for i := 1; i < len(told); i++ {
-			if got := told[i].Sub(told[i-1]); got > 4*time.Second {
-				t.Errorf("gathering %d came %v after the one before", i+1, got)
-			}
-		}
-		if len(told) < 25 {
-			t.Errorf("%d gatherings in a minute", len(told))
-		}
-	})
 }

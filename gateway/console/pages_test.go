@@ -12,9 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
-
-	"golang.org/x/net/html"
 
 	"github.com/foregate/foregate/internal/uplot"
 )
@@ -118,25 +115,6 @@ func TestWhatIsNotThereIsNotFound(t *testing.T) {
 	}
 }
 
-func TestNoFolderIsListed(t *testing.T) {
-	h := New(Options{}).Handler()
-	eachAsset(t, func(name, _ string) {
-		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-			for _, where := range []string{"/console/" + dir, "/console/" + dir + "/"} {
-				if resp := fetch(t, h, where); resp.StatusCode == http.StatusOK && !hasPage(dir) {
-					t.Errorf("%s is listed", where)
-				}
-			}
-		}
-	})
-	made := http.FileServerFS(unlisted{fstest.MapFS{"index.html": {Data: []byte("home")}, "a/b/c.js": {}, "d/index.html": {Data: []byte("a page")}}})
-	for where, want := range map[string]int{"/": 200, "/a": 404, "/a/": 404, "/a/b/": 404, "/a/b/c.js": 200, "/d/": 200} {
-		if got := fetch(t, made, where).StatusCode; got != want {
-			t.Errorf("%s: status %d, want %d", where, got, want)
-		}
-	}
-}
-
 func hasPage(dir string) bool {
 	_, err := fs.Stat(assets, path.Join("assets", dir, "index.html"))
 	return err == nil
@@ -174,65 +152,6 @@ func TestScriptsMakeNoCodeOfText(t *testing.T) {
 			t.Errorf("%s has %s", name, found)
 		}
 	})
-}
-
-func TestNoPageHasScriptOrStyleOfItsOwn(t *testing.T) {
-	eachAsset(t, func(name, text string) {
-		if ext := path.Ext(name); ext != ".html" && ext != ".svg" {
-			return
-		}
-		for _, fault := range inline(t, text) {
-			t.Errorf("%s: %s", name, fault)
-		}
-	})
-}
-
-// inline lists what a strict policy keeps from running.
-func inline(t *testing.T, text string) (faults []string) {
-	t.Helper()
-	root, err := html.Parse(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n := range root.Descendants() {
-		if n.Type != html.ElementNode {
-			continue
-		}
-		attrs := map[string]string{}
-		for _, a := range n.Attr {
-			attrs[a.Key] = a.Val
-			if strings.HasPrefix(a.Key, "on") || a.Key == "style" || a.Key == "srcdoc" {
-				faults = append(faults, "<"+n.Data+" "+a.Key+">")
-			}
-			if strings.HasPrefix(strings.ToLower(strings.TrimSpace(a.Val)), "javascript:") {
-				faults = append(faults, "<"+n.Data+" "+a.Key+"> is a script")
-			}
-		}
-		if n.Data == "style" || n.Data == "base" || (n.Data == "script" && attrs["src"] == "") || (n.Data == "meta" && attrs["http-equiv"] != "") {
-			faults = append(faults, "<"+n.Data+">")
-		}
-	}
-	return faults
-}
-
-func TestInlineCodeWouldBeFound(t *testing.T) {
-	for _, text := range []string{`<script>1</script>`, `<style>b{}</style>`, `<b style="x">`, `<b onclick="x">`, `<a href=" JavaScript:x">`, `<base href="/">`, `<iframe srcdoc="x">`, `<svg onload="x">`} {
-		if len(inline(t, text)) == 0 {
-			t.Errorf("%s was not found", text)
-		}
-	}
-	if got := inline(t, `<!doctype html><script src="a.js"></script><link rel="stylesheet" href="a.css"><b class="x">`); got != nil {
-		t.Errorf("found %v", got)
-	}
-	for text, want := range map[string]bool{
-		`fetch("https://cdn.example.com/x.js")`: true, `import "//unpkg.com/x"`: true, `url(http://a.b/c.png)`: true,
-		`/* https://example.com */`: false, `a // b.c`: false, `createElementNS("http://www.w3.org/2000/svg", "g")`: false, `fetch("/admin/status")`: false,
-	} {
-		found := elsewhere.FindString(remark.ReplaceAllString(text, ""))
-		if (found != "" && !strings.HasPrefix(found, namespace)) != want {
-			t.Errorf("%s: found %q", text, found)
-		}
-	}
 }
 
 // vouched is a line of a README with a file and its SHA-256.

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -150,41 +149,5 @@ func TestCountersThatFallAreNoTraffic(t *testing.T) {
 	}), ReplicaState{})
 	if later.Requests["draft"] != 2 || *later.Acceptance != 0.75 || later.Latency == nil || later.Latency.P50 != 1.5 {
 		t.Errorf("after that it goes on: rate %g, acceptance %v, latency %v", later.Requests["draft"], *later.Acceptance, later.Latency)
-	}
-}
-
-func TestWhatAppearsLaterCountsFromNothing(t *testing.T) {
-	s := sampleOf(every(t, 10*time.Second, nil, []string{
-		`foregate_shed_total{priority="low"} 20`, `llm_request_duration_seconds_bucket{le="1"} 8`, `llm_request_duration_seconds_count 8`,
-	}), ReplicaState{})
-	if s.Shed["low"] != 2 || s.Latency == nil || *s.Latency != (Quantiles{0.5, 0.95, 0.99}) {
-		t.Errorf("shed %v, latency %v", s.Shed, s.Latency)
-	}
-}
-
-func TestAHistogramWithoutEndsTellsNothing(t *testing.T) {
-	if s := sampleOf([]counts{counted(t, 0), counted(t, time.Second, `llm_request_duration_seconds_count 8`)}, ReplicaState{}); s.Latency != nil {
-		t.Errorf("latency %v", *s.Latency)
-	}
-}
-
-// A page is told of nothing by null, and of no backends by {}.
-func TestWhatIsNotKnownIsNull(t *testing.T) {
-	var got map[string]any
-	if err := json.Unmarshal(encode(sampleOf([]counts{count(nil, noon)}, ReplicaState{ShedThresholds: map[string]float64{}})), &got); err != nil {
-		t.Fatal(err)
-	}
-	for _, key := range []string{"acceptance", "wrong_rate_bound", "max_wrong_rate", "cache_hit_ratio", "ttft", "latency", "spent_per_hour", "saved_per_hour"} {
-		if v, told := got[key]; !told || v != nil {
-			t.Errorf("%s is %v (told: %v), want null", key, v, told)
-		}
-	}
-	for _, key := range []string{"requests", "kv", "breakers", "shed", "shed_thresholds"} {
-		if v, is := got[key].(map[string]any); !is || len(v) != 0 {
-			t.Errorf("%s is %v, want {}", key, got[key])
-		}
-	}
-	if v, is := got["shedding"].([]any); !is || len(v) != 0 {
-		t.Errorf("shedding is %v, want []", got["shedding"])
 	}
 }

@@ -101,13 +101,6 @@ func TestTheEarliestMessagesAreLeftOut(t *testing.T) {
 	}
 }
 
-func TestArgumentsThatAreCutAreTheBeginningAsText(t *testing.T) {
-	m := message{Role: "assistant", Parts: []part{callPart("c", "f", `{"city":"Bern"}`)}}.cut(8)
-	if got, want := string(encode(m)), `{"role":"assistant","parts":[{"type":"tool_call","id":"c","name":"f","arguments":"{\"city\":"}]}`; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}
-
 func TestAnAnswerThatBrokeOffIsCollectedAsFarAsItCame(t *testing.T) {
 	c := New(openai.Chat)
 	o := c.Observe()

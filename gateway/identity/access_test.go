@@ -26,21 +26,6 @@ func TestAPatternCoversAModelByNameOrByItsBeginning(t *testing.T) {
 	}
 }
 
-func TestATenantWithoutModelsMayUseAllAndOneWithModelsOnlyThese(t *testing.T) {
-	var none *Access
-	for _, a := range []*Access{none, {}} {
-		if !a.Allows("llama-3") {
-			t.Errorf("%+v refuses", a)
-		}
-	}
-	some := &Access{Models: []string{"llama-3", "code-*"}}
-	for model, want := range map[string]bool{"llama-3": true, "code-x": true, "gpt": false, "": false, "LLAMA-3": false} {
-		if some.Allows(model) != want {
-			t.Errorf("%q: want %t", model, want)
-		}
-	}
-}
-
 func TestUnlistedTenantsHaveTheAccessOfTheDefault(t *testing.T) {
 	o := jwtOptions()
 	o.Mode, o.Unlisted, o.TrustedProxies = TrustedHeaders, UnlistedDefault, proxies()

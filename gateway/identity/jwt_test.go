@@ -199,15 +199,6 @@ func TestOtherClaimsMayNameTenantAndCeiling(t *testing.T) {
 	}
 }
 
-func TestSubIsTheTenantWhereTheConfigurationSaysSo(t *testing.T) {
-	o := jwtOptions()
-	o.JWT.TenantClaim = "sub"
-	got, err := made(t, o).Identify(request(outside, "Authorization: Bearer "+edToken(t, map[string]any{"tenant": "acme"})))
-	if err != nil || got.Tenant != "user-1" {
-		t.Errorf("got %+v, %v", got, err)
-	}
-}
-
 // publicPEM is the public key of kid as text, which a careless verifier takes
 // for the secret of an HMAC.
 func publicPEM(t testing.TB, kid string) []byte {

@@ -73,18 +73,6 @@ func TestWhatTokensNeedMustBeGiven(t *testing.T) {
 	}
 }
 
-func TestOnlyTheAlgorithmsOfTheListCount(t *testing.T) {
-	o := jwtOptions()
-	o.JWT.Algorithms = []string{"PS256"}
-	r := made(t, o)
-	for alg, want := range map[jose.SignatureAlgorithm]bool{jose.PS256: true, jose.RS256: false, jose.PS512: false} {
-		text := token(t, alg, issuer()["rsa"], map[string]any{"kid": "rsa"}, claims(nil))
-		if _, err := r.Identify(request(outside, "Authorization: Bearer "+text)); (err == nil) != want {
-			t.Errorf("%s: %v", alg, err)
-		}
-	}
-}
-
 func TestAKeyCountsForItsOwnAlgorithmAlone(t *testing.T) {
 	r := made(t, jwtOptions())
 	if err := r.SetKeySet([]byte(keySetText(t, jose.JSONWebKey{Key: issuer()["rsa"].Public(), KeyID: "rsa", Algorithm: "PS256"}))); err != nil {

@@ -166,33 +166,6 @@ func TestRedisGoingAndComingGivesNoSecondBurst(t *testing.T) {
 	}
 }
 
-func TestAnIdleTenantHasNoMoreThanItsBurst(t *testing.T) {
-	bubble(t, func(t *testing.T, fleet []*replica, _ *redis.Options) {
-		for range 3 {
-			at := offer(t, fleet, Request{Tenant: "acme", Limit: Limit{RPM: 600}}, 6_000_000, 10*time.Millisecond, nil)
-			if len(at) != 12 {
-				t.Errorf("%d at once", len(at))
-			}
-			time.Sleep(time.Hour)
-		}
-	})
-}
-
-func TestAHotTenantIsRefusedAndNobodyElse(t *testing.T) {
-	bubble(t, func(t *testing.T, fleet []*replica, _ *redis.Options) {
-		limit := Limit{RPM: 60}
-		refused := 0
-		offer(t, fleet, Request{Tenant: "hot", Limit: limit}, 6000, time.Minute, func(passed time.Duration) {
-			if passed%(2*time.Second) == 0 && !fleet[0].ask(t, Request{Tenant: "quiet", Limit: limit}) {
-				refused++
-			}
-		})
-		if refused > 0 {
-			t.Errorf("%d requests of another tenant were refused", refused)
-		}
-	})
-}
-
 func TestARequestRefusedForOneLimitUsesUpNeither(t *testing.T) {
 	bubble(t, func(t *testing.T, fleet []*replica, _ *redis.Options) {
 		r, limit := fleet[0], Limit{RPM: 600, TPM: 1000}

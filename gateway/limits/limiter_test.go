@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -224,19 +223,6 @@ func TestHighBeyondItsShareIsDemoted(t *testing.T) {
 	})
 }
 
-func TestAChangedLimitCountsAtOnce(t *testing.T) {
-	places(t, func(t *testing.T, r *replica) {
-		for range 12 {
-			r.enter(t, Request{Tenant: "acme", Limit: Limit{RPM: 600}})
-		}
-		r.refused(t, Request{Tenant: "acme", Limit: Limit{RPM: 600}})
-		r.enter(t, Request{Tenant: "acme", Limit: Limit{RPM: 6000}})
-		if e := r.refused(t, Request{Tenant: "acme", Limit: Limit{RPM: 6}}); e.Wait > maxDebt*time.Minute {
-			t.Errorf("%+v", e)
-		}
-	})
-}
-
 // sdk is one client of a storm: it tries, and twice again unless told not to.
 type sdk struct {
 	tries int
@@ -336,27 +322,6 @@ func TestATenantThatSendsLittleIsInvitedOnceAndAgainAfterAWhile(t *testing.T) {
 	})
 }
 
-func TestCallersRefusedBeforeTheyEnterHaveOneBudgetTogether(t *testing.T) {
-	r := join(t, nil, 1)
-	invited := 0
-	for i := range 1000 {
-		if r.AdviseRetry(fmt.Sprint("stranger ", i%7), false) {
-			invited++
-		}
-	}
-	if invited < 90 || invited > 101 {
-		t.Errorf("%d of 1000 were invited", invited)
-	}
-	if n := len(r.tenants.byName); n != 0 {
-		t.Errorf("%d tenants are remembered", n)
-	}
-	for i := range 1000 {
-		if r.AdviseRetry("stranger", true) && i > 20 {
-			t.Fatal("retries count as first tries")
-		}
-	}
-}
-
 func TestTheTenantSilentLongestIsForgottenFirstUnlessItHasRequestsUnderWay(t *testing.T) {
 	r := join(t, nil, 1)
 	busy := Request{Tenant: "busy", Limit: Limit{Concurrent: 1}}
@@ -373,59 +338,6 @@ func TestTheTenantSilentLongestIsForgottenFirstUnlessItHasRequestsUnderWay(t *te
 	held.Settle(-1)
 	r.enter(t, busy)
 	r.enter(t, spent) // was forgotten
-}
-
-func TestBucketsOfAClockThatStepsBackLetNobodyInForFree(t *testing.T) {
-	now := time.Now()
-	w := rate{60, 0}
-	b := bucket{level: 1, at: now}
-	b.drain(w, now.Add(-time.Hour))
-	if b.level != 1 || w.wait(b.level) != time.Second {
-		t.Errorf("%+v, wait %v", b, w.wait(b.level))
-	}
-}
-
-func TestEveryLawKeepsItsPromise(t *testing.T) {
-	for _, c := range []float64{1, 2, 3, 5, 10, 30, 60, 100, 200, 600, 1e4, 1e6} {
-		if maxSlots, s := max(c*1.02, min(c*1.1, c+3)), requestSlack(c); c+s > maxSlots+epsilon || s < 0 {
-			t.Errorf("limit %v: %v in a minute", c, c+s)
-		}
-		for _, n := range []int{1, 2, 3, 10} {
-			l := Limit{RPM: int(c), TPM: int(c), HighShare: 1}.local(n)
-			for _, w := range []rate{l.requests, l.tokens, l.high} {
-				if sum := float64(n) * (w.perMinute + w.burstSlack); sum > c+epsilon || w.perMinute <= 0 {
-					t.Errorf("limit %v, %d replicas: %+v", c, n, w)
-				}
-			}
-		}
-	}
-	for conc, want := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 6: 2, 7: 3} {
-		if got := (Limit{Concurrent: conc}).slots(3); got != want {
-			t.Errorf("%d over three replicas: %d", conc, got)
-		}
-	}
-}
-
-func TestMetricsHaveClosedLabels(t *testing.T) {
-	r := join(t, nil, 1)
-	if problems, err := testutil.GatherAndLint(r.registry); err != nil || len(problems) > 0 {
-		t.Errorf("%v, %v", problems, err)
-	}
-	var names []string
-	families, err := r.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		names = append(names, fmt.Sprint(f.GetName(), " ", len(f.GetMetric())))
-	}
-	want := []string{
-		"foregate_client_attempts_total 2", "foregate_limit_corrections_dropped_total 1", "foregate_limit_demoted_total 1",
-		"foregate_limit_redis_total 6", "foregate_rate_limited_total 3",
-	}
-	if !slices.Equal(names, want) {
-		t.Errorf("got %q", names)
-	}
 }
 
 // crowded has all of a replica's lookups taken while do runs.

@@ -43,10 +43,3 @@ func TestTheObjectOfASharedAnswerSaysWarmup(t *testing.T) {
 		}
 	}
 }
-
-func TestAnEntryOfAnotherTierDoesNotFitTheTargets(t *testing.T) {
-	p := &shareKey{parts: cache.Parts{Tier: "target"}}
-	if p.allows(&cache.Entry{Tier: "draft"}) || p.allows(&cache.Entry{Tier: "mixed"}) || !p.allows(&cache.Entry{Tier: "target"}) {
-		t.Error("an entry of another tier fits")
-	}
-}

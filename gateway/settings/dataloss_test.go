@@ -266,30 +266,6 @@ func TestARedisThatCameBackWithOlderDataTakesNothingOutOfForceEither(t *testing.
 	})
 }
 
-func TestALossIsLoggedOnceWhenItBeginsAndOnceWhenItEnds(t *testing.T) {
-	stores(t, func(t *testing.T, s store) {
-		desk, _ := s.watchers(t, 0)
-		var log logbook
-		w := s.watcher(t, &log)
-		s.set("speculation.mode", "off")
-		poll(t, w, w)
-		log.forget()
-		s.wipe(t, nil)
-		poll(t, w, w, w)
-		if _, err := desk.Restore(t.Context(), Edit{}); err != nil {
-			t.Fatal(err)
-		}
-		poll(t, w, w)
-		want := []string{
-			"error Redis has lost settings with its data; their last values stay in force until somebody runs foregate settings restore, or accept",
-			"info settings that Redis had lost are restored, or the loss was accepted",
-		}
-		if diff := cmp.Diff(want, log.lines(t)); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
-		}
-	})
-}
-
 func FuzzALossOfOtherReplicasIsBoundedAndMayBeUndone(f *testing.F) {
 	f.Add(`{"marker":"m","changes":[{"name":"shed.low","old":"0.7","new":null}]}`)
 	f.Add(`{"changes":[{"name":"a"},{"name":"a","old":"b"}]}`)
@@ -390,43 +366,4 @@ func TestTheHashIsReadAgainWhereTheMarkerDoesNotFollowTheKnownOne(t *testing.T) 
 			t.Errorf("%s: %t", c.name, got)
 		}
 	}
-}
-
-func TestALossThatCannotBeToldIsLoggedOnce(t *testing.T) {
-	stores(t, func(t *testing.T, s store) {
-		s.watchers(t, 0)
-		var log logbook
-		w := s.watcher(t, &log)
-		s.set("speculation.mode", "off")
-		poll(t, w, w)
-		log.forget()
-		s.wipe(t, nil)
-		c := longTimeoutClient(s.addr)
-		t.Cleanup(func() { _ = c.Close() })
-		c.Set(t.Context(), LossKey, "no hash", 0)
-		poll(t, w, w, w)
-		has(t, "wiped", "off", 1, w)
-		want := []string{
-			"error Redis has lost settings with its data; their last values stay in force until somebody runs foregate settings restore, or accept",
-			"warn settings are not safe from a Redis that comes back empty",
-		}
-		if diff := cmp.Diff(want, log.lines(t)); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
-		}
-		if text := log.buf.String(); !strings.Contains(text, LossKey) || !strings.Contains(text, "WRONGTYPE") {
-			t.Errorf("the log does not say why: %s", text)
-		}
-	})
-}
-
-func TestALossThatIsTooLargeToTellIsForbidden(t *testing.T) {
-	stores(t, func(t *testing.T, s store) {
-		s.watchers(t, 0)
-		c := longTimeoutClient(s.addr)
-		t.Cleanup(func() { _ = c.Close() })
-		g := lossDetector{redis: c, lastKnown: knownState{loss: &dataLoss{Changes: []Change{{Name: shedLow, Old: new(strings.Repeat("7", maxLoss))}}}}}
-		if err := g.publish(t.Context(), knownState{}, readState{}); err == nil || !strings.Contains(err.Error(), LossKey) {
-			t.Errorf("%v", err)
-		}
-	})
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 )
 
@@ -113,72 +112,5 @@ func TestARedisThatRefusesIsToldOnceAndWhenItEnds(t *testing.T) {
 	}
 	if !strings.Contains(log.buf.String(), "WRONGTYPE") || !strings.Contains(log.buf.String(), "NOPERM") {
 		t.Errorf("the log does not say why: %s", log.buf.String())
-	}
-}
-
-// patience lets a few round trips of a client pass and has no time for more.
-type patience struct{ trips int }
-
-func (p *patience) take() error {
-	if p.trips == 0 {
-		return context.DeadlineExceeded
-	}
-	p.trips--
-	return nil
-}
-
-func (p *patience) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (p *patience) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if err := p.take(); err != nil {
-			cmd.SetErr(err)
-			return err
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (p *patience) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if err := p.take(); err != nil {
-			return err
-		}
-		return next(ctx, cmds)
-	}
-}
-
-// TestAReadThatWasLateOnceIsNotLateForEver has a Redis so far away that HGETALL is in time
-// and four round trips are not.
-func TestAReadThatWasLateOnceIsNotLateForEver(t *testing.T) {
-	m := miniredis.RunT(t)
-	m.HSet(Key, shedLow, "0.7")
-	c := longTimeoutClient(m.Addr())
-	defer func() { _ = c.Close() }()
-	p := &patience{}
-	c.AddHook(p)
-	r := reader{redis: c, checkSizes: true}
-	read := func(trips int) error {
-		p.trips = trips
-		_, err := r.read(t.Context())
-		return err
-	}
-	if err := read(100); err != nil { // connections are made
-		t.Fatal(err)
-	}
-	for trips := range 4 {
-		r.checkSizes = true
-		if read(trips) == nil {
-			t.Fatalf("four round trips fit into %d", trips)
-		}
-		if err := read(1); err != nil {
-			t.Errorf("the read after %d of four round trips: %v", trips, err)
-		}
-	}
-	if read(0) == nil {
-		t.Fatal("read in no time")
-	}
-	if err := read(4); err != nil || r.checkSizes {
-		t.Errorf("a careful read: %v", err)
 	}
 }

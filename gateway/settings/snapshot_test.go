@@ -152,15 +152,6 @@ func TestAnEndlessHashChangesNothing(t *testing.T) {
 	}
 }
 
-func TestASnapshotDoesNotChangeItsPredecessor(t *testing.T) {
-	first, _ := FromHash(hash("shed.low=0.7", "shed.low@r=0.6"), []string{"r"}, nil)
-	before := maps.Clone(first.Set())
-	_, _ = FromHash(hash("shed.low=0.1", "shed.normal=0.05", "shed.low@r=2"), []string{"r"}, first)
-	if diff := cmp.Diff(before, first.Set()); diff != "" || in(first.Global(), shedLow) != "0.7" || in(first.Route("r"), shedLow) != "0.6" {
-		t.Errorf("it changed: %s", diff)
-	}
-}
-
 func TestForeignTextIsFitToBeShown(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                     "",

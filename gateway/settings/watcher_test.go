@@ -14,12 +14,10 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
-	"github.com/rs/zerolog"
 )
 
 // client has the options of the background client: deadlines hold for reads and writes, and nothing is sent twice.
@@ -188,84 +186,6 @@ func TestAFrozenRedisHoldsUpAPollForItsDeadlineOnly(t *testing.T) {
 	}
 	if took := time.Since(began); took > 2*time.Second {
 		t.Errorf("took %v", took)
-	}
-}
-
-func TestWithoutARedisThereAreDefaults(t *testing.T) {
-	w := start(t, Options{})
-	if err := w.Poll(t.Context()); err != nil || w.Age() != 0 {
-		t.Errorf("poll: %v, age %v", err, w.Age())
-	}
-	if diff := cmp.Diff(Defaults(), *w.Snapshot().Global()); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-}
-
-func TestOnlyTransitionsAreLogged(t *testing.T) {
-	m := miniredis.RunT(t)
-	c := client(m.Addr(), nil)
-	defer func() { _ = c.Close() }()
-	var log logbook
-	w := New(Options{Redis: c, Logger: zerolog.New(&log)})
-	poll := func(times int) {
-		for range times {
-			_ = w.Poll(t.Context())
-		}
-	}
-	m.HSet(Key, shedLow, "1.5", "foo\nbar", "x")
-	poll(3)
-	m.HSet(Key, shedLow, "1.6")
-	m.HSet(Key, shedNormal, "0.9")
-	poll(3)
-	m.HSet(Key, shedLow, "0")
-	poll(3)
-	m.SetError("LOADING")
-	poll(3)
-	m.SetError("")
-	poll(3)
-	if err := m.Set("other", "x"); err != nil {
-		t.Fatal(err)
-	}
-	want := []string{
-		"warn setting refused; its last good value stays in force shed.low 1.5",
-		"warn setting is not known here and is ignored foo?bar x",
-		"warn setting refused; its last good value stays in force shed.low 1.6",
-		"info settings applied",
-		"info settings applied",
-		"warn kill switch in force shed.low is 0: the whole class is turned away",
-		"warn settings are not readable; the last good ones stay in force",
-		"info settings are readable again",
-	}
-	if diff := cmp.Diff(want, log.lines(t)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-}
-
-func TestAHashFullOfNonsenseDoesNotFillTheLog(t *testing.T) {
-	m := miniredis.RunT(t)
-	c := client(m.Addr(), nil)
-	defer func() { _ = c.Close() }()
-	var log logbook
-	reg := prometheus.NewPedanticRegistry()
-	w := New(Options{Redis: c, Logger: zerolog.New(&log), Registerer: reg})
-	for i := range 200 {
-		m.HSet(Key, fmt.Sprintf("x%03d\xff", i), "1")
-	}
-	if err := w.Poll(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(log.lines(t)); n != maxLines+1 {
-		t.Errorf("%d lines", n)
-	}
-	if n := testutil.CollectAndCount(w.metrics.unknown); n != maxNames {
-		t.Errorf("%d series", n)
-	}
-	m.Del(Key)
-	if err := w.Poll(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if n := testutil.CollectAndCount(w.metrics.unknown); n != 0 {
-		t.Errorf("%d series are left", n)
 	}
 }
 

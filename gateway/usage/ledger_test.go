@@ -40,26 +40,6 @@ func TestAllDaysTogetherAreBoundedAndOldOnesAreForgotten(t *testing.T) {
 	}
 }
 
-func TestAddingToAKnownRowAllocatesNothing(t *testing.T) {
-	m := meterAt(Options{}, noon)
-	c := Counts{Requests: 1, Prompt: 300, TargetUSD: 12345}
-	m.Add(noon, "acme", "llama-3", &c)
-	if n := testing.AllocsPerRun(100, func() { m.Add(noon, "acme", "llama-3", &c) }); n > 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
-func BenchmarkAdd(b *testing.B) {
-	m := meterAt(Options{}, noon)
-	c := Counts{Requests: 1, OK: 1, Prompt: 300, Completion: 150, TargetUSD: 12345}
-	b.ReportAllocs()
-	b.RunParallel(func(p *testing.PB) {
-		for p.Next() {
-			m.Add(noon, "acme", "llama-3", &c)
-		}
-	})
-}
-
 // TestALateRequestOfASettledDayCountsThoughItsFirstSettlementFails begins a day again that Redis has settled under a number.
 func TestALateRequestOfASettledDayCountsThoughItsFirstSettlementFails(t *testing.T) {
 	var l ledger

@@ -40,17 +40,3 @@ func TestMistakesInQueriesAreNamed(t *testing.T) {
 		}
 	}
 }
-
-func TestDaysAreThoseOfUTC(t *testing.T) {
-	for text, want := range map[string]string{
-		"2026-11-23T23:59:59.999Z": "2026-11-23", "2026-11-24T00:00:00Z": "2026-11-24", "2026-11-24T00:30:00+01:00": "2026-11-23", "1969-12-31T23:59:59Z": "1969-12-31",
-	} {
-		at, err := time.Parse(time.RFC3339Nano, text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := DayOf(at).String(); got != want {
-			t.Errorf("%s is of %s, not %s", text, got, want)
-		}
-	}
-}
