@@ -65,7 +65,7 @@ baselines: ## What the race detector would only make slow: packages of one gorou
 proofs: ## The long forms of what tests show with samples: the law of the limits in minutes of virtual time; a million pairs of requests and of changed entries.
 	$(GO) test -run 'DifferInOnePart|AMiss$$|WhateverHappens' ./cache ./gateway
 	$(GO) test ./gateway/limits
-	FOREGATE_PROOFS=long .ci/with-redis $(GO) test -run 'ARedisThatForgetsAll|ADraftThatTurnsBad|EvidenceOfOneModel|ToldToStopWithAudits|WhileRedisIsSilent|AStricterPromise|AFleetOfFifty' ./gateway/app ./tiers/fleet
+	FOREGATE_PROOFS=long .ci/with-redis $(GO) test -run AFleetOfFifty ./tiers/fleet
 
 # Nothing is shared in them but counters; the race detector goes over their samples in make race.
 exactness: ## Greedy answers are the target's own, to the token, and seams are seen by nobody: 120,000 answers without a gateway, 7,680 through one, each cut of 1,000 answers (PROOFS=short: 20 seconds).
@@ -103,12 +103,9 @@ load: build ## One small scenario live: simulators, Redis, a replica, a table.
 chaos: build redis ## The fault suite: three gateways, real Redis servers, a table of what was promised and seen (CHAOS=--short: three minutes).
 	bin/loadtest chaos $(CHAOS)
 
-.PHONY: soak soak-race
+.PHONY: soak
 soak: build redis ## A fleet under load for SOAK (30m) with a fault a minute: every request accounted for, no resource grows. Other flags of bin/loadtest soak go into FLAGS.
 	bin/loadtest soak --for $(or $(SOAK),30m) $(if $(PAGE),--json $(FIGURES)/soak.json) $(FLAGS)
-
-soak-race: redis cc ## One replica under faults for SOAK (30m), with the race detector: every answer whole or an error, nothing left behind.
-	$(GO) test -race -run InALongRunWithFaults -timeout 0 -v ./gateway/app -args -soak $(or $(SOAK),30m)
 
 .PHONY: operations
 operations: build redis ## Rolling restart and upgrade, a drain, a spot notice, a live threshold, under load: every request accounted for (OPERATIONS=--short: a minute).

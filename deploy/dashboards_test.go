@@ -247,19 +247,6 @@ func complaints(expr string, known map[string][]string) []string {
 	return out
 }
 
-func TestAQueryThatNamesNoMetricIsFound(t *testing.T) {
-	known := map[string][]string{"a": {"x"}, "b": {"y", "instance"}}
-	for expr, want := range map[string]int{
-		`sum by (x) (a{x="1"}) / on (x) group_left () b`:      0,
-		`label_replace(a, "z", "$1", "x", "(.*)") + on (z) b`: 0,
-		`sum(c)`: 1, `a{y="1"}`: 1, `sum by (z) (a)`: 1, `rate(aa[5m])`: 1, `a == 1 unless nothing`: 1,
-	} {
-		if got := complaints(expr, known); len(got) != want {
-			t.Errorf("%s: %v, want %d complaints", expr, got, want)
-		}
-	}
-}
-
 // addRecorded adds what recording rules make; their labels are those that their expressions know.
 func addRecorded(t *testing.T, known map[string][]string) {
 	t.Helper()

@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"testing"
 )
 
 // seriesUse is a metric as an expression names it, with the labels that it asks for.
@@ -84,25 +83,4 @@ func madeLabel(words []string) string {
 		}
 	}
 	return ""
-}
-
-func TestWhatAQueryNamesIsRead(t *testing.T) {
-	p := readPromql(`label_replace(sum by (route, le) (rate(a_total{x=~"b{c}", y!="by (z)"}[5m])), "model", "$1", "route", "(.*)")
-		/ on (pool) group_left () ns:b:c > bool 1e3 and f == 0.5 unless on (q) topk(10, g{})`)
-	var names []string
-	for _, s := range p.series {
-		names = append(names, s.name)
-	}
-	if got := strings.Join(names, " "); got != "a_total ns:b:c f g" {
-		t.Errorf("metrics: %s", got)
-	}
-	if got := strings.Join(p.series[0].labels, " "); got != "x y" {
-		t.Errorf("labels of the first: %s", got)
-	}
-	if got := strings.Join(p.groups, " "); got != "route le pool q" {
-		t.Errorf("groups: %s", got)
-	}
-	if got := strings.Join(p.made, " "); got != "model" {
-		t.Errorf("made: %s", got)
-	}
 }

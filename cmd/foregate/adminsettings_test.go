@@ -2,15 +2,10 @@ package main
 
 import (
 	"errors"
-	"net"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/app"
-	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/gateway/stores"
@@ -60,40 +55,5 @@ func TestOperatorsChangeSettingsAtAReplicaAsTheUserWhoMay(t *testing.T) {
 	n.kill()
 	if _, err := d.History(t.Context(), 1); err == nil || errors.Is(err, gateway.ErrSettingsReadOnly) {
 		t.Errorf("without Redis: %v", err)
-	}
-}
-
-func TestCommandsShowTheTokenThatTheListenerWants(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a long test: make test-long")
-	}
-	token := secretFile(t, strings.Repeat("t", 32))
-	tokens := secretFile(t, "prom metrics "+strings.Repeat("m", 32)+"\nann operate "+strings.Repeat("t", 32)+"\n")
-	p := apptest.Serve(t, `listen: 127.0.0.1:0
-admin: 0.0.0.0:0
-admin_tokens_file: `+tokens+`
-pools: {p: {model: m, backends: ["http://127.0.0.1:1"]}}
-routes: [{model: m, target: p}]
-`)
-	_, port, err := net.SplitHostPort(strings.TrimPrefix(p.Admin, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	admin := "127.0.0.1:" + port
-	if status, _, errs := call(t, "status", "--admin", admin); status != 1 || !strings.Contains(errs, "give --token-file") {
-		t.Errorf("without: status %d: %s", status, errs)
-	}
-	if status, out, errs := call(t, "status", "--admin", admin, "--token-file", token); status != 0 || !strings.Contains(out, "pool") {
-		t.Errorf("with: status %d: %s %s", status, out, errs)
-	}
-	if status, _, errs := call(t, "status", "--admin", admin, "--token-file", secretFile(t, strings.Repeat("m", 32))); status != 1 || !strings.Contains(errs, "has not the scope operate") {
-		t.Errorf("with one for metrics: status %d: %s", status, errs)
-	}
-	short := filepath.Join(t.TempDir(), "short")
-	if err := os.WriteFile(short, []byte("too short"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if status, _, errs := call(t, "status", "--admin", admin, "--token-file", short); status != 1 || !strings.Contains(errs, "--token-file: has 9 characters") {
-		t.Errorf("status %d: %s", status, errs)
 	}
 }

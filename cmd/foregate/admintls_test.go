@@ -2,11 +2,9 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/internal/certtest"
@@ -97,26 +95,5 @@ func TestCommandsPresentACertificateToAnAdminListenerThatWantsOne(t *testing.T) 
 		if status, _, errs := call(t, append(command, "--cert-file", bad, "--key-file", badKey)...); status != 1 || !strings.Contains(errs, "may not accept the client certificate") {
 			t.Errorf("%v with another's: status %d: %s", command, status, errs)
 		}
-	}
-}
-
-func TestCheckOpensTheFilesOfTheListeners(t *testing.T) {
-	ca := certtest.New(t)
-	old, oldKey := ca.Issue(t, certtest.Leaf{Starts: -2 * time.Hour, Ends: -time.Hour}).Files(t)
-	soon, soonKey := ca.Issue(t, certtest.Leaf{}).Files(t)
-	if err := os.Chmod(soonKey, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	check := func(cert, key string) (int, string, string) {
-		file := certtest.Write(t, filepath.Join(t.TempDir(), "f.yaml"), fmt.Appendf(nil,
-			"listen: 127.0.0.1:0\ntls: {cert_file: %q, key_file: %q}\npools: {only: {model: m, backends: [\"http://b:8000\"]}}\nroutes: [{model: r, target: only}]\n", cert, key))
-		return call(t, "check", file)
-	}
-	if status, _, errs := check(old, oldKey); status != 1 || !strings.Contains(errs, "f.yaml: tls: cert_file: the certificate expired at 20") {
-		t.Errorf("status %d: %s", status, errs)
-	}
-	status, _, errs := check(soon, soonKey)
-	if status != 0 || !strings.Contains(errs, "warning: tls: the certificate expires at 20") || !strings.Contains(errs, "warning: tls: every user of this machine may read the file") {
-		t.Errorf("status %d: %s", status, errs)
 	}
 }

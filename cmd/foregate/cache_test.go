@@ -178,24 +178,3 @@ func TestAnswersAreKeptWhereTheURLSaysAndNothingElseIs(t *testing.T) {
 		t.Error("a purge is not noted with what replicas tell each other")
 	}
 }
-
-func TestWithoutARedisNothingIsKeptNorPurged(t *testing.T) {
-	t.Parallel()
-	r := keeper(t, sealed(t, "redis: {url: none}\n", oneKey))
-	if r.Purger() != nil || findAnswer(t, r, keyOf("acme")) != cache.FoundNone {
-		t.Error("there is something to purge or to find")
-	}
-}
-
-func TestAnEmbeddedRedisKeepsAnswersAndHearsOfPurges(t *testing.T) {
-	t.Parallel()
-	r := keeper(t, sealed(t, "redis: {url: embedded}\n", oneKey))
-	keepAnswer(t, r, keyOf("acme"))
-	if found := findAnswer(t, r, keyOf("acme")); found != cache.FoundHit {
-		t.Errorf("an answer that was kept: %s", found)
-	}
-	if _, err := r.Purger()(t.Context(), cache.Scope{Tenant: "acme"}); err != nil {
-		t.Fatal(err)
-	}
-	apptest.Within(t, time.Second, "it hears of the purge", func() bool { e, ok := r.Cache.Epochs("acme", "m"); return ok && e.Tenant > 0 })
-}

@@ -217,24 +217,6 @@ func TestAPurgeWhereNoReplicaLivesIsRefusedUnlessItIsForced(t *testing.T) {
 	}
 }
 
-func TestReplicasThatShareOnlyAnswersArePurgedWhereTheseAre(t *testing.T) {
-	t.Setenv("FOREGATE_REDIS", "redis://127.0.0.1:1") // the file's is meant
-	own := miniredis.RunT(t)
-	keeps(t, at(t, own))
-	section := "redis: {url: none, cache_url: \"redis://" + own.Addr() + "\"}\n"
-	r := keeper(t, sealed(t, section, oneKey))
-	before, _ := r.Cache.Epochs("acme", "m")
-	status, out, errs := call(t, "cache", "purge", "-c", sealed(t, section, oneKey), "--tenant", "acme")
-	if want := "purged tenant acme: replicas at single " + own.Addr() + ", if any live there, do not serve these answers after a second\n15 answers were deleted\n"; status != 0 || out != want || errs != "" {
-		t.Errorf("status %d: %s%s", status, out, errs)
-	}
-	apptest.Eventually(t, "the replica hears of it", func() bool { e, ok := r.Cache.Epochs("acme", "m"); return ok && e.Tenant > before.Tenant })
-	status, out, errs = call(t, "cache", "purge", "-c", sealed(t, "redis: {url: none}\n", oneKey))
-	if status != 1 || out != "" || !strings.Contains(errs, "no Redis keeps answers, so there is nothing to purge") {
-		t.Errorf("where nothing is kept: status %d: %s%s", status, out, errs)
-	}
-}
-
 func TestPurgesUnderTheACLAreDoneByOperatorsAndByTheGatewayWhichDeletesNothing(t *testing.T) {
 	t.Parallel()
 	n := guardedRedis(t)
@@ -254,16 +236,5 @@ func TestPurgesUnderTheACLAreDoneByOperatorsAndByTheGatewayWhichDeletesNothing(t
 	}
 	if status, _, errs := call(t, "cache", "purge", "--redis", url("exporter")); status != 1 || !strings.Contains(errs, "NOPERM") {
 		t.Errorf("the exporter's: status %d: %s", status, errs)
-	}
-}
-
-func TestASweepOfAClusterFindsEveryNodesAnswers(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
-	keeps(t, hands(t, c))
-	lives(t, hands(t, c))
-	status, out, errs := call(t, "cache", "purge", "--redis", c.url(), "--tenant", "acme")
-	if status != 0 || !strings.Contains(out, "15 answers were deleted") || errs != "" {
-		t.Errorf("status %d: %s%s", status, out, errs)
 	}
 }

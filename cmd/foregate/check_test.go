@@ -82,25 +82,6 @@ func TestAnswersThatCanBeForgedAreToldByCheckAtTheStartAndToTheConsole(t *testin
 	}
 }
 
-func TestTheVersionIsTold(t *testing.T) {
-	if status, out, _ := call(t, "version"); status != 0 || !strings.HasPrefix(out, "foregate ") {
-		t.Errorf("status %d: %q", status, out)
-	}
-}
-
-func TestTheDemonstrationNamesTheFlagThatIsWrong(t *testing.T) {
-	for _, c := range []struct{ flag, value, want string }{
-		{"--listen", "nonsense", "foregate: --listen: listen tcp: address nonsense: missing port in address"},
-		{"--admin", "0.0.0.0:0", "foregate: --admin: must be on loopback"},
-		{"--redis-listen", "0.0.0.0:6379", "foregate: --redis-listen: must be on loopback"},
-		{"--redis", "foo://x", "foregate: --redis: want redis://HOST:6379/0"},
-	} {
-		if status, _, errs := call(t, "demo", "--admin", "127.0.0.1:0", "--redis-listen", "127.0.0.1:0", c.flag, c.value); status != 1 || !strings.HasPrefix(errs, c.want) {
-			t.Errorf("%s %s: status %d, %q", c.flag, c.value, status, errs)
-		}
-	}
-}
-
 func TestARedisThatRefusesIsToldOnceByName(t *testing.T) {
 	file, err := config.Parse("f", []byte(`listen: 127.0.0.1:0
 pools: {p: {model: m, backends: ["http://127.0.0.1:1"]}}

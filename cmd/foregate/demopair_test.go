@@ -87,20 +87,3 @@ func TestTheDemonstrationRunsInFrontOfARealEnginePair(t *testing.T) {
 		t.Errorf("%s: %s", accepted, text)
 	}
 }
-
-func TestTheDemonstrationSaysInALineWhyItCannotUseEngines(t *testing.T) {
-	engine := vllmsim.Start(t, vllmsim.Options{Model: "m", Seed: 1}).URL()
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"--draft", engine}, "foregate: --target is missing: --draft needs both URLs\n"},
-		{[]string{"--draft", engine, "--target", engine}, "foregate: --target: " + engine + " with model m is the draft, too; use another engine, or another --target-model\n"},
-		{[]string{"--draft-model", "m"}, "foregate: --draft and --target are missing: models and keys are of real engines\n"},
-		{[]string{"--replicas", "17"}, "foregate: --replicas must be between 1 and 16, but is 17\n"},
-	} {
-		if status, out, errs := call(t, append([]string{"demo"}, c.args...)...); status != 1 || out != "" || errs != c.want {
-			t.Errorf("%v: %d, %q, %q", c.args, status, out, errs)
-		}
-	}
-}

@@ -57,25 +57,6 @@ drain: {delay: 3s, grace: 15s}
 	}
 }
 
-func TestAnIdleGatewayStopsAtOnce(t *testing.T) {
-	p := serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
-admin: 127.0.0.1:0
-pools: {only: {model: m, backends: [%q]}}
-routes: [{model: llama-3, target: only}]
-drain: {delay: 0s, grace: 25s}
-`, vllmsim.Start(t, vllmsim.Options{Model: "m"}).URL()))
-	p.ready(t)
-	began := time.Now()
-	p.interrupt()
-	select {
-	case <-p.exited:
-	case <-time.After(stopWait):
-	}
-	if took := time.Since(began); took > 3*time.Second {
-		t.Errorf("with nothing to do it took %v to stop", took)
-	}
-}
-
 func TestABadConfigurationIsRefusedByFileLineAndField(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bad.yaml")
 	if err := os.WriteFile(file, []byte("listen: 127.0.0.1:0\npools:\n  p: {model: m, backends: [\"ftp://x\"]}\nroutes: [{model: a, target: q}]\nsurprise: 1\n"), 0o600); err != nil {
@@ -113,26 +94,4 @@ func foregate(t *testing.T, args ...string) (int, string) {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	_ = cmd.Run() // the status tells
 	return cmd.ProcessState.ExitCode(), out.String()
-}
-
-func TestTheDemonstrationAnswersAndStops(t *testing.T) {
-	d := launchDemo(t, "--time-scale", "20")
-	body, _ := apptest.Post(t, d.requests, chatBody("llama-3"))
-	if !strings.Contains(body, `"foregate":{`) {
-		t.Errorf("the demo answers %s", body)
-	}
-	apptest.Eventually(t, "the demo reports its traffic", func() bool {
-		return strings.Contains(d.log.String(), "accepted")
-	})
-	if status, page := apptest.Get(t, d.base+"/metrics"); status != http.StatusOK || !strings.Contains(page, `replica="2"`) {
-		t.Errorf("metrics: status %d", status)
-	}
-	began := time.Now()
-	err := d.stop()
-	if took := time.Since(began); err != nil || took > 8*time.Second {
-		t.Errorf("the demo ended with %v after %v:\n%s", err, took, d.log.String())
-	}
-	if strings.Contains(d.log.String(), "DATA RACE") {
-		t.Errorf("the demo races:\n%s", d.log.String())
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,25 +15,6 @@ import (
 
 	"github.com/foregate/foregate/gateway/app/apptest"
 )
-
-func TestReplicasShareThroughATCPPort(t *testing.T) {
-	t.Parallel()
-	n := node(t, nil)
-	p := newPair(t, fmt.Sprintf("url: redis://%s/0", n.addr))
-	ready := func() (int, string) { return apptest.Get(t, "http://"+p.replicas[0].Addr().String()+"/readyz") }
-	apptest.Eventually(t, "they share", p.shared)
-	p.obeys(t, n.raw, 450*time.Millisecond)
-	if status, text := ready(); status != http.StatusOK || text != "ok\nroute m: ok\nredis: shared\n" {
-		t.Errorf("ready: %d %q", status, text)
-	}
-	n.freeze(t)
-	apptest.Eventually(t, "they are alone", func() bool { return p.mode("local") })
-	if status, text := ready(); status != http.StatusOK || text != "ok\nroute m: ok\nredis: local\n" {
-		t.Errorf("without Redis: %d %q", status, text)
-	}
-	n.thaw(t)
-	apptest.Eventually(t, "they share again", p.shared)
-}
 
 func TestReplicasShareThroughAUnixSocket(t *testing.T) {
 	t.Parallel()
@@ -84,33 +64,6 @@ func TestReplicasShareThroughTLSAsAnACLUser(t *testing.T) {
 		apptest.Eventually(t, name+" is told", func() bool { return p.lines(`"mode":"local"`) == 1 })
 		if p.mode("shared") || strings.Contains(p.logs[0].String(), "s3cret") {
 			t.Errorf("%s: %s", name, p.logs[0].String())
-		}
-	}
-}
-
-func TestReplicasShareThroughSentinelsThatAskForAPassword(t *testing.T) {
-	t.Parallel()
-	s := newSentinels(t)
-	url := "url: redis+sentinel://" + strings.Join(s.addrs, ",") + "/fg"
-	p := newPair(t, `"url": "`+url[5:]+`", sentinel_password_file: `+secretFile(t, "watch"))
-	apptest.Eventually(t, "they share", p.shared)
-	p.obeys(t, s.master.raw, 450*time.Millisecond)
-	p.share(t)
-	without := newPair(t, `"url": "`+url[5:]+`"`)
-	apptest.Eventually(t, "without the password they are told so", func() bool { return without.lines("NOAUTH") > 0 })
-}
-
-func TestReplicasShareThroughACluster(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
-	p := newPair(t, `url: "`+c.url()+`"`)
-	apptest.Eventually(t, "they share", p.shared)
-	p.obeys(t, hands(t, c), 450*time.Millisecond)
-	keys := []string{"foregate:{fg}:replicas", "foregate:{fg}:pressure:only", "foregate:{fg}:drain", "foregate:{fg}:placed:only", "foregate:{fg}:breaker:x"}
-	slot, _, _ := c.of(t, keys[0])
-	for _, key := range keys {
-		if other, _, _ := c.of(t, key); other != slot {
-			t.Errorf("%s is in slot %d, not %d", key, other, slot)
 		}
 	}
 }

@@ -34,10 +34,8 @@ func node(t *testing.T, o *redis.Options, args ...string) *redisNode {
 
 func nodeOf(s *redistest.Server) *redisNode { return &redisNode{s.Addr, s.Client, s} }
 
-func (n *redisNode) start(*testing.T)                         { n.server.Restart() }
 func (n *redisNode) kill()                                    { n.server.Kill() }
 func (n *redisNode) freeze(*testing.T)                        { n.server.Freeze() }
-func (n *redisNode) thaw(*testing.T)                          { n.server.Thaw() }
 func (n *redisNode) do(_ *testing.T, args ...any) (reply any) { return n.server.Do(args...) }
 
 func freePort(t *testing.T) string { return redistest.FreePort(t) }
@@ -200,12 +198,3 @@ const (
 	// fresh is how old a reading may be that counts as it is.
 	fresh = 2 * time.Second
 )
-
-// during calls look over and over for a while.
-func during(d time.Duration, look func()) {
-	for end := time.Now().Add(d); time.Now().Before(end); {
-		began := time.Now()
-		look()
-		<-time.After(max(4*pollEvery, time.Since(began)))
-	}
-}

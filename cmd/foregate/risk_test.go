@@ -143,48 +143,6 @@ func TestAnExportedLogIsEvidenceElsewhere(t *testing.T) {
 	o.compare("riskimport.txt")
 }
 
-// TestAKindIsImportedWholeOrNotAtAll has one audit of another score among those of a kind.
-func TestAKindIsImportedWholeOrNotAtAll(t *testing.T) {
-	n := node(t, nil)
-	o := newOperator(t, n)
-	all := pastAudits(400)
-	all[317].Map = 2
-	out := o.enter("risk import", auditsFile(t, all))
-	if want := "chat/to_1k.0a1b2c3d: nothing of 400 audits was taken: line 318 (ticket p000317): its map is 2, not 0\n"; out != want {
-		t.Errorf("got %q, want %q", out, want)
-	}
-	if !strings.HasSuffix(o.b.String(), "(status 1)\n\n") {
-		t.Error("that was no failure")
-	}
-	if out := o.enter("risk show"); out != "no audits yet: set speculation.mode of a route to risk or shadow and send requests to it\n" {
-		t.Errorf("got %q", out)
-	}
-}
-
-// Evidence of another model has another fingerprint: it is kept, nothing is served by it, and the operator is told.
-func TestEvidenceOfAnotherModelIsSaidToBeSo(t *testing.T) {
-	n := node(t, nil)
-	o := newOperator(t, n)
-	o.enter("risk import", auditsFile(t, pastAudits(400)))
-	alien := pastAudits(400)
-	for i := range alien {
-		alien[i].Key.TrafficClass = "to_1k.ffffffff"
-	}
-	const want = "; the route's requests are of other models or rules than ffffffff, so that none goes by this yet"
-	for _, flags := range []string{"--dry-run ", ""} {
-		if out := o.enter("risk import", strings.Fields(flags+auditsFile(t, alien))...); !strings.Contains(out, want) {
-			t.Errorf("%q: got %q, want %q in it", flags, out, want)
-		}
-	}
-	again := pastAudits(900)[400:]
-	for i := range again {
-		again[i].Ticket += "x"
-	}
-	if out := o.enter("risk import", auditsFile(t, again)); strings.Contains(out, "other models") {
-		t.Errorf("of the route's own: %q", out)
-	}
-}
-
 // auditsFile writes a file as export does.
 func auditsFile(t *testing.T, all []evidence.LogEntry) string {
 	t.Helper()
@@ -199,33 +157,6 @@ func auditsFile(t *testing.T, all []evidence.LogEntry) string {
 		t.Fatal(err)
 	}
 	return file
-}
-
-func TestWithoutARedisThereIsNoEvidenceToLookAfter(t *testing.T) {
-	for _, tc := range []struct{ url, want string }{
-		{"", "no Redis is named"},
-		{"embedded", "an embedded Redis is inside its replica"},
-		{"redis://u:hunter2@127.0.0.1:1", "127.0.0.1:1"},
-	} {
-		t.Setenv("FOREGATE_REDIS", tc.url)
-		for _, args := range [][]string{{"export"}, {"reset", "--route", "r"}, {"import", auditsFile(t, pastAudits(1))}} {
-			status, out, errs := call(t, append([]string{"risk"}, args...)...)
-			if status != 1 || out != "" || !strings.Contains(errs, tc.want) || strings.Contains(errs, "hunter2") || !strings.HasPrefix(errs, "foregate: ") {
-				t.Errorf("%q %v: status %d, %q, %q", tc.url, args, status, out, errs)
-			}
-		}
-	}
-}
-
-func TestAnExportThatFailsLeavesNoFile(t *testing.T) {
-	n := node(t, nil)
-	o := newOperator(t, n)
-	n.do(t, "SET", "foregate:{fg}:risk2:log", "nothing of ours")
-	dir := t.TempDir()
-	o.enter("risk export --out", filepath.Join(dir, "audits.jsonl"))
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 || !strings.Contains(o.b.String(), "(status 1)") {
-		t.Errorf("%v, %v: %s", err, left, o.b.String())
-	}
 }
 
 // auditsAt are kept in a Redis. Their client is one that waits: a busy machine is no matter here.

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
@@ -94,37 +92,6 @@ func golden(t *testing.T, file, got string) {
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s: -want +got:\n%s", file, diff)
-	}
-}
-
-func TestSettingsAreToldAsJSON(t *testing.T) {
-	m := miniredis.RunT(t)
-	t.Setenv("FOREGATE_REDIS", "redis://"+m.Addr())
-	if status, _, errs := call(t, "settings", "set", "shed.low@any=0.7", "--as", "anne", "--because", "why not"); status != 0 || errs != "note: without --config it is not known which routes there are\n" {
-		t.Errorf("status %d: %s", status, errs)
-	}
-	_, out, errs := call(t, "settings", "list", "--json", "--route", "any")
-	var lines []settings.Line
-	if err := json.Unmarshal([]byte(out), &lines); err != nil {
-		t.Fatalf("%v: %s%s", err, out, errs)
-	}
-	found := false
-	for _, l := range lines {
-		if l.Name == "shed.low@any" {
-			found = l.Value == "0.7" && l.Default == "0.85" && l.Allowed == "0 … 1" && l.Set && l.Who == "anne" && time.Since(*l.When) < time.Minute
-		}
-	}
-	if !found {
-		t.Errorf("got %+v", lines)
-	}
-	_, out, _ = call(t, "settings", "log", "--json")
-	var all []logLine
-	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 || all[0].Who != "anne" || all[0].Why != "why not" || all[0].Version != 1 ||
-		len(all[0].Changes) != 1 || all[0].Changes[0].Old != nil || *all[0].Changes[0].New != "0.7" {
-		t.Errorf("%v: %s", err, out)
-	}
-	if status, out, _ := call(t, "settings", "rollback", "--to", all[0].ID); status != 0 || out != "nothing to change\n" {
-		t.Errorf("status %d: %s", status, out)
 	}
 }
 

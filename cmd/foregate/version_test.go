@@ -1,9 +1,7 @@
 package main
 
 import (
-	"encoding/json"
 	"runtime"
-	"strings"
 	"testing"
 )
 
@@ -24,24 +22,5 @@ func TestTheVersionIsWhatWasStamped(t *testing.T) {
 	want := "foregate v1.2.3\nrevision  0123456789abcdef\ngo        " + runtime.Version() + "\nplatform  " + runtime.GOOS + "/" + runtime.GOARCH + "\n"
 	if status != 0 || out != want || errs != "" {
 		t.Errorf("status %d, %q, %q; want %q", status, out, errs, want)
-	}
-}
-
-func TestTheVersionIsToldAsJSON(t *testing.T) {
-	stamp(t, "v1.2.3", "0123456789abcdef")
-	status, out, _ := call(t, "version", "--json")
-	var b build
-	if err := json.Unmarshal([]byte(out), &b); err != nil || status != 0 {
-		t.Fatalf("status %d, %v: %s", status, err, out)
-	}
-	if want := (build{"v1.2.3", "0123456789abcdef", runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}); b != want {
-		t.Errorf("%+v, want %+v", b, want)
-	}
-}
-
-func TestAProgramWithoutAStampSaysWhatItKnows(t *testing.T) {
-	stamp(t, "", "")
-	if got := version(); got == "" || strings.HasPrefix(got, " ") {
-		t.Errorf("the version is %q", got)
 	}
 }

@@ -182,66 +182,6 @@ func TestWhatTheCacheAnswersIsFreeAndNoBudgetRefusesIt(t *testing.T) {
 	}
 }
 
-// TestRedisMayBeKilledUnderBudgets shows deny and share over HTTP.
-func TestRedisMayBeKilledUnderBudgets(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a long test: make test-long")
-	}
-	r := redistest.Start(t, "--maxclients", "1000")
-	s := spending(t, 3, r.Addr, "tenants: [{id: sharer, budgets: [{tokens: 3000, per: month}]}, {id: denier, budgets: [{tokens: 3000, per: month, on_redis_loss: deny}]}]")
-	s.counted(t, "sharer")
-	used := 0
-	for i := range 12 {
-		for _, tenant := range []string{"sharer", "denier"} {
-			status, _, body := s.ask(t, i, tenant)
-			if status != http.StatusOK {
-				t.Fatalf("%s: %d %s", tenant, status, body)
-			}
-			if tenant == "sharer" {
-				used += tokensOf(t, body)
-			}
-		}
-	}
-	r.Kill()
-	refused := 0
-	for i := range 600 {
-		status, _, body := s.ask(t, i, "sharer")
-		switch _, code, _ := errorOf(body); {
-		case status == http.StatusOK:
-			used += tokensOf(t, body)
-		case status == http.StatusTooManyRequests && code == "insufficient_quota":
-			refused++
-		default:
-			t.Fatalf("%d %s", status, body)
-		}
-		if i%20 == 0 {
-			status, head, body := s.ask(t, i/20, "denier")
-			if _, code, _ := errorOf(body); status != http.StatusServiceUnavailable || code != "budget_unavailable" || head.Get("Retry-After") == "" {
-				t.Errorf("deny without Redis: %d %v %s", status, head, body)
-			}
-		}
-		if refused > 10 {
-			break
-		}
-	}
-	if used > 3000+3*maxUsage || used < 2500 || refused == 0 {
-		t.Errorf("%d tokens were used of 3000, and %d requests refused", used, refused)
-	}
-	r.Restart() // without its data
-	apptest.Within(t, 30*time.Second, "all is counted together again, and once", func() bool {
-		for i := range s.replicas {
-			if b := s.view(t, i, "sharer").Budgets[0]; !b.Shared || int(b.Used) != used || b.Reserved != 0 {
-				return false
-			}
-		}
-		return true
-	})
-	apptest.Within(t, 30*time.Second, "deny serves again", func() bool {
-		status, _, _ := s.ask(t, 0, "denier")
-		return status == http.StatusOK
-	})
-}
-
 func TestAReplicaThatStopsSettlesBeforeItEndsAlsoWhatItsClientsLeft(t *testing.T) {
 	r := redistest.Start(t)
 	s := spending(t, 1, r.Addr, "identity: {mode: trusted_headers, trusted_proxies: [127.0.0.0/8], unlisted_tenants: default, default_tenant: {max_priority: high, budgets: [{tokens: 100000, per: month}]}}")

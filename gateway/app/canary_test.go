@@ -11,10 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/app/apptest"
@@ -198,53 +196,6 @@ func TestACanaryKeepsItsConversationsOnAllReplicasAndAfterARestart(t *testing.T)
 	ask(again)
 }
 
-func TestACanaryGetsItsShareOfConversations(t *testing.T) {
-	w := startCanary(t, targets(90, 10), "")
-	const n, share = 2000, 0.1
-	var next, fresh atomic.Int64
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			for i := next.Add(1); i <= n; i = next.Add(1) {
-				switch answerer(t, w.Replica, turn(int(i), 0)) {
-				case poolNew:
-					fresh.Add(1)
-				case "":
-					t.Errorf("conversation %d failed", i)
-				}
-			}
-		})
-	}
-	all.Wait()
-	if got, bound := float64(fresh.Load()), 4*math.Sqrt(n*share*(1-share)); math.Abs(got-n*share) > bound {
-		t.Errorf("the canary answered %g of %d conversations, want %g ± %.0f", got, n, n*share, bound)
-	}
-	t.Logf("the canary answered %d of %d conversations", fresh.Load(), n)
-	var shown []float64
-	for _, v := range w.Status(t).Targets[0].Targets {
-		shown = append(shown, v.Share)
-	}
-	if !slices.Equal(shown, []float64{0.9, 0.1}) {
-		t.Errorf("the status shows the shares %v", shown)
-	}
-}
-
-// TestTheSameWordsOfTwoTenantsMayGetDifferentCanaries also shows that a tenant's own answer does not depend on others.
-func TestTheSameWordsOfTwoTenantsMayGetDifferentCanaries(t *testing.T) {
-	w := startCanary(t, targets(50, 50), "")
-	const n = 40
-	differ := 0
-	for c := range n {
-		a, b := answerer(t, w.Replica, turn(c, 0), "X-Tenant-ID", "acme"), answerer(t, w.Replica, turn(c, 0), "X-Tenant-ID", "beta")
-		if a != b {
-			differ++
-		}
-	}
-	if differ < n/8 || differ > n-n/8 {
-		t.Errorf("two tenants get different pools for %d of %d conversations, want about half", differ, n)
-	}
-}
-
 // TestACanarysReceiptHasItsPricesAndItsPool reads the receipts of both targets, and of what is passed through.
 func TestACanarysReceiptHasItsPricesAndItsPool(t *testing.T) {
 	w := startCanary(t, targets(50, 50), "passthrough: [/v1/embeddings]\n")
@@ -290,40 +241,5 @@ func TestACanarysAnswersAreNotSharedWithTheIncumbent(t *testing.T) {
 	w.change(t, w.file(targets(50, 50)), "routes.chat: changed")
 	if got := answerer(t, w.Replica, body); got != poolNew {
 		t.Errorf("%s answers a conversation of the canary", got)
-	}
-}
-
-func TestARequestDoesNotWaitForTheOtherTargetsAnswer(t *testing.T) {
-	redis := redistest.Start(t)
-	w := startCanary(t, targets(50, 50), fmt.Sprintf("redis: {url: \"redis://%s/0\"}\n", redis.Addr))
-	body := turn(w.of(t, poolNew, 0), 1, `"temperature":0`)
-	gate := make(chan struct{})
-	open := sync.OnceFunc(func() { close(gate) })
-	t.Cleanup(open) // before the engine is closed, which waits for its requests
-	w.new.gate.Store(&gate)
-	ended := make(chan string, 2)
-	for range cap(ended) { // they share one generation
-		go func() { ended <- answerer(t, w.Replica, body) }()
-	}
-	apptest.Eventually(t, "the canary is asked", func() bool { return w.new.held.Load() > 0 })
-	apptest.Eventually(t, "both requests wait", func() bool {
-		return strings.Contains(w.Metrics(t), "foregate_cache_coalescing_requests 2\n")
-	})
-	w.change(t, w.file("target: old"), "routes.chat: changed")
-	other := make(chan string, 1)
-	go func() { other <- answerer(t, w.Replica, body) }()
-	select {
-	case got := <-other:
-		if got != poolOld {
-			t.Errorf("%s answers a conversation of the incumbent", got)
-		}
-	case <-time.After(5 * time.Second):
-		t.Error("a request to the incumbent waits for the canary's answer")
-	}
-	open()
-	for range cap(ended) {
-		if got := <-ended; got != poolNew {
-			t.Errorf("%s answers what the canary was asked", got)
-		}
 	}
 }

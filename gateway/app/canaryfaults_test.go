@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/app/apptest"
-	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
 // canaryLoad asks conversations in turn, and keeps who answered each of them.
@@ -64,27 +62,6 @@ func (l *canaryLoad) end(t *testing.T) {
 	t.Logf("%d requests were answered", l.asked.Load())
 }
 
-func TestALargerWeightMovesConversationsOnlyToTheCanaryUnderLoad(t *testing.T) {
-	w := startCanary(t, targets(90, 10), "")
-	l := w.startLoad(t)
-	w.change(t, w.file(targets(50, 50)), "routes.chat: changed")
-	l.more(t)
-	l.end(t)
-	moved := 0
-	for c, all := range l.answered {
-		at := max(slices.Index(all, poolNew), 0)
-		if slices.Contains(all[at:], poolOld) && slices.Contains(all[at:], poolNew) {
-			t.Errorf("conversation %d went back: %q", c, all)
-		}
-		if all[0] == poolOld && all[len(all)-1] == poolNew {
-			moved++
-		}
-	}
-	if moved < 10 || moved > 40 { // of 60, 40 % are expected
-		t.Errorf("%d conversations moved", moved)
-	}
-}
-
 func TestACanaryThatIsRemovedOrPromotedUnderLoadLosesNoRequest(t *testing.T) {
 	for route, last := range map[string]string{"target: old": poolOld, "target: new": poolNew} {
 		w := startCanary(t, targets(50, 50), "")
@@ -97,19 +74,6 @@ func TestACanaryThatIsRemovedOrPromotedUnderLoadLosesNoRequest(t *testing.T) {
 				t.Errorf("%s: %s answers conversation %d", route, got, c)
 			}
 		}
-	}
-}
-
-func TestAWeightOfZeroIsRefusedAndTheOldWeightsStay(t *testing.T) {
-	w := startCanary(t, targets(50, 50), "")
-	fresh := w.of(t, poolNew, 0)
-	rotateFile(t, w.path, w.file(targets(100, 0)))
-	_, r := w.reload(t, "")
-	if len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "routes[0].targets[1].weight: out of range; want 0.001 …") || len(r.Changes) > 0 {
-		t.Errorf("the reload says %+v", r)
-	}
-	if got := answerer(t, w.Replica, turn(fresh, 1)); got != poolNew {
-		t.Errorf("%s answers a conversation of the canary", got)
 	}
 }
 
@@ -178,67 +142,4 @@ func TestADeadCanaryIsNoOutage(t *testing.T) {
 	again.Start()
 	t.Cleanup(again.Close)
 	apptest.Eventually(t, "the canary answers again", func() bool { return answerer(t, w.Replica, turn(fresh, 3)) == poolNew })
-}
-
-// TestACanaryThatFailsEachRequestIsPassedOver has the only backend of the canary answer with 500.
-func TestACanaryThatFailsEachRequestIsPassedOver(t *testing.T) {
-	w := startCanary(t, targets(50, 50), "")
-	fresh := w.of(t, poolNew, 0)
-	w.new.broke.Store(true)
-	failed := 0
-	apptest.Eventually(t, "the incumbent answers", func() bool {
-		got := answerer(t, w.Replica, turn(fresh, 1))
-		if got == "" {
-			failed++
-		}
-		return got == poolOld
-	})
-	t.Logf("%d requests failed before the breaker opened", failed)
-	w.showsDiversion(t, fresh)
-	w.new.broke.Store(false)
-	apptest.Within(t, 30*time.Second, "the canary answers again", func() bool { return answerer(t, w.Replica, turn(fresh, 3)) == poolNew })
-}
-
-// TestAFrozenCanaryIsPassedOver has the canary's process hang: it accepts connections and answers nothing.
-func TestAFrozenCanaryIsPassedOver(t *testing.T) {
-	old, frozen := startNamed(t, poolOld), vllmsim.Start(t, vllmsim.Options{Model: "new-model", Seed: simSeed, TimeScale: simScale})
-	r := apptest.Serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
-admin: 127.0.0.1:0
-drain: {delay: 0s, grace: 1s}
-pools:
-  old: {model: old-model, backends: [%q]}
-  new: {model: new-model, backends: [%q]}
-routes:
-  - {model: chat, targets: [{pool: old, weight: 50}, {pool: new, weight: 50}]}
-`, old.URL, frozen.URL()))
-	apptest.Eventually(t, "the canary takes requests", func() bool { return !isDiverted(t, r) && frozen.State().Requests["/metrics"] > 1 })
-	if err := frozen.SetFault(vllmsim.Fault{Hang: "process"}); err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
-	apptest.Eventually(t, "the canary is passed over", func() bool { return isDiverted(t, r) })
-	t.Logf("a frozen canary is passed over after %v", time.Since(began))
-	for c := range 100 {
-		if got := answerer(t, r, turn(c, 0)); got != poolOld {
-			t.Fatalf("%q answers conversation %d", got, c)
-		}
-	}
-	if err := frozen.SetFault(vllmsim.Fault{}); err != nil {
-		t.Fatal(err)
-	}
-	apptest.Within(t, 30*time.Second, "the canary takes requests again", func() bool { return !isDiverted(t, r) })
-}
-
-// TestWithoutAnIncumbentACanaryKeepsItsConversations kills the engine of the incumbent: nobody is diverted to it.
-func TestWithoutAnIncumbentACanaryKeepsItsConversations(t *testing.T) {
-	w := startCanary(t, targets(50, 50), "")
-	fresh := w.of(t, poolNew, 0)
-	w.old.Close()
-	apptest.Eventually(t, "the replica is not ready", func() bool {
-		status, _ := apptest.Get(t, w.URL+"/readyz")
-		return status == http.StatusServiceUnavailable
-	})
-	if got := answerer(t, w.Replica, turn(fresh, 1)); got != poolNew {
-		t.Errorf("%q answers a conversation of the canary", got)
-	}
 }

@@ -15,9 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/app/apptest"
-	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/internal/certtest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
@@ -182,27 +180,6 @@ func TestAWrongKeyIsThePoolsFaultAndIsSaidLoudly(t *testing.T) {
 	apptest.Eventually(t, "the metric is 0 again", func() bool {
 		return !strings.Contains(apptest.Lines(p.Metrics(t), "foregate_backend_refuses_credentials{"), " 1\n")
 	})
-}
-
-func TestATargetAnswersWhileOnlyTheDraftPoolHasAWrongKey(t *testing.T) {
-	e := newGuardedEngine(t, nil, engineKey)
-	p := apptest.Serve(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 2s}\npools:\n"+
-		"  small: {model: m, backends: [%q], auth: {api_key_file: %q}}\n  big: {model: m, backends: [%q], auth: {api_key_file: %q}}\nroutes: [{model: r, draft: small, target: big}]\n",
-		e.URL, file(t, wrongKey), e.URL, file(t, engineKey)))
-	for range 20 {
-		apptest.Post(t, p.URL+chat, chatBody("r", `"max_tokens":5`), "X-Tier", "auto")
-	}
-	apptest.Eventually(t, "the draft pool's reason is shown", func() bool { return strings.Contains(why(t, p, "small"), "pools.small.auth") })
-	if got := why(t, p, "big"); got != "" {
-		t.Errorf("the target is bad: %s", got)
-	}
-	for path, shown := range e.paths() {
-		for _, s := range shown {
-			if s = strings.TrimSpace(s); s != "Bearer "+engineKey && s != "Bearer "+wrongKey {
-				t.Errorf("%s was shown %q", path, s)
-			}
-		}
-	}
 }
 
 func TestAnEngineWhoseCertificateDoesNotFitGetsNothingAndIsThePoolsFault(t *testing.T) {
@@ -406,52 +383,5 @@ func TestKeysAndCertificatesAreReplacedWithoutALostRequest(t *testing.T) {
 	w.shows(t, "Bearer key-3  client-2")
 	if log := w.Log.String(); strings.Contains(log, "Bearer") || strings.Contains(log, "key-4") {
 		t.Errorf("the log has a key:\n%s", log)
-	}
-}
-
-func TestBadFilesOfAPoolsCredentialsAreMistakesOfTheirSetting(t *testing.T) {
-	ca := certtest.New(t)
-	own, other := ca.Issue(t, certtest.Leaf{}), ca.Issue(t, certtest.Leaf{})
-	plain := "backends: ['http://127.0.0.1:1']"
-	secure := "backends: ['https://127.0.0.1:1']"
-	for name, tc := range map[string]struct{ pool, want string }{
-		"no key file":        {plain + ", auth: {api_key_file: /none/" + engineKey + "}", "pools.big.auth.api_key_file: no such file or directory"},
-		"two lines":          {plain + fmt.Sprintf(", auth: {api_key_file: %q}", file(t, engineKey+"\nmore")), "pools.big.auth.api_key_file: has bytes that are not printable ASCII"},
-		"an empty key":       {plain + fmt.Sprintf(", auth: {api_key_file: %q}", file(t, "\n")), "pools.big.auth.api_key_file: has 0 characters"},
-		"no header":          {plain + fmt.Sprintf(", auth: {headers_file: %q}", file(t, "# none\n")), "pools.big.auth.headers_file: no header in it"},
-		"no colon":           {plain + fmt.Sprintf(", auth: {headers_file: %q}", file(t, "X-A: b\n"+engineKey)), "pools.big.auth.headers_file: line 2: want NAME: VALUE"},
-		"framing":            {plain + fmt.Sprintf(", auth: {headers_file: %q}", file(t, "Transfer-Encoding: "+engineKey)), "pools.big.auth.headers_file: line 1: the header belongs to the connection"},
-		"a trace":            {plain + fmt.Sprintf(", auth: {headers_file: %q}", file(t, "traceparent: "+engineKey)), "pools.big.auth.headers_file: has a line Traceparent, which the gateway sets itself"},
-		"two keys":           {plain + fmt.Sprintf(", auth: {api_key_file: %q, headers_file: %q}", file(t, engineKey), file(t, "authorization: "+engineKey)), "pools.big.auth.headers_file: has a line Authorization, which is api_key_file's"},
-		"no authority":       {secure + fmt.Sprintf(", tls: {ca_file: %q}", file(t, "none")), "pools.big.tls: ca_file: holds no certificate in PEM form"},
-		"a key as authority": {secure + fmt.Sprintf(", tls: {ca_file: %q}", file(t, string(own.Key))), "pools.big.tls: ca_file: holds no certificate in PEM form"},
-		"half an authority":  {secure + fmt.Sprintf(", tls: {ca_file: %q}", file(t, string(ca.PEM)+string(ca.PEM[:100]))), "pools.big.tls: ca_file: holds a PEM block that is not complete"},
-		"another's key":      {secure + fmt.Sprintf(", tls: {cert_file: %q, key_file: %q}", file(t, string(own.Cert)), file(t, string(other.Key))), "pools.big.tls: key_file: is no usable key of the certificate in cert_file"},
-		"no key file of tls": {secure + fmt.Sprintf(", tls: {cert_file: %q, key_file: /none/x}", file(t, string(own.Cert))), "pools.big.tls: key_file: no such file or directory"},
-		"no certificate":     {secure + fmt.Sprintf(", tls: {cert_file: %q, key_file: %q}", file(t, engineKey), file(t, string(own.Key))), "pools.big.tls: cert_file: holds no certificate in PEM form"},
-	} {
-		f, err := config.Parse("f", []byte(oneRoute(tc.pool)))
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		_, err = app.Check(f)
-		if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
-			t.Errorf("%s: got %v, want %s", name, err, tc.want)
-		}
-		if err != nil && strings.Contains(err.Error(), engineKey) {
-			t.Errorf("%s: the error repeats the file: %v", name, err)
-		}
-	}
-}
-
-func TestACheckWarnsOfAClientCertificateThatHasExpired(t *testing.T) {
-	own := certtest.New(t).Issue(t, certtest.Leaf{Starts: -2 * time.Hour, Ends: -time.Hour})
-	f, err := config.Parse("f", []byte(oneRoute(fmt.Sprintf("backends: ['https://127.0.0.1:1'], tls: {cert_file: %q, key_file: %q}", file(t, string(own.Cert)), file(t, string(own.Key))))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	result, err := app.Check(f)
-	if err != nil || !slices.ContainsFunc(result.Warnings, func(w string) bool { return strings.HasPrefix(w, "pools.big.tls: the certificate expired at ") }) {
-		t.Errorf("%q, %v", result.Warnings, err)
 	}
 }

@@ -213,26 +213,3 @@ func testStricterModes(t *testing.T, w *probed) {
 		}
 	}
 }
-
-func TestAnEngineThatWasRestartedIsProbedAgain(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a long test: make test-long")
-	}
-	w := newProbed(t)
-	before := w.able.State().Requests["/tokenize"]
-	began := time.Now()
-	if err := w.able.SetFault(vllmsim.Fault{Die: true, DownSeconds: 50}); err != nil {
-		t.Fatal(err)
-	}
-	apptest.Eventually(t, "the engine has died", func() bool { return w.able.State().Deaths == 1 })
-	apptest.Within(t, 30*time.Second, "it was probed in its new life", func() bool {
-		e := w.engine(t, "large")
-		return e.Age >= 0 && e.Age < time.Since(began).Seconds() && w.able.State().Requests["/tokenize"] > before
-	})
-	if e := w.engine(t, "large"); e.Scoring != "completions" || !e.Continues || e.ScoringClosed != "" {
-		t.Errorf("after the restart it is told as %+v", e)
-	}
-	if age := w.engine(t, "mute").Age; age < w.engine(t, "large").Age {
-		t.Errorf("another pool's engine was probed again, too: %gs ago", age)
-	}
-}

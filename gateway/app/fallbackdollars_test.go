@@ -106,21 +106,3 @@ func TestTheDollarsOfAFallbackHoldOverTwoReplicas(t *testing.T) {
 		t.Error(apptest.Lines(page, "foregate_fallback"))
 	}
 }
-
-func TestWithoutRedisEachReplicaSpendsItsShareOfAFallback(t *testing.T) {
-	redis := redistest.Start(t)
-	w := startLeavers(t, 2, redis.Addr, 0.3)
-	redis.Kill()
-	answered, ok := w.spend(t, 6)
-	if !ok {
-		t.Skip("the hour ended during the test")
-	}
-	if spent := answered * hostedCost; spent > 300_000_000 || answered < 2 {
-		t.Errorf("%d answers for 0.3 USD", answered)
-	}
-	for i, r := range w.replicas {
-		if usd := apptest.Lines(r.Metrics(t), `foregate_fallback_usd_total{`); usd == "" {
-			t.Errorf("replica %d spent nothing", i)
-		}
-	}
-}

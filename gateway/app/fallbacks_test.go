@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -228,25 +227,6 @@ func TestTheNextFallbackIsAskedWhenOneFails(t *testing.T) {
 	}
 }
 
-func TestAConnectionThatAnOutsiderHadClosedCostsNothing(t *testing.T) {
-	hosted := startHosted(t)
-	r := apptest.Serve(t, fallbackFile(deadURL(t), hosted.URL, "{pool: hosted, max_usd_per_hour: 20}", ""))
-	for i := range 2 {
-		if status, _, body := apptest.Send(t, http.MethodPost, r.URL+chat, chatBody("llama-3", `"max_tokens":20`, fmt.Sprintf(`"seed":%d`, i)), "X-Tenant-ID", "acme"); status != http.StatusOK {
-			t.Fatalf("status %d: %s", status, body)
-		}
-		hosted.mu.Lock()
-		hosted.hangUp = true
-		hosted.mu.Unlock()
-	}
-	if asked := hosted.asked(); len(asked) != 3 {
-		t.Fatalf("asked %v", asked)
-	}
-	if page := r.Metrics(t); !strings.Contains(page, `foregate_fallback_usd_total{pool="hosted",route="llama-3"} 0.03`+"\n") {
-		t.Error(apptest.Lines(page, "foregate_fallback"))
-	}
-}
-
 func TestAnAnswerWhoseUsageNobodyTellsCostsTheMostThatItMay(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		hosted := startHosted(t)
@@ -317,49 +297,6 @@ func TestAFallbackForShedRequestsIsNotForOthers(t *testing.T) {
 		status, head, body := apptest.Send(t, http.MethodPost, r.URL+chat, chatBody("llama-3", `"max_tokens":20`), "X-Tenant-ID", "acme", "X-Priority", "low")
 		if (status == http.StatusOK) != c.want || (head.Get("X-Tier") == "fallback") != c.want {
 			t.Errorf("%+v: status %d, %v: %s", c, status, head, body)
-		}
-	}
-}
-
-func TestAReloadAddsAndRemovesAFallback(t *testing.T) {
-	hosted := startHosted(t)
-	target := deadURL(t)
-	with := fallbackFile(target, hosted.URL, "{pool: hosted, max_usd_per_hour: 20}", "")
-	without := strings.Replace(with, ", fallbacks: [{pool: hosted, max_usd_per_hour: 20}]", "", 1)
-	w := &reloadWorld{path: filepath.Join(t.TempDir(), "foregate.yaml")}
-	rotateFile(t, w.path, without)
-	w.Replica = apptest.ServeFile(t, w.path)
-	ask := func() int {
-		status, _, _ := apptest.Send(t, http.MethodPost, w.URL+chat, chatBody("llama-3", `"max_tokens":20`), "X-Tenant-ID", "acme")
-		return status
-	}
-	if got := ask(); got < 500 {
-		t.Fatalf("without a fallback: status %d", got)
-	}
-	w.change(t, with, "routes.llama-3: changed")
-	if got := ask(); got != http.StatusOK {
-		t.Errorf("with a fallback: status %d", got)
-	}
-	w.change(t, strings.Replace(with, "allow_external: true", "allow_external: false", 1), "tenants.acme: changed")
-	if got := ask(); got < 500 {
-		t.Errorf("after the tenant's right was taken: status %d", got)
-	}
-	w.change(t, without, "routes.llama-3: changed", "tenants.acme: changed")
-	if got := ask(); got < 500 || len(hosted.asked()) != 1 {
-		t.Errorf("after the fallback was removed: status %d, asked %v", got, hosted.asked())
-	}
-}
-
-func TestATenantNeedsTheRightToAModelThatARouteOfItsOwnOffers(t *testing.T) {
-	hosted := startHosted(t)
-	file := strings.Replace(fallbackFile(deadURL(t), hosted.URL, "{pool: hosted, max_usd_per_hour: 20}", ""), "routes: [",
-		fmt.Sprintf("  sold: {model: theirs, engine: openai, backends: [%q]}\nroutes: [{model: premium, target: sold}, ", hosted.URL), 1)
-	file = strings.Replace(file, "{id: shy}", "{id: poor, allow_external: true, models: [llama-3]}, {id: rich, allow_external: true, models: [llama-3, premium]}", 1)
-	r := apptest.Serve(t, file)
-	for tenant, want := range map[string]bool{"poor": false, "rich": true, "acme": true} {
-		status, head, body := apptest.Send(t, http.MethodPost, r.URL+chat, chatBody("llama-3", `"max_tokens":20`), "X-Tenant-ID", tenant)
-		if (status == http.StatusOK) != want || (head.Get("X-Tier") == "fallback") != want {
-			t.Errorf("%s: status %d: %s", tenant, status, body)
 		}
 	}
 }

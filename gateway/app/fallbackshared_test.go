@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -79,32 +78,5 @@ func TestIdenticalRequestsDoNotShareAnOutsidersAnswer(t *testing.T) {
 			len(hosted.asked()) != each+1 || own.asked.Load() == before {
 			t.Errorf("afterwards: status %d, %v: an outsider's answer was kept", status, head)
 		}
-	}
-}
-
-func TestNobodyIsAskedForAClientThatHasLeft(t *testing.T) {
-	hosted, own := startHosted(t), startHeld(t)
-	r := apptest.Serve(t, fallbackFile(own.URL, hosted.URL, "{pool: hosted, max_usd_per_hour: 20}", ""))
-	ctx, leave := context.WithCancel(t.Context())
-	left := make(chan struct{})
-	go func() {
-		defer close(left)
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL+chat, strings.NewReader(chatBody("llama-3", `"max_tokens":20`)))
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("X-Tenant-ID", "acme")
-		if resp, err := apptest.Client.Do(req); err == nil {
-			_ = resp.Body.Close()
-		}
-	}()
-	apptest.Eventually(t, "the engine is asked", func() bool { return own.holding.Load() == 1 })
-	leave()
-	<-left
-	apptest.Eventually(t, "the request has ended", func() bool { return strings.Contains(r.Metrics(t), "foregate_requests_in_flight 0\n") })
-	if asked := hosted.asked(); len(asked) > 0 {
-		t.Errorf("the outsider was asked %v", asked)
 	}
 }

@@ -3,7 +3,6 @@ package app_test
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,21 +11,15 @@ import (
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/gateway/stores"
 	"github.com/foregate/foregate/internal/redis/connect"
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers/dispatch"
-	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/pool"
 )
 
 // trips counts a client's round trips, but for those that make a connection.
@@ -68,143 +61,6 @@ func (c *trips) client(t testing.TB, store *miniredis.Miniredis) redis.Universal
 	client.AddHook(c)
 	t.Cleanup(func() { _ = client.Close() }) // only connections are lost
 	return client
-}
-
-// hotPath is a replica whose loops do not run: what it does is on a request's way.
-type hotPath struct {
-	*app.App
-	turn dispatch.Ticket
-	try  func(pool.Admission) error
-}
-
-func newHotPath(t testing.TB, client redis.UniversalClient) *hotPath {
-	t.Helper()
-	file, err := config.Parse("hot", []byte(`
-listen: 127.0.0.1:0
-pools: {d: {model: d, backends: ["http://127.0.0.1:1"]}, t: {model: t, backends: ["http://127.0.0.1:1"]}}
-routes: [{model: m, draft: d, target: t}]
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := app.New(context.Background(), app.Options{File: file, Stores: stores.Stores{Control: client}, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &hotPath{
-		App:  r,
-		turn: dispatch.Ticket{Route: "m", Pool: "t", Tenant: "acme", Class: int8(identity.Normal), Tokens: 900},
-		try:  func(pool.Admission) error { return nil },
-	}
-}
-
-func (h *hotPath) admit(ctx context.Context) error {
-	_, err := h.Enter(ctx, h.turn, h.try)
-	return err
-}
-
-func (h *hotPath) limited(ctx context.Context, l limits.Limit) error {
-	g, err := h.Limiter.Reserve(ctx, limits.Request{Tenant: "acme", Tokens: 900, Limit: l})
-	if err == nil {
-		g.Settle(700)
-	}
-	return err
-}
-
-func (h *hotPath) broken(outcome error) error {
-	permit, err := h.Breakers.Allow("t", "127.0.0.1-1")
-	if err == nil {
-		permit.Report(outcome)
-	}
-	return err
-}
-
-// all is what a request pays beside its backend.
-func (h *hotPath) all(ctx context.Context, l limits.Limit) error {
-	if err := h.limited(ctx, l); err != nil {
-		return err
-	}
-	if err := h.admit(ctx); err != nil {
-		return err
-	}
-	return h.broken(nil)
-}
-
-// BenchmarkHotPath is what a request pays for admission to a pool with room, for its
-// tenant's limits, and for the breaker of its backend: no more than 5 µs in all.
-func BenchmarkHotPath(b *testing.B) {
-	var c trips
-	h := newHotPath(b, c.client(b, miniredis.RunT(b)))
-	ctx := b.Context()
-	atOnce := limits.Limit{Concurrent: 100}
-	for _, part := range []struct {
-		name string
-		do   func() error
-	}{
-		{"admission", func() error { return h.admit(ctx) }},
-		{"limits/unlimited", func() error { return h.limited(ctx, limits.Limit{}) }},
-		{"limits/concurrent", func() error { return h.limited(ctx, atOnce) }},
-		{"breaker", func() error { return h.broken(nil) }},
-		{"sum/unlimited", func() error { return h.all(ctx, limits.Limit{}) }},
-		{"sum/concurrent", func() error { return h.all(ctx, atOnce) }},
-	} {
-		before := c.n.Load()
-		b.Run(part.name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := part.do(); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-		if n := c.n.Load() - before; n > 0 {
-			b.Errorf("%s: %d round trips to Redis", part.name, n)
-		}
-	}
-	b.Run("sum/parallel", func(b *testing.B) {
-		b.ReportAllocs()
-		b.RunParallel(func(pb *testing.PB) {
-			for pb.Next() {
-				if err := h.all(ctx, limits.Limit{}); err != nil {
-					b.Error(err)
-				}
-			}
-		})
-	})
-}
-
-func TestAdmissionLimitsAndBreakersAskRedisOnceAtMostAndForALimitPerMinuteOnly(t *testing.T) {
-	const requests = 100
-	var c trips
-	h := newHotPath(t, c.client(t, miniredis.RunT(t)))
-	perMinute := limits.Limit{RPM: 1_000_000, TPM: 1_000_000_000, Concurrent: 100}
-	for range 3 { // a connection, and the script
-		_ = h.limited(t.Context(), perMinute) // what is late is counted here
-	}
-	bad := &engine.Failure{Kind: engine.Reset, Pool: "t", Backend: "127.0.0.1-1", Err: errors.New("reset")}
-	for _, tc := range []struct {
-		name             string
-		do               func() error
-		minimum, maximum int64
-	}{
-		{"no limit", func() error { return h.all(t.Context(), limits.Limit{}) }, 0, 0},
-		{"so many at once", func() error { return h.all(t.Context(), limits.Limit{Concurrent: 100}) }, 0, 0},
-		{"a limit per minute", func() error { return h.all(t.Context(), perMinute) }, 1, requests},
-		{"a backend that fails", func() error { _ = h.broken(bad); return nil }, 0, 0}, // until its breaker opens, and on
-	} {
-		before := c.n.Load()
-		for range requests {
-			if err := tc.do(); err != nil {
-				t.Fatalf("%s: %v", tc.name, err)
-			}
-		}
-		if n := c.n.Load() - before; n < tc.minimum || n > tc.maximum {
-			t.Errorf("%s: %d round trips for %d requests, want %d to %d", tc.name, n, requests, tc.minimum, tc.maximum)
-		}
-	}
-	if h.broken(nil) == nil {
-		t.Error("the breaker did not open")
-	}
 }
 
 // TestAWholeRequestAsksRedisOnceAtMostAndForALimitPerMinuteOnly counts what requests ask by

@@ -113,27 +113,6 @@ func TestALogThatFailedOnceIsWrittenAgainAndWhatWasLostIsCounted(t *testing.T) {
 	}
 }
 
-func TestALineThatFillsTheBufferOnlyLosesWhatCameBeforeIt(t *testing.T) {
-	var out shaky
-	lost := 0
-	q := newLineQueue(&out, func(n int) { lost += n })
-	long := append(bytes.Repeat([]byte("x"), logBufferBytes), '\n')
-	_, _ = q.Write([]byte("one\n"))
-	_, _ = q.Write(long)
-	if q.flush(); lost != 1 || !bytes.Equal(out.Bytes(), long) {
-		t.Errorf("wrote %d bytes, %d lines lost, want 1", out.Len(), lost)
-	}
-}
-
-func TestLinesAfterTheEndAreCounted(t *testing.T) {
-	lost := 0
-	q := newLineQueue(io.Discard, func(n int) { lost += n })
-	q.close()
-	if _, _ = q.Write([]byte("late\n")); lost != 1 {
-		t.Errorf("%d lines lost, want 1", lost)
-	}
-}
-
 func TestLinesOfManyWritersAreWrittenWhole(t *testing.T) {
 	var out bytes.Buffer
 	lines, stop := NewLogWriter(&out, prometheus.NewRegistry())
@@ -157,15 +136,5 @@ func TestLinesOfManyWritersAreWrittenWhole(t *testing.T) {
 	}
 	if n != 8000 {
 		t.Errorf("%d lines", n)
-	}
-}
-
-func BenchmarkLogWriter(b *testing.B) {
-	lines, stop := NewLogWriter(io.Discard, prometheus.NewRegistry())
-	defer stop()
-	line := append(bytes.Repeat([]byte("x"), 450), '\n')
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = lines.Write(line)
 	}
 }

@@ -74,27 +74,3 @@ func TestAPairOfEachEngineAnswersADraftedRequest(t *testing.T) {
 		})
 	}
 }
-
-// A pair whose logprobs cannot be believed is not judged by them: the target answers. SGLang repeats any name that it is
-// asked for: its drafts are judged as ever.
-func TestAHazardTurnsModesByLogprobsOff(t *testing.T) {
-	const bypassed = "bypassed;reason=draft_without_logprobs"
-	for hazard, want := range map[string]map[string]string{
-		"constant_logprobs": {"vllm": bypassed, "sglang": bypassed, "openai": bypassed},
-		"swapped_model":     {"vllm": bypassed, "sglang": "", "openai": bypassed},
-	} {
-		for _, engine := range vllmsim.Engines() {
-			t.Run(engine+" "+hazard, func(t *testing.T) {
-				t.Parallel()
-				w := newPair(t, engine, "confidence", []string{hazard}, []string{hazard})
-				own, got := w.asks(t, engine, "What is a fjord?", 0, "X-Tier", "target"), w.asks(t, engine, "What is a fjord?", 0)
-				if got.code != http.StatusOK || want[engine] != "" && (got.acceptance != want[engine] || got.text != own.text) {
-					t.Errorf("%+v, from the target %+v", got, own)
-				}
-				if want[engine] == "" && !strings.HasPrefix(got.acceptance, "accepted") {
-					t.Errorf("%+v", got)
-				}
-			})
-		}
-	}
-}

@@ -53,15 +53,3 @@ func TestAPoolThatTheConfigurationNoLongerHasEndsAfterItsLastRequest(t *testing.
 		t.Error("an idle pool was not ended")
 	}
 }
-
-func TestAPoolWithARequestThatNeverEndsIsEndedAfterAnHour(t *testing.T) {
-	s, ended, _ := runOf(t, fixedPool(t))
-	now := time.Now()
-	s.retire(&routing{}, now)
-	if s.retire(&routing{}, now.Add(maxRetired-1)); *ended {
-		t.Error("it was ended before the hour")
-	}
-	if s.retire(&routing{}, now.Add(maxRetired)); !*ended {
-		t.Error("it runs on")
-	}
-}

@@ -123,33 +123,6 @@ func TestAChangedFileIsInForceAndNoRequestIsLost(t *testing.T) {
 	}
 }
 
-// TestAPoolOfOtherEnginesReplacesTheOldOne changes the model of a pool while a stream runs at its engine.
-func TestAPoolOfOtherEnginesReplacesTheOldOne(t *testing.T) {
-	slow := vllmsim.Start(t, vllmsim.Options{Model: "old", Seed: simSeed})
-	fast := vllmsim.Start(t, vllmsim.Options{Model: "new", Seed: simSeed, TimeScale: simScale})
-	path := filepath.Join(t.TempDir(), "foregate.yaml")
-	rotateFile(t, path, reloadFile("old", fmt.Sprintf("%q", slow.URL()), reloadRoute))
-	w := &reloadWorld{path: path, Replica: apptest.ServeFile(t, path)}
-	w.Ready(t)
-	ended := make(chan string)
-	go func() {
-		_, _, body := apptest.Send(t, http.MethodPost, w.URL+chat, chatBody(routeUsual, `"stream":true`, `"ignore_eos":true`, `"max_tokens":100`))
-		ended <- body
-	}()
-	apptest.Eventually(t, "a stream runs", func() bool { return slow.State().Running == 1 })
-	w.change(t, reloadFile("new", fmt.Sprintf("%q", fast.URL()), reloadRoute), "pools.only: changed")
-	if slow.State().Running != 1 {
-		t.Fatal("the stream has ended before its pool was replaced")
-	}
-	apptest.Post(t, w.URL+chat, chatBody(routeUsual, `"max_tokens":3`))
-	if n := fast.State().Requests[chat]; n != 1 {
-		t.Errorf("the new engine was sent %d requests", n)
-	}
-	if body := <-ended; !strings.HasSuffix(body, "data: [DONE]\n\n") || slow.State().Aborted != 0 {
-		t.Errorf("the stream was cut: %.300s", body)
-	}
-}
-
 func TestABadFileUnderLoadChangesNothingAndIsTold(t *testing.T) {
 	w := startReloads(t)
 	end := w.load(t, routeUsual)
@@ -241,15 +214,6 @@ func TestAChangedFileIsNoticedByItself(t *testing.T) {
 	line := apptest.Lines(w.Metrics(t), "success_timestamp_seconds 1")
 	if _, err := fmt.Sscanf(line, "foregate_config_last_reload_success_timestamp_seconds %g", &at); err != nil || at < float64(began.Unix()) {
 		t.Errorf("%v: %q", err, line)
-	}
-}
-
-func TestAReplicaWithoutAFileSaysThatThereIsNothingToReload(t *testing.T) {
-	sim := vllmsim.Start(t, vllmsim.Options{Model: "m"})
-	p := apptest.Serve(t, reloadFile("m", fmt.Sprintf("%q", sim.URL()), reloadRoute))
-	status, _, body := apptest.Send(t, http.MethodPost, p.Admin+"/admin/reload", "")
-	if status != http.StatusConflict || !strings.Contains(body, "no_config_file") {
-		t.Errorf("status %d: %s", status, body)
 	}
 }
 

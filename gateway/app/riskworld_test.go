@@ -148,10 +148,6 @@ func riskAsk(ctx context.Context, p *apptest.Replica, text string, headers ...st
 	return r
 }
 
-// slack is how far below the score of riskPrompt's draft the threshold is that [riskFleet.certified]
-// has certified: that of a draft from elsewhere may be lower.
-const slack = 2
-
 // riskPrompt is all that is asked where one threshold will do: all drafts score the same.
 const riskPrompt = "Name three rivers."
 
@@ -243,19 +239,6 @@ func (l *riskLoad) stop() *riskLoad {
 	return l
 }
 
-// during waits until so many more requests have been answered.
-func (l *riskLoad) during(t *testing.T, n int) *riskLoad {
-	t.Helper()
-	count := func() int {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.replies
-	}
-	began := count()
-	apptest.Within(t, riskSlow, "requests are answered", func() bool { return count() >= began+n })
-	return l
-}
-
 // unharmed fails the test where a client got no answer.
 func (l *riskLoad) unharmed(t *testing.T) {
 	t.Helper()
@@ -296,49 +279,6 @@ func (w *riskFleet) state(t *testing.T, k risk.Key) *risk.State {
 		}
 	}
 	return &risk.State{}
-}
-
-// scored waits for the score of the draft of riskPrompt.
-func (w *riskFleet) scored(t *testing.T) (k risk.Key, score float64) {
-	t.Helper()
-	apptest.Within(t, riskSlow, "the first score", func() bool {
-		w.each(t, riskReply.bypassed)
-		known := w.known(t)
-		return len(known) == 1 && len(known[0].State.Scores) > 0
-	})
-	k = w.key(t)
-	return k, w.state(t, k).Scores[0]
-}
-
-// made makes up n audits of a score, once there are thresholds.
-func (w *riskFleet) made(t *testing.T, k risk.Key, score float64, bad bool, n int) {
-	t.Helper()
-	for booked := 0; booked < n; {
-		switch fate := w.eyes.Open(t, k, score); fate {
-		case risk.Opened:
-			booked++
-			if err := w.eyes.Book.Close(t.Context(), k, w.eyes.Ticket(), risk.AuditResult{Bad: bad}); err != nil {
-				t.Fatal(err)
-			}
-		case risk.Learned, risk.Stale: // the last score is a replica's now and then
-		default:
-			t.Fatalf("an audit was %s", fate)
-		}
-	}
-}
-
-// madeUp is how many audits [riskFleet.certified] makes up.
-const madeUp = 24
-
-// certified has one threshold certified, somewhat below the score of riskPrompt's draft, by audits
-// that the test makes up, and waits until every replica serves by it.
-func (w *riskFleet) certified(t *testing.T) (k risk.Key) {
-	t.Helper()
-	k, score := w.scored(t)
-	w.made(t, k, score-slack, false, madeUp)
-	w.until(t, "all replicas serve drafts", riskReply.accepted)
-	w.quiet(t, k)
-	return k
 }
 
 // tickets are the audits under way.
@@ -447,29 +387,4 @@ func (w *riskFleet) sound(t *testing.T, k risk.Key) risk.Epoch {
 		t.Errorf("%d are not closed, %d are under way", maximum, pending)
 	}
 	return e
-}
-
-// slow has each step of the target take so many times longer; 0 is as before.
-func (w *riskFleet) slow(t *testing.T, times float64) {
-	t.Helper()
-	if err := w.target.SetFault(vllmsim.Fault{Slow: times}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// replaced has another engine take the draft's address.
-func (w *riskFleet) replaced(t *testing.T, o vllmsim.Options) {
-	t.Helper()
-	addr := w.draft.Addr()
-	if err := w.draft.Close(); err != nil {
-		t.Fatal(err)
-	}
-	o.Model, o.Seed, o.TimeScale = simDraft, max(o.Seed, simSeed), simScale
-	s, err := vllmsim.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	apptest.Eventually(t, "the address is free", func() bool { return s.Start(addr) == nil })
-	w.draft = s
 }

@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -11,13 +10,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/app/apptest"
-	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/gateway/reload"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -39,89 +34,6 @@ func rotateFile(t *testing.T, path, text string) {
 	if err := os.Rename(path+".next", path); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// TestFilesOfIdentityAreReadAgain changes the file of each mode from one proof to the next, with a broken one in
-// between, at which the last good one stays.
-func TestFilesOfIdentityAreReadAgain(t *testing.T) {
-	set, token := apptest.KeySet(t, canary, "acme")
-	otherSet := strings.Replace(set, `"kid":"k1"`, `"kid":"k2"`, 1)
-	bearer := func(key string) *http.Request {
-		req := rotateRequest(t)
-		req.Header.Set("Authorization", "Bearer "+key)
-		return req
-	}
-	for name, tc := range map[string]struct {
-		identity           string // %q is the file
-		setting            string
-		first, bad, second string // content of the file; the proof counts with the first alone
-		proof              *http.Request
-		mistake            string
-	}{
-		"keys": {
-			"tenants_file: %q", "tenants_file", tenantText("acme", "sk-one"), "tenants: [{id: acme, keys_sha256: [canary]}]", tenantText("acme", "sk-two"),
-			bearer("sk-one"), "tenants_file:1:36: tenants[0].keys_sha256[0]: want the 64 hex digits",
-		},
-		"key set": {
-			"tenants: [{id: acme}]\nidentity: {mode: jwt, jwt: {issuer: 'https://login.example.com/', audience: foregate, jwks_file: %q}}",
-			"identity.jwt.jwks_file", set, "k1 " + canary, otherSet, bearer(token), "is no JSON Web Key Set",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "file")
-			rotateFile(t, path, tc.first)
-			f, err := config.Parse("f", fmt.Appendf(nil, tc.identity+"\npools: {p: {model: m, backends: ['http://h']}}\nroutes: [{model: m, target: p}]\n", path))
-			if err != nil {
-				t.Fatal(err)
-			}
-			synctest.Test(t, func(t *testing.T) {
-				if tc.setting == "identity.jwt.jwks_file" { // whose token is of today
-					time.Sleep(time.Until(rotateBegan))
-				}
-				files := reload.New(reload.Options{})
-				who, err := app.Resolver(f, files)
-				if err != nil {
-					t.Fatal(err)
-				}
-				ctx, stop := context.WithCancel(t.Context())
-				var run sync.WaitGroup
-				run.Go(func() { _ = files.Run(ctx) })
-				for i, step := range []struct {
-					text    string
-					counts  bool
-					mistake string
-				}{{tc.first, true, ""}, {tc.bad, true, tc.mistake}, {tc.second, false, ""}, {tc.first, true, ""}} {
-					rotateFile(t, path, step.text)
-					time.Sleep(2*reload.Interval + time.Millisecond)
-					synctest.Wait()
-					_, err := who.Identify(tc.proof)
-					state := files.States()[0]
-					if (err == nil) != step.counts || state.Setting != tc.setting || !strings.HasPrefix(state.Error, step.mistake) || (step.mistake == "") != (state.Error == "") {
-						t.Errorf("step %d: %v; %+v", i, err, state)
-					}
-					if strings.Contains(state.Error, "canary") {
-						t.Errorf("step %d: a secret is told: %s", i, state.Error)
-					}
-				}
-				stop()
-				run.Wait()
-			})
-		})
-	}
-}
-
-// rotateBegan is when the tokens of these tests were made.
-var rotateBegan = time.Now()
-
-// rotateRequest is a request for an answer from somewhere.
-func rotateRequest(t *testing.T) *http.Request {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, chat, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.RemoteAddr = "192.0.2.1:1"
-	return req
 }
 
 // TestAKeyRotatesUnderLoad has two clients ask all the while, each with the key that counts by the file at that

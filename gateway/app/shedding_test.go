@@ -57,23 +57,6 @@ func TestARequestIsShedForThePoolsItCouldGoTo(t *testing.T) {
 	}
 }
 
-func TestADraftPoolThatIsDownKeepsNoFullTargetOpen(t *testing.T) {
-	r, draft := pressed(t)
-	if err := draft.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if got := shedBy(t, r, "m", ""); !strings.Contains(got, "pool=t;") {
-		t.Errorf("got %q", got)
-	}
-}
-
-func TestWithTheModeOffAFullTargetSheds(t *testing.T) {
-	r, _ := pressed(t, "speculation.mode", "off")
-	if got := shedBy(t, r, "m", ""); !strings.Contains(got, "kv_pressure;pool=t;usage=0.99;threshold=0.8") {
-		t.Errorf("got %q", got)
-	}
-}
-
 func TestAboveItsThresholdLowIsShedAtOnceAndSaidToBe(t *testing.T) {
 	r, _ := pressed(t, "shed.max_wait_low", "10m") // who waited would wait until the test's end
 	for range 3 {

@@ -9,8 +9,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -364,25 +362,6 @@ func TestWhatNobodySampledIsNotSentButPassedOn(t *testing.T) {
 	}
 }
 
-func TestAShareOfTheRequestsThatNobodyDecidedAboutIsTraced(t *testing.T) {
-	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 1}")
-	w.ask(t, chatBody("plain", `"max_tokens":3`))
-	w.ask(t, `{"model":"plain"}`)
-	w.ask(t, chatBody("nobody"))
-	apptest.Eventually(t, "all three are traced", func() bool { return strings.Contains(w.Metrics(t), "foregate_traces_exported_total 3") })
-	w.collector.mu.Lock()
-	defer w.collector.mu.Unlock()
-	codes := map[string]string{}
-	for _, s := range w.collector.spans {
-		if s.Kind == otlp.Span_SPAN_KIND_SERVER {
-			codes[about(s.Attributes, "http.response.status_code")] = about(s.Attributes, "error.type")
-		}
-	}
-	if len(codes) != 3 || codes["200"] != "" || codes["400"] != "missing_required_parameter" || codes["404"] != "model_not_found" {
-		t.Errorf("%v", codes)
-	}
-}
-
 func TestWhoIsTurnedAwayIsSeenInATraceThatHasAnError(t *testing.T) {
 	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 0}")
 	if code := w.ask(t, chatBody("plain"), "Traceparent", sampled, "X-Priority", "low"); code != http.StatusServiceUnavailable {
@@ -392,19 +371,6 @@ func TestWhoIsTurnedAwayIsSeenInATraceThatHasAnError(t *testing.T) {
 	root := called(spans, "chat plain")
 	if len(root) != 1 || root[0].Status.GetCode() != otlp.Status_STATUS_CODE_ERROR || about(root[0].Attributes, "error.type") != "shed" {
 		t.Errorf("%v", spans)
-	}
-}
-
-func TestACollectorIsGivenTheHeadersThatItWants(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "headers")
-	if err := os.WriteFile(file, []byte("# for the collector\nX-Team: s3cret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 0, headers_file: "+file+"}")
-	w.ask(t, chatBody("plain", `"max_tokens":3`), "Traceparent", sampled)
-	w.collector.trace(t, traceID)
-	if got := w.collector.headers.Get("X-Team"); got != "s3cret" {
-		t.Errorf("X-Team is %q", got)
 	}
 }
 

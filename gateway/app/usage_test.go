@@ -281,36 +281,3 @@ func (f *usageFleet) csv(t *testing.T) {
 		t.Errorf("%v", h)
 	}
 }
-
-func TestWithoutARedisOfItsOwnUsageIsThatOfTheProcess(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a long test: make test-long")
-	}
-	target := vllmsim.Start(t, vllmsim.Options{Model: simTarget, Seed: simSeed, TimeScale: simScale})
-	for url, scope := range map[string]string{"none": usage.ScopeReplica, "embedded": usage.ScopeFleet} {
-		r := apptest.Serve(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nredis: {url: %s}\npools: {only: {model: %s, backends: [%q]}}\nroutes: [{model: m, target: only}]\ndrain: {delay: 0s, grace: 1s}\n", url, simTarget, target.URL()))
-		r.Ready(t)
-		_, _ = apptest.Post(t, r.URL+"/v1/chat/completions", `{"model":"m","max_tokens":3,"messages":[{"role":"user","content":"hi"}]}`)
-		apptest.Eventually(t, "it is counted", func() bool {
-			var report usage.Report
-			r.Read(t, "/admin/usage?from="+yesterday(), &report)
-			return report.Scope == scope && report.Since != nil && report.Total.Requests == 1 && report.Total.Completion == 3 && len(report.Rows) == 1
-		})
-	}
-}
-
-func TestMistakesInAQueryForUsageAreNamed(t *testing.T) {
-	r := apptest.Serve(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nredis: {url: none}\npools: {only: {model: m, backends: [\"http://127.0.0.1:9\"]}}\nroutes: [{model: m, target: only}]\ndrain: {delay: 0s, grace: 1s}\n")
-	for query, want := range map[string]string{
-		"from=2026-13-01": "from: want a UTC day", "to=": "to: is empty", "by=tenant,model": "by: want tenant, route and day", "by=": "by: is empty",
-		"format=xml": "format: want json or csv", "day=1": "day: unknown parameter; known here: from, to, by, format", "from=2026-01-01&from=2026-01-02": "from: is given twice",
-		"from=2020-01-01&to=2026-01-01": "want at most 400",
-	} {
-		if status, body := apptest.Get(t, r.Admin+"/admin/usage?"+query); status != http.StatusBadRequest || !strings.Contains(body, want) {
-			t.Errorf("%s: status %d: %s", query, status, body)
-		}
-	}
-	if status, _, body := apptest.Send(t, http.MethodPost, r.Admin+"/admin/usage", ""); status != http.StatusMethodNotAllowed {
-		t.Errorf("POST: status %d: %s", status, body)
-	}
-}

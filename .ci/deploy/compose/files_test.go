@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/compose-spec/compose-go/v2/types"
 )
@@ -72,23 +71,6 @@ func TestImagesArePinnedOrBuiltHere(t *testing.T) {
 			t.Errorf("image %q is built as %s", s.Image, s.Build.Target)
 		}
 	})
-}
-
-func TestTheVersionIsStampedIntoWhatIsBuilt(t *testing.T) {
-	p := load(t, []string{"VERSION=v1.2.3", "REVISION=abc"}, simulated)
-	for _, s := range p.Services {
-		if s.Build == nil {
-			continue
-		}
-		for arg, want := range map[string]string{"VERSION": "v1.2.3", "REVISION": "abc"} {
-			if got := s.Build.Args[arg]; got == nil || *got != want {
-				t.Errorf("%s is built with %s=%v", s.Name, arg, got)
-			}
-		}
-		if s.Image != s.Build.Target+":v1.2.3" {
-			t.Errorf("%s is image %s", s.Name, s.Image)
-		}
-	}
 }
 
 func TestNothingListensBeyondTheMachine(t *testing.T) {
@@ -234,112 +216,4 @@ func TestEachHasTheTokenOfItsScopeAlone(t *testing.T) {
 			t.Errorf("has %q, wants %q", has, want[s.Name])
 		}
 	})
-}
-
-// Files that are read again when they change are written over: what is mounted is the file that was there.
-func TestSecretsThatAreMadeAgainAreTheSameFiles(t *testing.T) {
-	dir := t.TempDir()
-	makeSecrets(t, dir)
-	names := []string{"admin-tokens", "tenants.yaml", "seal-keys", "users.acl"}
-	before := map[string]os.FileInfo{}
-	for _, name := range names {
-		info, err := os.Stat(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		before[name] = info
-	}
-	former := read(t, filepath.Join(dir, "admin-tokens"))
-	if err := os.Remove(filepath.Join(dir, "token-operator")); err != nil {
-		t.Fatal(err)
-	}
-	makeSecrets(t, dir)
-	for _, name := range names {
-		info, err := os.Stat(filepath.Join(dir, name))
-		if err != nil || !os.SameFile(info, before[name]) {
-			t.Errorf("%s is another file: %v", name, err)
-		}
-	}
-	if read(t, filepath.Join(dir, "admin-tokens")) == former {
-		t.Error("a token that was taken away is still in force")
-	}
-}
-
-// programs are those that an image has for its health check, by the image's name.
-var programs = map[string][]string{
-	"foregate":         {"/usr/local/bin/foregate"}, // the Dockerfile's
-	"haproxy":          {"wget"},                    // Alpine's busybox
-	"redis":            {"redis-cli", "grep", "cat"},
-	"prom/prometheus":  {"wget"}, // busybox
-	"grafana/grafana":  {"wget"}, // Alpine's busybox
-	"vllm/vllm-openai": {"python3"},
-	"vllmsim":          nil,
-	"grafana/k6":       nil,
-}
-
-func TestHealthIsAskedWithAProgramThatTheImageHas(t *testing.T) {
-	each(t, func(t *testing.T, _ *types.Project, s types.ServiceConfig) {
-		image, _, _ := strings.Cut(s.Image, ":")
-		has, known := programs[image]
-		switch {
-		case !known:
-			t.Fatalf("nobody said what %s has", image)
-		case has == nil && s.HealthCheck != nil:
-			t.Fatalf("%s has nothing to ask with", image)
-		case has == nil:
-			return
-		case s.HealthCheck == nil:
-			t.Fatal("nobody asks how it is")
-		}
-		h := s.HealthCheck
-		program := h.Test[1]
-		if h.Test[0] == "CMD-SHELL" {
-			program = has[0]
-			if !strings.Contains(h.Test[1], program) {
-				t.Errorf("%q does not call %s", h.Test[1], program)
-			}
-		}
-		if !slices.Contains(has, program) {
-			t.Errorf("%s has no %s", image, program)
-		}
-		if h.Timeout == nil || h.Interval == nil || h.Retries == nil || h.StartPeriod == nil {
-			t.Error("a health check without its times")
-		} else if time.Duration(*h.Timeout) > time.Duration(*h.Interval) {
-			t.Error("a health check that takes longer than its interval")
-		}
-	})
-}
-
-func TestWhoWaitsForAnotherWaitsForWhatItTells(t *testing.T) {
-	each(t, func(t *testing.T, p *types.Project, s types.ServiceConfig) {
-		for name, d := range s.DependsOn {
-			other, err := p.GetService(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d.Condition == types.ServiceConditionHealthy && other.HealthCheck == nil {
-				t.Errorf("waits for %s to be healthy, which nobody asks", name)
-			}
-			var shared bool
-			for network := range s.Networks {
-				_, ok := other.Networks[network]
-				shared = shared || ok
-			}
-			if !shared {
-				t.Errorf("waits for %s, and has no network in common", name)
-			}
-		}
-	})
-	for name, p := range variants(t) {
-		for _, gateway := range []string{"gateway-1", "gateway-2"} {
-			for _, needs := range []string{"redis", "redis-cache", "draft-0", "draft-1", "target-0"} {
-				if _, ok := p.Services[gateway].DependsOn[needs]; !ok {
-					t.Errorf("%s: %s does not wait for %s", name, gateway, needs)
-				}
-			}
-			if _, ok := p.Services["balancer"].DependsOn[gateway]; !ok {
-				t.Errorf("%s: the balancer does not wait for %s", name, gateway)
-			}
-		}
-	}
 }

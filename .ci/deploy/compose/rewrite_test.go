@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 )
 
 // rewriter turns what is meant for a container into what is meant for a process on loopback:
@@ -71,32 +70,4 @@ func longest(a, b string) int {
 		return len(b) - len(a)
 	}
 	return strings.Compare(a, b)
-}
-
-func TestWhatIsMeantForAContainerIsRewrittenForAProcess(t *testing.T) {
-	r := rewriter{
-		service: "gateway-1",
-		ports:   map[string]int{"gateway-1:8080": 1, "gateway-1:9090": 2, "redis:6379": 3, "redis-cache:6379": 4, "gateway-1:6379": 5},
-		paths:   map[string]string{"/data": "/tmp/d", "/etc/prometheus": "/tmp/p", "/etc/prometheus/data": "/tmp/q", "/run/secrets/a": "/tmp/a"},
-	}
-	for give, want := range map[string]string{
-		"listen: 0.0.0.0:8080":                        "listen: 127.0.0.1:1",
-		"redis://u:p@redis:6379/0":                    "redis://u:p@127.0.0.1:3/0",
-		"redis://u:p@redis-cache:6379/0":              "redis://u:p@127.0.0.1:4/0",
-		`["http://gateway-1:8080", "gateway-1:9090"]`: `["http://127.0.0.1:1", "127.0.0.1:2"]`,
-		"server gateway-1 gateway-1:8080":             "server gateway-1 127.0.0.1:1",
-		"http://127.0.0.1:9090/x":                     "http://127.0.0.1:2/x",
-		"127.0.0.11:53 other:80":                      "127.0.0.11:53 other:80",
-		"--bind 0.0.0.0":                              "--bind 127.0.0.1",
-		"--path=/data /data/x":                        "--path=/tmp/d /tmp/d/x",
-		"/etc/prometheus/data/1 /etc/prometheus/r":    "/tmp/q/1 /tmp/p/r",
-		"$(cat /run/secrets/a) /var/data /database":   "$(cat /tmp/a) /var/data /database",
-	} {
-		if got := r.text(give); got != want {
-			t.Errorf("%s: %s, want %s", give, got, want)
-		}
-	}
-	if got := r.args([]string{"--port", "6379", "6379"}); !slices.Equal(got, []string{"--port", "5", "6379"}) {
-		t.Errorf("%v", got)
-	}
 }

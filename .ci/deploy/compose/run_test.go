@@ -2,7 +2,6 @@ package compose
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -80,10 +79,6 @@ func TestTheComposeFileRunsAsProcesses(t *testing.T) {
 		}
 	})
 	t.Run("answers and streams come through the balancer", func(t *testing.T) { s.converse(t, api, key) })
-	t.Run("an answer that one replica kept is given by the other", func(t *testing.T) { s.shareAnAnswer(t, key) })
-	t.Run("an operator changes settings", func(t *testing.T) { s.operate(t) })
-	t.Run("Prometheus reads both replicas", func(t *testing.T) { s.watch(t) })
-	t.Run("a replica that is stopped loses no request", func(t *testing.T) { s.roll(t, api, key) })
 }
 
 // checkConfig holds that the file that secrets.sh makes is as the program wants it.
@@ -138,92 +133,3 @@ func (s *stage) converse(t *testing.T, api string, key http.Header) {
 	}
 }
 
-// shareAnAnswer asks both replicas the same, one after the other.
-func (s *stage) shareAnAnswer(t *testing.T, key http.Header) {
-	body := chat("What does the other replica know?", false)
-	first, err := s.ask(t.Context(), http.MethodPost, s.url("gateway-1:8080", "/v1/chat/completions"), body, key)
-	if err != nil || first.status != http.StatusOK {
-		t.Fatalf("status %d, %v: %s", first.status, err, first.body)
-	}
-	s.eventually(t, "the other has it from Redis", func() bool {
-		r, err := s.ask(t.Context(), http.MethodPost, s.url("gateway-2:8080", "/v1/chat/completions"), body, key)
-		return err == nil && r.header.Get("X-Cache") == "HIT"
-	})
-}
-
-// operate changes a setting as the user of redis.settings_url.
-func (s *stage) operate(t *testing.T) {
-	config := read(t, filepath.Join(s.dir, "gateway-1", "etc/foregate/foregate.yaml"))
-	m := regexp.MustCompile(`settings_url: redis://operator@(\S+)`).FindStringSubmatch(config)
-	if m == nil {
-		t.Fatal("there is no settings_url")
-	}
-	redis := "redis://operator:" + s.secret(t, "redis-operator") + "@" + m[1]
-	cmd := exec.CommandContext(t.Context(), filepath.Join(s.bin, "foregate"), "settings", "set", "--redis", redis, "--because", "a test", "shed.low=0.8")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	token := s.bearer(t, "token-operator")
-	for _, g := range []string{"gateway-1", "gateway-2"} {
-		s.eventually(t, g+" obeys", func() bool {
-			return regexp.MustCompile(`"shed.low","value":"0.8"`).MatchString(s.get(t, s.url(g+":9090", "/admin/settings"), token))
-		})
-	}
-}
-
-// watch starts Prometheus with the compose file's flags and the repository's configuration.
-func (s *stage) watch(t *testing.T) {
-	promtool := need(t, "promtool")
-	need(t, "prometheus")
-	s.start(t, "prometheus")
-	config := filepath.Join(s.dir, "prometheus", "etc/prometheus/prometheus.yml")
-	if out, err := exec.CommandContext(t.Context(), promtool, "check", "config", config).CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
-	}
-	s.healthy(t, "prometheus")
-	up := s.url("prometheus:9090", "/api/v1/query?query="+url.QueryEscape(`count(up{job="foregate"} == 1)`))
-	s.eventually(t, "both replicas are up", func() bool { return strings.Contains(s.get(t, up, nil), `,"2"]`) },
-		func() string { return s.get(t, s.url("prometheus:9090", "/api/v1/targets"), nil) })
-	engines := s.url("prometheus:9090", "/api/v1/query?query="+url.QueryEscape(`count(vllm:num_requests_running) + count(vllm:kv_cache_usage_perc)`))
-	s.eventually(t, "two drafts and a target tell of themselves", func() bool { return strings.Contains(s.get(t, engines, nil), `,"6"]`) },
-		func() string { return s.get(t, s.url("prometheus:9090", "/api/v1/targets"), nil) })
-	var rules struct {
-		Data struct {
-			Groups []struct{ Name string } `json:"groups"`
-		} `json:"data"`
-	}
-	if err := json.Unmarshal([]byte(s.get(t, s.url("prometheus:9090", "/api/v1/rules"), nil)), &rules); err != nil || len(rules.Data.Groups) == 0 {
-		t.Errorf("no rules are loaded: %v", err)
-	}
-}
-
-// roll stops a replica under requests: the balancer must hear of it before it stops accepting.
-func (s *stage) roll(t *testing.T, api string, key http.Header) {
-	p := s.running["gateway-1"]
-	asked := make(chan error, 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go func() {
-		n := 0
-		for ; ctx.Err() == nil; n++ {
-			r, err := s.ask(t.Context(), http.MethodPost, api, chat(fmt.Sprintf("Question %d?", n), n%2 == 0), key)
-			if err != nil || r.status != http.StatusOK || n%2 == 0 && !strings.HasSuffix(r.body, "data: [DONE]\n\n") {
-				asked <- fmt.Errorf("request %d: status %d, %v: %s", n, r.status, err, r.body)
-				return
-			}
-		}
-		asked <- nil
-	}()
-	s.stop(t, "gateway-1") // SIGTERM; drain.delay is 5 s
-	cancel()
-	if err := <-asked; err != nil {
-		t.Error(err)
-	}
-	if p.cmd.ProcessState.ExitCode() != 0 {
-		t.Errorf("the replica ended with %d", p.cmd.ProcessState.ExitCode())
-	}
-	r, err := s.ask(t.Context(), http.MethodPost, api, chat("And now?", false), key)
-	if err != nil || r.status != http.StatusOK {
-		t.Errorf("with one replica: status %d, %v: %s", r.status, err, r.body)
-	}
-}

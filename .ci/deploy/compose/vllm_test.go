@@ -1,7 +1,6 @@
 package compose
 
 import (
-	"encoding/json"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -109,49 +108,6 @@ func TestEnginesRunWithTheFlagsThatTheGatewayNeeds(t *testing.T) {
 	}
 	if n := strings.Count(read(t, filepath.Join(root(t), "deploy/compose/foregate.yaml")), "\n    scheduler: priority"); n != 2 {
 		t.Errorf("%d pools are told of --scheduling-policy priority", n)
-	}
-}
-
-// offered are the flags that a manifest has as comments, to be taken.
-var offered = regexp.MustCompile(`(?m)^ +# - '?(--[a-z-]+)=(.+?)'?$`)
-
-// A line that somebody uncomments must be one that the engine takes, with values that the papers name.
-func TestFlagsInCommentsAreOnesToTake(t *testing.T) {
-	for _, file := range []string{real, "deploy/kubernetes/pools/draft.yaml", "deploy/kubernetes/pools/target.yaml"} {
-		lines := offered.FindAllStringSubmatch(read(t, filepath.Join(root(t), file)), -1)
-		if len(lines) == 0 {
-			t.Errorf("%s offers nothing", file)
-		}
-		for _, line := range lines {
-			switch name, value := line[1], line[2]; name {
-			case "--quantization": // --quantization=awq forces a slow kernel, and fp8 is an old name
-				if value != "fp8_per_tensor" && value != "fp8_per_block" {
-					t.Errorf("%s: %s=%s", file, name, value)
-				}
-			case "--speculative-config":
-				var c struct {
-					Method string
-					Tokens int `json:"num_speculative_tokens"`
-					Min    int `json:"prompt_lookup_min"`
-					Max    int `json:"prompt_lookup_max"`
-				}
-				d := json.NewDecoder(strings.NewReader(value))
-				d.DisallowUnknownFields()
-				if err := d.Decode(&c); err != nil || c.Method != "ngram" || c.Tokens < 2 || c.Tokens > 5 || c.Min < 1 || c.Max < c.Min {
-					t.Errorf("%s: %s=%s: %v", file, name, value, err)
-				}
-			default:
-				t.Errorf("%s offers %s, which nothing checks", file, name)
-			}
-		}
-	}
-}
-
-// Compose 2.40 loses !reset in what is merged from an anchor, and would then build the simulator as vLLM.
-func TestNothingIsResetInAnAnchor(t *testing.T) {
-	above, _, found := strings.Cut(read(t, filepath.Join(root(t), real)), "\nservices:\n")
-	if !found || strings.Contains(above, "!reset") || strings.Contains(above, "!override") {
-		t.Error("an anchor resets something")
 	}
 }
 

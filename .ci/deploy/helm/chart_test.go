@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -185,78 +184,6 @@ func TestEveryDocumentIsOneThatKubernetesTakes(t *testing.T) {
 				t.Errorf("want one Deployment, got %d", len(only[*deployment](docs)))
 			}
 		})
-	}
-}
-
-// What each variant is for: an option that renders nothing is not tested by it.
-func TestTheVariantsHaveWhatTheyShow(t *testing.T) {
-	want := map[string]string{
-		"defaults": "Deployment NetworkPolicy Pod PodDisruptionBudget Secret Secret Service Service ServiceAccount",
-		"minimal":  "Deployment Pod Secret Secret Service Service",
-		"existing": "Deployment NetworkPolicy Pod PodDisruptionBudget Service Service ServiceAccount",
-		"full": "Deployment HorizontalPodAutoscaler Ingress NetworkPolicy Pod PodDisruptionBudget PrometheusRule PrometheusRule " +
-			"Secret Secret Secret Secret Secret Service Service ServiceAccount ServiceMonitor",
-	}
-	all := variants(t)
-	for name, kinds := range want {
-		docs, _ := rendered(t, all[name])
-		var got []string
-		for _, d := range docs {
-			got = append(got, d.kind)
-		}
-		slices.Sort(got)
-		if g := strings.Join(got, " "); g != kinds {
-			t.Errorf("%s:\n got %s\nwant %s", name, g, kinds)
-		}
-	}
-}
-
-func TestAFieldThatKubernetesDoesNotKnowIsFound(t *testing.T) {
-	for _, doc := range []string{
-		"apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {selectors: {}}\n",
-		"apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {type: ClusterIP, type: NodePort}\n",
-		"apiVersion: v1\nkind: Gadget\nmetadata: {name: a}\n",
-		"apiVersion: v1\nkind: Service\nmetadata: {name: A_B}\n",
-		"apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: a}\nspec: {scaleTargetRef: {name: b}, triggers: [{type: prometheus, meta: {}}]}\n",
-	} {
-		if _, err := decode([]byte(doc)); err == nil {
-			t.Errorf("taken:\n%s", doc)
-		}
-	}
-}
-
-func TestTheRulesOfTheRepositoryAreInThePrometheusRules(t *testing.T) {
-	files, err := filepath.Glob(repository + "/deploy/prometheus/rules/*.yml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no rules: %v", err)
-	}
-	docs, _ := rendered(t, variants(t)["full"])
-	got := map[string]int{}
-	for _, r := range only[*prometheusRule](docs) {
-		for _, g := range r.Spec.Groups {
-			got[r.Name+" "+g.Name] = len(g.Rules)
-		}
-	}
-	for _, f := range files {
-		data, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var rules struct {
-			Groups []struct {
-				Name  string
-				Rules []any
-			}
-		}
-		if err := sigsyaml.Unmarshal(data, &rules); err != nil {
-			t.Fatal(err)
-		}
-		name := "llm-gateway-" + strings.TrimSuffix(filepath.Base(f), ".yml")
-		for _, g := range rules.Groups {
-			if n := got[name+" "+g.Name]; n != len(g.Rules) || n == 0 {
-				t.Errorf("%s: group %s has %d rules, and %d in the PrometheusRule %s", filepath.Base(f), g.Name, len(g.Rules), n, name)
-			}
-		}
 	}
 }
 

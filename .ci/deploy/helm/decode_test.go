@@ -19,8 +19,7 @@ import (
 )
 
 type (
-	deployment     = apps.Deployment
-	prometheusRule = monitoring.PrometheusRule
+	deployment = apps.Deployment
 )
 
 // object is one decoded document.

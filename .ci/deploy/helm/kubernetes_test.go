@@ -1,12 +1,9 @@
 package helm
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"io/fs"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,16 +12,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"text/template"
 	"time"
 
-	"github.com/Masterminds/sprig/v3"
 	apps "k8s.io/api/apps/v1"
 	autoscaling "k8s.io/api/autoscaling/v2"
 	core "k8s.io/api/core/v1"
 	policy "k8s.io/api/policy/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 )
 
 const manifests = repository + "/deploy/kubernetes"
@@ -107,42 +101,6 @@ func TestEachPoolIsFoundByWhatStandsBeforeIt(t *testing.T) {
 		}
 		if !strings.Contains(string(example), w.name+".vllm.svc.cluster.local") {
 			t.Errorf("the chart's example does not look for %s", w.name)
-		}
-	}
-}
-
-func TestPodsAreGivenTimeToStartAndToLeave(t *testing.T) {
-	for _, w := range workloads(manifest(t)) {
-		c := w.pod.Spec.Containers[0]
-		env := environment(c)
-		wait, err := time.ParseDuration(env["WAIT"] + "s")
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := time.ParseDuration(env["FOR"])
-		if err != nil {
-			t.Fatal(err)
-		}
-		// Telling the gateway takes 23 s at worst: four tries of 5 s and three pauses; it settles for 5 s.
-		grace := time.Duration(*w.pod.Spec.TerminationGracePeriodSeconds) * time.Second
-		if grace < wait+28*time.Second {
-			t.Errorf("%s waits %s and is killed after %s", w.name, wait, grace)
-		}
-		if out < grace {
-			t.Errorf("%s is out for %s, and may live for %s", w.name, out, grace)
-		}
-		p := c.StartupProbe
-		if least := 20 * time.Minute; time.Duration(p.PeriodSeconds*p.FailureThreshold)*time.Second < least {
-			t.Errorf("%s is killed before %s of loading", w.name, least)
-		}
-		ports := portsOf(w.pod.Spec)
-		for _, probe := range []*core.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
-			if ports[probe.HTTPGet.Port.StrVal] == 0 || probe.HTTPGet.Path != "/health" {
-				t.Errorf("%s is probed at %s of port %s", w.name, probe.HTTPGet.Path, probe.HTTPGet.Port.StrVal)
-			}
-		}
-		if w.name == "vllm-target" && wait < 600*time.Second {
-			t.Errorf("the target's streams have %s; timeout.total is 600s", wait)
 		}
 	}
 }
@@ -242,33 +200,6 @@ func TestScalersScaleWhatExists(t *testing.T) {
 	}
 }
 
-func TestTheAdapterServesTheMetricsThatAreScaledOn(t *testing.T) {
-	var v struct {
-		Rules struct {
-			Custom []struct{ Name struct{ As string } }
-		}
-	}
-	data, err := os.ReadFile(manifests + "/hpa/prometheus-adapter.values.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(data, &v); err != nil {
-		t.Fatal(err)
-	}
-	served := map[string]bool{}
-	for _, r := range v.Rules.Custom {
-		served[r.Name.As] = true
-	}
-	full, _ := rendered(t, variants(t)["full"])
-	for _, h := range only[*autoscaling.HorizontalPodAutoscaler](append(manifest(t), full...)) {
-		for _, m := range h.Spec.Metrics {
-			if m.Pods != nil && !served[m.Pods.Metric.Name] {
-				t.Errorf("%s scales on %s; the adapter serves %v", h.Name, m.Pods.Metric.Name, sortedKeys(served))
-			}
-		}
-	}
-}
-
 // The metrics are named as engines name them.
 func TestQueriesNameMetricsThatEnginesHave(t *testing.T) {
 	addr := freeAddress(t)
@@ -288,61 +219,6 @@ func TestQueriesNameMetricsThatEnginesHave(t *testing.T) {
 				t.Errorf("%s: no engine has %s", f, n)
 			}
 		}
-	}
-}
-
-// What the termination handler sends for a machine takes its pod out, in the words of the real gateway.
-func TestASpotNoticeOfAWSDrainsTheBackend(t *testing.T) {
-	var v struct{ WebhookURL, WebhookHeaders, WebhookTemplate string }
-	data, err := os.ReadFile(manifests + "/spot/aws-node-termination-handler.values.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(data, &v); err != nil {
-		t.Fatal(err)
-	}
-	backend := "http://vllm-draft-1.vllm-draft.vllm.svc.cluster.local:8000"
-	admin := startGateway(t, "http://vllm-draft-0.vllm-draft.vllm.svc.cluster.local:8000", backend)
-	// As the handler does it: sprig's functions, the event's fields.
-	tmpl, err := template.New("").Funcs(sprig.TxtFuncMap()).Parse(v.WebhookTemplate)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var body bytes.Buffer
-	if err := tmpl.Execute(&body, struct{ Pods []string }{[]string{"kube-proxy-x7", "vllm-draft-1", "node-exporter-5"}}); err != nil {
-		t.Fatal(err)
-	}
-	at, err := url.Parse(v.WebhookURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req, err := http.NewRequest(http.MethodPost, admin+at.RequestURI(), &body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var headers map[string]string
-	if err := json.Unmarshal([]byte(v.WebhookHeaders), &headers); err != nil {
-		t.Fatal(err)
-	}
-	for k, h := range headers {
-		req.Header.Set(k, strings.ReplaceAll(h, "FOREGATE-DRAIN-TOKEN", drainToken))
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	var answer struct {
-		Pool    string
-		Backend string
-		Drained bool
-		Seconds float64 `json:"for_seconds"`
-	}
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %v", resp.Status, err)
-	}
-	if answer.Pool != "draft" || !answer.Drained || answer.Seconds != 300 || !strings.HasPrefix(answer.Backend, "vllm-draft-1.") {
-		t.Errorf("%+v", answer)
 	}
 }
 
@@ -418,13 +294,5 @@ func TestATokenOfOneScopeIsRefusedForAnother(t *testing.T) {
 		if resp.StatusCode != c.status {
 			t.Errorf("%s %s: status %d, want %d", c.method, c.path, resp.StatusCode, c.status)
 		}
-	}
-}
-
-func TestAPodLeavesWithoutAGatewayAndWithoutAnEngine(t *testing.T) {
-	nobody := freeAddress(t)
-	took, log := leave(t, "GATEWAY=http://"+nobody, "ENGINE=http://"+nobody, "BACKEND=a:1", "POOL=draft", "FOR=3m", "WAIT=2")
-	if !strings.Contains(log, "was not told that a:1 leaves") || took < 2*time.Second {
-		t.Errorf("after %s: %s", took, log)
 	}
 }

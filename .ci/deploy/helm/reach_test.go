@@ -194,38 +194,3 @@ networkPolicy: {redis: {to: [{namespaceSelector: {matchLabels: {kubernetes.io/me
 		}
 	}
 }
-
-func TestWithTheHubOpenEnginesReachTheInternetAndNothingPrivate(t *testing.T) {
-	policies, places := cluster(t, "{}")
-	for _, to := range []string{"internet", "metadata", "metadata6", "node", "redis", "stranger"} {
-		if got := reaches(t, policies, way{places["engine"], places[to], 443}); got != (to == "internet") {
-			t.Errorf("an engine reaches %s: %v", to, got)
-		}
-	}
-	for _, port := range []int32{80, 8080, 53} {
-		if reaches(t, policies, way{places["engine"], places["internet"], port}) {
-			t.Errorf("an engine reaches the internet at port %d", port)
-		}
-	}
-}
-
-func TestWhoIsListedReachesThePublicPortAndNoOther(t *testing.T) {
-	policies, places := cluster(t, `
-networkPolicy:
-  public: {from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: default}}}, {ipBlock: {cidr: 198.51.100.0/24}}]}
-  admin: {from: []}
-`)
-	reach := func(who string, port int32) bool {
-		return reaches(t, policies, way{places[who], places["gateway"], port})
-	}
-	for _, who := range []string{"stranger", "client"} {
-		if !reach(who, 8080) || reach(who, 9090) {
-			t.Errorf("%s does not reach the public port, or reaches the admin port", who)
-		}
-	}
-	for _, who := range []string{"internet", "prometheus", "engine", "grafana"} {
-		if reach(who, 8080) || reach(who, 9090) {
-			t.Errorf("%s is not listed and reaches the gateway", who)
-		}
-	}
-}

@@ -76,16 +76,6 @@ func TestAKeyToSealIsGeneratedOnceAndKept(t *testing.T) {
 	}
 }
 
-func TestAKeyThatSomebodyElseMadeIsLeftToThem(t *testing.T) {
-	theirs := &core.Secret{
-		ObjectMeta: meta.ObjectMeta{Name: "foregate-seal-keys", Namespace: namespace},
-		Data:       map[string][]byte{"keys": []byte("k1 " + strings.Repeat("b", 64))},
-	}
-	if s, notes := installed(t, theirs); s != nil || strings.Contains(notes, "create secret generic foregate-seal-keys") {
-		t.Errorf("rendered %+v, and the notes\n%s", s, notes)
-	}
-}
-
 // helm template, and GitOps by it: a key that is generated would be another in each rendering.
 func TestWithoutAClusterTheRenderingIsTheSameEachTime(t *testing.T) {
 	for name, values := range variants(t) {

@@ -67,30 +67,6 @@ func TestPodsKeepToTheRestrictedStandard(t *testing.T) {
 	}
 }
 
-func TestAPodThatAsksForMoreIsFound(t *testing.T) {
-	yes, no := true, false
-	for want, change := range map[string]func(*core.PodSpec){
-		"runs as root, or as the image says": func(p *core.PodSpec) { p.SecurityContext.RunAsUser = nil },
-		"may run as root":                    func(p *core.PodSpec) { p.SecurityContext.RunAsNonRoot = &no },
-		"any system call":                    func(p *core.PodSpec) { p.SecurityContext.SeccompProfile = nil },
-		"vllm is privileged":                 func(p *core.PodSpec) { p.Containers[0].SecurityContext.Privileged = &yes },
-		"vllm may gain privileges":           func(p *core.PodSpec) { p.Containers[0].SecurityContext.AllowPrivilegeEscalation = nil },
-		"vllm may write to its image":        func(p *core.PodSpec) { p.Containers[0].SecurityContext.ReadOnlyRootFilesystem = &no },
-		"vllm has capabilities": func(p *core.PodSpec) {
-			p.Containers[0].SecurityContext.Capabilities.Add = []core.Capability{"SYS_ADMIN"}
-		},
-		"a namespace of the host": func(p *core.PodSpec) { p.HostNetwork = true },
-		"the cluster's token":     func(p *core.PodSpec) { p.AutomountServiceAccountToken = &yes },
-		"volume dev":              func(p *core.PodSpec) { p.Volumes = append(p.Volumes, core.Volume{Name: "dev"}) },
-	} {
-		p := workloads(manifest(t))[0].pod.Spec
-		change(&p)
-		if got := breaches(p); !slices.Equal(got, []string{want}) {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
 func TestNamespacesHoldPodsToTheRestrictedStandard(t *testing.T) {
 	held := map[string]string{}
 	for _, n := range only[*core.Namespace](manifest(t)) {
@@ -99,33 +75,6 @@ func TestNamespacesHoldPodsToTheRestrictedStandard(t *testing.T) {
 	for _, name := range []string{namespace, "vllm"} {
 		if held[name] != "restricted" {
 			t.Errorf("the namespace %s enforces %q", name, held[name])
-		}
-	}
-}
-
-// An engine writes where it is given room, and reads its token as the user that it is.
-func TestEnginesCanWriteWhereTheyMustAndReadTheirToken(t *testing.T) {
-	for _, w := range workloads(manifest(t)) {
-		c := w.pod.Spec.Containers[0]
-		env := environment(c)
-		writable := map[string]bool{}
-		for _, m := range c.VolumeMounts {
-			for _, v := range w.pod.Spec.Volumes {
-				if v.Name == m.Name && v.EmptyDir != nil && !m.ReadOnly {
-					writable[m.MountPath] = true
-				}
-			}
-			if m.SubPath+m.SubPathExpr != "" {
-				t.Errorf("%s mounts %s by subPath", w.name, m.Name)
-			}
-		}
-		if !writable["/tmp"] || !writable["/dev/shm"] || !writable[env["HOME"]] || !strings.HasPrefix(env["HF_HOME"], env["HOME"]+"/") {
-			t.Errorf("%s: HOME is %q, HF_HOME %q, and writable %v", w.name, env["HOME"], env["HF_HOME"], sortedKeys(writable))
-		}
-		for _, v := range w.pod.Spec.Volumes {
-			if v.Secret != nil && (*v.Secret.DefaultMode != 0o440 || *w.pod.Spec.SecurityContext.FSGroup == 0) {
-				t.Errorf("%s: the user cannot read %s", w.name, v.Secret.SecretName)
-			}
 		}
 	}
 }

@@ -98,15 +98,6 @@ func portsOf(p core.PodSpec) map[string]int32 {
 	return out
 }
 
-// environment is that of a container, as far as it stands in the manifest: values by name.
-func environment(c core.Container) map[string]string {
-	env := map[string]string{}
-	for _, e := range c.Env {
-		env[e.Name] = e.Value
-	}
-	return env
-}
-
 func TestPortsThatAreNamedExist(t *testing.T) {
 	inEveryVariant(t, func(t *testing.T, d *deployment, docs []object) {
 		ports := portsOf(d.Spec.Template.Spec)
@@ -174,13 +165,6 @@ func TestProbesSpeakWhatTheAdminListenerDoes(t *testing.T) {
 	}
 }
 
-func TestClientsAreToldOfTLSAndNobodyAsksWithoutTrust(t *testing.T) {
-	docs, notes := rendered(t, with(t, nil, "{config: {tls: {cert_file: /run/secrets/foregate/tls/tls.crt, key_file: /run/secrets/foregate/tls/tls.key}}, secretFiles: {tls: {existingSecret: foregate-tls}}}"))
-	if !strings.Contains(notes, "https://foregate.foregate.svc:80/v1") || strings.Contains(notes, "helm -n foregate test") || len(only[*core.Pod](docs)) != 0 {
-		t.Errorf("%d test pods, and the notes say\n%s", len(only[*core.Pod](docs)), notes)
-	}
-}
-
 // outside are the Secrets and ConfigMaps that an operator makes, by variant's values.
 var outside = []string{
 	"foregate-admin-tokens", "foregate-seal-keys", "foregate-metrics-token", "foregate-metrics", "foregate-redis", "foregate-tls",
@@ -237,16 +221,6 @@ func TestWhatIsMountedExistsOrIsTheOperators(t *testing.T) {
 			if !slices.Contains(keys[c.Name], c.Key) && !slices.Contains(outside, c.Name) {
 				t.Errorf("Prometheus shows the key %s of %s; there are %v", c.Key, c.Name, keys)
 			}
-		}
-	})
-}
-
-func TestTheCollectorWorksHarderBeforeTheKernelKills(t *testing.T) {
-	inEveryVariant(t, func(t *testing.T, d *deployment, _ []object) {
-		env := environment(d.Spec.Template.Spec.Containers[0])
-		limit := d.Spec.Template.Spec.Containers[0].Resources.Limits.Memory().Value()
-		if got, err := strconv.ParseInt(env["GOMEMLIMIT"], 10, 64); err != nil || got != limit*85/100 {
-			t.Errorf("GOMEMLIMIT is %s with a limit of %d", env["GOMEMLIMIT"], limit)
 		}
 	})
 }
@@ -374,26 +348,6 @@ func TestPodsAreReplacedWhenTheFileChangesAndNotForASecret(t *testing.T) {
 		}
 		if maps.Equal(after[which], before[which]) || len(after[which]) == 0 {
 			t.Errorf("%s: the Secret %s stays %v", more, which, after[which])
-		}
-	}
-}
-
-func TestTheNotesSayWhatIsMissing(t *testing.T) {
-	all := variants(t)
-	for name, want := range map[string][]string{
-		"defaults": {"the Secret foregate-admin-tokens", "create secret generic foregate-seal-keys", "nobody has a key", "no client reaches",
-			"redis.url is not given", "within 640 s"},
-		"minimal": {"the Secret foregate-admin-tokens", "create secret generic foregate-seal-keys"},
-		"full":    {"within 3660 s"},
-	} {
-		_, notes := rendered(t, all[name])
-		for _, w := range want {
-			if !strings.Contains(notes, w) {
-				t.Errorf("%s: the notes do not say %q:\n%s", name, w, notes)
-			}
-		}
-		if name == "full" && (strings.Contains(notes, "NOTE:") || strings.Contains(notes, "0123456789abcdef")) {
-			t.Errorf("full:\n%s", notes)
 		}
 	}
 }
