@@ -16,17 +16,6 @@ func TestOperationsAreListedWithWhatIsPromised(t *testing.T) {
 			t.Errorf("the list does not hold %q:\n%s", want, out)
 		}
 	}
-	if _, short, _ := program("operate", "--list", "--short"); strings.Contains(short, "O5 ") || !strings.Contains(short, "O6 ") {
-		t.Errorf("the short form is\n%s", short)
-	}
-}
-
-func TestMistakesAboutOperationsAreTold(t *testing.T) {
-	for _, args := range [][]string{{"--only", "R2"}, {"--scale", "0"}, {"--again", "11"}} {
-		if status, out, errs := program(append([]string{"operate"}, args...)...); status != 2 || out != "" || !strings.Contains(errs, args[1]) {
-			t.Errorf("%v: status %d, %q, %q; want 2 and what was wrong", args, status, out, errs)
-		}
-	}
 }
 
 func TestAnOperationWithoutAGatewayIsBroken(t *testing.T) {

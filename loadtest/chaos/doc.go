@@ -4,11 +4,11 @@
 //
 // A row gets a [Testbed] of its own: three gateways as processes, a real Redis in the [Topology] that its
 // [Setup] asks for, simulated vLLM servers in this process, and a load of a few tens of requests a second.
-// [Redis.Proxies] are [Proxy] values between the gateways and Redis. They refuse, swallow, delay, throttle,
-// cut and corrupt answers, and count round trips. The testbed sees gateways over HTTP and as processes only.
+// [Redis.Proxies] are [Proxy] values between the gateways and Redis. They swallow, delay, throttle
+// and cut answers, and count connections. The testbed sees gateways over HTTP and as processes only.
 //
 // [Operations] are rows of another table: actions of operators and clouds on a fleet under load. The text of
-// every answer is known, and every request is counted (whole, lost, cut, shed). [Testbed.BalanceBy] is the
+// every answer is known, and every request is counted (whole, lost, cut). [Testbed.BalanceBy] is the
 // load balancer before the gateways.
 //
 // Other packages start a testbed by [StartTestbed] and end it by [Testbed.Stop]. Package soak is one; its load is an
@@ -25,9 +25,9 @@
 // took, which [Row.Recover] bounds. A row checks its own conditions with [Testbed.Until] and [Testbed.Fail],
 // and reports with [Testbed.Note]. A row without Redis, with other simulators, configuration, limits or load
 // sets this in its Setup. Gateways can be killed, frozen, ended and started again; OutOfTurn keeps the load
-// away from one, as a load balancer would. [Testbed.StartLoad] starts more loads, [Load.Send] sends a single
-// request, and [Load.Burst] sends many identical ones. No load repeats a request of another load or of its
-// own, unless its requests have a Prompt: only those can be answered from the cache.
+// away from one, as a load balancer would. [Testbed.StartLoad] starts more loads, and [Load.Send] sends a single
+// request. No load repeats a request of another load or of its own, unless its requests have a Prompt: only
+// those can be answered from the cache.
 //
 // These checks run in every row. If one fails, the row fails. Every request is answered once and whole (no
 // silent cut, no [DONE] after an error, no second one), except for kinds in [Row.Tolerated]. No request waits

@@ -47,6 +47,7 @@ const (
 const (
 	clientPatience = 20 * time.Second // with one request
 	maxInFlight    = 512              // requests of a load at once; more are not sent, and counted
+	patience       = 10 * time.Second // for what comes at once
 	maxAnswer      = 1 << 20          // bytes of an answer's text that are kept
 )
 
@@ -250,6 +251,11 @@ func (r *Request) body(load, n int) []byte {
 	text, _ := json.Marshal(b) //nolint:errchkjson // strings and numbers
 	return text
 }
+
+const (
+	chatPath        = "/v1/chat/completions"
+	completionsPath = "/v1/completions" // continuations and probes
+)
 
 // paths are where the APIs are.
 var paths = map[answer.API]string{"": chatPath, answer.Responses: "/v1/responses", answer.Messages: "/v1/messages"}

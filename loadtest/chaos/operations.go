@@ -19,14 +19,13 @@ import (
 )
 
 // accounting is what became of the requests of an operation. Whoever sent one has either a whole
-// answer, or lost it, or was cut off in it; or was shed, where that was meant.
+// answer, or lost it, or was cut off in it.
 type accounting struct {
 	requests  int
 	whole     int // answered, once, in the very words that the engines say to that prompt
 	other     int // answered in other words, or with another count of tokens than told
 	lost      int // no answer at all: refused, unreached, out of patience, an error's status
 	cut       int // an answer that ended before its end, told or untold
-	shed      int // 503 with X-Shed-Reason
 	elsewhere int // connections that were refused and tried at another gateway
 	over      int // answers that another backend carried on with in the middle, as gateways count them
 
@@ -62,8 +61,6 @@ func (t *accounting) take(all []Outcome, truths map[Question]EngineAnswer) {
 				continue
 			}
 			t.whole++
-		case Shed:
-			t.shed++
 		case ErrorEvent, CutSilent, DoneLies, Unfinished, Garbled, Twice:
 			t.cut++
 		case TimedOut:
@@ -223,8 +220,8 @@ func (w *Testbed) counted(ctx context.Context) (*accounting, error) {
 
 // operationsHeading prints the head of the table of operations.
 func operationsHeading(w io.Writer) error {
-	_, err := io.WriteString(w, "| id | operation | promised | requests | whole | lost | cut | shed | tried elsewhere | carried on with | TTFT P99 before / during | longest silence in a stream | seen | verdict |\n"+
-		"|---|---|---|---:|---:|---:|---:|---:|---:|---:|---|---|---|---|\n")
+	_, err := io.WriteString(w, "| id | operation | promised | requests | whole | lost | cut | tried elsewhere | carried on with | TTFT P99 before / during | longest silence in a stream | seen | verdict |\n"+
+		"|---|---|---|---:|---:|---:|---:|---:|---:|---|---|---|---|\n")
 	return err
 }
 
@@ -234,8 +231,8 @@ func operationLine(w io.Writer, r *Row, s *Result) error {
 	if t == nil { // it did not come so far
 		t = &accounting{requests: s.Sent}
 	}
-	_, err := fmt.Fprintf(w, "| %s | %s | %s | %d | %d | %d | %d | %d | %d | %d | %s / %s | %s | %s | %s |\n", r.ID, cell(r.Fault), cell(r.Promise),
-		t.requests, t.whole, t.lost, t.cut, t.shed, t.elsewhere, t.over, since(t.before), since(t.during), since(t.silence), cell(strings.Join(s.Notes, "; ")), cell(verdict(s)))
+	_, err := fmt.Fprintf(w, "| %s | %s | %s | %d | %d | %d | %d | %d | %d | %s / %s | %s | %s | %s |\n", r.ID, cell(r.Fault), cell(r.Promise),
+		t.requests, t.whole, t.lost, t.cut, t.elsewhere, t.over, since(t.before), since(t.during), since(t.silence), cell(strings.Join(s.Notes, "; ")), cell(verdict(s)))
 	return err
 }
 

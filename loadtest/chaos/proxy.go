@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,20 +13,17 @@ import (
 // NetworkFault is what a [Proxy] does to the bytes that pass. The zero value is none. All of
 // it holds at once, for connections that are open as for those that come.
 type NetworkFault struct {
-	Refuse   bool          // connections are reset, others refused
 	Mute     bool          // connections are accepted, and what is said on them is swallowed
 	Delay    time.Duration // before every piece of an answer
 	Throttle int           // bytes a second of answers; 0 is no limit
 	CutAfter int           // bytes of answers on one connection, after which it ends; 0 is never
 	Reset    bool          // it ends by RST instead of FIN
-	Corrupt  int           // of every so many bytes of answers one has a bit flipped; 0 is none
 }
 
 const (
-	proxyDial   = time.Second          // for the server to take a connection
-	proxyRelist = 2 * time.Second      // for the proxy to get its address back
-	proxyPiece  = 32 << 10             // bytes relayed at once
-	proxyRetry  = 5 * time.Millisecond // between tries to listen again
+	proxyDial  = time.Second          // for the server to take a connection
+	proxyPiece = 32 << 10             // bytes relayed at once
+	proxyRetry = 5 * time.Millisecond // between tries to accept
 )
 
 // Proxy relays TCP to a server and makes trouble on the way. Its methods are safe for
@@ -35,71 +31,36 @@ const (
 type Proxy struct {
 	Addr string // HOST:PORT where it listens; the same for ever
 
-	connections, roundTrips atomic.Int64
+	connections atomic.Int64
 
 	mu       sync.Mutex
 	upstream string
 	fault    NetworkFault
-	listener net.Listener // nil: refusing
+	listener net.Listener
 	links    map[*link]struct{}
 	closed   bool
-	cutOff   int // process id; 0 is nobody's
 	running  sync.WaitGroup
-}
-
-// Passed counts what went through a proxy since its start.
-type Passed struct {
-	Connections int // accepted
-	RoundTrips  int // times that the client spoke after the server, or first: round trips
 }
 
 // NewProxy listens on a loopback address of its own and relays to upstream.
 func NewProxy(upstream string) (*Proxy, error) {
-	l, err := listen("127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0") // there is nothing to wait for
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
-	p := &Proxy{Addr: l.Addr().String(), upstream: upstream, links: map[*link]struct{}{}}
-	p.serve(l)
+	p := &Proxy{Addr: l.Addr().String(), upstream: upstream, listener: l, links: map[*link]struct{}{}}
+	p.running.Go(p.serve)
 	return p, nil
-}
-
-// listen takes an address; there is nothing to wait for, and so no context.
-func listen(addr string) (net.Listener, error) {
-	return (&net.ListenConfig{}).Listen(context.Background(), "tcp", addr)
 }
 
 // Set replaces the trouble; the zero value heals. A connection on which anything was
 // swallowed stays a black hole after that, as a NAT's lost entry would be.
-func (p *Proxy) Set(t NetworkFault) error {
+func (p *Proxy) Set(t NetworkFault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fault = t
 	for l := range p.links {
 		l.sent.Store(0)
-	}
-	switch {
-	case t.Refuse && p.listener != nil:
-		_ = p.listener.Close() // its loop sees that
-		p.listener = nil
-		p.resetLinks()
-	case !t.Refuse && p.listener == nil && !p.closed:
-		return p.listenAgain()
-	}
-	return nil
-}
-
-// listenAgain takes the address back; p.mu is held.
-func (p *Proxy) listenAgain() error {
-	for end := time.Now().Add(proxyRelist); ; time.Sleep(proxyRetry) {
-		l, err := listen(p.Addr)
-		if err == nil {
-			p.serve(l)
-			return nil
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("proxy: %w", err)
-		}
 	}
 }
 
@@ -119,20 +80,6 @@ func (p *Proxy) BlackHole() {
 	}
 }
 
-// BlackHoleFrom is BlackHole for the connections whose address, as the server sees it, is one
-// of those given; it tells how many there are.
-func (p *Proxy) BlackHoleFrom(seen ...string) (n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for l := range p.links {
-		if addr := l.local(); addr != "" && slices.Contains(seen, addr) {
-			l.deaf.Store(true)
-			n++
-		}
-	}
-	return n
-}
-
 // Cut resets the connections that are open.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
@@ -146,47 +93,39 @@ func (p *Proxy) resetLinks() {
 	}
 }
 
-// Passed tells what went through.
-func (p *Proxy) Passed() Passed {
-	return Passed{Connections: int(p.connections.Load()), RoundTrips: int(p.roundTrips.Load())}
-}
+// Connections is how many it has accepted.
+func (p *Proxy) Connections() int { return int(p.connections.Load()) }
 
 // Close ends everything and waits for it.
 func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.closed = true
-	if p.listener != nil {
-		_ = p.listener.Close() // its loop sees that
-		p.listener = nil
-	}
+	_ = p.listener.Close() // its loop sees that
 	p.resetLinks()
 	p.mu.Unlock()
 	p.running.Wait()
 }
 
-// serve accepts until the listener ends; p.mu is held, or nobody else knows p.
-func (p *Proxy) serve(l net.Listener) {
-	p.listener = l
-	p.running.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			if err != nil {
-				time.Sleep(proxyRetry) // out of descriptors
-				continue
-			}
-			p.take(conn)
+// serve accepts until the listener ends.
+func (p *Proxy) serve() {
+	for {
+		conn, err := p.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
 		}
-	})
+		if err != nil {
+			time.Sleep(proxyRetry) // out of descriptors
+			continue
+		}
+		p.take(conn)
+	}
 }
 
 // take makes a link of a connection.
 func (p *Proxy) take(conn net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || p.listener == nil {
+	if p.closed {
 		_ = conn.Close() // it came too late
 		return
 	}
@@ -211,11 +150,10 @@ func (p *Proxy) now() NetworkFault {
 
 // link is one connection through a proxy.
 type link struct {
-	proxy      *Proxy
-	client     net.Conn
-	deaf       atomic.Bool // swallows for ever
-	sent       atomic.Int64
-	clientLast atomic.Bool // the client spoke last
+	proxy  *Proxy
+	client net.Conn
+	deaf   atomic.Bool // swallows for ever
+	sent   atomic.Int64
 
 	mu     sync.Mutex
 	server net.Conn // nil until dialled
@@ -226,10 +164,6 @@ type link struct {
 // run relays both ways until either ends.
 func (l *link) run(upstream string) {
 	defer l.end(false)
-	if l.refuses() {
-		l.end(true)
-		return
-	}
 	if l.swallows() { // the server hears nothing of it
 		l.drain(l.client)
 		return
@@ -244,7 +178,10 @@ func (l *link) run(upstream string) {
 	var both sync.WaitGroup
 	both.Go(func() {
 		defer l.end(false)
-		l.relay(server, l.client, l.question)
+		l.relay(server, l.client, func(to net.Conn, piece []byte) bool {
+			_, err := to.Write(piece)
+			return err == nil
+		})
 	})
 	both.Go(func() {
 		defer l.end(false)
@@ -263,16 +200,6 @@ func (l *link) join(server net.Conn) bool {
 	}
 	l.server = server
 	return true
-}
-
-// local is the link's own address toward the server; "" while there is none.
-func (l *link) local() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.server == nil {
-		return ""
-	}
-	return l.server.LocalAddr().String()
 }
 
 // end closes both sides, by RST if asked to. It may be called again.
@@ -325,15 +252,6 @@ func (l *link) relay(to, from net.Conn, pass func(to net.Conn, piece []byte) boo
 	}
 }
 
-// question passes what the client says.
-func (l *link) question(to net.Conn, piece []byte) bool {
-	if !l.clientLast.Swap(true) {
-		l.proxy.roundTrips.Add(1)
-	}
-	_, err := to.Write(piece)
-	return err == nil
-}
-
 // answer passes what the server says, with the trouble of the moment.
 func (l *link) answer(to net.Conn, piece []byte) bool {
 	t := l.proxy.now()
@@ -343,15 +261,7 @@ func (l *link) answer(to net.Conn, piece []byte) bool {
 	if l.swallows() {
 		return true
 	}
-	l.clientLast.Store(false)
 	sent := l.sent.Add(int64(len(piece)))
-	if t.Corrupt > 0 {
-		for i := range piece {
-			if (sent-int64(len(piece))+int64(i)+1)%int64(t.Corrupt) == 0 {
-				piece[i] ^= 0x10
-			}
-		}
-	}
 	if t.CutAfter > 0 && sent >= int64(t.CutAfter) {
 		keep := max(0, len(piece)-int(sent-int64(t.CutAfter)))
 		_, _ = to.Write(piece[:keep]) // it ends anyway

@@ -102,50 +102,27 @@ func (c *caller) silent(line string) {
 	}
 }
 
-func set(t *testing.T, p *Proxy, trouble NetworkFault) {
-	t.Helper()
-	if err := p.Set(trouble); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestAProxyCountsConnectionsAndTurns(t *testing.T) {
+func TestAProxyCountsConnections(t *testing.T) {
 	p := newProxy(t)
 	for range 3 {
 		c := call(t, p.Addr)
 		c.says("a", "A")
 		c.says("b", "B")
 	}
-	if got := p.Passed(); got != (Passed{Connections: 3, RoundTrips: 6}) {
-		t.Errorf("passed %+v, want 3 connections and 6 turns", got)
+	if got := p.Connections(); got != 3 {
+		t.Errorf("%d connections, want 3", got)
 	}
-}
-
-func TestAProxyThatRefusesResetsWhatIsOpenAndTakesItsAddressBack(t *testing.T) {
-	p := newProxy(t)
-	c := call(t, p.Addr)
-	c.says("a", "A")
-	set(t, p, NetworkFault{Refuse: true})
-	if _, err := c.ask("b", patience); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("an open connection met %v, want its end", err)
-	}
-	if conn, err := net.Dial("tcp", p.Addr); err == nil {
-		_ = conn.Close()
-		t.Error("a connection was taken")
-	}
-	set(t, p, NetworkFault{})
-	call(t, p.Addr).says("a", "A")
 }
 
 func TestAMutedConnectionStaysABlackHoleAndOthersWorkAgain(t *testing.T) {
 	p := newProxy(t)
 	old := call(t, p.Addr)
 	old.says("a", "A")
-	set(t, p, NetworkFault{Mute: true})
+	p.Set(NetworkFault{Mute: true})
 	old.silent("b")
 	fresh := call(t, p.Addr)
 	fresh.silent("c")
-	set(t, p, NetworkFault{})
+	p.Set(NetworkFault{})
 	old.silent("d")
 	fresh.silent("e")
 	call(t, p.Addr).says("f", "F")
@@ -160,33 +137,13 @@ func TestABlackHoleSwallowsOldConnectionsOnly(t *testing.T) {
 	call(t, p.Addr).says("c", "C")
 }
 
-func TestOnlyConnectionsThatAreNamedBecomeBlackHoles(t *testing.T) {
-	p := newProxy(t)
-	c := call(t, p.Addr)
-	c.says("a", "A")
-	if n := p.BlackHoleFrom("127.0.0.1:1"); n != 0 {
-		t.Errorf("%d connections have an address that none has", n)
-	}
-	c.says("b", "B")
-	p.mu.Lock()
-	var addr string
-	for l := range p.links {
-		addr = l.local()
-	}
-	p.mu.Unlock()
-	if n := p.BlackHoleFrom(addr); n != 1 {
-		t.Errorf("%d connections were deafened, want 1", n)
-	}
-	c.silent("c")
-}
-
 func TestADelayedAnswerComesWholeAndLate(t *testing.T) {
 	p := newProxy(t)
 	c := call(t, p.Addr)
-	set(t, p, NetworkFault{Delay: time.Hour})
+	p.Set(NetworkFault{Delay: time.Hour})
 	c.silent("a")
 	other := call(t, p.Addr)
-	set(t, p, NetworkFault{Delay: time.Millisecond})
+	p.Set(NetworkFault{Delay: time.Millisecond})
 	other.says("b", "B")
 }
 
@@ -194,7 +151,7 @@ func TestAnAnswerIsCutAfterSoManyBytes(t *testing.T) {
 	for _, reset := range []bool{false, true} {
 		p := newProxy(t)
 		c := call(t, p.Addr)
-		set(t, p, NetworkFault{CutAfter: 5, Reset: reset})
+		p.Set(NetworkFault{CutAfter: 5, Reset: reset})
 		c.says("abc", "ABC")
 		got, err := c.ask("defg", patience)
 		want := io.EOF
@@ -207,15 +164,9 @@ func TestAnAnswerIsCutAfterSoManyBytes(t *testing.T) {
 	}
 }
 
-func TestACorruptedByteHasOneBitFlipped(t *testing.T) {
-	p := newProxy(t)
-	set(t, p, NetworkFault{Corrupt: 3})
-	call(t, p.Addr).says("aaaa", "AA"+string(rune('A'^0x10))+"A")
-}
-
 func TestAThrottledAnswerIsWhole(t *testing.T) {
 	p := newProxy(t)
-	set(t, p, NetworkFault{Throttle: 1000})
+	p.Set(NetworkFault{Throttle: 1000})
 	c := call(t, p.Addr)
 	c.says("abc", "ABC")
 	c.says("def", "DEF")

@@ -280,22 +280,18 @@ func (r *Redis) Holder(ctx context.Context, key string) int {
 }
 
 // Set makes the same fault on all proxies.
-func (r *Redis) Set(t NetworkFault) error {
-	var errs []error
+func (r *Redis) Set(t NetworkFault) {
 	for _, d := range r.Proxies {
-		errs = append(errs, d.Set(t))
+		d.Set(t)
 	}
-	return errors.Join(errs...)
 }
 
-// Passed adds up what went through the proxies.
-func (r *Redis) Passed() (sum Passed) {
+// connections is how many all proxies have accepted.
+func (r *Redis) connections() (n int) {
 	for _, d := range r.Proxies {
-		p := d.Passed()
-		sum.Connections += p.Connections
-		sum.RoundTrips += p.RoundTrips
+		n += d.Connections()
 	}
-	return sum
+	return n
 }
 
 // url is redis.url of gateway number i.

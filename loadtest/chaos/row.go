@@ -34,7 +34,7 @@ type Row struct {
 	Run func(ctx context.Context, w *Testbed) error
 }
 
-// is reports whether an id names the row: R2 names R2a, R2c and so on.
+// is reports whether an id names the row: R4 names R4a, R4b and so on.
 func (r *Row) is(id string) bool {
 	rest, ok := strings.CutPrefix(strings.ToLower(r.ID), strings.ToLower(id))
 	return ok && (rest == "" || len(rest) == 1 && rest[0] >= 'a' && rest[0] <= 'z')
@@ -57,5 +57,6 @@ type Result struct {
 
 // Rows are all rows, in the order of the table. A file adds its rows here.
 func Rows() []Row {
-	return slices.Concat(redisRows(), failoverRows(), refusingRows(), partRows(), figureRows(), breakerRows(), lostRows(), gatewayRows(), readingRows(), clientRows(), []Row{networkRow()}, poisonRows(), []Row{overloadRow()}, flightRows(), cacheRows(), verifyRows(), riskRows())
+	return slices.Concat(redisRows(), failoverRows(), lostRows(), starvedRows(), verifyRows(),
+		[]Row{breakerRow(), killedRow(), hotRow(), switchRow(), overloadRow(), riskRow()})
 }

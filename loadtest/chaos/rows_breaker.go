@@ -8,30 +8,23 @@ import (
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
-// breakerRows are figures of the breakers that replicas share through Redis.
-func breakerRows() []Row {
-	// By turns, or a backend that fails draws too few requests to be judged soon.
-	// The load begins with the fault: evidence of ten seconds counts, and the many successes
-	// before it would speak for the backend.
-	shape := Setup{Drafts: -1, Targets: 3, Rate: -1, Settings: map[string]string{"route.policy": "round_robin"}}
-	return []Row{
-		{
-			ID: "S5", Fault: "a backend answers 500; only one replica has requests", Promise: "0 failed; all replicas' breakers open ≤ 350 ms after the first",
-			Setup: shape, Short: true, Added: -1, Recover: probedWell, Run: tripSpreads,
-		},
-		{
-			ID: "S6", Fault: "a backend answers 500 for a while", Promise: "0 failed; while open no user request, one probe at a time for the whole fleet",
-			Setup: shape, Added: -1, Recover: probedLater, Run: probedAlone,
-		},
+// breakerRow is of the breakers that replicas share through Redis. Backends are picked by turns, or one that fails
+// draws too few requests to be judged soon. The load begins with the fault: evidence of ten seconds counts, and the
+// many successes before it would speak for the backend.
+func breakerRow() Row {
+	return Row{
+		ID: "S5", Fault: "a backend answers 500 for a while; only one replica has requests", Short: true, Added: -1, Recover: probedLater,
+		Promise: "0 failed; all replicas' breakers open ≤ 350 ms after the first; while open no user request, one probe at a time for the whole fleet",
+		Setup:   Setup{Drafts: -1, Targets: 3, Rate: -1, Settings: map[string]string{"route.policy": "round_robin"}}, Run: tripped,
 	}
 }
 
 const (
 	maxTripDelay = 350 * time.Millisecond // without pub/sub
-	probedWell   = 4 * time.Second        // open for 2 s after the first trip, two probes, an exchange
 	probedLater  = 18 * time.Second       // open for 2, 4 and 8 s, each a tenth longer; probes and exchanges
 	// evidenceLasts is how long what was seen of a backend counts, and a little.
 	evidenceLasts = 11 * time.Second
+	probedFor     = 8 * time.Second // tried after 2 s and 4 s more; half-open between each
 	tripLook      = 20 * time.Millisecond
 	maxTrip       = 10 * time.Second // for the first to trip
 )
@@ -87,7 +80,7 @@ func (w *Testbed) opened(ctx context.Context) time.Duration {
 	return last.Sub(first)
 }
 
-func tripSpreads(ctx context.Context, w *Testbed) error {
+func tripped(ctx context.Context, w *Testbed) error {
 	for _, g := range w.Gateways[1:] {
 		g.OutOfTurn.Store(true)
 	}
@@ -105,33 +98,19 @@ func tripSpreads(ctx context.Context, w *Testbed) error {
 		if took > w.TimerLag.Bound(maxTripDelay) {
 			w.Fail("the last breaker opened %v after the first, promised %v", round(took), maxTripDelay)
 		}
-		return nil
-	}, func() error { return sick.SetFault(vllmsim.Fault{}) }, w.Closed)
-}
-
-func probedAlone(ctx context.Context, w *Testbed) error {
-	sick := w.Targets[0]
-	if err := w.Hold(ctx, evidenceLasts); err != nil {
-		return err
-	}
-	return w.InjectUntil(ctx, 0, func() error {
-		if err := sick.SetFault(vllmsim.Fault{Status: 500}); err != nil {
-			return err
+		for _, g := range w.Gateways {
+			g.OutOfTurn.Store(false)
 		}
-		w.StartLoad(usualRate, nil).Phase(During)
-		w.opened(ctx)
 		if err := w.Hold(ctx, time.Second); err != nil { // what was on its way has come
 			return err
 		}
 		before := sick.State().Requests
-		span := 8 * time.Second // tried after 2 s and 4 s more; half-open between each
-		if err := w.Hold(ctx, span); err != nil {
+		if err := w.Hold(ctx, probedFor); err != nil {
 			return err
 		}
 		after := sick.State().Requests
-		users := after["/v1/chat/completions"] - before["/v1/chat/completions"]
-		probes := after["/v1/completions"] - before["/v1/completions"]
-		w.Note("%d requests and %d probes in %v", users, probes, span)
+		users, probes := after[chatPath]-before[chatPath], after[completionsPath]-before[completionsPath]
+		w.Note("%d requests and %d probes in %v", users, probes, probedFor)
 		if users > 0 {
 			w.Fail("%d requests of users met an open breaker", users)
 		}

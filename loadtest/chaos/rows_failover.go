@@ -12,20 +12,27 @@ import (
 // failoverRows are faults of Redis with more than one server.
 func failoverRows() []Row {
 	const promise = "0 failed; + ≤ 15 ms; shared again ≤ 5 s after the fault; settings follow ≤ 2 s later"
+	cut := func(mute bool) step {
+		return func(_ context.Context, w *Testbed) error {
+			w.Redis.Proxies[0].Set(NetworkFault{Mute: mute})
+			return nil
+		}
+	}
+	row := func(id, fault string, begin, end step) Row {
+		return Row{ID: id, Fault: "Sentinel: " + fault, Promise: promise, Setup: Setup{Redis: Sentinel}, Recover: failedOver, Run: failover(begin, end)}
+	}
+	killed := row("R4a", "master killed", func(_ context.Context, w *Testbed) error { return w.Redis.Servers[0].Kill() }, start)
+	killed.Short = true
 	return []Row{
+		killed,
+		row("R4b", "master frozen", func(_ context.Context, w *Testbed) error { return w.Redis.Servers[0].Freeze() }, thaw),
+		row("R4c", "master disconnected from all others", cut(true), cut(false)),
 		{
-			ID: "R4a", Fault: "Sentinel: master killed", Promise: promise, Short: true, Setup: Setup{Redis: Sentinel}, Recover: failedOver,
-			Run: failover(func(r *Redis) error { return r.Servers[0].Kill() }, func(ctx context.Context, r *Redis) error { return r.Servers[0].Start(ctx) }),
+			ID: "R5", Fault: "cluster: the node of {fg} frozen, then killed and restarted empty", Promise: "0 failed; + ≤ 15 ms; shared again ≤ 5 s",
+			Setup: Setup{Redis: Cluster}, Recover: failedOver, Run: nodeLost,
 		},
 		{
-			ID: "R4b", Fault: "Sentinel: master frozen", Promise: promise, Setup: Setup{Redis: Sentinel}, Recover: failedOver,
-			Run: failover(func(r *Redis) error { return r.Servers[0].Freeze() }, func(_ context.Context, r *Redis) error { return r.Servers[0].Thaw() }),
-		},
-		{
-			ID: "R5a", Fault: "cluster: the node of {fg} frozen", Promise: "0 failed; + ≤ 15 ms; shared again ≤ 5 s", Setup: Setup{Redis: Cluster}, Recover: failedOver, Run: nodeFrozen,
-		},
-		{
-			ID: "R5d", Fault: "cluster: the slot of {fg} migrated back and forth (MOVED, ASK)", Promise: "0 failed; + ≤ 15 ms; shared again ≤ 5 s", Short: true,
+			ID: "R5a", Fault: "cluster: the slot of {fg} migrated back and forth (MOVED, ASK)", Promise: "0 failed; + ≤ 15 ms; shared again ≤ 5 s", Short: true,
 			Setup: Setup{Redis: Cluster}, Recover: failedOver, Run: migrated,
 		},
 	}
@@ -40,10 +47,10 @@ const (
 
 // failover makes a fault of the first master, waits until everybody follows the other
 // one, and has a setting told there.
-func failover(begin func(*Redis) error, end func(context.Context, *Redis) error) func(context.Context, *Testbed) error {
+func failover(begin, end step) step {
 	return func(ctx context.Context, w *Testbed) error {
 		r := w.Redis
-		err := w.InjectUntil(ctx, 0, func() error { return begin(r) }, func() error { return nil }, func(ctx context.Context) bool {
+		err := w.InjectUntil(ctx, 0, func() error { return begin(ctx, w) }, func() error { return nil }, func(ctx context.Context) bool {
 			return r.Master(ctx) == 1 && w.heartbeatsReached(ctx, r.Servers[1]) && w.Shared(ctx)
 		})
 		if err != nil {
@@ -51,7 +58,7 @@ func failover(begin func(*Redis) error, end func(context.Context, *Redis) error)
 		}
 		w.settingSpreads(ctx, r.Servers[1], follows)
 		w.Phase(During)
-		if err := end(ctx, r); err != nil {
+		if err := end(ctx, w); err != nil {
 			return err
 		}
 		if err := w.Hold(ctx, w.outage()); err != nil {
@@ -103,17 +110,18 @@ func (w *Testbed) settingSpreads(ctx context.Context, s *Server, limit time.Dura
 	w.Note("a setting spreads in %v", round(took))
 }
 
-// nodeFrozen freezes the node that has the keys of {fg}.
-func nodeFrozen(ctx context.Context, w *Testbed) error {
+// nodeLost freezes the node that has the keys of {fg}, and then kills it.
+func nodeLost(ctx context.Context, w *Testbed) error {
 	i := w.Redis.Holder(ctx, "foregate:{fg}:replicas")
 	if i < 0 {
 		return fmt.Errorf("no node has {fg}")
 	}
-	err := w.Inject(ctx, w.outage(), w.Redis.Servers[i].Freeze, func() error {
-		w.Note("modes meanwhile %v", w.Modes(ctx))
-		return w.Redis.Servers[i].Thaw()
-	})
-	if err != nil {
+	s := w.Redis.Servers[i]
+	modes := func() { w.Note("modes meanwhile %v", w.Modes(ctx)) }
+	if err := w.Inject(ctx, w.outage(), s.Freeze, func() error { modes(); return s.Thaw() }); err != nil {
+		return err
+	}
+	if err := w.Inject(ctx, w.outage(), s.Kill, func() error { modes(); return s.Start(ctx) }); err != nil {
 		return err
 	}
 	w.settingSpreads(ctx, w.Redis.Servers[w.Redis.Holder(ctx, settingsKey)], follows)

@@ -18,11 +18,7 @@ import (
 // which every request is accounted for. In addition to what holds in every row, each answer
 // must be what the engines say to its prompt, to the letter, and tell its tokens rightly.
 func Operations() []Row {
-	crowded := operating()
-	crowded.Sim = func(o *vllmsim.Options) { alike(o); o.BlocksOverride = fewBlocks }
-	failing := operating()
-	failing.Redis = Sentinel
-	return slices.Concat([]Row{
+	return append([]Row{
 		{
 			ID: "O1", Fault: "rolling restart: SIGTERM and start with the same file, one replica after the other", Short: true, Added: maxAdded,
 			Promise: "0 lost, 0 cut, 0 retried on another replica; one replica stopped at a time; exit 0", Setup: operating(), Run: restartedInTurn,
@@ -31,16 +27,7 @@ func Operations() []Row {
 			ID: "O2", Fault: "rolling upgrade: a file with one more backend, route and tenant, and a setting changed while one replica drains, one runs the new file and one the old", Short: true, Added: maxAdded,
 			Promise: "as O1; old and new replicas share state; the setting in force on all ≤ 1 s; all serve the new route, tenant and backend at the end", Setup: upgradable(), Run: upgradedInTurn,
 		},
-	}, drainRows(), []Row{
-		{
-			ID: "O5", Fault: "rolling restart, and the Redis master killed when the first replica leaves (Sentinel)", Added: maxAdded,
-			Promise: "as O1; shared again ≤ 5 s after the last replica is back", Recover: failedOver, Setup: failing, Run: restartedWithoutMaster,
-		},
-		{
-			ID: "O6", Fault: "a live threshold changed and restored: shed.low below the pools' usage", Short: true, Added: -1, Tolerated: []string{Shed},
-			Promise: "only class low is shed, from the change until ≤ 1 s after it is restored; 0 lost, 0 cut", Setup: crowded, Run: thresholdChanged,
-		},
-	})
+	}, drainRows()...)
 }
 
 const (
@@ -49,9 +36,6 @@ const (
 	briefTokens   = 16
 	longTokens    = 160 // of a stream; 1.7 s
 	settingSpread = time.Second
-
-	fewBlocks = 96   // of KV memory, of which the load uses about a fifth
-	lowAbove  = 0.06 // of it: the threshold that is below that, just above shed.hysteresis
 )
 
 // pace is how long things take in an operation: drain.delay must outlast what a load
@@ -210,26 +194,6 @@ func (w *Testbed) sharedAgain(ctx context.Context) error {
 	return w.InjectUntil(ctx, 0, func() error { return nil }, func() error { return nil }, w.Shared)
 }
 
-// restartedWithoutMaster loses the Redis master as the first replica drains.
-func restartedWithoutMaster(ctx context.Context, w *Testbed) error {
-	err := w.roll(ctx, steps{leaving: func(i int) error {
-		if i > 0 {
-			return nil
-		}
-		return w.Redis.Servers[0].Kill()
-	}})
-	if err != nil {
-		return err
-	}
-	if err := w.sharedAgain(ctx); err != nil {
-		return err
-	}
-	if master := w.Redis.Master(ctx); master != 1 {
-		w.Fail("the master is server %d", master)
-	}
-	return w.Redis.Servers[0].Start(ctx)
-}
-
 // newRoute and newTenant are what an upgrade brings beside a backend.
 const (
 	newRoute  = RouteModel + "-new"
@@ -338,61 +302,4 @@ func (w *Testbed) changeSetting(ctx context.Context, gateways []*Gateway, name, 
 			return err != nil || all[name] != value
 		})
 	}), nil
-}
-
-// thresholdChanged has low shed for a while.
-func thresholdChanged(ctx context.Context, w *Testbed) error {
-	const setting = "shed.low"
-	all, err := w.Gateways[0].inForce(ctx)
-	if err != nil {
-		return err
-	}
-	w.injections++
-	w.Phase(During)
-	changed := time.Now()
-	took, err := w.changeSetting(ctx, w.Gateways, setting, fmt.Sprint(lowAbove))
-	if err != nil {
-		return err
-	}
-	if err := w.Hold(ctx, w.Span(3*time.Second, 8*time.Second)); err != nil {
-		return err
-	}
-	back, err := w.changeSetting(ctx, w.Gateways, setting, all[setting])
-	if err != nil {
-		return err
-	}
-	over := time.Now()
-	w.Note("in force on all after %v, taken back after %v", round(took), round(back))
-	if err := w.Hold(ctx, w.Span(1500*time.Millisecond, 4*time.Second)); err != nil {
-		return err
-	}
-	w.Load.Stop()
-	w.onlyLow(changed, over)
-	return nil
-}
-
-// onlyLow checks that what was shed was of class low, and in its time.
-func (w *Testbed) onlyLow(changed, over time.Time) {
-	shed, low, last := 0, 0, time.Duration(0)
-	for _, o := range w.Load.Outcomes() {
-		end := o.At.Add(o.Total)
-		if meant := o.Class == "low" && o.At.Before(over) && end.After(changed); meant {
-			low++
-		}
-		if o.Kind != Shed {
-			continue
-		}
-		shed++
-		last = max(last, end.Sub(over))
-		if o.Class != "low" || end.Before(changed) {
-			w.Fail("priority %s was shed %v after the change", o.Class, round(end.Sub(changed)))
-		}
-	}
-	w.Note("%d of %d of class low shed meanwhile", shed, low)
-	if shed == 0 {
-		w.Fail("nothing was shed: the row shows nothing")
-	}
-	if last > w.TimerLag.Bound(settingSpread) {
-		w.Fail("shed %v after the threshold was taken back", round(last))
-	}
 }

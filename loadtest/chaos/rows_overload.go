@@ -15,7 +15,7 @@ func overloadRow() Row {
 	return Row{
 		ID: "G8", Fault: "10 × overload", Added: -1, Tolerated: []string{Shed},
 		Promise: "no high request shed; goodput ≥ 95 % of the capacity measured before without shedding; first byte of class high, p99, ≤ 2 s; resident ≤ 256 MB",
-		Setup: Setup{Drafts: -1, Rate: -1, Settings: shortWaits, Config: without("rpm", "tpm"), Sim: func(o *vllmsim.Options) {
+		Setup: Setup{Drafts: -1, Rate: -1, Settings: shortWaits, Config: unlimited, Sim: func(o *vllmsim.Options) {
 			o.TimeScale, o.BlocksOverride = 1, 1000 // about 80 answers of 150 tokens at once on each
 		}}, Run: overload,
 	}

@@ -5,26 +5,20 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
-// starvedRows are gateways that are short of something: memory, descriptors, a reader of
-// their log.
+// starvedRows are gateways that are short of memory or of descriptors.
 func starvedRows() []Row {
 	return []Row{
 		{
 			ID: "G6", Fault: "one gateway with GOMEMLIMIT 64 MiB and 256 MiB in total: 300 prompts of 400 kB that their backend never answers", Added: -1,
 			Promise: "stays alive; admin answers; recovers", Tolerated: []string{Shed, Unreached, TimedOut, CutSilent, "http_400", "http_413", "http_429", "http_502", "http_503", "http_504"},
-			Setup: Setup{Under: onlyFirst("ulimit -d 262144\nexport GOMEMLIMIT=64MiB"), Drafts: -1, Config: without("rpm", "tpm")}, Run: heavy,
+			Setup: Setup{Under: onlyFirst("ulimit -d 262144\nexport GOMEMLIMIT=64MiB"), Drafts: -1, Config: unlimited}, Run: heavy,
 		},
 		{
 			ID: "G7", Fault: "one gateway with 256 descriptors, and 400 silent connections to it", Added: -1,
@@ -32,10 +26,6 @@ func starvedRows() []Row {
 			Tolerated: []string{Unreached, TimedOut, "http_502", "http_503", "http_504"}, Recover: 2 * time.Second,
 			Setup: Setup{Under: onlyFirst("ulimit -n 256")}, Run: hoarded,
 		},
-		logRow(Row{
-			ID: "G13", Fault: "logs into pipes without a reader",
-			Promise: "requests continue; + ≤ 15 ms; dropped lines are counted, at the latest 2 s after reading starts",
-		}, unread),
 	}
 }
 
@@ -205,86 +195,4 @@ func heavy(ctx context.Context, w *Testbed) error {
 	w.Until(ctx, 20*time.Second, "it answers again", func() bool { return w.Load.Send(g, usualLoad(0)).Kind == Answered })
 	w.Load.Pause(false)
 	return nil
-}
-
-// logRow has the logs of all gateways go into pipes.
-func logRow(r Row, run func(context.Context, *Testbed, []*os.File) error) Row {
-	var pipes []*os.File
-	r.Setup.Prepare = func(w *Testbed) error {
-		pipes = nil
-		for i := range w.Setup.Gateways {
-			path := filepath.Join(w.Dir(), fmt.Sprintf("log-%d", i))
-			if err := syscall.Mkfifo(path, 0o600); err != nil {
-				return fmt.Errorf("%s: %w", path, err)
-			}
-			f, err := os.OpenFile(path, os.O_RDWR, 0) // whoever writes finds an open end
-			if err != nil {
-				return err
-			}
-			w.Adopt(func() error { _ = f.Close(); return nil }) // the row may have done so
-			pipes = append(pipes, f)
-		}
-		return nil
-	}
-	r.Setup.Under = func(_ *Testbed, i int) string { return "exec 2>'" + pipes[i].Name() + "'" }
-	r.Run = func(ctx context.Context, w *Testbed) error { return run(ctx, w, pipes) }
-	return r
-}
-
-// unread has each gateway log more than it can keep, and then reads.
-func unread(ctx context.Context, w *Testbed, pipes []*os.File) error {
-	const lines = 8000 // more than wait at once, with what the pipe and the buffer take
-	w.injections++
-	w.Phase(During)
-	var all sync.WaitGroup
-	for _, g := range w.Gateways {
-		all.Go(func() { chatter(ctx, g, lines) })
-	}
-	all.Wait()
-	if err := w.Hold(ctx, w.Span(time.Second, 10*time.Second)); err != nil {
-		return err
-	}
-	w.Note("%d lines each, dropped %v", lines, w.dropped(ctx))
-	var reading sync.WaitGroup
-	for _, f := range pipes {
-		reading.Go(func() { _, _ = io.Copy(io.Discard, f) }) // until it is closed, after the gateways' end
-	}
-	w.Adopt(func() error {
-		for _, f := range pipes {
-			_ = f.Close() // it was only read
-		}
-		reading.Wait()
-		return nil
-	})
-	w.Until(ctx, 2*time.Second, "the dropped lines are counted", func() bool { return !slices.Contains(w.dropped(ctx), 0) })
-	w.Note("as counted when somebody reads %v", w.dropped(ctx))
-	return nil
-}
-
-// dropped is how many lines of its log each gateway has counted as lost.
-func (w *Testbed) dropped(ctx context.Context) (out []float64) {
-	for _, g := range w.Gateways {
-		m, _ := g.Metrics(ctx) // one that does not answer counts none
-		n, _ := m.Value("foregate_log_lines_dropped_total")
-		out = append(out, n)
-	}
-	return out
-}
-
-// chatter asks for what is not there; each time is a line of the log.
-func chatter(ctx context.Context, g *Gateway, times int) {
-	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{}}
-	defer client.CloseIdleConnections()
-	for range times {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.Base()+"/nothing", http.NoBody)
-		if err != nil {
-			return
-		}
-		resp, err := client.Do(req)
-		if err != nil {
-			continue
-		}
-		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer)) // so that the connection is kept
-		_ = resp.Body.Close()
-	}
 }

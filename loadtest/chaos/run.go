@@ -17,7 +17,7 @@ type Options struct {
 	Operations bool
 
 	Gateway string   // the gateway's binary
-	Only    []string // ids, R2 for R2a, R2c … too; empty is all
+	Only    []string // ids, R4 for R4a, R4b … too; empty is all
 	Short   bool     // the rows of the short form, with shorter phases
 	Part    int      // of those rows, every Parts-th from this one on, counted from 1
 	Parts   int      // so many programs share the rows; 0 is 1
@@ -212,7 +212,7 @@ func (w *Testbed) warmUp(ctx context.Context) (err error) {
 func (w *Testbed) seen(r *Row) Result {
 	s := Result{Errors: map[string]int{}, Recovered: w.recovered, Notes: w.notes, Figure: w.figure, did: w.did}
 	for _, l := range w.loads {
-		s.count(l.Outcomes(), r.Tolerated)
+		s.count(l.Outcomes())
 	}
 	var before, during []Outcome
 	for _, l := range w.loads {
@@ -246,7 +246,7 @@ func (w *Testbed) seen(r *Row) Result {
 const lookupBudget = 15 * time.Millisecond
 
 // count takes outcomes up.
-func (s *Result) count(all []Outcome, _ []string) {
+func (s *Result) count(all []Outcome) {
 	for _, o := range all {
 		s.Sent++
 		if o.Kind == Answered {

@@ -91,7 +91,8 @@ func redisFaults() []Fault {
 			}, s.Kill()
 		}},
 		{"redis-slow", "every answer of Redis is 50 ms late", func(_ context.Context, w *wreck) (func(context.Context) error, error) {
-			return func(context.Context) error { return w.Redis.Set(chaos.NetworkFault{}) }, w.Redis.Set(chaos.NetworkFault{Delay: 50 * time.Millisecond})
+			w.Redis.Set(chaos.NetworkFault{Delay: 50 * time.Millisecond})
+			return func(context.Context) error { w.Redis.Set(chaos.NetworkFault{}); return nil }, nil
 		}},
 	}
 }
@@ -118,7 +119,8 @@ func networkFaults() []Fault {
 	bad := func(pool string, f chaos.NetworkFault) func(context.Context, *wreck) (func(context.Context) error, error) {
 		return func(_ context.Context, w *wreck) (func(context.Context) error, error) {
 			p := w.pick(pool, true).Proxy
-			return func(context.Context) error { return p.Set(chaos.NetworkFault{}) }, p.Set(f)
+			p.Set(f)
+			return func(context.Context) error { p.Set(chaos.NetworkFault{}); return nil }, nil
 		}
 	}
 	return []Fault{
