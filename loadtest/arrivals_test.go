@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"testing"
-	"time"
 )
 
 // starts returns all arrivals, in seconds.
@@ -149,55 +148,5 @@ func TestARampBeginsWithTheScenariosLoadAndRisesEvenly(t *testing.T) {
 	}
 	if flat := starts(t, "40s\nramp: {until: 20s}", "{poisson: 10}"); !slices.Equal(flat, starts(t, "40s", "{poisson: 10}")) {
 		t.Error("a load of 1 has nothing to rise to, and other arrivals than without a ramp")
-	}
-}
-
-func TestAskingOutOfOrderGivesTheSameTimes(t *testing.T) {
-	w := workload(t, "duration: 1h\narrivals: {poisson: 5}\nprompts: [{name: a, question: 5}]")
-	var want []time.Duration
-	for i := range 100 {
-		at, _ := w.Start(i)
-		want = append(want, at)
-	}
-	for _, i := range []int{99, 3, 50, 50, 49, 0, 99} {
-		if at, ok := w.Start(i); !ok || at != want[i] {
-			t.Errorf("%d begins at %s, want %s", i, at, want[i])
-		}
-	}
-	if _, ok := w.Start(-1); ok {
-		t.Error("conversation −1 begins")
-	}
-}
-
-func TestASpreadHasItsQuantiles(t *testing.T) {
-	for _, tc := range []struct {
-		s       Spread
-		u, want float64
-	}{
-		{Spread{}, 0.9, 0}, {Spread{Fixed: 7}, 0.1, 7},
-		{Spread{Min: 10, Max: 20}, 0.25, 12.5},
-		{Spread{P50: 129, P95: 451}, 0.5, 129}, {Spread{P50: 129, P95: 451}, 0.95, 451},
-		{Spread{P50: 129, P95: 451, Max: 300}, 0.95, 300}, {Spread{P50: 129, P95: 451, Min: 100}, 0.01, 100},
-		{Spread{P50: 5, P95: 5}, 0.999, 5},
-	} {
-		if got := tc.s.quantile(tc.u); math.Abs(got-tc.want) > 1e-9*max(1, tc.want) {
-			t.Errorf("%+v at %v is %v, want %v", tc.s, tc.u, got, tc.want)
-		}
-	}
-}
-
-func TestDrawsAreUniform(t *testing.T) {
-	var bins [20]int
-	const n = 100_000
-	for i := range uint64(n) {
-		bins[int(draw(3).of(i, 5).unit()*20)]++
-	}
-	chi := 0.0
-	for _, b := range bins {
-		d := float64(b) - n/20
-		chi += d * d / (n / 20)
-	}
-	if chi > 50 { // 19 degrees of freedom: 43.8 is one in a thousand
-		t.Errorf("chi² is %v: %v", chi, bins)
 	}
 }

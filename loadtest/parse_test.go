@@ -2,13 +2,10 @@ package loadtest
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/foregate/foregate/internal/yamlfile"
 )
 
 // TestEveryMistakeIsToldWithItsLineAndWhatIsAllowed reads one file per mistake;
@@ -79,32 +76,6 @@ func TestATraceIsBesideItsScenarioOrWhereTheEnvironmentSays(t *testing.T) {
 		if s.Arrivals.Trace.Path != want {
 			t.Errorf("got %s, want %s", s.Arrivals.Trace.Path, want)
 		}
-	}
-}
-
-func TestManyMistakesAreToldInTheOrderOfTheirLinesAndBounded(t *testing.T) {
-	var b strings.Builder
-	for i := range 80 {
-		fmt.Fprintf(&b, "x%d: 1\n", i)
-	}
-	_, err := Parse("a.yaml", []byte(b.String()))
-	lines := strings.Split(err.Error(), "\n")
-	if len(lines) != yamlfile.MaxProblems+1 || !strings.HasPrefix(lines[49], "a.yaml:") || !strings.Contains(lines[50], "and 34 more") {
-		t.Errorf("%d lines, the last: %s", len(lines), lines[len(lines)-1])
-	}
-}
-
-func TestAFileTooLargeOrTooDeepIsRefused(t *testing.T) {
-	for want, text := range map[string]string{
-		"a.yaml:1:1: the file is larger than 262144 bytes": strings.Repeat("#", maxFile+1),
-		"a.yaml:1:24: nested more than 20 deep":            "a: " + strings.Repeat("[", 30) + strings.Repeat("]", 30),
-	} {
-		if _, err := Parse("a.yaml", []byte(text)); err == nil || err.Error() != want {
-			t.Errorf("got %v, want %s", err, want)
-		}
-	}
-	if _, err := Load(filepath.Join(t.TempDir(), "none.yaml")); err == nil {
-		t.Error("a file that is not there was read")
 	}
 }
 

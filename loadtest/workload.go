@@ -10,7 +10,10 @@ import (
 )
 
 // Message is one turn of a conversation.
-type Message struct{ Role, Content string }
+type Message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
 
 // Request is one request of the load.
 type Request struct {

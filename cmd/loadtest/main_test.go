@@ -213,13 +213,6 @@ func TestBuiltInScenariosRunWhereThereAreNoSources(t *testing.T) {
 	}
 }
 
-func TestAFileGoesBeforeTheBuiltInScenarioOfItsName(t *testing.T) {
-	world(t, map[string]string{"smoke.yaml": small})
-	if status, out, errs := program("run", "smoke"); status != 0 || !strings.Contains(out, "It shows little.") {
-		t.Errorf("status %d\n%s%s", status, out, errs)
-	}
-}
-
 func TestEveryFileIsChecked(t *testing.T) {
 	world(t, map[string]string{"small.yaml": small, "bad.yaml": "duration: never\n", "odd.yaml": strings.Replace(small, "h100-70b-tp4", "abacus", 1)})
 	in := func(name string) string { return filepath.Join(folder, name) }
@@ -230,12 +223,6 @@ func TestEveryFileIsChecked(t *testing.T) {
 	}
 	if status, _, _ := program("check", in("small.yaml")); status != 0 {
 		t.Errorf("status %d", status)
-	}
-}
-
-func TestHelpIsNoError(t *testing.T) {
-	if status, out, _ := program("run", "--help"); status != 0 || !strings.Contains(out, "--time-scale") {
-		t.Errorf("status %d\n%s", status, out)
 	}
 }
 
@@ -276,18 +263,6 @@ func TestProgressWithoutATerminalIsALineNowAndThen(t *testing.T) {
 	m.show(p)
 	if want := "c:  50 %  30s of 1m0s  9 sent, 2 under way, 5 answered, 1 shed, 1 failed, 1s behind\n"; out.String() != want {
 		t.Errorf("%q", out.String())
-	}
-}
-
-func TestOnATerminalOneLineIsRedrawn(t *testing.T) {
-	var out bytes.Buffer
-	m := newMeter(&out)
-	m.terminal = true
-	m.show(live.Progress{Case: "c"})
-	m.show(live.Progress{Case: "c", Done: true})
-	m.clear()
-	if got := out.String(); !strings.HasPrefix(got, "\r\x1b[Kc:") || !strings.HasSuffix(got, "answered\r\x1b[K") {
-		t.Errorf("%q", got)
 	}
 }
 

@@ -153,14 +153,13 @@ var errInterrupted = errors.New("interrupted; everything that was started has en
 func (c *runCmd) measure(e *env, s *loadtest.Scenario, cases []*loadtest.Case, seed uint64) (*loadtest.Report, error) {
 	r := &loadtest.Report{Scenario: s, Seed: seed, Kind: s.Kind, Command: command(e.args)}
 	m := newMeter(e.stderr)
-	defer m.clear()
 	for _, cs := range cases {
 		var res *loadtest.Result
 		var err error
 		if r.Kind == loadtest.Live {
 			res, err = live.Run(e.ctx, c.options(s, cs, seed, m, r))
 		} else {
-			m.say(fmt.Sprintf("%s: computing", cs.Name))
+			e.warn("%s: computing\n", cs.Name)
 			res, err = virtual.Run(e.ctx, s, cs, seed)
 		}
 		if errors.Is(err, context.Canceled) {

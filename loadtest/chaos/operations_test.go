@@ -60,19 +60,6 @@ func TestALoadBalancerBelievesSoManyChecksInARowAndNoFewer(t *testing.T) {
 	}
 }
 
-func TestTurnsKeepTheWorstMoment(t *testing.T) {
-	turns := Rotations{out: map[int]bool{}, fewest: 3}
-	turns.note(0, 3, false, 0)
-	turns.note(0, 3, false, 0)
-	turns.note(0, 3, true, 2*time.Second)
-	turns.note(1, 3, false, 0)
-	turns.note(2, 3, false, 0)
-	turns.note(1, 3, true, time.Second)
-	if fewest, longest := turns.Seen(); fewest != 1 || longest != 2*time.Second {
-		t.Errorf("%d in turn at least, out for %v at most; want 1 and 2s", fewest, longest)
-	}
-}
-
 func TestWhatIsRefusedIsTriedAtAnotherGatewayThatIsInTurn(t *testing.T) {
 	all := []*Gateway{{Number: 0}, {Number: 1}, {Number: 2}}
 	l := &Load{gateways: func() []*Gateway { return all }}

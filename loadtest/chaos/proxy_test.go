@@ -102,18 +102,6 @@ func (c *caller) silent(line string) {
 	}
 }
 
-func TestAProxyCountsConnections(t *testing.T) {
-	p := newProxy(t)
-	for range 3 {
-		c := call(t, p.Addr)
-		c.says("a", "A")
-		c.says("b", "B")
-	}
-	if got := p.Connections(); got != 3 {
-		t.Errorf("%d connections, want 3", got)
-	}
-}
-
 func TestAMutedConnectionStaysABlackHoleAndOthersWorkAgain(t *testing.T) {
 	p := newProxy(t)
 	old := call(t, p.Addr)
@@ -162,14 +150,6 @@ func TestAnAnswerIsCutAfterSoManyBytes(t *testing.T) {
 			t.Errorf("reset %v: the answer was %q, %v; want %v", reset, got, err, want)
 		}
 	}
-}
-
-func TestAThrottledAnswerIsWhole(t *testing.T) {
-	p := newProxy(t)
-	p.Set(NetworkFault{Throttle: 1000})
-	c := call(t, p.Addr)
-	c.says("abc", "ABC")
-	c.says("def", "DEF")
 }
 
 func TestAProxyLeadsWhoComesToAnotherServer(t *testing.T) {

@@ -12,11 +12,14 @@ import (
 // failoverRows are faults of Redis with more than one server.
 func failoverRows() []Row {
 	const promise = "0 failed; + ≤ 15 ms; shared again ≤ 5 s after the fault; settings follow ≤ 2 s later"
-	cut := func(mute bool) step {
-		return func(_ context.Context, w *Testbed) error {
-			w.Redis.Proxies[0].Set(NetworkFault{Mute: mute})
-			return nil
-		}
+	apart := func(_ context.Context, w *Testbed) error {
+		w.Redis.Proxies[0].Set(NetworkFault{Mute: true})
+		return nil
+	}
+	reunited := func(_ context.Context, w *Testbed) error { // what was said meanwhile is lost, and so are the connections
+		w.Redis.Proxies[0].Set(NetworkFault{})
+		w.Redis.Proxies[0].Cut()
+		return nil
 	}
 	row := func(id, fault string, begin, end step) Row {
 		return Row{ID: id, Fault: "Sentinel: " + fault, Promise: promise, Setup: Setup{Redis: Sentinel}, Recover: failedOver, Run: failover(begin, end)}
@@ -26,7 +29,7 @@ func failoverRows() []Row {
 	return []Row{
 		killed,
 		row("R4b", "master frozen", func(_ context.Context, w *Testbed) error { return w.Redis.Servers[0].Freeze() }, thaw),
-		row("R4c", "master disconnected from all others", cut(true), cut(false)),
+		row("R4c", "master disconnected from all others", apart, reunited),
 		{
 			ID: "R5", Fault: "cluster: the node of {fg} frozen, then killed and restarted empty", Promise: "0 failed; + ≤ 15 ms; shared again ≤ 5 s",
 			Setup: Setup{Redis: Cluster}, Recover: failedOver, Run: nodeLost,

@@ -2,11 +2,9 @@ package live
 
 import (
 	"cmp"
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -101,7 +99,7 @@ func sendOne(t *testing.T, url string, stream bool) (string, loadtest.Outcome) {
 	q := &loadtest.Request{Tenant: "acme", Priority: "low", RAGHash: "h", Messages: []loadtest.Message{{Role: "user", Content: "Hi"}},
 		MaxTokens: 8, IgnoreEOS: true, Stream: stream}
 	var out loadtest.Outcome
-	text := c.send(t.Context(), q, appendBody(nil, c.model, q), &out)
+	text := c.send(t.Context(), q, body(c.model, q), &out)
 	return text, out
 }
 
@@ -187,44 +185,5 @@ func TestAShedRequestIsNoError(t *testing.T) {
 	defer srv.Close()
 	if _, out := sendOne(t, srv.URL, true); out.End != loadtest.Shed || out.Detail != "kv_pressure" {
 		t.Errorf("%+v", out)
-	}
-}
-
-func TestAFullClientSaysSo(t *testing.T) {
-	c := newClient(&Options{Scenario: &loadtest.Scenario{Deadline: time.Second}}, []string{"http://127.0.0.1:1"})
-	c.begin(1)
-	c.inFlight.Store(maxInFlight)
-	var out loadtest.Outcome
-	c.send(context.Background(), &loadtest.Request{}, nil, &out)
-	if out.End != loadtest.Failed || out.Detail != "client_full" || c.inFlight.Load() != maxInFlight {
-		t.Errorf("%+v, %d in flight", out, c.inFlight.Load())
-	}
-}
-
-func TestRequestsGoToTheReplicasInTurn(t *testing.T) {
-	var mu sync.Mutex
-	seen := map[string]int{}
-	var bases []string
-	for range 3 {
-		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			mu.Lock()
-			seen[r.Host]++
-			mu.Unlock()
-			_, _ = w.Write([]byte(`{"choices":[{"message":{"content":"x"}}]}`))
-		}))
-		defer srv.Close()
-		bases = append(bases, srv.URL)
-	}
-	c := newClient(&Options{Scenario: &loadtest.Scenario{Deadline: time.Minute}}, bases)
-	defer c.close()
-	c.begin(1)
-	for range 9 {
-		var out loadtest.Outcome
-		c.send(t.Context(), &loadtest.Request{}, []byte("{}"), &out)
-	}
-	for _, b := range bases {
-		if n := seen[strings.TrimPrefix(b, "http://")]; n != 3 {
-			t.Errorf("%s got %d of 9", b, n)
-		}
 	}
 }

@@ -3,7 +3,6 @@ package live
 import (
 	"context"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -126,38 +125,6 @@ func TestARunThatIsGivenUpLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestASystemThatStopsClosesItsPorts(t *testing.T) {
-	o := options(t, steady)
-	s, err := startSystem(t.Context(), o, func(err error) { t.Error(err) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	var urls []string
-	for _, r := range s.replicas {
-		urls = append(urls, r.base, r.admin)
-	}
-	for _, p := range s.pools {
-		for _, b := range p.backends {
-			urls = append(urls, b.sim.URL())
-		}
-	}
-	urls = append(urls, strings.TrimSuffix(s.redisURL, "/0"))
-	if len(children(t)) != 3 {
-		t.Errorf("children %v; want two replicas and a Redis", children(t))
-	}
-	s.stop()
-	for _, u := range urls {
-		_, addr, _ := strings.Cut(u, "://")
-		if conn, err := net.Dial("tcp", addr); err == nil {
-			_ = conn.Close()
-			t.Errorf("%s is still open", u)
-		}
-	}
-	if _, err := os.Stat(s.dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("its folder is still there: %v", err)
-	}
-}
-
 func TestAReplicaThatDiesFailsTheRunWithItsLog(t *testing.T) {
 	failed := make(chan error, 1)
 	s, err := startSystem(t.Context(), options(t, dying), func(err error) { failed <- err })
@@ -167,18 +134,6 @@ func TestAReplicaThatDiesFailsTheRunWithItsLog(t *testing.T) {
 	defer s.stop()
 	s.replicas[0].Kill()
 	if err := <-failed; !strings.Contains(err.Error(), "gateway 0 ended by itself: signal: killed") {
-		t.Error(err)
-	}
-}
-
-func TestABinaryThatFailsIsQuoted(t *testing.T) {
-	o := options(t, dying)
-	o.Foregate = filepath.Join(t.TempDir(), "foregate")
-	if err := os.WriteFile(o.Foregate, []byte("#!/bin/sh\necho out of order >&2\nexit 3\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	_, err := Run(t.Context(), o)
-	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "out of order") {
 		t.Error(err)
 	}
 }
@@ -267,17 +222,5 @@ func TestWhatDistortsAResultIsNoted(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("no word of %q in\n%s", want, got)
 		}
-	}
-}
-
-func TestTheClockScalesBothWays(t *testing.T) {
-	c := clock{time.Now().Add(-time.Second), 20}
-	if c.of(time.Second) != 20*time.Second || c.wall(20*time.Second) != time.Second || c.now() < 20*time.Second {
-		t.Error(c.of(time.Second), c.wall(20*time.Second), c.now())
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if c.until(ctx, time.Hour) || c.until(ctx, 0) {
-		t.Error("a wait that was given up did not say so")
 	}
 }

@@ -1,11 +1,8 @@
 package live
 
 import (
-	"bytes"
-	"encoding/json"
 	"os"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,43 +11,6 @@ import (
 	"github.com/foregate/foregate/loadtest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
-
-func TestTheBodyIsTheRequestAsJSON(t *testing.T) {
-	q := &loadtest.Request{Messages: []loadtest.Message{{Role: "system", Content: "a \"b\"\n\\ é \x01 \u2028"}, {Role: "user", Content: "bad \xff end"}},
-		MaxTokens: 7, IgnoreEOS: true, Temperature: 0.7, Stream: true}
-	var got map[string]any
-	if err := json.Unmarshal(appendBody(nil, "lab", q), &got); err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]any{
-		"model": "lab", "temperature": 0.7, "max_tokens": 7.0, "ignore_eos": true, "stream": true,
-		"stream_options": map[string]any{"include_usage": true},
-		"messages": []any{
-			map[string]any{"role": "system", "content": q.Messages[0].Content},
-			map[string]any{"role": "user", "content": "bad \ufffd end"},
-		},
-	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
-	if got := string(appendBody(nil, "m", &loadtest.Request{})); got != `{"model":"m","messages":[],"temperature":0}` {
-		t.Error(got)
-	}
-}
-
-func FuzzQuote(f *testing.F) {
-	f.Add("plain")
-	f.Add("\x00\"\\\xed\xa0\x80é")
-	f.Fuzz(func(t *testing.T, s string) {
-		var got string
-		if err := json.Unmarshal(appendQuoted(nil, s), &got); err != nil {
-			t.Fatalf("%q: %v", s, err)
-		}
-		if want := string(bytes.ToValidUTF8([]byte(s), []byte("\ufffd"))); strings.ReplaceAll(got, "\ufffd", "") != strings.ReplaceAll(want, "\ufffd", "") {
-			t.Errorf("%q became %q", s, got)
-		}
-	})
-}
 
 func TestDurationsAreDividedByTheTimeScale(t *testing.T) {
 	in := map[string]string{
@@ -105,36 +65,6 @@ func TestFaultsOfABackendComeTogetherAndGoAlone(t *testing.T) {
 	eventually(t, "it is dead", func() bool { return !sim.State().Alive })
 	if d := cmp.Diff(want, b.all()); d != "" {
 		t.Error(d)
-	}
-}
-
-func TestAFaultStrikesWhoItNames(t *testing.T) {
-	s := &system{pools: []*pool{{tier: tierTarget, backends: []*backend{{}, {}}}}}
-	for _, tc := range []struct {
-		fault loadtest.Fault
-		want  int
-	}{
-		{loadtest.Fault{Pool: "target", Backend: -1}, 2},
-		{loadtest.Fault{Pool: "target", Backend: 1}, 1},
-		{loadtest.Fault{Pool: "target", Backend: 2}, 0},
-		{loadtest.Fault{Pool: "draft", Backend: -1}, 0},
-	} {
-		if got := len(s.struck(&tc.fault)); got != tc.want {
-			t.Errorf("%+v strikes %d; want %d", tc.fault, got, tc.want)
-		}
-	}
-}
-
-func TestSamplesAreThinnedWhenThereAreManyOfThem(t *testing.T) {
-	sim := vllmsim.Start(t, vllmsim.Options{})
-	g := &gauge{every: sampleEvery, clock: clock{time.Now(), 1},
-		sys: &system{pools: []*pool{{tier: tierDraft, backends: []*backend{{sim: sim}}}}}}
-	for range 5 * maxSamples {
-		g.round()
-	}
-	n := len(g.samples())
-	if n >= maxSamples || n < maxSamples/2-1 || g.every < 8*sampleEvery {
-		t.Errorf("%d samples, every %v", n, g.every)
 	}
 }
 

@@ -125,7 +125,7 @@ func (r *run) closed(ctx context.Context) {
 func (r *run) converse(ctx context.Context, s *loadtest.Session, at time.Duration) time.Duration {
 	for {
 		q := s.Request()
-		body := appendBody(make([]byte, 0, bodySize(q)), r.client.model, q)
+		asked := body(r.client.model, q)
 		if !r.client.clock.until(ctx, at) {
 			return at
 		}
@@ -134,7 +134,7 @@ func (r *run) converse(ctx context.Context, s *loadtest.Session, at time.Duratio
 		late := int64(r.client.clock.now() - at)
 		r.late.Add(late)
 		raise(&r.latest, late)
-		text := r.client.send(ctx, q, body, &out)
+		text := r.client.send(ctx, q, asked, &out)
 		if ctx.Err() != nil {
 			return at // nobody wants the result any more
 		}

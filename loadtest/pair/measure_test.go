@@ -92,39 +92,3 @@ func TestAStreamIsBrokenOffBetweenTwoEvents(t *testing.T) {
 		t.Errorf("a short stream: %q, %v", got, err)
 	}
 }
-
-func TestTheQuestionsDifferAndHalfOfThemAreAboutCode(t *testing.T) {
-	seen, code := map[string]bool{}, 0
-	for _, p := range prompts(MaxRequests) {
-		seen[p.text] = true
-		if p.class == classCode {
-			code++
-		}
-	}
-	if len(seen) != MaxRequests || code != MaxRequests/2 {
-		t.Errorf("%d different ones of %d, %d about code", len(seen), MaxRequests, code)
-	}
-}
-
-func TestQuantilesAreValuesThatOccurred(t *testing.T) {
-	values := []float64{4, 1, 3, 2}
-	for q, want := range map[float64]float64{.25: 1, .5: 2, .51: 3, .95: 4, 1: 4} {
-		if got := quantile(values, q); got != want {
-			t.Errorf("%v: %v, want %v", q, got, want)
-		}
-	}
-	if quantile(nil, .5) != 0 {
-		t.Error("without values")
-	}
-}
-
-func TestScoresAreWrittenAsTheSettingsShowThem(t *testing.T) {
-	for v, want := range map[float64]string{.3199: "0.32", -25: "-20", 0: "0", -.0001: "0", 1.25: "1.25"} {
-		if got := nats(v); got != want {
-			t.Errorf("%v is written as %s, want %s", v, got, want)
-		}
-	}
-	if !sameValue("1m", "1m0s") || sameValue("1m", "2m") || !sameValue("off", "off") {
-		t.Error("durations are the same by their value")
-	}
-}

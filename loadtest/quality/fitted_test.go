@@ -2,8 +2,6 @@ package quality
 
 import (
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -166,92 +164,6 @@ func TestTheProofTellsWhatAFittedScoreIsWorth(t *testing.T) {
 		rows = append(rows, fmt.Sprintf("%v %s | %s | %s | %s | %s → %s | %s → %s |", l, percent(plain.wrong()), withError(plain.area()),
 			point3(scoredBy(&five.Map, test).area().Value), withError(fitted.area()),
 			plain.served(.05), fitted.served(.05), plain.served(.1), fitted.served(.1)))
-	}
-	documented(t, rows)
-}
-
-// audited draws labels as audits do: of every draft in five the outcome counts, of the others only above a floor, here the
-// score that six drafts in ten have.
-func audited(rng *rand.Rand, drafts []refit.Sample, n int) (labels []refit.Sample) {
-	scores := scoredBy(nil, drafts).scores
-	slices.Sort(scores)
-	floor := scores[len(scores)*2/5]
-	for _, i := range rng.Perm(len(drafts)) {
-		if rng.Float64() < .2 || drafts[i].Score >= floor {
-			labels = append(labels, drafts[i])
-		}
-		if len(labels) == n {
-			break
-		}
-	}
-	return labels
-}
-
-// TestAFitOfTheFewestLabelsBeatsThePlainScore has the learning curve: fits of different labels of each language, tried on 3,000
-// other drafts.
-func TestAFitOfTheFewestLabelsBeatsThePlainScore(t *testing.T) {
-	all := long(t)
-	var rows []string
-	for _, n := range []int{refit.MinSamples, 1000, 2000} {
-		fits, better, gain, least, worst := 0, 0, 0.0, math.Inf(1), ""
-		for k, l := range languages() {
-			plain := scoredBy(nil, all[l][studied:]).area().Value
-			for round := range 20 {
-				f, err := refit.FitScore(audited(rand.New(rand.NewPCG(uint64(round), uint64(k))), all[l][:studied], n))
-				if err != nil {
-					continue // too few are bad, or too few were audited
-				}
-				won := scoredBy(&f.Map, all[l][studied:]).area().Value - plain
-				fits, gain = fits+1, gain+won
-				if won > 0 {
-					better++
-				}
-				if won < least {
-					least, worst = won, l.String()
-				}
-			}
-		}
-		t.Logf("%d labels: worst %+.4f for %s", n, least, worst)
-		rows = append(rows, fmt.Sprintf("| %d | %d | %d | %s | %+.3f |", n, fits, better, point3(gain/float64(fits)), least))
-		if better < fits {
-			t.Errorf("with %d labels %d of %d fits beat the plain score; the worst is of %s", n, better, fits, worst)
-		}
-	}
-	documented(t, rows)
-}
-
-// TestAFitOfBothTemperaturesIsAlmostAsGoodAsTwo fits to as many greedy as sampled drafts of one language: told apart, and as if
-// all were of one kind.
-func TestAFitOfBothTemperaturesIsAlmostAsGoodAsTwo(t *testing.T) {
-	all := long(t)
-	var rows []string
-	for _, l := range languages() {
-		sampled := l
-		if sampled.temperature = 1; l.temperature == 1 || all[sampled] == nil {
-			continue
-		}
-		mixed := slices.Concat(all[l][:studied/2], all[sampled][:studied/2])
-		same := slices.Clone(mixed)
-		for i := range same {
-			same[i].Greedy = false
-		}
-		cells := []string{}
-		for _, kind := range []language{l, sampled} {
-			for _, train := range [][]refit.Sample{nil, same, mixed, all[kind][:studied/2]} {
-				var m *accept.ScoreMap
-				if train != nil {
-					f, err := refit.FitScore(train)
-					if err != nil {
-						cells = append(cells, "–") // too few of them are bad
-						continue
-					}
-					m = &f.Map
-				}
-				cells = append(cells, point3(scoredBy(m, all[kind][studied:]).area().Value))
-			}
-		}
-		name, _, _ := strings.Cut(strings.TrimPrefix(l.String(), "| "), " |")
-		rows = append(rows, fmt.Sprintf("| %s | %s |", name, strings.Join(cells, " | ")))
 	}
 	documented(t, rows)
 }

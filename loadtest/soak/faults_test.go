@@ -7,16 +7,6 @@ import (
 	"testing"
 )
 
-func TestEveryFaultHasANameOfItsOwn(t *testing.T) {
-	seen := map[string]bool{}
-	for _, f := range Faults() {
-		if f.Name == "" || f.Text == "" || f.begin == nil || seen[f.Name] {
-			t.Errorf("fault %q is not whole, or there twice", f.Name)
-		}
-		seen[f.Name] = true
-	}
-}
-
 func TestAScheduleHasEveryFaultBeforeAnyComesAgain(t *testing.T) {
 	names := func(seed uint64, n int) (out []string) {
 		for _, f := range schedule(Faults(), n, rand.New(rand.NewPCG(seed, 1))) {

@@ -43,14 +43,6 @@ func TestWhatGrowsIsFoundAndWhatVariesIsNot(t *testing.T) {
 	}
 }
 
-func TestABoundIsAShareOrAnAmount(t *testing.T) {
-	for level, want := range map[float64]float64{0: 32, 100: 32, 1000: 100} {
-		if got := (Limit{0.1, 32}).of(level); got != want {
-			t.Errorf("of %v: %v, want %v", level, got, want)
-		}
-	}
-}
-
 func TestASlopeIsNotMovedByOutliers(t *testing.T) {
 	all := minutes(20, 10, 60, 0)
 	all[3].Value, all[17].Value = 1e6, -1e6
@@ -63,23 +55,5 @@ func TestASlopeIsNotMovedByOutliers(t *testing.T) {
 	}
 	if middle, interval := slope(nil); middle != 0 || interval != nil {
 		t.Errorf("nothing has a slope of %v in %v", middle, interval)
-	}
-}
-
-func TestAMedianIsTheMiddle(t *testing.T) {
-	for _, c := range []struct {
-		all  []float64
-		want float64
-	}{{nil, 0}, {[]float64{3}, 3}, {[]float64{9, 1, 2}, 2}, {[]float64{4, 1, 2, 9}, 3}} {
-		if got := median(c.all); got != c.want {
-			t.Errorf("of %v: %v, want %v", c.all, got, c.want)
-		}
-	}
-}
-
-func TestPercentilesAreOfTheValuesInOrder(t *testing.T) {
-	all := []float64{5, 1, 4, 2, 3}
-	if got := (First{percentile(all, 0.5), percentile(all, 0.99), percentile(nil, 1)}); got != (First{3, 5, 0}) {
-		t.Errorf("got %v", got)
 	}
 }

@@ -114,34 +114,3 @@ func TestARequestBelongsToTheFaultThatItOverlaps(t *testing.T) {
 		t.Errorf("in total %+v", total)
 	}
 }
-
-func TestSamplesOfWhatIsWrongAreKeptAndBounded(t *testing.T) {
-	l := ledger{byReplica: map[int]*Counts{}}
-	l.enter("killed", time.Unix(0, 0))
-	for range 2 * maxSamples {
-		l.take(&chaos.Outcome{Kind: chaos.Shed, Detail: body})
-		l.take(&chaos.Outcome{Kind: chaos.CutSilent, Detail: strings.Repeat("x", 10*maxDetail), API: "messages", Stream: true})
-	}
-	if len(l.samples) != maxSamples || len(l.samples[0]) > 2*maxDetail {
-		t.Fatalf("%d samples, the first of %d bytes", len(l.samples), len(l.samples[0]))
-	}
-	for _, want := range []string{chaos.CutSilent, "killed", "stream of messages"} {
-		if !strings.Contains(l.samples[0], want) {
-			t.Errorf("a sample does not say %q: %s", want, l.samples[0])
-		}
-	}
-}
-
-func TestCountsAddUp(t *testing.T) {
-	a := Counts{Sent: 7, Answered: 1, Shed: 1, Limited: 1, Left: 1, Failed: 2, Broken: 1, Compared: 1, Overrun: 1, Reasons: map[string]int{"x": 2, "y": 1}}
-	sum := Counts{}
-	sum.add(a)
-	sum.add(a)
-	want := Counts{Sent: 14, Answered: 2, Shed: 2, Limited: 2, Left: 2, Failed: 4, Broken: 2, Compared: 2, Overrun: 2, Reasons: map[string]int{"x": 4, "y": 2}}
-	if diff := cmp.Diff(want, sum); diff != "" || !sum.accounted() {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	if sum.Sent++; sum.accounted() {
-		t.Error("a request that is nothing is accounted for")
-	}
-}

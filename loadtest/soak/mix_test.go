@@ -58,11 +58,3 @@ func TestTheLoadHasAllKindsOfRequestsWhoseAnswersAreKnown(t *testing.T) {
 		t.Error("no stream of a chat asks for its usage")
 	}
 }
-
-func TestLengthsHaveTheirShares(t *testing.T) {
-	for at, want := range map[float64]int{0: 16, 0.59: 16, 0.61: 32, 0.86: 96, 0.9999: 96, 1: 16} {
-		if got := tokens(at); got != want {
-			t.Errorf("at %v: %d tokens, want %d", at, got, want)
-		}
-	}
-}
