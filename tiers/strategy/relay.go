@@ -28,22 +28,32 @@ type relay struct {
 func (a *relay) run(ctx context.Context) error {
 	a.record.Enter(a.pool.Tier)
 	defer a.record.Leave()
-	asked := a.World.Now()
-	x, err := a.Open(ctx, a.request())
+	x, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer x.Drop()
-	a.setTier(a.pool.Tier)
-	if a.pool.Tier == plan.Target {
-		a.out.TargetFirst += a.World.Now().Sub(asked)
-	}
 	if !a.Body.Stream {
 		return a.passOn(x)
 	}
 	s := &streamRelay{relay: a, x: x, rich: a.Body.N > 1, keeps: a.Config.MidstreamFailover && plan.CanContinue(a.Body, a.pool.Capabilities)}
 	s.finishes.Want = a.Body.Choices()
 	return s.run(ctx)
+}
+
+// open asks the pool. The call takes a KiB of the stack, which is free again while the stream waits: see
+// TestAStreamThatWaitsTakesLittleMemory.
+func (a *relay) open(ctx context.Context) (*dispatch.Exchange, error) {
+	asked := a.World.Now()
+	x, err := a.Open(ctx, a.request())
+	if err != nil {
+		return nil, err
+	}
+	a.setTier(a.pool.Tier)
+	if a.pool.Tier == plan.Target {
+		a.out.TargetFirst += a.World.Now().Sub(asked)
+	}
+	return x, nil
 }
 
 // request returns the call to the pool.

@@ -108,6 +108,6 @@ const (
 	maxConns = 4096 // open connections; further requests wait for one
 
 	// bufferSize is that of a connection's two buffers, in bytes, which it holds while its engine is silent, too. An event of
-	// a token and most heads of requests fit into one.
-	bufferSize = 2 << 10
+	// a token and most heads of requests fit into one; what is larger goes past them.
+	bufferSize = 1 << 10
 )
