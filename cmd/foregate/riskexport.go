@@ -1,11 +1,13 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"time"
 
-	"github.com/foregate/foregate/gateway/auditlog"
+	"github.com/foregate/foregate/gateway/display"
+	"github.com/foregate/foregate/tiers/evidence"
 )
 
 type riskExportCmd struct {
@@ -27,22 +29,32 @@ func (c *riskExportCmd) Run(e *env) error {
 	defer b.close()
 	var from time.Time
 	if c.Since > 0 {
-		now, err := b.redisNow()
+		now, err := b.client.Time(b.ctx).Result() // the log goes by Redis' clock
 		if err != nil {
-			return err
+			return fmt.Errorf("redis: %w", err)
 		}
 		from = now.Add(-c.Since)
 	}
-	var told auditlog.Counts
-	err = writeFile(c.Out, e.stdout, func(w io.Writer) error { told, err = auditlog.Export(b.ctx, b.book, w, c.Route, from); return err })
+	counts := map[string]int{}
+	err = writeFile(c.Out, e.stdout, func(w io.Writer) error {
+		return b.book.Log(b.ctx, func(a evidence.LogEntry) error {
+			if c.Route != "" && a.Route != c.Route || a.When.Before(from) {
+				return nil
+			}
+			counts[a.Label]++
+			a.When = a.When.UTC()
+			return json.NewEncoder(w).Encode(a)
+		})
+	})
 	if err != nil {
 		return err
 	}
-	if told.All == 0 && c.Route != "" && b.routes != nil {
+	good, bad, lost := counts[evidence.Good], counts[evidence.Bad], counts[evidence.Lost]
+	if good+bad+lost == 0 && c.Route != "" && b.routes != nil {
 		if err := b.unknown(c.Route, nil); err != nil {
 			return err
 		}
 	}
-	_, _ = fmt.Fprintln(e.stderr, told.String()) // whoever reads may be gone
+	_, _ = fmt.Fprintf(e.stderr, "%s: %d good, %d bad, %d lost or under way\n", display.Count(good+bad+lost, "audit", "audits"), good, bad, lost) // whoever reads may be gone
 	return nil
 }

@@ -13,16 +13,15 @@ import (
 
 type riskImportCmd struct {
 	redisFlags
-	File   string `arg:"" help:"What foregate risk export wrote; - is the standard input."`
-	Route  string `help:"Only the audits of this route." placeholder:"NAME"`
-	DryRun bool   `help:"Only tell what would be taken. Audits that were imported before are not told apart."`
+	File  string `arg:"" help:"What foregate risk export wrote; - is the standard input."`
+	Route string `help:"Only the audits of this route." placeholder:"NAME"`
 }
 
 // Run takes all audits of a kind of request as evidence or none, each kind by itself. The exit
 // status is 1 where something was refused.
 func (c *riskImportCmd) Run(e *env) error {
 	var batches []*auditlog.Batch
-	err := readFile(e.ctx, c.File, func(r io.Reader) (err error) { batches, err = auditlog.ReadBatches(r, c.Route); return err })
+	err := readFile(e.ctx, c.File, func(r io.Reader) (err error) { batches, err = auditlog.Read(r, c.Route); return err })
 	if err != nil {
 		return err
 	}
@@ -34,19 +33,21 @@ func (c *riskImportCmd) Run(e *env) error {
 	if len(batches) == 0 && c.Route != "" {
 		return fmt.Errorf("%s has no audits of %s", c.File, display.Clip(c.Route, 60))
 	}
-	importer := auditlog.Importer{Book: b.book, Rule: b.rule, DryRun: c.DryRun}
 	refused := false
-	for i, batch := range batches {
+	for _, batch := range batches {
 		if route := batch.Key.Route; b.routes != nil && !slices.Contains(b.routes, route) {
 			return b.unknown(route, nil)
 		}
-		result, err := importer.Import(b.ctx, batch)
+		p, err := b.book.Import(b.ctx, batch.Key, batch.Entries)
 		if errors.Is(err, evidence.ErrAway) {
-			_, _ = fmt.Fprintf(e.stderr, "note: of %s, %d were done\n", display.Count(len(batches), "kind of request", "kinds of request"), i)
-			return err
+			return fmt.Errorf("%s: %w", batch.Key, err)
+		}
+		text := fmt.Sprintf("%d of %s taken, %d of them bad or lost", p.Audits, display.Count(len(batch.Entries), "audit", "audits"), p.Bad)
+		if err != nil {
+			text = err.Error()
 		}
 		refused = refused || err != nil && !errors.Is(err, evidence.ErrNothingNew)
-		_, _ = fmt.Fprintf(e.stdout, "%s: %s\n", batch.Key, result) // whoever reads may be gone
+		_, _ = fmt.Fprintf(e.stdout, "%s: %s\n", batch.Key, text) // whoever reads may be gone
 	}
 	if refused {
 		return errSilent

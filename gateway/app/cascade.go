@@ -26,7 +26,7 @@ func (a *App) makeCascade() (err error) {
 	o := tiers.Options{
 		Routes: a.tierRoutes(a.routing.Load()), Upstream: a.upstream, Breaker: permits{a.Breakers}, Queue: a, MaxBody: f.Limits.ResponseBytes,
 		Registerer: a.Options.Registerer, ContextWindow: a.upstream.ContextWindow, Capabilities: a.prober.Capabilities,
-		Evidence: evidenceBook{a.evidence}, AuditsAll: a.refits.Collects, Replicas: a.Fleet.Replicas,
+		Evidence: a.evidence, AuditsAll: a.refits.Collects, Replicas: a.Fleet.Replicas,
 	}
 	a.cascade, err = tiers.New(o)
 	return err

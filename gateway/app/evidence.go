@@ -1,11 +1,9 @@
 package app
 
 import (
-	"context"
 	"time"
 
 	"github.com/foregate/foregate/gateway/riskview"
-	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
@@ -37,12 +35,4 @@ func (a *App) economics(k risk.Key) riskview.Economics {
 		e.Prices = r.prices(def)()
 	}
 	return e
-}
-
-// evidenceBook adapts the evidence to the cascade.
-type evidenceBook struct{ *evidence.Store }
-
-// Open implements [audit.Evidence].
-func (l evidenceBook) Open(ctx context.Context, a audit.PendingAudit) (risk.OpenResult, error) {
-	return l.Store.Open(ctx, evidence.Audit(a))
 }

@@ -284,7 +284,7 @@ func (w *riskFleet) state(t *testing.T, k risk.Key) *risk.State {
 // tickets are the audits under way.
 func (w *riskFleet) tickets(t *testing.T, k risk.Key) (out []string) {
 	t.Helper()
-	fields, err := w.redis.Client.HKeys(t.Context(), "foregate:{fg}:risk2:"+k.String()).Result()
+	fields, err := w.redis.Client.HKeys(t.Context(), "foregate:{fg}:risk3:"+k.String()).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +326,7 @@ func (w *riskFleet) quiet(t *testing.T, k risk.Key, lost ...string) {
 // booked counts the audits of a key in the log, and checks that none was opened or closed twice.
 func (w *riskFleet) booked(t *testing.T, k risk.Key) (opened, closed int) {
 	t.Helper()
-	entries, err := w.redis.Client.XRange(t.Context(), "foregate:{fg}:risk2:log", "-", "+").Result()
+	entries, err := w.redis.Client.XRange(t.Context(), "foregate:{fg}:risk3:log", "-", "+").Result()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func inFrontier(known []evidence.KeyState) (states []evidence.KeyState, omitted 
 	return states, omitted
 }
 
-// auditsOf reads the audits of states from the log: those of the grid and alarm in force, by the latest score.
+// auditsOf reads the audits of states from the log: those of the grid and alarm in force.
 func auditsOf(ctx context.Context, book *evidence.Store, known []evidence.KeyState) (map[risk.Key][]evidence.LogEntry, error) {
 	states := map[risk.Key]*risk.State{}
 	for i := range known {
@@ -113,12 +113,8 @@ func auditsOf(ctx context.Context, book *evidence.Store, known []evidence.KeySta
 		if state == nil || e.Version != state.Version || e.Alarm != state.Alarm {
 			return nil
 		}
-		sofar := audits[e.Key]
-		if n := len(sofar); n > 0 && sofar[n-1].Map != e.Map {
-			sofar = nil // scores of two versions cannot be compared
-		}
 		e.Features = nil
-		audits[e.Key] = append(sofar, e)
+		audits[e.Key] = append(audits[e.Key], e)
 		return nil
 	})
 	return audits, err
@@ -134,15 +130,9 @@ func (s *Watcher) frontierOf(k *evidence.KeyState, entries []evidence.LogEntry, 
 	in := risk.FrontierInput{Grid: k.State.Grid, Rule: k.Rule}
 	for i := range entries {
 		e := &entries[i]
-		in.Samples = append(in.Samples, risk.Sample{Score: e.Score, Floor: e.Floor, Outcome: outcomeOf(e)})
+		in.Samples = append(in.Samples, risk.Sample{Score: e.Score, Floor: e.Floor, Bad: e.Label == evidence.Bad, Lost: e.Label == evidence.Lost})
 	}
 	return m.view(risk.FrontierOf(in))
-}
-
-// outcomeOf returns the outcome of an audit; unknown if it was lost.
-func outcomeOf(e *evidence.LogEntry) risk.Outcome {
-	o, _ := risk.ParseOutcome(e.Label)
-	return o
 }
 
 // perMinute returns the rate of audits in the last hour; 0 if fewer than two are known.

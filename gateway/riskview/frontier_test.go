@@ -36,10 +36,10 @@ func wide(t *testing.T, a *evidencetest.Audits, n int) {
 		score := math.Mod(float64(i)*.618034, 1)
 		bad := score < .25 || i%50 == 0
 		d := a.Book.View(aKey).Decide(aKey, risk.Sampling{Rate: 1, FullRange: 1}, 0)
-		if _, err := a.Book.Open(t.Context(), evidence.Audit{Decision: d, Ticket: ticket, Score: score, Request: fmt.Sprint("r", i)}); err != nil {
+		if _, err := a.Book.Open(t.Context(), risk.Audit{Decision: d, Ticket: ticket, Score: score, Request: fmt.Sprint("r", i)}); err != nil {
 			t.Fatal(err)
 		}
-		if err := a.Book.Close(t.Context(), aKey, ticket, risk.AuditResult{Bad: bad}); err != nil {
+		if err := a.Book.Close(t.Context(), aKey, ticket, bad); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -137,20 +137,11 @@ func TestAFrontierOfFewAuditsSaysSo(t *testing.T) {
 	}
 }
 
-// Scores of another version, and audits from before an alarm, are no samples.
-func TestAFrontierMixesNoAuditsOfOtherScoresOrTimes(t *testing.T) {
+// Audits of another grid, and from before an alarm, are no samples.
+func TestAFrontierMixesNoAuditsOfOtherGridsOrTimes(t *testing.T) {
 	a := evidencetest.New(nil)
 	a.Learn(t, aKey, risk.GridScores)
 	wide(t, a, 100)
-	for i := range 5 {
-		d := a.Book.View(aKey).Decide(aKey, risk.Sampling{Rate: 1}, 0)
-		if _, err := a.Book.Open(t.Context(), evidence.Audit{Decision: d, Ticket: fmt.Sprint("m", i), Score: .99, Map: 2}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if v := frontiers(t, a, busy).Frontiers[0]; v.Audits != 5 || v.Known {
-		t.Errorf("of five audits of the present score: %+v", v)
-	}
 	known, err := a.Book.All(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -56,7 +56,7 @@ type ReceiptLog struct {
 func Defaults() Values {
 	var v Values
 	r := &v.Tiers.Risk
-	r.Rates.Boost, r.Rates.FullRange, r.JudgeShare = plan.AuditBoost, plan.FullRangeShare, plan.JudgeShare
+	r.Rates.Boost, r.Rates.FullRange = plan.AuditBoost, plan.FullRangeShare
 	r.Rates.Explore, r.Rule.DriftRunLength, r.WarmupDuration = plan.ExploreShare, plan.DriftRunLength, plan.WarmupDuration
 	for i := range specs {
 		if err := specs[i].kind.set(&v, specs[i].Default); err != nil {

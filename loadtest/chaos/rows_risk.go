@@ -150,4 +150,4 @@ func (w *Testbed) lateDrafts(died time.Time) {
 }
 
 // riskKeys is what the names of evidence begin with.
-const riskKeys = "foregate:{fg}:risk2:"
+const riskKeys = "foregate:{fg}:risk3:"

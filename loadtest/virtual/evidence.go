@@ -147,7 +147,7 @@ func (s evidenceView) look(k risk.Key) risk.View {
 }
 
 // Open implements [audit.Evidence].
-func (s evidenceView) Open(_ context.Context, b audit.PendingAudit) (risk.OpenResult, error) {
+func (s evidenceView) Open(_ context.Context, b risk.Audit) (risk.OpenResult, error) {
 	if s.lab.redis.Away() {
 		return "", store.ErrAway
 	}
@@ -202,13 +202,13 @@ func (e *evidence) tellDrafted() {
 }
 
 // Close implements [audit.Evidence].
-func (s evidenceView) Close(_ context.Context, k risk.Key, ticket string, result risk.AuditResult) error {
+func (s evidenceView) Close(_ context.Context, k risk.Key, ticket string, bad bool) error {
 	if s.lab.redis.Away() {
 		return store.ErrAway
 	}
-	if s.state(k).Close(s.rule(), ticket, result.Bad) {
+	if s.state(k).Close(s.rule(), ticket, bad) {
 		s.closed++
-		s.log.closed(ticket, result.Bad)
+		s.log.closed(ticket, bad)
 	}
 	s.note(k)
 	s.look(k)

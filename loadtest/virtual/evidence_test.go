@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/audit"
 	store "github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -60,10 +59,10 @@ func TestWithoutRedisNoAuditIsBookedAndCountsOfWarmupsAreToldAfterwards(t *testi
 	l, view, k := certified(t, "risk.warmup: serve")
 	d := view.View(k).Decide(k, risk.Sampling{Rate: 1}, 0)
 	l.redis.Lose()
-	if _, err := view.Open(t.Context(), audit.PendingAudit{Decision: d, Ticket: "a", Score: 4}); !errors.Is(err, store.ErrAway) {
+	if _, err := view.Open(t.Context(), risk.Audit{Decision: d, Ticket: "a", Score: 4}); !errors.Is(err, store.ErrAway) {
 		t.Errorf("opened: %v", err)
 	}
-	if err := view.Close(t.Context(), k, "a", risk.AuditResult{}); !errors.Is(err, store.ErrAway) {
+	if err := view.Close(t.Context(), k, "a", false); !errors.Is(err, store.ErrAway) {
 		t.Errorf("closed: %v", err)
 	}
 	view.Drafted(k, 1, 1)
@@ -81,7 +80,7 @@ func TestWithoutRedisNoAuditIsBookedAndCountsOfWarmupsAreToldAfterwards(t *testi
 	if v := view.View(k); v.Warmup.Began == 0 || v.Seen.IsZero() {
 		t.Errorf("with Redis again: %+v", v)
 	}
-	if _, err := view.Open(t.Context(), audit.PendingAudit{Decision: d, Ticket: "a", Score: 4}); err != nil {
+	if _, err := view.Open(t.Context(), risk.Audit{Decision: d, Ticket: "a", Score: 4}); err != nil {
 		t.Error(err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/audit"
 	store "github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/refit"
 	"github.com/foregate/foregate/tiers/risk"
@@ -28,7 +27,7 @@ type auditLog struct {
 	dropped int            // entries that were deleted
 }
 
-func (a *auditLog) opened(b audit.PendingAudit, now time.Time) {
+func (a *auditLog) opened(b risk.Audit, now time.Time) {
 	if len(a.entries) >= maxLog {
 		old := maxLog / 10
 		a.entries, a.dropped = slices.Delete(a.entries, 0, old), a.dropped+old
@@ -39,7 +38,7 @@ func (a *auditLog) opened(b audit.PendingAudit, now time.Time) {
 	a.begun[b.Ticket] = a.dropped + len(a.entries)
 	a.entries = append(a.entries, store.LogEntry{
 		When: now, Key: b.Key, Ticket: b.Ticket, Score: b.Score, Floor: b.Floor, Threshold: b.Threshold, Served: b.Score >= b.Threshold,
-		Features: slices.Clone(b.Features), Tokens: b.Tokens, Map: b.Map, Version: b.Version, Alarm: b.Alarm, Label: "lost",
+		Features: slices.Clone(b.Features), Tokens: b.Tokens, Version: b.Version, Alarm: b.Alarm, Label: "lost",
 	})
 }
 
@@ -150,7 +149,7 @@ func (r *refits) WriteRefit(_ context.Context, _, _, next string) (bool, error) 
 }
 
 // Certify implements [refit.Book].
-func (r *refits) Certify(_ context.Context, k risk.Key, p risk.Import, _ int, _ time.Time) (bool, error) {
+func (r *refits) Certify(_ context.Context, k risk.Key, p risk.Import, _ time.Time) (bool, error) {
 	return r.lab.evidence.state(k).ApplyImport(r.lab.evidence.rule(), p, r.lab.clock.Now()), nil
 }
 

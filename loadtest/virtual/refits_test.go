@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -45,7 +44,7 @@ func TestTheLogOfAuditsKeepsTheNewest(t *testing.T) {
 	var a auditLog
 	for i := range maxLog + 10 {
 		ticket := string(rune(i + 'a'))
-		a.opened(audit.PendingAudit{Decision: risk.Decision{}, Ticket: ticket, Tokens: i}, time.Unix(int64(i), 0))
+		a.opened(risk.Audit{Decision: risk.Decision{}, Ticket: ticket, Tokens: i}, time.Unix(int64(i), 0))
 		if i%2 == 0 {
 			a.closed(ticket, i%4 == 0)
 		}

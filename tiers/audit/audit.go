@@ -25,25 +25,14 @@ type Evidence interface {
 	// View returns the certified thresholds of a key. It does not block.
 	View(k risk.Key) risk.View
 	// Open stores an audit as bad until its outcome is known.
-	Open(ctx context.Context, b PendingAudit) (risk.OpenResult, error)
+	Open(ctx context.Context, b risk.Audit) (risk.OpenResult, error)
 	// OpenWarmup stores the audit of a draft that was served during the warm-up of a key, as bad until its outcome is known.
 	OpenWarmup(ctx context.Context, k risk.Key, ticket string) (risk.OpenResult, error)
 	// Drafted counts a request during the warm-up: the drafts that were made for it, and those that were served. The first call
 	// starts the warm-up. It does not block.
 	Drafted(k risk.Key, made, served int)
 	// Close stores the outcome of an open audit.
-	Close(ctx context.Context, k risk.Key, ticket string, result risk.AuditResult) error
-}
-
-// PendingAudit is an audit that is about to start.
-type PendingAudit struct {
-	risk.Decision
-	Ticket   string // unique id: 1 … 64 characters of [A-Za-z0-9-]
-	Score    float64
-	Features []float64 // input of a fitted score
-	Tokens   int       // of the draft
-	Map      int       // version of the fitted score; 0: none
-	Request  string    // id of the draft's request
+	Close(ctx context.Context, k risk.Key, ticket string, bad bool) error
 }
 
 // NoEvidence is an [Evidence] that stores nothing.
@@ -53,7 +42,7 @@ type NoEvidence struct{}
 func (NoEvidence) View(risk.Key) risk.View { return risk.View{} }
 
 // Open implements [Evidence].
-func (NoEvidence) Open(context.Context, PendingAudit) (risk.OpenResult, error) {
+func (NoEvidence) Open(context.Context, risk.Audit) (risk.OpenResult, error) {
 	return risk.Stale, nil
 }
 
@@ -66,7 +55,7 @@ func (NoEvidence) OpenWarmup(context.Context, risk.Key, string) (risk.OpenResult
 func (NoEvidence) Drafted(risk.Key, int, int) {}
 
 // Close implements [Evidence].
-func (NoEvidence) Close(context.Context, risk.Key, string, risk.AuditResult) error { return nil }
+func (NoEvidence) Close(context.Context, risk.Key, string, bool) error { return nil }
 
 // Metrics counts audits. All labels have a bounded set of values.
 type Metrics interface {

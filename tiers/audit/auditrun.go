@@ -14,7 +14,6 @@ type auditRun struct {
 	entries []entry // the keys for which its outcome is evidence
 	opened  []entry // those that the evidence has accepted
 	why     string  // the reason if none was accepted
-	labels  risk.Labels
 }
 
 // prepare finds what the draft is evidence for, and reports whether there is anything. A score that only helps to place a
@@ -52,9 +51,8 @@ func (b *auditRun) addOpened(ctx context.Context, e entry) (risk.OpenResult, err
 		return evidence.OpenWarmup(ctx, e.Key, e.ticket)
 	}
 	f := b.Features()
-	return evidence.Open(ctx, PendingAudit{
-		Decision: e.Decision, Ticket: e.ticket, Score: e.score, Features: f[:], Tokens: b.Tokens(), Map: b.Config.Risk.ScoreVersion,
-		Request: b.ID,
+	return evidence.Open(ctx, risk.Audit{
+		Decision: e.Decision, Ticket: e.ticket, Score: e.score, Features: f[:], Tokens: b.Tokens(), Request: b.ID,
 	})
 }
 
@@ -76,10 +74,10 @@ func (b *auditRun) openAll(ctx context.Context) error {
 }
 
 // close stores the outcome of the open entries.
-func (b *auditRun) close(ctx context.Context, result risk.AuditResult) {
+func (b *auditRun) close(ctx context.Context, bad bool) {
 	for _, e := range b.opened {
 		for try := 1; ; try++ {
-			err := b.Auditor.Evidence.Close(ctx, e.Key, e.ticket, result)
+			err := b.Auditor.Evidence.Close(ctx, e.Key, e.ticket, bad)
 			if err == nil || try == auditTries || b.World.Sleep(ctx, auditPause) != nil {
 				break // an entry that cannot be closed stays bad
 			}

@@ -20,7 +20,6 @@ type RequestAuditor struct {
 	Auditor *Auditor
 
 	RetainBody func() (released func()) // keeps the request's body valid until released is called; nil: not needed
-	AskJudge   bool                     // the judge is asked, too, whatever the label; drawn before the draft exists
 	OnLabel    func(good bool)          // called when it is known whether the target accepts the draft; may be nil
 	OnSkip     func()                   // called when a check of a served draft is not made, or has no answer; may be nil
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
-	"github.com/foregate/foregate/tiers/risk"
 	"github.com/foregate/foregate/tiers/scoring"
 	"github.com/foregate/foregate/tiers/verify"
 )
@@ -40,8 +39,7 @@ func (d *Draft) audit(ctx context.Context) {
 	case len(b.opened) == 0:
 		d.countDropped(b.why)
 	case answered:
-		b.askJudge(ctx)
-		b.close(ctx, risk.AuditResult{Bad: !good, Labels: b.labels})
+		b.close(ctx, !good)
 		if d.OnLabel != nil {
 			d.OnLabel(good)
 		}
@@ -102,9 +100,6 @@ func (b *auditRun) applyCheck(ctx context.Context) (verify.Result, error) {
 	draft.Resumes = false // the draft is not continued
 	r, err := asker.Verify(ctx, draft)
 	b.cost.Scored += r.Computed
-	if err == nil {
-		b.labels = labelsOf(&r, &b.Config, b.Body.Temperature)
-	}
 	return r, err
 }
 
@@ -126,6 +121,5 @@ func (b *auditRun) regenerated(ctx context.Context) (good bool, err error) {
 		}
 		good = r.Pass
 	}
-	b.labels.Set(risk.LabelRegenerate, good)
 	return good, nil
 }

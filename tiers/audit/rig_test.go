@@ -48,8 +48,8 @@ type rig struct {
 	log      []string // what happened, in order
 	attempts []engine.Attempt
 	tickets  []dispatch.Ticket
-	bookings []PendingAudit
-	results  []risk.AuditResult
+	bookings []risk.Audit
+	results  []bool
 	streams  int // that are open
 	dropped  []string
 	checked  []string // results of checks of served drafts
@@ -291,7 +291,7 @@ type ledger struct{ *rig }
 func (l ledger) View(risk.Key) risk.View    { return risk.View{} }
 func (l ledger) Drafted(risk.Key, int, int) {}
 
-func (l ledger) Open(_ context.Context, b PendingAudit) (risk.OpenResult, error) {
+func (l ledger) Open(_ context.Context, b risk.Audit) (risk.OpenResult, error) {
 	l.mu.Lock()
 	l.bookings = append(l.bookings, b)
 	l.mu.Unlock()
@@ -310,11 +310,11 @@ func (l ledger) told(what string, k risk.Key, ticket string) (risk.OpenResult, e
 	return l.fate(key)
 }
 
-func (l ledger) Close(_ context.Context, _ risk.Key, ticket string, result risk.AuditResult) error {
+func (l ledger) Close(_ context.Context, _ risk.Key, ticket string, bad bool) error {
 	l.mu.Lock()
-	l.results = append(l.results, result)
+	l.results = append(l.results, bad)
 	l.mu.Unlock()
-	if l.note("close %s %s", ticket, map[bool]string{true: "bad", false: "good"}[result.Bad]); l.closes == nil {
+	if l.note("close %s %s", ticket, map[bool]string{true: "bad", false: "good"}[bad]); l.closes == nil {
 		return nil
 	}
 	return l.closes()

@@ -59,7 +59,7 @@ func TestNothingIsAuditedBeforeTheAuditorBeginsOrWhenItRests(t *testing.T) {
 		}
 		a.Wait()
 		a.Wait()
-		fate, err := a.Evidence.Open(t.Context(), PendingAudit{})
+		fate, err := a.Evidence.Open(t.Context(), risk.Audit{})
 		if fate != risk.Stale || err != nil || a.Evidence.View(ownKey) != (risk.View{}) {
 			t.Errorf("without evidence: %s, %v", fate, err)
 		}

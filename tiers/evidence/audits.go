@@ -10,9 +10,9 @@ import (
 
 // Open records an audit as bad before its outcome is known. It waits for Redis for at most a second, even if
 // ctx ends. An error that is not [ErrAway] means that the audit is invalid.
-func (b *Store) Open(ctx context.Context, a Audit) (risk.OpenResult, error) {
-	if !ticketShape.MatchString(a.Ticket) || !isRequest(a.Request) || len(a.Features) > maxFeatures || a.Tokens < 0 || a.Map < 0 || a.Hi < 0 || a.Version < 0 || a.Alarm < 0 {
-		return "", fmt.Errorf("evidence: ticket %.80q of request %.80q with %d features, %d tokens, score %d, index %d is no audit", a.Ticket, a.Request, len(a.Features), a.Tokens, a.Map, a.Hi)
+func (b *Store) Open(ctx context.Context, a risk.Audit) (risk.OpenResult, error) {
+	if !ticketShape.MatchString(a.Ticket) || !isRequest(a.Request) || len(a.Features) > maxFeatures || a.Tokens < 0 || a.Hi < 0 || a.Version < 0 || a.Alarm < 0 {
+		return "", fmt.Errorf("evidence: ticket %.80q of request %.80q with %d features, %d tokens, index %d is no audit", a.Ticket, a.Request, len(a.Features), a.Tokens, a.Hi)
 	}
 	r := b.opts.Rule(a.Key.Route)
 	var fate risk.OpenResult
@@ -22,7 +22,7 @@ func (b *Store) Open(ctx context.Context, a Audit) (risk.OpenResult, error) {
 	} else {
 		var word string
 		word, err = b.change(ctx, openScript, a.Key, r, a.Ticket, a.Version, a.Alarm, a.Hi, exact(a.Score), exact(a.Threshold), exact(a.Floor),
-			joined(a.Features), a.Tokens, a.Map, a.Request)
+			joined(a.Features), a.Tokens, a.Request)
 		fate = risk.OpenResult(word)
 	}
 	switch {
@@ -35,7 +35,7 @@ func (b *Store) Open(ctx context.Context, a Audit) (risk.OpenResult, error) {
 }
 
 // Close ends a recorded audit. If the audit is not in progress any more, nothing changes; this is no error.
-func (b *Store) Close(ctx context.Context, k risk.Key, ticket string, result risk.AuditResult) error {
+func (b *Store) Close(ctx context.Context, k risk.Key, ticket string, bad bool) error {
 	if !ticketShape.MatchString(ticket) {
 		return fmt.Errorf("evidence: %.80q is no ticket", ticket)
 	}
@@ -43,14 +43,14 @@ func (b *Store) Close(ctx context.Context, k risk.Key, ticket string, result ris
 	var known, warmup bool
 	var err error
 	if b.local != nil {
-		known, warmup, err = b.local.close(r, k, ticket, result)
+		known, warmup, err = b.local.close(r, k, ticket, bad)
 	} else {
 		outcome := 0
-		if result.Bad {
+		if bad {
 			outcome = 1
 		}
 		var word string
-		word, err = b.change(ctx, closeScript, k, r, ticket, outcome, result.Labels.String())
+		word, err = b.change(ctx, closeScript, k, r, ticket, outcome)
 		known, warmup = word != "0", word == "2"
 	}
 	switch {
@@ -58,17 +58,17 @@ func (b *Store) Close(ctx context.Context, k risk.Key, ticket string, result ris
 		b.metrics.count(k, labelAway)
 	case err != nil, warmup: // the series of the warm-up tell of it
 	case !known:
-		b.metrics.count(k, labelLost)
-	case result.Bad:
-		b.metrics.count(k, labelBad)
+		b.metrics.count(k, Lost)
+	case bad:
+		b.metrics.count(k, Bad)
 	default:
-		b.metrics.count(k, labelGood)
+		b.metrics.count(k, Good)
 	}
 	return err
 }
 
 // Lost counts a recorded audit that will never be closed: it stays bad.
-func (b *Store) Lost(k risk.Key) { b.metrics.count(k, labelLost) }
+func (b *Store) Lost(k risk.Key) { b.metrics.count(k, Lost) }
 
 // Reset deletes a key: its grid, its evidence and the audits in progress. Earlier decisions become stale.
 // With a Redis, replicas that saw its warm-up end still know that it did.

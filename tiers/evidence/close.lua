@@ -1,5 +1,5 @@
 -- Ends an audit: risk.State.Close. Of a key that does not exist nothing is under way.
--- ARGV 6 ticket, 7 '1' bad or '0' good, 8 what every label says: risk.Labels.String
+-- ARGV 6 ticket, 7 '1' bad or '0' good
 -- -> {'1' it was under way, '2' of what a warm-up served, or '0', what was wrong, then the fields of a view}
 local ticket,bad=ARGV[6],ARGV[7]=='1'
 local known,present=load(ticket)
@@ -67,5 +67,5 @@ elseif b then
 end
 local new=save()
 if known and not s.afresh then redis.call('HDEL',key,'t:'..ticket) end
-if b and not b.warmup then note('closed',ticket,'key',ARGV[1],'bad',ARGV[7],'labels',ARGV[8]) end
+if b and not b.warmup then note('closed',ticket,'key',ARGV[1],'bad',ARGV[7]) end
 return reply(b and (b.warmup and '2' or '1') or '0',new)

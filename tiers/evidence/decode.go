@@ -171,21 +171,18 @@ const maxGrid = len(risk.Epoch{}.N)
 type fullState struct {
 	risk.State
 	prior   int64 // newest µs of the imported audits
-	calib   string
-	missing bool // the key does not exist
+	missing bool  // the key does not exist
 }
 
 // wholeOf decodes a state without the audits in progress.
 func wholeOf(f fields) (fullState, error) {
 	r := &reader{fields: f}
-	w := fullState{State: r.view(), prior: r.count("prior"), calib: f["map"], missing: true}
+	w := fullState{State: r.view(), prior: r.count("prior"), missing: true}
 	for _, v := range f {
 		w.missing = w.missing && v == ""
 	}
 	born := r.count("born")
 	w.Cold, w.Outcomes = int(r.count("cold")), int(r.count("outcomes"))
-	w.Finding = r.finding()
-	r.count("map")
 	if w.Version > 0 && len(w.Scores) > 0 {
 		r.wrong("scores")
 	}
@@ -207,18 +204,6 @@ func wholeOf(f fields) (fullState, error) {
 		return fullState{missing: w.missing}, r.err
 	}
 	return w, nil
-}
-
-// finding parses a field of two counts; "" is none.
-func (r *reader) finding() risk.Infeasibility {
-	var n [2]int
-	if r.fields["finding"] != "" {
-		r.counts("finding", n[:])
-	}
-	if n[1] > n[0] {
-		r.wrong("finding")
-	}
-	return risk.Infeasibility{Audits: n[0], Bad: n[1]}
 }
 
 // epoch decodes one of the two epochs; false is none.

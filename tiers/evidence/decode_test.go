@@ -13,7 +13,7 @@ import (
 func FuzzFields(f *testing.F) {
 	n := strings.TrimSpace(strings.Repeat("5 ", maxGrid))
 	zero := strings.TrimSpace(strings.Repeat("0 ", maxGrid))
-	f.Add(strings.Join([]string{"1700000000000000", "2", "0.9 0.5", "", "0.1", "0.05", "1", "0 0.1 -0.2", "0", "4", "", "0", "3 7 1", n, zero, zero, "4 5 0", n, n, zero}, "\n"))
+	f.Add(strings.Join([]string{"1700000000000000", "2", "0.9 0.5", "", "0.1", "0.05", "1", "0 0.1 -0.2", "0", "4", "", "3 7 1", n, zero, zero, "4 5 0", n, n, zero}, "\n"))
 	f.Add(strings.Repeat("\n", len(names)-1))
 	f.Add(strings.Join([]string{"", "", "", "0.1 0.2 1e-300", "0.1", "0.05", "0", "0 0 0", "1"}, "\n"))
 	f.Fuzz(func(t *testing.T, in string) {
@@ -62,10 +62,10 @@ func FuzzLog(f *testing.F) {
 	f.Add("1700000000000-3", "x-1", chat.String(), "0.9", "exact=bad lenient=good", "1", "1")
 	f.Add("-", "", "//", "nan", strings.Repeat("1 ", 9), "-1", "99999999999 x 1")
 	f.Fuzz(func(t *testing.T, id, ticket, key, score, features, count, list string) {
-		values := map[string]any{"opened": ticket, "closed": ticket, "bad": count, "key": key, "score": score, "floor": score, "threshold": score, "features": features, "tokens": count, "map": count, "version": count, "request": list, "labels": features}
+		values := map[string]any{"opened": ticket, "closed": ticket, "bad": count, "key": key, "score": score, "floor": score, "threshold": score, "features": features, "tokens": count, "version": count, "request": list}
 		if e, ok := openedOf(id, values); ok {
 			name, err := nameOf(e.Key)
-			if err != nil || name != key || math.IsNaN(e.Score) || math.IsInf(e.Score, 0) || len(e.Features) > maxFeatures || e.Tokens < 0 || e.Map < 0 || e.Version < 0 || len(e.Request) > 64 || e.check() != nil {
+			if err != nil || name != key || math.IsNaN(e.Score) || math.IsInf(e.Score, 0) || len(e.Features) > maxFeatures || e.Tokens < 0 || e.Version < 0 || len(e.Request) > 64 || e.Check() != nil {
 				t.Fatalf("%+v", e)
 			}
 		}

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -9,17 +10,6 @@ import (
 
 	"github.com/foregate/foregate/tiers/risk"
 )
-
-// Audit is one draft that the target will now verify.
-type Audit struct {
-	risk.Decision
-	Ticket   string // its id: 1 … 64 of [A-Za-z0-9-]
-	Score    float64
-	Features []float64 // of the score, for [Store.Log]; at most 8
-	Tokens   int       // of the draft
-	Map      int       // version of the fitted score, 0 is none
-	Request  string    // id of the draft's request: as a ticket, or "" if unknown
-}
 
 // maxFeatures is how many features of an audit are stored.
 const maxFeatures = 8
@@ -32,44 +22,68 @@ type KeyState struct {
 	Seen  time.Time // last use, to the minute
 }
 
-// LogEntry is one audit with its outcome.
+// LogEntry is one audit with its outcome. As JSON it is a line of foregate risk export; names and meanings of the fields
+// are stable.
 type LogEntry struct {
-	When      time.Time // opening time by Redis' clock
-	Key       risk.Key
-	Ticket    string
-	Score     float64
-	Floor     float64 // lowest score that was audited
-	Threshold float64
-	Served    bool // its score was at least the threshold
-	Features  []float64
-	Tokens    int    // of the draft
-	Map       int    // version of the fitted score, 0 is none
-	Version   int64  // of the grid
-	Alarm     int64  // drift alarms before it; 0 in entries of versions that did not store it
-	Label     string // by the label in force: good, bad, or lost: no outcome in the log
-
-	Request string      // id of the draft's request, for its receipt; "": unknown
-	Labels  risk.Labels // what every label says; zero while there is no outcome
+	risk.Key
+	When      time.Time `json:"when"`   // opening time by Redis' clock
+	Ticket    string    `json:"ticket"` // its id: 1 … 64 of [A-Za-z0-9-]
+	Score     float64   `json:"score"`  // of the draft, nats
+	Floor     float64   `json:"floor"`  // lowest score that was audited
+	Threshold float64   `json:"threshold"`
+	Served    bool      `json:"served"`   // the score was at least the threshold
+	Features  []float64 `json:"features"` // in the order of accept.FeatureNames, at most 8
+	Tokens    int       `json:"tokens"`   // of the draft
+	Version   int64     `json:"grid"`     // of the grid
+	Alarm     int64     `json:"alarm"`    // drift alarms before it
+	Label     string    `json:"label"`    // Good, Bad or Lost
+	Request   string    `json:"request"`  // id of the draft's request, for its receipt; "": unknown
 }
 
-// check returns why an entry is not valid evidence, nil if it is.
-func (e *LogEntry) check() error {
-	for name, x := range map[string]float64{"score": e.Score, "floor": e.Floor} {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return fmt.Errorf("its %s is %s", name, strconv.FormatFloat(x, 'g', -1, 64))
-		}
+// Labels of audits.
+const (
+	Good = "good" // the target stands by the draft
+	Bad  = "bad"
+	Lost = "lost" // its outcome is unknown, or it is in progress
+)
+
+// maxScore stands for a threshold that no score reaches. No score or feature exceeds it.
+const maxScore = risk.Unreachable
+
+// Check returns the field that no audit has in this way, and what it should be; nil if there is none.
+func (e *LogEntry) Check() error {
+	_, err := nameOf(e.Key)
+	fine := isScore(e.Score) && isScore(e.Floor) && isScore(e.Threshold)
+	for _, x := range e.Features {
+		fine = fine && isScore(x)
 	}
-	if e.Label != labelGood && e.Label != labelBad && e.Label != labelLost {
-		return fmt.Errorf("its label is %.40q, which is none of good, bad, lost", e.Label)
+	switch {
+	case err != nil:
+		return err
+	case !fine:
+		return errors.New("score, floor, threshold, features: want numbers from -1e9 to 1e9")
+	case len(e.Features) > maxFeatures:
+		return fmt.Errorf("features: want at most %d", maxFeatures)
+	case !ticketShape.MatchString(e.Ticket), !isRequest(e.Request):
+		return errors.New("ticket, request: want 1 to 64 letters, digits and hyphens")
+	case e.Tokens < 0 || e.Version < 0 || e.Alarm < 0 || max(int64(e.Tokens), e.Version, e.Alarm) > maxCount:
+		return errors.New("tokens, grid, alarm: want counts")
+	case e.Label != Good && e.Label != Bad && e.Label != Lost:
+		return errors.New("label: want good, bad or lost")
+	case e.When.UnixMicro() <= 0 || e.When.UnixMicro() > maxCount:
+		return errors.New("when: want a time such as 2006-01-02T15:04:05Z")
 	}
 	return nil
 }
 
+// isScore reports whether a number can be a score or a threshold. NaN cannot.
+func isScore(x float64) bool { return math.Abs(x) <= maxScore }
+
 func labelOf(bad bool) string {
 	if bad {
-		return labelBad
+		return Bad
 	}
-	return labelGood
+	return Good
 }
 
 // joined encodes numbers in one field. Infinite numbers are replaced by the nearest finite ones.

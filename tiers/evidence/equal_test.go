@@ -59,7 +59,7 @@ func (h *history) begin(i int) {
 	was := h.alone.Version
 	below := d.Version != 0 && d.Floor <= -risk.Unreachable && score < h.alone.Grid.At(len(h.alone.Grid))
 	want := h.alone.Open(h.rule, d, score, ticket, time.Now())
-	got, err := h.shared.Open(h.t.Context(), Audit{Decision: d, Ticket: ticket, Score: score})
+	got, err := h.shared.Open(h.t.Context(), risk.Audit{Decision: d, Ticket: ticket, Score: score})
 	if err != nil || got != want {
 		h.t.Fatalf("step %d: open %s of %g is %s (%v), not %s", i, ticket, score, got, err, want)
 	}
@@ -122,9 +122,9 @@ func (h *history) end(i int, bad bool) {
 	}
 	alarm, born := h.alone.Alarm, len(h.alone.Epochs)
 	want := h.alone.Close(h.rule, ticket, bad)
-	before := h.shared.counted(labelLost)
+	before := h.shared.counted(Lost)
 	h.shared.close(ticket, bad)
-	if got := h.shared.counted(labelLost) == before; got != want {
+	if got := h.shared.counted(Lost) == before; got != want {
 		h.t.Fatalf("step %d: close %s was %v, not %v", i, ticket, got, want)
 	}
 	if h.alone.Alarm != alarm {

@@ -93,7 +93,7 @@ func (r *replica) later(d time.Duration) { r.mu.Lock(); defer r.mu.Unlock(); r.s
 // open opens an audit by the view of the moment.
 func (r *replica) open(ticket string, score float64) risk.OpenResult {
 	r.t.Helper()
-	fate, err := r.Open(r.t.Context(), Audit{Decision: r.View(chat).Decide(chat, risk.Sampling{Rate: 1}, 0), Ticket: ticket, Score: score, Features: []float64{score, 1}, Tokens: 7})
+	fate, err := r.Open(r.t.Context(), risk.Audit{Decision: r.View(chat).Decide(chat, risk.Sampling{Rate: 1}, 0), Ticket: ticket, Score: score, Features: []float64{score, 1}, Tokens: 7})
 	if err != nil {
 		r.t.Fatalf("open %s: %v", ticket, err)
 	}
@@ -102,7 +102,7 @@ func (r *replica) open(ticket string, score float64) risk.OpenResult {
 
 func (r *replica) close(ticket string, bad bool) {
 	r.t.Helper()
-	if err := r.Close(r.t.Context(), chat, ticket, risk.AuditResult{Bad: bad}); err != nil {
+	if err := r.Close(r.t.Context(), chat, ticket, bad); err != nil {
 		r.t.Fatalf("close %s: %v", ticket, err)
 	}
 }

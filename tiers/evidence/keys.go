@@ -16,7 +16,7 @@ import (
 const (
 	// keyRisk plus a key's name is a hash: the state of one kind of request, and one field for each audit in
 	// progress. Its number rises when what is stored changes.
-	keyRisk = "foregate:{fg}:risk2:"
+	keyRisk = "foregate:{fg}:risk3:"
 	// keyIndex is a sorted set: the names of all these hashes, by the second of their last use.
 	keyIndex = keyRisk + "index"
 	// keyLog is a stream of opened and closed audits.
@@ -35,8 +35,8 @@ const (
 // names are the fields of a state in the order of the scripts; viewed are those of a view.
 var (
 	names = []string{
-		"version", "alarm", "grid", "scores", "eps", "delta", "op", "drift", "hopeless", "cold", "outcomes", "finding", "warmup",
-		"born", "prior", "map", "e1", "n1", "k1", "o1", "e2", "n2", "k2", "o2",
+		"version", "alarm", "grid", "scores", "eps", "delta", "op", "drift", "hopeless", "cold", "outcomes", "warmup",
+		"born", "prior", "e1", "n1", "k1", "o1", "e2", "n2", "k2", "o2",
 	}
 	viewed = []string{"version", "alarm", "grid", "scores", "eps", "delta", "op", "drift", "hopeless", "warmup"}
 )

@@ -61,7 +61,7 @@ func (l *local) view(r risk.Rule, k risk.Key) risk.View {
 	return v
 }
 
-func (l *local) open(r risk.Rule, a Audit) (risk.OpenResult, error) {
+func (l *local) open(r risk.Rule, a risk.Audit) (risk.OpenResult, error) {
 	if err := checked(r, a.Key); err != nil {
 		return "", err
 	}
@@ -72,12 +72,8 @@ func (l *local) open(r risk.Rule, a Audit) (risk.OpenResult, error) {
 		return risk.Full, nil
 	}
 	fate := known.Open(r, a.Decision, a.Score, a.Ticket, l.now())
-	switch fate {
-	case risk.Opened:
+	if fate == risk.Opened {
 		l.opened(a)
-		known.calib = joined([]float64{float64(a.Map)})
-	case risk.Learned:
-		known.calib = joined([]float64{float64(a.Map)})
 	}
 	return fate, nil
 }
@@ -116,7 +112,7 @@ func checked(r risk.Rule, k risk.Key) error {
 }
 
 // close reports whether an audit was in progress, and whether its draft was served by the warm-up.
-func (l *local) close(r risk.Rule, k risk.Key, ticket string, result risk.AuditResult) (was, warmup bool, err error) {
+func (l *local) close(r risk.Rule, k risk.Key, ticket string, bad bool) (was, warmup bool, err error) {
 	if err := checked(r, k); err != nil {
 		return false, false, err
 	}
@@ -128,20 +124,20 @@ func (l *local) close(r risk.Rule, k risk.Key, ticket string, result risk.AuditR
 	}
 	known.used = l.now()
 	open := known.Warmup.Open
-	if !known.Close(r, ticket, result.Bad) {
+	if !known.Close(r, ticket, bad) {
 		return false, false, nil
 	}
 	if at, ok := l.places[place{k, ticket}]; ok {
-		l.log[at].Label, l.log[at].Labels = labelOf(result.Bad), result.Labels
+		l.log[at].Label = labelOf(bad)
 	}
 	return true, known.Warmup.Open < open, nil
 }
 
 // opened adds an audit to the log.
-func (l *local) opened(a Audit) {
+func (l *local) opened(a risk.Audit) {
 	e := LogEntry{
 		When: l.now(), Key: a.Key, Ticket: a.Ticket, Score: a.Score, Floor: a.Floor, Threshold: a.Threshold, Served: a.Score >= a.Threshold,
-		Features: slices.Clone(a.Features), Tokens: a.Tokens, Map: a.Map, Version: a.Version, Alarm: a.Alarm, Label: labelLost, Request: a.Request,
+		Features: slices.Clone(a.Features), Tokens: a.Tokens, Version: a.Version, Alarm: a.Alarm, Label: Lost, Request: a.Request,
 	}
 	if l.places == nil {
 		l.places = make(map[place]int)
@@ -205,7 +201,7 @@ func splitKey(s *risk.State) risk.State {
 	return risk.State{
 		Version: s.Version, Alarm: s.Alarm, Grid: slices.Clone(s.Grid), Scores: slices.Clone(s.Scores), MaxWrongRate: s.MaxWrongRate, ErrorProbability: s.ErrorProbability,
 		Op: s.Op, Epochs: slices.Clone(s.Epochs), Drift: s.Drift, Infeasible: s.Infeasible, Cold: s.Cold,
-		Outcomes: s.Outcomes, Finding: s.Finding, Warmup: s.Warmup,
+		Outcomes: s.Outcomes, Warmup: s.Warmup,
 	}
 }
 
@@ -217,7 +213,7 @@ func (l *local) add(r risk.Rule, k risk.Key, p batchPart) bool {
 	if known == nil || known.prior != p.was || !known.ApplyImport(r, p.Import, l.now()) {
 		return false
 	}
-	known.prior, known.calib = p.newest, joined([]float64{float64(p.calib)})
+	known.prior = p.newest
 	return true
 }
 
@@ -229,7 +225,7 @@ func (l *local) whole(k risk.Key) fullState {
 	if known == nil {
 		return fullState{missing: true}
 	}
-	return fullState{State: splitKey(&known.State), prior: known.prior, calib: known.calib}
+	return fullState{State: splitKey(&known.State), prior: known.prior}
 }
 
 func compare(a, b risk.Key) int {

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/foregate/foregate/tiers/risk"
 )
 
 const (
@@ -29,10 +27,10 @@ func (b *Store) Log(ctx context.Context, visit func(LogEntry) error) error {
 		}
 		return nil
 	}
-	outcomes := make(map[place]risk.AuditResult)
+	outcomes := make(map[place]bool) // true: bad
 	last, err := b.pages(ctx, "+", func(m redis.XMessage) error {
-		if p, result, ok := closedOf(m.Values); ok && len(outcomes) < maxLog {
-			outcomes[p] = result
+		if p, bad, ok := closedOf(m.Values); ok && len(outcomes) < maxLog {
+			outcomes[p] = bad
 		}
 		return nil
 	})
@@ -44,8 +42,8 @@ func (b *Store) Log(ctx context.Context, visit func(LogEntry) error) error {
 		if !ok {
 			return nil
 		}
-		if result, ok := outcomes[place{e.Key, e.Ticket}]; ok {
-			e.Label, e.Labels = labelOf(result.Bad), result.Labels
+		if bad, ok := outcomes[place{e.Key, e.Ticket}]; ok {
+			e.Label = labelOf(bad)
 		}
 		return visit(e)
 	})
@@ -96,14 +94,12 @@ func word(values map[string]any, name string) string {
 	return s
 }
 
-// closedOf parses an outcome. Labels that cannot be parsed, for example of a newer version, count as unknown.
-func closedOf(values map[string]any) (p place, result risk.AuditResult, ok bool) {
+// closedOf parses an outcome.
+func closedOf(values map[string]any) (p place, bad, ok bool) {
 	p.ticket = word(values, "closed")
 	p.key, ok = keyOf(word(values, "key"))
 	outcome := word(values, "bad")
-	result.Bad = outcome == "1"
-	result.Labels, _ = risk.ParseLabels(word(values, "labels"))
-	return p, result, ok && ticketShape.MatchString(p.ticket) && (outcome == "1" || outcome == "0")
+	return p, outcome == "1", ok && ticketShape.MatchString(p.ticket) && (outcome == "1" || outcome == "0")
 }
 
 // openedOf parses an audit, without its outcome.
@@ -118,9 +114,9 @@ func openedOf(id string, values map[string]any) (e LogEntry, ok bool) {
 	e = LogEntry{
 		When: time.UnixMilli(ms), Ticket: f["opened"], Score: r.real("score"), Floor: r.real("floor"), Threshold: r.real("threshold"),
 		Served: f["served"] == "1", Features: r.reals("features", maxFeatures),
-		Tokens: int(r.count("tokens")), Map: int(r.count("map")), Version: r.count("version"), Alarm: r.count("alarm"), Label: labelLost,
+		Tokens: int(r.count("tokens")), Version: r.count("version"), Alarm: r.count("alarm"), Label: Lost,
 		Request: f["request"],
 	}
 	e.Key, ok = keyOf(f["key"])
-	return e, ok && timed && stamp != "" && r.err == nil && f["score"] != "" && ticketShape.MatchString(e.Ticket) && isRequest(e.Request)
+	return e, ok && timed && stamp != "" && r.err == nil && f["score"] != "" && e.Check() == nil
 }

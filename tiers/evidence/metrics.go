@@ -7,13 +7,9 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// The labels of audits without an outcome; the fates of package risk are labels, too.
-const (
-	labelGood = "good"
-	labelBad  = "bad"
-	labelLost = "lost" // in the log: no outcome. In the metrics: its outcome had no effect
-	labelAway = "away"
-)
+// labelAway is the label of an audit that Redis did not take. The fates of package risk are labels, too, and those of the
+// log: an audit is lost here if its outcome had no effect.
+const labelAway = "away"
 
 type metrics struct {
 	audits *prometheus.CounterVec

@@ -1,6 +1,6 @@
 -- Books an audit as bad before anybody knows its outcome: risk.State.Open.
 -- ARGV 6 ticket, 7 version of the grid, 8 of the evidence, 9 last index audited, 10 score, 11 threshold, 12 floor,
---   13 features, 14 tokens, 15 version of the fitted score, 16 the request's id, '' none
+--   13 features, 14 tokens, 15 the request's id, '' none
 -- -> {fate, what was wrong, then the fields of a view}
 local ticket,score=ARGV[6],tonumber(ARGV[10]) or 0/0
 local known,present=load(ticket)
@@ -38,7 +38,6 @@ if score~=score or score==math.huge or score==-math.huge then fate='outside'
 elseif tonumber(ARGV[7])~=s.version or tonumber(ARGV[8])~=s.alarm then fate='stale'
 elseif s.version==0 then
   learn()
-  s.map=ARGV[15]
   fate='learned'
 elseif first>hi and (tonumber(ARGV[12]) or 0)>-1e9 then fate='outside'
 else
@@ -56,13 +55,12 @@ else
       for j=first,hi do e.n[j]=e.n[j]+1; e.k[j]=e.k[j]+1; e.o[j]=e.o[j]+1 end
     end
     extra={'t:'..ticket,first..' '..hi..' '..served..' '..whole(seconds)..ids}
-    s.map=ARGV[15]
     rotate()
   end
 end
 local new=save()
 if fate=='booked' then
   note('opened',ticket,'key',ARGV[1],'score',ARGV[10],'floor',ARGV[12],'threshold',ARGV[11],'served',extra[2]:match('^%d+ %d+ (%d)'),
-    'features',ARGV[13],'tokens',ARGV[14],'map',ARGV[15],'version',ARGV[7],'alarm',ARGV[8],'request',ARGV[16])
+    'features',ARGV[13],'tokens',ARGV[14],'version',ARGV[7],'alarm',ARGV[8],'request',ARGV[15])
 end
 return reply(fate,new)

@@ -2,6 +2,9 @@ package evidence
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,41 +15,64 @@ import (
 // importTries is how often an import is computed again because an audit changed the state meanwhile.
 const importTries = 8
 
-// Import adds the audits of a log to the evidence of a key (see [risk.State.PlanImport]), all of them or
-// none. Entries of another key or another fitted score are refused ([Refused]). Lost audits count as bad.
-// Nothing counts twice: entries that were audited under the key's own grid are known already, and so are
-// entries that are not newer than the newest imported one.
-func (b *Store) Import(ctx context.Context, k risk.Key, entries []LogEntry, rule risk.Rule) (Imported, error) {
-	if _, err := nameOf(k); err != nil {
-		return Imported{}, err
-	}
-	if err := checkRule(rule); err != nil {
-		return Imported{}, err
+// Why nothing was imported.
+var (
+	ErrNothingNew = errors.New("evidence: all these audits are known already")
+	ErrNoUse      = fmt.Errorf("evidence: no such audit counts: a grid is placed by %d of them at least, a score below it says nothing, and the gateway's own may fill half a lease already", risk.GridScores)
+	ErrMoved      = errors.New("evidence: the evidence changes faster than audits can be added to it")
+)
+
+// Import adds audits of another fleet, or of earlier, to the evidence of their key (see [risk.State.PlanImport]), and
+// returns how many count. All have the key and are valid ([LogEntry.Check]). Lost audits count as bad. Nothing counts
+// twice: audits under the key's own grid are known already, and so are those that are not newer than the newest imported
+// one.
+func (b *Store) Import(ctx context.Context, k risk.Key, entries []LogEntry) (risk.Import, error) {
+	rule := b.opts.Rule(k.Route)
+	if err := checked(rule, k); err != nil {
+		return risk.Import{}, err
 	}
 	for range importTries {
 		w, err := b.whole(ctx, k)
 		if err != nil {
-			return Imported{}, err
+			return risk.Import{}, err
 		}
-		if err := fits(k, entries, w.calib); err != nil {
-			return Imported{}, err
-		}
-		p, im, err := reckon(w, entries, rule)
+		p, err := reckon(w, entries, rule)
 		if err != nil {
-			return im, err
+			return risk.Import{}, err
 		}
-		done, err := b.add(ctx, rule, k, p)
-		if err != nil {
-			return Imported{}, err
+		if done, err := b.add(ctx, rule, k, p); err != nil || done {
+			return p.Import, err
 		}
-		if !done {
-			continue
-		}
-		w, err = b.whole(ctx, k)
-		im.Op = w.Op
-		return im, err
 	}
-	return Imported{}, ErrMoved
+	return risk.Import{}, ErrMoved
+}
+
+// batchPart is a batch to import, with the store's own fields that it was computed for.
+type batchPart struct {
+	risk.Import
+	was, newest int64 // µs
+}
+
+// reckon computes what audits would add.
+func reckon(w fullState, entries []LogEntry, rule risk.Rule) (batchPart, error) {
+	inOrder := slices.Clone(entries)
+	slices.SortStableFunc(inOrder, func(a, b LogEntry) int { return a.When.Compare(b.When) })
+	p := batchPart{was: w.prior, newest: w.prior}
+	var past []risk.PastAudit
+	for _, e := range inOrder {
+		at := e.When.UnixMicro()
+		if at > w.prior && (w.Version == 0 || e.Version != w.Version) {
+			p.newest = at
+			past = append(past, risk.PastAudit{Score: e.Score, Floor: e.Floor, Bad: e.Label != Good})
+		}
+	}
+	if len(past) == 0 {
+		return p, ErrNothingNew
+	}
+	if p.Import = w.PlanImport(rule, past); p.Audits == 0 {
+		return p, ErrNoUse
+	}
+	return p, nil
 }
 
 // whole reads the state of a key. Foreign values count as an empty state.
@@ -72,7 +98,7 @@ func (b *Store) add(ctx context.Context, r risk.Rule, k risk.Key, p batchPart) (
 	if b.local != nil {
 		return b.local.add(r, k, p), nil
 	}
-	word, err := b.change(ctx, priorScript, k, r, p.Version, p.Alarm, p.was, p.newest, joined(p.Grid), integers(p.N[:]), integers(p.K[:]), p.Audits, p.calib, p.Failed)
+	word, err := b.change(ctx, priorScript, k, r, p.Version, p.Alarm, p.was, p.newest, joined(p.Grid), integers(p.N[:]), integers(p.K[:]), p.Audits, p.Failed)
 	return word == "1", err
 }
 

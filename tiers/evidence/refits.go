@@ -82,7 +82,7 @@ func (b *Store) WriteRefit(ctx context.Context, route, was, next string) (bool, 
 // Certify adds audits to a key that has no evidence yet, as the plan for an empty state says (see
 // [risk.State.PlanImport]). newest is when the last of them began: an import of the log counts later ones only. It
 // reports false if the key has evidence.
-func (b *Store) Certify(ctx context.Context, k risk.Key, p risk.Import, version int, newest time.Time) (bool, error) {
+func (b *Store) Certify(ctx context.Context, k risk.Key, p risk.Import, newest time.Time) (bool, error) {
 	if _, err := nameOf(k); err != nil {
 		return false, err
 	}
@@ -90,7 +90,7 @@ func (b *Store) Certify(ctx context.Context, k risk.Key, p risk.Import, version 
 	if err := checkRule(r); err != nil {
 		return false, err
 	}
-	return b.add(ctx, r, k, batchPart{Import: p, newest: newest.UnixMicro(), calib: version})
+	return b.add(ctx, r, k, batchPart{Import: p, newest: newest.UnixMicro()})
 }
 
 func (l *local) writeRefit(route, was, next string) bool {

@@ -32,7 +32,7 @@ func TestWhatManyReplicasAuditAtOnceAddsUp(t *testing.T) {
 			wg.Go(func() {
 				for i := range each {
 					ticket := fmt.Sprintf("r%d-%d-%d", n, half, i)
-					fate, err := r.Open(context.Background(), Audit{Decision: r.View(chat).Decide(chat, risk.Sampling{Rate: 1}, 0), Ticket: ticket, Score: 1})
+					fate, err := r.Open(context.Background(), risk.Audit{Decision: r.View(chat).Decide(chat, risk.Sampling{Rate: 1}, 0), Ticket: ticket, Score: 1})
 					if err != nil || fate != risk.Opened {
 						t.Errorf("open: %s, %v", fate, err)
 						return
@@ -44,9 +44,9 @@ func TestWhatManyReplicasAuditAtOnceAddsUp(t *testing.T) {
 						continue
 					case 1:
 						bad.Add(1)
-						err = r.Close(context.Background(), chat, ticket, risk.AuditResult{Bad: true})
+						err = r.Close(context.Background(), chat, ticket, true)
 					default:
-						err = r.Close(context.Background(), chat, ticket, risk.AuditResult{})
+						err = r.Close(context.Background(), chat, ticket, false)
 					}
 					if err != nil {
 						t.Errorf("close: %v", err)
@@ -89,8 +89,8 @@ func TestAReplicaServesByWhatAnotherCertifiedASecondLater(t *testing.T) {
 	a.open("x", 1)
 	b.close("x", false)
 	a.close("x", false)
-	if a.counted(labelLost) != 1 || b.counted(labelGood) != 1 {
-		t.Errorf("closed %d times here, %d there", a.counted(labelGood), b.counted(labelGood))
+	if a.counted(Lost) != 1 || b.counted(Good) != 1 {
+		t.Errorf("closed %d times here, %d there", a.counted(Good), b.counted(Good))
 	}
 	sound(t, a.state().State)
 }
@@ -111,7 +111,7 @@ func TestADecisionOfBeforeAnAlarmIsStaleEverywhere(t *testing.T) {
 	if v := a.View(chat); v.Serves() || v.Alarm != 1 {
 		t.Errorf("after the alarm: %+v", v)
 	}
-	fate, err := b.Open(t.Context(), Audit{Decision: old, Ticket: "late", Score: 1})
+	fate, err := b.Open(t.Context(), risk.Audit{Decision: old, Ticket: "late", Score: 1})
 	if err != nil || fate != risk.Stale {
 		t.Errorf("open: %s, %v", fate, err)
 	}

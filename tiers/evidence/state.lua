@@ -10,8 +10,8 @@ local maxwarmupopen=256
 local bets={0,.1,.25,.4,.55,.7,.85}
 local upper={1.15,1.35,1.7,2.2,3,4.5,7}
 local rhos={1.5,2,3}
-local names={'version','alarm','grid','scores','eps','delta','op','drift','hopeless','cold','outcomes','finding','warmup',
-  'born','prior','map','e1','n1','k1','o1','e2','n2','k2','o2'}
+local names={'version','alarm','grid','scores','eps','delta','op','drift','hopeless','cold','outcomes','warmup',
+  'born','prior','e1','n1','k1','o1','e2','n2','k2','o2'}
 local t=redis.call('TIME')
 local seconds=tonumber(t[1]); local micros=seconds*1000000+tonumber(t[2])
 local s,was,extra -- the state, the fields as they were, a ticket's
@@ -103,7 +103,7 @@ end
 
 local function empty()
   return {version=0,alarm=0,grid={},gridtext='',scores={},scorestext='',eps=0,epstext='0',delta=0,deltatext='0',
-    op=0,drift={0,0,0},hopeless=0,cold=0,outcomes=0,finding={0,0},warmup={0,0,0,0,0,0,0},born=0,prior=0,map='',epochs={}}
+    op=0,drift={0,0,0},hopeless=0,cold=0,outcomes=0,warmup={0,0,0,0,0,0,0},born=0,prior=0,epochs={}}
 end
 local function falling(grid)
   for i=2,#grid do if grid[i]>=grid[i-1] then return false end end
@@ -135,13 +135,12 @@ local function read()
   r.grid,r.scores=list(r.gridtext,size,real),list(r.scorestext,wanted-1,real)
   r.eps,r.delta=real(r.epstext),real(r.deltatext)
   r.drift=list(was.drift or '0 0 0',3,real)
-  r.finding,r.warmup=counts(was.finding or '0 0',2),counts(was.warmup or '0 0 0 0 0 0 0',7)
-  r.map=was.map or ''
-  if not (r.grid and r.scores and r.eps and r.delta and r.drift and r.finding and r.warmup) then return nil end
+  r.warmup=counts(was.warmup or '0 0 0 0 0 0 0',7)
+  if not (r.grid and r.scores and r.eps and r.delta and r.drift and r.warmup) then return nil end
   local w=r.warmup
-  if r.finding[2]>r.finding[1] or w[6]>w[5] or w[5]>w[4] or w[7]>wrong then return nil end
+  if w[6]>w[5] or w[5]>w[4] or w[7]>wrong then return nil end
   if (r.version>0)~=(#r.grid>0) or (r.version>0 and #r.scores>0) or not falling(r.grid) then return nil end
-  if #r.drift~=3 or r.hopeless>1 or (r.map~='' and not count(r.map)) then return nil end
+  if #r.drift~=3 or r.hopeless>1 then return nil end
   local certified=0
   for i=1,2 do
     local e=epochof(i)
@@ -186,7 +185,7 @@ end
 local function save()
   local new={version=whole(s.version),alarm=whole(s.alarm),grid=s.gridtext or texts(s.grid),
     scores=s.scorestext or texts(s.scores),eps=s.epstext,delta=s.deltatext,op=whole(s.op),drift=texts(s.drift),
-    hopeless=whole(s.hopeless),cold=whole(s.cold),outcomes=whole(s.outcomes),finding=wholes(s.finding),warmup=wholes(s.warmup),born=whole(s.born),prior=whole(s.prior),map=s.map}
+    hopeless=whole(s.hopeless),cold=whole(s.cold),outcomes=whole(s.outcomes),warmup=wholes(s.warmup),born=whole(s.born),prior=whole(s.prior)}
   for i=1,2 do
     local e=s.epochs[i]
     new['e'..i]=e and whole(e.id)..' '..whole(e.audits)..' '..whole(e.cert)..' '..whole(e.turn) or ''
@@ -254,8 +253,6 @@ local function hopeless()
   if s.op>0 or s.outcomes<minoutcomes then return end
   for _,e in ipairs(s.epochs) do
     if logupper(e.n[1],e.k[1]-e.o[1])>=math.log(2/delta) then
-      if s.hopeless==0 then s.finding={0,0} end
-      s.finding={s.finding[1]+e.n[1]-e.o[1],s.finding[2]+e.k[1]-e.o[1]}
       s.hopeless=1
       ended(infeasible)
       renew()

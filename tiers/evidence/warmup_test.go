@@ -27,7 +27,7 @@ func (h *history) audited(ticket string, score float64, bad bool) {
 	h.t.Helper()
 	d, was := h.alone.View(h.rule).Decide(chat, risk.Sampling{Rate: 1}, 0), h.alone.Version
 	want := h.alone.Open(h.rule, d, score, ticket, time.Now())
-	got, err := h.shared.Open(h.t.Context(), Audit{Decision: d, Ticket: ticket, Score: score})
+	got, err := h.shared.Open(h.t.Context(), risk.Audit{Decision: d, Ticket: ticket, Score: score})
 	if err != nil || got != want {
 		h.t.Fatalf("open %s: %s (%v), not %s", ticket, got, err, want)
 	}
@@ -283,7 +283,7 @@ func TestAnAuditOfAWarmupIsCountedOnce(t *testing.T) {
 			r.close(warm, bad)
 			r.close(warm, bad)
 		}
-		if good, bad := r.counted(labelGood), r.counted(labelBad); good != 2 || bad != 1 {
+		if good, bad := r.counted(Good), r.counted(Bad); good != 2 || bad != 1 {
 			t.Errorf("%d good, %d bad", good, bad)
 		}
 		w := r.state().Warmup

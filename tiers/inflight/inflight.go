@@ -66,8 +66,6 @@ type Purpose uint8
 const (
 	DrawExplore Purpose = iota // whether a draft is made although it is not expected to pay
 	DrawAudit                  // whether a draft is audited
-	DrawJudge                  // whether an audit asks the judge, too
-	DrawTrial                  // whether targets are compared by the request
 )
 
 // Services are shared by all requests of a cascade.

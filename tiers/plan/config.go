@@ -111,9 +111,6 @@ const (
 	AuditBoost = 4
 	// FullRangeShare is the share of the audits that have no floor. The frontier and a refit rest on them alone.
 	FullRangeShare = 0.2
-	// JudgeShare is the share of the audits that also ask the judge, so that its label can be compared. It is chosen at
-	// random, and does not change what is evidence.
-	JudgeShare = 0.1
 	// ExploreShare is the share of requests that are drafted in the background in a traffic class in which no threshold
 	// can be certified, to notice if that changes.
 	ExploreShare = 0.02
@@ -128,7 +125,6 @@ type Risk struct {
 	Rule                risk.Rule  // risk.max_wrong_rate, .error_probability, .lease_audits
 	Rates               risk.Rates // risk.audit_rate, .cold_start_rate, .cold_start_audits_per_minute
 	Label               Label      // what makes an audited draft good (risk.label)
-	JudgeShare          float64    // share of the audits that ask the judge, too, so that its label can be compared, 0 … 1
 	AuditBudget         float64    // cost of audits as a share of the target's cost (risk.audit_budget, 0 … 1; 0: no bound)
 	MaxConcurrentAudits int        // audits under way in one replica (risk.max_concurrent_audits, 0 … 1000)
 	ScoreVersion        int        // version of the fitted score in force, which Accept.ScoreMap is; 0 is the plain one

@@ -30,12 +30,6 @@ func ScorerFor(f Facts) (s Scorer, missing string) {
 	return ScorerNone, "tokenizers_differ"
 }
 
-// MayAskJudge reports whether the judge can be asked about an audited draft in addition to the label.
-// A tool call has no text that could be asked about.
-func MayAskJudge(cfg *Config, target *probe.Capabilities, auditor Scorer, calls bool) bool {
-	return cfg.Risk.Label != LabelJudge && auditor != ScorerJudge && !calls && target.MissingReason(probe.MissingLogprobs) == ""
-}
-
 // AuditorFor returns how the target can label audited drafts, or the capability that it lacks.
 func AuditorFor(cfg Config, f Facts) (s Scorer, missing string) {
 	if f.Target == nil {

@@ -106,7 +106,7 @@ func historyOf(in *Input) history {
 func (in *Input) liveScore(e *evidence.LogEntry) (float64, bool) {
 	live := &in.Progress.Live
 	switch {
-	case e.Map == live.Version:
+	case plan.ScoreOf(e.Key) == live.Version:
 		return e.Score, true
 	case live.Version == 0:
 		return 0, false // what a fitted score judged has no plain score in the log
@@ -125,9 +125,9 @@ func (h history) fit(in *Input) Step {
 			fresh++
 		}
 		switch e.Label {
-		case good:
+		case evidence.Good:
 			goods++
-		case bad:
+		case evidence.Bad:
 			bads++
 		}
 	}
@@ -161,7 +161,7 @@ func (in *Input) nextVersion() int {
 		}
 	}
 	for i := range in.Log {
-		if v := in.Log[i].Map; v < maxVersion {
+		if v := plan.ScoreOf(in.Log[i].Key); v < maxVersion {
 			last = max(last, v)
 		}
 	}
@@ -233,7 +233,7 @@ func (h history) classes(in *Input) []*class {
 			all = append(all, &class{key: key, live: in.liveView(key)})
 		}
 		c := all[i]
-		c.past = append(c.past, risk.PastAudit{Score: float64(in.Progress.Candidate.Score(featuresOf(e))), Floor: -risk.Unreachable, Bad: e.Label != good})
+		c.past = append(c.past, risk.PastAudit{Score: float64(in.Progress.Candidate.Score(featuresOf(e))), Floor: -risk.Unreachable, Bad: e.Label != evidence.Good})
 		c.scores, c.newest = append(c.scores, live), e.When
 	}
 	return all

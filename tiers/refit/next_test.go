@@ -200,7 +200,7 @@ func TestANumberIsNeverGivenToTwoScores(t *testing.T) {
 	if v := Next(r.input()).Version; v != 7 {
 		t.Errorf("where there is evidence of number 6 the next is %d", v)
 	}
-	r.log[0].Map = 8
+	r.log[0].Key = plan.ScoredBy(r.log[0].Key, 8)
 	if v := Next(r.input()).Version; v != 9 {
 		t.Errorf("where an audit was of number 8 the next is %d", v)
 	}

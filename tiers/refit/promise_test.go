@@ -99,9 +99,9 @@ func (r *run) audit(n int) {
 		if r.rival == floored {
 			floor = -risk.Unreachable // it is taken for what it is not
 		}
-		label := good
+		label := evidence.Good
 		if d.bad {
-			label = bad
+			label = evidence.Bad
 		}
 		r.log = append(r.log, evidence.LogEntry{
 			When: r.now, Key: chat, Ticket: fmt.Sprint(len(r.log)), Score: d.plain, Floor: floor, Features: d.features[:], Label: label,

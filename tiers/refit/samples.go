@@ -9,12 +9,6 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// Labels of the log.
-const (
-	good = "good"
-	bad  = "bad"
-)
-
 // Samples are the audits of one route that a score may be fitted to, and how many were left out.
 type Samples struct {
 	Labelled []Sample
@@ -32,12 +26,12 @@ func (s *Samples) Add(e *evidence.LogEntry) {
 		s.Newest = e.When
 	}
 	switch {
-	case e.Label != good && e.Label != bad:
+	case e.Label != evidence.Good && e.Label != evidence.Bad:
 		s.Lost++
 	case len(e.Features) != len(accept.Features{}):
 		s.Odd++
 	default:
-		s.Labelled = append(s.Labelled, Sample{Features: featuresOf(e), Score: e.Score, Good: e.Label == good, Greedy: plan.IsGreedy(e.Key.TrafficClass)})
+		s.Labelled = append(s.Labelled, Sample{Features: featuresOf(e), Score: e.Score, Good: e.Label == evidence.Good, Greedy: plan.IsGreedy(e.Key.TrafficClass)})
 		s.Keys = append(s.Keys, e.Key)
 		s.fullRange = append(s.fullRange, isFullRange(e))
 	}

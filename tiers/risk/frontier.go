@@ -10,9 +10,10 @@ var OfferedRates = [...]float64{.01, .02, .03, .05, .08, .10, .15, .20, .30}
 
 // Sample is one audit as a frontier counts it.
 type Sample struct {
-	Score   float64 // one that is not finite is below every threshold
-	Floor   float64 // lowest audited score; at or below -[Unreachable]: a full-range audit, whose draft is a random one of all drafts
-	Outcome Outcome // OutcomeUnknown: it is under way, or was lost
+	Score float64 // one that is not finite is below every threshold
+	Floor float64 // lowest audited score; at or below -[Unreachable]: a full-range audit, whose draft is a random one of all drafts
+	Bad   bool
+	Lost  bool // it has no outcome
 }
 
 // FrontierInput is the evidence that a [Frontier] is made from: all audits of one key and one grid since the
@@ -117,12 +118,11 @@ func offered(inForce float64) []float64 {
 // count adds one sample.
 func (f *Frontier) count(g Grid, s *Sample, above []int) {
 	finite, full := !math.IsNaN(s.Score) && !math.IsInf(s.Score, 0), s.Floor <= -Unreachable
-	switch s.Outcome {
-	case OutcomeBad:
-		f.Bad++
-	case OutcomeGood:
-	default:
+	switch {
+	case s.Lost:
 		f.Lost++
+	case s.Bad:
+		f.Bad++
 	}
 	if full {
 		f.FullRange++
@@ -139,12 +139,11 @@ func (f *Frontier) count(g Grid, s *Sample, above []int) {
 		}
 		t := &f.Thresholds[j]
 		t.Audits++
-		switch s.Outcome {
-		case OutcomeBad:
-			t.Bad++
-		case OutcomeGood:
-		default:
+		switch {
+		case s.Lost:
 			t.Lost++
+		case s.Bad:
+			t.Bad++
 		}
 	}
 }

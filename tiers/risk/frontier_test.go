@@ -56,12 +56,8 @@ func (a *audited) audit(samples int) {
 			s.Floor = a.grid.At(min(lookAhead+len(a.all)/150, len(a.grid)))
 		}
 		score, bad := a.law.draw(a.rng)
-		if s.Score, s.Outcome = score, OutcomeGood; bad {
-			s.Outcome = OutcomeBad
-		}
-		if bad && a.rng.Float64() < a.lose {
-			s.Outcome = OutcomeUnknown
-		}
+		s.Score, s.Bad = score, bad
+		s.Lost = bad && a.rng.Float64() < a.lose
 		if score >= s.Floor {
 			a.all = append(a.all, s)
 		}
@@ -226,14 +222,14 @@ func TestAFrontierOfLostAuditsSaysNothing(t *testing.T) {
 	a := newAudited(usual, 0, proofSeed, 2)
 	a.audit(2000)
 	for i := range a.all {
-		a.all[i].Outcome = OutcomeUnknown
+		a.all[i].Lost = true
 	}
 	f := FrontierOf(FrontierInput{Grid: a.grid, Samples: a.all, Rule: frontierRule})
 	if f.Known || f.Lost != 2000 || f.Bad != 0 || f.Points[0].Share != (Range{High: 1}) {
 		t.Errorf("%+v", f)
 	}
 	for i := range 40 { // and of nearly all lost: the share is known, the risk is not
-		a.all[i].Outcome = OutcomeGood
+		a.all[i].Bad, a.all[i].Lost = false, false
 	}
 	f = FrontierOf(FrontierInput{Grid: a.grid, Samples: a.all, Rule: frontierRule})
 	for _, p := range f.Points {
@@ -249,10 +245,10 @@ func TestAFrontierAcceptsNoScoreThatIsNone(t *testing.T) {
 	a.audit(500)
 	for _, score := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		for range 100 {
-			a.all = append(a.all, Sample{Score: score, Floor: -Unreachable, Outcome: OutcomeGood})
+			a.all = append(a.all, Sample{Score: score, Floor: -Unreachable})
 		}
 	}
-	a.all = append(a.all, Sample{Score: 1e6, Floor: math.NaN(), Outcome: OutcomeGood})
+	a.all = append(a.all, Sample{Score: 1e6, Floor: math.NaN()})
 	f := FrontierOf(FrontierInput{Grid: a.grid, Samples: a.all, Rule: frontierRule})
 	for j, th := range f.Thresholds {
 		if th.Audits > 500 || th.Share.High > .99 || math.IsNaN(th.Risk.High+th.Share.Low) {

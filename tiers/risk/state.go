@@ -22,7 +22,6 @@ type State struct {
 	Infeasible       bool // by the latest evidence no threshold can be certified
 	Cold             int  // epochs since the last certificate
 	Outcomes         int  // audit outcomes since ε and δ were set, imports included, at most maxOutcomes
-	Finding          Infeasibility
 	Warmup           Warmup
 
 	tickets    map[string]openAudit
@@ -341,13 +340,6 @@ const (
 	maxOutcomes = 1_000_000
 )
 
-// Infeasibility sums the audits of the strictest threshold over all times that it was found infeasible since the last
-// certificate. [State.Advise] uses it.
-type Infeasibility struct {
-	Audits int // with an outcome; 0: nothing was found yet
-	Bad    int // of these
-}
-
 // checkInfeasible starts new evidence if even the strictest threshold does not keep to ε. Open audits count as good
 // here, as they count as bad for certificates: otherwise the first three outcomes, if bad, would do.
 func (s *State) checkInfeasible(r Rule) {
@@ -357,11 +349,7 @@ func (s *State) checkInfeasible(r Rule) {
 	for i := range s.Epochs {
 		e := &s.Epochs[i]
 		if LogUpperE(e.N[0], e.K[0]-e.O[0], r.MaxWrongRate) >= math.Log(2/r.ErrorProbability) {
-			n, bad := e.Closed(1)
-			if !s.Infeasible {
-				s.Finding = Infeasibility{}
-			}
-			s.Infeasible, s.Finding.Audits, s.Finding.Bad = true, s.Finding.Audits+n, s.Finding.Bad+bad
+			s.Infeasible = true
 			s.Warmup.end(WarmupInfeasible)
 			s.renew()
 			return

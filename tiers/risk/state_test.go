@@ -498,3 +498,12 @@ func TestAStaleViewServesNothingAndStillTellsItsGrid(t *testing.T) {
 		t.Error("the state has changed")
 	}
 }
+
+func TestScoresThatOnlyTheLoosestTwoCertifiedThresholdsAcceptAreNotSure(t *testing.T) {
+	s := State{Version: 1, Grid: Grid{5, 4, 3, 2, 1}, MaxWrongRate: plain.MaxWrongRate, ErrorProbability: plain.ErrorProbability}
+	for op, want := range map[int]float64{0: Unreachable, 1: Unreachable, 2: Unreachable, 3: 5, 5: 3} {
+		if s.Op = op; s.View(plain).Sure != want {
+			t.Errorf("operating index %d: sure from %g, want %g", op, s.View(plain).Sure, want)
+		}
+	}
+}

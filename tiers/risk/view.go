@@ -7,8 +7,8 @@ import (
 
 // Key identifies the evidence for one traffic class.
 type Key struct {
-	Route        string
-	TrafficClass string // requests, models and rules: see plan.EvidenceKeyOf
+	Route        string `json:"route"`
+	TrafficClass string `json:"traffic_class"` // requests, models and rules: see plan.EvidenceKeyOf
 }
 
 // String returns the key as one word.
@@ -81,6 +81,16 @@ func (v View) Decide(k Key, s Sampling, random float64) Decision {
 		d.Hi = gridSize
 	}
 	return d
+}
+
+// Audit is an audit that is about to start: the target will now check the draft.
+type Audit struct {
+	Decision
+	Ticket   string // its id: 1 … 64 of [A-Za-z0-9-]
+	Score    float64
+	Features []float64 // of the score, at most 8
+	Tokens   int       // of the draft
+	Request  string    // id of the draft's request: as a ticket, or "" if unknown
 }
 
 // Policy returns the decision as headers and receipts show it.

@@ -48,7 +48,7 @@ func (a *Audits) Audit(t testing.TB, k risk.Key, n, badEvery int) {
 		if fate := a.Open(t, k, floor+(1-floor)*a.dice.Float64()); fate != risk.Opened {
 			t.Fatalf("%s: audit %d was %s", k, i, fate)
 		}
-		if err := a.Book.Close(t.Context(), k, a.Ticket(), risk.AuditResult{Bad: badEvery > 0 && i%badEvery == badEvery-1}); err != nil {
+		if err := a.Book.Close(t.Context(), k, a.Ticket(), badEvery > 0 && i%badEvery == badEvery-1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -61,7 +61,7 @@ func (a *Audits) Ticket() string { return fmt.Sprintf("t%06d", a.n) }
 func (a *Audits) Open(t testing.TB, k risk.Key, score float64) risk.OpenResult {
 	t.Helper()
 	a.n++
-	fate, err := a.Book.Open(t.Context(), evidence.Audit{
+	fate, err := a.Book.Open(t.Context(), risk.Audit{
 		Decision: a.Book.View(k).Decide(k, risk.Sampling{Rate: 1}, 0), Ticket: a.Ticket(), Score: score,
 		Features: []float64{score - 1, score - 2, -a.dice.Float64(), score - 3, -4}, Tokens: 60,
 	})
@@ -105,7 +105,7 @@ func (a *Audits) Warm(t testing.TB, k risk.Key, n, bad int) {
 		if fate, err := a.Book.OpenWarmup(t.Context(), k, a.Ticket()); err != nil || fate != risk.Opened {
 			t.Fatalf("%v, %s", err, fate)
 		}
-		if err := a.Book.Close(t.Context(), k, a.Ticket(), risk.AuditResult{Bad: i < bad}); err != nil {
+		if err := a.Book.Close(t.Context(), k, a.Ticket(), i < bad); err != nil {
 			t.Fatal(err)
 		}
 	}

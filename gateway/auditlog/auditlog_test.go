@@ -1,0 +1,85 @@
+package auditlog
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// goodLine is a line as export writes it.
+const goodLine = `{"route":"chat","traffic_class":"to_1k.0a1b2c3d","when":"2026-01-02T03:04:05.678Z","ticket":"T-1","score":-0.25,"floor":-0.5,"threshold":1000000000,"served":false,"features":[-0.25,-1,-0.5,-2,-4],"tokens":80,"grid":1700000000000000,"alarm":0,"label":"lost","request":"0a1b"}`
+
+func TestWhatIsNoAuditIsRefusedByLineAndField(t *testing.T) {
+	const numbers, counts = "line 2: score, floor, threshold, features: want numbers from -1e9 to 1e9", "line 2: tokens, grid, alarm: want counts"
+	for old, tc := range map[string]struct{ with, want string }{
+		`"score":-0.25`:        {`"score":NaN`, "line 2: score: invalid character 'N' looking for beginning of value"},
+		`"floor":-0.5`:         {`"floor":-1e10`, numbers},
+		`"threshold":1`:        {`"threshold":10`, numbers},
+		`[-0.25,-1,`:           {`[1e10,-1,`, numbers},
+		`"served":false`:       {`"served":0`, "line 2: json: cannot unmarshal number into Go struct field LogEntry.served of type bool"},
+		`"features":[-0.25,`:   {`"features":[0,0,0,0,0,`, "line 2: features: want at most 8"},
+		`"tokens":80`:          {`"tokens":-1`, counts},
+		`"grid":17`:            {`"grid":-17`, counts},
+		`"alarm":0`:            {`"alarm":-1`, counts},
+		`"label":"lost`:        {`"label":"fine`, "line 2: label: want good, bad or lost"},
+		`"ticket":"T-1"`:       {`"ticket":"T 1"`, "line 2: ticket, request: want 1 to 64 letters, digits and hyphens"},
+		`"request":"0a1b"`:     {`"request":"a b"`, "line 2: ticket, request: want 1 to 64 letters, digits and hyphens"},
+		`"route":"chat"`:       {`"route":"ch\u0007at"`, `line 2: evidence: route "ch\aat" is not 1 to 256 printable bytes`},
+		`.0a1b2c3d"`:           {`.0a1b2c3d-v3"`, "line 2: traffic_class: it is of the fitted score 3, which only its own fleet has"},
+		`"2026-01-02`:          {`"1026-01-02`, "line 2: when: want a time such as 2006-01-02T15:04:05Z"},
+		`,"label":"lost"`:      {``, "line 2: label: is missing"},
+		`"tokens":80,`:         {`"tokens":80,"tokens":80,`, `line 2: "tokens": an unknown field, or one given twice`},
+		`"tokens":`:            {`"Tokens":`, `line 2: "Tokens": an unknown field, or one given twice`},
+		`"score":-0.25,`:       {`"score":null,`, "line 2: score: is null"},
+		`"0a1b"}`:              {`"0a1b"} {}`, "line 2: want one JSON object"},
+		`:"0a1b"}`:             {`:"0a1b"`, "line 2: want one JSON object"},
+		`{"route"`:             {`["route"`, "line 2: want a JSON object"},
+		`-4]`:                  {strings.Repeat(" ", maxLineBytes) + `-4]`, "line 2: bufio.Scanner: token too long"},
+		`T03:04:05.678Z","tic`: {` at noon","tic`, `line 2: when: parsing time "2026-01-02 at noon" as "2006-01-02T15:04:05Z07:00": cannot parse " at noon" as "T"`},
+	} {
+		line := strings.Replace(goodLine, old, tc.with, 1)
+		if line == goodLine {
+			t.Fatalf("%s is not in the line", old)
+		}
+		if batches, err := Read(strings.NewReader(goodLine+"\n"+line+"\n"), ""); err == nil || err.Error() != tc.want || len(batches) != 0 {
+			t.Errorf("%s: %v, want %s", old, err, tc.want)
+		}
+	}
+}
+
+func TestAFileOfMoreClassesThanCanBeImportedIsRefusedByLine(t *testing.T) {
+	var file strings.Builder
+	for i := range maxBatches + 1 {
+		file.WriteString(strings.Replace(goodLine, `"chat"`, fmt.Sprintf(`"chat%d"`, i), 1) + "\n")
+	}
+	want := fmt.Sprintf("line %d: more than %d traffic classes", maxBatches+1, maxBatches)
+	if _, err := Read(strings.NewReader(file.String()), ""); err == nil || err.Error() != want {
+		t.Error(err)
+	}
+	if batches, err := Read(strings.NewReader(file.String()), "chat7"); err != nil || len(batches) != 1 {
+		t.Errorf("of one route: %d classes, %v", len(batches), err)
+	}
+}
+
+func FuzzAFileOfAudits(f *testing.F) {
+	f.Add([]byte(goodLine))
+	f.Add([]byte(`{"when":"2026-01-02T03:04:05Z","features":[[[[`))
+	f.Add([]byte(strings.ReplaceAll(goodLine, "-0.25", "-1e-320")))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		e, err := parseLine(line)
+		if err != nil {
+			return
+		}
+		var written bytes.Buffer
+		if err := json.NewEncoder(&written).Encode(e); err != nil {
+			t.Fatalf("what was read cannot be written: %v", err)
+		}
+		if again, err := parseLine(written.Bytes()); err != nil || !cmp.Equal(e, again) {
+			t.Fatalf("%v: it is another when it is read again: %s", err, cmp.Diff(e, again))
+		}
+	})
+}
