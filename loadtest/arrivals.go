@@ -21,7 +21,6 @@ type pacer struct {
 	level float64 // share of the rate and of bursts at the beginning; 1 is all
 	from  float64 // seconds until it begins to rise
 	until float64 // seconds until all of it is there
-	rows  []row   // of a trace
 
 	next           int     // conversations walked past
 	last           float64 // when conversation next−1 begins
@@ -33,10 +32,10 @@ type pacer struct {
 }
 
 // newPacer scales the scenario's arrivals by load.
-func newPacer(s *Scenario, load float64, seed draw, rows []row) *pacer {
+func newPacer(s *Scenario, load float64, seed draw) *pacer {
 	a := s.Arrivals
 	p := &pacer{
-		kind: a.Kind, seed: seed, end: s.Duration.Seconds(), rows: rows,
+		kind: a.Kind, seed: seed, end: s.Duration.Seconds(),
 		rate: a.PerSecond * load, low: a.Lowest * load, burst: max(1, int(math.Round(float64(a.Burst)*load))), every: a.Every.Seconds(), day: a.Length.Seconds(),
 		level: 1,
 	}
@@ -79,16 +78,8 @@ func (p *pacer) inBurst(i int) bool {
 
 // walk is start; p.mu is held.
 func (p *pacer) walk(i int) (time.Duration, bool) {
-	var at float64
-	switch p.kind {
-	case Rate:
-		at = float64(i) / p.rate
-	case Replay:
-		if i >= len(p.rows) {
-			return 0, false
-		}
-		at = p.rows[i].at.Seconds()
-	default:
+	at := float64(i) / p.rate
+	if p.kind != Rate {
 		if i < p.next-1 {
 			p.reset()
 		}

@@ -28,34 +28,17 @@ const (
 	maxFile      = 256 << 10 // bytes of a scenario file
 )
 
-// tracesFolder names the environment variable that says where traces are, when
-// they are not beside the scenario.
-const tracesFolder = "LOADTEST_TRACES"
-
-// Load reads a scenario file. A trace's relative path is to the file's folder;
-// LOADTEST_TRACES names another folder to look for traces in.
+// Load reads a scenario file.
 func Load(path string) (*Scenario, error) {
 	data, err := yamlfile.ReadFile(path, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("loadtest: %w", err)
 	}
-	return parseAt(path, data)
-}
-
-// locate says where a trace is to be opened.
-func locate(path, beside, folder string) string {
-	switch {
-	case folder != "":
-		return filepath.Join(folder, filepath.Base(path))
-	case filepath.IsAbs(path):
-		return path
-	}
-	return filepath.Join(beside, path)
+	return Parse(path, data)
 }
 
 // Parse reads a scenario; name is the file's, for messages. Its error has a line
 // for every mistake: the file and line, the field, and what is allowed there.
-// A trace's path stays as it is written.
 func Parse(name string, data []byte) (*Scenario, error) {
 	file, root, ok := yamlfile.Open(yamlfile.Options{Name: name, Needs: "duration, arrivals, prompts and target", MaxBytes: maxFile}, data)
 	if !ok {
@@ -94,7 +77,7 @@ func (r *reading) scenario(b *yamlfile.Fields) {
 
 	r.base = Case{Name: s.Name, Replicas: 1, Load: 1, Settings: map[string]string{}}
 	replicas, load := b.At("replicas"), b.At("load") // known fields, in the order of the manual
-	arrivals := b.Need("arrivals", "closed, rate, poisson, bursts or trace")
+	arrivals := b.Need("arrivals", "closed, rate, poisson, bursts or day")
 	r.arrivals(arrivals.Fields())
 	r.ramp(b.At("ramp"))
 	r.prompts(b)

@@ -12,7 +12,7 @@ func (r *reading) arrivals(b *yamlfile.Fields) {
 		return
 	}
 	a := &r.s.Arrivals
-	kind, ok := b.One(Closed, Rate, Poisson, Bursts, Day, Replay)
+	kind, ok := b.One(Closed, Rate, Poisson, Bursts, Day)
 	if ok {
 		a.Kind = kind
 		p := b.At(kind)
@@ -30,8 +30,6 @@ func (r *reading) arrivals(b *yamlfile.Fields) {
 			r.bursts(c)
 		case Day:
 			r.day(p.Fields())
-		case Replay:
-			r.trace(p.Fields())
 		}
 	}
 	b.Done()
@@ -64,24 +62,9 @@ func (r *reading) bursts(b *yamlfile.Fields) {
 	b.Done()
 }
 
-func (r *reading) trace(b *yamlfile.Fields) {
-	t := &r.s.Arrivals.Trace
-	t.Speed = 1
-	readLine(b.Need("path", "a file's"), &t.Path, 1024)
-	b.Need("format", "azure or jsonl").Choice(&t.Format, "azure", "jsonl")
-	b.At("speed").Number(&t.Speed, 0.001, 1000)
-	b.Done()
-}
-
-// prompts reads the mix. A trace has all that they would say, so that they may
-// be left out.
+// prompts reads the mix.
 func (r *reading) prompts(b *yamlfile.Fields) {
 	s := r.s
-	if s.Arrivals.Kind == Replay && !b.At("prompts").IsSet() {
-		s.Prompts = []Prompt{{Name: Replay, Weight: 1, Stream: true,
-			Turns: Spread{Fixed: 1}, Question: Spread{Fixed: 1}}}
-		return
-	}
 	p := b.Need("prompts", "a list of kinds of conversations")
 	readItems(p, 64, r.prompt)
 	sum := 0.0
@@ -123,13 +106,7 @@ func (r *reading) prompt(p yamlfile.Value) {
 	limit.Whole(&x.MaxTokens, 0, maxTokens)
 	b.At("temperature").Number(&x.Temperature, 0, 2)
 	b.At("stream").Bool(&x.Stream)
-	if r.s.Arrivals.Kind == Replay {
-		for _, f := range []yamlfile.Value{system, context, question, turns, think, repeat, standing, output, limit} {
-			if f.IsSet() {
-				f.Fail("contradicts arrivals.trace, which says it; remove it")
-			}
-		}
-	} else if b.Opened() && !question.IsSet() {
+	if b.Opened() && !question.IsSet() {
 		b.Need("question", "tokens of each user message, such as 40 or {p50: 30, p95: 120}")
 	}
 	b.Done()

@@ -57,28 +57,6 @@ func TestAGoodFileBecomesTheScenarioItSays(t *testing.T) {
 	}
 }
 
-func TestATraceIsBesideItsScenarioOrWhereTheEnvironmentSays(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "replay.yaml")
-	data, err := os.ReadFile("testdata/scenario_good/replay.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for env, want := range map[string]string{"": filepath.Join(dir, "traces", "a.csv"), "elsewhere": filepath.Join("elsewhere", "a.csv")} {
-		t.Setenv(tracesFolder, env)
-		s, err := Load(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s.Arrivals.Trace.Path != want {
-			t.Errorf("got %s, want %s", s.Arrivals.Trace.Path, want)
-		}
-	}
-}
-
 func FuzzParse(f *testing.F) {
 	for _, pattern := range []string{"testdata/scenario_good/*.yaml", "testdata/scenario_bad/*.yaml", "scenarios/*.yaml"} {
 		files, err := filepath.Glob(pattern)

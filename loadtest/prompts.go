@@ -26,7 +26,7 @@ const (
 	drawUser
 	drawLength
 	drawArrival
-	drawBlock
+	_ // each number below is part of the committed rows
 	drawCatalogue
 	drawRank
 )
@@ -155,7 +155,7 @@ func (w *Workload) origin(i int) int {
 	}
 	for {
 		k := w.kinds[w.kindOf(i)]
-		if k.Repeat <= 0 || w.trace != nil || w.at(i).of(drawRepeat).unit() >= k.Repeat {
+		if k.Repeat <= 0 || w.at(i).of(drawRepeat).unit() >= k.Repeat {
 			return i
 		}
 		j, ok := w.source(i)

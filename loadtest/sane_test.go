@@ -61,8 +61,6 @@ func sane(s *Scenario) error {
 		must(a.Burst >= 1 && a.Every > 0, "%+v", a)
 	case Day:
 		must(a.PerSecond > 0 && a.Lowest >= 0 && a.Lowest <= a.PerSecond && a.Length > 0 && (a.Every > 0) == (a.Burst > 0), "%+v", a)
-	case Replay:
-		must(a.Trace.Path != "" && a.Trace.Format != "" && a.Trace.Speed > 0, "%+v", a.Trace)
 	default:
 		must(false, "arrivals %q", a.Kind)
 	}

@@ -87,7 +87,6 @@ const (
 	Poisson = "poisson" // PerSecond on average, independent
 	Bursts  = "bursts"  // Poisson, and Burst more at once every Every
 	Day     = "day"     // Poisson, with a rate that rises and falls as days do
-	Replay  = "trace"   // as recorded in Trace
 )
 
 // Arrivals say when conversations begin. All but Closed are open loops: nobody
@@ -102,14 +101,6 @@ type Arrivals struct {
 	Burst     int           // bursts; of a day, too, unless it is 0: as many at its busiest, fewer as the rate is lower
 	Every     time.Duration // between bursts
 	Tenant    string        // bursts: whose they are; "" is everybody's
-	Trace     Trace         // trace
-}
-
-// Trace is a recorded load.
-type Trace struct {
-	Path   string  // as it is to be opened: relative paths are to the scenario's folder
-	Format string  // "azure" (CSV: TIMESTAMP,ContextTokens,GeneratedTokens) or "jsonl" ({"timestamp": ms, "input_length", "output_length", "hash_ids"})
-	Speed  float64 // how many times faster than recorded; default 1
 }
 
 // Prompt is one kind of conversation in the mix.

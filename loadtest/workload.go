@@ -2,10 +2,8 @@ package loadtest
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -38,7 +36,6 @@ type Workload struct {
 	only  string // the tenant who alone sends, "" is all
 
 	pacer      *pacer
-	trace      *trace
 	kinds      []kind
 	mixes      []odds // of each tenant, over kinds
 	tenants    []Tenant
@@ -54,11 +51,7 @@ var priorityNames = []string{"high", "normal", "low"}
 // maxShelf is how many bytes of shared text are kept.
 const maxShelf = 64 << 20
 
-// templateTokens is what a chat template adds to a lone user message.
-const templateTokens = 10
-
-// NewWorkload makes ready the load of a case. It reads the trace; the error
-// names file and line.
+// NewWorkload makes ready the load of a case.
 func NewWorkload(s *Scenario, c *Case, seed uint64) (*Workload, error) {
 	if len(s.Prompts) == 0 || s.Duration <= 0 {
 		return nil, errors.New("loadtest: a scenario without prompts or duration; see Parse")
@@ -71,22 +64,10 @@ func NewWorkload(s *Scenario, c *Case, seed uint64) (*Workload, error) {
 		s: s, seed: draw(0).of(seed), tenants: s.Tenants, only: c.Only,
 		popular: byRank(repeatWindow, 1), openings: shelf{maxBytes: maxShelf},
 	}
-	var rows []row
-	switch a := s.Arrivals; a.Kind {
-	case Closed:
-		w.users = max(1, int(math.Round(float64(a.Users)*load)))
-	case Replay:
-		speed := a.Trace.Speed * load
-		if speed <= 0 {
-			speed = load
-		}
-		t, err := openTrace(a.Trace, speed, s.Duration)
-		if err != nil {
-			return nil, err
-		}
-		w.trace, rows = t, t.rows
+	if s.Arrivals.Kind == Closed {
+		w.users = max(1, int(math.Round(float64(s.Arrivals.Users)*load)))
 	}
-	w.pacer = newPacer(s, load, w.seed.of(drawArrival), rows)
+	w.pacer = newPacer(s, load, w.seed.of(drawArrival))
 	w.share()
 	return w, nil
 }
@@ -129,16 +110,6 @@ func (s *Scenario) weights(tenant string) []float64 {
 // send in this case.
 func (w *Workload) Silent(i int) bool {
 	return w.only != "" && w.tenants[w.tenantOf(i)].ID != w.only
-}
-
-// Notes says what a reader of the results should know of the load; it is
-// usually empty.
-func (w *Workload) Notes() []string {
-	if w.trace == nil || !w.trace.cut {
-		return nil
-	}
-	return []string{fmt.Sprintf("the trace %s is longer than %d requests or %d block ids; the rest is left out",
-		w.s.Arrivals.Trace.Path, maxRows, maxHashes)}
 }
 
 // Closed tells whether users take turns; otherwise Start says when to begin.
@@ -214,10 +185,6 @@ func (w *Workload) Session(i int) *Session {
 		tenant: w.tenants[tenant].ID, pause: w.s.Arrivals.Think,
 		priority: priorityNames[w.priorities[tenant].pick(w.at(i).of(drawPriority).unit())],
 	}
-	if w.trace != nil {
-		w.replay(s)
-		return s
-	}
 	s.turns = s.kind.Turns.count(s.words.of(drawTurns).unit(), 1, maxTurns)
 	s.limit = s.kind.MaxTokens
 	o := w.open(s.kind, origin, user)
@@ -227,21 +194,6 @@ func (w *Workload) Session(i int) *Session {
 	}
 	s.ask()
 	return s
-}
-
-// replay fills a conversation from its row of the trace.
-func (w *Workload) replay(s *Session) {
-	r := w.trace.rows[s.number%len(w.trace.rows)]
-	n := max(1, int(r.input)-templateTokens)
-	var b strings.Builder
-	for i, id := range w.trace.blocks(r) {
-		b.WriteString(text(draw(0).of(drawBlock), id, min(blockTokens, max(0, n-i*blockTokens))))
-	}
-	if rest := n - int(r.count)*blockTokens; rest > 0 {
-		b.WriteString(text(w.seed.of(drawQuestion), uint64(s.number), rest))
-	}
-	s.turns, s.output = 1, max(1, int(r.output))
-	s.messages = []Message{{"user", b.String()}}
 }
 
 // ask adds the user's message of this turn, and says how long the answer is to be.

@@ -224,9 +224,6 @@ func (r *run) notes() {
 	if r.opts.Note == nil {
 		return
 	}
-	for _, n := range r.work.Notes() {
-		r.opts.Note(n)
-	}
 	name := r.opts.Case.Name
 	if lag, took := r.gauge.lag(), time.Since(r.client.clock.start); lag > took/50 {
 		r.opts.Note(fmt.Sprintf("%s: this machine was too slow for time scale %g: a simulator stood still for %v of %v; latencies are too long",
