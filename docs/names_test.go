@@ -41,9 +41,6 @@ var (
 	fileSuffix  = regexp.MustCompile(`\.(conf|go|jsonl|lua|yaml|yml|md|acl)$`)
 )
 
-// engineHeaders are those that only engines know.
-var engineHeaders = map[string]bool{"X-Data-Parallel-Rank": true}
-
 func TestEverySettingMetricAndHeaderIsInTheReference(t *testing.T) {
 	ref := reference(t)
 	known := func(name string) bool {
@@ -61,7 +58,7 @@ func TestEverySettingMetricAndHeaderIsInTheReference(t *testing.T) {
 				t.Errorf("%s: there is no setting %s (%s)", p.name, m[1], code)
 			}
 		}
-		if m := headerName.FindString(code); m != "" && !engineHeaders[m] && !strings.Contains(ref, m) {
+		if m := headerName.FindString(code); m != "" && !strings.Contains(ref, m) {
 			t.Errorf("%s: there is no header %s", p.name, m)
 		}
 	})

@@ -28,7 +28,7 @@ var goneWords = map[string]string{
 // goneNames are whole identifiers that may not come back, with their replacements.
 var goneNames = map[string]string{
 	"Said": "Sent", "Apart": "PerTenantEvidence",
-	"Sums": "Estimate", "AtOnce": "MaxConcurrent…", "Foresee": "Forecast", "Lambda": "KVUsageWeight",
+	"Sums": "Estimate", "AtOnce": "MaxConcurrent…", "Foresee": "Forecast",
 }
 
 // identifierWords splits an identifier into its words: maxHTTPBytes is max, HTTP and Bytes.

@@ -179,7 +179,7 @@ func (p *pair) obeys(t *testing.T, hands redis.Cmdable, interval time.Duration) 
 	began := time.Now()
 	apptest.Eventually(t, "the setting is in force on both", func() bool {
 		for _, r := range p.replicas {
-			if r.Settings.Snapshot().Global().Pressure.Interval != interval {
+			if r.Settings.Snapshot().Global().ScrapeInterval != interval {
 				return false
 			}
 		}

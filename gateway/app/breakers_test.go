@@ -7,7 +7,6 @@ import (
 
 	"github.com/foregate/foregate/breaker/machine"
 	"github.com/foregate/foregate/tiers/pool"
-	"github.com/foregate/foregate/tiers/pressure"
 )
 
 func TestAProbeSaysWhatAFailureMeans(t *testing.T) {
@@ -42,7 +41,7 @@ func TestAProbeSaysWhatAFailureMeans(t *testing.T) {
 // probing is a replica with one backend.
 func probing(t *testing.T, url string) (a *App, id string) {
 	t.Helper()
-	p, err := pool.New(pool.Options{Name: "only", Model: "m", Backends: []string{url}, Pressure: pressure.DefaultConfig})
+	p, err := pool.New(pool.Options{Name: "only", Model: "m", Backends: []string{url}})
 	if err != nil {
 		t.Fatal(err)
 	}

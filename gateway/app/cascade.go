@@ -1,6 +1,8 @@
 package app
 
 import (
+	"time"
+
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/pool"
@@ -21,7 +23,7 @@ func (a *App) makePools() error {
 func (a *App) makeCascade() (err error) {
 	f := a.Options.File
 	a.upstream = upstream.New(upstream.Options{
-		Dial: func() upstream.Dial { return a.Settings.Snapshot().Global().Dial }, MaxBody: f.Limits.ResponseBytes,
+		Connect: func() time.Duration { return a.Settings.Snapshot().Global().ConnectTimeout }, MaxBody: f.Limits.ResponseBytes,
 	})
 	o := tiers.Options{
 		Routes: a.tierRoutes(a.routing.Load()), Upstream: a.upstream, Breaker: permits{a.Breakers}, Queue: a, MaxBody: f.Limits.ResponseBytes,

@@ -14,7 +14,7 @@ import (
 )
 
 // ownHeaders are the headers of requests to engines that the gateway sets itself.
-var ownHeaders = []string{"Accept", "Accept-Encoding", "Traceparent", "Tracestate", "User-Agent", "X-Data-Parallel-Rank", "X-Request-Id"}
+var ownHeaders = []string{"Accept", "Accept-Encoding", "Traceparent", "Tracestate", "User-Agent", "X-Request-Id"}
 
 // poolFiles are the contents of the files of one pool's auth and tls. They make its credentials. Its methods are called
 // by one goroutine at a time, that of the watcher's Run.

@@ -28,15 +28,13 @@ type blackHole struct {
 func newBlackHole(t *testing.T, policy string) *blackHole {
 	t.Helper()
 	h := &blackHole{Set: breaker.New(breaker.Options{Classify: app.Outcome})}
-	cfg := choose.DefaultConfig()
-	cfg.Policy = policy
 	var urls, ids []string
 	for i := range h.asked {
 		ids, urls = append(ids, fmt.Sprint("b", i)), append(urls, fmt.Sprint("http://b", i))
 	}
 	var err error
 	h.Pool, err = pool.New(pool.Options{
-		Name: "only", Model: "m", Backends: urls, Config: func() choose.Config { return cfg },
+		Name: "only", Model: "m", Backends: urls, Policy: func() string { return policy },
 		Open: func(b string) bool { return h.Open("only", b) }, Ramp: func(b string) float64 { return h.Ramp("only", b) },
 	})
 	if err != nil {
@@ -72,7 +70,7 @@ func (h *blackHole) ask(t *testing.T) {
 }
 
 func TestABackendThatFailsFastDrawsNoTraffic(t *testing.T) {
-	for _, policy := range []string{choose.PolicyFit, choose.PolicyLeastRequests} {
+	for _, policy := range []string{choose.PolicyFit, choose.PolicyRoundRobin} {
 		t.Run(policy, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newBlackHole(t, policy)

@@ -20,7 +20,7 @@ func (a *App) makeFleet() (err error) {
 		Redis: a.Options.Stores.Control, Expect: a.Options.File.Redis.Replicas, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
 		// A reading takes up to one tick of its sender and one of its receiver, and must arrive before it is
 		// overdue (pool.Overdue).
-		Interval: func() time.Duration { return a.Settings.Snapshot().Global().Pressure.OrDefaults().Interval / 2 },
+		Interval: func() time.Duration { return a.Settings.Snapshot().Global().ScrapeInterval / 2 },
 	}
 	a.Fleet, err = fleet.New(o)
 	return err

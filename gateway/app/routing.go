@@ -4,15 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/tiers"
-	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/fleet"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
-	"github.com/foregate/foregate/tiers/pressure"
 )
 
 // routing is what the configuration says about pools and routes, and the pools that were made of it. It is never changed: a
@@ -132,8 +131,9 @@ func (a *App) newPool(name string, def config.Pool) (*servedPool, error) {
 		Credentials: own, HTTPS: def.TLS.On,
 		Name: name, Model: def.Model, Backends: def.Backends, Discover: def.Discover, USDPerHour: def.USDPerHour,
 		External: def.PaidByToken(), Priorities: def.Scheduler == config.SchedulerPriority, Engine: dialect.Kind(def.Engine),
-		Config:     func() choose.Config { return a.Settings.Snapshot().Global().Pool },
-		Pressure:   func() pressure.Config { return a.Settings.Snapshot().Global().Pressure },
+		Policy:         func() string { return a.Settings.Snapshot().Global().RoutePolicy },
+		ScrapeInterval: func() time.Duration { return a.Settings.Snapshot().Global().ScrapeInterval },
+
 		Open:       func(backend string) bool { return a.Breakers.Open(name, backend) },
 		Shut:       func(backend string) bool { return a.Breakers.Shut(name, backend) },
 		Ramp:       func(backend string) float64 { return a.Breakers.Ramp(name, backend) },

@@ -6,7 +6,6 @@ import (
 
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/tiers/pool"
-	"github.com/foregate/foregate/tiers/pressure"
 )
 
 // routed is a routing of the route m, whose pools each have a backend.
@@ -15,7 +14,7 @@ func routed(t *testing.T, rt config.Route) *routing {
 	rt.Model = "m"
 	r := &routing{routes: map[string]config.Route{"m": rt}, pools: map[string]*servedPool{}}
 	for _, name := range append(rt.TargetPools(), rt.Draft) {
-		p, err := pool.New(pool.Options{Name: name, Model: "m", Backends: []string{"http://127.0.0.1:9"}, Pressure: pressure.DefaultConfig})
+		p, err := pool.New(pool.Options{Name: name, Model: "m", Backends: []string{"http://127.0.0.1:9"}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -141,13 +141,8 @@ var specs = sorted([]Spec{
 	fleet("breaker.open_duration", "10s", "How long a breaker that is open on this replica only, or without Redis, stays open before a trial request. A breaker that is open on all replicas is probed after 2 s, 4 s and so on, up to every 30 s.",
 		duration(100*time.Millisecond, 10*time.Minute, func(v *Values) *time.Duration { return &v.Breaker.Open })),
 
-	fleet("route.policy", "fit", "How a backend of a pool is chosen. `fit` weighs prefix-cache hits, KV memory and load; every other policy is a baseline for comparison.",
-		choice(func(v *Values) *string { return &v.Pool.Policy }, choose.PolicyFit, choose.PolicyRoundRobin, choose.PolicyLeastRequests)),
-	fleet("route.kv_usage_weight", "0.05", "Weight of a backend's KV usage in its expected wait: seconds per 1,000 prompt tokens at a KV usage of 0.5. A larger value avoids full backends more.",
-		number(0, 100, func(v *Values) *float64 { return &v.Pool.KVUsageWeight })),
-
-	fleet("route.max_load_ratio", "1.25", "How busy a backend may be, as a multiple of the pool's mean, before requests with a cached prefix go elsewhere. A larger value favours cache hits over even load.",
-		number(1, 100, func(v *Values) *float64 { return &v.Pool.MaxLoadRatio })),
+	fleet("route.policy", "fit", "How a backend of a pool is chosen. `fit` weighs prefix-cache hits, KV memory and load; `round_robin` is a baseline for comparison.",
+		choice(func(v *Values) *string { return &v.RoutePolicy }, choose.PolicyFit, choose.PolicyRoundRobin)),
 
 	fleet("receipts.log_sample_rate", "0.01", "Share of requests whose receipt is written to the log, chosen at random. The admin listener always has the last 1,000 receipts.",
 		number(0, 1, func(v *Values) *float64 { return &v.ReceiptLog.LogShare })),
@@ -156,12 +151,8 @@ var specs = sorted([]Spec{
 	fleet("limit.redis_timeout", "15ms", "Longest time that a request waits for Redis to check its tenant's limits and budgets, minus the time it has waited for the cache. After it the replica decides with its own counts.",
 		duration(time.Millisecond, time.Second, func(v *Values) *time.Duration { return &v.Limit.RedisTimeout })),
 
-	fleet("scrape.timeout", "500ms", "Longest time for one scrape of a backend's `/metrics` or `/health`.",
-		duration(20*time.Millisecond, time.Minute, func(v *Values) *time.Duration { return &v.Pressure.Timeout })),
-	fleet("scrape.probe_timeout", "500ms", "How long an engine whose metrics do not change may take to generate one probe token before it counts as hung.",
-		duration(20*time.Millisecond, time.Minute, func(v *Values) *time.Duration { return &v.Pressure.ProbeTimeout })),
 	fleet("scrape.interval", "500ms", "How often a replica scrapes a backend's metrics. A reading is used unchanged for 2 s, so a value above 1s is not recommended.",
-		duration(20*time.Millisecond, time.Minute, func(v *Values) *time.Duration { return &v.Pressure.Interval })),
+		duration(20*time.Millisecond, time.Minute, func(v *Values) *time.Duration { return &v.ScrapeInterval })),
 
 	route("cache.mode", "on", "`on`: answers are cached, and an identical request of the same tenant gets the cached answer. `off`: nothing is cached or read from the cache.",
 		onOff(func(v *Values) *bool { return &v.Cache.Enabled })),
@@ -183,10 +174,8 @@ var specs = sorted([]Spec{
 	route("retry.budget", "0.2", "Largest share of requests in flight that may be retries, and never fewer than 10 requests. Retries after a refused or broken connection do not count.",
 		number(0, 1, func(v *Values) *float64 { return &v.Tiers.RetryBudget })),
 
-	fleet("timeout.connect", "1s", "Longest time to open a connection to a backend.",
-		duration(10*time.Millisecond, time.Minute, func(v *Values) *time.Duration { return &v.Dial.Connect })),
-	fleet("timeout.tls", "2s", "Longest time for the TLS handshake with an `https` backend.",
-		duration(10*time.Millisecond, time.Minute, func(v *Values) *time.Duration { return &v.Dial.TLS })),
+	fleet("timeout.connect", "1s", "Longest time to open a connection to a backend. The TLS handshake with an `https` backend may take twice as long again.",
+		duration(10*time.Millisecond, time.Minute, func(v *Values) *time.Duration { return &v.ConnectTimeout })),
 	fleet("timeout.body", "60s", "Longest time for a client to send its whole request body.",
 		duration(10*time.Millisecond, time.Hour, func(v *Values) *time.Duration { return &v.Client.Body })),
 	route("timeout.write", "10s", "How long a client may block one write of its answer. Then its connection is closed, or with HTTP/2 its stream, and its generation is cancelled. With HTTP/2 a connection that takes no byte for 15 s is closed in any case.",

@@ -46,7 +46,7 @@ func TestEverySettingIsWellFormed(t *testing.T) {
 		}
 		// of pools, connections, tenants and requests whose route is not known yet
 		shared := slices.Contains([]string{"breaker", "route", "scrape", "limit", "redis", "receipts"}, strings.Split(s.Name, ".")[0]) ||
-			slices.Contains([]string{"cache.lookup_timeout", "cache.max_entry_bytes", "timeout.connect", "timeout.tls", "timeout.body"}, s.Name)
+			slices.Contains([]string{"cache.lookup_timeout", "cache.max_entry_bytes", "timeout.connect", "timeout.body"}, s.Name)
 		if s.PerRoute == shared {
 			t.Errorf("%s: per route %v", s.Name, s.PerRoute)
 		}

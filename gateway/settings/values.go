@@ -11,24 +11,22 @@ import (
 	"github.com/foregate/foregate/breaker/machine"
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
-	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/pressure"
-	"github.com/foregate/foregate/tiers/upstream"
 )
 
 // Values are all settings, in the types of the packages that use them.
 type Values struct {
 	Tiers      plan.Config
-	Pool       choose.Config
-	Pressure   pressure.Config // ages have pressure's defaults
 	Admission  admission.Config
 	Breaker    machine.Config
-	Dial       upstream.Dial
 	Client     Client
 	Limit      Limit
 	Cache      cache.Config
 	ReceiptLog ReceiptLog
+
+	RoutePolicy    string        // route.policy
+	ScrapeInterval time.Duration // scrape.interval
+	ConnectTimeout time.Duration // timeout.connect
 
 	// AllowHighShed is shed.allow_high. shed.high may be below minHighThreshold only with it, so that no
 	// single field can reject the whole class high.

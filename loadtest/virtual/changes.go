@@ -1,33 +1,29 @@
 package virtual
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"time"
 
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/loadtest/virtual/engines"
-	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/plan"
 )
 
 // settingsDelay is how long a live setting takes to be in force: half of the time between two looks of the gateway.
 const settingsDelay = 250 * time.Millisecond
 
-// read reads settings as a replica does, and the lab's own policy among them, nil for none. What no gateway takes, or
-// the lab cannot run, is refused.
-func (l *lab) read(all map[string]string) (*settings.Values, choose.Policy, error) {
-	own, policy := policyOf(all)
-	snapshot, rejected := settings.FromHash(own, []string{route}, nil)
+// read reads settings as a replica does. What no gateway takes, or the lab cannot run, is refused.
+func (l *lab) read(all map[string]string) (*settings.Values, error) {
+	snapshot, rejected := settings.FromHash(all, []string{route}, nil)
 	if rejected = append(rejected, snapshot.Unknown()...); len(rejected) > 0 {
-		return nil, nil, fmt.Errorf("setting %s: %s", rejected[0].Name, rejected[0].Reason)
+		return nil, fmt.Errorf("setting %s: %s", rejected[0].Name, rejected[0].Reason)
 	}
 	v := snapshot.Route(route)
 	if err := l.runs(v); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return v, policy, nil
+	return v, nil
 }
 
 // planChanges puts the settings that operators set in the middle of the run among the events.
@@ -41,10 +37,7 @@ func (l *lab) planChanges() error {
 			changed = map[string]string{}
 		}
 		maps.Copy(changed, c.Settings)
-		next, _, err := l.read(changed)
-		if _, names := c.Settings[settingPolicy]; err == nil && names && (l.policy != nil || policies[c.Settings[settingPolicy]] != nil) {
-			err = errors.New("route.policy: one that is the lab's own is that of the whole run")
-		}
+		next, err := l.read(changed)
 		if err != nil {
 			return fmt.Errorf("changes[%d]: %w", i, err)
 		}

@@ -54,7 +54,7 @@ func (r *replica) tell(hear func()) {
 // exchange is how long something told takes to be heard: two exchanges with Redis, each
 // at a phase of its own.
 func (r *replica) exchange() time.Duration {
-	interval := r.lab.values.Pressure.OrDefaults().Interval / 2
+	interval := r.lab.values.ScrapeInterval / 2
 	return time.Duration(float64(interval) * (r.random() + r.random()))
 }
 
@@ -87,7 +87,7 @@ type watcher struct {
 
 func (w *watcher) tick() {
 	l := w.replica.lab
-	interval := l.values.Pressure.OrDefaults().Interval
+	interval := l.values.ScrapeInterval
 	if w.pool.ShouldScrape(w.id, w.mine || l.redis.Local(), w.vain) {
 		w.look()
 	}

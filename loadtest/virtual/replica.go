@@ -3,6 +3,7 @@ package virtual
 import (
 	"context"
 	"math"
+	"time"
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
@@ -12,14 +13,12 @@ import (
 	"github.com/foregate/foregate/loadtest/virtual/eventloop"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
-	"github.com/foregate/foregate/tiers/pressure"
 	"github.com/foregate/foregate/tiers/probe"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -97,10 +96,10 @@ func (r *replica) newPool(p *engines.Pool) (*pool.Pool, error) {
 	r.queues[p.Name] = q
 	o := pool.Options{
 		Name: p.Name, Model: p.Def.Model, Backends: urls, USDPerHour: p.Def.USDPerHour, Now: l.clock.Now, Priorities: p.Def.Policy == "priority",
-		Config:   func() choose.Config { return l.values.Pool },
-		Policy:   l.policy,
-		Pressure: func() pressure.Config { return l.values.Pressure },
-		Fleet:    fleetOf{r}, OnCapacity: q.wake,
+		Policy:         func() string { return l.values.RoutePolicy },
+		ScrapeInterval: func() time.Duration { return l.values.ScrapeInterval },
+
+		Fleet: fleetOf{r}, OnCapacity: q.wake,
 	}
 	r.breakers.watch(p.Name, &o)
 	own, err := pool.New(o)

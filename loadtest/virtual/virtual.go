@@ -19,7 +19,6 @@ import (
 	"github.com/foregate/foregate/loadtest/virtual/eventloop"
 	"github.com/foregate/foregate/loadtest/virtual/sharing"
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -46,7 +45,6 @@ type lab struct {
 	seed     uint64
 	work     *loadtest.Workload
 	values   *settings.Values
-	policy   choose.Policy // of a case whose route.policy is the lab's own; else nil
 	prompts  *prompts
 	judge    *quality.Judge
 	recorder *loadtest.Recorder
@@ -98,7 +96,7 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 		prompts: newPrompts(), recorder: loadtest.NewRecorder(s.Warmup), judge: quality.NewJudge(seed, c),
 		pools: map[string]*engines.Pool{}, requests: map[*openai.Request]*request{},
 	}
-	if l.values, l.policy, err = l.read(c.Settings); err != nil {
+	if l.values, err = l.read(c.Settings); err != nil {
 		return nil, err
 	}
 	l.fleet = engines.New(engines.Options{

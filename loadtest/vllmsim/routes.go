@@ -113,8 +113,7 @@ func (s *Server) metricsPage() ([]byte, error) {
 func lie(page []byte, usage float64) []byte {
 	var b strings.Builder
 	for line := range strings.Lines(string(page)) {
-		if strings.HasPrefix(line, "vllm:kv_cache_usage_perc{") || strings.HasPrefix(line, "vllm:gpu_cache_usage_perc{") ||
-			strings.HasPrefix(line, "sglang:token_usage{") {
+		if strings.HasPrefix(line, "vllm:kv_cache_usage_perc{") || strings.HasPrefix(line, "sglang:token_usage{") {
 			line = line[:strings.LastIndexByte(line, ' ')+1] + pyFloat(usage) + "\n"
 		}
 		b.WriteString(line)

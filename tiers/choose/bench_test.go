@@ -16,7 +16,7 @@ func BenchmarkChoose(b *testing.B) {
 			turn := uint64(0)
 			b.ReportAllocs()
 			for b.Loop() {
-				Choose(DefaultConfig(), cands, Request{PromptTokens: 800}, turn)
+				Choose(PolicyFit, cands, Request{PromptTokens: 800}, turn)
 				turn++
 			}
 		})

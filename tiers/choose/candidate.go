@@ -1,33 +1,11 @@
 package choose
 
-// Policies of choosing. Fit is the one to use; the others are baselines that it is
-// compared with. The lab has more of them, each a [Policy].
+// Policies of choosing. Fit is the one to use; round robin is the baseline that it is
+// compared with.
 const (
-	PolicyFit           = "fit"            // where it is warm and fits, with the least expected wait
-	PolicyRoundRobin    = "round_robin"    // each in turn
-	PolicyLeastRequests = "least_requests" // fewest requests running and waiting
+	PolicyFit        = "fit"         // where it is warm and fits, with the least expected wait
+	PolicyRoundRobin = "round_robin" // each in turn
 )
-
-// Config is what an operator may tune of choosing, live.
-type Config struct {
-	Policy string // one of the Policy constants (default "fit"); an unknown one is "fit"
-
-	// KVUsageWeight is the price of a full KV cache: seconds per 1,000 prompt tokens at
-	// k/(1−k) = 1, which is a half-full cache (default 0.05; 0 is no price). It
-	// grows with the prompt, so that large prompts look for room and small ones
-	// pack.
-	KVUsageWeight float64
-
-	// MaxLoadRatio is how busy a backend may be, as a multiple of the pool's mean, while it
-	// still gets every request that is warm there (default 1.25; below 1 is 1).
-	// Above it the expected wait decides.
-	MaxLoadRatio float64
-}
-
-// DefaultConfig holds the values that are used where none are set.
-func DefaultConfig() Config {
-	return Config{Policy: PolicyFit, KVUsageWeight: 0.05, MaxLoadRatio: 1.25}
-}
 
 // Request describes a request that needs a backend.
 type Request struct {

@@ -125,9 +125,7 @@ func TestEveryPolicyObeysTheLimit(t *testing.T) {
 	down := func(c *Candidate) { c.Down = true }
 	hung := func(c *Candidate) { c.Suspect = true }
 	roomy := func(c *Candidate) { c.Usage, c.Waiting, c.Running = 0.7, 20, 60 }
-	for _, policy := range []string{PolicyFit, PolicyRoundRobin, PolicyLeastRequests, custom} {
-		cfg := DefaultConfig()
-		cfg.Policy = policy
+	for _, policy := range []string{PolicyFit, PolicyRoundRobin} {
 		for name, tc := range map[string]struct {
 			cands   []Candidate
 			request Request
@@ -144,7 +142,7 @@ func TestEveryPolicyObeysTheLimit(t *testing.T) {
 			"too many wait":             {[]Candidate{working(roomy), working(roomy)}, Request{PromptTokens: 1000, MaxUsage: 0.85, MaxQueue: 4}, -1},
 		} {
 			for turn := range uint64(20) {
-				if got := chosen(cfg, tc.cands, tc.request, turn); got != tc.want {
+				if got := Choose(policy, tc.cands, tc.request, turn); got != tc.want {
 					t.Fatalf("%s, %s, turn %d: %d, want %d", policy, name, turn, got, tc.want)
 				}
 			}
@@ -168,22 +166,20 @@ func TestOneThatHasJustStartedTakesEverythingWhileTheOthersAreFull(t *testing.T)
 	fresh := func(c *Candidate) { c.Ramp = 0.1 }
 	tight := func(c *Candidate) { c.Usage = 0.9 }
 	request := Request{PromptTokens: 1000, MaxUsage: 0.85, HoldTokens: 1100}
-	for _, policy := range []string{PolicyFit, PolicyRoundRobin, PolicyLeastRequests} {
-		cfg := DefaultConfig()
-		cfg.Policy = policy
+	for _, policy := range []string{PolicyFit, PolicyRoundRobin} {
 		for turn := range uint64(100) {
-			if got := chosen(cfg, []Candidate{working(tight), working(fresh)}, request, turn); got != 1 {
+			if got := Choose(policy, []Candidate{working(tight), working(fresh)}, request, turn); got != 1 {
 				t.Fatalf("%s, turn %d: %d", policy, turn, got)
 			}
 			both := func(c *Candidate) { fresh(c); tight(c) }
-			if got := chosen(cfg, []Candidate{working(tight), working(both)}, request, turn); got != -1 {
+			if got := Choose(policy, []Candidate{working(tight), working(both)}, request, turn); got != -1 {
 				t.Fatalf("%s, turn %d: %d, though all are full", policy, turn, got)
 			}
 		}
 	}
 	n := 0
 	for turn := range uint64(1000) {
-		if Choose(DefaultConfig(), []Candidate{working(func(*Candidate) {}), working(fresh)}, request, turn) == 1 {
+		if Choose(PolicyFit, []Candidate{working(func(*Candidate) {}), working(fresh)}, request, turn) == 1 {
 			n++
 		}
 	}
@@ -207,7 +203,7 @@ func FuzzAbove(f *testing.F) {
 		if c.UsageUnknown = true; c.Above(request) {
 			t.Errorf("%+v is above, blind", c)
 		}
-		if got := Choose(DefaultConfig(), []Candidate{c}, request, 0); got != 0 && !c.TooSmall(request) {
+		if got := Choose(PolicyFit, []Candidate{c}, request, 0); got != 0 && !c.TooSmall(request) {
 			t.Errorf("blind and alone, it was not chosen")
 		}
 	})

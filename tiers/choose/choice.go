@@ -4,7 +4,6 @@ import "math"
 
 // choice holds the inputs of one decision.
 type choice struct {
-	cfg         Config
 	cands       []Candidate
 	request     Request
 	turn        uint64
@@ -55,23 +54,23 @@ func (c *choice) isUsable(i int) bool {
 
 // isCrowded reports whether candidate i has as many requests as it may have.
 func (c *choice) isCrowded(i int) bool {
-	return c.maxRequests > 0 && crowd(c.cfg, &c.cands[i], c.request) > c.maxRequests
+	return c.maxRequests > 0 && c.cands[i].requests() > c.maxRequests
 }
 
-// cheapest returns the candidate of least cost. Among those within a band above it, the one nearest to the prompt's home
-// wins, or they take turns if the prompt has none.
-func (c *choice) cheapest(price cost, share, more float64) int {
+// cheapest returns the candidate of least expected wait. Among those within a band above it, the one nearest to the
+// prompt's home wins, or they take turns if the prompt has none.
+func (c *choice) cheapest() int {
 	best := math.Inf(1)
 	for i := range c.cands {
 		if c.isUsable(i) {
-			best = min(best, price(c.cfg, &c.cands[i], c.request))
+			best = min(best, wait(&c.cands[i], c.request))
 		}
 	}
-	limit := best + best*share + more
-	home := share > 0 && c.request.HasHome
+	limit := best + best*tieShare + tieSeconds
+	home := c.request.HasHome
 	n, near := uint64(0), -1
 	for i := range c.cands {
-		if !c.isUsable(i) || price(c.cfg, &c.cands[i], c.request) > limit {
+		if !c.isUsable(i) || wait(&c.cands[i], c.request) > limit {
 			continue
 		}
 		n++
@@ -84,7 +83,31 @@ func (c *choice) cheapest(price cost, share, more float64) int {
 	}
 	skip := c.turn % n
 	for i := range c.cands {
-		if !c.isUsable(i) || price(c.cfg, &c.cands[i], c.request) > limit {
+		if !c.isUsable(i) || wait(&c.cands[i], c.request) > limit {
+			continue
+		}
+		if skip == 0 {
+			return i
+		}
+		skip--
+	}
+	return -1
+}
+
+// nth is the turn'th of those that may be used, counting round and round.
+func (c *choice) nth(turn uint64) int {
+	n := uint64(0)
+	for i := range c.cands {
+		if c.isUsable(i) {
+			n++
+		}
+	}
+	if n == 0 {
+		return -1
+	}
+	skip := turn % n
+	for i := range c.cands {
+		if !c.isUsable(i) {
 			continue
 		}
 		if skip == 0 {

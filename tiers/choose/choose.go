@@ -10,18 +10,14 @@ package choose
 // If all usable candidates exceed the request's limit, none is chosen. With WaitForCapacity this also holds if the
 // backend with the cached prefix exceeds it, as long as waiting costs less than computing the prompt elsewhere.
 //
-// The policy fit takes the candidate with most of the prompt cached if it is not too busy (Config.MaxLoadRatio), else
+// The policy fit, which an unknown one is, too, takes the candidate with most of the prompt cached if it is not too busy (maxLoadRatio), else
 // the one with the least expected wait ([Wait]). If the prompt fits nowhere, a backend that would queue it is better
 // than none.
-func Choose(cfg Config, cands []Candidate, request Request, turn uint64) int {
-	c := choice{cfg: cfg, cands: cands, request: request, turn: turn}
-	switch cfg.Policy {
-	case PolicyRoundRobin:
+func Choose(policy string, cands []Candidate, request Request, turn uint64) int {
+	c := choice{cands: cands, request: request, turn: turn}
+	if policy == PolicyRoundRobin {
 		c.setRequired(queue)
 		return c.nth(turn)
-	case PolicyLeastRequests:
-		c.setRequired(queue)
-		return c.cheapest(crowd, 0, 0)
 	}
 	c.setRequired(fits)
 	return c.fit()

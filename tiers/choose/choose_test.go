@@ -32,7 +32,7 @@ func TestWaitIsTheFormula(t *testing.T) {
 		(3.0*400+800)/2000 + // the queue: 1 s
 		100.0/50*32/(32+64) + // a third of two seconds of decoding
 		0.05*2.5*0.5/(1-0.5) // half full with ours
-	if got := Wait(DefaultConfig(), c, request); math.Abs(got-want) > 1e-12 {
+	if got := Wait(c, request); math.Abs(got-want) > 1e-12 {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
@@ -57,7 +57,7 @@ func TestLeastWaitIsChosen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for turn := range uint64(5) {
-				if got := Choose(DefaultConfig(), c.cands, request, turn); got != c.want {
+				if got := Choose(PolicyFit, c.cands, request, turn); got != c.want {
 					t.Errorf("turn %d: got %d, want %d", turn, got, c.want)
 				}
 			}
@@ -69,20 +69,20 @@ func TestPromptGoesWhereItsBlocksFitEvenIfThatIsBusier(t *testing.T) {
 	full := with(func(c *Candidate) { c.Usage = 0.9995 }) // 50 tokens are free
 	busy := with(func(c *Candidate) { c.Waiting = 1000 })
 	request := Request{PromptTokens: 51} // 4 blocks, 64 tokens
-	if got := Choose(DefaultConfig(), []Candidate{full, busy}, request, 0); got != 1 {
+	if got := Choose(PolicyFit, []Candidate{full, busy}, request, 0); got != 1 {
 		t.Errorf("got %d", got)
 	}
 	// Where it fits nowhere, it queues.
-	if got := Choose(DefaultConfig(), []Candidate{full, {Down: true}}, request, 0); got != 0 {
+	if got := Choose(PolicyFit, []Candidate{full, {Down: true}}, request, 0); got != 0 {
 		t.Errorf("a full pool refused: %d", got)
 	}
 	// Longer than the whole cache is a no.
-	if got := Choose(DefaultConfig(), []Candidate{full, busy}, Request{PromptTokens: 100_001}, 0); got != -1 {
+	if got := Choose(PolicyFit, []Candidate{full, busy}, Request{PromptTokens: 100_001}, 0); got != -1 {
 		t.Errorf("got %d", got)
 	}
 	// A cache of unknown size takes everything.
 	unknown := with(func(c *Candidate) { c.Capacity = 0 })
-	if got := Choose(DefaultConfig(), []Candidate{full, unknown}, Request{PromptTokens: 100_001}, 0); got != 1 {
+	if got := Choose(PolicyFit, []Candidate{full, unknown}, Request{PromptTokens: 100_001}, 0); got != 1 {
 		t.Errorf("got %d", got)
 	}
 }
@@ -91,10 +91,10 @@ func TestLargePromptsLookForRoomAndSmallOnesPack(t *testing.T) {
 	roomyButBusy := with(func(c *Candidate) { c.Usage, c.OwnQueued = 0.1, 200 })
 	fullButFree := with(func(c *Candidate) { c.Usage = 0.8 })
 	cands := []Candidate{roomyButBusy, fullButFree}
-	if got := Choose(DefaultConfig(), cands, Request{PromptTokens: 50}, 0); got != 1 {
+	if got := Choose(PolicyFit, cands, Request{PromptTokens: 50}, 0); got != 1 {
 		t.Errorf("the small prompt went to %d", got)
 	}
-	if got := Choose(DefaultConfig(), cands, Request{PromptTokens: 8000}, 0); got != 0 {
+	if got := Choose(PolicyFit, cands, Request{PromptTokens: 8000}, 0); got != 0 {
 		t.Errorf("the large prompt went to %d", got)
 	}
 }
@@ -106,25 +106,14 @@ func TestEqualsAreTakenInTurn(t *testing.T) {
 	cands := []Candidate{idle(), down, slightlyFaster, busy, idle()}
 	got := map[int]int{}
 	for turn := range uint64(300) {
-		got[Choose(DefaultConfig(), cands, Request{PromptTokens: 1000}, turn)]++
+		got[Choose(PolicyFit, cands, Request{PromptTokens: 1000}, turn)]++
 	}
 	if got[0] != 100 || got[2] != 100 || got[4] != 100 {
 		t.Errorf("got %v", got)
 	}
 }
 
-// custom is a [Policy]: it takes each that may be used in turn.
-const custom = "custom"
-
-// chosen is the choice by any policy.
-func chosen(cfg Config, cands []Candidate, request Request, turn uint64) int {
-	if cfg.Policy == custom {
-		return Policy(func(u Usable) int { return u.Nth(u.Turn) }).Choose(cands, request, turn)
-	}
-	return Choose(cfg, cands, request, turn)
-}
-
-func TestBaselinesFollowTheirRule(t *testing.T) {
+func TestTheBaselineTakesEachInTurnAndAnUnknownPolicyIsFit(t *testing.T) {
 	cands := []Candidate{
 		with(func(c *Candidate) { c.Running = 9 }),
 		{Down: true},
@@ -134,25 +123,17 @@ func TestBaselinesFollowTheirRule(t *testing.T) {
 	count := func(policy string) map[int]int {
 		got := map[int]int{}
 		for turn := range uint64(900) {
-			got[chosen(Config{Policy: policy, MaxLoadRatio: 2}, cands, Request{PromptTokens: 10}, turn)]++
+			got[Choose(policy, cands, Request{PromptTokens: 10}, turn)]++
 		}
 		return got
 	}
 	if got := count(PolicyRoundRobin); got[0] != 300 || got[2] != 300 || got[3] != 300 {
 		t.Errorf("round robin: %v", got)
 	}
-	if got := count(PolicyLeastRequests); got[2] != 900 {
-		t.Errorf("least requests: %v", got)
+	if got := Choose(PolicyRoundRobin, cands[1:2], Request{}, 7); got != -1 {
+		t.Errorf("got %d of none", got)
 	}
-	if got := count(custom); got[0] != 300 || got[2] != 300 || got[3] != 300 {
-		t.Errorf("a policy of the caller's own: %v", got)
-	}
-	for _, policy := range []string{PolicyRoundRobin, PolicyLeastRequests, custom} {
-		if got := chosen(Config{Policy: policy}, cands[1:2], Request{}, 7); got != -1 {
-			t.Errorf("%s: got %d of none", policy, got)
-		}
-	}
-	if got := count("unheard of"); got[2] != 0 || got[0] != 450 {
+	if got := count("unheard of"); got[0] != 900 {
 		t.Errorf("an unknown policy is not fit: %v", got)
 	}
 }
@@ -162,7 +143,7 @@ func TestChooseNeverTakesOneThatMayNotBe(t *testing.T) {
 	odd := []float64{0, -1, 1, 0.5, 1e300, math.Inf(1), math.Inf(-1), math.NaN()}
 	rng := rand.New(rand.NewPCG(1, 2))
 	value := func() float64 { return odd[rng.IntN(len(odd))] }
-	policies := []string{"", PolicyFit, PolicyRoundRobin, PolicyLeastRequests, custom}
+	policies := []string{"", PolicyFit, PolicyRoundRobin}
 	for range 20_000 {
 		cands := make([]Candidate, rng.IntN(6))
 		usable := false
@@ -181,16 +162,15 @@ func TestChooseNeverTakesOneThatMayNotBe(t *testing.T) {
 			usable = usable || !c.Down && !c.Broken && !c.Excluded && (c.Capacity == 0 || request.PromptTokens <= c.Capacity)
 		}
 		policy := policies[rng.IntN(len(policies))]
-		cfg := Config{Policy: policy, KVUsageWeight: value()}
-		got := chosen(cfg, cands, request, rng.Uint64())
+		got := Choose(policy, cands, request, rng.Uint64())
 		if got < 0 {
 			if usable {
-				t.Fatalf("%q chose nothing of %+v", cfg.Policy, cands)
+				t.Fatalf("%q chose nothing of %+v", policy, cands)
 			}
 			continue
 		}
 		if c := cands[got]; c.Down || c.Broken || c.Excluded || c.TooSmall(request) {
-			t.Fatalf("%q chose %+v", cfg.Policy, c)
+			t.Fatalf("%q chose %+v", policy, c)
 		}
 	}
 }

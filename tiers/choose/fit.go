@@ -15,22 +15,24 @@ const (
 )
 
 const (
+	// maxLoadRatio is how busy a backend may be, as a multiple of the pool's mean, while it still gets every request
+	// that is warm there. Above it the expected wait decides.
+	maxLoadRatio = 1.25
 	// few is how many requests above the mean never count as crowded.
 	few = 3
-	// packed times MaxLoadRatio is the load at which a backend gets no more requests while there are others, whatever
-	// it has cached: with the default, 1.5 times its share.
+	// packed times maxLoadRatio is the load at which a backend gets no more requests while there are others, whatever
+	// it has cached: 1.5 times its share.
 	packed = 1.2
 )
 
 // fit is the default policy.
 func (c *choice) fit() int {
 	mean := c.mean()
-	maxLoadRatio := max(c.cfg.MaxLoadRatio, 1)
 	c.maxRequests = max(maxLoadRatio*packed*mean-1, mean+few) // before this one
-	best := c.cheapest(wait, tieShare, tieSeconds)
+	best := c.cheapest()
 	if best < 0 {
 		c.maxRequests = 0 // no number at all, or only such as make no sense
-		best = c.cheapest(wait, tieShare, tieSeconds)
+		best = c.cheapest()
 	}
 	warm := c.warmest()
 	if warm < 0 || best < 0 || warm == best {
@@ -41,11 +43,11 @@ func (c *choice) fit() int {
 	// for room there, too.
 	k := &c.cands[warm]
 	again := max(float64(k.Cached-c.cands[best].Cached), 0) / k.PrefillRate
-	if crowd(c.cfg, k, c.request) <= maxLoadRatio*(mean+few) {
+	if k.requests() <= maxLoadRatio*(mean+few) {
 		again *= 2
 	}
-	switch stay := wait(c.cfg, k, c.request) + c.request.WaitedSeconds; {
-	case stay > wait(c.cfg, &c.cands[best], c.request)+again:
+	switch stay := wait(k, c.request) + c.request.WaitedSeconds; {
+	case stay > wait(&c.cands[best], c.request)+again:
 		return best
 	case !c.isUsable(warm):
 		return -1
@@ -59,7 +61,7 @@ func (c *choice) mean() float64 {
 	sum, n := 0.0, 0.0
 	for i := range c.cands {
 		if c.isUsable(i) {
-			sum += crowd(c.cfg, &c.cands[i], c.request)
+			sum += c.cands[i].requests()
 			n++
 		}
 	}

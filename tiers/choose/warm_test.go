@@ -24,7 +24,7 @@ func crowdOf(n int, change func(i int, c *Candidate)) []Candidate {
 	return cands
 }
 
-func fitOf(cands []Candidate, request Request) int { return Choose(DefaultConfig(), cands, request, 0) }
+func fitOf(cands []Candidate, request Request) int { return Choose(PolicyFit, cands, request, 0) }
 
 func TestAWarmBackendIsHeldWhileItIsNotCrowded(t *testing.T) {
 	// Its queue costs a second; what is warm there would cost nearly two elsewhere.
@@ -45,34 +45,6 @@ func TestAWarmBackendIsHeldWhileItIsNotCrowded(t *testing.T) {
 	}
 }
 
-func TestRouteSpillSaysHowCrowdedAWarmBackendMayBe(t *testing.T) {
-	// Mean of the requests: (7×20+r)/8. With 1.25 it is crowded above 1.25 × (mean + 3).
-	at := func(maxLoadRatio, running float64) int {
-		cands := crowdOf(8, func(i int, c *Candidate) {
-			c.Running = 20
-			if i == 3 {
-				c.Running, c.Cached = running, 4000 // a second of prefill
-				c.OwnQueued = 8000                  // two seconds of queue: more than is saved once, less than thrice
-			}
-		})
-		return Choose(Config{KVUsageWeight: 0.05, MaxLoadRatio: maxLoadRatio}, cands, long, 0)
-	}
-	if got := at(1.25, 24); got != 3 {
-		t.Errorf("spill 1.25, 24 of about 20: went to %d", got)
-	}
-	if got := at(1.25, 33); got == 3 {
-		t.Error("spill 1.25, 33 of about 21: it stayed though it is crowded there")
-	}
-	if got := at(2, 33); got != 3 {
-		t.Errorf("spill 2, 33 of about 21: went to %d", got)
-	}
-	for _, odd := range []float64{0, -1, 0.5, 1} {
-		if a, b := at(odd, 24), at(1, 24); a != b {
-			t.Errorf("spill %v is not 1: %d, %d", odd, a, b)
-		}
-	}
-}
-
 func TestWhatIsColdElsewhereCountsTwiceAndThriceWhereItIsNotCrowded(t *testing.T) {
 	const saved = 4000.0 // tokens, of 4000 a second
 	at := func(running, queue float64) bool {
@@ -84,7 +56,7 @@ func TestWhatIsColdElsewhereCountsTwiceAndThriceWhereItIsNotCrowded(t *testing.T
 		})
 		request := long
 		request.OutputTokens = 0
-		return Choose(Config{MaxLoadRatio: 1.25}, cands, request, 0) == 3
+		return Choose(PolicyFit, cands, request, 0) == 3
 	}
 	for _, c := range []struct {
 		running, times float64
@@ -173,10 +145,10 @@ func TestKeyedEqualsGoHomeAndUnkeyedInTurn(t *testing.T) {
 	}
 	got := map[int]int{}
 	for turn := range uint64(100) {
-		if i := Choose(DefaultConfig(), cands, long, turn); i != home {
+		if i := Choose(PolicyFit, cands, long, turn); i != home {
 			t.Fatalf("turn %d: %d, not home", turn, i)
 		}
-		got[Choose(DefaultConfig(), cands, Request{PromptTokens: 8000}, turn)]++
+		got[Choose(PolicyFit, cands, Request{PromptTokens: 8000}, turn)]++
 	}
 	for i := range cands {
 		if got[i] != 20 {
@@ -189,20 +161,19 @@ func TestWhatAPromptPushesOutIsPartOfItsCost(t *testing.T) {
 	request := Request{PromptTokens: 4000}
 	roomy := with(func(c *Candidate) { c.Placed = 96_000 })
 	full := with(func(c *Candidate) { c.Placed = 98_000 }) // 2,000 tokens too much: half a second
-	cfg := DefaultConfig()
-	if d := Wait(cfg, full, request) - Wait(cfg, roomy, request); math.Abs(d-0.5) > 1e-9 {
+	if d := Wait(full, request) - Wait(roomy, request); math.Abs(d-0.5) > 1e-9 {
 		t.Errorf("2,000 tokens that are pushed out cost %v s, want 0.5", d)
 	}
 	over := with(func(c *Candidate) { c.Placed = 500_000 })
-	if d := Wait(cfg, over, request) - Wait(cfg, roomy, request); math.Abs(d-maxDisplaced) > 1e-9 {
+	if d := Wait(over, request) - Wait(roomy, request); math.Abs(d-maxDisplaced) > 1e-9 {
 		t.Errorf("the cost is bounded by %d prefills of the prompt: got %v s", maxDisplaced, d)
 	}
 	warm := with(func(c *Candidate) { c.Placed, c.Cached = 500_000, 4000 })
-	if got := Wait(cfg, warm, request); got != 0 {
+	if got := Wait(warm, request); got != 0 {
 		t.Errorf("a prompt that is warm pushes nothing out: %v s", got)
 	}
 	for turn := range uint64(4) {
-		if got := chosen(cfg, []Candidate{full, roomy}, request, turn); got != 1 {
+		if got := Choose(PolicyFit, []Candidate{full, roomy}, request, turn); got != 1 {
 			t.Fatalf("got %d", got)
 		}
 	}
@@ -227,7 +198,7 @@ func TestABackendThatAnswersErrorsAtOnceLosesTraffic(t *testing.T) {
 	})
 	for turn := range uint64(50) {
 		for _, request := range []Request{long, {PromptTokens: 100, OutputTokens: 100}} {
-			if got := Choose(DefaultConfig(), cands, request, turn); got == 1 {
+			if got := Choose(PolicyFit, cands, request, turn); got == 1 {
 				t.Fatal("the one that fails draws traffic")
 			}
 		}
@@ -244,7 +215,7 @@ func TestABackendThatAnswersErrorsAtOnceLosesTraffic(t *testing.T) {
 }
 
 func TestASuspectIsTakenOnlyWhereNobodyElseIsLeft(t *testing.T) {
-	for _, policy := range []string{PolicyFit, PolicyRoundRobin, PolicyLeastRequests, custom} {
+	for _, policy := range []string{PolicyFit, PolicyRoundRobin} {
 		cands := crowdOf(3, func(i int, c *Candidate) {
 			c.Running, c.Usage = 50, 0.9999 // no room for the prompt either
 			if i == 0 {
@@ -252,23 +223,23 @@ func TestASuspectIsTakenOnlyWhereNobodyElseIsLeft(t *testing.T) {
 			}
 		})
 		for turn := range uint64(60) {
-			if got := chosen(Config{Policy: policy}, cands, long, turn); got == 0 {
+			if got := Choose(policy, cands, long, turn); got == 0 {
 				t.Errorf("%s: the suspect was taken at turn %d", policy, turn)
 				break
 			}
 		}
 		cands[1].Down, cands[2].Excluded = true, true
-		if got := chosen(Config{Policy: policy}, cands, long, 0); got != 0 {
+		if got := Choose(policy, cands, long, 0); got != 0 {
 			t.Errorf("%s: got %d where only the suspect is left", policy, got)
 		}
 	}
 }
 
 func TestOneThatHasJustStartedIsBetterThanASuspect(t *testing.T) {
-	for _, policy := range []string{PolicyFit, PolicyRoundRobin, PolicyLeastRequests, custom} {
+	for _, policy := range []string{PolicyFit, PolicyRoundRobin} {
 		cands := []Candidate{with(func(c *Candidate) { c.Suspect = true }), with(func(c *Candidate) { c.Ramp = 0.1 })}
 		for turn := range uint64(60) {
-			if got := chosen(Config{Policy: policy}, cands, long, turn); got != 1 {
+			if got := Choose(policy, cands, long, turn); got != 1 {
 				t.Errorf("%s: the suspect was taken at turn %d, while one that has just started is there", policy, turn)
 				break
 			}
@@ -278,7 +249,7 @@ func TestOneThatHasJustStartedIsBetterThanASuspect(t *testing.T) {
 
 func TestAfterAStartTheShareOfTurnsGrowsLinearlyAndIsNeverEverything(t *testing.T) {
 	const turns = 10_000
-	for _, policy := range []string{PolicyFit, PolicyRoundRobin, PolicyLeastRequests, custom} {
+	for _, policy := range []string{PolicyFit, PolicyRoundRobin} {
 		for _, ramp := range []float64{0.1, 0.25, 0.5, 0.75, 0.9} {
 			t.Run(fmt.Sprintf("%s/%v", policy, ramp), func(t *testing.T) {
 				// It has nothing to do, and all policies but the blind ones would send everything.
@@ -289,12 +260,12 @@ func TestAfterAStartTheShareOfTurnsGrowsLinearlyAndIsNeverEverything(t *testing.
 					}
 				})
 				maximum := ramp * 2 / 4 // twice its fair share at the end
-				if policy == PolicyRoundRobin || policy == custom {
+				if policy == PolicyRoundRobin {
 					maximum /= 4
 				}
 				n := 0.0
 				for turn := range uint64(turns) {
-					if chosen(Config{Policy: policy, MaxLoadRatio: 1.25}, cands, Request{PromptTokens: 4000, OutputTokens: 200}, turn) == 2 {
+					if Choose(policy, cands, Request{PromptTokens: 4000, OutputTokens: 200}, turn) == 2 {
 						n++
 					}
 				}
@@ -305,7 +276,7 @@ func TestAfterAStartTheShareOfTurnsGrowsLinearlyAndIsNeverEverything(t *testing.
 		}
 	}
 	// Alone it takes all.
-	if got := Choose(DefaultConfig(), []Candidate{with(func(c *Candidate) { c.Ramp = 0.1 }), {Down: true}}, long, 1); got != 0 {
+	if got := Choose(PolicyFit, []Candidate{with(func(c *Candidate) { c.Ramp = 0.1 }), {Down: true}}, long, 1); got != 0 {
 		t.Errorf("got %d", got)
 	}
 }

@@ -154,7 +154,7 @@ func (x *Exchange) begin(waited time.Duration) {
 func (x *Exchange) prepare() *engine.Attempt {
 	o, a := &x.request, &x.attempt
 	*a = engine.Attempt{
-		Call: o.Call, Backend: x.lease.Backend(), URL: x.lease.URL(), Engine: x.lease.Engine(), Rank: x.lease.Rank(), Header: o.Header,
+		Call: o.Call, Backend: x.lease.Backend(), URL: x.lease.URL(), Engine: x.lease.Engine(), Header: o.Header,
 		Credentials: o.Pool.Credentials(), FirstByteTimeout: o.FirstByteTimeout, IdleTimeout: o.IdleTimeout, MaxPrompt: o.MaxPrompt, MaxAnswer: x.MaxAnswer(),
 	}
 	if o.ID != "" {

@@ -53,7 +53,6 @@ type Attempt struct {
 	Backend string       // its id in the pool
 	URL     string       // its base URL without a trailing slash
 	Engine  dialect.Kind // its kind; "" is not known yet
-	Rank    int          // the engine behind the URL that is meant; −1 is any
 
 	ID     string      // that the engine is to know the call by; "" names none
 	Header http.Header // to be sent along: the trace. It must not be changed
@@ -65,7 +64,6 @@ type Attempt struct {
 
 	MaxPrompt int // tokens that its prompts can have; 0 goes by the bytes that are sent
 	MaxAnswer int // tokens that its answer can have
-
 }
 
 // FinishTracker tracks which choices of an answer have ended. The zero value waits for one choice.

@@ -213,7 +213,6 @@ func oneEach(t *testing.T, by map[string][]string) {
 func busy(at time.Time, usage float64) pressure.Reading {
 	return pressure.Reading{
 		At: at, KVUsage: usage, Running: 3, Waiting: 1, Engines: 2, BlockSize: 16, Blocks: 1000,
-		PromptTokens: 12345, GenerationTokens: 0.5, PrefixQueries: 1e15, PrefixHits: 7, Preemptions: 1, Iterations: 99, Generation: "v1",
-		Ranks: []pressure.Rank{{KVUsage: usage, Running: 2}, {KVUsage: usage / 2, Running: 1, Waiting: 1}}, Answers: true,
+		PromptTokens: 12345, GenerationTokens: 0.5, PrefixQueries: 1e15, PrefixHits: 7, Preemptions: 1, Iterations: 99, Answers: true,
 	}
 }

@@ -14,9 +14,9 @@ import (
 // [pressure.Reading] except At; "-" is an empty one. The sequence is the ms, by Redis' clock, at which it was
 // taken. Every version begins with these two, so that the newest wins across versions.
 const (
-	version    = "1"
-	wordsOf    = 18
-	maxValue   = 4096    // bytes of a stored reading, with 64 ranks
+	version    = "2"
+	wordsOf    = 16
+	maxValue   = 1024    // bytes of a stored reading
 	maxSeq     = 1 << 52 // ms; exact in Lua
 	maxCount   = math.MaxInt32
 	maxCounter = 1e18 // as in tiers/pressure
@@ -48,8 +48,6 @@ func encodeReading(source string, r pressure.Reading) (string, error) {
 	for _, v := range counters(&r) {
 		b = appendFloat(append(b, ' '), *v)
 	}
-	b = append(append(b, ' '), orDash(r.Generation)...)
-	b = append(append(b, ' '), orDash(encodeRanks(r.Ranks))...)
 	b = append(append(b, ' '), orDash(flags(&r))...)
 	return string(b), nil
 }
@@ -76,20 +74,6 @@ func orDash(s string) string {
 	return s
 }
 
-// encodeRanks encodes usage,running,waiting of each rank, separated by semicolons.
-func encodeRanks(ranks []pressure.Rank) string {
-	var b []byte
-	for i, k := range ranks {
-		if i > 0 {
-			b = append(b, ';')
-		}
-		b = append(appendFloat(b, k.KVUsage), ',')
-		b = append(strconv.AppendInt(b, int64(k.Running), 10), ',')
-		b = strconv.AppendInt(b, int64(k.Waiting), 10)
-	}
-	return string(b)
-}
-
 // decodeReading parses a stored reading strictly: anything infinite, out of range, missing or extra is an
 // error. Its At is zero.
 func decodeReading(value string) (seq int64, source string, r pressure.Reading, err error) {
@@ -110,8 +94,6 @@ func decodeReading(value string) (seq int64, source string, r pressure.Reading, 
 	for _, v := range counters(&r) {
 		*v = w.float()
 	}
-	r.Generation = w.word()
-	r.Ranks = decodeRanks(&w, w.word())
 	word := w.word()
 	r.Answers, r.NoUsage = strings.Contains(word, "a"), strings.Contains(word, "n")
 	if flags(&r) != word {
@@ -127,26 +109,6 @@ func decodeReading(value string) (seq int64, source string, r pressure.Reading, 
 		return seq, "", pressure.Reading{}, w.err
 	}
 	return seq, source, r, nil
-}
-
-func decodeRanks(w *words, word string) []pressure.Rank {
-	if word == "" {
-		return nil
-	}
-	var ranks []pressure.Rank
-	for one := range strings.SplitSeq(word, ";") {
-		parts := words{rest: strings.Split(one, ",")}
-		if len(parts.rest) != 3 || len(ranks) == pressure.MaxRanks {
-			w.refuse("ranks", one)
-			return nil
-		}
-		ranks = append(ranks, pressure.Rank{KVUsage: parts.float(), Running: parts.count(), Waiting: parts.count()})
-		if parts.err != nil {
-			w.refuse("ranks", one)
-			return nil
-		}
-	}
-	return ranks
 }
 
 // words parses word by word; err is the first error, also if words are missing.
@@ -219,17 +181,6 @@ func check(r pressure.Reading) error {
 		if !(*v >= 0 && *v <= maxCounter) {
 			return fmt.Errorf("counter %d is %g", i+1, *v)
 		}
-	}
-	if len(r.Ranks) > pressure.MaxRanks {
-		return fmt.Errorf("%d ranks", len(r.Ranks))
-	}
-	for i, k := range r.Ranks {
-		if !(k.KVUsage >= 0 && k.KVUsage <= 1) || k.Running < 0 || k.Running > maxCount || k.Waiting < 0 || k.Waiting > maxCount {
-			return fmt.Errorf("rank %d is %+v", i, k)
-		}
-	}
-	if g := r.Generation; g != "" && g != "v0" && g != "v1" {
-		return errors.New("unknown generation of metrics")
 	}
 	return nil
 }

@@ -99,8 +99,6 @@ var errSilent = errors.New("answers nothing")
 // moment holds the values that are common to all backends in one round.
 type moment struct {
 	now      time.Time
-	config   choose.Config
-	age      pressure.Config
 	replicas int // at least 1
 }
 
@@ -118,7 +116,7 @@ type mean struct {
 const unknownUsage = 0.5
 
 // meanOf averages over the backends that are up and have a fresh, reliable reading.
-func meanOf(set []*backend, now time.Time, c pressure.Config) mean {
+func meanOf(set []*backend, now time.Time) mean {
 	var m mean
 	n, up := 0.0, 0.0
 	for _, b := range set {
@@ -128,7 +126,7 @@ func meanOf(set []*backend, now time.Time, c pressure.Config) mean {
 			up++
 			m.own += float64(b.account.All().Requests)
 		}
-		if b.down != nil || b.health.IsStuck() || b.health.IsUnreliable() || !b.fresh(now, &c) {
+		if b.down != nil || b.health.IsStuck() || b.health.IsUnreliable() || !b.fresh(now) {
 			continue
 		}
 		n++
@@ -148,19 +146,17 @@ func meanOf(set []*backend, now time.Time, c pressure.Config) mean {
 }
 
 // fresh reports whether the reading is young enough to count as it is.
-func (b *backend) fresh(now time.Time, c *pressure.Config) bool {
-	return now.Sub(b.reading.At) <= c.FreshFor
-}
+func (b *backend) fresh(now time.Time) bool { return now.Sub(b.reading.At) <= pressure.FreshFor }
 
 // weigh returns the weight of the reading ([pressure.Weight]); 0 for an unreliable one.
-func (b *backend) weigh(now time.Time, c *pressure.Config) (weight float64, known bool) {
+func (b *backend) weigh(now time.Time) (weight float64, known bool) {
 	switch {
 	case b.health.IsUnreliable():
 		return 0, false
-	case b.fresh(now, c): // the usual case; this runs for every request
+	case b.fresh(now): // the usual case; this runs for every request
 		return 1, true
 	}
-	return pressure.Weight(b.reading.At, now, *c)
+	return pressure.Weight(b.reading.At, now)
 }
 
 // candidate sets b's state and load for package choose.
@@ -174,7 +170,7 @@ func (b *backend) candidate(c *choose.Candidate, m *mean, at *moment) {
 	speed := b.speed.Within(m.speed)
 	c.PrefillRate, c.DecodeRate = 1/speed.Prefill, 1/speed.Decode
 
-	weight, known := b.weigh(at.now, &at.age)
+	weight, known := b.weigh(at.now)
 	all := b.account.All()
 	c.UsageUnknown, c.OwnTotal = !known, float64(all.Requests)
 	if known {

@@ -49,8 +49,7 @@ func newForeign(t *testing.T, backends []string) (*foreign, *Pool) {
 	f := &foreign{calls: map[string]int{}, locked: map[string]int{}, now: time.Unix(1_800_000_000, 0)}
 	f.pool = fixed(t, Options{
 		Backends:   backends,
-		Config:     func() choose.Config { f.call("Config"); return choose.DefaultConfig() },
-		Pressure:   func() pressure.Config { f.call("Pressure"); return pressure.DefaultConfig() },
+		Policy:     func() string { f.call("Policy"); return choose.PolicyFit },
 		Open:       func(string) bool { f.call("Open"); return false },
 		Shut:       func(string) bool { f.call("Shut"); return false },
 		Ramp:       func(string) float64 { f.call("Ramp"); return 1 },
@@ -67,9 +66,7 @@ func TestNothingForeignIsCalledUnderThePoolsLock(t *testing.T) {
 		f, p := newForeign(t, urls(n))
 		set := *p.set.Load()
 		for i := range set {
-			r := works(3, 1)
-			r.Engines, r.Ranks = 2, []pressure.Rank{{KVUsage: 0.2}, {KVUsage: 0.3}}
-			p.give(i, r)
+			p.give(i, works(3, 1))
 		}
 		l := pick(t, p, conversation("x", 4000))
 		l.SetPromptTokens(4100)
@@ -103,14 +100,14 @@ func TestNothingForeignIsCalledUnderThePoolsLock(t *testing.T) {
 	}
 	maps.Copy(all, watched(t))
 	for _, name := range []string{
-		"Config", "Pressure", "Open", "Shut", "Ramp", "OnCapacity", "Now", "Logger", "Fleet.Replicas", "Fleet.Sharing",
+		"Policy", "Open", "Shut", "Ramp", "OnCapacity", "Now", "Logger", "Fleet.Replicas", "Fleet.Sharing",
 		"Fleet.Place", "Fleet.Publish", "Fleet.Mine", "OnLost",
 	} {
 		if all[name] == 0 {
 			t.Errorf("%s was never called: the test shows nothing of it", name)
 		}
 	}
-	if known := slices.Sorted(maps.Keys(all)); len(known) != 14 {
+	if known := slices.Sorted(maps.Keys(all)); len(known) != 13 {
 		t.Errorf("not all are listed: %v", known)
 	}
 }

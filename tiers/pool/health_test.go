@@ -172,7 +172,7 @@ func TestFrozenReadingsOfAnEngineThatAnswersAreUntrueAndItServesAtTheMean(t *tes
 		t.Errorf("%d of 400 picks, want about its share", n)
 	}
 	// Nothing of it moves the mean.
-	if m := meanOf(*b.set.Load(), b.now, pressure.DefaultConfig()); m.waiting != 0 || m.running != 8 || m.usage > 0.9 {
+	if m := meanOf(*b.set.Load(), b.now); m.waiting != 0 || m.running != 8 || m.usage > 0.9 {
 		t.Errorf("the mean is %+v", m)
 	}
 }
@@ -280,8 +280,8 @@ func TestTheMeanLeavesOutWhatIsDownUntrueAndOld(t *testing.T) {
 	b := newBench(t, Options{})
 	usages := []float64{0.1, 0.2, 0.4, 0.9}
 	b.tick(0, func(i int) pressure.Reading { return pressure.Reading{KVUsage: usages[i], Running: i} })
-	set, c := *b.set.Load(), pressure.DefaultConfig()
-	if m := meanOf(set, b.now, c); m.usage != 0.4 || m.running != 1.5 || !m.hasReadings {
+	set := *b.set.Load()
+	if m := meanOf(set, b.now); m.usage != 0.4 || m.running != 1.5 || !m.hasReadings {
 		t.Errorf("all: %+v", m)
 	}
 	b.lie(3, set[3].reading)
@@ -289,10 +289,10 @@ func TestTheMeanLeavesOutWhatIsDownUntrueAndOld(t *testing.T) {
 		b.give(i, pressure.Reading{KVUsage: usages[i], Running: i})
 	}
 	set[0].down = errors.New("x")
-	if m := meanOf(set, b.now, c); m.usage < 0.3-1e-9 || m.usage > 0.3+1e-9 || m.running != 1.5 {
+	if m := meanOf(set, b.now); m.usage < 0.3-1e-9 || m.usage > 0.3+1e-9 || m.running != 1.5 {
 		t.Errorf("two of four: %+v", m)
 	}
-	if m := meanOf(set, b.now.Add(c.FreshFor+1), c); m.hasReadings || m.usage != unknownUsage {
+	if m := meanOf(set, b.now.Add(pressure.FreshFor+1)); m.hasReadings || m.usage != unknownUsage {
 		t.Errorf("all old: %+v", m)
 	}
 }

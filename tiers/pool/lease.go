@@ -17,7 +17,6 @@ type Lease struct {
 	pool    *Pool
 	backend *backend
 	engine  dialect.Kind // of backend at the pick
-	rank    int
 	key     prefix.Key
 	bytes   int  // of the prompt's text; 0: the token count was exact
 	answers int  // requested answers, at least 1
@@ -36,9 +35,6 @@ func (l *Lease) URL() string { return l.backend.url }
 
 // Engine returns the kind of the backend's engine; "" is not known yet.
 func (l *Lease) Engine() dialect.Kind { return l.engine }
-
-// Rank returns the data-parallel rank that the request should go to, −1 if the server may choose.
-func (l *Lease) Rank() int { return l.rank }
 
 // ErrLost is the cause with which calls to a hanging backend are cancelled.
 var ErrLost = errors.New("the backend seems to hang")

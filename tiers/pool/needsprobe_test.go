@@ -123,7 +123,7 @@ func TestASuspectIsNotInTheMean(t *testing.T) {
 		r.KVUsage = 0.99
 		return r
 	})
-	if m := meanOf(*b.set.Load(), b.now, pressure.DefaultConfig()); m.usage > 0.9 {
+	if m := meanOf(*b.set.Load(), b.now); m.usage > 0.9 {
 		t.Errorf("the mean usage is %v", m.usage)
 	}
 }

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -31,9 +32,9 @@ type Options struct {
 
 	Credentials *credentials.Live // what is shown to the backends; nil: nothing
 
-	Config   func() choose.Config   // live; nil: choose.DefaultConfig
-	Policy   choose.Policy          // instead of Config's, for the lab; called under the pool's lock; nil: none
-	Pressure func() pressure.Config // live; nil: pressure.DefaultConfig
+	Policy         func() string        // of choosing, live: a choose.Policy constant; nil: choose.PolicyFit
+	ScrapeInterval func() time.Duration // between two scrapes of one backend, live; nil: pressure.Interval
+	ScrapeTimeout  time.Duration        // of one question to a backend; 0: pressure.Timeout
 
 	// Open reports whether a backend's breaker is open. It runs once per backend and pick, so it must be cheap; nil:
 	// never open.
@@ -96,16 +97,15 @@ func (o *Options) configuredEngine() dialect.Kind {
 	return o.Engine
 }
 
-// withDefaults sets missing options and limits the values of Pressure.
+// withDefaults sets missing options.
 func (o Options) withDefaults() Options {
-	if o.Config == nil {
-		o.Config = choose.DefaultConfig
+	if o.Policy == nil {
+		o.Policy = func() string { return choose.PolicyFit }
 	}
-	live := o.Pressure
-	if live == nil {
-		live = pressure.DefaultConfig
+	if o.ScrapeInterval == nil {
+		o.ScrapeInterval = func() time.Duration { return pressure.Interval }
 	}
-	o.Pressure = func() pressure.Config { return live().OrDefaults() }
+	o.ScrapeTimeout = cmp.Or(o.ScrapeTimeout, pressure.Timeout)
 	if o.Open == nil {
 		o.Open = func(string) bool { return false }
 	}

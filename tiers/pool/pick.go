@@ -55,11 +55,7 @@ func (p *Pool) decide(r *round, d *Demand, l *Lease) error {
 	r.usable(d)
 	p.warmth(r, d)
 	p.shared(r, d)
-	if p.o.Policy != nil {
-		r.picked = p.o.Policy.Choose(r.cands, r.need, r.turn)
-	} else {
-		r.picked = choose.Choose(r.config, r.cands, r.need, r.turn)
-	}
+	r.picked = choose.Choose(r.policy, r.cands, r.need, r.turn)
 	if r.picked < 0 {
 		return p.noBackendError(r, d)
 	}
@@ -86,7 +82,7 @@ func (p *Pool) need(r *round, d *Demand) choose.Request {
 
 // fill makes a candidate of each backend with its load. The caller holds mu.
 func (p *Pool) fill(r *round) {
-	m := p.meanNow(r.now, r.age)
+	m := p.meanNow(r.now)
 	m.output, m.variance = p.outputs.Of(-1, 0)
 	r.cands = append(r.cands[:0], make([]choose.Candidate, len(r.backends))...)
 	for i, b := range r.backends {
@@ -123,7 +119,6 @@ func (p *Pool) commit(r *round, d *Demand, l *Lease) {
 	held := max(prompt-c.Shared, 0)
 	*l = Lease{
 		pool: p, backend: b, engine: b.identity.kind, bytes: d.PromptBytes, key: d.key(), answers: d.answers(), kind: kind, spare: d.Optional,
-		rank: r.rank(b, d),
 		request: capacity.Request{
 			Began: r.now, Ahead: c.Ahead(), Shared: prompt - held, Output: int(output) * d.answers(),
 			Variance: variance * float64(d.answers()), MaxOutput: d.MaxOutput * d.answers(), Whole: d.Whole, Parts: d.Parts, Owner: l,
@@ -146,7 +141,7 @@ func (p *Pool) tell(r *round, l *Lease) {
 	m.inflight.Inc()
 	m.expected.Add(float64(min(c.Cached, r.need.PromptTokens)))
 	m.prompt.Add(float64(r.need.PromptTokens))
-	p.score.Observe(choose.Score(choose.Wait(r.config, *c, r.need)))
+	p.score.Observe(choose.Score(choose.Wait(*c, r.need)))
 	if r.prevented() {
 		p.prevented.Inc()
 	}

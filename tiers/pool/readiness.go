@@ -11,14 +11,14 @@ const (
 )
 
 // Readiness returns whether the pool can take a request. A reading counts as an answer, also one from another replica,
-// and so does any HTTP answer. Without a new answer a backend counts for another [pressure.Config.UnknownAfter].
+// and so does any HTTP answer. Without a new answer a backend counts for another [pressure.UnknownAfter].
 func (p *Pool) Readiness() Readiness { return p.readiness(p.o.Open, false) }
 
 // OptionalReadiness is Readiness for requests with [Demand].Optional, such as drafts.
 func (p *Pool) OptionalReadiness() Readiness { return p.readiness(p.o.Shut, true) }
 
 func (p *Pool) readiness(broken func(backend string) bool, spare bool) Readiness {
-	now, absent := p.o.Now(), p.o.Pressure().UnknownAfter
+	now := p.o.Now()
 	best := Down
 	for _, b := range *p.set.Load() {
 		if broken(b.id) {
@@ -26,7 +26,7 @@ func (p *Pool) readiness(broken func(backend string) bool, spare bool) Readiness
 		}
 		var out, reached bool
 		p.locked(func() {
-			out, reached = b.out(now) || spare && b.health.IsSuspect(), b.reachability.IsReachable(now, absent)
+			out, reached = b.out(now) || spare && b.health.IsSuspect(), b.reachability.IsReachable(now)
 		})
 		switch {
 		case out:

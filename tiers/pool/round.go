@@ -7,7 +7,6 @@ import (
 
 	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/prefix"
-	"github.com/foregate/foregate/tiers/pressure"
 )
 
 const (
@@ -25,6 +24,7 @@ var errNotScraped = errors.New("no backend was looked at")
 type round struct {
 	// Set by begin and ask without the lock.
 	moment
+	policy   string
 	keyed    bool // see choose.Request
 	set      []*backend
 	turn     uint64
@@ -47,7 +47,8 @@ type view struct {
 
 // begin reads the values that hold for all backends.
 func (r *round) begin(p *Pool, d *Demand) {
-	r.moment = moment{now: p.o.Now(), config: p.o.Config(), age: p.o.Pressure(), replicas: max(p.o.Fleet.Replicas(), 1)}
+	r.moment = moment{now: p.o.Now(), replicas: max(p.o.Fleet.Replicas(), 1)}
+	r.policy = p.o.Policy()
 	// Replicas that share placements need not guess where the others would send it.
 	r.keyed = d.key() != 0 && !p.o.Fleet.Sharing()
 	r.set = *p.set.Load()
@@ -132,10 +133,10 @@ func (r *round) index(b *backend) int {
 const meanFor = 20 * time.Millisecond
 
 // meanNow returns the pool's mean, in a large pool possibly meanFor old. The caller holds mu.
-func (p *Pool) meanNow(now time.Time, age pressure.Config) mean {
+func (p *Pool) meanNow(now time.Time) mean {
 	set := *p.set.Load()
 	if old := now.Sub(p.meanAt); len(set) <= maxCandidates || old < 0 || old > meanFor {
-		p.mean, p.meanAt = meanOf(set, now, age), now
+		p.mean, p.meanAt = meanOf(set, now), now
 	}
 	p.mean.prompt = float64(p.meanPrompt)
 	return p.mean
@@ -167,28 +168,6 @@ func (r *round) usable(d *Demand) {
 			c.Home = prefix.Rendezvous(key, b.hash)
 		}
 	}
-}
-
-// minRanked is the prompt length in tokens below which the server's own balancing is better.
-const minRanked = 256
-
-// rank returns the data-parallel rank of b for the prompt, so that the conversation's next turn finds its prefix; −1
-// lets the server choose.
-func (r *round) rank(b *backend, d *Demand) int {
-	key := d.key()
-	if len(b.reading.Ranks) == 0 || r.need.PromptTokens < minRanked || key == 0 {
-		return -1
-	}
-	if _, known := b.weigh(r.now, &r.age); !known {
-		return -1
-	}
-	var engines [pressure.MaxRanks]choose.Engine
-	n := 0
-	for _, k := range b.reading.Ranks[:min(len(b.reading.Ranks), pressure.MaxRanks)] {
-		engines[n] = choose.Engine{KVUsage: k.KVUsage, Requests: float64(k.Running + k.Waiting)}
-		n++
-	}
-	return choose.Rank(r.config, engines[:n], uint64(key))
 }
 
 // prevented reports whether the pick avoided an eviction: it evicts less than half of what the round-robin choice would

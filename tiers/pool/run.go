@@ -26,7 +26,7 @@ func New(o Options) (*Pool, error) {
 		o:       o,
 		log:     o.Logger.With().Str("pool", o.Name).Logger(),
 		metrics: newMetrics(o.Registerer),
-		scraper: pressure.NewScraper(pressure.Options{Config: o.Pressure, Credentials: o.Credentials, Now: o.Now}),
+		scraper: pressure.NewScraper(pressure.Options{Timeout: o.ScrapeTimeout, Credentials: o.Credentials, Now: o.Now}),
 		source:  source, found: discovered{forGood: strings.HasPrefix(o.Discover, "file:")},
 		slots:      make(chan struct{}, maxScrapes),
 		scratch:    sync.Pool{New: func() any { return new(round) }},

@@ -25,7 +25,7 @@ func (p *Pool) checkHealth(ctx context.Context, b *backend) {
 // noteUnanswered records that b did not answer a question asked at the given time. If the timeout itself fired late,
 // this replica is slow and nothing is recorded. A backend that is silent for twice the suspect time is down.
 func (p *Pool) noteUnanswered(b *backend, asked time.Time) {
-	now, timeout := p.o.Now(), p.o.Pressure().Timeout
+	now, timeout := p.o.Now(), p.o.ScrapeTimeout
 	slow := now.Sub(asked) > timeout+time.Duration(late*float64(timeout))
 	out := false
 	p.updateHealth(b, func() {
@@ -70,13 +70,13 @@ func (p *Pool) moves(b *backend, better bool) (moves []context.CancelCauseFunc) 
 
 // hasBetter reports whether another backend answers and is neither out, suspect, broken nor late.
 func (p *Pool) hasBetter(than *backend) (found bool) {
-	now, absent := p.o.Now(), p.o.Pressure().UnknownAfter
+	now := p.o.Now()
 	for _, b := range *p.set.Load() {
 		if b == than || p.o.Open(b.id) {
 			continue
 		}
 		p.locked(func() {
-			found = b.reachability.IsReachable(now, absent) && !b.out(now) && !b.health.IsSuspect() && !b.health.HasPending()
+			found = b.reachability.IsReachable(now) && !b.out(now) && !b.health.IsSuspect() && !b.health.HasPending()
 		})
 		if found {
 			return true

@@ -205,7 +205,7 @@ func (follower) Mine(string, string) bool { return false }
 
 func TestAProcessThatFreezesIsFoundOutByEachReplicaAndComesBack(t *testing.T) {
 	a, other := serve(t, usage), serve(t, usage)
-	p, log := runWith(t, follower{}, Options{Pressure: pressure.DefaultConfig}, a, other)
+	p, log := runWith(t, follower{}, Options{ScrapeInterval: func() time.Duration { return pressure.Interval }, ScrapeTimeout: pressure.Timeout}, a, other)
 	eventually(t, "readings", func() bool { return p.Snapshot()[0].HasReading && p.Snapshot()[1].HasReading })
 	thaw := make(chan struct{})
 	a.frozen.Store(&thaw)

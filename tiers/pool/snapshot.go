@@ -17,7 +17,7 @@ type BackendState struct {
 	Engine      dialect.Kind     // "" is not known
 	Unasked     bool             // its engine was not asked yet what kind it is
 	Reading     pressure.Reading // the last one, however old
-	HasReading  bool             // Reading is younger than pressure.Config.UnknownAfter
+	HasReading  bool             // Reading is younger than pressure.UnknownAfter
 	KVUsage     float64          // aged and with our own tokens, 0..1; the pool's mean when HasReading is false
 	InFlight    int              // this replica's requests there
 	Tokens      int              // their prompt tokens and half of their expected output
@@ -51,12 +51,12 @@ func (p *Pool) Snapshot() []BackendState {
 		s.ID, s.URL, s.Engine, s.Life = b.id, b.url, b.identity.kind, b.life
 		s.Unasked = b.identity.isUnasked()
 		s.Reading = b.reading
-		_, s.HasReading = b.weigh(r.now, &r.age)
+		_, s.HasReading = b.weigh(r.now)
 		s.KVUsage = c.KVUsage()
 		s.InFlight, s.Tokens = all.Requests, all.Tokens
 		s.Down, s.Drained, s.Suspect, s.Open = b.down != nil, b.drained.reason(r.now) != "", c.Suspect, r.views[i].broken
-		s.DrainReason = b.why(r.now, r.age, cmp.Or(p.refusal(b), p.engineProblem(b)))
-		s.Wait = choose.Wait(r.config, *c, typical)
+		s.DrainReason = b.why(r.now, cmp.Or(p.refusal(b), p.engineProblem(b)))
+		s.Wait = choose.Wait(*c, typical)
 		s.Score = choose.Score(s.Wait)
 		s.PrefillRate, s.DecodeRate = c.PrefillRate, c.DecodeRate
 	}
@@ -65,7 +65,7 @@ func (p *Pool) Snapshot() []BackendState {
 
 // why returns why b gets no requests, or what is wrong with it; "" if neither. misfit is that of
 // [Pool.refusal] or [Pool.engineProblem].
-func (b *backend) why(now time.Time, age pressure.Config, misfit string) string {
+func (b *backend) why(now time.Time, misfit string) string {
 	condition, drain := b.health.Condition(), b.drained.reason(now)
 	switch {
 	case drain != "" && b.down == nil:
@@ -76,7 +76,7 @@ func (b *backend) why(now time.Time, age pressure.Config, misfit string) string 
 		return b.down.Error()
 	case condition != health.Well:
 		return string(condition)
-	case !b.reachability.IsReachable(now, age.UnknownAfter):
+	case !b.reachability.IsReachable(now):
 		return b.reachability.Problem()
 	}
 	return b.identity.hint()
@@ -89,10 +89,10 @@ const queueShare = 0.1
 // Load returns the mean KV usage of the backends that are up, as far as known, or 1 if requests queue for seats (more
 // than queueShare of the running ones). A new request would wait behind them.
 func (p *Pool) Load() float64 {
-	age, now := p.o.Pressure(), p.o.Now()
+	now := p.o.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m := p.meanNow(now, age)
+	m := p.meanNow(now)
 	if m.waiting > 1+queueShare*m.running {
 		return 1
 	}

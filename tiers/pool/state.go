@@ -94,9 +94,9 @@ func (p *Pool) noteMissed(b *backend, err error) {
 
 // forgetOld removes a reading that is too old from the metrics. It reports whether b still has a valid one.
 func (p *Pool) forgetOld(b *backend) bool {
-	age, now := p.o.Pressure(), p.o.Now()
+	now := p.o.Now()
 	known := false
-	p.locked(func() { _, known = pressure.Weight(b.reading.At, now, age) })
+	p.locked(func() { _, known = pressure.Weight(b.reading.At, now) })
 	if !known {
 		p.metrics.kvUsage.DeleteLabelValues(p.o.Name, b.id)
 	}

@@ -143,56 +143,6 @@ type quiet struct{ fakeFleet }
 
 func (*quiet) Place(string, []prefix.Placement) {}
 
-func TestARankIsNamedOnlyWhereItHelps(t *testing.T) {
-	ranks := func(n int) []pressure.Rank {
-		out := make([]pressure.Rank, n)
-		for i := range out {
-			out[i] = pressure.Rank{KVUsage: 0.2, Running: 4}
-		}
-		return out
-	}
-	for name, c := range map[string]struct {
-		change func(*bench)
-		demand Demand
-		ranked bool
-	}{
-		"several engines":          {nil, conversation("x", 4000), true},
-		"a short prompt":           {nil, conversation("x", minRanked-1), false},
-		"a prompt without a name":  {nil, Demand{PromptTokens: 4000}, false},
-		"an untrue reading":        {func(b *bench) { b.lie(0, b.first().reading) }, conversation("x", 4000), false},
-		"one engine":               {func(b *bench) { b.first().reading.Ranks = nil }, conversation("x", 4000), false},
-		"more than can be counted": {func(b *bench) { b.first().reading.Ranks = ranks(pressure.MaxRanks + 9) }, conversation("x", 4000), true},
-	} {
-		b := newBench(t, Options{Backends: []string{"http://a"}})
-		r := works(32, 1)
-		r.Engines, r.Ranks = 8, ranks(8)
-		b.give(0, r)
-		if c.change != nil {
-			c.change(b)
-		}
-		l := pick(t, b.Pool, c.demand)
-		if got := l.Rank(); (got >= 0) != c.ranked || got >= pressure.MaxRanks {
-			t.Errorf("%s: rank %d", name, got)
-		}
-		if again := pick(t, b.Pool, c.demand); again.Rank() != l.Rank() {
-			t.Errorf("%s: rank %d, then %d", name, l.Rank(), again.Rank())
-		}
-	}
-	// Crowded: the server knows better.
-	b := newBench(t, Options{Backends: []string{"http://a"}})
-	r := works(32, 1)
-	r.Engines, r.Ranks = 8, ranks(8)
-	b.give(0, r)
-	home := pick(t, b.Pool, conversation("x", 4000)).Rank()
-	r.Ranks = ranks(8)
-	r.Ranks[home].Running = 30
-	r.Iterations++
-	b.give(0, r)
-	if got := pick(t, b.Pool, conversation("x", 4000)).Rank(); got != -1 {
-		t.Errorf("rank %d, whose engine is crowded", got)
-	}
-}
-
 func TestPicksThatAvoidAnEvictionAreCounted(t *testing.T) {
 	full := func(i int) pressure.Reading {
 		r := works(4, 1)

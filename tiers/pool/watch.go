@@ -70,7 +70,7 @@ func (p *Pool) ShouldScrape(backend string, mine bool, vain time.Time) bool {
 
 // overdue returns how old a reading of another replica may be.
 func (p *Pool) overdue() time.Duration {
-	return max(Overdue, 2*p.o.Pressure().Interval)
+	return max(Overdue, 2*p.o.ScrapeInterval())
 }
 
 // scrapeInTurn scrapes b if the limit of concurrent scrapes allows it.
@@ -86,7 +86,7 @@ func (p *Pool) scrapeInTurn(ctx context.Context, b *backend) bool {
 
 // pause returns the time until the next scrape of b: 0 while an answer is missing and b is not down yet.
 func (p *Pool) pause(b *backend, mine bool) time.Duration {
-	now, interval, overdue := p.o.Now(), p.o.Pressure().Interval, p.overdue()
+	now, interval, overdue := p.o.Now(), p.o.ScrapeInterval(), p.overdue()
 	// Jitter, so that the backends and the replicas do not scrape in step.
 	pause := time.Duration(float64(interval) * (0.9 + 0.2*rand.Float64()))
 	p.mu.Lock()
@@ -161,7 +161,7 @@ func (p *Pool) scrape(ctx context.Context, b *backend) bool {
 
 // probe asks an engine whose metrics stand still for one token. If it comes, the metrics are frozen, not the engine.
 func (p *Pool) probe(ctx context.Context, b *backend) {
-	ctx, cancel := context.WithTimeout(ctx, p.o.Pressure().ProbeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.o.ScrapeTimeout)
 	defer cancel()
 	shown := p.Credentials()
 	err := p.scraper.Probe(ctx, b.url, p.o.Model, p.dialectOf(b))

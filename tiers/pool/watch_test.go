@@ -139,10 +139,8 @@ func started(t *testing.T, f Fleet, o Options, servers ...*server) (p *Pool, log
 		o.Backends = append(o.Backends, s.url())
 	}
 	o.Name, o.Logger, o.Fleet = "big", zerolog.New(log), f
-	if o.Pressure == nil {
-		o.Pressure = func() pressure.Config {
-			return pressure.Config{Interval: 5 * time.Millisecond, Timeout: 5 * time.Second}
-		}
+	if o.ScrapeInterval == nil {
+		o.ScrapeInterval, o.ScrapeTimeout = func() time.Duration { return 5 * time.Millisecond }, 5*time.Second
 	}
 	p, err := New(o)
 	if err != nil {

@@ -42,7 +42,7 @@ func cannotAnswer(status int) bool {
 
 // answer asks one question.
 func (s *Scraper) answer(ctx context.Context, baseURL, path string) (dialect.Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.config().OrDefaults().Timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	url := strings.TrimSuffix(baseURL, "/") + path
 	resp, err := s.request(ctx, url)

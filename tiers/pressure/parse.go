@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"mime"
 	"strings"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 // Bounds of the values in an exposition. They are far above any real server and keep sums and products of
 // readings finite.
 const (
+	maxBody     = 4 << 20          // bytes of an exposition
 	maxRequests = 1_000_000        // running or waiting in one engine
 	maxCounter  = 1e18             // of one series
 	maxBlock    = 1 << 16          // tokens per KV block
@@ -25,35 +25,20 @@ const (
 	maxOld      = 10 * time.Second // age of an explicit timestamp
 )
 
-// Parse parses one exposition of /metrics with these names, in the Prometheus text format or OpenMetrics by its
-// content type (an unknown or empty one is read as text). At is set to now. After an error nothing of it may be
-// used. A missing KV usage is an error, or missing requests for engines that tell no usage. Other values may be
-// absent and are 0 then.
-func Parse(r io.Reader, contentType string, names *dialect.Metrics) (Reading, error) {
-	return parse(r, exposition{contentType, names, time.Now()})
-}
-
 // exposition says how one is read.
 type exposition struct {
-	contentType string
-	names       *dialect.Metrics
-	now         time.Time
+	names *dialect.Metrics
+	now   time.Time
 }
 
+// parse parses one exposition of /metrics with these names, in the Prometheus text format. After an error nothing of it
+// may be used. A missing KV usage is an error, or missing requests for engines that tell no usage. Other values may be
+// absent and are 0 then.
 func parse(r io.Reader, e exposition) (Reading, error) {
-	limited := &capped{r: r, remaining: maxBody}
-	var in io.Reader = limited
-	if mediatype, _, err := mime.ParseMediaType(e.contentType); err == nil && mediatype == openMetrics {
-		text, err := fromOpenMetrics(limited)
-		if err != nil {
-			return Reading{}, fmt.Errorf("openmetrics: %w", err)
-		}
-		in = text
-	}
 	// The zero TextParser panics, so the constructor is needed. It returns what it read before an error; that
 	// is dropped.
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	fams, err := parser.TextToMetricFamilies(in)
+	fams, err := parser.TextToMetricFamilies(&capped{r: r, remaining: maxBody})
 	if err != nil {
 		return Reading{}, err
 	}
@@ -88,7 +73,6 @@ func reading(fams families, e exposition) (Reading, error) {
 	if out.Waiting, err = requests(first(fams, names.Waiting)); err != nil {
 		return Reading{}, err
 	}
-	out.addRanks(fams, names)
 	out.addCapacity(fams, names, fullest)
 	if err := out.addCounters(fams, names); err != nil {
 		return Reading{}, err
@@ -131,24 +115,7 @@ func (r *Reading) addUsage(fams families, e exposition) (fullest string, err err
 	}
 	r.Engines = len(engines)
 	r.KVUsage = max(r.KVUsage, 0) // −0, too
-	r.Generation = generation(fam)
 	return fullest, nil
-}
-
-// generation tells vLLM's V1 engine, which has a newer name or the label engine, from its V0 engine.
-func generation(usage *dto.MetricFamily) string {
-	switch usage.GetName() {
-	case "vllm:kv_cache_usage_perc":
-		return "v1"
-	case "vllm:gpu_cache_usage_perc":
-		for _, m := range usage.GetMetric() {
-			if _, has := label(m, "engine"); has {
-				return "v1"
-			}
-		}
-		return "v0"
-	}
-	return ""
 }
 
 // recent refuses a sample with an old explicit timestamp. vLLM sends no timestamps; a proxy that replays an

@@ -20,7 +20,7 @@ import (
 
 // Options configures a Scraper. The zero value works.
 type Options struct {
-	Config      func() Config     // live; nil is DefaultConfig
+	Timeout     time.Duration     // of one question, parsing included; 0 is [Timeout]
 	Credentials *credentials.Live // shown with each request; nil is none
 	Now         func() time.Time  // nil is time.Now
 }
@@ -28,21 +28,18 @@ type Options struct {
 // Scraper takes readings over its own HTTP client: no proxy, no redirects, no
 // compression, a bounded body and a bounded time. It is safe for concurrent use.
 type Scraper struct {
-	config func() Config
-	now    func() time.Time
-	client *http.Client
+	timeout time.Duration
+	now     func() time.Time
+	client  *http.Client
 }
 
 // NewScraper returns a Scraper with a connection pool of its own.
 func NewScraper(o Options) *Scraper {
-	if o.Config == nil {
-		o.Config = DefaultConfig
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	transports := credentials.NewTransports(newTransport)
-	return &Scraper{config: o.Config, now: o.Now, client: &http.Client{
+	return &Scraper{timeout: cmp.Or(o.Timeout, Timeout), now: o.Now, client: &http.Client{
 		Transport: transports.Of(o.Credentials.Now),
 		// A redirect is a status other than 200 and so an error.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -91,7 +88,7 @@ func (e *StatusError) Unwrap() error {
 // Scrape takes a reading from baseURL + "/metrics" of an engine that has one ([dialect.Load.Reads]). Its At is the time before the request was sent, so that
 // requests that we send meanwhile never count as included.
 func (s *Scraper) Scrape(ctx context.Context, baseURL string, d *dialect.Dialect) (Reading, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.config().OrDefaults().Timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	at := s.now()
 	url := strings.TrimSuffix(baseURL, "/") + "/metrics"
@@ -102,7 +99,7 @@ func (s *Scraper) Scrape(ctx context.Context, baseURL string, d *dialect.Dialect
 	defer closeBody(resp.Body)
 	// The context also bounds the parsing, which can take seconds for a malicious body: the parser reads a
 	// few kilobytes at a time.
-	r, err := parse(&cancelled{ctx: ctx, r: resp.Body}, exposition{resp.Header.Get("Content-Type"), &d.Load.Metrics, at})
+	r, err := parse(&cancelled{ctx: ctx, r: resp.Body}, exposition{&d.Load.Metrics, at})
 	if err != nil {
 		return Reading{}, fmt.Errorf("GET %s: %w", url, err)
 	}
@@ -112,7 +109,7 @@ func (s *Scraper) Scrape(ctx context.Context, baseURL string, d *dialect.Dialect
 // Health requests the dialect's path of health; nil means that the server reports itself healthy. A status other than
 // 200 is a *StatusError. Of an engine that may not be asked anything, nil means that it takes connections.
 func (s *Scraper) Health(ctx context.Context, baseURL string, d *dialect.Dialect) error {
-	ctx, cancel := context.WithTimeout(ctx, s.config().OrDefaults().Timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	if d.Health == "" {
 		return connects(ctx, baseURL)

@@ -22,9 +22,9 @@ func backend(t *testing.T, h http.HandlerFunc) string {
 	return s.URL
 }
 
-func scraper(t *testing.T, c Config) *Scraper {
+func scraper(t *testing.T, timeout time.Duration) *Scraper {
 	t.Helper()
-	s := NewScraper(Options{Config: func() Config { return c }})
+	s := NewScraper(Options{Timeout: timeout})
 	t.Cleanup(s.Close)
 	return s
 }
@@ -35,11 +35,10 @@ func TestScrapeReadsMetricsAndTakesTheTimeBeforeItAsked(t *testing.T) {
 			http.Error(w, "no", http.StatusNotFound)
 			return
 		}
-		w.Header().Set("Content-Type", textType)
 		_, _ = w.Write(sample(t, "v1.txt"))
 	})
 	before := time.Now()
-	r, err := scraper(t, Config{Timeout: 10 * time.Second}).Scrape(t.Context(), url+"/", dialect.Of(dialect.VLLM))
+	r, err := scraper(t, 10*time.Second).Scrape(t.Context(), url+"/", dialect.Of(dialect.VLLM))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +66,7 @@ func TestScrapeRefusesWhatIsNoReading(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if r, err := scraper(t, Config{Timeout: 10 * time.Second}).Scrape(t.Context(), backend(t, h), dialect.Of(dialect.VLLM)); err == nil {
+			if r, err := scraper(t, 10*time.Second).Scrape(t.Context(), backend(t, h), dialect.Of(dialect.VLLM)); err == nil {
 				t.Errorf("accepted as %+v", r)
 			}
 		})
@@ -89,7 +88,7 @@ func TestScrapeOfASilentOrEndlessBackendEndsAtTheTimeout(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
-			_, err := scraper(t, Config{Timeout: 50 * time.Millisecond}).Scrape(t.Context(), backend(t, h), dialect.Of(dialect.VLLM))
+			_, err := scraper(t, 50*time.Millisecond).Scrape(t.Context(), backend(t, h), dialect.Of(dialect.VLLM))
 			if err == nil || time.Since(start) > 2*time.Second {
 				t.Errorf("%v after %s", err, time.Since(start))
 			}
@@ -104,7 +103,7 @@ func TestHealthTellsTheStatus(t *testing.T) {
 			w.WriteHeader(code)
 		}
 	})
-	s := scraper(t, Config{Timeout: 10 * time.Second})
+	s := scraper(t, 10*time.Second)
 	if err := s.Health(t.Context(), url, dialect.Of(dialect.VLLM)); err != nil {
 		t.Error(err)
 	}
@@ -123,7 +122,7 @@ func TestHealthTellsTheStatus(t *testing.T) {
 func TestAnOutsiderIsAskedNothing(t *testing.T) {
 	asked := false
 	url := backend(t, func(http.ResponseWriter, *http.Request) { asked = true })
-	s := scraper(t, Config{Timeout: 10 * time.Second})
+	s := scraper(t, 10*time.Second)
 	if err := s.Health(t.Context(), url, dialect.Of(dialect.OpenAI)); err != nil || asked {
 		t.Errorf("asked %v, %v", asked, err)
 	}
@@ -159,7 +158,7 @@ func TestTheKindOfAServerIsFoundByTheFirstAnswerThatTellsIt(t *testing.T) {
 				_, _ = io.WriteString(w, a)
 			}
 		})
-		f, err := scraper(t, Config{Timeout: 10 * time.Second}).Identify(t.Context(), url)
+		f, err := scraper(t, 10*time.Second).Identify(t.Context(), url)
 		if (err != nil) != c.fails || !c.fails && f.Kind != c.want {
 			t.Errorf("%s: %+v, %v", name, f, err)
 		}
@@ -177,7 +176,7 @@ func TestOneTokenIsRequestedAsEachEngineTakesIt(t *testing.T) {
 		dialect.LlamaCpp: `/v1/completions {"max_tokens":1,"model":"m","prompt":[1]}`,
 		dialect.OpenAI:   `/v1/chat/completions {"max_tokens":1,"messages":[{"content":"1","role":"user"}],"model":"m"}`,
 	} {
-		if err := scraper(t, Config{}).Probe(t.Context(), url, "m", dialect.Of(engine)); err != nil || got != want {
+		if err := scraper(t, 0).Probe(t.Context(), url, "m", dialect.Of(engine)); err != nil || got != want {
 			t.Errorf("%s: %v, %s", engine, err, got)
 		}
 	}

@@ -11,42 +11,31 @@ import (
 	"github.com/foregate/foregate/tiers/credentials"
 )
 
-// Dial bounds the time to connect to a backend.
-type Dial struct {
-	Connect time.Duration // timeout.connect: until the TCP connection is established
-	TLS     time.Duration // timeout.tls: for the TLS handshake after that
+// ConnectTimeout is the default bound of the time until a TCP connection is established.
+const ConnectTimeout = time.Second
+
+// dialer opens connections to backends.
+type dialer struct {
+	connect func() time.Duration // bound of the time until a TCP connection is established, read for each; nil: ConnectTimeout
 }
 
-// DefaultDial returns the default values.
-func DefaultDial() Dial { return Dial{Connect: time.Second, TLS: 2 * time.Second} }
-
-// dialer opens connections to backends; its bounds are read for each one.
-type dialer struct{ bounds func() Dial }
-
-// now returns the bounds in force. Zero and negative values mean the default.
-func (d dialer) now() Dial {
-	b := DefaultDial()
-	if d.bounds == nil {
-		return b
+// bound returns the bound in force. Zero and negative values mean the default.
+func (d dialer) bound() time.Duration {
+	if d.connect != nil && d.connect() > 0 {
+		return d.connect()
 	}
-	live := d.bounds()
-	if live.Connect > 0 {
-		b.Connect = live.Connect
-	}
-	if live.TLS > 0 {
-		b.TLS = live.TLS
-	}
-	return b
+	return ConnectTimeout
 }
 
 // dial opens a connection.
 func (d dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	nd := net.Dialer{Timeout: d.now().Connect, KeepAlive: 30 * time.Second}
+	nd := net.Dialer{Timeout: d.bound(), KeepAlive: 30 * time.Second}
 	return nd.DialContext(ctx, network, addr)
 }
 
 // dialTLS opens a connection and does the TLS handshake, with a pool's TLS or, for nil, the system's authorities. The
-// engine's certificate is always verified, for the host of addr unless the configuration names another server.
+// engine's certificate is always verified, for the host of addr unless the configuration names another server. The handshake
+// may take twice as long as the connection.
 // http.Transport's own bound of the handshake cannot be changed while it runs.
 func (d dialer) dialTLS(ctx context.Context, network, addr string, config *tls.Config) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(addr)
@@ -57,7 +46,7 @@ func (d dialer) dialTLS(ctx context.Context, network, addr string, config *tls.C
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.now().TLS)
+	ctx, cancel := context.WithTimeout(ctx, 2*d.bound())
 	defer cancel()
 	if config == nil {
 		config = &tls.Config{MinVersion: tls.VersionTLS12}

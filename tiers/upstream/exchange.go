@@ -8,7 +8,6 @@ import (
 	"mime"
 	"net/http"
 	"net/http/httptrace"
-	"strconv"
 	"time"
 
 	"github.com/foregate/foregate/tiers/credentials"
@@ -114,9 +113,6 @@ func (x *httpExchange) setHeader(h http.Header) {
 	h["User-Agent"] = userAgent
 	if x.attempt.ID != "" {
 		h["X-Request-Id"] = []string{x.attempt.ID}
-	}
-	if x.attempt.Rank >= 0 {
-		h["X-Data-Parallel-Rank"] = []string{strconv.Itoa(x.attempt.Rank)}
 	}
 }
 

@@ -26,14 +26,14 @@ func TestAnEngineIsToldWhoAsksAndWhichOfThemIsMeant(t *testing.T) {
 	})
 	c := newClient(t, Options{})
 	a := at(url, relay(t, aPlain))
-	a.ID, a.Rank, a.Header = "own-1", 3, http.Header{"Traceparent": {"00-1"}, "Content-Type": {"x"}}
+	a.ID, a.Header = "own-1", http.Header{"Traceparent": {"00-1"}, "Content-Type": {"x"}}
 	s, err := c.Open(t.Context(), a)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Close()
-	head := fmt.Sprint(got.Method, " ", got.URL.Path, got.Header["X-Request-Id"], got.Header["X-Data-Parallel-Rank"], got.Header["Traceparent"], got.Header["Content-Type"])
-	if want := "POST /v1/chat/completions[own-1] [3] [00-1] [application/json]"; head != want {
+	head := fmt.Sprint(got.Method, " ", got.URL.Path, got.Header["X-Request-Id"], got.Header["Traceparent"], got.Header["Content-Type"])
+	if want := "POST /v1/chat/completions[own-1] [00-1] [application/json]"; head != want {
 		t.Errorf("%s, want %s", head, want)
 	}
 	if len(body) == 0 || int64(len(body)) != got.ContentLength {
@@ -47,7 +47,7 @@ func TestAnEngineIsToldWhoAsksAndWhichOfThemIsMeant(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-	if got.Header["X-Request-Id"] != nil || got.Header["X-Data-Parallel-Rank"] != nil {
+	if got.Header["X-Request-Id"] != nil {
 		t.Errorf("told %v of nobody", got.Header)
 	}
 }

@@ -35,7 +35,7 @@ func serve(t testing.TB, do http.HandlerFunc) string {
 
 // at is an attempt with times that no test reaches.
 func at(url string, call engine.Call) *engine.Attempt {
-	return &engine.Attempt{Call: call, Backend: "b", URL: url, Rank: -1, FirstByteTimeout: time.Minute, IdleTimeout: time.Minute, MaxAnswer: 1000}
+	return &engine.Attempt{Call: call, Backend: "b", URL: url, FirstByteTimeout: time.Minute, IdleTimeout: time.Minute, MaxAnswer: 1000}
 }
 
 // say streams events.

@@ -12,10 +12,13 @@ const defaultMaxBody = 16 << 20 // bytes
 
 // Options configure a Client.
 type Options struct {
-	Transport http.RoundTripper // for everything, whatever the TLS; nil is NewTransports, with Dial
-	Dial      func() Dial       // live, for the default transports; nil is DefaultDial
-	MaxBody   int64             // of an answer that is not a stream; 0 is 16 MiB
-	Now       func() time.Time  // nil is time.Now
+	Transport http.RoundTripper // for everything, whatever the TLS; nil is NewTransports, with Connect
+
+	// Connect bounds the time until a TCP connection of the default transports is established, live; nil is ConnectTimeout.
+	Connect func() time.Duration
+
+	MaxBody int64            // of an answer that is not a stream; 0 is 16 MiB
+	Now     func() time.Time // nil is time.Now
 }
 
 // complete sets the defaults.
@@ -32,7 +35,7 @@ func (o Options) complete() Options {
 // transports are the client's.
 func (o *Options) transports() *credentials.Transports {
 	if o.Transport == nil {
-		return newTransports(dialer{o.Dial})
+		return newTransports(dialer{o.Connect})
 	}
 	return credentials.NewTransports(func(*tls.Config) http.RoundTripper { return o.Transport })
 }

@@ -225,7 +225,7 @@ func (b *Backend) Reading() (pressure.Reading, error) {
 		BlockSize: vllmsim.BlockSize, Blocks: b.pool.Profile.Blocks,
 		PromptTokens: float64(c.PromptTokens), GenerationTokens: float64(c.GeneratedTokens),
 		PrefixQueries: float64(c.PrefixQueries), PrefixHits: float64(c.PrefixHits),
-		Preemptions: float64(c.Preemptions), Iterations: float64(c.Steps), Generation: "v1",
+		Preemptions: float64(c.Preemptions), Iterations: float64(c.Steps),
 	}
 	if b.fault.KVUsage > 0 {
 		r.KVUsage = math.Min(b.fault.KVUsage, 1)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/url"
 	"time"
+
+	"github.com/foregate/foregate/tiers/pressure"
 )
 
 // Reachability is the time of a backend's last HTTP answer, and the error since. The zero value was never asked.
@@ -25,8 +27,8 @@ func (c *Reachability) MarkEnded(err error, now time.Time) {
 }
 
 // IsReachable reports whether the last answer is recent enough.
-func (c *Reachability) IsReachable(now time.Time, absent time.Duration) bool {
-	return !c.at.IsZero() && (c.failed == nil || now.Sub(c.at) < absent)
+func (c *Reachability) IsReachable(now time.Time) bool {
+	return !c.at.IsZero() && (c.failed == nil || now.Sub(c.at) < pressure.UnknownAfter)
 }
 
 // Problem returns why the backend is not reachable; "" if unknown.
