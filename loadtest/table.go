@@ -65,9 +65,10 @@ func (r *Report) notes(cases []measured) []string {
 
 // beside prints cases beside each other; the first has no ratios.
 func beside(b *strings.Builder, sections []section, cases []measured) {
-	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	line := func(label string, cells []string) { // a builder takes everything
-		_, _ = fmt.Fprintln(w, strings.TrimRight(label+"\t"+strings.Join(cells, "\t"), "\t"))
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	line := func(label string, cells []string) { // as many columns in every line; a builder takes everything
+		_, _ = fmt.Fprintln(w, label+"\t"+strings.Join(cells, "\t")+strings.Repeat("\t", len(cases)+1-len(cells)))
 	}
 	var names []string
 	for _, m := range cases {
@@ -89,4 +90,7 @@ func beside(b *strings.Builder, sections []section, cases []measured) {
 		}
 	}
 	_ = w.Flush() // as above
+	for l := range strings.Lines(text.String()) {
+		b.WriteString(strings.TrimRight(l, " \n") + "\n")
+	}
 }

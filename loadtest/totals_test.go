@@ -35,7 +35,7 @@ func TestTotalsAreOfAllAnswersAndOfAllOfTheRent(t *testing.T) {
 		}
 	}
 	table := strings.Join(strings.Fields((&Report{Results: []*Result{res}}).Table()), " ")
-	for _, line := range []string{"Wrong answers, % 40", "Rent per hour, $ 20.00", "Target GPUs busy, % 75"} {
+	for _, line := range []string{"Wrong answers, % 40.0", "Rent per hour, $ 20.0", "Target GPUs busy, % 75.0"} {
 		if !strings.Contains(table, line) {
 			t.Errorf("the table has no line %q:\n%s", line, table)
 		}

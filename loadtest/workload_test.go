@@ -345,25 +345,3 @@ func TestConversationsOfTheSameWordsAreNumberedSo(t *testing.T) {
 		t.Errorf("%d conversations of 2,000 say what an earlier one said, want nearly 40 %%", n)
 	}
 }
-
-func TestTenantsHaveCataloguesOfTheirOwnAboutTheSameDocuments(t *testing.T) {
-	w := workload(t, standing)
-	who := map[string]map[string]bool{} // question → tenants
-	openings := map[string]bool{}
-	for i := range 1000 {
-		r := w.Session(i).Request()
-		if who[r.Messages[1].Content] == nil {
-			who[r.Messages[1].Content] = map[string]bool{}
-		}
-		who[r.Messages[1].Content][r.Tenant] = true
-		openings[r.Messages[0].Content] = true
-	}
-	for q, tenants := range who {
-		if len(tenants) > 1 {
-			t.Errorf("two tenants ask %q", q)
-		}
-	}
-	if len(openings) != 10 {
-		t.Errorf("%d openings, want the 10 that new questions have, too", len(openings))
-	}
-}

@@ -64,7 +64,7 @@ func (c *proofLiveCmd) Run(e *env) error {
 	if err != nil {
 		return fmt.Errorf("proof-live: %w", err)
 	}
-	e.say("%s", report.Text())
+	e.say("%s", report.Markdown())
 	return writeReport(e, c.Out, report)
 }
 

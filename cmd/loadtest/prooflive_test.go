@@ -46,27 +46,6 @@ func TestMistakesOfALiveProofAreToldBeforeAnythingIsAsked(t *testing.T) {
 	}
 }
 
-func TestMakeAndTheHelpSayWhereAPIKeysGo(t *testing.T) {
-	text, err := os.ReadFile("../../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, recipe, _ := strings.Cut(string(text), "\nproof-live: ")
-	lines := strings.Split(recipe, "\n")
-	if len(lines) < 2 {
-		t.Fatal("the Makefile has no target proof-live")
-	}
-	for _, line := range lines[:2] { // the help and the error
-		if !strings.Contains(line, "FLAGS='--target-key-file FILE --draft-key-file FILE'") {
-			t.Errorf("no word of API keys in %s", line)
-		}
-	}
-	_, out, _ := program("proof-live", "--help")
-	if help := strings.Join(strings.Fields(out), " "); !strings.Contains(help, "With make: FLAGS='--target-key-file FILE'") {
-		t.Errorf("no word of make in the help: %s", help)
-	}
-}
-
 func TestEnginesWithAPIKeysAreMeasuredWithTheirKeyFiles(t *testing.T) {
 	draft := vllmsim.Start(t, vllmsim.Options{Model: "small", Seed: 1, TimeScale: 100, APIKeys: []string{"key-of-the-draft"}}).URL()
 	target := vllmsim.Start(t, vllmsim.Options{Model: "large", Seed: 1, TimeScale: 100, APIKeys: []string{"key-of-the-target"}}).URL()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -27,12 +26,5 @@ func TestMistakesOfASoakAreToldBeforeAFleetStarts(t *testing.T) {
 	}
 	if status, out, errs := program("soak", "--only", "nonsense"); status != 2 || out != "" || !strings.Contains(errs, `"nonsense"`) {
 		t.Errorf("a fault that there is not: status %d, %q, %q", status, out, errs)
-	}
-}
-
-func TestASoakWithoutAGatewayIsTold(t *testing.T) {
-	status, out, errs := program("soak", "--gateway", filepath.Join(t.TempDir(), "foregate"))
-	if status != 1 || out != "" || !strings.Contains(errs, "soak: ") || !strings.Contains(errs, "run make build") {
-		t.Fatalf("status %d: %s%s", status, out, errs)
 	}
 }

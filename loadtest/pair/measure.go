@@ -47,10 +47,8 @@ type Way struct {
 	TTFT95 float64 `json:"ttft_p95_ms"`
 	E2E50  float64 `json:"e2e_p50_ms"`
 
-	Work      Work     `json:"work"`
-	Uncounted int      `json:"without_usage,omitempty"` // answers whose tokens are not known; Work has what is known of them
-	USD       *float64 `json:"usd"`                     // of all answers; null: prices were not given, tokens are not known, or nothing was measured
-	WhyNoUSD  string   `json:"why_no_usd,omitempty"`    // if tokens are not known
+	Work Work     `json:"work"`
+	USD  *float64 `json:"usd"` // of all answers; null: prices were not given, tokens are not known, or nothing was measured
 }
 
 // answered are the samples without an error, by the question.
@@ -65,7 +63,7 @@ func answered(samples []sample) map[int]*sample {
 }
 
 // rowOf sums the samples of a way. alone is what the target said to the same questions.
-func rowOf(name string, samples, alone []sample, no silent) Way {
+func rowOf(name string, samples, alone []sample) Way {
 	row := Way{Name: name}
 	own := answered(alone)
 	var first, whole []float64
@@ -79,9 +77,6 @@ func rowOf(name string, samples, alone []sample, no silent) Way {
 		}
 		row.Answers++
 		row.Work.add(s)
-		if !s.counted(no) {
-			row.Uncounted++
-		}
 		row.count(s, own[s.prompt])
 		if s.first > 0 {
 			first = append(first, float64(s.first.Microseconds())/1e3)
@@ -175,6 +170,7 @@ func share(name string, k, n int, why string) Measure {
 
 // measure computes the figures from the ways.
 func (m *run) measure() {
+	m.price()
 	again, draft, risk := m.way(wayAgain), m.way(wayDraft), m.way(wayRisk)
 	off, verify, cut := m.way(wayOff), m.way(wayVerify), m.way(waySeams)
 	m.report.Measures = []Measure{

@@ -58,20 +58,19 @@ func TestWorkIsPricedByWhatEachEngineComputed(t *testing.T) {
 		{tier: poolTarget, usage: &answer.Usage{Prompt: 8, Completion: 4}},
 		{tier: poolTarget, err: io.ErrUnexpectedEOF},
 	}
-	r := rowOf("x", samples, nil, silent{})
+	r := rowOf("x", samples, nil)
 	want := Work{DraftInput: 107, DraftOutput: 43, TargetInput: 138, TargetOutput: 54, Scored: 140}
 	if r.Work != want || r.Answers != 3 || r.Failed != 1 || r.Failure == "" || r.Compared != 0 || r.Mixed != 1 || r.Draft != 1 || r.Target != 1 {
 		t.Errorf("%+v", r)
 	}
-	r.price(Price{1, 10}, Price{100, 1000})
-	if wantUSD := (107 + 430 + 27800 + 54000) / 1e6; r.USD == nil || *r.USD != wantUSD {
-		t.Errorf("%v, want %v", r.USD, wantUSD)
+	if got, wantUSD := r.Work.usd(Price{1, 10}, Price{100, 1000}), (107+430+27800+54000)/1e6; got != wantUSD {
+		t.Errorf("%v, want %v", got, wantUSD)
 	}
 }
 
 func TestAnswersAreComparedWithTheTargetsOwn(t *testing.T) {
 	alone := []sample{{prompt: 0, text: "a"}, {prompt: 1, text: "b"}, {prompt: 2, err: io.EOF}}
-	r := rowOf("x", []sample{{prompt: 0, text: "a", tier: tierMixed}, {prompt: 1, text: "c", tier: poolDraft}, {prompt: 2, text: "d", tier: poolTarget}}, alone, silent{})
+	r := rowOf("x", []sample{{prompt: 0, text: "a", tier: tierMixed}, {prompt: 1, text: "c", tier: poolDraft}, {prompt: 2, text: "d", tier: poolTarget}}, alone)
 	if r.Compared != 2 || r.Exact != 1 || r.MixedExact != 1 {
 		t.Errorf("%+v", r)
 	}

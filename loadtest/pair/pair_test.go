@@ -1,7 +1,6 @@
 package pair
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +24,7 @@ func measured(t *testing.T, draft, target demo.Engine, change func(*Options)) *R
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Log(r.Text())
+	t.Log(r.Markdown())
 	return r
 }
 
@@ -110,25 +109,6 @@ func TestWhatAnEngineCannotTellIsSaidWithTheReason(t *testing.T) {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
-	}
-}
-
-func TestTheReportIsJSONForPrograms(t *testing.T) {
-	v := 0.5
-	r := &Report{Requests: 3, Measures: []Measure{{Name: "a", Value: &v, Of: 3}, {Name: "b", Why: "not there"}}, Ways: []Way{{Name: wayAlone, Answers: 3}}}
-	text, err := r.JSON()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got struct {
-		Measures []struct {
-			Name  string
-			Value *float64
-			Why   string
-		}
-	}
-	if err := json.Unmarshal(text, &got); err != nil || len(got.Measures) != 2 || *got.Measures[0].Value != .5 || got.Measures[1].Value != nil || got.Measures[1].Why != "not there" {
-		t.Errorf("%v: %s", err, text)
 	}
 }
 

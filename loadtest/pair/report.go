@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/foregate/foregate/gateway"
@@ -55,20 +54,6 @@ func newReport(o *Options, engines []gateway.EngineView) Report {
 func (r *Report) JSON() ([]byte, error) {
 	text, err := json.MarshalIndent(r, "", "  ")
 	return append(text, '\n'), err
-}
-
-// Text is the report for a terminal.
-func (r *Report) Text() string {
-	var b strings.Builder
-	for _, table := range r.tables() {
-		out := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-		for _, row := range table.rows {
-			_, _ = fmt.Fprintln(out, strings.Join(row, "\t")) // a builder takes everything
-		}
-		_ = out.Flush()
-		b.WriteByte('\n')
-	}
-	return b.String()
 }
 
 // Markdown is the report as a page.
@@ -165,7 +150,7 @@ func (r *Report) wayTable() table {
 	t := table{
 		title: "Each way to answer",
 		about: "Exact: answers that are byte for byte what the target said alone. Times to the first token (TTFT) and to the end (E2E) " +
-			"in milliseconds; tokens of all answers, ≥ where engines sent no usage. Mode confidence has the median score as its threshold.",
+			"in milliseconds; tokens of all answers. Mode confidence has the median score as its threshold.",
 		rows: [][]string{{"way", "answers", "draft", "mixed", "target", "exact", "TTFT p50", "p95", "E2E p50",
 			"draft in", "draft out", "target in", "target out", "scored", "USD", "remarks"}},
 	}
@@ -190,15 +175,12 @@ func (w *Way) cells(columns int) []string {
 	for _, ms := range []float64{w.TTFT50, w.TTFT95, w.E2E50} {
 		row = append(row, strconv.FormatFloat(ms, 'f', 0, 64))
 	}
-	usd, least := "", ""
+	usd := ""
 	if w.USD != nil {
 		usd = strconv.FormatFloat(*w.USD, 'g', 4, 64)
 	}
-	if w.Uncounted > 0 {
-		least = "≥ "
-	}
 	for _, n := range []int{w.Work.DraftInput, w.Work.DraftOutput, w.Work.TargetInput, w.Work.TargetOutput, w.Work.Scored} {
-		row = append(row, least+strconv.Itoa(n))
+		row = append(row, strconv.Itoa(n))
 	}
 	return append(row, usd, w.remarks())
 }
@@ -206,7 +188,7 @@ func (w *Way) cells(columns int) []string {
 // remarks are what the last column says of a way with answers.
 func (w *Way) remarks() string {
 	var all []string
-	for _, text := range []string{w.Why, w.reasons(), w.WhyNoUSD} {
+	for _, text := range []string{w.Why, w.reasons()} {
 		if text != "" {
 			all = append(all, text)
 		}

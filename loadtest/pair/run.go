@@ -225,9 +225,8 @@ func nats(v float64) string {
 // add puts the samples of a way into the report.
 func (m *run) add(ctx context.Context, name string, samples []sample) {
 	m.ways[name] = samples
-	row := rowOf(name, samples, m.alone, m.silent(name))
+	row := rowOf(name, samples, m.alone)
 	row.Failure = m.places.hide(row.Failure)
-	row.price(m.DraftPrice, m.TargetPrice)
 	if missed := len(m.list) - len(samples); missed > 0 {
 		row.Why = fmt.Sprintf("%d of %d questions were not put: %v", missed, len(m.list), context.Cause(ctx))
 	}

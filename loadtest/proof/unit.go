@@ -2,8 +2,8 @@ package proof
 
 import (
 	"math"
-	"strconv"
-	"strings"
+
+	"github.com/foregate/foregate/loadtest"
 )
 
 // Unit says how a figure is written.
@@ -37,7 +37,7 @@ func (u Unit) Text(v float64) string {
 		return "× " + number(v)
 	case plain:
 		if v == math.Trunc(v) {
-			return fixed(v, 0)
+			return loadtest.Fixed(v, 0)
 		}
 		return number(v)
 	}
@@ -57,8 +57,8 @@ func (u Unit) Spread(s Spread) string {
 		scale, unit = 0.001, "s"
 	}
 	mean, sd := s.Mean*scale, s.SD*scale
-	digits := decimals(mean)
-	text := fixed(mean, digits) + " ± " + fixed(sd, max(digits, min(decimals(sd)-1, 3)))
+	digits := loadtest.Decimals(mean)
+	text := loadtest.Fixed(mean, digits) + " ± " + loadtest.Fixed(sd, max(digits, min(loadtest.Decimals(sd)-1, 3)))
 	switch u {
 	case times:
 		return "× " + text
@@ -69,34 +69,4 @@ func (u Unit) Spread(s Spread) string {
 }
 
 // number writes three digits, and all that are before the point.
-func number(v float64) string { return fixed(v, decimals(v)) }
-
-// decimals are the digits behind the point that a number of three digits has.
-func decimals(v float64) int {
-	switch a := math.Abs(v); {
-	case a == 0 || a >= 99.95:
-		return 0
-	case a >= 9.995:
-		return 1
-	case a >= 0.9995:
-		return 2
-	}
-	return 3
-}
-
-// fixed writes a number with so many digits behind the point, and commas between thousands.
-func fixed(v float64, digits int) string {
-	text := strconv.FormatFloat(v, 'f', digits, 64)
-	sign := ""
-	if strings.HasPrefix(text, "-") {
-		sign, text = "-", text[1:]
-	}
-	whole, rest, _ := strings.Cut(text, ".")
-	for i := len(whole) - 3; i > 0; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
-	}
-	if rest != "" {
-		whole += "." + rest
-	}
-	return sign + whole
-}
+func number(v float64) string { return loadtest.Number(v) }

@@ -136,18 +136,6 @@ func TestAnAnswerCutShortIsNotTheTargetsOwn(t *testing.T) {
 	}
 }
 
-func TestTheTargetsOwnWordsAreItsFirstChoices(t *testing.T) {
-	j := NewJudge(7, &pair)
-	for k := range 20 {
-		prompt, ids, _ := j.answer(j.target, request(k, 0, false))
-		for i, c := range j.Choices(prompt, ids) {
-			if !c.First || c.ID != ids[i] || c.Logprob != c.Top {
-				t.Fatalf("prompt %d, token %d: %+v", k, i, c)
-			}
-		}
-	}
-}
-
 func TestAnAuditTellsGoodDraftsFromBadBetterThanChance(t *testing.T) {
 	j := NewJudge(7, &pair)
 	var sum [2]float64

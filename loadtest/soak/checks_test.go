@@ -1,13 +1,11 @@
 package soak
 
 import (
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func TestEveryRequestMustBeAccountedFor(t *testing.T) {
@@ -161,26 +159,5 @@ func TestAReportIsPrintedAsTables(t *testing.T) {
 	}
 	if strings.Contains(got, "target-killed") {
 		t.Errorf("a fault that was not made has a line:\n%s", got)
-	}
-}
-
-func TestAReportCanBeReadAgain(t *testing.T) {
-	r := sampled()
-	text, err := r.JSON()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var again Report
-	if err := json.Unmarshal(text, &again); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(r, &again, cmpopts.IgnoreUnexported(Series{})); diff != "" {
-		t.Errorf("-written +read:\n%s", diff)
-	}
-	if r.Held() {
-		t.Error("a report with a broken check holds")
-	}
-	if r.Checks = r.Checks[1:]; !r.Held() {
-		t.Error("a report without a broken check does not hold")
 	}
 }
