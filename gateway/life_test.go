@@ -70,7 +70,7 @@ func makeBench(t *testing.T, backend string, adjust func(*Options)) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := plan.Config{Mode: plan.ModeConfidence, Accept: accept.Config{MeanOffset: -1}, MaxPromptTokens: 1000, Timeouts: plan.Timeouts{
+	cfg := plan.Config{Mode: plan.ModeConfidence, Accept: accept.Config{}, MaxPromptTokens: 1000, Timeouts: plan.Timeouts{
 		DraftFirstToken: 20 * time.Second, TargetFirstToken: 20 * time.Second, StreamIdle: 20 * time.Second, Total: time.Minute}}
 	cascade, err := tiers.New(tiers.Options{Upstream: b.engines, Registerer: b.registry, Routes: []tiers.Route{{
 		Model: "llama-3", Target: target, Config: func() plan.Config { return cfg }}}})

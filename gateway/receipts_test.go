@@ -39,7 +39,7 @@ func wholeReceipt() keptReceipt {
 		prices: pricesJSON{1e-8, 1e-7, 2e-7, 2e-6},
 		receipt: &receipt.Receipt{
 			Route: "llama-3", Began: noon.Add(1200 * time.Microsecond),
-			Plan: plan.Plan{Tier: plan.Draft, Judged: true, Reason: "draft_full", Mode: plan.ModeConfidence, Whole: true, CheckPolicy: accept.CheckNever, Scorer: plan.ScorerIDs,
+			Plan: plan.Plan{Tier: plan.Draft, Judged: true, Reason: "draft_full", Mode: plan.ModeConfidence, Whole: true, Scorer: plan.ScorerIDs,
 				Estimate: economy.Estimate{Prompt: 300, Output: 150, Holdback: 32, Acceptance: 0.75, Samples: 41.5, TargetUSD: 0.00036, DraftUSD: 0.00022, BreakEven: 0.125, ExtraTTFT: 120 * time.Millisecond, Explored: true}},
 			Tries: []dispatch.Try{
 				{Pool: "small", Backend: "10.0.0.7-8000", Role: dispatch.RoleDraft, Broke: engine.Cut, Waited: time.Millisecond, At: 1100 * time.Microsecond, First: 80 * time.Millisecond, Took: 512 * time.Millisecond, Status: 200, Tokens: 57, Call: 71},

@@ -288,7 +288,7 @@ func TestEveryLabelIsTheTargetsWord(t *testing.T) {
 func TestAnAuditThatTheTargetHasNoPlaceForIsNotBooked(t *testing.T) {
 	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.1}, vllmsim.Options{})
 	n.grid = everything
-	r.cfg.Scoring.MaxConcurrent = 0 // nobody may be asked
+	r.cfg.MaxConcurrentScores = 0 // nobody may be asked
 	for i := range 10 {
 		if _, _, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("more ", i), `,"max_tokens":24`)); err != nil {
 			t.Fatal(err)
@@ -317,18 +317,6 @@ func TestAnAuditThatTheTargetNeverAnswersStaysBad(t *testing.T) {
 	e := &n.state(n.opened[0].Key).Epochs[0]
 	if e.Audits != 1 || e.N[0] != 1 || e.K[0] != 1 || e.O[0] != 1 {
 		t.Errorf("%d audits: %d, %d bad, %d open", e.Audits, e.N[0], e.K[0], e.O[0])
-	}
-}
-
-func TestADraftTooLongToBeScoredIsBookedAsBad(t *testing.T) {
-	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.05}, vllmsim.Options{})
-	n.grid, r.cfg.Scoring.MaxTokens = everything, 10
-	if _, _, err := r.ask(openai.Chat, plan.Auto, chat("question", `,"max_tokens":24`)); err != nil {
-		t.Fatal(err)
-	}
-	r.rests(t)
-	if all, _ := n.closed(); n.count(risk.Opened) != 1 || all != 0 {
-		t.Errorf("%d booked, %d closed", n.count(risk.Opened), all)
 	}
 }
 

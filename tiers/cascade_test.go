@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/receipt"
@@ -60,7 +60,7 @@ func TestTheAcceptedPrefixAndItsContinuationAreWhatWasStreamed(t *testing.T) {
 	for seed := range uint64(12) {
 		r := newRig(t, seed, 1, true)
 		for i, p := range prompts(15) {
-			r.cfg.Accept = windowOnly(i)
+			r.breakOff(i)
 			body := chat(p, fmt.Sprintf(`,"stream":%v,"max_tokens":%d,"stream_options":{"include_usage":true}`, i%3 > 0, 30+i*9))
 			if i%3 == 0 {
 				body = chat(p, fmt.Sprintf(`,"max_tokens":%d`, 30+i*9))
@@ -81,10 +81,13 @@ func TestTheAcceptedPrefixAndItsContinuationAreWhatWasStreamed(t *testing.T) {
 	}
 }
 
-// windowOnly is a judging that only looks at the worst window, so that rejections
-// come anywhere in an answer; every fifth keeps nearly all.
-func windowOnly(i int) accept.Config {
-	return accept.Config{MeanOffset: -9, EntropyOffset: 9, WindowOffset: [...]accept.Nats{-0.27, -0.29, -0.32, -0.36, -3}[i%5]}
+// breakOff has the next draft end somewhere in the middle, so that the target continues it; every fifth comes whole.
+func (r *rig) breakOff(i int) {
+	r.t.Helper()
+	r.cfg.Accept.Threshold = -20
+	if err := r.draft.SetFault(vllmsim.Fault{CleanEOFAfterTokens: [...]int{12, 24, 40, 70, 0}[i%5], For: 1}); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 func (r *rig) checkParts(prompt string, limit int, got answer, rc *receipt.Receipt) {
@@ -145,7 +148,7 @@ func TestPoolsWithoutACommonTokenizerContinueByText(t *testing.T) {
 	r := newRig(t, 1, 1, false)
 	mixed, n := 0, sample(40, 80)
 	for i, p := range prompts(n) {
-		r.cfg.Accept = windowOnly(i)
+		r.breakOff(i)
 		got, _, err := r.ask(openai.Chat, plan.Auto, chat(p, fmt.Sprintf(`,"max_tokens":200,"stream":%v`, i%3 > 0)))
 		if err != nil {
 			t.Fatal(err)
@@ -240,9 +243,9 @@ func TestStopStringsEndAnAnswerWhereverTheyFall(t *testing.T) {
 	r := newRig(t, 5, 1, true)
 	tiers := map[string]int{}
 	for i, p := range prompts(sample(12, 24)) {
-		r.cfg.Accept = windowOnly(i)
 		for _, stream := range []bool{true, false} {
 			more := fmt.Sprintf(`,"max_tokens":120,"stream":%v`, stream)
+			r.breakOff(i)
 			plain, _, err := r.ask(openai.Chat, plan.Auto, chat(p, more))
 			if err != nil {
 				t.Fatal(err)
@@ -256,6 +259,7 @@ func TestStopStringsEndAnAnswerWhereverTheyFall(t *testing.T) {
 				if include {
 					want += stop
 				}
+				r.breakOff(i)
 				got, _, err := r.ask(openai.Chat, plan.Auto, chat(p, more+fmt.Sprintf(`,"stop":[%q,"never to be seen"],"include_stop_str_in_output":%v`, stop, include)))
 				if err != nil {
 					t.Fatal(err)

@@ -196,7 +196,7 @@ func TestTheClientsLimitHoldsAcrossASeamOfText(t *testing.T) {
 	mixed := 0
 	for i := range 20 {
 		r := newRig(t, uint64(i), 1, false)
-		r.cfg.Accept = windowOnly(i)
+		r.breakOff(i)
 		got, rc, err := r.ask(openai.Chat, plan.Auto, chat("Tell me about things", `,"ignore_eos":true,"max_tokens":200,"stream":true,"stream_options":{"include_usage":true}`))
 		if err != nil {
 			t.Fatal(err)

@@ -94,39 +94,6 @@ func TestWhatARequestAsksOfAnEngineIsAskedBehindTheSeamToo(t *testing.T) {
 	}
 }
 
-// TestNoAnswerHasMoreTokensThanItMay: engines that write several tokens a chunk, and tell neither ids nor logprobs. The
-// draft comes to the limit itself, or is lost before; usage and length are what an engine that is not lost would say.
-func TestNoAnswerHasMoreTokensThanItMay(t *testing.T) {
-	for name, without := range map[string][]string{
-		"usage in each chunk": {"token_ids", "logprobs"}, "usage at the end": {"token_ids", "logprobs", "running_usage"},
-		"nothing to ask": {"token_ids", "logprobs", "running_usage", "tokenize"},
-	} {
-		for _, lost := range []int{0, 9, 25} {
-			sim := vllmsim.Options{Seed: 7, StreamInterval: 3, Without: without}
-			r := probedRig(t, sim, sim)
-			r.cfg.OnMissingLogprobs, r.cfg.HoldbackTokens = plan.MissingLogprobsAccept, 1
-			for i, p := range prompts(sample(4, 8)) {
-				if err := r.draft.SetFault(vllmsim.Fault{CleanEOFAfterTokens: lost, For: 1}); err != nil {
-					t.Fatal(err)
-				}
-				body := chat(p, fmt.Sprintf(`,"max_tokens":40,"ignore_eos":true,"stream":%v,"stream_options":{"include_usage":true}`, i%2 == 0))
-				if i%2 == 1 {
-					body = chat(p, `,"max_tokens":40,"ignore_eos":true`)
-				}
-				got, rc, err := r.ask(openai.Chat, plan.Auto, body)
-				if err != nil {
-					t.Fatal(err)
-				}
-				want := r.own(body)
-				blind := name == "nothing to ask" && lost > 0 // nobody knows how many tokens there were
-				if n := r.tokens(got.text); !blind && (n > 40 || len(got.text) > len(want.text)) || len(got.text) < len(want.text) || got.usage.Completion > 40 || got.finish != "length" {
-					t.Errorf("%s, lost after %d: %d tokens for 40, told %+v, %s; from %s, %s, over %+v", name, lost, n, got.usage, got.finish, rc.Tier, rc.Acceptance(), rc.Failovers)
-				}
-			}
-		}
-	}
-}
-
 // tokens counts those of a text.
 func (r *rig) tokens(text string) int {
 	plain := vllmsim.DefaultTokenizer()

@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 )
@@ -139,7 +138,6 @@ func TestExactnessThroughTheCascadeUpToTies(t *testing.T) {
 	r.cfg.Mode = plan.ModeVerify
 	differ, n := 0, proofSize(9, 20, 320)
 	for i, p := range prompts(n) {
-		r.cfg.TieTolerance = [...]accept.Nats{-1, 0, plantedTie}[i%3]
 		f := forms[i%2]
 		body := f.body(p, `,"max_tokens":600`)
 		got, rc, err := r.ask(f.kind, plan.Auto, body)
@@ -151,7 +149,7 @@ func TestExactnessThroughTheCascadeUpToTies(t *testing.T) {
 			continue
 		}
 		if differ++; !target.mightSay(want.promptIDs, nil, got.text, got.finish == "stop") {
-			t.Errorf("%q, tie %g, from %s: no chain of choices within the tolerance gives\n%q\nthe target's own is\n%q", p, r.cfg.TieTolerance, rc.Tier, got.text, want.text)
+			t.Errorf("%q, from %s: no chain of level choices gives\n%q\nthe target's own is\n%q", p, rc.Tier, got.text, want.text)
 		}
 	}
 	t.Logf("%d of %d leave the target's own answer, at ties", differ, n)

@@ -26,7 +26,7 @@ func testConfig() plan.Config {
 	return plan.Config{
 		MidstreamFailover: true,
 		Mode:              plan.ModeConfidence,
-		Accept:            accept.Config{MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1},
+		Accept:            accept.Config{},
 		HoldbackTokens:    16, Holdback: time.Second, MaxPromptTokens: 100000,
 		MaxRetries: 2, RetryBudget: 0.2,
 		Timeouts: plan.Timeouts{DraftFirstToken: 5 * time.Second, TargetFirstToken: 5 * time.Second, StreamIdle: 5 * time.Second, Total: time.Minute},

@@ -25,9 +25,6 @@ func (c *Cascade) Modes(rt *Route) []plan.ModeState {
 		}
 	}
 	confident := unscored
-	if rt.Config().OnMissingLogprobs != plan.MissingLogprobsEscalate {
-		confident = plan.ModeState{}
-	}
 	confident.Mode, audited.Mode = plan.ModeConfidence, plan.ModeRisk
 	verified := plan.ModeState{Mode: plan.ModeVerify}
 	if _, verified.Missing = plan.ScorerFor(f); verified.Missing != "" {

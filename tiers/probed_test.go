@@ -9,7 +9,6 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/probe"
-	"github.com/foregate/foregate/tiers/scoring"
 	"github.com/foregate/foregate/tiers/upstream"
 )
 
@@ -17,7 +16,7 @@ import (
 func probedRig(t *testing.T, draft, target vllmsim.Options) *rig {
 	t.Helper()
 	r := &rig{t: t, cfg: testConfig()}
-	r.cfg.Scoring = scoring.Config{MaxTokens: 8192, MaxConcurrent: 4, Timeout: 10 * time.Second}
+	r.cfg.MaxConcurrentScores, r.cfg.Timeouts.TargetFirstToken = 4, 200*time.Second
 	draft.Model, target.Model = "small", "big"
 	draft.TimeScale, target.TimeScale = testScale, testScale
 	if target.Profile == "" {

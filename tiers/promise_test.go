@@ -10,10 +10,12 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
@@ -45,7 +47,6 @@ func TestWhatIsServedUnverifiedIsWhatAuditsAreOf(t *testing.T) {
 	for what, change := range map[string]func(*plan.Config){
 		"streams":               func(*plan.Config) {},
 		"nothing is taken over": func(c *plan.Config) { c.MidstreamFailover = false },
-		"without logprobs":      func(c *plan.Config) { c.OnMissingLogprobs = plan.MissingLogprobsAccept },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -107,7 +108,7 @@ func scriptedDraft(t *testing.T, sim string, words []string) string {
 				prompt = `,"prompt_token_ids":[1,2,3]`
 			}
 			_, _ = fmt.Fprintf(w, `data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"small"%s,"choices":[{"index":0,"delta":{"content":%s},"token_ids":[%d],"logprobs":{"content":[{"token":%s,"logprob":-0.01,"top_logprobs":[]}]},"finish_reason":%s}]}`+"\n\n",
-				prompt, text, 100+i, text, finish)
+				prompt, text, 100+slices.Index(words, word), text, finish)
 		}
 		_, _ = io.WriteString(w, "data: [DONE]\n\n")
 	}))
@@ -116,25 +117,27 @@ func scriptedDraft(t *testing.T, sim string, words []string) string {
 }
 
 func TestAFaultOfShapeThatShowsTooLateIsBad(t *testing.T) {
-	for end, bad := range map[string]bool{"end\n```\n": false, "end\n": true} {
+	circles := slices.Repeat([]string{" round", " and", " and", " about"}, 5)
+	for what, end := range map[string][]string{"sound": nil, "in circles": circles} {
+		bad := end != nil
 		r, n := auditedRig(t, vllmsim.Options{Seed: 7}, vllmsim.Options{})
 		n.grid, n.op = everything, 1
-		words := []string{"Here", " is", " code", ":\n", "```go\n"}
+		words := []string{"Here", " is", " code", ":\n"}
 		for i := range 30 {
 			words = append(words, fmt.Sprintf("x%d := f(%d)\n", i*i, i*7+i%3))
 		}
 		rt := routeOf(r.cascade)
-		rt.Draft = testPool(t, "drafts", "small", scriptedDraft(t, r.draft.URL(), append(words, end)))
+		rt.Draft = testPool(t, "drafts", "small", scriptedDraft(t, r.draft.URL(), append(append(words, end...), " end")))
 		_, rc, err := r.ask(openai.Chat, plan.Auto, chat("question", `,"max_tokens":300,"stream":true`))
-		if err != nil || rc.Tier != plan.Draft || (rc.Verdict.Reason == "open_fence") != bad {
-			t.Fatalf("%q: %s from %s, %v", end, rc.Acceptance(), rc.Tier, err)
+		if err != nil || rc.Tier != plan.Draft || (rc.Verdict.Reason == accept.ReasonRepetition) != bad {
+			t.Fatalf("%s: %s from %s, %v", what, rc.Acceptance(), rc.Tier, err)
 		}
 		r.rests(t)
 		if n.so() != 1 {
-			t.Fatalf("%q: %d audits, %v", end, n.so(), n.fates)
+			t.Fatalf("%s: %d audits, %v", what, n.so(), n.fates)
 		}
 		if all, _ := n.closed(); bad && all != 0 {
-			t.Errorf("%q: the target was asked about it", end)
+			t.Errorf("%s: the target was asked about it", what)
 		}
 	}
 }

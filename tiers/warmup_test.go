@@ -46,7 +46,6 @@ func TestEveryDraftThatAWarmupServesIsMarkedAndHasOneAuditOfIt(t *testing.T) {
 	for what, change := range map[string]func(*plan.Config){
 		"streams":               func(*plan.Config) {},
 		"nothing is taken over": func(c *plan.Config) { c.MidstreamFailover = false },
-		"without logprobs":      func(c *plan.Config) { c.OnMissingLogprobs = plan.MissingLogprobsAccept },
 	} {
 		t.Run(what, func(t *testing.T) {
 			r, n := warmRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, risk.Grid{0.31, 0.3, 0.2, 0.1, -1})

@@ -201,7 +201,7 @@ func TestDraftsOfARealEngineAreJudgedByTheLogprobsThatItTells(t *testing.T) {
 	for _, q := range realQuestions[:6] {
 		a := p.asks(t, q, tokens)
 		direct := tells(t, p.draft, `{"logprobs":true,"top_logprobs":5,`+question(q, tokens)+`}`)
-		score := accept.NewScoreTracker(accept.Config{Threshold: -20, MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1})
+		score := accept.NewScoreTracker(accept.Config{Threshold: -20})
 		for _, tok := range direct.Choices[0].Logprobs.Content {
 			var top []float64
 			for _, alternative := range tok.Top {

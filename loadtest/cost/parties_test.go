@@ -38,7 +38,7 @@ var draftSettings = map[string]string{
 	"speculation.mode@" + wholeRoute:        "verify",
 	"speculation.verify_rule@" + wholeRoute: "lenient",
 	"speculation.max_concurrent_scores":     "1000",
-	"speculation.score_timeout":             "10s",
+	"timeout.target_first_token":            "200s", // a score may take a twentieth
 	"speculation.holdback_ms":               "60000",
 }
 

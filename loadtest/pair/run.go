@@ -25,7 +25,7 @@ var errOver = errors.New("the time of the run was over")
 
 // common are the settings of every way: each prompt is drafted and generated anew, whatever it costs, and slow machines have time.
 var common = map[string]string{
-	"economy.guard": "off", "cache.mode": "off", "timeout.draft_first_token": "1m", "speculation.score_timeout": "1m",
+	"economy.guard": "off", "cache.mode": "off", "timeout.draft_first_token": "1m", "timeout.target_first_token": "20m", // and a score may take a twentieth of that
 }
 
 // run is a run in progress.

@@ -57,7 +57,7 @@ var studiedDrafts = sync.OnceValues(func() (map[language][]refit.Sample, error) 
 		for i := range 2 * studied {
 			q := w.Session(i).Request()
 			q.Temperature = l.temperature
-			one := d.judge.sample(q, accept.Config{MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1})
+			one := d.judge.sample(q, accept.Config{})
 			one.Greedy = l.temperature == 0
 			out[l] = append(out[l], one)
 		}

@@ -52,7 +52,7 @@ func draftsOf(divergence, blind float64) *drafts {
 
 // add has one draft written to its end.
 func (d *drafts) add(q *loadtest.Request) {
-	s := d.judge.sample(q, accept.Config{MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1})
+	s := d.judge.sample(q, accept.Config{})
 	d.scores, d.good = append(d.scores, s.Score), append(d.good, s.Good)
 }
 

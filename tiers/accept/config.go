@@ -11,13 +11,14 @@ type Config struct {
 	// (setting speculation.threshold_nats, −20 … 20).
 	Threshold Nats
 
-	// The score is the least of three terms, each shifted by its offset so that
-	// one threshold fits all three. An offset is the value that the worst fifth
-	// of ordinary traffic does not reach.
-	MeanOffset    Nats // of the mean logprob of the answer so far (speculation.offset_mean_nats)
-	WindowOffset  Nats // of the worst 16-token window's mean (speculation.offset_window_nats)
-	EntropyOffset Nats // of the mean entropy of the first 8 tokens (speculation.offset_entropy_nats)
-
-	// ScoreMap is a score that was fitted to audits; it takes the place of the three terms. nil is none.
+	// ScoreMap is a score that was fitted to audits; it takes the place of the plain score. nil is none.
 	ScoreMap *ScoreMap
 }
+
+// The plain score is the least of three terms, each shifted by its offset so that one threshold fits all three. An offset
+// is the value that the worst fifth of ordinary traffic does not reach.
+const (
+	meanOffset    Nats = -0.45 // of the mean logprob of the answer so far
+	windowOffset  Nats = -1.1  // of the worst 16-token window's mean
+	entropyOffset Nats = 1     // of the mean entropy of the first 8 tokens
+)

@@ -9,7 +9,7 @@ import (
 // A draft is judged token by token. The score is the least value so far, so a draft that fell below the
 // threshold can be aborted at once.
 func ExampleScoreTracker() {
-	tracker := accept.NewScoreTracker(accept.Config{Threshold: 0, MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1})
+	tracker := accept.NewScoreTracker(accept.Config{Threshold: 0})
 	logprobs := []float64{-.1, -.05, -.2, -.1, -.1, -.05, -.1, -.1, -.1, -4, -5, -6, -7}
 	for i, logprob := range logprobs {
 		if tracker.Add(logprob, nil); tracker.Rejected() {

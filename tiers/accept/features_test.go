@@ -171,7 +171,7 @@ func TestNoMapAndNoLogprobMakesAScoreThatIsNoNumber(t *testing.T) {
 		"bias too large": {Bias: 1e300},
 	} {
 		for _, lp := range []float64{-0.1, nan, inf, -inf, 1e308, 5, -1e308} {
-			j := NewScoreTracker(Config{Threshold: -1000, MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1, ScoreMap: m})
+			j := NewScoreTracker(Config{Threshold: -1000, ScoreMap: m})
 			for range 40 {
 				j.Add(lp, []float64{lp, inf, -inf, nan, 800, -0.2})
 			}

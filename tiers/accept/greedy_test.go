@@ -16,9 +16,10 @@ func TestAGreedyCheckKeepsWhatIsBeforeTheFirstOtherChoice(t *testing.T) {
 		"one other":        {[]TargetScore{first, other, first, first}, Check{Kept: 1, Failed: 1, Score: -0.5, Reason: ReasonTargetDisagrees}},
 		"two others":       {[]TargetScore{first, first, other, other}, Check{Kept: 2, Failed: 2, Score: -1, Reason: ReasonTargetDisagrees}},
 		"from the start":   {[]TargetScore{other}, Check{Failed: 1, Score: -2, Reason: ReasonTargetDisagrees}},
+		"an exact tie":     {[]TargetScore{first, {Logprob: -0.2, Top: -0.2}}, Check{Pass: true, Kept: 2, Reason: ReasonTargetAgrees}},
 		"another end only": {[]TargetScore{first, {Logprob: -3, Top: -0.2, First: true}}, Check{Pass: true, Kept: 2, Score: -1.4, Reason: ReasonTargetAgrees}},
 	} {
-		got := CheckGreedy(c.span, -1)
+		got := CheckGreedy(c.span)
 		if math.Abs(float64(got.Score-c.want.Score)) > 1e-12 {
 			t.Errorf("%s: score %v, want %v", name, got.Score, c.want.Score)
 		}

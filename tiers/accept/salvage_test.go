@@ -19,9 +19,9 @@ func TestWhatIsSalvagedOfADraft(t *testing.T) {
 		"no logprobs":                {State{CanResume: true}, Verdict{Reason: ReasonNoLogprobs}, true, nil, Salvage{}},
 		"cut by its own end":         {State{CanResume: true}, Verdict{Reason: ReasonCut}, true, nil, Salvage{}},
 		"too long":                   {State{CanResume: true}, Verdict{Reason: ReasonLong}, false, nil, Salvage{}},
-		"the target has not seen it": {State{CanResume: true, CheckPolicy: CheckAlways}, Verdict{Reason: ReasonCut}, false, nil, Salvage{}},
-		"the target stood by a part": {State{CanResume: true, CheckPolicy: CheckAlways}, Verdict{Reason: ReasonTargetDisagrees}, true, &Check{Kept: 12}, Salvage{Tokens: 12}},
-		"the target could not say":   {State{CanResume: true, CheckPolicy: CheckAlways}, Verdict{Reason: ReasonNoVerdict}, true, nil, Salvage{}},
+		"the target has not seen it": {State{CanResume: true, Checked: true}, Verdict{Reason: ReasonCut}, false, nil, Salvage{}},
+		"the target stood by a part": {State{CanResume: true, Checked: true}, Verdict{Reason: ReasonTargetDisagrees}, true, &Check{Kept: 12}, Salvage{Tokens: 12}},
+		"the target could not say":   {State{CanResume: true, Checked: true}, Verdict{Reason: ReasonNoVerdict}, true, nil, Salvage{}},
 	} {
 		tc.state.Whole = true
 		c := NewState(testConfig, tc.state)

@@ -38,7 +38,7 @@ type ScoreTracker struct {
 	minScore    float64 // crossing it is final
 	acceptScore float64 // the least score that is accepted
 
-	unscored string // why a draft without logprobs is not accepted; "" where it may be
+	checked bool // the target decides: a draft without logprobs may be accepted
 
 	n, missing int
 	ends       int // tokens that only ended the answer and were not judged
@@ -60,7 +60,7 @@ type ScoreTracker struct {
 // NewScoreTracker returns a tracker for one draft that is rejected below the threshold.
 func NewScoreTracker(cfg Config) *ScoreTracker {
 	maximum := math.Inf(1)
-	j := &ScoreTracker{cfg: cfg, min: maximum, minMean: maximum, minWindow: maximum, minWorst: maximum, unscored: ReasonNoLogprobs}
+	j := &ScoreTracker{cfg: cfg, min: maximum, minMean: maximum, minWindow: maximum, minWorst: maximum}
 	j.setThresholds(cfg.Threshold, cfg.Threshold)
 	return j
 }
@@ -145,9 +145,9 @@ func (j *ScoreTracker) currentScore() float64 {
 		return float64(m.Score(j.Features()))
 	}
 	return min(
-		j.minMean-float64(j.cfg.MeanOffset),
-		j.minWindow-float64(j.cfg.WindowOffset),
-		float64(j.cfg.EntropyOffset)-j.headEntropy(),
+		j.minMean-float64(meanOffset),
+		j.minWindow-float64(windowOffset),
+		float64(entropyOffset)-j.headEntropy(),
 	)
 }
 
@@ -227,8 +227,8 @@ func (j *ScoreTracker) verdict() Verdict {
 		v.Accept, v.Reason = false, j.refused
 	case j.n == 0:
 		v = Verdict{Reason: ReasonEmpty}
-	case j.unscored != "" && float64(j.missing) > maxMissing*float64(j.n):
-		v.Accept, v.Reason = false, j.unscored
+	case !j.checked && float64(j.missing) > maxMissing*float64(j.n):
+		v.Accept, v.Reason = false, ReasonNoLogprobs
 	case j.crossed || float64(v.Score) < j.minScore:
 		v.Accept, v.Reason = false, ReasonScore
 	case float64(v.Score) < j.acceptScore:

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-var testConfig = Config{MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1}
+var testConfig = Config{}
 
 // judged runs a judge over logprobs whose alternatives are only themselves.
 func judged(cfg Config, logprobs ...float64) *ScoreTracker {
@@ -73,7 +73,7 @@ func TestTheRunningMinimumOnlyFalls(t *testing.T) {
 }
 
 // slowScore computes the score of a prefix from its definition.
-func slowScore(cfg Config, lps []float64) float64 {
+func slowScore(lps []float64) float64 {
 	minimum := math.Inf(1)
 	for n := 1; n <= len(lps); n++ {
 		if n < headTokens && n != len(lps) {
@@ -101,7 +101,7 @@ func slowScore(cfg Config, lps []float64) float64 {
 			head += truncatedEntropy(lp, []float64{lp})
 		}
 		head /= float64(min(n, headTokens))
-		minimum = min(minimum, mean-float64(cfg.MeanOffset), minwin-float64(cfg.WindowOffset), float64(cfg.EntropyOffset)-head)
+		minimum = min(minimum, mean-float64(meanOffset), minwin-float64(windowOffset), float64(entropyOffset)-head)
 	}
 	return minimum
 }
@@ -115,7 +115,7 @@ func TestAddingTokensGivesTheScoreOfTheDefinition(t *testing.T) {
 		}
 		j := judged(testConfig, lps...)
 		got := float64(j.FinalVerdict(Draft{Text: []byte("x"), Finish: "stop"}).Score)
-		if want := slowScore(testConfig, lps); math.Abs(got-want) > 1e-9 {
+		if want := slowScore(lps); math.Abs(got-want) > 1e-9 {
 			t.Fatalf("%d tokens: score %v, by definition %v", len(lps), got, want)
 		}
 	}
@@ -189,7 +189,7 @@ func TestARefusalFromOutsideIsFinal(t *testing.T) {
 }
 
 func ExampleScoreTracker() {
-	j := NewScoreTracker(Config{MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1})
+	j := NewScoreTracker(Config{})
 	for range 40 {
 		j.Add(-0.02, []float64{-0.02, -4})
 	}

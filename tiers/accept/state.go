@@ -4,40 +4,27 @@ package accept
 // simpler and costs the same.
 const minSalvage = 8
 
-// CheckPolicy says when the target checks a draft.
-type CheckPolicy uint8
-
-// The policies.
-const (
-	CheckNever CheckPolicy = iota
-	CheckAlways
-)
-
 // State follows one draft: whether it is committed, whether it is served in the end, and how much of a rejected draft
 // the target may continue. The embedded [ScoreTracker] scores its tokens.
 type State struct {
 	*ScoreTracker
-	HoldbackTokens        int  // tokens held back before the decision
-	Whole                 bool // nothing is released before the whole draft was judged
-	CanResume             bool // the target can continue a part of it
-	CheckPolicy           CheckPolicy
-	MissingLogprobsReason string // why a draft is not accepted whose tokens came without logprobs; "" is [ReasonNoLogprobs], [ReasonConfident] accepts it
-	KeepCommitted         bool   // a committed draft stays, even if its score falls
+	HoldbackTokens int  // tokens held back before the decision
+	Whole          bool // nothing is released before the whole draft was judged
+	CanResume      bool // the target can continue a part of it
+	Checked        bool // the target checks the whole draft: its own score does not count
+	KeepCommitted  bool // a committed draft stays, even if its score falls
 
 	Warmup bool // the threshold is that of a warm-up
 
 	committed bool
-	checked   bool   // the target accepted all of it
 	check     *Check // what the target said, nil before
 }
 
 // NewState returns the state of one draft that is judged by cfg.
 func NewState(cfg Config, c State) State {
 	c.ScoreTracker = NewScoreTracker(cfg)
-	if c.MissingLogprobsReason == ReasonConfident || c.CheckPolicy != CheckNever {
-		c.unscored = ""
-	}
-	if c.CheckPolicy != CheckNever {
+	if c.Checked {
+		c.checked = true
 		c.setThresholds(-maxThreshold, maxThreshold)
 	}
 	return c
@@ -74,7 +61,6 @@ func (c *State) ApplyCheck(result *Check) {
 		c.Reject(result.Reason)
 		return
 	}
-	c.checked, c.unscored = true, ""
 	c.requireScore(Nats(c.minScore))
 }
 
@@ -99,7 +85,7 @@ func (c *State) FinalVerdict(d Draft) Verdict {
 func (c *State) withCohort(v Verdict) Verdict {
 	switch {
 	case !v.Accept:
-	case c.checked:
+	case c.check != nil && c.check.Pass:
 		v.Cohort, v.Reason = CohortWhole, ReasonTargetAgrees
 	case c.Warmup:
 		v.Cohort = CohortWarmup
@@ -144,7 +130,7 @@ func (c *State) Salvage(v Verdict, ended bool) Salvage {
 		return Salvage{Tokens: c.Tokens()}
 	case c.VerifiedTokens() >= 0:
 		return Salvage{Tokens: c.VerifiedTokens()} // exact: the engine has these tokens in its KV cache
-	case c.CheckPolicy == CheckAlways:
+	case c.Checked:
 		return Salvage{} // without a check by the target nothing is used
 	case v.Reason == ReasonNoLogprobs, v.Reason == ReasonRepetition, v.Reason == ReasonEmpty, v.Reason == ReasonLong,
 		v.Reason == ReasonCut && ended:

@@ -76,17 +76,17 @@ func TestAScoreAloneDecidesUnlessTheTargetChecks(t *testing.T) {
 	cfg.Threshold = 0.2
 	const sure, bad = -0.05, -1.0 // scores of about 0.3 and −0.4 nats
 	for name, c := range map[string]struct {
-		check   CheckPolicy
+		checked bool
 		logprob float64
 		final   string
 	}{
-		"never, sure":        {CheckNever, sure, ReasonConfident},
-		"never, bad":         {CheckNever, bad, ReasonScore},
-		"always, sure":       {CheckAlways, sure, ReasonDoubtful},
-		"always, bad":        {CheckAlways, bad, ReasonDoubtful},
-		"always, impossible": {CheckAlways, -500, ReasonDoubtful},
+		"never, sure":        {false, sure, ReasonConfident},
+		"never, bad":         {false, bad, ReasonScore},
+		"always, sure":       {true, sure, ReasonDoubtful},
+		"always, bad":        {true, bad, ReasonDoubtful},
+		"always, impossible": {true, -500, ReasonDoubtful},
 	} {
-		whole, committed := asked(cfg, State{HoldbackTokens: 1, Whole: true, CheckPolicy: c.check}, c.logprob, 16)
+		whole, committed := asked(cfg, State{HoldbackTokens: 1, Whole: true, Checked: c.checked}, c.logprob, 16)
 		if v := whole.FinalVerdict(Draft{Text: []byte("fine"), Finish: "stop"}); committed || v.Reason != c.final || v.Accept != (c.final == ReasonConfident) {
 			t.Errorf("%s: committed %t, %+v", name, committed, v)
 		}
@@ -95,7 +95,7 @@ func TestAScoreAloneDecidesUnlessTheTargetChecks(t *testing.T) {
 
 func TestCheckedWholeDraftsAreInTheTargetsCohort(t *testing.T) {
 	end := Draft{Text: []byte("fine"), Finish: "stop"}
-	c, _ := asked(testConfig, State{Whole: true, CheckPolicy: CheckAlways, CanResume: true}, -0.05, 16)
+	c, _ := asked(testConfig, State{Whole: true, Checked: true, CanResume: true}, -0.05, 16)
 	if at := c.Salvage(Verdict{Reason: ReasonCut}, false); at != (Salvage{}) {
 		t.Errorf("what the target has not seen is carried over: %+v", at)
 	}
@@ -129,30 +129,19 @@ func TestWhatWasCommittedStaysWhereThatIsWanted(t *testing.T) {
 	}
 }
 
-func TestDraftsWithoutLogprobsAreTreatedAsTheConfigSays(t *testing.T) {
-	for _, c := range []struct {
-		unscored string
-		ask      CheckPolicy
-		want     string
-	}{
-		{"", CheckNever, ReasonNoLogprobs},
-		{ReasonNoLogprobs, CheckAlways, ReasonDoubtful}, // the target needs none to judge it
-		{ReasonConfident, CheckNever, ReasonConfident},
-		{ReasonConfident, CheckAlways, ReasonDoubtful}, // by its score nobody is accepted there
-		{"", CheckAlways, ReasonDoubtful},              // the score refuses nothing
-	} {
-		state := NewState(testConfig, State{Whole: true, CheckPolicy: c.ask, MissingLogprobsReason: c.unscored})
+func TestADraftWithoutLogprobsIsServedOnlyIfTheTargetStandsByIt(t *testing.T) {
+	end := Draft{Text: []byte("fine"), Finish: "stop"}
+	for checked, want := range map[bool]string{false: ReasonNoLogprobs, true: ReasonDoubtful} {
+		state := NewState(testConfig, State{Whole: true, Checked: checked})
 		state.AddMissing(20)
-		end := Draft{Text: []byte("fine"), Finish: "stop"}
-		v := state.FinalVerdict(end)
-		if v.Reason != c.want || v.Accept != (c.want == ReasonConfident) {
-			t.Errorf("%q, ask %d: %+v, want %s", c.unscored, c.ask, v, c.want)
+		if v := state.FinalVerdict(end); v.Reason != want || v.Accept {
+			t.Errorf("checked %t: %+v, want %s", checked, v, want)
 		}
-		if v.Reason != ReasonDoubtful {
+		if !checked {
 			continue
 		}
 		if state.ApplyCheck(&Check{Pass: true, Kept: 20, Reason: ReasonTargetAgrees}); !state.FinalVerdict(end).Accept {
-			t.Errorf("%q, ask %d: the target stands by it, and it is refused: %+v", c.unscored, c.ask, state.FinalVerdict(end))
+			t.Errorf("the target stands by it, and it is refused: %+v", state.FinalVerdict(end))
 		}
 	}
 }

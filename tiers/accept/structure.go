@@ -11,24 +11,8 @@ type Draft struct {
 	IDs      []int32 // may be nil
 	Finish   string  // finish_reason
 	WantJSON bool    // the client asked for JSON
-
-	Calls   int  // tool calls in it; whether they are sound is for tiers/schema
-	Stopped bool // a stop string of the client's ended it: what is open there is meant to be
-
-	// Each of these checks is off in its zero value.
-	Refusals   bool   // an answer that opens as a refusal does is not kept; not for routes where a refusal may be right
-	PromptText []byte // as the model read it, without JSON's escapes: an answer that mostly copies it is not kept
-	Question   []byte // the user's last message: an answer in another script is not kept
+	Calls    int     // tool calls in it; whether they are sound is for tiers/schema
 }
-
-// Why a draft's structure does not hold, beside the reasons in verdict.go.
-const (
-	ReasonCompressible = "compressible"   // its last 512 bytes say what fits in 64
-	ReasonFence        = "open_fence"     // a fenced block of code has no end
-	ReasonRefusal      = "refusal"        // it opens as refusals do
-	ReasonEcho         = "prompt_echo"    // more than half of it is the prompt's
-	ReasonLanguage     = "other_language" // it is written in another script than the question
-)
 
 // fault names the first structural check that the draft fails, "" for none. They
 // are cheap and always on: a confident model is most confident in a loop.
@@ -45,18 +29,14 @@ func (d Draft) fault() string {
 		return ReasonCut
 	case d.WantJSON && !called && !json.Valid(d.Text):
 		return ReasonInvalid
-	case Repeats(d.IDs):
+	case Repeats(d.IDs), len(d.IDs) == 0 && isCompressible(d.Text):
 		return ReasonRepetition
-	case isCompressible(d.Text):
-		return ReasonCompressible
-	case d.Finish == "stop" && !d.Stopped && !d.WantJSON && fenceOpen(d.Text):
-		return ReasonFence
-	case d.Refusals && isRefusal(d.Text):
-		return ReasonRefusal
-	case isEcho(d.Text, d.PromptText):
-		return ReasonEcho
-	case otherScript(d.Text, d.Question):
-		return ReasonLanguage
 	}
 	return ""
+}
+
+// BeginsJSON reports whether a text may become JSON, by its first byte that is not white space.
+func BeginsJSON(text []byte) bool {
+	text = bytes.TrimLeft(text, " \t\r\n")
+	return len(text) == 0 || bytes.IndexByte([]byte(`{["-0123456789tfn`), text[0]) >= 0
 }

@@ -3,7 +3,6 @@ package accept
 import (
 	"compress/flate"
 	"io"
-	"math"
 	"sync"
 )
 
@@ -70,8 +69,7 @@ func alikeAround(ids []int32, i, gram int) int {
 }
 
 // An answer is compressible when its last compressedTail bytes fit in less than
-// compressedTail/maxCompression: loops that the ids do not show, because they drift, or
-// because there are none.
+// compressedTail/maxCompression: so loops show where there are no ids.
 const (
 	compressedTail = 512
 	maxCompression = 8
@@ -90,9 +88,6 @@ func isCompressible(text []byte) bool {
 		return false
 	}
 	tail := text[len(text)-compressedTail:]
-	if literalBits(tail) >= 8*compressedTail/maxCompression {
-		return false
-	}
 	w, _ := compressors.Get().(*flate.Writer)
 	defer compressors.Put(w)
 	var out counter
@@ -101,41 +96,6 @@ func isCompressible(text []byte) bool {
 		return false // a counter refuses nothing
 	}
 	return int(out)*maxCompression < compressedTail
-}
-
-// literalBits is a lower bound of the bits that DEFLATE needs for a text: a byte that is not within three bytes that came
-// before is coded by itself, and no prefix code needs fewer bits for these bytes than their entropy. It takes 2 µs, and to
-// reset a compressor 50 (BenchmarkCompressible).
-func literalBits(text []byte) float64 {
-	const hashBits = 15
-	var seen [1 << hashBits / 64]uint64 // a bit for each hash of three bytes; equal hashes only lower the bound
-	var counts [256]int
-	literals, matched := 0, 0 // bytes before matched may be copied
-	for i, b := range text {
-		if i+3 <= len(text) {
-			three := uint32(b) | uint32(text[i+1])<<8 | uint32(text[i+2])<<16
-			hash := three * 0x9e3779b1 >> (32 - hashBits)
-			word, bit := hash/64, uint64(1)<<(hash%64)
-			if seen[word]&bit != 0 {
-				matched = i + 3
-			}
-			seen[word] |= bit
-		}
-		if i >= matched {
-			counts[b]++
-			literals++
-		}
-	}
-	if literals == 0 {
-		return 0
-	}
-	bits := float64(literals) * math.Log2(float64(literals))
-	for _, n := range counts {
-		if n > 1 {
-			bits -= float64(n) * math.Log2(float64(n))
-		}
-	}
-	return bits
 }
 
 // counter counts what is written to it.

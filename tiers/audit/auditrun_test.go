@@ -17,7 +17,7 @@ func TestAnAuditIsBookedWhenThereIsAPlaceForItAndBeforeTheTargetIsAsked(t *testi
 		r.watched()
 		r.happens("good", "open own t1", "score", "close t1 good")
 		b := r.bookings[0]
-		if b.Key != ownKey || b.Tokens != 12 || b.Score < -1 || b.Score > 0 || len(b.Features) == 0 || b.Version != 1 {
+		if b.Key != ownKey || b.Tokens != 12 || b.Score < -1 || b.Score > 0.45 || len(b.Features) == 0 || b.Version != 1 {
 			t.Errorf("%+v", b)
 		}
 		r.refuses = true
@@ -32,7 +32,7 @@ func TestAnAuditIsBookedWhenThereIsAPlaceForItAndBeforeTheTargetIsAsked(t *testi
 
 func TestAnAuditThatTheTargetHasNoPlaceForIsNotBooked(t *testing.T) {
 	play(t, func(r *rig) {
-		r.subject.Config.Scoring.MaxConcurrent = 0 // nobody may be asked
+		r.subject.Config.MaxConcurrentScores = 0 // nobody may be asked
 		began := time.Now()
 		r.watched()
 		r.happens("no place")
@@ -54,7 +54,6 @@ func TestAnAuditThatTheTargetNeverAnswersStaysBad(t *testing.T) {
 
 func TestAnAuditHasTimeThatNoClientHas(t *testing.T) {
 	play(t, func(r *rig) {
-		r.subject.Config.Scoring.Timeout = time.Second
 		r.target = func(a *engine.Attempt) error {
 			if a.FirstByteTimeout < auditWait {
 				t.Errorf("the target has %s, want %s", a.FirstByteTimeout, auditWait)
@@ -68,16 +67,13 @@ func TestAnAuditHasTimeThatNoClientHas(t *testing.T) {
 
 func TestADraftThatCannotBeAskedAboutIsBookedAsBad(t *testing.T) {
 	play(t, func(r *rig) {
-		r.subject.Config.Scoring.MaxTokens = 10
+		r.subject.Plan.Auditor = plan.ScorerNone
 		r.watched()
-		r.happens("too long", "open own t1")
-		r.subject.Config.Scoring.MaxTokens, r.subject.Plan.Auditor = 10000, plan.ScorerNone
-		r.watched()
-		r.happens("no way to ask", "open own t2")
+		r.happens("no way to ask", "open own t1")
 		r.subject.Plan.Auditor = plan.ScorerText
 		r.target = func(*engine.Attempt) error { return &engine.Failure{Kind: engine.Rejected, Status: 400} }
 		r.watched()
-		r.happens("a text that is refused", "tokenizeprompt", "open own t3")
+		r.happens("a text that is refused", "tokenizeprompt", "open own t2")
 		r.drops()
 	})
 }
@@ -102,7 +98,7 @@ func TestWhatNobodyCountsIsNotAsked(t *testing.T) {
 		r.watched()
 		r.happens("away", "open own t2")
 		r.drops("evidence_away")
-		r.logprob = -5 // below the region
+		r.logprob = -9 // below the region
 		r.watched()
 		r.happens("of no interest")
 		r.drops()
@@ -112,9 +108,9 @@ func TestWhatNobodyCountsIsNotAsked(t *testing.T) {
 func TestAFaultOfShapeThatShowsTooLateIsBad(t *testing.T) {
 	for whole, want := range map[bool][]string{false: {"open own t1"}, true: nil} {
 		play(t, func(r *rig) {
-			r.subject.Plan.Whole, r.shape = whole, "\n```\nend"
+			r.subject.Plan.Whole, r.loops, r.words = whole, true, 20
 			r.watched()
-			r.happens("an open fence", want...)
+			r.happens("it runs in circles", want...)
 			r.drops()
 		})
 	}

@@ -91,7 +91,7 @@ func NewLabeler(c inflight.Caller, scorer plan.Scorer) verify.Verifier {
 	if c.Config.Risk.Label == plan.LabelExact {
 		rule = plan.RuleExact
 	}
-	return verify.Verifier{Caller: c, Scorer: scorer, Rule: verify.RuleOf(rule, &c.Config, c.Body.Temperature), Patience: auditWait}
+	return verify.Verifier{Caller: c, Scorer: scorer, Rule: verify.RuleOf(rule, c.Body.Temperature), Patience: auditWait}
 }
 
 // settle counts what the audit cost, and charges it to the route's budget, unless the target had spare capacity for it.

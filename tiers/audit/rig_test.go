@@ -39,7 +39,7 @@ type rig struct {
 	refuses bool                          // the target stands by no token
 	words   int                           // of the draft
 	logprob float64                       // of each
-	shape   string                        // text at the draft's end
+	loops   bool                          // it says the same four tokens over and over
 	same    bool                          // it writes the same
 	fails   bool                          // the draft pool makes none
 	breaks  int                           // words after which the draft is lost; 0 is never
@@ -119,9 +119,9 @@ func newRig(t *testing.T) *rig {
 		Services: &inflight.Services{World: world.System{}, Dispatch: d, MaxBody: 1 << 20},
 		Plan:     plan.Plan{Tier: plan.Draft, Judged: true, Mode: plan.ModeRisk, Auditor: plan.ScorerIDs, Resume: plan.ResumeIDs},
 		Config: plan.Config{
-			Mode: plan.ModeRisk, Accept: accept.Config{Threshold: -1}, HoldbackTokens: 4, MidstreamFailover: true, JudgeThreshold: 1, MaxRetries: 2,
-			Scoring: scoring.Config{MaxTokens: 10000, MaxConcurrent: 4, Timeout: time.Second},
-			Risk:    plan.Risk{MaxConcurrentAudits: 1, Label: plan.LabelLenient},
+			Mode: plan.ModeRisk, Accept: accept.Config{Threshold: -1}, HoldbackTokens: 4, MidstreamFailover: true, MaxRetries: 2,
+			MaxConcurrentScores: 4,
+			Risk:                plan.Risk{MaxConcurrentAudits: 1, Label: plan.LabelLenient},
 		},
 		AuditDecision: &plan.AuditDecision{Own: risk.Decision{Key: ownKey, Version: 1, Op: 1, Hi: 3, Threshold: -1, Floor: -3, Audited: true}},
 		Draft:         inflight.Pool{Pool: r.pools[0], Tier: plan.Draft, Capabilities: &probe.Capabilities{TokenIDs: true}},
@@ -166,11 +166,14 @@ func (r *rig) chunks() (all []*openai.Chunk) {
 	for i := range r.words {
 		c := &openai.Chunk{Choices: 1, Plain: true, IDs: []int32{int32(i) + 100}, Logprobs: []float64{r.logprob}}
 		c.Text = fmt.Appendf(nil, "word%d ", i)
+		if r.loops {
+			c.IDs[0] = int32(i)%4 + 100
+		}
 		if c.AddTop(); i == 0 {
 			c.PromptIDs = []int32{1, 2}
 		}
 		if i == r.words-1 {
-			c.Text, c.Finish, c.Stop = append(c.Text, r.shape...), []byte("stop"), []byte("null")
+			c.Finish, c.Stop = []byte("stop"), []byte("null")
 		}
 		all = append(all, c)
 	}

@@ -100,7 +100,7 @@ func (x *Exchange) allow(o *Request) (Permit, error) {
 	if o.Scoring == nil {
 		return x.services.Breaker.Allow(o.Pool.Name(), x.lease.Backend())
 	}
-	leave, err := x.services.Scores.Acquire(*o.Scoring.Config, o.Pool.Name(), x.lease.Backend(), o.Scoring.Tokens, x.services.World.Now())
+	leave, err := x.services.Scores.Acquire(o.Pool.Name(), x.lease.Backend(), *o.Scoring, x.services.World.Now())
 	if err != nil {
 		return nil, err
 	}

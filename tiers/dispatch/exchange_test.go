@@ -34,7 +34,7 @@ func TestAFaultBehindTheFirstByteIsASampleOfItsOwn(t *testing.T) {
 		r := newRig(t, 1)
 		o := r.order()
 		if scores {
-			o.Scoring = &Scoring{Config: &scoring.Config{MaxTokens: 10, MaxConcurrent: 1}, Tokens: 5}
+			o.Scoring = &scoring.Score{Tokens: 5, MaxConcurrent: 1}
 		}
 		s := &stream{chunks: make([]openai.Chunk, 3), err: &engine.Failure{Kind: engine.Stalled}}
 		x := r.begun(o, s)
@@ -152,7 +152,7 @@ func TestScoresHaveABreakerOfTheirOwn(t *testing.T) {
 	r := newRig(t, 2)
 	o := r.order()
 	o.Call = &engine.Score{}
-	o.Scoring = &Scoring{Config: &scoring.Config{MaxTokens: 10, MaxConcurrent: 1}, Tokens: 11}
+	o.Scoring = &scoring.Score{Tokens: scoring.MaxTokens + 1, MaxConcurrent: 1}
 	if _, err := r.d.Do(t.Context(), o); !errors.Is(err, scoring.ErrRefused) || len(r.attempts) > 0 {
 		t.Errorf("too long: %v, %d attempts", err, len(r.attempts))
 	}

@@ -25,7 +25,7 @@ type Request struct {
 	IdleTimeout      time.Duration // the longest wait for the next chunk
 
 	Retry   Retry                           // of [Dispatcher.Open]
-	Scoring *Scoring                        // bounds of a question of what an engine thinks of a draft; nil for other calls
+	Scoring *scoring.Score                  // bounds of a question of what an engine thinks of a draft; nil for other calls
 	Before  func(ctx context.Context) error // called by [Dispatcher.Do] when there is a place and before it asks; its error ends it. nil is not at all
 
 	Choices   int  // of the answer; 0 is 1, or as many as Demand.Answers
@@ -47,12 +47,6 @@ type Identity struct {
 type Retry struct {
 	MaxRetries int     // further backends after the first
 	Budget     float64 // share of the calls in flight that may be retries
-}
-
-// Scoring bounds a score.
-type Scoring struct {
-	Config *scoring.Config
-	Tokens int // that the engine computes for it
 }
 
 // Events receives what happens to a request's calls, on the request's own goroutine.

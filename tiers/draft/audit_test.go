@@ -24,7 +24,7 @@ func both(t *testing.T, o Options, floor accept.Nats, all []*openai.Chunk) (*Dra
 
 func TestAnAuditGoesOnWhereTheClientsDraftWasGivenUp(t *testing.T) {
 	o := options(t, "")
-	o.Config.Accept.Threshold = 0.1
+	o.Config.Accept.Threshold = 0.2
 	all := chunks(t, append(append(words(10, sure), words(10, doubtful)...), ending("stop"))...)
 	d, a := both(t, o, -3, all)
 	if !d.Rejected() || d.Finish() != "" {

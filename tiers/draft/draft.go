@@ -47,32 +47,21 @@ type Draft struct {
 	lost       bool // its backend failed
 	shown      bool // the client may have it already, whatever the verdict
 
-	json       accept.JSONState // of the text, where JSON was asked for
-	loops      accept.RepetitionDetector
-	promptText []byte // see prompt
-	track      scoreSeries
+	loops accept.RepetitionDetector
+	track scoreSeries
 }
 
 // New returns an empty draft.
 func New(o Options) *Draft {
 	d := &Draft{o: o}
 	d.judge = accept.NewState(o.Config.Accept, accept.State{
-		HoldbackTokens: o.Config.HoldbackTokens, Whole: o.Plan.Whole, CanResume: o.Plan.CanResume(), CheckPolicy: o.Plan.CheckPolicy,
-		MissingLogprobsReason: missingLogprobsReason(&o.Config).Reason(), KeepCommitted: !o.Config.MidstreamFailover,
-		Warmup: o.Warmup,
+		HoldbackTokens: o.Config.HoldbackTokens, Whole: o.Plan.Whole, CanResume: o.Plan.CanResume(), Checked: o.Plan.Checked,
+		KeepCommitted: !o.Config.MidstreamFailover, Warmup: o.Warmup,
 	})
 	d.text = transcript.New(transcript.Options{
 		Stop: o.Request.Stop, IncludeStop: o.Request.IncludeStop, WholeWords: o.Plan.Resume == plan.ResumeText,
 	})
 	return d
-}
-
-// missingLogprobsReason returns the reason for a draft without logprobs; the audited modes never accept one.
-func missingLogprobsReason(cfg *plan.Config) plan.MissingLogprobs {
-	if cfg.Mode.Audited() {
-		return plan.MissingLogprobsEscalate
-	}
-	return cfg.OnMissingLogprobs
 }
 
 // Transcript returns the draft's text with its ids. A continuation of the answer uses the same transcript.

@@ -33,7 +33,7 @@ func options(t *testing.T, members string) Options {
 	return Options{
 		Request: r, Plan: plan.Plan{Tier: plan.Draft, Judged: true, Resume: plan.ResumeIDs},
 		Config: plan.Config{
-			Mode: plan.ModeConfidence, Accept: accept.Config{Threshold: -1}, HoldbackTokens: 4, MidstreamFailover: true, OnMissingLogprobs: plan.MissingLogprobsEscalate,
+			Mode: plan.ModeConfidence, Accept: accept.Config{Threshold: -1}, HoldbackTokens: 4, MidstreamFailover: true,
 		},
 		EOS: []int32{2}, Schemas: &schema.Schemas{}, MaxBytes: 1 << 20,
 	}
@@ -137,8 +137,8 @@ func TestTheVerdictOnADraftThatIsOver(t *testing.T) {
 		cut     int // tokens with which the target carries on; of what was not accepted
 	}{
 		"it is good":                            {"", nil, slices.Concat(long, []scriptedChunk{ending("stop")}), false, accept.ReasonConfident, "stop", 0},
-		"it falls before it is committed":       {"", func(o *Options) { o.Plan.Whole = true }, append(words(20, sure), words(20, bad)...), false, accept.ReasonScore, "", 8},
-		"it falls after that":                   {"", nil, append(words(20, sure), words(20, bad)...), false, accept.ReasonScore, "", 23},
+		"it falls before it is committed":       {"", func(o *Options) { o.Plan.Whole = true }, append(words(20, sure), words(20, bad)...), false, accept.ReasonScore, "", 11},
+		"it falls after that":                   {"", nil, append(words(20, sure), words(20, bad)...), false, accept.ReasonScore, "", 26},
 		"it broke off":                          {"", nil, long, true, ReasonLost, "", 20},
 		"it broke off before that was worth it": {"", func(o *Options) { o.Plan.Whole = true }, words(7, sure), true, ReasonLost, "", 0},
 		"it ends without a reason":              {"", nil, long, false, accept.ReasonCut, "", 20},
@@ -153,10 +153,6 @@ func TestTheVerdictOnADraftThatIsOver(t *testing.T) {
 		"it is not of the schema":               {`,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"type":"array"}}}`, func(o *Options) { o.Plan.Whole = true }, []scriptedChunk{{text: []string{"{", "}"}, logprob: sure}, ending("stop")}, false, schema.ReasonMismatch, "stop", 0},
 		"it runs in circles":                    {"", func(o *Options) { o.Plan.Whole = true }, circles(), false, accept.ReasonRepetition, "", 0},
 		"it has no logprobs":                    {"", nil, bare(20), false, accept.ReasonNoLogprobs, "", 0},
-		"it may be accepted without logprobs":   {"", func(o *Options) { o.Config.OnMissingLogprobs = plan.MissingLogprobsAccept }, append(bare(20), ending("stop")), false, accept.ReasonConfident, "stop", 0},
-		"but in an audited mode it is not": {"", func(o *Options) {
-			o.Config.OnMissingLogprobs, o.Config.Mode = plan.MissingLogprobsAccept, plan.ModeRisk
-		}, append(bare(20), ending("stop")), false, accept.ReasonNoLogprobs, "", 0},
 	} {
 		o := options(t, c.members)
 		if c.change != nil {
@@ -339,7 +335,7 @@ func TestADoubtfulDraftIsWhatTheTargetSaysOfIt(t *testing.T) {
 		"it could not say any": {nil, accept.Verdict{Reason: accept.ReasonNoVerdict}, 0},
 	} {
 		o := options(t, "")
-		o.Plan.Whole, o.Plan.CheckPolicy, o.Config.Accept.Threshold = true, accept.CheckAlways, -1
+		o.Plan.Whole, o.Plan.Checked, o.Config.Accept.Threshold = true, true, -1
 		d := New(o)
 		take(d, chunks(t, append(words(19, sure), ending("stop"))...))
 		if v := d.Verdict(); v.Reason != accept.ReasonDoubtful || !tellsIDs(d) || !d.EndsItself() {

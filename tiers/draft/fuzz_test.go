@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 )
@@ -22,7 +21,7 @@ func FuzzTake(f *testing.F) {
 			return
 		}
 		o := options(t, []string{"", `,"stop":["STOP","é"]`, `,"response_format":{"type":"json_object"}`, `,"max_tokens":4`}[kind%4])
-		o.Plan.Whole, o.Plan.CheckPolicy = kind&4 > 0, accept.CheckPolicy(kind>>3&3%3)
+		o.Plan.Whole, o.Plan.Checked = kind&4 > 0, kind&8 > 0
 		if kind&32 > 0 {
 			o.Plan.Resume = plan.ResumeText
 		}

@@ -82,7 +82,7 @@ func (d *Draft) isHopeless(c *openai.Chunk) bool {
 	if d.Committed() || d.shown {
 		return false
 	}
-	if d.o.Request.JSON && !d.json.Write(c.Text) {
+	if d.o.Request.JSON && d.text.Len() == 0 && !accept.BeginsJSON(c.Text) {
 		d.judge.Reject(accept.ReasonInvalid)
 		return true
 	}

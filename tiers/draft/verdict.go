@@ -34,11 +34,7 @@ func (d *Draft) Verdict() accept.Verdict {
 			d.judge.Reject(reason)
 		}
 	}
-	_, _, stopped := d.text.Stop()
-	v := d.judge.FinalVerdict(accept.Draft{
-		Text: d.text.Text(), IDs: d.text.IDs(), Finish: d.finish, WantJSON: r.JSON, Calls: d.calls,
-		Stopped: stopped, Refusals: d.o.Config.EscalateRefusals, PromptText: d.prompt(),
-	})
+	v := d.judge.FinalVerdict(accept.Draft{Text: d.text.Text(), IDs: d.text.IDs(), Finish: d.finish, WantJSON: r.JSON, Calls: d.calls})
 	if d.lost && v.Reason == accept.ReasonCut {
 		v.Reason = ReasonLost
 	}
@@ -84,17 +80,4 @@ func (d *Draft) unlimited() {
 	if limit := d.o.Request.Limit(); d.finish == "length" && (limit == 0 || max(d.Tokens(), d.usage.Completion) < limit) {
 		d.finish = ""
 	}
-}
-
-const (
-	maxEcho   = 16 << 10 // bytes of a prompt that an answer is compared with: its end
-	maxEchoed = 64 << 10 // bytes of a prompt that is still taken out of its JSON for that
-)
-
-// prompt returns the text with which an answer is compared to detect echoes.
-func (d *Draft) prompt() []byte {
-	if r := d.o.Request; d.promptText == nil && r.PromptBytes <= maxEchoed {
-		d.promptText = r.PromptText(maxEcho)
-	}
-	return d.promptText
 }

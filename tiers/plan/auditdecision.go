@@ -55,8 +55,8 @@ func trafficClass(scope Scope, r *openai.Request) string {
 }
 
 // labelRules is the version of the labelling rules. Evidence of another version does not count. Increase it with each
-// change of [accept.LenientCheck], or of an audit that would label drafts differently.
-const labelRules = 2
+// change of the plain score, of [accept.LenientCheck], or of an audit that would label drafts differently.
+const labelRules = 3
 
 // rulesOf returns a fingerprint of all that must not change while evidence counts: models, tokenizers, templates, the
 // inputs of the score, and the labelling rules. The version of the fitted score follows it ([ScoredBy]).
@@ -73,10 +73,8 @@ func rulesOf(cfg Config, f Facts) string {
 	if f.Revisions != "" {
 		_, _ = fmt.Fprintf(h, "revisions %q\n", f.Revisions)
 	}
-	a := &cfg.Accept
 	auditor, _ := AuditorFor(cfg, f)
-	_, _ = fmt.Fprintln(h, labelRules, a.MeanOffset, a.WindowOffset, a.EntropyOffset, cfg.Risk.Label, auditor,
-		cfg.TieTolerance, cfg.JudgeThreshold, cfg.EscalateRefusals, cfg.HoldbackTokens)
+	_, _ = fmt.Fprintln(h, labelRules, cfg.Risk.Label, auditor, cfg.HoldbackTokens)
 	return fmt.Sprintf("%08x", h.Sum32()) + versionSuffix(cfg.Risk.ScoreVersion)
 }
 

@@ -45,7 +45,7 @@ func TestTryDecidesWhoSeesTheDraftAndWhetherItIsAudited(t *testing.T) {
 			cfg.Mode = tc.mode
 			cfg.Risk = Risk{Rates: risk.Rates{Audit: 0.05, ColdStart: 0.5, ColdStartPerMinute: 1e9, Boost: 4, Explore: 0.02}}
 			p, got, decision := tc.plan.ApplyEvidence(cfg, risk.Key{}, tc.views, tc.random)
-			if p.Tier != tc.tier || p.Reason != tc.Reason || p.CheckPolicy != accept.CheckNever || p.Judged != (tc.tier == Draft) {
+			if p.Tier != tc.tier || p.Reason != tc.Reason || p.Checked || p.Judged != (tc.tier == Draft) {
 				t.Errorf("plan %+v", p)
 			}
 			if got.Accept.Threshold != tc.threshold {
@@ -103,18 +103,16 @@ func TestEvidenceIsKeptApartWhereverItsMeaningDiffers(t *testing.T) {
 	cfg.Risk.Scope = ScopePromptLength
 	was := EvidenceKeyOf(cfg, base)
 	for what, change := range map[string]func(*Config, *Facts){
-		"a longer prompt":     func(_ *Config, f *Facts) { f.Request = &openai.Request{Model: "m", PromptTokens: 2000} },
-		"another draft":       func(_ *Config, f *Facts) { f.Draft = capabilities("smaller") },
-		"another target":      func(_ *Config, f *Facts) { f.Target = capabilities("bigger") },
-		"other weights":       func(_ *Config, f *Facts) { f.Revisions = " 2026-11-01" },
-		"another template":    func(_ *Config, f *Facts) { f.Target = capabilities("big"); f.Target.Template = "u" },
-		"a tenant's own":      func(_ *Config, f *Facts) { f.EvidenceTenant = "acme" },
-		"another label":       func(c *Config, _ *Facts) { c.Risk.Label = LabelJudge },
-		"another score":       func(c *Config, _ *Facts) { c.Risk.ScoreVersion = 3 },
-		"other offsets":       func(c *Config, _ *Facts) { c.Accept.MeanOffset -= 1 },
-		"another route":       func(_ *Config, f *Facts) { f.Request = &openai.Request{Model: "n", PromptTokens: 100} },
-		"a longer hold-back":  func(c *Config, _ *Facts) { c.HoldbackTokens++ },
-		"refusals are drafts": func(c *Config, _ *Facts) { c.EscalateRefusals = true },
+		"a longer prompt":    func(_ *Config, f *Facts) { f.Request = &openai.Request{Model: "m", PromptTokens: 2000} },
+		"another draft":      func(_ *Config, f *Facts) { f.Draft = capabilities("smaller") },
+		"another target":     func(_ *Config, f *Facts) { f.Target = capabilities("bigger") },
+		"other weights":      func(_ *Config, f *Facts) { f.Revisions = " 2026-11-01" },
+		"another template":   func(_ *Config, f *Facts) { f.Target = capabilities("big"); f.Target.Template = "u" },
+		"a tenant's own":     func(_ *Config, f *Facts) { f.EvidenceTenant = "acme" },
+		"another label":      func(c *Config, _ *Facts) { c.Risk.Label = LabelJudge },
+		"another score":      func(c *Config, _ *Facts) { c.Risk.ScoreVersion = 3 },
+		"another route":      func(_ *Config, f *Facts) { f.Request = &openai.Request{Model: "n", PromptTokens: 100} },
+		"a longer hold-back": func(c *Config, _ *Facts) { c.HoldbackTokens++ },
 	} {
 		c, f := cfg, base
 		change(&c, &f)

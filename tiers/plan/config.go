@@ -8,7 +8,6 @@ import (
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/risk"
-	"github.com/foregate/foregate/tiers/scoring"
 )
 
 // Mode says how a route uses its draft pool.
@@ -59,23 +58,6 @@ const (
 // IsExact reports whether only the target's own tokens are served.
 func (c *Config) IsExact() bool { return c.Mode == ModeVerify && c.VerifyRule != RuleLenient }
 
-// MissingLogprobs says what happens to a draft whose tokens have no logprobs.
-type MissingLogprobs string
-
-// The values of speculation.on_missing_logprobs.
-const (
-	MissingLogprobsEscalate MissingLogprobs = "escalate" // the target answers
-	MissingLogprobsAccept   MissingLogprobs = "accept"   // it is kept if its structure is valid
-)
-
-// Reason returns the reason that accept.State expects in MissingLogprobsReason.
-func (u MissingLogprobs) Reason() string {
-	if u == MissingLogprobsAccept {
-		return accept.ReasonConfident
-	}
-	return accept.ReasonNoLogprobs
-}
-
 // Config holds the live settings of one route's cascade. A request reads them once, when it is planned.
 type Config struct {
 	Mode   Mode
@@ -85,18 +67,15 @@ type Config struct {
 	Holdback        time.Duration // time limit for the decision (speculation.holdback_ms, 0 … 60000)
 	MaxPromptTokens int           // prompts estimated longer than this many tokens are not drafted (speculation.max_prompt_tokens, 0 … 1000000)
 
-	VerifyRule        VerifyRule      // of mode verify (speculation.verify_rule)
-	TieTolerance      accept.Nats     // rule exact: accepted distance to the target's first choice (speculation.tie_tolerance_nats, 0 … 1; 0 accepts exact ties)
-	JudgeThreshold    accept.Nats     // label judge: least log odds of yes to no (speculation.judge_threshold_nats, −20 … 20)
-	MidstreamFailover bool            // whether the target continues an answer whose backend failed or whose draft was rejected after the first byte (speculation.midstream_failover)
-	OnMissingLogprobs MissingLogprobs // speculation.on_missing_logprobs
-	EscalateRefusals  bool            // whether drafts that begin like a refusal go to the target (speculation.escalate_refusals)
+	VerifyRule        VerifyRule // of mode verify (speculation.verify_rule)
+	MidstreamFailover bool       // whether the target continues an answer whose backend failed or whose draft was rejected after the first byte (speculation.midstream_failover)
 
 	VerifyDrafts VerifyDrafts // which served drafts the target checks before they are kept for other requests (cache.verify_drafts)
 
 	Risk    Risk           // of the modes risk and shadow
-	Economy economy.Policy // economy.guard, economy.explore_rate, speculation.max_extra_ttft_ms
-	Scoring scoring.Config // speculation.max_score_tokens, .max_concurrent_scores, .score_timeout
+	Economy economy.Policy // economy.guard, speculation.max_extra_ttft_ms
+
+	MaxConcurrentScores int // scores under way at one backend, of this replica; none at 0 (speculation.max_concurrent_scores)
 
 	MaxRetries  int     // retries on other backends before the first byte (retry.max_retries, 0 … 10)
 	RetryBudget float64 // share of requests in flight that may be retries, never below 10 (retry.budget, 0 … 1)
@@ -173,10 +152,7 @@ func (v VerifyDrafts) Checks() bool { return v == VerifyDoubtful || v == VerifyA
 // Fingerprint returns a short text that is equal for equal judging rules.
 func (c *Config) Fingerprint() string {
 	b := append(make([]byte, 0, 160), c.Mode...)
-	for _, word := range [...]string{string(c.VerifyRule), string(c.OnMissingLogprobs)} {
-		b = append(append(b, ' '), word...)
-	}
-	b = strconv.AppendBool(append(b, ' '), c.EscalateRefusals)
+	b = append(append(b, ' '), c.VerifyRule...)
 	b = append(append(b, ' '), c.VerifyDrafts...) // with a stricter one, answers that were kept before are not served
 	// Without mid-stream failover a draft that has begun is kept even if its score falls.
 	b = strconv.AppendBool(append(b, ' '), c.MidstreamFailover)
@@ -186,13 +162,9 @@ func (c *Config) Fingerprint() string {
 		b = append(append(append(b, ' '), r.Label...), ' ')
 		b = strconv.AppendUint(append(b, ' '), math.Float64bits(r.Rule.MaxWrongRate), 16)
 		b = strconv.AppendUint(append(b, ' '), math.Float64bits(r.Rule.ErrorProbability), 16)
-		b = strconv.AppendUint(append(b, ' '), math.Float64bits(float64(c.JudgeThreshold)), 16)
 		return string(strconv.AppendInt(append(b, ' '), int64(r.ScoreVersion), 10))
 	}
-	a := &c.Accept
-	for _, v := range [...]accept.Nats{a.Threshold, a.MeanOffset, a.WindowOffset, a.EntropyOffset, c.TieTolerance, c.JudgeThreshold} {
-		b = strconv.AppendUint(append(b, ' '), math.Float64bits(float64(v)), 16) // ten times as fast as decimals
-	}
+	b = strconv.AppendUint(append(b, ' '), math.Float64bits(float64(c.Accept.Threshold)), 16) // ten times as fast as decimals
 	return string(b)
 }
 

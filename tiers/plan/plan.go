@@ -5,24 +5,23 @@
 package plan
 
 import (
-	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
 // Plan says how a request is answered. It is decided once, before anything is sent.
 type Plan struct {
-	Tier        Tier               // Draft: through the cascade, or only the draft pool if the client demands it; Target: the target alone
-	Judged      bool               // the draft is judged, and the target answers if it is rejected
-	Reason      string             // why it is not judged: the reason in "X-Acceptance: bypassed;reason=…"
-	Mode        Mode               // the mode by which the draft is judged
-	Whole       bool               // nothing is released before the whole draft was judged
-	Calls       bool               // the draft may call tools: it is requested in one piece
-	CheckPolicy accept.CheckPolicy // when the target checks the draft
-	Rule        VerifyRule         // mode verify: by which rule it does
-	Scorer      Scorer             // how the target checks it
-	Auditor     Scorer             // modes risk, shadow and confidence: how the target labels an audited draft, or checks a served one
-	Estimate    economy.Estimate   // expected cost; zero without prices
+	Tier     Tier             // Draft: through the cascade, or only the draft pool if the client demands it; Target: the target alone
+	Judged   bool             // the draft is judged, and the target answers if it is rejected
+	Reason   string           // why it is not judged: the reason in "X-Acceptance: bypassed;reason=…"
+	Mode     Mode             // the mode by which the draft is judged
+	Whole    bool             // nothing is released before the whole draft was judged
+	Calls    bool             // the draft may call tools: it is requested in one piece
+	Checked  bool             // the target checks the whole draft before it is served
+	Rule     VerifyRule       // mode verify: by which rule it does
+	Scorer   Scorer           // how the target checks it
+	Auditor  Scorer           // modes risk, shadow and confidence: how the target labels an audited draft, or checks a served one
+	Estimate economy.Estimate // expected cost; zero without prices
 
 	Resume Resume // how the target can continue a part of the draft
 }
@@ -32,7 +31,7 @@ func (p Plan) CanResume() bool { return p.Resume != resumeNever }
 
 // MayServeUnchecked reports whether a draft may be served without a check by the target.
 func (p Plan) MayServeUnchecked() bool {
-	return p.Judged && p.CheckPolicy == accept.CheckNever && p.Mode != ModeShadow
+	return p.Judged && !p.Checked && p.Mode != ModeShadow
 }
 
 // Make decides how to answer a request. The first rule that matches wins. [Plan.Weigh] then decides by cost.
@@ -73,7 +72,7 @@ func (p Plan) withCheck(cfg Config, f Facts) Plan {
 	case p.Calls && scorer != ScorerIDs:
 		return Plan{Tier: Target, Reason: "tools"} // calls have no text that could be scored or asked about
 	}
-	p.Whole, p.CheckPolicy, p.Rule = true, accept.CheckAlways, RuleLenient
+	p.Whole, p.Checked, p.Rule = true, true, RuleLenient
 	if cfg.IsExact() {
 		p.Rule = RuleExact
 	}
@@ -90,7 +89,7 @@ func bypassReason(cfg Config, f Facts) string {
 		return "no_draft_pool"
 	case cfg.Mode == ModeOff:
 		return "mode_off"
-	case (cfg.Mode.Audited() || cfg.Mode == ModeConfidence && cfg.OnMissingLogprobs == MissingLogprobsEscalate) && f.Draft != nil && f.Draft.Unscored:
+	case (cfg.Mode.Audited() || cfg.Mode == ModeConfidence) && f.Draft != nil && f.Draft.Unscored:
 		return "draft_without_logprobs"
 	case cfg.Mode.Audited() && f.Draft == nil:
 		return "draft_unprobed" // without a probe the evidence's models are unknown
@@ -122,7 +121,7 @@ func bypassReason(cfg Config, f Facts) string {
 func (p Plan) Shape(cfg Config, r *openai.Request) economy.Shape {
 	return economy.Shape{
 		Prompt: r.PromptTokens, MaxOutput: r.Limit(), Holdback: cfg.HoldbackTokens,
-		Whole: p.Whole, Scored: p.CheckPolicy == accept.CheckAlways,
+		Whole: p.Whole, Scored: p.Checked,
 	}
 }
 

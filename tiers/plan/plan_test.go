@@ -146,7 +146,7 @@ func TestAPlanIsWeighed(t *testing.T) {
 	if got := p.Weigh(cfg, plain, Weights{economy.Prices{}, bad, 0.5}); got.Tier != Draft {
 		t.Errorf("without prices: %+v", got)
 	}
-	if got := p.Weigh(cfg, plain, Weights{priceA, good, 0.5}); got.Tier != Draft || got.CheckPolicy != accept.CheckNever || got.Estimate.SavingUSD() <= 0 {
+	if got := p.Weigh(cfg, plain, Weights{priceA, good, 0.5}); got.Tier != Draft || got.Checked || got.Estimate.SavingUSD() <= 0 {
 		t.Errorf("a draft that mostly holds: %+v", got)
 	}
 }
@@ -175,7 +175,7 @@ func TestADraftIsServedWithoutTheTargetWhereTheModeNeedsNoWordOfIt(t *testing.T)
 func planConfig() Config {
 	return Config{
 		MidstreamFailover: true, Mode: ModeConfidence,
-		Accept:         accept.Config{MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1},
+		Accept:         accept.Config{},
 		HoldbackTokens: 16, Holdback: time.Second, MaxPromptTokens: 100000,
 		MaxRetries: 2, RetryBudget: 0.2,
 		Timeouts: Timeouts{DraftFirstToken: 5 * time.Second, TargetFirstToken: 5 * time.Second, StreamIdle: 5 * time.Second, Total: time.Minute},

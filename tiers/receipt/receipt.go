@@ -23,7 +23,6 @@ type Receipt struct {
 	Tries       []dispatch.Try
 	Verdict     accept.Verdict      // of the draft; zero when none was judged
 	Needed      accept.Nats         // the threshold for its score
-	Tie         accept.Nats         // mode verify: accepted distance to the target's first choice
 	ScoreSeries []accept.ScorePoint // its running minimum over tokens
 	Checks      []Check             // the target's checks of it
 	Failovers   []Failover          // where another backend continued the answer
@@ -113,9 +112,6 @@ func (rc *Receipt) Acceptance() string {
 	}
 	if rc.Plan.Rule != "" {
 		word += ";rule=" + string(rc.Plan.Rule)
-	}
-	if rc.Plan.Rule == plan.RuleExact {
-		word += ";tie=" + strconv.FormatFloat(float64(rc.Tie), 'g', -1, 64)
 	}
 	return word
 }

@@ -42,11 +42,8 @@ func (r *Recorder) RecordPlan(p plan.Plan, t *plan.AuditDecision) { r.rc.Plan, r
 // RecordBypass sets why the request has no draft although one was planned, or why its draft does not count.
 func (r *Recorder) RecordBypass(reason string) { r.rc.Plan.Reason = reason }
 
-// RecordThresholds tells by what the draft is judged: the threshold, how far below it the target is asked, and by
-// how much a token may miss the target's first choice.
-func (r *Recorder) RecordThresholds(needed, tie accept.Nats) {
-	r.rc.Needed, r.rc.Tie = needed, tie
-}
+// RecordThreshold sets the threshold by which the draft is judged.
+func (r *Recorder) RecordThreshold(needed accept.Nats) { r.rc.Needed = needed }
 
 // RecordScores sets the draft's score series.
 func (r *Recorder) RecordScores(track []accept.ScorePoint) { r.rc.ScoreSeries = track }
@@ -70,9 +67,6 @@ func (r *Recorder) RecordCheck(c Check) {
 		r.rc.Checks = append(r.rc.Checks, c)
 	}
 }
-
-// RecordVerification adds time spent on checks by the target.
-func (r *Recorder) RecordVerification(d time.Duration) { r.rc.Verify += d }
 
 // RecordDraft adds the time spent on the draft since it began, without checks by the target.
 func (r *Recorder) RecordDraft(began time.Time) { r.rc.Draft = r.now().Sub(began) - r.rc.Verify }

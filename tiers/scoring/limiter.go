@@ -31,11 +31,11 @@ func NewLimiter() *Limiter {
 	return &Limiter{pools: map[string]*breaker{}, running: map[place]int{}}
 }
 
-// Acquire asks whether tokens, prompt and draft together, may be scored at the backend. If so, call leave with the
-// outcome; only the first call counts. If not, the error is a *[RefusedError].
-func (g *Limiter) Acquire(cfg Config, pool, backend string, tokens int, now time.Time) (leave func(Outcome, time.Time), err error) {
-	if tokens > cfg.MaxTokens {
-		return nil, &RefusedError{Reason: ReasonTooLong, Pool: pool, Value: tokens, Max: cfg.MaxTokens}
+// Acquire asks whether a score may start at the backend. If so, call leave with the outcome; only the first call counts.
+// If not, the error is a *[RefusedError].
+func (g *Limiter) Acquire(pool, backend string, s Score, now time.Time) (leave func(Outcome, time.Time), err error) {
+	if s.Tokens > MaxTokens {
+		return nil, &RefusedError{Reason: ReasonTooLong, Pool: pool, Value: s.Tokens, Max: MaxTokens}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -44,8 +44,8 @@ func (g *Limiter) Acquire(cfg Config, pool, backend string, tokens int, now time
 		return nil, &RefusedError{Reason: ReasonClosed, Pool: pool, RetryAfter: left}
 	}
 	at := place{pool, backend}
-	if n := g.running[at]; n >= cfg.MaxConcurrent {
-		return nil, &RefusedError{Reason: ReasonBusy, Pool: pool, Backend: true, Value: n, Max: cfg.MaxConcurrent}
+	if n := g.running[at]; n >= s.MaxConcurrent {
+		return nil, &RefusedError{Reason: ReasonBusy, Pool: pool, Backend: true, Value: n, Max: s.MaxConcurrent}
 	}
 	g.running[at]++
 	turn := b.enter()

@@ -11,14 +11,14 @@ import (
 )
 
 var (
-	usual = Config{MaxTokens: 1000, MaxConcurrent: 2}
+	usual = 2 // scores under way
 	noon  = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 )
 
 // enter begins a score that must be let in.
 func enter(t *testing.T, g *Limiter, now time.Time) (leave func(Outcome, time.Time)) {
 	t.Helper()
-	leave, err := g.Acquire(usual, "big", "b1", 100, now)
+	leave, err := g.Acquire("big", "b1", Score{100, usual}, now)
 	if err != nil {
 		t.Fatalf("at %s: %v", now.Sub(noon), err)
 	}
@@ -26,9 +26,9 @@ func enter(t *testing.T, g *Limiter, now time.Time) (leave func(Outcome, time.Ti
 }
 
 // refused is why a score is not let in; "" where it is, which then ends and says nothing.
-func refused(t *testing.T, g *Limiter, cfg Config, backend string, tokens int, now time.Time) *RefusedError {
+func refused(t *testing.T, g *Limiter, backend string, tokens int, now time.Time) *RefusedError {
 	t.Helper()
-	leave, err := g.Acquire(cfg, "big", backend, tokens, now)
+	leave, err := g.Acquire("big", backend, Score{tokens, usual}, now)
 	if err == nil {
 		leave(Neutral, now)
 		return &RefusedError{}
@@ -43,20 +43,20 @@ func refused(t *testing.T, g *Limiter, cfg Config, backend string, tokens int, n
 // shut fails the test unless scoring is closed for just that long.
 func shut(t *testing.T, g *Limiter, from time.Time, lasts time.Duration) {
 	t.Helper()
-	if r := refused(t, g, usual, "b1", 100, from.Add(lasts-1)); r.Reason != ReasonClosed || r.RetryAfter != 1 || r.Backend {
+	if r := refused(t, g, "b1", 100, from.Add(lasts-1)); r.Reason != ReasonClosed || r.RetryAfter != 1 || r.Backend {
 		t.Errorf("a nanosecond before the end of %s: %+v", lasts, r)
 	}
-	if r := refused(t, g, usual, "b1", 100, from.Add(lasts)); r.Reason != "" {
+	if r := refused(t, g, "b1", 100, from.Add(lasts)); r.Reason != "" {
 		t.Errorf("after %s: %v", lasts, r)
 	}
 }
 
 func TestATextThatIsTooLongIsNotScored(t *testing.T) {
 	g := NewLimiter()
-	if r := refused(t, g, usual, "b1", 1001, noon); r.Reason != ReasonTooLong || r.Backend || r.Value != 1001 || r.Max != 1000 {
+	if r := refused(t, g, "b1", MaxTokens+1, noon); r.Reason != ReasonTooLong || r.Backend || r.Value != MaxTokens+1 || r.Max != MaxTokens {
 		t.Errorf("got %+v", r)
 	}
-	if r := refused(t, g, usual, "b1", 1000, noon); r.Reason != "" {
+	if r := refused(t, g, "b1", MaxTokens, noon); r.Reason != "" {
 		t.Error(r)
 	}
 }
@@ -64,17 +64,17 @@ func TestATextThatIsTooLongIsNotScored(t *testing.T) {
 func TestOnlySoManyScoresAreUnderWayAtABackend(t *testing.T) {
 	g := NewLimiter()
 	first, second := enter(t, g, noon), enter(t, g, noon)
-	r := refused(t, g, usual, "b1", 1, noon)
+	r := refused(t, g, "b1", 1, noon)
 	if r.Reason != ReasonBusy || !r.Backend || r.Value != 2 || r.Max != 2 {
 		t.Errorf("got %+v", r)
 	}
-	if r := refused(t, g, usual, "b2", 1, noon); r.Reason != "" {
+	if r := refused(t, g, "b2", 1, noon); r.Reason != "" {
 		t.Errorf("another backend: %v", r)
 	}
 	first(Success, noon)
 	first(Success, noon) // counts once
 	leave := enter(t, g, noon)
-	if r := refused(t, g, usual, "b1", 1, noon); r.Reason != ReasonBusy {
+	if r := refused(t, g, "b1", 1, noon); r.Reason != ReasonBusy {
 		t.Errorf("a score that was left twice made room for two: %+v", r)
 	}
 	second(Success, noon)
@@ -82,8 +82,8 @@ func TestOnlySoManyScoresAreUnderWayAtABackend(t *testing.T) {
 	if len(g.running) != 0 {
 		t.Errorf("remembered: %v", g.running)
 	}
-	if r := refused(t, g, Config{MaxTokens: 9}, "b1", 1, noon); r.Reason != ReasonBusy {
-		t.Errorf("none at once: %+v", r)
+	if _, err := g.Acquire("big", "b1", Score{Tokens: 1}, noon); err == nil {
+		t.Error("one was let in where none may be")
 	}
 }
 
@@ -100,10 +100,10 @@ func TestThreeFaultsInARowCloseScoringForHalfAMinute(t *testing.T) {
 		t.Errorf("got %t, %q, %s", open, why, until)
 	}
 	shut(t, g, noon, 30*time.Second)
-	if r := refused(t, NewLimiter(), usual, "b1", 1, noon); r.Reason != "" {
+	if r := refused(t, NewLimiter(), "b1", 1, noon); r.Reason != "" {
 		t.Errorf("elsewhere: %v", r)
 	}
-	leave, err := g.Acquire(usual, "other", "b1", 100, noon)
+	leave, err := g.Acquire("other", "b1", Score{100, usual}, noon)
 	if err != nil {
 		t.Fatalf("another pool: %v", err)
 	}
@@ -147,7 +147,7 @@ func TestOneScoreAtATimeTriesAPoolThatIsHalfOpen(t *testing.T) {
 	}
 	later := noon.Add(time.Minute)
 	trial := enter(t, g, later)
-	if r := refused(t, g, usual, "b2", 1, later); r.Reason != ReasonClosed || r.RetryAfter != 0 || r.Backend {
+	if r := refused(t, g, "b2", 1, later); r.Reason != ReasonClosed || r.RetryAfter != 0 || r.Backend {
 		t.Errorf("beside the trial: %+v", r)
 	}
 	if open, _, until := g.State("big"); !open || until.After(later) {
@@ -191,7 +191,7 @@ func TestWhatBeganBeforeTheBreakerMovedHasNoSay(t *testing.T) {
 	g := NewLimiter()
 	old, older := enter(t, g, noon), enter(t, g, noon)
 	for range 3 {
-		leave, err := g.Acquire(usual, "big", "b2", 1, noon)
+		leave, err := g.Acquire("big", "b2", Score{1, usual}, noon)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,19 +228,19 @@ func TestARefusalSaysHowMuchItIsAbout(t *testing.T) {
 	leave := enter(t, g, noon)
 	enter(t, g, noon)
 	for want, r := range map[string]*RefusedError{
-		"scoring at pool big: 1001 tokens, and at most 1000 are scored":                    refused(t, g, usual, "b1", 1001, noon),
-		"scoring at pool big: 2 scores are under way at the backend, and at most 2 may be": refused(t, g, usual, "b1", 1, noon),
+		"scoring at pool big: 8193 tokens, and at most 8192 are scored":                    refused(t, g, "b1", MaxTokens+1, noon),
+		"scoring at pool big: 2 scores are under way at the backend, and at most 2 may be": refused(t, g, "b1", 1, noon),
 	} {
 		if r.Error() != want {
 			t.Errorf("got %s", r)
 		}
 	}
 	leave(EngineDied, noon)
-	if r := refused(t, g, usual, "b1", 1, noon); r.Error() != "scoring at pool big: its breaker is open for another 5m0s" {
+	if r := refused(t, g, "b1", 1, noon); r.Error() != "scoring at pool big: its breaker is open for another 5m0s" {
 		t.Errorf("got %s", r)
 	}
 	enter(t, g, noon.Add(time.Hour))
-	if r := refused(t, g, usual, "b2", 1, noon.Add(time.Hour)); !strings.HasSuffix(r.Error(), "half-open and being tried") {
+	if r := refused(t, g, "b2", 1, noon.Add(time.Hour)); !strings.HasSuffix(r.Error(), "half-open and being tried") {
 		t.Errorf("got %s", r)
 	}
 }
@@ -248,7 +248,7 @@ func TestARefusalSaysHowMuchItIsAbout(t *testing.T) {
 func TestPoolsThatNobodyAsksAboutAreForgotten(t *testing.T) {
 	g, now := NewLimiter(), noon
 	for i := range 1000 {
-		leave, err := g.Acquire(usual, fmt.Sprintf("pool-%d", i), "b", 1, now)
+		leave, err := g.Acquire(fmt.Sprintf("pool-%d", i), "b", Score{1, usual}, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -287,17 +287,17 @@ func TestTheGateKeepsItsBoundsWhateverHappens(t *testing.T) {
 			}
 		}
 		open, _, until := g.State("big")
-		leave, err := g.Acquire(usual, "big", backend, 1+rng.IntN(1010), now)
+		leave, err := g.Acquire("big", backend, Score{1 + rng.IntN(MaxTokens*101/100), usual}, now)
 		var r *RefusedError
 		switch {
 		case errors.As(err, &r):
 			refusals[r.Reason]++
-		case before >= usual.MaxConcurrent || open && until.After(now):
+		case before >= usual || open && until.After(now):
 			t.Fatalf("let in with %d under way, open %t until %s", before, open, until)
 		default:
 			if open {
 				trials++
-				if _, err := g.Acquire(usual, "big", "b9", 1, now); err == nil {
+				if _, err := g.Acquire("big", "b9", Score{1, usual}, now); err == nil {
 					t.Fatal("two trials at once")
 				}
 			}
@@ -315,7 +315,7 @@ func TestManyMayEnterAndLeaveAtOnce(t *testing.T) {
 	for i := range 8 {
 		all.Go(func() {
 			for n := range 500 {
-				leave, err := g.Acquire(usual, "big", fmt.Sprintf("b%d", n%3), 1, noon)
+				leave, err := g.Acquire("big", fmt.Sprintf("b%d", n%3), Score{1, usual}, noon)
 				if err == nil {
 					leave(Outcome((i+n)%2*int(Neutral)), noon) // success or nothing
 				}
@@ -333,7 +333,7 @@ func BenchmarkEnter(b *testing.B) {
 	g := NewLimiter()
 	b.ReportAllocs()
 	for b.Loop() {
-		leave, err := g.Acquire(usual, "big", "b1", 100, noon)
+		leave, err := g.Acquire("big", "b1", Score{100, usual}, noon)
 		if err != nil {
 			b.Fatal(err)
 		}

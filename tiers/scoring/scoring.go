@@ -12,17 +12,19 @@ import (
 	"time"
 )
 
-// Config holds the live settings of scoring.
-type Config struct {
-	MaxTokens     int           // longest prompt and draft that are scored together; none at 0 (speculation.max_score_tokens)
-	MaxConcurrent int           // scores under way at one backend, of this replica; none at 0 (speculation.max_concurrent_scores)
-	Timeout       time.Duration // longest wait for one of up to 1,000 tokens; longer ones get more (speculation.score_timeout)
+// MaxTokens bounds prompt and draft that are scored together: engines hold the logits of all these tokens in memory.
+const MaxTokens = 8192
+
+// Score is a score that is to start.
+type Score struct {
+	Tokens        int // that the engine computes for it: prompt and draft together
+	MaxConcurrent int // scores under way at one backend, of this replica; none at 0 (speculation.max_concurrent_scores)
 }
 
 // Why scoring is refused, as [RefusedError] tells it.
 const (
-	ReasonTooLong = "score_too_long" // prompt and draft are longer than Config.MaxTokens
-	ReasonBusy    = "score_busy"     // Config.MaxConcurrent scores are under way at the backend
+	ReasonTooLong = "score_too_long" // prompt and draft are longer than MaxTokens
+	ReasonBusy    = "score_busy"     // Score.MaxConcurrent scores are under way at the backend
 	ReasonClosed  = "score_closed"   // the pool's breaker of scoring is open, or half-open and being tried
 )
 

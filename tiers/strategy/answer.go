@@ -186,11 +186,6 @@ func (a *Answer) recordFinish(finish string) {
 	a.record.RecordFinish(finish)
 }
 
-// recordThresholds records the thresholds by which the draft is judged.
-func (a *Answer) recordThresholds() {
-	a.record.RecordThresholds(a.Config.Accept.Threshold, a.Config.TieTolerance)
-}
-
 // recordDraft records a draft that has ended. started is when it was requested.
 func (a *Answer) recordDraft(d *draft.Draft, started time.Time) {
 	a.record.RecordScores(d.ScoreSeries())

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
@@ -140,7 +139,7 @@ func TestAnAuditThatPanicsAsItTakesADraftOverHoldsNoPlace(t *testing.T) {
 
 func TestATargetThatCouldNotCarryOnCountsUntilItsFirstByte(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, plan.Plan{Tier: plan.Draft, Judged: true, Whole: true, CheckPolicy: accept.CheckNever, Resume: plan.ResumeIDs}, "")
+		r := newRig(t, plan.Plan{Tier: plan.Draft, Judged: true, Whole: true, Resume: plan.ResumeIDs}, "")
 		r.request.Body.Stream = false
 		r.request.Config.Accept.Threshold = -100
 		r.answer = func(call engine.Call) (engine.Stream, error) {

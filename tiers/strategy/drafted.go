@@ -32,7 +32,7 @@ type draftRun struct {
 
 // newDraft returns a draft that the client may receive.
 func (a *Answer) newDraft() *draft.Draft {
-	a.recordThresholds()
+	a.record.RecordThreshold(a.Config.Accept.Threshold)
 	return draft.New(DraftOptions(a.Request))
 }
 

@@ -19,7 +19,7 @@ func checked(t *testing.T) *rig {
 	t.Helper()
 	return newRig(t, plan.Plan{
 		Tier: plan.Draft, Judged: true, Mode: plan.ModeVerify, Scorer: plan.ScorerIDs, Resume: plan.ResumeIDs,
-		Whole: true, CheckPolicy: accept.CheckAlways, Rule: plan.RuleExact,
+		Whole: true, Checked: true, Rule: plan.RuleExact,
 	}, withUsage)
 }
 

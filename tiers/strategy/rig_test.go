@@ -61,7 +61,7 @@ func newRig(t *testing.T, p plan.Plan, more string) *rig {
 	r.request = &inflight.Request{
 		Body: body, Route: "m", Plan: p,
 		Config: plan.Config{
-			MidstreamFailover: true, Scoring: scoring.Config{MaxTokens: 1000, MaxConcurrent: 4, Timeout: time.Minute},
+			MidstreamFailover: true, MaxConcurrentScores: 4,
 			Timeouts: plan.Timeouts{DraftFirstToken: time.Minute, TargetFirstToken: time.Minute, StreamIdle: time.Minute, Total: time.Hour},
 		},
 		Draft:  inflight.Pool{Pool: newPool(t, "drafts"), Capabilities: capabilities, Tier: plan.Draft},

@@ -55,8 +55,8 @@ func newRig(t *testing.T, temperature string) *rig {
 		Body: body, Route: "m", Class: 2, Services: &inflight.Services{World: world.System{}, Dispatch: d},
 		Plan: plan.Plan{Judged: true, Mode: plan.ModeVerify, Rule: plan.RuleExact, Scorer: plan.ScorerIDs},
 		Config: plan.Config{
-			Scoring: scoring.Config{MaxTokens: 10000, MaxConcurrent: 4, Timeout: time.Second}, JudgeThreshold: 1,
-			Timeouts: plan.Timeouts{TargetFirstToken: 3 * time.Second},
+			MaxConcurrentScores: 4,
+			Timeouts:            plan.Timeouts{TargetFirstToken: 20 * time.Second},
 		},
 		Target: inflight.Pool{Pool: r.target, Tier: plan.Target, Capabilities: &probe.Capabilities{EOS: []int32{90, 91}, Scoring: openai.ScoreCompletions}},
 	}

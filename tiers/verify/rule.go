@@ -7,14 +7,13 @@ import (
 
 // Rule says how the target's scores of a draft are judged.
 type Rule struct {
-	Exact    bool            // every token is what the target would have chosen, but for ties
-	Tie      accept.Nats     // of these
+	Exact    bool            // every token is what the target would have chosen
 	Leniency accept.Leniency // else
 }
 
 // RuleOf returns a rule for answers at a temperature.
-func RuleOf(r plan.VerifyRule, cfg *plan.Config, temperature float64) Rule {
-	return Rule{Exact: r == plan.RuleExact, Tie: cfg.TieTolerance, Leniency: accept.LeniencyAt(temperature)}
+func RuleOf(r plan.VerifyRule, temperature float64) Rule {
+	return Rule{Exact: r == plan.RuleExact, Leniency: accept.LeniencyAt(temperature)}
 }
 
 // Check judges the target's scores of a draft's tokens.
@@ -24,7 +23,7 @@ func (r Rule) Check(choices []accept.Choice) accept.Check {
 		opinions[i] = choices[i].TargetScore
 	}
 	if r.Exact {
-		return accept.CheckGreedy(opinions, r.Tie)
+		return accept.CheckGreedy(opinions)
 	}
 	return r.Leniency.Check(opinions)
 }

@@ -9,11 +9,14 @@ import (
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/scoring"
 )
 
 const (
-	// scoreUnit is the length in tokens up to which the timeout of a score holds.
-	scoreUnit = 1000
+	// scoreUnit is the length in tokens up to which the timeout of a score holds; longer ones get proportionally more. It is
+	// timeout.target_first_token divided by scoreShare, 1.5 s by default: a score is a short prefill, and who waits for it
+	// can still be answered by the target.
+	scoreUnit, scoreShare = 1000, 20
 	// distributionTop is how many alternatives are wanted where the target's law counts, because
 	// answers are drawn from it, and firstTop where only its first choice does.
 	distributionTop, firstTop = accept.MaxTopLogprobs, 1
@@ -78,10 +81,11 @@ func (a Verifier) scoreQuestion(q Question, top int) openai.ScoreQuestion {
 // newRequest returns a call to the target that computes so many tokens. It is admitted like the lowest priority class:
 // an unchecked draft costs less than an overloaded target.
 func (a Verifier) newRequest(call engine.Call, tokens int) dispatch.Request {
-	o, cfg := a.NewRequest(a.Target, call), &a.Config.Scoring
+	o := a.NewRequest(a.Target, call)
 	o.Role, o.Before = dispatch.RoleScore, a.Before
-	o.Scoring = &dispatch.Scoring{Config: cfg, Tokens: tokens}
-	o.FirstByteTimeout = max(time.Duration(float64(cfg.Timeout)*max(1, float64(tokens)/scoreUnit)), a.Patience)
+	o.Scoring = &scoring.Score{MaxConcurrent: a.Config.MaxConcurrentScores, Tokens: tokens}
+	timeout := float64(a.Config.Timeouts.TargetFirstToken) / scoreShare
+	o.FirstByteTimeout = max(time.Duration(timeout*max(1, float64(tokens)/scoreUnit)), a.Patience)
 	if a.Admission > 0 {
 		tokens = a.Admission
 	}

@@ -20,13 +20,13 @@ type Verifier struct {
 	Before func(ctx context.Context) error
 	// Admission is for how many tokens a place is asked, however many are scored; 0 is for as many as are scored.
 	Admission int
-	// Patience is how long the target may take at least, whatever speculation.score_timeout says; 0 is as long as that says.
+	// Patience is how long the target may take at least; 0 is as long as the timeout of scores says.
 	Patience time.Duration
 }
 
 // NewVerifier returns the verifier that a request's plan asks for.
 func NewVerifier(c inflight.Caller) Verifier {
-	return Verifier{Caller: c, Scorer: c.Plan.Scorer, Rule: RuleOf(c.Plan.Rule, &c.Config, c.Body.Temperature)}
+	return Verifier{Caller: c, Scorer: c.Plan.Scorer, Rule: RuleOf(c.Plan.Rule, c.Body.Temperature)}
 }
 
 // endIDs returns the target's end-of-sequence ids; nil if unknown.

@@ -81,7 +81,7 @@ func (a Verifier) byJudge(ctx context.Context, d Draft, r *Result) error {
 		return fmt.Errorf("judge: %w", err)
 	}
 	r.Computed = computed
-	r.Check = accept.Check{Score: accept.Nats(odds), Pass: accept.Nats(odds) >= a.Config.JudgeThreshold, Reason: accept.ReasonTargetAgrees}
+	r.Check = accept.Check{Score: accept.Nats(odds), Pass: odds >= 0, Reason: accept.ReasonTargetAgrees}
 	if !r.Pass {
 		r.Reason = accept.ReasonTargetDisagrees
 	}

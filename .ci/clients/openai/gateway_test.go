@@ -27,11 +27,11 @@ const targetModel = "sim/target"
 
 // routeSettings make the routes what they are called.
 var routeSettings = map[string]string{
-	"speculation.mode":                            "confidence", // drafts from the first request on
-	"speculation.threshold_nats@" + routeAccept:   "-20",
-	"speculation.threshold_nats@" + routeReject:   "20",
-	"speculation.holdback_tokens@" + routeSeam:    "2",
-	"speculation.offset_window_nats@" + routeSeam: "-0.3",
+	"speculation.mode":                          "confidence", // drafts from the first request on
+	"speculation.threshold_nats@" + routeAccept: "-20",
+	"speculation.threshold_nats@" + routeReject: "20",
+	"speculation.holdback_tokens@" + routeSeam:  "2",
+	"speculation.threshold_nats@" + routeSeam:   "0.25",
 }
 
 // ways are the routes and demanded tiers that each kind of answer is tried on, with the tiers that
@@ -82,7 +82,7 @@ drain: {delay: 0s, grace: 5s}
 	programs.Within(t, programs.StartWait, "both pools were probed and the settings are in force", func() bool {
 		_, page := programs.Get(t, w.Admin+"/metrics")
 		_, status := programs.Get(t, w.Admin+"/admin/status")
-		return strings.Count(page, "\nforegate_probe_age_seconds{") == 2 && strings.Contains(status, "offset_window_nats@"+routeSeam)
+		return strings.Count(page, "\nforegate_probe_age_seconds{") == 2 && strings.Contains(status, "threshold_nats@"+routeSeam)
 	})
 	return w
 }
