@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -106,54 +105,4 @@ func Purge(ctx context.Context, control redis.UniversalClient, s Scope) (all boo
 // onEpochs runs a script on the hash of purges.
 func onEpochs(ctx context.Context, control redis.UniversalClient, s *script.Script, args ...any) ([]string, error) {
 	return script.NewRunner(control, s).Run(ctx, s, []string{keyEpochs}, args...).StringSlice()
-}
-
-const sweepCount = 1000 // keys per SCAN
-
-// Sweep deletes the answers of a scope from the Redis that has them, and returns their number, also if ctx
-// ended it. A route's answers cannot be recognized by their names, so none of them is deleted. Sweep is not
-// part of a purge: purged answers are unreachable and expire by themselves.
-func Sweep(ctx context.Context, answers redis.UniversalClient, s Scope) (int, error) {
-	if err := s.Check(); err != nil || s.Route != "" {
-		return 0, err
-	}
-	prefix := keyPrefix
-	if s.Tenant != "" {
-		prefix = TenantPrefix(s.Tenant)
-	}
-	var deleted atomic.Int64
-	err := script.EachMaster(ctx, answers, func(ctx context.Context, node redis.Cmdable) error {
-		return sweep(ctx, node, prefix, &deleted)
-	})
-	return int(deleted.Load()), err
-}
-
-// sweep is Sweep on one node. Each key is deleted by its own command, because in a cluster the keys belong to
-// many slots.
-func sweep(ctx context.Context, node redis.Cmdable, prefix string, deleted *atomic.Int64) error {
-	for cursor := uint64(0); ; {
-		keys, next, err := node.Scan(ctx, cursor, prefix+"*", sweepCount).Result()
-		if err != nil {
-			return err
-		}
-		gone, err := node.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for _, key := range keys {
-				if strings.HasPrefix(key, prefix) {
-					p.Unlink(ctx, key)
-				}
-			}
-			return nil
-		})
-		for _, g := range gone {
-			if n, ok := g.(*redis.IntCmd); ok {
-				deleted.Add(n.Val())
-			}
-		}
-		if err != nil {
-			return err
-		}
-		if cursor = next; cursor == 0 {
-			return nil
-		}
-	}
 }

@@ -124,59 +124,8 @@ func TestNamesThatNobodyHasAreNotPurged(t *testing.T) {
 		if _, err := Purge(t.Context(), c, s); err == nil {
 			t.Errorf("%q was purged", s)
 		}
-		if _, err := Sweep(t.Context(), c, s); err == nil {
-			t.Errorf("%q was swept", s)
-		}
 	}
 	if got := epochs(t, c); len(got) != 0 {
 		t.Errorf("%v", got)
 	}
-}
-
-func TestASweepDeletesTheAnswersOfOneTenantOrOfAllAndNothingElse(t *testing.T) {
-	test := func(t *testing.T, c *redis.Client) {
-		const each = 2500 // more than one SCAN looks at
-		others := []string{"foregate:settings", "other", strings.TrimSuffix(TenantPrefix("acme"), ":") + "0:{x}"}
-		fill := func() {
-			t.Helper()
-			_, err := c.Pipelined(t.Context(), func(p redis.Pipeliner) error {
-				for i := range each {
-					for _, tenant := range []string{"acme", "globex"} {
-						p.Set(t.Context(), KeyOf(&Parts{Tenant: tenant, Request: fmt.Appendf(nil, "%d", i)}).Name(), "v", 0)
-					}
-				}
-				for _, key := range others {
-					p.Set(t.Context(), key, "v", 0)
-				}
-				return nil
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		size := func() int {
-			n, err := c.DBSize(t.Context()).Result()
-			if err != nil {
-				t.Fatal(err)
-			}
-			return int(n)
-		}
-		for s, want := range map[Scope]int{{Tenant: "acme"}: each, {Route: "m"}: 0, {}: 2*each + 1} { // of all: what else begins like an answer, too
-			fill()
-			before := size()
-			n, err := Sweep(t.Context(), c, s)
-			if err != nil || n != want || size() != before-want {
-				t.Errorf("%+v: %d deleted (%v), %d left of %d", s, n, err, size(), before)
-			}
-			for _, key := range others[:2] {
-				if left, _ := c.Exists(t.Context(), key).Result(); left != 1 {
-					t.Errorf("%+v: %s is gone", s, key)
-				}
-			}
-		}
-	}
-	t.Run("miniredis", func(t *testing.T) { // which looks at no key before each command, unlike that of redistest.Each
-		test(t, redistest.Client(t, &redis.Options{Addr: miniredis.RunT(t).Addr()}))
-	})
-	t.Run("redis", func(t *testing.T) { test(t, redistest.Start(t).Client) })
 }

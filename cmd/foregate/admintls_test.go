@@ -34,10 +34,8 @@ func TestCommandsAskAnAdminListenerOverTLS(t *testing.T) {
 		{"status", "--json", "--admin", p.Admin, "--ca-file", ca.File},
 		{"status", "--json", "--admin", p.Admin, "--ca-file", ca.File, "--server-name", "localhost"},
 		{"ready", "--admin", p.Admin, "--ca-file", ca.File},
-		{"cache", "stats", "--admin", p.Admin, "--ca-file", ca.File},
-		{"cache", "stats", "--config", file}, // which names the listener's certificate
-		{"risk", "show", "--config", file},
-		{"risk", "frontier", "--config", file},
+		{"risk", "show", "--config", file}, // which names the listener's certificate
+		{"risk", "show", "--frontier", "--config", file},
 	} {
 		if args[0] == "ready" {
 			apptest.Eventually(t, "the replica is ready", func() bool { status, _, _ := call(t, args...); return status == 0 })
@@ -85,7 +83,7 @@ func TestCommandsPresentACertificateToAnAdminListenerThatWantsOne(t *testing.T) 
 	p, ca, file := secureReplica(t, clients.File)
 	cert, key := clients.Issue(t, certtest.Leaf{}).Files(t)
 	bad, badKey := others.Issue(t, certtest.Leaf{}).Files(t)
-	for _, command := range [][]string{{"status", "--admin", p.Admin, "--ca-file", ca.File}, {"cache", "stats", "--config", file}} {
+	for _, command := range [][]string{{"status", "--admin", p.Admin, "--ca-file", ca.File}, {"status", "--config", file}} {
 		if status, _, errs := call(t, append(command, "--cert-file", cert, "--key-file", key)...); status != 0 {
 			t.Errorf("%v: status %d: %s", command, status, errs)
 		}

@@ -45,25 +45,19 @@ type replicaFlags struct {
 	tokenFlags
 }
 
-// load reads the replica's configuration file. With --admin it is only where a token may be, so it may be missing.
-func (f *replicaFlags) load() error {
-	if f.Config == "" {
-		return nil
-	}
-	file, err := config.Load(f.Config)
-	if err == nil || f.Admin != "" {
-		f.file = file
-		return nil
-	}
-	return err
-}
-
-// ask asks the replica for a path of its admin listener, after load, and reads the JSON object that it answers into to.
-// It returns the answer itself as well.
+// ask asks the replica for a path of its admin listener, and reads the JSON object that it answers into to, if it is not
+// nil. It returns the answer itself as well. With --admin the configuration file only says where a token may be, so it
+// may be missing.
 func (f *replicaFlags) ask(e *env, method, path string, query url.Values, to any) ([]byte, error) {
 	admin := f.Admin
-	if f.file != nil {
-		admin = adminOf(admin, f.file)
+	if f.Config != "" {
+		file, err := config.Load(f.Config)
+		if err != nil && admin == "" {
+			return nil, err
+		}
+		if f.file = file; err == nil {
+			admin = adminOf(admin, file)
+		}
 	}
 	at, err := adminURL(cmp.Or(admin, "127.0.0.1:9090"), path)
 	if err != nil {
@@ -71,8 +65,8 @@ func (f *replicaFlags) ask(e *env, method, path string, query url.Values, to any
 	}
 	at.RawQuery = query.Encode()
 	body, err := askAdmin(e, method, at, f.tokenFlags)
-	if err != nil {
-		return nil, err
+	if err != nil || to == nil {
+		return body, err
 	}
 	if err := json.Unmarshal(body, to); err != nil {
 		return nil, fmt.Errorf("%s: %w", at.Redacted(), err)

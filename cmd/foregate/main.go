@@ -1,7 +1,7 @@
-// Command foregate runs the gateway and looks after it: serve, demo, check, reload, settings, status, risk, cache, usage, compare, ready, version.
+// Command foregate runs the gateway and looks after it: serve, demo, check, reload, settings, status, risk, cache, usage, ready, version.
 //
 // It only wires: flags and the configuration file become the Options of the
-// packages that do the work. Start at assemble in replica.go.
+// packages that do the work. Start at cli in main.go.
 package main
 
 import (
@@ -27,7 +27,7 @@ type cli struct {
 	Settings settingsCmd `cmd:"" help:"List and change the live settings, look at their history, and roll back."`
 	Status   statusCmd   `cmd:"" help:"Tell how a replica stands."`
 	Risk     riskCmd     `cmd:"" help:"Look at what audits have shown of drafts served unverified; export, import and forget it."`
-	Cache    cacheCmd    `cmd:"" help:"Look at the cache of answers, and purge it."`
+	Cache    cacheCmd    `cmd:"" help:"Purge the cache of answers."`
 	Usage    usageCmd    `cmd:"" help:"Tell what tenants used and what it cost, over all replicas."`
 	Ready    readyCmd    `cmd:"" help:"Ask whether a replica can serve; the exit status tells, for health checks."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`

@@ -14,11 +14,10 @@ import (
 )
 
 type riskCmd struct {
-	Show     riskShowCmd     `cmd:"" help:"Show the guarantee for drafts that are served unverified, and what audits found."`
-	Frontier riskFrontierCmd `cmd:"" help:"Show what each maximum wrong rate would give: drafts served, dollars saved, and the audits until then."`
-	Export   riskExportCmd   `cmd:"" help:"Write the log of audits as JSON lines."`
-	Import   riskImportCmd   `cmd:"" help:"Take audits of such a file as evidence: those of a trial in advance, say."`
-	Reset    riskResetCmd    `cmd:"" help:"Forget what audits have shown, so that it is learned anew."`
+	Show   riskShowCmd   `cmd:"" help:"Show the guarantee for drafts that are served unverified, and what audits found."`
+	Export riskExportCmd `cmd:"" help:"Write the log of audits as JSON lines."`
+	Import riskImportCmd `cmd:"" help:"Take audits of such a file as evidence: those of a trial in advance, say."`
+	Reset  riskResetCmd  `cmd:"" help:"Forget what audits have shown, so that it is learned anew."`
 }
 
 // evidenceClient is where an operator works on what audits have shown.

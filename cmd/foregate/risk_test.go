@@ -75,14 +75,9 @@ func (o *keyboard) compare(name string) {
 func TestTheEvidenceIsLookedAfterFromTheCommandLine(t *testing.T) {
 	n := node(t, nil)
 	o := newOperator(t, n)
-	o.enter("risk show")
 	a := auditsAt(t, n)
 	a.Mixed(t)
-	o.enter("risk show")
-	o.enter("risk show --route code")
-	o.enter("risk show --route nobody")
 	o.enter("settings set risk.max_wrong_rate@chat=0.02 --as anne")
-	o.enter("risk show --route chat")
 	o.enter("settings unset risk.max_wrong_rate@chat --as anne")
 	o.enter("risk export --route code --since 1h --out", filepath.Join(filepath.Dir(o.file), "code.jsonl"))
 	o.enter("risk export --route nobody")
@@ -92,7 +87,6 @@ func TestTheEvidenceIsLookedAfterFromTheCommandLine(t *testing.T) {
 	o.enter("risk reset --route chat --yes")
 	o.enter("risk reset --route nobody --yes")
 	o.enter("risk reset --route code --yes")
-	o.enter("risk show")
 	o.compare("risk.txt")
 }
 
@@ -201,7 +195,7 @@ routes: [{model: chat, target: p}, {model: code, target: p}]
 		t.Errorf("status %d: %s", status, errs)
 	}
 	for _, args := range [][]string{{"--admin", admin}, {"-c", embedded, "--route", "chat"}} {
-		status, out, errs := call(t, append([]string{"risk", "frontier"}, args...)...)
+		status, out, errs := call(t, append([]string{"risk", "show", "--frontier"}, args...)...)
 		if status != 0 || errs != "" {
 			t.Errorf("%q: status %d: %s", args, status, errs)
 		}
@@ -211,13 +205,13 @@ routes: [{model: chat, target: p}, {model: code, target: p}]
 			t.Errorf("of one route: %s", out)
 		}
 	}
-	status, out, _ = call(t, "risk", "frontier", "--admin", admin, "--route", "code", "--json")
+	status, out, _ = call(t, "risk", "show", "--frontier", "--admin", admin, "--route", "code", "--json")
 	var answer gateway.RiskFrontiers
 	if err := json.Unmarshal([]byte(out), &answer); err != nil || status != 0 || len(answer.Frontiers) != 1 || answer.Frontiers[0].Route != "code" || answer.Frontiers[0].Priced {
 		t.Errorf("%v, status %d: %s", err, status, out)
 	}
 	for _, args := range [][]string{{"--admin", admin, "--route", "nobody"}, {"-c", embedded, "--route", "nobody"}, {"--admin", "http://127.0.0.1:1"}} {
-		if status, out, errs := call(t, append([]string{"risk", "frontier"}, args...)...); status != 1 || out != "" || errs == "" {
+		if status, out, errs := call(t, append([]string{"risk", "show", "--frontier"}, args...)...); status != 1 || out != "" || errs == "" {
 			t.Errorf("%q: status %d: %s%s", args, status, out, errs)
 		}
 	}

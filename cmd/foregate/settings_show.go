@@ -14,19 +14,23 @@ import (
 
 type listCmd struct {
 	redisFlags
+	Name  string `arg:"" optional:"" help:"Print only the value of this setting, NAME or NAME@ROUTE."`
 	Route string `help:"The values of one route." placeholder:"NAME"`
 	JSON  bool   `help:"As JSON."`
 }
 
-// Run lists the settings.
+// Run lists the settings, or prints the value of one.
 func (c *listCmd) Run(e *env) error {
 	d, err := c.open(e.ctx)
 	if err != nil {
 		return err
 	}
 	defer d.close()
-	if c.Route != "" && d.routes != nil && !slices.Contains(d.routes, c.Route) {
-		return fmt.Errorf("there is no route %s; there are: %s", display.Clip(c.Route, 60), strings.Join(d.routes, ", "))
+	if c.Name != "" {
+		return c.value(e, d)
+	}
+	if err := d.knownRoute(c.Route); err != nil {
+		return err
 	}
 	snapshot, err := d.Read(d.ctx)
 	if err != nil {
@@ -86,25 +90,15 @@ func writeLines(w io.Writer, v any) error {
 	return err
 }
 
-type getCmd struct {
-	redisFlags
-	Name string `arg:"" help:"NAME or NAME@ROUTE."`
-}
-
-// Run prints the value that is in force by the hash.
-func (c *getCmd) Run(e *env) error {
+// value prints the value of one setting that is in force by the hash.
+func (c *listCmd) value(e *env, d *settingsEditor) error {
 	base, route, onRoute := strings.Cut(c.Name, "@")
 	i := slices.IndexFunc(settings.Specs(), func(s settings.Spec) bool { return s.Name == base })
 	if i < 0 || onRoute && (route == "" || !settings.Specs()[i].PerRoute) {
 		return settings.Validate(c.Name, "")
 	}
-	d, err := c.open(e.ctx)
-	if err != nil {
+	if err := d.knownRoute(route); err != nil {
 		return err
-	}
-	defer d.close()
-	if onRoute && d.routes != nil && !slices.Contains(d.routes, route) {
-		return fmt.Errorf("there is no route %s; there are: %s", display.Clip(route, 60), strings.Join(d.routes, ", "))
 	}
 	snapshot, err := d.Read(d.ctx)
 	if err != nil {
@@ -117,6 +111,14 @@ func (c *getCmd) Run(e *env) error {
 	}
 	_, err = fmt.Fprintln(e.stdout, settings.Specs()[i].Value(snapshot.Route(route)))
 	return err
+}
+
+// knownRoute refuses a route that the configuration file does not have; "" is none.
+func (d *settingsEditor) knownRoute(route string) error {
+	if route == "" || d.routes == nil || slices.Contains(d.routes, route) {
+		return nil
+	}
+	return fmt.Errorf("there is no route %s; there are: %s", display.Clip(route, 60), strings.Join(d.routes, ", "))
 }
 
 type logCmd struct {

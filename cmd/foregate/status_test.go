@@ -83,3 +83,23 @@ func TestAReplicaThatCannotBeReachedIsStatusOne(t *testing.T) {
 		}
 	}
 }
+
+func TestAPurgeIsDoneByAReplicaAndAnEmptyNameIsRefused(t *testing.T) {
+	asked := ""
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.Method + " " + r.URL.String()
+		_ = json.NewEncoder(w).Encode(gateway.PurgeResult{Purged: "tenant acme"})
+	}))
+	defer srv.Close()
+	status, out, errs := call(t, "cache", "purge", "--admin", srv.URL, "--tenant", "acme")
+	if status != 0 || out != "purged tenant acme: no replica serves these answers after a second\n" || errs != "" || asked != "POST /admin/cache/purge?tenant=acme" {
+		t.Errorf("status %d: %s%s, asked %s", status, out, errs, asked)
+	}
+	asked = ""
+	for _, flag := range []string{"--tenant=", "--route="} { // a variable that was not set
+		status, out, errs := call(t, "cache", "purge", "--admin", srv.URL, flag)
+		if status != 1 || out != "" || !strings.Contains(errs, "is empty; leave it out to purge everything") || asked != "" {
+			t.Errorf("%s: status %d: %s%s, asked %s", flag, status, out, errs, asked)
+		}
+	}
+}

@@ -3,7 +3,6 @@
 package display
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -113,15 +112,6 @@ func nextSpace(text []rune) int {
 	}
 	return -1
 }
-
-// Screen buffers text for a terminal of this width, so that it is written at once; 0 is not a terminal.
-type Screen struct {
-	bytes.Buffer
-	Width int
-}
-
-// Columns is the width of the terminal.
-func (s *Screen) Columns() int { return s.Width }
 
 // Columns is the width of the terminal behind w; 0 if w is not a terminal.
 func Columns(w io.Writer) int {

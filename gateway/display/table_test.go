@@ -13,6 +13,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// screen is a terminal of this width.
+type screen struct {
+	bytes.Buffer
+	width int
+}
+
+func (s *screen) Columns() int { return s.width }
+
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 // golden compares with a file, or rewrites it.
@@ -38,7 +46,7 @@ func fits(t *testing.T, show func(io.Writer)) {
 	var pipe bytes.Buffer
 	show(&pipe)
 	for _, wide := range []int{MinColumns, 80, 100, 220} {
-		s := Screen{Width: wide}
+		s := screen{width: wide}
 		show(&s)
 		if d := cmp.Diff(strings.Fields(pipe.String()), strings.Fields(s.String())); d != "" {
 			t.Errorf("%d columns: -pipe +terminal:\n%s", wide, d)

@@ -49,7 +49,7 @@ var specs = sorted([]Spec{
 		choice(func(v *Values) *plan.Mode { return &v.Tiers.Mode }, plan.ModeOff, plan.ModeShadow, plan.ModeConfidence, plan.ModeRisk, plan.ModeVerify)),
 	route("speculation.verify_rule", "exact", "Mode `verify`: the rule by which the target stands by a draft's tokens. `exact`: only what the target would have generated itself at temperature 0; requests above temperature 0 go to the target. `lenient`: every token is plausible to the target.",
 		choice(func(v *Values) *plan.VerifyRule { return &v.Tiers.VerifyRule }, plan.RuleExact, plan.RuleLenient)),
-	route("risk.max_wrong_rate", "0.1", "Modes `risk` and `shadow`: the largest share of unverified drafts that the target may disagree with. A new value takes effect at once: certified thresholds are computed again from the evidence that is there. It may be chosen by that evidence (`foregate risk frontier`).",
+	route("risk.max_wrong_rate", "0.1", "Modes `risk` and `shadow`: the largest share of unverified drafts that the target may disagree with. A new value takes effect at once: certified thresholds are computed again from the evidence that is there. It may be chosen by that evidence (`foregate risk show --frontier`).",
 		number(0.001, 0.5, func(v *Values) *float64 { return &v.Tiers.Risk.Rule.MaxWrongRate })),
 	route("risk.error_probability", "0.05", "Modes `risk` and `shadow`: the probability that a certificate is wrong, that is, that the share of wrong drafts exceeds `risk.max_wrong_rate`. It holds for each lease (`risk.lease_audits`).",
 		number(0.0001, 0.5, func(v *Values) *float64 { return &v.Tiers.Risk.Rule.ErrorProbability })),

@@ -132,4 +132,3 @@ func (s *stage) converse(t *testing.T, api string, key http.Header) {
 		t.Errorf("the first event came after %v and the last after %v", first, last)
 	}
 }
-
