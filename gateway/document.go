@@ -33,7 +33,6 @@ func newDocument(body []byte, cacheControl string) *document {
 func (g *Gateway) makeDocuments() error {
 	tables := openapi.Tables{
 		RequestHeaders: documented(RequestHeaders), ResponseHeaders: documented(ResponseHeaders), ErrorCodes: ErrorCodes, Forward: g.opts.Forward,
-		Scope: func(path string) string { scope, _ := scopeOf(path); return string(scope) },
 	}
 	public, err := openapi.Public(tables)
 	if err != nil {

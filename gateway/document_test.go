@@ -38,6 +38,34 @@ func operationsOf(t *testing.T, document []byte) map[string]bool {
 	return all
 }
 
+func TestTheDocumentTellsTheScopeOfEachPath(t *testing.T) {
+	o, _, _ := openGuarded(t, true)
+	if err := o.makeDocuments(); err != nil {
+		t.Fatal(err)
+	}
+	var decoded struct {
+		Paths map[string]map[string]struct{ Security []map[string][]string }
+	}
+	if err := json.Unmarshal(o.adminDocument.body, &decoded); err != nil {
+		t.Fatal(err)
+	}
+	for path, methods := range decoded.Paths {
+		var want []string
+		if scope, _ := scopeOf(path); scope != "" {
+			want = []string{string(scope)}
+		}
+		for method, operation := range methods {
+			var got []string
+			if len(operation.Security) > 0 {
+				got = operation.Security[0]["token"]
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s %s: the document tells the scope %q, it is %q: correct gateway/openapi/admin.json", method, path, got, want)
+			}
+		}
+	}
+}
+
 // anyName is a parameter in a path.
 var anyName = regexp.MustCompile(`\{[^}]*\}|\*`)
 
@@ -70,8 +98,8 @@ func TestTheDocumentsHaveEveryRouteAndNoOther(t *testing.T) {
 		document   *document
 		operations string
 	}{
-		{"public", o.publicRoutes(o.posts()), o.publicDocument, "publicOperations in gateway/openapi/public.go"},
-		{"admin", o.adminRoutes().(chi.Routes), o.adminDocument, "adminOperations in gateway/openapi/admin.go"},
+		{"public", o.publicRoutes(o.posts()), o.publicDocument, "gateway/openapi/public.json"},
+		{"admin", o.adminRoutes().(chi.Routes), o.adminDocument, "gateway/openapi/admin.json"},
 	} {
 		routes, operations := registered(t, c.mux), operationsOf(t, c.document.body)
 		for _, route := range slices.Sorted(maps.Keys(routes)) {
