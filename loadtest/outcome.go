@@ -66,25 +66,13 @@ type Usage struct {
 	Generated                 int // tokens, thrown-away ones too
 }
 
-// Sample is the state of one backend at a time of the run.
-type Sample struct {
-	At       time.Duration
-	Tier     string
-	Backend  int
-	KVUsage  float64 // 0..1
-	Running  int
-	Waiting  int
-	Alive    bool
-	Finished int // sequences, since the start
-}
-
 // Result is what one case of a scenario came to.
 type Result struct {
 	Case     string
 	Window   time.Duration // measured: from the warm-up's end to the last answer
 	Recorder *Recorder
 	Pools    []Usage
-	Samples  []Sample
+	PeakKV   float64 // the highest share of its KV memory that a backend used, after the warm-up
 
 	ModelUSDPerMTok float64 // by the formulas of what drafts save; 0 is not known
 

@@ -143,7 +143,7 @@ func metrics(cases []measured) []section {
 		)...)},
 		{"Cache and memory", append(cached(cases), []metric{
 			{"Prefix hits", percent, func(m measured) float64 { return m.PrefixHitRate }, queried},
-			{"KV usage, peak", percent, peak, func(m measured) int { return len(m.result.Samples) }},
+			{"KV usage, peak", percent, func(m measured) float64 { return finite(m.result.PeakKV) }, nil},
 			{"Preemptions", counted, func(m measured) float64 { return float64(m.Preemptions) }, nil},
 			{"OOM deaths", counted, func(m measured) float64 { return float64(m.OOMDeaths) }, nil},
 		}...)},
@@ -204,16 +204,4 @@ func queried(m measured) int {
 		n += u.PrefixQueries
 	}
 	return n
-}
-
-// peak is the highest KV usage that any backend showed.
-func peak(m measured) float64 {
-	top := 0.0
-	for _, s := range m.result.Samples {
-		if s.At < m.result.Recorder.warmup {
-			continue
-		}
-		top = max(top, finite(s.KVUsage))
-	}
-	return top
 }

@@ -54,11 +54,7 @@ func madeResult(name string, n int) *Result {
 	if n >= 3 {
 		r.Pools = append(r.Pools, Usage{Tier: "draft", Backends: 4, GPUs: 1, USDPerHour: 0.9, Busy: 25 * time.Minute})
 	}
-	for _, p := range r.Pools {
-		for b := range p.Backends {
-			r.Samples = append(r.Samples, madeSamples(rng, p.Tier, b, n)...)
-		}
-	}
+	r.PeakKV = 1 - 0.05*float64(n)
 	return r
 }
 
@@ -89,20 +85,6 @@ func madeOutcome(rng *rand.Rand, n int) Outcome {
 		o.Tier, o.Acceptance, o.Reason = "mixed", "rejected", "score"
 	}
 	return o
-}
-
-func madeSamples(rng *rand.Rand, tier string, backend, n int) []Sample {
-	out, usage := []Sample{}, 0.5
-	for at := time.Duration(0); at < 10*time.Minute; at += 2 * time.Second {
-		usage = min(max(usage+rng.NormFloat64()*0.04, 0.05), 1)
-		dead := n < 2 && backend == 1 && at > 4*time.Minute && at < 5*time.Minute
-		s := Sample{At: at, Tier: tier, Backend: backend, KVUsage: usage, Alive: !dead, Running: 12}
-		if dead {
-			s.KVUsage, s.Running = 0, 0
-		}
-		out = append(out, s)
-	}
-	return out
 }
 
 func TestTablesAreAsInTheGoldenFiles(t *testing.T) {

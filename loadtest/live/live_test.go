@@ -66,12 +66,8 @@ func TestACaseRunsAgainstRealProcesses(t *testing.T) {
 			t.Errorf("a pool did nothing: %+v", p)
 		}
 	}
-	seen := map[string]int{}
-	for _, s := range r.Samples {
-		seen[s.Tier]++
-	}
-	if seen["draft"] != 2*seen["target"] || seen["target"] < 10 {
-		t.Errorf("samples %v", seen)
+	if r.PeakKV <= 0 || r.PeakKV > 1 {
+		t.Errorf("at most %v of a backend's memory was used", r.PeakKV)
 	}
 }
 
@@ -91,15 +87,6 @@ func TestADeathIsCountedAndItsRequestsFail(t *testing.T) {
 	row := r.Row()
 	if n := r.Pools[0].Deaths; n != 1 || row.OOMDeaths != 0 || row.Errors == 0 || row.Errors >= row.Requests {
 		t.Errorf("%d deaths, %d of a full cache, %d of %d requests failed", n, row.OOMDeaths, row.Errors, row.Requests)
-	}
-	dead := 0
-	for _, s := range r.Samples {
-		if !s.Alive {
-			dead++
-		}
-	}
-	if dead == 0 || dead == len(r.Samples) {
-		t.Errorf("dead in %d of %d samples", dead, len(r.Samples))
 	}
 }
 

@@ -87,7 +87,7 @@ func (r *run) play(ctx context.Context) *loadtest.Result {
 	side.Wait()
 	return &loadtest.Result{
 		Case: r.opts.Case.Name, Window: max(0, time.Duration(r.last.Load())-r.scenario.Warmup),
-		Recorder: r.recorder, Pools: r.gauge.usage(after), Samples: r.gauge.samples(), Totals: r.scenario.Totals,
+		Recorder: r.recorder, Pools: r.gauge.usage(after), PeakKV: r.gauge.peak, Totals: r.scenario.Totals,
 	}
 }
 

@@ -8,76 +8,31 @@ import (
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
-const (
-	sampleEvery = 500 * time.Millisecond // the profiles' time
-	maxSamples  = 600                    // of one backend
-)
+const sampleEvery = 500 * time.Millisecond // the profiles' time
 
 // gauge watches the simulators through a run.
 type gauge struct {
 	sys    *system
 	clock  clock
 	before map[*backend]vllmsim.State // at the warm-up's end
-	rounds [][]loadtest.Sample        // of all backends at one time
-	every  time.Duration
+	peak   float64                    // KV usage of any backend since then
 }
 
-// watch samples every backend until ctx ends, and notes what they had done when
+// watch looks at every backend until ctx ends, and notes what they had done when
 // the warm-up ended.
 func (g *gauge) watch(ctx context.Context) {
-	g.every = sampleEvery
 	warm := g.sys.opts.Scenario.Warmup
-	for at := time.Duration(0); ; at += g.every {
-		if g.before == nil && at >= warm {
-			if !g.clock.until(ctx, warm) {
-				return
-			}
-			g.before = g.states()
-		}
-		if !g.clock.until(ctx, at) {
-			return
-		}
-		g.round()
-		// A machine that cannot keep up gets fewer samples, not a backlog of them.
-		at = max(at, g.clock.now().Truncate(g.every))
-	}
-}
-
-// round takes one sample of each backend. When there are too many, every other
-// round goes, and from then on they are taken half as often.
-func (g *gauge) round() {
-	now := g.clock.now()
-	var all []loadtest.Sample
-	for _, p := range g.sys.pools {
-		for i, b := range p.backends {
-			st := b.sim.State()
-			s := loadtest.Sample{At: now, Tier: p.tier, Backend: i, Running: st.Running, Waiting: st.Waiting,
-				Alive: st.Alive, Finished: st.Finished}
-			if st.KVBlocksTotal > 0 {
-				s.KVUsage = float64(st.KVBlocksUsed) / float64(st.KVBlocksTotal)
-			}
-			all = append(all, s)
-		}
-	}
-	g.rounds = append(g.rounds, all)
-	if len(g.rounds) < maxSamples {
+	if !g.clock.until(ctx, warm) {
 		return
 	}
-	half := g.rounds[:0]
-	for i := 0; i < len(g.rounds); i += 2 {
-		half = append(half, g.rounds[i])
+	g.before = g.states()
+	for at := warm; g.clock.until(ctx, at); at += sampleEvery {
+		for _, st := range g.states() {
+			g.peak = max(g.peak, float64(st.KVBlocksUsed)/float64(max(1, st.KVBlocksTotal)))
+		}
+		// A machine that cannot keep up looks less often; there is no backlog.
+		at = max(at, g.clock.now().Truncate(sampleEvery))
 	}
-	clear(g.rounds[len(half):])
-	g.rounds, g.every = half, 2*g.every
-}
-
-// samples are all that are left, in order of time.
-func (g *gauge) samples() []loadtest.Sample {
-	var all []loadtest.Sample
-	for _, r := range g.rounds {
-		all = append(all, r...)
-	}
-	return all
 }
 
 func (g *gauge) states() map[*backend]vllmsim.State {

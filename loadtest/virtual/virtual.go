@@ -56,12 +56,12 @@ type lab struct {
 	redis    *sharing.Link
 	last     time.Duration // when the last answer ended
 
-	open     int  // conversations and users that are not over
-	sent     int  // requests, for the load balancer
-	ended    bool // no more conversations begin
-	samples  []loadtest.Sample
-	audits   int   // drafts judged to their end
-	answered ended // what the answers of the measured time were like
+	open     int     // conversations and users that are not over
+	sent     int     // requests, for the load balancer
+	ended    bool    // no more conversations begin
+	peak     float64 // KV usage of any backend
+	audits   int     // drafts judged to their end
+	answered ended   // what the answers of the measured time were like
 
 	eras     []era                // of the draft
 	era      int                  // that is
@@ -181,8 +181,11 @@ func (l *lab) each(do func(*engines.Pool)) {
 // sampleBackends notes how every backend stands, a few hundred times in a run.
 func (l *lab) sampleBackends() {
 	l.each(func(p *engines.Pool) {
+		if l.clock.Elapsed() < l.scenario.Warmup {
+			return
+		}
 		for _, b := range p.Backends {
-			l.samples = append(l.samples, b.Sample())
+			l.peak = max(l.peak, b.KVUsage())
 		}
 	})
 	every := max(time.Second, l.scenario.Duration/maxSamples)
@@ -194,7 +197,7 @@ func (l *lab) sampleBackends() {
 // result sums the run up.
 func (l *lab) result() *loadtest.Result {
 	r := &loadtest.Result{
-		Case: l.spec.Name, Window: max(l.last-l.scenario.Warmup, 0), Recorder: l.recorder, Samples: l.samples,
+		Case: l.spec.Name, Window: max(l.last-l.scenario.Warmup, 0), Recorder: l.recorder, PeakKV: l.peak,
 		Retry: l.retries.retry(), Totals: l.scenario.Totals,
 	}
 	l.each(func(p *engines.Pool) { r.Pools = append(r.Pools, p.Usage()) })

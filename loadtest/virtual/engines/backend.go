@@ -34,10 +34,9 @@ type Backend struct {
 	life  int // counts deaths: events of an earlier life do nothing
 	jobs  map[*attempt]struct{}
 
-	shown    vllmsim.Counts // as /metrics shows them: those of the last step
-	past     history        // of earlier lives
-	finished int
-	spent    Spent
+	shown vllmsim.Counts // as /metrics shows them: those of the last step
+	past  history        // of earlier lives
+	spent Spent
 
 	marked                    history // at the warm-up's end
 	spentBefore, auditsBefore Spent
@@ -162,7 +161,6 @@ func (b *Backend) commit() {
 		}
 		if it.Finished {
 			delete(b.jobs, a)
-			b.finished++
 		}
 		a.token(it.Token, it.Finished)
 	}
@@ -194,13 +192,10 @@ func (b *Backend) die(back time.Duration) {
 	b.fleet.Loop.After(back, func() { b.alive = true })
 }
 
-// Sample is how it stands.
-func (b *Backend) Sample() loadtest.Sample {
+// KVUsage is the share of its KV memory that is in use.
+func (b *Backend) KVUsage() float64 {
 	c := b.sched.Counts()
-	return loadtest.Sample{
-		At: b.fleet.Loop.Elapsed(), Tier: b.pool.Name, Backend: b.index, KVUsage: float64(c.BlocksUsed) / float64(c.BlocksTotal),
-		Running: c.Running, Waiting: c.Waiting, Alive: b.alive, Finished: b.finished,
-	}
+	return float64(c.BlocksUsed) / float64(c.BlocksTotal)
 }
 
 // Reading is what a scrape of /metrics gives now.
