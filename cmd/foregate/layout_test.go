@@ -136,11 +136,10 @@ var walls = map[string][]string{
 	"github.com/go-json-experiment/json":   {"loadtest/vllmsim", "tiers/openai"},
 	"go.yaml.in/yaml":                      {"internal/yamlfile"},
 	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
-	"github.com/prometheus/common":         {"tiers/pressure"},
+	"github.com/prometheus/common":         {"loadtest/vllmsim", "tiers/pressure"},
 	"github.com/prometheus/client_golang":  {"breaker", "cache", "cmd/foregate", "gateway", "gateway/admission", "gateway/app", "gateway/app/apptest", "gateway/budgets", "gateway/certificates", "gateway/console", "gateway/demo", "gateway/limits", "gateway/reference", "gateway/reload", "gateway/settings", "gateway/tracing", "gateway/usage", "loadtest/vllmsim", "tiers", "tiers/economy", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},
 	"github.com/rs/zerolog":                {"breaker", "cache", "cmd/foregate", "gateway", "gateway/app", "gateway/app/apptest", "gateway/budgets", "gateway/certificates", "gateway/demo", "gateway/limits", "gateway/operator", "gateway/reference", "gateway/reload", "gateway/riskview", "gateway/settings", "gateway/tracing", "gateway/usage", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},
 	"github.com/klauspost/compress":        {"cache"},
-	"github.com/tinylib/msgp":              {"loadtest/vllmsim"},
 	"github.com/cespare/xxhash":            {"tiers", "tiers/pool", "tiers/prefix"},
 	"go.opentelemetry.io":                  {"gateway/tracing"},
 	"github.com/getkin/kin-openapi":        {}, // tests only

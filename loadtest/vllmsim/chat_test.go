@@ -3,7 +3,6 @@ package vllmsim
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -49,15 +48,6 @@ func TestAStreamWaitsForWholeCharacters(t *testing.T) {
 	t.Fatal("no answer holds an emoji")
 }
 
-func TestAContinuationCanEchoWhatItContinues(t *testing.T) {
-	s := Start(t, Options{TimeScale: fast})
-	body := `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":"The harbor"}],"temperature":0,"max_tokens":4,"add_generation_prompt":false,"continue_final_message":true`
-	plain := *ask(t, s, "/v1/chat/completions", body+`}`).Choices[0].Message.Content
-	echoed := *ask(t, s, "/v1/chat/completions", body+`,"echo":true}`).Choices[0].Message.Content
-	expect(t, "echo", echoed, "The harbor"+plain)
-	expect(t, "streamed", strings.Join(contents(t, s, body+`,"echo":true,"stream":true}`), ""), echoed)
-}
-
 func TestEveryChoiceIsItsOwnAndUsageCountsAll(t *testing.T) {
 	s := Start(t, Options{TimeScale: fast})
 	a := ask(t, s, "/v1/completions", `{"prompt":["Tell of the sea","Tell of the wood"],"n":3,"max_tokens":12,"ignore_eos":true,"temperature":1.5}`)
@@ -101,29 +91,4 @@ func TestTextOfMessagesNeverBecomesSpecialTokens(t *testing.T) {
 		}
 	}
 	expect(t, "headers", n, 2)
-}
-
-func TestSmallRoutesAnswer(t *testing.T) {
-	s := Start(t, Options{TimeScale: fast})
-	for path, want := range map[string]string{
-		"/health": "", "/ping": "", "/version": `{"version":"0.28.0"}`, "/load": `{"server_load":0}`,
-	} {
-		status, got := do(t, s, "GET", path, "")
-		expect(t, path, [2]any{status, got}, [2]any{http.StatusOK, want})
-	}
-	_, a := post(t, s, "/v1/embeddings", `{"input":["a","b"],"dimensions":8}`)
-	_, b := post(t, s, "/v1/embeddings", `{"input":"b","dimensions":8}`)
-	vector := func(answer string, i int) []float64 {
-		var v struct {
-			Data []struct{ Embedding []float64 }
-		}
-		if err := json.Unmarshal([]byte(answer), &v); err != nil {
-			t.Fatal(err)
-		}
-		return v.Data[i].Embedding
-	}
-	expect(t, "the same text", vector(a, 1), vector(b, 0))
-	if slices.Equal(vector(a, 0), vector(a, 1)) {
-		t.Error("two texts, one vector")
-	}
 }

@@ -24,12 +24,9 @@
 //	                                   serving_base.py@c5695a4, serving_tokenize.py@0351c1f, sse_utils.py@0671305
 //	openai    API specification 2.3.0  OpenAI's published specification, from memory
 //
-// Nothing of these was run beside the simulator. What was not in these files is the simulator's guess: SGLang's other info
-// routes, the metrics' help texts. Routes that no gateway
-// asks are left out; each engine's file says which.
+// Routes, members and metrics that no gateway reads are left out.
 //
-// For what verifies drafts there is more: a server may have SGLang's scoring on vLLM's wire ([Options.SGLang]), lack a feature ([Options.Without]),
-// number its tokens otherwise ([Options.Tokenizer]), disagree with itself by a rounding ([Options.Ties]), fail at scoring
+// For what verifies drafts there is more: a server may lack a feature ([Options.Without]), number its tokens otherwise ([Options.Tokenizer]), disagree with itself by a rounding ([Options.Ties]), fail at scoring
 // alone ([Fault.Score]), and is a judge when it is asked the question of one ([Model.Judge]).
 //
 // The package guarantees: the same options and the same request give the same answer, whatever the load; generating on

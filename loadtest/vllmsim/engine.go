@@ -17,7 +17,6 @@ type engine struct {
 	wake  chan struct{}
 	other chan struct{} // the step under way ends at another time than it did
 
-	load *load         // of the server: the engines of one share it
 	news *news         // of the server's death
 	stop chan struct{} // closed by kill
 
@@ -41,22 +40,10 @@ type totals struct{ aborted, finished int }
 
 // job is one sequence with the request that waits for it.
 type job struct {
-	seq     *Seq
-	gen     *generator
-	box     *mailbox
-	parent  *parent
-	engine  *engine // that has it; the server says which
-	counted bool    // in the server's load
-	started bool    // it has an output
-}
-
-// parent is what the n choices of one prompt have in common: vLLM counts some things once for all of them. They may be in
-// several engines.
-type parent struct {
-	n int
-
-	mu                  sync.Mutex
-	finished, maxOutput int
+	seq    *Seq
+	gen    *generator
+	box    *mailbox
+	engine *engine // that has it; the server says which
 }
 
 const (
@@ -68,7 +55,7 @@ const (
 
 func newEngine(s *Scheduler, scale float64, met *metrics) *engine {
 	return &engine{scale: scale, epoch: time.Now(), wake: make(chan struct{}, 1), other: make(chan struct{}, 1), stop: make(chan struct{}),
-		load: &load{}, news: newNews(), sched: s, jobs: map[*Seq]*job{}, met: met}
+		news: newNews(), sched: s, jobs: map[*Seq]*job{}, met: met}
 }
 
 // now is the scaled clock.
@@ -80,33 +67,13 @@ func (e *engine) seconds(d time.Duration) float64 { return max(0, e.real(d).Seco
 // real converts the engine's time to the wall's.
 func (e *engine) real(d time.Duration) time.Duration { return time.Duration(float64(d) / e.scale) }
 
-// submit queues jobs together, or none of them when that is more than the limits allow. An engine that has stopped ends
-// them at once: with finish_reason abort, as vLLM does after SIGTERM, or as its death ends them.
-func (e *engine) submit(jobs []*job) *apiError {
-	if err := e.admit(jobs); err != nil {
-		return err
-	}
-	e.add(jobs)
-	return nil
-}
-
-// admit counts jobs in the server's load, or refuses them all. One that has stopped refuses nobody: see add.
-func (e *engine) admit(jobs []*job) *apiError {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed != "" || e.load.take(jobs) {
-		return nil
-	}
-	return errBusy
-}
-
-// add queues jobs that have been admitted.
+// add queues jobs. An engine that has stopped ends them at once: with finish_reason abort, as vLLM does after SIGTERM, or as
+// its death ends them.
 func (e *engine) add(jobs []*job) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed != "" {
 		for _, j := range jobs {
-			e.load.leave(j)
 			j.box.push(lastEvent(j, e.closed))
 		}
 		e.tell(len(jobs))
@@ -120,18 +87,15 @@ func (e *engine) add(jobs []*job) {
 	signal(e.wake)
 }
 
-// preflight refuses a request of n choices before anything is done for it: when the engine is dead, or full.
-func (e *engine) preflight(n int) *apiError {
+// preflight refuses a request before anything is done for it, when the engine is dead.
+func (e *engine) preflight() *apiError {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch {
-	case e.closed == finishDead:
-		e.tell(1)
-		return errDead
-	case e.closed == "" && e.load.full(n):
-		return errBusy
+	if e.closed != finishDead {
+		return nil
 	}
-	return nil
+	e.tell(1)
+	return errDead
 }
 
 // lastEvent ends a choice without a token.
@@ -144,22 +108,13 @@ func (e *engine) abort(jobs []*job) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, j := range jobs {
-		e.drop(j)
+		delete(e.jobs, j.seq)
 		if e.sched.Abort(j.seq) {
 			e.totals.aborted++
 			e.levelsStale = true
 		}
 	}
 	signal(e.wake)
-}
-
-// drop forgets a job.
-func (e *engine) drop(j *job) {
-	if e.jobs[j.seq] == nil {
-		return
-	}
-	delete(e.jobs, j.seq)
-	e.load.leave(j)
 }
 
 // signal tells whoever waits on c, now or next.
@@ -288,7 +243,6 @@ func (e *engine) deliver(it *Item) {
 	if j == nil {
 		return
 	}
-	e.load.start(j)
 	ev := j.gen.last
 	if it.First {
 		ev.cached = it.Seq.Cached
@@ -296,8 +250,8 @@ func (e *engine) deliver(it *Item) {
 	e.met.token(it, e)
 	if it.Finished {
 		e.totals.finished++
-		e.drop(j)
-		e.met.done(j, ev.finish, e)
+		delete(e.jobs, j.seq)
+		e.met.done(j.seq, ev.finish, e)
 	}
 	j.box.push(ev)
 }

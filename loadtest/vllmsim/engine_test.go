@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -29,7 +28,7 @@ func TestTheEngineTakesTheProfilesTime(t *testing.T) {
 		box := newMailbox()
 		g := newGenerator(s.model, prompt, &spec, 0)
 		start := time.Now()
-		s.life().engines[0].submit([]*job{{seq: &Seq{Prompt: prompt, Source: g}, gen: g, box: box, parent: &parent{n: 1}}})
+		s.life().engines[0].add([]*job{{seq: &Seq{Prompt: prompt, Source: g}, gen: g, box: box}})
 		var events []event
 		for len(events) < 3 {
 			<-box.notify
@@ -69,39 +68,5 @@ func TestManyRequestsAtOnceAllFinishUnderPreemption(t *testing.T) {
 	st := s.State()
 	if st.Preemptions == 0 || st.PrefixHits == 0 || st.Finished != 40 || st.KVBlocksUsed != 0 {
 		t.Errorf("%+v", st)
-	}
-}
-
-// BenchmarkLiveTokens measures tokens streamed per second over loopback, 64 streams at once, the client's share of the
-// CPU included: run it with -cpu 1 for what one core gives. Flat out, a write holds several tokens; paced, time runs 25
-// times faster, every token is a write of its own, and lag is how far the machine falls behind in the time it takes.
-func BenchmarkLiveTokens(b *testing.B) {
-	for name, scale := range map[string]float64{"flat-out": 1e5, "paced": 25} {
-		b.Run(name, func(b *testing.B) { liveTokens(b, scale) })
-	}
-}
-
-func liveTokens(b *testing.B, scale float64) {
-	s := Start(b, Options{TimeScale: scale, Profile: "h100-70b-tp4"})
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}
-	b.SetParallelism(max(1, 64/runtime.GOMAXPROCS(0)))
-	start := time.Now()
-	b.ResetTimer()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			resp, err := client.Post(s.URL()+"/v1/chat/completions", "application/json", strings.NewReader(
-				`{"messages":[{"role":"user","content":"measure"}],"max_tokens":200,"ignore_eos":true,"stream":true,"temperature":0}`))
-			if err != nil {
-				b.Error(err)
-				return
-			}
-			_, _ = io.Copy(io.Discard, resp.Body)
-			_ = resp.Body.Close()
-		}
-	})
-	st, took := s.State(), time.Since(start).Seconds()
-	b.ReportMetric(float64(st.GeneratedTokens)/took, "tokens/s")
-	if scale < 1000 {
-		b.ReportMetric(100*st.LagSeconds/took, "lag-%")
 	}
 }

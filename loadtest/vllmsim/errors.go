@@ -32,6 +32,12 @@ func invalid(message, param, value string) *apiError {
 		message: message + " (parameter=" + param + ", value=" + value + ")"}
 }
 
+// notIn refuses a number that is outside of its range.
+func notIn(name, bounds string, v float64) *apiError {
+	value := strconv.FormatFloat(v, 'g', -1, 64)
+	return invalid(name+" must be in "+bounds+", got "+value+".", name, value)
+}
+
 // refused is a refusal without a parameter.
 func refused(message string) *apiError {
 	return &apiError{status: http.StatusBadRequest, kind: kindBadRequest, message: message}
@@ -40,6 +46,10 @@ func refused(message string) *apiError {
 // malformed is a body that does not fit the schema: vLLM says 400, never 422.
 func malformed(detail string) *apiError {
 	return &apiError{status: http.StatusBadRequest, kind: kindSchema, message: "1 validation error:\n  " + detail}
+}
+
+func missing(field string) *apiError {
+	return malformed("{'type': 'missing', 'loc': ('body', '" + field + "'), 'msg': 'Field required'}")
 }
 
 func noModel(name string) *apiError {
@@ -58,24 +68,16 @@ func statusError(status int) *apiError {
 	return &apiError{status: status, kind: http.StatusText(status), message: http.StatusText(status)}
 }
 
-// body is the error as JSON.
-func (e *apiError) body() []byte {
-	b := append([]byte(nil), `{"error":{"message":`...)
-	return append(e.fields(b, e.param), '}')
+// errorBody is an error as an engine writes it.
+type errorBody struct {
+	Object  string  `json:"object,omitempty"`
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Param   *string `json:"param"`
+	Code    any     `json:"code"`
 }
 
-// flat is the error as SGLang shows it: it never names a parameter.
-func (e *apiError) flat(b []byte) []byte {
-	return e.fields(append(b, `{"object":"error","message":`...), "")
-}
-
-func (e *apiError) fields(b []byte, param string) []byte {
-	b = appendQuoted(b, e.message)
-	b = append(b, `,"type":`...)
-	b = appendQuoted(b, e.kind)
-	b = append(b, `,"param":`...)
-	b = appendNullable(b, param)
-	b = append(b, `,"code":`...)
-	b = strconv.AppendInt(b, int64(e.status), 10)
-	return append(b, '}')
+// errorIn is an error under the member error.
+type errorIn struct {
+	Error errorBody `json:"error"`
 }

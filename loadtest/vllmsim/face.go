@@ -21,165 +21,127 @@ func Engines() []string {
 	return []string{engineVLLM, engineSGLang, engineOpenAI}
 }
 
-// face is the wire of an engine other than vLLM. The model, the scheduler and the faults behind it are the same. A server
-// without a face speaks as vLLM does.
-type face struct {
-	traits
-	wire
-}
-
-// traits are what an engine does in its own way.
-type traits struct {
-	echoes bool                   // answers repeat the requested model's name
-	page   func(s *Server) []byte // /metrics
-}
-
-// wire is what an engine reads and writes.
-type wire interface {
+// face is the wire of an engine. The model, the scheduler and the faults behind it are the same.
+type face interface {
 	// routes are all paths.
 	routes(s *Server) map[string]route
+	// page is /metrics.
+	page(s *Server) ([]byte, error)
 	// take makes of a body what the engine makes of it: members that it does not know are left out, and it has its own defaults.
 	take(s *Server, w *wireRequest, in intake) *apiError
 	// fail is the body of an error, and of an error event.
-	fail(err *apiError) []byte
+	fail(err *apiError) any
 	// absent answers for a path that does not exist, or with a method that the path has not got.
 	absent(w http.ResponseWriter, r *http.Request, known bool)
-	// answer is the body of a JSON answer.
-	answer(c *call, choices []choice) any
-	// first are the chunks that open a stream, one chunk's are those of an output, last those that end it.
-	first(c *call) []any
-	chunk(c *call, ev *chunk, sent int) []any
-	last(c *call, t spend) []any
+	// head is an answer or a chunk without its choices.
+	head(c *call, stream bool) *answerBody
+	// finish says how a choice ended, if it has, and adds what the engine tells beside.
+	finish(c *call, v *choiceBody, end *ending)
+	// logprobs are those of a chat, textLogprobs those of a completion; nil is none.
+	logprobs(end *ending) any
+	textLogprobs(lps []*tokenLogprob, offset int) any
+	// whole completes a JSON answer, and opened, chunk and usage make a stream: its first chunks, those of an output, and
+	// the one that tells what it has used.
+	whole(c *call, a *answerBody, t spend)
+	opened(c *call) []any
+	chunk(c *call, ev *chunk) []any
+	usage(c *call, a *answerBody, t spend)
 }
 
-// spend is what a stream has used.
+// spend is what an answer has used.
 type spend struct{ prompt, generated, cached int }
 
-func newFace(engine string) *face {
+// ending is what is known of a choice: how it ended, with the ids and logprobs that are told with it.
+type ending struct {
+	prompt []int32
+	finish string // "" while it goes on
+	stop   any    // stop_reason
+	ids    []int32
+	lps    []*tokenLogprob
+}
+
+func newFace(engine string) face {
 	switch engine {
 	case engineSGLang:
-		return &face{sglangTraits, sglangWire{}}
+		return sglangWire{}
 	case engineOpenAI:
-		return &face{openaiTraits, openaiWire{}}
+		return openaiWire{}
 	}
-	return nil
+	return vllmWire{}
 }
 
 func checkEngine(o *Options) error {
-	switch {
-	case !slices.Contains(Engines(), o.Engine):
+	if !slices.Contains(Engines(), o.Engine) {
 		return fmt.Errorf("vllmsim: unknown engine %q; known: %s", o.Engine, strings.Join(Engines(), ", "))
-	case o.Engine != engineVLLM && o.SGLang:
-		return fmt.Errorf("vllmsim: SGLang's half face is vLLM's, not that of engine %q", o.Engine)
 	}
 	return nil
 }
 
-// encode writes a value as the engine's JSON library does.
-func (f *face) encode(v any) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		panic(err) // values of our own types
+// null is a member that an engine writes though there is nothing to tell.
+var null = json.RawMessage("null")
+
+// orNull is v, or null where there is none.
+func orNull[T any](v []T) any {
+	if v == nil {
+		return null
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return v
 }
 
-// errorBody is an error as the server's engine writes it.
-func (s *Server) errorBody(err *apiError) []byte {
-	if s.face != nil {
-		return s.face.fail(err)
-	}
-	return err.body()
+// answerBody is an answer or a chunk of a stream.
+type answerBody struct {
+	ID          string `json:"id"`
+	Object      string `json:"object"`
+	Created     int64  `json:"created"`
+	Model       string `json:"model"`
+	Choices     []any  `json:"choices"`
+	Usage       any    `json:"usage,omitempty"`
+	Fingerprint string `json:"system_fingerprint,omitempty"`
+	Metadata    any    `json:"metadata,omitempty"` // of SGLang
+
+	// Of vLLM.
+	PromptScores any             `json:"prompt_logprobs,omitempty"`
+	PromptIDs    any             `json:"prompt_token_ids,omitempty"`
+	PromptText   json.RawMessage `json:"prompt_text,omitempty"`
+	Tier         json.RawMessage `json:"service_tier,omitempty"`
+	KV           json.RawMessage `json:"kv_transfer_params,omitempty"`
+	EC           json.RawMessage `json:"ec_transfer_params,omitempty"`
+	Metrics      json.RawMessage `json:"metrics,omitempty"`
 }
 
-// absent answers for a path or a method that the server has not got.
-func (s *Server) absent(w http.ResponseWriter, r *http.Request, known bool) {
-	if s.face != nil {
-		s.face.absent(w, r, known)
-		return
-	}
-	frameworkAbsent(w, known)
+// choiceBody is a choice of either.
+type choiceBody struct {
+	Index    int      `json:"index"`
+	Text     *string  `json:"text,omitempty"`
+	Message  *message `json:"message,omitempty"`
+	Delta    *message `json:"delta,omitempty"`
+	Logprobs any      `json:"logprobs"`
+	Finish   *string  `json:"finish_reason"`
+	Stop     any      `json:"stop_reason,omitempty"`
+	Matched  any      `json:"matched_stop,omitempty"` // SGLang's stop_reason
+	TokenIDs any      `json:"token_ids,omitempty"`
+
+	PromptScores any             `json:"prompt_logprobs,omitempty"`
+	PromptIDs    any             `json:"prompt_token_ids,omitempty"`
+	Experts      json.RawMessage `json:"routed_experts,omitempty"`
 }
 
-// frameworkAbsent is FastAPI's answer.
-func frameworkAbsent(w http.ResponseWriter, known bool) {
-	if known {
-		writeJSON(w, http.StatusMethodNotAllowed, []byte(`{"detail":"Method Not Allowed"}`))
-		return
-	}
-	writeJSON(w, http.StatusNotFound, []byte(`{"detail":"Not Found"}`))
+// message is a message, or what a chunk says of one.
+type message struct {
+	Role      string          `json:"role,omitempty"`
+	Content   any             `json:"content,omitempty"`
+	Thoughts  json.RawMessage `json:"reasoning_content,omitempty"` // of SGLang
+	ToolCalls []wireCall      `json:"tool_calls,omitempty"`
+	Refusal   json.RawMessage `json:"refusal,omitempty"`
+
+	// Of vLLM.
+	Annotations json.RawMessage `json:"annotations,omitempty"`
+	Audio       json.RawMessage `json:"audio,omitempty"`
+	Function    json.RawMessage `json:"function_call,omitempty"`
+	Reasoning   json.RawMessage `json:"reasoning,omitempty"`
 }
 
-// plainModel is a model of /v1/models with OpenAI's members alone.
-type plainModel struct {
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Created int64  `json:"created"`
-	OwnedBy string `json:"owned_by"`
-}
-
-// writePlainModel answers a list of one model.
-func (s *Server) writePlainModel(w http.ResponseWriter, m plainModel) {
-	s.writeFace(w, struct {
-		Object string       `json:"object"`
-		Data   []plainModel `json:"data"`
-	}{"list", []plainModel{m}})
-}
-
-// writeFace answers 200 with a value.
-func (s *Server) writeFace(w http.ResponseWriter, v any) {
-	writeJSON(w, http.StatusOK, s.face.encode(v))
-}
-
-// spend counts a whole JSON answer.
-func (c *call) spend(choices []choice) spend {
-	t := spend{prompt: c.promptTokens()}
-	for i := range choices {
-		t.generated += choices[i].tokens
-		t.cached += choices[i].cached
-	}
-	return t
-}
-
-func (c *call) promptTokens() (n int) {
-	for _, p := range c.req.prompts {
-		n += len(p)
-	}
-	return n
-}
-
-// object names the kind of an answer.
-func (c *call) object(stream bool) string {
-	switch {
-	case !c.req.chat:
-		return "text_completion"
-	case stream:
-		return "chat.completion.chunk"
-	}
-	return "chat.completion"
-}
-
-// logprobsOf are the alternatives of tokens in the shape of one engine.
-func logprobsOf[T any](lps []*tokenLogprob, one func(*tokenLogprob) T) []T {
-	out := make([]T, len(lps))
-	for i, lp := range lps {
-		out[i] = one(lp)
-	}
-	return out
-}
-
-// bytesOf are a text's bytes as numbers.
-func bytesOf(text string) []int {
-	out := make([]int, len(text))
-	for i := range len(text) {
-		out[i] = int(text[i])
-	}
-	return out
-}
-
-// wireCall is a tool call as most engines write it.
+// wireCall is a tool call.
 type wireCall struct {
 	Index    *int         `json:"index,omitempty"`
 	ID       string       `json:"id,omitempty"`
@@ -190,6 +152,94 @@ type wireCall struct {
 type wireFunction struct {
 	Name      string `json:"name,omitempty"`
 	Arguments string `json:"arguments"`
+}
+
+// usageBody is what an answer has used.
+type usageBody struct {
+	Prompt     int             `json:"prompt_tokens"`
+	Total      int             `json:"total_tokens"`
+	Completion int             `json:"completion_tokens"`
+	Details    any             `json:"prompt_tokens_details,omitempty"`
+	Spent      json.RawMessage `json:"completion_tokens_details,omitempty"`
+	Reasoning  *int            `json:"reasoning_tokens,omitempty"` // of SGLang
+}
+
+func (t spend) body() *usageBody {
+	return &usageBody{Prompt: t.prompt, Total: t.prompt + t.generated, Completion: t.generated}
+}
+
+type cachedTokens struct {
+	Tokens int `json:"cached_tokens"`
+}
+
+// encode writes a value as an engine's JSON library does.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(err) // values of our own types
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(encode(v)) // the client may be gone
+}
+
+func (s *Server) writeError(w http.ResponseWriter, err *apiError) {
+	writeJSON(w, err.status, s.face.fail(err))
+}
+
+// frameworkAbsent is FastAPI's answer for a path or a method that there is not.
+func frameworkAbsent(w http.ResponseWriter, known bool) {
+	type detail struct {
+		Detail string `json:"detail"`
+	}
+	if known {
+		writeJSON(w, http.StatusMethodNotAllowed, detail{"Method Not Allowed"})
+		return
+	}
+	writeJSON(w, http.StatusNotFound, detail{"Not Found"})
+}
+
+// models is /v1/models with its one model.
+type models struct {
+	Object string `json:"object"`
+	Data   []any  `json:"data"`
+}
+
+// modelCard is what all engines tell of a model.
+type modelCard struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	OwnedBy string `json:"owned_by"`
+}
+
+// headOf is an answer's head as all engines have it.
+func (c *call) headOf(stream bool) *answerBody {
+	a := &answerBody{ID: c.req.id, Object: "text_completion", Created: c.req.created, Model: c.req.model, Choices: []any{}}
+	switch {
+	case c.req.chat && stream:
+		a.Object = "chat.completion.chunk"
+	case c.req.chat:
+		a.Object = "chat.completion"
+	}
+	return a
+}
+
+// reason is the finish reason as it is shown; nil while an answer goes on.
+func (c *call) reason(finish string) *string {
+	if finish == "" {
+		return nil
+	}
+	if finish == finishStop && c.req.tool != nil {
+		finish = finishTools
+	}
+	return &finish
 }
 
 // calls are the tool calls of an answer.
@@ -222,10 +272,53 @@ func (ev *chunk) said() string {
 	return ""
 }
 
-// ptr is a pointer to a text, nil to none.
-func ptr(s string) *string {
-	if s == "" {
+// roles are the chunks that open the choices of a chat.
+func (c *call) roles() []any {
+	if !c.req.chat {
 		return nil
 	}
-	return &s
+	var list []any
+	for i := range c.jobs {
+		a := c.s.face.head(c, true)
+		a.Choices = append(a.Choices, choiceBody{Index: i, Delta: &message{Role: c.req.role, Content: ""}})
+		list = append(list, a)
+	}
+	return list
+}
+
+// chunkWith is a chunk of one choice.
+func (c *call) chunkWith(v *choiceBody) *answerBody {
+	a := c.s.face.head(c, true)
+	a.Choices = append(a.Choices, v)
+	return a
+}
+
+// split are the chunks of an output where the end of a chat has one of its own.
+func (c *call) split(ev *chunk) []any {
+	f := c.s.face
+	v := &choiceBody{Index: ev.choice}
+	if !c.req.chat {
+		text := ev.said()
+		v.Text = &text
+		if ev.end.lps != nil {
+			v.Logprobs = f.textLogprobs(ev.end.lps, 0)
+		}
+		f.finish(c, v, &ev.end)
+		return []any{c.chunkWith(v)}
+	}
+	var out []any
+	v.Delta, v.Logprobs = &message{ToolCalls: c.callDelta(ev)}, f.logprobs(&ev.end)
+	if text := ev.said(); text != "" {
+		v.Delta.Content = text
+	}
+	if v.Delta.Content != nil || v.Delta.ToolCalls != nil || v.Logprobs != nil {
+		f.finish(c, v, &ending{})
+		out = append(out, c.chunkWith(v))
+	}
+	if ev.finish != "" {
+		last := &choiceBody{Index: ev.choice, Delta: &message{}}
+		f.finish(c, last, &ev.end)
+		out = append(out, c.chunkWith(last))
+	}
+	return out
 }

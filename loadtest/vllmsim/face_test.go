@@ -2,7 +2,6 @@ package vllmsim
 
 import (
 	"fmt"
-	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -72,25 +71,5 @@ func TestEachEngineAnswersInItsOwnWire(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			golden(t, "engines/"+name+".txt", wireOf(t, Options{Engine: name}))
 		})
-	}
-}
-
-func TestAnEngineWithoutMetricsSaysSoInItsOwnWay(t *testing.T) {
-	for name, want := range map[string]int{engineVLLM: 404, engineSGLang: 404, engineOpenAI: 404} {
-		s := Start(t, Options{Engine: name, TimeScale: fast, Without: []string{"metrics"}})
-		status, body := do(t, s, http.MethodGet, "/metrics", "")
-		expect(t, name+": "+body, status, want)
-	}
-}
-
-func TestAnEngineThatIsNoneIsRefused(t *testing.T) {
-	for want, o := range map[string]Options{
-		`unknown engine "tgi"; known: vllm, sglang, openai`:  {Engine: "tgi"},
-		"half face is vLLM's, not that of engine \"openai\"": {Engine: engineOpenAI, SGLang: true},
-		"unknown hazard \"fire\"; known: constant_logprobs":  {Hazards: []string{"fire"}},
-	} {
-		if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v", o, err)
-		}
 	}
 }

@@ -44,12 +44,8 @@ type Fault struct {
 
 	KVUsage *float64 `json:"kv_usage,omitempty"` // what /metrics says of the KV cache instead of the truth
 
-	// At most one of these three strikes, once. Seconds are the profile's time.
-	Refuse            bool    `json:"refuse,omitempty"`              // the network is cut: connections end, and new ones are refused
-	Die               bool    `json:"die,omitempty"`                 // the engine dies, and the process with it
-	SpotNoticeSeconds float64 `json:"spot_notice_seconds,omitempty"` // it dies so much later; until then State shows the notice
-
-	DownSeconds float64 `json:"down_seconds,omitempty"` // how long it is away; 0 means [Options.Restart]
+	Die         bool    `json:"die,omitempty"`          // the engine dies, once, and the process with it
+	DownSeconds float64 `json:"down_seconds,omitempty"` // how long it is away, in the profile's time; 0 means [Options.Restart]
 }
 
 const (
@@ -59,18 +55,8 @@ const (
 
 // lasting is the fault without what strikes once.
 func (f Fault) lasting() Fault {
-	f.Refuse, f.Die, f.SpotNoticeSeconds, f.DownSeconds = false, false, 0, 0
+	f.Die, f.DownSeconds = false, 0
 	return f
-}
-
-// strikes counts how many outages the fault asks for.
-func (f *Fault) strikes() (n int) {
-	for _, asked := range []bool{f.Refuse, f.Die, f.SpotNoticeSeconds > 0} {
-		if asked {
-			n++
-		}
-	}
-	return n
 }
 
 // ParseFault reads a fault from JSON, as POST /sim/fault takes it. A name that it does not know is an error: a fault that
@@ -99,10 +85,8 @@ func (f *Fault) validate() error {
 		return fmt.Errorf("vllmsim: fault status %d is no error", f.Status)
 	case f.Hang != "" && f.Hang != "headers" && f.Hang != "stream" && f.Hang != hangEngine && f.Hang != hangProcess:
 		return fmt.Errorf("vllmsim: unknown hang %q; known: headers, stream, engine, process", f.Hang)
-	case f.strikes() > 1:
-		return errors.New("vllmsim: a fault has one of refuse, die and spot_notice_seconds")
-	case f.DownSeconds > 0 && f.strikes() == 0:
-		return errors.New("vllmsim: down_seconds goes with refuse, die or spot_notice_seconds")
+	case f.DownSeconds > 0 && !f.Die:
+		return errors.New("vllmsim: down_seconds goes with die")
 	case f.KVUsage != nil && !(*f.KVUsage >= 0 && *f.KVUsage <= 1):
 		return errors.New("vllmsim: kv_usage is within 0..1")
 	case !(f.Rate >= 0 && f.Rate <= 1):
@@ -119,7 +103,7 @@ func (f *Fault) validateTimes() error {
 	for _, t := range []struct {
 		name string
 		v    float64
-	}{{"slow", f.Slow}, {"spot_notice_seconds", f.SpotNoticeSeconds}, {"down_seconds", f.DownSeconds}} {
+	}{{"slow", f.Slow}, {"down_seconds", f.DownSeconds}} {
 		if !(t.v >= 0 && t.v <= extreme) {
 			return fmt.Errorf("vllmsim: fault %s is within 0..%.0f, not %g", t.name, extreme, t.v)
 		}
@@ -191,17 +175,14 @@ func (f *faults) set(now Fault) {
 	f.mu.Unlock()
 }
 
-// SetFault replaces the current fault; the zero value clears it, and takes a spot notice back. Requests under way keep the
-// fault they met. It refuses words that mean nothing, and outages of a server that cannot have them.
+// SetFault replaces the current fault; the zero value clears it. Requests under way keep the fault they met. It refuses words
+// that mean nothing.
 func (s *Server) SetFault(f Fault) error {
 	if err := f.validate(); err != nil {
 		return err
 	}
-	if f.Refuse && s.Addr() == "" {
-		return errRefuse
-	}
 	if f.Metrics == "frozen" {
-		page, _ := s.metricsPage() // our own registry gathers without error, or the page freezes empty
+		page, _ := s.face.page(s) // our own registry gathers without error, or the page freezes empty
 		s.faults.mu.Lock()
 		s.faults.frozen = page
 		s.faults.mu.Unlock()
@@ -211,39 +192,15 @@ func (s *Server) SetFault(f Fault) error {
 	if f.DownSeconds > 0 {
 		down = time.Duration(f.DownSeconds * 1e9)
 	}
-	s.expect(time.Duration(f.SpotNoticeSeconds*1e9), down)
-	switch {
-	case f.Refuse:
-		if err := s.refuse(down); err != nil {
-			return err
-		}
-	case f.Die:
-		s.die(down) // and the next life is as slow as this fault says
+	if !f.Die {
+		s.life().ail(&f)
 		return nil
 	}
-	s.life().ail(&f)
-	return nil
-}
-
-// expect announces a death, or takes the announcement back.
-func (s *Server) expect(in, down time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.spot != nil {
-		s.spot.Stop()
-	}
-	s.notice = in > 0 && !s.closed
-	if s.notice {
-		s.spot = time.AfterFunc(time.Duration(float64(in)/s.opts.TimeScale), func() { s.die(down) })
-	}
-}
-
-// die kills the engine; Run does the rest.
-func (s *Server) die(down time.Duration) {
 	s.mu.Lock()
 	s.downtime = down
 	s.mu.Unlock()
-	s.life().kill()
+	s.life().kill() // Run does the rest; the next life is as slow as this fault says
+	return nil
 }
 
 // nextFault draws the fault of one generation request.
@@ -262,16 +219,13 @@ func (s *Server) serveFault(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f, err := ParseFault(body)
-	if err == nil && f.Refuse && s.Addr() == "" {
-		err = errRefuse
-	}
 	if err != nil {
 		s.writeError(w, refused(err.Error()))
 		return
 	}
-	// An outage takes this connection, too: the answer must be out before it strikes.
+	// A death takes this connection, too: the answer must be out before it strikes.
 	w.Header().Set("Content-Length", "2")
-	writeJSON(w, http.StatusOK, []byte("{}"))
+	writeJSON(w, http.StatusOK, struct{}{})
 	_ = http.NewResponseController(w).Flush() // a client that is gone gets its fault all the same
 	_ = s.SetFault(f)                         // what it refuses has been refused above
 }

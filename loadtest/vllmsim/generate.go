@@ -23,8 +23,7 @@ type genSpec struct {
 	stopIDs     []int32
 	includeStop bool
 	keepSpecial bool
-	logprobs    int // -1 = none, otherwise the number of alternatives
-	processed   bool
+	logprobs    int        // -1 = none, otherwise the number of alternatives
 	thought     []scripted // what comes before all else
 	script      []scripted
 	others      []Cand // that may come instead of the first of script
@@ -109,9 +108,6 @@ func (g *generator) Next() (int32, bool) {
 	}
 	if g.spec.logprobs >= 0 {
 		ev.lp = newTokenLogprob(g.model.tok, &g.dist, ev.id, g.spec.logprobs)
-		if g.spec.processed {
-			ev.lp.process(&how, &g.dist, bans)
-		}
 		ev.lp.settle(delta, ev.id)
 	}
 	g.finish(&ev, stopped, eos, delta)

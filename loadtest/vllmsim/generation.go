@@ -14,7 +14,6 @@ type call struct {
 	r     *http.Request
 	box   *mailbox
 	jobs  []*job
-	gone  bool // the client is
 }
 
 // serveGenerate answers the routes that generate.
@@ -34,7 +33,7 @@ func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request, a api) {
 		if fault.RetryAfter != "" {
 			w.Header().Set("Retry-After", fault.RetryAfter)
 		}
-		writeJSON(w, fault.Status, s.errorBody(statusError(fault.Status)))
+		s.writeError(w, statusError(fault.Status))
 		return
 	}
 	var req *request
@@ -53,22 +52,18 @@ func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request, a api) {
 	c.answer()
 }
 
-// submit hands the request's sequences to the engine, which may be full by now.
-func (c *call) submit() *apiError {
-	var family *parent
+// submit hands the request's sequences to the engine.
+func (c *call) submit() {
 	for i := range c.req.specs {
-		if i%c.req.n == 0 {
-			family = &parent{n: c.req.n}
-		}
 		spec := &c.req.specs[i]
 		spec.abortAfter = c.fault.AbortAfterTokens
 		prompt := c.req.prompts[i/c.req.n]
 		g := newGenerator(c.req.speaker, prompt, spec, i)
 		q := &Seq{Prompt: prompt, Priority: c.req.priority, Salt: c.req.salt, NoCacheRead: c.req.noCacheRead,
 			ScoreFrom: c.req.scoreFrom, Deadly: c.fault.Score == scoreDie, Source: g}
-		c.jobs = append(c.jobs, &job{seq: q, gen: g, box: c.box, parent: family})
+		c.jobs = append(c.jobs, &job{seq: q, gen: g, box: c.box})
 	}
-	return c.life.submit(c.jobs, c.req.rank)
+	c.life.submit(c.jobs, c.req.rank)
 }
 
 // wait returns the next outputs, or false when the client has left. Whoever leaves early aborts what is still running.
@@ -85,7 +80,6 @@ func (c *call) wait(spare []event) ([]event, bool) {
 		select {
 		case <-c.box.notify:
 		case <-c.r.Context().Done():
-			c.gone = true
 			return nil, false
 		}
 	}

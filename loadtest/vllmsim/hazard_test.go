@@ -96,17 +96,6 @@ func TestThoughtsComeFirstUntilTheyAreTurnedOff(t *testing.T) {
 	}
 }
 
-func TestAJudgeThatThinksFirstSaysNothingInOneToken(t *testing.T) {
-	s := hazardous(t, engineVLLM, "thinks_first")
-	body := `"model":"sim","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"The harbor"},{"role":"user","content":"` +
-		judgeQuestion + `"}],"max_tokens":1,"temperature":0,"logprobs":true,"top_logprobs":5`
-	_, thinking := post(t, s, "/v1/chat/completions", `{`+body+`}`)
-	_, quiet := post(t, s, "/v1/chat/completions", `{`+body+`,"chat_template_kwargs":{"enable_thinking":false}}`)
-	if strings.Contains(thinking, `"token":"No"`) || !strings.Contains(quiet, `"token":"No"`) {
-		t.Errorf("thinking: %s\nquiet: %s", thinking, quiet)
-	}
-}
-
 func TestHazardsAreSwitchedWhileItRuns(t *testing.T) {
 	s := hazardous(t, engineVLLM, "thinks_first")
 	f, err := ParseFault([]byte(`{"hazards":["constant_logprobs","thinks_first"]}`))

@@ -405,7 +405,7 @@ func (b *jsonWriter) name(names []string) string {
 	}
 	b.pos = len(b.have)
 	for _, n := range names {
-		if q := string(appendQuoted(nil, n)); strings.HasPrefix(q, left) {
+		if q := string(encode(n)); strings.HasPrefix(q, left) {
 			b.put(q[len(left):], sureText)
 			return n
 		}

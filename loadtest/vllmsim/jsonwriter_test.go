@@ -35,7 +35,7 @@ func structuredAnswer(t *testing.T, s *Server, user, fields string) (prompt, ids
 // scoresOf are what prompt_logprobs says of the ids after the prompt.
 func scoresOf(t *testing.T, s *Server, prompt, ids []int32, fields string) (out []rank) {
 	t.Helper()
-	a := ask(t, s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":1,"prompt_logprobs":0%s}`, appendIDs(nil, slices.Concat(prompt, ids)), fields))
+	a := ask(t, s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":1,"prompt_logprobs":0%s}`, encode(slices.Concat(prompt, ids)), fields))
 	for i, id := range ids {
 		out = append(out, a.Choices[0].PromptLogprobs[len(prompt)+i][strconv.Itoa(int(id))])
 	}
@@ -109,7 +109,7 @@ func TestAGrammarBeginsAtTheFirstGeneratedToken(t *testing.T) {
 	s := Start(t, Options{Seed: 3, TimeScale: fast})
 	prompt, ids, _ := structuredAnswer(t, s, "again", forms[0].fields)
 	for _, cut := range []int{1, 3, len(ids) - 2} {
-		body := fmt.Sprintf(`{"prompt":%s,"max_tokens":100,"temperature":1,"return_token_ids":true`, appendIDs(nil, slices.Concat(prompt, ids[:cut])))
+		body := fmt.Sprintf(`{"prompt":%s,"max_tokens":100,"temperature":1,"return_token_ids":true`, encode(slices.Concat(prompt, ids[:cut])))
 		expect(t, "with the grammar", ask(t, s, "/v1/completions", body+`,"structured_outputs":{"json_object":true}}`).Choices[0].TokenIDs, ids)
 		expect(t, "without", ask(t, s, "/v1/completions", body+`}`).Choices[0].TokenIDs, ids[cut:])
 	}
@@ -126,7 +126,7 @@ func TestAToolCallGoesOnFromEveryPrefix(t *testing.T) {
 		}
 		calls++
 		for cut := range ids {
-			got := ask(t, s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":200,"return_token_ids":true}`, appendIDs(nil, slices.Concat(prompt, ids[:cut]))))
+			got := ask(t, s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":200,"return_token_ids":true}`, encode(slices.Concat(prompt, ids[:cut]))))
 			expect(t, "the rest", got.Choices[0].TokenIDs, ids[cut:])
 		}
 	}

@@ -4,77 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 )
-
-// auroc is how often a good answer scores above a bad one.
-func auroc(good, bad []float64) float64 {
-	wins := 0.0
-	for _, g := range good {
-		for _, b := range bad {
-			if g > b {
-				wins++
-			} else if g == b {
-				wins += 0.5
-			}
-		}
-	}
-	return wins / float64(len(good)*len(bad))
-}
-
-// standsBy is the balanced rule (docs/science.md, Scores).
-func standsBy(m *Model, prompt, answer []int32) bool {
-	failed, gap, sure := 0, 0.0, false
-	m.Score(prompt, answer, func(i int, d *Dist) bool {
-		top, p := d.Top[0].P, d.Prob(answer[i])
-		gap += math.Log(top / p)
-		sure = sure || top >= 0.9 && p < 0.01
-		if p < 0.3*top {
-			failed++
-		}
-		return true
-	})
-	n := float64(len(answer))
-	return !sure && float64(failed) <= 0.02*n && gap <= 0.15*n
-}
-
-// A target's word says much of whether it stands by an answer, but not all; a draft's says less.
-func TestAJudgeIsInformedButNotInfallible(t *testing.T) {
-	target, writer := NewModel(7, 0), NewModel(7, 0.15)
-	odds := map[float64]*[2][]float64{0: {}, 0.3: {}}
-	for k := range 300 {
-		prompt := chat(t, fmt.Sprintf("case %d", k))
-		answer, _ := greedy(writer, prompt, 2000)
-		bad := 1
-		if standsBy(target, prompt, answer) {
-			bad = 0
-		}
-		answer = answer[:len(answer)-1] // its end is the judge's to add
-		for divergence, list := range odds {
-			v := NewModel(7, divergence).Judge(prompt, answer)
-			list[bad] = append(list[bad], v)
-		}
-	}
-	good, bad := odds[0][0], odds[0][1]
-	if len(good) < 50 || len(bad) < 50 {
-		t.Fatalf("%d good answers, %d bad ones", len(good), len(bad))
-	}
-	sharp, blunt := auroc(good, bad), auroc(odds[0.3][0], odds[0.3][1])
-	t.Logf("%d good, %d bad; AUROC of the target %.3f, of a draft %.3f; medians %.2f, %.2f", len(good), len(bad), sharp, blunt, median(good), median(bad))
-	if sharp < 0.85 || sharp > 0.99 || blunt < 0.5 || blunt > sharp-0.1 {
-		t.Errorf("AUROC of the target %.3f, of a draft %.3f", sharp, blunt)
-	}
-	if median(good) < 1 || median(bad) > 1 {
-		t.Errorf("medians: good %.2f, bad %.2f", median(good), median(bad))
-	}
-}
-
-func median(list []float64) float64 {
-	list = slices.Sorted(slices.Values(list))
-	return list[len(list)/2]
-}
 
 // asked is a chat that ends with the judge's question, and the log odds of its answer as a gateway reads them.
 func asked(t *testing.T, s *Server, question, reply, last, extra string) (first string, odds float64) {

@@ -8,10 +8,10 @@ import (
 
 // What an engine may be without: what it does not know it ignores, and routes that it has not got are not found.
 const (
-	featTokenIDs       = "token_ids"        // return_token_ids, the render routes and /inference/v1/generate
+	featTokenIDs       = "token_ids"        // return_token_ids
 	featPromptIDs      = "prompt_token_ids" // of chats and completions: return_token_ids brings the generated ones alone
 	featPromptLogprobs = "prompt_logprobs"  // neither on vLLM's routes nor on SGLang's
-	featTokenize       = "tokenize"         // /tokenize, /detokenize and the render routes
+	featTokenize       = "tokenize"         // /tokenize and /detokenize
 	featLogprobs       = "logprobs"         // of generated tokens
 	featEndLogprob     = "end_logprob"      // the token that ends an answer comes with its id, without a logprob
 	featRunningUsage   = "running_usage"    // continuous_usage_stats is ignored: usage comes at the end alone
@@ -35,11 +35,9 @@ func checkFeatures(list []string) error {
 
 // lacking is what a server does not do.
 type lacking struct {
-	sglang       bool // what vLLM alone has
 	tokenIDs     bool
 	promptIDs    bool
 	scores       bool // prompt_logprobs
-	nativeScores bool
 	tokenize     bool
 	logprobs     bool
 	endLogprob   bool
@@ -50,8 +48,8 @@ type lacking struct {
 
 func newLacking(o *Options) lacking {
 	without := func(name string) bool { return slices.Contains(o.Without, name) }
-	return lacking{sglang: o.SGLang, tokenIDs: without(featTokenIDs), promptIDs: without(featPromptIDs), scores: o.SGLang || without(featPromptLogprobs),
-		nativeScores: without(featPromptLogprobs), tokenize: without(featTokenize), logprobs: without(featLogprobs),
+	return lacking{tokenIDs: without(featTokenIDs), promptIDs: without(featPromptIDs), scores: without(featPromptLogprobs),
+		tokenize: without(featTokenize), logprobs: without(featLogprobs),
 		endLogprob: without(featEndLogprob), runningUsage: without(featRunningUsage), continuation: without(featContinuation), metrics: without(featMetrics)}
 }
 
@@ -62,9 +60,9 @@ func (l *lacking) strip(w *wireRequest) {
 	}
 	if l.scores {
 		w.PromptLogprobs = nil
-	}
-	if l.nativeScores && w.native != nil {
-		w.native.start = none
+		if w.native != nil {
+			w.native.start = none
+		}
 	}
 	if l.logprobs {
 		w.Logprobs, w.TopLogprobs = nil, nil
@@ -85,17 +83,8 @@ func (l *lacking) event(ev *event) {
 // close takes away the routes that the server has not got.
 func (l *lacking) close(all map[string]route) {
 	var gone []string
-	if l.sglang {
-		gone = append(gone, "/ping", "/version", "/load")
-	}
 	if l.tokenize {
 		gone = append(gone, "/tokenize", "/detokenize")
-	}
-	if l.sglang || l.tokenIDs {
-		gone = append(gone, "/inference/v1/generate")
-	}
-	if l.sglang || l.tokenIDs || l.tokenize {
-		gone = append(gone, "/v1/chat/completions/render", "/v1/completions/render")
 	}
 	if l.metrics {
 		gone = append(gone, "/metrics")
@@ -103,11 +92,4 @@ func (l *lacking) close(all map[string]route) {
 	for _, path := range gone {
 		delete(all, path)
 	}
-}
-
-func (l *lacking) owner() string {
-	if l.sglang {
-		return "sglang"
-	}
-	return "vllm"
 }

@@ -3,20 +3,20 @@ package vllmsim
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // life is one process of the simulated server, from its start to its death: what a restart loses.
 type life struct {
 	engines  []*engine // by data-parallel rank
 	balancer balancer
-	http     *httpStats
 	over     chan struct{} // closed when the process exits: whatever hangs lets go
 }
 
@@ -25,19 +25,14 @@ const watchdog = 5 * time.Second
 
 func (s *Server) newLife() *life {
 	l := &life{over: make(chan struct{}), balancer: balancer{every: time.Duration(float64(balanceEvery) / s.opts.TimeScale)}}
-	met := newMetrics(&s.opts, &s.profile)
-	l.http = newHTTPStats(met.reg)
+	reg := prometheus.NewRegistry()
 	now := s.faults.get()
 	for rank := range s.opts.DataParallelSize {
-		if rank > 0 {
-			met = met.next(&s.opts, &s.profile, rank)
-		}
 		sched := NewScheduler(s.profile, SchedulerOptions{Priority: s.opts.Policy == "priority", OOM: s.opts.OOM})
-		e := newEngine(sched, s.opts.TimeScale, met)
+		e := newEngine(sched, s.opts.TimeScale, newMetrics(reg, &s.opts, &s.profile, rank))
 		if rank > 0 {
-			e.load, e.news = l.engines[0].load, l.engines[0].news
+			e.news = l.engines[0].news
 		}
-		e.load.limits = limits{requests: s.opts.MaxQueuedReqs, tokens: s.opts.MaxQueuedTokens}
 		l.engines = append(l.engines, e)
 	}
 	l.ail(&now)
@@ -50,9 +45,6 @@ func (s *Server) life() *life { return s.current.Load() }
 // Run drives the engine until ctx ends. Use it when the handler is mounted on a server of one's own: after a death, the
 // handler then answers as one whose engine is dead, until the restart.
 func (s *Server) Run(ctx context.Context) error {
-	if s.opts.Fault.Refuse && s.Addr() == "" {
-		return errRefuse
-	}
 	for {
 		// Even when ctx has ended before the engine was ever run: it must turn away whoever has come in.
 		l := s.life()
@@ -75,10 +67,7 @@ func (s *Server) restart(ctx context.Context, l *life) {
 		s.oomDeaths++
 	}
 	down := s.downtime
-	s.downtime, s.notice = s.opts.Restart, false
-	if s.spot != nil {
-		s.spot.Stop() // one death is enough
-	}
+	s.downtime = s.opts.Restart
 	s.mu.Unlock()
 	select {
 	case <-l.engines[0].news.noticed:
@@ -86,7 +75,7 @@ func (s *Server) restart(ctx context.Context, l *life) {
 	case <-time.After(l.engines[0].real(watchdog)):
 	}
 	close(l.over)
-	s.hangUp(true)
+	s.hangUp()
 	s.pause(ctx, down)
 	if ctx.Err() != nil {
 		return // it stays dead: nobody would run another
@@ -109,29 +98,10 @@ func (s *Server) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-var errRefuse = errors.New("vllmsim: only a server that Start has started can refuse connections: this one has no listener of its own")
-
-// refuse makes the server unreachable for a while, as a cut cable would; the engine lives on.
-func (s *Server) refuse(down time.Duration) error {
+// hangUp closes the listener, but keeps its port, and the connections when the answers under way are delivered.
+func (s *Server) hangUp() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.addr == "" || s.closed {
-		return errRefuse
-	}
-	s.tasks.Go(func() {
-		ctx := context.Background() // pause ends with the server
-		s.hangUp(false)
-		s.pause(ctx, down)
-		s.comeBack(ctx)
-	})
-	return nil
-}
-
-// hangUp closes the listener, but keeps its port, and the connections: politely, when answers under way are to be
-// delivered. Outages may overlap; the server is back when the last one is over.
-func (s *Server) hangUp(politely bool) {
-	s.mu.Lock()
-	s.outages++
+	s.away = true
 	srv, l := s.srv, s.listener
 	s.srv, s.listener = nil, nil
 	if l != nil {
@@ -142,9 +112,7 @@ func (s *Server) hangUp(politely bool) {
 	if srv == nil {
 		return
 	}
-	if politely {
-		s.drain(srv, patience)
-	}
+	s.drain(srv, patience)
 	_ = srv.Close()
 }
 
@@ -196,12 +164,12 @@ func (b *busyConns) none() bool {
 	return len(b.set) == 0
 }
 
-// comeBack listens again once no outage is left. The port may have been lent to somebody for a moment.
+// comeBack listens again. The port may have been lent to somebody for a moment.
 func (s *Server) comeBack(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.outages--
-	for s.outages == 0 && s.addr != "" && !s.closed && ctx.Err() == nil {
+	s.away = false
+	for s.addr != "" && !s.closed && ctx.Err() == nil {
 		if s.listen(s.addr) == nil {
 			return
 		}

@@ -3,7 +3,6 @@ package vllmsim
 import (
 	"bytes"
 	"math"
-	"strconv"
 	"unicode/utf8"
 )
 
@@ -70,124 +69,153 @@ func (d *Dist) topN(n int) []Cand {
 	return out
 }
 
-// appendChat appends one element of choices[].logprobs.content.
-func (l *tokenLogprob) appendChat(dst []byte, asIDs bool) []byte {
-	dst = l.appendEntry(dst, asIDs)
-	dst = append(dst, `,"top_logprobs":[`...)
-	l.alternatives(len(l.top), func(i int, a *altLogprob) {
-		dst = append(a.appendEntry(appendComma(dst, i), asIDs), '}')
-	})
-	return append(dst, "]}"...)
+// tokenBody is a token of a chat's logprobs.
+type tokenBody struct {
+	Token   string  `json:"token"`
+	Logprob float64 `json:"logprob"`
+	Bytes   []int   `json:"bytes"`
 }
 
-// alternatives visits what top_logprobs of the chat shape holds. vLLM lists the token itself first, then the best ones in
-// order, and cuts the list at n: a token that is not the argmax stands in front of it, and if it is not among the n best,
-// the last of these is left out.
-func (l *tokenLogprob) alternatives(n int, visit func(i int, a *altLogprob)) {
-	if n < 1 {
-		return
+// contentBody is choices[].logprobs of a chat.
+type contentBody struct {
+	Content []contentToken `json:"content"`
+}
+
+type contentToken struct {
+	tokenBody
+	Top []tokenBody `json:"top_logprobs"`
+}
+
+func (a *altLogprob) body() tokenBody {
+	b := tokenBody{a.text, a.lp, make([]int, len(a.text))}
+	for i := range len(a.text) {
+		b.Bytes[i] = int(a.text[i])
 	}
-	visit(0, &l.altLogprob)
-	i := 1
-	for k := range l.top {
-		if i < n && l.top[k].id != l.id {
-			visit(i, &l.top[k])
-			i++
+	return b
+}
+
+// contentOf are the logprobs of a chat, each with the alternatives that the engine lists; nil is none.
+func contentOf(lps []*tokenLogprob, alternatives func(*tokenLogprob) []altLogprob) any {
+	if len(lps) == 0 {
+		return nil
+	}
+	out := contentBody{}
+	for _, lp := range lps {
+		t := contentToken{lp.body(), []tokenBody{}}
+		for _, a := range alternatives(lp) {
+			t.Top = append(t.Top, a.body())
+		}
+		out.Content = append(out.Content, t)
+	}
+	return out
+}
+
+// ranking lists the alternatives as they rank.
+func (l *tokenLogprob) ranking() []altLogprob { return l.top }
+
+// ownFirst lists the alternatives as vLLM does: the token itself first, then the best ones in order, cut at as many as were
+// asked for. A token that is not the argmax stands in front of it, and if it is not among the best, the last of these is
+// left out.
+func (l *tokenLogprob) ownFirst() []altLogprob {
+	if len(l.top) == 0 {
+		return nil
+	}
+	out := []altLogprob{l.altLogprob}
+	for _, a := range l.top {
+		if len(out) < len(l.top) && a.id != l.id {
+			out = append(out, a)
 		}
 	}
+	return out
 }
 
-// appendEntry leaves the object open.
-func (a *altLogprob) appendEntry(dst []byte, asIDs bool) []byte {
-	text := a.text
-	if asIDs {
-		text = tokenIDText(a.id)
-	}
-	dst = append(dst, `{"token":`...)
-	dst = appendQuoted(dst, text)
-	dst = append(dst, `,"logprob":`...)
-	dst = appendFloat(dst, a.lp)
-	dst = append(dst, `,"bytes":[`...)
-	for i := range len(text) {
-		if i > 0 {
-			dst = append(dst, ',')
+// textBody is the logprobs object of /v1/completions.
+type textBody struct {
+	Offset   []int                `json:"text_offset"`
+	Logprobs []float64            `json:"token_logprobs"`
+	Tokens   []string             `json:"tokens"`
+	Top      []map[string]float64 `json:"top_logprobs"`
+}
+
+// newTextLogprobs are those of tokens of which the first stands at offset, in characters. The alternatives hold the token
+// itself; equal texts collapse.
+func newTextLogprobs(lps []*tokenLogprob, offset int) *textBody {
+	out := &textBody{}
+	for _, lp := range lps {
+		top := map[string]float64{lp.text: lp.lp}
+		for _, a := range lp.top {
+			if _, both := top[a.text]; !both {
+				top[a.text] = a.lp
+			}
 		}
-		dst = strconv.AppendUint(dst, uint64(text[i]), 10)
+		out.Offset, out.Tokens = append(out.Offset, offset), append(out.Tokens, lp.text)
+		out.Logprobs, out.Top = append(out.Logprobs, lp.lp), append(out.Top, top)
+		offset += utf8.RuneCountInString(lp.text)
 	}
-	return append(dst, ']')
+	return out
 }
 
-func tokenIDText(id int32) string { return "token_id:" + strconv.Itoa(int(id)) }
-
-// completionLogprobs gathers the logprobs object of /v1/completions.
-type completionLogprobs struct {
-	entries []*tokenLogprob // nil = a prompt's first token, of which nothing is known
-	texts   []string
-	offset  int // of the first entry in the text
-	asIDs   bool
+// scoring is a prompt whose tokens are scored, with what the request says of the shape of its answer.
+type scoring struct {
+	prompt []int32
+	form   *form
+	from   int    // the first token that is looked at; the first of a prompt never is
+	fault  string // Fault.Score
+	wire   wireIDs
 }
 
-// append writes the object: text_offset, token_logprobs, tokens, top_logprobs, in vLLM's order.
-func (c *completionLogprobs) append(dst []byte) []byte {
-	dst = append(dst, `{"text_offset":[`...)
-	at := c.offset
-	for i := range c.entries {
-		dst = appendComma(dst, i)
-		dst = strconv.AppendInt(dst, int64(at), 10)
-		at += utf8.RuneCountInString(c.texts[i])
+// scorePrompt calls visit with the distribution of every prompt token that is looked at.
+func (m *Model) scorePrompt(in scoring, visit func(i int, d *Dist)) {
+	prompt := in.prompt
+	cur := newCursor(m.tok)
+	cur.ctx = prompt
+	last := len(prompt) - 1 // the header that the answer follows
+	for last >= 0 && prompt[last] != tokEndHeader {
+		last--
 	}
-	dst = append(dst, `],"token_logprobs":[`...)
-	for i, e := range c.entries {
-		dst = appendComma(dst, i)
-		if e == nil {
-			dst = append(dst, "null"...)
-			continue
+	d := Dist{Top: make([]Cand, 0, numCands)}
+	for i, id := range prompt {
+		if i > 0 && i >= in.from {
+			m.fill(&cur, &d)
+			visit(i, &d)
 		}
-		dst = appendFloat(dst, e.lp)
+		if i == last {
+			cur.form = in.form
+		}
+		cur.push(id)
 	}
-	dst = append(dst, `],"tokens":[`...)
-	for i := range c.entries {
-		dst = appendComma(dst, i)
-		dst = appendQuoted(dst, c.texts[i])
-	}
-	dst = append(dst, `],"top_logprobs":[`...)
-	for i, e := range c.entries {
-		dst = appendComma(dst, i)
-		dst = e.appendTop(dst, c.asIDs)
-	}
-	return append(dst, "]}"...)
 }
 
-// appendTop writes {text: logprob}: the token itself and its alternatives, equal texts collapsed.
-func (l *tokenLogprob) appendTop(dst []byte, asIDs bool) []byte {
-	if l == nil {
-		return append(dst, "null"...)
-	}
-	seen := map[string]bool{}
-	put := func(text string, id int32, lp float64) {
-		if asIDs {
-			text = tokenIDText(id)
-		}
-		if seen[text] {
+// ranked is what prompt_logprobs says of a token at a place. Logprob is a number, unless a fault spoils it.
+type ranked struct {
+	Logprob any    `json:"logprob"`
+	Rank    int    `json:"rank"`
+	Text    string `json:"decoded_token"`
+}
+
+// promptLogprobs is the prompt_logprobs array of a prompt: null first, then per token itself and the n best, keyed by id,
+// with true ranks.
+func (m *Model) promptLogprobs(in scoring, n int) []map[int32]ranked {
+	list := make([]map[int32]ranked, len(in.prompt))
+	m.scorePrompt(in, func(i int, d *Dist) {
+		if in.garbage() == spoiltEntry {
 			return
 		}
-		dst = appendComma(dst, len(seen))
-		seen[text] = true
-		dst = appendQuoted(dst, text)
-		dst = append(dst, ':')
-		dst = appendFloat(dst, lp)
+		list[i] = map[int32]ranked{}
+		put := func(id int32, p float64, rank int) {
+			list[i][in.wire.out(id)] = ranked{in.value(clampLogprob(math.Log(p))), rank, m.tok.shown(id)}
+		}
+		for r, c := range d.topN(n) {
+			put(c.ID, c.P, r+1)
+		}
+		own := in.prompt[i]
+		put(own, d.Prob(own), d.Rank(own))
+	})
+	list = spoil(&in, list)
+	if in.fault == scoreMisaligned {
+		for i, id := range in.prompt[:len(list)] {
+			delete(list[i], in.wire.out(id)) // a token's own id is not in the entry at its place
+		}
 	}
-	dst = append(dst, '{')
-	put(l.text, l.id, l.lp)
-	for _, a := range l.top {
-		put(a.text, a.id, a.lp)
-	}
-	return append(dst, '}')
-}
-
-func appendComma(dst []byte, i int) []byte {
-	if i > 0 {
-		return append(dst, ',')
-	}
-	return dst
+	return list
 }

@@ -1,76 +1,63 @@
 package vllmsim
 
 import (
+	"bytes"
 	"errors"
-	"math"
 	"strconv"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
 )
 
 // Bucket bounds of vLLM (vllm/v1/metrics/loggers.py).
 var (
-	bucketsTTFT  = []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560}
-	bucketsITL   = []float64{0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
-	bucketsE2E   = []float64{0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
-	bucketsIter  = []float64{1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}
-	bucketsN     = []float64{1, 2, 5, 10, 20}
-	finishOrder  = []string{finishStop, finishLength, finishAbort, "error", "repetition"}
-	sleepStates  = []string{"awake", "weights_offloaded", "discard_all"}
-	engineLabels = []string{"model_name", "engine"}
+	bucketsTTFT = []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560}
+	bucketsITL  = []float64{0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
+	bucketsE2E  = []float64{0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
+	bucketsIter = []float64{1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}
 )
 
-// metrics are what one server shows at /metrics, in the names of vLLM's V1 engine. Times are seconds of the wall
-// clock: at a time scale of 20 the server looks like one on a GPU twenty times as fast.
+// metrics are what one server shows at /metrics, in the names of vLLM's V1 engine and as far as anybody reads it. Times are
+// seconds of the wall clock: at a time scale of 20 the server looks like one on a GPU twenty times as fast.
 type metrics struct {
 	reg    *prometheus.Registry
-	labels []string
-	values []string
-	rank   int
+	values []string // of engineLabels
 
-	running, waiting, kv                          prometheus.Gauge
-	byCapacity, byDeferred                        prometheus.Gauge
-	queries, hits, preemptions                    prometheus.Counter
-	promptTokens, genTokens                       prometheus.Counter
-	computedTokens, cachedTokens, cachedTotal     prometheus.Counter
-	loras                                         prometheus.Gauge
-	success                                       map[string]prometheus.Counter
-	iteration, ttft, itl, tpot, e2e               prometheus.Observer
-	queue, prefill, decode, inference             prometheus.Observer
-	kvComputed, prompts, gens, maxGens, n, maxTok prometheus.Observer
-	seen                                          Counts // totals already added to counters
+	running, waiting, kv       prometheus.Gauge
+	queries, hits, preemptions prometheus.Counter
+	promptTokens, genTokens    prometheus.Counter
+	success                    *prometheus.CounterVec
+	iteration, ttft, itl       prometheus.Observer
+	queue, e2e                 prometheus.Observer
+	seen                       Counts // totals already added to counters
 }
 
-// newMetrics makes the page of a server with the series of its first engine.
-func newMetrics(o *Options, p *Profile) *metrics {
-	m := rankMetrics(prometheus.NewRegistry(), o, p, 0)
-	m.process()
-	return m
-}
+var engineLabels = []string{"model_name", "engine"}
 
-// next adds the series of one more engine to m's page.
-func (m *metrics) next(o *Options, p *Profile, rank int) *metrics {
-	n := rankMetrics(m.reg, o, p, rank)
-	n.loras = m.loras
-	return n
-}
-
-func rankMetrics(reg *prometheus.Registry, o *Options, p *Profile, rank int) *metrics {
-	m := &metrics{reg: reg, rank: rank,
-		labels: engineLabels, values: []string{o.Model, strconv.Itoa(rank)}, success: map[string]prometheus.Counter{}}
+// newMetrics adds the series of one engine to a page.
+func newMetrics(reg *prometheus.Registry, o *Options, p *Profile, rank int) *metrics {
+	m := &metrics{reg: reg, values: []string{o.Model, strconv.Itoa(rank)}}
 	m.running = m.gauge("num_requests_running", "Number of requests in model execution batches.")
 	m.waiting = m.gauge("num_requests_waiting", "Number of requests waiting to be processed.")
+	m.kv = m.gauge("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.")
 	m.preemptions = m.counter("num_preemptions_total", "Cumulative number of preemptions from the engine.")
 	m.promptTokens = m.counter("prompt_tokens_total", "Number of prefill tokens processed.")
 	m.genTokens = m.counter("generation_tokens_total", "Number of generation tokens processed.")
-	reasons := m.counterVec("request_success_total", "Count of successfully processed requests.", "finished_reason")
-	for _, r := range finishOrder {
-		m.success[r] = reasons.WithLabelValues(append(m.values[:len(m.values):len(m.values)], r)...)
+	m.queries = m.counter("prefix_cache_queries_total", "Prefix cache queries, in terms of number of queried tokens.")
+	m.hits = m.counter("prefix_cache_hits_total", "Prefix cache hits, in terms of number of cached tokens.")
+	m.success = m.counterVec("request_success_total", "Count of successfully processed requests.", "finished_reason")
+	for _, finish := range []string{finishStop, finishLength, finishAbort} {
+		m.success.WithLabelValues(m.values[0], m.values[1], finish)
 	}
-	m.newHistograms(bucketsTokens(o.MaxModelLen))
-	m.newV1()
-	m.cacheConfig(o, p)
+	m.iteration = m.histogram("iteration_tokens_total", "Histogram of number of tokens per engine_step.", bucketsIter)
+	m.ttft = m.histogram("time_to_first_token_seconds", "Histogram of time to first token in seconds.", bucketsTTFT)
+	m.itl = m.histogram("inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", bucketsITL)
+	m.e2e = m.histogram("e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.", bucketsE2E)
+	m.queue = m.histogram("request_queue_time_seconds", "Histogram of time spent in WAITING phase for request.", bucketsE2E)
+	cache := prometheus.Labels{"engine": strconv.Itoa(rank), "block_size": strconv.Itoa(BlockSize), "enable_prefix_caching": "True",
+		"num_gpu_blocks": strconv.Itoa(p.Blocks)}
+	config := prometheus.NewGauge(prometheus.GaugeOpts{Name: "vllm:cache_config_info", Help: "Information of the LLMEngine CacheConfig", ConstLabels: cache})
+	register(m, config).Set(1)
 	return m
 }
 
@@ -86,42 +73,13 @@ func register[C prometheus.Collector](m *metrics, c C) C {
 	return c
 }
 
-func (m *metrics) newHistograms(tokens []float64) {
-	ttft, itl, e2e := bucketsTTFT, bucketsITL, bucketsE2E
-	m.iteration = m.histogram("iteration_tokens_total", "Histogram of number of tokens per engine_step.", bucketsIter)
-	m.ttft = m.histogram("time_to_first_token_seconds", "Histogram of time to first token in seconds.", ttft)
-	m.itl = m.histogram("inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", itl)
-	m.e2e = m.histogram("e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.", e2e)
-	m.queue = m.histogram("request_queue_time_seconds", "Histogram of time spent in WAITING phase for request.", e2e)
-	m.prefill = m.histogram("request_prefill_time_seconds", "Histogram of time spent in PREFILL phase for request.", e2e)
-	m.decode = m.histogram("request_decode_time_seconds", "Histogram of time spent in DECODE phase for request.", e2e)
-	m.inference = m.histogram("request_inference_time_seconds", "Histogram of time spent in RUNNING phase for request.", e2e)
-	m.prompts = m.histogram("request_prompt_tokens", "Number of prefill tokens processed.", tokens)
-	m.gens = m.histogram("request_generation_tokens", "Number of generation tokens processed.", tokens)
-	m.maxGens = m.histogram("request_max_num_generation_tokens", "Histogram of maximum number of requested generation tokens.", tokens)
-	m.n = m.histogram("request_params_n", "Histogram of the n request parameter.", bucketsN)
-	m.maxTok = m.histogram("request_params_max_tokens", "Histogram of the max_tokens request parameter.", tokens)
-	m.tpot = m.histogram("request_time_per_output_token_seconds", "Histogram of time_per_output_token_seconds per request.", itl)
-	m.kvComputed = m.histogram("request_prefill_kv_computed_tokens", "Histogram of new KV tokens computed during prefill.", tokens)
-}
-
-// with appends a label value to the common ones.
-func (m *metrics) with(v string) []string { return append(m.values[:len(m.values):len(m.values)], v) }
-
-func (m *metrics) gaugeVec(name, help string, extra ...string) *prometheus.GaugeVec {
-	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "vllm:" + name, Help: help},
-		append(m.labels[:len(m.labels):len(m.labels)], extra...))
-	return register(m, v)
-}
-
 func (m *metrics) gauge(name, help string) prometheus.Gauge {
-	return m.gaugeVec(name, help).WithLabelValues(m.values...)
+	return register(m, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "vllm:" + name, Help: help}, engineLabels)).WithLabelValues(m.values...)
 }
 
 func (m *metrics) counterVec(name, help string, extra ...string) *prometheus.CounterVec {
-	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "vllm:" + name, Help: help},
-		append(m.labels[:len(m.labels):len(m.labels)], extra...))
-	return register(m, v)
+	labels := append(engineLabels[:len(engineLabels):len(engineLabels)], extra...)
+	return register(m, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "vllm:" + name, Help: help}, labels))
 }
 
 func (m *metrics) counter(name, help string) prometheus.Counter {
@@ -129,22 +87,20 @@ func (m *metrics) counter(name, help string) prometheus.Counter {
 }
 
 func (m *metrics) histogram(name, help string, buckets []float64) prometheus.Observer {
-	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "vllm:" + name, Help: help, Buckets: buckets}, m.labels)
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "vllm:" + name, Help: help, Buckets: buckets}, engineLabels)
 	return register(m, v).WithLabelValues(m.values...)
 }
 
-// bucketsTokens is the 1-2-5 series up to limit.
-func bucketsTokens(limit int) []float64 {
-	var out []float64
-	for e := 0; ; e++ {
-		for _, k := range []float64{1, 2, 5} {
-			v := k * math.Pow10(e)
-			if v > float64(limit) {
-				return out
-			}
-			out = append(out, v)
+// expose is the page: the engines of a server share it.
+func (m *metrics) expose() ([]byte, error) {
+	families, err := m.reg.Gather()
+	var b bytes.Buffer
+	for _, f := range families {
+		if err == nil {
+			_, err = expfmt.MetricFamilyToText(&b, f)
 		}
 	}
+	return b.Bytes(), err
 }
 
 // levels sets the gauges from the scheduler. It runs once per step, so an idle server keeps showing its last step.
@@ -153,8 +109,6 @@ func (m *metrics) levels(c Counts) {
 	m.waiting.Set(float64(c.Waiting))
 	m.kv.Set(float64(c.BlocksUsed) / float64(c.BlocksTotal))
 	m.preemptions.Add(float64(c.Preemptions - m.seen.Preemptions))
-	m.loras.Set(float64(time.Now().UnixNano()) / 1e9)
-	m.byCapacity.Set(float64(c.Waiting))
 	m.queries.Add(float64(c.PrefixQueries - m.seen.PrefixQueries))
 	m.hits.Add(float64(c.PrefixHits - m.seen.PrefixHits))
 	m.seen = c
@@ -172,38 +126,16 @@ func (m *metrics) token(it *Item, e *engine) {
 	}
 	m.promptTokens.Add(float64(len(q.Prompt)))
 	m.ttft.Observe(e.seconds(q.FirstToken - q.Arrival))
-	m.computedTokens.Add(float64(len(q.Prompt) - q.Cached))
-	m.cachedTokens.Add(float64(q.Cached))
-	m.cachedTotal.Add(float64(q.Cached))
-	m.kvComputed.Observe(float64(len(q.Prompt) - q.Cached))
 }
 
 // done counts a finished sequence.
-func (m *metrics) done(j *job, finish string, e *engine) {
-	q := j.seq
-	m.success[finish].Inc()
+func (m *metrics) done(q *Seq, finish string, e *engine) {
+	m.ended(finish)
 	m.e2e.Observe(e.seconds(q.LastToken - q.Arrival))
 	m.queue.Observe(e.seconds(q.Scheduled - q.Arrival))
-	m.prefill.Observe(e.seconds(q.FirstToken - q.Scheduled))
-	m.decode.Observe(e.seconds(q.LastToken - q.FirstToken))
-	m.inference.Observe(e.seconds(q.LastToken - q.Scheduled))
-	m.prompts.Observe(float64(len(q.Prompt)))
-	m.gens.Observe(float64(q.Generated()))
-	m.family(j.parent, q.Generated())
-	m.maxTok.Observe(float64(j.gen.spec.maxTokens))
-	// One token alone counts as 0.
-	m.tpot.Observe(e.seconds(q.LastToken-q.FirstToken) / float64(max(q.Generated()-1, 1)))
 }
 
-// family counts what is counted once for all choices of a prompt, when the last of them ends.
-func (m *metrics) family(p *parent, tokens int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.finished++
-	p.maxOutput = max(p.maxOutput, tokens)
-	if p.finished < p.n {
-		return
-	}
-	m.maxGens.Observe(float64(p.maxOutput))
-	m.n.Observe(float64(p.n))
+// ended counts a sequence by its finish reason.
+func (m *metrics) ended(finish string) {
+	m.success.WithLabelValues(m.values[0], m.values[1], finish).Inc()
 }

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // sample is the value of one series of a page, -1 when it is not there.
@@ -21,21 +20,6 @@ func sample(t *testing.T, page, series string) float64 {
 		}
 	}
 	return -1
-}
-
-func TestV1TellsWhenItsSeriesWereBorn(t *testing.T) {
-	start := float64(time.Now().Unix())
-	s := Start(t, Options{TimeScale: fast, Model: "m"})
-	ask(t, s, "/v1/completions", `{"prompt":"x","max_tokens":3}`)
-	_, page := do(t, s, "GET", "/metrics", "")
-	for _, series := range []string{`vllm:prompt_tokens_created{engine="0",model_name="m"}`, `process_start_time_seconds`,
-		`vllm:iteration_tokens_total_created{engine="0",model_name="m"}`, `vllm:lora_requests_info{max_lora="0",running_lora_adapters="",waiting_lora_adapters=""}`,
-		`http_requests_created{handler="/v1/completions",method="POST",status="2xx"}`} {
-		if at := sample(t, page, series); at < start || at > start+60 {
-			t.Errorf("%s %g", series, at)
-		}
-	}
-	expect(t, "a cache that is not there", sample(t, page, `vllm:external_prefix_cache_hits_total{engine="0",model_name="m"}`), 0.0)
 }
 
 // What a step left is what an idle server shows, however long ago that was.

@@ -11,7 +11,7 @@ import (
 func chat(t testing.TB, text string) []int32 {
 	t.Helper()
 	ids, err := DefaultTokenizer().render(templateInput{generation: true,
-		messages: []wireMessage{{Role: "user", Content: appendQuoted(nil, text)}}})
+		messages: []wireMessage{{Role: "user", Content: encode(text)}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,15 +188,5 @@ func TestAnswersEncodeToTheIDsTheyWereMadeOf(t *testing.T) {
 		if again := tok.Encode(tok.Decode(ids, false)); !slices.Equal(again, ids) {
 			t.Fatalf("answer %d encodes differently: %q", k, tok.Decode(ids, false))
 		}
-	}
-}
-
-func BenchmarkNext(b *testing.B) {
-	m := NewModel(1, 0.2)
-	cur := m.cursorAt(chat(b, "hello"))
-	d := Dist{Top: make([]Cand, 0, numCands)}
-	for b.Loop() {
-		m.fill(&cur, &d)
-		cur.push(d.Argmax())
 	}
 }

@@ -28,23 +28,13 @@ type Options struct {
 	MaxNumSeqs          int    // instead of the profile's
 	MaxBatchedTokens    int    // instead of the profile's
 	PromptTokensDetails bool   // --enable-prompt-tokens-details: usage tells cached_tokens
-	MaxQueuedReqs       int    // --max-num-queued-reqs of v0.29: more requests at once get a 503; 0 = no limit
-	MaxQueuedTokens     int    // --max-num-queued-tokens: so does who comes when so many prompt tokens are in prefill; 0 = no limit
-
-	// SGLang puts SGLang's face on: of the routes those that it shares with vLLM, and POST /generate with logprob_start_len
-	// (native.go). Prompts are not scored elsewhere, and /tokenize renders no chats. Metrics stay vLLM's, and so do
-	// return_token_ids, the errors, blocks of 16 tokens and the priority's direction.
-	// Engine "sglang" is the whole face.
-	SGLang       bool
-	LogprobsMode string // --logprobs-mode: "raw_logprobs" (default) or "processed_logprobs", which are of the law a token was drawn by
-	Fresh        bool   // requests without a seed are sampled anew each time, as a real engine's; default: alike as long as they are alike
 
 	Tokenizer string   // "" or "other": the same texts and language under other token ids, all of them
 	Without   []string // features that the engine lacks, see [Features]
 
 	APIKeys        []string    // --api-key: requests to /v1/… and some others need one of them; none is open
 	KeyForAllPaths bool        // so do /health, /metrics and the rest, as with a proxy in front
-	TLS            *tls.Config // of the listener, such as of [SSL.Config]; nil is without
+	TLS            *tls.Config // of the listener; nil is without
 
 	OOM     bool          // a running sequence that finds no block kills the engine instead of preempting
 	Restart time.Duration // how long a death keeps the address refusing connections, in the profile's time; default 60 s
@@ -69,7 +59,6 @@ func (o Options) Resolve() (Options, Profile, error) {
 		o.Policy = "fcfs"
 	}
 	o.StreamInterval = cmp.Or(o.StreamInterval, 1)
-	o.LogprobsMode = cmp.Or(o.LogprobsMode, "raw_logprobs")
 	if o.Restart == 0 {
 		o.Restart = time.Minute
 	}
@@ -104,8 +93,6 @@ func (o *Options) validate(p *Profile) error {
 		return fmt.Errorf("vllmsim: blind %v is not within 0..1", o.Blind)
 	case o.Tokenizer != "" && o.Tokenizer != tokenizerOther:
 		return fmt.Errorf("vllmsim: unknown tokenizer %q; known: %s", o.Tokenizer, tokenizerOther)
-	case o.LogprobsMode != "raw_logprobs" && o.LogprobsMode != processedLogprobs:
-		return fmt.Errorf("vllmsim: unknown logprobs mode %q; known: raw_logprobs, %s", o.LogprobsMode, processedLogprobs)
 	case !(o.Ties >= 0 && o.Ties <= 1):
 		return fmt.Errorf("vllmsim: ties %v are not within 0..1", o.Ties)
 	case !(o.TimeScale >= 0.01 && o.TimeScale <= 1e5): // clocks of 64 bits count no further
@@ -118,9 +105,8 @@ func (o *Options) validate(p *Profile) error {
 		return fmt.Errorf("vllmsim: a stream interval of %d tokens is none", o.StreamInterval)
 	case o.Policy != "fcfs" && o.Policy != "priority":
 		return fmt.Errorf("vllmsim: unknown policy %q; known: fcfs, priority", o.Policy)
-	case o.MaxQueuedReqs < 0 || o.MaxQueuedTokens < 0 || o.Restart < 0:
-		return fmt.Errorf("vllmsim: %d queued requests, %d queued tokens, restart after %v: none may be negative",
-			o.MaxQueuedReqs, o.MaxQueuedTokens, o.Restart)
+	case o.Restart < 0:
+		return fmt.Errorf("vllmsim: restart after %v: it may not be negative", o.Restart)
 	case p.Blocks < 2 || p.MaxSeqs < 1 || p.MaxBatchedTokens < 1 || o.MaxModelLen < 1:
 		return fmt.Errorf("vllmsim: %d blocks, %d sequences, %d batched tokens, context %d: all must be positive",
 			p.Blocks, p.MaxSeqs, p.MaxBatchedTokens, o.MaxModelLen)

@@ -41,18 +41,6 @@ func TestAScoredPromptCostsMoreThanAReadOne(t *testing.T) {
 	}
 }
 
-// A bill is per GPU.
-func TestProfilesTellTheirGPUs(t *testing.T) {
-	want := map[string]int{"a10g-8b": 1, "a10g-13b": 1, "a100-8b": 1, "h100-8b": 1, "h100-70b-tp4": 4, "h100-70b-fp8-tp2": 2}
-	for _, name := range ProfileNames() {
-		p, err := ProfileByName(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		expect(t, name, p.GPUs, want[name])
-	}
-}
-
 // The rates of docs/science.md, Cost model: 11.2k tokens of prompts a second, and with 64 sequences 2,966 of answers.
 func TestAProfilesRatesAreThoseOfAUsualLoad(t *testing.T) {
 	p := profiles["h100-70b-fp8-tp2"]

@@ -2,7 +2,6 @@ package vllmsim
 
 import (
 	"fmt"
-	"strconv"
 )
 
 // This file turns what a request brings into the ids that the engine reads.
@@ -17,17 +16,13 @@ func (s *Server) chatPrompt(w *wireRequest, r *request) *apiError {
 		if in.open {
 			r.role = last.Role
 		}
-		if r.echo && last.Role == r.role {
-			r.echoText, _ = last.text() // render refuses what has no text
-		}
 	}
 	ids, err := s.tok.render(in)
 	if err != nil {
 		return err
 	}
-	ids, err = s.truncate(w, r, ids)
 	r.prompts = [][]int32{ids}
-	return err
+	return nil
 }
 
 // templateInput is what the chat template renders of a request.
@@ -66,43 +61,10 @@ func (s *Server) completionPrompts(w *wireRequest, r *request) *apiError {
 				break
 			}
 		}
-		ids, err := s.truncate(w, r, ids)
-		if err != nil {
-			return err
-		}
 		if len(ids) == 0 && r.lazy == nil {
 			return refused("The decoder prompt cannot be empty")
 		}
-		text := p.text
-		if p.asIDs {
-			text = s.tok.Decode(ids, true)
-		}
-		r.prompts, r.texts = append(r.prompts, ids), append(r.texts, text)
+		r.prompts = append(r.prompts, ids)
 	}
 	return nil
-}
-
-// truncate keeps so many prompt tokens as the request says: the last ones, unless it says otherwise; -1 are as many as
-// leave room for what it asks for.
-func (s *Server) truncate(w *wireRequest, r *request, ids []int32) ([]int32, *apiError) {
-	if w.TruncatePromptTokens == nil {
-		return ids, nil
-	}
-	asked, err := w.maxTokens(r)
-	if err != nil || asked > s.opts.MaxModelLen {
-		return ids, err // checkLength has words for the latter
-	}
-	n, room := *w.TruncatePromptTokens, s.opts.MaxModelLen-max(asked, 0)
-	switch {
-	case n > room:
-		return ids, invalid(fmt.Sprintf("truncate_prompt_tokens=%d cannot be greater than max_model_len - max_tokens = %d. Please request a smaller truncation size.", n, room),
-			"truncate_prompt_tokens", strconv.Itoa(n))
-	case n < 0:
-		n = room
-	}
-	n = min(n, len(ids))
-	if w.TruncationSide != nil && *w.TruncationSide == "right" {
-		return ids[:n], nil
-	}
-	return ids[len(ids)-n:], nil
 }

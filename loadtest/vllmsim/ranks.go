@@ -60,34 +60,24 @@ func (s *Server) rank(header string) (int, *apiError) {
 	return r, nil
 }
 
-// preflight refuses a request of n choices before anything is done for it: when an engine is dead, or the server full.
-func (l *life) preflight(n int) *apiError {
+// preflight refuses a request before anything is done for it, when an engine is dead.
+func (l *life) preflight() *apiError {
 	for _, e := range l.engines {
-		if err := e.preflight(n); err != nil {
+		if err := e.preflight(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// submit queues jobs together, or none of them when that is more than the limits allow: in the engine of the given rank, or
-// each where the balancer puts it, also the choices of one prompt.
-func (l *life) submit(jobs []*job, rank int) *apiError {
+// submit queues jobs in the engine of the given rank, or each where the balancer puts it, also the choices of one prompt.
+func (l *life) submit(jobs []*job, rank int) {
 	for _, j := range jobs {
-		switch {
-		case len(l.engines) == 1:
-			j.engine = l.engines[0]
-		case rank >= 0:
-			j.engine = l.engines[rank]
-		default:
+		if j.engine = l.engines[max(rank, 0)]; len(l.engines) > 1 && rank < 0 {
 			j.engine = l.balancer.pick(l.engines)
 		}
 	}
-	if err := l.engines[0].admit(jobs); err != nil {
-		return err
-	}
 	l.each(jobs, (*engine).add)
-	return nil
 }
 
 // abort takes jobs out, wherever they are.
@@ -160,9 +150,6 @@ func (l *life) ail(f *Fault) {
 		e.setHung(f.Hang == hangEngine || f.Hang == hangProcess)
 	}
 }
-
-// expose is the metrics page: the engines share it.
-func (l *life) expose() ([]byte, error) { return l.engines[0].met.expose() }
 
 func (l *life) state() []EngineState {
 	out := make([]EngineState, len(l.engines))

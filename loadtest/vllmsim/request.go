@@ -1,6 +1,7 @@
 package vllmsim
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -17,7 +18,6 @@ const (
 // request is a validated generation request.
 type request struct {
 	chat           bool
-	tokens         bool // /inference/v1/generate
 	wire           *wireRequest
 	id             string
 	created        int64
@@ -26,17 +26,12 @@ type request struct {
 	thinks         bool
 	role           string
 	prompts        [][]int32
-	texts          []string // of the prompts, for echo
 	n              int
 	stream         bool
 	usage          bool
 	continuous     bool
 	returnIDs      bool
-	asIDs          bool
-	echo           bool
-	echoText       string // of the chat route: the last message
-	hideGenerated  bool   // max_tokens 0 with echo
-	promptLogprobs int    // none, or how many alternatives
+	promptLogprobs int // none, or how many alternatives
 	noCacheRead    bool
 	scoreFrom      int     // see Seq
 	native         *native // SGLang's /generate
@@ -56,17 +51,15 @@ type api uint8
 const (
 	apiCompletion api = iota
 	apiChat
-	apiTokens // /inference/v1/generate
 	apiNative // SGLang's /generate
 )
 
 // prefix is what the ids of its answers begin with.
-func (a api) prefix() string { return [...]string{"cmpl-", "chatcmpl-", "generate-tokens-", ""}[a] }
+func (a api) prefix() string { return [...]string{"cmpl-", "chatcmpl-", ""}[a] }
 
 // intake is how a body arrived.
 type intake struct {
 	api     api
-	render  bool // it is only to be rendered: the engine is not asked
 	hazards Hazards
 	body    []byte
 	header  func(string) string
@@ -78,30 +71,22 @@ func (s *Server) parse(body []byte, in intake) (*request, *apiError) {
 	if err != nil {
 		return nil, err
 	}
-	model := s.opts.Model
-	if s.face != nil && w.native == nil {
-		in.body = body
-		if err := s.face.take(s, w, in); err != nil {
-			return nil, err
-		}
-		if s.face.echoes && w.Model != "" {
-			model, w.Model = w.Model, ""
-		}
+	in.body = body
+	if err := s.face.take(s, w, in); err != nil {
+		return nil, err
 	}
 	s.missingFeatures.strip(w)
 	w.StopTokenIDs = s.wire.inAll(w.StopTokenIDs)
 	if err := w.checkSchema(in.api); err != nil {
 		return nil, err
 	}
-	if w.Model != "" && w.Model != s.opts.Model {
-		return nil, noModel(w.Model)
+	if err := s.checkModel(w.Model); err != nil {
+		return nil, err
 	}
-	r := &request{chat: in.api == apiChat, tokens: in.api == apiTokens, wire: w, created: time.Now().Unix(), model: model,
-		role: "assistant", n: 1, stream: w.Stream, returnIDs: w.ReturnTokenIDs, asIDs: w.ReturnTokensAsTokenIDs, priority: w.Priority, native: w.native}
-	var swapped string
-	if r.speaker, swapped = s.speaker(in.hazards); swapped != "" && (s.face == nil || !s.face.echoes) {
-		r.model = swapped
-	}
+	r := &request{chat: in.api == apiChat, wire: w, created: time.Now().Unix(), role: "assistant", n: 1, stream: w.Stream,
+		returnIDs: w.ReturnTokenIDs, priority: w.Priority, native: w.native}
+	r.speaker, r.model = s.speaker(in.hazards)
+	r.model = cmp.Or(r.model, s.opts.Model)
 	r.thinks = s.thinking(w, r, in.hazards)
 	if w.N != nil {
 		r.n = *w.N
@@ -109,11 +94,8 @@ func (s *Server) parse(body []byte, in intake) (*request, *apiError) {
 	if o := w.StreamOptions; o != nil {
 		r.usage, r.continuous = o.IncludeUsage, o.Continuous && o.IncludeUsage
 	}
-	r.id = s.requestID(in.api, in.header("X-Request-Id"), w.RequestID)
-	if p, err := strconv.ParseInt(in.header("X-Vllm-Priority"), 10, 64); err == nil {
-		r.priority = p
-	}
 	r.rank, r.lazy = s.rank(in.header("X-data-parallel-rank"))
+	r.id = s.requestID(in.api, in.header("X-Request-Id"))
 	if w.CacheSalt != nil {
 		r.salt = hashString(1, *w.CacheSalt)
 	}
@@ -121,9 +103,7 @@ func (s *Server) parse(body []byte, in intake) (*request, *apiError) {
 	if err != nil {
 		return nil, err
 	}
-	if !in.render {
-		err = s.life().preflight(r.n)
-	}
+	err = s.life().preflight()
 	switch {
 	case err != nil:
 	case r.chat:
@@ -142,11 +122,7 @@ func (s *Server) parse(body []byte, in intake) (*request, *apiError) {
 	return r, s.finishSpecs(w, r, spec)
 }
 
-func (s *Server) requestID(a api, header, body string) string {
-	id := header
-	if id == "" {
-		id = body
-	}
+func (s *Server) requestID(a api, id string) string {
 	if id == "" {
 		id = fmt.Sprintf("%016x%016x", mix(s.ids.Add(1), s.nonce), mix(s.ids.Load(), ^s.nonce))
 	}
@@ -168,7 +144,7 @@ func (w *wireRequest) checkSchema(a api) *apiError {
 		return invalid("Stream options can only be defined when `stream=True`.", "stream_options", "{}")
 	}
 	if p := w.PromptLogprobs; p != nil {
-		if a != apiTokens && w.Stream && (*p > 0 || *p == -1) {
+		if w.Stream && (*p > 0 || *p == -1) {
 			return invalid("`prompt_logprobs` are not available when `stream=True`.", "prompt_logprobs", strconv.Itoa(*p))
 		}
 		if *p < -1 {
@@ -184,14 +160,8 @@ func (w *wireRequest) checkSchema(a api) *apiError {
 	return nil
 }
 
-// checkPrompt reads the prompts and what is said of their length. A prompt of no known shape is found later.
+// checkPrompt reads the prompts. A prompt of no known shape is found later.
 func (w *wireRequest) checkPrompt(a api) *apiError {
-	if n := w.TruncatePromptTokens; n != nil && *n < -1 {
-		return tooSmall("'truncate_prompt_tokens'", *n, -1)
-	}
-	if side := w.TruncationSide; side != nil && *side != "left" && *side != "right" {
-		return malformed("{'type': 'literal_error', 'loc': ('body', 'truncation_side'), 'msg': \"Input should be 'left' or 'right'\", 'input': '" + *side + "'}")
-	}
 	if a == apiChat {
 		return nil
 	}
@@ -225,7 +195,7 @@ func (w *wireRequest) checkChat() *apiError {
 
 // spec reads the sampling fields.
 func (s *Server) spec(w *wireRequest, r *request) (genSpec, *apiError) {
-	g := genSpec{minTokens: w.MinTokens, processed: s.opts.LogprobsMode == processedLogprobs, ignoreEOS: w.IgnoreEOS, stopIDs: w.StopTokenIDs, includeStop: w.IncludeStop,
+	g := genSpec{minTokens: w.MinTokens, ignoreEOS: w.IgnoreEOS, stopIDs: w.StopTokenIDs, includeStop: w.IncludeStop,
 		sampling: sampling{temperature: 1, topP: 1}}
 	g.keepSpecial = w.SkipSpecialTokens != nil && !*w.SkipSpecialTokens
 	var err *apiError
@@ -260,16 +230,15 @@ func (s *Server) spec(w *wireRequest, r *request) (genSpec, *apiError) {
 }
 
 func (g *genSpec) readSampling(w *wireRequest) *apiError {
-	float := func(v float64) string { return string(appendFloat(nil, v)) }
 	if t := w.Temperature; t != nil {
 		if *t < 0 || *t > 2 {
-			return invalid("temperature must be in [0, 2], got "+float(*t)+".", "temperature", float(*t))
+			return notIn("temperature", "[0, 2]", *t)
 		}
 		g.temperature = *t
 	}
 	if p := w.TopP; p != nil {
 		if *p <= 0 || *p > 1 {
-			return invalid("top_p must be in (0, 1], got "+float(*p)+".", "top_p", float(*p))
+			return notIn("top_p", "(0, 1]", *p)
 		}
 		g.topP = *p
 	}
@@ -281,7 +250,7 @@ func (g *genSpec) readSampling(w *wireRequest) *apiError {
 	}
 	if p := w.MinP; p != nil {
 		if *p < 0 || *p > 1 {
-			return refused("min_p must be in [0, 1], got " + float(*p) + ".")
+			return notIn("min_p", "[0, 1]", *p)
 		}
 		g.minP = *p
 	}
@@ -310,11 +279,9 @@ func (w *wireRequest) readLogprobs(g *genSpec, r *request) *apiError {
 	if g.logprobs < -1 && g.logprobs != none {
 		return invalid("`logprobs` must be a positive value.", "logprobs", strconv.Itoa(g.logprobs))
 	}
-	r.promptLogprobs, r.echo = none, w.Echo
+	r.promptLogprobs = none
 	if w.PromptLogprobs != nil {
 		r.promptLogprobs = *w.PromptLogprobs
-	} else if r.echo {
-		r.promptLogprobs = g.logprobs // echo asks for the prompt's too, and so costs the cached prefix
 	}
 	r.noCacheRead = r.promptLogprobs != none
 	r.checkMany("sample", &g.logprobs)
@@ -350,12 +317,7 @@ func (s *Server) finishSpecs(w *wireRequest, r *request, base genSpec) *apiError
 		return err
 	}
 	for _, prompt := range r.prompts {
-		if r.tokens {
-			// Nobody looks at the length before the engine does.
-			if r.lazy = s.checkEngineLength(len(prompt)); r.lazy != nil {
-				return nil
-			}
-		} else if err := s.checkRequest(r, len(prompt), max(asked, 0)); err != nil {
+		if err := s.checkRequest(r, len(prompt), max(asked, 0)); err != nil {
 			return err
 		}
 		base.maxTokens = s.opts.MaxModelLen - len(prompt)
@@ -368,9 +330,6 @@ func (s *Server) finishSpecs(w *wireRequest, r *request, base genSpec) *apiError
 			g.others = r.others
 			if r.thinks {
 				g.thought = s.thinkScript()
-			}
-			if s.opts.Fresh {
-				g.seed = mix(g.seed, s.fresh.Add(1))
 			}
 			if w.Seed != nil {
 				g.seed = mix(mix(0x5eed, uint64(*w.Seed)), uint64(j))
@@ -391,14 +350,12 @@ func (w *wireRequest) maxTokens(r *request) (int, *apiError) {
 		limit = w.MaxCompletionTokens
 	}
 	asked := -1
-	if !r.chat && !r.tokens && !w.endless {
+	if !r.chat {
 		asked = 16
 	}
 	if limit != nil {
 		asked = *limit
-		if asked == 0 && r.echo && !r.chat {
-			r.hideGenerated = true
-		} else if asked < 1 {
+		if asked < 1 {
 			return 0, invalid(fmt.Sprintf("max_tokens must be at least 1, got %d.", asked), "max_tokens", strconv.Itoa(asked))
 		}
 		if w.MinTokens > asked {

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // maxBody bounds what a client can make the simulator hold; vLLM itself has no limit.
@@ -19,35 +18,33 @@ const maxBody = 256 << 20
 // readBody reads a JSON body; anything but application/json is refused, as vLLM does.
 func readBody(r *http.Request) ([]byte, *apiError) {
 	if ct, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || ct != "application/json" {
-		return nil, &apiError{status: http.StatusBadRequest, kind: "Bad Request",
-			message: "1 validation error:\n  Unsupported Media Type: Only 'application/json' is allowed"}
+		return nil, malformed("Unsupported Media Type: Only 'application/json' is allowed")
 	}
-	return readAny(r)
-}
-
-// readAny reads a body of any type.
-func readAny(r *http.Request) ([]byte, *apiError) {
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
 	if err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return nil, &apiError{status: http.StatusRequestEntityTooLarge, kind: "Bad Request", message: "body too large"}
+			return nil, &apiError{status: http.StatusRequestEntityTooLarge, kind: kindSchema, message: "body too large"}
 		}
 		return nil, malformed("{'type': 'json_invalid', 'msg': 'JSON decode error'}")
 	}
 	return body, nil
 }
 
-func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
-	now := strconv.FormatInt(time.Now().Unix(), 10)
-	b := []byte(`{"object":"list","data":[{"id":`)
-	b = appendQuoted(b, s.shownModel())
-	b = append(b, `,"object":"model","created":`+now+`,"owned_by":"`+s.missingFeatures.owner()+`","root":`...)
-	b = appendQuoted(b, s.opts.Model)
-	b = append(b, `,"parent":null,"max_model_len":`...)
-	b = strconv.AppendInt(b, int64(s.opts.MaxModelLen), 10)
-	b = append(b, `,"permission":[{"id":"modelperm-`+strconv.FormatUint(mix(s.nonce, s.ids.Add(1)), 16)...)
-	b = append(b, `","object":"model_permission","created":`+now+`,"allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,"allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,"organization":"*","group":null,"is_blocking":false}]}]}`...)
-	writeJSON(w, http.StatusOK, b)
+// into reads a JSON body into v.
+func into(r *http.Request, v any) *apiError {
+	body, err := readBody(r)
+	if err != nil {
+		return err
+	}
+	return decode(body, v)
+}
+
+// checkModel refuses another model's name.
+func (s *Server) checkModel(name string) *apiError {
+	if name != "" && name != s.opts.Model && s.opts.Engine != engineSGLang {
+		return noModel(name)
+	}
+	return nil
 }
 
 // shownModel is the name of the model that is there now.
@@ -64,22 +61,13 @@ func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
-func (s *Server) serveVersion(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, []byte(`{"version":"`+serverVersion+`"}`))
-}
-
-// serveLoad shows 0, as vLLM does without --enable-server-load-tracking.
-func (s *Server) serveLoad(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, []byte(`{"server_load":0}`))
-}
-
-func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	f := s.faults.get()
 	if f.Metrics == "missing" {
-		s.absent(w, nil, false)
+		s.face.absent(w, r, false)
 		return
 	}
-	page, err := s.metricsPage()
+	page, err := s.face.page(s)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -93,138 +81,111 @@ func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 		page = s.faults.frozen
 		s.faults.mu.Unlock()
 	case "nan":
-		page = spoil(page)
+		page = falsify(page, "", "NaN")
 	}
 	if f.KVUsage != nil {
-		page = lie(page, *f.KVUsage)
+		page = falsify(page, "vllm:kv_cache_usage_perc{", strconv.FormatFloat(*f.KVUsage, 'g', -1, 64))
 	}
 	_, _ = w.Write(page)
 }
 
-// metricsPage is the engine's page of metrics.
-func (s *Server) metricsPage() ([]byte, error) {
-	if s.face != nil {
-		return s.face.page(s), nil
-	}
-	return s.life().expose()
-}
-
-// lie shows another KV usage than the true one.
-func lie(page []byte, usage float64) []byte {
+// falsify shows another value in the samples that begin with prefix.
+func falsify(page []byte, prefix, value string) []byte {
 	var b strings.Builder
 	for line := range strings.Lines(string(page)) {
-		if strings.HasPrefix(line, "vllm:kv_cache_usage_perc{") || strings.HasPrefix(line, "sglang:token_usage{") {
-			line = line[:strings.LastIndexByte(line, ' ')+1] + pyFloat(usage) + "\n"
+		if at := strings.LastIndexByte(line, ' '); at > 0 && line[0] != '#' && strings.HasPrefix(line, prefix) {
+			line = line[:at+1] + value + "\n"
 		}
 		b.WriteString(line)
 	}
 	return []byte(b.String())
 }
 
-// spoil makes every sample NaN.
-func spoil(page []byte) []byte {
-	var b strings.Builder
-	for line := range strings.Lines(string(page)) {
-		if at := strings.LastIndexByte(line, ' '); at > 0 && line[0] != '#' {
-			line = line[:at] + " NaN\n"
-		}
-		b.WriteString(line)
-	}
-	return []byte(b.String())
+// tokenizeRequest is the body of /tokenize: a text or a chat.
+type tokenizeRequest struct {
+	wireRequest
+	Text *string `json:"prompt"`
 }
 
+// serveTokenize answers with the ids of a text or of a chat.
 func (s *Server) serveTokenize(w http.ResponseWriter, r *http.Request) {
-	body, err := readBody(r)
-	var q struct {
-		wireRequest
-		PromptText      *string `json:"prompt"`
-		ReturnTokenStrs bool    `json:"return_token_strs"`
-	}
+	var q tokenizeRequest
+	err := into(r, &q)
 	if err == nil {
-		err = decode(body, &q)
+		err = s.checkModel(q.Model)
 	}
-	if err == nil && q.Model != "" && q.Model != s.opts.Model {
-		err = noModel(q.Model)
-	}
-	var req request
-	switch {
-	case err != nil:
-	case q.Messages != nil && !s.opts.SGLang:
-		req.chat = true
-		if err = q.checkChat(); err == nil {
-			err = s.chatPrompt(&q.wireRequest, &req)
-		}
-	case q.PromptText == nil:
-		err = missing("prompt")
-	default:
-		ids := []int32{}
-		if q.AddSpecialTokens == nil || *q.AddSpecialTokens {
-			ids = append(ids, tokBOS)
-		}
-		req.prompts = [][]int32{s.tok.AppendEncode(ids, *q.PromptText)}
+	var ids []int32
+	if err == nil {
+		ids, err = s.tokenize(&q)
 	}
 	if err != nil {
 		s.writeError(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, s.tokenized(req.prompts[0], q.ReturnTokenStrs))
+	writeJSON(w, http.StatusOK, struct {
+		Count  int     `json:"count"`
+		Window int     `json:"max_model_len"`
+		Tokens []int32 `json:"tokens"`
+	}{len(ids), s.opts.MaxModelLen, s.wire.outAll(ids)})
 }
 
-func (s *Server) tokenized(ids []int32, strs bool) []byte {
-	b := []byte(`{"count":`)
-	b = strconv.AppendInt(b, int64(len(ids)), 10)
-	b = append(b, `,"max_model_len":`...)
-	b = strconv.AppendInt(b, int64(s.opts.MaxModelLen), 10)
-	b = appendIDs(append(b, `,"tokens":`...), s.wire.outAll(ids))
-	b = append(b, `,"token_strs":`...)
-	if !strs {
-		return append(b, "null}"...)
+func (s *Server) tokenize(q *tokenizeRequest) ([]int32, *apiError) {
+	switch {
+	case q.Messages != nil:
+		var req request
+		err := cmp.Or(s.face.take(s, &q.wireRequest, intake{api: apiChat}), q.checkChat())
+		if err == nil {
+			err = s.chatPrompt(&q.wireRequest, &req)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return req.prompts[0], nil
+	case q.Text == nil:
+		return nil, missing("prompt")
 	}
-	b = append(b, '[')
-	for i, id := range ids {
-		b = appendQuoted(appendComma(b, i), s.tok.shown(id))
+	ids := []int32{}
+	if q.AddSpecialTokens == nil || *q.AddSpecialTokens {
+		ids = append(ids, tokBOS)
 	}
-	return append(b, "]}"...)
+	return s.tok.AppendEncode(ids, *q.Text), nil
 }
 
+// serveDetokenize answers with the text of ids. SGLang calls it text, and leaves special tokens out.
 func (s *Server) serveDetokenize(w http.ResponseWriter, r *http.Request) {
-	body, err := readBody(r)
 	var q struct {
 		Model  string   `json:"model"`
 		Tokens *[]int32 `json:"tokens"`
 	}
+	err := into(r, &q)
 	if err == nil {
-		err = decode(body, &q)
+		err = s.checkModel(q.Model)
 	}
-	switch {
-	case err != nil:
-	case q.Model != "" && q.Model != s.opts.Model:
-		err = noModel(q.Model)
-	case q.Tokens == nil:
+	if err == nil && q.Tokens == nil {
 		err = missing("tokens")
 	}
 	if err != nil {
 		s.writeError(w, err)
 		return
 	}
-	b := appendQuoted([]byte(`{"prompt":`), s.tok.Decode(s.wire.inAll(*q.Tokens), false))
-	writeJSON(w, http.StatusOK, append(b, '}'))
+	name := "text"
+	if s.vllm() {
+		name = "prompt"
+	}
+	writeJSON(w, http.StatusOK, map[string]string{name: s.tok.Decode(s.wire.inAll(*q.Tokens), !s.vllm())})
 }
 
 // serveEmbeddings answers with unit vectors made of hashes. A generative vLLM has no such route; it is here so that a
 // gateway's embeddings path has something to talk to.
 func (s *Server) serveEmbeddings(w http.ResponseWriter, r *http.Request) {
-	body, err := readBody(r)
 	var q struct {
 		Model      string          `json:"model"`
 		Input      json.RawMessage `json:"input"`
 		Dimensions int             `json:"dimensions"`
 	}
+	err := into(r, &q)
 	if err == nil {
-		err = decode(body, &q)
-	}
-	if err == nil && q.Model != "" && q.Model != s.opts.Model {
-		err = noModel(q.Model)
+		err = s.checkModel(q.Model)
 	}
 	var list []promptInput
 	if err == nil {
@@ -234,30 +195,26 @@ func (s *Server) serveEmbeddings(w http.ResponseWriter, r *http.Request) {
 		s.writeError(w, err)
 		return
 	}
-	dims, total := 256, 0
-	if q.Dimensions > 0 {
-		dims = min(q.Dimensions, 4096)
+	type embedding struct {
+		Index  int       `json:"index"`
+		Object string    `json:"object"`
+		Vector []float64 `json:"embedding"`
 	}
-	b := []byte(`{"id":"embd-` + strconv.FormatUint(mix(s.nonce, s.ids.Add(1)), 16) + `","object":"list","created":`)
-	b = strconv.AppendInt(b, time.Now().Unix(), 10)
-	b = appendQuoted(append(b, `,"model":`...), s.opts.Model)
-	b = append(b, `,"data":[`...)
+	var total int
+	var data []embedding
 	for i, p := range list {
 		ids := s.wire.inAll(p.ids)
 		if !p.asIDs {
 			ids = s.tok.Encode(p.text)
 		}
 		total += len(ids)
-		b = append(appendComma(b, i), `{"index":`+strconv.Itoa(i)+`,"object":"embedding","embedding":[`...)
-		b = appendVector(b, hashIDs(s.opts.Seed, ids), dims)
-		b = append(b, "]}"...)
+		data = append(data, embedding{i, "embedding", vector(hashIDs(s.opts.Seed, ids), min(cmp.Or(max(q.Dimensions, 0), 256), 4096))})
 	}
-	n := strconv.Itoa(total)
-	b = append(b, `],"usage":{"prompt_tokens":`+n+`,"total_tokens":`+n+`,"completion_tokens":0,"prompt_tokens_details":null}}`...)
-	writeJSON(w, http.StatusOK, b)
+	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "model": s.opts.Model, "data": data, "usage": spend{prompt: total}.body()})
 }
 
-func appendVector(b []byte, h uint64, dims int) []byte {
+// vector is a unit vector made of a hash.
+func vector(h uint64, dims int) []float64 {
 	v := make([]float64, dims)
 	var sum float64
 	for i := range v {
@@ -265,7 +222,7 @@ func appendVector(b []byte, h uint64, dims int) []byte {
 		sum += v[i] * v[i]
 	}
 	for i := range v {
-		b = appendFloat(appendComma(b, i), math.Round(v[i]/math.Sqrt(sum)*1e8)/1e8)
+		v[i] = math.Round(v[i]/math.Sqrt(sum)*1e8) / 1e8
 	}
-	return b
+	return v
 }

@@ -131,35 +131,6 @@ func TestTruncationTakesTheTailFromTheLowestIDs(t *testing.T) {
 	}
 }
 
-// One draw from each of many seeds, at the same place, is as good as many draws from one seed.
-func TestSeedsAreIndependent(t *testing.T) {
-	const n = 20000
-	d := fork(t, NewModel(2, 0))
-	counts := map[int32]int{}
-	for i := range n {
-		how := sampling{temperature: 0.9, topP: 1, seed: uint64(i)}
-		counts[how.pick(&d, 17, nil)]++
-	}
-	if z := chiSquare(t, counts, law(&d, &sampling{temperature: 0.9, topP: 1}), n); z > 3.7 {
-		t.Errorf("%.1f standard deviations off", z)
-	}
-}
-
-// The tail's tokens are all there, and none of the candidates comes as one of them.
-func TestTheTailIsSampledEvenly(t *testing.T) {
-	d := Dist{Top: []Cand{{7, 0.3}, {3, 0.2}}, Tail: 0.5 / 48, Vocab: 50}
-	for _, temperature := range []float64{1, 0.6, 1.8} {
-		how := sampling{temperature: temperature, topP: 1, seed: 5}
-		counts := map[int32]int{}
-		for i := range 50000 {
-			counts[how.pick(&d, uint64(i), nil)]++
-		}
-		if z := chiSquare(t, counts, law(&d, &how), 50000); z > 3.7 {
-			t.Errorf("temperature %v: %.1f standard deviations off", temperature, z)
-		}
-	}
-}
-
 func TestBannedTokensNeverComeAndTheRestKeepTheirShares(t *testing.T) {
 	const n = 20000
 	d := fork(t, NewModel(2, 0))

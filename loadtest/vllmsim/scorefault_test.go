@@ -1,11 +1,8 @@
 package vllmsim
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -20,7 +17,7 @@ const (
 // score asks a server to score ids.
 func score(t *testing.T, s *Server, ids []int32) (int, string) {
 	t.Helper()
-	return post(t, s, "/v1/completions", fmt.Sprintf(scoreAsk, appendIDs(nil, ids)))
+	return post(t, s, "/v1/completions", fmt.Sprintf(scoreAsk, encode(ids)))
 }
 
 // entries reads prompt_logprobs without believing a word of them.
@@ -49,11 +46,8 @@ func TestAScoreFaultTouchesScoringAlone(t *testing.T) {
 		{"/v1/completions", plainAsk, 200},
 		{"/v1/completions", `{"prompt":"x","max_tokens":1,"logprobs":1}`, 200},
 		{"/v1/completions", `{"prompt":"x","max_tokens":1,"prompt_logprobs":0}`, 500},
-		{"/v1/completions", `{"prompt":"x","max_tokens":1,"echo":true,"logprobs":0}`, 500},
 		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"max_tokens":1,"logprobs":true}`, 200},
 		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"max_tokens":1,"prompt_logprobs":1}`, 500},
-		{"/inference/v1/generate", `{"token_ids":[40],"sampling_params":{"max_tokens":1}}`, 200},
-		{"/inference/v1/generate", `{"token_ids":[40],"sampling_params":{"max_tokens":1,"prompt_logprobs":1}}`, 500},
 	} {
 		status, body := post(t, s, q.path, q.body)
 		if status != q.status {
@@ -71,26 +65,6 @@ func TestAScoreFaultTouchesScoringAlone(t *testing.T) {
 	if status != 400 || !strings.Contains(body, "known: error, hang, short, misaligned, garbage, die") {
 		t.Errorf("%d %s", status, body)
 	}
-}
-
-func TestAScoreThatHangsLetsOthersPass(t *testing.T) {
-	s := Start(t, Options{TimeScale: fast, Fault: Fault{Score: "hang"}})
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, "POST", s.URL()+"/v1/completions", strings.NewReader(fmt.Sprintf(scoreAsk, "[40,41]")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
-	if err == nil {
-		_, _ = io.Copy(io.Discard, resp.Body)
-		_ = resp.Body.Close()
-	}
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("it answered: %v, %v", resp, err)
-	}
-	ask(t, s, "/v1/completions", plainAsk)
 }
 
 func TestAShortScoreLacksItsFirstEntries(t *testing.T) {
@@ -135,10 +109,6 @@ func TestAGarbledScoreHoldsNoNumbers(t *testing.T) {
 	seen := map[string]bool{}
 	for k := range 40 {
 		_, body := score(t, s, []int32{40, 41, int32(300 + k)})
-		if strings.Contains(body, `"logprob":NaN`) {
-			seen["NaN"] = true
-			continue
-		}
 		for _, e := range entries(t, body)[1:] {
 			if e == nil {
 				seen["entry"] = true
@@ -151,7 +121,7 @@ func TestAGarbledScoreHoldsNoNumbers(t *testing.T) {
 			}
 		}
 	}
-	for _, kind := range []string{"NaN", "entry", "<nil>", "string"} {
+	for _, kind := range []string{"entry", "<nil>", "string"} {
 		if !seen[kind] {
 			t.Errorf("no %s in %v", kind, seen)
 		}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Every entry of every position is what the model itself says, on each of the three routes and for any number of
+// Every entry of every position is what the model itself says, on both routes and for any number of
 // alternatives: the acceptance rules of a gateway can then be held to what they should have decided.
 func TestPromptLogprobsOverHTTPAreExactEverywhere(t *testing.T) {
 	s := Start(t, Options{Seed: 3, TimeScale: fast})
@@ -23,13 +23,11 @@ func TestPromptLogprobsOverHTTPAreExactEverywhere(t *testing.T) {
 		ids := append(slices.Clone(prompt), answer...)
 		text := s.tok.Decode(answer, true)
 		n := []int{0, 1, 5, 20}[k%4]
-		byIDs := ask(t, s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":1,"prompt_logprobs":%d}`, appendIDs(nil, ids), n))
+		byIDs := ask(t, s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":1,"prompt_logprobs":%d}`, encode(ids), n))
 		exact(t, target, ids, n, byIDs.Choices[0].PromptLogprobs)
-		bare := generate(t, s, fmt.Sprintf(`{"token_ids":%s,"sampling_params":{"max_tokens":1,"prompt_logprobs":%d}}`, appendIDs(nil, ids), n))
-		exact(t, target, ids, n, bare.PromptLogprobs)
 		byText := ask(t, s, "/v1/chat/completions", fmt.Sprintf(`{"messages":[{"role":"user","content":%q},{"role":"assistant","content":%s}],`+
 			`"add_generation_prompt":false,"continue_final_message":true,"return_token_ids":true,"max_tokens":1,"prompt_logprobs":%d}`,
-			user, appendQuoted(nil, text), n))
+			user, encode(text), n))
 		exact(t, target, byText.PromptTokenIDs, n, byText.PromptLogprobs)
 		for i := len(prompt); i < len(ids); i++ {
 			positions++
@@ -77,17 +75,14 @@ func equalRanks(a, b map[string]rank) bool {
 }
 
 // tally is what the prefix cache has counted.
-type tally struct{ queries, hits, computed, cached float64 }
+type tally struct{ queries, hits float64 }
 
 func tallied(t *testing.T, s *Server) tally {
 	t.Helper()
 	_, page := do(t, s, "GET", "/metrics", "")
 	read := func(name string) float64 { return sample(t, page, "vllm:"+name) }
 	const l = `engine="0",model_name="sim"`
-	v := tally{read("prefix_cache_queries_total{" + l + "}"), read("prefix_cache_hits_total{" + l + "}"),
-		read("prompt_tokens_by_source_total{" + l + `,source="local_compute"}`), read("prompt_tokens_by_source_total{" + l + `,source="local_cache_hit"}`)}
-	expect(t, "all prompt tokens", read("prompt_tokens_total{"+l+"}"), v.computed+v.cached)
-	expect(t, "cached tokens", read("prompt_tokens_cached_total{"+l+"}"), v.cached)
+	v := tally{read("prefix_cache_queries_total{" + l + "}"), read("prefix_cache_hits_total{" + l + "}")}
 	st := s.State()
 	expect(t, "the state's", [2]float64{float64(st.PrefixQueries), float64(st.PrefixHits)}, [2]float64{v.queries, v.hits})
 	return v
@@ -99,12 +94,10 @@ func TestPrefixHitsAreCountedAsVLLMCounts(t *testing.T) {
 	total := tally{}
 	send := func(what string, prompt []int32, extra string, queried, hit int) answer {
 		t.Helper()
-		a := ask(t, s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":20,"ignore_eos":true,"temperature":0,"return_token_ids":true%s}`, appendIDs(nil, prompt), extra))
+		a := ask(t, s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":20,"ignore_eos":true,"temperature":0,"return_token_ids":true%s}`, encode(prompt), extra))
 		expect(t, what+": cached_tokens", cachedOf(a), hit)
 		total.queries += float64(queried)
 		total.hits += float64(hit)
-		total.cached += float64(hit)
-		total.computed += float64(len(prompt) - hit)
 		if got := tallied(t, s); got != total {
 			t.Errorf("%s: %+v, want %+v", what, got, total)
 		}
@@ -123,24 +116,19 @@ func TestPrefixHitsAreCountedAsVLLMCounts(t *testing.T) {
 	fresh := s.tok.Encode(strings.Repeat("Another matter of the sea altogether. ", 15))
 	send("scored cold", fresh, `,"prompt_logprobs":1`, 0, 0)
 	send("what scoring has filled", fresh, "", len(fresh), (len(fresh)-1)/BlockSize*BlockSize)
-	other := s.tok.Encode(strings.Repeat("Of winds and of what they carry. ", 15))
-	send("echoed with logprobs: scored, too", other, `,"echo":true,"logprobs":0`, 0, 0)
-	send("and filled", other, "", len(other), (len(other)-1)/BlockSize*BlockSize)
 }
 
 // What a draft's answer was scored with is what its continuation starts from.
 func TestScoreThenContinueHitsTheCacheOnEveryRoute(t *testing.T) {
 	s := Start(t, Options{Seed: 2, TimeScale: fast, PromptTokensDetails: true})
-	for k, route := range []string{"completions", "generate", "chat"} {
+	for k, route := range []string{"completions", "chat"} {
 		user := fmt.Sprintf("Question %d %s", k, strings.Repeat("of the sea ", 20))
 		prompt := chat(t, user)
 		draft, _ := greedy(NewModel(2, 0.5), prompt, 50)
 		ids := append(slices.Clone(prompt), draft...)
 		switch route {
 		case "completions":
-			ask(t, s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":1,"prompt_logprobs":0}`, appendIDs(nil, ids)))
-		case "generate":
-			generate(t, s, fmt.Sprintf(`{"token_ids":%s,"sampling_params":{"max_tokens":1,"prompt_logprobs":0}}`, appendIDs(nil, ids)))
+			ask(t, s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":1,"prompt_logprobs":0}`, encode(ids)))
 		case "chat":
 			body, err := json.Marshal(s.tok.Decode(draft, true))
 			if err != nil {
@@ -150,7 +138,7 @@ func TestScoreThenContinueHitsTheCacheOnEveryRoute(t *testing.T) {
 				`"add_generation_prompt":false,"continue_final_message":true,"max_tokens":1,"prompt_logprobs":0}`, user, body))
 		}
 		cut := ids[:len(prompt)+len(draft)*3/4]
-		a := ask(t, s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":2}`, appendIDs(nil, cut)))
+		a := ask(t, s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":2}`, encode(cut)))
 		expect(t, route, cachedOf(a), (len(cut)-1)/BlockSize*BlockSize)
 	}
 }

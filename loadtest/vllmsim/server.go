@@ -21,11 +21,10 @@ type Server struct {
 	profile         Profile
 	tok             *Tokenizer
 	model, other    *Model // other: who answers after a swap
-	face            *face  // of another engine than vLLM
+	face            face
 	faults          faults
 	ids             atomic.Uint64
-	fresh           atomic.Uint64 // seeds given out, see Options.Fresh
-	active          atomic.Int64  // handlers running
+	active          atomic.Int64 // handlers running
 	conns           busyConns
 	nonce           uint64
 	missingFeatures lacking
@@ -38,9 +37,7 @@ type Server struct {
 	past              []EngineState // what each engine counted in the lives before this one
 	deaths, oomDeaths int
 	downtime          time.Duration // of the next death
-	notice            bool
-	spot              *time.Timer // the death that the notice is about
-	outages           int         // that keep the listener closed
+	away              bool          // the listener is closed until the next life
 	srv               *http.Server
 	listener          net.Listener
 	hold              func() // lets go of the port while there is no listener
@@ -112,9 +109,6 @@ func (s *Server) Close() error {
 	s.closed = true
 	close(s.closing)
 	srv, cancel := s.srv, s.cancel
-	if s.spot != nil {
-		s.spot.Stop()
-	}
 	if s.hold != nil {
 		s.hold()
 	}
@@ -162,17 +156,15 @@ const (
 	grace = 30 * time.Second
 )
 
-// route is what one path answers, by method.
+// route is what one path answers, to one method.
 type route struct {
-	handlers map[string]http.HandlerFunc
-	counted  bool // by the HTTP metrics
+	method string
+	answer http.HandlerFunc
 }
 
-func onGet(h http.HandlerFunc) route { return route{handlers: map[string]http.HandlerFunc{"GET": h}} }
+func onGet(h http.HandlerFunc) route { return route{http.MethodGet, h} }
 
-func onPost(h http.HandlerFunc) route {
-	return route{handlers: map[string]http.HandlerFunc{"POST": h}, counted: true}
-}
+func onPost(h http.HandlerFunc) route { return route{http.MethodPost, h} }
 
 // generate is a route that generates.
 func (s *Server) generate(a api) route {
@@ -181,46 +173,9 @@ func (s *Server) generate(a api) route {
 
 // routeTable is all that the server answers: the engine's paths and the simulator's own.
 func (s *Server) routeTable() map[string]route {
-	var all map[string]route
-	if s.face != nil {
-		all = s.face.routes(s)
-	} else {
-		all = s.vllmRoutes()
-	}
-	fault := onPost(s.serveFault)
-	fault.counted = false // vLLM has no such route
-	all["/sim/state"], all["/sim/fault"] = onGet(s.serveState), fault
+	all := s.face.routes(s)
+	all["/sim/state"], all["/sim/fault"] = onGet(s.serveState), onPost(s.serveFault)
 	s.missingFeatures.close(all)
-	return all
-}
-
-func (s *Server) vllmRoutes() map[string]route {
-	render := func(a api) route {
-		return onPost(func(w http.ResponseWriter, r *http.Request) { s.serveRender(w, r, a) })
-	}
-	models := onGet(s.serveModels)
-	models.counted = true
-	ping := onGet(s.serveHealth)
-	ping.handlers["POST"] = s.serveHealth
-	all := map[string]route{
-		"/v1/chat/completions":        s.generate(apiChat),
-		"/v1/completions":             s.generate(apiCompletion),
-		"/inference/v1/generate":      s.generate(apiTokens),
-		"/v1/chat/completions/render": render(apiChat),
-		"/v1/completions/render":      render(apiCompletion),
-		"/v1/models":                  models,
-		"/v1/embeddings":              onPost(s.serveEmbeddings),
-		"/tokenize":                   onPost(s.serveTokenize),
-		"/detokenize":                 onPost(s.serveDetokenize),
-		"/health":                     onGet(s.serveHealth),
-		"/ping":                       ping,
-		"/version":                    onGet(s.serveVersion),
-		"/load":                       onGet(s.serveLoad),
-		"/metrics":                    onGet(s.serveMetrics),
-	}
-	if s.opts.SGLang {
-		all["/generate"] = s.generate(apiNative)
-	}
 	return all
 }
 
@@ -233,31 +188,23 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	if !s.admits(r) {
-		writeJSON(w, http.StatusUnauthorized, []byte(`{"error":"Unauthorized"}`))
+		writeJSON(w, http.StatusUnauthorized, map[string]string{"error": "Unauthorized"})
 		return
 	}
 	rt, ok := s.routes[r.URL.Path]
-	if !ok {
-		s.absent(w, r, false)
-		return
+	switch {
+	case !ok:
+		s.face.absent(w, r, false)
+	case r.Method != rt.method:
+		w.Header().Set("Allow", rt.method)
+		s.face.absent(w, r, true)
+	default:
+		rt.answer(w, r)
 	}
-	h, ok := rt.handlers[r.Method]
-	if !ok {
-		for m := range rt.handlers {
-			w.Header().Add("Allow", m)
-		}
-		s.absent(w, r, true)
-		return
-	}
-	if !rt.counted {
-		h(w, r)
-		return
-	}
-	sw := &statusWriter{ResponseWriter: w, status: http.StatusOK}
-	start := time.Now()
-	h(sw, r)
-	s.life().http.observe(r, sw, time.Since(start))
 }
+
+// vllm reports whether the server has vLLM's own wire.
+func (s *Server) vllm() bool { return s.opts.Engine == engineVLLM }
 
 func (s *Server) count(path string) {
 	if _, known := s.routes[path]; !known {
@@ -266,14 +213,4 @@ func (s *Server) count(path string) {
 	s.mu.Lock()
 	s.seen[path]++
 	s.mu.Unlock()
-}
-
-func writeJSON(w http.ResponseWriter, status int, body []byte) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client may be gone
-}
-
-func (s *Server) writeError(w http.ResponseWriter, err *apiError) {
-	writeJSON(w, err.status, s.errorBody(err))
 }

@@ -2,44 +2,33 @@ package vllmsim
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// This file is what SGLang's server reads and which routes it has; sglangwire.go is what it writes, and native.go its POST
-// /generate. Read in sgl-project/sglang (doc.go names the files and commits). Not simulated: its Responses API, its
-// score, rerank and session routes, adapters, and a stream of /generate.
-
-// sglangVersion is the release whose wire is imitated.
-const sglangVersion = "0.5.20"
-
-var sglangTraits = traits{echoes: true, page: sglangPage}
+// This file is SGLang's server as far as a gateway asks it, but for its POST /generate (native.go). Read in
+// sgl-project/sglang (doc.go names the files and commits).
 
 type sglangWire struct{}
 
-// routes implements wire.
+// routes implements face.
 func (sglangWire) routes(s *Server) map[string]route {
-	health := onGet(s.serveHealth)
 	return map[string]route{
 		"/v1/chat/completions": s.generate(apiChat), "/v1/completions": s.generate(apiCompletion), "/generate": s.generate(apiNative),
-		"/v1/models": onGet(s.sglangModels), "/health": health, "/health_generate": health, "/metrics": onGet(s.serveMetrics),
-		"/tokenize": onPost(s.sglangTokenize), "/v1/tokenize": onPost(s.sglangTokenize),
-		"/detokenize": onPost(s.sglangDetokenize), "/v1/detokenize": onPost(s.sglangDetokenize),
-		"/model_info": onGet(s.sglangModelInfo), "/get_model_info": onGet(s.sglangModelInfo),
-		"/server_info": onGet(s.sglangServerInfo), "/get_server_info": onGet(s.sglangServerInfo), "/get_load": onGet(s.sglangLoad),
+		"/v1/models": onGet(s.sglangModels), "/health": onGet(s.serveHealth), "/metrics": onGet(s.serveMetrics),
+		"/tokenize": onPost(s.serveTokenize), "/detokenize": onPost(s.serveDetokenize), "/get_model_info": onGet(s.sglangModelInfo),
 	}
 }
 
-// take implements wire. The model's name is not looked at, but for an adapter's in it.
+// take implements face. The model's name is not looked at, but for an adapter's in it.
 func (sglangWire) take(_ *Server, w *wireRequest, in intake) *apiError {
-	if w.Model == "" {
-		w.Model = "default"
+	if w.native != nil {
+		return nil
 	}
-	ids, salt, priority, open, asked := w.ReturnTokenIDs, w.CacheSalt, w.Priority, w.ContinueFinalMessage, w.SkipSpecialTokens
-	w.forget()
-	w.ReturnTokenIDs, w.CacheSalt, w.Priority, w.SkipSpecialTokens = ids, salt, priority, asked
+	w.PromptLogprobs, w.IncludeStop, w.AddSpecialTokens, w.StructuredOutputs, w.AddGenerationPrompt = nil, false, nil, nil, nil
 	w.StreamOptions = usageOption(w.StreamOptions)
 	if in.api != apiChat {
 		return nil
@@ -48,198 +37,138 @@ func (sglangWire) take(_ *Server, w *wireRequest, in intake) *apiError {
 		return refused("Messages cannot be empty.")
 	}
 	last := &w.Messages[len(w.Messages)-1]
-	switch {
-	case last.Role != "assistant":
-	case open:
-		w.prefill()
-	default:
+	open := w.ContinueFinalMessage && last.Role == "assistant"
+	if last.Role == "assistant" && !open {
 		last.Role = "user" // serving_chat.py: the last message is not to be gone on from
 	}
+	generation := !open
+	w.ContinueFinalMessage, w.AddGenerationPrompt = open, &generation
 	return nil
 }
 
-// prefill makes a last message of the assistant one to go on from.
-func (w *wireRequest) prefill() {
-	open := len(w.Messages) > 0 && w.Messages[len(w.Messages)-1].Role == "assistant"
-	generation := !open
-	w.ContinueFinalMessage, w.AddGenerationPrompt = open, &generation
-}
-
-// forget takes out what vLLM alone knows.
-func (w *wireRequest) forget() {
-	w.PromptLogprobs, w.ReturnTokenIDs, w.ReturnTokensAsTokenIDs, w.SkipSpecialTokens, w.IncludeStop = nil, false, false, nil, false
-	w.AddSpecialTokens, w.TruncatePromptTokens, w.TruncationSide, w.StructuredOutputs, w.RequestID = nil, nil, nil, nil, ""
-	w.CacheSalt, w.Priority, w.AddGenerationPrompt, w.ContinueFinalMessage, w.Detokenize = nil, 0, nil, false, nil
-}
-
-// fail implements wire: errors are flat.
-func (sglangWire) fail(err *apiError) []byte {
-	e := *err
+// fail implements face: errors are flat, and never name a parameter.
+func (sglangWire) fail(err *apiError) any {
+	kind, message := err.kind, err.message
 	if long := err.long; long != nil {
-		e.message = "The input (" + strconv.Itoa(long.prompt) + " tokens) is longer than the model's context length (" + strconv.Itoa(long.limit) + " tokens)."
+		message = fmt.Sprintf("The input (%d tokens) is longer than the model's context length (%d tokens).", long.prompt, long.limit)
 		if long.prompt < long.limit {
-			e.message = "Requested token count exceeds the model's maximum context length of " + strconv.Itoa(long.limit) +
-				" tokens. You requested a total of " + strconv.Itoa(long.prompt+long.asked) + " tokens: " + strconv.Itoa(long.prompt) +
-				" tokens from the input messages and " + strconv.Itoa(long.asked) +
-				" tokens for the completion. Please reduce the number of tokens in the input messages or the completion to fit within the limit."
+			message = fmt.Sprintf("Requested token count exceeds the model's maximum context length of %d tokens. You requested a total of %d tokens: "+
+				"%d tokens from the input messages and %d tokens for the completion. Please reduce the number of tokens in the input messages or the "+
+				"completion to fit within the limit.", long.limit, long.prompt+long.asked, long.prompt, long.asked)
 		}
-		e.param = ""
 	}
-	if e.kind == kindSchema {
-		e.kind = http.StatusText(http.StatusBadRequest)
-	}
-	return e.flat(nil)
+	return errorBody{Object: "error", Message: message, Type: kind, Code: err.status}
 }
 
-// absent implements wire.
+// absent implements face.
 func (sglangWire) absent(w http.ResponseWriter, _ *http.Request, known bool) {
 	frameworkAbsent(w, known)
 }
 
+// head implements face: answers repeat the requested model's name.
+func (sglangWire) head(c *call, stream bool) *answerBody {
+	a := c.headOf(stream)
+	if a.Model = c.req.wire.Model; a.Model == "" {
+		a.Model = "default"
+	}
+	return a
+}
+
+// finish implements face. matched_stop is vLLM's stop_reason, and the id of an ordinary end, too.
+func (sglangWire) finish(c *call, v *choiceBody, end *ending) {
+	v.Finish, v.Matched = c.reason(end.finish), null
+	switch {
+	case end.stop != nil:
+		v.Matched = end.stop
+	case end.finish == finishStop && len(end.ids) > 0:
+		v.Matched = end.ids[len(end.ids)-1]
+	}
+	if !c.req.returnIDs || c.req.chat && c.req.stream {
+		return
+	}
+	v.TokenIDs = end.ids
+	if !c.req.chat && !c.req.stream {
+		v.PromptIDs = c.s.wire.outAll(end.prompt)
+	}
+}
+
+// logprobs implements face.
+func (sglangWire) logprobs(end *ending) any { return contentOf(end.lps, (*tokenLogprob).ranking) }
+
+// textLogprobs implements face: no offsets are told.
+func (sglangWire) textLogprobs(lps []*tokenLogprob, _ int) any {
+	out := newTextLogprobs(lps, 0)
+	for i := range out.Offset {
+		out.Offset[i] = -1
+	}
+	return out
+}
+
+// whole implements face.
+func (f sglangWire) whole(c *call, a *answerBody, t spend) {
+	f.usage(c, a, t)
+	a.Metadata = map[string]string{"weight_version": "default"}
+	for _, v := range a.Choices {
+		if m := v.(*choiceBody).Message; m != nil {
+			m.Thoughts = null
+		}
+	}
+}
+
+// opened implements face.
+func (sglangWire) opened(c *call) []any { return c.roles() }
+
+// chunk implements face.
+func (sglangWire) chunk(c *call, ev *chunk) []any { return c.split(ev) }
+
+// usage implements face. It tells of the cache under --enable-cache-report.
+func (sglangWire) usage(c *call, a *answerBody, t spend) {
+	u := t.body()
+	u.Details, u.Reasoning = null, new(int)
+	if c.s.opts.PromptTokensDetails && t.cached > 0 {
+		u.Details = cachedTokens{t.cached}
+	}
+	a.Usage = u
+}
+
 func (s *Server) sglangModels(w http.ResponseWriter, _ *http.Request) {
 	type card struct {
-		ID      string  `json:"id"`
-		Object  string  `json:"object"`
-		Created int64   `json:"created"`
-		OwnedBy string  `json:"owned_by"`
-		Root    string  `json:"root"`
-		Parent  *string `json:"parent"`
-		Window  int     `json:"max_model_len"`
+		modelCard
+		Root   string  `json:"root"`
+		Parent *string `json:"parent"`
+		Window int     `json:"max_model_len"`
 	}
 	name := s.shownModel()
-	s.writeFace(w, struct {
-		Object string `json:"object"`
-		Data   []card `json:"data"`
-	}{"list", []card{{name, "model", time.Now().Unix(), engineSGLang, name, nil, s.opts.MaxModelLen}}})
+	writeJSON(w, http.StatusOK, models{"list", []any{card{modelCard{name, "model", time.Now().Unix(), engineSGLang}, name, nil, s.opts.MaxModelLen}}})
 }
 
 func (s *Server) sglangModelInfo(w http.ResponseWriter, _ *http.Request) {
-	s.writeFace(w, struct {
-		Path       string `json:"model_path"`
-		Tokenizer  string `json:"tokenizer_path"`
-		Generation bool   `json:"is_generation"`
-		Version    string `json:"weight_version"`
-	}{s.shownModel(), s.shownModel(), true, "default"})
+	writeJSON(w, http.StatusOK, map[string]any{"model_path": s.shownModel(), "tokenizer_path": s.shownModel(), "is_generation": true})
 }
 
-func (s *Server) sglangServerInfo(w http.ResponseWriter, _ *http.Request) {
-	s.writeFace(w, struct {
-		Path    string `json:"model_path"`
-		Served  string `json:"served_model_name"`
-		Window  int    `json:"context_length"`
-		Tokens  int    `json:"max_total_num_tokens"`
-		Running int    `json:"max_running_requests"`
-		Version string `json:"version"`
-	}{s.shownModel(), s.shownModel(), s.opts.MaxModelLen, s.poolTokens(), s.profile.MaxSeqs, sglangVersion})
-}
-
-func (s *Server) sglangLoad(w http.ResponseWriter, _ *http.Request) {
-	type load struct {
-		Rank    int `json:"dp_rank"`
-		Reqs    int `json:"num_reqs"`
-		Waiting int `json:"num_waiting_reqs"`
-		Tokens  int `json:"num_tokens"`
-	}
-	var list []load
-	for rank, st := range s.life().state() {
-		list = append(list, load{rank, st.Running + st.Waiting, st.Waiting, st.KVBlocksUsed * BlockSize})
-	}
-	s.writeFace(w, list)
-}
-
-// poolTokens is how many tokens the KV memory holds.
-func (s *Server) poolTokens() int { return (s.profile.Blocks - 1) * BlockSize }
-
-func (s *Server) sglangTokenize(w http.ResponseWriter, r *http.Request) {
-	body, err := readBody(r)
-	var q struct {
-		wireRequest
-		Text *string `json:"prompt"`
-	}
-	if err == nil {
-		err = decode(body, &q)
-	}
-	var req request
-	switch {
-	case err != nil:
-	case (q.Text == nil) == (q.Messages == nil):
-		err = malformed("{'type': 'value_error', 'loc': ('body',), 'msg': \"Value error, Exactly one of 'prompt' or 'messages' must be provided.\"}")
-	case q.Text != nil:
-		var ids []int32
-		if q.AddSpecialTokens == nil || *q.AddSpecialTokens {
-			ids = []int32{tokBOS}
-		}
-		req.prompts = [][]int32{s.tok.AppendEncode(ids, *q.Text)}
-	default:
-		req.chat = true
-		if err = (sglangWire{}).take(s, &q.wireRequest, intake{api: apiChat}); err == nil {
-			err = s.chatPrompt(&q.wireRequest, &req)
-		}
-	}
-	if err != nil {
-		s.writeError(w, err)
-		return
-	}
-	s.writeFace(w, struct {
-		Tokens []int32 `json:"tokens"`
-		Count  int     `json:"count"`
-		Window int     `json:"max_model_len"`
-	}{s.wire.outAll(req.prompts[0]), len(req.prompts[0]), s.opts.MaxModelLen})
-}
-
-// sglangDetokenize leaves special tokens out unless it is asked for them.
-func (s *Server) sglangDetokenize(w http.ResponseWriter, r *http.Request) {
-	body, err := readBody(r)
-	q := struct {
-		Tokens *[]int32 `json:"tokens"`
-		Skip   *bool    `json:"skip_special_tokens"`
-	}{}
-	if err == nil {
-		err = decode(body, &q)
-	}
-	if err == nil && q.Tokens == nil {
-		err = missing("tokens")
-	}
-	if err != nil {
-		s.writeError(w, err)
-		return
-	}
-	s.writeFace(w, struct {
-		Text string `json:"text"`
-	}{s.tok.Decode(s.wire.inAll(*q.Tokens), q.Skip == nil || *q.Skip)})
-}
-
-// sglangPage is GET /metrics, as Python's client writes it. Gauges are of now; the engine's are of its last report.
-func sglangPage(s *Server) []byte {
+// page implements face, as Python's client writes it. Gauges are of now; the engine's are of its last report.
+func (sglangWire) page(s *Server) ([]byte, error) {
 	var b bytes.Buffer
 	for rank, st := range s.life().state() {
 		labels := `{dp_rank="` + strconv.Itoa(rank) + `",engine_type="unified",model_name="` + strings.ReplaceAll(s.shownModel(), `"`, `\"`) + `",tp_rank="0"} `
-		used := st.KVBlocksUsed * BlockSize
-		rate := 0.0
-		if st.PrefixQueries > 0 {
-			rate = float64(st.PrefixHits) / float64(st.PrefixQueries)
-		}
 		for _, m := range []struct {
 			name, help, kind string
 			value            float64
 		}{
 			{"num_running_reqs", "The number of running requests.", "gauge", float64(st.Running)},
 			{"num_queue_reqs", "The number of requests in the waiting queue.", "gauge", float64(st.Waiting)},
-			{"num_used_tokens", "The number of used tokens.", "gauge", float64(used)},
 			{"token_usage", "The token usage.", "gauge", float64(st.KVBlocksUsed) / float64(st.KVBlocksTotal)},
-			{"max_total_num_tokens", "Maximum total number of tokens in the KV cache pool.", "gauge", float64(s.poolTokens())},
-			{"cache_hit_rate", "The prefix cache hit rate.", "gauge", rate},
+			{"max_total_num_tokens", "Maximum total number of tokens in the KV cache pool.", "gauge", float64(st.KVBlocksTotal * BlockSize)},
 			{"prompt_tokens_total", "Number of prefill tokens processed.", "counter", float64(st.PrefixQueries)},
 			{"generation_tokens_total", "Number of generation tokens processed.", "counter", float64(st.GeneratedTokens)},
 			{"cached_tokens_total", "Number of cached prompt tokens.", "counter", float64(st.PrefixHits)},
-			{"num_requests_total", "Number of requests processed.", "counter", float64(st.Finished)},
 			{"num_retracted_requests_total", "Total number of retracted requests.", "counter", float64(st.Preemptions)},
 		} {
 			if rank == 0 {
-				writeHead(&b, "sglang:"+m.name, m.help, m.kind)
+				b.WriteString("# HELP sglang:" + m.name + " " + m.help + "\n# TYPE sglang:" + m.name + " " + m.kind + "\n")
 			}
-			b.WriteString("sglang:" + m.name + labels + pyFloat(m.value) + "\n")
+			b.WriteString("sglang:" + m.name + labels + strconv.FormatFloat(m.value, 'g', -1, 64) + "\n")
 		}
 	}
-	return b.Bytes()
+	return b.Bytes(), nil
 }

@@ -1,15 +1,13 @@
 package vllmsim
 
 import (
-	"encoding/json"
 	"maps"
 	"net/http"
 )
 
 // State is what the server is doing and has done. What it counts goes on through deaths; levels are those of now.
 type State struct {
-	Alive       bool           `json:"alive"`  // the engine is, and connections are taken
-	Notice      bool           `json:"notice"` // a spot notice has been given
+	Alive       bool           `json:"alive"` // the engine is, and connections are taken
 	Deaths      int            `json:"deaths"`
 	OOMDeaths   int            `json:"oom_deaths"` // those of a full cache, or of a scoring request by a fault
 	Requests    map[string]int `json:"requests"`   // by path
@@ -47,8 +45,8 @@ func (s *Server) State() State {
 		st.levels(&st.Engines[i])
 		st.add(&st.Engines[i])
 	}
-	st.Alive = !l.dead() && s.outages == 0
-	st.Notice, st.Deaths, st.OOMDeaths, st.Requests = s.notice, s.deaths, s.oomDeaths, maps.Clone(s.seen)
+	st.Alive = !l.dead() && !s.away
+	st.Deaths, st.OOMDeaths, st.Requests = s.deaths, s.oomDeaths, maps.Clone(s.seen)
 	return st
 }
 
@@ -93,10 +91,5 @@ func (e *engine) state() EngineState {
 }
 
 func (s *Server) serveState(w http.ResponseWriter, _ *http.Request) {
-	b, err := json.Marshal(s.State())
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	writeJSON(w, http.StatusOK, b)
+	writeJSON(w, http.StatusOK, s.State())
 }

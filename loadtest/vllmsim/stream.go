@@ -1,31 +1,23 @@
 package vllmsim
 
-import (
-	"net/http"
-	"strconv"
-)
+import "net/http"
 
-// streamer writes one event stream. What never changes in a chunk is built once; a token costs appends and one write.
+// streamer writes one event stream.
 type streamer struct {
 	*call
 	rc      *http.ResponseController
 	buf     []byte
-	pre     []byte // a chunk up to its choice's index
-	n       []int  // tokens so far per choice
-	offset  []int  // characters so far per choice, for completion logprobs
-	prompt  int    // prompt tokens, all prompts
-	cached  int    // of the first sequence to answer
-	started []bool
+	cached  int     // of the first sequence to answer
 	waiting []chunk // per choice: what the next chunk will say
 	open    int
-	total   int
+	total   int  // outputs so far
 	sent    bool // the headers are out
 }
 
-// stream serves a request as events. The headers go out before the request is queued, as vLLM's do.
+// stream serves a request as events. vLLM's headers go out before the request is queued.
 func (c *call) stream() {
 	st := &streamer{call: c, rc: http.NewResponseController(c.w)}
-	if c.s.face == nil {
+	if c.s.vllm() {
 		st.head200("text/event-stream; charset=utf-8")
 		if st.rc.Flush() != nil {
 			return
@@ -38,12 +30,12 @@ func (c *call) stream() {
 	if c.fault.Hang == "stream" && c.fault.AfterTokens == 0 {
 		c.stalled()
 	}
-	if err := c.submit(); err != nil {
-		st.fail(err)
-		return
-	}
+	c.submit()
 	defer c.abort()
-	st.prepare()
+	st.open, st.waiting = len(st.jobs), make([]chunk, len(st.jobs))
+	for i := range st.waiting {
+		st.waiting[i] = chunk{first: true, end: ending{prompt: c.req.prompts[i/c.req.n]}}
+	}
 	var events []event
 	for st.open > 0 {
 		var ok bool
@@ -79,39 +71,15 @@ func (st *streamer) head200(contentType string) {
 	st.w.WriteHeader(http.StatusOK)
 }
 
-func (st *streamer) prepare() {
-	k := len(st.jobs)
-	st.n, st.offset, st.started, st.open = make([]int, k), make([]int, k), make([]bool, k), k
-	st.waiting = make([]chunk, k)
-	for _, p := range st.req.prompts {
-		st.prompt += len(p)
-	}
-	object := "text_completion"
-	if st.req.chat {
-		object = "chat.completion.chunk"
-	}
-	st.pre = append([]byte("data: "), st.head(object)...)
-	if st.req.tokens {
-		st.pre = append(appendQuoted([]byte(`data: {"request_id":`), st.req.id), `,"choices":[`...)
-	}
-	if st.req.echo && !st.req.chat {
-		for i := range st.offset {
-			st.offset[i] = len([]rune(st.req.texts[i/st.req.n]))
-		}
-	}
-}
-
 func (st *streamer) flush() bool {
 	if len(st.buf) == 0 {
 		return true
 	}
 	st.head200("text/event-stream")
 	if _, err := st.w.Write(st.buf); err != nil {
-		st.gone = true
 		return false
 	}
-	st.gone = st.rc.Flush() != nil
-	return !st.gone
+	return st.rc.Flush() == nil
 }
 
 // strikes plays the faults that come after some tokens; it reports that the stream is over.
@@ -148,14 +116,11 @@ func (st *streamer) fail(err *apiError) {
 		st.s.writeError(st.w, err)
 		return
 	}
-	st.buf = append(st.buf[:0], "data: "...)
-	if st.s.face != nil {
-		st.buf = append(append(st.buf, st.s.face.fail(err)...), "\n\n"...)
-		st.flush()
-		return
+	st.buf = st.buf[:0]
+	st.put(st.s.face.fail(err))
+	if st.s.vllm() {
+		st.done()
 	}
-	st.buf = append(st.buf, err.body()...)
-	st.buf = append(st.buf, "\n\ndata: [DONE]\n\n"...)
 	st.flush()
 }
 
@@ -164,60 +129,38 @@ func (st *streamer) event(ev *event) {
 	st.total++
 	if st.total == 1 {
 		st.cached = ev.cached
-	}
-	if st.s.face != nil && st.total == 1 {
-		st.values(st.s.face.first(st.call))
-	}
-	if st.s.face == nil && st.req.chat && !st.started[0] {
-		// The role chunks of all choices come with the very first output.
-		for i := range st.jobs {
-			st.roleChunk(i)
-		}
-		if st.req.echoText != "" {
-			for i := range st.jobs {
-				st.echoChunk(i)
-			}
-		}
-	}
-	if ev.id >= 0 {
-		st.n[ev.choice]++
+		st.put(st.s.face.opened(st.call)...)
 	}
 	c := &st.waiting[ev.choice]
 	c.add(ev)
-	if due := st.n[ev.choice] <= 1 || c.outputs >= st.s.opts.StreamInterval; !due && ev.finish == "" && ev.part == partText {
+	if due := c.tokens <= 1 || c.outputs >= st.s.opts.StreamInterval; !due && ev.finish == "" && ev.part == partText {
 		return
 	}
-	switch {
-	case st.s.face != nil:
-		st.values(st.s.face.chunk(st.call, c, st.n[ev.choice]))
-	case st.req.chat:
-		st.chatChunk(c)
-	case st.req.tokens:
-		st.tokensChunk(c)
-	default:
-		st.completionChunk(c)
-	}
+	st.put(st.s.face.chunk(st.call, c)...)
 	c.clear()
-	st.started[ev.choice] = true
 	if ev.finish != "" {
 		st.open--
 	}
 }
 
-// values writes what an engine's face makes of an output.
-func (st *streamer) values(list []any) {
+// put writes events.
+func (st *streamer) put(list ...any) {
 	for _, v := range list {
 		st.buf = append(st.buf, "data: "...)
-		st.buf = append(append(st.buf, st.s.face.encode(v)...), "\n\n"...)
+		st.buf = append(append(st.buf, encode(v)...), "\n\n"...)
 	}
 }
+
+func (st *streamer) done() { st.buf = append(st.buf, "data: [DONE]\n\n"...) }
 
 // chunk is what one chunk says of a choice: the last output, with the texts, ids and logprobs of all.
 type chunk struct {
 	event
+	end     ending
 	outputs int
-	ids     []int32
-	lps     []*tokenLogprob
+	first   bool // of its choice
+	tokens  int  // of the choice so far
+	offset  int  // characters of the choice's tokens before it
 }
 
 func (c *chunk) add(ev *event) {
@@ -225,187 +168,33 @@ func (c *chunk) add(ev *event) {
 	c.event, c.text = *ev, text
 	c.outputs++
 	if ev.id >= 0 {
-		c.ids = append(c.ids, ev.id)
+		c.tokens++
+		c.end.ids = append(c.end.ids, ev.id)
 	}
 	if ev.lp != nil {
-		c.lps = append(c.lps, ev.lp)
+		c.end.lps = append(c.end.lps, ev.lp)
 	}
+	c.end.finish, c.end.stop = ev.finish, ev.stop
 }
 
-func (c *chunk) clear() { *c = chunk{ids: c.ids[:0], lps: c.lps[:0]} }
-
-// begin starts a chunk with its choice's index and returns the buffer; who appends to it puts it back.
-func (st *streamer) begin(i int) []byte {
-	st.buf = append(st.buf, st.pre...)
-	st.buf = append(st.buf, `{"index":`...)
-	st.buf = strconv.AppendInt(st.buf, int64(i), 10)
-	return st.buf
-}
-
-func (st *streamer) roleChunk(i int) {
-	st.started[i] = true
-	b := st.begin(i)
-	b = append(b, `,"delta":{"role":`...)
-	b = appendQuoted(b, st.req.role)
-	b = append(b, `,"content":""},"logprobs":null,"finish_reason":null}]`...)
-	if st.req.continuous {
-		b = append(appendUsage(append(b, `,"usage":`...), st.prompt, 0), '}')
+// clear makes room for the next one.
+func (c *chunk) clear() {
+	for _, lp := range c.end.lps {
+		c.offset += len([]rune(lp.text))
 	}
-	b = append(b, `,"prompt_token_ids":`...)
-	b = st.appendPromptIf(b, st.req.prompts[0])
-	b = append(b, `,"prompt_text":null}`+"\n\n"...)
-	st.buf = b
-}
-
-// echoChunk repeats the last message in front of what continues it.
-func (st *streamer) echoChunk(i int) {
-	b := st.begin(i)
-	b = appendQuoted(append(b, `,"delta":{"content":`...), st.req.echoText)
-	b = append(b, `},"logprobs":null,"finish_reason":null}]}`+"\n\n"...)
-	st.buf = b
-}
-
-// chatChunk writes one output of the chat route. Parts of a tool call that a parser swallows give no chunk.
-func (st *streamer) chatChunk(ev *chunk) {
-	if ev.part == partHidden && ev.finish == "" {
-		return
-	}
-	b := st.begin(ev.choice)
-	b = append(b, `,"delta":{`...)
-	b = st.appendDelta(b, &ev.event)
-	b = append(b, `},"logprobs":`...)
-	if len(ev.lps) == 0 {
-		b = append(b, "null"...)
-	} else {
-		b = append(b, `{"content":[`...)
-		for i, lp := range ev.lps {
-			b = lp.appendChat(appendComma(b, i), st.req.asIDs)
-		}
-		b = append(b, "]}"...)
-	}
-	if ev.finish == "" {
-		b = append(b, `,"finish_reason":null`...)
-	} else {
-		b = appendFinish(b, st.finishOf(ev.finish), ev.stop)
-	}
-	b = append(b, `,"token_ids":`...)
-	b = st.appendTokenIDs(b, ev.ids)
-	st.chunkTail(append(b, "}]"...), ev)
-}
-
-func (st *streamer) appendDelta(b []byte, ev *event) []byte {
-	switch ev.part {
-	case partName:
-		b = append(b, `"tool_calls":[{"id":`...)
-		b = appendQuoted(b, st.req.tool.id)
-		b = append(b, `,"type":"function","index":0,"function":{"name":`...)
-		b = appendQuoted(b, st.req.tool.name)
-		return append(b, `,"arguments":""}}]`...)
-	case partArgs:
-		b = append(b, `"tool_calls":[{"index":0,"function":{"arguments":`...)
-		b = appendQuoted(b, ev.text)
-		return append(b, `}}]`...)
-	case partText, partHidden:
-	}
-	b = append(b, `"content":`...)
-	if ev.part == partHidden {
-		return append(b, `""`...)
-	}
-	return appendQuoted(b, ev.text)
-}
-
-func (st *streamer) appendTokenIDs(b []byte, ids []int32) []byte {
-	if !st.req.returnIDs {
-		return append(b, "null"...)
-	}
-	b = append(b, '[')
-	for i, id := range ids {
-		b = strconv.AppendInt(appendComma(b, i), int64(id), 10)
-	}
-	return append(b, ']')
-}
-
-// chunkTail ends a chunk after its choices.
-func (st *streamer) chunkTail(b []byte, ev *chunk) {
-	if st.req.continuous {
-		i := ev.choice
-		b = append(appendUsage(append(b, `,"usage":`...), len(st.req.prompts[i/st.req.n]), st.n[i]), '}')
-	}
-	if ev.finish != "" && !st.req.usage {
-		b = append(b, `,"system_fingerprint":"`+fingerprint+`"`...)
-	}
-	b = append(b, "}\n\n"...)
-	st.buf = b
-}
-
-func (st *streamer) completionChunk(ev *chunk) {
-	i := ev.choice
-	first := !st.started[i]
-	text := ev.text
-	if st.req.hideGenerated {
-		text = ""
-	}
-	if first && st.req.echo {
-		text = st.req.texts[i/st.req.n] + text
-	}
-	b := st.begin(i)
-	b = append(b, `,"text":`...)
-	b = appendQuoted(b, text)
-	b = append(b, `,"logprobs":`...)
-	if len(ev.lps) == 0 {
-		b = append(b, "null"...)
-	} else {
-		lp := completionLogprobs{asIDs: st.req.asIDs, offset: st.offset[i]}
-		lp.addAll(ev.lps)
-		for _, l := range ev.lps {
-			st.offset[i] += len([]rune(l.text))
-		}
-		b = lp.append(b)
-	}
-	if ev.finish == "" {
-		b = append(b, `,"finish_reason":null,"stop_reason":null`...)
-	} else {
-		b = appendFinish(b, ev.finish, ev.stop)
-	}
-	b = append(b, `,"prompt_token_ids":`...)
-	if first {
-		b = st.appendPromptIf(b, st.req.prompts[i/st.req.n])
-	} else {
-		b = append(b, "null"...)
-	}
-	b = append(b, `,"token_ids":`...)
-	b = st.appendTokenIDs(b, ev.ids)
-	st.chunkTail(append(b, "}]"...), ev)
+	*c = chunk{tokens: c.tokens, offset: c.offset, end: ending{prompt: c.end.prompt}}
 }
 
 // end writes the usage chunk, if it was asked for, and the terminator.
 func (st *streamer) end() {
-	if st.s.face != nil {
-		t := spend{prompt: st.prompt, cached: st.cached}
-		for _, n := range st.n {
-			t.generated += n
-		}
-		st.values(st.s.face.last(st.call, t))
-		st.buf = append(st.buf, "data: [DONE]\n\n"...)
-		return
-	}
 	if st.req.usage {
-		tokens := 0
-		for _, n := range st.n {
-			tokens += n
+		t := spend{prompt: st.promptTokens(), cached: st.cached}
+		for i := range st.waiting {
+			t.generated += st.waiting[i].tokens
 		}
-		st.buf = append(st.buf, st.pre...)
-		b := appendUsage(append(st.buf, `],"usage":`...), st.prompt, tokens)
-		if st.s.opts.PromptTokensDetails && (st.cached > 0 || st.req.chat) {
-			b = st.appendDetails(append(b, `,"prompt_tokens_details":`...), st.cached)
-		}
-		if !st.req.tokens {
-			b = append(b, `},"system_fingerprint":"`+fingerprint+`"`...)
-		} else {
-			b = append(b, '}')
-		}
-		b = append(b, "}\n\n"...)
-		st.buf = b
+		a := st.s.face.head(st.call, true)
+		st.s.face.usage(st.call, a, t)
+		st.put(a)
 	}
-	st.buf = append(st.buf, "data: [DONE]\n\n"...)
+	st.done()
 }

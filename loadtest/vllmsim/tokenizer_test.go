@@ -120,11 +120,3 @@ func TestStopStringsAreHeldBackAndCut(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkEncode(b *testing.B) {
-	text := strings.Repeat("the model reads every token of a long prompt, 数据. ", 400)
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		DefaultTokenizer().Encode(text)
-	}
-}

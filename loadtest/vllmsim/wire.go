@@ -11,49 +11,42 @@ import (
 // wireRequest is the body of both generation routes, as far as the simulator reads it. Unknown fields are ignored, as
 // vLLM does.
 type wireRequest struct {
-	Model                  string          `json:"model"`
-	Messages               []wireMessage   `json:"messages"`
-	Prompt                 json.RawMessage `json:"prompt"`
-	Stream                 bool            `json:"stream"`
-	StreamOptions          *streamOptions  `json:"stream_options"`
-	MaxTokens              *int            `json:"max_tokens"`
-	MaxCompletionTokens    *int            `json:"max_completion_tokens"`
-	MinTokens              int             `json:"min_tokens"`
-	IgnoreEOS              bool            `json:"ignore_eos"`
-	Stop                   json.RawMessage `json:"stop"`
-	StopTokenIDs           []int32         `json:"stop_token_ids"`
-	IncludeStop            bool            `json:"include_stop_str_in_output"`
-	SkipSpecialTokens      *bool           `json:"skip_special_tokens"`
-	Temperature            *float64        `json:"temperature"`
-	TopP                   *float64        `json:"top_p"`
-	TopK                   *int            `json:"top_k"`
-	MinP                   *float64        `json:"min_p"`
-	Seed                   *int64          `json:"seed"`
-	N                      *int            `json:"n"`
-	Logprobs               json.RawMessage `json:"logprobs"`
-	TopLogprobs            *int            `json:"top_logprobs"`
-	PromptLogprobs         *int            `json:"prompt_logprobs"`
-	Echo                   bool            `json:"echo"`
-	ReturnTokenIDs         bool            `json:"return_token_ids"`
-	ReturnTokensAsTokenIDs bool            `json:"return_tokens_as_token_ids"`
-	AddGenerationPrompt    *bool           `json:"add_generation_prompt"`
-	ContinueFinalMessage   bool            `json:"continue_final_message"`
-	AddSpecialTokens       *bool           `json:"add_special_tokens"`
-	TruncatePromptTokens   *int            `json:"truncate_prompt_tokens"`
-	TruncationSide         *string         `json:"truncation_side"`
-	Tools                  []wireTool      `json:"tools"`
-	ToolChoice             json.RawMessage `json:"tool_choice"`
-	ResponseFormat         *responseFormat `json:"response_format"`
-	StructuredOutputs      *structured     `json:"structured_outputs"`
-	CacheSalt              *string         `json:"cache_salt"`
-	Priority               int64           `json:"priority"`
-	RequestID              string          `json:"request_id"`
-	Detokenize             *bool           `json:"detokenize"` // of /inference/v1/generate
+	Model                string          `json:"model"`
+	Messages             []wireMessage   `json:"messages"`
+	Prompt               json.RawMessage `json:"prompt"`
+	Stream               bool            `json:"stream"`
+	StreamOptions        *streamOptions  `json:"stream_options"`
+	MaxTokens            *int            `json:"max_tokens"`
+	MaxCompletionTokens  *int            `json:"max_completion_tokens"`
+	MinTokens            int             `json:"min_tokens"`
+	IgnoreEOS            bool            `json:"ignore_eos"`
+	Stop                 json.RawMessage `json:"stop"`
+	StopTokenIDs         []int32         `json:"stop_token_ids"`
+	IncludeStop          bool            `json:"include_stop_str_in_output"`
+	SkipSpecialTokens    *bool           `json:"skip_special_tokens"`
+	Temperature          *float64        `json:"temperature"`
+	TopP                 *float64        `json:"top_p"`
+	TopK                 *int            `json:"top_k"`
+	MinP                 *float64        `json:"min_p"`
+	Seed                 *int64          `json:"seed"`
+	N                    *int            `json:"n"`
+	Logprobs             json.RawMessage `json:"logprobs"`
+	TopLogprobs          *int            `json:"top_logprobs"`
+	PromptLogprobs       *int            `json:"prompt_logprobs"`
+	ReturnTokenIDs       bool            `json:"return_token_ids"`
+	AddGenerationPrompt  *bool           `json:"add_generation_prompt"`
+	ContinueFinalMessage bool            `json:"continue_final_message"`
+	AddSpecialTokens     *bool           `json:"add_special_tokens"`
+	Tools                []wireTool      `json:"tools"`
+	ToolChoice           json.RawMessage `json:"tool_choice"`
+	ResponseFormat       *responseFormat `json:"response_format"`
+	StructuredOutputs    *structured     `json:"structured_outputs"`
+	CacheSalt            *string         `json:"cache_salt"`
+	Priority             int64           `json:"priority"`
 
 	Template        *templateArgs `json:"chat_template_kwargs"`
 	ReasoningEffort *string       `json:"reasoning_effort"`
 
-	endless bool          // without a limit it has none, on any route
 	prompts []promptInput // what checkSchema has made of Prompt
 	native  *native       // what SGLang's /generate asks beside
 }
@@ -68,9 +61,6 @@ type streamOptions struct {
 	Continuous   bool `json:"continuous_usage_stats"`
 	anywhere     bool // fits requests that do not stream, too
 }
-
-// undecoded reports that no token is to be turned into text.
-func (w *wireRequest) undecoded() bool { return w.Detokenize != nil && !*w.Detokenize }
 
 type responseFormat struct {
 	Type       string `json:"type"`
@@ -192,8 +182,17 @@ func promptList(raw json.RawMessage) ([]promptInput, *apiError) {
 func natural(ids []int32, at string) *apiError {
 	for i, id := range ids {
 		if id < 0 {
-			return tooSmall(fmt.Sprintf("'prompt', %s%d", at, i), int(id), 0)
+			return malformed(fmt.Sprintf("{'type': 'greater_than_equal', 'loc': ('body', 'prompt', %s%d), 'msg': 'Input should be greater than or equal to 0', 'input': %d}", at, i, id))
 		}
 	}
 	return nil
+}
+
+// readWire reads a body of any of the routes.
+func readWire(body []byte, a api) (*wireRequest, *apiError) {
+	if a == apiNative {
+		return readNative(body)
+	}
+	var w wireRequest
+	return &w, decode(body, &w)
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // writing is a chat answer with its ids and logprobs.
@@ -46,7 +45,7 @@ func TestAWriterWritesWhatAServerWouldHaveAnswered(t *testing.T) {
 	} {
 		question := fmt.Sprintf(" Who wrote %d? ", i) // white space at the ends goes
 		a := written(t, s, `{"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":`+
-			string(appendQuoted(nil, question))+`}],"return_token_ids":true,"logprobs":true,"top_logprobs":3,`+c.body+`}`)
+			string(encode(question))+`}],"return_token_ids":true,"logprobs":true,"top_logprobs":3,`+c.body+`}`)
 		prompt := DefaultTokenizer().Chat([]Message{{"system", "Be brief."}, {"user", question}})
 		expect(t, "prompt", prompt, a.PromptTokenIDs)
 		c.how.Seed = m.SampleSeed("sim", prompt, 0)
@@ -96,7 +95,7 @@ func TestAnAnswerGoesOnFromEveryPrefix(t *testing.T) {
 		for _, prompt := range [][]int32{words[:length], slices.Concat(header, words[:length])} {
 			for _, how := range []string{`"temperature":1.2`, `"temperature":0.8,"top_p":0.9`, `"temperature":1,"seed":5`, `"temperature":0`} {
 				body := func(ids []int32, limit int) string {
-					return fmt.Sprintf(`{"prompt":%s,"max_tokens":%d,"ignore_eos":true,"return_token_ids":true,%s}`, appendIDs(nil, ids), limit, how)
+					return fmt.Sprintf(`{"prompt":%s,"max_tokens":%d,"ignore_eos":true,"return_token_ids":true,%s}`, encode(ids), limit, how)
 				}
 				whole := ask(t, s, "/v1/completions", body(prompt, 24)).Choices[0].TokenIDs
 				for cut := 1; cut < len(whole); cut++ {
@@ -107,58 +106,5 @@ func TestAnAnswerGoesOnFromEveryPrefix(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// BenchmarkVirtualTokens is how many tokens one core generates in virtual time: full batches, prefill and answers that
-// end, and the logprob of every token read.
-func BenchmarkVirtualTokens(b *testing.B) {
-	for _, c := range []struct {
-		profile string
-		draft   float64
-		how     Sampling
-	}{
-		{"h100-70b-tp4", 0, Sampling{}},
-		{"a10g-8b", 0.2, Sampling{}},
-		{"a10g-8b", 0.2, Sampling{Temperature: 0.7}},
-	} {
-		b.Run(fmt.Sprintf("%s/%g/%g", c.profile, c.draft, c.how.Temperature), func(b *testing.B) {
-			p, err := ProfileByName(c.profile)
-			if err != nil {
-				b.Fatal(err)
-			}
-			p.MaxSeqs = 128
-			m, s, now := NewModel(1, c.draft), NewScheduler(p, SchedulerOptions{}), time.Duration(0)
-			c.how.MaxTokens = 2000
-			add := func(k int) {
-				how, prompt := c.how, chat(b, fmt.Sprintf("%d %s", k, strings.Repeat("the river runs ", 30)))
-				how.Seed = m.SampleSeed("sim", prompt, 0)
-				s.Add(&Seq{Prompt: prompt, Source: NewWriter(m, prompt, how)}, now)
-			}
-			asked := 0
-			for ; asked < p.MaxSeqs; asked++ {
-				add(asked)
-			}
-			tokens, sum := 0, 0.0
-			for b.Loop() {
-				batch := s.Step(now)
-				s.Commit(batch)
-				now = batch.End
-				for i := range batch.Items {
-					it := &batch.Items[i]
-					if !it.Emits {
-						continue
-					}
-					tokens++
-					sum += it.Seq.Source.(*Writer).Logprob()
-					if it.Finished {
-						add(asked)
-						asked++
-					}
-				}
-			}
-			b.ReportMetric(float64(tokens)/b.Elapsed().Seconds(), "tokens/s")
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(tokens), "ns/token")
-		})
 	}
 }

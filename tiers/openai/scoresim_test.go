@@ -37,12 +37,15 @@ func askSim(t *testing.T, s *vllmsim.Server, path string, body []byte) []byte {
 	return answer
 }
 
+// simStyles are the styles that the simulator knows.
+var simStyles = []ScoreStyle{ScoreCompletions, ScoreSGLang}
+
 // simEngines are a vLLM and an SGLang of the same model, by the styles that they know.
 func simEngines(t *testing.T) map[ScoreStyle]*vllmsim.Server {
 	vllm := vllmsim.Start(t, vllmsim.Options{Seed: 3, TimeScale: simFast, PromptTokensDetails: true})
 	return map[ScoreStyle]*vllmsim.Server{
-		ScoreCompletions: vllm, ScoreGenerate: vllm,
-		ScoreSGLang: vllmsim.Start(t, vllmsim.Options{Seed: 3, TimeScale: simFast, SGLang: true}),
+		ScoreCompletions: vllm,
+		ScoreSGLang: vllmsim.Start(t, vllmsim.Options{Seed: 3, TimeScale: simFast, Engine: "sglang"}),
 	}
 }
 
@@ -72,7 +75,7 @@ func TestAnEngineScoresItsOwnWordsHighestAndSaysSoInEveryStyle(t *testing.T) {
 	other[9] += 3
 	for _, top := range []int{1, 5} {
 		var first, changed []Scored
-		for _, style := range scoreStyles {
+		for _, style := range simStyles {
 			q := ScoreQuestion{Style: style, Model: "sim", Prompt: prompt, Draft: own, Top: top, Salt: "s"}
 			got, err := q.Parse(askSim(t, engines[style], q.Path(), q.Body(nil)))
 			if err != nil || len(got.Tokens) != len(own) {
@@ -120,7 +123,7 @@ func TestScoresThatAnEngineGetsWrongAreNotTakenForScores(t *testing.T) {
 		draft[i] = int32(400 + i)
 	}
 	for fault, kinds := range map[string][]error{"short": {ErrShort}, "misaligned": {ErrMisaligned, ErrShort}, "garbage": {ErrScores, ErrShort}} {
-		for _, style := range scoreStyles {
+		for _, style := range simStyles {
 			engines[style].SetFault(vllmsim.Fault{Score: fault})
 			q := ScoreQuestion{Style: style, Model: "sim", Prompt: prompt, Draft: draft, Top: 1}
 			got, err := q.Parse(askSim(t, engines[style], q.Path(), q.Body(nil)))

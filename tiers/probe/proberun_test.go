@@ -71,8 +71,8 @@ func TestAProbeCostsWhatItSays(t *testing.T) {
 	for name, o := range map[string]vllmsim.Options{
 		"all there":   {},
 		"no tokenize": {Without: []string{"tokenize"}},
-		"sglang":      {SGLang: true},
-		"bare sglang": {SGLang: true, Without: []string{"token_ids", "tokenize"}},
+		"sglang":      {Engine: "sglang"},
+		"bare sglang": {Engine: "sglang", Without: []string{"token_ids", "tokenize"}},
 		"nothing":     {Without: vllmsim.Features()},
 	} {
 		for seed := range uint64(4) {
@@ -107,7 +107,7 @@ func TestWhatAnEngineLacksIsToldWithItsReason(t *testing.T) {
 			MissingLogprobs: "without logprobs"}},
 		{vllmsim.Options{Without: []string{"continuation"}}, "continuation reuse", map[string]string{
 			MissingContinue: "otherwise than in the chat, from token 1"}},
-		{vllmsim.Options{SGLang: true, Without: []string{"token_ids"}}, "continuation eos prompt_token_ids template token_ids tokenize", nil},
+		{vllmsim.Options{Engine: "sglang", Without: []string{"token_ids"}}, "detokenize prompt_token_ids token_ids", nil},
 	} {
 		c.o.Seed = 3
 		capabilities := &taken(t, engine(t, c.o).URL()).found
@@ -123,8 +123,8 @@ func TestWhatAnEngineLacksIsToldWithItsReason(t *testing.T) {
 }
 
 func TestSGLangScoresInItsOwnWayAndReuses(t *testing.T) {
-	c := &taken(t, engine(t, vllmsim.Options{Seed: 3, SGLang: true}).URL()).found
-	if c.Scoring != openai.ScoreSGLang || !c.Reuse || whats(c) != MissingTokenize { // of chats
+	c := &taken(t, engine(t, vllmsim.Options{Seed: 3, Engine: "sglang"}).URL()).found
+	if c.Scoring != openai.ScoreSGLang || !c.Reuse || whats(c) != "detokenize prompt_token_ids" {
 		t.Errorf("got %+v", c)
 	}
 }
