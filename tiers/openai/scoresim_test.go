@@ -45,7 +45,7 @@ func simEngines(t *testing.T) map[ScoreStyle]*vllmsim.Server {
 	vllm := vllmsim.Start(t, vllmsim.Options{Seed: 3, TimeScale: simFast, PromptTokensDetails: true})
 	return map[ScoreStyle]*vllmsim.Server{
 		ScoreCompletions: vllm,
-		ScoreSGLang: vllmsim.Start(t, vllmsim.Options{Seed: 3, TimeScale: simFast, Engine: "sglang"}),
+		ScoreSGLang:      vllmsim.Start(t, vllmsim.Options{Seed: 3, TimeScale: simFast, Engine: "sglang"}),
 	}
 }
 
