@@ -87,23 +87,6 @@ func sameScores(t *testing.T, what string, got []rank, want []float64) {
 	}
 }
 
-// JSON whose schema nobody told: only names and enumerated texts surprise the model.
-func TestForeignJSONIsPlausibleButForItsNames(t *testing.T) {
-	s := Start(t, Options{Seed: 3, TimeScale: fast})
-	for k := range 12 {
-		prompt, ids, _ := structuredAnswer(t, s, fmt.Sprintf("form %d", k), forms[1].fields)
-		for i, r := range scoresOf(t, s, prompt, ids, "") {
-			piece := s.tok.pieces[ids[i]]
-			if i == 0 || strings.ContainsAny(piece, "abcdefghijklmnopqrstuvwxyz0123456789") {
-				continue
-			}
-			if r.Logprob < -3 || r.Rank > 10 {
-				t.Errorf("%q after %q: %+v", piece, s.tok.Decode(ids[:i], false), r)
-			}
-		}
-	}
-}
-
 // vLLM's grammar does not see the prompt: it begins at the first generated token. Without the fields the model goes on.
 func TestAGrammarBeginsAtTheFirstGeneratedToken(t *testing.T) {
 	s := Start(t, Options{Seed: 3, TimeScale: fast})
@@ -135,37 +118,10 @@ func TestAToolCallGoesOnFromEveryPrefix(t *testing.T) {
 	}
 }
 
-// Where a draft strays, the target disagrees, and is at one with it again when the value has ended.
-func TestTheTargetIsBackOnItsWayAfterADraftsOwnValue(t *testing.T) {
-	target := Start(t, Options{Seed: 3, TimeScale: fast})
-	for _, blind := range []float64{0, 1} {
-		draft := Start(t, Options{Seed: 3, TimeScale: fast, Divergence: 0.5, Blind: blind})
-		strays := 0
-		for k := range 20 {
-			prompt, ids, lps := structuredAnswer(t, draft, fmt.Sprintf("form %d", k), forms[1].fields)
-			scores := scoresOf(t, target, prompt, ids, `,`+forms[1].fields)
-			for i, r := range scores {
-				if blind == 1 && math.Exp(lps[i]) < 0.98 {
-					t.Errorf("a blind draft shows %.3f", math.Exp(lps[i]))
-				}
-				if r.Rank > 1 {
-					strays++
-				}
-			}
-			if n := len(scores); scores[n-1].Rank != 1 || scores[0].Rank != 1 {
-				t.Errorf("%q: the first has rank %d, the end %d", target.tok.Decode(ids, false), scores[0].Rank, scores[n-1].Rank)
-			}
-		}
-		if strays == 0 {
-			t.Error("the draft never strayed")
-		}
-	}
-}
-
 // The model's JSON is one function of the ids: reading a context anew or writing on gives the same.
 func TestStructuredDistributionsArePureFunctionsOfIDs(t *testing.T) {
 	for _, m := range []*Model{NewModel(3, 0), NewDraft(3, 0.5, 0.5)} {
-		for _, start := range []string{`{"`, `[`, `{"name": "x y", "n": [1, {"a`, `{ "answer":"b`, `{"a": 4.5e3,`, `{"x" 3`, `{"k": "a\"b`} {
+		for _, start := range []string{``, `{"`, `{"name": "x y", "n": [1, {"a`, `{ "answer":"b`} {
 			ctx := append(chat(t, "pure"), m.tok.Encode(start)...)
 			cur := m.cursorAt(ctx)
 			var d Dist
@@ -187,23 +143,4 @@ func TestStructuredDistributionsArePureFunctionsOfIDs(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Whatever text an answer has begun with, the writer ends, and nothing of it panics.
-func FuzzJSONWriter(f *testing.F) {
-	for _, s := range []string{"", `{`, `{"city": "warm`, `{"list": [1, 2`, `{"x": {"y": [`, `[[`, `{"a":1,`, `"`, `{"name": "f`} {
-		f.Add(s)
-	}
-	m := NewModel(1, 0.5)
-	c := m.readTo([]int32{1, 2})
-	v := m.voiceAt(&c)
-	f.Fuzz(func(_ *testing.T, have string) {
-		for free := range 3 {
-			for _, fo := range []*form{{schema: []byte(dataSchema)}, {schema: anyObject}, {choice: []string{"a", "bc"}}, {tool: &wireTool{}}} {
-				b := m.jsonWriter(v, have)
-				b.free = free
-				b.answer(fo)
-			}
-		}
-	})
 }

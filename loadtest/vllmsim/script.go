@@ -38,12 +38,11 @@ func (s *Server) script(w *wireRequest, r *request) ([]scripted, *apiError) {
 		}
 		return answer, nil
 	}
-	b := s.model.jsonWriter(v, "")
+	out := s.model.answer(v, r.form)
 	if r.form.tool == nil {
-		return b.answer(r.form), nil
+		return out, nil
 	}
 	r.tool = &toolCall{name: r.form.tool.Function.Name, id: "chatcmpl-tool-" + strconv.FormatUint(hashString(s.nonce, r.id), 16)}
-	out := append([]scripted{callTag}, b.answer(r.form)...)
 	for _, sc := range out {
 		if sc.part == partArgs {
 			r.tool.args += s.tok.pieces[sc.id]

@@ -7,30 +7,25 @@ import (
 
 // shape is an answer as long as it may be a structured one: JSON, a tool call, one of several texts. The language knows
 // such answers as well as prose. It sees from the ids that the answer of the assistant (from the header and its blank
-// line on) has begun with {, [ or the python tag, and what comes next is then what a [jsonWriter] would write there:
+// line on) has begun with { or the python tag, and what comes next is then what the model itself would write there:
 //
-//   - a call of the tools that the prompt's template lists: exactly as generated, and where tools may be called
-//     (tool_choice auto), the call itself is as likely as it was;
+//   - a call of the tools that the prompt's template lists, and where tools may be called (tool_choice auto), the call
+//     itself is as likely as it was;
 //   - JSON that the request's own fields describe (response_format, structured_outputs), in a request that scores as in
-//     one that generates: exactly as generated;
-//   - any other JSON, up to 4 KiB: as generated for a json_object. Other names and enumerated texts, which only a schema could have
-//     told, come as a surprise at their first tokens, but what follows them (punctuation, a string, number, word or
-//     bracket at a value's start, a string's end) is likely again.
+//     one that generates;
+//   - any other JSON, as for a json_object.
 //
-// So a gateway that verifies structured drafts may rely on a draft's own tokens being scored at 0.985 where the target
-// would have written the same, if it sends the fields along (vLLM lets them constrain the generated token only; here
-// they stand for the words about the format that a real prompt would hold). Without them it may rely on this for tool
-// calls and json_object. A draft's other value is unlikely where it begins, and the structure after it is likely again.
-// Answers without a header are never seen as structured. Whatever the temperature, the most probable token is taken.
+// So a gateway that verifies structured drafts may rely on a draft's own tokens being scored as they would have been
+// generated, up to the first one that the target would not have written, if it sends the fields along (vLLM lets them
+// constrain the generated token only; here they stand for the words about the format that a real prompt would hold).
+// From that one on the answer is prose to the model. Answers without a header are never seen as structured. Whatever the
+// temperature, the most probable token is taken.
 type shape struct {
 	prompt []int32
 	form   *form // what the request says
-	call   bool  // begun with the python tag
-	text   []byte
-	rest   []scripted
-	other  []Cand // what may come instead of the first of rest
-	at     int
-	lost   bool
+	ids    []int32
+	script []scripted // what the model would write, of which ids are the beginning; nil: not known
+	lost   bool       // it would write nothing that begins so
 }
 
 // opens begins the shape of an answer, at the blank line of an assistant's header.
@@ -43,105 +38,67 @@ func (c *cursor) opens(id int32) {
 
 // push takes in an id of the answer. It reports whether it may still be a structured one.
 func (s *shape) push(t *Tokenizer, id int32) bool {
+	n := len(s.ids)
+	s.ids = append(s.ids, id)
 	switch {
-	case id == tokPythonTag && len(s.text) == 0 && !s.call:
-		s.call = true
-	case id < numSpecial:
-		return false
-	case len(s.text) == 0 && !s.call && s.form == nil && t.pieces[id][0] != '{' && t.pieces[id][0] != '[':
-		return false
-	default:
-		s.text = append(s.text, t.pieces[id]...)
-	}
-	if s.at < len(s.rest) && s.rest[s.at].id == id {
-		s.at++
-	} else {
-		s.rest, s.at = nil, 0
+	case s.script != nil:
+		if n < len(s.script) && s.script[n].id == id {
+			return true
+		}
+		s.script = nil // it may be another one that begins so
+		return n == 0 && s.begins(t, id)
+	case n == 0:
+		return s.begins(t, id)
 	}
 	return !s.lost
+}
+
+// begins reports whether a structured answer may begin with an id.
+func (s *shape) begins(t *Tokenizer, id int32) bool {
+	return s.form != nil || id == tokPythonTag || id >= numSpecial && t.pieces[id][0] == '{'
 }
 
 // shaped puts what a structured answer goes on with in front. It reports whether there is any.
 func (m *Model) shaped(c *cursor, d *Dist) bool {
 	s := c.shape
-	if s.rest == nil || s.anyJSON() {
+	if s.script == nil {
 		s.plan(m, m.voiceAt(c))
 	}
-	if s.at >= len(s.rest) {
+	if len(s.ids) >= len(s.script) {
 		return false
 	}
-	d.force(s.rest[s.at], s.other)
+	d.force(s.script[len(s.ids)], nil)
 	return true
 }
 
-// anyJSON reports whether nothing is known of the JSON: what else may come is then another thing at every token.
-func (s *shape) anyJSON() bool { return s.form == nil && !s.call && len(s.text) > 0 }
-
-// maxAnyJSON is how many bytes of JSON that nobody described are followed; reading along is not free.
-const maxAnyJSON = 4096
-
-// plan finds out what the model would write from here on.
+// plan finds out what the model would write that begins as the answer does.
 func (s *shape) plan(m *Model, v *voice) {
-	s.rest, s.other, s.at = nil, nil, 0
-	begun := s.call || len(s.text) > 0
-	switch {
-	case s.call || !begun && s.form == nil || s.form != nil && s.form.tool != nil:
-		s.planCall(m, v, begun)
-	case s.form != nil:
-		s.rest = m.jsonWriter(v, string(s.text)).answer(s.form)
-	default:
-		s.planAny(m, v)
+	for _, f := range s.forms(m, v) {
+		script := m.answer(v, f)
+		if len(script) >= len(s.ids) && slices.EqualFunc(script[:len(s.ids)], s.ids, func(sc scripted, id int32) bool { return sc.id == id }) {
+			s.script = script
+			return
+		}
 	}
-	s.lost = begun && len(s.rest) == 0
+	s.lost = len(s.ids) > 0
 }
 
-func (s *shape) planCall(m *Model, v *voice, begun bool) {
-	var tools []wireTool
-	if s.form != nil && s.form.tool != nil {
-		tools = []wireTool{*s.form.tool}
-	} else {
-		tools = m.tok.toolsIn(s.prompt)
+// forms are the shapes that the answer may have.
+func (s *shape) forms(m *Model, v *voice) (list []*form) {
+	if s.form != nil {
+		return []*form{s.form}
 	}
-	if len(tools) == 0 || !begun && s.form == nil && !v.calls() {
-		return
+	if len(s.ids) > 0 && s.ids[0] != tokPythonTag {
+		return []*form{{schema: anyObject}}
+	}
+	tools := m.tok.toolsIn(s.prompt)
+	if len(s.ids) == 0 && !v.calls() {
+		tools = nil
 	}
 	for i := range tools {
-		if s.rest = m.jsonWriter(v, string(s.text)).answer(&form{tool: &tools[i]}); s.rest != nil {
-			break
-		}
+		list = append(list, &form{tool: &tools[i]})
 	}
-	if !begun {
-		s.rest = append([]scripted{callTag}, s.rest...)
-	}
-}
-
-// planAny goes on with JSON of which nothing is known.
-func (s *shape) planAny(m *Model, v *voice) {
-	if len(s.text) > maxAnyJSON {
-		return
-	}
-	f := &form{schema: anyObject}
-	if s.text[0] == '[' {
-		f.schema = json.RawMessage(`{"type":"array"}`)
-	}
-	if s.rest = m.jsonWriter(v, string(s.text)).answer(f); s.rest == nil {
-		return
-	}
-	for o := 1; o < len(anyStarts); o++ {
-		b := m.jsonWriter(v, string(s.text))
-		b.free = o
-		out := b.answer(f)
-		if out == nil || out[0].id == s.rest[0].id || slices.ContainsFunc(s.other, func(c Cand) bool { return c.ID == out[0].id }) {
-			continue
-		}
-		s.other = append(s.other, Cand{ID: out[0].id})
-	}
-	if n := float64(len(s.other)); n > 0 {
-		s.rest[0].p = sureOther
-		for i := range s.other {
-			s.other[i].P = (sureText - sureOther) / n
-		}
-	}
+	return list
 }
 
 // toolsIn reads the tools that the template wrote into a prompt.
