@@ -18,7 +18,7 @@ import (
 var riskQuick = []string{
 	"speculation.mode", "risk", "risk.warmup", "shadow", "risk.max_wrong_rate", "0.3", "risk.audit_rate", "1", "economy.guard", "off",
 	"risk.lease_audits", "3000", "risk.cold_start_rate", "1", "risk.cold_start_audits_per_minute", "100000", "risk.audit_budget", "0",
-	"risk.max_concurrent_audits", "16", "speculation.max_concurrent_scores", "16", "speculation.score_timeout", "20s", "cache.mode", "off",
+	"risk.max_concurrent_audits", "16", "speculation.max_concurrent_scores", "16", "timeout.target_first_token", "400s", "cache.mode", "off",
 }
 
 // riskSlow is for the processes of a race build on a machine that does other things, too.
