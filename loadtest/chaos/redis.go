@@ -320,7 +320,7 @@ func (r *Redis) url(i int) string {
 func (r *Redis) stop() error {
 	var errs []error
 	for _, s := range append(r.Sentinels, r.Servers...) {
-		errs = append(errs, s.stop())
+		errs = append(errs, s.Stop())
 	}
 	for _, d := range r.Proxies {
 		d.Close()

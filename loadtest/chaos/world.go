@@ -129,7 +129,7 @@ func StartTestbed(ctx context.Context, o Options, s Setup) (w *Testbed, err erro
 		return w, err
 	}
 	for i := range w.Setup.Gateways {
-		g, err := newGateway(&o, w.dir, i, w.config(i), w.Env)
+		g, err := NewGateway(&o, w.dir, i, w.config(i), w.Env)
 		if err != nil {
 			return w, err
 		}
@@ -430,13 +430,13 @@ func (w *Testbed) Stop() error {
 		l.Stop()
 	}
 	for _, g := range w.Gateways { // all at once
-		if p := g.process(); p != nil && p.Alive() {
+		if p := g.Process(); p != nil && p.Alive() {
 			_ = p.Thaw() // a frozen one hears nothing
 			_ = g.Terminate()
 		}
 	}
 	for _, g := range w.Gateways {
-		if p := g.process(); p != nil {
+		if p := g.Process(); p != nil {
 			errs = append(errs, p.Stop())
 		}
 	}

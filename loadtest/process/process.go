@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -153,11 +152,6 @@ func (p *Process) Serves(ctx context.Context, ok func() bool) error {
 		return fmt.Errorf("%s did not serve within %v; its last words:\n%s", p.Name, startTimeout, p.Log.Last(10))
 	}
 	return err
-}
-
-// LostPort tells whether a child could not serve because somebody else has its port.
-func (p *Process) LostPort() bool {
-	return p.Log.Find(func(line string) bool { return strings.Contains(strings.ToLower(line), "address already in use") }) != ""
 }
 
 // ErrNotInTime is [Poll]'s, when its limit passed.
