@@ -28,7 +28,7 @@ type Gateway struct {
 
 	listen, admin string // HOST:PORT
 	binary, file  string
-	args, env     []string
+	args          []string
 	log           *process.Log
 
 	mu  sync.Mutex
@@ -45,13 +45,13 @@ func (g *Gateway) Admin() string { return "http://" + g.admin }
 func (g *Gateway) File() string { return g.file }
 
 // NewGateway writes the configuration of number i; nothing runs yet.
-func NewGateway(o *Options, dir string, i int, file map[string]any, env []string) (*Gateway, error) {
+func NewGateway(o *Options, dir string, i int, file map[string]any) (*Gateway, error) {
 	addrs, err := process.FreeAddrs(2)
 	if err != nil {
 		return nil, err
 	}
 	g := &Gateway{
-		Number: i, listen: addrs[0], admin: addrs[1], binary: o.Gateway, args: o.Args, env: env,
+		Number: i, listen: addrs[0], admin: addrs[1], binary: o.Gateway, args: o.Args,
 		file: filepath.Join(dir, fmt.Sprintf("gateway-%d.yaml", i)), log: &process.Log{},
 	}
 	return g, g.Configure(file)
@@ -71,7 +71,7 @@ func (g *Gateway) Configure(file map[string]any) error {
 // that.
 func (g *Gateway) Start(ctx context.Context) error {
 	run, err := process.Start(process.Command{
-		Name: fmt.Sprintf("gateway %d", g.Number), Log: g.log, Env: g.env, Path: g.binary, Args: append([]string{"serve", "-c", g.file}, g.args...),
+		Name: fmt.Sprintf("gateway %d", g.Number), Log: g.log, Path: g.binary, Args: append([]string{"serve", "-c", g.file}, g.args...),
 	})
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("there is no gateway at %s: run make build, or use --gateway PATH", g.binary)
@@ -125,12 +125,6 @@ func (g *Gateway) Ended(ctx context.Context) error {
 		return fmt.Errorf("gateway %d has not ended: %w", g.Number, context.Cause(ctx))
 	}
 }
-
-// Freeze stops it where it stands, Thaw lets it go on.
-func (g *Gateway) Freeze() error { return g.Process().Freeze() }
-
-// Thaw lets it go on.
-func (g *Gateway) Thaw() error { return g.Process().Thaw() }
 
 // Lines is how many lines it has logged that are no access records.
 func (g *Gateway) Lines() int { return g.log.Count() }

@@ -60,7 +60,7 @@ func rates(spec *loadtest.Pool) (prefill, decode float64) {
 // startReplica starts number i and waits until it is ready.
 func (s *system) startReplica(ctx context.Context, i int) (*chaos.Gateway, error) {
 	o := chaos.Options{Gateway: s.opts.Gateway, Args: []string{"--log-level", "warn"}}
-	g, err := chaos.NewGateway(&o, s.dir, i, configure(s.pools, s.redisURL), nil)
+	g, err := chaos.NewGateway(&o, s.dir, i, configure(s.pools, s.redisURL))
 	if err != nil {
 		return nil, err
 	}

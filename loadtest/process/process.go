@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
 	"os/exec"
 	"runtime"
 	"strconv"
@@ -36,9 +35,8 @@ type Process struct {
 
 // Command is what to start.
 type Command struct {
-	Name string   // for messages
-	Log  *Log     // where its output goes; nil is one of its own
-	Env  []string // beside ours: NAME=VALUE
+	Name string // for messages
+	Log  *Log   // where its output goes; nil is one of its own
 	Path string
 	Args []string
 }
@@ -51,7 +49,6 @@ func Start(c Command) (*Process, error) {
 	//nolint:noctx // a context would kill it where we stop it in order
 	p := &Process{Name: c.Name, cmd: exec.Command(c.Path, c.Args...), Log: c.Log, Exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = c.Log, c.Log
-	p.cmd.Env = append(os.Environ(), c.Env...)
 	p.cmd.SysProcAttr = attributes()
 	started := make(chan error)
 	go p.watch(started)
