@@ -9,8 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/foregate/foregate/internal/recent"
-	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/receipt"
 )
@@ -59,31 +57,5 @@ func TestTheAcceptanceRateIsShownByRouteWhileDraftsAreJudged(t *testing.T) {
 	}
 	if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
 		t.Errorf("lint: %v, %v", problems, err)
-	}
-}
-
-func TestTheAcceptanceRateIsWhatTheCountersOfTokensSay(t *testing.T) {
-	r := newRig(t, 3, 0.6, true)
-	reg := prometheus.NewPedanticRegistry()
-	o := testOptions(t)
-	o.Registerer, o.Routes = reg, []Route{{
-		Model: "m", Draft: testPool(t, "drafts", "small", r.draft.URL()), Target: testPool(t, "targets", "big", r.target.URL()),
-		SameTokenizer: true, Config: func() plan.Config { return r.cfg },
-	}}
-	c, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.cascade = c
-	for _, threshold := range []accept.Nats{-20, 20, -20} { // accepted, rejected, accepted
-		r.cfg.Accept.Threshold = threshold
-		if _, _, err := r.ask(openai.Chat, plan.Auto, chatOf()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	drafted := testutil.ToFloat64(c.metrics.drafted.WithLabelValues("m"))
-	accepted := testutil.ToFloat64(c.metrics.accepted.WithLabelValues("m"))
-	if got := rates(t, reg); drafted == 0 || accepted >= drafted || math.Abs(got["m"]-accepted/drafted) > 1e-9 {
-		t.Errorf("got %v; %v of %v tokens went into answers", got, accepted, drafted)
 	}
 }

@@ -257,69 +257,6 @@ func TestAnAuditedDraftGoesOnToItsEndWhenTheRequestHasNoUseForIt(t *testing.T) {
 // everything is a grid whose strictest threshold accepts all drafts.
 var everything = risk.Grid{-1000, -1001, -1002, -1003}
 
-func TestEveryLabelIsTheTargetsWord(t *testing.T) {
-	n := sample(10, 20)
-	for _, label := range []plan.Label{plan.LabelLenient, plan.LabelJudge, plan.LabelRegenerate, plan.LabelExact} {
-		t.Run(string(label), func(t *testing.T) {
-			outcomes := map[float64]float64{} // share of bad audits by divergence
-			for _, divergence := range []float64{0, 0.6} {
-				r, book := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: divergence}, vllmsim.Options{})
-				r.cfg.Risk.Label, r.cfg.Risk.Rule.MaxWrongRate = label, 0.001 // nothing is ever certified
-				book.grid = everything
-				for i := range n {
-					if _, _, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("question ", i), `,"max_tokens":300`)); err != nil {
-						t.Fatal(err)
-					}
-				}
-				r.rests(t)
-				all, bad := book.closed()
-				if all != n {
-					t.Fatalf("%d audits of %d were closed: %v", all, n, book.fates)
-				}
-				outcomes[divergence] = float64(bad) / float64(all)
-			}
-			if outcomes[0] > 0.1 || outcomes[0.6] < outcomes[0]+0.2 {
-				t.Errorf("bad shares %v: the target's own answers should be good, and others not", outcomes)
-			}
-		})
-	}
-}
-
-func TestAnAuditThatTheTargetHasNoPlaceForIsNotBooked(t *testing.T) {
-	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.1}, vllmsim.Options{})
-	n.grid = everything
-	r.cfg.MaxConcurrentScores = 0 // nobody may be asked
-	for i := range 10 {
-		if _, _, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("more ", i), `,"max_tokens":24`)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n.count(risk.Opened) != 0 {
-		t.Errorf("%d audits were booked", n.count(risk.Opened))
-	}
-}
-
-func TestAnAuditThatTheTargetNeverAnswersStaysBad(t *testing.T) {
-	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.05}, vllmsim.Options{})
-	n.grid = everything
-	if err := r.target.SetFault(vllmsim.Fault{Score: "error"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := r.ask(openai.Chat, plan.Auto, chat("question", `,"max_tokens":24`)); err != nil {
-		t.Fatal(err)
-	}
-	r.rests(t)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if len(n.opened) != 1 || len(n.bad) != 0 {
-		t.Fatalf("%d audits opened, %d closed", len(n.opened), len(n.bad))
-	}
-	e := &n.state(n.opened[0].Key).Epochs[0]
-	if e.Audits != 1 || e.N[0] != 1 || e.K[0] != 1 || e.O[0] != 1 {
-		t.Errorf("%d audits: %d, %d bad, %d open", e.Audits, e.N[0], e.K[0], e.O[0])
-	}
-}
-
 func TestADraftWhoseClientLeftIsNotAudited(t *testing.T) {
 	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.1}, vllmsim.Options{})
 	n.grid, n.op = everything, 1

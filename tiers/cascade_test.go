@@ -298,43 +298,6 @@ func isASCII(s string) bool {
 	return true
 }
 
-func TestRequestsThatMustNotBeSwitchedGoToTheTarget(t *testing.T) {
-	r := newRig(t, 1, 0.2, true)
-	for more, reason := range map[string]string{
-		`,"logprobs":true`:                       "logprobs",
-		`,"n":2,"temperature":1`:                 "n",
-		`,"seed":1,"temperature":1`:              "seed",
-		`,"frequency_penalty":0.5,"stream":true`: "penalties",
-	} {
-		body := chat("x", more+`,"max_tokens":8`)
-		if strings.Contains(more, "temperature") {
-			body = strings.Replace(body, `"temperature":0,`, "", 1)
-		}
-		_, rc, err := r.ask(openai.Chat, plan.Auto, body)
-		if err != nil {
-			t.Errorf("%s: %v", more, err)
-			continue
-		}
-		if rc.Tier != plan.Target || rc.Plan.Reason != reason {
-			t.Errorf("%s: tier %s, reason %s", more, rc.Tier, rc.Plan.Reason)
-		}
-	}
-}
-
-func TestALostDraftPoolCostsNothingButTheMoney(t *testing.T) {
-	r := newRig(t, 1, 0.2, true)
-	if err := r.draft.Close(); err != nil {
-		t.Fatal(err)
-	}
-	got, rc, err := r.ask(openai.Chat, plan.Auto, chat("Hello", `,"max_tokens":20`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if rc.Acceptance() != "bypassed;reason=draft_unavailable" || got.text == "" || rc.Tier != plan.Target {
-		t.Errorf("%s from %s: %q", rc.Acceptance(), rc.Tier, got.text)
-	}
-}
-
 func TestADownTargetStillServesAcceptedDrafts(t *testing.T) {
 	r := newRig(t, 1, 0, true)
 	if err := r.target.Close(); err != nil {

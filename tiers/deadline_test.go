@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/upstream"
@@ -76,31 +75,5 @@ func TestEveryWayOfAnsweringHasTheRequestsDeadline(t *testing.T) {
 			t.Fatalf("%s: %v", tc.name, err)
 		}
 		d.had(t, tc.name, tc.at, tc.want)
-	}
-}
-
-func TestWhatPassesThroughHasADeadlineByItsLimit(t *testing.T) {
-	for _, tc := range []struct {
-		path, members string
-		want          time.Duration
-	}{
-		{"/v1/messages", `"messages":[],"max_tokens":6800`, 6800*time.Second + 90*time.Second},
-		{"/v1/messages", `"messages":[],"max_tokens":68`, 10 * time.Minute},
-		{"/v1/responses", `"input":"hello"`, 3 * time.Hour},
-		{"/v1/embeddings", `"input":"hello"`, 10 * time.Minute},
-	} {
-		s := vllmsim.Start(t, vllmsim.Options{Model: "big", TimeScale: testScale})
-		cfg := testConfig()
-		cfg.Timeouts = plan.Timeouts{TargetFirstToken: 30 * time.Second, StreamIdle: time.Minute, Total: 10 * time.Minute, MaxTotal: 3 * time.Hour, MinTokensPerSecond: 1}
-		c := newTestCascade(t, Route{Model: "m", Target: testPool(t, "targets", "big", s.URL()), Config: func() plan.Config { return cfg }})
-		body := []byte(`{"model":"m",` + tc.members + `}`)
-		env, err := openai.Peek(tc.path, body, openai.DefaultLimits())
-		if err != nil {
-			t.Fatal(err)
-		}
-		d := watched(t, c)
-		// The simulator may know nothing of the path: the call and its deadline are the same.
-		_, _ = c.Forward(t.Context(), Forward{Path: tc.path, Envelope: env, Bytes: len(body), Need: env.Need(tc.path), ID: "own"}, &collector{})
-		d.had(t, tc.members, tc.path, tc.want)
 	}
 }

@@ -3,9 +3,7 @@ package tiers
 import (
 	"bytes"
 	"fmt"
-	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"unicode/utf8"
 
@@ -141,35 +139,5 @@ func TestAnAnswerThatWasLostIsCarriedOnWithInEveryMode(t *testing.T) {
 		if word, reason := rc.Outcome(); !strings.HasPrefix(text, said) || len(rc.Failovers) != 1 || word != "bypassed" || reason != "target_lost" || rc.Tier != plan.Target {
 			t.Errorf("%s: %q, %s from %s, over %+v", mode, text, rc.Acceptance(), rc.Tier, rc.Failovers)
 		}
-	}
-}
-
-func TestATakeoverWaitsOnceForTheCountOfItsTokens(t *testing.T) {
-	t.Parallel() // the wait is one of seconds
-	var counts, answers atomic.Int32
-	told := func(text, more string) string {
-		return fmt.Sprintf(`{"id":"x","created":1,"choices":[{"index":0,"delta":{"content":%q}%s}]}`, text, more)
-	}
-	target := newScripted(t, func(_ int, w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.URL.Path == openai.TokenizePath:
-			counts.Add(1)
-			<-r.Context().Done()
-		case r.Method != http.MethodPost:
-		case answers.Add(1) == 1: // and cut
-			say(w, told(" one", ""), told(" two", ""), told(" three", ""))
-		default:
-			say(w, told(" three four", `,"finish_reason":"stop"`), usageTail, openai.Done)
-		}
-	})
-	cfg := testConfig()
-	cfg.Mode = plan.ModeOff
-	r := &rig{t: t, cascade: newTestCascade(t, Route{Model: "m", Target: testPool(t, "targets", "big", target.URL), Config: func() plan.Config { return cfg }})}
-	_, rc, err := r.ask(openai.Chat, plan.Auto, chat("Tell me", `,"max_tokens":40,"stream":true`))
-	if err != nil || len(rc.Failovers) != 1 {
-		t.Errorf("%d takeovers, %v", len(rc.Failovers), err)
-	}
-	if n := counts.Load(); n != 1 {
-		t.Errorf("%d questions were given the whole wait for a count", n)
 	}
 }

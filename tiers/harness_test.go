@@ -76,12 +76,6 @@ func testOptions(t *testing.T) Options {
 	return Options{Upstream: u, ContextWindow: u.ContextWindow}
 }
 
-// optionsBy are options with an upstream that sends by a transport.
-func optionsBy(transport http.RoundTripper) Options {
-	u := upstream.New(upstream.Options{Transport: transport})
-	return Options{Upstream: u, ContextWindow: u.ContextWindow}
-}
-
 // sendBy has a cascade send by another transport from now on.
 func sendBy(c *Cascade, transport http.RoundTripper) {
 	c.services.Dispatch.Upstream = upstream.New(upstream.Options{Transport: transport})

@@ -101,20 +101,3 @@ func TestAnAuditedDraftIsKeptIfItsAuditPasses(t *testing.T) {
 		t.Errorf("%d good, %d bad: the test shows nothing", good, bad)
 	}
 }
-
-func TestInModeConfidenceADraftLittleAboveTheThresholdIsChecked(t *testing.T) {
-	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.2}, vllmsim.Options{})
-	r.run(t)
-	r.cfg.Accept.Threshold, r.cfg.VerifyDrafts = 0.25, plan.VerifyDoubtful
-	r.cfg.Risk = plan.Risk{Label: plan.LabelLenient, MaxConcurrentAudits: 4, AuditBudget: 0.03}
-	if rc, c := r.confirmed(t, "doubtful"); rc.Tier != plan.Draft || c.awaited.Load() != 1 {
-		t.Errorf("from %s, awaited %d", rc.Tier, c.awaited.Load())
-	}
-	r.cfg.Accept.Threshold = -20
-	if rc, c := r.confirmed(t, "sure"); rc.Tier != plan.Draft || c.awaited.Load() != 0 {
-		t.Errorf("from %s, awaited %d", rc.Tier, c.awaited.Load())
-	}
-	if n := testutil.CollectAndCount(r.cascade.metrics.served); n != 1 {
-		t.Errorf("%d results of checks", n)
-	}
-}

@@ -2,18 +2,14 @@ package tiers
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
 )
@@ -78,41 +74,5 @@ func TestOnlyEnginesThatScheduleByPriorityAreToldTheClass(t *testing.T) {
 				t.Errorf("priorities honoured %v, class %d: told %q, want %q", honours, i, backend.got[i], want[i])
 			}
 		}
-	}
-}
-
-// scriptedLine lets nobody in, or everybody with a limit.
-type scriptedLine struct {
-	limit pool.Admission
-	err   error
-	turns []dispatch.Ticket
-}
-
-func (l *scriptedLine) Enter(_ context.Context, t dispatch.Ticket, try func(pool.Admission) error) (time.Duration, error) {
-	l.turns = append(l.turns, t)
-	if l.err != nil {
-		return time.Millisecond, l.err
-	}
-	return 0, try(l.limit)
-}
-
-var errTurnedAway = errors.New("turned away")
-
-func TestWhoTheLineTurnsAwayIsNotSentAndTheWaitIsTold(t *testing.T) {
-	r := newRig(t, 1, 0, true)
-	line := &scriptedLine{err: errTurnedAway}
-	r.cascade.services.Dispatch.Queue = line
-	req, err := openai.Scan(openai.Chat, []byte(`{"model":"m","max_tokens":2,"messages":[{"role":"user","content":"hi"}]}`), openai.DefaultLimits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	rc, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "x", Tenant: "acme", Class: 2}, &collector{})
-	if !errors.Is(err, errTurnedAway) || len(rc.Tries) > 0 || rc.Waited != 2*time.Millisecond {
-		t.Errorf("%v, tries %v, waited %v", err, rc.Tries, rc.Waited)
-	}
-	// The draft does not wait: the target may have room.
-	if len(line.turns) != 2 || !line.turns[0].NoWait || line.turns[0].Pool != "drafts" || line.turns[1].NoWait || line.turns[1].Pool != "targets" ||
-		line.turns[1].Tenant != "acme" || line.turns[1].Class != 2 || line.turns[1].Route != "m" {
-		t.Errorf("turns %+v", line.turns)
 	}
 }

@@ -3,7 +3,6 @@ package tiers
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,11 +11,9 @@ import (
 	"net/url"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
@@ -138,18 +135,6 @@ func TestAFaultOfShapeThatShowsTooLateIsBad(t *testing.T) {
 		}
 		if all, _ := n.closed(); bad && all != 0 {
 			t.Errorf("%s: the target was asked about it", what)
-		}
-	}
-}
-
-func TestAnAuditedRequestThatRunsOutOfTimeSaysSo(t *testing.T) {
-	for _, rate := range []float64{0, 1} {
-		r, n := auditedRig(t, vllmsim.Options{Seed: 7}, vllmsim.Options{})
-		n.grid, n.op, r.cfg.Risk.Rates.Audit = everything, 1, rate
-		r.cfg.Timeouts.Total = 60 * time.Millisecond
-		_, rc, err := r.ask(openai.Chat, plan.Auto, chat("question", `,"max_tokens":100000,"ignore_eos":true,"stream":true`))
-		if f, ok := errors.AsType[*engine.Failure](err); !ok || f.Kind != engine.Expired || !rc.Plan.Judged {
-			t.Errorf("audited %g: %v", rate, err)
 		}
 	}
 }

@@ -3,11 +3,8 @@ package tiers
 import (
 	"bytes"
 	"context"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,123 +102,6 @@ func TestCallsAtAProcessThatFallsSilentAreMadeByAnother(t *testing.T) {
 		if a := read(t, true, bytes.Join(u.out.writes, nil)); !a.done || a.finish != "length" {
 			t.Errorf("a stream ended with %q, done %v", a.finish, a.done)
 		}
-	}
-}
-
-func TestADraftPoolWhoseOnlyBreakerIsOpenIsNotAskedThoughThePoolKeepsItsLast(t *testing.T) {
-	r := newRig(t, 7, 0.1, true)
-	drafts, err := pool.New(pool.Options{
-		Name: "drafts", Model: "small", Backends: []string{r.draft.URL()},
-		Open: func(string) bool { return false }, Shut: func(string) bool { return true },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.cascade = newTestCascade(t, Route{
-		Model: "m", Draft: drafts, Target: testPool(t, "targets", "big", r.target.URL()), SameTokenizer: true,
-		Config: func() plan.Config { return r.cfg },
-	})
-	_, rc, err := r.ask(openai.Chat, plan.Auto, chat("Hello", `,"max_tokens":20`))
-	if err != nil || rc.Tier != plan.Target || rc.Plan.Reason != "draft_unavailable" || len(rc.Tries) != 1 {
-		t.Errorf("%v; %s, %s, %+v", err, rc.Tier, rc.Plan.Reason, rc.Tries)
-	}
-	// Who asks for the draft has nowhere else to go.
-	if _, rc, err = r.ask(openai.Chat, plan.Draft, chat("Hello", `,"max_tokens":20`)); err != nil || rc.Tier != plan.Draft {
-		t.Errorf("%v; %s", err, rc.Tier)
-	}
-}
-
-// dropping is an engine that takes a request in and drops the connection it came on after a time, once a
-// connection has carried one before: kept connections die, new ones do not.
-func dropping(t *testing.T, after time.Duration) (url string, generations *atomic.Int32, drop *atomic.Bool) {
-	generations, drop = new(atomic.Int32), new(atomic.Bool)
-	var used sync.Map
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		generations.Add(1)
-		if _, kept := used.LoadOrStore(r.Context().Value(connection{}), true); kept && drop.Load() {
-			time.Sleep(after)
-			panic(http.ErrAbortHandler)
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"id":"x","object":"chat.completion","created":1,"model":"big","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`))
-	}))
-	s.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		return context.WithValue(ctx, connection{}, c)
-	}
-	s.Start()
-	t.Cleanup(s.Close)
-	return s.URL, generations, drop
-}
-
-type connection struct{}
-
-// judgedAt is a target alone, whose faults are counted.
-func judgedAt(t *testing.T, url string) (*rig, *classes) {
-	t.Helper()
-	cfg := testConfig()
-	cfg.Mode = plan.ModeOff
-	gate := &classes{}
-	o := testOptions(t)
-	o.Breaker, o.Routes = gate, []Route{{
-		Model: "m", Target: testPool(t, "targets", "big", url), Config: func() plan.Config { return cfg },
-	}}
-	c, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &rig{t: t, cascade: c}, gate
-}
-
-func TestEveryTryAtABackendThatDropsKeptConnectionsIsInTheReceipt(t *testing.T) {
-	url, generations, drop := dropping(t, 0)
-	r, gate := judgedAt(t, url)
-	var all []*underWay
-	for range 6 { // as many connections, all of them kept
-		all = append(all, r.begin(chat("Hello", "")))
-	}
-	for _, u := range all {
-		if <-u.over; u.err != nil {
-			t.Fatal(u.err)
-		}
-	}
-	drop.Store(true)
-	generations.Store(0)
-	for range 20 {
-		_, rc, err := r.ask(openai.Chat, plan.Auto, chat("Hello", ""))
-		made := int(generations.Swap(0))
-		if len(rc.Tries) != made || made > 1+testConfig().MaxRetries {
-			t.Errorf("%d generations, %d tries: %+v", made, len(rc.Tries), rc.Tries)
-		}
-		if err != nil && made <= 1 {
-			t.Errorf("not tried again on a new connection: %v", err)
-		}
-	}
-	if gate.faults.Load() > 0 {
-		t.Errorf("%d kept connections that died are held against the backend", gate.faults.Load())
-	}
-}
-
-// classes is a breaker that counts the faults.
-type classes struct{ faults atomic.Int32 }
-
-func (g *classes) Allow(string, string) (dispatch.Permit, error) {
-	return permit(func(err error) {
-		if engine.Classify(err) == engine.ClassFault {
-			g.faults.Add(1)
-		}
-	}), nil
-}
-
-func TestWhoBreaksAKeptConnectionWhileItWorksIsHeldToIt(t *testing.T) {
-	url, _, drop := dropping(t, time.Second/2) // longer than what was closed while it was idle takes to break
-	r, gate := judgedAt(t, url)
-	if _, _, err := r.ask(openai.Chat, plan.Auto, chat("Hello", "")); err != nil {
-		t.Fatal(err)
-	}
-	drop.Store(true)
-	_, rc, err := r.ask(openai.Chat, plan.Auto, chat("Hello", ""))
-	if err != nil || len(rc.Tries) != 2 || gate.faults.Load() != 1 {
-		t.Errorf("%d faults; %v, %+v", gate.faults.Load(), err, rc.Tries)
 	}
 }
 

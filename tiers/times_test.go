@@ -1,11 +1,7 @@
 package tiers
 
 import (
-	"context"
-	"encoding/hex"
-	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -90,70 +86,3 @@ func TestAReceiptTellsWhenEachCallWasMadeAndOver(t *testing.T) {
 func chatOf(more ...string) string {
 	return `{"model":"m","messages":[{"role":"user","content":"Tell me about the sea."}],"max_tokens":40` + strings.Join(append([]string{""}, more...), ",") + `}`
 }
-
-func TestAnAnswerThatBreaksOffSaysSoAtItsCall(t *testing.T) {
-	r := newRig(t, 3, 0.6, true)
-	r.target.SetFault(vllmsim.Fault{CutAfterBytes: 3000})
-	r.cfg.MidstreamFailover = false
-	began := time.Now()
-	_, rc, err := r.ask(openai.Chat, plan.Target, chatOf(`"stream":true`))
-	if err == nil {
-		t.Fatal("it was answered")
-	}
-	inTime(t, rc, time.Since(began))
-	if try := rc.Tries[len(rc.Tries)-1]; try.Broke == "" || try.Failed != "" {
-		t.Errorf("%+v", try)
-	}
-}
-
-// TestEachCallOfATracedRequestIsTheSpanThatItsReceiptTells asks for drafts and scores through a
-// proxy that notes what it was told.
-func TestEachCallOfATracedRequestIsTheSpanThatItsReceiptTells(t *testing.T) {
-	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-	r := newRig(t, 3, 0.6, true)
-	var mu sync.Mutex
-	told := map[string]int{}
-	note := roundTripper(func(req *http.Request) (*http.Response, error) {
-		mu.Lock()
-		told[req.Header.Get("Traceparent")]++
-		mu.Unlock()
-		return http.DefaultTransport.RoundTrip(req)
-	})
-	o := optionsBy(note)
-	o.Routes = []Route{{
-		Model: "m", Draft: testPool(t, "drafts", "small", r.draft.URL()), Target: testPool(t, "targets", "big", r.target.URL()), SameTokenizer: true, Config: func() plan.Config { return testConfig() },
-	}}
-	c, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req, err := openai.Scan(openai.Chat, []byte(chatOf(`"stream":true`)), openai.DefaultLimits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := testConfig()
-	cfg.Accept.Threshold = 20
-	for _, spans := range []bool{true, false} {
-		clear(told)
-		rc, err := c.Answer(context.Background(), Request{Body: req, ID: "x", Config: &cfg, Header: http.Header{"Traceparent": {parent}}, Spans: spans}, &collector{})
-		if err != nil || len(rc.Tries) < 2 {
-			t.Fatalf("%v, %+v", err, rc.Tries)
-		}
-		for _, try := range rc.Tries {
-			want := parent
-			if spans {
-				want = parent[:36] + hex.EncodeToString(try.Span[:]) + "-01"
-			}
-			if told[want] == 0 || (try.Span != [8]byte{}) != spans {
-				t.Errorf("spans %v: nobody was told %s of %v", spans, want, told)
-			}
-		}
-		if spans && len(told) != len(rc.Tries) {
-			t.Errorf("%d calls, %d ids", len(rc.Tries), len(told))
-		}
-	}
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -92,38 +92,6 @@ func TestEveryDraftThatAWarmupServesIsMarkedAndHasOneAuditOfIt(t *testing.T) {
 	}
 }
 
-func TestAWarmupServesNothingWhereItMustNot(t *testing.T) {
-	r, n := warmRig(t, vllmsim.Options{Seed: 7, Divergence: 0.05}, everything)
-	for what, change := range map[string]func(*rig, *notebook){
-		"the setting is shadow":        func(r *rig, _ *notebook) { r.cfg.Risk.Warmup = false },
-		"mode shadow":                  func(r *rig, _ *notebook) { r.cfg.Mode = plan.ModeShadow },
-		"its time is over":             func(r *rig, _ *notebook) { r.cfg.Risk.WarmupDuration = 0 },
-		"nothing is audited":           func(r *rig, _ *notebook) { r.cfg.Risk.MaxConcurrentAudits = 0 },
-		"it was wrong":                 func(_ *rig, n *notebook) { n.ends(risk.WarmupWrong) },
-		"infeasible, and ε is another": func(_ *rig, n *notebook) { n.ends(risk.WarmupInfeasible) },
-		"what was certified is over":   func(_ *rig, n *notebook) { n.ends(risk.WarmupCertified) },
-	} {
-		t.Run(what, func(t *testing.T) {
-			cfg := r.cfg
-			defer func() { r.cfg = cfg; n.ends(risk.WarmupRuns) }()
-			change(r, n)
-			for i := range 3 {
-				_, rc, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint(what, i), `,"max_tokens":24`))
-				if err != nil || rc.Tier != plan.Target || receipt.IsWarmup(rc.Acceptance()) {
-					t.Errorf("%s from %s, %v", rc.Acceptance(), rc.Tier, err)
-				}
-			}
-			r.rests(t)
-			if w, booked := n.warmth(); booked != 0 || w.Served != 0 {
-				t.Errorf("%d audits: %+v", booked, w)
-			}
-		})
-	}
-	if _, rc, err := r.ask(openai.Chat, plan.Auto, chat("the last", `,"max_tokens":24`)); err != nil || !receipt.IsWarmup(rc.Acceptance()) {
-		t.Errorf("where it may: %s, %v", rc.Acceptance(), err)
-	}
-}
-
 // Without that, a warm-up whose first audits came to nothing would serve nothing more.
 func TestAWarmupThatLacksOutcomesGetsThemFromDraftsInTheShadow(t *testing.T) {
 	r, n := warmRig(t, vllmsim.Options{Seed: 7, Divergence: 0.05}, everything)
@@ -142,15 +110,6 @@ func TestAWarmupThatLacksOutcomesGetsThemFromDraftsInTheShadow(t *testing.T) {
 	}
 	if _, rc, err := r.ask(openai.Chat, plan.Auto, chat("after an outcome", `,"max_tokens":24`)); err != nil || !receipt.IsWarmup(rc.Acceptance()) {
 		t.Errorf("%s from %s, %v", rc.Acceptance(), rc.Tier, err)
-	}
-}
-
-// ends makes the warm-up of every kind be over.
-func (n *notebook) ends(why risk.WarmupEnd) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, s := range n.states {
-		s.Warmup.Ended = why
 	}
 }
 
@@ -175,29 +134,6 @@ func TestADraftOfAWarmupWhoseClientLeftIsNotServed(t *testing.T) {
 	if w, booked := n.warmth(); left == 0 || w.Served != 0 || booked != 0 {
 		t.Errorf("%d clients left drafts of the warm-up: %d audits, %+v", left, booked, w)
 	}
-}
-
-func TestAnswersWithAShapeThatAWarmupServesAreAudited(t *testing.T) {
-	r, n := warmRig(t, vllmsim.Options{Seed: 7, Divergence: 0.05}, everything)
-	served := 0
-	for i := range 12 {
-		was, booked := n.warmth()
-		_, rc, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("question ", i), `,"max_tokens":60,"response_format":{"type":"json_object"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.rests(t)
-		now, after := n.warmth()
-		if is := rc.Tier == plan.Draft; is {
-			served++
-		} else if now.Served != was.Served {
-			t.Errorf("%s from %s is served", rc.Acceptance(), rc.Tier)
-		}
-		if now.Served-was.Served != after-booked {
-			t.Errorf("%s: %d served, %d audits", rc.Acceptance(), now.Served-was.Served, after-booked)
-		}
-	}
-	t.Logf("%d of 12 answers with a shape were served", served)
 }
 
 func TestTheObjectOfAnAnswerSaysWarmupOnlyOfOne(t *testing.T) {

@@ -225,25 +225,10 @@ func TestALogprobAboveZeroIsMissing(t *testing.T) {
 	}
 }
 
-func TestADraftOfNothingHasNoFeatures(t *testing.T) {
-	if f := NewScoreTracker(testConfig).Features(); f != (Features{}) {
-		t.Errorf("got %v", f)
-	}
-}
-
 func TestJudgingDoesNotAllocate(t *testing.T) {
 	j := NewScoreTracker(Config{ScoreMap: testMap})
 	top := []float64{-0.1, -2.5, -4}
 	if n := testing.AllocsPerRun(1000, func() { j.Add(-0.1, top) }); n != 0 {
 		t.Errorf("%v allocations a token", n)
-	}
-}
-
-func BenchmarkAddWithAMap(b *testing.B) {
-	top := []float64{-0.1, -2.5, -4, -5, -6}
-	b.ReportAllocs()
-	j := NewScoreTracker(Config{Threshold: -1e6, ScoreMap: testMap})
-	for b.Loop() {
-		j.Add(-0.1, top)
 	}
 }

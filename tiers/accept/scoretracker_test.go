@@ -1,7 +1,6 @@
 package accept
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -20,13 +19,6 @@ func judged(cfg Config, logprobs ...float64) *ScoreTracker {
 }
 
 func repeat(lp float64, n int) []float64 { return slices.Repeat([]float64{lp}, n) }
-
-func TestAConfidentAnswerIsKept(t *testing.T) {
-	v := judged(testConfig, repeat(-0.05, 60)...).FinalVerdict(Draft{Text: []byte("fine"), Finish: "stop"})
-	if !v.Accept || v.Reason != ReasonConfident || v.Tokens != 60 {
-		t.Errorf("got %+v", v)
-	}
-}
 
 func TestADoubtfulRunRejectsAtTheTokenThatCrosses(t *testing.T) {
 	j := judged(testConfig, repeat(-0.05, 40)...)
@@ -135,29 +127,6 @@ func TestEntropyOfAFairCoinIsLn2(t *testing.T) {
 	}
 }
 
-func TestStructureOverrulesConfidence(t *testing.T) {
-	loop := slices.Repeat([]int32{1, 2, 3, 4, 5}, 4)
-	for name, c := range map[string]struct {
-		draft  Draft
-		reason string
-	}{
-		"white space":        {Draft{Text: []byte(" \n"), Finish: "stop"}, ReasonEmpty},
-		"an aborted answer":  {Draft{Text: []byte("x"), Finish: "abort"}, ReasonCut},
-		"no finish_reason":   {Draft{Text: []byte("x")}, ReasonCut},
-		"a loop":             {Draft{Text: []byte("x"), Finish: "stop", IDs: loop}, ReasonRepetition},
-		"broken JSON":        {Draft{Text: []byte(`{"a":`), Finish: "stop", WantJSON: true}, ReasonInvalid},
-		"JSON cut by length": {Draft{Text: []byte(`{"a":`), Finish: "length", WantJSON: true}, ReasonCut},
-	} {
-		if v := judged(testConfig, repeat(-0.01, 30)...).FinalVerdict(c.draft); v.Accept || v.Reason != c.reason {
-			t.Errorf("%s: got %+v, want %s", name, v, c.reason)
-		}
-	}
-	whole := Draft{Text: []byte(`{"a":1}`), Finish: "stop", WantJSON: true}
-	if v := judged(testConfig, repeat(-0.01, 30)...).FinalVerdict(whole); !v.Accept {
-		t.Errorf("whole JSON: %+v", v)
-	}
-}
-
 func TestMissingLogprobsEscalate(t *testing.T) {
 	j := judged(testConfig, repeat(-0.01, 80)...)
 	j.AddMissing(8)
@@ -185,25 +154,6 @@ func TestARefusalFromOutsideIsFinal(t *testing.T) {
 	j.Reject("later")
 	if v := j.FinalVerdict(Draft{Text: []byte("x"), Finish: "stop"}); v.Accept || v.Reason != "not_plain_text" || !j.Rejected() {
 		t.Errorf("got %+v", v)
-	}
-}
-
-func ExampleScoreTracker() {
-	j := NewScoreTracker(Config{})
-	for range 40 {
-		j.Add(-0.02, []float64{-0.02, -4})
-	}
-	v := j.FinalVerdict(Draft{Text: []byte("Paris is the capital of France."), Finish: "stop"})
-	fmt.Println(v.Accept, v.Reason)
-	// Output: true confident
-}
-
-func BenchmarkAdd(b *testing.B) {
-	top := []float64{-0.1, -2.5, -4, -5, -6}
-	b.ReportAllocs()
-	j := NewScoreTracker(testConfig)
-	for b.Loop() {
-		j.Add(-0.1, top)
 	}
 }
 

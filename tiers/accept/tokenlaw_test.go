@@ -1,7 +1,6 @@
 package accept
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -305,23 +304,5 @@ func TestALenientCheckAllocatesNothing(t *testing.T) {
 		if n := testing.AllocsPerRun(100, func() { l.Check(span) }); n != 0 {
 			t.Errorf("T %g: %g allocations", temperature, n)
 		}
-	}
-}
-
-func BenchmarkLenient(b *testing.B) {
-	r := rand.New(rand.NewPCG(7, 8))
-	span := make([]TargetScore, 0, 100)
-	for len(span) < cap(span) {
-		span = append(span, randomSpan(r)...)
-	}
-	span = span[:100]
-	for _, temperature := range []float64{0, 0.7, 1} {
-		b.Run(fmt.Sprintf("T %g", temperature), func(b *testing.B) {
-			l := LeniencyAt(temperature)
-			b.ReportAllocs()
-			for b.Loop() {
-				l.Check(span)
-			}
-		})
 	}
 }

@@ -305,18 +305,3 @@ func TestAnAnswerHasNoMoreTokensThanItsCallAllows(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkSpans is what a call pays for being a span, beside one that is none.
-func BenchmarkSpans(b *testing.B) {
-	for _, spans := range []bool{false, true} {
-		b.Run(map[bool]string{false: "off", true: "on"}[spans], func(b *testing.B) {
-			parents, try := traced(), Try{}
-			b.ReportAllocs()
-			for b.Loop() {
-				if spans {
-					span(parents, &try)
-				}
-			}
-		})
-	}
-}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,22 +12,6 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
 )
-
-func TestADispatcherNeedsAllOfItsOptions(t *testing.T) {
-	r := newRig(t, 1)
-	for name, without := range map[string]func(*Options){
-		"world": func(o *Options) { o.World = nil }, "upstream": func(o *Options) { o.Upstream = nil },
-		"queue":   func(o *Options) { o.Queue = nil },
-		"breaker": func(o *Options) { o.Breaker = nil }, "scores": func(o *Options) { o.Scores = nil },
-		"metrics": func(o *Options) { o.Metrics = nil }, "window": func(o *Options) { o.Window = nil },
-	} {
-		o := r.d.Options
-		without(&o)
-		if _, err := New(o); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("without %s: %v", name, err)
-		}
-	}
-}
 
 func TestWhatFailsBeforeItsFirstByteIsTriedElsewhere(t *testing.T) {
 	for _, tc := range []struct {

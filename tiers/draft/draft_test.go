@@ -352,15 +352,6 @@ func TestADoubtfulDraftIsWhatTheTargetSaysOfIt(t *testing.T) {
 	}
 }
 
-func TestOnceItIsCommittedOnlyTheScoreTakesADraftBack(t *testing.T) {
-	d := New(options(t, ""))
-	all := append(words(10, sure), circles()...)
-	take(d, chunks(t, append(all, ending("stop"))...))
-	if v := d.Verdict(); v.Accept || v.Reason != accept.ReasonRepetition || !d.IsAnswer(v) || d.Finish() != "stop" {
-		t.Errorf("%+v, finish %q", v, d.Finish())
-	}
-}
-
 func TestADraftInOnePieceIsJudgedWithItsCalls(t *testing.T) {
 	const tools = `,"tools":[{"type":"function","function":{"name":"weather","parameters":{"type":"object","required":["city"]}}}]`
 	call := func(arguments string) string {

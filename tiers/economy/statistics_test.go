@@ -237,23 +237,3 @@ func FuzzLearn(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkDecide(b *testing.B) {
-	var book Statistics
-	for range 100 {
-		book.Learn(chat, Outcome{Drafted: true, Served: true, Output: 100, FirstByte: time.Second})
-	}
-	pol := Policy{Enabled: true, MaxExtraTTFT: time.Second}
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = Decide(pol, caseA, typicalShape, book.Expect(chat), .5)
-	}
-}
-
-func BenchmarkLearn(b *testing.B) {
-	var book Statistics
-	b.ReportAllocs()
-	for b.Loop() {
-		book.Learn(chat, Outcome{Drafted: true, Output: 100, Holdback: 40, FirstByte: time.Second})
-	}
-}

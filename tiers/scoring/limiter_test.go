@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -177,16 +176,6 @@ func TestAnEngineThatDiesOfAScoreClosesScoringForFiveMinutes(t *testing.T) {
 	shut(t, g, now, 10*time.Minute)
 }
 
-func TestADeadlyTrialIsNoLighterThanADeadlyScore(t *testing.T) {
-	g := NewLimiter()
-	for range 3 {
-		enter(t, g, noon)(Fault, noon)
-	}
-	now := noon.Add(30 * time.Second)
-	enter(t, g, now)(EngineDied, now)
-	shut(t, g, now, 5*time.Minute)
-}
-
 func TestWhatBeganBeforeTheBreakerMovedHasNoSay(t *testing.T) {
 	g := NewLimiter()
 	old, older := enter(t, g, noon), enter(t, g, noon)
@@ -221,28 +210,6 @@ func TestALateDeathDoesNotShortenATimeThatIsLonger(t *testing.T) {
 	}
 	late(EngineDied, now.Add(time.Minute)) // the second opening is for ten minutes
 	shut(t, g, now.Add(time.Minute), 10*time.Minute)
-}
-
-func TestARefusalSaysHowMuchItIsAbout(t *testing.T) {
-	g := NewLimiter()
-	leave := enter(t, g, noon)
-	enter(t, g, noon)
-	for want, r := range map[string]*RefusedError{
-		"scoring at pool big: 8193 tokens, and at most 8192 are scored":                    refused(t, g, "b1", MaxTokens+1, noon),
-		"scoring at pool big: 2 scores are under way at the backend, and at most 2 may be": refused(t, g, "b1", 1, noon),
-	} {
-		if r.Error() != want {
-			t.Errorf("got %s", r)
-		}
-	}
-	leave(EngineDied, noon)
-	if r := refused(t, g, "b1", 1, noon); r.Error() != "scoring at pool big: its breaker is open for another 5m0s" {
-		t.Errorf("got %s", r)
-	}
-	enter(t, g, noon.Add(time.Hour))
-	if r := refused(t, g, "b2", 1, noon.Add(time.Hour)); !strings.HasSuffix(r.Error(), "half-open and being tried") {
-		t.Errorf("got %s", r)
-	}
 }
 
 func TestPoolsThatNobodyAsksAboutAreForgotten(t *testing.T) {
@@ -326,17 +293,5 @@ func TestManyMayEnterAndLeaveAtOnce(t *testing.T) {
 	all.Wait()
 	if open, _, _ := g.State("big"); open || len(g.running) > 0 {
 		t.Errorf("open %t, under way %v", open, g.running)
-	}
-}
-
-func BenchmarkEnter(b *testing.B) {
-	g := NewLimiter()
-	b.ReportAllocs()
-	for b.Loop() {
-		leave, err := g.Acquire("big", "b1", Score{100, usual}, noon)
-		if err != nil {
-			b.Fatal(err)
-		}
-		leave(Success, noon)
 	}
 }

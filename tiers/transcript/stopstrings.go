@@ -69,10 +69,3 @@ func (s *stopStrings) begins(tail []byte) bool {
 	}
 	return false
 }
-
-// HasStop reports whether one of the stop strings is in a text.
-func HasStop(text []byte, words []string) bool {
-	s := newStopStrings(words)
-	start, _ := s.find(text)
-	return start >= 0
-}

@@ -319,9 +319,3 @@ func TestTheTargetsOwnIDsTakeThePlaceOfTheDrafts(t *testing.T) {
 		t.Errorf("cut at %+v, %+v", tr.CutAt(9), tr.CutAt(2))
 	}
 }
-
-func TestHasStop(t *testing.T) {
-	if !HasStop([]byte("a STOP"), []string{"x", "STOP"}) || HasStop([]byte("a STO"), []string{"STOP"}) || HasStop([]byte("a"), nil) {
-		t.Error("not so")
-	}
-}
