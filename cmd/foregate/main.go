@@ -31,8 +31,6 @@ type cli struct {
 	Usage    usageCmd    `cmd:"" help:"Tell what tenants used and what it cost, over all replicas."`
 	Ready    readyCmd    `cmd:"" help:"Ask whether a replica can serve; the exit status tells, for health checks."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`
-
-	Reference referenceCmd `cmd:"" hidden:"" help:"Print the reference of settings, headers, metrics and flags."`
 }
 
 // env is what commands know of the process that runs them.
