@@ -14,6 +14,9 @@ import (
 // redisRows are faults of one Redis server and of the way to it.
 func redisRows() []Row {
 	const promise = "0 failed; + ≤ 15 ms; shared again ≤ 2 s"
+	refuses := func(id, fault string, run step) Row {
+		return Row{ID: id, Fault: fault, Promise: promise, Recover: backAgain, Run: run}
+	}
 	return []Row{
 		{
 			ID: "R1", Fault: "Redis killed, and restarted empty; tenants at half of their limits", Short: true, Recover: backAgain,
@@ -34,10 +37,11 @@ func redisRows() []Row {
 			Promise: promise, Recover: backAgain, Run: wrongTypes, MaxLogLines: 4 * usualQuiet,
 		},
 		{ID: "R11", Fault: "password rotated; then NOPERM: the user has no permissions", Promise: promise + "; the log names the cause", Recover: backAgain, Run: inTurn(rotated, forbidden)},
-		{
-			ID: "R12", Fault: "READONLY: a replica in place of the master; MASTERDOWN: one that answers nothing; NOSCRIPT: SCRIPT FLUSH five times a second; BUSY: a script that does not end; max clients reached",
-			Promise: promise + ", after each", Recover: backAgain, Run: inTurn(demoted("yes"), demoted("no"), again(200*time.Millisecond, forgetScripts), busy, crowded),
-		},
+		refuses("R12a", "READONLY: a replica in place of the master", demoted("yes")),
+		refuses("R12b", "MASTERDOWN: a replica that has lost its master", demoted("no")),
+		refuses("R12c", "NOSCRIPT: SCRIPT FLUSH five times a second", again(200*time.Millisecond, forgetScripts)),
+		refuses("R12d", "BUSY: a script that does not end", busy),
+		refuses("R12e", "max clients reached", crowded),
 		{
 			ID: "R13", Fault: "one replica cut off from Redis", Promise: "0 failed; it is at level local, the others share state; no flapping afterwards",
 			Short: true, Recover: backAgain, Run: partitioned,
