@@ -53,10 +53,10 @@ func TestAFrozenRedisCostsAFewLooksTheirBudgetAndThenNothing(t *testing.T) {
 // putDropped puts what is dropped while Redis is away.
 func putDropped(t *testing.T, r *Store, k Key) {
 	t.Helper()
-	before := r.metrics.dropped.all()[droppedAway]
+	before := count(r.metrics.dropped, droppedAway)
 	told := false
 	r.Put(k, answerOf(k, 10), time.Hour, func() { told = true })
-	if got := r.metrics.dropped.all()[droppedAway] - before; got != 1 || !told {
+	if got := count(r.metrics.dropped, droppedAway) - before; got != 1 || !told {
 		t.Errorf("%d dropped, told %t", got, told)
 	}
 }
@@ -70,7 +70,7 @@ func TestARedisThatDiesIsLeftAloneUntilItIsBack(t *testing.T) {
 	redistest.Within(t, 5*time.Second, "it is asked", func() bool { _, f := r.Look(t.Context(), k); return f == FoundNone })
 	s.Kill()
 	redistest.Within(t, 5*time.Second, "it is left alone", func() bool { _, f := r.Look(t.Context(), k); return f == FoundAway })
-	if !r.Stats().Away {
+	if !r.asker.Away() {
 		t.Error("nobody is told")
 	}
 	s.Restart()
@@ -84,7 +84,7 @@ func TestAReplicaOfRedisThatMayNotBeWrittenIsReadAndDropsAnswers(t *testing.T) {
 	must(t, s.Client.ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
 	wantFound(t, r, keyNo(1), FoundNone)
 	keep(t, r, keyNo(1), answerOf(keyNo(1), 10))
-	if got := r.metrics.dropped.all()[droppedError]; got != 1 {
+	if got := count(r.metrics.dropped, droppedError); got != 1 {
 		t.Errorf("%d are dropped", got)
 	}
 }

@@ -21,12 +21,6 @@ type Parts struct {
 	Request []byte // the request: a collision-resistant digest of its canonical form
 }
 
-// Alike reports whether all parts except the requests are equal.
-func (p *Parts) Alike(o *Parts) bool {
-	return p.Kind == o.Kind && p.Tenant == o.Tenant && p.Epochs == o.Epochs && p.Route == o.Route &&
-		p.Draft == o.Draft && p.Target == o.Target && p.Tier == o.Tier && p.RAG == o.RAG
-}
-
 // Epochs count purges: a purge changes one of them, and so the keys of everything that it covers. Zero is
 // never purged.
 type Epochs struct{ All, Tenant, Route uint64 }

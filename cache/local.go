@@ -77,11 +77,11 @@ func (l *local) fill(k Key, e *Entry, requestedAt time.Time) {
 	l.bytes += size
 }
 
-// holds returns the number of copies and their bytes.
-func (l *local) holds() (entries int, bytes int64) {
+// held returns the bytes of the copies.
+func (l *local) held() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.copies), l.bytes
+	return l.bytes
 }
 
 func (l *local) drop(at *list.Element) {

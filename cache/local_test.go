@@ -38,7 +38,7 @@ func TestTheLaterQuestionsCopyStays(t *testing.T) {
 	l.fill(keyNo(1), copyOf("second"), at(time.Millisecond))
 	l.fill(keyNo(1), copyOf("first"), at(0))
 	wantCopy(t, l, keyNo(1), at(time.Millisecond), "second")
-	if n, _ := l.holds(); n != 1 {
+	if n := len(l.copies); n != 1 {
 		t.Errorf("%d copies, want 1", n)
 	}
 }
@@ -65,11 +65,11 @@ func TestTheCopyUsedLongestAgoMakesRoom(t *testing.T) {
 	for n, want := range []string{"0", "", "2", "3"} {
 		wantCopy(t, l, keyNo(n), at(0), want)
 	}
-	if n, bytes := l.holds(); n != 3 || bytes != 3*size {
+	if n, bytes := len(l.copies), l.held(); n != 3 || bytes != 3*size {
 		t.Errorf("%d copies of %d bytes, want 3 of %d", n, bytes, 3*size)
 	}
 	l.fill(keyNo(4), &Entry{Answer: make([]byte, 3*size)}, at(0))
-	if n, _ := l.holds(); n != 3 {
+	if n := len(l.copies); n != 3 {
 		t.Errorf("a copy that is larger than all room made %d others go", 3-n)
 	}
 }

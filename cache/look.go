@@ -103,7 +103,7 @@ func (s *Store) mayLog(last *atomic.Int64) bool {
 // refuse counts a value that is ignored, and deletes it. A good value that was written in between is deleted,
 // too: that costs one generation.
 func (s *Store) refuse(ctx context.Context, key, why string) error {
-	s.metrics.refused.add(why)
+	s.metrics.refused.WithLabelValues(why).Inc()
 	if s.mayLog(&s.refusalLoggedAt) {
 		s.log.Warn().Str("key", key).Str("reason", why).
 			Msg("a value in the Redis of answers is not ours, so it is deleted, and a miss: somebody changed or forged it, or it was sealed with another key or by another release (told once a minute)")

@@ -61,11 +61,11 @@ func TestAValueThatDoesNotOpenIsAMissCountedAndGone(t *testing.T) {
 		k, ctx := keyNo(1), t.Context()
 		for name, spoil := range spoiled(t, s, k, func(v any) { must(t, raw.Set(ctx, k.Name(), v, time.Hour).Err()) }) {
 			why := spoil()
-			before := s.Stats().Refused[why]
+			before := count(s.metrics.refused, why)
 			if _, found := s.Look(ctx, k); found != FoundNone {
 				t.Errorf("%s: found %s", name, found)
 			}
-			if got := s.Stats().Refused[why] - before; got != 1 {
+			if got := count(s.metrics.refused, why) - before; got != 1 {
 				t.Errorf("%s: counted %d times as %s", name, got, why)
 			}
 			if raw.Exists(ctx, k.Name()).Val() != 0 {
@@ -107,8 +107,8 @@ func TestAKeyOfAnotherTypeIsAMissAndMended(t *testing.T) {
 			keep(t, s, k, answerOf(k, 100))
 			wantFound(t, s, k, FoundHit)
 		}
-		if s.Stats().Refused[refusedType] != 5 || s.Stats().Away {
-			t.Errorf("%v are refused, away %t", s.Stats().Refused, s.Stats().Away)
+		if count(s.metrics.refused, refusedType) != 5 || s.asker.Away() {
+			t.Errorf("not refused, or away %t", s.asker.Away())
 		}
 	})
 }
@@ -121,7 +121,7 @@ func TestAValueThatIsTooLargeIsAMissAndNotReadWhole(t *testing.T) {
 		k := keyNo(1)
 		must(t, raw.Set(t.Context(), k.Name(), strings.Repeat("x", 2001+sealOverhead), 0).Err())
 		wantFound(t, s, k, FoundNone)
-		if got := s.Stats().Refused[refusedLarge]; got != 1 {
+		if got := count(s.metrics.refused, refusedLarge); got != 1 {
 			t.Errorf("%d counted", got)
 		}
 		s.maxEntry = func() int { return 1 }

@@ -1,10 +1,8 @@
 package cache
 
 import (
-	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -48,11 +46,11 @@ var (
 		"What the answers that were served without a generation had cost to make, in US dollars.", []string{"route"}, nil)
 )
 
-// metrics are the counts. Those by route are kept here and collected on demand, because [Store.Stats] returns
+// metrics are the counts. Those by route are kept here and collected on demand, because [Store.Totals] returns
 // them, too.
 type metrics struct {
 	lookup           prometheus.Histogram
-	refused, dropped *reasons
+	refused, dropped *prometheus.CounterVec // by reason
 	now              func() time.Time
 
 	mu     sync.Mutex
@@ -84,37 +82,20 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 	}
 	f.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "foregate_cache_local_bytes", Help: "Bytes of the copies of answers in this process.",
-	}, func() float64 { _, bytes := s.local.holds(); return float64(bytes) })
+	}, func() float64 { return float64(s.local.held()) })
 	if reg != nil {
 		reg.MustRegister(m)
 	}
 	return m
 }
 
-// reasons counts by reason, a closed set.
-type reasons struct {
-	names  []string
-	counts []atomic.Uint64
-}
-
-func newReasons(f promauto.Factory, o prometheus.CounterOpts, names ...string) *reasons {
-	r := &reasons{names: names, counts: make([]atomic.Uint64, len(names))}
-	for i, name := range names {
-		own := o
-		own.ConstLabels = prometheus.Labels{"reason": name}
-		f.NewCounterFunc(own, func() float64 { return float64(r.counts[i].Load()) })
+// newReasons counts by reason, a closed set.
+func newReasons(f promauto.Factory, o prometheus.CounterOpts, names ...string) *prometheus.CounterVec {
+	by := f.NewCounterVec(o, []string{"reason"})
+	for _, name := range names {
+		by.WithLabelValues(name)
 	}
-	return r
-}
-
-func (r *reasons) add(name string) { r.counts[slices.Index(r.names, name)].Add(1) }
-
-func (r *reasons) all() map[string]uint64 {
-	out := make(map[string]uint64, len(r.names))
-	for i, name := range r.names {
-		out[name] = r.counts[i].Load()
-	}
-	return out
+	return by
 }
 
 // count counts one request of a configured route.
@@ -129,7 +110,7 @@ func (m *metrics) count(route string, r Result, e *Entry) {
 	c.requests[slices.Index(results[:], r)]++
 	if r != ResultBypass {
 		served := uint64(0)
-		if r == ResultHit || r == ResultLocal || r == ResultCoalesced {
+		if r.served() {
 			served = 1
 		}
 		c.ratio.Add(m.now(), served, 1)
@@ -176,22 +157,21 @@ func (m *metrics) gather() (all []prometheus.Metric) {
 	return all
 }
 
-// stats returns the counts by route.
-func (m *metrics) stats() []RouteStats {
+// totals sums over the routes.
+func (m *metrics) totals() (sum Totals) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := make([]RouteStats, 0, len(m.routes))
-	for _, name := range slices.Sorted(maps.Keys(m.routes)) {
-		c := m.routes[name]
-		ratio, _ := c.ratio.Value(m.now())
-		r := RouteStats{
-			Route: name, Requests: make(map[Result]uint64, len(results)),
-			HitRatio: ratio, SavedTokens: c.prompt + c.completion, SavedUSD: c.usd,
-		}
+	for _, c := range m.routes {
 		for i, result := range results {
-			r.Requests[result] = c.requests[i]
+			if result != ResultBypass {
+				sum.Requests += c.requests[i]
+			}
+			if result.served() {
+				sum.Served += c.requests[i]
+			}
 		}
-		out = append(out, r)
+		sum.SavedTokens += c.prompt + c.completion
+		sum.SavedUSD += c.usd
 	}
-	return out
+	return sum
 }

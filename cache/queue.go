@@ -67,7 +67,7 @@ func (s *Store) Put(k Key, e *Entry, ttl time.Duration, then func()) {
 		return
 	}
 	if dropped := s.enqueue(write{k, e, max(ttl, time.Millisecond), then}); dropped != "" {
-		s.metrics.dropped.add(dropped)
+		s.metrics.dropped.WithLabelValues(dropped).Inc()
 		then()
 	}
 }
@@ -124,7 +124,7 @@ func (s *Store) writeRest(ctx context.Context) {
 func (s *Store) finish(ctx context.Context, w write) {
 	s.queue.bytes.Add(-int64(len(w.entry.Answer)))
 	if dropped := s.keep(ctx, w); dropped != "" {
-		s.metrics.dropped.add(dropped)
+		s.metrics.dropped.WithLabelValues(dropped).Inc()
 	}
 	w.then()
 }

@@ -28,9 +28,9 @@ func TestTheQueueIsBoundedByCountAndBytes(t *testing.T) {
 		for range maxQueued + 100 {
 			s.Put(keyNo(1), e, time.Hour, func() { told++ })
 		}
-		dropped := int(s.metrics.dropped.all()[droppedQueue])
-		if s.Stats().Queued != c.joined || dropped != maxQueued+100-c.joined || told != dropped {
-			t.Errorf("%s: %d queued, %d dropped, %d told; want %d queued", c.name, s.Stats().Queued, dropped, told, c.joined)
+		dropped := count(s.metrics.dropped, droppedQueue)
+		if len(s.queue.waits) != c.joined || dropped != maxQueued+100-c.joined || told != dropped {
+			t.Errorf("%s: %d queued, %d dropped, %d told; want %d queued", c.name, len(s.queue.waits), dropped, told, c.joined)
 		}
 	}
 }
@@ -45,7 +45,7 @@ func TestWhatMustNotBeKeptIsDropped(t *testing.T) {
 		droppedUnsound: {Prompt: -1},
 	} {
 		keep(t, s, keyNo(1), e)
-		if got := s.metrics.dropped.all()[why]; got != 1 {
+		if got := count(s.metrics.dropped, why); got != 1 {
 			t.Errorf("%d dropped as %s", got, why)
 		}
 	}
@@ -68,7 +68,7 @@ func TestWhatIsQueuedIsWrittenBeforeTheEnd(t *testing.T) {
 		t.Errorf("%d of %d were written", got, n)
 	}
 	keep(t, s, keyNo(n), answerOf(keyNo(n), 10))
-	if got := s.metrics.dropped.all()[droppedStopped]; got != 1 || r.Client.DBSize(t.Context()).Val() != n {
+	if got := count(s.metrics.dropped, droppedStopped); got != 1 || r.Client.DBSize(t.Context()).Val() != n {
 		t.Errorf("%d dropped after the end", got)
 	}
 }
@@ -101,7 +101,7 @@ func TestAFullRedisIsReadAndWhatCannotBeKeptIsDropped(t *testing.T) {
 	for range 3 {
 		keep(t, s, b, answerOf(b, 100))
 	}
-	if got := s.metrics.dropped.all()[droppedFull]; got != 3 {
+	if got := count(s.metrics.dropped, droppedFull); got != 3 {
 		t.Errorf("%d dropped", got)
 	}
 	wantFound(t, s, a, FoundHit)
@@ -109,7 +109,7 @@ func TestAFullRedisIsReadAndWhatCannotBeKeptIsDropped(t *testing.T) {
 	must(t, raw.ConfigSet(ctx, "maxmemory", "0").Err())
 	keep(t, s, b, answerOf(b, 100))
 	wantFound(t, s, b, FoundHit)
-	if s.Stats().Away {
+	if s.asker.Away() {
 		t.Error("it is left alone")
 	}
 }

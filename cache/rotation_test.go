@@ -124,8 +124,8 @@ func TestKeysAreReplacedUnderLoadWithoutLosingAHit(t *testing.T) {
 	stop()
 	wait()
 	for i, s := range r.stores {
-		for why, n := range s.Stats().Refused {
-			if n > 0 {
+		for _, why := range []string{refusedDamaged, refusedForeign} {
+			if n := count(s.metrics.refused, why); n > 0 {
 				t.Errorf("store %d: %d values were refused as %s", i, n, why)
 			}
 		}

@@ -19,9 +19,7 @@ import (
 type Config struct {
 	Enabled         bool          // cache.mode
 	TTL             time.Duration // cache.ttl: lifetime of an answer, 1s … 24h; the last tenth is random
-	LookupTimeout   time.Duration // cache.lookup_timeout: longest wait of a request for Redis
 	MaxEntryBytes   int           // cache.max_entry_bytes: maximum size of a stored answer
-	CoalesceTimeout time.Duration // cache.coalesce_timeout: longest wait for an identical request before generating alone; 0: none
 	IsolatePrefixes bool          // cache.isolate_prefixes: engines must not share prefixes between tenants
 }
 
@@ -112,13 +110,8 @@ func orDefault[T int | time.Duration](live func() T, other T) func() T {
 // Local returns this process' copy of an entry, if there is a current one. It is read-only.
 func (s *Store) Local(k Key) (*Entry, bool) { return s.local.get(k, s.now()) }
 
-const (
-	probeInterval = 100 * time.Millisecond // between checks whether a probe is due
-	// backgroundTime bounds a round trip in the background.
-	backgroundTime = 250 * time.Millisecond
-	// lastTime bounds the writes at the end.
-	lastTime = time.Second
-)
+// lastTime bounds the writes at the end.
+const lastTime = time.Second
 
 // Run writes the entries of Put, receives purges, and probes an unavailable Redis, until
 // ctx ends. Then it writes the rest, for at most a second, and returns nil.
@@ -133,50 +126,19 @@ func (s *Store) Run(ctx context.Context) error {
 		return nil
 	}
 	all.Go(func() { s.runQueue(ctx) })
-	every(ctx, probeInterval, func() {
-		if s.asker.ProbeDue() {
-			s.probe(ctx)
-		}
+	s.asker.Run(ctx, lookup.Background{
+		Probe: func(ctx context.Context) error {
+			_, err := s.ask(ctx, keyProbe)
+			return err
+		},
+		Back: func(context.Context) { s.log.Info().Msg("the cache is asked again") },
 	})
-	s.asker.Drain(lastTime)
 	return nil
-}
-
-// probe tests an unavailable Redis with a look-up, which must be in time. It tries twice, because the first
-// try must open a connection.
-func (s *Store) probe(ctx context.Context) {
-	ask := func(ctx context.Context) error {
-		_, err := s.ask(ctx, keyProbe)
-		return err
-	}
-	good := inBackground(ctx, ask) == nil
-	if good {
-		began := s.now()
-		good = inBackground(ctx, ask) == nil && s.now().Sub(began) <= s.budget()
-	}
-	s.asker.Probed(good)
-	if good {
-		s.log.Info().Msg("the cache is asked again")
-	}
-}
-
-// every calls do at an interval until ctx ends.
-func every(ctx context.Context, interval time.Duration, do func()) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			do()
-		}
-	}
 }
 
 // inBackground bounds a round trip in the background. A panic of the client on a server's reply is an error.
 func inBackground(ctx context.Context, do func(context.Context) error) (err error) {
-	bounded, cancel := context.WithTimeout(ctx, backgroundTime)
+	bounded, cancel := context.WithTimeout(ctx, lookup.BackgroundTime)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
@@ -204,32 +166,16 @@ const (
 // Count counts one request; e is the served entry, nil if there is none.
 func (s *Store) Count(route string, r Result, e *Entry) { s.metrics.count(route, r, e) }
 
-// Stats is the state of a replica's cache since its start.
-type Stats struct {
-	Routes       []RouteStats // sorted by route
-	LocalEntries int
-	LocalBytes   int64
-	Away         bool              // Redis is not asked now, after failures
-	Queued       int               // entries that wait to be written
-	Refused      map[string]uint64 // values that could not be opened, by reason
-	Dropped      map[string]uint64 // answers that should have been stored and were not, by reason
-}
+// served reports whether the cache answered the request.
+func (r Result) served() bool { return r == ResultHit || r == ResultLocal || r == ResultCoalesced }
 
-// RouteStats is the part of one route.
-type RouteStats struct {
-	Route       string
-	Requests    map[Result]uint64
-	HitRatio    float64 // of the last five minutes; 0 without requests
+// Totals are what the cache of a replica did on all routes since its start.
+type Totals struct {
+	Requests    uint64 // that it could have answered
+	Served      uint64 // that it answered
 	SavedTokens uint64
 	SavedUSD    float64
 }
 
-// Stats returns the state now.
-func (s *Store) Stats() Stats {
-	out := Stats{
-		Routes: s.metrics.stats(), Refused: s.metrics.refused.all(), Dropped: s.metrics.dropped.all(),
-		Away: s.asker.Away(), Queued: len(s.queue.waits),
-	}
-	out.LocalEntries, out.LocalBytes = s.local.holds()
-	return out
-}
+// Totals returns the totals now.
+func (s *Store) Totals() Totals { return s.metrics.totals() }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/foregate/foregate/internal/redistest"
 )
@@ -79,4 +80,9 @@ func wantFound(t testing.TB, s *Store, k Key, want Found) *Entry {
 		t.Fatalf("found %s (entry %t), want %s", got, e != nil, want)
 	}
 	return e
+}
+
+// count is how often a reason was counted.
+func count(by *prometheus.CounterVec, reason string) int {
+	return int(testutil.ToFloat64(by.WithLabelValues(reason)))
 }

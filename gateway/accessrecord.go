@@ -127,7 +127,6 @@ func (g *Gateway) settle(l *accessRecord, r *http.Request) {
 	took := time.Since(l.Began)
 	g.metrics.request(l, took)
 	g.keepReceipt(l, took)
-	g.tenants.count(l)
 	g.countUsage(l)
 	if l.trace.recorded() {
 		d := summaryOf(l, r, took)

@@ -55,7 +55,7 @@ func adminMethod(w http.ResponseWriter, r *http.Request) {
 		allow = "GET, POST, DELETE"
 	case path == "/admin/settings":
 		allow = "GET, POST"
-	case slices.Contains([]string{"/", "/metrics", "/admin/backends", "/admin/status", "/admin/cache", "/admin/receipts", "/admin/risk", "/admin/risk/frontier", "/admin/tenants", "/admin/usage", "/admin/settings/log"}, path),
+	case slices.Contains([]string{"/", "/metrics", "/admin/backends", "/admin/status", "/admin/receipts", "/admin/risk", "/admin/risk/frontier", "/admin/tenants", "/admin/usage", "/admin/settings/log"}, path),
 		strings.HasPrefix(path, "/admin/receipts/"), strings.HasPrefix(path, "/console/"):
 		allow = http.MethodGet
 	}

@@ -16,26 +16,6 @@ var errNoSharedCache = &problem{status: http.StatusConflict, body: openai.ErrorB
 	Message: "Answers are not cached in Redis here, so there is nothing to purge.", Type: "invalid_request_error", Code: "no_cache",
 }}
 
-// CacheView is the state of the cache on this replica since its start, for GET /admin/cache.
-type CacheView struct {
-	Routes       []CacheRoute      `json:"routes"` // by name
-	LocalEntries int               `json:"local_entries"`
-	LocalBytes   int64             `json:"local_bytes"`
-	Away         bool              `json:"away"`              // Redis is not asked for now, after failures
-	Queued       int               `json:"queued"`            // entries that wait to be written
-	Refused      map[string]uint64 `json:"refused,omitempty"` // values that could not be opened, by reason
-	Dropped      map[string]uint64 `json:"dropped,omitempty"` // answers that should have been stored and were not, by reason
-}
-
-// CacheRoute is one route's part of a CacheView.
-type CacheRoute struct {
-	Route       string            `json:"route"`
-	Requests    map[string]uint64 `json:"requests"`  // by result
-	HitRatio    float64           `json:"hit_ratio"` // of the last five minutes
-	SavedTokens uint64            `json:"saved_tokens"`
-	SavedUSD    float64           `json:"saved_usd"`
-}
-
 // CacheTotals summarizes the cache over all routes since the replica's start, for GET /admin/status.
 type CacheTotals struct {
 	Requests    uint64  `json:"requests"` // that the cache could have answered
@@ -56,7 +36,6 @@ func (g *Gateway) cacheRoutes(r chi.Router) {
 	if g.opts.Cache == nil {
 		return
 	}
-	r.Get("/admin/cache", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, cacheView(g.opts.Cache.Stats())) })
 	r.Post("/admin/cache/purge", func(w http.ResponseWriter, r *http.Request) {
 		answer, err := g.purge(r)
 		if err != nil {
@@ -118,40 +97,11 @@ func (g *Gateway) scopeOf(q url.Values) (cache.Scope, error) {
 	return s, nil
 }
 
-func cacheView(s cache.Stats) CacheView {
-	v := CacheView{
-		Routes: []CacheRoute{}, LocalEntries: s.LocalEntries, LocalBytes: s.LocalBytes,
-		Away: s.Away, Queued: s.Queued, Refused: s.Refused, Dropped: s.Dropped,
+// cacheTotals are the totals as operators see them.
+func cacheTotals(t cache.Totals) *CacheTotals {
+	v := CacheTotals{Requests: t.Requests, SavedTokens: t.SavedTokens, SavedUSD: t.SavedUSD}
+	if t.Requests > 0 {
+		v.HitRatio = float64(t.Served) / float64(t.Requests)
 	}
-	for _, r := range s.Routes {
-		line := CacheRoute{Route: r.Route, Requests: map[string]uint64{}, HitRatio: r.HitRatio, SavedTokens: r.SavedTokens, SavedUSD: r.SavedUSD}
-		for result, n := range r.Requests {
-			line.Requests[string(result)] = n
-		}
-		v.Routes = append(v.Routes, line)
-	}
-	return v
-}
-
-// cacheTotals sums over the routes.
-func cacheTotals(s cache.Stats) *CacheTotals {
-	var sum CacheTotals
-	var hits uint64
-	for _, r := range s.Routes {
-		for result, n := range r.Requests {
-			switch result {
-			case cache.ResultBypass:
-				continue
-			case cache.ResultHit, cache.ResultLocal, cache.ResultCoalesced:
-				hits += n
-			}
-			sum.Requests += n
-		}
-		sum.SavedTokens += r.SavedTokens
-		sum.SavedUSD += r.SavedUSD
-	}
-	if sum.Requests > 0 {
-		sum.HitRatio = float64(hits) / float64(sum.Requests)
-	}
-	return &sum
+	return &v
 }

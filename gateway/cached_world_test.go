@@ -180,8 +180,8 @@ func withCache(t *testing.T, g *Options, k *kept) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := cache.Config{Enabled: true, TTL: time.Minute, LookupTimeout: 5 * time.Second, MaxEntryBytes: 1 << 20, CoalesceTimeout: time.Minute, IsolatePrefixes: true}
-	g.Cache = cache.NewStore(cache.Options{Redis: k.client(t), Sealer: sealer, Budget: func() time.Duration { return cfg.LookupTimeout }, LocalBytes: -1})
+	cfg := cache.Config{Enabled: true, TTL: time.Minute, MaxEntryBytes: 1 << 20, IsolatePrefixes: true}
+	g.Cache = cache.NewStore(cache.Options{Redis: k.client(t), Sealer: sealer, Budget: func() time.Duration { return 5 * time.Second }, LocalBytes: -1})
 	g.Generations = cache.NewGenerations(nil)
 	g.Salt = sealer.Salt
 	g.CacheConfig = func(string) cache.Config { return cfg }

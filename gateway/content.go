@@ -14,7 +14,7 @@ func (g *Gateway) answer(ctx context.Context, asked pipeline.Request, to pipelin
 	if l.trace.recorded() && l.Caller.Access.Traced() {
 		l.content = content.New(asked.Body.Kind)
 		asked.Observe = l.content.Observe
-		defer l.content.Ask(asked.Body.Request)
+		defer l.content.Ask(asked.Body)
 	}
 	return g.pipeline.Answer(ctx, asked, to, &l.Record)
 }

@@ -114,7 +114,6 @@ type Gateway struct {
 	draining atomic.Bool
 	pipeline *pipeline.Pipeline
 	guard    guard
-	tenants  *tenants
 	receipts receipts
 
 	publicDocument, adminDocument *document
@@ -158,7 +157,7 @@ func New(o Options) (*Gateway, error) {
 	}
 	g := &Gateway{
 		opts: o, log: o.Logger, metrics: newMetrics(o.Registerer),
-		guard: guard{operators: o.Operators}, tenants: newTenants(o.Tenants),
+		guard:  guard{operators: o.Operators},
 		bodies: newBodies(o.Limits, o.Registerer),
 		failed: make(chan error, 2),
 	}

@@ -111,7 +111,7 @@ func (g *Gateway) scan(from clientBody, l *accessRecord, r *http.Request) (asked
 	if stricter != plan.DemandDefault && tier == plan.Draft {
 		tier = plan.Auto // a request for both gets the stricter one
 	}
-	body, err := g.pipeline.Scan(from.kind, l.Caller.Tenant, from.raw, from.limits)
+	body, err := openai.Scan(from.kind, from.raw, from.limits)
 	if err != nil {
 		return asked, err
 	}
@@ -121,7 +121,7 @@ func (g *Gateway) scan(from clientBody, l *accessRecord, r *http.Request) (asked
 	}
 	l.route = body.Model
 	if len(route.Variants) > 0 {
-		route = g.assign(route, l, body.Request)
+		route = g.assign(route, l, body)
 	}
 	l.answering = route
 	return pipeline.Request{

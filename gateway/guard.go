@@ -73,7 +73,6 @@ var scopes = map[string]operator.Scope{
 	"/admin/settings":          operator.Operate,
 	"/admin/settings/log":      operator.Operate,
 	"/admin/settings/rollback": operator.Operate,
-	"/admin/cache":             operator.Operate,
 	"/admin/cache/purge":       operator.Operate,
 	"/admin/risk":              operator.Operate,
 	"/admin/risk/frontier":     operator.Operate,

@@ -4,18 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/operator"
-	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/gateway/usage"
 )
 
@@ -324,53 +321,5 @@ func TestAnAdminListenerBeyondLoopbackNeedsAToken(t *testing.T) {
 	if err := b.Start(); err == nil || !strings.Contains(err.Error(), "needs operators' tokens") {
 		b.Stop(t.Context())
 		t.Errorf("error %v", err)
-	}
-}
-
-func TestTenantsAreToldApartUpToABound(t *testing.T) {
-	listed := []TenantView{{Tenant: "acme", RPM: 5}}
-	tally := newTenants(func() []TenantView { return listed })
-	for i := range 300 {
-		l := &accessRecord{Metadata: pipeline.Metadata{Began: time.Unix(int64(i), 0)}, route: "m", code: []int{200, 429, 503, 500}[i%4]}
-		l.Caller.Tenant = "t" + time.Duration(i).String()
-		tally.count(l)
-	}
-	tally.count(&accessRecord{route: "", code: 400}) // no request for an answer
-	views, _ := tally.views(time.Unix(300, 0))
-	var sum, rest uint64
-	for _, v := range views {
-		sum += v.Requests
-		if v.Tenant == otherTenants {
-			rest = v.Requests
-		}
-	}
-	if len(views) != maxTenants+1 || sum != 300 || rest != 201 {
-		t.Errorf("%d lines, %d requests, %d of others", len(views), sum, rest)
-	}
-	if v := views[0]; v.Tenant != "acme" || !v.Listed || v.RPM != 5 || v.Last != nil {
-		t.Errorf("%+v", v)
-	}
-	listed = []TenantView{{Tenant: "beta"}}
-	if views, left := tally.views(time.Unix(300, 0)); len(views) != maxTenants || left != 1 {
-		t.Errorf("with the lines taken: %d, %d left out", len(views), left)
-	}
-}
-
-func TestTenantsAreToldWithTheLimitsInForceNow(t *testing.T) {
-	listed := []TenantView{{Tenant: "acme", RPM: 5}, {Tenant: "beta"}, {Tenant: "idle"}}
-	tally := newTenants(func() []TenantView { return listed })
-	for _, id := range []string{"acme", "beta"} {
-		l := &accessRecord{route: "m", code: http.StatusOK}
-		l.Caller.Tenant = id
-		tally.count(l)
-	}
-	listed = []TenantView{{Tenant: "acme", RPM: 9, MaxPriority: "high"}, {Tenant: "gamma"}}
-	views, left := tally.views(time.Unix(300, 0))
-	var told []string
-	for _, v := range views {
-		told = append(told, fmt.Sprintf("%s %v %d %s %d", v.Tenant, v.Listed, v.RPM, v.MaxPriority, v.Requests))
-	}
-	if got := strings.Join(told, "; "); got != "acme true 9 high 1; beta false 0  1; gamma true 0  0" || left != 0 {
-		t.Errorf("got %s, %d left out", got, left)
 	}
 }

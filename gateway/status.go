@@ -133,7 +133,7 @@ func (g *Gateway) status(w http.ResponseWriter, _ *http.Request) {
 		s.Pools = poolViews(g.opts.Fleet.Backends())
 	}
 	if g.opts.Cache != nil {
-		s.Cache = cacheTotals(g.opts.Cache.Stats())
+		s.Cache = cacheTotals(g.opts.Cache.Totals())
 	}
 	writeJSON(w, s)
 }

@@ -10,8 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/foregate/foregate/gateway/certificates"
 	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/gateway/files"
+	"github.com/foregate/foregate/gateway/reload"
 )
 
 // tlsFlags say which certificate of an admin listener with TLS is trusted, and what is presented there.
@@ -48,11 +49,11 @@ func (f tlsFlags) client(file *config.File, timeout time.Duration) (*http.Client
 
 // authorities reads certificates to trust; errors begin with the name of the flag or setting.
 func authorities(name, path string) (*x509.CertPool, error) {
-	data, _, err := files.Read(path, files.MaxCertificates)
+	data, _, err := reload.Read(path, certificates.MaxFile)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	pool, err := files.ParseAuthorities(data)
+	pool, err := certificates.ParseAuthorities(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -63,11 +64,11 @@ func authorities(name, path string) (*x509.CertPool, error) {
 // the configuration is often none of them.
 func trustOwn(c *tls.Config, path string) error {
 	const name = "admin_tls.cert_file"
-	data, _, err := files.Read(path, files.MaxCertificates)
+	data, _, err := reload.Read(path, certificates.MaxFile)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	leaf, pool, err := files.ParseOwn(data)
+	leaf, pool, err := certificates.ParseOwn(data)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

@@ -160,26 +160,18 @@ func (c *unsetCmd) Run(e *env) error {
 type rollbackCmd struct {
 	redisFlags
 	changeFlags
-	Version int64  `arg:"" optional:"" default:"-1" help:"The version, as foregate settings log tells it; 0 is nothing set."`
-	To      string `help:"Instead of the version, the id of an entry of the log." placeholder:"ID"`
+	Version int64 `arg:"" help:"The version, as foregate settings log tells it; 0 is nothing set."`
 }
 
 // Run restores the settings of a version.
 func (c *rollbackCmd) Run(e *env) error {
-	if (c.Version < 0) == (c.To == "") {
-		return errors.New("rollback: give a version, or --to ID; foregate settings log tells both")
+	if c.Version < 0 {
+		return errors.New("rollback: give a version; foregate settings log tells them")
 	}
 	return c.change(e, c.changeFlags, func(d *settingsEditor) (settings.Result, error) {
-		version := c.Version
-		if c.To != "" {
-			var err error
-			if version, err = d.VersionOf(d.ctx, c.To); err != nil {
-				return settings.Result{}, err
-			}
-		}
 		o := c.order(false)
-		o.Why = cmp.Or(o.Why, fmt.Sprintf("back to version %d", version))
-		return d.Rollback(d.ctx, o, version)
+		o.Why = cmp.Or(o.Why, fmt.Sprintf("back to version %d", c.Version))
+		return d.Rollback(d.ctx, o, c.Version)
 	})
 }
 

@@ -21,7 +21,7 @@ func newOptedIn(t *testing.T, c *collector) *apptest.Replica {
 	draft := vllmsim.Start(t, vllmsim.Options{Model: simDraft, Profile: "a10g-8b", Seed: simSeed, TimeScale: simScale})
 	target := vllmsim.Start(t, vllmsim.Options{Model: simTarget, Profile: "h100-70b-tp4", Seed: simSeed, TimeScale: simScale})
 	store := miniredis.RunT(t)
-	store.HSet("foregate:settings", "cache.lookup_timeout", "1s", "speculation.mode@plain", "off")
+	store.HSet("foregate:settings", "redis.timeout", "1s", "speculation.mode@plain", "off")
 	r := apptest.Serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 redis: {url: "redis://%s/0"}

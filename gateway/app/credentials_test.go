@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -255,5 +256,132 @@ func TestTwoPoolsWithOneURLShowTheirOwnKeysAndCertificates(t *testing.T) {
 				t.Errorf("%s is shown %q", path, s)
 			}
 		}
+	}
+}
+
+// rotating is a replica whose engine accepts two keys and the client certificates of two authorities, under load.
+type rotating struct {
+	reloadWorld
+	engine        *guardedEngine
+	first, second *certtest.Authority
+	shown         atomic.Pointer[tls.Certificate] // by the engine
+
+	key, ca, cert, private string // paths
+	served                 atomic.Int64
+}
+
+func newRotating(t *testing.T) *rotating {
+	t.Helper()
+	w := &rotating{first: certtest.New(t), second: certtest.New(t)}
+	both := w.first.Pool.Clone()
+	both.AppendCertsFromPEM(w.second.PEM)
+	w.show(t, w.first)
+	w.engine = newGuardedEngine(t, &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return &tls.Config{Certificates: []tls.Certificate{*w.shown.Load()}, ClientCAs: both, ClientAuth: tls.RequireAndVerifyClientCert}, nil
+	}}, "key-1", "key-2", "key-3")
+	client := w.first.Issue(t, certtest.Leaf{Name: "client-1"})
+	w.key, w.ca, w.cert, w.private = file(t, "key-1"), file(t, string(w.first.PEM)), file(t, string(client.Cert)), file(t, string(client.Key))
+	w.path = file(t, w.config(w.key))
+	w.Replica = apptest.ServeFile(t, w.path)
+	w.Ready(t)
+	return w
+}
+
+// config is the configuration with this file of the key.
+func (w *rotating) config(key string) string {
+	return oneRoute(fmt.Sprintf("backends: [%q], auth: {api_key_file: %q}, tls: {ca_file: %q, cert_file: %q, key_file: %q}", w.engine.URL, key, w.ca, w.cert, w.private))
+}
+
+// show gives the engine a certificate of an authority.
+func (w *rotating) show(t *testing.T, by *certtest.Authority) {
+	c := by.Issue(t, certtest.Leaf{Name: "vllm"}).TLS(t)
+	w.shown.Store(&c)
+}
+
+// load sends requests, of which none may be lost, until end is called.
+func (w *rotating) load(t *testing.T) (end func()) {
+	t.Helper()
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	for i := range 3 {
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				status, _, body := apptest.Send(t, "POST", w.URL+chat, chatBody("r", []string{`"stream":false`, `"stream":true`}[i%2], `"max_tokens":20`))
+				if w.served.Add(1); status != http.StatusOK || strings.Contains(body, `"error"`) {
+					t.Errorf("lost: status %d: %s", status, body)
+				}
+			}
+		})
+	}
+	return func() { close(stop); all.Wait(); t.Logf("%d requests", w.served.Load()) }
+}
+
+// shows waits until requests and scrapes that begin now show only this.
+func (w *rotating) shows(t *testing.T, what string) {
+	t.Helper()
+	apptest.Eventually(t, what+" is shown with all requests and scrapes", func() bool {
+		w.engine.mu.Lock()
+		w.engine.shown = map[string][]string{}
+		w.engine.mu.Unlock()
+		before := w.served.Load()
+		apptest.Eventually(t, "requests and scrapes go on", func() bool { return w.served.Load() > before+5 && len(w.engine.paths()["/metrics"]) > 0 })
+		seen := w.engine.paths()
+		return slices.Equal(seen[chat], []string{what}) && slices.Equal(seen["/metrics"], []string{what})
+	})
+}
+
+func TestKeysAndCertificatesAreReplacedWithoutALostRequest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
+	w := newRotating(t)
+	defer w.load(t)()
+	w.shows(t, "Bearer key-1  client-1")
+
+	rotateFile(t, w.key, "key-2")
+	rotateFile(t, w.ca, string(w.first.PEM)+string(w.second.PEM))
+	if status, r := w.reload(t, ""); status != http.StatusOK || !slices.Equal(r.Changes, []string{"pools.big.auth.api_key_file: changed", "pools.big.tls: changed"}) {
+		t.Fatalf("status %d, %+v", status, r)
+	}
+	w.shows(t, "Bearer key-2  client-1")
+
+	client := w.second.Issue(t, certtest.Leaf{Name: "client-2"})
+	rotateFile(t, w.cert, string(client.Cert)) // of the pair one half is still missing
+	if status, r := w.reload(t, ""); status == http.StatusOK || len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "pools.big.tls: key_file: is no usable key of the certificate") {
+		t.Errorf("half a pair: status %d, %+v", status, r)
+	}
+	w.shows(t, "Bearer key-2  client-1")
+	rotateFile(t, w.private, string(client.Key))
+	w.reload(t, "")
+	w.shows(t, "Bearer key-2  client-2")
+
+	w.show(t, w.second)
+	rotateFile(t, w.ca, string(w.second.PEM))
+	w.reload(t, "")
+	w.shows(t, "Bearer key-2  client-2")
+
+	other := file(t, "key-3")
+	rotateFile(t, w.path, w.config(other))
+	w.reload(t, "")
+	w.shows(t, "Bearer key-3  client-2")
+
+	rotateFile(t, other, "key-3\nkey-4")
+	if _, r := w.reload(t, ""); len(r.Problems) != 1 || strings.Contains(r.Problems[0], "key-4") {
+		t.Errorf("a bad key: %+v", r)
+	}
+	rotateFile(t, w.path, w.config(other+"-none"))
+	if _, r := w.reload(t, ""); !slices.ContainsFunc(r.Problems, func(p string) bool {
+		return strings.Contains(p, "pools.big.auth.api_key_file: no such file or directory")
+	}) {
+		t.Errorf("a missing key: %+v", r)
+	}
+	w.shows(t, "Bearer key-3  client-2")
+	if log := w.Log.String(); strings.Contains(log, "Bearer") || strings.Contains(log, "key-4") {
+		t.Errorf("the log has a key:\n%s", log)
 	}
 }

@@ -35,7 +35,7 @@ func startLeavers(t *testing.T, n int, redis string, usdPerHour float64) *leaver
 	if err := c.HSet(t.Context(), "foregate:{fg}:budgets", "beat", 1, "since", 0).Err(); err != nil { // it is believed at once
 		t.Fatal(err)
 	}
-	if err := c.HSet(t.Context(), "foregate:settings", "limit.redis_timeout", "1s").Err(); err != nil { // a busy machine keeps it
+	if err := c.HSet(t.Context(), "foregate:settings", "redis.timeout", "1s").Err(); err != nil { // a busy machine keeps it
 		t.Fatal(err)
 	}
 	w := &leavers{hosted: startHosted(t)}

@@ -16,7 +16,7 @@ import (
 // makeLimiter makes the limiter and the budgets of tenants, over all replicas of the fleet.
 func (a *App) makeLimiter() {
 	o := limits.Options{Redis: a.Options.Stores.Lookups, Replicas: a.Fleet.Replicas, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
-		Budget: func() time.Duration { return a.Settings.Snapshot().Global().Limit.RedisTimeout }}
+		Budget: func() time.Duration { return a.Settings.Snapshot().Global().RedisTimeout }}
 	if o.Redis == nil {
 		o.Redis = a.Options.Stores.Control
 	}

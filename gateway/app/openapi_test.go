@@ -160,7 +160,6 @@ var adminCalls = []call{
 	{method: "GET", path: "/admin/settings/log?n=1", headers: asAnn, status: 200},
 	{method: "POST", path: "/admin/reload", headers: asAnn, status: 200},
 	{method: "POST", path: "/admin/reload?dry_run=1", headers: asAnn, status: 200},
-	{method: "GET", path: "/admin/cache", headers: asAnn, status: 200},
 	{method: "POST", path: "/admin/cache/purge?tenant=acme", headers: asAnn, status: 200},
 	{method: "GET", path: "/admin/tenants", headers: asAnn, status: 200},
 	{method: "GET", path: "/admin/usage", headers: asAnn, status: 200},

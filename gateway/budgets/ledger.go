@@ -55,6 +55,8 @@ type Ledger struct {
 	made     int64                // windows ever: each has a field of its own
 	beat     int64                // highest that Redis has told
 	lossSeen int64                // the last loss of data after which all windows were sent again
+
+	beatAt, refreshedAt time.Time // of the last ones; used by Run's goroutine
 }
 
 // New returns a ledger. Without [Ledger.Run] it counts, too, but does not settle in Redis, and does not return to a
@@ -124,7 +126,7 @@ func (l *Ledger) Reserve(ctx context.Context, a Request) (*Reservation, error) {
 		}
 	}
 	var got answer
-	result := resultShared
+	result := lookup.ResultShared
 	if l.redis != nil {
 		got, result = l.lookup(ctx, c, deny >= 0)
 	}
@@ -135,7 +137,7 @@ func (l *Ledger) Reserve(ctx context.Context, a Request) (*Reservation, error) {
 	}
 	err := l.decide(g, a, got, result, deny)
 	if err == nil {
-		if result != resultShared {
+		if result != lookup.ResultShared {
 			l.send(g)
 		}
 		return g, nil
@@ -223,7 +225,7 @@ func (l *Ledger) idle(w *window) bool {
 
 // decide decides about a request by Redis' answer, or else by what this process knows. The caller holds the lock.
 func (l *Ledger) decide(g *Reservation, a Request, got answer, result string, deny int) *Error {
-	byRedis := result == resultShared && l.redis != nil
+	byRedis := result == lookup.ResultShared && l.redis != nil
 	if !byRedis && l.redis != nil && deny >= 0 {
 		return &Error{Budget: a.Budgets[deny], Uncounted: true}
 	}

@@ -3,20 +3,13 @@ package budgets
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/foregate/foregate/internal/redis/lookup"
 )
 
-// The results of a call to Redis, a closed set.
-const (
-	resultShared    = "shared"    // answered in time
-	resultRefilling = "refilling" // Redis has lost data, and replicas fill it again
-	resultLate      = "late"      // not within the budget of time
-	resultError     = "error"     // refused, or the connection failed
-	resultWrong     = "wrong"     // a key has another type, or the answer is invalid
-	resultBusy      = "busy"      // too many calls in progress
-	resultSkipped   = "skipped"   // Redis is unavailable, so it was not called
-)
-
-var results = []string{resultShared, resultRefilling, resultLate, resultError, resultWrong, resultBusy, resultSkipped}
+// resultRefilling is a result of a call to Redis besides those of [lookup.Results]: Redis has lost data, and replicas fill it
+// again.
+const resultRefilling = "refilling"
 
 // Why a request was refused, a closed set.
 const (
@@ -42,7 +35,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Help: "Requests of tenants with a budget, by how they were counted: shared means in Redis and in time; every other result means by this replica alone.",
 		}, []string{"result"}),
 	}
-	for _, r := range results {
+	for _, r := range append([]string{resultRefilling}, lookup.Results...) {
 		m.redis.WithLabelValues(r)
 	}
 	for _, r := range []string{refusedUSD, refusedTokens, refusedUncounted} {

@@ -13,8 +13,6 @@ import (
 const (
 	// maxLookups bounds the calls of requests in progress to the number of the client's connections.
 	maxLookups = 32
-	// backgroundTime bounds a round trip in the background.
-	backgroundTime = 250 * time.Millisecond
 	// denyTime is how much longer than the budget of time a request with on_redis_loss: deny waits: a late answer is
 	// better than none.
 	denyTime = 100 * time.Millisecond
@@ -139,21 +137,8 @@ func (l *Ledger) lookup(ctx context.Context, c *call, deny bool) (a answer, resu
 		late.Extra = denyTime
 	}
 	a, err := lookup.Do(ctx, l.asker, func(ctx context.Context) (answer, error) { return l.ask(ctx, c) }, late)
-	switch {
-	case err == nil && l.hear(c, a):
-		result = resultShared
-	case err == nil:
+	if result = l.asker.Result(err); err == nil && !l.hear(c, a) {
 		result = resultRefilling
-	case errors.Is(err, lookup.ErrAway):
-		result = resultSkipped
-	case errors.Is(err, lookup.ErrBusy):
-		result = resultBusy
-	case errors.Is(err, lookup.ErrLate):
-		result = resultLate
-	case errors.Is(err, errReply):
-		result = resultWrong
-	default:
-		result = resultError
 	}
 	l.metrics.redis.WithLabelValues(result).Inc()
 	return a, result

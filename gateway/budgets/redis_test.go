@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/internal/redis/lookup"
 	"github.com/foregate/foregate/internal/redistest"
 )
 
@@ -375,8 +376,8 @@ func TestAKeyOfAnotherTypeRefusesNobodyWithAShare(t *testing.T) {
 	if !r.settle(t, a, 50) || r.settle(t, a, 50) {
 		t.Error("want one half of the budget")
 	}
-	if r.results(resultWrong) != 2 || r.asker.Away() {
-		t.Errorf("%d wrong answers, away %t", r.results(resultWrong), r.asker.Away())
+	if r.results(lookup.ResultWrong) != 2 || r.asker.Away() {
+		t.Errorf("%d wrong answers, away %t", r.results(lookup.ResultWrong), r.asker.Away())
 	}
 	s.Do("DEL", keyNow(b))
 	redistest.Eventually(t, "the window is sent again", func() bool { return r.used(t, "acme", b).Used == 50 && counted(t, s, keyNow(b)).settled.tokens == 50 })

@@ -2,16 +2,14 @@ package budgets
 
 import (
 	"context"
-	"errors"
 	"time"
+
+	"github.com/foregate/foregate/internal/redis/lookup"
 )
 
 const (
-	// flushInterval keeps the number of settling round trips far below that of requests.
-	flushInterval = 250 * time.Millisecond
-	probeInterval = 100 * time.Millisecond // between checks whether a probe is due
-	flushBatch    = 256                    // calls in one round trip
-	maxRefreshed  = 2000                   // quiet windows that are sent every five seconds
+	flushBatch   = 256  // calls in one round trip
+	maxRefreshed = 2000 // quiet windows that are sent every five seconds
 	// keepUnsent is how long after its end a window waits for an unavailable Redis: its key there has expired.
 	keepUnsent = 24 * time.Hour
 )
@@ -19,80 +17,50 @@ const (
 // Run tells Redis what requests have used, every 250 ms, and probes an unavailable Redis, until ctx ends. Then it tells
 // the rest and waits for calls in progress, at most a second, and returns nil.
 func (l *Ledger) Run(ctx context.Context) error {
-	flush, try, refresh := time.NewTicker(flushInterval), time.NewTicker(probeInterval), time.NewTicker(refreshInterval)
-	defer flush.Stop()
-	defer try.Stop()
-	defer refresh.Stop()
-	beat := time.NewTicker(beatInterval)
-	defer beat.Stop()
-	whole := context.WithoutCancel(ctx)
-	for {
-		select {
-		case <-ctx.Done():
-			l.stop(whole)
-			return nil
-		case <-flush.C:
-			if l.redis != nil && !l.asker.Away() {
-				l.flush(whole)
+	l.refreshedAt = l.now()
+	l.asker.Run(ctx, lookup.Background{
+		Flush: func(flush context.Context) {
+			l.keepUp(flush)
+			if l.redis != nil && (ctx.Err() != nil || !l.asker.Away()) { // at the end also if Redis was unavailable of late
+				l.flush(flush)
 			}
-		case <-try.C:
-			if l.redis != nil && l.asker.ProbeDue() {
-				l.probe(whole)
-			}
-		case <-beat.C:
-			if l.redis != nil && !l.asker.Away() {
-				l.tellBeat(whole)
-			}
-		case <-refresh.C:
-			l.refresh()
-		}
-	}
-}
-
-// stop tells Redis the rest, also if Redis was unavailable of late.
-func (l *Ledger) stop(ctx context.Context) {
-	if l.redis == nil {
-		return
-	}
-	l.flush(ctx)
-	l.asker.Drain(time.Second)
+		},
+		Probe: func(ctx context.Context) error { return l.inBackground(ctx, l.beatCall()) },
+		Back: func(ctx context.Context) {
+			l.flush(ctx) // what this replica has counted alone
+			l.log.Info().Msg("tenants' budgets are counted over all replicas again")
+		},
+	})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n := len(l.unsent); n > 0 {
 		l.log.Warn().Int("windows", n).Msg("the last state of tenants' budgets could not be sent to Redis")
 	}
+	return nil
+}
+
+// keepUp does what is due less often than a flush.
+func (l *Ledger) keepUp(ctx context.Context) {
+	now := l.now()
+	if now.Sub(l.refreshedAt) >= refreshInterval {
+		l.refreshedAt = now
+		l.refresh()
+	}
+	if l.redis != nil && now.Sub(l.beatAt) >= beatInterval && !l.asker.Away() {
+		l.beatAt = now
+		l.tellBeat(ctx)
+	}
 }
 
 // inBackground makes a call with a deadline of its own.
 func (l *Ledger) inBackground(ctx context.Context, c *call) error {
-	bounded, cancel := context.WithTimeout(ctx, backgroundTime)
+	bounded, cancel := context.WithTimeout(ctx, lookup.BackgroundTime)
 	defer cancel()
 	a, err := l.ask(bounded, c)
 	if err == nil {
 		l.hear(c, a)
 	}
 	return err
-}
-
-// probe tests an unavailable Redis like a request: Redis must write, and answer in time. It tries twice, because the
-// first try must open a connection.
-func (l *Ledger) probe(ctx context.Context) {
-	ask := func() bool {
-		err := l.inBackground(ctx, l.beatCall())
-		return err == nil || errors.Is(err, errReply)
-	}
-	good := ask()
-	if good {
-		began := l.now()
-		good = ask() && l.now().Sub(began) <= l.budget()
-	}
-	if good {
-		l.flush(ctx) // before requests ask: what this replica has counted alone
-	}
-	l.asker.Probed(good)
-	if good {
-		l.log.Info().Msg("tenants' budgets are counted over all replicas again")
-	}
 }
 
 // beatCall is a call without a window: it shows whether Redis has lost data.
@@ -171,7 +139,7 @@ func (l *Ledger) tell(ctx context.Context, list []*window) bool {
 	}
 	l.mu.Unlock()
 	cmds := pipe.Cmds()
-	answered := l.scripts.Exec(ctx, pipe, backgroundTime) == nil
+	answered := l.scripts.Exec(ctx, pipe, lookup.BackgroundTime) == nil
 	for i, cmd := range cmds {
 		a, err := result(cmd, answered, 1)
 		if err == nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/internal/redis/lookup"
 )
 
 // errUnanswered is the result of a command of a round trip that failed.
@@ -100,7 +101,7 @@ func (l *Ledger) read(ctx context.Context, part []look) bool {
 		}
 	}
 	cmds := pipe.Cmds()
-	answered := l.scripts.Exec(ctx, pipe, backgroundTime) == nil
+	answered := l.scripts.Exec(ctx, pipe, lookup.BackgroundTime) == nil
 	for i, k := range asked {
 		a, err := result(cmds[i], answered, len(k.windows))
 		if k.shared = err == nil && l.hear(k.call, a); !k.shared {

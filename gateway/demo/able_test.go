@@ -34,8 +34,13 @@ func TestAPairRunsTheFirstModeThatItsEnginesAllow(t *testing.T) {
 }
 
 func TestWhatAPairCanDoIsTold(t *testing.T) {
-	got := able(without("risk", "confidence"), "verify")
+	engines := []gateway.EngineView{
+		{Pool: "draft", Missing: []gateway.UnavailableView{{Name: "logprobs", Reason: "none"}, {Name: "eos", Reason: "unseen"}}},
+		{Pool: "target", Scoring: "completions", Continues: true, Hazards: []gateway.UnavailableView{{Name: "thinks_first", Reason: "it thinks before it answers"}}},
+	}
+	got := able(engines, without("risk", "confidence"), "verify")
 	for _, want := range []string{
+		"draft   answers\n          it lacks logprobs, eos\n", "target  answers, tells logprobs, scores a given text, goes on from token ids\n          beware: it thinks before it answers (thinks_first)\n",
 		"risk         not available: pool target: cannot risk\n", "verify       runs: each draft is held",
 		"confidence   not available: pool target: cannot confidence\n",
 	} {
@@ -43,7 +48,10 @@ func TestWhatAPairCanDoIsTold(t *testing.T) {
 			t.Errorf("%q is not in:\n%s", want, got)
 		}
 	}
-	if got := able(without("risk", "verify", "confidence"), "off"); !strings.Contains(got, "off          runs: no draft can be judged") {
-		t.Error(got)
+	got = able([]gateway.EngineView{{Pool: "draft", Age: -1, Failed: "status 500"}}, without("risk", "verify", "confidence"), "off")
+	for _, want := range []string{"draft   is not known yet: status 500", "off          runs: no draft can be judged"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in:\n%s", want, got)
+		}
 	}
 }

@@ -57,18 +57,6 @@ func Plural(n int, one, many string) string {
 	return many
 }
 
-// Bytes formats a number of bytes in one unit.
-func Bytes(n int64) string {
-	const unit = 1 << 10
-	switch {
-	case n < unit:
-		return fmt.Sprintf("%d bytes", n)
-	case n < unit*unit:
-		return fmt.Sprintf("%.1f KiB", float64(n)/unit)
-	}
-	return fmt.Sprintf("%.1f MiB", float64(n)/unit/unit)
-}
-
 // Dollars formats an amount with cents, and an amount below one dollar with its first digits.
 func Dollars(usd float64) string {
 	if usd > 0 && usd < 0.01 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/foregate/foregate/internal/redis/lookup"
 	"github.com/foregate/foregate/internal/redistest"
 )
 
@@ -153,7 +154,7 @@ func TestRedisGoingAndComingGivesNoSecondBurst(t *testing.T) {
 				if len(at) < 3*c*95/100 {
 					t.Errorf("only %d in three minutes", len(at))
 				}
-				if skipped, shared := fleet[0].results(resultSkipped), fleet[0].results(resultShared); skipped < c/2 || shared < c {
+				if skipped, shared := fleet[0].results(lookup.ResultSkipped), fleet[0].results(lookup.ResultShared); skipped < c/2 || shared < c {
 					t.Errorf("skipped %d, shared %d: Redis did not go and come", skipped, shared)
 				}
 				t.Logf("%d in three minutes, at most %d in one", len(at), maxInAMinute(at))

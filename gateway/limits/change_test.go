@@ -73,7 +73,7 @@ func TestATenantAtHalfOfItsLimitIsNotRefusedWhenRedisGoesOrReturns(t *testing.T)
 					}
 					time.Sleep(every)
 				}
-				if c >= 600 && (fleet[0].results(resultSkipped) == 0 || fleet[0].results(resultShared) == 0) {
+				if c >= 600 && (fleet[0].results(lookup.ResultSkipped) == 0 || fleet[0].results(lookup.ResultShared) == 0) {
 					t.Error("Redis did not go and come")
 				}
 			})

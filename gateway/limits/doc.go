@@ -39,10 +39,8 @@
 // is lost at either change, and of the part that the failure left it has gained two.
 // # Late answers
 // If Redis does not answer a request within the budget, this replica decides, but Redis may have charged the
-// request as well. When the answer arrives later, that charge is returned if the request was refused here.
-// Otherwise it is settled with the real use when the request ends. While Redis is not asked, refunds wait,
-// reduced by what drains meanwhile. If an answer never arrives (the connection ends, or 100 ms pass), its
-// charge, if there was one, drains away. The script is our own because the alternatives need more round
+// request as well. That charge drains away, as do charges whose refund is lost because Redis is away: the tenant
+// has a little less than its limit for at most two minutes. The script is our own because the alternatives need more round
 // trips: redis_rate checks one limit per round trip (by EVAL, last released in 2023), and throttled takes
 // several.
 package limits

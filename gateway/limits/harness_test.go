@@ -15,6 +15,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// flushInterval is that of package lookup.
+const flushInterval = 250 * time.Millisecond
+
 // replica is a limiter in a test, with what its wire does.
 type replica struct {
 	*Limiter

@@ -106,7 +106,6 @@ type Reservation struct {
 	request Request
 	shared  bool // counted in Redis
 	high    bool // there also as one of priority high
-	late    lateReply
 	settled atomic.Bool
 }
 
@@ -162,11 +161,6 @@ func (l *Limiter) Reserve(ctx context.Context, a Request) (*Reservation, error) 
 		return g, nil
 	}
 	l.leave(g.tenant, a)
-	if !g.shared {
-		l.mu.Lock()
-		g.end(a.amounts().negative())
-		l.mu.Unlock()
-	}
 	l.metrics.limited.WithLabelValues(string(got.refused)).Inc()
 	return nil, refusal(a, g.Status, got, laws)
 }
@@ -245,29 +239,23 @@ func (l *Limiter) count(ctx context.Context, g *Reservation, replicas int) (answ
 	var result string
 	var owes unsynced
 	if l.redis != nil {
-		c := charge{amounts: a.amounts(), how: howAsk}
 		if !l.asker.Away() { // otherwise Redis is not told
 			l.mu.Lock()
 			owes = t.takeUnsynced(there, here, replicas, l.now())
 			l.mu.Unlock()
-			c.unsynced = owes
 		}
-		got, result = l.lookup(ctx, keyLimit+a.Tenant, there, c, g.charged)
+		got, result = l.lookup(ctx, keyLimit+a.Tenant, there, charge{amounts: a.amounts(), how: howAsk, unsynced: owes})
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if result == resultShared {
+	if result == lookup.ResultShared {
 		g.shared, g.high = true, a.High && !got.demoted
 		t.applyRedis(got, there, here, replicas, l.now())
 		return got, there
 	}
-	t.wasAway = t.wasAway || result == resultSkipped
+	t.wasAway = t.wasAway || result == lookup.ResultSkipped
 	got = t.decide(a, here, l.now())
-	t.hasUnsynced = t.hasUnsynced || owes != unsynced{} || l.redis != nil && result != resultBusy && got.refused == ""
-	if result == resultBusy && got.refused == "" {
-		g.shared = true
-		l.correct(a.Tenant, correction{limit: a.Limit, amounts: amounts{requests: 1, tokens: a.Tokens}}) // Redis is told later
-	}
+	t.hasUnsynced = t.hasUnsynced || owes != unsynced{} || l.redis != nil && got.refused == ""
 	return got, here
 }
 
@@ -319,9 +307,8 @@ func (g *Reservation) close(more amounts) {
 		}
 		return
 	}
-	here := more
 	if g.Demoted {
-		here.high, more.high = 0, -1 // Redis may report this charge late
+		more.high = 0
 	}
 	if more == (amounts{}) || !g.request.Limit.counted() {
 		return
@@ -329,6 +316,5 @@ func (g *Reservation) close(more amounts) {
 	w := l.own(g.request.Limit, l.replicas())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	g.tenant.add(here, w, l.now())
-	g.end(more)
+	g.tenant.add(more, w, l.now())
 }

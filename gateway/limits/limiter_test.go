@@ -1,20 +1,16 @@
 package limits
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/redis/go-redis/v9"
-
-	"github.com/foregate/foregate/internal/redis/lookup"
 )
 
 // enter is a request that must be let in.
@@ -338,44 +334,4 @@ func TestTheTenantSilentLongestIsForgottenFirstUnlessItHasRequestsUnderWay(t *te
 	held.Settle(-1)
 	r.enter(t, busy)
 	r.enter(t, spent) // was forgotten
-}
-
-// crowded has all of a replica's lookups taken while do runs.
-func (r *replica) crowded(do func()) {
-	var wg sync.WaitGroup
-	over := make(chan struct{})
-	for range maxLookups {
-		wg.Go(func() {
-			_, _ = lookup.Do(context.Background(), r.asker, func(context.Context) (any, error) { <-over; return nil, nil }, lookup.Late[any]{Extra: time.Second})
-		})
-	}
-	synctest.Wait()
-	do()
-	close(over)
-	wg.Wait()
-}
-
-func TestWhoIsCountedHereInPassingHasWhatHeHadInRedisAndRedisIsTold(t *testing.T) {
-	bubble(t, func(t *testing.T, fleet []*replica, _ *redis.Options) {
-		r, a := fleet[0], Request{Tenant: "acme", Limit: Limit{RPM: 600, TPM: 60_000}, Tokens: 100}
-		r.enter(t, a)
-		r.enter(t, a)
-		r.crowded(func() { r.enter(t, a).Settle(600) })
-		if got := r.results(resultBusy); got != 1 {
-			t.Fatalf("%d found no lookup", got)
-		}
-		time.Sleep(flushInterval + time.Millisecond)
-		g := r.enter(t, a)
-		if g.Requests.Remaining != 10 { // of 12; the first two are back by the time that Redis hears of the third
-			t.Errorf("%+v", g.Requests)
-		}
-		passed := 1 + int(defaultBudget/time.Millisecond) // a token a millisecond, and the crowded one waited for its turn
-		if want := 60_000 - (600 + 100 - passed); g.Tokens.Remaining != want {
-			t.Errorf("%+v, want %d remaining", g.Tokens, want)
-		}
-		for range g.Requests.Remaining {
-			r.enter(t, Request{Tenant: "acme", Limit: Limit{RPM: 600}})
-		}
-		r.crowded(func() { r.refused(t, Request{Tenant: "acme", Limit: Limit{RPM: 600}}) })
-	})
 }

@@ -3,19 +3,9 @@ package limits
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-)
 
-// The results of a call to Redis, a closed set.
-const (
-	resultShared  = "shared"  // answered in time
-	resultLate    = "late"    // not within the budget
-	resultError   = "error"   // refused, or the connection failed
-	resultWrong   = "wrong"   // the tenant's key has another type, or the answer is invalid
-	resultBusy    = "busy"    // too many calls in progress
-	resultSkipped = "skipped" // Redis is unavailable, so it was not called
+	"github.com/foregate/foregate/internal/redis/lookup"
 )
-
-var results = []string{resultShared, resultLate, resultError, resultWrong, resultBusy, resultSkipped}
 
 type metrics struct {
 	limited  *prometheus.CounterVec
@@ -51,7 +41,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	for _, k := range []Kind{Requests, Tokens, Concurrency} {
 		m.limited.WithLabelValues(string(k))
 	}
-	for _, r := range results {
+	for _, r := range lookup.Results {
 		m.redis.WithLabelValues(r)
 	}
 	m.first, m.retry = m.attempts.WithLabelValues("first"), m.attempts.WithLabelValues("retry")

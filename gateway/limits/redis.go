@@ -9,13 +9,9 @@ import (
 	"github.com/foregate/foregate/internal/redis/lookup"
 )
 
-const (
-	// maxLookups bounds the calls in progress to the number of the client's connections; further requests are
-	// counted locally and reported afterwards.
-	maxLookups = 32
-	// backgroundTime bounds a round trip in the background.
-	backgroundTime = 250 * time.Millisecond
-)
+// maxLookups bounds the calls in progress to the number of the client's connections; further requests are counted locally
+// and reported afterwards.
+const maxLookups = 32
 
 // answer is the decision about one request.
 type answer struct {
@@ -70,11 +66,6 @@ func (a amounts) plus(b amounts) amounts {
 
 func (a amounts) negative() amounts { return amounts{-a.requests, -a.tokens, -a.high} }
 
-// refunds returns only the negative amounts.
-func (a amounts) refunds() amounts {
-	return amounts{min(a.requests, 0), min(a.tokens, 0), min(a.high, 0)}
-}
-
 // charge is what the script must count.
 type charge struct {
 	amounts
@@ -116,26 +107,11 @@ func (l *Limiter) newAsker() *lookup.Client {
 	})
 }
 
-// lookup calls Redis, waits at most for the budget, and returns how it ended; unless that is shared, this
-// replica must count for itself. tardy receives an answer that comes after late was returned.
-func (l *Limiter) lookup(ctx context.Context, key string, w rates, n charge, tardy func(answer)) (a answer, result string) {
-	a, err := lookup.Do(ctx, l.asker,
-		func(ctx context.Context) (answer, error) { return l.ask(ctx, key, w, n) },
-		lookup.Late[answer]{OnLate: func(_ context.Context, late answer) { tardy(late) }})
-	switch {
-	case err == nil:
-		result = resultShared
-	case errors.Is(err, lookup.ErrAway):
-		result = resultSkipped
-	case errors.Is(err, lookup.ErrBusy):
-		result = resultBusy
-	case errors.Is(err, lookup.ErrLate):
-		result = resultLate
-	case errors.Is(err, errKey):
-		result = resultWrong
-	default:
-		result = resultError
-	}
+// lookup calls Redis, waits at most for the budget, and returns how it ended; unless that is shared, this replica must count
+// for itself. What a call has charged that was answered too late drains away.
+func (l *Limiter) lookup(ctx context.Context, key string, w rates, n charge) (a answer, result string) {
+	a, err := lookup.Do(ctx, l.asker, func(ctx context.Context) (answer, error) { return l.ask(ctx, key, w, n) }, lookup.Late[answer]{})
+	result = l.asker.Result(err)
 	l.metrics.redis.WithLabelValues(result).Inc()
 	return a, result
 }

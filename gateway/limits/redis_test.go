@@ -58,7 +58,7 @@ func TestALimitCostsOneRoundTripAndNoneWithoutIt(t *testing.T) {
 	r := join(t, redistest.OnRequests(s.Addr), 3)
 	r.patient()
 	a := Request{Tenant: "acme", Limit: Limit{RPM: 600_000, TPM: 6_000_000, Concurrent: 100, HighShare: 0.2}, Tokens: 10, High: true}
-	redistest.Within(t, 5*time.Second, "a request is counted in Redis", func() bool { r.ask(t, a); return r.results(resultShared) > 0 })
+	redistest.Within(t, 5*time.Second, "a request is counted in Redis", func() bool { r.ask(t, a); return r.results(lookup.ResultShared) > 0 })
 	before, dials := r.writes.Load(), r.dials.Load()
 	for range 100 {
 		r.ask(t, a)
@@ -123,24 +123,24 @@ func TestNoRequestFailsOrWaitsBecauseOfRedis(t *testing.T) {
 		result      string // what is counted
 		waits, away bool   // requests wait for the budget until, after five, Redis is left alone
 	}{
-		{"killed", func(s *redistest.Server, _ *redis.Client) error { s.Kill(); return nil }, func(s *redistest.Server, _ *redis.Client) error { s.Restart(); return nil }, resultError, false, true},
+		{"killed", func(s *redistest.Server, _ *redis.Client) error { s.Kill(); return nil }, func(s *redistest.Server, _ *redis.Client) error { s.Restart(); return nil }, lookup.ResultError, false, true},
 		{"frozen", func(s *redistest.Server, _ *redis.Client) error { s.Freeze(); return nil },
-			func(s *redistest.Server, _ *redis.Client) error { s.Thaw(); return nil }, resultLate, true, true},
-		{"full", configure("maxmemory", "1"), configure("maxmemory", "0"), resultError, false, true},
+			func(s *redistest.Server, _ *redis.Client) error { s.Thaw(); return nil }, lookup.ResultLate, true, true},
+		{"full", configure("maxmemory", "1"), configure("maxmemory", "0"), lookup.ResultError, false, true},
 		{"read-only", func(_ *redistest.Server, c *redis.Client) error {
 			return c.ReplicaOf(context.Background(), "127.0.0.1", "1").Err()
 		},
 			func(_ *redistest.Server, c *redis.Client) error {
 				return c.ReplicaOf(context.Background(), "NO", "ONE").Err()
-			}, resultError, false, true},
+			}, lookup.ResultError, false, true},
 		{"another type", func(_ *redistest.Server, c *redis.Client) error {
 			return c.Set(context.Background(), key, "hello", 0).Err()
 		},
-			func(_ *redistest.Server, c *redis.Client) error { return c.Del(context.Background(), key).Err() }, resultWrong, false, false},
+			func(_ *redistest.Server, c *redis.Client) error { return c.Del(context.Background(), key).Err() }, lookup.ResultWrong, false, false},
 		{"scripts flushed", func(_ *redistest.Server, c *redis.Client) error { return c.ScriptFlush(context.Background()).Err() },
-			func(*redistest.Server, *redis.Client) error { return nil }, resultShared, false, false},
+			func(*redistest.Server, *redis.Client) error { return nil }, lookup.ResultShared, false, false},
 		{"emptied", func(_ *redistest.Server, c *redis.Client) error { return c.FlushAll(context.Background()).Err() },
-			func(*redistest.Server, *redis.Client) error { return nil }, resultShared, false, false},
+			func(*redistest.Server, *redis.Client) error { return nil }, lookup.ResultShared, false, false},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			t.Parallel()
@@ -152,7 +152,7 @@ func TestNoRequestFailsOrWaitsBecauseOfRedis(t *testing.T) {
 			}
 			r.run(t)
 			a := Request{Tenant: "acme", Limit: Limit{RPM: 600_000}}
-			redistest.Within(t, 5*time.Second, "requests are counted in Redis", func() bool { r.ask(t, a); return r.results(resultShared) > 0 })
+			redistest.Within(t, 5*time.Second, "requests are counted in Redis", func() bool { r.ask(t, a); return r.results(lookup.ResultShared) > 0 })
 			must := func(what func(*redistest.Server, *redis.Client) error) {
 				t.Helper()
 				if err := what(s, raw); err != nil {
@@ -178,12 +178,12 @@ func TestNoRequestFailsOrWaitsBecauseOfRedis(t *testing.T) {
 			if got := r.results(fault.result) - before; got == 0 || fault.away && got > 2*lookup.MaxFailures {
 				t.Errorf("%d counted as %s", got, fault.result)
 			}
-			if got := r.results(resultSkipped); fault.away != (got > 0) {
+			if got := r.results(lookup.ResultSkipped); fault.away != (got > 0) {
 				t.Errorf("%d did not ask", got)
 			}
 			must(fault.mend)
-			shared := r.results(resultShared)
-			redistest.Within(t, 10*time.Second, "requests are counted in Redis again", func() bool { r.ask(t, a); return r.results(resultShared) > shared })
+			shared := r.results(lookup.ResultShared)
+			redistest.Within(t, 10*time.Second, "requests are counted in Redis again", func() bool { r.ask(t, a); return r.results(lookup.ResultShared) > shared })
 		})
 	}
 }

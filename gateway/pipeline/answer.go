@@ -34,7 +34,7 @@ func (p *Pipeline) Answer(ctx context.Context, in Request, to Client, record *Re
 
 // newRequest reads the settings of a request, and decides what the cache may do for it.
 func (p *Pipeline) newRequest(in Request, to Client, record *Record) *request {
-	q := &request{Request: in, p: p, client: to, record: record, rag: ragDigest(in.Caller.RAGHash, in.Body.Request)}
+	q := &request{Request: in, p: p, client: to, record: record, rag: ragDigest(in.Caller.RAGHash, in.Body)}
 	q.cfg, q.draftConfig = p.o.CacheConfig(in.Route.Model), in.Route.Config().Stricter(in.Demand)
 	record.Config = &q.draftConfig
 	q.bypass = !q.share.make(q)
@@ -91,7 +91,7 @@ func (q *request) local() *cache.Entry {
 
 // coalesces reports whether the request may wait for identical ones in progress.
 func (q *request) coalesces() bool {
-	return q.p.o.Generations != nil && q.cfg.CoalesceTimeout > 0 && q.CacheControl.empty() && !q.Body.Sampled()
+	return q.p.o.Generations != nil && q.CacheControl.empty() && !q.Body.Sampled()
 }
 
 // generation identifies the generation that identical requests share.

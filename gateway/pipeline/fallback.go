@@ -49,7 +49,7 @@ func (q *request) fallBack(ctx context.Context, to cascadeCall, rc *receipt.Rece
 	l.facts = plan.FallbackFacts{
 		Cause:    tiers.FailureCauseOf(err, q.p.o.IsShed(err)),
 		External: q.Caller.Access.MayLeave(), Demanded: q.Tier != plan.Auto && q.Tier != "" || q.Demand != plan.DemandDefault,
-		Sent: len(to.sentPrefix) > 0 || rc.First > 0, Unfit: !plan.FitsOutside(q.Body.Request),
+		Sent: len(to.sentPrefix) > 0 || rc.First > 0, Unfit: !plan.FitsOutside(q.Body),
 		Candidates: q.candidates(),
 	}
 	for {
@@ -84,7 +84,7 @@ func (l *leaving) try(ctx context.Context, i int) (done bool, err error) {
 		l.p.o.Outside.CountFallback(l.Route.Model, fb.Pool.Name(), outcomeSpent)
 		return false, nil
 	}
-	spent := fb.Price.Bound(l.Body.Request) // unless the attempt says less
+	spent := fb.Price.Bound(l.Body) // unless the attempt says less
 	defer func() { dollars.settle(spent) }()
 	if l.to.leave != nil {
 		if l.to.sink = l.to.leave(); l.to.sink == nil {
@@ -124,7 +124,7 @@ func (d fallbackDollars) settle(usd float64) {
 // reserve takes the most that an answer may cost.
 func (l *leaving) reserve(ctx context.Context, fb *tiers.Fallback) (d fallbackDollars, ok bool) {
 	ctx = lookup.WithWaited(ctx, new(lookup.Waited)) // the cascade has taken its time
-	most := fb.Price.Bound(l.Body.Request)
+	most := fb.Price.Bound(l.Body)
 	var err error
 	if access := l.Caller.Access; access.HasBudgets() {
 		if d.tenant, err = l.p.o.Budgets.Reserve(ctx, budgets.Request{Tenant: l.Caller.Tenant, Budgets: access.Budgets, USD: most}); err != nil {

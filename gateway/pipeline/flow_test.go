@@ -100,11 +100,9 @@ func TestWhyTheCacheHadNoAnswerIsCounted(t *testing.T) {
 	} {
 		inBubble(t, nil, func(t *testing.T, b *bench) {
 			b.store.found = found
-			for _, follow := range []time.Duration{0, time.Minute} { // by itself, and as the leader of others
-				b.cfg.CoalesceTimeout, b.store.entries = follow, map[cache.Key]*cache.Entry{}
-				b.ask(question{}).record.mustBe(t, want)
-			}
-			if n := b.store.counts[want]; n != 2 {
+			b.store.entries = map[cache.Key]*cache.Entry{}
+			b.ask(question{}).record.mustBe(t, want)
+			if n := b.store.counts[want]; n != 1 {
 				t.Errorf("%s is counted %d times", want, n)
 			}
 		})
@@ -117,13 +115,7 @@ func TestAnEntryThatCannotBeReadIsAsGoodAsNone(t *testing.T) {
 		for _, e := range b.store.entries {
 			e.Answer = []byte("no answer")
 		}
-		b.cfg.CoalesceTimeout = 0
-		b.ask(question{}).is(t, "by itself", "It is answer 2.", cache.ResultError)
-		for _, e := range b.store.entries {
-			e.Answer = []byte("no answer")
-		}
-		b.cfg.CoalesceTimeout = time.Minute
-		b.ask(question{}).is(t, "with others", "It is answer 3.", cache.ResultError)
+		b.ask(question{}).is(t, "with others", "It is answer 2.", cache.ResultError)
 	})
 }
 
@@ -204,20 +196,17 @@ func TestAnAnswerThatAwaitsTheTargetIsKeptOnlyOnceItIsConfirmed(t *testing.T) {
 		rc.Plan, rc.Verdict.Accept, rc.Verdict.Reason = plan.Plan{Judged: true, Mode: plan.ModeRisk}, true, accept.ReasonConfident
 		a.Confirmation.Await()
 	}
-	for _, follow := range []time.Duration{0, time.Minute} {
-		inBubble(t, nil, func(t *testing.T, b *bench) {
-			b.cfg.CoalesceTimeout = follow
-			b.judging.Mode = plan.ModeRisk
-			b.speaker.plan, b.speaker.judged = plan.Plan{Judged: true, Mode: plan.ModeRisk}, awaits
-			b.ask(question{})
-			b.ask(question{}).is(t, "before it is confirmed", "It is answer 2.", cache.ResultMiss)
-			if n := b.store.kept(); n != 0 {
-				t.Fatalf("%d kept before that", n)
-			}
-			b.speaker.asks[1].Confirmation.Confirm(true)
-			b.ask(question{}).is(t, "after that", "It is answer 2.", cache.ResultHit)
-		})
-	}
+	inBubble(t, nil, func(t *testing.T, b *bench) {
+		b.judging.Mode = plan.ModeRisk
+		b.speaker.plan, b.speaker.judged = plan.Plan{Judged: true, Mode: plan.ModeRisk}, awaits
+		b.ask(question{})
+		b.ask(question{}).is(t, "before it is confirmed", "It is answer 2.", cache.ResultMiss)
+		if n := b.store.kept(); n != 0 {
+			t.Fatalf("%d kept before that", n)
+		}
+		b.speaker.asks[1].Confirmation.Confirm(true)
+		b.ask(question{}).is(t, "after that", "It is answer 2.", cache.ResultHit)
+	})
 }
 
 // TestAfterARejectedDraftTheTargetAnswersTheSameRequest has the cascade make drafts while it may.
@@ -228,20 +217,17 @@ func TestAfterARejectedDraftTheTargetAnswersTheSameRequest(t *testing.T) {
 			a.Confirmation.Await()
 		}
 	}
-	for _, follow := range []time.Duration{0, time.Minute} {
-		inBubble(t, nil, func(t *testing.T, b *bench) {
-			b.cfg.CoalesceTimeout = follow
-			b.judging.Mode = plan.ModeRisk
-			b.speaker.plan, b.speaker.judged = plan.Plan{Judged: true, Mode: plan.ModeRisk}, drafts
-			b.ask(question{})
-			b.speaker.asks[0].Confirmation.Confirm(false)
-			b.ask(question{}).is(t, "after the target has rejected it", "It is answer 2.", cache.ResultMiss)
-			if p := b.speaker.asks[1].Plan; p.Judged || p.Reason != plan.ReasonRejectedBefore {
-				t.Errorf("drafted again: %+v", p)
-			}
-			b.ask(question{}).is(t, "the target's answer", "It is answer 2.", cache.ResultHit)
-		})
-	}
+	inBubble(t, nil, func(t *testing.T, b *bench) {
+		b.judging.Mode = plan.ModeRisk
+		b.speaker.plan, b.speaker.judged = plan.Plan{Judged: true, Mode: plan.ModeRisk}, drafts
+		b.ask(question{})
+		b.speaker.asks[0].Confirmation.Confirm(false)
+		b.ask(question{}).is(t, "after the target has rejected it", "It is answer 2.", cache.ResultMiss)
+		if p := b.speaker.asks[1].Plan; p.Judged || p.Reason != plan.ReasonRejectedBefore {
+			t.Errorf("drafted again: %+v", p)
+		}
+		b.ask(question{}).is(t, "the target's answer", "It is answer 2.", cache.ResultHit)
+	})
 }
 
 func TestOnlyAnswersThatMayServeOthersAreKept(t *testing.T) {
@@ -259,15 +245,12 @@ func TestOnlyAnswersThatMayServeOthersAreKept(t *testing.T) {
 		}, "", 0},
 		"not as many as wanted": {func(*bench) {}, `,"n":2`, 0},
 	} {
-		for _, follow := range []time.Duration{0, time.Minute} {
-			inBubble(t, nil, func(t *testing.T, b *bench) {
-				b.cfg.CoalesceTimeout = follow
-				c.adjust(b)
-				if a := b.ask(question{more: c.more}); a.err != nil || b.store.kept() != c.kept {
-					t.Errorf("%s: %v, %d kept", name, a.err, b.store.kept())
-				}
-			})
-		}
+		inBubble(t, nil, func(t *testing.T, b *bench) {
+			c.adjust(b)
+			if a := b.ask(question{more: c.more}); a.err != nil || b.store.kept() != c.kept {
+				t.Errorf("%s: %v, %d kept", name, a.err, b.store.kept())
+			}
+		})
 	}
 }
 

@@ -6,12 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/strategy"
 	"github.com/foregate/foregate/tiers/world"
 )
+
+// coalesceTimeout is how long a request waits for an identical one before it goes to a backend itself.
+const coalesceTimeout = time.Minute
 
 // follower is a request that shares a generation with identical ones: one of them makes the answer, the
 // others follow.
@@ -38,7 +42,7 @@ func (q *request) follow(ctx context.Context, s *cache.Subscriber) (err error) {
 			_ = end.Wait(context.WithoutCancel(ctx)) // a context without cancellation
 		}
 	}()
-	deadline := q.p.o.World.Now().Add(q.cfg.CoalesceTimeout)
+	deadline := q.p.o.World.Now().Add(coalesceTimeout)
 	for {
 		e, err := s.Next(ctx, deadline)
 		if err != nil {

@@ -21,7 +21,7 @@ type generation struct {
 }
 
 func (q *request) newGeneration() *generation {
-	return &generation{request: q, recorder: newRecorder(q.Body.Request, q.maxAnswer())}
+	return &generation{request: q, recorder: newRecorder(q.Body, q.maxAnswer())}
 }
 
 // maxAnswer is the maximum size in bytes of an answer that is recorded.

@@ -296,7 +296,7 @@ func newBench(t *testing.T, adjust func(*Options)) *bench {
 	b := &bench{
 		t: t, store: newMemory(), speaker: &speaker{pace: time.Second, plan: plan.Plan{Tier: plan.Target}},
 		shared: cache.NewGenerations(nil),
-		cfg:    cache.Config{Enabled: true, TTL: time.Hour, MaxEntryBytes: 1 << 20, CoalesceTimeout: time.Minute},
+		cfg:    cache.Config{Enabled: true, TTL: time.Hour, MaxEntryBytes: 1 << 20},
 	}
 	o := Options{
 		Cascade: b.speaker, Store: b.store, Generations: b.shared, CacheConfig: func(string) cache.Config { return b.cfg },
@@ -349,7 +349,7 @@ func (b *bench) begin(q question) (a *asked, done chan struct{}) {
 	if q.caller.Tenant == "" {
 		q.caller.Tenant = "acme"
 	}
-	read, err := b.Scan(openai.Chat, q.caller.Tenant, []byte(body+"}"), openai.DefaultLimits())
+	read, err := openai.Scan(openai.Chat, []byte(body+"}"), openai.DefaultLimits())
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -128,7 +128,7 @@ func (k *keyer) key(values []string, order []int) cache.Key {
 	route := &tiers.Route{Model: req.Model, Draft: k.draft, Target: k.draft, Serves: tiers.Served{Draft: "small", Target: "big"}, Config: func() plan.Config {
 		return plan.Config{Mode: plan.ModeConfidence, MaxPromptTokens: 1000}
 	}}
-	in := Request{Metadata: &Metadata{Caller: caller}, Body: Body{Request: req}, Route: route, Tier: tier, Demand: stricter}
+	in := Request{Metadata: &Metadata{Caller: caller}, Body: req, Route: route, Tier: tier, Demand: stricter}
 	q := k.p.newRequest(in, nil, &Record{})
 	if k.alone = q.wantsOwnSample(); k.alone {
 		k.judged = false
@@ -138,7 +138,7 @@ func (k *keyer) key(values []string, order []int) cache.Key {
 	if q.bypass {
 		k.t.Fatalf("%v: not for the cache", members)
 	}
-	k.judged = strings.HasPrefix(q.share.parts.Tier, "auto")
+	k.judged = strings.HasPrefix(q.share.tier, "auto")
 	return q.share.key
 }
 

@@ -98,7 +98,7 @@ type cascadeCall struct {
 // runCascade lets the cascade answer, within the tenant's limits. ctx belongs to the client; the generation
 // runs until making ends.
 func (q *request) runCascade(ctx, making context.Context, c cascadeCall) (rc *receipt.Receipt, err error) {
-	need := estimateOf(q.Body.Request)
+	need := estimateOf(q.Body)
 	need.prices = q.Route.Prices
 	if q.bypass && q.Caller.Access.HasBudgets() {
 		ctx = lookup.WithWaited(ctx, &q.patience) // limits and budgets share one budget of time
@@ -122,7 +122,7 @@ func (q *request) runCascade(ctx, making context.Context, c cascadeCall) (rc *re
 // toCascade returns the request as the cascade gets it.
 func (q *request) toCascade(c *cascadeCall) tiers.Request {
 	a := tiers.Request{
-		Body: q.Body.Request, Route: q.Route, Tier: q.Tier, ID: q.ID, Tenant: q.Caller.Tenant, Class: int8(q.Caller.Priority), RAG: q.rag,
+		Body: q.Body, Route: q.Route, Tier: q.Tier, ID: q.ID, Tenant: q.Caller.Tenant, Class: int8(q.Caller.Priority), RAG: q.rag,
 		Salt: q.p.salt(q.Route.Model, q.Caller.Tenant), Header: q.Header, Spans: q.Spans, Observer: c.observer, Config: &q.draftConfig,
 		Sent: c.sentPrefix, Confirmation: c.confirmation, PerTenantEvidence: q.Caller.PerTenantEvidence,
 		Retainer: q.Retainer,

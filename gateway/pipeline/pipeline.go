@@ -97,7 +97,6 @@ type Options struct {
 // Pipeline answers requests. It is safe for concurrent use.
 type Pipeline struct {
 	o        Options
-	recent   *recentKeys
 	rejected rejectedKeys
 }
 
@@ -136,7 +135,7 @@ func New(o Options) *Pipeline {
 	if o.OnPanic == nil {
 		o.OnPanic = func(string, any) {}
 	}
-	return &Pipeline{o: o, recent: newRecentKeys()}
+	return &Pipeline{o: o}
 }
 
 // Metadata is what is known of a request before its body is read.
@@ -153,7 +152,7 @@ type Metadata struct {
 // Request is a request for the cascade.
 type Request struct {
 	*Metadata
-	Body         Body
+	Body         *openai.Request
 	Route        *tiers.Route
 	Tier         plan.Tier    // demanded
 	Demand       plan.Demand  // acceptance mode; overrides the route's
@@ -167,21 +166,6 @@ type Request struct {
 
 // BodyRetainer holds the memory of a request's body until it is answered.
 type BodyRetainer = tiers.BodyRetainer
-
-// Body is a parsed request body.
-type Body struct {
-	*openai.Request
-	recent *recentKey // known request; nil if it is not remembered
-}
-
-// Scan parses the body of a tenant's request, or returns the remembered result.
-func (p *Pipeline) Scan(kind openai.Kind, tenant string, body []byte, bounds openai.Limits) (Body, error) {
-	if known := p.recent.find(kind, tenant, body); known != nil {
-		return Body{known.request, known}, nil
-	}
-	r, err := openai.Scan(kind, body, bounds)
-	return Body{Request: r}, err
-}
 
 // Record collects the details of a request for its headers, the log, metrics and traces. The pipeline only
 // writes it. Until Answer returns, other goroutines may write to it.

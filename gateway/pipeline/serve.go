@@ -18,9 +18,6 @@ func (q *request) serve(e *cache.Entry, result cache.Result) (served bool, err e
 	}
 	q.count(result, e)
 	q.record.Entry = e
-	if !q.share.fromRecent {
-		q.remember()
-	}
 	now := q.p.o.World.Now()
 	h := ResponseHead{
 		Stream: q.Body.Stream, Tier: e.Tier, Acceptance: e.Acceptance, FromCache: true, Age: max(now.Sub(e.Created), 0),

@@ -11,11 +11,10 @@ import (
 
 // shareKey is the key of a shareable answer, with what the key promises about the answer.
 type shareKey struct {
-	key        cache.Key
-	parts      cache.Parts // of the key, without the request
-	plan       plan.Plan   // from which the key was made
-	cacheable  bool        // answers may be read and stored
-	fromRecent bool        // the key is remembered
+	key       cache.Key
+	tier      string    // of the key
+	plan      plan.Plan // from which the key was made
+	cacheable bool      // answers may be read and stored
 }
 
 // make computes the key of a request. It returns false if the cache is not used.
@@ -24,20 +23,18 @@ func (p *shareKey) make(q *request) bool {
 	if o.Store == nil || !q.cfg.Enabled || q.CacheControl.NoStore || q.Body.Unshareable() != "" || q.wantsOwnSample() {
 		return false
 	}
-	p.plan = o.Cascade.Plan(q.Route, q.draftConfig, q.Body.Request, q.Tier)
-	p.parts = cache.Parts{Kind: q.Body.Kind.Path(), Tenant: q.Caller.Tenant, Route: q.Route.Model, RAG: q.rag, Tier: string(p.plan.Tier)}
+	p.plan = o.Cascade.Plan(q.Route, q.draftConfig, q.Body, q.Tier)
+	p.tier = string(p.plan.Tier)
 	if p.plan.Judged { // with a stricter setting, answers that were accepted before are not served
-		p.parts.Tier = string(plan.Auto) + " " + q.draftConfig.Fingerprint()
+		p.tier = string(plan.Auto) + " " + q.draftConfig.Fingerprint()
 	}
-	p.parts.Draft, p.parts.Target = q.Route.Serves.Draft, q.Route.Serves.Target
-	p.parts.Epochs, p.cacheable = o.Store.Epochs(q.Caller.Tenant, q.Route.Model)
-	if p.key, p.fromRecent = q.Body.recent.keyOf(&p.parts); p.fromRecent {
-		return true
-	}
-	whole := p.parts
 	digest, err := q.Body.Digest()
-	whole.Request = digest[:]
-	p.key = cache.KeyOf(&whole)
+	parts := cache.Parts{
+		Kind: q.Body.Kind.Path(), Tenant: q.Caller.Tenant, Route: q.Route.Model, RAG: q.rag, Tier: p.tier,
+		Draft: q.Route.Serves.Draft, Target: q.Route.Serves.Target, Request: digest[:],
+	}
+	parts.Epochs, p.cacheable = o.Store.Epochs(q.Caller.Tenant, q.Route.Model)
+	p.key = cache.KeyOf(&parts)
 	return err == nil // otherwise other JSON parsers could read the body differently, so it is not shared
 }
 
@@ -50,7 +47,7 @@ func (q *request) wantsOwnSample() bool {
 // allows reports whether an answer's tier is the one that its key promises. Key and answer are made under one
 // config, so it always is; the check ensures that a draft is never taken for the target's answer.
 func (p *shareKey) allows(e *cache.Entry) bool {
-	return p.parts.Tier != string(plan.Target) || e.Tier == string(plan.Target)
+	return p.tier != string(plan.Target) || e.Tier == string(plan.Target)
 }
 
 // ragDigest is the digest of the retrieved context: the given one, else that of the documents in the body.

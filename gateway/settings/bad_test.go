@@ -2,7 +2,6 @@ package settings
 
 import (
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -121,77 +120,6 @@ func TestValuesThatContradictEachOtherChangeNothingAndAreVisible(t *testing.T) {
 				t.Errorf("%s = %s: rejected %v", tc.name, tc.value, r)
 			}
 			s.del(tc.name)
-		}
-	})
-}
-
-// TestAHashOfMegabytesHurtsOnce fills the hash with a value of 10 MB, then with 100,000
-// fields. What is in force stays, it is told once, and from the second read on little is
-// read.
-func TestAHashOfMegabytesHurtsOnce(t *testing.T) {
-	stores(t, func(t *testing.T, s store) {
-		var read counter
-		c := client(s.addr, read.dial)
-		defer func() { _ = c.Close() }()
-		fill := longTimeoutClient(s.addr)
-		defer func() { _ = fill.Close() }()
-		var log logbook
-		w := New(Options{Redis: c, Logger: zerolog.New(&log)})
-		// many polls read little, one by one and after some time all.
-		many := func(rejected string) {
-			t.Helper()
-			_ = w.Poll(t.Context()) // it may be too slow
-			within(t, 10*time.Second, func() bool {
-				_ = w.Poll(t.Context())
-				r := w.Snapshot().Rejected()
-				return len(r) == 1 && r[0].Name == rejected
-			})
-			lines, before := len(log.lines(t)), read.n.Load()
-			for range 10 {
-				if err := w.Poll(t.Context()); err != nil {
-					t.Error(err)
-				}
-			}
-			if n := read.n.Load() - before; n > 20<<10 {
-				t.Errorf("%s: ten polls read %d bytes", rejected, n)
-			}
-			if got := log.lines(t); len(got) != lines {
-				t.Errorf("it was told again: %q", got[lines:])
-			}
-		}
-		s.set(shedLow, "0.7")
-		s.set("shed.normal", strings.Repeat("9", 10<<20))
-		many(shedNormal)
-		s.set(shedLow, "0.6") // what else there is can still be changed
-		_ = w.Poll(t.Context())
-		if got := in(w.Snapshot().Global(), shedLow); got != "0.6" {
-			t.Errorf("shed.low %s", got)
-		}
-		s.del(shedNormal)
-		batch := map[string]string{}
-		for i := range 100_000 {
-			if batch[fmt.Sprint("x", i)] = "1"; len(batch) == 5000 {
-				if err := fill.HSet(t.Context(), Key, batch).Err(); err != nil {
-					t.Fatal(err)
-				}
-				batch = map[string]string{}
-			}
-		}
-		many(Key)
-		if got := in(w.Snapshot().Global(), shedLow); got != "0.6" {
-			t.Errorf("shed.low %s", got)
-		}
-		fill.Del(t.Context(), Key)
-		s.set(shedLow, "0.5")
-		within(t, 5*time.Second, func() bool {
-			_ = w.Poll(t.Context())
-			return maps.Equal(w.Snapshot().Set(), hash("shed.low=0.5")) && len(w.Snapshot().Rejected()) == 0
-		})
-		before := read.n.Load()
-		_ = w.Poll(t.Context())
-		_ = w.Poll(t.Context())
-		if n := read.n.Load() - before; n > 200 || w.reader.checkSizes {
-			t.Errorf("two polls of one field read %d bytes", n)
 		}
 	})
 }

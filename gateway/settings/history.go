@@ -13,10 +13,9 @@ const page = 50
 
 // Read returns the hash without values that are too long. If it has too many fields, the snapshot says so.
 func (s *Store) Read(ctx context.Context) (*Snapshot, error) {
-	r := reader{redis: s.redis, checkSizes: true}
-	c, err := r.read(ctx)
+	c, err := readHash(ctx, s.redis)
 	if err != nil {
-		return nil, fmt.Errorf("settings: read %s: %w", Key, err)
+		return nil, err
 	}
 	if c.tooManyFields {
 		none, _ := FromHash(nil, nil, nil)
@@ -92,19 +91,4 @@ func (s *Store) version(ctx context.Context, version int64) (map[string]string, 
 		return nil, &RefusedError{[]string{fmt.Sprintf("there is no version %d: the log is empty", version)}}
 	}
 	return nil, &RefusedError{[]string{fmt.Sprintf("there is no version %d: the log holds %d to %d", version, slices.Min(known), slices.Max(known))}}
-}
-
-// VersionOf is the version of the entry with this id.
-func (s *Store) VersionOf(ctx context.Context, id string) (int64, error) {
-	var version int64
-	err := s.History(ctx, func(e Entry) bool {
-		if e.ID == id {
-			version = e.Version
-		}
-		return version == 0
-	})
-	if err == nil && version == 0 {
-		err = &RefusedError{[]string{show(id) + ": there is no such entry in the log"}}
-	}
-	return version, err
 }

@@ -5,8 +5,8 @@ package settings
 const Key = "foregate:settings"
 
 // LogKey is the Redis stream of the changes that a [Store] made or found, about the last maxEntries of them.
-// It has no TTL either. In a cluster it is in another slot than Key, so no command or transaction uses both.
-const LogKey = "foregate:settings:log"
+// It has no TTL either. It is in the slot of Key, so that one transaction changes both.
+const LogKey = "{foregate:settings}:log"
 
 // MarkerKey is the Redis hash that shows whether Redis still has the data that replicas have read: a
 // [marker]. It is in the slot of Key, so that both are lost together.

@@ -15,78 +15,51 @@ type kind struct {
 	get   func(v *Values) string
 }
 
-// number is a finite decimal number of lo … hi.
-func number[T ~float64](lo, hi float64, at func(*Values) *T) kind {
-	words := fmt.Sprintf("%s … %s", decimal(lo), decimal(hi))
+// ranged is a value of lo … hi; words names the range. parse reads it, put and get store it.
+func ranged[T int | float64 | time.Duration](words string, lo, hi T, parse func(string) (T, error), put func(*Values, T), get func(*Values) string) kind {
 	return kind{
 		words: words,
 		set: func(v *Values, text string) error {
-			f, err := parseNumber(text)
+			n, err := parse(text)
+			if err == nil && (n < lo || n > hi) {
+				err = errRange
+			}
 			if err != nil {
 				return fmt.Errorf("%w; want %s", err, words)
 			}
-			if f < lo || f > hi {
-				return fmt.Errorf("out of range; want %s", words)
-			}
-			*at(v) = T(f + 0) // −0 becomes 0
+			put(v, n)
 			return nil
 		},
-		get: func(v *Values) string { return decimal(float64(*at(v))) },
+		get: get,
 	}
+}
+
+// number is a finite decimal number of lo … hi.
+func number[T ~float64](lo, hi float64, at func(*Values) *T) kind {
+	return ranged(decimal(lo)+" … "+decimal(hi), lo, hi, parseNumber,
+		func(v *Values, f float64) { *at(v) = T(f + 0) }, // −0 becomes 0
+		func(v *Values) string { return decimal(float64(*at(v))) })
 }
 
 // whole is a whole number of lo … hi.
 func whole(lo, hi int, at func(*Values) *int) kind {
-	words := fmt.Sprintf("whole number, %d … %d", lo, hi)
-	return kind{
-		words: words,
-		set: func(v *Values, text string) error {
-			n, err := parseWhole(text, lo, hi)
-			if err != nil {
-				return fmt.Errorf("%w; want %s", err, words)
-			}
-			*at(v) = n
-			return nil
-		},
-		get: func(v *Values) string { return strconv.Itoa(*at(v)) },
-	}
+	return ranged(fmt.Sprintf("whole number, %d … %d", lo, hi), lo, hi, parseWhole,
+		func(v *Values, n int) { *at(v) = n },
+		func(v *Values) string { return strconv.Itoa(*at(v)) })
 }
 
 // millis is a duration written as whole milliseconds.
 func millis(lo, hi int, at func(*Values) *time.Duration) kind {
-	words := fmt.Sprintf("whole milliseconds, %d … %d", lo, hi)
-	return kind{
-		words: words,
-		set: func(v *Values, text string) error {
-			n, err := parseWhole(text, lo, hi)
-			if err != nil {
-				return fmt.Errorf("%w; want %s", err, words)
-			}
-			*at(v) = time.Duration(n) * time.Millisecond
-			return nil
-		},
-		get: func(v *Values) string { return strconv.FormatInt(at(v).Milliseconds(), 10) },
-	}
+	return ranged(fmt.Sprintf("whole milliseconds, %d … %d", lo, hi), lo, hi, parseWhole,
+		func(v *Values, n int) { *at(v) = time.Duration(n) * time.Millisecond },
+		func(v *Values) string { return strconv.FormatInt(at(v).Milliseconds(), 10) })
 }
 
 // duration is a duration of lo … hi with its unit.
 func duration(lo, hi time.Duration, at func(*Values) *time.Duration) kind {
-	words := fmt.Sprintf("duration, %s … %s", spell(lo), spell(hi))
-	return kind{
-		words: words,
-		set: func(v *Values, text string) error {
-			d, err := parseDuration(text)
-			if err != nil {
-				return fmt.Errorf("%w; want %s", err, words)
-			}
-			if d < lo || d > hi {
-				return fmt.Errorf("out of range; want %s", words)
-			}
-			*at(v) = d
-			return nil
-		},
-		get: func(v *Values) string { return spell(*at(v)) },
-	}
+	return ranged(fmt.Sprintf("duration, %s … %s", spell(lo), spell(hi)), lo, hi, parseDuration,
+		func(v *Values, d time.Duration) { *at(v) = d },
+		func(v *Values) string { return spell(*at(v)) })
 }
 
 // choice is one of a few words.
@@ -142,6 +115,7 @@ var (
 	errSpace    = errors.New("there is white space in it")
 	errNumber   = errors.New("not a decimal number")
 	errTooLarge = errors.New("too large a number")
+	errRange    = errors.New("out of range")
 	errWhole    = errors.New("not a whole number")
 	errUnit     = errors.New(`no unit; write "10s" or "1200ms"`)
 	errDuration = errors.New("not a duration")
@@ -166,20 +140,17 @@ func parseNumber(text string) (float64, error) {
 	return f, nil
 }
 
-// parseWhole reads a decimal integer of lo … hi.
-func parseWhole(text string, lo, hi int) (int, error) {
+// parseWhole reads a decimal integer.
+func parseWhole(text string) (int, error) {
 	if err := plain(text); err != nil {
 		return 0, err
 	}
 	n, err := strconv.Atoi(text)
-	if errors.Is(err, strconv.ErrRange) {
+	switch {
+	case errors.Is(err, strconv.ErrRange):
 		return 0, errTooLarge
-	}
-	if err != nil {
+	case err != nil:
 		return 0, errWhole
-	}
-	if n < lo || n > hi {
-		return 0, errors.New("out of range")
 	}
 	return n, nil
 }

@@ -45,51 +45,8 @@ func showValue(s string) string {
 	return show(s)
 }
 
-// unknown is the reason for a name that does not exist.
-func unknown(name string) string {
-	names := make([]string, len(specs))
-	for i := range specs {
-		names[i] = specs[i].Name
-	}
-	return "unknown setting" + near(name, names)
-}
-
-// near returns the known name with at most two typing errors, if there is one.
-func near(name string, known []string) string {
-	if name == "" || len(name) > maxShown {
-		return ""
-	}
-	best, minDistance := "", 3
-	for _, k := range known {
-		if d := distance(name, k); d < minDistance && d < len(k) {
-			best, minDistance = k, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return "; did you mean " + show(best) + "?"
-}
-
-// distance is Levenshtein's, in bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
-}
+// reasonUnknown is the reason for a name that does not exist.
+const reasonUnknown = "unknown setting"
 
 // Reference returns the table of all settings in Markdown.
 func Reference() string {

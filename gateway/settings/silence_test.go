@@ -1,10 +1,7 @@
 package settings
 
 import (
-	"context"
-	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,26 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 )
-
-// counter counts what is read of the connections that it dials.
-type counter struct{ n atomic.Int64 }
-
-func (c *counter) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, network, addr)
-	return counted{conn, c}, err
-}
-
-type counted struct {
-	net.Conn
-	by *counter
-}
-
-func (c counted) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	c.by.n.Add(int64(n))
-	return n, err
-}
 
 func TestARedisThatIsSilentIsCountedAndNotTold(t *testing.T) {
 	m := miniredis.RunT(t)

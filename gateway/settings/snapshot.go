@@ -151,13 +151,13 @@ func (b *builder) field(name, value string, routes []string) {
 	spec, ok := lookup(base)
 	switch {
 	case !ok:
-		b.unknown[name] = RejectedValue{show(name), showValue(value), unknown(base)}
+		b.unknown[name] = RejectedValue{show(name), showValue(value), reasonUnknown}
 		return
 	case perRoute && !spec.PerRoute:
 		b.refuse(name, value, reasonFleet)
 		return
 	case perRoute && !slices.Contains(routes, route):
-		b.unknown[name] = RejectedValue{show(name), showValue(value), "unknown route" + near(route, routes)}
+		b.unknown[name] = RejectedValue{show(name), showValue(value), "unknown route"}
 		return
 	}
 	if err := check(spec, value); err != nil {

@@ -128,8 +128,6 @@ var specs = sorted([]Spec{
 		number(0, 1, func(v *Values) *float64 { return &v.ReceiptLog.LogShare })),
 	fleet("limit.high_priority_share", "0.2", "Share of a tenant's requests that may have priority `high`; requests beyond it are served with priority `normal`. 0 means no limit.",
 		number(0, 1, func(v *Values) *float64 { return &v.Limit.HighPriorityShare })),
-	fleet("limit.redis_timeout", "15ms", "Longest time that a request waits for Redis to check its tenant's limits and budgets, minus the time it has waited for the cache. After it the replica decides with its own counts.",
-		duration(time.Millisecond, time.Second, func(v *Values) *time.Duration { return &v.Limit.RedisTimeout })),
 
 	fleet("scrape.interval", "500ms", "How often a replica scrapes a backend's metrics. A reading is used unchanged for 2 s, so a value above 1s is not recommended.",
 		duration(20*time.Millisecond, time.Minute, func(v *Values) *time.Duration { return &v.ScrapeInterval })),
@@ -138,14 +136,12 @@ var specs = sorted([]Spec{
 		onOff(func(v *Values) *bool { return &v.Cache.Enabled })),
 	route("cache.ttl", "1h", "How long an answer stays in the cache. Up to 10 % is subtracted at random, so that entries do not expire together.",
 		duration(time.Second, 24*time.Hour, func(v *Values) *time.Duration { return &v.Cache.TTL })),
-	fleet("cache.lookup_timeout", "15ms", "Longest time that a request waits for the cache in Redis. After it the request is answered without the cache.",
-		duration(time.Millisecond, time.Second, func(v *Values) *time.Duration { return &v.Cache.LookupTimeout })),
+	fleet("redis.timeout", "15ms", "Longest time that a request waits for Redis: for the cache and for its tenant's limits and budgets together. After it the request is answered without the cache, and the replica decides with its own counts.",
+		duration(time.Millisecond, time.Second, func(v *Values) *time.Duration { return &v.RedisTimeout })),
 	fleet("cache.max_entry_bytes", "1048576", "Largest answer that is cached, in bytes.",
 		whole(1024, 16<<20, func(v *Values) *int { return &v.Cache.MaxEntryBytes })),
 	route("cache.verify_drafts", "doubtful", "Which drafts the target checks, in the background and in one prefill, before the cache keeps them. `doubtful`: those that were served with a score little above the threshold (in the modes `risk` and `shadow`, within the loosest two certified thresholds; in mode `confidence`, within 0.3 nats), and those of a warm-up. `always`: all that only their score accepted. `never`: none. What fails is not kept, and the target answers the next identical request. A doubtful draft that cannot be checked, because the target has neither spare capacity nor audit budget (`risk.audit_budget`) left, is not kept either. Where a draft is audited, its audit decides. A check is no evidence for a threshold.",
 		choice(func(v *Values) *plan.VerifyDrafts { return &v.Tiers.VerifyDrafts }, plan.VerifyNever, plan.VerifyDoubtful, plan.VerifyAlways)),
-	route("cache.coalesce_timeout", "60s", "How long a request waits for an identical request in flight on the same replica to share its answer. Requests with temperature above 0 and no `seed` never wait. After it the request goes to a backend itself. 0s turns coalescing off.",
-		duration(0, 10*time.Minute, func(v *Values) *time.Duration { return &v.Cache.CoalesceTimeout })),
 	route("cache.isolate_prefixes", "yes", "Whether engines keep the prefix caches of tenants apart (`cache_salt`). With `no` tenants with equal prompt prefixes share KV cache, which saves prefill but lets a tenant measure that another one uses the same prefix.",
 		yesNo(func(v *Values) *bool { return &v.Cache.IsolatePrefixes })),
 
@@ -207,7 +203,7 @@ func Validate(name, value string) error {
 	spec, ok := lookup(base)
 	switch {
 	case !ok:
-		return fmt.Errorf("%s: %s", show(name), unknown(base))
+		return fmt.Errorf("%s: %s", show(name), reasonUnknown)
 	case perRoute && !spec.PerRoute:
 		return fmt.Errorf("%s: %s", show(name), reasonFleet)
 	case perRoute && onRoute == "":

@@ -27,6 +27,7 @@ type Values struct {
 	RoutePolicy    string        // route.policy
 	ScrapeInterval time.Duration // scrape.interval
 	ConnectTimeout time.Duration // timeout.connect
+	RedisTimeout   time.Duration // redis.timeout: longest wait of a request for Redis
 
 	// AllowHighShed is shed.allow_high. shed.high may be below minHighThreshold only with it, so that no
 	// single field can reject the whole class high.
@@ -41,8 +42,7 @@ type Client struct {
 
 // Limit holds the tenants' limits that are the same for all.
 type Limit struct {
-	HighPriorityShare float64       // share of a tenant's requests that may have priority high, 0 … 1; 0 is all (limit.high_priority_share)
-	RedisTimeout      time.Duration // longest wait of a request for Redis (limit.redis_timeout)
+	HighPriorityShare float64 // share of a tenant's requests that may have priority high, 0 … 1; 0 is all (limit.high_priority_share)
 }
 
 // ReceiptLog says which receipts are logged.

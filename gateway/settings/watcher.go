@@ -2,7 +2,6 @@ package settings
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -45,7 +44,6 @@ type Watcher struct {
 
 	mu           sync.Mutex // one poll at a time; guards what follows
 	metrics      *metrics
-	reader       reader
 	routes       []string
 	read         bool    // once at least
 	raw          content // the content of snapshot
@@ -62,7 +60,7 @@ func New(o Options) *Watcher {
 		o.Interval = defaultInterval
 	}
 	w := &Watcher{redis: o.Redis, routes: slices.Clone(o.Routes), interval: o.Interval, log: o.Logger, metrics: newMetrics(o.Registerer)}
-	w.reader.redis, w.lossDetector.redis = o.Redis, o.Redis
+	w.lossDetector.redis = o.Redis
 	w.lost.Store(&[]Change{})
 	s, _ := FromHash(nil, w.routes, nil)
 	w.snapshot.Store(s)
@@ -127,9 +125,9 @@ func (w *Watcher) Poll(ctx context.Context) error {
 	defer w.mu.Unlock()
 	bounded, cancel := context.WithTimeout(ctx, readDeadline)
 	defer cancel()
-	c, err := w.reader.read(bounded)
+	c, err := readHash(bounded, w.redis)
 	if err != nil {
-		return w.failed(ctx, fmt.Errorf("settings: read %s: %w", Key, err))
+		return w.failed(ctx, err)
 	}
 	if !c.tooManyFields {
 		if err := w.keep(bounded, &c); err != nil {
@@ -155,8 +153,8 @@ func (w *Watcher) keep(ctx context.Context, c *content) error {
 		return err
 	}
 	if w.lossDetector.lastKnown.mustReread(f.mark) {
-		if *c, err = w.reader.read(ctx); err != nil {
-			return fmt.Errorf("settings: read %s again: %w", Key, err)
+		if *c, err = readHash(ctx, w.redis); err != nil {
+			return err
 		}
 		if c.tooManyFields {
 			return nil // nothing is known

@@ -144,7 +144,7 @@ func redis(b *testing.B, settings map[string]string) string {
 	b.Helper()
 	s := redistest.Start(b)
 	// By default the gateway waits 15 ms for the cache. Redis shares a core with the clients, and is sometimes later.
-	values := []any{"cache.lookup_timeout", "1s"}
+	values := []any{"redis.timeout", "1s"}
 	for name, value := range settings {
 		values = append(values, name, value)
 	}

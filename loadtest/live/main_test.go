@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/loadtest"
-	"github.com/foregate/foregate/loadtest/chaos"
 )
 
 // built is the folder of the gateway's binary, removed when the tests are over.
@@ -25,14 +24,13 @@ const beParent = "FOREGATE_TEST_BE_PARENT"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(beParent) != "" {
-		dir, _ := os.MkdirTemp("", "foregate-parent-") // the next line tells
-		s, err := chaos.NewServer(context.Background(), dir, "redis")
+		p, _, err := StartRedis(context.Background(), os.TempDir())
 		if err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
-		fmt.Println(s.Process().PID())
-		<-s.Process().Exited
+		fmt.Println(p.PID())
+		<-p.Exited
 		os.Exit(0)
 	}
 	status := m.Run()
@@ -120,7 +118,7 @@ func scenario(t *testing.T, text string) *loadtest.Scenario {
 func options(t *testing.T, text string) Options {
 	t.Helper()
 	s := scenario(t, text)
-	return Options{Scenario: s, Case: &s.Cases[0], Seed: 7, Gateway: gatewayBinary(t), Settings: store}
+	return Options{Scenario: s, Case: &s.Cases[0], Seed: 7, Foregate: gatewayBinary(t), Settings: store}
 }
 
 // mustRun runs and fails the test on an error.

@@ -23,7 +23,6 @@ var spans = map[string]span{
 	"shed.max_wait_normal":          {15 * time.Second, 0},
 	"shed.max_wait_high":            {30 * time.Second, 0},
 	"cache.ttl":                     {time.Hour, time.Second},
-	"cache.coalesce_timeout":        {time.Minute, 0},
 	"timeout.draft_first_token":     {5 * time.Second, 10 * time.Millisecond},
 	"timeout.target_first_token":    {30 * time.Second, 10 * time.Millisecond},
 	"timeout.stream_idle":           {20 * time.Second, 10 * time.Millisecond},

@@ -75,7 +75,7 @@ func TestAnAnswerIsMadeAgainWhenItsTimeIsOver(t *testing.T) {
 }
 
 func TestTenantsShareNoAnswers(t *testing.T) {
-	row, _ := repeated(t, "4", "1", `cache.coalesce_timeout: 0s`, "tenants: [{id: a}, {id: b}, {id: c}]")
+	row, _ := repeated(t, "4", "1", `cache.mode: "on"`, "tenants: [{id: a}, {id: b}, {id: c}]")
 	if made := row.Requests - row.Cached; made < 3 || made > 20 {
 		t.Errorf("%d were made, want at least one for each tenant", made)
 	}
@@ -95,15 +95,8 @@ func TestIdenticalRequestsUnderWayShareOneGenerationOfEachReplica(t *testing.T) 
 	}
 }
 
-func TestWhoHasFollowedLongEnoughAsksABackend(t *testing.T) {
-	row, r := repeated(t, "1", "1", `cache.coalesce_timeout: 1s`, "faults: [{at: 0s, for: 20s, pool: target, backend: 0, slow: 500}]")
-	if generated(r) <= 100 || row.Errors > 0 || row.Cached == 0 {
-		t.Errorf("%d tokens made, %d cached, %d errors", generated(r), row.Cached, row.Errors)
-	}
-}
-
 func TestALeaderWhoLeavesDoesNotTakeTheAnswerWithHim(t *testing.T) {
-	row, r := repeated(t, "1", "1", `cache.coalesce_timeout: 60s`, "deadline: 5s\nfaults: [{at: 0s, for: 20s, pool: target, backend: 0, slow: 10}]")
+	row, r := repeated(t, "1", "1", `cache.mode: "on"`, "deadline: 5s\nfaults: [{at: 0s, for: 20s, pool: target, backend: 0, slow: 10}]")
 	if generated(r) != 300 || row.Errors == 0 || row.Coalesced == 0 || row.Cached == 0 { // one answer of each replica
 		t.Errorf("%d tokens made, %d errors, %d coalesced, %d cached", generated(r), row.Errors, row.Coalesced, row.Cached)
 	}

@@ -62,7 +62,7 @@ func (l *lab) send(q *loadtest.Request) string {
 		Metadata: &pipeline.Metadata{
 			ID: strconv.Itoa(number), Began: l.clock.Now(), Caller: identity.Caller{Tenant: q.Tenant, Priority: class(q.Priority), RAGHash: q.RAGHash},
 		},
-		Body: pipeline.Body{Request: r.body}, Route: own, Tier: tier, Retainer: r,
+		Body: r.body, Route: own, Tier: tier, Retainer: r,
 	}, r, &r.record)
 	r.End()
 	text := r.settle(err, context.Cause(ctx))

@@ -82,7 +82,7 @@ func answers() board {
 					q(`avg by (route) (llm_cache_hit_ratio{R})`, "{{route}}")).under(0.3, 0.2),
 				areas("Lookups by result", "reqps", "hit: from Redis; local: from this replica's memory; coalesced: with an answer under way; away, late, error: Redis did not say; bypass: did not ask.",
 					q(`sum by (result) (rate(llm_cache_requests_total{R}[r]))`, "{{result}}")),
-				lines("Lookups in Redis", "s", "How long requests waited for the cache. What is over cache.lookup_timeout (15 ms) goes on without.",
+				lines("Lookups in Redis", "s", "How long requests waited for the cache. What is over redis.timeout (15 ms) goes on without.",
 					q(`histogram_quantile(0.5, sum by (le) (rate(foregate_cache_lookup_seconds_bucket{I}[r])))`, "P50"),
 					q(`histogram_quantile(0.99, sum by (le) (rate(foregate_cache_lookup_seconds_bucket{I}[r])))`, "P99")).over(0.015, 0.05),
 			}},

@@ -3,8 +3,8 @@
 //
 // Start at [New] and [Do]. A deadline on the command itself would close its connection, and nobody would know
 // whether Redis has counted. So the call runs to its end in a goroutine of its own, and only the wait for it is cut
-// short. The owner of a [Client] tries a Redis that is away in the background ([Client.ProbeDue], [Client.Probed]):
-// requests never find out for others.
+// short. The owner of a [Client] tries a Redis that is away in the background ([Client.Run]): requests never find
+// out for others.
 package lookup
 
 import (
@@ -176,24 +176,111 @@ func (c *Client) schedule() { c.probeAt = c.o.Now().Add(pause + rand.N(pause/2))
 // Away reports whether Redis is left alone.
 func (c *Client) Away() bool { return c.away.Load() }
 
-// ProbeDue reports whether a Redis that is left alone should be tried again, in the background.
-func (c *Client) ProbeDue() bool {
+// The results of a call, as metrics name them.
+const (
+	ResultShared  = "shared"  // answered in time
+	ResultLate    = "late"    // not within the budget
+	ResultError   = "error"   // refused, or the connection failed
+	ResultWrong   = "wrong"   // an answer that says nothing: Options.IsAnswer
+	ResultBusy    = "busy"    // too many calls in progress
+	ResultSkipped = "skipped" // Redis is left alone, so it was not called
+)
+
+// Results are all results.
+var Results = []string{ResultShared, ResultLate, ResultError, ResultWrong, ResultBusy, ResultSkipped}
+
+// Result names how a call of [Do] ended.
+func (c *Client) Result(err error) string {
+	switch {
+	case err == nil:
+		return ResultShared
+	case errors.Is(err, ErrAway):
+		return ResultSkipped
+	case errors.Is(err, ErrBusy):
+		return ResultBusy
+	case errors.Is(err, ErrLate):
+		return ResultLate
+	case c.o.IsAnswer(err):
+		return ResultWrong
+	}
+	return ResultError
+}
+
+const (
+	flushInterval = 250 * time.Millisecond // far fewer round trips than requests
+	probeInterval = 100 * time.Millisecond // between checks whether a probe is due
+	// BackgroundTime bounds a round trip that no request waits for.
+	BackgroundTime = 250 * time.Millisecond
+	restTime       = time.Second // for calls in flight at the end
+)
+
+// Background is what the owner of a [Client] does in the background.
+type Background struct {
+	Flush func(context.Context)       // tells Redis what it must know, every 250 ms and at the end; nil: nothing
+	Probe func(context.Context) error // calls Redis as a request would
+	Back  func(context.Context)       // is called when Redis answers again, before requests ask it
+}
+
+// Run flushes, and tries a Redis that is left alone, until ctx ends. Then it flushes once more, and waits for the calls in
+// flight, a second at most.
+func (c *Client) Run(ctx context.Context, b Background) {
+	whole := context.WithoutCancel(ctx)
+	flush, try := time.NewTicker(flushInterval), time.NewTicker(probeInterval)
+	defer flush.Stop()
+	defer try.Stop()
+	if b.Flush == nil {
+		b.Flush = func(context.Context) {}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			b.Flush(whole)
+			c.Drain(restTime)
+			return
+		case <-flush.C:
+			b.Flush(whole)
+		case <-try.C:
+			if c.probeDue() {
+				c.probe(whole, b)
+			}
+		}
+	}
+}
+
+// probe has Redis asked again after a good try, or left alone for another pause. A good try is as a request's call would be,
+// and in time. It tries twice, because the first try must open a connection.
+func (c *Client) probe(ctx context.Context, b Background) {
+	good := c.answers(ctx, b.Probe)
+	if good {
+		began := c.o.Now()
+		good = c.answers(ctx, b.Probe) && c.o.Now().Sub(began) <= c.o.Budget()
+	}
+	if good {
+		b.Back(ctx)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !good {
+		c.schedule()
+		return
+	}
+	c.failures = 0
+	c.away.Store(false)
+}
+
+// answers reports whether Redis answers a call in the background.
+func (c *Client) answers(ctx context.Context, call func(context.Context) error) bool {
+	ctx, cancel := context.WithTimeout(ctx, BackgroundTime)
+	defer cancel()
+	_, err := recovered(func() (struct{}, error) { return struct{}{}, call(ctx) })
+	return err == nil || c.o.IsAnswer(err)
+}
+
+// probeDue reports whether a Redis that is left alone should be tried again.
+func (c *Client) probeDue() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.away.Load() && !c.o.Now().Before(c.probeAt)
-}
-
-// Probed has Redis asked again after a good try, or left alone for another pause. A good try is as a request's call
-// would be, and in time.
-func (c *Client) Probed(good bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if good {
-		c.failures = 0
-		c.away.Store(false)
-		return
-	}
-	c.schedule()
 }
 
 // InFlight is how many calls are.

@@ -20,6 +20,11 @@ func newClient(o Options) *Client {
 	return New(o)
 }
 
+// tried is a background whose probes end with an error.
+func tried(err error) Background {
+	return Background{Probe: func(context.Context) error { return err }, Back: func(context.Context) {}}
+}
+
 func after(d time.Duration, err error) func(context.Context) (int, error) {
 	return func(context.Context) (int, error) {
 		time.Sleep(d)
@@ -148,23 +153,23 @@ func TestNobodyAsksAfterFiveFailuresUntilATryWasGood(t *testing.T) {
 			_, err := Do(t.Context(), a, func(context.Context) (int, error) { asked = true; return 0, nil }, Late[int]{})
 			return err
 		}
-		if err := ask(); !errors.Is(err, ErrAway) || asked || !a.Away() || a.ProbeDue() {
+		if err := ask(); !errors.Is(err, ErrAway) || asked || !a.Away() || a.probeDue() {
 			t.Errorf("%v, asked %t", err, asked)
 		}
 		if len(closed) != 1 || !errors.Is(closed[0], broken) {
 			t.Errorf("told %v", closed)
 		}
 		time.Sleep(2 * pause)
-		if !a.ProbeDue() {
+		if !a.probeDue() {
 			t.Error("it is not tried")
 		}
-		a.Probed(false)
-		if a.ProbeDue() {
+		a.probe(t.Context(), tried(errors.New("down")))
+		if a.probeDue() {
 			t.Error("it is tried again at once")
 		}
 		time.Sleep(2 * pause)
-		a.Probed(true)
-		if a.Away() || a.ProbeDue() {
+		a.probe(t.Context(), tried(nil))
+		if a.Away() || a.probeDue() {
 			t.Error("it is left alone still")
 		}
 		if err := ask(); err != nil || !asked {
@@ -259,7 +264,7 @@ func TestAFrozenRedisHoldsNobodyForLongerThanTheBudget(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		time.Sleep(frozen)
-		a.Probed(true)
+		a.probe(t.Context(), tried(nil))
 		if _, err := Do(t.Context(), a, after(0, nil), Late[int]{}); err != nil {
 			t.Error(err)
 		}
