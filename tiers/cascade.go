@@ -21,7 +21,6 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/probe"
 	"github.com/foregate/foregate/tiers/schema"
-	"github.com/foregate/foregate/tiers/scoring"
 	"github.com/foregate/foregate/tiers/world"
 )
 
@@ -56,7 +55,7 @@ type Cascade struct {
 	auditsAll    func(route string) bool
 	audits       *audit.Auditor
 	costs        *economy.Statistics
-	scores       *scoring.Limiter
+	scores       *dispatch.ScoreLimiter
 }
 
 const defaultMaxBody = 16 << 20
@@ -70,7 +69,7 @@ func New(o Options) (*Cascade, error) {
 	c := &Cascade{
 		now: o.World.Now, metrics: newMetrics(o.Registerer, o.World.Now), windows: contextWindows{read: o.ContextWindow},
 		capabilities: o.Capabilities, evidence: o.Evidence, auditsAll: o.AuditsAll,
-		costs: economy.NewStatistics(), scores: scoring.NewLimiter(),
+		costs: economy.NewStatistics(), scores: dispatch.NewScoreLimiter(),
 	}
 	if err := c.SetRoutes(o.Routes); err != nil {
 		return nil, err

@@ -2,9 +2,9 @@
 // escalates to the target if the draft is rejected; the target continues the accepted part.
 //
 // Start at [Cascade.Answer]: decide.go plans the request with the pure functions of tiers/plan, tiers/strategy answers
-// it, and learn.go updates statistics and evidence. A strategy keeps the draft in tiers/draft and the answer in
-// tiers/transcript, asks the target through tiers/verify, and makes calls through tiers/dispatch, which uses an
-// engine.Upstream (tiers/upstream). Requests that are passed through unread start at [Cascade.Forward].
+// it, and learn.go updates statistics and evidence. A strategy keeps the draft and the answer in tiers/draft,
+// asks the target through tiers/inflight, and makes calls through tiers/dispatch, which uses an engine.Upstream
+// (tiers/upstream). Requests that are passed through unread start at [Cascade.Forward].
 //
 // Guarantees: bytes that were sent to the client are never retracted, and the connection of a rejected draft is closed
 // at once. A call that fails before its first byte is retried on another backend within the retry budget. If an answer

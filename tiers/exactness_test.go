@@ -12,7 +12,7 @@ import (
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/transcript"
+	"github.com/foregate/foregate/tiers/draft"
 )
 
 // proofSize is how much of a long proof is run: long under make exactness, short in CI, and a
@@ -119,7 +119,7 @@ func (d duo) answer(prompt []int32, b bounds) (got written, own []bool) {
 		c.Add(lp, nil)
 		ends = append(ends, text)
 	})
-	t := transcript.New(transcript.Options{})
+	t := draft.NewTranscript(draft.TranscriptOptions{})
 	for i, end := range ends[:len(ends)-1] { // the last token ended it: nobody goes on from there
 		if end > len(drafted.text) {
 			break // a stop string began before

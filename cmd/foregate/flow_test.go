@@ -15,8 +15,8 @@ import (
 // background work come from tiers/world.
 var worldly = []string{
 	"gateway/pipeline", "tiers", "tiers/accept", "tiers/audit", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine",
-	"tiers/inflight", "tiers/openai", "tiers/plan", "tiers/prefix", "tiers/receipt", "tiers/risk", "tiers/schema", "tiers/scoring",
-	"tiers/strategy", "tiers/transcript", "tiers/verify",
+	"tiers/inflight", "tiers/openai", "tiers/plan", "tiers/prefix", "tiers/receipt", "tiers/risk", "tiers/schema",
+	"tiers/strategy",
 }
 
 // collecting are the files of these that no request runs through: Prometheus takes what they collect from a channel.
@@ -26,13 +26,12 @@ var collecting = []string{"tiers/acceptrate.go", "tiers/economy/metrics.go"}
 // and statuses.
 var serverless = []string{
 	"gateway/pipeline", "tiers/accept", "tiers/audit", "tiers/dispatch", "tiers/draft", "tiers/engine", "tiers/inflight",
-	"tiers/openai", "tiers/plan", "tiers/prefix", "tiers/receipt", "tiers/risk", "tiers/schema", "tiers/scoring", "tiers/strategy",
-	"tiers/transcript", "tiers/verify",
+	"tiers/openai", "tiers/plan", "tiers/prefix", "tiers/receipt", "tiers/risk", "tiers/schema", "tiers/strategy",
 }
 
 // tellers are the packages that tell a request's record what they do, and never read it: nothing that is decided hangs on
 // what is only to be shown.
-var tellers = []string{"tiers/audit", "tiers/dispatch", "tiers/draft", "tiers/inflight", "tiers/strategy", "tiers/verify"}
+var tellers = []string{"tiers/audit", "tiers/dispatch", "tiers/draft", "tiers/inflight", "tiers/strategy"}
 
 func TestARequestMeetsTimeOnlyInItsWorld(t *testing.T) {
 	eachSource(t, worldly, func(t *testing.T, name string, f *ast.File) {

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/foregate/foregate/tiers/draft"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/verify"
 )
 
 // The results of a check of a served draft, for metrics.
@@ -49,7 +49,7 @@ func (s RequestAuditor) Check(served *draft.Draft, spare bool) {
 // check asks the target once. What it has no capacity for is not worth a wait.
 func (d *Draft) check(ctx context.Context) (result string) {
 	asker := d.newVerifier()
-	asked := verify.NewDraft(d.Draft)
+	asked := inflight.NewDraft(d.Draft)
 	asked.Resumes = false // the draft is not continued
 	r, err := asker.Verify(ctx, asked)
 	d.cost.Scored += r.Computed

@@ -6,12 +6,12 @@ import (
 	"net/http"
 
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
-	"github.com/foregate/foregate/tiers/scoring"
-	"github.com/foregate/foregate/tiers/verify"
 )
 
 // audit labels a finished draft by the target and stores the label.
@@ -61,7 +61,7 @@ func (b *auditRun) ask(ctx context.Context) (good, answered bool) {
 		case len(b.opened) > 0:
 			tries++
 		case !isFull(err):
-			b.why = verify.FailureReason(err) // the target cannot be asked, for example because the text is too long
+			b.why = inflight.FailureReason(err) // the target cannot be asked, for example because the text is too long
 			b.leaveBad(ctx)
 			return false, false
 		}
@@ -74,8 +74,8 @@ func (b *auditRun) ask(ctx context.Context) (good, answered bool) {
 
 // isFull reports whether an audit failed because the target has no capacity now.
 func isFull(err error) bool {
-	if refused, ok := errors.AsType[*scoring.RefusedError](err); ok {
-		return refused.Reason != scoring.ReasonTooLong
+	if refused, ok := errors.AsType[*dispatch.ScoreRefusedError](err); ok {
+		return refused.Reason != dispatch.ReasonScoreTooLong
 	}
 	if f, ok := errors.AsType[*engine.Failure](err); ok { // of a question before, which may be asked elsewhere,
 		return f.Status < 400 || f.Status >= 500 || f.Status == http.StatusTooManyRequests // but for one that nobody answers
@@ -93,10 +93,10 @@ func (b *auditRun) label(ctx context.Context) (good bool, err error) {
 }
 
 // applyCheck asks the target to check the draft. Whether an audit gets capacity must not depend on the draft's length.
-func (b *auditRun) applyCheck(ctx context.Context) (verify.Result, error) {
+func (b *auditRun) applyCheck(ctx context.Context) (inflight.Result, error) {
 	asker := b.newVerifier()
 	asker.Before, asker.Admission = b.openAll, b.Body.PromptTokens+plan.TypicalOutput
-	draft := verify.NewDraft(b.Audit.Draft)
+	draft := inflight.NewDraft(b.Audit.Draft)
 	draft.Resumes = false // the draft is not continued
 	r, err := asker.Verify(ctx, draft)
 	b.cost.Scored += r.Computed

@@ -21,7 +21,6 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/probe"
 	"github.com/foregate/foregate/tiers/risk"
-	"github.com/foregate/foregate/tiers/scoring"
 	"github.com/foregate/foregate/tiers/world"
 )
 
@@ -95,7 +94,7 @@ func newRig(t *testing.T) *rig {
 		}
 	}
 	d, err := dispatch.New(dispatch.Options{
-		World: world.System{}, Upstream: r, Queue: r, Breaker: dispatch.NoBreaker{}, Scores: scoring.NewLimiter(), Metrics: r,
+		World: world.System{}, Upstream: r, Queue: r, Breaker: dispatch.NoBreaker{}, Scores: dispatch.NewScoreLimiter(), Metrics: r,
 		Window: func(string) int { return 0 },
 	})
 	if err != nil {
@@ -349,7 +348,7 @@ func (r *rig) CountRetryBudgetSpent()       {}
 func (r *rig) AddCost(plan.Tier, float64)   {}
 
 // refusedFor is why a score may not be asked for.
-func refusedFor(reason string) error { return &scoring.RefusedError{Reason: reason} }
+func refusedFor(reason string) error { return &dispatch.ScoreRefusedError{Reason: reason} }
 
 // prices are those of a token.
 var prices = economy.Prices{DraftPrefill: 1, DraftDecode: 2, TargetPrefill: 3, TargetDecode: 5}

@@ -11,7 +11,6 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
-	"github.com/foregate/foregate/tiers/scoring"
 )
 
 const (
@@ -74,7 +73,7 @@ func (x *Exchange) pick(o *Request) error {
 		if err == nil {
 			return nil
 		}
-		if refused, ok := errors.AsType[*scoring.RefusedError](err); ok && !refused.Backend {
+		if refused, ok := errors.AsType[*ScoreRefusedError](err); ok && !refused.Backend {
 			return err
 		}
 		x.demand.Exclude = append(x.demand.Exclude, x.lease.Backend())

@@ -15,7 +15,6 @@ import (
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
-	"github.com/foregate/foregate/tiers/scoring"
 )
 
 // begun is an exchange that has begun.
@@ -34,7 +33,7 @@ func TestAFaultBehindTheFirstByteIsASampleOfItsOwn(t *testing.T) {
 		r := newRig(t, 1)
 		o := r.order()
 		if scores {
-			o.Scoring = &scoring.Score{Tokens: 5, MaxConcurrent: 1}
+			o.Scoring = &Score{Tokens: 5, MaxConcurrent: 1}
 		}
 		s := &stream{chunks: make([]openai.Chunk, 3), err: &engine.Failure{Kind: engine.Stalled}}
 		x := r.begun(o, s)
@@ -121,26 +120,26 @@ func TestWhatAScoresEndSaysOfScoring(t *testing.T) {
 	died := &openai.Fault{Message: engineDied + ". See the log."}
 	for name, tc := range map[string]struct {
 		err  error
-		want scoring.Outcome
+		want scoreEnd
 	}{
-		"it was answered":  {nil, scoring.Success},
-		"no failure":       {io.EOF, scoring.Neutral},
-		"a stale one":      {&engine.Failure{Kind: engine.Reset, StaleConnection: true}, scoring.Neutral},
-		"silent":           {&engine.Failure{Kind: engine.Silent}, scoring.Neutral},
-		"the client left":  {&engine.Failure{Kind: engine.ClientGone}, scoring.Neutral},
-		"out of time":      {&engine.Failure{Kind: engine.Expired}, scoring.Neutral},
-		"out of files":     {&engine.Failure{Kind: engine.Exhausted}, scoring.Neutral},
-		"no connection":    {&engine.Failure{Kind: engine.Refused}, scoring.Neutral},
-		"busy":             {&engine.Failure{Kind: engine.Backpressure}, scoring.Neutral},
-		"a wrong key":      {&engine.Failure{Kind: engine.Unauthorized}, scoring.Neutral},
-		"a bad request":    {&engine.Failure{Kind: engine.Rejected}, scoring.Neutral},
-		"reset":            {&engine.Failure{Kind: engine.Reset}, scoring.EngineDied},
-		"cut":              {&engine.Failure{Kind: engine.Cut}, scoring.EngineDied},
-		"its engine died":  {&engine.Failure{Kind: engine.ServerError, Fault: died}, scoring.EngineDied},
-		"an error":         {&engine.Failure{Kind: engine.ServerError}, scoring.Fault},
-		"another error":    {&engine.Failure{Kind: engine.ServerError, Fault: &openai.Fault{Message: "no"}}, scoring.Fault},
-		"no answer":        {&engine.Failure{Kind: engine.Timeout}, scoring.Fault},
-		"not what is read": {&engine.Failure{Kind: engine.BadResponse}, scoring.Fault},
+		"it was answered":  {nil, scoreGood},
+		"no failure":       {io.EOF, scoreNeutral},
+		"a stale one":      {&engine.Failure{Kind: engine.Reset, StaleConnection: true}, scoreNeutral},
+		"silent":           {&engine.Failure{Kind: engine.Silent}, scoreNeutral},
+		"the client left":  {&engine.Failure{Kind: engine.ClientGone}, scoreNeutral},
+		"out of time":      {&engine.Failure{Kind: engine.Expired}, scoreNeutral},
+		"out of files":     {&engine.Failure{Kind: engine.Exhausted}, scoreNeutral},
+		"no connection":    {&engine.Failure{Kind: engine.Refused}, scoreNeutral},
+		"busy":             {&engine.Failure{Kind: engine.Backpressure}, scoreNeutral},
+		"a wrong key":      {&engine.Failure{Kind: engine.Unauthorized}, scoreNeutral},
+		"a bad request":    {&engine.Failure{Kind: engine.Rejected}, scoreNeutral},
+		"reset":            {&engine.Failure{Kind: engine.Reset}, scoreDied},
+		"cut":              {&engine.Failure{Kind: engine.Cut}, scoreDied},
+		"its engine died":  {&engine.Failure{Kind: engine.ServerError, Fault: died}, scoreDied},
+		"an error":         {&engine.Failure{Kind: engine.ServerError}, scoreFault},
+		"another error":    {&engine.Failure{Kind: engine.ServerError, Fault: &openai.Fault{Message: "no"}}, scoreFault},
+		"no answer":        {&engine.Failure{Kind: engine.Timeout}, scoreFault},
+		"not what is read": {&engine.Failure{Kind: engine.BadResponse}, scoreFault},
 	} {
 		if got := scoreOutcome(tc.err); got != tc.want {
 			t.Errorf("%s: %d, want %d", name, got, tc.want)
@@ -152,8 +151,8 @@ func TestScoresHaveABreakerOfTheirOwn(t *testing.T) {
 	r := newRig(t, 2)
 	o := r.order()
 	o.Call = &engine.Score{}
-	o.Scoring = &scoring.Score{Tokens: scoring.MaxTokens + 1, MaxConcurrent: 1}
-	if _, err := r.d.Do(t.Context(), o); !errors.Is(err, scoring.ErrRefused) || len(r.attempts) > 0 {
+	o.Scoring = &Score{Tokens: MaxScoreTokens + 1, MaxConcurrent: 1}
+	if _, err := r.d.Do(t.Context(), o); !errors.Is(err, ErrScoreRefused) || len(r.attempts) > 0 {
 		t.Errorf("too long: %v, %d attempts", err, len(r.attempts))
 	}
 	o.Scoring.Tokens = 10
@@ -178,7 +177,7 @@ func TestScoresHaveABreakerOfTheirOwn(t *testing.T) {
 	o.Before = nil
 	r.fails(engine.Failure{Kind: engine.Reset})
 	_, _ = r.d.Do(t.Context(), o)
-	if open, why, _ := r.d.Scores.State("p"); !open || why != scoring.OpenEngineDied || len(r.reports) > 0 {
+	if open, why, _ := r.d.Scores.State("p"); !open || why != openEngineDied || len(r.reports) > 0 {
 		t.Errorf("open %v, %s; the backends' breakers were told %v", open, why, r.reports)
 	}
 	if b := r.pool.Snapshot(); b[0].Down || b[1].Down {

@@ -8,7 +8,6 @@ import (
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
-	"github.com/foregate/foregate/tiers/scoring"
 )
 
 // Request is a call that some backend of a pool must answer.
@@ -25,7 +24,7 @@ type Request struct {
 	IdleTimeout      time.Duration // the longest wait for the next chunk
 
 	Retry   Retry                           // of [Dispatcher.Open]
-	Scoring *scoring.Score                  // bounds of a question of what an engine thinks of a draft; nil for other calls
+	Scoring *Score                          // bounds of a question of what an engine thinks of a draft; nil for other calls
 	Before  func(ctx context.Context) error // called by [Dispatcher.Do] when there is a place and before it asks; its error ends it. nil is not at all
 
 	Choices   int  // of the answer; 0 is 1, or as many as Demand.Answers

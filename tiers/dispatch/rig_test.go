@@ -12,7 +12,6 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
-	"github.com/foregate/foregate/tiers/scoring"
 	"github.com/foregate/foregate/tiers/world"
 )
 
@@ -75,7 +74,7 @@ func newRig(t *testing.T, backends int) *rig {
 		t.Fatal(err)
 	}
 	r.d, err = New(Options{
-		World: world.System{}, Upstream: r, Queue: r, Breaker: r, Scores: scoring.NewLimiter(), Metrics: counts{r},
+		World: world.System{}, Upstream: r, Queue: r, Breaker: r, Scores: NewScoreLimiter(), Metrics: counts{r},
 		Window: func(string) int { return r.window },
 	})
 	if err != nil {

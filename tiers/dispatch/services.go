@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/scoring"
 	"github.com/foregate/foregate/tiers/world"
 )
 
@@ -15,7 +14,7 @@ type Options struct {
 	Upstream engine.Upstream
 	Queue    Queue
 	Breaker  Breaker
-	Scores   *scoring.Limiter
+	Scores   *ScoreLimiter
 	Metrics  Metrics
 	Window   func(pool string) int // a pool's context length in tokens; 0 while it is unknown
 }

@@ -1,6 +1,6 @@
 // Package draft is a draft while it streams from the draft pool: its transcript, its judgement by the acceptance logic,
 // and the checks of its structure. Start at [New] and [Draft.Take]. An audited draft also has an [Audit], which reads
-// the same chunks and is judged by another threshold.
+// the same chunks and is judged by another threshold. The [Transcript] of an answer goes on behind its draft.
 //
 // The package makes no calls and has no clock. If Decide or the verdict asks for a check by the target, the caller makes
 // it and passes the result to ApplyCheck.
@@ -11,7 +11,6 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/schema"
-	"github.com/foregate/foregate/tiers/transcript"
 )
 
 // Reasons for rejecting a draft, in addition to those of package accept.
@@ -35,7 +34,7 @@ type Options struct {
 type Draft struct {
 	o     Options
 	judge accept.State
-	text  *transcript.Transcript
+	text  *Transcript
 
 	finish     string // finish_reason; "" while it streams, or if its backend failed
 	stopReason []byte // of the engine, as raw JSON
@@ -58,14 +57,14 @@ func New(o Options) *Draft {
 		HoldbackTokens: o.Config.HoldbackTokens, Whole: o.Plan.Whole, CanResume: o.Plan.CanResume(), Checked: o.Plan.Checked,
 		KeepCommitted: !o.Config.MidstreamFailover, Warmup: o.Warmup,
 	})
-	d.text = transcript.New(transcript.Options{
+	d.text = NewTranscript(TranscriptOptions{
 		Stop: o.Request.Stop, IncludeStop: o.Request.IncludeStop, WholeWords: o.Plan.Resume == plan.ResumeText,
 	})
 	return d
 }
 
 // Transcript returns the draft's text with its ids. A continuation of the answer uses the same transcript.
-func (d *Draft) Transcript() *transcript.Transcript { return d.text }
+func (d *Draft) Transcript() *Transcript { return d.text }
 
 // Finish returns finish_reason; "" while it streams, or if its backend failed.
 func (d *Draft) Finish() string { return d.finish }

@@ -13,7 +13,6 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/schema"
-	"github.com/foregate/foregate/tiers/transcript"
 )
 
 const (
@@ -269,7 +268,7 @@ func TestADraftMayBeCutWhereItsTextEndsWithItsTokens(t *testing.T) {
 		if at := tr.CutAt(9); at.Tokens != c.want {
 			t.Errorf("%s: cut at %+v, want %d tokens", name, at, c.want)
 		}
-		tr.Rewind(transcript.CutPoint{Text: 3})
+		tr.Rewind(CutPoint{Text: 3})
 		n, exact := tr.Tokens()
 		if !exact {
 			n = -n

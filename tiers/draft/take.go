@@ -8,7 +8,6 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/schema"
-	"github.com/foregate/foregate/tiers/transcript"
 )
 
 // Take judges a chunk and appends it; it reports whether the draft is over for this reason: it was
@@ -115,7 +114,7 @@ func (d *Draft) cutPoints(c *openai.Chunk) {
 
 // TakeWhole judges a draft that came in one piece, which may call tools. It is taken instead of chunks.
 func (d *Draft) TakeWhole(a *openai.DraftAnswer) {
-	d.text = transcript.New(transcript.Options{Text: a.Text})
+	d.text = NewTranscript(TranscriptOptions{Text: a.Text})
 	d.text.Adopt(a.PromptIDs, a.IDs, len(a.Text))
 	d.whole, d.calls, d.finish, d.usage = true, len(a.Calls), a.Finish, a.Usage
 	for i, lp := range a.Logprobs {

@@ -3,7 +3,6 @@ package draft
 import (
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
-	"github.com/foregate/foregate/tiers/transcript"
 )
 
 // Decide commits to the draft after a chunk if its score is accepted, and reports whether it did. waited says that the
@@ -46,14 +45,14 @@ func (d *Draft) IsAnswer(v accept.Verdict) bool { return d.judge.IsAnswer(v, d.f
 
 // CutPoint returns where the target continues a rejected draft: the last clean position that may be kept, at a
 // sentence's end if one is near. Sent text is before it. The zero value means a fresh answer.
-func (d *Draft) CutPoint(v accept.Verdict) transcript.CutPoint {
+func (d *Draft) CutPoint(v accept.Verdict) CutPoint {
 	s := d.judge.Salvage(v, d.finish != "")
 	if !s.AtSentence {
 		return d.text.CutAt(s.Tokens)
 	}
 	at := d.text.CutAtSentence(s.Tokens)
 	if at.Tokens < s.Min {
-		return transcript.CutPoint{}
+		return CutPoint{}
 	}
 	return at
 }

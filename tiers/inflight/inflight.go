@@ -1,5 +1,7 @@
 // Package inflight is one request in flight: what was asked, how and by which pools it is answered ([Request], which
-// never changes), and the calls made for it ([Caller]).
+// never changes), and the calls made for it ([Caller]): also those that ask the target about a draft, whether it stands by
+// one ([Verifier.Verify]), and that have engines turn text into ids and back ([TokenizeText], [Counter]). It keeps no
+// record and settles nothing: what the target said is a value.
 package inflight
 
 import (

@@ -4,14 +4,14 @@ import (
 	"context"
 
 	"github.com/foregate/foregate/tiers/draft"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/receipt"
-	"github.com/foregate/foregate/tiers/verify"
 )
 
 // checkDraft asks the target to check a draft as far as it is. An error says that the target gave no answer.
-func (a *Answer) checkDraft(ctx context.Context, d *draft.Draft) (verify.Result, error) {
+func (a *Answer) checkDraft(ctx context.Context, d *draft.Draft) (inflight.Result, error) {
 	began := a.World.Now()
-	verdict, err := verify.NewVerifier(a.Caller).Verify(ctx, verify.NewDraft(d))
+	verdict, err := inflight.NewVerifier(a.Caller).Verify(ctx, inflight.NewDraft(d))
 	a.out.Scored += verdict.Computed
 	a.recordTally()
 	a.recordCheck(verdict.Receipt(err, a.World.Now().Sub(began)))

@@ -3,10 +3,10 @@ package strategy
 import (
 	"time"
 
+	"github.com/foregate/foregate/tiers/draft"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/receipt"
-	"github.com/foregate/foregate/tiers/transcript"
 )
 
 // Sink writes an answer to the client. Begin is called once, before the first Write. Each Write holds whole frames and
@@ -102,7 +102,7 @@ func (c *client) send(text []byte) error {
 }
 
 // release sends the text that the transcript may release.
-func (c *client) release(t *transcript.Transcript) error {
+func (c *client) release(t *draft.Transcript) error {
 	if !c.request.Body.Stream {
 		return nil
 	}
@@ -110,7 +110,7 @@ func (c *client) release(t *transcript.Transcript) error {
 }
 
 // finish sends the rest of an answer and its end.
-func (c *client) finish(t *transcript.Transcript, e openai.Ending) error {
+func (c *client) finish(t *draft.Transcript, e openai.Ending) error {
 	if word, _, ok := t.Stop(); ok {
 		e.Stop = openai.Quote(string(word))
 	}

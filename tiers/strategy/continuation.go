@@ -7,24 +7,23 @@ import (
 	"io"
 
 	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/draft"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
-	"github.com/foregate/foregate/tiers/transcript"
-	"github.com/foregate/foregate/tiers/verify"
 )
 
 // continuation continues an answer from a cut point on a backend of a pool, and on another one if that fails.
 type continuation struct {
 	*Answer
-	t    *transcript.Transcript
+	t    *draft.Transcript
 	pool inflight.Pool // that continues the answer
 
-	warmBackend string         // its backend whose KV cache holds prompt and answer; "": none
-	counter     verify.Counter // counts tokens; holds the failed backends
-	midStream   bool           // waits for capacity although the answer has begun: several engines failed in a row, perhaps for lack of memory
+	warmBackend string           // its backend whose KV cache holds prompt and answer; "": none
+	counter     inflight.Counter // counts tokens; holds the failed backends
+	midStream   bool             // waits for capacity although the answer has begun: several engines failed in a row, perhaps for lack of memory
 
 	exact   bool // the transcript's ids are the target's own
 	guessed bool // the token count is one per chunk, and a chunk may hold several tokens
@@ -48,9 +47,9 @@ func (f *finish) of(c *openai.Chunk) {
 // carryOn continues from a cut point. If the backend does not repeat the text that the client already has, it continues
 // once more from the end of that text. It returns errNoDraft if nothing was sent and a fresh answer is as good: there is
 // no text, the target cannot continue it, or the backend failed.
-func (c *continuation) carryOn(ctx context.Context, at transcript.CutPoint) error {
+func (c *continuation) carryOn(ctx context.Context, at draft.CutPoint) error {
 	err := c.run(ctx, at)
-	if errors.Is(err, transcript.ErrMismatch) && ctx.Err() == nil {
+	if errors.Is(err, draft.ErrMismatch) && ctx.Err() == nil {
 		c.t.Undo()
 		err = c.run(ctx, c.t.End(at.Tokens+1))
 	}
@@ -61,7 +60,7 @@ func (c *continuation) carryOn(ctx context.Context, at transcript.CutPoint) erro
 func (c *continuation) endError(err error) error {
 	f, failed := errors.AsType[*engine.Failure](err)
 	switch {
-	case errors.Is(err, transcript.ErrMismatch):
+	case errors.Is(err, draft.ErrMismatch):
 		return c.wrapError(err)
 	case failed && !c.client.headSent && f.Kind != engine.ClientGone && f.Kind != engine.Expired:
 		return errNoDraft
@@ -69,9 +68,9 @@ func (c *continuation) endError(err error) error {
 	return err
 }
 
-// run continues from a cut point. It returns errNoDraft if there is nothing to continue, and transcript.ErrMismatch if
+// run continues from a cut point. It returns errNoDraft if there is nothing to continue, and draft.ErrMismatch if
 // the backend did not repeat what the client has.
-func (c *continuation) run(ctx context.Context, at transcript.CutPoint) error {
+func (c *continuation) run(ctx context.Context, at draft.CutPoint) error {
 	for {
 		if c.isFull(at.Tokens) {
 			return c.endAt(at)
@@ -102,7 +101,7 @@ func (c *continuation) run(ctx context.Context, at transcript.CutPoint) error {
 			return c.wrapError(f)
 		}
 		at = s.at
-		c.warmBackend, c.counter, c.midStream = "", verify.Counter{Lost: append(c.counter.Lost, x.Backend())}, true
+		c.warmBackend, c.counter, c.midStream = "", inflight.Counter{Lost: append(c.counter.Lost, x.Backend())}, true
 		c.recordFailover(reasonTargetLost, at.Tokens, at.Text)
 	}
 }
@@ -114,13 +113,13 @@ func (c *continuation) isFull(tokens int) bool {
 }
 
 // endAt ends an answer that has reached max_tokens.
-func (c *continuation) endAt(at transcript.CutPoint) error {
+func (c *continuation) endAt(at draft.CutPoint) error {
 	c.t.Undo()
 	return c.end(finish{reason: "length"}, at.Tokens)
 }
 
 // byIDs returns the call that continues by token ids, or nil if they are unknown or not usable.
-func (c *continuation) byIDs(at transcript.CutPoint) (engine.Call, pool.Demand) {
+func (c *continuation) byIDs(at draft.CutPoint) (engine.Call, pool.Demand) {
 	r, prompt, ids := c.Body, c.t.PromptIDs(), c.t.IDs()
 	rest := r.Limit() - at.Tokens
 	if r.Limit() == 0 {
@@ -141,7 +140,7 @@ func (c *continuation) byIDs(at transcript.CutPoint) (engine.Call, pool.Demand) 
 
 // rewindToWord cuts the answer back to the end of a word, so that the target chooses the next token itself, and counts
 // the tokens before the cut.
-func (c *continuation) rewindToWord(ctx context.Context) transcript.CutPoint {
+func (c *continuation) rewindToWord(ctx context.Context) draft.CutPoint {
 	drafted := c.out.Accepted + c.out.Wasted
 	tokens, exact := c.t.EndAtWord()
 	if c.guessed || !exact {
@@ -156,7 +155,7 @@ func (c *continuation) rewindToWord(ctx context.Context) transcript.CutPoint {
 }
 
 // byText returns the call that continues by text.
-func (c *continuation) byText(at transcript.CutPoint) (engine.Call, pool.Demand) {
+func (c *continuation) byText(at draft.CutPoint) (engine.Call, pool.Demand) {
 	rest := 0
 	if limit := c.Body.Limit(); limit > 0 {
 		rest = limit - at.Tokens
@@ -235,7 +234,7 @@ func (c *continuation) end(f finish, tokens int) error {
 }
 
 // end finishes an answer with the tokens counted so far.
-func (a *Answer) end(t *transcript.Transcript, f finish) error {
+func (a *Answer) end(t *draft.Transcript, f finish) error {
 	a.recordTally()
 	a.recordFinish(f.reason)
 	return a.client.finish(t, openai.Ending{
@@ -250,7 +249,7 @@ func (a *Answer) end(t *transcript.Transcript, f finish) error {
 func (c *continuation) afterText(ctx context.Context, minTokens func(text int) int) error {
 	c.t.RewindToWord()
 	err := c.afterRelease(ctx, minTokens)
-	if errors.Is(err, transcript.ErrMismatch) && ctx.Err() == nil {
+	if errors.Is(err, draft.ErrMismatch) && ctx.Err() == nil {
 		c.t.Undo()
 		err = c.afterRelease(ctx, minTokens)
 	}
@@ -272,9 +271,9 @@ func (c *continuation) afterRelease(ctx context.Context, minTokens func(text int
 type segment struct {
 	*continuation
 	x        *dispatch.Exchange
-	from, at transcript.CutPoint // its start, and the last position from which another backend can continue
-	tokens   int                 // received, as the engine counts them
-	unsure   bool                // the engine gave no count: tokens is one per chunk with text
+	from, at draft.CutPoint // its start, and the last position from which another backend can continue
+	tokens   int            // received, as the engine counts them
+	unsure   bool           // the engine gave no count: tokens is one per chunk with text
 	usage    openai.Usage
 	ended    finish
 }
@@ -304,7 +303,7 @@ func (s *segment) run() (*engine.Failure, error) {
 	}
 	s.x.Close(nil, s.tokens)
 	if s.t.Pending() {
-		return nil, transcript.ErrMismatch
+		return nil, draft.ErrMismatch
 	}
 	if s.recount || s.promptTokens() == 0 {
 		s.prompt = max(s.usage.Prompt-s.from.Tokens, 0)

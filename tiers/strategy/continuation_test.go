@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/draft"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/receipt"
-	"github.com/foregate/foregate/tiers/transcript"
 )
 
 // afresh is the target's own answer in one piece.
@@ -67,10 +67,10 @@ func TestAnAnswerThatIsNotWrittenAgainAsItWasSentIsBrokenOff(t *testing.T) {
 		if err := a.client.open(); err != nil {
 			t.Fatal(err)
 		}
-		text := transcript.New(transcript.Options{Text: []byte("what was sent"), Sent: 13})
-		text.Rewind(transcript.CutPoint{Tokens: 1, Text: 4})
+		text := draft.NewTranscript(draft.TranscriptOptions{Text: []byte("what was sent"), Sent: 13})
+		text.Rewind(draft.CutPoint{Tokens: 1, Text: 4})
 		c := &continuation{Answer: a, t: text, pool: r.request.Target}
-		err := c.carryOn(ctx, transcript.CutPoint{Tokens: 1, Text: 4})
+		err := c.carryOn(ctx, draft.CutPoint{Tokens: 1, Text: 4})
 		if _, broken := errors.AsType[*BrokenError](err); broken != leaves || !leaves && err != nil {
 			t.Errorf("leaves %v: %v", leaves, err)
 		}
@@ -167,7 +167,7 @@ func TestAContinuationByTextNamesNoLimitThatTheClientDidNot(t *testing.T) {
 		r.request.Body.MaxTokens = limit
 		r.request.ContextWindow = func(string) int { return 100 }
 		a := New(Options{Request: r.request, Record: *receipt.NewRecorder(&r.rc, time.Now), Sink: r})
-		c := &continuation{Answer: a, t: transcript.New(transcript.Options{Text: []byte("some")}), pool: r.request.Target}
+		c := &continuation{Answer: a, t: draft.NewTranscript(draft.TranscriptOptions{Text: []byte("some")}), pool: r.request.Target}
 		at := c.t.End(3)
 		if call, _ := c.byIDs(at); call != nil {
 			t.Errorf("limit %d: by ids that nobody knows: %+v", limit, call)

@@ -12,7 +12,6 @@ import (
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/verify"
 	"github.com/foregate/foregate/tiers/world"
 )
 
@@ -26,8 +25,8 @@ type draftRun struct {
 	release func()             // detaches the exchange from the request's cancellation
 
 	started time.Time
-	warm    string       // target backend whose KV cache holds prompt and draft; "": none
-	own     *verify.Part // accepted part of the draft in the target's own token ids
+	warm    string         // target backend whose KV cache holds prompt and draft; "": none
+	own     *inflight.Part // accepted part of the draft in the target's own token ids
 }
 
 // newDraft returns a draft that the client may receive.

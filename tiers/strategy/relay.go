@@ -9,12 +9,11 @@ import (
 	"sync"
 
 	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/draft"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/transcript"
-	"github.com/foregate/foregate/tiers/verify"
 )
 
 // relay passes the answer of one pool on without judging it. It replaces the model's name and adds the extra object.
@@ -319,9 +318,9 @@ func (s *streamRelay) write() error {
 // resumeRelayed continues a relayed answer that broke. The rest has the same id and creation time as the frames that the
 // client has.
 func (s *streamRelay) resumeRelayed(ctx context.Context) error {
-	t := transcript.New(transcript.Options{Stop: s.Body.Stop, IncludeStop: s.Body.IncludeStop, Text: s.text, Sent: len(s.text)})
+	t := draft.NewTranscript(draft.TranscriptOptions{Stop: s.Body.Stop, IncludeStop: s.Body.IncludeStop, Text: s.text, Sent: len(s.text)})
 	c := &continuation{
-		Answer: s.Answer, t: t, pool: s.pool, counter: verify.Counter{Lost: []string{s.x.Backend()}}, midStream: true, recount: true, prompt: s.out.Prompt,
+		Answer: s.Answer, t: t, pool: s.pool, counter: inflight.Counter{Lost: []string{s.x.Backend()}}, midStream: true, recount: true, prompt: s.out.Prompt,
 	}
 	id, created := openai.Named(s.named)
 	s.client.framer = openai.NewFramerAs(s.Body.Kind, id, s.Route, created)

@@ -20,7 +20,6 @@ import (
 	"github.com/foregate/foregate/tiers/probe"
 	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/schema"
-	"github.com/foregate/foregate/tiers/scoring"
 	"github.com/foregate/foregate/tiers/world"
 )
 
@@ -51,7 +50,7 @@ func newRig(t *testing.T, p plan.Plan, more string) *rig {
 		t.Fatal(err)
 	}
 	d, err := dispatch.New(dispatch.Options{
-		World: world.System{}, Upstream: r, Queue: dispatch.NoQueue{}, Breaker: dispatch.NoBreaker{}, Scores: scoring.NewLimiter(),
+		World: world.System{}, Upstream: r, Queue: dispatch.NoQueue{}, Breaker: dispatch.NoBreaker{}, Scores: dispatch.NewScoreLimiter(),
 		Metrics: silent{}, Window: func(string) int { return 0 },
 	})
 	if err != nil {

@@ -1,4 +1,4 @@
-package transcript
+package draft
 
 import (
 	"bytes"
@@ -30,12 +30,12 @@ var (
 
 func newWalk(t testing.TB, draw func(int) int) *walk {
 	w := &walk{t: t, draw: draw, words: stopLists[draw(len(stopLists))]}
-	o := Options{Stop: w.words, IncludeStop: draw(2) == 0, WholeWords: draw(3) == 0}
+	o := TranscriptOptions{Stop: w.words, IncludeStop: draw(2) == 0, WholeWords: draw(3) == 0}
 	if draw(4) == 0 {
 		o.Text = []byte("what is there")[:draw(14)]
 		o.Sent = []int{0, len(o.Text)}[draw(2)]
 	}
-	w.tr, w.base, w.sent = New(o), len(o.Text), bytes.Clone(o.Text[:o.Sent])
+	w.tr, w.base, w.sent = NewTranscript(o), len(o.Text), bytes.Clone(o.Text[:o.Sent])
 	return w
 }
 

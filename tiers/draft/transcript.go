@@ -1,17 +1,4 @@
-// Package transcript keeps the state of one answer: its text, the ids of prompt and answer, its cut points and stop
-// strings, what the client already has, and what a backend must repeat after a rewind. Start at [New].
-//
-// These rules hold after every call, in any order of calls (a test walks at random):
-//
-//   - The client has the first Sent bytes of the text. No byte is released twice, and none is retracted: a rewind
-//     behind it leaves a pending match, and text that does not repeat it is refused with [ErrMismatch].
-//   - Without a pending match the client has no more than the text; with one, no more than the text followed by
-//     the pending text.
-//   - At a clean cut point ids and text agree: the ids before it are the text before it, or, if ids were dropped,
-//     the end of that text.
-//
-// The package is pure: no clock, no network, no log.
-package transcript
+package draft
 
 import (
 	"bytes"
@@ -35,8 +22,8 @@ const (
 // ErrMismatch says that appended text does not repeat what the client already has.
 var ErrMismatch = errors.New("the text after a rewind is not what was sent before")
 
-// Options describe the beginning and the end of an answer. The zero value is an empty answer without stop strings.
-type Options struct {
+// TranscriptOptions describe the beginning and the end of an answer. The zero value is an empty answer without stop strings.
+type TranscriptOptions struct {
 	Stop        []string // stop strings
 	IncludeStop bool     // the stop string that ends the answer is part of it
 	WholeWords  bool     // only whole words are released, until Resume: a continuation by text starts behind one
@@ -45,8 +32,18 @@ type Options struct {
 	Sent int    // bytes of Text that the client has
 }
 
-// Transcript is the state of one answer. It is for one goroutine. Returned slices are for reading only and valid until
-// the next call.
+// Transcript is the state of one answer: its text, the ids of prompt and answer, its cut points and stop strings, what the
+// client already has, and what a backend must repeat after a rewind. It is for one goroutine. Returned slices are for
+// reading only and valid until the next call.
+//
+// These rules hold after every call, in any order of calls (a test walks at random):
+//
+//   - The client has the first Sent bytes of the text. No byte is released twice, and none is retracted: a rewind
+//     behind it leaves a pending match, and text that does not repeat it is refused with [ErrMismatch].
+//   - Without a pending match the client has no more than the text; with one, no more than the text followed by
+//     the pending text.
+//   - At a clean cut point ids and text agree: the ids before it are the text before it, or, if ids were dropped,
+//     the end of that text.
 type Transcript struct {
 	text       []byte // accepted text of the answer
 	sent       int    // bytes of it that the client has
@@ -67,8 +64,8 @@ type Transcript struct {
 	stopEnd     int    // bytes of text up to its end
 }
 
-// New returns the transcript of an answer.
-func New(o Options) *Transcript {
+// NewTranscript returns the transcript of an answer.
+func NewTranscript(o TranscriptOptions) *Transcript {
 	return &Transcript{
 		text: bytes.Clone(o.Text), sent: min(o.Sent, len(o.Text)), bound: unbounded, wholeWords: o.WholeWords,
 		stops: newStopStrings(o.Stop), includeStop: o.IncludeStop,

@@ -1,4 +1,4 @@
-package verify
+package inflight
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/inflight"
 )
 
 // backends are those of the attempts.
@@ -80,8 +79,8 @@ func TestAllCountsOfAContinuationShareTheirTime(t *testing.T) {
 				t.Error("counted")
 			}
 		}
-		if took := time.Since(began); took != inflight.FrontEndTimeout || len(r.attempts) != 2 {
-			t.Errorf("%s for %d tries, want %s", took, len(r.attempts), inflight.FrontEndTimeout)
+		if took := time.Since(began); took != FrontEndTimeout || len(r.attempts) != 2 {
+			t.Errorf("%s for %d tries, want %s", took, len(r.attempts), FrontEndTimeout)
 		}
 	})
 }

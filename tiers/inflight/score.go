@@ -1,4 +1,4 @@
-package verify
+package inflight
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
-	"github.com/foregate/foregate/tiers/scoring"
 )
 
 const (
@@ -83,7 +82,7 @@ func (a Verifier) scoreQuestion(q Question, top int) openai.ScoreQuestion {
 func (a Verifier) newRequest(call engine.Call, tokens int) dispatch.Request {
 	o := a.NewRequest(a.Target, call)
 	o.Role, o.Before = dispatch.RoleScore, a.Before
-	o.Scoring = &scoring.Score{MaxConcurrent: a.Config.MaxConcurrentScores, Tokens: tokens}
+	o.Scoring = &dispatch.Score{MaxConcurrent: a.Config.MaxConcurrentScores, Tokens: tokens}
 	timeout := float64(a.Config.Timeouts.TargetFirstToken) / scoreShare
 	o.FirstByteTimeout = max(time.Duration(timeout*max(1, float64(tokens)/scoreUnit)), a.Patience)
 	if a.Admission > 0 {

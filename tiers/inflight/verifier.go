@@ -1,4 +1,4 @@
-package verify
+package inflight
 
 import (
 	"context"
@@ -6,13 +6,12 @@ import (
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/draft"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
 )
 
 // Verifier asks the target to check drafts, for a request or for its audit.
 type Verifier struct {
-	inflight.Caller
+	Caller
 	Scorer plan.Scorer // how [Verifier.Verify] asks
 	Rule   Rule        // by which it judges what it hears
 
@@ -25,7 +24,7 @@ type Verifier struct {
 }
 
 // NewVerifier returns the verifier that a request's plan asks for.
-func NewVerifier(c inflight.Caller) Verifier {
+func NewVerifier(c Caller) Verifier {
 	return Verifier{Caller: c, Scorer: c.Plan.Scorer, Rule: RuleOf(c.Plan.Rule, c.Body.Temperature)}
 }
 

@@ -1,4 +1,4 @@
-package verify
+package inflight
 
 import (
 	"context"
@@ -9,12 +9,10 @@ import (
 
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/probe"
-	"github.com/foregate/foregate/tiers/scoring"
 	"github.com/foregate/foregate/tiers/world"
 )
 
@@ -40,7 +38,7 @@ func newRig(t *testing.T, temperature string) *rig {
 		t.Fatal(err)
 	}
 	d, err := dispatch.New(dispatch.Options{
-		World: world.System{}, Upstream: r, Queue: r, Breaker: dispatch.NoBreaker{}, Scores: scoring.NewLimiter(), Metrics: silent{},
+		World: world.System{}, Upstream: r, Queue: r, Breaker: dispatch.NoBreaker{}, Scores: dispatch.NewScoreLimiter(), Metrics: silent{},
 		Window: func(string) int { return 0 },
 	})
 	if err != nil {
@@ -51,14 +49,14 @@ func newRig(t *testing.T, temperature string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request := &inflight.Request{
-		Body: body, Route: "m", Class: 2, Services: &inflight.Services{World: world.System{}, Dispatch: d},
+	request := &Request{
+		Body: body, Route: "m", Class: 2, Services: &Services{World: world.System{}, Dispatch: d},
 		Plan: plan.Plan{Judged: true, Mode: plan.ModeVerify, Rule: plan.RuleExact, Scorer: plan.ScorerIDs},
 		Config: plan.Config{
 			MaxConcurrentScores: 4,
 			Timeouts:            plan.Timeouts{TargetFirstToken: 20 * time.Second},
 		},
-		Target: inflight.Pool{Pool: r.target, Tier: plan.Target, Capabilities: &probe.Capabilities{EOS: []int32{90, 91}, Scoring: openai.ScoreCompletions}},
+		Target: Pool{Pool: r.target, Tier: plan.Target, Capabilities: &probe.Capabilities{EOS: []int32{90, 91}, Scoring: openai.ScoreCompletions}},
 	}
 	r.asker = NewVerifier(request.Caller(r))
 	return r

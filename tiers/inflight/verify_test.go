@@ -1,4 +1,4 @@
-package verify
+package inflight
 
 import (
 	"context"
@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/receipt"
-	"github.com/foregate/foregate/tiers/scoring"
 )
 
 // question is what the rig's last attempt asked an engine to score.
@@ -129,8 +129,8 @@ func TestThePlaceOfAnAuditDoesNotHangOnTheDraftsLength(t *testing.T) {
 		}
 	}
 	// What is computed counts all the same.
-	_, err := r.asker.Score(context.Background(), Question{Prompt: []int32{1}, IDs: make([]int32, scoring.MaxTokens)})
-	if FailureReason(err) != scoring.ReasonTooLong {
+	_, err := r.asker.Score(context.Background(), Question{Prompt: []int32{1}, IDs: make([]int32, dispatch.MaxScoreTokens)})
+	if FailureReason(err) != dispatch.ReasonScoreTooLong {
 		t.Errorf("%v", err)
 	}
 }
@@ -170,7 +170,7 @@ func TestWhatAFailedQuestionCostIsToldAllTheSame(t *testing.T) {
 
 func TestWhyTheTargetCouldNotSayIsOneWord(t *testing.T) {
 	for want, err := range map[string]error{
-		"score_busy":       fmt.Errorf("judge: %w", &scoring.RefusedError{Reason: scoring.ReasonBusy}),
+		"score_busy":       fmt.Errorf("judge: %w", &dispatch.ScoreRefusedError{Reason: dispatch.ReasonScoreBusy}),
 		"upstream_timeout": &engine.Failure{Kind: engine.Timeout},
 		"target_full":      pool.ErrFull,
 		"no_ids":           errNoIDs,

@@ -1,8 +1,4 @@
-// Package verify asks the target about drafts: whether it stands by one ([Verifier.Verify]). It also has engines turn text
-// into ids and back ([TokenizeText], [Counter]).
-//
-// It keeps no record and settles nothing: what the target said is a value.
-package verify
+package inflight
 
 import (
 	"context"
@@ -12,11 +8,11 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/receipt"
-	"github.com/foregate/foregate/tiers/scoring"
 )
 
 // Verify asks the target to check the draft as far as it is. An error says that there is no verdict; see
@@ -95,7 +91,7 @@ var (
 
 // FailureReason returns one word for a failed check, for receipts and metrics.
 func FailureReason(err error) string {
-	if refused, ok := errors.AsType[*scoring.RefusedError](err); ok {
+	if refused, ok := errors.AsType[*dispatch.ScoreRefusedError](err); ok {
 		return refused.Reason
 	}
 	if f, ok := errors.AsType[*engine.Failure](err); ok {

@@ -1,4 +1,4 @@
-package verify
+package inflight
 
 import (
 	"context"
@@ -7,23 +7,22 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/inflight"
 )
 
 // TokenizePrompt has an engine of a pool tokenize the request's prompt with its chat template.
-func TokenizePrompt(ctx context.Context, c inflight.Caller, p inflight.Pool) (ids []int32, err error) {
+func TokenizePrompt(ctx context.Context, c Caller, p Pool) (ids []int32, err error) {
 	_, err = c.Do(ctx, c.NewFrontEndRequest(p, &engine.TokenizePrompt{Model: p.Model(), Request: c.Body, Into: &ids}))
 	return ids, err
 }
 
 // TokenizeText has an engine of a pool tokenize a text.
-func TokenizeText(ctx context.Context, c inflight.Caller, p inflight.Pool, text []byte) (ids []int32, err error) {
+func TokenizeText(ctx context.Context, c Caller, p Pool, text []byte) (ids []int32, err error) {
 	_, err = c.Do(ctx, c.NewFrontEndRequest(p, &engine.TokenizeText{Model: p.Model(), Text: text, Into: &ids}))
 	return ids, err
 }
 
 // Detokenize has an engine of a pool convert ids to text.
-func Detokenize(ctx context.Context, c inflight.Caller, p inflight.Pool, ids []int32) (text []byte, err error) {
+func Detokenize(ctx context.Context, c Caller, p Pool, ids []int32) (text []byte, err error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -34,7 +33,7 @@ func Detokenize(ctx context.Context, c inflight.Caller, p inflight.Pool, ids []i
 // maxCountTries bounds how often engines are asked to count the tokens of one text.
 const maxCountTries = 4
 
-// Counter counts the tokens of a continued answer. All its calls together take [inflight.FrontEndTimeout] at most.
+// Counter counts the tokens of a continued answer. All its calls together take [FrontEndTimeout] at most.
 type Counter struct {
 	Lost []string // backends that were lost: they are asked only where there is no other
 
@@ -42,12 +41,12 @@ type Counter struct {
 }
 
 // Count has an engine of a pool count the tokens of a text.
-func (n *Counter) Count(ctx context.Context, c inflight.Caller, p inflight.Pool, text []byte) (int, error) {
+func (n *Counter) Count(ctx context.Context, c Caller, p Pool, text []byte) (int, error) {
 	var ids []int32
 	o := c.NewFrontEndRequest(p, &engine.TokenizeText{Model: p.Model(), Text: text, Into: &ids})
 	exclude, err := slices.Clone(n.Lost), engine.ErrFirstByte
 	for range maxCountTries {
-		if o.FirstByteTimeout = inflight.FrontEndTimeout - n.spent; o.FirstByteTimeout <= 0 {
+		if o.FirstByteTimeout = FrontEndTimeout - n.spent; o.FirstByteTimeout <= 0 {
 			break
 		}
 		o.Demand.Exclude = exclude

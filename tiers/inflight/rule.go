@@ -1,4 +1,4 @@
-package verify
+package inflight
 
 import (
 	"github.com/foregate/foregate/tiers/accept"

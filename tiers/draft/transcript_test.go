@@ -1,4 +1,4 @@
-package transcript
+package draft
 
 import (
 	"errors"
@@ -43,7 +43,7 @@ func TestAStopStringEndsTheAnswerWhereItBegins(t *testing.T) {
 		"one that is not finished is none": {[]string{"STOP"}, false, []string{"STO", "RE"}, "STORE", "STORE", 0},
 		"none are wanted":                  {nil, false, []string{"STOP"}, "STOP", "STOP", 0},
 	} {
-		tr := New(Options{Stop: c.stop, IncludeStop: c.include})
+		tr := NewTranscript(TranscriptOptions{Stop: c.stop, IncludeStop: c.include})
 		stopped := false
 		for _, text := range c.chunks {
 			stopped, _ = tr.Append([]byte(text), nil)
@@ -58,7 +58,7 @@ func TestAStopStringEndsTheAnswerWhereItBegins(t *testing.T) {
 }
 
 func TestWhatMayBecomeAStopStringIsHeldBack(t *testing.T) {
-	tr := New(Options{Stop: []string{"STOP", "é."}})
+	tr := NewTranscript(TranscriptOptions{Stop: []string{"STOP", "é."}})
 	said(t, tr, "go ST")
 	want(t, "released", tr.Release(), "go ")
 	said(t, tr, "AY, café")
@@ -70,7 +70,7 @@ func TestWhatMayBecomeAStopStringIsHeldBack(t *testing.T) {
 }
 
 func TestAStopStringThatBeginsInWhatWasSentLeavesThatThere(t *testing.T) {
-	tr := New(Options{Stop: []string{"aab"}})
+	tr := NewTranscript(TranscriptOptions{Stop: []string{"aab"}})
 	said(t, tr, "x", "aa", "c")
 	want(t, "released to a cut point", tr.ReleaseTo(tr.CutAt(2)), "xaa")
 	tr.Rewind(tr.CutAt(2))
@@ -82,19 +82,19 @@ func TestAStopStringThatBeginsInWhatWasSentLeavesThatThere(t *testing.T) {
 }
 
 func TestWholeWordsAreReleasedWhereAContinuationByTextMayFollow(t *testing.T) {
-	tr := New(Options{WholeWords: true})
+	tr := NewTranscript(TranscriptOptions{WholeWords: true})
 	said(t, tr, "two words", " and")
 	want(t, "released", tr.Release(), "two words")
 	tr.Resume(tr.End(2))
 	want(t, "after that all", tr.Release(), " and")
 
-	long := New(Options{WholeWords: true})
+	long := NewTranscript(TranscriptOptions{WholeWords: true})
 	said(t, long, "日本語日本語日本語日本語日本語日本語日本語")             // 63 bytes without a space
 	want(t, "without spaces", long.Release(), "日本語日本") // 48 are held back, and no character is cut
 }
 
 func TestWhatTheClientHasBehindARewindMustComeAgain(t *testing.T) {
-	tr := New(Options{})
+	tr := NewTranscript(TranscriptOptions{})
 	tr.AppendPrompt([]int32{1, 2})
 	said(t, tr, "one", " two", " three")
 	want(t, "released", tr.Release(), "one two three")
@@ -120,7 +120,7 @@ func TestWhatTheClientHasBehindARewindMustComeAgain(t *testing.T) {
 }
 
 func TestAPendingMatchMayBeGivenUp(t *testing.T) {
-	tr := New(Options{})
+	tr := NewTranscript(TranscriptOptions{})
 	said(t, tr, "one", " two")
 	tr.Release()
 	tr.Rewind(CutPoint{})
@@ -141,7 +141,7 @@ func TestAPendingMatchMayBeGivenUp(t *testing.T) {
 }
 
 func TestTheEndOfATextThatNobodyCountedHasTheTokensThatItIsSaidToHave(t *testing.T) {
-	tr := New(Options{Text: []byte("one two three"), Sent: 13})
+	tr := NewTranscript(TranscriptOptions{Text: []byte("one two three"), Sent: 13})
 	tr.RewindToWord()
 	tr.End(7)
 	if n, exact := tr.EndAtWord(); n != 7 || !exact {
@@ -155,7 +155,7 @@ func TestTheEndOfATextThatNobodyCountedHasTheTokensThatItIsSaidToHave(t *testing
 }
 
 func TestARewindWithinWhatWasNotSentDropsIt(t *testing.T) {
-	tr := New(Options{})
+	tr := NewTranscript(TranscriptOptions{})
 	said(t, tr, "one", " two", " three")
 	tr.ReleaseTo(tr.CutAt(1))
 	tr.Rewind(tr.CutAt(2))
@@ -168,7 +168,7 @@ func TestARewindWithinWhatWasNotSentDropsIt(t *testing.T) {
 
 func TestTheLastWordIsRewrittenByWhoCarriesOn(t *testing.T) {
 	for name, sent := range map[string]int{"the client has all": 11, "others have it": 0} {
-		tr := New(Options{Text: []byte("one two thr"), Sent: sent})
+		tr := NewTranscript(TranscriptOptions{Text: []byte("one two thr"), Sent: sent})
 		tr.RewindToWord()
 		want(t, name+": left", tr.Text(), "one two")
 		tr.Resume(tr.End(2))
@@ -183,7 +183,7 @@ func TestTheLastWordIsRewrittenByWhoCarriesOn(t *testing.T) {
 }
 
 func TestAContinuationByTextBeginsBehindAWholeWordAndKeepsWhatWasSent(t *testing.T) {
-	tr := New(Options{})
+	tr := NewTranscript(TranscriptOptions{})
 	said(t, tr, "one", " two", " thr", "ee")
 	if n, exact := tr.EndAtWord(); n != 2 || !exact {
 		t.Errorf("%d tokens, exactly %v, want 2", n, exact)
@@ -193,7 +193,7 @@ func TestAContinuationByTextBeginsBehindAWholeWordAndKeepsWhatWasSent(t *testing
 		t.Errorf("ids %v", tr.IDs())
 	}
 
-	tr = New(Options{})
+	tr = NewTranscript(TranscriptOptions{})
 	said(t, tr, "one", " two", " thr")
 	tr.Release()
 	if n, exact := tr.EndAtWord(); n != 3 || !exact {
@@ -201,7 +201,7 @@ func TestAContinuationByTextBeginsBehindAWholeWordAndKeepsWhatWasSent(t *testing
 	}
 	want(t, "sent", tr.Text(), "one two thr")
 
-	tr = New(Options{})
+	tr = NewTranscript(TranscriptOptions{})
 	said(t, tr, "one", " two", " three", " four", " five")
 	want(t, "released", tr.ReleaseTo(tr.CutAt(2)), "one two")
 	tr.Rewind(tr.CutAt(4))
@@ -212,7 +212,7 @@ func TestAContinuationByTextBeginsBehindAWholeWordAndKeepsWhatWasSent(t *testing
 }
 
 func TestACutIsAtACleanPlaceAtASentencesEndIfOneIsNear(t *testing.T) {
-	tr := New(Options{})
+	tr := NewTranscript(TranscriptOptions{})
 	for n := 1; n <= 60; n++ {
 		text := "a"
 		if n == 10 || n == 20 || n == 45 {
@@ -234,7 +234,7 @@ func TestACutIsAtACleanPlaceAtASentencesEndIfOneIsNear(t *testing.T) {
 }
 
 func TestCutPointsBehindAStopStringAreForgotten(t *testing.T) {
-	tr := New(Options{Stop: []string{"c d"}})
+	tr := NewTranscript(TranscriptOptions{Stop: []string{"c d"}})
 	said(t, tr, "a", " b", " c")
 	if stopped, _ := tr.Append([]byte(" d"), []int32{9}); !stopped {
 		t.Fatal("not stopped")
@@ -262,7 +262,7 @@ func TestTokensOfATextThatWasCutAreCountedAsFarAsTheyAreTold(t *testing.T) {
 		"within a chunk of two":        {nil, 12, 3, false},
 		"all":                          {nil, 24, 6, true},
 	} {
-		tr := New(Options{})
+		tr := NewTranscript(TranscriptOptions{})
 		for n := 1; n <= 3; n++ {
 			tr.Append([]byte("12345678"), []int32{1, 2})
 			if c.sizes != nil {
@@ -278,7 +278,7 @@ func TestTokensOfATextThatWasCutAreCountedAsFarAsTheyAreTold(t *testing.T) {
 }
 
 func TestIDsAreGoneOnFromOnlyWhereTheyAreAll(t *testing.T) {
-	tr := New(Options{})
+	tr := NewTranscript(TranscriptOptions{})
 	tr.Append([]byte("one"), []int32{1})
 	at := tr.Mark(1, true)
 	if tr.TellsAll(at) {
@@ -306,7 +306,7 @@ func TestIDsAreGoneOnFromOnlyWhereTheyAreAll(t *testing.T) {
 }
 
 func TestTheTargetsOwnIDsTakeThePlaceOfTheDrafts(t *testing.T) {
-	tr := New(Options{})
+	tr := NewTranscript(TranscriptOptions{})
 	said(t, tr, "one", " two", " three")
 	at := tr.Adopt([]int32{50, 51}, []int32{60, 61, 62}, 5)
 	tr.Rewind(at)

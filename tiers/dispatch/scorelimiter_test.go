@@ -1,4 +1,4 @@
-package scoring
+package dispatch
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ var (
 )
 
 // enter begins a score that must be let in.
-func enter(t *testing.T, g *Limiter, now time.Time) (leave func(Outcome, time.Time)) {
+func enter(t *testing.T, g *ScoreLimiter, now time.Time) (leave func(scoreEnd, time.Time)) {
 	t.Helper()
 	leave, err := g.Acquire("big", "b1", Score{100, usual}, now)
 	if err != nil {
@@ -25,24 +25,24 @@ func enter(t *testing.T, g *Limiter, now time.Time) (leave func(Outcome, time.Ti
 }
 
 // refused is why a score is not let in; "" where it is, which then ends and says nothing.
-func refused(t *testing.T, g *Limiter, backend string, tokens int, now time.Time) *RefusedError {
+func refused(t *testing.T, g *ScoreLimiter, backend string, tokens int, now time.Time) *ScoreRefusedError {
 	t.Helper()
 	leave, err := g.Acquire("big", backend, Score{tokens, usual}, now)
 	if err == nil {
-		leave(Neutral, now)
-		return &RefusedError{}
+		leave(scoreNeutral, now)
+		return &ScoreRefusedError{}
 	}
-	var r *RefusedError
-	if !errors.As(err, &r) || !errors.Is(err, ErrRefused) {
+	var r *ScoreRefusedError
+	if !errors.As(err, &r) || !errors.Is(err, ErrScoreRefused) {
 		t.Fatalf("an error of another kind: %v", err)
 	}
 	return r
 }
 
 // shut fails the test unless scoring is closed for just that long.
-func shut(t *testing.T, g *Limiter, from time.Time, lasts time.Duration) {
+func shut(t *testing.T, g *ScoreLimiter, from time.Time, lasts time.Duration) {
 	t.Helper()
-	if r := refused(t, g, "b1", 100, from.Add(lasts-1)); r.Reason != ReasonClosed || r.RetryAfter != 1 || r.Backend {
+	if r := refused(t, g, "b1", 100, from.Add(lasts-1)); r.Reason != ReasonScoreClosed || r.RetryAfter != 1 || r.Backend {
 		t.Errorf("a nanosecond before the end of %s: %+v", lasts, r)
 	}
 	if r := refused(t, g, "b1", 100, from.Add(lasts)); r.Reason != "" {
@@ -51,33 +51,33 @@ func shut(t *testing.T, g *Limiter, from time.Time, lasts time.Duration) {
 }
 
 func TestATextThatIsTooLongIsNotScored(t *testing.T) {
-	g := NewLimiter()
-	if r := refused(t, g, "b1", MaxTokens+1, noon); r.Reason != ReasonTooLong || r.Backend || r.Value != MaxTokens+1 || r.Max != MaxTokens {
+	g := NewScoreLimiter()
+	if r := refused(t, g, "b1", MaxScoreTokens+1, noon); r.Reason != ReasonScoreTooLong || r.Backend || r.Value != MaxScoreTokens+1 || r.Max != MaxScoreTokens {
 		t.Errorf("got %+v", r)
 	}
-	if r := refused(t, g, "b1", MaxTokens, noon); r.Reason != "" {
+	if r := refused(t, g, "b1", MaxScoreTokens, noon); r.Reason != "" {
 		t.Error(r)
 	}
 }
 
 func TestOnlySoManyScoresAreUnderWayAtABackend(t *testing.T) {
-	g := NewLimiter()
+	g := NewScoreLimiter()
 	first, second := enter(t, g, noon), enter(t, g, noon)
 	r := refused(t, g, "b1", 1, noon)
-	if r.Reason != ReasonBusy || !r.Backend || r.Value != 2 || r.Max != 2 {
+	if r.Reason != ReasonScoreBusy || !r.Backend || r.Value != 2 || r.Max != 2 {
 		t.Errorf("got %+v", r)
 	}
 	if r := refused(t, g, "b2", 1, noon); r.Reason != "" {
 		t.Errorf("another backend: %v", r)
 	}
-	first(Success, noon)
-	first(Success, noon) // counts once
+	first(scoreGood, noon)
+	first(scoreGood, noon) // counts once
 	leave := enter(t, g, noon)
-	if r := refused(t, g, "b1", 1, noon); r.Reason != ReasonBusy {
+	if r := refused(t, g, "b1", 1, noon); r.Reason != ReasonScoreBusy {
 		t.Errorf("a score that was left twice made room for two: %+v", r)
 	}
-	second(Success, noon)
-	leave(Success, noon)
+	second(scoreGood, noon)
+	leave(scoreGood, noon)
 	if len(g.running) != 0 {
 		t.Errorf("remembered: %v", g.running)
 	}
@@ -87,139 +87,139 @@ func TestOnlySoManyScoresAreUnderWayAtABackend(t *testing.T) {
 }
 
 func TestThreeFaultsInARowCloseScoringForHalfAMinute(t *testing.T) {
-	g := NewLimiter()
-	for _, o := range []Outcome{Fault, Fault, Success, Fault, Neutral, Fault} {
+	g := NewScoreLimiter()
+	for _, o := range []scoreEnd{scoreFault, scoreFault, scoreGood, scoreFault, scoreNeutral, scoreFault} {
 		enter(t, g, noon)(o, noon)
 	}
 	if open, _, _ := g.State("big"); open {
 		t.Fatal("open, but three in a row there were not")
 	}
-	enter(t, g, noon)(Fault, noon)
-	if open, why, until := g.State("big"); !open || why != OpenFaults || !until.Equal(noon.Add(30*time.Second)) {
+	enter(t, g, noon)(scoreFault, noon)
+	if open, why, until := g.State("big"); !open || why != openFaults || !until.Equal(noon.Add(30*time.Second)) {
 		t.Errorf("got %t, %q, %s", open, why, until)
 	}
 	shut(t, g, noon, 30*time.Second)
-	if r := refused(t, NewLimiter(), "b1", 1, noon); r.Reason != "" {
+	if r := refused(t, NewScoreLimiter(), "b1", 1, noon); r.Reason != "" {
 		t.Errorf("elsewhere: %v", r)
 	}
 	leave, err := g.Acquire("other", "b1", Score{100, usual}, noon)
 	if err != nil {
 		t.Fatalf("another pool: %v", err)
 	}
-	leave(Success, noon)
+	leave(scoreGood, noon)
 }
 
 func TestATrialThatFailsDoublesTheTimeUpToTenMinutes(t *testing.T) {
-	g, now := NewLimiter(), noon
+	g, now := NewScoreLimiter(), noon
 	for range 3 {
-		enter(t, g, now)(Fault, now)
+		enter(t, g, now)(scoreFault, now)
 	}
 	for _, lasts := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 10 * time.Minute, 10 * time.Minute} {
 		shut(t, g, now, lasts)
 		now = now.Add(lasts)
 		trial := enter(t, g, now)
 		now = now.Add(time.Second)
-		trial(Fault, now)
-		if _, why, _ := g.State("big"); why != OpenTrial {
+		trial(scoreFault, now)
+		if _, why, _ := g.State("big"); why != openTrial {
 			t.Errorf("after %s: %q", lasts, why)
 		}
 	}
 	now = now.Add(10 * time.Minute)
-	enter(t, g, now)(Success, now)
+	enter(t, g, now)(scoreGood, now)
 	if open, why, until := g.State("big"); open || why != "" || !until.IsZero() {
 		t.Errorf("after a trial that went well: %t, %q, %s", open, why, until)
 	}
 	for range 2 {
-		enter(t, g, now)(Fault, now)
+		enter(t, g, now)(scoreFault, now)
 	}
 	if open, _, _ := g.State("big"); open {
 		t.Error("two faults opened it again: the old ones were not forgotten")
 	}
-	enter(t, g, now)(Fault, now)
+	enter(t, g, now)(scoreFault, now)
 	shut(t, g, now, 30*time.Second)
 }
 
 func TestOneScoreAtATimeTriesAPoolThatIsHalfOpen(t *testing.T) {
-	g := NewLimiter()
+	g := NewScoreLimiter()
 	for range 3 {
-		enter(t, g, noon)(Fault, noon)
+		enter(t, g, noon)(scoreFault, noon)
 	}
 	later := noon.Add(time.Minute)
 	trial := enter(t, g, later)
-	if r := refused(t, g, "b2", 1, later); r.Reason != ReasonClosed || r.RetryAfter != 0 || r.Backend {
+	if r := refused(t, g, "b2", 1, later); r.Reason != ReasonScoreClosed || r.RetryAfter != 0 || r.Backend {
 		t.Errorf("beside the trial: %+v", r)
 	}
 	if open, _, until := g.State("big"); !open || until.After(later) {
 		t.Errorf("half-open: %t until %s", open, until)
 	}
-	trial(Neutral, later) // it said nothing: somebody else tries
+	trial(scoreNeutral, later) // it said nothing: somebody else tries
 	second := enter(t, g, later)
-	trial(Fault, later) // it was left already
-	second(Success, later)
+	trial(scoreFault, later) // it was left already
+	second(scoreGood, later)
 	if open, _, _ := g.State("big"); open {
 		t.Error("still open")
 	}
 }
 
 func TestAnEngineThatDiesOfAScoreClosesScoringForFiveMinutes(t *testing.T) {
-	g := NewLimiter()
-	all := []func(Outcome, time.Time){enter(t, g, noon), enter(t, g, noon)}
-	all[0](EngineDied, noon)
-	if open, why, until := g.State("big"); !open || why != OpenEngineDied || !until.Equal(noon.Add(5*time.Minute)) {
+	g := NewScoreLimiter()
+	all := []func(scoreEnd, time.Time){enter(t, g, noon), enter(t, g, noon)}
+	all[0](scoreDied, noon)
+	if open, why, until := g.State("big"); !open || why != openEngineDied || !until.Equal(noon.Add(5*time.Minute)) {
 		t.Errorf("got %t, %q, %s", open, why, until)
 	}
-	all[1](EngineDied, noon.Add(time.Second)) // it took the other along
+	all[1](scoreDied, noon.Add(time.Second)) // it took the other along
 	shut(t, g, noon.Add(time.Second), 5*time.Minute)
 
 	now := noon.Add(6 * time.Minute)
-	enter(t, g, now)(EngineDied, now) // the trial kills it again
+	enter(t, g, now)(scoreDied, now) // the trial kills it again
 	shut(t, g, now, 10*time.Minute)
 }
 
 func TestWhatBeganBeforeTheBreakerMovedHasNoSay(t *testing.T) {
-	g := NewLimiter()
+	g := NewScoreLimiter()
 	old, older := enter(t, g, noon), enter(t, g, noon)
 	for range 3 {
 		leave, err := g.Acquire("big", "b2", Score{1, usual}, noon)
 		if err != nil {
 			t.Fatal(err)
 		}
-		leave(Fault, noon)
+		leave(scoreFault, noon)
 	}
-	old(Success, noon.Add(time.Second))
+	old(scoreGood, noon.Add(time.Second))
 	shut(t, g, noon, 30*time.Second)
-	older(Fault, noon.Add(time.Second))
+	older(scoreFault, noon.Add(time.Second))
 	shut(t, g, noon, 30*time.Second)
 
 	now := noon.Add(time.Minute)
-	enter(t, g, now)(Success, now)
+	enter(t, g, now)(scoreGood, now)
 	dying := enter(t, g, now)
 	for range 3 {
-		enter(t, g, now)(Fault, now)
+		enter(t, g, now)(scoreFault, now)
 	}
-	dying(EngineDied, now) // but what kills an engine counts whenever it began
+	dying(scoreDied, now) // but what kills an engine counts whenever it began
 	shut(t, g, now, 5*time.Minute)
 }
 
 func TestALateDeathDoesNotShortenATimeThatIsLonger(t *testing.T) {
-	g, now := NewLimiter(), noon
+	g, now := NewScoreLimiter(), noon
 	late := enter(t, g, now)
 	for _, lasts := range []time.Duration{0, 5 * time.Minute} {
 		now = now.Add(lasts)
-		enter(t, g, now)(EngineDied, now)
+		enter(t, g, now)(scoreDied, now)
 	}
-	late(EngineDied, now.Add(time.Minute)) // the second opening is for ten minutes
+	late(scoreDied, now.Add(time.Minute)) // the second opening is for ten minutes
 	shut(t, g, now.Add(time.Minute), 10*time.Minute)
 }
 
 func TestPoolsThatNobodyAsksAboutAreForgotten(t *testing.T) {
-	g, now := NewLimiter(), noon
+	g, now := NewScoreLimiter(), noon
 	for i := range 1000 {
 		leave, err := g.Acquire(fmt.Sprintf("pool-%d", i), "b", Score{1, usual}, now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		leave(EngineDied, now)
+		leave(scoreDied, now)
 		now = now.Add(time.Minute)
 	}
 	if most := int(forgotten/time.Minute) + 2; len(g.pools) > most || len(g.running) > 0 {
@@ -230,10 +230,10 @@ func TestPoolsThatNobodyAsksAboutAreForgotten(t *testing.T) {
 // Whatever happens: as many are under way as were let in, never too many, and one alone where it is not closed.
 func TestTheGateKeepsItsBoundsWhateverHappens(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	g, now := NewLimiter(), noon
+	g, now := NewScoreLimiter(), noon
 	type score struct {
 		backend string
-		leave   func(Outcome, time.Time)
+		leave   func(scoreEnd, time.Time)
 	}
 	var under []score
 	refusals, trials := map[string]int{}, 0
@@ -241,7 +241,7 @@ func TestTheGateKeepsItsBoundsWhateverHappens(t *testing.T) {
 		now = now.Add(time.Duration(rng.IntN(4000)) * time.Millisecond)
 		if len(under) > 0 && rng.IntN(2) == 0 {
 			i := rng.IntN(len(under))
-			outcome := []Outcome{Success, Success, Success, Fault, Fault, Fault, Neutral, EngineDied}[rng.IntN(8)]
+			outcome := []scoreEnd{scoreGood, scoreGood, scoreGood, scoreFault, scoreFault, scoreFault, scoreNeutral, scoreDied}[rng.IntN(8)]
 			under[i].leave(outcome, now)
 			under = append(under[:i], under[i+1:]...)
 			continue
@@ -254,8 +254,8 @@ func TestTheGateKeepsItsBoundsWhateverHappens(t *testing.T) {
 			}
 		}
 		open, _, until := g.State("big")
-		leave, err := g.Acquire("big", backend, Score{1 + rng.IntN(MaxTokens*101/100), usual}, now)
-		var r *RefusedError
+		leave, err := g.Acquire("big", backend, Score{1 + rng.IntN(MaxScoreTokens*101/100), usual}, now)
+		var r *ScoreRefusedError
 		switch {
 		case errors.As(err, &r):
 			refusals[r.Reason]++
@@ -271,20 +271,20 @@ func TestTheGateKeepsItsBoundsWhateverHappens(t *testing.T) {
 			under = append(under, score{backend, leave})
 		}
 	}
-	if refusals[ReasonBusy] == 0 || refusals[ReasonTooLong] == 0 || refusals[ReasonClosed] == 0 || trials == 0 {
+	if refusals[ReasonScoreBusy] == 0 || refusals[ReasonScoreTooLong] == 0 || refusals[ReasonScoreClosed] == 0 || trials == 0 {
 		t.Errorf("the walk saw too little: %v, %d trials", refusals, trials)
 	}
 }
 
 func TestManyMayEnterAndLeaveAtOnce(t *testing.T) {
-	g := NewLimiter()
+	g := NewScoreLimiter()
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
 			for n := range 500 {
 				leave, err := g.Acquire("big", fmt.Sprintf("b%d", n%3), Score{1, usual}, noon)
 				if err == nil {
-					leave(Outcome((i+n)%2*int(Neutral)), noon) // success or nothing
+					leave(scoreEnd((i+n)%2*int(scoreNeutral)), noon) // success or nothing
 				}
 				g.State("big")
 			}
