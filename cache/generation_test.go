@@ -121,16 +121,6 @@ func TestTextArrivesInOrderAndWhole(t *testing.T) {
 	})
 }
 
-func TestWhoAsksAfterTheAnswerIsWholeBeginsAnew(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Generations) {
-		first, lead, _ := begin(t, fs, streamed(1))
-		lead.Complete(wholeOf("x"), nil)
-		second, lead, _ := begin(t, fs, streamed(1))
-		lead.Complete(wholeOf("y"), nil)
-		departed(first, second)
-	})
-}
-
 func TestAnAnswerThatIsBeingKeptIsThereForThoseWhoAskMeanwhile(t *testing.T) {
 	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		first, lead, _ := begin(t, fs, streamed(1))

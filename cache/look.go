@@ -10,18 +10,6 @@ import (
 	"github.com/foregate/foregate/internal/redis/lookup"
 )
 
-// Found is the result of a look-up.
-type Found string
-
-// What a look may find.
-const (
-	FoundHit   Found = "hit"   // an entry
-	FoundNone  Found = "none"  // nothing
-	FoundAway  Found = "away"  // Redis was not asked, because of earlier failures
-	FoundLate  Found = "late"  // no reply within the budget, or too many look-ups in progress
-	FoundError Found = "error" // Redis failed
-)
-
 // maxLooks bounds the look-ups in progress; others wait for their turn. With the writers they are fewer than the
 // client's connections, so none waits for one of these.
 const maxLooks = 24
@@ -31,25 +19,25 @@ const keyProbe = keyPrefix + "{probe}"
 
 // Look reads an entry from Redis, in one round trip and at most for the budget. A value that cannot be opened is
 // counted and deleted, and is treated as absent. The copy in this process is made even if the reply is late.
-func (s *Store) Look(ctx context.Context, k Key) (*Entry, Found) {
+func (s *Store) Look(ctx context.Context, k Key) (*Entry, Result) {
 	if s.redis == nil {
-		return nil, FoundNone
+		return nil, ResultMiss
 	}
 	began := s.now()
 	e, err := lookup.Do(ctx, s.asker, func(ctx context.Context) (*Entry, error) { return s.read(ctx, k) }, lookup.Late[*Entry]{})
 	if errors.Is(err, lookup.ErrAway) {
-		return nil, FoundAway
+		return nil, ResultAway
 	}
 	s.metrics.lookup.Observe(s.now().Sub(began).Seconds())
 	switch {
 	case errors.Is(err, lookup.ErrLate), errors.Is(err, lookup.ErrBusy):
-		return nil, FoundLate
+		return nil, ResultLate
 	case err != nil:
-		return nil, FoundError
+		return nil, ResultError
 	case e == nil:
-		return nil, FoundNone
+		return nil, ResultMiss
 	}
-	return e, FoundHit
+	return e, ResultHit
 }
 
 // read asks Redis for an entry, and keeps a copy; nil is none that opens.

@@ -18,13 +18,13 @@ func TestALookFindsWhatWasKept(t *testing.T) {
 		s := storeAt(t, addr)
 		running(t, s)
 		k, ctx := keyNo(1), t.Context()
-		wantFound(t, s, k, FoundNone)
+		wantFound(t, s, k, ResultMiss)
 		e := answerOf(k, 2000)
 		keep(t, s, k, e)
 		if _, ok := s.Local(k); ok {
 			t.Error("there is a copy before Redis was asked")
 		}
-		if got := wantFound(t, s, k, FoundHit); !reflect.DeepEqual(got, e) {
+		if got := wantFound(t, s, k, ResultHit); !reflect.DeepEqual(got, e) {
 			t.Errorf("got %+v, want %+v", got, e)
 		}
 		if got, ok := s.Local(k); !ok || !reflect.DeepEqual(got, e) {
@@ -62,7 +62,7 @@ func TestAValueThatDoesNotOpenIsAMissCountedAndGone(t *testing.T) {
 		for name, spoil := range spoiled(t, s, k, func(v any) { must(t, raw.Set(ctx, k.Name(), v, time.Hour).Err()) }) {
 			why := spoil()
 			before := count(s.metrics.refused, why)
-			if _, found := s.Look(ctx, k); found != FoundNone {
+			if _, found := s.Look(ctx, k); found != ResultMiss {
 				t.Errorf("%s: found %s", name, found)
 			}
 			if got := count(s.metrics.refused, why) - before; got != 1 {
@@ -100,12 +100,12 @@ func TestAKeyOfAnotherTypeIsAMissAndMended(t *testing.T) {
 		} {
 			k := keyNo(i)
 			must(t, kind(k.Name()))
-			wantFound(t, s, k, FoundNone)
+			wantFound(t, s, k, ResultMiss)
 			if kind := raw.Type(ctx, k.Name()).Val(); kind != "none" && kind != "string" {
 				t.Errorf("a %s is still there", kind)
 			}
 			keep(t, s, k, answerOf(k, 100))
-			wantFound(t, s, k, FoundHit)
+			wantFound(t, s, k, ResultHit)
 		}
 		if count(s.metrics.refused, refusedType) != 5 || s.asker.Away() {
 			t.Errorf("not refused, or away %t", s.asker.Away())
@@ -120,21 +120,21 @@ func TestAValueThatIsTooLargeIsAMissAndNotReadWhole(t *testing.T) {
 		s.maxEntry = func() int { return 1000 }
 		k := keyNo(1)
 		must(t, raw.Set(t.Context(), k.Name(), strings.Repeat("x", 2001+sealOverhead), 0).Err())
-		wantFound(t, s, k, FoundNone)
+		wantFound(t, s, k, ResultMiss)
 		if got := count(s.metrics.refused, refusedLarge); got != 1 {
 			t.Errorf("%d counted", got)
 		}
 		s.maxEntry = func() int { return 1 }
 		other := keyNo(2)
 		keep(t, s, other, &Entry{Acceptance: strings.Repeat("a", maxWord), Answer: []byte("x")})
-		wantFound(t, s, other, FoundHit)
+		wantFound(t, s, other, ResultHit)
 	})
 }
 
 func TestWithoutRedisNothingIsFoundAndNothingKept(t *testing.T) {
 	s := NewStore(Options{})
 	stop := running(t, s)
-	wantFound(t, s, keyNo(1), FoundNone)
+	wantFound(t, s, keyNo(1), ResultMiss)
 	keep(t, s, keyNo(1), answerOf(keyNo(1), 10))
 	if _, ok := s.Local(keyNo(1)); ok {
 		t.Error("there is a copy")

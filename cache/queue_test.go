@@ -49,7 +49,7 @@ func TestWhatMustNotBeKeptIsDropped(t *testing.T) {
 			t.Errorf("%d dropped as %s", got, why)
 		}
 	}
-	wantFound(t, s, keyNo(1), FoundNone)
+	wantFound(t, s, keyNo(1), ResultMiss)
 }
 
 func TestWhatIsQueuedIsWrittenBeforeTheEnd(t *testing.T) {
@@ -104,11 +104,11 @@ func TestAFullRedisIsReadAndWhatCannotBeKeptIsDropped(t *testing.T) {
 	if got := count(s.metrics.dropped, droppedFull); got != 3 {
 		t.Errorf("%d dropped", got)
 	}
-	wantFound(t, s, a, FoundHit)
-	wantFound(t, s, b, FoundNone)
+	wantFound(t, s, a, ResultHit)
+	wantFound(t, s, b, ResultMiss)
 	must(t, raw.ConfigSet(ctx, "maxmemory", "0").Err())
 	keep(t, s, b, answerOf(b, 100))
-	wantFound(t, s, b, FoundHit)
+	wantFound(t, s, b, ResultHit)
 	if s.asker.Away() {
 		t.Error("it is left alone")
 	}

@@ -51,13 +51,13 @@ func (r *rotation) keep(t *testing.T) {
 		redistest.Within(t, rotationMay, "it is kept", func() bool {
 			keep(t, r.stores[0], keyNo(i), answerOf(keyNo(i), 100))
 			_, found := r.stores[0].Look(t.Context(), keyNo(i))
-			return found == FoundHit
+			return found == ResultHit
 		})
 	}
 }
 
 // look asks a store for an answer. A reply that comes too late tells nothing of keys.
-func (r *rotation) look(ctx context.Context, store, key int) Found {
+func (r *rotation) look(ctx context.Context, store, key int) Result {
 	_, found := r.stores[store].Look(ctx, keyNo(key))
 	r.looks.Add(1)
 	return found
@@ -71,7 +71,7 @@ func (r *rotation) load(ctx context.Context) (wait func()) {
 		all.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				r.under.RLock()
-				if r.look(ctx, store, n%rotated) == FoundNone {
+				if r.look(ctx, store, n%rotated) == ResultMiss {
 					r.lost.Add(1)
 				}
 				r.under.RUnlock()

@@ -85,34 +85,6 @@ func TestWhatWasSealedOpensToTheSame(t *testing.T) {
 	}
 }
 
-func TestKeysRotate(t *testing.T) {
-	older, newer := SealKey{"older", secret(1)}, SealKey{"newer", secret(2)}
-	sealers := map[string]*Sealer{
-		"older alone": mustSealer(t, older), "newer first": mustSealer(t, newer, older), "newer alone": mustSealer(t, newer),
-		"same id, other secret": mustSealer(t, SealKey{"older", secret(3)}), "none": mustSealer(t),
-	}
-	tests := []struct {
-		sealed, opened string
-		want           error
-	}{
-		{"older alone", "older alone", nil},
-		{"older alone", "newer first", nil},
-		{"newer first", "newer alone", nil},
-		{"newer first", "older alone", ErrForeign},
-		{"older alone", "newer alone", ErrForeign},
-		{"older alone", "same id, other secret", ErrDamaged},
-		{"none", "none", nil},
-		{"none", "older alone", ErrForeign},
-		{"older alone", "none", ErrForeign},
-	}
-	for _, tt := range tests {
-		value := sealers[tt.sealed].Seal(keyNo(1), entryNo(1, 100))
-		if _, err := sealers[tt.opened].Open(keyNo(1), value, 1000); !errors.Is(err, tt.want) {
-			t.Errorf("sealed with %s, opened with %s: error %v, want %v", tt.sealed, tt.opened, err, tt.want)
-		}
-	}
-}
-
 func TestSealKeysThatCannotBeUsedAreRefused(t *testing.T) {
 	tests := map[string][]SealKey{
 		"cache: seal key 2 has no id":                               {{"a", secret(1)}, {"", secret(2)}},

@@ -73,10 +73,10 @@ func keep(t testing.TB, s *Store, k Key, e *Entry) {
 }
 
 // wantFound looks once.
-func wantFound(t testing.TB, s *Store, k Key, want Found) *Entry {
+func wantFound(t testing.TB, s *Store, k Key, want Result) *Entry {
 	t.Helper()
 	e, got := s.Look(t.Context(), k)
-	if got != want || (e != nil) != (want == FoundHit) {
+	if got != want || (e != nil) != (want == ResultHit) {
 		t.Fatalf("found %s (entry %t), want %s", got, e != nil, want)
 	}
 	return e

@@ -162,33 +162,6 @@ func TestABackendIsDrainedByAnyOfItsNames(t *testing.T) {
 	}
 }
 
-func TestTheAnswerToAnOrderSaysWhatWasDone(t *testing.T) {
-	f := twoPools()
-	alone := f.views
-	f.views = append(slices.Clone(alone), Backend{Pool: "big", ID: "spare", URL: "http://spare", State: "up"})
-	o := openOffice(t, f)
-	for query, want := range map[string]string{
-		"drain?backend=h100:80":        `{"backend":"h100","pool":"big","drained":true,"shared":true}`,
-		"drain?backend=h100&for=90s":   `{"backend":"h100","pool":"big","drained":true,"for_seconds":90,"shared":true}`,
-		"undrain?backend=http://h100/": `{"backend":"h100","pool":"big","drained":false,"shared":true}`,
-		"spot?backend=h100":            `{"backend":"h100","pool":"big","drained":true,"for_seconds":600,"shared":true}`,
-	} {
-		if code, body := o.send(t, http.MethodPost, o.admin+"/admin/"+query, ""); code != http.StatusOK || strings.TrimSpace(body) != want {
-			t.Errorf("%s: %d %s", query, code, body)
-		}
-	}
-	f.views = alone
-	code, body := o.send(t, http.MethodPost, o.admin+"/admin/drain?backend=h100", "")
-	if code != http.StatusOK || !strings.Contains(body, `"message":"It was the last backend of its pool that was up`) {
-		t.Errorf("%d %s", code, body)
-	}
-	f.err = fmt.Errorf("redis: %w", ErrNotShared)
-	code, body = o.send(t, http.MethodPost, o.admin+"/admin/drain?backend=h100", "")
-	if code != http.StatusOK || !strings.HasPrefix(body, `{"backend":"h100","pool":"big","drained":true,"shared":false,"message":"Done on this replica.`) {
-		t.Errorf("with Redis away: %d %s", code, body)
-	}
-}
-
 func TestASpotNoticeIsReadFromWhateverTheCloudSends(t *testing.T) {
 	f := twoPools()
 	o := openOffice(t, f)
@@ -205,48 +178,6 @@ func TestASpotNoticeIsReadFromWhateverTheCloudSends(t *testing.T) {
 		code, body := o.send(t, http.MethodPost, o.admin+"/admin/spot"+c.query, c.body, "Content-Type", "text/plain")
 		if got := f.last(); code != http.StatusOK || got != c.want {
 			t.Errorf("%s %.80s: %d %s: told %q, want %q", c.query, c.body, code, body, got, c.want)
-		}
-	}
-}
-
-func TestABadOrderIsRefusedAndNobodyIsTold(t *testing.T) {
-	f := twoPools()
-	o := openOffice(t, f)
-	for _, c := range []struct {
-		path, body string
-		code       int
-		want       string
-	}{
-		{"drain", "", 400, "backend: is missing"},
-		{"drain?backend=", "", 400, "backend: is missing"},
-		{"undrain?pool=big", "", 400, "backend: is missing"},
-		{"spot", `{"pool":"big"}`, 400, "backend: is missing"},
-		{"spot", `{"backend":7}`, 400, "backend: want text"},
-		{"spot?backend=h100", `{"deadline_seconds":-1}`, 400, "deadline_seconds: want seconds"},
-		{"spot?backend=h100", `{"deadline_seconds":1e9}`, 400, "deadline_seconds: want seconds"},
-		{"drain?backend=h100&pol=big", "", 400, "unknown parameter; known here: backend, pool, for, why"},
-		{"drain?backend=h100&backend=a", "", 400, "is given twice"},
-		{"undrain?backend=h100&for=1m", "", 400, "unknown parameter"},
-		{"drain?backend=h100&for=0s", "", 400, "for: want a duration such as 10m"},
-		{"drain?backend=h100&for=721h", "", 400, "for: want a duration"},
-		{"drain?backend=h100&for=", "", 400, "for: want a duration"},
-		{"drain?backend=h100&for=10", "", 400, "for: want a duration"},
-		{"drain?backend=h100&why=a%0Ab", "", 400, "why: want"},
-		{"drain?backend=h100&why=%ff", "", 400, "why: want"},
-		{"drain?backend=h100&why=" + strings.Repeat("x", 257), "", 400, "why: want"},
-		{"drain?backend=h%20100", "", 400, "backend: want"},
-		{"drain?backend=h100&pool=" + strings.Repeat("x", 257), "", 400, "pool: want"},
-		{"drain?backend=%zz", "", 400, "the query is malformed"},
-		{"drain?backend=127.0.0.1-8000", "", 409, "big/127.0.0.1-8000, small/127.0.0.1-8000"},
-		{"undrain?backend=http://127.0.0.1:8000", "", 409, "big/127.0.0.1-8000, small/127.0.0.1-8000"},
-		{"spot", `{"backend":"127.0.0.1:8000"}`, 409, "big/127.0.0.1-8000, small/127.0.0.1-8000"},
-		{"drain?backend=h100", strings.Repeat("x", maxActionBytes+1), 413, "larger"},
-		{"spot?backend=h100", strings.Repeat("x", maxActionBytes+1), 413, "larger"},
-		{"nothing", "", 404, "nothing at this path"},
-	} {
-		code, body := o.send(t, http.MethodPost, o.admin+"/admin/"+c.path, c.body)
-		if told := f.last(); code != c.code || !strings.Contains(body, c.want) || !strings.HasPrefix(body, `{"error":{"message":`) || told != "" {
-			t.Errorf("%.80s: %d %s; told %q, want %d %s", c.path, code, body, told, c.code, c.want)
 		}
 	}
 }

@@ -61,9 +61,6 @@ func newBodies(l Limits, reg prometheus.Registerer) *bodies {
 		_, bytes := b.usage()
 		return float64(bytes)
 	})
-	f.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "foregate_upload_limit_bytes", Help: "Largest number of bytes that may be reserved for request bodies.",
-	}, func() float64 { return float64(l.Bodies) })
 	return b
 }
 

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/foregate/foregate/gateway/identity"
@@ -280,19 +279,6 @@ func requestIDIn(t *testing.T, body string) string {
 	return said.ID
 }
 
-func TestOnlyThePathsOfMessagesRefuseInItsForm(t *testing.T) {
-	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: "acme"})
-	for path, theirs := range map[string]bool{
-		messagesPath: true, messagesPath + "/count_tokens": true, "/v1/models": true, "/v1/models/none": true, "/v1/modelsx": false,
-		"/v1/chat/completions": false, responsesPath: false, "/v1/none": false,
-	} {
-		r := b.to(t, path, "acme", `{"model":"none","max_tokens":1,"input":"x","messages":[{"role":"user","content":"x"}]}`, "Anthropic-Version", "2023-06-01")
-		if r.status < http.StatusBadRequest || strings.HasPrefix(r.body, `{"type":"error"`) != theirs {
-			t.Errorf("%s: %d %s", path, r.status, r.body)
-		}
-	}
-}
-
 // answerOf is the text of an answer, whole or streamed, and whether it has its API's end.
 func answerOf(t *testing.T, path string, r reply) (text string, done bool) {
 	t.Helper()
@@ -308,55 +294,6 @@ func answerOf(t *testing.T, path string, r reply) (text string, done bool) {
 		}
 	}
 	return e.text, e.done
-}
-
-// TestClientsOfAllAPIsShareOneGeneration lets each API's client begin it in turn: the others join while the engine works.
-func TestClientsOfAllAPIsShareOneGeneration(t *testing.T) {
-	up, k := newSpeaker(t), newKept(t)
-	up.step = make(chan struct{})
-	b := startCached(t, up.URL, k, trustTenants(t))
-	for _, stream := range []string{"false", "true"} {
-		for leader := range asked {
-			question := strings.ReplaceAll(leader, "/", " ") + stream
-			calls := up.calls.Load()
-			var mu sync.Mutex
-			answers := map[string]reply{}
-			var all sync.WaitGroup
-			ask := func(path string) {
-				all.Go(func() {
-					body := strings.TrimSuffix(strings.ReplaceAll(asked[path], "%", question), "}") + `,"stream":` + stream + `}`
-					r := b.to(t, path, "acme", body)
-					mu.Lock()
-					defer mu.Unlock()
-					answers[path] = r
-				})
-			}
-			ask(leader)
-			soon(t, "the leader asks the engine", func() bool { return up.calls.Load() == calls+1 })
-			for path := range asked {
-				if path != leader {
-					ask(path)
-				}
-			}
-			soon(t, "the others have joined", func() bool { return b.opts.Generations.Subscribers() == len(asked) })
-			up.step <- struct{}{}
-			up.step <- struct{}{}
-			all.Wait()
-			want, _ := answerOf(t, leader, answers[leader])
-			for path, r := range answers {
-				shared := map[bool]string{true: "MISS", false: "COALESCED"}[path == leader]
-				if text, done := answerOf(t, path, r); text != want || text == "" || !done || stream == "false" && r.head.Get("X-Cache") != shared {
-					t.Errorf("%s behind %s, stream %s: %d %s %s", path, leader, stream, r.status, r.head.Get("X-Cache"), r.body)
-				}
-				if stream == "false" {
-					inForm(t, path, r)
-				}
-			}
-			if n := up.calls.Load() - calls; n != 1 {
-				t.Errorf("%d calls of the engine behind %s", n, leader)
-			}
-		}
-	}
 }
 
 func TestAnImageOfEachAPIReachesTheEngineAsOne(t *testing.T) {

@@ -5,17 +5,17 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/foregate/foregate/internal/panics"
 )
 
-// badReader panics when it is read, badWriter when it is written to.
-type (
-	badReader struct{}
-	badWriter struct{ *httptest.ResponseRecorder }
-)
+// badWriter has deadlines that nobody keeps.
+type badWriter struct{ *httptest.ResponseRecorder }
+
+func (badWriter) SetReadDeadline(time.Time) error { return nil }
 
 func TestAPanicOfWhatALoopStartsIsCountedAndGoesNoFurther(t *testing.T) {
 	over := make(chan struct{})

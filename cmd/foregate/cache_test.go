@@ -131,7 +131,7 @@ func keepAnswer(t *testing.T, r *app.App, k cache.Key) {
 }
 
 // finds reports what a replica finds in Redis.
-func findAnswer(t *testing.T, r *app.App, k cache.Key) cache.Found {
+func findAnswer(t *testing.T, r *app.App, k cache.Key) cache.Result {
 	t.Helper()
 	_, found := r.Cache.Look(t.Context(), k)
 	return found
@@ -147,10 +147,10 @@ func TestSealKeysAreReplacedWithoutLosingAnAnswer(t *testing.T) {
 	url := "redis: {url: \"redis://" + miniredis.RunT(t).Addr() + "\"}\n"
 	old, both, young := keeper(t, sealed(t, url, oneKey)), keeper(t, sealed(t, url, oneKey+otherKey)), keeper(t, sealed(t, url, otherKey))
 	keepAnswer(t, old, keyOf("acme"))
-	apptest.Eventually(t, "who has both keys finds what one of them sealed", func() bool { return findAnswer(t, both, keyOf("acme")) == cache.FoundHit })
+	apptest.Eventually(t, "who has both keys finds what one of them sealed", func() bool { return findAnswer(t, both, keyOf("acme")) == cache.ResultHit })
 	keepAnswer(t, both, keyOf("globex"))
-	apptest.Eventually(t, "who has the first finds it, too", func() bool { return findAnswer(t, old, keyOf("globex")) == cache.FoundHit })
-	apptest.Eventually(t, "who has neither finds nothing", func() bool { return findAnswer(t, young, keyOf("globex")) == cache.FoundNone })
+	apptest.Eventually(t, "who has the first finds it, too", func() bool { return findAnswer(t, old, keyOf("globex")) == cache.ResultHit })
+	apptest.Eventually(t, "who has neither finds nothing", func() bool { return findAnswer(t, young, keyOf("globex")) == cache.ResultMiss })
 }
 
 func TestAnswersAreKeptWhereTheURLSaysAndNothingElseIs(t *testing.T) {

@@ -30,7 +30,7 @@ var arrows = map[string][]string{
 	"gateway/budgets":             {"gateway/identity", "internal/redis/lookup", "internal/redis/script"},
 	"gateway/config":              {"internal/yamlfile", "tiers/dialect", "tiers/fields"},
 	"gateway/console":             {"internal/uplot"},
-	"gateway/content":             {"cache", "tiers/openai", "tiers/strategy"},
+	"gateway/content":             {"cache", "gateway/clientapi", "tiers/openai", "tiers/strategy"},
 	"gateway/demo":                {"gateway", "gateway/app", "gateway/config", "gateway/display", "gateway/stores", "loadtest/vllmsim"},
 	"gateway/display":             {"gateway", "gateway/usage"},
 	"gateway/identity":            {},

@@ -116,7 +116,7 @@ func (p *pair) share(t *testing.T) {
 	apptest.Eventually(t, "the other finds the answer", func() bool {
 		p.replicas[0].Cache.Put(key, &cache.Entry{Created: time.Now(), Answer: []byte("an answer")}, time.Minute, nil)
 		_, found := p.replicas[1].Cache.Look(t.Context(), key)
-		return found == cache.FoundHit
+		return found == cache.ResultHit
 	})
 	before, _ := p.replicas[1].Cache.Epochs("acme", "m")
 	if _, err := p.replicas[0].Purger()(t.Context(), cache.Scope{Tenant: "acme"}); err != nil {

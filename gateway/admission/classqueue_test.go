@@ -96,36 +96,6 @@ func TestATenantWithMuchWaitingDoesNotHoldUpOneWithLittle(t *testing.T) {
 	}
 }
 
-func TestTurnsGoByTokensAndNotByRequests(t *testing.T) {
-	q := newQueued(t)
-	for i := range 200 {
-		q.wait(normal, "long", fmt.Sprint("L", i), 1000)
-		q.wait(normal, "short", fmt.Sprint("s", i), 100)
-		q.wait(normal, "none", fmt.Sprint("0", i), 0) // which counts as one
-	}
-	if got := q.free(102); !strings.HasPrefix(got, "L0 s0 00 01 ") || !strings.HasSuffix(got, " 099") {
-		t.Error(got)
-	}
-	q.free(101) // s1 and the other hundred
-	got := q.free(110)
-	if long, short := strings.Count(got, "L"), strings.Count(got, "s"); long < 9 || long > 11 || short < 99 || short > 101 {
-		t.Errorf("%d long and %d short", long, short)
-	}
-}
-
-func TestWithinATenantItIsFirstComeFirstServed(t *testing.T) {
-	q := newQueued(t)
-	var want []string
-	for i := range 60 {
-		name := fmt.Sprint("w", i)
-		q.wait(low, "t", name, 1+(i*7919)%900)
-		want = append(want, name)
-	}
-	if got := q.free(60); got != strings.Join(want, " ") {
-		t.Error(got)
-	}
-}
-
 func TestANewcomerQueuesBehindItsClassAndPassesThoseBelow(t *testing.T) {
 	for _, c := range []struct {
 		waits, comes identity.Priority

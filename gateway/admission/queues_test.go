@@ -130,48 +130,6 @@ func TestWithoutAWakeThePollLetsTheHeadIn(t *testing.T) {
 	})
 }
 
-func TestWhoFindsRoomDoesNotWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, c := NewQueues([]string{"p"}, nil), counter{places: 1}
-		if waited, err := s.Enter(t.Context(), "p", c.waiter(low, "t")); waited != 0 || err != nil {
-			t.Errorf("%v, %v", waited, err)
-		}
-		w := c.waiter(low, "t")
-		w.NoWait = true
-		if waited, err := s.Enter(t.Context(), "p", w); waited != 0 || !errors.Is(err, pool.ErrFull) {
-			t.Errorf("%v, %v", waited, err)
-		}
-		if s.line("p").timerRunning {
-			t.Error("a timer was started for nobody")
-		}
-		// A pool without a line keeps no order, and no limit.
-		if waited, err := s.Enter(t.Context(), "unknown", c.waiter(low, "t")); waited != 0 || err != nil || s.Shedding("unknown") != nil {
-			t.Errorf("%v, %v", waited, err)
-		}
-		s.Wake("unknown")
-	})
-}
-
-func TestAPlaceOfOneThatLeavesGoesToTheNext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, c := NewQueues([]string{"p"}, nil), counter{}
-		gone := errors.New("the client is gone")
-		ctx, leave := context.WithCancelCause(t.Context())
-		first, second := going(ctx, s, c.waiter(normal, "t")), going(t.Context(), s, c.waiter(normal, "t"))
-		time.Sleep(20 * time.Millisecond)
-		leave(gone)
-		if r, ok := have(first); !ok || r.err != gone || r.waited != 20*time.Millisecond {
-			t.Errorf("got %+v, %v", r, ok)
-		}
-		c.free(1)
-		s.Wake("p")
-		if r, ok := have(second); !ok || r.err != nil || c.places != 0 {
-			t.Errorf("got %+v, %v; %d places", r, ok, c.places)
-		}
-		atRest(t, s)
-	})
-}
-
 func TestWhoLeavesJustWhenItIsLetInIsToldOfItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := NewQueues([]string{"p"}, nil), counter{}

@@ -9,36 +9,6 @@ import (
 	"github.com/foregate/foregate/internal/redistest"
 )
 
-// FuzzParse gives the parser replies of every shape: it makes sense of them or errs.
-func FuzzParse(f *testing.F) {
-	f.Add("", int64(1), int64(0), int64(0), int64(1000), byte(8), byte(0), byte(1))
-	f.Add("WRONGTYPE", int64(0), int64(0), int64(0), int64(0), byte(8), byte(0), byte(1))
-	f.Add("", int64(9), int64(1), int64(7), int64(1<<62), byte(16), byte(3), byte(3))
-	f.Fuzz(func(t *testing.T, text string, a, b, c, d int64, length, odd, windows byte) {
-		n := int(windows) % 4
-		reply := []any{text, a, b, c}
-		for len(reply) < int(length)%20 {
-			reply = append(reply, d)
-		}
-		reply = reply[:min(len(reply), int(length)%20)]
-		if i := int(odd) % 16; odd > 15 && i < len(reply) {
-			reply[i] = []any{nil, "x", 1.5, []any{text}}[int(odd)/16%4]
-		}
-		got, err := parse(reply, n)
-		if err == nil && (len(got.others) != n || got.refused < 0 || got.refused > 2*n || got.beat < 0 || text != "") {
-			t.Errorf("%v gives %+v", reply, got)
-		}
-		for _, o := range got.others {
-			if sum := o.total(); sum.tokens < 0 || sum.tokens > maxAmount || sum.nanos < 0 || sum.nanos > maxAmount {
-				t.Errorf("%v gives %+v", reply, got)
-			}
-		}
-		if _, err := parse(text, n); err == nil {
-			t.Error("a text was taken for a reply")
-		}
-	})
-}
-
 // FuzzFields puts garbage into a tenant's window and into the key of beats: the reply is sound, and what a request writes
 // is read again.
 func FuzzFields(f *testing.F) {

@@ -3,8 +3,6 @@ package console
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
-	"sort"
 	"testing"
 	"time"
 
@@ -31,45 +29,6 @@ func TestQuantilesAreThoseOfPrometheus(t *testing.T) {
 	} {
 		if got := quantile(c.ends, c.below, c.q); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("%s: got %g, want %g", c.name, got, c.want)
-		}
-	}
-}
-
-// asDefined is bucketQuantile of Prometheus' promql/quantile.go, told again.
-func asDefined(ends, below []float64, q float64) float64 {
-	rank := q * below[len(below)-1]
-	b := sort.Search(len(below)-1, func(i int) bool { return below[i] >= rank })
-	switch {
-	case b == len(ends)-1:
-		return ends[len(ends)-2]
-	case b == 0 && ends[0] <= 0:
-		return ends[0]
-	}
-	start, in := 0.0, below[b]
-	if b > 0 {
-		start, in, rank = ends[b-1], in-below[b-1], rank-below[b-1]
-	}
-	return start + (ends[b]-start)*(rank/in)
-}
-
-func TestQuantilesOfAnyHistogramAreThoseOfPrometheus(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	for range 20_000 {
-		n := 1 + r.IntN(12)
-		ends, below := make([]float64, n+1), make([]float64, n+1)
-		end, sum := r.Float64()-0.3, 0.0
-		for i := range n + 1 {
-			ends[i], below[i] = end, sum+float64(r.IntN(4))
-			end, sum = end+0.01+r.Float64(), below[i]
-		}
-		ends[n] = math.Inf(1)
-		if below[n] == 0 {
-			continue
-		}
-		for _, q := range []float64{0.5, 0.95, 0.99} {
-			if got, want := quantile(ends, below, q), asDefined(ends, below, q); math.Abs(got-want) > 1e-9 {
-				t.Fatalf("quantile %g of %v at %v: got %g, want %g", q, below, ends, got, want)
-			}
 		}
 	}
 }

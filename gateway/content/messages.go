@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -104,13 +105,8 @@ type chatMessage struct {
 	Role       string          `json:"role"`
 	Content    json.RawMessage `json:"content"`
 	ToolCallID string          `json:"tool_call_id"`
-	ToolCalls  []struct {
-		ID       string `json:"id"`
-		Function struct {
-			Name      string `json:"name"`
-			Arguments string `json:"arguments"`
-		} `json:"function"`
-	} `json:"tool_calls"`
+
+	ToolCalls []clientapi.ToolCall `json:"tool_calls"`
 }
 
 // input returns the messages of a request; none where they cannot be read.

@@ -138,7 +138,7 @@ func (r *Resolver) Identify(req *http.Request) (Caller, error) {
 	if err != nil {
 		return Caller{}, err
 	}
-	asked, err := requested(req.Header)
+	asked, explicit, err := requested(req.Header)
 	if err != nil {
 		return Caller{}, err
 	}
@@ -150,13 +150,13 @@ func (r *Resolver) Identify(req *http.Request) (Caller, error) {
 	if err != nil {
 		return Caller{}, err
 	}
-	if !asked.explicit {
-		asked.priority = who.defaultPriority
+	if !explicit {
+		asked = who.defaultPriority
 	}
 	t := who.tenant
 	c := Caller{Tenant: who.id, RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent, RAGHash: rag,
 		PerTenantEvidence: t.PerTenantEvidence, Access: t.Access}
-	c.Priority, c.Clamped = clamp(asked, who.ceiling)
+	c.Priority, c.Clamped = min(asked, who.ceiling), explicit && asked > who.ceiling
 	return c, nil
 }
 
@@ -237,29 +237,14 @@ func addressOf(socket string) netip.Addr {
 	return ap.Addr().Unmap().WithZone("")
 }
 
-// requested parses the priority header; without it the priority is Normal.
-func requested(h http.Header) (asked requestedPriority, err error) {
+// requested parses the priority header; explicit is false without it.
+func requested(h http.Header) (p Priority, explicit bool, err error) {
 	text, err := Header(h, HeaderPriority, maxIdentity)
 	if err != nil || text == "" {
-		return requestedPriority{priority: Normal}, err
+		return Normal, false, err
 	}
-	p, err := ParsePriority(text)
-	if err != nil {
-		return requestedPriority{}, &Error{Kind: BadHeader, Header: HeaderPriority, Reason: "want low, normal or high"}
+	if p, err = ParsePriority(text); err != nil {
+		return Low, false, &Error{Kind: BadHeader, Header: HeaderPriority, Reason: "want low, normal or high"}
 	}
-	return requestedPriority{priority: p, explicit: true}, nil
-}
-
-// requestedPriority is a priority, and whether a header named it.
-type requestedPriority struct {
-	priority Priority
-	explicit bool
-}
-
-// clamp limits a priority by its ceiling; it reports true only if a header asked for more.
-func clamp(a requestedPriority, ceiling Priority) (Priority, bool) {
-	if a.priority <= ceiling {
-		return a.priority, false
-	}
-	return ceiling, a.explicit
+	return p, true, nil
 }

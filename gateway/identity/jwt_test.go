@@ -287,48 +287,6 @@ func TestSpoofingATokenFails(t *testing.T) {
 	}
 }
 
-func TestARefusalNamesTheHeaderThatTheClientUsed(t *testing.T) {
-	tokens, keys := made(t, jwtOptions()), resolver(t, Keys)
-	for _, tc := range []struct {
-		from        *Resolver
-		value, want string
-	}{
-		{keys, "sk-guess", "the key is not known"},
-		{keys, strings.Repeat("a", maxKey+1), "want a key or token of 1–512 bytes"},
-		{tokens, "sk-guess", "the token is not a JWT signed with an accepted algorithm"},
-		{tokens, edToken(t, map[string]any{"exp": noon.Unix() - 31}), "the token has expired"},
-		{tokens, edToken(t, map[string]any{"tenant": ""}), "the token names no tenant, or one that is not 1–64 of A-Z a-z 0-9 . _ : -"},
-	} {
-		_, err := tc.from.Identify(request(local, "X-Api-Key: "+tc.value))
-		if err == nil || err.Error() != "X-Api-Key: "+tc.want {
-			t.Errorf("got %v, want X-Api-Key: %s", err, tc.want)
-		}
-	}
-}
-
-func TestATokensHeadersMayNotContradictIt(t *testing.T) {
-	r := made(t, jwtOptions())
-	good := "Authorization: Bearer " + edToken(t, nil)
-	for name, tc := range map[string]struct {
-		kind  Kind
-		lines []string
-	}{
-		"the name of another tenant":      {Forbidden, []string{good, "X-Tenant-ID: beta"}},
-		"two tokens":                      {BadHeader, []string{good, "Authorization: Bearer " + edToken(t, map[string]any{"tenant": "beta"})}},
-		"two tenants":                     {BadHeader, []string{good, "X-Tenant-ID: acme", "X-Tenant-ID: beta"}},
-		"a folded tenant":                 {BadHeader, []string{good, "X-Tenant-ID: acme evil"}},
-		"two priorities":                  {BadHeader, []string{good, "X-Priority: low", "X-Priority: high"}},
-		"a token under another scheme":    {Unauthorized, []string{strings.Replace(good, "Bearer", "Basic", 1)}},
-		"a key of mode keys":              {Unauthorized, []string{"Authorization: Bearer " + acmeKey}},
-		"a trusted header, which is none": {Unauthorized, []string{"X-Tenant-ID: acme"}},
-	} {
-		_, err := r.Identify(request(local, tc.lines...))
-		if e, ok := errors.AsType[*Error](err); !ok || e.Kind != tc.kind {
-			t.Errorf("%s: got %#v", name, err)
-		}
-	}
-}
-
 // FuzzToken checks that nobody is believed without a signature of the one key
 // that is known, whatever is sent.
 func FuzzToken(f *testing.F) {

@@ -73,17 +73,6 @@ func TestWhatTokensNeedMustBeGiven(t *testing.T) {
 	}
 }
 
-func TestAKeyCountsForItsOwnAlgorithmAlone(t *testing.T) {
-	r := made(t, jwtOptions())
-	if err := r.SetKeySet([]byte(keySetText(t, jose.JSONWebKey{Key: issuer()["rsa"].Public(), KeyID: "rsa", Algorithm: "PS256"}))); err != nil {
-		t.Fatal(err)
-	}
-	text := token(t, jose.RS256, issuer()["rsa"], map[string]any{"kid": "rsa"}, claims(nil))
-	if _, err := r.Identify(request(outside, "Authorization: Bearer "+text)); err == nil {
-		t.Error("a key for PS256 counts for RS256")
-	}
-}
-
 func TestKeySetsRotateWithoutARefusal(t *testing.T) {
 	r := made(t, jwtOptions())
 	old := "Authorization: Bearer " + edToken(t, nil)

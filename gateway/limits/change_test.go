@@ -102,24 +102,6 @@ func TestNoMinuteSeesMoreThanTheLimitAndItsBurstHoweverOftenRedisGoes(t *testing
 	}
 }
 
-func TestHandingDownAndUpMakesNoRoom(t *testing.T) {
-	for _, c := range []int{6, 60, 300, 1200, 100_000} {
-		for _, n := range []int{1, 2, 3, 10} {
-			there, here := Limit{RPM: c}.shared().requests, Limit{RPM: c}.local(n).requests
-			for debt := 0.0; debt <= 2*there.burst(); debt += there.burst() / 16 {
-				down := localLevel(debt, there, here, n)
-				room, was := float64(n)*(here.burst()-down), there.burst()-debt
-				if room > was+epsilon || down < 0 {
-					t.Errorf("limit %d, %d replicas: %v rooms of %v", c, n, room, was)
-				}
-				if up := sharedLevel(down, there, here, n); up < min(debt, there.burst())-epsilon || up > there.burst() {
-					t.Errorf("limit %d, %d replicas: of %v owed, %v came back", c, n, debt, up)
-				}
-			}
-		}
-	}
-}
-
 func TestWhatWasLetInWithoutRedisIsToldOnceEvenByOneWhoIsRefused(t *testing.T) {
 	outages(t, func(t *testing.T, fleet []*replica, reach func(bool)) {
 		r, a := fleet[0], Request{Tenant: "acme", Limit: Limit{RPM: 1200, TPM: 60_000}, Tokens: 100}

@@ -8,26 +8,6 @@ import (
 	"github.com/foregate/foregate/internal/redistest"
 )
 
-// FuzzParse gives the parser replies of every shape: it makes sense of them or errs.
-func FuzzParse(f *testing.F) {
-	f.Add("", int64(0), int64(0), int64(1000), int64(2000), byte(5), byte(0))
-	f.Add("WRONGTYPE", int64(0), int64(0), int64(0), int64(0), byte(5), byte(0))
-	f.Add("", int64(9), int64(1), int64(-1), int64(1<<62), byte(4), byte(3))
-	f.Fuzz(func(t *testing.T, text string, a, b, c, d int64, length, odd byte) {
-		reply := []any{text, a, b, c, d}
-		if i := int(odd) % 8; i < len(reply) && odd > 7 {
-			reply[i] = []any{nil, "x", 1.5, []any{text}}[int(odd)/8%4]
-		}
-		got, err := parse(reply[:min(int(length), len(reply))])
-		if err == nil && (got.requests < 0 || got.tokens < 0 || got.refused != "" && got.refused != Requests && got.refused != Tokens || text != "" || length < 5) {
-			t.Errorf("%v gives %+v", reply, got)
-		}
-		if _, err := parse(text); err == nil {
-			t.Error("a text was taken for a reply")
-		}
-	})
-}
-
 // FuzzKey puts garbage into a tenant's key: no request fails, and nobody is shut out for
 // longer than a debt can last.
 func FuzzKey(f *testing.F) {

@@ -117,25 +117,6 @@ func TestTokensAreSettledByWhatWasUsed(t *testing.T) {
 	})
 }
 
-func TestWhatIsWithdrawnIsOwedNoMore(t *testing.T) {
-	places(t, func(t *testing.T, r *replica) {
-		a := Request{Tenant: "acme", Limit: Limit{RPM: 1, TPM: 1000, Concurrent: 1, HighShare: 1}, Tokens: 1000, High: true}
-		for range 3 {
-			g := r.enter(t, a)
-			if g.Demoted {
-				t.Error("it has used up its priority high")
-			}
-			g.Cancel()
-			g.Cancel() // does nothing
-			g.Settle(1000)
-			time.Sleep(flushInterval + time.Millisecond)
-		}
-		r.enter(t, a).Settle(-1)
-		time.Sleep(flushInterval + time.Millisecond)
-		r.refused(t, a)
-	})
-}
-
 func TestARefundGivesNoMoreThanABurst(t *testing.T) {
 	places(t, func(t *testing.T, r *replica) {
 		limit := Limit{TPM: 60_000}

@@ -110,20 +110,13 @@ func (q *request) lookUp(ctx context.Context) (*cache.Entry, cache.Result) {
 	}
 	w := q.p.o.World
 	began := w.Now()
-	e, found := q.p.o.Store.Look(ctx, q.share.key)
+	e, result := q.p.o.Store.Look(ctx, q.share.key)
 	now := w.Now()
 	q.record.LookedUpAt, q.record.Lookup = began, now.Sub(began)
-	switch {
-	case e != nil && q.CacheControl.Allows(e, now):
-		return e, cache.ResultHit
-	case found == cache.FoundAway:
-		return nil, cache.ResultAway
-	case found == cache.FoundLate:
-		return nil, cache.ResultLate
-	case found == cache.FoundError:
-		return nil, cache.ResultError
+	if e != nil && !q.CacheControl.Allows(e, now) {
+		return nil, cache.ResultMiss
 	}
-	return nil, cache.ResultMiss
+	return e, result
 }
 
 // count counts the cache result, once per request.

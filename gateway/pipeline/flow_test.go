@@ -94,9 +94,9 @@ func (r *Record) mustBe(t *testing.T, want cache.Result) {
 }
 
 func TestWhyTheCacheHadNoAnswerIsCounted(t *testing.T) {
-	for found, want := range map[cache.Found]cache.Result{
-		cache.FoundNone: cache.ResultMiss, cache.FoundAway: cache.ResultAway,
-		cache.FoundLate: cache.ResultLate, cache.FoundError: cache.ResultError,
+	for found, want := range map[cache.Result]cache.Result{
+		cache.ResultMiss: cache.ResultMiss, cache.ResultAway: cache.ResultAway,
+		cache.ResultLate: cache.ResultLate, cache.ResultError: cache.ResultError,
 	} {
 		inBubble(t, nil, func(t *testing.T, b *bench) {
 			b.store.found = found
@@ -137,27 +137,6 @@ func TestWhatATenantUsedIsSettledAndItsStandingTold(t *testing.T) {
 			if a := b.ask(question{caller: acme, more: `,"max_tokens":90` + string(rune('2'+i))}); !errors.Is(a.err, errEngine) {
 				t.Errorf("where no engine worked, nothing is used: %v", a.err)
 			}
-		}
-	})
-}
-
-func TestHighBeyondItsShareGoesToTheCascadeAsNormal(t *testing.T) {
-	limiter := &noted{Limiter: limits.New(limits.Options{})}
-	inBubble(t, func(o *Options) { o.Limiter = limiter }, func(t *testing.T, b *bench) {
-		b.cfg.Enabled = false
-		for range 4 { // at once; a fifth of 60 a minute is 12, and 3 at once
-			b.ask(question{caller: identity.Caller{Tenant: "acme", Priority: identity.High, RPM: 60}})
-		}
-		high, demoted := 0, 0
-		for i, a := range b.speaker.asks {
-			if a.Class == int8(identity.High) {
-				high++
-			} else if demoted++; a.Class != int8(identity.Normal) || !limiter.asks[i].High {
-				t.Errorf("request %d: class %d", i, a.Class)
-			}
-		}
-		if high+demoted != 4 || len(limiter.asks) != 4 {
-			t.Errorf("%d high, %d demoted, %d asked", high, demoted, len(limiter.asks))
 		}
 	})
 }

@@ -28,7 +28,7 @@ type memory struct {
 	entries map[cache.Key]*cache.Entry
 	copies  map[cache.Key]*cache.Entry // of this replica
 	counts  map[cache.Result]int
-	found   cache.Found   // what a look-up without an entry finds; "" is none
+	found   cache.Result  // what a look-up without an entry finds; "" is none
 	takes   time.Duration // a look-up
 	deaf    bool          // purges are not heard of
 }
@@ -46,17 +46,17 @@ func (m *memory) Local(k cache.Key) (*cache.Entry, bool) {
 	return e, e != nil
 }
 
-func (m *memory) Look(_ context.Context, k cache.Key) (*cache.Entry, cache.Found) {
+func (m *memory) Look(_ context.Context, k cache.Key) (*cache.Entry, cache.Result) {
 	time.Sleep(m.takes)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e := m.entries[k]; e != nil {
-		return e, cache.FoundHit
+		return e, cache.ResultHit
 	}
 	if m.found != "" {
 		return nil, m.found
 	}
-	return nil, cache.FoundNone
+	return nil, cache.ResultMiss
 }
 
 func (m *memory) Put(k cache.Key, e *cache.Entry, _ time.Duration, then func()) {

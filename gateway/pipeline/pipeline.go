@@ -55,7 +55,7 @@ type Store interface {
 	// Local returns this replica's copy of an entry. It does not block.
 	Local(k cache.Key) (*cache.Entry, bool)
 	// Look reads an entry from the shared cache.
-	Look(ctx context.Context, k cache.Key) (*cache.Entry, cache.Found)
+	Look(ctx context.Context, k cache.Key) (*cache.Entry, cache.Result)
 	// Put stores an entry for ttl. It does not block. If then is not nil, it is called when the entry is
 	// stored or dropped.
 	Put(k cache.Key, e *cache.Entry, ttl time.Duration, then func())

@@ -152,24 +152,6 @@ func TestAnEndlessHashChangesNothing(t *testing.T) {
 	}
 }
 
-func TestForeignTextIsFitToBeShown(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                                     "",
-		"shed.low":                             "shed.low",
-		"a\nb\x00c\xff\u202e":                  "a?b?c??",
-		strings.Repeat("x", 64):                strings.Repeat("x", 64),
-		strings.Repeat("x", 65):                strings.Repeat("x", 61) + "…",
-		strings.Repeat("ä", 33):                strings.Repeat("ä", 30) + "…",
-		strings.Repeat("\xff", 1000) + "!":     strings.Repeat("?", 61) + "…",
-		strings.Repeat("x", 61) + "\U0001F600": strings.Repeat("x", 61) + "…",
-		strings.Repeat("\u202e", 64):           strings.Repeat("?", 64),
-	} {
-		if got := show(text); got != want || len(got) > maxShown {
-			t.Errorf("%q: got %q (%d bytes), want %q", text, got, len(got), want)
-		}
-	}
-}
-
 func TestKillSwitchesAreWarnedOf(t *testing.T) {
 	s, _ := FromHash(hash("shed.low=0", "shed.normal@r=0", "shed.low@r=0"), []string{"r"}, nil)
 	want := []string{

@@ -286,28 +286,6 @@ func TestManyWritersLoseNothing(t *testing.T) {
 	})
 }
 
-func TestALogFullOfNonsenseKeepsNobodyFromAnything(t *testing.T) {
-	desks(t, func(t *testing.T, s *Store, c *redis.Client) {
-		must(t, s, nil, "shed.low=0.7")
-		for i := range 3 * page {
-			c.XAdd(t.Context(), &redis.XAddArgs{Stream: LogKey, Values: []string{"version", "1e9", "settings", fmt.Sprint("{", i)}})
-		}
-		c.XAdd(t.Context(), &redis.XAddArgs{Stream: LogKey, Values: []string{"version", "9223372036854775807", "changes", "[]", "settings", "{}"}})
-		if r := must(t, s, nil, "shed.low=0.6"); r.Version != 2 {
-			t.Errorf("%+v", r)
-		}
-		if got := history(t, s); len(got) != 2 {
-			t.Errorf("%q", got)
-		}
-		c.Del(t.Context(), LogKey)
-		c.Set(t.Context(), LogKey, "x", 0)
-		before := stored(t, c)
-		if _, err := s.Set(t.Context(), anne, hash("shed.low=0.5"), nil); err == nil || !maps.Equal(before, stored(t, c)) {
-			t.Errorf("without a log: %v, %v", err, stored(t, c))
-		}
-	})
-}
-
 func TestAHashOfTooManyFieldsIsToldAndMended(t *testing.T) {
 	desks(t, func(t *testing.T, s *Store, c *redis.Client) {
 		must(t, s, nil, "shed.low=0.8")
@@ -323,27 +301,6 @@ func TestAHashOfTooManyFieldsIsToldAndMended(t *testing.T) {
 			t.Errorf("%v, %v", stored(t, c), err)
 		}
 	})
-}
-
-func TestTheLogIsBounded(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a thousand changes")
-	}
-	m := miniredis.RunT(t)
-	c := client(m.Addr(), nil)
-	defer func() { _ = c.Close() }()
-	s := NewStore(c, nil)
-	for i := range maxEntries + 50 {
-		if _, err := s.Set(t.Context(), anne, map[string]string{"shed.queue_depth": fmt.Sprint(i + 1)}, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := c.XLen(t.Context(), LogKey).Val(); n > maxEntries+page { // miniredis trims exactly
-		t.Errorf("%d entries", n)
-	}
-	if _, err := s.Rollback(t.Context(), anne, 100); err != nil || stored(t, c)["shed.queue_depth"] != "100" {
-		t.Errorf("%v, %v", stored(t, c), err)
-	}
 }
 
 // FuzzParseEntry checks that an entry of the log that was accepted fits together and can

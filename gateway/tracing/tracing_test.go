@@ -16,7 +16,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/gateway/content"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
@@ -155,23 +154,6 @@ func TestNoRequestWaitsForACollector(t *testing.T) {
 				t.Errorf("%d lines of log: %s", n, log.String())
 			}
 		})
-	}
-}
-
-func TestContentThatWaitsIsBounded(t *testing.T) {
-	tr, err := New(Options{URL: "http://127.0.0.1:1"}) // it is not run, so everything waits
-	if err != nil {
-		t.Fatal(err)
-	}
-	at, plain := recorded(t, tr)
-	large := *plain
-	large.Content = &content.Content{Input: strings.Repeat("x", 64<<10)}
-	for range maxContent/(64<<10) + 3 {
-		tr.End(at, &large)
-	}
-	tr.End(at, plain)
-	if n, left := dropped(tr, dropQueue), len(tr.queue); n != 3 || left != maxContent/(64<<10)+1 {
-		t.Errorf("%v are dropped, %d wait", n, left)
 	}
 }
 

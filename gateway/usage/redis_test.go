@@ -212,50 +212,6 @@ func TestAnOlderSnapshotIsBroughtUpToDate(t *testing.T) {
 	})
 }
 
-func TestASettlementWhoseReplyWasLostCountsOnceAlsoInAnEmptyRedis(t *testing.T) {
-	for _, empty := range []bool{false, true} {
-		redistest.Each(t, func(t *testing.T, addr string, c *redis.Client) {
-			w := newWorld(t, addr, 1)
-			w.work()
-			w.flush()
-			m, day := w.meters[0], DayOf(noon)
-			b := m.ledger.settlement(day)
-			if _, err := m.call(t.Context(), day, b); err != nil {
-				t.Fatal(err)
-			}
-			m.ledger.failed(day, b) // the reply is lost
-			w.work()                // and requests end meanwhile
-			if empty {
-				c.FlushAll(t.Context())
-			}
-			if err := m.settle(t.Context(), day); err != nil {
-				t.Fatal(err)
-			}
-			w.flush()
-			w.equal("at the end")
-		})
-	}
-}
-
-func TestADelayedReportChangesNothing(t *testing.T) {
-	redistest.Each(t, func(t *testing.T, addr string, _ *redis.Client) {
-		w := newWorld(t, addr, 1)
-		w.work()
-		m, day := w.meters[0], DayOf(noon)
-		late := m.ledger.report(day)
-		m.ledger.failed(day, late) // the connection is lost, and Redis executes it later
-		w.work()
-		w.flush()
-		if err := m.settle(t.Context(), day); err != nil {
-			t.Fatal(err)
-		}
-		if o, err := m.call(t.Context(), day, late); err != nil || o.status != 0 {
-			t.Errorf("%+v, %v", o, err)
-		}
-		w.equal("at the end")
-	})
-}
-
 func TestOtherThingsInRedisAreNotCounted(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, addr string, c *redis.Client) {
 		w := newWorld(t, addr, 1)

@@ -3,9 +3,9 @@ package usage
 import (
 	"cmp"
 	"encoding/csv"
+	"encoding/json"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -73,41 +73,20 @@ func (r *Row) Group(by Dimension) string {
 	return r.Day
 }
 
-// column is a count in a table.
-type column struct {
-	name  string // as in JSON
-	value func(r *Row) string
+// columnsOfCSV are the counts in the order of a CSV file, by their names in JSON.
+var columnsOfCSV = []string{
+	"requests", "ok", "refused", "limited", "shed", "failed", "client_left", "cached_answers", "coalesced_answers",
+	"prompt_tokens", "completion_tokens", "draft_tokens", "cached_tokens",
+	"draft_usd", "target_usd", "usd", "target_alone_usd", "saved_by_drafts_usd", "saved_by_cache_usd",
 }
 
-func number(name string, of func(r *Row) int64) column {
-	return column{name, func(r *Row) string { return strconv.FormatInt(of(r), 10) }}
-}
-
-func amount(name string, of func(r *Row) Nanos) column {
-	return column{name, func(r *Row) string { return of(r).String() }}
-}
-
-// columnsOfCSV are the counts in the order of a CSV file.
-var columnsOfCSV = []column{
-	number("requests", func(r *Row) int64 { return r.Requests }),
-	number("ok", func(r *Row) int64 { return r.OK }),
-	number("refused", func(r *Row) int64 { return r.Refused }),
-	number("limited", func(r *Row) int64 { return r.Limited }),
-	number("shed", func(r *Row) int64 { return r.Shed }),
-	number("failed", func(r *Row) int64 { return r.Failed }),
-	number("client_left", func(r *Row) int64 { return r.ClientLeft }),
-	number("cached_answers", func(r *Row) int64 { return r.Cached }),
-	number("coalesced_answers", func(r *Row) int64 { return r.Coalesced }),
-	number("prompt_tokens", func(r *Row) int64 { return r.Prompt }),
-	number("completion_tokens", func(r *Row) int64 { return r.Completion }),
-	number("draft_tokens", func(r *Row) int64 { return r.DraftTokens }),
-	number("cached_tokens", func(r *Row) int64 { return r.CachedTokens }),
-	amount("draft_usd", func(r *Row) Nanos { return r.DraftUSD }),
-	amount("target_usd", func(r *Row) Nanos { return r.TargetUSD }),
-	amount("usd", func(r *Row) Nanos { return r.USD }),
-	amount("target_alone_usd", func(r *Row) Nanos { return r.TargetAloneUSD }),
-	amount("saved_by_drafts_usd", func(r *Row) Nanos { return r.DraftsSaved }),
-	amount("saved_by_cache_usd", func(r *Row) Nanos { return r.CacheSaved }),
+// numbers returns the counts of a row by their names in JSON.
+func (r *Row) numbers() (all map[string]json.Number, err error) {
+	counts, err := json.Marshal(Row{Counts: r.Counts, USD: r.USD}) // without names, which are no numbers
+	if err == nil {
+		err = json.Unmarshal(counts, &all)
+	}
+	return all, err
 }
 
 // WriteCSV writes the rows as RFC 4180 wants it: a line of names, then one line per row, without the total. Decimals
@@ -119,9 +98,7 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	for _, by := range r.By {
 		cells = append(cells, string(by))
 	}
-	for _, c := range columnsOfCSV {
-		cells = append(cells, c.name)
-	}
+	cells = append(cells, columnsOfCSV...)
 	if err := lines.Write(cells); err != nil {
 		return err
 	}
@@ -131,8 +108,12 @@ func (r *Report) WriteCSV(w io.Writer) error {
 		for _, by := range r.By {
 			cells = append(cells, cell(row.Group(by)))
 		}
-		for _, c := range columnsOfCSV {
-			cells = append(cells, c.value(row))
+		numbers, err := row.numbers()
+		if err != nil {
+			return err
+		}
+		for _, name := range columnsOfCSV {
+			cells = append(cells, numbers[name].String())
 		}
 		if err := lines.Write(cells); err != nil {
 			return err

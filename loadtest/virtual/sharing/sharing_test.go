@@ -17,10 +17,10 @@ func TestAnAnswerIsKeptForItsTimeLessATenthAtMost(t *testing.T) {
 	one, two := cache.KeyOf(&cache.Parts{Tenant: "one"}), cache.KeyOf(&cache.Parts{Tenant: "two"})
 	a.Put(one, e, 10*time.Second, func() { told = true })
 	loop.Go(func() {
-		if got, found := a.Look(context.Background(), one); got != e || found != cache.FoundHit || loop.Elapsed() != engines.Hop {
+		if got, found := a.Look(context.Background(), one); got != e || found != cache.ResultHit || loop.Elapsed() != engines.Hop {
 			t.Errorf("%v, %s after %v", got, found, loop.Elapsed())
 		}
-		if got, found := a.Look(context.Background(), two); got != nil || found != cache.FoundNone || loop.Elapsed() != 3*engines.Hop {
+		if got, found := a.Look(context.Background(), two); got != nil || found != cache.ResultMiss || loop.Elapsed() != 3*engines.Hop {
 			t.Errorf("%v, %s after %v", got, found, loop.Elapsed())
 		}
 		_ = loop.Sleep(context.Background(), 8*time.Second)
