@@ -6,19 +6,17 @@ type EngineView struct {
 	Backend string  `json:"backend,omitempty"` // that was probed
 	Age     float64 `json:"age_seconds"`       // since the probe; −1: not probed yet
 
-	Scoring     string `json:"scoring"`      // how it scores a text, "" is not at all
-	PrefixReuse bool   `json:"prefix_reuse"` // the prompt's prefix is reused, not computed again
-	Continues   bool   `json:"continues"`    // it continues from token ids
+	Scoring   string `json:"scoring"`   // how it scores a text, "" is not at all
+	Continues bool   `json:"continues"` // it continues from token ids
 
 	Missing       []UnavailableView `json:"missing"`
-	Hazards       []UnavailableView `json:"hazards"`                  // what goes wrong there although it answers
 	Failed        string            `json:"failed,omitempty"`         // why the last probe failed
 	ScoringClosed string            `json:"scoring_closed,omitempty"` // why scoring is paused there
 	SecondsLeft   float64           `json:"seconds_left,omitempty"`   // until scoring is tried again
 }
 
-// UnavailableView is a capability that an engine lacks, or a hazard that it has, with the observation that shows it; or a
-// mode that a route's engines do not allow, with the reason.
+// UnavailableView is a capability that an engine lacks, with the observation that shows it; or a mode that a route's engines
+// do not allow, with the reason.
 type UnavailableView struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason"`

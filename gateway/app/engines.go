@@ -92,14 +92,12 @@ func (a *App) engines() []gateway.EngineView {
 	out := []gateway.EngineView{}
 	for _, name := range a.routing.Load().poolNames() {
 		c := a.prober.Capabilities(name)
-		v := gateway.EngineView{Pool: name, Age: -1, Missing: []gateway.UnavailableView{}, Hazards: []gateway.UnavailableView{}}
+		v := gateway.EngineView{Pool: name, Age: -1, Missing: []gateway.UnavailableView{}}
 		if c != nil {
-			v.Backend, v.Age, v.Scoring, v.PrefixReuse, v.Continues = c.Backend, time.Since(c.At).Seconds(), string(c.Scoring), c.Reuse, c.Continues
+			v.Backend, v.Age, v.Scoring = c.Backend, time.Since(c.At).Seconds(), string(c.Scoring)
+			v.Continues = c.MissingReason(probe.MissingContinue) == ""
 			for _, m := range c.Missing {
 				v.Missing = append(v.Missing, gateway.UnavailableView{Name: m.Name, Reason: m.Reason})
-			}
-			for _, h := range c.Hazards {
-				v.Hazards = append(v.Hazards, gateway.UnavailableView{Name: h.Name, Reason: h.Reason})
 			}
 		}
 		v.Failed = a.prober.Failed(name)

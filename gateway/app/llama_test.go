@@ -180,7 +180,7 @@ func TestARealEnginePairIsFoundOutByTheProbe(t *testing.T) {
 			t.Errorf("%s is %q, and continues from ids: %v", pool, kind, found.Continues)
 		}
 		for _, m := range found.Missing { // that it cannot score; it is probed as what it is at once
-			if !slices.Contains([]string{"prompt_token_ids", "reuse", "scoring"}, m.Name) {
+			if !slices.Contains([]string{"prompt_token_ids", "scoring"}, m.Name) {
 				t.Errorf("%s lacks %s: %s", pool, m.Name, m.Reason)
 			}
 		}

@@ -198,9 +198,6 @@ func printDrafts(w io.Writer, drafts []gateway.DraftView, engines []gateway.Engi
 		for _, m := range e.Missing {
 			t.Add("", "missing "+m.Name+": "+m.Reason)
 		}
-		for _, h := range e.Hazards {
-			t.Add("", "HAZARD "+h.Name+": "+h.Reason)
-		}
 		if e.Failed != "" {
 			t.Add("", "the last probe failed: "+e.Failed)
 		}
@@ -215,11 +212,7 @@ func printDrafts(w io.Writer, drafts []gateway.DraftView, engines []gateway.Engi
 func can(e gateway.EngineView) string {
 	var words []string
 	if e.Scoring != "" {
-		word := "scores (" + e.Scoring
-		if e.PrefixReuse {
-			word += ", with prefix cache"
-		}
-		words = append(words, word+")")
+		words = append(words, "scores ("+e.Scoring+")")
 	}
 	if e.Continues {
 		words = append(words, "continues")

@@ -34,10 +34,9 @@ type Engine struct {
 	Scoring   string `json:"scoring"` // how it scores a given text, "": not at all
 	Continues bool   `json:"continues"`
 	Missing   []Lack `json:"missing,omitempty"`
-	Hazards   []Lack `json:"hazards,omitempty"`
 }
 
-// Lack is a capability that an engine does not have, or a hazard that it has.
+// Lack is a capability that an engine does not have.
 type Lack struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
@@ -109,9 +108,6 @@ func (r *Report) engineTable() table {
 		t.rows = append(t.rows, []string{e.Pool, e.Model, strings.Join(can, ", "), ""})
 		for _, l := range e.Missing {
 			t.rows = append(t.rows, []string{e.Pool, e.Model, "lacks " + l.Name, l.Reason})
-		}
-		for _, l := range e.Hazards {
-			t.rows = append(t.rows, []string{e.Pool, e.Model, "beware: " + l.Name, l.Reason})
 		}
 	}
 	return t

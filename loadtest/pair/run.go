@@ -68,7 +68,6 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	m.report = newReport(&o, rep.app.Status().Engines)
 	for _, e := range m.report.Engines {
 		m.places.hideMissing(e.Missing)
-		m.places.hideMissing(e.Hazards)
 	}
 	if err := m.askEngines(ctx); err != nil {
 		return nil, err
@@ -251,9 +250,6 @@ func engineReports(views []gateway.EngineView, o *Options) []Engine {
 		e := Engine{Pool: v.Pool, Model: model, Scoring: v.Scoring, Continues: v.Continues}
 		for _, u := range v.Missing {
 			e.Missing = append(e.Missing, Lack{u.Name, u.Reason})
-		}
-		for _, u := range v.Hazards {
-			e.Hazards = append(e.Hazards, Lack{u.Name, u.Reason})
 		}
 		all = append(all, e)
 	}

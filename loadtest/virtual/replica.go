@@ -142,9 +142,8 @@ func (l *lab) card(pool string) *probe.Capabilities {
 	}
 	return &probe.Capabilities{
 		At: eventloop.Epoch, Model: p.Def.Model, Tokenizer: "vllmsim", Template: "vllmsim", EOS: []int32{engines.EndOfTurn()}, Window: p.Context,
-		TopLogprobs: 20, TokenIDs: true, Scoring: openai.ScoreCompletions, Reuse: p.Def.Reuse,
-		Continues: true,
-		Missing:   []probe.MissingCapability{{Name: probe.MissingLogprobs, Reason: "the lab's engines answer no questions in words"}},
+		TokenIDs: true, Scoring: openai.ScoreCompletions,
+		Missing: []probe.MissingCapability{{Name: probe.MissingLogprobs, Reason: "the lab's engines answer no questions in words"}},
 	}
 }
 

@@ -12,11 +12,11 @@ import (
 	"github.com/foregate/foregate/tiers/probe"
 )
 
-// able is the card of an engine that lacks nothing but reuse.
+// able is the card of an engine that lacks nothing.
 func able() *probe.Capabilities {
 	return &probe.Capabilities{
-		Tokenizer: "t", Template: "c", EOS: []int32{2}, TopLogprobs: 20, TokenIDs: true,
-		Scoring: openai.ScoreCompletions, Continues: true,
+		Tokenizer: "t", Template: "c", EOS: []int32{2}, TokenIDs: true,
+		Scoring: openai.ScoreCompletions,
 	}
 }
 

@@ -10,32 +10,24 @@ import (
 
 // answer is what is read of an engine's JSON answer: its first choice.
 type answer struct {
-	prompt  []int32 // ids of the prompt; nil where they are not told
-	ids     []int32 // generated; nil where they are not told
-	text    string
-	ended   bool    // by itself: not by a limit, nor by a stop string
-	stopID  int32   // the id that it says ended it; −1 where it does not say
-	tokens  int     // generated, by its usage; −1 where it is not told
-	first   *chosen // the first token's logprobs; nil where there are none
-	tops    []map[string]float64
-	prompts int // tokens of the prompt, by its usage; 0 where it is not told
+	model  string  // as the answer tells it
+	prompt []int32 // ids of the prompt; nil where they are not told
+	ids    []int32 // generated; nil where they are not told
+	text   string
+	thinks bool  // it begins with thoughts
+	ended  bool  // by itself: not by a limit, nor by a stop string
+	stopID int32 // the id that it says ended it; −1 where it does not say
+	tokens int   // generated, by its usage; −1 where it is not told
 
-	model   string   // as the answer tells it
-	thinks  bool     // it begins with thoughts
-	chosen  []scored // each generated token's logprob, where they are told
-	unnamed bool     // ids are those of logprobs' entries, and the last entry has a text
+	scored  []scored             // each generated token's logprob, where they are told
+	tops    []map[string]float64 // each one's alternatives
+	unnamed bool                 // ids are those of logprobs' entries, and the last entry has a text
 }
 
 // scored is a generated token's logprob in nats.
 type scored struct {
 	logprob float64
 	varied  bool // an alternative has another logprob
-}
-
-// chosen is a generated token's logprobs.
-type chosen struct {
-	listed int // alternatives
-	tops   map[string]float64
 }
 
 // wireEntry is what logprobs tell of a generated token.
@@ -71,7 +63,6 @@ type wireAnswer struct {
 	Model     json.RawMessage `json:"model"`
 	PromptIDs []int32         `json:"prompt_token_ids"`
 	Usage     *struct {
-		Prompt    int `json:"prompt_tokens"`
 		Generated int `json:"completion_tokens"`
 	} `json:"usage"`
 }
@@ -99,7 +90,7 @@ func parseAnswer(body []byte) (answer, error) {
 		a.thinks = thoughtful(a.text, c.Message.Reasoning, c.Message.Thoughts)
 	}
 	if w.Usage != nil {
-		a.prompts, a.tokens = max(w.Usage.Prompt, 0), max(w.Usage.Generated, 0)
+		a.tokens = max(w.Usage.Generated, 0)
 	}
 	id, told := idOf(c.Stop)
 	if !told {
@@ -109,12 +100,6 @@ func parseAnswer(body []byte) (answer, error) {
 	// A stop_reason that is a text is a stop string's.
 	a.ended = c.Finish == "stop" && !bytes.HasPrefix(c.Stop, []byte(`"`))
 	if l := c.Logprobs; l != nil {
-		if len(l.Content) > 0 {
-			a.first = &chosen{listed: len(l.Content[0].Top), tops: map[string]float64{}}
-			for _, t := range l.Content[0].Top {
-				a.first.tops[t.Token] = t.Logprob
-			}
-		}
 		_ = json.Unmarshal(l.Top, &a.tops) // completions have them; without, nothing can be told of ties
 		a.addEntries(l.Content)
 	}
@@ -131,7 +116,7 @@ func (a *answer) addEntries(entries []wireEntry) {
 			s.varied = s.varied || t.Logprob != e.Logprob
 			listed[t.Token] = t.Logprob
 		}
-		a.chosen, tops = append(a.chosen, s), append(tops, listed)
+		a.scored, tops = append(a.scored, s), append(tops, listed)
 		if id, ok := idOf(e.ID); ok {
 			ids = append(ids, id)
 		}
@@ -200,20 +185,6 @@ func (a *answer) tied(at int) bool {
 	return first-second <= tie
 }
 
-// parseIDs reads an answer of /tokenize. The error is an *unreadable.
-func parseIDs(body []byte) ([]int32, error) {
-	var w struct {
-		Tokens []int32 `json:"tokens"`
-	}
-	if err := json.Unmarshal(body, &w); err != nil {
-		return nil, &unreadable{"the answer of /tokenize cannot be read: " + line(err.Error())}
-	}
-	if len(w.Tokens) == 0 {
-		return nil, &unreadable{"/tokenize told no ids"}
-	}
-	return w.Tokens, nil
-}
-
 // goesOn reports whether b begins as a does, and where they first differ: by ids where
 // both tell theirs, else by text, where the place is 0. What is compared is what is
 // shorter.
@@ -230,4 +201,28 @@ func goesOn(a, b *answer) (same bool, at int) {
 	// Half a character at the end is shown as U+FFFD.
 	x, y := strings.TrimRight(a.text, "\uFFFD"), strings.TrimRight(b.text, "\uFFFD")
 	return x != "" && y != "" && (strings.HasPrefix(x, y) || strings.HasPrefix(y, x)), 0
+}
+
+// fewestConstant is how many tokens must have the same logprob, and no other alternative, to be refused.
+const fewestConstant = 4
+
+// constant reports whether at least half of the logprobs after the first are one constant beside which no alternative has
+// another: llama.cpp tells the first token's truth, and 0.0 of all that it speculated. A token that a model is sure of has
+// alternatives that are less likely.
+func constant(tokens []scored) (value float64, n int, is bool) {
+	if len(tokens) < 2 {
+		return 0, 0, false
+	}
+	count := map[float64]int{}
+	for _, t := range tokens[1:] {
+		if !t.varied {
+			count[t.logprob]++
+		}
+	}
+	for v, k := range count {
+		if k > n || k == n && v > value {
+			value, n = v, k
+		}
+	}
+	return value, n, n >= fewestConstant && 2*n >= len(tokens)-1
 }

@@ -7,23 +7,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dialect"
+	"github.com/foregate/foregate/tiers/openai"
 )
 
 const (
-	// maxAnswer bounds what is read of an answer, in bytes. The longest is the scores of
-	// some 650 tokens with one alternative each: about 110 kB.
+	// maxAnswer bounds what is read of an answer, in bytes. The longest is one of 256 tokens
+	// with their ids and logprobs: about 60 kB.
 	maxAnswer = 4 << 20
+	// maxLine bounds what is kept of an engine's own words, in bytes.
+	maxLine = 200
 )
-
-// Spent is what a probe has cost an engine, in tokens, by the engine's own count where it
-// tells one.
-type Spent struct{ Prompt, Generated int }
 
 // asker asks one engine.
 type asker struct {
@@ -32,7 +33,7 @@ type asker struct {
 	url, model string
 	engine     dialect.Kind // by whose rules it is asked
 	priority   *int64
-	spent      Spent
+	unpinned   bool // it refuses template arguments
 }
 
 // dialect is what the engine differs in.
@@ -76,27 +77,47 @@ func absent(err error) bool {
 	return ok && (r.status == http.StatusNotFound || r.status == http.StatusMethodNotAllowed || r.status == http.StatusNotImplemented)
 }
 
-// post asks a question that is a JSON object, with the model's name and the pool's
-// priority added.
+// post asks a question that is a JSON object, with the model's name added, and the pool's priority where the engine
+// knows it.
 func (a *asker) post(ctx context.Context, path string, question map[string]any) ([]byte, error) {
-	body, err := a.encode(question)
+	question["model"] = a.model
+	if p := a.dialect().EnginePriority(a.priority); p != nil {
+		question["priority"] = *p
+	}
+	body, err := json.Marshal(question)
 	if err != nil {
 		return nil, err
 	}
 	return a.send(ctx, http.MethodPost, path, body)
 }
 
-// encode adds the model's name, and the pool's priority where the engine knows it.
-func (a *asker) encode(question map[string]any) ([]byte, error) {
-	question["model"] = a.model
-	if p := a.dialect().EnginePriority(a.priority); p != nil {
-		question["priority"] = *p
+// pinned are arguments of templates that put a date into the prompt. Llama 3's take this;
+// those that ask the clock themselves (strftime_now) cannot be pinned, and their
+// fingerprint changes every day: a day later two pools are unlike until both were probed
+// again.
+var pinned = map[string]any{"date_string": "26 Jul 2024"}
+
+// templated asks a question with messages, with template arguments if the engine takes them.
+func (a *asker) templated(ctx context.Context, path string, question map[string]any) ([]byte, error) {
+	own, _ := question["chat_template_kwargs"].(map[string]any)
+	if !a.unpinned && a.dialect().Members.TemplateArgs {
+		q, arguments := maps.Clone(question), maps.Clone(pinned)
+		maps.Copy(arguments, own)
+		q["chat_template_kwargs"] = arguments
+		body, err := a.post(ctx, path, q)
+		if r, refused := errors.AsType[*refusal](err); !refused || r.status != http.StatusBadRequest {
+			return body, err
+		}
 	}
-	return json.Marshal(question)
+	body, err := a.post(ctx, path, question)
+	a.unpinned = a.unpinned || err == nil && own == nil
+	return body, err
 }
 
-// request makes a request.
-func (a *asker) request(ctx context.Context, method, path string, body []byte) (*http.Request, error) {
+// send asks and returns the body of an answer with status 200, within the timeout.
+func (a *asker) send(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, a.timeout, fmt.Errorf("no answer to %s within %v", path, a.timeout))
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(a.url, "/")+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -105,17 +126,6 @@ func (a *asker) request(ctx context.Context, method, path string, body []byte) (
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("User-Agent", "foregate-probe")
-	return req, nil
-}
-
-// send asks and returns the body of an answer with status 200, within the timeout.
-func (a *asker) send(ctx context.Context, method, path string, body []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, a.timeout, fmt.Errorf("no answer to %s within %v", path, a.timeout))
-	defer cancel()
-	req, err := a.request(ctx, method, path, body)
-	if err != nil {
-		return nil, err
-	}
 	status, got, err := a.receive(req)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -127,7 +137,7 @@ func (a *asker) send(ctx context.Context, method, path string, body []byte) ([]b
 	case credentials.RefusedBy(status) != nil:
 		return nil, &refusal{status: status} // its words may repeat a key
 	case status != http.StatusOK:
-		return nil, &refusal{status, words(got)}
+		return nil, &refusal{status, line(openai.ParseFault(got).Message)}
 	case len(got) > maxAnswer:
 		return nil, &unreadable{fmt.Sprintf("%s answers with more than %d bytes", path, maxAnswer)}
 	}
@@ -152,4 +162,12 @@ func (a *asker) receive(req *http.Request) (status int, body []byte, err error) 
 	defer func() { _ = resp.Body.Close() }() // nothing to be done about it
 	body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	return resp.StatusCode, body, err
+}
+
+// line makes one printable line of at most maxLine bytes.
+func line(s string) string {
+	s = strings.Join(strings.FieldsFunc(s[:min(len(s), 4*maxLine)], func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r)
+	}), " ")
+	return strings.ToValidUTF8(s[:min(len(s), maxLine)], "")
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/dialect"
+	"github.com/foregate/foregate/tiers/openai"
 )
 
 // probedAs probes an engine at a URL as one of a kind.
@@ -20,15 +21,11 @@ func probedAs(t *testing.T, a asker) *Capabilities {
 }
 
 // Answers in one piece tell their ids, streams of chats do not.
-func TestSGLangLacksOnlyIDsOfStreamsWhenItsKindIsKnown(t *testing.T) {
+func TestSGLangScoresInItsOwnWayAndLacksIDsOfStreams(t *testing.T) {
 	s := engine(t, vllmsim.Options{Seed: 3, Engine: "sglang"})
-	was, is := probedAs(t, asker{url: s.URL(), model: "sim"}), probedAs(t, asker{url: s.URL(), model: "sim", engine: dialect.SGLang})
-	if is.Template == "" || is.Template != was.Template || is.Tokenizer != was.Tokenizer || is.Scoring != was.Scoring ||
-		!is.Continues || len(is.EOS) != 1 {
-		t.Errorf("was %+v, is %+v", was, is)
-	}
-	if whats(is) != MissingPromptIDs+" "+MissingIDs || is.TokenIDs {
-		t.Errorf("missing %+v", is.Missing)
+	c := probedAs(t, asker{url: s.URL(), model: "sim", engine: dialect.SGLang})
+	if whats(c) != MissingPromptIDs+" "+MissingIDs || c.TokenIDs || len(c.EOS) != 1 || c.Scoring != openai.ScoreSGLang {
+		t.Errorf("got %+v", c)
 	}
 }
 
@@ -44,7 +41,7 @@ func TestALatePriorityIsALowOneWhereAHighOneIsEarlier(t *testing.T) {
 		}
 		least := 5
 		if kind == dialect.OpenAI {
-			least = 3 // it is asked neither for scores nor for tokens
+			least = 2 // it is asked neither for scores nor for tokens
 		}
 		if len(f.bodies) < least {
 			t.Errorf("%s: %d requests, want %d", kind, len(f.bodies), least)
@@ -63,7 +60,7 @@ func TestAKindThatIsKnownLaterBringsNewCapabilities(t *testing.T) {
 	}
 	s.become(Backend{ID: "a", URL: url, Up: true, Life: 1, Engine: dialect.LlamaCpp})
 	is := until(t, p, "probed by its own rules", func(c *Capabilities) bool { return good(c) && c.Engine == dialect.LlamaCpp })
-	if is.Window != 4096 || is.Tokenizer == "" || !is.Continues {
+	if is.Window != 4096 || is.Tokenizer == "" || is.MissingReason(MissingContinue) != "" {
 		t.Errorf("got %+v", is)
 	}
 }

@@ -16,8 +16,6 @@ type collector struct {
 var (
 	missingDesc = prometheus.NewDesc("foregate_probe_missing",
 		"1 where the pool's engines lack it, or were not probed yet; 0 where they have it.", []string{"pool", "capability"}, nil)
-	hazardDesc = prometheus.NewDesc("foregate_probe_hazard",
-		"1 where the pool's engines have the hazard, 0 where the last probe saw none; absent before the first.", []string{"pool", "hazard"}, nil)
 	ageDesc = prometheus.NewDesc("foregate_probe_age_seconds",
 		"Time since the pool's engines were last probed with success; absent before.", []string{"pool"}, nil)
 )
@@ -25,7 +23,6 @@ var (
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- missingDesc
-	ch <- hazardDesc
 	ch <- ageDesc
 }
 
@@ -43,16 +40,8 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			}
 			gauge(missingDesc, missing, w.pool.Name, what)
 		}
-		if capabilities == nil {
-			continue
+		if capabilities != nil {
+			gauge(ageDesc, c.now().Sub(capabilities.At).Seconds(), w.pool.Name)
 		}
-		for _, name := range HazardNames {
-			present := 0.0
-			if capabilities.HazardReason(name) != "" {
-				present = 1
-			}
-			gauge(hazardDesc, present, w.pool.Name, name)
-		}
-		gauge(ageDesc, c.now().Sub(capabilities.At).Seconds(), w.pool.Name)
 	}
 }

@@ -45,113 +45,74 @@ func whats(c *Capabilities) string {
 	return strings.Join(list, " ")
 }
 
-func TestAGoodEngineLacksNothingButReuse(t *testing.T) {
-	s := engine(t, vllmsim.Options{Seed: 3, PromptTokensDetails: true, MaxModelLen: 9000})
-	e := taken(t, s.URL())
-	c := &e.found
-	if got := whats(c); got != MissingReuse || !strings.Contains(c.MissingReason(MissingReuse), "600 tokens") {
-		t.Fatalf("missing: %+v", c.Missing)
-	}
+func TestAGoodEngineLacksNothing(t *testing.T) {
+	s := engine(t, vllmsim.Options{Seed: 3, MaxModelLen: 9000})
+	c := &taken(t, s.URL()).found
 	// What is fixed of the simulator: id 4 ends a turn, /v1/models tells the context.
-	if !slices.Equal(c.EOS, []int32{4}) || c.Window != 9000 || c.Model != "sim" {
-		t.Errorf("ends %v, window %d, model %q", c.EOS, c.Window, c.Model)
-	}
-	if c.TopLogprobs < 10 || !c.TokenIDs || !c.Continues {
+	if whats(c) != "" || !slices.Equal(c.EOS, []int32{4}) || c.Window != 9000 || c.Model != "sim" || !c.TokenIDs {
 		t.Errorf("got %+v", c)
 	}
-	if c.Scoring != openai.ScoreCompletions {
-		t.Errorf("scoring %q", c.Scoring)
-	}
-	if len(c.Tokenizer) != 64 || len(c.Template) != 64 {
-		t.Errorf("fingerprints %q, %q", c.Tokenizer, c.Template)
+	if c.Scoring != openai.ScoreCompletions || len(c.Tokenizer) != 64 || len(c.Template) != 64 {
+		t.Errorf("scoring %q, fingerprints %q, %q", c.Scoring, c.Tokenizer, c.Template)
 	}
 }
 
+// The package comment and docs/concepts.md say what a probe costs.
 func TestAProbeCostsWhatItSays(t *testing.T) {
-	for name, o := range map[string]vllmsim.Options{
-		"all there":   {},
-		"no tokenize": {Without: []string{"tokenize"}},
-		"sglang":      {Engine: "sglang"},
-		"bare sglang": {Engine: "sglang", Without: []string{"token_ids", "tokenize"}},
-		"nothing":     {Without: vllmsim.Features()},
-	} {
-		for seed := range uint64(4) {
-			o.Seed = seed * 11 // no answer ends soon in the language of 33
-			e := taken(t, engine(t, o).URL())
-			if s := e.found.Spent; s.Prompt > 2200 || s.Generated > 420 || s.Prompt == 0 || s.Generated == 0 {
-				t.Errorf("%s, seed %d: %+v", name, seed, s)
-			}
+	for seed := range uint64(4) {
+		s := engine(t, vllmsim.Options{Seed: seed * 11}) // no answer ends soon in the language of 33
+		taken(t, s.URL())
+		st := s.State()
+		if st.PrefixQueries > 1000 || st.GeneratedTokens > 420 || st.PrefixQueries == 0 || st.GeneratedTokens == 0 {
+			t.Errorf("seed %d: %d and %d tokens", seed, st.PrefixQueries, st.GeneratedTokens)
 		}
 	}
 }
 
 func TestWhatAnEngineLacksIsToldWithItsReason(t *testing.T) {
 	for _, c := range []struct {
-		o       vllmsim.Options
+		without string
 		missing string            // all
 		why     map[string]string // a part of the reason
 	}{
-		{vllmsim.Options{Without: []string{"token_ids"}}, "eos prompt_token_ids reuse token_ids", map[string]string{
+		{"token_ids", "eos prompt_token_ids token_ids", map[string]string{
 			MissingIDs: "without token_ids", MissingPromptIDs: "without prompt_token_ids", MissingEOS: "ids of answers"}},
-		{vllmsim.Options{Without: []string{"prompt_token_ids"}}, "prompt_token_ids reuse", map[string]string{
-			MissingPromptIDs: "it answers without prompt_token_ids"}},
-		{vllmsim.Options{Without: []string{"prompt_token_ids", "tokenize"}}, "continuation detokenize prompt_token_ids reuse template tokenize tokenizer", nil},
-		{vllmsim.Options{Without: []string{"tokenize"}}, "detokenize reuse tokenize", map[string]string{
-			MissingTokenize: "/tokenize: status 404", MissingWords: "/detokenize: status 404"}},
-		{vllmsim.Options{Without: []string{"tokenize", "token_ids"}}, "continuation detokenize eos prompt_token_ids reuse template token_ids tokenize tokenizer", map[string]string{
-			MissingTokenizer: "status 404: Not Found; /v1/completions: answers come without prompt_token_ids",
-			MissingTemplate:  `chat "plain": /tokenize: status 404`, MissingContinue: "ids of a chat"}},
-		{vllmsim.Options{Without: []string{"prompt_logprobs"}}, "reuse scoring", map[string]string{
-			MissingScoring: "completions: ", MissingReuse: "does not score a given text"}},
-		{vllmsim.Options{Without: []string{"logprobs"}}, "logprobs reuse", map[string]string{
-			MissingLogprobs: "without logprobs"}},
-		{vllmsim.Options{Without: []string{"continuation"}}, "continuation reuse", map[string]string{
-			MissingContinue: "otherwise than in the chat, from token 1"}},
-		{vllmsim.Options{Engine: "sglang", Without: []string{"token_ids"}}, "detokenize prompt_token_ids token_ids", nil},
+		{"prompt_token_ids", "prompt_token_ids", map[string]string{MissingPromptIDs: "it answers without prompt_token_ids"}},
+		{"tokenize", "detokenize tokenize", map[string]string{MissingTokenize: "/tokenize: status 404"}},
+		{"prompt_logprobs", "scoring", map[string]string{MissingScoring: "completions: "}},
+		{"logprobs", "logprobs", map[string]string{MissingLogprobs: "without logprobs"}},
+		{"continuation", "continuation", map[string]string{MissingContinue: "otherwise than in the chat, from token 1"}},
 	} {
-		c.o.Seed = 3
-		capabilities := &taken(t, engine(t, c.o).URL()).found
-		if got := whats(capabilities); got != c.missing {
-			t.Errorf("without %v: %q, not %q: %+v", c.o.Without, got, c.missing, capabilities.Missing)
+		found := &taken(t, engine(t, vllmsim.Options{Seed: 3, Without: []string{c.without}}).URL()).found
+		if got := whats(found); got != c.missing {
+			t.Errorf("without %s: %q, not %q: %+v", c.without, got, c.missing, found.Missing)
 		}
 		for what, part := range c.why {
-			if why := capabilities.MissingReason(what); !strings.Contains(why, part) {
-				t.Errorf("without %v: %s: %q, not %q", c.o.Without, what, why, part)
+			if why := found.MissingReason(what); !strings.Contains(why, part) {
+				t.Errorf("without %s: %s: %q, not %q", c.without, what, why, part)
 			}
 		}
 	}
 }
 
-func TestSGLangScoresInItsOwnWayAndReuses(t *testing.T) {
-	c := &taken(t, engine(t, vllmsim.Options{Seed: 3, Engine: "sglang"}).URL()).found
-	if c.Scoring != openai.ScoreSGLang || !c.Reuse || whats(c) != "detokenize prompt_token_ids" {
-		t.Errorf("got %+v", c)
-	}
-}
-
-func TestOneAnswersForAnotherWhereRoutesDiffer(t *testing.T) {
-	full := taken(t, engine(t, vllmsim.Options{Seed: 3}).URL())
-	bare := taken(t, engine(t, vllmsim.Options{Seed: 3, Without: []string{"tokenize"}}).URL())
-	if full.ofTexts.not != "" || full.ofChats.not != "" || bare.ofTexts.not == "" || bare.ofChats.not == "" {
-		t.Fatal("both took the same route")
-	}
-	if full.found.Tokenizer != bare.found.Tokenizer || full.found.Template != bare.found.Template {
-		t.Error("/tokenize and prompt_token_ids give other fingerprints")
-	}
-}
-
 func TestADraftAndItsTargetHaveTheSameTokens(t *testing.T) {
-	target := &taken(t, engine(t, vllmsim.Options{Seed: 3}).URL()).found
-	draft := &taken(t, engine(t, vllmsim.Options{Seed: 3, Divergence: 0.5}).URL()).found
-	if same, known := SameTokens(draft, target); !same || !known {
-		t.Errorf("same %v, known %v", same, known)
+	of := func(o vllmsim.Options) *Capabilities {
+		o.Seed = 3
+		return &taken(t, engine(t, o).URL()).found
 	}
-	silent := &taken(t, engine(t, vllmsim.Options{Seed: 3, Without: []string{"tokenize", "token_ids"}}).URL()).found
-	if same, known := SameTokens(silent, target); same || known {
-		t.Errorf("of one that tells nothing: same %v, known %v", same, known)
-	}
-	if same, known := SameTokens(nil, target); same || known {
-		t.Errorf("of one that was not probed: same %v, known %v", same, known)
+	target := of(vllmsim.Options{})
+	for what, c := range map[string]struct {
+		draft       *Capabilities
+		same, known bool
+	}{
+		"a draft":                {of(vllmsim.Options{Divergence: 0.5}), true, true},
+		"another tokenizer":      {of(vllmsim.Options{Tokenizer: "other"}), false, true},
+		"one that tells nothing": {of(vllmsim.Options{Without: []string{"tokenize"}}), false, false},
+		"one not probed":         {nil, false, false},
+	} {
+		if same, known := SameTokens(c.draft, target); same != c.same || known != c.known {
+			t.Errorf("%s: same %v, known %v", what, same, known)
+		}
 	}
 }
 

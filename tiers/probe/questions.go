@@ -46,12 +46,6 @@ var chats = []chat{
 	}}},
 }
 
-// pinned are arguments of templates that put a date into the prompt. Llama 3's take this;
-// those that ask the clock themselves (strftime_now) cannot be pinned, and their
-// fingerprint changes every day: a day later two pools are unlike until both were probed
-// again.
-var pinned = map[string]any{"date_string": "26 Jul 2024"}
-
 // short and long are questions by turns: where no answer to one ended, the next probe
 // asks the next.
 var (
@@ -74,5 +68,7 @@ const (
 	longTokens     = 256 // of one to a long question
 	moreTokens     = 52  // by which one that did not end is continued
 	continueTokens = 16  // that must be alike when it is continued from ids
-	reuseTokens    = 600 // of a text that is scored twice
+	scoredTokens   = 8   // that are scored, after twice as many
+	logprobTokens  = 16  // whose logprobs are looked at
+	alternatives   = 5   // of each of these, as drafts are asked for
 )

@@ -66,7 +66,7 @@ func TestAProxyThatClosesSinglePathsLeavesTheRest(t *testing.T) {
 	if why := c.MissingReason(MissingTokenize); !strings.Contains(why, "status 403") || strings.Contains(why, "canary") {
 		t.Errorf("missing for %q", why)
 	}
-	if c.MissingReason(MissingWindow) == "" || c.Tokenizer == "" || c.Scoring == "" {
+	if c.MissingReason(MissingWindow) == "" || c.Scoring == "" {
 		t.Errorf("%+v", c)
 	}
 }

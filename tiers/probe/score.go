@@ -11,35 +11,13 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// firstScored and scoredTokens are the size of the texts by which the ways of scoring are
-// tried.
-const (
-	firstScored  = 24
-	scoredTokens = 8
-)
-
-// scoring finds out how the engine scores and what a second
-// time costs. It never fails: what scoring ends in is what is said of it.
+// scoring finds out how the engine scores. It never fails: what scoring ends in is what is said of it.
 func (e *probeRun) scoring(ctx context.Context) {
-	err := errors.New(e.closed)
-	if e.closed == "" {
-		err = e.styles(ctx)
+	if e.closed != "" {
+		e.addMissing(MissingScoring, e.closed)
+	} else if err := e.styles(ctx); err != nil {
+		e.addMissing(MissingScoring, err.Error())
 	}
-	if err == nil {
-		err = e.reuse(ctx)
-	}
-	if err == nil {
-		return
-	}
-	// One that fails at its longest does not score.
-	e.withdrawScoring(err.Error())
-}
-
-// withdrawScoring says that the engine does not score, whatever was found out about its scores.
-func (e *probeRun) withdrawScoring(why string) {
-	e.found.Scoring, e.found.Reuse = "", false
-	e.missing[MissingScoring] = why
-	e.missing[MissingReuse] = "not known: it does not score a given text"
 }
 
 // styles tries the ways of scoring in turn.
@@ -53,7 +31,7 @@ func (e *probeRun) styles(ctx context.Context) error {
 		return errors.New(string(e.engine) + " has no way to score a given text: drafts are checked by a judge")
 	}
 	for _, style := range list {
-		_, err := e.score(ctx, e.question(style, e.someIDs(firstScored), scoredTokens))
+		err := e.score(ctx, style)
 		switch {
 		case err == nil:
 			e.found.Scoring = style
@@ -66,8 +44,13 @@ func (e *probeRun) styles(ctx context.Context) error {
 	return errors.New(strings.Join(why, "; "))
 }
 
-// score asks one. When it fails, it asks whether the engine has lived through it.
-func (e *probeRun) score(ctx context.Context, q *openai.ScoreQuestion) (openai.Scores, error) {
+// score asks for scores in one way. When that fails, it asks whether the engine has lived through it.
+func (e *probeRun) score(ctx context.Context, style openai.ScoreStyle) error {
+	ids := e.someIDs(3 * scoredTokens)
+	n := len(ids) - scoredTokens
+	q := &openai.ScoreQuestion{
+		Style: style, Model: e.asker.model, Prompt: ids[:n:n], Draft: ids[n:], Top: 1, Priority: e.dialect().EnginePriority(e.priority),
+	}
 	body, err := e.send(ctx, http.MethodPost, q.Path(), q.Body(nil))
 	if fails(err) {
 		e.weak = "scoring: " + err.Error()
@@ -78,18 +61,16 @@ func (e *probeRun) score(ctx context.Context, q *openai.ScoreQuestion) (openai.S
 		}
 	}
 	if err != nil {
-		return openai.Scores{}, err
+		return err
 	}
-	e.spent.Prompt += len(q.Prompt) + len(q.Draft)
-	e.spent.Generated++
 	scores, err := q.Parse(body)
 	if err == nil && len(scores.Tokens) != len(q.Draft) {
 		err = openai.ErrShort
 	}
 	if err != nil {
-		return openai.Scores{}, &unreadable{err.Error()}
+		return &unreadable{err.Error()}
 	}
-	return scores, nil
+	return nil
 }
 
 // someIDs returns so many ids: such as this tokenizer makes, or where it tells none, some that
@@ -106,26 +87,4 @@ func (e *probeRun) someIDs(n int) []int32 {
 		out = append(out, base...)
 	}
 	return out[:n]
-}
-
-// reuse scores the same text twice.
-func (e *probeRun) reuse(ctx context.Context) error {
-	n := reuseTokens
-	if e.found.Window > firstScored {
-		n = min(n, e.found.Window-1) // there must be room for a token more
-	}
-	q := e.question(e.found.Scoring, e.someIDs(n), scoredTokens)
-	cached := 0
-	for range 2 {
-		scores, err := e.score(ctx, q)
-		if err != nil {
-			return fmt.Errorf("a text of %d tokens: %w", n, err)
-		}
-		cached = scores.Cached
-	}
-	e.found.Reuse = cached > 0
-	if !e.found.Reuse {
-		e.addMissing(MissingReuse, fmt.Sprintf("of %d tokens that it had just scored, it found none in its cache, or does not tell", n))
-	}
-	return nil
 }

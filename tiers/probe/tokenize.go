@@ -2,50 +2,77 @@ package probe
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
+	"hash"
+	"net/http"
 
 	"github.com/foregate/foregate/tiers/dialect"
 )
 
-// rendered returns the ids of a text or of a chat: by /tokenize, or, if that failed the first time, as the prompt of a
-// one-token answer. Both give the same if both work.
-func (e *probeRun) rendered(ctx context.Context, question map[string]any) ([]int32, error) {
-	path, r := "/v1/completions", &e.ofTexts
-	if question["messages"] != nil {
-		path, r = "/v1/chat/completions", &e.ofChats
+// fold adds ids to a fingerprint, after their number.
+func fold(h hash.Hash, ids []int32) {
+	b := binary.LittleEndian.AppendUint32(nil, uint32(len(ids)))
+	for _, id := range ids {
+		b = binary.LittleEndian.AppendUint32(b, uint32(id))
 	}
-	if r.not == "" {
-		ids, err := e.tokenized(ctx, question)
-		r.confirmed = r.confirmed || err == nil
-		if r.confirmed || fails(err) {
-			return ids, err
-		}
-		r.not = "/tokenize: " + err.Error()
-	}
-	if known := &e.dialect().Members; !known.TokenIDs && !known.WholeTokenIDs {
-		return nil, &unreadable{r.not}
-	}
-	a, err := e.complete(ctx, path, 1, question)
-	if _, refused := errors.AsType[*refusal](err); refused && question["tools"] != nil {
-		// "auto" needs a parser; some engines leave the tools out for "none".
-		q := maps.Clone(question)
-		q["tool_choice"] = "none"
-		a, err = e.complete(ctx, path, 1, q)
-	}
-	if err == nil && len(a.prompt) == 0 {
-		err = &unreadable{"answers come without prompt_token_ids"}
-	}
-	if err != nil && !fails(err) {
-		err = fmt.Errorf("%s; %s: %w", r.not, path, err)
-	}
-	return a.prompt, err
+	_, _ = h.Write(b) // never fails
 }
 
-// tokenized returns the ids of a text or of a chat as the engine's own routes tell them.
-func (e *probeRun) tokenized(ctx context.Context, question map[string]any) ([]int32, error) {
+// tokenizer computes the fingerprint of the tokenizer.
+func (e *probeRun) tokenizer(ctx context.Context) error {
+	h := sha256.New()
+	for _, text := range texts {
+		ids, err := e.rendered(ctx, map[string]any{"prompt": text, "add_special_tokens": true})
+		switch {
+		case fails(err):
+			return err
+		case err != nil:
+			e.addMissing(MissingTokenize, "/tokenize: "+err.Error())
+			return nil
+		}
+		fold(h, ids)
+		e.ids = append(e.ids, ids...)
+	}
+	e.found.Tokenizer = hex.EncodeToString(h.Sum(nil))
+	return nil
+}
+
+// template computes the fingerprint of the chat template. A refused chat, such as one with tools, is part of it.
+func (e *probeRun) template(ctx context.Context) error {
+	if e.found.Tokenizer == "" {
+		return nil
+	}
+	h := sha256.New()
+	for i := range chats {
+		c := &chats[i]
+		q := map[string]any{"messages": c.messages, "add_generation_prompt": true}
+		if c.tools != nil {
+			q["tools"] = c.tools
+		}
+		ids, err := e.rendered(ctx, q)
+		refused, isRefusal := errors.AsType[*refusal](err)
+		switch {
+		case fails(err):
+			return err
+		case isRefusal && i > 0 && refused.status == http.StatusBadRequest:
+			ids = nil
+		case err != nil:
+			e.addMissing(MissingTokenize, fmt.Sprintf("/tokenize of the chat %q: %v", c.name, err))
+			return nil
+		}
+		fold(h, ids)
+	}
+	e.found.Template = hex.EncodeToString(h.Sum(nil))
+	return nil
+}
+
+// rendered returns the ids of a text or of a chat as the engine's own routes tell them.
+func (e *probeRun) rendered(ctx context.Context, question map[string]any) ([]int32, error) {
 	var body []byte
 	var err error
 	switch e.dialect().Tokenize {
@@ -73,6 +100,20 @@ func (e *probeRun) tokenized(ctx context.Context, question map[string]any) ([]in
 	return parseIDs(body)
 }
 
+// parseIDs reads an answer of /tokenize. The error is an *unreadable.
+func parseIDs(body []byte) ([]int32, error) {
+	var w struct {
+		Tokens []int32 `json:"tokens"`
+	}
+	if err := json.Unmarshal(body, &w); err != nil {
+		return nil, &unreadable{"the answer cannot be read: " + line(err.Error())}
+	}
+	if len(w.Tokens) == 0 {
+		return nil, &unreadable{"it told no ids"}
+	}
+	return w.Tokens, nil
+}
+
 // templateText has llama.cpp apply the chat template.
 func (e *probeRun) templateText(ctx context.Context, question map[string]any) (string, error) {
 	body, err := e.templated(ctx, "/apply-template", question)
@@ -96,20 +137,34 @@ func parseTemplateText(body []byte) (string, error) {
 	return *w.Prompt, nil
 }
 
+// detokenize finds out whether ids can be turned into a text.
+func (e *probeRun) detokenize(ctx context.Context) error {
+	if why := e.missing[MissingTokenize]; why != "" && len(e.ids) == 0 {
+		e.addMissing(MissingWords, why)
+		return nil
+	}
+	q, name := map[string]any{"tokens": e.ids[:min(len(e.ids), 16)]}, "prompt"
+	switch e.dialect().Tokenize {
+	case dialect.TokenizeLlamaCpp:
+		name = "content"
+	case dialect.TokenizeSGLang:
+		q["skip_special_tokens"], name = false, "text"
+	}
+	body, err := e.post(ctx, "/detokenize", q)
+	switch {
+	case fails(err):
+		return err
+	case err != nil:
+		e.addMissing(MissingWords, "/detokenize: "+err.Error())
+	case !parseWords(body, name):
+		e.addMissing(MissingWords, "the answer of /detokenize has no text")
+	}
+	return nil
+}
+
 // parseWords reports whether an answer of /detokenize has a text, under a name that depends on the engine.
 func parseWords(body []byte, name string) bool {
 	var w map[string]json.RawMessage
 	var text *string
 	return json.Unmarshal(body, &w) == nil && json.Unmarshal(w[name], &text) == nil && text != nil
-}
-
-// wordsName is the member of an answer of /detokenize that has the text.
-func (e *probeRun) wordsName() string {
-	switch e.dialect().Tokenize {
-	case dialect.TokenizeLlamaCpp:
-		return "content"
-	case dialect.TokenizeSGLang:
-		return "text"
-	}
-	return "prompt"
 }

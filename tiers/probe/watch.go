@@ -3,10 +3,9 @@ package probe
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -221,7 +220,7 @@ func settle(was *Capabilities, e *probeRun, err error, set []Backend) *Capabilit
 		kept.Failed = err.Error()
 		return &kept
 	}
-	return &Capabilities{Backend: e.found.Backend, Life: e.found.Life, Engine: e.found.Engine, Model: e.found.Model, Spent: e.found.Spent, Failed: err.Error()}
+	return &Capabilities{Backend: e.found.Backend, Life: e.found.Life, Engine: e.found.Engine, Model: e.found.Model, Failed: err.Error()}
 }
 
 // of reports whether c is of the life that a backend's engine is in, by the rules of its kind.
@@ -235,20 +234,20 @@ func unlike(a, b *Capabilities) bool {
 	if a == nil || b == nil {
 		return a != b
 	}
-	what := func(c *Capabilities) []string {
-		var list []string
-		for _, m := range c.Missing {
-			list = append(list, m.Name)
-		}
-		for _, h := range c.Hazards {
-			list = append(list, h.Name)
-		}
-		return list
+	return !reflect.DeepEqual(a.said(), b.said())
+}
+
+// said is what a card says, without its time, its backend and its reasons.
+func (c *Capabilities) said() Capabilities {
+	s := *c
+	s.At, s.Backend, s.Life, s.Missing = time.Time{}, "", 0, nil
+	for _, m := range c.Missing {
+		s.Missing = append(s.Missing, MissingCapability{Name: m.Name})
 	}
-	return a.Tokenizer != b.Tokenizer || a.Template != b.Template || !slices.Equal(a.EOS, b.EOS) || a.Window != b.Window ||
-		a.TopLogprobs != b.TopLogprobs || a.TokenIDs != b.TokenIDs ||
-		a.Scoring != b.Scoring || a.Reuse != b.Reuse || a.Continues != b.Continues || a.Thinks != b.Thinks ||
-		(a.Failed == "") != (b.Failed == "") || !slices.Equal(what(a), what(b))
+	if s.Failed != "" {
+		s.Failed = "failed"
+	}
+	return s
 }
 
 // tell logs a card that is unlike the one before.
@@ -256,18 +255,9 @@ func (w *watch) tell(was, is *Capabilities, why string, took time.Duration) {
 	if !unlike(was, is) {
 		return
 	}
-	// Several things are often missing for one reason.
-	reasons := map[string][]string{}
-	for _, m := range is.Missing {
-		reasons[m.Reason] = append(reasons[m.Reason], m.Name)
-	}
-	var missing []string
-	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
-		missing = append(missing, strings.Join(reasons[reason], ", ")+": "+reason)
-	}
-	var hazards []string
-	for _, h := range is.Hazards {
-		hazards = append(hazards, h.Name+": "+h.Reason)
+	missing := make([]string, len(is.Missing))
+	for i, m := range is.Missing {
+		missing[i] = m.Name + ": " + m.Reason
 	}
 	event, text := w.services.log.Info(), "engines were probed"
 	if is.Failed != "" {
@@ -275,6 +265,5 @@ func (w *watch) tell(was, is *Capabilities, why string, took time.Duration) {
 	}
 	event.Str("pool", w.pool.Name).Str("backend", is.Backend).Str("why", why).Dur("took", took).
 		Str("tokenizer", is.Tokenizer[:min(len(is.Tokenizer), 12)]).Str("template", is.Template[:min(len(is.Template), 12)]).
-		Str("scoring", string(is.Scoring)).Bool("continues", is.Continues).Int("window", is.Window).
-		Strs("missing", missing).Strs("hazards", hazards).Msg(text)
+		Str("scoring", string(is.Scoring)).Int("window", is.Window).Strs("missing", missing).Msg(text)
 }

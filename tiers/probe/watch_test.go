@@ -118,17 +118,16 @@ func TestWhatIsKeptOfTheLastCard(t *testing.T) {
 }
 
 func TestCardsAreUnlikeByWhatTheySay(t *testing.T) {
-	base := Capabilities{At: time.Unix(1, 0), Tokenizer: "t", Missing: []MissingCapability{{MissingReuse, "why"}}}
+	base := Capabilities{At: time.Unix(1, 0), Tokenizer: "t", Missing: []MissingCapability{{MissingScoring, "why"}}}
 	for what, c := range map[string]struct {
 		change func(*Capabilities)
 		unlike bool
 	}{
 		"time":            {func(c *Capabilities) { c.At = c.At.Add(time.Hour) }, false},
-		"a reason":        {func(c *Capabilities) { c.Missing = []MissingCapability{{MissingReuse, "because"}} }, false},
+		"a reason":        {func(c *Capabilities) { c.Missing = []MissingCapability{{MissingScoring, "because"}} }, false},
 		"the tokenizer":   {func(c *Capabilities) { c.Tokenizer = "u" }, true},
 		"what is missing": {func(c *Capabilities) { c.Missing = nil }, true},
 		"a failure":       {func(c *Capabilities) { c.Failed = "late" }, true},
-		"a hazard":        {func(c *Capabilities) { c.Hazards = []Hazard{{HazardThinksFirst, "x"}} }, true},
 		"thoughts":        {func(c *Capabilities) { c.Thinks = true }, true},
 		"an end":          {func(c *Capabilities) { c.EOS = []int32{1} }, true},
 	} {

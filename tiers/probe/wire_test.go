@@ -17,7 +17,7 @@ import (
 // wire is an engine that speaks as little as a test needs: each word is a token, each answer is one of two.
 type wire struct {
 	kind    dialect.Kind
-	hazards string // "" or one of the hazards'
+	fault   string // "", thinks, constant or "no logprobs"
 	listed  string // the model in /v1/models
 	answers string // the model in answers; "" is none
 	window  int    // of a request; 0: it takes all
@@ -136,7 +136,7 @@ func (f *wire) answer(w http.ResponseWriter, q map[string]any, prompt int) {
 	words := strings.Fields(text)
 	words = words[:min(len(words), int(maximum))]
 	message := map[string]any{"content": strings.Join(words, " ")}
-	if f.hazards == HazardThinksFirst && (f.deaf || !quiet(q)) {
+	if f.fault == "thinks" && (f.deaf || !quiet(q)) {
 		message["reasoning"] = "Let me see."
 	}
 	choice := map[string]any{"message": message, "text": message["content"], "finish_reason": finish}
@@ -144,7 +144,7 @@ func (f *wire) answer(w http.ResponseWriter, q map[string]any, prompt int) {
 	if finish == "stop" {
 		tokens++
 	}
-	if q["logprobs"] != nil && f.hazards != "no logprobs" {
+	if q["logprobs"] != nil && f.fault != "no logprobs" {
 		choice["logprobs"] = map[string]any{"content": f.entries(words, finish)}
 	}
 	out := map[string]any{"choices": []any{choice}, "usage": map[string]any{"prompt_tokens": prompt, "completion_tokens": tokens}}
@@ -165,7 +165,7 @@ func (f *wire) entries(words []string, finish string) []any {
 	for i, word := range words {
 		e := map[string]any{"token": word, "bytes": []int{int(word[0])}, "logprob": -0.1 - float64(i)/100, "top_logprobs": []any{
 			map[string]any{"token": word, "logprob": -0.1 - float64(i)/100}, map[string]any{"token": "other", "logprob": -3}}}
-		if f.hazards == HazardConstantLogprobs && i > 0 {
+		if f.fault == "constant" && i > 0 {
 			e["logprob"], e["top_logprobs"] = 0, []any{}
 		}
 		if f.kind == dialect.LlamaCpp {
@@ -189,10 +189,10 @@ func (f *wire) paths() string {
 func TestLlamaCppIsAskedInItsOwnWords(t *testing.T) {
 	f := &wire{kind: dialect.LlamaCpp, window: 4096}
 	c := f.probed(t)
-	if got, want := whats(c), "prompt_token_ids reuse scoring"; got != want {
+	if got, want := whats(c), "prompt_token_ids scoring"; got != want {
 		t.Errorf("missing %q, not %q: %+v", got, want, c.Missing)
 	}
-	if c.Window != 4096 || !c.TokenIDs || !c.Continues || !slices.Equal(c.EOS, []int32{endID}) || c.Tokenizer == "" || c.Template == "" {
+	if c.Window != 4096 || !c.TokenIDs || !slices.Equal(c.EOS, []int32{endID}) || c.Tokenizer == "" || c.Template == "" {
 		t.Errorf("got %+v", c)
 	}
 	if why := c.MissingReason(MissingScoring); !strings.Contains(why, "judge") {
@@ -201,8 +201,8 @@ func TestLlamaCppIsAskedInItsOwnWords(t *testing.T) {
 	if got, want := f.paths(), "/apply-template /detokenize /props /tokenize /v1/chat/completions /v1/completions /v1/models"; got != want {
 		t.Errorf("asked %q", got)
 	}
-	if len(c.Hazards) > 0 || c.Thinks {
-		t.Errorf("hazards %+v", c.Hazards)
+	if c.Thinks {
+		t.Error("it thinks")
 	}
 	for path, members := range f.asked {
 		for _, name := range []string{"return_token_ids", "priority", "top_k", "min_p", "repetition_penalty", "prompt_logprobs"} {
@@ -215,7 +215,7 @@ func TestLlamaCppIsAskedInItsOwnWords(t *testing.T) {
 
 func TestAnEngineOfOpenAIsAPIAloneIsAskedNothingElse(t *testing.T) {
 	late := int64(5)
-	f := &wire{kind: dialect.OpenAI, hazards: HazardThinksFirst, listed: "m", answers: "m-2026-01-31"}
+	f := &wire{kind: dialect.OpenAI, fault: "thinks", listed: "m", answers: "m-2026-01-31"}
 	e := &probeRun{asker: &asker{transport: transport(t), timeout: 20 * time.Second, url: f.start(t), model: "m", engine: f.kind, priority: &late}}
 	if err := e.run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -224,7 +224,7 @@ func TestAnEngineOfOpenAIsAPIAloneIsAskedNothingElse(t *testing.T) {
 		t.Errorf("asked %q", got)
 	}
 	onlyOpenAI(t, f.asked["/v1/chat/completions"])
-	if c := &e.found; !c.Thinks || c.HazardReason(HazardThinksFirst) == "" || c.MissingReason(MissingLogprobs) == "" || c.HazardReason(HazardSwappedModel) != "" {
+	if c := &e.found; !c.Thinks || !strings.Contains(c.MissingReason(MissingLogprobs), "no way is known") {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -244,35 +244,30 @@ func onlyOpenAI(t *testing.T, members map[string]bool) {
 	}
 }
 
-func TestEachHazardIsFoundAndItsConsequencesAreDrawn(t *testing.T) {
+func TestWhatGoesWrongThoughItAnswersIsFound(t *testing.T) {
 	for _, k := range []struct {
-		what   string
-		f      *wire
-		hazard string
-		part   string // of its reason
-		fits   func(*Capabilities) bool
+		what    string
+		f       *wire
+		missing string // besides those that llama.cpp never has
+		part    string // of the reason why logprobs are missing
+		thinks  bool
 	}{
-		{"speculated logprobs", &wire{kind: dialect.LlamaCpp, window: 4096, hazards: HazardConstantLogprobs}, HazardConstantLogprobs, "0 for 15 of 16",
-			func(c *Capabilities) bool {
-				return c.MissingReason(MissingLogprobs) != "" && c.Unscored && c.TopLogprobs == 0
-			}},
-		{"another model", &wire{kind: dialect.LlamaCpp, window: 4096, answers: "n"}, HazardSwappedModel, `the model "n" answers`,
-			func(c *Capabilities) bool {
-				return c.MissingReason(MissingLogprobs) != "" && !c.Continues && c.MissingReason(MissingContinue) != ""
-			}},
-		{"thinks", &wire{kind: dialect.LlamaCpp, window: 4096, hazards: HazardThinksFirst}, HazardThinksFirst, "enable_thinking: false turns that off",
-			func(c *Capabilities) bool { return c.Thinks && c.MissingReason(MissingLogprobs) == "" }},
-		{"thinks always", &wire{kind: dialect.LlamaCpp, window: 4096, hazards: HazardThinksFirst, deaf: true}, HazardThinksFirst, "does not turn that off",
-			func(c *Capabilities) bool { return c.Thinks && c.MissingReason(MissingLogprobs) != "" }},
+		{"speculated logprobs", &wire{fault: "constant"}, MissingLogprobs, "0 for 15 of 16", false},
+		{"another model", &wire{answers: "n"}, MissingContinue + " " + MissingLogprobs, `asked for "m", the model "n" answers`, false},
+		{"thinks", &wire{fault: "thinks"}, "", "", true},
+		{"thinks always", &wire{fault: "thinks", deaf: true}, MissingLogprobs, "does not turn that off", true},
+		{"no logprobs", &wire{fault: "no logprobs"}, "", "without logprobs", false},
 	} {
-		t.Run(k.what, func(t *testing.T) {
-			c := k.f.probed(t)
-			if len(c.Hazards) != 1 || c.Hazards[0].Name != k.hazard || !strings.Contains(c.Hazards[0].Reason, k.part) {
-				t.Fatalf("hazards %+v", c.Hazards)
-			}
-			if k.fits != nil && !k.fits(c) {
-				t.Errorf("got %+v", c)
-			}
-		})
+		k.f.kind, k.f.window = dialect.LlamaCpp, 4096
+		c := k.f.probed(t)
+		if why := c.MissingReason(MissingLogprobs); (k.part == "") != (why == "") || !strings.Contains(why, k.part) {
+			t.Errorf("%s: no logprobs for %q", k.what, why)
+		}
+		if want := strings.TrimSpace(k.missing + " prompt_token_ids scoring"); k.missing != "" && whats(c) != want {
+			t.Errorf("%s: missing %q, not %q", k.what, whats(c), want)
+		}
+		if c.Thinks != k.thinks {
+			t.Errorf("%s: thinks %v", k.what, c.Thinks)
+		}
 	}
 }

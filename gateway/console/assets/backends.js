@@ -234,7 +234,6 @@ function engines(status) {
         null,
         e.failed || (e.missing ?? []).map((m) => h('small', { title: m.reason }, `${m.name}: ${m.reason}`)),
         !e.failed && !e.missing?.length && 'none',
-        (e.hazards ?? []).map((m) => h('small', { title: m.reason }, `hazard ${m.name}: ${m.reason}`)),
         e.scoring_closed && h('small', null, `scoring paused: ${e.scoring_closed}`),
       ),
     ),
