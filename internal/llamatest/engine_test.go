@@ -3,7 +3,6 @@ package llamatest
 import (
 	"encoding/json"
 	"io"
-	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -48,25 +47,6 @@ type completion struct {
 }
 
 const question = `"messages":[{"role":"user","content":"Why is the sky blue?"}],"temperature":0`
-
-func TestTheLogprobsAreALawOverTheWholeVocabulary(t *testing.T) {
-	e := Start(t, Options{Model: Model{Name: "law", Seed: 1}})
-	var c completion
-	post(t, e.URL+"/v1/chat/completions", `{`+question+`,"max_tokens":5,"logprobs":true,"top_logprobs":1000}`, http.StatusOK, &c)
-	content := c.Choices[0].Logprobs.Content
-	if len(content) != 5 {
-		t.Fatalf("%d entries of 5", len(content))
-	}
-	for i, tok := range content {
-		sum := 0.0
-		for _, alternative := range tok.Top {
-			sum += math.Exp(alternative.Logprob)
-		}
-		if math.Abs(sum-1) > 1e-4 || tok.Top[0].ID != tok.ID || tok.Top[0].Logprob != tok.Logprob {
-			t.Errorf("token %d: probabilities add up to %v; it is %d with %v, the first choice %d with %v", i, sum, tok.ID, tok.Logprob, tok.Top[0].ID, tok.Top[0].Logprob)
-		}
-	}
-}
 
 func TestAnAnswerIsGoneOnWithFromItsTextAndFromItsIDs(t *testing.T) {
 	e := Start(t, Options{Model: Model{Name: "further", Seed: 1}})
@@ -113,29 +93,5 @@ func TestAPromptThatIsTooLongIsRefusedWithItsLength(t *testing.T) {
 	post(t, e.URL+"/v1/completions", `{"prompt":"`+strings.Repeat(" the", 300)+`"}`, http.StatusBadRequest, &refused)
 	if got := refused.Error; got.Type != "exceed_context_size_error" || got.Prompt != 301 || got.Window != 256 {
 		t.Errorf("%+v", got)
-	}
-}
-
-func TestModelsOfOneSeedDifferALittle(t *testing.T) {
-	draft, target := Start(t, Options{Model: Draft}), Start(t, Options{Model: Target})
-	same, all := 0, 0
-	for _, q := range []string{"Why is the sky blue?", "Say OK.", "Name a colour.", "Hello there", "Count to three"} {
-		messages := func(answer string) string {
-			return `{"messages":[{"role":"user","content":"` + q + `"},{"role":"assistant","content":"` + answer + `"}],"temperature":0,"max_tokens":1}`
-		}
-		answer := ""
-		for range 12 {
-			var a, b completion
-			post(t, draft.URL+"/v1/chat/completions", messages(answer), http.StatusOK, &a)
-			post(t, target.URL+"/v1/chat/completions", messages(answer), http.StatusOK, &b)
-			next := a.Choices[0].Message.Content
-			if all++; next == b.Choices[0].Message.Content {
-				same++
-			}
-			answer += next
-		}
-	}
-	if same < all/2 || same == all {
-		t.Errorf("they agree in %d of %d places", same, all)
 	}
 }

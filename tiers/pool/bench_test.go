@@ -3,7 +3,6 @@ package pool
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
@@ -31,24 +30,4 @@ func BenchmarkPick(b *testing.B) {
 			}
 		})
 	}
-}
-
-func BenchmarkReadingsApplied(b *testing.B) {
-	var urls, ids []string
-	for i := range 1000 {
-		urls = append(urls, fmt.Sprintf("http://10.0.%d.%d:8000", i/250, i%250))
-	}
-	now := time.Unix(1_800_000_000, 0)
-	p := fixed(b, Options{Backends: urls, Now: func() time.Time { return now }})
-	for _, s := range p.Snapshot() {
-		ids = append(ids, s.ID)
-	}
-	r := pressure.Reading{KVUsage: 0.5, Running: 8, BlockSize: 16, Blocks: 28130}
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		now = now.Add(time.Microsecond)
-		r.At, r.Iterations = now, float64(i)
-		p.ReceiveReading(ids[i%len(ids)], r)
-	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "readings/s")
 }

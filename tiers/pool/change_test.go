@@ -4,10 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
-
-	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
@@ -30,25 +26,6 @@ func TestABackendThatStaysKeepsItsStateWhenTheListChanges(t *testing.T) {
 	}
 }
 
-func TestABadListOfBackendsChangesNothing(t *testing.T) {
-	p := fixed(t, Options{Backends: []string{"http://a"}})
-	for name, list := range map[string][]string{"none": nil, "no URL": {"a b"}, "twice": {"http://b", "http://b"}} {
-		if err := p.SetBackends(list); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
-	}
-	if all := p.Snapshot(); len(all) != 1 || all[0].ID != "a" {
-		t.Errorf("got %+v", all)
-	}
-	discovered, err := New(Options{Name: "p", Model: "m", Discover: "dns://h:1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := discovered.SetBackends([]string{"http://a"}); err == nil {
-		t.Error("the backends of a discovered pool were replaced")
-	}
-}
-
 func TestARunningPoolWatchesABackendThatIsAdded(t *testing.T) {
 	metrics := func(usage string) string { return "vllm:kv_cache_usage_perc{} " + usage + "\n" }
 	first, second := serve(t, metrics("0.25")), serve(t, metrics("0.75"))
@@ -60,23 +37,6 @@ func TestARunningPoolWatchesABackendThatIsAdded(t *testing.T) {
 		all := p.Snapshot()
 		return len(all) == 1 && all[0].HasReading && all[0].Reading.KVUsage == .75
 	})
-}
-
-func TestAPriceThatChangesIsThePriceOfLaterRequests(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	p := fixed(t, Options{Backends: []string{"http://a"}, USDPerHour: 3600, Now: func() time.Time { return now }})
-	cost := func() float64 {
-		l := pick(t, p, Demand{})
-		now = now.Add(time.Second)
-		return l.Done(1)
-	}
-	if usd := cost(); usd != 1 {
-		t.Errorf("a second costs %v", usd)
-	}
-	p.SetPrice(7200)
-	if usd := cost(); usd != 2 {
-		t.Errorf("then a second costs %v", usd)
-	}
 }
 
 func TestAPoolThatReplacesAnotherTakesItsDrains(t *testing.T) {
@@ -103,23 +63,5 @@ func TestAPoolThatReplacesAnotherTakesItsDrains(t *testing.T) {
 	now = now.Add(time.Hour)
 	if got := drained(); got != [2]bool{} {
 		t.Errorf("drained after the hour: %v", got)
-	}
-}
-
-func TestARetiredPoolNoLongerShowsRefusals(t *testing.T) {
-	reg := prometheus.NewRegistry()
-	old, fresh := fixed(t, Options{Registerer: reg, Backends: []string{"http://a"}}), fixed(t, Options{Registerer: reg, Backends: []string{"http://a"}})
-	b := (*old.set.Load())[0]
-	refuse := func() { old.noteCredentials(b, ForRequests, old.Credentials(), credentials.RefusedBy(401)) }
-	refuse()
-	if v := testutil.ToFloat64(b.metrics.refuses); v != 1 {
-		t.Fatalf("a refusal shows %v", v)
-	}
-	old.Retire()
-	fresh.show((*fresh.set.Load())[0])
-	refuse()
-	old.show(b)
-	if v := testutil.ToFloat64(b.metrics.refuses); v != 0 {
-		t.Errorf("the refusal of a retired pool shows %v", v)
 	}
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/foregate/foregate/tiers/pool/capacity"
 	"github.com/foregate/foregate/tiers/prefix"
-	"github.com/foregate/foregate/tiers/pressure"
 )
 
 func TestWhatWasRememberedByTheRuleOfThumbIsRescaled(t *testing.T) {
@@ -31,16 +30,6 @@ func TestWhatWasRememberedByTheRuleOfThumbIsRescaled(t *testing.T) {
 		t.Errorf("the second sample rescaled: %v", got)
 	}
 	n.Done(1)
-}
-
-func TestAnExactLengthTeachesNothing(t *testing.T) {
-	b := newBench(t, Options{})
-	l := pick(t, b.Pool, Demand{PromptTokens: 4000})
-	l.SetPromptTokens(9000)
-	if b.length != 0 {
-		t.Errorf("learned %v", b.length)
-	}
-	l.Done(1)
 }
 
 func TestCountedPutsRightWhatIsHeldAndQueued(t *testing.T) {
@@ -75,22 +64,5 @@ func TestCountedPutsRightWhatIsHeldAndQueued(t *testing.T) {
 		if a := b.first(); *a.account.All() != (capacity.Totals{}) || *a.account.Recent() != (capacity.Totals{}) {
 			t.Errorf("%s: left behind %+v, %+v", name, a.account.All(), a.account.Recent())
 		}
-	}
-}
-
-func TestCountedOfAWarmPromptNeverQueuesLessThanNothing(t *testing.T) {
-	b := newBench(t, Options{Backends: []string{"http://a"}})
-	b.give(0, pressure.Reading{BlockSize: 16, Blocks: 10_001})
-	parts := prefix.Head{Tenant: "t", First: []byte("x")}.Parts(4000)
-	for range 3 {
-		l := pick(t, b.Pool, Demand{PromptTokens: 4000, Parts: parts})
-		l.SetPromptTokens(1000)
-		if q := b.first().account.All().Queued; q < 0 {
-			t.Fatalf("%d tokens are queued", q)
-		}
-		l.Done(1)
-	}
-	if a := b.first(); *a.account.All() != (capacity.Totals{}) || *a.account.Recent() != (capacity.Totals{}) {
-		t.Errorf("left behind %+v, %+v", a.account.All(), a.account.Recent())
 	}
 }

@@ -11,8 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-
-	"github.com/foregate/foregate/tiers/discover"
 )
 
 // answers is a resolver that says what it holds.
@@ -85,18 +83,6 @@ func TestDiscoveryFollowsDNSAndKeepsTheLastGoodAnswerForAMinute(t *testing.T) {
 			t.Errorf("a hanging name server held for %s", took)
 		}
 	})
-}
-
-func TestAnswerOfThousandsIsBounded(t *testing.T) {
-	dns := &answers{}
-	for i := range 3000 {
-		dns.addrs = append(dns.addrs, net.IPv4(10, 0, byte(i>>8), byte(i)).String())
-	}
-	p := fixed(t, Options{Discover: "dns://gpu.internal:8000", Resolver: dns})
-	p.discover(t.Context())
-	if n := len(p.Snapshot()); n != discover.MaxBackends {
-		t.Errorf("%d backends", n)
-	}
 }
 
 func TestSeriesOfABackendThatLeftAreDeleted(t *testing.T) {

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -9,7 +8,6 @@ import (
 
 	"github.com/foregate/foregate/tiers/pool/health"
 	"github.com/foregate/foregate/tiers/prefix"
-	"github.com/foregate/foregate/tiers/pressure"
 )
 
 // fakeFleet is a fleet that notes what it is told.
@@ -83,51 +81,6 @@ func TestAFleetsDrainAndAnOwnOneAreEachEnough(t *testing.T) {
 	if b.drainOf(0) != "" || b.drainOf(1) != "other" || b.first().health.Ramp(b.now) != health.MinRamp {
 		t.Errorf("%q, %q", b.drainOf(0), b.drainOf(1))
 	}
-}
-
-func TestAnUndrainedBackendTakesItsTurnsGradually(t *testing.T) {
-	b := newBench(t, Options{})
-	b.tick(0, func(int) pressure.Reading { return works(0, 1) })
-	b.Drain("a", "x", 0)
-	b.now = b.now.Add(time.Minute)
-	b.Undrain("a")
-	b.ReceiveDrains(nil) // says nothing new
-	last := -1
-	for s := range 11 {
-		b.tick(0, func(int) pressure.Reading { return works(0, float64(s+2)) })
-		n := b.picks(1200)
-		fair := 300 * min(0.1+0.09*float64(s), 1)
-		if s < 10 {
-			fair /= 2 // all are idle: it takes one in four of the turns that it does not pass on
-		}
-		if float64(n) < fair*0.7-10 || float64(n) > fair*1.4+30 || n < last-40 {
-			t.Errorf("second %d: %d of 1,200, want about %.0f", s, n, fair)
-		}
-		last = n
-		b.now = b.now.Add(time.Second)
-	}
-}
-
-func TestNoBackendCountsTheDrainedOnes(t *testing.T) {
-	b := newBench(t, Options{})
-	b.Drain("a", "x", 0)
-	b.ReceiveDrains(map[string]string{"b": "y", "c": "y"})
-	l := pick(t, b.Pool, Demand{})
-	if l.Backend() != "d" {
-		t.Fatal(l.Backend())
-	}
-	_, err := b.pick(Demand{Exclude: []string{"d"}})
-	if e, ok := errors.AsType[*NoBackendError](err); !ok || e.Drained != 3 || e.Excluded != 1 || e.Down != 0 {
-		t.Errorf("got %v", err)
-	}
-	if b.Readiness() != Unknown {
-		t.Error("d is healthy")
-	}
-	b.Drain("d", "x", 0)
-	if b.Readiness() != Down {
-		t.Error("all are drained")
-	}
-	l.Done(0)
 }
 
 func TestHearIgnoresOldReadingsAndUnknownBackends(t *testing.T) {

@@ -111,18 +111,6 @@ func TestAnEngineThatHasWorkAndMakesNoStepIsSuspectWithinTwoSeconds(t *testing.T
 	}
 }
 
-func TestOwnRequestsAreWorkEvenWhereTheReadingShowsNone(t *testing.T) {
-	b := newBench(t, Options{Backends: []string{"http://a"}})
-	quiet := func() pressure.Reading { return works(0, 5) }
-	b.run(2*time.Second, quiet)
-	l := pick(t, b.Pool, Demand{PromptTokens: 10})
-	b.run(2*time.Second, quiet)
-	if !b.Snapshot()[0].Suspect {
-		t.Error("a request of ours hangs, and the engine is not suspect")
-	}
-	l.Done(0)
-}
-
 func TestAnIdleEngineIsNeverSuspect(t *testing.T) {
 	b := newBench(t, Options{})
 	b.run(time.Minute, func() pressure.Reading { return works(0, 7) })

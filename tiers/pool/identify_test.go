@@ -47,36 +47,6 @@ func TestAnEngineIsAskedForItsKindOnceInEachLife(t *testing.T) {
 	}
 }
 
-func TestABackendThatIsDownAndAnswersOtherwiseIsAskedAgain(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	i := identity{}
-	i.answered(answer{found: dialect.Finding{Kind: dialect.SGLang}}, "")
-	i.doubt(now)
-	if !i.isDue("", 0, now) || i.isDue(dialect.OpenAI, 0, now) {
-		t.Error("the doubt changes nothing, or an outsider is asked")
-	}
-	i.answered(answer{found: dialect.Finding{Kind: dialect.SGLang}, at: now}, "")
-	i.doubt(now)
-	if i.isDue("", 0, now.Add(maxIdentifyPause-1)) || !i.isDue("", 0, now.Add(maxIdentifyPause)) {
-		t.Error("a doubt without a reason is looked into again at once, or never")
-	}
-}
-
-func TestAnEngineThatStartsAfterTheGatewayComesUpWhateverItsKind(t *testing.T) {
-	for _, owner := range []string{"library", "llamacpp"} {
-		s := owned(t, owner, "")
-		if owner == "library" {
-			s.health.Store(http.StatusNotFound) // it has no /health
-		}
-		s.http.Close()
-		p, log := run(t, Options{}, s)
-		log.await(t, "backend is down")
-		s.up(s.addr)
-		log.await(t, "backend is up again")
-		eventually(t, "the kind is found", func() bool { b := p.Snapshot()[0]; return b.Engine != "" && !b.Down })
-	}
-}
-
 func TestAnotherKindOfEngineAtTheSameAddressComesUp(t *testing.T) {
 	s := owned(t, "library", "")
 	s.health.Store(http.StatusNotFound)
@@ -189,17 +159,6 @@ func TestMetricsThatAFlagWouldTurnOnAreMissedOnceAndHinted(t *testing.T) {
 	}
 }
 
-func TestAnEngineWithoutKVUsageIsReadByItsRequests(t *testing.T) {
-	p, _ := run(t, Options{Registerer: prometheus.NewRegistry()}, owned(t, "llamacpp", "llamacpp:requests_processing 4\nllamacpp:requests_deferred 46\n"))
-	eventually(t, "it is read", func() bool { return p.Snapshot()[0].HasReading })
-	if r := p.Snapshot()[0].Reading; !r.NoUsage || r.Running != 4 || r.Waiting != 46 || p.Load() != 1 {
-		t.Errorf("%+v, load %g", r, p.Load())
-	}
-	if n := testutil.CollectAndCount(p.metrics.kvUsage); n != 0 {
-		t.Errorf("%d series of a KV usage that nobody told", n)
-	}
-}
-
 func TestAnOutsiderIsAskedNothingAndComesBackByAConnection(t *testing.T) {
 	s := owned(t, "vllm", "vllm:kv_cache_usage_perc 0\n")
 	p, log := run(t, Options{Engine: dialect.OpenAI}, s)
@@ -207,20 +166,6 @@ func TestAnOutsiderIsAskedNothingAndComesBackByAConnection(t *testing.T) {
 	log.await(t, "backend is up again")
 	if s.asked.Load() != 0 {
 		t.Errorf("asked %d times", s.asked.Load())
-	}
-}
-
-func TestAnOutsiderWhoseConnectionHungIsTriedAgainAtOnce(t *testing.T) {
-	s := owned(t, "vllm", "")
-	p := fixed(t, Options{Engine: dialect.OpenAI, Backends: []string{s.url()}})
-	b, now := (*p.set.Load())[0], time.Now()
-	b.identity.checked = now
-	p.noteUnanswered(b, now)
-	if pause := p.pause(b, true); pause != 0 {
-		t.Fatalf("looked at in %v", pause)
-	}
-	if p.checkAlive(t.Context(), b, now); b.health.HasPending() {
-		t.Error("nothing was tried, and the next look is at once: a loop that only burns the processor")
 	}
 }
 
@@ -237,23 +182,6 @@ func TestABreakerOfAHostedServerIsTestedWithoutARequest(t *testing.T) {
 	s.http.Close()
 	if p.Probe(t.Context(), b) == nil {
 		t.Error("nothing listens, and the probe succeeds")
-	}
-}
-
-func TestTheReadingOfAnEngineThatTellsNoLoadAnyMoreDoesNotAgeForEver(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	p := fixed(t, Options{Registerer: prometheus.NewRegistry(), Now: func() time.Time { return now }})
-	b := (*p.set.Load())[0]
-	p.give(0, pressure.Reading{KVUsage: 0.5})
-	p.show(b)
-	if n := testutil.CollectAndCount(p.metrics.age); n != 1 {
-		t.Fatalf("%d ages of a reading", n)
-	}
-	p.identified(b, dialect.Finding{Kind: dialect.OpenAI, By: "x"}, 1)
-	now = now.Add(time.Minute)
-	p.show(b)
-	if ages, usages := testutil.CollectAndCount(p.metrics.age), testutil.CollectAndCount(p.metrics.kvUsage); ages+usages != 0 {
-		t.Errorf("%d ages and %d usages of what nobody tells: an alert that never ends", ages, usages)
 	}
 }
 

@@ -75,33 +75,6 @@ func TestDrainsHoldForBackendsThatComeLater(t *testing.T) {
 	}
 }
 
-func TestTheFleetsWordStandsInThePlaceOfAnOwnOrder(t *testing.T) {
-	b := newBench(t, Options{})
-	b.Drain("a", "told only here", 0)
-	b.ReceiveDrains(map[string]string{"a": "told to all"})
-	if b.Undrain("a") || b.drainOf(0) != "told to all" {
-		t.Error("undone by one replica, though all hold it drained")
-	}
-	b.Drain("a", "told only here", 0)
-	b.ReceiveDrains(map[string]string{"a": "told to all"})
-	if b.ReceiveDrains(nil); b.drainOf(0) != "" {
-		t.Errorf("undone by all, and drained still: %q", b.drainOf(0))
-	}
-}
-
-func TestAnOlderReadingThatComesLateIsNoRestart(t *testing.T) {
-	b := newBench(t, Options{})
-	r := works(4, 500)
-	r.At = b.now.Add(time.Second)
-	b.ReceiveReading("a", r)
-	old := works(4, 400) // our own scrape took long
-	old.At = b.now
-	b.storeReading(b.first(), old)
-	if b.first().reading.Iterations != 500 || b.first().health.Ramp(b.now.Add(time.Second)) < 1 {
-		t.Errorf("it counts as %+v", b.first().reading)
-	}
-}
-
 func TestOnlyWhatRefusedConnectionsHasLostItsCache(t *testing.T) {
 	parts := prefix.Head{Tenant: "t", First: []byte("x")}.Parts(4000)
 	for err, cold := range map[error]bool{syscall.ECONNREFUSED: true, errors.New("no such host"): false} {
@@ -113,18 +86,6 @@ func TestOnlyWhatRefusedConnectionsHasLostItsCache(t *testing.T) {
 		if got := b.warm.Placed(b.first().number) == 0; got != cold {
 			t.Errorf("%v: cold %v", err, got)
 		}
-	}
-}
-
-func TestASuspectIsNotInTheMean(t *testing.T) {
-	b := newBench(t, Options{})
-	b.run(3*time.Second, func() pressure.Reading {
-		r := works(4, 100)
-		r.KVUsage = 0.99
-		return r
-	})
-	if m := meanOf(*b.set.Load(), b.now); m.usage > 0.9 {
-		t.Errorf("the mean usage is %v", m.usage)
 	}
 }
 

@@ -181,22 +181,6 @@ func TestUnknownReadingIsNeitherIdleNorFull(t *testing.T) {
 	}
 }
 
-func TestOldReadingMovesTowardThePoolsMean(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	p := fixed(t, Options{Now: func() time.Time { return now }})
-	p.give(0, pressure.Reading{KVUsage: 0.9, Waiting: 10})
-	now = now.Add(6 * time.Second)
-	p.give(1, pressure.Reading{KVUsage: 0.5})
-	if s := p.Snapshot()[0]; !s.HasReading || s.KVUsage < 0.699 || s.KVUsage > 0.701 {
-		t.Errorf("halfway: %+v", s)
-	}
-	now = now.Add(4 * time.Second)
-	p.give(1, pressure.Reading{KVUsage: 0.5})
-	if s := p.Snapshot()[0]; s.HasReading || s.KVUsage != 0.5 || s.Reading.KVUsage != 0.9 {
-		t.Errorf("absent: %+v", s)
-	}
-}
-
 func TestNoBackendTellsTheNumbers(t *testing.T) {
 	p := fixed(t, Options{
 		Backends: []string{"http://a", "http://b", "http://c", "http://d"},

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/choose"
-	"github.com/foregate/foregate/tiers/pool/capacity"
 	"github.com/foregate/foregate/tiers/pool/estimate"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -68,22 +67,6 @@ func TestWhatIsLeftOfItGoesWithTime(t *testing.T) {
 	p.give(1, same)
 	if n := taken(t, p); n != 4 {
 		t.Errorf("%d of 8 picks, want them in turn: both are as free", n)
-	}
-}
-
-func TestTheNextPromptInTheQueueHasOnlyBegunWhenTheOneBeforeItHasEnded(t *testing.T) {
-	p, now, first := busy(t)
-	second := pick(t, p, Demand{PromptTokens: 4000, Exclude: []string{(*p.set.Load())[1].id}})
-	*now = now.Add(900 * time.Millisecond)
-	first.FirstToken()
-	set := *p.set.Load()
-	if got := looked(p)[0].OwnPrefill; got != 4000 {
-		t.Errorf("%v tokens are left of the second prompt, which has only begun", got)
-	}
-	second.Done(0)
-	first.Done(1)
-	if left := *set[0].account.All(); left != (capacity.Totals{}) {
-		t.Errorf("left behind: %+v", left)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/pool/capacity"
 	"github.com/foregate/foregate/tiers/pool/health"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -36,23 +35,5 @@ func TestBackendsOfTheStartTakeTheirShareAtOnceAndLaterOnesDoNot(t *testing.T) {
 	set := *b.set.Load()
 	if set[0].health.Ramp(b.now) != 1 || set[1].health.Ramp(b.now) != health.MinRamp {
 		t.Errorf("ramps %v and %v", set[0].health.Ramp(b.now), set[1].health.Ramp(b.now))
-	}
-}
-
-func TestANumberThatIsGivenAgainBringsNothingAlong(t *testing.T) {
-	b := newBench(t, Options{Backends: []string{"http://a", "http://b"}})
-	number := b.first().number
-	b.give(0, works(1, 5))
-	b.warm.Push(number, 500)
-	l := pick(t, b.Pool, Demand{PromptTokens: 3000, Exclude: []string{"b"}})
-	b.replace([]string{"http://b"})
-	b.replace([]string{"http://b", "http://c"})
-	c := (*b.set.Load())[1]
-	if c.number != number || b.numbered[number] != c || b.warm.Placed(number) != 0 {
-		t.Errorf("number %d, want %d; placed %v", c.number, number, b.warm.Placed(number))
-	}
-	l.Done(10) // of one that is gone
-	if *c.account.All() != (capacity.Totals{}) {
-		t.Errorf("%+v", c.account.All())
 	}
 }

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -50,16 +49,6 @@ func TestABackendWhoseHostDoesNotResolveIsNotReached(t *testing.T) {
 	l.ReportRefused(errors.New("no such host"))
 	if got := b.Readiness(); got != Down {
 		t.Errorf("after a refused connection: %v", got)
-	}
-}
-
-func TestABackendWhoseNameIsLookedUpTooSlowlyIsNotReached(t *testing.T) {
-	b := newBench(t, Options{Backends: []string{"http://a"}})
-	a := (*b.set.Load())[0]
-	b.noteMissed(a, &url.Error{Op: "Get", URL: "http://a/metrics", Err: context.DeadlineExceeded}) // its health is asked for at once
-	b.noteAnswer(a, unresolved)
-	if got := b.Readiness(); got != Unknown {
-		t.Errorf("its host does not resolve: %v", got)
 	}
 }
 

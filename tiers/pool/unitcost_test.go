@@ -59,15 +59,6 @@ func TestATokenCostsWhatABusyBackendMakesOfItsPrice(t *testing.T) {
 	}
 }
 
-func TestAPoolWithoutAPriceHasNoCosts(t *testing.T) {
-	b := newBench(t, Options{})
-	b.prompts(40, 500*time.Millisecond)
-	b.crowd(20*time.Second, 40, 0.025)
-	if _, _, ok := b.UnitCosts(); ok {
-		t.Error("costs are known without a price")
-	}
-}
-
 func TestAnIdleHourMakesNoTokenDear(t *testing.T) {
 	b := newBench(t, Options{USDPerHour: 3.6})
 	b.prompts(40, 500*time.Millisecond)
@@ -79,16 +70,6 @@ func TestAnIdleHourMakesNoTokenDear(t *testing.T) {
 	b.crowd(2*time.Minute, 64, 0.080) // busy again, and slower
 	if _, decode, _ := b.UnitCosts(); !within(decode, 0.001/800, .05) {
 		t.Errorf("got %g, want about %g", decode, 0.001/800)
-	}
-}
-
-func TestACrowdThatDoesNotComeBackIsForgotten(t *testing.T) {
-	b := newBench(t, Options{USDPerHour: 3.6, Backends: []string{"http://a"}})
-	b.prompts(40, 500*time.Millisecond)
-	b.crowd(5*time.Minute, 64, 0.040)
-	b.crowd(20*time.Hour, 8, 0.020)
-	if _, decode, ok := b.UnitCosts(); !ok || !within(decode, 0.001/400, .02) {
-		t.Errorf("got %g, %t; want about %g", decode, ok, 0.001/400)
 	}
 }
 

@@ -120,18 +120,3 @@ func TestABackendThatComesOrGoesMovesOneInNKeysAndNoOthers(t *testing.T) {
 		}
 	}
 }
-
-func TestHomesAreSpreadEvenly(t *testing.T) {
-	const keys, n = 80_000, 8
-	backends := hashes(n)
-	var got [n]float64
-	for i := range keys {
-		h := Head{Tenant: "t", First: fmt.Appendf(nil, "conversation %d", i)}
-		got[homeOf(keyOf(h), backends)]++
-	}
-	for i, v := range got {
-		if off := math.Abs(v/(keys/n) - 1); off > 0.03 {
-			t.Errorf("backend %d is home of %v of %d keys, %.1f %% off", i, v, keys, off*100)
-		}
-	}
-}

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 )
 
 // used is one thing in a list of what was used, the oldest first: a part, or tokens that
@@ -65,38 +64,5 @@ func TestRecencyIsAListInTheOrderOfLastUse(t *testing.T) {
 	}
 	if len(r.slots) > 4*(len(slots)+1) && len(r.slots) > minSlots {
 		t.Errorf("%d slots for %d parts", len(r.slots), len(slots))
-	}
-}
-
-// TestWhatIsUsedAgainIsBeforeWhatIsNot has five contexts in a cache for four: four of them
-// are used again and again, the fifth goes first although nothing much was computed.
-func TestWhatIsUsedAgainIsBeforeWhatIsNot(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	table := NewTable(100)
-	table.Capacity(table.Join(1), 16_000)
-	context := func(name string) []Part {
-		parts := Head{Tenant: "t", First: []byte(name)}.Parts(16_000)
-		return parts[:1]
-	}
-	use := func(name string) {
-		now = now.Add(time.Second)
-		table.Place(nil, context(name), 4000, 0, "a", now)
-	}
-	warm := func(name string) (tokens int) {
-		table.Find(context(name), 4000, func(_, n int, _ bool) { tokens = n })
-		return tokens
-	}
-	for range 2 * minSlots {
-		for _, name := range []string{"a", "b", "c", "d"} {
-			use(name)
-		}
-	}
-	for _, name := range []string{"b", "c", "d", "e"} {
-		use(name)
-	}
-	for name, want := range map[string]int{"a": 0, "b": 4000, "e": 4000} {
-		if got := warm(name); got != want {
-			t.Errorf("%s: %d tokens are warm, want %d", name, got, want)
-		}
 	}
 }

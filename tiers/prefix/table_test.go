@@ -203,24 +203,6 @@ func TestTheLeastRecentlyUsedPartAndTheSeventeenthPlaceMakeRoom(t *testing.T) {
 	check(t, table)
 }
 
-func TestAPartIsAsLongAsItWasSentAndNoLongerThanThePrompt(t *testing.T) {
-	table := tableOf(10, 2, 0)
-	table.Place(nil, prompt(1, 1), 4000, 0, "x", start)
-	for _, c := range []struct {
-		parts        []Part
-		prompt, want int
-	}{{prompt(1, 1), 5000, 4000}, {prompt(1, 1), 3000, 3000}, {prompt(1, 2), 5000, 2000}, {prompt(1, 2), 1000, 500}, {prompt(2, 2), 5000, 0}} {
-		if warm, _ := found(table, c.parts, c.prompt); warm[0] != c.want {
-			t.Errorf("%v of %d: %v, want %d", c.parts, c.prompt, warm, c.want)
-		}
-	}
-	// Too short to remember.
-	table.Place(nil, prompt(8, 8)[1:], minTokens-1, 1, "y", start)
-	if warm, _ := found(table, prompt(8, 8)[1:], 1000); len(warm) > 0 {
-		t.Errorf("%v", warm)
-	}
-}
-
 func TestWhatIsComputedPushesOlderPartsOutTailFirst(t *testing.T) {
 	table := tableOf(10, 1, 10_000)
 	table.Place(nil, prompt(0, 1)[1:], 4000, 0, "x", start)

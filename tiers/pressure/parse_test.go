@@ -171,13 +171,3 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkParse(b *testing.B) {
-	in := sample(b, "v1.txt")
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := parseNow(bytes.NewReader(in), dialect.VLLM); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

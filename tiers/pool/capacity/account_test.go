@@ -140,28 +140,6 @@ func FuzzWhatIsTakenIsGivenBackInAnyOrder(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64, ops []byte) { walk(t, seed, ops[:min(len(ops), 400)]) })
 }
 
-func TestAFirstTokenTellsWhatWasComputedOnce(t *testing.T) {
-	a := NewAccount(start)
-	r := &Request{Began: start, Ahead: 300}
-	a.Start(r, Totals{Requests: 1, Waiting: 1, Queued: 1000, PromptTokens: 1200})
-	if got := a.Uncomputed(start.Add(100*time.Millisecond), 4000); got != 600 {
-		t.Errorf("%v tokens are left after 100 ms, want 600", got)
-	}
-	if tokens, first := a.FirstToken(r, start.Add(time.Second)); tokens != 1300 || !first {
-		t.Errorf("computed %v, %v", tokens, first)
-	}
-	if tokens, first := a.FirstToken(r, start.Add(2*time.Second)); tokens != 0 || first || !r.FirstToken().Equal(start.Add(time.Second)) {
-		t.Errorf("a second first token: %v, %v, at %v", tokens, first, r.FirstToken())
-	}
-	if want := (Totals{Requests: 1, PromptTokens: 1200}); *a.All() != want || r.Totals() != want {
-		t.Errorf("counted %+v, %+v, want %+v", a.All(), r.Totals(), want)
-	}
-	a.End(r)
-	if _, first := a.FirstToken(r, start); first || r.Totals().PromptTokens != 1200 {
-		t.Error("what has ended began to answer, or what it held at last is forgotten")
-	}
-}
-
 func TestAPromptThatWasCountedIsPutRight(t *testing.T) {
 	for name, c := range map[string]struct {
 		shared, counted int

@@ -95,39 +95,6 @@ func TestOwnRequestsSinceAReadingOfAnyAgeAreThoseOfAPlainList(t *testing.T) {
 	}
 }
 
-func TestALeaseInTheSliceOfTheReadingCountsAsNotIncluded(t *testing.T) {
-	r, at := aRecent()
-	one := Totals{Requests: 1}
-	r.start(one, at.Add(slice-1))
-	r.start(one, at.Add(slice))
-	if r.read(at.Add(slice - 1)); r.sum.Requests != 2 {
-		t.Errorf("same slice: %d", r.sum.Requests)
-	}
-	if r.read(at.Add(slice)); r.sum.Requests != 1 {
-		t.Errorf("the slice before: %d", r.sum.Requests)
-	}
-	if r.read(at.Add(-time.Second)); r.sum.Requests != 2 {
-		t.Errorf("an older reading: %d", r.sum.Requests)
-	}
-	if r.read(at.Add(time.Hour)); r.sum.Requests != 0 {
-		t.Errorf("a reading from the future: %d", r.sum.Requests)
-	}
-}
-
-func TestALeaseThatIsOlderThanItsReadingCanTellIsNotTakenOutTwice(t *testing.T) {
-	r, at := aRecent()
-	one := Totals{Requests: 1}
-	r.start(one, at)
-	r.start(one, at.Add(kept*slice)) // its slice is gone
-	r.read(at.Add(-time.Second))     // a reading that was very long on its way
-	if r.sum.Requests != 1 {
-		t.Fatalf("%d requests, want the new one", r.sum.Requests)
-	}
-	if r.end(one, at); r.sum.Requests != 1 {
-		t.Errorf("%d requests: what does not count was counted out", r.sum.Requests)
-	}
-}
-
 func TestAClockThatJumpsLeavesNothingBehind(t *testing.T) {
 	for _, jump := range []time.Duration{time.Hour, -time.Hour, -7 * time.Second, 7 * time.Second} {
 		r, now := aRecent()

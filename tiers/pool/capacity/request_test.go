@@ -1,37 +1,12 @@
 package capacity
 
 import (
-	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/foregate/foregate/tiers/pool/estimate"
 )
-
-func TestSpansAreHalfOctavesWithoutGaps(t *testing.T) {
-	if span(-3) != 0 || span(0) != 0 || span(1) != 0 {
-		t.Error("less than two tokens are not in the first")
-	}
-	last := 0
-	for n := 2; n < 1<<21; n++ {
-		s := span(n)
-		if s < last || s >= spans {
-			t.Fatalf("%d is in span %d, and the one before in %d", n, s, last)
-		}
-		last = s
-		// The end is beyond all of the span, by half of it at most, and a third at the second half.
-		if end := spanEnd(s); end <= n || 2*end > 3*n+2 {
-			t.Fatalf("%d is in span %d, which ends at %d", n, s, end)
-		}
-		if s != span(spanEnd(s)-1) || s == span(spanEnd(s)) && s < spans-1 {
-			t.Fatalf("span %d does not end at %d", s, spanEnd(s))
-		}
-	}
-	if s := span(math.MaxInt64); s != spans-1 {
-		t.Errorf("the most is in span %d", s)
-	}
-}
 
 // growing is one answer under way: what it holds now, and what it has left.
 type growing struct{ held, left int }
@@ -153,45 +128,5 @@ func TestTokensThatCameAreToldOneByOneOrGuessedByTime(t *testing.T) {
 	a.FirstToken(stream, start)
 	if _, _, begun := stream.remaining(start, s); !begun {
 		t.Error("a stream with a token has not begun")
-	}
-}
-
-func TestTheForecastFollowsWhatComesAndGoes(t *testing.T) {
-	a, now := NewAccount(start), start
-	growth := func() float64 { return a.forecast.of(a.requests, now, speed).growth }
-	if growth() != 0 {
-		t.Errorf("nothing is there, and grows by %v", growth())
-	}
-	of := func() *Request {
-		r := &Request{Began: now, Output: 100, MaxOutput: 100}
-		a.Start(r, Totals{Requests: 1, Waiting: 1, Queued: 1000, PromptTokens: 1000})
-		return r
-	}
-	one := of()
-	if got := growth(); got != float64(spanEnd(span(100))) {
-		t.Errorf("one grows by %v", got)
-	}
-	two := of()
-	if got := growth(); got != float64(2*spanEnd(span(100))) {
-		t.Errorf("two grow by %v", got)
-	}
-	for range 60 {
-		one.CountToken()
-	}
-	if got := growth(); got != float64(2*spanEnd(span(100))) {
-		t.Errorf("a forecast is good for a while, but was made anew: %v", got)
-	}
-	now = now.Add(forecastFor)
-	// At the end of the first both have grown by 40 (rounded up), or the second alone by 100.
-	if got := growth(); got != float64(2*spanEnd(span(40))) {
-		t.Errorf("after 60 tokens: %v", got)
-	}
-	a.End(two)
-	if got := growth(); got != float64(spanEnd(span(40))) {
-		t.Errorf("the first alone: %v", got)
-	}
-	a.End(one)
-	if f := a.forecast.of(a.requests, now, speed); *f != (forecast{at: now}) {
-		t.Errorf("left: %+v", *f)
 	}
 }

@@ -2,7 +2,6 @@ package estimate
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -32,36 +31,6 @@ func TestTheFirstLongSampleReplacesTheRuleOfThumb(t *testing.T) {
 	}
 }
 
-func TestTokensPerByteStayWithinBounds(t *testing.T) {
-	for _, c := range []struct {
-		tokens int
-		want   float64
-	}{{1, minDensity}, {1 << 40, maxDensity}} {
-		var d Density
-		for range 100 {
-			d.Learn(5000, c.tokens)
-		}
-		if math.Abs(float64(d)-c.want) > 1e-9 {
-			t.Errorf("%d tokens of 5,000 bytes: %v, want %v", c.tokens, d, c.want)
-		}
-	}
-}
-
-func TestBeforeAnyAnswerAGuessStands(t *testing.T) {
-	o := NewOutputs()
-	for _, kind := range []int{-1, 0, 255} {
-		if mean, variance := o.Of(kind, 0); mean != meanOutputDefault || variance != meanOutputDefault*meanOutputDefault {
-			t.Errorf("kind %d: %v ± %v", kind, mean, math.Sqrt(variance))
-		}
-	}
-	if mean, variance := o.Of(-1, 50); mean != 50 || variance != 0 {
-		t.Errorf("of at most 50 tokens: %v, %v", mean, variance)
-	}
-	if mean, variance := o.Of(-1, 4096); mean != meanOutputDefault || variance == 0 {
-		t.Errorf("of at most 4096 tokens: %v, %v", mean, variance)
-	}
-}
-
 func TestKindsOfAnswersAreToldApartAfter32(t *testing.T) {
 	o := NewOutputs()
 	for range minOwnSamples {
@@ -81,26 +50,6 @@ func TestKindsOfAnswersAreToldApartAfter32(t *testing.T) {
 	}
 	if other, _ := o.Of(8, 0); other != o.all.mean {
 		t.Errorf("of a kind never seen: %v", other)
-	}
-}
-
-func TestAKindSpeaksForItselfByDegrees(t *testing.T) {
-	o := NewOutputs()
-	for range 1000 {
-		o.Learn(-1, 0, 400)
-	}
-	last := o.all.mean
-	for n := 1; n <= minOwnSamples; n++ {
-		o.Learn(5, 0, 40)
-		mean, _ := o.Of(5, 0)
-		if mean >= last {
-			t.Errorf("after %d answers of 40 tokens %v are expected, %v before", n, mean, last)
-		}
-		known := float64(n) / minOwnSamples
-		if want := o.all.mean*(1-known) + 40*known; math.Abs(mean-want) > 1e-6 {
-			t.Errorf("after %d answers: %v, want %v", n, mean, want)
-		}
-		last = mean
 	}
 }
 
@@ -127,25 +76,6 @@ func TestAnswersThatEndAtTheirLimitAreExpectedToDoSo(t *testing.T) {
 	}
 }
 
-func TestMeanAndSpreadFollowWhatIsSeen(t *testing.T) {
-	o := NewOutputs()
-	rng := rand.New(rand.NewPCG(5, 3))
-	mean, variance, n := 0.0, 0.0, 0.0
-	for i := range 20_000 {
-		o.Learn(9, 0, int(300+100*rng.NormFloat64()))
-		if i >= 5000 {
-			m, v := o.Of(9, 0)
-			mean, variance, n = mean+m, variance+v, n+1
-		}
-	}
-	if mean /= n; math.Abs(mean-300) > 5 {
-		t.Errorf("mean %v", mean)
-	}
-	if spread := math.Sqrt(variance / n); math.Abs(spread-100) > 5 {
-		t.Errorf("spread %v", spread)
-	}
-}
-
 func TestAnswersThatWereCutShortSayNothingOfLongOnes(t *testing.T) {
 	o := NewOutputs()
 	for range 2000 { // a classifier's, of one token
@@ -159,24 +89,6 @@ func TestAnswersThatWereCutShortSayNothingOfLongOnes(t *testing.T) {
 	}
 	if mean, _ := o.Of(-1, 1); mean != 1 {
 		t.Errorf("one with a limit of 1 is expected to have %v tokens", mean)
-	}
-}
-
-func TestReadingsThatTellNothingChangeNothing(t *testing.T) {
-	at := time.Unix(1_800_000_000, 0)
-	reading := func(after time.Duration, tokens float64, running int) pressure.Reading {
-		return pressure.Reading{At: at.Add(after), GenerationTokens: tokens, Running: running}
-	}
-	var u UnitCosts
-	u.Readings(pressure.Reading{}, reading(0, 1000, 8))                     // the first
-	u.Readings(reading(0, 1000, 8), reading(time.Second, 900, 8))           // a restart
-	u.Readings(reading(0, 1000, 0), reading(time.Second, 1100, 1))          // hardly any work
-	u.Readings(reading(0, 1000, 8), reading(0, 1100, 8))                    // no time
-	u.Readings(reading(0, 1000, 8), reading(maxGap+time.Second, 11_000, 8)) // too far apart
-	u.Prompt(minPrefillSample-1, time.Second)
-	u.Prompt(1000, 0)
-	if u != (UnitCosts{}) {
-		t.Errorf("got %+v", u)
 	}
 }
 
