@@ -85,9 +85,6 @@ func engine(b *strings.Builder, e *gateway.EngineView) {
 		}
 		fmt.Fprintf(b, "          it lacks %s\n", strings.Join(names, ", "))
 	}
-	for _, h := range e.Hazards {
-		fmt.Fprintf(b, "          beware: %s (%s)\n", h.Reason, h.Name)
-	}
 }
 
 func missing(e *gateway.EngineView, what string) string {
