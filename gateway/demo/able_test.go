@@ -36,11 +36,11 @@ func TestAPairRunsTheFirstModeThatItsEnginesAllow(t *testing.T) {
 func TestWhatAPairCanDoIsTold(t *testing.T) {
 	engines := []gateway.EngineView{
 		{Pool: "draft", Missing: []gateway.UnavailableView{{Name: "logprobs", Reason: "none"}, {Name: "eos", Reason: "unseen"}}},
-		{Pool: "target", Scoring: "completions", Continues: true, Hazards: []gateway.UnavailableView{{Name: "thinks_first", Reason: "it thinks before it answers"}}},
+		{Pool: "target", Scoring: "completions", Continues: true},
 	}
 	got := able(engines, without("risk", "confidence"), "verify")
 	for _, want := range []string{
-		"draft   answers\n          it lacks logprobs, eos\n", "target  answers, tells logprobs, scores a given text, goes on from token ids\n          beware: it thinks before it answers (thinks_first)\n",
+		"draft   answers\n          it lacks logprobs, eos\n", "target  answers, tells logprobs, scores a given text, goes on from token ids\n",
 		"risk         not available: pool target: cannot risk\n", "verify       runs: each draft is held",
 		"confidence   not available: pool target: cannot confidence\n",
 	} {
