@@ -9,22 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-	"time"
 )
-
-func TestTheLongestSilenceOfAStreamIsBetweenTwoOfItsPieces(t *testing.T) {
-	var a Answer
-	a.say("the sea")
-	if a.Silence != 0 {
-		t.Errorf("a silence of %v before the second piece", a.Silence)
-	}
-	a.spoke = a.spoke.Add(-time.Minute)
-	a.say(" is")
-	a.say(" blue")
-	if a.Silence < time.Minute || a.Silence > 2*time.Minute {
-		t.Errorf("a silence of %v, want a minute", a.Silence)
-	}
-}
 
 func TestTheTextOfAnAnswerIsKeptAndEachPieceHeard(t *testing.T) {
 	piece := func(text string) string {
@@ -86,18 +71,4 @@ func (*forever) Read(p []byte) (int, error) {
 		p[i] = 'x'
 	}
 	return len(p), nil
-}
-
-// BenchmarkStream reads the stream of an answer; divide by 200 for a token.
-func BenchmarkStream(b *testing.B) {
-	frame := `data: {"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1700000000,"model":"lab","choices":[{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null}]}` + "\n\n"
-	text := strings.Repeat(frame, 200) + "data: [DONE]\n\n"
-	b.ReportAllocs()
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		var a Answer
-		if err := a.Stream(strings.NewReader(text)); err != nil || a.Text.Len() != 1000 {
-			b.Fatal(err, a.Text.Len())
-		}
-	}
 }

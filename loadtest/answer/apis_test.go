@@ -1,7 +1,6 @@
 package answer
 
 import (
-	"errors"
 	"strings"
 	"testing"
 )
@@ -85,17 +84,6 @@ func TestErrorsOfTheOtherAPIsAreErrors(t *testing.T) {
 		a = Answer{API: api}
 		if err := a.Whole(strings.NewReader(text)); err != nil || !strings.Contains(a.Failed, "backend_lost") || a.Choices > 0 {
 			t.Errorf("%s: %q, %d choices, %v", api, a.Failed, a.Choices, err)
-		}
-	}
-}
-
-func TestWhatIsNoEventOfTheOtherAPIsIsGarbled(t *testing.T) {
-	for api, text := range map[API]string{
-		Responses: `{"type":"response.output_text.delta","delta":{}}`, Messages: `{"type":"content_block_delta","delta":"text"}`, "messages ": `{`,
-	} {
-		a := Answer{API: api}
-		if err := a.Stream(strings.NewReader("data: " + text + "\n\n")); !errors.Is(err, ErrBadJSON) || a.Bad == "" {
-			t.Errorf("%s: %v, %q", text, err, a.Bad)
 		}
 	}
 }

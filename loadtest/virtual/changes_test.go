@@ -3,7 +3,6 @@ package virtual
 import (
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestASettingIsInForceFromItsChangeUntilItsEnd(t *testing.T) {
@@ -36,18 +35,6 @@ func TestWithoutRedisNothingIsFoundAndWhatWasKeptIsThereAfterwards(t *testing.T)
 	row, r := repeated(t, "0.5", "1", `cache.mode: "on"`, `redis_away: [{at: 19s, for: 20s}]`)
 	if made := generated(r) / 100; made != 11 || row.Cached != row.Requests-made {
 		t.Errorf("%d answers were made for %d requests, want the first one and the ten of the twenty seconds without Redis", made, row.Requests)
-	}
-}
-
-func TestWithoutRedisAReplicaJoinsItsOwnRequestsAlone(t *testing.T) {
-	s := scenario(t, replace(repeating, "{rate: EVERY}", "{bursts: {burst: 9, every: 10s}}", "SIZE", "1", "SETTINGS", `cache.mode: "on"`, "REST", "redis_away: [{at: 5s, for: 10s}]"))
-	s.Duration = 15 * time.Second
-	r, err := Run(t.Context(), s, &s.Cases[0], 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if made := generated(r) / 100; made != 3 {
-		t.Errorf("%d answers were made for nine identical requests at three replicas, want one at each", made)
 	}
 }
 

@@ -76,23 +76,3 @@ func TestVerifiedAnswersAreTheTargetsOwn(t *testing.T) {
 		t.Errorf("%v identical, %v of the tokens drafted, %d lost", r.Identical, r.DraftTokenShare, r.Errors)
 	}
 }
-
-func TestALostTargetIsTakenOverInMidAnswer(t *testing.T) {
-	for takeover, want := range map[string]bool{"yes": true, "no": false} {
-		r := check(t, "MORE", `speculation.mode: "off", speculation.midstream_failover: "`+takeover+`"`, "FAULT", "die: true")
-		if (r.Errors == 0) != want {
-			t.Errorf("takeover %s: %d broken off", takeover, r.Errors)
-		}
-	}
-}
-
-func TestScoresThatFailCostNoAnswer(t *testing.T) {
-	for _, rule := range []string{"exact", "lenient"} {
-		for _, fault := range []string{"status: 500", "hang: headers", "die: true"} {
-			r := check(t, "MORE", "speculation.mode: verify, speculation.verify_rule: "+rule, "FAULT", fault)
-			if r.Errors+r.Shed > 0 || r.CheckedShare == 0 {
-				t.Errorf("%s, %s: %d lost", rule, fault, r.Errors+r.Shed)
-			}
-		}
-	}
-}

@@ -76,16 +76,6 @@ func TestThresholdsAreCertifiedAndADriftIsNoticed(t *testing.T) {
 	}
 }
 
-func TestInModeShadowEveryAnswerIsTheTargets(t *testing.T) {
-	if slow {
-		t.Skip("one goroutine: the race detector has nothing to see")
-	}
-	r := promise(t, "MODE", "shadow")
-	if r.Identical != 1 || r.DraftTokenShare != 0 || r.Served != 0 || r.Audits == 0 || r.Errors > 0 {
-		t.Errorf("%v identical, %v of the tokens drafted, %v served, %d audits, %d lost", r.Identical, r.DraftTokenShare, r.Served, r.Audits, r.Errors)
-	}
-}
-
 func TestAuditsThatAreLostStayBad(t *testing.T) {
 	if slow {
 		t.Skip("one goroutine: the race detector has nothing to see")
@@ -97,15 +87,6 @@ func TestAuditsThatAreLostStayBad(t *testing.T) {
 	}
 	if r.FirstCertificate > 0 && r.FirstCertificate < kept.FirstCertificate {
 		t.Errorf("a certificate comes after %v s where audits are lost, and after %v where none is", r.FirstCertificate, kept.FirstCertificate)
-	}
-}
-
-func TestWhereNoAuditIsAllowedNothingIsServed(t *testing.T) {
-	if slow {
-		t.Skip("one goroutine: the race detector has nothing to see")
-	}
-	if r := promise(t, "MORE", `risk.max_concurrent_audits: "0"`); r.Audits > 0 || r.Served > 0 || r.Identical != 1 {
-		t.Errorf("%d audits, %v served, %v identical", r.Audits, r.Served, r.Identical)
 	}
 }
 

@@ -3,7 +3,6 @@ package vllmsim
 import (
 	"fmt"
 	"math"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -106,27 +105,5 @@ func TestTerminateDeliversWhatHasBeenAnswered(t *testing.T) {
 		if got.err != nil || got.status != http.StatusOK || !strings.Contains(got.body, `"finish_reason":"abort"`) {
 			t.Errorf("%d %v %s", got.status, got.err, got.body[max(0, len(got.body)-300):])
 		}
-	}
-}
-
-// What a fault silences is cut off at once, and nobody waits for a connection that has never carried a request.
-func TestTerminateDoesNotWaitForWhatHangs(t *testing.T) {
-	s := Start(t, Options{Fault: Fault{Hang: "headers"}})
-	unused, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unused.Close() })
-	a := begin(s, `{"prompt":"x"}`)
-	eventually(t, "it hangs", func() bool { return s.State().Requests["/v1/completions"] == 1 })
-	start := time.Now()
-	if err := s.Terminate(); err != nil {
-		t.Fatal(err)
-	}
-	if took := time.Since(start); took > patience {
-		t.Errorf("it took %v", took)
-	}
-	if got := ended(t, a); got.err == nil {
-		t.Errorf("it was answered: %+v", got)
 	}
 }

@@ -159,26 +159,3 @@ func TestMetricsCanLie(t *testing.T) {
 		t.Error("not garbage")
 	}
 }
-
-func TestCloseIsBoundedAndMayBeCalledAgain(t *testing.T) {
-	s := Start(t, Options{})
-	s.SetFault(Fault{Hang: "headers"})
-	done := make(chan error, 1)
-	url := s.URL()
-	go func() {
-		resp, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(faultBody))
-		if err == nil {
-			_ = resp.Body.Close()
-		}
-		done <- err
-	}()
-	eventually(t, "it hangs", func() bool { return s.State().Requests["/v1/completions"] == 1 })
-	for range 2 {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	if err := <-done; err == nil {
-		t.Error("the hanging request was answered")
-	}
-}

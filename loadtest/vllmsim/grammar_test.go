@@ -66,8 +66,3 @@ func TestMenusKeepTheSharesOfTheGrammar(t *testing.T) {
 		t.Errorf("%.3f of what follows a determiner is the prompt's own nouns, want two thirds of two thirds", share)
 	}
 }
-
-func TestABlankLineFollowsAHeader(t *testing.T) {
-	tok := DefaultTokenizer()
-	expect(t, "after a header", tok.distinct(tok.menus[tokEndHeader]), tok.Encode("\n\n"))
-}

@@ -3,7 +3,6 @@ package vllmsim
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -93,28 +92,5 @@ func TestThoughtsComeFirstUntilTheyAreTurnedOff(t *testing.T) {
 		plain := chatWith(t, hazardous(t, name), `,"max_tokens":20`).Choices[0].Message
 		quiet := chatWith(t, s, `,"max_tokens":20`+off).Choices[0].Message
 		expect(t, name+" turned off", quiet, plain)
-	}
-}
-
-func TestHazardsAreSwitchedWhileItRuns(t *testing.T) {
-	s := hazardous(t, engineVLLM, "thinks_first")
-	f, err := ParseFault([]byte(`{"hazards":["constant_logprobs","thinks_first"]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	expect(t, "read", f.Hazards, HazardConstantLogprobs|HazardThinksFirst)
-	status, _ := post(t, s, "/sim/fault", `{"hazards":["constant_logprobs"]}`)
-	expect(t, "switched", status, 200)
-	eventually(t, "the hazard is another", func() bool {
-		c := chatWith(t, s, `,"max_tokens":2,"logprobs":true,"top_logprobs":1`).Choices[0]
-		return !strings.HasPrefix(c.Message.Content, "<think>") && c.Logprobs.Content[0].Logprob == 0
-	})
-	if _, err := ParseFault([]byte(`{"hazards":["fire"]}`)); err == nil || !strings.Contains(err.Error(), `unknown hazard "fire"`) {
-		t.Error(err)
-	}
-	b, err := json.Marshal(Fault{Hazards: HazardThinksFirst | HazardSwappedModel})
-	expect(t, "written", string(b), `{"hazards":["swapped_model","thinks_first"]}`)
-	if err != nil || !slices.Equal(HazardNames(), hazardNames) {
-		t.Error(err)
 	}
 }

@@ -84,26 +84,6 @@ func TestSGLangScoresFromAPlaceOnAndKeepsItsCache(t *testing.T) {
 	}
 }
 
-// A scored suffix is charged for what is computed again, and for the head from the place on.
-func TestSGLangIsChargedForWhatItComputesAgain(t *testing.T) {
-	p := Profile{Blocks: 100, MaxSeqs: 4, MaxBatchedTokens: 4096, Base: 0.01, PerPrefillToken: 0.001, PerKVToken: 1e-5, LMHead: 0.5}
-	s := NewScheduler(p, SchedulerOptions{})
-	run := func(change func(*Seq)) *Batch {
-		q := seq(300, 200, 1)
-		change(q)
-		s.Add(q, 0)
-		b := s.Step(0)
-		s.Commit(b)
-		return b
-	}
-	expect(t, "cold", run(func(*Seq) {}).Tokens, 200)
-	b := run(func(q *Seq) { q.ScoreFrom = 100 })
-	expect(t, "computed again", b.Tokens, 200-96)
-	expect(t, "time", b.End-b.Start, p.stepTime(work{prefill: 104, scored: 100, kvRead: 200}))
-	expect(t, "looked up", s.Counts().PrefixHits, 96)
-	expect(t, "vLLM computes all", run(func(q *Seq) { q.NoCacheRead = true }).Tokens, 200)
-}
-
 func TestSGLangScoresWrongWhenToldTo(t *testing.T) {
 	s := Start(t, Options{Seed: 3, TimeScale: fast, Engine: engineSGLang})
 	ids := s.tok.Encode(strings.Repeat("Count what is left of it. ", 12))

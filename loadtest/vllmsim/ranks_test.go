@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/common/expfmt"
@@ -125,93 +123,6 @@ func TestEveryEngineHasItsOwnSeries(t *testing.T) {
 	for rank, want := range []float64{3, 0, 0} {
 		expect(t, fmt.Sprintf("tokens of rank %d", rank), sample(t, page, fmt.Sprintf(`vllm:generation_tokens_total{engine="%d",model_name="m"}`, rank)), want)
 	}
-}
-
-// stepCount is how many steps the metrics page has seen.
-func stepCount(t *testing.T, s *Server) float64 {
-	_, page := do(t, s, "GET", "/metrics", "")
-	return sample(t, page, `vllm:iteration_tokens_total_count{engine="0",model_name="sim"}`)
-}
-
-func TestAHungEngineStandsStillAndGoesOn(t *testing.T) {
-	s := Start(t, Options{TimeScale: 50})
-	out := begin(s, `{"prompt":"go on","max_tokens":1000,"ignore_eos":true}`)
-	eventually(t, "steps end", func() bool { return stepCount(t, s) > 3 })
-	if err := s.SetFault(Fault{Hang: hangEngine}); err != nil {
-		t.Fatal(err)
-	}
-	before, late := stepCount(t, s), begin(s, `{"prompt":"late","max_tokens":2}`)
-	for range 50 { // a step takes 0.3 ms here, and each of these more
-		status, _ := do(t, s, "GET", "/health", "")
-		expect(t, "health", status, 200)
-	}
-	_, page := do(t, s, "GET", "/metrics", "")
-	expect(t, "running", sample(t, page, `vllm:num_requests_running{engine="0",model_name="sim"}`), 1.0)
-	expect(t, "steps", stepCount(t, s), before)
-	expect(t, "the other is not taken in", s.State().Waiting, 1)
-	if err := s.SetFault(Fault{}); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []<-chan outcome{out, late} {
-		got := ended(t, c)
-		if got.status != 200 || !strings.Contains(got.body, `"finish_reason":"length"`) {
-			t.Errorf("%+v", got)
-		}
-	}
-}
-
-// In a bubble the clock is exact: what is left of the step when it begins to hang is still left when it goes on.
-func TestAHangLastsAsLongAsItDoes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, err := New(Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- s.Run(ctx) }()
-		prompt, box := ids(1, 500), newMailbox()
-		g := newGenerator(s.model, prompt, &genSpec{maxTokens: 1, logprobs: none}, 0)
-		q := &Seq{Prompt: prompt, Source: g}
-		s.life().submit([]*job{{seq: q, gen: g, box: box}}, -1)
-		time.Sleep(time.Millisecond)
-		for _, f := range []Fault{{Hang: hangEngine}, {Hang: hangEngine, Slow: 2}, {}} {
-			if err := s.SetFault(f); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(time.Minute)
-		}
-		<-box.notify
-		p := profiles["a10g-8b"]
-		cancel()
-		<-done
-		st := s.State()
-		want := p.stepTime(work{prefill: 500, kvRead: 500})
-		if took := q.LastToken - q.Arrival - 2*time.Minute; math.Abs(float64(took-want)) > 100 {
-			t.Errorf("took %v beside the hang, not %v", took, want)
-		}
-		if math.Abs(st.BusySeconds-want.Seconds()) > 1e-6 || st.LagSeconds != 0 {
-			t.Errorf("busy %g s, not %v, with a lag of %g s", st.BusySeconds, want, st.LagSeconds)
-		}
-	})
-}
-
-func TestAnEngineThatHangsWhileIdleTakesARequestInAndDiesWithIt(t *testing.T) {
-	s := Start(t, Options{TimeScale: 50, Fault: Fault{Hang: hangEngine}})
-	out := begin(s, fmt.Sprintf(endless, false))
-	eventually(t, "it is in the step", func() bool { return s.State().Running == 1 })
-	if err := s.SetFault(Fault{Hang: hangEngine, Die: true, DownSeconds: 30}); err != nil {
-		t.Fatal(err)
-	}
-	expect(t, "status", ended(t, out).status, 500)
-	eventually(t, "it is back", func() bool { return s.State().Alive })
-	out = begin(s, `{"prompt":"x","max_tokens":2}`)
-	eventually(t, "the next life hangs, too", func() bool { return s.State().Running == 1 })
-	expect(t, "steps since", stepCount(t, s), 0.0)
-	if err := s.SetFault(Fault{}); err != nil {
-		t.Fatal(err)
-	}
-	expect(t, "status", ended(t, out).status, 200)
 }
 
 func TestAProcessThatHangsAnswersNothingAndThenGoesOnWhereItStood(t *testing.T) {

@@ -2,7 +2,6 @@ package vllmsim
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -149,39 +148,6 @@ func TestBannedTokensNeverComeAndTheRestKeepTheirShares(t *testing.T) {
 			t.Errorf("%+v: %.1f standard deviations off", how, z)
 		}
 	}
-}
-
-func TestTemperatureZeroTakesTheArgmaxWhichHasRankOne(t *testing.T) {
-	for _, m := range []*Model{NewModel(2, 0), NewDraft(2, 0.7, 0), NewDraft(2, 0.7, 1)} {
-		for k := range 50 {
-			prompt := chat(t, fmt.Sprintf("rank %d", k))
-			w := NewWriter(m, prompt, Sampling{MaxTokens: 100})
-			for done := false; !done; {
-				d := m.Next(prompt)
-				var id int32
-				id, done = w.Next()
-				best := slices.MaxFunc(d.Top, func(a, b Cand) int { return cmp.Or(cmp.Compare(a.P, b.P), cmp.Compare(b.ID, a.ID)) })
-				if id != best.ID || d.Rank(id) != 1 || d.Argmax() != id || d.LogProb(id) != w.Logprob() {
-					t.Fatalf("took %d of rank %d, the best is %d", id, d.Rank(id), best.ID)
-				}
-				for i, c := range d.Top {
-					if d.Rank(c.ID) != i+1 {
-						t.Fatalf("candidate %d has rank %d", i+1, d.Rank(c.ID))
-					}
-				}
-				prompt = append(prompt, id)
-			}
-		}
-	}
-}
-
-func TestATokenOfTheTailHasTheLastRank(t *testing.T) {
-	d := NewModel(2, 0).Next(chat(t, "last"))
-	id := int32(numSpecial)
-	for d.Prob(id) != d.Tail {
-		id++
-	}
-	expect(t, "rank", d.Rank(id), d.Vocab)
 }
 
 func TestTruncationKeepsTheNucleus(t *testing.T) {

@@ -144,14 +144,6 @@ func TestSeatsLimitHowManyRun(t *testing.T) {
 	expect(t, "the third follows", step(s, &now), []int{16})
 }
 
-func TestAnIdleSchedulerMakesNoStep(t *testing.T) {
-	s, now := small(100, 2, 1000), time.Duration(0)
-	expect(t, "before anything", s.Step(now) == nil, true)
-	serve(s, &now, seq(0, 16, 2))
-	expect(t, "after everything", s.Step(now) == nil, true)
-	expect(t, "steps", s.Counts().Steps, 2)
-}
-
 // Three steps: A's prompt of 20; A's decode beside B's scored prompt of 10; two decodes. The cache is read up to what
 // each has computed with the step: 20, 21+10 = 31, 22+11 = 33 tokens.
 func TestEachTermOfTheProfileCostsWhatItSays(t *testing.T) {
@@ -205,49 +197,4 @@ func TestASlowedSchedulerTakesSoManyTimesLonger(t *testing.T) {
 	step(s, &now)
 	expect(t, "not slowed", now.Round(time.Microsecond), 102*time.Millisecond)
 	expect(t, "busy", s.Counts().Busy, now)
-}
-
-// A's prompt of 20 takes two steps of a budget of 16: 26 and 14 ms; its decode 12. After a second of rest B, whose first
-// block is cached, computes 4 of its 20 tokens in 14 ms.
-func TestTotalsCountWorkNotRest(t *testing.T) {
-	s, now := small(100, 8, 16), time.Duration(0)
-	totals := func() [3]int {
-		c := s.Counts()
-		return [3]int{c.Steps, c.PromptTokens, c.GeneratedTokens}
-	}
-	s.Add(seq(0, 20, 2), now)
-	step(s, &now)
-	expect(t, "in the middle of the prompt", totals(), [3]int{1, 0, 0})
-	step(s, &now)
-	expect(t, "at the first token", totals(), [3]int{2, 20, 1})
-	step(s, &now)
-	expect(t, "at the end", totals(), [3]int{3, 20, 2})
-	now += time.Second
-	serve(s, &now, seq(0, 20, 1))
-	expect(t, "cached tokens are prompt tokens", totals(), [3]int{4, 40, 3})
-	expect(t, "busy", s.Counts().Busy.Round(time.Microsecond), 66*time.Millisecond)
-}
-
-// Both arrive at 1 s; the one seat is A's until it has its two tokens, at 1 s + 10 + 16 = 26 ms and 12 ms later. B's
-// follow at 26 and 12 ms again.
-func TestTimesAreSetAsThingsHappen(t *testing.T) {
-	s, now := small(100, 1, 1000), time.Second
-	a, b := seq(0, 16, 2), seq(1000, 16, 2)
-	add(s, now, a, b)
-	first := s.Step(now)
-	s.Commit(first)
-	expect(t, "the first token", []any{first.Items[0].First, first.Items[0].Finished, first.Items[0].Emits}, []any{true, false, true})
-	second := s.Step(first.End)
-	s.Commit(second)
-	expect(t, "the last token", []any{second.Items[0].First, second.Items[0].Finished, second.Items[0].Previous}, []any{false, true, first.End})
-	now = second.End
-	steps(s, &now, 2)
-	ms := func(q *Seq) (out [4]int64) {
-		for i, at := range []time.Duration{q.Arrival, q.Scheduled, q.FirstToken, q.LastToken} {
-			out[i] = at.Round(time.Microsecond).Milliseconds()
-		}
-		return out
-	}
-	expect(t, "A", ms(a), [4]int64{1000, 1000, 1026, 1038})
-	expect(t, "B", ms(b), [4]int64{1000, 1038, 1064, 1076})
 }

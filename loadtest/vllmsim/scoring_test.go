@@ -1,7 +1,6 @@
 package vllmsim
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -116,67 +115,4 @@ func TestPrefixHitsAreCountedAsVLLMCounts(t *testing.T) {
 	fresh := s.tok.Encode(strings.Repeat("Another matter of the sea altogether. ", 15))
 	send("scored cold", fresh, `,"prompt_logprobs":1`, 0, 0)
 	send("what scoring has filled", fresh, "", len(fresh), (len(fresh)-1)/BlockSize*BlockSize)
-}
-
-// What a draft's answer was scored with is what its continuation starts from.
-func TestScoreThenContinueHitsTheCacheOnEveryRoute(t *testing.T) {
-	s := Start(t, Options{Seed: 2, TimeScale: fast, PromptTokensDetails: true})
-	for k, route := range []string{"completions", "chat"} {
-		user := fmt.Sprintf("Question %d %s", k, strings.Repeat("of the sea ", 20))
-		prompt := chat(t, user)
-		draft, _ := greedy(NewModel(2, 0.5), prompt, 50)
-		ids := append(slices.Clone(prompt), draft...)
-		switch route {
-		case "completions":
-			ask(t, s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":1,"prompt_logprobs":0}`, encode(ids)))
-		case "chat":
-			body, err := json.Marshal(s.tok.Decode(draft, true))
-			if err != nil {
-				t.Fatal(err)
-			}
-			ask(t, s, "/v1/chat/completions", fmt.Sprintf(`{"messages":[{"role":"user","content":%q},{"role":"assistant","content":%s}],`+
-				`"add_generation_prompt":false,"continue_final_message":true,"max_tokens":1,"prompt_logprobs":0}`, user, body))
-		}
-		cut := ids[:len(prompt)+len(draft)*3/4]
-		a := ask(t, s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":2}`, encode(cut)))
-		expect(t, route, cachedOf(a), (len(cut)-1)/BlockSize*BlockSize)
-	}
-}
-
-// A sampled token stands in front of better ones, and may push the last of them out: who takes the first two for the
-// two best is wrong.
-func TestTheChosenTokenIsListedFirstAmongItsAlternatives(t *testing.T) {
-	s := Start(t, Options{Seed: 3, TimeScale: fast})
-	_, text := post(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}],"temperature":2,"max_tokens":300,"ignore_eos":true,"logprobs":true,"top_logprobs":3}`)
-	var a struct {
-		Choices []struct {
-			Logprobs struct {
-				Content []struct {
-					Token   string
-					Logprob float64
-					Top     []struct {
-						Token   string
-						Logprob float64
-					} `json:"top_logprobs"`
-				}
-			}
-		}
-	}
-	if err := json.Unmarshal([]byte(text), &a); err != nil {
-		t.Fatal(err)
-	}
-	odd := 0
-	for _, c := range a.Choices[0].Logprobs.Content {
-		expect(t, "entries", len(c.Top), 3)
-		expect(t, "the first", c.Top[0].Logprob, c.Logprob)
-		if c.Top[0].Logprob < c.Top[1].Logprob {
-			odd++
-		}
-		if c.Top[1].Logprob < c.Top[2].Logprob {
-			t.Errorf("the others are not in order: %+v", c)
-		}
-	}
-	if odd < 10 {
-		t.Errorf("only %d of 300 tokens were not the argmax", odd)
-	}
 }

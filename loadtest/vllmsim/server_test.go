@@ -154,30 +154,6 @@ func golden(t *testing.T, name, got string) {
 
 const tools = `"tools":[{"type":"function","function":{"name":"get_weather","parameters":{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"},"metric":{"type":"boolean"}}}}}]`
 
-func TestABodyThatIsNotJSONIsRefused(t *testing.T) {
-	s := Start(t, Options{TimeScale: fast})
-	resp, err := http.Post(s.URL()+"/v1/completions", "text/plain", strings.NewReader(`{"prompt":"x"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = resp.Body.Close()
-	expect(t, "status", resp.StatusCode, http.StatusBadRequest)
-}
-
-func TestTheSameSeedGivesTheSameAnswerAndStreamsIt(t *testing.T) {
-	a, b := Start(t, Options{Seed: 4, TimeScale: fast}), Start(t, Options{Seed: 4, TimeScale: fast})
-	for _, extra := range []string{``, `,"temperature":0`, `,"seed":7`, `,"temperature":1.4,"top_p":0.9`} {
-		body := `{"messages":[{"role":"user","content":"Describe a harbor"}]` + extra
-		first, second := ask(t, a, "/v1/chat/completions", body+`}`), ask(t, b, "/v1/chat/completions", body+`}`)
-		if d := cmp.Diff(first, second); d != "" {
-			t.Errorf("%s: two answers\n%s", extra, d)
-		}
-		text, last := streamed(t, a, "/v1/chat/completions", body+`,"stream":true}`)
-		expect(t, "streamed text", text, *first.Choices[0].Message.Content)
-		expect(t, "finish", last, first.Choices[0].FinishReason)
-	}
-}
-
 // streamed reads a stream's text and finish reason.
 func streamed(t *testing.T, s *Server, path, body string) (text, finish string) {
 	t.Helper()
@@ -222,32 +198,6 @@ func TestContinuingGivesWhatOneGoWouldHaveGiven(t *testing.T) {
 		byText := ask(t, s, "/v1/chat/completions", `{"messages":[`+user+`,{"role":"assistant","content":`+
 			string(encode(prefix))+`}],`+how+`,"add_generation_prompt":false,"continue_final_message":true}`)
 		expect(t, "by text", prefix+*byText.Choices[0].Message.Content, text)
-	}
-}
-
-func TestStopStringsAndTokensEndAnAnswer(t *testing.T) {
-	s := Start(t, Options{Seed: 5, TimeScale: fast})
-	base := `{"messages":[{"role":"user","content":"stop it"}],"temperature":0,"return_token_ids":true`
-	whole := ask(t, s, "/v1/chat/completions", base+`}`)
-	text := *whole.Choices[0].Message.Content
-	word := text[len(text)/3 : len(text)/3+9] // across tokens
-	at := strings.Index(text, word)
-	stop := `,"stop":` + string(encode(word))
-	cut := ask(t, s, "/v1/chat/completions", base+stop+`}`)
-	expect(t, "cut text", *cut.Choices[0].Message.Content, text[:at])
-	expect(t, "stop reason", cut.Choices[0].StopReason, any(word))
-	streamedText, _ := streamed(t, s, "/v1/chat/completions", base+stop+`,"stream":true}`)
-	expect(t, "streamed", streamedText, text[:at])
-	kept := ask(t, s, "/v1/chat/completions", base+stop+`,"include_stop_str_in_output":true}`)
-	expect(t, "kept text", *kept.Choices[0].Message.Content, text[:at+len(word)])
-	id := whole.Choices[0].TokenIDs[5]
-	byID := ask(t, s, "/v1/chat/completions", base+fmt.Sprintf(`,"stop_token_ids":[%d]}`, id))
-	expect(t, "stop id", byID.Choices[0].StopReason, any(float64(id)))
-	more := ask(t, s, "/v1/chat/completions", base+`,"ignore_eos":true,"max_tokens":400}`)
-	expect(t, "ignore_eos", more.Usage.CompletionTokens, 400)
-	minimum := ask(t, s, "/v1/chat/completions", base+`,"min_tokens":350}`)
-	if minimum.Usage.CompletionTokens < 350 {
-		t.Errorf("min_tokens 350 gave %d", minimum.Usage.CompletionTokens)
 	}
 }
 
@@ -356,16 +306,4 @@ func TestMetricNamesAreThoseOfVLLM(t *testing.T) {
 		}
 	}
 	golden(t, "metrics_v1.txt", strings.Join(names, "\n"))
-}
-
-func TestUnknownOptionsAreRefusedByName(t *testing.T) {
-	_, err := New(Options{Profile: "tpu"})
-	if err == nil || !strings.Contains(err.Error(), "a10g-8b") {
-		t.Errorf("got %v", err)
-	}
-	for _, o := range []Options{{Divergence: 2}, {TimeScale: -1}, {Policy: "random"}} {
-		if _, err := New(o); err == nil {
-			t.Errorf("%+v is accepted", o)
-		}
-	}
 }

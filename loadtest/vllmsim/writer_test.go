@@ -73,18 +73,6 @@ func TestAWriterWritesWhatAServerWouldHaveAnswered(t *testing.T) {
 	}
 }
 
-func TestASeedDependsOnTheChoiceTheNameAndThePrompt(t *testing.T) {
-	m := NewModel(1, 0)
-	p, q := chat(t, "one"), chat(t, "two")
-	seen := map[uint64]bool{
-		m.SampleSeed("sim", p, 0): true, m.SampleSeed("sim", p, 1): true, m.SampleSeed("other", p, 0): true,
-		m.SampleSeed("sim", q, 0): true, NewModel(2, 0).SampleSeed("sim", p, 0): true,
-	}
-	expect(t, "different seeds", len(seen), 5)
-	begun := append(slices.Clone(p), DefaultTokenizer().Encode("The river")...)
-	expect(t, "of a begun answer", m.SampleSeed("sim", begun, 0), m.SampleSeed("sim", p, 0))
-}
-
 // From prompt and any prefix of what came, the rest comes again: with and without a header, sampled and not, with a seed
 // and without.
 func TestAnAnswerGoesOnFromEveryPrefix(t *testing.T) {

@@ -326,33 +326,6 @@ func TestTheEndOfAContextEndsTheCall(t *testing.T) {
 	}
 }
 
-// A context that ends while nobody reads ends the call, too.
-func TestAStreamThatNobodyReadsEndsWithItsContext(t *testing.T) {
-	b := newBench(t, loadtest.Pool{})
-	ctx, cancel := b.Loop.WithCancel(context.Background())
-	var end error
-	buffered := false
-	b.Loop.Go(func() {
-		s, err := b.Open(ctx, &engine.Attempt{Call: &engine.Draft{Request: b.request("")}, URL: b.pool.Backends[0].URL()})
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		_, _ = s.Next(0)
-		_ = b.Loop.Sleep(context.Background(), 200*time.Millisecond)
-		buffered = s.Buffered()
-		cancel(nil)
-		_ = b.Loop.Sleep(context.Background(), 2*Hop)
-		if c := b.pool.Backends[0].Counts(); c.Running > 0 {
-			t.Errorf("the engine goes on: %+v", c)
-		}
-		_, end = s.Next(0)
-	})
-	if b.play(); !buffered || kind(end) != engine.ClientGone {
-		t.Errorf("buffered %v, %v", buffered, end)
-	}
-}
-
 func TestCallsThatMakeNoAnswerAreOfAudits(t *testing.T) {
 	b := newBench(t, loadtest.Pool{})
 	r := b.request("")
@@ -367,37 +340,4 @@ func TestCallsThatMakeNoAnswerAreOfAudits(t *testing.T) {
 	if _, audits := b.pool.Spent(); audits != (Spent{Decoded: len(mine.ids), Prefilled: len(mine.prompt)}) {
 		t.Errorf("of a draft in the background: %+v", audits)
 	}
-}
-
-// BenchmarkTokens is how many tokens of a pool of two engines with 64 readers one core makes in a
-// second.
-func BenchmarkTokens(b *testing.B) {
-	f := newBench(b, loadtest.Pool{Profile: "h100-70b-tp4", Count: 2})
-	defer f.Loop.End()
-	r := f.request(`,"ignore_eos":true,"max_tokens":400`)
-	n := 0
-	for i := range 64 {
-		f.Loop.Go(func() {
-			for {
-				s, err := f.Open(context.Background(), &engine.Attempt{Call: &engine.Draft{Request: r}, URL: f.pool.Backends[i%2].URL(), IdleTimeout: time.Minute})
-				if err != nil {
-					return
-				}
-				for {
-					if _, err = s.Next(0); err != nil {
-						break
-					}
-					n++
-				}
-				s.Close()
-			}
-		})
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		for want := n + 1; n < want; {
-			f.Loop.Step()
-		}
-	}
-	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "tokens/s")
 }

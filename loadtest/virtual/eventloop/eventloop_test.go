@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/foregate/foregate/tiers/world"
 )
 
 // play plays all events, and ends the run.
@@ -169,22 +167,6 @@ func TestATimeoutAndAnEventAtOneTimeHappenInTheOrderOfPlanning(t *testing.T) {
 	d.want(t, "1s context deadline exceeded context deadline exceeded context deadline exceeded", "1s <nil>", "1s context deadline exceeded")
 }
 
-func TestAStoppedTimeoutEndsNothing(t *testing.T) {
-	l := &Loop{}
-	ctx, cancel := l.WithTimeout(context.Background(), time.Second)
-	child, _ := l.WithTimeout(ctx, time.Hour)
-	if at, _ := child.Deadline(); at != l.Now().Add(time.Second) {
-		t.Errorf("deadline of the child %v", at)
-	}
-	cancel()
-	play(t, l)
-	for _, c := range []context.Context{ctx, child} {
-		if c.Err() != context.Canceled || context.Cause(c) != context.Canceled {
-			t.Errorf("%v, %v", c.Err(), context.Cause(c))
-		}
-	}
-}
-
 func TestASignalIsForWhoWaitsAndWhoWill(t *testing.T) {
 	l := &Loop{}
 	d := &diary{loop: l}
@@ -261,25 +243,6 @@ func TestWhatFollowsAContextHappensOnceAndBehindItsEnd(t *testing.T) {
 	d.want(t, "1s cancelled", "1s a", "1s b")
 }
 
-func TestAForkOutlivesItsRequest(t *testing.T) {
-	l := &Loop{}
-	d := &diary{loop: l}
-	for _, kept := range []bool{true, false} {
-		ctx, cancel := l.WithCancel(context.Background())
-		forked, release, end := world.Fork(ctx, l)
-		l.Go(func() { d.note(fmt.Sprint(kept, " ", l.Sleep(forked, time.Minute))) })
-		l.After(time.Second, func() {
-			if !kept {
-				release()
-			}
-			cancel(errors.New("gone"))
-		})
-		l.After(2*time.Second, func() { end(errors.New("enough")) })
-	}
-	play(t, l)
-	d.want(t, "1s true gone", "2s false enough")
-}
-
 func TestTheEndOfARunEndsEveryCoroutine(t *testing.T) {
 	before := runtime.NumGoroutine()
 	l := &Loop{}
@@ -333,65 +296,4 @@ func TestAPanicOfACoroutineComesOutOfTheLoopWithItsStack(t *testing.T) {
 		}
 	}()
 	play(t, l)
-}
-
-func TestOnlyACoroutineCanWait(t *testing.T) {
-	defer func() {
-		if recover() == nil {
-			t.Error("a plain event waited")
-		}
-	}()
-	(&Loop{}).Sleep(context.Background(), time.Second)
-}
-
-// BenchmarkWaits is a wait of a coroutine under a context, and its end by an event.
-func BenchmarkWaits(b *testing.B) {
-	l := &Loop{}
-	defer l.End()
-	const crowd = 64
-	for range crowd {
-		l.Go(func() {
-			ctx, cancel := l.WithTimeout(context.Background(), time.Hour)
-			defer cancel()
-			for l.Sleep(ctx, time.Millisecond) == nil {
-			}
-		})
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		l.Step()
-	}
-}
-
-// BenchmarkTokens is how the tokens of a step reach who waits for them: 64 waiters are woken by one
-// event.
-func BenchmarkTokens(b *testing.B) {
-	l := &Loop{}
-	defer l.End()
-	const crowd = 64
-	var waiters [crowd]Waiter
-	n := 0
-	for i := range crowd {
-		l.Go(func() {
-			ctx, cancel := l.WithCancel(context.Background())
-			defer cancel(nil)
-			for waiters[i].Wait(ctx, l) == nil {
-				n++
-			}
-		})
-	}
-	var step func()
-	step = func() {
-		for i := range waiters {
-			waiters[i].Wake(l)
-		}
-		l.After(time.Millisecond, step)
-	}
-	l.After(time.Millisecond, step)
-	b.ReportAllocs()
-	for b.Loop() {
-		for want := n + 1; n < want; {
-			l.Step()
-		}
-	}
 }
