@@ -2,7 +2,6 @@ package vllmsim
 
 import (
 	"net/http"
-	"sync"
 )
 
 // finishDead ends a choice whose engine died. It never goes over the wire: JSON answers turn into a 500, streams into an
@@ -15,14 +14,6 @@ var (
 	errBusy = &apiError{status: http.StatusServiceUnavailable, kind: "Service Unavailable",
 		message: "The engine is currently busy and cannot accept new requests. Please try again later or on a different instance."}
 )
-
-// news is a death that clients learn of.
-type news struct {
-	once    sync.Once
-	noticed chan struct{} // closed when one has
-}
-
-func newNews() *news { return &news{noticed: make(chan struct{})} }
 
 // kill makes the engine die before its next step.
 func (e *engine) kill() {
@@ -55,7 +46,6 @@ func (e *engine) end(finish string) {
 	if e.closed != finishDead { // nothing revives it
 		e.closed = finish
 	}
-	n := len(e.jobs)
 	for q, j := range e.jobs {
 		e.sched.Abort(q)
 		e.totals.aborted++
@@ -66,12 +56,4 @@ func (e *engine) end(finish string) {
 	}
 	clear(e.jobs)
 	e.met.levels(e.sched.Counts())
-	e.tell(n)
-}
-
-// tell notes that n clients have learnt of the death.
-func (e *engine) tell(n int) {
-	if e.closed == finishDead && n > 0 {
-		e.news.once.Do(func() { close(e.news.noticed) })
-	}
 }

@@ -104,8 +104,7 @@ func TestAnEngineThatRunsOutOfMemoryDiesAndComesBackEmpty(t *testing.T) {
 	}
 	expect(t, "an empty cache", cachedOf(ask(t, s, "/v1/completions", warm)), 0)
 	now := s.State()
-	if now.Finished != st.Finished+1 || now.GeneratedTokens != st.GeneratedTokens+1 || now.PrefixHits != st.PrefixHits ||
-		now.BusySeconds <= st.BusySeconds || st.BusySeconds <= 0 || now.Aborted != 2 {
+	if now.Finished != st.Finished+1 || now.GeneratedTokens != st.GeneratedTokens+1 || now.PrefixHits != st.PrefixHits || now.Aborted != 2 {
 		t.Errorf("totals were lost:\n%+v\n%+v", st, now)
 	}
 }
@@ -121,17 +120,6 @@ func TestADeathByOrderTellsEveryoneFirst(t *testing.T) {
 	eventually(t, "it is back", func() bool { return s.State().Alive })
 	expect(t, "deaths", s.State().Deaths, 1)
 	ask(t, s, "/v1/completions", `{"prompt":"x","max_tokens":1}`)
-}
-
-func TestADeadEngineThatNobodyAsksIsNoticedByTheWatchdog(t *testing.T) {
-	s := Start(t, Options{TimeScale: 1, Restart: time.Millisecond}) // 5 s of it
-	if err := s.SetFault(Fault{Die: true}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "health says so", func() bool { status, _ := do(t, s, "GET", "/health", ""); return status == 503 })
-	status, body := post(t, s, "/v1/completions", `{"prompt":"x","stream":true}`)
-	expect(t, "an answer", [2]any{status, body}, [2]any{500, deadBody}) // before any header of a stream
-	eventually(t, "it is back, as somebody has asked", func() bool { return s.State().Alive })
 }
 
 func TestKVUsageCanLie(t *testing.T) {

@@ -17,7 +17,6 @@ type engine struct {
 	wake  chan struct{}
 	other chan struct{} // the step under way ends at another time than it did
 
-	news *news         // of the server's death
 	stop chan struct{} // closed by kill
 
 	mu          sync.Mutex
@@ -55,7 +54,7 @@ const (
 
 func newEngine(s *Scheduler, scale float64, met *metrics) *engine {
 	return &engine{scale: scale, epoch: time.Now(), wake: make(chan struct{}, 1), other: make(chan struct{}, 1), stop: make(chan struct{}),
-		news: newNews(), sched: s, jobs: map[*Seq]*job{}, met: met}
+		sched: s, jobs: map[*Seq]*job{}, met: met}
 }
 
 // now is the scaled clock.
@@ -76,7 +75,6 @@ func (e *engine) add(jobs []*job) {
 		for _, j := range jobs {
 			j.box.push(lastEvent(j, e.closed))
 		}
-		e.tell(len(jobs))
 		return
 	}
 	now := e.now()
@@ -94,7 +92,6 @@ func (e *engine) preflight() *apiError {
 	if e.closed != finishDead {
 		return nil
 	}
-	e.tell(1)
 	return errDead
 }
 
@@ -125,16 +122,12 @@ func signal(c chan struct{}) {
 	}
 }
 
-// setSlow stretches every step; what is left of the one under way, too.
+// setSlow stretches every step from the next one on.
 func (e *engine) setSlow(factor float64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if factor <= 0 {
 		factor = 1
-	}
-	if e.step != nil && !e.killed {
-		e.sched.Retime(e.step, e.stepClock(), factor)
-		signal(e.other)
 	}
 	e.sched.SetSlow(factor)
 }

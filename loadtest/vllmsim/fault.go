@@ -2,7 +2,6 @@ package vllmsim
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -24,7 +23,7 @@ type Fault struct {
 	Rate       float64 `json:"rate,omitempty"`        // share of generation requests hit, by a seeded draw; 0 means all
 	For        int     `json:"for,omitempty"`         // clear after so many hit requests; 0 = until cleared
 
-	Hang                  string  `json:"hang,omitempty"`                     // "headers": nothing is ever sent; "stream": nothing after AfterTokens; "engine": no step ends while it lasts; "process": nor is any request answered, as after SIGSTOP
+	Hang                  string  `json:"hang,omitempty"`                     // "headers": nothing is ever sent; "stream": nothing after AfterTokens; "process": no step ends and no request is answered while it lasts, as after SIGSTOP
 	AfterTokens           int     `json:"after_tokens,omitempty"`             // for hang "stream"
 	CutAfterBytes         int     `json:"cut_after_bytes,omitempty"`          // reset the connection after so many body bytes
 	CleanEOFAfterTokens   int     `json:"clean_eof_after_tokens,omitempty"`   // end the body properly, without finish_reason or [DONE]
@@ -40,7 +39,7 @@ type Fault struct {
 	// text or NaN. "die": the engine dies, as out of memory, when it schedules the request.
 	Score string `json:"score,omitempty"`
 
-	Hazards Hazards `json:"hazards,omitempty"` // what goes wrong unseen
+	Hazards Hazards `json:"hazards,omitzero"` // what goes wrong unseen
 
 	KVUsage *float64 `json:"kv_usage,omitempty"` // what /metrics says of the KV cache instead of the truth
 
@@ -48,10 +47,7 @@ type Fault struct {
 	DownSeconds float64 `json:"down_seconds,omitempty"` // how long it is away, in the profile's time; 0 means [Options.Restart]
 }
 
-const (
-	hangEngine  = "engine"
-	hangProcess = "process"
-)
+const hangProcess = "process"
 
 // lasting is the fault without what strikes once.
 func (f Fault) lasting() Fault {
@@ -83,44 +79,20 @@ func (f *Fault) validate() error {
 	switch {
 	case f.Status != 0 && (f.Status < 400 || f.Status > 599):
 		return fmt.Errorf("vllmsim: fault status %d is no error", f.Status)
-	case f.Hang != "" && f.Hang != "headers" && f.Hang != "stream" && f.Hang != hangEngine && f.Hang != hangProcess:
-		return fmt.Errorf("vllmsim: unknown hang %q; known: headers, stream, engine, process", f.Hang)
+	case f.Hang != "" && f.Hang != "headers" && f.Hang != "stream" && f.Hang != hangProcess:
+		return fmt.Errorf("vllmsim: unknown hang %q; known: headers, stream, process", f.Hang)
 	case f.DownSeconds > 0 && !f.Die:
 		return errors.New("vllmsim: down_seconds goes with die")
 	case f.KVUsage != nil && !(*f.KVUsage >= 0 && *f.KVUsage <= 1):
 		return errors.New("vllmsim: kv_usage is within 0..1")
+	case !(f.Slow >= 0 && f.Slow <= extreme), !(f.DownSeconds >= 0 && f.DownSeconds <= extreme):
+		return fmt.Errorf("vllmsim: fault slow and down_seconds are within 0..%.0f", extreme)
 	case !(f.Rate >= 0 && f.Rate <= 1):
 		return errors.New("vllmsim: fault rate is within 0..1")
 	case f.Metrics != "" && f.Metrics != "garbage" && f.Metrics != "missing" && f.Metrics != "frozen" && f.Metrics != "nan":
 		return fmt.Errorf("vllmsim: unknown metrics fault %q; known: garbage, missing, frozen, nan", f.Metrics)
 	case f.Score != "" && !slices.Contains(scoreFaults, f.Score):
 		return fmt.Errorf("vllmsim: unknown score fault %q; known: %s", f.Score, strings.Join(scoreFaults, ", "))
-	}
-	return cmp.Or(f.validateTimes(), f.validateCounts())
-}
-
-func (f *Fault) validateTimes() error {
-	for _, t := range []struct {
-		name string
-		v    float64
-	}{{"slow", f.Slow}, {"down_seconds", f.DownSeconds}} {
-		if !(t.v >= 0 && t.v <= extreme) {
-			return fmt.Errorf("vllmsim: fault %s is within 0..%.0f, not %g", t.name, extreme, t.v)
-		}
-	}
-	return nil
-}
-
-func (f *Fault) validateCounts() error {
-	for _, c := range []struct {
-		name string
-		v    int
-	}{{"for", f.For}, {"after_tokens", f.AfterTokens}, {"cut_after_bytes", f.CutAfterBytes},
-		{"clean_eof_after_tokens", f.CleanEOFAfterTokens}, {"abort_after_tokens", f.AbortAfterTokens},
-		{"error_event_after_tokens", f.ErrorEventAfterTokens}} {
-		if c.v < 0 {
-			return fmt.Errorf("vllmsim: fault %s is %d, but cannot be negative", c.name, c.v)
-		}
 	}
 	return nil
 }

@@ -64,19 +64,12 @@ func (s *Server) judged(w *wireRequest) (answer []scripted, others []Cand) {
 	return s.tok.yesOrNo(1 / (1 + math.Exp(-odds)))
 }
 
-// yesOrNo answers with the likelier one: most of each in its usual form, some in others, and hardly anything else.
+// yesOrNo answers with the likelier one, and hardly with anything else.
 func (t *Tokenizer) yesOrNo(yes float64) (answer []scripted, others []Cand) {
 	const said = 0.998
-	for _, v := range []struct {
-		text string
-		p    float64
-	}{{"Yes", 0.8 * yes}, {"yes", 0.1 * yes}, {" Yes", 0.1 * yes}, {"No", 0.8 * (1 - yes)}, {"no", 0.1 * (1 - yes)}, {" No", 0.1 * (1 - yes)}} {
-		others = append(others, Cand{ID: t.ids[v.text], P: said * v.p})
-	}
-	best := 0
+	first, other := scripted{id: t.ids["Yes"], p: said * yes}, Cand{ID: t.ids["No"], P: said * (1 - yes)}
 	if yes < 0.5 {
-		best = 3
+		first, other = scripted{id: other.ID, p: other.P}, Cand{ID: first.id, P: first.p}
 	}
-	first := scripted{id: others[best].ID, p: others[best].P}
-	return []scripted{first, {id: tokEOT, p: 0.97}}, append(others[:best], others[best+1:]...)
+	return []scripted{first, {id: tokEOT, p: 0.97}}, []Cand{other}
 }

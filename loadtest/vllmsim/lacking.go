@@ -15,13 +15,12 @@ const (
 	featLogprobs       = "logprobs"         // of generated tokens
 	featEndLogprob     = "end_logprob"      // the token that ends an answer comes with its id, without a logprob
 	featRunningUsage   = "running_usage"    // continuous_usage_stats is ignored: usage comes at the end alone
-	featMetrics        = "metrics"          // /metrics: of SGLang a flag turns it on
 	featContinuation   = "continuation"     // a prompt of ids loses its last one, unless it is scored: what goes on from it is inexact
 )
 
 // Features returns what [Options.Without] can name.
 func Features() []string {
-	return []string{featTokenIDs, featPromptIDs, featPromptLogprobs, featTokenize, featLogprobs, featEndLogprob, featRunningUsage, featContinuation, featMetrics}
+	return []string{featTokenIDs, featPromptIDs, featPromptLogprobs, featTokenize, featLogprobs, featEndLogprob, featRunningUsage, featContinuation}
 }
 
 func checkFeatures(list []string) error {
@@ -33,63 +32,42 @@ func checkFeatures(list []string) error {
 	return nil
 }
 
-// lacking is what a server does not do.
-type lacking struct {
-	tokenIDs     bool
-	promptIDs    bool
-	scores       bool // prompt_logprobs
-	tokenize     bool
-	logprobs     bool
-	endLogprob   bool
-	runningUsage bool
-	continuation bool
-	metrics      bool
-}
+// lacking are the features that a server has not got.
+type lacking []string
 
-func newLacking(o *Options) lacking {
-	without := func(name string) bool { return slices.Contains(o.Without, name) }
-	return lacking{tokenIDs: without(featTokenIDs), promptIDs: without(featPromptIDs), scores: without(featPromptLogprobs),
-		tokenize: without(featTokenize), logprobs: without(featLogprobs),
-		endLogprob: without(featEndLogprob), runningUsage: without(featRunningUsage), continuation: without(featContinuation), metrics: without(featMetrics)}
-}
+func (l lacking) has(feature string) bool { return slices.Contains(l, feature) }
 
 // strip takes out of a body what the server does not know.
-func (l *lacking) strip(w *wireRequest) {
-	if l.tokenIDs {
+func (l lacking) strip(w *wireRequest) {
+	if l.has(featTokenIDs) {
 		w.ReturnTokenIDs = false
 	}
-	if l.scores {
+	if l.has(featPromptLogprobs) {
 		w.PromptLogprobs = nil
 		if w.native != nil {
 			w.native.start = none
 		}
 	}
-	if l.logprobs {
+	if l.has(featLogprobs) {
 		w.Logprobs, w.TopLogprobs = nil, nil
 	}
-	if l.runningUsage && w.StreamOptions != nil {
+	if l.has(featRunningUsage) && w.StreamOptions != nil {
 		w.StreamOptions.Continuous = false
 	}
 }
 
 // event takes out of an output what the server does not tell: the logprob of a token that ended the answer. A stop string
 // ends an answer within a token like any other.
-func (l *lacking) event(ev *event) {
-	if _, word := ev.stop.(string); l.endLogprob && ev.finish == finishStop && !word {
+func (l lacking) event(ev *event) {
+	if _, word := ev.stop.(string); ev.finish == finishStop && !word && l.has(featEndLogprob) {
 		ev.lp = nil
 	}
 }
 
 // close takes away the routes that the server has not got.
-func (l *lacking) close(all map[string]route) {
-	var gone []string
-	if l.tokenize {
-		gone = append(gone, "/tokenize", "/detokenize")
-	}
-	if l.metrics {
-		gone = append(gone, "/metrics")
-	}
-	for _, path := range gone {
-		delete(all, path)
+func (l lacking) close(all map[string]route) {
+	if l.has(featTokenize) {
+		delete(all, "/tokenize")
+		delete(all, "/detokenize")
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,9 +19,6 @@ type life struct {
 	over     chan struct{} // closed when the process exits: whatever hangs lets go
 }
 
-// watchdog is how long vLLM takes to notice a dead engine that nobody asks for anything (in the profile's time).
-const watchdog = 5 * time.Second
-
 func (s *Server) newLife() *life {
 	l := &life{over: make(chan struct{}), balancer: balancer{every: time.Duration(float64(balanceEvery) / s.opts.TimeScale)}}
 	reg := prometheus.NewRegistry()
@@ -30,9 +26,6 @@ func (s *Server) newLife() *life {
 	for rank := range s.opts.DataParallelSize {
 		sched := NewScheduler(s.profile, SchedulerOptions{Priority: s.opts.Policy == "priority", OOM: s.opts.OOM})
 		e := newEngine(sched, s.opts.TimeScale, newMetrics(reg, &s.opts, &s.profile, rank))
-		if rank > 0 {
-			e.news = l.engines[0].news
-		}
 		l.engines = append(l.engines, e)
 	}
 	l.ail(&now)
@@ -69,11 +62,6 @@ func (s *Server) restart(ctx context.Context, l *life) {
 	down := s.downtime
 	s.downtime = s.opts.Restart
 	s.mu.Unlock()
-	select {
-	case <-l.engines[0].news.noticed:
-	case <-ctx.Done():
-	case <-time.After(l.engines[0].real(watchdog)):
-	}
 	close(l.over)
 	s.hangUp()
 	s.pause(ctx, down)
@@ -117,51 +105,11 @@ func (s *Server) hangUp() {
 }
 
 // drain takes no more connections and waits until no request is under way on any, at most limit: what is then left is
-// for the caller to cut off. [http.Server.Shutdown] alone would also wait for connections that nobody uses yet.
+// for the caller to cut off.
 func (s *Server) drain(srv *http.Server, limit time.Duration) {
-	now, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = srv.Shutdown(now) // closes the listener and what is idle; its waiting is done below
-	until(limit, func() bool { return s.conns.none() })
-}
-
-// until polls until cond holds, at most limit.
-func until(limit time.Duration, cond func() bool) {
-	end := time.NewTimer(limit)
-	defer end.Stop()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-end.C:
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// busyConns are the connections on which a request has begun to arrive and its answer has not wholly gone out: a handler
-// that has returned may still have its answer in net/http's buffers.
-type busyConns struct {
-	mu  sync.Mutex
-	set map[net.Conn]bool
-}
-
-// note is an [http.Server.ConnState].
-func (b *busyConns) note(c net.Conn, state http.ConnState) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if state == http.StateActive {
-		b.set[c] = true
-	} else {
-		delete(b.set, c)
-	}
-}
-
-func (b *busyConns) none() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.set) == 0
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	_ = srv.Shutdown(ctx) // what it leaves is closed next
 }
 
 // comeBack listens again. The port may have been lent to somebody for a moment.
@@ -198,7 +146,6 @@ func (s *Server) listen(addr string) error {
 		IdleTimeout:       5 * time.Second, // uvicorn's keep-alive
 		MaxHeaderBytes:    4 << 20,
 		ErrorLog:          log.New(io.Discard, "", 0), // connections die here on purpose
-		ConnState:         s.conns.note,
 		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 	}
 	s.srv, s.listener, s.addr = srv, l, l.Addr().String()

@@ -74,8 +74,7 @@ func (o Options) Resolve() (Options, Profile, error) {
 	}
 	// vLLM refuses to start with a context that its cache cannot hold; here it shrinks, as --max-model-len auto does.
 	o.MaxModelLen = min(o.MaxModelLen, (p.Blocks-1)*BlockSize)
-	hazards, err := ParseHazards(o.Hazards)
-	o.Fault.Hazards |= hazards
+	err = o.Fault.Hazards.add(o.Hazards)
 	return o, p, cmp.Or(err, checkEngine(&o), o.validate(&p))
 }
 

@@ -44,7 +44,7 @@ func (s *Server) completionPrompts(w *wireRequest, r *request) *apiError {
 	}
 	for _, p := range w.prompts {
 		ids := s.wire.inAll(p.ids)
-		if p.asIDs && s.missingFeatures.continuation && len(ids) > 1 && r.promptLogprobs == none {
+		if p.asIDs && s.missingFeatures.has(featContinuation) && len(ids) > 1 && r.promptLogprobs == none {
 			ids = ids[:len(ids)-1]
 		}
 		if !p.asIDs {

@@ -147,7 +147,7 @@ func (l *life) outOfMemory() bool {
 func (l *life) ail(f *Fault) {
 	for _, e := range l.engines {
 		e.setSlow(f.Slow)
-		e.setHung(f.Hang == hangEngine || f.Hang == hangProcess)
+		e.setHung(f.Hang == hangProcess)
 	}
 }
 
@@ -174,12 +174,4 @@ func (e *engine) setHung(on bool) {
 	}
 	e.hung = on
 	signal(e.other)
-}
-
-// stepClock is the time in the step under way: it stands still while the engine hangs.
-func (e *engine) stepClock() time.Duration {
-	if e.hung {
-		return min(e.since, e.now())
-	}
-	return e.now()
 }

@@ -1,7 +1,6 @@
 package vllmsim
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -12,7 +11,6 @@ import (
 const (
 	maxLogprobs  = 20    // vLLM's --max-logprobs default
 	maxSequences = 16384 // VLLM_MAX_N_SEQUENCES, and here of all prompts together
-	maxPrompts   = 1024  // VLLM_MAX_COMPLETION_PROMPTS
 )
 
 // request is a validated generation request.
@@ -86,7 +84,6 @@ func (s *Server) parse(body []byte, in intake) (*request, *apiError) {
 	r := &request{chat: in.api == apiChat, wire: w, created: time.Now().Unix(), role: "assistant", n: 1, stream: w.Stream,
 		returnIDs: w.ReturnTokenIDs, priority: w.Priority, native: w.native}
 	r.speaker, r.model = s.speaker(in.hazards)
-	r.model = cmp.Or(r.model, s.opts.Model)
 	r.thinks = s.thinking(w, r, in.hazards)
 	if w.N != nil {
 		r.n = *w.N
@@ -151,9 +148,6 @@ func (w *wireRequest) checkSchema(a api) *apiError {
 			return invalid("`prompt_logprobs` must be a positive value or -1.", "prompt_logprobs", strconv.Itoa(*p))
 		}
 	}
-	if w.CacheSalt != nil && *w.CacheSalt == "" {
-		return refused("Parameter 'cache_salt' must be a non-empty string if provided.")
-	}
 	if a == apiChat {
 		return w.checkChat()
 	}
@@ -168,9 +162,6 @@ func (w *wireRequest) checkPrompt(a api) *apiError {
 	var err *apiError
 	if w.prompts, err = promptList(w.Prompt); err != nil && err.kind == kindSchema {
 		return err
-	}
-	if len(w.prompts) > maxPrompts {
-		return refused(fmt.Sprintf("prompt list length %d exceeds the maximum allowed count of %d. To increase this limit, set the VLLM_MAX_COMPLETION_PROMPTS environment variable. (parameter=prompt)", len(w.prompts), maxPrompts))
 	}
 	return nil
 }
@@ -201,14 +192,6 @@ func (s *Server) spec(w *wireRequest, r *request) (genSpec, *apiError) {
 	var err *apiError
 	if g.stop, err = stopList(w.Stop); err != nil {
 		return g, err
-	}
-	if len(g.stop) > 4 {
-		return g, invalid("At most 4 stop strings are allowed.", "stop", strconv.Itoa(len(g.stop)))
-	}
-	for _, word := range g.stop {
-		if word == "" {
-			return g, refused("stop cannot contain an empty string.")
-		}
 	}
 	if err := g.readSampling(w); err != nil {
 		return g, err
@@ -243,9 +226,6 @@ func (g *genSpec) readSampling(w *wireRequest) *apiError {
 		g.topP = *p
 	}
 	if k := w.TopK; k != nil {
-		if *k < -1 {
-			return refused(fmt.Sprintf("top_k must be 0 (disable), or at least 1, got %d.", *k))
-		}
 		g.topK = *k
 	}
 	if p := w.MinP; p != nil {
@@ -253,9 +233,6 @@ func (g *genSpec) readSampling(w *wireRequest) *apiError {
 			return notIn("min_p", "[0, 1]", *p)
 		}
 		g.minP = *p
-	}
-	if w.MinTokens < 0 {
-		return refused(fmt.Sprintf("min_tokens must be greater than or equal to 0, got %d.", w.MinTokens))
 	}
 	return nil
 }
@@ -275,9 +252,6 @@ func (w *wireRequest) readLogprobs(g *genSpec, r *request) *apiError {
 		}
 	default:
 		g.logprobs = none
-	}
-	if g.logprobs < -1 && g.logprobs != none {
-		return invalid("`logprobs` must be a positive value.", "logprobs", strconv.Itoa(g.logprobs))
 	}
 	r.promptLogprobs = none
 	if w.PromptLogprobs != nil {

@@ -49,8 +49,8 @@ func (s *Server) checkModel(name string) *apiError {
 
 // shownModel is the name of the model that is there now.
 func (s *Server) shownModel() string {
-	_, swapped := s.speaker(s.faults.get().Hazards)
-	return cmp.Or(swapped, s.opts.Model)
+	_, name := s.speaker(s.faults.get().Hazards)
+	return name
 }
 
 func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {

@@ -111,17 +111,6 @@ func (s *Scheduler) Dead() bool { return s.dead }
 // SetSlow makes every step take so many times longer; 1 is the profile's speed.
 func (s *Scheduler) SetSlow(factor float64) { s.slow = factor }
 
-// Retime lets a step under way go on at another speed from now on. The next steps go by [Scheduler.SetSlow].
-func (s *Scheduler) Retime(b *Batch, now time.Duration, factor float64) {
-	left := b.End - max(b.Start, now)
-	if left <= 0 {
-		return
-	}
-	changed := time.Duration(float64(left)*factor/s.slow) - left
-	b.End += changed
-	s.counts.Busy += changed
-}
-
 // Counts returns levels and totals as they are now.
 func (s *Scheduler) Counts() Counts {
 	c := s.counts

@@ -25,7 +25,6 @@ type Server struct {
 	faults          faults
 	ids             atomic.Uint64
 	active          atomic.Int64 // handlers running
-	conns           busyConns
 	nonce           uint64
 	missingFeatures lacking
 	wire            wireIDs
@@ -57,9 +56,8 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{opts: o, profile: p, tok: DefaultTokenizer(), model: NewDraft(o.Seed, o.Divergence, o.Blind).WithTies(o.Ties),
 		other: NewDraft(o.Seed^swappedSeed, o.Divergence, o.Blind), face: newFace(o.Engine),
-		nonce: uint64(time.Now().UnixNano()), missingFeatures: newLacking(&o), wire: newWireIDs(o.Tokenizer),
+		nonce: uint64(time.Now().UnixNano()), missingFeatures: o.Without, wire: newWireIDs(o.Tokenizer),
 		seen: map[string]int{}, downtime: o.Restart, leaving: make(chan struct{}), closing: make(chan struct{})}
-	s.conns.set = map[net.Conn]bool{}
 	s.routes = s.routeTable()
 	s.faults.set(o.Fault.lasting())
 	s.current.Store(s.newLife())
@@ -144,7 +142,9 @@ func (s *Server) Terminate() error {
 
 // settle waits for everything that Start and the handlers started, the handlers at most patience.
 func (s *Server) settle() {
-	until(patience, func() bool { return s.active.Load() == 0 })
+	for end := time.Now().Add(patience); s.active.Load() > 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
 	s.tasks.Wait()
 }
 

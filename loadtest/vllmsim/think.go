@@ -16,7 +16,7 @@ func (s *Server) thinkScript() []scripted {
 
 // thinking reports whether the answer to a request begins with thoughts.
 func (s *Server) thinking(w *wireRequest, r *request, h Hazards) bool {
-	return h.has(HazardThinksFirst) && r.chat && !w.ContinueFinalMessage && !w.quiet(s.opts.Engine)
+	return h.ThinksFirst && r.chat && !w.ContinueFinalMessage && !w.quiet(s.opts.Engine)
 }
 
 // quiet reports whether a request turns thinking off in the way that the engine knows.

@@ -3,7 +3,6 @@ package vllmsim
 import (
 	"encoding/json"
 	"net/http"
-	"strconv"
 	"time"
 )
 
@@ -97,7 +96,7 @@ func (c *call) scores(prompt []int32) []map[int32]ranked {
 
 // promptIDs are the ids of a prompt, if they were asked for.
 func (c *call) promptIDs(prompt []int32) []int32 {
-	if !c.req.returnIDs || c.s.missingFeatures.promptIDs {
+	if !c.req.returnIDs || c.s.missingFeatures.has(featPromptIDs) {
 		return nil
 	}
 	return c.s.wire.outAll(prompt)
@@ -159,32 +158,15 @@ func (vllmWire) usage(c *call, a *answerBody, t spend) {
 }
 
 func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
-	type permission struct {
-		ID       string          `json:"id"`
-		Object   string          `json:"object"`
-		Created  int64           `json:"created"`
-		Create   bool            `json:"allow_create_engine"`
-		Sample   bool            `json:"allow_sampling"`
-		Logprobs bool            `json:"allow_logprobs"`
-		Search   bool            `json:"allow_search_indices"`
-		View     bool            `json:"allow_view"`
-		Tune     bool            `json:"allow_fine_tuning"`
-		Org      string          `json:"organization"`
-		Group    json.RawMessage `json:"group"`
-		Blocking bool            `json:"is_blocking"`
-	}
 	type card struct {
 		modelCard
-		Root       string          `json:"root"`
-		Parent     json.RawMessage `json:"parent"`
-		Window     int             `json:"max_model_len"`
-		Permission []permission    `json:"permission"`
+		Root   string          `json:"root"`
+		Parent json.RawMessage `json:"parent"`
+		Window int             `json:"max_model_len"`
 	}
 	now := time.Now().Unix()
-	own := permission{ID: "modelperm-" + strconv.FormatUint(mix(s.nonce, s.ids.Add(1)), 16), Object: "model_permission", Created: now,
-		Sample: true, Logprobs: true, View: true, Org: "*"}
 	writeJSON(w, http.StatusOK, models{"list", []any{card{modelCard: modelCard{s.shownModel(), "model", now, engineVLLM}, Root: s.opts.Model,
-		Window: s.opts.MaxModelLen, Permission: []permission{own}}}})
+		Window: s.opts.MaxModelLen}}})
 }
 
 func (s *Server) serveVersion(w http.ResponseWriter, _ *http.Request) {
