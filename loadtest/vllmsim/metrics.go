@@ -3,6 +3,7 @@ package vllmsim
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -78,7 +79,7 @@ func (m *metrics) gauge(name, help string) prometheus.Gauge {
 }
 
 func (m *metrics) counterVec(name, help string, extra ...string) *prometheus.CounterVec {
-	labels := append(engineLabels[:len(engineLabels):len(engineLabels)], extra...)
+	labels := slices.Concat(engineLabels, extra)
 	return register(m, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "vllm:" + name, Help: help}, labels))
 }
 
