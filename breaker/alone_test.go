@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/foregate/foregate/breaker/machine"
 )
 
 func TestWithoutRedisABreakerIsTestedByProbesAndNeverByARequest(t *testing.T) {
@@ -60,16 +58,12 @@ func TestABreakerWhoseRunHasEndedIsTriedByOneRequest(t *testing.T) {
 }
 
 func TestAProbeOfABackendThatIsBusyCountsAsASuccess(t *testing.T) {
-	for probe, want := range map[error]machine.Outcome{
-		nil: machine.Success, errBusy: machine.Success, errBad: machine.Fault, errUnreachable: machine.Unreachable, context.Canceled: machine.Neutral,
+	for probe, want := range map[error]Outcome{
+		nil: Success, errBusy: Success, errBad: Fault, errUnreachable: Unreachable, context.Canceled: Neutral,
 	} {
 		s := New(Options{Classify: judge, Probe: func(context.Context, string, string) error { return probe }})
-		found := map[machine.Outcome]string{machine.Success: probeWell, machine.Neutral: probeNeutral}[want]
-		if found == "" {
-			found = probeFault
-		}
-		if got, told := s.once(t.Context(), s.entry(machine.Key{Pool: "big", Backend: "a"})); got != want || told != found {
-			t.Errorf("%v: outcome %d, told as %s; want %d, %s", probe, got, told, want, found)
+		if got := s.once(t.Context(), s.entry(Key{Pool: "big", Backend: "a"})); got != want {
+			t.Errorf("%v: outcome %d, want %d", probe, got, want)
 		}
 	}
 }
@@ -83,13 +77,13 @@ func TestABackendThatIsBusyWhenItIsProbedIsClosedForTheFleet(t *testing.T) {
 		}
 		w.set("a", errBusy)
 		all[0].calls("a", 5, errBad)
-		time.Sleep(200 * time.Millisecond)
-		if !every(all, "a", "open") {
+		time.Sleep(400 * time.Millisecond)
+		if !every(all, "a", Open) {
 			t.Fatalf("not open: %+v", all[0].state("a"))
 		}
 		time.Sleep(4 * time.Second)
-		if !every(all, "a", "closed") || len(w.seen()) != machine.SuccessesClose {
-			t.Errorf("%+v after %d probes, want closed after %d", all[0].state("a"), len(w.seen()), machine.SuccessesClose)
+		if !every(all, "a", Closed) || len(w.seen()) != successesClose {
+			t.Errorf("%+v after %d probes, want closed after %d", all[0].state("a"), len(w.seen()), successesClose)
 		}
 	})
 }

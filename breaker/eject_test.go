@@ -45,7 +45,7 @@ func TestAPoolWhoseBackendsAllAnswerErrorsKeepsHalfOfThem(t *testing.T) {
 				t.Errorf("of %d backends %s are kept out, want %s", n, got, want)
 			}
 			for _, s := range m.States() {
-				if s.State != "open" {
+				if s.State != Open {
 					t.Errorf("%+v", s)
 				}
 			}

@@ -1,20 +1,13 @@
 package breaker
 
-import (
-	"time"
-
-	"github.com/foregate/foregate/breaker/machine"
-)
+import "time"
 
 // The evidence that opens a breaker on all replicas, and the open times (docs/concepts.md#breakers).
 const (
-	evidenceBucket  = time.Second
-	evidenceBuckets = 10
-	minFinished     = 5                // calls of all replicas
-	minPercent      = 50               // of these, faults
-	fleetOpen       = 2 * time.Second  // the first open time; it doubles with each later one
-	maxFleetOpen    = 30 * time.Second // before randomization
-	fleetSpread     = 100              // an open time is randomized by ± this many permille
+	minPercent   = 50               // of minFinished calls of all replicas or more, faults
+	fleetOpen    = 2 * time.Second  // the first open time; it doubles with each later one
+	maxFleetOpen = 30 * time.Second // before randomization
+	fleetSpread  = 100              // an open time is randomized by ± this many permille
 )
 
 // news holds what a replica observed of a backend.
@@ -24,13 +17,13 @@ type news struct {
 }
 
 // newsOf is the observation of one outcome.
-func newsOf(o machine.Outcome) news {
+func newsOf(o Outcome) news {
 	switch o {
-	case machine.Success:
+	case Success:
 		return news{finished: 1}
-	case machine.Fault:
+	case Fault:
 		return news{finished: 1, faults: 1}
-	case machine.Unreachable:
+	case Unreachable:
 		return news{finished: 1, faults: 1, unreachable: 1}
 	}
 	return news{}
@@ -44,15 +37,15 @@ func (n *news) add(m news) {
 
 // evidence keeps the observations of the last ten seconds, in buckets. Older ones are useless when they can
 // finally be sent.
-type evidence [evidenceBuckets]struct {
+type evidence [Buckets]struct {
 	second int64
 	news
 }
 
 // note adds observations; at is the time since any fixed moment.
 func (e *evidence) note(n news, at time.Duration) {
-	second := int64(at / evidenceBucket)
-	b := &e[second%evidenceBuckets]
+	second := int64(at / Bucket)
+	b := &e[second%Buckets]
 	if b.second != second {
 		b.second, b.news = second, news{}
 	}
@@ -61,10 +54,10 @@ func (e *evidence) note(n news, at time.Duration) {
 
 // take returns the observations and empties it.
 func (e *evidence) take(at time.Duration) news {
-	second := int64(at / evidenceBucket)
+	second := int64(at / Bucket)
 	var sum news
 	for i := range e {
-		if e[i].second > second-evidenceBuckets {
+		if e[i].second > second-Buckets {
 			sum.add(e[i].news)
 		}
 	}

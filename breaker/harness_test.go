@@ -13,8 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
-
-	"github.com/foregate/foregate/breaker/machine"
 )
 
 // site is where the backends are: what is wrong with each, and who probed them.
@@ -56,9 +54,10 @@ func (w *site) seen() []probed {
 // member is a replica in a test.
 type member struct {
 	*Set
-	id   string
-	log  *lines
-	cmds *commands
+	id     string
+	client *redis.Client
+	log    *lines
+	cmds   *commands
 }
 
 // lines is a log that may be read while it is written.
@@ -120,10 +119,10 @@ func join(t testing.TB, o *redis.Options, id string, w *site, more ...func(*Opti
 	t.Helper()
 	c := redis.NewClient(o)
 	t.Cleanup(func() { _ = c.Close() })
-	m := &member{id: id, log: &lines{}, cmds: &commands{}}
+	m := &member{id: id, client: c, log: &lines{}, cmds: &commands{}}
 	c.AddHook(m.cmds)
 	opts := Options{
-		Redis: c, Replica: id, Classify: judge, Logger: zerolog.New(m.log), Registerer: prometheus.NewPedanticRegistry(),
+		Redis: c, Classify: judge, Logger: zerolog.New(m.log), Registerer: prometheus.NewPedanticRegistry(),
 		Probe: func(_ context.Context, _, backend string) error { return w.probe(id, backend) },
 	}
 	for _, change := range more {
@@ -136,9 +135,9 @@ func join(t testing.TB, o *redis.Options, id string, w *site, more ...func(*Opti
 var errUnreachable = errors.New("connection refused")
 
 // judge is classify, with what cannot be reached.
-func judge(err error) machine.Outcome {
+func judge(err error) Outcome {
 	if errors.Is(err, errUnreachable) {
-		return machine.Unreachable
+		return Unreachable
 	}
 	return classify(err)
 }
@@ -185,19 +184,19 @@ func (m *member) calls(backend string, n int, err error) (made int) {
 }
 
 // state is that of a backend of the pool big.
-func (m *member) state(backend string) State {
+func (m *member) state(backend string) Status {
 	for _, s := range m.States() {
 		if s.Pool == "big" && s.Backend == backend {
 			return s
 		}
 	}
-	return State{}
+	return Status{}
 }
 
 func (m *member) failures() int { return int(testutil.ToFloat64(m.metrics.errors)) }
 
 // every reports whether all replicas are in a state as to a backend of the pool big.
-func every(all []*member, backend, state string) bool {
+func every(all []*member, backend string, state State) bool {
 	for _, m := range all {
 		if m.state(backend).State != state {
 			return false

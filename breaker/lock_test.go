@@ -14,9 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
-	"github.com/sony/gobreaker/v2"
 
-	"github.com/foregate/foregate/breaker/machine"
 	"github.com/foregate/foregate/internal/redistest"
 )
 
@@ -48,26 +46,14 @@ func (u *unlocked) check(where string) {
 // Write implements io.Writer for the log.
 func (u *unlocked) Write(b []byte) (int, error) { u.check("the log"); return len(b), nil }
 
-// watch is newLocal with a check before all that gobreaker calls back.
-func (u *unlocked) watch(cfg machine.Config, v machine.Version, now time.Time) machine.Local {
-	l := newLocal(cfg, v, now).(*local)
-	s := l.settings(cfg)
-	trips, excluded, changed := s.ReadyToTrip, s.IsExcluded, s.OnStateChange
-	s.ReadyToTrip = func(c gobreaker.Counts) bool { u.check("ReadyToTrip"); return trips(c) }
-	s.IsExcluded = func(err error) bool { u.check("IsExcluded"); return excluded(err) }
-	s.OnStateChange = func(name string, from, to gobreaker.State) { u.check("OnStateChange"); changed(name, from, to) }
-	l.cb = gobreaker.NewTwoStepCircuitBreaker[struct{}](s)
-	return l
-}
-
 func TestNothingIsCalledUnderTheSetsLock(t *testing.T) {
 	bubble(t, func(t *testing.T, o *redis.Options, _ *redis.Client) {
 		u := &unlocked{t: t, calls: map[string]int{}}
 		var healthy atomic.Bool
 		m := join(t, o, "r0", &site{}, func(o *Options) {
 			o.Logger = zerolog.New(u)
-			o.Config = func() machine.Config { u.check("Config"); return machine.DefaultConfig() }
-			o.Classify = func(err error) machine.Outcome { u.check("Classify"); return judge(err) }
+			o.Config = func() Config { u.check("Config"); return DefaultConfig() }
+			o.Classify = func(err error) Outcome { u.check("Classify"); return judge(err) }
 			o.Probe = func(context.Context, string, string) error {
 				u.check("Probe")
 				if !healthy.Load() {
@@ -76,8 +62,8 @@ func TestNothingIsCalledUnderTheSetsLock(t *testing.T) {
 				return nil
 			}
 		})
-		m.link.redis.AddHook(hook{func() { u.check("Redis") }})
-		u.set, m.rules.Local = m.Set, u.watch
+		m.client.AddHook(hook{func() { u.check("Redis") }})
+		u.set = m.Set
 		m.Retain("big", members)
 		m.calls("a", 5, errBad) // while nobody runs: a request tests it
 		time.Sleep(12 * time.Second)
@@ -88,12 +74,12 @@ func TestNothingIsCalledUnderTheSetsLock(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		healthy.Store(true)
 		time.Sleep(20 * time.Second)
-		if s := m.state("b"); s.State != "closed" {
+		if s := m.state("b"); s.State != Closed {
 			t.Errorf("%+v", s)
 		}
 		m.Retain("big", members[:1])
 		stop()
-		for _, where := range []string{"Config", "Classify", "Probe", "Redis", "the log", "ReadyToTrip", "IsExcluded", "OnStateChange"} {
+		for _, where := range []string{"Config", "Classify", "Probe", "Redis", "the log"} {
 			if u.calls[where] == 0 {
 				t.Errorf("%s was not called", where)
 			}
@@ -126,12 +112,12 @@ func TestAnOutcomeThatComesLateDoesNotShortenTheOpenTime(t *testing.T) {
 		time.Sleep(6 * time.Second) // gobreaker's time-out is 5 s, and the open time 8 s at least
 		late.Report(nil)
 		wantOpen(t, s, true)
-		if got := s.States()[0]; got.State != "open" || got.Remaining != left-6*time.Second {
+		if got := s.States()[0]; got.State != Open || got.Remaining != left-6*time.Second {
 			t.Errorf("%+v after 6 of %v", got, left)
 		}
 		time.Sleep(left - 6*time.Second)
 		tell(t, s, 1, nil)
-		if got := s.States()[0]; got.State != "closed" {
+		if got := s.States()[0]; got.State != Closed {
 			t.Errorf("after its trial: %+v", got)
 		}
 	})
@@ -141,8 +127,8 @@ func TestAnOutcomeThatComesLateDoesNotShortenTheOpenTime(t *testing.T) {
 // at the end a success must close them. Those that call see at most one trial at a time.
 func TestManyWhoCallAtOnceLoseNoTrial(t *testing.T) {
 	s := New(Options{
-		Config: func() machine.Config {
-			return machine.Config{Failures: 2, Window: time.Second, Open: 20 * time.Microsecond}
+		Config: func() Config {
+			return Config{Failures: 2, Open: 20 * time.Microsecond}
 		},
 		Classify: classify, Registerer: prometheus.NewPedanticRegistry(),
 	})
@@ -154,7 +140,7 @@ func TestManyWhoCallAtOnceLoseNoTrial(t *testing.T) {
 			for range 3000 {
 				permit, err := s.Allow("big", "a")
 				switch {
-				case errors.Is(err, machine.ErrOpen):
+				case errors.Is(err, ErrOpen):
 					refused.Add(1)
 				case err != nil:
 					bad.Add(1)
@@ -172,12 +158,12 @@ func TestManyWhoCallAtOnceLoseNoTrial(t *testing.T) {
 		if permit, err := s.Allow("big", "a"); err == nil {
 			permit.Report(nil)
 		}
-		return s.States()[0].State == "closed"
+		return s.States()[0].State == Closed
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := (*s.entries.Load())[machine.Key{Pool: "big", Backend: "a"}]
-	if f := e.Facts(); f.Own != (machine.Own{Cut: f.Own.Cut}) || f.WasShown != machine.Closed {
+	e := (*s.entries.Load())[Key{Pool: "big", Backend: "a"}]
+	if f := e.facts; f.Own != (ownState{Cut: f.Own.Cut}) || f.WasShown != Closed {
 		t.Errorf("%+v", f)
 	}
 }

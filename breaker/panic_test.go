@@ -1,9 +1,7 @@
 package breaker
 
 import (
-	"bytes"
 	"context"
-	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,63 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 )
-
-// evil is a word of pub/sub that lacks a part; go-redis panics at it.
-const evil = ">2\r\n$7\r\nmessage\r\n$4\r\nevil\r\n"
-
-// liar is a connection on which a subscription is answered by evil, while lies is set.
-type liar struct {
-	net.Conn
-	lies *atomic.Bool
-	due  atomic.Bool
-}
-
-func (c *liar) Write(b []byte) (int, error) {
-	if c.lies.Load() && bytes.Contains(b, []byte("subscribe")) {
-		c.due.Store(true)
-		return len(b), nil
-	}
-	return c.Conn.Write(b)
-}
-
-func (c *liar) Read(b []byte) (int, error) {
-	if c.due.Swap(false) {
-		return copy(b, evil), nil
-	}
-	return c.Conn.Read(b)
-}
-
-func TestAWordThatLacksPartsIsCountedAndTheSubscriptionMadeAnew(t *testing.T) {
-	bubble(t, func(t *testing.T, o *redis.Options, _ *redis.Client) {
-		lies := &atomic.Bool{}
-		lies.Store(true)
-		honest := o.Dialer
-		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			c, err := honest(ctx, network, addr)
-			return &liar{Conn: c, lies: lies}, err
-		}
-		all := fleetOf(t, o, 2, &site{})
-		for _, m := range all {
-			m.Retain("big", members)
-		}
-		time.Sleep(3 * time.Second)
-		if n := all[0].failures(); n < 6 || n > 25 { // one for each subscription, 125 to 375 ms apart
-			t.Errorf("%d panics in 3 s", n)
-		}
-		all[0].calls("a", 5, errBad)
-		time.Sleep(400 * time.Millisecond)
-		if !every(all, "a", "open") {
-			t.Error("nothing is shared meanwhile")
-		}
-		lies.Store(false)
-		time.Sleep(3 * time.Second)
-		n := all[0].failures()
-		time.Sleep(3 * time.Second)
-		if !all[0].events.connected.Load() || all[0].failures() != n {
-			t.Errorf("it does not hear again: %d errors, then %d", n, all[0].failures())
-		}
-	})
-}
 
 // landmine panics in place of the next pipeline, as the client does at some replies.
 type landmine struct{ armed atomic.Bool }
@@ -88,7 +29,7 @@ func TestARunThatPanicsEndsAllThatItStartedAndMayRunAgain(t *testing.T) {
 		m := join(t, o, "r0", &site{})
 		m.Retain("big", members)
 		mine := &landmine{}
-		m.link.redis.AddHook(mine)
+		m.client.AddHook(mine)
 		ended := make(chan any, 1)
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -109,7 +50,7 @@ func TestARunThatPanicsEndsAllThatItStartedAndMayRunAgain(t *testing.T) {
 		wg.Wait()
 		m.run(t)
 		time.Sleep(2 * time.Second)
-		if !m.shares() || !m.events.connected.Load() {
+		if !m.shares() {
 			t.Error("it does not run again")
 		}
 	})
@@ -133,7 +74,7 @@ func TestAProbeThatPanicsIsCountedAndItsLeaseTakenOver(t *testing.T) {
 			t.Errorf("%d probes, %d errors, log:\n%s", probes.Load(), all[0].failures(), all[0].log)
 		}
 		time.Sleep(lease + time.Second)
-		if !every(all, "a", "closed") {
+		if !every(all, "a", Closed) {
 			t.Errorf("%+v after %d probes", all[0].state("a"), probes.Load())
 		}
 	})

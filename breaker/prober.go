@@ -6,9 +6,7 @@ import (
 	mathrand "math/rand/v2"
 	"time"
 
-	"github.com/foregate/foregate/breaker/machine"
 	"github.com/foregate/foregate/internal/panics"
-	"github.com/foregate/foregate/internal/redis/script"
 )
 
 const (
@@ -22,16 +20,8 @@ const (
 	probeSpread = 250 * time.Millisecond
 )
 
-// Results of a probe in metrics: a closed set.
-const (
-	probeWell    = "success"
-	probeFault   = "fault"
-	probeNeutral = "neutral" // this replica cancelled it
-	probeLate    = "late"    // another replica had taken over the lease
-)
-
 // start runs a test, unless too many are in progress.
-func (l *loop) start(ctx context.Context, e *entry, probe machine.Probe) {
+func (l *loop) start(ctx context.Context, e *entry, probe probeKind) {
 	select {
 	case l.slots <- struct{}{}:
 	default:
@@ -43,14 +33,12 @@ func (l *loop) start(ctx context.Context, e *entry, probe machine.Probe) {
 		defer func() {
 			<-l.slots
 			e.probing.Store(false)
-			if s.events != nil {
-				s.events.notify() // to read the result
-			}
+			s.wake() // to read the result
 		}()
 		defer panics.Recover(ctx)
 		switch {
 		case !sleep(ctx, mathrand.N(probeSpread)):
-		case probe == machine.OwnProbe:
+		case probe == probeOwn:
 			s.testForSelf(ctx, e)
 		default:
 			s.testForAll(ctx, e)
@@ -58,50 +46,39 @@ func (l *loop) start(ctx context.Context, e *entry, probe machine.Probe) {
 	})
 }
 
-// once probes a backend and returns the result. A busy backend is alive.
-func (s *Set) once(ctx context.Context, e *entry) (machine.Outcome, string) {
+// once probes a backend and returns the result. A busy backend is alive; Neutral is a probe that says nothing.
+func (s *Set) once(ctx context.Context, e *entry) Outcome {
 	bounded, cancel := context.WithTimeout(ctx, probeWait)
 	defer cancel()
 	err := s.probe(bounded, e.Pool, e.Backend)
-	o := machine.Neutral
 	switch {
 	case ctx.Err() != nil: // this replica stops
+		return Neutral
 	case err != nil && bounded.Err() != nil:
-		o = machine.Fault // no answer in time
-	default:
-		o = s.classify(err)
+		return Fault // no answer in time
 	}
-	found := probeNeutral
-	switch o {
-	case machine.Success, machine.Backpressure:
-		o, found = machine.Success, probeWell
-	case machine.Fault, machine.Unreachable:
-		found = probeFault
+	if o := s.classify(err); o != Backpressure {
+		return o
 	}
-	return o, found
+	return Success
 }
 
 // testForAll tests a breaker that is due for the fleet, if this replica gets the lease. A replica that
 // reports nothing within the lease is replaced, and its later result is ignored.
 func (s *Set) testForAll(ctx context.Context, e *entry) {
 	token := rand.Text()
-	granted, err := s.one(ctx, 2, acquireScript, e.Key, token, lease.Milliseconds(), maxFleetOpen.Milliseconds())
-	if err != nil || granted[0] != 1 {
+	granted, err := s.link.one(ctx, acquireScript, e.Key, token, lease.Milliseconds(), maxFleetOpen.Milliseconds())
+	if err != nil || granted != 1 {
 		return
 	}
 	for {
-		o, found := s.once(ctx, e)
-		if o == machine.Neutral {
-			s.metrics.probes.WithLabelValues(found).Inc()
+		o := s.once(ctx, e)
+		if o == Neutral {
 			return
 		}
-		state, err := s.one(ctx, 3, resultScript, e.Key, token, flag(o == machine.Success), machine.SuccessesClose,
-			fleetOpen.Milliseconds(), maxFleetOpen.Milliseconds(), lease.Milliseconds(), spread(), flag(o == machine.Unreachable), channelEvents)
-		if err == nil && state[0] < 0 {
-			found = probeLate
-		}
-		s.metrics.probes.WithLabelValues(found).Inc()
-		if err != nil || state[0] != 1 || !sleep(ctx, successPause) {
+		state, err := s.link.one(ctx, resultScript, e.Key, token, flag(o == Success), successesClose,
+			fleetOpen.Milliseconds(), maxFleetOpen.Milliseconds(), lease.Milliseconds(), spread(), flag(o == Unreachable))
+		if err != nil || state != 1 || !sleep(ctx, successPause) {
 			return
 		}
 	}
@@ -111,41 +88,14 @@ func (s *Set) testForAll(ctx context.Context, e *entry) {
 // doubt, so there is no lease. A fault is evidence, like that of a request.
 func (s *Set) testForSelf(ctx context.Context, e *entry) {
 	for well, again := 0, true; again; well++ {
-		o, found := s.once(ctx, e)
-		s.metrics.probes.WithLabelValues(found).Inc()
-		cfg, now := s.config().OrDefaults(), time.Now()
-		var left machine.Report
+		o := s.once(ctx, e)
+		cfg, now := s.config().OrDefaults(), s.now()
 		s.change(e, now, func() {
 			if o.Failed() {
 				e.evidence.note(newsOf(o), now.Sub(s.base))
 			}
-			again, left = e.Probed(o, well, cfg, now)
+			again = e.probed(o, well, cfg, now)
 		})
-		if left != nil {
-			left.Report(machine.Neutral, now)
-		}
 		again = again && sleep(ctx, successPause)
 	}
-}
-
-// one runs a script that returns n numbers.
-func (s *Set) one(ctx context.Context, n int, run *script.Script, k machine.Key, args ...any) ([]int64, error) {
-	pipe := s.link.scripts.Pipeline()
-	cmd := queue(ctx, pipe, run, k, args...)
-	if err := s.link.send(ctx, pipe); err != nil {
-		return nil, err
-	}
-	got, _, err := numbers(cmd, n)
-	if err != nil {
-		s.link.errors.Inc()
-	}
-	return got, err
-}
-
-// flag encodes a boolean for scripts.
-func flag(b bool) string {
-	if b {
-		return "1"
-	}
-	return "0"
 }

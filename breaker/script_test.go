@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/foregate/foregate/breaker/machine"
 	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/internal/redistest"
 )
@@ -65,14 +64,14 @@ type fleetHistory struct {
 	rng   *rand.Rand
 	mini  *miniredis.Miniredis
 	link  *link
+	redis *redis.Client
 	clock time.Time
-	k     machine.Key
+	k     Key
 
 	tokens [replicasOfHistory][]string // that a replica may still tell a result of
 	given  int
 
-	epoch     int64
-	phase     machine.State
+	phase     State
 	known     bool      // phase is what it must be
 	holder    string    // of the lease, "" is unknown or nobody
 	leased    time.Time // until; zero is unknown
@@ -90,8 +89,8 @@ func newFleetHistory(t *testing.T, seed uint64) *fleetHistory {
 	t.Cleanup(func() { _ = client.Close() })
 	h := &fleetHistory{
 		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 7)), mini: mini,
-		link:  newLink(client, prometheus.NewCounter(prometheus.CounterOpts{Name: "e"})),
-		clock: time.Unix(1_800_000_000, 0), k: machine.Key{Pool: "big", Backend: "a"}, known: true,
+		redis: client, link: newLink(client, prometheus.NewCounter(prometheus.CounterOpts{Name: "e"})),
+		clock: time.Unix(1_800_000_000, 0), k: Key{Pool: "big", Backend: "a"}, known: true,
 	}
 	mini.SetTime(h.clock)
 	return h
@@ -107,17 +106,26 @@ func (h *fleetHistory) pass(d time.Duration) {
 	h.mini.SetTime(h.clock)
 }
 
-// ask runs one script, which must answer.
-func (h *fleetHistory) ask(n int, run *script.Script, args ...any) []int64 {
+// ask runs a script that returns a number.
+func (h *fleetHistory) ask(run *script.Script, args ...any) int64 {
+	h.t.Helper()
+	got, err := h.link.one(h.t.Context(), run, h.k, args...)
+	if err != nil {
+		h.fail("%v", err)
+	}
+	return got
+}
+
+// sees runs the script sync, and returns its numbers.
+func (h *fleetHistory) sees(args ...any) (got []int64) {
 	h.t.Helper()
 	pipe := h.link.scripts.Pipeline()
-	cmd := queue(h.t.Context(), pipe, run, h.k, args...)
+	cmd := queue(h.t.Context(), pipe, syncScript, h.k, args...)
 	if err := h.link.send(h.t.Context(), pipe); err != nil {
 		h.fail("%v", err)
 	}
-	got, _, err := numbers(cmd, n)
-	if err != nil {
-		h.fail("%v", err)
+	for _, n := range cmd.Val().([]any)[:4] {
+		got = append(got, n.(int64))
 	}
 	return got
 }
@@ -137,44 +145,29 @@ func (h *fleetHistory) move() {
 		h.tokens[who] = nil
 	case p < 991:
 		h.pass([]time.Duration{-time.Hour, time.Hour}[h.rng.IntN(2)])
-		h.leased, h.openUntil = time.Time{}, time.Time{}
-		if h.mini.HGet(redisKey(h.k), "ep") == "" {
-			h.epoch = 0 // the clock was all that it went by
-		}
+		h.lost() // an hour later the key has ended
 	case p < 994:
 		h.mini.FlushAll()
 		h.lost()
-		h.phase, h.known = machine.Closed, true
+		h.phase, h.known = Closed, true
 	default:
 		h.garbage()
 	}
 }
 
-// lost is after the hash is gone: epochs go on by the clock.
+// lost is after the hash is gone, or changed by others.
 func (h *fleetHistory) lost() {
 	h.known, h.holder, h.leased, h.openUntil = false, "", time.Time{}, time.Time{}
-	if h.clock.UnixMilli() <= h.epoch {
-		h.epoch = 0
-	}
 }
 
 func (h *fleetHistory) garbage() {
-	fields := []string{"st", "ep", "ou", "n", "pt", "pu", "ps", "ur", "t:1", "f:99999999999999999999", "u:", fmt.Sprint("t:", h.clock.Unix()), fmt.Sprint("f:", h.clock.Unix()), "banana"}
+	fields := []string{"st", "ou", "n", "pt", "pu", "ps", "ur", "t:1", "f:99999999999999999999", "u:", fmt.Sprint("t:", h.clock.Unix()), fmt.Sprint("f:", h.clock.Unix()), "banana"}
 	values := []string{"banana", "NaN", "-nan", "1e999", "-3", "", "0.5", "9007199254740991", "9007199254740993", "1", "2", "3", "0x10", "inf", "-1e308", "99999999"}
 	for range 1 + h.rng.IntN(3) {
 		h.mini.HSet(redisKey(h.k), fields[h.rng.IntN(len(fields))], values[h.rng.IntN(len(values))])
 	}
 	h.lost()
-	h.epoch, h.wild = 0, true
-}
-
-// moved is after an answer that names an epoch.
-func (h *fleetHistory) moved(epoch int64) {
-	h.t.Helper()
-	if epoch < h.epoch {
-		h.fail("epoch %d after %d", epoch, h.epoch)
-	}
-	h.epoch = epoch
+	h.wild = true
 }
 
 func (h *fleetHistory) sync(int) {
@@ -185,30 +178,27 @@ func (h *fleetHistory) sync(int) {
 	}
 	back := max(h.rng.IntN(40)-20, 0)
 	before := h.successes10()
-	got := h.ask(5, syncScript, finished, faults, faults/2, 1000, 10, 5, 50, 2000, 30000, h.rng.IntN(201)-100, channelEvents, back)
+	got := h.sees(finished, faults, faults/2, 1000, 10, 5, 50, 2000, 30000, h.rng.IntN(201)-100, back)
 	if !h.wild && got[0] == 0 {
 		if want := max(before-back, 0) + finished - faults; h.successes10() != want {
 			h.fail("%d successes, %d more, %d taken back: %d are left", before, finished-faults, back, h.successes10())
 		}
 	}
-	state, left, leased := phaseOf(got[0]), got[2], got[3]
-	if got[1] != 0 { // a closed one that was idle has none
-		h.moved(got[1])
-	}
+	state, left, leased := State(got[0]), got[1], got[2]
 	most := int64(33_000)
 	if h.wild || h.openUntil.IsZero() {
 		most = 60_000
 	}
-	if left < 0 || left > most || state != machine.Open && left != 0 || leased < 0 || leased > 60_000 {
+	if left < 0 || left > most || state != Open && left != 0 || leased < 0 || leased > 60_000 {
 		h.fail("%v", got)
 	}
-	if h.known && state != h.phase && (h.phase != machine.Closed || state != machine.Open || faults == 0) {
+	if h.known && state != h.phase && (h.phase != Closed || state != Open || faults == 0) {
 		h.fail("it was %v, and is %v: %v", h.phase, state, got)
 	}
-	if h.known && h.phase == machine.Closed && state == machine.Open {
+	if h.known && h.phase == Closed && state == Open {
 		h.opened(left)
 	}
-	if !h.openUntil.IsZero() && state == machine.Open && left != max(h.openUntil.Sub(h.clock).Milliseconds(), 0) {
+	if !h.openUntil.IsZero() && state == Open && left != max(h.openUntil.Sub(h.clock).Milliseconds(), 0) {
 		h.fail("open for %d ms, want %v", left, h.openUntil.Sub(h.clock))
 	}
 	h.phase, h.known = state, true
@@ -216,9 +206,9 @@ func (h *fleetHistory) sync(int) {
 
 // successes10 are those that Redis knows of, of the last ten seconds.
 func (h *fleetHistory) successes10() (n int) {
-	for field, v := range h.link.redis.HGetAll(h.t.Context(), redisKey(h.k)).Val() {
+	for field, v := range h.redis.HGetAll(h.t.Context(), redisKey(h.k)).Val() {
 		at, err := strconv.ParseInt(field[min(2, len(field)):], 10, 64)
-		if err != nil || at <= h.clock.Unix()-evidenceBuckets || at > h.clock.Unix() {
+		if err != nil || at <= h.clock.Unix()-Buckets || at > h.clock.Unix() {
 			continue
 		}
 		count, _ := strconv.Atoi(v)
@@ -232,9 +222,6 @@ func (h *fleetHistory) successes10() (n int) {
 	return n
 }
 
-// phaseOf is a script's number of a state.
-func phaseOf(n int64) machine.State { return machine.State(n) }
-
 func (h *fleetHistory) opened(ms int64) {
 	h.openings++
 	h.openUntil, h.wild = h.clock.Add(time.Duration(ms)*time.Millisecond), false
@@ -244,25 +231,24 @@ func (h *fleetHistory) opened(ms int64) {
 func (h *fleetHistory) acquire(who int) {
 	h.given++
 	token := fmt.Sprint(who, "-", h.given)
-	got := h.ask(2, acquireScript, token, lease.Milliseconds(), maxFleetOpen.Milliseconds())
-	if got[0] == 0 {
-		if h.known && (h.phase == machine.Open && !h.openUntil.IsZero() && !h.clock.Before(h.openUntil) ||
-			h.phase == machine.HalfOpen && !h.leased.IsZero() && !h.clock.Before(h.leased)) {
+	got := h.ask(acquireScript, token, lease.Milliseconds(), maxFleetOpen.Milliseconds())
+	if got == 0 {
+		if h.known && (h.phase == Open && !h.openUntil.IsZero() && !h.clock.Before(h.openUntil) ||
+			h.phase == HalfOpen && !h.leased.IsZero() && !h.clock.Before(h.leased)) {
 			h.fail("a due breaker's lease was refused")
 		}
 		return
 	}
 	switch {
-	case h.known && h.phase == machine.Closed:
+	case h.known && h.phase == Closed:
 		h.fail("a lease of a closed breaker")
 	case !h.leased.IsZero() && h.clock.Before(h.leased):
 		h.fail("a second lease, %v before the end of the first", h.leased.Sub(h.clock))
-	case h.known && h.phase == machine.Open && h.clock.Before(h.openUntil):
+	case h.known && h.phase == Open && h.clock.Before(h.openUntil):
 		h.fail("a lease %v too early", h.openUntil.Sub(h.clock))
 	}
-	h.moved(got[1])
 	h.granted++
-	h.phase, h.known, h.wild = machine.HalfOpen, true, false
+	h.phase, h.known, h.wild = HalfOpen, true, false
 	h.holder, h.leased, h.openUntil, h.successes = token, h.clock.Add(lease), time.Time{}, 0
 	h.tokens[who] = append(h.tokens[who], token)
 }
@@ -279,14 +265,14 @@ func (h *fleetHistory) result(who int) {
 	i = n - 1 - i
 	token := h.tokens[who][i]
 	well := h.rng.IntN(8) > 0
-	before, _ := h.link.redis.HGetAll(h.t.Context(), redisKey(h.k)).Result()
-	got := h.ask(3, resultScript, token, flag(well), machine.SuccessesClose, 2000, 30000, lease.Milliseconds(), h.rng.IntN(201)-100, "0", channelEvents)
+	before, _ := h.redis.HGetAll(h.t.Context(), redisKey(h.k)).Result()
+	got := h.ask(resultScript, token, flag(well), successesClose, 2000, 30000, lease.Milliseconds(), h.rng.IntN(201)-100, "0")
 	if h.rng.IntN(3) > 0 { // else it may be told again
 		h.tokens[who] = append(h.tokens[who][:i], h.tokens[who][i+1:]...)
 	}
-	if got[0] == -1 {
+	if got == -1 {
 		h.late++
-		after, _ := h.link.redis.HGetAll(h.t.Context(), redisKey(h.k)).Result()
+		after, _ := h.redis.HGetAll(h.t.Context(), redisKey(h.k)).Result()
 		if diff := cmp.Diff(before, after); diff != "" {
 			h.fail("a late result changed something: %s", diff)
 		}
@@ -298,23 +284,22 @@ func (h *fleetHistory) result(who int) {
 	if h.holder != "" && token != h.holder {
 		h.fail("%s is believed, and %s has the lease", token, h.holder)
 	}
-	h.moved(got[1])
 	switch {
-	case !well && got[0] == 2:
-		if got[2] < 1800 || got[2] > 33_000 {
-			h.fail("open for %d ms", got[2])
+	case !well && got == 2:
+		h.phase = Open
+		h.opened(h.sees(0, 0, 0, 1000, 10, 5, 50, 2000, 30000, 0, 0)[1])
+		if left := h.openUntil.Sub(h.clock); left < 1800*time.Millisecond || left > 33*time.Second {
+			h.fail("open for %v", left)
 		}
-		h.phase = machine.Open
-		h.opened(got[2])
-	case well && got[0] == 1:
+	case well && got == 1:
 		h.successes++
 		h.leased = h.clock.Add(lease)
-	case well && got[0] == 0:
-		if h.holder != "" && !h.wild && h.successes+1 < machine.SuccessesClose {
+	case well && got == 0:
+		if h.holder != "" && !h.wild && h.successes+1 < successesClose {
 			h.fail("closed after %d successes", h.successes+1)
 		}
 		h.closings++
-		h.phase, h.holder, h.leased = machine.Closed, "", time.Time{}
+		h.phase, h.holder, h.leased = Closed, "", time.Time{}
 	default:
 		h.fail("%v for %v", got, well)
 	}
@@ -323,13 +308,13 @@ func (h *fleetHistory) result(who int) {
 // heal: whatever happened, a backend that is well is back in a bounded time.
 func (h *fleetHistory) heal() {
 	for range 100 {
-		got := h.ask(5, syncScript, 0, 0, 0, 1000, 10, 5, 50, 2000, 30000, 0, channelEvents, 0)
-		if phaseOf(got[0]) == machine.Closed {
+		got := h.sees(0, 0, 0, 1000, 10, 5, 50, 2000, 30000, 0, 0)
+		if State(got[0]) == Closed {
 			return
 		}
-		if h.ask(2, acquireScript, "healer", lease.Milliseconds(), maxFleetOpen.Milliseconds())[0] == 1 {
-			for range machine.SuccessesClose {
-				h.ask(3, resultScript, "healer", "1", machine.SuccessesClose, 2000, 30000, lease.Milliseconds(), 0, "0", channelEvents)
+		if h.ask(acquireScript, "healer", lease.Milliseconds(), maxFleetOpen.Milliseconds()) == 1 {
+			for range successesClose {
+				h.ask(resultScript, "healer", "1", successesClose, 2000, 30000, lease.Milliseconds(), 0, "0")
 			}
 		}
 		h.pass(time.Second)
@@ -339,10 +324,10 @@ func (h *fleetHistory) heal() {
 
 // FuzzView: whatever Redis says, a view is closed or ends.
 func FuzzView(f *testing.F) {
-	f.Add(int64(2), int64(1), int64(2000), int64(0), int64(1), "", 6)
-	f.Add(int64(-1), int64(-1), int64(-1), int64(1<<62), int64(7), "WRONGTYPE", 3)
-	f.Fuzz(func(t *testing.T, state, epoch, open, leased, cut int64, wrong string, n int) {
-		reply := []any{state, epoch, open, leased, cut, wrong}
+	f.Add(int64(2), int64(2000), int64(0), int64(1), "", 5)
+	f.Add(int64(-1), int64(-1), int64(1<<62), int64(7), "WRONGTYPE", 3)
+	f.Fuzz(func(t *testing.T, state, open, leased, cut int64, wrong string, n int) {
+		reply := []any{state, open, leased, cut, wrong}
 		now := time.Unix(1_800_000_000, 0)
 		cmd := redis.NewCmdResult(reply[:min(max(n, 0), len(reply))], nil)
 		v, err := viewOf(cmd, now)
@@ -355,7 +340,7 @@ func FuzzView(f *testing.F) {
 		if until := v.Refuses(); until.Sub(now) > 2*maxFleetOpen {
 			t.Errorf("shut until %v", until)
 		}
-		if v.State == machine.Closed && !v.Refuses().IsZero() {
+		if v.State == Closed && !v.Refuses().IsZero() {
 			t.Error("closed, and shut")
 		}
 	})

@@ -1,13 +1,13 @@
 -- Adds what one replica saw of a backend to what all saw, and opens the breaker where that is enough.
 -- KEYS[1] hash; ARGV 1 finished calls, 2 faults among them, 3 of these: could not be reached,
 --   4 bucket in ms, 5 buckets, 6 least finished calls, 7 least percent of faults,
---   8 first open time in ms, 9 longest, 10 permille more or less of it, 11 channel,
---   12 successes that this replica told in the time of the buckets and takes back
--- -> {state, epoch, ms it stays open, ms it is leased, 1 where it could not be reached, '' or what is wrong with the key}
+--   8 first open time in ms, 9 longest, 10 permille more or less of it,
+--   11 successes that this replica told in the time of the buckets and takes back
+-- -> {state, ms it stays open, ms it is leased, 1 where it could not be reached, '' or what is wrong with the key}
 local k=KEYS[1]
 local t=redis.call('TIME'); local now=t[1]*1000+math.floor(t[2]/1000)
 local size=redis.pcall('HLEN',k)
-if type(size)=='table' then return {0,0,0,0,0,size.err} end
+if type(size)=='table' then return {0,0,0,0,size.err} end
 if size>128 then redis.call('DEL',k) end -- ours have 40 fields at most
 local fields,flat={},redis.call('HGETALL',k)
 for i=1,#flat,2 do fields[flat[i]]=flat[i+1] end
@@ -19,7 +19,7 @@ local function count(name)
 end
 local function whole(v) return string.format('%.0f',v) end
 local longest=tonumber(ARGV[9])
-local state,epoch,cut=count('st'),count('ep'),count('ur')
+local state,cut=count('st'),count('ur')
 if state>2 then state=0 end
 if cut~=1 then cut=0 end
 
@@ -39,7 +39,7 @@ if state==0 then
     end
   end
   -- From the oldest: what is left of others' then lasts longest.
-  local back=tonumber(ARGV[12])
+  local back=tonumber(ARGV[11])
   table.sort(wells)
   for _,name in ipairs(wells) do
     local n=math.min(back,math.max(count(name)-count('f:'..string.sub(name,3)),0))
@@ -50,15 +50,13 @@ if state==0 then
     local n=math.min(count('n'),10)
     local open=math.floor(math.min(tonumber(ARGV[8])*2^n,longest)*(1000+tonumber(ARGV[10]))/1000)
     cut=0; if sum.u*2>sum.f then cut=1 end
-    state,epoch=2,math.max(epoch+1,now)
     redis.call('DEL',k)
-    redis.call('HSET',k,'st',2,'ep',whole(epoch),'ou',whole(now+open),'n',math.min(n+1,10),'ur',cut)
-    redis.call('PUBLISH',ARGV[11],k..' 2 '..whole(epoch)..' '..open)
-    return {2,epoch,open,0,cut,''}
+    redis.call('HSET',k,'st',2,'ou',whole(now+open),'n',math.min(n+1,10),'ur',cut)
+    redis.call('PEXPIRE',k,600000)
+    return {2,open,0,cut,''}
   end
   if not live then
-    -- Closed and nothing seen is as good as absent, once an epoch by the clock is a later one.
-    if size>0 and epoch<now then redis.call('DEL',k) end
+    if size>0 then redis.call('DEL',k) end -- closed and nothing seen is as good as absent
   else
     for i=1,#old do redis.call('HDEL',k,old[i]) end
     for _,name in ipairs(fewer) do redis.call('HSET',k,name,fields[name]) end
@@ -66,6 +64,7 @@ if state==0 then
       local name,more=kind..':'..whole(bucket),tonumber(ARGV[i])
       if more>0 then redis.call('HSET',k,name,whole(count(name)+more)) end
     end
+    redis.call('PEXPIRE',k,600000)
   end
 end
 
@@ -73,4 +72,4 @@ end
 local open,leased=0,0
 if state==2 then open=count('ou')-now; if open<0 or open>longest*2 then open=0 end end
 if state==1 then leased=count('pu')-now; if leased<0 or leased>longest*2 then leased=0 end end
-return {state,epoch,open,leased,cut,''}
+return {state,open,leased,cut,''}

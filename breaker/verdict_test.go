@@ -52,7 +52,7 @@ func TestABusyBackendThatFailsForAllIsOpenForTheFleetAtOnce(t *testing.T) {
 				}
 				wrong = nil
 				w.set("a", nil)
-				if took := traffic(func() bool { return every(all, "a", "closed") }); took >= 20*time.Second {
+				if took := traffic(func() bool { return every(all, "a", Closed) }); took >= 20*time.Second {
 					t.Errorf("not closed: %+v", all[0].state("a"))
 				}
 			})
@@ -63,7 +63,7 @@ func TestABusyBackendThatFailsForAllIsOpenForTheFleetAtOnce(t *testing.T) {
 // fleetIsOpen reports whether it is the fleet's word that keeps every replica out.
 func fleetIsOpen(all []*member) bool {
 	for _, m := range all {
-		if s := m.state("a"); s.State == "closed" || s.Alone {
+		if s := m.state("a"); s.State == Closed || s.Alone {
 			return false
 		}
 	}
@@ -105,8 +105,8 @@ func TestWhatTheFleetForgotAtAnOpeningIsNotTakenBack(t *testing.T) {
 		time.Sleep(time.Second)
 		now := time.Now().UnixMilli()
 		raw.Del(t.Context(), keyBreaker+"big/a")
-		raw.HSet(t.Context(), keyBreaker+"big/a", "st", 2, "ep", now, "ou", now+2000)
-		for _, state := range []string{"open", "closed"} {
+		raw.HSet(t.Context(), keyBreaker+"big/a", "st", 2, "ou", now+2000)
+		for _, state := range []State{Open, Closed} {
 			begun := time.Now()
 			for !every(all, "a", state) {
 				time.Sleep(10 * time.Millisecond)

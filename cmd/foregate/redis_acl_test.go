@@ -260,11 +260,11 @@ func TestTheACLDeniesAllElse(t *testing.T) {
 		},
 		"operator": {
 			{"HSET", "foregate:{fg}:drain", "a/b", "x"}, {"DEL", "foregate:{fg}:replicas"}, {"HSET", "foregate:{fg}:breaker:b", "st", "2"}, {"GET", "foregate:cache:x"}, {"SET", "foregate:cache:x", "z"},
-			{"DUMP", "foregate:cache:x"}, {"HDEL", "foregate:{fg}:limit:x", "y"}, {"PUBLISH", "foregate:{fg}:ev", "x"}, {"SUBSCRIBE", "foregate:{fg}:ev"}, {"ZADD", "foregate:{fg}:replicas", 1, "x"}, {"INFO"},
+			{"DUMP", "foregate:cache:x"}, {"HDEL", "foregate:{fg}:limit:x", "y"}, {"PUBLISH", "foregate:{fg}:x", "x"}, {"ZADD", "foregate:{fg}:replicas", 1, "x"}, {"INFO"},
 		},
 		"exporter": {
 			{"HGETALL", settings.Key}, {"HSET", settings.Key, "shed.low", "0"}, {"XREVRANGE", settings.LogKey, "+", "-"}, {"HGETALL", "foregate:{fg}:drain"}, {"TYPE", settings.Key}, {"EVALSHA", "x", "0"},
-			{"SUBSCRIBE", "foregate:{fg}:ev"}, {"SLOWLOG", "GET"}, {"TIME"}, {"SCAN", "0"}, {"GET", "foregate:cache:x"}, {"UNLINK", "foregate:cache:x"},
+			{"SUBSCRIBE", "foregate:{fg}:x"}, {"SLOWLOG", "GET"}, {"TIME"}, {"SCAN", "0"}, {"GET", "foregate:cache:x"}, {"UNLINK", "foregate:cache:x"},
 		},
 	} {
 		c := n.as(t, user)

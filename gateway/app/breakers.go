@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/breaker"
-	"github.com/foregate/foregate/breaker/machine"
 	"github.com/foregate/foregate/internal/panics"
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dispatch"
@@ -21,7 +20,7 @@ import (
 // makeBreakers wires the breakers of all pools.
 func (a *App) makeBreakers() {
 	a.Breakers = breaker.New(breaker.Options{
-		Config:   func() machine.Config { return a.Settings.Snapshot().Global().Breaker },
+		Config:   func() breaker.Config { return a.Settings.Snapshot().Global().Breaker },
 		Classify: Outcome, Redis: a.Options.Stores.Control, Probe: a.probe, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
 	})
 }
@@ -39,19 +38,19 @@ func (p permits) Allow(pool, backend string) (dispatch.Permit, error) {
 }
 
 // Outcome tells the breaker what the result of a call says about its backend.
-func Outcome(err error) machine.Outcome {
+func Outcome(err error) breaker.Outcome {
 	switch engine.Classify(err) {
 	case engine.ClassSuccess:
-		return machine.Success
+		return breaker.Success
 	case engine.ClassFault:
 		if f, ok := errors.AsType[*engine.Failure](err); ok && f.Kind == engine.Refused {
-			return machine.Unreachable
+			return breaker.Unreachable
 		}
-		return machine.Fault
+		return breaker.Fault
 	case engine.ClassBusy:
-		return machine.Backpressure
+		return breaker.Backpressure
 	default:
-		return machine.Neutral
+		return breaker.Neutral
 	}
 }
 

@@ -5,16 +5,16 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/foregate/foregate/breaker/machine"
+	"github.com/foregate/foregate/breaker"
 	"github.com/foregate/foregate/tiers/pool"
 )
 
 func TestAProbeSaysWhatAFailureMeans(t *testing.T) {
-	for code, want := range map[int]machine.Outcome{
-		http.StatusOK: machine.Success, http.StatusBadRequest: machine.Success,
-		http.StatusTooManyRequests: machine.Backpressure, http.StatusInternalServerError: machine.Fault,
-		http.StatusServiceUnavailable: machine.Fault,
-		http.StatusUnauthorized:       machine.Fault, http.StatusForbidden: machine.Fault,
+	for code, want := range map[int]breaker.Outcome{
+		http.StatusOK: breaker.Success, http.StatusBadRequest: breaker.Success,
+		http.StatusTooManyRequests: breaker.Backpressure, http.StatusInternalServerError: breaker.Fault,
+		http.StatusServiceUnavailable: breaker.Fault,
+		http.StatusUnauthorized:       breaker.Fault, http.StatusForbidden: breaker.Fault,
 	} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, a *http.Request) {
 			switch {
@@ -29,10 +29,10 @@ func TestAProbeSaysWhatAFailureMeans(t *testing.T) {
 			t.Errorf("status %d is a %v, want %v", code, got, want)
 		}
 		srv.Close()
-		if got := Outcome(a.probe(t.Context(), "only", id)); got != machine.Unreachable {
+		if got := Outcome(a.probe(t.Context(), "only", id)); got != breaker.Unreachable {
 			t.Errorf("a closed port is a %v", got)
 		}
-		if got := Outcome(a.probe(t.Context(), "only", "nobody")); got == machine.Success {
+		if got := Outcome(a.probe(t.Context(), "only", "nobody")); got == breaker.Success {
 			t.Error("who is not there is well")
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/foregate/foregate/breaker"
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/settings"
 )
@@ -36,8 +37,8 @@ func (i inspector) Status() gateway.Status {
 	s.Risk = i.risks.Guarantees()
 	s.Breakers = []gateway.BreakerView{}
 	for _, b := range i.Breakers.States() {
-		if b.State != "closed" {
-			s.Breakers = append(s.Breakers, gateway.BreakerView{Pool: b.Pool, Backend: b.Backend, State: b.State, SecondsLeft: b.Remaining.Seconds(), OpenHereOnly: b.Alone})
+		if b.State != breaker.Closed {
+			s.Breakers = append(s.Breakers, gateway.BreakerView{Pool: b.Pool, Backend: b.Backend, State: b.State.String(), SecondsLeft: b.Remaining.Seconds(), OpenHereOnly: b.Alone})
 		}
 	}
 	s.Shedding = []gateway.SheddingView{}

@@ -114,10 +114,8 @@ var specs = sorted([]Spec{
 	route("shed.queue_depth", "0", "Requests waiting in the engine of every backend above which priority `low` is shed; 0 turns the check off.",
 		whole(0, 100000, func(v *Values) *int { return &v.Admission.QueueDepth })),
 
-	fleet("breaker.max_failures", "5", "Failures, in a row or within `breaker.window`, that open a backend's circuit breaker.",
+	fleet("breaker.max_failures", "5", "Failures, in a row or within 10 s, that open a backend's circuit breaker.",
 		whole(1, 1000, func(v *Values) *int { return &v.Breaker.Failures })),
-	fleet("breaker.window", "10s", "How long a failure counts towards `breaker.max_failures`.",
-		duration(time.Second, 10*time.Minute, func(v *Values) *time.Duration { return &v.Breaker.Window })),
 	fleet("breaker.open_duration", "10s", "How long a breaker that is open on this replica only, or without Redis, stays open before a trial request. A breaker that is open on all replicas is probed after 2 s, 4 s and so on, up to every 30 s.",
 		duration(100*time.Millisecond, 10*time.Minute, func(v *Values) *time.Duration { return &v.Breaker.Open })),
 

@@ -8,7 +8,7 @@ package settings
 import (
 	"time"
 
-	"github.com/foregate/foregate/breaker/machine"
+	"github.com/foregate/foregate/breaker"
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/tiers/plan"
@@ -18,7 +18,7 @@ import (
 type Values struct {
 	Tiers      plan.Config
 	Admission  admission.Config
-	Breaker    machine.Config
+	Breaker    breaker.Config
 	Client     Client
 	Limit      Limit
 	Cache      cache.Config

@@ -18,7 +18,6 @@ var spans = map[string]span{
 	"speculation.max_extra_ttft_ms": {0, 0},
 	"scrape.interval":               {500 * time.Millisecond, 20 * time.Millisecond},
 	"breaker.open_duration":         {10 * time.Second, 100 * time.Millisecond},
-	"breaker.window":                {10 * time.Second, time.Second},
 	"shed.max_wait_low":             {10 * time.Second, 0},
 	"shed.max_wait_normal":          {15 * time.Second, 0},
 	"shed.max_wait_high":            {30 * time.Second, 0},

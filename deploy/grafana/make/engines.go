@@ -121,10 +121,6 @@ func shedding() board {
 				lines("Alone in its opinion", "short", "Breakers that are open on one replica and closed for the fleet: that replica's network is sick.",
 					q(`sum by (instance) (foregate_breaker_open_here_only{P})`, "{{instance}}")).size(6, 8),
 				lines("Transitions", "short", "By the state that they came to.", q(`sum by (to) (increase(foregate_breaker_transitions_total{P}[r]))`, "{{to}}")).size(6, 8),
-				areas("Calls by what they said", "reqps", "fault and unreachable count against a backend; backpressure moves requests elsewhere; neutral says nothing.",
-					q(`sum by (outcome) (rate(foregate_breaker_outcomes_total{P}[r]))`, "{{outcome}}")),
-				lines("Faults by backend", "reqps", "fault and unreachable.", q(`sum by (pool, backend) (rate(foregate_breaker_outcomes_total{P, outcome=~"fault|unreachable"}[r])) > 0`, "{{pool}} {{backend}}")),
-				lines("Probes of open backends", "short", "One replica asks for all, by what it found.", q(`sum by (result) (increase(foregate_breaker_probes_total{I}[r]))`, "{{result}}")),
 			}},
 			{"Limits and retries", []panel{
 				areas("Refused by a tenant's limit", "reqps", "429, by which limit.", q(`sum by (limit) (rate(foregate_rate_limited_total{I}[r]))`, "{{limit}}")),

@@ -1,10 +1,4 @@
-// Package machine has the rules of one backend's circuit breaker as pure functions of values and times. It
-// has no clock, lock, logger, network or random source of its own. Start at [Combine], the table that
-// combines a replica's own breaker with the fleet's state. A [Breaker] keeps the facts of that table for one
-// backend. A [Local] judges the replica's own calls: gobreaker in the gateway (package breaker), [Window] in
-// the lab. Both follow the same rules, transition by transition. [Set] holds the breakers of a replica in the
-// lab.
-package machine
+package breaker
 
 import (
 	"context"
@@ -16,8 +10,7 @@ import (
 // Config is the live configuration of the breakers. A change takes effect with a backend's next new breaker:
 // at the next request if it is closed, and after it has closed if it is open.
 type Config struct {
-	Failures int           // consecutive faults that open (default 5)
-	Window   time.Duration // how long an outcome counts, in ten buckets (default 10 s)
+	Failures int // consecutive faults that open (default 5)
 
 	// Open is how long this replica's own breaker stays open, ×0.8–1.2 at random (default 10 s): without
 	// Redis, or if the other replicas see the backend work. A breaker that is open for the fleet is tested
@@ -25,13 +18,14 @@ type Config struct {
 	Open time.Duration
 }
 
-// Buckets is the number of parts of the window; the oldest is dropped when a new one begins.
-const Buckets = 10
+// An outcome counts for ten buckets; the oldest one is dropped when a new one begins.
+const (
+	Bucket  = time.Second
+	Buckets = 10
+)
 
 // DefaultConfig returns the default values.
-func DefaultConfig() Config {
-	return Config{Failures: 5, Window: 10 * time.Second, Open: 10 * time.Second}
-}
+func DefaultConfig() Config { return Config{Failures: 5, Open: 10 * time.Second} }
 
 // OrDefaults replaces values that are zero or out of range by their defaults.
 func (c Config) OrDefaults() Config {
@@ -39,23 +33,18 @@ func (c Config) OrDefaults() Config {
 	if c.Failures <= 0 {
 		c.Failures = d.Failures
 	}
-	if c.Window < Buckets {
-		c.Window = d.Window
-	}
 	if c.Open <= 0 {
 		c.Open = d.Open
 	}
 	return c
 }
 
-// Bucket is the length of one part of the window.
-func (c Config) Bucket() time.Duration { return c.Window / Buckets }
-
 // Timeout is the time after which an open [Local] allows a call. It is shorter than any open time of a
-// [Breaker], which is randomized and decides.
+// breaker, which is randomized and decides.
 func (c Config) Timeout() time.Duration { return max(c.Open/2, 1) } // gobreaker reads 0 as 60 s
 
-// minFinished is how many calls must have finished within the window before their share of faults counts.
+// minFinished is how many calls must have finished within the window before their share of faults counts, here
+// or for the fleet.
 const minFinished = 5
 
 // Trips decides whether the outcomes of a window open a breaker. inRow is the number of faults since the last
@@ -90,22 +79,6 @@ const (
 
 // Failed reports whether the outcome may open a breaker.
 func (o Outcome) Failed() bool { return o == Fault || o == Unreachable }
-
-// String is the outcome's name in metrics and logs.
-func (o Outcome) String() string {
-	switch o {
-	case Success:
-		return "success"
-	case Fault:
-		return "fault"
-	case Unreachable:
-		return "unreachable"
-	case Backpressure:
-		return "backpressure"
-	default:
-		return "neutral"
-	}
-}
 
 // Classify is the default classification: no error is a Success, a cancelled context is Neutral, any other
 // error a Fault.

@@ -1,4 +1,4 @@
-package machine
+package breaker
 
 import "time"
 
@@ -16,26 +16,26 @@ const (
 func (s State) String() string { return [...]string{"closed", "half-open", "open"}[s] }
 
 const (
-	// StaleAfter is the maximum age of the fleet's state. A replica that receives nothing for longer decides
+	// staleAfter is the maximum age of the fleet's state. A replica that receives nothing for longer decides
 	// alone. It is two to five ticks, of which one or two may be lost.
-	StaleAfter = 1500 * time.Millisecond
-	// MaxTrial bounds the one request that tries a half-open breaker. gobreaker waits for ever: without this
+	staleAfter = 1500 * time.Millisecond
+	// maxTrial bounds the one request that tries a half-open breaker. gobreaker waits for ever: without this
 	// bound, a request that never reports would keep the backend out until the process ends. It is well above
 	// the longest wait for a first byte (30 s on a target).
-	MaxTrial = time.Minute
+	maxTrial = time.Minute
 )
 
-// Own is this replica's own breaker.
-type Own struct {
+// ownState is this replica's own breaker.
+type ownState struct {
 	State         State
 	Until         time.Time // when an open one may be tested
 	TrialDeadline time.Time // when the trial in progress expires; zero is none
 	Cut           bool      // the last fault: it could not be reached
 }
 
-// View is the fleet's state of a backend, as last received. Its times are this process' own, measured from
+// view is the fleet's state of a backend, as last received. Its times are this process' own, measured from
 // the arrival of the reply: clocks are not compared.
-type View struct {
+type view struct {
 	State State
 	Until time.Time // end of its open time or of the testing replica's lease
 	Cut   bool      // it could not be reached
@@ -43,25 +43,25 @@ type View struct {
 }
 
 // Fresh reports whether the view is still valid.
-func (v *View) Fresh(now time.Time) bool { return !v.At.IsZero() && now.Sub(v.At) < StaleAfter }
+func (v *view) Fresh(now time.Time) bool { return !v.At.IsZero() && now.Sub(v.At) < staleAfter }
 
 // Refuses is the time until which this view refuses requests: until it is replaced, or without a newer one
 // until its open time is over. Zero: it does not refuse.
-func (v *View) Refuses() time.Time {
+func (v *view) Refuses() time.Time {
 	if v.State == Closed || v.At.IsZero() {
 		return time.Time{}
 	}
-	until := v.At.Add(StaleAfter)
+	until := v.At.Add(staleAfter)
 	if v.State == Open && v.Until.After(until) {
 		until = v.Until
 	}
 	return until
 }
 
-// Facts are all inputs of a decision about a backend.
-type Facts struct {
-	Own      Own
-	Fleet    View
+// facts are all inputs of a decision about a backend.
+type facts struct {
+	Own      ownState
+	Fleet    view
 	Looked   time.Time // when this replica's prober last checked; zero is never
 	MayEject bool      // max ejection allows to keep it out because of its answers
 
@@ -79,7 +79,7 @@ const (
 	ownTried         // a request tries it
 )
 
-func (o *Own) row(now time.Time) ownRow {
+func (o *ownState) row(now time.Time) ownRow {
 	switch {
 	case o.State == Closed:
 		return ownClosed
@@ -95,37 +95,37 @@ func (o *Own) row(now time.Time) ownRow {
 type fleetColumn int
 
 const (
-	silent    fleetColumn = iota // no valid view, and no prober here: requests test
-	probed                       // no valid view, and a prober here
-	wellKnown                    // closed
-	fleetOpen                    // open, and its open time is not over
-	fleetDue                     // its open time is over, and no replica tests it
-	leased                       // half-open: the holder of a lease tests it
-	lapsed                       // half-open, and the lease has expired
+	colSilent fleetColumn = iota // no valid view, and no prober here: requests test
+	colProbed                    // no valid view, and a prober here
+	colClosed                    // closed
+	colOpen                      // open, and its open time is not over
+	colDue                       // its open time is over, and no replica tests it
+	colLeased                    // half-open: the holder of a lease tests it
+	colLapsed                    // half-open, and the lease has expired
 )
 
-func (f *Facts) column(now time.Time) fleetColumn {
+func (f *facts) column(now time.Time) fleetColumn {
 	v, over := &f.Fleet, !now.Before(f.Fleet.Until)
 	switch ruled := now.Before(v.Refuses()); {
 	case ruled && v.State == Open && over:
-		return fleetDue
+		return colDue
 	case ruled && v.State == Open:
-		return fleetOpen
+		return colOpen
 	case ruled && over:
-		return lapsed
+		return colLapsed
 	case ruled:
-		return leased
+		return colLeased
 	case v.Fresh(now):
-		return wellKnown
+		return colClosed
 	case now.Before(f.probedUntil()):
-		return probed
+		return colProbed
 	}
-	return silent
+	return colSilent
 }
 
 // probedUntil is the time until which probes test the breaker, not requests: while the fleet's view is fresh,
 // and while the prober runs.
-func (f *Facts) probedUntil() time.Time {
+func (f *facts) probedUntil() time.Time {
 	last := f.Looked
 	if f.Fleet.At.After(last) {
 		last = f.Fleet.At
@@ -133,60 +133,60 @@ func (f *Facts) probedUntil() time.Time {
 	if last.IsZero() {
 		return last
 	}
-	return last.Add(StaleAfter)
+	return last.Add(staleAfter)
 }
 
-// Decision says what a request may do.
-type Decision int
+// decision says what a request may do.
+type decision int
 
 // The decisions.
 const (
-	Pass   Decision = iota // it may go, and its outcome counts
-	Trial                  // it may go, and tests the breaker
-	Refuse                 // it may not go
-	Spare                  // it may go although the breaker is open, because max ejection is reached; its outcome does not count
+	decidePass   decision = iota // it may go, and its outcome counts
+	decideTrial                  // it may go, and tests the breaker
+	decideRefuse                 // it may not go
+	decideSpare                  // it may go although the breaker is open, because max ejection is reached; its outcome does not count
 )
 
-// Probe is the kind of test that is due.
-type Probe int
+// probeKind is the kind of test that is due.
+type probeKind int
 
 // The probes.
 const (
-	NoProbe  Probe = iota
-	OwnProbe       // by this replica alone: its own connection to the backend is in doubt
-	AllProbe       // for the fleet, by the replica that gets the lease
+	noProbe  probeKind = iota
+	probeOwn           // by this replica alone: its own connection to the backend is in doubt
+	probeAll           // for the fleet, by the replica that gets the lease
 )
 
 // cell is the result for one combination of an own breaker and a fleet state.
 type cell struct {
-	decision Decision
+	decision decision
 	display  State // on a status page: an open breaker whose open time is over is shown as half-open
 	probing  bool  // the breaker is being tested, or will be immediately
-	probe    Probe
+	probe    probeKind
 }
 
 var (
-	pass  = cell{}
-	wait  = cell{decision: Refuse, display: Open}
-	trial = cell{decision: Trial, display: HalfOpen}
-	tried = cell{decision: Refuse, display: HalfOpen, probing: true}
-	own   = cell{decision: Refuse, display: HalfOpen, probing: true, probe: OwnProbe}
-	all   = cell{decision: Refuse, display: HalfOpen, probing: true, probe: AllProbe}
+	pass     = cell{}
+	wait     = cell{decision: decideRefuse, display: Open}
+	trial    = cell{decision: decideTrial, display: HalfOpen}
+	tried    = cell{decision: decideRefuse, display: HalfOpen, probing: true}
+	ownProbe = cell{decision: decideRefuse, display: HalfOpen, probing: true, probe: probeOwn}
+	allProbe = cell{decision: decideRefuse, display: HalfOpen, probing: true, probe: probeAll}
 )
 
 // table combines the two. A fleet state that refuses requests always wins. If the fleet's state is closed or
 // unknown, the own breaker decides. Requests test a breaker only if nobody probes.
 var table = [...][7]cell{
-	//          silent probed wellKnown fleetOpen fleetDue leased lapsed
-	ownClosed: {pass, pass, pass, wait, all, tried, all},
-	ownOpen:   {wait, wait, wait, wait, all, tried, all},
-	ownDue:    {trial, own, own, wait, all, tried, all},
-	ownTried:  {tried, tried, tried, wait, all, tried, all},
+	//          silent probed closed open due leased lapsed
+	ownClosed: {pass, pass, pass, wait, allProbe, tried, allProbe},
+	ownOpen:   {wait, wait, wait, wait, allProbe, tried, allProbe},
+	ownDue:    {trial, ownProbe, ownProbe, wait, allProbe, tried, allProbe},
+	ownTried:  {tried, tried, tried, wait, allProbe, tried, allProbe},
 }
 
-// Verdict is the result of evaluating facts.
-type Verdict struct {
-	Decision       Decision
+// verdict is the result of evaluating facts.
+type verdict struct {
+	Decision       decision
 	Remaining      time.Duration // until the breaker may be tried; an upper bound while Probing
 	Probing        bool
 	Until          time.Time // requests are refused until then, without new information and without max ejection
@@ -197,48 +197,41 @@ type Verdict struct {
 	ByFleet   bool  // decided by the fleet's state
 	Alone     bool  // not closed here, but closed for the fleet
 	Unreached bool  // it opened because the backend could not be reached
-	Probe     Probe
+	Probe     probeKind
 
-	Moved bool // Shown has changed
-	Tell  Tell
-}
-
-// Tell says what other replicas must know about a change.
-type Tell struct {
-	Revoke bool // the own breaker has opened: reported successes are revoked
+	Moved  bool // Shown has changed
+	Revoke bool // the own breaker has opened: successes that other replicas were told of are revoked
 	Forget bool // the breaker has closed: earlier observations are deleted
 }
 
-// Combine evaluates facts. It is the only place where the own breaker, the fleet's state and the probes are
+// combine evaluates facts. It is the only place where the own breaker, the fleet's state and the probes are
 // combined.
-func Combine(f *Facts, now time.Time) Verdict {
+func combine(f *facts, now time.Time) verdict {
 	row, col := f.Own.row(now), f.column(now)
 	c := table[row][col]
-	v := Verdict{
+	v := verdict{
 		Decision: c.decision, Probing: c.probing, Display: c.display, Probe: c.probe,
-		Shown: f.Own.State, Unreached: f.Own.Cut, Alone: col == wellKnown && row != ownClosed,
+		Shown: f.Own.State, Unreached: f.Own.Cut, Alone: col == colClosed && row != ownClosed,
 	}
-	if col >= fleetOpen {
+	if col >= colOpen {
 		v.ByFleet, v.Shown, v.Unreached = true, f.Fleet.State, f.Fleet.Cut
 	}
-	if c.decision == Refuse {
+	if c.decision == decideRefuse {
 		v.Remaining, v.Until = f.remaining(row, col, now), f.until()
 		if v.EjectionCapped = !f.MayEject && !v.Unreached; v.EjectionCapped {
-			v.Decision = Spare
+			v.Decision = decideSpare
 		}
 	}
 	v.Moved = v.Shown != f.WasShown
-	v.Tell = Tell{
-		Revoke: f.WasOwn == Closed && f.Own.State == Open,
-		Forget: v.Moved && v.Shown == Closed,
-	}
+	v.Revoke = f.WasOwn == Closed && f.Own.State == Open
+	v.Forget = v.Moved && v.Shown == Closed
 	return v
 }
 
 // remaining is the remaining time of a refusal.
-func (f *Facts) remaining(row ownRow, col fleetColumn, now time.Time) time.Duration {
+func (f *facts) remaining(row ownRow, col fleetColumn, now time.Time) time.Duration {
 	switch {
-	case col >= fleetOpen:
+	case col >= colOpen:
 		return max(f.Fleet.Until.Sub(now), 0)
 	case row == ownOpen:
 		return f.Own.Until.Sub(now)
@@ -249,7 +242,7 @@ func (f *Facts) remaining(row ownRow, col fleetColumn, now time.Time) time.Durat
 }
 
 // until is the time when the last reason to refuse ends.
-func (f *Facts) until() time.Time {
+func (f *facts) until() time.Time {
 	until := f.Fleet.Refuses()
 	if f.Own.State != Closed {
 		// Probes, or a newer view, come first: no request tests it before.

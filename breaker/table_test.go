@@ -1,4 +1,4 @@
-package machine
+package breaker
 
 import (
 	"math/rand/v2"
@@ -16,40 +16,40 @@ const second = time.Second
 // owns are the rows of the table, and what is at their edges.
 var owns = []struct {
 	name string
-	own  Own
+	own  ownState
 }{
-	{"closed", Own{}},
-	{"open", Own{State: Open, Until: in(3 * second)}},
-	{"due", Own{State: Open, Until: noon}},
-	{"due, half-open", Own{State: HalfOpen, Until: in(-second)}},
-	{"tried", Own{State: HalfOpen, Until: in(-second), TrialDeadline: in(40 * second)}},
-	{"tried, about to be half-open", Own{State: Open, Until: noon, TrialDeadline: in(MaxTrial)}},
-	{"given up", Own{State: HalfOpen, Until: in(-61 * second), TrialDeadline: noon}},
+	{"closed", ownState{}},
+	{"open", ownState{State: Open, Until: in(3 * second)}},
+	{"due", ownState{State: Open, Until: noon}},
+	{"due, half-open", ownState{State: HalfOpen, Until: in(-second)}},
+	{"tried", ownState{State: HalfOpen, Until: in(-second), TrialDeadline: in(40 * second)}},
+	{"tried, about to be half-open", ownState{State: Open, Until: noon, TrialDeadline: in(maxTrial)}},
+	{"given up", ownState{State: HalfOpen, Until: in(-61 * second), TrialDeadline: noon}},
 }
 
 // fleets are its columns. Where the fleet rules, what it comes to is here.
 var fleets = []struct {
 	name   string
-	fleet  View
+	fleet  view
 	looked time.Time
 	ruled  string
 }{
 	{name: "silent"},
-	{name: "silent, too old", fleet: View{At: in(-StaleAfter)}},
-	{name: "silent, leased too long ago", fleet: View{State: HalfOpen, Until: in(5 * second), At: in(-StaleAfter)}},
-	{name: "silent, open too long ago", fleet: View{State: Open, Until: noon, At: in(-StaleAfter)}},
-	{name: "silent, prober gone", looked: in(-StaleAfter)},
+	{name: "silent, too old", fleet: view{At: in(-staleAfter)}},
+	{name: "silent, leased too long ago", fleet: view{State: HalfOpen, Until: in(5 * second), At: in(-staleAfter)}},
+	{name: "silent, open too long ago", fleet: view{State: Open, Until: noon, At: in(-staleAfter)}},
+	{name: "silent, prober gone", looked: in(-staleAfter)},
 	{name: "probed", looked: in(-second)},
-	{name: "probed, too old", fleet: View{At: in(-2 * second)}, looked: in(-second)},
-	{name: "well known", fleet: View{At: in(-second)}},
-	{name: "open", fleet: View{State: Open, Until: in(2 * second), At: in(-second)}, ruled: "refuse 2s, open, fleet says open"},
-	{name: "open, too old", fleet: View{State: Open, Until: in(2 * second), At: in(-2 * second)},
+	{name: "probed, too old", fleet: view{At: in(-2 * second)}, looked: in(-second)},
+	{name: "well known", fleet: view{At: in(-second)}},
+	{name: "open", fleet: view{State: Open, Until: in(2 * second), At: in(-second)}, ruled: "refuse 2s, open, fleet says open"},
+	{name: "open, too old", fleet: view{State: Open, Until: in(2 * second), At: in(-2 * second)},
 		ruled: "refuse 2s, open, fleet says open"},
-	{name: "due", fleet: View{State: Open, Until: noon, At: in(-second)},
+	{name: "due", fleet: view{State: Open, Until: noon, At: in(-second)},
 		ruled: "refuse 0s probing, half-open, fleet says open, probe for all"},
-	{name: "leased", fleet: View{State: HalfOpen, Until: in(5 * second), At: in(-second)},
+	{name: "leased", fleet: view{State: HalfOpen, Until: in(5 * second), At: in(-second)},
 		ruled: "refuse 5s probing, half-open, fleet says half-open"},
-	{name: "lapsed", fleet: View{State: HalfOpen, Until: noon, At: in(-second)},
+	{name: "lapsed", fleet: view{State: HalfOpen, Until: noon, At: in(-second)},
 		ruled: "refuse 0s probing, half-open, fleet says half-open, probe for all"},
 }
 
@@ -71,9 +71,9 @@ var byOwn = map[string][3]string{
 }
 
 // String writes a verdict down.
-func (v *Verdict) String() string {
+func (v *verdict) String() string {
 	s := [...]string{"pass", "trial", "refuse", "spare"}[v.Decision]
-	if v.Decision == Refuse || v.Decision == Spare {
+	if v.Decision == decideRefuse || v.Decision == decideSpare {
 		s += " " + v.Remaining.String()
 	}
 	if v.Probing {
@@ -94,7 +94,7 @@ func TestEveryCellOfTheTable(t *testing.T) {
 	cells := map[[2]int]bool{}
 	for _, row := range owns {
 		for _, col := range fleets {
-			f := Facts{Own: row.own, Fleet: col.fleet, Looked: col.looked, MayEject: true}
+			f := facts{Own: row.own, Fleet: col.fleet, Looked: col.looked, MayEject: true}
 			cells[[2]int{int(f.Own.row(noon)), int(f.column(noon))}] = true
 			want := col.ruled
 			switch {
@@ -106,7 +106,7 @@ func TestEveryCellOfTheTable(t *testing.T) {
 			default:
 				want = byOwn[row.name][0]
 			}
-			v := Combine(&f, noon)
+			v := combine(&f, noon)
 			if got := v.String(); got != want {
 				t.Errorf("own %s, fleet %s:\n got %s\nwant %s", row.name, col.name, got, want)
 			}
@@ -123,16 +123,16 @@ func TestMaxEjectionSparesWhatAnswered(t *testing.T) {
 	for _, row := range owns {
 		for _, col := range fleets {
 			for i := range 4 {
-				f := Facts{Own: row.own, Fleet: col.fleet, Looked: col.looked, MayEject: true}
+				f := facts{Own: row.own, Fleet: col.fleet, Looked: col.looked, MayEject: true}
 				f.Own.Cut, f.Fleet.Cut = i&1 != 0, i&2 != 0
-				with := Combine(&f, noon)
+				with := combine(&f, noon)
 				f.MayEject = false
-				without := Combine(&f, noon)
+				without := combine(&f, noon)
 				want := with.Decision
-				if cut := map[bool]bool{false: f.Own.Cut, true: f.Fleet.Cut}[with.ByFleet]; want == Refuse && !cut {
-					want = Spare
+				if cut := map[bool]bool{false: f.Own.Cut, true: f.Fleet.Cut}[with.ByFleet]; want == decideRefuse && !cut {
+					want = decideSpare
 				}
-				if without.Decision != want || without.EjectionCapped != (want == Spare) {
+				if without.Decision != want || without.EjectionCapped != (want == decideSpare) {
 					t.Errorf("own %s, fleet %s, cut %b: %s, spared %v", row.name, col.name, i, &without, without.EjectionCapped)
 				}
 				without.Decision, without.EjectionCapped = with.Decision, with.EjectionCapped
@@ -150,20 +150,17 @@ func TestWhatAChangeTellsOthers(t *testing.T) {
 	for _, was := range states {
 		for _, is := range states {
 			for _, byFleet := range []bool{false, true} {
-				f := Facts{Own: Own{State: is, Until: in(second)}, WasOwn: was, WasShown: was, MayEject: true}
+				f := facts{Own: ownState{State: is, Until: in(second)}, WasOwn: was, WasShown: was, MayEject: true}
 				if byFleet {
 					if is == Closed {
 						continue // it never rules
 					}
-					f = Facts{Fleet: View{State: is, Until: in(second), At: noon}, WasShown: was, MayEject: true}
+					f = facts{Fleet: view{State: is, Until: in(second), At: noon}, WasShown: was, MayEject: true}
 				}
-				v := Combine(&f, noon)
-				want := Tell{
-					Revoke: was == Closed && is == Open && !byFleet,
-					Forget: was != Closed && is == Closed,
-				}
-				if v.Tell != want || v.Moved != (was != is) || v.ByFleet != byFleet {
-					t.Errorf("%s to %s, by the fleet %v: told %+v, moved %v; want %+v", was, is, byFleet, v.Tell, v.Moved, want)
+				v := combine(&f, noon)
+				revoke, forget := was == Closed && is == Open && !byFleet, was != Closed && is == Closed
+				if v.Revoke != revoke || v.Forget != forget || v.Moved != (was != is) || v.ByFleet != byFleet {
+					t.Errorf("%s to %s, by the fleet %v: %+v; want revoke %v, forget %v", was, is, byFleet, v, revoke, forget)
 				}
 			}
 		}
@@ -181,13 +178,13 @@ func TestUntilIsWhenARefusalEnds(t *testing.T) {
 	}
 	ends := 0
 	for range 30_000 {
-		f := Facts{
-			Own:   Own{State: State(rng.IntN(3)), Until: at(4 * second), TrialDeadline: at(4 * second)},
-			Fleet: View{State: State(rng.IntN(3)), Until: at(4 * second), At: at(3 * second)}, Looked: at(3 * second), MayEject: true,
+		f := facts{
+			Own:   ownState{State: State(rng.IntN(3)), Until: at(4 * second), TrialDeadline: at(4 * second)},
+			Fleet: view{State: State(rng.IntN(3)), Until: at(4 * second), At: at(3 * second)}, Looked: at(3 * second), MayEject: true,
 		}
 		switch f.Own.State { // as they are kept
 		case Closed:
-			f.Own = Own{}
+			f.Own = ownState{}
 		case HalfOpen:
 			f.Own.Until = time.Time{}
 		}
@@ -196,16 +193,16 @@ func TestUntilIsWhenARefusalEnds(t *testing.T) {
 				*past = noon
 			}
 		}
-		v := Combine(&f, noon)
-		if refused := v.Decision == Refuse; refused != noon.Before(v.Until) {
+		v := combine(&f, noon)
+		if refused := v.Decision == decideRefuse; refused != noon.Before(v.Until) {
 			t.Fatalf("%+v: %s until %v", f, &v, v.Until)
 		}
-		if v.Decision != Refuse {
+		if v.Decision != decideRefuse {
 			continue
 		}
 		ends++
-		before, after := Combine(&f, v.Until.Add(-1)), Combine(&f, v.Until)
-		if before.Decision != Refuse || after.Decision == Refuse {
+		before, after := combine(&f, v.Until.Add(-1)), combine(&f, v.Until)
+		if before.Decision != decideRefuse || after.Decision == decideRefuse {
 			t.Fatalf("%+v: until %v it is %s, then %s", f, v.Until, &before, &after)
 		}
 	}
