@@ -72,11 +72,6 @@ type ChunkParser struct {
 	cur   cursor
 	chunk Chunk
 	whole *wholeDraft // only for ParseDraftAnswer; see there
-
-	alike        learned // the last chunk
-	token        shape   // the last token with its logprobs
-	alternatives shape   // the last alternative of a token
-	tokenSize    int     // bytes of the token that is being read
 }
 
 // chunkParsers are parsers of streams that ended: their memory is most of what it allocates to parse a judged stream
@@ -96,15 +91,11 @@ func (p *ChunkParser) Release() {
 	const most = 4 << 10 // entries of a slice; parsers of longer chunks are not kept
 	c := &p.chunk
 	if !p.cur.forget() || cap(c.Text) > most || cap(c.Stop) > most || cap(c.Logprobs) > most || cap(c.IDs) > most || cap(c.tops) > most ||
-		cap(c.Ended) > most || cap(p.alike.text) > most {
+		cap(c.Ended) > most {
 		return
 	}
 	c.Reset()
-	p.Judged, p.NoTop, p.LogprobIDs, p.whole, p.tokenSize = false, false, false, nil, 0
-	p.alike.stop = p.alike.stop[:0]
-	for _, s := range [...]*shape{&p.alike.shape, &p.token, &p.alternatives} {
-		s.begin(0)
-	}
+	p.Judged, p.NoTop, p.LogprobIDs, p.whole = false, false, false, nil
 	chunkParsers.Put(p)
 }
 
@@ -128,12 +119,5 @@ func (p *ChunkParser) expectObject() {
 	if p.cur.kind() != '{' {
 		p.cur.token() // reports a syntax error, if it is one
 		p.cur.fail(errNotChunk)
-	}
-}
-
-// skipOther skips a value without a meaning besides that it is there.
-func (p *ChunkParser) skipOther() {
-	if raw, at := p.cur.value(); !harmless(raw) {
-		p.alike.hole(holeOther, at)
 	}
 }

@@ -10,12 +10,8 @@ import (
 // until the next call.
 func (p *ChunkParser) Parse(data []byte) (*Chunk, error) {
 	c := &p.chunk
-	if p.whole == nil && p.parseAlike(data) {
-		return c, nil
-	}
 	c.Reset()
 	c.Raw, c.Plain = data, true
-	p.alike.begin(0)
 	if p.whole != nil {
 		p.cur.reset(data)
 	} else {
@@ -29,9 +25,6 @@ func (p *ChunkParser) Parse(data []byte) (*Chunk, error) {
 	p.cur.end()
 	if p.cur.err != nil {
 		return nil, fmt.Errorf("chunk: %w", p.cur.err)
-	}
-	if p.whole == nil {
-		p.learn()
 	}
 	return c, nil
 }
@@ -104,7 +97,7 @@ func (p *ChunkParser) choice() {
 		case "token_ids":
 			p.foreignUnlessJudged()
 			if p.LogprobIDs {
-				p.skipOther()
+				p.cur.skip()
 				continue
 			}
 			c.IDs = p.ids(c.IDs)
@@ -142,10 +135,9 @@ func (p *ChunkParser) saysNext() {
 }
 
 func (p *ChunkParser) text() {
-	raw, at := p.cur.value()
+	raw, _ := p.cur.value()
 	if len(raw) > 0 && raw[0] == '"' {
 		p.chunk.Text = unquote(p.chunk.Text, raw)
-		p.alike.hole(holeText, at)
 	} else if p.whole != nil && !harmless(raw) {
 		p.chunk.Plain = false
 	}
@@ -161,12 +153,10 @@ func (p *ChunkParser) delta() {
 			p.cur.skip()
 		default:
 			calls := p.whole != nil && string(name) == "tool_calls"
-			raw, at := p.cur.value()
-			if harmless(raw) || calls && p.whole.readCalls(raw) {
-				continue
+			raw, _ := p.cur.value()
+			if !harmless(raw) && !(calls && p.whole.readCalls(raw)) {
+				p.chunk.Plain = false
 			}
-			p.chunk.Plain = false
-			p.alike.hole(holeOther, at)
 		}
 	}
 }
@@ -174,39 +164,31 @@ func (p *ChunkParser) delta() {
 // ids reads a list of token ids, or null.
 func (p *ChunkParser) ids(into []int32) []int32 {
 	if !p.Judged {
-		p.skipOther()
+		p.cur.skip()
 		return into
 	}
 	if p.cur.kind() != '[' {
 		p.cur.skip()
 		return into
 	}
-	from := p.cur.at
 	if cap(into) == 0 { // the prompt's may be many
-		list := p.cur.data[from:]
+		list := p.cur.data[p.cur.at:]
 		into = make([]int32, 0, 1+bytes.Count(list[:max(bytes.IndexByte(list, ']'), 0)], []byte{','}))
 	}
-	if ids, size := readIDs(into, p.cur.data[from:]); size > 0 {
-		p.cur.skip()
-		into = ids
-	} else {
-		into = p.anyIDs(into)
+	for range p.cur.array() {
+		raw, _ := p.cur.value()
+		into = p.addID(into, raw)
 	}
-	p.alike.hole(holeIDs, Span{from, p.cur.last})
 	return into
 }
 
-// anyIDs reads a list of token ids in any notation.
-func (p *ChunkParser) anyIDs(into []int32) []int32 {
-	for range p.cur.array() {
-		raw, _ := p.cur.value()
-		id, err := strconv.ParseInt(string(raw), 10, 32)
-		if err != nil && p.cur.err == nil {
-			p.cur.fail(fmt.Errorf("token id %s: %w", clip(string(raw), longestNumber), errNotChunk))
-		}
-		into = append(into, int32(id))
+// addID appends the id of a token.
+func (p *ChunkParser) addID(into []int32, raw []byte) []int32 {
+	id, err := strconv.ParseInt(string(raw), 10, 32)
+	if err != nil && p.cur.err == nil {
+		p.cur.fail(fmt.Errorf("token id %s: %w", clip(string(raw), longestNumber), errNotChunk))
 	}
-	return into
+	return append(into, int32(id))
 }
 
 func (p *ChunkParser) usage() (found bool) {

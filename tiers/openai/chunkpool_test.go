@@ -8,38 +8,6 @@ import (
 	"testing"
 )
 
-func TestAParserOfAnotherStreamBeforeParsesAsAFreshOne(t *testing.T) {
-	streams := [][]string{
-		{vllmChunk(1, true), vllmChunk(2, true), vllmChunk(3, true)},
-		{vllmChunk(1, false), vllmChunk(2, false)},
-		{`{"choices":[{"delta":{"content":"a"},"stop_reason":3,"token_ids":[1]}],"model":"m"}`, `{"choices":[{"delta":{"content":"b"},"stop_reason":3,"token_ids":[2]}],"model":"m"}`},
-		{`{"choices":[{"text":"a","logprobs":{"token_logprobs":[-1],"top_logprobs":[{"a":-1}]}}]}`, `{"choices":[{"text":"b"`},
-		{`{"error":{"message":"x"}}`},
-	}
-	for _, before := range streams {
-		for _, after := range streams {
-			for _, s := range parserSettings() {
-				p := BorrowChunkParser(!s.Judged)
-				for _, data := range before {
-					_, _ = p.Parse([]byte(data))
-				}
-				p.LogprobIDs = !s.LogprobIDs
-				p.Release()
-				p = BorrowChunkParser(s.Judged)
-				p.NoTop, p.LogprobIDs = s.NoTop, p.LogprobIDs || s.LogprobIDs // what Release left would show
-				for _, data := range after {
-					fresh := s
-					want, wantErr := fresh.Parse([]byte(data))
-					got, err := p.Parse([]byte(data))
-					if (err == nil) != (wantErr == nil) || err == nil && !sameChunk(got, want) {
-						t.Errorf("%s after %s: %+v, %v; fresh %+v, %v", data, before, got, err, want, wantErr)
-					}
-				}
-			}
-		}
-	}
-}
-
 // TestWhatIsKeptOfAStreamIsNotMemoryOfAParser runs streams side by side, under the race detector in particular: what a reader
 // may keep when its stream has ended stays, and what it copies of a chunk is of its own stream.
 func TestWhatIsKeptOfAStreamIsNotMemoryOfAParser(t *testing.T) {

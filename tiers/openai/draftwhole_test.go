@@ -3,6 +3,8 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -212,5 +214,30 @@ func BenchmarkDraftAnswer(b *testing.B) {
 		if _, err := ParseDraftAnswer(body, false); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// llamaChunk is a chunk with a token and its id as llama.cpp writes them.
+func llamaChunk(id int) string {
+	return fmt.Sprintf(`{"model":"m","choices":[{"finish_reason":null,"index":0,"delta":{"content":" a%d"},"logprobs":{"content":[{"id":%d,"token":" a","bytes":[32,97],"logprob":-0.5,"top_logprobs":[`+
+		`{"id":%d,"token":" a","bytes":[32,97],"logprob":-0.5},{"id":%d,"token":"b","bytes":[98],"logprob":-1.5}]}]}}],"created":1,"id":"c"}`, id, id, id, id+7)
+}
+
+func TestIDsInLogprobsAreReadFromEachChunk(t *testing.T) {
+	p := ChunkParser{Judged: true, LogprobIDs: true}
+	for _, id := range []int{1, 2, 33, 151645, 4} {
+		c, err := p.Parse([]byte(llamaChunk(id)))
+		if err != nil || !slices.Equal(c.IDs, []int32{int32(id)}) || len(c.Logprobs) != 1 || len(c.Top(0)) != 2 || c.Foreign {
+			t.Errorf("%d: ids %v, logprobs %v, %v", id, c.IDs, c.Logprobs, err)
+		}
+	}
+	for _, wrong := range []string{`1.5`, `1e3`, `99999999999`} {
+		if _, err := p.Parse([]byte(strings.Replace(llamaChunk(1), `"id":1,`, `"id":`+wrong+`,`, 1))); err == nil {
+			t.Errorf("%s is taken for an id", wrong)
+		}
+	}
+	both := strings.Replace(llamaChunk(5), `"index":0`, `"index":0,"token_ids":[5]`, 1)
+	if c, err := p.Parse([]byte(both)); err != nil || !slices.Equal(c.IDs, []int32{5}) {
+		t.Errorf("ids %v, %v", c.IDs, err)
 	}
 }
