@@ -64,20 +64,6 @@ func BenchmarkBodyScan(b *testing.B) {
 	})
 }
 
-func BenchmarkBodyCanonical(b *testing.B) {
-	benchBodies(b, func(b *testing.B, body []byte) {
-		r, err := Scan(Chat, body, DefaultLimits())
-		if err != nil {
-			b.Fatal(err)
-		}
-		for b.Loop() {
-			if _, err := r.Canonical(make([]byte, 0, len(body))); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}
-
 func BenchmarkBodyDigest(b *testing.B) {
 	benchBodies(b, func(b *testing.B, body []byte) {
 		r, err := Scan(Chat, body, DefaultLimits())

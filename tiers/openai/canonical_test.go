@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/zeebo/blake3"
 
 	"github.com/foregate/foregate/tiers/fields"
 )
@@ -42,8 +42,7 @@ func canonicalOf(t *testing.T, kind Kind, body string) string {
 // sameDigest checks that the request's digest is the hash of its canonical form.
 func sameDigest(t *testing.T, r *Request, canonical []byte) {
 	t.Helper()
-	var want [32]byte
-	blake3.DeriveKey(digestContext, canonical, want[:])
+	want := sha256.Sum256(append([]byte(digestContext), canonical...))
 	if got, err := r.Digest(); err != nil || got != want {
 		t.Fatalf("digest %x, want %x of %s: %v", got, want, canonical, err)
 	}
@@ -51,7 +50,7 @@ func sameDigest(t *testing.T, r *Request, canonical []byte) {
 
 func TestTheDigestOfARequestStaysTheSame(t *testing.T) {
 	r := scanChat(t, `{"messages":[{"role":"user","content":"hi\u0021"}],"temperature":0.5,"model":"m"}`)
-	const want = "38ac8138839775feb884a0ed47e7e156d63075823dedee16fa3a1bbc130e72a3"
+	const want = "68bad3787bb83973957fbc80c1818eec36c972ebf5d0edfca3e1ffba46789fab"
 	if got, err := r.Digest(); err != nil || fmt.Sprintf("%x", got) != want {
 		t.Errorf("digest %x, want %s (%v): then digestContext must change", got, want, err)
 	}
@@ -423,32 +422,4 @@ func FuzzCanonical(f *testing.F) {
 			t.Fatalf("%s became %s, and that %s (%v)", body, got, twice, err)
 		}
 	})
-}
-
-// aRequest is a chat of some 4 kB, as SDKs write them.
-func aRequest() []byte {
-	var b strings.Builder
-	b.WriteString(`{"messages":[{"role":"system","content":"You answer questions about the manual.\nBe brief.\n\nQuote \"as is\"."}`)
-	for i := range 12 {
-		role := []string{"user", "assistant"}[i%2]
-		fmt.Fprintf(&b, `,{"role":%q,"content":"%d. %s"}`, role, i, strings.Repeat(`What does the manual say of the valve\n- and of its \"seat\"? `, 5))
-	}
-	b.WriteString(`],"model":"llama-3","max_tokens":300,"temperature":0.2,"top_p":0.95,"stream":true,"stream_options":{"include_usage":true}}`)
-	return []byte(b.String())
-}
-
-func BenchmarkCanonical(b *testing.B) {
-	body := aRequest()
-	r, err := Scan(Chat, body, DefaultLimits())
-	if err != nil {
-		b.Fatal(err)
-	}
-	var dst []byte
-	b.ReportAllocs()
-	b.SetBytes(int64(len(body)))
-	for b.Loop() {
-		if dst, err = r.Canonical(dst[:0]); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

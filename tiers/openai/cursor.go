@@ -21,16 +21,14 @@ func (s Span) Of(b []byte) []byte { return b[s.Start:s.End] }
 // depth, and text is never longer than its grammar allows. It accepts what jsontext accepts (FuzzCursor), and
 // reads long strings several times faster (BenchmarkBodyScan). It can be reset and reused without allocations.
 type cursor struct {
-	data      []byte
-	at        int        // the next byte that was not read
-	last      int        // the end of the last token or value
-	frames    []frame    // the open objects and arrays, the innermost last
-	names     [][]byte   // of members of the open objects, to find duplicates
-	long      []longText // long strings that were read, if notesLong
-	notesLong bool
-	lenient   bool  // duplicate names are allowed
-	maxDepth  int   // of nested objects and arrays
-	err       error // the first syntax error; sticky
+	data     []byte
+	at       int      // the next byte that was not read
+	last     int      // the end of the last token or value
+	frames   []frame  // the open objects and arrays, the innermost last
+	names    [][]byte // of members of the open objects, to find duplicates
+	lenient  bool     // duplicate names are allowed
+	maxDepth int      // of nested objects and arrays
+	err      error    // the first syntax error; sticky
 }
 
 // frame is an open object or array.
@@ -51,8 +49,8 @@ const (
 // reset starts at data, which must not change while in use.
 func (c *cursor) reset(data []byte) {
 	c.data, c.at, c.last = data, 0, 0
-	c.frames, c.names, c.long = c.frames[:0], c.names[:0], c.long[:0]
-	c.lenient, c.notesLong, c.maxDepth, c.err = false, false, deepest, nil
+	c.frames, c.names = c.frames[:0], c.names[:0]
+	c.lenient, c.maxDepth, c.err = false, deepest, nil
 }
 
 // resetLenient is reset for answers of backends: duplicate names are allowed, and the last one counts.
@@ -90,7 +88,7 @@ func (c *cursor) release() {
 // forget drops the cursor's data, and reports whether its stacks are small enough to be kept for later.
 func (c *cursor) forget() bool {
 	const most = 512 // entries of a stack
-	if cap(c.frames) > most || cap(c.names) > most || cap(c.long) > most {
+	if cap(c.frames) > most || cap(c.names) > most {
 		return false
 	}
 	c.reset(nil)
@@ -327,11 +325,7 @@ func (c *cursor) readScalar(next byte) {
 	var end int
 	switch next {
 	case '"':
-		t := readText(c.data, c.at+1)
-		if t.end-c.at >= minLong && c.notesLong {
-			c.long = append(c.long, longText{c.at, t})
-		}
-		if end = t.end; end >= 0 {
+		if end = readText(c.data, c.at+1).end; end >= 0 {
 			end++
 		}
 	case 't':

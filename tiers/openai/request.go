@@ -61,12 +61,11 @@ type Request struct {
 	PromptTokens int // of the prompt: exact for ids, else estimated from the bytes
 
 	members  []member
-	long     []longText // the long strings of the body, in order
-	messages Span       // of the messages array
-	system   Span       // of its leading system messages; empty if there are none
-	first    Span       // of the message after them, from their end
-	prompts  int        // of a completion
-	noTools  bool       // tool_choice is "none"
+	messages Span // of the messages array
+	system   Span // of its leading system messages; empty if there are none
+	first    Span // of the message after them, from their end
+	prompts  int  // of a completion
+	noTools  bool // tool_choice is "none"
 	tools    bool
 	shows    bool // some of these additions are visible in the answer
 }

@@ -1,8 +1,6 @@
 package openai
 
 import (
-	"slices"
-
 	"github.com/foregate/foregate/tiers/fields"
 )
 
@@ -18,12 +16,11 @@ func Scan(kind Kind, body []byte, lim Limits) (*Request, error) {
 	*r = Request{Kind: kind, Body: body, MaxTokens: -1, N: 1, Temperature: 1, members: both.room[:0]}
 	c := borrowCursor(body)
 	defer c.release()
-	c.maxDepth, c.notesLong = lim.Depth, true
+	c.maxDepth = lim.Depth
 	s := scanner{req: r, walker: walker{cur: c, body: body, lim: lim}}
 	if err := s.scan(); err != nil {
 		return nil, depthFirst(err, body, lim)
 	}
-	r.long = slices.Clone(c.long)
 	return r, nil
 }
 

@@ -3,7 +3,6 @@ package openai
 import (
 	"encoding/binary"
 	"math/bits"
-	"slices"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -13,22 +12,6 @@ type text struct {
 	end     int  // offset of the closing quote, −1 if the string is not valid
 	escaped bool // it has escapes
 	longer  bool // among them some that quote does not write
-}
-
-// longText is a long string that a scan found, so that it need not be read again.
-type longText struct {
-	start int // offset of the opening quote
-	text
-}
-
-// minLong is the length from which on a string is remembered, in bytes: fewer take more time to find than to
-// read (BenchmarkBodyDigest).
-const minLong = 256
-
-// longFrom returns the strings from an offset on.
-func longFrom(long []longText, at int) []longText {
-	i, _ := slices.BinarySearchFunc(long, at, func(l longText, at int) int { return l.start - at })
-	return long[i:]
 }
 
 // readText reads the string whose first byte, after the quote, is at i: it must be UTF-8 without control
