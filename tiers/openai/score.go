@@ -37,9 +37,7 @@ type Scored struct {
 // Scores are the answer to a ScoreQuestion: one Scored for each token of the draft.
 type Scores struct {
 	Tokens []Scored
-	Next   int32 // the engine's own choice after the draft; −1 if it is not reported
-	Ends   bool  // that choice ends an answer
-	Cached int   // cached prompt tokens; 0 if it is not reported
+	Cached int // cached prompt tokens; 0 if it is not reported
 }
 
 // Errors of an answer to a [ScoreQuestion] or a judge's question.
@@ -65,8 +63,8 @@ func (q *ScoreQuestion) Path() string {
 	return Completion.Path()
 }
 
-// Body appends the question as JSON. One token is generated greedily, because engines refuse to generate
-// none; it is [Scores.Next].
+// Body appends the question as JSON. One token is generated, because engines refuse to generate
+// none.
 func (q *ScoreQuestion) Body(dst []byte) []byte {
 	switch q.Style {
 	case ScoreSGLang:
@@ -84,7 +82,7 @@ func (q *ScoreQuestion) Body(dst []byte) []byte {
 		dst = q.ids(dst)
 		dst = append(dst, `,"max_tokens":1,"temperature":0,"prompt_logprobs":`...)
 		dst = strconv.AppendInt(dst, int64(q.top()), 10)
-		dst = append(dst, `,"stream":false,"return_token_ids":true`...)
+		dst = append(dst, `,"stream":false`...)
 	}
 	return appendScheduling(dst, "cache_salt", q.Salt, q.Priority)
 }

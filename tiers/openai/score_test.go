@@ -20,7 +20,7 @@ func TestAScoreQuestionIsWrittenInEachEnginesOwnWords(t *testing.T) {
 		path, body string
 	}{
 		{ScoreQuestion{Style: ScoreCompletions, Model: `q"m`, Prompt: []int32{1, 2}, Draft: []int32{3}, Top: 2, Salt: "s", Priority: &low}, "/v1/completions",
-			`{"model":"q\"m","prompt":[1,2,3],"max_tokens":1,"temperature":0,"prompt_logprobs":2,"stream":false,"return_token_ids":true,"cache_salt":"s","priority":-3}`},
+			`{"model":"q\"m","prompt":[1,2,3],"max_tokens":1,"temperature":0,"prompt_logprobs":2,"stream":false,"cache_salt":"s","priority":-3}`},
 		{ScoreQuestion{Style: ScoreGenerate, Model: "m", Prompt: []int32{1}, Draft: []int32{3, 4}, Top: 99}, "/inference/v1/generate",
 			`{"model":"m","token_ids":[1,3,4],"sampling_params":{"max_tokens":1,"temperature":0,"prompt_logprobs":20},"stream":false}`},
 		{ScoreQuestion{Style: ScoreSGLang, Model: "m", Prompt: []int32{1, 2}, Draft: []int32{3}, Salt: "s", Priority: &low}, "/generate",
@@ -120,7 +120,7 @@ func TestTheThreeStylesTellTheSame(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s, %d: %v", style, unscored, err)
 			}
-			if diff := cmp.Diff(Scores{Tokens: want, Next: 42, Cached: 4}, got); diff != "" {
+			if diff := cmp.Diff(Scores{Tokens: want, Cached: 4}, got); diff != "" {
 				t.Errorf("%s, %d: %s", style, unscored, diff)
 			}
 		}
@@ -199,7 +199,7 @@ func TestWhatIsNotToldOfAnAnswerHasItsOwnValues(t *testing.T) {
 		for _, body := range []string{"{}", `{"choices":[],"usage":null,"output_ids":null,"meta_info":null}`,
 			`{"choices":[{"token_ids":[],"prompt_logprobs":null}],"usage":{"prompt_tokens_details":null},"output_ids":[]}`} {
 			got, err := q.Parse([]byte(body))
-			if err != nil || len(got.Tokens) != 0 || got.Next != -1 || got.Cached != 0 {
+			if err != nil || len(got.Tokens) != 0 || got.Cached != 0 {
 				t.Errorf("%s, %s: %+v, %v", style, body, got, err)
 			}
 		}
@@ -237,7 +237,7 @@ func FuzzScores(f *testing.F) {
 // checkScores holds scores to what Parse promises whatever an engine wrote.
 func checkScores(t *testing.T, q *ScoreQuestion, got Scores) {
 	t.Helper()
-	if len(got.Tokens) != len(q.Draft) || got.Next < -1 || got.Cached < 0 {
+	if len(got.Tokens) != len(q.Draft) || got.Cached < 0 {
 		t.Fatalf("got %+v", got)
 	}
 	for i, s := range got.Tokens {

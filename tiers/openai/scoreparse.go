@@ -12,7 +12,7 @@ import (
 // cached beginning of the prompt; entries of the prompt are skipped. An error matches [ErrShort],
 // [ErrMisaligned] or, for all others, [ErrScores].
 func (q *ScoreQuestion) Parse(body []byte) (Scores, error) {
-	p := scoreParser{q: q, cur: borrowCursor(nil), in: borrowCursor(nil), next: -1}
+	p := scoreParser{q: q, cur: borrowCursor(nil), in: borrowCursor(nil)}
 	defer p.cur.release()
 	defer p.in.release()
 	p.cur.resetLenient(body)
@@ -30,7 +30,7 @@ func (q *ScoreQuestion) Parse(body []byte) (Scores, error) {
 	if err != nil {
 		return Scores{}, err
 	}
-	return Scores{Tokens: tokens, Next: p.next, Ends: p.ends, Cached: p.cached}, nil
+	return Scores{Tokens: tokens, Cached: p.cached}, nil
 }
 
 var errNotObject = errors.New("the answer is no JSON object")
@@ -42,8 +42,6 @@ type scoreParser struct {
 
 	places tail // prompt_logprobs, or input_token_logprobs
 	lists  tail // SGLang's input_top_logprobs
-	next   int32
-	ends   bool
 	cached int
 }
 
@@ -90,8 +88,6 @@ func (p *scoreParser) field(name []byte) {
 			}
 			p.cur.skip()
 		}
-	case !vllm && string(name) == "output_ids":
-		p.first()
 	case !vllm && string(name) == "meta_info":
 		p.meta()
 	default:
@@ -106,26 +102,10 @@ func (p *scoreParser) choice(read bool) {
 		return
 	}
 	for name := range p.cur.object() {
-		switch string(name) {
-		case "prompt_logprobs":
+		if string(name) == "prompt_logprobs" {
 			p.tail(&p.places)
-		case "token_ids":
-			p.first()
-		case "finish_reason":
-			raw, _ := p.cur.value()
-			p.ends = string(raw) == `"stop"`
-		default:
+		} else {
 			p.cur.skip()
-		}
-	}
-}
-
-// first reads the first generated id.
-func (p *scoreParser) first() {
-	for i := range p.cur.array() {
-		raw, _ := p.cur.value()
-		if id, ok := tokenID(raw); ok && i == 0 {
-			p.next = id
 		}
 	}
 }
@@ -157,9 +137,6 @@ func (p *scoreParser) meta() {
 			p.tail(&p.lists)
 		case "cached_tokens":
 			p.count()
-		case "finish_reason":
-			raw, _ := p.cur.value()
-			p.ends = bytes.Contains(raw, []byte(`"stop"`)) // an object of type stop
 		default:
 			p.cur.skip()
 		}

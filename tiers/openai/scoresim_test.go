@@ -3,7 +3,7 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -49,19 +49,19 @@ func simEngines(t *testing.T) map[ScoreStyle]*vllmsim.Server {
 	}
 }
 
-// written is what the model of the engines writes itself behind a prompt, token by token.
+// written is what the model of the engines writes itself behind a prompt.
 func written(t *testing.T, s *vllmsim.Server, prompt []int32, n int) []int32 {
 	t.Helper()
-	var out []int32
-	for range n {
-		q := ScoreQuestion{Prompt: prompt, Draft: out, Top: 1}
-		got, err := q.Parse(askSim(t, s, q.Path(), q.Body(nil)))
-		if err != nil || got.Next < 0 {
-			t.Fatalf("behind %d tokens: %+v, %v", len(out), got, err)
-		}
-		out = append(out, got.Next)
+	ids, err := json.Marshal(prompt)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return out
+	body := fmt.Appendf(nil, `{"model":"sim","prompt":%s,"max_tokens":%d,"temperature":0,"logprobs":1,"return_token_ids":true}`, ids, n)
+	got, err := ParseDraftAnswer(askSim(t, s, Completion.Path(), body), false)
+	if err != nil || len(got.IDs) != n {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	return got.IDs
 }
 
 func TestAnEngineScoresItsOwnWordsHighestAndSaysSoInEveryStyle(t *testing.T) {

@@ -161,8 +161,5 @@ func (a *attempt) scores(q *openai.ScoreQuestion) openai.Scores {
 			Logprob: float64(c.Logprob), TopID: c.ID, Top: float64(c.Top), Tops: c.Tops, Alike: c.Alike,
 		})
 	}
-	next := a.backend.pool.Model.Next(a.seq.Prompt)
-	out.Next = next.Argmax()
-	out.Ends = out.Next == endOfTurn
 	return out
 }
