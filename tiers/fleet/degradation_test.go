@@ -1,8 +1,6 @@
 package fleet
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -42,29 +40,6 @@ func TestARedisThatFailsEveryOtherTickIsCalledDegradedOnce(t *testing.T) {
 			t.Errorf("%s after three good seconds", a.Mode())
 		}
 	})
-}
-
-func TestWhateverRedisDoesTheLogIsFewLines(t *testing.T) {
-	for _, share := range []float64{0.02, 0.1, 0.3, 0.5, 0.9} {
-		t.Run(fmt.Sprint(share), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r, o := redistest.Embedded(t, redistest.Background)
-				a := join(t, o, "a").atFour()
-				dice := rand.New(rand.NewPCG(1, 2))
-				for range 400 {
-					time.Sleep(250 * time.Millisecond)
-					r.SetError("")
-					if dice.Float64() < share {
-						r.SetError("LOADING Redis is loading the dataset in memory")
-					}
-					ticks(t, a)
-				}
-				if n := a.log.count("\n"); n > 100/2 {
-					t.Errorf("%d lines in that time", n)
-				}
-			})
-		})
-	}
 }
 
 func TestAFallSoonAfterAClimbMakesTheNextOneLonger(t *testing.T) {

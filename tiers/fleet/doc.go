@@ -18,20 +18,4 @@
 // by up to one round trip, and younger by up to one on its way to Redis. From the scrape to the last replica
 // it takes up to two ticks. With scrapes every s, a received reading is up to s + 2 ticks old when the next
 // one replaces it: 1.6 s at 500 ms each.
-// # Cost
-// R replicas that tick every I seconds, P pools, A ≤ P of them with placements in a tick, B backends each
-// scraped every S seconds:
-//
-//	round trips/s        = R/I
-//	commands sent/s      = R/I · (2 + 2P + A)       beat, drains; per pool: share, log, own entry
-//	commands executed/s  = R/I · (10 + 5P + A) + 2B/S   with those inside scripts
-//	readings sent/s      = R/I · B                  about 120 bytes each, Redis' main work
-//
-// At I = S = 0.5 and A = P, measured on Redis 7.0 (its busy time is that of its commands):
-//
-//	R = 3, P = 2, B = 8:       6 round trips/s,    48 sent/s,   164 executed/s, Redis busy 0.04 %
-//	R = 50, P = 10, B = 500: 100 round trips/s, 3,200 sent/s, 9,000 executed/s, Redis busy 5 %
-//
-// If Redis loses its scripts, each replica needs two more round trips, once. Every 30 s one replica sends up
-// to P + 1 more commands, for cleaning up.
 package fleet

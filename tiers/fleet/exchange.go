@@ -105,6 +105,5 @@ func entriesOf(cmd redis.Cmder) ([]entry, error) {
 
 // exchange sends a pipeline in one round trip, as [script.Runner.Exec] does.
 func (f *Fleet) exchange(ctx context.Context, pipe redis.Pipeliner) error {
-	f.metrics.commands.Add(float64(pipe.Len()))
 	return f.scripts.Exec(ctx, pipe, deadline)
 }

@@ -16,12 +16,3 @@ func TestFieldsAndValuesThatAreNoTextArePassedOver(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
-
-func TestWhoHasHeardEnoughOfFieldsIsToldNoMore(t *testing.T) {
-	for field := range pairs([]any{"a", "1", "b", "2"}) {
-		if field != "a" {
-			t.Fatalf("told of %s, too", field)
-		}
-		break
-	}
-}

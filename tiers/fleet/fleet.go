@@ -268,20 +268,17 @@ func (p *pool) queue(backend string, r pressure.Reading) {
 	p.toPublish[backend] = r
 }
 
-// Place sends placements at the next tick, in this order: up to 512 per pool and tick; more are dropped and
-// counted. It never blocks, and keeps no reference to said.
+// Place sends placements at the next tick, in this order: up to 512 per pool and tick; more are dropped. It never
+// blocks, and keeps no reference to them.
 func (f *Fleet) Place(pool string, placements []prefix.Placement) {
 	p := f.pool(pool)
 	if p == nil || f.redis == nil {
 		return
 	}
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	room := min(len(placements), maxPlaced-len(p.toPlace))
 	p.toPlace = append(p.toPlace, placements[:room]...)
-	p.mu.Unlock()
-	if room < len(placements) {
-		f.metrics.dropped.Add(float64(len(placements) - room))
-	}
 }
 
 // take empties both queues.

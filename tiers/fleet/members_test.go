@@ -272,22 +272,7 @@ func TestMetricsAreWellFormedAndKnownFromTheStart(t *testing.T) {
 	if err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}
-	if n, err := testutil.GatherAndCount(reg); err != nil || n != 1+len(modes)+len(kinds)+2 {
+	if n, err := testutil.GatherAndCount(reg); err != nil || n != 1+len(modes)+len(kinds) {
 		t.Errorf("%d series, %v", n, err)
-	}
-}
-
-func BenchmarkMineAmongFiftyReplicas(b *testing.B) {
-	var ids []string
-	for i := range 50 {
-		ids = append(ids, fmt.Sprint("replica-", i))
-	}
-	f, err := New(Options{Replica: "replica-7"})
-	if err != nil {
-		b.Fatal(err)
-	}
-	f.view.Store(newView(liveMembers(ids, f.self), time.Now().Add(time.Hour)))
-	for b.Loop() {
-		f.Mine("small", "gpu-17.example:8000")
 	}
 }

@@ -23,8 +23,6 @@ type metrics struct {
 	replicas prometheus.Gauge
 	mode     *prometheus.GaugeVec
 	errors   *prometheus.CounterVec
-	commands prometheus.Counter
-	dropped  prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -42,14 +40,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "foregate_fleet_errors_total",
 			Help: "What went wrong between this replica and the fleet, by kind: redis is a failed round trip, others are a key or a value in it.",
 		}, []string{"kind"}),
-		commands: f.NewCounter(prometheus.CounterOpts{
-			Name: "foregate_fleet_commands_total",
-			Help: "Commands sent to Redis for the fleet.",
-		}),
-		dropped: f.NewCounter(prometheus.CounterOpts{
-			Name: "foregate_fleet_placements_dropped_total",
-			Help: "Prefix placements that other replicas were not told of: too many in one tick, or Redis away.",
-		}),
 	}
 	for _, kind := range kinds {
 		m.errors.WithLabelValues(kind)

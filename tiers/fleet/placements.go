@@ -31,13 +31,12 @@ var errNoPlacements = errors.New("no placements of version 1")
 // encodePlacements encodes placements: version; number of backends, and each with its length; number of
 // placements, and for each the backend's index, the key, tokens, own·2 + cold. Values out of range are left
 // out.
-func encodePlacements(placements []prefix.Placement) (packed string, left int) {
+func encodePlacements(placements []prefix.Placement) string {
 	number := map[string]uint64{}
 	var names, body []byte
 	n := 0
 	for _, p := range placements {
 		if n == maxPlaced || !placeable(p) {
-			left++
 			continue
 		}
 		i, known := number[p.Backend]
@@ -57,11 +56,11 @@ func encodePlacements(placements []prefix.Placement) (packed string, left int) {
 		n++
 	}
 	if n == 0 {
-		return "", left
+		return ""
 	}
 	b := binary.AppendUvarint([]byte{placedV1}, uint64(len(number)))
 	b = binary.AppendUvarint(append(b, names...), uint64(n))
-	return string(append(b, body...)), left
+	return string(append(b, body...))
 }
 
 func placeable(p prefix.Placement) bool {

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -79,52 +78,4 @@ func TestAFrozenRedisHoldsNobody(t *testing.T) {
 	}
 	s.Thaw()
 	redistest.Within(t, 10*time.Second, "they found each other again", together(members))
-}
-
-func TestADeadReplicaIsTakenOverWithinTwoSeconds(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	members := fleetOf(t, s, "a", "b")
-	dead := join(t, redistest.Background(s.Addr), "c")
-	ticks(t, dead) // it says no more
-	died := time.Now()
-	redistest.Within(t, 5*time.Second, "they know of it", func() bool { return len(members[0].Members()) == 3 && len(members[1].Members()) == 3 })
-	redistest.Within(t, 5*time.Second, "they know of its death", together(members))
-	if took := time.Since(died); took > takeover+200*time.Millisecond {
-		t.Errorf("taken over after %v", took)
-	}
-	oneEach(t, owners("small", 50, members...))
-}
-
-func TestAPartitionedReplicaIsLocalWhileTheOthersShare(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	members := fleetOf(t, s, "a", "b")
-	cut := &redistest.Network{}
-	o := redistest.Background(s.Addr)
-	o.Dialer = cut.Dial(o.Dialer)
-	lonely := join(t, o, "c")
-	lonely.run(t)
-	all := append(slices.Clone(members), lonely)
-	redistest.Within(t, 5*time.Second, "they found each other", together(all))
-	cut.Off.Store(true)
-	redistest.Within(t, 5*time.Second, "it is alone, and they are two", func() bool { return lonely.Mode() == Local && together(members)() })
-	oneEach(t, owners("small", 50, members...))
-	cut.Off.Store(false)
-	redistest.Within(t, 10*time.Second, "they found each other again", together(all))
-	oneEach(t, owners("small", 50, all...))
-}
-
-func TestLeavingTellsARealRedis(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	a, b := join(t, redistest.Background(s.Addr), "a"), join(t, redistest.Background(s.Addr), "b")
-	a.run(t)
-	stop := b.run(t)
-	redistest.Within(t, 5*time.Second, "they found each other", together([]*member{a, b}))
-	stop()
-	if got, err := a.redis.ZRange(t.Context(), keyReplicas, 0, -1).Result(); err != nil || fmt.Sprint(got) != "[a]" {
-		t.Errorf("the set holds %v, %v", got, err)
-	}
-	redistest.Within(t, takeover, "a has everything", func() bool { return len(owners("small", 50, a)["b0"]) == 1 && len(a.Members()) == 1 })
 }

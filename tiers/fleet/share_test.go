@@ -297,32 +297,6 @@ func TestAHashTooLargeToReadIsDroppedAndToldAnew(t *testing.T) {
 	})
 }
 
-func TestAThousandBackendsAreToldInOneTick(t *testing.T) {
-	stores(t, func(t *testing.T, o *redis.Options, _ *redis.Client) {
-		a, b, c := join(t, o, "a"), join(t, o, "b"), join(t, o, "c")
-		ticks(t, a, b, c, a, b)
-		oneEach(t, owners("small", 1000, a, b, c))
-		now := time.Now()
-		for i := range 1000 {
-			backend := fmt.Sprint("b", i)
-			for _, m := range []*member{a, b, c} {
-				if m.Mine("small", backend) {
-					m.Publish("small", backend, busy(now, float64(i)/1000))
-				}
-			}
-		}
-		ticks(t, a, b, c, a, b)
-		for i := range 1000 {
-			backend := fmt.Sprint("b", i)
-			for _, m := range []*member{a, b, c} {
-				if !m.Mine("small", backend) && m.small.reading(backend).KVUsage != float64(i)/1000 {
-					t.Fatalf("%s does not know of %s", m.self, backend)
-				}
-			}
-		}
-	})
-}
-
 func TestReadingsWaitForRedisAndOldOnesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, o := redistest.Embedded(t, redistest.Background)

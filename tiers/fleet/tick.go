@@ -26,7 +26,6 @@ type turn struct {
 type message struct {
 	pool     *pool
 	readings map[string]pressure.Reading
-	places   int
 }
 
 // heartbeatErr is why the heartbeat was refused, nil if it was not.
@@ -101,9 +100,8 @@ func (f *Fleet) turn() *turn {
 	tidy := f.dueToTidy(t.at)
 	for _, p := range f.pools.Load().all {
 		readings, places := p.take()
-		packed, left := encodePlacements(places)
-		f.metrics.dropped.Add(float64(left))
-		t.sent = append(t.sent, message{p, readings, len(places) - left})
+		packed := encodePlacements(places)
+		t.sent = append(t.sent, message{p, readings})
 		t.calls = append(t.calls, f.queueReadings(t, p, readings))
 		if packed != "" {
 			t.calls = append(t.calls, f.queuePlacements(t.pipe, p, packed))
@@ -126,7 +124,6 @@ func (f *Fleet) failed(t *turn) {
 	f.metrics.errors.WithLabelValues(errRedis).Inc()
 	for _, m := range t.sent {
 		m.pool.giveBack(m.readings)
-		f.metrics.dropped.Add(float64(m.places))
 	}
 	f.degrade()
 }
@@ -376,7 +373,6 @@ func (f *Fleet) receivePlacements(t *turn, p *pool, entries []entry, back bool) 
 func (f *Fleet) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	f.metrics.commands.Inc()
 	if err := f.redis.ZRem(ctx, keyReplicas, f.self).Err(); err != nil {
 		f.metrics.errors.WithLabelValues(errRedis).Inc()
 		f.log.Warn().Err(err).Msg("fleet: cannot leave; others take over in " + strconv.Itoa(int(goneAfter.Milliseconds())) + " ms")
