@@ -6,8 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 func TestWithoutRedisABreakerIsTestedByProbesAndNeverByARequest(t *testing.T) {
@@ -66,26 +64,6 @@ func TestAProbeOfABackendThatIsBusyCountsAsASuccess(t *testing.T) {
 			t.Errorf("%v: outcome %d, want %d", probe, got, want)
 		}
 	}
-}
-
-func TestABackendThatIsBusyWhenItIsProbedIsClosedForTheFleet(t *testing.T) {
-	bubble(t, func(t *testing.T, o *redis.Options, _ *redis.Client) {
-		w := &site{}
-		all := fleetOf(t, o, 2, w)
-		for _, m := range all {
-			m.Retain("big", members)
-		}
-		w.set("a", errBusy)
-		all[0].calls("a", 5, errBad)
-		time.Sleep(400 * time.Millisecond)
-		if !every(all, "a", Open) {
-			t.Fatalf("not open: %+v", all[0].state("a"))
-		}
-		time.Sleep(4 * time.Second)
-		if !every(all, "a", Closed) || len(w.seen()) != successesClose {
-			t.Errorf("%+v after %d probes, want closed after %d", all[0].state("a"), len(w.seen()), successesClose)
-		}
-	})
 }
 
 func TestShutHoldsForAPoolThatTheFloorKeepsOpen(t *testing.T) {

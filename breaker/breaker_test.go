@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -408,31 +407,6 @@ func TestOpenAndRampAllocateNothing(t *testing.T) {
 	s.Retain("big", []string{"a", "b"})
 	if n := testing.AllocsPerRun(1000, func() { _, _ = s.Open("big", "a"), s.Ramp("big", "a") }); n != 0 {
 		t.Errorf("%v allocations", n)
-	}
-}
-
-func BenchmarkOpen(b *testing.B) {
-	s := New(Options{Logger: zerolog.New(io.Discard)})
-	permit, _ := s.Allow("big", "a")
-	permit.Report(nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		if s.Open("big", "a") {
-			b.Fatal("open")
-		}
-	}
-}
-
-func BenchmarkAllow(b *testing.B) {
-	s := New(Options{})
-	s.Retain("big", []string{"a", "b"})
-	b.ReportAllocs()
-	for b.Loop() {
-		permit, err := s.Allow("big", "a")
-		if err != nil {
-			b.Fatal(err)
-		}
-		permit.Report(nil)
 	}
 }
 

@@ -91,26 +91,6 @@ func failures(all []*member) (n int) {
 	return n
 }
 
-// opens has a backend fail until all know: what one replica sees is lost with a round trip
-// that the machine had no time for, and then the next sees it.
-func opens(t *testing.T, all []*member, backend string) {
-	t.Helper()
-	for _, m := range all {
-		failed := failures(all)
-		m.calls(backend, 5, errBad)
-		for begun := time.Now(); waits(all, failed, begun); time.Sleep(time.Millisecond) {
-			if every(all, backend, Open) {
-				t.Logf("%s is known to be open after %v", backend, time.Since(begun))
-				return
-			}
-		}
-		if failures(all) == failed {
-			break
-		}
-	}
-	t.Fatalf("%s is not known to be open", backend)
-}
-
 func TestNothingOnARequestsWayGoesToRedis(t *testing.T) {
 	m := join(t, redistest.Background(redistest.Start(t).Addr), "alone", &site{}) // and does not run
 	m.Retain("big", members)
@@ -156,17 +136,4 @@ func TestAFrozenRedisHoldsNoRequestAndIsSharedAgainWhenItThaws(t *testing.T) {
 	if n := all[0].log.count("Redis"); n > 0 {
 		t.Errorf("%d lines", n)
 	}
-}
-
-func TestARedisThatRestartsEmptyIsSharedAgain(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	all := fleetOf(t, redistest.Background(s.Addr), 3, &site{})
-	together(t, all)
-	opens(t, all, "a")
-	s.Kill()
-	s.Restart()
-	redistest.Within(t, 10*time.Second, "closed again", func() bool { return every(all, "a", Closed) })
-	together(t, all)
-	opens(t, all, "b")
 }

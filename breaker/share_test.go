@@ -23,27 +23,6 @@ func bubble(t *testing.T, test func(t *testing.T, o *redis.Options, raw *redis.C
 	})
 }
 
-func TestSixFaultsOfOneReplicaDoNotOpenABackendThatOthersFindWell(t *testing.T) {
-	bubble(t, func(t *testing.T, o *redis.Options, _ *redis.Client) {
-		all := fleetOf(t, o, 3, &site{})
-		for range 4 {
-			all[0].calls("a", 25, nil)
-			all[1].calls("a", 25, nil)
-			time.Sleep(500 * time.Millisecond)
-		}
-		all[2].calls("a", 6, errBad)
-		for range 20 {
-			time.Sleep(100 * time.Millisecond)
-			if all[0].Open("big", "a") || all[1].Open("big", "a") {
-				t.Fatal("one replica's network opened it for others")
-			}
-		}
-		if !all[2].Open("big", "a") || !all[2].state("a").Alone || all[0].state("a").Alone {
-			t.Errorf("alone: %+v, another: %+v", all[2].state("a"), all[0].state("a"))
-		}
-	})
-}
-
 func TestSixFaultsOnAnIdleBackendOpenItForAll(t *testing.T) {
 	bubble(t, func(t *testing.T, o *redis.Options, _ *redis.Client) {
 		all := fleetOf(t, o, 3, &site{})
@@ -329,29 +308,6 @@ func TestAKeyOfTheWrongTypeMakesOneBackendLocalAndIsLoggedOnce(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if n, m := all[0].log.count("of no use"), all[0].log.count("well again"); n != 1 || m != 1 || !all[0].state("a").Alone {
 			t.Errorf("%d and %d lines, %+v", n, m, all[0].state("a"))
-		}
-	})
-}
-
-func TestARedisThatForgotTheScriptsIsGivenThemAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, o *redis.Options, raw *redis.Client) {
-		all := fleetOf(t, o, 2, &site{})
-		for _, m := range all {
-			m.Retain("big", []string{"a", "b"})
-		}
-		time.Sleep(time.Second)
-		if err := raw.ScriptFlush(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
-		all[0].calls("a", 5, errBad)
-		time.Sleep(300 * time.Millisecond)
-		if !every(all, "a", Open) {
-			t.Error("not seen by all")
-		}
-		raw.ScriptFlush(t.Context())
-		time.Sleep(5 * time.Second)
-		if !every(all, "a", Closed) || all[0].failures() > 0 {
-			t.Errorf("not closed, %d errors", all[0].failures())
 		}
 	})
 }

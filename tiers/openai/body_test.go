@@ -77,17 +77,3 @@ func BenchmarkBodyDigest(b *testing.B) {
 		}
 	})
 }
-
-func BenchmarkBodySplice(b *testing.B) {
-	benchBodies(b, func(b *testing.B, body []byte) {
-		r, err := Scan(Chat, body, DefaultLimits())
-		if err != nil {
-			b.Fatal(err)
-		}
-		for b.Loop() {
-			if out := r.Splice(Edit{"model", []byte(`"big"`)}, Edit{"priority", []byte("0")}); out.Len() == 0 {
-				b.Fatal(out)
-			}
-		}
-	})
-}

@@ -162,19 +162,3 @@ func FuzzChunk(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkParseChunk(b *testing.B) {
-	for name, judged := range map[string]bool{"relayed": false, "judged": true} {
-		b.Run(name, func(b *testing.B) {
-			p := ChunkParser{Judged: judged}
-			data := []byte(chatChunk)
-			b.ReportAllocs()
-			b.SetBytes(int64(len(data)))
-			for b.Loop() {
-				if _, err := p.Parse(data); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

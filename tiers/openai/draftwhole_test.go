@@ -204,19 +204,6 @@ func FuzzDraftAnswer(f *testing.F) {
 	})
 }
 
-func BenchmarkDraftAnswer(b *testing.B) {
-	token := `{"token":"a","logprob":-0.25,"bytes":[97],"top_logprobs":[{"token":"a","logprob":-0.25,"bytes":[97]},{"token":"b","logprob":-2,"bytes":[98]}]}`
-	body := []byte(`{"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"` + strings.Repeat("a", 300) + `"},"logprobs":{"content":[` +
-		strings.Repeat(token+",", 299) + token + `]},"finish_reason":"length","token_ids":[1` + strings.Repeat(",1", 299) + `]}],"usage":{"prompt_tokens":5,"completion_tokens":300}}`)
-	b.SetBytes(int64(len(body)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := ParseDraftAnswer(body, false); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // llamaChunk is a chunk with a token and its id as llama.cpp writes them.
 func llamaChunk(id int) string {
 	return fmt.Sprintf(`{"model":"m","choices":[{"finish_reason":null,"index":0,"delta":{"content":" a%d"},"logprobs":{"content":[{"id":%d,"token":" a","bytes":[32,97],"logprob":-0.5,"top_logprobs":[`+

@@ -262,37 +262,3 @@ func falling(values []float64) bool {
 	}
 	return true
 }
-
-func BenchmarkScores(b *testing.B) {
-	const prompt, draft = 500, 300
-	for _, style := range scoreStyles {
-		for _, top := range []int{1, 5} {
-			q := ScoreQuestion{Style: style, Prompt: make([]int32, prompt), Top: top}
-			var places [][]alt
-			for i := range int32(draft) {
-				q.Draft = append(q.Draft, 1000+i)
-				own := alt{1000 + i, "-0.24310493469238281", `" token"`, 1}
-				place := []alt{own, own}
-				for j := range int32(top - 1) {
-					place = append(place, alt{50000 + j, "-3.1181049346923828", `" other"`, int(j) + 2})
-				}
-				places = append(places, place)
-			}
-			unscored := prompt
-			if style == ScoreSGLang {
-				unscored = 1
-			}
-			body := []byte(scoreAnswer(style, unscored, places...))
-			b.Run(fmt.Sprintf("%s/top=%d", style, top), func(b *testing.B) {
-				b.SetBytes(int64(len(body)))
-				b.ReportAllocs()
-				for b.Loop() {
-					if _, err := q.Parse(body); err != nil {
-						b.Fatal(err)
-					}
-				}
-				b.ReportMetric(b.Elapsed().Seconds()*1e6/float64(b.N)/draft, "µs/token")
-			})
-		}
-	}
-}

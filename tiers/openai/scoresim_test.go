@@ -117,24 +117,6 @@ func cmpOr(a, b []Scored) []Scored {
 	return b
 }
 
-func TestScoresThatAnEngineGetsWrongAreNotTakenForScores(t *testing.T) {
-	engines := simEngines(t)
-	prompt, draft := make([]int32, 5), make([]int32, 40)
-	for i := range draft {
-		draft[i] = int32(400 + i)
-	}
-	for fault, kinds := range map[string][]error{"short": {ErrShort}, "misaligned": {ErrMisaligned, ErrShort}, "garbage": {ErrScores, ErrShort}} {
-		for _, style := range simStyles {
-			engines[style].SetFault(vllmsim.Fault{Score: fault})
-			q := ScoreQuestion{Style: style, Model: "sim", Prompt: prompt, Draft: draft, Top: 1}
-			got, err := q.Parse(askSim(t, engines[style], q.Path(), q.Body(nil)))
-			if !slices.ContainsFunc(kinds, func(k error) bool { return errors.Is(err, k) }) {
-				t.Errorf("%s, %s: %+v, %v", fault, style, got, err)
-			}
-		}
-	}
-}
-
 func TestAJudgeSaysOneTokenAndFiveAlternativesWhateverTheRequestWanted(t *testing.T) {
 	s := vllmsim.Start(t, vllmsim.Options{Seed: 3, TimeScale: simFast})
 	r, err := Scan(Chat, []byte(`{"model":"auto","messages":[{"role":"user","content":"2+2?"}],"n":3,"stop":"4","stream":true,"min_tokens":9,"max_tokens":99}`), DefaultLimits())
