@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/breaker"
-	"github.com/foregate/foregate/breaker/machine"
 	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/engine"
@@ -53,7 +52,7 @@ func (h *blackHole) ask(t *testing.T) {
 	}
 	defer l.Done(0)
 	permit, err := h.Allow("only", l.Backend())
-	if errors.Is(err, machine.ErrOpen) {
+	if errors.Is(err, breaker.ErrOpen) {
 		return
 	}
 	i := int(l.Backend()[1] - '0')
