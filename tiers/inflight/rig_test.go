@@ -85,7 +85,7 @@ func (*rig) Tried(dispatch.Try, time.Time) int   { return 0 }
 func (*rig) Settled(int, dispatch.Try)           {}
 func (r *rig) Cost(plan.Tier, float64)           { r.costs++ }
 func (r *rig) asked() (kinds []string)           { return kindsOf(r.attempts) }
-func (r *rig) scores(s ...openai.Scored) *rig    { r.reply = scored(s, openai.Scores{Next: -1}); return r }
+func (r *rig) scores(s ...openai.Scored) *rig    { r.reply = scored(s, openai.Scores{}); return r }
 func (r *rig) ask(d Draft) (Result, error)       { return r.asker.Verify(context.Background(), d) }
 func (r *rig) said(t *testing.T, d Draft) Result { t.Helper(); return must(t, r.ask)(d) }
 func scored(s []openai.Scored, more openai.Scores) func(*engine.Attempt) error {
