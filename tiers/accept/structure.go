@@ -3,6 +3,7 @@ package accept
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 )
 
 // Draft is what the structural checks need to know of a finished draft.
@@ -38,5 +39,5 @@ func (d Draft) fault() string {
 // BeginsJSON reports whether a text may become JSON, by its first byte that is not white space.
 func BeginsJSON(text []byte) bool {
 	text = bytes.TrimLeft(text, " \t\r\n")
-	return len(text) == 0 || bytes.IndexByte([]byte(`{["-0123456789tfn`), text[0]) >= 0
+	return len(text) == 0 || strings.IndexByte(`{["-0123456789tfn`, text[0]) >= 0
 }

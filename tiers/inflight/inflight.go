@@ -51,9 +51,6 @@ func (r *Request) TokenPrices() (p economy.Prices) {
 	return p
 }
 
-// RandomFor returns a random number from [0, 1) for one purpose.
-func (r *Request) RandomFor(p Purpose) float64 { return r.Random(r.ID, p) }
-
 // Pool is one tier's pool with its engines' capabilities; nil: unknown.
 type Pool struct {
 	*pool.Pool

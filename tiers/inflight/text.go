@@ -27,17 +27,17 @@ func (a Verifier) byText(ctx context.Context, d Draft, r *Result) error {
 		return err
 	}
 	r.Warm = s.Backend
-	r.scored = scoredDraft{choices: s.Choices, text: &span{limit: a.Body.Limit(), scored: len(ids), own: own, atLimit: d.AtLimit}}
+	text := span{limit: a.Body.Limit(), scored: len(ids), own: own, atLimit: d.AtLimit}
 	var kept int
-	if r.Check, kept = r.scored.checkText(a.Rule); r.Pass {
+	if r.Check, kept = a.Rule.checkText(s.Choices, text); r.Pass {
 		return nil
 	}
 	if kept == 0 || !d.Resumes {
 		return nil
 	}
-	text, err := Detokenize(ctx, a.Caller, a.Target, ids[:kept])
-	if err == nil && bytes.HasPrefix(d.Text, text) {
-		r.Part = &Part{PromptIDs: prompt, IDs: ids[:kept], Text: len(text)}
+	part, err := Detokenize(ctx, a.Caller, a.Target, ids[:kept])
+	if err == nil && bytes.HasPrefix(d.Text, part) {
+		r.Part = &Part{PromptIDs: prompt, IDs: ids[:kept], Text: len(part)}
 	}
 	return nil // without it the draft is refused all the same
 }

@@ -69,21 +69,10 @@ type Result struct {
 	Computed int    // tokens that it computed for that, prompts included
 	Warm     string // the backend that has the prompt and the draft in its cache now; "" is none
 	Part     *Part  // from where the target may carry on in tokens of its own; nil is nowhere
-
-	scored scoredDraft // what Check was made from
 }
 
 // Part is the accepted beginning of a draft in the target's own ids.
 type Part struct {
 	PromptIDs, IDs []int32
 	Text           int // bytes of the draft's text
-}
-
-// CheckBy applies another rule to the scores that the result was made from. It returns false if there are none: the check
-// failed, or was made by a judge.
-func (r *Result) CheckBy(rule Rule) (accept.Check, bool) {
-	if len(r.scored.choices) == 0 {
-		return accept.Check{}, false
-	}
-	return r.scored.check(rule), true
 }

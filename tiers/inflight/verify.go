@@ -60,8 +60,8 @@ func (a Verifier) byIDs(ctx context.Context, d Draft, r *Result) error {
 		return err
 	}
 	r.Warm = s.Backend
-	r.scored = scoredDraft{choices: s.Choices, ids: len(d.IDs)}
-	r.Check = r.scored.check(a.Rule)
+	r.Check = a.Rule.Check(s.Choices)
+	r.Kept = min(r.Kept, len(d.IDs))
 	return nil
 }
 

@@ -5,7 +5,6 @@ package receipt
 import (
 	"maps"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -150,9 +149,6 @@ const phaseWarmup = ";phase=warmup"
 func (rc *Receipt) warmup() bool {
 	return rc.WasJudged() && rc.Audit != nil && rc.Audit.Warmup && (rc.Verdict.Cohort == "" || rc.Verdict.Cohort == accept.CohortWarmup)
 }
-
-// IsWarmup reports whether [Receipt.Acceptance] says that an answer was judged by the threshold of a warm-up.
-func IsWarmup(acceptance string) bool { return strings.Contains(acceptance, phaseWarmup) }
 
 // Outcome returns what happened to the draft, in one word, and why.
 func (rc *Receipt) Outcome() (word, reason string) {
