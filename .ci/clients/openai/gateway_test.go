@@ -31,7 +31,7 @@ var routeSettings = map[string]string{
 	"speculation.threshold_nats@" + routeAccept: "-20",
 	"speculation.threshold_nats@" + routeReject: "20",
 	"speculation.holdback_tokens@" + routeSeam:  "2",
-	"speculation.threshold_nats@" + routeSeam:   "0.25",
+	"speculation.threshold_nats@" + routeSeam:   "0.22",
 }
 
 // ways are the routes and demanded tiers that each kind of answer is tried on, with the tiers that
