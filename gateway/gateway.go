@@ -26,6 +26,7 @@ import (
 	"github.com/foregate/foregate/internal/panics"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/risk"
 )
 
 // BackgroundTask is a task that runs from the gateway's start until its stop, which ends its context.
@@ -86,7 +87,7 @@ type Options struct {
 	CacheConfig   func(route string) cache.Config                                // live; nil with no Cache
 	Purge         func(ctx context.Context, s cache.Scope) (all bool, err error) // cache.Purge; nil if no Redis stores answers
 	Reload        func(ctx context.Context, dryRun bool) (ReloadResult, error)   // reads the configuration again, served under /admin/reload; nil is none
-	Risk          func(ctx context.Context) ([]RiskView, error)                  // results of audits, served under /admin/risk; nil is none
+	Risk          func(ctx context.Context) ([]risk.Summary, error)              // results of audits, served under /admin/risk; nil is none
 	RiskFrontiers func(ctx context.Context) (RiskFrontiers, error)               // what each maximum wrong rate would give, served under /admin/risk/frontier; nil is none
 	Refits        func() []RefitView                                             // candidates for the scores of routes, served under /admin/risk, too; nil is none
 	Tracer        Tracer                                                         // nil: only forwards a client's traceparent

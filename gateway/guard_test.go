@@ -14,6 +14,7 @@ import (
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/gateway/usage"
+	"github.com/foregate/foregate/tiers/risk"
 )
 
 const (
@@ -77,7 +78,7 @@ func openGuarded(t *testing.T, local bool) (office, *orders, *desk) {
 		}
 		o.Fleet, o.SettingsEditor, o.Operators, o.Logger = f, d, crew(t), zerolog.New(log)
 		o.Inspector, o.Cache, o.Usage = within{}, cache.NewStore(cache.Options{Sealer: sealer}), usage.New(usage.Options{})
-		o.Risk = func(context.Context) ([]RiskView, error) { return nil, nil }
+		o.Risk = func(context.Context) ([]risk.Summary, error) { return nil, nil }
 		o.RiskFrontiers = func(context.Context) (RiskFrontiers, error) { return RiskFrontiers{}, nil }
 		o.Reload = func(context.Context, bool) (ReloadResult, error) { return ReloadResult{}, nil }
 		o.Console = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, "a page") })

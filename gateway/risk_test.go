@@ -10,20 +10,22 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/tiers/risk"
 )
 
 func TestOperatorsSeeWhatAuditsHaveShown(t *testing.T) {
 	threshold, needed := -0.4, 120.0
-	known := []RiskView{
-		{Route: "llama-3", TrafficClass: "to_1k.0a1b2c3d", State: RiskCertified, MaxWrongRate: .1, ErrorProbability: .05, OperatingIndex: 4, Threshold: &threshold, Acceptance: .2,
-			Audits: 300, Bad: 3, Pending: 1, Estimate: .01, Lower: .002, Upper: .04, Bound: .05, AuditsToCertify: &needed, DriftLevel: .2},
-		{Route: "other", TrafficClass: "to_4k.0a1b2c3d", State: RiskInfeasible, Upper: 1, Bound: 1},
+	known := []risk.Summary{
+		{Route: "llama-3", TrafficClass: "to_1k.0a1b2c3d", Phase: risk.PhaseCertified, MaxWrongRate: .1, ErrorProbability: .05, Op: 4, Threshold: &threshold, Acceptance: .2,
+			Audits: 300, Bad: 3, Pending: 1, Estimate: .01, Low: .002, High: .04, Bound: .05, ToCertify: &needed, Drift: .2},
+		{Route: "other", TrafficClass: "to_4k.0a1b2c3d", Phase: risk.PhaseInfeasible, High: 1, Bound: 1},
 	}
 	var err error
 	log := &lines{}
 	g := startBench(t, simulator(t).URL(), func(o *Options) {
 		o.Logger = zerolog.New(log)
-		o.Risk = func(ctx context.Context) ([]RiskView, error) {
+		o.Risk = func(ctx context.Context) ([]risk.Summary, error) {
 			if _, bounded := ctx.Deadline(); !bounded {
 				return nil, errors.New("a reading without a deadline")
 			}
@@ -31,9 +33,9 @@ func TestOperatorsSeeWhatAuditsHaveShown(t *testing.T) {
 		}
 	})
 	admin := "http://" + g.AdminAddr().String()
-	for query, want := range map[string][]RiskView{"": known, "?route=llama-3": known[:1]} {
+	for query, want := range map[string][]risk.Summary{"": known, "?route=llama-3": known[:1]} {
 		status, body := g.send(t, http.MethodGet, admin+"/admin/risk"+query, "")
-		var got struct{ Risk []RiskView }
+		var got struct{ Risk []risk.Summary }
 		if err := json.Unmarshal([]byte(body), &got); err != nil || status != http.StatusOK {
 			t.Fatalf("status %d, %v: %s", status, err, body)
 		}
@@ -53,7 +55,7 @@ func TestOperatorsSeeWhatAuditsHaveShown(t *testing.T) {
 		t.Errorf("on the public listener: status %d", status)
 	}
 	known = nil
-	if status, body := g.send(t, http.MethodGet, admin+"/admin/risk", ""); status != http.StatusOK || body != `{"refits":[],"risk":[]}`+"\n" {
+	if status, body := g.send(t, http.MethodGet, admin+"/admin/risk", ""); status != http.StatusOK || body != `{"risk":[],"refits":[]}`+"\n" {
 		t.Errorf("status %d: %s", status, body)
 	}
 	err = errors.New("evidence: Redis does not answer")
@@ -68,13 +70,13 @@ func TestOperatorsSeeWhatEachMaximumWrongRateWouldGive(t *testing.T) {
 	known := RiskFrontiers{
 		Frontiers: []RiskFrontier{
 			{Route: "llama-3", TrafficClass: "all.0a1b2c3d", Label: "lenient", MaxWrongRate: .1, Known: true, Audits: 1500,
-				Points: []FrontierPoint{{MaxWrongRate: .1, InForce: true, Share: FrontierRange{.2, .3, .4}, Wrong: FrontierRange{.01, .02, .03}, Audits: &more}}},
+				Points: []FrontierPoint{{MaxWrongRate: .1, InForce: true, Share: risk.Range{Low: .2, Estimate: .3, High: .4}, Wrong: risk.Range{Low: .01, Estimate: .02, High: .03}, Audits: &more}}},
 			{Route: "other", TrafficClass: "all.0a1b2c3d", Label: "judge"},
 		},
 	}
 	var err error
 	g := startBench(t, simulator(t).URL(), func(o *Options) {
-		o.Risk = func(context.Context) ([]RiskView, error) { return nil, nil }
+		o.Risk = func(context.Context) ([]risk.Summary, error) { return nil, nil }
 		o.RiskFrontiers = func(ctx context.Context) (RiskFrontiers, error) {
 			if _, bounded := ctx.Deadline(); !bounded {
 				return RiskFrontiers{}, errors.New("a reading without a deadline")

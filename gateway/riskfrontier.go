@@ -3,30 +3,31 @@ package gateway
 import (
 	"net/http"
 	"slices"
+
+	"github.com/foregate/foregate/tiers/risk"
 )
 
-// FrontierRange is an estimate with the interval around it.
-type FrontierRange struct {
-	Low      float64 `json:"low"`
-	Estimate float64 `json:"estimate"`
-	High     float64 `json:"high"`
+// FrontierThreshold is what audits show of one threshold, of mode risk or confidence.
+type FrontierThreshold struct {
+	Threshold float64    `json:"threshold_nats"`
+	Share     risk.Range `json:"share"` // of the drafts that it would serve
+	Wrong     risk.Range `json:"wrong"` // share of these that would be wrong
 }
 
 // FrontierPoint is what one maximum wrong rate would give. Null means not known.
 type FrontierPoint struct {
-	MaxWrongRate float64       `json:"max_wrong_rate"`
-	InForce      bool          `json:"in_force"`
-	Certified    bool          `json:"certified"`   // the audits so far certify a threshold for it
-	Share        FrontierRange `json:"share"`       // of the drafts that would be served
-	Wrong        FrontierRange `json:"wrong"`       // share of these that would be wrong, at the estimated threshold
-	Audits       *float64      `json:"more_audits"` // about how many more certify the estimated threshold; null: no threshold is expected to be certified
-	Requests     *float64      `json:"more_requests"`
-	Seconds      *float64      `json:"more_seconds"` // at the present rate of audits
+	MaxWrongRate float64    `json:"max_wrong_rate"`
+	InForce      bool       `json:"in_force"`
+	Certified    bool       `json:"certified"`    // the audits so far certify a threshold for it
+	Share        risk.Range `json:"share"`        // of the drafts that would be served
+	Wrong        risk.Range `json:"wrong"`        // share of these that would be wrong, at the estimated threshold
+	Audits       *float64   `json:"more_audits"`  // about how many more certify the estimated threshold; null: no threshold is expected to be certified
+	Seconds      *float64   `json:"more_seconds"` // at the present rate of audits
 
 	// Saved a day against the target alone, audits included; negative if drafts cost more. Null without prices or requests.
-	USD *FrontierRange `json:"usd_saved_per_day"`
+	USD *risk.Range `json:"usd_saved_per_day"`
 	// Answer tokens a day that drafts write in the place of the target; null without requests.
-	Tokens *FrontierRange `json:"tokens_saved_per_day"`
+	Tokens *risk.Range `json:"tokens_saved_per_day"`
 }
 
 // RiskFrontier is what each maximum wrong rate would give for one kind of request, by the label in force. All its ranges
@@ -46,9 +47,10 @@ type RiskFrontier struct {
 	FullRange int     `json:"full_range"`    // of the audits, of drafts with any score
 	Needed    float64 `json:"audits_needed"` // about how many certify a first threshold for max_wrong_rate, if none is bad
 
-	RequestsPerDay *float64        `json:"requests_per_day"` // at all replicas; null: none were seen
-	Priced         bool            `json:"priced"`           // the prices of the route's tokens are known
-	Points         []FrontierPoint `json:"points"`           // by max_wrong_rate, ascending
+	RequestsPerDay *float64            `json:"requests_per_day"` // at all replicas; null: none were seen
+	Priced         bool                `json:"priced"`           // the prices of the route's tokens are known
+	Points         []FrontierPoint     `json:"points"`           // by max_wrong_rate, ascending
+	Thresholds     []FrontierThreshold `json:"thresholds"`       // from the strictest
 }
 
 // RiskFrontiers is what GET /admin/risk/frontier returns.

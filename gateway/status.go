@@ -38,7 +38,6 @@ type Status struct {
 	Engines   []EngineView   `json:"engines"`             // capabilities of these pools' engines
 	Targets   []TargetsView  `json:"targets,omitempty"`   // of routes with several target pools
 	Fallbacks []FallbackView `json:"fallbacks,omitempty"` // hosted last resorts of routes
-	Risk      []RiskSummary  `json:"risk,omitempty"`      // of drafts that routes serve unverified
 }
 
 // FallbackView is a hosted last resort of a route.

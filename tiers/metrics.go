@@ -29,10 +29,8 @@ type metrics struct {
 	alone, spent *prometheus.CounterVec
 	saved        *prometheus.GaugeVec
 	dropped      *prometheus.CounterVec
-	auditTokens  *prometheus.CounterVec
 	auditUSD     *prometheus.CounterVec
 	served       *prometheus.CounterVec
-	auditPanics  prometheus.Counter
 	fallbacks    *prometheus.CounterVec
 	fallbackUSD  *prometheus.CounterVec
 	stayed       *prometheus.CounterVec
@@ -53,14 +51,12 @@ func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 		alone:       counters("foregate_baseline_usd_total", "What requests that could be drafted would have cost the target alone, in US dollars, by the prices of tokens.", "route"),
 		spent:       counters("foregate_spent_usd_total", "What the requests of foregate_baseline_usd_total did cost, in US dollars: drafts, scores and the target's part, by the same prices.", "route"),
 		dropped:     counters("foregate_audits_dropped_total", "Drafts that were to be audited and were not, before anybody knew what the target thinks of them, by why.", "route", "reason"),
-		auditTokens: counters("foregate_audit_tokens_total", "Tokens that the target computed for audits, prompts included.", "route"),
 		auditUSD:    counters("foregate_audit_cost_usd_total", "What audits cost at the target, in US dollars, by the prices of tokens; nothing is counted while these are unknown.", "route"),
 		served:      counters("foregate_served_draft_checks_total", "Drafts that were served on their score and that the target was to check before the cache keeps them, by the result: passed, failed, or skipped where the target was not asked or did not answer. Only those that passed are kept.", "route", "result"),
 		fallbacks:   counters("foregate_fallbacks_total", "Requests at fallbacks, by outcome: answered, failed before the first byte, broken off after it, or spent where the fallback had no dollars left in this hour and was not asked.", "route", "pool", "outcome"),
 		fallbackUSD: counters("foregate_fallback_usd_total", "What fallbacks cost by their prices of tokens, in US dollars. An answer whose tokens are not known costs the most that it may have cost.", "route", "pool"),
 		stayed:      counters("foregate_fallback_unused_total", "Requests whose own pools failed and that no fallback answered, on routes with fallbacks, by why.", "route", "reason"),
 		budgetSpent: prometheus.NewCounter(prometheus.CounterOpts{Name: "foregate_retry_budget_exhausted_total", Help: "Retries that were not made because the budget was spent."}),
-		auditPanics: prometheus.NewCounter(prometheus.CounterOpts{Name: "foregate_audit_panics_total", Help: "Panics of audits that were caught."}),
 		checkTook: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "foregate_verification_seconds", Help: "Seconds that the target took for its word on a draft.",
 			Buckets: []float64{0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4},
@@ -70,7 +66,7 @@ func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 		}, []string{"route"}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.dropped, m.served, m.auditTokens, m.auditUSD, m.auditPanics, m.fallbacks, m.fallbackUSD, m.stayed)
+		reg.MustRegister(m.dropped, m.served, m.auditUSD, m.fallbacks, m.fallbackUSD, m.stayed)
 		reg.MustRegister(m.acceptance, m.drafted, m.accepted, m.acceptRate, m.tokens, m.failures, m.cost, m.budgetSpent,
 			m.checks, m.checkTook, m.scored, m.failovers, m.alone, m.spent, m.saved)
 	}
@@ -120,10 +116,7 @@ func (m *metrics) CountRetryBudgetSpent() { m.budgetSpent.Inc() }
 func (m *metrics) AddCost(tier plan.Tier, usd float64) { m.cost.WithLabelValues(string(tier)).Add(usd) }
 
 // CountAudit implements [audit.Metrics].
-func (m *metrics) CountAudit(route string, tokens int, usd float64) {
-	m.auditTokens.WithLabelValues(route).Add(float64(tokens))
-	m.auditUSD.WithLabelValues(route).Add(usd)
-}
+func (m *metrics) CountAudit(route string, usd float64) { m.auditUSD.WithLabelValues(route).Add(usd) }
 
 // CountDroppedAudit implements [audit.Metrics].
 func (m *metrics) CountDroppedAudit(route, why string) { m.dropped.WithLabelValues(route, why).Inc() }
@@ -132,9 +125,6 @@ func (m *metrics) CountDroppedAudit(route, why string) { m.dropped.WithLabelValu
 func (m *metrics) CountServedCheck(route, result string) {
 	m.served.WithLabelValues(route, result).Inc()
 }
-
-// CountAuditPanic implements [audit.Metrics].
-func (m *metrics) CountAuditPanic() { m.auditPanics.Inc() }
 
 // countOutcome counts a finished request.
 func (m *metrics) countOutcome(rc *receipt.Receipt, mode plan.Mode) {

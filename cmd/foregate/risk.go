@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway/display"
-	"github.com/foregate/foregate/gateway/riskview"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/risk"
@@ -48,40 +47,10 @@ func (f redisFlags) openEvidence(e *env) (*evidenceClient, error) {
 // rule is what is promised of a route, by the settings as they were read.
 func (b *evidenceClient) rule(route string) risk.Rule { return b.snapshot.Route(route).Tiers.Risk.Rule }
 
-// readStates reads all states, those of a route, or of all where it is "". A route that neither the
-// configuration nor any state knows is an error.
-func (b *evidenceClient) readStates(route string) ([]evidence.KeyState, error) {
-	all, err := b.book.All(b.ctx)
-	if err != nil || route == "" {
-		return all, err
-	}
-	there := slices.DeleteFunc(slices.Clone(all), func(k evidence.KeyState) bool { return k.Key.Route != route })
-	if len(there) == 0 {
-		return nil, b.unknown(route, riskview.Routes(all))
-	}
-	return there, nil
-}
-
-// unknown refuses a route that is not configured, or of which no state is known. It returns nil
-// where the configuration has it.
-func (b *evidenceClient) unknown(route string, known []string) error {
-	if b.routes != nil {
-		known = b.routes
-	}
-	if slices.Contains(known, route) {
+// mustKnow refuses a route that the configuration does not have.
+func (b *evidenceClient) mustKnow(route string) error {
+	if b.routes == nil || slices.Contains(b.routes, route) {
 		return nil
 	}
-	if len(known) == 0 {
-		return fmt.Errorf("--route: no audits of %s yet", display.Clip(route, 60))
-	}
-	return fmt.Errorf("--route: there is no route %s; there are: %s", display.Clip(route, 60), display.Clip(strings.Join(known, ", "), 200))
-}
-
-// redisNow is the time by the clock that the log goes by.
-func (b *evidenceClient) redisNow() (time.Time, error) {
-	now, err := b.client.Time(b.ctx).Result()
-	if err != nil {
-		return time.Time{}, fmt.Errorf("redis: %w", err)
-	}
-	return now, nil
+	return fmt.Errorf("--route: there is no route %s; there are: %s", display.Clip(route, 60), display.Clip(strings.Join(b.routes, ", "), 200))
 }

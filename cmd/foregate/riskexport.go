@@ -27,6 +27,11 @@ func (c *riskExportCmd) Run(e *env) error {
 		return err
 	}
 	defer b.close()
+	if c.Route != "" {
+		if err := b.mustKnow(c.Route); err != nil {
+			return err
+		}
+	}
 	var from time.Time
 	if c.Since > 0 {
 		now, err := b.client.Time(b.ctx).Result() // the log goes by Redis' clock
@@ -50,11 +55,6 @@ func (c *riskExportCmd) Run(e *env) error {
 		return err
 	}
 	good, bad, lost := counts[evidence.Good], counts[evidence.Bad], counts[evidence.Lost]
-	if good+bad+lost == 0 && c.Route != "" && b.routes != nil {
-		if err := b.unknown(c.Route, nil); err != nil {
-			return err
-		}
-	}
 	_, _ = fmt.Fprintf(e.stderr, "%s: %d good, %d bad, %d lost or under way\n", display.Count(good+bad+lost, "audit", "audits"), good, bad, lost) // whoever reads may be gone
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/foregate/foregate/gateway/auditlog"
 	"github.com/foregate/foregate/gateway/display"
@@ -35,8 +34,8 @@ func (c *riskImportCmd) Run(e *env) error {
 	}
 	refused := false
 	for _, batch := range batches {
-		if route := batch.Key.Route; b.routes != nil && !slices.Contains(b.routes, route) {
-			return b.unknown(route, nil)
+		if err := b.mustKnow(batch.Key.Route); err != nil {
+			return err
 		}
 		p, err := b.book.Import(b.ctx, batch.Key, batch.Entries)
 		if errors.Is(err, evidence.ErrAway) {

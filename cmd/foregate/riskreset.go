@@ -5,10 +5,7 @@ import (
 	"slices"
 
 	"github.com/foregate/foregate/gateway/display"
-
 	"github.com/foregate/foregate/tiers/evidence"
-	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/risk"
 )
 
 type riskResetCmd struct {
@@ -25,12 +22,15 @@ func (c *riskResetCmd) Run(e *env) error {
 		return err
 	}
 	defer b.close()
-	known, err := b.readStates(c.Route)
+	if err := b.mustKnow(c.Route); err != nil {
+		return err
+	}
+	known, err := b.book.All(b.ctx)
 	if err != nil {
 		return err
 	}
 	known = slices.DeleteFunc(known, func(k evidence.KeyState) bool {
-		return c.TrafficClass != "" && k.Key.TrafficClass != c.TrafficClass
+		return k.Key.Route != c.Route || c.TrafficClass != "" && k.Key.TrafficClass != c.TrafficClass
 	})
 	if len(known) == 0 {
 		return fmt.Errorf("%s has no such evidence; foregate risk show --route tells what there is", display.Clip(c.Route, 60))
@@ -43,28 +43,14 @@ func (c *riskResetCmd) Run(e *env) error {
 		k := &known[i]
 		if c.Yes {
 			if err := b.book.Reset(b.ctx, k.Key); err != nil {
-				_, _ = fmt.Fprintf(e.stderr, "note: of %d, %d were forgotten\n", len(known), i)
-				return err
+				return fmt.Errorf("%s: %w", k.Key, err)
 			}
 		}
 		s := k.State.Summarise(k.Rule)
-		what := "nothing certified"
-		switch {
-		case s.Op > 0:
-			what = fmt.Sprintf("threshold %d certified", s.Op)
-		case s.Infeasible:
-			what = "found infeasible"
-		case k.State.Warmup.Ended == risk.WarmupWrong:
-			what = "its warm-up stopped, as too many drafts were wrong"
-		}
-		_, _ = fmt.Fprintf(e.stdout, "%s %s: %s, %s\n", verb, k.Key, display.Count(s.Audits, "audit", "audits"), what) // whoever reads may be gone
+		_, _ = fmt.Fprintf(e.stdout, "%s %s: %s, certified threshold %d\n", verb, k.Key, display.Count(s.Audits, "audit", "audits"), s.Op) // whoever reads may be gone
 	}
 	if !c.Yes {
-		then := "answered by the target"
-		if t := &b.snapshot.Route(c.Route).Tiers; t.Mode == plan.ModeRisk && t.Risk.Warmup {
-			then = "answered by the target, or by a warm-up (risk.warmup) in replicas that have not seen one of them end,"
-		}
-		_, _ = fmt.Fprintln(e.stderr, "nothing was forgotten; give --yes to do it: these requests are then "+then+" until audits have certified a threshold anew")
+		_, _ = fmt.Fprintln(e.stderr, "nothing was forgotten; give --yes to do it: the target, or a warm-up, then answers until audits have certified a threshold anew")
 		return errSilent
 	}
 	return nil

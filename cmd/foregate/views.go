@@ -78,12 +78,6 @@ type riskShowCmd struct {
 	replicaFlags
 }
 
-// riskAnswer is what GET /admin/risk answers.
-type riskAnswer struct {
-	Risk   []gateway.RiskView  `json:"risk"`
-	Refits []gateway.RefitView `json:"refits"`
-}
-
 // Run asks a replica, which knows what all replicas share, the requests of a day and the prices of their tokens.
 func (c *riskShowCmd) Run(e *env) error {
 	query := url.Values{}
@@ -93,7 +87,7 @@ func (c *riskShowCmd) Run(e *env) error {
 	if c.Frontier {
 		return show(e, &c.replicaFlags, "/admin/risk/frontier", query, c.JSON, display.Frontiers)
 	}
-	return show(e, &c.replicaFlags, "/admin/risk", query, c.JSON, func(w io.Writer, a riskAnswer) {
+	return show(e, &c.replicaFlags, "/admin/risk", query, c.JSON, func(w io.Writer, a gateway.RiskAnswer) {
 		display.Risk(w, a.Risk)
 		display.Refits(w, a.Refits)
 	})

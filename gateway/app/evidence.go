@@ -18,9 +18,9 @@ func (a *App) makeEvidence() {
 		Rule:  func(route string) risk.Rule { return of(route).Rule },
 		Stale: func(route string) time.Duration { return of(route).MaxStaleness },
 	})
-	a.risks = riskview.New(riskview.Options{Evidence: a.evidence, Config: config, Logger: a.Options.Logger, Economics: a.economics})
+	a.risks = &riskview.Watcher{Evidence: a.evidence, Config: config, Economics: a.economics}
 	if a.Options.Registerer != nil {
-		a.Options.Registerer.MustRegister(evidence.NewCollector(a.risks.States, a.risks.Phases))
+		a.Options.Registerer.MustRegister(evidence.NewCollector(a.risks.States, a.risks.Summary))
 	}
 }
 

@@ -45,7 +45,7 @@ func (a *App) observing(o *gateway.Options) {
 	o.Tenants, o.Usage = func() []gateway.TenantView { return a.tenantViews() }, a.Usage
 	o.LostSettings = func() int { return len(a.Settings.Lost()) }
 	o.RedisLevel = func() string { return a.Fleet.Mode().String() }
-	o.Risk, o.RiskFrontiers, o.Refits, o.Purge, o.Reload = a.risks.Views, a.risks.Frontiers, a.refitViews, a.Purger(), a.Reload
+	o.Risk, o.RiskFrontiers, o.Refits, o.Purge, o.Reload = a.risks.Summaries, a.risks.Frontiers, a.refitViews, a.Purger(), a.Reload
 	o.ReceiptShare = func() float64 { return a.Settings.Snapshot().Global().ReceiptLog.LogShare }
 	o.Logger, o.Registerer, o.Gatherer = a.Options.Logger, a.Options.Registerer, a.Options.Gatherer
 	if a.console != nil {

@@ -5,7 +5,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/tiers/risk"
 )
 
 // Start listens and starts the background tasks. It returns when requests are accepted.
@@ -53,8 +53,8 @@ func (a *App) EnginesKnown() bool {
 	return true
 }
 
-// Guarantees returns the state of each route's guarantee, at most ten seconds old.
-func (a *App) Guarantees() []gateway.RiskSummary { return a.risks.Guarantees() }
+// Guarantees returns the guarantee of each traffic class.
+func (a *App) Guarantees(ctx context.Context) ([]risk.Summary, error) { return a.risks.Summaries(ctx) }
 
 // Backends returns the ids of a pool's backends; none for an unknown pool.
 func (a *App) Backends(pool string) []string {

@@ -2,7 +2,6 @@ package app
 
 import (
 	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/gateway/riskview"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/refit"
 )
@@ -34,9 +33,11 @@ func (a *App) tiersConfig(route string) plan.Config {
 
 // refitViews returns the candidates of all routes (gateway.Options.Refits).
 func (a *App) refitViews() []gateway.RefitView {
-	progress := map[string]refit.Progress{}
+	var views []gateway.RefitView
 	for _, route := range a.routes() {
-		progress[route] = a.refits.Progress(route)
+		if p := a.refits.Progress(route); p.Candidate.Version != 0 {
+			views = append(views, gateway.RefitView{Route: route, Version: p.Candidate.Version, Audits: p.Audits})
+		}
 	}
-	return riskview.Refits(a.routes(), progress)
+	return views
 }

@@ -34,7 +34,6 @@ func (i inspector) Status() gateway.Status {
 	s.Engines, s.Drafts = i.engines(), i.drafting()
 	s.Targets = i.targetViews()
 	s.Fallbacks = i.fallbackViews()
-	s.Risk = i.risks.Guarantees()
 	s.Breakers = []gateway.BreakerView{}
 	for _, b := range i.Breakers.States() {
 		if b.State != breaker.Closed {

@@ -165,6 +165,6 @@ type counts struct {
 
 // classCount is the state of the promise of one traffic class.
 type classCount struct {
-	index               float64 // certified thresholds; 0: no draft is served
+	certified           bool    // drafts are served by a certified threshold
 	bound, maxWrongRate float64 // share of drafts that the target would refuse
 }

@@ -7,28 +7,26 @@ import (
 	"strings"
 	"time"
 
-	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/display"
+	"github.com/foregate/foregate/tiers/risk"
 )
 
-// guaranteeInterval is the time between two lines about an unchanged promise.
-const guaranteeInterval = 15 * time.Second
-
-// guaranteeReport prints the state of the demo route's promise.
+// guaranteeReport prints each change of the guarantee.
 type guaranteeReport struct {
-	say   func(line string)
-	state gateway.RiskState // last printed state
-	at    time.Time
+	say  func(line string)
+	last map[string]risk.Phase // by traffic class
 }
 
-// tell prints the state of the guarantees: at once if it has changed, otherwise every 15 seconds.
-func (r *guaranteeReport) tell(guarantees []gateway.RiskSummary, now time.Time) {
-	for _, p := range guarantees {
-		if p.Main == nil || p.Main.State == r.state && now.Sub(r.at) < guaranteeInterval {
+// tell prints the traffic classes whose phase has changed.
+func (r *guaranteeReport) tell(classes []risk.Summary) {
+	for i := range classes {
+		c := &classes[i]
+		if r.last[c.TrafficClass] == c.Phase {
 			continue
 		}
-		r.state, r.at = p.Main.State, now
-		r.say("          guarantee of " + p.Route + ": " + display.StandingText(p.Main))
+		r.last[c.TrafficClass] = c.Phase
+		r.say(fmt.Sprintf("          guarantee of %s, %s: %s after %s, wrong rate below %s",
+			c.Route, c.TrafficClass, c.Phase, display.Count(c.Audits, "audit", "audits"), display.Percent(c.Bound)))
 	}
 }
 
@@ -37,7 +35,7 @@ func (d *demo) report(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var last totals
-	guarantee := guaranteeReport{say: func(text string) { _, _ = fmt.Fprintln(d.Stdout, text) }}
+	guarantee := guaranteeReport{say: func(text string) { _, _ = fmt.Fprintln(d.Stdout, text) }, last: map[string]risk.Phase{}}
 	for {
 		select {
 		case <-ctx.Done():
@@ -52,7 +50,9 @@ func (d *demo) report(ctx context.Context) {
 		_, _ = fmt.Fprintf(d.Stdout, "%s  requests %3d (+%d)  accepted %3d  escalated %3d  cached %3d  shed %3d\n",
 			time.Now().Format(time.TimeOnly), now.requests, now.requests-last.requests, now.accepted, now.escalated, now.cached, now.shed)
 		last = now
-		guarantee.tell(d.replicas[0].Guarantees(), time.Now())
+		if classes, err := d.replicas[0].Guarantees(ctx); err == nil {
+			guarantee.tell(classes)
+		}
 	}
 }
 

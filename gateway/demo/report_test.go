@@ -3,26 +3,19 @@ package demo
 import (
 	"slices"
 	"testing"
-	"time"
 
-	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/tiers/risk"
 )
 
-func TestTheDemonstrationTellsAChangeOfThePromiseAtOnceAndTheRestNowAndThen(t *testing.T) {
+func TestTheDemonstrationTellsAChangeOfTheGuaranteeOnce(t *testing.T) {
 	var said []string
-	r := guaranteeReport{say: func(line string) { said = append(said, line[len("          guarantee of r: "):]) }}
-	at := time.Unix(1000, 0)
-	stands := func(after time.Duration, state gateway.RiskState, seconds float64) {
-		r.tell([]gateway.RiskSummary{{Route: "r", Main: &gateway.RiskView{State: state, AuditsToCertify: new(10.), SecondsToCertify: &seconds}}}, at.Add(after))
+	r := guaranteeReport{say: func(line string) { said = append(said, line) }, last: map[string]risk.Phase{}}
+	for _, phase := range []risk.Phase{risk.PhaseWarmup, risk.PhaseWarmup, risk.PhaseCertified} {
+		r.tell([]risk.Summary{{Route: "r", TrafficClass: "greedy", Phase: phase, Audits: 40, Bound: .1}})
 	}
-	r.tell([]gateway.RiskSummary{{Route: "r"}}, at) // nothing is known yet
-	stands(time.Second, gateway.RiskWarmup, 3)
-	stands(2*time.Second, gateway.RiskWarmup, 2)
-	stands(16*time.Second, gateway.RiskWarmup, 1)
-	stands(17*time.Second, gateway.RiskCertified, 0)
-	stands(31*time.Second, gateway.RiskCertified, 0)
 	if want := []string{
-		"warmup, first certificate: in 3.0s (10 audits)", "warmup, first certificate: in 1.0s (10 audits)", "certified, accepts 0% of the drafts, wrong rate below 0%",
+		"          guarantee of r, greedy: warmup after 40 audits, wrong rate below 10%",
+		"          guarantee of r, greedy: certified after 40 audits, wrong rate below 10%",
 	}; !slices.Equal(said, want) {
 		t.Errorf("%q, not %q", said, want)
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/tiers/risk"
 )
 
 // Frontiers prints what each maximum wrong rate would give: a table for each kind of request.
@@ -41,6 +42,12 @@ func frontier(w io.Writer, v *gateway.RiskFrontier) {
 		t.Add(rate, rangeText(p.Share, roundPercent), rangeText(p.Wrong, roundPercent), savedText(p), certifiedText(p))
 	}
 	t.Write(w)
+	byThreshold := Table{Indent: 2, MaxWidth: 32}
+	byThreshold.Add("THRESHOLD", "DRAFTS SERVED", "WRONG OF THESE")
+	for _, th := range v.Thresholds {
+		byThreshold.Add(fmt.Sprintf("%.2f nats", th.Threshold), rangeText(th.Share, roundPercent), rangeText(th.Wrong, roundPercent))
+	}
+	byThreshold.Write(w)
 }
 
 // savedTitle names the column of what is saved.
@@ -82,7 +89,7 @@ func certifiedText(p *gateway.FrontierPoint) string {
 // roundPercent formats a share with one decimal at most.
 func roundPercent(share float64) string { return OneDecimal(100*share) + "%" }
 
-func rangeText(r gateway.FrontierRange, format func(float64) string) string {
+func rangeText(r risk.Range, format func(float64) string) string {
 	return fmt.Sprintf("%s (%s … %s)", format(r.Estimate), format(r.Low), format(r.High))
 }
 

@@ -53,7 +53,6 @@ func Status(w io.Writer, s gateway.Status) {
 	printFiles(w, s.Files)
 	printBreakers(w, s.Breakers)
 	printDrafts(w, s.Drafts, s.Engines)
-	printGuarantees(w, s.Risk, s.Drafts)
 	printTargets(w, s.Targets)
 	printFallbacks(w, s.Fallbacks)
 	printPools(w, s.Pools)
@@ -150,26 +149,6 @@ func printBreakers(w io.Writer, all []gateway.BreakerView) {
 			text += ", on this replica only"
 		}
 		t.Add(b.Pool+"/"+b.Backend, text)
-	}
-	t.Write(w)
-}
-
-// printGuarantees prints the guarantee of each route in mode risk or shadow. In other modes the evidence of a
-// route guarantees nothing.
-func printGuarantees(w io.Writer, summaries []gateway.RiskSummary, drafts []gateway.DraftView) {
-	modes := map[string]string{}
-	for _, d := range drafts {
-		modes[d.Route] = d.Mode
-	}
-	t := Table{MaxWidth: 36}
-	for _, p := range summaries {
-		if mode := modes[p.Route]; mode != "" && mode != "risk" && mode != "shadow" {
-			continue
-		}
-		t.Add("guarantee "+p.Route, GuaranteeText(p))
-		if p.Main != nil {
-			t.Add("  " + StandingText(p.Main))
-		}
 	}
 	t.Write(w)
 }

@@ -46,13 +46,6 @@ func fullStatus() gateway.Status {
 			{Route: "llama-3", Targets: []gateway.TargetView{{Pool: "large", Share: .95}, {Pool: "new", Share: .05, Diverted: true, UnavailableModes: []gateway.UnavailableView{{Name: "verify", Reason: "pool new: no prompt_logprobs"}}}}},
 		},
 		Shedding: []gateway.SheddingView{{Pool: "small", Priorities: []string{"low", "normal"}}},
-		Risk: []gateway.RiskSummary{
-			{Route: "llama-3", MaxWrongRate: .1, ErrorProbability: .05, Classes: 2, Infeasible: 1, Main: &gateway.RiskView{State: gateway.RiskInfeasible, Audits: 260, Bad: 47}},
-			{Route: "qwen", MaxWrongRate: .1, ErrorProbability: .05, Classes: 1, Main: &gateway.RiskView{
-				State: gateway.RiskWarmup, ScoresLearned: 120, ScoresWanted: 200, AuditsToCertify: new(61.), SecondsToCertify: new(63.),
-			}},
-			{Route: "whole", MaxWrongRate: .1, ErrorProbability: .05, Classes: 1},
-		},
 	}
 }
 

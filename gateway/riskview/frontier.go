@@ -19,6 +19,11 @@ const (
 	frontierInterval = 5 * time.Second
 	// maxFrontierKeys bounds the kinds of request, the most recently seen first: each takes about 20 ms.
 	maxFrontierKeys = 32
+	// inUse is the time, before the last use of the route's latest class, within which another class counts
+	// as in use. Classes of former models do not count.
+	inUse = 10 * time.Minute
+	// rateWindow is the time over which the rate of audits is measured.
+	rateWindow = time.Hour
 )
 
 // Economics is what the requests of one evidence key are like, and what their tokens cost.
@@ -50,16 +55,16 @@ func (e Economics) saved(share float64, serves bool, c *plan.Config) (usd, token
 func (s *Watcher) Frontiers(ctx context.Context) (gateway.RiskFrontiers, error) {
 	s.frontierMu.Lock()
 	defer s.frontierMu.Unlock()
-	now := s.now()
+	now := time.Now()
 	if s.frontiers != nil && now.Sub(s.frontiersAt) < frontierInterval {
 		return *s.frontiers, nil
 	}
-	known, err := s.book.All(ctx)
+	known, err := s.Evidence.All(ctx)
 	if err != nil {
 		return gateway.RiskFrontiers{}, err
 	}
 	known, omitted := inFrontier(known)
-	audits, err := auditsOf(ctx, s.book, known)
+	audits, err := auditsOf(ctx, s.Evidence, known)
 	if err != nil {
 		return gateway.RiskFrontiers{}, err
 	}
@@ -122,11 +127,8 @@ func auditsOf(ctx context.Context, book *evidence.Store, known []evidence.KeySta
 
 // frontierOf returns the frontier of one state, by the label in force.
 func (s *Watcher) frontierOf(k *evidence.KeyState, entries []evidence.LogEntry, now time.Time) gateway.RiskFrontier {
-	c := s.config(k.Key.Route)
-	m := frontierMaker{key: k, config: c, perMinute: perMinute(entries, now)}
-	if s.economics != nil {
-		m.economics = s.economics(k.Key)
-	}
+	c := s.Config(k.Key.Route)
+	m := frontierMaker{key: k, config: c, economics: s.Economics(k.Key), perMinute: perMinute(entries, now)}
 	in := risk.FrontierInput{Grid: k.State.Grid, Rule: k.Rule}
 	for i := range entries {
 		e := &entries[i]
@@ -161,6 +163,10 @@ func (m *frontierMaker) view(f risk.Frontier) gateway.RiskFrontier {
 	if m.economics.PerDay > 0 {
 		v.RequestsPerDay = &m.economics.PerDay
 	}
+	for i := range f.Thresholds {
+		t := &f.Thresholds[i]
+		v.Thresholds = append(v.Thresholds, gateway.FrontierThreshold{Threshold: t.Threshold, Share: t.Share, Wrong: t.Risk})
+	}
 	for i := range f.Points {
 		v.Points = append(v.Points, m.point(&f.Points[i], f.Known))
 	}
@@ -170,15 +176,12 @@ func (m *frontierMaker) view(f risk.Frontier) gateway.RiskFrontier {
 func (m *frontierMaker) point(p *risk.FrontierPoint, known bool) gateway.FrontierPoint {
 	v := gateway.FrontierPoint{
 		MaxWrongRate: p.MaxWrongRate, InForce: p.MaxWrongRate == m.key.Rule.MaxWrongRate, Certified: p.Low > 0,
-		Share: gateway.FrontierRange(p.Share), Wrong: gateway.FrontierRange(p.Risk),
+		Share: p.Share, Wrong: p.Risk,
 	}
 	if !math.IsInf(p.MoreAudits, 0) {
 		v.Audits = &p.MoreAudits
 		if m.perMinute > 0 {
 			v.Seconds = new(60 * p.MoreAudits / m.perMinute)
-		}
-		if perDay := m.perMinute * 60 * 24; perDay > 0 && m.economics.PerDay > 0 {
-			v.Requests = new(math.Ceil(p.MoreAudits * m.economics.PerDay / perDay))
 		}
 	}
 	if !known || m.economics.PerDay <= 0 {
@@ -199,6 +202,6 @@ func (m *frontierMaker) point(p *risk.FrontierPoint, known bool) gateway.Frontie
 }
 
 // rangeOf returns the range of three values, of which the second is the estimate.
-func rangeOf(v [3]float64) *gateway.FrontierRange {
-	return &gateway.FrontierRange{Low: slices.Min(v[:]), Estimate: v[1], High: slices.Max(v[:])}
+func rangeOf(v [3]float64) *risk.Range {
+	return &risk.Range{Low: slices.Min(v[:]), Estimate: v[1], High: slices.Max(v[:])}
 }

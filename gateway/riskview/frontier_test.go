@@ -1,6 +1,7 @@
 package riskview
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/evidence/evidencetest"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -48,7 +50,7 @@ func wide(t *testing.T, a *evidencetest.Audits, n int) {
 // frontiers reads them as a replica does.
 func frontiers(t *testing.T, a *evidencetest.Audits, e Economics) gateway.RiskFrontiers {
 	t.Helper()
-	s := &Watcher{book: a.Book, config: riskConfig, now: time.Now, economics: func(risk.Key) Economics { return e }}
+	s := &Watcher{Evidence: a.Book, Config: riskConfig, Economics: func(risk.Key) Economics { return e }}
 	f, err := s.Frontiers(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +79,7 @@ func TestAFrontierTellsWhatEachRateWouldGive(t *testing.T) {
 			if p.InForce != (p.MaxWrongRate == v.MaxWrongRate) {
 				t.Errorf("in force: %+v", p)
 			}
-			for _, r := range []gateway.FrontierRange{p.Share, p.Wrong, *p.USD, *p.Tokens} {
+			for _, r := range []risk.Range{p.Share, p.Wrong, *p.USD, *p.Tokens} {
 				if !(r.Low <= r.Estimate && r.Estimate <= r.High) {
 					t.Errorf("ε %g: %+v is no range", p.MaxWrongRate, r)
 				}
@@ -122,7 +124,7 @@ func TestAFrontierOfFewAuditsSaysSo(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	for _, p := range v.Points {
-		if everything := (gateway.FrontierRange{High: 1}); v.Known || p.Share != everything || p.Wrong != everything || p.USD != nil || p.Tokens != nil || p.Audits != nil {
+		if everything := (risk.Range{High: 1}); v.Known || p.Share != everything || p.Wrong != everything || p.USD != nil || p.Tokens != nil || p.Audits != nil {
 			t.Errorf("of three audits: %+v", p)
 		}
 	}
@@ -161,7 +163,7 @@ func TestFrontiersAreReadAtMostOnceInFiveSecondsAndFailWithRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := evidencetest.New(nil)
 		a.Learn(t, aKey, 10)
-		s := &Watcher{book: a.Book, config: riskConfig, now: time.Now}
+		s := &Watcher{Evidence: a.Book, Config: riskConfig, Economics: func(risk.Key) Economics { return busy }}
 		for i, want := range []int{1, 1, 2} {
 			f, err := s.Frontiers(t.Context())
 			if err != nil || len(f.Frontiers) != want {
@@ -176,8 +178,33 @@ func TestFrontiersAreReadAtMostOnceInFiveSecondsAndFailWithRedis(t *testing.T) {
 	})
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
-	s := &Watcher{book: evidencetest.New(client).Book, config: riskConfig, now: time.Now}
+	s := &Watcher{Evidence: evidencetest.New(client).Book, Config: riskConfig}
 	if _, err := s.Frontiers(t.Context()); !errors.Is(err, evidence.ErrAway) {
 		t.Errorf("with Redis away: %v", err)
 	}
+}
+
+func riskConfig(string) *plan.Config {
+	return &plan.Config{Mode: plan.ModeRisk, Risk: plan.Risk{Rule: evidencetest.Rule, WarmupDuration: time.Hour}}
+}
+
+func TestMetricsHaveStatesOfTenSecondsAgoAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		a := evidencetest.New(nil)
+		s := &Watcher{Evidence: a.Book, Config: riskConfig}
+		go func() { _ = s.Run(ctx) }()
+		synctest.Wait()
+		a.Learn(t, aKey, 10)
+		if len(s.States()) != 0 {
+			t.Error("a scrape asked for what is new")
+		}
+		time.Sleep(readInterval)
+		synctest.Wait()
+		if known := s.States(); len(known) != 1 || len(known[0].State.Scores) != 10 {
+			t.Errorf("got %+v", known)
+		}
+		cancel()
+		synctest.Wait()
+	})
 }

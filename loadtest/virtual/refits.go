@@ -159,5 +159,5 @@ func (r *refits) says() string {
 	if p.Last == 0 {
 		return ""
 	}
-	return strconv.Itoa(p.Last) + " scores fitted, at the end version " + strconv.Itoa(p.Live.Version) + " judges; " + p.String()
+	return strconv.Itoa(p.Last) + " scores fitted, at the end version " + strconv.Itoa(p.Live.Version) + " judges"
 }

@@ -59,14 +59,12 @@ func (NoEvidence) Close(context.Context, risk.Key, string, bool) error { return 
 
 // Metrics counts audits. All labels have a bounded set of values.
 type Metrics interface {
-	// CountAudit adds the target tokens of one audit, and their cost in USD; 0 if prices are unknown.
-	CountAudit(route string, tokens int, usd float64)
-	// CountDroppedAudit counts an audit that ended without an outcome.
+	// CountAudit adds the cost of one audit in USD; 0 if prices are unknown.
+	CountAudit(route string, usd float64)
+	// CountDroppedAudit counts an audit that ended without an outcome. After a panic its route is not known.
 	CountDroppedAudit(route, why string)
 	// CountServedCheck counts a check of a served draft by its result: passed, failed or skipped.
 	CountServedCheck(route, result string)
-	// CountAuditPanic counts a recovered panic of an audit.
-	CountAuditPanic()
 }
 
 // Options configure an [Auditor]. World and Metrics are required.
@@ -118,7 +116,7 @@ func New(o Options) (*Auditor, error) {
 	if o.NewTicket == nil {
 		o.NewTicket = rand.Text
 	}
-	tasks := background.New(background.Options{World: o.World, Max: maxAudits, Patience: auditWait, OnPanic: o.Metrics.CountAuditPanic})
+	tasks := background.New(background.Options{World: o.World, Max: maxAudits, Patience: auditWait, OnPanic: func() { o.Metrics.CountDroppedAudit("", "panic") }})
 	return &Auditor{Options: o, tasks: tasks, rates: rates{}, budgets: map[string]*budget{}, workloads: map[risk.Key]*workload{}}, nil
 }
 

@@ -102,7 +102,7 @@ func (d *Draft) settle(spare bool) {
 	if !priced {
 		cost = 0 // the unit is tokens, not USD
 	}
-	d.Auditor.Metrics.CountAudit(d.Route, d.cost.Scored, cost)
+	d.Auditor.Metrics.CountAudit(d.Route, cost)
 }
 
 // countDropped counts an audit that ended without an outcome.

@@ -52,7 +52,7 @@ type rig struct {
 	streams  int // that are open
 	dropped  []string
 	checked  []string // results of checks of served drafts
-	audited  []int    // tokens of each audit
+	audited  int      // audits that were counted
 	usd      float64
 }
 
@@ -324,10 +324,10 @@ func (l ledger) Close(_ context.Context, _ risk.Key, ticket string, bad bool) er
 
 // The rig implements [Metrics] and [dispatch.Metrics].
 
-func (r *rig) CountAudit(_ string, tokens int, usd float64) {
+func (r *rig) CountAudit(_ string, usd float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.audited, r.usd = append(r.audited, tokens), r.usd+usd
+	r.audited, r.usd = r.audited+1, r.usd+usd
 }
 
 func (r *rig) CountDroppedAudit(_, why string) {
@@ -342,7 +342,6 @@ func (r *rig) CountServedCheck(_, result string) {
 	r.checked = append(r.checked, result)
 }
 
-func (r *rig) CountAuditPanic()             {}
 func (r *rig) CountFailure(*engine.Failure) {}
 func (r *rig) CountRetryBudgetSpent()       {}
 func (r *rig) AddCost(plan.Tier, float64)   {}

@@ -29,17 +29,10 @@ type Fitted struct {
 	Gain          Area // the difference, with its own error: both see the same drafts
 }
 
-// TooFewError says that there are too few labels for a fit.
-type TooFewError struct{ Good, Bad int }
-
-func (e *TooFewError) Error() string {
-	return fmt.Sprintf("refit: %d good and %d bad labels, want %d together and %d of each", e.Good, e.Bad, MinSamples, MinPerLabel)
-}
-
 // FitScore fits a score to samples. The same samples in the same order make the same fit. Its time
-// grows with the number of samples and is bounded. It fails with a *[TooFewError] where labels are
-// fewer than [MinSamples], or those of one kind fewer than [MinPerLabel], and where a sample is not
-// made of finite numbers of an ordinary size.
+// grows with the number of samples and is bounded. It fails where labels are fewer than
+// [MinSamples], or those of one kind fewer than [MinPerLabel], and where a sample is not made of finite
+// numbers of an ordinary size.
 func FitScore(samples []Sample) (Fitted, error) {
 	f := Fitted{N: len(samples)}
 	for i, s := range samples {
@@ -50,8 +43,8 @@ func FitScore(samples []Sample) (Fitted, error) {
 			f.Bad++
 		}
 	}
-	if err := (&TooFewError{Good: f.N - f.Bad, Bad: f.Bad}); f.N < MinSamples || min(err.Good, err.Bad) < MinPerLabel {
-		return Fitted{}, err
+	if f.N < MinSamples || min(f.N-f.Bad, f.Bad) < MinPerLabel {
+		return Fitted{}, fmt.Errorf("refit: %d good and %d bad labels, want %d together and %d of each", f.N-f.Bad, f.Bad, MinSamples, MinPerLabel)
 	}
 	f.Map = regress(samples).ScoreMap
 	f.validate(samples)

@@ -27,21 +27,10 @@ var says = map[string]string{
 	outcomePanic:          "refit: a panic ended the round of a route",
 }
 
-type metrics struct {
-	refits    *prometheus.CounterVec
-	candidate *prometheus.GaugeVec
-}
-
-func newMetrics(reg prometheus.Registerer) *metrics {
-	f := promauto.With(reg)
-	return &metrics{
-		refits: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "foregate_risk_refits_total",
-			Help: "Refits of scores, by what became of them: fitted, there is a new candidate; no_gain, the fit is not clearly better; promoted, the candidate is in force; drift, uncertain, the candidate was given up for a drift alarm, too little acceptance; failed, foreign, panic, an error.",
-		}, []string{"route", "outcome"}),
-		candidate: f.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "foregate_risk_candidate_version",
-			Help: "Version of the fitted score that collects evidence before it may judge drafts; 0 without one.",
-		}, []string{"route"}),
-	}
+// newRefits returns the counter of refits.
+func newRefits(reg prometheus.Registerer) *prometheus.CounterVec {
+	return promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
+		Name: "foregate_risk_refits_total",
+		Help: "Refits of scores, by what became of them: fitted, there is a new candidate; no_gain, the fit is not clearly better; promoted, the candidate is in force; drift, uncertain, the candidate was given up for a drift alarm, too little acceptance; failed, foreign, panic, an error.",
+	}, []string{"route", "outcome"})
 }

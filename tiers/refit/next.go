@@ -178,18 +178,15 @@ func (h history) collect(in *Input) Step {
 	step := Step{Do: Wait, Progress: p}
 	audits, ready := 0, true
 	certified := map[risk.Key]bool{}
-	step.Progress.Status = Status{Thresholds: len(p.Grids[0])}
+	step.Progress.Audits = 0
 	for _, c := range h.classes(in) {
 		o, fine := c.judge(in)
-		step.Progress.Status.Audits += len(c.past)
+		step.Progress.Audits += len(c.past)
 		ready = ready && fine
 		if certified[c.key] = true; o.Index > 0 {
 			step.Openings = append(step.Openings, o)
 		}
-		if len(c.past) > audits {
-			audits = len(c.past)
-			step.Progress.Status.Index, step.Progress.Status.Thresholds, step.Progress.Status.Live = o.Index, len(o.Import.Grid), c.live.Op
-		}
+		audits = max(audits, len(c.past))
 		if c.newest.After(step.Newest) {
 			step.Newest = c.newest
 		}

@@ -62,9 +62,6 @@ func TestAScoreThatTellsMoreIsPromotedOnceItIsCertified(t *testing.T) {
 		if truth := telling.risk(&r.state.Candidate, opened.Grid.At(opened.Op)); truth > usual.MaxWrongRate {
 			t.Errorf("of what it serves %.3f is bad", truth)
 		}
-		if text := s.Progress.String(); !strings.HasPrefix(text, "candidate v1: ") || !strings.Contains(text, "certified at index") {
-			t.Error(text)
-		}
 		return
 	}
 	t.Fatal("it is never promoted")
@@ -123,7 +120,7 @@ func TestWhatEndsACandidate(t *testing.T) {
 		r := candidate(t, telling, 2)
 		c.change(r)
 		s := Next(r.input())
-		if s.Do != c.want || (c.want == Wait) != (s.Progress.Candidate.Version == 1) || s.Progress.Status.Audits > 1 {
+		if s.Do != c.want || (c.want == Wait) != (s.Progress.Candidate.Version == 1) || s.Progress.Audits > 1 {
 			t.Errorf("%s: %s, %+v", name, s.Do, s.Progress)
 		}
 	}
@@ -151,8 +148,8 @@ func TestLostAuditsCountAsBad(t *testing.T) {
 	for i := from; i < len(r.log); i += 3 {
 		r.log[i].Label = "lost"
 	}
-	if s := r.round(t); s.Do != Wait || s.Progress.Status.Index != 0 {
-		t.Errorf("%s, %+v: a third of the audits has no outcome", s.Do, s.Progress.Status)
+	if s := r.round(t); s.Do != Wait || len(s.Openings) != 0 {
+		t.Errorf("%s, %+v: a third of the audits has no outcome", s.Do, s.Openings)
 	}
 }
 
@@ -243,7 +240,6 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		_ = p.String()
 		again, err := Parse(p.Encode())
 		if err != nil || again.Candidate != p.Candidate || again.Live != p.Live || again.Failed != p.Failed {
 			t.Fatalf("%v: %+v, want %+v", err, again, p)

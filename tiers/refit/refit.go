@@ -57,8 +57,7 @@ type Progress struct {
 	Samples   int             `json:"samples"`   // labelled audits of that fit
 	Grids     grids           `json:"grids"`     // the candidate's thresholds
 	Failed    int             `json:"failed"`    // candidates since the last promotion that were given up
-
-	Status Status `json:"status"`
+	Audits    int             `json:"audits"`    // the candidate's evidence
 }
 
 // record is a Progress with what its weights are of: a score of other features is refused, and not taken for one of these.
@@ -76,14 +75,6 @@ func (g grids) of(trafficClass string) risk.Grid {
 		return g[1]
 	}
 	return g[0]
-}
-
-// Status is how far a candidate is, for people.
-type Status struct {
-	Audits     int `json:"audits"`     // its evidence
-	Index      int `json:"index"`      // largest certified index of the class with the most evidence
-	Thresholds int `json:"thresholds"` // of which there are so many
-	Live       int `json:"live"`       // operating index of the score in force in this class
 }
 
 // Bounds of a record.
@@ -132,8 +123,7 @@ func (p Progress) Encode() string {
 // check refuses what no refit comes to.
 func (p Progress) check() error {
 	for _, n := range [...]struct{ n, most int }{
-		{p.Live.Version, maxVersion}, {p.Candidate.Version, maxVersion}, {p.Last, maxVersion}, {p.Samples, maxCount}, {p.Failed, maxCount},
-		{p.Status.Audits, maxCount}, {p.Status.Index, maxCount}, {p.Status.Thresholds, maxCount}, {p.Status.Live, maxCount},
+		{p.Live.Version, maxVersion}, {p.Candidate.Version, maxVersion}, {p.Last, maxVersion}, {p.Samples, maxCount}, {p.Failed, maxCount}, {p.Audits, maxCount},
 	} {
 		if n.n < 0 || n.n > n.most {
 			return fmt.Errorf("a count of %d, want 0 to %d", n.n, n.most)
@@ -167,19 +157,6 @@ func checkMap(m *accept.ScoreMap) error {
 		}
 	}
 	return nil
-}
-
-// String says in one line how far the candidate is; "" without one.
-func (p Progress) String() string {
-	if p.Candidate.Version == 0 {
-		return ""
-	}
-	s := p.Status
-	certified := "nothing certified"
-	if s.Index > 0 {
-		certified = fmt.Sprintf("certified at index %d of %d", s.Index, s.Thresholds)
-	}
-	return fmt.Sprintf("candidate v%d: %d audits, %s, live at %d", p.Candidate.Version, s.Audits, certified, s.Live)
 }
 
 // clearGain is how many standard errors a fit must be better by than the score in force, on drafts that it has not seen.

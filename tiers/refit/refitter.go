@@ -56,7 +56,7 @@ type Options struct {
 // Refitter refits the scores of routes in the background, one replica at a time. Its methods are safe for concurrent use.
 type Refitter struct {
 	Options
-	metrics *metrics
+	counted *prometheus.CounterVec               // refits, by outcome
 	round   sync.Mutex                           // one round at a time
 	known   atomic.Pointer[map[string]*Progress] // by route, as this replica read it last
 }
@@ -66,7 +66,7 @@ func New(o Options) *Refitter {
 	if o.Who == "" {
 		o.Who = rand.Text()
 	}
-	return &Refitter{Options: o, metrics: newMetrics(o.Registerer)}
+	return &Refitter{Options: o, counted: newRefits(o.Registerer)}
 }
 
 // Run refits until ctx ends.
@@ -124,9 +124,6 @@ func (r *Refitter) Round(ctx context.Context) {
 func (r *Refitter) publish(known map[string]*Progress) {
 	known = maps.Clone(known)
 	r.known.Store(&known)
-	for _, route := range r.Routes() {
-		r.metrics.candidate.WithLabelValues(route).Set(float64(r.Progress(route).Candidate.Version))
-	}
 }
 
 // Collects reports whether a candidate of the route collects evidence, so that its audits must have no floor.
@@ -262,7 +259,7 @@ func (r *Refitter) promote(ctx context.Context, rule risk.Rule, s Step) (Progres
 
 // note counts and logs an outcome.
 func (r *Refitter) note(route, outcome string, err error) {
-	r.metrics.refits.WithLabelValues(route, outcome).Inc()
+	r.counted.WithLabelValues(route, outcome).Inc()
 	e := r.Logger.Info()
 	if err != nil {
 		e = r.Logger.Warn().Err(err)

@@ -94,7 +94,7 @@ func each(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
 }
 
 func (r *Refitter) count(outcome string) int {
-	return int(testutil.ToFloat64(r.metrics.refits.WithLabelValues("org/chat", outcome)))
+	return int(testutil.ToFloat64(r.counted.WithLabelValues("org/chat", outcome)))
 }
 
 // live is the version of the score in force, as a replica knows it.

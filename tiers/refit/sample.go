@@ -3,8 +3,12 @@ package refit
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/risk"
 )
 
 // maxFeature is what no feature exceeds: engines write −9999 for minus infinity.
@@ -30,3 +34,31 @@ func (s *Sample) check() error {
 	}
 	return nil
 }
+
+// Samples are the audits of one route that a score may be fitted to.
+type Samples struct {
+	Labelled []Sample
+	Newest   time.Time // when the newest audit began, of all that were seen
+
+	fullRange []bool // of each
+}
+
+// Add adds an audit, if it has an outcome and its features are those of today.
+func (s *Samples) Add(e *evidence.LogEntry) {
+	if e.When.After(s.Newest) {
+		s.Newest = e.When
+	}
+	if e.Label != evidence.Lost && len(e.Features) == len(accept.Features{}) {
+		s.Labelled = append(s.Labelled, Sample{Features: featuresOf(e), Score: e.Score, Good: e.Label == evidence.Good, Greedy: plan.IsGreedy(e.Key.TrafficClass)})
+		s.fullRange = append(s.fullRange, isFullRange(e))
+	}
+}
+
+// featuresOf returns the features of an audit that has as many as there are.
+func featuresOf(e *evidence.LogEntry) (f accept.Features) {
+	copy(f[:], e.Features)
+	return f
+}
+
+// isFullRange reports whether the audit was of a random one of all drafts.
+func isFullRange(e *evidence.LogEntry) bool { return e.Floor <= -risk.Unreachable }

@@ -25,7 +25,11 @@ type FrontierInput struct {
 }
 
 // Range is an estimate with the interval around it.
-type Range struct{ Low, Estimate, High float64 }
+type Range struct {
+	Low      float64 `json:"low"`
+	Estimate float64 `json:"estimate"`
+	High     float64 `json:"high"`
+}
 
 // Frontier says what each ε would give: which thresholds could be certified, and how many drafts they would serve.
 //

@@ -1,36 +1,83 @@
 package risk
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
-// Summary is a [State] for people: what is served, what audits show, and how far the next threshold is.
+// Phase is what a traffic class is served by.
+type Phase string
+
+// The phases.
+const (
+	PhaseWarmup      Phase = "warmup"      // the first period: nothing is certified; cautious drafts may be served
+	PhaseStopped     Phase = "stopped"     // too many drafts served in the warm-up were wrong: the target answers, and audits continue
+	PhaseCertified   Phase = "certified"   // drafts are served by a certified threshold
+	PhaseUncertified Phase = "uncertified" // not enough audits yet: the target answers
+	PhaseLearning    Phase = "learning"    // scores are collected to choose the thresholds: the target answers
+	PhaseInfeasible  Phase = "infeasible"  // audits show that no threshold keeps the guarantee: the target answers
+)
+
+// Phase returns the phase of the traffic class. limit is the duration of its warm-up.
+func (s *State) Phase(r Rule, now time.Time, limit time.Duration) Phase {
+	v := s.View(r)
+	switch {
+	case v.Serves():
+		return PhaseCertified
+	case v.Infeasible:
+		return PhaseInfeasible
+	case s.Warmup.Ended == WarmupWrong:
+		return PhaseStopped
+	case s.Warmup.Began != 0 && s.Warmup.IsRunning(now, limit):
+		return PhaseWarmup
+	case s.Version == 0:
+		return PhaseLearning
+	}
+	return PhaseUncertified
+}
+
+// Summary is a [State] for people, as GET /admin/risk returns it: the guarantee, whether it is kept, and the audits behind
+// it. Shares are 0 … 1.
 type Summary struct {
-	Op         int     // operating index, 0: nothing is served
-	Threshold  float64 // λ_Op; above every score where Op is 0
-	Acceptance float64 // share of the drafts that it accepted when the grid was placed, 0 … 1; at least, where scores are equal
+	Route        string `json:"route"`
+	TrafficClass string `json:"traffic_class"`
+	Phase        Phase  `json:"state"`
+
+	MaxWrongRate     float64 `json:"max_wrong_rate"`    // guarantee: the target would have refused at most this share of the served drafts …
+	ErrorProbability float64 `json:"error_probability"` // … except with this probability
+
+	Op         int      `json:"operating_index"`     // number of the certified threshold, from the strictest; 0: nothing is served
+	Threshold  *float64 `json:"threshold_nats"`      // null while nothing is served
+	Acceptance float64  `json:"expected_acceptance"` // share of the drafts that it accepted when it was placed
 
 	// Evidence is of one epoch, the one that certified Op (of several that did, that with more
 	// audits), and of one index: Op, or 1 where Op is 0.
-	Audits   int     // that have an outcome
-	Bad      int     // of those
-	Estimate float64 // Bad/Audits; 0 of no audits
-	Low      float64 // where the risk is, at every moment of the epoch with probability 1 − δ: from here
-	High     float64 // to here ([Interval])
-	Bound    float64 // the risk is below this, by the evidence that certifies: at δ/2 for all thresholds together, what has no outcome is bad
-	Pending  int     // audits that have no outcome: under way or lost
+	Audits   int     `json:"audits"`        // that have an outcome
+	Bad      int     `json:"bad"`           // of those
+	Pending  int     `json:"pending"`       // without an outcome; they count as bad
+	Estimate float64 `json:"risk_estimate"` // bad ÷ audits
+	Low      float64 `json:"risk_lower"`    // interval that contains the risk at all times, with probability 1 − delta
+	High     float64 `json:"risk_upper"`
+	Bound    float64 `json:"risk_bound"` // the risk is proven to be below this, with probability 1 − delta/2
 
-	ToCertify  float64 // audits that are still needed for the next index, about ([RequiredAudits]); 0 after the last, +Inf where it seems out of reach
-	Drift      float64 // how far the watch for a drift has come, 0 … 1: 1 is the alarm
-	Warned     bool    // a drift is suspected, so more is audited
-	Infeasible bool    // not even the strictest threshold keeps to ε
-	Learned    int     // scores that were collected for the grid, of [GridScores]; 0 once it is placed
+	ToCertify *float64 `json:"audits_to_certify"` // about how many are still needed for the next threshold; null: out of reach
+	Drift     float64  `json:"drift_level"`       // 1 is the alarm, which revokes all certificates
+	Warned    bool     `json:"drift_warned"`      // a drift is suspected, so more is audited
+	Alarms    int64    `json:"drift_alarms"`
+	Learned   int      `json:"scores_learned"` // of scores_wanted
+	Wanted    int      `json:"scores_wanted"`  // 0 once the thresholds are placed
+	Warmup    Warmup   `json:"warmup"`
 }
 
-// Summarise returns the summary of the state under a rule. It changes nothing.
+// Summarise returns the summary of the state under a rule, without its key and phase. It changes nothing.
 func (s *State) Summarise(r Rule) Summary {
 	v := s.View(r)
 	sum := Summary{
-		Op: v.Op, Threshold: v.Threshold, Acceptance: AcceptanceShare(v.Op), High: 1, Bound: 1,
-		Drift: min(max(s.Drift.Level(r.DriftRunLength), 0), 1), Warned: v.Warned, Infeasible: v.Infeasible, Learned: len(s.Scores),
+		MaxWrongRate: r.MaxWrongRate, ErrorProbability: r.ErrorProbability, Op: v.Op, Acceptance: AcceptanceShare(v.Op), High: 1, Bound: 1,
+		Drift: min(max(s.Drift.Level(r.DriftRunLength), 0), 1), Warned: v.Warned, Alarms: s.Alarm, Learned: len(s.Scores), Warmup: s.Warmup,
+	}
+	if s.Version == 0 {
+		sum.Wanted = GridScores
 	}
 	j := min(max(v.Op, 1), gridSize)
 	e := s.witness(v.Op, j)
@@ -41,7 +88,12 @@ func (s *State) Summarise(r Rule) Summary {
 		sum.Bound = bound(e.N[j-1], e.K[j-1], e.level(r.ErrorProbability)/gridSize)
 		sum.Pending = e.O[j-1]
 	}
-	sum.ToCertify = s.toCertify(e, v, r)
+	if v.Op > 0 {
+		sum.Threshold, sum.Bound = &v.Threshold, min(sum.Bound, r.MaxWrongRate) // a certificate remains a proof during later audits
+	}
+	if need := s.toCertify(e, v, r); !math.IsInf(need, 0) {
+		sum.ToCertify = &need
+	}
 	return sum
 }
 

@@ -34,8 +34,11 @@ func audit(s *State, r Rule, score float64, bad bool) OpenResult {
 func TestASummaryOfNothingPromisesNothing(t *testing.T) {
 	var s State
 	got := s.Summarise(plain)
-	want := Summary{Threshold: Unreachable, High: 1, Bound: 1, ToCertify: RequiredAudits(0, .05, .025/gridSize)}
-	if got != want {
+	if want := RequiredAudits(0, .05, .025/gridSize); *got.ToCertify != want {
+		t.Errorf("%g audits certify, not %g", *got.ToCertify, want)
+	}
+	got.ToCertify = nil
+	if want := (Summary{MaxWrongRate: .05, ErrorProbability: .05, High: 1, Bound: 1, Wanted: GridScores}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	audit(&s, plain, .5, false)
@@ -53,11 +56,11 @@ func TestASummaryTellsWhatCertified(t *testing.T) {
 	s.Open(plain, d, 1, "open", time.Unix(2, 0))
 	got := s.Summarise(plain)
 	n, bad := s.Epochs[0].Closed(got.Op)
-	if got.Op != s.Op || got.Threshold != s.Grid.At(s.Op) || got.Acceptance != AcceptanceShare(s.Op) ||
+	if got.Op != s.Op || *got.Threshold != s.Grid.At(s.Op) || got.Acceptance != AcceptanceShare(s.Op) ||
 		got.Audits != n || got.Bad != 1 || bad != 1 || got.Estimate != 1/float64(n) || got.Pending != 1 || got.Learned != 0 {
 		t.Errorf("%+v with %d of %d", got, bad, n)
 	}
-	if !(got.Low <= got.Estimate && got.Estimate < got.High) || got.Infeasible || got.Warned {
+	if !(got.Low <= got.Estimate && got.Estimate < got.High) || got.Warned {
 		t.Errorf("%+v", got)
 	}
 	s.Close(plain, "open", false)
@@ -73,7 +76,7 @@ func TestASummaryOfAnotherRuleServesNothing(t *testing.T) {
 	}
 	strict := plain
 	strict.MaxWrongRate = .01
-	if got := s.Summarise(strict); got.Op != 0 || got.Threshold != Unreachable || got.Bound <= .01 || got.ToCertify <= 0 {
+	if got := s.Summarise(strict); got.Op != 0 || got.Threshold != nil || got.Bound <= .01 || *got.ToCertify <= 0 {
 		t.Errorf("%+v", got)
 	}
 	if s.Op == 0 {
@@ -86,10 +89,10 @@ func TestASummaryOfWhatCannotBeCertifiedIsOutOfReach(t *testing.T) {
 	for range 200 {
 		audit(s, plain, 1, true)
 	}
-	if got := s.Summarise(plain); !got.Infeasible || !math.IsInf(got.ToCertify, 1) {
+	if got := s.Summarise(plain); !s.Infeasible || got.ToCertify != nil {
 		t.Errorf("%+v", got)
 	}
-	if needed := (&State{}).Summarise(Rule{MaxWrongRate: .1, ErrorProbability: .05}).ToCertify; math.Abs(needed-math.Log(40*gridSize)/-math.Log(.9)) > 1e-9 {
+	if needed := *(&State{}).Summarise(Rule{MaxWrongRate: .1, ErrorProbability: .05}).ToCertify; math.Abs(needed-math.Log(40*gridSize)/-math.Log(.9)) > 1e-9 {
 		t.Errorf("%g audits of the best kind", needed)
 	}
 }
@@ -99,7 +102,33 @@ func TestAfterTheLastThresholdNothingIsNeeded(t *testing.T) {
 	for range 2000 {
 		audit(s, plain, 1, false)
 	}
-	if got := s.Summarise(plain); got.Op != len(s.Grid) || got.ToCertify != 0 || got.Acceptance != .95 {
+	if got := s.Summarise(plain); got.Op != len(s.Grid) || *got.ToCertify != 0 || got.Acceptance != .95 {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestThePhaseIsThatOfTheEvidence(t *testing.T) {
+	now := time.Unix(10_000, 0)
+	certified := taught(plain)
+	for certified.Op == 0 {
+		audit(certified, plain, 1, false)
+	}
+	infeasible := taught(plain)
+	for range 200 {
+		audit(infeasible, plain, 1, true)
+	}
+	warm := Warmup{Began: now.Add(-time.Minute).UnixMicro()}
+	stopped := warm
+	stopped.Ended = WarmupWrong
+	for want, s := range map[Phase]*State{
+		PhaseCertified: certified, PhaseInfeasible: infeasible, PhaseUncertified: taught(plain), PhaseLearning: {},
+		PhaseWarmup: {Warmup: warm}, PhaseStopped: {Warmup: stopped},
+	} {
+		if got := s.Phase(plain, now, time.Hour); got != want {
+			t.Errorf("%s, not %s", got, want)
+		}
+	}
+	if got := (&State{Warmup: warm}).Phase(plain, now, time.Second); got != PhaseLearning {
+		t.Errorf("after the time of its warm-up: %s", got)
 	}
 }

@@ -54,13 +54,13 @@ func WarmupShare() float64 { return AcceptanceShare(warmupIndex) }
 // certified, and audited. They are not part of the promise, and their audits are no evidence for a threshold. It begins
 // with the first request and ends once.
 type Warmup struct {
-	Began  int64     // µs of the Unix epoch; 0: not begun
-	Drafts int       // drafts that were made
-	Served int       // of these, served without a check by the target
-	Audits int       // of served drafts, and of those that it would have served with more outcomes
-	Bad    int       // of these, bad or open
-	Open   int       // of these, without an outcome
-	Ended  WarmupEnd //
+	Began  int64     `json:"-"`      // µs of the Unix epoch; 0: not begun
+	Drafts int       `json:"drafts"` // drafts that were made
+	Served int       `json:"served"` // of these, served without a check by the target
+	Audits int       `json:"audits"` // of served drafts, and of those that it would have served with more outcomes
+	Bad    int       `json:"bad"`    // of these, bad or open
+	Open   int       `json:"open"`   // of these, without an outcome
+	Ended  WarmupEnd `json:"-"`
 }
 
 // IsRunning reports whether the warm-up may serve drafts now. limit is its duration.
@@ -84,14 +84,6 @@ func (w Warmup) Closed() (n, bad int) { return w.Audits - w.Open, w.Bad - w.Open
 func (w Warmup) HasOutcomes() bool {
 	n, _ := w.Closed()
 	return w.Served < minServed+servedPerOutcome*n
-}
-
-// PerMinute returns the drafts per minute since it began; 0 if unknown.
-func (w Warmup) PerMinute(now time.Time) float64 {
-	if w.Began == 0 || w.Drafts < 2 {
-		return 0
-	}
-	return float64(w.Drafts) / max(now.Sub(time.UnixMicro(w.Began)).Minutes(), 1./60)
 }
 
 // After merges with what was known before: a warm-up that had begun or ended stays so, even if evidence was lost.

@@ -34,19 +34,10 @@ func drafts() board {
 					q(`max by (route, traffic_class) (foregate_risk_estimate{R})`, "{{route}} {{traffic_class}}"),
 					q(`max by (route, traffic_class) (foregate_risk_estimate_lower{R})`, "{{route}} {{traffic_class}} at least"),
 					q(`max by (route, traffic_class) (foregate_risk_estimate_upper{R})`, "{{route}} {{traffic_class}} at most"), q(`max(foregate_risk_max_wrong_rate{R})`, "limit")).size(12, 8),
-				lines("Loosest certified threshold", "short", "Its number, counted from the strictest; 0: no draft is served.", q(`max by (route, traffic_class) (foregate_risk_certified_thresholds{R})`, "{{route}} {{traffic_class}}")).size(6, 8),
-				lines("On the way to an alarm of drift", "percentunit", "At 1 all certificates are taken back.", q(`max by (route, traffic_class) (foregate_risk_drift_level{R})`, "{{route}} {{traffic_class}}")).size(6, 8).over(0.5, 0.9),
-				lines("Acceptance to expect", "percentunit", "Share of the drafts that the operating threshold accepted when it was placed.", q(`max by (route, traffic_class) (foregate_risk_expected_acceptance{R})`, "{{route}} {{traffic_class}}")).size(6, 8),
-				lines("Kinds without a certificate of their own", "short", "infeasible: audits say that no threshold keeps the guarantee.",
-					q(`sum by (route) (max by (route, traffic_class) (foregate_risk_infeasible{R}))`, "{{route}} infeasible"), q(`max(foregate_risk_omitted_classes{I})`, "not shown")).size(6, 8),
 			}},
-			{"Warm-up (before anything is certified)", []panel{
+			{"Phases", []panel{
 				lines("Kinds of request by phase", "short", "stopped: too many of the drafts that the warm-up served were wrong. infeasible: audits say that no threshold keeps the promise.",
-					q(`count by (phase) (max by (route, traffic_class, phase) (foregate_risk_phase{R}))`, "{{phase}}")).size(8, 8),
-				areas("Drafts of warm-ups", "cpm", "A minute. Those served are no part of the promise.",
-					q(`60 * sum(max by (route, traffic_class) (rate(foregate_risk_warmup_drafts_total{R}[r])))`, "made"), q(`60 * sum(max by (route, traffic_class) (rate(foregate_risk_warmup_served_total{R}[r])))`, "served")).size(8, 8),
-				lines("Wrong among those served", "percentunit", "Share of the audited drafts that warm-ups served.",
-					q(`max by (route, traffic_class) (foregate_risk_warmup_wrong_rate{R})`, "{{route}} {{traffic_class}}"), q(`max(foregate_risk_max_wrong_rate{R})`, "limit")).size(8, 8),
+					q(`count by (phase) (max by (route, traffic_class, phase) (foregate_risk_phase{R}))`, "{{phase}}")),
 			}},
 			{"Audits", []panel{
 				areas("Audits by outcome", "cpm", "A minute. good and bad are evidence; lost counts as bad.", q(`60 * sum by (label) (rate(foregate_audits_total{R}[r]))`, "{{label}}")),

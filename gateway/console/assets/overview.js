@@ -4,7 +4,7 @@ import { get, poll } from './api.js';
 import { Chart } from './charts.js';
 import { fill, h, say, table } from './dom.js';
 import { number, percent, rate, seconds, usd } from './format.js';
-import { judgedBy, guarantee, troubled, troubles } from './standing.js';
+import { judgedBy, troubled, troubles } from './standing.js';
 import { mix, States } from './strips.js';
 
 const sum = (map) => Object.values(map ?? {}).reduce((a, b) => a + b, 0);
@@ -302,19 +302,17 @@ function targetRow(route, target, state) {
 
 /** One row per route: how it uses drafts. */
 function routeTable(status) {
-  const rows = (status.drafts ?? []).map((d) => {
-    const p = (status.risk ?? []).find((x) => x.route === d.route);
-    return h(
+  const rows = (status.drafts ?? []).map((d) =>
+    h(
       'tr',
       null,
       h('th', { scope: 'row' }, d.route),
       h('td', null, d.mode),
       h('td.number', null, d.drafts > 0 ? percent(d.accepted) : '–'),
       h('td.number', null, d.break_even_acceptance > 0 ? percent(d.break_even_acceptance) : '–'),
-      h('td', null, guarantee(p, d.mode)),
       h('td', null, d.unavailable_modes?.length ? `all but ${d.unavailable_modes.map((m) => m.name).join(', ')}` : 'all'),
-    );
-  });
+    ),
+  );
   if (!rows.length) return null;
   return h(
     'section.block',
@@ -327,7 +325,6 @@ function routeTable(status) {
         { label: 'Mode' },
         { label: 'Acceptance', number: true, title: 'Share of recent drafts that were served' },
         { label: 'Break-even', number: true, title: 'Acceptance above which drafting a typical request costs less than asking the target' },
-        { label: 'Guarantee', title: 'Proven bound on the share of wrong drafts, in the modes risk and shadow' },
         { label: 'Modes available', title: 'Modes that the engines of this route support' },
       ],
       rows,

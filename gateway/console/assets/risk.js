@@ -3,17 +3,10 @@
 import { get, poll } from './api.js';
 import { fill, h, say } from './dom.js';
 import { mountFrontiers } from './frontier.js';
-import { many, number, percent, seconds } from './format.js';
-import { phaseTones } from './standing.js';
+import { many, number, percent } from './format.js';
 
-const meanings = {
-  warmup: 'No threshold is certified yet. Drafts served now are audited and not covered by the guarantee.',
-  stopped: 'Too many drafts served in the warm-up were wrong. The target answers, and audits continue.',
-  certified: 'Drafts are served by a certified threshold of this traffic class.',
-  uncertified: 'More audits are needed. Until then the target answers.',
-  learning: 'Scores are being collected to choose candidate thresholds. Until then the target answers.',
-  infeasible: 'According to the audits no threshold meets the maximum wrong rate. The target answers.',
-};
+/** Colours of the states of a traffic class. */
+const tones = { warmup: 'warn', stopped: 'bad', certified: 'good', uncertified: 'warn', learning: 'warn', infeasible: 'bad' };
 
 /** Shows the page. @returns {() => void} its end */
 export function mount(root, { ready }) {
@@ -77,9 +70,8 @@ function kind(v) {
       'div.kindhead',
       null,
       h('h3', null, v.traffic_class),
-      h('b.state', { data: { tone: phaseTones[v.state] ?? '' } }, v.state),
+      h('b.state', { data: { tone: tones[v.state] ?? '' } }, v.state),
     ),
-    h('p.about', null, meanings[v.state] ?? ''),
     gauge(v),
     facts(v),
   );
@@ -121,18 +113,8 @@ function facts(v) {
         : `${percent(v.drift_level)} of the alarm level`,
     ],
     ['Drift alarms', number(v.drift_alarms)],
+    ['Warm-up', `${number(v.warmup.served)} of ${many(v.warmup.drafts, 'draft')} served, ${number(v.warmup.bad - v.warmup.open)} of ${many(v.warmup.audits - v.warmup.open, 'audit')} bad`],
   ];
-  if (v.warmup) list.push(...warmupFacts(v.warmup));
-  if (v.scores_wanted > 0)
-    list.splice(2, 0, [
-      'Scores collected',
-      h(
-        'span',
-        null,
-        `${number(v.scores_learned)} of ${number(v.scores_wanted)} `,
-        h('progress', { max: v.scores_wanted, value: v.scores_learned, 'aria-label': 'Scores collected' }),
-      ),
-    ]);
   return h(
     'dl.facts',
     null,
@@ -140,26 +122,7 @@ function facts(v) {
   );
 }
 
-/** What happened in the warm-up. @param {object} w */
-const warmupFacts = (w) => [
-  ['Warm-up', warmupEnds[w.ended] ?? `${w.serves ? 'serves drafts' : 'shadow'}, at most ${seconds(w.seconds_left)} left`],
-  ['Served in the warm-up', `${number(w.served)} of ${many(w.drafts, 'draft')}`],
-  [
-    'Wrong rate in the warm-up',
-    w.audits ? `${percent(w.wrong_rate)} (${percent(w.wrong_lower)} … ${percent(w.wrong_upper)}), ${number(w.bad)} of ${many(w.audits, 'audit')}` : 'no audits yet',
-  ],
-];
-const warmupEnds = {
-  certified: 'ended: a threshold was certified',
-  infeasible: 'ended: infeasible',
-  wrong: 'ended: too many drafts were wrong',
-  time: 'ended after one hour',
-};
-
 function nextWords(v) {
   if (v.audits_to_certify == null) return 'not reachable with the current wrong rate';
-  if (v.audits_to_certify <= 0) return 'due with the next audit';
-  const pace = v.audits_per_minute > 0 ? `, ${number(v.audits_per_minute)} per minute` : '',
-    scores = v.scores_wanted > 0 ? `${number(v.scores_wanted - v.scores_learned)} scores and ` : '';
-  return `about ${scores}${number(Math.ceil(v.audits_to_certify))} audits${pace}${v.seconds_to_certify == null ? '' : `: ${seconds(v.seconds_to_certify)}`}`;
+  return `about ${v.scores_wanted > 0 ? `${number(v.scores_wanted - v.scores_learned)} scores and ` : ''}${many(Math.ceil(v.audits_to_certify), 'audit')}`;
 }

@@ -103,32 +103,5 @@ export function troubles({ settings: s, files, warnings = [] }) {
   return list.length > 0 && h('ul.troubles', { 'aria-label': 'Settings and files that are not in force, kill switches, and warnings' }, list);
 }
 
-/** Colours of the states of a traffic class. */
-export const phaseTones = {
-  warmup: 'warn',
-  stopped: 'bad',
-  certified: 'good',
-  uncertified: 'warn',
-  learning: 'warn',
-  infeasible: 'bad',
-};
-
-/** A route's guarantee: the state of its main traffic class. @param {object|undefined} p of the status @param {string} mode */
-export function guarantee(p, mode) {
-  if (mode !== 'risk' && mode !== 'shadow') return 'none in this mode';
-  if (!p) return 'no drafts yet';
-  const told = `${p.certified} of ${p.classes} traffic classes certified${p.warned ? `, drift suspected in ${p.warned}` : ''}`;
-  if (!p.main) return told;
-  return [h('b.state', { test: 'guarantee-state', data: { tone: phaseTones[p.main.state] ?? '' } }, p.main.state), ` ${told}`];
-}
-
 /** What stands below the acceptance: how served drafts are judged. @param {object|null} status */
-export function judgedBy(status) {
-  const modes = (status?.drafts ?? []).map((d) => d.mode);
-  const fixed = modes.includes('confidence') ? 'fixed threshold' : '';
-  const certified = (status?.risk ?? []).some((p) => p.certified > 0);
-  if (!modes.includes('risk') || certified) return fixed || 'of judged drafts';
-  const warm = (status?.risk ?? []).some((p) => p.main?.warmup?.serves);
-  const yet = warm ? 'warm-up, no threshold certified yet' : 'no threshold certified yet';
-  return fixed ? `${fixed}; ${yet}` : yet;
-}
+export const judgedBy = (status) => ((status?.drafts ?? []).some((d) => d.mode === 'confidence') ? 'fixed threshold' : 'of judged drafts');
