@@ -5,15 +5,11 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
-
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
@@ -218,42 +214,6 @@ func TestDraftsAreServedOnceAuditsHaveCertifiedAThreshold(t *testing.T) {
 	}
 }
 
-func TestAnAuditedDraftGoesOnToItsEndWhenTheRequestHasNoUseForIt(t *testing.T) {
-	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.2}, vllmsim.Options{})
-	n.grid, n.op = risk.Grid{0.35, 0.33, 0.32, 0.31, 0.3, 0.28}, 2
-	escalated := 0
-	for i := range sample(30, 60) {
-		_, rc, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("later ", i), `,"max_tokens":120,"stream":true`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if rc.Plan.Judged && !rc.Verdict.Accept {
-			escalated++
-		}
-		if i%8 == 7 {
-			r.rests(t)
-		}
-	}
-	r.rests(t)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	beyond := 0
-	for _, a := range n.opened {
-		if a.Op > 0 && a.Score < a.Threshold {
-			beyond++
-		}
-		if a.Score < a.Floor {
-			t.Errorf("a score of %g below the region, %g", a.Score, a.Floor)
-		}
-	}
-	if beyond == 0 || escalated == 0 {
-		t.Errorf("%d escalated, %d audited below the threshold: the test shows nothing", escalated, beyond)
-	}
-	if len(n.bad) != len(n.opened) {
-		t.Errorf("%d audits opened, %d closed", len(n.opened), len(n.bad))
-	}
-}
-
 // everything is a grid whose strictest threshold accepts all drafts.
 var everything = risk.Grid{-1000, -1001, -1002, -1003}
 
@@ -303,37 +263,5 @@ func TestAuditsCostNoMoreThanTheirShare(t *testing.T) {
 	}
 	if most := answered/10 + 2*spent/max(len(n.opened), 1); spent == 0 || spent > most {
 		t.Errorf("audits computed %d tokens of drafts, the target %d for its answers", spent, answered)
-	}
-}
-
-// keeper is a BodyRetainer.
-type keeper func() (released func())
-
-func (k keeper) Retain() (released func()) { return k() }
-
-// TestABodyIsKeptUntilItsAuditIsOver audits drafts, and then has no room for audits.
-func TestABodyIsKeptUntilItsAuditIsOver(t *testing.T) {
-	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.05}, vllmsim.Options{})
-	n.grid = everything
-	var kept, released atomic.Int64
-	req, err := openai.Scan(openai.Chat, []byte(chat("question", `,"max_tokens":24`)), openai.DefaultLimits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	keep := keeper(func() func() { kept.Add(1); return func() { released.Add(1) } })
-	a := Request{Body: req, ID: "test", Retainer: keep}
-	if _, err := r.cascade.Answer(t.Context(), a, &collector{}); err != nil {
-		t.Fatal(err)
-	}
-	r.rests(t)
-	if kept.Load() != 1 || released.Load() != 1 {
-		t.Errorf("kept %d times, released %d times, want 1", kept.Load(), released.Load())
-	}
-	subject := audit.RequestAuditor{Request: r.cascade.newRequest(routeOf(r.cascade), &r.cfg, &a), Auditor: r.cascade.audits, RetainBody: keep}
-	r.cascade.audits.Wait()
-	subject.Shadow()
-	dropped := testutil.ToFloat64(r.cascade.metrics.dropped.WithLabelValues("m", "busy"))
-	if dropped != 1 || kept.Load() != 2 || released.Load() != 2 {
-		t.Errorf("without room: %g dropped, kept %d times, released %d times", dropped, kept.Load(), released.Load())
 	}
 }

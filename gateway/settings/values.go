@@ -54,7 +54,7 @@ type ReceiptLog struct {
 func Defaults() Values {
 	var v Values
 	r := &v.Tiers.Risk
-	r.Rates.Boost, r.Rates.FullRange = plan.AuditBoost, plan.FullRangeShare
+	r.Rates.Boost, r.Rates.FullRange, r.Rates.ColdStart = plan.AuditBoost, plan.FullRangeShare, plan.ColdStartShare
 	r.Rates.Explore, r.Rule.DriftRunLength, r.WarmupDuration = plan.ExploreShare, plan.DriftRunLength, plan.WarmupDuration
 	for i := range specs {
 		if err := specs[i].kind.set(&v, specs[i].Default); err != nil {

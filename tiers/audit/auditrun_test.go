@@ -52,19 +52,6 @@ func TestAnAuditThatTheTargetNeverAnswersStaysBad(t *testing.T) {
 	})
 }
 
-func TestAnAuditHasTimeThatNoClientHas(t *testing.T) {
-	play(t, func(r *rig) {
-		r.target = func(a *engine.Attempt) error {
-			if a.FirstByteTimeout < auditWait {
-				t.Errorf("the target has %s, want %s", a.FirstByteTimeout, auditWait)
-			}
-			return nil
-		}
-		r.watched()
-		r.happens("in its own time", "open own t1", "score", "close t1 good")
-	})
-}
-
 func TestADraftThatCannotBeAskedAboutIsBookedAsBad(t *testing.T) {
 	play(t, func(r *rig) {
 		r.subject.Plan.Auditor = plan.ScorerNone

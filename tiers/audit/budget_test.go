@@ -1,10 +1,7 @@
 package audit
 
 import (
-	"fmt"
-	"math"
 	"testing"
-	"time"
 
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/plan"
@@ -32,25 +29,6 @@ func TestARouteSavesUpForSoManyAuditsOnly(t *testing.T) {
 	b.earn(-1e6)
 	if b.earn(0); b.balance >= 0 {
 		t.Errorf("a debt is forgotten: %g", b.balance)
-	}
-}
-
-func TestRequestsOfAMinuteAreCounted(t *testing.T) {
-	r, now := rates{}, time.Unix(1e9, 0)
-	if n := r.add(ownKey, now); n != 1 {
-		t.Errorf("the first counts %g", n)
-	}
-	if n := r.add(ownKey, now.Add(time.Minute)); math.Abs(n-(1+math.Exp(-1))) > 1e-9 {
-		t.Errorf("one, and one a minute old: %g", n)
-	}
-	if n := r.add(otherKey, now); n != 1 {
-		t.Errorf("another kind counts %g", n)
-	}
-	for i := range 3 * maxClasses {
-		r.add(risk.Key{TrafficClass: fmt.Sprint(i)}, now)
-	}
-	if len(r) > maxClasses {
-		t.Errorf("%d kinds are known", len(r))
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/foregate/foregate/tiers/draft"
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
@@ -54,25 +53,6 @@ func TestAServedDraftIsCheckedOnceAndIsNoEvidence(t *testing.T) {
 			t.Errorf("passed %d times, failed %d, %d bodies released, evidence %v %v", passed, failed, released, r.bookings, r.results)
 		}
 		r.drops() // a check is no audit
-	})
-}
-
-func TestAServedDraftIsCheckedByTheRuleOfTheLabel(t *testing.T) {
-	play(t, func(r *rig) {
-		r.refuses = true // from the fourth token on, of twelve
-		r.subject.Config.Risk.Label = plan.LabelExact
-		r.subject.Check(r.served(), true)
-		r.happens("exactly", "score")
-		r.checks("failed")
-		r.refuses = false
-		r.subject.Config.Risk.Label, r.subject.Plan.Auditor = plan.LabelJudge, plan.ScorerJudge
-		r.subject.Check(r.served(), true)
-		r.happens("in words", "judge")
-		r.checks("passed")
-		r.subject.Plan.Auditor = plan.ScorerNone
-		r.subject.Check(r.served(), true)
-		r.happens("no way to ask")
-		r.checks("skipped")
 	})
 }
 

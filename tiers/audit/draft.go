@@ -81,16 +81,11 @@ func (d *Draft) whole(firstByte time.Duration) time.Duration {
 // newVerifier returns a verifier for the label. Nobody waits for an audit, and an audit without an answer counts
 // as bad, so the target has longer than for a score that a client waits for.
 func (d *Draft) newVerifier() inflight.Verifier {
-	return NewLabeler(d.caller, d.Plan.Auditor)
-}
-
-// NewLabeler returns a verifier with the rule of the label that is configured.
-func NewLabeler(c inflight.Caller, scorer plan.Scorer) inflight.Verifier {
 	rule := plan.RuleLenient
-	if c.Config.Risk.Label == plan.LabelExact {
+	if d.Config.Risk.Label == plan.LabelExact {
 		rule = plan.RuleExact
 	}
-	return inflight.Verifier{Caller: c, Scorer: scorer, Rule: inflight.RuleOf(rule, c.Body.Temperature), Patience: auditWait}
+	return inflight.Verifier{Caller: d.caller, Scorer: d.Plan.Auditor, Rule: inflight.RuleOf(rule, d.Body.Temperature), Patience: auditWait}
 }
 
 // settle counts what the audit cost, and charges it to the route's budget, unless the target had spare capacity for it.

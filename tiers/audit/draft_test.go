@@ -104,21 +104,6 @@ func TestADraftInTheShadowIsMadeAtTheLowestClassAndOutsideOfTheTrace(t *testing.
 	})
 }
 
-func TestADraftThatNobodyMakesIsNotAudited(t *testing.T) {
-	for _, calls := range []bool{false, true} {
-		play(t, func(r *rig) {
-			r.subject.Plan.Calls = calls
-			r.fails = true
-			r.subject.Shadow()
-			r.rests()
-			r.drops("draft_unavailable")
-			if len(r.attempts) != 1 {
-				t.Errorf("%d attempts", len(r.attempts))
-			}
-		})
-	}
-}
-
 func TestABodyIsKeptUntilItsAuditIsOver(t *testing.T) {
 	play(t, func(r *rig) {
 		kept, released := 0, 0

@@ -58,8 +58,7 @@ type rig struct {
 
 // The keys of the rig's request.
 var (
-	ownKey   = risk.Key{Route: "m", TrafficClass: "own"}
-	otherKey = risk.Key{Route: "m", TrafficClass: "other"}
+	ownKey = risk.Key{Route: "m", TrafficClass: "own"}
 )
 
 // play runs a test in a bubble of time, with an auditor that runs. The draft of the request is audited for its own key: it is

@@ -29,19 +29,6 @@ func TestNoMoreAuditsRunThanThereMay(t *testing.T) {
 	})
 }
 
-func TestAnAuditHasAsLongAsItsRequestAndTenMinutesAtLeast(t *testing.T) {
-	for total, want := range map[time.Duration]time.Duration{time.Second: auditTime, time.Hour: time.Hour} {
-		play(t, func(r *rig) {
-			r.subject.Config.Timeouts.Total = total
-			began := time.Now()
-			r.subject.newDraft().start(func(ctx context.Context) { <-ctx.Done() })
-			if r.rests(); time.Since(began) != want {
-				t.Errorf("%s: ended after %s", total, time.Since(began))
-			}
-		})
-	}
-}
-
 func TestNothingIsAuditedBeforeTheAuditorBeginsOrWhenItRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, err := New(Options{World: world.System{}, Metrics: &rig{}})
@@ -65,31 +52,6 @@ func TestNothingIsAuditedBeforeTheAuditorBeginsOrWhenItRests(t *testing.T) {
 		}
 		if _, err := New(Options{World: world.System{}}); err == nil {
 			t.Error("made without metrics")
-		}
-	})
-}
-
-// known is evidence of which a view is known.
-type known struct {
-	NoEvidence
-	views map[risk.Key]risk.View
-}
-
-func (k known) View(key risk.Key) risk.View { return k.views[key] }
-
-func TestViewsAreOfAllReplicas(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		evidence := known{views: map[risk.Key]risk.View{ownKey: {Op: 2, Hi: 4}}}
-		a, err := New(Options{World: world.System{}, Metrics: &rig{}, Replicas: func() int { return 3 }, Evidence: evidence})
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := plan.Views{Own: risk.View{Op: 2, Hi: 4}, PerMinute: 3, Now: time.Now()}
-		if v := a.Views(ownKey); v != want {
-			t.Errorf("%+v, want %+v", v, want)
-		}
-		if v := a.Views(ownKey); v.PerMinute != 6 {
-			t.Errorf("%+v", v)
 		}
 	})
 }

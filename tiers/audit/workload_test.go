@@ -35,15 +35,3 @@ func TestTheWorkloadOfAKeyIsThatOfItsLastHours(t *testing.T) {
 		t.Errorf("by a clock that went back: %+v", back)
 	}
 }
-
-// The first requests come at once: a day has no million of them.
-func TestABurstIsNoWorkloadOfADay(t *testing.T) {
-	var w workload
-	now := time.Unix(1e9, 0)
-	for range 10 {
-		w.add(receipt.Tally{Prompt: 100, Target: 10}, false, now)
-	}
-	if v := w.view(now); v.PerDay > 10*60*24*1.02 || v.Holdback != 0 {
-		t.Errorf("%+v", v)
-	}
-}

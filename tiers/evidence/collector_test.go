@@ -121,20 +121,3 @@ func TestOfManyStatesThoseSeenLastAreToldOf(t *testing.T) {
 		t.Error("the states were put in another order")
 	}
 }
-
-func BenchmarkAScrapeOfAllStates(b *testing.B) {
-	rule := risk.Rule{MaxWrongRate: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
-	s := stateWith(rule, 1000)
-	var all []KeyState
-	for i := range maxSeries {
-		all = append(all, KeyState{Key: risk.Key{Route: fmt.Sprint(i), TrafficClass: "b"}, State: s, Rule: rule})
-	}
-	c := NewCollector(func() []KeyState { return all }, summarised)
-	reg := prometheus.NewPedanticRegistry()
-	reg.MustRegister(c)
-	for b.Loop() {
-		if _, err := reg.Gather(); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

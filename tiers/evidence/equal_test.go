@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -210,54 +209,4 @@ func TestTheScriptsDoTheSameInTheRedisThatTheGatewayEmbeds(t *testing.T) {
 		t.Skip("the histories are told to a real Redis")
 	}
 	t.Log(histories(t, miniredis.RunT(t).Addr(), 1, 1500))
-}
-
-// edges asks the scripts about n audits of index 1, k of them bad, on both sides of where n begins to
-// be enough, or ceases to be.
-func edges(t *testing.T, r *replica, wants func(n, k int) bool, asked func(n, k int) bool) {
-	t.Helper()
-	for _, k := range []int{0, 1, 2, 5, 10, 20, 50, 100, 200, 400} {
-		for n := max(k, 1); n < 60000; n++ {
-			if wants(n, k) == wants(n+1, k) {
-				continue
-			}
-			for _, n := range []int{n, n + 1} {
-				if got := asked(n, k); got != wants(n, k) {
-					t.Errorf("ε %g: %d of %d is %v", r.rule.MaxWrongRate, k, n, got)
-				}
-			}
-			break
-		}
-	}
-}
-
-// put writes one epoch of which index 1 has n audits, k of them bad, and one open where it says so.
-func (r *replica) put(n, k, open int) {
-	r.t.Helper()
-	rest := strings.Repeat(" 0", maxGrid-1)
-	err := r.raw.HSet(r.t.Context(), keyRisk+chat.String(), "version", 5, "grid", "0.5", "eps", exact(r.rule.MaxWrongRate+.001), "delta", exact(r.rule.ErrorProbability), "born", 1,
-		"outcomes", 30, "op", 0, "hopeless", 0, "cold", 1, "drift", "0 0 0", "e1", "1 1 0 1", "n1", fmt.Sprint(n)+rest, "k1", fmt.Sprint(k)+rest, "o1", fmt.Sprint(open)+rest, "t:x", "1 1 0 5 1").Err()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-}
-
-func TestTheScriptsCertifyAndDespairByTheLastAudit(t *testing.T) {
-	r := join(t, redistest.Start(t).Addr)
-	for _, rule := range []risk.Rule{{MaxWrongRate: .01, ErrorProbability: .05}, {MaxWrongRate: .1, ErrorProbability: .1}, {MaxWrongRate: .3, ErrorProbability: .02}} {
-		rule.LeaseAudits, rule.DriftRunLength = 1<<30, 500
-		r.by(rule)
-		need := math.Log(2 / rule.ErrorProbability)
-		edges(t, r, func(n, k int) bool { return risk.LogE(n, k, rule.MaxWrongRate) >= need+math.Log(float64(maxGrid)) }, func(n, k int) bool {
-			r.put(n, k, 0)
-			r.close("unknown", false)
-			return r.state().Op == 1
-		})
-		edges(t, r, func(n, k int) bool { return risk.LogUpperE(n, k, rule.MaxWrongRate) >= need }, func(n, k int) bool {
-			r.put(n, max(k, 1), 1)
-			r.raw.HSet(t.Context(), keyRisk+chat.String(), "eps", exact(rule.MaxWrongRate)) // else outcomes count from here on
-			r.close("x", k > 0)
-			return r.state().Infeasible
-		})
-	}
 }

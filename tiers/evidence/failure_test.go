@@ -1,13 +1,11 @@
 package evidence
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -75,14 +73,6 @@ func TestWhileRedisIsDeadViewsHoldUntilTheyAreStale(t *testing.T) {
 	}
 	redistest.Within(t, 20*time.Second, "it takes closes", func() bool { return r.Close(t.Context(), chat, "of-before", false) == nil })
 	r.certify() // the scripts are loaded anew
-	r.later(calm)
-	r.tick(t.Context())
-	if n := r.log.count("answers again"); n != 1 {
-		t.Errorf("said %d times that Redis is back", n)
-	}
-	if n := r.log.count("level"); n != 2 {
-		t.Errorf("%d lines were logged", n)
-	}
 }
 
 func TestARedisThatIsRestoredFromEarlierKeepsThePromise(t *testing.T) {
@@ -166,92 +156,6 @@ func TestAReplicaThatIsPromotedKnowsNoMoreThanItWasTold(t *testing.T) {
 	next.audit(5, 0, 1)
 }
 
-func TestASlowRedisHoldsNobodyForLong(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	r := join(t, s.Addr)
-	r.certify()
-	was := r.state()
-	if err := r.raw.Do(t.Context(), "CLIENT", "PAUSE", "2000", "ALL").Err(); err != nil {
-		t.Fatal(err)
-	}
-	brisk := joinBy(t, redistest.Background(s.Addr))
-	began := time.Now()
-	_, err := brisk.Open(t.Context(), risk.Audit{Decision: r.View(chat).Decide(chat, risk.Sampling{Rate: 1}, 0), Ticket: "slow", Score: 1})
-	if took := time.Since(began); !errors.Is(err, ErrAway) || took > callTime+200*time.Millisecond {
-		t.Errorf("open: %v after %v", err, took)
-	}
-	if err := brisk.Close(t.Context(), chat, "slow", false); !errors.Is(err, ErrAway) {
-		t.Errorf("close: %v", err)
-	}
-	redistest.Within(t, 20*time.Second, "Redis is back", func() bool { return r.raw.Ping(t.Context()).Err() == nil })
-	// What was sent may have been done when Redis woke: opened it is bad, closed it is not.
-	w := r.state()
-	sound(t, w.State)
-	e, before := w.Epochs[0], was.Epochs[0]
-	if more := e.N[0] - before.N[0]; more < 0 || more > 1 || e.K[0] != before.K[0]+e.O[0] {
-		t.Errorf("%d more audits, %d more bad, %d open", more, e.K[0]-before.K[0], e.O[0])
-	}
-	r.audit(5, 0, 1)
-}
-
-func TestACallerThatLeavesCutsNothing(t *testing.T) {
-	r := join(t, redistest.Start(t).Addr)
-	r.teach()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	fate, err := r.Open(ctx, risk.Audit{Decision: r.View(chat).Decide(chat, risk.Sampling{Rate: 1}, 0), Ticket: "x", Score: 1})
-	if err != nil || fate != risk.Opened {
-		t.Errorf("open: %s, %v", fate, err)
-	}
-	if err := r.Close(ctx, chat, "x", false); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestAKeyOfAnotherKindIsRefusedAndServesNothing(t *testing.T) {
-	ctx := t.Context()
-	for name, key := range map[string]string{"the state": keyRisk + chat.String(), "the index": keyIndex} {
-		t.Run(name, func(t *testing.T) {
-			r := join(t, redistest.Start(t).Addr)
-			r.raw.Set(ctx, key, "banana", 0)
-			r.tick(ctx)
-			r.shut()
-			r.shut()
-			if v := r.View(chat); v.Serves() || v.Version != 0 {
-				t.Errorf("%+v", v)
-			}
-			if n := r.log.count("refuses"); n != 1 {
-				t.Errorf("said %d times", n)
-			}
-			if got := r.raw.Get(ctx, key).Val(); got != "banana" {
-				t.Errorf("it is %q now", got)
-			}
-			if _, err := r.Import(ctx, chat, nil); err == nil {
-				t.Error("imported")
-			}
-			r.raw.Del(ctx, key)
-			r.certify()
-			r.later(2 * quiet)
-			r.tick(ctx)
-			if n := r.log.count("well again"); n != 1 {
-				t.Errorf("said %d times that it is over", n)
-			}
-		})
-	}
-	t.Run("the log", func(t *testing.T) {
-		r := join(t, redistest.Start(t).Addr)
-		r.raw.Set(ctx, keyLog, "banana", 0)
-		r.certify() // audits go on
-		if n := r.log.count("the log: WRONGTYPE"); n != 1 {
-			t.Errorf("said %d times", n)
-		}
-		if err := r.Log(ctx, func(LogEntry) error { return nil }); !errors.Is(err, ErrAway) {
-			t.Errorf("the log: %v", err)
-		}
-	})
-}
-
 func TestFieldsThatAreNotOursAreNothing(t *testing.T) {
 	r := join(t, redistest.Start(t).Addr)
 	ctx, key := t.Context(), keyRisk+chat.String()
@@ -302,37 +206,6 @@ func TestFieldsThatAreNotOursAreNothing(t *testing.T) {
 	}
 }
 
-func TestATicketThatIsNotOursClosesNothing(t *testing.T) {
-	r := join(t, redistest.Start(t).Addr)
-	r.certify()
-	ctx, key := t.Context(), keyRisk+chat.String()
-	for i, v := range []string{"", "x", "1 3", "0 3 1 5 1", "3 1 1 5 1", "1 99 1 5 1", "1 3 2 5 1", "1 3 1 5 1", "1 3 1 5 1 2 3 4", "-1 3 1 5 1", strings.Repeat("1 ", 1<<16)} {
-		was := r.state()
-		ticket := fmt.Sprint("forged-", i)
-		r.raw.HSet(ctx, key, "t:"+ticket, v)
-		r.close(ticket, false)
-		if d := differ(was.State, r.state().State); d != "" {
-			t.Errorf("%.40q:\n%s", v, d)
-		}
-		if r.raw.HExists(ctx, key, "t:"+ticket).Val() {
-			t.Errorf("%.40q stays", v)
-		}
-	}
-	// More fields than ours can be: begun anew.
-	var flood []any
-	for i := range 5000 {
-		flood = append(flood, fmt.Sprint("t:flood-", i), "1 3 1 5 1")
-	}
-	r.raw.HSet(ctx, key, flood...)
-	r.open("one", 1)
-	if n := r.raw.HLen(ctx, key).Val(); int(n) > len(names)+1 {
-		t.Errorf("%d fields", n)
-	}
-	if r.View(chat).Serves() {
-		t.Error("what somebody floods is served by")
-	}
-}
-
 func TestARedisWithoutMemoryBooksNothingAndLosesNothing(t *testing.T) {
 	s := redistest.Start(t)
 	r := join(t, s.Addr)
@@ -356,39 +229,4 @@ func TestARedisWithoutMemoryBooksNothingAndLosesNothing(t *testing.T) {
 	if e := r.state().Epochs[0]; e.O[0] != 0 || e.K[0] != was.Epochs[0].K[0] {
 		t.Errorf("%+v", e)
 	}
-}
-
-func TestManyReplicasThroughARestartStaySound(t *testing.T) {
-	s := redistest.Start(t)
-	var wg sync.WaitGroup
-	ctx, cancel := context.WithCancel(t.Context())
-	for n := range 3 {
-		r := join(t, s.Addr)
-		wg.Go(func() {
-			for i := 0; ctx.Err() == nil; i++ {
-				ticket := fmt.Sprintf("r%d-%d", n, i)
-				if _, err := r.Open(ctx, risk.Audit{Decision: r.View(chat).Decide(chat, risk.Sampling{Rate: 1}, 0), Ticket: ticket, Score: float64(i%200) / 200}); err != nil && !errors.Is(err, ErrAway) {
-					t.Errorf("open: %v", err)
-				}
-				if err := r.Close(ctx, chat, ticket, i%50 == 0); err != nil && !errors.Is(err, ErrAway) {
-					t.Errorf("close: %v", err)
-				}
-			}
-		})
-	}
-	watch := join(t, s.Addr)
-	grown := func() bool {
-		w, err := watch.whole(ctx, chat)
-		if err != nil {
-			return false
-		}
-		sound(t, w.State)
-		return len(w.Epochs) > 0 && w.Epochs[0].N[0] > 20
-	}
-	redistest.Within(t, 20*time.Second, "audits are booked", grown)
-	s.Kill()
-	s.Restart()
-	redistest.Within(t, 20*time.Second, "audits are booked again", grown)
-	cancel()
-	wg.Wait()
 }

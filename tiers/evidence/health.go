@@ -28,17 +28,17 @@ var says = map[problem]string{
 // period is the time between two reads of Redis.
 const period = time.Second
 
-// quiet is how long a problem must not recur to be over, and calm how long Redis must have answered.
-const quiet, calm = time.Minute, 2 * period
+// quiet is the least time between two log lines about one problem.
+const quiet = time.Minute
 
-// health logs each problem once when it begins and once when it ends, and always counts it.
+// health counts each problem, and logs it at most once a minute.
 type health struct {
 	log    zerolog.Logger
 	now    func() time.Time
 	errors *prometheus.CounterVec
 
 	mu   sync.Mutex
-	last map[problem]time.Time // of current problems
+	last map[problem]time.Time // when each was logged
 }
 
 func (h *health) note(what problem, err error) {
@@ -48,25 +48,8 @@ func (h *health) note(what problem, err error) {
 	if h.last == nil {
 		h.last = make(map[problem]time.Time)
 	}
-	if _, ok := h.last[what]; !ok {
+	if at, ok := h.last[what]; !ok || h.now().Sub(at) >= quiet {
+		h.last[what] = h.now()
 		h.log.Warn().Err(err).Msg(says[what])
-	}
-	h.last[what] = h.now()
-}
-
-// well records that Redis answers.
-func (h *health) well() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for what, at := range h.last {
-		switch over := h.now().Sub(at); {
-		case what == away && over >= calm:
-			h.log.Info().Msg("evidence: Redis answers again")
-		case over > quiet:
-			h.log.Info().Str("what", string(what)).Msg("evidence: well again for a minute")
-		default:
-			continue
-		}
-		delete(h.last, what)
 	}
 }

@@ -48,40 +48,6 @@ func TestWithoutARedisABookIsTheSame(t *testing.T) {
 	wg.Wait()
 }
 
-func TestWithoutARedisKeysThatNobodyUsesGoAndNoMoreComeThanFit(t *testing.T) {
-	r := join(t, "")
-	key := func(i int) risk.Key { return risk.Key{Route: fmt.Sprint("route-", i), TrafficClass: "b"} }
-	open := func(i int) risk.OpenResult {
-		fate, err := r.Open(t.Context(), risk.Audit{Decision: r.View(key(i)).Decide(key(i), risk.Sampling{Rate: 1}, 0), Ticket: "t", Score: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return fate
-	}
-	for i := range maxKeys {
-		open(i)
-	}
-	r.tidy(t.Context())
-	if fate := open(maxKeys); fate != risk.Full {
-		t.Errorf("one too many is %s", fate)
-	}
-	r.later(fullFor + time.Minute)
-	r.tidy(t.Context())
-	if fate := open(maxKeys); fate != risk.Learned {
-		t.Errorf("once there is room it is %s", fate)
-	}
-	r.later(keptFor - time.Minute)
-	r.tidy(t.Context())
-	if all, _ := r.All(t.Context()); len(all) != 1 {
-		t.Errorf("%d keys before the week is over", len(all))
-	}
-	r.later(2 * time.Minute)
-	r.tidy(t.Context())
-	if all, _ := r.All(t.Context()); len(all) != 0 {
-		t.Errorf("%d keys after it", len(all))
-	}
-}
-
 func TestWhatIsNoAuditIsRefused(t *testing.T) {
 	stores(t, func(t *testing.T, r *replica) {
 		good := risk.Audit{Decision: risk.Decision{Key: chat}, Ticket: "x", Score: 1}
@@ -111,57 +77,6 @@ func TestWhatIsNoAuditIsRefused(t *testing.T) {
 		}
 		if v := r.View(risk.Key{Route: "x"}); v.Serves() {
 			t.Errorf("%+v", v)
-		}
-	})
-}
-
-func TestANameTellsKeysApart(t *testing.T) {
-	for _, k := range []risk.Key{chat, {Route: "a/b/c", TrafficClass: "x.y-z_0"}, {Route: "Größe", TrafficClass: "b"}} {
-		name, err := nameOf(k)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if back, ok := keyOf(name); !ok || back != k {
-			t.Errorf("%q is %+v", name, back)
-		}
-	}
-	for _, name := range []string{"", "/", "//", "a", "/b", "a/", "a/b c", "a/ü", strings.Repeat("x", 300) + "/b"} {
-		if k, ok := keyOf(name); ok {
-			t.Errorf("%q is %+v", name, k)
-		}
-	}
-}
-
-func TestAllTellsOfEveryKeyInOrder(t *testing.T) {
-	stores(t, func(t *testing.T, r *replica) {
-		other := risk.Key{Route: "aaa", TrafficClass: "b"}
-		r.certify()
-		r.open("under-way", 1)
-		if _, err := r.Open(t.Context(), risk.Audit{Decision: r.View(other).Decide(other, risk.Sampling{Rate: 1}, 0), Ticket: "t", Score: .5}); err != nil {
-			t.Fatal(err)
-		}
-		if r.raw != nil { // what somebody else put there is left out
-			r.raw.ZAdd(t.Context(), keyIndex, redisZ(1, "banana"), redisZ(1, "x/gone/y"), redisZ(1, "x/bad/y"), redisZ(1, "x/type/y"))
-			r.raw.HSet(t.Context(), keyRisk+"x/bad/y", "version", "x")
-			r.raw.Set(t.Context(), keyRisk+"x/type/y", "x", 0)
-		}
-		all, err := r.All(t.Context())
-		if err != nil || len(all) != 2 || all[0].Key != other || all[1].Key != chat {
-			t.Fatalf("%+v, %v", all, err)
-		}
-		if d := differ(r.state().State, all[1].State); d != "" {
-			t.Error(d)
-		}
-		if sum := all[1].State.Summarise(all[1].Rule); sum.Op == 0 || sum.Pending != 1 || all[1].Rule != plain {
-			t.Errorf("%+v", sum)
-		}
-		if len(all[0].State.Scores) != 1 {
-			t.Errorf("%+v", all[0].State)
-		}
-		all[1].State.Epochs[0].N[0] = 0 // a copy
-		sound(t, r.state().State)
-		if r.state().Epochs[0].N[0] == 0 {
-			t.Error("it is no copy")
 		}
 	})
 }

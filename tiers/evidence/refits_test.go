@@ -1,8 +1,6 @@
 package evidence
 
 import (
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,27 +60,6 @@ func TestOneReplicaAtATimeHasTheLeaseOfRefits(t *testing.T) {
 	}
 	if mine, err := join(t, "").LeaseRefits(t.Context(), "a", time.Minute); !mine || err != nil {
 		t.Error("without Redis this process has the lease")
-	}
-}
-
-func TestOfManyReplicasOneHasTheLeaseAndOneWritesTheRecord(t *testing.T) {
-	addr := redistest.Start(t).Addr
-	var leases, writes atomic.Int32
-	var all sync.WaitGroup
-	for _, who := range []string{"a", "b", "c", "d"} {
-		r := join(t, addr)
-		all.Go(func() {
-			if mine, err := r.LeaseRefits(t.Context(), who, time.Minute); err == nil && mine {
-				leases.Add(1)
-			}
-			if done, err := r.WriteRefit(t.Context(), "r", "", who); err == nil && done {
-				writes.Add(1)
-			}
-		})
-	}
-	all.Wait()
-	if leases.Load() != 1 || writes.Load() != 1 {
-		t.Errorf("%d have the lease, %d wrote the record", leases.Load(), writes.Load())
 	}
 }
 

@@ -101,7 +101,6 @@ func (b *Store) tick(ctx context.Context) {
 		}
 		b.views.learn(k, s, now)
 	}
-	b.health.well()
 }
 
 // doubt handles a state that could not be read: it becomes stale if Redis refuses, and empty if it is

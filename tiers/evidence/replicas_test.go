@@ -95,36 +95,6 @@ func TestAReplicaServesByWhatAnotherCertifiedASecondLater(t *testing.T) {
 	sound(t, a.state().State)
 }
 
-func TestADecisionOfBeforeAnAlarmIsStaleEverywhere(t *testing.T) {
-	s := redistest.Start(t)
-	a, b := join(t, s.Addr), join(t, s.Addr)
-	a.certify()
-	b.tick(t.Context())
-	old := b.View(chat).Decide(chat, risk.Sampling{Rate: 1}, 0)
-	b.open("under-way", 1)
-	for i := 0; a.state().Alarm == 0; i++ {
-		a.audit(1, 1, 1)
-		if i > 100 {
-			t.Fatal("no alarm")
-		}
-	}
-	if v := a.View(chat); v.Serves() || v.Alarm != 1 {
-		t.Errorf("after the alarm: %+v", v)
-	}
-	fate, err := b.Open(t.Context(), risk.Audit{Decision: old, Ticket: "late", Score: 1})
-	if err != nil || fate != risk.Stale {
-		t.Errorf("open: %s, %v", fate, err)
-	}
-	if v := b.View(chat); v.Serves() || v.Alarm != 1 {
-		t.Errorf("the reply tells of the alarm: %+v", v)
-	}
-	was := a.state()
-	b.close("under-way", false)
-	if d := differ(was.State, a.state().State); d != "" {
-		t.Errorf("an audit of before the alarm counts:\n%s", d)
-	}
-}
-
 func TestAuditsThatAreLostAreForgottenByRedisClock(t *testing.T) {
 	r := join(t, redistest.Start(t).Addr)
 	rule := plain

@@ -90,6 +90,8 @@ const (
 	AuditBoost = 4
 	// FullRangeShare is the share of the audits that have no floor. The frontier and a refit rest on them alone.
 	FullRangeShare = 0.2
+	// ColdStartShare is the largest share of requests that are drafted in the background while no threshold is certified.
+	ColdStartShare = 0.5
 	// ExploreShare is the share of requests that are drafted in the background in a traffic class in which no threshold
 	// can be certified, to notice if that changes.
 	ExploreShare = 0.02
@@ -102,7 +104,7 @@ const (
 // Risk configures audits and the promise.
 type Risk struct {
 	Rule                risk.Rule  // risk.max_wrong_rate, .error_probability, .lease_audits
-	Rates               risk.Rates // risk.audit_rate, .cold_start_rate, .cold_start_audits_per_minute
+	Rates               risk.Rates // risk.audit_rate, .cold_start_audits_per_minute
 	Label               Label      // what makes an audited draft good (risk.label)
 	AuditBudget         float64    // cost of audits as a share of the target's cost (risk.audit_budget, 0 … 1; 0: no bound)
 	MaxConcurrentAudits int        // audits under way in one replica (risk.max_concurrent_audits, 0 … 1000)

@@ -42,25 +42,6 @@ func TestTheAreaIsTheShareOfPairsInTheRightOrder(t *testing.T) {
 	}
 }
 
-func TestAreasOfOrdinaryKinds(t *testing.T) {
-	for name, c := range map[string]struct {
-		scores []float64
-		good   []bool
-		want   float64
-	}{
-		"told apart":     {[]float64{1, 2, 3, 4}, []bool{false, false, true, true}, 1},
-		"the wrong way":  {[]float64{4, 3, 2, 1}, []bool{false, false, true, true}, 0},
-		"all the same":   {[]float64{7, 7, 7, 7}, []bool{false, true, false, true}, .5},
-		"one kind only":  {[]float64{1, 2}, []bool{true, true}, .5},
-		"nothing":        {nil, nil, .5},
-		"one tie in two": {[]float64{1, 1, 2}, []bool{false, true, true}, .75},
-	} {
-		if got := AUROC(c.scores, c.good); got.Value != c.want {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
-	}
-}
-
 func TestTheErrorOfAnAreaIsWhatItVariesBy(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 3))
 	const rounds, n = 2000, 300

@@ -162,32 +162,6 @@ func TestGreedyAndSampledRequestsAreNotComparedWithEachOther(t *testing.T) {
 	}
 }
 
-func TestAKindWithoutPairsSaysNothing(t *testing.T) {
-	samples, _ := known.draw(rand.New(rand.NewPCG(13, 13)), 1000)
-	alone := mustFit(t, samples)
-	for i := range 300 { // all of them good
-		samples = append(samples, Sample{Features: samples[i].Features, Score: samples[i].Score, Good: true, Greedy: true})
-	}
-	if f := mustFit(t, samples); math.Abs(f.After.Value-alone.After.Value) > alone.After.Error {
-		t.Errorf("the area is %v with drafts that compare with none, %v without", f.After, alone.After)
-	}
-	for i := range samples {
-		samples[i].Greedy = samples[i].Good
-	}
-	if f := mustFit(t, samples); f.After != f.Before || f.Gain.Value != 0 || math.Abs(f.After.Value-.5) > 1e-9 || checkMap(&f.Map) != nil {
-		t.Errorf("nothing can be compared: %v, %v, %v; %v", f.Before, f.After, f.Gain, checkMap(&f.Map))
-	}
-}
-
-func TestFeaturesThatSayNothingGiveNothing(t *testing.T) {
-	none := law{bias: 1, spread: known.spread, common: 0.3}
-	samples, _ := none.draw(rand.New(rand.NewPCG(3, 3)), 5000)
-	f := mustFit(t, samples)
-	if math.Abs(f.After.Value-0.5) > 4*f.After.Error {
-		t.Errorf("area %v", f.After)
-	}
-}
-
 func TestDataThatAreToldApartWithoutFaultDoNotDiverge(t *testing.T) {
 	samples, odds := known.draw(rand.New(rand.NewPCG(4, 4)), 3000)
 	for i := range samples {
@@ -200,57 +174,6 @@ func TestDataThatAreToldApartWithoutFaultDoNotDiverge(t *testing.T) {
 	}
 	if f.After.Value < 0.999 {
 		t.Errorf("area %v", f.After)
-	}
-}
-
-func TestAWeightStaysWithinItsBoundWhereAFeatureHardlyMoves(t *testing.T) {
-	samples, _ := known.draw(rand.New(rand.NewPCG(5, 5)), 3000)
-	for i := range samples {
-		samples[i].Features[accept.FeatureMean] = -0.5
-		samples[i].Features[accept.FeatureWorst] = -1 + 1e-5*float64(indexOf(samples[i].Good))
-	}
-	f := mustFit(t, samples)
-	if w := f.Map.Weights; w[accept.FeatureMean] != 0 || math.Abs(w[accept.FeatureWorst]-maxWeight) > 1e-9 {
-		t.Errorf("a constant has the weight %v, and what moves by 1e-5 %v", w[accept.FeatureMean], w[accept.FeatureWorst])
-	}
-	if err := checkMap(&f.Map); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestFeaturesThatAreTheSameShareTheirWeight(t *testing.T) {
-	l := law{bias: 3, weights: accept.Features{2}, spread: known.spread}
-	samples, _ := l.draw(rand.New(rand.NewPCG(6, 6)), 20_000)
-	for i := range samples {
-		samples[i].Features[accept.FeatureWindow] = samples[i].Features[accept.FeatureMean]
-	}
-	w := mustFit(t, samples).Map.Weights
-	if a, b := w[accept.FeatureMean], w[accept.FeatureWindow]; math.Abs(a-b) > 0.02 || math.Abs(a+b-2) > 0.4 {
-		t.Errorf("weights %v and %v, want 1 each", a, b)
-	}
-}
-
-func TestTheSameSamplesMakeTheSameFit(t *testing.T) {
-	samples, _ := known.draw(rand.New(rand.NewPCG(7, 7)), 4000)
-	a, b := mustFit(t, samples), mustFit(t, slices.Clone(samples))
-	if a.Map != b.Map || a.After != b.After {
-		t.Errorf("%+v and %+v", a, b)
-	}
-}
-
-func TestLabelsThatComeInRunsAreSpreadOverAllParts(t *testing.T) {
-	samples, _ := known.draw(rand.New(rand.NewPCG(8, 8)), 4000)
-	for i := range samples {
-		samples[i].Good = i%folds != 0 // all bad ones would be of one part
-	}
-	for i, p := range split(samples) {
-		bad := 0
-		for _, s := range p.test {
-			bad += 1 - indexOf(s.Good)
-		}
-		if bad != 160 || len(p.test) != 800 || len(p.train) != 3200 {
-			t.Errorf("part %d has %d bad ones of %d, and %d to train with", i, bad, len(p.test), len(p.train))
-		}
 	}
 }
 
@@ -288,14 +211,5 @@ func TestASampleThatIsNoNumberIsRefused(t *testing.T) {
 	bad[3].Score = math.NaN()
 	if _, err := FitScore(bad); err == nil || !strings.Contains(err.Error(), "sample 3: its score is") {
 		t.Errorf("a score of NaN: %v", err)
-	}
-}
-
-func BenchmarkFit(b *testing.B) {
-	samples, _ := known.draw(rand.New(rand.NewPCG(11, 11)), 10_000)
-	for b.Loop() {
-		if _, err := FitScore(samples); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

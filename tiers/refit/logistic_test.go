@@ -4,8 +4,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-
-	"github.com/foregate/foregate/tiers/accept"
 )
 
 // TestNoWeightCanBeMovedForTheBetter checks the conditions of Karush, Kuhn and Tucker, which the
@@ -32,31 +30,5 @@ func TestNoWeightCanBeMovedForTheBetter(t *testing.T) {
 				t.Fatalf("law %+v: term %d is %v and could be moved: slope %v", l, i, w[i], s)
 			}
 		}
-	}
-}
-
-func TestAMapOfWhatWasFittedGivesTheSameOdds(t *testing.T) {
-	samples, _ := known.draw(rand.New(rand.NewPCG(2, 6)), 3000)
-	for i := range samples {
-		samples[i].Features[accept.FeatureEntropy] = -0.7 // says nothing
-	}
-	r := scaled(samples)
-	w, m := r.solve(), regress(samples)
-	for i, s := range samples {
-		if got, want := float64(m.Score(s.Features)), dot(&w, &r.rows[i].x); math.Abs(got-want) > 1e-9 {
-			t.Fatalf("sample %d: the map says %v, the regression %v", i, got, want)
-		}
-	}
-}
-
-func TestTheSolutionDoesNotDependOnUnits(t *testing.T) {
-	samples, _ := known.draw(rand.New(rand.NewPCG(3, 6)), 3000)
-	a := regress(samples)
-	for i := range samples {
-		samples[i].Features[accept.FeatureWindow] *= 50
-	}
-	b := regress(samples)
-	if got, want := 50*b.Weights[accept.FeatureWindow], a.Weights[accept.FeatureWindow]; math.Abs(got-want) > 1e-6 {
-		t.Errorf("the weight of a feature in other units is %v, want %v", got, want)
 	}
 }

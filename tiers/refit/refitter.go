@@ -172,8 +172,8 @@ func (r *Refitter) read(ctx context.Context, routes []string) (shared, error) {
 		w.states[k.Key.Route] = append(w.states[k.Key.Route], k)
 	}
 	err = r.Book.Log(ctx, func(e evidence.LogEntry) error {
-		if slices.Contains(routes, e.Key.Route) {
-			w.logs[e.Key.Route] = append(w.logs[e.Key.Route], e)
+		if slices.Contains(routes, e.Route) {
+			w.logs[e.Route] = append(w.logs[e.Route], e)
 		}
 		return nil
 	})

@@ -49,7 +49,7 @@ func (s *Samples) Add(e *evidence.LogEntry) {
 		s.Newest = e.When
 	}
 	if e.Label != evidence.Lost && len(e.Features) == len(accept.Features{}) {
-		s.Labelled = append(s.Labelled, Sample{Features: featuresOf(e), Score: e.Score, Good: e.Label == evidence.Good, Greedy: plan.IsGreedy(e.Key.TrafficClass)})
+		s.Labelled = append(s.Labelled, Sample{Features: featuresOf(e), Score: e.Score, Good: e.Label == evidence.Good, Greedy: plan.IsGreedy(e.TrafficClass)})
 		s.fullRange = append(s.fullRange, isFullRange(e))
 	}
 }

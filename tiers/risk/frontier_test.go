@@ -198,26 +198,6 @@ func TestProofAFrontierCoversTheTruthAtEveryLookWhateverEpsilonIsChosen(t *testi
 	}
 }
 
-func TestAFrontierOfThreeAuditsSaysNothing(t *testing.T) {
-	a := newAudited(usual, 0, proofSeed, 1)
-	a.audit(3)
-	f := FrontierOf(FrontierInput{Grid: a.grid, Samples: a.all, Rule: frontierRule})
-	if f.Known || f.Audits != 3 || f.Needed < 100 || f.Needed > 1000 {
-		t.Errorf("known %v, %d audits, %g needed", f.Known, f.Audits, f.Needed)
-	}
-	nothing := Range{High: 1}
-	for _, p := range f.Points {
-		if p.Share != nothing || p.Risk != nothing || !math.IsInf(p.MoreAudits, 1) || p.Low+p.Estimate+p.High != 0 {
-			t.Errorf("something is said: %+v", p)
-		}
-	}
-	for _, th := range f.Thresholds {
-		if th.Risk.Low != 0 || th.Risk.High != 1 || th.Share.Low != 0 || th.Share.High != 1 {
-			t.Errorf("something is said of a threshold: %+v", th)
-		}
-	}
-}
-
 func TestAFrontierOfLostAuditsSaysNothing(t *testing.T) {
 	a := newAudited(usual, 0, proofSeed, 2)
 	a.audit(2000)
@@ -257,31 +237,5 @@ func TestAFrontierAcceptsNoScoreThatIsNone(t *testing.T) {
 	}
 	if empty := FrontierOf(FrontierInput{Samples: a.all, Rule: frontierRule}); empty.Known || len(empty.Points) != len(OfferedRates) {
 		t.Errorf("without a grid: %+v", empty)
-	}
-}
-
-// With more ε more is served.
-func TestAFrontierRisesWithEpsilon(t *testing.T) {
-	a := newAudited(usual, 0, proofSeed, 4)
-	a.audit(3000)
-	in := FrontierInput{Grid: a.grid, Samples: a.all, Rule: frontierRule}
-	in.Rule.MaxWrongRate = .07
-	one := FrontierOf(in)
-	if len(one.Points) != len(OfferedRates)+1 {
-		t.Errorf("%d points: the ε in force is missing", len(one.Points))
-	}
-	for i, p := range one.Points {
-		if p.Share.Low > p.Share.Estimate || p.Share.Estimate > p.Share.High {
-			t.Errorf("ε %g: the estimate is outside: %+v", p.MaxWrongRate, p.Share)
-		}
-		if i > 0 {
-			was := one.Points[i-1]
-			if p.Low < was.Low || p.Estimate < was.Estimate || p.High < was.High || p.Share.Estimate < was.Share.Estimate {
-				t.Errorf("less is served for more ε: %+v after %+v", p, was)
-			}
-		}
-	}
-	if last := one.Points[len(one.Points)-1]; last.Low == 0 || last.MoreAudits != 0 && last.Estimate <= last.Low {
-		t.Errorf("ε .30 certifies nothing: %+v", last)
 	}
 }

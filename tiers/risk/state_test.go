@@ -1,7 +1,6 @@
 package risk
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -98,17 +97,6 @@ func TestClosingTwiceOrWhatNobodyOpenedChangesNothing(t *testing.T) {
 	same(t, before, s)
 }
 
-func TestATicketIsBookedOnce(t *testing.T) {
-	s := taught(plain)
-	d := s.View(plain).Decide(Key{}, Sampling{Rate: 1}, 0)
-	s.Open(plain, d, 1, "a", time.Unix(2, 0))
-	before := copyOf(s)
-	if fate := s.Open(plain, d, 1, "a", time.Unix(2, 0)); fate != Full {
-		t.Errorf("booked again: %s", fate)
-	}
-	same(t, before, s)
-}
-
 func TestDecisionsByAnotherGridOrBeforeAnAlarmAreStale(t *testing.T) {
 	s := certified(plain)
 	d := s.View(plain).Decide(Key{}, Sampling{Rate: 1}, 0)
@@ -179,22 +167,6 @@ func TestEpochsLiveForALeaseAndOverlapByHalf(t *testing.T) {
 	}
 }
 
-func TestALateOutcomeIsOfTheEpochsOfItsBeginning(t *testing.T) {
-	r := plain
-	r.LeaseAudits = 400
-	s := taught(r)
-	d := s.View(r).Decide(Key{}, Sampling{Rate: 1}, 0)
-	s.Open(r, d, 1, "late", time.Unix(2, 0))
-	for len(s.Epochs) < 2 {
-		audit(s, r, 1, false)
-	}
-	second := s.Epochs[1]
-	s.Close(r, "late", false)
-	if s.Epochs[1].N != second.N || s.Epochs[1].K != second.K || s.Epochs[1].O != second.O || s.Epochs[0].O[0] != 0 {
-		t.Errorf("%+v", s.Epochs)
-	}
-}
-
 func TestAnotherEpsilonCertifiesAnewByWhatIsKnown(t *testing.T) {
 	lax, strict := plain, plain
 	lax.MaxWrongRate, strict.MaxWrongRate = .10, .01
@@ -215,18 +187,6 @@ func TestAnotherEpsilonCertifiesAnewByWhatIsKnown(t *testing.T) {
 	s.Close(plain, "nothing", false)
 	if s.Op != op {
 		t.Errorf("ε .05 again: op %d, it was %d", s.Op, op)
-	}
-}
-
-func TestNoThresholdOfAnotherRuleIsServedBy(t *testing.T) {
-	s := certified(plain)
-	for _, r := range []Rule{{MaxWrongRate: .04, ErrorProbability: .05, DriftRunLength: 500}, {MaxWrongRate: .06, ErrorProbability: .05, DriftRunLength: 500}, {MaxWrongRate: .05, ErrorProbability: .01, DriftRunLength: 500}} {
-		if v := s.View(r); v.Serves() || v.Hi != firstLook || v.Threshold != Unreachable || v.Version != s.Version {
-			t.Errorf("%+v: %+v", r, v)
-		}
-	}
-	if v := s.View(plain); v.Op != s.Op || v.Threshold != s.Grid.At(s.Op) || v.Hi != s.Op+lookAhead || v.Floor != s.Grid.At(v.Hi) {
-		t.Errorf("%+v", v)
 	}
 }
 
@@ -419,19 +379,6 @@ func TestRatesFollowWhatIsKnown(t *testing.T) {
 	}
 	if got := (Rates{Audit: .5, Boost: 4}).AuditRate(View{Op: 1, Warned: true}, 1); got != 1 {
 		t.Errorf("a share of %g", got)
-	}
-}
-
-func TestAStampServesNothingWhereNothingIsCertified(t *testing.T) {
-	if d := (View{}).Decide(Key{Route: "r"}, Sampling{Rate: .5}, .49); d.Threshold != Unreachable || d.Floor != -Unreachable || !d.Audited || d.Key.Route != "r" {
-		t.Errorf("%+v", d)
-	}
-	v := View{Version: 7, Alarm: 2, Op: 3, Hi: 6, Threshold: .8, Floor: .5}
-	if d := v.Decide(Key{}, Sampling{Rate: .5}, .5); d.Audited || d.Threshold != .8 || d.Floor != .5 || d.Policy() != "g7.a2.op3" {
-		t.Errorf("%+v", d)
-	}
-	if k := fmt.Sprint(Key{"a", "b"}); k != "a/b" {
-		t.Error(k)
 	}
 }
 

@@ -97,16 +97,6 @@ func TestASummaryOfWhatCannotBeCertifiedIsOutOfReach(t *testing.T) {
 	}
 }
 
-func TestAfterTheLastThresholdNothingIsNeeded(t *testing.T) {
-	s := taught(plain)
-	for range 2000 {
-		audit(s, plain, 1, false)
-	}
-	if got := s.Summarise(plain); got.Op != len(s.Grid) || *got.ToCertify != 0 || got.Acceptance != .95 {
-		t.Errorf("%+v", got)
-	}
-}
-
 func TestThePhaseIsThatOfTheEvidence(t *testing.T) {
 	now := time.Unix(10_000, 0)
 	certified := taught(plain)

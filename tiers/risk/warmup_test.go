@@ -120,18 +120,6 @@ func TestAWarmupOfWhichTooManyAuditsHaveNoOutcomeEnds(t *testing.T) {
 	}
 }
 
-func TestAWarmupIsOverInTimeWhateverItsAuditsSay(t *testing.T) {
-	var s State
-	start := time.Unix(1000, 0)
-	if s.Drafted(plain, 0, 0, start); !s.Warmup.IsRunning(start.Add(time.Hour-1), time.Hour) || s.Warmup.IsRunning(start.Add(time.Hour), time.Hour) {
-		t.Errorf("%+v", s.Warmup)
-	}
-	s.Drafted(plain, 1, 1, start.Add(2*time.Hour))
-	if s.OpenWarmup(plain, "t", start.Add(2*time.Hour)); s.Warmup.IsRunning(start.Add(2*time.Hour), time.Hour) {
-		t.Errorf("begun anew: %+v", s.Warmup)
-	}
-}
-
 func TestAWarmupThatWasSeenIsNotBegunAnew(t *testing.T) {
 	for _, tc := range []struct {
 		what           string
@@ -182,40 +170,5 @@ func TestTheCautiousThresholdAcceptsAboutAThird(t *testing.T) {
 	equal := State{Scores: make([]float64, 150)}
 	if score := equal.cautious(); score != 0 {
 		t.Errorf("of equal scores %g", score)
-	}
-}
-
-// ε changes ten times in a minute: nothing is served without evidence, and nothing condemned by two audits.
-func TestEpsilonThatChangesTenTimesInAMinute(t *testing.T) {
-	s := taught(plain)
-	s.Drafted(plain, 1, 1, time.Unix(0, 0))
-	r := plain
-	for i := range 10 {
-		r.MaxWrongRate = []float64{.05, .2, .01, .3, .1}[i%5]
-		for j := range 6 {
-			audit(s, r, 1, j%2 == 0)
-			serve(s, r, 1, 0)
-			if s.Op > 0 && LogE(s.Epochs[0].N[0], s.Epochs[0].K[0], r.MaxWrongRate) < math.Log(2/r.ErrorProbability) {
-				t.Fatalf("ε %g: index %d without evidence: %+v", r.MaxWrongRate, s.Op, s.Epochs[0])
-			}
-			if s.Infeasible || s.View(r).Infeasible {
-				t.Fatalf("ε %g: infeasible by %d outcomes", r.MaxWrongRate, s.Outcomes)
-			}
-		}
-	}
-	if s.Warmup.Began != 0 && s.Warmup.Ended != WarmupRuns || s.Warmup.Audits != 60 {
-		t.Errorf("%+v", s.Warmup)
-	}
-}
-
-func TestAnImportThatSaysNoEndsTheWarmup(t *testing.T) {
-	var s State
-	s.Drafted(plain, 1, 1, time.Unix(5, 0))
-	p := s.PlanImport(plain, pasts(1000, 3, -1)) // a third is bad, at every score
-	if !s.ApplyImport(plain, p, time.Unix(9, 0)) {
-		t.Fatal("not taken")
-	}
-	if v := s.View(plain); !v.Infeasible || v.Warmup.Ended != WarmupInfeasible {
-		t.Errorf("%d imported audits, a third bad: %+v", p.Audits, v)
 	}
 }

@@ -91,22 +91,3 @@ func (a *Audits) Mixed(t testing.TB) {
 	a.Learn(t, infeasible, risk.GridScores)
 	a.Audit(t, infeasible, 40, 2)
 }
-
-// Drafted records n drafts of a warm-up, of which served were the answer.
-func (a *Audits) Drafted(k risk.Key, n, served int) {
-	a.Book.Drafted(k, n, served)
-}
-
-// Warm makes audits of drafts that a warm-up served, of which the first bad ones are bad.
-func (a *Audits) Warm(t testing.TB, k risk.Key, n, bad int) {
-	t.Helper()
-	for i := range n {
-		a.n++
-		if fate, err := a.Book.OpenWarmup(t.Context(), k, a.Ticket()); err != nil || fate != risk.Opened {
-			t.Fatalf("%v, %s", err, fate)
-		}
-		if err := a.Book.Close(t.Context(), k, a.Ticket(), i < bad); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
