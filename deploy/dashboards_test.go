@@ -1,11 +1,9 @@
 package deploy
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -21,7 +18,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/foregate/foregate/gateway/app/apptest"
-	"github.com/foregate/foregate/gateway/demo"
 	"github.com/foregate/foregate/gateway/reference"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
@@ -287,73 +283,6 @@ func engineMetrics(t *testing.T, all map[string][]string) {
 	apptest.Post(t, s.URL()+"/v1/completions", `{"model":"m","prompt":"x","max_tokens":3}`)
 	_, page := apptest.Get(t, s.URL()+"/metrics")
 	samplesOf(t, page, all)
-}
-
-// seldom are metrics that have no samples in the demonstration, because nothing there fails or is refused, and no route is
-// in mode verify.
-var seldom = []string{
-	"foregate_settings_rejected", "foregate_settings_unknown", "foregate_log_lines_dropped_total", "foregate_upstream_failures_total",
-	"foregate_shed_total", "foregate_breaker_transitions_total", "foregate_file_last_reload_successful", "foregate_queue_wait_seconds_bucket",
-	"foregate_verifications_total", "foregate_verification_seconds_bucket",
-	"foregate_audits_dropped_total", "foregate_certificate_not_after_timestamp_seconds", "foregate_fallbacks_total",
-}
-
-func TestTheDemonstrationShowsWhatDashboardsDraw(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a long test: make test-long")
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	var out apptest.Log
-	ended := make(chan error)
-	go func() {
-		ended <- demo.Run(ctx, demo.Options{
-			Listener: listener, Admin: "127.0.0.1:0", Replicas: 1, Traffic: true, TimeScale: 20, Stdout: &out, Stderr: &out,
-		})
-	}()
-	defer func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("%v\n%s", err, out.String())
-		}
-	}()
-	metrics := ""
-	apptest.Within(t, time.Minute, "the demonstration tells where its metrics are", func() bool {
-		m := regexp.MustCompile(`metrics +(http://\S+)\n`).FindStringSubmatch(out.String())
-		if m != nil {
-			metrics = m[1]
-		}
-		return m != nil
-	})
-	wanted := map[string]bool{}
-	for _, expr := range expressions(t) {
-		for _, s := range readPromql(expr).series {
-			if registered := strings.HasPrefix(s.name, "foregate_") && !strings.Contains(s.name, ":"); registered && !slices.Contains(seldom, s.name) {
-				wanted[s.name] = true
-			}
-		}
-	}
-	var missing []string
-	defer func() {
-		if t.Failed() {
-			t.Logf("missing: %q", missing)
-		}
-	}()
-	apptest.Within(t, time.Minute, "every metric has samples", func() bool {
-		_, page := apptest.Get(t, metrics)
-		shown := map[string][]string{}
-		samplesOf(t, page, shown)
-		missing = nil
-		for name := range wanted {
-			if shown[name] == nil {
-				missing = append(missing, name)
-			}
-		}
-		return len(missing) == 0
-	})
 }
 
 // samplesOf adds the names of a page's samples, as Prometheus stores them, with their labels.

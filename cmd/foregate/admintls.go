@@ -10,9 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/foregate/foregate/gateway/certificates"
 	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/gateway/reload"
+	"github.com/foregate/foregate/gateway/files"
 )
 
 // tlsFlags say which certificate of an admin listener with TLS is trusted, and what is presented there.
@@ -49,11 +48,11 @@ func (f tlsFlags) client(file *config.File, timeout time.Duration) (*http.Client
 
 // authorities reads certificates to trust; errors begin with the name of the flag or setting.
 func authorities(name, path string) (*x509.CertPool, error) {
-	data, _, err := reload.Read(path, certificates.MaxFile)
+	data, _, err := files.Read(path, files.MaxCertificates)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	pool, err := certificates.ParseAuthorities(data)
+	pool, err := files.ParseAuthorities(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -64,11 +63,11 @@ func authorities(name, path string) (*x509.CertPool, error) {
 // the configuration is often none of them.
 func trustOwn(c *tls.Config, path string) error {
 	const name = "admin_tls.cert_file"
-	data, _, err := reload.Read(path, certificates.MaxFile)
+	data, _, err := files.Read(path, files.MaxCertificates)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	leaf, pool, err := certificates.ParseOwn(data)
+	leaf, pool, err := files.ParseOwn(data)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

@@ -15,9 +15,8 @@ import (
 	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/display"
+	"github.com/foregate/foregate/gateway/files"
 	"github.com/foregate/foregate/gateway/operator"
-	"github.com/foregate/foregate/gateway/reload"
-	"github.com/foregate/foregate/gateway/secrets"
 )
 
 const (
@@ -88,11 +87,11 @@ type tokenFlags struct {
 func (f tokenFlags) secret() ([]byte, error) {
 	switch {
 	case f.TokenFile != "":
-		data, _, err := reload.Read(f.TokenFile, secrets.MaxFile)
+		data, _, err := files.Read(f.TokenFile, files.MaxSecrets)
 		if err != nil {
 			return nil, fmt.Errorf("--token-file: %w", err)
 		}
-		secret, err := secrets.Line(data, secrets.MinSecret)
+		secret, err := files.Line(data, files.MinSecret)
 		if err != nil {
 			return nil, fmt.Errorf("--token-file: %w", err)
 		}

@@ -33,23 +33,6 @@ func configFile(t *testing.T, text string) string {
 	return file
 }
 
-func TestCheckWarnsOfALimitTooSmallToShare(t *testing.T) {
-	file := configFile(t, `listen: 127.0.0.1:0
-redis: {url: "redis://h:6379", replicas: 3}
-pools: {p: {model: m, backends: ["http://h:1"]}}
-routes: [{model: m, target: p}]
-tenants: [{id: acme, tpm: 1000, rpm: 2}, {id: beta, rpm: 10}]
-cache: {seal_keys_file: `+secretFile(t, oneKey)+`}
-`)
-	status, out, errs := call(t, "check", file)
-	if status != 0 || !strings.Contains(out, ": ok: 1 pools, 1 routes, 2 tenants") {
-		t.Errorf("status %d: %s", status, out)
-	}
-	if want := file + ": warning: tenant acme: while Redis is away each of 3 replicas lets in at least one request at once, so its rpm of 2 may be exceeded\n"; errs != want {
-		t.Errorf("got %q, want %q", errs, want)
-	}
-}
-
 func TestAnswersThatCanBeForgedAreToldByCheckAtTheStartAndToTheConsole(t *testing.T) {
 	const warning = "cache.seal_keys_file: there is none, so who can write to the Redis of answers and knows a request can forge its answer"
 	shared := "redis://" + miniredis.RunT(t).Addr()

@@ -18,13 +18,13 @@ const module = "github.com/foregate/foregate/"
 // arrows is the import table: which of our packages each may import. docs/architecture.md
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
-	"cmd/foregate": {"cache", "gateway", "gateway/app", "gateway/auditlog", "gateway/certificates", "gateway/config", "gateway/demo", "gateway/display", "gateway/operator", "gateway/reference", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/usage", "internal/redis/embedded", "internal/panics", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/refit", "tiers/risk"},
+	"cmd/foregate": {"cache", "gateway", "gateway/app", "gateway/auditlog", "gateway/config", "gateway/demo", "gateway/display", "gateway/files", "gateway/operator", "gateway/reference", "gateway/riskview", "gateway/settings", "gateway/stores", "gateway/usage", "internal/panics", "internal/redis/embedded", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/refit", "tiers/risk"},
 	"cmd/loadtest": {"gateway/demo", "loadtest", "loadtest/chaos", "loadtest/cost", "loadtest/live", "loadtest/pair", "loadtest/proof", "loadtest/quality", "loadtest/soak", "loadtest/virtual"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 
 	"gateway":                     {"cache", "gateway/admission", "gateway/budgets", "gateway/clientapi", "gateway/clientapi/messages", "gateway/clientapi/responses", "gateway/content", "gateway/identity", "gateway/limits", "gateway/openapi", "gateway/operator", "gateway/pipeline", "gateway/usage", "internal/panics", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt", "tiers/risk"},
 	"gateway/admission":           {"gateway/identity", "internal/panics", "tiers/pool"},
-	"gateway/app":                 {"breaker", "cache", "gateway", "gateway/admission", "gateway/budgets", "gateway/certificates", "gateway/config", "gateway/console", "gateway/display", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/pipeline", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/stores", "gateway/tracing", "gateway/usage", "internal/panics", "tiers", "tiers/accept", "tiers/audit", "tiers/choose", "tiers/credentials", "tiers/dialect", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream"},
+	"gateway/app":                 {"breaker", "cache", "gateway", "gateway/admission", "gateway/budgets", "gateway/config", "gateway/console", "gateway/display", "gateway/files", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/pipeline", "gateway/riskview", "gateway/settings", "gateway/stores", "gateway/tracing", "gateway/usage", "internal/panics", "tiers", "tiers/accept", "tiers/audit", "tiers/choose", "tiers/credentials", "tiers/dialect", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream"},
 	"gateway/app/apptest":         {"gateway", "gateway/app", "gateway/config", "gateway/stores"}, // for tests alone
 	"gateway/auditlog":            {"tiers/evidence", "tiers/plan", "tiers/risk"},
 	"gateway/budgets":             {"gateway/identity", "internal/redis/lookup", "internal/redis/script"},
@@ -39,17 +39,15 @@ var arrows = map[string][]string{
 	"gateway/clientapi/messages":  {"gateway/clientapi", "tiers/openai"},
 	"gateway/clientapi/responses": {"gateway/clientapi", "tiers/openai"},
 	"gateway/openapi":             {"tiers/fields"},
-	"gateway/operator":            {"gateway/secrets"},
+	"gateway/operator":            {"gateway/files"},
 	"gateway/pipeline":            {"cache", "gateway/budgets", "gateway/identity", "gateway/limits", "internal/redis/lookup", "tiers", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/receipt", "tiers/strategy", "tiers/world"},
 	"gateway/reference":           {"gateway", "gateway/app", "gateway/config", "gateway/openapi", "gateway/settings", "tiers/fields"},
-	"gateway/reload":              {},
 	"gateway/riskview":            {"gateway", "tiers/economy", "tiers/evidence", "tiers/plan", "tiers/risk"},
-	"gateway/secrets":             {},
 	"gateway/settings":            {"breaker", "cache", "gateway/admission", "internal/redis/script", "tiers/accept", "tiers/choose", "tiers/plan", "tiers/pressure", "tiers/upstream"},
-	"gateway/stores":              {"gateway/config", "gateway/reload", "gateway/secrets", "internal/redis/connect", "internal/redis/embedded"},
+	"gateway/stores":              {"gateway/config", "gateway/files", "internal/redis/connect", "internal/redis/embedded"},
 	"gateway/tracing":             {"gateway", "tiers/dispatch", "tiers/receipt"},
 	"gateway/usage":               {"internal/redis/script"},
-	"gateway/certificates":        {},
+	"gateway/files":               {},
 
 	"tiers":                       {"internal/recent", "tiers/accept", "tiers/audit", "tiers/credentials", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/receipt", "tiers/risk", "tiers/schema", "tiers/strategy", "tiers/world"},
 	"tiers/accept":                {},
@@ -103,7 +101,7 @@ var arrows = map[string][]string{
 	"loadtest":                   {"internal/yamlfile"},
 	"loadtest/answer":            {},
 	"loadtest/chaos":             {"loadtest/answer", "loadtest/process", "loadtest/vllmsim"},
-	"loadtest/live":              {"loadtest", "loadtest/answer", "loadtest/process", "loadtest/vllmsim"}, // the gateway over HTTP only
+	"loadtest/live":              {"loadtest", "loadtest/answer", "loadtest/chaos", "loadtest/process", "loadtest/vllmsim"}, // the gateway over HTTP only
 	"loadtest/pair":              {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/stores", "loadtest/answer", "tiers/refit"},
 	"loadtest/process":           {},
 	"loadtest/cost":              {}, // the rest of it is a benchmark
@@ -133,8 +131,8 @@ var walls = map[string][]string{
 	"go.yaml.in/yaml":                      {"internal/yamlfile"},
 	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
 	"github.com/prometheus/common":         {"loadtest/vllmsim", "tiers/pressure"},
-	"github.com/prometheus/client_golang":  {"breaker", "cache", "cmd/foregate", "gateway", "gateway/admission", "gateway/app", "gateway/app/apptest", "gateway/budgets", "gateway/certificates", "gateway/console", "gateway/demo", "gateway/limits", "gateway/reference", "gateway/reload", "gateway/settings", "gateway/tracing", "gateway/usage", "loadtest/vllmsim", "tiers", "tiers/economy", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},
-	"github.com/rs/zerolog":                {"breaker", "cache", "cmd/foregate", "gateway", "gateway/app", "gateway/app/apptest", "gateway/budgets", "gateway/certificates", "gateway/demo", "gateway/limits", "gateway/operator", "gateway/reference", "gateway/reload", "gateway/settings", "gateway/tracing", "gateway/usage", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},
+	"github.com/prometheus/client_golang":  {"breaker", "cache", "cmd/foregate", "gateway", "gateway/admission", "gateway/app", "gateway/app/apptest", "gateway/budgets", "gateway/console", "gateway/demo", "gateway/files", "gateway/limits", "gateway/reference", "gateway/settings", "gateway/tracing", "gateway/usage", "loadtest/vllmsim", "tiers", "tiers/economy", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},
+	"github.com/rs/zerolog":                {"breaker", "cache", "cmd/foregate", "gateway", "gateway/app", "gateway/app/apptest", "gateway/budgets", "gateway/demo", "gateway/files", "gateway/limits", "gateway/operator", "gateway/reference", "gateway/settings", "gateway/tracing", "gateway/usage", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},
 	"github.com/klauspost/compress":        {"cache"},
 	"github.com/cespare/xxhash":            {"tiers", "tiers/pool", "tiers/prefix"},
 	"go.opentelemetry.io":                  {"gateway/tracing"},

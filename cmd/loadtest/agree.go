@@ -17,7 +17,7 @@ type agreeCmd struct {
 	Seeds    int           `default:"5" help:"So many seeds from the scenario's on."`
 	Case     []string      `sep:"none" help:"Only the case of this name; may be given again."`
 	Duration time.Duration `help:"For how long conversations begin, instead of the scenario's duration."`
-	Foregate string        `placeholder:"PATH" help:"The gateway's binary; default foregate beside this program, then in PATH."`
+	Gateway  string        `placeholder:"PATH" help:"The gateway's binary; default foregate beside this program, then in PATH."`
 	Redis    string        `placeholder:"URL" help:"A Redis database that is empty and may be emptied, instead of a redis-server of one's own."`
 }
 
@@ -35,7 +35,7 @@ func (c *agreeCmd) Run(e *env) error {
 	for i, kind := range []string{loadtest.Live, loadtest.Virtual} {
 		r := runCmd{Scenario: c.Scenario, Virtual: kind == loadtest.Virtual, Live: kind == loadtest.Live, Seeds: c.Seeds, Case: c.Case, Duration: c.Duration}
 		if r.Live {
-			r.Foregate, r.Redis = c.Foregate, c.Redis
+			r.Gateway, r.Redis = c.Gateway, c.Redis
 		}
 		var err error
 		if reports[i], err = r.reports(e); err != nil {

@@ -22,5 +22,5 @@ func gatewayBinary(override string) (string, error) {
 	if path, err := exec.LookPath("foregate"); err == nil {
 		return path, nil
 	}
-	return "", errors.New("there is no foregate beside loadtest or in PATH: run make build, or use --foregate PATH")
+	return "", errors.New("there is no foregate beside loadtest or in PATH: run make build, or use --gateway PATH")
 }

@@ -137,9 +137,9 @@ func TestMistakesAreToldApartFromFailures(t *testing.T) {
 		{"run small --duration 0s --case nobody", 2, "nobody"},
 		{"run nothing", 1, "there is no scenario nothing"},
 		{"run bad", 1, "bad.yaml:1"},
-		{"run small --live", 1, "run make build, or use --foregate PATH"},
-		{"run small --live --foregate nowhere/foregate --redis redis://127.0.0.1:1/0", 1, "127.0.0.1:1"},
-		{"run small --live --foregate nowhere/foregate", 1, "install redis-server, or use --redis URL"},
+		{"run small --live", 1, "run make build, or use --gateway PATH"},
+		{"run small --live --gateway nowhere/foregate --redis redis://127.0.0.1:1/0", 1, "127.0.0.1:1"},
+		{"run small --live --gateway nowhere/foregate", 1, "install redis-server, or use --redis URL"},
 		{"check small", 1, "small"},
 	} {
 		status, out, errs := program(strings.Fields(tc.args)...)

@@ -19,13 +19,12 @@ import (
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/budgets"
-	"github.com/foregate/foregate/gateway/certificates"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/console"
+	"github.com/foregate/foregate/gateway/files"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/gateway/operator"
-	"github.com/foregate/foregate/gateway/reload"
 	"github.com/foregate/foregate/gateway/riskview"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/gateway/stores"
@@ -66,7 +65,7 @@ type App struct {
 	reloading   sync.Mutex               // one replacement of routing at a time
 	changes     atomic.Pointer[[]string] // of the last reload that changed something; nil: none did
 	restart     atomic.Pointer[[]string] // fields whose new values wait for a restart
-	files       *reload.Watcher
+	files       *files.Watcher
 	warnings    atomic.Pointer[[]string] // about gaps in the configuration, or settings that have no effect
 	Settings    *settings.Watcher
 	Breakers    *breaker.Set
@@ -148,8 +147,8 @@ func New(ctx context.Context, o Options) (*App, error) {
 
 // makeFiles starts the list of files that are reloaded when they change. Other components add theirs.
 func (a *App) makeFiles() error {
-	a.listeners.expiry = certificates.NewExpiry(certificates.Options{Logger: a.Options.Logger, Registerer: a.Options.Registerer})
-	a.files = reload.New(reload.Options{Logger: a.Options.Logger, Registerer: a.Options.Registerer})
+	a.listeners.expiry = files.NewExpiry(a.Options.Registerer)
+	a.files = files.New(files.Options{Logger: a.Options.Logger, Registerer: a.Options.Registerer})
 	for _, f := range a.Options.Stores.Files {
 		if err := a.files.Add(f); err != nil {
 			return err

@@ -9,21 +9,20 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/gateway/reload"
-	"github.com/foregate/foregate/gateway/secrets"
+	"github.com/foregate/foregate/gateway/files"
 	"github.com/foregate/foregate/tiers"
 )
 
 // sealer seals answers with the keys of the configured file, which is reloaded when it changes.
-func sealer(c config.Cache, files *reload.Watcher, log zerolog.Logger) (*cache.Sealer, error) {
+func sealer(c config.Cache, watcher *files.Watcher, log zerolog.Logger) (*cache.Sealer, error) {
 	if c.SealKeysFile == "" {
 		return cache.NewSealer()
 	}
 	var s *cache.Sealer
-	err := files.Add(reload.File{
-		Setting: "cache.seal_keys_file", Paths: []string{c.SealKeysFile}, Max: secrets.MaxFile, Secret: true,
+	err := watcher.Add(files.File{
+		Setting: "cache.seal_keys_file", Paths: []string{c.SealKeysFile}, Max: files.MaxSecrets, Secret: true,
 		Apply: func(contents [][]byte) error {
-			lines, err := secrets.Keys(contents[0])
+			lines, err := files.Keys(contents[0])
 			if err != nil {
 				return err
 			}

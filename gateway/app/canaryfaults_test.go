@@ -6,76 +6,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/app/apptest"
 )
-
-// canaryLoad asks conversations in turn, and keeps who answered each of them.
-type canaryLoad struct {
-	stop     atomic.Bool
-	asked    atomic.Int64
-	answered [60][]string // by conversation, in order; each belongs to one worker
-	all      sync.WaitGroup
-}
-
-// startLoad begins to ask.
-func (w *canaryWorld) startLoad(t *testing.T) *canaryLoad {
-	t.Helper()
-	l := &canaryLoad{}
-	const workers = 6
-	for worker := range workers {
-		l.all.Go(func() {
-			for n := 0; !l.stop.Load(); n++ {
-				for c := worker; c < len(l.answered); c += workers {
-					l.answered[c] = append(l.answered[c], answerer(t, w.Replica, turn(c, n%3, fmt.Sprintf(`"stream":%t`, n%2 == 0))))
-					l.asked.Add(1)
-				}
-			}
-		})
-	}
-	l.more(t)
-	return l
-}
-
-// more waits until every conversation had another turn.
-func (l *canaryLoad) more(t *testing.T) {
-	t.Helper()
-	until := l.asked.Load() + 3*int64(len(l.answered))
-	apptest.Eventually(t, "conversations go on", func() bool { return l.asked.Load() >= until })
-}
-
-// end stops asking, and fails if a request was not answered.
-func (l *canaryLoad) end(t *testing.T) {
-	t.Helper()
-	l.stop.Store(true)
-	l.all.Wait()
-	for c, all := range l.answered {
-		if slices.Contains(all, "") {
-			t.Errorf("conversation %d was not answered each time: %q", c, all)
-		}
-	}
-	t.Logf("%d requests were answered", l.asked.Load())
-}
-
-func TestACanaryThatIsRemovedOrPromotedUnderLoadLosesNoRequest(t *testing.T) {
-	for route, last := range map[string]string{"target: old": poolOld, "target: new": poolNew} {
-		w := startCanary(t, targets(50, 50), "")
-		l := w.startLoad(t)
-		w.change(t, w.file(route), "routes.chat: changed")
-		l.more(t)
-		l.end(t)
-		for c, all := range l.answered {
-			if got := all[len(all)-1]; got != last {
-				t.Errorf("%s: %s answers conversation %d", route, got, c)
-			}
-		}
-	}
-}
 
 // diverted is the count of requests that the incumbent answered for the canary.
 func diverted(t *testing.T, r *apptest.Replica) (n int) {

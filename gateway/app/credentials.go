@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/foregate/foregate/gateway/certificates"
 	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/gateway/reload"
-	"github.com/foregate/foregate/gateway/secrets"
+	"github.com/foregate/foregate/gateway/files"
 	"github.com/foregate/foregate/tiers/credentials"
 )
 
@@ -27,14 +25,14 @@ type poolFiles struct {
 
 // poolCredentials reads the files of a pool's auth and tls, and has them watched. It returns the credentials that they
 // make, nil for a pool without both, and what ends the watching.
-func poolCredentials(name string, def config.Pool, files *reload.Watcher, expiry *certificates.Expiry) (own *credentials.Live, unwatch func(), err error) {
+func poolCredentials(name string, def config.Pool, watcher *files.Watcher, expiry *files.Expiry) (own *credentials.Live, unwatch func(), err error) {
 	at := "pools." + name
 	var ends []func()
 	unwatch = func() {
 		for _, end := range ends {
 			end()
 		}
-		if _, still := files.State(at + ".tls"); !still {
+		if _, still := watcher.State(at + ".tls"); !still {
 			expiry.Forget(at + ".tls")
 		}
 	}
@@ -42,9 +40,9 @@ func poolCredentials(name string, def config.Pool, files *reload.Watcher, expiry
 		return nil, unwatch, nil
 	}
 	p := &poolFiles{live: new(credentials.Live)}
-	watched := []reload.File{
-		{Setting: at + ".auth.api_key_file", Paths: []string{def.Auth.APIKeyFile}, Max: secrets.MaxFile, Secret: true, Apply: p.setKey},
-		{Setting: at + ".auth.headers_file", Paths: []string{def.Auth.HeadersFile}, Max: secrets.MaxHeadersFile, Secret: true, Apply: p.setHeaders},
+	watched := []files.File{
+		{Setting: at + ".auth.api_key_file", Paths: []string{def.Auth.APIKeyFile}, Max: files.MaxSecrets, Secret: true, Apply: p.setKey},
+		{Setting: at + ".auth.headers_file", Paths: []string{def.Auth.HeadersFile}, Max: files.MaxHeaders, Secret: true, Apply: p.setHeaders},
 	}
 	if def.TLS.On {
 		p.set(func() { p.tls = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: def.TLS.ServerName} })
@@ -54,7 +52,7 @@ func poolCredentials(name string, def config.Pool, files *reload.Watcher, expiry
 		if len(f.Paths) == 0 || f.Paths[0] == "" {
 			continue
 		}
-		end, err := files.Watch(f)
+		end, err := watcher.Watch(f)
 		if err != nil {
 			unwatch()
 			return nil, nil, err
@@ -65,8 +63,8 @@ func poolCredentials(name string, def config.Pool, files *reload.Watcher, expiry
 }
 
 // tlsFile are the files of a pool's tls, which are put into force together.
-func (p *poolFiles) tlsFile(setting string, def config.PoolTLS, expiry *certificates.Expiry) reload.File {
-	f := reload.File{Setting: setting, Max: certificates.MaxFile, Secret: def.KeyFile != "", Public: []string{def.CAFile, def.CertFile}}
+func (p *poolFiles) tlsFile(setting string, def config.PoolTLS, expiry *files.Expiry) files.File {
+	f := files.File{Setting: setting, Max: files.MaxCertificates, Secret: def.KeyFile != "", Public: []string{def.CAFile, def.CertFile}}
 	for _, file := range []struct{ field, path string }{{"ca_file", def.CAFile}, {"cert_file", def.CertFile}, {"key_file", def.KeyFile}} {
 		if file.path != "" {
 			f.Fields, f.Paths = append(f.Fields, file.field), append(f.Paths, file.path)
@@ -75,14 +73,14 @@ func (p *poolFiles) tlsFile(setting string, def config.PoolTLS, expiry *certific
 	f.Apply = func(contents [][]byte) error {
 		next := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: def.ServerName} // another pointer: older connections serve no new request
 		if def.CAFile != "" {
-			roots, err := certificates.ParseAuthorities(contents[0])
+			roots, err := files.ParseAuthorities(contents[0])
 			if err != nil {
 				return fmt.Errorf("ca_file: %w", err)
 			}
 			next.RootCAs, contents = roots, contents[1:]
 		}
 		if def.CertFile != "" {
-			pair, err := certificates.ParsePair(contents[0], contents[1])
+			pair, err := files.ParsePair(contents[0], contents[1])
 			if err != nil {
 				return err
 			}
@@ -103,7 +101,7 @@ func (p *poolFiles) set(change func()) {
 
 // setKey takes the content of api_key_file.
 func (p *poolFiles) setKey(contents [][]byte) error {
-	key, err := secrets.Line(contents[0], 1)
+	key, err := files.Line(contents[0], 1)
 	if err != nil {
 		return err
 	}
@@ -116,7 +114,7 @@ func (p *poolFiles) setKey(contents [][]byte) error {
 
 // setHeaders takes the content of headers_file.
 func (p *poolFiles) setHeaders(contents [][]byte) error {
-	list, err := secrets.Headers(contents[0])
+	list, err := files.Headers(contents[0])
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,6 @@ func (a *App) loops() []gateway.BackgroundTask {
 	loops := []gateway.BackgroundTask{
 		{Name: "pools", Run: a.runPools},
 		{Name: "files", Run: a.files.Run},
-		{Name: "certificates", Run: a.listeners.expiry.Run},
 		{Name: "settings", Run: a.Settings.Run},
 		{Name: "cascade", Run: a.cascade.Run},
 		{Name: "engine connections", Run: a.upstream.Run},

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/files"
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/gateway/reload"
 )
 
 // makeIdentity makes the resolver of callers, and notes warnings about the configuration.
@@ -23,7 +23,7 @@ func (a *App) makeIdentity() (err error) {
 
 // Resolver makes the resolver of callers from the configuration. files reloads the files that it names when
 // they change.
-func Resolver(f *config.File, files *reload.Watcher) (*identity.Resolver, error) {
+func Resolver(f *config.File, watcher *files.Watcher) (*identity.Resolver, error) {
 	o := identity.Options{Mode: identity.Mode(f.Identity.Mode)}
 	jwt := f.Identity.JWT
 	o.JWT = identity.JWT{
@@ -43,7 +43,7 @@ func Resolver(f *config.File, files *reload.Watcher) (*identity.Resolver, error)
 		return nil, err
 	}
 	for _, file := range identityFiles(f, who) {
-		if err := files.Add(file); err != nil {
+		if err := watcher.Add(file); err != nil {
 			return nil, err
 		}
 	}
@@ -75,7 +75,7 @@ func (a *App) setRights(f *config.File, r rights) error {
 }
 
 // identityFiles are the configured files about callers.
-func identityFiles(f *config.File, who *identity.Resolver) []reload.File {
+func identityFiles(f *config.File, who *identity.Resolver) []files.File {
 	tenants := func(contents [][]byte) error {
 		defs, err := config.Tenants(contents[0], f.Identity.Mode)
 		if err != nil {
@@ -88,11 +88,11 @@ func identityFiles(f *config.File, who *identity.Resolver) []reload.File {
 		return who.SetTenants(list)
 	}
 	issuers := func(contents [][]byte) error { return who.SetKeySet(contents[0]) }
-	files := []reload.File{
+	all := []files.File{
 		{Setting: "tenants_file", Paths: []string{f.TenantsFile}, Max: config.MaxFile, Apply: tenants},
 		{Setting: "identity.jwt.jwks_file", Paths: []string{f.Identity.JWT.JWKSFile}, Max: identity.MaxKeySet, Apply: issuers},
 	}
-	return slices.DeleteFunc(files, func(file reload.File) bool { return file.Paths[0] == "" })
+	return slices.DeleteFunc(all, func(file files.File) bool { return file.Paths[0] == "" })
 }
 
 // tenantsOf converts tenants of the configuration.

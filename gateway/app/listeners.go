@@ -3,14 +3,13 @@ package app
 import (
 	"crypto/tls"
 
-	"github.com/foregate/foregate/gateway/certificates"
 	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/gateway/reload"
+	"github.com/foregate/foregate/gateway/files"
 )
 
 // listeners are the certificates of the listeners; nil is plain HTTP.
 type listeners struct {
-	expiry        *certificates.Expiry
+	expiry        *files.Expiry
 	public, admin func() *tls.Config // for a new connection
 }
 
@@ -27,20 +26,20 @@ func (a *App) makeListeners() (err error) {
 }
 
 // listenerTLS reads the files of a listener that speaks TLS; nil is plain HTTP.
-func listenerTLS(setting string, t config.ListenerTLS, files *reload.Watcher, expiry *certificates.Expiry) (func() *tls.Config, error) {
+func listenerTLS(setting string, t config.ListenerTLS, watcher *files.Watcher, expiry *files.Expiry) (func() *tls.Config, error) {
 	if !t.On() {
 		return nil, nil
 	}
-	l := &certificates.Listener{Setting: setting, Expiry: expiry}
-	file := reload.File{
-		Setting: setting, Paths: []string{t.CertFile, t.KeyFile}, Fields: certificates.Fields, Max: certificates.MaxFile,
+	l := &files.Listener{Setting: setting, Expiry: expiry}
+	file := files.File{
+		Setting: setting, Paths: []string{t.CertFile, t.KeyFile}, Fields: files.ListenerFields, Max: files.MaxCertificates,
 		Secret: true, Public: []string{t.CertFile}, Apply: l.Apply,
 	}
 	if t.ClientCAFile != "" {
 		file.Paths = append(file.Paths, t.ClientCAFile)
 		file.Public = append(file.Public, t.ClientCAFile)
 	}
-	if err := files.Add(file); err != nil {
+	if err := watcher.Add(file); err != nil {
 		return nil, err
 	}
 	return l.Config, nil

@@ -5,10 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +16,6 @@ import (
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/internal/llamatest"
-	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/dialect"
 )
 
@@ -73,18 +70,6 @@ func (p *realPair) in(t *testing.T, all ...string) {
 // realAnswer is an answer of the gateway.
 type realAnswer struct {
 	id, text, acceptance string
-}
-
-// score is the score of the draft, as X-Acceptance tells it.
-func (a realAnswer) score(t *testing.T) float64 {
-	t.Helper()
-	_, rest, _ := strings.Cut(a.acceptance, "score=")
-	text, _, _ := strings.Cut(rest, ";")
-	score, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		t.Fatalf("%q has no score", a.acceptance)
-	}
-	return score
 }
 
 func question(q string, tokens int) string {
@@ -194,32 +179,6 @@ func TestARealEnginePairIsFoundOutByTheProbe(t *testing.T) {
 	}
 }
 
-func TestDraftsOfARealEngineAreJudgedByTheLogprobsThatItTells(t *testing.T) {
-	p := newRealPair(t, llamatest.Options{})
-	p.in(t, "speculation.threshold_nats", "-20")
-	const tokens = 12
-	for _, q := range realQuestions[:6] {
-		a := p.asks(t, q, tokens)
-		direct := tells(t, p.draft, `{"logprobs":true,"top_logprobs":5,`+question(q, tokens)+`}`)
-		score := accept.NewScoreTracker(accept.Config{Threshold: -20})
-		for _, tok := range direct.Choices[0].Logprobs.Content {
-			var top []float64
-			for _, alternative := range tok.Top {
-				top = append(top, alternative.Logprob)
-			}
-			if tok.Token != "" { // the end of an answer has no text, and is not streamed
-				score.Add(tok.Logprob, top)
-			}
-		}
-		if want := float64(score.FinalVerdict(accept.Draft{Text: []byte(direct.Choices[0].Message.Content)}).Score); math.Abs(a.score(t)-want) > .002 {
-			t.Errorf("%q: its score is %v, but by the engine's logprobs %v", q, a.score(t), want)
-		}
-		if !strings.HasPrefix(a.acceptance, "accepted") || a.text != direct.Choices[0].Message.Content {
-			t.Errorf("%q: %s, %q, but the draft's own answer is %q", q, a.acceptance, a.text, direct.Choices[0].Message.Content)
-		}
-	}
-}
-
 // realTokens is the number of tokens of an answer: words and punctuation marks.
 func realTokens(text string) int {
 	return strings.Count(text, " ") + strings.Count(text, ",") + strings.Count(text, ".")
@@ -309,13 +268,4 @@ func TestAHangUpReachesARealEngine(t *testing.T) {
 	}
 	leave()
 	apptest.Within(t, 2*time.Second, "the engine is idle again", func() bool { return busy() == 0 })
-}
-
-func TestAPromptThatIsTooLongForARealEngineIsRefusedAsOne(t *testing.T) {
-	p := newRealPair(t, llamatest.Options{Window: 512})
-	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}],"max_tokens":5}`, strings.Repeat(" the", 600))
-	status, _, text := apptest.Send(t, http.MethodPost, p.URL+"/v1/chat/completions", body, "Content-Type", "application/json")
-	if status != http.StatusBadRequest || !strings.Contains(text, "context") {
-		t.Errorf("%d: %s", status, text)
-	}
 }

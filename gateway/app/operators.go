@@ -4,9 +4,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/files"
 	"github.com/foregate/foregate/gateway/operator"
-	"github.com/foregate/foregate/gateway/reload"
-	"github.com/foregate/foregate/gateway/secrets"
 )
 
 // makeOperators reads the operators' tokens of the admin listener, and reloads them. A replica without that
@@ -23,13 +22,13 @@ func (a *App) makeOperators() error {
 }
 
 // adminTokensFile is the file of the operators' tokens.
-func adminTokensFile(f *config.File, apply func([][]byte) error) reload.File {
-	return reload.File{Setting: "admin_tokens_file", Paths: []string{f.AdminTokensFile}, Max: secrets.MaxFile, Secret: true, Apply: apply}
+func adminTokensFile(f *config.File, apply func([][]byte) error) files.File {
+	return files.File{Setting: "admin_tokens_file", Paths: []string{f.AdminTokensFile}, Max: files.MaxSecrets, Secret: true, Apply: apply}
 }
 
 // AdminTokens reads the operators' tokens once.
-func AdminTokens(f *config.File) (tokens []secrets.Token, err error) {
-	err = reload.New(reload.Options{Logger: zerolog.Nop()}).Add(adminTokensFile(f, func(contents [][]byte) (err error) {
+func AdminTokens(f *config.File) (tokens []files.Token, err error) {
+	err = files.New(files.Options{Logger: zerolog.Nop()}).Add(adminTokensFile(f, func(contents [][]byte) (err error) {
 		tokens, err = operator.Tokens(contents[0])
 		return err
 	}))

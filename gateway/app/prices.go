@@ -2,11 +2,9 @@ package app
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/pool"
 )
@@ -67,45 +65,32 @@ const defaultHoldback = 32
 // a short answer (docs/science.md#cost-model).
 var typicalRequests = []struct{ prompt, output int }{{500, 300}, {4000, 150}}
 
-// economyWarnings lists routes on which drafts always lose money, and prices that the file does not give.
-// Equal warnings of several routes are merged.
+// economyWarnings lists routes on which drafts always lose money, and those whose prices the file does not give.
 func economyWarnings(f *config.File) []string {
 	var out []string
-	var learned, free []config.Route // routes with unknown prices: learnable from speeds, or not at all
 	for _, rt := range f.Routes {
 		if rt.Draft == "" {
 			continue
 		}
-		p := configuredPrices(f, rt)
-		for _, v := range rt.Variants()[1:] { // whose prices are known; others are in unpriced
-			if p := configuredPrices(f, v); p.Complete() {
-				out = append(out, losingRoute(v, p)...)
+		for _, v := range rt.Variants() {
+			if w := draftWarning(f, v); w != "" {
+				out = append(out, fmt.Sprintf("route %s: %s", rt.Model, w))
 			}
 		}
-		switch {
-		case p.Complete():
-			out = append(out, losingRoute(rt, p)...)
-		case f.Pools[rt.Draft].USDPerHour == 0 || f.Pools[rt.Target].USDPerHour == 0:
-			free = append(free, rt)
-		default:
-			learned = append(learned, rt)
-		}
-	}
-	if len(free) > 0 {
-		out = append(out, unpriced(f, free)+": nobody can tell whether drafts pay, and none is left out because it costs more than it saves")
-	}
-	if len(learned) > 0 {
-		out = append(out, unpriced(f, learned)+": whether drafts pay is judged by the speeds that are learned, and not before they are")
 	}
 	return out
 }
 
-// losingRoute returns the warning about a route whose drafts cannot pay, none if they can.
-func losingRoute(rt config.Route, p economy.Prices) []string {
-	if w := losingRequests(rt, p); w != "" {
-		return []string{fmt.Sprintf("route %s: %s", rt.Model, w)}
+// draftWarning says what is wrong with the prices of a route, "" if drafts can pay.
+func draftWarning(f *config.File, rt config.Route) string {
+	p := configuredPrices(f, rt)
+	switch {
+	case p.Complete():
+		return losingRequests(rt, p)
+	case f.Pools[rt.Draft].USDPerHour == 0 || f.Pools[rt.Target].USDPerHour == 0:
+		return fmt.Sprintf("pools.%s or pools.%s has no usd_per_hour: nobody can tell whether drafts pay, and none is left out because it costs more than it saves", rt.Draft, rt.Target)
 	}
-	return nil
+	return fmt.Sprintf("pools.%s or pools.%s has no prefill_tokens_per_s or decode_tokens_per_s: whether drafts pay is judged by the speeds that are learned, and not before they are", rt.Draft, rt.Target)
 }
 
 // losingRequests names the requests for which a route's drafts cannot pay, "" if there are none.
@@ -131,44 +116,4 @@ func losingRequests(rt config.Route, p economy.Prices) string {
 	}
 	return fmt.Sprintf("drafts cannot pay %s: a million tokens cost %.3f USD (prompt) and %.3f USD (answer) at %s, %.3f and %.3f at %s; such requests will go straight to the target, so %s",
 		strings.Join(loses, ", nor "), p.DraftPrefill*1e6, p.DraftDecode*1e6, rt.Draft, p.TargetPrefill*1e6, p.TargetDecode*1e6, rt.Target, cure)
-}
-
-// unpriced says what is missing for the prices of routes' tokens.
-func unpriced(f *config.File, routes []config.Route) string {
-	var names, pools []string
-	for _, rt := range routes {
-		names = append(names, rt.Model)
-		pools = append(append(pools, rt.Draft), rt.TargetPools()...)
-	}
-	var order []string
-	lacking := map[string][]string{} // pools by their missing fields
-	for i, name := range pools {
-		fields := missingPrices(f.Pools[name])
-		if fields == "" || slices.Contains(pools[:i], name) {
-			continue
-		}
-		if lacking[fields] == nil {
-			order = append(order, fields)
-		}
-		lacking[fields] = append(lacking[fields], "pools."+name)
-	}
-	var missing []string
-	for _, fields := range order {
-		missing = append(missing, fmt.Sprintf("%s %s no %s", display.List(lacking[fields]), display.Plural(len(lacking[fields]), "has", "have"), fields))
-	}
-	return fmt.Sprintf("%s %s: %s", display.Plural(len(names), "route", "routes"), display.List(names), strings.Join(missing, ", "))
-}
-
-// missingPrices returns the missing fields of a pool that its tokens' prices need, "" if there are none.
-func missingPrices(def config.Pool) string {
-	var fields []string
-	for _, field := range []struct {
-		name  string
-		value float64
-	}{{"usd_per_hour", def.USDPerHour}, {"prefill_tokens_per_s", def.PrefillPerSecond}, {"decode_tokens_per_s", def.DecodePerSecond}} {
-		if field.value == 0 {
-			fields = append(fields, field.name)
-		}
-	}
-	return strings.Join(fields, ", ")
 }

@@ -39,36 +39,14 @@ func TestCheckTellsWhereDraftsCannotPay(t *testing.T) {
 			"route llama: drafts cannot pay for prompts of 500 tokens with answers of 300 (the more of them are served, the more it costs), nor for prompts of 4000 tokens with answers of 150 (1693 % of them would have to be served): " +
 				"a million tokens cost 0.143 USD (prompt) and 0.200 USD (answer) at small, 0.012 and 0.053 at large; such requests will go straight to the target, so leave its draft out, or take a cheaper draft pool"},
 		"no rates": {"usd_per_hour: 1, decode_tokens_per_s: 9,", "usd_per_hour: 13.76, " + rates,
-			"route llama: pools.small has no prefill_tokens_per_s: whether drafts pay is judged by the speeds that are learned, and not before they are"},
+			"route llama: pools.small or pools.large has no prefill_tokens_per_s or decode_tokens_per_s: whether drafts pay is judged by the speeds that are learned, and not before they are"},
 		"nothing": {"", a10g,
-			"route llama: pools.small has no usd_per_hour, prefill_tokens_per_s, decode_tokens_per_s: nobody can tell whether drafts pay, and none is left out because it costs more than it saves"},
+			"route llama: pools.small or pools.large has no usd_per_hour: nobody can tell whether drafts pay, and none is left out because it costs more than it saves"},
 	} {
 		found, err := Check(priced(t, c.draft, c.target))
 		if got := strings.Join(found.Warnings, "\n"); err != nil || got != c.want {
 			t.Errorf("%s: %v, got %q, want %q", name, err, got, c.want)
 		}
-	}
-}
-
-func TestRoutesWithoutPricesAreWarnedOfOnce(t *testing.T) {
-	pools, routes := "", ""
-	for i := range 12 {
-		pools += fmt.Sprintf("  p%d: {model: m, backends: [\"http://h:%d\"]}\n", i, i+1)
-		routes += fmt.Sprintf("  - {model: r%d, draft: p%d, target: p0}\n", i, i+1)
-	}
-	pools += "  p12: {model: m, usd_per_hour: 1, backends: [\"http://h:13\"]}\n  paid: {model: m, usd_per_hour: 1, prefill_tokens_per_s: 9, backends: [\"http://h:14\"]}\n"
-	f, err := config.Parse("many.yaml", []byte("listen: 127.0.0.1:0\npools:\n"+pools+"routes:\n"+routes+"  - {model: slow, draft: p12, target: paid}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := strings.Join(economyWarnings(f), "\n")
-	want := "routes r0, r1, r2, r3, r4, r5, r6, r7 and 4 more: pools.p1, pools.p0, pools.p2, pools.p3, pools.p4, pools.p5, pools.p6, pools.p7 and 4 more " +
-		"have no usd_per_hour, prefill_tokens_per_s, decode_tokens_per_s, pools.p12 has no prefill_tokens_per_s, decode_tokens_per_s: " +
-		"nobody can tell whether drafts pay, and none is left out because it costs more than it saves\n" +
-		"route slow: pools.p12 has no prefill_tokens_per_s, decode_tokens_per_s, pools.paid has no decode_tokens_per_s: " +
-		"whether drafts pay is judged by the speeds that are learned, and not before they are"
-	if got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/gateway/reload"
+	"github.com/foregate/foregate/gateway/files"
 )
 
 const (
@@ -31,7 +31,7 @@ func (a *App) watchConfig() error {
 	if a.Options.Path == "" {
 		return nil
 	}
-	return a.files.Add(reload.File{
+	return a.files.Add(files.File{
 		Setting: configSetting, Paths: []string{a.Options.Path}, Max: config.MaxFile,
 		Apply: func(contents [][]byte) error { return a.applyConfig(contents[0]) },
 	})
@@ -43,11 +43,11 @@ func (a *App) registerReloads() {
 	if a.Options.Registerer == nil {
 		return
 	}
-	state := func() reload.State {
+	state := func() files.State {
 		if s, ok := a.files.State(configSetting); ok {
 			return s
 		}
-		return reload.State{Since: a.began}
+		return files.State{Since: a.began}
 	}
 	gauge := func(name, help string, value func() float64) {
 		a.Options.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
@@ -263,7 +263,7 @@ func (a *App) reloadOn(ctx context.Context, s os.Signal) {
 // tryReload reports what the configuration file would change, and changes nothing.
 func (a *App) tryReload() (gateway.ReloadResult, error) {
 	result := gateway.ReloadResult{DryRun: true, Changes: []string{}, Restart: []string{}, Problems: []string{}}
-	data, _, err := reload.Read(a.Options.Path, config.MaxFile)
+	data, _, err := files.Read(a.Options.Path, config.MaxFile)
 	if err != nil {
 		result.Problems = problemLines(configSetting, err.Error())
 		return result, nil

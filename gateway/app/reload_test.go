@@ -182,25 +182,6 @@ func TestADryRunTellsTheChangesAndMakesNone(t *testing.T) {
 	}
 }
 
-func TestAFieldThatNeedsARestartIsToldAndTheRestIsInForce(t *testing.T) {
-	w := startReloads(t)
-	rotateFile(t, w.path, reloadFile("m", w.urls(1), reloadRoute)+"limits: {in_flight: 7}\nredis: {url: embedded}\n")
-	status, r := w.reload(t, "")
-	if status != http.StatusOK || !slices.Equal(r.Changes, []string{"pools.only: changed"}) || !slices.Equal(r.Restart, []string{"limits", "redis"}) {
-		t.Errorf("status %d, %+v", status, r)
-	}
-	if s := w.Status(t); !strings.Contains(strings.Join(s.Warnings, "\n"), "other values for limits, redis; restart this replica") {
-		t.Errorf("warnings %q", s.Warnings)
-	}
-	if page := w.Metrics(t); !strings.Contains(page, "\nforegate_config_restart_required 2\n") {
-		t.Errorf("metrics: %s", apptest.Lines(page, "restart_required"))
-	}
-	w.change(t, reloadFile("m", w.urls(1), reloadRoute))
-	if s := w.Status(t); strings.Contains(strings.Join(s.Warnings, "\n"), "restart") {
-		t.Errorf("warnings %q", s.Warnings)
-	}
-}
-
 // TestAChangedFileIsNoticedByItself waits for the watch: two looks, two seconds apart.
 func TestAChangedFileIsNoticedByItself(t *testing.T) {
 	w := startReloads(t)

@@ -344,36 +344,6 @@ func TestOneTraceGoesFromTheClientThroughTheGatewayToDraftScoreAndTarget(t *test
 	}
 }
 
-func TestWhatNobodySampledIsNotSentButPassedOn(t *testing.T) {
-	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 0}")
-	before := len(w.target.heard())
-	w.ask(t, chatBody("plain", `"max_tokens":3`), "Traceparent", strings.TrimSuffix(sampled, "1")+"0")
-	w.ask(t, chatBody("plain", `"max_tokens":3`))
-	w.ask(t, chatBody("plain", `"max_tokens":3`), "Traceparent", "00-junk-01")
-	w.ask(t, chatBody("plain", `"max_tokens":3`), "Traceparent", sampled)
-	told := w.target.heard()[before:]
-	if len(told) != 4 || !strings.HasPrefix(told[0].traceparent, "00-"+traceID) || !strings.HasSuffix(told[0].traceparent, "-00") ||
-		!strings.HasSuffix(told[1].traceparent, "-02") || !strings.HasSuffix(told[2].traceparent, "-02") {
-		t.Fatalf("told %v", told)
-	}
-	spans := w.collector.trace(t, traceID)
-	if n := len(called(spans, "chat plain")); n != 1 || w.collector.count() != len(spans) {
-		t.Errorf("%d requests in %d spans of %d", n, len(spans), w.collector.count())
-	}
-}
-
-func TestWhoIsTurnedAwayIsSeenInATraceThatHasAnError(t *testing.T) {
-	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 0}")
-	if code := w.ask(t, chatBody("plain"), "Traceparent", sampled, "X-Priority", "low"); code != http.StatusServiceUnavailable {
-		t.Fatalf("status %d", code)
-	}
-	spans := w.collector.trace(t, traceID)
-	root := called(spans, "chat plain")
-	if len(root) != 1 || root[0].Status.GetCode() != otlp.Status_STATUS_CODE_ERROR || about(root[0].Attributes, "error.type") != "shed" {
-		t.Errorf("%v", spans)
-	}
-}
-
 func TestAReplicaThatStopsTellsOfItsLastRequests(t *testing.T) {
 	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 0}")
 	w.ask(t, chatBody("plain", `"max_tokens":3`), "Traceparent", sampled)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/foregate/foregate/gateway/secrets"
+	"github.com/foregate/foregate/gateway/files"
 	"github.com/foregate/foregate/gateway/tracing"
 )
 
@@ -35,7 +35,7 @@ func collectorHeaders(path string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := secrets.Headers(data)
+	list, err := files.Headers(data)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package app_test
 import (
 	"bufio"
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -256,28 +255,5 @@ func TestUsageIsTheSumOfTheReceiptsOfAllReplicas(t *testing.T) {
 		if n == 0 {
 			t.Errorf("nothing is counted as %s: %+v", name, total)
 		}
-	}
-	f.csv(t)
-}
-
-// csv reads the same as a spreadsheet would.
-func (f *usageFleet) csv(t *testing.T) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.replicas[0].Admin+"/admin/usage?by=tenant,day&from="+yesterday(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Accept", "text/csv")
-	resp, err := apptest.Client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }() // it was read
-	rows, err := csv.NewReader(resp.Body).ReadAll()
-	if err != nil || len(rows) < 4 || rows[0][0] != "tenant" || rows[0][1] != "day" || rows[1][0] != "acme" {
-		t.Errorf("%v, %v", rows, err)
-	}
-	if h := resp.Header; !strings.HasPrefix(h.Get("Content-Type"), "text/csv") || !strings.HasPrefix(h.Get("Content-Disposition"), `attachment; filename="foregate-usage-20`) {
-		t.Errorf("%v", h)
 	}
 }

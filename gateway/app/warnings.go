@@ -7,12 +7,11 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/gateway/certificates"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/display"
+	"github.com/foregate/foregate/gateway/files"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/operator"
-	"github.com/foregate/foregate/gateway/reload"
 	"github.com/foregate/foregate/gateway/stores"
 )
 
@@ -25,12 +24,12 @@ type CheckResult struct {
 // Check reads all files that a configuration names, as a replica does, and starts nothing. It returns the
 // error of the first invalid file.
 func Check(f *config.File) (CheckResult, error) {
-	files := reload.New(reload.Options{Logger: zerolog.Nop()})
-	who, err := Resolver(f, files)
+	watcher := files.New(files.Options{Logger: zerolog.Nop()})
+	who, err := Resolver(f, watcher)
 	if err != nil {
 		return CheckResult{}, err
 	}
-	if _, err := sealer(f.Cache, files, zerolog.Nop()); err != nil {
+	if _, err := sealer(f.Cache, watcher, zerolog.Nop()); err != nil {
 		return CheckResult{}, err
 	}
 	passwords, err := stores.PasswordFiles(f.Redis)
@@ -38,28 +37,28 @@ func Check(f *config.File) (CheckResult, error) {
 		return CheckResult{}, err
 	}
 	for _, file := range passwords {
-		if err := files.Add(file); err != nil {
+		if err := watcher.Add(file); err != nil {
 			return CheckResult{}, err
 		}
 	}
 	if f.AdminTokensFile != "" {
-		if err := files.Add(adminTokensFile(f, operator.New(operator.Options{}).Apply)); err != nil {
+		if err := watcher.Add(adminTokensFile(f, operator.New(operator.Options{}).Apply)); err != nil {
 			return CheckResult{}, err
 		}
 	}
-	expiry := certificates.NewExpiry(certificates.Options{})
+	expiry := files.NewExpiry(nil)
 	for _, name := range slices.Sorted(maps.Keys(f.Pools)) {
-		if _, _, err := poolCredentials(name, f.Pools[name], files, expiry); err != nil {
+		if _, _, err := poolCredentials(name, f.Pools[name], watcher, expiry); err != nil {
 			return CheckResult{}, err
 		}
 	}
-	if _, err := listenerTLS("tls", f.TLS, files, expiry); err != nil {
+	if _, err := listenerTLS("tls", f.TLS, watcher, expiry); err != nil {
 		return CheckResult{}, err
 	}
-	if _, err := listenerTLS("admin_tls", f.AdminTLS, files, expiry); err != nil {
+	if _, err := listenerTLS("admin_tls", f.AdminTLS, watcher, expiry); err != nil {
 		return CheckResult{}, err
 	}
-	return CheckResult{Tenants: len(who.Tenants()), Warnings: slices.Concat(warnings(f, who.Tenants()), expiry.Warnings(), readableSecrets(files))}, nil
+	return CheckResult{Tenants: len(who.Tenants()), Warnings: slices.Concat(warnings(f, who.Tenants()), expiry.Warnings(), readableSecrets(watcher))}, nil
 }
 
 // warnings lists gaps in a valid file, and settings that have no effect.
@@ -145,9 +144,9 @@ func freePools(f *config.File) []string {
 }
 
 // readableSecrets names the secret files that too many users can read. (The log of serve names them, too.)
-func readableSecrets(files *reload.Watcher) []string {
+func readableSecrets(watcher *files.Watcher) []string {
 	var out []string
-	for _, s := range files.States() {
+	for _, s := range watcher.States() {
 		if s.WorldReadable {
 			out = append(out, s.Setting+": every user of this machine may read the file; take the permission away (chmod o-r)")
 		}

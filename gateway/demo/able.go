@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,14 +36,10 @@ func unavailable(drafts *gateway.DraftView, mode string) string {
 	return ""
 }
 
-// able says what the engines can do, which mode runs and why the others do not.
-func able(engines []gateway.EngineView, drafts *gateway.DraftView, mode string) string {
+// able says which mode runs, and why the others do not.
+func able(drafts *gateway.DraftView, mode string) string {
 	var b strings.Builder
-	b.WriteString("What they can do, by asking them (foregate status says why something is lacking):\n\n")
-	for i := range engines {
-		engine(&b, &engines[i])
-	}
-	b.WriteString("\nModes:\n\n")
+	b.WriteString("Modes that the engines allow (foregate status says what each can do):\n\n")
 	for _, m := range modes {
 		state := "works"
 		switch why := unavailable(drafts, m.name); {
@@ -59,37 +54,4 @@ func able(engines []gateway.EngineView, drafts *gateway.DraftView, mode string) 
 		fmt.Fprintf(&b, "  %-12s runs: no draft can be judged, so that the target answers everything\n", modeOff)
 	}
 	return b.String()
-}
-
-// engine tells of the engine of one pool.
-func engine(b *strings.Builder, e *gateway.EngineView) {
-	if e.Age < 0 {
-		fmt.Fprintf(b, "  %-7s is not known yet: %s\n", e.Pool, cmp.Or(e.Failed, "it has not answered all questions"))
-		return
-	}
-	can := []string{"answers"}
-	if missing(e, "logprobs") == "" {
-		can = append(can, "tells logprobs")
-	}
-	if e.Scoring != "" {
-		can = append(can, "scores a given text")
-	}
-	if e.Continues {
-		can = append(can, "goes on from token ids")
-	}
-	fmt.Fprintf(b, "  %-7s %s\n", e.Pool, strings.Join(can, ", "))
-	if len(e.Missing) > 0 {
-		names := make([]string, len(e.Missing))
-		for i, m := range e.Missing {
-			names[i] = m.Name
-		}
-		fmt.Fprintf(b, "          it lacks %s\n", strings.Join(names, ", "))
-	}
-}
-
-func missing(e *gateway.EngineView, what string) string {
-	if i := slices.IndexFunc(e.Missing, func(u gateway.UnavailableView) bool { return u.Name == what }); i >= 0 {
-		return e.Missing[i].Reason
-	}
-	return ""
 }

@@ -9,12 +9,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Pause after a connection that could not be accepted: it doubles each time up to the maximum, as in
-// net/http.
-const (
-	minAcceptPause = 5 * time.Millisecond
-	maxAcceptPause = time.Second
-)
+// acceptPause is the time after a connection that could not be accepted, such as with too many open files.
+const acceptPause = 100 * time.Millisecond
 
 // splitListener distributes the connections of one listener over several servers, in turn, like a load
 // balancer.
@@ -45,9 +41,14 @@ func (f *splitListener) share(i int) net.Listener { return f.shares[i] }
 
 func (f *splitListener) distribute() {
 	for next := 0; ; next++ {
-		conn, err := f.accept()
-		if err != nil {
-			return // closed; the demo ends with its listener
+		conn, err := f.ln.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return // the demo ends with its listener
+		case err != nil:
+			f.log.Error().Err(err).Msg("a connection could not be accepted")
+			time.Sleep(acceptPause)
+			continue
 		}
 		p := f.shares[next%len(f.shares)]
 		select {
@@ -57,23 +58,6 @@ func (f *splitListener) distribute() {
 		case <-f.done:
 			_ = conn.Close() // all servers have stopped
 			return
-		}
-	}
-}
-
-// accept returns the next connection. After a temporary error, such as too many open files, it tries again; a
-// returned error means that the listener is closed.
-func (f *splitListener) accept() (net.Conn, error) {
-	for pause := minAcceptPause; ; pause = min(2*pause, maxAcceptPause) {
-		conn, err := f.ln.Accept()
-		if err == nil || errors.Is(err, net.ErrClosed) {
-			return conn, err
-		}
-		f.log.Error().Err(err).Dur("again_in", pause).Msg("a connection could not be accepted")
-		select {
-		case <-f.done:
-			return nil, net.ErrClosed
-		case <-time.After(pause):
 		}
 	}
 }

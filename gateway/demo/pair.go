@@ -29,7 +29,6 @@ type Engine struct {
 const (
 	modelsTimeout = 5 * time.Second
 	maxModelsBody = 1 << 20 // bytes of GET /v1/models
-	maxListed     = 20      // names of models in an error
 	maxModelName  = 200     // bytes
 )
 
@@ -74,9 +73,9 @@ func (e Engine) find(ctx context.Context, flag string) (Engine, error) {
 	case len(names) == 0:
 		return Engine{}, fmt.Errorf("%s: %s/v1/models lists no model; load or pull one first", flag, e.URL)
 	case e.Model == "" && len(names) > 1:
-		return Engine{}, fmt.Errorf("%s: %s has several models; choose one with %s-model: %s", flag, e.URL, flag, listed(names))
+		return Engine{}, fmt.Errorf("%s: %s has several models; choose one with %s-model: %s", flag, e.URL, flag, strings.Join(names, ", "))
 	case e.Model != "" && !slices.Contains(names, e.Model):
-		return Engine{}, fmt.Errorf("%s-model: %s has no model %q, only %s", flag, e.URL, e.Model, listed(names))
+		return Engine{}, fmt.Errorf("%s-model: %s has no model %q, only %s", flag, e.URL, e.Model, strings.Join(names, ", "))
 	}
 	e.Model = cmp.Or(e.Model, names[0])
 	return e, nil
@@ -113,7 +112,10 @@ func (e Engine) models(ctx context.Context) ([]string, error) {
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("no engine answers at %s: %w", e.URL, reason(err))
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err // without method and URL
+		}
+		return nil, fmt.Errorf("no engine answers at %s: %w", e.URL, err)
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxModelsBody))
@@ -128,17 +130,6 @@ func (e Engine) models(ctx context.Context) ([]string, error) {
 		return nil, fmt.Errorf("%s/v1/models is no list of models as OpenAI's API has it: %w", e.URL, err)
 	}
 	return names, nil
-}
-
-// reason leaves method and URL out of an error of an HTTP client.
-func reason(err error) error {
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		if u.Timeout() {
-			return fmt.Errorf("nothing came within %v", modelsTimeout)
-		}
-		return u.Err
-	}
-	return err
 }
 
 // modelNames reads an answer of GET /v1/models.
@@ -159,13 +150,6 @@ func modelNames(body []byte) ([]string, error) {
 		names = append(names, m.ID)
 	}
 	return names, nil
-}
-
-func listed(names []string) string {
-	if len(names) > maxListed {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
-	}
-	return strings.Join(names, ", ")
 }
 
 // config is the configuration that an operator of such engines would write.

@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -109,31 +108,4 @@ func TestTheKeyOfAnEngineIsShownToIt(t *testing.T) {
 	if parsed, err := config.Parse("demo.yaml", got.config("demo")); err != nil || parsed.Pools[pairDraft].Auth.APIKeyFile != file {
 		t.Errorf("%+v, %v", parsed, err)
 	}
-}
-
-func TestLookingForModelsEndsWithItsCaller(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := (Pair{engineAt(lists(t, "m"), ""), engineAt(lists(t, "n"), "")}).Find(ctx); err == nil {
-		t.Error("it found them")
-	}
-}
-
-func FuzzModelNames(f *testing.F) {
-	f.Add([]byte(`{"data":[{"id":"m"},{"id":"n"}]}`))
-	f.Add([]byte(`{"data":[{"id":"\u001b[2J"}]}`))
-	f.Add([]byte(`{"data":null}`))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		names, err := modelNames(body)
-		if err != nil {
-			return
-		}
-		for _, n := range names {
-			p := Pair{engineAt("http://h:1", n), engineAt("http://h:2", n)}
-			file, err := config.Parse("demo.yaml", p.config("demo"))
-			if err != nil || file.Pools[pairDraft].Model != n {
-				t.Errorf("%q is not kept: %v", n, err)
-			}
-		}
-	})
 }

@@ -55,7 +55,7 @@ Dollars are made up: the draft costs $%g an hour and the target $%g
 A line appears below when something happens.
 
 `, d.Replicas, d.Pair.Draft.URL, d.Pair.Draft.Model, d.kind(pairDraft), d.Pair.Target.URL, d.Pair.Target.Model, d.kind(pairTarget),
-		able(status.Engines, drafts, mode), addr, admin, d.token, admin, addr, d.route, question, d.redisFlag(), d.route, d.route, d.Pair.Draft.USDPerHour, d.Pair.Target.USDPerHour)
+		able(drafts, mode), addr, admin, d.token, admin, addr, d.route, question, d.redisFlag(), d.route, d.route, d.Pair.Draft.USDPerHour, d.Pair.Target.USDPerHour)
 	return nil
 }
 

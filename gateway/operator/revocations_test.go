@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -106,20 +105,6 @@ func (r *replicas) members() []string {
 	return ids
 }
 
-func TestWhatIsOverAnywayIsForgotten(t *testing.T) {
-	r := shared(t)
-	a, b := r.another(), r.another()
-	if err := a.EndSession(t.Context(), a.BeginSession(a.Authenticate(annsToken))); err != nil {
-		t.Fatal(err)
-	}
-	r.hear(b)
-	r.now = r.now.Add(SessionLifetime + maxSkew + time.Second)
-	r.hear(a, b)
-	if len(r.members()) != 0 || len(a.revocations.revoked.expiries) != 0 || len(b.revocations.revoked.expiries) != 0 {
-		t.Errorf("in Redis %q, here %v, there %v", r.members(), a.revocations.revoked, b.revocations.revoked)
-	}
-}
-
 func TestTooManyEndedSessionsEndThoseThatWereBegunEarlier(t *testing.T) {
 	r := shared(t)
 	a, b := r.another(), r.another()
@@ -145,30 +130,5 @@ func TestTooManyEndedSessionsEndThoseThatWereBegunEarlier(t *testing.T) {
 	}
 	if n := len(r.members()); n > maxRevoked {
 		t.Errorf("Redis has %d", n)
-	}
-}
-
-func TestWhatMakesNoSenseInRedisEndsNothing(t *testing.T) {
-	r := shared(t)
-	a := r.another()
-	x := a.BeginSession(a.Authenticate(annsToken))
-	for i, score := range []float64{0, -1, 1e18, float64(r.now.Add(time.Hour).Unix())} {
-		if _, err := r.redis.ZAdd(keyRevoked, score, fmt.Sprintf("nonsense-%d", i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r.hear(a)
-	if !good(a, x) || len(a.revocations.revoked.expiries) != 0 {
-		t.Errorf("%v, kept %v", good(a, x), a.revocations.revoked)
-	}
-	r.redis.FlushAll()
-	if err := r.redis.Set(keyRevoked, "text"); err != nil {
-		t.Fatal(err)
-	}
-	r.hear(a, a)
-	r.redis.FlushAll()
-	r.hear(a, a)
-	if lines := strings.Split(strings.TrimSpace(r.log.String()), "\n"); len(lines) != 2 || !strings.Contains(lines[0], "WRONGTYPE") || !strings.Contains(lines[1], "again") {
-		t.Errorf("logged: %q", lines)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/gateway/secrets"
+	"github.com/foregate/foregate/gateway/files"
 )
 
 // Scope is a permission of a token.
@@ -34,8 +34,8 @@ const (
 )
 
 // Tokens parses a file of lines "NAME SCOPES SECRET", scopes separated by commas. Errors name the line.
-func Tokens(file []byte) ([]secrets.Token, error) {
-	return secrets.Tokens(file, string(Metrics), string(Drain), string(Operate))
+func Tokens(file []byte) ([]files.Token, error) {
+	return files.Tokens(file, string(Metrics), string(Drain), string(Operate))
 }
 
 // Operator is the owner of a token.

@@ -8,8 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/gateway/reload"
-	"github.com/foregate/foregate/gateway/secrets"
+	"github.com/foregate/foregate/gateway/files"
 	"github.com/foregate/foregate/internal/redis/connect"
 )
 
@@ -35,7 +34,7 @@ func readPasswords(endpoints ...config.Endpoint) (passwords, error) {
 				continue
 			}
 			p := &password{path: file.Path, fixed: file == ep.SentinelPasswordFile}
-			data, _, err := reload.Read(file.Path, maxPasswordFile)
+			data, _, err := files.Read(file.Path, maxPasswordFile)
 			if err == nil {
 				err = p.apply([][]byte{data})
 			}
@@ -63,7 +62,7 @@ func passwordsOf(r config.Redis) (passwords, error) {
 
 // apply takes the current content of the file.
 func (p *password) apply(contents [][]byte) error {
-	line, err := secrets.Line(contents[0], 1)
+	line, err := files.Line(contents[0], 1)
 	if err != nil {
 		return err
 	}
@@ -76,11 +75,11 @@ func (p *password) apply(contents [][]byte) error {
 }
 
 // files are the password files for reload.
-func (ps passwords) files() []reload.File {
-	var out []reload.File
+func (ps passwords) files() []files.File {
+	var out []files.File
 	for _, setting := range slices.Sorted(maps.Keys(ps)) {
 		p := ps[setting]
-		out = append(out, reload.File{Setting: setting, Paths: []string{p.path}, Max: maxPasswordFile, Secret: true, Apply: p.apply})
+		out = append(out, files.File{Setting: setting, Paths: []string{p.path}, Max: maxPasswordFile, Secret: true, Apply: p.apply})
 	}
 	return out
 }
@@ -109,7 +108,7 @@ func (ps passwords) options(ep config.Endpoint) (o connect.Options, err error) {
 
 // PasswordFiles reads the password files of a configuration, and returns them for reload. An error begins
 // with the setting.
-func PasswordFiles(r config.Redis) ([]reload.File, error) {
+func PasswordFiles(r config.Redis) ([]files.File, error) {
 	ps, err := passwordsOf(r)
 	if err != nil {
 		return nil, err

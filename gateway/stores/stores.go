@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/gateway/reload"
+	"github.com/foregate/foregate/gateway/files"
 	"github.com/foregate/foregate/internal/redis/connect"
 	"github.com/foregate/foregate/internal/redis/embedded"
 )
@@ -23,7 +23,7 @@ type Stores struct {
 	Answers  redis.UniversalClient // cached answers: lookups, which requests wait for, and writes
 	Settings redis.UniversalClient // changes of settings by operators
 	Name     string                // name of the Redis of Control, without credentials
-	Files    []reload.File         // passwords of the connections, for reload
+	Files    []files.File          // passwords of the connections, for reload
 	Embedded *embedded.Server      // the server of Control; nil for an external Redis
 }
 

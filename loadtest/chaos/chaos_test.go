@@ -147,7 +147,7 @@ func TestAFrozenServerSaysNothingAndGoesOnAfterwards(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.stop(); err != nil {
+		if err := s.Stop(); err != nil {
 			t.Error(err)
 		}
 	})

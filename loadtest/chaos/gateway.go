@@ -28,7 +28,7 @@ type Gateway struct {
 
 	listen, admin string // HOST:PORT
 	binary, file  string
-	env           []string
+	args          []string
 	log           *process.Log
 
 	mu  sync.Mutex
@@ -44,14 +44,14 @@ func (g *Gateway) Admin() string { return "http://" + g.admin }
 // File is its configuration file.
 func (g *Gateway) File() string { return g.file }
 
-// newGateway writes the configuration of number i; nothing runs yet.
-func newGateway(o *Options, dir string, i int, file map[string]any, env []string) (*Gateway, error) {
+// NewGateway writes the configuration of number i; nothing runs yet.
+func NewGateway(o *Options, dir string, i int, file map[string]any) (*Gateway, error) {
 	addrs, err := process.FreeAddrs(2)
 	if err != nil {
 		return nil, err
 	}
 	g := &Gateway{
-		Number: i, listen: addrs[0], admin: addrs[1], binary: o.Gateway, env: env,
+		Number: i, listen: addrs[0], admin: addrs[1], binary: o.Gateway, args: o.Args,
 		file: filepath.Join(dir, fmt.Sprintf("gateway-%d.yaml", i)), log: &process.Log{},
 	}
 	return g, g.Configure(file)
@@ -71,7 +71,7 @@ func (g *Gateway) Configure(file map[string]any) error {
 // that.
 func (g *Gateway) Start(ctx context.Context) error {
 	run, err := process.Start(process.Command{
-		Name: fmt.Sprintf("gateway %d", g.Number), Log: g.log, Env: g.env, Path: g.binary, Args: []string{"serve", "-c", g.file},
+		Name: fmt.Sprintf("gateway %d", g.Number), Log: g.log, Path: g.binary, Args: append([]string{"serve", "-c", g.file}, g.args...),
 	})
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("there is no gateway at %s: run make build, or use --gateway PATH", g.binary)
@@ -85,8 +85,8 @@ func (g *Gateway) Start(ctx context.Context) error {
 	return run.Serves(ctx, func() bool { return g.Ready(ctx) })
 }
 
-// process is what runs, or ran last.
-func (g *Gateway) process() *process.Process {
+// Process is what runs, or ran last.
+func (g *Gateway) Process() *process.Process {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.run
@@ -99,17 +99,17 @@ func (g *Gateway) Ready(ctx context.Context) bool {
 }
 
 // Alive reports whether the process has not ended.
-func (g *Gateway) Alive() bool { p := g.process(); return p != nil && p.Alive() }
+func (g *Gateway) Alive() bool { p := g.Process(); return p != nil && p.Alive() }
 
 // PID is the process' id.
-func (g *Gateway) PID() int { return g.process().PID() }
+func (g *Gateway) PID() int { return g.Process().PID() }
 
 // Kill ends it as a crash would.
-func (g *Gateway) Kill() { g.process().Kill() }
+func (g *Gateway) Kill() { g.Process().Kill() }
 
 // Terminate asks it to end (SIGTERM) and does not wait; [Gateway.Ended] does.
 func (g *Gateway) Terminate() error {
-	if err := g.process().Signal(syscall.SIGTERM); err != nil {
+	if err := g.Process().Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("gateway %d: %w", g.Number, err)
 	}
 	return nil
@@ -117,7 +117,7 @@ func (g *Gateway) Terminate() error {
 
 // Ended waits for its end, and tells the status.
 func (g *Gateway) Ended(ctx context.Context) error {
-	p := g.process()
+	p := g.Process()
 	select {
 	case <-p.Exited:
 		return p.Status()
@@ -125,12 +125,6 @@ func (g *Gateway) Ended(ctx context.Context) error {
 		return fmt.Errorf("gateway %d has not ended: %w", g.Number, context.Cause(ctx))
 	}
 }
-
-// Freeze stops it where it stands, Thaw lets it go on.
-func (g *Gateway) Freeze() error { return g.process().Freeze() }
-
-// Thaw lets it go on.
-func (g *Gateway) Thaw() error { return g.process().Thaw() }
 
 // Lines is how many lines it has logged that are no access records.
 func (g *Gateway) Lines() int { return g.log.Count() }

@@ -63,7 +63,7 @@ func (w *Testbed) invariants(ctx context.Context, quiet int) {
 			continue
 		}
 		if !g.Alive() {
-			w.Fail("gateway %d has ended: %v", i, g.process().Status())
+			w.Fail("gateway %d has ended: %v", i, g.Process().Status())
 			continue
 		}
 		was := w.base[i]

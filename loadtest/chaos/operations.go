@@ -246,7 +246,7 @@ type failovers struct {
 // look reads the counters of all gateways that answer.
 func (v *failovers) look(ctx context.Context, gateways []*Gateway) {
 	for _, g := range gateways {
-		if p := g.process(); p == nil || !p.Alive() {
+		if p := g.Process(); p == nil || !p.Alive() {
 			continue
 		}
 		pid := g.PID()

@@ -23,13 +23,7 @@ const (
 	Standalone Topology = iota // one server; each gateway reaches it by a proxy of its own
 	Sentinel                   // a master, a replica, three sentinels; a proxy before each of the first two
 	Cluster                    // three masters; a proxy before each
-	NoRedis                    // redis.url: none
 )
-
-// String is its name in the table.
-func (t Topology) String() string {
-	return [...]string{"one server", "sentinel", "cluster", "none"}[t]
-}
 
 // Redis is what was started of a topology.
 type Redis struct {
@@ -48,13 +42,13 @@ const (
 	clusterPatience = 20 * time.Second
 )
 
-// startRedis starts a topology for so many gateways, in folders below dir. What it
+// startRedis starts a topology, in folders below dir. What it
 // started before an error is in the result, to be stopped.
-func startRedis(ctx context.Context, t Topology, gateways int, dir string) (*Redis, error) {
+func startRedis(ctx context.Context, t Topology, dir string) (*Redis, error) {
 	r := &Redis{Topology: t}
 	switch t {
 	case Standalone:
-		return r, r.startStandalone(ctx, gateways, dir)
+		return r, r.startStandalone(ctx, dir)
 	case Sentinel:
 		return r, r.startSentinel(ctx, dir)
 	case Cluster:
@@ -87,7 +81,7 @@ func (r *Redis) add(dir, name string, args func(proxy *Proxy) ([]string, error))
 	return nil
 }
 
-func (r *Redis) startStandalone(ctx context.Context, gateways int, dir string) error {
+func (r *Redis) startStandalone(ctx context.Context, dir string) error {
 	s, err := NewServer(ctx, dir, "redis")
 	if err != nil {
 		return err
@@ -307,20 +301,18 @@ func (r *Redis) url(i int) string {
 			list = append(list, s.Addr)
 		}
 		return "redis+sentinel://" + who + addrs(list) + "/" + masterName
-	case Cluster:
-		for _, d := range r.Proxies {
-			list = append(list, d.Addr)
-		}
-		return "redis+cluster://" + who + addrs(list)
 	}
-	return "none"
+	for _, d := range r.Proxies {
+		list = append(list, d.Addr)
+	}
+	return "redis+cluster://" + who + addrs(list)
 }
 
 // stop ends everything; sentinels first, so that they fail nothing over.
 func (r *Redis) stop() error {
 	var errs []error
 	for _, s := range append(r.Sentinels, r.Servers...) {
-		errs = append(errs, s.stop())
+		errs = append(errs, s.Stop())
 	}
 	for _, d := range r.Proxies {
 		d.Close()

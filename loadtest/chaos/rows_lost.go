@@ -11,7 +11,7 @@ import (
 
 // lostRows are figures: how long a backend that is of no use any more still gets requests.
 func lostRows() []Row {
-	straight := engines(TargetPool, onTheTarget, map[string]string{"route.policy": "round_robin"})
+	straight := engines(onTheTarget, map[string]string{"route.policy": "round_robin"})
 	row := func(id, fault string, begin, end func(context.Context, *Engine) error) Row {
 		return Row{
 			ID: id, Fault: fault, Promise: fmt.Sprintf("0 failed; it gets nothing more after %v", maxLost), Added: -1, Setup: straight, Run: lost(begin, end),
@@ -39,7 +39,7 @@ const (
 // lost makes the fault at one of two backends, and measures until when the gateways send requests of users there.
 func lost(begin, end func(context.Context, *Engine) error) func(context.Context, *Testbed) error {
 	return func(ctx context.Context, w *Testbed) error {
-		sick := w.Engines[0]
+		sick := w.enginesOf(TargetPool)[0]
 		if w.sentTo(ctx, sick) == 0 {
 			return fmt.Errorf("the engine at %s had no request before the fault", sick.addr)
 		}

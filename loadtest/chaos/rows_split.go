@@ -47,7 +47,7 @@ func splitBrain(ctx context.Context, w *Testbed) error {
 	a := w.Redis.Servers[0]
 	b, err := NewServer(ctx, w.Dir(), "other")
 	if b != nil {
-		w.Adopt(b.stop)
+		w.Adopt(b.Stop)
 	}
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -23,12 +24,12 @@ func verifyRows() []Row {
 		{
 			ID: "V2", Fault: "a target engine cuts its streams, another is killed (SIGKILL), in turn, under streams", Short: true, Added: -1,
 			Promise: "0 streams broken: continued on another backend; one [DONE]; usage covers all tokens",
-			Setup:   engines(TargetPool, onTheTarget, nil), Run: enginesLost(TargetPool),
+			Setup:   engines(onTheTarget, nil), Run: enginesLost(TargetPool),
 		},
 		{
 			ID: "V3", Fault: "the same with draft engines, whose drafts are released early", Short: true, Added: -1,
 			Promise: "0 streams broken: continued by the target; one [DONE]; usage covers all tokens",
-			Setup:   engines(DraftPool, longCounted, map[string]string{"speculation.threshold_nats": "-20", "speculation.holdback_tokens": "8"}),
+			Setup:   engines(longCounted, map[string]string{"speculation.threshold_nats": "-20", "speculation.holdback_tokens": "8"}),
 			Run:     enginesLost(DraftPool),
 		},
 	}
@@ -193,29 +194,16 @@ func onTheTarget(n int) Request {
 	return r
 }
 
-// engines is a world in which a pool's two engines are processes.
-func engines(pool string, load func(int) Request, settings map[string]string) Setup {
+// engines is a world in which all engines are processes.
+func engines(load func(int) Request, settings map[string]string) Setup {
 	all := map[string]string{"cache.mode": "off", "economy.guard": "off"}
-	for name, value := range settings {
-		all[name] = value
-	}
-	var run []*Engine
-	return Setup{
-		Rate: countedRate, Load: load, Settings: all, Sim: slowly,
-		Prepare: func(w *Testbed) (err error) {
-			run, err = w.StartEngines(pool, 2)
-			w.Engines = run
-			return err
-		},
-		Config: func(_ int, file map[string]any) {
-			var urls []string
-			for _, e := range run {
-				urls = append(urls, "http://"+e.addr)
-			}
-			pools, _ := file["pools"].(map[string]any) // made by Testbed.config
-			pools[pool].(map[string]any)["backends"] = urls
-		},
-	}
+	maps.Copy(all, settings)
+	return Setup{Processes: true, Rate: countedRate, Load: load, Settings: all, Sim: slowly}
+}
+
+// enginesOf are a pool's engines.
+func (w *Testbed) enginesOf(pool string) []*Engine {
+	return slices.DeleteFunc(slices.Clone(w.Engines), func(e *Engine) bool { return e.Pool != pool })
 }
 
 // enginesLost has one engine cut its streams and then kills the other, by turns.
@@ -227,7 +215,8 @@ func enginesLost(pool string) func(context.Context, *Testbed) error {
 		}
 		hold := w.Span(1500*time.Millisecond, 2*time.Second)
 		for n := range times {
-			cuts, dies := w.Engines[n%2], w.Engines[(n+1)%2]
+			all := w.enginesOf(pool)
+			cuts, dies := all[n%2], all[(n+1)%2]
 			err := w.InjectUntil(ctx, hold,
 				func() error { return cuts.SetFault(ctx, vllmsim.Fault{CutAfterBytes: 6000, Rate: 0.5}) },
 				func() error { return cuts.SetFault(ctx, vllmsim.Fault{}) }, w.Closed)

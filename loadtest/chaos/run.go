@@ -17,6 +17,7 @@ type Options struct {
 	Operations bool
 
 	Gateway string   // the gateway's binary
+	Args    []string // of gateways, beside the command and its file
 	Only    []string // ids, R4 for R4a, R4b … too; empty is all
 	Short   bool     // the rows of the short form, with shorter phases
 	Part    int      // of those rows, every Parts-th from this one on, counted from 1

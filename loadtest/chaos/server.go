@@ -89,6 +89,9 @@ func (s *Server) answers(ctx context.Context) bool {
 	return err == nil || errors.As(err, &reported)
 }
 
+// Process is what runs; nil while it is dead.
+func (s *Server) Process() *process.Process { return s.run }
+
 // Kill ends it as a crash would.
 func (s *Server) Kill() error {
 	if s.run != nil {
@@ -128,8 +131,8 @@ func (s *Server) Info(ctx context.Context, field string) (string, error) {
 	return "", nil
 }
 
-// stop ends it and lets go of the connections to it.
-func (s *Server) stop() error {
+// Stop ends it and lets go of the connections to it.
+func (s *Server) Stop() error {
 	_ = s.Client.Close() // only connections are lost
 	if s.run == nil {
 		return nil

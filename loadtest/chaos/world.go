@@ -18,6 +18,7 @@ import (
 )
 
 const (
+	gateways   = 3
 	simSeed    = 7
 	usualRate  = 40.0 // requests a second
 	usualScale = 20   // of the simulators' time
@@ -49,10 +50,9 @@ func KeyHash(tenant string) string {
 // Setup says what a row's world is made of. The zero value is what most rows want: one
 // Redis server, three gateways, two draft and two target simulators, the usual load.
 type Setup struct {
-	Redis    Topology
-	Gateways int // default 3
-	Drafts   int // simulators of the draft pool; default 2, below 0 none
-	Targets  int // of the target pool; default 2
+	Redis   Topology
+	Drafts  int // simulators of the draft pool; default 2, below 0 none
+	Targets int // of the target pool; default 2
 	// Processes makes these simulators processes of their own, [Testbed.Engines]; the gateways reach
 	// the last Proxied ones of each pool through a [Proxy].
 	Processes bool
@@ -66,9 +66,7 @@ type Setup struct {
 	Under func(w *Testbed, i int) string
 	// Config changes the configuration file of gateway i before it is written.
 	Config   func(i int, file map[string]any)
-	Env      []string          // of the gateways: NAME=VALUE
 	Settings map[string]string // in foregate:settings before the gateways start
-	Unshared bool              // the gateways need not share with each other before the row begins
 }
 
 // Testbed is everything that runs for one row.
@@ -102,7 +100,7 @@ type Testbed struct {
 // started before an error is ended.
 func StartTestbed(ctx context.Context, o Options, s Setup) (w *Testbed, err error) {
 	redis.SetLogger(quiet{})
-	w = &Testbed{Setup: s.withDefaults(), opts: o, Redis: &Redis{Topology: NoRedis}}
+	w = &Testbed{Setup: s.withDefaults(), opts: o, Redis: &Redis{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.Stop())
@@ -121,15 +119,15 @@ func StartTestbed(ctx context.Context, o Options, s Setup) (w *Testbed, err erro
 			return w, err
 		}
 	}
-	if w.Redis, err = startRedis(ctx, w.Setup.Redis, w.Setup.Gateways, w.dir); err != nil {
+	if w.Redis, err = startRedis(ctx, w.Setup.Redis, w.dir); err != nil {
 		return w, err
 	}
 	w.Settings = drafting(w.Settings)
 	if err := w.set(ctx, w.Settings); err != nil {
 		return w, err
 	}
-	for i := range w.Setup.Gateways {
-		g, err := newGateway(&o, w.dir, i, w.config(i), w.Env)
+	for i := range gateways {
+		g, err := NewGateway(&o, w.dir, i, w.config(i))
 		if err != nil {
 			return w, err
 		}
@@ -143,18 +141,13 @@ func StartTestbed(ctx context.Context, o Options, s Setup) (w *Testbed, err erro
 			return w, err
 		}
 	}
-	if !w.Unshared && w.Redis.Topology != NoRedis {
-		if err := w.Settled(ctx, 15*time.Second); err != nil {
-			return w, fmt.Errorf("the gateways do not share: %w", err)
-		}
+	if err := process.Poll(ctx, 15*time.Second, func() bool { return w.Shared(ctx) }); err != nil {
+		return w, fmt.Errorf("the gateways do not share: modes %v: %w", w.Modes(ctx), err)
 	}
 	return w, nil
 }
 
 func (s Setup) withDefaults() Setup {
-	if s.Gateways == 0 {
-		s.Gateways = 3
-	}
 	if s.Drafts == 0 {
 		s.Drafts = 2
 	}
@@ -395,14 +388,6 @@ func (w *Testbed) Shared(ctx context.Context) bool {
 	return true
 }
 
-// Settled waits until every gateway shares with all others.
-func (w *Testbed) Settled(ctx context.Context, limit time.Duration) error {
-	if err := process.Poll(ctx, limit, func() bool { return w.Shared(ctx) }); err != nil {
-		return fmt.Errorf("modes %v: %w", w.Modes(ctx), err)
-	}
-	return nil
-}
-
 // Until waits until ok, at most for limit, and tells how long it took. What does not come
 // in time breaks the row's promise.
 func (w *Testbed) Until(ctx context.Context, limit time.Duration, what string, ok func() bool) time.Duration {
@@ -430,13 +415,13 @@ func (w *Testbed) Stop() error {
 		l.Stop()
 	}
 	for _, g := range w.Gateways { // all at once
-		if p := g.process(); p != nil && p.Alive() {
+		if p := g.Process(); p != nil && p.Alive() {
 			_ = p.Thaw() // a frozen one hears nothing
 			_ = g.Terminate()
 		}
 	}
 	for _, g := range w.Gateways {
-		if p := g.process(); p != nil {
+		if p := g.Process(); p != nil {
 			errs = append(errs, p.Stop())
 		}
 	}

@@ -35,7 +35,7 @@ target: {profile: h100-70b-tp4}
 
 func TestATargetThatRunsAlreadyGetsTheLoadAlone(t *testing.T) {
 	sim, o := simulator(t, vllmsim.Options{TimeScale: 20}, bare)
-	o.Foregate, o.Settings = "", nil
+	o.Gateway, o.Settings = "", nil
 	r := mustRun(t, o)
 	row := r.Row()
 	if row.Requests != 40 || row.Errors+row.Shed != 0 || sim.State().Finished != 40 {

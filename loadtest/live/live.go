@@ -17,8 +17,8 @@ type Options struct {
 	Case     *loadtest.Case // one of the scenario's
 	Seed     uint64
 
-	// Foregate is the path of the gateway's binary.
-	Foregate string
+	// Gateway is the path of the gateway's binary.
+	Gateway string
 	// Redis is the URL of one that is there, with an empty database; "" starts a
 	// redis-server.
 	Redis string
@@ -112,8 +112,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("live: time scale %v is not above 0", o.Scenario.TimeScale)
 	case o.Scenario.Deadline <= 0:
 		return fmt.Errorf("live: deadline %v is not above 0", o.Scenario.Deadline)
-	case o.Target == "" && o.Foregate == "":
-		return errors.New("live: Options need Foregate, the gateway's binary, or a Target")
+	case o.Target == "" && o.Gateway == "":
+		return errors.New("live: Options need Gateway, the gateway's binary, or a Target")
 	case o.Case.Oracle > 0 || slices.ContainsFunc(o.Scenario.Faults, func(f loadtest.Fault) bool { return f.Drift != nil }):
 		return errors.New("live: drifts and oracles are for virtual runs")
 	case o.Case.Router > 0 || len(o.Scenario.Changes)+len(o.Scenario.Outages) > 0:

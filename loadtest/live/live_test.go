@@ -127,7 +127,7 @@ func TestAReplicaThatDiesFailsTheRunWithItsLog(t *testing.T) {
 
 func TestWhatIsMissingIsSaid(t *testing.T) {
 	o := options(t, dying)
-	o.Foregate = filepath.Join(t.TempDir(), "foregate")
+	o.Gateway = filepath.Join(t.TempDir(), "foregate")
 	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "run make build") {
 		t.Error(err)
 	}

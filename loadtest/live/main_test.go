@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/chaos"
 )
 
 // built is the folder of the gateway's binary, removed when the tests are over.
@@ -24,13 +25,14 @@ const beParent = "FOREGATE_TEST_BE_PARENT"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(beParent) != "" {
-		p, _, err := StartRedis(context.Background(), os.TempDir())
+		dir, _ := os.MkdirTemp("", "foregate-parent-") // the next line tells
+		s, err := chaos.NewServer(context.Background(), dir, "redis")
 		if err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
-		fmt.Println(p.PID())
-		<-p.Exited
+		fmt.Println(s.Process().PID())
+		<-s.Process().Exited
 		os.Exit(0)
 	}
 	status := m.Run()
@@ -118,7 +120,7 @@ func scenario(t *testing.T, text string) *loadtest.Scenario {
 func options(t *testing.T, text string) Options {
 	t.Helper()
 	s := scenario(t, text)
-	return Options{Scenario: s, Case: &s.Cases[0], Seed: 7, Foregate: gatewayBinary(t), Settings: store}
+	return Options{Scenario: s, Case: &s.Cases[0], Seed: 7, Gateway: gatewayBinary(t), Settings: store}
 }
 
 // mustRun runs and fails the test on an error.

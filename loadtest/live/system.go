@@ -7,11 +7,15 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/chaos"
 	"github.com/foregate/foregate/loadtest/process"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
+
+const undoTimeout = 30 * time.Second // for the settings of the case to be taken back
 
 // The tiers, as pools are called in the gateway's configuration.
 const (
@@ -23,8 +27,8 @@ const (
 type system struct {
 	opts     Options
 	pools    []*pool
-	replicas []*replica
-	redis    *process.Process
+	replicas []*chaos.Gateway
+	redis    *chaos.Server // nil: it is another one's
 	redisURL string
 	undo     func(context.Context) error // of the settings
 	dir      string
@@ -79,10 +83,10 @@ func (s *system) startAll(ctx context.Context) (err error) {
 			return err
 		}
 		s.replicas = append(s.replicas, r)
-		s.watch(r.Process)
+		s.watch(r.Process())
 	}
 	for _, r := range s.replicas {
-		if err := r.obeys(ctx); err != nil {
+		if err := obeys(ctx, r); err != nil {
 			return err
 		}
 	}
@@ -128,10 +132,12 @@ func (s *system) startPool(tier string, spec *loadtest.Pool) error {
 // startSettings finds or starts the Redis, and writes the case's settings into it.
 func (s *system) startSettings(ctx context.Context) (err error) {
 	if s.redisURL = s.opts.Redis; s.redisURL == "" {
-		if s.redis, s.redisURL, err = StartRedis(ctx, s.dir); err != nil {
-			return err
+		s.redis, err = chaos.NewServer(ctx, s.dir, "redis-server")
+		if err != nil {
+			return fmt.Errorf("%w, or use --redis URL", err)
 		}
-		s.watch(s.redis)
+		s.redisURL = "redis://" + s.redis.Addr + "/0"
+		s.watch(s.redis.Process())
 	}
 	if s.opts.Settings == nil {
 		return errors.New("live: Options.Settings is nil: nobody can write the case's settings")
@@ -155,7 +161,7 @@ func (s *system) watch(p *process.Process) {
 func (s *system) stop() {
 	var ending sync.WaitGroup
 	for _, r := range s.replicas {
-		ending.Go(func() { _ = r.Stop() }) // one that must be killed has served all the same
+		ending.Go(func() { _ = r.Process().Stop() }) // one that must be killed has served all the same
 	}
 	ending.Wait()
 	if s.undo != nil {
@@ -182,7 +188,7 @@ func (s *system) stop() {
 func (s *system) bases() []string {
 	var urls []string
 	for _, r := range s.replicas {
-		urls = append(urls, r.base)
+		urls = append(urls, r.Base())
 	}
 	return urls
 }

@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
 	"os/exec"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -37,9 +35,8 @@ type Process struct {
 
 // Command is what to start.
 type Command struct {
-	Name string   // for messages
-	Log  *Log     // where its output goes; nil is one of its own
-	Env  []string // beside ours: NAME=VALUE
+	Name string // for messages
+	Log  *Log   // where its output goes; nil is one of its own
 	Path string
 	Args []string
 }
@@ -52,7 +49,6 @@ func Start(c Command) (*Process, error) {
 	//nolint:noctx // a context would kill it where we stop it in order
 	p := &Process{Name: c.Name, cmd: exec.Command(c.Path, c.Args...), Log: c.Log, Exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = c.Log, c.Log
-	p.cmd.Env = append(os.Environ(), c.Env...)
 	p.cmd.SysProcAttr = attributes()
 	started := make(chan error)
 	go p.watch(started)
@@ -153,11 +149,6 @@ func (p *Process) Serves(ctx context.Context, ok func() bool) error {
 		return fmt.Errorf("%s did not serve within %v; its last words:\n%s", p.Name, startTimeout, p.Log.Last(10))
 	}
 	return err
-}
-
-// LostPort tells whether a child could not serve because somebody else has its port.
-func (p *Process) LostPort() bool {
-	return p.Log.Find(func(line string) bool { return strings.Contains(strings.ToLower(line), "address already in use") }) != ""
 }
 
 // ErrNotInTime is [Poll]'s, when its limit passed.

@@ -104,7 +104,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 // setup is the fleet.
 func setup() chaos.Setup {
 	return chaos.Setup{
-		Gateways: gateways, Drafts: drafts, Targets: targets, Processes: true, Proxied: 1, Rate: -1,
+		Drafts: drafts, Targets: targets, Processes: true, Proxied: 1, Rate: -1,
 		Sim: func(o *vllmsim.Options) { o.TimeScale, o.MaxNumSeqs, o.BlocksOverride = 2, 6, 128 },
 		Config: func(_ int, file map[string]any) {
 			file["drain"] = map[string]any{"delay": "1s", "grace": "10s"}

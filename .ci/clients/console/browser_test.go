@@ -294,14 +294,3 @@ func (p *tab) keepShot(name string, shot chromedp.Action[[]byte]) {
 		p.t.Fatal(err)
 	}
 }
-
-// beside opens an address in another tab with the cookies of this one.
-func (p *tab) beside(address string) *tab {
-	p.t.Helper()
-	ctx, end := chromedp.NewContext(p.ctx)
-	p.t.Cleanup(end)
-	q := &tab{t: p.t}
-	q.begin(ctx)
-	q.do("open "+address, chromedp.Navigate(address))
-	return q
-}

@@ -1,14 +1,11 @@
 package console
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -40,12 +37,10 @@ func TestConsole(t *testing.T) {
 		{"UsageIsShownByWhatIsChosenAndIsThereAsAFile", usageShown},
 		{"ABackendIsDrainedAndUndrained", backendDrained},
 		{"ALightAndADarkThemeAreRemembered", themesRemembered},
-		{"APageFromElsewhereChangesNothing", elsewhereChangesNothing},
 		{"KeysReachEverything", keysReachEverything},
 		{"EscapeClosesAndFocusReturns", escapeCloses},
 		{"EveryPageIsAccessibleAndFitsAPhone", pagesAreAccessible},
 		{"DialogsAreAccessible", dialogsAreAccessible},
-		{"MoreTabsThanABrowserHasConnectionsAreLive", manyTabsLive},
 		{"AThresholdChangedInThePageChangesShedding", thresholdSheds},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -243,66 +238,6 @@ func themesRemembered(t *testing.T, b *browser, d *demoWorld) {
 	}
 }
 
-// elsewhereChangesNothing has a page of another address, in the browser of somebody who is signed
-// in, send orders. Another port is the same site to cookies, so that they come with them.
-func elsewhereChangesNothing(t *testing.T, b *browser, d *demoWorld) {
-	p := b.open(t, d.Console)
-	p.until("signed in", `document.querySelector('[data-test=session]').dataset.signedIn === 'true'`)
-	var told struct {
-		Pools []struct {
-			Pool     string
-			Backends []struct{ ID string }
-		}
-	}
-	d.ask("/admin/backends", &told)
-	pool, id := told.Pools[0].Pool, told.Pools[0].Backends[0].ID
-	order := fmt.Sprintf("%s/admin/drain?pool=%s&backend=%s", d.Admin, pool, id)
-	foreign := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = fmt.Fprintf(w, `<form id="f" method="post" action=%q></form>`, order)
-	}))
-	t.Cleanup(foreign.Close)
-	q := p.beside(foreign.URL)
-	var answers []string
-	q.eval(&answers, fmt.Sprintf(`Promise.all([
-		fetch(%[1]q, {method: 'POST', mode: 'no-cors', credentials: 'include'}),
-		fetch(%[1]q, {method: 'POST', credentials: 'include', headers: {'X-Csrf-Token': 'a'}}),
-		fetch(%[2]q, {credentials: 'include'}),
-	].map((f) => f.then((r) => r.type + r.status, () => 'refused')))`, order, d.Admin+"/admin/session"))
-	if want := []string{"opaque0", "refused", "refused"}; strings.Join(answers, " ") != strings.Join(want, " ") {
-		t.Errorf("another page was answered %v, want %v", answers, want)
-	}
-	q.eval(nil, `document.getElementById('f').submit()`)
-	q.until("the form was answered", `location.href.includes('/admin/drain') && document.readyState === 'complete'`)
-	if got := q.text(`document.body.textContent`); !strings.Contains(got, "error") {
-		t.Errorf("the form was answered %s", got)
-	}
-	if got := d.backendState(pool, id); got != "up" {
-		t.Errorf("the backend is %s", got)
-	}
-}
-
-// manyTabsLive opens more tabs than browsers open connections to one address (six): those that
-// nobody sees must not hold one each. Without windows all tabs are seen; they are told otherwise.
-func manyTabsLive(t *testing.T, b *browser, d *demoWorld) {
-	seen := func(p *tab, is bool) {
-		p.eval(nil, fmt.Sprintf(`Object.defineProperty(document, 'hidden', {configurable: true, value: %v}), document.dispatchEvent(new Event('visibilitychange'))`, !is))
-	}
-	const live = `document.querySelector('[data-test=live]').dataset.state === 'live'`
-	first := b.open(t, d.Admin+"/console/")
-	last := first
-	for range 8 {
-		seen(last, false)
-		last = first.beside(d.Admin + "/console/")
-		last.until("it is live", live)
-	}
-	seen(last, false)
-	points := first.attr("chart-requests", "data-points")
-	seen(first, true)
-	first.until("it is live again", live)
-	first.until("its charts move", fmt.Sprintf(`document.querySelector('[data-test=chart-requests]').dataset.points !== %q`, points))
-}
-
 // changeShedLow sets shed.low on the page of the settings, and returns when that was said to be done.
 func changeShedLow(p *tab, to, why string) time.Time {
 	p.t.Helper()
@@ -435,40 +370,5 @@ drain: {delay: 0s, grace: 1s}
 	for _, hash := range []string{"#/overview", "#/settings"} {
 		p.turn(hash)
 		p.until(hash+" warns", `/Warning cache.seal_keys_file: there is none/.test(document.querySelector('.troubles')?.textContent ?? '')`)
-	}
-}
-
-func TestConsoleShowsAFileThatIsNotInForce(t *testing.T) {
-	b := browse(t)
-	file := filepath.Join(t.TempDir(), "tenants.yaml")
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(fmt.Sprintf("tenants:\n  - {id: acme, keys_sha256: [%x]}\n", sha256.Sum256([]byte("a key"))))
-	served := programs.StartGateway(t, fmt.Sprintf(`listen: 127.0.0.1:0
-admin: 127.0.0.1:0
-tenants_file: %q
-pools: {only: {model: m, backends: [%q]}}
-routes: [{model: llama-3, target: only}]
-drain: {delay: 0s, grace: 1s}
-`, file, programs.StartSimulator(t, "--model", "m", "--time-scale", "20")))
-	p := b.open(t, served.Admin+"/console/")
-	for _, hash := range []string{"#/overview", "#/settings"} {
-		p.turn(hash)
-		if p.truth(`document.querySelector('.troubles') !== null`) {
-			t.Errorf("%s: there are troubles before anything is wrong", hash)
-		}
-	}
-	write("tenants: []\n")
-	programs.Within(t, programs.StartWait, "the file is not in force", func() bool {
-		_, page := programs.Get(t, served.Admin+"/metrics")
-		return strings.Contains(page, `foregate_file_last_reload_successful{setting="tenants_file"} 0`)
-	})
-	for _, hash := range []string{"#/overview", "#/settings"} {
-		p.turn(hash)
-		p.until(hash+" tells of the file", `/File not applied tenants_file .*there is no tenant/.test(document.querySelector('.troubles')?.textContent ?? '')`)
 	}
 }

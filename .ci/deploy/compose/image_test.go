@@ -72,14 +72,14 @@ func TestSecretsAndHistoryStayOutOfTheBuild(t *testing.T) {
 	m := ignored(t)
 	for _, path := range []string{".git/config", ".ci/run", "deploy/compose/secrets/admin-tokens", "cmd/foregate/secrets/key",
 		"gateway/tls/site.key",
-		"gateway/secrets/x.key", "gateway/secrets/secrets_test.go",
+		"gateway/secrets/x.key", "gateway/files/secrets_test.go",
 		"cmd/foregate/main_test.go", "bin/foregate", "dist/SHA256SUMS", "deploy/compose/foregate.yaml"} {
 		if out, err := m.MatchesOrParentMatches(path); err != nil || !out {
 			t.Errorf("%s is sent: %v", path, err)
 		}
 	}
 	for _, path := range []string{"go.mod", "go.sum", "LICENSE", "cmd/foregate/main.go", "gateway/config/config.go",
-		"gateway/secrets/secrets.go"} {
+		"gateway/files/secrets.go"} {
 		if out, err := m.MatchesOrParentMatches(path); err != nil || out {
 			t.Errorf("%s is not sent: %v", path, err)
 		}

@@ -3,7 +3,6 @@ package helm
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"strings"
 
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
@@ -138,15 +137,6 @@ func compile(text string) (*jsonschema.Schema, error) {
 		return nil, err
 	}
 	return c.Compile("kind.json")
-}
-
-// into reads a decoded map into a struct with the fields that a test looks at.
-func into(from, to any) error {
-	data, err := json.Marshal(from)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(data, to)
 }
 
 // only are the documents of one type.

@@ -8,14 +8,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	apps "k8s.io/api/apps/v1"
-	autoscaling "k8s.io/api/autoscaling/v2"
 	core "k8s.io/api/core/v1"
 	policy "k8s.io/api/policy/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -144,58 +142,6 @@ func TestEnginesRunWithWhatTheGatewayNeeds(t *testing.T) {
 		// The API server, the scheduler, and a worker for each GPU.
 		if cores := c.Resources.Requests.Cpu().Value(); cores < 2+gpus.Value() {
 			t.Errorf("%s has %d cores for %d processes", w.name, cores, 2+gpus.Value())
-		}
-	}
-}
-
-// scaledObject is what tests look at of one.
-type scaledObject struct {
-	Metadata meta.ObjectMeta
-	Spec     struct {
-		ScaleTargetRef                   struct{ Kind, Name string }
-		MinReplicaCount, MaxReplicaCount int
-		Triggers                         []struct {
-			Metadata          struct{ Query string }
-			AuthenticationRef struct{ Name string }
-		}
-	}
-}
-
-func TestScalersScaleWhatExists(t *testing.T) {
-	docs := manifest(t)
-	pools := map[string]bool{}
-	for _, w := range workloads(docs) {
-		pools[w.kind+" "+w.name] = true
-	}
-	auth := map[string]bool{}
-	var scaled []string
-	for _, d := range docs {
-		if d.kind == "TriggerAuthentication" {
-			auth[d.meta.Name] = true
-		}
-	}
-	for _, d := range docs {
-		if d.kind != "ScaledObject" {
-			continue
-		}
-		var s scaledObject
-		if err := into(d.typed, &s); err != nil {
-			t.Fatal(err)
-		}
-		ref := s.Spec.ScaleTargetRef
-		scaled = append(scaled, ref.Kind+" "+ref.Name)
-		if !pools[ref.Kind+" "+ref.Name] || s.Spec.MinReplicaCount < 1 || s.Spec.MaxReplicaCount <= s.Spec.MinReplicaCount {
-			t.Errorf("%s: %+v", d.meta.Name, s.Spec)
-		}
-		for _, tr := range s.Spec.Triggers {
-			if !auth[tr.AuthenticationRef.Name] || !strings.Contains(tr.Metadata.Query, `namespace="vllm",pod=~"`+ref.Name+`-.*"`) {
-				t.Errorf("%s: %+v", d.meta.Name, tr)
-			}
-		}
-	}
-	for _, h := range only[*autoscaling.HorizontalPodAutoscaler](docs) {
-		if ref := h.Spec.ScaleTargetRef; !pools[ref.Kind+" "+ref.Name] || !slices.Contains(scaled, ref.Kind+" "+ref.Name) {
-			t.Errorf("%s scales %+v, which is no pool, or not KEDA's too", h.Name, ref)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -141,28 +140,6 @@ func TestPortsThatAreNamedExist(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestProbesSpeakWhatTheAdminListenerDoes(t *testing.T) {
-	for name, c := range map[string]struct {
-		values string
-		want   core.URIScheme
-	}{
-		"plain":            {"{}", ""},
-		"TLS":              {"{config: {admin_tls: {cert_file: /run/secrets/foregate/tls/tls.crt, key_file: /run/secrets/foregate/tls/tls.key}}, secretFiles: {tls: {existingSecret: foregate-tls}}}", core.URISchemeHTTPS},
-		"a file elsewhere": {"{existingConfig: {secret: my-foregate, adminTLS: true}, terminationGracePeriodSeconds: 640}", core.URISchemeHTTPS},
-	} {
-		docs, notes := rendered(t, with(t, nil, c.values))
-		container := only[*deployment](docs)[0].Spec.Template.Spec.Containers[0]
-		for _, p := range []*core.Probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
-			if p.HTTPGet.Scheme != c.want {
-				t.Errorf("%s: a probe of %s speaks %q", name, p.HTTPGet.Path, p.HTTPGet.Scheme)
-			}
-		}
-		if strings.Contains(notes, "https://127.0.0.1:9090/console/") != (c.want != "") {
-			t.Errorf("%s: the notes say\n%s", name, notes)
-		}
-	}
 }
 
 // outside are the Secrets and ConfigMaps that an operator makes, by variant's values.

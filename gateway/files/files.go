@@ -1,14 +1,20 @@
-// Package reload loads files at the start and again when they change, without a restart. Start at
-// [Watcher.Add]. It guarantees that a file is applied completely or not at all: if it cannot be read, or its
-// user refuses it, the last good content remains, and the log, a metric and [Watcher.States] report this. A
-// change is applied when two checks in a row have read the same content, so that a half-written file is not
-// applied. Errors contain no path.
-package reload
+// Package files reads the files that a configuration names: at the start, and again when they change, without a restart. Start
+// at [Watcher.Add]. It guarantees that a file is applied completely or not at all: if it cannot be read, or its user
+// refuses it, the last good content remains, and the log, a metric and [Watcher.States] report this. A change is applied
+// when two checks in a row have read the same content, so that a half-written file is not applied.
+//
+// secrets.go parses files of named secrets and of headers, certificates.go those of certificates. Errors contain neither a
+// path nor anything of a file, because a secret may stand where it does not belong.
+package files
 
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -48,14 +54,13 @@ type State struct {
 type Options struct {
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // nil registers nothing
-	Now        func() time.Time      // nil is time.Now
 }
 
 // Watcher checks files for changes. It is safe for concurrent use.
 type Watcher struct {
 	log     zerolog.Logger
-	now     func() time.Time
-	metrics metrics
+	healthy *prometheus.GaugeVec
+	reloads *prometheus.CounterVec
 
 	requests chan chan struct{} // CheckNow; closed when the check has ended
 
@@ -73,9 +78,17 @@ type watched struct {
 
 // New makes a watcher without files.
 func New(o Options) *Watcher {
-	w := &Watcher{log: o.Logger, now: o.Now, metrics: newMetrics(o.Registerer), requests: make(chan chan struct{})}
-	if w.now == nil {
-		w.now = time.Now
+	w := &Watcher{
+		log: o.Logger, requests: make(chan chan struct{}),
+		healthy: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "foregate_file_last_reload_successful", Help: "1 if the current content of a setting's file is in force, 0 if its last valid content is.",
+		}, []string{"setting"}),
+		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "foregate_file_reloads_total", Help: "Number of times that changed content of a setting's file was applied.",
+		}, []string{"setting"}),
+	}
+	if o.Registerer != nil {
+		o.Registerer.MustRegister(w.healthy, w.reloads)
 	}
 	return w
 }
@@ -106,7 +119,7 @@ func (w *Watcher) Watch(f File) (end func(), err error) {
 			Msg("every user of this machine may read this file of secrets; take the permission away (chmod o-r)")
 	}
 	sum := digest(contents)
-	added := &watched{File: f, state: State{Setting: f.Setting, Since: w.now(), WorldReadable: open}, applied: sum, read: sum}
+	added := &watched{File: f, state: State{Setting: f.Setting, Since: time.Now(), WorldReadable: open}, applied: sum, read: sum}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.files = append(w.files, added)
@@ -120,8 +133,8 @@ func (w *Watcher) end(f *watched) {
 	defer w.mu.Unlock()
 	w.files = slices.DeleteFunc(w.files, func(other *watched) bool { return other == f })
 	if !slices.ContainsFunc(w.files, func(other *watched) bool { return other.Setting == f.Setting }) {
-		w.metrics.lastReloadSuccessful.DeleteLabelValues(f.Setting)
-		w.metrics.reloads.DeleteLabelValues(f.Setting)
+		w.healthy.DeleteLabelValues(f.Setting)
+		w.reloads.DeleteLabelValues(f.Setting)
 		return
 	}
 	w.show(f.Setting)
@@ -136,7 +149,7 @@ func (w *Watcher) show(setting string) {
 			good = 0
 		}
 	}
-	w.metrics.lastReloadSuccessful.WithLabelValues(setting).Set(good)
+	w.healthy.WithLabelValues(setting).Set(good)
 }
 
 // Run checks the files every two seconds until ctx ends.
@@ -222,8 +235,8 @@ func (w *Watcher) record(f *watched, changed bool, err error) {
 			w.log.Warn().Str("setting", f.Setting).Err(err).Msg("a file cannot be put into force; its last good content stays in force")
 		}
 	case changed:
-		f.state = State{Setting: f.Setting, Since: w.now(), Changes: f.state.Changes + 1, WorldReadable: f.state.WorldReadable}
-		w.metrics.reloads.WithLabelValues(f.Setting).Inc()
+		f.state = State{Setting: f.Setting, Since: time.Now(), Changes: f.state.Changes + 1, WorldReadable: f.state.WorldReadable}
+		w.reloads.WithLabelValues(f.Setting).Inc()
 		w.log.Info().Str("setting", f.Setting).Msg("a file was read again; its new content is in force")
 	case failed != "" && f.read == f.applied:
 		f.state.Error = ""
@@ -286,4 +299,37 @@ func digest(contents [][]byte) (sum [sha256.Size]byte) {
 		_, _ = all.Write(part[:]) // a hash never fails
 	}
 	return [sha256.Size]byte(all.Sum(nil))
+}
+
+// Read reads a regular file of at most atMost bytes. open means that every user of the machine may read it.
+// Errors do not repeat the path, because a secret may have been written in its place.
+func Read(path string, atMost int64) (data []byte, open bool, err error) {
+	state, err := os.Stat(path)
+	if err != nil {
+		return nil, false, withoutPath(err)
+	}
+	if !state.Mode().IsRegular() { // opening a pipe would wait for its writer
+		return nil, false, errors.New("is no regular file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, false, withoutPath(err)
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	data, err = io.ReadAll(io.LimitReader(f, atMost+1))
+	switch {
+	case err != nil:
+		return nil, false, withoutPath(err)
+	case int64(len(data)) > atMost:
+		return nil, false, fmt.Errorf("is longer than %d bytes", atMost)
+	}
+	return data, state.Mode().Perm()&0o004 != 0, nil
+}
+
+// withoutPath is a file error without its path.
+func withoutPath(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
 }

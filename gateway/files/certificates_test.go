@@ -1,18 +1,14 @@
-package certificates
+package files
 
 import (
-	"context"
 	"crypto/tls"
 	"encoding/pem"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/internal/certtest"
 )
@@ -20,7 +16,7 @@ import (
 const day = 24 * time.Hour
 
 func newListener(setting string) *Listener {
-	return &Listener{Setting: setting, Expiry: NewExpiry(Options{})}
+	return &Listener{Setting: setting, Expiry: NewExpiry(nil)}
 }
 
 func TestFilesThatNoClientWouldAcceptAreRefusedAndTheLastGoodOnesStay(t *testing.T) {
@@ -86,74 +82,30 @@ func TestAConfigurationAllowsTLS12AndNewerWithHTTP2(t *testing.T) {
 	}
 }
 
-// lockedLog is a log that is read while it is written.
-type lockedLog struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lockedLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lockedLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func TestACertificateThatExpiresSoonIsToldOnceADay(t *testing.T) {
+func TestACertificateThatExpiresSoonIsToldUntilItIsReplaced(t *testing.T) {
 	ca := certtest.New(t)
-	pair, fresh := ca.Issue(t, certtest.Leaf{Ends: 16*day + time.Hour}), ca.Issue(t, certtest.Leaf{Ends: 90 * day})
-	began := time.Now()
-	synctest.Test(t, func(t *testing.T) {
-		var log lockedLog
-		reg := prometheus.NewRegistry()
-		shift := time.Until(began) // the bubble's clock begins in 2000
-		now := func() time.Time { return time.Now().Add(shift) }
-		e := NewExpiry(Options{Logger: zerolog.New(&log), Registerer: reg, Now: now})
-		l := &Listener{Setting: "tls", Expiry: e, Now: now}
-		if err := l.Apply([][]byte{pair.Cert, pair.Key}); err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { defer close(done); _ = e.Run(ctx) }()
-		told := func(days int) int {
-			time.Sleep(time.Duration(days) * day)
-			synctest.Wait()
-			return strings.Count(log.String(), "tls: the certificate expires at ")
-		}
-		if n := told(2); n != 0 {
-			t.Errorf("told %d times that it expires in 14 days and an hour", n)
-		}
-		if n := told(3); n != 3 {
-			t.Errorf("told %d times in three days\n%s", n, log.String())
-		}
-		if w := e.Warnings(); len(w) != 1 || !strings.HasSuffix(w[0], ", in 11 days; replace its files") {
-			t.Errorf("%q", w)
-		}
-		told(12)
-		if w := e.Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "tls: the certificate expired at 20") {
-			t.Errorf("%q", w)
-		}
-		if err := l.Apply([][]byte{fresh.Cert, fresh.Key}); err != nil || len(e.Warnings()) != 0 {
-			t.Errorf("after its replacement: %v, %q", err, e.Warnings())
-		}
-		if got := testutil.ToFloat64(e.gauge.WithLabelValues("tls")); got != float64(l.Config().Certificates[0].Leaf.NotAfter.Unix()) {
-			t.Errorf("the metric has %v", got)
-		}
-		if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
-			t.Error(problems, err)
-		}
-		e.Set("pools.p.tls", now().Add(-day))
-		e.Forget("pools.p.tls")
-		if n := testutil.CollectAndCount(e.gauge); n != 1 || len(e.Warnings()) != 0 {
-			t.Errorf("of one that is forgotten: %d series, %q", n, e.Warnings())
-		}
-		stop()
-		<-done
-	})
+	soon, fresh := ca.Issue(t, certtest.Leaf{Ends: 11*day + time.Hour}), ca.Issue(t, certtest.Leaf{Ends: 90 * day})
+	reg := prometheus.NewRegistry()
+	e := NewExpiry(reg)
+	l := &Listener{Setting: "tls", Expiry: e}
+	if err := l.Apply([][]byte{soon.Cert, soon.Key}); err != nil {
+		t.Fatal(err)
+	}
+	if w := e.Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "tls: the certificate expires at ") || !strings.HasSuffix(w[0], ", in 264 h; replace its files") {
+		t.Errorf("%q", w)
+	}
+	if got := testutil.ToFloat64(e.gauge.WithLabelValues("tls")); got != float64(l.Config().Certificates[0].Leaf.NotAfter.Unix()) {
+		t.Errorf("the metric has %v", got)
+	}
+	if err := l.Apply([][]byte{fresh.Cert, fresh.Key}); err != nil || len(e.Warnings()) != 0 {
+		t.Errorf("after its replacement: %v, %q", err, e.Warnings())
+	}
+	e.Set("pools.p.tls", time.Now().Add(-day))
+	if w := e.Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "pools.p.tls: the certificate expired at 20") {
+		t.Errorf("%q", w)
+	}
+	e.Forget("pools.p.tls")
+	if n := testutil.CollectAndCount(e.gauge); n != 1 || len(e.Warnings()) != 0 {
+		t.Errorf("of one that is forgotten: %d series, %q", n, e.Warnings())
+	}
 }

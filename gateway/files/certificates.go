@@ -1,8 +1,4 @@
-// Package certificates has the certificates with which listeners speak TLS, and tells when they expire. Start at
-// [Listener.Apply] and [Expiry]. It guarantees that certificate, key and the clients' authorities change together or
-// not at all, and that a certificate that no client would accept (expired, not valid yet, of another key) is never put
-// into force. Errors name the setting's field and repeat nothing of a file.
-package certificates
+package files
 
 import (
 	"bytes"
@@ -11,13 +7,18 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
-// MaxFile bounds each file, in bytes. A bundle of all public authorities is a fifth of it.
-const MaxFile = 1 << 20
+// MaxCertificates bounds each file of certificates or of a key, in bytes. A bundle of all public authorities is a fifth of it.
+const MaxCertificates = 1 << 20
 
 // The names of the files, as errors and settings have them.
 const (
@@ -26,14 +27,15 @@ const (
 	caFile   = "client_ca_file"
 )
 
-// Fields are the names of the files, in the order of [Listener.Apply].
-var Fields = []string{certFile, keyFile, caFile}
+// ListenerFields are the names of the files, in the order of [Listener.Apply].
+var ListenerFields = []string{certFile, keyFile, caFile}
 
-// Listener is the certificate of one listener. It is safe for concurrent use after the first Apply.
+// Listener is the certificate of one listener. Certificate, key and the clients' authorities change together or not at
+// all, and a certificate that no client would accept (expired, not valid yet, of another key) is never put into force. It
+// is safe for concurrent use after the first Apply.
 type Listener struct {
-	Setting string           // that names its files, such as "tls"
-	Expiry  *Expiry          // is told of every certificate in force
-	Now     func() time.Time // nil is time.Now
+	Setting string  // that names its files, such as "tls"
+	Expiry  *Expiry // is told of every certificate in force
 
 	inForce atomic.Pointer[tls.Config]
 }
@@ -46,16 +48,12 @@ func (l *Listener) Config() *tls.Config { return l.inForce.Load() }
 // Apply puts the contents of the files into force for new connections: certificate, key and, if there are three, the
 // authorities of the clients. After an error nothing has changed.
 func (l *Listener) Apply(contents [][]byte) error {
-	now := time.Now()
-	if l.Now != nil {
-		now = l.Now()
-	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 	pair, err := ParsePair(contents[0], contents[1])
 	if err != nil {
 		return err
 	}
-	if err := valid(pair.Leaf, now); err != nil {
+	if err := valid(pair.Leaf, time.Now()); err != nil {
 		return fmt.Errorf("%s: %w", certFile, err)
 	}
 	c.Certificates = []tls.Certificate{pair}
@@ -163,4 +161,60 @@ func parseCertificates(data []byte) (list []*x509.Certificate, err error) {
 		return nil, errors.New("holds no certificate in PEM form")
 	}
 	return list, nil
+}
+
+// warnBefore is how long before a certificate expires the warnings begin.
+const warnBefore = 14 * 24 * time.Hour
+
+// Expiry tells when the certificates in force expire: as a metric, and during their last two weeks as warnings. It is safe
+// for concurrent use.
+type Expiry struct {
+	gauge *prometheus.GaugeVec
+
+	mu       sync.Mutex
+	notAfter map[string]time.Time // by setting
+}
+
+// NewExpiry makes an Expiry without certificates. Without a registerer it has no metric.
+func NewExpiry(reg prometheus.Registerer) *Expiry {
+	e := &Expiry{notAfter: map[string]time.Time{}, gauge: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "foregate_certificate_not_after_timestamp_seconds", Help: "Time at which the certificate of a setting expires, in seconds since 1970.",
+	}, []string{"setting"})}
+	if reg != nil {
+		reg.MustRegister(e.gauge)
+	}
+	return e
+}
+
+// Set records when the certificate of a setting expires that is in force from now on.
+func (e *Expiry) Set(setting string, notAfter time.Time) {
+	e.gauge.WithLabelValues(setting).Set(float64(notAfter.Unix()))
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.notAfter[setting] = notAfter
+}
+
+// Forget drops a setting whose certificate is no longer used.
+func (e *Expiry) Forget(setting string) {
+	e.gauge.DeleteLabelValues(setting)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.notAfter, setting)
+}
+
+// Warnings lists the certificates that expire soon or have expired, by setting.
+func (e *Expiry) Warnings() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out []string
+	for _, setting := range slices.Sorted(maps.Keys(e.notAfter)) {
+		at := e.notAfter[setting]
+		switch left := time.Until(at); {
+		case left <= 0:
+			out = append(out, fmt.Sprintf("%s: the certificate expired at %s; replace its files", setting, at.UTC().Format(time.RFC3339)))
+		case left < warnBefore:
+			out = append(out, fmt.Sprintf("%s: the certificate expires at %s, in %d h; replace its files", setting, at.UTC().Format(time.RFC3339), int(left.Hours())))
+		}
+	}
+	return out
 }

@@ -1,4 +1,4 @@
-package reload
+package files
 
 import (
 	"context"
@@ -98,21 +98,6 @@ func TestAChangeIsPutIntoForceOnceTwoLooksHaveReadTheSame(t *testing.T) {
 	})
 }
 
-func TestAChangeIsSeenWhereSizeAndTimeAreTheSame(t *testing.T) {
-	watching(t, func(x *world) {
-		was, err := os.Stat(x.path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		x.write("fixed")
-		if err := os.Chtimes(x.path, was.ModTime(), was.ModTime()); err != nil {
-			t.Fatal(err)
-		}
-		x.looks(2)
-		x.want("first fixed", "")
-	})
-}
-
 func TestTheLastGoodContentStaysInForceWhileTheFileIsBad(t *testing.T) {
 	watching(t, func(x *world) {
 		for _, bad := range []struct{ text, why string }{
@@ -136,31 +121,10 @@ func TestTheLastGoodContentStaysInForceWhileTheFileIsBad(t *testing.T) {
 	})
 }
 
-func TestAFileThatIsAsItWasBeforeIsNoLongerBad(t *testing.T) {
-	watching(t, func(x *world) {
-		x.write("bad")
-		x.looks(2)
-		x.write("first")
-		x.looks(2)
-		x.want("first", "")
-	})
-}
-
 func TestAFileThatIsBadAtTheStartIsAnErrorThatNamesTheSettingOnly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret-path")
 	err := New(Options{}).Add(File{Setting: "tenants_file", Paths: []string{path}, Max: 20})
 	if err == nil || err.Error() != "tenants_file: no such file or directory" {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestAnErrorThatTellsLinesOfTheSettingIsAsItIs(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f := File{Setting: "tenants_file", Paths: []string{path}, Max: 20, Apply: func([][]byte) error { return errors.New("tenants_file:3: tenants: missing") }}
-	if err := New(Options{}).Add(f); err == nil || err.Error() != "tenants_file:3: tenants: missing" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -257,43 +221,4 @@ func TestACheckThatIsAskedForAppliesAChangeAtOnce(t *testing.T) {
 			t.Errorf("%+v", states)
 		}
 	})
-}
-
-func TestACheckOfAWatcherThatDoesNotRunEndsWithItsCaller(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := New(Options{}).CheckNow(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-}
-
-// TestTwoFilesOfASettingShowTheWorstState has a pool replaced by one whose credentials are in another file.
-func TestTwoFilesOfASettingShowTheWorstState(t *testing.T) {
-	reg := prometheus.NewRegistry()
-	w := New(Options{Registerer: reg})
-	dir := t.TempDir()
-	watch := func(name string) (path string, end func()) {
-		path = filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte("key"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		end, err := w.Watch(File{Setting: "pools.p.auth.api_key_file", Paths: []string{path}, Max: 10, Apply: func([][]byte) error { return nil }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return path, end
-	}
-	old, endOld := watch("v1")
-	_, endNew := watch("v2")
-	defer endNew()
-	if err := os.Remove(old); err != nil {
-		t.Fatal(err)
-	}
-	good := w.metrics.lastReloadSuccessful.WithLabelValues("pools.p.auth.api_key_file")
-	if w.check(true); testutil.ToFloat64(good) != 0 {
-		t.Error("a missing file is not shown")
-	}
-	if endOld(); testutil.ToFloat64(good) != 1 {
-		t.Error("the state of a file that is no longer watched is still shown")
-	}
 }

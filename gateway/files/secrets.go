@@ -1,25 +1,30 @@
-// Package secrets parses files of secrets: one secret per line, after its name. Start at [Keys]. Words are
-// separated by spaces or tabs. Empty lines, and lines that begin with #, are ignored. Errors repeat nothing
-// of a file, because a secret may be in the place of a name.
-package secrets
+package files
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
-// Limits of a file and its content.
+// Limits of files of secrets and of headers, and of their content.
 const (
-	MaxFile = 64 << 10 // bytes
+	MaxSecrets = 64 << 10 // bytes
+	MaxHeaders = 16 << 10 // bytes
 
-	maxLines  = 64      // with a secret
-	maxName   = 64      // bytes
-	MinSecret = 32      // characters
-	maxSecret = 4 << 10 // characters
+	maxHeaders = 16
+	maxLines   = 64      // with a secret
+	maxName    = 64      // bytes
+	MinSecret  = 32      // characters
+	maxSecret  = 4 << 10 // characters
 )
+
+// Words of files of secrets are separated by spaces or tabs. Empty lines, and lines that begin with #, are ignored.
 
 // Key is a line "ID SECRET".
 type Key struct {
@@ -137,4 +142,54 @@ func notOfName(c rune) bool {
 
 func printable(b []byte) bool {
 	return !bytes.ContainsFunc(b, func(c rune) bool { return c <= ' ' || c > '~' })
+}
+
+// Header is a line "NAME: VALUE".
+type Header struct{ Name, Value string } // the name is in its canonical form
+
+// Headers parses a file of HTTP headers, in its order; empty lines and lines that begin with # are ignored. There is at
+// least one; names are unique. Errors never repeat a line, because it may be a key.
+func Headers(data []byte) ([]Header, error) {
+	if len(data) > MaxHeaders {
+		return nil, fmt.Errorf("more than %d bytes", MaxHeaders)
+	}
+	var headers []Header
+	seen := map[string]int{} // line of each name
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, value, ok := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+			return nil, fmt.Errorf("line %d: want NAME: VALUE", n)
+		}
+		name = http.CanonicalHeaderKey(name)
+		switch first := seen[name]; {
+		case first > 0:
+			return nil, fmt.Errorf("line %d: the name of line %d is there again", n, first)
+		case connection[name]:
+			return nil, fmt.Errorf("line %d: the header belongs to the connection or to the message's form; remove it", n)
+		case len(headers) == maxHeaders:
+			return nil, fmt.Errorf("more than %d headers", maxHeaders)
+		}
+		seen[name] = n
+		headers = append(headers, Header{name, value})
+	}
+	switch {
+	case lines.Err() != nil:
+		return nil, lines.Err()
+	case len(headers) == 0:
+		return nil, errors.New("no header in it; want NAME: VALUE in each line")
+	}
+	return headers, nil
+}
+
+// connection are the headers of a connection and of a message's form, which no file may set.
+var connection = map[string]bool{
+	"Connection": true, "Content-Encoding": true, "Content-Length": true, "Content-Type": true, "Expect": true, "Host": true,
+	"Keep-Alive": true, "Proxy-Authenticate": true, "Proxy-Authorization": true, "Proxy-Connection": true, "Te": true,
+	"Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
 }
