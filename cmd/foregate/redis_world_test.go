@@ -69,15 +69,6 @@ func newCluster(t *testing.T) *cluster {
 
 func (c *cluster) url() string { return c.URL() }
 
-// of is the node that has a key's slot, and the others.
-func (c *cluster) of(_ *testing.T, key string) (slot int64, has *redisNode, others []*redisNode) {
-	slot, owner, rest := c.Of(key)
-	for _, n := range rest {
-		others = append(others, nodeOf(n))
-	}
-	return slot, nodeOf(owner), others
-}
-
 func redisCertificates(t *testing.T) (ca, cert, key string) { return redistest.Certificates(t) }
 
 // pair is two replicas in this process that share a Redis and a backend.

@@ -104,7 +104,7 @@ func TestARedisThatCannotBeUsedIsToldWithoutItsPassword(t *testing.T) {
 		{"redis://u:hunter2@", "--redis: "},
 	} {
 		t.Setenv("FOREGATE_REDIS", tc.url)
-		for _, args := range [][]string{{"list"}, {"get", "shed.low"}, {"set", "shed.low=0.8"}, {"unset", "shed.low"}, {"log"}, {"rollback", "1"}} {
+		for _, args := range [][]string{{"list"}, {"list", "shed.low"}, {"set", "shed.low=0.8"}, {"unset", "shed.low"}, {"log"}, {"rollback", "1"}} {
 			status, out, errs := call(t, append([]string{"settings"}, args...)...)
 			if status != 1 || out != "" || !strings.Contains(errs, tc.want) || strings.Contains(errs, "hunter2") || !strings.HasPrefix(errs, "foregate: ") {
 				t.Errorf("%q %v: status %d, %q, %q", tc.url, args, status, out, errs)

@@ -13,15 +13,15 @@ import (
 )
 
 // show asks a replica for a path of its admin listener, and prints the answer: as JSON, as the replica tells it, or as
-// print does.
-func show[T any](e *env, f *replicaFlags, path string, query url.Values, asJSON bool, print func(io.Writer, T)) error {
+// write does.
+func show[T any](e *env, f *replicaFlags, path string, query url.Values, asJSON bool, write func(io.Writer, T)) error {
 	var answer T
 	body, err := f.ask(e, http.MethodGet, path, query, &answer)
 	if err != nil {
 		return err
 	}
 	if !asJSON {
-		print(e.stdout, answer)
+		write(e.stdout, answer)
 		return nil
 	}
 	var out bytes.Buffer
