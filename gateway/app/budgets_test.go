@@ -165,7 +165,10 @@ func TestWhatTheCacheAnswersIsFreeAndNoBudgetRefusesIt(t *testing.T) {
 	s.counted(t, "acme")
 	body := chatBody("llama-3", `"temperature":0,"max_tokens":3`)
 	url := s.replicas[0].URL + chat
-	apptest.Post(t, url, body, "X-Tenant-ID", "acme")
+	apptest.Eventually(t, "the answer is kept", func() bool {
+		_, head := apptest.Post(t, url, body, "X-Tenant-ID", "acme")
+		return head.Get("X-Cache") == "HIT"
+	})
 	apptest.Eventually(t, "the budget is exhausted", func() bool {
 		status, _, answer := s.ask(t, 0, "acme")
 		_, code, _ := errorOf(answer)
