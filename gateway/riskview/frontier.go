@@ -159,6 +159,7 @@ func (m *frontierMaker) view(f risk.Frontier) gateway.RiskFrontier {
 	v := gateway.RiskFrontier{
 		Route: k.Key.Route, TrafficClass: k.Key.TrafficClass, Label: string(m.config.Risk.Label), MaxWrongRate: k.Rule.MaxWrongRate, ErrorProbability: k.Rule.ErrorProbability,
 		Known: f.Known, Audits: f.Audits, Lost: f.Lost, Bad: f.Bad, FullRange: f.FullRange, Needed: f.Needed, Priced: m.economics.Prices.Complete(),
+		Thresholds: []gateway.FrontierThreshold{}, // none before a grid is placed
 	}
 	if m.economics.PerDay > 0 {
 		v.RequestsPerDay = &m.economics.PerDay
