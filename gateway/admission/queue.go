@@ -54,6 +54,7 @@ type Ticket struct {
 	Done    func(error)
 	outcome outcome
 
+	arrived       time.Time
 	deadline      time.Time
 	noPassingFrom time.Time      // after this time no request may pass it
 	lastFull      pool.FullError // why it waits
@@ -96,6 +97,7 @@ type Queue struct {
 	failedTickets   []*Ticket // reused; the failed tries of one pass
 	current         *Ticket   // the request that is being tried, until it gets its result
 	shedStates      map[routeClass]*shedState
+	shedPeriods     map[routeClass]*shedPeriod
 	flips           int // total
 	starvedServedAt time.Time
 }
@@ -124,7 +126,7 @@ func (l *Queue) Enter(w *Ticket, now time.Time) {
 		w.tell(&ShedError{Decision{Pool: l.Pool, Class: w.Class, Reason: ReasonKV, RetryAfter: RetryAfter(closedRetryAfter, l.random())}})
 		return
 	}
-	w.lastFull = pool.FullError{Pool: l.Pool}
+	w.lastFull, w.arrived = pool.FullError{Pool: l.Pool}, now
 	wait := w.maxWait()
 	w.deadline, w.noPassingFrom = now.Add(wait), now.Add(wait/2)
 	if l.mayPass(w, now) {
@@ -296,7 +298,7 @@ func (l *Queue) endWait(w *Ticket, now time.Time) {
 	case w.lastFull.Large && w.Config.Forecast:
 		err := w.Try(pool.Admission{MaxUsage: w.Config.Threshold(w.Class), Now: true})
 		if errors.Is(err, pool.ErrFull) {
-			l.refuse(w)
+			l.refuse(w, now)
 			return
 		}
 		l.finish(w, err)
@@ -314,7 +316,7 @@ func (l *Queue) placeElsewhereOrRefuse(w *Ticket, now time.Time) {
 			return
 		}
 	}
-	l.refuse(w)
+	l.refuse(w, now)
 }
 
 // finish tells w what came of it.
@@ -362,6 +364,9 @@ func (l *Queue) try(w *Ticket, limit float64, now time.Time) error {
 		}
 	case err == nil && !w.MidStream:
 		l.recordUsage(routeClass{w.Route, w.Class}, 0, limit, now)
+		if a := l.shedPeriods[routeClass{w.Route, w.Class}]; a != nil {
+			a.admit(w.arrived)
+		}
 	}
 	return err
 }

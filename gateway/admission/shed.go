@@ -110,10 +110,29 @@ func (l *Queue) recordUsage(p routeClass, usage, limit float64, now time.Time) {
 }
 
 // refuse sheds w.
-func (l *Queue) refuse(w *Ticket) {
+func (l *Queue) refuse(w *Ticket, now time.Time) {
 	d := l.decisionFor(w)
-	d.RetryAfter = RetryAfter(w.lastFull.Wait, l.random())
+	d.RetryAfter = RetryAfter(l.expectedShedTime(w, now), l.random())
 	l.finish(w, &ShedError{d})
+}
+
+// expectedShedTime is the expected time until a request like w, which is refused, would be admitted; 0 is
+// unknown.
+func (l *Queue) expectedShedTime(w *Ticket, now time.Time) time.Duration {
+	p := routeClass{w.Route, w.Class}
+	a := l.shedPeriods[p]
+	switch {
+	case a == nil && len(l.shedPeriods) >= maxRouteClasses:
+		return w.lastFull.Wait
+	case a == nil:
+		if l.shedPeriods == nil {
+			l.shedPeriods = map[routeClass]*shedPeriod{}
+		}
+		a = &shedPeriod{}
+		l.shedPeriods[p] = a
+	}
+	a.refuse(now)
+	return a.remaining(w.lastFull.Wait)
 }
 
 // decisionFor returns the reason why w is shed.
