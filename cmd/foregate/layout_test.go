@@ -91,7 +91,6 @@ var arrows = map[string][]string{
 	"internal/redis/script":   {"internal/panics"},
 	"internal/certtest":       {}, // for tests alone
 	"internal/llamatest":      {}, // for tests alone
-	"internal/llamatest/make": {"internal/llamatest"},
 	"internal/redistest":      {"internal/certtest", "internal/redis/connect", "internal/redis/embedded"},
 	"internal/panics":         {},
 	"internal/recent":         {},

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 )
 
 // Model describes a model file: Llama's architecture in 0.6 MB, with random weights. Its answers are words without sense.
@@ -65,17 +63,6 @@ func (m Model) Write(path string) error {
 		return fmt.Errorf("the model %s cannot be written: %w", m.Name, err)
 	}
 	return nil
-}
-
-// WritePair writes draft.gguf, target.gguf and template.jinja into a folder.
-func WritePair(folder string) error {
-	if err := Draft.Write(filepath.Join(folder, "draft.gguf")); err != nil {
-		return err
-	}
-	if err := Target.Write(filepath.Join(folder, "target.gguf")); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(folder, "template.jinja"), []byte(template), 0o600)
 }
 
 func (m Model) describe(g *gguf, v *vocabulary) {

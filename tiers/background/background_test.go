@@ -54,16 +54,6 @@ func TestAPanicEndsItsTaskOnly(t *testing.T) {
 	})
 }
 
-func TestATaskEndsWithItsLimit(t *testing.T) {
-	play(t, func(t *testing.T, tasks *Tasks, _ *atomic.Int64) {
-		began := time.Now()
-		tasks.Start(time.Hour, func(ctx context.Context) { <-ctx.Done() })
-		if time.Sleep(2 * time.Hour); !tasks.Free() || time.Since(began) != 2*time.Hour {
-			t.Error("it goes on")
-		}
-	})
-}
-
 func TestTasksWaitForASlotAsLongAsTheirPatience(t *testing.T) {
 	play(t, func(t *testing.T, tasks *Tasks, _ *atomic.Int64) {
 		var at, done, gaveUp atomic.Int64

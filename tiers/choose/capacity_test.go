@@ -208,26 +208,3 @@ func FuzzAbove(f *testing.F) {
 		}
 	})
 }
-
-func TestTheMemoryInUseIsFromNothingToAll(t *testing.T) {
-	for name, tc := range map[string]struct {
-		change func(*Candidate)
-		want   float64
-	}{
-		"as it was read":       {func(c *Candidate) { c.Usage = 0.5 }, 0.5},
-		"with our own tokens":  {func(c *Candidate) { c.Usage, c.OwnTokens = 0.5, 25_000 }, 0.75},
-		"more than there is":   {func(c *Candidate) { c.Usage, c.OwnTokens = 0.5, 75_000 }, 1},
-		"read as more":         {func(c *Candidate) { c.Usage, c.Capacity = 1.5, 0 }, 1},
-		"read as less":         {func(c *Candidate) { c.Usage = -0.5 }, 0},
-		"read as no number":    {func(c *Candidate) { c.Usage = math.NaN() }, 0},
-		"of a size of nothing": {func(c *Candidate) { c.Usage, c.Capacity, c.OwnTokens = 0.25, 0, 9 }, 0.25},
-	} {
-		c := with(tc.change)
-		if got := c.Filled(); got != tc.want {
-			t.Errorf("%s: %v, want %v", name, got, tc.want)
-		}
-		if peak, _ := c.Peak(Request{MaxUsage: 0.85}); c.Capacity == 0 && peak != tc.want {
-			t.Errorf("%s: a peak of %v, want %v", name, peak, tc.want)
-		}
-	}
-}

@@ -120,21 +120,6 @@ func TestOfThoseEquallyWarmTheMainOneIsTakenAndElseTheOneNearestHome(t *testing.
 	}
 }
 
-func TestLittleThatIsWarmHoldsNobody(t *testing.T) {
-	cands := crowdOf(4, func(i int, c *Candidate) {
-		if i == 1 {
-			c.Cached, c.OwnQueued = worthCached-1, 400
-		}
-	})
-	if got := fitOf(cands, long); got == 1 {
-		t.Error("held for less than worthCached tokens")
-	}
-	cands[1].Cached = worthCached
-	if got := fitOf(cands, long); got != 1 {
-		t.Errorf("not held for worthCached tokens: %d", got)
-	}
-}
-
 func TestKeyedEqualsGoHomeAndUnkeyedInTurn(t *testing.T) {
 	cands := crowdOf(5, nil)
 	home := 0
@@ -231,18 +216,6 @@ func TestASuspectIsTakenOnlyWhereNobodyElseIsLeft(t *testing.T) {
 		cands[1].Down, cands[2].Excluded = true, true
 		if got := Choose(policy, cands, long, 0); got != 0 {
 			t.Errorf("%s: got %d where only the suspect is left", policy, got)
-		}
-	}
-}
-
-func TestOneThatHasJustStartedIsBetterThanASuspect(t *testing.T) {
-	for _, policy := range []string{PolicyFit, PolicyRoundRobin} {
-		cands := []Candidate{with(func(c *Candidate) { c.Suspect = true }), with(func(c *Candidate) { c.Ramp = 0.1 })}
-		for turn := range uint64(60) {
-			if got := Choose(policy, cands, long, turn); got != 1 {
-				t.Errorf("%s: the suspect was taken at turn %d, while one that has just started is there", policy, turn)
-				break
-			}
 		}
 	}
 }

@@ -85,14 +85,6 @@ func TestEveryAddressOfANameIsABackend(t *testing.T) {
 	finds(t, source(t, "dns://gpu.internal:80", dns), "http://10.0.0.1", "http://10.0.0.2", "http://[fd00::1]")
 }
 
-func TestANameWithoutAnAddressIsAnError(t *testing.T) {
-	dns := &answers{addrs: []string{"fe80::1%eth0"}}
-	s := source(t, "dns://gpu.internal:8000", dns)
-	fails(t, s, "gpu.internal", "no addresses")
-	dns.addrs, dns.err = nil, &net.DNSError{Err: "no such host", Name: "gpu.internal", IsNotFound: true}
-	fails(t, s, "gpu.internal", "no such host")
-}
-
 func TestAHangingNameServerHoldsForFourSeconds(t *testing.T) {
 	for _, raw := range []string{"dns://gpu.internal:8000", "srv://_vllm._tcp.gpu.internal"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -145,17 +137,6 @@ func TestOnlyTheFirstGroupOfServiceRecordsServes(t *testing.T) {
 	finds(t, s, "http://spare:8000")
 	dns.srv = []*net.SRV{{Target: "a.", Port: 1}, {Target: "b.", Port: 1}} // no weights at all
 	finds(t, s, "http://a:1", "http://b:1")
-}
-
-func TestServiceRecordsThatNameNobodyAreAnError(t *testing.T) {
-	dns := &answers{srv: []*net.SRV{{Target: ".", Port: 8000}, {Target: "a b.", Port: 1}, {Target: "a.", Port: 0}, nil}}
-	s := source(t, "srv://_vllm._tcp.gpu.internal", dns)
-	fails(t, s, "_vllm._tcp.gpu.internal", "no services")
-	dns.err = errors.New("server misbehaving")
-	dns.srv = nil
-	fails(t, s, "server misbehaving")
-	dns.srv = []*net.SRV{{Target: "a.", Port: 1}} // the resolver left out malformed ones and says so
-	finds(t, s, "http://a:1")
 }
 
 func TestWhatIsNoSourceIsToldHowToMendIt(t *testing.T) {

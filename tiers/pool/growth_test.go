@@ -1,9 +1,7 @@
 package pool
 
 import (
-	"math"
 	"testing"
-	"time"
 
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -40,27 +38,5 @@ func TestASharedPrefixCountsOnceWhileItIsInUseAndAgainAfter(t *testing.T) {
 	again := pick(t, b.Pool, d(4)) // it is warm, but nobody holds it: it may have to be taken from what is free
 	if again.request.Totals().PromptTokens != 1000 || again.request.Totals().Queued != 250 {
 		t.Errorf("after their end it holds %d and computes %d", again.request.Totals().PromptTokens, again.request.Totals().Queued)
-	}
-}
-
-func TestPromptsThatAreBeingComputedCountUntilAReadingMayShowThem(t *testing.T) {
-	b := newBench(t, Options{Backends: []string{"http://a"}})
-	b.tick(0, func(int) pressure.Reading { return works(0, 1) })
-	pick(t, b.Pool, Demand{PromptTokens: 8000})
-	l := pick(t, b.Pool, Demand{PromptTokens: 2000})
-	for ms, want := range map[int]float64{0: 10_000, 100: 10_000} { // no reading came
-		b.now = b.now.Add(time.Duration(ms) * time.Millisecond)
-		if got := looked(b.Pool)[0].OwnPartly; got != want {
-			t.Errorf("%v are not computed, want %v", got, want)
-		}
-	}
-	b.tick(900*time.Millisecond, func(int) pressure.Reading { return works(2, 2) })
-	// 1 s at 4,000 tokens/s.
-	if got := looked(b.Pool)[0].OwnPartly; math.Abs(got-6000) > 1 {
-		t.Errorf("%v are not computed after a second", got)
-	}
-	l.Done(0)
-	if got := looked(b.Pool)[0].OwnPartly; math.Abs(got-4000) > 1 {
-		t.Errorf("%v are not computed when the second has left", got)
 	}
 }

@@ -66,7 +66,7 @@ func (p *Pool) identified(b *backend, found dialect.Finding, life uint64) {
 		b.identity.answered(answer{found, life, now}, p.o.configuredEngine())
 		is, problem = b.identity.kind, p.engineProblem(b)
 	})
-	p.metrics.engine(p.o.Name, b.id, is, problem != "")
+	p.metrics.misfit(p.o.Name, b.id, problem != "")
 	switch {
 	case problem != "" && problem != before:
 		p.log.Error().Str("backend", b.id).Msg(problem)

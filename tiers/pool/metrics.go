@@ -6,7 +6,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/pool/health"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -18,7 +17,6 @@ type metrics struct {
 	suspect      *prometheus.GaugeVec
 	drained      *prometheus.GaugeVec
 	refuses      *prometheus.GaugeVec
-	engineInfo   *prometheus.GaugeVec
 	engineMisfit *prometheus.GaugeVec
 	inflight     *prometheus.GaugeVec
 	scrapeErrors *prometheus.CounterVec
@@ -52,12 +50,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "foregate_backend_suspect",
 			Help: "1 while the backend seems to hang, by the reason: answers_nothing (neither metrics nor health nor tokens in time) or stands_still (its engine makes no step).",
 		}, []string{"pool", "backend", "reason"})),
-		drained: gauge("foregate_backend_drained", "1 while the backend gets no new requests because an operator or a cloud said so."),
-		refuses: gauge("foregate_backend_refuses_credentials", "1 while the backend refuses the pool's credentials (pools.NAME.auth) or the TLS connection to it is refused (pools.NAME.tls), for requests or for scrapes."),
-		engineInfo: register(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "foregate_backend_engine_info",
-			Help: "1 for the kind of the backend's engine: vllm, sglang, llamacpp or openai, as configured (pools.NAME.engine) or found; absent while unknown.",
-		}, []string{"pool", "backend", "engine"})),
+		drained:      gauge("foregate_backend_drained", "1 while the backend gets no new requests because an operator or a cloud said so."),
+		refuses:      gauge("foregate_backend_refuses_credentials", "1 while the backend refuses the pool's credentials (pools.NAME.auth) or the TLS connection to it is refused (pools.NAME.tls), for requests or for scrapes."),
 		engineMisfit: gauge("foregate_backend_engine_misfit", "1 while the backend answers as another kind of engine than configured (pools.NAME.engine), or than others of its pool."),
 		inflight:     gauge("foregate_backend_requests_in_flight", "Requests of this replica under way on the backend."),
 		scrapeErrors: counter("foregate_scrape_errors_total", "Scrapes of the backend's metrics that gave no reading.", "pool", "backend"),
@@ -121,12 +115,8 @@ func (m *metrics) reading(pool, backend string, r pressure.Reading) {
 	m.queries.set(pool, backend, r.PrefixQueries)
 }
 
-// engine shows the kind of a backend's engine, and whether it does not fit.
-func (m *metrics) engine(pool, backend string, kind dialect.Kind, misfit bool) {
-	m.engineInfo.DeletePartialMatch(prometheus.Labels{"pool": pool, "backend": backend})
-	if kind != "" {
-		m.engineInfo.WithLabelValues(pool, backend, string(kind)).Set(1)
-	}
+// misfit shows whether the kind of a backend's engine does not fit.
+func (m *metrics) misfit(pool, backend string, misfit bool) {
 	v := 0.0
 	if misfit {
 		v = 1
@@ -156,7 +146,6 @@ func (m *metrics) forget(pool, backend string) {
 	for _, c := range []*engineCounter{m.hits, m.queries} {
 		c.forget(pool, backend)
 	}
-	m.engineInfo.DeletePartialMatch(prometheus.Labels{"pool": pool, "backend": backend})
 	m.suspect.DeletePartialMatch(prometheus.Labels{"pool": pool, "backend": backend})
 	for _, c := range []*prometheus.CounterVec{m.scrapeErrors, m.expected, m.prompt} {
 		c.DeleteLabelValues(pool, backend)

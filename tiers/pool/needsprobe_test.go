@@ -36,21 +36,6 @@ func TestTheEndOfAStalledRequestIsNoSignOfLife(t *testing.T) {
 	}
 }
 
-func TestAGapInTheReadingsAndAHangThatEndedAreNoLongSteps(t *testing.T) {
-	b := newBench(t, Options{})
-	b.run(2*time.Second, func() pressure.Reading { return works(4, float64(b.now.UnixMilli()%1_000_000)) })
-	b.now = b.now.Add(20 * time.Second) // nobody read it, and it worked
-	for range 2 {
-		b.run(2*time.Second, func() pressure.Reading { return works(4, float64(b.now.UnixMilli()%1_000_000)) })
-		stuck := b.first().reading.Iterations
-		b.run(2*time.Second, func() pressure.Reading { return works(4, stuck) })
-		if !b.Snapshot()[0].Suspect {
-			t.Error("a hang of 2 s was not found")
-		}
-		b.run(28*time.Second, func() pressure.Reading { return works(4, stuck) })
-	}
-}
-
 func TestAClientThatReadsSlowlyKeepsNoEngineBusy(t *testing.T) {
 	b := newBench(t, Options{})
 	l := pick(t, b.Pool, Demand{PromptTokens: 10, Exclude: []string{"b", "c", "d"}})

@@ -42,26 +42,6 @@ func TestAPoolThatIsFullTellsTheNumbersOfTheLeastFull(t *testing.T) {
 	}
 }
 
-func TestWhoWouldNotDoAnywayHasNoSayInHowFullThePoolIs(t *testing.T) {
-	b := newBench(t, Options{Backends: []string{"http://a", "http://b", "http://c", "http://d"}, Open: func(id string) bool { return id == "b" }})
-	b.tick(0, func(int) pressure.Reading { return at(0.2) })
-	b.give(3, at(0.9))
-	pick(t, b.Pool, Demand{Exclude: []string{"c", "d"}}).ReportRefused(nil) // a is down, b broken, c tried
-	if e := refused(t, b.Pool, Demand{PromptTokens: 100, Exclude: []string{"c"}, Admission: Admission{MaxUsage: 0.85}}); e.Usage < 0.9 {
-		t.Errorf("%+v", e)
-	}
-	b.now = b.now.Add(1500 * time.Millisecond)
-	b.give(2, at(0.2)) // c has made no step
-	if e := refused(t, b.Pool, Demand{PromptTokens: 100, Admission: Admission{MaxUsage: 0.85}}); e.Usage < 0.9 {
-		t.Errorf("one that seems to hang: %+v", e)
-	}
-	b.give(2, at(0.21))
-	// Where nobody would do whatever the limit, that is what is told.
-	if _, err := b.pick(Demand{PromptTokens: 100, Exclude: []string{"c", "d"}, Admission: Admission{MaxUsage: 0.85}}); !errors.Is(err, ErrNoBackend) {
-		t.Errorf("got %v", err)
-	}
-}
-
 func TestThePeakIsWhatTheMemoryWouldComeTo(t *testing.T) {
 	b := newBench(t, Options{Backends: []string{"http://a"}})
 	b.tick(0, func(int) pressure.Reading { return at(0.5) })

@@ -164,23 +164,6 @@ func TestWhatNobodyAsksForCountsNoMoreAfterFiveMinutesAndIsGoneAfterAnHour(t *te
 	}
 }
 
-func TestACopyThatIsNotUsedCountsNoMoreWhileAnotherIs(t *testing.T) {
-	table := tableOf(1000, 2, 0)
-	table.Place(nil, prompt(1, 1), 4000, 0, "x", start)
-	table.Place(nil, prompt(1, 1), 4000, 1, "y", start.Add(time.Second))
-	if table.Placed(0) != 4000 || table.Placed(1) != 4000 {
-		t.Fatal("two copies")
-	}
-	table.Place(nil, prompt(1, 1), 4000, 1, "y", start.Add(unused+time.Second))
-	if table.Placed(0) != 0 || table.Placed(1) != 4000 {
-		t.Errorf("placed %v and %v", table.Placed(0), table.Placed(1))
-	}
-	if warm, _ := found(table, prompt(1, 1), 4000); warm[0] != 4000 {
-		t.Errorf("it is warm there all the same: %v", warm)
-	}
-	check(t, table)
-}
-
 func TestTheLeastRecentlyUsedPartAndTheSeventeenthPlaceMakeRoom(t *testing.T) {
 	table := tableOf(10, 20, 0)
 	for i := range 10 {

@@ -168,26 +168,6 @@ func TestEndsAreLookedForUntilOneWasSeen(t *testing.T) {
 	}
 }
 
-func TestAnEndThatWasSeenIsKnownInThatLife(t *testing.T) {
-	sim := engine(t, vllmsim.Options{Seed: 33})
-	s := backends(Backend{ID: "a", URL: sim.URL(), Up: true, Life: 1})
-	p := start(t, Options{}, s, func(p *Prober) {
-		p.pace.again = time.Millisecond
-		p.watches()["p"].capabilities.Store(&Capabilities{At: time.Now(), Backend: "a", Life: 1, EOS: []int32{5, 3}})
-	})
-	c := until(t, p, "probed", func(c *Capabilities) bool { return known(c) && c.Tokenizer != "" })
-	if len(c.EOS) < 2 || c.MissingReason(MissingEOS) != "" || c.Failed != "" {
-		t.Errorf("ends %v: %+v", c.EOS, c)
-	}
-	s.become(Backend{ID: "a", URL: sim.URL(), Up: true, Life: 2})
-	c = until(t, p, "probed in the next life", func(c *Capabilities) bool { return known(c) && c.Life == 2 })
-	for _, id := range c.EOS {
-		if id != 4 {
-			t.Errorf("the last life's ends are known in the next: %v", c.EOS)
-		}
-	}
-}
-
 func TestADeadBackendIsTriedAgainAndAnotherInItsTurn(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -289,22 +269,6 @@ func TestGarbageIsNoCard(t *testing.T) {
 		if err := e.run(t.Context()); err == nil {
 			t.Errorf("%s: a card: %+v", name, e.found)
 		}
-	}
-}
-
-func TestAnEndlessAnswerIsNotRead(t *testing.T) {
-	url := faces(t, "", func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
-		for r.Context().Err() == nil {
-			if _, err := w.Write(bytes.Repeat([]byte(" "), 1<<16)); err != nil {
-				break
-			}
-		}
-		return true
-	})
-	a := &asker{transport: transport(t), timeout: 20 * time.Second, url: url, model: "sim"}
-	_, err := a.send(t.Context(), http.MethodGet, "/v1/models", nil)
-	if err == nil || !strings.Contains(err.Error(), "more than 4194304 bytes") {
-		t.Errorf("got %v", err)
 	}
 }
 

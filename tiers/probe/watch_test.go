@@ -117,31 +117,6 @@ func TestWhatIsKeptOfTheLastCard(t *testing.T) {
 	}
 }
 
-func TestCardsAreUnlikeByWhatTheySay(t *testing.T) {
-	base := Capabilities{At: time.Unix(1, 0), Tokenizer: "t", Missing: []MissingCapability{{MissingScoring, "why"}}}
-	for what, c := range map[string]struct {
-		change func(*Capabilities)
-		unlike bool
-	}{
-		"time":            {func(c *Capabilities) { c.At = c.At.Add(time.Hour) }, false},
-		"a reason":        {func(c *Capabilities) { c.Missing = []MissingCapability{{MissingScoring, "because"}} }, false},
-		"the tokenizer":   {func(c *Capabilities) { c.Tokenizer = "u" }, true},
-		"what is missing": {func(c *Capabilities) { c.Missing = nil }, true},
-		"a failure":       {func(c *Capabilities) { c.Failed = "late" }, true},
-		"thoughts":        {func(c *Capabilities) { c.Thinks = true }, true},
-		"an end":          {func(c *Capabilities) { c.EOS = []int32{1} }, true},
-	} {
-		other := base
-		c.change(&other)
-		if got := unlike(&base, &other); got != c.unlike {
-			t.Errorf("%s: %v", what, got)
-		}
-	}
-	if !unlike(nil, &base) {
-		t.Error("the first card is like none")
-	}
-}
-
 func TestAPanicOfAProbeEndsNeitherTheProcessNorTheProbes(t *testing.T) {
 	t.Parallel() // a second passes
 	var asked atomic.Int32

@@ -3,7 +3,6 @@ package capacity
 import (
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/foregate/foregate/tiers/pool/estimate"
 )
@@ -96,37 +95,5 @@ func TestWhatIsLeftOfAnAnswer(t *testing.T) {
 		if left, generated, _ := r.remaining(start, speed); left != c.left || generated != c.generated {
 			t.Errorf("%s: %d left and %d generated, want %d and %d", name, left, generated, c.left, c.generated)
 		}
-	}
-}
-
-func TestTokensThatCameAreToldOneByOneOrGuessedByTime(t *testing.T) {
-	a := NewAccount(start)
-	prompt := Totals{Requests: 1, Waiting: 1, Queued: 4000, PromptTokens: 4000}
-	stream := &Request{Began: start, Output: 200, MaxOutput: 1000}
-	whole := &Request{Began: start, Ahead: 4000, Output: 200, MaxOutput: 1000, Whole: true}
-	a.Start(stream, prompt)
-	a.Start(whole, prompt)
-	for range 70 {
-		stream.CountToken()
-	}
-	s := estimate.Speed{Prefill: speed.Prefill, Decode: 0.025}
-	if left, generated, _ := stream.remaining(start, s); generated != 70 || left != 130 {
-		t.Errorf("of the stream %d came, %d are left", generated, left)
-	}
-	// Two prompts of 4,000 tokens take 2 s.
-	for after, want := range map[time.Duration]int{0: 0, 2 * time.Second: 0, 3 * time.Second: 40, 6 * time.Second: 160, time.Hour: 1000} {
-		if left, generated, _ := whole.remaining(start.Add(after), s); generated != want || left > 200 || want == 1000 && left != 0 {
-			t.Errorf("after %v: %d came, %d are left, want %d", after, generated, left, want)
-		}
-		if _, _, begun := whole.remaining(start.Add(after), s); begun != (after > 2*time.Second) {
-			t.Errorf("after %v: begun %v", after, begun)
-		}
-	}
-	if _, _, begun := stream.remaining(start.Add(time.Hour), s); begun {
-		t.Error("a stream without a token has begun")
-	}
-	a.FirstToken(stream, start)
-	if _, _, begun := stream.remaining(start, s); !begun {
-		t.Error("a stream with a token has not begun")
 	}
 }

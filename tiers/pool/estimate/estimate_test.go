@@ -76,22 +76,6 @@ func TestAnswersThatEndAtTheirLimitAreExpectedToDoSo(t *testing.T) {
 	}
 }
 
-func TestAnswersThatWereCutShortSayNothingOfLongOnes(t *testing.T) {
-	o := NewOutputs()
-	for range 2000 { // a classifier's, of one token
-		o.Learn(-1, 1, 1)
-	}
-	if mean, _ := o.Of(-1, 0); mean < meanOutputDefault/2 {
-		t.Errorf("an answer without a limit is expected to have %v tokens", mean)
-	}
-	if mean, _ := o.Of(-1, 131_072); mean > 4*meanOutputDefault {
-		t.Errorf("one with a limit of 131,072 is expected to have %v tokens", mean)
-	}
-	if mean, _ := o.Of(-1, 1); mean != 1 {
-		t.Errorf("one with a limit of 1 is expected to have %v tokens", mean)
-	}
-}
-
 func TestTheFlowIsARateThatForgets(t *testing.T) {
 	var f Flow
 	now := time.Unix(1_800_000_000, 0)
