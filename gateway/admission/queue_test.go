@@ -144,9 +144,9 @@ func TestWhoseWaitWouldBeInVainIsRefusedAtOnceAndToldWhenToComeBack(t *testing.T
 		change func(*Ticket)
 	}{
 		{low, 10 * time.Second, "waits", 0, nil},
-		{low, 10*time.Second + 1, ReasonGrowth, 8 * time.Second, nil},
+		{low, 10*time.Second + 1, ReasonGrowth, 4 * time.Second, nil},
 		{normal, 15 * time.Second, "waits", 0, nil},
-		{normal, 20 * time.Second, ReasonGrowth, 15 * time.Second, nil},
+		{normal, 20 * time.Second, ReasonGrowth, 4 * time.Second, nil},
 		{high, 30 * time.Second, "waits", 0, nil},
 		{high, time.Hour, "waits", 0, nil}, // what a pool tells of itself may be wrong
 		{low, time.Hour, "waits", 0, func(w *Ticket) { w.MidStream = true }},
