@@ -22,7 +22,7 @@ var vllm = Dialect{
 	}},
 	Tokenize: TokenizeVLLM,
 	Window:   WindowCard,
-	Scoring:  []openai.ScoreStyle{openai.ScoreCompletions, openai.ScoreGenerate},
+	Scoring:  []openai.ScoreStyle{openai.ScoreCompletions},
 	Members:  Members{TokenIDs: true, IDPrompts: true, CacheSalt: true, Priority: true, TemplateArgs: true, Sampling: true, UsageSoFar: true},
 	Continue: ContinueFlags,
 	Thinking: ThinkingTemplate,

@@ -11,7 +11,6 @@ type ScoreStyle string
 // The styles, as in [ScoreQuestion].
 const (
 	ScoreCompletions ScoreStyle = "completions" // vLLM: POST /v1/completions with prompt_logprobs
-	ScoreGenerate    ScoreStyle = "generate"    // vLLM: POST /inference/v1/generate with prompt_logprobs
 	ScoreSGLang      ScoreStyle = "sglang"      // SGLang: POST /generate with logprob_start_len
 )
 
@@ -54,10 +53,7 @@ func (q *ScoreQuestion) top() int { return min(max(q.Top, 1), maxTop) }
 
 // Path is the path to post the question to.
 func (q *ScoreQuestion) Path() string {
-	switch q.Style {
-	case ScoreGenerate:
-		return "/inference/v1/generate"
-	case ScoreSGLang:
+	if q.Style == ScoreSGLang {
 		return "/generate"
 	}
 	return Completion.Path()
@@ -66,24 +62,16 @@ func (q *ScoreQuestion) Path() string {
 // Body appends the question as JSON. One token is generated, because engines refuse to generate
 // none.
 func (q *ScoreQuestion) Body(dst []byte) []byte {
-	switch q.Style {
-	case ScoreSGLang:
+	if q.Style == ScoreSGLang {
 		return q.sglangBody(dst)
-	case ScoreGenerate:
-		dst = q.model(dst)
-		dst = append(dst, `"token_ids":`...)
-		dst = q.ids(dst)
-		dst = append(dst, `,"sampling_params":{"max_tokens":1,"temperature":0,"prompt_logprobs":`...)
-		dst = strconv.AppendInt(dst, int64(q.top()), 10)
-		dst = append(dst, `},"stream":false`...)
-	default:
-		dst = q.model(dst)
-		dst = append(dst, `"prompt":`...)
-		dst = q.ids(dst)
-		dst = append(dst, `,"max_tokens":1,"temperature":0,"prompt_logprobs":`...)
-		dst = strconv.AppendInt(dst, int64(q.top()), 10)
-		dst = append(dst, `,"stream":false`...)
 	}
+	dst = append(dst, `{"model":`...)
+	dst = quote(dst, q.Model)
+	dst = append(dst, `,"prompt":`...)
+	dst = q.ids(dst)
+	dst = append(dst, `,"max_tokens":1,"temperature":0,"prompt_logprobs":`...)
+	dst = strconv.AppendInt(dst, int64(q.top()), 10)
+	dst = append(dst, `,"stream":false`...)
 	return appendScheduling(dst, "cache_salt", q.Salt, q.Priority)
 }
 
@@ -99,12 +87,6 @@ func (q *ScoreQuestion) sglangBody(dst []byte) []byte {
 	dst = strconv.AppendInt(dst, int64(q.top()), 10)
 	dst = append(dst, `,"return_text_in_logprobs":true,"stream":false`...)
 	return appendScheduling(dst, "extra_key", q.Salt, q.Priority)
-}
-
-func (q *ScoreQuestion) model(dst []byte) []byte {
-	dst = append(dst, `{"model":`...)
-	dst = quote(dst, q.Model)
-	return append(dst, ',')
 }
 
 // ids appends the prompt and the draft as one list.

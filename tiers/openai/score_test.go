@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var scoreStyles = []ScoreStyle{ScoreCompletions, ScoreGenerate, ScoreSGLang}
+var scoreStyles = []ScoreStyle{ScoreCompletions, ScoreSGLang}
 
 func TestAScoreQuestionIsWrittenInEachEnginesOwnWords(t *testing.T) {
 	low := int64(-3)
@@ -21,8 +21,8 @@ func TestAScoreQuestionIsWrittenInEachEnginesOwnWords(t *testing.T) {
 	}{
 		{ScoreQuestion{Style: ScoreCompletions, Model: `q"m`, Prompt: []int32{1, 2}, Draft: []int32{3}, Top: 2, Salt: "s", Priority: &low}, "/v1/completions",
 			`{"model":"q\"m","prompt":[1,2,3],"max_tokens":1,"temperature":0,"prompt_logprobs":2,"stream":false,"cache_salt":"s","priority":-3}`},
-		{ScoreQuestion{Style: ScoreGenerate, Model: "m", Prompt: []int32{1}, Draft: []int32{3, 4}, Top: 99}, "/inference/v1/generate",
-			`{"model":"m","token_ids":[1,3,4],"sampling_params":{"max_tokens":1,"temperature":0,"prompt_logprobs":20},"stream":false}`},
+		{ScoreQuestion{Style: ScoreCompletions, Model: "m", Prompt: []int32{1}, Draft: []int32{3, 4}, Top: 99}, "/v1/completions",
+			`{"model":"m","prompt":[1,3,4],"max_tokens":1,"temperature":0,"prompt_logprobs":20,"stream":false}`},
 		{ScoreQuestion{Style: ScoreSGLang, Model: "m", Prompt: []int32{1, 2}, Draft: []int32{3}, Salt: "s", Priority: &low}, "/generate",
 			`{"input_ids":[1,2,3],"sampling_params":{"max_new_tokens":1,"temperature":0},"return_logprob":true,"logprob_start_len":1,"top_logprobs_num":1,` +
 				`"return_text_in_logprobs":true,"stream":false,"extra_key":"s","priority":-3}`},
@@ -74,12 +74,9 @@ func scoreAnswer(style ScoreStyle, unscored int, places ...[]alt) string {
 	}
 	array := "[" + strings.Join(own, ",") + "]"
 	const usage = `"usage":{"prompt_tokens":9,"prompt_tokens_details":{"created_cache_tokens":1,"cached_tokens":4},"total_tokens":10}`
-	switch style {
-	case ScoreSGLang:
+	if style == ScoreSGLang {
 		return `{"text":"x","output_ids":[42],"meta_info":{"id":"a","prompt_tokens":9,"input_token_logprobs":` + array +
 			`,"input_top_logprobs":[` + strings.Join(tops, ",") + `],"cached_tokens":4,"output_token_logprobs":[[-0.1,42,"x"]]}}`
-	case ScoreGenerate:
-		return `{"request_id":"g","choices":[{"index":0,"logprobs":null,"token_ids":[42]}],` + usage + `,"prompt_logprobs":` + array + `}`
 	}
 	return `{"id":"c","choices":[{"index":0,"text":"x","logprobs":null,"token_ids":[42],"prompt_logprobs":` + array + `,"prompt_token_ids":[1,2]}],` +
 		usage + `,"prompt_logprobs":null}`
@@ -98,7 +95,7 @@ func entryOf(style ScoreStyle, p []alt) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-func TestTheThreeStylesTellTheSame(t *testing.T) {
+func TestBothStylesTellTheSame(t *testing.T) {
 	places := [][]alt{
 		{{30, "-0.5", `" Paris"`, 1}, {30, "-0.5", `" Paris"`, 1}, {31, "-2", `"Rome"`, 2}},
 		{{32, "-9999.0", `" The"`, 5000}, {33, "-0.25", `"the\n"`, 1}, {34, "-3", `"a"`, 2}},

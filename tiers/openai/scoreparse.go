@@ -78,8 +78,6 @@ func (p *scoreParser) field(name []byte) {
 		for i := range p.cur.array() {
 			p.choice(i == 0)
 		}
-	case vllm && string(name) == "prompt_logprobs":
-		p.tail(&p.places)
 	case vllm && string(name) == "usage":
 		for name := range p.cur.object() {
 			if string(name) == "prompt_tokens_details" {
@@ -95,7 +93,7 @@ func (p *scoreParser) field(name []byte) {
 	}
 }
 
-// choice reads the first choice, which has the scores of completions.
+// choice reads the first choice, which has the scores.
 func (p *scoreParser) choice(read bool) {
 	if !read {
 		p.cur.skip()

@@ -38,9 +38,6 @@ func askSim(t *testing.T, s *vllmsim.Server, path string, body []byte) []byte {
 	return answer
 }
 
-// simStyles are the styles that the simulator knows.
-var simStyles = []ScoreStyle{ScoreCompletions, ScoreSGLang}
-
 // simEngines are a vLLM and an SGLang of the same model, by the styles that they know.
 func simEngines(t *testing.T) map[ScoreStyle]*vllmsim.Server {
 	vllm := vllmsim.Start(t, vllmsim.Options{Seed: 3, TimeScale: simFast, PromptTokensDetails: true})
@@ -76,7 +73,7 @@ func TestAnEngineScoresItsOwnWordsHighestAndSaysSoInEveryStyle(t *testing.T) {
 	other[9] += 3
 	for _, top := range []int{1, 5} {
 		var first, changed []Scored
-		for _, style := range simStyles {
+		for _, style := range scoreStyles {
 			q := ScoreQuestion{Style: style, Model: "sim", Prompt: prompt, Draft: own, Top: top, Salt: "s"}
 			got, err := q.Parse(askSim(t, engines[style], q.Path(), q.Body(nil)))
 			if err != nil || len(got.Tokens) != len(own) {

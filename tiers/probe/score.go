@@ -25,7 +25,7 @@ func (e *probeRun) styles(ctx context.Context) error {
 	var why []string
 	list := e.dialect().Scoring
 	if e.engine == "" || e.engine == dialect.Auto {
-		list = []openai.ScoreStyle{openai.ScoreCompletions, openai.ScoreGenerate, openai.ScoreSGLang}
+		list = []openai.ScoreStyle{openai.ScoreCompletions, openai.ScoreSGLang}
 	}
 	if len(list) == 0 {
 		return errors.New(string(e.engine) + " has no way to score a given text: drafts are checked by a judge")

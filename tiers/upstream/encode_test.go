@@ -31,7 +31,7 @@ func TestEachCallIsWrittenAsEnginesReadIt(t *testing.T) {
 	first := int64(-10)
 	all := engine.Terms{Model: "big", Salt: "s", Priority: &first}
 	plain := engine.Terms{Model: "big"}
-	question := openai.ScoreQuestion{Style: openai.ScoreGenerate, Model: "big", Prompt: []int32{1}, Draft: []int32{2, 3}, Top: 20, Salt: "s", Priority: &first}
+	question := openai.ScoreQuestion{Style: openai.ScoreCompletions, Model: "big", Prompt: []int32{1}, Draft: []int32{2, 3}, Top: 20, Salt: "s", Priority: &first}
 	const (
 		chat      = "/v1/chat/completions"
 		completed = "/v1/completions"
@@ -41,7 +41,7 @@ func TestEachCallIsWrittenAsEnginesReadIt(t *testing.T) {
 		named     = `,"model":"big",` + terms // members that are edited stand behind those that are not
 		usage     = `"stream_options":{"include_usage":true}`
 		counted   = `"stream_options":{"include_usage":true,"continuous_usage_stats":true}`
-		scored    = `{"model":"big","token_ids":[1,2,3],"sampling_params":{"max_tokens":1,"temperature":0,"prompt_logprobs":20},"stream":false,` + terms + `}`
+		scored    = `{"model":"big","prompt":[1,2,3],"max_tokens":1,"temperature":0,"prompt_logprobs":20,"stream":false,` + terms + `}`
 	)
 	for name, tc := range map[string]struct {
 		call       engine.Call
@@ -67,7 +67,7 @@ func TestEachCallIsWrittenAsEnginesReadIt(t *testing.T) {
 			`{"model":"big","stream":true,` + counted + `,"max_tokens":7,"prompt":"hi you"}`},
 		"continuation behind nothing": {&engine.ContinueText{Terms: plain, Request: p}, completed,
 			`{"prompt":"hi","max_completion_tokens":9,"model":"big","stream":true,` + counted + `}`},
-		"score": {&engine.Score{Question: question}, "/inference/v1/generate", scored},
+		"score": {&engine.Score{Question: question}, completed, scored},
 		"judge": {&engine.Judge{Terms: all, Request: c, Answer: []byte("yes")}, chat,
 			`{"model":"big","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"yes"},{"role":"user","content":"Is the previous answer correct, complete and in the requested format? Answer yes or no."}],` +
 				`"max_tokens":1,"temperature":0,"logprobs":true,"top_logprobs":5,"stream":false,` + terms + `}`},
