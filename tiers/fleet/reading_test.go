@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -86,18 +87,26 @@ func TestAReadingOutOfRangeIsNotTold(t *testing.T) {
 }
 
 func TestWhatIsNoReadingIsRefused(t *testing.T) {
-	good := stored(t, "1700000000123", "a", busy(time.Time{}, 0.5))
-	words := strings.Split(good, " ")
+	r := busy(time.Time{}, 0.5)
+	r.Answers, r.NoUsage = true, true
+	good := stored(t, "1700000000123", "a", r)
 	if _, _, _, err := decodeReading(good); err != nil {
 		t.Fatal(err)
 	}
-	for i := range words {
-		for _, bad := range []string{"", "NaN", "Inf", "-Inf", "-1", "1e999", "banana", "99999999999999999999", "\x00", "0x1p4000", "0,0", "0,0,0;", "NaN,0,0"} {
-			spoilt := append([]string(nil), words...)
-			spoilt[i] = bad
-			if _, _, r, err := decodeReading(strings.Join(spoilt, " ")); err == nil && (i != 2 || !validReplica(bad)) {
-				t.Errorf("word %d as %q gives %+v", i+1, bad, r)
-			}
+	head, tail, _ := strings.Cut(good, "{")
+	var bad []string
+	for _, field := range regexp.MustCompile(`"(\w+)":([^{},]+)`).FindAllStringSubmatchIndex(tail, -1) {
+		name, end := tail[field[2]:field[3]], field[1]
+		for _, value := range []string{"", "NaN", "-Inf", "-1", "1e999", "banana", `"ba nana"`, "99999999999999999999", "\x00", "null", "{}", "00"} {
+			bad = append(bad, tail[:field[4]]+value+tail[end:])
+		}
+		bad = append(bad, strings.Replace(tail, name, strings.ToLower(name), 1), // another field
+			tail[:end]+","+tail[field[0]:end]+tail[end:],        // twice
+			tail[:field[0]]+strings.TrimPrefix(tail[end:], ",")) // missing
+	}
+	for _, tail := range append(bad, `"At":"",`+tail, " "+tail) {
+		if _, _, r, err := decodeReading(head + "{" + tail); err == nil {
+			t.Errorf("{%s gives %+v", tail, r)
 		}
 	}
 	for i := range len(good) - 1 {
@@ -105,7 +114,12 @@ func TestWhatIsNoReadingIsRefused(t *testing.T) {
 			t.Errorf("cut after %d bytes it is taken", i)
 		}
 	}
-	for _, bad := range []string{"3" + good[1:], good + " 1", good + strings.Repeat("0", 600), "  ", "2  ", "{}"} {
+	for _, head := range []string{"", "3 ", "2 1700000000123 ", "4 1700000000123 ", "3 -1 ", "3 banana ", "3 99999999999999999999 ", "3 1700000000123  "} {
+		if _, _, _, err := decodeReading(head + "{" + tail); err == nil {
+			t.Errorf("%q is taken", head)
+		}
+	}
+	for _, bad := range []string{good + " 1", good + strings.Repeat(" ", 1024), "  ", "3  ", "{}"} {
 		if _, _, _, err := decodeReading(bad); err == nil {
 			t.Errorf("%.40q is taken", bad)
 		}
@@ -114,9 +128,9 @@ func TestWhatIsNoReadingIsRefused(t *testing.T) {
 
 func FuzzDecodeReading(f *testing.F) {
 	f.Add(stored(f, "1700000000123", "a", busy(time.Time{}, 0.5)))
-	f.Add("2 99999999999999999999 a 0 0 0 0 0 0 0 0 0 0 0 0 -")
-	f.Add("2 0 a NaN 0 0 0 0 0 0 0 0 0 Inf 0 a")
-	f.Add("2 1700000000123 whatever")
+	f.Add(`3 99999999999999999999 {"Source":"a","Reading":{}}`)
+	f.Add(`3 0 {"Source":"a","Reading":{"KVUsage":NaN,"Iterations":1e999}}`)
+	f.Add("3 1700000000123 whatever")
 	f.Fuzz(func(t *testing.T, value string) {
 		seq, source, r, err := decodeReading(value)
 		if seq < 0 || seq > maxSeq {

@@ -17,7 +17,7 @@ for i=3,#ARGV,3 do
   if had then old=string.match(had,'^%d+ (%d+) ') end
   if old then old=tonumber(old) end
   if not old or old<seq or old>now then
-    local r=redis.pcall('HSET',k,ARGV[i],'2 '..string.format('%.0f',seq)..' '..ARGV[i+2])
+    local r=redis.pcall('HSET',k,ARGV[i],'3 '..string.format('%.0f',seq)..' '..ARGV[i+2])
     if type(r)=='table' and r.err then err='HSET: '..r.err; break end
   end
 end

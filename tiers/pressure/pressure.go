@@ -10,7 +10,7 @@ import "time"
 
 // Reading is the result of one scrape of a backend's /metrics.
 type Reading struct {
-	At      time.Time // when it was taken: the local time before the scrape was sent
+	At      time.Time `json:"-"` // when it was taken: the local time before the scrape was sent
 	KVUsage float64   // 0..1 of the KV cache's blocks held by live requests, of the fullest engine
 	NoUsage bool      // the engine does not tell its KV usage; KVUsage is 0
 	Running int       // requests in the running batches, summed over engines
