@@ -1,77 +1,54 @@
 package openai
 
+import (
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
 // wholeDraft is what a ChunkParser reads of a whole draft besides the chunk.
 type wholeDraft struct {
 	calls          []Call
 	contentMembers int // number of members with content: message, text, delta
 }
 
-// readCalls reads the calls of a message, which are valid JSON, and reports whether it understood everything.
-func (w *wholeDraft) readCalls(raw []byte) bool {
-	in := borrowCursor(raw)
-	defer in.release()
-	if in.kind() != '[' || len(w.calls) > 0 {
-		return false
-	}
-	for range in.array() {
-		k, ok := readCall(in)
-		if !ok || len(w.calls) == maxCalls {
+// draftCall is an element of tool_calls.
+type draftCall struct {
+	ID       string  `json:"id"`
+	Type     *string `json:"type"`
+	Function struct {
+		Name      string  `json:"name"`
+		Arguments string  `json:"arguments"`
+		More      members `json:",embed"`
+	} `json:"function"`
+	Index jsontext.Value `json:"index"`
+	More  members        `json:",embed"`
+}
+
+// members are those of an object that have no field.
+type members map[string]jsontext.Value
+
+// harmless reports whether none of them means anything.
+func (m members) harmless() bool {
+	for _, raw := range m {
+		if !harmless(raw) {
 			return false
 		}
-		w.calls = append(w.calls, k)
 	}
-	return in.err == nil
+	return true
 }
 
-func readCall(in *cursor) (k Call, ok bool) {
-	if in.kind() != '{' {
-		return k, false
-	}
-	ok = true
-	k.Type = "function"
-	for quoted := range in.object() {
-		switch string(quoted) {
-		case "id":
-			ok = readWord(in, &k.ID) && ok
-		case "type":
-			ok = readWord(in, &k.Type) && ok && k.Type == "function"
-		case "function":
-			ok = readFunction(in, &k) && ok
-		case "index":
-			in.skip()
-		default:
-			raw, _ := in.value()
-			ok = ok && harmless(raw)
-		}
-	}
-	return k, ok && in.err == nil && k.ID != "" && k.Name != ""
-}
-
-func readFunction(in *cursor, k *Call) (ok bool) {
-	if in.kind() != '{' {
+// readCalls reads the calls of a message, which are valid JSON, and reports whether it understood everything.
+func (w *wholeDraft) readCalls(raw []byte) bool {
+	var read []draftCall
+	if json.Unmarshal(raw, &read) != nil || len(w.calls) > 0 || len(read) > maxCalls {
 		return false
 	}
-	ok = true
-	for quoted := range in.object() {
-		switch string(quoted) {
-		case "name":
-			ok = readWord(in, &k.Name) && ok
-		case "arguments":
-			ok = readWord(in, &k.Arguments) && ok
-		default:
-			raw, _ := in.value()
-			ok = ok && harmless(raw)
+	for i := range read {
+		k := &read[i]
+		if k.ID == "" || k.Function.Name == "" || k.Type != nil && *k.Type != "function" || !k.More.harmless() || !k.Function.More.harmless() {
+			return false
 		}
+		w.calls = append(w.calls, Call{ID: k.ID, Type: "function", Name: k.Function.Name, Arguments: k.Function.Arguments})
 	}
-	return ok
-}
-
-// readWord reads a string and reports whether it is one.
-func readWord(in *cursor, into *string) bool {
-	raw, _ := in.value()
-	if len(raw) == 0 || raw[0] != '"' {
-		return false
-	}
-	*into = string(unquote(nil, raw))
 	return true
 }
