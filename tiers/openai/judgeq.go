@@ -4,7 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
+
+// lenient is for answers of backends, as in [cursor.resetLenient]: of members of one name the last one counts.
+var lenient = jsontext.AllowDuplicateNames(true)
 
 // judgeQuestion is the question to the judge after an answer.
 const judgeQuestion = "Is the previous answer correct, complete and in the requested format? Answer yes or no."
@@ -59,107 +65,54 @@ func (q *JudgeQuestion) Body(dst []byte) []byte {
 	return appendScheduling(dst, "cache_salt", q.Salt, q.Priority)
 }
 
+// judgeAnswer is a chat answer with the alternatives of its first token.
+type judgeAnswer struct {
+	Choices []struct {
+		Logprobs struct {
+			Content []struct {
+				Top []struct {
+					Token   string         `json:"token"`
+					Logprob jsontext.Value `json:"logprob"`
+				} `json:"top_logprobs"`
+			} `json:"content"`
+		} `json:"logprobs"`
+	} `json:"choices"`
+}
+
 // ParseJudge reads the judge's confidence that an answer is good, from the alternatives of its single token:
 // the log-odds of yes against no, in nats, summed over their spellings. If one of the two is not listed, the
 // lowest listed logprob is its upper bound and is used. An error matches [ErrScores], also if neither is
 // listed.
 func ParseJudge(body []byte) (logOdds float64, err error) {
-	p := judgeParser{cur: borrowCursor(nil), yes: math.Inf(-1), no: math.Inf(-1)}
-	defer p.cur.release()
-	p.cur.resetLenient(body)
-	if p.cur.kind() != '{' {
-		p.cur.token() // reports a syntax error, if it is one
-		p.cur.fail(errNotObject)
+	var a judgeAnswer
+	if err := json.Unmarshal(body, &a, lenient); err != nil {
+		return 0, fmt.Errorf("judge: %w: %w", ErrScores, err)
 	}
-	p.at("choices", func() {
-		p.firstOf(func() {
-			p.at("logprobs", func() {
-				p.at("content", func() {
-					p.firstOf(func() { p.at("top_logprobs", p.alternatives) })
-				})
-			})
-		})
-	})
-	p.cur.end()
-	switch {
-	case p.err != nil:
-		return 0, fmt.Errorf("judge: %w", p.err)
-	case p.cur.err != nil:
-		return 0, fmt.Errorf("judge: %w: %w", ErrScores, p.cur.err)
-	case math.IsInf(p.yes, -1) && math.IsInf(p.no, -1):
-		return 0, fmt.Errorf("judge: %w: neither yes nor no is listed", ErrScores)
-	case math.IsInf(p.yes, -1):
-		p.yes = p.minLogprob
-	case math.IsInf(p.no, -1):
-		p.no = p.minLogprob
-	}
-	return p.yes - p.no, nil
-}
-
-// judgeParser parses a chat answer.
-type judgeParser struct {
-	cur        *cursor
-	err        error // the first error
-	yes, no    float64
-	minLogprob float64 // of the listed logprobs
-}
-
-// at reads the members of an object: the named one with read, the others are skipped.
-func (p *judgeParser) at(name string, read func()) {
-	for n := range p.cur.object() {
-		if string(n) == name {
-			read()
-			continue
-		}
-		p.cur.skip()
-	}
-}
-
-// firstOf reads the first element of an array with read, the others are skipped.
-func (p *judgeParser) firstOf(read func()) {
-	for i := range p.cur.array() {
-		if i == 0 {
-			read()
-			continue
-		}
-		p.cur.skip()
-	}
-}
-
-// alternatives reads the judge's alternatives. If there are two such lists, the last one counts.
-func (p *judgeParser) alternatives() {
-	p.yes, p.no, p.minLogprob = math.Inf(-1), math.Inf(-1), 0
-	var word []byte
-	for range p.cur.array() {
-		nats, reported := 0.0, false
-		word = word[:0]
-		for name := range p.cur.object() {
-			switch string(name) {
-			case "token":
-				if raw, _ := p.cur.value(); len(raw) > 0 && raw[0] == '"' {
-					word = unquote(word[:0], raw)
-				}
-			case "logprob":
-				raw, _ := p.cur.value()
-				v, err := scoreNats(raw)
-				if nats, reported = v, true; err != nil && p.err == nil {
-					p.err = err
-				}
-			default:
-				p.cur.skip()
+	yes, no, lowest := math.Inf(-1), math.Inf(-1), 0.0
+	if len(a.Choices) > 0 && len(a.Choices[0].Logprobs.Content) > 0 {
+		for _, t := range a.Choices[0].Logprobs.Content[0].Top {
+			nats, err := scoreNats(t.Logprob)
+			if err != nil {
+				return 0, fmt.Errorf("judge: %w", err)
+			}
+			lowest = min(lowest, nats)
+			switch verdict([]byte(t.Token)) {
+			case "yes":
+				yes = logAdd(yes, nats)
+			case "no":
+				no = logAdd(no, nats)
 			}
 		}
-		if !reported && p.err == nil {
-			p.err = fmt.Errorf("%w: a token has no logprob", ErrScores)
-		}
-		p.minLogprob = min(p.minLogprob, nats)
-		switch verdict(word) {
-		case "yes":
-			p.yes = logAdd(p.yes, nats)
-		case "no":
-			p.no = logAdd(p.no, nats)
-		}
 	}
+	switch {
+	case math.IsInf(yes, -1) && math.IsInf(no, -1):
+		return 0, fmt.Errorf("judge: %w: neither yes nor no is listed", ErrScores)
+	case math.IsInf(yes, -1):
+		yes = lowest
+	case math.IsInf(no, -1):
+		no = lowest
+	}
+	return yes - no, nil
 }
 
 // verdict is the token without case, white space and quotes, if it is yes or no.
