@@ -90,13 +90,6 @@ func (k *Key) appendName(b []byte) []byte {
 	return append(b, '}')
 }
 
-// TenantPrefix is the prefix of the Redis keys of all entries of a tenant: foregate:cache:<tenant hash>:. It
-// is unique to the tenant.
-func TenantPrefix(tenant string) string {
-	hash := tenantHash(tenant)
-	return keyPrefix + hex.EncodeToString(hash[:]) + ":"
-}
-
 // tenantHash is the first half of the hash of a tenant's name; Redis does not get more. Two tenants with the
 // same hash would be swept together, but still share no entry.
 func tenantHash(tenant string) [16]byte {

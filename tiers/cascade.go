@@ -35,7 +35,7 @@ type Options struct {
 
 	ContextWindow func(ctx context.Context, url, model string, own *credentials.Credentials) (int, error) // asks a backend for its context length in tokens; nil: always unknown
 	Capabilities  func(pool string) *probe.Capabilities                                                   // what the engines of a pool support; nil: always unknown
-	Evidence      audit.Evidence                                                                          // outcomes of audits; nil: none
+	Evidence      audit.Evidence                                                                          // outcomes of audits; nil: no route is audited
 	AuditsAll     func(route string) bool                                                                 // whether audits of a route are of drafts with any score, for a candidate score; nil: never
 	Replicas      func() int                                                                              // replicas that share the evidence; nil: one
 	Random        func(request string, p inflight.Purpose) float64                                        // random numbers from [0, 1); nil: math/rand
@@ -105,9 +105,6 @@ func (o *Options) defaults() {
 	}
 	if o.Capabilities == nil {
 		o.Capabilities = func(string) *probe.Capabilities { return nil }
-	}
-	if o.Evidence == nil {
-		o.Evidence = audit.NoEvidence{}
 	}
 	if o.AuditsAll == nil {
 		o.AuditsAll = func(string) bool { return false }

@@ -99,9 +99,9 @@ func TestAClassOfWhichNothingIsHeardIsNoLongerShed(t *testing.T) {
 	if b.Shedding("r", low, b.now) || fmt.Sprint(b.shedClasses(b.now)) != "[]" {
 		t.Error("it still is")
 	}
-	flips := b.Flips("r", low)
+	flips := b.flips
 	b.enter(low, "t", func(w *Ticket) { w.NoWait = true })
-	if !b.Shedding("r", low, b.now) || b.Flips("r", low) != flips+2 {
-		t.Errorf("%d flips, then %d", flips, b.Flips("r", low))
+	if !b.Shedding("r", low, b.now) || b.flips != flips+2 {
+		t.Errorf("%d flips, then %d", flips, b.flips)
 	}
 }

@@ -27,7 +27,6 @@ type shedState struct {
 	since, seen time.Time
 	usage       float64 // lowest KV usage at that time
 	limit       float64 // the threshold that it was compared with
-	flips       int
 }
 
 // state returns the state of a class; nil is not shed.
@@ -42,14 +41,6 @@ func (l *Queue) state(route string, class identity.Priority, now time.Time) *she
 // Shedding reports whether a class of a route is shed.
 func (l *Queue) Shedding(route string, class identity.Priority, now time.Time) bool {
 	return l.state(route, class, now) != nil
-}
-
-// Flips is how often a class of a route started or stopped being shed.
-func (l *Queue) Flips(route string, class identity.Priority) int {
-	if s := l.shedStates[routeClass{route, class}]; s != nil {
-		return s.flips
-	}
-	return 0
 }
 
 // shedClasses returns the classes that are shed for some route.
@@ -98,13 +89,11 @@ func (l *Queue) recordUsage(p routeClass, usage, limit float64, now time.Time) {
 		l.shedStates[p] = s
 	case s.shed && now.Sub(s.seen) > stateLifetime: // it ended, and no request noticed
 		s.shed = false
-		s.flips++
 		l.flips++
 	}
 	s.seen, s.usage, s.limit = now, usage, limit
 	if s.shed != shed && (s.since.IsZero() || now.Sub(s.since) >= minFlipInterval) {
 		s.shed, s.since = shed, now
-		s.flips++
 		l.flips++
 	}
 }

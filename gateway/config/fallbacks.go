@@ -29,13 +29,6 @@ const (
 // PaidByToken reports whether the pool has prices of tokens: then it can be a fallback.
 func (p Pool) PaidByToken() bool { return p.USDPerMillionInput > 0 || p.USDPerMillionOutput > 0 }
 
-// IsFallback reports whether a route names the pool as a fallback.
-func (f *File) IsFallback(pool string) bool {
-	return slices.ContainsFunc(f.Routes, func(rt Route) bool {
-		return slices.ContainsFunc(rt.Fallbacks, func(fb Fallback) bool { return fb.Pool == pool })
-	})
-}
-
 // checkFallbacks checks the fallbacks of a route.
 func (r reader) checkFallbacks(path string, f *File, all []Fallback) {
 	if len(all) > maxFallbacks && r.Sound(path) {

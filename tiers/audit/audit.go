@@ -35,28 +35,6 @@ type Evidence interface {
 	Close(ctx context.Context, k risk.Key, ticket string, bad bool) error
 }
 
-// NoEvidence is an [Evidence] that stores nothing.
-type NoEvidence struct{}
-
-// View implements [Evidence].
-func (NoEvidence) View(risk.Key) risk.View { return risk.View{} }
-
-// Open implements [Evidence].
-func (NoEvidence) Open(context.Context, risk.Audit) (risk.OpenResult, error) {
-	return risk.Stale, nil
-}
-
-// OpenWarmup implements [Evidence].
-func (NoEvidence) OpenWarmup(context.Context, risk.Key, string) (risk.OpenResult, error) {
-	return risk.Stale, nil
-}
-
-// Drafted implements [Evidence].
-func (NoEvidence) Drafted(risk.Key, int, int) {}
-
-// Close implements [Evidence].
-func (NoEvidence) Close(context.Context, risk.Key, string, bool) error { return nil }
-
 // Metrics counts audits. All labels have a bounded set of values.
 type Metrics interface {
 	// CountAudit adds the cost of one audit in USD; 0 if prices are unknown.
@@ -70,7 +48,7 @@ type Metrics interface {
 // Options configure an [Auditor]. World and Metrics are required.
 type Options struct {
 	World     world.World
-	Evidence  Evidence // nil: [NoEvidence]
+	Evidence  Evidence // nil: no route is audited
 	Metrics   Metrics
 	Replicas  func() int    // replicas that share the evidence; nil: one
 	NewTicket func() string // returns a unique id; nil: crypto/rand
@@ -106,9 +84,6 @@ type Auditor struct {
 func New(o Options) (*Auditor, error) {
 	if o.World == nil || o.Metrics == nil {
 		return nil, fmt.Errorf("audit: no world or no metrics")
-	}
-	if o.Evidence == nil {
-		o.Evidence = NoEvidence{}
 	}
 	if o.Replicas == nil {
 		o.Replicas = func() int { return 1 }

@@ -198,9 +198,6 @@ func (f *Fleet) SetPools(all []Pool) error {
 // pool returns the pool with a name, or nil.
 func (f *Fleet) pool(name string) *pool { return f.pools.Load().byName[name] }
 
-// Self is this replica's id.
-func (f *Fleet) Self() string { return f.self }
-
 // Mine reports whether this replica must scrape a backend. It is true for every backend if this replica
 // believes to be alone: two owners are harmless, no owner is not. It reads memory only, about 0.1 µs with 50
 // replicas.

@@ -38,10 +38,6 @@ func New(source string) *Script { return &Script{source, redis.NewScript(source)
 // Hash is the script's name in EVALSHA.
 func (s *Script) Hash() string { return s.sha }
 
-// AppendCall appends the beginning of a call of the script to the arguments of a command: what precedes the keys, which the
-// caller appends with the script's arguments.
-func (s *Script) AppendCall(args []any, keys int) []any { return append(args, "evalsha", &s.sha, keys) }
-
 // EvalSha runs the script, or puts it into c where that is a pipeline. NOSCRIPT is the caller's, see [Runner].
 func (s *Script) EvalSha(ctx context.Context, c redis.Scripter, keys []string, args ...any) *redis.Cmd {
 	return c.EvalSha(ctx, s.sha, keys, args...)
