@@ -154,7 +154,7 @@ func (p *ChunkParser) delta() {
 		default:
 			calls := p.whole != nil && string(name) == "tool_calls"
 			raw, _ := p.cur.value()
-			if !harmless(raw) && !(calls && p.whole.readCalls(raw)) {
+			if !harmless(raw) && (!calls || !p.whole.readCalls(raw)) {
 				p.chunk.Plain = false
 			}
 		}

@@ -2,147 +2,104 @@ package openai
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
+
+// scoredAnswer is an answer with scores. The large arrays stay raw, because only their ends are read.
+type scoredAnswer struct {
+	Choices []struct { // vLLM's; the first one has the scores
+		Places jsontext.Value `json:"prompt_logprobs"`
+	} `json:"choices"`
+	Usage struct {
+		Details cachedTokens `json:"prompt_tokens_details"`
+	} `json:"usage"`
+	SGLang struct {
+		cachedTokens
+		Places jsontext.Value `json:"input_token_logprobs"`
+		Lists  jsontext.Value `json:"input_top_logprobs"`
+	} `json:"meta_info"`
+}
+
+type cachedTokens struct {
+	Cached jsontext.Value `json:"cached_tokens"`
+}
+
+// count is the number of cached prompt tokens.
+func (c cachedTokens) count() int {
+	n, err := strconv.Atoi(string(c.Cached))
+	if err != nil {
+		return 0
+	}
+	return max(n, 0)
+}
 
 // Parse reads the answer to the question. Positions are counted from the end, because an engine may omit a
 // cached beginning of the prompt; entries of the prompt are skipped. An error matches [ErrShort],
 // [ErrMisaligned] or, for all others, [ErrScores].
 func (q *ScoreQuestion) Parse(body []byte) (Scores, error) {
-	p := scoreParser{q: q, cur: borrowCursor(nil), in: borrowCursor(nil)}
-	defer p.cur.release()
+	var a *scoredAnswer
+	if err := json.Unmarshal(body, &a, lenient); err != nil {
+		return Scores{}, fmt.Errorf("%w: %w", ErrScores, err)
+	}
+	if a == nil {
+		return Scores{}, fmt.Errorf("%w: the answer is null", ErrScores)
+	}
+	p := scoreParser{q: q, in: borrowCursor(nil)}
 	defer p.in.release()
-	p.cur.resetLenient(body)
-	if p.cur.kind() != '{' {
-		p.cur.token() // reports a syntax error, if it is one
-		p.cur.fail(errNotObject)
+	cached := a.Usage.Details
+	switch {
+	case q.Style == ScoreSGLang:
+		cached = a.SGLang.cachedTokens
+		p.places, p.lists = p.tail(a.SGLang.Places), p.tail(a.SGLang.Lists)
+	case len(a.Choices) > 0:
+		p.places = p.tail(a.Choices[0].Places)
 	}
-	for name := range p.cur.object() {
-		p.field(name)
-	}
-	if p.cur.end(); p.cur.err != nil {
-		return Scores{}, fmt.Errorf("%w: %w", ErrScores, p.cur.err)
-	}
-	tokens, err := p.tokens(body)
+	tokens, err := p.tokens()
 	if err != nil {
 		return Scores{}, err
 	}
-	return Scores{Tokens: tokens, Cached: p.cached}, nil
+	return Scores{Tokens: tokens, Cached: cached.count()}, nil
 }
 
-var errNotObject = errors.New("the answer is no JSON object")
-
-// scoreParser reads an answer once with cur, to find the scores of the draft, and reads those with in.
+// scoreParser reads the scores of the draft.
 type scoreParser struct {
-	q       *ScoreQuestion
-	cur, in *cursor
+	q  *ScoreQuestion
+	in *cursor
 
 	places tail // prompt_logprobs, or input_token_logprobs
 	lists  tail // SGLang's input_top_logprobs
-	cached int
 }
 
-// tail keeps the spans of the last elements of an array.
+// tail keeps the last elements of an array.
 type tail struct {
-	last []Span // a ring
-	n    int    // number of elements
+	last [][]byte // a ring
+	n    int      // number of elements
 }
 
 // at is the i-th of the elements kept.
-func (t *tail) at(i int) Span { return t.last[(t.n+i)%len(t.last)] }
+func (t *tail) at(i int) []byte { return t.last[(t.n+i)%len(t.last)] }
 
-// tail reads an array. Another value, such as null, changes nothing.
-func (p *scoreParser) tail(t *tail) {
-	if p.cur.kind() != '[' || len(p.q.Draft) == 0 {
-		p.cur.skip()
-		return
+// tail reads an array. Another value, such as null, is as an empty one.
+func (p *scoreParser) tail(raw []byte) (t tail) {
+	if len(raw) == 0 || raw[0] != '[' || len(p.q.Draft) == 0 {
+		return t
 	}
-	if t.last == nil {
-		t.last = make([]Span, len(p.q.Draft))
-	}
-	t.n = 0
-	for range p.cur.array() {
-		_, at := p.cur.value()
-		t.last[t.n%len(t.last)] = at
+	t.last = make([][]byte, len(p.q.Draft))
+	p.in.resetLenient(raw)
+	for range p.in.array() {
+		t.last[t.n%len(t.last)], _ = p.in.value()
 		t.n++
 	}
-}
-
-func (p *scoreParser) field(name []byte) {
-	vllm := p.q.Style != ScoreSGLang
-	switch {
-	case vllm && string(name) == "choices":
-		for i := range p.cur.array() {
-			p.choice(i == 0)
-		}
-	case vllm && string(name) == "usage":
-		for name := range p.cur.object() {
-			if string(name) == "prompt_tokens_details" {
-				p.details()
-				continue
-			}
-			p.cur.skip()
-		}
-	case !vllm && string(name) == "meta_info":
-		p.meta()
-	default:
-		p.cur.skip()
-	}
-}
-
-// choice reads the first choice, which has the scores.
-func (p *scoreParser) choice(read bool) {
-	if !read {
-		p.cur.skip()
-		return
-	}
-	for name := range p.cur.object() {
-		if string(name) == "prompt_logprobs" {
-			p.tail(&p.places)
-		} else {
-			p.cur.skip()
-		}
-	}
-}
-
-func (p *scoreParser) details() {
-	for name := range p.cur.object() {
-		if string(name) == "cached_tokens" {
-			p.count()
-			continue
-		}
-		p.cur.skip()
-	}
-}
-
-// count reads the number of cached prompt tokens.
-func (p *scoreParser) count() {
-	raw, _ := p.cur.value()
-	if n, err := strconv.Atoi(string(raw)); err == nil && n >= 0 {
-		p.cached = n
-	}
-}
-
-func (p *scoreParser) meta() {
-	for name := range p.cur.object() {
-		switch string(name) {
-		case "input_token_logprobs":
-			p.tail(&p.places)
-		case "input_top_logprobs":
-			p.tail(&p.lists)
-		case "cached_tokens":
-			p.count()
-		default:
-			p.cur.skip()
-		}
-	}
+	return t
 }
 
 // tokens reads the scores of the draft at the positions in the tails.
-func (p *scoreParser) tokens(body []byte) ([]Scored, error) {
+func (p *scoreParser) tokens() ([]Scored, error) {
 	draft, all := p.q.Draft, len(p.q.Prompt)+len(p.q.Draft)
 	for _, t := range [...]*tail{&p.places, &p.lists} {
 		switch {
@@ -158,7 +115,7 @@ func (p *scoreParser) tokens(body []byte) ([]Scored, error) {
 	tops := make([]float64, len(draft)*room)
 	for i, id := range draft {
 		at := place{own: id, tops: tops[i*room : i*room : (i+1)*room]}
-		err := p.read(&at, body, i)
+		err := p.read(&at, i)
 		if err == nil {
 			err = at.check(p.q.top())
 		}
@@ -171,11 +128,11 @@ func (p *scoreParser) tokens(body []byte) ([]Scored, error) {
 	return out, nil
 }
 
-func (p *scoreParser) read(at *place, body []byte, i int) error {
-	entry := p.places.at(i).Of(body)
+func (p *scoreParser) read(at *place, i int) error {
+	entry := p.places.at(i)
 	var err error
 	if p.q.Style == ScoreSGLang {
-		err = at.lists(p.in, entry, p.lists.at(i).Of(body))
+		err = at.lists(p.in, entry, p.lists.at(i))
 	} else {
 		err = at.byID(p.in, entry)
 	}
