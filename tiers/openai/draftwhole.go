@@ -2,33 +2,15 @@ package openai
 
 import "fmt"
 
-// DraftAnswer is a whole answer of a draft backend: not streamed, with logprobs and token ids. All fields
-// except Choices belong to the first choice.
+// DraftAnswer is a whole answer of a draft backend: not streamed, with logprobs and token ids. It is like one
+// chunk; all fields except Choices belong to the first choice. Engines include the token that ends the answer,
+// which has no text. Plain means that it has only text and tool calls, all of them understood.
 type DraftAnswer struct {
-	Choices int    // choices in the answer
-	Text    []byte // content, or text of a completion
-	Calls   []Call
-	Finish  string // finish_reason, "" while null
-	Stop    []byte // stop_reason as raw JSON; nil is null
-
-	PromptIDs  []int32
-	IDs        []int32
-	Logprobs   []float64 // of each token, in nats; engines include the one that ends the answer, which has no text
-	TokenBytes []int     // number of bytes of each token; 0 if the backend does not report it
-	Usage      Usage
-
-	Plain   bool // it has only text and tool calls, all of them understood
-	Foreign bool // it has content that a rebuilt answer would not have: see [Chunk]
-	Fault   *Fault
-
-	Model Span // as in [Answer], for [Rewrite]
-	End   int
-
-	chunk Chunk
+	Chunk
+	Calls  []Call
+	Finish string // finish_reason, "" while null
+	Stop   []byte // stop_reason as raw JSON; nil is null
 }
-
-// Top returns the logprobs of token i's most likely alternatives.
-func (a *DraftAnswer) Top(i int) []float64 { return a.chunk.Top(i) }
 
 // ParseDraftAnswer parses the body of a draft that was not streamed. It is stricter than [ParseAnswer],
 // because the judged text must be what the client will read: duplicate names are errors, and so is a choice
@@ -46,11 +28,7 @@ func ParseDraftAnswer(body []byte, logprobIDs bool) (DraftAnswer, error) {
 	if n := len(c.topEnd); n != len(c.Logprobs) {
 		return DraftAnswer{}, fmt.Errorf("draft: alternatives of %d tokens for %d: %w", n, len(c.Logprobs), errNotChunk)
 	}
-	a := DraftAnswer{
-		Choices: c.Choices, Text: c.Text, Calls: p.whole.calls, Finish: string(c.Finish),
-		PromptIDs: c.PromptIDs, IDs: c.IDs, Logprobs: c.Logprobs, TokenBytes: c.TokenBytes, Usage: c.Usage,
-		Plain: c.Plain, Foreign: c.Foreign, Fault: c.Fault, Model: c.Model, End: c.Close, chunk: *c,
-	}
+	a := DraftAnswer{Chunk: *c, Calls: p.whole.calls, Finish: string(c.Finish)}
 	if len(c.Stop) > 0 && string(c.Stop) != "null" {
 		a.Stop = c.Stop
 	}

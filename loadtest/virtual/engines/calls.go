@@ -124,7 +124,8 @@ func (a *attempt) finish() {
 	case *engine.Relay:
 		*c.Into = a.whole(tok.Decode(a.ids, true))
 	case *engine.Answer:
-		*c.Into = openai.DraftAnswer{Choices: 1, Plain: true, Text: []byte(tok.Decode(a.ids, true)), IDs: a.ids, Finish: a.writer.Finish(), Usage: a.used()}
+		chunk := openai.Chunk{Choices: 1, Plain: true, Text: []byte(tok.Decode(a.ids, true)), IDs: a.ids, Usage: a.used()}
+		*c.Into = openai.DraftAnswer{Chunk: chunk, Finish: a.writer.Finish()}
 	case *engine.Score:
 		*c.Into = a.scores(&c.Question)
 		if !a.answers {
