@@ -68,17 +68,17 @@ type Options struct {
 	Models         func() []Model // live
 	Forward        []string       // paths that are forwarded to the target
 	Identity       *identity.Resolver
-	Limiter        *limits.Limiter     // its creator runs it; nil: a limiter for this replica only
-	Budgets        *budgets.Ledger     // its creator runs it; nil: a ledger for this replica only
-	HighShare      func() float64      // the share of a tenant's requests per minute that may have priority high, live; nil is 0.2, 0 is all
-	Routes         func() []RouteState // state of each route, in the order of the configuration; nil: always ready
-	Fleet          Fleet               // served under /admin/ on the admin listener; nil is none
-	Inspector      Inspector           // served under /admin/status and /admin/settings; nil is none
-	SettingsEditor SettingsEditor      // changes settings, served under /admin/settings; nil is none
-	Tenants        func() []TenantView // the listed tenants now, for /admin/tenants; nil is none
-	Usage          *usage.Meter        // counts what tenants use, served under /admin/usage; its creator runs it; nil is none
-	LostSettings   func() int          // number of settings that Redis has lost, shown by /readyz; nil shows nothing
-	RedisLevel     func() string       // degradation level of Redis, shown by /readyz; nil shows nothing
+	Limiter        *limits.Limiter       // its creator runs it; nil: a limiter for this replica only
+	Budgets        *budgets.Ledger       // its creator runs it; nil: a ledger for this replica only
+	HighShare      func() float64        // the share of a tenant's requests per minute that may have priority high, live; nil is 0.2, 0 is all
+	Routes         func() []RouteState   // state of each route, in the order of the configuration; nil: always ready
+	Fleet          Fleet                 // served under /admin/ on the admin listener; nil is none
+	Inspector      Inspector             // served under /admin/status and /admin/settings; nil is none
+	SettingsEditor func() SettingsEditor // changes settings, served under /admin/settings; called for each edit; nil is none
+	Tenants        func() []TenantView   // the listed tenants now, for /admin/tenants; nil is none
+	Usage          *usage.Meter          // counts what tenants use, served under /admin/usage; its creator runs it; nil is none
+	LostSettings   func() int            // number of settings that Redis has lost, shown by /readyz; nil shows nothing
+	RedisLevel     func() string         // degradation level of Redis, shown by /readyz; nil shows nothing
 	Background     []BackgroundTask
 
 	Generations   *cache.Generations                                             // nil joins no requests

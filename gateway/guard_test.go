@@ -9,10 +9,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/operator"
+	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/gateway/usage"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -39,29 +41,47 @@ func apply(t *testing.T, s *operator.Set, lines ...string) {
 	}
 }
 
-// desk is a Desk that notes what it was told.
+// told is an edit that a desk was told.
+type told struct {
+	settings.Edit
+	Set     map[string]string
+	Unset   []string
+	Version int64
+}
+
+// desk is a SettingsEditor that notes what it was told.
 type desk struct {
-	told []SettingsEdit
+	told []told
 	err  error
 }
 
-func (d *desk) Change(ctx context.Context, o SettingsEdit) (SettingsEditResult, error) {
+func (d *desk) note(ctx context.Context, o told) (settings.Result, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
-		return SettingsEditResult{}, errors.New("an order without a deadline")
+		return settings.Result{}, errors.New("an order without a deadline")
 	}
 	d.told = append(d.told, o)
+	if d.err != nil {
+		return settings.Result{}, d.err
+	}
 	value := "0.7"
-	return SettingsEditResult{Version: 3, Changes: []SettingChange{{Name: "shed.low", New: &value}}}, d.err
+	return settings.Result{Version: 3, Changes: []settings.Change{{Name: "shed.low", New: &value}}}, nil
 }
 
-func (d *desk) Rollback(ctx context.Context, o SettingsEdit, version int64) (SettingsEditResult, error) {
-	o.Set = map[string]string{"version": string(rune('0' + version))}
-	return d.Change(ctx, o)
+func (d *desk) Set(ctx context.Context, o settings.Edit, set map[string]string, unset []string) (settings.Result, error) {
+	return d.note(ctx, told{Edit: o, Set: set, Unset: unset})
 }
 
-func (d *desk) History(context.Context, int) ([]SettingsLogEntry, error) {
-	return []SettingsLogEntry{{ID: "1-0", Version: 1, Who: "ann"}}, d.err
+func (d *desk) Rollback(ctx context.Context, o settings.Edit, version int64) (settings.Result, error) {
+	return d.note(ctx, told{Edit: o, Version: version})
 }
+
+func (d *desk) History(_ context.Context, yield func(settings.Entry) bool) error {
+	for yield(settings.Entry{ID: "1-0", Version: 1, Who: "ann"}) {
+	}
+	return d.err
+}
+
+func (d *desk) editor() SettingsEditor { return d }
 
 // openGuarded is an office with operators and all that they may ask for.
 func openGuarded(t *testing.T, local bool) (office, *orders, *desk) {
@@ -76,7 +96,7 @@ func openGuarded(t *testing.T, local bool) (office, *orders, *desk) {
 		if !local {
 			o.Admin = "0.0.0.0:0"
 		}
-		o.Fleet, o.SettingsEditor, o.Operators, o.Logger = f, d, crew(t), zerolog.New(log)
+		o.Fleet, o.SettingsEditor, o.Operators, o.Logger = f, d.editor, crew(t), zerolog.New(log)
 		o.Inspector, o.Cache, o.Usage = within{}, cache.NewStore(cache.Options{Sealer: sealer}), usage.New(usage.Options{})
 		o.Risk = func(context.Context) ([]risk.Summary, error) { return nil, nil }
 		o.RiskFrontiers = func(context.Context) (RiskFrontiers, error) { return RiskFrontiers{}, nil }
@@ -263,12 +283,12 @@ func TestSettingsOrdersAreReadStrictlyAndAnswered(t *testing.T) {
 			t.Errorf("%s %s: %d %s", c.path, c.body, code, body)
 		}
 	}
-	want := []SettingsEdit{
-		{Who: "ann", Why: "night", Set: map[string]string{"shed.low": "0.7"}, DryRun: true},
-		{Who: "ann", Unset: []string{"shed.low"}},
-		{Who: "ann", Set: map[string]string{"version": "2"}},
+	want := []told{
+		{Edit: settings.Edit{Who: "ann", Why: "night", DryRun: true}, Set: map[string]string{"shed.low": "0.7"}},
+		{Edit: settings.Edit{Who: "ann"}, Unset: []string{"shed.low"}},
+		{Edit: settings.Edit{Who: "ann", Why: "back to version 2"}, Version: 2},
 	}
-	if diff := cmp.Diff(want, d.told); diff != "" {
+	if diff := cmp.Diff(want, d.told, cmpopts.IgnoreUnexported(settings.Edit{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	for _, c := range []struct {
@@ -276,8 +296,8 @@ func TestSettingsOrdersAreReadStrictlyAndAnswered(t *testing.T) {
 		code  int
 		holds string
 	}{
-		{&SettingsRejected{[]string{"shed.low: want 0 … 1", "x: unknown"}}, 422, `"code":"settings_refused","message":"shed.low: want 0 … 1\nx: unknown","type":"invalid_request_error"},"problems":["shed.low: want 0 … 1","x: unknown"]`},
-		{ErrSettingsReadOnly, 403, "settings_read_only"},
+		{&settings.RefusedError{Problems: []string{"shed.low: want 0 … 1", "x: unknown"}}, 422, `"code":"settings_refused","message":"shed.low: want 0 … 1\nx: unknown","type":"invalid_request_error"},"problems":["shed.low: want 0 … 1","x: unknown"]`},
+		{errors.New("NOPERM this user has no permissions to run the 'exec' command"), 403, "settings_read_only"},
 		{errors.New("dial redis://operator:hunter2@r"), 503, "no_settings"},
 	} {
 		d.err = c.err
@@ -286,12 +306,12 @@ func TestSettingsOrdersAreReadStrictlyAndAnswered(t *testing.T) {
 			t.Errorf("%v: %d %s", c.err, code, body)
 		}
 	}
-	d.err = &SettingsRejected{[]string{"shed.low: want 0 … 1"}}
+	d.err = &settings.RefusedError{Problems: []string{"shed.low: want 0 … 1"}}
 	if code, body := o.send(t, http.MethodPost, o.admin+"/admin/settings", `{"set":{"shed.low":"7"},"dry_run":true}`, as...); code != 200 || !strings.Contains(body, `"changes":[]`) || !strings.Contains(body, `"problems":["shed.low: want 0 … 1"]`) {
 		t.Errorf("a dry run: %d %s", code, body)
 	}
 	d.err = nil
-	if code, body := o.send(t, http.MethodGet, o.admin+"/admin/settings/log?n=5", ""); code != 200 || !strings.Contains(body, `"who":"ann"`) {
+	if code, body := o.send(t, http.MethodGet, o.admin+"/admin/settings/log?n=5", ""); code != 200 || !strings.Contains(body, `"who":"ann"`) || strings.Count(body, `"id"`) != 5 {
 		t.Errorf("%d %s", code, body)
 	}
 	if code, body := o.send(t, http.MethodGet, o.admin+"/admin/settings/log?n=501", ""); code != 400 || !strings.Contains(body, "1 … 500") {
@@ -301,7 +321,7 @@ func TestSettingsOrdersAreReadStrictlyAndAnswered(t *testing.T) {
 
 func TestWithoutATokenNobodyChangesSettings(t *testing.T) {
 	d := &desk{}
-	b := startBench(t, simulator(t).URL(), func(o *Options) { o.SettingsEditor = d })
+	b := startBench(t, simulator(t).URL(), func(o *Options) { o.SettingsEditor = d.editor })
 	o := office{bench: b, admin: "http://" + b.AdminAddr().String()}
 	for _, path := range []string{"/admin/settings", "/admin/session"} {
 		if code, body := o.send(t, http.MethodPost, o.admin+path, `{"set":{"shed.low":"0.7"}}`); code != http.StatusForbidden || !strings.Contains(body, "read_only") || len(d.told) > 0 {

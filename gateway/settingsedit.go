@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,65 +15,27 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// SettingsEditor changes the live settings of all replicas, and shows their history. It is safe for
-// concurrent use, and waits as long as ctx allows. Its errors match *SettingsRejected or ErrSettingsReadOnly,
-// or come from Redis.
+// SettingsEditor changes the live settings of all replicas, and shows their history; [settings.Store] implements it. It is
+// safe for concurrent use, and waits as long as ctx allows. Its errors match *[settings.RefusedError], or come from Redis.
 type SettingsEditor interface {
-	// Change sets and unsets settings, all or none.
-	Change(ctx context.Context, o SettingsEdit) (SettingsEditResult, error)
+	// Set sets and unsets settings, by name or name@route, all or none.
+	Set(ctx context.Context, o settings.Edit, set map[string]string, unset []string) (settings.Result, error)
 	// Rollback restores the settings after a version; 0 means no settings.
-	Rollback(ctx context.Context, o SettingsEdit, version int64) (SettingsEditResult, error)
-	// History returns the last n changes, the newest first.
-	History(ctx context.Context, n int) ([]SettingsLogEntry, error)
+	Rollback(ctx context.Context, o settings.Edit, version int64) (settings.Result, error)
+	// History calls yield with the changes, the newest first, until it returns false.
+	History(ctx context.Context, yield func(settings.Entry) bool) error
 }
 
-// SettingsEdit is a change of settings with its author and its reason.
-type SettingsEdit struct {
-	Who, Why string
-	Set      map[string]string // by name or name@route
-	Unset    []string
-	DryRun   bool // only report what would change
-}
-
-// SettingsEditResult is the result of an edit or of its dry run.
-type SettingsEditResult struct {
-	Version int64           `json:"version"` // of the settings afterwards; 0: nothing was written
-	DryRun  bool            `json:"dry_run"`
-	Changes []SettingChange `json:"changes"` // empty: the settings already have these values
-	Found   []SettingChange `json:"found"`   // changes that were made without the log before, and are logged now
-	Notes   []string        `json:"notes"`   // what the operator should know about the new settings
-
+// settingsEditResult is the answer to an edit.
+type settingsEditResult struct {
+	settings.Result
+	DryRun   bool     `json:"dry_run"`
 	Problems []string `json:"problems,omitempty"` // dry run: problems that would refuse the whole edit
 }
-
-// SettingChange is the change of one setting; null means not set.
-type SettingChange struct {
-	Name string  `json:"name"`
-	Old  *string `json:"old"`
-	New  *string `json:"new"`
-}
-
-// SettingsLogEntry is one change in the history.
-type SettingsLogEntry struct {
-	ID      string          `json:"id"`
-	Version int64           `json:"version"`
-	When    time.Time       `json:"when"`
-	Who     string          `json:"who"`
-	Why     string          `json:"why"`
-	Changes []SettingChange `json:"changes"`
-}
-
-// SettingsRejected lists the problems of an edit, one line for each setting. Nothing was changed.
-type SettingsRejected struct{ Problems []string }
-
-// Error returns all lines.
-func (e *SettingsRejected) Error() string { return strings.Join(e.Problems, "\n") }
-
-// ErrSettingsReadOnly means that this replica's Redis user may not write settings.
-var ErrSettingsReadOnly = errors.New("the Redis user may only read settings")
 
 const (
 	maxHistory      = 500
@@ -94,21 +57,23 @@ var (
 func (g *Gateway) settingsEditRoutes(r chi.Router) {
 	if g.opts.SettingsEditor == nil {
 		r.Get("/admin/settings/log", func(w http.ResponseWriter, _ *http.Request) {
-			writeJSON(w, map[string]any{"entries": []SettingsLogEntry{}})
+			writeJSON(w, map[string]any{"entries": []settings.Entry{}})
 		})
 		return
 	}
-	r.Post("/admin/settings", g.handleSettingsEdit(func(ctx context.Context, o *settingsEditRequest) (SettingsEditResult, error) {
+	r.Post("/admin/settings", g.handleSettingsEdit(func(ctx context.Context, o *settingsEditRequest) (settings.Result, error) {
 		if len(o.Set) == 0 && len(o.Unset) == 0 {
-			return SettingsEditResult{}, badParam("set", "give settings in set, or names in unset")
+			return settings.Result{}, badParam("set", "give settings in set, or names in unset")
 		}
-		return g.opts.SettingsEditor.Change(ctx, o.edit())
+		return g.opts.SettingsEditor().Set(ctx, o.edit(), o.Set, o.Unset)
 	}))
-	r.Post("/admin/settings/rollback", g.handleSettingsEdit(func(ctx context.Context, o *settingsEditRequest) (SettingsEditResult, error) {
+	r.Post("/admin/settings/rollback", g.handleSettingsEdit(func(ctx context.Context, o *settingsEditRequest) (settings.Result, error) {
 		if o.Version == nil || *o.Version < 0 {
-			return SettingsEditResult{}, badParam("version", "give the version of an entry of the history; 0 is nothing set")
+			return settings.Result{}, badParam("version", "give the version of an entry of the history; 0 is nothing set")
 		}
-		return g.opts.SettingsEditor.Rollback(ctx, o.edit(), *o.Version)
+		edit := o.edit()
+		edit.Why = cmp.Or(edit.Why, fmt.Sprintf("back to version %d", *o.Version))
+		return g.opts.SettingsEditor().Rollback(ctx, edit, *o.Version)
 	}))
 	r.Get("/admin/settings/log", g.settingsLog)
 }
@@ -124,12 +89,12 @@ type settingsEditRequest struct {
 	operator string // whose token was used
 }
 
-func (o *settingsEditRequest) edit() SettingsEdit {
-	return SettingsEdit{Who: o.operator, Why: o.Why, Set: o.Set, Unset: o.Unset, DryRun: o.DryRun}
+func (o *settingsEditRequest) edit() settings.Edit {
+	return settings.Edit{Who: o.operator, Why: o.Why, DryRun: o.DryRun}
 }
 
 // handleSettingsEdit handles one kind of edit, even if the client disconnects.
-func (g *Gateway) handleSettingsEdit(do func(context.Context, *settingsEditRequest) (SettingsEditResult, error)) http.HandlerFunc {
+func (g *Gateway) handleSettingsEdit(do func(context.Context, *settingsEditRequest) (settings.Result, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		o, err := g.readSettingsEdit(w, r)
 		if err != nil {
@@ -142,16 +107,15 @@ func (g *Gateway) handleSettingsEdit(do func(context.Context, *settingsEditReque
 		if !o.DryRun {
 			g.logAction(r, "settings", err).Str("why", o.Why).Int64("version", result.Version).Bool("done", err == nil).Msg("operator action")
 		}
-		var refused *SettingsRejected
-		if o.DryRun && errors.As(err, &refused) { // a dry run reports problems as its result
-			result, err = SettingsEditResult{Changes: []SettingChange{}, Found: []SettingChange{}, Notes: []string{}, Problems: refused.Problems}, nil
+		answer := settingsEditResult{Result: result.WithLists(), DryRun: o.DryRun}
+		if refused, ok := errors.AsType[*settings.RefusedError](err); ok && o.DryRun { // a dry run reports problems as its result
+			answer.Problems, err = refused.Problems, nil
 		}
 		if err != nil {
 			g.writeSettingsProblem(w, err)
 			return
 		}
-		result.DryRun = o.DryRun
-		writeJSON(w, result)
+		writeJSON(w, answer)
 	}
 }
 
@@ -182,14 +146,14 @@ func (g *Gateway) readSettingsEdit(w http.ResponseWriter, r *http.Request) (*set
 
 // writeSettingsProblem answers an edit that failed. Problems with settings are listed one by one.
 func (g *Gateway) writeSettingsProblem(w http.ResponseWriter, err error) {
-	var refused *SettingsRejected
+	var refused *settings.RefusedError
 	switch {
 	case errors.As(err, &refused):
 		writeJSONStatus(w, http.StatusUnprocessableEntity, map[string]any{
 			"error":    map[string]string{"message": refused.Error(), "type": "invalid_request_error", "code": "settings_refused"},
 			"problems": refused.Problems,
 		})
-	case errors.Is(err, ErrSettingsReadOnly):
+	case settings.IsForbidden(err):
 		writeProblem(w, errSettingsReadOnly)
 	default:
 		p := problemOf(err)
@@ -209,7 +173,11 @@ func (g *Gateway) settingsLog(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), settingsTimeout)
 	defer cancel()
-	entries, err := g.opts.SettingsEditor.History(ctx, n)
+	entries := []settings.Entry{}
+	err = g.opts.SettingsEditor().History(ctx, func(e settings.Entry) bool {
+		entries = append(entries, e)
+		return len(entries) < n
+	})
 	if err != nil {
 		g.writeSettingsProblem(w, err)
 		return

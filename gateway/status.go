@@ -4,6 +4,8 @@ import (
 	"net/http"
 
 	"github.com/go-chi/chi/v5"
+
+	"github.com/foregate/foregate/gateway/settings"
 )
 
 // Inspector shows operators the state of the replica around a gateway. It is safe for concurrent use, does
@@ -63,7 +65,7 @@ type SettingsView struct {
 	Rejected []RejectedSettingView `json:"rejected"`           // their last good values stay in force
 	Unknown  []RejectedSettingView `json:"unknown"`            // ignored: of another version, or misspelt
 	Switches []string              `json:"switches,omitempty"` // kill switches in force
-	Lost     []SettingChange       `json:"lost,omitempty"`     // lost by Redis with its data: old is in force, new is what Redis has
+	Lost     []settings.Change     `json:"lost,omitempty"`     // lost by Redis with its data: old is in force, new is what Redis has
 }
 
 // FileView is a file that is reloaded when it changes.

@@ -256,7 +256,7 @@ func namesRoute(changes []settings.Change) bool {
 
 // explainPermission says what to do about an error that is Redis' refusal of this user.
 func explainPermission(err error) error {
-	if err != nil && strings.Contains(err.Error(), "NOPERM") {
+	if settings.IsForbidden(err) {
 		return fmt.Errorf("%w\nthe user of this URL may not do that: give --redis the operator's (redis://operator:PASSWORD@HOST:6379/0), or the configuration redis.settings_url", err)
 	}
 	return err

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/gateway/settings"
@@ -128,16 +127,6 @@ type logCmd struct {
 	JSON  bool   `help:"As JSON."`
 }
 
-// logLine is one change of the history as JSON.
-type logLine struct {
-	ID      string            `json:"id"`
-	Version int64             `json:"version"`
-	When    time.Time         `json:"when"`
-	Who     string            `json:"who"`
-	Why     string            `json:"why,omitempty"`
-	Changes []settings.Change `json:"changes"`
-}
-
 // Run prints the history.
 func (c *logCmd) Run(e *env) error {
 	d, err := c.open(e.ctx)
@@ -145,17 +134,16 @@ func (c *logCmd) Run(e *env) error {
 		return err
 	}
 	defer d.close()
-	all := []logLine{}
+	all := []settings.Entry{}
 	err = d.History(d.ctx, func(entry settings.Entry) bool {
 		if len(all) >= c.Limit {
 			return false
 		}
-		changes := entry.Changes
 		if c.Name != "" {
-			changes = slices.DeleteFunc(slices.Clone(changes), func(ch settings.Change) bool { return ch.Name != c.Name })
+			entry.Changes = slices.DeleteFunc(entry.Changes, func(ch settings.Change) bool { return ch.Name != c.Name })
 		}
-		if len(changes) > 0 || c.Name == "" {
-			all = append(all, logLine{entry.ID, entry.Version, entry.At().UTC(), entry.Who, entry.Why, changes})
+		if len(entry.Changes) > 0 || c.Name == "" {
+			all = append(all, entry)
 		}
 		return true
 	})

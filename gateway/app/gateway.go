@@ -1,6 +1,9 @@
 package app
 
-import "github.com/foregate/foregate/gateway"
+import (
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/settings"
+)
 
 // makeGateway makes the HTTP surface, and gives it the background tasks of all components.
 func (a *App) makeGateway() (err error) {
@@ -94,4 +97,13 @@ func (a *App) loops() []gateway.BackgroundTask {
 // timeouts returns the timeouts of a route's clients.
 func (a *App) timeouts(route string) gateway.Timeouts {
 	return gateway.Timeouts(a.Settings.Snapshot().Route(route).Client)
+}
+
+// settingsEditor returns what makes this replica's editor, nil if no Redis has settings. A reload changes the routes that may
+// have settings.
+func (a *App) settingsEditor() func() gateway.SettingsEditor {
+	if a.Options.Stores.Settings == nil {
+		return nil
+	}
+	return func() gateway.SettingsEditor { return settings.NewStore(a.Options.Stores.Settings, a.routes()) }
 }

@@ -53,7 +53,7 @@ func (i inspector) view() gateway.SettingsView {
 	snapshot := i.App.Settings.Snapshot()
 	v := gateway.SettingsView{
 		Age: i.App.Settings.Age().Seconds(), Switches: snapshot.Warnings(),
-		Lost: settingChanges(i.App.Settings.Lost()), Changed: []gateway.SettingView{}, Rejected: refusedViews(snapshot.Rejected()), Unknown: refusedViews(snapshot.Unknown()),
+		Lost: i.App.Settings.Lost(), Changed: []gateway.SettingView{}, Rejected: refusedViews(snapshot.Rejected()), Unknown: refusedViews(snapshot.Unknown()),
 	}
 	for _, s := range settings.Specs() {
 		for _, route := range append([]string{""}, i.routes()...) {

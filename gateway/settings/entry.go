@@ -15,11 +15,12 @@ import (
 
 // Entry is one change of the settings in the log.
 type Entry struct {
-	ID      string // in the stream; it begins with Redis' time in milliseconds
-	Version int64  // of the settings after the change: 1, 2, …
-	Who     string // Nobody for a change that bypassed the log
-	Why     string
-	Changes []Change // sorted by name
+	ID      string    `json:"id"`      // in the stream; it begins with Redis' time in milliseconds
+	Version int64     `json:"version"` // of the settings after the change: 1, 2, …
+	When    time.Time `json:"when"`    // by Redis' clock, in UTC
+	Who     string    `json:"who"`     // Nobody for a change that bypassed the log
+	Why     string    `json:"why"`
+	Changes []Change  `json:"changes"` // sorted by name
 
 	after map[string]string // the whole hash, as far as kept allows
 }
@@ -34,14 +35,14 @@ type Change struct {
 	New  *string `json:"new"`
 }
 
-// At is when the entry was written, by Redis' clock.
-func (e Entry) At() time.Time {
-	ms, _, _ := strings.Cut(e.ID, "-")
+// timeOf is when an entry with this id was written.
+func timeOf(id string) time.Time {
+	ms, _, _ := strings.Cut(id, "-")
 	n, err := strconv.ParseInt(ms, 10, 64)
 	if err != nil {
 		return time.Time{}
 	}
-	return time.UnixMilli(n)
+	return time.UnixMilli(n).UTC()
 }
 
 // Maximum sizes of a field and of a line, in bytes.
@@ -121,7 +122,7 @@ func parseEntry(m redis.XMessage) (Entry, error) {
 		s, _ := m.Values[name].(string) // "" is refused below, where it may not be
 		return s
 	}
-	e := Entry{ID: m.ID, Who: showTo(word("who"), keptWho), Why: showTo(word("why"), keptWhy)}
+	e := Entry{ID: m.ID, When: timeOf(m.ID), Who: showTo(word("who"), keptWho), Why: showTo(word("why"), keptWhy)}
 	var err error
 	if e.Version, err = strconv.ParseInt(word("version"), 10, 64); err != nil || e.Version < 1 || e.Version > maxVersion {
 		return Entry{}, fmt.Errorf("entry %s: its version is no number from 1 to 2^53", show(m.ID))
@@ -144,6 +145,9 @@ func parseEntry(m redis.XMessage) (Entry, error) {
 
 // check refuses an inconsistent entry.
 func (e Entry) check() error {
+	if e.Changes == nil {
+		return errors.New("there are no changes in it")
+	}
 	if e.after == nil || len(e.after) > maxFields {
 		return errors.New("there are no settings in it, or too many")
 	}

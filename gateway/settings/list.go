@@ -64,7 +64,7 @@ func (s *Store) AddAuthors(ctx context.Context, lines []Line) error {
 	return s.History(ctx, func(entry Entry) bool {
 		for _, c := range entry.Changes {
 			if l := open[c.Name]; l != nil {
-				at := entry.At().UTC()
+				at := entry.When
 				l.When, l.Who = &at, entry.Who
 				delete(open, c.Name)
 			}

@@ -41,10 +41,16 @@ type Edit struct {
 
 // Result is the result of an edit.
 type Result struct {
-	Version int64    // of the settings afterwards; 0: nothing was written
-	Changes []Change // empty: the settings already had these values
-	Found   []Change // made without the log before this edit, and logged with it
-	Notes   []string // what the operator should know about the new settings
+	Version int64    `json:"version"` // of the settings afterwards; 0: nothing was written
+	Changes []Change `json:"changes"` // empty: the settings already had these values
+	Found   []Change `json:"found"`   // made without the log before this edit, and logged with it
+	Notes   []string `json:"notes"`   // what the operator should know about the new settings
+}
+
+// WithLists is the result with empty lists for missing ones, as JSON has them.
+func (r Result) WithLists() Result {
+	r.Changes, r.Found, r.Notes = append([]Change{}, r.Changes...), append([]Change{}, r.Found...), append([]string{}, r.Notes...)
+	return r
 }
 
 // RefusedError lists the problems of an edit, one line for each field. Nothing was changed.
@@ -52,6 +58,9 @@ type RefusedError struct{ Problems []string }
 
 // Error returns all lines.
 func (e *RefusedError) Error() string { return strings.Join(e.Problems, "\n") }
+
+// IsForbidden reports whether an error is Redis' refusal of this user, such as one who may only read settings.
+func IsForbidden(err error) bool { return err != nil && strings.Contains(err.Error(), "NOPERM") }
 
 // errRaced means that other writers were active each time.
 var errRaced = errors.New("the settings or their log were changed by somebody else again and again; try again")

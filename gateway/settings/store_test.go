@@ -314,7 +314,6 @@ func FuzzParseEntry(f *testing.F) {
 		if err != nil {
 			return
 		}
-		_ = e.At()
 		_ = e.before()
 		again, err := e.values()
 		if err != nil {
