@@ -264,7 +264,7 @@ func TestSettingsOrdersAreReadStrictlyAndAnswered(t *testing.T) {
 		code       int
 		holds      string
 	}{
-		{"", `{"set":{"shed.low":"0.7"},"why":"night","dry_run":true}`, 200, `{"version":3,"dry_run":true,"changes":[{"name":"shed.low","old":null,"new":"0.7"}]`},
+		{"", `{"set":{"shed.low":"0.7"},"why":"night","dry_run":true}`, 200, `{"version":3,"changes":[{"name":"shed.low","old":null,"new":"0.7"}],"found":[],"notes":[],"dry_run":true}`},
 		{"", `{"unset":["shed.low"]}`, 200, `"dry_run":false`},
 		{"/rollback", `{"version":2}`, 200, `"version":3`},
 		{"", `{}`, 400, `give settings in set`},
