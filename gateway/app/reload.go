@@ -37,33 +37,15 @@ func (a *App) watchConfig() error {
 	})
 }
 
-// registerReloads registers the metrics of the configuration file. A replica without a file has the configuration that it
-// was started with.
+// registerReloads registers the metric of what waits for a restart.
 func (a *App) registerReloads() {
 	if a.Options.Registerer == nil {
 		return
 	}
-	state := func() files.State {
-		if s, ok := a.files.State(configSetting); ok {
-			return s
-		}
-		return files.State{Since: a.began}
-	}
-	gauge := func(name, help string, value func() float64) {
-		a.Options.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
-	}
-	gauge("foregate_config_last_reload_successful", "1 if the current content of the configuration file is in force, 0 if its last valid content is.", func() float64 {
-		if state().Error != "" {
-			return 0
-		}
-		return 1
-	})
-	gauge("foregate_config_last_reload_success_timestamp_seconds", "When the configuration in force was read, as Unix time.", func() float64 {
-		return float64(state().Since.UnixMilli()) / 1e3
-	})
-	gauge("foregate_config_restart_required", "Number of top-level fields of the configuration file whose new values are in force only after a restart.", func() float64 {
-		return float64(len(*a.restart.Load()))
-	})
+	a.Options.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "foregate_config_restart_required",
+		Help: "Number of top-level fields of the configuration file whose new values are in force only after a restart.",
+	}, func() float64 { return float64(len(*a.restart.Load())) }))
 }
 
 // applyConfig puts a configuration file into force, as far as a running replica can, or changes nothing.
