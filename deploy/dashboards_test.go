@@ -181,6 +181,7 @@ var foreign = map[string][]string{
 	"up":                            {"job", "instance"},
 	"process_cpu_seconds_total":     {"job", "instance"}, // the Go client's own
 	"process_resident_memory_bytes": {"job", "instance"},
+	"process_start_time_seconds":    {"job", "instance"},
 	"ALERTS":                        {"alertname", "alertstate", "severity"},
 }
 
