@@ -60,7 +60,7 @@ func (r *Request) Digest() (sum [32]byte, err error) {
 // 1.0. It fails only if the body was changed after the scan.
 func (r *Request) Canonical(dst []byte) ([]byte, error) {
 	before := dst
-	var order []*member
+	order := make([]*member, 0, 16)
 	for i := range r.members {
 		if m := &r.members[i]; !m.drop && !slices.Contains(Ephemeral, m.name) {
 			order = append(order, m)
@@ -120,33 +120,27 @@ func canonicalFraction(dst, raw []byte) []byte {
 	return strconv.AppendFloat(dst, v, 'e', -1, 64)
 }
 
-// part is a member of an object that is being sorted.
-type part struct {
-	name     string
-	from, to int // where it is in the form
-}
+// part is where a member of an object that is being sorted is in the form.
+type part struct{ from, to int }
 
 func canonicalObject(dst []byte, in *cursor, levels int) []byte {
 	dst = append(dst, '{')
-	var parts []part
+	parts := make([]part, 0, 8)
 	from := len(dst)
 	for name := range in.object() {
 		if len(dst) > from {
 			dst = append(dst, ',')
 		}
-		p := part{from: len(dst)}
-		if levels > 0 {
-			p.name = string(name)
-		}
+		began := len(dst)
 		dst = canonicalValue(append(quote(dst, name), ':'), in, max(levels-1, 0))
-		if p.to = len(dst); levels > 0 {
-			parts = append(parts, p)
+		if levels > 0 {
+			parts = append(parts, part{began, len(dst)})
 		}
 	}
-	byName := func(a, b part) int { return strings.Compare(a.name, b.name) }
+	byName := func(a, b part) int { return bytes.Compare(dst[a.from:a.to], dst[b.from:b.to]) } // all names are different
 	if !slices.IsSortedFunc(parts, byName) {
 		unsorted := slices.Clone(dst[from:])
-		slices.SortFunc(parts, byName) // all names are different
+		slices.SortFunc(parts, byName)
 		dst = dst[:from]
 		for i, p := range parts {
 			if i > 0 {
