@@ -16,13 +16,13 @@ type Whole struct {
 
 // Choice is one of the answer's choices.
 type Choice struct {
-	Text      []byte `json:",omitempty"` // content, or text of a completion
-	Null      bool   `json:",omitzero"`  // the content is null: there are only calls or reasoning
-	Reasoning []byte `json:",omitempty"` // separated from the text by a reasoning parser
-	As        string `json:",omitempty"` // under which name it came: reasoning_content, reasoning or both; "" without any
-	Calls     []Call `json:",omitempty"`
+	Text      []byte // content, or text of a completion
+	Null      bool   // the content is null: there are only calls or reasoning
+	Reasoning []byte // separated from the text by a reasoning parser
+	As        string // under which name it came: reasoning_content, reasoning or both; "" without any
+	Calls     []Call
 	Finish    string // one of ends
-	Stop      []byte `json:",omitempty"` // stop_reason as raw JSON; nil is null
+	Stop      []byte // stop_reason as raw JSON; nil is null
 }
 
 // Call is a call of a tool.

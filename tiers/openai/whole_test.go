@@ -195,9 +195,8 @@ func FuzzParseWhole(f *testing.F) {
 	for range 20 {
 		f.Add(aWhole(rng).Append(nil))
 	}
-	f.Add([]byte(`2{"Kind":0,"Choices":[{"Finish":"stop","Text":"a","Text":"b"}],"Usage":{"Prompt":1,"Completion":1,"Cached":0}}`))
-	f.Add([]byte(`2{"Kind":0,"Choices":[{"Finish":"stop"}],"Usage":{"Prompt":99999999999999999999,"Completion":-1,"Cached":0}}`))
-	f.Add([]byte(`2{"Kind":2,"Choices":[` + strings.Repeat("{},", 200) + `{}],"Usage":null}`))
+	f.Add([]byte{wholeVersion, 0, 0, 0, 0, 0x80, 1})
+	f.Add([]byte{wholeVersion, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		w, err := ParseWhole(b)
 		if err != nil {
