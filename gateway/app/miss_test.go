@@ -62,8 +62,8 @@ func BenchmarkHit(b *testing.B) {
 }
 
 // maxMissAllocs is how many allocations a miss makes at most, those of the look-up and of the store in the background
-// included; about 135 of them are the HTTP client's and the straight answer's.
-const maxMissAllocs = 200
+// included: 142 are those of a straight answer, most of them net/http's, and the others go-redis' for two round trips.
+const maxMissAllocs = 225
 
 func TestAMissAllocatesLittle(t *testing.T) {
 	if raced {
