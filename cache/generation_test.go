@@ -10,9 +10,6 @@ import (
 	"unicode/utf8"
 )
 
-// theAnswer is what is made in these tests, in the pieces in which it is told.
-var theAnswer = []string{"Once ", "upon ", "a ", "time ", "there ", "was ", "a ", "cache."}
-
 // wholeOf is an answer of that text.
 func wholeOf(text string) *Entry { return &Entry{Tier: "target", Finish: "stop", Answer: []byte(text)} }
 

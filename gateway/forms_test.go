@@ -32,12 +32,9 @@ var forms = []form{
 
 // ending is how a client saw an answer end.
 type ending struct {
-	status     int
-	text       string
-	finish     string
-	errorEvent bool
-	done       bool
-	err        error
+	text   string
+	finish string
+	done   bool
 }
 
 func readChatEvent(e *ending, data string) {

@@ -201,11 +201,6 @@ func TestWhatIsLeftAtTheEndOfTheGraceIsToldAndCut(t *testing.T) {
 	soon(t, "nothing is under way", func() bool { return g.idle() })
 }
 
-func (o Options) withoutMetrics() Options {
-	o.Registerer = nil
-	return o
-}
-
 func TestAPanicInAHandlerIsA500AndTheProcessLives(t *testing.T) {
 	sim := simulator(t)
 	broken := true

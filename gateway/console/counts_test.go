@@ -2,11 +2,8 @@ package console
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,8 +14,6 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // noon is when the first counts of tests are taken.
 var noon = time.Unix(1_800_000_000, 0)
@@ -66,16 +61,6 @@ func counted(tb testing.TB, after time.Duration, lines ...string) counts {
 		fmt.Fprintln(&text, line)
 	}
 	return count(families(tb, text.String()), noon.Add(after))
-}
-
-// kept reads a file of testdata.
-func kept(tb testing.TB, name string) string {
-	tb.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return string(text)
 }
 
 func TestSeveralReplicasInOneRegistryAreAddedUp(t *testing.T) {

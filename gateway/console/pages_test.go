@@ -115,11 +115,6 @@ func TestWhatIsNotThereIsNotFound(t *testing.T) {
 	}
 }
 
-func hasPage(dir string) bool {
-	_, err := fs.Stat(assets, path.Join("assets", dir, "index.html"))
-	return err == nil
-}
-
 // elsewhere is an address of another host. Namespaces are names that nothing is fetched from.
 var (
 	elsewhere = regexp.MustCompile(`(?i)(?:\b(?:https?|wss?|ftp):)?//[a-z0-9_-]+(?:\.[a-z0-9_-]+)+[^\s"'` + "`" + `)]*`)

@@ -33,9 +33,9 @@ func (b breakers) Allow(pool, backend string) (dispatch.Permit, error) {
 
 // watch has a pool's picks go by its breakers.
 func (b breakers) watch(name string, o *pool.Options) {
-	o.Open = func(backend string) bool { return b.Set.Open(name, backend) }
-	o.Shut = func(backend string) bool { return b.Set.Shut(name, backend) }
-	o.Ramp = func(backend string) float64 { return b.Set.Ramp(name, backend) }
+	o.Open = func(backend string) bool { return b.Open(name, backend) }
+	o.Shut = func(backend string) bool { return b.Shut(name, backend) }
+	o.Ramp = func(backend string) float64 { return b.Ramp(name, backend) }
 }
 
 // knows tells the breakers of a pool's backends.

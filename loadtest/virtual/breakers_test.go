@@ -26,11 +26,11 @@ func TestTheLabsBreakersAreTheGateways(t *testing.T) {
 			b := newBothBreakers(seed)
 			for step := range 1500 {
 				what := b.step(t)
-				real, lab := b.real.States(), b.lab.States()
-				if diff := cmp.Diff(real, lab); diff != "" {
+				live, lab := b.real.States(), b.lab.States()
+				if diff := cmp.Diff(live, lab); diff != "" {
 					t.Fatalf("seed %d, step %d, %s: %s", seed, step, what, diff)
 				}
-				if len(real) > 0 && real[0].State == breaker.Open {
+				if len(live) > 0 && live[0].State == breaker.Open {
 					open++
 				}
 			}
@@ -120,13 +120,13 @@ func (b *bothBreakers) step(t *testing.T) string {
 
 func (b *bothBreakers) call(t *testing.T) string {
 	backend := []string{"a", "b", "c"}[b.rng.IntN(3)]
-	real, err := b.real.Allow("big", backend)
+	live, err := b.real.Allow("big", backend)
 	lab, labErr := b.lab.Allow("big", backend)
 	if (err == nil) != (labErr == nil) {
 		t.Fatalf("a call to %s: the gateway says %v, the lab %v", backend, err, labErr)
 	}
 	if err == nil {
-		b.calls = append(b.calls, [2]*breaker.Permit{real, lab})
+		b.calls = append(b.calls, [2]*breaker.Permit{live, lab})
 	}
 	return fmt.Sprint("a call to ", backend, ": ", err)
 }

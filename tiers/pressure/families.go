@@ -29,7 +29,7 @@ func keepFirsts(fams families, names *dialect.Metrics) {
 		for _, fam := range fams {
 			lowest := map[string]int{} // by the engine's label
 			for _, m := range fam.Metric {
-				engine, _ := label(m, names.Rank)
+				engine := label(m, names.Rank)
 				if n, numbered := partOf(m, part); numbered {
 					if least, seen := lowest[engine]; !seen || n < least {
 						lowest[engine] = n
@@ -37,7 +37,7 @@ func keepFirsts(fams families, names *dialect.Metrics) {
 				}
 			}
 			fam.Metric = slices.DeleteFunc(fam.Metric, func(m *dto.Metric) bool {
-				engine, _ := label(m, names.Rank)
+				engine := label(m, names.Rank)
 				n, numbered := partOf(m, part)
 				return numbered && n > lowest[engine]
 			})
@@ -47,8 +47,7 @@ func keepFirsts(fams families, names *dialect.Metrics) {
 
 // partOf returns the number in a label.
 func partOf(m *dto.Metric, name string) (n int, numbered bool) {
-	text, _ := label(m, name)
-	n, err := strconv.Atoi(text)
+	n, err := strconv.Atoi(label(m, name))
 	return n, err == nil
 }
 
@@ -66,20 +65,19 @@ func gauge(fam *dto.MetricFamily, m *dto.Metric) (float64, error) {
 
 // number is a label's value if it is an integer within 1..limit, else 0.
 func number(m *dto.Metric, name string, limit int) int {
-	text, _ := label(m, name)
-	n, err := strconv.Atoi(text)
+	n, err := strconv.Atoi(label(m, name))
 	if err != nil || n < 1 || n > limit {
 		return 0
 	}
 	return n
 }
 
-// label is the value of a series' label and whether it has it.
-func label(m *dto.Metric, name string) (string, bool) {
+// label is the value of a series' label, "" without it.
+func label(m *dto.Metric, name string) string {
 	for _, l := range m.GetLabel() {
 		if l.GetName() == name {
-			return l.GetValue(), true
+			return l.GetValue()
 		}
 	}
-	return "", false
+	return ""
 }

@@ -107,7 +107,7 @@ func (r *Reading) addUsage(fams families, e exposition) (fullest string, err err
 		if err := recent(fam, m, e.now); err != nil {
 			return "", err
 		}
-		name, _ := label(m, names.Rank)
+		name := label(m, names.Rank)
 		engines[name] = true
 		if v > r.KVUsage {
 			r.KVUsage, fullest = v, name
@@ -208,7 +208,7 @@ func (r *Reading) addCapacity(fams families, names *dialect.Metrics, engine stri
 	if fam := fams[names.Tokens]; fam != nil {
 		for _, m := range fam.GetMetric() {
 			v, err := gauge(fam, m)
-			if rank, _ := label(m, names.Rank); err == nil && v >= 1 && v < assumedBlock*maxBlocks && (rank == engine || len(fam.GetMetric()) == 1) {
+			if rank := label(m, names.Rank); err == nil && v >= 1 && v < assumedBlock*maxBlocks && (rank == engine || len(fam.GetMetric()) == 1) {
 				r.BlockSize, r.Blocks = assumedBlock, int(v)/assumedBlock+1
 			}
 		}
@@ -216,7 +216,7 @@ func (r *Reading) addCapacity(fams families, names *dialect.Metrics, engine stri
 	}
 	series := fams[names.CacheInfo].GetMetric()
 	for _, m := range series {
-		if name, _ := label(m, names.Rank); name != engine && len(series) > 1 {
+		if name := label(m, names.Rank); name != engine && len(series) > 1 {
 			continue
 		}
 		size, blocks := number(m, "block_size", maxBlock), number(m, "num_gpu_blocks", maxBlocks)

@@ -129,7 +129,7 @@ func TestWhatEndsACandidate(t *testing.T) {
 // relabel lets audits of another class come: those before are of other models.
 func (r *run) relabel(class string) {
 	r.audit(1)
-	r.log[len(r.log)-1].Key.TrafficClass = class
+	r.log[len(r.log)-1].TrafficClass = class
 }
 
 // truncate lets 300 audits with fewer features come.

@@ -57,7 +57,7 @@ func TestTheBoundOfAConnectionIsLiveAndHoldsForTheHandshake(t *testing.T) {
 	defer func() { _ = mute.Close() }()
 	for _, tc := range []struct {
 		name, url string
-		times     time.Duration // the bound
+		times     int // of the set bound
 	}{
 		{"connect", "http://" + deaf(t), 1},
 		{"TLS", "https://" + mute.Addr().String(), 2},
@@ -74,8 +74,9 @@ func TestTheBoundOfAConnectionIsLiveAndHoldsForTheHandshake(t *testing.T) {
 				_ = resp.Body.Close()
 				t.Fatalf("%s: it came up", tc.name)
 			}
-			if took := time.Since(began); took < tc.times*d/2 || took > tc.times*d+3*time.Second {
-				t.Errorf("%s: %v after %v, want %v", tc.name, err, took, tc.times*d)
+			want := d * time.Duration(tc.times)
+			if took := time.Since(began); took < want/2 || took > want+3*time.Second {
+				t.Errorf("%s: %v after %v, want %v", tc.name, err, took, want)
 			}
 		}
 	}
