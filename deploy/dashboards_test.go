@@ -18,7 +18,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/foregate/foregate/gateway/app/apptest"
-	"github.com/foregate/foregate/gateway/reference"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -263,16 +262,21 @@ func addRecorded(t *testing.T, known map[string][]string) {
 	}
 }
 
-// registeredMetrics are all that a replica registers, with their labels.
+// registeredMetrics are the metrics of a replica and their labels, as the reference has them: it is made from a replica.
 func registeredMetrics(t *testing.T) map[string][]string {
 	t.Helper()
-	metrics, err := reference.Metrics(t.Context())
+	page, err := os.ReadFile("../docs/reference.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, rest, _ := strings.Cut(string(page), "\n## Metrics\n")
+	section, _, _ := strings.Cut(rest, "\n## ")
 	all := map[string][]string{}
-	for _, m := range metrics {
-		all[m.Name] = slices.Concat(m.Labels, m.ConstLabels)
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([a-z_, ]*) \\|").FindAllStringSubmatch(section, -1) {
+		all[m[1]] = append(all[m[1]], strings.FieldsFunc(m[2], func(r rune) bool { return r == ',' || r == ' ' })...)
+	}
+	if len(all) < 50 {
+		t.Fatalf("the reference has %d metrics", len(all))
 	}
 	return all
 }

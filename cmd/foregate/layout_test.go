@@ -18,7 +18,7 @@ const module = "github.com/foregate/foregate/"
 // arrows is the import table: which of our packages each may import. docs/architecture.md
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
-	"cmd/foregate": {"cache", "gateway", "gateway/app", "gateway/auditlog", "gateway/config", "gateway/demo", "gateway/display", "gateway/files", "gateway/operator", "gateway/reference", "gateway/riskview", "gateway/settings", "gateway/stores", "gateway/usage", "internal/panics", "internal/redis/embedded", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/refit", "tiers/risk"},
+	"cmd/foregate": {"cache", "gateway", "gateway/app", "gateway/auditlog", "gateway/config", "gateway/demo", "gateway/display", "gateway/files", "gateway/operator", "gateway/riskview", "gateway/settings", "gateway/stores", "gateway/usage", "internal/panics", "internal/redis/embedded", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/refit", "tiers/risk"},
 	"cmd/loadtest": {"gateway/demo", "loadtest", "loadtest/chaos", "loadtest/cost", "loadtest/live", "loadtest/pair", "loadtest/proof", "loadtest/quality", "loadtest/soak", "loadtest/virtual"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 
@@ -41,7 +41,6 @@ var arrows = map[string][]string{
 	"gateway/openapi":             {"tiers/fields"},
 	"gateway/operator":            {"gateway/files"},
 	"gateway/pipeline":            {"cache", "gateway/budgets", "gateway/identity", "gateway/limits", "internal/redis/lookup", "tiers", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/receipt", "tiers/strategy", "tiers/world"},
-	"gateway/reference":           {"gateway", "gateway/app", "gateway/config", "gateway/openapi", "gateway/settings", "tiers/fields"},
 	"gateway/riskview":            {"gateway", "tiers/economy", "tiers/evidence", "tiers/plan", "tiers/risk"},
 	"gateway/settings":            {"breaker", "cache", "gateway/admission", "internal/redis/script", "tiers/accept", "tiers/choose", "tiers/plan", "tiers/pressure", "tiers/upstream"},
 	"gateway/stores":              {"gateway/config", "gateway/files", "internal/redis/connect", "internal/redis/embedded"},
@@ -130,8 +129,8 @@ var walls = map[string][]string{
 	"go.yaml.in/yaml":                      {"internal/yamlfile"},
 	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
 	"github.com/prometheus/common":         {"loadtest/vllmsim", "tiers/pressure"},
-	"github.com/prometheus/client_golang":  {"breaker", "cache", "cmd/foregate", "gateway", "gateway/admission", "gateway/app", "gateway/app/apptest", "gateway/budgets", "gateway/console", "gateway/demo", "gateway/files", "gateway/limits", "gateway/reference", "gateway/settings", "gateway/tracing", "gateway/usage", "loadtest/vllmsim", "tiers", "tiers/economy", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},
-	"github.com/rs/zerolog":                {"breaker", "cache", "cmd/foregate", "gateway", "gateway/app", "gateway/app/apptest", "gateway/budgets", "gateway/demo", "gateway/files", "gateway/limits", "gateway/operator", "gateway/reference", "gateway/settings", "gateway/tracing", "gateway/usage", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},
+	"github.com/prometheus/client_golang":  {"breaker", "cache", "cmd/foregate", "gateway", "gateway/admission", "gateway/app", "gateway/app/apptest", "gateway/budgets", "gateway/console", "gateway/demo", "gateway/files", "gateway/limits", "gateway/settings", "gateway/tracing", "gateway/usage", "loadtest/vllmsim", "tiers", "tiers/economy", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},
+	"github.com/rs/zerolog":                {"breaker", "cache", "cmd/foregate", "gateway", "gateway/app", "gateway/app/apptest", "gateway/budgets", "gateway/demo", "gateway/files", "gateway/limits", "gateway/operator", "gateway/settings", "gateway/tracing", "gateway/usage", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},
 	"github.com/klauspost/compress":        {"cache"},
 	"github.com/cespare/xxhash":            {"tiers", "tiers/pool", "tiers/prefix"},
 	"go.opentelemetry.io":                  {"gateway/tracing"},

@@ -15,7 +15,6 @@ import (
 
 	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/gateway/reference"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -26,7 +25,7 @@ func TestTheReferenceIsUpToDate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := reference.Page(t.Context(), commands)
+	got, err := referencePage(t.Context(), commands)
 	if err != nil {
 		t.Fatal(err)
 	}

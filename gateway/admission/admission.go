@@ -33,14 +33,6 @@ type Config struct {
 	MaxWaitLow, MaxWaitNormal, MaxWaitHigh time.Duration // longest wait for capacity, 0 … 10 min; 0 sheds at once (shed.max_wait_low, …)
 }
 
-// DefaultConfig returns the default values.
-func DefaultConfig() Config {
-	return Config{
-		Low: 0.85, Normal: 0.95, High: 1.0, Hysteresis: 0.05, Forecast: true,
-		MaxWaitLow: 10 * time.Second, MaxWaitNormal: 15 * time.Second, MaxWaitHigh: 30 * time.Second,
-	}
-}
-
 // Threshold is the usage at which class p is shed.
 func (c Config) Threshold(p identity.Priority) float64 {
 	switch p {

@@ -55,7 +55,7 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	return &bench{
 		Queue: &Queue{Pool: "p", Rand: func() float64 { return 0 }},
-		t:     t, now: start, mem: memory{places: -1}, cfg: DefaultConfig(),
+		t:     t, now: start, mem: memory{places: -1}, cfg: defaultConfig(),
 	}
 }
 
@@ -113,5 +113,13 @@ func (b *bench) want(a *asked, want string) {
 	b.t.Helper()
 	if got := a.is(); got != want {
 		b.t.Errorf("%s of %s: %s, want %s", a.Class, a.Tenant, got, want)
+	}
+}
+
+// defaultConfig returns the default values.
+func defaultConfig() Config {
+	return Config{
+		Low: 0.85, Normal: 0.95, High: 1.0, Hysteresis: 0.05, Forecast: true,
+		MaxWaitLow: 10 * time.Second, MaxWaitNormal: 15 * time.Second, MaxWaitHigh: 30 * time.Second,
 	}
 }

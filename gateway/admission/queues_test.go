@@ -40,7 +40,7 @@ func (c *counter) free(n int) {
 
 // waiter is one that asks c for a place.
 func (c *counter) waiter(class identity.Priority, tenant string) *Ticket {
-	return &Ticket{Route: "r", Class: class, Tenant: tenant, Tokens: 100, Config: DefaultConfig(), Try: c.try}
+	return &Ticket{Route: "r", Class: class, Tenant: tenant, Tokens: 100, Config: defaultConfig(), Try: c.try}
 }
 
 // result is what Enter returned.
@@ -225,7 +225,7 @@ func TestWhatIsShedAndWhoWaitsIsShown(t *testing.T) {
 			return nil
 		}
 		enter := func(class identity.Priority, now bool) error {
-			_, err := s.Enter(t.Context(), "p", &Ticket{Route: "r", Class: class, Tenant: "t", Config: DefaultConfig(), NoWait: now, Try: try})
+			_, err := s.Enter(t.Context(), "p", &Ticket{Route: "r", Class: class, Tenant: "t", Config: defaultConfig(), NoWait: now, Try: try})
 			return err
 		}
 		shows := func(want ...float64) {

@@ -208,7 +208,7 @@ func (p *play) counts() {
 
 // run plays what the bytes say, and then until nobody waits.
 func run(t *testing.T, script []byte) {
-	p := &play{t: t, now: start, cfg: DefaultConfig(), engine: engine{capacity: 3000}, line: Queue{Pool: "p"}}
+	p := &play{t: t, now: start, cfg: defaultConfig(), engine: engine{capacity: 3000}, line: Queue{Pool: "p"}}
 	for i := 0; i+1 < len(script) && !t.Failed(); i += 2 {
 		p.step(script[i], script[i+1])
 	}

@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -47,21 +46,3 @@ func showValue(s string) string {
 
 // reasonUnknown is the reason for a name that does not exist.
 const reasonUnknown = "unknown setting"
-
-// Reference returns the table of all settings in Markdown.
-func Reference() string {
-	var b strings.Builder
-	b.WriteString("| setting | default | allowed | per route | meaning |\n|---|---|---|---|---|\n")
-	for _, s := range Specs() {
-		b.WriteString("| " + strings.Join(slices.Concat(row(s), []string{s.Doc}), " | ") + " |\n")
-	}
-	return b.String()
-}
-
-func row(s Spec) []string {
-	perRoute := "yes"
-	if !s.PerRoute {
-		perRoute = "no"
-	}
-	return []string{"`" + s.Name + "`", "`" + s.Default + "`", s.Range, perRoute}
-}

@@ -2,33 +2,13 @@ package settings
 
 import (
 	"flag"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
-
-func TestTheReferenceIsUpToDate(t *testing.T) {
-	const file = "testdata/reference.md"
-	got := Reference()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-}
 
 func TestEverySettingIsWellFormed(t *testing.T) {
 	name := regexp.MustCompile(`^[a-z]+(\.[a-z_]+)$`)

@@ -34,9 +34,6 @@ func (f *File) value(path string, n *node) Value {
 // IsSet tells whether the field is in the file, well or badly.
 func (v Value) IsSet() bool { return v.node != nil }
 
-// Path is the field's, such as pools.big.backends[0].
-func (v Value) Path() string { return v.path }
-
 // Fail notes what is wrong with this value.
 func (v Value) Fail(format string, args ...any) { v.file.Fail(v.path, format, args...) }
 

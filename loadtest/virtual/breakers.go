@@ -44,7 +44,7 @@ func (b breakers) knows(p *pool.Pool) {
 	for _, s := range p.Snapshot() {
 		ids = append(ids, s.ID)
 	}
-	b.Set.Retain(p.Name(), ids)
+	b.Retain(p.Name(), ids)
 }
 
 // outcome tells a breaker what a call's end says of its backend, as the gateway does.

@@ -1,4 +1,4 @@
-package reference
+package main
 
 import (
 	"slices"

@@ -1,6 +1,4 @@
-// Package reference generates the page of everything that can be set or seen from outside: fields of the
-// configuration file, live settings, request fields, headers, error codes, metrics and commands.
-package reference
+package main
 
 import (
 	"context"
@@ -16,9 +14,10 @@ import (
 	"github.com/foregate/foregate/tiers/fields"
 )
 
-// Page is the page in Markdown. commands is its last section: the help of every command.
-func Page(ctx context.Context, commands string) (string, error) {
-	metrics, err := Metrics(ctx)
+// referencePage is docs/reference.md: everything that can be set or seen from outside. commands is its last section: the
+// help of every command.
+func referencePage(ctx context.Context, commands string) (string, error) {
+	metrics, err := registeredMetrics(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -42,7 +41,7 @@ func Page(ctx context.Context, commands string) (string, error) {
 		"To replace a key without a refusal: add the new one beside the old one, wait until all replicas have it, go over to it, remove the old one.\n")
 	b.WriteString("\n## Live settings\n\nFields of the Redis hash `" + settings.Key + "`. Every replica applies a change within a second and refuses a bad value,\n" +
 		"keeping the last good one; `foregate_settings_rejected` names it. `name@route` sets one route only.\n\n")
-	b.WriteString(settings.Reference())
+	b.WriteString(settingsTable())
 	b.WriteString("\n## Request fields\n\n" + fieldsText())
 	b.WriteString("\n## Request headers\n\n" + headerTable(gateway.RequestHeaders))
 	b.WriteString("\n## Response headers\n\n" + headerTable(gateway.ResponseHeaders))
@@ -95,6 +94,29 @@ func codeTable(codes []openapi.ErrorCode) string {
 	for _, c := range codes {
 		statuses := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(c.Statuses)), ", "), "[]")
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", c.Code, statuses, c.At, c.Meaning)
+	}
+	return b.String()
+}
+
+func metricsTable(all []metricDoc) string {
+	var rows []string
+	for _, m := range all {
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |\n", m.Name, strings.Join(slices.Concat(m.ConstLabels, m.Labels), ", "), m.Help))
+	}
+	slices.Sort(rows)
+	return "| metric | labels | meaning |\n|---|---|---|\n" + strings.Join(slices.Compact(rows), "")
+}
+
+// settingsTable is the table of all live settings.
+func settingsTable() string {
+	var b strings.Builder
+	b.WriteString("| setting | default | allowed | per route | meaning |\n|---|---|---|---|---|\n")
+	for _, s := range settings.Specs() {
+		perRoute := "no"
+		if s.PerRoute {
+			perRoute = "yes"
+		}
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s |\n", s.Name, s.Default, s.Range, perRoute, s.Doc)
 	}
 	return b.String()
 }

@@ -1,8 +1,7 @@
-package reference
+package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"regexp"
 	"slices"
@@ -15,46 +14,37 @@ import (
 	"github.com/foregate/foregate/gateway/config"
 )
 
-// Metric is a metric that a replica registers.
-type Metric struct {
+// metricDoc is a metric that a replica registers.
+type metricDoc struct {
 	Name, Help  string
 	ConstLabels []string // names of labels with one value
 	Labels      []string // names of the other labels
 }
 
-// Metrics returns the metrics of a replica with all features configured, by name.
-func Metrics(ctx context.Context) ([]Metric, error) {
+// registeredMetrics returns the metrics of a replica with all features configured, by name.
+func registeredMetrics(ctx context.Context) ([]metricDoc, error) {
 	var reg descRegisterer
 	if err := registerAll(ctx, &reg); err != nil {
 		return nil, err
 	}
-	var all []Metric
+	var all []metricDoc
 	for _, d := range reg.descs {
 		if m, ok := parseDesc(d); ok {
 			all = append(all, m)
 		}
 	}
-	slices.SortFunc(all, func(a, b Metric) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b metricDoc) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
 
 // parseDesc parses a Desc's printed form.
-func parseDesc(text string) (Metric, bool) {
+func parseDesc(text string) (metricDoc, bool) {
 	m := descText.FindStringSubmatch(text)
 	if m == nil {
-		return Metric{}, false
+		return metricDoc{}, false
 	}
 	split := func(names string) []string { return strings.FieldsFunc(names, func(r rune) bool { return r == ',' }) }
-	return Metric{Name: m[1], Help: m[2], ConstLabels: split(constLabel.ReplaceAllString(m[3], "$1")), Labels: split(m[4])}, true
-}
-
-func metricsTable(all []Metric) string {
-	var rows []string
-	for _, m := range all {
-		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |\n", m.Name, strings.Join(slices.Concat(m.ConstLabels, m.Labels), ", "), m.Help))
-	}
-	slices.Sort(rows)
-	return "| metric | labels | meaning |\n|---|---|---|\n" + strings.Join(slices.Compact(rows), "")
+	return metricDoc{Name: m[1], Help: m[2], ConstLabels: split(constLabel.ReplaceAllString(m[3], "$1")), Labels: split(m[4])}, true
 }
 
 // descRegisterer records registered descriptions.
