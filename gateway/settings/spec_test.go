@@ -1,14 +1,11 @@
 package settings
 
 import (
-	"flag"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestEverySettingIsWellFormed(t *testing.T) {
 	name := regexp.MustCompile(`^[a-z]+(\.[a-z_]+)$`)
