@@ -128,13 +128,13 @@ proof-live: build ## What can be proved at a pair of real engines (TARGET=URL DR
 	@bin/loadtest proof-live --out bin/proof-live --target '$(TARGET)' --draft '$(DRAFT)' $(if $(TARGET_MODEL),--target-model '$(TARGET_MODEL)') $(if $(DRAFT_MODEL),--draft-model '$(DRAFT_MODEL)') $(FLAGS)
 
 golden: ## Rewrite the golden files.
-	$(GO) test ./gateway/config ./gateway/display ./gateway/settings ./tiers/fields ./loadtest ./loadtest/vllmsim ./loadtest/virtual ./cmd/foregate -update
+	$(GO) test ./gateway/config ./gateway/display ./tiers/fields ./loadtest ./loadtest/vllmsim ./loadtest/virtual ./cmd/foregate -update
 
 dashboards: ## Rewrite Grafana's dashboards (deploy/grafana).
 	$(GO) run ./deploy/grafana/make
 
 docs: ## Rewrite what is generated in docs/: the reference, and the import graph in architecture.md.
-	$(GO) test ./cmd/foregate ./gateway/settings -run Reference -update
+	$(GO) test ./cmd/foregate -run Reference -update
 	$(GO) test ./docs -run ImportGraph -update
 
 clean: ## Remove what build made.

@@ -63,13 +63,14 @@ type receiptSettings struct {
 	holdbackTime      time.Duration
 	midstreamFailover bool
 	economyGuard      bool
+	exploreRate       float64
 	maxTTFT           time.Duration
 }
 
 func settingsOf(c *plan.Config) receiptSettings {
 	return receiptSettings{
 		mode: c.Mode, holdback: c.HoldbackTokens, holdbackTime: c.Holdback, midstreamFailover: c.MidstreamFailover,
-		economyGuard: c.Economy.Enabled, maxTTFT: c.Economy.MaxExtraTTFT,
+		economyGuard: c.Economy.Enabled, exploreRate: c.Economy.ExploreRate, maxTTFT: c.Economy.MaxExtraTTFT,
 	}
 }
 

@@ -62,6 +62,7 @@ type settingsJSON struct {
 	HoldbackMS        float64 `json:"holdback_ms"`
 	MidstreamFailover bool    `json:"midstream_failover"`
 	EconomyGuard      bool    `json:"economy_guard"`
+	ExploreRate       float64 `json:"explore_rate"`
 	MaxTTFT           float64 `json:"max_extra_ttft_ms"`
 }
 
@@ -204,7 +205,7 @@ func (f *keptReceipt) encode() []byte {
 func (r *receiptSettings) json() *settingsJSON {
 	return &settingsJSON{
 		Mode: string(r.mode), Holdback: r.holdback, HoldbackMS: milliseconds(r.holdbackTime), MidstreamFailover: r.midstreamFailover,
-		EconomyGuard: r.economyGuard, MaxTTFT: milliseconds(r.maxTTFT),
+		EconomyGuard: r.economyGuard, ExploreRate: finite(r.exploreRate), MaxTTFT: milliseconds(r.maxTTFT),
 	}
 }
 

@@ -61,6 +61,8 @@ var specs = sorted([]Spec{
 		yesNo(func(v *Values) *bool { return &v.Tiers.MidstreamFailover })),
 	route("economy.guard", "on", "Whether the target answers directly if a draft is expected to cost more than it saves.",
 		onOff(func(v *Values) *bool { return &v.Tiers.Economy.Enabled })),
+	route("economy.explore_rate", "0.005", "Share of the requests that `economy.guard` sends to the target which are drafted nevertheless, so that the estimate stays current.",
+		number(0, 1, func(v *Values) *float64 { return &v.Tiers.Economy.ExploreRate })),
 	route("speculation.max_extra_ttft_ms", "0", "Largest expected delay of the first token by a draft, in milliseconds. If the delay is expected to be longer, the target answers. 0 means no limit.",
 		millis(0, 600000, func(v *Values) *time.Duration { return &v.Tiers.Economy.MaxExtraTTFT })),
 	route("speculation.max_concurrent_scores", "4", "Scoring calls that one replica may have in flight at one target backend. Drafts beyond it are handled as if the target could not be asked.",

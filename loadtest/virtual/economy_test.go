@@ -66,7 +66,7 @@ faults: [{at: 10s, for: 10s, pool: target, backend: 0, FAULT}]
 func check(t *testing.T, pairs ...string) loadtest.Row {
 	t.Helper()
 	text := replace(checked, pairs...)
-	text = replace(text, "PROMPT", "temperature: 0", "TARGET", "", "MORE", `retry.max_retries: "2"`, "FAULT", "slow: 1")
+	text = replace(text, "PROMPT", "temperature: 0", "TARGET", "", "MORE", `economy.explore_rate: "0.02"`, "FAULT", "slow: 1")
 	return row(t, scenario(t, text), 1)
 }
 

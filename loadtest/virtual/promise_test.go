@@ -30,7 +30,7 @@ faults: [{at: 10m, pool: draft, backend: all, drift: {divergence: 0.7}}, FAULT]
 
 // withUsual fills in what a test does not say.
 func withUsual(text string) string {
-	return replace(text, "MODE", "risk", "MORE", `retry.max_retries: "2"`, "FAULT", "{at: 1m, for: 1s, pool: target, backend: 0, slow: 1}")
+	return replace(text, "MODE", "risk", "MORE", `economy.explore_rate: "0.02"`, "FAULT", "{at: 1m, for: 1s, pool: target, backend: 0, slow: 1}")
 }
 
 // usual is the row of promised with nothing changed, which several tests look at.

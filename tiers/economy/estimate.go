@@ -143,6 +143,7 @@ func breakEven(p Prices, t terms, scored bool) float64 {
 // Policy configures the guard.
 type Policy struct {
 	Enabled      bool
+	ExploreRate  float64       // share of the requests without an expected saving that get a draft all the same, 0..1
 	MaxExtraTTFT time.Duration // largest expected delay of the first byte against the target; 0: no bound
 }
 
@@ -156,12 +157,8 @@ const (
 // from the draft: a mean of 20 is off by a quarter of what single ones are spread by.
 const ttftFrom = 20
 
-// exploreRate is the share of the requests without an expected saving that get a draft all the same, so that the estimate
-// stays current. What it costs is measured in docs/measurements.md (cascade-price-b).
-const exploreRate = 0.002
-
 // Decide says whether a request should be drafted: yes where the reason is "". dice is a
-// number drawn evenly from 0..1, never 1; below 0.002 the request is drafted
+// number drawn evenly from 0..1, never 1; below pol.Explore the request is drafted
 // whatever the reason, so that the guard learns when things change, and the sums say so.
 // Acceptance is reckoned at its upper 90 % bound: the guard acts when
 // it is sure. Without prices there is no saving to judge by.
@@ -176,7 +173,7 @@ func Decide(pol Policy, p Prices, s Shape, e Expectation, random float64) (sums 
 	case pol.MaxExtraTTFT > 0 && e.Samples >= ttftFrom && e.ExtraTTFT > pol.MaxExtraTTFT:
 		reason = ReasonTTFT
 	}
-	if reason != "" && random < exploreRate {
+	if reason != "" && random < pol.ExploreRate {
 		sums.Explored = true
 		return sums, ""
 	}

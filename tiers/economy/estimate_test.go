@@ -86,7 +86,7 @@ func TestAtTheBreakEvenNothingIsSavedOrLost(t *testing.T) {
 }
 
 func TestDraftsAreMadeWhereTheyPay(t *testing.T) {
-	on := Policy{Enabled: true, MaxExtraTTFT: 2 * time.Second}
+	on := Policy{Enabled: true, ExploreRate: .02, MaxExtraTTFT: 2 * time.Second}
 	chat := Shape{Prompt: 500, Holdback: 32}
 	long := Shape{Prompt: 4000, Holdback: 32}
 	sure := func(a float64) Expectation {
@@ -114,8 +114,8 @@ func TestDraftsAreMadeWhereTheyPay(t *testing.T) {
 		{name: "they might pay, by the bound", pol: on, p: caseB, s: chat, e: sure(.44), random: .5},
 		{name: "they never pay", pol: on, p: caseB, s: long, e: short, random: .5, reason: ReasonNoSaving},
 		{name: "they never pay, and nothing is known of drafts", pol: on, p: caseB, s: long, e: Expectation{Output: 150}, random: .5, reason: ReasonNoSaving},
-		{name: "to learn", pol: on, p: caseB, s: chat, e: sure(.3), random: .0019, explored: true},
-		{name: "the dice are just beside", pol: on, p: caseB, s: chat, e: sure(.3), random: exploreRate, reason: ReasonNoSaving},
+		{name: "to learn", pol: on, p: caseB, s: chat, e: sure(.3), random: .019, explored: true},
+		{name: "the dice are just beside", pol: on, p: caseB, s: chat, e: sure(.3), random: .02, reason: ReasonNoSaving},
 		{name: "the dice do not matter where they pay", pol: on, p: caseB, s: chat, e: sure(.6)},
 		{name: "too late", pol: on, p: caseA, s: chat, e: late, random: .5, reason: ReasonTTFT},
 		{name: "too late, to learn", pol: on, p: caseA, s: chat, e: late, explored: true},
@@ -124,6 +124,7 @@ func TestDraftsAreMadeWhereTheyPay(t *testing.T) {
 		{name: "no prices", pol: on, s: chat, e: sure(0), random: .5},
 		{name: "no prices, too late", pol: on, s: chat, e: late, random: .5, reason: ReasonTTFT},
 		{name: "off", pol: Policy{}, p: caseB, s: long, e: late, random: .5},
+		{name: "no exploration", pol: Policy{Enabled: true}, p: caseB, s: chat, e: sure(.3), reason: ReasonNoSaving},
 	} {
 		sums, reason := Decide(c.pol, c.p, c.s, c.e, c.random)
 		if reason != c.reason || sums.Explored != c.explored {

@@ -117,7 +117,7 @@ func (w *world) ask(a float64) (drafted bool) {
 func TestWhereDraftsDoNotPayTheGuardCostsNextToNothing(t *testing.T) {
 	for seed := range uint64(20) {
 		for _, a := range []float64{0, .1, .2, .3} {
-			w := world{random: rand.New(rand.NewPCG(seed, 1)), pol: Policy{Enabled: true}}
+			w := world{random: rand.New(rand.NewPCG(seed, 1)), pol: Policy{Enabled: true, ExploreRate: .02}}
 			for range 20_000 {
 				w.ask(a)
 			}
@@ -129,35 +129,39 @@ func TestWhereDraftsDoNotPayTheGuardCostsNextToNothing(t *testing.T) {
 }
 
 func TestWhereDraftsPayTheGuardLetsThemBe(t *testing.T) {
-	drafted := 0
 	for seed := range uint64(20) {
-		w := world{random: rand.New(rand.NewPCG(seed, 2)), pol: Policy{Enabled: true}}
+		w := world{random: rand.New(rand.NewPCG(seed, 2)), pol: Policy{Enabled: true, ExploreRate: .02}}
+		drafted := 0
 		for range 5000 {
 			if w.ask(.6) {
 				drafted++
 			}
 		}
-	}
-	if drafted < 20*4750 {
-		t.Errorf("%d of 100,000 were drafted", drafted)
+		if drafted < 4750 {
+			t.Errorf("seed %d: %d of 5000 were drafted", seed, drafted)
+		}
 	}
 }
 
 func TestAShutBucketOpensAgainWhenItsDraftsBecomeGood(t *testing.T) {
-	const most = 12_000 // requests until it is open for good
-	for seed := range uint64(20) {
-		w := world{random: rand.New(rand.NewPCG(seed, 3)), pol: Policy{Enabled: true}}
-		for range 3000 {
-			w.ask(.05)
-		}
-		took, row := 0, 0
-		for ; row < 20 && took < most; took++ { // twenty in a row: it is not a single trial
-			if row++; !w.ask(.75) {
-				row = 0
+	for _, c := range []struct {
+		explore float64
+		most    int // requests until it is open for good
+	}{{.02, 4000}, {0, 12_000}} {
+		for seed := range uint64(20) {
+			w := world{random: rand.New(rand.NewPCG(seed, 3)), pol: Policy{Enabled: true, ExploreRate: c.explore}}
+			for range 3000 {
+				w.ask(.05)
 			}
-		}
-		if row < 20 {
-			t.Errorf("seed %d: still shut after %d requests: %+v", seed, took, w.book.Expect(chat))
+			took, row := 0, 0
+			for ; row < 20 && took < c.most; took++ { // twenty in a row: it is not a single trial
+				if row++; !w.ask(.75) {
+					row = 0
+				}
+			}
+			if row < 20 {
+				t.Errorf("exploring %g, seed %d: still shut after %d requests: %+v", c.explore, seed, took, w.book.Expect(chat))
+			}
 		}
 	}
 }
@@ -205,7 +209,7 @@ func TestTheBookIsLearnedFromManyAtOnce(t *testing.T) {
 func TestNothingIsAllocatedToDecide(t *testing.T) {
 	var b Statistics
 	b.Learn(chat, Outcome{Drafted: true, Output: 100})
-	pol := Policy{Enabled: true}
+	pol := Policy{Enabled: true, ExploreRate: .02}
 	if n := testing.AllocsPerRun(100, func() { _, _ = Decide(pol, caseA, typicalShape, b.Expect(chat), .5) }); n != 0 {
 		t.Errorf("%g allocations", n)
 	}

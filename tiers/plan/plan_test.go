@@ -129,7 +129,7 @@ func TestARequestMayOnlyAskForSomethingStricter(t *testing.T) {
 var priceA = economy.Prices{DraftPrefill: 0.143e-6, DraftDecode: 0.200e-6, TargetPrefill: 0.341e-6, TargetDecode: 1.470e-6}
 
 func TestAPlanIsWeighed(t *testing.T) {
-	cfg := Config{Mode: ModeConfidence, MaxPromptTokens: 1e6, HoldbackTokens: 32, Economy: economy.Policy{Enabled: true}}
+	cfg := Config{Mode: ModeConfidence, MaxPromptTokens: 1e6, HoldbackTokens: 32, Economy: economy.Policy{Enabled: true, ExploreRate: 0.02}}
 	plain, err := openai.Scan(openai.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"Why?"}],"temperature":0,"stream":true}`), openai.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func TestAPlanIsWeighed(t *testing.T) {
 	if got := p.Weigh(cfg, plain, Weights{priceA, bad, 0.5}); got.Tier != Target || got.Reason != economy.ReasonNoSaving || got.Estimate.SavingUSD() >= 0 {
 		t.Errorf("a draft that never holds: %+v", got)
 	}
-	if got := p.Weigh(cfg, plain, Weights{priceA, bad, 0.001}); got.Tier != Draft || !got.Estimate.Explored {
+	if got := p.Weigh(cfg, plain, Weights{priceA, bad, 0.01}); got.Tier != Draft || !got.Estimate.Explored {
 		t.Errorf("the dice say explore: %+v", got)
 	}
 	if got := p.Weigh(cfg, plain, Weights{economy.Prices{}, bad, 0.5}); got.Tier != Draft {

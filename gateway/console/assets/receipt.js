@@ -225,7 +225,7 @@ function settingsOf(r) {
       ['Mode', x.mode],
       ['Hold-back', `${many(x.holdback_tokens, 'token')}, at most ${millis(x.holdback_ms)}`],
       ['Mid-stream failover', x.midstream_failover ? 'yes' : 'no'],
-      ['Cost guard', x.economy_guard ? 'on' : 'off'],
+      ['Cost guard', x.economy_guard ? `on, explores ${percent(x.explore_rate)}` : 'off'],
       ['Max. added time to first token', x.max_extra_ttft_ms ? millis(x.max_extra_ttft_ms) : 'no limit'],
     ]),
   );
