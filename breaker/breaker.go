@@ -193,7 +193,7 @@ func (s *Set) eject(pool string, now time.Time) {
 	})
 }
 
-// announce counts and logs a transition, and notifies the other replicas, without the lock.
+// announce counts and logs a transition, without the lock. One of this replica is told to Redis at once.
 func (s *Set) announce(e *entry, m move) {
 	if m.from == m.to {
 		return

@@ -1,5 +1,5 @@
 // Package limits enforces a tenant's limits: requests per minute, tokens per minute and concurrent requests,
-// over all replicas. Start at [Limiter.Enter], which checks a request, and [Grant.Settle], which reports the
+// over all replicas. Start at [Limiter.Enter], which checks a request, and [Reservation.Settle], which reports the
 // tokens that it really used.
 // # What is promised
 // One script counts requests and tokens in Redis, in one round trip. A request that one of the two limits

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// When a pool's scoreBreaker opens, and for how long.
+// When the breaker of a pool's scores opens, and for how long.
 const (
-	maxFaults      = 3                // consecutive faults that open a scoreBreaker
+	maxFaults      = 3                // consecutive faults that open it
 	firstOpen      = 30 * time.Second // after faults; doubled after each failed trial
 	engineDiedOpen = 5 * time.Minute  // at least, after the engine died
 	longest        = 10 * time.Minute
 )
 
-// forgotten is the idle time after which a pool's scoreBreaker is dropped: the pool has left the configuration.
+// forgotten is the idle time after which a pool's breaker is dropped: the pool has left the configuration.
 const forgotten = time.Hour
 
 // ScoreLimiter decides which scores may start. It is safe for concurrent use.
@@ -64,7 +64,7 @@ func (g *ScoreLimiter) Acquire(pool, backend string, s Score, now time.Time) (le
 	}, nil
 }
 
-// State returns whether the pool's scoreBreaker is open, why, and until when. An until in the past means half-open: the next
+// State returns whether the breaker of the pool's scores is open, why, and until when. An until in the past means half-open: the next
 // score is the trial, or the trial is running.
 func (g *ScoreLimiter) State(pool string) (open bool, why string, until time.Time) {
 	g.mu.Lock()
@@ -76,7 +76,7 @@ func (g *ScoreLimiter) State(pool string) (open bool, why string, until time.Tim
 	return true, b.why, b.until
 }
 
-// breakerOf returns the pool's scoreBreaker, a new one if there is none. The caller holds mu.
+// breakerOf returns the breaker of the pool's scores, a new one if there is none. The caller holds mu.
 func (g *ScoreLimiter) breakerOf(pool string, now time.Time) *scoreBreaker {
 	b := g.pools[pool]
 	if b == nil {
@@ -92,25 +92,25 @@ func (g *ScoreLimiter) breakerOf(pool string, now time.Time) *scoreBreaker {
 	return b
 }
 
-// Why a scoreBreaker is open, as [ScoreLimiter.State] tells it.
+// Why the breaker of a pool's scores is open, as [ScoreLimiter.State] tells it.
 const (
 	openFaults     = "three scores in a row failed"
 	openEngineDied = "an engine was lost while it scored"
 	openTrial      = "the trial failed"
 )
 
-// scoreBreaker is a pool's circuit scoreBreaker: closed while period is 0, open until until, then half-open.
+// scoreBreaker is the circuit breaker of a pool's scores: closed while period is 0, open until until, then half-open.
 type scoreBreaker struct {
 	faults   int           // consecutive
 	period   time.Duration // for how long it is open, 0 while it is closed
 	until    time.Time
 	trying   bool   // half-open, and one score is under way
-	why      string // one of the Why constants
+	why      string // such as openFaults
 	turn     uint64 // changes with each opening and closing; outcomes of earlier turns are ignored
 	lastUsed time.Time
 }
 
-// shut reports whether no score may start now, and how long the scoreBreaker is still open.
+// shut reports whether no score may start now, and how long the breaker is still open.
 func (b *scoreBreaker) shut(now time.Time) (shut bool, left time.Duration) {
 	if b.period == 0 {
 		return false, 0
@@ -119,7 +119,7 @@ func (b *scoreBreaker) shut(now time.Time) (shut bool, left time.Duration) {
 	return left > 0 || b.trying, left
 }
 
-// enter starts a score. If the scoreBreaker is not closed, the score is the trial.
+// enter starts a score. If the breaker is not closed, the score is the trial.
 func (b *scoreBreaker) enter() (turn uint64) {
 	b.trying = b.period > 0
 	return b.turn
@@ -151,7 +151,7 @@ func (b *scoreBreaker) leave(turn uint64, o scoreEnd, now time.Time) {
 	}
 }
 
-// open opens the scoreBreaker, or extends its time.
+// open opens the breaker, or extends its time.
 func (b *scoreBreaker) open(period time.Duration, why string, now time.Time) {
 	period = min(period, longest)
 	until := now.Add(period)
