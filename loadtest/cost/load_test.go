@@ -144,10 +144,21 @@ const (
 	minServed = 0.95
 )
 
-// evidence is a metric that shows that a load was served as its row says.
+// evidence is the sum of metrics that shows that a load was served as its row says.
 type evidence struct {
-	metric string  // how its lines begin
-	each   float64 // how much every request adds; 0: no request should
+	each    float64  // how much every request adds; 0: no request should
+	metrics []string // how their lines begin
+}
+
+func says(each float64, metrics ...string) evidence { return evidence{each, metrics} }
+
+// sum adds up the metrics on a page.
+func (e evidence) sum(b *testing.B, p page) (sum float64) {
+	b.Helper()
+	for _, prefix := range e.metrics {
+		sum += p.sum(b, prefix)
+	}
+	return sum
 }
 
 // tally sums up what a workload costs in one round.
@@ -190,7 +201,7 @@ func (t *tally) slice(b *testing.B) {
 	after := t.party.page(b)
 	t.mallocs += after.sum(b, mallocs) - before.sum(b, mallocs) - t.party.pageMallocs
 	for i, e := range t.evidence {
-		t.seen[i] += (after.sum(b, e.metric) - before.sum(b, e.metric)) / max(e.each, 1)
+		t.seen[i] += (e.sum(b, after) - e.sum(b, before)) / max(e.each, 1)
 	}
 }
 
@@ -203,7 +214,7 @@ func (t *tally) end(b *testing.B) (sample, error) {
 			share = 1 - share
 		}
 		if share < minServed || share > 1.001 {
-			return sample{}, fmt.Errorf("%s: %d requests, and %s says %.0f\n%s", t.title, t.requests, e.metric, t.seen[i], t.party.reasons(b))
+			return sample{}, fmt.Errorf("%s: %d requests, and %q say %.0f\n%s", t.title, t.requests, e.metrics, t.seen[i], t.party.reasons(b))
 		}
 	}
 	units := float64(t.requests * max(t.tokens, 1))

@@ -57,7 +57,7 @@ func replicatedLoads(f form) []func(replicas int) workload {
 		func(n int) workload {
 			return f.continuous(name("no-store, 1 KiB", n), fmt.Sprint(fleetName, n), noStore.exchange(), bypassed)
 		},
-		func(n int) workload { return f.repeated(name("hit", n), fmt.Sprint(fleetName, n), hit("local")) },
+		func(n int) workload { return f.repeated(name("hit", n), fmt.Sprint(fleetName, n), hitLocal) },
 		func(n int) workload {
 			c := chat{tokens: streamTokens, pause: streamPause, tier: "auto"}
 			return f.streams(name("judged stream, paced", n), fmt.Sprint(draftingName, n), c, accepted(streamTokens))

@@ -39,31 +39,33 @@ type group struct {
 
 // Metrics that show how requests were served.
 var (
-	missed   = []evidence{{`llm_cache_requests_total{result="miss"`, 1}, {`foregate_cache_dropped_total{`, 0}}
-	bypassed = []evidence{{`llm_cache_requests_total{result="bypass"`, 1}}
+	missed   = []evidence{says(1, `llm_cache_requests_total{result="miss"`), says(0, `foregate_cache_dropped_total{`)}
+	bypassed = []evidence{says(1, `llm_cache_requests_total{result="bypass"`)}
 )
 
-// hit shows that the requests were served from the cache, by the metric's word.
-func hit(result string) []evidence {
-	return []evidence{{`llm_cache_requests_total{result="` + result + `"`, 1}}
-}
+// hitLocal shows that the requests were served from the copy in the process. It is asked for again each second, and requests
+// that come before Redis has answered are served by Redis.
+var hitLocal = []evidence{says(1, `llm_cache_requests_total{result="local"`, `llm_cache_requests_total{result="hit"`)}
+
+// hitRedis shows that the requests were served from Redis.
+var hitRedis = []evidence{says(1, `llm_cache_requests_total{result="hit"`)}
 
 // accepted shows that drafts of so many tokens were judged and accepted.
 func accepted(tokens int) []evidence {
-	return []evidence{{`foregate_accepted_tokens_total{`, float64(tokens)}, {`foregate_draft_tokens_total{`, float64(tokens)}}
+	return []evidence{says(float64(tokens), `foregate_accepted_tokens_total{`), says(float64(tokens), `foregate_draft_tokens_total{`)}
 }
 
 // checked shows in addition that the target was asked about each.
 func checked(tokens int) []evidence {
-	return append(accepted(tokens), evidence{`foregate_verifications_total{reason="target_agrees"`, 1})
+	return append(accepted(tokens), says(1, `foregate_verifications_total{reason="target_agrees"`))
 }
 
 // groups are what a run measures.
 func groups(f form) []group {
 	list := []group{sized(f, "200 B", 200, 1.0, 0.65)}
 	kib := sized(f, "1 KiB", 1<<10, 1.0, 0.65)
-	kib.add("hit", "yardstick 1 KiB", 0.45, f.repeated("a hit in the process, 1 KiB", newcomer, hit("local")))
-	kib.add("hit from Redis", "yardstick 1 KiB", 0, f.repeated("a hit in Redis, 1 KiB", noCopies, hit("hit")))
+	kib.add("hit", "yardstick 1 KiB", 0.45, f.repeated("a hit in the process, 1 KiB", newcomer, hitLocal))
+	kib.add("hit from Redis", "yardstick 1 KiB", 0, f.repeated("a hit in Redis, 1 KiB", noCopies, hitRedis))
 	kib.add("miss, temperature 0", "yardstick 1 KiB", 0,
 		f.continuous("default, temperature 0, 1 KiB", newcomer, chat{size: 1 << 10, tokens: shortAnswer, greedy: true}.exchange(), missed))
 	return append(list, kib, sized(f, "16 KiB", 16<<10, 1.2, 0.7), sized(f, "128 KiB", 128<<10, 1.6, 0.9),
