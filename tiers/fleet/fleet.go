@@ -248,7 +248,7 @@ func (f *Fleet) Members() []string {
 // and readings out of range, are ignored.
 func (f *Fleet) Publish(pool, backend string, r pressure.Reading) {
 	p := f.pool(pool)
-	if p == nil || f.redis == nil || backend == "" || len(backend) > maxID || check(r) != nil {
+	if p == nil || f.redis == nil || backend == "" || len(backend) > maxID || r.Check() != nil {
 		return
 	}
 	p.mu.Lock()

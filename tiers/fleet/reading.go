@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -15,11 +14,9 @@ import (
 // is the ms, by Redis' clock, at which it was taken. Every version begins with these two, so that the newest
 // wins across versions.
 const (
-	version    = "3"
-	maxValue   = 1024    // bytes of a stored reading
-	maxSeq     = 1 << 52 // ms; exact in Lua
-	maxCount   = math.MaxInt32
-	maxCounter = 1e18 // as in tiers/pressure
+	version  = "3"
+	maxValue = 1024    // bytes of a stored reading
+	maxSeq   = 1 << 52 // ms; exact in Lua
 )
 
 var errNotOurs = errors.New("no reading of version " + version)
@@ -43,7 +40,7 @@ func stamp(value string) (seq int64, ok bool) {
 
 // encodeReading encodes what follows the version and the sequence, or refuses an invalid reading.
 func encodeReading(source string, r pressure.Reading) (string, error) {
-	if err := check(r); err != nil {
+	if err := r.Check(); err != nil {
 		return "", err
 	}
 	b, err := json.Marshal(told{source, r})
@@ -73,23 +70,4 @@ func decodeReading(value string) (seq int64, source string, r pressure.Reading, 
 		return seq, "", r, err
 	}
 	return seq, t.Source, t.Reading, nil
-}
-
-// check returns what is out of range in a reading. Every comparison is false for NaN.
-func check(r pressure.Reading) error {
-	if !(r.KVUsage >= 0 && r.KVUsage <= 1) {
-		return fmt.Errorf("KV usage %g is not within 0..1", r.KVUsage)
-	}
-	for i, v := range [...]int{r.Running, r.Waiting, r.Engines, r.BlockSize, r.Blocks} {
-		if v < 0 || v > maxCount {
-			return fmt.Errorf("count %d is %d", i+1, v)
-		}
-	}
-	counters := [...]float64{r.PromptTokens, r.GenerationTokens, r.PrefixQueries, r.PrefixHits, r.Preemptions, r.Iterations}
-	for i, v := range counters {
-		if !(v >= 0 && v <= maxCounter) {
-			return fmt.Errorf("counter %d is %g", i+1, v)
-		}
-	}
-	return nil
 }

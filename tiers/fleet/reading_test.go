@@ -25,7 +25,7 @@ func stored(t testing.TB, seq, source string, r pressure.Reading) string {
 }
 
 func TestAReadingComesBackAsItWas(t *testing.T) {
-	for _, r := range []pressure.Reading{busy(time.Time{}, 0.123456789), {}, {KVUsage: 1, NoUsage: true, PromptTokens: maxCounter}} {
+	for _, r := range []pressure.Reading{busy(time.Time{}, 0.123456789), {}, {KVUsage: 1, NoUsage: true, PromptTokens: 1e18}} {
 		seq, source, got, err := decodeReading(stored(t, "1700000000123", "a", r))
 		if err != nil || seq != 1700000000123 || source != "a" || !cmp.Equal(got, r) {
 			t.Errorf("%d %s %+v, %v", seq, source, got, err)
@@ -75,6 +75,9 @@ func TestAReadingOutOfRangeIsNotTold(t *testing.T) {
 		func(r *pressure.Reading) { r.KVUsage = 85 },
 		func(r *pressure.Reading) { r.KVUsage = -0.1 },
 		func(r *pressure.Reading) { r.Running = -1 },
+		func(r *pressure.Reading) { r.Engines = 1025 },
+		func(r *pressure.Reading) { r.BlockSize = 1<<16 + 1 },
+		func(r *pressure.Reading) { r.Blocks = 1<<30 + 1 },
 		func(r *pressure.Reading) { r.Iterations = math.Inf(1) },
 		func(r *pressure.Reading) { r.PrefixHits = math.NaN() },
 	} {

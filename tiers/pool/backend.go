@@ -43,13 +43,18 @@ type backend struct {
 	account capacity.Account // our requests there
 }
 
-// take stores a reading. restarted says that the server has restarted, so that its cache is empty.
-func (b *backend) take(r pressure.Reading) (restarted bool) {
+// take stores a reading, from which units learn. restarted says that the server has restarted, so that its cache is empty.
+func (b *backend) take(r pressure.Reading, units *estimate.UnitCosts) (restarted bool) {
 	b.account.Read(r.At)
-	b.pace = estimate.SpeedRatio(b.reading, r)
-	b.reading = r
 	restarted = b.health.Observe(r, b.load())
-	b.hits.See(r, restarted)
+	was, incomparable := b.reading, restarted || b.health.IsShared(r.At)
+	if incomparable {
+		was = r
+	}
+	units.Readings(was, r)
+	b.pace = estimate.SpeedRatio(was, r)
+	b.reading = r
+	b.hits.See(r, incomparable)
 	return restarted
 }
 

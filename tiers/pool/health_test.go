@@ -2,8 +2,11 @@ package pool
 
 import (
 	"errors"
+	"io"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/tiers/pool/health"
 	"github.com/foregate/foregate/tiers/prefix"
@@ -261,6 +264,41 @@ func TestCountersThatBeginAnewAreARestart(t *testing.T) {
 	}
 	if b.Snapshot()[0].Suspect {
 		t.Error("suspect for a restart")
+	}
+}
+
+func TestEnginesThatAnswerInTurnAtOneAddressRestartOnceAtMost(t *testing.T) {
+	for name, counts := range map[string][]float64{"two": {5000, 4000}, "three": {900, 100, 500}} {
+		n, restarts := 0, 0
+		log := zerolog.New(io.Discard).Hook(zerolog.HookFunc(func(_ *zerolog.Event, _ zerolog.Level, message string) {
+			if message == "backend was restarted" {
+				restarts++
+			}
+		}))
+		b := newBench(t, Options{Logger: log})
+		b.run(30*time.Second, func() pressure.Reading {
+			n++
+			return works(1, counts[n%len(counts)]+float64(n))
+		})
+		if c := b.first().health.Condition(); restarts > 1 || c != health.Shared || b.first().health.Ramp(b.now) != 1 {
+			t.Errorf("%s: %d restarts in 30 s, %s, ramp %v", name, restarts, c, b.first().health.Ramp(b.now))
+		}
+		b.run(61*time.Second, func() pressure.Reading { n++; return works(1, float64(10_000+n)) })
+		b.run(500*time.Millisecond, func() pressure.Reading { return works(1, 3) })
+		if c := b.first().health.Condition(); c != health.Well || b.first().health.Ramp(b.now) != health.MinRamp {
+			t.Errorf("%s: a minute after only one has answered, a restart is not seen: %s", name, c)
+		}
+	}
+}
+
+func TestCountersOfFewerEnginesAreNoRestart(t *testing.T) {
+	b := newBench(t, Options{})
+	two := works(1, 500)
+	two.Engines = 2
+	b.run(time.Second, func() pressure.Reading { return two })
+	b.run(500*time.Millisecond, func() pressure.Reading { return works(1, 250) }) // one tells no number
+	if r := b.first().health.Ramp(b.now); r != 1 {
+		t.Errorf("ramp %v", r)
 	}
 }
 

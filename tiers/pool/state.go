@@ -17,8 +17,7 @@ func (p *Pool) storeReading(b *backend, r pressure.Reading) {
 		if older = r.At.Before(b.reading.At); older {
 			return
 		}
-		p.units.Readings(b.reading, r)
-		restarted = b.take(r)
+		restarted = b.take(r, &p.units)
 		if !b.removed {
 			p.warm.Capacity(b.number, r.Capacity()*max(r.Engines, 1))
 		}

@@ -101,7 +101,8 @@ func TestWhatIsNotAReadingIsRefused(t *testing.T) {
 		"usage negative":              usage + "-0.1\n",
 		"usage in percent":            usage + "85\n",
 		"usage a little over 1":       usage + "1.0000001\n",
-		"usage of one engine bad":     usage + "0.5\nvllm:kv_cache_usage_perc{engine=\"1\"} NaN\n",
+		"every engine bad":            usage + "NaN\nvllm:kv_cache_usage_perc{engine=\"1\"} 85\n",
+		"more engines than a server":  ranks(1025),
 		"usage typed counter":         "# TYPE vllm:kv_cache_usage_perc counter\n" + usage + "0.5\n",
 		"usage typed histogram":       "# TYPE vllm:kv_cache_usage_perc histogram\nvllm:kv_cache_usage_perc_count 5\n",
 		"error in the middle":         usage + "0.5\nvllm:num_requests_running{engine=\"0\" 3\nvllm:num_requests_waiting 1\n",
@@ -127,6 +128,40 @@ func TestWhatIsNotAReadingIsRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// ranks are so many engines behind one address.
+func ranks(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "vllm:kv_cache_usage_perc{engine=\"%d\"} 0.5\n", i)
+	}
+	return b.String()
+}
+
+func TestAnEngineThatTellsNoNumberIsLeftOutAlone(t *testing.T) {
+	at := time.Unix(1_800_000_000, 0)
+	for _, bad := range []string{
+		"vllm:kv_cache_usage_perc{engine=\"1\",a=\"b\"} NaN", "vllm:kv_cache_usage_perc{engine=\"1\",a=\"b\"} 85",
+		"vllm:num_requests_running{engine=\"1\",a=\"b\"} -1", "vllm:num_requests_waiting{engine=\"1\",a=\"b\"} +Inf",
+		"vllm:generation_tokens_total{engine=\"1\",a=\"b\"} NaN", "vllm:kv_cache_usage_perc{engine=\"1\",a=\"b\"} 0.5 1799999989000",
+	} {
+		name, _, _ := strings.Cut(bad, "{")
+		in := strings.Replace(string(sample(t, "dp.txt")), "# TYPE "+name, "# TYPE "+name+" "+kindOf(name)+"\n"+bad+"\n# of "+name, 1)
+		got, err := parse(strings.NewReader(in), exposition{&dialect.Of(dialect.VLLM).Load.Metrics, at})
+		want := Reading{At: at, KVUsage: 0.25, Running: 10, Engines: 1, BlockSize: 16, Blocks: 1000, GenerationTokens: 100}
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v\n%s", bad, err, diff)
+		}
+	}
+}
+
+// kindOf is the type of a family.
+func kindOf(name string) string {
+	if strings.HasSuffix(name, "_total") {
+		return "counter"
+	}
+	return "gauge"
 }
 
 func TestRecentExplicitTimestampIsAccepted(t *testing.T) {

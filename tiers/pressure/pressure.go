@@ -1,12 +1,15 @@
 // Package pressure converts the metrics of an inference server to readings: how full its KV cache is, how many
 // requests run and wait, and how much it has done. Start at [Scraper], which takes a [Reading], and [Weight],
-// which says what an old one is still worth. There is an error instead of a guess: a value that is
-// malformed, not finite or out of range makes the whole reading invalid, because a wrong number that looks
-// idle attracts traffic (NaN > 0.85 is false) and one that looks full repels it. Every field of a returned
-// Reading is finite and in range.
+// which says what an old one is still worth. There is no guess: an engine (a data parallel rank) whose value is
+// not finite or out of range is left out, and the reading is invalid if none is left or the text is malformed, because
+// a wrong number that looks idle attracts traffic (NaN > 0.85 is false) and one that looks full repels it. Every field
+// of a returned Reading is finite and in range ([Reading.Check]).
 package pressure
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Reading is the result of one scrape of a backend's /metrics.
 type Reading struct {
@@ -41,6 +44,27 @@ func (r Reading) Capacity() int {
 		return 0
 	}
 	return (r.Blocks - 1) * r.BlockSize
+}
+
+// Check returns what is out of range in a reading, which another replica may have told. Every comparison is false for NaN.
+func (r Reading) Check() error {
+	for _, v := range [...]struct {
+		what         string
+		value, limit float64
+	}{
+		{"KV usage", r.KVUsage, 1},
+		{"running", float64(r.Running), maxEngines * maxRequests}, {"waiting", float64(r.Waiting), maxEngines * maxRequests},
+		{"engines", float64(r.Engines), maxEngines},
+		{"block size", float64(r.BlockSize), maxBlock}, {"blocks", float64(r.Blocks), maxBlocks},
+		{"prompt tokens", r.PromptTokens, maxCounter}, {"generated tokens", r.GenerationTokens, maxCounter},
+		{"prefix queries", r.PrefixQueries, maxCounter}, {"prefix hits", r.PrefixHits, maxCounter},
+		{"preemptions", r.Preemptions, maxCounter}, {"iterations", r.Iterations, maxCounter},
+	} {
+		if !(v.value >= 0 && v.value <= v.limit) {
+			return fmt.Errorf("%s: %g is not within 0..%g", v.what, v.value, v.limit)
+		}
+	}
+	return nil
 }
 
 // Times of scraping.

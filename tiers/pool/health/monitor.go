@@ -36,6 +36,10 @@ const (
 	lyingAfter    = 10 * time.Second
 	lyingRequests = 8
 	lyingSteps    = 64
+	// A step counter that has fallen and is back within returnWithin is that of several engines which answer in turn: no
+	// engine starts and makes as many steps in that time. They are believed to be there for sharedFor.
+	returnWithin = 10 * time.Second
+	sharedFor    = time.Minute
 	// rampTime is the slow start of a new backend, linear from MinRamp (as in Traefik's breaker: 10 s).
 	rampTime = 10 * time.Second
 	// MinRamp is the first share of a slow start.
@@ -61,6 +65,11 @@ type Monitor struct {
 	stuck      bool          // still is above the limit
 	served     time.Time     // first byte of our latest answer
 	frozen     bool          // an answer began although the step counter did not move
+
+	engines     int       // that the last reading tells
+	fellFrom    float64   // the step counter before it last fell
+	fellAt      time.Time // when it did
+	sharedUntil time.Time // several engines answer at the address
 
 	usage   float64
 	changed time.Time // last change of the usage, or time with too little work
@@ -97,8 +106,7 @@ func (v *Monitor) Begin(base time.Time) { v.base = base }
 
 // Observe takes a reading. restarted says that its counters restarted, so the cache is empty.
 func (v *Monitor) Observe(r pressure.Reading, own Load) (restarted bool) {
-	restarted = r.Iterations < v.iterations
-	if restarted {
+	if restarted = v.restarts(r); restarted {
 		v.MarkStarted(r.At)
 	}
 	v.step(r, r.Running > 0 || r.Waiting > 0 || own.Waiting > 0, restarted)
@@ -120,6 +128,25 @@ func (v *Monitor) Observe(r pressure.Reading, own Load) (restarted bool) {
 	v.lying = !r.NoUsage && !v.stuck && r.At.Sub(v.changed) >= lyingAfter && (!few || worked)
 	return restarted
 }
+
+// restarts reports whether a reading shows that the engine has restarted: its step counter falls. If fewer engines tell
+// theirs, their sum falls, too, and if several engines answer in turn, it falls all the time.
+func (v *Monitor) restarts(r pressure.Reading) bool {
+	fell, fewer := r.Iterations < v.iterations, r.Engines < v.engines
+	v.engines = r.Engines
+	switch {
+	case fell && !fewer:
+		v.fellFrom, v.fellAt = v.iterations, r.At
+		return !v.IsShared(r.At)
+	case v.fellFrom > 0 && r.Iterations >= v.fellFrom && r.At.Sub(v.fellAt) <= returnWithin:
+		v.sharedUntil, v.fellFrom, v.since = r.At.Add(sharedFor), 0, time.Time{}
+	}
+	return false
+}
+
+// IsShared reports whether several engines answer in turn at the address, so that a reading is not comparable with the
+// one before.
+func (v *Monitor) IsShared(at time.Time) bool { return at.Before(v.sharedUntil) }
 
 // step measures how long the engine has made no step although it had work.
 func (v *Monitor) step(r pressure.Reading, busy, restarted bool) {
@@ -252,6 +279,7 @@ const (
 	Hung   Condition = "stands still"
 	Frozen Condition = "its metrics stand still, it answers"
 	Lying  Condition = "its KV usage never changes"
+	Shared Condition = "several engines answer at its address; give each an address of its own"
 )
 
 // Condition returns the first condition that holds.
@@ -265,6 +293,8 @@ func (v *Monitor) Condition() Condition {
 		return Frozen
 	case v.lying:
 		return Lying
+	case v.IsShared(v.at):
+		return Shared
 	}
 	return Well
 }
