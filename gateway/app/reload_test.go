@@ -223,3 +223,22 @@ func TestAPoolThatFindsNoBackendDoesNotReplaceOneThatHasSome(t *testing.T) {
 		return strings.Contains(body, w.sims[2].URL()) && !strings.Contains(body, w.sims[0].URL())
 	})
 }
+
+func TestAFieldThatAReloadForbidsIsRefusedInABodySeenBefore(t *testing.T) {
+	w := startReloads(t)
+	allowing := "routes:\n  - {model: llama-3, target: only, allow_fields: [documents]}\n"
+	const body = `{"model":"llama-3","max_tokens":4,"messages":[{"role":"user","content":"hi"}],"documents":[{"text":"x"}]}`
+	for i, want := range []int{http.StatusBadRequest, http.StatusOK, http.StatusBadRequest, http.StatusOK} {
+		if i > 0 {
+			rotateFile(t, w.path, reloadFile("m", w.urls(0), []string{reloadRoute, allowing}[i%2]))
+			if status, r := w.reload(t, ""); status != http.StatusOK {
+				t.Fatalf("status %d, %+v", status, r)
+			}
+		}
+		for range 2 {
+			if status, _, got := apptest.Send(t, http.MethodPost, w.URL+"/v1/chat/completions", body); status != want {
+				t.Errorf("after %d reloads: status %d, %.200s", i, status, got)
+			}
+		}
+	}
+}

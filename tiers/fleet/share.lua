@@ -1,6 +1,6 @@
 -- Writes the readings that are newer than what is stored, and tells all of the hash.
 -- KEYS[1] hash; ARGV 1 most fields, 2 'drop' or 'keep' a hash that has more; then triples: field, age in ms, the rest of the value
--- -> {now, error or '', {field, value, ...}}
+-- -> {now, error or '', {field, value, ...}}; of a longer field or value its first 2049 bytes, which is more than any has
 local k=KEYS[1]
 local t=redis.call('TIME'); local now=t[1]*1000+math.floor(t[2]/1000)
 local n=redis.pcall('HLEN',k)
@@ -21,4 +21,8 @@ for i=3,#ARGV,3 do
     if type(r)=='table' and r.err then err='HSET: '..r.err; break end
   end
 end
-return {now,err,redis.call('HGETALL',k)}
+local all=redis.call('HGETALL',k)
+for i=1,#all do
+  if #all[i]>2049 then all[i]=string.sub(all[i],1,2049) end
+end
+return {now,err,all}

@@ -119,6 +119,28 @@ func TestGarbageInAHashIsCountedOnceAndTheRestIsHeard(t *testing.T) {
 	})
 }
 
+func TestALongValueInAHashIsNotRead(t *testing.T) {
+	stores(t, func(t *testing.T, o *redis.Options, raw *redis.Client) {
+		b, long := join(t, o, "b"), strings.Repeat("x", 64<<10)
+		for _, key := range []string{keyPressure + "small", keyDrain} {
+			if err := raw.HSet(t.Context(), key, "small/long", long, long, "x").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ticks(t, b)
+		read := 0
+		for field, value := range b.pool("small").readings {
+			read += len(field) + len(value.value)
+		}
+		for field, value := range b.drains {
+			read += len(field) + len(value.value)
+		}
+		if read == 0 || read > 10_000 {
+			t.Errorf("%d bytes were read", read)
+		}
+	})
+}
+
 // climbs is longer than the longest way back to Shared.
 const climbs = minHold + goneAfter
 
