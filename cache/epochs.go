@@ -21,8 +21,8 @@ const (
 	// MaxEpochAge is the maximum age of the last good reading on every replica, so a purge is in force
 	// everywhere after it.
 	MaxEpochAge = time.Second
-	// maxEpoch is the maximum: Lua counts exactly up to it. The present time in µs is a fifth of it.
-	maxEpoch = 1 << 53
+	// maxAhead is how far an epoch may be ahead of the clock. A later one was not written by a purge.
+	maxAhead = time.Minute
 )
 
 var (
@@ -101,7 +101,7 @@ func (s *Store) readEpochs(ctx context.Context) {
 	}
 }
 
-// askEpochs makes one reading. If Redis has lost purges, everything is purged.
+// askEpochs makes one reading. If Redis has lost purges, or has some of the future, everything is purged.
 func (s *Store) askEpochs(ctx context.Context) (next *epochReading, err error) {
 	was, requestedAt := s.purges.reading.Load(), s.now()
 	err = inBackground(ctx, func(ctx context.Context) error {
@@ -112,14 +112,23 @@ func (s *Store) askEpochs(ctx context.Context) (next *epochReading, err error) {
 		next, err = parseEpochs(hash, requestedAt)
 		return err
 	})
-	if err != nil || !was.lostIn(next) {
-		return next, err
+	if err != nil {
+		return nil, err
 	}
-	if was != nil {
+	known, lost := was.highest(), was.lostIn(next)
+	// One that is known already is not ahead of Redis' clock, only of this replica's.
+	ahead := next.highest() > max(known, uint64(requestedAt.Add(maxAhead).UnixMicro()))
+	switch {
+	case ahead && !lost:
+		s.log.Warn().Str("key", keyEpochs).Msg("purges of the cache are ahead of the clock: everything is purged if Redis' clock says so, too")
+		known = 0
+	case !lost:
+		return next, nil
+	case was != nil:
 		s.log.Warn().Str("key", keyEpochs).Msg("purges of the cache were lost: everything is purged")
 	}
 	err = inBackground(ctx, func(ctx context.Context) error {
-		reply, err := onEpochs(ctx, s.control, epochsScript, was.highest())
+		reply, err := onEpochs(ctx, s.control, epochsScript, known, maxAhead.Microseconds())
 		if refused, ok := errors.AsType[redis.Error](err); ok {
 			return fmt.Errorf("%w: %w", errUnset, refused)
 		}
@@ -149,7 +158,7 @@ func parseEpochs(hash map[string]string, requestedAt time.Time) (*epochReading, 
 	k := &epochReading{requestedAt: requestedAt, tenants: map[string]uint64{}, routes: map[string]uint64{}}
 	for field, value := range hash {
 		epoch, err := strconv.ParseUint(value, 10, 64)
-		if err != nil || epoch > maxEpoch {
+		if err != nil {
 			return nil, fmt.Errorf("%w: %.64q is %.24q", errEpochs, field, value)
 		}
 		tenant, isTenant := strings.CutPrefix(field, fieldTenant)

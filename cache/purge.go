@@ -5,7 +5,9 @@ import (
 	_ "embed" // the script
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -92,14 +94,34 @@ func Purge(ctx context.Context, control redis.UniversalClient, s Scope) (all boo
 	if err := s.Check(); err != nil {
 		return false, err
 	}
-	reply, err := onEpochs(ctx, control, purgeScript, maxEpochs, s.field())
+	reply, err := onEpochs(ctx, control, purgeScript, maxEpochs, s.field(), maxAhead.Microseconds())
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("purge: %w", err)
 	case len(reply) != 2:
 		return false, errors.New("purge: Redis' reply is none of the script's")
 	}
+	if err := readBack(ctx, control, s, reply[1]); err != nil {
+		return false, fmt.Errorf("purge: %w", err)
+	}
 	return reply[0] == fieldAll && s != Scope{}, nil
+}
+
+// readBack reads the hash as replicas do, and refuses one that does not say that the scope was purged.
+func readBack(ctx context.Context, control redis.UniversalClient, s Scope, epoch string) error {
+	hash, err := control.HGetAll(ctx, keyEpochs).Result()
+	if err != nil {
+		return err
+	}
+	k, err := parseEpochs(hash, time.Time{})
+	if err != nil {
+		return fmt.Errorf("replicas refuse it, purge everything: %w", err)
+	}
+	wanted, err := strconv.ParseUint(epoch, 10, 64)
+	if err != nil || max(k.all, k.tenants[s.Tenant], k.routes[s.Route]) < wanted {
+		return fmt.Errorf("%s was written and is not there", epoch)
+	}
+	return nil
 }
 
 // onEpochs runs a script on the hash of purges.

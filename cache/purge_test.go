@@ -56,7 +56,7 @@ func TestAPurgeIsNotedByRedisClockAndNeverGoesBack(t *testing.T) {
 				last[field] = now
 			}
 		}
-		ahead := time.Now().Add(time.Hour).UnixMicro()
+		ahead := time.Now().Add(maxAhead / 2).UnixMicro()
 		if err := c.HSet(t.Context(), keyEpochs, "tenant:acme", ahead).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -91,6 +91,40 @@ func TestPurgesThatAreTooManyToTellApartBecomeOneOfEverything(t *testing.T) {
 		if got := epochs(t, c); len(got) != 1 || got["all"] == 0 {
 			t.Errorf("%d fields", len(got))
 		}
+	})
+}
+
+func TestAnEpochAheadOfTheClockStopsNoPurge(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
+		for _, far := range []uint64{uint64(time.Now().Add(time.Hour).UnixMicro()), 1<<53 - 1, 1 << 53, 1<<64 - 1} {
+			for _, field := range []string{"all", "tenant:acme", "route:m", "tenant:globex"} {
+				running := storeAt(t, addr)
+				reads(t, running)
+				must(t, raw.HSet(t.Context(), keyEpochs, field, far).Err())
+				reads(t, running)
+				must(t, raw.HSet(t.Context(), keyEpochs, field, far).Err()) // again: nobody has heard of this one
+				for _, s := range []Scope{{Tenant: "acme"}, {Route: "m"}, {}, {Tenant: "acme"}} {
+					before := reads(t, running)
+					purge(t, raw, s)
+					if now := reads(t, running); now == before || now.All >= far {
+						t.Errorf("%s is %d: a purge of %v changes %+v to %+v", field, far, s, before, now)
+					}
+					if e := reads(t, storeAt(t, addr)); e != reads(t, running) {
+						t.Errorf("%s is %d: who starts now is at %+v", field, far, e)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestAPurgeThatReplicasCannotHearIsAnError(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, _ string, c *redis.Client) {
+		must(t, c.HSet(t.Context(), keyEpochs, "model:m", 1).Err())
+		if _, err := Purge(t.Context(), c, Scope{Tenant: "acme"}); err == nil {
+			t.Error("replicas refuse the hash, and the purge is said to have succeeded")
+		}
+		purge(t, c, Scope{})
 	})
 }
 
