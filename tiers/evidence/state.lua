@@ -237,6 +237,9 @@ local function operate()
   for _,e in ipairs(s.epochs) do s.op=math.max(s.op,e.cert) end
   if s.op>0 then
     s.hopeless,s.cold=0,0
+    for _,e in ipairs(s.epochs) do
+      if e.cert>0 then s.cold=0 else s.cold=s.cold+1; e.turn=s.cold end
+    end
     ended(certified)
   end
 end

@@ -20,7 +20,7 @@ type State struct {
 	Epochs           []Epoch // living epochs, the oldest first, at most two
 	Drift            Drift
 	Infeasible       bool // by the latest evidence no threshold can be certified
-	Cold             int  // epochs since the last certificate
+	Cold             int  // epochs that began since the last certificate
 	Outcomes         int  // audit outcomes since ε and δ were set, imports included, at most maxOutcomes
 	Warmup           Warmup
 
@@ -276,8 +276,8 @@ func (s *State) epoch() {
 const maxTurn = 1_000_000
 
 // level returns the error probability of an epoch. Two epochs live at a time, so each has half of δ. Each epoch without
-// a certificate is one more chance to err, so the i-th in a row has δ/(2i²): all together have π²/6·δ/2 = 0.83 δ at
-// most.
+// a certificate is one more chance to err, so the i-th in a row has δ/(2i²), and the first is the one that lives when the
+// last certificate expires: all together have π²/6·δ/2 = 0.83 δ at most.
 func (e *Epoch) level(delta float64) float64 {
 	turn := float64(max(e.Turn, 1))
 	return delta / (2 * turn * turn)
@@ -320,7 +320,8 @@ func (s *State) certify(r Rule) {
 // epoch's level, so that any of them may be certified without the others, and ε may be chosen by looking at the evidence.
 func (e *Epoch) evidenceNeeded(delta float64) float64 { return math.Log(gridSize / e.level(delta)) }
 
-// operate sets the operating index to the largest one that a living epoch has certified.
+// operate sets the operating index to the largest one that a living epoch has certified. The epochs that are younger than
+// those with a certificate are the first ones of the next time without.
 func (s *State) operate() {
 	s.Op = 0
 	for i := range s.Epochs {
@@ -328,6 +329,15 @@ func (s *State) operate() {
 	}
 	if s.Op > 0 {
 		s.Infeasible, s.Cold = false, 0
+		for i := range s.Epochs {
+			e := &s.Epochs[i]
+			if e.Cert > 0 {
+				s.Cold = 0
+				continue
+			}
+			s.Cold++
+			e.Turn = s.Cold
+		}
 		s.Warmup.end(WarmupCertified)
 	}
 }
