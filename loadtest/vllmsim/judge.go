@@ -51,10 +51,8 @@ func (s *Server) judged(w *wireRequest) (answer []scripted, others []Cand) {
 	if err != nil || strings.TrimSpace(question) != judgeQuestion {
 		return nil, nil
 	}
-	in := templateInput{messages: w.Messages[:n-2], tools: w.Tools, generation: true}
-	if string(w.ToolChoice) == `"none"` {
-		in.tools = nil
-	}
+	in := s.templateInput(w)
+	in.messages = w.Messages[:n-2]
 	prompt, err := s.tok.render(in)
 	text, wrong := w.Messages[n-2].text()
 	if err != nil || wrong != nil {

@@ -7,7 +7,7 @@ import (
 // This file turns what a request brings into the ids that the engine reads.
 
 func (s *Server) chatPrompt(w *wireRequest, r *request) *apiError {
-	in := w.templateInput()
+	in := s.templateInput(w)
 	if in.open && in.generation {
 		return refused("continue_final_message and add_generation_prompt are not compatible. Use continue_final_message when you want the model to continue the final message, and add_generation_prompt when you want to add a header that will prompt it to start a new assistant message instead.")
 	}
@@ -25,13 +25,14 @@ func (s *Server) chatPrompt(w *wireRequest, r *request) *apiError {
 	return nil
 }
 
-// templateInput is what the chat template renders of a request.
-func (w *wireRequest) templateInput() templateInput {
+// templateInput is what the chat template renders of a request. vLLM renders the tools that a request must not call, too
+// (unless it has --exclude-tools-when-tool-choice-none), SGLang does not.
+func (s *Server) templateInput(w *wireRequest) templateInput {
 	in := templateInput{messages: w.Messages, tools: w.Tools, generation: true, open: w.ContinueFinalMessage}
 	if w.AddGenerationPrompt != nil {
 		in.generation = *w.AddGenerationPrompt
 	}
-	if string(w.ToolChoice) == `"none"` {
+	if string(w.ToolChoice) == `"none"` && !s.vllm() {
 		in.tools = nil
 	}
 	return in

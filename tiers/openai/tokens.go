@@ -20,8 +20,9 @@ func TokenizeText(model string, text []byte) []byte {
 	return append(b, `,"add_special_tokens":false}`...)
 }
 
-// TokenizePrompt is the body that requests the ids of the request's prompt as an engine renders it.
-func (r *Request) TokenizePrompt(model string) []byte {
+// TokenizePrompt is the body that requests the ids of the request's prompt as an engine renders it. forbidden says that
+// the engine's chat lists tools in the prompt also where tool_choice is "none".
+func (r *Request) TokenizePrompt(model string, forbidden bool) []byte {
 	b := quote(append(make([]byte, 0, len(r.Body)+96), `{"model":`...), model)
 	if r.Kind == Completion {
 		b = append(append(b, `,"prompt":`...), r.Raw("prompt")...)
@@ -29,7 +30,7 @@ func (r *Request) TokenizePrompt(model string) []byte {
 	}
 	b = append(append(b, `,"messages":`...), r.Raw("messages")...)
 	for _, name := range [...]string{"tools", "chat_template_kwargs", "chat_template"} {
-		if raw := r.Raw(name); raw != nil && (name != "tools" || r.Tools) {
+		if raw := r.Raw(name); raw != nil && (name != "tools" || r.Tools || forbidden) {
 			b = append(append(append(b, `,"`+name+`":`...), raw...), ' ')
 		}
 	}
@@ -46,8 +47,8 @@ func TokenizeContent(text []byte, begins bool) []byte {
 // ApplyTemplate is the body that requests the text of a chat's prompt from llama.cpp.
 func (r *Request) ApplyTemplate() []byte {
 	b := append(append(make([]byte, 0, len(r.Body)+32), `{"messages":`...), r.Raw("messages")...)
-	for _, name := range [...]string{"tools", "chat_template_kwargs"} {
-		if raw := r.Raw(name); raw != nil && (name != "tools" || r.Tools) {
+	for _, name := range [...]string{"tools", "tool_choice", "chat_template_kwargs"} {
+		if raw := r.Raw(name); raw != nil {
 			b = append(append(b, `,"`+name+`":`...), raw...)
 		}
 	}

@@ -36,8 +36,11 @@ func (e encoder) encodeTokens(call engine.Call) (path string, body []byte, err e
 	case dialect.TokenizeVLLM:
 		path, body = encodeVLLMTokens(call)
 	case dialect.TokenizeSGLang:
-		if c, ok := call.(*engine.Detokenize); ok {
+		switch c := call.(type) {
+		case *engine.Detokenize:
 			return openai.DetokenizePath, openai.DetokenizeAll(c.Model, c.IDs), nil
+		case *engine.TokenizePrompt:
+			return openai.TokenizePath, c.Request.TokenizePrompt(c.Model, false), nil
 		}
 		path, body = encodeVLLMTokens(call)
 	case dialect.TokenizeLlamaCpp:
@@ -56,7 +59,7 @@ func encodeVLLMTokens(call engine.Call) (path string, body []byte) {
 	case *engine.TokenizeText:
 		return openai.TokenizePath, openai.TokenizeText(c.Model, c.Text)
 	case *engine.TokenizePrompt:
-		return openai.TokenizePath, c.Request.TokenizePrompt(c.Model)
+		return openai.TokenizePath, c.Request.TokenizePrompt(c.Model, true)
 	case *engine.Detokenize:
 		return openai.DetokenizePath, openai.Detokenize(c.Model, c.IDs)
 	}

@@ -115,6 +115,14 @@ func TestAnEngineAnswersEveryCall(t *testing.T) {
 		t.Errorf("carried on behind the text with %q", got)
 	}
 
+	forbidden := scan(t, openai.Chat, `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"max_tokens":2,"tool_choice":"none",`+
+		`"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{}}}}]}`)
+	var listed []int32
+	_, _, rendered := text(&engine.Draft{Terms: terms, Request: forbidden})
+	if ask(&engine.TokenizePrompt{Model: "big", Request: forbidden, Into: &listed}); !slices.Equal(listed, rendered) {
+		t.Errorf("tools that must not be called: a prompt of %d ids, told %d", len(listed), len(rendered))
+	}
+
 	var tokens, asked []int32
 	ask(&engine.TokenizeText{Model: "big", Text: begun, Into: &tokens})
 	ask(&engine.TokenizePrompt{Model: "big", Request: r, Into: &asked})
