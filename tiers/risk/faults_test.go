@@ -43,7 +43,7 @@ func TestProofNaiveBookingBreaksThePromise(t *testing.T) {
 }
 
 func TestProofThreeReplicasAreAsGoodAsOne(t *testing.T) {
-	runs := size(20, 1000)
+	runs := size(30, 1000)
 	one := sum(traffic{rule: leased, requests: 200_000, first: usual}.replays(proofSeed, runs))
 	three := sum(traffic{rule: leased, requests: 200_000, first: usual, fault: fault{replicas: 3}}.replays(proofSeed, runs))
 	one.kept(t, "rho .20, AUROC .85, lease 2000, one replica", leased)
