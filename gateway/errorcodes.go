@@ -53,6 +53,7 @@ var ErrorCodes = []openapi.ErrorCode{
 	{Code: "no_backend", Statuses: []int{503}, At: openapi.AtPublic, Meaning: "No backend can take the request now."},
 	{Code: string(engine.Backpressure), Statuses: []int{502, 503}, At: openapi.AtPublic, Meaning: "All backends are busy."},
 	{Code: string(engine.Rejected), Statuses: []int{400, 413, 422, 501, 502}, At: openapi.AtPublic, Meaning: "The engine refused the request; with 502, for a reason that is not the client's."},
+	{Code: string(engine.WrongModel), Statuses: []int{502}, At: openapi.AtPublic, Meaning: "The backends serve another model, or not this API; `foregate status` names them."},
 	{Code: string(engine.Unauthorized), Statuses: []int{502}, At: openapi.AtPublic, Meaning: "The engine refused the gateway's key or certificate: the pool's settings are at fault."},
 	{Code: string(engine.Refused), Statuses: []int{502}, At: openapi.AtPublic, Meaning: "Backends refused the connection."},
 	{Code: string(engine.Reset), Statuses: []int{502}, At: openapi.AtPublic, Meaning: "The connection to the backend broke."},

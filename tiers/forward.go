@@ -52,6 +52,10 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*receipt.R
 	o.Events = record
 	record.Enter(plan.Target)
 	x, err := c.services.Dispatch.Open(ctx, o)
+	if f, failed := errors.AsType[*engine.Failure](err); failed && f.Kind == engine.WrongModel { // no backend has what the client asks for
+		f.Kind = engine.Rejected
+		return rc, f
+	}
 	if err != nil {
 		return rc, err
 	}

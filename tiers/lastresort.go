@@ -69,7 +69,7 @@ func (fb *Fallback) cost(r *openai.Request, rc *receipt.Receipt, tries []dispatc
 func mayHaveWorked(tries []dispatch.Try) bool {
 	for _, t := range tries {
 		switch t.Failed {
-		case engine.Refused, engine.Backpressure, engine.Rejected, engine.Unauthorized, engine.ServerError, engine.Exhausted:
+		case engine.Refused, engine.Backpressure, engine.Rejected, engine.WrongModel, engine.Unauthorized, engine.ServerError, engine.Exhausted:
 		default:
 			return true
 		}

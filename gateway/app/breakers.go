@@ -14,6 +14,7 @@ import (
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
@@ -43,8 +44,8 @@ func Outcome(err error) breaker.Outcome {
 	case engine.ClassSuccess:
 		return breaker.Success
 	case engine.ClassFault:
-		if f, ok := errors.AsType[*engine.Failure](err); ok && f.Kind == engine.Refused {
-			return breaker.Unreachable
+		if f, ok := errors.AsType[*engine.Failure](err); ok && (f.Kind == engine.Refused || f.Kind == engine.WrongModel && f.Status != http.StatusNotImplemented) {
+			return breaker.Unreachable // whatever it is asked
 		}
 		return breaker.Fault
 	case engine.ClassBusy:
@@ -72,6 +73,8 @@ func (a *App) probe(ctx context.Context, name, backend string) error {
 func probeKind(err error) engine.FailureKind {
 	if status, ok := errors.AsType[*pressure.StatusError](err); ok {
 		switch {
+		case errors.Is(err, pool.ErrWrongModel):
+			return engine.WrongModel
 		case credentials.RefusedBy(status.Code) != nil:
 			return engine.Unauthorized
 		case status.Code == http.StatusTooManyRequests:

@@ -74,6 +74,9 @@ func (d *Dispatcher) Open(ctx context.Context, o Request) (*Exchange, error) {
 		if !failure.Retryable() {
 			return nil, failure
 		}
+		if failure.Kind == engine.WrongModel && x.form != formRaw {
+			continue // it has done no work, and says it of every request
+		}
 		if t.count > o.Retry.MaxRetries {
 			return nil, t.exhausted(o.Pool.Name(), nil)
 		}

@@ -125,6 +125,9 @@ func (x *Exchange) open(waited time.Duration) *engine.Failure {
 	}
 	x.stream, x.first = stream, x.services.World.Now()
 	x.lease.ReportCredentials(x.use(), x.attempt.Credentials, nil)
+	if x.form != formRaw && x.request.Role != RoleTokenize {
+		x.lease.ReportModel()
+	}
 	switch x.form {
 	case formStream:
 		x.lease.FirstToken()
@@ -328,10 +331,14 @@ func (x *Exchange) report(f *engine.Failure) {
 			x.lease.ReportRefused(f)
 		case engine.Unauthorized:
 			x.lease.ReportCredentials(x.use(), x.attempt.Credentials, f)
-			if x.form == formRaw { // a path that is not open says nothing about the others, and clients choose it
-				x.permit.Report(&engine.Failure{Kind: engine.ClientGone})
-				return
+		case engine.WrongModel:
+			if x.form != formRaw {
+				x.lease.ReportWrongModel(f.Path, f.Said())
 			}
+		}
+		if x.form == formRaw && (f.Kind == engine.Unauthorized || f.Kind == engine.WrongModel) {
+			x.permit.Report(&engine.Failure{Kind: engine.ClientGone}) // a path that is not there, or not open, says nothing about the others, and clients choose it
+			return
 		}
 		if c := engine.Classify(f); !scores && (c == engine.ClassFault || c == engine.ClassBusy) {
 			x.lease.ReportFailed() // however fast it says so

@@ -26,7 +26,7 @@ func scoreOutcome(err error) scoreEnd {
 	case err == nil:
 		return scoreGood
 	case f == nil, f.StaleConnection, f.Kind == engine.Silent, f.Kind == engine.ClientGone, f.Kind == engine.Expired, f.Kind == engine.Exhausted,
-		f.Kind == engine.Refused, f.Kind == engine.Backpressure, f.Kind == engine.Rejected, f.Kind == engine.Unauthorized:
+		f.Kind == engine.Refused, f.Kind == engine.Backpressure, f.Kind == engine.Rejected, f.Kind == engine.WrongModel, f.Kind == engine.Unauthorized:
 		return scoreNeutral
 	case f.Kind == engine.Reset, f.Kind == engine.Cut,
 		f.Kind == engine.ServerError && f.Fault != nil && strings.HasPrefix(f.Fault.Message, engineDied):

@@ -23,6 +23,7 @@ const (
 	ServerError  FailureKind = "upstream_error"        // 5xx, or an error event
 	Backpressure FailureKind = "upstream_busy"         // 429 or 503
 	Rejected     FailureKind = "upstream_rejected"     // another 4xx: the request is at fault
+	WrongModel   FailureKind = "upstream_wrong_model"  // 404, 405, 410, 421 or 501: the backend does not serve the pool's model, or not its API
 	Unauthorized FailureKind = "upstream_auth"         // 401, 403 or a refused TLS connection: the pool's settings are at fault
 	BadResponse  FailureKind = "bad_upstream_response" // not what the API promises
 	Aborted      FailureKind = "upstream_aborted"      // finish_reason "abort"
@@ -38,6 +39,7 @@ type Failure struct {
 	Backend          string
 	Status           int           // that the failure is about: of the response, or as an error event names it; 0 is none
 	Responded        int           // status of the response, 200 too; 0 when there was none
+	Path             string        // that a WrongModel was about
 	Fault            *openai.Fault // what the backend said, nil when nothing
 	RetryAfter       time.Duration // what the backend asked for
 	Err              error
@@ -48,17 +50,22 @@ type Failure struct {
 // Error names the backend and the cause; it is for operators.
 func (f *Failure) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "pool %s: backend %s: %s", f.Pool, f.Backend, f.Kind)
-	if f.Status != 0 {
-		fmt.Fprintf(&b, ": status %d", f.Status)
-	}
-	if f.Fault != nil && f.Fault.Message != "" {
-		fmt.Fprintf(&b, ": %q", f.Fault.Message)
-	}
+	fmt.Fprintf(&b, "pool %s: backend %s: %s%s", f.Pool, f.Backend, f.Kind, f.Said())
 	if f.Err != nil {
 		fmt.Fprintf(&b, ": %v", f.Err)
 	}
 	return b.String()
+}
+
+// Said returns what the backend said, as ": status 404: \"message\""; "" if nothing.
+func (f *Failure) Said() (said string) {
+	if f.Status != 0 {
+		said = fmt.Sprintf(": status %d", f.Status)
+	}
+	if f.Fault != nil && f.Fault.Message != "" {
+		said += fmt.Sprintf(": %q", f.Fault.Message)
+	}
+	return said
 }
 
 // Unwrap returns the cause.

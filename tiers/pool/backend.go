@@ -33,6 +33,8 @@ type backend struct {
 	refusals [len(useNames)]mismatch // by use
 	refuses  atomic.Bool             // there is one of the refusals, perhaps of credentials that are out of force
 
+	wrong atomic.Pointer[wrongModel] // it does not serve the pool's model; nil: as far as known it does
+
 	identity identity
 	reading  pressure.Reading
 	health   health.Monitor

@@ -2,8 +2,16 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
+
+	"github.com/foregate/foregate/tiers/pressure"
 )
+
+// ErrWrongModel matches the error of a probe that finds a backend still without the pool's model, of which requests have found it. An engine
+// that only has other paths than the probe's may be well otherwise.
+var ErrWrongModel = errors.New("does not serve the pool's model")
 
 // Probe checks one backend without a user's request: its health endpoint, if it has one, and one generated token of the
 // pool's model. nil means well. The context bounds it. A status other than 200 is a *pressure.StatusError; an unknown id
@@ -21,8 +29,14 @@ func (p *Pool) Probe(ctx context.Context, backend string) error {
 	if p.o.External {
 		return nil
 	}
-	shown := p.Credentials()
-	err := p.scraper.Probe(ctx, b.url, p.o.Model, d)
+	shown, wrong := p.Credentials(), b.wrong.Load()
+	err := p.scraper.Probe(ctx, b.url, pressure.Question{Model: p.o.Model, Chat: wrong != nil && strings.Contains(wrong.path, "chat")}, d)
 	p.noteCredentials(b, ForRequests, shown, err)
+	switch {
+	case err == nil:
+		p.noteModel(b)
+	case wrong != nil && noRoute(err):
+		return fmt.Errorf("%w: %w", ErrWrongModel, err)
+	}
 	return err
 }

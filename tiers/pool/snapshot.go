@@ -55,7 +55,7 @@ func (p *Pool) Snapshot() []BackendState {
 		s.KVUsage = c.KVUsage()
 		s.InFlight, s.Tokens = all.Requests, all.Tokens
 		s.Down, s.Drained, s.Suspect, s.Open = b.down != nil, b.drained.reason(r.now) != "", c.Suspect, r.views[i].broken
-		s.DrainReason = b.why(r.now, cmp.Or(p.refusal(b), p.engineProblem(b)))
+		s.DrainReason = b.why(r.now, cmp.Or(p.refusal(b), b.modelProblem(), p.engineProblem(b)))
 		s.Wait = choose.Wait(*c, typical)
 		s.Score = choose.Score(s.Wait)
 		s.PrefillRate, s.DecodeRate = c.PrefillRate, c.DecodeRate
@@ -64,7 +64,7 @@ func (p *Pool) Snapshot() []BackendState {
 }
 
 // why returns why b gets no requests, or what is wrong with it; "" if neither. misfit is that of
-// [Pool.refusal] or [Pool.engineProblem].
+// [Pool.refusal], backend.modelProblem or [Pool.engineProblem].
 func (b *backend) why(now time.Time, misfit string) string {
 	condition, drain := b.health.Condition(), b.drained.reason(now)
 	switch {

@@ -115,6 +115,7 @@ func (p *Pool) setDown(b *backend, err error) {
 		b.metrics.up.Set(0)
 		b.refusals = [len(useNames)]mismatch{} // who does not answer refuses nothing
 		b.refuses.Store(false)
+		b.wrong.Store(nil)
 		b.metrics.refuses.Set(0)
 	})
 	if was == nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"syscall"
 	"time"
 
@@ -164,7 +165,7 @@ func (p *Pool) probe(ctx context.Context, b *backend) {
 	ctx, cancel := context.WithTimeout(ctx, p.o.ScrapeTimeout)
 	defer cancel()
 	shown := p.Credentials()
-	err := p.scraper.Probe(ctx, b.url, p.o.Model, p.dialectOf(b))
+	err := p.scraper.Probe(ctx, b.url, pressure.Question{Model: p.o.Model}, p.dialectOf(b))
 	p.noteCredentials(b, ForRequests, shown, err)
 	if err == nil {
 		p.noteTokens(b)
@@ -243,8 +244,9 @@ func (p *Pool) noteUnmeasured(b *backend, now time.Time) {
 // noRoute reports whether the server answered that it does not have what it was asked for.
 func noRoute(err error) bool {
 	status, ok := errors.AsType[*pressure.StatusError](err)
-	return ok && (status.Code == http.StatusNotFound ||
-		status.Code == http.StatusMethodNotAllowed || status.Code == http.StatusNotImplemented)
+	return ok && slices.Contains([]int{
+		http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusMisdirectedRequest, http.StatusNotImplemented,
+	}, status.Code)
 }
 
 // needsProbe reports whether b must be asked for a token: its metrics stand still, and it was not asked lately.

@@ -138,12 +138,18 @@ func connects(ctx context.Context, baseURL string) error {
 	return nil
 }
 
+// Question is what [Scraper.Probe] asks for one token.
+type Question struct {
+	Model string
+	Chat  bool // by a chat; outsiders are asked by one in any case
+}
+
 // Probe requests one token of the model, which a hung engine does not generate; nil means success. The
 // context bounds it.
-func (s *Scraper) Probe(ctx context.Context, baseURL, model string, d *dialect.Dialect) error {
-	path, question := "/v1/completions", map[string]any{"model": model, "max_tokens": 1}
+func (s *Scraper) Probe(ctx context.Context, baseURL string, q Question, d *dialect.Dialect) error {
+	path, question := "/v1/completions", map[string]any{"model": q.Model, "max_tokens": 1}
 	switch {
-	case d.Kind == dialect.OpenAI: // most of them have nothing but chats
+	case q.Chat || d.Kind == dialect.OpenAI: // most of them have nothing but chats
 		path, question["messages"] = "/v1/chat/completions", []map[string]string{{"role": "user", "content": "1"}}
 	case d.Members.IDPrompts:
 		question["prompt"] = []int{1}

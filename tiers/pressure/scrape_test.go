@@ -176,7 +176,7 @@ func TestOneTokenIsRequestedAsEachEngineTakesIt(t *testing.T) {
 		dialect.LlamaCpp: `/v1/completions {"max_tokens":1,"model":"m","prompt":[1]}`,
 		dialect.OpenAI:   `/v1/chat/completions {"max_tokens":1,"messages":[{"content":"1","role":"user"}],"model":"m"}`,
 	} {
-		if err := scraper(t, 0).Probe(t.Context(), url, "m", dialect.Of(engine)); err != nil || got != want {
+		if err := scraper(t, 0).Probe(t.Context(), url, Question{Model: "m"}, dialect.Of(engine)); err != nil || got != want {
 			t.Errorf("%s: %v, %s", engine, err, got)
 		}
 	}

@@ -32,6 +32,7 @@ type httpExchange struct {
 	parent context.Context // the caller's
 	resp   response
 
+	path     string    // that it asks
 	sentAt   time.Time // when it was sent
 	answered bool      // a response began
 	opened   bool      // what Open reads of it was read
@@ -72,7 +73,7 @@ func (x *httpExchange) send(a answer) error {
 	if err != nil {
 		return &engine.Failure{Kind: engine.Rejected, Err: err}
 	}
-	x.bound = usageBound{sent: body, prompt: x.attempt.MaxPrompt, answer: x.attempt.MaxAnswer}
+	x.path, x.bound = path, usageBound{sent: body, prompt: x.attempt.MaxPrompt, answer: x.attempt.MaxAnswer}
 	if err := x.exchange(path, &body); err != nil {
 		return err
 	}
@@ -155,6 +156,12 @@ func (x *httpExchange) failure(err error) *engine.Failure {
 	}
 	if x.answered {
 		f.Responded = x.resp.StatusCode
+	}
+	if f.Kind == engine.WrongModel {
+		f.Path = x.path
+		if asksTokenizer(x.attempt.Call) {
+			f.Kind = engine.Rejected // not every engine has these paths
+		}
 	}
 	return f
 }

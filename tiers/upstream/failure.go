@@ -54,15 +54,20 @@ func transportKind(parent context.Context, err error) engine.FailureKind {
 	return engine.Reset
 }
 
-// statusKind returns the kind of a status other than 200.
+// statusKind returns the kind of a status other than 200. Client and gateway have no part in the name of the model and in the path, so a server
+// that does not have them, or is not ready for any request, is at fault itself, and another one may do better.
 func statusKind(status int) engine.FailureKind {
+	switch status {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusMisdirectedRequest, http.StatusNotImplemented:
+		return engine.WrongModel
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return engine.Backpressure
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly:
+		return engine.ServerError
+	}
 	switch {
 	case credentials.RefusedBy(status) != nil:
 		return engine.Unauthorized
-	case status == http.StatusNotImplemented: // llama.cpp: a route that a flag turns on
-		return engine.Rejected
-	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
-		return engine.Backpressure
 	case status >= 500:
 		return engine.ServerError
 	case status >= 400:

@@ -30,6 +30,15 @@ type tokenizeRendered struct {
 // Usage implements [engine.Call].
 func (*tokenizeRendered) Usage() openai.Usage { return openai.Usage{} }
 
+// asksTokenizer reports whether a call turns text into ids, or back.
+func asksTokenizer(call engine.Call) bool {
+	switch call.(type) {
+	case *engine.TokenizeText, *engine.TokenizePrompt, *engine.Detokenize, *applyTemplate, *tokenizeRendered:
+		return true
+	}
+	return false
+}
+
 // encodeTokens returns the path and the body of a call that turns text into ids, or back.
 func (e encoder) encodeTokens(call engine.Call) (path string, body []byte, err error) {
 	switch e.Tokenize {

@@ -16,6 +16,7 @@ const reasons = {
   upstream_refused: 'no backend accepted the connection',
   upstream_timeout: 'the first token did not arrive in time',
   upstream_rejected: 'the backend refused the request',
+  upstream_wrong_model: 'the backend serves another model',
   upstream_auth: 'the backend refused the credentials of the pool',
   client_gone: 'the client disconnected before the first byte',
   deadline: 'its deadline expired',

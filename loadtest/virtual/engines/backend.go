@@ -99,6 +99,8 @@ func statusKind(status int) engine.FailureKind {
 		return engine.Backpressure
 	case status >= http.StatusInternalServerError:
 		return engine.ServerError
+	case status == http.StatusNotFound:
+		return engine.WrongModel
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return engine.Unauthorized
 	}
