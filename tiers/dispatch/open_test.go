@@ -20,7 +20,7 @@ func TestWhatFailsBeforeItsFirstByteIsTriedElsewhere(t *testing.T) {
 	}{
 		{engine.Refused, 2}, {engine.Timeout, 2}, {engine.Silent, 2}, {engine.Stalled, 2}, {engine.Reset, 2}, {engine.Cut, 2},
 		{engine.ServerError, 2}, {engine.Backpressure, 2}, {engine.BadResponse, 2}, {engine.Aborted, 2}, {engine.Exhausted, 2},
-		{engine.Unauthorized, 2}, {engine.WrongModel, 3},                                          // another backend may know the key
+		{engine.Unauthorized, 2}, {engine.WrongModel, 3}, // another backend may know the key
 		{engine.Rejected, 1}, {engine.ClientGone, 1}, {engine.Expired, 1}, // no other backend would mend it
 	} {
 		r := newRig(t, 3)
