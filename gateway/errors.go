@@ -212,7 +212,7 @@ func exhaustedProblem(e *dispatch.ExhaustedError) *problem {
 			status: http.StatusServiceUnavailable, retry: jitter(max(e.RetryAfter, time.Second)), retryable: true,
 			body: openai.ErrorBody{Message: "All backends are busy.", Type: "overloaded_error", Code: string(engine.Backpressure)},
 		}
-	case e.Last.Kind == engine.Refused:
+	case e.Last.Kind == engine.Refused, e.Last.Kind == engine.Silent: // as for whoever comes now
 		return noBackend()
 	}
 	return failureProblem(e.Last)

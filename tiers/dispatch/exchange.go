@@ -28,7 +28,7 @@ type Exchange struct {
 	lease        pool.Lease
 	permit       Permit
 	demand       pool.Demand // by which it was picked
-	keepsBackend bool        // it stays where it is, though the backend seems to hang
+	keepsBackend bool        // it stays where it is, though the backend seems to hang: until that is down
 
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -192,15 +192,9 @@ func (x *Exchange) Backend() string { return x.lease.Backend() }
 // Pool returns the backend's pool.
 func (x *Exchange) Pool() *pool.Pool { return x.request.Pool }
 
-// SetMovable says whether the call is cancelled as soon as its backend seems to hang. Before the first byte any other
-// backend can answer; after it the caller must be able to continue the answer.
-func (x *Exchange) SetMovable(may bool) {
-	if !may {
-		x.lease.OnLost(nil)
-		return
-	}
-	x.lease.OnLost(x.cancel)
-}
+// SetMovable says whether the call is cancelled as soon as its backend seems to hang and another one would do better.
+// Before the first byte any other backend can answer; after it the caller must be able to continue the answer.
+func (x *Exchange) SetMovable(may bool) { x.lease.OnLost(x.cancel, !may) }
 
 // Next waits for the next chunk. The error is io.EOF after the last one, else a *engine.Failure. The chunk is valid
 // until the next call.

@@ -99,8 +99,7 @@ func (d *drains) reason(now time.Time) string {
 	return ""
 }
 
-// errSilent is the reason of a backend that answers nothing. If the whole pool is silent, its backends are used all the
-// same.
+// errSilent is the reason of a backend that answers nothing, and gives no token.
 var errSilent = errors.New("answers nothing")
 
 // moment holds the values that are common to all backends in one round.

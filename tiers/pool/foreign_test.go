@@ -121,7 +121,7 @@ func watched(t *testing.T) (calls map[string]int) {
 	b := (*p.set.Load())[0]
 	p.watch(ctx, b)
 	l, moved := pick(t, p, Demand{PromptTokens: 10, Optional: true}), 0
-	l.OnLost(func(error) { moved++; f.call("OnLost") })
+	l.OnLost(func(error) { moved++; f.call("OnLost") }, false)
 	for range 3 {
 		asked := f.now
 		f.now = f.now.Add(500 * time.Millisecond)

@@ -24,7 +24,8 @@ type Lease struct {
 	spare   bool // Demand.Optional
 
 	request capacity.Request        // guarded by Pool.mu, like the fields below
-	lost    context.CancelCauseFunc // called when the request must move to another backend; nil: it cannot
+	lost    context.CancelCauseFunc // called when the request must leave the backend; nil: it was, or nobody waits for it
+	stays   bool                    // no other backend can do the rest
 }
 
 // Backend returns the backend's id: host and port in [a-z0-9.-]{1,64}, stable and unique in the pool.
@@ -40,13 +41,14 @@ func (l *Lease) Engine() dialect.Kind { return l.engine }
 var ErrLost = errors.New("the backend seems to hang")
 
 // OnLost registers cancel. It is called with [ErrLost], at most once, if the backend answers nothing for a second, or
-// its engine makes no step for too long, and another backend would do better; for an Optional demand also if none would.
-// It is valid until the first token. A caller that can continue an answer elsewhere calls OnLost again after that. nil
-// removes it.
-func (l *Lease) OnLost(cancel context.CancelCauseFunc) {
+// its engine makes no step for too long, and another backend would do better, unless the request stays; for an Optional
+// demand also if none would. It is called in any case when the backend is down for its silence: at once for what waits
+// for its first byte, after [silentStream] for an answer that has begun. An answer stays from its first token on; a caller
+// that can continue it elsewhere calls OnLost again.
+func (l *Lease) OnLost(cancel context.CancelCauseFunc, stays bool) {
 	l.pool.mu.Lock()
 	defer l.pool.mu.Unlock()
-	l.lost = cancel
+	l.lost, l.stays = cancel, stays
 }
 
 // MarkAlive says that a token has come. It is cheap and may be called for every read.
@@ -68,7 +70,7 @@ func (l *Lease) began(now time.Time) {
 	p, b := l.pool, l.backend
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l.lost = nil
+	l.stays = true
 	tokens, first := b.account.FirstToken(&l.request, now)
 	if !first {
 		return

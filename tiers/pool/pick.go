@@ -91,7 +91,6 @@ func (p *Pool) fill(r *round) {
 		c.Ramp = min(c.Ramp, r.views[i].ramp)
 		c.Placed = p.warm.Placed(b.number) / float64(max(b.reading.Engines, 1))
 	}
-	r.silence()
 }
 
 // shared sets the prompt tokens that each candidate need not hold twice: cached prefixes that other requests use now.

@@ -142,21 +142,6 @@ func (p *Pool) meanNow(now time.Time) mean {
 	return p.mean
 }
 
-// silence treats backends that are down for silence as suspects if none is up: the network of this replica may have
-// failed.
-func (r *round) silence() {
-	for _, b := range r.backends {
-		if !b.out(r.now) {
-			return
-		}
-	}
-	for i, b := range r.backends {
-		if b.down == errSilent && !b.removed && b.drained.reason(r.now) == "" {
-			r.cands[i].Down, r.cands[i].Suspect = false, true
-		}
-	}
-}
-
 // usable sets which candidates may be used, and their distance from the prompt's home.
 func (r *round) usable(d *Demand) {
 	key := d.key()

@@ -42,30 +42,46 @@ func (p *Pool) noteUnanswered(b *backend, asked time.Time) {
 	}
 }
 
-// release cancels the requests at a lost backend so that they move, if there is another backend or the request is
-// Optional.
+// silentStream is the silence after which nobody waits for the rest of an answer any more, in all: a process that was
+// stopped for less carries on.
+const silentStream = 4 * time.Second
+
+// release cancels the requests at a lost backend so that they move, or end where nobody else can answer them.
 func (p *Pool) release(b *backend) {
 	lost := false
 	p.locked(func() { lost = b.health.IsLost() })
 	if !lost {
 		return
 	}
-	for _, move := range p.moves(b, p.hasBetter(b)) {
+	better, now := p.hasBetter(b), p.o.Now()
+	var moves []context.CancelCauseFunc
+	p.locked(func() {
+		for _, r := range b.account.Requests() {
+			if l := r.Owner.(*Lease); l.lost != nil && l.leaves(better, now) {
+				moves = append(moves, l.lost)
+				l.lost = nil
+			}
+		}
+	})
+	for _, move := range moves {
 		move(ErrLost)
 	}
 }
 
-// moves returns the cancel functions of the requests at b, each once. better says that another backend would do better.
-func (p *Pool) moves(b *backend, better bool) (moves []context.CancelCauseFunc) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, r := range b.account.Requests() {
-		if l := r.Owner.(*Lease); l.lost != nil && (better || l.spare) {
-			moves = append(moves, l.lost)
-			l.lost = nil
-		}
+// leaves reports whether a request at a lost backend is cancelled. better says that another backend would do better. An
+// answer in one piece may be under way for long when its backend falls silent, so it has the time of a stream. The caller
+// holds mu.
+func (l *Lease) leaves(better bool, now time.Time) bool {
+	b, r := l.backend, &l.request
+	switch since := b.health.SilentSince(); {
+	case better && !l.stays, l.spare:
+		return true
+	case b.down != errSilent:
+		return false
+	case !r.FirstToken().IsZero(), r.Whole && r.Began.Before(since.Add(-time.Second)):
+		return now.Sub(since) >= silentStream
 	}
-	return moves
+	return true
 }
 
 // hasBetter reports whether another backend answers and is neither out, suspect, broken nor late.

@@ -94,17 +94,33 @@ func TestAQuestionThatEndsLateSaysNothingOfTheBackend(t *testing.T) {
 	}
 }
 
-func TestWhereAllAreSilentTheyAreUsedAllTheSame(t *testing.T) {
+func TestNobodyIsSentToAPoolThatIsSilentAndOneTokenIsAskedFor(t *testing.T) {
 	b := newBench(t, Options{})
 	b.well()
-	b.silent(4, 0, 1, 2, 3)
+	b.silent(2, 0, 1, 2, 3)
+	pick(t, b.Pool, Demand{PromptTokens: 10}).Done(0) // silent for one second: a suspect is better than none
+	if !b.needsProbe(b.first()) {
+		t.Error("a suspect is not asked for a token")
+	}
+	b.silent(2, 0, 1, 2, 3)
 	if b.Readiness() == Ready {
 		t.Error("the pool is reached")
 	}
-	pick(t, b.Pool, Demand{PromptTokens: 10}).Done(0)
-	var none *NoBackendError
-	if _, err := b.pick(Demand{PromptTokens: 10, Optional: true}); !errors.As(err, &none) {
-		t.Errorf("one that need not be made here: %v", err)
+	for _, optional := range []bool{false, true} {
+		var none *NoBackendError
+		if _, err := b.pick(Demand{PromptTokens: 10, Optional: optional}); !errors.As(err, &none) || none.Down != 4 {
+			t.Errorf("optional %v: %v", optional, err)
+		}
+	}
+	if !b.needsProbe(b.first()) || b.needsProbe(b.first()) {
+		t.Error("who is down for its silence is not asked for a token, or twice at once")
+	}
+	if b.setUpByTokens(b.first()) {
+		t.Error("up without a token")
+	}
+	b.noteTokens(b.first())
+	if !b.setUpByTokens(b.first()) || b.Snapshot()[0].Down || b.Snapshot()[0].Suspect {
+		t.Error("not up though it gave a token")
 	}
 	b.setUp(b.first(), b.now.Add(1))
 	b.noteAnswer(b.first(), nil)
@@ -123,7 +139,7 @@ func (b *bench) underWay(only string, spare bool) (*Lease, context.Context) {
 	}
 	ctx, cancel := context.WithCancelCause(b.t.Context())
 	l := pick(b.t, b.Pool, d)
-	l.OnLost(cancel)
+	l.OnLost(cancel, false)
 	return l, ctx
 }
 
@@ -148,7 +164,7 @@ func TestRequestsUnderWayAtASilentBackendMoveWhereAnotherDoesBetter(t *testing.T
 	b.well()
 	l, waits = b.underWay("a", false)
 	spare, draft := b.underWay("a", true)
-	b.silent(4, 0, 1, 2, 3)
+	b.silent(2, 0, 1, 2, 3)
 	if waits.Err() != nil {
 		t.Error("moved though nobody else answers")
 	}
@@ -156,13 +172,54 @@ func TestRequestsUnderWayAtASilentBackendMoveWhereAnotherDoesBetter(t *testing.T
 		t.Error("a draft waits for a pool that is silent")
 	}
 	b.noteAnswer((*b.set.Load())[1], nil)
-	b.setUp((*b.set.Load())[1], b.now.Add(1))
 	b.silent(1, 0)
 	if waits.Err() == nil {
 		t.Error("not moved when another came back")
 	}
 	l.Done(0)
 	spare.Done(0)
+}
+
+func TestWhenAPoolIsKnownToBeSilentWhoWaitsThereEndsAtOnceAndAnswersThatHaveBegunSoonAfter(t *testing.T) {
+	b := newBench(t, Options{})
+	b.well()
+	whole := func() (*Lease, context.Context) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		l := pick(t, b.Pool, Demand{PromptTokens: 10, Whole: true, Exclude: []string{"b", "c", "d"}})
+		l.OnLost(cancel, true)
+		return l, ctx
+	}
+	oldWhole, underWay := whole()
+	b.now = b.now.Add(2 * time.Second)
+	newWhole, comes := whole()
+	waiting, waits := b.underWay("a", false)
+	stream, begun := b.underWay("a", false)
+	stream.FirstToken()
+	for _, c := range []struct {
+		silent int
+		over   []context.Context
+		goOn   []context.Context
+	}{{3, nil, []context.Context{waits, comes, underWay, begun}}, {1, []context.Context{waits, comes}, []context.Context{underWay, begun}}} {
+		b.silent(c.silent, 0, 1, 2, 3)
+		for i, ctx := range c.over {
+			if context.Cause(ctx) != ErrLost {
+				t.Errorf("request %d waits for a pool that is silent", i)
+			}
+		}
+		for i, ctx := range c.goOn {
+			if ctx.Err() != nil {
+				t.Errorf("request %d did not get its time", i)
+			}
+		}
+	}
+	b.now = b.now.Add(silentStream - 2*time.Second)
+	b.release(b.first())
+	if context.Cause(underWay) != ErrLost || context.Cause(begun) != ErrLost {
+		t.Error("an answer that has begun is waited for")
+	}
+	for _, l := range []*Lease{oldWhole, newWhole, waiting, stream} {
+		l.Done(0)
+	}
 }
 
 func TestNothingMovesToABackendThatHasNeverAnswered(t *testing.T) {

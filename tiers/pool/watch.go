@@ -126,7 +126,7 @@ func (p *Pool) scrape(ctx context.Context, b *backend) bool {
 			p.setUp(b, asked)
 		case !noRoute(err):
 			p.forgetOld(b)
-			return false
+			return p.setUpByTokens(b)
 		default:
 			p.locked(func() { b.identity.doubt(asked) })
 		}
@@ -160,9 +160,29 @@ func (p *Pool) scrape(ctx context.Context, b *backend) bool {
 	return true
 }
 
-// probe asks an engine whose metrics stand still for one token. If it comes, the metrics are frozen, not the engine.
+// setUpByTokens marks b as up if it was taken to be silent and gives tokens: then only its health cannot be asked.
+func (p *Pool) setUpByTokens(b *backend) (up bool) {
+	now := p.o.Now()
+	p.locked(func() { up = b.down == errSilent && b.health.GaveTokensSince(now.Add(-patience)) })
+	if up {
+		p.setUp(b, now)
+	}
+	return up
+}
+
+// patience is the longest wait for a token of an engine that is down for its silence.
+const patience = 2 * time.Second
+
+// probe asks an engine that is silent, or whose metrics stand still, for one token. If it comes, the engine is well. Whoever
+// is down for its silence gets this one patient try at a time, in place of requests.
 func (p *Pool) probe(ctx context.Context, b *backend) {
-	ctx, cancel := context.WithTimeout(ctx, p.o.ScrapeTimeout)
+	wait := p.o.ScrapeTimeout
+	p.locked(func() {
+		if b.down != nil {
+			wait = patience
+		}
+	})
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	shown := p.Credentials()
 	err := p.scraper.Probe(ctx, b.url, pressure.Question{Model: p.o.Model}, p.dialectOf(b))
@@ -249,12 +269,15 @@ func noRoute(err error) bool {
 	}, status.Code)
 }
 
-// needsProbe reports whether b must be asked for a token: its metrics stand still, and it was not asked lately.
+// needsProbe reports whether b must be asked for a token: it is silent, or its metrics stand still, and it was not asked
+// lately.
 func (p *Pool) needsProbe(b *backend) bool {
 	now := p.o.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !b.health.IsStuck() || b.down != nil || b.health.HasPending() || now.Sub(b.probed) < probeEvery {
+	stuck := b.health.IsStuck() && b.down == nil && !b.health.HasPending()
+	silent := b.down == errSilent || b.down == nil && b.health.IsSilent()
+	if !stuck && !silent || now.Sub(b.probed) < probeEvery {
 		return false
 	}
 	b.probed = now

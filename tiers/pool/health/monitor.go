@@ -188,6 +188,9 @@ func (v *Monitor) IsSilent() bool {
 	return !v.unansweredSince.IsZero() && v.quiet >= v.limit && !v.GaveTokensSince(v.unansweredSince)
 }
 
+// SilentSince returns when the first question was asked that has no answer yet; zero: none.
+func (v *Monitor) SilentSince() time.Time { return v.unansweredSince }
+
 // IsLost reports whether it was silent or stuck for so long that its requests must move.
 func (v *Monitor) IsLost() bool {
 	return v.IsSilent() || v.IsSuspect() && v.still >= lostAfter*v.patience
