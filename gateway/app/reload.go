@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -175,12 +176,18 @@ func (a *App) warn(all []string) {
 	a.warnings.Store(&all)
 }
 
-// allWarnings returns the warnings about the configuration in force, about what waits for a restart, and about
-// certificates that expire soon.
+// allWarnings returns the warnings about the configuration in force, about what waits for a restart, about backends that
+// cannot be found, and about certificates that expire soon.
 func (a *App) allWarnings() []string {
 	out := slices.Clone(*a.warnings.Load())
 	if waits := *a.restart.Load(); len(waits) > 0 {
 		out = append(out, fmt.Sprintf("the configuration file has other values for %s; restart this replica to put them into force", strings.Join(waits, ", ")))
+	}
+	pools := a.routing.Load().pools
+	for _, name := range slices.Sorted(maps.Keys(pools)) {
+		if problem := pools[name].DiscoveryProblem(); problem != "" {
+			out = append(out, fmt.Sprintf("pools.%s.discover fails: %s", name, problem))
+		}
 	}
 	return append(out, a.listeners.expiry.Warnings()...)
 }

@@ -102,6 +102,13 @@ func (s *services) Find(ctx context.Context) ([]string, error) {
 	return tidy(urls), nil
 }
 
+// Unanswered reports whether an error of Find means that the name server has not said what there is: a time-out, SERVFAIL,
+// or no connection.
+func Unanswered(err error) bool {
+	failed, ok := errors.AsType[*net.DNSError](err)
+	return errors.Is(err, context.DeadlineExceeded) || ok && !failed.IsNotFound && (failed.IsTimeout || failed.IsTemporary)
+}
+
 // serving returns the records that are backends now (RFC 2782): of those with a target and a port, the group
 // with the lowest priority number, because the others are on standby until DNS removes that group. Weights do
 // not spread requests, because the expected wait does that. But a record with weight 0 among weighted ones

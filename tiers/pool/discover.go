@@ -11,6 +11,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/foregate/foregate/tiers/discover"
 	"github.com/foregate/foregate/tiers/pool/capacity"
 	"github.com/foregate/foregate/tiers/pool/estimate"
 )
@@ -20,41 +21,64 @@ import (
 const keepGood = 60 * time.Second
 
 // discover reads the backend list once and replaces the set. An empty or failed answer leaves the set as it is: for a
-// minute if a name server fails, and until the next good version if a file cannot be read.
+// minute if a name server says that there is none, and until the next good version if a file cannot be read. If the name
+// server does not answer, backends that pass their checks stay after that, too.
 func (p *Pool) discover(ctx context.Context) {
 	urls, err := p.source.Find(ctx)
 	if ctx.Err() != nil {
 		return
 	}
 	f := &p.found
-	now := p.o.Now()
-	if err == nil {
+	now, was, is := p.o.Now(), p.DiscoveryProblem(), ""
+	switch {
+	case err == nil:
 		f.good = now
-		if f.failing != "" {
-			f.failing = ""
-			p.log.Info().Int("backends", len(urls)).Msg("discovery works again")
-		}
 		p.replace(urls)
-		return
-	}
-	if text := err.Error(); f.failing != text {
-		f.failing = text
-		p.log.Warn().Err(err).Msg("discovery fails, the last good backends are kept")
-	}
-	if !f.forGood && now.Sub(f.good) >= keepGood {
+	case f.forGood || now.Sub(f.good) < keepGood:
+		is = err.Error() + "; the last good backends are kept"
+	case discover.Unanswered(err):
+		is = err.Error() + "; backends that pass their checks are kept"
+		p.replace(p.wellURLs(now))
+	default:
+		is = err.Error()
 		p.replace(nil)
 	}
+	p.locked(func() { f.problem = is })
+	switch {
+	case was == is:
+	case is == "":
+		p.log.Info().Int("backends", len(urls)).Msg("discovery works again")
+	default:
+		p.log.Warn().Str("problem", is).Int("backends", len(*p.set.Load())).Msg("discovery fails")
+	}
+}
+
+// DiscoveryProblem returns why the backends cannot be found now, and which are kept; "" if they can, or are fixed.
+func (p *Pool) DiscoveryProblem() (problem string) {
+	p.locked(func() { problem = p.found.problem })
+	return problem
+}
+
+// wellURLs returns the URLs of the backends that are up and answer.
+func (p *Pool) wellURLs(now time.Time) (urls []string) {
+	p.locked(func() {
+		for _, b := range *p.set.Load() {
+			if b.down == nil && b.reachability.IsReachable(now) {
+				urls = append(urls, b.url)
+			}
+		}
+	})
+	return urls
 }
 
 // replace sets the backends to the given base URLs. A backend that stays keeps its state. New calls it, then
 // Run's goroutine if the pool has discovery, else SetBackends.
 func (p *Pool) replace(urls []string) {
-	old := *p.set.Load()
+	old, urls := *p.set.Load(), distinct(urls)
 	kept := map[string]*backend{}
-	taken := map[string]bool{}
 	for _, b := range old {
 		if slices.Contains(urls, b.url) {
-			kept[b.url], taken[b.id] = b, true
+			kept[b.url] = b
 		}
 	}
 	set, now := make([]*backend, 0, len(urls)), p.o.Now()
@@ -62,9 +86,7 @@ func (p *Pool) replace(urls []string) {
 		for _, u := range urls {
 			b := kept[u]
 			if b == nil {
-				id := idOf(u, func(id string) bool { return taken[id] })
-				taken[id] = true
-				b = p.join(id, u, now)
+				b = p.join(idOf(u), u, now)
 				if len(old) > 0 {
 					b.health.MarkStarted(now)
 				}
@@ -84,6 +106,17 @@ func (p *Pool) replace(urls []string) {
 		return
 	}
 	p.log.Info().Int("backends", len(set)).Int("added", added).Int("gone", removed).Msg("backends changed")
+}
+
+// distinct drops URLs whose id an earlier one has.
+func distinct(urls []string) (out []string) {
+	taken := map[string]bool{}
+	for _, u := range urls {
+		if id := idOf(u); !taken[id] {
+			taken[id], out = true, append(out, u)
+		}
+	}
+	return out
 }
 
 // join adds a backend. The caller holds mu.
@@ -122,21 +155,25 @@ func (p *Pool) remove(b *backend) {
 // maxID bounds the length of an id; ids are parts of Redis keys and metric labels.
 const maxID = 64
 
-// idOf returns an id from a URL's host and port. If that is taken or too long, a hash of the URL is added.
-func idOf(base string, taken func(string) bool) string {
-	host := base
-	if u, err := url.Parse(base); err == nil {
-		host = u.Host
+// idOf returns the id of a backend, a function of its URL alone: host and port. A hash of the URL is added if it has a path,
+// or a host with other characters, or if that is too long. URLs with one id in spite of that, as of http and https at one
+// port, cannot be in one pool.
+func idOf(base string) string {
+	u, err := url.Parse(base)
+	if err != nil {
+		u = &url.URL{Host: base, Path: base}
 	}
+	plain := u.Path == ""
 	id := strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.':
 			return r
 		default:
+			plain = plain && strings.ContainsRune("-:[]", r)
 			return '-'
 		}
-	}, host)
-	if len(id) <= maxID && !taken(id) {
+	}, u.Host)
+	if plain && len(id) <= maxID {
 		return id
 	}
 	h := fnv.New64a()

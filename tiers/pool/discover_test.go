@@ -3,14 +3,19 @@ package pool
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net"
+	"net/url"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/foregate/foregate/tiers/pressure"
 )
 
 // answers is a resolver that says what it holds.
@@ -83,6 +88,59 @@ func TestDiscoveryFollowsDNSAndKeepsTheLastGoodAnswerForAMinute(t *testing.T) {
 			t.Errorf("a hanging name server held for %s", took)
 		}
 	})
+}
+
+func TestANameServerThatDoesNotAnswerEmptiesNoPoolOfBackendsThatDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, fails := range map[string]answers{
+			"SERVFAIL":     {err: &net.DNSError{Err: "server misbehaving", Name: "gpu.internal", IsTemporary: true}},
+			"a time-out":   {err: &net.DNSError{Err: "i/o timeout", Name: "gpu.internal", IsTimeout: true}},
+			"no answer":    {hang: true},
+			"no such host": {err: &net.DNSError{Err: "no such host", Name: "gpu.internal", IsNotFound: true}},
+		} {
+			dns := &answers{addrs: []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}}
+			p := fixed(t, Options{Discover: "dns://gpu.internal:8000", Resolver: dns})
+			p.discover(t.Context())
+			for range 2 * int(keepGood/time.Second) {
+				time.Sleep(time.Second)
+				p.Observe("10.0.0.1-8000", pressure.Reading{Engines: 1}, nil)
+				p.Observe("10.0.0.2-8000", pressure.Reading{}, syscall.ECONNREFUSED)
+				p.noteMissed(p.named("10.0.0.3-8000"), &url.Error{Op: "Get", URL: "http://10.0.0.3:8000", Err: context.DeadlineExceeded})
+			}
+			*dns = fails
+			p.discover(t.Context())
+			want, says := "10.0.0.1-8000", "backends that pass their checks are kept"
+			if name == "no such host" {
+				want, says = "", "no such host"
+			}
+			if got, problem := ids(p), p.DiscoveryProblem(); got != want || !strings.Contains(problem, says) {
+				t.Errorf("%s: %q are left, want %q; %s", name, got, want, problem)
+			}
+			*dns = answers{addrs: []string{"10.0.0.2"}}
+			p.discover(t.Context())
+			if got, problem := ids(p), p.DiscoveryProblem(); got != "10.0.0.2-8000" || problem != "" {
+				t.Errorf("%s: %q afterwards; %s", name, got, problem)
+			}
+		}
+	})
+}
+
+func TestAnIDIsAFunctionOfTheURLAlone(t *testing.T) {
+	urls := []string{"http://a:8000", "https://b", "http://[fd00::1]:8000", "http://c:8000/x", "http://c:8000/y", "http://c:8000", "http://g_1:80", "http://g-1:80"}
+	want := map[string]string{"http://a:8000": "a-8000", "https://b": "b", "http://[fd00::1]:8000": "-fd00--1--8000", "http://c:8000": "c-8000"}
+	p := fixed(t, Options{Backends: urls})
+	for range 20 {
+		rand.Shuffle(len(urls), func(i, j int) { urls[i], urls[j] = urls[j], urls[i] })
+		if err := p.SetBackends(urls[:1+rand.IntN(len(urls))]); err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range p.Snapshot() {
+			if was, known := want[b.URL]; known && was != b.ID {
+				t.Errorf("%s is %s, and was %s", b.URL, b.ID, was)
+			}
+			want[b.URL] = b.ID
+		}
+	}
 }
 
 func TestSeriesOfABackendThatLeftAreDeleted(t *testing.T) {

@@ -84,7 +84,9 @@ func (o Options) validate() ([]string, discover.Source, error) {
 		if slices.Contains(urls, u) {
 			return nil, nil, fmt.Errorf("backend %q: given twice", raw)
 		}
-		urls = append(urls, u)
+		if urls = append(urls, u); len(distinct(urls)) < len(urls) {
+			return nil, nil, fmt.Errorf("backend %q: its id, %s, is that of another", raw, idOf(u))
+		}
 	}
 	return urls, nil, nil
 }

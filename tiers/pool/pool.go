@@ -70,7 +70,7 @@ type Pool struct {
 // discovered is the result of discovery; one goroutine uses it.
 type discovered struct {
 	good    time.Time // time of the last answer with backends
-	failing string    // the failure that was logged last
+	problem string    // why there is none now, which mu guards; "" is none
 	forGood bool      // the last good answer stays valid until the next one
 }
 

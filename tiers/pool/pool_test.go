@@ -67,6 +67,7 @@ func TestOptionsThatWouldGoWrongAreRefusedWithPoolAndURL(t *testing.T) {
 		"query":         {Options{Name: "big", Backends: []string{"http://a?x"}}, `has a query`},
 		"fragment":      {Options{Name: "big", Backends: []string{"http://a#x"}}, `has a fragment`},
 		"twice":         {Options{Name: "big", Backends: []string{"http://a", "HTTP://A:80/"}}, `backend "HTTP://A:80/": given twice`},
+		"one id":        {Options{Name: "big", Backends: []string{"http://a:1", "https://a:1"}}, `backend "https://a:1": its id, a-1, is that of another`},
 		"negative cost": {Options{Name: "big", Backends: one, USDPerHour: -1}, `costs -1 USD per hour`},
 		"not dns":       {Options{Name: "big", Discover: "http://a:1"}, `discover "http://a:1": want dns://HOST:PORT, srv://`},
 		"no dns port":   {Options{Name: "big", Discover: "dns://a"}, `want dns://HOST:PORT with a port`},
@@ -83,7 +84,7 @@ func TestOptionsThatWouldGoWrongAreRefusedWithPoolAndURL(t *testing.T) {
 func TestIDsAreStableUniqueAndFitForKeys(t *testing.T) {
 	long := "http://" + strings.Repeat("very-long-label.", 8) + "example:8000"
 	p := fixed(t, Options{Backends: []string{
-		"http://10.0.0.7:8000/", "https://GPU_3.Example.com", "http://[::1]:9", "http://10.0.0.7:8000/second", long, "https://10.0.0.7:8000",
+		"http://10.0.0.7:8000/", "https://GPU_3.Example.com", "http://[::1]:9", "http://10.0.0.7:8000/second", long, "https://10.0.0.7:8001",
 	}})
 	seen := map[string]bool{}
 	var ids []string
@@ -97,7 +98,7 @@ func TestIDsAreStableUniqueAndFitForKeys(t *testing.T) {
 			t.Errorf("URL %q", s.URL)
 		}
 	}
-	if ids[0] != "10.0.0.7-8000" || ids[1] != "gpu-3.example.com" || !strings.HasPrefix(ids[3], "10.0.0.7-8000-") {
+	if ids[0] != "10.0.0.7-8000" || !strings.HasPrefix(ids[1], "gpu-3.example.com-") || !strings.HasPrefix(ids[3], "10.0.0.7-8000-") {
 		t.Errorf("ids %q", ids)
 	}
 }

@@ -104,7 +104,7 @@ func (w *watchers) follow(ctx context.Context) {
 		// After the watcher's end, because the watcher could create the series again.
 		end()
 		delete(w.ends, b)
-		if w.pool.named(b.id) == nil { // another URL may use the id now
+		if w.pool.named(b.id) == nil { // http became https at one port
 			w.pool.metrics.forget(w.pool.o.Name, b.id)
 		}
 	}
