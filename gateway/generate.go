@@ -40,8 +40,10 @@ func (e *admittedRequest) leave() {
 // enter does everything before the actual work: identity, slots, body.
 func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request) (e admittedRequest, err error) {
 	if l.Caller, err = g.opts.Identity.Identify(r); err != nil {
+		g.trace(l, nil)
 		return e, err
 	}
+	g.trace(l, r.Header)
 	if l.trace != nil && l.Caller.Access.Traced() {
 		l.trace.record()
 	}
@@ -76,7 +78,6 @@ func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request)
 // generate answers chat completions and completions through the cascade.
 func (g *Gateway) generate(kind openai.Kind) handler {
 	return func(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
-		g.trace(l, r)
 		in, err := g.enter(l, w, r)
 		if err != nil {
 			return err
@@ -143,7 +144,6 @@ func (g *Gateway) assign(route *tiers.Route, l *accessRecord, body *openai.Reque
 // forward passes an allowed path through to the target pool.
 func (g *Gateway) forward(path string) handler {
 	return func(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
-		g.trace(l, r)
 		in, err := g.enter(l, w, r)
 		if err != nil {
 			return err

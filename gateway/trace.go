@@ -57,10 +57,11 @@ type RequestSummary struct {
 	Content *content.Content // nil unless the tenant opted in
 }
 
-// trace begins the trace of a request.
-func (g *Gateway) trace(l *accessRecord, r *http.Request) {
+// trace begins the trace of a request. Only a caller who was identified may say by its headers whether it is recorded: for
+// others h is nil.
+func (g *Gateway) trace(l *accessRecord, h http.Header) {
 	if g.opts.Tracer != nil {
-		l.trace = g.opts.Tracer.Begin(r.Header)
+		l.trace = g.opts.Tracer.Begin(h)
 	}
 }
 

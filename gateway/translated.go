@@ -186,7 +186,6 @@ func (a *translatedAsync) Close() error {
 // can serve are forwarded to the target if passthrough lists the path, and refused otherwise.
 func (g *Gateway) generateAs(api *clientAPI, path string) handler {
 	return func(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
-		g.trace(l, r)
 		in, err := g.enter(l, w, r)
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -144,6 +145,12 @@ func TestAFallbackAnswersOnlyTenantsThatMayLeave(t *testing.T) {
 		}
 		if asked := hosted.asked(); len(asked) != before+1 {
 			t.Errorf("stream %t: asked %v", stream, asked[before:])
+		}
+	}
+	_, views := apptest.Get(t, r.Admin+"/admin/tenants")
+	for tenant, may := range map[string]bool{"acme": true, "shy": false} {
+		if !regexp.MustCompile(fmt.Sprintf(`"tenant":\s*%q[^{}]*"allow_external":\s*%t`, tenant, may)).MatchString(views) {
+			t.Errorf("whether %s may leave is told wrong: %s", tenant, views)
 		}
 	}
 	page := r.Metrics(t)

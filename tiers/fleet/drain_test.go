@@ -45,6 +45,42 @@ func TestADrainIsHeardByAllUntilItIsUndone(t *testing.T) {
 	})
 }
 
+func TestADrainMadeWhileRedisWasAwayIsHeardByAllWhenItIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, o := redistest.Embedded(t, redistest.Background)
+		a, b := join(t, o, "a"), join(t, o, "b")
+		a.run(t)
+		b.run(t)
+		time.Sleep(time.Second)
+		r.SetError("ERR gone")
+		for backend, d := range map[string]time.Duration{"open": 0, "long": time.Minute, "short": 3 * time.Second, "undone": 0} {
+			if err := a.Drain(t.Context(), "small", backend, "why", d); err == nil {
+				t.Fatal("Redis was away")
+			}
+		}
+		if err := a.Undrain(t.Context(), "small", "undone"); err == nil {
+			t.Fatal("Redis was away")
+		}
+		time.Sleep(10 * time.Second)
+		r.SetError("")
+		time.Sleep(2 * time.Second)
+		for _, m := range []*member{a, b} {
+			if diff := cmp.Diff(map[string]string{"open": "why", "long": "why"}, m.small.drains()); diff != "" {
+				t.Errorf("%s: %s", m.self, diff)
+			}
+		}
+		if err := b.Undrain(t.Context(), "small", "open"); err != nil { // another replica than the one that drained
+			t.Fatal(err)
+		}
+		time.Sleep(49 * time.Second)
+		for _, m := range []*member{a, b} {
+			if got := m.small.drains(); len(got) != 0 {
+				t.Errorf("%s: %v after their end", m.self, got)
+			}
+		}
+	})
+}
+
 func TestADrainEndsByItselfEvenWithoutRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, o := redistest.Embedded(t, redistest.Background)

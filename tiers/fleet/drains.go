@@ -19,8 +19,15 @@ var (
 	ErrFull    = errors.New("fleet: 4096 drains are too many")
 )
 
+// owedDrain is a drain that Redis could not be told: it is sent again in each tick, until it ends.
+type owedDrain struct {
+	head  string    // of the stored value, up to its end
+	until time.Time // local; zero: no end
+}
+
 // Drain tells all replicas to send nothing more to a backend, for d, or until Undrain if d is 0. It returns
-// when Redis has stored it, within 1.5 s; this replica applies it at once, others at their next tick. It does
+// when Redis has stored it, within 1.5 s; this replica applies it at once, others at their next tick. If Redis cannot
+// store it now, that is an error, and Redis is told as soon as it can, unless Undrain comes first. It does
 // not check whether the backend exists. Up to 256 bytes of why are stored.
 func (f *Fleet) Drain(ctx context.Context, pool, backend, why string, d time.Duration) error {
 	field, err := f.drainField(pool, backend)
@@ -30,20 +37,70 @@ func (f *Fleet) Drain(ctx context.Context, pool, backend, why string, d time.Dur
 	if d < 0 || d.Milliseconds() == 0 && d > 0 {
 		return fmt.Errorf("fleet: a drain of %s is too short", d)
 	}
-	head, err := json.Marshal(strings.ToValidUTF8(why[:min(len(why), maxWhy)], ""))
+	text, err := json.Marshal(strings.ToValidUTF8(why[:min(len(why), maxWhy)], ""))
 	if err != nil {
 		return fmt.Errorf("fleet: drain: %w", err)
 	}
-	args := []any{maxDrains, field, `{"why":` + string(head) + `,"until":`, d.Milliseconds()}
+	o := owedDrain{head: `{"why":` + string(text) + `,"until":`}
+	if d > 0 {
+		o.until = f.now().Add(d)
+	}
 	pipe := f.scripts.Pipeline()
-	cmd := drainScript.EvalSha(ctx, pipe, []string{keyDrain}, args...)
+	cmd := f.sendDrain(pipe, field, o)
 	if err := f.once(ctx, pipe, cmd); err != nil {
+		f.owe(field, o)
 		return fmt.Errorf("fleet: drain: %w", err)
 	}
+	f.forgive(field)
 	if cmd.Val() == int64(0) {
 		return ErrFull
 	}
 	return nil
+}
+
+// sendDrain adds a drain to a pipeline.
+func (f *Fleet) sendDrain(pipe redis.Pipeliner, field string, o owedDrain) *redis.Cmd {
+	left := time.Duration(0)
+	if !o.until.IsZero() {
+		left = max(o.until.Sub(f.now()), time.Millisecond)
+	}
+	return drainScript.EvalSha(context.Background(), pipe, []string{keyDrain}, maxDrains, field, o.head, left.Milliseconds())
+}
+
+// owe notes a drain to be sent later.
+func (f *Fleet) owe(field string, o owedDrain) {
+	f.owedMu.Lock()
+	defer f.owedMu.Unlock()
+	if len(f.owed) < maxDrains {
+		f.owed[field] = o
+	}
+}
+
+// forgive forgets a drain that was to be sent later.
+func (f *Fleet) forgive(field string) {
+	f.owedMu.Lock()
+	defer f.owedMu.Unlock()
+	delete(f.owed, field)
+}
+
+// queueOwed sends the drains that Redis could not be told.
+func (f *Fleet) queueOwed(t *turn) {
+	f.owedMu.Lock()
+	defer f.owedMu.Unlock()
+	for field, o := range f.owed {
+		if !o.until.IsZero() && !t.at.Before(o.until) {
+			delete(f.owed, field)
+			continue
+		}
+		cmd := f.sendDrain(t.pipe, field, o)
+		t.calls = append(t.calls, call{cmd, func() {
+			if cmd.Err() != nil {
+				f.metrics.errors.WithLabelValues(errDrain).Inc()
+				return
+			}
+			f.forgive(field) // also if there are too many
+		}})
+	}
 }
 
 // Undrain ends a drain; a backend that is not drained is no error.
@@ -52,6 +109,7 @@ func (f *Fleet) Undrain(ctx context.Context, pool, backend string) error {
 	if err != nil {
 		return err
 	}
+	f.forgive(field)
 	pipe := f.scripts.Pipeline()
 	if err := f.once(ctx, pipe, pipe.HDel(ctx, keyDrain, field)); err != nil {
 		return fmt.Errorf("fleet: undrain: %w", err)

@@ -96,7 +96,9 @@ func (f *Fleet) tick(ctx context.Context) {
 // turn queues the commands of a tick, the heartbeat first.
 func (f *Fleet) turn() *turn {
 	t := &turn{at: f.now(), pipe: f.scripts.Pipeline()}
-	t.calls = append(t.calls, f.queueHeartbeat(t), f.queueDrains(t.pipe))
+	t.calls = append(t.calls, f.queueHeartbeat(t))
+	f.queueOwed(t)
+	t.calls = append(t.calls, f.queueDrains(t.pipe))
 	tidy := f.dueToTidy(t.at)
 	for _, p := range f.pools.Load().all {
 		readings, places := p.take()

@@ -46,7 +46,7 @@ func (p *Pool) ReceiveDrains(drained map[string]string) {
 }
 
 // Drain gives a backend no new requests for d (0: until Undrain) and lets running requests finish. Only this replica
-// knows. It reports whether the backend exists.
+// knows, until the fleet tells it of the same drain. It reports whether the backend exists.
 func (p *Pool) Drain(backend, why string, d time.Duration) bool {
 	o := drainOrder{why: why}
 	if d > 0 {
@@ -57,6 +57,9 @@ func (p *Pool) Drain(backend, why string, d time.Duration) bool {
 		return false
 	}
 	p.redrain(b, func() {
+		if told, drained := p.fleetDrains[backend]; drained && told == why { // the fleet was faster
+			return
+		}
 		if len(p.ownDrains) < maxDrains {
 			p.ownDrains[backend] = o // kept, because the backend may leave and come back
 		}
