@@ -26,8 +26,13 @@ func budgetProblem(e *budgets.Error) *problem {
 		status: http.StatusTooManyRequests, retry: e.Wait + rand.N(budgetSpread),
 		body: openai.ErrorBody{Type: "insufficient_quota", Code: "insufficient_quota"},
 	}
-	p.retryable = p.retry <= maxObeyed
 	b := e.Budget
+	if e.Reserved {
+		p.retry, p.retryable = jitter(e.Wait), true
+		p.body.Message = "Requests in progress have reserved what is left of your budget of " + budgets.Amount(b, max(b.Tokens, b.NanoUSD)) + " per " + string(b.Per) + ". Try again when they have ended."
+		return p
+	}
+	p.retryable = p.retry <= maxObeyed
 	p.body.Message = "You have used up your budget of " + budgets.Amount(b, max(b.Tokens, b.NanoUSD)) + " per " + string(b.Per) + "."
 	if e.Left > 0 {
 		p.body.Message = "Your budget of " + budgets.Amount(b, max(b.Tokens, b.NanoUSD)) + " per " + string(b.Per) + " has " + budgets.Amount(b, e.Left) +

@@ -17,7 +17,9 @@ type Error struct {
 	Budget identity.Budget
 	Need   int64         // what the request may need, in the unit of the budget: tokens or 1e-9 USD
 	Left   int64         // what is left, in the same unit
-	Wait   time.Duration // until the window ends
+	Wait   time.Duration // until the window ends, or shorter if Reserved
+	// Reserved means that the budget is not used up: requests in progress have reserved the rest, and may use less.
+	Reserved bool
 	// Uncounted means that nobody knows what is left: Redis does not answer, and the budget has on_redis_loss: deny.
 	Uncounted bool
 }
@@ -27,8 +29,12 @@ func (e *Error) Error() string {
 	if e.Uncounted {
 		return fmt.Sprintf("tenant %s has a budget per %s that cannot be counted now: Redis does not answer", e.Tenant, e.Budget.Per)
 	}
-	return fmt.Sprintf("tenant %s has %s left of its budget of %s per %s, and the request may need %s; the next window begins in %s",
-		e.Tenant, Amount(e.Budget, e.Left), Amount(e.Budget, limitOf(e.Budget)), e.Budget.Per, Amount(e.Budget, e.Need), e.Wait.Round(time.Second))
+	until := "the next window begins in "
+	if e.Reserved {
+		until = "requests in progress have reserved the rest, try again in "
+	}
+	return fmt.Sprintf("tenant %s has %s left of its budget of %s per %s, and the request may need %s; %s%s",
+		e.Tenant, Amount(e.Budget, e.Left), Amount(e.Budget, limitOf(e.Budget)), e.Budget.Per, Amount(e.Budget, e.Need), until, e.Wait.Round(time.Second))
 }
 
 // Unwrap makes it an [ErrExhausted].

@@ -21,6 +21,9 @@ const (
 	defaultTime = 15 * time.Millisecond
 	// maxWindows bounds the memory: 10,000 tenants with three periods.
 	maxWindows = 30_000
+	// reservedWait is when a request may try again that only reservations of others are in the way of: about the time of an
+	// answer.
+	reservedWait = 2 * time.Second
 )
 
 // Options configure a [Ledger].
@@ -144,6 +147,9 @@ func (l *Ledger) Reserve(ctx context.Context, a Request) (*Reservation, error) {
 	}
 	_, end := err.Budget.Per.Window(now)
 	err.Tenant, err.Wait = a.Tenant, end.Sub(now)
+	if err.Reserved {
+		err.Wait = min(err.Wait, reservedWait)
+	}
 	g.end(amounts{})
 	return nil, l.refuse(a, err)
 }
@@ -230,6 +236,9 @@ func (l *Ledger) decide(g *Reservation, a Request, got answer, result string, de
 		return &Error{Budget: a.Budgets[deny], Uncounted: true}
 	}
 	replicas := l.replicas()
+	if byRedis {
+		replicas = 1
+	}
 	for _, b := range a.Budgets {
 		i, w := g.of(b)
 		refused := got.refused == 2*i+1 && b.Tokens > 0 || got.refused == 2*i+2 && b.NanoUSD > 0
@@ -237,7 +246,7 @@ func (l *Ledger) decide(g *Reservation, a Request, got answer, result string, de
 			refused = !w.admits(b, g.ask, replicas)
 		}
 		if refused {
-			return &Error{Budget: b, Need: g.ask.of(b), Left: w.left(b, g.ask)}
+			return &Error{Budget: b, Need: g.ask.of(b), Left: w.left(b, g.ask), Reserved: w.onlyReserved(b, g.ask, replicas)}
 		}
 	}
 	if byRedis && got.refused != 0 { // for a budget that the request does not have: Redis is not to be believed

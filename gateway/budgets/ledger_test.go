@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/foregate/foregate/gateway/identity"
@@ -48,6 +49,31 @@ func TestATenantWithoutBudgetsHasNoReservationAndCostsNothing(t *testing.T) {
 	if g != nil || len(r.windows) != 0 {
 		t.Error("it is counted")
 	}
+}
+
+func TestWhatIsOnlyReservedIsWaitedForShortly(t *testing.T) {
+	test := func(t *testing.T, r, other *replica) {
+		a := Request{Tenant: "acme", Budgets: []identity.Budget{tokensPer(100, identity.Month)}, Tokens: 60}
+		first := other.reserve(t, a)
+		if e := r.refused(t, a); !e.Reserved || e.Wait <= 0 || e.Wait > 3*time.Second {
+			t.Errorf("another request has reserved 60, and nothing is used: %+v", e)
+		}
+		first.Settle(10, 0)
+		time.Sleep(time.Second)
+		r.reserve(t, a).Settle(60, 0) // it passes when the other has ended
+		if e := r.refused(t, a); e.Reserved || e.Wait < time.Hour {
+			t.Errorf("70 of 100 are used, and 60 are asked for: %+v", e)
+		}
+	}
+	t.Run("alone", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := join(t, nil, 1)
+			test(t, r, r)
+		})
+	})
+	t.Run("by another replica", func(t *testing.T) {
+		bubble(t, 2, func(t *testing.T, fleet []*replica, _ *miniredis.Miniredis) { test(t, fleet[0], fleet[1]) })
+	})
 }
 
 // calendar is a clock that can be set forward.

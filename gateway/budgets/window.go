@@ -85,6 +85,14 @@ func (w *window) admits(b identity.Budget, ask amounts, n int) bool {
 	return own-w.base.of(b) <= share
 }
 
+// onlyReserved reports whether a request that is refused would be admitted if those in progress used nothing, so that it may
+// pass when they end.
+func (w *window) onlyReserved(b identity.Budget, ask amounts, n int) bool {
+	idle := *w
+	idle.own.reserved, idle.others.reserved, idle.base = ask, amounts{}, w.own.settled
+	return idle.admits(b, ask, n)
+}
+
 // reply is the others' part of a window, as Redis reported it for a version.
 func (w *window) reply(version int64, others part) {
 	if version < w.heard {
