@@ -73,6 +73,9 @@ func (g *Gateway) record(next func(*accessRecord, http.ResponseWriter, *http.Req
 		g.metrics.inFlight.Inc()
 		defer func() {
 			g.metrics.inFlight.Dec()
+			if l.out != nil {
+				l.out.stop() // the response ends with its handler
+			}
 			g.settle(l, r)
 		}()
 		h := w.Header()

@@ -292,6 +292,9 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *accessRecord, 
 		panic(http.ErrAbortHandler)
 	}
 	p := endOf(r.Context(), err)
+	if l.out != nil {
+		l.out.stop()
+	}
 	if l.out != nil && l.out.began {
 		l.code = statusBroken
 		l.out.breakOff(p)

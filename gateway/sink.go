@@ -20,11 +20,11 @@ type sink struct {
 	rc     http.ResponseController
 	record *pipeline.Record // of the request
 	stream bool             // the client asked for a stream
-	began  bool
-	wait   time.Duration // maximum for one write, see [Timeouts]
-	until  time.Time     // the current write deadline; HTTP/1.1 only
-	guard  *writeGuard   // nil for HTTP/1.1
-	first  time.Time     // time of the first byte
+	began  bool             // the headers are out
+	wait   time.Duration    // maximum for one write, see [Timeouts]
+	until  time.Time        // the current write deadline; HTTP/1.1 only
+	guard  *writeGuard      // nil for HTTP/1.1
+	first  time.Time        // time of the first byte
 
 	streams   context.Context   // of all requests and generations: a generation may end with it before the request does
 	brokenOff bool              // the client of a stream got the error event
@@ -33,22 +33,46 @@ type sink struct {
 	encoder   clientapi.Encoder // of an answer of the cascade in the form of another API; nil for all others
 
 	lines [maxSet]string // values of the answer's headers
+
+	heartbeat
 }
 
 var _ pipeline.Client = (*sink)(nil)
 
 // open returns the sink of a request's answer.
 func (g *Gateway) open(l *accessRecord, w http.ResponseWriter, r *http.Request, stream bool) *sink {
-	l.sink = sink{w: w, r: r, rc: *http.NewResponseController(w), record: &l.Record, wait: g.timeouts(l.route).Write, stream: stream, streams: g.streams, api: l.api, id: l.requestID()}
+	timeouts := g.timeouts(l.route)
+	l.sink = sink{w: w, r: r, rc: *http.NewResponseController(w), record: &l.Record, wait: timeouts.Write, stream: stream, streams: g.streams, api: l.api, id: l.requestID()}
 	l.out = &l.sink
 	l.out.guard = newWriteGuard(&l.out.rc, r)
+	if stream && timeouts.EarlyHeaders {
+		l.out.mu.Lock()
+		l.out.start(l.out.beat)
+		l.out.mu.Unlock()
+	}
 	return l.out
 }
 
 // Begin implements pipeline.Client: it writes the status and the headers.
 func (s *sink) Begin(head pipeline.ResponseHead) error {
-	s.began, s.first = true, time.Now()
-	s.stream = head.Stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.first = time.Now()
+	if s.began { // early
+		return nil
+	}
+	if s.head(head); s.stream {
+		s.start(s.beat)
+	}
+	return nil
+}
+
+// head writes the status and the headers.
+func (s *sink) head(head pipeline.ResponseHead) {
+	s.began = true
+	if s.stream != head.Stream {
+		s.stream = head.Stream
+	}
 	h := headers{to: s.w.Header(), values: s.lines[:0]}
 	switch {
 	case head.ContentType != "":
@@ -73,7 +97,6 @@ func (s *sink) Begin(head pipeline.ResponseHead) error {
 	h.set("Server-Timing", timing)
 	h.tell(s.record)
 	s.w.WriteHeader(http.StatusOK)
-	return nil
 }
 
 // numbers returns the values of Content-Length and Server-Timing, "" for none: parts of one string.
@@ -153,6 +176,13 @@ func (h *headers) set(name, value string) {
 
 // Write sends p and flushes.
 func (s *sink) Write(p []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.note(p)
+	return s.write(p)
+}
+
+func (s *sink) write(p []byte) error {
 	if s.guard != nil {
 		s.guard.begin(s.wait)
 		defer s.guard.end()

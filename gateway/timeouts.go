@@ -8,6 +8,9 @@ type Timeouts struct {
 	// Write bounds one write to a client; at least nine tenths of it are guaranteed. A client that reads
 	// nothing is then disconnected, and its generation ends (timeout.write).
 	Write time.Duration
+	// EarlyHeaders sends the headers of a stream with its first comment (stream.early_headers). They then do not tell the tier,
+	// and an error is an event.
+	EarlyHeaders bool
 }
 
 // DefaultTimeouts returns the default values.

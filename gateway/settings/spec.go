@@ -154,6 +154,8 @@ var specs = sorted([]Spec{
 		duration(10*time.Millisecond, time.Hour, func(v *Values) *time.Duration { return &v.Client.Body })),
 	route("timeout.write", "10s", "How long a client may block one write of its answer. Then its connection is closed, or with HTTP/2 its stream, and its generation is cancelled. With HTTP/2 a connection that takes no byte for 15 s is closed in any case.",
 		duration(10*time.Millisecond, time.Hour, func(v *Values) *time.Duration { return &v.Client.Write })),
+	route("stream.early_headers", "no", "What the client of a stream gets that waits for its first token for 10 s. `yes`: the headers and a comment, and one more after each 10 s, so that no proxy takes its connection for dead; then the headers do not tell the tier, and an error comes as an event. `no`: nothing. Once the headers are out, comments are sent in any case.",
+		yesNo(func(v *Values) *bool { return &v.Client.EarlyHeaders })),
 	route("timeout.draft_first_token", "5s", "Longest wait for the first token of the draft pool.",
 		duration(10*time.Millisecond, time.Hour, func(v *Values) *time.Duration { return &v.Tiers.Timeouts.DraftFirstToken })),
 	route("timeout.target_first_token", "30s", "Longest wait for the first token of the target pool with a prompt of up to 4,000 tokens. Longer prompts get proportionally more time.",

@@ -38,6 +38,8 @@ type Values struct {
 type Client struct {
 	Body  time.Duration // for a whole body (timeout.body)
 	Write time.Duration // for one write to the client (timeout.write)
+
+	EarlyHeaders bool // a stream that waits for its first token for long gets headers and comments (stream.early_headers)
 }
 
 // Limit holds the tenants' limits that are the same for all.

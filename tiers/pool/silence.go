@@ -36,10 +36,10 @@ func (p *Pool) noteUnanswered(b *backend, asked time.Time) {
 		}
 		out = b.health.IsOut()
 	})
-	p.release(b)
 	if out {
 		p.setDown(b, errSilent)
 	}
+	p.release(b)
 }
 
 // silentStream is the silence after which nobody waits for the rest of an answer any more, in all: a process that was

@@ -24,9 +24,21 @@ func (s *events) begin() (err error) {
 	if kind := mediaType(s.resp.Header.Get("Content-Type")); kind != typeEvents {
 		return fmt.Errorf("%w: content type %q of a stream", engine.ErrBody, kind)
 	}
-	s.reader = openai.NewEventReader(&s.resp, maxEvent)
+	s.reader = openai.NewEventReader(signs{&s.httpExchange}, maxEvent)
 	s.firstChunk, err = s.read()
 	return err
+}
+
+// signs reads a stream that has begun: whatever comes is a sign of life, a comment as well as a token, and the wait for the
+// next begins anew.
+type signs struct{ *httpExchange }
+
+func (s signs) Read(p []byte) (int, error) {
+	n, err := s.resp.Read(p)
+	if n > 0 && s.opened {
+		s.await()
+	}
+	return n, err
 }
 
 // Next implements [engine.Stream].

@@ -241,8 +241,8 @@ func TestWhatEndsAStreamThatFallsSilentIsToldApart(t *testing.T) {
 	}
 }
 
-// TestTimesAreOfWhatTheyAreFor: the first byte's bounds nothing behind it, and each chunk has the whole of the
-// silence to come.
+// TestTimesAreOfWhatTheyAreFor: the first byte's bounds nothing behind it, each chunk has the whole of the silence to come,
+// and a comment is none.
 func TestTimesAreOfWhatTheyAreFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from, to := io.Pipe()
@@ -251,9 +251,9 @@ func TestTimesAreOfWhatTheyAreFor(t *testing.T) {
 			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: from}, nil
 		})})
 		go func() {
-			for range 5 {
+			for i := range 15 {
 				time.Sleep(900 * time.Millisecond)
-				_, _ = io.WriteString(to, "data: "+aChunk+"\n\n")
+				_, _ = io.WriteString(to, []string{"data: " + aChunk + "\n\n", ": ping\n\n"}[min(i%3, 1)])
 			}
 		}()
 		a := at("http://127.0.0.1:1", relay(t, aStream))
