@@ -106,21 +106,46 @@ func ending(_ int, w http.ResponseWriter, _ *http.Request) {
 func TestADraftThatIsTheAnswerThoughItsFaultWasSeenTooLateIsNotCalledRejected(t *testing.T) {
 	draft := newScripted(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 		say(w, roleChunk)
-		for i := range 60 { // released, and then it runs in circles
+		for i := range 60 { // released, and then it is filtered
 			say(w, spoken(fmt.Sprintf(" v%d", i), fmt.Sprint(200+i), -0.01, ""))
 		}
-		for i := range 120 {
-			say(w, spoken(fmt.Sprintf(" w%d", i%4), fmt.Sprint(100+i%4), -0.01, ""))
-		}
-		say(w, spoken("", "100", -0.01, "stop"), openai.Done)
+		say(w, spoken("", "100", -0.01, "content_filter"), openai.Done)
 	})
 	target := newScripted(t, ending)
 	got, rc, err := scriptedRig(t, draft.URL, target.URL).ask(openai.Chat, plan.Auto, chat("Hello", `,"max_tokens":300,"stream":true`))
-	if err != nil || rc.Tier != plan.Draft || rc.Verdict.Accept || rc.Verdict.Reason != accept.ReasonRepetition {
+	if err != nil || rc.Tier != plan.Draft || rc.Verdict.Accept || rc.Verdict.Reason != accept.ReasonCut {
 		t.Fatalf("tier %s, %+v, %v", rc.Tier, rc.Verdict, err)
 	}
-	if got.foregate.Verdict != "accepted" || got.foregate.Reason != "late_repetition" {
+	if got.foregate.Verdict != "accepted" || got.foregate.Reason != "late_cut_short" {
 		t.Errorf("the answer says %+v", got.foregate)
+	}
+}
+
+// Also where no ids are told, and loops show in the text only.
+func TestADraftThatBeginsToRunInCirclesIsContinuedByTheTarget(t *testing.T) {
+	for _, ids := range []bool{true, false} {
+		draft := newScripted(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+			say(w, roleChunk)
+			for i := range 1060 {
+				word, id := fmt.Sprintf(" v%d", i), fmt.Sprint(200+i)
+				if i >= 60 { // released, and then it runs in circles
+					word, id = fmt.Sprintf(" w%d", i%4), fmt.Sprint(100+i%4)
+				}
+				if !ids {
+					id = ""
+				}
+				say(w, spoken(word, id, -0.01, ""))
+			}
+			say(w, spoken("", "100", -0.01, "stop"), openai.Done)
+		})
+		target := newScripted(t, ending)
+		got, rc, err := scriptedRig(t, draft.URL, target.URL).ask(openai.Chat, plan.Auto, chat("Hello", `,"max_tokens":2000,"stream":true`))
+		if err != nil || rc.Tier != plan.Mixed || rc.Verdict.Reason != accept.ReasonRepetition || !strings.HasSuffix(got.text, " TARGET") {
+			t.Errorf("ids %t: tier %s, %+v, %v, …%q", ids, rc.Tier, rc.Verdict, err, got.text[max(len(got.text)-40, 0):])
+		}
+		if n := strings.Count(got.text, " w2"); ids && n > 4 || n > 200 {
+			t.Errorf("ids %t: the client got the phrase %d times", ids, n)
+		}
 	}
 }
 

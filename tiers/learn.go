@@ -5,7 +5,6 @@ import (
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/audit"
-	"github.com/foregate/foregate/tiers/draft"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
@@ -22,7 +21,7 @@ func (c *Cascade) recordOutcome(r *inflight.Request, o strategy.Outcome, record 
 	reason := cmp.Or(o.Bypass, r.Plan.Reason)
 	shut := reason == economy.ReasonNoSaving || reason == economy.ReasonTTFT
 	switch o.Verdict.Reason {
-	case draft.ReasonLost, accept.ReasonNoVerdict:
+	case accept.ReasonLost, accept.ReasonNoVerdict:
 		return
 	}
 	if err != nil || !o.IsJudged() && !shut {

@@ -12,7 +12,9 @@ func TestWhatIsSalvagedOfADraft(t *testing.T) {
 		want  Salvage
 	}{
 		"it broke off":               {State{CanResume: true}, Verdict{Reason: ReasonCut}, false, nil, all},
-		"its shape is at fault":      {State{CanResume: true}, Verdict{Reason: ReasonInvalid}, true, nil, all},
+		"its backend failed":         {State{CanResume: true}, Verdict{Reason: ReasonLost}, false, nil, all},
+		"its shape is at fault":      {State{CanResume: true}, Verdict{Reason: ReasonInvalid}, true, nil, Salvage{}},
+		"a reason that is new":       {State{CanResume: true}, Verdict{Reason: "refusal"}, true, nil, Salvage{}},
 		"the target cannot resume":   {State{}, Verdict{Reason: ReasonScore}, false, nil, Salvage{}},
 		"a loop":                     {State{CanResume: true}, Verdict{Reason: ReasonRepetition}, true, nil, Salvage{}},
 		"nothing":                    {State{CanResume: true}, Verdict{Reason: ReasonEmpty}, true, nil, Salvage{}},

@@ -37,8 +37,7 @@ const maxThreshold Nats = 1e9
 // waited says that the hold-back's time is over. Call it after every chunk, so that equal tokens lead to equal decisions
 // however they were split into chunks.
 func (c *State) Decide(waited bool) bool {
-	waited = waited && c.Tokens() >= headTokens // the score of fewer tokens is mostly the prior
-	if c.committed || c.Whole || c.Tokens() == 0 || (c.Tokens() < max(c.HoldbackTokens, 1) && !waited) {
+	if c.committed || c.Whole || !c.IsDue(waited) {
 		return false
 	}
 	v := c.EarlyVerdict()
@@ -49,6 +48,15 @@ func (c *State) Decide(waited bool) bool {
 	c.committed = true
 	c.requireScore(c.cfg.Threshold)
 	return true
+}
+
+// IsDue reports whether the hold-back is over after the tokens so far. waited is as in [State.Decide].
+func (c *State) IsDue(waited bool) bool {
+	enough := max(c.HoldbackTokens, 1)
+	if waited {
+		enough = min(enough, headTokens) // the score of fewer tokens is mostly the prior
+	}
+	return c.Tokens() >= enough
 }
 
 // ApplyCheck takes the target's check of the whole draft; nil means that there is none.
@@ -98,10 +106,10 @@ func (c *State) withCohort(v Verdict) Verdict {
 // Committed reports whether the draft is sent as it comes.
 func (c *State) Committed() bool { return c.committed }
 
-// IsAnswer reports whether a finished draft is the answer: it was accepted, or it was committed, is complete (ended),
-// and only its structure is at fault, which can no longer be taken back.
+// IsAnswer reports whether a finished draft is the answer: it was accepted, or it was committed, is complete (ended), and
+// only the way in which it ended is at fault, or the score of one that stays.
 func (c *State) IsAnswer(v Verdict, ended bool) bool {
-	return v.Accept || (c.committed && ended && (c.KeepCommitted || v.Reason != ReasonScore))
+	return v.Accept || (c.committed && ended && (v.Reason == ReasonCut || c.KeepCommitted && v.Reason == ReasonDoubtful))
 }
 
 // VerifiedTokens returns how many tokens the target accepted if it rejected a part; −1 if it was not asked or gave no
@@ -132,9 +140,8 @@ func (c *State) Salvage(v Verdict, ended bool) Salvage {
 		return Salvage{Tokens: c.VerifiedTokens()} // exact: the engine has these tokens in its KV cache
 	case c.Checked:
 		return Salvage{} // without a check by the target nothing is used
-	case v.Reason == ReasonNoLogprobs, v.Reason == ReasonRepetition, v.Reason == ReasonEmpty, v.Reason == ReasonLong,
-		v.Reason == ReasonCut && ended:
-		return Salvage{} // no part of it was accepted
+	case v.Reason != ReasonScore && v.Reason != ReasonLost && (v.Reason != ReasonCut || ended):
+		return Salvage{} // what is wrong with it is not a doubt behind a place, so no part of it was accepted
 	}
 	tokens := c.Tokens()
 	if c.Rejected() {

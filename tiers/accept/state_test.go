@@ -43,7 +43,7 @@ func TestADraftWithTooFewLogprobsIsRefusedInsteadOfCommitted(t *testing.T) {
 	}
 }
 
-func TestOnlyTheScoreTakesACommittedDraftBack(t *testing.T) {
+func TestACommittedDraftStaysOnlyIfItsEndIsAtFault(t *testing.T) {
 	c := newState(State{HoldbackTokens: 8})
 	follow(c, repeat(-0.05, 10))
 	for _, tc := range []struct {
@@ -52,7 +52,9 @@ func TestOnlyTheScoreTakesACommittedDraftBack(t *testing.T) {
 		want  bool
 	}{
 		{Verdict{Accept: true, Reason: ReasonConfident}, true, true},
-		{Verdict{Reason: ReasonRepetition}, true, true},
+		{Verdict{Reason: ReasonCut}, true, true},
+		{Verdict{Reason: ReasonRepetition}, true, false},
+		{Verdict{Reason: ReasonEmpty}, true, false},
 		{Verdict{Reason: ReasonScore}, true, false},
 		{Verdict{Reason: ReasonCut}, false, false},
 	} {

@@ -30,7 +30,7 @@ func (d Draft) fault() string {
 		return ReasonCut
 	case d.WantJSON && !called && !json.Valid(d.Text):
 		return ReasonInvalid
-	case Repeats(d.IDs), len(d.IDs) == 0 && isCompressible(d.Text):
+	case Repeats(d.IDs), len(d.IDs) == 0 && IsCompressible(d.Text):
 		return ReasonRepetition
 	}
 	return ""

@@ -21,9 +21,9 @@ type RepetitionDetector struct {
 	n      int
 }
 
-// Add takes in the next token and reports whether a loop ends with it.
-func (l *RepetitionDetector) Add(id int32) bool {
-	looped := false
+// Add takes in the next token. If a loop ends with it, it returns how many tokens repeat the first phrase of the loop,
+// this one included; else 0.
+func (l *RepetitionDetector) Add(id int32) (repeated int) {
 	for i := range l.runs {
 		gram := i + minGram
 		if l.n < gram {
@@ -34,11 +34,13 @@ func (l *RepetitionDetector) Add(id int32) bool {
 			continue
 		}
 		l.runs[i]++ // tokens in a row that are as the one a phrase before
-		looped = looped || int(l.runs[i]) >= gram*(maxRepeats-1)
+		if int(l.runs[i]) >= gram*(maxRepeats-1) {
+			repeated = max(repeated, int(l.runs[i]))
+		}
 	}
 	l.recent[l.n%maxGram] = id
 	l.n++
-	return looped
+	return repeated
 }
 
 // Repeats reports whether the last 256 ids hold the same phrase of 4 to 32 tokens four
@@ -81,9 +83,9 @@ var compressors = sync.Pool{New: func() any {
 	return w
 }}
 
-// isCompressible reports whether the end of the text says the same over and over. Texts
+// IsCompressible reports whether the end of the text says the same over and over. Texts
 // shorter than the end are never.
-func isCompressible(text []byte) bool {
+func IsCompressible(text []byte) bool {
 	if len(text) < compressedTail {
 		return false
 	}

@@ -33,6 +33,7 @@ const (
 	ReasonNoLogprobs      = "missing_logprobs" // too few tokens came with logprobs
 	ReasonEmpty           = "empty"            // nothing, or only white space
 	ReasonRepetition      = "repetition"       // the answer runs in circles
+	ReasonLost            = "draft_lost"       // its backend failed
 	ReasonCut             = "cut_short"        // it ended for another reason than the model's or the client's limit
 	ReasonInvalid         = "invalid_json"     // JSON was asked for, and this is none
 	ReasonLong            = "too_long"         // it outgrew what an answer may be

@@ -30,6 +30,8 @@ type Draft struct {
 	RequestAuditor
 	caller inflight.Caller
 	cost   receipt.Tally // tokens of the audit
+
+	started time.Time // of the draft
 }
 
 // newDraft starts the audit of a draft.
@@ -43,7 +45,7 @@ func (s RequestAuditor) draft(a *draft.Audit) *Draft {
 	return &Draft{
 		Audit: a, RequestAuditor: s,
 		caller: inflight.Caller{Request: s.Request, Identity: s.Untraced(), Events: dispatch.IgnoreEvents{}},
-		cost:   receipt.Tally{Prompt: s.Body.PromptTokens},
+		cost:   receipt.Tally{Prompt: s.Body.PromptTokens}, started: s.World.Now(),
 	}
 }
 

@@ -30,7 +30,7 @@ func (r *rig) half() (*Draft, *dispatch.Exchange) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		w.Observe(c)
+		w.Observe(c, false)
 	}
 	return w, x
 }

@@ -182,7 +182,7 @@ func (r *rig) chunks() (all []*openai.Chunk) {
 func (r *rig) watched() {
 	w := r.subject.Watch()
 	for _, c := range r.chunks() {
-		w.Observe(c)
+		w.Observe(c, false)
 	}
 	w.End()
 }

@@ -67,7 +67,7 @@ func (d *Draft) read(x *dispatch.Exchange) bool {
 			}
 			return false
 		}
-		d.Observe(chunk)
+		d.Observe(chunk, d.World.Now().Sub(d.started) >= d.Config.Holdback)
 	}
 	return true
 }
@@ -100,6 +100,7 @@ func (d *Draft) made(ctx context.Context) bool {
 	})
 	o.FirstByteTimeout = d.FirstByteTimeout(d.Config.Timeouts.DraftFirstToken)
 	o.Retry.MaxRetries = min(o.Retry.MaxRetries, 1) // one retry, because an idle connection may have been closed
+	d.started = d.World.Now()
 	x, err := d.caller.Open(ctx, o)
 	if err != nil {
 		d.countDropped("draft_unavailable")

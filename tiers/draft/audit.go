@@ -12,6 +12,7 @@ import (
 type Audit struct {
 	*Draft
 	streams bool            // the client would get it as it comes
+	shown   bool            // the client may have its beginning, whatever the verdict
 	over    bool            // nothing more of it is wanted
 	verdict *accept.Verdict // of one that came in one piece
 }
@@ -26,13 +27,18 @@ func NewAudit(o Options, floor accept.Nats) *Audit {
 	return a
 }
 
-// Observe takes a chunk of the client's draft.
-func (a *Audit) Observe(c *openai.Chunk) {
+// Observe takes a chunk of the client's draft. waited says that the hold-back's time is over. Whoever has a threshold that
+// is at or below the score would have been shown the draft from the end of the hold-back on, as [Draft.Decide] does.
+func (a *Audit) Observe(c *openai.Chunk, waited bool) {
 	if !a.NeedsMore() {
 		return
 	}
 	a.over = a.Take(c) || a.Rejected()
-	a.shown = a.streams && a.Tokens() >= max(a.o.Config.HoldbackTokens, 1)
+	if a.over || !a.streams || a.shown || a.finish != "" || !a.judge.IsDue(waited) {
+		return
+	}
+	v := a.EarlyVerdict()
+	a.shown, a.over = v.Accept, !v.Accept
 }
 
 // ObserveWhole takes a draft that came in one piece.
@@ -50,14 +56,14 @@ func (a *Audit) Verdict() accept.Verdict {
 	switch {
 	case a.verdict != nil:
 		return *a.verdict
-	case a.over && a.finish == "":
+	case a.over && a.finish == "" && !a.shown:
 		return accept.Verdict{}
 	}
 	return a.Draft.Verdict()
 }
 
-// IsMalformed reports whether a draft whose shape turned out to be at fault would be with the client all
-// the same, because it was released as it came. Nobody needs to be asked: it is bad.
+// IsMalformed reports whether the shape of a draft turned out to be at fault after the client was shown its beginning.
+// Nobody needs to be asked: it is bad.
 func (a *Audit) IsMalformed(v accept.Verdict) bool {
-	return a.shown && a.finish != "" && v.Tokens > 0 && v.Reason != accept.ReasonScore
+	return a.shown && v.Tokens > 0 && v.Reason != accept.ReasonScore
 }

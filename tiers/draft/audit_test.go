@@ -13,7 +13,7 @@ func both(t *testing.T, o Options, floor accept.Nats, all []*openai.Chunk) (*Dra
 	d, a := New(o), NewAudit(o, floor)
 	over := false
 	for _, c := range all {
-		a.Observe(c)
+		a.Observe(c, false)
 		over = over || d.Take(c) || d.Rejected()
 		if !over {
 			d.Decide(false)
@@ -52,6 +52,36 @@ func TestAFaultOfShapeThatShowsTooLateIsOneOfTheAudits(t *testing.T) {
 		_, a := both(t, o, -3, chunks(t, append(append(words(10, sure), circles()...), ending("stop"))...))
 		if v := a.Verdict(); v.Accept || a.IsMalformed(v) != c.want {
 			t.Errorf("%s: %+v, faulty %v", name, v, a.IsMalformed(v))
+		}
+	}
+}
+
+// A client is shown a draft from the eighth token on if the hold-back's time is over, and what came with the end of an
+// answer it is shown only if that was accepted.
+func TestAnAuditCountsWhatTheClientWasShown(t *testing.T) {
+	for name, c := range map[string]struct {
+		waited bool
+		before int // tokens before the loop
+		all    []scriptedChunk
+		shown  bool
+	}{
+		"the time is over":             {true, 8, circles(), true},
+		"of few tokens":                {true, 7, []scriptedChunk{{text: []string{""}, ids: []int32{7}, logprob: sure, more: `,"finish_reason":"content_filter"`}}, false},
+		"the time is not over":         {false, 8, circles(), false},
+		"it ended as it was to be due": {false, 31, []scriptedChunk{ending("content_filter")}, false},
+		"it was due, and ended badly":  {false, 32, []scriptedChunk{ending("content_filter")}, true},
+	} {
+		o := options(t, "")
+		o.Config.HoldbackTokens = 32
+		d, a := New(o), NewAudit(o, -3)
+		for _, k := range chunks(t, append(words(c.before, sure), c.all...)...) {
+			a.Observe(k, c.waited)
+			if over := d.Take(k); !over && d.Finish() == "" && !d.Rejected() {
+				d.Decide(c.waited)
+			}
+		}
+		if v := a.Verdict(); d.Committed() != c.shown || a.IsMalformed(v) != c.shown {
+			t.Errorf("%s: shown %v, counted as bad %v: %+v", name, d.Committed(), a.IsMalformed(v), v)
 		}
 	}
 }

@@ -7,17 +7,16 @@
 package draft
 
 import (
+	"math"
+
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/schema"
 )
 
-// Reasons for rejecting a draft, in addition to those of package accept.
-const (
-	ReasonLost      = "draft_lost"     // its backend failed
-	ReasonMalformed = "not_plain_text" // it holds more than text
-)
+// ReasonMalformed is the reason for rejecting a draft that is more or less than a text and the tokens that were judged.
+const ReasonMalformed = "not_plain_text"
 
 // Options say how a draft is judged.
 type Options struct {
@@ -36,23 +35,23 @@ type Draft struct {
 	judge accept.State
 	text  *Transcript
 
-	finish     string // finish_reason; "" while it streams, or if its backend failed
-	stopReason []byte // of the engine, as raw JSON
-	usage      openai.Usage
-	estimated  bool // the token count is one per chunk, and a chunk may hold several tokens
-	past       int  // tokens after a stop string in the same chunk
-	whole      bool // it came in one piece
-	calls      int  // tool calls
-	lost       bool // its backend failed
-	shown      bool // the client may have it already, whatever the verdict
-
-	loops accept.RepetitionDetector
-	track scoreSeries
+	finish      string // finish_reason; "" while it streams, or if its backend failed
+	stopReason  []byte // of the engine, as raw JSON
+	usage       openai.Usage
+	estimated   bool // the token count is one per chunk, and a chunk may hold several tokens
+	past        int  // tokens after a stop string in the same chunk
+	whole       bool // it came in one piece
+	calls       int  // tool calls
+	lost        bool // its backend failed
+	loops       accept.RepetitionDetector
+	squeezed    int // bytes of text that were looked through for loops, where there are no ids
+	soundTokens int // tokens before the loop that it was rejected for
+	track       scoreSeries
 }
 
 // New returns an empty draft.
 func New(o Options) *Draft {
-	d := &Draft{o: o}
+	d := &Draft{o: o, soundTokens: math.MaxInt}
 	d.judge = accept.NewState(o.Config.Accept, accept.State{
 		HoldbackTokens: o.Config.HoldbackTokens, Whole: o.Plan.Whole, CanResume: o.Plan.CanResume(), Checked: o.Plan.Checked,
 		KeepCommitted: !o.Config.MidstreamFailover, Warmup: o.Warmup,

@@ -34,7 +34,7 @@ func FuzzTake(f *testing.F) {
 			if err != nil {
 				break
 			}
-			a.Observe(c)
+			a.Observe(c, false)
 			if d.Take(c) {
 				break
 			}

@@ -75,23 +75,36 @@ func (d *Draft) endsIn(c *openai.Chunk) bool {
 	return !d.o.Request.IgnoresEOS() && slices.Contains(d.o.EOS, c.IDs[len(c.IDs)-1])
 }
 
-// isHopeless refuses what will not hold at the end, as soon as that shows and while nothing was
-// sent: text that no JSON begins with, and running in circles.
+// isHopeless refuses what will not hold at the end, as soon as that shows: text that no JSON begins with, and running in
+// circles.
 func (d *Draft) isHopeless(c *openai.Chunk) bool {
-	if d.Committed() || d.shown {
-		return false
-	}
 	if d.o.Request.JSON && d.text.Len() == 0 && !accept.BeginsJSON(c.Text) {
 		d.judge.Reject(accept.ReasonInvalid)
 		return true
 	}
-	for _, id := range c.IDs {
-		if d.loops.Add(id) {
+	for i, id := range c.IDs {
+		if repeated := d.loops.Add(id); repeated > 0 {
+			d.soundTokens = max(d.Tokens()-(len(c.IDs)-1-i)-repeated, 0)
 			d.judge.Reject(accept.ReasonRepetition)
 			return true
 		}
 	}
-	return false
+	return len(c.IDs) == 0 && d.isSqueezed()
+}
+
+// isSqueezed refuses a text without ids that runs in circles. It looks at each 64 bytes more.
+func (d *Draft) isSqueezed() bool {
+	const step = 64
+	text := d.text.Text()
+	if len(text) < d.squeezed+step {
+		return false
+	}
+	d.squeezed = len(text)
+	if !accept.IsCompressible(text) {
+		return false
+	}
+	d.judge.Reject(accept.ReasonRepetition)
+	return true
 }
 
 // cutPoints notes where the chunk ends, and the tokens within it, as places where the draft may be cut.

@@ -176,6 +176,19 @@ func (t *Transcript) End(tokens int) CutPoint {
 // CutAt returns the last clean cut point of at most so many tokens; the zero CutPoint if there is none.
 func (t *Transcript) CutAt(tokens int) CutPoint { return t.cuts.at(tokens, len(t.text)) }
 
+// CutUnsent is CutAt, or the first clean cut point that the client has no text behind.
+func (t *Transcript) CutUnsent(tokens int) CutPoint {
+	if at := t.CutAt(tokens); at.Text >= t.sent {
+		return at
+	}
+	for _, c := range t.cuts {
+		if c.Clean && c.Text >= t.sent {
+			return c
+		}
+	}
+	return t.CutAt(math.MaxInt)
+}
+
 // CutAtSentence is CutAt, or the last clean cut point at most 32 tokens before it that ends a sentence or a line.
 func (t *Transcript) CutAtSentence(tokens int) CutPoint {
 	return t.cuts.atSentence(tokens, len(t.text))

@@ -35,7 +35,7 @@ func (d *Draft) Verdict() accept.Verdict {
 	}
 	v := d.judge.FinalVerdict(accept.Draft{Text: d.text.Text(), IDs: d.text.IDs(), Finish: d.finish, WantJSON: r.JSON, Calls: d.calls})
 	if d.lost && v.Reason == accept.ReasonCut {
-		v.Reason = ReasonLost
+		v.Reason = accept.ReasonLost
 	}
 	return v
 }
@@ -48,7 +48,7 @@ func (d *Draft) IsAnswer(v accept.Verdict) bool { return d.judge.IsAnswer(v, d.f
 func (d *Draft) CutPoint(v accept.Verdict) CutPoint {
 	s := d.judge.Salvage(v, d.finish != "")
 	if !s.AtSentence {
-		return d.text.CutAt(s.Tokens)
+		return d.text.CutUnsent(min(s.Tokens, d.soundTokens))
 	}
 	at := d.text.CutAtSentence(s.Tokens)
 	if at.Tokens < s.Min {

@@ -15,8 +15,8 @@ type Auditor interface {
 
 // AuditDraft reads along with the client's draft and audits it when it has ended.
 type AuditDraft interface {
-	// Observe takes the next chunk; it is valid during the call only.
-	Observe(*openai.Chunk)
+	// Observe takes the next chunk; it is valid during the call only. waited says that the hold-back's time is over.
+	Observe(c *openai.Chunk, waited bool)
 	// NeedsMore reports whether the audit needs the rest of the draft.
 	NeedsMore() bool
 	// TakeStream takes ownership of the exchange and reads the rest of the draft.

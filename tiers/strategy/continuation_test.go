@@ -119,7 +119,7 @@ type watcher struct{}
 
 func (watcher) Watch() AuditDraft             { return watcher{} }
 func (watcher) Whole(*openai.DraftAnswer)     {}
-func (watcher) Observe(*openai.Chunk)         {}
+func (watcher) Observe(*openai.Chunk, bool)   {}
 func (watcher) NeedsMore() bool               { return true }
 func (watcher) TakeStream(*dispatch.Exchange) { panic("of an audit") }
 func (watcher) End()                          {}

@@ -25,6 +25,7 @@ type draftRun struct {
 	release func()             // detaches the exchange from the request's cancellation
 
 	started time.Time
+	waited  bool           // the hold-back's time is over
 	warm    string         // target backend whose KV cache holds prompt and draft; "": none
 	own     *inflight.Part // accepted part of the draft in the target's own token ids
 }
@@ -100,8 +101,8 @@ func (s *draftRun) read(ctx context.Context, step func(context.Context) error) (
 			}
 			return f, nil
 		}
-		if s.watcher != nil {
-			s.watcher.Observe(c)
+		if s.waited = s.World.Now().Sub(s.started) >= s.Config.Holdback; s.watcher != nil {
+			s.watcher.Observe(c, s.waited)
 		}
 		if s.d.Take(c) {
 			return nil, nil

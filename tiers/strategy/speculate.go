@@ -30,7 +30,7 @@ func (s *speculate) step(context.Context) error {
 
 // decide commits to the draft when the hold-back is over and its score is accepted.
 func (s *speculate) decide() {
-	if s.d.Committed() || !s.d.Decide(s.World.Now().Sub(s.started) >= s.Config.Holdback) {
+	if s.d.Committed() || !s.d.Decide(s.waited) {
 		return
 	}
 	s.record.RecordScores(s.d.ScoreSeries())
