@@ -68,7 +68,7 @@ func spoken(text, ids string, logprob float64, finish string) string {
 		list = "[" + ids + "]"
 	}
 	if logprob <= 0 {
-		one := fmt.Sprintf(`{"logprob":%g,"bytes":[1]}`, logprob)
+		one := fmt.Sprintf(`{"logprob":%g}`, logprob)
 		lps = `{"content":[` + one + strings.Repeat(","+one, strings.Count(ids, ",")) + `]}`
 	}
 	if finish != "" {

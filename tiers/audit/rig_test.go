@@ -192,7 +192,7 @@ func (r *rig) answer() openai.DraftAnswer {
 	var text, scores, ids []string
 	for _, c := range r.chunks() {
 		text, ids = append(text, string(c.Text)), append(ids, fmt.Sprint(c.IDs[0]))
-		scores = append(scores, fmt.Sprintf(`{"token":"x","logprob":%g,"top_logprobs":[]}`, c.Logprobs[0]))
+		scores = append(scores, fmt.Sprintf(`{"token":%q,"logprob":%g,"top_logprobs":[]}`, c.Text, c.Logprobs[0]))
 	}
 	a, err := openai.ParseDraftAnswer(fmt.Appendf(nil, `{"choices":[{"index":0,"message":{"role":"assistant","content":%q},
 		"logprobs":{"content":[%s]},"finish_reason":"stop","token_ids":[%s]}],"prompt_token_ids":[1,2],

@@ -89,7 +89,7 @@ func TestAnAuditCountsWhatTheClientWasShown(t *testing.T) {
 func TestAnAuditOfADraftInOnePieceIsDecidedAtOnce(t *testing.T) {
 	for finish, want := range map[string]bool{"stop": true, "abort": false} {
 		whole, err := openai.ParseDraftAnswer([]byte(`{"choices":[{"index":0,"message":{"role":"assistant","content":"It rains."},"finish_reason":"`+finish+
-			`","token_ids":[1,2],"logprobs":{"content":[{"token":"x","logprob":-0.1,"top_logprobs":[]},{"token":"x","logprob":-0.1,"top_logprobs":[]}]}}],"usage":{"completion_tokens":2}}`), false)
+			`","token_ids":[1,2],"logprobs":{"content":[{"token":"It","logprob":-0.1,"top_logprobs":[]},{"token":" rains.","logprob":-0.1,"top_logprobs":[]}]}}],"usage":{"completion_tokens":2}}`), false)
 		if err != nil {
 			t.Fatal(err)
 		}

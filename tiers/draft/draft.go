@@ -38,11 +38,12 @@ type Draft struct {
 	finish      string // finish_reason; "" while it streams, or if its backend failed
 	stopReason  []byte // of the engine, as raw JSON
 	usage       openai.Usage
-	estimated   bool // the token count is one per chunk, and a chunk may hold several tokens
-	past        int  // tokens after a stop string in the same chunk
-	whole       bool // it came in one piece
-	calls       int  // tool calls
-	lost        bool // its backend failed
+	estimated   bool             // the token count is one per chunk, and a chunk may hold several tokens
+	past        int              // tokens after a stop string in the same chunk
+	whole       bool             // it came in one piece
+	calls       int              // tool calls
+	lost        bool             // its backend failed
+	match       openai.TextMatch // of the text and the tokens
 	loops       accept.RepetitionDetector
 	squeezed    int // bytes of text that were looked through for loops, where there are no ids
 	soundTokens int // tokens before the loop that it was rejected for

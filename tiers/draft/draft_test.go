@@ -68,7 +68,7 @@ func chunks(t *testing.T, all ...scriptedChunk) (out []*openai.Chunk) {
 			if !s.noBytes {
 				raw = numbers(text)
 			}
-			logprobs = append(logprobs, fmt.Sprintf(`{"token":"x","logprob":%v,"bytes":%s,"top_logprobs":[{"token":"x","logprob":%v}]}`, s.logprob, raw, s.logprob))
+			logprobs = append(logprobs, fmt.Sprintf(`{"token":%s,"logprob":%v,"bytes":%s,"top_logprobs":[{"token":"x","logprob":%v}]}`, openai.Quote(text), s.logprob, raw, s.logprob))
 		}
 		b := fmt.Sprintf(`{"index":0,"delta":{"content":%s}`, openai.Quote(strings.Join(s.text, "")))
 		if len(ids) > 0 {
@@ -216,6 +216,52 @@ func TestTheTokenThatEndsTheAnswerMayLackItsLogprob(t *testing.T) {
 	}
 }
 
+// What a client gets of a draft is the text of the tokens that were judged, and nothing else.
+func TestADraftThatIsNotTheTextOfItsTokensIsMalformed(t *testing.T) {
+	raw := func(data string) []*openai.Chunk {
+		p := openai.ChunkParser{Judged: true}
+		c, err := p.Parse([]byte(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []*openai.Chunk{c}
+	}
+	const other = `{"choices":[{"index":0,"delta":{"content":" never"},"token_ids":[9],"logprobs":{"content":[{"token":" always","logprob":-0.05,"top_logprobs":[]}]}}]}`
+	finish := chunks(t, ending("stop"))
+	for name, c := range map[string]struct {
+		more   []*openai.Chunk
+		reason string
+	}{
+		"other text than its token's": {raw(other), ReasonMalformed},
+		"text without a token":        {raw(`{"choices":[{"index":0,"delta":{"content":" never"}}]}`), accept.ReasonNoLogprobs},
+		"another choice":              {raw(strings.Replace(strings.Replace(other, "never", "always", 1), `"index":0`, `"index":1`, 1)), ReasonMalformed},
+		"two choices":                 {raw(`{"choices":[{"index":0,"delta":{"content":""}},{"index":0,"delta":{"content":""}}]}`), ReasonMalformed},
+		"more logprobs than ids":      {raw(`{"choices":[{"index":0,"delta":{"content":"ab"},"token_ids":[9],"logprobs":{"content":[{"token":"a","logprob":-0.05},{"token":"b","logprob":-0.05}]}}]}`), ReasonMalformed},
+		"text behind the end":         {append(finish, raw(strings.Replace(other, "never", "always", 1))...), ReasonMalformed},
+		"a second end":                {append(finish, raw(`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)...), ReasonMalformed},
+		"an end without its text":     {raw(`{"choices":[{"index":0,"delta":{},"finish_reason":"stop","token_ids":[7,8,2],"logprobs":{"content":[{"token":" but","logprob":-0.05},{"token":" not","logprob":-0.05},{"token":"","logprob":-0.05}]}}]}`), ReasonMalformed},
+		"nothing":                     {finish, accept.ReasonConfident},
+	} {
+		for _, whole := range []bool{true, false} {
+			o := options(t, "")
+			o.Plan.Whole = whole
+			d := New(o)
+			for _, k := range append(chunks(t, words(8, sure)...), c.more...) {
+				if d.Take(k) {
+					break
+				}
+				if d.finish == "" {
+					d.Decide(false)
+				}
+			}
+			v := d.Verdict()
+			if v.Reason != c.reason || d.IsAnswer(v) != (c.reason == accept.ReasonConfident) || strings.Contains(string(d.Transcript().Text()), "never") {
+				t.Errorf("%s, whole %v: %+v of %q", name, whole, v, d.Transcript().Text())
+			}
+		}
+	}
+}
+
 func TestTokensAreCountedAsTheEngineTellsThem(t *testing.T) {
 	mute := scriptedChunk{text: []string{"some words"}, ids: []int32{}, bare: 1}
 	counted := func(n int) scriptedChunk { s := mute; s.usage = n; return s }
@@ -230,7 +276,7 @@ func TestTokensAreCountedAsTheEngineTellsThem(t *testing.T) {
 		"it claims too much": {[]scriptedChunk{counted(500)}, 11, false},
 	} {
 		o := options(t, "")
-		o.Plan.Whole = true
+		o.Plan.Whole, o.Plan.Checked = true, true // by the target: else a token without a logprob ends the draft
 		d := New(o)
 		take(d, chunks(t, c.check...))
 		if d.Tokens() != c.n || d.EstimatedTokens() != c.guessed {
@@ -370,7 +416,7 @@ func TestADraftInOnePieceIsJudgedWithItsCalls(t *testing.T) {
 		"it reasons":                    {`{"role":"assistant","content":"It rains.","reasoning_content":"hm"}`, "stop", 10, 10, ReasonMalformed},
 	} {
 		ids, _ := json.Marshal(make([]int32, c.ids))
-		lp := strings.Repeat(`,{"token":"x","logprob":-0.05,"top_logprobs":[]}`, c.scored)[1:]
+		lp := strings.Repeat(`,{"token":"","logprob":-0.05,"top_logprobs":[]}`, c.scored)[1:]
 		body := fmt.Sprintf(`{"choices":[{"index":0,"message":%s,"finish_reason":"%s","token_ids":%s,"logprobs":{"content":[%s]}}],"prompt_token_ids":[7,8],"usage":{"prompt_tokens":2,"completion_tokens":%d}}`,
 			c.message, c.finish, ids, lp, c.ids)
 		a, err := openai.ParseDraftAnswer([]byte(body), false)

@@ -17,8 +17,9 @@ func (d *Draft) Take(c *openai.Chunk) (over bool) {
 	if c.HasUsage {
 		d.usage = c.Usage
 	}
+	goesOn := c.Choices > 0 && (len(c.Text) > 0 || len(c.Finish) > 0 || len(c.IDs) > 0)
 	switch {
-	case !c.Plain:
+	case !c.Plain, c.Choices > 1, d.finish != "" && goesOn, len(c.IDs) > 0 && len(c.Logprobs) > len(c.IDs):
 		d.judge.Reject(ReasonMalformed)
 		return true
 	case int64(d.text.Len()+len(c.Text)) > d.o.MaxBytes:
@@ -30,8 +31,7 @@ func (d *Draft) Take(c *openai.Chunk) (over bool) {
 			return true // the crossing chunk is not part of what was accepted
 		}
 	}
-	d.addUnscored(c)
-	if d.isHopeless(c) {
+	if d.addUnscored(c); d.isHopeless(c) {
 		return true
 	}
 	before := d.text.Len()
@@ -47,12 +47,15 @@ func (d *Draft) Take(c *openai.Chunk) (over bool) {
 	if len(c.Finish) > 0 {
 		d.finish = string(c.Finish)
 		d.stopReason = append(d.stopReason[:0], c.Stop...)
+		if !d.match.Ends() {
+			d.judge.Reject(ReasonMalformed)
+		}
 	}
-	return false
+	return d.Rejected()
 }
 
 // addUnscored counts the tokens of a chunk that came without logprobs. Where all but the last have
-// one, and that ended the answer, none is missing.
+// one, and that ended the answer, none is missing. Unless the target checks all of it, any other ends the draft.
 func (d *Draft) addUnscored(c *openai.Chunk) {
 	missing := len(c.IDs) - len(c.Logprobs)
 	switch {
@@ -63,7 +66,9 @@ func (d *Draft) addUnscored(c *openai.Chunk) {
 		n, reported := c.Tokens(d.Tokens())
 		missing, d.estimated = n, d.estimated || !reported
 	}
-	d.judge.AddMissing(missing)
+	if d.judge.AddMissing(missing); missing > 0 && !d.o.Plan.Checked {
+		d.judge.Reject(accept.ReasonNoLogprobs)
+	}
 }
 
 // endsIn reports whether the last id of a chunk is the token that ended the answer: the chunk says
@@ -75,9 +80,16 @@ func (d *Draft) endsIn(c *openai.Chunk) bool {
 	return !d.o.Request.IgnoresEOS() && slices.Contains(d.o.EOS, c.IDs[len(c.IDs)-1])
 }
 
-// isHopeless refuses what will not hold at the end, as soon as that shows: text that no JSON begins with, and running in
+// isHopeless refuses what will not hold at the end, as soon as that shows: text that its tokens
+// do not tell, text that no JSON begins with, and running in
 // circles.
 func (d *Draft) isHopeless(c *openai.Chunk) bool {
+	if !d.match.Add(c.Told, c.Text) {
+		d.judge.Reject(ReasonMalformed)
+	}
+	if d.Rejected() {
+		return true
+	}
 	if d.o.Request.JSON && d.text.Len() == 0 && !accept.BeginsJSON(c.Text) {
 		d.judge.Reject(accept.ReasonInvalid)
 		return true
@@ -142,7 +154,8 @@ func (d *Draft) TakeWhole(a *openai.DraftAnswer) {
 	}
 	d.judge.AddMissing(missing)
 	d.addScorePoint()
-	if a.Choices != 1 || !a.Plain || a.Foreign || a.Fault != nil {
+	agrees := len(a.Calls) > 0 || d.match.Add(a.Told, a.Text) && d.match.Ends() // the text of calls is the engine's own
+	if a.Choices != 1 || !a.Plain || a.Foreign || a.Fault != nil || !agrees {
 		d.judge.Reject(ReasonMalformed)
 	} else if reason := d.isUnsound(a); reason != "" {
 		d.judge.Reject(reason)

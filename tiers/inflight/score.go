@@ -28,9 +28,10 @@ type Question struct {
 
 // Scores are the target's scores. With an error only Backend and Computed are valid.
 type Scores struct {
-	Choices  []accept.Choice // at the place of each
-	Backend  string          // that was asked, and has all of them in its cache now; "" is none
-	Computed int             // tokens that it computed for that
+	Choices  []accept.Choice  // at the place of each
+	Told     openai.TokenText // what the engine says of them
+	Backend  string           // that was asked, and has all of them in its cache now; "" is none
+	Computed int              // tokens that it computed for that
 }
 
 // Score has a target backend score ids.
@@ -48,7 +49,7 @@ func (a Verifier) Score(ctx context.Context, q Question) (Scores, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Choices = choices(q.IDs, a.endIDs(), said.Tokens)
+	out.Told, out.Choices = said.Told, choices(q.IDs, a.endIDs(), said.Tokens)
 	return out, nil
 }
 

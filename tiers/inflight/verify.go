@@ -9,7 +9,9 @@ import (
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/draft"
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/receipt"
@@ -60,6 +62,11 @@ func (a Verifier) byIDs(ctx context.Context, d Draft, r *Result) error {
 		return err
 	}
 	r.Warm = s.Backend
+	var match openai.TextMatch
+	if !match.Add(s.Told, d.textWithStop()) || d.Ended && !match.Ends() {
+		r.Check = accept.Check{Reason: draft.ReasonMalformed}
+		return nil
+	}
 	r.Check = a.Rule.Check(s.Choices)
 	r.Kept = min(r.Kept, len(d.IDs))
 	return nil

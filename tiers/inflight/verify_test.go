@@ -9,6 +9,7 @@ import (
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/draft"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
@@ -132,6 +133,18 @@ func TestThePlaceOfAnAuditDoesNotHangOnTheDraftsLength(t *testing.T) {
 	_, err := r.asker.Score(context.Background(), Question{Prompt: []int32{1}, IDs: make([]int32, dispatch.MaxScoreTokens)})
 	if FailureReason(err) != dispatch.ReasonScoreTooLong {
 		t.Errorf("%v", err)
+	}
+}
+
+// A draft whose ids are another text than the client would read is malformed, however likely the ids are.
+func TestADraftIsTheTextThatTheTargetReadsInItsIds(t *testing.T) {
+	for text, want := range map[string]bool{"It rains.": true, "It never rains.": false, "It rains": true, "It": false} {
+		r := newRig(t, "0")
+		r.reply = scored([]openai.Scored{chosen(5), chosen(6), chosen(7)}, openai.Scores{Told: openai.TokenText{Text: []byte("It rains."), Last: 1}})
+		res := r.said(t, Draft{PromptIDs: []int32{1}, IDs: []int32{5, 6, 7}, Tokens: 3, Text: []byte(text), Ended: true})
+		if res.Pass != want || !want && (res.Reason != draft.ReasonMalformed || res.Kept != 0) {
+			t.Errorf("%q: %+v", text, res)
+		}
 	}
 }
 

@@ -13,7 +13,7 @@ type Chunk struct {
 	Close   int    // offset of the object's last brace
 	Choices int    // choices in this chunk
 	Text    []byte // new text of the last choice
-	Plain   bool   // only role and text: no tool call, no reasoning
+	Plain   bool   // only role and text of the first choice: no tool call, no reasoning
 	Foreign bool   // it has content that an answer built from Text, Finish and Stop would not have
 	Finish  []byte // finish_reason of the last choice, empty while null
 	Ended   []int  // indexes of the choices that have a finish_reason
@@ -24,6 +24,7 @@ type Chunk struct {
 	IDs        []int32
 	Logprobs   []float64 // of each new token, in nats
 	TokenBytes []int     // number of bytes of each new token; 0 if the backend does not report it
+	Told       TokenText // what the new tokens say of themselves
 
 	Usage    Usage
 	HasUsage bool
@@ -53,6 +54,7 @@ func (c *Chunk) Reset() {
 	*c = Chunk{
 		Text: c.Text[:0], Finish: c.Finish[:0], Ended: c.Ended[:0], Stop: c.Stop[:0], IDs: c.IDs[:0],
 		Logprobs: c.Logprobs[:0], TokenBytes: c.TokenBytes[:0], tops: c.tops[:0], topEnd: c.topEnd[:0],
+		Told: TokenText{Text: c.Told.Text[:0]},
 	}
 }
 
@@ -91,7 +93,7 @@ func (p *ChunkParser) Release() {
 	const most = 4 << 10 // entries of a slice; parsers of longer chunks are not kept
 	c := &p.chunk
 	if !p.cur.forget() || cap(c.Text) > most || cap(c.Stop) > most || cap(c.Logprobs) > most || cap(c.IDs) > most || cap(c.tops) > most ||
-		cap(c.Ended) > most {
+		cap(c.Ended) > most || cap(c.Told.Text) > most {
 		return
 	}
 	c.Reset()

@@ -117,6 +117,7 @@ func (p *ChunkParser) choice() {
 			if n, err := strconv.Atoi(string(raw)); err == nil {
 				index = n
 			}
+			c.Plain = c.Plain && index == 0
 		default:
 			p.foreign()
 			p.cur.skip()

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bytes"
 	"strconv"
 )
 
@@ -23,6 +22,11 @@ func (p *ChunkParser) logprobs() {
 			for range p.cur.array() {
 				p.chunk.Logprobs = append(p.chunk.Logprobs, p.nats())
 			}
+		case "tokens":
+			for range p.cur.array() {
+				raw, _ := p.cur.value()
+				p.chunk.Told.add(raw)
+			}
 		case "top_logprobs":
 			if p.NoTop {
 				p.cur.skip()
@@ -40,13 +44,27 @@ func (p *ChunkParser) logprobs() {
 
 func (p *ChunkParser) contentToken() {
 	p.expectObject()
-	size := 0
+	size, from := 0, len(p.chunk.Told.Text)
 	for name := range p.cur.object() {
 		switch string(name) {
-		case "bytes":
+		case "token":
 			raw, _ := p.cur.value()
-			if len(raw) > len("[]") && raw[0] == '[' {
-				size = bytes.Count(raw, []byte{','}) + 1
+			if size == 0 {
+				p.chunk.Told.Text = appendToken(p.chunk.Told.Text[:from], raw)
+			}
+		case "bytes":
+			if p.cur.kind() != '[' {
+				p.cur.skip()
+				continue
+			}
+			told := p.chunk.Told.Text[:from]
+			for range p.cur.array() {
+				raw, _ := p.cur.value()
+				b, _ := strconv.ParseUint(string(raw), 10, 8) // what is no byte agrees with no text
+				told = append(told, byte(b))
+			}
+			if size = len(told) - from; size > 0 { // they are more exact than the token
+				p.chunk.Told.Text = told
 			}
 		case "logprob":
 			p.chunk.Logprobs = append(p.chunk.Logprobs, p.nats())
@@ -67,6 +85,7 @@ func (p *ChunkParser) contentToken() {
 			p.cur.skip()
 		}
 	}
+	p.chunk.Told.end(from)
 	p.chunk.endToken(size)
 }
 

@@ -36,7 +36,8 @@ type Scored struct {
 // Scores are the answer to a ScoreQuestion: one Scored for each token of the draft.
 type Scores struct {
 	Tokens []Scored
-	Cached int // cached prompt tokens; 0 if it is not reported
+	Told   TokenText // what the engine says of the draft's tokens
+	Cached int       // cached prompt tokens; 0 if it is not reported
 }
 
 // Errors of an answer to a [ScoreQuestion] or a judge's question.

@@ -112,12 +112,13 @@ func TestBothStylesTellTheSame(t *testing.T) {
 			{Logprob: 0, TopID: 37, Top: 0, Tops: []float64{0, -20}, Alike: true},
 			{Logprob: -4, TopID: 40, Top: -0.1, Tops: []float64{-0.1, -4, -5}, Alike: false},
 		}
+		told := TokenText{Text: []byte(" Paris Thex\ufffd"), Last: 3, Silent: true}
 		for _, unscored := range []int{6, 2, 1, 0} { // whole, and what an engine left out that had the beginning
 			got, err := q.Parse([]byte(scoreAnswer(style, unscored, places...)))
 			if err != nil {
 				t.Fatalf("%s, %d: %v", style, unscored, err)
 			}
-			if diff := cmp.Diff(Scores{Tokens: want, Cached: 4}, got); diff != "" {
+			if diff := cmp.Diff(Scores{Tokens: want, Told: told, Cached: 4}, got); diff != "" {
 				t.Errorf("%s, %d: %s", style, unscored, diff)
 			}
 		}

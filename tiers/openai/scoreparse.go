@@ -63,7 +63,7 @@ func (q *ScoreQuestion) Parse(body []byte) (Scores, error) {
 	if err != nil {
 		return Scores{}, err
 	}
-	return Scores{Tokens: tokens, Cached: cached.count()}, nil
+	return Scores{Tokens: tokens, Told: p.told, Cached: cached.count()}, nil
 }
 
 // scoreParser reads the scores of the draft.
@@ -73,6 +73,7 @@ type scoreParser struct {
 
 	places tail // prompt_logprobs, or input_token_logprobs
 	lists  tail // SGLang's input_top_logprobs
+	told   TokenText
 }
 
 // tail keeps the last elements of an array.
@@ -122,6 +123,7 @@ func (p *scoreParser) tokens() ([]Scored, error) {
 		if err != nil {
 			return nil, fmt.Errorf("token %d of %d, id %d: %w", i+1, len(draft), id, err)
 		}
+		p.told.add(at.ownText)
 		at.settle()
 		out[i] = Scored{Logprob: at.ownNats, TopID: at.top.id, Top: at.top.nats, Tops: at.tops, Alike: at.alike()}
 	}
