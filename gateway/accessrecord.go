@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	stdlog "log"
 	"net/http"
 	"runtime/debug"
@@ -122,6 +123,12 @@ func (g *Gateway) recovered(next handler) func(*accessRecord, http.ResponseWrite
 	}
 }
 
+// isClients reports whether a status of 500 and above is the client's own doing: it allowed only a cached answer, or asked for
+// what no engine can do.
+func (l *accessRecord) isClients() bool {
+	return l.code == http.StatusNotImplemented || errors.Is(l.err, pipeline.ErrNotCached)
+}
+
 // settle records a finished request.
 func (g *Gateway) settle(l *accessRecord, r *http.Request) {
 	if l.code == 0 {
@@ -143,7 +150,7 @@ func (g *Gateway) settle(l *accessRecord, r *http.Request) {
 		return
 	}
 	e := g.log.Info()
-	if l.code >= 500 {
+	if l.code >= 500 && !l.isClients() {
 		e = g.log.Warn()
 	}
 	e = e.Str("request_id", l.ID).Str("method", clip(r.Method)).Str("path", clip(r.URL.Path)).Int("code", l.code).

@@ -1,10 +1,13 @@
 package gateway
 
 import (
+	"errors"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/foregate/foregate/gateway/pipeline"
 )
 
 // metrics of the HTTP surface. Label values come from the configuration and from closed sets.
@@ -28,7 +31,7 @@ var latencyBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10,
 func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "foregate_requests_total", Help: "Requests by route, the tier that answered, status and priority.",
+			Name: "foregate_requests_total", Help: "Requests by route, the tier that answered, status and priority. 504 with tier cache is a request that only the cache might answer (only-if-cached).",
 		}, []string{"route", "tier", "code", "priority"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "llm_request_duration_seconds", Help: "Seconds from the request to the end of its answer.", Buckets: latencyBuckets,
@@ -69,6 +72,8 @@ func (m *metrics) request(l *accessRecord, took time.Duration) {
 		}
 	case rc != nil:
 		tier, first = string(rc.Tier), rc.First
+	case errors.Is(l.err, pipeline.ErrNotCached): // tells this 504 from a time-out
+		tier = tierCache
 	}
 	if first > 0 {
 		m.firstByte.WithLabelValues(l.route, tier).Observe(first.Seconds())

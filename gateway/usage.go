@@ -35,7 +35,7 @@ func usageOf(l *accessRecord) usage.Counts {
 		c.Limited = 1
 	case l.code == http.StatusServiceUnavailable:
 		c.Shed = 1
-	case l.code >= http.StatusInternalServerError:
+	case l.code >= http.StatusInternalServerError && !l.isClients():
 		c.Failed = 1
 	case l.code >= http.StatusBadRequest:
 		c.Refused = 1

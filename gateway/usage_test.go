@@ -1,10 +1,14 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/pipeline"
@@ -18,12 +22,33 @@ func TestEveryResultOfARequestIsCountedOnce(t *testing.T) {
 		400: func(c *usage.Counts) *int64 { return &c.Refused }, 403: func(c *usage.Counts) *int64 { return &c.Refused },
 		429: func(c *usage.Counts) *int64 { return &c.Limited }, 499: func(c *usage.Counts) *int64 { return &c.ClientLeft },
 		500: func(c *usage.Counts) *int64 { return &c.Failed }, 503: func(c *usage.Counts) *int64 { return &c.Shed },
+		501: func(c *usage.Counts) *int64 { return &c.Refused },
 		504: func(c *usage.Counts) *int64 { return &c.Failed }, 597: func(c *usage.Counts) *int64 { return &c.Failed },
 	} {
 		want := usage.Counts{Requests: 1}
 		*of(&want) = 1
 		if got := usageOf(&accessRecord{route: "r", code: code}); got != want {
 			t.Errorf("%d: %+v", code, got)
+		}
+	}
+}
+
+func TestAMissOfOnlyIfCachedIsTheClientsOwn(t *testing.T) {
+	m := newMetrics(nil)
+	for err, want := range map[error]struct {
+		usage usage.Counts
+		tier  string
+	}{
+		pipeline.ErrNotCached:    {usage.Counts{Requests: 1, Refused: 1}, tierCache},
+		context.DeadlineExceeded: {usage.Counts{Requests: 1, Failed: 1}, ""},
+	} {
+		l := &accessRecord{route: "r", code: http.StatusGatewayTimeout, err: fmt.Errorf("as it comes: %w", err)}
+		if got := usageOf(l); got != want.usage {
+			t.Errorf("%v: %+v", err, got)
+		}
+		m.request(l, time.Second)
+		if n := testutil.ToFloat64(m.requests.WithLabelValues("r", want.tier, "504", l.Caller.Priority.String())); n != 1 {
+			t.Errorf("%v: %v requests with the tier %q", err, n, want.tier)
 		}
 	}
 }

@@ -112,7 +112,7 @@ func outcome(l labels) string {
 	switch code := l.get("code"); {
 	case code == "499":
 		return "" // the client left
-	case code == "503" || strings.HasPrefix(code, "4"):
+	case code == "501", code == "503", code == "504" && l.get("tier") == "cache", strings.HasPrefix(code, "4"):
 		return "refused"
 	case !strings.HasPrefix(code, "2"):
 		return "failed"

@@ -94,6 +94,8 @@ func TestEachRequestIsCountedByWhatAnsweredIt(t *testing.T) {
 		`code="200",route="m",tier="mixed"`:  "mixed",
 		`code="200",route="m",tier="target"`: "target",
 		`code="200",route="m",tier="cache"`:  "cache",
+		`code="504",route="m",tier="cache"`:  "refused",
+		`code="501",route="m",tier=""`:       "refused",
 		`code="200",route="m",tier=""`:       "other",
 		`code="200",route="",tier=""`:        "", // a probe, or the list of models
 		`code="503",route="m",tier=""`:       "refused",

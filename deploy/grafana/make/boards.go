@@ -16,8 +16,8 @@ func overview() board {
 		rows: []row{
 			{"Now", []panel{
 				stat("Requests", "reqps", "Requests a second, all outcomes.", q(`sum(rate(foregate_requests_total{R}[r]))`, "requests")),
-				stat("Failed", "percentunit", "Share of requests that ended in 500, 502 or 504; what was turned away (503) is under Shed.",
-					q(`(sum(rate(foregate_requests_total{R, code=~"500|502|504"}[r])) or vector(0)) / sum(rate(foregate_requests_total{R}[r]))`, "failed")).over(0.005, 0.02),
+				stat("Failed", "percentunit", "Share of requests that ended in 500, 502 or 504; what was turned away (503) is under Shed, and a miss of only-if-cached (504) is the client's.",
+					q(`((sum(rate(foregate_requests_total{R, code=~"500|502|504"}[r])) or vector(0)) - (sum(rate(foregate_requests_total{R, code="504", tier="cache"}[r])) or vector(0))) / sum(rate(foregate_requests_total{R}[r]))`, "failed")).over(0.005, 0.02),
 				stat("P99 to the first token", "s", "Of all requests, cached ones too.", q(`histogram_quantile(0.99, sum by (le) (rate(foregate_time_to_first_token_seconds_bucket{R}[r])))`, "P99")).over(1, 2.5),
 				stat("Drafts accepted", "percentunit", "Of the drafts that were judged. Below 20 % drafts rarely pay.",
 					q(`sum(rate(foregate_acceptance_total{R, verdict="accepted"}[r])) / sum(rate(foregate_acceptance_total{R, verdict=~"accepted|rejected"}[r]))`, "accepted")).under(0.3, 0.2),
@@ -35,7 +35,7 @@ func overview() board {
 			}},
 			{"Traffic", []panel{
 				areas("Requests by tier", "reqps", "Which tier answered: the draft alone, the target, both in one answer (mixed), or the cache.",
-					q(`sum by (tier) (rate(foregate_requests_total{R, tier!=""}[r]))`, "{{tier}}")),
+					q(`sum by (tier) (rate(foregate_requests_total{R, tier!="", code!="504"}[r]))`, "{{tier}}")),
 				areas("Requests by status", "reqps", "499: the client left. 503: shed, or no backend.", q(`sum by (code) (rate(foregate_requests_total{R}[r]))`, "{{code}}")),
 				areas("Requests by priority", "reqps", "The class in which they were served.", q(`sum by (priority) (rate(foregate_requests_total{R}[r]))`, "{{priority}}")),
 			}},
