@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"helm.sh/helm/v3/pkg/chartutil"
+	apps "k8s.io/api/apps/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -37,6 +38,10 @@ var mistakes = []struct{ values, field, says string }{
 	{"config: {redis: {url: 'redis://h', password_file: /run/secrets/foregate/redis/password}}", "config.redis.password_file", "secretFiles"},
 	{"config: {redis: {url: 'rediss://h', ca_file: /etc/ca.pem}}", "config.redis.ca_file", "secretFiles"},
 	{"config: {identity: {mode: jwt, jwt: {jwks_file: /x}}, pools: {a: {}}, routes: [{}]}", "config.identity.jwt.jwks_file", "secretFiles"},
+	{"{config: {pools: {a: {auth: {api_key_file: /run/secrets/foregate/key/key}}}, routes: [{}]}}", "config.pools.a.auth.api_key_file", "secretFiles"},
+	{"{config: {pools: {a: {tls: {ca_file: /etc/ca.pem}}}, routes: [{}]}}", "config.pools.a.tls.ca_file", "secretFiles"},
+	{"{config: {pools: {a: {discover: 'file:///backends'}}, routes: [{}]}}", "config.pools.a.discover", "secretFiles"},
+	{"{config: {tracing: {headers_file: /run/secrets/foregate/otlp/headers}, pools: {a: {}}, routes: [{}]}}", "config.tracing.headers_file", "secretFiles"},
 	{"existingConfig: {secret: mine}", "terminationGracePeriodSeconds", "missing"},
 	{"terminationGracePeriodSeconds: 5", "/terminationGracePeriodSeconds", "minimum"},
 	{"adminTokens: {value: ann operate short}", "/adminTokens/value", "pattern"},
@@ -52,6 +57,10 @@ var mistakes = []struct{ values, field, says string }{
 	{"ingress: {enabled: true}", "ingress.hosts", "missing"},
 	{"resources: {limits: {memory: null}}", "/resources/limits", "memory"},
 	{"resources: {limits: {memory: 1.5Gi}}", "/resources/limits/memory", "pattern"},
+	{"resources: {limits: {memory: 0}}", "resources.limits.memory", "64Mi at least"},
+	{"resources: {limits: {memory: '512'}}", "resources.limits.memory", "64Mi at least"},
+	{"resources: {limits: {memory: '1e9'}}", "/resources/limits/memory", "pattern"},
+	{"resources: {limits: {memory: 512m}}", "/resources/limits/memory", "pattern"},
 	{"autoscaling: {enabled: true, maxReplicas: 1}", "autoscaling.maxReplicas", "less than"},
 	{"autoscaling: {enabled: true, cpuPercent: 0}", "autoscaling", "nothing to scale on"},
 	{"podDisruptionBudget: {maxUnavailable: 0}", "/podDisruptionBudget/maxUnavailable", "minimum"},
@@ -164,5 +173,46 @@ func TestTheSchemaKnowsEveryFieldOfTheFile(t *testing.T) {
 		if _, inner := field.Properties[f[2]]; ok && f[2] != "" && f[1] != "tenants" && len(field.Properties) > 0 && !inner {
 			t.Errorf("the schema does not know config.%s.%s", f[1], f[2])
 		}
+	}
+}
+
+// A number in a file of values is a float for Helm, one in a command line an integer, one in quotes a text.
+func TestTheGatewayKnowsItsMemoryHoweverTheLimitIsWritten(t *testing.T) {
+	for limit, want := range map[any]string{
+		float64(536870912): "456340275", int64(536870912): "456340275", "536870912": "456340275", "512Mi": "456340275",
+		float64(1e9): "850000000", "1G": "850000000", "1Ti": "934584883609", "67108864": "57042534",
+	} {
+		docs, _ := rendered(t, map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": limit}}})
+		got := ""
+		for _, e := range only[*apps.Deployment](docs)[0].Spec.Template.Spec.Containers[0].Env {
+			if e.Name == "GOMEMLIMIT" {
+				got = e.Value
+			}
+		}
+		if got != want {
+			t.Errorf("of %T %v: GOMEMLIMIT %s, want %s", limit, limit, got, want)
+		}
+	}
+}
+
+func TestTheNotesNameBackendsThatTheNetworkPolicyMayNotLetThrough(t *testing.T) {
+	const hosted = `
+config:
+  pools:
+    a: {model: m, backends: ["http://vllm.vllm.svc.cluster.local:8000", "http://vllm:8000", "http://vllm.vllm.svc:8000"]}
+    b: {model: m, backends: ["https://api.example.com", "http://10.1.0.9:81"]}
+  routes: [{model: m, target: a}]
+`
+	_, notes := rendered(t, with(t, nil, hosted))
+	for _, says := range []string{"config.pools.b: api.example.com port 443", "config.pools.b: 10.1.0.9 port 81", "networkPolicy.pools.to"} {
+		if !strings.Contains(notes, says) {
+			t.Errorf("want %q in the notes:\n%s", says, notes)
+		}
+	}
+	if strings.Contains(notes, "config.pools.a") {
+		t.Errorf("a service of the cluster is named:\n%s", notes)
+	}
+	if _, notes = rendered(t, with(t, nil, hosted+"networkPolicy: {enabled: false}")); strings.Contains(notes, "api.example.com") {
+		t.Errorf("without a policy:\n%s", notes)
 	}
 }

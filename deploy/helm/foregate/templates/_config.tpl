@@ -81,27 +81,31 @@ true
 {{- end -}}
 {{- end -}}
 
-{{/* Fails where the file names a path that nothing is mounted at. */}}
+{{/* The files that a part of the file names, a line FIELD PATH for each: every field whose name ends with _file, and what
+pools are discovered in. */}}
+{{- define "foregate.files" -}}
+{{- $at := .at -}}
+{{- range $name, $v := .part -}}
+{{- $field := printf "%s.%s" $at $name -}}
+{{- if kindIs "map" $v -}}
+{{- include "foregate.files" (dict "at" $field "part" $v) -}}
+{{- else if and $v (hasSuffix "_file" $name) -}}
+{{- printf "%s %s\n" $field (toString $v) -}}
+{{- else if and (eq $name "discover") (hasPrefix "file://" (toString $v)) -}}
+{{- printf "%s %s\n" $field (trimPrefix "file://" $v) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Fails where the file names a path that nothing is mounted at. The chart mounts its own. */}}
 {{- define "foregate.checkFiles" -}}
-{{- $c := .config -}}
-{{- $paths := dict -}}
-{{- with dig "identity" "jwt" "jwks_file" "" $c -}}
-{{- $_ := set $paths "identity.jwt.jwks_file" . -}}
-{{- end -}}
-{{- range $listener := list "tls" "admin_tls" -}}
-{{- range $name, $path := get $c $listener | default dict -}}
-{{- $_ := set $paths (printf "%s.%s" $listener $name) $path -}}
-{{- end -}}
-{{- end -}}
-{{- range $name := list "ca_file" "cert_file" "key_file" "password_file" "settings_password_file" "sentinel_password_file" -}}
-{{- with get $c.redis $name -}}
-{{- $_ := set $paths (printf "redis.%s" $name) . -}}
-{{- end -}}
-{{- end -}}
-{{- range $field, $path := $paths -}}
-{{- $dir := regexFind "^/run/secrets/foregate/[^/]+/[^/]+$" (toString $path) | dir | base -}}
-{{- if not (hasKey $.root.Values.secretFiles $dir) -}}
-{{- fail (printf "config.%s: %s is mounted by nothing; put a Secret under secretFiles.NAME and write /run/secrets/foregate/NAME/KEY" $field $path) -}}
+{{- $own := list "config.admin_tokens_file" "config.tenants_file" "config.cache.seal_keys_file" -}}
+{{- range $line := include "foregate.files" (dict "at" "config" "part" .config) | splitList "\n" -}}
+{{- $field := regexFind "^[^ ]*" $line -}}
+{{- $path := $line | trimPrefix $field | trimPrefix " " -}}
+{{- $dir := regexFind "^/run/secrets/foregate/[^/]+/[^/]+$" $path | dir | base -}}
+{{- if not (or (eq $line "") (has $field $own) (hasKey $.root.Values.secretFiles $dir)) -}}
+{{- fail (printf "%s: %s is mounted by nothing; put a Secret under secretFiles.NAME and write /run/secrets/foregate/NAME/KEY" $field $path) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -142,6 +146,23 @@ true
 {{- $_ := set $ports (int . | toString) true -}}
 {{- end -}}
 {{- keys $ports | sortAlpha | toJson -}}
+{{- end -}}
+
+{{/* Backends outside of the cluster, as JSON: FIELD HOST:PORT. Names of the cluster have no dot, or end with its domain. */}}
+{{- define "foregate.outside" -}}
+{{- $out := list -}}
+{{- if not .Values.existingConfig.secret -}}
+{{- range $name, $p := (include "foregate.config" . | fromYaml).pools -}}
+{{- range get $p "backends" | default list -}}
+{{- $u := urlParse . -}}
+{{- if not (regexMatch "^[^.:\\[]+$|\\.svc$|\\.svc\\.|\\.cluster\\.local$" $u.hostname) -}}
+{{- $port := include "foregate.port" (dict "host" $u.host "default" (ternary "443" "80" (eq $u.scheme "https"))) -}}
+{{- $out = append $out (printf "config.pools.%s: %s port %s" $name $u.hostname $port) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $out | uniq | toJson -}}
 {{- end -}}
 
 {{/* Ports of Redis, as JSON: what stands behind each host of each URL. */}}

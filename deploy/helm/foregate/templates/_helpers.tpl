@@ -99,10 +99,15 @@ somebody makes.
 {{- sub ($t | mustDateModify . | unixEpoch) ($t | unixEpoch) -}}
 {{- end -}}
 
-{{/* Bytes of a quantity of memory such as 512Mi. */}}
+{{/* Bytes of a quantity of memory such as 512Mi. A number in a file of values comes as a float, which prints as 5e+08. */}}
 {{- define "foregate.bytes" -}}
-{{- $units := dict "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "k" 1000 "M" 1000000 "G" 1000000000 "" 1 -}}
-{{- mul (regexFind "^[0-9]+" (toString .)) (get $units (regexFind "[A-Za-z]*$" (toString .))) -}}
+{{- $units := dict "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "" 1 -}}
+{{- $text := ternary (printf "%.0f" .) (toString .) (kindIs "float64" .) -}}
+{{- $bytes := mul (regexFind "^[0-9]+" $text) (get $units (regexFind "[A-Za-z]*$" $text)) -}}
+{{- if lt $bytes 67108864 -}}
+{{- fail (printf "resources.limits.memory: %d bytes; give 64Mi at least" $bytes) -}}
+{{- end -}}
+{{- $bytes -}}
 {{- end -}}
 
 {{/* Port of a URL or of HOST:PORT, of what has none the default. */}}
