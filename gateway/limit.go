@@ -44,6 +44,11 @@ func limitProblem(e *limits.Error) *problem {
 	p := &problem{status: http.StatusTooManyRequests, retryable: true, body: openai.ErrorBody{Type: string(e.Limit), Code: "rate_limit_exceeded"}}
 	maximum, asked := strconv.Itoa(e.Max), strconv.Itoa(e.Requested)
 	switch {
+	case e.NeverFits && e.Limit == limits.Concurrency:
+		p.retryable, p.body.Type = false, string(limits.Requests)
+		p.body.Message = "Request too large: it asks for " + asked + " answers at once (n for each prompt), and the limit is " + maximum +
+			". Lower n or send fewer prompts; a retry cannot help."
+		return p
 	case e.NeverFits:
 		p.retryable = false
 		p.body.Message = "Request too large: it may need " + asked + " tokens (prompt and longest answer), and the limit is " + maximum +

@@ -119,6 +119,30 @@ func TestARequestTooLargeForAMinuteIsToldNotToComeAgain(t *testing.T) {
 	}
 }
 
+func TestAListOfPromptsIsAsManyAnswersToATenantsLimits(t *testing.T) {
+	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: "tokens", TPM: 20_000}, identity.Tenant{ID: "places", Concurrent: 3})
+	list := func(n, limit int) string {
+		prompts := strings.TrimSuffix(strings.Repeat(`"tell",`, n), ",")
+		return fmt.Sprintf(`{"model":"llama-3","max_tokens":%d,"prompt":[%s]}`, limit, prompts)
+	}
+	for _, c := range []struct {
+		tenant, body string
+		status       int
+		says         string
+	}{
+		{"tokens", list(100, 500), http.StatusTooManyRequests, "it may need 50100 tokens"},
+		{"tokens", list(4, 5), http.StatusOK, ""},
+		{"tokens", list(400, 500), http.StatusBadRequest, "400 answers"},
+		{"places", list(4, 5), http.StatusTooManyRequests, "4 answers at once"},
+		{"places", list(3, 5), http.StatusOK, ""},
+	} {
+		r := b.to(t, "/v1/completions", c.tenant, c.body)
+		if _, _, message := r.says(); r.status != c.status || !strings.Contains(message, c.says) || c.status == http.StatusTooManyRequests && r.head.Get("X-Should-Retry") != "false" {
+			t.Errorf("%s, %.60s: %d %v %s", c.tenant, c.body, r.status, r.head, r.body)
+		}
+	}
+}
+
 func TestWhatNoRouteAnswersCostsATenantNothing(t *testing.T) {
 	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: "acme", TPM: 10_000})
 	for range 3 {

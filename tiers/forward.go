@@ -20,12 +20,10 @@ type Forward struct {
 	Path     string          // allow-listed by the caller
 	Envelope openai.Envelope // the body, as it was read
 	Route    *Route          // as Request.Route
-	Bytes    int             // of the body
 	Tenant   string
-	Class    int8        // as Request.Class
-	Need     openai.Need // estimated tokens, by Envelope.Need
-	ID       string      // as Request.ID
-	Salt     string      // as Request.Salt
+	Class    int8   // as Request.Class
+	ID       string // as Request.ID
+	Salt     string // as Request.Salt
 	Header   http.Header
 	Spans    bool // as Request.Spans
 }
@@ -42,9 +40,10 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*receipt.R
 		return rc, err
 	}
 	rc.Route = rt.Model
+	need := f.Envelope.Need()
 	record := receipt.NewRecorder(rc, w.Now)
 	cfg := rt.Config()
-	ctx, cancel := w.WithTimeout(ctx, cfg.Timeouts.Deadline(f.Need.Prompt, f.Need.Answer))
+	ctx, cancel := w.WithTimeout(ctx, cfg.Timeouts.Deadline(need.Prompt, need.Answer))
 	defer cancel()
 
 	passed := &engine.Forwarded{}
@@ -71,28 +70,32 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*receipt.R
 
 // newRequest returns the request's call.
 func (f *Forward) newRequest(rt *Route, cfg plan.Config, into *engine.Forwarded) dispatch.Request {
+	need := f.Envelope.Need()
 	var more []openai.Edit
-	if f.Salt != "" && f.Need.Computes {
+	if f.Salt != "" && need.Computes {
 		more = append(more, openai.Edit{Name: "cache_salt", Value: openai.Quote(f.Salt)})
 	}
-	body := f.Envelope.Apply(make([]byte, 0, f.Bytes+128), rt.Target.Model(), more...)
+	body := f.Envelope.Apply(make([]byte, 0, f.Envelope.Bytes()+128), rt.Target.Model(), more...)
 	o := dispatch.Request{
 		Call: &engine.Forward{Path: f.Path, Body: body, Into: into}, Pool: rt.Target, Tier: plan.Target, Role: dispatch.RoleTarget,
-		Ticket:      dispatch.Ticket{Route: rt.Model, Pool: rt.Target.Name(), Tenant: f.Tenant, Class: f.Class, Tokens: f.Need.Prompt},
-		Demand:      pool.Demand{PromptBytes: f.Bytes, Whole: true},
+		Ticket:      dispatch.Ticket{Route: rt.Model, Pool: rt.Target.Name(), Tenant: f.Tenant, Class: f.Class},
+		Demand:      pool.Demand{NoAnswer: need.MaxAnswer == 0, Whole: true},
 		IdleTimeout: cfg.Timeouts.StreamIdle, // no first-byte deadline: an answer that is not streamed comes in one piece
 		Retry:       dispatch.Retry{MaxRetries: cfg.MaxRetries, Budget: cfg.RetryBudget},
-		NoAnswer:    f.Need.MaxAnswer == 0, MaxPrompt: f.Need.MaxPrompt,
-		Identity: dispatch.Identity{ID: f.ID, Header: f.Header, Spans: f.Spans},
+		MaxPrompt:   need.MaxPrompt,
+		Identity:    dispatch.Identity{ID: f.ID, Header: f.Header, Spans: f.Spans},
 	}
-	if o.NoAnswer {
-		return o
+	d := &o.Demand
+	if need.Computes { // otherwise only the engine's front end works
+		d.PromptTokens, d.PromptBytes, d.LongestShare = need.Prompt, need.Bytes, need.Longest
 	}
-	o.Demand.OutputTokens, o.Demand.MaxOutput = plan.TypicalOutput, max(f.Need.MaxAnswer, 0)
-	if f.Need.Answer >= 0 {
-		o.Demand.OutputTokens = min(f.Need.Answer, plan.TypicalOutput)
+	if !d.NoAnswer {
+		d.OutputTokens, d.MaxOutput, d.Answers = plan.TypicalOutput, max(need.MaxAnswer, 0), need.Answers
+		if need.Answer >= 0 {
+			d.OutputTokens = min(need.Answer, plan.TypicalOutput)
+		}
 	}
-	o.Ticket.Tokens += o.Demand.OutputTokens
+	o.Ticket.Tokens = d.Tokens()
 	return o
 }
 

@@ -31,7 +31,7 @@ func passedBy(t *testing.T, path, members string, sink Sink, answer http.Handler
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.Forward(t.Context(), Forward{Path: path, Envelope: env, Bytes: len(body), Need: env.Need(path), ID: "own"}, sink)
+	return c.Forward(t.Context(), Forward{Path: path, Envelope: env, ID: "own"}, sink)
 }
 
 const (
@@ -108,7 +108,7 @@ func TestAnAnswerOfAnotherTypeIsAskedOfAnotherBackend(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := &collector{}
-	rc, err := c.Forward(t.Context(), Forward{Path: "/v1/embeddings", Envelope: env, Need: env.Need("/v1/embeddings"), ID: "own"}, out)
+	rc, err := c.Forward(t.Context(), Forward{Path: "/v1/embeddings", Envelope: env, ID: "own"}, out)
 	if err != nil || out.head.ContentType != "application/json" || rc.PromptTokens != 7 || rc.Tier != plan.Target || len(rc.Tries) != 2 {
 		t.Fatalf("%v, %+v, %+v", err, out.head, rc)
 	}

@@ -92,7 +92,7 @@ func TestAPanicOfARequestGivesBackAllThatItHeld(t *testing.T) {
 		}
 	}
 	forward := func(ctx context.Context, c *Cascade, s Sink) error {
-		_, err := c.Forward(ctx, Forward{Path: "/v1/embeddings", Envelope: envelope, Bytes: 30}, s)
+		_, err := c.Forward(ctx, Forward{Path: "/v1/embeddings", Envelope: envelope}, s)
 		return err
 	}
 	for _, way := range []struct {

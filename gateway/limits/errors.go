@@ -29,10 +29,10 @@ type Error struct {
 	Tenant    string
 	Limit     Kind
 	Max       int // the limit: per minute, or concurrent on this replica
-	Requested int // tokens, else 1
+	Requested int // tokens, or answers at once, else 1
 	Wait      time.Duration
 	// NeverFits means that the request can never be admitted: it asks for more tokens than the limit per
-	// minute. Wait is then 0.
+	// minute, or for more answers than the tenant may have at once. Wait is then 0.
 	NeverFits bool
 	Status    Status
 }
@@ -40,10 +40,12 @@ type Error struct {
 // Error names the tenant, the limit and the wait.
 func (e *Error) Error() string {
 	switch {
+	case e.NeverFits && e.Limit == Concurrency:
+		return fmt.Sprintf("tenant %s asks for %d answers at once, more than its %d", e.Tenant, e.Requested, e.Max)
 	case e.NeverFits:
 		return fmt.Sprintf("tenant %s asks for %d tokens at once, more than its %d per minute", e.Tenant, e.Requested, e.Max)
 	case e.Limit == Concurrency:
-		return fmt.Sprintf("tenant %s has %d requests under way, all it may have here", e.Tenant, e.Max)
+		return fmt.Sprintf("tenant %s may have %d answers under way here, and has no place for %d more", e.Tenant, e.Max, e.Requested)
 	}
 	return fmt.Sprintf("tenant %s has used up its %d %s per minute; the next in %s", e.Tenant, e.Max, e.Limit, e.Wait.Round(time.Millisecond))
 }

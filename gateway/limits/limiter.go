@@ -80,7 +80,8 @@ func New(o Options) *Limiter {
 type Request struct {
 	Tenant  string // checked by the caller: it becomes part of a key
 	Limit   Limit
-	Tokens  int  // expected, of prompt and answer
+	Tokens  int  // expected, of prompts and answers
+	Answers int  // that it asks for: each is one of the tenant's concurrent requests; 0 is 1
 	High    bool // it has priority high
 	Retry   bool // its client marked it as a retry
 	HasSlot bool // it has a slot already ([Limiter.AcquireSlot])
@@ -104,6 +105,7 @@ type Reservation struct {
 	limiter *Limiter // nil: no limit applies, and there is nothing to settle
 	tenant  *tenant
 	request Request
+	slots   int  // that it has taken, besides the one of [Limiter.AcquireSlot]
 	shared  bool // counted in Redis
 	high    bool // there also as one of priority high
 	settled atomic.Bool
@@ -118,7 +120,7 @@ func (l *Limiter) AcquireSlot(a Request) (leave func(), err error) {
 	replicas, now := l.replicas(), l.now()
 	l.mu.Lock()
 	t := l.tenantOf(a, replicas, now)
-	refused := t.acquireSlot(a, replicas)
+	taken, refused := t.acquireSlots(a, replicas)
 	if refused != nil {
 		l.attempt(t, a, now)
 	}
@@ -127,7 +129,7 @@ func (l *Limiter) AcquireSlot(a Request) (leave func(), err error) {
 		l.metrics.limited.WithLabelValues(string(refused.Limit)).Inc()
 		return nil, refused
 	}
-	return func() { l.leave(t, a) }, nil
+	return func() { l.leave(t, taken) }, nil
 }
 
 // Reserve admits a request or refuses it with an [*Error]. It waits at most for the budget, and not at all
@@ -160,7 +162,7 @@ func (l *Limiter) Reserve(ctx context.Context, a Request) (*Reservation, error) 
 		}
 		return g, nil
 	}
-	l.leave(g.tenant, a)
+	l.leave(g.tenant, g.slots)
 	l.metrics.limited.WithLabelValues(string(got.refused)).Inc()
 	return nil, refusal(a, g.Status, got, laws)
 }
@@ -194,7 +196,7 @@ func refusal(a Request, s Status, got answer, w rates) *Error {
 	return e
 }
 
-// begin does everything that needs no Redis: it counts the attempt and takes a slot.
+// begin does everything that needs no Redis: it counts the attempt and takes slots.
 func (l *Limiter) begin(g *Reservation, replicas int, now time.Time) *Error {
 	a := g.request
 	l.mu.Lock()
@@ -205,10 +207,9 @@ func (l *Limiter) begin(g *Reservation, replicas int, now time.Time) *Error {
 	if a.Limit.TPM > 0 && a.Tokens > a.Limit.TPM {
 		return &Error{Tenant: a.Tenant, Limit: Tokens, Max: a.Limit.TPM, Requested: a.Tokens, NeverFits: true, Status: g.Status}
 	}
-	if a.HasSlot {
-		return nil
-	}
-	return t.acquireSlot(a, replicas)
+	var err *Error
+	g.slots, err = t.acquireSlots(a, replicas)
+	return err
 }
 
 // tenantOf returns the tenant of a request; the caller holds the lock.
@@ -267,11 +268,11 @@ func (l *Limiter) own(limit Limit, replicas int) rates {
 	return limit.local(replicas)
 }
 
-// leave returns the slot of a request, unless its caller owns the slot.
-func (l *Limiter) leave(t *tenant, a Request) {
-	if a.Limit.Concurrent > 0 && !a.HasSlot {
+// leave returns slots.
+func (l *Limiter) leave(t *tenant, slots int) {
+	if slots > 0 {
 		l.mu.Lock()
-		t.slotsUsed--
+		t.slotsUsed -= slots
 		l.mu.Unlock()
 	}
 }
@@ -297,7 +298,7 @@ func (g *Reservation) close(more amounts) {
 	if l == nil || g.settled.Swap(true) {
 		return
 	}
-	l.leave(g.tenant, g.request)
+	l.leave(g.tenant, g.slots)
 	if g.shared {
 		if !g.high {
 			more.high = 0

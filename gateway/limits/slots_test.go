@@ -44,3 +44,44 @@ func TestATenantWithoutALimitOnPlacesNeedsNone(t *testing.T) {
 		leave()
 	})
 }
+
+func TestEachAnswerOfARequestTakesAPlace(t *testing.T) {
+	r := join(t, nil, 1)
+	asks := func(answers int) Request {
+		return Request{Tenant: "acme", Limit: Limit{Concurrent: 4}, Answers: answers}
+	}
+	three := r.enter(t, asks(3))
+	if e := r.refused(t, asks(2)); e.Limit != Concurrency || e.NeverFits || e.Requested != 2 || e.Max != 4 {
+		t.Errorf("a fifth answer: %+v", e)
+	}
+	one := r.enter(t, asks(0))
+	_ = r.refused(t, asks(1))
+	three.Settle(0)
+	one.Settle(0)
+	if e := r.refused(t, asks(5)); e.Limit != Concurrency || !e.NeverFits || e.Requested != 5 || e.Max != 4 {
+		t.Errorf("more answers than places: %+v", e)
+	}
+	leave, err := r.AcquireSlot(asks(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	placed := asks(4)
+	placed.HasSlot = true
+	all := r.enter(t, placed)
+	_ = r.refused(t, asks(1))
+	all.Settle(0)
+	r.enter(t, asks(3)).Settle(0)
+	leave()
+	r.enter(t, asks(4)).Settle(0)
+}
+
+func TestAListThatIsLongerThanAReplicasShareTakesAllOfIt(t *testing.T) {
+	r := join(t, nil, 1)
+	r.replicas = func() int { return 4 }
+	a := Request{Tenant: "acme", Limit: Limit{Concurrent: 8}, Answers: 8} // two places here
+	g := r.enter(t, a)
+	a.Answers = 1
+	_ = r.refused(t, a)
+	g.Settle(0)
+	r.enter(t, a).Settle(0)
+}

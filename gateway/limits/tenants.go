@@ -14,7 +14,7 @@ const maxTenants = 10_000
 type tenant struct {
 	name                   string
 	requests, tokens, high bucket
-	slotsUsed              int  // requests in progress that count
+	slotsUsed              int  // answers in progress that count
 	hasUnsynced            bool // this replica admitted requests that Redis may not know
 	wasAway                bool // it was also without Redis for longer than a few failures
 
@@ -65,16 +65,25 @@ func (ts *tenants) of(name string, w rates, now time.Time) *tenant {
 	return t
 }
 
-// acquireSlot takes a slot for a request, or refuses it.
-func (t *tenant) acquireSlot(a Request, replicas int) *Error {
-	if a.Limit.Concurrent <= 0 {
-		return nil
+// acquireSlots takes a slot for each answer that a request asks for, or refuses it. One that asks for more than this
+// replica's share takes all of them.
+func (t *tenant) acquireSlots(a Request, replicas int) (taken int, err *Error) {
+	want, most := max(a.Answers, 1), a.Limit.slots(replicas)
+	switch {
+	case a.Limit.Concurrent <= 0:
+		return 0, nil
+	case want > a.Limit.Concurrent:
+		return 0, &Error{Tenant: a.Tenant, Limit: Concurrency, Max: a.Limit.Concurrent, Requested: want, NeverFits: true}
 	}
-	if maxSlots := a.Limit.slots(replicas); t.slotsUsed >= maxSlots {
-		return &Error{Tenant: a.Tenant, Limit: Concurrency, Max: maxSlots, Requested: 1, Wait: time.Second}
+	want = min(want, most)
+	if a.HasSlot {
+		want--
 	}
-	t.slotsUsed++
-	return nil
+	if t.slotsUsed+want > most && want > 0 {
+		return 0, &Error{Tenant: a.Tenant, Limit: Concurrency, Max: most, Requested: max(a.Answers, 1), Wait: time.Second}
+	}
+	t.slotsUsed += want
+	return want, nil
 }
 
 // decide decides about a request from this replica's own buckets.

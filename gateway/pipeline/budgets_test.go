@@ -64,7 +64,7 @@ func TestTheEstimateInDollarsIsThatOfTheTargetAndTheDraft(t *testing.T) {
 		"unknown":   {nil, 0},
 		"no route":  {targetPrices(nil), 0},
 	} {
-		if got := (estimate{1000, 100, c.prices}).usd(); math.Abs(got-c.want) > 1e-12 {
+		if got := (estimate{prompt: 1000, answer: 100, prices: c.prices}).usd(); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("%s: %g, want %g", name, got, c.want)
 		}
 	}

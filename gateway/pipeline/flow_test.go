@@ -13,6 +13,7 @@ import (
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/receipt"
 )
@@ -157,8 +158,12 @@ func TestARequestThatPassesThroughIsHeldToItsTenantsLimits(t *testing.T) {
 	b := newBench(t, nil)
 	var record Record
 	a := &Metadata{ID: "id", Caller: identity.Caller{Tenant: "acme", TPM: 100}}
+	env, err := openai.Peek("/v1/responses", []byte(`{"model":"m"}`), openai.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
 	forward := func() error {
-		return b.Forward(t.Context(), ForwardRequest{Metadata: a, Path: "/v1/responses"}, &reader{ctx: t.Context()}, &record)
+		return b.Forward(t.Context(), ForwardRequest{Metadata: a, Path: "/v1/responses", Envelope: env}, &reader{ctx: t.Context()}, &record)
 	}
 	if forward() == nil {
 		t.Error("an answer of unknown length is let in with 100 tokens per minute")

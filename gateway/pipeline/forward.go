@@ -19,8 +19,7 @@ type ForwardRequest struct {
 
 // Forward forwards a request to the target pool of the route in its body, within its tenant's limits.
 func (p *Pipeline) Forward(ctx context.Context, in ForwardRequest, to Client, record *Record) error {
-	need := in.Envelope.Need(in.Path)
-	about := estimateForwarded(need)
+	about := estimateForwarded(in.Envelope.Need())
 	about.prices = targetPrices(in.Route)
 	if in.Caller.Access.HasBudgets() {
 		ctx = lookup.WithWaited(ctx, new(lookup.Waited)) // limits and budgets share one budget of time
@@ -31,7 +30,7 @@ func (p *Pipeline) Forward(ctx context.Context, in ForwardRequest, to Client, re
 	}
 	defer func() { grant.settle(about.used(record.Receipt), record.Receipt) }()
 	record.Receipt, err = p.o.Cascade.Forward(ctx, tiers.Forward{
-		Path: in.Path, Envelope: in.Envelope, Route: in.Route, Bytes: in.Envelope.Bytes(), Need: need, ID: in.ID, Tenant: in.Caller.Tenant, Class: int8(in.Caller.Priority),
+		Path: in.Path, Envelope: in.Envelope, Route: in.Route, ID: in.ID, Tenant: in.Caller.Tenant, Class: int8(in.Caller.Priority),
 		Salt: p.salt(in.Envelope.Name, in.Caller.Tenant), Header: in.Header, Spans: in.Spans,
 	}, &sink{to, record})
 	return err

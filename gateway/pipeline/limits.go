@@ -57,7 +57,7 @@ func (g grant) settle(used int, rc *receipt.Receipt) {
 // tenant's share of priority high gets priority normal. The grant must be settled with the real use.
 func (p *Pipeline) reserve(ctx context.Context, a *Metadata, need estimate, record *Record) (g grant, err error) {
 	ask := p.limitsRequest(a)
-	ask.Tokens, ask.High = need.prompt+need.answer, a.Caller.Priority == identity.High
+	ask.Tokens, ask.Answers, ask.High = need.prompt+need.answer, need.answers, a.Caller.Priority == identity.High
 	began := p.o.World.Now()
 	defer func() { record.Limits += p.o.World.Now().Sub(began) }()
 	g.limits, err = p.o.Limiter.Reserve(ctx, ask)
@@ -143,7 +143,8 @@ func (p *Pipeline) salt(route, tenant string) string {
 
 // estimate is the expected use of a request.
 type estimate struct {
-	prompt, answer int                   // tokens
+	prompt, answer int                   // tokens, of all answers
+	answers        int                   // answers, at least 1
 	prices         func() economy.Prices // of a token; nil: unknown
 }
 
@@ -162,7 +163,7 @@ func estimateOf(r *openai.Request) estimate {
 	if r.MaxTokens >= 0 {
 		answer = r.MaxTokens
 	}
-	return estimate{prompt: r.PromptTokens, answer: answer * max(r.N, 1)}
+	return estimate{prompt: r.PromptTokens, answer: answer * r.Answers(), answers: r.Answers()}
 }
 
 // estimateForwarded estimates a request that is forwarded.
@@ -170,7 +171,7 @@ func estimateForwarded(n openai.Need) estimate {
 	if n.Answer < 0 {
 		n.Answer = typicalAnswer
 	}
-	return estimate{prompt: n.Prompt, answer: n.Answer}
+	return estimate{prompt: n.Prompt, answer: n.Answer * n.Answers, answers: n.Answers}
 }
 
 // used returns the tokens that a finished request has used: 0 if no engine worked for it, and a negative

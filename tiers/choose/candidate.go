@@ -9,19 +9,29 @@ const (
 
 // Request describes a request that needs a backend.
 type Request struct {
-	PromptTokens int  // estimated or counted
-	OutputTokens int  // expected
-	HasHome      bool // the prompt has a home: among equals the greatest Home wins, not the turn
+	PromptTokens  int  // estimated or counted, of all prompts
+	LongestPrompt int  // the same of the longest one; 0: PromptTokens
+	OutputTokens  int  // expected of one answer
+	HasHome       bool // the prompt has a home: among equals the greatest Home wins, not the turn
 
 	// Limits for backends that are short of memory; see [Candidate.Above].
 	MaxUsage   float64 // largest KV usage, 0..1; 0: no limit
-	HoldTokens int     // tokens that it will hold at its end: prompt and expected output; 0: only current usage counts
+	HoldTokens int     // tokens that it will hold at its end: prompts and expected output; 0: only current usage counts
+	HoldOne    int     // the same of its longest prompt and one answer to it
 	MaxQueue   int     // requests that may wait there; 0: no limit
 
 	// WaitForCapacity says that the request can wait until the backend where it is warm has
 	// room, although another has some; Waited is how long it has done so, in seconds.
 	WaitForCapacity bool
 	WaitedSeconds   float64
+}
+
+// longest returns the tokens that must fit at once: engines take prompts one after the other.
+func (r *Request) longest() int {
+	if r.LongestPrompt > 0 {
+		return r.LongestPrompt
+	}
+	return max(r.PromptTokens, 0)
 }
 
 // Candidate is one backend as Choose sees it: values only. "Own" means this replica's requests that the reading cannot

@@ -33,7 +33,7 @@ func (c *Candidate) frees(request Request) bool {
 		return true
 	}
 	block := max(c.BlockSize, 1)
-	blocks := (max(request.PromptTokens, 0) + block - 1) / block
+	blocks := (request.longest() + block - 1) / block
 	return !(float64(blocks*block) > c.free()) // so does one of which nothing is known
 }
 
@@ -138,9 +138,9 @@ func (c *Candidate) Over(request Request) float64 {
 	return max(c.over(request), 0)
 }
 
-// TooSmall reports whether the prompt can never fit.
+// TooSmall reports whether the longest prompt can never fit.
 func (c *Candidate) TooSmall(request Request) bool {
-	return c.Capacity > 0 && request.PromptTokens > c.Capacity
+	return c.Capacity > 0 && request.longest() > c.Capacity
 }
 
 // Evicts returns how many tokens the request evicts from c's KV memory: of running requests, now or when all have grown
@@ -152,7 +152,7 @@ func (c *Candidate) Evicts(request Request) float64 {
 	}
 	out := c.displaced(request)
 	if !c.frees(request) {
-		out = max(out, float64(request.PromptTokens)-c.free())
+		out = max(out, float64(request.longest())-c.free())
 	}
 	if request.HoldTokens > 0 {
 		out = max(out, c.committed()+float64(max(request.HoldTokens-c.Shared, 0))-float64(c.Capacity))

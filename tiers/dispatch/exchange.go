@@ -173,7 +173,7 @@ func (x *Exchange) prepare() *engine.Attempt {
 // MaxAnswer returns the largest possible length of the answer in tokens.
 func (x *Exchange) MaxAnswer() int {
 	o := &x.request
-	if o.NoAnswer {
+	if o.Demand.NoAnswer {
 		return 0
 	}
 	maxOutput := o.Demand.MaxOutput
@@ -183,7 +183,7 @@ func (x *Exchange) MaxAnswer() int {
 			maxOutput = min(window, maxWindow)
 		}
 	}
-	return maxOutput * max(o.Choices, o.Demand.Answers, 1)
+	return maxOutput * max(o.Demand.Answers, 1)
 }
 
 // Backend returns the backend's id.

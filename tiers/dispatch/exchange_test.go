@@ -280,12 +280,11 @@ func TestAnAnswerHasNoMoreTokensThanItsCallAllows(t *testing.T) {
 		want   int
 	}{
 		"max_tokens":           {Request{Demand: pool.Demand{MaxOutput: 50}}, 0, 50},
-		"several choices":      {Request{Demand: pool.Demand{MaxOutput: 50, Answers: 3}}, 0, 150},
-		"several prompts":      {Request{Demand: pool.Demand{MaxOutput: 50, Answers: 3}, Choices: 6}, 0, 300},
+		"several answers":      {Request{Demand: pool.Demand{MaxOutput: 50, Answers: 3}}, 0, 150},
 		"no limit":             {Request{}, 0, unknownWindow},
 		"what a context holds": {Request{}, 4096, 4096},
 		"an absurd context":    {Request{}, 1e12, maxWindow},
-		"no text":              {Request{NoAnswer: true, Demand: pool.Demand{MaxOutput: 50}}, 0, 0},
+		"no text":              {Request{Demand: pool.Demand{MaxOutput: 50, NoAnswer: true}}, 0, 0},
 	} {
 		r := newRig(t, 1)
 		r.window = tc.window
@@ -295,7 +294,7 @@ func TestAnAnswerHasNoMoreTokensThanItsCallAllows(t *testing.T) {
 			t.Errorf("%s: %d, want %d", name, got, tc.want)
 		}
 		o := r.order()
-		o.Demand, o.Choices, o.NoAnswer, o.MaxPrompt = tc.order.Demand, tc.order.Choices, tc.order.NoAnswer, 77
+		o.Demand, o.MaxPrompt = tc.order.Demand, 77
 		o.FirstByteTimeout, o.IdleTimeout = time.Second, time.Minute
 		r.begun(o, &stream{}).Drop()
 		a := r.attempts[0]

@@ -27,9 +27,7 @@ type Request struct {
 	Scoring *Score                          // bounds of a question of what an engine thinks of a draft; nil for other calls
 	Before  func(ctx context.Context) error // called by [Dispatcher.Do] when there is a place and before it asks; its error ends it. nil is not at all
 
-	Choices   int  // of the answer; 0 is 1, or as many as Demand.Answers
-	NoAnswer  bool // it makes no text
-	MaxPrompt int  // tokens that its prompts can have; 0 goes by the bytes that are sent
+	MaxPrompt int // tokens that its prompts can have; 0 goes by the bytes that are sent
 
 	Identity
 	Events Events // hears what becomes of it

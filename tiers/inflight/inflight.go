@@ -101,7 +101,7 @@ func (c Caller) NewRequest(p Pool, call engine.Call) dispatch.Request {
 	return dispatch.Request{
 		Call: call, Pool: p.Pool, Tier: p.Tier, Role: role, Demand: c.Demand,
 		Ticket: dispatch.Ticket{
-			Route: c.Route, Pool: p.Name(), Tenant: c.Tenant, Class: c.Class, Tokens: c.Demand.PromptTokens + c.Demand.OutputTokens,
+			Route: c.Route, Pool: p.Name(), Tenant: c.Tenant, Class: c.Class, Tokens: c.Demand.Tokens(),
 			MidStream: p.Tier == plan.Fallback, // its KV memory is not the operator's to queue for
 		},
 		IdleTimeout: c.Config.Timeouts.StreamIdle,

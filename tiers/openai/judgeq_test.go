@@ -119,7 +119,7 @@ func FuzzJudgeBody(f *testing.F) {
 			q.Set = []Edit{{Name: fields.Kwargs, Value: r.KwargsWithoutThinking()}}
 		}
 		out := q.Body(nil)
-		again, err := Scan(Chat, out, Limits{Depth: 128, Fields: 64, Messages: 1 << 20, N: 8, Tokens: 8, Allow: func(string) []string { return fields.Allowed() }})
+		again, err := Scan(Chat, out, Limits{Depth: 128, Fields: 64, Messages: 1 << 20, N: 8, Answers: 8, Tokens: 8, Allow: func(string) []string { return fields.Allowed() }})
 		if err != nil {
 			t.Fatalf("%s: %v", out, err)
 		}

@@ -8,11 +8,14 @@ import (
 
 // Need is the number of tokens that a forwarded request needs of an engine.
 type Need struct {
-	Prompt    int  // expected for its prompts
-	MaxPrompt int  // maximum for its prompts
-	Answer    int  // expected for its answer, from the request's limit; -1 without a limit
-	MaxAnswer int  // maximum for its answer; -1 if only the context bounds it
-	Computes  bool // the prompt is computed by the engine, so that its prefix cache holds it
+	Bytes     int     // of the text of its prompts
+	Prompt    int     // expected for its prompts
+	MaxPrompt int     // maximum for its prompts
+	Longest   float64 // how much of the prompts the longest one is, 0 … 1: an engine holds each of them on its own
+	Answers   int     // that it makes, at least 1; each has the limit
+	Answer    int     // expected for one answer, from the request's limit; -1 without a limit
+	MaxAnswer int     // maximum for one answer; -1 if only the context bounds it
+	Computes  bool    // the prompt is computed by the engine, so that its prefix cache holds it
 }
 
 const (
@@ -26,34 +29,60 @@ const (
 	mediaTokens = 32 << 10
 )
 
-// Need determines the limits of the answer that the path's engine reads, and the length of the prompts.
-func (e Envelope) Need(at string) Need {
+// Need is what the request needs of an engine at its path.
+func (e Envelope) Need() Need { return e.need }
+
+// needAt determines the limits of the answer that the path's engine reads, and the length of the prompts. The error names
+// a list that is too long.
+func (e *Envelope) needAt(at string, lim Limits) *RequestError {
 	r := Request{Body: e.body, members: e.members}
-	prompts, text := 1, len(e.body)
-	n := Need{Answer: -1, MaxAnswer: -1, Computes: true}
+	text, input := len(e.body), "input"
+	n := Need{Answer: -1, MaxAnswer: -1, Answers: 1, Computes: true}
+	var list prompts
 	switch kind := path.Base(at); kind {
 	case "tokenize", "detokenize", "render", "derender", "count_tokens":
 		n.Answer, n.MaxAnswer, n.Computes = 0, 0, false
 	case "score", "rerank":
 		n.Answer, n.MaxAnswer = 0, 0
-		prompts, text = pairs(&r, text)
+		list, text = pairs(&r, text)
 	case "embeddings", "embed", "pooling", "classify", "generative_scoring":
 		n.Answer, n.MaxAnswer = 0, 0
-		prompts = max(elements(r.Raw("input")), 1)
+		list, _ = readPrompts(r.Raw(input))
 	case "responses":
 		n.limit(r.count("max_output_tokens"), true)
 	case "messages":
 		n.limit(r.count("max_tokens"), true)
 	default: // unknown which of them this path's engine reads
-		maximum := max(r.count("max_tokens"), r.count("max_completion_tokens"), r.count("max_output_tokens"))
-		if choices := r.count("n"); maximum > 0 && choices > 1 {
-			maximum *= choices
-		}
-		n.limit(maximum, false)
+		n.limit(max(r.count("max_tokens"), r.count("max_completion_tokens"), r.count("max_output_tokens")), false)
+		list, input = r.promptsOfAnyName()
+		n.Answers = max(r.count("n"), r.count("best_of"), 1) * max(list.n, 1)
 	}
-	n.Prompt = EstimateTokens(text)
-	n.MaxPrompt = text + mediaIn(e.body) + templateTokens + pairTokens*prompts
-	return n
+	switch {
+	case n.Answers > lim.Answers:
+		return tooMany(input, "answers (those to each of several prompts together)", n.Answers, lim.Answers)
+	case list.n > lim.Inputs:
+		return tooMany(input, "texts", list.n, lim.Inputs)
+	}
+	n.Bytes, n.Prompt, n.Longest = text, EstimateTokens(text), list.share()
+	n.MaxPrompt = text + mediaIn(e.body) + templateTokens + pairTokens*max(list.n, 1)
+	e.need = n
+	return nil
+}
+
+// tooMany refuses a request for more than an engine is asked for at once.
+func tooMany(field, what string, n, most int) *RequestError {
+	return badField(field, "invalid_value", "The request asks for %d %s. One request may ask for %d: send several.", n, what, most)
+}
+
+// promptsOfAnyName reads the longest list of prompts under one of the names that engines give it.
+func (r *Request) promptsOfAnyName() (most prompts, name string) {
+	name = "prompt"
+	for _, field := range []string{"prompt", "prompts", "text", "input", "input_ids", "token_ids"} {
+		if list, _ := readPrompts(r.Raw(field)); list.n > most.n {
+			most, name = list, field
+		}
+	}
+	return most, name
 }
 
 // limit applies a limit of the answer, if there is one; sure means that the engine obeys it.
@@ -95,9 +124,8 @@ func HidesTokens(body []byte) bool {
 	return bytes.Contains(body, []byte(`"include_reasoning"`)) || escapedLetters(body) > 0
 }
 
-// pairs returns the number of prompts of a request for scores, and the bytes of their texts: each document is
-// preceded by the query.
-func pairs(r *Request, text int) (prompts, size int) {
+// pairs returns the prompts of a request for scores, and the bytes of their texts: each document is preceded by the query.
+func pairs(r *Request, text int) (list prompts, size int) {
 	var query, documents []byte
 	for _, name := range []string{"query", "queries", "text_1", "data_1"} {
 		if raw := r.Raw(name); raw != nil {
@@ -109,25 +137,31 @@ func pairs(r *Request, text int) (prompts, size int) {
 			documents = raw
 		}
 	}
-	prompts = max(documentsIn(documents), 1)
+	list = documentsIn(documents)
 	if elements(query) <= 1 {
-		text += (prompts - 1) * len(query)
+		text += (list.n - 1) * len(query)
+		list.longest += len(query)
 	}
-	return prompts, text
+	list.size = text
+	return list, text
 }
 
-// documentsIn counts the documents of a value: the elements of a list; for an object, those of its content.
-func documentsIn(raw []byte) (n int) {
+// documentsIn reads the documents of a value: the elements of a list, for an object, those of its content, else one.
+func documentsIn(raw []byte) prompts {
+	p := prompts{n: max(contents(raw), 1), longest: len(raw)}
 	if len(raw) == 0 || raw[0] != '[' {
-		return contents(raw)
+		return p
 	}
 	var in cursor
 	in.reset(raw)
+	p = prompts{}
 	for range in.array() {
 		document, _ := in.value()
-		n += max(contents(document), 1)
+		p.n += max(contents(document), 1)
+		p.longest = max(p.longest, len(document))
 	}
-	return n
+	p.n = max(p.n, 1)
+	return p
 }
 
 // contents counts the elements of the list under content of an object; other values have none.

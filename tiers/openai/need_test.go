@@ -16,9 +16,9 @@ func TestWhatAPassedRequestNeedsIsReadAsItsPathsEngineReadsIt(t *testing.T) {
 		"messages":                  {"/v1/messages", `"max_tokens":80,"max_output_tokens":1`, 80, 80, true},
 		"messages, no number":       {"/v1/messages", `"max_tokens":"80"`, -1, -1, true},
 		"messages, negative":        {"/v1/messages", `"max_tokens":-80`, -1, -1, true},
-		"another path":              {"/inference/v1/generate", `"max_tokens":5,"max_completion_tokens":9,"n":3`, 27, -1, true},
+		"another path":              {"/inference/v1/generate", `"max_tokens":5,"max_completion_tokens":9,"n":3`, 9, -1, true},
 		"another path, no limit":    {"/inference/v1/generate", `"n":3`, -1, -1, true},
-		"absurd":                    {"/x", `"max_tokens":1000000000000,"n":1000000000000`, maxNumber * maxNumber, -1, true},
+		"absurd":                    {"/x", `"max_tokens":1000000000000`, maxNumber, -1, true},
 		"embeddings make no answer": {"/v1/embeddings", `"max_tokens":80`, 0, 0, true},
 		"tokenize computes nothing": {"/tokenize", `"max_tokens":80`, 0, 0, false},
 	} {
@@ -26,7 +26,7 @@ func TestWhatAPassedRequestNeedsIsReadAsItsPathsEngineReadsIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := env.Need(c.path); n.Answer != c.answer || n.MaxAnswer != c.maxAnswer || n.Computes != c.computes {
+		if n := env.Need(); n.Answer != c.answer || n.MaxAnswer != c.maxAnswer || n.Computes != c.computes {
 			t.Errorf("%s: %+v", name, n)
 		}
 	}
@@ -40,14 +40,41 @@ func TestAQueryCountsOnceForEachDocument(t *testing.T) {
 		`"queries":"` + query + `","items":[` + documents + `]`, `"data_1":"` + query + `","data_2":[` + documents + `]`,
 		`"query":"` + query + `","documents":{"content":[` + parts + `]}`, `"text_1":"` + query + `","text_2":[{"content":[` + parts + `]}]`,
 	} {
-		env, err := Peek("/v1/score", []byte(`{"model":"m",`+form+`}`), DefaultLimits())
-		if err != nil {
-			t.Fatal(err)
-		}
 		for _, path := range []string{"/v1/score", "/v1/rerank", "/v2/rerank", "/score"} {
-			if n := env.Need(path); n.Prompt < 1_000_000 || n.Prompt > 1_010_000 || n.MaxPrompt < 4*n.Prompt {
+			env, err := Peek(path, []byte(`{"model":"m",`+form+`}`), DefaultLimits())
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := env.Need()
+			if n.Prompt < 1_000_000 || n.Prompt > 1_010_000 || n.MaxPrompt < 4*n.Prompt || n.Longest < 5e-4 || n.Longest > 1e-2 {
 				t.Errorf("%.20s at %s: %+v, want a thousand times a thousand tokens", form, path, n)
 			}
+		}
+	}
+}
+
+func TestALongListIsRefusedAndAShortOneIsCounted(t *testing.T) {
+	list := func(n int, element string) string {
+		return "[" + strings.TrimSuffix(strings.Repeat(element+",", n), ",") + "]"
+	}
+	for _, c := range []struct {
+		path, members string
+		answers       int // 0: it is refused
+	}{
+		{"/x", `"prompt":` + list(4, `"a"`) + `,"n":2`, 8},
+		{"/x", `"text":` + list(4, `"a"`) + `,"best_of":3`, 12},
+		{"/x", `"input_ids":` + list(128, `[1,2]`), 128},
+		{"/x", `"input_ids":` + list(129, `[1,2]`), 0},
+		{"/x", `"input_ids":` + list(4096, `1`), 1},
+		{"/x", `"n":1000000000000`, 0},
+		{"/v1/embeddings", `"input":` + list(2048, `"a"`), 1},
+		{"/v1/embeddings", `"input":` + list(2049, `"a"`), 0},
+		{"/v1/embeddings", `"input":` + list(4096, `1`), 1},
+		{"/v1/rerank", `"query":"q","documents":` + list(2049, `"a"`), 0},
+	} {
+		env, err := Peek(c.path, []byte(`{"model":"m",`+c.members+`}`), DefaultLimits())
+		if refused := c.answers == 0; (err != nil) != refused || err == nil && env.Need().Answers != c.answers {
+			t.Errorf("%s %.40s: %+v, %v", c.path, c.members, env.Need(), err)
 		}
 	}
 }
@@ -88,8 +115,8 @@ func FuzzNeed(f *testing.F) {
 		if err != nil {
 			return
 		}
-		n := env.Need(path)
-		if n.Prompt < 0 || n.Prompt > n.MaxPrompt || n.Answer < -1 || n.MaxAnswer < -1 || n.MaxAnswer > max(n.Answer, 0) || n.Answer > maxNumber*maxNumber {
+		n := env.Need()
+		if n.Answers < 1 || n.Answers > DefaultLimits().Answers || !(n.Longest > 0 && n.Longest <= 1) || n.Prompt < 0 || n.Prompt > n.MaxPrompt || n.Answer < -1 || n.MaxAnswer < -1 || n.MaxAnswer > max(n.Answer, 0) || n.Answer > maxNumber*maxNumber {
 			t.Fatalf("%s %s: %+v", path, body, n)
 		}
 	})

@@ -14,6 +14,7 @@ type Envelope struct {
 	model   Span // position of its value, quotes included
 	members []member
 	drops   bool // some member must not be forwarded
+	need    Need
 }
 
 // Bytes is the length of the body.
@@ -55,6 +56,9 @@ func peek(c *cursor, path string, body []byte, lim Limits) (Envelope, *RequestEr
 		return Envelope{}, badField("model", "missing_required_parameter", "You must provide a model.")
 	}
 	if err := w.allowed(env.Name); err != nil {
+		return Envelope{}, err
+	}
+	if err := env.needAt(path, lim); err != nil {
 		return Envelope{}, err
 	}
 	return env, nil

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -197,39 +196,19 @@ func readPrompt(s *scanner, name string) (Span, *RequestError) {
 		return at, err
 	}
 	if raw[0] == '"' {
-		s.req.SinglePlain, s.req.prompts = true, 1
-		s.req.PromptBytes = len(raw) - 2
+		s.req.SinglePlain, s.req.prompts.n, s.req.PromptBytes = true, 1, len(raw)-2
 		return at, nil
 	}
-	return at, s.promptList(raw)
-}
-
-// promptList counts a list of texts, of ids, or of lists of ids.
-func (s *scanner) promptList(raw []byte) *RequestError {
-	var in cursor
-	in.reset(raw)
-	for range in.array() {
-		switch k := in.kind(); k {
-		case '"':
-			v, _ := in.value()
-			s.req.PromptBytes += len(v) - 2
-			s.req.prompts++
-		case '0':
-			in.skip()
-			s.req.PromptTokens++
-			s.req.prompts = 1
-		case '[':
-			v, _ := in.value()
-			if bytes.ContainsAny(v, `{"`) {
-				return badField("prompt", "invalid_type", "prompt must be a list of strings or of token ids, but a list in it holds something else.")
-			}
-			s.req.PromptTokens += bytes.Count(v, []byte{','}) + 1
-			s.req.prompts++
-		default:
-			return wrongType("prompt", "a list of strings or of token ids", k)
-		}
+	list, odd := readPrompts(raw)
+	if odd != 0 {
+		return at, wrongType(name, "a list of strings, of token ids, or of lists of token ids", odd)
 	}
-	return nil
+	if s.req.prompts = list; list.ids {
+		s.req.PromptTokens = list.size
+	} else {
+		s.req.PromptBytes = list.size
+	}
+	return at, nil
 }
 
 func readMessages(s *scanner, name string) (Span, *RequestError) {

@@ -10,7 +10,9 @@ type Limits struct {
 	Depth     int // nesting of the JSON text
 	Fields    int // top-level members
 	Messages  int // messages of a chat
-	N         int // choices
+	N         int // choices for each prompt
+	Answers   int // of one request, to all of its prompts together
+	Inputs    int // texts of one request that asks for no answers, such as embeddings
 	Tokens    int // max_tokens, min_tokens
 	Stops     int // stop strings
 	LogitBias int // entries of logit_bias
@@ -24,7 +26,7 @@ type Limits struct {
 // DefaultLimits are the limits without configuration.
 func DefaultLimits() Limits {
 	return Limits{
-		Depth: 64, Fields: 256, Messages: 4096, N: 8, Tokens: 1 << 20,
+		Depth: 64, Fields: 256, Messages: 4096, N: 8, Answers: 128, Inputs: 2048, Tokens: 1 << 20,
 		Stops: 16, LogitBias: 1024, Grammar: 256 << 10,
 	}
 }
@@ -40,7 +42,7 @@ type Request struct {
 	Stream       bool
 	IncludeUsage bool // stream_options.include_usage
 	MaxTokens    int  // max_completion_tokens, else max_tokens; -1 when absent
-	N            int  // choices, at least 1; with best_of, the number generated
+	N            int  // choices for each prompt, at least 1; with best_of, the number generated
 	Stop         []string
 	IncludeStop  bool // include_stop_str_in_output
 	Temperature  float64
@@ -58,14 +60,14 @@ type Request struct {
 	SinglePlain bool // one text prompt: a chat, or a completion of one string
 
 	PromptBytes  int // of prompt text
-	PromptTokens int // of the prompt: exact for ids, else estimated from the bytes
+	PromptTokens int // of all prompts: exact for ids, else estimated from the bytes
 
 	members  []member
-	messages Span // of the messages array
-	system   Span // of its leading system messages; empty if there are none
-	first    Span // of the message after them, from their end
-	prompts  int  // of a completion
-	noTools  bool // tool_choice is "none"
+	messages Span    // of the messages array
+	system   Span    // of its leading system messages; empty if there are none
+	first    Span    // of the message after them, from their end
+	prompts  prompts // of a completion
+	noTools  bool    // tool_choice is "none"
 	tools    bool
 	shows    bool // some of these additions are visible in the answer
 }

@@ -143,6 +143,24 @@ func TestPromptsOfIDsAreCountedExactly(t *testing.T) {
 	}
 }
 
+func TestEachPromptOfAListIsAnAnswer(t *testing.T) {
+	list := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat(`"abc",`, n), ",") + "]" }
+	for members, want := range map[string]int{
+		`"prompt":"abc"`: 1, `"prompt":"abc","n":3,"best_of":5`: 5, `"prompt":["abc"]`: 1, `"prompt":[1,2,3],"n":2`: 2, `"prompt":[[1],[2,3]],"n":2`: 4,
+		`"prompt":` + list(128): 128, `"prompt":` + list(129): 0, `"n":2,"prompt":` + list(65): 0, `"prompt":` + list(65) + `,"best_of":2`: 0,
+		`"prompt":["a","b",1]`: 0, `"prompt":[1,"a","b"]`: 0, `"prompt":[[1],2]`: 0, `"prompt":[[[1],[2]]]`: 0, `"prompt":[{}]`: 0, `"prompt":[null]`: 0,
+	} {
+		r, err := Scan(Completion, []byte(`{"model":"m",`+members+`}`), DefaultLimits())
+		if refused := want == 0; (err != nil) != refused || err == nil && r.Answers() != want {
+			t.Errorf("%.60s: %+v, %v", members, r, err)
+		}
+	}
+	r, err := Scan(Completion, []byte(`{"model":"m","prompt":["abcdef","ab"]}`), DefaultLimits())
+	if err != nil || r.LongestShare() != 0.75 || r.PromptBytes != 8 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 func TestEditsAreSplicesThatLeaveTheRestUntouched(t *testing.T) {
 	r := scanChat(t, `{ "messages" : [ {"role":"user","content":"a  b\u00e9"} ] , "model":"llama-3","priority":-9000000000000000000,
 		"cache_salt":"x","stream":false,"unknown":  {"k": [1, 2]} }`)

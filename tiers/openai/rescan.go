@@ -10,7 +10,7 @@ import (
 func (r *Request) Rescan(body []byte) (*Request, error) {
 	const most = math.MaxInt32
 	return Scan(r.Kind, body, Limits{
-		Depth: most, Fields: most, Messages: most, N: most, Tokens: most, Stops: most, LogitBias: most, Grammar: most,
+		Depth: most, Fields: most, Messages: most, N: most, Answers: most, Tokens: most, Stops: most, LogitBias: most, Grammar: most,
 		Allow: func(string) []string { return fields.Allowed() },
 	})
 }

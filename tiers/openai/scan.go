@@ -116,6 +116,9 @@ func (s *scanner) check() *RequestError {
 	if !r.has(input) {
 		return badField(input, "missing_required_parameter", "You must provide %s.", input)
 	}
+	if n := r.Answers(); n > s.lim.Answers {
+		return tooMany(input, "answers (those to each of several prompts together)", n, s.lim.Answers)
+	}
 	r.Media = s.special
 	if r.Kind == Chat {
 		r.SinglePlain = !r.Media

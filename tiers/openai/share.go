@@ -19,8 +19,12 @@ func (r *Request) Choices() int {
 			n = asked
 		}
 	}
-	return n * max(r.prompts, 1)
+	return n * max(r.prompts.n, 1)
 }
+
+// Answers is the number of answers that an engine generates: the choices for each prompt, with best_of also those that it
+// discards.
+func (r *Request) Answers() int { return r.N * max(r.prompts.n, 1) }
 
 // Unshareable returns why an answer to the request may not serve an identical one: "logprobs" were requested,
 // "output_fields" that only a backend can fill, or "prompt_kind", several prompts in one request. It is "" if
@@ -31,7 +35,7 @@ func (r *Request) Unshareable() string {
 		return "logprobs"
 	case r.shows:
 		return "output_fields"
-	case r.Kind == Completion && r.prompts != 1:
+	case r.Kind == Completion && r.prompts.n != 1:
 		return "prompt_kind"
 	}
 	return ""

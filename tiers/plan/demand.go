@@ -16,7 +16,7 @@ func DemandOf(r *openai.Request, head prefix.Head) pool.Demand {
 	if r.MaxTokens >= 0 {
 		d.OutputTokens = min(r.MaxTokens, TypicalOutput)
 	}
-	d.MaxOutput, d.Answers = r.Limit(), r.N
+	d.MaxOutput, d.Answers, d.LongestShare = r.Limit(), r.Answers(), r.LongestShare()
 	d.Parts = head.Parts(max(r.PromptBytes, len(head.System)+len(head.First)))
 	return d
 }

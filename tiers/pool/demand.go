@@ -9,12 +9,14 @@ import (
 
 // Demand describes a request that needs a backend.
 type Demand struct {
-	PromptTokens int  // counted or estimated
-	PromptBytes  int  // of text from which the pool estimates the tokens; 0: PromptTokens is exact
-	OutputTokens int  // expected
-	MaxOutput    int  // max_tokens of the answer; 0: unknown
-	Answers      int  // requested answers (n); 0 means 1
-	Whole        bool // the answer comes in one piece, so its first token is not seen
+	PromptTokens int     // counted or estimated, of all prompts
+	PromptBytes  int     // of text from which the pool estimates the tokens; 0: PromptTokens is exact
+	LongestShare float64 // how much of the prompts the longest one is, 0 … 1; 0: there is one prompt
+	OutputTokens int     // expected of one answer
+	MaxOutput    int     // max_tokens of one answer; 0: unknown
+	Answers      int     // answers to all prompts together; 0 means 1
+	NoAnswer     bool    // the prompts are computed only, each alone, such as for embeddings
+	Whole        bool    // the answer comes in one piece, so its first token is not seen
 
 	Admission Admission // limits for the chosen backend
 
@@ -49,6 +51,20 @@ func (d *Demand) key() prefix.Key {
 }
 
 func (d *Demand) answers() int { return max(d.Answers, 1) }
+
+// stepTokens are the prompt tokens that an engine computes in one step at most: vLLM's max_num_batched_tokens on large GPUs.
+const stepTokens = 8192
+
+// holds returns how many of the prompts' tokens are in memory at once: without answers, those of one step.
+func (d *Demand) holds(prompt, longest int) int {
+	if d.NoAnswer {
+		return min(prompt, max(longest, stepTokens))
+	}
+	return prompt
+}
+
+// Tokens is the size of the request beside others: prompts and expected answers.
+func (d *Demand) Tokens() int { return d.PromptTokens + d.OutputTokens*d.answers() }
 
 // parts returns the used entries of Parts.
 func (d *Demand) parts() []prefix.Part {

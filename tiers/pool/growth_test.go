@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/foregate/foregate/tiers/pressure"
@@ -38,5 +39,35 @@ func TestASharedPrefixCountsOnceWhileItIsInUseAndAgainAfter(t *testing.T) {
 	again := pick(t, b.Pool, d(4)) // it is warm, but nobody holds it: it may have to be taken from what is free
 	if again.request.Totals().PromptTokens != 1000 || again.request.Totals().Queued != 250 {
 		t.Errorf("after their end it holds %d and computes %d", again.request.Totals().PromptTokens, again.request.Totals().Queued)
+	}
+}
+
+func TestAListOfPromptsNeedsMemoryForAllOfItsAnswersAndEachPromptAlone(t *testing.T) {
+	const capacity = 160_000
+	b := newBench(t, Options{Backends: []string{"http://a"}})
+	b.tick(0, func(int) pressure.Reading { return at(0.1) })
+	for range 400 { // answers of such requests fill their limit
+		b.outputs.Learn(-1, 1000, 1000)
+	}
+	limit := Admission{MaxUsage: 0.85}
+	list := Demand{PromptTokens: 1280, LongestShare: 1.0 / 128, MaxOutput: 1000, Answers: 128, Admission: limit}
+	if e := refused(t, b.Pool, list); e.Large || e.Peak < 0.1+float64(1280+128*1000)/capacity {
+		t.Errorf("128 answers of 1,000 tokens: %#v", *e)
+	}
+	if e := refused(t, b.Pool, Demand{PromptTokens: 120_000, MaxOutput: 30_000, Admission: limit}); !e.Large {
+		t.Errorf("one request of most of the memory: %#v", *e)
+	}
+	list.Answers = 64
+	l := pick(t, b.Pool, list)
+	if e := refused(t, b.Pool, list); e.Peak < 0.1+2*64_000.0/capacity {
+		t.Errorf("64 and 64 answers: %#v", *e)
+	}
+	l.Done(64_000)
+
+	texts := Demand{PromptTokens: 10 * capacity, LongestShare: 1.0 / 2000, NoAnswer: true, Admission: limit}
+	pick(t, b.Pool, texts).Done(0)
+	texts.LongestShare = 0.2
+	if _, err := b.pick(texts); !errors.Is(err, ErrNoBackend) {
+		t.Errorf("one text is longer than the cache: %v", err)
 	}
 }

@@ -48,7 +48,7 @@ type FullError struct {
 	Limit         float64 // the demand's
 	Usage         float64 // least KV usage of those backends, own tokens included
 	FreeElsewhere bool    // there is capacity, but not where the prefix is cached; only with WaitForCapacity
-	Large         bool    // the request needs more than half of the memory of each
+	Large         bool    // one answer of the request needs more than half of the memory of each
 
 	Partial bool // backends were excluded, so this is not true of the whole pool
 
@@ -121,7 +121,7 @@ func (e *FullError) of(cands []choose.Candidate, need choose.Request, freed floa
 		if waits := int(c.Waiting); n == 1 || waits < e.Waiting {
 			e.Waiting = waits
 		}
-		e.Large = e.Large && c.Capacity > 0 && 2*need.HoldTokens > c.Capacity
+		e.Large = e.Large && c.Capacity > 0 && 2*need.HoldOne > c.Capacity
 		e.Usage = min(e.Usage, c.Filled())
 	}
 	if rate := freed / float64(max(n, 1)); rate > 0 {

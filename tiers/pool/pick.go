@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/foregate/foregate/tiers/choose"
@@ -69,12 +70,13 @@ func (p *Pool) need(r *round, d *Demand) choose.Request {
 	if d.PromptBytes > 0 {
 		n.PromptTokens = p.length.Of(d.PromptBytes)
 	}
+	n.LongestPrompt = int(math.Ceil(cmp.Or(d.LongestShare, 1) * float64(n.PromptTokens)))
 	if d.Admission.MaxUsage > 0 {
 		n.MaxUsage, n.MaxQueue = d.Admission.MaxUsage, d.Admission.MaxQueue
 		n.WaitForCapacity, n.WaitedSeconds = d.Admission.CanWaitForWarm, d.Admission.Waited.Seconds()
 		if !d.Admission.Now {
-			output, _ := p.outputs.Of(d.kind(), d.MaxOutput)
-			n.HoldTokens = n.PromptTokens + int(output)*d.answers()
+			output, _ := p.output(d)
+			n.HoldTokens, n.HoldOne = d.holds(n.PromptTokens, n.LongestPrompt)+output, n.LongestPrompt+output/d.answers()
 		}
 	}
 	return n
@@ -113,22 +115,30 @@ func (p *Pool) commit(r *round, d *Demand, l *Lease) {
 	if c.Cached > 0 {
 		p.inUse.Learn(float64(b.account.Using(d.Parts[:], prompt, c.Cached)) / float64(c.Cached))
 	}
-	kind := d.kind()
-	output, variance := p.outputs.Of(kind, d.MaxOutput)
-	held := max(prompt-c.Shared, 0)
+	output, variance := p.output(d)
+	held := max(d.holds(prompt, r.need.LongestPrompt)-c.Shared, 0)
 	*l = Lease{
-		pool: p, backend: b, engine: b.identity.kind, bytes: d.PromptBytes, key: d.key(), answers: d.answers(), kind: kind, spare: d.Optional,
+		pool: p, backend: b, engine: b.identity.kind, bytes: d.PromptBytes, key: d.key(), answers: d.answers(), kind: d.kind(), spare: d.Optional,
 		request: capacity.Request{
-			Began: r.now, Ahead: c.Ahead(), Shared: prompt - held, Output: int(output) * d.answers(),
-			Variance: variance * float64(d.answers()), MaxOutput: d.MaxOutput * d.answers(), Whole: d.Whole, Parts: d.Parts, Owner: l,
+			Began: r.now, Ahead: c.Ahead(), Shared: prompt - held, Output: output,
+			Variance: variance, MaxOutput: d.MaxOutput * d.answers(), Whole: d.Whole, Parts: d.Parts, Owner: l,
 		},
 	}
 	b.account.Start(&l.request, capacity.Totals{
-		Requests: 1, Waiting: 1, Queued: max(prompt-c.Cached, 0), PromptTokens: held, Tokens: held + r.need.OutputTokens/2,
+		Requests: 1, Waiting: 1, Queued: max(prompt-c.Cached, 0), PromptTokens: held, Tokens: held + r.need.OutputTokens*d.answers()/2,
 	})
 	p.leave(r, d)
 	r.placed = p.warm.Place(r.placed[:0], d.parts(), prompt, b.number, b.id, r.now)
 	b.hits.Expect(float64(r.raw[r.picked]), float64(prompt))
+}
+
+// output returns the expected tokens of all answers, and their variance. The caller holds mu.
+func (p *Pool) output(d *Demand) (tokens int, variance float64) {
+	if d.NoAnswer {
+		return 0, 0
+	}
+	each, variance := p.outputs.Of(d.kind(), d.MaxOutput)
+	return int(each) * d.answers(), variance * float64(d.answers())
 }
 
 // tell shares the placement with the fleet and the metrics.

@@ -59,7 +59,7 @@ func (a *relay) open(ctx context.Context) (*dispatch.Exchange, error) {
 func (a *relay) request() dispatch.Request {
 	a.call = engine.Relay{Terms: a.Terms(a.pool), Request: a.Body, Into: &a.whole}
 	o := a.NewRequest(a.pool, &a.call)
-	o.Choices, o.Demand.Whole = a.Body.Choices(), !a.Body.Stream
+	o.Demand.Whole = !a.Body.Stream
 	o.Deadline = a.deadline
 	o.FirstByteTimeout = a.Config.Timeouts.DirectFirstByte(a.pool.Tier, a.Body)
 	return o
