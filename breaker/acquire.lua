@@ -1,5 +1,5 @@
 -- Takes the lease of a breaker that is due: its open time is over, or whoever tested it has not told in time.
--- KEYS[1] hash; ARGV 1 token, 2 lease in ms, 3 longest open time in ms
+-- KEYS[1] hash; ARGV 1 token, 2 lease in ms, 3 longest open time in ms, 4 is 1: it is due whatever is left of its open time
 -- -> 1 granted or 0
 local k=KEYS[1]
 local t=redis.call('TIME'); local now=t[1]*1000+math.floor(t[2]/1000)
@@ -12,6 +12,7 @@ end
 local state,lease=count(1),tonumber(ARGV[2])
 local left,most=0,0
 if state==2 then left,most=count(2)-now,tonumber(ARGV[3])*2
+  if ARGV[4]=='1' then left=0 end
 elseif state==1 then left,most=count(3)-now,lease*2
 else return 0 end
 if left>0 and left<=most then return 0 end

@@ -40,6 +40,36 @@ func TestWithoutRedisABreakerIsTestedByProbesAndNeverByARequest(t *testing.T) {
 	})
 }
 
+func TestABackendThatWasRestartedIsTestedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var well atomic.Bool
+		m := &member{Set: New(Options{Classify: judge, Probe: func(context.Context, string, string) error {
+			if well.Load() {
+				return nil
+			}
+			return errBad
+		}})}
+		m.Retain("big", []string{"a", "b"})
+		stop := m.run(t)
+		defer stop()
+		m.calls("a", 5, errBad)
+		for _, c := range []struct{ well, closed bool }{{false, false}, {true, true}} {
+			well.Store(c.well)
+			m.Restarted("big", "a")
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if closed := !m.Open("big", "a"); closed != c.closed {
+				t.Errorf("well %v: closed %v a second after a restart", c.well, closed)
+			}
+		}
+		m.Restarted("big", "a")
+		m.calls("a", 5, errBad)
+		if time.Sleep(time.Second); m.calls("a", 1, nil) != 0 || !m.Open("big", "a") {
+			t.Error("a restart while it was closed ends a later open time")
+		}
+	})
+}
+
 func TestABreakerWhoseRunHasEndedIsTriedByOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &member{Set: New(Options{Classify: judge, Probe: func(context.Context, string, string) error { return errBad }})}

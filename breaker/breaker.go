@@ -247,6 +247,14 @@ func (s *Set) Ramp(pool, backend string) float64 {
 	return ramp(s.now().Sub(s.base) - time.Duration(began))
 }
 
+// Restarted says that another process answers at a backend: if its breaker is open, it is tested now. The faults of the
+// process that ended say little of this one, and in a rolling restart the next backend ends before the open time is over.
+func (s *Set) Restarted(pool, backend string) {
+	e := s.entry(Key{Pool: pool, Backend: backend})
+	s.change(e, s.now(), func() { e.facts.Restarted = e.facts.WasShown != Closed && s.probe != nil })
+	s.wake()
+}
+
 // Retain sets the backends of a pool. Breakers of others are deleted with their series; the named ones are
 // read in Redis from then on. It is cheap if nothing has changed, and should be called often.
 func (s *Set) Retain(pool string, backends []string) {

@@ -36,12 +36,15 @@ func (l *loop) start(ctx context.Context, e *entry, probe probeKind) {
 			s.wake() // to read the result
 		}()
 		defer panics.Recover(ctx)
-		switch {
-		case !sleep(ctx, mathrand.N(probeSpread)):
-		case probe == probeOwn:
+		if !sleep(ctx, mathrand.N(probeSpread)) {
+			return
+		}
+		restarted := false
+		s.change(e, s.now(), func() { restarted, e.facts.Restarted = e.facts.Restarted, false })
+		if probe == probeOwn {
 			s.testForSelf(ctx, e)
-		default:
-			s.testForAll(ctx, e)
+		} else {
+			s.testForAll(ctx, e, restarted)
 		}
 	})
 }
@@ -64,10 +67,10 @@ func (s *Set) once(ctx context.Context, e *entry) Outcome {
 }
 
 // testForAll tests a breaker that is due for the fleet, if this replica gets the lease. A replica that
-// reports nothing within the lease is replaced, and its later result is ignored.
-func (s *Set) testForAll(ctx context.Context, e *entry) {
+// reports nothing within the lease is replaced, and its later result is ignored. early tests it before its open time is over.
+func (s *Set) testForAll(ctx context.Context, e *entry, early bool) {
 	token := rand.Text()
-	granted, err := s.link.one(ctx, acquireScript, e.Key, token, lease.Milliseconds(), maxFleetOpen.Milliseconds())
+	granted, err := s.link.one(ctx, acquireScript, e.Key, token, lease.Milliseconds(), maxFleetOpen.Milliseconds(), flag(early))
 	if err != nil || granted != 1 {
 		return
 	}

@@ -231,7 +231,7 @@ func (h *fleetHistory) opened(ms int64) {
 func (h *fleetHistory) acquire(who int) {
 	h.given++
 	token := fmt.Sprint(who, "-", h.given)
-	got := h.ask(acquireScript, token, lease.Milliseconds(), maxFleetOpen.Milliseconds())
+	got := h.ask(acquireScript, token, lease.Milliseconds(), maxFleetOpen.Milliseconds(), "0")
 	if got == 0 {
 		if h.known && (h.phase == Open && !h.openUntil.IsZero() && !h.clock.Before(h.openUntil) ||
 			h.phase == HalfOpen && !h.leased.IsZero() && !h.clock.Before(h.leased)) {

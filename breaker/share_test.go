@@ -214,6 +214,26 @@ func TestALeaseOfAReplicaThatDiesIsTakenOver(t *testing.T) {
 	})
 }
 
+func TestAFleetsBreakerOfABackendThatWasRestartedIsTestedBeforeItsTime(t *testing.T) {
+	bubble(t, func(t *testing.T, o *redis.Options, _ *redis.Client) {
+		w := &site{}
+		all := fleetOf(t, o, 3, w)
+		w.set("a", errBad)
+		for _, m := range all {
+			m.Retain("big", []string{"a", "b"})
+		}
+		time.Sleep(time.Second)
+		all[2].calls("a", 6, errBad)
+		time.Sleep(8 * time.Second) // two probes have failed: the next one is after 8 s
+		w.set("a", nil)
+		all[0].Restarted("big", "a")
+		time.Sleep(1200 * time.Millisecond)
+		if !every(all, "a", Closed) {
+			t.Errorf("not tested after its restart: %+v", all[1].state("a"))
+		}
+	})
+}
+
 func TestWithoutRedisAViewRunsOutAndTheOwnBreakerRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mini, o := redistest.Embedded(t, redistest.Background)

@@ -176,6 +176,7 @@ func (b *backend) settle(now time.Time) (verdict, move) {
 	v := combine(&b.facts, now)
 	m := move{from: b.facts.WasShown, to: v.Shown, byFleet: v.ByFleet}
 	b.facts.WasOwn, b.facts.WasShown = b.facts.Own.State, v.Shown
+	b.facts.Restarted = b.facts.Restarted && v.Shown != Closed
 	ejected := b.ejects
 	b.ejects = v.Shown != Closed && !v.Unreached
 	if m.eject = v.Moved || b.ejects != ejected; !v.Moved {

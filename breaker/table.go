@@ -65,6 +65,8 @@ type facts struct {
 	Looked   time.Time // when this replica's prober last checked; zero is never
 	MayEject bool      // max ejection allows to keep it out because of its answers
 
+	Restarted bool // another process answers there: it is tested now, whatever is left of the open time
+
 	// State at the last verdict, to detect changes.
 	WasOwn, WasShown State
 }
@@ -105,7 +107,7 @@ const (
 )
 
 func (f *facts) column(now time.Time) fleetColumn {
-	v, over := &f.Fleet, !now.Before(f.Fleet.Until)
+	v, over := &f.Fleet, !now.Before(f.Fleet.Until) || f.Restarted && f.Fleet.State == Open
 	switch ruled := now.Before(v.Refuses()); {
 	case ruled && v.State == Open && over:
 		return colDue
@@ -208,6 +210,9 @@ type verdict struct {
 // combined.
 func combine(f *facts, now time.Time) verdict {
 	row, col := f.Own.row(now), f.column(now)
+	if row == ownOpen && f.Restarted {
+		row = ownDue
+	}
 	c := table[row][col]
 	v := verdict{
 		Decision: c.decision, Probing: c.probing, Display: c.display, Probe: c.probe,

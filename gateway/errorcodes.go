@@ -50,6 +50,7 @@ var ErrorCodes = []openapi.ErrorCode{
 	{Code: "not_cached", Statuses: []int{504}, At: openapi.AtPublic, Meaning: "Cache-Control has only-if-cached, and no cached answer will do."},
 
 	// Of backends.
+	{Code: "context_length_exceeded", Statuses: []int{400}, At: openapi.AtPublic, Meaning: "The prompt is longer than the memory of every backend of the model."},
 	{Code: "no_backend", Statuses: []int{503}, At: openapi.AtPublic, Meaning: "No backend can take the request now."},
 	{Code: string(engine.Backpressure), Statuses: []int{502, 503}, At: openapi.AtPublic, Meaning: "All backends are busy."},
 	{Code: string(engine.Rejected), Statuses: []int{400, 413, 422, 501, 502}, At: openapi.AtPublic, Meaning: "The engine refused the request; with 502, for a reason that is not the client's."},

@@ -138,6 +138,8 @@ func problemOf(err error) *problem {
 		return shedProblem(shed)
 	case errors.As(err, &exhausted):
 		return exhaustedProblem(exhausted)
+	case errors.As(err, &none) && none.TooLong:
+		return invalid(http.StatusBadRequest, "context_length_exceeded", fmt.Sprintf("The prompt has %d tokens, and the backends of this model have memory for %d.", none.Prompt, none.Largest))
 	case errors.As(err, &none):
 		return noBackend()
 	case errors.As(err, &failure):

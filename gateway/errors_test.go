@@ -6,6 +6,8 @@ import (
 
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
@@ -20,6 +22,18 @@ func TestAWaitForABackendThatFellSilentIsToldAsATimeout(t *testing.T) {
 	} {
 		if p := problemOf(err); p.status != http.StatusGatewayTimeout || p.body.Code != string(engine.Timeout) || p.body.Type != "timeout_error" || !p.retryable {
 			t.Errorf("%s: %d, %+v, hope %v", name, p.status, p.body, p.retryable)
+		}
+	}
+}
+
+func TestAPromptThatFitsNoBackendIsTheClients(t *testing.T) {
+	for tooLong, want := range map[bool]problem{
+		true:  {status: http.StatusBadRequest, body: openai.ErrorBody{Code: "context_length_exceeded", Type: "invalid_request_error"}},
+		false: {status: http.StatusServiceUnavailable, body: openai.ErrorBody{Code: "no_backend", Type: "overloaded_error"}},
+	} {
+		p := problemOf(&pool.NoBackendError{Pool: "p", Total: 2, Full: 1, Down: 1, TooLong: tooLong, Prompt: 5000, Largest: 1600})
+		if p.status != want.status || p.body.Code != want.body.Code || p.body.Type != want.body.Type || (p.retry == 0) != tooLong {
+			t.Errorf("too long %v: %d, %+v, retry after %v", tooLong, p.status, p.body, p.retry)
 		}
 	}
 }

@@ -42,8 +42,8 @@ func FailureCauseOf(err error, shed bool) plan.FailureCause {
 		return plan.CauseUnavailable
 	}
 	if e, ok := errors.AsType[*pool.NoBackendError](err); ok {
-		if e.Total > 0 && e.Full == e.Total {
-			return plan.CauseNone // the prompt is too long
+		if e.TooLong {
+			return plan.CauseNone
 		}
 		return plan.CauseUnavailable
 	}

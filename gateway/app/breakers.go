@@ -108,15 +108,22 @@ func (a *App) runBreakers(ctx context.Context) error {
 	return a.Breakers.Run(ctx)
 }
 
-// retainBreakers updates the breakers' list of backends until ctx ends.
+// retainBreakers updates the breakers' list of backends, and tells them of restarts, until ctx ends.
 func (a *App) retainBreakers(ctx context.Context) {
 	tick := time.NewTicker(retainInterval)
 	defer tick.Stop()
+	var lives map[breaker.Key]uint64
 	for {
+		was := lives
+		lives = map[breaker.Key]uint64{}
 		for name, p := range a.routing.Load().pools {
 			var ids []string
 			for _, b := range p.Snapshot() {
 				ids = append(ids, b.ID)
+				k := breaker.Key{Pool: name, Backend: b.ID}
+				if lives[k] = b.Life; b.Life > was[k] {
+					a.Breakers.Restarted(name, b.ID)
+				}
 			}
 			a.Breakers.Retain(name, ids)
 		}

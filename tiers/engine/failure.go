@@ -80,10 +80,10 @@ func (f *Failure) Retryable() bool {
 	return true
 }
 
-// IsBackendLost reports whether the connection was refused or broke, or the backend hangs: the
+// IsBackendLost reports whether the connection was refused or broke, or the backend hangs or ends its work: the
 // backend, not its work, is at fault.
 func (f *Failure) IsBackendLost() bool {
-	return f.Kind == Refused || f.Kind == Reset || f.Kind == Cut || f.Kind == Silent
+	return f.Kind == Refused || f.Kind == Reset || f.Kind == Cut || f.Kind == Silent || f.Kind == Aborted
 }
 
 // IsRetryableHere reports whether the same backend may be asked once more where no other is left.

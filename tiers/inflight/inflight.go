@@ -6,6 +6,7 @@ package inflight
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/foregate/foregate/tiers/dispatch"
@@ -132,8 +133,19 @@ func (c Caller) NewFrontEndRequest(p Pool, call engine.Call) dispatch.Request {
 // FrontEndTimeout bounds one call to an engine's front end, and all counts of one continuation together.
 const FrontEndTimeout = 2 * time.Second
 
-// Open sends a call whose answer is streamed or passed on; see [dispatch.Dispatcher.Open].
+// Open sends a call whose answer is streamed or passed on; see [dispatch.Dispatcher.Open]. A prompt is not refused by its
+// estimate: one that is longer than a backend's memory is counted first, and where no engine counts it, an engine decides.
 func (c Caller) Open(ctx context.Context, o dispatch.Request) (*dispatch.Exchange, error) {
+	x, err := c.Dispatch.Open(ctx, o)
+	none, ok := errors.AsType[*pool.NoBackendError](err)
+	if !ok || none.Full == 0 && !none.TooLong || o.Demand.PromptBytes == 0 || ctx.Err() != nil {
+		return x, err
+	}
+	more := openai.EstimateTokens(max(o.Demand.PromptBytes-c.Demand.PromptBytes, 0)) // of an answer so far
+	o.Demand.PromptTokens, o.Demand.PromptBytes = none.Largest, 0
+	if ids, err := TokenizePrompt(ctx, c, Pool{Pool: o.Pool}); err == nil {
+		o.Demand.PromptTokens = len(ids) + more
+	}
 	return c.Dispatch.Open(ctx, o)
 }
 

@@ -23,6 +23,9 @@ type NoBackendError struct {
 	Broken   int   // breaker open; for an Optional demand also suspect
 	Excluded int   // tried already
 	Full     int   // the prompt is longer than the whole KV cache
+	TooLong  bool  // so it is at every backend: no wait helps
+	Prompt   int   // tokens of the prompt, estimated or counted
+	Largest  int   // tokens of the largest of these caches
 	Last     error // reason of the one that went down last; nil: none is down
 }
 
@@ -80,9 +83,15 @@ func (p *Pool) noBackendError(r *round, d *Demand) error {
 		}
 	}
 	e := &NoBackendError{Pool: p.o.Name, Total: len(r.backends)}
+	e.Prompt, e.TooLong = r.need.PromptTokens, len(r.cands) > 0
 	var last time.Time
 	for i := range r.cands {
 		b := r.backends[i]
+		if r.cands[i].TooSmall(r.need) {
+			e.Largest = max(e.Largest, r.cands[i].Capacity)
+		} else {
+			e.TooLong = false
+		}
 		switch c := &r.cands[i]; {
 		case b.down != nil:
 			e.Down++
