@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Parse parses one event's data. It ignores unknown fields and is strict about JSON. The result is valid
-// until the next call.
+// Parse parses one event's data. It ignores unknown fields and is strict about JSON. It writes over nulls in data that
+// clients would look into. The result is valid until the next call.
 func (p *ChunkParser) Parse(data []byte) (*Chunk, error) {
 	c := &p.chunk
 	c.Reset()
@@ -17,9 +17,15 @@ func (p *ChunkParser) Parse(data []byte) (*Chunk, error) {
 	} else {
 		p.cur.resetLenient(data)
 	}
-	p.expectObject()
-	for name := range p.cur.object() {
-		p.field(name)
+	if k := p.cur.kind(); p.whole == nil && (k == 'n' || k == '[') { // null or [] is a sign of life
+		for range p.cur.array() {
+			p.cur.fail(errNotChunk)
+		}
+	} else {
+		p.expectObject()
+		for name := range p.cur.object() {
+			p.field(name)
+		}
 	}
 	c.Close = p.cur.last - 1
 	p.cur.end()
@@ -35,7 +41,13 @@ func (p *ChunkParser) field(name []byte) {
 	case "model":
 		_, c.Model = p.cur.value()
 	case "choices":
+		if p.absent("[]  ") {
+			return
+		}
 		for range p.cur.array() {
+			if p.whole == nil && p.absent("{}  ") {
+				continue
+			}
 			if c.Choices++; p.whole != nil && c.Choices > 1 {
 				p.cur.skip()
 				continue
@@ -60,6 +72,17 @@ func (p *ChunkParser) field(name []byte) {
 	}
 }
 
+// absent skips a null that is as if it were not there, and writes an empty value of as many bytes in its place: clients
+// to whom the chunk is passed on look into it.
+func (p *ChunkParser) absent(instead string) bool {
+	if p.cur.kind() != 'n' {
+		return false
+	}
+	_, at := p.cur.value()
+	copy(at.Of(p.cur.data), instead)
+	return true
+}
+
 // foreign records a member with unknown content, unless it is null.
 func (p *ChunkParser) foreign() {
 	if p.cur.kind() != 'n' {
@@ -76,13 +99,15 @@ func (p *ChunkParser) foreignUnlessJudged() {
 
 func (p *ChunkParser) choice() {
 	c := &p.chunk
-	index, ended := c.Choices-1, false // without an index its position counts
+	index, ended, silent := c.Choices-1, false, false // without an index its position counts
 	p.expectObject()
 	for name := range p.cur.object() {
 		switch string(name) {
 		case "delta", "message":
 			p.saysNext()
-			p.delta()
+			if silent = len(name) == len("delta") && p.absent("{}  "); !silent {
+				p.delta()
+			}
 		case "text":
 			p.saysNext()
 			p.text()
@@ -123,8 +148,11 @@ func (p *ChunkParser) choice() {
 			p.cur.skip()
 		}
 	}
-	if ended {
+	switch {
+	case ended:
 		c.Ended = append(c.Ended, index)
+	case silent:
+		c.Choices-- // it says nothing
 	}
 }
 

@@ -1,6 +1,9 @@
 package openai
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // Meter reads the token counts of an answer while it is forwarded. It uses a hundred bytes, however long the
 // answer is, and its result does not depend on how the bytes were split. It reads the usage of each of the
@@ -117,6 +120,7 @@ func (m *Meter) byte(b byte) {
 			m.event()
 		}
 		m.line = lineNew
+	case m.line == lineNew && strings.IndexByte(byteOrderMark, b) >= 0: // it is skipped
 	case b == dataPrefix[m.line]:
 		m.line++
 	default:

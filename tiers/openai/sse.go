@@ -33,8 +33,8 @@ var (
 func newWindow[W any]() any { return new(W) }
 
 // EventReader splits a stream of server-sent events into their data. The result does not depend on how the
-// bytes were split into reads. Lines may end in LF, CR LF or CR; comments and fields other than data are
-// skipped.
+// bytes were split into reads. Lines may end in LF, CR LF or CR; comments, fields other than data, and events without
+// data or with blanks only are skipped.
 type EventReader struct {
 	src      io.Reader
 	maxBytes int
@@ -189,7 +189,7 @@ func giveWindow(window []byte) {
 	}
 }
 
-// cutEvent finds the first whole event in b: its data (nil if it has none) and its length. At the end of the
+// cutEvent finds the first whole event in b: its data (nil if it has none but blanks) and its length. At the end of the
 // stream (eof) a single CR ends a line, too. Events of one data line, which servers send, are returned in
 // place; others are joined in *joined.
 func cutEvent(b []byte, joined *[]byte, eof bool) (data []byte, size int, ok bool) {
@@ -201,6 +201,9 @@ func cutEvent(b []byte, joined *[]byte, eof bool) (data []byte, size int, ok boo
 		}
 		at += next
 		if len(line) == 0 {
+			if len(bytes.TrimLeft(data, " \t\n")) == 0 {
+				data = nil // a sign of life
+			}
 			return data, at, true
 		}
 		value, isData := dataField(line)
@@ -245,14 +248,20 @@ func cutLine(b []byte, eof bool) (line []byte, size int) {
 	return nil, 0
 }
 
+// byteOrderMark may begin a stream or a JSON text, where it has no meaning.
+const byteOrderMark = "\ufeff"
+
+// TrimByteOrderMark returns a text of an engine without the byte order mark that some begin with.
+func TrimByteOrderMark(b []byte) []byte { return bytes.TrimPrefix(b, []byte(byteOrderMark)) }
+
 // dataField returns the value of a data line, which is never nil.
 func dataField(line []byte) ([]byte, bool) {
-	value, ok := bytes.CutPrefix(line, []byte("data"))
+	value, ok := bytes.CutPrefix(TrimByteOrderMark(line), []byte("data"))
 	if !ok || (len(value) > 0 && value[0] != ':') {
 		return nil, false
 	}
 	if len(value) > 0 {
 		value = value[1:]
 	}
-	return bytes.TrimPrefix(value, []byte(" ")), true
+	return TrimByteOrderMark(bytes.TrimPrefix(value, []byte(" "))), true
 }

@@ -161,7 +161,7 @@ func (a *asker) receive(req *http.Request) (status int, body []byte, err error) 
 	}
 	defer func() { _ = resp.Body.Close() }() // nothing to be done about it
 	body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	return resp.StatusCode, body, err
+	return resp.StatusCode, openai.TrimByteOrderMark(body), err
 }
 
 // line makes one printable line of at most maxLine bytes.

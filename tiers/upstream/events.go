@@ -17,6 +17,7 @@ type events struct {
 	parser     *openai.ChunkParser
 	firstChunk *openai.Chunk // the first, read by Open
 	finishes   engine.FinishTracker
+	complete   bool  // all choices have ended and the usage has come: nothing but the terminator is missing
 	came       int64 // bytes of the events received
 }
 
@@ -74,21 +75,17 @@ func (s *events) read() (*openai.Chunk, error) {
 
 func (s *events) readEvent() (*openai.Chunk, error) {
 	data, err := s.reader.Next()
-	if err == io.EOF {
+	switch {
+	case s.complete && (err != nil || string(data) == openai.Done):
+		return nil, s.end()
+	case err == io.EOF:
 		return nil, io.ErrUnexpectedEOF // the terminator is missing
-	}
-	if err != nil {
+	case err != nil:
 		return nil, err
-	}
-	if string(data) == openai.Done {
-		if !s.finishes.All() {
-			return nil, io.ErrUnexpectedEOF
-		}
-		s.finished = true
-		s.reader.Release()
-		s.parser.Release()
-		s.parser = nil
-		return nil, io.EOF
+	case string(data) == openai.Done && s.finishes.All():
+		return nil, s.end()
+	case string(data) == openai.Done:
+		return nil, io.ErrUnexpectedEOF
 	}
 	c, err := s.parser.Parse(data)
 	if err != nil {
@@ -104,6 +101,16 @@ func (s *events) readEvent() (*openai.Chunk, error) {
 	s.finishes.Add(c.Ended)
 	if c.HasUsage {
 		c.Usage = s.bound.clamp(c.Usage, s.came)
+		s.complete = s.finishes.All()
 	}
 	return c, nil
+}
+
+// end ends a whole answer.
+func (s *events) end() error {
+	s.finished = true
+	s.reader.Release()
+	s.parser.Release()
+	s.parser = nil
+	return io.EOF
 }

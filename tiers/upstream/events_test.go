@@ -93,11 +93,78 @@ func TestAChunkHasWhatItsCallAsksFor(t *testing.T) {
 	}
 }
 
+// TestEventsThatSayNothingArePassedOver: engines, their proxies and load balancers send them as signs of life. A null is as
+// if it were not there, and what is passed on says so, because clients look into what is null.
 func TestEventsThatSayNothingArePassedOver(t *testing.T) {
-	s := opened(t, relay(t, aStream), `{}`, `{"id":"x","choices":[]}`, aChunk, `{"choices":[]}`, `{"choices":[],"usage":null}`, anEnd, itsUse, openai.Done)
-	texts, err := drain(s)
-	if want := []string{"hi", " you", ""}; err != nil || !slices.Equal(texts, want) {
-		t.Errorf("%q, %v; want %q", texts, err, want)
+	for name, event := range map[string]string{
+		"data without a value":   "data:",
+		"data of blanks":         "data: \t ",
+		"a bare data line":       "data",
+		"a ping":                 "event: ping\ndata:",
+		"two lines of nothing":   "data:\ndata: ",
+		"a byte order mark":      "\ufeff: ping",
+		"null":                   "data: null",
+		"an empty list":          "data: []",
+		"an empty object":        "data: {}",
+		"no choices":             `data: {"choices":[],"usage":null}`,
+		"null choices":           `data: {"choices":null}`,
+		"a null choice":          `data: {"choices":[null]}`,
+		"a null delta":           `data: {"choices":[{"index":0,"delta":null,"finish_reason":null}]}`,
+		"only an id and a retry": "id: 7\nretry: 100",
+	} {
+		for _, call := range []engine.Call{relay(t, aStream), &engine.Draft{Request: scan(t, openai.Chat, aStream)}} {
+			body := strings.Join([]string{event, "data: " + aChunk, event, "data: " + anEnd, event, "data: " + itsUse, event, "data: " + openai.Done, ""}, "\n\n")
+			s, err := scripted("text/event-stream", []byte(body)).Open(t.Context(), at("http://127.0.0.1:1", call))
+			if err != nil {
+				t.Errorf("%s, %T: %v", name, call, err)
+				continue
+			}
+			texts, err := drain(s)
+			if want := []string{"hi", " you", ""}; err != nil || !slices.Equal(texts, want) {
+				t.Errorf("%s, %T: %q, %v; want %q", name, call, texts, err, want)
+			}
+		}
+	}
+}
+
+func TestNullsOfAChunkArePassedOnAsWhatTheyMean(t *testing.T) {
+	const (
+		ended = `{"choices":[{"index":0,"delta":null,"finish_reason":"stop"}]}`
+		usage = `{"choices":null,"usage":{"prompt_tokens":2,"completion_tokens":3}}`
+	)
+	s := opened(t, relay(t, aStream), "\ufeff"+aChunk, ended, usage, openai.Done)
+	for _, want := range []string{aChunk, strings.Replace(ended, "null", "{}  ", 1), strings.Replace(usage, "null", "[]  ", 1)} {
+		if c, err := s.Next(engine.WantTokens); err != nil || string(c.Raw) != want {
+			t.Errorf("%+v, %v; want %s", c, err, want)
+		}
+	}
+	if _, err := s.Next(engine.WantTokens); err != io.EOF {
+		t.Error(err)
+	}
+}
+
+// TestOnlyTheTerminatorIsMissing: all choices have ended and the usage is told, so nothing of the answer can be lost.
+func TestOnlyTheTerminatorIsMissing(t *testing.T) {
+	ended := strings.TrimSuffix(anEnd, "}") + `,"usage":{"prompt_tokens":2,"completion_tokens":3}}`
+	for name, events := range map[string][]string{
+		"the usage is a chunk of its own":  {aChunk, anEnd, itsUse},
+		"it is told with the end":          {aChunk, ended},
+		"the terminator is half there":     {aChunk, anEnd, itsUse, "[DO"},
+		"an endless event in its place":    {aChunk, anEnd, itsUse, strings.Repeat("a", maxEvent)},
+		"the terminator has no blank line": {aChunk, anEnd, itsUse, openai.Done},
+	} {
+		body := strings.TrimSuffix("data: "+strings.Join(events, "\n\ndata: "), "\n")
+		if len(events) < 4 {
+			body += "\n\n"
+		}
+		s, err := scripted("text/event-stream", []byte(body)).Open(t.Context(), at("http://127.0.0.1:1", relay(t, aStream)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if texts, err := drain(s); err != nil || strings.Join(texts, "") != "hi you" {
+			t.Errorf("%s: %q, %v", name, texts, err)
+		}
+		s.Close()
 	}
 }
 

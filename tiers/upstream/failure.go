@@ -83,7 +83,7 @@ func refusal(resp *response) *engine.Failure {
 		return &engine.Failure{Kind: engine.Unauthorized, Status: resp.StatusCode, Err: refused}
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp, maxErrorBody)) // a partial body is enough
-	f := &engine.Failure{Kind: statusKind(resp.StatusCode), Status: resp.StatusCode, Fault: openai.ParseFault(body)}
+	f := &engine.Failure{Kind: statusKind(resp.StatusCode), Status: resp.StatusCode, Fault: openai.ParseFault(openai.TrimByteOrderMark(body))}
 	if f.Fault.TooLong {
 		f.Kind, f.Status = engine.Rejected, f.Fault.Status // whatever the status: no other backend does better
 	}

@@ -147,7 +147,7 @@ func TestWhatABackendSaysOfItsFaultIsKept(t *testing.T) {
 		url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", after)
 			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = io.WriteString(w, `{"error":{"message":"full","param":"model"}}`+strings.Repeat(" ", maxErrorBody))
+			_, _ = io.WriteString(w, "\ufeff"+`{"error":{"message":"full","param":"model"}}`+strings.Repeat(" ", maxErrorBody))
 		})
 		_, err := newClient(t, Options{}).Open(t.Context(), at(url, relay(t, aPlain)))
 		if f := failureOf(t, err); f.RetryAfter != want || f.Fault == nil || f.Fault.Message != "full" || f.Fault.Param != "model" {

@@ -19,7 +19,7 @@ func (s *whole) begin() error {
 	if err != nil {
 		return err
 	}
-	err = s.take(body)
+	err = s.take(openai.TrimByteOrderMark(body))
 	if _, is := err.(*engine.Failure); is || err == nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func TestAnAnswerInOnePieceIsReadIntoItsCall(t *testing.T) {
 		}
 	}
 	relayed := &engine.Relay{Request: r, Into: new(engine.Whole)}
-	open(relayed, aWhole)
+	open(relayed, "\ufeff"+aWhole)
 	if w := relayed.Into; string(w.Body) != aWhole || w.Finish != "stop" || w.Usage != (openai.Usage{Prompt: 2, Completion: 1}) || w.Choices != 1 {
 		t.Errorf("%+v", w)
 	}
