@@ -228,7 +228,7 @@ func TestEveryErrorCodeIsInTheTable(t *testing.T) {
 // failureKinds are the kinds of a backend's failures; TestEveryKindOfFailureIsTried compares them with the source.
 var failureKinds = []engine.FailureKind{
 	engine.Refused, engine.Unauthorized, engine.Timeout, engine.Silent, engine.Stalled, engine.Reset, engine.Cut, engine.ServerError,
-	engine.Backpressure, engine.Rejected, engine.WrongModel, engine.BadResponse, engine.Aborted, engine.ClientGone, engine.Expired, engine.Exhausted,
+	engine.Backpressure, engine.Rejected, engine.WrongModel, engine.BadResponse, engine.TooLarge, engine.Aborted, engine.ClientGone, engine.Expired, engine.Exhausted,
 }
 
 func TestEveryKindOfFailureIsTried(t *testing.T) {

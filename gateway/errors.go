@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -228,6 +229,10 @@ func failureProblem(f *engine.Failure) *problem {
 		return timedOut(engine.Timeout)
 	case engine.Rejected:
 		return rejected(f)
+	case engine.TooLarge: // a retry would generate it once more
+		return &problem{status: http.StatusBadGateway, body: openai.ErrorBody{
+			Message: "The answer is larger than limits.response_bytes of this gateway. Ask for a shorter one.", Type: "server_error", Code: string(f.Kind),
+		}}
 	case engine.Unauthorized: // no 401 or 403: the client's own key is good, and a retry does not change the pool's
 		return &problem{status: http.StatusBadGateway, body: openai.ErrorBody{
 			Message: "The gateway has no access to the backends of this model. An operator of the gateway must fix that; your API key is not the cause.",
@@ -257,6 +262,7 @@ func rejected(f *engine.Failure) *problem {
 	p := invalid(f.Status, string(f.Kind), message)
 	if f.Fault != nil {
 		p.body.Param = f.Fault.Param
+		p.body.Code = cmp.Or(f.Fault.Code, p.body.Code)
 	}
 	return p
 }
@@ -321,8 +327,9 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *accessRecord, 
 
 // wouldFailAgain reports whether an identical request would fail in the same way.
 func wouldFailAgain(err error) bool {
-	status := problemOf(err).status
-	return status >= 400 && status < 500 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout
+	p := problemOf(err)
+	status := p.status
+	return p.body.Code == string(engine.TooLarge) || status >= 400 && status < 500 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout
 }
 
 // endOf returns the problem that a client sees for an error that ends its request, whose context is ctx or a child of it.

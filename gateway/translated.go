@@ -97,8 +97,11 @@ var errBadAnswer = &problem{status: http.StatusBadGateway, retryable: true, body
 
 // badAnswer wraps the error of an encoder; nil stays nil.
 func badAnswer(err error) error {
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case errors.Is(err, clientapi.ErrTooLarge):
+		return &engine.Failure{Kind: engine.TooLarge, Err: err}
 	}
 	return fmt.Errorf("%w (%w)", errBadAnswer, err)
 }

@@ -69,7 +69,7 @@ func TestNonsenseFromABackendIsA502AndIsNotPassedOn(t *testing.T) {
 				continue
 			}
 			code := ""
-			for _, known := range []string{"bad_upstream_response", "upstream_error", "upstream_aborted", "upstream_rejected", "upstream_auth", "upstream_cut"} {
+			for _, known := range []string{"bad_upstream_response", "answer_too_large", "upstream_error", "upstream_aborted", "upstream_rejected", "upstream_auth", "upstream_cut"} {
 				if strings.Contains(body, known) {
 					code = known
 				}
@@ -84,5 +84,8 @@ func TestNonsenseFromABackendIsA502AndIsNotPassedOn(t *testing.T) {
 	}
 	if followed.Load() > 0 {
 		t.Error("a redirect was followed")
+	}
+	if tries := apptest.Lines(p.Metrics(t), `kind="answer_too_large"`); !strings.HasSuffix(tries, " 1\n") || strings.Count(tries, "\n") != 1 {
+		t.Errorf("an answer above limits.response_bytes was generated more than once: %s", tries)
 	}
 }

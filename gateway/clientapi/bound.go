@@ -1,12 +1,18 @@
 package clientapi
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Bound limits what the parts of an encoder keep of an answer together. nil is no limit.
 type Bound struct {
 	max  int64 // bytes
 	kept int64
 }
+
+// ErrTooLarge says that what must be kept of an answer until its end is above a Bound.
+var ErrTooLarge = errors.New("too large an answer to be kept")
 
 // NewBound returns a Bound; 0 bytes are no limit.
 func NewBound(maxBytes int64) *Bound {
@@ -22,7 +28,7 @@ func (b *Bound) Keep(bytes int) error {
 		return nil
 	}
 	if b.kept += int64(bytes); b.kept > b.max {
-		return fmt.Errorf("an answer of more than %d bytes, which must be kept until its end", b.max)
+		return fmt.Errorf("%w: %d bytes", ErrTooLarge, b.max)
 	}
 	return nil
 }

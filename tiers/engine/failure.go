@@ -26,6 +26,7 @@ const (
 	WrongModel   FailureKind = "upstream_wrong_model"  // 404, 405, 410, 421 or 501: the backend does not serve the pool's model, or not its API
 	Unauthorized FailureKind = "upstream_auth"         // 401, 403 or a refused TLS connection: the pool's settings are at fault
 	BadResponse  FailureKind = "bad_upstream_response" // not what the API promises
+	TooLarge     FailureKind = "answer_too_large"      // above limits.response_bytes, for which nobody is at fault
 	Aborted      FailureKind = "upstream_aborted"      // finish_reason "abort"
 	ClientGone   FailureKind = "client_gone"           // the client left
 	Expired      FailureKind = "deadline"              // the request's whole deadline passed
@@ -74,7 +75,7 @@ func (f *Failure) Unwrap() error { return f.Err }
 // Retryable reports whether another backend might do better.
 func (f *Failure) Retryable() bool {
 	switch f.Kind {
-	case Rejected, ClientGone, Expired:
+	case Rejected, TooLarge, ClientGone, Expired:
 		return false
 	}
 	return true
@@ -116,7 +117,7 @@ func Classify(err error) Class {
 		return ClassSuccess
 	case Backpressure:
 		return ClassBusy
-	case ClientGone, Expired, Exhausted, Silent:
+	case TooLarge, ClientGone, Expired, Exhausted, Silent:
 		return ClassNeutral
 	}
 	return ClassFault

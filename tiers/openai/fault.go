@@ -13,6 +13,7 @@ type Fault struct {
 	Type    string // vLLM's type, such as BadRequestError
 	Message string // shortened, without addresses and control characters
 	Param   string // the field at fault, "" where it does not say; as Message, 128 bytes at most
+	Code    string // its "code" in words, of ASCII letters, digits, "_", "-" and ".", 64 bytes at most; "" where it does not say
 	TooLong bool   // the prompt, or prompt and answer together, are longer than the context; Status is 400
 	Window  int    // the context length in tokens, if it says it as a number (llama.cpp's n_ctx); else 0
 }
@@ -74,12 +75,8 @@ func (f *Fault) member(key string, raw []byte) {
 		f.Type = clip(string(unquote(nil, raw)), 64)
 	case key == "param" && raw[0] == '"':
 		f.Param = clip(safeMessage(raw), longestParam)
-	case key == "code" && raw[0] == '"':
-		f.word(string(unquote(nil, raw)))
 	case key == "code":
-		if status, err := strconv.Atoi(string(raw)); err == nil {
-			f.Status = status
-		}
+		f.code(string(bytes.Trim(raw, `"`)), raw[0] == '"')
 	case key == "n_ctx":
 		if n, err := strconv.Atoi(string(raw)); err == nil && n > 0 && n <= maxFaultWindow {
 			f.Window = n
@@ -90,8 +87,32 @@ func (f *Fault) member(key string, raw []byte) {
 	}
 	if f.TooLong = f.TooLong || saysTooLong(f.Message); f.TooLong {
 		f.Status = http.StatusBadRequest // engines of 2025 say 500
+		if f.Code == "" {
+			f.Code = codeTooLong
+		}
 	}
 }
+
+// codeTooLong is OpenAI's code of an error about a prompt that is longer than the context.
+const codeTooLong = "context_length_exceeded"
+
+// code reads a code: a status, or a word.
+func (f *Fault) code(code string, isText bool) {
+	if status, err := strconv.Atoi(code); err == nil {
+		f.Status = status
+		return
+	}
+	f.word(code)
+	if isText && len(code) <= longestCode && strings.Trim(code, wordLetters) == "" {
+		f.Code = code
+	}
+}
+
+// A code that is passed on is no longer than longestCode bytes, all of them wordLetters.
+const (
+	longestCode = 64
+	wordLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
+)
 
 // maxFaultWindow bounds the context length that a fault names, in tokens.
 const maxFaultWindow = 1 << 24
@@ -121,11 +142,11 @@ func saysTooLong(message string) bool {
 // word derives the status from the error names of backends without numeric codes.
 func (f *Fault) word(word string) {
 	switch word {
-	case "invalid_request_error", "json_parse_error", "BadRequestError":
+	case "invalid_request_error", "json_parse_error", "BadRequestError", "content_filter", "invalid_image", "invalid_schema":
 		f.Status = http.StatusBadRequest
 	case "model_not_found", "NotFoundError", "not_found_error":
 		f.Status = http.StatusNotFound
-	case tooLongType, "context_length_exceeded":
+	case tooLongType, codeTooLong:
 		f.TooLong = true
 	case "not_supported_error":
 		f.Status = http.StatusNotImplemented

@@ -28,7 +28,8 @@ func TestEventsAreReadWhateverEndsTheirLines(t *testing.T) {
 		"data: a\r\n\r\ndata: b\r\n\r\n":         {"a", "b"},
 		"data: a\r\rdata: b\r\r":                 {"a", "b"},
 		"data:a\n\n":                             {"a"},
-		"data\n\n":                               {""},
+		"data\n\ndata: \t\ndata:\n\ndata: a\n\n": {"a"}, // a sign of life
+		"\ufeffdata: \ufeffa\n\n":                {"a"},
 		"data:  a\n\n":                           {" a"},
 		"data: a\ndata: b\ndata: c\n\n":          {"a\nb\nc"},
 		": ping\n\ndata: a\n\n: ping\n\n":        {"a"},

@@ -92,7 +92,7 @@ func TestAContinuationOfMoreBytesThanMayBeBreaksOff(t *testing.T) {
 	err := r.run(t.Context())
 	f, _ := errors.AsType[*engine.Failure](err)
 	_, broken := errors.AsType[*BrokenError](err)
-	if !broken || f == nil || f.Kind != engine.BadResponse || !errors.Is(f, engine.ErrBody) || r.rc.Tries[1].Broke != engine.BadResponse {
+	if !broken || f == nil || f.Kind != engine.TooLarge || r.rc.Tries[1].Broke != engine.TooLarge {
 		t.Errorf("%v, %+v", err, r.rc.Tries)
 	}
 	if text, finish, _, _ := r.clientAnswer(); text != "abcdefghijkl" || finish != "" {

@@ -90,16 +90,16 @@ func faults() map[string]struct {
 		"an abort":                     {streamed, events(`{"choices":[{"index":0,"delta":{},"finish_reason":"abort"}]}`), "upstream_aborted 0 200"},
 		"no JSON":                      {inOne, body("application/json", "nothing"), "bad_upstream_response 0 200"},
 		"half an answer":               {inOne, body("application/json", aWhole[:40]), "bad_upstream_response 0 200"},
-		"an error with status 200":     {inOne, body("application/json", `{"error":{"message":"x","code":404}}`), "upstream_error 404 200"},
+		"an error with status 200":     {inOne, body("application/json", `{"error":{"message":"x","code":404}}`), "upstream_rejected 404 200"},
 		"an answer without choices":    {inOne, body("application/json", `{"choices":[]}`), "bad_upstream_response 0 200"},
 		"an answer that was aborted":   {inOne, body("application/json", strings.Replace(aWhole, "stop", "abort", 1)), "upstream_aborted 0 200"},
-		"an answer beyond the cap":     {inOne, body("application/json", strings.Repeat(" ", 2000)+aWhole), "bad_upstream_response 0 200"},
+		"an answer beyond the cap":     {inOne, body("application/json", strings.Repeat(" ", 2000)+aWhole), "answer_too_large 0 200"},
 		"a draft of two minds":         {draft, body("application/json", `{"choices":[{"message":{"content":"a"},"text":"b"}]}`), "bad_upstream_response 0 200"},
 		"ids that are none":            {count, body("application/json", `{"tokens":["a"]}`), "bad_upstream_response 0 200"},
 		"a page that passes through":   {pass, body("text/html", "<script>"), "bad_upstream_response 0 200"},
 		"a lost answer that passes":    {pass, cutShort("application/json"), "upstream_cut 0 200"},
 		"a lost answer":                {inOne, cutShort("application/json"), "upstream_cut 0 200"},
-		"an answer beyond cap, untold": {inOne, chunked(strings.Repeat(" ", 2000)), "bad_upstream_response 0 200"},
+		"an answer beyond cap, untold": {inOne, chunked(strings.Repeat(" ", 2000)), "answer_too_large 0 200"},
 		"a packed one that passes": {pass, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			write(w, "application/json", "{}")

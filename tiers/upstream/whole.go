@@ -36,7 +36,7 @@ func (*whole) Buffered() bool { return true }
 func (s *whole) readAll() ([]byte, error) {
 	length, limit := s.resp.ContentLength, s.options.MaxBody
 	if length > limit {
-		return nil, fmt.Errorf("%w: %d bytes, more than %d", engine.ErrBody, length, limit)
+		return nil, tooLarge(limit)
 	}
 	if length >= 0 {
 		body := make([]byte, length)
@@ -48,9 +48,13 @@ func (s *whole) readAll() ([]byte, error) {
 		return nil, err
 	}
 	if int64(buf.Len()) > limit {
-		return nil, fmt.Errorf("%w: more than %d bytes", engine.ErrBody, limit)
+		return nil, tooLarge(limit)
 	}
 	return buf.Bytes(), nil
+}
+
+func tooLarge(limit int64) *engine.Failure {
+	return &engine.Failure{Kind: engine.TooLarge, Err: fmt.Errorf("an answer above limits.response_bytes (%d)", limit)}
 }
 
 // take sets what the call's Into points to.
@@ -90,10 +94,8 @@ func (s *whole) relayed(into *engine.Whole, body []byte) error {
 	switch {
 	case err != nil:
 		return err
-	case a.Fault != nil && a.Fault.TooLong:
-		return eventFailure(a.Fault)
 	case a.Fault != nil:
-		return &engine.Failure{Kind: engine.ServerError, Status: a.Fault.Status, Fault: a.Fault}
+		return eventFailure(a.Fault)
 	case a.Aborted:
 		return &engine.Failure{Kind: engine.Aborted}
 	case a.Choices == 0:
