@@ -36,6 +36,8 @@ func TestAnAnswerIsWholeWhenAllItsChoicesHaveFinished(t *testing.T) {
 		"all ended, and lost before the usage":   {[]string{first, more, last}, false, 3},
 		"all ended in one chunk, and lost there": {[]string{both}, false, 2},
 		"all ended":                              {[]string{first, more, last, usage}, true, 3},
+		"all ended, and no usage was told":       {[]string{first, more, last}, true, 3},
+		"the engine ignores n":                   {[]string{first, usage}, true, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			backend := newScripted(t, func(_ int, w http.ResponseWriter, _ *http.Request) {

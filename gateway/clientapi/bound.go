@@ -11,8 +11,8 @@ type Bound struct {
 	kept int64
 }
 
-// ErrTooLarge says that what must be kept of an answer until its end is above a Bound.
-var ErrTooLarge = errors.New("too large an answer to be kept")
+// ErrTooLarge is in the error of an answer of which more must be kept than a Bound allows.
+var ErrTooLarge = errors.New("which must be kept until its end")
 
 // NewBound returns a Bound; 0 bytes are no limit.
 func NewBound(maxBytes int64) *Bound {
@@ -28,7 +28,7 @@ func (b *Bound) Keep(bytes int) error {
 		return nil
 	}
 	if b.kept += int64(bytes); b.kept > b.max {
-		return fmt.Errorf("%w: %d bytes", ErrTooLarge, b.max)
+		return fmt.Errorf("an answer of more than %d bytes, %w", b.max, ErrTooLarge)
 	}
 	return nil
 }

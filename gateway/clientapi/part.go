@@ -48,6 +48,7 @@ type choice struct {
 	Message *message        `json:"message"`
 	Finish  string          `json:"finish_reason"`
 	Stop    json.RawMessage `json:"stop_reason"`
+	Matched json.RawMessage `json:"matched_stop"` // SGLang's
 }
 
 type message struct {
@@ -105,7 +106,9 @@ func ParsePart(raw []byte) (*Part, error) {
 // addTo adds what the choice says.
 func (c *choice) addTo(p *Part) {
 	p.Finish = c.Finish
-	_ = json.Unmarshal(c.Stop, &p.Stop) // a token id is no stop string
+	for _, stop := range [...]json.RawMessage{c.Stop, c.Matched} {
+		_ = json.Unmarshal(stop, &p.Stop) // a token id is no stop string
+	}
 	m := c.Delta
 	if m == nil {
 		m = c.Message

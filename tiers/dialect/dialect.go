@@ -112,6 +112,7 @@ type Members struct {
 	TemplateArgs  bool // chat_template_kwargs
 	Sampling      bool // top_k, min_p and repetition_penalty
 	UsageSoFar    bool // stream_options.continuous_usage_stats
+	OneChoice     bool // it gives one choice, and may answer 500 where more are asked for
 	Strict        bool // it may refuse members that OpenAI's API does not have
 	HighFirst     bool // a higher priority is earlier; with vLLM a lower one is
 }

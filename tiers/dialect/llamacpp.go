@@ -13,7 +13,7 @@ var llamacpp = Dialect{
 	}},
 	Tokenize: TokenizeLlamaCpp,
 	Window:   WindowProps,
-	Members:  Members{IDsInLogprobs: true, IDPrompts: true, OnlyMaxTokens: true, TemplateArgs: true},
+	Members:  Members{IDsInLogprobs: true, IDPrompts: true, OnlyMaxTokens: true, OneChoice: true, TemplateArgs: true},
 	Continue: ContinuePrefill,
 	Thinking: ThinkingTemplate,
 }

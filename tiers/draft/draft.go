@@ -8,6 +8,8 @@ package draft
 
 import (
 	"math"
+	"slices"
+	"strconv"
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
@@ -93,10 +95,17 @@ func (d *Draft) Committed() bool { return d.judge.Committed() }
 // CanResume reports whether the target can continue a part of the draft.
 func (d *Draft) CanResume() bool { return d.judge.CanResume }
 
-// EndsItself reports whether the model ended the draft, not a stop string or a stop id of the client.
+// EndsItself reports whether the model ended the draft, not a stop string or a stop id of the client. vLLM names the id
+// of all but the first of a model's own ends, too.
 func (d *Draft) EndsItself() bool {
-	_, _, stopped := d.text.Stop()
-	return d.finish == "stop" && !stopped && (len(d.stopReason) == 0 || string(d.stopReason) == "null")
+	if _, _, stopped := d.text.Stop(); stopped || d.finish != "stop" {
+		return false
+	}
+	id, err := strconv.Atoi(string(d.stopReason))
+	if err != nil {
+		return len(d.stopReason) == 0 || string(d.stopReason) == "null"
+	}
+	return slices.Contains(d.o.EOS, int32(id)) || !d.o.Request.StopsAt(id)
 }
 
 // PromptTokens returns the prompt's length: as the engine counts it, else by its ids, else estimated.

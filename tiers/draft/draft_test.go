@@ -458,3 +458,25 @@ func tellsIDs(d *Draft) bool {
 	n := len(d.Transcript().IDs())
 	return len(d.Transcript().PromptIDs()) > 0 && n > 0 && n == d.Tokens()
 }
+
+// TestWhatEndsADraft: vLLM names the id of an end of the model's own that is not its first, and that of a client's.
+func TestWhatEndsADraft(t *testing.T) {
+	for name, c := range map[string]struct {
+		members, reason string
+		itself          bool
+	}{
+		"nothing is said":                       {"", `null`, true},
+		"an id of the model's own":              {"", `2`, true},
+		"one that is not known yet":             {"", `3`, true},
+		"one of the client's":                   {`,"stop_token_ids":[9,3]`, `3`, false},
+		"another than the client's":             {`,"stop_token_ids":[9]`, `3`, true},
+		"one of the model's and the client's":   {`,"stop_token_ids":[2]`, `2`, true},
+		"a stop string that the engine matched": {"", `"END"`, false},
+	} {
+		d := New(options(t, c.members))
+		take(d, chunks(t, append(words(9, sure), scriptedChunk{text: []string{""}, ids: []int32{2}, logprob: sure, more: `,"finish_reason":"stop","stop_reason":` + c.reason})...))
+		if got := d.EndsItself(); got != c.itself {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

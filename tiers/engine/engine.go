@@ -68,13 +68,27 @@ type Attempt struct {
 
 // FinishTracker tracks which choices of an answer have ended. The zero value waits for one choice.
 type FinishTracker struct {
-	Want  int // choices of a whole answer; 0 is 1
-	ended []bool
-	count int
+	Want  int      // choices of a whole answer; 0 is 1
+	state []choice // of each
+	begun int
+	ended int
 }
 
-// Add marks the choices with these indexes as ended.
-func (e *FinishTracker) Add(indexes []int) {
+// choice is how far a choice is.
+type choice uint8
+
+const (
+	choiceBegun choice = iota + 1
+	choiceEnded
+)
+
+// Add takes what a chunk says of its choices.
+func (e *FinishTracker) Add(c *openai.Chunk) {
+	e.mark(c.Begun, choiceBegun)
+	e.mark(c.Ended, choiceEnded)
+}
+
+func (e *FinishTracker) mark(indexes []int, as choice) {
 	want := max(e.Want, 1)
 	for _, i := range indexes {
 		if want == 1 {
@@ -83,15 +97,22 @@ func (e *FinishTracker) Add(indexes []int) {
 		if i < 0 || i >= want {
 			continue
 		}
-		if e.ended == nil {
-			e.ended = make([]bool, want)
+		if e.state == nil {
+			e.state = make([]choice, want)
 		}
-		if !e.ended[i] {
-			e.ended[i] = true
-			e.count++
+		was := e.state[i]
+		if e.state[i] = max(was, as); was == 0 {
+			e.begun++
+		}
+		if was < choiceEnded && as == choiceEnded {
+			e.ended++
 		}
 	}
 }
 
 // All reports whether every choice has ended.
-func (e *FinishTracker) All() bool { return e.count >= max(e.Want, 1) }
+func (e *FinishTracker) All() bool { return e.ended >= max(e.Want, 1) }
+
+// Begun reports whether every choice that has begun has ended, and there is one: all of an answer whose engine says that
+// it is done, because some engines ignore n.
+func (e *FinishTracker) Begun() bool { return e.ended > 0 && e.ended == e.begun }

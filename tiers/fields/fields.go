@@ -29,9 +29,10 @@ type Field struct {
 
 // The engines, as [Field.Engines] names them.
 const (
-	vllm   = "vLLM"
-	sglang = "SGLang"
-	both   = "vLLM, SGLang"
+	vllm     = "vLLM"
+	sglang   = "SGLang"
+	both     = "vLLM, SGLang"
+	llamacpp = "llama.cpp"
 )
 
 // Kwargs is the field with the arguments of the chat template. Each member is allowed separately.
@@ -63,6 +64,30 @@ var Table = []Field{
 	{Name: "custom_labels", Verdict: Stripped, Engines: sglang, Effect: "adds labels to the engine's metrics"},
 	{Name: "no_logs", Verdict: Stripped, Engines: sglang, Effect: "keeps the request out of the engine's log"},
 	{Name: "log_metrics", Verdict: Stripped, Engines: sglang, Effect: "keeps the request out of the engine's metrics"},
+	{Name: "n_predict", Verdict: Stripped, Engines: llamacpp, Effect: "limits the answer in place of max_tokens"},
+	{Name: "n_cmpl", Verdict: Stripped, Engines: llamacpp, Effect: "asks for several answers in place of n"},
+	{Name: "id_slot", Verdict: Stripped, Engines: llamacpp, Effect: "decides which slot takes the request, and whose prefix it replaces"},
+	{Name: "cache_prompt", Verdict: Stripped, Engines: llamacpp, Effect: "says whether the slot keeps the prefix"},
+	{Name: "n_cache_reuse", Verdict: Stripped, Engines: llamacpp, Effect: "says how the cached prefix of a slot is reused"},
+	{Name: "n_keep", Verdict: Stripped, Engines: llamacpp, Effect: "says what of the prompt is dropped when the context is full"},
+	{Name: "n_discard", Verdict: Stripped, Engines: llamacpp, Effect: "says how much of the prompt is dropped when the context is full"},
+	{Name: "t_max_prompt_ms", Verdict: Stripped, Engines: llamacpp, Effect: "ends the prompt after a time"},
+	{Name: "t_max_predict_ms", Verdict: Stripped, Engines: llamacpp, Effect: "ends the answer after a time, as if it were whole"},
+	{Name: "speculative.n_min", Verdict: Stripped, Engines: llamacpp, Effect: "tunes drafts of the engine's own"},
+	{Name: "speculative.n_max", Verdict: Stripped, Engines: llamacpp, Effect: "tunes drafts of the engine's own"},
+	{Name: "speculative.p_min", Verdict: Stripped, Engines: llamacpp, Effect: "tunes drafts of the engine's own"},
+	{Name: "backend_sampling", Verdict: Stripped, Engines: llamacpp, Effect: "decides where the engine samples"},
+	{Name: "n_probs", Verdict: Stripped, Engines: llamacpp, Effect: "lists any number of alternatives; logprobs lists some"},
+	{Name: "post_sampling_probs", Verdict: Stripped, Engines: llamacpp, Effect: "lists other alternatives than logprobs"},
+	{Name: "return_tokens", Verdict: Stripped, Engines: llamacpp, Effect: "adds ids to the answer"},
+	{Name: "return_progress", Verdict: Stripped, Engines: llamacpp, Effect: "adds events about the prompt to the answer"},
+	{Name: "timings_per_token", Verdict: Stripped, Engines: llamacpp, Effect: "adds timings to each event"},
+	{Name: "response_fields", Verdict: Stripped, Engines: llamacpp, Effect: "leaves members out of the answer, its usage too"},
+	{Name: "chat_format", Verdict: Stripped, Engines: llamacpp, Effect: "decides how the answer is parsed; the engine sets it"},
+	{Name: "grammar_lazy", Verdict: Stripped, Engines: llamacpp, Effect: "says when a grammar begins to hold; the engine sets it"},
+	{Name: "grammar_triggers", Verdict: Stripped, Engines: llamacpp, Effect: "says when a grammar begins to hold; the engine sets it"},
+	{Name: "preserved_tokens", Verdict: Stripped, Engines: llamacpp, Effect: "says which tokens are shown as text; the engine sets it"},
+	{Name: "stream_interval", Verdict: Stripped, Engines: vllm, Effect: "says how many tokens come in one event"},
 
 	// Fields that run code, load files, or read data that is not the tenant's.
 	{Name: "custom_logit_processor", Verdict: Forbidden, Engines: sglang, Effect: "runs code that the client wrote"},
@@ -70,8 +95,11 @@ var Table = []Field{
 	{Name: "logits_processors", Verdict: Forbidden, Engines: vllm, Effect: "imports and runs code by its name"},
 	{Name: "extra_args", Verdict: Forbidden, Engines: vllm, Effect: "hands arguments to connectors and plugins"},
 	{Name: "lora_path", Verdict: Forbidden, Engines: sglang, Effect: "answers with other weights, from a path of the client's choosing"},
+	{Name: "lora", Verdict: Forbidden, Engines: llamacpp, Effect: "answers with other weights"},
 	{Name: "return_hidden_states", Verdict: Forbidden, Engines: sglang, Effect: "gives back the model's inner states, and rebuilds CUDA graphs"},
-	{Name: "return_routed_experts", Verdict: Forbidden, Engines: sglang, Effect: "gives back the model's inner states"},
+	{Name: "mm_payload", Verdict: Forbidden, Engines: vllm, Effect: "hands over media that the gateway cannot check"},
+	{Name: "return_mm_kwargs", Verdict: Forbidden, Engines: vllm, Effect: "gives back what the engine made of media"},
+	{Name: "return_routed_experts", Verdict: Forbidden, Engines: both, Effect: "gives back the model's inner states"},
 	{Name: "session_params", Verdict: Forbidden, Engines: sglang, Effect: "goes on from a session that may be another tenant's"},
 	{Name: "previous_response_id", Verdict: Forbidden, Engines: both, Effect: "reads an answer from a store that does not know tenants"},
 	{Name: "conversation", Verdict: Forbidden, Engines: both, Effect: "reads messages from a store that does not know tenants"},

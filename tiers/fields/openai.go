@@ -13,7 +13,7 @@ var ofOpenAI = setOf(
 // binding are members of single engines without which an answer would not be what the client asked for: an engine that
 // does not know them must refuse the request, not ignore them.
 var binding = setOf(
-	"structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "json_schema", "regex", "ebnf", "structural_tag",
+	"structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "json_schema", "regex", "ebnf", "grammar", "structural_tag",
 	"continue_final_message", "add_generation_prompt", "prompt_embeds", "use_beam_search", "bad_words", "allowed_token_ids",
 )
 

@@ -13,6 +13,8 @@ type Answer struct {
 	Finish  string // of the last choice
 	Aborted bool   // the engine aborted one of the choices
 	Usage   Usage
+	Counts  [3]Span // as in [Chunk]
+	Said    int     // bytes of its text; with more than text, of all of it
 	Fault   *Fault
 }
 
@@ -22,7 +24,8 @@ const keptText = 64 << 10
 // parsers are reused, like cursors.
 var parsers = sync.Pool{New: func() any { return new(ChunkParser) }}
 
-// ParseAnswer reads a non-streamed answer.
+// ParseAnswer reads a non-streamed answer. Duplicate names are errors: two readers could read two answers. It writes over
+// numbers of the usage that can be no counts.
 func ParseAnswer(body []byte) (Answer, error) {
 	p, _ := parsers.Get().(*ChunkParser)
 	defer func() {
@@ -31,9 +34,17 @@ func ParseAnswer(body []byte) (Answer, error) {
 			parsers.Put(p)
 		}
 	}()
-	c, err := p.Parse(body)
+	c, err := p.parse(body, true)
 	if err != nil {
 		return Answer{}, fmt.Errorf("answer: %w", err)
 	}
-	return Answer{Model: c.Model, End: c.Close, Choices: c.Choices, Finish: string(c.Finish), Aborted: c.Aborted, Usage: c.Usage, Fault: c.Fault}, nil
+	return Answer{Counts: c.Counts, Said: c.Said(), Model: c.Model, End: c.Close, Choices: c.Choices, Finish: string(c.Finish), Aborted: c.Aborted, Usage: c.Usage, Fault: c.Fault}, nil
+}
+
+// Said is how many bytes a chunk says: of its text, or with more than text of all of it.
+func (c *Chunk) Said() int {
+	if c.Plain {
+		return len(c.Text)
+	}
+	return len(c.Raw)
 }

@@ -360,3 +360,26 @@ func FuzzAssemble(f *testing.F) {
 		}
 	})
 }
+
+func TestAnAnswerOfSGLangIsRead(t *testing.T) {
+	for matched, stop := range map[string]string{`2`: "", `null`: "", `"END"`: `"END"`} {
+		a := NewAssembler(Chat, 1<<20)
+		a.Body([]byte(`{"choices":[{"index":0,"message":{"role":"assistant","content":"Paris."},"finish_reason":"stop","matched_stop":` + matched + `}]}`))
+		whole, err := a.Whole()
+		streamed, streamErr := assemble(Chat, chatFrame(`"content":"Paris."`, `null`), chatFrame(``, `"stop","matched_stop":`+matched))
+		if err != nil || streamErr != nil {
+			t.Errorf("%s: %v, %v", matched, err, streamErr)
+			continue
+		}
+		for _, got := range []*Whole{whole, streamed} {
+			if c := got.Choices[0]; string(c.Text) != "Paris." || string(c.Stop) != stop {
+				t.Errorf("%s: %+v", matched, c)
+			}
+		}
+		var p ChunkParser
+		c, err := p.Parse([]byte(chatFrame(``, `"stop","matched_stop":`+matched)))
+		if err != nil || string(c.Stop) != stop || c.Foreign {
+			t.Errorf("%s: %+v, %v", matched, c, err)
+		}
+	}
+}

@@ -115,6 +115,12 @@ func (a *Assembler) choice() {
 			_, finish = a.cur.value()
 		case "stop_reason":
 			_, stop = a.cur.value()
+		case "matched_stop": // SGLang: a number may also be the id of an ordinary end
+			if a.cur.kind() == '0' {
+				a.cur.skip()
+				continue
+			}
+			_, stop = a.cur.value()
 		default:
 			a.null(name)
 		}

@@ -126,6 +126,7 @@ var spellings = map[string]spelt{
 	"guided_grammar":    {[]string{`"root ::= a"`, `"root ::= b"`}, nil},
 	"regex":             {[]string{`"a+"`, `"a*"`}, []string{`"\u0061+"`}},
 	"ebnf":              {[]string{`"root ::= a"`, `"root ::= b"`}, nil},
+	"grammar":           {[]string{`"root ::= a"`, `"root ::= b"`}, nil},
 	"json_schema":       {[]string{`"{\"type\":\"object\"}"`, `"{\"type\":\"array\"}"`}, nil},
 	"structural_tag":    {[]string{`{"a":1}`, `{"a":2}`}, nil},
 	"guided_json":       {[]string{`{"a":1,"b":[1,2]}`, `{"b":[1,2],"a":1}`, `{"a":1,"b":[2,1]}`, `{"a":1,"b":[12]}`}, []string{`{"\u0061" : 1, "b" : [1 , 2]}`}},

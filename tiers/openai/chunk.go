@@ -16,9 +16,10 @@ type Chunk struct {
 	Plain   bool   // only role and text of the first choice: no tool call, no reasoning
 	Foreign bool   // it has content that an answer built from Text, Finish and Stop would not have
 	Finish  []byte // finish_reason of the last choice, empty while null
+	Begun   []int  // indexes of the choices that say something
 	Ended   []int  // indexes of the choices that have a finish_reason
 	Aborted bool   // of one of them it is "abort": the engine gave it up
-	Stop    []byte // stop_reason as raw JSON
+	Stop    []byte // stop_reason as raw JSON, or SGLang's matched_stop if it is a string
 
 	PromptIDs  []int32
 	IDs        []int32
@@ -28,7 +29,8 @@ type Chunk struct {
 
 	Usage    Usage
 	HasUsage bool
-	Fault    *Fault // the event reports an error
+	Counts   [3]Span // places of its counts: prompt, completion and total; empty when absent
+	Fault    *Fault  // the event reports an error
 
 	tops   []float64 // the alternatives' logprobs of all tokens
 	topEnd []int     // where each token's part of tops ends
@@ -52,7 +54,7 @@ func (c *Chunk) AddTop(logprobs ...float64) {
 // Reset empties c and keeps its memory, except that of the prompt's ids: only the first chunk of a stream has them.
 func (c *Chunk) Reset() {
 	*c = Chunk{
-		Text: c.Text[:0], Finish: c.Finish[:0], Ended: c.Ended[:0], Stop: c.Stop[:0], IDs: c.IDs[:0],
+		Text: c.Text[:0], Finish: c.Finish[:0], Begun: c.Begun[:0], Ended: c.Ended[:0], Stop: c.Stop[:0], IDs: c.IDs[:0],
 		Logprobs: c.Logprobs[:0], TokenBytes: c.TokenBytes[:0], tops: c.tops[:0], topEnd: c.topEnd[:0],
 		Told: TokenText{Text: c.Told.Text[:0]},
 	}
@@ -93,7 +95,7 @@ func (p *ChunkParser) Release() {
 	const most = 4 << 10 // entries of a slice; parsers of longer chunks are not kept
 	c := &p.chunk
 	if !p.cur.forget() || cap(c.Text) > most || cap(c.Stop) > most || cap(c.Logprobs) > most || cap(c.IDs) > most || cap(c.tops) > most ||
-		cap(c.Ended) > most || cap(c.Told.Text) > most {
+		cap(c.Ended) > most || cap(c.Begun) > most || cap(c.Told.Text) > most {
 		return
 	}
 	c.Reset()

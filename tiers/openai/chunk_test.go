@@ -61,7 +61,8 @@ func TestAChunkTellsOfWhatItsTextLeavesOut(t *testing.T) {
 		`{"id":"x","object":"o","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"a"},"logprobs":null,"finish_reason":"stop","stop_reason":"x","token_ids":null}],"usage":{},"metrics":{},"prompt_text":null}`: false,
 		`{"choices":[{"index":0,"text":"a","logprobs":{"tokens":[]}}]}`:           true,
 		`{"choices":[{"index":0,"delta":{"content":"a"},"token_ids":[1]}]}`:       true,
-		`{"choices":[{"index":0,"delta":{"content":"a"},"matched_stop":"x"}]}`:    true,
+		`{"choices":[{"index":0,"delta":{"content":"a"},"matched_stop":"x"}]}`:    false,
+		`{"choices":[{"index":0,"delta":{"content":"a"},"matched_stop":[1]}]}`:    true,
 		`{"choices":[{"index":0,"delta":{"content":"a"}}],"citations":[]}`:        true,
 		`{"choices":[{"index":0,"delta":{"content":"a"}}],"prompt_token_ids":[]}`: true,
 	} {

@@ -8,11 +8,13 @@ import (
 
 // Parse parses one event's data. It ignores unknown fields and is strict about JSON. It writes over nulls in data that
 // clients would look into. The result is valid until the next call.
-func (p *ChunkParser) Parse(data []byte) (*Chunk, error) {
+func (p *ChunkParser) Parse(data []byte) (*Chunk, error) { return p.parse(data, p.whole != nil) }
+
+func (p *ChunkParser) parse(data []byte, strict bool) (*Chunk, error) {
 	c := &p.chunk
 	c.Reset()
 	c.Raw, c.Plain = data, true
-	if p.whole != nil {
+	if strict {
 		p.cur.reset(data)
 	} else {
 		p.cur.resetLenient(data)
@@ -132,16 +134,14 @@ func (p *ChunkParser) choice() {
 		case "logprobs":
 			p.foreignUnlessJudged()
 			p.logprobs()
-		case "matched_stop": // SGLang: the stop string that ended it, or the id of an end
-			if p.cur.kind() != '0' {
-				p.foreign()
+		case "matched_stop": // SGLang's stop_reason for stop strings; a number may also be the id of an ordinary end
+			if raw, _ := p.cur.value(); len(raw) > 0 && raw[0] == '"' {
+				c.Stop = append(c.Stop[:0], raw...)
+			} else if !harmless(raw) && kindOf[raw[0]] != '0' {
+				c.Foreign = true
 			}
-			p.cur.skip()
 		case "index":
-			raw, _ := p.cur.value()
-			if n, err := strconv.Atoi(string(raw)); err == nil {
-				index = n
-			}
+			index = p.index(index, maxIndex)
 			c.Plain = c.Plain && index == 0
 		default:
 			p.foreign()
@@ -153,7 +153,26 @@ func (p *ChunkParser) choice() {
 		c.Ended = append(c.Ended, index)
 	case silent:
 		c.Choices-- // it says nothing
+		return
 	}
+	c.Begun = append(c.Begun, index)
+}
+
+// maxIndex bounds the index of a choice: clients keep a list of them.
+const maxIndex = 1 << 16
+
+// index reads an index below maximum; another value than a number leaves it as it is.
+func (p *ChunkParser) index(index, maximum int) int {
+	isNumber := p.cur.kind() == '0'
+	raw, _ := p.cur.value()
+	if !isNumber || p.cur.err != nil {
+		return index
+	}
+	n, err := strconv.Atoi(string(raw))
+	if err != nil || n < 0 || n >= maximum {
+		p.cur.fail(fmt.Errorf("index %s: %w", clip(string(raw), longestNumber), errNotChunk))
+	}
+	return n
 }
 
 // saysNext records that a member with content comes next.
@@ -180,11 +199,31 @@ func (p *ChunkParser) delta() {
 			p.text()
 		case "role":
 			p.cur.skip()
+		case "tool_calls":
+			if p.whole == nil {
+				p.calls()
+				continue
+			}
+			fallthrough
 		default:
 			calls := p.whole != nil && string(name) == "tool_calls"
 			raw, _ := p.cur.value()
 			if !harmless(raw) && (!calls || !p.whole.readCalls(raw)) {
 				p.chunk.Plain = false
+			}
+		}
+	}
+}
+
+// calls checks the indexes of calls in a stream: clients keep a list of them, too.
+func (p *ChunkParser) calls() {
+	for range p.cur.array() {
+		p.chunk.Plain = false
+		for name := range p.cur.object() {
+			if string(name) == "index" {
+				p.index(0, maxCalls)
+			} else {
+				p.cur.skip()
 			}
 		}
 	}
@@ -220,24 +259,72 @@ func (p *ChunkParser) addID(into []int32, raw []byte) []int32 {
 	return append(into, int32(id))
 }
 
+// usage reads the counts of a usage. Where it has a number that can be no count, a 0 takes its place.
 func (p *ChunkParser) usage() (found bool) {
+	c := &p.chunk
 	for key := range p.cur.object() {
 		found = true
-		prompt, completion := string(key) == "prompt_tokens", string(key) == "completion_tokens"
-		raw, _ := p.cur.value()
-		if !prompt && !completion {
-			continue
-		}
-		n, err := strconv.Atoi(string(raw))
-		if err != nil || n < 0 {
-			continue
-		}
-		switch {
-		case prompt:
-			p.chunk.Usage.Prompt = n
-		case completion:
-			p.chunk.Usage.Completion = n
+		switch string(key) {
+		case "prompt_tokens":
+			c.Usage.Prompt, c.Counts[0] = p.count(maxInt)
+		case "completion_tokens":
+			c.Usage.Completion, c.Counts[1] = p.count(maxInt)
+		case "total_tokens":
+			_, c.Counts[2] = p.count(maxInt)
+		default:
+			p.counts()
 		}
 	}
 	return found
+}
+
+const maxInt = 1<<63 - 1
+
+// counts reads a part of a usage that the gateway does not know.
+func (p *ChunkParser) counts() {
+	switch p.cur.kind() {
+	case '{':
+		for range p.cur.object() {
+			p.counts()
+		}
+	case '[':
+		for range p.cur.array() {
+			p.counts()
+		}
+	default:
+		p.count(maxTokens)
+	}
+}
+
+// count reads a number, 0 for anything else. One below 0 or above maximum becomes 0 where it stands.
+func (p *ChunkParser) count(maximum float64) (n int, at Span) {
+	isNumber := p.cur.kind() == '0'
+	raw, at := p.cur.value()
+	if !isNumber || p.cur.err != nil {
+		return 0, Span{}
+	}
+	if v, err := strconv.ParseFloat(string(raw), 64); err != nil || v < 0 || v > maximum {
+		overwrite(raw, 0)
+	}
+	n, _ = strconv.Atoi(string(bytes.TrimRight(raw, " "))) // a fraction, such as a time, is no count
+	return n, at
+}
+
+// overwrite writes a count of no more digits in the place of a number.
+func overwrite(raw []byte, n int) {
+	copy(raw[len(strconv.AppendInt(raw[:0:len(raw)], int64(n), 10)):], bytes.Repeat([]byte{' '}, len(raw)))
+}
+
+// WriteUsage writes counts into the JSON of a [Chunk] or an [Answer] that has larger ones at these places, as
+// [ChunkParser] found them, so that whoever gets the JSON reads no more than can be.
+func WriteUsage(object []byte, at [3]Span, u Usage) {
+	cut := false
+	for i, n := range [...]int{u.Prompt, u.Completion, u.Prompt + u.Completion} {
+		raw := at[i].Of(object)
+		told, err := strconv.Atoi(string(bytes.TrimRight(raw, " ")))
+		if total := i == 2; err == nil && told > n && (!total || cut || told > maxTokens) {
+			overwrite(raw, n)
+			cut = true
+		}
+	}
 }

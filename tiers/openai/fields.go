@@ -44,6 +44,7 @@ var readers = map[string]reader{
 	"json_schema":                readGrammar, // SGLang
 	"regex":                      readGrammar,
 	"ebnf":                       readGrammar,
+	"grammar":                    readGrammar, // llama.cpp
 	"structural_tag":             readGrammar,
 	"continue_final_message":     flag(func(r *Request, v bool) { r.Continues = r.Continues || v }),
 	"add_generation_prompt":      flag(func(r *Request, v bool) { r.Continues = r.Continues || !v }),

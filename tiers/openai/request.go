@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"math"
+	"strconv"
 )
 
 // Limits bound one request.
@@ -125,6 +126,19 @@ func (r *Request) Raw(name string) []byte {
 func (r *Request) IgnoresEOS() bool {
 	v := string(r.Raw("ignore_eos"))
 	return v != "" && v != "false" && v != "null"
+}
+
+// StopsAt reports whether the request lists the id of a token that ends the answer (stop_token_ids).
+func (r *Request) StopsAt(id int) bool {
+	var in cursor
+	in.reset(r.Raw("stop_token_ids"))
+	for range in.array() {
+		raw, _ := in.value()
+		if listed, err := strconv.Atoi(string(raw)); err == nil && listed == id {
+			return true
+		}
+	}
+	return false
 }
 
 // Limit is the client's maximum of tokens, 0 if only the context bounds them. A completion without one gets

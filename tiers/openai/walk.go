@@ -51,7 +51,7 @@ var topModes = map[string]mode{
 	"metadata": modeSkip, "response_format": modeSkip, "structured_outputs": modeSkip, "text": modeSkip, "tool_choice": modeSkip,
 	"output_format": modeSkip, "output_config": modeSkip,
 	"guided_json": modeSkip, "guided_regex": modeSkip, "guided_choice": modeSkip, "guided_grammar": modeSkip,
-	"json_schema": modeSkip, "regex": modeSkip, "ebnf": modeSkip, "structural_tag": modeSkip, "logit_bias": modeSkip,
+	"json_schema": modeSkip, "regex": modeSkip, "ebnf": modeSkip, "grammar": modeSkip, "structural_tag": modeSkip, "logit_bias": modeSkip,
 }
 
 // schemaNames are the members of a tool's definition that contain a schema, or a function with one.

@@ -68,6 +68,9 @@ func (a *relay) request() dispatch.Request {
 // passOn passes on an answer that came in one piece.
 func (a *relay) passOn(x *dispatch.Exchange) error {
 	whole := &a.whole
+	if whole.Usage.Prompt == 0 {
+		whole.Usage.Prompt = a.Body.PromptTokens // as estimated
+	}
 	a.recordPrompt(whole.Usage)
 	a.count(whole.Usage.Completion)
 	a.recordFinish(whole.Finish)
@@ -116,7 +119,8 @@ type streamRelay struct {
 	heldFrame []byte // JSON of the frame that is held back
 	model     openai.Span
 	end       int
-	frames    int // frames with text, counted once per choice
+	frames    int  // frames with text, counted once per choice
+	told      bool // the usage of the whole answer came
 
 	keeps bool   // another backend may continue if this one fails
 	text  []byte // of the answer, if keeps
@@ -140,12 +144,11 @@ func (s *streamRelay) run(ctx context.Context) error {
 			break
 		}
 		if f, lost := errors.AsType[*engine.Failure](err); lost {
-			s.estimate()
 			s.x.Close(f, s.frames)
 			if s.finishes.All() {
-				s.endWithoutUsage() // only the usage is missing
-				break
+				break // only the usage is missing
 			}
+			s.estimate()
 			return s.failOver(ctx, f)
 		}
 		if s.forward(c); movable && (s.rich || !s.keeps) {
@@ -160,6 +163,10 @@ func (s *streamRelay) run(ctx context.Context) error {
 			s.x.Close(nil, s.frames)
 			return err
 		}
+	}
+	if !s.told {
+		s.estimate()
+		s.endWithoutUsage()
 	}
 	s.x.Close(nil, s.out.Accepted+s.out.Target)
 	s.writeLast(s.record.AppendExtra(nil))
@@ -188,9 +195,9 @@ func (s *streamRelay) forward(c *openai.Chunk) {
 	if len(c.Text) > 0 {
 		s.frames += c.Choices
 	}
-	s.finishes.Add(c.Ended)
+	s.finishes.Add(c)
 	if c.HasUsage {
-		s.out.Prompt = c.Usage.Prompt
+		s.told, s.out.Prompt = s.finishes.Begun(), c.Usage.Prompt
 		s.count(c.Usage.Completion)
 	}
 	if len(c.Finish) > 0 {

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"errors"
+	"net/http"
 	"strconv"
 
 	"github.com/foregate/foregate/tiers/dialect"
@@ -20,6 +21,9 @@ func encode(call engine.Call, d *dialect.Dialect) (path string, body openai.Piec
 	e := encoder{d}
 	switch c := call.(type) {
 	case *engine.Relay:
+		if e.Members.OneChoice && c.Request.N > 1 {
+			return "", openai.Pieces{}, onlyOneChoice()
+		}
 		return c.Request.Kind.Path(), e.relayBody(c), nil
 	case *engine.Draft:
 		return c.Request.Kind.Path(), e.draftBody(c), nil
@@ -31,6 +35,13 @@ func encode(call engine.Call, d *dialect.Dialect) (path string, body openai.Piec
 	}
 	path, own, err := e.encodeOwn(call)
 	return path, openai.PiecesOf(own), err
+}
+
+// onlyOneChoice refuses a request for several choices.
+func onlyOneChoice() *engine.Failure {
+	return &engine.Failure{Kind: engine.Rejected, Status: http.StatusBadRequest, Fault: &openai.Fault{
+		Status: http.StatusBadRequest, Param: "n", Code: "unsupported_parameter", Message: "The engine of this model gives one choice only: n and best_of must be 1.",
+	}}
 }
 
 // encodeOwn returns the path and the body of a call that is not a client's request with other members.

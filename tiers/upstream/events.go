@@ -19,6 +19,7 @@ type events struct {
 	finishes   engine.FinishTracker
 	complete   bool  // all choices have ended and the usage has come: nothing but the terminator is missing
 	came       int64 // bytes of the events received
+	said       int   // bytes of the answer in them
 }
 
 func (s *events) begin() (err error) {
@@ -82,7 +83,7 @@ func (s *events) readEvent() (*openai.Chunk, error) {
 		return nil, io.ErrUnexpectedEOF // the terminator is missing
 	case err != nil:
 		return nil, err
-	case string(data) == openai.Done && s.finishes.All():
+	case string(data) == openai.Done && s.finishes.Begun():
 		return nil, s.end()
 	case string(data) == openai.Done:
 		return nil, io.ErrUnexpectedEOF
@@ -98,9 +99,11 @@ func (s *events) readEvent() (*openai.Chunk, error) {
 	if c.Aborted {
 		return nil, &engine.Failure{Kind: engine.Aborted}
 	}
-	s.finishes.Add(c.Ended)
+	s.finishes.Add(c)
+	s.said += c.Said()
 	if c.HasUsage {
-		c.Usage = s.bound.clamp(c.Usage, s.came)
+		c.Usage = s.bound.clamp(c.Usage, s.came, s.said)
+		openai.WriteUsage(data, c.Counts, c.Usage)
 		s.complete = s.finishes.All()
 	}
 	return c, nil

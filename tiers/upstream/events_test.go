@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"slices"
@@ -39,7 +40,8 @@ func TestAStreamIsWholeWhenAllItsChoicesHaveFinished(t *testing.T) {
 		"lost in the second choice":             {[]string{first, more}, engine.Cut},
 		"lost before the second choice":         {[]string{first}, engine.Cut},
 		"done within the second choice":         {[]string{first, more, usage, openai.Done}, engine.Cut},
-		"one choice ends twice":                 {[]string{first, first, openai.Done}, engine.Cut},
+		"the engine ignores n":                  {[]string{first, usage, openai.Done}, ""},
+		"one choice ends twice":                 {[]string{first, first, openai.Done}, ""},
 		"aborted beside one that has ended":     {[]string{first, strings.Replace(both, `"stop"`, `"abort"`, 1), usage, openai.Done}, engine.Aborted},
 		"all ended, and lost before the usage":  {[]string{first, more, last}, engine.Cut}, // whether it is whole is for others to say
 		"all ended":                             {[]string{first, more, last, usage, openai.Done}, ""},
@@ -260,4 +262,74 @@ func FuzzEvents(f *testing.F) {
 			failureOf(t, err)
 		}
 	})
+}
+
+// TestIndexesThatNobodyWouldKeepAListForAreRefused: clients make room for as many choices and calls.
+func TestIndexesThatNobodyWouldKeepAListForAreRefused(t *testing.T) {
+	const huge = "4611686018427387904"
+	for _, event := range []string{
+		`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":` + huge + `,"id":"a","function":{"name":"f"}}]}}]}`,
+		`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":-1}]}}]}`,
+		`{"choices":[{"index":` + huge + `,"delta":{"content":"a"}}]}`,
+		`{"choices":[{"index":99999999999999999999,"delta":{"content":"a"}}]}`,
+	} {
+		_, err := drain(opened(t, relay(t, aStream), aChunk, event, anEnd, openai.Done))
+		if f := failureOf(t, err); f.Kind != engine.BadResponse {
+			t.Errorf("%s: %v", event, f)
+		}
+	}
+}
+
+// numbersIn returns the numbers of a JSON value.
+func numbersIn(v any) (all []float64) {
+	switch v := v.(type) {
+	case float64:
+		return []float64{v}
+	case []any:
+		for _, e := range v {
+			all = append(all, numbersIn(e)...)
+		}
+	case map[string]any:
+		for _, e := range v {
+			all = append(all, numbersIn(e)...)
+		}
+	}
+	return all
+}
+
+func TestNumbersOfAUsageThatCannotBeAreNotPassedOn(t *testing.T) {
+	for _, n := range []string{"9223372036854775807", "-5", "1e300", "1e999", "-0.5", "99999999999999999999", "1000000000000"} {
+		usage := `,"usage":{"prompt_tokens":` + n + `,"completion_tokens":` + n + `,"total_tokens":` + n + `,"cost":0.25,"prompt_tokens_details":{"cached_tokens":` + n + `,"more":[` + n + `]}}}`
+		stream := relay(t, aStream)
+		s := opened(t, stream, aChunk, anEnd, `{"choices":[]`+usage, openai.Done)
+		passed := map[string][]byte{}
+		for c, err := s.Next(engine.WantTokens); err != io.EOF; c, err = s.Next(engine.WantTokens) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			passed["stream"] = slices.Clone(c.Raw)
+		}
+		one := relay(t, aPlain)
+		if err := answered(t, scripted("application/json", []byte(strings.Split(aWhole, `,"usage"`)[0]+usage)), at("http://127.0.0.1:1", one)); err != nil {
+			t.Fatal(err)
+		}
+		if passed["one piece"] = one.Into.Body; one.Into.Usage.Completion < 1 || one.Into.Usage.Completion > 1000 {
+			t.Errorf("%s: %+v", n, one.Into.Usage)
+		}
+		for name, raw := range passed {
+			var got struct {
+				Usage map[string]any
+			}
+			if err := json.Unmarshal(raw, &got); err != nil || got.Usage["cost"] != .25 {
+				t.Errorf("%s, %s: %v: %s", n, name, err, raw)
+			}
+			for key, v := range got.Usage {
+				for _, n := range numbersIn(v) {
+					if most := 1e13; n < 0 || n > most || n > 20000 && key != "prompt_tokens_details" {
+						t.Errorf("%s has %s %v: %s", name, key, n, raw)
+					}
+				}
+			}
+		}
+	}
 }

@@ -70,7 +70,9 @@ func (x *httpExchange) open(ctx context.Context, a answer) *engine.Failure {
 // send sends the request, and calls begin for an answer with status 200.
 func (x *httpExchange) send(a answer) error {
 	path, body, err := encode(x.attempt.Call, dialect.Of(x.attempt.Engine))
-	if err != nil {
+	if f, is := errors.AsType[*engine.Failure](err); is {
+		return f
+	} else if err != nil {
 		return &engine.Failure{Kind: engine.Rejected, Err: err}
 	}
 	x.path, x.bound = path, usageBound{sent: body, prompt: x.attempt.MaxPrompt, answer: x.attempt.MaxAnswer}

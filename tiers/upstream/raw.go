@@ -78,7 +78,7 @@ func (s *raw) measure() {
 		came = s.meter.Bytes()
 	}
 	u, reported := s.meter.Usage()
-	if u = s.bound.clamp(u, came); !reported || !s.ended {
+	if u = s.bound.clamp(u, came, 0); !reported || !s.ended {
 		u.Completion = max(u.Completion, min(s.meter.Pieces(), s.bound.answer))
 	}
 	s.into.Used = u

@@ -18,9 +18,13 @@ type usageBound struct {
 const inOnePiece = -1
 
 // clamp limits the usage that an engine reports: the prompt by the bytes that were sent, the answer by its limit, and in
-// a stream by the bytes received, because each token is an event or a part of one.
-func (b *usageBound) clamp(u openai.Usage, came int64) openai.Usage {
-	can := openai.Bound{Prompt: b.prompt, Answer: b.answer}
+// a stream by the bytes received, because each token is an event or a part of one. An engine that goes on behind the limit
+// has generated what it said: a token has at least a byte. Without a count it has, by estimate.
+func (b *usageBound) clamp(u openai.Usage, came int64, said int) openai.Usage {
+	if u.Completion <= 0 {
+		u.Completion = openai.EstimateTokens(said)
+	}
+	can := openai.Bound{Prompt: b.prompt, Answer: max(b.answer, said)}
 	if b.prompt == 0 {
 		can.Prompt = b.sent.Len()
 		if u.Prompt > can.Prompt {

@@ -224,6 +224,15 @@ func TestAnEngineIsNotAskedForWhatItsKindCannotDo(t *testing.T) {
 			t.Errorf("%s: %T: %+v", tc.kind, tc.call, f)
 		}
 	}
+	for _, more := range []string{`,"n":2}`, `,"best_of":3}`} {
+		for _, body := range []string{aStream, aPlain} {
+			call := relay(t, strings.TrimSuffix(body, "}")+more)
+			_, err := newClient(t, Options{}).Open(t.Context(), atA(dialect.LlamaCpp, url, call))
+			if f := failureOf(t, err); formatFailure(f) != "upstream_rejected 400 0" || f.Fault.Param != "n" || f.Fault.Code != "unsupported_parameter" || engine.Classify(f) != engine.ClassSuccess {
+				t.Errorf("%s: %+v", more, f)
+			}
+		}
+	}
 	if asked != 0 {
 		t.Errorf("asked %d times", asked)
 	}
