@@ -242,3 +242,21 @@ func TestAFieldThatAReloadForbidsIsRefusedInABodySeenBefore(t *testing.T) {
 		}
 	}
 }
+
+func TestStatusTellsOfBackendsThatCannotBeFound(t *testing.T) {
+	sim := vllmsim.Start(t, vllmsim.Options{Model: "m", Seed: simSeed, TimeScale: simScale})
+	list := filepath.Join(t.TempDir(), "list.txt")
+	rotateFile(t, list, sim.URL()+"\n")
+	r := apptest.Serve(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 5s}\npools: {only: {model: m, discover: \"file://%s\"}}\n%s", list, reloadRoute))
+	r.Ready(t)
+	told := func() bool {
+		return strings.Contains(strings.Join(r.Status(t).Warnings, "\n"), "pools.only.discover fails: "+list)
+	}
+	if told() {
+		t.Error("the list is good")
+	}
+	rotateFile(t, list, "nonsense\n")
+	apptest.Eventually(t, "status has a warning", told)
+	rotateFile(t, list, sim.URL()+"\n")
+	apptest.Eventually(t, "the warning is gone", func() bool { return !told() })
+}
