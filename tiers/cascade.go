@@ -81,7 +81,7 @@ func New(o Options) (*Cascade, error) {
 		return nil, fmt.Errorf("tiers: %w", err)
 	}
 	c.services = &inflight.Services{
-		World: o.World, Dispatch: d, Schemas: &schema.Schemas{}, Random: o.Random, MaxBody: o.MaxBody, ContextWindow: c.contextWindow, OnCheck: c.metrics.countCheck,
+		World: o.World, Dispatch: d, Schemas: &schema.Schemas{Now: o.World.Now}, Random: o.Random, MaxBody: o.MaxBody, ContextWindow: c.contextWindow, OnCheck: c.metrics.countCheck,
 	}
 	c.audits, err = audit.New(audit.Options{
 		World: o.World, Evidence: o.Evidence, Metrics: c.metrics, Replicas: o.Replicas,

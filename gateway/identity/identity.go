@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// DefaultTenant is the tenant of a request that names none.
+// DefaultTenant is the tenant of a request that names none. With trusted headers it must be listed: a proxy that sets no
+// header would otherwise make one tenant of all its users.
 const DefaultTenant = "default"
 
 // Mode is the trusted source of tenant and priority. The values are those of identity.mode in the
@@ -179,7 +180,11 @@ func (r *Resolver) claim(t *table, req *http.Request, name string) (claim, error
 	if !r.believes(req.RemoteAddr) {
 		return claim{}, &Error{Kind: Forbidden, Reason: "this address may not name a tenant or a priority"}
 	}
-	if name == "" {
+	switch {
+	case name != "":
+	case r.mode == TrustedHeaders && t.byID[DefaultTenant] == nil:
+		return claim{}, &Error{Kind: Forbidden, Header: HeaderTenant, Reason: "is missing, and there is no tenant named " + DefaultTenant}
+	default:
 		name = DefaultTenant
 	}
 	return r.named(t, name, High, Normal)

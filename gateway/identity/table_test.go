@@ -116,3 +116,18 @@ func TestTenantsThatAreNotListedAreRefusedOrHaveTheDefault(t *testing.T) {
 		}
 	}
 }
+
+func TestARequestOfAProxyThatNamesNoTenantIsRefusedUnlessThereIsOneNamedDefault(t *testing.T) {
+	for _, listed := range []bool{false, true} {
+		for _, policy := range []Unlisted{UnlistedRefuse, UnlistedDefault} {
+			o := Options{Mode: TrustedHeaders, Unlisted: policy, Default: Tenant{MaxPriority: High}, TrustedProxies: proxies(), Tenants: tenants()}
+			if listed {
+				o.Tenants = append(o.Tenants, Tenant{ID: DefaultTenant, RPM: 9})
+			}
+			got, err := made(t, o).Identify(request(proxy))
+			if e, ok := errors.AsType[*Error](err); ok == listed || ok && (e.Kind != Forbidden || e.Header != HeaderTenant) || listed && got.RPM != 9 {
+				t.Errorf("listed %t, others %q: %+v, %v", listed, policy, got, err)
+			}
+		}
+	}
+}

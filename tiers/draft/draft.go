@@ -25,10 +25,10 @@ type Options struct {
 	Request  *openai.Request
 	Config   plan.Config // of the route, with the request's threshold
 	Plan     plan.Plan
-	Warmup   bool            // the threshold is the warm-up's
-	EOS      []int32         // ids with which the draft pool's engines end answers, as far as they are known
-	Schemas  *schema.Schemas // compiled schemas of clients; may be nil if the request has none
-	MaxBytes int64           // of the draft's text
+	Warmup   bool           // the threshold is the warm-up's
+	EOS      []int32        // ids with which the draft pool's engines end answers, as far as they are known
+	Schemas  schema.Checker // of the tenant's schemas; may be zero if the request has none
+	MaxBytes int64          // of the draft's text
 }
 
 // Draft is a draft that is being received. It is for one goroutine.

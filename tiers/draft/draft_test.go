@@ -34,7 +34,7 @@ func options(t *testing.T, members string) Options {
 		Config: plan.Config{
 			Mode: plan.ModeConfidence, Accept: accept.Config{Threshold: -1}, HoldbackTokens: 4, MidstreamFailover: true,
 		},
-		EOS: []int32{2}, Schemas: &schema.Schemas{}, MaxBytes: 1 << 20,
+		EOS: []int32{2}, Schemas: new(schema.Schemas).Of(""), MaxBytes: 1 << 20,
 	}
 }
 

@@ -19,7 +19,7 @@ const maxCalled = 2 * maxText
 // JSON object that fits the tool's schema, and there must be calls if tool_choice demands them. tools is the
 // request's array and choice its tool_choice, both as raw JSON; no choice is "auto", or "none" without tools.
 // No calls are valid if none is demanded.
-func (s *Schemas) CheckCalls(calls []ToolCall, tools, choice []byte) (reason string) {
+func (s Checker) CheckCalls(calls []ToolCall, tools, choice []byte) (reason string) {
 	want, ok := readChoice(choice)
 	switch {
 	case !ok:
@@ -52,7 +52,7 @@ func (s *Schemas) CheckCalls(calls []ToolCall, tools, choice []byte) (reason str
 }
 
 // arguments checks the arguments of one call. A tool without a schema takes any object.
-func (s *Schemas) arguments(text, schema []byte, m *meter) (reason string) {
+func (s Checker) arguments(text, schema []byte, m *meter) (reason string) {
 	v, err := decodeValue(text)
 	if err != nil && !errors.Is(err, errNotJSON) {
 		return ReasonUnusable
@@ -146,9 +146,9 @@ func readChoice(raw []byte) (c choice, ok bool) {
 }
 
 // CheckFormat checks a whole answer against the request's response_format, given as raw JSON: "" or a reason
-// of [Schemas.CheckSchema]. Formats other than text, json_object and json_schema cannot be checked:
+// of [Checker.CheckSchema]. Formats other than text, json_object and json_schema cannot be checked:
 // ReasonUnusable.
-func (s *Schemas) CheckFormat(text, format []byte) (reason string) {
+func (s Checker) CheckFormat(text, format []byte) (reason string) {
 	if len(format) == 0 || string(format) == "null" {
 		return ""
 	}

@@ -22,7 +22,7 @@ func called(pairs ...string) (calls []ToolCall) {
 }
 
 func TestCallsAreWhatWasOfferedAndDemanded(t *testing.T) {
-	var s Schemas
+	s := new(Schemas).Of("acme")
 	for name, c := range map[string]struct {
 		calls         []ToolCall
 		tools, choice string
@@ -75,7 +75,7 @@ func TestCallsAreWhatWasOfferedAndDemanded(t *testing.T) {
 }
 
 func TestAWholeAnswerIsOfTheFormatAskedFor(t *testing.T) {
-	var s Schemas
+	s := new(Schemas).Of("acme")
 	const person = `{"type":"json_schema","json_schema":{"name":"person","strict":true,"schema":{"type":"object","properties":{"name":{"type":"string"},"next":{"$ref":"#"}},"required":["name"],"additionalProperties":false}}}`
 	for name, c := range map[string]struct{ text, format, want string }{
 		"no format":              {"words", "", ""},

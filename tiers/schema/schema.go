@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -33,13 +34,16 @@ const (
 	maxKeptBytes = 512 << 10
 )
 
-// Schemas caches compiled schemas, the most recently used ones. It is safe for concurrent use; the zero value
-// is ready.
+// Schemas caches compiled schemas, the most recently used ones. It is safe for concurrent use; the zero value is ready.
+// [Schemas.Of] uses it for a tenant.
 type Schemas struct {
-	mu    sync.Mutex
-	byKey map[key]*list.Element // of *entry
-	order list.List             // most recently used first
-	bytes int                   // the sizes of all in order
+	Now func() time.Time // nil is time.Now
+
+	mu     sync.Mutex
+	byKey  map[key]*list.Element // of *entry
+	order  list.List             // most recently used first
+	bytes  int                   // the sizes of all in order
+	owners map[string]*owner
 }
 
 // key is the hash of a schema's text.
@@ -47,19 +51,32 @@ type key = [sha256.Size]byte
 
 // entry is a cached schema, compiled once by its first user. One that does not compile is cached, too.
 type entry struct {
-	key  key
-	size int
-	once sync.Once
-	sch  *jsonschema.Schema
-	err  error
+	key   key
+	size  int
+	owner string // the tenant of its first user
+	once  sync.Once
+	sch   *jsonschema.Schema
+	err   error
 }
 
+// Checker checks the drafts of one tenant. The zero value is for drafts whose requests have no schema.
+type Checker struct {
+	*Schemas
+	tenant string
+}
+
+// Of returns the checker of a tenant's drafts.
+func (s *Schemas) Of(tenant string) Checker { return Checker{s, tenant} }
+
 // compiled returns the compiled schema of a text.
-func (s *Schemas) compiled(text []byte) (*jsonschema.Schema, error) {
+func (s Checker) compiled(text []byte) (*jsonschema.Schema, error) {
 	if len(text) > maxText {
 		return nil, errTooBig
 	}
 	e := s.entry(sha256.Sum256(text), len(text))
+	if e == nil {
+		return nil, errTooMany
+	}
 	e.once.Do(func() {
 		var p patterns
 		e.sch, e.err = compile(text, &p)
@@ -74,21 +91,13 @@ func (s *Schemas) grow(e *entry, by int) {
 	defer s.mu.Unlock()
 	if at, ok := s.byKey[e.key]; ok && at.Value == e {
 		e.size += by
-		s.bytes += by
+		s.hold(e, by)
 		s.trim()
 	}
 }
 
-// trim removes the least recently used schemas.
-func (s *Schemas) trim() {
-	for s.order.Len() > maxKept || s.bytes > maxKeptBytes {
-		old, _ := s.order.Remove(s.order.Back()).(*entry)
-		delete(s.byKey, old.key)
-		s.bytes -= old.size
-	}
-}
-
-func (s *Schemas) entry(k key, size int) *entry {
+// entry returns the cached schema, or makes a new one; nil if the tenant has compiled too many.
+func (s Checker) entry(k key, size int) *entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at, ok := s.byKey[k]; ok {
@@ -96,12 +105,15 @@ func (s *Schemas) entry(k key, size int) *entry {
 		e, _ := at.Value.(*entry)
 		return e
 	}
+	if !s.mayCompile(s.tenant, size) {
+		return nil
+	}
 	if s.byKey == nil {
 		s.byKey = map[key]*list.Element{}
 	}
-	e := &entry{key: k, size: size}
+	e := &entry{key: k, size: size, owner: s.tenant}
 	s.byKey[k] = s.order.PushFront(e)
-	s.bytes += size
+	s.hold(e, size)
 	s.trim()
 	return e
 }
@@ -158,7 +170,7 @@ func check(sch *jsonschema.Schema, v any, m *meter) (reason string) {
 
 // CheckSchema checks that a text is JSON that fits a schema: "", [ReasonInvalid], [ReasonMismatch] or
 // [ReasonUnusable].
-func (s *Schemas) CheckSchema(text, schema []byte) (reason string) {
+func (s Checker) CheckSchema(text, schema []byte) (reason string) {
 	v, err := decodeValue(text)
 	switch {
 	case errors.Is(err, errNotJSON):

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,7 +25,7 @@ func TestNothingIsLoadedFromAnywhere(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`true`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var s Schemas
+	s := new(Schemas).Of("acme")
 	for _, ref := range []string{server.URL, "file://" + file, file, "s.json", "urn:other", "//" + strings.TrimPrefix(server.URL, "http://")} {
 		for _, text := range []string{`{"$ref":%q}`, `{"$schema":%q}`, `{"$id":"http://a/b","properties":{"a":{"$ref":%q}}}`, `{"$id":%[1]q,"$schema":%[1]q}`} {
 			if got := s.CheckSchema([]byte(`{}`), fmt.Appendf(nil, text, ref)); got != ReasonUnusable {
@@ -132,7 +133,7 @@ func hostile() map[string][2]string {
 func TestHostileSchemasTakeNoTime(t *testing.T) {
 	const most = 5 * time.Second
 	for name, c := range hostile() {
-		var s Schemas
+		s := new(Schemas).Of("acme")
 		started := time.Now()
 		done := make(chan string, 1)
 		go func() { done <- s.CheckSchema([]byte(c[1]), []byte(c[0])) }()
@@ -147,7 +148,7 @@ func TestHostileSchemasTakeNoTime(t *testing.T) {
 
 func TestWhatCannotEndIsUnusable(t *testing.T) {
 	all := hostile()
-	var s Schemas
+	s := new(Schemas).Of("acme")
 	for _, name := range []string{
 		"allOf doubles", "items double", "itself", "each other", "deep", "wide", "a long pattern", "a pattern that grows", "many identities",
 		"huge numbers", "unique, long", "a format that compiles", "a pattern with groups", "no JSON", "nothing", "digits", "a chain", "notes of nothing", "unique, equal hashes",
@@ -159,7 +160,7 @@ func TestWhatCannotEndIsUnusable(t *testing.T) {
 }
 
 func TestSchemasOfOrdinaryToolsAreChecked(t *testing.T) {
-	var s Schemas
+	s := new(Schemas).Of("acme")
 	const tree = `{"$defs":{"Node":{"type":"object","properties":{"kind":{"enum":["leaf","pair"]},"left":{"anyOf":[{"$ref":"#/$defs/Node"},{"type":"null"}]},
 		"right":{"anyOf":[{"$ref":"#/$defs/Node"},{"type":"null"}]}},"required":["kind"],"additionalProperties":false}},"$ref":"#/$defs/Node"}`
 	for name, c := range map[string]struct{ schema, good, bad string }{
@@ -181,7 +182,7 @@ func TestSchemasOfOrdinaryToolsAreChecked(t *testing.T) {
 }
 
 func TestFewSchemasAreKeptAndTheLatestOfThem(t *testing.T) {
-	var s Schemas
+	s := new(Schemas).Of("acme")
 	text := func(i int) []byte { return fmt.Appendf(nil, `{"const":%d}`, i) }
 	for i := range maxKept + 100 {
 		s.entry([32]byte{byte(i), byte(i >> 8)}, 10)
@@ -191,7 +192,7 @@ func TestFewSchemasAreKeptAndTheLatestOfThem(t *testing.T) {
 		t.Errorf("%d kept, %d known, %d bytes", s.order.Len(), len(s.byKey), s.bytes)
 	}
 	for i := range 10 {
-		s.entry([32]byte{31: byte(i + 1)}, maxText)
+		s.entry([32]byte{31: byte(i + 1)}, maxText/2)
 	}
 	if s.bytes > maxKeptBytes || s.order.Len() != len(s.byKey) {
 		t.Errorf("%d bytes in %d", s.bytes, s.order.Len())
@@ -206,8 +207,62 @@ func TestFewSchemasAreKeptAndTheLatestOfThem(t *testing.T) {
 	}
 }
 
+// large is a schema near the largest that is compiled, another one for each number.
+func large(i int) []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, `{"title":"%d","properties":{`, i)
+	for n := range 1000 {
+		fmt.Fprintf(&b, `"%s%d":{"type":"string","maxLength":9},`, strings.Repeat("p", 80), n)
+	}
+	return []byte(b.String() + `"last":{}}}`)
+}
+
+func TestOneTenantsNewSchemasTakeABoundedShareOfTimeAndOfTheCache(t *testing.T) {
+	now := time.Unix(1, 0)
+	s := &Schemas{Now: func() time.Time { return now }}
+	const small = `{"type":"object"}`
+	if got := s.Of("innocent").CheckSchema([]byte(`{}`), []byte(small)); got != "" {
+		t.Fatal(got)
+	}
+	kept := s.order.Back().Value
+	compiled := 0
+	for i := range 200 { // in 20 seconds
+		if s.Of("attacker").CheckSchema([]byte(`{}`), large(i)) == "" {
+			compiled++
+		}
+		now = now.Add(100 * time.Millisecond)
+	}
+	if size := len(large(0)); size > maxText || compiled < 10 || compiled > (burst+20*perSecond)/(size*size/quadratic)+1 {
+		t.Errorf("%d of %d bytes were compiled", compiled, size)
+	}
+	if s.order.Back().Value != kept || s.bytes > maxKeptBytes {
+		t.Errorf("the schema of another tenant was pushed out of %d bytes", s.bytes)
+	}
+	if got := s.Of("another").CheckSchema([]byte(`{}`), large(1000)); got != "" {
+		t.Errorf("another tenant: %q", got)
+	}
+	now = now.Add(time.Minute)
+	if got := s.Of("attacker").CheckSchema([]byte(`{}`), large(1001)); got != "" {
+		t.Errorf("later: %q", got)
+	}
+}
+
+func TestTenantsThatOweNothingAreForgotten(t *testing.T) {
+	now := time.Unix(1, 0)
+	s := &Schemas{Now: func() time.Time { return now }}
+	for i := range 3 * maxOwners {
+		now = now.Add(time.Second)
+		if !s.mayCompile(strconv.Itoa(i), 10) {
+			t.Fatalf("tenant %d may not", i)
+		}
+	}
+	if len(s.owners) > maxOwners {
+		t.Errorf("%d tenants are remembered", len(s.owners))
+	}
+}
+
 func TestManyMayAskAtOnce(t *testing.T) {
-	var s Schemas
+	s := new(Schemas).Of("acme")
 	var all sync.WaitGroup
 	for worker := range 8 {
 		all.Go(func() {
@@ -231,7 +286,7 @@ func FuzzSchema(f *testing.F) {
 	}
 	f.Add([]byte(`{"type":"object","properties":{"a":{"type":"integer","minimum":1}},"required":["a"]}`), []byte(`{"a":2}`))
 	f.Fuzz(func(t *testing.T, schema, value []byte) {
-		var s Schemas
+		s := new(Schemas).Of("acme")
 		started := time.Now()
 		first := s.CheckSchema(value, schema)
 		if took := time.Since(started); took > 5*time.Second {
@@ -253,7 +308,7 @@ func FuzzCalls(f *testing.F) {
 	f.Add("clock", []byte(`{}`), []byte(offer), []byte(`{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"function":{"name":"clock"}}]}}`))
 	f.Add("x", []byte(`[]`), []byte(`[{}]`), []byte(`{"type":"function"}`))
 	f.Fuzz(func(t *testing.T, name string, arguments, tools, choice []byte) {
-		var s Schemas
+		s := new(Schemas).Of("acme")
 		reason := s.CheckCalls([]ToolCall{{name, arguments}}, tools, choice)
 		if offered, ok := readTools(tools); reason == "" {
 			if _, known := offered[name]; !ok || !known || len(arguments) == 0 || strings.TrimSpace(string(arguments))[0] != '{' {
@@ -265,7 +320,7 @@ func FuzzCalls(f *testing.F) {
 }
 
 func BenchmarkCheckCalls(b *testing.B) {
-	var s Schemas
+	s := new(Schemas).Of("acme")
 	calls := called("weather", `{"city":"Köln","days":3,"unit":"C"}`)
 	b.ReportAllocs()
 	for b.Loop() {

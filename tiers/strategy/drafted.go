@@ -39,7 +39,7 @@ func (a *Answer) newDraft() *draft.Draft {
 // DraftOptions returns how the drafts of a request are judged.
 func DraftOptions(r *inflight.Request) draft.Options {
 	o := draft.Options{
-		Request: r.Body, Config: r.Config, Plan: r.Plan, Warmup: r.AuditDecision != nil && r.AuditDecision.Warmup, Schemas: r.Schemas, MaxBytes: r.MaxBody,
+		Request: r.Body, Config: r.Config, Plan: r.Plan, Warmup: r.AuditDecision != nil && r.AuditDecision.Warmup, Schemas: r.Schemas.Of(r.Tenant), MaxBytes: r.MaxBody,
 	}
 	if r.Draft.Capabilities != nil {
 		o.EOS = r.Draft.Capabilities.EOS
