@@ -72,6 +72,7 @@ type Set struct {
 	mu      sync.Mutex                     // guards what follows, and the entries' breakers
 	entries atomic.Pointer[map[Key]*entry] // the map is replaced, never changed, so that Open needs no lock
 	sizes   map[string]int                 // number of backends by pool, if known
+	callers callers
 }
 
 // New returns an empty Set; breakers are made when their backends are first used.
@@ -108,15 +109,19 @@ func New(o Options) *Set {
 type Permit struct {
 	set      *Set
 	entry    *entry
+	tenant   string
 	call     call
 	reported atomic.Bool
 }
 
 // Allow asks whether a request may go to the backend. If so, call the permit's Report, best in a defer. If
 // not, the error is an *OpenError.
-func (s *Set) Allow(pool, backend string) (*Permit, error) {
+func (s *Set) Allow(pool, backend string) (*Permit, error) { return s.AllowFor(pool, backend, "") }
+
+// AllowFor is Allow for a request of a tenant: faults that one tenant alone provokes do not count ([blame]).
+func (s *Set) AllowFor(pool, backend, tenant string) (*Permit, error) {
 	e, cfg, now := s.entry(Key{Pool: pool, Backend: backend}), s.config().OrDefaults(), s.now()
-	p := &Permit{set: s, entry: e}
+	p := &Permit{set: s, entry: e, tenant: tenant}
 	var err error
 	s.change(e, now, func() { err = e.allow(&p.call, cfg, now) })
 	if err != nil {
@@ -132,6 +137,10 @@ func (p *Permit) Report(err error) {
 	}
 	s, e, o, now := p.set, p.entry, p.set.classify(err), p.set.now()
 	s.change(e, now, func() {
+		if o == Fault && !e.blame.counts(p.tenant, s.callers.alone(p.tenant, now), now) {
+			o = Neutral
+		}
+		s.callers.note(p.tenant, now)
 		if e.ended(&p.call, o, now) {
 			e.evidence.note(newsOf(o), now.Sub(s.base))
 		}

@@ -8,7 +8,7 @@ import (
 // entry is one backend's breaker with the data around it: times that a pick reads without a lock, and
 // evidence for the other replicas.
 type entry struct {
-	backend // guarded by the set's mu, like evidence and the two fields after it
+	backend // guarded by the set's mu, like blame, evidence and the two fields after it
 
 	// Nanoseconds since the set's base until which Open is true; 0 is never.
 	shut atomic.Int64
@@ -19,6 +19,7 @@ type entry struct {
 	// This replica is probing it.
 	probing atomic.Bool
 
+	blame    blame    // which faults count
 	evidence evidence // not yet sent to the fleet
 
 	// The successes of the last ten seconds that were sent to the other replicas. They are revoked if this

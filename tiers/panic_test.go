@@ -20,7 +20,7 @@ type permits struct {
 	panics bool // at the next question
 }
 
-func (p *permits) Allow(string, string) (dispatch.Permit, error) {
+func (p *permits) Allow(string, string, string) (dispatch.Permit, error) {
 	if p.panics {
 		panic("of a gate")
 	}

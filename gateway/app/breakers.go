@@ -30,8 +30,8 @@ func (a *App) makeBreakers() {
 type permits struct{ *breaker.Set }
 
 // Allow implements [dispatch.Breaker].
-func (p permits) Allow(pool, backend string) (dispatch.Permit, error) {
-	permit, err := p.Set.Allow(pool, backend)
+func (p permits) Allow(pool, backend, tenant string) (dispatch.Permit, error) {
+	permit, err := p.AllowFor(pool, backend, tenant)
 	if err != nil {
 		return nil, err
 	}

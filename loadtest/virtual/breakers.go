@@ -23,8 +23,8 @@ func (r *replica) newBreakers() breakers {
 }
 
 // Allow implements [dispatch.Breaker].
-func (b breakers) Allow(pool, backend string) (dispatch.Permit, error) {
-	p, err := b.Set.Allow(pool, backend)
+func (b breakers) Allow(pool, backend, tenant string) (dispatch.Permit, error) {
+	p, err := b.AllowFor(pool, backend, tenant)
 	if err != nil {
 		return nil, err
 	}

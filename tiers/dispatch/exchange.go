@@ -97,7 +97,7 @@ func (x *Exchange) acquirePermit(o *Request) error {
 // allow asks the backend's breaker; for a score, the scoring limiter.
 func (x *Exchange) allow(o *Request) (Permit, error) {
 	if o.Scoring == nil {
-		return x.services.Breaker.Allow(o.Pool.Name(), x.lease.Backend())
+		return x.services.Breaker.Allow(o.Pool.Name(), x.lease.Backend(), o.Ticket.Tenant)
 	}
 	leave, err := x.services.Scores.Acquire(o.Pool.Name(), x.lease.Backend(), *o.Scoring, x.services.World.Now())
 	if err != nil {
@@ -343,7 +343,7 @@ func (x *Exchange) report(f *engine.Failure) {
 		x.permit.Report(f)
 	case f != nil && !scores:
 		// The outcome was told at the first byte; a later fault is one more sample.
-		if late, err := x.services.Breaker.Allow(x.request.Pool.Name(), x.lease.Backend()); err == nil {
+		if late, err := x.services.Breaker.Allow(x.request.Pool.Name(), x.lease.Backend(), x.request.Ticket.Tenant); err == nil {
 			late.Report(f)
 		}
 		x.services.Metrics.CountFailure(f)

@@ -102,9 +102,9 @@ func (NoQueue) Enter(_ context.Context, _ Ticket, try func(pool.Admission) error
 	return 0, try(pool.Admission{})
 }
 
-// Breaker is asked before a backend is called.
+// Breaker is asked before a backend is called for a tenant; "" is nobody's call.
 type Breaker interface {
-	Allow(pool, backend string) (Permit, error)
+	Allow(pool, backend, tenant string) (Permit, error)
 }
 
 // Permit allows one call to a backend. Report gives its outcome once, for [engine.Classify]: at the first byte, or the
@@ -115,7 +115,7 @@ type Permit interface{ Report(err error) }
 type NoBreaker struct{}
 
 // Allow implements [Breaker].
-func (NoBreaker) Allow(string, string) (Permit, error) { return noReport{}, nil }
+func (NoBreaker) Allow(string, string, string) (Permit, error) { return noReport{}, nil }
 
 type noReport struct{}
 

@@ -109,7 +109,7 @@ func (r *rig) Enter(_ context.Context, t Ticket, try func(pool.Admission) error)
 }
 
 // Allow implements [Breaker].
-func (r *rig) Allow(_, backend string) (Permit, error) {
+func (r *rig) Allow(_, backend, _ string) (Permit, error) {
 	if r.allow != nil {
 		if err := r.allow(backend); err != nil {
 			return nil, err
