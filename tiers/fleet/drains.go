@@ -19,8 +19,8 @@ var (
 	ErrFull    = errors.New("fleet: 4096 drains are too many")
 )
 
-// owedDrain is a drain that Redis could not be told: it is sent again in each tick, until it ends.
-type owedDrain struct {
+// pendingDrain is a drain that Redis could not be told: it is sent again in each tick, until it ends.
+type pendingDrain struct {
 	head  string    // of the stored value, up to its end
 	until time.Time // local; zero: no end
 }
@@ -41,17 +41,17 @@ func (f *Fleet) Drain(ctx context.Context, pool, backend, why string, d time.Dur
 	if err != nil {
 		return fmt.Errorf("fleet: drain: %w", err)
 	}
-	o := owedDrain{head: `{"why":` + string(text) + `,"until":`}
+	o := pendingDrain{head: `{"why":` + string(text) + `,"until":`}
 	if d > 0 {
 		o.until = f.now().Add(d)
 	}
 	pipe := f.scripts.Pipeline()
 	cmd := f.sendDrain(pipe, field, o)
 	if err := f.once(ctx, pipe, cmd); err != nil {
-		f.owe(field, o)
+		f.addPending(field, o)
 		return fmt.Errorf("fleet: drain: %w", err)
 	}
-	f.forgive(field)
+	f.dropPending(field)
 	if cmd.Val() == int64(0) {
 		return ErrFull
 	}
@@ -59,7 +59,7 @@ func (f *Fleet) Drain(ctx context.Context, pool, backend, why string, d time.Dur
 }
 
 // sendDrain adds a drain to a pipeline.
-func (f *Fleet) sendDrain(pipe redis.Pipeliner, field string, o owedDrain) *redis.Cmd {
+func (f *Fleet) sendDrain(pipe redis.Pipeliner, field string, o pendingDrain) *redis.Cmd {
 	left := time.Duration(0)
 	if !o.until.IsZero() {
 		left = max(o.until.Sub(f.now()), time.Millisecond)
@@ -67,29 +67,29 @@ func (f *Fleet) sendDrain(pipe redis.Pipeliner, field string, o owedDrain) *redi
 	return drainScript.EvalSha(context.Background(), pipe, []string{keyDrain}, maxDrains, field, o.head, left.Milliseconds())
 }
 
-// owe notes a drain to be sent later.
-func (f *Fleet) owe(field string, o owedDrain) {
-	f.owedMu.Lock()
-	defer f.owedMu.Unlock()
-	if len(f.owed) < maxDrains {
-		f.owed[field] = o
+// addPending notes a drain to be sent later.
+func (f *Fleet) addPending(field string, o pendingDrain) {
+	f.pendingMu.Lock()
+	defer f.pendingMu.Unlock()
+	if len(f.pending) < maxDrains {
+		f.pending[field] = o
 	}
 }
 
-// forgive forgets a drain that was to be sent later.
-func (f *Fleet) forgive(field string) {
-	f.owedMu.Lock()
-	defer f.owedMu.Unlock()
-	delete(f.owed, field)
+// dropPending forgets a drain that was to be sent later.
+func (f *Fleet) dropPending(field string) {
+	f.pendingMu.Lock()
+	defer f.pendingMu.Unlock()
+	delete(f.pending, field)
 }
 
-// queueOwed sends the drains that Redis could not be told.
-func (f *Fleet) queueOwed(t *turn) {
-	f.owedMu.Lock()
-	defer f.owedMu.Unlock()
-	for field, o := range f.owed {
+// queuePending sends the drains that Redis could not be told.
+func (f *Fleet) queuePending(t *turn) {
+	f.pendingMu.Lock()
+	defer f.pendingMu.Unlock()
+	for field, o := range f.pending {
 		if !o.until.IsZero() && !t.at.Before(o.until) {
-			delete(f.owed, field)
+			delete(f.pending, field)
 			continue
 		}
 		cmd := f.sendDrain(t.pipe, field, o)
@@ -98,7 +98,7 @@ func (f *Fleet) queueOwed(t *turn) {
 				f.metrics.errors.WithLabelValues(errDrain).Inc()
 				return
 			}
-			f.forgive(field) // also if there are too many
+			f.dropPending(field) // also if there are too many
 		}})
 	}
 }
@@ -109,7 +109,7 @@ func (f *Fleet) Undrain(ctx context.Context, pool, backend string) error {
 	if err != nil {
 		return err
 	}
-	f.forgive(field)
+	f.dropPending(field)
 	pipe := f.scripts.Pipeline()
 	if err := f.once(ctx, pipe, pipe.HDel(ctx, keyDrain, field)); err != nil {
 		return fmt.Errorf("fleet: undrain: %w", err)

@@ -81,8 +81,8 @@ type Fleet struct {
 	replicas  atomic.Int64          // known number of replicas
 	lastError atomic.Pointer[error] // of the last tick, for [Fleet.LastError]
 
-	owedMu sync.Mutex
-	owed   map[string]owedDrain // by field
+	pendingMu sync.Mutex
+	pending   map[string]pendingDrain // by field
 
 	// Used only by the goroutine that ticks.
 	degradation    degradation
@@ -157,7 +157,7 @@ func New(o Options) (*Fleet, error) {
 	}
 	f := &Fleet{
 		redis: o.Redis, self: o.Replica, interval: o.Interval, log: o.Logger, now: o.Now,
-		wakeup: make(chan struct{}, 1), problems: map[string]bool{}, owed: map[string]owedDrain{}, expect: max(o.Expect, 1),
+		wakeup: make(chan struct{}, 1), problems: map[string]bool{}, pending: map[string]pendingDrain{}, expect: max(o.Expect, 1),
 	}
 	if o.Redis != nil {
 		f.scripts = script.NewRunner(o.Redis, beatScript, shareScript, tidyScript, drainScript)

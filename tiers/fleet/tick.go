@@ -97,7 +97,7 @@ func (f *Fleet) tick(ctx context.Context) {
 func (f *Fleet) turn() *turn {
 	t := &turn{at: f.now(), pipe: f.scripts.Pipeline()}
 	t.calls = append(t.calls, f.queueHeartbeat(t))
-	f.queueOwed(t)
+	f.queuePending(t)
 	t.calls = append(t.calls, f.queueDrains(t.pipe))
 	tidy := f.dueToTidy(t.at)
 	for _, p := range f.pools.Load().all {
