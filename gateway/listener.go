@@ -106,6 +106,7 @@ func (g *Gateway) newListener(h http.Handler, secure func() *tls.Config) listene
 			MaxReadFrameSize: maxReadFrame, WriteByteTimeout: maxBlocked,
 			MaxReceiveBufferPerConnection: uploadWindow, MaxReceiveBufferPerStream: uploadWindow,
 		}
+		meterFrames(d.server)
 	}
 	return d
 }
