@@ -103,10 +103,10 @@ func (s *services) Find(ctx context.Context) ([]string, error) {
 }
 
 // Unanswered reports whether an error of Find means that the name server has not said what there is: a time-out, SERVFAIL,
-// or no connection.
+// REFUSED, or no connection.
 func Unanswered(err error) bool {
 	failed, ok := errors.AsType[*net.DNSError](err)
-	return errors.Is(err, context.DeadlineExceeded) || ok && !failed.IsNotFound && (failed.IsTimeout || failed.IsTemporary)
+	return errors.Is(err, context.DeadlineExceeded) || ok && !failed.IsNotFound
 }
 
 // serving returns the records that are backends now (RFC 2782): of those with a target and a port, the group
