@@ -3,6 +3,7 @@ package tiers
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // underWay is one request in the making.
@@ -129,5 +131,45 @@ func TestADraftThatFallsSilentBeforeItIsSentIsLeftWithoutFailover(t *testing.T) 
 	}
 	if u.err != nil || u.receipt.Tier != plan.Mixed || u.receipt.Tries[0].Broke != engine.Silent {
 		t.Errorf("%v; %s, %+v", u.err, u.receipt.Tier, u.receipt.Tries)
+	}
+}
+
+func TestNobodyWaitsForTheOnlyTargetThatIsFrozen(t *testing.T) {
+	frozen := vllmsim.Start(t, vllmsim.Options{Model: "big", Profile: "h100-70b-tp4", Seed: 7})
+	p := testPool(t, "targets", "big", frozen.URL())
+	cfg := testConfig()
+	cfg.Mode = plan.ModeOff
+	cfg.Timeouts = plan.Timeouts{TargetFirstToken: time.Minute, StreamIdle: time.Minute, Total: 2 * time.Minute}
+	r := &rig{t: t, cascade: newTestCascade(t, Route{Model: "m", Target: p, Config: func() plan.Config { return cfg }})}
+	runs(t, p)
+	eventually(t, "a reading", func() bool { return p.Snapshot()[0].HasReading })
+	stream := r.begin(chat("Hello", `,"max_tokens":4000,"ignore_eos":true,"stream":true`))
+	<-stream.began
+	if err := frozen.SetFault(vllmsim.Fault{Hang: "process"}); err != nil {
+		t.Fatal(err)
+	}
+	within := func(u *underWay, limit time.Duration, what string) {
+		t.Helper()
+		select {
+		case <-u.over:
+		case <-time.After(limit):
+			t.Fatalf("%s waits for more than %v", what, limit)
+		}
+	}
+	for _, body := range []string{`,"max_tokens":20`, `,"max_tokens":20,"stream":true`} {
+		u := r.begin(chat("Hi", body))
+		within(u, 10*time.Second, "who came before it was known")
+		if FailureCauseOf(u.err, false) != plan.CauseUnavailable || len(u.out.writes) > 0 {
+			t.Errorf("%v after %d writes, want that the pool is unavailable", u.err, len(u.out.writes))
+		}
+	}
+	late := r.begin(chat("Hi", `,"max_tokens":20`))
+	within(late, 2*time.Second, "who comes when it is known")
+	if !errors.Is(late.err, pool.ErrNoBackend) {
+		t.Errorf("who comes when it is known: %v", late.err)
+	}
+	within(stream, 15*time.Second, "a stream that nobody can continue")
+	if _, broken := errors.AsType[*strategy.BrokenError](stream.err); !broken {
+		t.Errorf("the stream ended with %v", stream.err)
 	}
 }
