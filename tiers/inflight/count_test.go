@@ -35,7 +35,7 @@ func TestAPromptIsRefusedByItsCountAndNotByItsEstimate(t *testing.T) {
 			return nil
 		}
 		caller := r.asker.Caller
-		caller.Request.Demand.PromptBytes = 700 << 10
+		caller.Demand.PromptBytes = 700 << 10
 		o := caller.NewRequest(caller.Target, &engine.ContinueText{Request: caller.Body})
 		x, err := caller.Open(t.Context(), o)
 		if x != nil {
