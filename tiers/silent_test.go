@@ -168,6 +168,17 @@ func TestNobodyWaitsForTheOnlyTargetThatIsFrozen(t *testing.T) {
 	if !errors.Is(late.err, pool.ErrNoBackend) {
 		t.Errorf("who comes when it is known: %v", late.err)
 	}
+	drafting := testConfig()
+	drafting.Accept.Threshold = -100
+	small := vllmsim.Start(t, vllmsim.Options{Model: "small", Profile: "h100-8b", Seed: 7, TimeScale: 4})
+	drafts := &rig{t: t, cascade: newTestCascade(t, Route{
+		Model: "m", Draft: testPool(t, "drafts", "small", small.URL()), Target: p, SameTokenizer: true, Config: func() plan.Config { return drafting },
+	})}
+	drafted := drafts.begin(chat("Hi", `,"max_tokens":20,"stream":true`))
+	within(drafted, 5*time.Second, "whoever a draft would do for")
+	if drafted.err != nil || drafted.receipt.Tier != plan.Draft {
+		t.Errorf("a draft that is accepted: %v by %s", drafted.err, drafted.receipt.Tier)
+	}
 	within(stream, 15*time.Second, "a stream that nobody can continue")
 	if _, broken := errors.AsType[*strategy.BrokenError](stream.err); !broken {
 		t.Errorf("the stream ended with %v", stream.err)
