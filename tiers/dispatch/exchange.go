@@ -99,7 +99,9 @@ func (x *Exchange) allow(o *Request) (Permit, error) {
 	if o.Scoring == nil {
 		return x.services.Breaker.Allow(o.Pool.Name(), x.lease.Backend(), o.Ticket.Tenant)
 	}
-	leave, err := x.services.Scores.Acquire(o.Pool.Name(), x.lease.Backend(), *o.Scoring, x.services.World.Now())
+	s := *o.Scoring
+	s.Tenant = o.Ticket.Tenant
+	leave, err := x.services.Scores.Acquire(o.Pool.Name(), x.lease.Backend(), s, x.services.World.Now())
 	if err != nil {
 		return nil, err
 	}

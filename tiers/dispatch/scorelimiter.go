@@ -60,6 +60,7 @@ func (g *ScoreLimiter) Acquire(pool, backend string, s Score, now time.Time) (le
 		if g.running[at]--; g.running[at] == 0 {
 			delete(g.running, at)
 		}
+		b.who.ends(s.Tenant, now)
 		b.leave(turn, o, now)
 	}, nil
 }
@@ -108,6 +109,33 @@ type scoreBreaker struct {
 	why      string // such as openFaults
 	turn     uint64 // changes with each opening and closing; outcomes of earlier turns are ignored
 	lastUsed time.Time
+	who      scorers
+}
+
+// scorers tell whose the scores are. What one tenant's drafts provoke is not held against the scores of the others.
+type scorers struct {
+	tenant, faulty string    // of the last score, and of the first fault in a row
+	at, other      time.Time // when the last score ended, and the last one of another tenant
+	several        bool      // the faults in a row are of several tenants
+}
+
+// aloneAfter is how long no other tenant has had a score before the faults of one count.
+const aloneAfter = time.Minute
+
+func (w *scorers) ends(tenant string, now time.Time) {
+	if tenant != w.tenant {
+		w.tenant, w.other = tenant, w.at
+	}
+	w.at = now
+}
+
+// blame notes that the last score was the nth fault in a row, and reports whether these faults count.
+func (w *scorers) blame(nth int) bool {
+	if nth == 1 {
+		w.faulty, w.several = w.tenant, false
+	}
+	w.several = w.several || w.tenant != w.faulty
+	return w.several || w.other.IsZero() || w.at.Sub(w.other) > aloneAfter
 }
 
 // shut reports whether no score may start now, and how long the breaker is still open.
@@ -138,12 +166,13 @@ func (b *scoreBreaker) leave(turn uint64, o scoreEnd, now time.Time) {
 	case !current:
 	case o == scoreGood:
 		if b.faults = 0; trial {
-			*b = scoreBreaker{turn: b.turn + 1, lastUsed: b.lastUsed}
+			*b = scoreBreaker{turn: b.turn + 1, lastUsed: b.lastUsed, who: b.who}
 		}
 	case o == scoreFault && trial:
 		b.open(2*b.period, openTrial, now)
 	case o == scoreFault:
-		if b.faults++; b.faults >= maxFaults {
+		b.faults++
+		if counts := b.who.blame(b.faults); counts && b.faults >= maxFaults {
 			b.open(firstOpen, openFaults, now)
 		}
 	default: // no information: another score may be the trial
@@ -158,5 +187,5 @@ func (b *scoreBreaker) open(period time.Duration, why string, now time.Time) {
 	if b.until.After(until) {
 		until = b.until
 	}
-	*b = scoreBreaker{period: period, until: until, why: why, turn: b.turn + 1, lastUsed: b.lastUsed}
+	*b = scoreBreaker{period: period, until: until, why: why, turn: b.turn + 1, lastUsed: b.lastUsed, who: b.who}
 }

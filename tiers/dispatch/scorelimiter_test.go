@@ -17,7 +17,7 @@ var (
 // enter begins a score that must be let in.
 func enter(t *testing.T, g *ScoreLimiter, now time.Time) (leave func(scoreEnd, time.Time)) {
 	t.Helper()
-	leave, err := g.Acquire("big", "b1", Score{100, usual}, now)
+	leave, err := g.Acquire("big", "b1", Score{Tokens: 100, MaxConcurrent: usual}, now)
 	if err != nil {
 		t.Fatalf("at %s: %v", now.Sub(noon), err)
 	}
@@ -27,7 +27,7 @@ func enter(t *testing.T, g *ScoreLimiter, now time.Time) (leave func(scoreEnd, t
 // refused is why a score is not let in; "" where it is, which then ends and says nothing.
 func refused(t *testing.T, g *ScoreLimiter, backend string, tokens int, now time.Time) *ScoreRefusedError {
 	t.Helper()
-	leave, err := g.Acquire("big", backend, Score{tokens, usual}, now)
+	leave, err := g.Acquire("big", backend, Score{Tokens: tokens, MaxConcurrent: usual}, now)
 	if err == nil {
 		leave(scoreNeutral, now)
 		return &ScoreRefusedError{}
@@ -102,7 +102,7 @@ func TestThreeFaultsInARowCloseScoringForHalfAMinute(t *testing.T) {
 	if r := refused(t, NewScoreLimiter(), "b1", 1, noon); r.Reason != "" {
 		t.Errorf("elsewhere: %v", r)
 	}
-	leave, err := g.Acquire("other", "b1", Score{100, usual}, noon)
+	leave, err := g.Acquire("other", "b1", Score{Tokens: 100, MaxConcurrent: usual}, noon)
 	if err != nil {
 		t.Fatalf("another pool: %v", err)
 	}
@@ -180,7 +180,7 @@ func TestWhatBeganBeforeTheBreakerMovedHasNoSay(t *testing.T) {
 	g := NewScoreLimiter()
 	old, older := enter(t, g, noon), enter(t, g, noon)
 	for range 3 {
-		leave, err := g.Acquire("big", "b2", Score{1, usual}, noon)
+		leave, err := g.Acquire("big", "b2", Score{Tokens: 1, MaxConcurrent: usual}, noon)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,10 +212,38 @@ func TestALateDeathDoesNotShortenATimeThatIsLonger(t *testing.T) {
 	shut(t, g, now.Add(time.Minute), 10*time.Minute)
 }
 
+func TestFaultsOfOneTenantsScoresAreNotHeldAgainstTheOthers(t *testing.T) {
+	g, now := NewScoreLimiter(), noon
+	ends := func(tenant string, o scoreEnd) {
+		t.Helper()
+		leave, err := g.Acquire("big", "b1", Score{Tenant: tenant, Tokens: 100, MaxConcurrent: usual}, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave(o, now)
+	}
+	ends("other", scoreGood)
+	for range 30 {
+		ends("one", scoreFault)
+	}
+	if ends("other", scoreFault); refused(t, g, "b1", 100, now).Reason != ReasonScoreClosed {
+		t.Error("the scores of two tenants fail, and it is closed")
+	}
+	g = NewScoreLimiter()
+	ends("other", scoreGood)
+	now = now.Add(aloneAfter + 1)
+	for range maxFaults {
+		ends("one", scoreFault)
+	}
+	if refused(t, g, "b1", 100, now).Reason != ReasonScoreClosed {
+		t.Error("the only tenant's scores fail, and it is closed")
+	}
+}
+
 func TestPoolsThatNobodyAsksAboutAreForgotten(t *testing.T) {
 	g, now := NewScoreLimiter(), noon
 	for i := range 1000 {
-		leave, err := g.Acquire(fmt.Sprintf("pool-%d", i), "b", Score{1, usual}, now)
+		leave, err := g.Acquire(fmt.Sprintf("pool-%d", i), "b", Score{Tokens: 1, MaxConcurrent: usual}, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +282,7 @@ func TestTheGateKeepsItsBoundsWhateverHappens(t *testing.T) {
 			}
 		}
 		open, _, until := g.State("big")
-		leave, err := g.Acquire("big", backend, Score{1 + rng.IntN(MaxScoreTokens*101/100), usual}, now)
+		leave, err := g.Acquire("big", backend, Score{Tokens: 1 + rng.IntN(MaxScoreTokens*101/100), MaxConcurrent: usual}, now)
 		var r *ScoreRefusedError
 		switch {
 		case errors.As(err, &r):
@@ -264,7 +292,7 @@ func TestTheGateKeepsItsBoundsWhateverHappens(t *testing.T) {
 		default:
 			if open {
 				trials++
-				if _, err := g.Acquire("big", "b9", Score{1, usual}, now); err == nil {
+				if _, err := g.Acquire("big", "b9", Score{Tokens: 1, MaxConcurrent: usual}, now); err == nil {
 					t.Fatal("two trials at once")
 				}
 			}
@@ -282,7 +310,7 @@ func TestManyMayEnterAndLeaveAtOnce(t *testing.T) {
 	for i := range 8 {
 		all.Go(func() {
 			for n := range 500 {
-				leave, err := g.Acquire("big", fmt.Sprintf("b%d", n%3), Score{1, usual}, noon)
+				leave, err := g.Acquire("big", fmt.Sprintf("b%d", n%3), Score{Tokens: 1, MaxConcurrent: usual}, noon)
 				if err == nil {
 					leave(scoreEnd((i+n)%2*int(scoreNeutral)), noon) // success or nothing
 				}

@@ -14,6 +14,7 @@ const MaxScoreTokens = 8192
 
 // Score is a score that is to start.
 type Score struct {
+	Tenant        string
 	Tokens        int // that the engine computes for it: prompt and draft together
 	MaxConcurrent int // scores under way at one backend, of this replica; none at 0 (speculation.max_concurrent_scores)
 }
