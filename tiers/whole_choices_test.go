@@ -37,6 +37,7 @@ func TestAnAnswerIsWholeWhenAllItsChoicesHaveFinished(t *testing.T) {
 		"all ended in one chunk, and lost there": {[]string{both}, false, 2},
 		"all ended":                              {[]string{first, more, last, usage}, true, 3},
 		"all ended, and no usage was told":       {[]string{first, more, last}, true, 3},
+		"text behind the end is no part of it":   {[]string{both, `{"choices":[{"index":1,"text":"lost"}]}`, usage}, true, 3},
 		"the engine ignores n":                   {[]string{first, usage}, true, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,7 +54,7 @@ func TestAnAnswerIsWholeWhenAllItsChoicesHaveFinished(t *testing.T) {
 				if broken := (*strategy.BrokenError)(nil); tc.tokens == 0 && !errors.As(err, &broken) && !isFailure(err) {
 					t.Errorf("%s: told as whole: done %v, %+v; %v", asked, got.done, rc, err)
 				}
-				if tc.tokens > 0 && (err != nil || !got.done || got.usage.Completion != tc.tokens) {
+				if tc.tokens > 0 && (err != nil || !got.done || got.usage.Completion != tc.tokens || strings.Contains(got.text, "lost")) {
 					t.Errorf("%s: done %v, usage %+v, %v", asked, got.done, got.usage, err)
 				}
 			}

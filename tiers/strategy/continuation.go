@@ -313,6 +313,9 @@ func (s *segment) run() (*engine.Failure, error) {
 
 // take adds a chunk to the transcript and sends what may be sent. over says that the answer has ended.
 func (s *segment) take(c *openai.Chunk) (over bool, err error) {
+	if s.ended.reason != "" { // what comes behind the end is no part of the answer
+		c.Text, c.IDs = nil, nil
+	}
 	if int64(s.t.Len()+len(c.Text)) > s.MaxBody {
 		f := s.x.Fail(engine.TooLarge, fmt.Errorf("an answer above limits.response_bytes (%d)", s.MaxBody))
 		s.x.Close(f, s.tokens)

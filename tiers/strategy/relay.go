@@ -119,7 +119,7 @@ type streamRelay struct {
 	heldFrame []byte // JSON of the frame that is held back
 	model     openai.Span
 	end       int
-	frames    int  // frames with text, counted once per choice
+	frames    int  // frames that say something, counted once per choice
 	told      bool // the usage of the whole answer came
 
 	keeps bool   // another backend may continue if this one fails
@@ -192,13 +192,17 @@ func (s *streamRelay) failOver(ctx context.Context, f *engine.Failure) error {
 
 // forward takes one frame. It drops the usage frame if only the gateway asked for it.
 func (s *streamRelay) forward(c *openai.Chunk) {
-	if len(c.Text) > 0 {
+	over := s.finishes.All()
+	if !over && (len(c.Text) > 0 || !c.Plain) {
 		s.frames += c.Choices
 	}
 	s.finishes.Add(c)
 	if c.HasUsage {
 		s.told, s.out.Prompt = s.finishes.Begun(), c.Usage.Prompt
 		s.count(c.Usage.Completion)
+	}
+	if over && c.Choices > 0 {
+		return // what comes behind the end is no part of the answer
 	}
 	if len(c.Finish) > 0 {
 		s.recordFinish(string(c.Finish))
