@@ -69,7 +69,7 @@ func TestNonsenseFromABackendIsA502AndIsNotPassedOn(t *testing.T) {
 				continue
 			}
 			code := ""
-			for _, known := range []string{"bad_upstream_response", "answer_too_large", "upstream_error", "upstream_aborted", "upstream_rejected", "upstream_auth", "upstream_cut"} {
+			for _, known := range []string{"bad_upstream_response", "answer_too_large", "upstream_error", "upstream_aborted", "upstream_rejected", "upstream_wrong_model", "upstream_auth", "upstream_cut"} {
 				if strings.Contains(body, known) {
 					code = known
 				}

@@ -24,20 +24,20 @@ func readAll(src io.Reader, maximum int) (events []string, err error) {
 
 func TestEventsAreReadWhateverEndsTheirLines(t *testing.T) {
 	for in, want := range map[string][]string{
-		"data: a\n\ndata: b\n\n":                 {"a", "b"},
-		"data: a\r\n\r\ndata: b\r\n\r\n":         {"a", "b"},
-		"data: a\r\rdata: b\r\r":                 {"a", "b"},
-		"data:a\n\n":                             {"a"},
-		"data\n\ndata: \t\ndata:\n\ndata: a\n\n": {"a"}, // a sign of life
-		"\ufeffdata: \ufeffa\n\n":                {"a"},
-		"data:  a\n\n":                           {" a"},
-		"data: a\ndata: b\ndata: c\n\n":          {"a\nb\nc"},
-		": ping\n\ndata: a\n\n: ping\n\n":        {"a"},
-		"event: x\nid: 1\nretry: 5\ndata: a\n\n": {"a"},
-		"database: no\n\ndata: yes\n\n":          {"yes"},
-		"\n\n\ndata: a\n\n":                      {"a"},
-		"data: [DONE]\n\ndata: x\n\n":            {"[DONE]", "x"},
-		"":                                       nil,
+		"data: a\n\ndata: b\n\n":                       {"a", "b"},
+		"data: a\r\n\r\ndata: b\r\n\r\n":               {"a", "b"},
+		"data: a\r\rdata: b\r\r":                       {"a", "b"},
+		"data:a\n\n":                                   {"a"},
+		"data\n\ndata: \t\nid: 1\ndata\n\ndata: a\n\n": {"a"}, // a sign of life
+		"\ufeffdata: \ufeffa\n\n":                      {"a"},
+		"data:  a\n\n":                                 {" a"},
+		"data: a\ndata: b\ndata: c\n\n":                {"a\nb\nc"},
+		": ping\n\ndata: a\n\n: ping\n\n":              {"a"},
+		"event: x\nid: 1\nretry: 5\ndata: a\n\n":       {"a"},
+		"database: no\n\ndata: yes\n\n":                {"yes"},
+		"\n\n\ndata: a\n\n":                            {"a"},
+		"data: [DONE]\n\ndata: x\n\n":                  {"[DONE]", "x"},
+		"":                                             nil,
 	} {
 		got, err := readAll(strings.NewReader(in), 1<<10)
 		if !slices.Equal(got, want) || err != io.EOF {

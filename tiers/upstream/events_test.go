@@ -103,7 +103,7 @@ func TestEventsThatSayNothingArePassedOver(t *testing.T) {
 		"data of blanks":         "data: \t ",
 		"a bare data line":       "data",
 		"a ping":                 "event: ping\ndata:",
-		"two lines of nothing":   "data:\ndata: ",
+		"two lines of nothing":   "data: \nid: 1\ndata",
 		"a byte order mark":      "\ufeff: ping",
 		"null":                   "data: null",
 		"an empty list":          "data: []",
