@@ -50,12 +50,11 @@ var ErrorCodes = []openapi.ErrorCode{
 	{Code: "not_cached", Statuses: []int{504}, At: openapi.AtPublic, Meaning: "Cache-Control has only-if-cached, and no cached answer will do."},
 
 	// Of backends.
-	{Code: "context_length_exceeded", Statuses: []int{400}, At: openapi.AtPublic, Meaning: "The prompt is longer than the memory of every backend of the model."},
 	{Code: "no_backend", Statuses: []int{503}, At: openapi.AtPublic, Meaning: "No backend can take the request now."},
 	{Code: string(engine.Backpressure), Statuses: []int{502, 503}, At: openapi.AtPublic, Meaning: "All backends are busy."},
 	{Code: string(engine.Rejected), Statuses: []int{400, 413, 422, 501, 502}, At: openapi.AtPublic, Meaning: "The engine refused the request and names no code of its own, which would be here, such as content_filter; with 502, for a reason that is not the client's."},
 	{Code: string(engine.WrongModel), Statuses: []int{502}, At: openapi.AtPublic, Meaning: "The backends serve another model, or not this API; `foregate status` names them."},
-	{Code: "context_length_exceeded", Statuses: []int{400}, At: openapi.AtPublic, Meaning: "Prompt and answer are longer than the model's context."},
+	{Code: "context_length_exceeded", Statuses: []int{400}, At: openapi.AtPublic, Meaning: "Prompt and answer are longer than the model's context, or the prompt than the KV memory of every backend of the model."},
 	{Code: string(engine.Unauthorized), Statuses: []int{502}, At: openapi.AtPublic, Meaning: "The engine refused the gateway's key or certificate: the pool's settings are at fault."},
 	{Code: string(engine.Refused), Statuses: []int{502}, At: openapi.AtPublic, Meaning: "Backends refused the connection."},
 	{Code: string(engine.Reset), Statuses: []int{502}, At: openapi.AtPublic, Meaning: "The connection to the backend broke."},
