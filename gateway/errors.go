@@ -139,6 +139,8 @@ func problemOf(err error) *problem {
 		return shedProblem(shed)
 	case errors.As(err, &exhausted):
 		return exhaustedProblem(exhausted)
+	case errors.As(err, &none) && none.TooLong && none.Answers > 0:
+		return invalid(http.StatusBadRequest, "invalid_value", fmt.Sprintf("The %d answers together may need more memory than the backends of this model have for one request. Ask for fewer at once, or for shorter ones.", none.Answers))
 	case errors.As(err, &none) && none.TooLong:
 		return invalid(http.StatusBadRequest, "context_length_exceeded", fmt.Sprintf("The prompt has %d tokens, and the backends of this model have memory for %d.", none.Prompt, none.Largest))
 	case errors.As(err, &none):

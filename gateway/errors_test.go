@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/foregate/foregate/tiers/dispatch"
@@ -35,5 +36,9 @@ func TestAPromptThatFitsNoBackendIsTheClients(t *testing.T) {
 		if p.status != want.status || p.body.Code != want.body.Code || p.body.Type != want.body.Type || (p.retry == 0) != tooLong {
 			t.Errorf("too long %v: %d, %+v, retry after %v", tooLong, p.status, p.body, p.retry)
 		}
+	}
+	p := problemOf(&pool.NoBackendError{Pool: "p", Total: 2, Full: 2, TooLong: true, Answers: 100})
+	if p.status != http.StatusBadRequest || p.body.Code != "invalid_value" || !strings.Contains(p.body.Message, "The 100 answers together") {
+		t.Errorf("many answers: %d, %+v", p.status, p.body)
 	}
 }

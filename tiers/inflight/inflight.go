@@ -138,7 +138,7 @@ const FrontEndTimeout = 2 * time.Second
 func (c Caller) Open(ctx context.Context, o dispatch.Request) (*dispatch.Exchange, error) {
 	x, err := c.Dispatch.Open(ctx, o)
 	none, ok := errors.AsType[*pool.NoBackendError](err)
-	if !ok || none.Full == 0 && !none.TooLong || o.Demand.PromptBytes == 0 || ctx.Err() != nil {
+	if !ok || none.Full == 0 && !none.TooLong || none.Answers > 0 || o.Demand.PromptBytes == 0 || ctx.Err() != nil {
 		return x, err
 	}
 	more := openai.EstimateTokens(max(o.Demand.PromptBytes-c.Demand.PromptBytes, 0)) // of an answer so far

@@ -3,6 +3,7 @@ package pool
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -50,24 +51,48 @@ func TestAListOfPromptsNeedsMemoryForAllOfItsAnswersAndEachPromptAlone(t *testin
 		b.outputs.Learn(-1, 1000, 1000)
 	}
 	limit := Admission{MaxUsage: 0.85}
-	list := Demand{PromptTokens: 1280, LongestShare: 1.0 / 128, MaxOutput: 1000, Answers: 128, Admission: limit}
-	if e := refused(t, b.Pool, list); e.Large || e.Peak < 0.1+float64(1280+128*1000)/capacity {
-		t.Errorf("128 answers of 1,000 tokens: %#v", *e)
+	list := Demand{PromptTokens: 1280, LongestShare: 1.0 / 128, MaxOutput: 1100, Answers: 128, Admission: limit}
+	_, err := b.pick(list)
+	if none, ok := errors.AsType[*NoBackendError](err); !ok || !none.TooLong || none.Answers != 128 {
+		t.Errorf("128 answers of 1,100 tokens, which never fit: %#v", err)
 	}
 	if e := refused(t, b.Pool, Demand{PromptTokens: 120_000, MaxOutput: 30_000, Admission: limit}); !e.Large {
 		t.Errorf("one request of most of the memory: %#v", *e)
 	}
 	list.Answers = 64
 	l := pick(t, b.Pool, list)
-	if e := refused(t, b.Pool, list); e.Peak < 0.1+2*64_000.0/capacity {
+	if e := refused(t, b.Pool, list); e.Large || e.Peak < 0.1+2*64*1100.0/capacity {
 		t.Errorf("64 and 64 answers: %#v", *e)
 	}
 	l.Done(64_000)
+	list.Answers, list.MaxOutput = 8, 100_000
+	pick(t, b.Pool, list).Done(8000) // eight are forecast like eight requests
 
 	texts := Demand{PromptTokens: 10 * capacity, LongestShare: 1.0 / 2000, NoAnswer: true, Admission: limit}
 	pick(t, b.Pool, texts).Done(0)
 	texts.LongestShare = 0.2
 	if _, err := b.pick(texts); !errors.Is(err, ErrNoBackend) {
 		t.Errorf("one text is longer than the cache: %v", err)
+	}
+}
+
+func TestAListOfPromptsIsAsManySequencesAsTheEngineSays(t *testing.T) {
+	const answers, each = 90, 1000
+	b := newBench(t, Options{Backends: []string{"http://a"}, USDPerHour: 3.6})
+	b.tick(0, func(int) pressure.Reading { return works(0, 0) })
+	alone := looked(b.Pool)[0]
+	l := pick(t, b.Pool, Demand{PromptTokens: 900, LongestShare: 1.0 / answers, MaxOutput: each, Answers: answers, Admission: Admission{MaxUsage: 0.85}})
+	l.FirstToken()
+	b.tick(time.Second, func(int) pressure.Reading { return works(answers, 100) })
+	c := looked(b.Pool)[0]
+	if c.Growth < 0.9*answers*each || c.Growth > 1.5*answers*each {
+		t.Errorf("%v tokens are to come, want some %d", c.Growth, answers*each)
+	}
+	b.tick(9*time.Second, func(int) pressure.Reading { return works(answers, 200) })
+	if usd := l.Done(answers * each); usd < 0.009 || usd > 0.011 {
+		t.Errorf("ten seconds of all of the backend cost %v USD", usd)
+	}
+	if got := looked(b.Pool)[0].DecodeRate; got > 2.5*alone.DecodeRate {
+		t.Errorf("answers of 100 tokens per second teach %v, from %v", got, alone.DecodeRate)
 	}
 }

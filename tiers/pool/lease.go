@@ -146,9 +146,9 @@ func (l *Lease) release(generated int) (usd float64, first bool) {
 		return 0, false
 	}
 	all := b.account.All()
-	usd = now.Sub(r.Began).Hours() * p.usdPerHour / float64(max(all.Requests, b.reading.Running, 1))
+	usd = now.Sub(r.Began).Hours() * p.usdPerHour * float64(l.answers) / float64(max(all.Requests, b.reading.Running, 1))
 	if !r.FirstToken().IsZero() {
-		tokens, took := float64(generated-1), now.Sub(r.FirstToken())
+		tokens, took := float64(generated/l.answers-1), now.Sub(r.FirstToken())
 		b.speed.LearnDecode(tokens, took)
 		if b.pace == 0 { // readings measure the speed over all requests
 			p.units.Answer(float64(max(all.Requests-all.Waiting, b.reading.Running, 1)), tokens, took, now)

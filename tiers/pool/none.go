@@ -22,16 +22,17 @@ type NoBackendError struct {
 	Drained  int   // an operator or a spot notice took it out
 	Broken   int   // breaker open; for an Optional demand also suspect
 	Excluded int   // tried already
-	Full     int   // the prompt is longer than the whole KV cache
+	Full     int   // the prompt is longer than the whole KV cache, or many answers together are
 	TooLong  bool  // so it is at every backend: no wait helps
-	Prompt   int   // tokens of the prompt, estimated or counted
+	Prompt   int   // tokens of the longest prompt, estimated or counted
+	Answers  int   // that together need more than the class may have; 0: it is the prompt
 	Largest  int   // tokens of the largest of these caches
 	Last     error // reason of the one that went down last; nil: none is down
 }
 
 // Error carries the numbers.
 func (e *NoBackendError) Error() string {
-	s := fmt.Sprintf("pool %s: no backend among %d: %d down, %d drained, %d broken, %d tried already, %d with a cache smaller than the prompt",
+	s := fmt.Sprintf("pool %s: no backend among %d: %d down, %d drained, %d broken, %d tried already, %d with a cache too small",
 		e.Pool, e.Total, e.Down, e.Drained, e.Broken, e.Excluded, e.Full)
 	if e.Last != nil {
 		s += ", last: " + e.Last.Error()
@@ -83,7 +84,10 @@ func (p *Pool) noBackendError(r *round, d *Demand) error {
 		}
 	}
 	e := &NoBackendError{Pool: p.o.Name, Total: len(r.backends)}
-	e.Prompt, e.TooLong = r.need.PromptTokens, len(r.cands) > 0
+	e.Prompt, e.TooLong = r.need.LongestPrompt, len(r.cands) > 0
+	if r.need.Many {
+		e.Answers = d.answers()
+	}
 	var last time.Time
 	for i := range r.cands {
 		b := r.backends[i]

@@ -72,7 +72,7 @@ func (p *Pool) need(r *round, d *Demand) choose.Request {
 	}
 	n.LongestPrompt = int(math.Ceil(cmp.Or(d.LongestShare, 1) * float64(n.PromptTokens)))
 	if d.Admission.MaxUsage > 0 {
-		n.MaxUsage, n.MaxQueue = d.Admission.MaxUsage, d.Admission.MaxQueue
+		n.MaxUsage, n.MaxQueue, n.Many = d.Admission.MaxUsage, d.Admission.MaxQueue, d.answers() > manyAnswers
 		n.WaitForCapacity, n.WaitedSeconds = d.Admission.CanWaitForWarm, d.Admission.Waited.Seconds()
 		if !d.Admission.Now {
 			output, _ := p.output(d)
@@ -120,17 +120,21 @@ func (p *Pool) commit(r *round, d *Demand, l *Lease) {
 	*l = Lease{
 		pool: p, backend: b, engine: b.identity.kind, bytes: d.PromptBytes, key: d.key(), answers: d.answers(), kind: d.kind(), spare: d.Optional,
 		request: capacity.Request{
-			Began: r.now, Ahead: c.Ahead(), Shared: prompt - held, Output: output,
+			Began: r.now, Ahead: c.Ahead(), Shared: prompt - held, Answers: d.answers(), Output: output,
 			Variance: variance, MaxOutput: d.MaxOutput * d.answers(), Whole: d.Whole, Parts: d.Parts, Owner: l,
 		},
 	}
 	b.account.Start(&l.request, capacity.Totals{
-		Requests: 1, Waiting: 1, Queued: max(prompt-c.Cached, 0), PromptTokens: held, Tokens: held + r.need.OutputTokens*d.answers()/2,
+		Requests: d.answers(), Waiting: d.answers(), Queued: max(prompt-c.Cached, 0), PromptTokens: held, Tokens: held + r.need.OutputTokens*d.answers()/2,
 	})
 	p.leave(r, d)
 	r.placed = p.warm.Place(r.placed[:0], d.parts(), prompt, b.number, b.id, r.now)
 	b.hits.Expect(float64(r.raw[r.picked]), float64(prompt))
 }
+
+// manyAnswers is how many answers of one request are forecast like as many requests. More than that may all be longer than
+// usual, since they are alike, and begin at once: they are forecast at their limit.
+const manyAnswers = 8
 
 // output returns the expected tokens of all answers, and their variance. The caller holds mu.
 func (p *Pool) output(d *Demand) (tokens int, variance float64) {
@@ -138,6 +142,9 @@ func (p *Pool) output(d *Demand) (tokens int, variance float64) {
 		return 0, 0
 	}
 	each, variance := p.outputs.Of(d.kind(), d.MaxOutput)
+	if d.answers() > manyAnswers && d.MaxOutput > 0 {
+		each, variance = float64(d.MaxOutput), 0
+	}
 	return int(each) * d.answers(), variance * float64(d.answers())
 }
 

@@ -190,7 +190,7 @@ func TestNoBackendTellsTheNumbers(t *testing.T) {
 	pick(t, p, Demand{Exclude: []string{"b", "c", "d"}}).ReportRefused(errors.New("dial a: connection refused"))
 	p.give(3, pressure.Reading{BlockSize: 16, Blocks: 11})
 	_, err := p.pick(Demand{PromptTokens: 161, Exclude: []string{"c"}})
-	const want = "pool big: no backend among 4: 1 down, 0 drained, 1 broken, 1 tried already, 1 with a cache smaller than the prompt, last: dial a: connection refused"
+	const want = "pool big: no backend among 4: 1 down, 0 drained, 1 broken, 1 tried already, 1 with a cache too small, last: dial a: connection refused"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

@@ -63,7 +63,7 @@ func (a *Account) FirstToken(r *Request, now time.Time) (tokens float64, first b
 	}
 	r.first = now
 	tokens = float64(r.totals.Queued) + r.Ahead
-	a.giveBack(r, Totals{Queued: r.totals.Queued, Waiting: 1})
+	a.giveBack(r, Totals{Queued: r.totals.Queued, Waiting: r.totals.Waiting})
 	a.prefillSince = now // prefills run one after the other, so the next one starts now
 	return tokens, true
 }

@@ -47,7 +47,7 @@ type Forecast struct {
 // Forecast computes the forecast for the account's requests and those of other replicas, which are assumed to be like
 // ours, or like the mean if we have none.
 func (a *Account) Forecast(now time.Time, f *Inputs) Forecast {
-	own := float64(len(a.requests))
+	own := float64(a.all.Requests)
 	// An engine updates its metrics after each step, so a reading misses the requests sent during the step, ours and
 	// those of other replicas.
 	unseen := max(own-f.Running-f.Waiting, float64(a.recent.sum.Requests), 0)

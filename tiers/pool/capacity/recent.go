@@ -4,8 +4,8 @@ import "time"
 
 // Totals are sums over requests of this replica.
 type Totals struct {
-	Requests     int
-	Waiting      int // requests whose first token has not come
+	Requests     int // sequences: one for each answer
+	Waiting      int // those of requests whose first token has not come
 	Queued       int // prompt tokens that are still to be computed, without those expected in the prefix cache
 	PromptTokens int // prompt tokens: what fills the KV cache soon after the start
 	Tokens       int // prompt tokens and half of the expected output: what fills it on average

@@ -23,6 +23,7 @@ type Request struct {
 	Began     time.Time
 	Ahead     float64                      // prompt tokens that were queued before its own
 	Shared    int                          // tokens of its prompt that another request there held already
+	Answers   int                          // how many it asks for; each is a sequence in the engine, and in [Totals]. 0 is 1
 	Output    int                          // tokens that all its answers are expected to have
 	Variance  float64                      // of that
 	MaxOutput int                          // tokens that they may have; 0 is unknown
@@ -55,7 +56,7 @@ func (r *Request) remaining(now time.Time, s estimate.Speed) (remaining, generat
 	generated, prefilled = int(r.came.Load()), !r.first.IsZero()
 	if r.Whole {
 		if since := now.Sub(r.Began) - r.prefill(s); since > 0 {
-			generated, prefilled = int(since.Seconds()/s.Decode), true
+			generated, prefilled = int(since.Seconds()/s.Decode)*max(r.Answers, 1), true
 		}
 	}
 	remaining = max(r.Output-generated, r.Output/tail, 1)
@@ -76,7 +77,7 @@ type forecast struct {
 	growth    float64 // tokens, at the worst moment
 	variance  float64 // of what they will have at the end
 	partly    float64 // prompt tokens of those that have not begun to answer
-	beginning int     // how many these are
+	beginning int     // answers to these
 	at        time.Time
 	stale     bool // something has begun or ended since
 }
@@ -96,11 +97,11 @@ func (f *forecast) of(requests []*Request, now time.Time, s estimate.Speed) *for
 		left, generated, prefilled := r.remaining(now, s)
 		if !prefilled {
 			f.partly += float64(r.totals.PromptTokens)
-			f.beginning++
+			f.beginning += max(r.Answers, 1)
 		}
 		f.variance += r.Variance
-		i := span(left)
-		count[i]++
+		i := span(left / max(r.Answers, 1))
+		count[i] += max(r.Answers, 1)
 		held[i] += r.totals.PromptTokens + generated
 		all += r.totals.PromptTokens + generated
 	}
