@@ -192,13 +192,13 @@ func (e estimate) used(rc *receipt.Receipt) int {
 	return -1
 }
 
-// worked reports whether an engine worked for a request: an attempt succeeded, or was ended by the client or
-// by the request's deadline. Tokenizing is not counted.
+// worked reports whether an engine worked for a request: an attempt succeeded, or was ended by the client, by the request's
+// deadline or by limits.response_bytes. Tokenizing is not counted.
 func worked(rc *receipt.Receipt) bool {
 	return slices.ContainsFunc(rc.Tries, func(t dispatch.Try) bool {
 		if t.Role == dispatch.RoleTokenize {
 			return false
 		}
-		return t.Failed == "" || t.Failed == engine.ClientGone || t.Failed == engine.Expired
+		return t.Failed == "" || t.Failed == engine.ClientGone || t.Failed == engine.Expired || t.Failed == engine.TooLarge
 	})
 }

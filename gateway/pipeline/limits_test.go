@@ -24,6 +24,7 @@ func TestWhatWasUsedIsWhatTheReceiptKnows(t *testing.T) {
 		{"passed through", &receipt.Receipt{Tier: plan.Target, Tries: []dispatch.Try{got}}, -1},
 		{"the client hung up before the first byte", &receipt.Receipt{Tries: []dispatch.Try{failed, {Failed: engine.ClientGone}}}, -1},
 		{"its time was over before the first byte", &receipt.Receipt{Tries: []dispatch.Try{{Failed: engine.Expired}}}, -1},
+		{"its answer was above limits.response_bytes", &receipt.Receipt{Tries: []dispatch.Try{{Failed: engine.TooLarge}}}, -1},
 		{"nothing but its tokens were counted", &receipt.Receipt{Tries: []dispatch.Try{{Role: dispatch.RoleTokenize}, failed}}, 0},
 	} {
 		if used := (estimate{prompt: 10, answer: 100}).used(c.rc); used != c.want {

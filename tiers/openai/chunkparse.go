@@ -266,19 +266,17 @@ func (p *ChunkParser) usage() (found bool) {
 		found = true
 		switch string(key) {
 		case "prompt_tokens":
-			c.Usage.Prompt, c.Counts[0] = p.count(maxInt)
+			c.Usage.Prompt, c.Counts[0] = p.count()
 		case "completion_tokens":
-			c.Usage.Completion, c.Counts[1] = p.count(maxInt)
+			c.Usage.Completion, c.Counts[1] = p.count()
 		case "total_tokens":
-			_, c.Counts[2] = p.count(maxInt)
+			_, c.Counts[2] = p.count()
 		default:
 			p.counts()
 		}
 	}
 	return found
 }
-
-const maxInt = 1<<63 - 1
 
 // counts reads a part of a usage that the gateway does not know.
 func (p *ChunkParser) counts() {
@@ -292,27 +290,34 @@ func (p *ChunkParser) counts() {
 			p.counts()
 		}
 	default:
-		p.count(maxTokens)
+		p.count()
 	}
 }
 
-// count reads a number, 0 for anything else. One below 0 or above maximum becomes 0 where it stands.
-func (p *ChunkParser) count(maximum float64) (n int, at Span) {
+// count reads a number, 0 for anything else. One below 0 or above maxTokens becomes 0 where it stands.
+func (p *ChunkParser) count() (n int, at Span) {
 	isNumber := p.cur.kind() == '0'
 	raw, at := p.cur.value()
 	if !isNumber || p.cur.err != nil {
 		return 0, Span{}
 	}
-	if v, err := strconv.ParseFloat(string(raw), 64); err != nil || v < 0 || v > maximum {
+	v, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || v < 0 || v > maxTokens {
+		v = 0
 		overwrite(raw, 0)
 	}
-	n, _ = strconv.Atoi(string(bytes.TrimRight(raw, " "))) // a fraction, such as a time, is no count
-	return n, at
+	return int(v), at
 }
 
-// overwrite writes a count of no more digits in the place of a number.
+// overwrite writes a count, or 0 if it has too many digits, in the place of a number.
 func overwrite(raw []byte, n int) {
-	copy(raw[len(strconv.AppendInt(raw[:0:len(raw)], int64(n), 10)):], bytes.Repeat([]byte{' '}, len(raw)))
+	digits := strconv.Itoa(n)
+	if len(digits) > len(raw) {
+		digits = "0"
+	}
+	for i := copy(raw, digits); i < len(raw); i++ {
+		raw[i] = ' '
+	}
 }
 
 // WriteUsage writes counts into the JSON of a [Chunk] or an [Answer] that has larger ones at these places, as
@@ -321,8 +326,8 @@ func WriteUsage(object []byte, at [3]Span, u Usage) {
 	cut := false
 	for i, n := range [...]int{u.Prompt, u.Completion, u.Prompt + u.Completion} {
 		raw := at[i].Of(object)
-		told, err := strconv.Atoi(string(bytes.TrimRight(raw, " ")))
-		if total := i == 2; err == nil && told > n && (!total || cut || told > maxTokens) {
+		told, err := strconv.ParseFloat(string(bytes.TrimRight(raw, " ")), 64)
+		if isTotal := i == 2; err == nil && told > float64(n) && (cut || !isTotal) {
 			overwrite(raw, n)
 			cut = true
 		}

@@ -298,7 +298,7 @@ func numbersIn(v any) (all []float64) {
 }
 
 func TestNumbersOfAUsageThatCannotBeAreNotPassedOn(t *testing.T) {
-	for _, n := range []string{"9223372036854775807", "-5", "1e300", "1e999", "-0.5", "99999999999999999999", "1000000000000"} {
+	for _, n := range []string{"9223372036854775807", "-5", "1e300", "1e999", "-0.5", "9223372036854775808", "99999999999999999999", "1000000000000", "1e12"} {
 		usage := `,"usage":{"prompt_tokens":` + n + `,"completion_tokens":` + n + `,"total_tokens":` + n + `,"cost":0.25,"prompt_tokens_details":{"cached_tokens":` + n + `,"more":[` + n + `]}}}`
 		stream := relay(t, aStream)
 		s := opened(t, stream, aChunk, anEnd, `{"choices":[]`+usage, openai.Done)
