@@ -18,7 +18,7 @@ type Request struct {
 	MaxUsage   float64 // largest KV usage, 0..1; 0: no limit
 	HoldTokens int     // tokens that it will hold at its end: prompts and expected output; 0: only current usage counts
 	HoldOne    int     // the same of its longest prompt and one answer to it
-	Many       bool    // it asks for many answers, and could ask for fewer: it never gets more than MaxUsage
+	Many       bool    // it asks for many answers, and could ask for fewer: it never gets more than half of a backend
 	MaxQueue   int     // requests that may wait there; 0: no limit
 
 	// WaitForCapacity says that the request can wait until the backend where it is warm has

@@ -138,10 +138,10 @@ func (c *Candidate) Over(request Request) float64 {
 	return max(c.over(request), 0)
 }
 
-// TooSmall reports whether the longest prompt, or many answers together, can never fit.
+// TooSmall reports whether the request can never fit: its longest prompt in the cache, many answers together in half of it.
 func (c *Candidate) TooSmall(request Request) bool {
 	return c.Capacity > 0 && (request.longest() > c.Capacity ||
-		request.Many && request.MaxUsage > 0 && float64(request.HoldTokens) > request.MaxUsage*float64(c.Capacity))
+		request.Many && request.HoldTokens > c.Capacity/2)
 }
 
 // Evicts returns how many tokens the request evicts from c's KV memory: of running requests, now or when all have grown

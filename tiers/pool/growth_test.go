@@ -51,20 +51,20 @@ func TestAListOfPromptsNeedsMemoryForAllOfItsAnswersAndEachPromptAlone(t *testin
 		b.outputs.Learn(-1, 1000, 1000)
 	}
 	limit := Admission{MaxUsage: 0.85}
-	list := Demand{PromptTokens: 1280, LongestShare: 1.0 / 128, MaxOutput: 1100, Answers: 128, Admission: limit}
+	list := Demand{PromptTokens: 1280, LongestShare: 1.0 / 128, MaxOutput: 700, Answers: 128, Admission: limit}
 	_, err := b.pick(list)
 	if none, ok := errors.AsType[*NoBackendError](err); !ok || !none.TooLong || none.Answers != 128 {
-		t.Errorf("128 answers of 1,100 tokens, which never fit: %#v", err)
+		t.Errorf("128 answers of 700 tokens, more than half of the memory: %#v", err)
 	}
 	if e := refused(t, b.Pool, Demand{PromptTokens: 120_000, MaxOutput: 30_000, Admission: limit}); !e.Large {
 		t.Errorf("one request of most of the memory: %#v", *e)
 	}
-	list.Answers = 64
+	list.Answers, list.MaxOutput = 64, 1200
 	l := pick(t, b.Pool, list)
-	if e := refused(t, b.Pool, list); e.Large || e.Peak < 0.1+2*64*1100.0/capacity {
+	if e := refused(t, b.Pool, list); e.Large || e.Peak < 0.1+2*64*1200.0/capacity {
 		t.Errorf("64 and 64 answers: %#v", *e)
 	}
-	l.Done(64_000)
+	l.Done(76_800)
 	list.Answers, list.MaxOutput = 8, 100_000
 	pick(t, b.Pool, list).Done(8000) // eight are forecast like eight requests
 
@@ -77,7 +77,7 @@ func TestAListOfPromptsNeedsMemoryForAllOfItsAnswersAndEachPromptAlone(t *testin
 }
 
 func TestAListOfPromptsIsAsManySequencesAsTheEngineSays(t *testing.T) {
-	const answers, each = 90, 1000
+	const answers, each = 75, 1000
 	b := newBench(t, Options{Backends: []string{"http://a"}, USDPerHour: 3.6})
 	b.tick(0, func(int) pressure.Reading { return works(0, 0) })
 	alone := looked(b.Pool)[0]

@@ -25,7 +25,7 @@ type NoBackendError struct {
 	Full     int   // the prompt is longer than the whole KV cache, or many answers together are
 	TooLong  bool  // so it is at every backend: no wait helps
 	Prompt   int   // tokens of the longest prompt, estimated or counted
-	Answers  int   // that together need more than the class may have; 0: it is the prompt
+	Answers  int   // that together need more than half of each of them; 0: it is the prompt
 	Largest  int   // tokens of the largest of these caches
 	Last     error // reason of the one that went down last; nil: none is down
 }
