@@ -131,7 +131,7 @@ func TestADraftOfAWarmupWhoseClientLeftIsNotServed(t *testing.T) {
 		}
 	}
 	r.rests(t)
-	if w, booked := n.warmth(); left == 0 || w.Served != 0 || booked != 0 {
+	if w, booked := n.warmth(); left == 0 || w.Served != 0 || booked < left {
 		t.Errorf("%d clients left drafts of the warm-up: %d audits, %+v", left, booked, w)
 	}
 }

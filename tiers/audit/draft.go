@@ -32,6 +32,27 @@ type Draft struct {
 	cost   receipt.Tally // tokens of the audit
 
 	started time.Time // of the draft
+	slot    bool      // it has one of the route's slots for audits
+}
+
+// reserve takes a slot for a draft that nobody but the audit may need to its end, before it begins. Only so many drafts
+// go on, and only while the draft pool has spare capacity. Whether one does cannot depend on what is in it.
+func (s RequestAuditor) reserve() bool {
+	return plan.IsSpare(s.Request.Draft.Load()) && s.Auditor.tasks.TryEnter(s.Config.Risk.MaxConcurrentAudits)
+}
+
+// enter waits for a slot, unless the audit has one.
+func (d *Draft) enter(ctx context.Context) bool {
+	d.slot = d.slot || d.Auditor.tasks.Enter(ctx, d.Config.Risk.MaxConcurrentAudits)
+	return d.slot
+}
+
+// leave frees its slot.
+func (d *Draft) leave() {
+	if d.slot {
+		d.slot = false
+		d.Auditor.tasks.Leave()
+	}
 }
 
 // newDraft starts the audit of a draft.
@@ -51,8 +72,12 @@ func (s RequestAuditor) draft(a *draft.Audit) *Draft {
 
 // startAudit runs an audit in the background. It reports whether there was a slot; without one the audit is dropped.
 func (d *Draft) startAudit(task func(context.Context)) bool {
-	started := d.start(task)
+	started := d.start(func(ctx context.Context) {
+		defer d.leave()
+		task(ctx)
+	})
 	if !started {
+		d.leave()
 		d.countDropped("busy")
 	}
 	return started

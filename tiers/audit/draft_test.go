@@ -9,6 +9,7 @@ import (
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/risk"
 )
 
 // open begins a draft that the client may get, as the request does.
@@ -56,6 +57,82 @@ func TestAnAuditedDraftGoesOnToItsEndWhenTheRequestHasNoUseForIt(t *testing.T) {
 			t.Error("of a draft below the region more is wanted")
 		}
 		x.Drop()
+	})
+}
+
+// Only so many drafts go on for their audits alone. Who gets no slot when its draft begins is audited as far as the client
+// gets it, so that what is in a draft does not decide which of them count.
+func TestDraftsGoOnWithinTheSlotsForAuditsOnly(t *testing.T) {
+	play(t, func(r *rig) {
+		r.subject.Views.Own = risk.View{Version: 1, Op: 1, Hi: 3, Threshold: -1, Floor: -3}
+		decision := *r.subject.AuditDecision
+		r.logprob = -3 // between floor and threshold
+		first, x := r.half()
+		own := decision
+		r.subject.AuditDecision = &own
+		second, y := r.half()
+		if !first.NeedsMore() || second.NeedsMore() {
+			t.Errorf("the first goes on %v, the second %v", first.NeedsMore(), second.NeedsMore())
+		}
+		y.Drop()
+		second.End()
+		third := decision
+		r.subject.AuditDecision = &third
+		r.subject.Shadow()
+		r.happens("no slot is free", "draft", "draft")
+		r.drops("busy")
+		first.TakeStream(x)
+		r.happens("the first goes on", "open own t1", "score", "close t1 good")
+		if b := r.bookings[0]; b.Hi != 3 || b.Floor != -3 {
+			t.Errorf("%+v", b.Decision)
+		}
+		r.logprob = -0.05
+		held := r.auditor.tasks.TryEnter(1)
+		fourth := decision
+		r.subject.AuditDecision = &fourth
+		w := r.subject.Watch()
+		r.auditor.tasks.Leave()
+		for _, c := range r.chunks() {
+			w.Observe(c, false)
+		}
+		w.End()
+		r.happens("without a slot it is evidence of what is served", "open own t2", "score", "close t2 good")
+		if b := r.bookings[1]; !held || b.Hi != 1 || b.Floor != -1 {
+			t.Errorf("%+v", b.Decision)
+		}
+	})
+}
+
+// A client that leaves before its answer has begun got no draft. What any other was shown counts, and is bad where nobody
+// can say what it is.
+func TestWhatAClientWasShownBeforeItLeftIsAudited(t *testing.T) {
+	play(t, func(r *rig) {
+		leaves := func(after int) {
+			own := *r.subject.AuditDecision
+			r.subject.AuditDecision = &own
+			w := r.subject.Watch()
+			for _, c := range r.chunks()[:after] {
+				w.Observe(c, false)
+			}
+			w.Leave()
+		}
+		leaves(3)
+		r.happens("nothing was shown")
+		leaves(8)
+		r.happens("a part was shown", "open own t1", "score", "close t1 good")
+		if b := r.bookings[0]; b.Tokens != 8 {
+			t.Errorf("%d tokens", b.Tokens)
+		}
+		r.refuses = true
+		leaves(8)
+		r.happens("a wrong part", "open own t2", "score", "close t2 bad")
+		r.subject.Plan.Auditor = plan.ScorerJudge
+		leaves(8)
+		r.happens("a judge in words", "open own t3")
+		r.drops()
+		if !r.auditor.tasks.TryEnter(1) {
+			t.Error("a slot is held for ever")
+		}
 	})
 }
 

@@ -25,15 +25,15 @@ func (d *Draft) audit(ctx context.Context) {
 	if !b.prepare(ctx) {
 		return
 	}
-	if !v.Accept {
+	inWords := d.Plan.Auditor == plan.ScorerJudge || d.Config.Risk.Label == plan.LabelRegenerate
+	if !v.Accept || d.Left() && inWords { // in words nobody can say whether a beginning is right
 		b.leaveBad(ctx)
 		return
 	}
-	if !d.Auditor.tasks.Enter(ctx, d.Config.Risk.MaxConcurrentAudits) {
+	if !d.enter(ctx) {
 		d.countDropped("busy")
 		return
 	}
-	defer d.Auditor.tasks.Leave()
 	good, answered := b.ask(ctx)
 	switch {
 	case len(b.opened) == 0:

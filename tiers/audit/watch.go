@@ -16,8 +16,18 @@ var (
 	_ strategy.AuditDraft = (*Draft)(nil)
 )
 
-// Watch implements [strategy.Auditor].
-func (s RequestAuditor) Watch() strategy.AuditDraft { return s.newDraft() }
+// Watch implements [strategy.Auditor]. Without a slot the audit ends where the client's draft does.
+func (s RequestAuditor) Watch() strategy.AuditDraft {
+	t, slot := s.AuditDecision, false
+	if t.Own.Audited {
+		if slot = s.reserve(); !slot {
+			t.Own = s.Views.Own.Within(t.Own)
+		}
+	}
+	d := s.newDraft()
+	d.slot = slot
+	return d
+}
 
 // Whole implements [strategy.Auditor].
 func (s RequestAuditor) Whole(answer *openai.DraftAnswer) {
@@ -26,19 +36,36 @@ func (s RequestAuditor) Whole(answer *openai.DraftAnswer) {
 	d.End()
 }
 
-// Shadow makes and audits a draft in the background that the client never sees.
+// Shadow makes and audits a draft in the background that the client never sees. It begins now or never.
 func (s RequestAuditor) Shadow() {
 	d := s.newDraft()
-	d.startAudit(d.shadow)
+	if d.slot = s.reserve(); !d.slot {
+		d.countDropped("busy")
+		return
+	}
+	d.startAudit(func(ctx context.Context) {
+		if d.made(ctx) {
+			d.audit(ctx)
+		}
+	})
 }
 
 // End implements [strategy.AuditDraft].
 func (d *Draft) End() { d.startAudit(d.audit) }
 
+// Leave implements [strategy.AuditDraft]. What the client was shown is audited; without that nobody got a draft.
+func (d *Draft) Leave() {
+	if !d.Audit.Leave() {
+		d.leave()
+		return
+	}
+	d.startAudit(d.audit)
+}
+
 // TakeStream implements [strategy.AuditDraft]. The exchange's context must outlive the request.
 func (d *Draft) TakeStream(x *dispatch.Exchange) {
 	x.HandOver(dispatch.IgnoreEvents{}, d.Tokens())
-	started := d.startAudit(func(ctx context.Context) {
+	started := d.slot && d.startAudit(func(ctx context.Context) {
 		stop := d.World.OnCancel(ctx, x.Cancel)
 		defer stop()
 		if d.read(x) {
@@ -70,23 +97,6 @@ func (d *Draft) read(x *dispatch.Exchange) bool {
 		d.Observe(chunk, d.World.Now().Sub(d.started) >= d.Config.Holdback)
 	}
 	return true
-}
-
-// shadow makes a draft and audits it.
-func (d *Draft) shadow(ctx context.Context) {
-	if !d.Auditor.tasks.Enter(ctx, d.Config.Risk.MaxConcurrentAudits) {
-		d.countDropped("busy")
-		return
-	}
-	if d.madeAtPlace(ctx) {
-		d.audit(ctx)
-	}
-}
-
-// madeAtPlace makes the draft within a pool slot.
-func (d *Draft) madeAtPlace(ctx context.Context) bool {
-	defer d.Auditor.tasks.Leave()
-	return d.made(ctx)
 }
 
 // made asks the draft pool for the draft, at the lowest priority. It reports whether there is one.

@@ -29,6 +29,7 @@ type Tasks struct {
 	ctx     context.Context // of Begin; nil before and after
 	running int
 	working int          // tasks that use a pool now
+	waiting int          // tasks that wait for a slot
 	idle    world.Signal // set when the last task ends; nil while nothing waits
 }
 
@@ -110,7 +111,12 @@ func (t *Tasks) ended() {
 // Enter waits for one of so many slots at the pools, as long as the patience lasts. It reports whether the task has one; it
 // frees it with [Tasks.Leave].
 func (t *Tasks) Enter(ctx context.Context, slots int) bool {
-	for deadline := t.o.World.Now().Add(t.o.Patience); !t.take(slots); {
+	if t.take(slots, 0) {
+		return true
+	}
+	t.wait(1)
+	defer t.wait(-1)
+	for deadline := t.o.World.Now().Add(t.o.Patience); !t.take(slots, 0); {
 		if t.o.World.Sleep(ctx, pause) != nil || t.o.World.Now().After(deadline) {
 			return false
 		}
@@ -118,15 +124,25 @@ func (t *Tasks) Enter(ctx context.Context, slots int) bool {
 	return true
 }
 
-// take takes a slot if one is free.
-func (t *Tasks) take(slots int) bool {
+// TryEnter takes one of so many slots at the pools if one is free that no task waits for. It is freed with [Tasks.Leave].
+func (t *Tasks) TryEnter(slots int) bool { return t.take(slots, 1) }
+
+// take takes a slot if one is free, with so many more for each task that waits.
+func (t *Tasks) take(slots, each int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.working >= slots {
+	if t.working+each*t.waiting >= slots {
 		return false
 	}
 	t.working++
 	return true
+}
+
+// wait counts tasks that wait.
+func (t *Tasks) wait(more int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waiting += more
 }
 
 // Leave frees a slot.

@@ -14,6 +14,7 @@ type Audit struct {
 	streams bool            // the client would get it as it comes
 	shown   bool            // the client may have its beginning, whatever the verdict
 	over    bool            // nothing more of it is wanted
+	left    bool            // the client left before its end
 	verdict *accept.Verdict // of one that came in one piece
 }
 
@@ -48,6 +49,16 @@ func (a *Audit) ObserveWhole(whole *openai.DraftAnswer) {
 	a.verdict, a.over = &v, !v.Accept
 }
 
+// Leave says that the draft ended with its request. It reports whether the client was shown its beginning, which is then
+// the draft.
+func (a *Audit) Leave() (shown bool) {
+	a.left = a.finish == ""
+	return a.shown
+}
+
+// Left reports whether the draft is only the beginning of one, whose client has left.
+func (a *Audit) Left() bool { return a.left }
+
 // NeedsMore reports whether the audit needs more of the draft. It is false on nil.
 func (a *Audit) NeedsMore() bool { return a != nil && !a.over && a.finish == "" }
 
@@ -56,6 +67,8 @@ func (a *Audit) Verdict() accept.Verdict {
 	switch {
 	case a.verdict != nil:
 		return *a.verdict
+	case a.left:
+		return a.EarlyVerdict()
 	case a.over && a.finish == "" && !a.shown:
 		return accept.Verdict{}
 	}

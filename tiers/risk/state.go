@@ -76,7 +76,7 @@ const (
 // View returns what requests need. A certificate for another ε or δ does not count; the next audit that is opened
 // certifies anew.
 func (s *State) View(r Rule) View {
-	v := View{Version: s.Version, Alarm: s.Alarm, Warmup: s.Warmup, Cautious: s.cautious()}
+	v := View{Version: s.Version, Alarm: s.Alarm, Warmup: s.Warmup, Cautious: s.cautious(), CautiousHi: s.cautiousIndex()}
 	if s.MaxWrongRate == r.MaxWrongRate && s.ErrorProbability == r.ErrorProbability {
 		v.Op, v.Infeasible = s.Op, s.Infeasible && s.Op == 0
 	}
@@ -97,15 +97,24 @@ func (s *State) StaleView(r Rule) View {
 // cautious returns the score that the best third of the drafts reach; Unreachable if too few scores are known.
 func (s *State) cautious() float64 {
 	switch {
-	case s.Version != 0 && len(s.Grid) < gridSize:
-		return s.Grid.At(1) // equal scores were merged: only the strictest threshold is sure to accept no more
 	case s.Version != 0:
-		return s.Grid.At(warmupIndex)
+		return s.Grid.At(s.cautiousIndex())
 	case len(s.Scores) < warmupScores:
 		return Unreachable
 	}
 	sorted := slices.Sorted(slices.Values(s.Scores))
 	return sorted[len(sorted)-len(sorted)/3]
+}
+
+// cautiousIndex returns the index of that score; 0 before there is a grid.
+func (s *State) cautiousIndex() int {
+	switch {
+	case s.Version == 0:
+		return 0
+	case len(s.Grid) < gridSize:
+		return 1 // equal scores were merged: only the strictest threshold is sure to accept no more
+	}
+	return warmupIndex
 }
 
 // doubtfulSteps is the number of certified thresholds, from the loosest, whose drafts are doubtful. They hold a tenth of all

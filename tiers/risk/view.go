@@ -33,8 +33,9 @@ type View struct {
 	Warned     bool    // a drift is suspected
 	Infeasible bool    // not even the strictest threshold keeps to ε
 
-	Warmup   Warmup
-	Cautious float64 // score that the best third of the drafts reach; above every score while unknown
+	Warmup     Warmup
+	Cautious   float64 // score that the best third of the drafts reach; above every score while unknown
+	CautiousHi int     // its index; 0 before there is a grid
 
 	Seen time.Time // time of the last successful read; zero: never
 	New  bool      // no request of its traffic class is known
@@ -54,6 +55,18 @@ type Decision struct {
 	Threshold      float64 // least accepted score; above every score if none is accepted
 	Floor          float64 // least audited score
 	Audited        bool    // drawn at random before the draft began
+	Chance         float64 // the probability with which it was drawn; 0: not at random, so that it is no evidence
+}
+
+// Within returns the decision for a draft that does not go on below the score with which it is served: its audit is
+// evidence for that threshold and stricter ones. It is made before the draft begins.
+func (v View) Within(d Decision) Decision {
+	d.Hi, d.Floor = v.Op, v.Threshold
+	if v.Op == 0 { // of a warm-up
+		d.Hi, d.Floor = v.CautiousHi, v.Cautious
+	}
+	d.Audited = d.Audited && d.Hi > 0
+	return d
 }
 
 // Sampling is how drafts are drawn for audits. It may not depend on the draft.
@@ -71,7 +84,7 @@ type Sampling struct {
 func (v View) Decide(k Key, s Sampling, random float64) Decision {
 	d := Decision{
 		Key: k, Version: v.Version, Alarm: v.Alarm, Op: v.Op, Hi: v.Hi,
-		Threshold: v.Threshold, Floor: v.Floor, Audited: random < s.Rate,
+		Threshold: v.Threshold, Floor: v.Floor, Audited: random < s.Rate, Chance: s.Rate,
 	}
 	if v.Op == 0 {
 		d.Threshold = Unreachable

@@ -23,4 +23,6 @@ type AuditDraft interface {
 	TakeStream(x *dispatch.Exchange)
 	// End says that the draft is complete.
 	End()
+	// Leave says that the draft ended without that: its client has left, its backend failed, or there was none.
+	Leave()
 }

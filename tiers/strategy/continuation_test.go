@@ -123,6 +123,7 @@ func (watcher) Observe(*openai.Chunk, bool)   {}
 func (watcher) NeedsMore() bool               { return true }
 func (watcher) TakeStream(*dispatch.Exchange) { panic("of an audit") }
 func (watcher) End()                          {}
+func (watcher) Leave()                        {}
 
 func TestAnAuditThatPanicsAsItTakesADraftOverHoldsNoPlace(t *testing.T) {
 	r := newRig(t, plan.Plan{Tier: plan.Draft, Judged: true}, "")

@@ -59,6 +59,9 @@ func (s *draftRun) run(ctx context.Context, step func(context.Context) error) er
 	}
 	x, err := s.Open(own, s.newRequest())
 	if err != nil {
+		if s.watcher != nil {
+			s.watcher.Leave()
+		}
 		return s.withoutDraft(ctx, err)
 	}
 	s.x = x
@@ -134,7 +137,11 @@ func (s *draftRun) stopReading(ctx context.Context, f *engine.Failure, err error
 		return
 	}
 	s.x.Close(f, s.d.Tokens())
-	if s.watcher != nil && !lost {
+	switch {
+	case s.watcher == nil:
+	case lost:
+		s.watcher.Leave()
+	default:
 		s.watcher.End()
 	}
 }
