@@ -23,7 +23,7 @@ const (
 )
 
 // fields are those of a line. All must be there.
-var fields = []string{"when", "route", "traffic_class", "ticket", "score", "floor", "threshold", "served", "features", "tokens", "grid", "alarm", "label", "request"}
+var fields = []string{"when", "route", "traffic_class", "ticket", "score", "floor", "threshold", "chance", "served", "features", "tokens", "grid", "alarm", "label", "request"}
 
 // Batch holds the audits of one traffic class in a file.
 type Batch struct {

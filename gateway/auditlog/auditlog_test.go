@@ -11,7 +11,7 @@ import (
 )
 
 // goodLine is a line as export writes it.
-const goodLine = `{"route":"chat","traffic_class":"to_1k.0a1b2c3d","when":"2026-01-02T03:04:05.678Z","ticket":"T-1","score":-0.25,"floor":-0.5,"threshold":1000000000,"served":false,"features":[-0.25,-1,-0.5,-2,-4],"tokens":80,"grid":1700000000000000,"alarm":0,"label":"lost","request":"0a1b"}`
+const goodLine = `{"route":"chat","traffic_class":"to_1k.0a1b2c3d","when":"2026-01-02T03:04:05.678Z","ticket":"T-1","score":-0.25,"floor":-0.5,"threshold":1000000000,"chance":0.05,"served":false,"features":[-0.25,-1,-0.5,-2,-4],"tokens":80,"grid":1700000000000000,"alarm":0,"label":"lost","request":"0a1b"}`
 
 func TestWhatIsNoAuditIsRefusedByLineAndField(t *testing.T) {
 	const numbers, counts = "line 2: score, floor, threshold, features: want numbers from -1e9 to 1e9", "line 2: tokens, grid, alarm: want counts"
@@ -19,6 +19,7 @@ func TestWhatIsNoAuditIsRefusedByLineAndField(t *testing.T) {
 		`"score":-0.25`:        {`"score":NaN`, "line 2: score: invalid character 'N' looking for beginning of value"},
 		`"floor":-0.5`:         {`"floor":-1e10`, numbers},
 		`"threshold":1`:        {`"threshold":10`, numbers},
+		`"chance":0`:           {`"chance":2`, "line 2: chance: want a probability"},
 		`[-0.25,-1,`:           {`[1e10,-1,`, numbers},
 		`"served":false`:       {`"served":0`, "line 2: json: cannot unmarshal number into Go struct field LogEntry.served of type bool"},
 		`"features":[-0.25,`:   {`"features":[0,0,0,0,0,`, "line 2: features: want at most 8"},

@@ -8,11 +8,14 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// Open records an audit as bad before its outcome is known. It waits for Redis for at most a second, even if
+// Open records an audit as bad before its outcome is known. It must have been drawn at random. It waits for Redis for at most a second, even if
 // ctx ends. An error that is not [ErrAway] means that the audit is invalid.
 func (b *Store) Open(ctx context.Context, a risk.Audit) (risk.OpenResult, error) {
 	if !ticketShape.MatchString(a.Ticket) || !isRequest(a.Request) || len(a.Features) > maxFeatures || a.Tokens < 0 || a.Hi < 0 || a.Version < 0 || a.Alarm < 0 {
 		return "", fmt.Errorf("evidence: ticket %.80q of request %.80q with %d features, %d tokens, index %d is no audit", a.Ticket, a.Request, len(a.Features), a.Tokens, a.Hi)
+	}
+	if !(a.Chance > 0 && a.Chance <= 1) {
+		return "", fmt.Errorf("evidence: an audit that was drawn with chance %g is no evidence", a.Chance)
 	}
 	r := b.opts.Rule(a.Key.Route)
 	var fate risk.OpenResult
@@ -22,7 +25,7 @@ func (b *Store) Open(ctx context.Context, a risk.Audit) (risk.OpenResult, error)
 	} else {
 		var word string
 		word, err = b.change(ctx, openScript, a.Key, r, a.Ticket, a.Version, a.Alarm, a.Hi, exact(a.Score), exact(a.Threshold), exact(a.Floor),
-			joined(a.Features), a.Tokens, a.Request)
+			joined(a.Features), a.Tokens, a.Request, exact(a.Chance))
 		fate = risk.OpenResult(word)
 	}
 	switch {

@@ -31,6 +31,7 @@ type LogEntry struct {
 	Score     float64   `json:"score"`  // of the draft, nats
 	Floor     float64   `json:"floor"`  // lowest score that was audited
 	Threshold float64   `json:"threshold"`
+	Chance    float64   `json:"chance"`   // with which it was drawn before the draft began; 0: not at random, so it only teaches the score
 	Served    bool      `json:"served"`   // the score was at least the threshold
 	Features  []float64 `json:"features"` // in the order of accept.FeatureNames, at most 8
 	Tokens    int       `json:"tokens"`   // of the draft
@@ -68,6 +69,8 @@ func (e *LogEntry) Check() error {
 		return errors.New("ticket, request: want 1 to 64 letters, digits and hyphens")
 	case e.Tokens < 0 || e.Version < 0 || e.Alarm < 0 || max(int64(e.Tokens), e.Version, e.Alarm) > maxCount:
 		return errors.New("tokens, grid, alarm: want counts")
+	case !(e.Chance >= 0 && e.Chance <= 1):
+		return errors.New("chance: want a probability")
 	case e.Label != Good && e.Label != Bad && e.Label != Lost:
 		return errors.New("label: want good, bad or lost")
 	case e.When.UnixMicro() <= 0 || e.When.UnixMicro() > maxCount:

@@ -136,7 +136,7 @@ func (l *local) close(r risk.Rule, k risk.Key, ticket string, bad bool) (was, wa
 // opened adds an audit to the log.
 func (l *local) opened(a risk.Audit) {
 	e := LogEntry{
-		When: l.now(), Key: a.Key, Ticket: a.Ticket, Score: a.Score, Floor: a.Floor, Threshold: a.Threshold, Served: a.Score >= a.Threshold,
+		When: l.now(), Key: a.Key, Ticket: a.Ticket, Score: a.Score, Floor: a.Floor, Threshold: a.Threshold, Chance: a.Chance, Served: a.Score >= a.Threshold,
 		Features: slices.Clone(a.Features), Tokens: a.Tokens, Version: a.Version, Alarm: a.Alarm, Label: Lost, Request: a.Request,
 	}
 	if l.places == nil {

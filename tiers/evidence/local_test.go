@@ -50,8 +50,9 @@ func TestWithoutARedisABookIsTheSame(t *testing.T) {
 
 func TestWhatIsNoAuditIsRefused(t *testing.T) {
 	stores(t, func(t *testing.T, r *replica) {
-		good := risk.Audit{Decision: risk.Decision{Key: chat}, Ticket: "x", Score: 1}
+		good := risk.Audit{Decision: risk.Decision{Key: chat, Chance: .05}, Ticket: "x", Score: 1}
 		for name, spoil := range map[string]func(a *risk.Audit){
+			"not drawn":          func(a *risk.Audit) { a.Chance = 0 },
 			"no ticket":          func(a *risk.Audit) { a.Ticket = "" },
 			"a ticket of words":  func(a *risk.Audit) { a.Ticket = "a b" },
 			"a long ticket":      func(a *risk.Audit) { a.Ticket = strings.Repeat("x", 65) },
@@ -133,9 +134,9 @@ func TestTheLogTellsOfEveryAuditWithItsOutcome(t *testing.T) {
 			t.Fatalf("%d audits", len(got))
 		}
 		for i, want := range []LogEntry{
-			{Key: chat, Ticket: "good", Score: 1, Threshold: threshold, Served: true, Features: []float64{1, 1}, Tokens: 7, Label: "good"},
-			{Key: chat, Ticket: "bad", Score: 1, Threshold: threshold, Served: true, Features: []float64{1, 1}, Tokens: 7, Label: "bad"},
-			{Key: chat, Ticket: "lost", Score: threshold - .01, Threshold: threshold, Features: []float64{threshold - .01, 1}, Tokens: 7, Label: "lost"},
+			{Key: chat, Ticket: "good", Score: 1, Threshold: threshold, Chance: 1, Served: true, Features: []float64{1, 1}, Tokens: 7, Label: "good"},
+			{Key: chat, Ticket: "bad", Score: 1, Threshold: threshold, Chance: 1, Served: true, Features: []float64{1, 1}, Tokens: 7, Label: "bad"},
+			{Key: chat, Ticket: "lost", Score: threshold - .01, Threshold: threshold, Chance: 1, Features: []float64{threshold - .01, 1}, Tokens: 7, Label: "lost"},
 		} {
 			e := got[60+i]
 			if time.Since(e.When) > time.Minute || time.Until(e.When) > time.Second || e.Version != r.View(chat).Version || e.Floor > e.Threshold {

@@ -112,7 +112,7 @@ func openedOf(id string, values map[string]any) (e LogEntry, ok bool) {
 	stamp, _, _ := strings.Cut(id, "-")
 	ms, timed := digits(stamp)
 	e = LogEntry{
-		When: time.UnixMilli(ms), Ticket: f["opened"], Score: r.real("score"), Floor: r.real("floor"), Threshold: r.real("threshold"),
+		When: time.UnixMilli(ms), Ticket: f["opened"], Score: r.real("score"), Floor: r.real("floor"), Threshold: r.real("threshold"), Chance: r.real("chance"),
 		Served: f["served"] == "1", Features: r.reals("features", maxFeatures),
 		Tokens: int(r.count("tokens")), Version: r.count("version"), Alarm: r.count("alarm"), Label: Lost,
 		Request: f["request"],

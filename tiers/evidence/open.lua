@@ -1,6 +1,6 @@
 -- Books an audit as bad before anybody knows its outcome: risk.State.Open.
 -- ARGV 6 ticket, 7 version of the grid, 8 of the evidence, 9 last index audited, 10 score, 11 threshold, 12 floor,
---   13 features, 14 tokens, 15 the request's id, '' none
+--   13 features, 14 tokens, 15 the request's id, '' none, 16 the chance with which it was drawn
 -- -> {fate, what was wrong, then the fields of a view}
 local ticket,score=ARGV[6],tonumber(ARGV[10]) or 0/0
 local known,present=load(ticket)
@@ -61,6 +61,6 @@ end
 local new=save()
 if fate=='booked' then
   note('opened',ticket,'key',ARGV[1],'score',ARGV[10],'floor',ARGV[12],'threshold',ARGV[11],'served',extra[2]:match('^%d+ %d+ (%d)'),
-    'features',ARGV[13],'tokens',ARGV[14],'version',ARGV[7],'alarm',ARGV[8],'request',ARGV[15])
+    'features',ARGV[13],'tokens',ARGV[14],'version',ARGV[7],'alarm',ARGV[8],'request',ARGV[15],'chance',ARGV[16])
 end
 return reply(fate,new)

@@ -61,7 +61,7 @@ func reckon(w fullState, entries []LogEntry, rule risk.Rule) (batchPart, error) 
 	var past []risk.PastAudit
 	for _, e := range inOrder {
 		at := e.When.UnixMicro()
-		if at > w.prior && (w.Version == 0 || e.Version != w.Version) {
+		if e.Chance > 0 && at > w.prior && (w.Version == 0 || e.Version != w.Version) {
 			p.newest = at
 			past = append(past, risk.PastAudit{Score: e.Score, Floor: e.Floor, Bad: e.Label != Good})
 		}

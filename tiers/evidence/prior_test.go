@@ -26,7 +26,7 @@ func entries(n, every int) []LogEntry {
 			score *= .3
 			label = []string{Bad, Lost}[i/every%2]
 		}
-		out[i] = LogEntry{When: time.Unix(1700000000+int64(i), 0), Key: chat, Threshold: 1e9, Ticket: fmt.Sprint("p-", i), Score: score, Floor: -1, Label: label}
+		out[i] = LogEntry{When: time.Unix(1700000000+int64(i), 0), Key: chat, Threshold: 1e9, Chance: 1, Ticket: fmt.Sprint("p-", i), Score: score, Floor: -1, Label: label}
 	}
 	return out
 }
@@ -152,9 +152,15 @@ func TestAuditsThatCountForNothingAreNotImported(t *testing.T) {
 		if _, err := r.Import(t.Context(), chat, low); !errors.Is(err, ErrNoUse) {
 			t.Errorf("below all thresholds: %v", err)
 		}
+		for i := range low {
+			low[i].Score, low[i].Chance = 1, 0
+		}
+		if _, err := r.Import(t.Context(), chat, low); !errors.Is(err, ErrNothingNew) {
+			t.Errorf("not drawn at random: %v", err)
+		}
 		r.audit(plain.LeaseAudits/2, 0, 1)
 		for i := range low {
-			low[i].Score = 1
+			low[i].Chance = 1
 		}
 		if _, err := r.Import(t.Context(), chat, low); !errors.Is(err, ErrNoUse) {
 			t.Errorf("no room: %v", err)

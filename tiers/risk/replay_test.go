@@ -28,6 +28,7 @@ type traffic struct {
 
 // fault is what happens to audits and replicas.
 type fault struct {
+	skip     float64 // share of the bad drafts that are not audited, because of what is in them: their clients leave
 	lose     float64 // share of the bad audits whose outcome is never known
 	late     int     // audits that begin until the outcome of a bad one is known; a good one is at once
 	slow     int     // requests that come until the outcome of a bad one is known; of a good one a tenth
@@ -160,6 +161,9 @@ func (r *run) tally(e *eye, at int) {
 
 // audit begins one, and ends it if nothing keeps it.
 func (r *run) audit(a due) {
+	if r.fault.skip > 0 && a.bad && r.rng.Float64() < r.fault.skip {
+		return
+	}
 	r.begun++
 	lost := a.bad && r.rng.Float64() < r.fault.lose
 	if lost && r.fault.naive || !r.fault.naive && !r.open(a) && !a.warm || lost {
