@@ -34,16 +34,23 @@ func (c *Cascade) weigh(rt *Route, r *inflight.Request, a *Request, f plan.Facts
 		r.Config.Risk.Rates.FullRange = 1 // before the draft exists, and by earlier audits only
 	}
 	key := plan.EvidenceKeyOf(r.Config, f)
+	if f.EvidenceTenant == "" && c.audits.IsApart(key, r.Tenant) {
+		f.EvidenceTenant = r.Tenant
+		key = plan.EvidenceKeyOf(r.Config, f)
+	}
 	views := c.audits.Views(key)
 	r.Views = views.UnderLoad(&r.Config.Risk, rt.Target.Load())
 	w.Expected = r.Views.Expected(&r.Config, w.Expected)
 	r.Plan = r.Plan.Weigh(r.Config, a.Body, w)
 	random := 1.0 // never below a rate
-	if c.audits.MayAudit(rt.Model, &r.Config.Risk, r.Views.SpareCapacity) {
+	if c.audits.MayAudit(rt.Model, &r.Config.Risk, r.Views.SpareCapacity) && c.audits.MayAuditTenant(key, r.Tenant) {
 		random = draw(inflight.DrawAudit)
 	}
 	cfg := &r.Config
 	r.Plan, *cfg, r.AuditDecision = r.Plan.ApplyEvidence(*cfg, key, r.Views, random)
+	if r.AuditDecision != nil && r.AuditDecision.Own.Audited {
+		c.audits.AddTenantAudit(key, r.Tenant)
+	}
 	if r.Views.Own.New && r.AuditDecision != nil && r.Views.IsFirstTime(&cfg.Risk) {
 		c.evidence.Drafted(key, 0, 0) // start the warm-up now, not at the end of the first answer
 	}

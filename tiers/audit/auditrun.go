@@ -75,6 +75,10 @@ func (b *auditRun) openAll(ctx context.Context) error {
 
 // close stores the outcome of the open entries.
 func (b *auditRun) close(ctx context.Context, bad bool) {
+	v, own := &b.Views.Own, &b.AuditDecision.Own
+	if best := min(own.Threshold, v.Cautious); b.score >= best {
+		b.Auditor.settleTenant(own.Key, b.Tenant, bad, b.Config.Risk.Rule)
+	}
 	for _, e := range b.opened {
 		for try := 1; ; try++ {
 			err := b.Auditor.Evidence.Close(ctx, e.Key, e.ticket, bad)

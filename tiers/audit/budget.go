@@ -28,15 +28,20 @@ func (r rates) add(k risk.Key, now time.Time) float64 {
 // perMinute is an exponentially decaying count of events: each counts e^(−age/1 min).
 type perMinute struct {
 	count float64
-	at    time.Time
+	last  time.Time
 }
 
 // add counts one event.
 func (p perMinute) add(now time.Time) perMinute {
-	if p.count > 0 {
-		p.count *= math.Exp(-now.Sub(p.at).Minutes())
+	return perMinute{p.at(now) + 1, now}
+}
+
+// at is the count at a time.
+func (p perMinute) at(now time.Time) float64 {
+	if p.count == 0 {
+		return 0
 	}
-	return perMinute{p.count + 1, now}
+	return p.count * math.Exp(-now.Sub(p.last).Minutes())
 }
 
 // maxBalance bounds the balance of a budget, as a multiple of the last audit's cost.

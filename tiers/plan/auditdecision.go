@@ -36,8 +36,12 @@ func IsGreedy(trafficClass string) bool {
 	return strings.HasSuffix(class, greedyClass)
 }
 
-// trafficClass returns the class of a request by its temperature and, if the scope says so, by its prompt's length in
-// tokens.
+// structuredClass is in the class of requests whose answer is constrained. Their drafts score high, because a grammar leaves
+// little to choose, and the target judges them without the grammar.
+const structuredClass = "_structured"
+
+// trafficClass returns the class of a request by its temperature, its format and, if the scope says so, by its prompt's
+// length in tokens.
 func trafficClass(scope Scope, r *openai.Request) string {
 	class := "above_4k"
 	switch {
@@ -47,6 +51,9 @@ func trafficClass(scope Scope, r *openai.Request) string {
 		class = "to_1k"
 	case r.PromptTokens <= 4096:
 		class = "to_4k"
+	}
+	if r.Structured {
+		class += structuredClass
 	}
 	if r.Temperature == 0 {
 		class += greedyClass

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -71,6 +72,21 @@ func TestWhatIsNotOfAnAuditedModeIsNotTried(t *testing.T) {
 		cfg.Mode = tc.mode
 		if p, got, decision := tc.plan.ApplyEvidence(cfg, risk.Key{}, Views{}, 0); decision != nil || p != tc.plan || got != cfg {
 			t.Errorf("%s, %+v: %+v, %+v", tc.mode, tc.plan, p, decision)
+		}
+	}
+}
+
+func TestStructuredRequestsAreAClassOfTheirOwn(t *testing.T) {
+	for more, want := range map[string]string{
+		``: "all", `,"temperature":0`: "all_t0", `,"response_format":{"type":"text"}`: "all",
+		`,"response_format":{"type":"json_object"}`: "all_structured", `,"temperature":0,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{}}}`: "all_structured_t0",
+	} {
+		r, err := openai.Scan(openai.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"hi"}]`+more+`}`), openai.DefaultLimits())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := trafficClass("", r); got != want || IsGreedy(got) != strings.HasSuffix(want, "_t0") {
+			t.Errorf("%s: %s, want %s", more, got, want)
 		}
 	}
 }
