@@ -12,6 +12,7 @@ import (
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -268,5 +269,43 @@ func TestAuditsCostNoMoreThanTheirShare(t *testing.T) {
 	}
 	if most := answered/10 + 2*spent/max(len(n.opened), 1); spent == 0 || spent > most {
 		t.Errorf("audits computed %d tokens of drafts, the target %d for its answers", spent, answered)
+	}
+}
+
+// One tenant whose drafts are always wrong is judged by itself after a few audits; the drafts of others are still served.
+func TestATenantWhoseDraftsAreRefutedDoesNotTurnThemOffForOthers(t *testing.T) {
+	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 1}, vllmsim.Options{})
+	n.grid, n.op, r.cfg.Risk.Rule.MaxWrongRate = everything, 1, .02 // so that a few audits do
+	ask := func(tenant string, i int) *receipt.Receipt {
+		req, err := openai.Scan(openai.Chat, []byte(chat(fmt.Sprint(tenant, " asks ", i), `,"max_tokens":60`)), openai.DefaultLimits())
+		if err != nil {
+			t.Fatal(err)
+		}
+		rc, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "test", Tenant: tenant}, &collector{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.rests(t)
+		return rc
+	}
+	shared := ask("innocent", 0).Audit.Own.Key
+	for i := range 20 { // a tenant has half of the audits at most
+		ask(fmt.Sprint("other", i), 0)
+	}
+	apart := -1
+	for i := range 40 {
+		if k := ask("attacker", i).Audit.Own.Key; k != shared {
+			if apart = i; k.TrafficClass != shared.TrafficClass+".attacker" {
+				t.Errorf("its evidence is that of %s", k)
+			}
+			break
+		}
+	}
+	if apart < 0 || apart > 20 {
+		all, bad := n.closed()
+		t.Errorf("set apart after %d requests, %d audits of which %d bad", apart, all, bad)
+	}
+	if rc := ask("innocent", 1); rc.Audit.Own.Key != shared || !rc.Plan.Judged {
+		t.Errorf("the other tenant goes by %s: %s", rc.Audit.Own.Key, rc.Acceptance())
 	}
 }

@@ -1,6 +1,7 @@
 package tiers
 
 import (
+	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
@@ -34,7 +35,7 @@ func (c *Cascade) weigh(rt *Route, r *inflight.Request, a *Request, f plan.Facts
 		r.Config.Risk.Rates.FullRange = 1 // before the draft exists, and by earlier audits only
 	}
 	key := plan.EvidenceKeyOf(r.Config, f)
-	if f.EvidenceTenant == "" && c.audits.IsApart(key, r.Tenant) {
+	if f.EvidenceTenant == "" && c.audits.Tenants.IsApart(audit.Tenant{Key: key, ID: r.Tenant}, c.now()) {
 		f.EvidenceTenant = r.Tenant
 		key = plan.EvidenceKeyOf(r.Config, f)
 	}
@@ -43,13 +44,13 @@ func (c *Cascade) weigh(rt *Route, r *inflight.Request, a *Request, f plan.Facts
 	w.Expected = r.Views.Expected(&r.Config, w.Expected)
 	r.Plan = r.Plan.Weigh(r.Config, a.Body, w)
 	random := 1.0 // never below a rate
-	if c.audits.MayAudit(rt.Model, &r.Config.Risk, r.Views.SpareCapacity) && c.audits.MayAuditTenant(key, r.Tenant) {
+	if c.audits.MayAudit(rt.Model, &r.Config.Risk, r.Views.SpareCapacity) && c.audits.Tenants.MayAudit(audit.Tenant{Key: key, ID: r.Tenant}, c.now()) {
 		random = draw(inflight.DrawAudit)
 	}
 	cfg := &r.Config
 	r.Plan, *cfg, r.AuditDecision = r.Plan.ApplyEvidence(*cfg, key, r.Views, random)
 	if r.AuditDecision != nil && r.AuditDecision.Own.Audited {
-		c.audits.AddTenantAudit(key, r.Tenant)
+		c.audits.Tenants.Add(audit.Tenant{Key: key, ID: r.Tenant}, c.now())
 	}
 	if r.Views.Own.New && r.AuditDecision != nil && r.Views.IsFirstTime(&cfg.Risk) {
 		c.evidence.Drafted(key, 0, 0) // start the warm-up now, not at the end of the first answer

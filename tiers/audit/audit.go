@@ -70,12 +70,12 @@ const (
 // Auditor limits audits and runs them in the background. It is safe for concurrent use.
 type Auditor struct {
 	Options
+	Tenants Tenants
 
 	tasks *background.Tasks
 
 	mu      sync.Mutex
 	rates   rates
-	tenants tenants
 	budgets map[string]*budget // by route; routes come from the configuration
 
 	workloads map[risk.Key]*workload // at most maxClasses
@@ -93,7 +93,7 @@ func New(o Options) (*Auditor, error) {
 		o.NewTicket = rand.Text
 	}
 	tasks := background.New(background.Options{World: o.World, Max: maxAudits, Patience: auditWait, OnPanic: func() { o.Metrics.CountDroppedAudit("", "panic") }})
-	return &Auditor{Options: o, tasks: tasks, rates: rates{}, tenants: newTenants(), budgets: map[string]*budget{}, workloads: map[risk.Key]*workload{}}, nil
+	return &Auditor{Options: o, tasks: tasks, rates: rates{}, budgets: map[string]*budget{}, workloads: map[risk.Key]*workload{}}, nil
 }
 
 // Views counts a request and returns what the evidence says of its traffic class.
@@ -119,35 +119,6 @@ func (a *Auditor) MayAudit(route string, r *plan.Risk, spare bool) bool {
 	defer a.mu.Unlock()
 	b := a.budgets[route]
 	return spare || r.AuditBudget == 0 || b == nil || b.balance >= 0
-}
-
-// MayAuditTenant reports whether a tenant's share of the audits of a traffic class leaves room for one more.
-func (a *Auditor) MayAuditTenant(k risk.Key, tenant string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.tenants.mayAudit(tenantKey{k, tenant}, a.World.Now())
-}
-
-// AddTenantAudit counts an audit that was drawn.
-func (a *Auditor) AddTenantAudit(k risk.Key, tenant string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.tenants.add(tenantKey{k, tenant}, a.World.Now())
-}
-
-// IsApart reports whether a tenant has evidence of its own for a while, because its drafts in the traffic class were
-// refuted.
-func (a *Auditor) IsApart(k risk.Key, tenant string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.tenants.isApart(tenantKey{k, tenant}, a.World.Now())
-}
-
-// settleTenant counts an outcome for its tenant.
-func (a *Auditor) settleTenant(k risk.Key, tenant string, bad bool, r risk.Rule) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.tenants.settle(tenantKey{k, tenant}, bad, r, a.World.Now())
 }
 
 // Begin allows audits until ctx ends. Call [Auditor.Wait] afterwards.

@@ -77,7 +77,7 @@ func (b *auditRun) openAll(ctx context.Context) error {
 func (b *auditRun) close(ctx context.Context, bad bool) {
 	v, own := &b.Views.Own, &b.AuditDecision.Own
 	if best := min(own.Threshold, v.Cautious); b.score >= best {
-		b.Auditor.settleTenant(own.Key, b.Tenant, bad, b.Config.Risk.Rule)
+		b.Auditor.Tenants.settle(Tenant{own.Key, b.Tenant}, bad, b.Config.Risk.Rule, b.World.Now())
 	}
 	for _, e := range b.opened {
 		for try := 1; ; try++ {

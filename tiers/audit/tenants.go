@@ -2,6 +2,7 @@ package audit
 
 import (
 	"math"
+	"sync"
 	"time"
 
 	"github.com/foregate/foregate/tiers/risk"
@@ -10,17 +11,17 @@ import (
 const (
 	// maxTenants bounds the tenants of all traffic classes that are told apart. With more, all are learned anew.
 	maxTenants = 4096
-	// freeAudits is how many audits a minute a tenant may have in a traffic class whatever the others have. Beyond that it has
-	// half of the class' audits at most, so that neither hard nor easy traffic of one tenant decides for all.
+	// freeAudits is how many audits a minute a tenant may have in a traffic class whatever the others have. Beyond that it
+	// has half of the class' audits at most, so that neither hard nor easy traffic of one tenant decides for all.
 	freeAudits = 2
 	// apartFor is how long a tenant has evidence of its own after its drafts were refuted.
 	apartFor = time.Hour
 )
 
-// tenantKey is one tenant in one traffic class.
-type tenantKey struct {
+// Tenant is one tenant in one traffic class.
+type Tenant struct {
 	risk.Key
-	tenant string
+	ID string
 }
 
 // tenantAudits are the audits of one.
@@ -30,51 +31,59 @@ type tenantAudits struct {
 	apart  time.Time // until when it has evidence of its own
 }
 
-// tenants are the audits of tenants, at this replica.
-type tenants struct {
-	each  map[tenantKey]*tenantAudits
-	all   map[risk.Key]perMinute // of a class
-	first map[risk.Key]string    // the tenant that its first audit was of
-	many  map[risk.Key]bool      // it has audits of several tenants
+// classAudits are the audits of a traffic class.
+type classAudits struct {
+	recent perMinute
+	first  string // the tenant of the first one
+	shared bool   // there are some of other tenants
 }
 
-// newTenants returns an empty one.
-func newTenants() tenants {
-	return tenants{map[tenantKey]*tenantAudits{}, map[risk.Key]perMinute{}, map[risk.Key]string{}, map[risk.Key]bool{}}
+// Tenants knows whose the audits of traffic classes are, at this replica. The zero value is ready. It is safe for
+// concurrent use.
+type Tenants struct {
+	mu      sync.Mutex
+	each    map[Tenant]*tenantAudits
+	classes map[risk.Key]*classAudits
 }
 
-// mayAudit reports whether the tenant's share of the audits leaves room for one more, and whether it has one.
-func (t *tenants) mayAudit(k tenantKey, now time.Time) bool {
+// MayAudit reports whether the tenant's share of the audits of its class leaves room for one more.
+func (t *Tenants) MayAudit(k Tenant, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	e := t.each[k]
-	if e == nil || !t.many[k.Key] {
+	if e == nil || !t.classes[k.Key].shared {
 		return true
 	}
-	return e.recent.at(now) < freeAudits+t.all[k.Key].at(now)/2
+	return e.recent.at(now) < freeAudits+t.classes[k.Key].recent.at(now)/2
 }
 
-// add counts an audit that was drawn.
-func (t *tenants) add(k tenantKey, now time.Time) {
+// Add counts an audit that was drawn.
+func (t *Tenants) Add(k Tenant, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	e := t.each[k]
 	if e == nil {
-		if len(t.each) >= maxTenants {
-			*t = newTenants()
+		if t.each == nil || len(t.each) >= maxTenants {
+			t.each, t.classes = map[Tenant]*tenantAudits{}, map[risk.Key]*classAudits{}
 		}
 		e = &tenantAudits{}
 		t.each[k] = e
 	}
-	if first, known := t.first[k.Key]; !known {
-		t.first[k.Key] = k.tenant
-	} else if first != k.tenant {
-		t.many[k.Key] = true
+	c := t.classes[k.Key]
+	if c == nil {
+		c = &classAudits{first: k.ID}
+		t.classes[k.Key] = c
 	}
-	e.recent = e.recent.add(now)
-	t.all[k.Key] = t.all[k.Key].add(now)
+	c.shared = c.shared || c.first != k.ID
+	e.recent, c.recent = e.recent.add(now), c.recent.add(now)
 }
 
 // settle counts an outcome. A tenant among others whose drafts are worse than ε beyond doubt gets evidence of its own:
 // its traffic leaves the class, and what it has brought to the class' evidence stays there, as bad as it was.
-func (t *tenants) settle(k tenantKey, bad bool, r risk.Rule, now time.Time) {
+func (t *Tenants) settle(k Tenant, bad bool, r risk.Rule, now time.Time) {
 	const certain = 100 // times as sure as the guarantee, because there are many tenants
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	e := t.each[k]
 	if e == nil {
 		return
@@ -82,13 +91,15 @@ func (t *tenants) settle(k tenantKey, bad bool, r risk.Rule, now time.Time) {
 	if e.n++; bad {
 		e.bad++
 	}
-	if t.many[k.Key] && risk.LogUpperE(e.n, e.bad, r.MaxWrongRate) >= math.Log(certain/r.ErrorProbability) {
+	if t.classes[k.Key].shared && risk.LogUpperE(e.n, e.bad, r.MaxWrongRate) >= math.Log(certain/r.ErrorProbability) {
 		*e = tenantAudits{apart: now.Add(apartFor), recent: e.recent}
 	}
 }
 
-// isApart reports whether a tenant has evidence of its own.
-func (t *tenants) isApart(k tenantKey, now time.Time) bool {
+// IsApart reports whether a tenant has evidence of its own.
+func (t *Tenants) IsApart(k Tenant, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	e := t.each[k]
 	return e != nil && now.Before(e.apart)
 }

@@ -10,16 +10,16 @@ import (
 var tenantRule = risk.Rule{MaxWrongRate: .10, ErrorProbability: .05, LeaseAudits: 400, DriftRunLength: 1000}
 
 func TestATenantHasHalfOfAClassAuditsAtMost(t *testing.T) {
-	all, now := newTenants(), time.Unix(1e9, 0)
-	flood, other := tenantKey{ownKey, "flood"}, tenantKey{ownKey, "other"}
+	all, now := new(Tenants), time.Unix(1e9, 0)
+	flood, other := Tenant{ownKey, "flood"}, Tenant{ownKey, "other"}
 	for range 500 { // alone it may have all
-		if !all.mayAudit(flood, now) {
+		if !all.MayAudit(flood, now) {
 			t.Fatal("a tenant that is alone is held back")
 		}
-		all.add(flood, now)
+		all.Add(flood, now)
 	}
 	now = now.Add(10 * time.Minute)
-	drawn := map[tenantKey]int{}
+	drawn := map[Tenant]int{}
 	for second := range 600 {
 		now = now.Add(time.Second)
 		for i := range 20 {
@@ -27,8 +27,8 @@ func TestATenantHasHalfOfAClassAuditsAtMost(t *testing.T) {
 			if i == 0 && second%2 == 0 { // one in forty requests
 				k = other
 			}
-			if all.mayAudit(k, now) {
-				all.add(k, now)
+			if all.MayAudit(k, now) {
+				all.Add(k, now)
 				drawn[k]++
 			}
 		}
@@ -46,30 +46,30 @@ func TestATenantWhoseDraftsAreRefutedHasEvidenceOfItsOwn(t *testing.T) {
 		badEvery int
 		apart    bool
 	}{"always bad": {true, 1, true}, "alone": {false, 1, false}, "one in two": {true, 2, true}, "one in twenty": {true, 20, false}} {
-		all := newTenants()
-		k := tenantKey{ownKey, "a"}
-		if all.add(k, now); c.others {
-			all.add(tenantKey{ownKey, "b"}, now)
+		all := new(Tenants)
+		k := Tenant{ownKey, "a"}
+		if all.Add(k, now); c.others {
+			all.Add(Tenant{ownKey, "b"}, now)
 		}
 		n := 0
-		for ; n < 400 && !all.isApart(k, now); n++ {
+		for ; n < 400 && !all.IsApart(k, now); n++ {
 			all.settle(k, n%c.badEvery == 0, tenantRule, now)
 		}
-		if all.isApart(k, now) != c.apart || c.badEvery == 1 && c.apart && n > 6 {
+		if all.IsApart(k, now) != c.apart || c.badEvery == 1 && c.apart && n > 6 {
 			t.Errorf("%s: after %d audits apart %v", name, n, !c.apart)
 		}
-		if all.isApart(tenantKey{ownKey, "b"}, now) || all.isApart(k, now.Add(apartFor)) {
+		if all.IsApart(Tenant{ownKey, "b"}, now) || all.IsApart(k, now.Add(apartFor)) {
 			t.Errorf("%s: others, or for ever", name)
 		}
 	}
 }
 
 func TestMoreTenantsThanAreToldApartAreLearnedAnew(t *testing.T) {
-	all := newTenants()
+	all := new(Tenants)
 	for i := range maxTenants + 10 {
-		all.add(tenantKey{ownKey, time.Duration(i).String()}, time.Unix(1e9, 0))
+		all.Add(Tenant{ownKey, time.Duration(i).String()}, time.Unix(1e9, 0))
 	}
-	if len(all.each) > maxTenants || len(all.all) != 1 {
+	if len(all.each) > maxTenants || len(all.classes) != 1 {
 		t.Errorf("%d tenants", len(all.each))
 	}
 }
