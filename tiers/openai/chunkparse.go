@@ -141,7 +141,7 @@ func (p *ChunkParser) choice() {
 				c.Foreign = true
 			}
 		case "index":
-			index = p.index(index, maxIndex)
+			index = p.index(index, 1<<16) // clients keep a list of them
 			c.Plain = c.Plain && index == 0
 		default:
 			p.foreign()
@@ -157,9 +157,6 @@ func (p *ChunkParser) choice() {
 	}
 	c.Begun = append(c.Begun, index)
 }
-
-// maxIndex bounds the index of a choice: clients keep a list of them.
-const maxIndex = 1 << 16
 
 // index reads an index below maximum; another value than a number leaves it as it is.
 func (p *ChunkParser) index(index, maximum int) int {
@@ -296,11 +293,11 @@ func (p *ChunkParser) counts() {
 
 // count reads a number, 0 for anything else. One below 0 or above maxTokens becomes 0 where it stands.
 func (p *ChunkParser) count() (n int, at Span) {
-	isNumber := p.cur.kind() == '0'
-	raw, at := p.cur.value()
-	if !isNumber || p.cur.err != nil {
+	if p.cur.kind() != '0' {
+		p.cur.skip()
 		return 0, Span{}
 	}
+	raw, at := p.cur.value()
 	v, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil || v < 0 || v > maxTokens {
 		v = 0
@@ -320,8 +317,7 @@ func overwrite(raw []byte, n int) {
 	}
 }
 
-// WriteUsage writes counts into the JSON of a [Chunk] or an [Answer] that has larger ones at these places, as
-// [ChunkParser] found them, so that whoever gets the JSON reads no more than can be.
+// WriteUsage writes counts over larger ones in the JSON of a [Chunk] or an [Answer], at the places of its Counts.
 func WriteUsage(object []byte, at [3]Span, u Usage) {
 	cut := false
 	for i, n := range [...]int{u.Prompt, u.Completion, u.Prompt + u.Completion} {

@@ -103,16 +103,13 @@ func (f *Fault) code(code string, isText bool) {
 		return
 	}
 	f.word(code)
-	if isText && len(code) <= longestCode && strings.Trim(code, wordLetters) == "" {
+	if isText && len(code) <= 64 && strings.Trim(code, wordLetters) == "" {
 		f.Code = code
 	}
 }
 
-// A code that is passed on is no longer than longestCode bytes, all of them wordLetters.
-const (
-	longestCode = 64
-	wordLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
-)
+// wordLetters are the letters of a code that is passed on.
+const wordLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
 
 // maxFaultWindow bounds the context length that a fault names, in tokens.
 const maxFaultWindow = 1 << 24
