@@ -38,7 +38,7 @@ type Draft struct {
 // reserve takes a slot for a draft that nobody but the audit may need to its end, before it begins. Only so many drafts
 // go on, and only while the draft pool has spare capacity. Whether one does cannot depend on what is in it.
 func (s RequestAuditor) reserve() bool {
-	return plan.IsSpare(s.Request.Draft.Load()) && s.Auditor.tasks.TryEnter(s.Config.Risk.MaxConcurrentAudits)
+	return plan.IsSpare(s.Draft.Load()) && s.Auditor.tasks.TryEnter(s.Config.Risk.MaxConcurrentAudits)
 }
 
 // enter waits for a slot, unless the audit has one.
