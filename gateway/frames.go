@@ -40,10 +40,6 @@ type frameMeter struct {
 // lenFrameHeader is the length of a frame's header: three bytes of length, type, flags, four of the stream.
 const lenFrameHeader = 9
 
-func newFrameMeter(c *tls.Conn) *frameMeter {
-	return &frameMeter{Conn: c, skip: int64(len(http2.ClientPreface)), at: time.Now()}
-}
-
 // Write implements net.Conn.
 func (m *frameMeter) Write(p []byte) (int, error) {
 	n, err := m.Conn.Write(p)
@@ -103,6 +99,6 @@ func meterFrames(s *http.Server) {
 		if base, ok := h.(interface{ BaseContext() context.Context }); ok { // net/http's own handler, which has it
 			o.Context = base.BaseContext()
 		}
-		conf.ServeConn(newFrameMeter(c), o)
+		conf.ServeConn(&frameMeter{Conn: c, skip: int64(len(http2.ClientPreface)), at: time.Now()}, o)
 	}
 }

@@ -148,13 +148,12 @@ func pairs(r *Request, text int) (list prompts, size int) {
 
 // documentsIn reads the documents of a value: the elements of a list, for an object, those of its content, else one.
 func documentsIn(raw []byte) prompts {
-	p := prompts{n: max(contents(raw), 1), longest: len(raw)}
 	if len(raw) == 0 || raw[0] != '[' {
-		return p
+		return prompts{n: max(contents(raw), 1), longest: len(raw)}
 	}
+	var p prompts
 	var in cursor
 	in.reset(raw)
-	p = prompts{}
 	for range in.array() {
 		document, _ := in.value()
 		p.n += max(contents(document), 1)
