@@ -329,7 +329,7 @@ func (x *Exchange) report(f *engine.Failure) {
 			x.lease.ReportCredentials(x.use(), x.attempt.Credentials, f)
 		case engine.WrongModel:
 			if x.form != formRaw {
-				x.lease.ReportWrongModel(f.Path, f.Said())
+				x.lease.ReportWrongModel(f.Path, f.Reply())
 			}
 		}
 		if x.form == formRaw && (f.Kind == engine.Unauthorized || f.Kind == engine.WrongModel) {

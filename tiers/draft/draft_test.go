@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -34,7 +35,7 @@ func options(t *testing.T, members string) Options {
 		Config: plan.Config{
 			Mode: plan.ModeConfidence, Accept: accept.Config{Threshold: -1}, HoldbackTokens: 4, MidstreamFailover: true,
 		},
-		EOS: []int32{2}, Schemas: new(schema.Schemas).Of(""), MaxBytes: 1 << 20,
+		EOS: []int32{2}, Schemas: (&schema.Schemas{Now: time.Now}).Of(""), MaxBytes: 1 << 20,
 	}
 }
 

@@ -51,15 +51,15 @@ type Failure struct {
 // Error names the backend and the cause; it is for operators.
 func (f *Failure) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "pool %s: backend %s: %s%s", f.Pool, f.Backend, f.Kind, f.Said())
+	fmt.Fprintf(&b, "pool %s: backend %s: %s%s", f.Pool, f.Backend, f.Kind, f.Reply())
 	if f.Err != nil {
 		fmt.Fprintf(&b, ": %v", f.Err)
 	}
 	return b.String()
 }
 
-// Said returns what the backend said, as ": status 404: \"message\""; "" if nothing.
-func (f *Failure) Said() (said string) {
+// Reply returns what the backend answered, as ": status 404: \"message\""; "" if nothing.
+func (f *Failure) Reply() (said string) {
 	if f.Status != 0 {
 		said = fmt.Sprintf(": status %d", f.Status)
 	}

@@ -14,7 +14,7 @@ type Answer struct {
 	Aborted bool   // the engine aborted one of the choices
 	Usage   Usage
 	Counts  [3]Span // as in [Chunk]
-	Said    int     // bytes of its text; with more than text, of all of it
+	Size    int     // bytes of its text; with more than text, of all of it
 	Fault   *Fault
 }
 
@@ -38,11 +38,11 @@ func ParseAnswer(body []byte) (Answer, error) {
 	if err != nil {
 		return Answer{}, fmt.Errorf("answer: %w", err)
 	}
-	return Answer{Counts: c.Counts, Said: c.Said(), Model: c.Model, End: c.Close, Choices: c.Choices, Finish: string(c.Finish), Aborted: c.Aborted, Usage: c.Usage, Fault: c.Fault}, nil
+	return Answer{Counts: c.Counts, Size: c.Size(), Model: c.Model, End: c.Close, Choices: c.Choices, Finish: string(c.Finish), Aborted: c.Aborted, Usage: c.Usage, Fault: c.Fault}, nil
 }
 
-// Said is how many bytes a chunk says: of its text, or with more than text of all of it.
-func (c *Chunk) Said() int {
+// Size is how many bytes a chunk says: of its text, or with more than text of all of it.
+func (c *Chunk) Size() int {
 	if c.Plain {
 		return len(c.Text)
 	}

@@ -3,6 +3,7 @@ package schema
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // offer is a request's tools: weather wants a city, clock takes anything, and odd has a
@@ -22,7 +23,7 @@ func called(pairs ...string) (calls []ToolCall) {
 }
 
 func TestCallsAreWhatWasOfferedAndDemanded(t *testing.T) {
-	s := new(Schemas).Of("acme")
+	s := (&Schemas{Now: time.Now}).Of("acme")
 	for name, c := range map[string]struct {
 		calls         []ToolCall
 		tools, choice string
@@ -75,7 +76,7 @@ func TestCallsAreWhatWasOfferedAndDemanded(t *testing.T) {
 }
 
 func TestAWholeAnswerIsOfTheFormatAskedFor(t *testing.T) {
-	s := new(Schemas).Of("acme")
+	s := (&Schemas{Now: time.Now}).Of("acme")
 	const person = `{"type":"json_schema","json_schema":{"name":"person","strict":true,"schema":{"type":"object","properties":{"name":{"type":"string"},"next":{"$ref":"#"}},"required":["name"],"additionalProperties":false}}}`
 	for name, c := range map[string]struct{ text, format, want string }{
 		"no format":              {"words", "", ""},

@@ -26,11 +26,7 @@ type owner struct {
 
 // mayCompile charges a tenant for a schema of so many bytes, or reports false. The caller holds mu.
 func (s *Schemas) mayCompile(tenant string, size int) bool {
-	now := time.Now
-	if s.Now != nil {
-		now = s.Now
-	}
-	t := now()
+	t := s.Now()
 	o := s.owners[tenant]
 	if o == nil {
 		if len(s.owners) >= maxOwners {

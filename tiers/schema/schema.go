@@ -37,7 +37,7 @@ const (
 // Schemas caches compiled schemas, the most recently used ones. It is safe for concurrent use; the zero value is ready.
 // [Schemas.Of] uses it for a tenant.
 type Schemas struct {
-	Now func() time.Time // nil is time.Now
+	Now func() time.Time
 
 	mu     sync.Mutex
 	byKey  map[key]*list.Element // of *entry

@@ -25,7 +25,7 @@ func TestNothingIsLoadedFromAnywhere(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`true`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := new(Schemas).Of("acme")
+	s := (&Schemas{Now: time.Now}).Of("acme")
 	for _, ref := range []string{server.URL, "file://" + file, file, "s.json", "urn:other", "//" + strings.TrimPrefix(server.URL, "http://")} {
 		for _, text := range []string{`{"$ref":%q}`, `{"$schema":%q}`, `{"$id":"http://a/b","properties":{"a":{"$ref":%q}}}`, `{"$id":%[1]q,"$schema":%[1]q}`} {
 			if got := s.CheckSchema([]byte(`{}`), fmt.Appendf(nil, text, ref)); got != ReasonUnusable {
@@ -133,7 +133,7 @@ func hostile() map[string][2]string {
 func TestHostileSchemasTakeNoTime(t *testing.T) {
 	const most = 5 * time.Second
 	for name, c := range hostile() {
-		s := new(Schemas).Of("acme")
+		s := (&Schemas{Now: time.Now}).Of("acme")
 		started := time.Now()
 		done := make(chan string, 1)
 		go func() { done <- s.CheckSchema([]byte(c[1]), []byte(c[0])) }()
@@ -148,7 +148,7 @@ func TestHostileSchemasTakeNoTime(t *testing.T) {
 
 func TestWhatCannotEndIsUnusable(t *testing.T) {
 	all := hostile()
-	s := new(Schemas).Of("acme")
+	s := (&Schemas{Now: time.Now}).Of("acme")
 	for _, name := range []string{
 		"allOf doubles", "items double", "itself", "each other", "deep", "wide", "a long pattern", "a pattern that grows", "many identities",
 		"huge numbers", "unique, long", "a format that compiles", "a pattern with groups", "no JSON", "nothing", "digits", "a chain", "notes of nothing", "unique, equal hashes",
@@ -160,7 +160,7 @@ func TestWhatCannotEndIsUnusable(t *testing.T) {
 }
 
 func TestSchemasOfOrdinaryToolsAreChecked(t *testing.T) {
-	s := new(Schemas).Of("acme")
+	s := (&Schemas{Now: time.Now}).Of("acme")
 	const tree = `{"$defs":{"Node":{"type":"object","properties":{"kind":{"enum":["leaf","pair"]},"left":{"anyOf":[{"$ref":"#/$defs/Node"},{"type":"null"}]},
 		"right":{"anyOf":[{"$ref":"#/$defs/Node"},{"type":"null"}]}},"required":["kind"],"additionalProperties":false}},"$ref":"#/$defs/Node"}`
 	for name, c := range map[string]struct{ schema, good, bad string }{
@@ -182,7 +182,7 @@ func TestSchemasOfOrdinaryToolsAreChecked(t *testing.T) {
 }
 
 func TestFewSchemasAreKeptAndTheLatestOfThem(t *testing.T) {
-	s := new(Schemas).Of("acme")
+	s := (&Schemas{Now: time.Now}).Of("acme")
 	text := func(i int) []byte { return fmt.Appendf(nil, `{"const":%d}`, i) }
 	for i := range maxKept + 100 {
 		s.entry([32]byte{byte(i), byte(i >> 8)}, 10)
@@ -262,7 +262,7 @@ func TestTenantsThatOweNothingAreForgotten(t *testing.T) {
 }
 
 func TestManyMayAskAtOnce(t *testing.T) {
-	s := new(Schemas).Of("acme")
+	s := (&Schemas{Now: time.Now}).Of("acme")
 	var all sync.WaitGroup
 	for worker := range 8 {
 		all.Go(func() {
@@ -286,7 +286,7 @@ func FuzzSchema(f *testing.F) {
 	}
 	f.Add([]byte(`{"type":"object","properties":{"a":{"type":"integer","minimum":1}},"required":["a"]}`), []byte(`{"a":2}`))
 	f.Fuzz(func(t *testing.T, schema, value []byte) {
-		s := new(Schemas).Of("acme")
+		s := (&Schemas{Now: time.Now}).Of("acme")
 		started := time.Now()
 		first := s.CheckSchema(value, schema)
 		if took := time.Since(started); took > 5*time.Second {
@@ -308,7 +308,7 @@ func FuzzCalls(f *testing.F) {
 	f.Add("clock", []byte(`{}`), []byte(offer), []byte(`{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"function":{"name":"clock"}}]}}`))
 	f.Add("x", []byte(`[]`), []byte(`[{}]`), []byte(`{"type":"function"}`))
 	f.Fuzz(func(t *testing.T, name string, arguments, tools, choice []byte) {
-		s := new(Schemas).Of("acme")
+		s := (&Schemas{Now: time.Now}).Of("acme")
 		reason := s.CheckCalls([]ToolCall{{name, arguments}}, tools, choice)
 		if offered, ok := readTools(tools); reason == "" {
 			if _, known := offered[name]; !ok || !known || len(arguments) == 0 || strings.TrimSpace(string(arguments))[0] != '{' {
@@ -320,7 +320,7 @@ func FuzzCalls(f *testing.F) {
 }
 
 func BenchmarkCheckCalls(b *testing.B) {
-	s := new(Schemas).Of("acme")
+	s := (&Schemas{Now: time.Now}).Of("acme")
 	calls := called("weather", `{"city":"Köln","days":3,"unit":"C"}`)
 	b.ReportAllocs()
 	for b.Loop() {

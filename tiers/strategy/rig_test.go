@@ -66,7 +66,7 @@ func newRig(t *testing.T, p plan.Plan, more string) *rig {
 		Draft:  inflight.Pool{Pool: newPool(t, "drafts"), Capabilities: capabilities, Tier: plan.Draft},
 		Target: inflight.Pool{Pool: newPool(t, "targets"), Capabilities: capabilities, Tier: plan.Target},
 		Services: &inflight.Services{
-			World: world.System{}, Dispatch: d, Schemas: &schema.Schemas{}, MaxBody: 1000, ContextWindow: func(string) int { return 0 },
+			World: world.System{}, Dispatch: d, Schemas: &schema.Schemas{Now: time.Now}, MaxBody: 1000, ContextWindow: func(string) int { return 0 },
 			Random: func(string, inflight.Purpose) float64 { return 0.5 }, OnCheck: func(string, receipt.Check) {},
 		},
 	}

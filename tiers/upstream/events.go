@@ -100,7 +100,7 @@ func (s *events) readEvent() (*openai.Chunk, error) {
 		return nil, &engine.Failure{Kind: engine.Aborted}
 	}
 	s.finishes.Add(c)
-	s.said += c.Said()
+	s.said += c.Size()
 	if c.HasUsage {
 		c.Usage = s.bound.clamp(c.Usage, s.came, s.said)
 		openai.WriteUsage(data, c.Counts, c.Usage)

@@ -101,7 +101,7 @@ func (s *whole) relayed(into *engine.Whole, body []byte) error {
 	case a.Choices == 0:
 		return errNoChoices
 	}
-	a.Usage = s.bound.clamp(a.Usage, inOnePiece, a.Said)
+	a.Usage = s.bound.clamp(a.Usage, inOnePiece, a.Size)
 	openai.WriteUsage(body, a.Counts, a.Usage)
 	*into = engine.Whole{Answer: a, Body: body}
 	return nil
@@ -112,6 +112,6 @@ func (s *whole) drafted(into *openai.DraftAnswer, body []byte) (err error) {
 	if *into, err = openai.ParseDraftAnswer(body, s.tellsIDsInLogprobs()); err != nil {
 		return err
 	}
-	into.Usage = s.bound.clamp(into.Usage, inOnePiece, into.Said())
+	into.Usage = s.bound.clamp(into.Usage, inOnePiece, into.Size())
 	return nil
 }
