@@ -57,7 +57,7 @@ func (fb *Fallback) cost(r *openai.Request, rc *receipt.Receipt, tries []dispatc
 	switch {
 	case failed && f.StaleConnection:
 		return 0
-	case err == nil && rc.PromptTokens > 0:
+	case err == nil && rc.PromptTokens > 0 && !rc.Estimated:
 		return fb.Price.Of(rc.PromptTokens, rc.TargetTokens)
 	case err != nil && !mayHaveWorked(tries):
 		return 0

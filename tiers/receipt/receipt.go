@@ -36,6 +36,7 @@ type Receipt struct {
 	WastedTokens   int     // draft tokens that were thrown away
 	DraftedTokens  int     // draft tokens that were made, as far as they came
 	ScoredTokens   int     // tokens that the target computed for checks, prompts included
+	Estimated      bool    // no engine told the tokens of the answer
 	Committed      int     // draft tokens at which the draft was committed; 0 never
 	USD            float64 // its share of the backends' price
 	DraftUSD       float64 // of that, of the draft's backends

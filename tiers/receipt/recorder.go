@@ -28,6 +28,8 @@ type Tally struct {
 	Wasted   int // draft tokens that were thrown away
 	Drafted  int // draft tokens that were made, as far as they came
 	Scored   int // tokens that the target computed to say what it thinks of the draft, prompts included
+
+	Estimated bool // no engine told the tokens of the answer
 }
 
 // phase is the running part of an answer's time; the zero value is none.
@@ -87,6 +89,7 @@ func (r *Recorder) RecordTally(t Tally) {
 	rc := r.rc
 	rc.PromptTokens, rc.AcceptedTokens, rc.TargetTokens = t.Prompt, t.Accepted, t.Target
 	rc.WastedTokens, rc.DraftedTokens, rc.ScoredTokens = t.Wasted, t.Drafted, t.Scored
+	rc.Estimated = t.Estimated
 }
 
 // RecordFinish sets how the answer ended.

@@ -69,7 +69,7 @@ func (a *relay) request() dispatch.Request {
 func (a *relay) passOn(x *dispatch.Exchange) error {
 	whole := &a.whole
 	if whole.Usage.Prompt == 0 {
-		whole.Usage.Prompt = a.Body.PromptTokens // as estimated
+		whole.Usage.Prompt, a.out.Estimated = a.Body.PromptTokens, true
 	}
 	a.recordPrompt(whole.Usage)
 	a.count(whole.Usage.Completion)
@@ -302,6 +302,8 @@ func (s *streamRelay) estimate() {
 	if s.out.Accepted+s.out.Target == 0 {
 		s.count(s.frames)
 	}
+	s.out.Estimated = true
+	s.recordTally()
 }
 
 // makeRoom takes a buffer for the next frames.
