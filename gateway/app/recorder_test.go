@@ -69,7 +69,7 @@ func (b *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if i == 9 {
 			finish = `"stop"`
 		}
-		_, _ = fmt.Fprintf(w, `data: {"id":"x","model":"m","choices":[{"index":0,"delta":{"content":" w%d"},"text":"","logprobs":{"content":[{"token":"w","logprob":-0.01,"top_logprobs":[{"token":"w","logprob":-0.01}]}]},"finish_reason":%s,"token_ids":[%d]}]}`+"\n\n", i, finish, i+20)
+		_, _ = fmt.Fprintf(w, `data: {"id":"x","model":"m","choices":[{"index":0,"delta":{"content":" w%d"},"text":"","logprobs":{"content":[{"token":" w%d","logprob":-0.01,"top_logprobs":[{"token":" w%d","logprob":-0.01}]}]},"finish_reason":%s,"token_ids":[%d]}]}`+"\n\n", i, i, i, finish, i+20)
 	}
 	_, _ = io.WriteString(w, `data: {"id":"x","model":"m","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":10,"total_tokens":13}}`+"\n\ndata: [DONE]\n\n")
 }
