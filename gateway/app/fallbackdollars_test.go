@@ -41,7 +41,7 @@ func startLeavers(t *testing.T, n int, redis string, usdPerHour float64) *leaver
 	w := &leavers{hosted: startHosted(t)}
 	fallback := fmt.Sprintf("{pool: hosted, max_usd_per_hour: %g}", usdPerHour)
 	for range n {
-		w.replicas = append(w.replicas, apptest.Serve(t, fallbackFile(deadURL(t), w.hosted.URL, fallback, fmt.Sprintf("redis: {url: \"redis://%s\", replicas: %d}\n", redis, n))))
+		w.replicas = append(w.replicas, apptest.Serve(t, fallbackFile(deadURL, w.hosted.URL, fallback, fmt.Sprintf("redis: {url: \"redis://%s\", replicas: %d}\n", redis, n))))
 	}
 	for _, r := range w.replicas {
 		apptest.Eventually(t, "the replicas share", func() bool { return shares(t, r, n) })

@@ -105,13 +105,8 @@ func (h *hostedServer) last(t testing.TB) (http.Header, map[string]any) {
 	return h.heads[len(h.heads)-1], h.bodies[len(h.bodies)-1]
 }
 
-// deadURL is a base URL where nobody listens.
-func deadURL(t *testing.T) string {
-	t.Helper()
-	s := httptest.NewServer(http.NotFoundHandler())
-	s.Close()
-	return s.URL
-}
+// deadURL is an address where nothing listens: a port that was free a moment ago may be another test's by now.
+const deadURL = "http://127.0.0.1:1"
 
 // fallbackFile is a configuration whose route llama-3 has a dead target and these fallbacks. A dollar is 1,000 tokens.
 func fallbackFile(target, hosted, fallbacks, more string) string {
@@ -128,7 +123,7 @@ drain: {delay: 0s, grace: 5s}
 
 func TestAFallbackAnswersOnlyTenantsThatMayLeave(t *testing.T) {
 	hosted := startHosted(t)
-	r := apptest.Serve(t, fallbackFile(deadURL(t), hosted.URL, "{pool: hosted, max_usd_per_hour: 20}", ""))
+	r := apptest.Serve(t, fallbackFile(deadURL, hosted.URL, "{pool: hosted, max_usd_per_hour: 20}", ""))
 	for _, stream := range []bool{false, true} {
 		before := len(hosted.asked())
 		member := fmt.Sprintf(`"max_tokens":20,"stream":%t`, stream)
@@ -167,7 +162,7 @@ func TestAFallbackAnswersOnlyTenantsThatMayLeave(t *testing.T) {
 
 func TestAnOutsiderGetsNothingOfOurs(t *testing.T) {
 	hosted := startHosted(t)
-	r := apptest.Serve(t, fallbackFile(deadURL(t), hosted.URL, "{pool: hosted, max_usd_per_hour: 20}", ""))
+	r := apptest.Serve(t, fallbackFile(deadURL, hosted.URL, "{pool: hosted, max_usd_per_hour: 20}", ""))
 	status, _, body := apptest.Send(t, http.MethodPost, r.URL+chat, chatBody("llama-3", `"cache_salt":"s"`, `"priority":3`, `"temperature":0.5`), "X-Tenant-ID", "acme",
 		"Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "X-Request-ID", "mine", "X-Priority", "low")
 	if status != http.StatusOK {
@@ -196,9 +191,9 @@ func TestARouteIsReadyByAFallbackThatSomebodyMayUse(t *testing.T) {
 	hosted := startHosted(t)
 	const one = "{pool: hosted, max_usd_per_hour: 20}"
 	for _, c := range []struct{ name, file, state string }{
-		{"somebody may leave", fallbackFile(deadURL(t), hosted.URL, one, ""), "fallback"},
-		{"nobody may leave", strings.Replace(fallbackFile(deadURL(t), hosted.URL, one, ""), "allow_external: true", "allow_external: false", 1), "down"},
-		{"only when requests are shed", fallbackFile(deadURL(t), hosted.URL, "{pool: hosted, when: [shed], max_usd_per_hour: 20}", ""), "down"},
+		{"somebody may leave", fallbackFile(deadURL, hosted.URL, one, ""), "fallback"},
+		{"nobody may leave", strings.Replace(fallbackFile(deadURL, hosted.URL, one, ""), "allow_external: true", "allow_external: false", 1), "down"},
+		{"only when requests are shed", fallbackFile(deadURL, hosted.URL, "{pool: hosted, when: [shed], max_usd_per_hour: 20}", ""), "down"},
 	} {
 		r := apptest.Serve(t, c.file)
 		apptest.Eventually(t, c.name, func() bool {
@@ -215,7 +210,7 @@ func TestTheNextFallbackIsAskedWhenOneFails(t *testing.T) {
 	for _, status := range []int{429, 500, 400, 401} {
 		first, second := startHosted(t), startHosted(t)
 		first.set(status, false)
-		file := strings.Replace(fallbackFile(deadURL(t), first.URL, "{pool: hosted, max_usd_per_hour: 20}, {pool: other, max_usd_per_hour: 20}", ""),
+		file := strings.Replace(fallbackFile(deadURL, first.URL, "{pool: hosted, max_usd_per_hour: 20}, {pool: other, max_usd_per_hour: 20}", ""),
 			"routes:", fmt.Sprintf("  other: {model: others, engine: openai, backends: [%q], usd_per_million_input: 1000, usd_per_million_output: 1000}\nroutes:", second.URL), 1)
 		r := apptest.Serve(t, file)
 		code, head, body := apptest.Send(t, http.MethodPost, r.URL+chat, chatBody("llama-3", `"max_tokens":20`), "X-Tenant-ID", "acme")
@@ -238,7 +233,7 @@ func TestAnAnswerWhoseUsageNobodyTellsCostsTheMostThatItMay(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		hosted := startHosted(t)
 		hosted.mute = true
-		r := apptest.Serve(t, fallbackFile(deadURL(t), hosted.URL, "{pool: hosted, max_usd_per_hour: 20}", ""))
+		r := apptest.Serve(t, fallbackFile(deadURL, hosted.URL, "{pool: hosted, max_usd_per_hour: 20}", ""))
 		status, _, body := apptest.Send(t, http.MethodPost, r.URL+chat, chatBody("llama-3", fmt.Sprintf(`"max_tokens":20,"stream":%t`, stream)), "X-Tenant-ID", "acme")
 		if status != http.StatusOK || !strings.Contains(body, "outside") {
 			t.Fatalf("status %d: %s", status, body)
@@ -252,7 +247,7 @@ func TestAnAnswerWhoseUsageNobodyTellsCostsTheMostThatItMay(t *testing.T) {
 func TestAFallbackThatBreaksOffIsNotJoinedWithAnother(t *testing.T) {
 	first, second := startHosted(t), startHosted(t)
 	first.set(0, true)
-	file := strings.Replace(fallbackFile(deadURL(t), first.URL, "{pool: hosted, max_usd_per_hour: 20}, {pool: other, max_usd_per_hour: 20}", ""),
+	file := strings.Replace(fallbackFile(deadURL, first.URL, "{pool: hosted, max_usd_per_hour: 20}, {pool: other, max_usd_per_hour: 20}", ""),
 		"routes:", fmt.Sprintf("  other: {model: others, engine: openai, backends: [%q], usd_per_million_input: 1000, usd_per_million_output: 1000}\nroutes:", second.URL), 1)
 	r := apptest.Serve(t, file)
 	code, body := readBroken(t, r, `"max_tokens":20,"stream":true`)
@@ -293,7 +288,7 @@ func TestAFallbackForShedRequestsIsNotForOthers(t *testing.T) {
 		want bool
 	}{{"shed", false, true}, {"unavailable", false, false}, {"shed", true, false}, {"unavailable", true, true}, {"unavailable, shed", false, true}} {
 		hosted := startHosted(t)
-		target := deadURL(t)
+		target := deadURL
 		if !c.down {
 			target = apptest.LoadedBackend(t, "m", 0.99).URL
 		}
