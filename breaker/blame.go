@@ -2,28 +2,31 @@ package breaker
 
 import "time"
 
-const (
-	// maxLead is by how many faults within the window one tenant may be ahead of all others together. It is less than
-	// what opens a breaker (minFinished), whatever else the tenant sends.
-	maxLead = 2
-	// aloneAfter is how long no other tenant has called any backend before all faults of one count.
-	aloneAfter = time.Minute
-)
+// maxLead is by how many faults within the window one tenant may be ahead of all others together. It is less than what opens
+// a breaker (minFinished), whatever else the tenant sends.
+const maxLead = 2
 
 // blame decides which faults count against a backend. An error may be the request's doing, such as one that every engine
-// fails at: what one tenant provokes must not take the backend from the others. Faults of several tenants are the
-// backend's. It holds the tenant that is ahead with faults, as in Boyer and Moore's majority vote.
+// fails at: what one tenant provokes must not take the backend from others, to whom it answers well. Faults of several
+// tenants are the backend's. It holds the tenant that is ahead with faults, as in Boyer and Moore's majority vote.
 type blame struct {
 	tenant string
 	lead   int
 	at     time.Time // of the last fault
+
+	well [2]answered // the last two tenants to whom it has answered well, the last first
 }
 
-// counts reports whether a fault counts. alone says that no other tenant is about, so that nobody else could confirm it. A
-// call without a tenant's name always counts.
-func (b *blame) counts(tenant string, alone bool, now time.Time) bool {
+type answered struct {
+	tenant string
+	at     time.Time
+}
+
+// counts reports whether a fault counts. Beyond the lead it does if no other tenant was answered well within the window: then
+// nobody is known for whom the backend works. A call without a tenant's name always counts.
+func (b *blame) counts(tenant string, now time.Time) bool {
 	if now.Sub(b.at) > Bucket*Buckets {
-		*b = blame{}
+		b.tenant, b.lead = "", 0
 	}
 	b.at = now
 	switch {
@@ -35,30 +38,19 @@ func (b *blame) counts(tenant string, alone bool, now time.Time) bool {
 	case b.lead < maxLead:
 		b.lead++
 	default:
-		return alone
+		other := b.well[0]
+		if other.tenant == tenant {
+			other = b.well[1]
+		}
+		return other.at.IsZero() || now.Sub(other.at) > Bucket*Buckets
 	}
 	return true
 }
 
-// callers are the last two tenants with a call that has ended.
-type callers [2]struct {
-	tenant string
-	at     time.Time
-}
-
-func (c *callers) note(tenant string, now time.Time) {
-	if c[0].tenant != tenant {
-		c[1] = c[0]
-		c[0].tenant = tenant
+// answeredWell notes a good answer to a tenant.
+func (b *blame) answeredWell(tenant string, now time.Time) {
+	if b.well[0].tenant != tenant {
+		b.well[1] = b.well[0]
 	}
-	c[0].at = now
-}
-
-// alone reports whether only this tenant is about.
-func (c *callers) alone(tenant string, now time.Time) bool {
-	other := c[0]
-	if other.tenant == tenant {
-		other = c[1]
-	}
-	return other.at.IsZero() || now.Sub(other.at) > aloneAfter
+	b.well[0] = answered{tenant, now}
 }

@@ -50,11 +50,22 @@ func TestFaultsOfTwoTenantsOrOfTheOnlyOneOpenABreaker(t *testing.T) {
 
 		s = New(Options{Classify: judge})
 		s.Retain("big", []string{"a", "b"})
-		ends(s, "two", nil)
-		for time.Sleep(aloneAfter + time.Second); ends(s, "one", errBad); {
+		if p, err := s.AllowFor("big", "b", "two"); err == nil {
+			p.Report(nil) // only another backend answers the other tenant
+		}
+		for ends(s, "one", errBad) {
 		}
 		if !s.Open("big", "a") {
-			t.Error("nobody else is about, and it is closed")
+			t.Error("it has answered nobody, and it is closed")
+		}
+
+		s = New(Options{Classify: judge})
+		s.Retain("big", []string{"a", "b"})
+		ends(s, "two", nil)
+		for time.Sleep(Bucket*Buckets + time.Second); ends(s, "one", errBad); {
+		}
+		if !s.Open("big", "a") {
+			t.Error("nobody else was answered within the window, and it is closed")
 		}
 		if s.AllowFor("big", "b", "one"); s.Open("big", "b") {
 			t.Error("another backend is open")

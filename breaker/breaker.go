@@ -72,7 +72,6 @@ type Set struct {
 	mu      sync.Mutex                     // guards what follows, and the entries' breakers
 	entries atomic.Pointer[map[Key]*entry] // the map is replaced, never changed, so that Open needs no lock
 	sizes   map[string]int                 // number of backends by pool, if known
-	callers callers
 }
 
 // New returns an empty Set; breakers are made when their backends are first used.
@@ -137,10 +136,12 @@ func (p *Permit) Report(err error) {
 	}
 	s, e, o, now := p.set, p.entry, p.set.classify(err), p.set.now()
 	s.change(e, now, func() {
-		if o == Fault && !e.blame.counts(p.tenant, s.callers.alone(p.tenant, now), now) {
+		switch {
+		case o == Success:
+			e.blame.answeredWell(p.tenant, now)
+		case o == Fault && !e.blame.counts(p.tenant, now):
 			o = Neutral
 		}
-		s.callers.note(p.tenant, now)
 		if e.ended(&p.call, o, now) {
 			e.evidence.note(newsOf(o), now.Sub(s.base))
 		}
