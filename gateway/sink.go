@@ -70,7 +70,7 @@ func (s *sink) Begin(head pipeline.ResponseHead) error {
 // head writes the status and the headers.
 func (s *sink) head(head pipeline.ResponseHead) {
 	s.began = true
-	if s.stream != head.Stream {
+	if s.stream != head.Stream { // a heartbeat changes nothing here: others read it without mu
 		s.stream = head.Stream
 	}
 	h := headers{to: s.w.Header(), values: s.lines[:0]}

@@ -43,14 +43,14 @@ func (c *Cascade) weigh(rt *Route, r *inflight.Request, a *Request, f plan.Facts
 	r.Views = views.UnderLoad(&r.Config.Risk, rt.Target.Load())
 	w.Expected = r.Views.Expected(&r.Config, w.Expected)
 	r.Plan = r.Plan.Weigh(r.Config, a.Body, w)
-	random := 1.0 // never below a rate
-	if c.audits.MayAudit(rt.Model, &r.Config.Risk, r.Views.SpareCapacity) && c.audits.Tenants.MayAudit(audit.Tenant{Key: key, ID: r.Tenant}, c.now()) {
+	random, whose := 1.0, audit.Tenant{Key: key, ID: r.Tenant} // 1 is never below a rate
+	if c.audits.MayAudit(rt.Model, &r.Config.Risk, r.Views.SpareCapacity) && c.audits.Tenants.MayAudit(whose, c.now()) {
 		random = draw(inflight.DrawAudit)
 	}
 	cfg := &r.Config
 	r.Plan, *cfg, r.AuditDecision = r.Plan.ApplyEvidence(*cfg, key, r.Views, random)
 	if r.AuditDecision != nil && r.AuditDecision.Own.Audited {
-		c.audits.Tenants.Add(audit.Tenant{Key: key, ID: r.Tenant}, c.now())
+		c.audits.Tenants.Add(whose, c.now())
 	}
 	if r.Views.Own.New && r.AuditDecision != nil && r.Views.IsFirstTime(&cfg.Risk) {
 		c.evidence.Drafted(key, 0, 0) // start the warm-up now, not at the end of the first answer

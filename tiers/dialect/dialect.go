@@ -6,6 +6,7 @@ package dialect
 import (
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -150,4 +151,13 @@ func (d *Dialect) EnginePriority(p *int64) *int64 {
 		return &turned
 	}
 	return p
+}
+
+// IsNotServed reports whether a status says that a server has no such model or path.
+func IsNotServed(status int) bool {
+	switch status {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusMisdirectedRequest, http.StatusNotImplemented:
+		return true
+	}
+	return false
 }

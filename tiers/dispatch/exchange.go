@@ -333,7 +333,7 @@ func (x *Exchange) report(f *engine.Failure) {
 			}
 		}
 		if x.form == formRaw && (f.Kind == engine.Unauthorized || f.Kind == engine.WrongModel) {
-			x.permit.Report(&engine.Failure{Kind: engine.ClientGone}) // a path that is not there, or not open, says nothing about the others, and clients choose it
+			x.permit.Report(&engine.Failure{Kind: engine.ClientGone}) // clients choose the path, so it says nothing about the others
 			return
 		}
 		if c := engine.Classify(f); !scores && (c == engine.ClassFault || c == engine.ClassBusy) {

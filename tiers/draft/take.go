@@ -80,9 +80,8 @@ func (d *Draft) endsIn(c *openai.Chunk) bool {
 	return !d.o.Request.IgnoresEOS() && slices.Contains(d.o.EOS, c.IDs[len(c.IDs)-1])
 }
 
-// isHopeless refuses what will not hold at the end, as soon as that shows: text that its tokens
-// do not tell, text that no JSON begins with, and running in
-// circles.
+// isHopeless refuses what will not hold at the end, as soon as that shows: text that is not that of
+// its tokens, text that no JSON begins with, and a loop.
 func (d *Draft) isHopeless(c *openai.Chunk) bool {
 	if !d.match.Add(c.Told, c.Text) {
 		d.judge.Reject(ReasonMalformed)

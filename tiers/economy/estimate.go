@@ -158,7 +158,7 @@ const (
 const ttftFrom = 20
 
 // Decide says whether a request should be drafted: yes where the reason is "". dice is a
-// number drawn evenly from 0..1, never 1; below pol.Explore the request is drafted
+// number drawn evenly from 0..1, never 1; below pol.ExploreRate the request is drafted
 // whatever the reason, so that the guard learns when things change, and the sums say so.
 // Acceptance is reckoned at its upper 90 % bound: the guard acts when
 // it is sure. Without prices there is no saving to judge by.

@@ -113,6 +113,6 @@ func (e *FinishTracker) mark(indexes []int, as choice) {
 // All reports whether every choice has ended.
 func (e *FinishTracker) All() bool { return e.ended >= max(e.Want, 1) }
 
-// Begun reports whether every choice that has begun has ended, and there is one: all of an answer whose engine says that
-// it is done, because some engines ignore n.
-func (e *FinishTracker) Begun() bool { return e.ended > 0 && e.ended == e.begun }
+// AllBegun reports whether every choice that has begun has ended, and there is one. Where the engine says that the answer
+// is done, that is all of it: some engines ignore n.
+func (e *FinishTracker) AllBegun() bool { return e.ended > 0 && e.ended == e.begun }

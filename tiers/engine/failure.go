@@ -69,6 +69,11 @@ func (f *Failure) Reply() (said string) {
 	return said
 }
 
+// AboveLimit is the cause of a [TooLarge]: the answer has more bytes than the limit.
+func AboveLimit(limit int64) error {
+	return fmt.Errorf("an answer above limits.response_bytes (%d)", limit)
+}
+
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// Open records an audit as bad before its outcome is known. It must have been drawn at random. It waits for Redis for at most a second, even if
-// ctx ends. An error that is not [ErrAway] means that the audit is invalid.
+// Open records an audit as bad before its outcome is known. The audit must have been drawn at random. Open waits for Redis
+// for at most a second, even if ctx ends. An error that is not [ErrAway] means that the audit is invalid.
 func (b *Store) Open(ctx context.Context, a risk.Audit) (risk.OpenResult, error) {
 	if !ticketShape.MatchString(a.Ticket) || !isRequest(a.Request) || len(a.Features) > maxFeatures || a.Tokens < 0 || a.Hi < 0 || a.Version < 0 || a.Alarm < 0 {
 		return "", fmt.Errorf("evidence: ticket %.80q of request %.80q with %d features, %d tokens, index %d is no audit", a.Ticket, a.Request, len(a.Features), a.Tokens, a.Hi)

@@ -7,9 +7,9 @@
 //
 // A backend that refuses a connection is out at once and returns when a probe succeeds. One that answers nothing for a
 // second, or makes no steps although it has work, is suspect: it gets requests only if no other is left, and running
-// requests move away. After two seconds of silence it is out: no request waits there, and one token at a time is asked for
-// until something is answered. One whose metrics cannot be read, or cannot be true, stays
-// in with an unknown reading, which counts as neither idle nor full.
+// requests move away. After two seconds of silence it is out: no request waits there, and the pool asks for one token at
+// a time until it gets an answer. One whose metrics cannot be read, or cannot be true, stays in with an unknown reading,
+// which counts as neither idle nor full.
 //
 // Only the pool's own arithmetic runs under its lock. The clock, settings, breaker, index and fleet are queried before
 // it is taken; the fleet, waiting requests and the log are notified after it is released.

@@ -9,8 +9,8 @@ import (
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
-// ErrWrongModel matches the error of a probe that finds a backend still without the pool's model, of which requests have found it. An engine
-// that only has other paths than the probe's may be well otherwise.
+// ErrWrongModel matches the error of a probe at a backend that still does not serve the pool's model. Requests have found
+// that before: an engine that lacks only the probe's path may be well.
 var ErrWrongModel = errors.New("does not serve the pool's model")
 
 // Probe checks one backend without a user's request: its health endpoint, if it has one, and one generated token of the

@@ -42,8 +42,8 @@ func (p *Pool) noteUnanswered(b *backend, asked time.Time) {
 	p.release(b)
 }
 
-// silentStream is the silence after which nobody waits for the rest of an answer any more, in all: a process that was
-// stopped for less carries on.
+// silentStream is the whole silence after which nobody waits for the rest of an answer: a process that was stopped for
+// less carries on.
 const silentStream = 4 * time.Second
 
 // release cancels the requests at a lost backend so that they move, or end where nobody else can answer them.

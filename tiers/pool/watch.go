@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"net/http"
-	"slices"
 	"syscall"
 	"time"
 
 	"github.com/foregate/foregate/tiers/credentials"
+	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/pool/health"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -264,9 +263,7 @@ func (p *Pool) noteUnmeasured(b *backend, now time.Time) {
 // noRoute reports whether the server answered that it does not have what it was asked for.
 func noRoute(err error) bool {
 	status, ok := errors.AsType[*pressure.StatusError](err)
-	return ok && slices.Contains([]int{
-		http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusMisdirectedRequest, http.StatusNotImplemented,
-	}, status.Code)
+	return ok && dialect.IsNotServed(status.Code)
 }
 
 // needsProbe reports whether b must be asked for a token: it is silent, or its metrics stand still, and it was not asked

@@ -3,7 +3,6 @@ package strategy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/foregate/foregate/tiers/dispatch"
@@ -317,7 +316,7 @@ func (s *segment) take(c *openai.Chunk) (over bool, err error) {
 		c.Text, c.IDs = nil, nil
 	}
 	if int64(s.t.Len()+len(c.Text)) > s.MaxBody {
-		f := s.x.Fail(engine.TooLarge, fmt.Errorf("an answer above limits.response_bytes (%d)", s.MaxBody))
+		f := s.x.Fail(engine.TooLarge, engine.AboveLimit(s.MaxBody))
 		s.x.Close(f, s.tokens)
 		return true, s.wrapError(f)
 	}

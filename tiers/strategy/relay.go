@@ -198,7 +198,7 @@ func (s *streamRelay) forward(c *openai.Chunk) {
 	}
 	s.finishes.Add(c)
 	if c.HasUsage {
-		s.told, s.out.Prompt = s.finishes.Begun(), c.Usage.Prompt
+		s.told, s.out.Prompt = s.finishes.AllBegun(), c.Usage.Prompt
 		s.count(c.Usage.Completion)
 	}
 	if over && c.Choices > 0 {

@@ -83,7 +83,7 @@ func (s *events) readEvent() (*openai.Chunk, error) {
 		return nil, io.ErrUnexpectedEOF // the terminator is missing
 	case err != nil:
 		return nil, err
-	case string(data) == openai.Done && s.finishes.Begun():
+	case string(data) == openai.Done && s.finishes.AllBegun():
 		return nil, s.end()
 	case string(data) == openai.Done:
 		return nil, io.ErrUnexpectedEOF

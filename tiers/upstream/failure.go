@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/credentials"
+	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
@@ -54,18 +55,16 @@ func transportKind(parent context.Context, err error) engine.FailureKind {
 	return engine.Reset
 }
 
-// statusKind returns the kind of a status other than 200. Client and gateway have no part in the name of the model and in the path, so a server
-// that does not have them, or is not ready for any request, is at fault itself, and another one may do better.
+// statusKind returns the kind of a status other than 200. The client chooses neither the model's name nor the path. So a
+// server that does not have them, or is not ready for any request, is at fault itself, and another one may do better.
 func statusKind(status int) engine.FailureKind {
-	switch status {
-	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusMisdirectedRequest, http.StatusNotImplemented:
-		return engine.WrongModel
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		return engine.Backpressure
-	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly:
-		return engine.ServerError
-	}
 	switch {
+	case dialect.IsNotServed(status):
+		return engine.WrongModel
+	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
+		return engine.Backpressure
+	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly:
+		return engine.ServerError
 	case credentials.RefusedBy(status) != nil:
 		return engine.Unauthorized
 	case status >= 500:

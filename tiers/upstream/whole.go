@@ -54,7 +54,7 @@ func (s *whole) readAll() ([]byte, error) {
 }
 
 func tooLarge(limit int64) *engine.Failure {
-	return &engine.Failure{Kind: engine.TooLarge, Err: fmt.Errorf("an answer above limits.response_bytes (%d)", limit)}
+	return &engine.Failure{Kind: engine.TooLarge, Err: engine.AboveLimit(limit)}
 }
 
 // take sets what the call's Into points to.
