@@ -267,14 +267,14 @@ func noRoute(err error) bool {
 }
 
 // needsProbe reports whether b must be asked for a token: it is silent, or its metrics stand still, and it was not asked
-// lately.
+// lately. One without metrics to read is not asked: a connection brings it back, and its tokens may cost money.
 func (p *Pool) needsProbe(b *backend) bool {
 	now := p.o.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	stuck := b.health.IsStuck() && b.down == nil && !b.health.HasPending()
 	silent := b.down == errSilent || b.down == nil && b.health.IsSilent()
-	if !stuck && !silent || now.Sub(b.probed) < probeEvery {
+	if !stuck && !silent || !b.identity.readsMetrics(now) || now.Sub(b.probed) < probeEvery {
 		return false
 	}
 	b.probed = now
