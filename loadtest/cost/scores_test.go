@@ -66,8 +66,7 @@ func mockScores(body []byte) []byte {
 	return answered("application/json", string(out))
 }
 
-// appendScore writes one entry of prompt_logprobs: the token was the first choice.
+// appendScore writes one entry of prompt_logprobs: the token was the first choice. Its text is the draft's at that place.
 func appendScore(out []byte, id, i int) []byte {
-	text := pieces[i%len(pieces)]
-	return fmt.Appendf(out, `,{"%d":{"logprob":-0.021345678269863129,"rank":1,"decoded_token":"%s"}}`, id, text[:len(text)-1])
+	return fmt.Appendf(out, `,{"%d":{"logprob":-0.021345678269863129,"rank":1,"decoded_token":"%s"}}`, id, pieces[i%len(pieces)])
 }
