@@ -99,6 +99,7 @@ var arrows = map[string][]string{
 	"loadtest":                   {"internal/yamlfile"},
 	"loadtest/answer":            {},
 	"loadtest/chaos":             {"loadtest/answer", "loadtest/process", "loadtest/vllmsim"},
+	"loadtest/engines":           {"loadtest/process"},
 	"loadtest/live":              {"loadtest", "loadtest/answer", "loadtest/chaos", "loadtest/process", "loadtest/vllmsim"}, // the gateway over HTTP only
 	"loadtest/pair":              {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/stores", "loadtest/answer", "tiers/refit"},
 	"loadtest/process":           {},
