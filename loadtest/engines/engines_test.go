@@ -3,9 +3,11 @@ package engines
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/app/apptest"
 )
 
@@ -53,4 +55,37 @@ func TestAnEngineIsKilledFrozenAndRestarted(t *testing.T) {
 	}
 	e.Thaw()
 	apptest.Eventually(t, "it goes on", func() bool { return status() == http.StatusOK })
+}
+
+// kindOf is what the probe should find of an engine, and what the engine lacks for good.
+var kindOf = map[string]struct {
+	kind  string
+	lacks []string
+}{LlamaCpp: {LlamaCpp, []string{"prompt_token_ids", "scoring"}}, VLLM: {VLLM, nil}}
+
+func TestTheProbeFindsOutWhatEnginesAre(t *testing.T) {
+	each(t, func(t *testing.T, p pair) {
+		r := serve(t, p, setup{})
+		status := r.Status(t)
+		for pool, e := range map[string]*Engine{"small": p.draft, "large": p.target} {
+			at := slices.IndexFunc(status.Engines, func(v gateway.EngineView) bool { return v.Pool == pool })
+			if at < 0 || status.Engines[at].Failed != "" {
+				t.Fatalf("%s: %+v", pool, status.Engines)
+			}
+			want := kindOf[e.Kind]
+			if kind := r.Pool(pool).Snapshot()[0].Engine; string(kind) != want.kind {
+				t.Errorf("%s is %q, want %q", pool, kind, want.kind)
+			}
+			for _, m := range status.Engines[at].Missing {
+				if !slices.Contains(want.lacks, m.Name) {
+					t.Errorf("%s lacks %s: %s", pool, m.Name, m.Reason)
+				}
+			}
+		}
+		for _, m := range status.Drafts[0].UnavailableModes {
+			if m.Name != "verify" || p.target.Kind == VLLM {
+				t.Errorf("mode %s is not available: %s", m.Name, m.Reason)
+			}
+		}
+	})
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway/demo"
-	"github.com/foregate/foregate/internal/llamatest"
+	"github.com/foregate/foregate/loadtest/engines"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -151,12 +151,11 @@ func TestMistakesInOptionsNameTheFlag(t *testing.T) {
 	}
 }
 
-func TestARealEnginePairIsMeasured(t *testing.T) {
-	engine := func(m llamatest.Model) demo.Engine {
-		e := llamatest.Start(t, llamatest.Options{Model: m, Metrics: true})
-		return demo.Engine{URL: e.URL, Model: e.Model}
+func TestARealPairIsMeasured(t *testing.T) {
+	engine := func(model, name string) demo.Engine {
+		return demo.Engine{URL: engines.Start(t, engines.Options{Kind: engines.LlamaCpp, Model: model, Name: name}).URL, Model: name}
 	}
-	r := measured(t, engine(llamatest.Draft), engine(llamatest.Target), nil)
+	r := measured(t, engine(engines.LlamaDraft, "smol-draft"), engine(engines.LlamaTarget, "smol-target"), nil)
 	if m := figure(t, r, "the target agrees with itself"); m.Value == nil {
 		t.Errorf("%+v", m)
 	}
