@@ -52,10 +52,10 @@ type Dialect struct {
 	Window   Window
 	// Scoring are the ways to score a given text that may work, the best one first. Empty: drafts are checked by a
 	// judge.
-	Scoring  []openai.ScoreStyle
-	Members  Members
-	Continue Continue
-	Thinking Thinking
+	Scoring    []openai.ScoreStyle
+	Members    Members
+	ContinueBy ContinueBy
+	Thinking   Thinking
 }
 
 // Load says where an engine tells its load.
@@ -118,15 +118,38 @@ type Members struct {
 	HighFirst     bool // a higher priority is earlier; with vLLM a lower one is
 }
 
-// Continue says how an unfinished answer of a chat is continued by its text.
+// ContinueBy says how an engine is asked to continue the text of an unfinished answer of a chat. That of a completion all
+// continue: its prompt gets longer.
+type ContinueBy string
+
+// The ways to ask.
+const (
+	ContinueByFlags   ContinueBy = "flags"   // continue_final_message and add_generation_prompt: false
+	ContinueByIDs     ContinueBy = "ids"     // a completion behind the ids of prompt and text: in a chat the engine would repeat the text
+	ContinueByPrefill ContinueBy = "prefill" // a last message of the assistant; what comes of it must be found out
+)
+
+// Continue says what an engine answers that is asked to continue a text.
 type Continue string
 
-// The ways to continue.
+// The answers.
 const (
-	ContinueNot     Continue = ""        // not at all: another backend begins the answer anew
-	ContinueFlags   Continue = "flags"   // continue_final_message and add_generation_prompt: false
-	ContinuePrefill Continue = "prefill" // a last assistant message is continued without being asked to
+	ContinueUnknown Continue = ""          // it was not asked yet
+	Continues       Continue = "continues" // the rest alone
+	Repeats         Continue = "repeats"   // the very text once more, then the rest
+	ContinueNot     Continue = "no"        // neither: another backend begins the answer anew
 )
+
+// Continues returns what engines of this kind answer that are asked to continue a text; found is what the probe has seen.
+func (d *Dialect) Continues(found Continue) Continue {
+	switch {
+	case found != ContinueUnknown:
+		return found
+	case d.ContinueBy == ContinueByPrefill:
+		return ContinueNot
+	}
+	return Continues
+}
 
 // Thinking says how an engine is told not to think before it answers.
 type Thinking string

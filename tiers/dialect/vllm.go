@@ -20,10 +20,10 @@ var vllm = Dialect{
 		// A histogram: its count is the number of engine steps.
 		Iterations: []string{"vllm:iteration_tokens_total", "vllm:iteration_tokens_total_count"},
 	}},
-	Tokenize: TokenizeVLLM,
-	Window:   WindowCard,
-	Scoring:  []openai.ScoreStyle{openai.ScoreCompletions},
-	Members:  Members{TokenIDs: true, IDPrompts: true, CacheSalt: true, Priority: true, TemplateArgs: true, Sampling: true, UsageSoFar: true},
-	Continue: ContinueFlags,
-	Thinking: ThinkingTemplate,
+	Tokenize:   TokenizeVLLM,
+	Window:     WindowCard,
+	Scoring:    []openai.ScoreStyle{openai.ScoreCompletions},
+	Members:    Members{TokenIDs: true, IDPrompts: true, CacheSalt: true, Priority: true, TemplateArgs: true, Sampling: true, UsageSoFar: true},
+	ContinueBy: ContinueByFlags,
+	Thinking:   ThinkingTemplate,
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -76,6 +77,9 @@ type ContinueText struct {
 	Request   *openai.Request
 	Text      []byte // of the answer so far; empty asks for all of it
 	MaxTokens int    // of the rest; 0 is as the request says
+
+	Found  dialect.Continue // what the pool's probed engine answers to it, which is of the kind Probed
+	Probed dialect.Kind
 }
 
 // Score requests the scores of ids after a prompt.

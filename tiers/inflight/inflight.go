@@ -59,6 +59,20 @@ type Pool struct {
 	Tier         plan.Tier
 }
 
+// CanContinue reports whether another backend of the pool can continue an answer from its text.
+func (p Pool) CanContinue(r *openai.Request) bool {
+	return plan.CanContinue(r, p.Capabilities, p.Engine())
+}
+
+// ContinueText returns the call that has an engine of the pool continue a text, and what is known of the answer to it.
+func (p Pool) ContinueText(t engine.Terms, r *openai.Request, text []byte, maxTokens int) *engine.ContinueText {
+	c := &engine.ContinueText{Terms: t, Request: r, Text: text, MaxTokens: maxTokens}
+	if p.Capabilities != nil {
+		c.Found, c.Probed = p.Capabilities.Continue, p.Capabilities.Engine
+	}
+	return c
+}
+
 // Purpose is the use of a random number. Draws for one purpose do not affect those for another.
 type Purpose uint8
 

@@ -253,6 +253,7 @@ func (s *scanner) message(i int) *RequestError {
 			role = true
 			raw, _ := s.cur.value()
 			system = string(raw) == `"system"` || string(raw) == `"developer"`
+			s.req.AnswerBegun = string(raw) == `"assistant"`
 		case "content":
 			if err := s.readContent(i); err != nil {
 				return err

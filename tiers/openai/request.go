@@ -58,6 +58,7 @@ type Request struct {
 	Media       bool // a message has parts that are not text: image, audio, video, tool result
 	Penalties   bool // penalties, biases or min_tokens, which affect the whole answer
 	Continues   bool // continue_final_message, or no generation prompt
+	AnswerBegun bool // the last message is the assistant's: some engines continue it
 	SinglePlain bool // one text prompt: a chat, or a completion of one string
 
 	PromptBytes  int // of prompt text

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"github.com/foregate/foregate/tiers/fields"
 )
 
 // TokenizePath and DetokenizePath convert text to an engine's ids and back; TemplatePath renders a chat (llama.cpp).
@@ -37,18 +39,24 @@ func (r *Request) TokenizePrompt(model string, forbidden bool) []byte {
 	return append(b, `,"add_generation_prompt":true}`...)
 }
 
-// TokenizeContent is the body that requests the ids of a text from llama.cpp; begins adds the tokens that begin a prompt.
-// Names of special tokens in the text become these tokens, as with vLLM.
-func TokenizeContent(text []byte, begins bool) []byte {
+// TokenizeContent is the body that requests the ids of a text from llama.cpp. Of a prompt, the tokens that begin it are
+// added, and names of special tokens in it become these tokens; an answer has neither.
+func TokenizeContent(text []byte, prompt bool) []byte {
 	b := quote(append(make([]byte, 0, len(text)+96), `{"content":`...), text)
-	return append(strconv.AppendBool(append(b, `,"add_special":`...), begins), `,"parse_special":true}`...)
+	b = strconv.AppendBool(append(b, `,"add_special":`...), prompt)
+	return append(strconv.AppendBool(append(b, `,"parse_special":`...), prompt), '}')
 }
 
-// ApplyTemplate is the body that requests the text of a chat's prompt from llama.cpp.
-func (r *Request) ApplyTemplate() []byte {
+// ApplyTemplate is the body that requests the text of a chat's prompt from llama.cpp, with these arguments of the template
+// in place of the request's if they are not nil.
+func (r *Request) ApplyTemplate(kwargs []byte) []byte {
 	b := append(append(make([]byte, 0, len(r.Body)+32), `{"messages":`...), r.Raw("messages")...)
-	for _, name := range [...]string{"tools", "tool_choice", "chat_template_kwargs"} {
-		if raw := r.Raw(name); raw != nil {
+	for _, name := range [...]string{"tools", "tool_choice", fields.Kwargs} {
+		raw := r.Raw(name)
+		if name == fields.Kwargs && kwargs != nil {
+			raw = kwargs
+		}
+		if raw != nil {
 			b = append(append(b, `,"`+name+`":`...), raw...)
 		}
 	}

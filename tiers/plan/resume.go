@@ -44,7 +44,7 @@ func resumeOf(f Facts) Resume {
 		return resumeNever
 	case target.Members.IDPrompts && f.sameTokens() && (f.Target == nil || f.Target.MissingReason(probe.MissingContinue) == "") && ContinuesExactly(r):
 		return ResumeIDs
-	case !continuesText(r, target):
+	case !continuesText(r, f.Target, f.TargetEngine):
 		return resumeNever
 	}
 	return ResumeText
@@ -66,16 +66,23 @@ func dialectOf(c *probe.Capabilities) *dialect.Dialect {
 	return dialect.Of(c.Engine)
 }
 
-// continuesText reports whether engines continue the text of an answer to a request: of a completion all do, it is a
-// longer prompt.
-func continuesText(r *openai.Request, d *dialect.Dialect) bool {
-	return r.Kind == openai.Completion || d.Continue != dialect.ContinueNot
+// continuesText reports whether a pool's engines, of a kind until they are probed, continue the text of an answer to a
+// request: of a completion all do, it is a longer prompt.
+func continuesText(r *openai.Request, c *probe.Capabilities, kind dialect.Kind) bool {
+	if c == nil {
+		c = &probe.Capabilities{Engine: kind}
+	}
+	d := dialectOf(c)
+	if r.AnswerBegun && d.ContinueBy != dialect.ContinueByFlags {
+		return false // the engine continues what the client has begun, and its answer may repeat that
+	}
+	return r.Kind == openai.Completion || d.Continues(c.Continue) != dialect.ContinueNot
 }
 
-// CanContinue reports whether another backend of a pool with these capabilities can continue the answer from its text:
-// the engines do that, the answer is plain text, and no field counts from the answer's beginning or would restart at the
+// CanContinue reports whether another backend of a pool with these capabilities, or until they are known of this kind,
+// can continue the answer from its text: the engines do that, the answer is plain text, and no field counts from the answer's beginning or would restart at the
 // cut.
-func CanContinue(r *openai.Request, c *probe.Capabilities) bool {
-	return continuesText(r, dialectOf(c)) && r.SinglePlain && r.N == 1 && !r.Tools && !r.Structured && !r.Logprobs && !r.Penalties && !r.Continues && !r.Extras &&
+func CanContinue(r *openai.Request, c *probe.Capabilities, kind dialect.Kind) bool {
+	return continuesText(r, c, kind) && r.SinglePlain && r.N == 1 && !r.Tools && !r.Structured && !r.Logprobs && !r.Penalties && !r.Continues && !r.Extras &&
 		!(r.HasSeed && r.Temperature > 0)
 }

@@ -61,10 +61,12 @@ func TestATargetThatIsNotProbedYetContinuesAsItsKindDoes(t *testing.T) {
 func TestATextIsContinuedOnlyByEnginesThatDo(t *testing.T) {
 	for _, row := range []struct {
 		kind             dialect.Kind
+		found            dialect.Continue
 		chat, completion bool
 	}{
-		{"", true, true}, {dialect.VLLM, true, true}, {dialect.SGLang, true, true}, {dialect.LlamaCpp, true, true},
-		{dialect.OpenAI, false, true},
+		{"", "", true, true}, {dialect.VLLM, "", true, true}, {dialect.SGLang, "", true, true}, {dialect.LlamaCpp, "", true, true},
+		{dialect.OpenAI, "", false, true}, {dialect.OpenAI, dialect.Continues, true, true}, {dialect.OpenAI, dialect.Repeats, true, true},
+		{dialect.OpenAI, dialect.ContinueNot, false, true}, {dialect.VLLM, dialect.ContinueNot, false, true},
 	} {
 		for kind, want := range map[openai.Kind]bool{openai.Chat: row.chat, openai.Completion: row.completion} {
 			body := `{"model":"m","messages":[{"role":"user","content":"hi"}]}`
@@ -75,11 +77,20 @@ func TestATextIsContinuedOnlyByEnginesThatDo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := CanContinue(r, engineOf(row.kind)); got != want {
-				t.Errorf("%q, %v: %t", row.kind, kind, got)
+			found := engineOf(row.kind)
+			found.Continue = row.found
+			if got := CanContinue(r, found, ""); got != want {
+				t.Errorf("%q, found %q, %v: %t", row.kind, row.found, kind, got)
 			}
-			if !CanContinue(r, nil) {
-				t.Errorf("%v: an engine that was not probed is not taken for vLLM", kind)
+			begun, err := openai.Scan(openai.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"Well"}]}`), openai.DefaultLimits())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if flags := dialect.Of(row.kind).ContinueBy == dialect.ContinueByFlags; CanContinue(begun, found, "") != (row.chat && flags) {
+				t.Errorf("%q continues behind what the client has begun: %t", row.kind, !flags)
+			}
+			if row.found == "" && CanContinue(r, nil, row.kind) != want {
+				t.Errorf("%v: an engine that was not probed is not taken for one of its kind, %q", kind, row.kind)
 			}
 		}
 	}

@@ -34,6 +34,8 @@ type Capabilities struct {
 	TokenIDs bool // it returns generated ids: token_ids, or the id of each entry of logprobs
 	Thinks   bool // it thinks before it answers, unless it is told not to ([dialect.Thinking])
 
+	Continue dialect.Continue // what it answers that is asked to continue the text of a chat's answer
+
 	Scoring openai.ScoreStyle   // how it scores a given text; "": not at all
 	Missing []MissingCapability // what it lacks, sorted
 }

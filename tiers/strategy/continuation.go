@@ -161,7 +161,7 @@ func (c *continuation) byText(at draft.CutPoint) (engine.Call, pool.Demand) {
 	}
 	d := c.Demand
 	d.PromptBytes += c.t.Len()
-	return &engine.ContinueText{Terms: c.Terms(c.pool), Request: c.Body, Text: c.t.Text(), MaxTokens: rest}, d
+	return c.pool.ContinueText(c.Terms(c.pool), c.Body, c.t.Text(), rest), d
 }
 
 // countTokens asks an engine for the number of tokens of the answer so far.

@@ -35,7 +35,7 @@ func (a *relay) run(ctx context.Context) error {
 	if !a.Body.Stream {
 		return a.passOn(x)
 	}
-	s := &streamRelay{relay: a, x: x, rich: a.Body.N > 1, keeps: a.Config.MidstreamFailover && plan.CanContinue(a.Body, a.pool.Capabilities)}
+	s := &streamRelay{relay: a, x: x, rich: a.Body.N > 1, keeps: a.Config.MidstreamFailover && a.pool.CanContinue(a.Body)}
 	s.finishes.Want = a.Body.Choices()
 	return s.run(ctx)
 }

@@ -66,7 +66,7 @@ func (a *Answer) strategy() strategy {
 	p := &a.Plan
 	demanded := p.Tier == plan.Draft && !p.Judged
 	switch {
-	case len(a.sent) > 0 && !demanded && a.Config.MidstreamFailover && plan.CanContinue(a.Body, a.Target.Capabilities):
+	case len(a.sent) > 0 && !demanded && a.Config.MidstreamFailover && a.Target.CanContinue(a.Body):
 		return &resume{a, a.sent}
 	case demanded:
 		return a.relay(a.Draft)

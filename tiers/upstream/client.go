@@ -9,6 +9,7 @@ import (
 	"context"
 
 	"github.com/foregate/foregate/tiers/credentials"
+	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -39,18 +40,16 @@ func (c *Client) Close() { c.transports.CloseIdleConnections() }
 
 // Open implements [engine.Upstream].
 func (c *Client) Open(ctx context.Context, a *engine.Attempt) (engine.Stream, error) {
-	if prompt, is := tokenizesInTwo(a); is {
-		render := applyTemplate{prompt: prompt}
-		first := *a
-		first.Call = &render
-		rendered, err := c.openOne(ctx, &first)
-		if err != nil {
-			return nil, err
+	d := dialect.Of(a.Engine)
+	switch call := a.Call.(type) {
+	case *engine.TokenizePrompt:
+		if call.Request.Kind == openai.Chat && d.Tokenize == dialect.TokenizeLlamaCpp {
+			return c.tokenizeChat(ctx, a, &applyTemplate{request: call.Request}, call.Into)
 		}
-		rendered.Close()
-		second := *a
-		second.Call = &tokenizeRendered{text: render.into, into: prompt.Into}
-		a = &second
+	case *engine.ContinueText:
+		if call.Request.Kind == openai.Chat && len(call.Text) > 0 && d.ContinueBy == dialect.ContinueByIDs {
+			return c.continueByIDs(ctx, a, call)
+		}
 	}
 	return c.openOne(ctx, a)
 }
@@ -76,6 +75,12 @@ func (c *Client) stream(a *engine.Attempt) (answer, *httpExchange) {
 		s.parser.LogprobIDs = x.tellsIDsInLogprobs()
 		return s, &s.httpExchange
 	case *engine.ContinueText:
+		s := &events{httpExchange: x, parser: openai.BorrowChunkParser(false)}
+		if call.Found == dialect.Repeats {
+			s.repeated = call.Text
+		}
+		return s, &s.httpExchange
+	case *continueTokens:
 		s := &events{httpExchange: x, parser: openai.BorrowChunkParser(false)}
 		return s, &s.httpExchange
 	case *engine.Relay:

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"strconv"
@@ -12,8 +13,8 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 )
 
-// errNoContinuation says that an engine of this kind does not continue the text of an assistant's message.
-var errNoContinuation = errors.New("this kind of engine does not continue a given text of an answer")
+// errNoContinuation says that it is not known how an engine of this kind continues the text of an assistant's message.
+var errNoContinuation = errors.New("this engine was not seen to continue a given text of an answer")
 
 // encode returns the path and the body of a call, for engines of a dialect. The error says that such engines cannot be
 // asked for it.
@@ -53,6 +54,8 @@ func (e encoder) encodeOwn(call engine.Call) (path string, body []byte, err erro
 	case *engine.ContinueText:
 		body, err = e.textBody(c)
 		return c.Request.Kind.Path(), body, err
+	case *continueTokens:
+		return openai.Completion.Path(), e.tokensBody(c), nil
 	case *engine.Score:
 		q := e.question(c.Question)
 		return q.Path(), q.Body(nil), nil
@@ -110,43 +113,61 @@ func (e encoder) wholeBody(r *openai.Request, t *engine.Terms, more ...openai.Ed
 
 // textBody requests a continuation of a text. In a chat, the text is an unfinished assistant message.
 func (e encoder) textBody(c *engine.ContinueText) ([]byte, error) {
-	edits := e.streamEdits(c.Request, &c.Terms, set("stream_options", e.usage(true)))
-	if c.MaxTokens > 0 {
-		edits = append(edits, drop("max_completion_tokens"), number("max_tokens", c.MaxTokens))
-	}
+	edits := e.restEdits(c)
 	switch {
 	case len(c.Text) == 0:
 	case c.Request.Kind == openai.Completion:
 		prompt := append(c.Request.Text(), c.Text...)
 		edits = append(edits, openai.Edit{Name: "prompt", Value: openai.Quote(string(prompt))})
-	case e.Continue == dialect.ContinueFlags:
+	case e.ContinueBy == dialect.ContinueByFlags:
 		edits = append(edits, openai.Edit{Name: "messages", Value: c.Request.Extended(c.Text)},
 			set("add_generation_prompt", "false"), set("continue_final_message", "true"))
-	case e.Continue == dialect.ContinuePrefill:
+	case e.ContinueBy == dialect.ContinueByPrefill && c.Found != dialect.ContinueUnknown && dialect.Of(c.Probed) == e.Dialect:
 		edits = append(edits, openai.Edit{Name: "messages", Value: c.Request.Extended(c.Text)})
-		if e.Thinking == dialect.ThinkingTemplate { // llama.cpp refuses to continue a message of a model that may think first
-			edits = append(edits, e.unthinking(c.Request)...)
-		}
-	default:
+	default: // by ids: see [Client.continueByIDs]
 		return nil, errNoContinuation
 	}
 	return c.Request.Apply(nil, edits...), nil
+}
+
+// restEdits request the rest of an answer as a stream.
+func (e encoder) restEdits(c *engine.ContinueText) []openai.Edit {
+	edits := e.streamEdits(c.Request, &c.Terms, set("stream_options", e.usage(true)))
+	if c.MaxTokens > 0 {
+		edits = append(edits, drop("max_completion_tokens"), number("max_tokens", c.MaxTokens))
+	}
+	return edits
+}
+
+// ofChats are the members of a chat that a completion has not, or otherwise. A request with others of them that matter is
+// not continued.
+var ofChats = []openai.Edit{
+	drop("messages"), drop("tools"), drop("tool_choice"), drop(fields.Kwargs), drop("response_format"), drop("logprobs"), drop("top_logprobs"),
+}
+
+// tokensBody requests a continuation behind ids, with all else that the request has.
+func (e encoder) tokensBody(c *continueTokens) []byte {
+	ids := appendIDs(nil, c.prompt, c.text)
+	return c.Request.Apply(nil, append(append(e.restEdits(c.ContinueText), ofChats...), openai.Edit{Name: "prompt", Value: ids})...)
+}
+
+// appendIDs appends lists of ids as one.
+func appendIDs(b []byte, lists ...[]int32) []byte {
+	b = append(b, '[')
+	for _, list := range lists {
+		for _, id := range list {
+			b = append(strconv.AppendInt(b, int64(id), 10), ',')
+		}
+	}
+	return append(bytes.TrimSuffix(b, []byte{','}), ']')
 }
 
 // idsBody begins the body of a completion after ids, with the request's sampling; its last brace is missing.
 func (e encoder) idsBody(r *openai.Request, t *engine.Terms, maxTokens int, prompt, answer []int32) []byte {
 	b := append(make([]byte, 0, 512+8*(len(prompt)+len(answer))), `{"model":`...)
 	b = append(b, openai.Quote(t.Model)...)
-	b = append(b, `,"prompt":[`...)
-	for i, part := range [...][]int32{prompt, answer} {
-		for n, id := range part {
-			if i > 0 || n > 0 {
-				b = append(b, ',')
-			}
-			b = strconv.AppendInt(b, int64(id), 10)
-		}
-	}
-	b = append(b, `],"max_tokens":`...)
+	b = appendIDs(append(b, `,"prompt":`...), prompt, answer)
+	b = append(b, `,"max_tokens":`...)
 	b = strconv.AppendInt(b, int64(maxTokens), 10)
 	if salt := e.salt(t.Salt); salt != "" {
 		b = append(append(b, `,"cache_salt":`...), openai.Quote(salt)...)

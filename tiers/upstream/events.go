@@ -1,6 +1,8 @@
 package upstream
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 
@@ -17,9 +19,10 @@ type events struct {
 	parser     *openai.ChunkParser
 	firstChunk *openai.Chunk // the first, read by Open
 	finishes   engine.FinishTracker
-	complete   bool  // all choices have ended and the usage has come: nothing but the terminator is missing
-	came       int64 // bytes of the events received
-	said       int   // bytes of the answer in them
+	complete   bool   // all choices have ended and the usage has come: nothing but the terminator is missing
+	repeated   []byte // what the answer must begin with, and what is no part of it
+	came       int64  // bytes of the events received
+	said       int    // bytes of the answer in them
 }
 
 func (s *events) begin() (err error) {
@@ -100,6 +103,9 @@ func (s *events) readEvent() (*openai.Chunk, error) {
 		return nil, &engine.Failure{Kind: engine.Aborted}
 	}
 	s.finishes.Add(c)
+	if err := s.leaveOut(c); err != nil {
+		return nil, err
+	}
 	s.said += c.Size()
 	if c.HasUsage {
 		c.Usage = s.bound.clamp(c.Usage, s.came, s.said)
@@ -107,6 +113,19 @@ func (s *events) readEvent() (*openai.Chunk, error) {
 		s.complete = s.finishes.All()
 	}
 	return c, nil
+}
+
+// errNotRepeated says that an engine which repeats a text that it continues did not do so.
+var errNotRepeated = errors.New("the answer does not begin with the text that it continues")
+
+// leaveOut takes from a chunk what it repeats of the text that is continued.
+func (s *events) leaveOut(c *openai.Chunk) error {
+	n := min(len(s.repeated), len(c.Text))
+	if !bytes.Equal(c.Text[:n], s.repeated[:n]) || n < len(s.repeated) && len(c.Finish) > 0 {
+		return fmt.Errorf("%w: %w", engine.ErrBody, errNotRepeated)
+	}
+	c.Text, s.repeated = c.Text[n:], s.repeated[n:]
+	return nil
 }
 
 // end ends a whole answer.

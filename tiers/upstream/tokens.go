@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -14,8 +15,9 @@ var errNoTokenizer = errors.New("this kind of engine does not tell the ids of a 
 
 // applyTemplate has llama.cpp render a chat: its /tokenize takes only a text.
 type applyTemplate struct {
-	prompt *engine.TokenizePrompt
-	into   []byte // the prompt as a text
+	request *openai.Request
+	kwargs  []byte // as [openai.Request.ApplyTemplate]
+	into    []byte // the prompt as a text
 }
 
 // Usage implements [engine.Call].
@@ -79,20 +81,59 @@ func encodeLlamaTokens(call engine.Call) (path string, body []byte) {
 	switch c := call.(type) {
 	case *engine.TokenizeText:
 		return openai.TokenizePath, openai.TokenizeContent(c.Text, false)
-	case *engine.TokenizePrompt: // of a completion: see [tokenizesInTwo]
+	case *engine.TokenizePrompt: // of a completion: see [Client.tokenizeChat]
 		return openai.TokenizePath, openai.TokenizeContent(c.Request.Text(), true)
 	case *tokenizeRendered:
 		return openai.TokenizePath, openai.TokenizeContent(c.text, true)
 	case *applyTemplate:
-		return openai.TemplatePath, c.prompt.Request.ApplyTemplate()
+		return openai.TemplatePath, c.request.ApplyTemplate(c.kwargs)
 	case *engine.Detokenize:
 		return openai.DetokenizePath, openai.Detokenize(c.Model, c.IDs)
 	}
 	return "", nil
 }
 
-// tokenizesInTwo returns the call if an attempt takes two exchanges: to render a chat and to tokenize its text.
-func tokenizesInTwo(a *engine.Attempt) (*engine.TokenizePrompt, bool) {
-	c, ok := a.Call.(*engine.TokenizePrompt)
-	return c, ok && c.Request.Kind == openai.Chat && dialect.Of(a.Engine).Tokenize == dialect.TokenizeLlamaCpp
+// continueTokens continues the text of a chat's answer behind the ids of prompt and text.
+type continueTokens struct {
+	*engine.ContinueText
+	prompt, text []int32
+}
+
+// tokenizeChat has an engine render a chat and tokenize that, in two exchanges. It returns the second.
+func (c *Client) tokenizeChat(ctx context.Context, a *engine.Attempt, render *applyTemplate, into *[]int32) (engine.Stream, error) {
+	if err := c.ask(ctx, a, render); err != nil {
+		return nil, err
+	}
+	return c.openOne(ctx, with(a, &tokenizeRendered{text: render.into, into: into}))
+}
+
+// continueByIDs has an engine continue the text of a chat's answer behind ids, all of which it tells itself. What a model
+// thinks first is not part of the text: the prompt is one behind which it does not think.
+func (c *Client) continueByIDs(ctx context.Context, a *engine.Attempt, call *engine.ContinueText) (engine.Stream, error) {
+	behind := continueTokens{ContinueText: call}
+	prompt, err := c.tokenizeChat(ctx, a, &applyTemplate{request: call.Request, kwargs: call.Request.KwargsWithoutThinking()}, &behind.prompt)
+	if err != nil {
+		return nil, err
+	}
+	prompt.Close()
+	if err := c.ask(ctx, a, &engine.TokenizeText{Model: call.Model, Text: call.Text, Into: &behind.text}); err != nil {
+		return nil, err
+	}
+	return c.openOne(ctx, with(a, &behind))
+}
+
+// ask makes one exchange whose answer is read by then.
+func (c *Client) ask(ctx context.Context, a *engine.Attempt, call engine.Call) error {
+	s, err := c.openOne(ctx, with(a, call))
+	if err == nil {
+		s.Close()
+	}
+	return err
+}
+
+// with returns an attempt like another with another call.
+func with(a *engine.Attempt, call engine.Call) *engine.Attempt {
+	other := *a
+	other.Call = call
+	return &other
 }

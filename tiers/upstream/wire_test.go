@@ -51,7 +51,9 @@ func wireCalls(t testing.TB) []namedCall {
 		{"judge of a completion that thinks", &engine.Judge{Terms: terms, Request: prompt, Answer: []byte("yes"), Thinks: true}},
 		{"ids of a text", &engine.TokenizeText{Model: "big", Text: []byte("a\"b")}},
 		{"ids of a completion's prompt", &engine.TokenizePrompt{Model: "big", Request: prompt}},
-		{"template of a chat", &applyTemplate{prompt: &engine.TokenizePrompt{Model: "big", Request: chat}}},
+		{"continuation of a chat at one that was seen to do so", &engine.ContinueText{Terms: terms, Request: chat, Text: []byte("so far"), Found: dialect.Continues, Probed: dialect.OpenAI}},
+		{"continuation behind ids", &continueTokens{&engine.ContinueText{Terms: terms, Request: chat, Text: []byte("so far"), MaxTokens: 9}, []int32{1}, []int32{2, 3}}},
+		{"template of a chat", &applyTemplate{request: chat}},
 		{"ids of a rendered chat", &tokenizeRendered{text: []byte("<s>hi")}},
 		{"text of ids", &engine.Detokenize{Model: "big", IDs: []int32{1, 2}}},
 		{"forwarded", &engine.Forward{Path: "/v1/embeddings", Body: []byte(`{"any":1}`)}},
@@ -69,7 +71,7 @@ func TestTheBytesForEachKindOfEngine(t *testing.T) {
 			var b strings.Builder
 			for _, c := range wireCalls(t) {
 				switch c.call.(type) {
-				case *applyTemplate, *tokenizeRendered:
+				case *applyTemplate, *tokenizeRendered, *continueTokens:
 					if d.Tokenize != dialect.TokenizeLlamaCpp {
 						continue
 					}

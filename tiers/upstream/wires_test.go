@@ -156,6 +156,10 @@ func llamaServer(t *testing.T, asked *[]string) string {
 			write(w, "application/json; charset=utf-8", `{"tokens":[1,15043,2]}`)
 		case "/detokenize":
 			write(w, "application/json; charset=utf-8", `{"content":"hi"}`)
+		case "/v1/chat/completions":
+			say(w, append([]string{`{"choices":[{"index":0,"delta":{"role":"assistant","content":"thank you"},"finish_reason":null}]}`}, llamaEnd...)...)
+		case "/v1/completions":
+			say(w, `{"choices":[{"text":" you","index":0,"logprobs":null,"finish_reason":"stop"}],"created":1,"object":"text_completion","usage":{"completion_tokens":1,"prompt_tokens":6,"total_tokens":7}}`, openai.Done)
 		}
 	})
 }
@@ -181,7 +185,7 @@ func TestLlamaCppTokenizesAChatOnceItIsRendered(t *testing.T) {
 	want := []string{
 		`/apply-template {"messages":[{"role":"user","content":"hi"}]}`,
 		`/tokenize {"content":"<s>hi</s>","add_special":true,"parse_special":true}`,
-		`/tokenize {"content":"hi","add_special":false,"parse_special":true}`,
+		`/tokenize {"content":"hi","add_special":false,"parse_special":false}`,
 		`/detokenize {"model":"big","tokens":[15043]}`,
 	}
 	if diff := cmp.Diff(want, asked); diff != "" {
@@ -215,6 +219,7 @@ func TestAnEngineIsNotAskedForWhatItsKindCannotDo(t *testing.T) {
 		want error
 	}{
 		{dialect.OpenAI, &engine.ContinueText{Request: scan(t, openai.Chat, aStream), Text: []byte("so")}, errNoContinuation},
+		{dialect.OpenAI, &engine.ContinueText{Request: scan(t, openai.Chat, aStream), Text: []byte("so"), Found: dialect.Continues, Probed: dialect.VLLM}, errNoContinuation},
 		{dialect.OpenAI, &engine.TokenizeText{Into: new([]int32)}, errNoTokenizer},
 		{dialect.OpenAI, &engine.TokenizePrompt{Request: scan(t, openai.Chat, aPlain), Into: new([]int32)}, errNoTokenizer},
 		{dialect.OpenAI, &engine.Detokenize{IDs: []int32{1}, Into: new([]byte)}, errNoTokenizer},
@@ -238,21 +243,69 @@ func TestAnEngineIsNotAskedForWhatItsKindCannotDo(t *testing.T) {
 	}
 }
 
-// TestLlamaCppContinuesTheLastMessage: the answer is only the rest.
-func TestLlamaCppContinuesTheLastMessage(t *testing.T) {
-	for _, kind := range []dialect.Kind{dialect.LlamaCpp} {
-		var body []byte
-		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
-			body, _ = io.ReadAll(r.Body)
-			say(w, append([]string{`{"choices":[{"index":0,"delta":{"role":"assistant","content":" you"},"finish_reason":null}]}`}, llamaEnd...)...)
-		})
-		s, err := newClient(t, Options{}).Open(t.Context(), atA(kind, url, &engine.ContinueText{Request: scan(t, openai.Chat, aStream), Text: []byte("thank"), MaxTokens: 4}))
+// TestLlamaCppContinuesAChatBehindIDs: in a chat it says once more what it continues.
+func TestLlamaCppContinuesAChatBehindIDs(t *testing.T) {
+	for name, c := range map[string]struct {
+		request string
+		limit   int
+		want    string // the last request
+	}{
+		"limited": {aStream, 4, `/v1/completions {"model":"","stream":true,"stream_options":{"include_usage":true},"max_tokens":4,"prompt":[1,15043,2,1,15043,2]}`},
+		"a request that says more": {
+			strings.TrimSuffix(aStream, "}") + `,"max_completion_tokens":9,"stop":["x"],"logit_bias":{"7":1},"chat_template_kwargs":{"enable_thinking":true}}`, 0,
+			`/v1/completions {"logit_bias":{"7":1},"max_tokens":9,"model":"","stream":true,"stream_options":{"include_usage":true},"prompt":[1,15043,2,1,15043,2]}`,
+		},
+	} {
+		var asked []string
+		url := llamaServer(t, &asked)
+		s, err := newClient(t, Options{}).Open(t.Context(), atA(dialect.LlamaCpp, url, &engine.ContinueText{Request: scan(t, openai.Chat, c.request), Text: []byte("thank"), MaxTokens: c.limit}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := readAllOf(t, s)
-		if string(got.Text) != " you" || !strings.Contains(string(body), `{"role":"assistant","content":"thank"}]`) || strings.Contains(string(body), "continue_final_message") {
-			t.Errorf("%s: %q for %s", kind, got.Text, body)
+		if got := readAllOf(t, s); string(got.Text) != " you" || !got.HasUsage {
+			t.Errorf("%s: the rest is %q, usage %t", name, got.Text, got.HasUsage)
+		}
+		if len(asked) != 4 || !strings.HasPrefix(asked[0], "/apply-template ") || asked[2] != `/tokenize {"content":"thank","add_special":false,"parse_special":false}` || asked[3] != c.want {
+			t.Errorf("%s: asked %q", name, asked)
+		}
+	}
+}
+
+// TestWhatAnEngineRepeatsIsLeftOut: if it was seen to repeat what it continues, and does so.
+func TestWhatAnEngineRepeatsIsLeftOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		said   []string
+		want   string
+		failed bool
+	}{
+		"at once":             {[]string{"thank you"}, " you", false},
+		"in pieces":           {[]string{"tha", "nk", " you", " all"}, " you all", false},
+		"nothing behind it":   {[]string{"thank"}, "", false},
+		"another text":        {[]string{"tha", "t is"}, "", true},
+		"only its beginning":  {[]string{"tha"}, "", true},
+		"it is not repeated":  {[]string{" you"}, "", true},
+		"nothing at all":      {nil, "", true},
+		"of a longer answer":  {[]string{"thankful"}, "ful", false},
+		"with blanks before ": {[]string{" thank you"}, "", true},
+	} {
+		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			var events []string
+			for _, text := range c.said {
+				events = append(events, fmt.Sprintf(`{"choices":[{"index":0,"delta":{"content":%q},"finish_reason":null}]}`, text))
+			}
+			say(w, append(events, llamaEnd...)...)
+		})
+		call := &engine.ContinueText{Request: scan(t, openai.Chat, aStream), Text: []byte("thank"), Found: dialect.Repeats, Probed: dialect.OpenAI}
+		s, err := newClient(t, Options{}).Open(t.Context(), atA(dialect.OpenAI, url, call))
+		got := ""
+		for err == nil {
+			var k *openai.Chunk
+			if k, err = s.Next(engine.WantTokens); err == nil {
+				got += string(k.Text)
+			}
+		}
+		if c.failed != (err != io.EOF) || c.failed && failureOf(t, err).Kind != engine.BadResponse || got != c.want {
+			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
 }
