@@ -38,6 +38,7 @@ type backend struct {
 	identity identity
 	reading  pressure.Reading
 	health   health.Monitor
+	changes  health.Changes // of its condition, for the log
 	hits     estimate.CacheHits
 	speed    estimate.Speed
 	pace     float64 // seconds per token of one request between the last two readings; 0: unknown

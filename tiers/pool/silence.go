@@ -28,7 +28,7 @@ func (p *Pool) noteUnanswered(b *backend, asked time.Time) {
 	now, timeout := p.o.Now(), p.o.ScrapeTimeout
 	slow := now.Sub(asked) > timeout+time.Duration(late*float64(timeout))
 	out := false
-	p.updateHealth(b, func() {
+	p.locked(func() {
 		if slow {
 			b.health.MarkAnswered()
 		} else {

@@ -5,7 +5,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/foregate/foregate/tiers/pool/health"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
@@ -13,7 +12,7 @@ import (
 func (p *Pool) storeReading(b *backend, r pressure.Reading) {
 	now := p.o.Now()
 	var older, restarted, wasBlind bool
-	p.updateHealth(b, func() {
+	p.locked(func() {
 		if older = r.At.Before(b.reading.At); older {
 			return
 		}
@@ -40,19 +39,6 @@ func (p *Pool) storeReading(b *backend, r pressure.Reading) {
 	}
 }
 
-// updateHealth runs f under the lock and logs a change of b's condition.
-func (p *Pool) updateHealth(b *backend, f func()) {
-	var was, is health.Condition
-	p.locked(func() {
-		was = b.health.Condition()
-		f()
-		is = b.health.Condition()
-	})
-	if was != is {
-		p.log.Warn().Str("backend", b.id).Str("was", string(was)).Str("is", string(is)).Msg("backend's condition changed")
-	}
-}
-
 // noteTokens records that b gives tokens, if the health monitor needs it.
 func (p *Pool) noteTokens(b *backend) {
 	if b.health.NeedsTokens() {
@@ -64,7 +50,7 @@ func (p *Pool) noteTokens(b *backend) {
 // answer, such as a name that does not resolve, is neither silence nor contact.
 func (p *Pool) noteAnswer(b *backend, err error) {
 	now := p.o.Now()
-	p.updateHealth(b, func() {
+	p.locked(func() {
 		b.health.MarkAnswered()
 		b.reachability.MarkEnded(err, now)
 	})

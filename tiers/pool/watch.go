@@ -191,13 +191,20 @@ func (p *Pool) probe(ctx context.Context, b *backend) {
 	}
 }
 
-// show updates the metrics of b's reading age and suspected condition, and notices the end of a drain.
+// show updates the metrics of b's reading age and suspected condition, logs a change of the condition, and notices the
+// end of a drain.
 func (p *Pool) show(b *backend) {
 	now := p.o.Now()
 	var at time.Time
-	var condition health.Condition
-	tells := false
-	p.redrain(b, func() { at, condition, tells = b.reading.At, b.health.Condition(), b.identity.tellsLoad() })
+	var condition, was health.Condition
+	tells, changes := false, 0
+	p.redrain(b, func() {
+		at, condition, tells = b.reading.At, b.health.Condition(), b.identity.tellsLoad()
+		was, changes = b.changes.Note(condition, now)
+	})
+	if changes > 0 {
+		p.log.Warn().Str("backend", b.id).Str("was", string(was)).Str("is", string(condition)).Int("changes", changes).Msg("backend's condition changed")
+	}
 	p.metrics.suspected(p.o.Name, b.id, condition)
 	p.showRefusal(b)
 	switch {

@@ -15,18 +15,24 @@ import (
 
 const (
 	// hungAfter: an engine with work that makes no step for this long is suspect, and so out within 2 s of the last
-	// step with readings every 500 ms. A step takes 5–100 ms, or a few seconds with a long prompt on a slow GPU.
-	// So the limit is at least slowSteps times the longest pause that ended well, or that our own prompts explain.
+	// step with readings every 500 ms. A step takes 5–100 ms, a few seconds with a long prompt on a slow GPU, and ten
+	// times that on a CPU. So the limit is at least fewSteps usual steps, and slowSteps times the longest pause that
+	// ended well, or that our own prompts explain.
 	hungAfter = time.Second
 	slowSteps = 1.5
+	fewSteps  = 2
 	// outAfter is the silence of a backend that is down, as a multiple of a suspect's.
 	outAfter = 2
 	// lostAfter is the same for stuck engines, after which running requests move: a long step would have ended.
 	lostAfter = 2
 	// frozenMargin bounds the time between a step and the arrival of an answer's first byte.
 	frozenMargin = 250 * time.Millisecond
-	// maxPause bounds learned pauses: longer ones were hangs.
-	maxPause = 5 * time.Second
+	// Learned pauses are at most maxPause, or longSteps usual steps of a slow engine: longer ones were hangs. The step of
+	// a long prompt has hundreds of times the tokens of a usual one.
+	maxPause  = 5 * time.Second
+	longSteps = 64
+	// learnSteps is the weight of one reading in the usual step, to which it counts for at most twice what is known.
+	learnSteps = 1.0 / 16
 	// answersFor is how long one token shows that an engine with frozen metrics works. Probes come more often.
 	answersFor = 3 * time.Second
 	// longStep is the prompt tokens of one step: vLLM's default on slow GPUs.
@@ -54,19 +60,18 @@ const (
 
 // Monitor judges a backend by its readings and by the outcome of our own calls.
 type Monitor struct {
-	base time.Time // before all other times; heard counts from it
-	at   time.Time // when the last reading was taken
+	base time.Time        // before all other times; lastToken counts from it
+	last pressure.Reading // the last one
 
-	iterations float64
-	moved      time.Time     // last step, or last time without work
-	still      time.Duration // time with work but no step
-	pause      time.Duration // longest one that ended well
-	patience   time.Duration // limit of still
-	stuck      bool          // still is above the limit
-	served     time.Time     // first byte of our latest answer
-	frozen     bool          // an answer began although the step counter did not move
+	moved    time.Time     // last step, or last time without work
+	usual    time.Duration // what a step takes
+	still    time.Duration // time with work but no step
+	pause    time.Duration // longest one that ended well
+	patience time.Duration // limit of still
+	stuck    bool          // still is above the limit
+	served   time.Time     // first byte of our latest answer
+	frozen   bool          // an answer began although no reading changed
 
-	engines     int       // that the last reading tells
 	fellFrom    float64   // the step counter before it last fell
 	fellAt      time.Time // when it did
 	sharedUntil time.Time // several engines answer at the address
@@ -110,13 +115,13 @@ func (v *Monitor) Observe(r pressure.Reading, own Load) (restarted bool) {
 		v.MarkStarted(r.At)
 	}
 	v.step(r, r.Running > 0 || r.Waiting > 0 || own.Waiting > 0, restarted)
-	v.patience = max(hungAfter, time.Duration(slowSteps*float64(max(v.pause, own.step()))))
+	v.patience = max(hungAfter, fewSteps*v.usual, time.Duration(slowSteps*float64(max(v.pause, own.step()))))
 	v.stuck = v.still >= v.patience
 	v.listening.Store(v.still > 0 || !v.unansweredSince.IsZero())
 	if r.Answers && v.stuck {
 		v.lastToken.Store(int64(r.At.Sub(v.base)))
 	}
-	v.at = r.At
+	v.last = r
 	// Without requests nothing is in use, so a usage above 0 is a false one, too. The verdict stands until the usage
 	// changes, even if no request goes there.
 	running := max(r.Running, own.Requests)
@@ -132,11 +137,9 @@ func (v *Monitor) Observe(r pressure.Reading, own Load) (restarted bool) {
 // restarts reports whether a reading shows that the engine has restarted: its step counter falls. If fewer engines tell
 // theirs, their sum falls, too, and if several engines answer in turn, it falls all the time.
 func (v *Monitor) restarts(r pressure.Reading) bool {
-	fell, fewer := r.Iterations < v.iterations, r.Engines < v.engines
-	v.engines = r.Engines
 	switch {
-	case fell && !fewer:
-		v.fellFrom, v.fellAt = v.iterations, r.At
+	case r.Iterations < v.last.Iterations && r.Engines >= v.last.Engines:
+		v.fellFrom, v.fellAt = v.last.Iterations, r.At
 		return !v.IsShared(r.At)
 	case v.fellFrom > 0 && r.Iterations >= v.fellFrom && r.At.Sub(v.fellAt) <= returnWithin:
 		v.sharedUntil, v.fellFrom, v.since = r.At.Add(sharedFor), 0, time.Time{}
@@ -150,24 +153,49 @@ func (v *Monitor) IsShared(at time.Time) bool { return at.Before(v.sharedUntil) 
 
 // step measures how long the engine has made no step although it had work.
 func (v *Monitor) step(r pressure.Reading, busy, restarted bool) {
-	// An answer that began between two readings implies a step between them.
-	seen := v.served.After(v.moved.Add(frozenMargin)) && r.At.After(v.served)
+	// An answer that began between two readings implies a step between them. The engine may tell of it a little later.
+	seen := v.served.After(v.moved.Add(frozenMargin)) && r.At.After(v.served.Add(frozenMargin))
 	v.frozen = v.frozen || seen && !v.moved.IsZero() && r.Iterations > 0
-	switch moves := r.Iterations != v.iterations; {
-	case moves || r.Iterations == 0 || v.moved.IsZero():
-		if v.still > 0 && v.still <= maxPause && !restarted {
-			v.pause = max(v.still, v.pause-v.pause/512)
+	steps := r.Iterations - v.last.Iterations
+	switch {
+	case v.moves(r) || r.Iterations == 0 || v.moved.IsZero():
+		if !restarted && v.still <= max(maxPause, longSteps*v.usual) {
+			v.learn(r.At.Sub(v.moved), steps)
 		}
 		if v.stuck {
 			v.faults = 0 // calls failed because the engine was stuck, which is over
 		}
-		v.iterations, v.moved, v.still = r.Iterations, r.At, 0
+		v.moved, v.still = r.At, 0
 		v.frozen = false
 	case busy || v.stuck: // a stuck engine is well after a step, not when its work is gone
 		v.still = r.At.Sub(v.moved)
 	default:
 		v.moved, v.still = r.At, 0
 	}
+}
+
+// moves reports whether a reading differs from the last one by work that the engine did. That there is less of it is not
+// enough, because clients leave, unless the engine gives tokens meanwhile.
+func (v *Monitor) moves(r pressure.Reading) bool {
+	was := &v.last
+	work := r.Iterations != was.Iterations || r.PromptTokens != was.PromptTokens || r.GenerationTokens != was.GenerationTokens ||
+		r.PrefixQueries != was.PrefixQueries || r.KVUsage > was.KVUsage
+	gone := r.Running != was.Running || r.Waiting != was.Waiting || r.KVUsage != was.KVUsage
+	return work || gone && (v.frozen || v.givesTokens())
+}
+
+// learn takes so many steps that took so long, all told.
+func (v *Monitor) learn(took time.Duration, steps float64) {
+	if v.still > 0 {
+		v.pause = max(v.still, v.pause-v.pause/512)
+	}
+	if steps < 1 || v.moved.IsZero() {
+		return
+	}
+	if took = time.Duration(float64(took) / steps); v.usual == 0 {
+		v.usual = min(took, hungAfter/4)
+	}
+	v.usual += time.Duration(learnSteps * float64(min(took, 2*v.usual)-v.usual))
 }
 
 // MarkUnanswered records that a question asked at the given time was not answered in time: the process may hang.
@@ -206,7 +234,7 @@ func (v *Monitor) MarkTokens(now time.Time) { v.lastToken.Store(int64(now.Sub(v.
 // engine.
 func (v *Monitor) givesTokens() bool {
 	lastToken := time.Duration(v.lastToken.Load())
-	return lastToken > v.moved.Sub(v.base)+hungAfter/2 && lastToken > v.at.Sub(v.base)-answersFor
+	return lastToken > v.moved.Sub(v.base)+hungAfter/2 && lastToken > v.last.At.Sub(v.base)-answersFor
 }
 
 // GaveTokensSince reports whether MarkTokens was called since t.
@@ -270,34 +298,4 @@ func (v *Monitor) FaultShare(now time.Time) float64 {
 		return 0
 	}
 	return share
-}
-
-// Condition is what is wrong with a backend, in logs and status.
-type Condition string
-
-// The conditions. A Silent or Hung backend is suspect.
-const (
-	Well   Condition = "well"
-	Silent Condition = "answers nothing"
-	Hung   Condition = "stands still"
-	Frozen Condition = "its metrics stand still, it answers"
-	Lying  Condition = "its KV usage never changes"
-	Shared Condition = "several engines answer at its address; give each an address of its own"
-)
-
-// Condition returns the first condition that holds.
-func (v *Monitor) Condition() Condition {
-	switch {
-	case v.IsSilent():
-		return Silent
-	case v.IsSuspect():
-		return Hung
-	case v.stuck, v.frozen:
-		return Frozen
-	case v.lying:
-		return Lying
-	case v.IsShared(v.at):
-		return Shared
-	}
-	return Well
 }
