@@ -309,3 +309,32 @@ func TestAReadingFromElsewhereCountsAsAScrape(t *testing.T) {
 		t.Error("a refused connection did not take the backend out")
 	}
 }
+
+func TestAConditionThatComesAndGoesIsLoggedOnceAMinute(t *testing.T) {
+	var log strings.Builder
+	b := newBench(t, Options{Backends: []string{"http://a"}, Logger: zerolog.New(&log)})
+	steps := 1.0
+	lines := func() int { return strings.Count(log.String(), "backend's condition changed") }
+	flap := func(d time.Duration, changes bool) {
+		for i := range int(d / (500 * time.Millisecond)) {
+			if changes && i%20 == 0 || !changes {
+				steps++ // each tenth second
+			}
+			b.tick(500*time.Millisecond, func(int) pressure.Reading { return works(3, steps) })
+			b.show(b.first())
+		}
+	}
+	flap(10*time.Second, true)
+	if lines() != 1 || !strings.Contains(log.String(), `"is":"stands still"`) {
+		t.Fatalf("the first change is told at once, and once: %s", log.String())
+	}
+	flap(5*time.Minute, true)
+	if n := lines(); n < 4 || n > 6 {
+		t.Errorf("%d lines in 5 minutes:\n%s", n, log.String())
+	}
+	was := lines()
+	flap(2*time.Minute, false)
+	if all := strings.Split(strings.TrimSpace(log.String()), "\n"); lines() > was+2 || !strings.Contains(all[len(all)-1], `"is":"well"`) {
+		t.Errorf("the last line should tell that it is well:\n%s", log.String())
+	}
+}

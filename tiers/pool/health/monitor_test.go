@@ -54,3 +54,110 @@ func TestALongStepIsLearnedByThePauseThatEndedWell(t *testing.T) {
 		t.Error("not suspect after 5 s")
 	}
 }
+
+func TestAnEngineWithoutAGPUStandsStillOnlyForLongerThanItsOwnLongSteps(t *testing.T) {
+	var v Monitor
+	at, steps, suspects := time.Unix(1_800_000_000, 0), 0.0, 0
+	second := func(moves float64) {
+		at, steps = at.Add(time.Second), steps+moves
+		if v.Observe(pressure.Reading{At: at, Running: 2, Iterations: steps}, Load{}); v.IsSuspect() {
+			suspects++
+		}
+	}
+	for range 20 { // a token takes 0.4 s, a prompt 8 s
+		for range 10 {
+			second(2.5)
+		}
+		for range 7 {
+			second(0)
+		}
+		second(1)
+		if steps < 30 {
+			suspects = 0 // the first long step is not known to be one
+		}
+	}
+	if suspects > 0 {
+		t.Errorf("suspect in %d of 340 s, in which it worked", suspects)
+	}
+	for range 14 {
+		second(0)
+	}
+	if !v.IsSuspect() {
+		t.Error("not suspect 14 s after its last step")
+	}
+}
+
+func TestAHangOfAFastEngineIsNotLearnedAsAStep(t *testing.T) {
+	var v Monitor
+	at, steps := time.Unix(1_800_000_000, 0), 0.0
+	see := func(moves float64) {
+		at, steps = at.Add(500*time.Millisecond), steps+moves
+		v.Observe(pressure.Reading{At: at, Running: 2, Iterations: steps}, Load{})
+	}
+	for range 3 {
+		for range 100 {
+			see(20)
+		}
+		for range 40 {
+			see(0)
+		}
+	}
+	see(20)
+	see(0)
+	see(0)
+	see(0)
+	if !v.IsSuspect() {
+		t.Error("after hangs of 20 s it is not suspect 1.5 s after a step")
+	}
+}
+
+func TestAChangedGaugeEndsStandingMetricsAtOnce(t *testing.T) {
+	standing := pressure.Reading{Running: 3, Waiting: 2, Iterations: 7, KVUsage: 0.5, PromptTokens: 100, GenerationTokens: 100}
+	for name, change := range map[string]func(*pressure.Reading){
+		"running":    func(r *pressure.Reading) { r.Running = 2 },
+		"waiting":    func(r *pressure.Reading) { r.Waiting = 3 },
+		"usage":      func(r *pressure.Reading) { r.KVUsage = 0.4 },
+		"prompts":    func(r *pressure.Reading) { r.PromptTokens++ },
+		"generation": func(r *pressure.Reading) { r.GenerationTokens++ },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var v Monitor
+			r := standing
+			r.At = time.Unix(1_800_000_000, 0)
+			v.Begin(r.At.Add(-time.Hour))
+			see := func() Condition {
+				r.At = r.At.Add(500 * time.Millisecond)
+				v.Observe(r, Load{})
+				v.MarkTokens(r.At)
+				return v.Condition()
+			}
+			for range 6 {
+				see()
+			}
+			if c := see(); c != Frozen {
+				t.Fatalf("the condition is %q", c)
+			}
+			if change(&r); see() != Well {
+				t.Errorf("the condition is %q after a change", v.Condition())
+			}
+		})
+	}
+}
+
+func TestWhatTheEngineTellsALittleAfterAnAnswerBeganIsNoStandingMetric(t *testing.T) {
+	var v Monitor
+	at := time.Unix(1_800_000_000, 0)
+	see := func(after time.Duration, steps float64) Condition {
+		at = at.Add(after)
+		v.Observe(pressure.Reading{At: at, Running: 1, Iterations: steps}, Load{})
+		return v.Condition()
+	}
+	see(0, 1)
+	v.MarkServed(at.Add(500 * time.Millisecond))
+	if c := see(600*time.Millisecond, 1); c != Well {
+		t.Errorf("%q 0.1 s after an answer began", c)
+	}
+	if c := see(300*time.Millisecond, 1); c != Frozen {
+		t.Errorf("%q 0.4 s after an answer began", c)
+	}
+}
