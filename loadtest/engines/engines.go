@@ -251,5 +251,6 @@ func (e *Engine) Busy(ctx context.Context) (running, waiting int, err error) {
 	return int(r), int(w), err
 }
 
-// client asks engines and gateways. It has no limit of its own: whoever asks gives one by a context.
-var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32, DisableCompression: true}}
+// client asks engines and gateways. It has no limit of its own: whoever asks gives one by a context. llama.cpp closes connections
+// that it might keep, in the moment in which the next request comes, so each request has its own.
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}

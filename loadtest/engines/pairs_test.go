@@ -47,6 +47,10 @@ func TestMain(m *testing.M) {
 	for _, e := range shared.engines {
 		e.Stop()
 	}
+	if err := writeTable(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	os.Exit(code)
 }
 
