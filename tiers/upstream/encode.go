@@ -41,7 +41,7 @@ func encode(call engine.Call, d *dialect.Dialect) (path string, body openai.Piec
 // onlyOneChoice refuses a request for several choices.
 func onlyOneChoice() *engine.Failure {
 	return &engine.Failure{Kind: engine.Rejected, Status: http.StatusBadRequest, Fault: &openai.Fault{
-		Status: http.StatusBadRequest, Param: "n", Code: "unsupported_parameter", Message: "The engine of this model gives one choice only: n and best_of must be 1.",
+		Status: http.StatusBadRequest, Param: "n", Code: "unsupported_parameter", Message: "The engine of this model counts the tokens of one choice only: n and best_of must be 1.",
 	}}
 }
 
