@@ -106,7 +106,6 @@ func (g *Gateway) newListener(h http.Handler, secure func() *tls.Config) listene
 			MaxReadFrameSize: maxReadFrame, WriteByteTimeout: maxBlocked,
 			MaxReceiveBufferPerConnection: uploadWindow, MaxReceiveBufferPerStream: uploadWindow,
 		}
-		meterFrames(d.server)
 	}
 	return d
 }
