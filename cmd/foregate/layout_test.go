@@ -28,7 +28,7 @@ var arrows = map[string][]string{
 	"gateway/app/apptest":         {"gateway", "gateway/app", "gateway/config", "gateway/stores"}, // for tests alone
 	"gateway/auditlog":            {"tiers/evidence", "tiers/plan", "tiers/risk"},
 	"gateway/budgets":             {"gateway/identity", "internal/redis/lookup", "internal/redis/script"},
-	"gateway/config":              {"internal/yamlfile", "tiers/dialect", "tiers/fields"},
+	"gateway/config":              {"internal/yamlfile", "tiers/dialect", "tiers/discover", "tiers/fields"},
 	"gateway/console":             {"internal/uplot"},
 	"gateway/content":             {"cache", "gateway/clientapi", "tiers/openai", "tiers/strategy"},
 	"gateway/demo":                {"gateway", "gateway/app", "gateway/config", "gateway/display", "gateway/stores", "loadtest/vllmsim", "tiers/risk"},

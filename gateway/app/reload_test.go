@@ -196,15 +196,16 @@ func TestAChangedFileIsNoticedByItself(t *testing.T) {
 	}
 }
 
-// TestAPoolThatFindsNoBackendDoesNotReplaceOneThatHasSome has a pool's backends discovered in a file that names nobody.
+// nowhere names backends by a name that nobody has (RFC 6761).
+const nowhere = "dns://nobody.invalid:8000"
+
+// TestAPoolThatFindsNoBackendDoesNotReplaceOneThatHasSome discovers a pool's backends by a name that nobody has.
 func TestAPoolThatFindsNoBackendDoesNotReplaceOneThatHasSome(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long test: make test-long") // it waits for the backends
 	}
 	w := startReloads(t)
-	nobody := filepath.Join(t.TempDir(), "backends")
-	rotateFile(t, nobody, "# nobody\n")
-	discovered := strings.Replace(reloadFile("m", "", reloadRoute), "backends: []", fmt.Sprintf("discover: %q", "file://"+nobody), 1)
+	discovered := strings.Replace(reloadFile("m", "", reloadRoute), "backends: []", "discover: "+nowhere, 1)
 	rotateFile(t, w.path, discovered)
 	status, r := w.reload(t, "")
 	if status != http.StatusUnprocessableEntity || len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "config: pools: only found no backend within 3s") {
@@ -216,9 +217,9 @@ func TestAPoolThatFindsNoBackendDoesNotReplaceOneThatHasSome(t *testing.T) {
 	if status, r := w.reload(t, ""); status != http.StatusUnprocessableEntity || !strings.Contains(fmt.Sprint(r.Problems), "other found no backend") {
 		t.Errorf("a route moves to a pool without backends: status %d, %+v", status, r)
 	}
-	rotateFile(t, w.path, discovered)
-	rotateFile(t, nobody, w.sims[2].URL()+"\n")
-	apptest.Within(t, 20*time.Second, "the pool replaces the old one when it finds a backend", func() bool {
+	named := strings.Replace(w.sims[2].URL(), "http://127.0.0.1", "dns://localhost", 1)
+	rotateFile(t, w.path, strings.Replace(discovered, nowhere, named, 1))
+	apptest.Within(t, 20*time.Second, "a pool that finds a backend replaces the old one", func() bool {
 		_, body := apptest.Get(t, w.Admin+"/admin/backends")
 		return strings.Contains(body, w.sims[2].URL()) && !strings.Contains(body, w.sims[0].URL())
 	})
@@ -245,18 +246,17 @@ func TestAFieldThatAReloadForbidsIsRefusedInABodySeenBefore(t *testing.T) {
 
 func TestStatusTellsOfBackendsThatCannotBeFound(t *testing.T) {
 	sim := vllmsim.Start(t, vllmsim.Options{Model: "m", Seed: simSeed, TimeScale: simScale})
-	list := filepath.Join(t.TempDir(), "list.txt")
-	rotateFile(t, list, sim.URL()+"\n")
-	r := apptest.Serve(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 5s}\npools: {only: {model: m, discover: \"file://%s\"}}\n%s", list, reloadRoute))
-	r.Ready(t)
-	told := func() bool {
-		return strings.Contains(strings.Join(r.Status(t).Warnings, "\n"), "pools.only.discover fails: "+list)
+	serve := func(discover string) (warned func() bool) {
+		r := apptest.Serve(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 5s}\npools: {only: {model: m, discover: %q}}\n%s", discover, reloadRoute))
+		if discover != nowhere {
+			r.Ready(t)
+		}
+		return func() bool {
+			return strings.Contains(strings.Join(r.Status(t).Warnings, "\n"), "pools.only.discover fails: ")
+		}
 	}
-	if told() {
-		t.Error("the list is good")
+	if serve(strings.Replace(sim.URL(), "http://127.0.0.1", "dns://localhost", 1))() {
+		t.Error("the name is good")
 	}
-	rotateFile(t, list, "nonsense\n")
-	apptest.Eventually(t, "status has a warning", told)
-	rotateFile(t, list, sim.URL()+"\n")
-	apptest.Eventually(t, "the warning is gone", func() bool { return !told() })
+	apptest.Eventually(t, "status has a warning", serve(nowhere))
 }

@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/foregate/foregate/tiers/discover"
 )
 
 func TestRedisURLsAreTakenApart(t *testing.T) {
@@ -87,37 +85,6 @@ func TestBackendURLsHaveOneSpelling(t *testing.T) {
 			t.Errorf("%q: got %q, %v", raw, got, err)
 		}
 	}
-}
-
-// TestWhatIsAcceptedCanBeDiscovered holds the two readers of the field together:
-// this package's and the one that does the work.
-func TestWhatIsAcceptedCanBeDiscovered(t *testing.T) {
-	for raw, good := range map[string]bool{
-		"dns://vllm.svc:8000": true, "dns://[::1]:8000": true, "dns://10.0.0.1:65535": true, "dns://vllm.svc.:1": true,
-		"srv://_vllm._tcp.gpu.internal": true, "srv://_vllm._tcp.gpu.internal.": true,
-		"file:///etc/backends": true, "file://backends.json": true, "file:///a%20b": true,
-		"": false, "dns": false, "file": false, "vllm.svc:8000": false, "http://a:8000": false, "dns:///a:1": false, "DNS://a:1": false,
-		"dns://vllm.svc": false, "dns://vllm.svc:0": false, "dns://vllm.svc:65536": false, "dns://:8000": false, "dns://u@a:8000": false, "dns://a:8000/x": false,
-		"dns://a b:1": false, "dns://-a:1": false, "dns://a..b:1": false,
-		"srv://gpu.internal": false, "srv://_vllm._udp.gpu": false, "srv://_vllm._tcp.": false, "srv://_vllm._tcp.gpu:1": false, "srv://_._tcp.gpu": false, "srv://_a._b._tcp.c": false,
-		"file://": false, "file:///": false, "file:///etc/": false, "file:///a#b": false, "file:///a?b": false, "file:///%": false, "file:///%00": false,
-	} {
-		here, there := checkDiscover(raw), discover.Check(raw)
-		if (here == nil) != good || (there == nil) != good {
-			t.Errorf("%q: %v here, %v there", raw, here, there)
-		}
-	}
-}
-
-func FuzzCheckDiscover(f *testing.F) {
-	for _, s := range []string{"dns://a:1", "srv://_a._tcp.b", "file:///a%20b", "dns://[fe80::1%25eth0]:1", "file://%"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, raw string) {
-		if here, there := checkDiscover(raw), discover.Check(raw); (here == nil) != (there == nil) {
-			t.Errorf("%q: %v here, %v there", raw, here, there)
-		}
-	})
 }
 
 func FuzzParseRedis(f *testing.F) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/foregate/foregate/internal/yamlfile"
 	"github.com/foregate/foregate/tiers/dialect"
+	"github.com/foregate/foregate/tiers/discover"
 	"github.com/foregate/foregate/tiers/fields"
 )
 
@@ -70,14 +71,14 @@ func (r reader) checkPool(path string, p Pool) {
 	if rev := path + ".revision"; r.Has(rev) && r.Sound(rev) && (p.Revision == "" || len(p.Revision) > 64 || !yamlfile.Only(p.Revision, "._:@/-")) {
 		r.Fail(rev, "want 1–64 of A-Z a-z 0-9 . _ : @ / -")
 	}
-	backends, discover := r.Has(path+".backends"), r.Has(path+".discover")
+	backends, discovered := r.Has(path+".backends"), r.Has(path+".discover")
 	switch {
-	case backends && discover:
+	case backends && discovered:
 		r.Fail(path+".discover", "backends are given as well; keep one of the two")
-	case !backends && !discover:
-		r.Fail(path, "has no backends; give backends: [http://host:8000] or discover: dns://host:8000, srv://… or file://…")
-	case discover && r.Sound(path+".discover"):
-		if err := checkDiscover(p.Discover); err != nil {
+	case !backends && !discovered:
+		r.Fail(path, "has no backends; give backends: [http://host:8000] or discover: dns://host:8000 or srv://…")
+	case discovered && r.Sound(path+".discover"):
+		if err := discover.Check(p.Discover); err != nil {
 			r.Fail(path+".discover", "%v", err)
 		}
 	case backends && len(p.Backends) == 0 && r.Sound(path+".backends"):

@@ -124,7 +124,7 @@ type Pool struct {
 	// generated tokens per second of one backend, over all its requests; 0: learned
 	DecodePerSecond float64  `yaml:"decode_tokens_per_s" min:"0.01" max:"10000000"`
 	Backends        []string `yaml:"backends"` // base URLs without a trailing slash
-	// dns://HOST:PORT, srv://_SERVICE._tcp.NAME or file://PATH
+	// dns://HOST:PORT or srv://_SERVICE._tcp.NAME
 	Discover string `yaml:"discover"`
 	// one of dialect.Kinds; "auto" (the default) asks the engine
 	Engine string `yaml:"engine" default:"auto"`

@@ -8,7 +8,7 @@ import (
 // Options are how backends are found and reached. The zero value works.
 type Options struct {
 	Resolver Resolver // nil is net.DefaultResolver
-	HTTPS    bool     // all backends are reached by https: what DNS names is, and a list must not name others
+	HTTPS    bool     // all backends are reached by https
 }
 
 // scheme is that of backends whose source does not tell one.

@@ -20,9 +20,8 @@ import (
 // the name server does not empty a running pool.
 const keepGood = 60 * time.Second
 
-// discover reads the backend list once and replaces the set. An empty or failed answer leaves the set as it is: for a
-// minute if a name server says that there is none, and until the next good version if a file cannot be read. If the name
-// server does not answer, backends that pass their checks stay after that, too.
+// discover reads the backend list once and replaces the set. An empty or failed answer leaves the set as it is for
+// a minute. If the name server does not answer, backends that pass their checks stay after that, too.
 func (p *Pool) discover(ctx context.Context) {
 	urls, err := p.source.Find(ctx)
 	if ctx.Err() != nil {
@@ -34,7 +33,7 @@ func (p *Pool) discover(ctx context.Context) {
 	case err == nil:
 		f.good = now
 		p.replace(urls)
-	case f.forGood || now.Sub(f.good) < keepGood:
+	case now.Sub(f.good) < keepGood:
 		is = err.Error() + "; the last good backends are kept"
 	case discover.Unanswered(err):
 		is = err.Error() + "; backends that pass their checks are kept"

@@ -71,7 +71,6 @@ type Pool struct {
 type discovered struct {
 	good    time.Time // time of the last answer with backends
 	problem string    // why there is none now, which mu guards; "" is none
-	forGood bool      // the last good answer stays valid until the next one
 }
 
 // locked runs f with the lock. A panic of f releases the lock.

@@ -69,7 +69,7 @@ func TestOptionsThatWouldGoWrongAreRefusedWithPoolAndURL(t *testing.T) {
 		"twice":         {Options{Name: "big", Backends: []string{"http://a", "HTTP://A:80/"}}, `backend "HTTP://A:80/": given twice`},
 		"one id":        {Options{Name: "big", Backends: []string{"http://a:1", "https://a:1"}}, `backend "https://a:1": its id, a-1, is that of another`},
 		"negative cost": {Options{Name: "big", Backends: one, USDPerHour: -1}, `costs -1 USD per hour`},
-		"not dns":       {Options{Name: "big", Discover: "http://a:1"}, `discover "http://a:1": want dns://HOST:PORT, srv://`},
+		"not dns":       {Options{Name: "big", Discover: "http://a:1"}, `discover "http://a:1": want dns://HOST:PORT or srv://`},
 		"no dns port":   {Options{Name: "big", Discover: "dns://a"}, `want dns://HOST:PORT with a port`},
 		"dns path":      {Options{Name: "big", Discover: "dns://a:1/x"}, `want dns://HOST:PORT with a port`},
 	} {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,11 +22,11 @@ func New(o Options) (*Pool, error) {
 	}
 	o = o.withDefaults()
 	p := &Pool{
-		o:       o,
-		log:     o.Logger.With().Str("pool", o.Name).Logger(),
-		metrics: newMetrics(o.Registerer),
-		scraper: pressure.NewScraper(pressure.Options{Timeout: o.ScrapeTimeout, Credentials: o.Credentials, Now: o.Now}),
-		source:  source, found: discovered{forGood: strings.HasPrefix(o.Discover, "file:")},
+		o:          o,
+		log:        o.Logger.With().Str("pool", o.Name).Logger(),
+		metrics:    newMetrics(o.Registerer),
+		scraper:    pressure.NewScraper(pressure.Options{Timeout: o.ScrapeTimeout, Credentials: o.Credentials, Now: o.Now}),
+		source:     source,
 		slots:      make(chan struct{}, maxScrapes),
 		scratch:    sync.Pool{New: func() any { return new(round) }},
 		warm:       prefix.NewTable(maxPrefixes),

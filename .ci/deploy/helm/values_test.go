@@ -40,7 +40,6 @@ var mistakes = []struct{ values, field, says string }{
 	{"config: {identity: {mode: jwt, jwt: {jwks_file: /x}}, pools: {a: {}}, routes: [{}]}", "config.identity.jwt.jwks_file", "secretFiles"},
 	{"{config: {pools: {a: {auth: {api_key_file: /run/secrets/foregate/key/key}}}, routes: [{}]}}", "config.pools.a.auth.api_key_file", "secretFiles"},
 	{"{config: {pools: {a: {tls: {ca_file: /etc/ca.pem}}}, routes: [{}]}}", "config.pools.a.tls.ca_file", "secretFiles"},
-	{"{config: {pools: {a: {discover: 'file:///backends'}}, routes: [{}]}}", "config.pools.a.discover", "secretFiles"},
 	{"{config: {tracing: {headers_file: /run/secrets/foregate/otlp/headers}, pools: {a: {}}, routes: [{}]}}", "config.tracing.headers_file", "secretFiles"},
 	{"existingConfig: {secret: mine}", "terminationGracePeriodSeconds", "missing"},
 	{"terminationGracePeriodSeconds: 5", "/terminationGracePeriodSeconds", "minimum"},

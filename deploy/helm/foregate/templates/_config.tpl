@@ -81,8 +81,8 @@ true
 {{- end -}}
 {{- end -}}
 
-{{/* The files that a part of the file names, a line FIELD PATH for each: every field whose name ends with _file, and what
-pools are discovered in. */}}
+{{/* The files that a part of the file names, a line FIELD PATH for each: every field whose name ends with
+_file. */}}
 {{- define "foregate.files" -}}
 {{- $at := .at -}}
 {{- range $name, $v := .part -}}
@@ -91,8 +91,6 @@ pools are discovered in. */}}
 {{- include "foregate.files" (dict "at" $field "part" $v) -}}
 {{- else if and $v (hasSuffix "_file" $name) -}}
 {{- printf "%s %s\n" $field (toString $v) -}}
-{{- else if and (eq $name "discover") (hasPrefix "file://" (toString $v)) -}}
-{{- printf "%s %s\n" $field (trimPrefix "file://" $v) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
