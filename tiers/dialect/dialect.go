@@ -52,10 +52,13 @@ type Dialect struct {
 	Window   Window
 	// Scoring are the ways to score a given text that may work, the best one first. Empty: drafts are checked by a
 	// judge.
-	Scoring    []openai.ScoreStyle
-	Members    Members
-	ContinueBy ContinueBy
-	Thinking   Thinking
+	Scoring []openai.ScoreStyle
+	Members Members
+	// IgnoresClose says that the engine goes on with an answer in one piece whose client has gone. With a stream it notices
+	// that, so it is asked for one instead.
+	IgnoresClose bool
+	ContinueBy   ContinueBy
+	Thinking     Thinking
 }
 
 // Load says where an engine tells its load.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"strconv"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -31,6 +32,7 @@ type JudgeQuestion struct {
 	Priority *int64 // nil is not sent
 	Set      []Edit // members in place of the request's: how an engine is told not to think first
 	Plain    bool   // the request's arguments of the chat template are not sent
+	Stream   bool   // as a stream with its usage
 }
 
 // Body appends the question as a chat: the request's messages, the answer, and the question, for [Chat]'s path; read the
@@ -61,7 +63,10 @@ func (q *JudgeQuestion) Body(dst []byte) []byte {
 		dst = append(quote(append(dst, ','), e.Name), ':')
 		dst = append(dst, e.Value...)
 	}
-	dst = append(dst, `,"max_tokens":1,"temperature":0,"logprobs":true,"top_logprobs":`+judgeTop+`,"stream":false`...)
+	dst = append(dst, `,"max_tokens":1,"temperature":0,"logprobs":true,"top_logprobs":`+judgeTop+`,"stream":`...)
+	if dst = strconv.AppendBool(dst, q.Stream); q.Stream {
+		dst = append(dst, `,"stream_options":{"include_usage":true}`...)
+	}
 	return appendScheduling(dst, "cache_salt", q.Salt, q.Priority)
 }
 

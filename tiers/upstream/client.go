@@ -90,6 +90,13 @@ func (c *Client) stream(a *engine.Attempt) (answer, *httpExchange) {
 			return s, &s.httpExchange
 		}
 	}
+	if x.merges() {
+		s := &mergedStream{events: events{httpExchange: x, parser: openai.BorrowChunkParser(false)}}
+		if call, is := a.Call.(*engine.Relay); is {
+			s.finishes.Want = call.Request.Choices()
+		}
+		return s, &s.httpExchange
+	}
 	s := &whole{httpExchange: x}
 	return s, &s.httpExchange
 }

@@ -80,7 +80,10 @@ const draftTop = 5
 func (e encoder) relayBody(c *engine.Relay) openai.Pieces {
 	var room [4]openai.Edit
 	edits := e.appendTermEdits(room[:0], c.Request, &c.Terms)
-	if c.Request.Stream && (!c.Request.IncludeUsage || e.Members.Strict) {
+	switch {
+	case !c.Request.Stream && e.IgnoresClose:
+		edits = append(edits, streamed, usageLast)
+	case c.Request.Stream && (!c.Request.IncludeUsage || e.Members.Strict):
 		edits = append(edits, usageLast)
 	}
 	return c.Request.Splice(edits...)
@@ -108,6 +111,9 @@ func logprobs(kind openai.Kind, top int) []openai.Edit {
 
 func (e encoder) wholeBody(r *openai.Request, t *engine.Terms, more ...openai.Edit) openai.Pieces {
 	edits := append(e.termEdits(r, t), set("stream", "false"), drop("stream_options"))
+	if e.IgnoresClose {
+		edits = append(edits, streamed, usageLast)
+	}
 	return r.Splice(append(edits, more...)...)
 }
 

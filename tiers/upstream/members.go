@@ -143,7 +143,7 @@ func (e encoder) unthinking(r *openai.Request) []openai.Edit {
 // judgeBody asks in words whether an answer is correct.
 func (e encoder) judgeBody(c *engine.Judge) []byte {
 	q := openai.JudgeQuestion{
-		Model: c.Model, Request: c.Request, Answer: c.Answer, Salt: e.salt(c.Salt), Priority: e.EnginePriority(c.Priority), Plain: e.Members.Strict,
+		Model: c.Model, Request: c.Request, Answer: c.Answer, Salt: e.salt(c.Salt), Priority: e.EnginePriority(c.Priority), Plain: e.Members.Strict, Stream: e.IgnoresClose,
 	}
 	if c.Thinks {
 		q.Set = e.unthinking(c.Request)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -19,11 +20,7 @@ func (s *whole) begin() error {
 	if err != nil {
 		return err
 	}
-	err = s.take(openai.TrimByteOrderMark(body))
-	if _, is := err.(*engine.Failure); is || err == nil {
-		return err
-	}
-	return fmt.Errorf("%w: %w", engine.ErrBody, err)
+	return s.taken(s.take(openai.TrimByteOrderMark(body)))
 }
 
 // Next implements [engine.Stream].
@@ -31,6 +28,50 @@ func (*whole) Next(engine.Want) (*openai.Chunk, error) { return nil, io.EOF }
 
 // Buffered implements [engine.Stream].
 func (*whole) Buffered() bool { return true }
+
+// mergedStream is an answer in one piece that was requested as a stream: see [dialect.Dialect].IgnoresClose.
+type mergedStream struct{ events }
+
+// merges reports whether the attempt is for an answer in one piece that is requested as a stream.
+func (x *httpExchange) merges() bool {
+	switch call := x.attempt.Call.(type) {
+	case *engine.Relay:
+		return !call.Request.Stream && dialect.Of(x.attempt.Engine).IgnoresClose
+	case *engine.DraftWhole, *engine.Answer, *engine.Judge:
+		return dialect.Of(x.attempt.Engine).IgnoresClose
+	}
+	return false
+}
+
+func (s *mergedStream) begin() error {
+	all := openai.NewMerger(int(s.options.MaxBody))
+	err := s.events.begin()
+	for c := s.firstChunk; err == nil; c, err = s.readEvent() {
+		if err := all.Add(c.Raw); errors.Is(err, openai.ErrTooLong) {
+			return tooLarge(s.options.MaxBody)
+		} else if err != nil {
+			return s.taken(err)
+		}
+	}
+	if err != io.EOF {
+		return err
+	}
+	return s.taken(s.take(all.Whole()))
+}
+
+// Next implements [engine.Stream].
+func (*mergedStream) Next(engine.Want) (*openai.Chunk, error) { return nil, io.EOF }
+
+// Buffered implements [engine.Stream].
+func (*mergedStream) Buffered() bool { return true }
+
+// taken returns the error of an answer that was read.
+func (x *httpExchange) taken(err error) error {
+	if _, is := err.(*engine.Failure); is || err == nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", engine.ErrBody, err)
+}
 
 // readAll reads the body up to the limit.
 func (s *whole) readAll() ([]byte, error) {
@@ -58,14 +99,14 @@ func tooLarge(limit int64) *engine.Failure {
 }
 
 // take sets what the call's Into points to.
-func (s *whole) take(body []byte) (err error) {
-	switch c := s.attempt.Call.(type) {
+func (x *httpExchange) take(body []byte) (err error) {
+	switch c := x.attempt.Call.(type) {
 	case *engine.Relay:
-		return s.relayed(c.Into, body)
+		return x.relayed(c.Into, body)
 	case *engine.DraftWhole:
-		return s.drafted(c.Into, body)
+		return x.drafted(c.Into, body)
 	case *engine.Answer:
-		return s.drafted(c.Into, body)
+		return x.drafted(c.Into, body)
 	case *engine.Score:
 		*c.Into, err = c.Question.Parse(body)
 	case *engine.Judge:
@@ -89,7 +130,7 @@ func (s *whole) take(body []byte) (err error) {
 var errNoChoices = errors.New("an answer without choices")
 
 // relayed checks an answer that goes to the client unchanged.
-func (s *whole) relayed(into *engine.Whole, body []byte) error {
+func (x *httpExchange) relayed(into *engine.Whole, body []byte) error {
 	a, err := openai.ParseAnswer(body)
 	switch {
 	case err != nil:
@@ -101,17 +142,17 @@ func (s *whole) relayed(into *engine.Whole, body []byte) error {
 	case a.Choices == 0:
 		return errNoChoices
 	}
-	a.Usage = s.bound.clamp(a.Usage, inOnePiece, a.Size)
+	a.Usage = x.bound.clamp(a.Usage, inOnePiece, a.Size)
 	openai.WriteUsage(body, a.Counts, a.Usage)
 	*into = engine.Whole{Answer: a, Body: body}
 	return nil
 }
 
 // drafted parses an answer that is judged.
-func (s *whole) drafted(into *openai.DraftAnswer, body []byte) (err error) {
-	if *into, err = openai.ParseDraftAnswer(body, s.tellsIDsInLogprobs()); err != nil {
+func (x *httpExchange) drafted(into *openai.DraftAnswer, body []byte) (err error) {
+	if *into, err = openai.ParseDraftAnswer(body, x.tellsIDsInLogprobs()); err != nil {
 		return err
 	}
-	into.Usage = s.bound.clamp(into.Usage, inOnePiece, into.Size())
+	into.Usage = x.bound.clamp(into.Usage, inOnePiece, into.Size())
 	return nil
 }

@@ -129,7 +129,12 @@ func TestADraftInOnePieceOfEachKindHasOnlyWhatAClientWouldGet(t *testing.T) {
 		{dialect.OpenAI, choice("", entry) + `,"service_tier":"default","system_fingerprint":null`, nil},
 	} {
 		url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			write(w, "application/json", `{"id":"c","object":"chat.completion","created":1,"model":"big",`+tc.body+usage+`}`)
+			body := `{"id":"c","object":"chat.completion","created":1,"model":"big",` + tc.body + usage + `}`
+			if dialect.Of(tc.kind).IgnoresClose {
+				say(w, strings.Replace(body, `"message"`, `"delta"`, 1), openai.Done)
+				return
+			}
+			write(w, "application/json", body)
 		})
 		var got openai.DraftAnswer
 		s, err := newClient(t, Options{}).Open(t.Context(), atA(tc.kind, url, &engine.DraftWhole{Request: scan(t, openai.Chat, aPlain), Into: &got}))

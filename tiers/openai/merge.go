@@ -1,0 +1,193 @@
+package openai
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Merger puts the chunks of a stream together into the answer that the engine would have given in one piece, with all that
+// it tells. The zero value of its bound allows nothing.
+type Merger struct {
+	root merged
+	left int // bytes that it may still keep
+}
+
+// NewMerger returns a merger of an answer of at most so many bytes.
+func NewMerger(maxBytes int) *Merger { return &Merger{left: maxBytes} }
+
+// merged is a value that grows from chunk to chunk: an object's or a list's parts, else its JSON.
+type merged struct {
+	kind  byte // '{' and '[' have parts or elements, '"' a text, '0' anything else; 0: nothing but null has come
+	raw   []byte
+	names []string // of an object's parts
+	parts []*merged
+}
+
+// nodeSize is the memory of a part besides its content, in bytes.
+const nodeSize = 96
+
+// nested are the members whose parts are merged; of others the last value counts.
+var nested = []string{"choices", "delta", "logprobs", "tool_calls", "function"}
+
+// grown are the members whose texts are joined.
+var grown = []string{"content", "text", "reasoning", asReasoningContent, "refusal", "arguments"}
+
+// Add adds a chunk, valid JSON. The error is [ErrTooLong], or says that a chunk is none.
+func (m *Merger) Add(chunk []byte) error { return m.add(&m.root, "choices", chunk) }
+
+// Whole returns the answer.
+func (m *Merger) Whole() []byte { return m.root.append(nil, "") }
+
+// spend counts bytes that are kept.
+func (m *Merger) spend(n int) error {
+	if m.left -= n; m.left < 0 {
+		return ErrTooLong
+	}
+	return nil
+}
+
+// add merges a value into that of a member, or of a list's element that has no name.
+func (m *Merger) add(to *merged, name string, raw []byte) error {
+	if len(raw) == 0 || raw[0] == 'n' {
+		return nil
+	}
+	kind := raw[0]
+	if kind != '[' && kind != '"' && (kind != '{' || name != "" && !slices.Contains(nested, name)) {
+		kind = '0'
+	}
+	if kind != to.kind {
+		*to = merged{kind: kind}
+	}
+	switch {
+	case kind == '{':
+		return m.addObject(to, raw)
+	case kind == '[':
+		return m.addList(to, name, raw)
+	case kind == '"' && len(to.raw) > 0 && slices.Contains(grown, name):
+		to.raw = append(append(to.raw[:len(to.raw)-1], raw[1:len(raw)-1]...), '"')
+	case kind == '0' || len(to.raw) == 0 || string(raw) != `""`:
+		m.left += len(to.raw) // it takes the place of another
+		to.raw = append(to.raw[:0], raw...)
+	}
+	return m.spend(len(raw))
+}
+
+func (m *Merger) addObject(to *merged, raw []byte) error {
+	var in cursor
+	in.resetLenient(raw)
+	for name := range in.object() {
+		key := string(name)
+		v, _ := in.value()
+		at := slices.Index(to.names, key)
+		if at < 0 {
+			at = len(to.names)
+			to.names, to.parts = append(to.names, key), append(to.parts, &merged{})
+			if err := m.spend(nodeSize + len(key)); err != nil {
+				return err
+			}
+		}
+		if err := m.add(to.parts[at], key, v); err != nil {
+			return err
+		}
+	}
+	return in.err
+}
+
+// addList merges the elements of choices and calls by their indexes, and appends those of other lists.
+func (m *Merger) addList(to *merged, name string, raw []byte) error {
+	var in cursor
+	in.resetLenient(raw)
+	for range in.array() {
+		v, _ := in.value()
+		if !slices.Contains(nested, name) {
+			if len(to.raw) > 0 {
+				to.raw = append(to.raw, ',')
+			}
+			to.raw = append(to.raw, v...)
+			if err := m.spend(len(v)); err != nil {
+				return err
+			}
+			continue
+		}
+		at := indexOf(v, len(to.parts))
+		for len(to.parts) <= at {
+			if err := m.spend(nodeSize); err != nil {
+				return err
+			}
+			to.parts = append(to.parts, &merged{})
+		}
+		if err := m.add(to.parts[at], "", v); err != nil {
+			return err
+		}
+	}
+	return in.err
+}
+
+// indexOf returns the index that an element tells; without a possible one the given.
+func indexOf(element []byte, otherwise int) int {
+	var p ChunkParser
+	p.cur.resetLenient(element)
+	at := otherwise
+	if p.cur.kind() != '{' {
+		return at
+	}
+	for name := range p.cur.object() {
+		if string(name) == "index" {
+			at = p.index(otherwise, maxChoices)
+		} else {
+			p.cur.skip()
+		}
+	}
+	return at
+}
+
+// append appends the value of a member as it is in an answer in one piece.
+func (v *merged) append(dst []byte, name string) []byte {
+	switch {
+	case v.kind == 0:
+		return append(dst, "null"...)
+	case v.kind == '[' && len(v.parts) == 0:
+		return append(append(append(dst, '['), v.raw...), ']')
+	case v.kind == '[':
+		dst = append(dst, '[')
+		for _, p := range v.parts {
+			dst = append(p.append(dst, name), ',')
+		}
+		return append(dst[:len(dst)-1], ']')
+	case v.kind != '{':
+		return append(dst, v.raw...)
+	}
+	dst = append(dst, '{')
+	if name == "delta" { // not each engine says these of an answer that begins with half a character, or is empty
+		dst = v.appendUnless(dst, `"role":"assistant",`, "role")
+		dst = v.appendUnless(dst, `"content":"",`, "content", "tool_calls")
+	}
+	for i, p := range v.parts {
+		key := v.names[i]
+		switch {
+		case key == "index" && name == "tool_calls", p.kind == 0 && name == "delta" && !v.has("tool_calls"):
+			continue
+		case key == "delta":
+			key = "message"
+		case key == "object":
+			p.raw = bytes.Replace(p.raw, []byte(".chunk"), nil, 1)
+		}
+		dst = append(quote(dst, key), ':')
+		dst = append(p.append(dst, v.names[i]), ',')
+	}
+	return append(bytes.TrimSuffix(dst, []byte{','}), '}')
+}
+
+// has reports whether a member has a value other than null.
+func (v *merged) has(name string) bool {
+	at := slices.Index(v.names, name)
+	return at >= 0 && v.parts[at].kind != 0
+}
+
+// appendUnless appends members unless one of these has a value.
+func (v *merged) appendUnless(dst []byte, members string, names ...string) []byte {
+	if slices.ContainsFunc(names, v.has) {
+		return dst
+	}
+	return append(dst, members...)
+}
