@@ -186,7 +186,7 @@ func TestEveryContinuationIsTheTargetsOwn(t *testing.T) {
 	each(t, func(t *testing.T, p pair) {
 		draft, target := NewProxy(t, p.draft.URL), NewProxy(t, p.target.URL)
 		r := serve(t, p, setup{draft: []string{draft.URL}, target: []string{target.URL}, settings: []string{
-			"speculation.threshold_nats", "-20", "speculation.holdback_tokens", "4", "timeout.stream_idle", "5s",
+			"speculation.threshold_nats", "-20", "speculation.holdback_tokens", "4", "timeout.stream_idle", "5s", "breaker.max_failures", "1000",
 			"speculation.mode@risk", "confidence", "speculation.threshold_nats@risk", "-0.7",
 		}})
 		want, made, equal, explained := count(20, 200), map[string]int{}, 0, 0
