@@ -19,12 +19,12 @@ import (
 // api is how a client asks, and where the text of an answer is.
 type api struct{ name, path, asks string }
 
-// apis are those of clients. What they ask has places for model, question and stream.
+// apis are those of clients. What they ask has places for model, question, tokens and stream.
 var apis = []api{
-	{"chat", "/v1/chat/completions", `{"model":%q,"messages":[{"role":"user","content":%q}],"max_tokens":24,"temperature":0,"stream":%v}`},
-	{"completions", "/v1/completions", `{"model":%q,"prompt":%q,"max_tokens":24,"temperature":0,"stream":%v}`},
-	{"messages", "/v1/messages", `{"model":%q,"messages":[{"role":"user","content":%q}],"max_tokens":24,"temperature":0,"stream":%v}`},
-	{"responses", "/v1/responses", `{"model":%q,"input":%q,"max_output_tokens":24,"temperature":0,"stream":%v}`},
+	{"chat", "/v1/chat/completions", `{"model":%q,"messages":[{"role":"user","content":%q}],"max_tokens":%d,"temperature":0,"stream":%v}`},
+	{"completions", "/v1/completions", `{"model":%q,"prompt":%q,"max_tokens":%d,"temperature":0,"stream":%v}`},
+	{"messages", "/v1/messages", `{"model":%q,"messages":[{"role":"user","content":%q}],"max_tokens":%d,"temperature":0,"stream":%v}`},
+	{"responses", "/v1/responses", `{"model":%q,"input":%q,"max_output_tokens":%d,"temperature":0,"stream":%v}`},
 }
 
 // said is the text of an answer to any of them, whole or streamed.
@@ -187,14 +187,17 @@ func TestEveryContinuationIsTheTargetsOwn(t *testing.T) {
 		draft, target := NewProxy(t, p.draft.URL), NewProxy(t, p.target.URL)
 		r := serve(t, p, setup{draft: []string{draft.URL}, target: []string{target.URL}, settings: []string{
 			"speculation.threshold_nats", "-20", "speculation.holdback_tokens", "4", "timeout.stream_idle", "5s", "breaker.max_failures", "1000",
-			"speculation.mode@risk", "confidence", "speculation.threshold_nats@risk", "-0.7",
+			"speculation.mode@risk", "confidence", "speculation.threshold_nats@risk", "-0.15",
 		}})
 		want, made, equal, explained := count(20, 200), map[string]int{}, 0, 0
 		total := 0
 		for i := 0; total < want && i < 5*want; i++ {
 			a, cause := apis[i%len(apis)], causes[i/len(apis)%len(causes)]
 			round := i / len(apis) / len(causes)
-			stream := !cause.whole || round%2 == 0
+			stream, limit := !cause.whole || round%2 == 0, 24
+			if !stream {
+				limit = 72 // of a short one that is refused whole nothing is kept
+			}
 			question := fmt.Sprintf(wordings[i%len(wordings)], subjects[i/len(wordings)%len(subjects)]+strings.Repeat(" today", round%3))
 			seen := len(target.Exchanges(""))
 			if fault := (Fault{How: cause.how, Path: "/v1/", After: 4 + i%9, Events: true}); cause.draft {
@@ -202,7 +205,7 @@ func TestEveryContinuationIsTheTargetsOwn(t *testing.T) {
 			} else if cause.how != "" {
 				target.Arm(fault)
 			}
-			answer := post(t, r.URL+a.path, fmt.Sprintf(a.asks, cause.route, question, stream))
+			answer := post(t, r.URL+a.path, fmt.Sprintf(a.asks, cause.route, question, limit, stream))
 			all, err := said(answer.body)
 			name := fmt.Sprintf("%s, %s, stream %v", cause.name, a.name, stream)
 			if err != nil || answer.status != http.StatusOK {
@@ -257,7 +260,7 @@ func TestClientsThatLeaveFreeTheEngine(t *testing.T) {
 				leaves()
 			}
 			idle(t, p.target, maxLeft)
-			got, err := said(post(t, r.URL+apis[0].path, fmt.Sprintf(apis[0].asks, "off", "Say OK.", stream)).body)
+			got, err := said(post(t, r.URL+apis[0].path, fmt.Sprintf(apis[0].asks, "off", "Say OK.", 24, stream)).body)
 			if got == "" || err != nil {
 				t.Errorf("stream %v: behind them it answers %q, %v", stream, got, err)
 			}
