@@ -22,6 +22,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -80,17 +81,21 @@ func Home() (string, error) {
 // vLLM takes a minute to start, so it is used only where it is named.
 func Need(t testing.TB, kind string) {
 	t.Helper()
-	named := strings.Contains(" "+os.Getenv("FOREGATE_ENGINES")+" ", " "+kind+" ")
 	home, err := Home()
 	if err == nil {
 		_, err = os.Stat(filepath.Join(home, kind+".ready"))
 	}
 	switch {
-	case err != nil && named:
+	case err != nil && named(kind):
 		t.Fatalf("%s is not set up (.ci/need-engines %s): %v", kind, kind, err)
-	case err != nil, !named && (kind == VLLM || os.Getenv("FOREGATE_ENGINES") != ""):
+	case err != nil, !named(kind) && (kind == VLLM || os.Getenv("FOREGATE_ENGINES") != ""):
 		t.Skipf("without %s: make engines ENGINES=%s", kind, kind)
 	}
+}
+
+// named tells whether FOREGATE_ENGINES names a kind.
+func named(kind string) bool {
+	return slices.Contains(strings.Fields(os.Getenv("FOREGATE_ENGINES")), kind)
 }
 
 // Start starts an engine, and stops it with the test; see [Need] for where there is none.

@@ -37,15 +37,25 @@ var own = map[string]Options{
 	VLLM + "-target":     {Kind: VLLM, Model: VLLMTarget},
 }
 
-var shared struct {
-	mu      sync.Mutex
-	engines map[string]*Engine
-}
+// started are the shared engines; each is started once, by who needs it first.
+var started = map[string]func() (*Engine, error){}
 
 func TestMain(m *testing.M) {
+	ctx, stop := context.WithCancel(context.Background())
+	for name := range own {
+		started[name] = sync.OnceValues(func() (*Engine, error) { return begin(ctx, name) })
+	}
+	if named(VLLM) { // it takes a minute to start; tests of llama.cpp run meanwhile
+		for _, name := range []string{VLLM + "-target", VLLM + "-draft"} {
+			go func() { _, _ = started[name]() }() // its error is that of the tests
+		}
+	}
 	code := m.Run()
-	for _, e := range shared.engines {
-		e.Stop()
+	stop()
+	for _, start := range started {
+		if e, err := start(); err == nil {
+			e.Stop()
+		}
 	}
 	if err := writeTable(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -54,42 +64,42 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// engine is the shared engine of a name, such as "vllm-target"; it is started once.
+// begin finds the engine of a name, or starts it.
+func begin(ctx context.Context, name string) (*Engine, error) {
+	if e, err := running(ctx, name); e != nil || err != nil {
+		return e, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return Run(ctx, own[name])
+}
+
+// engine is the shared engine of a name, such as "vllm-target".
 func engine(t *testing.T, name string) *Engine {
 	t.Helper()
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	if e := shared.engines[name]; e != nil {
-		return e
-	}
-	e := running(t, name)
-	if e == nil {
+	if !strings.Contains(os.Getenv("FOREGATE_ENGINES_RUNNING"), name+"=") {
 		Need(t, own[name].Kind)
-		var err error
-		if e, err = Run(context.WithoutCancel(t.Context()), own[name]); err != nil { // it outlives this test
-			t.Fatal(err)
-		}
 	}
-	if shared.engines == nil {
-		shared.engines = map[string]*Engine{}
+	e, err := started[name]()
+	if err != nil {
+		t.Fatal(err)
 	}
-	shared.engines[name] = e
 	return e
 }
 
 // running is the engine that FOREGATE_ENGINES_RUNNING names; nil is none.
-func running(t *testing.T, name string) *Engine {
-	t.Helper()
+func running(ctx context.Context, name string) (*Engine, error) {
 	for entry := range strings.FieldsSeq(os.Getenv("FOREGATE_ENGINES_RUNNING")) {
 		if url, ok := strings.CutPrefix(entry, name+"="); ok {
 			var models struct{ Data []struct{ ID string } }
-			if err := askJSON(t.Context(), http.MethodGet, url+"/v1/models", "", &models); err != nil || len(models.Data) == 0 {
-				t.Fatalf("%s at %s: %v", name, url, err)
+			if err := askJSON(ctx, http.MethodGet, url+"/v1/models", "", &models); err != nil || len(models.Data) == 0 {
+				return nil, fmt.Errorf("%s at %s: %w", name, url, err)
 			}
-			return &Engine{Kind: own[name].Kind, URL: url, Model: models.Data[0].ID}
+			return &Engine{Kind: own[name].Kind, URL: url, Model: models.Data[0].ID}, nil
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // each runs a test for every pair that is there.
