@@ -27,8 +27,8 @@ var apis = []api{
 	{"responses", "/v1/responses", `{"model":%q,"input":%q,"max_output_tokens":%d,"temperature":0,"stream":%v}`},
 }
 
-// said is the text of an answer to any of them, whole or streamed.
-func said(body string) (all string, err error) {
+// textOf is the text of an answer to any of them, whole or streamed.
+func textOf(body string) (all string, err error) {
 	parts := []string{body}
 	if !strings.HasPrefix(strings.TrimSpace(body), "{") {
 		parts, _ = events(body)
@@ -154,7 +154,7 @@ func (c *continued) rest(t *testing.T, p pair) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := said(post(t, p.target.URL+c.path, string(body)).body)
+	all, err := textOf(post(t, p.target.URL+c.path, string(body)).body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestEveryContinuationIsTheTargetsOwn(t *testing.T) {
 				target.Arm(fault)
 			}
 			answer := post(t, r.URL+a.path, fmt.Sprintf(a.asks, cause.route, question, limit, stream))
-			all, err := said(answer.body)
+			all, err := textOf(answer.body)
 			name := fmt.Sprintf("%s, %s, stream %v", cause.name, a.name, stream)
 			if err != nil || answer.status != http.StatusOK {
 				t.Errorf("%s: %v: %d %s", name, err, answer.status, answer.body)
@@ -260,7 +260,7 @@ func TestClientsThatLeaveFreeTheEngine(t *testing.T) {
 				leaves()
 			}
 			idle(t, p.target, maxLeft)
-			got, err := said(post(t, r.URL+apis[0].path, fmt.Sprintf(apis[0].asks, "off", "Say OK.", 24, stream)).body)
+			got, err := textOf(post(t, r.URL+apis[0].path, fmt.Sprintf(apis[0].asks, "off", "Say OK.", 24, stream)).body)
 			if got == "" || err != nil {
 				t.Errorf("stream %v: behind them it answers %q, %v", stream, got, err)
 			}
@@ -292,4 +292,34 @@ func asks(t *testing.T, url, body string) (leave func()) {
 		cancel()
 		<-over
 	}
+}
+
+// TestTheUsageOfADraftThatStopsIsTheEngines: its stream is left at the stop string, before the engine tells it.
+func TestTheUsageOfADraftThatStopsIsTheEngines(t *testing.T) {
+	each(t, func(t *testing.T, p pair) {
+		r := serve(t, p, setup{settings: []string{"speculation.threshold_nats", "-20"}})
+		for _, a := range apis[:2] {
+			for _, stream := range []bool{false, true} {
+				const question = "What is the capital of France, and what is the capital of Spain?"
+				asks := strings.TrimSuffix(a.asks, "}") + `,"stop":["a"]`
+				if stream {
+					asks += `,"stream_options":{"include_usage":true}`
+				}
+				used := func(url, model string) (n struct{ message }) {
+					body := post(t, url+a.path, fmt.Sprintf(asks+"}", model, question, 48, stream)).body
+					if parts, _ := events(body); len(parts) > 0 {
+						body = parts[len(parts)-1]
+					}
+					if err := json.Unmarshal([]byte(body), &n); err != nil {
+						t.Fatalf("%v: %s", err, body)
+					}
+					return n
+				}
+				got, own := used(r.URL, "m").Usage, used(p.draft.URL, p.draft.Model).Usage
+				if got.Prompt != own.Prompt || max(got.Completion-own.Completion, own.Completion-got.Completion) > 1 {
+					t.Errorf("%s, stream %v: usage %+v, the engine itself says %+v", a.name, stream, got, own)
+				}
+			}
+		}
+	})
 }
