@@ -108,15 +108,12 @@ func (d *Draft) EndsItself() bool {
 	return slices.Contains(d.o.EOS, int32(id)) || !d.o.Request.StopsAt(id)
 }
 
-// PromptTokens returns the prompt's length: as the engine counts it, else by its ids, else estimated.
+// PromptTokens returns the prompt's length as the engine counts it, else by its ids; 0 if it has told neither.
 func (d *Draft) PromptTokens() int {
-	switch {
-	case d.usage.Prompt > 0:
+	if d.usage.Prompt > 0 {
 		return d.usage.Prompt
-	case len(d.text.PromptIDs()) > 0:
-		return len(d.text.PromptIDs())
 	}
-	return d.o.Request.PromptTokens
+	return len(d.text.PromptIDs())
 }
 
 // ScoreSeries returns the score at 8, 12, 16, 24, 32, 48 … tokens, at the decision, and now.

@@ -211,6 +211,20 @@ func (a *Answer) recordPrompt(u openai.Usage) {
 	a.recordTally()
 }
 
+// promptTokens returns the length of the prompt: as an engine has told it, else as one of the pool counts it, else estimated,
+// which is marked.
+func (a *Answer) promptTokens(ctx context.Context, told int, p inflight.Pool) int {
+	if told > 0 {
+		return told
+	}
+	ids, err := inflight.TokenizePrompt(ctx, a.Caller, p)
+	if err != nil {
+		a.out.Estimated = true
+		return a.Body.PromptTokens
+	}
+	return len(ids)
+}
+
 // countWasted records that no token of a draft became part of the answer.
 func (a *Answer) countWasted(tokens int) {
 	a.out.Accepted, a.out.Target, a.out.Wasted = 0, 0, tokens

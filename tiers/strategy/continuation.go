@@ -27,7 +27,6 @@ type continuation struct {
 	exact   bool // the transcript's ids are the target's own
 	guessed bool // the token count is one per chunk, and a chunk may hold several tokens
 	prompt  int  // tokens of the prompt, as an engine counted it; 0 is unknown
-	recount bool // the next backend reports the prompt's length, because its ids are unknown
 }
 
 // finish is how an answer ended.
@@ -72,13 +71,13 @@ func (c *continuation) endError(err error) error {
 func (c *continuation) run(ctx context.Context, at draft.CutPoint) error {
 	for {
 		if c.isFull(at.Tokens) {
-			return c.endAt(at)
+			return c.endAt(ctx, at)
 		}
 		call, demand := c.byIDs(at)
 		if call == nil {
 			at = c.rewindToWord(ctx)
 			if c.isFull(at.Tokens) { // the exact count is higher than the count by chunks
-				return c.endAt(at)
+				return c.endAt(ctx, at)
 			}
 			call, demand = c.byText(at)
 		}
@@ -91,7 +90,7 @@ func (c *continuation) run(ctx context.Context, at draft.CutPoint) error {
 			return c.wrapError(err)
 		}
 		s := &segment{continuation: c, x: x, from: at, at: at}
-		f, err := s.run()
+		f, err := s.run(ctx)
 		c.record.Leave()
 		switch {
 		case err != nil || f == nil:
@@ -112,9 +111,9 @@ func (c *continuation) isFull(tokens int) bool {
 }
 
 // endAt ends an answer that has reached max_tokens.
-func (c *continuation) endAt(at draft.CutPoint) error {
+func (c *continuation) endAt(ctx context.Context, at draft.CutPoint) error {
 	c.t.Undo()
-	return c.end(finish{reason: "length"}, at.Tokens)
+	return c.end(ctx, finish{reason: "length"}, at.Tokens)
 }
 
 // byIDs returns the call that continues by token ids, or nil if they are unknown or not usable.
@@ -210,21 +209,10 @@ func (c *continuation) tier() plan.Tier {
 	return plan.Target
 }
 
-// promptTokens returns the length of the prompt, counted if possible, else estimated.
-func (c *continuation) promptTokens() int {
-	switch {
-	case c.prompt > 0:
-		return c.prompt
-	case len(c.t.PromptIDs()) > 0:
-		return len(c.t.PromptIDs())
-	}
-	return c.Body.PromptTokens
-}
-
 // end finishes an answer of so many tokens.
-func (c *continuation) end(f finish, tokens int) error {
+func (c *continuation) end(ctx context.Context, f finish, tokens int) error {
 	o := &c.out
-	o.Prompt, o.Accepted = c.promptTokens(), min(o.Accepted, tokens)
+	o.Prompt, o.Accepted = c.promptTokens(ctx, max(c.prompt, len(c.t.PromptIDs())), c.pool), min(o.Accepted, tokens)
 	o.Target = tokens - o.Accepted
 	if c.tier() == plan.Draft {
 		o.Accepted, o.Target = tokens, 0
@@ -259,7 +247,7 @@ func (c *continuation) afterText(ctx context.Context, minTokens func(text int) i
 func (c *continuation) afterRelease(ctx context.Context, minTokens func(text int) int) error {
 	tokens, err := c.countTokens(ctx) // frames cannot be counted: one may hold several tokens
 	if err != nil {
-		tokens = minTokens(c.t.Len())
+		tokens, c.out.Estimated = minTokens(c.t.Len()), true
 	}
 	at := c.t.End(tokens)
 	c.recordFailover(reasonTargetLost, at.Tokens, at.Text)
@@ -273,13 +261,12 @@ type segment struct {
 	from, at draft.CutPoint // its start, and the last position from which another backend can continue
 	tokens   int            // received, as the engine counts them
 	unsure   bool           // the engine gave no count: tokens is one per chunk with text
-	usage    openai.Usage
 	ended    finish
 }
 
 // run streams the segment. If the backend fails it returns the failure, and s.at is the position from which another
 // backend can continue.
-func (s *segment) run() (*engine.Failure, error) {
+func (s *segment) run(ctx context.Context) (*engine.Failure, error) {
 	defer s.x.Drop()
 	s.x.SetMovable(s.mayFailOver(&engine.Failure{Kind: engine.Silent}))
 	for over := false; !over; {
@@ -304,10 +291,7 @@ func (s *segment) run() (*engine.Failure, error) {
 	if s.t.Pending() {
 		return nil, draft.ErrMismatch
 	}
-	if s.recount || s.promptTokens() == 0 {
-		s.prompt = max(s.usage.Prompt-s.from.Tokens, 0)
-	}
-	return nil, s.end(s.ended, s.from.Tokens+s.tokens)
+	return nil, s.end(ctx, s.ended, s.from.Tokens+s.tokens)
 }
 
 // take adds a chunk to the transcript and sends what may be sent. over says that the answer has ended.
@@ -345,9 +329,6 @@ func (s *segment) take(c *openai.Chunk) (over bool, err error) {
 func (s *segment) count(c *openai.Chunk) {
 	n, reported := c.Tokens(s.tokens)
 	s.tokens, s.unsure = s.tokens+n, s.unsure || !reported
-	if c.HasUsage {
-		s.usage = c.Usage
-	}
 	if c.Usage.Completion > 0 && (c.Choices == 0 || len(c.Finish) > 0) {
 		s.tokens, s.unsure = c.Usage.Completion, false
 	}

@@ -175,14 +175,18 @@ func (s *draftRun) settle(ctx context.Context, lost *engine.Failure) error {
 	case ctx.Err() != nil:
 		return s.endInterrupted(ctx, nil)
 	case s.d.IsAnswer(v):
-		return s.keep()
+		return s.keep(ctx)
 	}
 	return s.escalate(ctx, v)
 }
 
 // keep serves the draft as the answer.
-func (s *draftRun) keep() error {
+func (s *draftRun) keep(ctx context.Context) error {
 	e := s.d.Ending()
+	e.Usage.Prompt = s.promptTokens(ctx, e.Usage.Prompt, s.Draft)
+	if _, _, stopped := s.d.Transcript().Stop(); stopped && s.d.EstimatedTokens() {
+		s.out.Estimated = true // its stream was left before its usage
+	}
 	s.setTier(plan.Draft)
 	s.out.Served = s.d
 	s.out.Accepted, s.out.Prompt = e.Usage.Completion, e.Usage.Prompt

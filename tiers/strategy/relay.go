@@ -333,7 +333,7 @@ func (s *streamRelay) write() error {
 func (s *streamRelay) resumeRelayed(ctx context.Context) error {
 	t := draft.NewTranscript(draft.TranscriptOptions{Stop: s.Body.Stop, IncludeStop: s.Body.IncludeStop, Text: s.text, Sent: len(s.text)})
 	c := &continuation{
-		Answer: s.Answer, t: t, pool: s.pool, counter: inflight.Counter{Lost: []string{s.x.Backend()}}, midStream: true, recount: true, prompt: s.out.Prompt,
+		Answer: s.Answer, t: t, pool: s.pool, counter: inflight.Counter{Lost: []string{s.x.Backend()}}, midStream: true, prompt: s.out.Prompt,
 	}
 	id, created := openai.Named(s.named)
 	s.client.framer = openai.NewFramerAs(s.Body.Kind, id, s.Route, created)
