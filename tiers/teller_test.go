@@ -191,9 +191,18 @@ func (th *theatre) engine(t *testing.T, target bool) string {
 		case "/v1/models":
 			_, _ = io.WriteString(w, `{"data":[{"id":"big","max_model_len":100000}]}`)
 		case "/tokenize":
-			var q struct{ Prompt string }
+			var q struct {
+				Prompt   string
+				Messages []struct{ Content string }
+			}
 			_ = json.Unmarshal(body, &q)
-			list, _ := json.Marshal(map[string]any{"tokens": vocabulary.ids(tokensOf(q.Prompt))})
+			ids, number := vocabulary.ids(tokensOf(q.Prompt)), 0
+			for _, m := range append(q.Messages, struct{ Content string }{q.Prompt}) {
+				if _, err := fmt.Sscanf(m.Content, "show %d:", &number); err == nil {
+					ids = []int32{1, int32(firstShow + number)} // a prompt's
+				}
+			}
+			list, _ := json.Marshal(map[string]any{"tokens": ids})
 			_, _ = w.Write(list)
 		default:
 			th.play(w, r, body, target)
