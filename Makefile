@@ -171,13 +171,17 @@ browser: build redis ## The console in Chromium, as its operators use it: charts
 # --- real engines: vLLM and llama.cpp on the CPU ---
 
 # SHORT=-short is the form of .ci/run, RUN a pattern of tests. FOREGATE_ENGINES_RUNNING uses engines that run already (loadtest/engines).
-.PHONY: engines engines-up llamacpp
+.PHONY: engines engines-up wire llamacpp
 ENGINES ?= llamacpp vllm
 engines: redis ## Real vLLM and llama.cpp on the CPU (ENGINES=llamacpp: one of them), set up from packages: answers through the gateway beside the engines' own; ends with a table.
 	@.ci/need-engines $(ENGINES) >/dev/null
 	@mkdir -p bin && rm -f bin/engines.txt
 	FOREGATE_ENGINES='$(ENGINES)' FOREGATE_ENGINES_TABLE=$(CURDIR)/bin/engines.txt .ci/with-redis $(GO) test -vet=off -trimpath -count=1 -timeout 120m $(SHORT) $(if $(RUN),-run '$(RUN)') ./loadtest/engines; status=$$?; cat bin/engines.txt 2>/dev/null; exit $$status
 	$(if $(RUN),,FOREGATE_ENGINES='$(ENGINES)' $(GO) test -vet=off -trimpath -count=1 -timeout 10m -run RealPair ./cmd/foregate ./loadtest/pair)
+
+wire: ## Record what the real engines answer, to which the simulator and the readers are held, into testdata/wire.
+	@.ci/need-engines llamacpp vllm >/dev/null
+	FOREGATE_ENGINES='llamacpp vllm' $(GO) test -vet=off -trimpath -count=1 -timeout 60m ./loadtest/engines -run EnginesAnswersAreRecorded -wire
 
 engines-up: build ## Start pairs of real engines (ENGINES=llamacpp: one kind), and say how to run foregate demo in front of them.
 	@exec .ci/engines/up $(ENGINES)

@@ -3,6 +3,7 @@ package vllmsim
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -21,7 +22,11 @@ func decode(body []byte, v any) *apiError {
 		return nil
 	}
 	if se, ok := errors.AsType[*json.SemanticError](err); ok {
-		return malformed(fmt.Sprintf("{'type': 'type_error', 'loc': ('body', '%s'), 'msg': 'Input should be a valid %v'}", se.JSONPointer, se.GoType))
+		return malformed("type_error", "body"+strings.ReplaceAll(string(se.JSONPointer), "/", "."), fmt.Sprintf("Input should be a valid %v", se.GoType))
 	}
-	return malformed("{'type': 'json_invalid', 'loc': ('body',), 'msg': 'JSON decode error'}")
+	at := "body.0"
+	if se, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		at = fmt.Sprintf("body.%d", se.ByteOffset)
+	}
+	return malformed("json_invalid", at, "JSON decode error")
 }

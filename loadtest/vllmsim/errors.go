@@ -1,6 +1,7 @@
 package vllmsim
 
 import (
+	"math"
 	"net/http"
 	"strconv"
 )
@@ -34,7 +35,7 @@ func invalid(message, param, value string) *apiError {
 
 // notIn refuses a number that is outside of its range.
 func notIn(name, bounds string, v float64) *apiError {
-	value := strconv.FormatFloat(v, 'g', -1, 64)
+	value := strconv.FormatFloat(v, 'f', max(1, len(strconv.FormatFloat(math.Mod(math.Abs(v), 1), 'f', -1, 64))-2), 64) // as Python has it
 	return invalid(name+" must be in "+bounds+", got "+value+".", name, value)
 }
 
@@ -43,18 +44,19 @@ func refused(message string) *apiError {
 	return &apiError{status: http.StatusBadRequest, kind: kindBadRequest, message: message}
 }
 
-// malformed is a body that does not fit the schema: vLLM says 400, never 422.
-func malformed(detail string) *apiError {
-	return &apiError{status: http.StatusBadRequest, kind: kindSchema, message: "1 validation error:\n  " + detail}
+// malformed is a body that does not fit the schema, at a member such as body.messages: vLLM says 400, never 422. What
+// it shows of the input is left out.
+func malformed(kind, at, why string) *apiError {
+	return &apiError{status: http.StatusBadRequest, kind: kindSchema, param: at,
+		message: "1 validation error:\n  {'type': '" + kind + "', 'loc': '" + at + "', 'msg': '" + why + "'}"}
 }
 
-func missing(field string) *apiError {
-	return malformed("{'type': 'missing', 'loc': ('body', '" + field + "'), 'msg': 'Field required'}")
-}
+func missing(field string) *apiError { return malformed("missing", "body."+field, "Field required") }
 
-func noModel(name string) *apiError {
+// noModel refuses a name other than the one that is served.
+func noModel(name, served string) *apiError {
 	return &apiError{status: http.StatusNotFound, kind: "NotFoundError", param: "model",
-		message: "The model `" + name + "` does not exist."}
+		message: "The model `" + name + "` does not exist. Valid aliases: " + served + "."}
 }
 
 // statusError is the error of a bare status, for faults.

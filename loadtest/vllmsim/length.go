@@ -15,21 +15,28 @@ func (s *Server) checkRequest(r *request, prompt, asked int) *apiError {
 	return err
 }
 
-// checkLength refuses what does not fit the context, as vllm/renderers/params.py and
-// vllm/v1/engine/input_processor.py do.
+// checkLength refuses what does not fit the context. vLLM ends an answer at the end of the context, however much was asked
+// for; the others refuse what would not fit.
 func (s *Server) checkLength(prompt, asked int, exact bool) *apiError {
-	limit := s.opts.MaxModelLen
-	if asked > limit {
+	limit, fits := s.opts.MaxModelLen, s.opts.MaxModelLen
+	if !s.vllm() {
+		fits -= asked
+	}
+	switch {
+	case asked > limit:
 		return invalid(fmt.Sprintf("max_tokens=%d cannot be greater than max_model_len=%d. Please request fewer output tokens.", asked, limit),
 			"max_tokens", strconv.Itoa(asked))
-	}
-	if prompt > limit-asked {
+	case prompt > fits:
 		about := ""
 		if !exact {
-			prompt, about = limit-asked+1, "at least " // tokenisation stops at the limit
+			prompt, about = fits+1, "at least " // tokenisation stops at the limit
 		}
-		return invalid(fmt.Sprintf("This model's maximum context length is %d tokens. However, you requested %d output tokens and your prompt contains %s%d input tokens, for a total of %s%d tokens. Please reduce the length of the input prompt or the number of requested output tokens.",
-			limit, asked, about, prompt, about, prompt+asked), "input_tokens", strconv.Itoa(prompt))
+		if !s.vllm() {
+			return refused(fmt.Sprintf("This model's maximum context length is %d tokens. However, you requested %d tokens (%d in the messages, %d in the completion). Please reduce the length of the messages or completion.",
+				limit, prompt+asked, prompt, asked))
+		}
+		return invalid(fmt.Sprintf("This model's maximum context length is %d tokens. However, your prompt contains %s%d input tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt.",
+			limit, about, prompt), "input_tokens", strconv.Itoa(prompt))
 	}
 	return s.checkEngineLength(prompt)
 }

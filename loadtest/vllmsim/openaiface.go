@@ -72,6 +72,8 @@ func (openaiWire) fail(err *apiError) any {
 	switch {
 	case err.status >= http.StatusInternalServerError:
 		e.Type = "server_error"
+	case err.kind == kindSchema:
+		e.Param = nil
 	case err.long != nil:
 		e.Code = "context_length_exceeded"
 	case err.kind != "" && err.status == http.StatusNotFound:

@@ -169,7 +169,7 @@ func (w *wireRequest) checkPrompt(a api) *apiError {
 func (w *wireRequest) checkChat() *apiError {
 	for i := range w.Messages {
 		if w.Messages[i].Role == "" { // an empty one is taken for none
-			return malformed(fmt.Sprintf("{'type': 'missing', 'loc': ('body', 'messages', %d, 'role'), 'msg': 'Field required'}", i))
+			return missing(fmt.Sprintf("messages.%d.role", i))
 		}
 	}
 	if t := w.TopLogprobs; t != nil && *t != 0 && string(w.Logprobs) != "true" {
@@ -243,7 +243,7 @@ func (w *wireRequest) readLogprobs(g *genSpec, r *request) *apiError {
 	switch {
 	case !r.chat && !isNull(w.Logprobs):
 		if json.Unmarshal(w.Logprobs, &g.logprobs) != nil {
-			return malformed(`{'type': 'int_parsing', 'loc': ('body', 'logprobs'), 'msg': 'Input should be a valid integer'}`)
+			return malformed("int_parsing", "body.logprobs", "Input should be a valid integer")
 		}
 	case r.chat && string(w.Logprobs) == "true":
 		g.logprobs = 0

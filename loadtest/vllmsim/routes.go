@@ -18,14 +18,14 @@ const maxBody = 256 << 20
 // readBody reads a JSON body; anything but application/json is refused, as vLLM does.
 func readBody(r *http.Request) ([]byte, *apiError) {
 	if ct, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || ct != "application/json" {
-		return nil, malformed("Unsupported Media Type: Only 'application/json' is allowed")
+		return nil, &apiError{status: http.StatusBadRequest, kind: kindSchema, message: "Unsupported Media Type: Only 'application/json' is allowed"}
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
 	if err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return nil, &apiError{status: http.StatusRequestEntityTooLarge, kind: kindSchema, message: "body too large"}
 		}
-		return nil, malformed("{'type': 'json_invalid', 'msg': 'JSON decode error'}")
+		return nil, malformed("json_invalid", "body.0", "JSON decode error")
 	}
 	return body, nil
 }
@@ -42,7 +42,7 @@ func into(r *http.Request, v any) *apiError {
 // checkModel refuses another model's name.
 func (s *Server) checkModel(name string) *apiError {
 	if name != "" && name != s.opts.Model && s.opts.Engine != engineSGLang {
-		return noModel(name)
+		return noModel(name, s.opts.Model)
 	}
 	return nil
 }
@@ -123,10 +123,11 @@ func (s *Server) serveTokenize(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, http.StatusOK, struct {
-		Count  int     `json:"count"`
-		Window int     `json:"max_model_len"`
-		Tokens []int32 `json:"tokens"`
-	}{len(ids), s.opts.MaxModelLen, s.wire.outAll(ids)})
+		Count   int             `json:"count"`
+		Window  int             `json:"max_model_len"`
+		Tokens  []int32         `json:"tokens"`
+		Strings json.RawMessage `json:"token_strs,omitempty"` // of vLLM
+	}{len(ids), s.opts.MaxModelLen, s.wire.outAll(ids), s.nullOfVLLM()})
 }
 
 func (s *Server) tokenize(q *tokenizeRequest) ([]int32, *apiError) {

@@ -11,18 +11,18 @@ func TestTheSchemaIsVLLMs(t *testing.T) {
 	s := Start(t, Options{TimeScale: fast})
 	const completions, chat = "/v1/completions", "/v1/chat/completions"
 	for _, c := range [][3]string{
-		{completions, `{"model":"nope","prompt":[1,-1]}`, `'loc': ('body', 'prompt', 1), 'msg': 'Input should be greater than or equal to 0'`},
-		{completions, `{"prompt":[[1],[2,-7]]}`, `'loc': ('body', 'prompt', 1, 1)`},
-		{completions, `{"PROMPT":"x"}`, `'missing', 'loc': ('body', 'prompt')`},
-		{completions, `{"prompt":"x","n":1.5}`, `'loc': ('body', '/n')`},
+		{completions, `{"model":"nope","prompt":[1,-1]}`, `'loc': 'body.prompt.1', 'msg': 'Input should be greater than or equal to 0'`},
+		{completions, `{"prompt":[[1],[2,-7]]}`, `'loc': 'body.prompt.1.1'`},
+		{completions, `{"PROMPT":"x"}`, `'missing', 'loc': 'body.prompt'`},
+		{completions, `{"prompt":"x","n":1.5}`, `'loc': 'body.n'`},
 		{completions, `{"prompt":"x"} {}`, `'json_invalid'`},
-		{chat, `{"messages":[{"role":"user","content":"a"},{"content":"b"}]}`, `'missing', 'loc': ('body', 'messages', 1, 'role')`},
-		{chat, `{"messages":[{"ROLE":"user","content":"a"}]}`, `'missing', 'loc': ('body', 'messages', 0, 'role')`},
-		{chat, `{"messages":[null]}`, `'role'`},
-		{chat, `{"messages":{"role":"user"}}`, `'loc': ('body', '/messages')`},
-		{chat, `{"Messages":[{"role":"user","content":"a"}]}`, `'missing', 'loc': ('body', 'messages')`},
-		{"/tokenize", `{"messages":[{"content":"a"}]}`, `'role'`},
-		{"/detokenize", `{"TOKENS":[1]}`, `'missing', 'loc': ('body', 'tokens')`},
+		{chat, `{"messages":[{"role":"user","content":"a"},{"content":"b"}]}`, `'missing', 'loc': 'body.messages.1.role'`},
+		{chat, `{"messages":[{"ROLE":"user","content":"a"}]}`, `'missing', 'loc': 'body.messages.0.role'`},
+		{chat, `{"messages":[null]}`, `.role'`},
+		{chat, `{"messages":{"role":"user"}}`, `'loc': 'body.messages'`},
+		{chat, `{"Messages":[{"role":"user","content":"a"}]}`, `'missing', 'loc': 'body.messages'`},
+		{"/tokenize", `{"messages":[{"content":"a"}]}`, `.role'`},
+		{"/detokenize", `{"TOKENS":[1]}`, `'missing', 'loc': 'body.tokens'`},
 	} {
 		status, got := post(t, s, c[0], c[1])
 		if status != 400 || !strings.Contains(got, `"type":"Bad Request"`) || !strings.Contains(got, c[2]) {

@@ -2,6 +2,7 @@ package vllmsim
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"time"
 )
@@ -109,7 +110,7 @@ func (vllmWire) opened(c *call) []any {
 		a := v.(*answerBody)
 		a.PromptIDs, a.PromptText = orNull(c.promptIDs(c.req.prompts[0])), null
 		if c.req.continuous {
-			a.Usage = spend{prompt: c.promptTokens()}.body()
+			a.Usage = spend{prompt: c.promptTokens()}.soFar(true)
 		}
 	}
 	return list
@@ -140,12 +141,21 @@ func (f vllmWire) chunk(c *call, ev *chunk) []any {
 	}
 	a := c.chunkWith(v)
 	if c.req.continuous {
-		a.Usage = spend{prompt: len(prompt), generated: ev.tokens}.body()
+		a.Usage = spend{prompt: len(prompt), generated: ev.tokens}.soFar(c.req.chat)
 	}
 	if ev.finish != "" && !c.req.usage {
 		a.Fingerprint = fingerprint
 	}
 	return []any{a}
+}
+
+// soFar is what has been used while an answer goes on.
+func (t spend) soFar(chat bool) *usageBody {
+	u := t.body()
+	if chat {
+		u.Spent = null
+	}
+	return u
 }
 
 // usage implements face.
@@ -160,19 +170,32 @@ func (vllmWire) usage(c *call, a *answerBody, t spend) {
 func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
 	type card struct {
 		modelCard
-		Root   string          `json:"root"`
-		Parent json.RawMessage `json:"parent"`
-		Window int             `json:"max_model_len"`
+		Root       string          `json:"root"`
+		Parent     json.RawMessage `json:"parent"`
+		Window     int             `json:"max_model_len"`
+		Permission json.RawMessage `json:"permission"`
 	}
 	now := time.Now().Unix()
 	writeJSON(w, http.StatusOK, models{"list", []any{card{modelCard: modelCard{s.shownModel(), "model", now, engineVLLM}, Root: s.opts.Model,
-		Window: s.opts.MaxModelLen}}})
+		Window: s.opts.MaxModelLen, Permission: fmt.Appendf(nil, permission, now)}}})
 }
+
+// permission is what every card of vLLM says, with the time in it.
+const permission = `[{"id":"modelperm-1","object":"model_permission","created":%d,"allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,` +
+	`"allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,"organization":"*","group":null,"is_blocking":false}]`
 
 func (s *Server) serveVersion(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, struct {
 		Version string `json:"version"`
 	}{serverVersion})
+}
+
+// nullOfVLLM is a null that other engines do not write.
+func (s *Server) nullOfVLLM() json.RawMessage {
+	if s.vllm() {
+		return null
+	}
+	return nil
 }
 
 // ptr is a pointer to a text, nil to none.

@@ -104,7 +104,7 @@ func (m *wireMessage) text() (string, *apiError) {
 		Text string `json:"text"`
 	}
 	if err := unmarshal(m.Content, &parts); err != nil {
-		return "", malformed(`{'type': 'string_type', 'loc': ('body', 'messages', 'content'), 'msg': 'Input should be a valid string'}`)
+		return "", malformed("string_type", "body.messages.content", "Input should be a valid string")
 	}
 	var b strings.Builder
 	for i, p := range parts {
@@ -134,7 +134,7 @@ func stopList(raw json.RawMessage) ([]string, *apiError) {
 	}
 	var list []string
 	if json.Unmarshal(raw, &list) != nil {
-		return nil, malformed(`{'type': 'list_type', 'loc': ('body', 'stop'), 'msg': 'Input should be a valid list'}`)
+		return nil, malformed("list_type", "body.stop", "Input should be a valid list")
 	}
 	return list, nil
 }
@@ -169,7 +169,7 @@ func promptList(raw json.RawMessage) ([]promptInput, *apiError) {
 		out := make([]promptInput, len(many))
 		for i, t := range many {
 			out[i] = promptInput{ids: t, asIDs: true}
-			if err := natural(t, strconv.Itoa(i)+", "); err != nil {
+			if err := natural(t, strconv.Itoa(i)+"."); err != nil {
 				return nil, err
 			}
 		}
@@ -182,7 +182,7 @@ func promptList(raw json.RawMessage) ([]promptInput, *apiError) {
 func natural(ids []int32, at string) *apiError {
 	for i, id := range ids {
 		if id < 0 {
-			return malformed(fmt.Sprintf("{'type': 'greater_than_equal', 'loc': ('body', 'prompt', %s%d), 'msg': 'Input should be greater than or equal to 0', 'input': %d}", at, i, id))
+			return malformed("greater_than_equal", fmt.Sprintf("body.prompt.%s%d", at, i), "Input should be greater than or equal to 0")
 		}
 	}
 	return nil
