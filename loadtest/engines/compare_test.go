@@ -42,7 +42,7 @@ func plain(body string) string {
 }
 
 // said are the texts of chunks: they come in other pieces each time.
-var said = regexp.MustCompile(`"(content|text|arguments)":"(?:[^"\\]|\\.)*"`)
+var saidText = regexp.MustCompile(`"(content|text|arguments)":"(?:[^"\\]|\\.)*"`)
 
 // ids and logprobs of chunks come in as many pieces.
 var lists = regexp.MustCompile(`"(token_ids|content|tokens|text_offset)":\[(?:[^\[\]]|\[[^\[\]]*\])*\]`)
@@ -54,7 +54,7 @@ var counting = regexp.MustCompile(`"(completion_tokens|total_tokens)":\d+`)
 func shapes(body string) (all []string) {
 	data, done := events(body)
 	for i, d := range data {
-		d = lists.ReplaceAllString(said.ReplaceAllString(plain(d), `"$1":""`), `"$1":[]`)
+		d = lists.ReplaceAllString(saidText.ReplaceAllString(plain(d), `"$1":""`), `"$1":[]`)
 		if i < len(data)-1 {
 			d = counting.ReplaceAllString(d, `"$1":0`)
 		}
