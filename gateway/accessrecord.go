@@ -8,6 +8,7 @@ import (
 	stdlog "log"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -207,7 +208,9 @@ func (a *attempts) MarshalZerologArray(to *zerolog.Array) {
 }
 
 // quiet reports whether a path is polled so often that its requests are not logged.
-func quiet(path string) bool { return path == "/livez" || path == "/readyz" }
+func quiet(path string) bool {
+	return slices.Contains([]string{"/livez", "/readyz", "/health", "/ping"}, path)
+}
 
 // newID is a request id of 128 random bits.
 func newID() string {

@@ -47,19 +47,7 @@ func (g *Gateway) fleetRoutes(r chi.Router) {
 
 // adminMethod lists the methods that a path of the admin listener takes.
 func adminMethod(w http.ResponseWriter, r *http.Request) {
-	allow := http.MethodPost
-	switch path := r.URL.Path; {
-	case path == "/livez", path == "/readyz", path == adminDocumentPath:
-		allow = http.MethodGet + ", " + http.MethodHead
-	case path == "/admin/session":
-		allow = "GET, POST, DELETE"
-	case path == "/admin/settings":
-		allow = "GET, POST"
-	case slices.Contains([]string{"/", "/metrics", "/admin/backends", "/admin/status", "/admin/receipts", "/admin/risk", "/admin/risk/frontier", "/admin/tenants", "/admin/usage", "/admin/settings/log"}, path),
-		strings.HasPrefix(path, "/admin/receipts/"), strings.HasPrefix(path, "/console/"):
-		allow = http.MethodGet
-	}
-	w.Header().Set("Allow", allow)
+	w.Header().Set("Allow", methodsOf(r))
 	writeProblem(w, errMethod)
 }
 

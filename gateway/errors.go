@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/foregate/foregate/cache"
@@ -27,7 +28,7 @@ type problem struct {
 	status    int
 	body      openai.ErrorBody
 	retry     time.Duration // Retry-After; 0 is none
-	retryable bool          // a retry may help; if false, a 429 or 5xx says X-Should-Retry: false
+	retryable bool          // a retry may help: what a 429 or 5xx says in X-Should-Retry
 	header    [2]string     // one more header
 }
 
@@ -251,11 +252,14 @@ func failureProblem(f *engine.Failure) *problem {
 // is hidden from the client.
 func rejected(f *engine.Failure) *problem {
 	switch f.Status {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone:
+		if f.Path != "" && (f.Fault == nil || !strings.Contains(strings.ToLower(f.Fault.Message), "model")) { // the path, not the model, is unknown
+			return invalid(http.StatusNotFound, errNotFound.body.Code, "The engines of this model do not serve "+f.Path+".")
+		}
+		return hidden(f)
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusNotImplemented:
 	default:
-		return &problem{status: http.StatusBadGateway, body: openai.ErrorBody{
-			Message: "The backend refused the gateway's request.", Type: "server_error", Code: string(f.Kind),
-		}}
+		return hidden(f)
 	}
 	message := "The backend refused the request."
 	if f.Fault != nil && f.Fault.Message != "" {
@@ -267,6 +271,13 @@ func rejected(f *engine.Failure) *problem {
 		p.body.Code = cmp.Or(f.Fault.Code, p.body.Code)
 	}
 	return p
+}
+
+// hidden is a refusal that the client has not caused.
+func hidden(f *engine.Failure) *problem {
+	return &problem{status: http.StatusBadGateway, body: openai.ErrorBody{
+		Message: "The backend refused the gateway's request.", Type: "server_error", Code: string(f.Kind),
+	}}
 }
 
 func timedOut(kind engine.FailureKind) *problem {
@@ -312,7 +323,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *accessRecord, 
 	}
 	p = l.inOwnNames(p)
 	l.code = p.status
-	if p.retryable && p.retried() && p != errGoing && !g.opts.Limiter.AdviseRetry(l.Caller.Tenant, isRetry(r.Header)) {
+	if p.retryable && p.status >= http.StatusInternalServerError && p != errGoing && !g.opts.Limiter.AdviseRetry(l.Caller.Tenant, isRetry(r.Header)) {
 		uninviting := *p
 		uninviting.retryable = false
 		p = &uninviting
@@ -375,8 +386,8 @@ func writeHead(w http.ResponseWriter, p *problem) {
 		}
 		h.Set("Retry-After", strconv.Itoa(wholeSeconds(wait)))
 	}
-	if p.retried() && !p.retryable {
-		h.Set("X-Should-Retry", "false")
+	if p.retried() {
+		h.Set("X-Should-Retry", strconv.FormatBool(p.retryable))
 	}
 	if p.header[0] != "" {
 		h.Set(p.header[0], p.header[1])

@@ -55,6 +55,7 @@ type Drain struct {
 
 // Options wires a Gateway.
 type Options struct {
+	Version   string        // of the program
 	Listen    string        // address of the public listener
 	Listener  net.Listener  // instead of Listen
 	Admin     string        // address of the admin listener; "" is none

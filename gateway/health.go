@@ -5,11 +5,25 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
 )
 
 // livez answers 200 while the process runs.
 func (g *Gateway) livez(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") }
+
+// health answers as vLLM's: an empty body, 200 while new requests should come here, else 503.
+func (g *Gateway) health(w http.ResponseWriter, _ *http.Request) {
+	if g.unready() != "" {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+}
+
+// version tells the program's version in the form of vLLM's.
+func (g *Gateway) version(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(append(openai.AppendQuote([]byte(`{"version":`), g.opts.Version), '}')) // the client may have disconnected
+}
 
 // RouteState says whether a route can serve.
 type RouteState struct {

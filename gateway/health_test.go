@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,20 +15,57 @@ import (
 
 func TestProbesMayAskForTheHeadAlone(t *testing.T) {
 	g := startBench(t, simulator(t).URL(), nil)
-	for _, base := range []string{g.url, "http://" + g.AdminAddr().String()} {
-		for method, want := range map[string]int{http.MethodGet: 200, http.MethodHead: 200, http.MethodPost: 405, http.MethodDelete: 405} {
-			for _, path := range []string{"/livez", "/readyz"} {
-				if got, _ := g.status(t, method, base+path); got != want {
-					t.Errorf("%s %s%s: %d, want %d", method, base, path, got, want)
-				}
+	admin := "http://" + g.AdminAddr().String()
+	for method, want := range map[string]int{http.MethodGet: 200, http.MethodHead: 200, http.MethodPost: 405, http.MethodDelete: 405} {
+		for _, url := range []string{
+			g.url + "/livez", g.url + "/readyz", g.url + "/health", g.url + "/ping", g.url + "/version", g.url + "/v1/models", g.url + "/v1/models/llama-3",
+			g.url + "/openapi.json", admin + "/livez", admin + "/readyz",
+		} {
+			if got, allow := g.status(t, method, url); got != want || want == 405 && allow != "GET, HEAD" {
+				t.Errorf("%s %s: %d, Allow %q, want %d", method, url, got, allow, want)
 			}
 		}
 	}
-	if got, allow := g.status(t, http.MethodPost, g.url+"/livez"); got != 405 || allow != "GET, HEAD" {
-		t.Errorf("POST /livez: %d, Allow %q", got, allow)
+	if got, allow := g.status(t, http.MethodGet, g.url+"/v1/completions"); got != 405 || allow != "POST" {
+		t.Errorf("GET /v1/completions: %d, Allow %q", got, allow)
 	}
-	if got, allow := g.status(t, http.MethodHead, g.url+"/v1/models"); got != 405 || allow != "GET" {
-		t.Errorf("HEAD /v1/models: %d, Allow %q", got, allow)
+}
+
+func TestToolsThatKnowVLLMFindItsProbes(t *testing.T) {
+	var down atomic.Bool
+	g := startBench(t, simulator(t).URL(), func(o *Options) {
+		o.Version = "v1.2.3"
+		o.Routes = func() []RouteState { return []RouteState{{"m", !down.Load(), RouteDown}} }
+	})
+	get := func(path string) (int, string) {
+		t.Helper()
+		resp, err := g.client.Get(g.url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := rest(resp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, body
+	}
+	for _, want := range []int{200, 503} {
+		for _, path := range []string{"/health", "/ping"} {
+			if status, body := get(path); status != want || body != "" {
+				t.Errorf("%s: %d %q, want %d and nothing more, as of vLLM", path, status, body, want)
+			}
+		}
+		down.Store(true)
+	}
+	if status, body := get("/version"); status != 200 || body != `{"version":"v1.2.3"}` {
+		t.Errorf("version: %d %s", status, body)
+	}
+	status, body := get("/metrics")
+	if port := strconv.Itoa(g.AdminAddr().(*net.TCPAddr).Port); status != 404 || !strings.Contains(body, "metrics are on the admin listener, port "+port) {
+		t.Errorf("metrics: %d %s", status, body)
+	}
+	if status, body := get("/nothing"); status != 404 || strings.Contains(body, "admin") {
+		t.Errorf("another path: %d %s", status, body)
 	}
 }
 

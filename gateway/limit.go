@@ -41,16 +41,15 @@ func setRateLimitHeaders(h http.Header, s limits.Status) {
 // limitProblem is a refusal in OpenAI's words: the type names the limit. Concurrent requests count as
 // requests.
 func limitProblem(e *limits.Error) *problem {
-	p := &problem{status: http.StatusTooManyRequests, retryable: true, body: openai.ErrorBody{Type: string(e.Limit), Code: "rate_limit_exceeded"}}
+	p := &problem{status: http.StatusTooManyRequests, body: openai.ErrorBody{Type: string(e.Limit), Code: "rate_limit_exceeded"}}
 	maximum, asked := strconv.Itoa(e.Max), strconv.Itoa(e.Requested)
 	switch {
 	case e.NeverFits && e.Limit == limits.Concurrency:
-		p.retryable, p.body.Type = false, string(limits.Requests)
+		p.body.Type = string(limits.Requests)
 		p.body.Message = "Request too large: it asks for " + asked + " answers at once (n for each prompt), and the limit is " + maximum +
 			". Lower n or send fewer prompts; a retry cannot help."
 		return p
 	case e.NeverFits:
-		p.retryable = false
 		p.body.Message = "Request too large: it may need " + asked + " tokens (prompt and longest answer), and the limit is " + maximum +
 			" tokens per minute. Shorten the prompt or lower max_tokens; a retry cannot help."
 		return p
@@ -60,8 +59,7 @@ func limitProblem(e *limits.Error) *problem {
 	default:
 		p.body.Message = "Rate limit reached: the limit is " + maximum + " " + string(e.Limit) + " per minute."
 	}
-	p.retry = e.Wait + rand.N(min(e.Wait/2, 5*time.Second)+time.Second) // never earlier, and spread
-	p.retryable = p.retry <= maxObeyed
+	p.retry, p.retryable = e.Wait+rand.N(min(e.Wait/2, 5*time.Second)+time.Second), e.Retry // never earlier, and spread
 	p.body.Message += " Please try again in " + strconv.Itoa(wholeSeconds(p.retry)) + "s."
 	return p
 }

@@ -99,7 +99,7 @@ func TestATenantBeyondItsRequestsIsToldAsOpenAITells(t *testing.T) {
 	if n := second.seconds(t); n < 5 || n > 10 {
 		t.Errorf("retry after %d s, want 6 s less what has passed, and the spread", n)
 	}
-	if second.head.Get("X-Ratelimit-Limit-Requests") != "10" || second.head.Get("X-Should-Retry") != "" {
+	if second.head.Get("X-Ratelimit-Limit-Requests") != "10" || second.head.Get("X-Should-Retry") != "true" {
 		t.Errorf("%v", second.head)
 	}
 	for name := range b.as(t, "free", short).head {
@@ -153,40 +153,51 @@ func TestWhatNoRouteAnswersCostsATenantNothing(t *testing.T) {
 	}
 }
 
-func TestOneRefusalInTenFirstTriesInvitesToRetry(t *testing.T) {
+func TestOneFailureInTenFirstTriesInvitesToRetry(t *testing.T) {
 	sim := vllmsim.Start(t, vllmsim.Options{Model: "m", Seed: 1, TimeScale: 50})
 	sim.SetFault(vllmsim.Fault{Status: 503})
-	b := limited(t, sim.URL(), nil, identity.Tenant{ID: "acme", RPM: 10}, identity.Tenant{ID: "free"})
-	for _, tenant := range []string{"acme", "free"} {
-		invited := 0
-		for i := range 60 { // a first try and two retries, as the SDKs do when they are not told to stop
-			r := b.as(t, tenant, short, "X-Stainless-Retry-Count", fmt.Sprint(i%3))
-			if r.status != http.StatusTooManyRequests && r.status != http.StatusServiceUnavailable && r.status != http.StatusBadGateway {
-				t.Fatalf("%s: %d %s", tenant, r.status, r.body)
-			}
-			if r.head.Get("X-Should-Retry") == "" {
-				invited++
-			}
+	b := limited(t, sim.URL(), nil, identity.Tenant{ID: "free"})
+	invited := 0
+	for i := range 60 { // a first try and two retries, as the SDKs do when they are not told to stop
+		r := b.as(t, "free", short, "X-Stainless-Retry-Count", fmt.Sprint(i%3))
+		if r.status != http.StatusServiceUnavailable && r.status != http.StatusBadGateway {
+			t.Fatalf("%d %s", r.status, r.body)
 		}
-		if invited < 1 || invited > 2+1 { // of 20 first tries; on a slow machine what was counted fades
-			t.Errorf("%s: %d of 60 refusals invite to retry", tenant, invited)
+		if r.head.Get("X-Should-Retry") == "true" {
+			invited++
 		}
 	}
-	if r := b.as(t, "calm", short); r.head.Get("X-Should-Retry") != "" {
+	if invited < 1 || invited > 2+1 { // of 20 first tries; on a slow machine what was counted fades
+		t.Errorf("%d of 60 refusals invite to retry", invited)
+	}
+	if r := b.as(t, "calm", short); r.head.Get("X-Should-Retry") != "true" {
 		t.Errorf("another tenant: %d %v", r.status, r.head)
 	}
 }
 
+// TestEachRefusalAtALimitInvitesToWaitForAPlace: what an earlier refusal said, obeyed or not, is no reason to give up.
+func TestEachRefusalAtALimitInvitesToWaitForAPlace(t *testing.T) {
+	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: "acme", RPM: 10})
+	b.as(t, "acme", short)
+	for i := range 10 {
+		r := b.as(t, "acme", short, "X-Stainless-Retry-Count", fmt.Sprint(i%2))
+		// A place every 6 s, and at most half a wait and a second more.
+		if told := r.seconds(t); r.status != http.StatusTooManyRequests || i < 8 && (r.head.Get("X-Should-Retry") != "true" || told < 6*i+4 || told > 6*i+13) || i > 8 && r.head.Get("X-Should-Retry") != "false" {
+			t.Errorf("refusal %d: %d %v", i, r.status, r.head)
+		}
+	}
+}
+
 func TestAWaitIsNeverToldShorterThanItIs(t *testing.T) {
-	for _, wait := range []time.Duration{0, time.Millisecond, time.Second, 1500 * time.Millisecond, 59 * time.Second, 2 * time.Minute} {
+	for _, wait := range []time.Duration{0, time.Millisecond, time.Second, 1500 * time.Millisecond, 50 * time.Second, 2 * time.Minute} {
 		for range 200 {
-			p := limitProblem(&limits.Error{Limit: limits.Requests, Max: 1, Wait: wait})
+			p := limitProblem(&limits.Error{Limit: limits.Requests, Max: 1, Wait: wait, Retry: wait < time.Minute})
 			told := time.Duration(wholeSeconds(p.retry)) * time.Second
 			if told < wait || told < time.Second || told > wait+wait/2+2*time.Second {
 				t.Fatalf("%v is told as %v", wait, told)
 			}
-			if p.retryable != (p.retry <= maxObeyed) {
-				t.Fatalf("%v: hope is %t", p.retry, p.retryable)
+			if p.retryable != (wait < time.Minute) || p.retryable && p.retry > maxObeyed {
+				t.Fatalf("%v: a retry may help: %t", p.retry, p.retryable)
 			}
 		}
 	}

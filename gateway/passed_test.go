@@ -276,13 +276,33 @@ func TestWhatPassesThroughIsJSONOrEventsAndNothingElse(t *testing.T) {
 func TestOnlyA200PassesThrough(t *testing.T) {
 	for status, want := range map[int]int{
 		http.StatusCreated: http.StatusBadGateway, http.StatusPartialContent: http.StatusBadGateway, http.StatusNoContent: http.StatusBadGateway,
-		http.StatusFound: http.StatusBadGateway, http.StatusUnauthorized: http.StatusBadGateway, http.StatusNotFound: http.StatusBadGateway,
+		http.StatusFound: http.StatusBadGateway, http.StatusUnauthorized: http.StatusBadGateway, http.StatusForbidden: http.StatusBadGateway,
 		http.StatusBadRequest: http.StatusBadRequest, http.StatusInternalServerError: http.StatusBadGateway,
 	} {
 		s := &scripted{kind: plainJSON, status: status, head: http.Header{"Location": {"http://evil"}, "Www-Authenticate": {"Basic"}, "Set-Cookie": {"a=b"}}}
 		r := passing(t, s, identity.Tenant{ID: "acme"}).to(t, "/v1/embeddings", "acme", `{"model":"llama-3","input":"hi"}`)
 		if r.status != want || r.head.Get("Content-Type") != plainJSON || r.head.Get("Location")+r.head.Get("Www-Authenticate")+r.head.Get("Set-Cookie") != "" {
 			t.Errorf("%d: %d %v %s", status, r.status, r.head, r.body)
+		}
+	}
+}
+
+// TestAPathThatEnginesDoNotServeIsNotFound has what vLLM, SGLang and llama.cpp say of a path, and what they say of a model: only that is
+// the gateway's fault.
+func TestAPathThatEnginesDoNotServeIsNotFound(t *testing.T) {
+	for answer, want := range map[string]int{
+		`{"detail":"Not Found"}`: http.StatusNotFound,
+		`{"error":{"message":"File Not Found","type":"not_found_error","code":404}}`: http.StatusNotFound,
+		`404 page not found`: http.StatusNotFound,
+		`{"error":{"message":"The model ` + "`m`" + ` does not exist.","type":"NotFoundError","param":"model","code":404}}`: http.StatusBadGateway,
+		`{"error":{"message":"model 'm' not found","type":"not_found_error","code":404}}`:                                   http.StatusBadGateway,
+	} {
+		for _, status := range []int{http.StatusNotFound, http.StatusMethodNotAllowed} {
+			s := &scripted{kind: plainJSON, status: status, body: answer}
+			r := passing(t, s, identity.Tenant{ID: "acme"}).to(t, "/v1/rerank", "acme", `{"model":"llama-3","query":"a"}`)
+			if _, _, message := r.says(); r.status != want || want == http.StatusNotFound && message != "The engines of this model do not serve /v1/rerank." {
+				t.Errorf("%d %s: %d %s", status, answer, r.status, r.body)
+			}
 		}
 	}
 }

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"fmt"
+	"net"
 	"net/http"
 	"net/http/pprof"
 	"strings"
@@ -35,17 +37,37 @@ func (g *Gateway) posts() map[string]handler {
 // publicRoutes routes the requests of the public surface by path and method.
 func (g *Gateway) publicRoutes(posts map[string]handler) chi.Router {
 	r := chi.NewRouter()
-	r.NotFound(g.handle(func(*accessRecord, http.ResponseWriter, *http.Request) error { return errNotFound }))
+	r.NotFound(g.handle(g.nothingHere))
 	r.MethodNotAllowed(g.handle(wrongMethod))
 	for path, h := range posts {
 		r.Post(path, g.handle(h))
 	}
-	r.Get(modelsPath, g.handle(g.models))
-	r.Get(modelsPath+"/*", g.handle(g.model))
-	r.Get(publicDocumentPath, g.handle(g.showDocument))
-	r.Head(publicDocumentPath, g.handle(g.showDocument))
+	look(r, modelsPath, g.handle(g.models))
+	look(r, modelsPath+"/*", g.handle(g.model))
+	look(r, publicDocumentPath, g.handle(g.showDocument))
+	look(r, "/health", g.health) // these three as of vLLM, whose tools ask for them
+	look(r, "/ping", g.health)
+	look(r, "/version", g.version)
 	g.probes(r)
 	return r
+}
+
+// look routes GET and HEAD: load balancers and tools ask with either.
+func look(r chi.Router, path string, h http.HandlerFunc) {
+	r.Get(path, h)
+	r.Head(path, h)
+}
+
+// nothingHere refuses a path that is not served. Scrapers that know engines look for metrics beside the API.
+func (g *Gateway) nothingHere(_ *accessRecord, _ http.ResponseWriter, r *http.Request) error {
+	if r.URL.Path != "/metrics" {
+		return errNotFound
+	}
+	where := "metrics are on the admin listener, which this replica does not have."
+	if at, ok := g.AdminAddr().(*net.TCPAddr); ok {
+		where = fmt.Sprintf("metrics are on the admin listener, port %d.", at.Port)
+	}
+	return invalid(http.StatusNotFound, errNotFound.body.Code, "There is nothing at this path: "+where)
 }
 
 // front is before all handlers of the public surface. Order matters: record sees every result, recovered covers
@@ -90,8 +112,7 @@ func (g *Gateway) adminRoutes() http.Handler {
 	g.tenantRoutes(r)
 	g.usageRoutes(r)
 	g.receiptRoutes(r)
-	r.Method(http.MethodGet, adminDocumentPath, g.adminDocument)
-	r.Method(http.MethodHead, adminDocumentPath, g.adminDocument)
+	look(r, adminDocumentPath, g.adminDocument.ServeHTTP)
 	if g.opts.Gatherer != nil {
 		r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(g.opts.Gatherer, promhttp.HandlerOpts{ErrorLog: newServerLog(g.log)}))
 	}
@@ -103,26 +124,28 @@ func (g *Gateway) adminRoutes() http.Handler {
 	return r
 }
 
-// probes are called by load balancers, some of which use HEAD.
+// probes are called by load balancers.
 func (g *Gateway) probes(r chi.Router) {
-	for path, h := range map[string]http.HandlerFunc{"/livez": g.livez, "/readyz": g.readyz} {
-		r.Get(path, h)
-		r.Head(path, h)
-	}
+	look(r, "/livez", g.livez)
+	look(r, "/readyz", g.readyz)
 }
 
-// wrongMethod lists the methods that a path takes: GET and HEAD for probes and the document, GET for the list of
-// models, POST for all others.
+// wrongMethod lists the methods that a path takes.
 func wrongMethod(_ *accessRecord, w http.ResponseWriter, r *http.Request) error {
-	allow := http.MethodPost
-	switch path := r.URL.Path; {
-	case strings.Contains(path, "/.."):
+	if strings.Contains(r.URL.Path, "/..") {
 		return errNotFound // nothing is below a model
-	case path == "/livez", path == "/readyz", path == publicDocumentPath:
-		allow = http.MethodGet + ", " + http.MethodHead
-	case isUnder(path, modelsPath):
-		allow = http.MethodGet
 	}
-	w.Header().Set("Allow", allow)
+	w.Header().Set("Allow", methodsOf(r))
 	return errMethod
+}
+
+// methodsOf returns the methods that the path of a request takes, as the header Allow lists them.
+func methodsOf(r *http.Request) string {
+	var methods []string
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
+		if chi.RouteContext(r.Context()).Routes.Match(chi.NewRouteContext(), method, r.URL.Path) {
+			methods = append(methods, method)
+		}
+	}
+	return strings.Join(methods, ", ")
 }

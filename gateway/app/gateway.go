@@ -20,7 +20,7 @@ func (a *App) makeGateway() (err error) {
 func (a *App) serving() gateway.Options {
 	f := a.Options.File
 	o := gateway.Options{
-		Listen: f.Listen, Listener: a.Options.Listener, TLS: a.listeners.public,
+		Version: a.Options.Version, Listen: f.Listen, Listener: a.Options.Listener, TLS: a.listeners.public,
 		Cascade: a.cascade, Forward: f.Passthrough, Identity: a.identity, Limiter: a.Limiter, Budgets: a.Budgets,
 		HighShare: func() float64 { return a.Settings.Snapshot().Global().Limit.HighPriorityShare },
 		Timeouts:  a.timeouts,

@@ -200,7 +200,7 @@ var engineControl = []string{
 	"/reset_prefix_cache", "/reset_mm_cache", "/reset_encoder_cache", "/collective_rpc", "/server_info",
 	"/update_weights", "/init_weight_transfer_engine", "/scale_elastic_ep", "/is_scaling_elastic_ep",
 	"/start_profile", "/stop_profile", "/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/invocations",
-	"/metrics", "/load", "/version", "/docs", "/openapi.json", "/redoc", "/tokenizer_info", "/fault_tolerance/apply", "/fault_tolerance/status",
+	"/metrics", "/load", "/docs", "/redoc", "/tokenizer_info", "/fault_tolerance/apply", "/fault_tolerance/status",
 	"/flush_cache", "/clear_hicache_storage_backend", "/update_weights_from_disk", "/update_weights_from_distributed", "/update_weights_from_tensor",
 	"/init_weights_update_group", "/destroy_weights_update_group", "/update_weight_version", "/get_weights_by_name",
 	"/release_memory_occupation", "/resume_memory_occupation", "/slow_down", "/load_lora_adapter", "/unload_lora_adapter",
@@ -210,7 +210,7 @@ var engineControl = []string{
 }
 
 // served lists the paths that the gateway answers itself.
-var served = []string{"/v1/chat/completions", "/v1/completions", "/v1/models", "/openapi.json", "/livez", "/readyz"}
+var served = []string{"/v1/chat/completions", "/v1/completions", "/v1/models", "/openapi.json", "/livez", "/readyz", "/health", "/ping", "/version"}
 
 func (r reader) checkPassthrough(f *File) {
 	for i, p := range f.Passthrough {

@@ -30,7 +30,8 @@ type Error struct {
 	Limit     Kind
 	Max       int // the limit: per minute, or concurrent on this replica
 	Requested int // tokens, or answers at once, else 1
-	Wait      time.Duration
+	Wait      time.Duration // until a place is free for this client
+	Retry     bool          // whoever comes again after Wait is expected to be admitted
 	// NeverFits means that the request can never be admitted: it asks for more tokens than the limit per
 	// minute, or for more answers than the tenant may have at once. Wait is then 0.
 	NeverFits bool

@@ -120,7 +120,7 @@ func (l *Limiter) AcquireSlot(a Request) (leave func(), err error) {
 	replicas, now := l.replicas(), l.now()
 	l.mu.Lock()
 	t := l.tenantOf(a, replicas, now)
-	taken, refused := t.acquireSlots(a, replicas)
+	taken, refused := t.acquireSlots(a, replicas, now)
 	if refused != nil {
 		l.attempt(t, a, now)
 	}
@@ -164,10 +164,10 @@ func (l *Limiter) Reserve(ctx context.Context, a Request) (*Reservation, error) 
 	}
 	l.leave(g.tenant, g.slots)
 	l.metrics.limited.WithLabelValues(string(got.refused)).Inc()
-	return nil, refusal(a, g.Status, got, laws)
+	return nil, l.refusal(g, got, laws)
 }
 
-// AdviseRetry reports whether a refused client may be told to retry, and counts it if so. A tenant's recent retries
+// AdviseRetry reports whether a client may be told to retry after a 5xx, and counts it if so. A tenant's recent retries
 // of this kind are at most a tenth of its recent first tries, or one if there were fewer than ten. Each replica
 // counts for itself. Callers that were refused before Reserve, "" among them, share one budget; retry says that
 // such a caller was refused before.
@@ -187,12 +187,19 @@ func (l *Limiter) AdviseRetry(tenant string, retry bool) bool {
 	return true
 }
 
-// refusal computes the time until the next request is admitted.
-func refusal(a Request, s Status, got answer, w rates) *Error {
-	e := &Error{Tenant: a.Tenant, Limit: got.refused, Max: a.Limit.RPM, Requested: 1, Wait: w.requests.wait(got.requests), Status: s}
+// refusal computes the time until this client may come again.
+func (l *Limiter) refusal(g *Reservation, got answer, w rates) *Error {
+	a := g.request
+	e := &Error{Tenant: a.Tenant, Limit: got.refused, Max: a.Limit.RPM, Requested: 1, Wait: w.requests.wait(got.requests), Status: g.Status}
+	each := float64(1) / float64(a.Limit.RPM) // minutes from one place to the next
 	if got.refused == Tokens {
 		e.Max, e.Requested, e.Wait = a.Limit.TPM, a.Tokens, w.tokens.wait(got.tokens)
+		each = float64(a.Tokens) / float64(a.Limit.TPM)
 	}
+	replicas, now := l.replicas(), l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g.tenant.promise(e, minutes(each*float64(replicas)), now) // every replica gives places
 	return e
 }
 
@@ -208,7 +215,7 @@ func (l *Limiter) begin(g *Reservation, replicas int, now time.Time) *Error {
 		return &Error{Tenant: a.Tenant, Limit: Tokens, Max: a.Limit.TPM, Requested: a.Tokens, NeverFits: true, Status: g.Status}
 	}
 	var err *Error
-	g.slots, err = t.acquireSlots(a, replicas)
+	g.slots, err = t.acquireSlots(a, replicas, now)
 	return err
 }
 

@@ -17,7 +17,7 @@ const (
 	retryResidue = 0.05
 )
 
-// retryBudget is the budget of one tenant's retries: of refusals without X-Should-Retry: false. A retry is
+// retryBudget is the budget of one tenant's retries after a 5xx: of those with X-Should-Retry: true. A retry is
 // counted when the client is told, not when it arrives, so the budget holds however long clients wait. The
 // zero value works.
 type retryBudget struct {
@@ -47,4 +47,25 @@ func (r *retryBudget) advise(now time.Time) bool {
 	}
 	r.advised++
 	return true
+}
+
+// maxPromise is the longest wait after which clients are told to retry. With the spread that the gateway adds it is less than the
+// minute that the SDKs obey.
+const maxPromise = 50 * time.Second
+
+// promise gives a refused client a place of its own behind those that wait already, a step after the one before it, and sets the wait
+// until then. So no more clients are told to retry than the limit admits, and those that obey are admitted, if nobody else takes
+// their places. If the place is too far, the wait stays, and the client is not told to retry.
+func (t *tenant) promise(e *Error, step time.Duration, now time.Time) {
+	at := now.Add(e.Wait)
+	if next := t.promised[e.Limit]; next.After(at) {
+		at = next
+	}
+	if at.Sub(now) > maxPromise {
+		return
+	}
+	if t.promised == nil {
+		t.promised = map[Kind]time.Time{}
+	}
+	e.Retry, e.Wait, t.promised[e.Limit] = true, at.Sub(now), at.Add(step)
 }

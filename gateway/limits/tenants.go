@@ -18,7 +18,8 @@ type tenant struct {
 	hasUnsynced            bool // this replica admitted requests that Redis may not know
 	wasAway                bool // it was also without Redis for longer than a few failures
 
-	retries retryBudget
+	retries  retryBudget
+	promised map[Kind]time.Time // the next place that no client was told to wait for, by limit
 }
 
 // tenants holds the most recent tenants; the caller holds the lock.
@@ -67,7 +68,7 @@ func (ts *tenants) of(name string, w rates, now time.Time) *tenant {
 
 // acquireSlots takes a slot for each answer that a request asks for, or refuses it. One that asks for more than this
 // replica's share takes all of them.
-func (t *tenant) acquireSlots(a Request, replicas int) (taken int, err *Error) {
+func (t *tenant) acquireSlots(a Request, replicas int, now time.Time) (taken int, err *Error) {
 	want, most := max(a.Answers, 1), a.Limit.slots(replicas)
 	switch {
 	case a.Limit.Concurrent <= 0:
@@ -80,7 +81,9 @@ func (t *tenant) acquireSlots(a Request, replicas int) (taken int, err *Error) {
 		want--
 	}
 	if t.slotsUsed+want > most && want > 0 {
-		return 0, &Error{Tenant: a.Tenant, Limit: Concurrency, Max: most, Requested: max(a.Answers, 1), Wait: time.Second}
+		err = &Error{Tenant: a.Tenant, Limit: Concurrency, Max: most, Requested: max(a.Answers, 1), Wait: time.Second}
+		t.promise(err, time.Second*time.Duration(want)/time.Duration(most), now) // an answer takes about a second
+		return 0, err
 	}
 	t.slotsUsed += want
 	return want, nil

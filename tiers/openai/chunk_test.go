@@ -93,8 +93,17 @@ func TestFaultsAreReadInEveryShapeBackendsUse(t *testing.T) {
 		`{"error":{"message":"This model's maximum context length is 4 tokens.","type":"x","code":null}}`:                                               {Status: 400, Type: "x", Message: "This model's maximum context length is 4 tokens.", TooLong: true, Code: codeTooLong},
 		`{"error":{"message":"m","type":"invalid_request_error","code":"context_length_exceeded"}}`:                                                     {Status: 400, Type: "invalid_request_error", Message: "m", TooLong: true, Code: codeTooLong},
 		`{"error":{"message":"model 'x' not found","type":"not_found_error","param":null,"code":null}}`:                                                 {Status: 404, Type: "not_found_error", Message: "model 'x' not found"},
-		`{"error":"the input length exceeds the context length"}`:                                                                                       {Status: 400, Message: "the input length exceeds the context length", TooLong: true, Code: codeTooLong},
-		`{"error":{"message":"m","n_ctx":-1}}`:                                                                                                          {Message: "m"}, `{"error":{"message":"m","n_ctx":99999999999}}`: {Message: "m"},
+		`{"error":{"message":"max_tokens=5000 cannot be greater than max_model_len=2048. Please request fewer output tokens. (parameter=max_tokens, value=5000)","type":"BadRequestError","param":"max_tokens","code":400}}`: {
+			Status: 400, Type: "BadRequestError", Message: "max_tokens=5000 cannot be greater than max_model_len=2048. Please request fewer output tokens. (parameter=max_tokens, value=5000)", Param: "max_tokens", TooLong: true, Code: codeTooLong,
+		},
+		`{"error":{"message":"The decoder prompt (length 2049) is longer than the maximum model length of 2048.","type":"BadRequestError","code":400}}`: {
+			Status: 400, Type: "BadRequestError", Message: "The decoder prompt (length 2049) is longer than the maximum model length of 2048.", TooLong: true, Code: codeTooLong,
+		},
+		`{"error":{"message":"The engine prompt length 2048 exceeds the max_model_len 2048. Please reduce prompt.","type":"invalid_request_error","param":"input","code":400}}`: {
+			Status: 400, Type: "invalid_request_error", Message: "The engine prompt length 2048 exceeds the max_model_len 2048. Please reduce prompt.", Param: "input", TooLong: true, Code: codeTooLong,
+		},
+		`{"error":"the input length exceeds the context length"}`: {Status: 400, Message: "the input length exceeds the context length", TooLong: true, Code: codeTooLong},
+		`{"error":{"message":"m","n_ctx":-1}}`:                    {Message: "m"}, `{"error":{"message":"m","n_ctx":99999999999}}`: {Message: "m"},
 		`{"error":{"message":"m","type":"invalid_request_error","code":"invalid_image_format"}}`: {Status: 400, Type: "invalid_request_error", Message: "m", Code: "invalid_image_format"},
 		`{"error":{"message":"m","code":"content_filter"}}`:                                      {Status: 400, Message: "m", Code: "content_filter"},
 		`{"error":{"message":"m","code":"422"}}`:                                                 {Status: 422, Message: "m"},

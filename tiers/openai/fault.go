@@ -120,6 +120,9 @@ const tooLongType = "exceed_context_size_error"
 // tooLong are parts of what engines say of a prompt that is longer than their context.
 var tooLong = [...]string{
 	"maximum context length",             // vLLM, SGLang, OpenAI
+	"longer than the maximum model",      // vLLM
+	"be greater than max_model_len",      // vLLM, of max_tokens alone
+	"exceeds the max_model_len",          // vLLM, Responses
 	"longer than the model's context",    // SGLang
 	"exceeds the available context size", // llama.cpp
 	"exceeds the context length",         // Ollama
