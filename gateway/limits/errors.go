@@ -28,8 +28,8 @@ type Status struct {
 type Error struct {
 	Tenant    string
 	Limit     Kind
-	Max       int // the limit: per minute, or concurrent on this replica
-	Requested int // tokens, or answers at once, else 1
+	Max       int           // the limit: per minute, or concurrent on this replica
+	Requested int           // tokens, or answers at once, else 1
 	Wait      time.Duration // until a place is free for this client
 	Retry     bool          // whoever comes again after Wait is expected to be admitted
 	// NeverFits means that the request can never be admitted: it asks for more tokens than the limit per
