@@ -41,7 +41,7 @@ func plain(body string) string {
 	return body
 }
 
-// said are the texts of chunks: they come in other pieces each time.
+// saidText are the texts of chunks: they come in other pieces each time.
 var saidText = regexp.MustCompile(`"(content|text|arguments)":"(?:[^"\\]|\\.)*"`)
 
 // ids and logprobs of chunks come in as many pieces.
