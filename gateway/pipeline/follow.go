@@ -126,7 +126,7 @@ func (f *follower) begin() error {
 		return nil
 	}
 	f.record.Cache = cache.ResultCoalesced
-	f.framer = openai.NewFramer(f.Body.Kind, f.ID, f.Route.Model, f.p.o.World.Now().Unix())
+	f.framer = openai.NewFramer(f.Body.Kind, f.ID, f.Route.Model, f.p.o.World.Now().Unix()).WithNulls(f.Route.Target.WritesNulls())
 	f.buf = f.framer.Role(f.buf)
 	return f.client.Begin(ResponseHead{Stream: true})
 }

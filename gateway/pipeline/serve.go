@@ -25,7 +25,7 @@ func (q *request) serve(e *cache.Entry, result cache.Result) (served bool, err e
 	}
 	whole.Usage.Cached = whole.Usage.Prompt
 	extra := extraOf(e, result, h.Age)
-	f := openai.NewFramer(q.Body.Kind, q.ID, q.Route.Model, e.Created.Unix()) // with this request's own id
+	f := openai.NewFramer(q.Body.Kind, q.ID, q.Route.Model, e.Created.Unix()).WithNulls(q.Route.Target.WritesNulls()) // with this request's own id
 	room, _ := bodies.Get().(*[]byte)
 	defer bodies.Put(room)
 	body := (*room)[:0]

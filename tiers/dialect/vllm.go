@@ -23,7 +23,7 @@ var vllm = Dialect{
 	Tokenize:   TokenizeVLLM,
 	Window:     WindowCard,
 	Scoring:    []openai.ScoreStyle{openai.ScoreCompletions},
-	Members:    Members{TokenIDs: true, IDPrompts: true, CacheSalt: true, Priority: true, TemplateArgs: true, Sampling: true, UsageSoFar: true},
+	Members:    Members{TokenIDs: true, IDPrompts: true, CacheSalt: true, Priority: true, TemplateArgs: true, Sampling: true, UsageSoFar: true, Nulls: true},
 	ContinueBy: ContinueByFlags,
 	Thinking:   ThinkingTemplate,
 }

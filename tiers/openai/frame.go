@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Framer writes the frames and bodies of one answer, with the same id, time and model from the first byte to
 // the last, from whichever backend the text came.
 type Framer struct {
 	kind    Kind
+	nulls   bool   // see WithNulls
 	frames  []byte // the beginning of every frame of a stream, up to the choices; nil before the first
 	id      string
 	created int64
@@ -31,6 +33,27 @@ func NewFramer(kind Kind, id, model string, created int64) *Framer {
 // whole id.
 func NewFramerAs(kind Kind, id, model string, created int64) *Framer {
 	return &Framer{kind: kind, id: id, created: created, model: model}
+}
+
+// WithNulls has the framer write, or not, all members that vLLM 0.32 writes without a value, and returns it.
+func (f *Framer) WithNulls(on bool) *Framer {
+	f.nulls = on
+	return f
+}
+
+// null appends members of vLLM without a value: of chats, or of completions.
+func (f *Framer) null(dst []byte, chat, completion string) []byte {
+	names := chat
+	if f.kind == Completion {
+		names = completion
+	}
+	if !f.nulls {
+		return dst
+	}
+	for name := range strings.FieldsSeq(names) {
+		dst = append(append(append(dst, `,"`...), name...), `":null`...)
+	}
+	return dst
 }
 
 // prefix is the beginning of every frame, up to the choices.
@@ -62,16 +85,24 @@ func (f *Framer) Role(dst []byte) []byte {
 	if f.kind == Completion {
 		return dst
 	}
-	dst = append(dst, f.prefix()...)
-	return append(dst, `{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}`+"\n\n"...)
+	return f.role(dst, 0)
+}
+
+// role appends the frame that opens a choice of a chat.
+func (f *Framer) role(dst []byte, index int) []byte {
+	dst = append(f.open(dst, index), `,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]`...)
+	return append(f.null(dst, "prompt_token_ids prompt_text", ""), "}\n\n"...)
 }
 
 // goesOn ends a frame that is not a choice's last.
-const goesOn = `,"logprobs":null,"finish_reason":null}]}` + "\n\n"
+func (f *Framer) goesOn(dst []byte) []byte {
+	dst = append(dst, `,"logprobs":null,"finish_reason":null`...)
+	return append(f.null(dst, "token_ids", "stop_reason prompt_token_ids token_ids"), "}]}\n\n"...)
+}
 
 // Text appends a frame with a piece of the answer.
 func (f *Framer) Text(dst, text []byte) []byte {
-	return append(f.choice(dst, 0, text), goesOn...)
+	return f.goesOn(f.choice(dst, 0, text))
 }
 
 // open begins a frame of a choice.
@@ -86,7 +117,7 @@ func (f *Framer) choice(dst []byte, index int, text []byte) []byte {
 		return quote(append(dst, `,"text":`...), text)
 	}
 	dst = append(dst, `,"delta":{`...)
-	if len(text) > 0 {
+	if len(text) > 0 || f.nulls {
 		dst = quote(append(dst, `"content":`...), text)
 	}
 	return append(dst, '}')
@@ -103,14 +134,14 @@ type Ending struct {
 // Finish appends the frames that end a stream: the last text with its finish_reason, the usage frame if the
 // client asked for it, and the terminator. The extra object is part of the last frame.
 func (f *Framer) Finish(dst, text []byte, e Ending, withUsage bool) []byte {
-	dst = appendFinish(f.choice(dst, 0, text), e.Finish, e.Stop)
-	return f.done(append(dst, ']'), e, withUsage)
+	dst = f.finish(f.choice(dst, 0, text), e.Finish, e.Stop)
+	return f.done(append(dst, "}]"...), e, withUsage)
 }
 
 // UsageChunk is the JSON of the chunk with the usage.
 func (f *Framer) UsageChunk(u Usage) []byte {
 	dst := append(slices.Clone(bytes.TrimPrefix(f.prefix(), []byte("data: "))), `],"usage":`...)
-	return append(appendUsage(dst, u), '}')
+	return append(f.usage(dst, u), "}}"...)
 }
 
 // done ends a stream after the choices of its last frame before the usage frame.
@@ -119,40 +150,28 @@ func (f *Framer) done(dst []byte, e Ending, withUsage bool) []byte {
 		dst = append(dst, "}\n\n"...)
 		dst = append(dst, f.prefix()...)
 		dst = append(dst, `],"usage":`...)
-		dst = appendUsage(dst, e.Usage)
+		dst = append(f.usage(dst, e.Usage), '}')
 	}
 	dst = appendExtra(dst, e.Extra)
 	return append(dst, "}\n\ndata: "+Done+"\n\n"...)
 }
 
-// appendFinish ends a complete choice.
+// finish says how a choice of a frame ended.
+func (f *Framer) finish(dst []byte, finish string, stop []byte) []byte {
+	return f.null(appendFinish(dst, finish, stop), "token_ids", "prompt_token_ids token_ids")
+}
+
+// appendFinish says how a choice ended.
 func appendFinish(dst []byte, finish string, stop []byte) []byte {
 	dst = append(dst, `,"logprobs":null,"finish_reason":`...)
 	dst = quote(dst, finish)
 	dst = append(dst, `,"stop_reason":`...)
-	dst = append(dst, orNull(stop)...)
-	return append(dst, '}')
+	return append(dst, orNull(stop)...)
 }
 
 // Body appends the whole answer as one JSON object.
 func (f *Framer) Body(dst, text []byte, e Ending) []byte {
-	object, open := "chat.completion", `{"index":0,"message":{"role":"assistant","content":`
-	closing := `,"refusal":null}`
-	if f.kind == Completion {
-		object, open, closing = "text_completion", `{"index":0,"text":`, ""
-	}
-	dst = f.head(dst, object)
-	dst = quote(append(dst, open...), text)
-	dst = append(dst, closing...)
-	dst = appendFinish(dst, e.Finish, e.Stop)
-	return appendTail(dst, e.Usage, e.Extra)
-}
-
-// appendTail ends a whole answer after its choices.
-func appendTail(dst []byte, u Usage, extra []byte) []byte {
-	dst = append(dst, `],"usage":`...)
-	dst = appendExtra(appendUsage(dst, u), extra)
-	return append(dst, '}')
+	return f.Whole(dst, &Whole{Choices: []Choice{{Text: text, Finish: e.Finish, Stop: e.Stop}}, Usage: e.Usage}, e.Extra)
 }
 
 func orNull(raw []byte) []byte {
@@ -162,18 +181,19 @@ func orNull(raw []byte) []byte {
 	return raw
 }
 
-func appendUsage(dst []byte, u Usage) []byte {
-	dst = append(dst, `{"prompt_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(u.Prompt), 10)
-	dst = append(dst, `,"completion_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(u.Completion), 10)
-	dst = append(dst, `,"total_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(u.Prompt+u.Completion), 10)
+// usage appends the usage, without its closing brace.
+func (f *Framer) usage(dst []byte, u Usage) []byte {
+	for _, n := range [...]struct {
+		name  string
+		count int
+	}{{`{"prompt_tokens":`, u.Prompt}, {`,"completion_tokens":`, u.Completion}, {`,"total_tokens":`, u.Prompt + u.Completion}} {
+		dst = strconv.AppendInt(append(dst, n.name...), int64(n.count), 10)
+	}
 	if u.Cached > 0 {
 		dst = append(dst, `,"prompt_tokens_details":{"cached_tokens":`...)
 		dst = append(strconv.AppendInt(dst, int64(u.Cached), 10), '}')
 	}
-	return append(dst, '}')
+	return dst
 }
 
 func appendExtra(dst, extra []byte) []byte {

@@ -27,23 +27,39 @@ func (f *Framer) Whole(dst []byte, w *Whole, extra []byte) []byte {
 		if f.kind == Completion {
 			dst = quote(append(dst, `,"text":`...), c.Text)
 		} else {
-			dst = appendMessage(append(dst, `,"message":`...), c)
+			dst = f.message(append(dst, `,"message":`...), c)
 		}
 		dst = appendFinish(dst, c.Finish, c.Stop)
+		dst = append(f.null(dst, "token_ids routed_experts", "token_ids prompt_logprobs prompt_token_ids routed_experts"), '}')
 	}
-	return appendTail(dst, w.Usage, extra)
+	dst = append(f.null(append(dst, ']'), tierNulls, tierNulls), `,"usage":`...)
+	dst = f.usage(dst, w.Usage)
+	if w.Usage.Cached == 0 {
+		dst = f.null(dst, "prompt_tokens_details", "prompt_tokens_details")
+	}
+	dst = append(f.null(dst, "completion_tokens_details", "completion_tokens_details"), '}')
+	dst = f.null(dst, "prompt_logprobs prompt_token_ids prompt_text "+transferNulls, transferNulls)
+	return append(appendExtra(dst, extra), '}')
 }
 
-func appendMessage(dst []byte, c *Choice) []byte {
+// Members of whole answers of vLLM.
+const (
+	tierNulls     = "service_tier system_fingerprint"
+	transferNulls = "kv_transfer_params ec_transfer_params metrics"
+)
+
+func (f *Framer) message(dst []byte, c *Choice) []byte {
 	dst = append(dst, `{"role":"assistant","content":`...)
 	if c.Null {
 		dst = append(dst, "null"...)
 	} else {
 		dst = quote(dst, c.Text)
 	}
-	dst = append(dst, `,"refusal":null`...)
+	dst = f.null(append(dst, `,"refusal":null`...), "annotations audio function_call", "")
 	if len(c.Reasoning) > 0 {
 		dst = appendReasoning(append(dst, ','), c.As, c.Reasoning)
+	} else {
+		dst = f.null(dst, "reasoning", "")
 	}
 	for i := range c.Calls {
 		k := &c.Calls[i]
@@ -86,16 +102,16 @@ func appendFunction(dst []byte, k *Call) []byte {
 func (f *Framer) WholeStream(dst []byte, w *Whole, extra []byte, withUsage bool) []byte {
 	if f.kind == Chat {
 		for i := range w.Choices {
-			dst = append(f.open(dst, i), `,"delta":{"role":"assistant","content":""}`+goesOn...)
+			dst = f.role(dst, i)
 		}
 	}
 	for i := range w.Choices {
 		if i > 0 {
-			dst = append(dst, "]}\n\n"...)
+			dst = append(dst, "}]}\n\n"...)
 		}
 		dst = f.choiceStream(dst, i, &w.Choices[i])
 	}
-	return f.done(append(dst, ']'), Ending{Usage: w.Usage, Extra: extra}, withUsage)
+	return f.done(append(dst, "}]"...), Ending{Usage: w.Usage, Extra: extra}, withUsage)
 }
 
 // choiceStream appends the frames of a choice, without the end of the last one, which has its last piece of
@@ -104,7 +120,7 @@ func (f *Framer) choiceStream(dst []byte, index int, c *Choice) []byte {
 	for rest := c.Reasoning; len(rest) > 0 && f.kind == Chat; {
 		n := pieceEnd(rest)
 		dst = appendReasoning(append(f.open(dst, index), `,"delta":{`...), c.As, rest[:n])
-		dst = append(append(dst, '}'), goesOn...)
+		dst = f.goesOn(append(dst, '}'))
 		rest = rest[n:]
 	}
 	text := c.Text
@@ -113,13 +129,13 @@ func (f *Framer) choiceStream(dst []byte, index int, c *Choice) []byte {
 		if n == len(text) && len(c.Calls) == 0 {
 			break
 		}
-		dst = append(f.choice(dst, index, text[:n]), goesOn...)
+		dst = f.goesOn(f.choice(dst, index, text[:n]))
 		text = text[n:]
 	}
 	for i := range c.Calls {
 		dst = f.callStream(dst, index, i, &c.Calls[i])
 	}
-	return appendFinish(f.choice(dst, index, text), c.Finish, c.Stop)
+	return f.finish(f.choice(dst, index, text), c.Finish, c.Stop)
 }
 
 // callStream appends the frames of a call: first everything except its arguments, then these in pieces.
@@ -127,13 +143,13 @@ func (f *Framer) callStream(dst []byte, index, call int, k *Call) []byte {
 	dst = append(f.open(dst, index), `,"delta":{"tool_calls":[{"index":`...)
 	dst = strconv.AppendInt(dst, int64(call), 10)
 	dst = quote(append(dst, `,"id":`...), k.ID)
-	dst = append(appendFunction(dst, k), `""}}]}`+goesOn...)
+	dst = f.goesOn(append(appendFunction(dst, k), `""}}]}`...))
 	for rest := []byte(k.Arguments); len(rest) > 0; {
 		n := pieceEnd(rest)
 		dst = append(f.open(dst, index), `,"delta":{"tool_calls":[{"index":`...)
 		dst = strconv.AppendInt(dst, int64(call), 10)
 		dst = quote(append(dst, `,"function":{"arguments":`...), rest[:n])
-		dst = append(dst, `}}]}`+goesOn...)
+		dst = f.goesOn(append(dst, `}}]}`...))
 		rest = rest[n:]
 	}
 	return dst

@@ -23,6 +23,9 @@ func (p *Pool) Engine() (kind dialect.Kind) {
 	return kind
 }
 
+// WritesNulls reports whether answers of the pool's engines have members without a value, as null.
+func (p *Pool) WritesNulls() bool { return p != nil && dialect.Of(p.Engine()).Members.Nulls }
+
 // dialectOf returns the dialect of b's engine.
 func (p *Pool) dialectOf(b *backend) *dialect.Dialect {
 	var kind dialect.Kind

@@ -58,7 +58,7 @@ type client struct {
 // frames returns the framer for answers that are not a backend's own frames.
 func (c *client) frames() *openai.Framer {
 	if c.framer == nil {
-		c.framer = openai.NewFramer(c.request.Body.Kind, c.request.ID, c.request.Route, c.startedAt.Unix())
+		c.framer = openai.NewFramer(c.request.Body.Kind, c.request.ID, c.request.Route, c.startedAt.Unix()).WithNulls(c.request.Target.WritesNulls())
 	}
 	return c.framer
 }

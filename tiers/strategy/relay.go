@@ -336,7 +336,7 @@ func (s *streamRelay) resumeRelayed(ctx context.Context) error {
 		Answer: s.Answer, t: t, pool: s.pool, counter: inflight.Counter{Lost: []string{s.x.Backend()}}, midStream: true, prompt: s.out.Prompt,
 	}
 	id, created := openai.Named(s.named)
-	s.client.framer = openai.NewFramerAs(s.Body.Kind, id, s.Route, created)
+	s.client.framer = openai.NewFramerAs(s.Body.Kind, id, s.Route, created).WithNulls(s.Target.WritesNulls())
 	s.count(0)
 	return c.afterText(ctx, s.minTokens)
 }
