@@ -1,0 +1,46 @@
+package probe
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/foregate/foregate/tiers/dialect"
+)
+
+// recorded is the body of a real engine's answer in testdata/wire.
+func recorded(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile("../../testdata/wire/" + name + ".txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, answer, _ := strings.Cut(string(text), "\n\n")
+	_, body, _ := strings.Cut(strings.TrimPrefix(answer, "\n"), "\n")
+	return []byte(body)
+}
+
+func TestRecordedAnswersTellWhatAnEngineIs(t *testing.T) {
+	for folder, c := range map[string]struct {
+		kind   dialect.Kind
+		window int
+	}{"vllm-0.32.0": {dialect.VLLM, 2048}, "llamacpp-b11549": {dialect.LlamaCpp, 0}} {
+		body := recorded(t, folder+"/models")
+		if f := dialect.Find([]dialect.Answer{{Path: dialect.ModelsPath, Status: 200, Body: body}}); f.Kind != c.kind {
+			t.Errorf("%s is %+v", folder, f)
+		}
+		cards, err := parseCards(body)
+		if err != nil || len(cards) != 1 || cards[0].ID == "" || cards[0].Window != c.window {
+			t.Errorf("%s: %+v, %v", folder, cards, err)
+		}
+		if ids, err := parseIDs(recorded(t, folder+"/tokenize")); err != nil || len(ids) != 2 || ids[0] != 26843 || ids[1] != 665 {
+			t.Errorf("%s: ids %v, %v", folder, ids, err)
+		}
+	}
+	if window, err := parseProps(recorded(t, "llamacpp-b11549/props")); err != nil || window != 2048 {
+		t.Errorf("a window of %d tokens, %v", window, err)
+	}
+	if text, err := parseTemplateText(recorded(t, "llamacpp-b11549/apply-template")); err != nil || !strings.HasSuffix(text, "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n") {
+		t.Errorf("the template makes %q, %v", text, err)
+	}
+}
