@@ -19,7 +19,7 @@ const module = "github.com/foregate/foregate/"
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
 	"cmd/foregate": {"cache", "gateway", "gateway/app", "gateway/auditlog", "gateway/config", "gateway/demo", "gateway/display", "gateway/files", "gateway/operator", "gateway/riskview", "gateway/settings", "gateway/stores", "gateway/usage", "internal/panics", "internal/redis/embedded", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/refit", "tiers/risk"},
-	"cmd/loadtest": {"gateway/demo", "loadtest", "loadtest/chaos", "loadtest/cost", "loadtest/live", "loadtest/pair", "loadtest/proof", "loadtest/quality", "loadtest/soak", "loadtest/virtual"},
+	"cmd/loadtest": {"gateway/demo", "loadtest", "loadtest/chaos", "loadtest/cost", "loadtest/engines", "loadtest/live", "loadtest/pair", "loadtest/proof", "loadtest/quality", "loadtest/soak", "loadtest/virtual"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 
 	"gateway":                     {"cache", "gateway/admission", "gateway/budgets", "gateway/clientapi", "gateway/clientapi/messages", "gateway/clientapi/responses", "gateway/content", "gateway/identity", "gateway/limits", "gateway/openapi", "gateway/operator", "gateway/pipeline", "gateway/settings", "gateway/usage", "internal/panics", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt", "tiers/risk"},
@@ -99,11 +99,11 @@ var arrows = map[string][]string{
 	"loadtest/answer":            {},
 	"loadtest/chaos":             {"loadtest/answer", "loadtest/process", "loadtest/vllmsim"},
 	"loadtest/engines":           {"loadtest/process"},
-	"loadtest/live":              {"loadtest", "loadtest/answer", "loadtest/chaos", "loadtest/process", "loadtest/vllmsim"}, // the gateway over HTTP only
-	"loadtest/pair":              {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/stores", "loadtest/answer", "tiers/refit"},
+	"loadtest/live":              {"loadtest", "loadtest/answer", "loadtest/chaos", "loadtest/process", "loadtest/vllmsim"},                                                                                      // the gateway over HTTP only
+	"loadtest/pair":              {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/stores", "loadtest/answer", "tiers/accept", "tiers/evidence", "tiers/plan", "tiers/refit", "tiers/risk"}, // what mode risk makes of recorded audits is computed by its own functions
 	"loadtest/process":           {},
 	"loadtest/cost":              {}, // the rest of it is a benchmark
-	"loadtest/proof":             {"loadtest", "loadtest/cost", "loadtest/soak", "loadtest/virtual"},
+	"loadtest/proof":             {"loadtest", "loadtest/cost", "loadtest/pair", "loadtest/soak", "loadtest/virtual"},
 	"loadtest/quality":           {"loadtest", "loadtest/vllmsim", "tiers/accept"},
 	"loadtest/virtual":           {"breaker", "cache", "gateway/admission", "gateway/identity", "gateway/pipeline", "gateway/settings", "loadtest", "loadtest/quality", "loadtest/virtual/engines", "loadtest/virtual/eventloop", "loadtest/virtual/sharing", "loadtest/vllmsim", "tiers", "tiers/accept", "tiers/audit", "tiers/choose", "tiers/credentials", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/receipt", "tiers/refit", "tiers/risk", "tiers/strategy"}, // of strategy an error: how a request is answered is the cascade's
 	"loadtest/soak":              {"loadtest/answer", "loadtest/chaos", "loadtest/process", "loadtest/vllmsim"},

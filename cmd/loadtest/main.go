@@ -31,7 +31,8 @@ type cli struct {
 	Check   checkCmd   `cmd:"" help:"Check scenario files and say what is wrong with them."`
 
 	Proof     proofCmd     `cmd:"" help:"Measure every claim of the page docs/proof.md and print what came of it."`
-	ProofLive proofLiveCmd `cmd:"" help:"Measure the gateway in front of a pair of engines that run already: acceptance, exactness, seams, cost."`
+	Pair      pairCmd      `cmd:"" help:"Measure real pairs of models on vLLM and llama.cpp, on the CPU (.ci/need-engines sets them up): scores, what mode risk may serve, the guarantee, right answers."`
+	ProofLive proofLiveCmd `cmd:"" help:"Measure a pair of engines that run already, as pair does, with its dollars."`
 }
 
 // env is what commands know of the process that runs them.

@@ -19,15 +19,26 @@ func TestAPairIsMeasuredIntoAPageAndAFile(t *testing.T) {
 		t.Fatalf("status %d: %s%s", status, stdout, errs)
 	}
 	page, err := os.ReadFile(filepath.Join(out, "proof-live.md"))
-	if err != nil || !strings.Contains(string(page), "# Foregate in front of small (draft) and large (target)") || strings.Contains(string(page), target) {
+	if err != nil || !strings.Contains(string(page), "small (draft) and large (target)") || strings.Contains(string(page), target) {
 		t.Errorf("%v: %s", err, page)
 	}
 	text, err := os.ReadFile(filepath.Join(out, "proof-live.json"))
-	var report struct {
+	var reports []struct {
 		Ways []struct{ Answers int }
 	}
-	if err != nil || json.Unmarshal(text, &report) != nil || len(report.Ways) != 9 || report.Ways[0].Answers != 4 {
+	if err != nil || json.Unmarshal(text, &reports) != nil || len(reports) != 1 || len(reports[0].Ways) != 8 || reports[0].Ways[0].Answers != 4 {
 		t.Errorf("%v: %s", err, text)
+	}
+	if charts, err := os.ReadFile(filepath.Join(out, "proof-live.html")); err != nil || !strings.Contains(string(charts), "<svg") {
+		t.Errorf("%v: %s", err, charts)
+	}
+}
+
+func TestMistakesOfPairsAreToldBeforeAnEngineStarts(t *testing.T) {
+	for _, args := range [][]string{{"--requests", "0"}, {"--minutes", "0"}, {"--only", "far"}} {
+		if status, out, errs := program(append([]string{"pair", "--out", t.TempDir()}, args...)...); status != 2 || out != "" || !strings.Contains(errs, args[0]) {
+			t.Errorf("%v: status %d, %q, %q; want 2 and the flag", args, status, out, errs)
+		}
 	}
 }
 

@@ -30,6 +30,7 @@ type Answer struct {
 	API     API             // "" is chat completions
 	OnStart func()          // called at the first line or with the body; nil: nobody is told
 	OnText  func(piece int) // called after each piece of text, from 1 on; nil: nobody is told
+	OnToken func(Token)     // called for each token of a chat whose logprobs were asked for; nil: nobody is told
 	MaxText int             // bytes that are kept of the text; 0 is no bound
 
 	Text     strings.Builder
@@ -38,6 +39,7 @@ type Answer struct {
 	Choices  int           // of an answer in one piece
 	Finishes int           // finish reasons
 	Dones    int           // [DONE]
+	Engine   string        // system_fingerprint, "": not told
 	Failed   string        // what an error said
 	Bad      string        // the beginning of what is no JSON
 	Usage    *Usage        // nil: not told
@@ -62,13 +64,21 @@ type Gateway struct {
 	Reason     string `json:"reason"`
 }
 
+// Token is what an engine says of one token, in nats.
+type Token struct {
+	Logprob float64                     `json:"logprob"`
+	Top     []struct{ Logprob float64 } `json:"top_logprobs"` // of the likeliest tokens there
+}
+
 // event is what matters of one event, or of an answer in one piece.
 type event struct {
 	Choices []struct {
-		Delta   struct{ Content string } `json:"delta"`
-		Message struct{ Content string } `json:"message"`
-		Finish  *string                  `json:"finish_reason"`
+		Delta    struct{ Content string }   `json:"delta"`
+		Message  struct{ Content string }   `json:"message"`
+		Finish   *string                    `json:"finish_reason"`
+		Logprobs *struct{ Content []Token } `json:"logprobs"`
 	} `json:"choices"`
+	Engine  string          `json:"system_fingerprint"`
 	Usage   *Usage          `json:"usage"`
 	Gateway *Gateway        `json:"foregate"`
 	Error   json.RawMessage `json:"error"`
@@ -170,9 +180,17 @@ func (a *Answer) note(e *event) {
 	if e.Gateway != nil {
 		a.Gateway = e.Gateway
 	}
+	if e.Engine != "" {
+		a.Engine = e.Engine
+	}
 	for i := range e.Choices {
 		if e.Choices[i].Finish != nil {
 			a.Finishes++
+		}
+		if l := e.Choices[i].Logprobs; l != nil && a.OnToken != nil {
+			for _, t := range l.Content {
+				a.OnToken(t)
+			}
 		}
 	}
 }

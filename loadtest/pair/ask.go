@@ -14,6 +14,8 @@ import (
 
 	"github.com/foregate/foregate/gateway/demo"
 	"github.com/foregate/foregate/loadtest/answer"
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/risk"
 )
 
 // asker is where questions are put to: the gateway or an engine.
@@ -23,6 +25,7 @@ type asker struct {
 	model  string
 	key    string // "": none
 	tokens int    // of an answer at most
+	scores bool   // ask for the logprobs of tokens, and score them as the gateway does
 }
 
 // engineAsker asks an engine without the gateway.
@@ -39,15 +42,16 @@ func engineAsker(e demo.Engine, client *http.Client, tokens int) (asker, error) 
 // sample is one question and what came of it.
 type sample struct {
 	prompt  int // its index
-	class   string
 	text    string
-	id      string        // of the request, of the gateway alone
-	usage   *answer.Usage // nil: not told
-	pieces  int           // of text
-	first   time.Duration // until the first piece of text; 0: there was none
-	whole   time.Duration // until the end
-	receipt *receipt      // of the gateway alone
-	tier    string        // where the answer came from
+	id      string               // of the request, of the gateway alone
+	usage   *answer.Usage        // nil: not told
+	pieces  int                  // of text
+	first   time.Duration        // until the first piece of text; 0: there was none
+	whole   time.Duration        // until the end
+	receipt *receipt             // of the gateway alone
+	tier    string               // where the answer came from
+	score   *accept.ScoreTracker // of the tokens' logprobs; nil: not asked for, or not told
+	engine  string               // what the engine calls itself; "": not told
 	err     error
 }
 
@@ -82,10 +86,14 @@ func (s *sample) promptTokens() int {
 
 // ask puts one question at temperature 0 and reads the stream.
 func (a asker) ask(ctx context.Context, question string) (s sample) {
-	body, err := json.Marshal(map[string]any{
+	fields := map[string]any{
 		"model": a.model, "messages": []map[string]string{{"role": "user", "content": question}},
 		"temperature": 0, "max_tokens": a.tokens, "stream": true, "stream_options": map[string]bool{"include_usage": true},
-	})
+	}
+	if a.scores {
+		fields["logprobs"], fields["top_logprobs"] = true, topLogprobs
+	}
+	body, err := json.Marshal(fields)
 	if err != nil {
 		panic(err) // texts and numbers
 	}
@@ -95,6 +103,7 @@ func (a asker) ask(ctx context.Context, question string) (s sample) {
 		return s
 	}
 	req.Header.Set("Content-Type", "application/json")
+	req.Header["Idempotency-Key"] = []string{} // asked again where a server closed the connection meanwhile; it is not sent
 	if a.key != "" {
 		req.Header.Set("Authorization", "Bearer "+a.key)
 	}
@@ -111,13 +120,13 @@ func (a asker) ask(ctx context.Context, question string) (s sample) {
 		s.err = fmt.Errorf("%s: %s", resp.Status, bytes.TrimSpace(text))
 		return s
 	}
-	got := answer.Answer{OnText: func(piece int) {
+	got := answer.Answer{OnToken: s.addToken, OnText: func(piece int) {
 		if piece == 1 {
 			s.first = time.Since(began)
 		}
 	}}
 	s.err = withoutAddress(got.Stream(resp.Body))
-	s.whole, s.text, s.usage, s.pieces = time.Since(began), got.Text.String(), got.Usage, got.Pieces
+	s.whole, s.text, s.usage, s.pieces, s.engine = time.Since(began), got.Text.String(), got.Usage, got.Pieces, got.Engine
 	switch {
 	case s.err != nil:
 	case got.Failed != "":
@@ -128,9 +137,24 @@ func (a asker) ask(ctx context.Context, question string) (s sample) {
 	return s
 }
 
+// topLogprobs is of how many likely tokens the gateway asks for with a draft.
+const topLogprobs = 5
+
+// addToken scores a token as the gateway scores those of a draft.
+func (s *sample) addToken(t answer.Token) {
+	if s.score == nil {
+		s.score = accept.NewScoreTracker(accept.Config{Threshold: -accept.Nats(risk.Unreachable)})
+	}
+	top := make([]float64, len(t.Top))
+	for i := range top {
+		top[i] = t.Top[i].Logprob
+	}
+	s.score.Add(t.Logprob, top)
+}
+
 // askAll puts all questions, a number of them at a time, and returns what came, in the order of the questions. When ctx ends,
 // the rest is left out.
-func (a asker) askAll(ctx context.Context, list []prompt, clients int) []sample {
+func (a asker) askAll(ctx context.Context, list []question, clients int) []sample {
 	found := make([]*sample, len(list))
 	next := make(chan int)
 	var all sync.WaitGroup
@@ -138,7 +162,7 @@ func (a asker) askAll(ctx context.Context, list []prompt, clients int) []sample 
 		all.Go(func() {
 			for i := range next {
 				s := a.ask(ctx, list[i].text)
-				s.prompt, s.class = i, list[i].class
+				s.prompt = i
 				if ctx.Err() == nil {
 					found[i] = &s
 				}

@@ -118,8 +118,8 @@ func (m *run) cost(mode string) Measure {
 	}
 	ratio := with.usd(m.DraftPrice, m.TargetPrice) / without.usd(m.DraftPrice, m.TargetPrice)
 	one.Value = &ratio
-	if missed := len(m.list) - one.Of; missed > 0 {
-		one.Why = fmt.Sprintf("%d of %d questions were not answered in both ways", missed, len(m.list))
+	if asked := m.way(mode).Asked; asked > one.Of {
+		one.Why = fmt.Sprintf("%d of %d questions were not answered in both ways", asked-one.Of, asked)
 	}
 	return one
 }

@@ -1,6 +1,7 @@
 package pair
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -11,7 +12,7 @@ import (
 
 func TestAnswersWithoutUsageHaveNoPrice(t *testing.T) {
 	r := measured(t, withoutUsage(t, simulated(t, vllmsim.Options{Model: "small", Divergence: .35})), withoutUsage(t, simulated(t, vllmsim.Options{Model: "large"})), nil)
-	for _, name := range []string{wayAlone, wayAgain, wayDraft, wayOff, wayRisk, wayLenient, wayConfidence, wayVerify, waySeams} {
+	for _, name := range []string{wayAlone, wayAgain, wayDraft, wayOff, wayRisk, wayLenient, wayConfidence, wayVerify} {
 		if w := row(t, r, name); w.USD != nil {
 			t.Errorf("%+v, want no USD", w)
 		}
@@ -22,23 +23,33 @@ func TestAnswersWithoutUsageHaveNoPrice(t *testing.T) {
 }
 
 func TestAFailedAnswerLeavesItsQuestionOutOfTheCosts(t *testing.T) {
-	question := prompts(4)[3].text
-	var failed atomic.Bool
+	question := questions(8)[7].text
+	var drafting atomic.Bool // the target was asked all of it
 	target := fronted(t, simulated(t, vllmsim.Options{Model: "large"}), func(w http.ResponseWriter, r *http.Request) bool {
-		if !strings.Contains(body(t, r), question) || failed.Swap(true) {
+		if drafting.Load() || !strings.Contains(body(t, r), question) {
 			return false
 		}
 		dropped(t, w)
 		return true
 	})
-	r := measured(t, simulated(t, vllmsim.Options{Model: "small", Divergence: .35}), target, nil)
+	draft := fronted(t, simulated(t, vllmsim.Options{Model: "small", Divergence: .35}), func(_ http.ResponseWriter, r *http.Request) bool {
+		if strings.Contains(body(t, r), question) {
+			drafting.Store(true)
+		}
+		return false
+	})
+	r := measured(t, draft, target, nil)
 	if alone := row(t, r, wayAlone); alone.Failed != 1 || alone.Answers != 9 {
 		t.Fatalf("%+v, want one failure", alone)
 	}
 	for _, mode := range []string{wayRisk, wayLenient, wayConfidence, wayVerify} {
 		m := figure(t, r, "cost of mode "+mode)
-		if m.Value == nil || m.Of != 9 || m.Why != "1 of 10 questions were not answered in both ways" {
-			t.Errorf("%+v, want the cost of the other nine", m)
+		want := 9
+		if mode == wayRisk {
+			want = 4
+		}
+		if m.Value == nil || m.Of != want || m.Why != fmt.Sprintf("1 of %d questions were not answered in both ways", want+1) {
+			t.Errorf("%+v, want the cost of the others", m)
 		}
 	}
 }

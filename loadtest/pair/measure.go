@@ -1,12 +1,9 @@
 package pair
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"time"
-
-	"github.com/foregate/foregate/tiers/refit"
 )
 
 // The ways in which questions are answered. Those of the modes have the names of the modes.
@@ -19,7 +16,6 @@ const (
 	wayConfidence = "confidence"
 	wayVerify     = "verify"
 	wayLenient    = "verify, by rule lenient"
-	waySeams      = "target drafts for itself, and is cut off"
 )
 
 // tierMixed is the source of an answer that the draft began and the target continued; the other two are named as the pools.
@@ -27,11 +23,13 @@ const tierMixed = "mixed"
 
 // Way is what came of all questions, answered in one way.
 type Way struct {
-	Name    string `json:"name"`
-	Why     string `json:"why,omitempty"` // why it was not measured, or not all of it
-	Answers int    `json:"answers"`
-	Failed  int    `json:"failed"`
-	Failure string `json:"failure,omitempty"` // the first
+	Name    string  `json:"name"`
+	Why     string  `json:"why,omitempty"` // why it was not measured, or not all of it
+	Asked   int     `json:"asked"`
+	Answers int     `json:"answers"`
+	Seconds float64 `json:"seconds"` // that all of it took
+	Failed  int     `json:"failed"`
+	Failure string  `json:"failure,omitempty"` // the first
 
 	Draft  int `json:"draft"`  // answers that the draft gave whole
 	Mixed  int `json:"mixed"`  // that the target continued
@@ -115,37 +113,10 @@ func (w *Way) count(s, own *sample) {
 	}
 }
 
-// judged are drafts with their scores and what the target said of them.
-type judged struct {
-	scores  []float64
-	good    []bool
-	classes []string
-}
-
-// The reasons of checks that say something of the draft. A judge, for one, may answer neither yes nor no.
-const reasonAgrees, reasonDisagrees = "target_agrees", "target_disagrees"
-
-// judgedBy returns the drafts that the target was asked about as a whole, and said something of.
-func judgedBy(samples []sample) (j judged) {
-	for i := range samples {
-		rc := samples[i].receipt
-		if rc == nil || rc.Verdict == nil || len(rc.Checks) == 0 {
-			continue
-		}
-		last := rc.Checks[len(rc.Checks)-1]
-		if last.Tokens == rc.Verdict.Tokens && (last.Reason == reasonAgrees || last.Reason == reasonDisagrees) {
-			j.scores, j.good, j.classes = append(j.scores, rc.Verdict.Score), append(j.good, last.Pass), append(j.classes, samples[i].class)
-		}
-	}
-	return j
-}
-
-// scoresOf are the scores of the drafts that were judged, by whatever.
-func scoresOf(samples []sample) (scores []float64) {
-	for i := range samples {
-		if rc := samples[i].receipt; rc != nil && rc.Verdict != nil {
-			scores = append(scores, rc.Verdict.Score)
-		}
+// scoresOf are the scores of audits.
+func scoresOf(audits []audit) (scores []float64) {
+	for _, a := range audits {
+		scores = append(scores, a.score)
 	}
 	return scores
 }
@@ -171,20 +142,32 @@ func share(name string, k, n int, why string) Measure {
 // measure computes the figures from the ways.
 func (m *run) measure() {
 	m.price()
-	again, draft, risk := m.way(wayAgain), m.way(wayDraft), m.way(wayRisk)
-	off, verify, cut := m.way(wayOff), m.way(wayVerify), m.way(waySeams)
+	for i := range m.report.Engines {
+		e := &m.report.Engines[i]
+		way := map[string]string{poolDraft: wayDraft, poolTarget: wayAlone}[e.Pool]
+		for _, s := range m.ways[way] {
+			if e.Version = s.engine; e.Version != "" {
+				break
+			}
+		}
+	}
+	again, off, verify, draft := m.way(wayAgain), m.way(wayOff), m.way(wayVerify), m.way(wayDraft)
 	m.report.Measures = []Measure{
 		share("the target agrees with itself when it is asked twice", again.Exact, again.Compared, orOver(again.Why)),
 		share("answers of mode off that are the target's own", off.Exact, off.Compared, orOver(off.Why)),
 		m.added("first token", func(s *sample) time.Duration { return s.first }),
 		m.added("end", func(s *sample) time.Duration { return s.whole }),
 		share("exactness: answers of mode verify that are the target's own", verify.Exact, verify.Compared, orOver(verify.Why)),
-		share("seams: answers continued in the middle that are the target's own", cut.MixedExact, cut.Mixed, orElse(cut.Why, "no answer was continued in the middle")),
 		share("answers of the draft alone that are the target's own", draft.Exact, draft.Compared, orOver(draft.Why)),
-		share("acceptance of mode risk, from its first request on", risk.Draft, risk.Answers, orOver(risk.Why)),
 	}
-	m.report.Measures = append(m.report.Measures, judgedBy(m.ways[wayLenient]).measures(orElse(m.way(wayLenient).Why, "the target gave no verdict on any draft; the remarks below say what became of them"))...)
 	m.report.Measures = append(m.report.Measures, m.costs()...)
+	if why := m.missing[wayVerify]; why != "" {
+		m.report.Evidence = append(m.report.Evidence, evidenceOf(labelLenient, m.places.hide(why), nil, m.list))
+	} else {
+		m.report.Evidence = append(m.report.Evidence, evidenceOf(labelLenient, "the target gave no verdict on any draft; the remarks say what became of them", m.audits, m.list))
+	}
+	m.report.Evidence = append(m.report.Evidence, evidenceOf(labelSame, "the draft tells no logprobs, or nothing was answered", m.sameAnswers(), m.list))
+	m.report.Truth = m.truth()
 }
 
 // added is the time that the gateway adds in mode off until something of an answer has come. It is compared with the second
@@ -227,37 +210,44 @@ func orElse(why, otherwise string) string {
 	return why
 }
 
-// measures say of how many drafts the target stands by, and how well the score tells. why is the reason if there are none.
-func (j judged) measures(why string) []Measure {
-	goods, byClass := 0, map[string][2]int{} // good and all
-	for i, good := range j.good {
-		c := byClass[j.classes[i]]
-		if c[1]++; good {
-			c[0]++
-			goods++
-		}
-		byClass[j.classes[i]] = c
-	}
-	name := "drafts that the target stands by"
-	if len(j.good) > 0 {
-		name += " (label lenient)"
-	}
-	all := []Measure{share(name, goods, len(j.good), why)}
-	for _, class := range []string{classChat, classCode} {
-		all = append(all, share(name+", "+class, byClass[class][0], byClass[class][1], why))
-	}
-	area := Measure{Name: "AUROC of the draft's score against this label", Of: len(j.good)}
-	switch {
-	case len(j.good) == 0:
-		area.Why = why
-	case goods == 0 || goods == len(j.good):
-		area.Why = fmt.Sprintf("all %d drafts have the same label", len(j.good))
-	default:
-		a := refit.AUROC(j.scores, j.good)
-		area.Value, area.Error = &a.Value, a.Error
-	}
-	return append(all, area)
+// Truth is how many of the questions with right answers are answered right.
+type Truth struct {
+	Way   string     `json:"way"`
+	Part  string     `json:"part"` // which questions
+	Right Proportion `json:"right"`
 }
+
+// truth counts right answers: of all questions, and of those that mode risk was asked, whose drafts and targets it is compared with.
+func (m *run) truth() (all []Truth) {
+	risky := map[int]bool{}
+	for i := range m.ways[wayRisk] {
+		risky[m.ways[wayRisk][i].prompt] = true
+	}
+	count := func(way, part string, in func(int) bool) {
+		right, of := 0, 0
+		for i := range m.ways[way] {
+			s := &m.ways[way][i]
+			if q := &m.list[s.prompt]; s.err == nil && q.answers != nil && in(s.prompt) {
+				if of++; q.isRight(s.text) {
+					right++
+				}
+			}
+		}
+		if of > 0 {
+			all = append(all, Truth{way, part, proportion(right, of)})
+		}
+	}
+	for _, way := range []string{wayDraft, wayAlone, wayLenient} {
+		count(way, partAll, func(int) bool { return true })
+	}
+	for _, way := range []string{wayDraft, wayAlone, wayRisk} {
+		count(way, partRisk, func(i int) bool { return risky[i] })
+	}
+	return all
+}
+
+// The questions whose answers are compared with the truth.
+const partAll, partRisk = "all questions", "those of mode risk"
 
 // median is the middle of the values, 0 without any.
 func median(values []float64) float64 { return quantile(values, 0.5) }

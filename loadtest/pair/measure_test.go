@@ -3,9 +3,9 @@ package pair
 import (
 	"encoding/json"
 	"io"
+	"math"
 	"strings"
 	"testing"
-	"testing/iotest"
 
 	"github.com/foregate/foregate/loadtest/answer"
 )
@@ -21,32 +21,68 @@ func receiptOf(t *testing.T, text string) *receipt {
 }
 
 func TestOnlyDraftsThatTheTargetSaidSomethingOfHaveALabel(t *testing.T) {
-	of := func(check string) sample {
-		return sample{class: classCode, receipt: receiptOf(t, `{"id":"a","route":"r","verdict":{"reason":"x","score":0.25,"tokens":9},"checks":[`+check+`]}`)}
+	for check, want := range map[string][2]bool{
+		`{"scorer":"ids","tokens":9,"pass":true,"reason":"target_agrees"}`:     {true, true},
+		`{"scorer":"ids","tokens":4,"pass":true,"reason":"target_agrees"}`:     {true, false}, // of a part
+		`{"scorer":"ids","tokens":9,"pass":false,"reason":"no_verdict"}`:       {false, false},
+		`{"scorer":"ids","tokens":9,"pass":false,"reason":"target_disagrees"}`: {false, true},
+		``: {false, false},
+	} {
+		s := sample{receipt: receiptOf(t, `{"id":"a","route":"r","verdict":{"reason":"x","score":0.25,"tokens":9},"checks":[`+check+`]}`)}
+		if good, known := s.label(); good != want[0] || known != want[1] {
+			t.Errorf("%s: %v, known %v; want %v", check, good, known, want)
+		}
 	}
-	j := judgedBy([]sample{
-		of(`{"scorer":"ids","tokens":9,"pass":true,"reason":"target_agrees"}`),
-		of(`{"scorer":"ids","tokens":4,"pass":true,"reason":"target_agrees"}`), // of a part
-		of(`{"scorer":"ids","tokens":9,"pass":false,"reason":"no_verdict"}`),
-		of(`{"scorer":"ids","tokens":9,"pass":false,"reason":"target_disagrees"}`),
-		of(``), {},
-	})
-	if len(j.good) != 2 || !j.good[0] || j.good[1] || j.scores[0] != .25 {
-		t.Errorf("%+v", j)
+	if _, known := (&sample{}).label(); known {
+		t.Error("a draft without a receipt has a label")
 	}
-	all := j.measures("unused")
-	if v := all[0]; v.Value == nil || *v.Value != .5 || v.Of != 2 {
-		t.Errorf("%+v", v)
+}
+
+// audits are drafts with falling scores, of which those with a score below a bound are bad.
+func audits(n int, bad float64) (all []audit) {
+	for i := range n {
+		score := -float64(i*7919%n) / float64(n)
+		all = append(all, audit{question: i % 7, score: score, good: score >= bad})
 	}
-	if chat := all[1]; chat.Value != nil || chat.Why != "unused" {
-		t.Errorf("%+v, want no figure of chat", chat)
+	return all
+}
+
+func TestEvidenceIsWhatTheGatewaysOwnFunctionsMakeOfAudits(t *testing.T) {
+	list := questions(7)
+	e := evidenceOf("x", "", audits(500, -.5), list)
+	if e.Audits != 500 || e.Good != 251 || e.Areas[0].AUROC != 1 || len(e.Curve) != curvePoints || e.Curve[curvePoints-1] != [2]float64{1, .498} {
+		t.Errorf("%+v", e)
 	}
-	if area := all[3]; area.Value == nil || *area.Value != .5 {
-		t.Errorf("%+v, want chance of equal scores", area)
+	for i, rate := range comparedRates {
+		p, r := e.Points[i], e.Replays[i]
+		if p.MaxWrongRate != rate || p.Certified > .5/(1-rate)+.05 || p.Expected.High < .4 || r.Certified == 0 || r.Exceeded > 2 || r.Bad > r.Served/10 || r.Requests < 2*(200+r.Audits) {
+			t.Errorf("ε = %v: %+v, %+v", rate, p, r)
+		}
 	}
-	one := judged{scores: []float64{1, 2}, good: []bool{true, true}, classes: []string{classChat, classChat}}
-	if area := one.measures("")[3]; area.Value != nil || !strings.Contains(area.Why, "same label") {
-		t.Errorf("%+v, want none of one kind alone", area)
+	if rate, ok := promised(audits(300, -.5)); !ok || rate != .1 {
+		t.Errorf("%v, %v; want the smallest rate that the audits certify", rate, ok)
+	}
+	if _, ok := promised(audits(300, 1)); ok {
+		t.Error("audits that are all bad certify something")
+	}
+	all := evidenceOf("x", "", audits(300, 1), list)
+	if all.Areas != nil || !strings.Contains(all.Why, "all 300 drafts have the same label") || all.Replays[2].Certified > 0 {
+		t.Errorf("%+v, want no score that tells", all)
+	}
+	if none := evidenceOf("x", "because", nil, list); none.Why != "because" || none.Replays != nil {
+		t.Errorf("%+v", none)
+	}
+}
+
+func TestProportionsHaveWilsonsIntervals(t *testing.T) {
+	if p := proportion(5, 100); math.Abs(p.Low-.0215) > 1e-4 || math.Abs(p.High-.1118) > 1e-4 {
+		t.Errorf("%+v", p)
+	}
+	if p := proportion(0, 10); p.Low != 0 || math.Abs(p.High-.2775) > 1e-4 {
+		t.Errorf("%+v", p)
+	}
+	if p := proportion(0, 0); p.text() != "" || p.High != 1 {
+		t.Errorf("%+v", p)
 	}
 }
 
@@ -73,21 +109,5 @@ func TestAnswersAreComparedWithTheTargetsOwn(t *testing.T) {
 	r := rowOf("x", []sample{{prompt: 0, text: "a", tier: tierMixed}, {prompt: 1, text: "c", tier: poolDraft}, {prompt: 2, text: "d", tier: poolTarget}}, alone)
 	if r.Compared != 2 || r.Exact != 1 || r.MixedExact != 1 {
 		t.Errorf("%+v", r)
-	}
-}
-
-func TestAStreamIsBrokenOffBetweenTwoEvents(t *testing.T) {
-	const text = "data: 1\n\ndata: 2\n\ndata: 3\n\n"
-	for events := 1; events <= 3; events++ {
-		for name, from := range map[string]io.Reader{"whole": strings.NewReader(text), "byte by byte": iotest.OneByteReader(strings.NewReader(text))} {
-			got, err := io.ReadAll(&cutBody{ReadCloser: io.NopCloser(from), left: events})
-			if want := text[:9*events]; string(got) != want || err != io.ErrUnexpectedEOF {
-				t.Errorf("%s: after %d events %q, %v; want %q", name, events, got, err, want)
-			}
-		}
-	}
-	got, err := io.ReadAll(&cutBody{ReadCloser: io.NopCloser(strings.NewReader(text)), left: 4})
-	if string(got) != text || err != nil {
-		t.Errorf("a short stream: %q, %v", got, err)
 	}
 }

@@ -27,16 +27,16 @@ func TestModeOffIsMeasuredAtEnginesWithoutLogprobs(t *testing.T) {
 		}
 	}
 	for mode, want := range map[string]string{
-		wayRisk:   "mode risk needs the logprobs of drafts, and a target that can check them; pool draft: it answers without logprobs",
-		waySeams:  "mode confidence needs the logprobs of drafts; pool target: it answers without logprobs",
-		wayVerify: "mode verify needs a target that tells the logprobs of a given text; pool target: openai has no way to score a given text",
+		wayRisk:       "mode risk needs the logprobs of drafts, and a target that can check them; pool draft: it answers without logprobs",
+		wayConfidence: "mode confidence needs the logprobs of drafts; pool draft: it answers without logprobs",
+		wayVerify:     "mode verify needs a target that tells the logprobs of a given text; pool target: openai has no way to score a given text",
 	} {
 		if w := row(t, r, mode); w.Answers > 0 || !strings.HasPrefix(w.Why, want) {
 			t.Errorf("%s: %q, want %q", mode, w.Why, want)
 		}
 	}
-	for _, unclear := range []string{"it takes two alternatives to tell", "| it does not score |", poolSame} {
-		if page := r.Markdown(); strings.Contains(page, unclear) {
+	for _, unclear := range []string{"it takes two alternatives to tell", "| it does not score |"} {
+		if page := (Reports{r}).Markdown(); strings.Contains(page, unclear) {
 			t.Errorf("the page has %q:\n%s", unclear, page)
 		}
 	}

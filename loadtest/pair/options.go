@@ -1,10 +1,13 @@
-// Package pair measures the gateway in front of a pair of engines that run already: any two servers with OpenAI's API. It
-// starts one replica in this process, with Redis inside, sends a bounded number of requests, and says what it could measure
-// there, and for the rest why not. Start at [Run].
+// Package pair measures a pair of models behind the gateway, on engines that run already: any two servers with OpenAI's API.
+// It starts one replica in this process, with Redis inside, asks it and the engines a bounded number of questions, and says
+// what it could measure there, and for the rest why not. Start at [Run].
 //
-// Every prompt is put to the target twice without the gateway, then to the gateway in each mode that the engines allow, at
-// temperature 0. What the target says alone is the yardstick: an answer is exact if it is the target's own, byte for byte.
-// An engine need not agree with itself, so the share of its second answers that equal the first is shown beside it.
+// Questions are asked at temperature 0. All are put to both engines without the gateway, and to the gateway in mode verify with
+// the lenient rule, so that each draft has a score and a label: an audit. What mode risk would do with such audits is computed
+// by the gateway's own functions (tiers/risk, tiers/refit). Then half of the audits are imported, and mode risk serves the other
+// half of the questions by the threshold that they certify: of each served draft the label is known. Some questions have
+// right answers. An answer is exact if it is the target's own, byte for byte; an engine need not agree with itself, so the
+// share of its second answers that equal the first is shown beside it.
 package pair
 
 import (
@@ -16,7 +19,7 @@ import (
 
 // The bounds of a run.
 const (
-	MaxRequests  = 150  // a pass, because a replica keeps the receipts of its last 1,000 requests
+	MaxRequests  = 500  // a pass; a replica keeps the receipts of its last 1,000 requests
 	MinMaxTokens = 16   // of an answer: a draft is judged from 8 tokens on
 	MaxMaxTokens = 2048 // of an answer
 	MaxClients   = 16
@@ -27,7 +30,9 @@ type Options struct {
 	Pair          demo.Pair // as [demo.Pair.Find] returns it; its prices per hour are of no effect
 	SameTokenizer bool      // draft and target have the same tokenizer and chat template
 
-	Requests  int           // of each pass, 1 … [MaxRequests]
+	Name      string        // of the pair, for the report; "": the models' names
+	Build     string        // what the engines are installed from; "": not told
+	Requests  int           // questions in all, 1 … [MaxRequests]; some ways are asked the first 24 of them
 	MaxTokens int           // of an answer, [MinMaxTokens] … [MaxMaxTokens]
 	Clients   int           // requests in flight, 1 … [MaxClients]
 	Limit     time.Duration // of the whole run, the probe of the engines included; above 0

@@ -20,12 +20,8 @@ import (
 const (
 	poolDraft  = "draft"
 	poolTarget = "target"
-	// poolSame is the target's engine in the place of the draft: whatever it drafts is the target's own answer, so that an
-	// answer that is continued in the middle must be the target's own, too.
-	poolSame = "target-as-draft"
 
 	routePair = "pair"
-	routeSame = "same"
 
 	settingsTimeout = 10 * time.Second // for settings to be in force; usually a second
 	drainGrace      = 5 * time.Second
@@ -39,14 +35,13 @@ type replica struct {
 	app        *app.App
 	stores     stores.Stores
 	client     *http.Client
-	cutter     *cutter
 	base       string // URL of requests
 	admin      string // URL of the admin listener
 	stopStores func()
 }
 
-// configOf is the configuration of a replica in front of a pair. cutter is the URL of a proxy in front of the target.
-func configOf(p demo.Pair, cutter string, sameTokenizer bool) []byte {
+// configOf is the configuration of a replica in front of a pair.
+func configOf(p demo.Pair, sameTokenizer bool) []byte {
 	type auth struct {
 		File string `json:"api_key_file"`
 	}
@@ -62,15 +57,10 @@ func configOf(p demo.Pair, cutter string, sameTokenizer bool) []byte {
 		}
 		return one
 	}
-	route := func(name, draft string, same bool) map[string]any {
-		return map[string]any{"model": name, "draft": draft, "target": poolTarget, "same_tokenizer": same}
-	}
-	same := p.Target
-	same.URL = cutter
 	text, err := json.Marshal(map[string]any{ // JSON is YAML
 		"listen": "127.0.0.1:0",
-		"pools":  map[string]pool{poolDraft: of(p.Draft), poolTarget: of(p.Target), poolSame: of(same)},
-		"routes": []any{route(routePair, poolDraft, sameTokenizer), route(routeSame, poolSame, true)},
+		"pools":  map[string]pool{poolDraft: of(p.Draft), poolTarget: of(p.Target)},
+		"routes": []any{map[string]any{"model": routePair, "draft": poolDraft, "target": poolTarget, "same_tokenizer": sameTokenizer}},
 		"drain":  map[string]string{"delay": "0s", "grace": drainGrace.String()},
 	})
 	if err != nil {
@@ -82,13 +72,8 @@ func configOf(p demo.Pair, cutter string, sameTokenizer bool) []byte {
 // startReplica starts a replica. Its engines are not known yet.
 func startReplica(ctx context.Context, o *Options) (*replica, error) {
 	r := &replica{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: MaxClients}}, stopStores: func() {}}
-	var err error
-	if r.cutter, err = startCutter(ctx, o.Pair.Target.URL, firstCut, o.MaxTokens); err != nil {
-		return nil, err
-	}
 	if err := r.start(ctx, o); err != nil {
 		r.stopStores()
-		r.cutter.stop()
 		return nil, err
 	}
 	r.base, r.admin = "http://"+r.app.Addr().String(), "http://"+r.app.AdminAddr().String()
@@ -97,7 +82,7 @@ func startReplica(ctx context.Context, o *Options) (*replica, error) {
 
 // start starts the gateway.
 func (r *replica) start(ctx context.Context, o *Options) error {
-	file, err := config.Parse("proof-live.yaml", configOf(o.Pair, r.cutter.url, o.SameTokenizer))
+	file, err := config.Parse("proof-live.yaml", configOf(o.Pair, o.SameTokenizer))
 	if err != nil {
 		return err
 	}
@@ -118,7 +103,6 @@ func (r *replica) stop() {
 	r.client.CloseIdleConnections()
 	r.app.Stop(ctx)
 	r.stopStores()
-	r.cutter.stop()
 }
 
 // await waits until ok, or until ctx ends.

@@ -8,20 +8,23 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/foregate/foregate/gateway"
 )
 
 // Report is what a run found.
 type Report struct {
-	Time      time.Time `json:"time"`
-	Requests  int       `json:"requests"` // of each way
-	MaxTokens int       `json:"max_tokens"`
-	Clients   int       `json:"clients"`
-	Engines   []Engine  `json:"engines"`
-	Measures  []Measure `json:"measures"`
-	Ways      []Way     `json:"ways"`
+	Name      string     `json:"name"`
+	Build     string     `json:"build,omitempty"`
+	Requests  int        `json:"requests"` // questions
+	MaxTokens int        `json:"max_tokens"`
+	Clients   int        `json:"clients"`
+	Engines   []Engine   `json:"engines"`
+	Evidence  []Evidence `json:"evidence"`
+	Guarantee *Guarantee `json:"guarantee"` // null: not reached
+	Truth     []Truth    `json:"truth"`
+	Measures  []Measure  `json:"measures"`
+	Ways      []Way      `json:"ways"`
 
 	DraftPrice  Price `json:"draft_usd_per_million"`
 	TargetPrice Price `json:"target_usd_per_million"`
@@ -31,7 +34,8 @@ type Report struct {
 type Engine struct {
 	Pool      string `json:"pool"`
 	Model     string `json:"model"`
-	Scoring   string `json:"scoring"` // how it scores a given text, "": not at all
+	Version   string `json:"version,omitempty"` // as its answers say: system_fingerprint
+	Scoring   string `json:"scoring"`           // how it scores a given text, "": not at all
 	Continues bool   `json:"continues"`
 	Missing   []Lack `json:"missing,omitempty"`
 }
@@ -44,26 +48,27 @@ type Lack struct {
 
 func newReport(o *Options, engines []gateway.EngineView) Report {
 	return Report{
-		Time: time.Now().UTC().Truncate(time.Second), Requests: o.Requests, MaxTokens: o.MaxTokens, Clients: o.Clients,
+		Name: o.Name, Build: o.Build, Requests: o.Requests, MaxTokens: o.MaxTokens, Clients: o.Clients,
 		Engines: engineReports(engines, o), DraftPrice: o.DraftPrice, TargetPrice: o.TargetPrice,
 	}
 }
 
-// JSON is the report for programs.
-func (r *Report) JSON() ([]byte, error) {
-	text, err := json.MarshalIndent(r, "", "  ")
+// Reports are of several pairs.
+type Reports []*Report
+
+// JSON is the reports for programs.
+func (rs Reports) JSON() ([]byte, error) {
+	text, err := json.MarshalIndent(rs, "", " ")
 	return append(text, '\n'), err
 }
 
-// Markdown is the report as a page.
-func (r *Report) Markdown() string {
+// Markdown is the reports as a page.
+func (rs Reports) Markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Foregate in front of %s\n\n", r.names())
-	fmt.Fprintf(&b, "Measured by `loadtest proof-live` at %s: %d questions in each way, at temperature 0, at most %d tokens an answer, %d at a time.\n",
-		r.Time.Format(time.RFC3339), r.Requests, r.MaxTokens, r.Clients)
-	for _, table := range r.tables() {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", table.title, table.about)
-		for i, row := range table.rows {
+	b.WriteString("# Foregate in front of real pairs\n\n" + rs.About() + "\n")
+	for _, t := range rs.allTables() {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", t.Title, t.About)
+		for i, row := range t.Rows {
 			for j := range row {
 				row[j] = strings.NewReplacer("|", `\|`, "\n", " ").Replace(row[j])
 			}
@@ -76,27 +81,48 @@ func (r *Report) Markdown() string {
 	return b.String()
 }
 
-// names are the models.
-func (r *Report) names() string {
-	models := map[string]string{}
-	for _, e := range r.Engines {
-		models[e.Pool] = e.Model
+// About says how the pairs were asked.
+func (rs Reports) About() string {
+	var lines []string
+	for _, r := range rs {
+		models := fmt.Sprintf("%s (draft) and %s (target)", r.model(poolDraft), r.model(poolTarget))
+		lines = append(lines, fmt.Sprintf("- %s: %s; %d questions at temperature 0, at most %d tokens an answer, %d at a time.", r.name(), strings.Join(slices.DeleteFunc([]string{models, r.Build}, func(s string) bool { return s == "" }), "; "), r.Requests, r.MaxTokens, r.Clients))
 	}
-	return fmt.Sprintf("%s (draft) and %s (target)", models[poolDraft], models[poolTarget])
+	return strings.Join(lines, "\n")
 }
 
-// table is a table with its heading; the first row names the columns.
-type table struct {
-	title, about string
-	rows         [][]string
+// name is that of the pair, without one the models.
+func (r *Report) name() string {
+	return orElse(r.Name, r.model(poolDraft)+" before "+r.model(poolTarget))
 }
 
-func (r *Report) tables() []table {
-	return []table{r.engineTable(), r.measureTable(), r.wayTable()}
+// model is that of a pool.
+func (r *Report) model(pool string) string {
+	for _, e := range r.Engines {
+		if e.Pool == pool {
+			return e.Model
+		}
+	}
+	return ""
 }
 
-func (r *Report) engineTable() table {
-	t := table{title: "The engines", about: "What they can do, by asking them.", rows: [][]string{{"engine", "model", "finding", "why"}}}
+// Table is a table with its heading; the first row names the columns.
+type Table struct {
+	Title, About string
+	Rows         [][]string
+}
+
+// allTables are those of all pairs, and then those of each.
+func (rs Reports) allTables() []Table {
+	all := rs.Tables()
+	for _, r := range rs {
+		all = append(all, r.engineTable(), r.measureTable(), r.wayTable())
+	}
+	return all
+}
+
+func (r *Report) engineTable() Table {
+	t := Table{Title: r.name() + ": the engines", About: "What they can do, by asking them.", Rows: [][]string{{"engine", "model", "finding", "why, or version"}}}
 	for _, e := range r.Engines {
 		can := []string{"answers"}
 		if e.Scoring != "" {
@@ -105,18 +131,18 @@ func (r *Report) engineTable() table {
 		if e.Continues {
 			can = append(can, "goes on from token ids")
 		}
-		t.rows = append(t.rows, []string{e.Pool, e.Model, strings.Join(can, ", "), ""})
+		t.Rows = append(t.Rows, []string{e.Pool, e.Model, strings.Join(can, ", "), e.Version})
 		for _, l := range e.Missing {
-			t.rows = append(t.rows, []string{e.Pool, e.Model, "lacks " + l.Name, l.Reason})
+			t.Rows = append(t.Rows, []string{e.Pool, e.Model, "lacks " + l.Name, l.Reason})
 		}
 	}
 	return t
 }
 
-func (r *Report) measureTable() table {
-	t := table{
-		title: "What was measured", about: "± is the standard error. The last column says why a figure is empty, or why it has fewer samples.",
-		rows: [][]string{{"measure", "figure", "samples", "why not"}},
+func (r *Report) measureTable() Table {
+	t := Table{
+		Title: r.name() + ": what was measured besides", About: "± is the standard error. The last column says why a figure is empty, or why it has fewer samples.",
+		Rows: [][]string{{"measure", "figure", "samples", "why not"}},
 	}
 	for _, m := range r.Measures {
 		figure, of := "", ""
@@ -126,7 +152,7 @@ func (r *Report) measureTable() table {
 		if m.Error > 0 {
 			figure += fmt.Sprintf(" ± %.3f", m.Error)
 		}
-		t.rows = append(t.rows, []string{m.Name, figure, of, m.Why})
+		t.Rows = append(t.Rows, []string{m.Name, figure, of, m.Why})
 	}
 	return t
 }
@@ -142,16 +168,16 @@ func (w *Way) reasons() string {
 	return strings.Join(names, ", ")
 }
 
-func (r *Report) wayTable() table {
-	t := table{
-		title: "Each way to answer",
-		about: "Exact: answers that are byte for byte what the target said alone. Times to the first token (TTFT) and to the end (E2E) " +
+func (r *Report) wayTable() Table {
+	t := Table{
+		Title: r.name() + ": each way to answer",
+		About: "Exact: answers that are byte for byte what the target said alone. Times to the first token (TTFT) and to the end (E2E) " +
 			"in milliseconds; tokens of all answers. Mode confidence has the median score as its threshold.",
-		rows: [][]string{{"way", "answers", "draft", "mixed", "target", "exact", "TTFT p50", "p95", "E2E p50",
+		Rows: [][]string{{"way", "answers", "answers/s", "draft", "mixed", "target", "exact", "TTFT p50", "p95", "E2E p50",
 			"draft in", "draft out", "target in", "target out", "scored", "USD", "remarks"}},
 	}
 	for i := range r.Ways {
-		t.rows = append(t.rows, r.Ways[i].cells(len(t.rows[0])))
+		t.Rows = append(t.Rows, r.Ways[i].cells(len(t.Rows[0])))
 	}
 	return t
 }
@@ -163,8 +189,8 @@ func (w *Way) cells(columns int) []string {
 		row[0], row[columns-1] = w.Name, orElse(w.Why, w.Failure)
 		return row
 	}
-	row := []string{w.Name}
-	for _, n := range []int{w.Answers, w.Draft, w.Mixed, w.Target} {
+	row := []string{w.Name, strconv.Itoa(w.Answers), fmt.Sprintf("%.2f", float64(w.Answers)/max(w.Seconds, .001))}
+	for _, n := range []int{w.Draft, w.Mixed, w.Target} {
 		row = append(row, strconv.Itoa(n))
 	}
 	row = append(row, fmt.Sprintf("%d of %d", w.Exact, w.Compared))

@@ -7,17 +7,10 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
+	"time"
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/demo"
-)
-
-const (
-	seamHoldback = 8 // tokens of a draft that is broken off later
-	// firstCut is the number of events after which a draft is broken off at the earliest: after the hold-back, with room for
-	// events that have no token.
-	firstCut = seamHoldback + 4
 )
 
 // errOver is the reason for what was not reached.
@@ -25,16 +18,21 @@ var errOver = errors.New("the time of the run was over")
 
 // common are the settings of every way: each prompt is drafted and generated anew, whatever it costs, and slow machines have time.
 var common = map[string]string{
-	"economy.guard": "off", "cache.mode": "off", "timeout.draft_first_token": "1m", "timeout.target_first_token": "20m", // and a score may take a twentieth of that
+	"economy.guard": "off", "cache.mode": "off", "timeout.draft_first_token": "2m", "timeout.target_first_token": "20m", // and a score may take a twentieth of that
+	"timeout.stream_idle": "2m", "timeout.total": "20m", "speculation.max_concurrent_scores": strconv.Itoa(MaxClients),
 }
+
+// someQuestions is how many questions are put in the ways that need not be asked all.
+const someQuestions = 24
 
 // run is a run in progress.
 type run struct {
 	Options
 	*replica
-	list    []prompt
+	list    []question
 	alone   []sample            // of the target without the gateway
 	ways    map[string][]sample // by the way's name
+	audits  []audit             // by the rule lenient, or by the target's own answers
 	places  *hider              // of what the report does not tell
 	report  Report
 	missing map[string]string // why a mode of the pair is not available
@@ -57,7 +55,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := rep.awaitEngines(ctx, o.Say); err != nil {
 		return nil, err
 	}
-	m := &run{Options: o, replica: rep, list: prompts(o.Requests), ways: map[string][]sample{}, missing: map[string]string{}}
+	m := &run{Options: o, replica: rep, list: questions(o.Requests), ways: map[string][]sample{}, missing: map[string]string{}}
 	if m.places, err = placesOf(&o, rep); err != nil {
 		return nil, err
 	}
@@ -73,7 +71,6 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	m.askModes(ctx)
-	m.askSeams(ctx)
 	m.measure()
 	return &m.report, nil
 }
@@ -88,46 +85,56 @@ func placesOf(o *Options, rep *replica) (*hider, error) {
 		}
 		keys = append(keys, a.key)
 	}
-	return newHider([]string{o.Pair.Draft.URL, o.Pair.Target.URL, rep.base, rep.admin, rep.cutter.url}, keys), nil
+	return newHider([]string{o.Pair.Draft.URL, o.Pair.Target.URL, rep.base, rep.admin}, keys), nil
 }
 
-// askEngines asks the target twice without the gateway, the second time in the opposite order, and the draft once.
+// few are the first questions.
+func (m *run) few() []question { return m.list[:min(someQuestions, len(m.list))] }
+
+// askEngines asks the target and the draft all questions without the gateway.
 func (m *run) askEngines(ctx context.Context) error {
-	for _, w := range []struct {
-		name, tier string
-		engine     demo.Engine
-	}{{wayAlone, poolTarget, m.Pair.Target}, {wayAgain, poolTarget, m.Pair.Target}, {wayDraft, poolDraft, m.Pair.Draft}} {
-		engine, err := engineAsker(w.engine, m.client, m.MaxTokens)
-		if err != nil {
-			return err
-		}
-		m.Say("%s: %d questions", w.name, len(m.list))
-		list := slices.Clone(m.list)
-		if w.name == wayAgain {
-			slices.Reverse(list) // an engine that reuses what it has computed rounds otherwise after other questions
-		}
-		samples := engine.askAll(ctx, list, m.Clients)
-		for i := range samples {
-			s := &samples[i]
-			s.tier = w.tier
-			if w.name == wayAgain {
-				s.prompt = len(list) - 1 - s.prompt
-			}
-		}
-		if w.name == wayAlone {
-			m.alone = samples
-		}
-		m.add(ctx, w.name, samples)
+	if err := m.askEngine(ctx, wayAlone, poolTarget, m.Pair.Target); err != nil {
+		return err
 	}
+	m.alone = m.ways[wayAlone]
+	answered := false
 	for i := range m.alone {
-		if m.alone[i].err == nil {
-			return nil
-		}
+		answered = answered || m.alone[i].err == nil
 	}
-	if len(m.alone) == 0 {
+	switch {
+	case answered:
+		return m.askEngine(ctx, wayDraft, poolDraft, m.Pair.Draft)
+	case len(m.alone) == 0:
 		return context.Cause(ctx)
 	}
 	return fmt.Errorf("the target answers no question: %w", m.alone[0].err)
+}
+
+// askEngine asks an engine without the gateway. When the target is asked again, it is in the opposite order: an engine that
+// reuses what it has computed rounds otherwise after other questions.
+func (m *run) askEngine(ctx context.Context, name, tier string, e demo.Engine) error {
+	engine, err := engineAsker(e, m.client, m.MaxTokens)
+	if err != nil {
+		return err
+	}
+	engine.scores = name == wayDraft
+	list := m.list
+	if name == wayAgain {
+		list = slices.Clone(m.few())
+		slices.Reverse(list)
+	}
+	m.Say("%s: %d questions", name, len(list))
+	began := time.Now()
+	samples := engine.askAll(ctx, list, m.Clients)
+	took := time.Since(began)
+	for i := range samples {
+		s := &samples[i]
+		if s.tier = tier; name == wayAgain {
+			s.prompt = len(list) - 1 - s.prompt
+		}
+	}
+	m.add(ctx, name, len(list), took, samples)
+	return nil
 }
 
 // needs is what each mode takes.
@@ -137,69 +144,49 @@ var needs = map[string]string{
 	wayVerify:     "mode verify needs a target that tells the logprobs of a given text",
 }
 
-// askModes asks the gateway in each mode: first in mode off, which takes no more of the engines than answers. Those that ask the
-// target about each draft come before the mode confidence: they show where the scores of drafts lie.
+// askModes asks the gateway in each mode. The one whose drafts are all checked comes first: it makes the audits that mode risk is
+// certified by, and shows where the scores of drafts lie.
 func (m *run) askModes(ctx context.Context) {
-	for _, mode := range []string{wayOff, wayRisk} {
-		m.askGateway(ctx, mode, routePair, nil)
+	m.askGateway(ctx, wayLenient, m.list, 0, map[string]string{"speculation.verify_rule": "lenient"})
+	m.audits = m.labelled()
+	m.askRisk(ctx)
+	if err := m.askEngine(ctx, wayAgain, poolTarget, m.Pair.Target); err != nil {
+		m.skip(wayAgain, err.Error())
 	}
-	m.askGateway(ctx, wayLenient, routePair, map[string]string{"speculation.verify_rule": "lenient"})
-	var scores []float64
-	for _, mode := range []string{wayRisk, wayLenient} {
-		scores = append(scores, scoresOf(m.ways[mode])...)
-	}
-	m.askGateway(ctx, wayConfidence, routePair, map[string]string{"speculation.threshold_nats": nats(median(scores))})
-	m.askGateway(ctx, wayVerify, routePair, nil)
+	m.askGateway(ctx, wayOff, m.few(), 0, nil)
+	m.askGateway(ctx, wayConfidence, m.few(), 0, map[string]string{"speculation.threshold_nats": nats(median(scoresOf(m.audits)))})
+	m.askGateway(ctx, wayVerify, m.few(), 0, map[string]string{"speculation.verify_rule": "exact"}) // the settings of the ways before stay
 }
 
-// askSeams has the target draft for itself, and breaks its drafts off in the middle.
-func (m *run) askSeams(ctx context.Context) {
-	for _, u := range m.drafts(routeSame).UnavailableModes {
-		if u.Name == wayConfidence {
-			m.skip(waySeams, needs[wayConfidence]+"; "+strings.ReplaceAll(u.Reason, poolSame, poolTarget))
-			return
-		}
-	}
-	m.cutter.armed.Store(true)
-	defer m.cutter.armed.Store(false)
-	m.askGateway(ctx, waySeams, routeSame, map[string]string{
-		"speculation.threshold_nats":  "-20",
-		"speculation.holdback_tokens": strconv.Itoa(seamHoldback), "speculation.holdback_ms": "60000",
-	})
-}
-
-// askGateway asks the gateway all questions with settings of a route, unless its mode is not available.
-func (m *run) askGateway(ctx context.Context, name, route string, settings map[string]string) {
+// askGateway asks the gateway questions, of which the first is number first of all, with settings of the route, unless its mode is
+// not available.
+func (m *run) askGateway(ctx context.Context, name string, list []question, first int, settings map[string]string) {
 	mode := name
-	switch name {
-	case waySeams:
-		mode = wayConfidence
-	case wayLenient:
+	if name == wayLenient {
 		mode = wayVerify
 	}
-	if why := m.missing[mode]; why != "" && route == routePair {
+	if why := m.missing[mode]; why != "" {
 		m.skip(name, needs[mode]+"; "+why)
 		return
 	}
 	values := maps.Clone(common)
 	maps.Copy(values, settings)
 	values["speculation.mode"] = mode
-	if err := m.set(ctx, route, values); err != nil {
+	if err := m.set(ctx, routePair, values); err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		m.skip(name, err.Error())
 		return
 	}
-	m.Say("%s: %d questions", name, len(m.list))
-	gate := asker{client: m.client, url: m.base, model: route, tokens: m.MaxTokens}
-	clients := m.Clients
-	if name == waySeams {
-		clients = 1 // the cutter counts on it
-	}
-	samples := gate.askAll(ctx, m.list, clients)
+	m.Say("%s: %d questions", name, len(list))
+	gate := m.gate()
+	began := time.Now()
+	samples := gate.askAll(ctx, list, m.Clients)
+	took := time.Since(began)
 	for i := range samples {
 		s := &samples[i]
+		s.prompt += first
 		if s.err == nil {
 			s.receipt, s.err = m.receipt(ctx, s.id)
 		}
@@ -207,7 +194,12 @@ func (m *run) askGateway(ctx context.Context, name, route string, settings map[s
 			s.tier = s.receipt.Tier
 		}
 	}
-	m.add(ctx, name, samples)
+	m.add(ctx, name, len(list), took, samples)
+}
+
+// gate asks the gateway.
+func (m *run) gate() asker {
+	return asker{client: m.client, url: m.base, model: routePair, tokens: m.MaxTokens}
 }
 
 // nats is a value of a setting, as the settings in force show it.
@@ -221,13 +213,18 @@ func nats(v float64) string {
 	return strconv.FormatFloat(short+0, 'g', -1, 64) // 0 instead of -0
 }
 
-// add puts the samples of a way into the report.
-func (m *run) add(ctx context.Context, name string, samples []sample) {
+// add puts the samples of a way into the report: of so many questions, in so much time.
+func (m *run) add(ctx context.Context, name string, asked int, took time.Duration, samples []sample) {
 	m.ways[name] = samples
-	row := rowOf(name, samples, m.alone)
+	own := m.alone
+	if name == wayAlone {
+		own = samples
+	}
+	row := rowOf(name, samples, own)
+	row.Asked, row.Seconds = asked, took.Seconds()
 	row.Failure = m.places.hide(row.Failure)
-	if missed := len(m.list) - len(samples); missed > 0 {
-		row.Why = fmt.Sprintf("%d of %d questions were not put: %v", missed, len(m.list), context.Cause(ctx))
+	if missed := asked - len(samples); missed > 0 {
+		row.Why = fmt.Sprintf("%d of %d questions were not put: %v", missed, asked, context.Cause(ctx))
 	}
 	m.report.Ways = append(m.report.Ways, row)
 }
@@ -245,7 +242,7 @@ func engineReports(views []gateway.EngineView, o *Options) []Engine {
 		v := &views[i]
 		model, ours := models[v.Pool]
 		if !ours {
-			continue // the target's engine a second time
+			continue
 		}
 		e := Engine{Pool: v.Pool, Model: model, Scoring: v.Scoring, Continues: v.Continues}
 		for _, u := range v.Missing {

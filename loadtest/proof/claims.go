@@ -194,7 +194,7 @@ func shareClaims() []Claim {
 		},
 		{
 			ID: "acceptance-code", Text: "accepted drafts of the judged ones, of traffic like code", Published: "C: 55 %", Unit: share, Goal: valueAtLeast(0.55), Source: RealPair{},
-			Note: "The simulator's language has no code. `make proof-live` tells acceptance of chat and of code apart at a real pair.",
+			Note: "The simulator's language has no code. `make pair` and `make proof-live` tell the agreement of each kind of question, code among them, at real pairs.",
 		},
 	}
 }

@@ -26,7 +26,7 @@ const introduction = "# Proof\n\n" +
 	"Every claim of Foregate, measured. `make proof` measures this page again in at most 20 minutes on two cores.\n" +
 	"A claim that does not hold stays here, with what was reached. Articles A to D are what the claims come from; they seldom publish their load.\n\n" +
 	"**Nothing was measured on a GPU.** Engines are `vllmsim`, which follows vLLM's scheduler with step times from a hardware model " +
-	"([how far to trust it](measurements.md#simulated-drafts)). So figures compare policies; they do not predict a bill. [A real pair](#a-real-pair) is measured by one command.\n"
+	"([how far to trust it](measurements.md#simulated-drafts)). So figures compare policies; they do not predict a bill. [Real pairs](#real-pairs) are small models on the CPU.\n"
 
 // claimTable writes the claims.
 func (d *Document) claimTable(b *strings.Builder) {

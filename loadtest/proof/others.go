@@ -1,6 +1,10 @@
 package proof
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/foregate/foregate/loadtest/pair"
+)
 
 // other is a proof that takes a command of its own.
 type other struct{ claim, command, where string }
@@ -14,13 +18,24 @@ var others = []other{
 	{"restarts, upgrades, drains and spot notices lose no request", "make operations", "[Operations](measurements.md#operations)"},
 }
 
-// realPair says how the page is measured where there are real engines.
-const realPair = "\n## A real pair\n\n" +
-	"`make proof-live TARGET=URL DRAFT=URL` runs against any two servers with OpenAI's API, with GPUs or without, and says what it could measure there: acceptance, of chat and of code, AUROC, exactness, continued answers, cost and latency of each mode, " +
-	"and the reason for what it could not. For engines with API keys: `FLAGS='--target-key-file FILE --draft-key-file FILE'`. It writes a page and JSON that name the models, never where they run. [Two pairs that were measured](measurements.md#a-real-pair): simulated engines, and llama.cpp with tiny models.\n"
+// pairSection is what was measured with real models.
+func pairSection(all pair.Reports) section {
+	out := section{
+		Title: "Real pairs",
+		About: "`make pair` runs real models on real engines, on the CPU: SmolLM2 with 135 million parameters behind copies of it that are made worse (near, worse, bad), and before Gemma 3 with 270 million. They are small, so figures say how the gateway judges real drafts, not what larger models agree on. " +
+			"`make proof-live TARGET=URL DRAFT=URL` measures the same, and dollars, with any two servers with OpenAI's API; for engines with API keys: `FLAGS='--target-key-file FILE --draft-key-file FILE'`. It writes a page, charts and JSON that name the models, never where they run.",
+	}
+	if len(all) == 0 {
+		return out
+	}
+	out.Grids = append(out.Grids, grid{Text: all.About()})
+	for _, t := range all.Tables() {
+		out.Grids = append(out.Grids, grid{Text: "**" + t.Title + ".** " + t.About, Head: t.Rows[0], Rows: t.Rows[1:]})
+	}
+	return out
+}
 
 func writeOthers(b *strings.Builder) {
-	b.WriteString(realPair)
 	b.WriteString("\n## Other proofs\n\n")
 	row(b, "claim", "command", "figures")
 	line(b, 3)

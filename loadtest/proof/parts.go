@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/foregate/foregate/loadtest/cost"
+	"github.com/foregate/foregate/loadtest/pair"
 	"github.com/foregate/foregate/loadtest/soak"
 )
 
@@ -16,11 +17,12 @@ import (
 type Parts struct {
 	Overhead *cost.Report // make cost
 	Soak     *soak.Report // make soak
+	Pairs    pair.Reports // make pair
 }
 
 // readParts reads those that are committed.
 func readParts() (p Parts, err error) {
-	for name, to := range map[string]any{"overhead.json": &p.Overhead, "soak.json": &p.Soak} {
+	for name, to := range map[string]any{"overhead.json": &p.Overhead, "soak.json": &p.Soak, "pairs.json": &p.Pairs} {
 		if e := readPart(name, to); !errors.Is(e, fs.ErrNotExist) {
 			err = errors.Join(err, e)
 		}
@@ -30,7 +32,7 @@ func readParts() (p Parts, err error) {
 
 // sections are the parts as the page has them.
 func (p *Parts) sections() []section {
-	out := []section{overheadSection(p.Overhead), soakSection(p.Soak)}
+	out := []section{overheadSection(p.Overhead), soakSection(p.Soak), pairSection(p.Pairs)}
 	for i := range out {
 		if len(out[i].Grids) == 0 {
 			out[i].Grids = []grid{{Text: "Not measured."}}

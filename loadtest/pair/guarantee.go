@@ -1,0 +1,243 @@
+package pair
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// Guarantee is what came of mode risk through the gateway.
+type Guarantee struct {
+	Why          string     `json:"why,omitempty"` // why nothing was certified
+	MaxWrongRate float64    `json:"max_wrong_rate"`
+	Label        string     `json:"label"`
+	Imported     int        `json:"imported"` // audits of the other half of the questions; 0: nothing was certified
+	Requests     int        `json:"requests"`
+	Served       int        `json:"served"`    // drafts that were served unchecked
+	Disagreed    Proportion `json:"disagreed"` // of the served drafts that the target was asked about, those that it does not stand by
+}
+
+// held says whether the bound held, as far as the counts tell.
+func (g *Guarantee) held() string {
+	switch d := &g.Disagreed; {
+	case d.Of == 0:
+		return "nothing was served"
+	case d.share() <= g.MaxWrongRate:
+		return "held"
+	case d.Low <= g.MaxWrongRate:
+		return "exceeded, within the interval"
+	}
+	return "broken"
+}
+
+// The labels.
+const (
+	labelLenient = "lenient"     // by the target's scores
+	labelSame    = "same answer" // as the target's own, asked alone
+)
+
+// sameScore is how far the scores of two drafts of one question may be apart, in nats, to be taken for the same draft: engines
+// round otherwise in other batches.
+const sameScore = 0.1
+
+// labelled are the drafts with the label that mode risk uses here: lenient if the target scores texts. The draft is that which
+// the engine wrote when it was asked alone, and counts if the gateway's was the same.
+func (m *run) labelled() []audit {
+	if m.missing[wayVerify] != "" {
+		return m.sameAnswers()
+	}
+	alone := answered(m.ways[wayDraft])
+	var all []audit
+	for i := range m.ways[wayLenient] {
+		s := &m.ways[wayLenient][i]
+		own := alone[s.prompt]
+		good, known := s.label()
+		if !known || own == nil || own.score == nil {
+			continue
+		}
+		if a := auditOf(own, good); math.Abs(a.score-s.receipt.Verdict.Score) <= sameScore {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// sameAnswers are the drafts that say what the target says, asked alone, and those that do not.
+func (m *run) sameAnswers() (all []audit) {
+	own := answered(m.alone)
+	for i := range m.ways[wayDraft] {
+		s := &m.ways[wayDraft][i]
+		if t := own[s.prompt]; s.err == nil && s.score != nil && t != nil {
+			all = append(all, auditOf(s, accept.SameAnswer([]byte(s.text), []byte(t.text))))
+		}
+	}
+	return all
+}
+
+func auditOf(s *sample, good bool) audit {
+	return audit{question: s.prompt, score: float64(s.score.Score()), features: s.score.Features(), good: good}
+}
+
+// label is what the target said of the whole draft, if it was asked.
+func (s *sample) label() (good, known bool) {
+	rc := s.receipt
+	if s.err != nil || rc == nil || rc.Verdict == nil || len(rc.Checks) == 0 {
+		return false, false
+	}
+	last := rc.Checks[len(rc.Checks)-1]
+	return last.Pass, last.Tokens == rc.Verdict.Tokens && (last.Reason == reasonAgrees || last.Reason == reasonDisagrees)
+}
+
+// The reasons of checks that say something of the draft. A judge, for one, may answer neither yes nor no.
+const reasonAgrees, reasonDisagrees = "target_agrees", "target_disagrees"
+
+// askRisk asks the second half of the questions in mode risk, after the audits of the first half were imported.
+func (m *run) askRisk(ctx context.Context) {
+	half := len(m.list) / 2
+	label := labelLenient
+	setting := "lenient"
+	if m.missing[wayVerify] != "" {
+		label, setting = labelSame, "regenerate"
+	}
+	var past []audit
+	for _, a := range m.audits {
+		if a.question < half {
+			past = append(past, a)
+		}
+	}
+	rate, certified := promised(past)
+	g := &Guarantee{MaxWrongRate: rate, Label: label}
+	m.report.Guarantee = g
+	settings := map[string]string{
+		"risk.max_wrong_rate": strconv.FormatFloat(rate, 'g', -1, 64), "risk.label": setting, "risk.warmup": "shadow", "risk.refit": "off",
+	}
+	list := m.list[half:]
+	switch {
+	case m.missing[wayRisk] != "":
+	case len(past) < risk.GridScores:
+		g.Why = fmt.Sprintf("%d audits of the first half of the questions are too few; %d are wanted", len(past), risk.GridScores)
+	case !certified:
+		g.Why = fmt.Sprintf("%d audits certify no threshold at any ε up to %g", len(past), promisedRates[len(promisedRates)-1])
+	default:
+		if err := m.importAudits(ctx, settings, past, rate); err != nil {
+			g.Why = m.places.hide(err.Error())
+		} else {
+			g.Imported = len(past)
+		}
+	}
+	if g.Imported == 0 {
+		list = list[:min(someQuestions, len(list))] // the target answers all of them
+	}
+	m.askGateway(ctx, wayRisk, list, half, settings)
+	m.countServed(g)
+}
+
+// countServed counts the served drafts, and those that the target does not stand by: it was asked about the drafts of the same
+// questions before.
+func (m *run) countServed(g *Guarantee) {
+	labels := map[int]bool{}
+	for _, a := range m.audits {
+		labels[a.question] = a.good
+	}
+	judged, bad := 0, 0
+	for i := range m.ways[wayRisk] {
+		s := &m.ways[wayRisk][i]
+		if s.err != nil {
+			continue
+		}
+		if g.Requests++; s.tier != poolDraft {
+			continue
+		}
+		g.Served++
+		if good, known := labels[s.prompt]; known {
+			if judged++; !good {
+				bad++
+			}
+		}
+	}
+	g.Disagreed = proportion(bad, judged)
+}
+
+// importAudits makes audits the evidence of the route, as foregate risk import does, and waits until they are in force.
+func (m *run) importAudits(ctx context.Context, settings map[string]string, past []audit, rate float64) error {
+	values := map[string]string{"speculation.mode": wayRisk}
+	for name, v := range settings {
+		values[name] = v
+	}
+	if err := m.set(ctx, routePair, values); err != nil {
+		return err
+	}
+	store := evidence.New(evidence.Options{Redis: m.stores.Control, Rule: func(string) risk.Rule { return ruleFor(rate) }})
+	key, err := m.evidenceKey(ctx, store)
+	if err != nil {
+		return err
+	}
+	entries := make([]evidence.LogEntry, len(past))
+	began := time.Now().Add(-time.Duration(len(past)) * time.Second)
+	for i, a := range past {
+		entries[i] = evidence.LogEntry{
+			Key: key, When: began.Add(time.Duration(i) * time.Second), Ticket: "past-" + strconv.Itoa(i), Score: a.score,
+			Floor: -risk.Unreachable, Threshold: risk.Unreachable, Chance: 1, Features: a.features[:], Label: evidence.Bad,
+		}
+		if a.good {
+			entries[i].Label = evidence.Good
+		}
+	}
+	if _, err := store.Import(ctx, key, entries); err != nil {
+		return fmt.Errorf("the audits were not imported: %w", err)
+	}
+	return m.untilCertified(ctx)
+}
+
+// evidenceKey asks the gateway one question, so that it has evidence for such ones, and returns its key.
+func (m *run) evidenceKey(ctx context.Context, store *evidence.Store) (key risk.Key, err error) {
+	if s := m.gate().ask(ctx, m.list[0].text); s.err != nil {
+		return key, s.err
+	}
+	ctx, cancel := context.WithTimeout(ctx, settingsTimeout)
+	defer cancel()
+	err = await(ctx, func() bool {
+		known, err := store.All(ctx)
+		for i := range known {
+			if k := known[i].Key; err == nil && k.Route == routePair && strings.HasPrefix(k.TrafficClass, "all") {
+				key = k
+			}
+		}
+		return key.Route != ""
+	})
+	return key, err
+}
+
+// certifiedTries is how many questions are asked at most until the imported audits are in force: a replica reads evidence once a second.
+const certifiedTries = 20
+
+// untilCertified asks until a draft is judged by a certified threshold.
+func (m *run) untilCertified(ctx context.Context) error {
+	reason := ""
+	for range certifiedTries {
+		s := m.gate().ask(ctx, m.list[0].text)
+		if s.err == nil {
+			s.receipt, s.err = m.receipt(ctx, s.id)
+		}
+		if s.err != nil {
+			return s.err
+		}
+		if s.receipt.Verdict != nil {
+			return nil
+		}
+		reason = s.reason()
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(settingsTimeout / certifiedTries):
+		}
+	}
+	return fmt.Errorf("the imported audits are not in force: %s", reason)
+}
