@@ -17,6 +17,7 @@ a = flags.parse_args()
 p = xllamacpp.CommonParams()
 p.model.path, p.port, p.model_alias = a.model, a.port, {a.name}
 p.n_parallel, p.n_ctx, p.cpuparams.n_threads = a.slots, a.slots * a.window, a.threads
+p.cpuparams_batch.n_threads = a.threads
 p.endpoint_metrics = p.endpoint_slots = True
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
 server = xllamacpp.Server(p)

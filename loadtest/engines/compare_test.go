@@ -26,9 +26,9 @@ var ownOfAnswer = []struct {
 	{regexp.MustCompile(`"timings":\{[^}]*\}`), `"timings":{}`},
 	{regexp.MustCompile(`"cached_tokens":\d+`), `"cached_tokens":0`},
 	{regexp.MustCompile(`,"foregate":\{[^}]*\}`), ``},
-	{logprob, `"$1":#`},
-	{regexp.MustCompile(`("token_logprobs":\[)[^\]]*`), `$1#`},
-	{regexp.MustCompile(`("top_logprobs":\[\{)"[^\]]*`), `$1#`}, // of completions
+	{logprob, `"$1":0`},
+	{regexp.MustCompile(`("token_logprobs":\[)[^\]]*`), `$1`},
+	{regexp.MustCompile(`("top_logprobs":\[)\{"(?:[^"\\]|\\.)*":-[^\]]*`), `$1`}, // of vLLM's completions
 }
 
 var logprob = regexp.MustCompile(`"(logprob)":(-?[0-9.e+-]+)`)
@@ -37,6 +37,20 @@ var logprob = regexp.MustCompile(`"(logprob)":(-?[0-9.e+-]+)`)
 func plain(body string) string {
 	for _, r := range ownOfAnswer {
 		body = r.is.ReplaceAllString(body, r.as)
+	}
+	return body
+}
+
+// whole is an answer in one piece without what is its own. The answer of an engine that does not notice clients that leave was
+// streamed, so the order of its members is the gateway's: vLLM's alone is kept.
+func whole(body string) string {
+	body = strings.TrimSpace(plain(body))
+	if strings.Contains(body, `"timings":{}`) {
+		var members any
+		if json.Unmarshal([]byte(body), &members) == nil {
+			sorted, _ := json.Marshal(members) // it was read a line above
+			return string(sorted)
+		}
 	}
 	return body
 }
@@ -118,7 +132,7 @@ func (q *request) differs(direct, relayed reply) string {
 		if a, b := shapes(direct.body), shapes(relayed.body); !slices.Equal(a, b) {
 			return fmt.Sprintf("events\n%s\nnot\n%s", strings.Join(b, "\n"), strings.Join(a, "\n"))
 		}
-	} else if a, b := plain(direct.body), plain(relayed.body); strings.TrimSpace(a) != strings.TrimSpace(b) {
+	} else if a, b := whole(direct.body), whole(relayed.body); a != b {
 		return fmt.Sprintf("\n%s\nnot\n%s", b, a)
 	}
 	if err := sameLogprobs(direct.body, relayed.body); err != nil {

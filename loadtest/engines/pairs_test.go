@@ -137,7 +137,7 @@ type replica struct {
 // patient are settings for engines that share two cores with everything else.
 var patient = []string{
 	"timeout.target_first_token", "5m", "timeout.draft_first_token", "2m", "timeout.stream_idle", "2m", "timeout.total", "20m",
-	"speculation.score_timeout", "2m", "scrape.probe_timeout", "1m", "economy.guard", "off", "cache.mode", "off", "speculation.mode", "confidence",
+	"economy.guard", "off", "cache.mode", "off", "speculation.mode", "confidence",
 	"speculation.mode@off", "off", "speculation.mode@verify", "verify", "speculation.mode@risk", "risk", "speculation.mode@shadow", "shadow",
 }
 
