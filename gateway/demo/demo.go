@@ -89,7 +89,7 @@ func Run(ctx context.Context, o Options) error {
 	d.printOperation()
 	if o.Traffic {
 		sending, cancel := context.WithCancel(ctx)
-		t := newTraffic("http://"+d.front.Addr().String(), d.route, o.TimeScale)
+		t := newTraffic("http://"+d.Listener.Addr().String(), d.route, o.TimeScale)
 		t.start(sending)
 		d.onStop(func() { cancel(); t.wait() })
 	}
@@ -104,7 +104,6 @@ type demo struct {
 	token     string               // the operator's
 	route     string               // that clients ask for
 	draftPool string
-	front     *splitListener
 	replicas  []*app.App
 	cleanups  []func()
 }
@@ -119,15 +118,14 @@ func (d *demo) stop() {
 }
 
 func (d *demo) start(ctx context.Context) error {
-	d.front = newSplitListener(d.Listener, d.Replicas, d.log())
-	d.onStop(d.front.stop)
+	d.onStop(func() { _ = d.Listener.Close() }) // no connection waits in it
 	file, err := d.engines()
 	if err != nil {
 		return err
 	}
 	d.onStop(d.stopReplicas)
-	for i := range d.Replicas {
-		if err := d.startReplica(ctx, i, file); err != nil {
+	for i, ln := range inTurn(d.Listener, d.Replicas) {
+		if err := d.startReplica(ctx, i, ln, file); err != nil {
 			return err
 		}
 	}
@@ -140,9 +138,9 @@ func (d *demo) log() zerolog.Logger {
 }
 
 // startReplica starts one replica. The first has an admin listener, which shows the metrics of all.
-func (d *demo) startReplica(ctx context.Context, i int, file *config.File) error {
+func (d *demo) startReplica(ctx context.Context, i int, ln net.Listener, file *config.File) error {
 	o := app.Options{
-		File: file, Stores: d.Stores, Listener: d.front.share(i), Version: d.Version,
+		File: file, Stores: d.Stores, Listener: ln, Version: d.Version,
 		Logger:     d.log().With().Int("replica", i+1).Logger(),
 		Registerer: prometheus.WrapRegistererWith(prometheus.Labels{"replica": fmt.Sprint(i + 1)}, d.registry),
 	}

@@ -1,49 +1,53 @@
 package demo
 
 import (
-	"bytes"
+	"errors"
 	"net"
-	"os"
-	"strings"
-	"syscall"
 	"testing"
-
-	"github.com/rs/zerolog"
 )
 
-// flaky fails its first Accepts as a process without free descriptors does.
-type flaky struct {
-	net.Listener
-	left int
-}
-
-func (h *flaky) Accept() (net.Conn, error) {
-	if h.left > 0 {
-		h.left--
-		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
-	}
-	return h.Listener.Accept()
-}
-
-func TestSplittingGoesOnAfterAcceptsThatFail(t *testing.T) {
+func TestServersOfOneListenerTakeConnectionsInTurnAndCloseEachForItself(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var log bytes.Buffer
-	f := newSplitListener(&flaky{ln, 3}, 1, zerolog.New(&log))
-	client, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
+	all := inTurn(ln, 2)
+	one, other := all[0], all[1]
+	took, ended := make(chan *turnListener), make(chan error, 2)
+	for _, s := range all {
+		go func() {
+			for {
+				c, err := s.Accept()
+				if err != nil {
+					ended <- err
+					return
+				}
+				_ = c.Close()
+				took <- s
+			}
+		}()
 	}
-	defer func() { _ = client.Close() }()
-	server, err := f.share(0).Accept()
-	if err != nil {
-		t.Fatal(err)
+	n := map[*turnListener]int{}
+	for range 20 {
+		c, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n[<-took]++
+		_ = c.Close()
 	}
-	_ = server.Close()
-	f.stop() // returns: the closed listener ends the loop
-	if n := strings.Count(log.String(), "too many open files"); n != 3 {
-		t.Errorf("%d of 3 errors were told: %s", n, log.String())
+	if n[one] != 10 || n[other] != 10 {
+		t.Errorf("%d and %d connections", n[one], n[other])
+	}
+	_ = one.Close()
+	if err := <-ended; !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+	if len(ended) > 0 {
+		t.Error("the other server was told before it closed")
+	}
+	_ = other.Close()
+	if err := <-ended; !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
 	}
 }

@@ -31,7 +31,7 @@ func (d *demo) welcomePair(ctx context.Context) error {
 	if err := d.setMode(ctx, mode); err != nil {
 		return err
 	}
-	addr, admin := d.front.Addr().String(), d.admin()
+	addr, admin := d.Listener.Addr().String(), d.admin()
 	_, _ = fmt.Fprintf(d.Stdout, `Foregate demo: replicas in front of your engines: %d
 
   draft      %s  %s  (%s)
@@ -112,7 +112,7 @@ func (d *demo) unanswered() string {
 
 // welcomeSimulated prints the welcome of the simulated pools.
 func (d *demo) welcomeSimulated() {
-	addr, admin := d.front.Addr().String(), d.admin()
+	addr, admin := d.Listener.Addr().String(), d.admin()
 	_, _ = fmt.Fprintf(d.Stdout, `Foregate demo: %d replicas, draft pool 2 x a10g-8b, target pool 1 x h100-70b-tp4 (simulated, %gx speed)
 
   requests   http://%s/v1/chat/completions
