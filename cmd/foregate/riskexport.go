@@ -1,9 +1,10 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/foregate/foregate/gateway/display"
@@ -14,10 +15,9 @@ type riskExportCmd struct {
 	redisFlags
 	Route string        `help:"Only this route." placeholder:"NAME"`
 	Since time.Duration `help:"Only audits that were begun in this time; without it all that the log has." placeholder:"DURATION"`
-	Out   string        `default:"-" help:"Where to; - is the standard output (${default})." placeholder:"FILE"`
 }
 
-// Run writes the log. A file is there whole or not at all.
+// Run writes the log to the standard output. The exit status tells whether it is whole.
 func (c *riskExportCmd) Run(e *env) error {
 	if c.Since < 0 {
 		return fmt.Errorf("--since: want 0s or more")
@@ -41,17 +41,16 @@ func (c *riskExportCmd) Run(e *env) error {
 		from = now.Add(-c.Since)
 	}
 	counts := map[string]int{}
-	err = writeFile(c.Out, e.stdout, func(w io.Writer) error {
-		return b.book.Log(b.ctx, func(a evidence.LogEntry) error {
-			if c.Route != "" && a.Route != c.Route || a.When.Before(from) {
-				return nil
-			}
-			counts[a.Label]++
-			a.When = a.When.UTC()
-			return json.NewEncoder(w).Encode(a)
-		})
+	out := bufio.NewWriter(e.stdout)
+	err = b.book.Log(b.ctx, func(a evidence.LogEntry) error {
+		if c.Route != "" && a.Route != c.Route || a.When.Before(from) {
+			return nil
+		}
+		counts[a.Label]++
+		a.When = a.When.UTC()
+		return json.NewEncoder(out).Encode(a)
 	})
-	if err != nil {
+	if err = cmp.Or(err, out.Flush()); err != nil {
 		return err
 	}
 	good, bad, lost := counts[evidence.Good], counts[evidence.Bad], counts[evidence.Lost]

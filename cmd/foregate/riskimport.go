@@ -3,7 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
+	"os"
 
 	"github.com/foregate/foregate/gateway/auditlog"
 	"github.com/foregate/foregate/gateway/display"
@@ -19,10 +19,18 @@ type riskImportCmd struct {
 // Run takes all audits of a kind of request as evidence or none, each kind by itself. The exit
 // status is 1 where something was refused.
 func (c *riskImportCmd) Run(e *env) error {
-	var batches []*auditlog.Batch
-	err := readFile(e.ctx, c.File, func(r io.Reader) (err error) { batches, err = auditlog.Read(r, c.Route); return err })
+	in := os.Stdin
+	if c.File != "-" {
+		f, err := os.Open(c.File)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }() // it was read
+		in = f
+	}
+	batches, err := auditlog.Read(in, c.Route)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", c.File, err)
 	}
 	b, err := c.openEvidence(e)
 	if err != nil {
