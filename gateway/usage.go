@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"mime"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -110,7 +108,7 @@ func (g *Gateway) readUsage(r *http.Request) (report *usage.Report, asCSV bool, 
 		return nil, false, err
 	}
 	switch format := q.Get("format"); {
-	case format == "csv", !q.Has("format") && acceptsCSV(r.Header):
+	case format == "csv":
 		asCSV = true
 	case q.Has("format") && format != "json":
 		return nil, false, badParam("format", "want json or csv")
@@ -127,21 +125,6 @@ func (g *Gateway) readUsage(r *http.Request) (report *usage.Report, asCSV bool, 
 		return nil, false, err
 	}
 	return report, asCSV, nil
-}
-
-// acceptsCSV reports whether a client names text/csv in Accept, and not JSON.
-func acceptsCSV(h http.Header) bool {
-	found := false
-	for _, part := range strings.Split(strings.Join(h.Values("Accept"), ","), ",") {
-		switch kind, params, err := mime.ParseMediaType(part); {
-		case err != nil, params["q"] == "0":
-		case kind == "application/json":
-			return false
-		case kind == "text/csv":
-			found = true
-		}
-	}
-	return found
 }
 
 // usageProblem is problemOf for the errors of usage.

@@ -73,17 +73,6 @@ func TestUsageIsWhatTheReceiptTellsOrTheCachedAnswer(t *testing.T) {
 	}
 }
 
-func TestCSVIsForThoseWhoNameItAndNotJSON(t *testing.T) {
-	for accept, want := range map[string]bool{
-		"": false, "*/*": false, "application/json": false, "text/csv": true, "text/csv; header=present, */*;q=0.1": true, "text/html, text/csv;q=0.9": true,
-		"application/json, text/csv": false, "text/csv;q=0": false, "text/csv/;;": false, ",,": false,
-	} {
-		if got := acceptsCSV(http.Header{"Accept": {accept}}); got != want {
-			t.Errorf("%q: %v", accept, got)
-		}
-	}
-}
-
 func TestErrorsOfUsageHaveTheirStatus(t *testing.T) {
 	for err, want := range map[error]string{
 		&usage.ParamError{Name: "by", Message: "wrong"}: "400 bad_parameter by: wrong",
