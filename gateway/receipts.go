@@ -64,13 +64,12 @@ type receiptSettings struct {
 	midstreamFailover bool
 	economyGuard      bool
 	exploreRate       float64
-	maxTTFT           time.Duration
 }
 
 func settingsOf(c *plan.Config) receiptSettings {
 	return receiptSettings{
 		mode: c.Mode, holdback: c.HoldbackTokens, holdbackTime: c.Holdback, midstreamFailover: c.MidstreamFailover,
-		economyGuard: c.Economy.Enabled, exploreRate: c.Economy.ExploreRate, maxTTFT: c.Economy.MaxExtraTTFT,
+		economyGuard: c.Economy.Enabled, exploreRate: c.Economy.ExploreRate,
 	}
 }
 

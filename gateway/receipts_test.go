@@ -35,12 +35,12 @@ func wholeReceipt() keptReceipt {
 	return keptReceipt{
 		id: "5d41402abc4b2a76b9719d911017c592", client: "order-7", tenant: "acme", route: "llama-3", class: identity.High, time: noon, total: 1500 * time.Millisecond, lookup: 700 * time.Microsecond, trace: [16]byte{0x4b, 0xf9, 15: 0x36}, limits: 400 * time.Microsecond,
 		code: 597, cache: cache.ResultMiss, problem: "cut", target: "big", diverted: "new",
-		rules:  receiptSettings{plan.ModeConfidence, 32, 1200 * time.Millisecond, true, true, 0.02, 250 * time.Millisecond},
+		rules:  receiptSettings{plan.ModeConfidence, 32, 1200 * time.Millisecond, true, true, 0.02},
 		prices: pricesJSON{1e-8, 1e-7, 2e-7, 2e-6},
 		receipt: &receipt.Receipt{
 			Route: "llama-3", Began: noon.Add(1200 * time.Microsecond),
 			Plan: plan.Plan{Tier: plan.Draft, Judged: true, Reason: "draft_full", Mode: plan.ModeConfidence, Whole: true, Scorer: plan.ScorerIDs,
-				Estimate: economy.Estimate{Prompt: 300, Output: 150, Holdback: 32, Acceptance: 0.75, Samples: 41.5, TargetUSD: 0.00036, DraftUSD: 0.00022, BreakEven: 0.125, ExtraTTFT: 120 * time.Millisecond, Explored: true}},
+				Estimate: economy.Estimate{Prompt: 300, Output: 150, Holdback: 32, Acceptance: 0.75, Samples: 41.5, TargetUSD: 0.00036, DraftUSD: 0.00022, BreakEven: 0.125, Explored: true}},
 			Tries: []dispatch.Try{
 				{Pool: "small", Backend: "10.0.0.7-8000", Role: dispatch.RoleDraft, Broke: engine.Cut, Waited: time.Millisecond, At: 1100 * time.Microsecond, First: 80 * time.Millisecond, Took: 512 * time.Millisecond, Status: 200, Tokens: 57, Call: 71},
 				{Pool: "big", Backend: "10.0.1.7-8000", Failed: engine.Timeout, Score: true, Role: dispatch.RoleScore, At: 300 * time.Millisecond, Took: 61234567},

@@ -63,7 +63,6 @@ type settingsJSON struct {
 	MidstreamFailover bool    `json:"midstream_failover"`
 	EconomyGuard      bool    `json:"economy_guard"`
 	ExploreRate       float64 `json:"explore_rate"`
-	MaxTTFT           float64 `json:"max_extra_ttft_ms"`
 }
 
 // auditJSON is the evidence that a request was judged by.
@@ -103,7 +102,6 @@ type estimateJSON struct {
 	DraftUSD   float64 `json:"draft_usd"`  // expected of asking the draft first
 	Saving     float64 `json:"saving_usd"`
 	BreakEven  float64 `json:"break_even"` // acceptance above which drafts pay
-	ExtraTTFT  float64 `json:"extra_ttft_ms"`
 	Explored   bool    `json:"explored"`
 }
 
@@ -205,7 +203,7 @@ func (f *keptReceipt) encode() []byte {
 func (r *receiptSettings) json() *settingsJSON {
 	return &settingsJSON{
 		Mode: string(r.mode), Holdback: r.holdback, HoldbackMS: milliseconds(r.holdbackTime), MidstreamFailover: r.midstreamFailover,
-		EconomyGuard: r.economyGuard, ExploreRate: finite(r.exploreRate), MaxTTFT: milliseconds(r.maxTTFT),
+		EconomyGuard: r.economyGuard, ExploreRate: finite(r.exploreRate),
 	}
 }
 
@@ -249,7 +247,7 @@ func planOf(p *plan.Plan) *planJSON {
 		v.Estimate = &estimateJSON{
 			Prompt: finite(s.Prompt), Output: finite(s.Output), Holdback: finite(s.Holdback), Acceptance: finite(s.Acceptance), Samples: finite(s.Samples),
 			TargetUSD: finite(s.TargetUSD), DraftUSD: finite(s.DraftUSD), Saving: finite(s.SavingUSD()), BreakEven: finite(s.BreakEven),
-			ExtraTTFT: milliseconds(s.ExtraTTFT), Explored: s.Explored,
+			Explored: s.Explored,
 		}
 	}
 	return v

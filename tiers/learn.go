@@ -19,24 +19,18 @@ func (c *Cascade) recordOutcome(r *inflight.Request, o strategy.Outcome, record 
 	c.fundAudits(r, &o)
 	c.recordWarmup(r, &o, err)
 	reason := cmp.Or(o.Bypass, r.Plan.Reason)
-	shut := reason == economy.ReasonNoSaving || reason == economy.ReasonTTFT
 	switch o.Verdict.Reason {
 	case accept.ReasonLost, accept.ReasonNoVerdict:
 		return
 	}
-	if err != nil || !o.IsJudged() && !shut {
+	if err != nil || !o.IsJudged() && reason != economy.ReasonNoSaving {
 		return
 	}
 	c.recordCost(r, &o, record)
-	first := o.TargetFirst
-	if !r.Body.Stream {
-		first = 0 // not comparable: a continuation's first token, or an answer without a stream
-	}
 	c.costs.Learn(trafficClassOf(r), economy.Outcome{
 		Drafted: o.IsJudged(), Served: o.Tier == plan.Draft && o.Verdict.Accept,
 		Prompt: o.Prompt, Output: o.Accepted + o.Target,
 		Holdback: o.Drafted, Salvaged: o.Accepted,
-		FirstByte: o.First, TargetFirst: first,
 	})
 }
 

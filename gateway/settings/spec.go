@@ -63,8 +63,6 @@ var specs = sorted([]Spec{
 		onOff(func(v *Values) *bool { return &v.Tiers.Economy.Enabled })),
 	route("economy.explore_rate", "0.005", "Share of the requests that `economy.guard` sends to the target which are drafted nevertheless, so that the estimate stays current.",
 		number(0, 1, func(v *Values) *float64 { return &v.Tiers.Economy.ExploreRate })),
-	route("speculation.max_extra_ttft_ms", "0", "Largest expected delay of the first token by a draft, in milliseconds. If the delay is expected to be longer, the target answers. 0 means no limit.",
-		millis(0, 600000, func(v *Values) *time.Duration { return &v.Tiers.Economy.MaxExtraTTFT })),
 	route("speculation.max_concurrent_scores", "4", "Scoring calls that one replica may have in flight at one target backend. Drafts beyond it are handled as if the target could not be asked.",
 		whole(0, 1000, func(v *Values) *int { return &v.Tiers.MaxConcurrentScores })),
 	route("speculation.holdback_tokens", "32", "Tokens of a streamed draft that are held back until the draft is judged. Each token adds the time of one decode step to the time to first token.",
@@ -88,8 +86,6 @@ var specs = sorted([]Spec{
 		whole(0, 1000, func(v *Values) *int { return &v.Tiers.Risk.MaxConcurrentAudits })),
 	route("risk.refit", "auto", "Whether a score is fitted to the audits in the background. `auto`: a fitted score that is clearly better becomes a candidate. While audits certify it, they are of drafts with any score. It judges drafts when it is certified for as many drafts as the score in force. `off`: the plain score judges drafts.",
 		either(func(v *Values) *bool { return &v.Tiers.Risk.Refit }, "auto", "off")),
-	route("risk.scope", "route", "Which requests share evidence and a threshold. The guarantee holds for the mix of requests that share them. `route`: all requests of the route. `prompt_length`: prompts of up to 1,024, up to 4,096, and more tokens apart, so that the guarantee holds for each of them, and each must be certified by itself. In both, requests at temperature 0 are apart.",
-		choice(func(v *Values) *plan.Scope { return &v.Tiers.Risk.Scope }, plan.ScopeRoute, plan.ScopePromptLength)),
 	route("risk.max_staleness", "60s", "How long a certified threshold stays valid if it cannot be refreshed from Redis. Then no draft is accepted.",
 		duration(time.Second, 24*time.Hour, func(v *Values) *time.Duration { return &v.Tiers.Risk.MaxStaleness })),
 

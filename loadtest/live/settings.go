@@ -15,7 +15,6 @@ type span struct{ usual, minimum time.Duration }
 // same numbers.
 var spans = map[string]span{
 	"speculation.holdback_ms":       {1200 * time.Millisecond, time.Millisecond},
-	"speculation.max_extra_ttft_ms": {0, 0},
 	"scrape.interval":               {500 * time.Millisecond, 20 * time.Millisecond},
 	"breaker.open_duration":         {10 * time.Second, 100 * time.Millisecond},
 	"shed.max_wait_low":             {10 * time.Second, 0},

@@ -4,8 +4,6 @@
 // never because of an unknown price. The formulas are in docs/science.md, "Cost model".
 package economy
 
-import "time"
-
 // Prices are the costs of a token on a busy pool in USD. Zero is unknown.
 type Prices struct {
 	DraftPrefill, DraftDecode   float64
@@ -28,14 +26,13 @@ type Shape struct {
 
 // Expectation is what was learned of a traffic class.
 type Expectation struct {
-	Samples    float64       // number of drafts, with exponential decay
-	Acceptance float64       // share of drafts that were served, 0..1
-	UpperBound float64       // upper 90 % confidence bound of Acceptance
-	Prompt     float64       // tokens of a prompt
-	Output     float64       // tokens of an answer
-	Holdback   float64       // draft tokens until the decision, for drafts that were not served
-	Salvaged   float64       // share of a rejected draft's tokens that went into the answer
-	ExtraTTFT  time.Duration // how much later the first byte comes than from the target alone
+	Samples    float64 // number of drafts, with exponential decay
+	Acceptance float64 // share of drafts that were served, 0..1
+	UpperBound float64 // upper 90 % confidence bound of Acceptance
+	Prompt     float64 // tokens of a prompt
+	Output     float64 // tokens of an answer
+	Holdback   float64 // draft tokens until the decision, for drafts that were not served
+	Salvaged   float64 // share of a rejected draft's tokens that went into the answer
 }
 
 // Estimate is the cost estimate of one decision, as receipts show it.
@@ -46,8 +43,7 @@ type Estimate struct {
 	TargetUSD                float64 // of asking the target alone
 	DraftUSD                 float64 // expected of asking the draft first
 	BreakEven                float64 // least acceptance at which drafts save cost; above 1: never
-	ExtraTTFT                time.Duration
-	Explored                 bool // drafted to learn, although no saving is expected
+	Explored                 bool    // drafted to learn, although no saving is expected
 }
 
 // SavingUSD returns the expected saving by a draft, negative if it costs more.

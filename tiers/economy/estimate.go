@@ -1,9 +1,6 @@
 package economy
 
-import (
-	"math"
-	"time"
-)
+import "math"
 
 const (
 	// outputDefault is the length of an answer, in tokens, before any was seen: about
@@ -45,7 +42,7 @@ func EstimateCost(p Prices, s Shape, e Expectation) Estimate {
 	r := termsOf(s, e)
 	out := Estimate{
 		Prompt: r.prompt, Output: r.output, Holdback: r.holdback,
-		Acceptance: r.acceptance, Samples: e.Samples, ExtraTTFT: e.ExtraTTFT,
+		Acceptance: r.acceptance, Samples: e.Samples,
 	}
 	if !p.Complete() {
 		return out
@@ -142,20 +139,12 @@ func breakEven(p Prices, t terms, scored bool) float64 {
 
 // Policy configures the guard.
 type Policy struct {
-	Enabled      bool
-	ExploreRate  float64       // share of the requests without an expected saving that get a draft all the same, 0..1
-	MaxExtraTTFT time.Duration // largest expected delay of the first byte against the target; 0: no bound
+	Enabled     bool
+	ExploreRate float64 // share of the requests without an expected saving that get a draft all the same, 0..1
 }
 
-// The reasons of [Decide].
-const (
-	ReasonNoSaving = "no_saving" // even at the upper bound a draft costs more than it saves
-	ReasonTTFT     = "ttft"      // the first byte is expected too late
-)
-
-// ttftFrom is how many drafts the expected delay must rest on before it keeps requests
-// from the draft: a mean of 20 is off by a quarter of what single ones are spread by.
-const ttftFrom = 20
+// ReasonNoSaving is the reason of [Decide]: even at the upper bound a draft costs more than it saves.
+const ReasonNoSaving = "no_saving"
 
 // Decide says whether a request should be drafted: yes where the reason is "". dice is a
 // number drawn evenly from 0..1, never 1; below pol.ExploreRate the request is drafted
@@ -164,20 +153,14 @@ const ttftFrom = 20
 // it is sure. Without prices there is no saving to judge by.
 func Decide(pol Policy, p Prices, s Shape, e Expectation, random float64) (sums Estimate, reason string) {
 	sums = EstimateCost(p, s, e)
-	if !pol.Enabled {
+	if !pol.Enabled || !p.Complete() || sums.SavingUSD() >= 0 {
 		return sums, ""
 	}
-	switch {
-	case p.Complete() && sums.SavingUSD() < 0:
-		reason = ReasonNoSaving
-	case pol.MaxExtraTTFT > 0 && e.Samples >= ttftFrom && e.ExtraTTFT > pol.MaxExtraTTFT:
-		reason = ReasonTTFT
-	}
-	if reason != "" && random < pol.ExploreRate {
+	if random < pol.ExploreRate {
 		sums.Explored = true
 		return sums, ""
 	}
-	return sums, reason
+	return sums, ReasonNoSaving
 }
 
 // UpperBound is the upper 90 % bound (one-sided) of a share that was seen as served of n:

@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-	"time"
 )
 
 // near reports whether two prices are the same but for rounding.
@@ -86,16 +85,12 @@ func TestAtTheBreakEvenNothingIsSavedOrLost(t *testing.T) {
 }
 
 func TestDraftsAreMadeWhereTheyPay(t *testing.T) {
-	on := Policy{Enabled: true, ExploreRate: .02, MaxExtraTTFT: 2 * time.Second}
+	on := Policy{Enabled: true, ExploreRate: .02}
 	chat := Shape{Prompt: 500, Holdback: 32}
 	long := Shape{Prompt: 4000, Holdback: 32}
 	sure := func(a float64) Expectation {
 		return Expectation{Samples: 200, Acceptance: a, UpperBound: UpperBound(200*a, 200), Output: 300}
 	}
-	late := sure(.9)
-	late.ExtraTTFT = 3 * time.Second
-	early := late
-	early.Samples = ttftFrom - 1
 	short := sure(1)
 	short.Output = 150
 	for _, c := range []struct {
@@ -117,13 +112,8 @@ func TestDraftsAreMadeWhereTheyPay(t *testing.T) {
 		{name: "to learn", pol: on, p: caseB, s: chat, e: sure(.3), random: .019, explored: true},
 		{name: "the dice are just beside", pol: on, p: caseB, s: chat, e: sure(.3), random: .02, reason: ReasonNoSaving},
 		{name: "the dice do not matter where they pay", pol: on, p: caseB, s: chat, e: sure(.6)},
-		{name: "too late", pol: on, p: caseA, s: chat, e: late, random: .5, reason: ReasonTTFT},
-		{name: "too late, to learn", pol: on, p: caseA, s: chat, e: late, explored: true},
-		{name: "too late, by too few", pol: on, p: caseA, s: chat, e: early, random: .5},
-		{name: "late, no bound", pol: Policy{Enabled: true}, p: caseA, s: chat, e: late, random: .5},
 		{name: "no prices", pol: on, s: chat, e: sure(0), random: .5},
-		{name: "no prices, too late", pol: on, s: chat, e: late, random: .5, reason: ReasonTTFT},
-		{name: "off", pol: Policy{}, p: caseB, s: long, e: late, random: .5},
+		{name: "off", pol: Policy{}, p: caseB, s: long, e: short, random: .5},
 		{name: "no exploration", pol: Policy{Enabled: true}, p: caseB, s: chat, e: sure(.3), reason: ReasonNoSaving},
 	} {
 		sums, reason := Decide(c.pol, c.p, c.s, c.e, c.random)

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 const (
@@ -81,13 +80,6 @@ type Outcome struct {
 	// Of a draft that was not served.
 	Holdback int // its tokens until the decision
 	Salvaged int // of these, part of the answer
-
-	// FirstByte is when the client's first byte came, after the request; 0 is unknown.
-	FirstByte time.Duration
-	// TargetFirst is how long the target took for its first token once it was asked,
-	// where it took over from a draft; 0 is unknown. Where all requests are drafted nothing
-	// else tells how soon it would have answered.
-	TargetFirst time.Duration
 }
 
 // Statistics holds exponentially decaying averages of each traffic class: each new sample has a weight of 1/200. It is
@@ -109,8 +101,6 @@ type classStatistics struct {
 	salvaged     mean    // of these
 	prompt       mean    // of all answers
 	output       mean    // of all answers
-	draftFirst   mean    // seconds
-	targetFirst  mean    // seconds
 	answersKnown float64 // answers with a length, up to priorAnswers
 }
 
@@ -175,15 +165,9 @@ func (b *Statistics) Learn(of TrafficClass, o Outcome) {
 	}
 	if !o.Drafted {
 		p.drafts, p.served = p.drafts*fade, p.served*fade
-		if o.FirstByte > 0 {
-			p.targetFirst.add(o.FirstByte.Seconds())
-		}
 		return
 	}
 	p.drafts, p.served = p.drafts*keep+1, p.served*keep
-	if o.FirstByte > 0 {
-		p.draftFirst.add(o.FirstByte.Seconds())
-	}
 	if o.Served {
 		p.served++
 		return
@@ -191,9 +175,6 @@ func (b *Statistics) Learn(of TrafficClass, o Outcome) {
 	holdback := max(o.Holdback, 0)
 	p.holdback.add(float64(holdback))
 	p.salvaged.add(float64(min(max(o.Salvaged, 0), holdback)))
-	if o.TargetFirst > 0 {
-		p.targetFirst.add(o.TargetFirst.Seconds())
-	}
 }
 
 // Expect returns what to expect of the class's next request. Without samples the upper bound of acceptance is 1 and the
@@ -218,9 +199,6 @@ func (p *classStatistics) expect() Expectation {
 	}
 	known := p.answersKnown / priorAnswers
 	e.Output = outputDefault*(1-known) + p.output.of()*known
-	if p.draftFirst.weight > 0 && p.targetFirst.weight > 0 {
-		e.ExtraTTFT = time.Duration((p.draftFirst.of() - p.targetFirst.of()) * float64(time.Second))
-	}
 	return e
 }
 

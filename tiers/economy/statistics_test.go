@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"time"
 )
 
 var chat = TrafficClassOf("chat", "confidence", 500, false)
@@ -30,13 +29,13 @@ func TestOfABucketThatIsNewTheBestIsExpected(t *testing.T) {
 func TestWhatHappenedIsExpected(t *testing.T) {
 	b := NewStatistics()
 	for range 300 {
-		b.Learn(chat, Outcome{Drafted: true, Served: true, Prompt: 400, Output: 300, FirstByte: 1600 * time.Millisecond})
-		b.Learn(chat, Outcome{Drafted: true, Prompt: 600, Output: 200, Holdback: 40, Salvaged: 10, FirstByte: 1800 * time.Millisecond, TargetFirst: 100 * time.Millisecond})
+		b.Learn(chat, Outcome{Drafted: true, Served: true, Prompt: 400, Output: 300})
+		b.Learn(chat, Outcome{Drafted: true, Prompt: 600, Output: 200, Holdback: 40, Salvaged: 10})
 	}
 	got := b.Expect(chat)
 	for name, v := range map[string][2]float64{
 		"samples": {got.Samples, 190}, "acceptance": {got.Acceptance, .5}, "prompt": {got.Prompt, 500},
-		"output": {got.Output, 250}, "held": {got.Holdback, 40}, "salvaged": {got.Salvaged, .25}, "lead": {got.ExtraTTFT.Seconds(), 1.6},
+		"output": {got.Output, 250}, "held": {got.Holdback, 40}, "salvaged": {got.Salvaged, .25},
 	} {
 		if math.Abs(v[0]-v[1]) > .006*v[1]+.001 && name != "samples" || name == "samples" && (v[0] < v[1] || v[0] > memory) {
 			t.Errorf("%s: got %g, want about %g", name, v[0], v[1])
@@ -47,19 +46,12 @@ func TestWhatHappenedIsExpected(t *testing.T) {
 	}
 }
 
-func TestTheTargetsOwnAnswersTellHowSoonItAnswers(t *testing.T) {
+func TestAnAnswerIsAsLongAsTheDefaultUntilSomeAreKnown(t *testing.T) {
 	var b Statistics
-	b.Learn(chat, Outcome{Drafted: true, Served: true, Output: 100, FirstByte: time.Second})
-	if got := b.Expect(chat).ExtraTTFT; got != 0 {
-		t.Errorf("with nothing to compare: got %v", got)
-	}
-	b.Learn(chat, Outcome{Output: 500, FirstByte: 300 * time.Millisecond})
-	got := b.Expect(chat)
-	if got.ExtraTTFT.Round(time.Millisecond) != 700*time.Millisecond {
-		t.Errorf("got %v, want 700ms", got.ExtraTTFT)
-	}
-	if want := outputDefault/2 + 300*.5; math.Abs(got.Output-want) > 1 {
-		t.Errorf("after two answers: got %g tokens, want about %g, half of it the default", got.Output, want)
+	b.Learn(chat, Outcome{Drafted: true, Served: true, Output: 100})
+	b.Learn(chat, Outcome{Output: 500})
+	if got, want := b.Expect(chat).Output, outputDefault/2+300*.5; math.Abs(got-want) > 1 {
+		t.Errorf("after two answers: got %g tokens, want about %g, half of it the default", got, want)
 	}
 }
 
@@ -220,14 +212,13 @@ func TestNothingIsAllocatedToDecide(t *testing.T) {
 
 // FuzzLearn checks that whatever is learned, what is expected stays within its bounds.
 func FuzzLearn(f *testing.F) {
-	f.Add(1, 2, 3, 4, int64(5), int64(6), uint8(3))
-	f.Add(-1, math.MaxInt, math.MinInt, 1<<40, int64(-1), int64(math.MaxInt64), uint8(0))
-	f.Fuzz(func(t *testing.T, prompt, output, holdback, salvaged int, first, target int64, kind uint8) {
+	f.Add(1, 2, 3, 4, uint8(3))
+	f.Add(-1, math.MaxInt, math.MinInt, 1<<40, uint8(0))
+	f.Fuzz(func(t *testing.T, prompt, output, holdback, salvaged int, kind uint8) {
 		var b Statistics
 		for i := range 3 {
 			b.Learn(chat, Outcome{
 				Drafted: kind>>i&1 > 0, Served: kind>>i&2 > 0, Prompt: prompt, Output: output, Holdback: holdback, Salvaged: salvaged,
-				FirstByte: time.Duration(first), TargetFirst: time.Duration(target),
 			})
 		}
 		e := b.Expect(chat)

@@ -19,7 +19,7 @@ import (
 // behind its route, and the rules for scores and labels. Requests with other keys are never evidence for it.
 func EvidenceKeyOf(cfg Config, f Facts) risk.Key {
 	rules := rulesOf(cfg, f)
-	own := trafficClass(cfg.Risk.Scope, f.Request) + "." + rules
+	own := trafficClass(f.Request) + "." + rules
 	if f.EvidenceTenant != "" {
 		own += "." + f.EvidenceTenant
 	}
@@ -40,18 +40,9 @@ func IsGreedy(trafficClass string) bool {
 // little to choose, and the target judges them without the grammar.
 const structuredClass = "_structured"
 
-// trafficClass returns the class of a request by its temperature, its format and, if the scope says so, by its prompt's
-// length in tokens.
-func trafficClass(scope Scope, r *openai.Request) string {
-	class := "above_4k"
-	switch {
-	case scope != ScopePromptLength:
-		class = "all"
-	case r.PromptTokens <= 1024:
-		class = "to_1k"
-	case r.PromptTokens <= 4096:
-		class = "to_4k"
-	}
+// trafficClass returns the class of a request by its temperature and its format.
+func trafficClass(r *openai.Request) string {
+	class := "all"
 	if r.Structured {
 		class += structuredClass
 	}
@@ -241,7 +232,7 @@ const (
 // What the guard keeps from the draft because too few are accepted is still drafted in the shadow,
 // as while nothing is certified: else a threshold that could be certified never would be.
 func (p Plan) ApplyEvidence(cfg Config, k risk.Key, v Views, random float64) (Plan, Config, *AuditDecision) {
-	shut := p.Reason == economy.ReasonNoSaving || p.Reason == economy.ReasonTTFT
+	shut := p.Reason == economy.ReasonNoSaving
 	if !cfg.Mode.Audited() || !p.Judged && !shut {
 		return p, cfg, nil
 	}

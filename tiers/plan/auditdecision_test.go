@@ -85,7 +85,7 @@ func TestStructuredRequestsAreAClassOfTheirOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := trafficClass("", r); got != want || IsGreedy(got) != strings.HasSuffix(want, "_t0") {
+		if got := trafficClass(r); got != want || IsGreedy(got) != strings.HasSuffix(want, "_t0") {
 			t.Errorf("%s: %s, want %s", more, got, want)
 		}
 	}
@@ -116,10 +116,11 @@ func TestEvidenceIsKeptApartWhereverItsMeaningDiffers(t *testing.T) {
 		return &probe.Capabilities{At: time.Unix(1, 0), Model: model, Tokenizer: "t", Template: "t"}
 	}
 	base := Facts{Request: &openai.Request{Model: "m", PromptTokens: 100}, Draft: capabilities("small"), Target: capabilities("big")}
-	cfg.Risk.Scope = ScopePromptLength
 	was := EvidenceKeyOf(cfg, base)
 	for what, change := range map[string]func(*Config, *Facts){
-		"a longer prompt":    func(_ *Config, f *Facts) { f.Request = &openai.Request{Model: "m", PromptTokens: 2000} },
+		"a grammar": func(_ *Config, f *Facts) {
+			f.Request = &openai.Request{Model: "m", PromptTokens: 100, Structured: true}
+		},
 		"another draft":      func(_ *Config, f *Facts) { f.Draft = capabilities("smaller") },
 		"another target":     func(_ *Config, f *Facts) { f.Target = capabilities("bigger") },
 		"other weights":      func(_ *Config, f *Facts) { f.Revisions = " 2026-11-01" },

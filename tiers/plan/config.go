@@ -73,7 +73,7 @@ type Config struct {
 	VerifyDrafts VerifyDrafts // which served drafts the target checks before they are kept for other requests (cache.verify_drafts)
 
 	Risk    Risk           // of the modes risk and shadow
-	Economy economy.Policy // economy.guard, speculation.max_extra_ttft_ms
+	Economy economy.Policy // economy.guard, economy.explore_rate
 
 	MaxConcurrentScores int // scores under way at one backend, of this replica; none at 0 (speculation.max_concurrent_scores)
 
@@ -114,18 +114,8 @@ type Risk struct {
 	Warmup         bool          // whether a new traffic class is served drafts above a cautious threshold (risk.warmup)
 	WarmupDuration time.Duration // how long it lasts at most
 
-	Scope        Scope         // which requests share evidence, and so a guarantee (risk.scope)
 	MaxStaleness time.Duration // how long thresholds stay valid while Redis cannot be read (risk.max_staleness)
 }
-
-// Scope says which requests of a route share evidence. The guarantee holds for the mix of requests of one traffic class.
-type Scope string
-
-// The scopes (setting risk.scope). In both, requests at temperature 0 are a class of their own.
-const (
-	ScopeRoute        Scope = "route"         // all requests of the route
-	ScopePromptLength Scope = "prompt_length" // requests of a similar prompt length: to 1,024, to 4,096, or more tokens
-)
 
 // Label says what makes an audited draft good.
 type Label string

@@ -51,8 +51,7 @@ type Outcome struct {
 	receipt.Tally
 	Served *draft.Draft // the draft that is the whole answer; nil for others
 
-	First       time.Duration // until the answer's first byte; 0 while there is none
-	TargetFirst time.Duration // waited for the target's first byte, or until it could not answer
+	First time.Duration // until the answer's first byte; 0 while there is none
 }
 
 // IsJudged reports whether a draft was judged.

@@ -176,14 +176,10 @@ func (c *continuation) open(ctx context.Context, call engine.Call, demand pool.D
 	o.Ticket.MidStream = c.client.headSent && !c.midStream
 	o.FirstByteTimeout = c.FirstByteTimeout(c.Config.Timeouts.TargetFirstToken)
 	c.record.Enter(c.tier())
-	asked := c.World.Now()
 	x, err := c.Open(ctx, o)
 	if c.retriesAll(err) {
 		o.Demand.Exclude, c.counter.Lost = nil, nil
 		x, err = c.Open(ctx, o)
-	}
-	if c.tier() != plan.Draft {
-		c.out.TargetFirst += c.World.Now().Sub(asked)
 	}
 	if err != nil {
 		c.record.Leave()

@@ -13,7 +13,6 @@ import (
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
-	"github.com/foregate/foregate/tiers/plan"
 )
 
 // relay passes the answer of one pool on without judging it. It replaces the model's name and adds the extra object.
@@ -43,15 +42,11 @@ func (a *relay) run(ctx context.Context) error {
 // open asks the pool. The call takes a KiB of the stack, which is free again while the stream waits: see
 // TestAStreamThatWaitsTakesLittleMemory.
 func (a *relay) open(ctx context.Context) (*dispatch.Exchange, error) {
-	asked := a.World.Now()
 	x, err := a.Open(ctx, a.request())
 	if err != nil {
 		return nil, err
 	}
 	a.setTier(a.pool.Tier)
-	if a.pool.Tier == plan.Target {
-		a.out.TargetFirst += a.World.Now().Sub(asked)
-	}
 	return x, nil
 }
 

@@ -211,7 +211,6 @@ function plan(r) {
       ['Acceptance used', `${percent(s.acceptance)} (${number(s.samples)} samples)`],
       ['Break-even acceptance', percent(s.break_even)],
       ['Expected output', `${number(s.output_tokens)} tokens, ${number(s.holdback_tokens)} held back`],
-      ['Added time to first token', millis(s.extra_ttft_ms)],
       ['Drafted to explore', s.explored ? 'yes' : null],
     ]),
   );
@@ -227,7 +226,6 @@ function settingsOf(r) {
       ['Hold-back', `${many(x.holdback_tokens, 'token')}, at most ${millis(x.holdback_ms)}`],
       ['Mid-stream failover', x.midstream_failover ? 'yes' : 'no'],
       ['Cost guard', x.economy_guard ? `on, explores ${percent(x.explore_rate)}` : 'off'],
-      ['Max. added time to first token', x.max_extra_ttft_ms ? millis(x.max_extra_ttft_ms) : 'no limit'],
     ]),
   );
 }

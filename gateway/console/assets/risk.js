@@ -17,7 +17,7 @@ export function mount(root, { ready }) {
     h(
       'p.lead',
       null,
-      'Of the drafts that are served unverified, the target disagrees with at most the maximum wrong rate. Audits prove this for each traffic class separately: route, temperature 0 or above, models, and prompt length if risk.scope says so.',
+      'Of the drafts that are served unverified, the target disagrees with at most the maximum wrong rate. Audits prove this for each traffic class separately: route, temperature 0 or above, and models.',
     ),
     problem,
     body,
