@@ -117,7 +117,7 @@ type Permit struct {
 // not, the error is an *OpenError.
 func (s *Set) Allow(pool, backend string) (*Permit, error) { return s.AllowFor(pool, backend, "") }
 
-// AllowFor is Allow for a request of a tenant: faults that one tenant alone provokes do not count ([blame]).
+// AllowFor is Allow for a request of a tenant: faults that one tenant alone provokes do not count ([blame.Blame]).
 func (s *Set) AllowFor(pool, backend, tenant string) (*Permit, error) {
 	e, cfg, now := s.entry(Key{Pool: pool, Backend: backend}), s.config().OrDefaults(), s.now()
 	p := &Permit{set: s, entry: e, tenant: tenant}
@@ -138,8 +138,8 @@ func (p *Permit) Report(err error) {
 	s.change(e, now, func() {
 		switch {
 		case o == Success:
-			e.blame.answeredWell(p.tenant, now)
-		case o == Fault && !e.blame.counts(p.tenant, now):
+			e.blame.AnsweredWell(p.tenant, now)
+		case o == Fault && !e.blame.Counts(p.tenant, now):
 			o = Neutral
 		}
 		if e.ended(&p.call, o, now) {

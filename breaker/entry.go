@@ -3,6 +3,8 @@ package breaker
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/foregate/foregate/internal/blame"
 )
 
 // entry is one backend's breaker with the data around it: times that a pick reads without a lock, and
@@ -19,8 +21,8 @@ type entry struct {
 	// This replica is probing it.
 	probing atomic.Bool
 
-	blame    blame    // which faults count
-	evidence evidence // not yet sent to the fleet
+	blame    blame.Blame // which faults count
+	evidence evidence    // not yet sent to the fleet
 
 	// The successes of the last ten seconds that were sent to the other replicas. They are revoked if this
 	// replica's own breaker opens: a backend that worked until now has more successes than faults on every

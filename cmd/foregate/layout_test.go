@@ -56,7 +56,7 @@ var arrows = map[string][]string{
 	"tiers/credentials":           {},
 	"tiers/dialect":               {"tiers/openai"},
 	"tiers/discover":              {},
-	"tiers/dispatch":              {"tiers/dialect", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/world"},
+	"tiers/dispatch":              {"internal/blame", "tiers/dialect", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/world"},
 	"tiers/draft":                 {"tiers/accept", "tiers/openai", "tiers/plan", "tiers/schema"},
 	"tiers/economy":               {},
 	"tiers/engine":                {"tiers/accept", "tiers/credentials", "tiers/dialect", "tiers/openai"},
@@ -82,12 +82,13 @@ var arrows = map[string][]string{
 	"tiers/upstream":              {"tiers/accept", "tiers/credentials", "tiers/dialect", "tiers/engine", "tiers/fields", "tiers/openai", "tiers/plan", "tiers/pool"},
 	"tiers/world":                 {},
 
-	"breaker":                 {"internal/redis/script", "internal/panics"},
+	"breaker":                 {"internal/blame", "internal/redis/script", "internal/panics"},
 	"cache":                   {"internal/redis/lookup", "internal/redis/script", "internal/panics", "internal/recent", "tiers/world"},
 	"internal/redis/connect":  {},
 	"internal/redis/embedded": {"internal/redis/connect", "internal/panics"},
 	"internal/redis/lookup":   {},
 	"internal/redis/script":   {"internal/panics"},
+	"internal/blame":          {},
 	"internal/certtest":       {}, // for tests alone
 	"internal/redistest":      {"internal/certtest", "internal/redis/connect", "internal/redis/embedded"},
 	"internal/panics":         {},

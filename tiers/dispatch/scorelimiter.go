@@ -3,11 +3,13 @@ package dispatch
 import (
 	"sync"
 	"time"
+
+	"github.com/foregate/foregate/internal/blame"
 )
 
 // When the breaker of a pool's scores opens, and for how long.
 const (
-	maxFaults      = 3                // consecutive faults that open it
+	maxFaults      = 3                // consecutive faults that open it, more than one tenant provokes
 	firstOpen      = 30 * time.Second // after faults; doubled after each failed trial
 	engineDiedOpen = 5 * time.Minute  // at least, after the engine died
 	longest        = 10 * time.Minute
@@ -60,8 +62,7 @@ func (g *ScoreLimiter) Acquire(pool, backend string, s Score, now time.Time) (le
 		if g.running[at]--; g.running[at] == 0 {
 			delete(g.running, at)
 		}
-		b.who.ends(s.Tenant, now)
-		b.leave(turn, o, now)
+		b.leave(s.Tenant, turn, o, now)
 	}, nil
 }
 
@@ -109,33 +110,7 @@ type scoreBreaker struct {
 	why      string // such as openFaults
 	turn     uint64 // changes with each opening and closing; outcomes of earlier turns are ignored
 	lastUsed time.Time
-	who      scorers
-}
-
-// scorers tell whose the scores are. What one tenant's drafts provoke is not held against the scores of the others.
-type scorers struct {
-	tenant, faulty string    // of the last score, and of the first fault in a row
-	at, other      time.Time // when the last score ended, and the last one of another tenant
-	several        bool      // the faults in a row are of several tenants
-}
-
-// aloneAfter is how long no other tenant has had a score before the faults of one count.
-const aloneAfter = time.Minute
-
-func (w *scorers) ends(tenant string, now time.Time) {
-	if tenant != w.tenant {
-		w.tenant, w.other = tenant, w.at
-	}
-	w.at = now
-}
-
-// blame notes that the last score was the nth fault in a row, and reports whether these faults count.
-func (w *scorers) blame(nth int) bool {
-	if nth == 1 {
-		w.faulty, w.several = w.tenant, false
-	}
-	w.several = w.several || w.tenant != w.faulty
-	return w.several || w.other.IsZero() || w.at.Sub(w.other) > aloneAfter
+	blame    blame.Blame // what one tenant's drafts provoke is not held against the scores of the others
 }
 
 // shut reports whether no score may start now, and how long the breaker is still open.
@@ -153,9 +128,12 @@ func (b *scoreBreaker) enter() (turn uint64) {
 	return b.turn
 }
 
-// leave ends a score of the given turn. Of earlier turns only scoreDied counts: a dying engine ends all its scores, and
+// leave ends a tenant's score of the given turn. Of earlier turns only scoreDied counts: a dying engine ends all its scores, and
 // some are reported late.
-func (b *scoreBreaker) leave(turn uint64, o scoreEnd, now time.Time) {
+func (b *scoreBreaker) leave(tenant string, turn uint64, o scoreEnd, now time.Time) {
+	if o == scoreGood {
+		b.blame.AnsweredWell(tenant, now)
+	}
 	current := turn == b.turn
 	trial := current && b.period > 0
 	switch {
@@ -166,13 +144,15 @@ func (b *scoreBreaker) leave(turn uint64, o scoreEnd, now time.Time) {
 	case !current:
 	case o == scoreGood:
 		if b.faults = 0; trial {
-			*b = scoreBreaker{turn: b.turn + 1, lastUsed: b.lastUsed, who: b.who}
+			*b = scoreBreaker{turn: b.turn + 1, lastUsed: b.lastUsed, blame: b.blame}
 		}
 	case o == scoreFault && trial:
 		b.open(2*b.period, openTrial, now)
 	case o == scoreFault:
-		b.faults++
-		if counts := b.who.blame(b.faults); counts && b.faults >= maxFaults {
+		if b.blame.Counts(tenant, now) {
+			b.faults++
+		}
+		if b.faults >= maxFaults {
 			b.open(firstOpen, openFaults, now)
 		}
 	default: // no information: another score may be the trial
@@ -187,5 +167,5 @@ func (b *scoreBreaker) open(period time.Duration, why string, now time.Time) {
 	if b.until.After(until) {
 		until = b.until
 	}
-	*b = scoreBreaker{period: period, until: until, why: why, turn: b.turn + 1, lastUsed: b.lastUsed, who: b.who}
+	*b = scoreBreaker{period: period, until: until, why: why, turn: b.turn + 1, lastUsed: b.lastUsed, blame: b.blame}
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/foregate/foregate/internal/blame"
 )
 
 var (
@@ -231,7 +233,7 @@ func TestFaultsOfOneTenantsScoresAreNotHeldAgainstTheOthers(t *testing.T) {
 	}
 	g = NewScoreLimiter()
 	ends("other", scoreGood)
-	now = now.Add(aloneAfter + 1)
+	now = now.Add(blame.Window + 1)
 	for range maxFaults {
 		ends("one", scoreFault)
 	}
