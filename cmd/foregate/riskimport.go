@@ -53,7 +53,7 @@ func (c *riskImportCmd) Run(e *env) error {
 		if err != nil {
 			text = err.Error()
 		}
-		refused = refused || err != nil && !errors.Is(err, evidence.ErrNothingNew)
+		refused = refused || err != nil
 		_, _ = fmt.Fprintf(e.stdout, "%s: %s\n", batch.Key, text) // whoever reads may be gone
 	}
 	if refused {

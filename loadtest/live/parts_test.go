@@ -21,7 +21,7 @@ func TestDurationsAreDividedByTheTimeScale(t *testing.T) {
 		"speculation.holdback_ms": "20", "timeout.stream_idle@lab": "500ms", "timeout.stream_idle": "1s", "breaker.open_duration": "100ms", "shed.low": "0.5", "timeout.total": "soon",
 		"scrape.interval": "25ms", "timeout.draft_first_token": "250ms", "timeout.target_first_token": "1.5s",
 		"shed.max_wait_low": "500ms", "shed.max_wait_normal": "750ms", "shed.max_wait_high": "1.5s", "cache.ttl": "3m0s",
-		"timeout.min_tokens_per_s":      "100", "timeout.min_tokens_per_s@lab": "30", "timeout.max_total": "3m0s",
+		"timeout.min_tokens_per_s": "100", "timeout.min_tokens_per_s@lab": "30", "timeout.max_total": "3m0s",
 	}
 	if d := cmp.Diff(want, scaled(in, 20)); d != "" {
 		t.Error(d)

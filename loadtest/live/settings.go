@@ -14,18 +14,18 @@ type span struct{ usual, minimum time.Duration }
 // spans are those that a run divides by its time scale. docs/reference.md has the
 // same numbers.
 var spans = map[string]span{
-	"speculation.holdback_ms":       {1200 * time.Millisecond, time.Millisecond},
-	"scrape.interval":               {500 * time.Millisecond, 20 * time.Millisecond},
-	"breaker.open_duration":         {10 * time.Second, 100 * time.Millisecond},
-	"shed.max_wait_low":             {10 * time.Second, 0},
-	"shed.max_wait_normal":          {15 * time.Second, 0},
-	"shed.max_wait_high":            {30 * time.Second, 0},
-	"cache.ttl":                     {time.Hour, time.Second},
-	"timeout.draft_first_token":     {5 * time.Second, 10 * time.Millisecond},
-	"timeout.target_first_token":    {30 * time.Second, 10 * time.Millisecond},
-	"timeout.stream_idle":           {20 * time.Second, 10 * time.Millisecond},
-	"timeout.total":                 {600 * time.Second, 10 * time.Millisecond},
-	"timeout.max_total":             {0, 0},
+	"speculation.holdback_ms":    {1200 * time.Millisecond, time.Millisecond},
+	"scrape.interval":            {500 * time.Millisecond, 20 * time.Millisecond},
+	"breaker.open_duration":      {10 * time.Second, 100 * time.Millisecond},
+	"shed.max_wait_low":          {10 * time.Second, 0},
+	"shed.max_wait_normal":       {15 * time.Second, 0},
+	"shed.max_wait_high":         {30 * time.Second, 0},
+	"cache.ttl":                  {time.Hour, time.Second},
+	"timeout.draft_first_token":  {5 * time.Second, 10 * time.Millisecond},
+	"timeout.target_first_token": {30 * time.Second, 10 * time.Millisecond},
+	"timeout.stream_idle":        {20 * time.Second, 10 * time.Millisecond},
+	"timeout.total":              {600 * time.Second, 10 * time.Millisecond},
+	"timeout.max_total":          {0, 0},
 }
 
 // minRate is the setting that a run multiplies by its time scale, what it is when nobody sets it, and the

@@ -149,7 +149,7 @@ func (r *refits) WriteRefit(_ context.Context, _, _, next string) (bool, error) 
 }
 
 // Certify implements [refit.Book].
-func (r *refits) Certify(_ context.Context, k risk.Key, p risk.Import, _ time.Time) (bool, error) {
+func (r *refits) Certify(_ context.Context, k risk.Key, p risk.Import) (bool, error) {
 	return r.lab.evidence.state(k).ApplyImport(r.lab.evidence.rule(), p, r.lab.clock.Now()), nil
 }
 

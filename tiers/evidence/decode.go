@@ -167,17 +167,16 @@ func (r *reader) warmup() risk.Warmup {
 // maxGrid is the maximum length of a grid.
 const maxGrid = len(risk.Epoch{}.N)
 
-// fullState is a state with all its evidence, and the store's own fields.
+// fullState is a state with all its evidence.
 type fullState struct {
 	risk.State
-	prior   int64 // newest µs of the imported audits
-	missing bool  // the key does not exist
+	missing bool // the key does not exist
 }
 
 // wholeOf decodes a state without the audits in progress.
 func wholeOf(f fields) (fullState, error) {
 	r := &reader{fields: f}
-	w := fullState{State: r.view(), prior: r.count("prior"), missing: true}
+	w := fullState{State: r.view(), missing: true}
 	for _, v := range f {
 		w.missing = w.missing && v == ""
 	}

@@ -172,7 +172,6 @@ func TestFieldsThatAreNotOursAreNothing(t *testing.T) {
 		"drift":    {"1 2", "1 2 nan", "1 2 3 4"},
 		"hopeless": {"2", "yes"},
 		"born":     {"0", "x"},
-		"prior":    {"x"},
 		"e1":       {"1", "1 2 20", "1 2 3 4", "0 1 1", "x y z", ""},
 		"n1":       {"1 2 3", n19 + " 5", strings.Replace(n19, "5", "-5", 1), strings.Replace(n19, "5", "x", 1), ""},
 		"k1":       {strings.Replace(n19, "5", "9007", 1), "100000 " + n19[2:]},

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -137,6 +139,29 @@ func (r *replica) certify() {
 	if v := r.View(chat); !v.Serves() {
 		r.t.Fatalf("nothing is served: %+v", v)
 	}
+}
+
+// whole reads the state of a key. Foreign values count as an empty state.
+func (r *replica) whole(ctx context.Context, k risk.Key) (fullState, error) {
+	if l := r.local; l != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		known := l.kinds[k]
+		if known == nil {
+			return fullState{missing: true}, nil
+		}
+		return fullState{State: splitKey(&known.State)}, nil
+	}
+	states, err := r.read(ctx, []risk.Key{k})
+	switch {
+	case err != nil:
+		return fullState{}, err
+	case script.Answered(states[0].err):
+		return fullState{}, states[0].err
+	case states[0].err != nil:
+		return fullState{missing: true}, nil
+	}
+	return states[0].fullState, nil
 }
 
 // state is all that is known.

@@ -36,7 +36,7 @@ const (
 var (
 	names = []string{
 		"version", "alarm", "grid", "scores", "eps", "delta", "op", "drift", "hopeless", "cold", "outcomes", "warmup",
-		"born", "prior", "e1", "n1", "k1", "o1", "e2", "n2", "k2", "o2",
+		"born", "e1", "n1", "k1", "o1", "e2", "n2", "k2", "o2",
 	}
 	viewed = []string{"version", "alarm", "grid", "scores", "eps", "delta", "op", "drift", "hopeless", "warmup"}
 )

@@ -205,27 +205,12 @@ func splitKey(s *risk.State) risk.State {
 	}
 }
 
-// add imports a batch if the state is still the one that the batch was computed for.
-func (l *local) add(r risk.Rule, k risk.Key, p batchPart) bool {
+// certify makes audits the first evidence of a key.
+func (l *local) certify(r risk.Rule, k risk.Key, p risk.Import) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := l.of(k)
-	if known == nil || known.prior != p.was || !known.ApplyImport(r, p.Import, l.now()) {
-		return false
-	}
-	known.prior = p.newest
-	return true
-}
-
-// whole returns a copy of a key's state.
-func (l *local) whole(k risk.Key) fullState {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	known := l.kinds[k]
-	if known == nil {
-		return fullState{missing: true}
-	}
-	return fullState{State: splitKey(&known.State), prior: known.prior}
+	return known != nil && known.ApplyImport(r, p, l.now())
 }
 
 func compare(a, b risk.Key) int {

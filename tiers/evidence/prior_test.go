@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -43,7 +42,7 @@ func TestAnImportedLogIsEvidenceAsTheStateReckonsIt(t *testing.T) {
 		for _, e := range old {
 			past = append(past, risk.PastAudit{Score: e.Score, Floor: e.Floor, Bad: e.Label != Good})
 		}
-		p := alone.PlanImport(plain, past)
+		p := risk.PlanImport(plain, nil, past)
 		alone.ApplyImport(plain, p, time.Now())
 		alone.Version = r.state().Version
 		if d := differ(alone, r.state().State); d != "" {
@@ -71,27 +70,7 @@ func TestAnImportedLogIsEvidenceAsTheStateReckonsIt(t *testing.T) {
 	})
 }
 
-func TestNothingIsImportedTwice(t *testing.T) {
-	stores(t, func(t *testing.T, r *replica) {
-		old := entries(300, 100)
-		if _, err := r.Import(t.Context(), chat, old); err != nil {
-			t.Fatal(err)
-		}
-		was := r.state()
-		if _, err := r.Import(t.Context(), chat, old); !errors.Is(err, ErrNothingNew) {
-			t.Errorf("the same again: %v", err)
-		}
-		im, err := r.Import(t.Context(), chat, entries(301, 1000))
-		if err == nil && im.Audits > 1 || err != nil && !errors.Is(err, ErrNoUse) {
-			t.Errorf("the same and one more: %+v, %v", im, err)
-		}
-		if e := r.state().Epochs[0]; e.N[maxGrid-1] > was.Epochs[0].N[maxGrid-1]+1 {
-			t.Errorf("%d audits after %d", e.N[maxGrid-1], was.Epochs[0].N[maxGrid-1])
-		}
-	})
-}
-
-func TestWhatTheGatewayAuditedItselfIsNotImported(t *testing.T) {
+func TestAuditsAreImportedWhereThereIsNoEvidenceAndOnce(t *testing.T) {
 	stores(t, func(t *testing.T, r *replica) {
 		r.certify()
 		var own []LogEntry
@@ -99,26 +78,20 @@ func TestWhatTheGatewayAuditedItselfIsNotImported(t *testing.T) {
 			t.Fatalf("%d, %v", len(own), err)
 		}
 		was := r.state()
-		if im, err := r.Import(t.Context(), chat, own); !errors.Is(err, ErrNothingNew) {
+		if im, err := r.Import(t.Context(), chat, entries(500, 100)); !errors.Is(err, ErrKnown) {
 			t.Errorf("%+v, %v", im, err)
 		}
 		if d := differ(was.State, r.state().State); d != "" {
 			t.Error(d)
 		}
-		// Another gateway takes it.
+		// Another gateway takes it, once.
 		other := join(t, "")
 		other.by(plain)
-		other.teach()
-		if im, err := other.Import(t.Context(), chat, own); err != nil || im.Audits != 60 || im.Bad != 0 || !other.View(chat).Serves() {
+		if im, err := other.Import(t.Context(), chat, entries(500, 100)); err != nil || im.Audits != plain.LeaseAudits || !other.View(chat).Serves() {
 			t.Errorf("%+v, %v", im, err)
 		}
-		// So does this one, once it has forgotten all.
-		if err := r.Reset(t.Context(), chat); err != nil {
-			t.Fatal(err)
-		}
-		r.teach()
-		if im, err := r.Import(t.Context(), chat, own); err != nil || im.Audits != 60 || len(im.Grid) > 0 {
-			t.Errorf("%+v, %v", im, err)
+		if _, err := other.Import(t.Context(), chat, entries(500, 100)); !errors.Is(err, ErrKnown) {
+			t.Errorf("the same again: %v", err)
 		}
 		// What certified was forgotten by an alarm, and is not to come back.
 		for i := 0; r.state().Alarm == 0; i++ {
@@ -127,7 +100,7 @@ func TestWhatTheGatewayAuditedItselfIsNotImported(t *testing.T) {
 				t.Fatal("no alarm")
 			}
 		}
-		if im, err := r.Import(t.Context(), chat, own); !errors.Is(err, ErrNothingNew) {
+		if im, err := r.Import(t.Context(), chat, entries(500, 100)); !errors.Is(err, ErrKnown) {
 			t.Errorf("%+v, %v", im, err)
 		}
 	})
@@ -135,67 +108,17 @@ func TestWhatTheGatewayAuditedItselfIsNotImported(t *testing.T) {
 
 func TestAuditsThatCountForNothingAreNotImported(t *testing.T) {
 	stores(t, func(t *testing.T, r *replica) {
-		if _, err := r.Import(t.Context(), chat, entries(risk.GridScores-1, 100)); !errors.Is(err, ErrNoUse) {
-			t.Errorf("few: %v", err)
+		chosen := entries(500, 100)
+		for i := range chosen {
+			chosen[i].Chance = 0
 		}
-		if _, err := r.Import(t.Context(), chat, nil); !errors.Is(err, ErrNothingNew) {
-			t.Errorf("none: %v", err)
+		for what, entries := range map[string][]LogEntry{"few": entries(risk.GridScores-1, 100), "none": nil, "not drawn at random": chosen} {
+			if _, err := r.Import(t.Context(), chat, entries); !errors.Is(err, ErrNoUse) {
+				t.Errorf("%s: %v", what, err)
+			}
 		}
 		if w := r.state(); w.Version != 0 || len(w.Epochs) != 0 {
 			t.Errorf("something was taken: %+v", w)
 		}
-		r.certify()
-		low := entries(10, 100)
-		for i := range low {
-			low[i].Score = -5
-		}
-		if _, err := r.Import(t.Context(), chat, low); !errors.Is(err, ErrNoUse) {
-			t.Errorf("below all thresholds: %v", err)
-		}
-		for i := range low {
-			low[i].Score, low[i].Chance = 1, 0
-		}
-		if _, err := r.Import(t.Context(), chat, low); !errors.Is(err, ErrNothingNew) {
-			t.Errorf("not drawn at random: %v", err)
-		}
-		r.audit(plain.LeaseAudits/2, 0, 1)
-		for i := range low {
-			low[i].Chance = 1
-		}
-		if _, err := r.Import(t.Context(), chat, low); !errors.Is(err, ErrNoUse) {
-			t.Errorf("no room: %v", err)
-		}
 	})
-}
-
-func TestAnAuditBetweenReckoningAndTakingIsNotOverwritten(t *testing.T) {
-	r := join(t, redistest.Start(t).Addr)
-	r.teach()
-	w := r.state()
-	log := entries(300, 100)
-	p, err := reckon(w, log, plain)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.audit(10, 0, 1)
-	done, err := r.add(t.Context(), plain, chat, p)
-	if err != nil || !done {
-		t.Fatalf("%v, %v", done, err)
-	}
-	if e := r.state().Epochs[0]; e.N[0] != p.N[0]+10 {
-		t.Errorf("%d audits, not %d", e.N[0], p.N[0]+10)
-	}
-	if done, err := r.add(t.Context(), plain, chat, p); err != nil || done {
-		t.Errorf("taken twice: %v, %v", done, err)
-	}
-	for i := 0; r.state().Alarm == 0; i++ {
-		r.audit(1, 1, 1)
-		if i > 100 {
-			t.Fatal("no alarm")
-		}
-	}
-	p.was = r.state().prior
-	if done, err := r.add(t.Context(), plain, chat, p); err != nil || done {
-		t.Errorf("taken after an alarm: %v, %v", done, err)
-	}
 }

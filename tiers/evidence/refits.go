@@ -79,20 +79,6 @@ func (b *Store) WriteRefit(ctx context.Context, route, was, next string) (bool, 
 	return got == int64(1), err
 }
 
-// Certify adds audits to a key that has no evidence yet, as the plan for an empty state says (see
-// [risk.State.PlanImport]). newest is when the last of them began: an import of the log counts later ones only. It
-// reports false if the key has evidence.
-func (b *Store) Certify(ctx context.Context, k risk.Key, p risk.Import, newest time.Time) (bool, error) {
-	if _, err := nameOf(k); err != nil {
-		return false, err
-	}
-	r := b.opts.Rule(k.Route)
-	if err := checkRule(r); err != nil {
-		return false, err
-	}
-	return b.add(ctx, r, k, batchPart{Import: p, newest: newest.UnixMicro()})
-}
-
 func (l *local) writeRefit(route, was, next string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

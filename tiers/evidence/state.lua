@@ -11,7 +11,7 @@ local bets={0,.1,.25,.4,.55,.7,.85}
 local upper={1.15,1.35,1.7,2.2,3,4.5,7}
 local rhos={1.5,2,3}
 local names={'version','alarm','grid','scores','eps','delta','op','drift','hopeless','cold','outcomes','warmup',
-  'born','prior','e1','n1','k1','o1','e2','n2','k2','o2'}
+  'born','e1','n1','k1','o1','e2','n2','k2','o2'}
 local t=redis.call('TIME')
 local seconds=tonumber(t[1]); local micros=seconds*1000000+tonumber(t[2])
 local s,was,extra -- the state, the fields as they were, a ticket's
@@ -103,7 +103,7 @@ end
 
 local function empty()
   return {version=0,alarm=0,grid={},gridtext='',scores={},scorestext='',eps=0,epstext='0',delta=0,deltatext='0',
-    op=0,drift={0,0,0},hopeless=0,cold=0,outcomes=0,warmup={0,0,0,0,0,0,0},born=0,prior=0,epochs={}}
+    op=0,drift={0,0,0},hopeless=0,cold=0,outcomes=0,warmup={0,0,0,0,0,0,0},born=0,epochs={}}
 end
 local function falling(grid)
   for i=2,#grid do if grid[i]>=grid[i-1] then return false end end
@@ -126,7 +126,7 @@ end
 -- The state by its fields; nil where these are not what was written.
 local function read()
   local r=empty()
-  for _,name in ipairs({'version','alarm','op','hopeless','cold','outcomes','born','prior'}) do
+  for _,name in ipairs({'version','alarm','op','hopeless','cold','outcomes','born'}) do
     r[name]=count(was[name] or '0')
     if not r[name] then return nil end
   end
@@ -185,7 +185,7 @@ end
 local function save()
   local new={version=whole(s.version),alarm=whole(s.alarm),grid=s.gridtext or texts(s.grid),
     scores=s.scorestext or texts(s.scores),eps=s.epstext,delta=s.deltatext,op=whole(s.op),drift=texts(s.drift),
-    hopeless=whole(s.hopeless),cold=whole(s.cold),outcomes=whole(s.outcomes),warmup=wholes(s.warmup),born=whole(s.born),prior=whole(s.prior)}
+    hopeless=whole(s.hopeless),cold=whole(s.cold),outcomes=whole(s.outcomes),warmup=wholes(s.warmup),born=whole(s.born)}
   for i=1,2 do
     local e=s.epochs[i]
     new['e'..i]=e and whole(e.id)..' '..whole(e.audits)..' '..whole(e.cert)..' '..whole(e.turn) or ''

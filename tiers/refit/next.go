@@ -252,9 +252,8 @@ func (in *Input) liveView(key risk.Key) risk.View {
 func (c *class) judge(in *Input) (o Opening, fine bool) {
 	p := in.Progress
 	grid := p.Grids.of(c.key.TrafficClass)
-	known := risk.State{Version: 1, Grid: grid}
-	o = Opening{Key: plan.ScoredBy(c.key, p.Candidate.Version), Import: known.PlanImport(in.Rule, c.past)}
-	o.Import.Version, o.Import.Grid, o.Import.Failed = 0, grid, p.Failed
+	o = Opening{Key: plan.ScoredBy(c.key, p.Candidate.Version), Import: risk.PlanImport(in.Rule, grid, c.past)}
+	o.Import.Failed = p.Failed
 	var trial risk.State
 	trial.ApplyImport(in.Rule, o.Import, c.newest)
 	o.Index = trial.Op

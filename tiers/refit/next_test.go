@@ -34,12 +34,12 @@ func candidate(t *testing.T, law population, seed uint64) *run {
 
 // serving is a live state that serves by a threshold of the plain score.
 func serving(lambda float64, seen time.Time) evidence.KeyState {
-	s := risk.State{Version: 1, Grid: risk.Grid{lambda}}
+	var s risk.State
 	var past []risk.PastAudit
 	for range 300 {
 		past = append(past, risk.PastAudit{Score: lambda, Floor: -risk.Unreachable})
 	}
-	s.ApplyImport(usual, s.PlanImport(usual, past), seen)
+	s.ApplyImport(usual, risk.PlanImport(usual, risk.Grid{lambda}, past), seen)
 	return evidence.KeyState{Key: chat, State: s, Rule: usual, Seen: seen}
 }
 

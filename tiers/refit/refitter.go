@@ -34,7 +34,7 @@ type Book interface {
 	LeaseRefits(ctx context.Context, who string, d time.Duration) (bool, error)
 	Refits(ctx context.Context, routes []string) ([]string, error)
 	WriteRefit(ctx context.Context, route, was, next string) (bool, error)
-	Certify(ctx context.Context, k risk.Key, p risk.Import, newest time.Time) (bool, error)
+	Certify(ctx context.Context, k risk.Key, p risk.Import) (bool, error)
 }
 
 // Route are the live settings of a route.
@@ -240,7 +240,7 @@ var errOtherEvidence = errors.New("refit: the evidence of the candidate is not w
 func (r *Refitter) promote(ctx context.Context, rule risk.Rule, s Step) (Progress, string, error) {
 	p := s.Progress
 	for _, o := range s.Openings {
-		if _, err := r.Book.Certify(ctx, o.Key, o.Import, s.Newest); err != nil {
+		if _, err := r.Book.Certify(ctx, o.Key, o.Import); err != nil {
 			return p, outcomeFailed, err
 		}
 	}

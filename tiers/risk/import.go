@@ -12,38 +12,29 @@ type PastAudit struct {
 	Bad   bool    // bad or lost
 }
 
-// Import is what past audits add to a state.
+// Import is past audits as the first evidence of a state.
 type Import struct {
-	Version, Alarm int64 // of the state that it was made for
-	Grid           Grid  // a new grid from the past audits, if the state has none
-	Audits         int   // added audits
-	Bad            int   // of those
-	Outside        int   // audits outside the range of all indices
-	Older          int   // audits beyond the lease
-	Failed         int   // with a new grid: policies that were tried before this one and not certified, see [Epoch].Turn
-	N, K           [gridSize]int
+	Grid    Grid
+	Audits  int // that count
+	Bad     int // of those
+	Outside int // audits outside the range of all indices
+	Older   int // audits beyond the lease
+	Failed  int // policies that were tried before this one and not certified, see [Epoch].Turn
+	N, K    [gridSize]int
 }
 
-// PlanImport returns what past audits, the oldest first, would add to a state. It changes nothing.
+// PlanImport returns what past audits, the oldest first, are as evidence by a grid; nil is one that they place themselves,
+// if there are [GridScores] of them.
 //
-// They become evidence of the oldest living epoch, the newest first, up to one lease. They age it by half a lease at
-// most, so that they expire after another half, and the gateway's own audits are not displaced. Index j counts only
-// audits whose range included λ_j; others were not selected at random. The caller must know that past audits are like
-// future ones, and that they were not selected by outcome.
-func (s *State) PlanImport(r Rule, past []PastAudit) Import {
-	p := Import{Version: s.Version, Alarm: s.Alarm}
-	grid := s.Grid
-	if s.Version == 0 {
-		p.Grid = placed(past)
-		grid = p.Grid
+// They become evidence of the first epoch, the newest first, up to one lease. They age it by half a lease at most, so that
+// they expire after another half, and the gateway's own audits are not displaced. Index j counts only audits whose range
+// included λ_j; others were not selected at random. The caller must know that past audits are like future ones, and that
+// they were not selected by outcome.
+func PlanImport(r Rule, grid Grid, past []PastAudit) Import {
+	if grid == nil {
+		grid = placed(past)
 	}
-	room := r.LeaseAudits
-	if len(s.Epochs) > 0 {
-		room -= s.Epochs[0].Audits
-		if s.Epochs[0].Audits >= r.LeaseAudits/2 {
-			room = 0
-		}
-	}
+	p := Import{Grid: grid}
 	for i := len(past) - 1; i >= 0; i-- {
 		a := past[i]
 		first, hi := grid.First(a.Score), grid.last(a.Floor)
@@ -51,7 +42,7 @@ func (s *State) PlanImport(r Rule, past []PastAudit) Import {
 		case len(grid) == 0, math.IsNaN(a.Score), math.IsInf(a.Score, 0), first > hi:
 			p.Outside++
 			continue
-		case p.Audits >= room:
+		case p.Audits >= r.LeaseAudits:
 			p.Older++
 			continue
 		}
@@ -93,21 +84,18 @@ func (g Grid) last(floor float64) int {
 	return 0
 }
 
-// ApplyImport adds an import. It reports whether it did: a state that has changed since, or has no room, is left as it
-// is.
+// ApplyImport makes an import the first evidence of a state. It reports whether it did: a state that has evidence, or had
+// some before an alarm, is left as it is.
 func (s *State) ApplyImport(r Rule, p Import, now time.Time) bool {
 	s.begin(r)
-	if p.Version != s.Version || p.Alarm != s.Alarm || s.Version == 0 && len(p.Grid) == 0 ||
-		len(s.Epochs) > 0 && s.Epochs[0].Audits+p.Audits > r.LeaseAudits {
+	if s.Version != 0 || s.Alarm != 0 || len(p.Grid) == 0 {
 		return false
 	}
-	if s.Version == 0 {
-		s.Grid, s.Scores = p.Grid, nil
-		s.Version, s.Cold = now.UnixMicro(), max(s.Cold, min(p.Failed, maxTurn))
-		s.renew()
-	}
+	s.Grid, s.Scores = p.Grid, nil
+	s.Version, s.Cold = now.UnixMicro(), max(s.Cold, min(p.Failed, maxTurn))
+	s.renew()
 	e := &s.Epochs[0]
-	e.Audits = max(e.Audits, min(e.Audits+p.Audits, r.LeaseAudits/2))
+	e.Audits = min(e.Audits+p.Audits, r.LeaseAudits/2)
 	for j := range p.N {
 		e.N[j] += p.N[j]
 		e.K[j] += p.K[j]

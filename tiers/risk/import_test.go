@@ -20,7 +20,7 @@ func TestPastAuditsAreEvidenceAsOthers(t *testing.T) {
 	var s State
 	r := plain
 	r.MaxWrongRate = .2
-	p := s.PlanImport(r, pasts(1000, 100, -1))
+	p := PlanImport(r, nil, pasts(1000, 100, -1))
 	if p.Audits+p.Outside != 1000 || p.Audits < 900 || p.Older != 0 || len(p.Grid) != gridSize {
 		t.Fatalf("%+v", p)
 	}
@@ -42,8 +42,8 @@ func TestPastAuditsAreEvidenceAsOthers(t *testing.T) {
 
 func TestAPastAuditCountsForTheIndicesThatItsRegionHeld(t *testing.T) {
 	s := taught(plain) // λ_j is about 1 − (j+3)/20
-	p := s.PlanImport(plain, []PastAudit{{Score: .82, Floor: .58}, {Score: .57, Floor: .36, Bad: true}, {Score: .2, Floor: .4}, {Score: math.NaN()}})
-	if p.Audits != 2 || p.Bad != 1 || p.Outside != 2 || p.Grid != nil {
+	p := PlanImport(plain, s.Grid, []PastAudit{{Score: .82, Floor: .58}, {Score: .57, Floor: .36, Bad: true}, {Score: .2, Floor: .4}, {Score: math.NaN()}})
+	if p.Audits != 2 || p.Bad != 1 || p.Outside != 2 {
 		t.Fatalf("%+v", p)
 	}
 	for j := 1; j <= gridSize; j++ {
@@ -64,16 +64,13 @@ func TestPastAuditsAreALeaseAtMostAndExpireAfterHalfOfOne(t *testing.T) {
 	r.MaxWrongRate, r.LeaseAudits = .2, 600
 	var s State
 	old := pasts(500, 1, -1) // bad ones, which there is no room for
-	p := s.PlanImport(r, append(old, pasts(700, 1000, -1)...))
+	p := PlanImport(r, nil, append(old, pasts(700, 1000, -1)...))
 	if p.Audits != r.LeaseAudits || p.Bad != 0 || p.Older < 450 {
 		t.Fatalf("%+v", p)
 	}
 	s.ApplyImport(r, p, time.Unix(9, 0))
 	if s.Op == 0 {
 		t.Fatal("nothing is certified")
-	}
-	if again := s.PlanImport(r, pasts(10, 1000, -1)); again.Audits != 0 || again.Older == 0 {
-		t.Errorf("more than a lease: %+v", again)
 	}
 	first := s.Epochs[0].ID
 	for i := range r.LeaseAudits/2 - 1 {
@@ -88,10 +85,10 @@ func TestPastAuditsAreALeaseAtMostAndExpireAfterHalfOfOne(t *testing.T) {
 	}
 }
 
-func TestWhatWasReckonedForAnotherStateIsNotTaken(t *testing.T) {
+func TestPastAuditsAreNotTakenWhereThereIsEvidence(t *testing.T) {
 	var s State
-	p := s.PlanImport(plain, pasts(500, 50, -1))
-	if few := s.PlanImport(plain, pasts(GridScores-1, 50, -1)); few.Audits != 0 || s.ApplyImport(plain, few, time.Unix(9, 0)) {
+	p := PlanImport(plain, nil, pasts(500, 50, -1))
+	if few := PlanImport(plain, nil, pasts(GridScores-1, 50, -1)); few.Audits != 0 || s.ApplyImport(plain, few, time.Unix(9, 0)) {
 		t.Errorf("a grid of few scores: %+v", few)
 	}
 	if !s.ApplyImport(plain, p, time.Unix(9, 0)) {
@@ -100,15 +97,9 @@ func TestWhatWasReckonedForAnotherStateIsNotTaken(t *testing.T) {
 	if s.ApplyImport(plain, p, time.Unix(9, 0)) {
 		t.Error("taken twice")
 	}
-	q := s.PlanImport(plain, pasts(500, 50, -1))
 	s.resetAfterDrift()
 	was := s.Epochs[0]
-	if s.ApplyImport(plain, q, time.Unix(9, 0)) || s.Epochs[0].N != was.N {
+	if s.ApplyImport(plain, p, time.Unix(9, 0)) || s.Epochs[0].N != was.N {
 		t.Error("evidence of before an alarm was taken")
-	}
-	full := s.PlanImport(plain, pasts(500, 50, -1))
-	s.Epochs[0].Audits = plain.LeaseAudits
-	if full.Audits == 0 || s.ApplyImport(plain, full, time.Unix(9, 0)) {
-		t.Error("taken without room")
 	}
 }
