@@ -251,7 +251,7 @@ func promised(audits []audit) (float64, bool) {
 	}
 	for _, rate := range promisedRates {
 		var s risk.State
-		s.ApplyImport(ruleFor(rate), s.PlanImport(ruleFor(rate), past), time.Unix(1, 0))
+		s.ApplyImport(ruleFor(rate), risk.PlanImport(ruleFor(rate), nil, past), time.Unix(1, 0))
 		if s.View(ruleFor(rate)).Serves() {
 			return rate, true
 		}
