@@ -73,7 +73,7 @@ var arrows = map[string][]string{
 	"tiers/pool/health":           {"tiers/pressure"},
 	"tiers/prefix":                {},
 	"tiers/pressure":              {"tiers/credentials", "tiers/dialect"},
-	"tiers/probe":                 {"internal/panics", "tiers/credentials", "tiers/dialect", "tiers/openai"},
+	"tiers/probe":                 {"internal/panics", "tiers/credentials", "tiers/dialect", "tiers/engine", "tiers/openai"},
 	"tiers/receipt":               {"tiers/accept", "tiers/dispatch", "tiers/plan"},
 	"tiers/refit":                 {"tiers/accept", "tiers/evidence", "tiers/plan", "tiers/risk"},
 	"tiers/risk":                  {},

@@ -114,6 +114,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	if err := a.makeCache(); err != nil {
 		return nil, err
 	}
+	a.makeUpstream()
 	if err := a.makeProber(); err != nil {
 		return nil, err
 	}

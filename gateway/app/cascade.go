@@ -19,12 +19,16 @@ func (a *App) makePools() error {
 	return a.Fleet.SetPools(r.fleetPools())
 }
 
+// makeUpstream makes the client of the engines.
+func (a *App) makeUpstream() {
+	a.upstream = upstream.New(upstream.Options{
+		Connect: func() time.Duration { return a.Settings.Snapshot().Global().ConnectTimeout }, MaxBody: a.Options.File.Limits.ResponseBytes,
+	})
+}
+
 // makeCascade makes the routes and the cascade.
 func (a *App) makeCascade() (err error) {
 	f := a.Options.File
-	a.upstream = upstream.New(upstream.Options{
-		Connect: func() time.Duration { return a.Settings.Snapshot().Global().ConnectTimeout }, MaxBody: f.Limits.ResponseBytes,
-	})
 	o := tiers.Options{
 		Routes: a.tierRoutes(a.routing.Load()), Upstream: a.upstream, Breaker: permits{a.Breakers}, Queue: a, MaxBody: f.Limits.ResponseBytes,
 		Registerer: a.Options.Registerer, ContextWindow: a.upstream.ContextWindow, Capabilities: a.prober.Capabilities,

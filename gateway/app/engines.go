@@ -16,7 +16,7 @@ import (
 // makeProber makes the prober of engine capabilities, for all pools of routes that draft or have several targets.
 func (a *App) makeProber() (err error) {
 	a.prober, err = probe.New(probe.Options{
-		Pools: a.probedPools(a.routing.Load()), Logger: a.Options.Logger, Registerer: a.Options.Registerer,
+		Pools: a.probedPools(a.routing.Load()), Upstream: a.upstream, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
 	})
 	return err
 }
@@ -46,7 +46,7 @@ func (a *App) probedPools(r *routing) []probe.Pool {
 			return out
 		}}
 		shown := func() *credentials.Credentials { return a.Pool(name).Credentials() }
-		asked.Transport = a.transports.Of(shown)
+		asked.Transport, asked.Credentials = a.transports.Of(shown), shown
 		asked.Ended = func(backend string, err error) {
 			if p := a.Pool(name); p != nil {
 				p.NoteProbe(backend, p.Credentials(), err)

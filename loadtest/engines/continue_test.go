@@ -307,6 +307,9 @@ func TestTheUsageOfADraftThatStopsIsTheEngines(t *testing.T) {
 				}
 				used := func(url, model string) (n struct{ message }) {
 					body := post(t, url+a.path, fmt.Sprintf(asks+"}", model, question, 48, stream)).body
+					if _, err := textOf(body); err != nil {
+						t.Fatal(err)
+					}
 					if parts, _ := events(body); len(parts) > 0 {
 						body = parts[len(parts)-1]
 					}

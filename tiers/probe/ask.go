@@ -15,6 +15,7 @@ import (
 
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dialect"
+	calls "github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -28,12 +29,14 @@ const (
 
 // asker asks one engine.
 type asker struct {
-	transport  http.RoundTripper
-	timeout    time.Duration // of each question
-	url, model string
-	engine     dialect.Kind // by whose rules it is asked
-	priority   *int64
-	unpinned   bool // it refuses template arguments
+	transport   http.RoundTripper
+	timeout     time.Duration // of each question
+	url, model  string
+	engine      dialect.Kind // by whose rules it is asked
+	priority    *int64
+	upstream    calls.Upstream // asks as a request does; nil: it is not asked so
+	credentials *credentials.Credentials
+	unpinned    bool // it refuses template arguments
 }
 
 // dialect is what the engine differs in.

@@ -6,7 +6,9 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dialect"
+	calls "github.com/foregate/foregate/tiers/engine"
 )
 
 // Pool is one to probe.
@@ -15,7 +17,8 @@ type Pool struct {
 	// Backends are those that there are now. It is asked once a second.
 	Backends func() []Backend
 	// Transport sends the questions, with the pool's credentials; nil is Options.Transport.
-	Transport http.RoundTripper
+	Transport   http.RoundTripper
+	Credentials func() *credentials.Credentials // that it shows to its engines; nil: none
 	// Ended is told how each probe ended; nil: nobody is.
 	Ended func(backend string, err error)
 	// Priority is what its engines are told where they schedule by priority: a late one. nil:
@@ -64,9 +67,10 @@ const (
 
 // services is what all watches of a Prober use.
 type services struct {
-	timeout time.Duration
-	log     zerolog.Logger
-	now     func() time.Time
-	pace    pace
-	slots   chan struct{} // one per probe under way
+	upstream calls.Upstream
+	timeout  time.Duration
+	log      zerolog.Logger
+	now      func() time.Time
+	pace     pace
+	slots    chan struct{} // one per probe under way
 }

@@ -13,12 +13,14 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/internal/panics"
+	calls "github.com/foregate/foregate/tiers/engine"
 )
 
 // Options wire a Prober.
 type Options struct {
 	Pools      []Pool                // at the start; [Prober.SetPools] replaces them
 	Transport  http.RoundTripper     // nil is http.DefaultTransport
+	Upstream   calls.Upstream        // continues texts, as it will for requests; nil: nobody is asked
 	Timeout    time.Duration         // of one question; 0 is 30 s
 	Logger     zerolog.Logger        // one line per change of a card
 	Registerer prometheus.Registerer // nil registers nothing
@@ -49,7 +51,7 @@ func New(o Options) (*Prober, error) {
 		o.Now = time.Now
 	}
 	p := &Prober{transport: o.Transport, changed: make(chan struct{}, 1), services: services{
-		timeout: o.Timeout, log: o.Logger, now: o.Now, pace: defaultPace, slots: make(chan struct{}, probesAtOnce),
+		upstream: o.Upstream, timeout: o.Timeout, log: o.Logger, now: o.Now, pace: defaultPace, slots: make(chan struct{}, probesAtOnce),
 	}}
 	p.watched.Store(&map[string]*watch{})
 	if err := p.SetPools(o.Pools); err != nil {

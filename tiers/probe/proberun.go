@@ -38,7 +38,7 @@ func (e *probeRun) run(ctx context.Context) error {
 	e.missing = map[string]string{}
 	e.found.Model, e.found.Engine = e.asker.model, e.engine
 	for _, part := range []func(context.Context) error{
-		e.window, e.ending, e.tokenizer, e.template, e.detokenize, e.logprobs, e.longAnswer, e.continuation, e.thinksFirst,
+		e.window, e.ending, e.tokenizer, e.template, e.detokenize, e.logprobs, e.longAnswer, e.continuation, e.continues, e.thinksFirst,
 	} {
 		if err := part(ctx); err != nil {
 			return err

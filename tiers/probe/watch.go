@@ -131,7 +131,14 @@ func (w *watch) remodelled(ctx context.Context, b Backend) bool {
 }
 
 func (w *watch) asker(b Backend) *asker {
-	return &asker{transport: w.pool.Transport, timeout: w.services.timeout, url: b.URL, model: w.pool.Model, engine: b.Engine, priority: w.pool.Priority}
+	a := &asker{
+		transport: w.pool.Transport, timeout: w.services.timeout, url: b.URL, model: w.pool.Model, engine: b.Engine, priority: w.pool.Priority,
+		upstream: w.services.upstream,
+	}
+	if w.pool.Credentials != nil {
+		a.credentials = w.pool.Credentials()
+	}
+	return a
 }
 
 // probe asks b everything and publishes what that brings.
