@@ -17,7 +17,7 @@ import (
 
 type pairCmd struct {
 	Only      []string `placeholder:"ID,…" help:"Only these pairs: near, worse, bad, llamacpp, gemma."`
-	Requests  int      `default:"500" help:"Questions for each pair (1 to 500)."`
+	Requests  int      `default:"500" help:"Most questions for a pair (1 to 500). The near draft is asked 500, the worse 400, the others 300."`
 	MaxTokens int      `default:"32" help:"Longest answer, in tokens (16 to 2048)."`
 	Minutes   float64  `default:"30" help:"Longest run of each pair, without the start of its engines."`
 	Out       string   `default:"bin/pair" placeholder:"DIR" help:"Folder for pair.json, pair.md and pair.html; it is made."`
@@ -28,16 +28,16 @@ type pairCmd struct {
 type realPair struct {
 	id, name, kind, draft, target string
 	sameTokenizer                 bool
-	clients                       int
+	clients, requests             int
 }
 
 // realPairs are what make pair measures. Pairs with the same target stand together: it is started once.
 var realPairs = []realPair{
-	{"near", "vLLM, near draft", engines.VLLM, "smol-draft-0.3", engines.VLLMTarget, true, 16},
-	{"worse", "vLLM, worse draft", engines.VLLM, "smol-draft-0.5", engines.VLLMTarget, true, 16},
-	{"bad", "vLLM, bad draft", engines.VLLM, "smol-draft-0.7", engines.VLLMTarget, true, 16},
-	{"llamacpp", "llama.cpp, worse draft", engines.LlamaCpp, engines.LlamaDraft, engines.LlamaTarget, true, 4},
-	{"gemma", "llama.cpp, another tokenizer", engines.LlamaCpp, engines.LlamaTarget, "gemma-3-270m-q4_k_m.gguf", false, 4},
+	{"near", "vLLM, near draft", engines.VLLM, "smol-draft-0.3", engines.VLLMTarget, true, 16, 500},
+	{"worse", "vLLM, worse draft", engines.VLLM, "smol-draft-0.5", engines.VLLMTarget, true, 16, 400},
+	{"bad", "vLLM, bad draft", engines.VLLM, "smol-draft-0.7", engines.VLLMTarget, true, 16, 300},
+	{"llamacpp", "llama.cpp, worse draft", engines.LlamaCpp, engines.LlamaDraft, engines.LlamaTarget, true, 4, 300},
+	{"gemma", "llama.cpp, another tokenizer", engines.LlamaCpp, engines.LlamaTarget, "gemma-3-270m-q4_k_m.gguf", false, 4, 300},
 }
 
 // Run starts the engines of one pair after the other, and measures it. What was measured is written even if a later pair fails.
@@ -99,7 +99,7 @@ func (c *pairCmd) measure(e *env, p *realPair, started *startedEngines, o pair.O
 	if o.Build, err = buildOf(p.kind); err != nil {
 		return nil, err
 	}
-	o.Name, o.SameTokenizer, o.Clients = p.name, p.sameTokenizer, p.clients
+	o.Name, o.SameTokenizer, o.Clients, o.Requests = p.name, p.sameTokenizer, p.clients, min(o.Requests, p.requests)
 	o.Say = func(format string, args ...any) { e.warn(p.name+": "+format+"\n", args...) }
 	o.Pair = demo.Pair{Draft: demo.Engine{URL: draft.URL, Model: draft.Model}, Target: demo.Engine{URL: target.URL, Model: target.Model}}
 	return pair.Run(e.ctx, o)

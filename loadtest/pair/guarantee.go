@@ -18,7 +18,7 @@ type Guarantee struct {
 	Why          string     `json:"why,omitempty"` // why nothing was certified
 	MaxWrongRate float64    `json:"max_wrong_rate"`
 	Label        string     `json:"label"`
-	Imported     int        `json:"imported"` // audits of the other half of the questions; 0: nothing was certified
+	Imported     int        `json:"imported"` // audits of the other questions; 0: nothing was certified
 	Requests     int        `json:"requests"`
 	Served       int        `json:"served"`    // drafts that were served unchecked
 	Disagreed    Proportion `json:"disagreed"` // of the served drafts that the target was asked about, those that it does not stand by
@@ -98,9 +98,12 @@ func (s *sample) label() (good, known bool) {
 // The reasons of checks that say something of the draft. A judge, for one, may answer neither yes nor no.
 const reasonAgrees, reasonDisagrees = "target_agrees", "target_disagrees"
 
-// askRisk asks the second half of the questions in mode risk, after the audits of the first half were imported.
+// evidencePart is how many of n questions make the audits that are imported: half of them, and of few as many as place thresholds.
+func evidencePart(n int) int { return max(n/2, min(risk.GridScores+10, n-60)) }
+
+// askRisk asks a part of the questions in mode risk, after the audits of the others were imported.
 func (m *run) askRisk(ctx context.Context) {
-	half := len(m.list) / 2
+	half := evidencePart(len(m.list))
 	label := labelLenient
 	setting := "lenient"
 	if m.missing[wayVerify] != "" {
@@ -122,7 +125,7 @@ func (m *run) askRisk(ctx context.Context) {
 	switch {
 	case m.missing[wayRisk] != "":
 	case len(past) < risk.GridScores:
-		g.Why = fmt.Sprintf("%d audits of the first half of the questions are too few; %d are wanted", len(past), risk.GridScores)
+		g.Why = fmt.Sprintf("%d audits of the first questions are too few; %d are wanted", len(past), risk.GridScores)
 	case !certified:
 		g.Why = fmt.Sprintf("%d audits certify no threshold at any ε up to %g", len(past), promisedRates[len(promisedRates)-1])
 	default:

@@ -5,7 +5,7 @@
 // Questions are asked at temperature 0. All are put to both engines without the gateway, and to the gateway in mode verify with
 // the lenient rule, so that each draft has a score and a label: an audit. What mode risk would do with such audits is computed
 // by the gateway's own functions (tiers/risk, tiers/refit). Then half of the audits are imported, and mode risk serves the other
-// half of the questions by the threshold that they certify: of each served draft the label is known. Some questions have
+// questions by the threshold that they certify: of each served draft the label is known. Some questions have
 // right answers. An answer is exact if it is the target's own, byte for byte; an engine need not agree with itself, so the
 // share of its second answers that equal the first is shown beside it.
 package pair

@@ -127,7 +127,7 @@ func (e *Evidence) pointCells(rate float64) []string {
 func (rs Reports) guaranteeTable() Table {
 	t := Table{
 		Title: "The guarantee through the gateway",
-		About: "The audits of one half of the questions are imported (`foregate risk import`); then mode `risk` answers the other half, at the smallest ε of .05, .1, .2, .3 and .5 for which they certify a threshold. " +
+		About: "The audits of the first questions are imported (`foregate risk import`): of half of them, or of 210. Then mode `risk` answers the others, at the smallest ε of .05, .1, .2, .3 and .5 for which they certify a threshold. " +
 			"Of each served draft the target is asked, too: *disagreed*, with its interval of 95 %.",
 		Rows: [][]string{{"pair", "label", "ε", "audits", "requests", "served unchecked", "disagreed of these", "the bound", "remarks"}},
 	}
