@@ -95,7 +95,11 @@ func lastContinued(t *testing.T, p pair, a api, question string, all []Exchange)
 		switch {
 		case byIDs:
 			var text struct{ Content, Prompt string }
-			behind := ids[promptTokens(t, p, a, question):]
+			asked := promptTokens(t, p, a, question)
+			if len(ids) < asked {
+				continue // of the probe
+			}
+			behind := ids[asked:]
 			body, _ := json.Marshal(map[string]any{"model": p.target.Model, "tokens": behind})
 			if err := askJSON(t.Context(), http.MethodPost, p.target.URL+"/detokenize", string(body), &text); err != nil {
 				t.Fatal(err)

@@ -2,11 +2,14 @@ package engines
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // How a connection ends or stands at a [Fault].
@@ -26,6 +29,8 @@ type Fault struct {
 	After  int
 	Events bool
 }
+
+const dialTimeout = 10 * time.Second // of engines on loopback
 
 // maxKept are the bytes of one direction of an exchange that are kept.
 const maxKept = 4 << 20
@@ -54,7 +59,7 @@ type Proxy struct {
 // NewProxy starts a proxy before an engine's URL, and closes it with the test.
 func NewProxy(t testing.TB, url string) *Proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +113,7 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return
 		}
-		to, err := net.Dial("tcp", p.target)
+		to, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(context.Background(), "tcp", p.target)
 		if err != nil { // as an engine that is gone: its address refuses, ours resets
 			reset(from)
 			continue
@@ -179,7 +184,7 @@ func (c *link) requests() {
 			break
 		}
 	}
-	c.proxy.release(c.to) // a client that leaves leaves the engine, too
+	c.proxy.release(c.to) // the engine sees that the client has left
 }
 
 // asked takes a piece of a request up.
@@ -256,7 +261,7 @@ func (c *link) meets(piece []byte) (at int, met bool) {
 		return at, at <= len(piece)
 	}
 	const event = "\ndata:"
-	text := append(c.tail, piece...)
+	text := slices.Concat(c.tail, piece)
 	old := len(text) - len(piece)
 	for i := 0; ; {
 		next := bytes.Index(text[i:], []byte(event))

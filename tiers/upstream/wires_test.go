@@ -293,7 +293,7 @@ func TestWhatAnEngineRepeatsIsLeftOut(t *testing.T) {
 		"of a longer answer":  {[]string{"thankful"}, "ful", false},
 		"with blanks before ": {[]string{" thank you"}, "", true},
 	} {
-		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			var events []string
 			for _, text := range c.said {
 				events = append(events, fmt.Sprintf(`{"choices":[{"index":0,"delta":{"content":%q},"finish_reason":null}]}`, text))
