@@ -217,6 +217,22 @@ func Rewrite(dst, object []byte, model Span, end int, as string, extra []byte) [
 	return append(dst, '}')
 }
 
+// CutCall removes from the id at the beginning of an object, which is all of b from at on, what follows the request's own
+// id: engines that take ids show there which of the request's calls they answered.
+func CutCall(b []byte, at int, id string) []byte {
+	begin := b[at:min(at+maxHead, len(b))]
+	i := bytes.Index(begin, []byte(id))
+	if end := i + len(id); id != "" && i >= 0 && end < len(begin) && begin[end] == '-' {
+		if n := bytes.IndexByte(begin[end:], '"'); n > 0 {
+			b = slices.Delete(b, at+end, at+end+n)
+		}
+	}
+	return b
+}
+
+// maxHead is where the id of an object ends at the latest, in bytes.
+const maxHead = 192
+
 // ErrorEvent appends the frame that reports a failure in the middle of a stream. No terminator follows: the
 // connection is aborted, so that no client mistakes the answer for a complete one.
 func ErrorEvent(dst []byte, e ErrorBody) []byte {

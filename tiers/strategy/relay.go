@@ -76,6 +76,7 @@ func (a *relay) passOn(x *dispatch.Exchange) error {
 	buf, _ := bodies.Get().(*[]byte)
 	defer freeBody(buf)
 	out := openai.Rewrite((*buf)[:0], whole.Body, whole.Model, whole.End, a.Route, a.record.AppendExtra(room[:0]))
+	out = openai.CutCall(out, 0, a.ID)
 	if cap(out) <= maxPooledBody {
 		*buf = out
 	}
@@ -204,7 +205,7 @@ func (s *streamRelay) forward(c *openai.Chunk) {
 	}
 	s.notify(c)
 	if s.named == nil && (s.keeps || s.Body.IncludeUsage) {
-		s.named = append(make([]byte, 0, len(c.Raw)), c.Raw...)
+		s.named = openai.CutCall(append(make([]byte, 0, len(c.Raw)), c.Raw...), 0, s.ID)
 	}
 	if c.HasUsage && c.Choices == 0 && !s.Body.IncludeUsage {
 		return
@@ -273,8 +274,9 @@ func (s *streamRelay) frame(raw []byte, model openai.Span, end int, extra []byte
 	for i := bytes.IndexByte(raw, '\n'); i >= 0; i = bytes.IndexByte(raw, '\n') {
 		raw[i] = ' ' // of an event of several lines; inside a JSON string it cannot be
 	}
+	at := len(s.buf)
 	s.buf = openai.Rewrite(s.buf, raw, model, end, s.Route, extra)
-	s.buf = append(s.buf, "\n\n"...)
+	s.buf = append(openai.CutCall(s.buf, at, s.ID), "\n\n"...)
 }
 
 // endWithoutUsage replaces the usage frame of an answer whose engine sent none.
@@ -287,8 +289,7 @@ func (s *streamRelay) endWithoutUsage() {
 		return
 	}
 	s.flushHeldFrame(nil)
-	id, created := openai.Named(s.named)
-	s.heldFrame = openai.NewFramerAs(s.Body.Kind, id, s.Route, created).UsageChunk(s.ending().Usage)
+	s.heldFrame = s.framer().UsageChunk(s.ending().Usage)
 	s.model, s.end = openai.Span{}, len(s.heldFrame)-1
 }
 
@@ -323,15 +324,19 @@ func (s *streamRelay) write() error {
 	return err
 }
 
-// resumeRelayed continues a relayed answer that broke. The rest has the same id and creation time as the frames that the
-// client has.
+// framer writes frames with the id and the creation time of those that the client has.
+func (s *streamRelay) framer() *openai.Framer {
+	id, created := openai.Named(s.named)
+	return openai.NewFramerAs(s.Body.Kind, id, s.Route, created).WithNulls(s.Target.WritesNulls())
+}
+
+// resumeRelayed continues a relayed answer that broke.
 func (s *streamRelay) resumeRelayed(ctx context.Context) error {
 	t := draft.NewTranscript(draft.TranscriptOptions{Stop: s.Body.Stop, IncludeStop: s.Body.IncludeStop, Text: s.text, Sent: len(s.text)})
 	c := &continuation{
 		Answer: s.Answer, t: t, pool: s.pool, counter: inflight.Counter{Lost: []string{s.x.Backend()}}, midStream: true, prompt: s.out.Prompt,
 	}
-	id, created := openai.Named(s.named)
-	s.client.framer = openai.NewFramerAs(s.Body.Kind, id, s.Route, created).WithNulls(s.Target.WritesNulls())
+	s.client.framer = s.framer()
 	s.count(0)
 	return c.afterText(ctx, s.minTokens)
 }
