@@ -21,7 +21,7 @@ import (
 const settingsTimeout = 20 * time.Second
 
 type settingsCmd struct {
-	List     listCmd     `cmd:"" help:"List all settings: their values, defaults and ranges, and who changed them last; or print the value of one."`
+	List     listCmd     `cmd:"" help:"List all settings: their values, defaults and ranges, and who changed them last."`
 	Set      setCmd      `cmd:"" help:"Set settings, all or none; every replica obeys within a second."`
 	Unset    unsetCmd    `cmd:"" help:"Give settings their defaults again."`
 	Log      logCmd      `cmd:"" help:"Print the history, the newest change first."`

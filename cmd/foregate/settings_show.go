@@ -13,21 +13,17 @@ import (
 
 type listCmd struct {
 	redisFlags
-	Name  string `arg:"" optional:"" help:"Print only the value of this setting, NAME or NAME@ROUTE."`
 	Route string `help:"The values of one route." placeholder:"NAME"`
 	JSON  bool   `help:"As JSON."`
 }
 
-// Run lists the settings, or prints the value of one.
+// Run lists the settings.
 func (c *listCmd) Run(e *env) error {
 	d, err := c.open(e.ctx)
 	if err != nil {
 		return err
 	}
 	defer d.close()
-	if c.Name != "" {
-		return c.value(e, d)
-	}
 	if err := d.knownRoute(c.Route); err != nil {
 		return err
 	}
@@ -86,29 +82,6 @@ func writeLines(w io.Writer, v any) error {
 	if err == nil {
 		_, err = fmt.Fprintln(w, string(b))
 	}
-	return err
-}
-
-// value prints the value of one setting that is in force by the hash.
-func (c *listCmd) value(e *env, d *settingsEditor) error {
-	base, route, onRoute := strings.Cut(c.Name, "@")
-	i := slices.IndexFunc(settings.Specs(), func(s settings.Spec) bool { return s.Name == base })
-	if i < 0 || onRoute && (route == "" || !settings.Specs()[i].PerRoute) {
-		return settings.Validate(c.Name, "")
-	}
-	if err := d.knownRoute(route); err != nil {
-		return err
-	}
-	snapshot, err := d.Read(d.ctx)
-	if err != nil {
-		return err
-	}
-	for _, r := range slices.Concat(snapshot.Rejected(), snapshot.Unknown()) {
-		if r.Name == c.Name || r.Name == settings.Key {
-			_, _ = fmt.Fprintf(e.stderr, "note: %s %q is refused: %s\n", r.Name, r.Value, r.Reason)
-		}
-	}
-	_, err = fmt.Fprintln(e.stdout, settings.Specs()[i].Value(snapshot.Route(route)))
 	return err
 }
 
