@@ -61,20 +61,6 @@ func finds(t *testing.T, s Source, want ...string) {
 	}
 }
 
-// fails expects an error of s that holds all the parts.
-func fails(t *testing.T, s Source, parts ...string) {
-	t.Helper()
-	got, err := s.Find(t.Context())
-	if err == nil {
-		t.Fatalf("found %q, want an error", got)
-	}
-	for _, part := range parts {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%q does not say %q", err, part)
-		}
-	}
-}
-
 func TestEveryAddressOfANameIsABackend(t *testing.T) {
 	dns := &answers{addrs: []string{"10.0.0.2", "10.0.0.1", "10.0.0.2", "::ffff:10.0.0.1", "fd00::1", "fe80::1%eth0", "nonsense"}}
 	s := source(t, "dns://gpu.internal:8000", dns)
