@@ -27,6 +27,8 @@ var ownOfAnswer = []struct {
 	{regexp.MustCompile(`"cached_tokens":\d+`), `"cached_tokens":0`},
 	{regexp.MustCompile(`,"foregate":\{[^}]*\}`), ``},
 	{logprob, `"$1":0`},
+	// Alternatives behind the first, of which batches exchange those that are nearly equal.
+	{regexp.MustCompile(`,\{("id":\d+,)?"token":"(?:[^"\\]|\\.)*",("bytes":\[[\d,]*\],)?"logprob":0(,"bytes":\[[\d,]*\])?\}`), ``},
 	{regexp.MustCompile(`("token_logprobs":\[)[^\]]*`), `$1`},
 	{regexp.MustCompile(`("top_logprobs":\[)\{"(?:[^"\\]|\\.)*":-[^\]]*`), `$1`}, // of vLLM's completions
 }
@@ -100,6 +102,10 @@ func sameLogprobs(a, b string) error {
 
 // differs tells how the gateway's answer to a request in mode off differs from the engine's own; "" is not at all.
 func (q *request) differs(direct, relayed reply) string {
+	if said, found := strings.CutPrefix(direct.body, `data: {"error":`); found && relayed.status >= http.StatusBadRequest {
+		data, _, _ := strings.Cut(said, "\n") // a stream that begins with an error is answered with its status
+		return differentErrors(`{"error":`+data, relayed.body)
+	}
 	if direct.status != relayed.status {
 		return fmt.Sprintf("status %d, not %d: %s", relayed.status, direct.status, relayed.body)
 	}

@@ -177,7 +177,11 @@ routes:
 drain: {delay: 0s, grace: 5s}
 %s`, r.store.Addr(), p.draft.Model, urls(s.draft, p.draft), p.target.Model, urls(s.target, p.target), s.config))
 	r.Ready(t)
-	if !s.relayOnly {
+	if s.relayOnly {
+		apptest.Within(t, maxProbe, "the target is up", func() bool {
+			return strings.Contains(apptest.Lines(r.Metrics(t), "foregate_backend_up{"), `pool="large"} 1`)
+		})
+	} else {
 		apptest.Within(t, maxProbe, "both engines are probed", r.EnginesKnown)
 	}
 	return r

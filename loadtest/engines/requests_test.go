@@ -70,7 +70,6 @@ var requests = []request{
 	{api: "chat", kind: "tools", members: fmt.Sprintf(user, "How is the weather in Rome?", 32) + `,"tools":[` + tool + `],"tool_choice":"required"`},
 	{api: "chat", kind: "tools", members: `"messages":[{"role":"user","content":"How is the weather in Rome?"},{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"weather","arguments":"{\"city\":\"Rome\"}"}}]},{"role":"tool","tool_call_id":"call_1","content":"sunny"}],"max_tokens":16,"tools":[` + tool + `],"tool_choice":"none"`},
 	{api: "chat", kind: "usage in each chunk", members: france + `,"stream_options":{"include_usage":true,"continuous_usage_stats":true}`, only: VLLM},
-	{api: "chat", kind: "ids", members: france + `,"return_token_ids":true`, only: VLLM},
 	{api: "chat", kind: "too long", members: fmt.Sprintf(user, long, 8)},
 	{api: "chat", kind: "error", members: fmt.Sprintf(user, "Why?", 5000), only: VLLM},
 	{api: "chat", kind: "error", members: france + `,"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"type":"nonsense"}}}`},
