@@ -10,7 +10,7 @@ import (
 func (rs Reports) HTML() string {
 	var b strings.Builder
 	b.WriteString(`<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Real pairs</title><style>` + style + `</style><h1>Foregate in front of real pairs</h1>`)
-	fmt.Fprintf(&b, "<p>%s</p>", strings.ReplaceAll(html.EscapeString(rs.About()), "\n", "<br>"))
+	fmt.Fprintf(&b, "<p>%s</p>", strings.ReplaceAll(strings.TrimPrefix(html.EscapeString(rs.About()), "- "), "\n- ", "<br>"))
 	b.WriteString(`<h2>Disagreement by the share that is served</h2><p>The drafts with the highest plain scores first. Dashed: ε of .05, .1 and .2.</p><div class="charts">`)
 	rs.evidences(func(r *Report, e *Evidence) {
 		if len(e.Curve) > 0 {
