@@ -8,6 +8,9 @@ type EngineView struct {
 
 	Scoring   string `json:"scoring"`   // how it scores a text, "" is not at all
 	Continues bool   `json:"continues"` // it continues from token ids
+	// ContinuesText is what it answers that is asked to continue the text of a chat's answer: "continues" with the rest,
+	// "repeats" the text first, "no", or "" while it is not known.
+	ContinuesText string `json:"continues_text"`
 
 	Missing       []UnavailableView `json:"missing"`
 	Failed        string            `json:"failed,omitempty"`         // why the last probe failed

@@ -95,6 +95,7 @@ func (a *App) engines() []gateway.EngineView {
 		v := gateway.EngineView{Pool: name, Age: -1, Missing: []gateway.UnavailableView{}}
 		if c != nil {
 			v.Backend, v.Age, v.Scoring = c.Backend, time.Since(c.At).Seconds(), string(c.Scoring)
+			v.ContinuesText = string(c.Continue)
 			v.Continues = c.MissingReason(probe.MissingContinue) == ""
 			for _, m := range c.Missing {
 				v.Missing = append(v.Missing, gateway.UnavailableView{Name: m.Name, Reason: m.Reason})

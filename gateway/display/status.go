@@ -193,8 +193,13 @@ func can(e gateway.EngineView) string {
 	if e.Scoring != "" {
 		words = append(words, "scores ("+e.Scoring+")")
 	}
-	if e.Continues {
+	switch {
+	case e.Continues:
 		words = append(words, "continues")
+	case e.ContinuesText == "no":
+		words = append(words, "continues nothing")
+	case e.ContinuesText != "":
+		words = append(words, e.ContinuesText+" texts")
 	}
 	return strings.Join(words, ", ")
 }

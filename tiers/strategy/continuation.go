@@ -27,6 +27,7 @@ type continuation struct {
 	exact   bool // the transcript's ids are the target's own
 	guessed bool // the token count is one per chunk, and a chunk may hold several tokens
 	prompt  int  // tokens of the prompt, as an engine counted it; 0 is unknown
+	recount bool // the answer so far is counted by an engine, so the usage of the rest tells the prompt
 }
 
 // finish is how an answer ended.
@@ -242,7 +243,7 @@ func (c *continuation) afterText(ctx context.Context, minTokens func(text int) i
 // afterRelease continues from the current end of the text.
 func (c *continuation) afterRelease(ctx context.Context, minTokens func(text int) int) error {
 	tokens, err := c.countTokens(ctx) // frames cannot be counted: one may hold several tokens
-	if err != nil {
+	if c.recount = err == nil; err != nil {
 		tokens, c.out.Estimated = minTokens(c.t.Len()), true
 	}
 	at := c.t.End(tokens)
@@ -256,7 +257,8 @@ type segment struct {
 	x        *dispatch.Exchange
 	from, at draft.CutPoint // its start, and the last position from which another backend can continue
 	tokens   int            // received, as the engine counts them
-	unsure   bool           // the engine gave no count: tokens is one per chunk with text
+	usage    openai.Usage
+	unsure   bool // the engine gave no count: tokens is one per chunk with text
 	ended    finish
 }
 
@@ -286,6 +288,9 @@ func (s *segment) run(ctx context.Context) (*engine.Failure, error) {
 	s.x.Close(nil, s.tokens)
 	if s.t.Pending() {
 		return nil, draft.ErrMismatch
+	}
+	if s.recount {
+		s.prompt = max(s.usage.Prompt-s.from.Tokens, 0)
 	}
 	return nil, s.end(ctx, s.ended, s.from.Tokens+s.tokens)
 }
@@ -325,6 +330,9 @@ func (s *segment) take(c *openai.Chunk) (over bool, err error) {
 func (s *segment) count(c *openai.Chunk) {
 	n, reported := c.Tokens(s.tokens)
 	s.tokens, s.unsure = s.tokens+n, s.unsure || !reported
+	if c.HasUsage {
+		s.usage = c.Usage
+	}
 	if c.Usage.Completion > 0 && (c.Choices == 0 || len(c.Finish) > 0) {
 		s.tokens, s.unsure = c.Usage.Completion, false
 	}
