@@ -13,7 +13,11 @@ type EngineView struct {
 	ContinuesText string `json:"continues_text"`
 
 	Missing       []UnavailableView `json:"missing"`
-	Failed        string            `json:"failed,omitempty"`         // why the last probe failed
+	Asked         []string          `json:"asked,omitempty"`          // questions that were answered
+	Open          []string          `json:"open,omitempty"`           // those that were not yet, or will be asked again
+	NextTry       float64           `json:"next_try_seconds"`         // until one of them is asked
+	Shared        bool              `json:"shared,omitempty"`         // another replica asks, this one takes over what it finds out
+	Failed        string            `json:"failed,omitempty"`         // why the last question brought nothing
 	ScoringClosed string            `json:"scoring_closed,omitempty"` // why scoring is paused there
 	SecondsLeft   float64           `json:"seconds_left,omitempty"`   // until scoring is tried again
 }

@@ -16,7 +16,8 @@ import (
 // makeProber makes the prober of engine capabilities, for all pools of routes that draft or have several targets.
 func (a *App) makeProber() (err error) {
 	a.prober, err = probe.New(probe.Options{
-		Pools: a.probedPools(a.routing.Load()), Upstream: a.upstream, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
+		Pools: a.probedPools(a.routing.Load()), Upstream: a.upstream, Mine: a.Fleet.Mine, Ready: a.Fleet.Ticked,
+		Logger: a.Options.Logger, Registerer: a.Options.Registerer,
 	})
 	return err
 }
@@ -52,10 +53,9 @@ func (a *App) probedPools(r *routing) []probe.Pool {
 				p.NoteProbe(backend, p.Credentials(), err)
 			}
 		}
-		asked.Optional = func() bool {
-			open, _, _ := a.cascade.ScoringState(name)
-			p := a.Pool(name)
-			return !open && p != nil && p.Load() < a.Settings.Snapshot().Global().Admission.Low
+		asked.Scores = func() bool {
+			closed, _, _ := a.cascade.ScoringState(name)
+			return !closed
 		}
 		if p.Priorities() {
 			late := plan.EnginePriority(0)
@@ -101,7 +101,11 @@ func (a *App) engines() []gateway.EngineView {
 				v.Missing = append(v.Missing, gateway.UnavailableView{Name: m.Name, Reason: m.Reason})
 			}
 		}
-		v.Failed = a.prober.Failed(name)
+		progress := a.prober.Progress(name)
+		v.Asked, v.Open, v.Failed, v.Shared = progress.Asked, progress.Open, progress.Failed, progress.Shared
+		if !progress.Next.IsZero() {
+			v.NextTry = max(time.Until(progress.Next).Seconds(), 0)
+		}
 		if open, why, until := a.cascade.ScoringState(name); open {
 			v.ScoringClosed, v.SecondsLeft = why, max(time.Until(until).Seconds(), 0)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/tiers/fleet"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/probe"
 )
 
 // makeFleet makes the fleet, through which pools share state with other replicas. It is made before the pools, because
@@ -21,10 +22,14 @@ func (a *App) makeFleet() (err error) {
 		// A reading takes up to one tick of its sender and one of its receiver, and must arrive before it is
 		// overdue (pool.Overdue).
 		Interval: func() time.Duration { return a.Settings.Snapshot().Global().ScrapeInterval / 2 },
+		Topics:   []fleet.Topic{{Name: probe.Topic, Tell: func() map[string]string { return a.prober.Tell() }, Take: a.takeProbe}},
 	}
 	a.Fleet, err = fleet.New(o)
 	return err
 }
+
+// takeProbe passes what a replica has found out of a pool's engines.
+func (a *App) takeProbe(pool, text string, age time.Duration) { a.prober.Take(pool, text, age) }
 
 // backendAdmin implements the operators' actions on backends.
 type backendAdmin struct{ *App }

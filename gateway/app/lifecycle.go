@@ -45,7 +45,7 @@ func (a *App) AdminAddr() net.Addr { return a.gateway.AdminAddr() }
 func (a *App) EnginesKnown() bool {
 	for _, def := range a.file().Routes {
 		for _, name := range def.ProbedPools() {
-			if a.prober.Capabilities(name) == nil {
+			if !a.prober.Capabilities(name).Complete() {
 				return false
 			}
 		}

@@ -177,14 +177,29 @@ func printDrafts(w io.Writer, drafts []gateway.DraftView, engines []gateway.Engi
 		for _, m := range e.Missing {
 			t.Add("", "missing "+m.Name+": "+m.Reason)
 		}
-		if e.Failed != "" {
-			t.Add("", "the last probe failed: "+e.Failed)
+		if text := openQuestions(e); text != "" {
+			t.Add("", text)
 		}
 		if e.ScoringClosed != "" {
 			t.Add("", "SCORING PAUSED for "+Duration(e.SecondsLeft)+": "+e.ScoringClosed)
 		}
 	}
 	t.Write(w)
+}
+
+// openQuestions says what is not known yet, why, and when it is asked; "" if nothing is open.
+func openQuestions(e gateway.EngineView) string {
+	switch {
+	case len(e.Open) == 0:
+		return ""
+	case e.Shared:
+		return "not answered yet: " + strings.Join(e.Open, ", ") + "; another replica asks"
+	}
+	text := "not answered yet: " + strings.Join(e.Open, ", ") + "; next try in " + Duration(e.NextTry)
+	if e.Failed != "" {
+		text += "; the last failed: " + e.Failed
+	}
+	return text
 }
 
 // can lists an engine's capabilities in a few words.

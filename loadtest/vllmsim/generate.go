@@ -18,6 +18,7 @@ type genSpec struct {
 	sampling
 	maxTokens   int
 	minTokens   int
+	certain     int32 // with it each token is this one; 0: none
 	ignoreEOS   bool
 	stop        []string
 	stopIDs     []int32
@@ -98,6 +99,9 @@ func (g *generator) Next() (int32, bool) {
 		}
 		ev.id = how.pick(&g.dist, g.cur.place(), bans)
 	}
+	if g.spec.certain != 0 {
+		ev.id = g.spec.certain
+	}
 	g.n++
 	g.cur.push(ev.id)
 	eos := ev.id == tokEOT || ev.id == tokEndOfText
@@ -113,6 +117,16 @@ func (g *generator) Next() (int32, bool) {
 	g.finish(&ev, stopped, eos, delta)
 	g.last = ev
 	return ev.id, ev.finish != ""
+}
+
+// certain returns the id with the strongest bias that logit_bias can have, 0 if there is none. Weaker ones change nothing.
+func certain(bias map[int32]float64) int32 {
+	for id, b := range bias {
+		if b >= 100 {
+			return id
+		}
+	}
+	return 0
 }
 
 // forced is the n-th token, from 0 on, if it is not free; others may come instead of it.

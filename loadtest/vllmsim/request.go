@@ -186,7 +186,7 @@ func (w *wireRequest) checkChat() *apiError {
 
 // spec reads the sampling fields.
 func (s *Server) spec(w *wireRequest, r *request) (genSpec, *apiError) {
-	g := genSpec{minTokens: w.MinTokens, ignoreEOS: w.IgnoreEOS, stopIDs: w.StopTokenIDs, includeStop: w.IncludeStop,
+	g := genSpec{certain: certain(w.LogitBias), minTokens: w.MinTokens, ignoreEOS: w.IgnoreEOS, stopIDs: w.StopTokenIDs, includeStop: w.IncludeStop,
 		sampling: sampling{temperature: 1, topP: 1}}
 	g.keepSpecial = w.SkipSpecialTokens != nil && !*w.SkipSpecialTokens
 	var err *apiError

@@ -1,5 +1,5 @@
 // Package fleet shares state between the replicas of Foregate through Redis: live replicas, backend ownership
-// (who scrapes which backend), readings, prefix placements, drains. Start at [Fleet.Run], which ticks every
+// (who scrapes which backend), readings, prefix placements, drains, and topics of others ([Topic]). Start at [Fleet.Run], which ticks every
 // 500 ms (±10 %), outside every request's path. Nothing here fails or waits because of Redis: [Fleet.Mine]
 // answers from memory, [Fleet.Publish] and [Fleet.Place] write into bounded queues, and without Redis a
 // replica owns every backend. It guarantees, while Redis answers:

@@ -52,6 +52,7 @@ type Options struct {
 	Redis   redis.UniversalClient
 	Replica string // 1..64 printable ASCII characters, unlike every other replica's; "" is a random one
 	Pools   []Pool // at the start; [Fleet.SetPools] replaces them
+	Topics  []Topic
 	// Expect is the minimum number of replicas; 0 is 1.
 	Expect int
 	// Interval is the time between ticks, live; nil or 0 is 500 ms. It is limited to 50..650 ms, so that one
@@ -69,6 +70,7 @@ type Fleet struct {
 	scripts  *script.Runner // nil without Redis
 	self     string
 	pools    atomic.Pointer[pools]
+	topics   []*topic
 	interval func() time.Duration
 	log      zerolog.Logger
 	metrics  *metrics
@@ -161,6 +163,9 @@ func New(o Options) (*Fleet, error) {
 	}
 	if o.Redis != nil {
 		f.scripts = script.NewRunner(o.Redis, beatScript, shareScript, tidyScript, drainScript)
+	}
+	for _, t := range o.Topics {
+		f.topics = append(f.topics, &topic{Topic: t, key: keyTopic + t.Name})
 	}
 	f.startedAt = f.now()
 	f.pools.Store(&pools{})

@@ -6,7 +6,7 @@ import (
 	"github.com/foregate/foregate/internal/redis/script"
 )
 
-// The keys share the hash tag {fg}, so that in a cluster one node answers a tick. None has a TTL, because a
+// The keys share the hash tag {fg}, so that in a cluster one node answers a tick. Only topics have a TTL, because a
 // full Redis evicts keys with a TTL first. Their number is bounded, and timestamps inside, by Redis' clock,
 // show how fresh they are.
 const (
@@ -18,6 +18,8 @@ const (
 	keyPlaced = "foregate:{fg}:placed:"
 	// keyDrain is a hash: "<pool>/<backend>" → reason and end.
 	keyDrain = "foregate:{fg}:drain"
+	// keyTopic plus a topic's name is a hash of its texts by field, for an hour.
+	keyTopic = "foregate:{fg}:"
 )
 
 // Every script uses one key.

@@ -15,9 +15,10 @@ const (
 	errReading   = "reading"   // an invalid reading
 	errPlacement = "placement" // an invalid entry of placements
 	errWhy       = "why"       // an invalid drain
+	errTopic     = "topic"     // a topic's hash, or a text in it
 )
 
-var kinds = []string{errRedis, errReplicas, errPressure, errPlaced, errDrain, errReading, errPlacement, errWhy}
+var kinds = []string{errRedis, errReplicas, errPressure, errPlaced, errDrain, errReading, errPlacement, errWhy, errTopic}
 
 type metrics struct {
 	replicas prometheus.Gauge

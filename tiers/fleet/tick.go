@@ -113,6 +113,9 @@ func (f *Fleet) turn() *turn {
 			f.queueTidy(t, errPressure, p.pressure, stale(p.readings, f.clock.when(t.at)))
 		}
 	}
+	for _, o := range f.topics {
+		f.queueTopic(t, o)
+	}
 	if tidy {
 		f.tidied = t.at
 		f.queueTidy(t, errDrain, keyDrain, f.expiredDrains(f.clock.when(t.at)))

@@ -13,6 +13,9 @@ type ModeState struct {
 
 // MissingReason returns a sentence for a plan's reason that comes from a missing capability.
 func (f Facts) MissingReason(reason, target string) string {
+	if reason == "draft_unprobed" {
+		return "the draft's engines were not asked yet"
+	}
 	what := map[string]string{
 		"target_unprobed": probe.MissingScoring, "target_without_scoring": probe.MissingScoring,
 		"target_without_logprobs": probe.MissingLogprobs, "tokenizers_differ": probe.MissingTokenize,

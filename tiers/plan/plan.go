@@ -7,6 +7,7 @@ package plan
 import (
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/probe"
 )
 
 // Plan says how a request is answered. It is decided once, before anything is sent.
@@ -91,7 +92,7 @@ func bypassReason(cfg Config, f Facts) string {
 		return "mode_off"
 	case (cfg.Mode.Audited() || cfg.Mode == ModeConfidence) && f.Draft != nil && f.Draft.Unscored:
 		return "draft_without_logprobs"
-	case cfg.Mode.Audited() && f.Draft == nil:
+	case cfg.Mode.Audited() && f.Draft.Pending(probe.MissingLogprobs):
 		return "draft_unprobed" // without a probe the evidence's models are unknown
 	case !r.SinglePlain:
 		return "prompt_kind"

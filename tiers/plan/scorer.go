@@ -1,6 +1,10 @@
 package plan
 
-import "github.com/foregate/foregate/tiers/probe"
+import (
+	"strings"
+
+	"github.com/foregate/foregate/tiers/probe"
+)
 
 // Scorer says how the target checks a draft.
 type Scorer string
@@ -15,13 +19,14 @@ const (
 
 // ScorerFor returns how the target can score drafts, or the capability that it lacks for that.
 func ScorerFor(f Facts) (s Scorer, missing string) {
-	if f.Target == nil {
-		return ScorerNone, "target_unprobed"
-	}
 	same, known := probe.SameTokens(f.Draft, f.Target)
 	switch {
+	case f.Target.Pending(probe.MissingScoring):
+		return ScorerNone, "target_unprobed"
 	case f.Target.Scoring == "":
 		return ScorerNone, "target_without_scoring"
+	case known && same && f.Draft.Pending(probe.MissingPromptIDs):
+		return ScorerNone, "draft_unprobed"
 	case known && same && f.Draft.TokenIDs && f.Draft.MissingReason(probe.MissingPromptIDs) == "":
 		return ScorerIDs, ""
 	case f.Target.MissingReason(probe.MissingTokenize) == "" && f.Target.MissingReason(probe.MissingWords) == "" && !f.Request.Rendered():
@@ -30,28 +35,23 @@ func ScorerFor(f Facts) (s Scorer, missing string) {
 	return ScorerNone, "tokenizers_differ"
 }
 
-// AuditorFor returns how the target can label audited drafts, or the capability that it lacks.
+// AuditorFor returns how the target can label audited drafts, or the capability that it lacks. Evidence is kept by it, so
+// what is not known yet is not taken for missing.
 func AuditorFor(cfg Config, f Facts) (s Scorer, missing string) {
-	if f.Target == nil {
+	s, missing = ScorerFor(f)
+	switch label := cfg.Risk.Label; {
+	case label == LabelExact:
+		return s, missing
+	case label != LabelJudge && label != LabelRegenerate && (missing == "" || strings.HasSuffix(missing, "_unprobed")):
+		return s, missing
+	case f.Target.Pending(probe.MissingLogprobs):
 		return ScorerNone, "target_unprobed"
-	}
-	judge := f.Target.MissingReason(probe.MissingLogprobs) == ""
-	switch cfg.Risk.Label {
-	case LabelJudge:
-		if !judge {
-			return ScorerNone, "target_without_logprobs"
-		}
+	case f.Target.MissingReason(probe.MissingLogprobs) == "":
 		return ScorerJudge, ""
-	case LabelExact:
-		return ScorerFor(f)
-	case LabelRegenerate:
-		if judge {
-			return ScorerJudge, ""
-		}
+	case label == LabelJudge:
+		return ScorerNone, "target_without_logprobs"
+	case label == LabelRegenerate:
 		return ScorerNone, "" // then a draft is good only if the target's answer is the same
-	}
-	if s, missing = ScorerFor(f); missing != "" && judge {
-		return ScorerJudge, ""
 	}
 	return s, missing
 }

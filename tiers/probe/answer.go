@@ -2,167 +2,107 @@ package probe
 
 import (
 	"bytes"
-	"encoding/json"
-	"math"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/foregate/foregate/tiers/openai"
 )
 
-// answer is what is read of an engine's JSON answer: its first choice.
+// answer is what is read of an engine's answer: its first choice.
 type answer struct {
 	model  string  // as the answer tells it
 	prompt []int32 // ids of the prompt; nil where they are not told
 	ids    []int32 // generated; nil where they are not told
 	text   string
-	thinks bool  // it begins with thoughts
-	ended  bool  // by itself: not by a limit, nor by a stop string
-	stopID int32 // the id that it says ended it; −1 where it does not say
-	tokens int   // generated, by its usage; −1 where it is not told
+	thinks bool // it has a part beside its text, or its text has thoughts
+	finish string
+	stop   string // stop_reason as JSON
+	tokens int    // generated, by its usage; −1 where it is not told
 
-	scored  []scored             // each generated token's logprob, where they are told
-	tops    []map[string]float64 // each one's alternatives
-	unnamed bool                 // ids are those of logprobs' entries, and the last entry has a text
+	logprobs []float64   // of the generated tokens, in nats, where they are told
+	tops     [][]float64 // those of each one's alternatives
 }
 
-// scored is a generated token's logprob in nats.
-type scored struct {
-	logprob float64
-	varied  bool // an alternative has another logprob
-}
-
-// wireEntry is what logprobs tell of a generated token.
-type wireEntry struct {
-	ID      json.RawMessage `json:"id"` // llama.cpp's
-	Token   json.RawMessage `json:"token"`
-	Logprob float64         `json:"logprob"`
-	Top     []struct {
-		Token   string  `json:"token"`
-		Logprob float64 `json:"logprob"`
-	} `json:"top_logprobs"`
-}
-
-// wireAnswer is an answer of /v1/chat/completions or /v1/completions.
-type wireAnswer struct {
-	Choices []struct {
-		Message *struct {
-			Content   *string         `json:"content"`
-			Reasoning json.RawMessage `json:"reasoning"` // vLLM's from 0.11 on
-			Thoughts  json.RawMessage `json:"reasoning_content"`
-		} `json:"message"`
-		Text      string          `json:"text"`
-		Finish    string          `json:"finish_reason"`
-		Stop      json.RawMessage `json:"stop_reason"`
-		Matched   json.RawMessage `json:"matched_stop"` // SGLang's
-		IDs       []int32         `json:"token_ids"`
-		PromptIDs []int32         `json:"prompt_token_ids"`
-		Logprobs  *struct {
-			Content []wireEntry     `json:"content"`
-			Top     json.RawMessage `json:"top_logprobs"`
-		} `json:"logprobs"`
-	} `json:"choices"`
-	Model     json.RawMessage `json:"model"`
-	PromptIDs []int32         `json:"prompt_token_ids"`
-	Usage     *struct {
-		Generated int `json:"completion_tokens"`
-	} `json:"usage"`
-}
-
-// parseAnswer reads an answer of /v1/chat/completions or /v1/completions. The error is an
-// *unreadable.
-func parseAnswer(body []byte) (answer, error) {
-	var w wireAnswer
-	if err := json.Unmarshal(body, &w); err != nil {
-		return answer{}, &unreadable{"its answer cannot be read: " + line(err.Error())}
-	}
-	if len(w.Choices) == 0 {
-		return answer{}, &unreadable{"its answer has no choice"}
-	}
-	c := &w.Choices[0]
-	a := answer{ids: c.IDs, prompt: c.PromptIDs, text: c.Text, stopID: -1, tokens: -1}
-	if len(a.prompt) == 0 {
-		a.prompt = w.PromptIDs
-	}
-	_ = json.Unmarshal(w.Model, &a.model) // of another type it is none
-	if c.Message != nil {
-		if c.Message.Content != nil {
-			a.text = *c.Message.Content
+// parseAnswer reads an answer of /v1/chat/completions or /v1/completions, as a stream or in one piece. An *unreadable says
+// that it is none, any other error that the engine did not complete it.
+func parseAnswer(body []byte, idsInLogprobs bool) (answer, error) {
+	a := answer{tokens: -1}
+	p := openai.BorrowChunkParser(true)
+	defer p.Release()
+	p.LogprobIDs = idsInLogprobs
+	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) == 0 || !bytes.HasPrefix(trimmed, []byte("data:")) && trimmed[0] != ':' {
+		if err := a.add(p, slices.Clone(body)); err != nil {
+			return answer{}, err
 		}
-		a.thinks = thoughtful(a.text, c.Message.Reasoning, c.Message.Thoughts)
-	}
-	if w.Usage != nil {
-		a.tokens = max(w.Usage.Generated, 0)
-	}
-	id, told := idOf(c.Stop)
-	if !told {
-		id, _ = idOf(c.Matched)
-	}
-	a.stopID = id
-	// A stop_reason that is a text is a stop string's.
-	a.ended = c.Finish == "stop" && !bytes.HasPrefix(c.Stop, []byte(`"`))
-	if l := c.Logprobs; l != nil {
-		_ = json.Unmarshal(l.Top, &a.tops) // completions have them; without, nothing can be told of ties
-		a.addEntries(l.Content)
-	}
-	return a, nil
-}
-
-// addEntries reads the entries of logprobs: where answers tell no ids, those that entries tell are theirs.
-func (a *answer) addEntries(entries []wireEntry) {
-	var ids []int32
-	var tops []map[string]float64
-	for _, e := range entries {
-		s, listed := scored{logprob: e.Logprob}, map[string]float64{}
-		for _, t := range e.Top {
-			s.varied = s.varied || t.Logprob != e.Logprob
-			listed[t.Token] = t.Logprob
+		if len(a.finish) == 0 && a.text == "" && len(a.ids) == 0 && !a.thinks {
+			return answer{}, &unreadable{"its answer has no choice"}
 		}
-		a.scored, tops = append(a.scored, s), append(tops, listed)
-		if id, ok := idOf(e.ID); ok {
-			ids = append(ids, id)
+		return a, nil
+	}
+	events := openai.NewEventReader(bytes.NewReader(slices.Clone(body)), maxAnswer)
+	defer events.Release()
+	for {
+		data, err := events.Next()
+		switch {
+		case err == nil && string(data) != openai.Done:
+			if err := a.add(p, data); err != nil {
+				return answer{}, err
+			}
+		case err != nil && !errors.Is(err, io.EOF), a.finish == "":
+			return answer{}, errors.New("its answer broke off")
+		default:
+			return a, nil
 		}
 	}
-	if len(a.tops) == 0 {
-		a.tops = tops // llama.cpp's completions
-	}
-	if len(a.ids) == 0 && len(ids) == len(entries) && len(ids) > 0 {
-		a.ids = ids
-		a.unnamed = string(entries[len(ids)-1].Token) != `""`
-	}
 }
 
-// thoughtful reports whether an answer begins with thoughts: in a member of their own, or in its text.
-func thoughtful(text string, members ...json.RawMessage) bool {
-	for _, m := range members {
-		var thoughts string
-		if json.Unmarshal(m, &thoughts) == nil && thoughts != "" {
-			return true
-		}
-	}
-	// Some templates begin the thoughts themselves, so that only their end is in the answer.
-	return strings.HasPrefix(strings.TrimSpace(text), "<think>") || strings.Contains(text, "</think>")
-}
-
-// idOf reads a token id; −1 and false for what is none.
-func idOf(raw json.RawMessage) (id int32, ok bool) {
-	n, err := strconv.ParseInt(string(raw), 10, 32)
-	if err != nil || n < 0 {
-		return -1, false
-	}
-	return int32(n), true
-}
-
-// end returns the id that ended the answer, if it ended by itself and one can tell.
-func (a *answer) end() (id int32, ok bool) {
+// add adds an event, or an answer in one piece.
+func (a *answer) add(p *openai.ChunkParser, data []byte) error {
+	c, err := p.Parse(data)
 	switch {
-	case !a.ended:
-		return 0, false
-	case a.stopID >= 0:
-		return a.stopID, true
-	case len(a.ids) > 0 && !a.unnamed && (a.tokens < 0 || a.tokens == len(a.ids)): // else the last is left out
-		id = a.ids[len(a.ids)-1]
-		return id, id >= 0
+	case err != nil:
+		return &unreadable{"its answer cannot be read: " + line(err.Error())}
+	case c.Fault != nil:
+		return fmt.Errorf("its answer ends with an error: %s", line(c.Fault.Message))
+	case c.Aborted:
+		return errors.New("it gave its answer up")
 	}
-	return 0, false
+	if model := c.Model.Of(data); len(model) > 2 && a.model == "" {
+		a.model, _ = strconv.Unquote(string(model)) // of another type it is none
+	}
+	if len(a.prompt) == 0 {
+		a.prompt = slices.Clone(c.PromptIDs)
+	}
+	if c.HasUsage {
+		a.tokens = max(c.Usage.Completion, 0)
+	}
+	if len(c.Finish) > 0 {
+		a.finish = string(c.Finish)
+	}
+	if len(c.Stop) > 0 {
+		a.stop = string(c.Stop)
+	}
+	a.text += string(c.Text)
+	// Some templates begin the thoughts themselves, so that only their end is in the answer.
+	a.thinks = a.thinks || !c.Plain || strings.HasPrefix(strings.TrimSpace(a.text), thinkTag) || strings.Contains(a.text, "</think>")
+	a.ids = append(a.ids, c.IDs...)
+	for i, l := range c.Logprobs {
+		a.logprobs, a.tops = append(a.logprobs, l), append(a.tops, slices.Clone(c.Top(i)))
+	}
+	return nil
+}
+
+// thinkTag begins thoughts.
+const thinkTag = "<think>"
+
+// endsWith reports whether an id that the engine was made to choose ended the answer.
+func (a *answer) endsWith(id int32) bool {
+	itself := a.finish == "stop" && !strings.HasPrefix(a.stop, `"`) // a text is that of a stop string
+	return itself && a.text == "" && (len(a.ids) == 0 || a.ids[len(a.ids)-1] == id)
 }
 
 // tie is how far apart the two most probable tokens may be, in nats, for an engine to
@@ -174,15 +114,8 @@ func (a *answer) tied(at int) bool {
 	if at < 0 || at >= len(a.tops) || len(a.tops[at]) < 2 {
 		return false
 	}
-	first, second := math.Inf(-1), math.Inf(-1)
-	for _, l := range a.tops[at] {
-		if l > first {
-			first, second = l, first
-		} else if l > second {
-			second = l
-		}
-	}
-	return first-second <= tie
+	most := slices.Sorted(slices.Values(a.tops[at]))
+	return most[len(most)-1]-most[len(most)-2] <= tie
 }
 
 // goesOn reports whether b begins as a does, and where they first differ: by ids where
@@ -209,14 +142,11 @@ const fewestConstant = 4
 // constant reports whether at least half of the logprobs after the first are one constant beside which no alternative has
 // another: llama.cpp tells the first token's truth, and 0.0 of all that it speculated. A token that a model is sure of has
 // alternatives that are less likely.
-func constant(tokens []scored) (value float64, n int, is bool) {
-	if len(tokens) < 2 {
-		return 0, 0, false
-	}
+func (a *answer) constant() (value float64, n int, is bool) {
 	count := map[float64]int{}
-	for _, t := range tokens[1:] {
-		if !t.varied {
-			count[t.logprob]++
+	for i, l := range a.logprobs {
+		if i > 0 && !slices.ContainsFunc(a.tops[i], func(top float64) bool { return top != l }) {
+			count[l]++
 		}
 	}
 	for v, k := range count {
@@ -224,5 +154,5 @@ func constant(tokens []scored) (value float64, n int, is bool) {
 			value, n = v, k
 		}
 	}
-	return value, n, n >= fewestConstant && 2*n >= len(tokens)-1
+	return value, n, n >= fewestConstant && 2*n >= len(a.logprobs)-1
 }

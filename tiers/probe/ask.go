@@ -20,9 +20,10 @@ import (
 )
 
 const (
-	// maxAnswer bounds what is read of an answer, in bytes. The longest is one of 256 tokens
-	// with their ids and logprobs: about 60 kB.
+	// maxAnswer bounds what is read of an answer, in bytes. The longest is /metrics, about 60 kB.
 	maxAnswer = 4 << 20
+	// longest bounds a question whose answer goes on and on, in times of the idle limit.
+	longest = 10
 	// maxLine bounds what is kept of an engine's own words, in bytes.
 	maxLine = 200
 )
@@ -30,7 +31,7 @@ const (
 // asker asks one engine.
 type asker struct {
 	transport   http.RoundTripper
-	timeout     time.Duration // of each question
+	timeout     time.Duration // how long it may say nothing
 	url, model  string
 	engine      dialect.Kind // by whose rules it is asked
 	priority    *int64
@@ -117,10 +118,15 @@ func (a *asker) templated(ctx context.Context, path string, question map[string]
 	return body, err
 }
 
-// send asks and returns the body of an answer with status 200, within the timeout.
+// send asks and returns the body of an answer with status 200. Whatever comes of it keeps the question alive: it fails when
+// nothing has come for the timeout.
 func (a *asker) send(ctx context.Context, method, path string, body []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, a.timeout, fmt.Errorf("no answer to %s within %v", path, a.timeout))
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silent := time.AfterFunc(a.timeout, func() { cancel(fmt.Errorf("%s: nothing came for %v", path, a.timeout)) })
+	defer silent.Stop()
+	ctx, end := context.WithTimeoutCause(ctx, longest*a.timeout, fmt.Errorf("%s: no end within %v", path, longest*a.timeout))
+	defer end()
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(a.url, "/")+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -129,7 +135,7 @@ func (a *asker) send(ctx context.Context, method, path string, body []byte) ([]b
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("User-Agent", "foregate-probe")
-	status, got, err := a.receive(req)
+	status, got, err := a.receive(req, func() { silent.Reset(a.timeout) })
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, context.Cause(ctx)
@@ -156,15 +162,30 @@ func denied(path string, status int) *credentials.Refusal {
 	return credentials.RefusedBy(status)
 }
 
-// receive reads at most a byte more than maxAnswer.
-func (a *asker) receive(req *http.Request) (status int, body []byte, err error) {
+// receive reads at most a byte more than maxAnswer. It calls alive for whatever comes.
+func (a *asker) receive(req *http.Request, alive func()) (status int, body []byte, err error) {
 	resp, err := a.transport.RoundTrip(req) // not a client: a redirect is an answer other than 200
 	if err != nil {
 		return 0, nil, err
 	}
 	defer func() { _ = resp.Body.Close() }() // nothing to be done about it
-	body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	alive()
+	body, err = io.ReadAll(io.LimitReader(lively{resp.Body, alive}, maxAnswer+1))
 	return resp.StatusCode, openai.TrimByteOrderMark(body), err
+}
+
+// lively calls alive for whatever is read.
+type lively struct {
+	io.Reader
+	alive func()
+}
+
+func (l lively) Read(p []byte) (int, error) {
+	n, err := l.Reader.Read(p)
+	if n > 0 {
+		l.alive()
+	}
+	return n, err
 }
 
 // line makes one printable line of at most maxLine bytes.

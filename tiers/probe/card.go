@@ -19,6 +19,7 @@ type modelCard struct {
 	Parent  string
 	Aliases string // one a line
 	Window  int    // context length of a request, tokens; 0: not told
+	Start   string // changes with each start of the engine; "": nothing tells it
 }
 
 // parseCards reads an answer of /v1/models. The error is an *unreadable.
@@ -93,20 +94,38 @@ func sameModel(cards []modelCard, asked, told string) bool {
 	return i >= 0 && j >= 0 && (i == j || cards[i].Root != "" && cards[i].Root == cards[j].Root)
 }
 
-// parseProps reads the context length of a request from an answer of llama.cpp's /props. The error is an *unreadable.
-func parseProps(body []byte) (int, error) {
+// parseProps reads the context length of a request from an answer of llama.cpp's /props, and what changes with each start.
+// The error is an *unreadable.
+func parseProps(body []byte) (window int, start string, err error) {
 	var w struct {
 		Settings struct {
 			Window int `json:"n_ctx"`
 		} `json:"default_generation_settings"`
+		Marker json.RawMessage `json:"media_marker"` // drawn at each start
 	}
 	if err := json.Unmarshal(body, &w); err != nil {
-		return 0, &unreadable{"the answer of /props cannot be read: " + line(err.Error())}
+		return 0, "", &unreadable{"the answer of /props cannot be read: " + line(err.Error())}
 	}
 	if w.Settings.Window <= 0 {
-		return 0, &unreadable{"/props tells no n_ctx"}
+		return 0, "", &unreadable{"/props tells no n_ctx"}
 	}
-	return w.Settings.Window, nil
+	_ = json.Unmarshal(w.Marker, &start) // of another type it is none
+	return w.Settings.Window, line(start), nil
+}
+
+// startTime is the metric of Python's client that tells when the process was started.
+var startTime = regexp.MustCompile(`(?m)^process_start_time_seconds (\S{1,32})\s*$`)
+
+// started returns when the engine says that it was started, "" if it does not.
+func (e *probeRun) started(ctx context.Context) string {
+	if !e.dialect().Load.Reads() {
+		return ""
+	}
+	body, err := e.send(ctx, http.MethodGet, "/metrics", nil)
+	if told := startTime.FindSubmatch(body); err == nil && told != nil {
+		return string(told[1])
+	}
+	return ""
 }
 
 // window reads the model card, and the context length of a request where the engine tells it.
@@ -122,9 +141,11 @@ func (e *probeRun) window(ctx context.Context) error {
 		return err
 	}
 	e.found.Window = max(e.model.Window, 0)
-	switch {
-	case e.dialect().Window == dialect.WindowProps:
+	if e.dialect().Window == dialect.WindowProps {
 		return e.props(ctx)
+	}
+	e.model.Start = e.started(ctx)
+	switch {
 	case err != nil:
 		e.addMissing(MissingWindow, err.Error())
 	case e.found.Window == 0:
@@ -135,10 +156,10 @@ func (e *probeRun) window(ctx context.Context) error {
 
 // props reads the context length of a request from llama.cpp.
 func (e *probeRun) props(ctx context.Context) error {
-	n := 0
+	n, start := 0, ""
 	body, err := e.send(ctx, http.MethodGet, "/props", nil)
 	if err == nil {
-		n, err = parseProps(body)
+		n, start, err = parseProps(body)
 	}
 	switch {
 	case fails(err):
@@ -146,7 +167,7 @@ func (e *probeRun) props(ctx context.Context) error {
 	case err != nil:
 		e.addMissing(MissingWindow, "/props: "+err.Error())
 	default:
-		e.found.Window, e.model.Window = n, n
+		e.found.Window, e.model.Window, e.model.Start = n, n, start
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ func agree(a, b string) bool {
 
 // rest has the engine continue the text of an answer, by at most answerTokens tokens.
 func (e *probeRun) rest(ctx context.Context, question, text string) (string, error) {
-	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}],"stream":true,"temperature":0,"max_tokens":%d}`, question, continueTokens)
+	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}],"stream":true,"temperature":0,"max_tokens":%d}`, question, answerTokens)
 	r, err := openai.Scan(openai.Chat, []byte(body), openai.DefaultLimits())
 	if err != nil {
 		return "", err
@@ -93,9 +93,9 @@ func (e *probeRun) rest(ctx context.Context, question, text string) (string, err
 	a := calls.Attempt{
 		Call: &calls.ContinueText{
 			Terms:   calls.Terms{Model: e.asker.model, Priority: e.priority},
-			Request: r, Text: []byte(text), MaxTokens: continueTokens, Found: dialect.Continues, Probed: e.engine,
+			Request: r, Text: []byte(text), MaxTokens: answerTokens, Found: dialect.Continues, Probed: e.engine,
 		},
-		URL: e.url, Engine: e.engine, Credentials: e.credentials, FirstByteTimeout: e.timeout, IdleTimeout: e.timeout, MaxAnswer: continueTokens,
+		URL: e.url, Engine: e.engine, Credentials: e.credentials, FirstByteTimeout: e.timeout, IdleTimeout: e.timeout, MaxAnswer: answerTokens,
 	}
 	s, err := e.upstream.Open(ctx, &a)
 	if err != nil {

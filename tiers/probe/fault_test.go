@@ -16,7 +16,7 @@ func TestFaultsOfScoringAreTold(t *testing.T) {
 		weak  bool // it may be better soon
 	}{
 		{"error", "completions: status 500", true},
-		{"hang", "completions: no answer to /v1/completions within 2s", true},
+		{"hang", "completions: /v1/completions: nothing came for 2s", true},
 		{"short", "completions: token 1 of 8, id ", false},
 		{"misaligned", "completions: ", false},
 		{"garbage", "completions: ", false},
@@ -26,17 +26,14 @@ func TestFaultsOfScoringAreTold(t *testing.T) {
 		if c.score == "hang" {
 			timeout = 2 * time.Second
 		}
-		e := &probeRun{asker: &asker{transport: transport(t), timeout: timeout, url: s.URL(), model: "sim"}}
-		if err := e.run(t.Context()); err != nil {
-			t.Errorf("%s: %v", c.score, err)
-			continue
+		e := asked(t, &asker{transport: transport(t), timeout: timeout, url: s.URL(), model: "sim"})
+		found := e.card(nil)
+		why := found.MissingReason(MissingScoring)
+		if found.Scoring != "" || !strings.HasPrefix(why, c.why) || (e.again != "") != c.weak || e.deadly {
+			t.Errorf("%s: %q, missing %q, again %q, deadly %v", c.score, found.Scoring, why, e.again, e.deadly)
 		}
-		why := e.found.MissingReason(MissingScoring)
-		if e.found.Scoring != "" || !strings.HasPrefix(why, c.why) || (e.weak != "") != c.weak || e.deadly {
-			t.Errorf("%s: %q, missing %q, weak %q, deadly %v", c.score, e.found.Scoring, why, e.weak, e.deadly)
-		}
-		if e.found.MissingReason(MissingContinue) != "" || e.found.Tokenizer == "" || len(e.found.EOS) == 0 {
-			t.Errorf("%s: %+v", c.score, e.found)
+		if found.MissingReason(MissingContinue) != "" || found.Tokenizer == "" || len(found.EOS) == 0 {
+			t.Errorf("%s: %+v", c.score, found)
 		}
 	}
 }

@@ -13,15 +13,18 @@ func FuzzAnswers(f *testing.F) {
 		`{"choices":[{"message":{"content":"a"},"finish_reason":"stop","stop_reason":3,"token_ids":[1,2],"logprobs":{"content":[{"bytes":[97],"top_logprobs":[{"token":"a","logprob":-0.1},{"token":"b","logprob":-2}]}]}}],"prompt_token_ids":[3],"usage":{"prompt_tokens":1,"completion_tokens":2}}`,
 		`{"choices":[{"text":"a","prompt_token_ids":[1],"logprobs":{"top_logprobs":[{"a":-1,"b":-1},null]}}]}`,
 		`{"tokens":[1,2,3]}`, `{"output_ids":[1],"meta_info":{"finish_reason":{"type":"stop","matched":2}}}`,
+		"data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
 		`{"data":[{"id":"sim","max_model_len":10}]}`, `{"error":{"message":"no"}}`, `{"detail":"Not Found"}`, `{"error":"Unauthorized"}`, "\xff{", `{"detail":[{"msg":"\u0000\ud800"}]}`,
 	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		a, err := parseAnswer(body)
-		readable(t, err)
-		if id, ok := a.end(); ok && (err != nil || !a.ended || id < 0) {
-			t.Errorf("%q ends with %d: %+v", body, id, a)
+		a, err := parseAnswer(body, len(body)%2 == 0)
+		if err != nil && !fails(err) {
+			readable(t, err)
+		}
+		if a.endsWith(1) && (err != nil || a.finish == "") {
+			t.Errorf("%q ends: %+v", body, a)
 		}
 		for at := range 3 {
 			if a.tied(at) && at >= len(a.tops) {
@@ -52,14 +55,14 @@ func FuzzWires(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		n, err := parseProps(body)
+		n, _, err := parseProps(body)
 		readable(t, err)
 		if (n > 0) != (err == nil) {
 			t.Errorf("%q: n_ctx %d, %v", body, n, err)
 		}
 		_, err = parseTemplateText(body)
 		readable(t, err)
-		parseWords(body, "content")
+		_, _ = parseWords(body, "content")
 		cards, err := parseCards(body)
 		readable(t, err)
 		for _, c := range cards {
@@ -67,8 +70,8 @@ func FuzzWires(f *testing.F) {
 				t.Errorf("%q: the card %+v", body, c)
 			}
 		}
-		a, err := parseAnswer(body)
-		if _, k, is := constant(a.scored); is && (err != nil || k < fewestConstant) {
+		a, err := parseAnswer(body, true)
+		if _, k, is := a.constant(); is && (err != nil || k < fewestConstant) {
 			t.Errorf("%q: %d constants", body, k)
 		}
 	})

@@ -19,14 +19,13 @@ type Pool struct {
 	// Transport sends the questions, with the pool's credentials; nil is Options.Transport.
 	Transport   http.RoundTripper
 	Credentials func() *credentials.Credentials // that it shows to its engines; nil: none
-	// Ended is told how each probe ended; nil: nobody is.
+	// Ended is told how each question ended; nil: nobody is.
 	Ended func(backend string, err error)
 	// Priority is what its engines are told where they schedule by priority: a late one. nil:
 	// they do not, and refuse a request that has one.
 	Priority *int64
-	// Optional reports whether its engines may be asked to score now: they have room, and none
-	// has died of it a moment ago. nil: always.
-	Optional func() bool
+	// Scores reports whether its engines may be asked to score now: none has died of it a moment ago. nil: always.
+	Scores func() bool
 }
 
 // probedAs reports whether what a probe tells of p holds for q, too.
@@ -43,27 +42,25 @@ type Backend struct {
 	Life    uint64 // another one than before: the engine was restarted
 }
 
+// isAs reports whether b's engine is in the life that c's is in, and of its kind.
+func (b Backend) isAs(c Backend) bool {
+	return b.ID == c.ID && b.Life == c.Life && dialect.Of(b.Engine) == dialect.Of(c.Engine)
+}
+
 // pace is how often is asked.
 type pace struct {
 	look, models       time.Duration // at the backends, at the model's card
-	again              time.Duration // a whole probe
-	minRetry, maxRetry time.Duration // after one that failed: doubling
-	part               time.Duration // after one that brought not all: doubling, to again at most
+	minRetry, maxRetry time.Duration // of a question that got no answer: doubling
+	part, maxPart      time.Duration // of one whose answer may be better: doubling
 	closed, maxClosed  time.Duration // scoring that ended the engine: doubling
+	told               time.Duration // after which what is known is told again
 }
 
 // defaultPace is that of a Prober.
 var defaultPace = pace{
-	look: time.Second, models: 15 * time.Second, again: 15 * time.Minute,
-	minRetry: time.Second, maxRetry: time.Minute, part: 10 * time.Second, closed: 5 * time.Minute, maxClosed: time.Hour,
+	look: time.Second, models: 15 * time.Second, minRetry: time.Second, maxRetry: time.Minute,
+	part: 10 * time.Second, maxPart: 15 * time.Minute, closed: 5 * time.Minute, maxClosed: time.Hour, told: 20 * time.Second,
 }
-
-const (
-	// maxProbeTime bounds one probe; a slow engine takes some 30 s.
-	maxProbeTime = 3 * time.Minute
-	// maxCardBytes bounds a look at the model's card.
-	maxCardBytes = 2 * time.Second
-)
 
 // services is what all watches of a Prober use.
 type services struct {
@@ -72,5 +69,6 @@ type services struct {
 	log      zerolog.Logger
 	now      func() time.Time
 	pace     pace
-	slots    chan struct{} // one per probe under way
+	mine     func(pool, backend string) bool // this replica asks it
+	ready    func() bool                     // what others know was read
 }

@@ -2,9 +2,9 @@
 // continuation from token ids, tokenizer and chat template. The reported version is not used. Start at [New],
 // [Prober.Run] and [Capabilities].
 //
-// A probe costs an engine at most about 1,000 prompt tokens and 420 generated ones, most of the latter one answer of 256.
-// Each replica probes each pool itself: at its start, after the probed engine has restarted or shows another model card, and
-// every 15 minutes.
+// A probe costs an engine at most about 300 prompt tokens and 65 generated ones. An engine is asked once: at the fleet's start,
+// and after it has restarted or shows another model card. A question that gets no answer is asked again by itself; the other
+// answers stand. One replica asks, the others take over what it found out ([Prober.Tell], [Prober.Take]).
 package probe
 
 import (
@@ -18,12 +18,12 @@ import (
 // Capabilities is the result of a probe of one of a pool's engines. It never changes after it was published. A nil
 // Capabilities knows nothing.
 type Capabilities struct {
-	At      time.Time
+	At      time.Time    `json:"-"` // of the last answer
 	Backend string       // the probed backend
-	Life    uint64       // of that backend's engine
+	Life    uint64       `json:"-"` // of that backend's engine
 	Engine  dialect.Kind // by whose rules it was asked; "" is vLLM's
 	Model   string
-	Failed  string // why the last probe failed or is incomplete; the other fields are still valid
+	Open    []string `json:"-"` // questions that were not answered yet, or will be asked again
 
 	Tokenizer string  // fingerprint of its ids for fixed texts; "" is unknown
 	Template  string  // of its ids for fixed chats; "" is unknown
@@ -41,7 +41,10 @@ type Capabilities struct {
 }
 
 // MissingCapability is something that an engine lacks, and the reason.
-type MissingCapability struct{ Name, Reason string }
+type MissingCapability struct {
+	Name, Reason string
+	Pending      bool // it is not known yet
+}
 
 // The capabilities.
 const (
@@ -52,7 +55,7 @@ const (
 	MissingLogprobs  = "logprobs"         // generated tokens come without, or with untrue ones, or thoughts come first
 	MissingScoring   = "scoring"          // no way to score a text
 	MissingContinue  = "continuation"     // ids do not give the same answer as the chat
-	MissingEOS       = "eos"              // no id was seen that ends an answer
+	MissingEOS       = "eos"              // no id was seen that ends an answer: the end of a draft's text is not scored
 	MissingWindow    = "window"           // nothing tells the context length
 )
 
@@ -71,6 +74,16 @@ func (c *Capabilities) MissingReason(what string) string {
 		return c.Missing[i].Reason
 	}
 	return ""
+}
+
+// Pending reports whether it is not known yet whether a capability is missing. For nil nothing is known.
+func (c *Capabilities) Pending(what string) bool {
+	return c == nil || slices.ContainsFunc(c.Missing, func(m MissingCapability) bool { return m.Name == what && m.Pending })
+}
+
+// Complete reports whether all is known. For nil nothing is.
+func (c *Capabilities) Complete() bool {
+	return c != nil && !slices.ContainsFunc(c.Missing, func(m MissingCapability) bool { return m.Pending })
 }
 
 // SameTokens reports whether two pools use the same token ids. known is false while the probes do not decide it.

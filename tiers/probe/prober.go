@@ -18,17 +18,16 @@ import (
 
 // Options wire a Prober.
 type Options struct {
-	Pools      []Pool                // at the start; [Prober.SetPools] replaces them
-	Transport  http.RoundTripper     // nil is http.DefaultTransport
-	Upstream   calls.Upstream        // continues texts, as it will for requests; nil: nobody is asked
-	Timeout    time.Duration         // of one question; 0 is 30 s
-	Logger     zerolog.Logger        // one line per change of a card
-	Registerer prometheus.Registerer // nil registers nothing
-	Now        func() time.Time      // nil is time.Now
+	Pools      []Pool                          // at the start; [Prober.SetPools] replaces them
+	Transport  http.RoundTripper               // nil is http.DefaultTransport
+	Upstream   calls.Upstream                  // continues texts, as it will for requests; nil: nobody is asked
+	Timeout    time.Duration                   // how long an engine may say nothing to a question; 0 is 2 min: busy ones let it wait
+	Mine       func(pool, backend string) bool // this replica asks a backend; nil: it asks all
+	Ready      func() bool                     // what other replicas told was taken; nil: there is nothing to wait for
+	Logger     zerolog.Logger                  // one line per change of a card
+	Registerer prometheus.Registerer           // nil registers nothing
+	Now        func() time.Time                // nil is time.Now
 }
-
-// probesAtOnce bounds the probes that are under way in all.
-const probesAtOnce = 4
 
 // Prober keeps a card of each pool. It is safe for concurrent use.
 type Prober struct {
@@ -45,13 +44,19 @@ func New(o Options) (*Prober, error) {
 		o.Transport = http.DefaultTransport
 	}
 	if o.Timeout <= 0 {
-		o.Timeout = 30 * time.Second
+		o.Timeout = 2 * time.Minute
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Mine == nil {
+		o.Mine = func(string, string) bool { return true }
+	}
+	if o.Ready == nil {
+		o.Ready = func() bool { return true }
+	}
 	p := &Prober{transport: o.Transport, changed: make(chan struct{}, 1), services: services{
-		upstream: o.Upstream, timeout: o.Timeout, log: o.Logger, now: o.Now, pace: defaultPace, slots: make(chan struct{}, probesAtOnce),
+		upstream: o.Upstream, timeout: o.Timeout, log: o.Logger, now: o.Now, pace: defaultPace, mine: o.Mine, ready: o.Ready,
 	}}
 	p.watched.Store(&map[string]*watch{})
 	if err := p.SetPools(o.Pools); err != nil {
@@ -119,7 +124,7 @@ func (p *Prober) Run(ctx context.Context) error {
 			if ends[w] == nil {
 				during, end := context.WithCancel(ctx)
 				ends[w] = end
-				all.Go(func() { panics.KeepRunning(during, w.run) })
+				all.Go(func() { panics.KeepRunning(during, w.loop) })
 			}
 		}
 		select {
@@ -131,7 +136,7 @@ func (p *Prober) Run(ctx context.Context) error {
 }
 
 // Capabilities returns what is known of a pool's engines. nil: nothing yet, nothing of the life that
-// the engine is in now, or there is no such pool; [Prober.Failed] says which. It takes no
+// the engine is in now, or there is no such pool; [Prober.Progress] says which. It takes no
 // lock.
 func (p *Prober) Capabilities(pool string) *Capabilities {
 	w := p.watches()[pool]
@@ -141,15 +146,12 @@ func (p *Prober) Capabilities(pool string) *Capabilities {
 	return w.probedCapabilities()
 }
 
-// Failed returns why the last probe of a pool brought nothing, or not all; "" is: it did, or
-// there was none.
-func (p *Prober) Failed(pool string) string {
-	w := p.watches()[pool]
-	if w == nil {
-		return ""
+// Progress returns how far the probe of a pool's engines is.
+func (p *Prober) Progress(pool string) Progress {
+	if w := p.watches()[pool]; w != nil {
+		if progress := w.progress.Load(); progress != nil {
+			return *progress
+		}
 	}
-	if c := w.capabilities.Load(); c != nil {
-		return c.Failed
-	}
-	return ""
+	return Progress{}
 }

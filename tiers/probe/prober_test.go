@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,10 +50,10 @@ func (l *lines) all() []string {
 	return strings.FieldsFunc(l.buf.String(), func(r rune) bool { return r == '\n' })
 }
 
-// hasty is a pace for tests; whole probes are only repeated where there is a reason.
+// hasty is a pace for tests.
 var hasty = pace{
-	look: time.Millisecond, models: 5 * time.Millisecond, again: time.Hour,
-	minRetry: time.Millisecond, maxRetry: 10 * time.Millisecond, part: time.Millisecond, closed: time.Hour, maxClosed: time.Hour,
+	look: time.Millisecond, models: 5 * time.Millisecond, minRetry: time.Millisecond, maxRetry: 10 * time.Millisecond,
+	part: time.Millisecond, maxPart: time.Hour, closed: time.Hour, maxClosed: time.Hour, told: time.Millisecond,
 }
 
 // start runs a prober of one pool, "p", until the test ends.
@@ -105,22 +106,20 @@ func until(t *testing.T, p *Prober, what string, fits func(*Capabilities) bool) 
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatalf("never %s; the card is %+v", what, c)
+			t.Fatalf("never %s; the card is %+v, %+v", what, c, p.Progress("p"))
 		}
 	}
 }
 
 func known(c *Capabilities) bool { return c != nil }
 
-func good(c *Capabilities) bool { return known(c) && c.Failed == "" }
+func good(c *Capabilities) bool { return known(c) && len(c.Open) == 0 }
 
-func failed(c *Capabilities) bool { return known(c) && c.Failed != "" }
-
-// refused waits until a probe has failed, and returns why.
+// refused waits until a question has failed, and returns why.
 func refused(t *testing.T, p *Prober) string {
 	t.Helper()
-	until(t, p, "failed", func(*Capabilities) bool { return p.Failed("p") != "" })
-	return p.Failed("p")
+	until(t, p, "failed", func(*Capabilities) bool { return p.Progress("p").Failed != "" })
+	return p.Progress("p").Failed
 }
 
 func TestARestartBringsANewCard(t *testing.T) {
@@ -152,19 +151,6 @@ func TestAnotherModelCardBringsANewCard(t *testing.T) {
 	got := log.all()
 	if len(got) != 2 || !strings.Contains(got[0], `"why":"it was not probed yet"`) || !strings.Contains(got[1], `"why":"its model's card has changed"`) {
 		t.Errorf("logged %q", got)
-	}
-}
-
-// The language of this seed has long answers to all that the first two probes ask.
-func TestEndsAreLookedForUntilOneWasSeen(t *testing.T) {
-	sim := engine(t, vllmsim.Options{Seed: 33})
-	first := taken(t, sim.URL())
-	if first.weak == "" || first.found.MissingReason(MissingEOS) != "no answer has ended by itself, in 52 and 256 tokens" {
-		t.Fatalf("the first probe sees %v, %q", first.found.EOS, first.weak)
-	}
-	p := start(t, Options{}, backends(Backend{ID: "a", URL: sim.URL(), Up: true}), nil)
-	if c := until(t, p, "complete", good); len(c.EOS) != 1 || c.EOS[0] != 4 || c.MissingReason(MissingEOS) != "" {
-		t.Errorf("ends %v: %+v", c.EOS, c.Missing)
 	}
 }
 
@@ -247,7 +233,7 @@ func TestAHangingBackendIsLeftInTime(t *testing.T) {
 		return true
 	})
 	p := start(t, Options{Timeout: 20 * time.Millisecond}, backends(Backend{ID: "a", URL: hang, Up: true}), nil)
-	if got, want := refused(t, p), "no answer to /v1/models within 20ms"; got != want {
+	if got, want := refused(t, p), "model card: /v1/models: nothing came for 20ms"; got != want {
 		t.Errorf("%q, not %q", got, want)
 	}
 }
@@ -265,33 +251,111 @@ func TestGarbageIsNoCard(t *testing.T) {
 			_, _ = io.WriteString(w, garbage)
 			return true
 		})
-		e := &probeRun{asker: &asker{transport: transport(t), timeout: 20 * time.Second, url: url, model: "sim"}}
-		if err := e.run(t.Context()); err == nil {
-			t.Errorf("%s: a card: %+v", name, e.found)
+		e := newRun(&asker{transport: transport(t), timeout: 20 * time.Second, url: url, model: "sim"})
+		for i := range questions {
+			_ = e.try(t.Context(), &questions[i])
+		}
+		c := e.card(nil)
+		for _, what := range CapabilityNames {
+			if what != MissingIDs && what != MissingPromptIDs && what != MissingLogprobs && c.MissingReason(what) == "" {
+				t.Errorf("%s: it has %s: %+v", name, what, c)
+			}
+		}
+		if err := e.chat(t.Context()); err == nil {
+			t.Errorf("%s: a chat: %+v", name, e.chatted)
 		}
 	}
 }
 
-func TestAFailedProbeKeepsTheCardOfTheSameLifeAndSaysSo(t *testing.T) {
+// A question that fails costs the engine what it asks for, and nothing else; it alone is asked again.
+func TestAQuestionThatFailsLeavesTheOtherAnswersStanding(t *testing.T) {
+	sim := engine(t, vllmsim.Options{Seed: 3})
+	var broken, others atomic.Int32
+	broken.Store(1)
+	url := faces(t, sim.URL(), func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		if r.URL.Path != "/v1/chat/completions" {
+			if r.Method == http.MethodPost {
+				others.Add(1)
+			}
+			return false
+		}
+		if broken.Load() == 0 {
+			return false
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return true
+	})
+	s := backends(Backend{ID: "a", URL: url, Up: true, Life: 1})
+	p := start(t, Options{}, s, nil)
+	c := until(t, p, "probed but for chats", func(c *Capabilities) bool { return known(c) && c.Scoring != "" && len(c.EOS) > 0 })
+	if !c.Pending(MissingLogprobs) || !strings.Contains(c.MissingReason(MissingLogprobs), "status 503") || c.Pending(MissingScoring) || c.Tokenizer == "" {
+		t.Errorf("got %+v", c)
+	}
+	if got := p.Progress("p"); got.Next.IsZero() || !slices.Equal(got.Open, []string{"chat", "continuation"}) || !strings.HasPrefix(got.Failed, "chat: ") && !strings.HasPrefix(got.Failed, "continuation: ") {
+		t.Errorf("progress %+v", got)
+	}
+	before := others.Load()
+	broken.Store(0)
+	until(t, p, "mended", good)
+	if n := others.Load() - before; n > 3 { // the continuation, and at most one try before
+		t.Errorf("%d other questions were asked again", n)
+	}
+}
+
+// What an engine has told holds for its life: nothing is asked again, whatever goes wrong.
+func TestAnswersHoldForTheEnginesLife(t *testing.T) {
 	sim := engine(t, vllmsim.Options{Seed: 3})
 	s := backends(Backend{ID: "a", URL: sim.URL(), Up: true, Life: 1})
-	p := start(t, Options{}, s, func(p *Prober) { p.pace.again = 20 * time.Millisecond })
+	p := start(t, Options{}, s, func(p *Prober) { p.pace.models = time.Hour })
 	was := until(t, p, "probed", good)
 	if err := sim.SetFault(vllmsim.Fault{Status: 503}); err != nil {
 		t.Fatal(err)
 	}
-	is := until(t, p, "failed", failed)
-	if is.Tokenizer != was.Tokenizer || is.Scoring != was.Scoring || len(is.Missing) != len(was.Missing) || !strings.Contains(is.Failed, "status 503") {
-		t.Errorf("%+v became %+v", was, is)
-	}
 	// What is in a new life, nobody knows.
 	s.become(Backend{ID: "a", URL: sim.URL(), Up: true, Life: 2})
-	until(t, p, "withdrawn", func(c *Capabilities) bool { return c == nil })
-	until(t, p, "told why", func(*Capabilities) bool { return strings.Contains(p.Failed("p"), "status 503") })
+	until(t, p, "withdrawn", func(c *Capabilities) bool {
+		return c == nil || c.Life == 2 && c.Pending(MissingLogprobs) && c.Pending(MissingContinue)
+	})
+	until(t, p, "told why", func(*Capabilities) bool { return strings.Contains(p.Progress("p").Failed, "status 503") })
 	if err := sim.SetFault(vllmsim.Fault{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, p, "probed again", func(c *Capabilities) bool { return good(c) && c.Life == 2 })
+	is := until(t, p, "probed again", func(c *Capabilities) bool { return good(c) && c.Life == 2 })
+	if is.Tokenizer != was.Tokenizer || is.Scoring != was.Scoring || len(is.Missing) != len(was.Missing) {
+		t.Errorf("%+v became %+v", was, is)
+	}
+}
+
+// An engine that is busy lets questions wait, and tells its tokens slowly: that it goes on is enough.
+func TestABusyEngineIsProbedAsLongAsItGoesOn(t *testing.T) {
+	sim := engine(t, vllmsim.Options{Seed: 3})
+	var tokens atomic.Int32
+	url := faces(t, sim.URL(), func(w http.ResponseWriter, r *http.Request, body []byte) bool {
+		if r.URL.Path != "/v1/chat/completions" || !bytes.Contains(body, []byte(`"stream":true`)) {
+			return r.URL.Path == "/v1/chat/completions"
+		}
+		req, _ := http.NewRequestWithContext(r.Context(), r.Method, sim.URL()+r.URL.Path, bytes.NewReader(body))
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return true
+		}
+		defer func() { _ = resp.Body.Close() }()
+		whole, _ := io.ReadAll(resp.Body)
+		tick := time.NewTicker(150 * time.Millisecond) // in all longer than it may say nothing
+		defer tick.Stop()
+		for event := range bytes.SplitAfterSeq(whole, []byte("\n\n")) {
+			tokens.Add(1)
+			_, _ = w.Write(event)
+			_ = http.NewResponseController(w).Flush()
+			<-tick.C
+		}
+		return true
+	})
+	p := start(t, Options{Timeout: 1500 * time.Millisecond}, backends(Backend{ID: "a", URL: url, Up: true}), nil)
+	if c := until(t, p, "probed", good); c.MissingReason(MissingLogprobs) != "" || tokens.Load() < 10 {
+		t.Errorf("after %d events %+v", tokens.Load(), c)
+	}
 }
 
 // scores reports whether a question is one for scores.
@@ -315,15 +379,19 @@ func TestScoringThatFailsIsMissingAndAllElseIsKnown(t *testing.T) {
 	})
 	s := backends(Backend{ID: "a", URL: url, Up: true})
 	p := start(t, Options{}, s, nil)
-	c := until(t, p, "probed", known)
-	if want := "completions: status 500: no memory for logits"; c.MissingReason(MissingScoring) != want || c.MissingReason(MissingContinue) != "" || c.Failed == "" {
+	c := until(t, p, "probed", func(c *Capabilities) bool {
+		return known(c) && slices.Equal(c.Open, []string{"scores"}) && !c.Pending(MissingScoring)
+	})
+	if want := "completions: status 500: no memory for logits"; c.MissingReason(MissingScoring) != want || c.MissingReason(MissingContinue) != "" {
 		t.Errorf("%q, not %q: %+v", c.MissingReason(MissingScoring), want, c)
 	}
 	broken.Store(0)
 	until(t, p, "mended", func(c *Capabilities) bool { return good(c) && c.Scoring != "" })
 	broken.Store(1)
 	s.become(Backend{ID: "a", URL: url, Up: true, Life: 1})
-	until(t, p, "missing in the next life", func(c *Capabilities) bool { return known(c) && c.Life == 1 && c.Scoring == "" })
+	until(t, p, "missing in the next life", func(c *Capabilities) bool {
+		return known(c) && c.Life == 1 && !c.Pending(MissingScoring) && c.Scoring == ""
+	})
 }
 
 func TestAnEngineThatDiesOfScoringIsNotAskedToScoreAgainSoon(t *testing.T) {
@@ -343,13 +411,13 @@ func TestAnEngineThatDiesOfScoringIsNotAskedToScoreAgainSoon(t *testing.T) {
 	})
 	s := backends(Backend{ID: "a", URL: url, Up: true, Life: 1})
 	p := start(t, Options{}, s, nil)
-	c := until(t, p, "probed", known)
+	c := until(t, p, "probed", func(c *Capabilities) bool { return !c.Pending(MissingScoring) })
 	if !strings.Contains(c.MissingReason(MissingScoring), "did not live through it") {
 		t.Errorf("got %+v", c.Missing)
 	}
 	ill.Store(0)
 	s.become(Backend{ID: "a", URL: url, Up: true, Life: 2})
-	c = until(t, p, "probed again", func(c *Capabilities) bool { return known(c) && c.Life == 2 })
+	c = until(t, p, "probed again", func(c *Capabilities) bool { return !c.Pending(MissingScoring) && c.Life == 2 })
 	if !strings.Contains(c.MissingReason(MissingScoring), "not asked before") || c.MissingReason(MissingContinue) != "" || asked.Load() != 1 {
 		t.Errorf("asked %d times: %+v", asked.Load(), c)
 	}

@@ -46,29 +46,12 @@ var chats = []chat{
 	}}},
 }
 
-// short and long are questions by turns: where no answer to one ended, the next probe
-// asks the next.
-var (
-	short = []string{
-		"Answer with one word only: is water wet?",
-		"Say OK.",
-		"What is 2+2? Answer with the number only.",
-		"Answer with one word only: what colour is the sky?",
-	}
-	long = []string{
-		"Describe a walk through a market town on a rainy morning, in about two hundred words.",
-		"Explain in about two hundred words how bread is baked.",
-		"Tell in about two hundred words how a letter finds its way.",
-		"Explain in about two hundred words why the sea is salty.",
-	}
-)
+// walk has a long answer, so that its beginning can be compared.
+const walk = "Describe a walk through a market town on a rainy morning, in about two hundred words."
 
 const (
-	shortTokens    = 52  // of an answer to a short question, at most
-	longTokens     = 256 // of one to a long question
-	moreTokens     = 52  // by which one that did not end is continued
-	continueTokens = 16  // that must be alike when it is continued from ids
-	scoredTokens   = 8   // that are scored, after twice as many
-	logprobTokens  = 16  // whose logprobs are looked at
-	alternatives   = 5   // of each of these, as drafts are asked for
+	answerTokens = 16 // of each answer, at most
+	scoredTokens = 8  // that are scored, after twice as many
+	alternatives = 5  // of each token, as drafts are asked for
+	maxBehind    = 6  // ids of an answer and behind it that may be its end
 )

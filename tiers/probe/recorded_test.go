@@ -37,7 +37,7 @@ func TestRecordedAnswersTellWhatAnEngineIs(t *testing.T) {
 			t.Errorf("%s: ids %v, %v", folder, ids, err)
 		}
 	}
-	if window, err := parseProps(recorded(t, "llamacpp-b11549/props")); err != nil || window != 2048 {
+	if window, start, err := parseProps(recorded(t, "llamacpp-b11549/props")); err != nil || window != 2048 || start == "" {
 		t.Errorf("a window of %d tokens, %v", window, err)
 	}
 	if text, err := parseTemplateText(recorded(t, "llamacpp-b11549/apply-template")); err != nil || !strings.HasSuffix(text, "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n") {

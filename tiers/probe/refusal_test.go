@@ -27,8 +27,8 @@ func TestAnEngineThatRefusesTheKeyIsNotProbedAndSaysSoUntilItTakesIt(t *testing.
 	}
 	p.pace = hasty
 	run(t, p)
-	c := until(t, p, "failed", func(*Capabilities) bool { return p.Failed("p") != "" })
-	if why := p.Failed("p"); c != nil || !strings.Contains(why, "/v1/models: the engine refuses the gateway's credentials with status 401") || strings.Contains(why, "canary") {
+	c := until(t, p, "failed", func(*Capabilities) bool { return p.Progress("p").Failed != "" })
+	if why := p.Progress("p").Failed; c != nil || !strings.Contains(why, "/v1/models: the engine refuses the gateway's credentials with status 401") || strings.Contains(why, "canary") {
 		t.Errorf("%q, %+v", why, c)
 	}
 	if credentials.RefusalOf(*ends.Load()) == nil {

@@ -11,13 +11,17 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// scoring finds out how the engine scores. It never fails: what scoring ends in is what is said of it.
-func (e *probeRun) scoring(ctx context.Context) {
+// scoring finds out how the engine scores. What is not answered is asked again, but the engine counts as one that does not
+// score: drafts are then checked in another way.
+func (e *probeRun) scoring(ctx context.Context) error {
+	e.found.Scoring = ""
 	if e.closed != "" {
+		e.again = e.closed
 		e.addMissing(MissingScoring, e.closed)
 	} else if err := e.styles(ctx); err != nil {
 		e.addMissing(MissingScoring, err.Error())
 	}
+	return context.Cause(ctx)
 }
 
 // styles tries the ways of scoring in turn.
@@ -53,7 +57,7 @@ func (e *probeRun) score(ctx context.Context, style openai.ScoreStyle) error {
 	}
 	body, err := e.send(ctx, http.MethodPost, q.Path(), q.Body(nil))
 	if fails(err) {
-		e.weak = "scoring: " + err.Error()
+		e.again = err.Error()
 		_, ill := e.send(ctx, http.MethodGet, "/health", nil)
 		e.deadly = ctx.Err() == nil && ill != nil && !absent(ill)
 		if e.deadly {

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"hash"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/foregate/foregate/tiers/dialect"
 )
@@ -26,6 +28,7 @@ func fold(h hash.Hash, ids []int32) {
 // tokenizer computes the fingerprint of the tokenizer.
 func (e *probeRun) tokenizer(ctx context.Context) error {
 	h := sha256.New()
+	e.found.Tokenizer, e.ids = "", nil
 	for _, text := range texts {
 		ids, err := e.rendered(ctx, map[string]any{"prompt": text, "add_special_tokens": true})
 		switch {
@@ -44,7 +47,7 @@ func (e *probeRun) tokenizer(ctx context.Context) error {
 
 // template computes the fingerprint of the chat template. A refused chat, such as one with tools, is part of it.
 func (e *probeRun) template(ctx context.Context) error {
-	if e.found.Tokenizer == "" {
+	if e.found.Template = ""; e.found.Tokenizer == "" {
 		return nil
 	}
 	h := sha256.New()
@@ -66,6 +69,9 @@ func (e *probeRun) template(ctx context.Context) error {
 			return nil
 		}
 		fold(h, ids)
+		if i == 0 {
+			e.tail = tailOf(ids)
+		}
 	}
 	e.found.Template = hex.EncodeToString(h.Sum(nil))
 	return nil
@@ -137,13 +143,18 @@ func parseTemplateText(body []byte) (string, error) {
 	return *w.Prompt, nil
 }
 
-// detokenize finds out whether ids can be turned into a text.
+// detokenize finds out whether ids can be turned into a text, and whether that of a chat's end begins thoughts.
 func (e *probeRun) detokenize(ctx context.Context) error {
+	e.begins = false
 	if why := e.missing[MissingTokenize]; why != "" && len(e.ids) == 0 {
 		e.addMissing(MissingWords, why)
 		return nil
 	}
-	q, name := map[string]any{"tokens": e.ids[:min(len(e.ids), 16)]}, "prompt"
+	ids := e.tail
+	if len(ids) == 0 {
+		ids = tailOf(e.ids)
+	}
+	q, name := map[string]any{"tokens": ids}, "prompt"
 	switch e.dialect().Tokenize {
 	case dialect.TokenizeLlamaCpp:
 		name = "content"
@@ -151,20 +162,38 @@ func (e *probeRun) detokenize(ctx context.Context) error {
 		q["skip_special_tokens"], name = false, "text"
 	}
 	body, err := e.post(ctx, "/detokenize", q)
-	switch {
-	case fails(err):
+	if err != nil {
+		if !fails(err) {
+			e.addMissing(MissingWords, "/detokenize: "+err.Error())
+			return nil
+		}
 		return err
-	case err != nil:
-		e.addMissing(MissingWords, "/detokenize: "+err.Error())
-	case !parseWords(body, name):
+	}
+	text, ok := parseWords(body, name)
+	if !ok {
 		e.addMissing(MissingWords, "the answer of /detokenize has no text")
 	}
+	e.begins = strings.HasSuffix(strings.TrimSpace(text), thinkTag)
 	return nil
 }
 
-// parseWords reports whether an answer of /detokenize has a text, under a name that depends on the engine.
-func parseWords(body []byte, name string) bool {
+// beginsAnyhow reports whether a chat's end is the same where the engine is told not to think.
+func (e *probeRun) beginsAnyhow(ctx context.Context) bool {
+	ids, err := e.rendered(ctx, map[string]any{
+		"messages": chats[0].messages, "add_generation_prompt": true, "chat_template_kwargs": map[string]any{"enable_thinking": false},
+	})
+	return err == nil && slices.Equal(tailOf(ids), e.tail)
+}
+
+// tailOf returns the last ids.
+func tailOf(ids []int32) []int32 { return ids[max(len(ids)-8, 0):] }
+
+// parseWords reads the text of an answer of /detokenize, whose name depends on the engine.
+func parseWords(body []byte, name string) (text string, ok bool) {
 	var w map[string]json.RawMessage
-	var text *string
-	return json.Unmarshal(body, &w) == nil && json.Unmarshal(w[name], &text) == nil && text != nil
+	var told *string
+	if json.Unmarshal(body, &w) != nil || json.Unmarshal(w[name], &told) != nil || told == nil {
+		return "", false
+	}
+	return *told, true
 }

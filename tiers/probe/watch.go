@@ -2,38 +2,67 @@ package probe
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/foregate/foregate/tiers/dialect"
 )
 
-// watch sees to one pool's card. All but the card belongs to the goroutine of run.
+// watch sees to one pool's card. All but the card and what others told belongs to the goroutine of run.
 type watch struct {
 	services     *services
 	pool         Pool
-	capabilities atomic.Pointer[Capabilities] // without a time: it only says that a probe has failed
+	capabilities atomic.Pointer[Capabilities] // without a time: nothing can be used yet
+	progress     atomic.Pointer[Progress]
 
-	lastBackend Backend   // the last time; its ID is empty before the first
-	model       modelCard // what it told then of the model
-	modelsAt    time.Time // when that was last looked at
-	due         time.Time // when all is asked again
-	fails       int       // in a row
-	parts       int       // probes in a row that brought not all
-	tries       int       // probes so far: their questions differ
+	backend  Backend   // whose life the answers are of; its ID is empty before the first
+	since    time.Time // when it was begun to be asked
+	born     time.Time // what was told before is of another life
+	why      string    // it is asked
+	run      *probeRun
+	states   []state // of the questions
+	modelsAt time.Time
+	foreign  bool // what is known is another replica's
+	taken    *record
 
 	deaths int       // in a row that scoring was the cause of
 	opens  time.Time // when it may be asked to score again
+
+	mu    sync.Mutex
+	heard heard  // from another replica
+	told  string // what others may know
+	fresh bool   // it was not told yet
+	last  time.Time
+}
+
+// state is how far a question is.
+type state struct {
+	known  bool      // it was answered in this life
+	fails  int       // tries in a row without a good answer
+	due    time.Time // when it is asked
+	failed string    // why the last try brought no good answer; "": nothing is to be asked
+}
+
+// open reports whether the question is to be asked, now or later.
+func (s *state) open() bool { return !s.known || s.failed != "" }
+
+// Progress is how far the probe of a pool's engines is.
+type Progress struct {
+	Asked  []string  // questions that were answered
+	Open   []string  // those that were not yet, or will be asked again
+	Failed string    // why the last of them brought nothing
+	Next   time.Time // when the next of them is asked; zero: none is
+	Shared bool      // another replica asks, and what it finds out is taken over
 }
 
 // firstLooks is how many times more often a pool is looked at before its first probe: the gateway starts with it.
 const firstLooks = 20
 
-// probedCapabilities is the card, unless it only says that a probe has failed.
+// probedCapabilities is the card, unless nothing can be used yet.
 func (w *watch) probedCapabilities() *Capabilities {
 	if c := w.capabilities.Load(); c != nil && !c.At.IsZero() {
 		return c
@@ -41,8 +70,8 @@ func (w *watch) probedCapabilities() *Capabilities {
 	return nil
 }
 
-// run probes when there is reason to, until ctx ends.
-func (w *watch) run(ctx context.Context) {
+// loop asks when there is reason to, until ctx ends.
+func (w *watch) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -51,38 +80,49 @@ func (w *watch) run(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		w.step(ctx)
 		pause := w.services.pace.look
-		if w.lastBackend.ID == "" {
+		if w.backend.ID == "" {
 			pause /= firstLooks
+		}
+		if w.step(ctx) {
+			pause = 0
 		}
 		timer.Reset(pause)
 	}
 }
 
-// step probes if there is reason to.
-func (w *watch) step(ctx context.Context) {
+// step asks the next question, if there is one, and reports whether there may be more.
+func (w *watch) step(ctx context.Context) (more bool) {
+	if !w.services.ready() {
+		return false
+	}
 	set, now := w.pool.Backends(), w.services.now()
-	b, why := w.next(set, now)
-	if why == "" && now.Sub(w.modelsAt) >= w.services.pace.models && w.fails == 0 && w.lastBackend.ID != "" {
+	b, why := w.next(set)
+	if why != "" {
+		w.begin(b, why, now)
+	}
+	if w.backend.ID == "" || w.takeOver(set, now) {
+		return false
+	}
+	if at := find(set, w.backend.ID); now.Sub(w.modelsAt) >= w.services.pace.models && at >= 0 && set[at].Up && w.states[0].known {
 		w.modelsAt = now
-		if at := find(set, w.lastBackend.ID); at >= 0 && set[at].Up && w.remodelled(ctx, set[at]) {
-			b, why = set[at], "its model's card has changed"
+		if w.remodelled(ctx, set[at]) {
+			w.begin(set[at], "its model's card has changed", now)
 		}
 	}
-	if why == "" {
-		return
+	i := w.question(now)
+	if i < 0 {
+		return false
 	}
-	if c := w.capabilities.Load(); c != nil && !c.At.IsZero() && b.ID == c.Backend && !c.of(b) {
-		w.capabilities.Store(&Capabilities{Failed: why + ", and it is being asked again"}) // what was known was of another life
+	fails := w.states[i].fails
+	if i == 0 {
+		fails = 0
 	}
-	select {
-	case <-ctx.Done():
-		return
-	case w.services.slots <- struct{}{}:
+	if b, ok := w.whom(set, fails); ok {
+		w.ask(ctx, b, i)
+		return true
 	}
-	defer func() { <-w.services.slots }()
-	w.probe(ctx, b, why)
+	return false
 }
 
 // find returns where a backend is in the set, or −1.
@@ -90,45 +130,93 @@ func find(set []Backend, id string) int {
 	return slices.IndexFunc(set, func(b Backend) bool { return b.ID == id })
 }
 
-// next says whom to probe now and why; no reason is nobody.
-func (w *watch) next(set []Backend, now time.Time) (b Backend, why string) {
-	at := find(set, w.lastBackend.ID)
+// next says whose life is probed from now on and why; no reason: the same one's as before.
+func (w *watch) next(set []Backend) (b Backend, why string) {
+	at := find(set, w.backend.ID)
 	switch {
-	case w.lastBackend.ID == "":
+	case w.backend.ID == "":
 		why = "it was not probed yet"
 	case at < 0:
 		why = "the backend that was asked is gone"
-	case set[at].Up && set[at].Life != w.lastBackend.Life:
+	case set[at].Up && set[at].Life != w.backend.Life:
 		return set[at], "its engine was restarted"
-	case set[at].Up && dialect.Of(set[at].Engine) != dialect.Of(w.lastBackend.Engine):
+	case set[at].Up && !set[at].isAs(w.backend):
 		return set[at], "its engine is of another kind than was thought"
-	case now.Before(w.due):
-		return b, ""
-	case w.fails > 0:
-		why = "the last probe failed"
 	default:
-		why = "it is time"
+		return b, ""
 	}
-	// One that answered is asked again; after one that did not it is the next one's turn.
-	if at >= 0 && set[at].Up && w.fails == 0 {
-		return set[at], why
+	if at = slices.IndexFunc(set, func(b Backend) bool { return b.Up }); at < 0 {
+		return b, ""
 	}
-	for i := range set {
-		if b := set[(at+1+i)%len(set)]; b.Up {
-			return b, why
+	return set[at], why
+}
+
+// begin asks all questions, of an engine of which nothing is known. What is known of one that is gone holds for another of
+// its pool until that has answered.
+func (w *watch) begin(b Backend, why string, now time.Time) {
+	gone := w.backend.ID != "" && w.backend.ID != b.ID && dialect.Of(b.Engine) == dialect.Of(w.backend.Engine)
+	if w.backend.ID == b.ID {
+		w.born = now
+	}
+	w.backend, w.why, w.since, w.foreign = b, why, now, false
+	if run := newRun(w.asker(b)); !gone {
+		w.run, w.states = run, make([]state, len(questions))
+	} else {
+		w.run.asker = run.asker
+	}
+	for i := range w.states {
+		w.states[i].due, w.states[i].failed, w.states[i].fails = now, why, 0
+	}
+	w.publish()
+}
+
+// question returns which question is asked now, or −1. The foundations come first, in their order; of the others one that
+// has failed comes after those that are due.
+func (w *watch) question(now time.Time) int {
+	best := -1
+	for i := range w.states {
+		s := &w.states[i]
+		isDue := s.open() && !now.Before(s.due)
+		if i < foundations && !s.known {
+			if isDue {
+				return i
+			}
+			return -1
+		}
+		if isDue && (best < 0 || s.fails < w.states[best].fails) {
+			best = i
 		}
 	}
-	return b, ""
+	return best
+}
+
+// whom returns the backend to ask, for a question that has failed so many times: the one that is probed, then others of its
+// kind in turn.
+func (w *watch) whom(set []Backend, fails int) (b Backend, ok bool) {
+	at := max(find(set, w.backend.ID), 0)
+	var up []Backend
+	for i := range set {
+		if b := set[(at+i)%len(set)]; b.Up && dialect.Of(b.Engine) == dialect.Of(w.backend.Engine) {
+			up = append(up, b)
+		}
+	}
+	if len(up) == 0 {
+		return b, false
+	}
+	return up[fails%len(up)], true
 }
 
 // remodelled reports whether the engine tells something else of its model than when it was
 // probed. No answer is none.
 func (w *watch) remodelled(ctx context.Context, b Backend) bool {
-	ctx, cancel := context.WithTimeout(ctx, maxCardBytes)
+	ctx, cancel := context.WithTimeout(ctx, maxCardTime)
 	defer cancel()
-	e := probeRun{asker: w.asker(b), missing: map[string]string{}}
-	return e.window(ctx) == nil && e.model != w.model
+	e := newRun(w.asker(b))
+	return e.window(ctx) == nil && e.model != w.run.model
 }
+
+// maxCardTime bounds a look at the model's card.
+const maxCardTime = 2 * time.Second
 
 func (w *watch) asker(b Backend) *asker {
 	a := &asker{
@@ -141,107 +229,123 @@ func (w *watch) asker(b Backend) *asker {
 	return a
 }
 
-// probe asks b everything and publishes what that brings.
-func (w *watch) probe(ctx context.Context, b Backend, why string) {
-	within, cancel := context.WithTimeoutCause(ctx, maxProbeTime, fmt.Errorf("the probe took longer than %v", maxProbeTime))
-	defer cancel()
-	e := probeRun{asker: w.asker(b), variant: w.tries}
-	began := w.services.now()
-	if began.Before(w.opens) {
-		e.closed = "the engine died when it was last asked to score; it is not asked before " + w.opens.UTC().Format(time.TimeOnly+" UTC")
-	} else if w.pool.Optional != nil && !w.pool.Optional() {
-		e.closed = "its pool is too full to be asked, or scoring there is closed for a while"
+// ask asks b a question and publishes what that brings.
+func (w *watch) ask(ctx context.Context, b Backend, i int) {
+	q, s := &questions[i], &w.states[i]
+	if own := w.run.asker; own.url != b.URL {
+		w.run.asker = w.asker(b)
 	}
-	if was := w.capabilities.Load(); was != nil && was.Backend == b.ID && was.of(b) {
-		e.found.EOS = slices.Clone(was.EOS) // not every probe sees an end
+	w.run.closed = ""
+	if w.services.now().Before(w.opens) {
+		w.run.closed = "the engine died when it was last asked to score; it is not asked before " + w.opens.UTC().Format(time.TimeOnly+" UTC")
+	} else if w.pool.Scores != nil && !w.pool.Scores() {
+		w.run.closed = "scoring there is closed for a while"
 	}
-	err := e.run(within)
+	w.run.again, w.run.deadly = "", false
+	err := w.run.try(ctx, q)
 	if ctx.Err() != nil {
 		return // we are ending, which says nothing of the engine
 	}
 	if w.pool.Ended != nil {
 		w.pool.Ended(b.ID, err)
 	}
-	now := w.services.now()
-	w.lastBackend, w.model, w.modelsAt = b, e.model, now
-	w.tries++
-	e.found.At, e.found.Backend, e.found.Life = now, b.ID, b.Life
-	w.schedule(&e, err, now)
-	was := w.capabilities.Load()
-	is := settle(was, &e, err, w.pool.Backends())
-	w.tell(was, is, why, now.Sub(began))
-	w.capabilities.Store(is)
+	w.schedule(s, err)
+	if other, ok := w.whom(w.pool.Backends(), 1); i == 0 && err != nil && ok {
+		w.backend = other // it is not even said which model that serves
+	}
+	if now := w.services.now(); err == nil {
+		w.run.found.At = now
+		switch {
+		case w.run.deadly:
+			w.deaths++
+			w.opens = now.Add(doubled(w.services.pace.closed, w.deaths, w.services.pace.maxClosed))
+			s.due = w.opens
+		case w.run.found.Scoring != "":
+			w.deaths = 0
+		}
+		if i == 0 {
+			w.modelsAt = now
+			w.recall()
+		}
+	}
+	w.publish()
 }
 
-// schedule says when to probe again.
-func (w *watch) schedule(e *probeRun, err error, now time.Time) {
-	p := &w.services.pace
+// schedule says when a question is asked again.
+func (w *watch) schedule(s *state, err error) {
+	p, now := &w.services.pace, w.services.now()
 	switch {
 	case err != nil:
-		w.fails++
-		w.due = now.Add(doubled(p.minRetry, w.fails, p.maxRetry))
-	case e.weak != "" || e.closed != "":
-		w.fails = 0
-		w.parts++
-		w.due = now.Add(doubled(p.part, w.parts, p.again))
+		s.fails++
+		s.due, s.failed = now.Add(doubled(p.minRetry, s.fails, p.maxRetry)), err.Error()
+	case w.run.again != "":
+		s.fails++
+		s.known, s.due, s.failed = true, now.Add(doubled(p.part, s.fails, p.maxPart)), w.run.again
 	default:
-		w.fails, w.parts = 0, 0
-		// Not in step with other pools and replicas.
-		w.due = now.Add(time.Duration(float64(p.again) * (0.9 + 0.2*rand.Float64())))
-	}
-	switch {
-	case e.deadly:
-		w.deaths++
-		w.opens = now.Add(doubled(p.closed, w.deaths, p.maxClosed))
-	case e.found.Scoring != "":
-		w.deaths = 0
+		*s = state{known: true}
 	}
 }
 
-// doubled is the n-th pause, from 1 on: each is twice the one before, to most at most.
-func doubled(minimum time.Duration, n int, maximum time.Duration) time.Duration {
-	return min(minimum<<min(n-1, 20), maximum)
-}
-
-// settle makes the card to publish of the last one and of what a probe has brought. One
-// that failed leaves the last good card of the same life standing, and so does one in which
-// scoring failed though it had worked.
-func settle(was *Capabilities, e *probeRun, err error, set []Backend) *Capabilities {
-	good := was != nil && !was.At.IsZero()
-	if good {
-		at := find(set, was.Backend)
-		good = at >= 0 && was.of(set[at])
-	}
-	if err == nil {
-		is := e.found
-		is.Failed = e.weak
-		if good && was.Backend == is.Backend && is.Scoring == "" && was.Scoring != "" && e.weak+e.closed != "" && !e.deadly {
-			kept := *was
-			kept.Failed = e.weak + e.closed
-			return &kept
+// publish publishes what is known, logs it where it has changed, and keeps it for other replicas.
+func (w *watch) publish() {
+	open, p := map[string]string{}, Progress{Shared: w.foreign}
+	latest := -1
+	for i := range w.states {
+		s := &w.states[i]
+		if s.known {
+			p.Asked = append(p.Asked, questions[i].name)
 		}
-		return &is
+		if !s.open() {
+			continue
+		}
+		p.Open = append(p.Open, questions[i].name)
+		open[questions[i].name] = ""
+		if s.fails > 0 {
+			open[questions[i].name] = ": " + s.failed
+			if latest < 0 || s.due.After(w.states[latest].due) {
+				latest = i
+			}
+		}
+		if p.Next.IsZero() || s.due.Before(p.Next) {
+			p.Next = s.due
+		}
 	}
-	if good {
-		kept := *was
-		kept.Failed = err.Error()
-		return &kept
+	if latest >= 0 {
+		p.Failed = questions[latest].name + ": " + w.states[latest].failed
 	}
-	return &Capabilities{Backend: e.found.Backend, Life: e.found.Life, Engine: e.found.Engine, Model: e.found.Model, Failed: err.Error()}
+	is := w.run.card(open)
+	is.Backend, is.Life = w.backend.ID, w.backend.Life
+	for i := range foundations {
+		if !w.states[i].known {
+			is.At = time.Time{} // it says nothing yet
+		}
+	}
+	was := w.capabilities.Swap(is)
+	before := w.progress.Swap(&p)
+	w.log(was, is, before, &p)
+	w.keep(is)
 }
 
-// of reports whether c is of the life that a backend's engine is in, by the rules of its kind.
-func (c *Capabilities) of(b Backend) bool {
-	return c.Life == b.Life && dialect.Of(c.Engine) == dialect.Of(b.Engine)
-}
-
-// unlike reports whether two cards say different things of an engine. How they say it does not
-// count.
-func unlike(a, b *Capabilities) bool {
-	if a == nil || b == nil {
-		return a != b
+// log logs what has changed: what is known, or that something fails.
+func (w *watch) log(was, is *Capabilities, before, p *Progress) {
+	fails := p.Failed != "" && (before == nil || before.Failed == "")
+	done := len(p.Open) == 0 || p.Shared
+	known := was != nil && before != nil && (len(before.Open) == 0 || before.Shared) && reflect.DeepEqual(was.said(), is.said())
+	if !fails && (!done || known) {
+		return
 	}
-	return !reflect.DeepEqual(a.said(), b.said())
+	missing := make([]string, len(is.Missing))
+	for i, m := range is.Missing {
+		missing[i] = m.Name + ": " + m.Reason
+	}
+	event, text := w.services.log.Info(), "engines were probed"
+	if fails {
+		event, text = w.services.log.Warn().Str("failed", p.Failed).Dur("next_try", p.Next.Sub(w.services.now())), "engines cannot be probed, or not wholly"
+	}
+	event.Str("pool", w.pool.Name).Str("backend", is.Backend).Str("why", w.why).Dur("took", w.services.now().Sub(w.since)).
+		Str("asked", strings.Join(p.Asked, ", ")).Str("open", strings.Join(p.Open, ", ")).Bool("by_another_replica", p.Shared).
+		Str("tokenizer", is.Tokenizer[:min(len(is.Tokenizer), 12)]).Str("template", is.Template[:min(len(is.Template), 12)]).
+		Str("scoring", string(is.Scoring)).Int("window", is.Window).Strs("missing", missing).Msg(text)
 }
 
 // said is what a card says, without its time, its backend and its reasons.
@@ -251,26 +355,5 @@ func (c *Capabilities) said() Capabilities {
 	for _, m := range c.Missing {
 		s.Missing = append(s.Missing, MissingCapability{Name: m.Name})
 	}
-	if s.Failed != "" {
-		s.Failed = "failed"
-	}
 	return s
-}
-
-// tell logs a card that is unlike the one before.
-func (w *watch) tell(was, is *Capabilities, why string, took time.Duration) {
-	if !unlike(was, is) {
-		return
-	}
-	missing := make([]string, len(is.Missing))
-	for i, m := range is.Missing {
-		missing[i] = m.Name + ": " + m.Reason
-	}
-	event, text := w.services.log.Info(), "engines were probed"
-	if is.Failed != "" {
-		event, text = w.services.log.Warn().Str("failed", is.Failed), "engines cannot be probed, or not wholly"
-	}
-	event.Str("pool", w.pool.Name).Str("backend", is.Backend).Str("why", why).Dur("took", took).
-		Str("tokenizer", is.Tokenizer[:min(len(is.Tokenizer), 12)]).Str("template", is.Template[:min(len(is.Template), 12)]).
-		Str("scoring", string(is.Scoring)).Int("window", is.Window).Strs("missing", missing).Msg(text)
 }

@@ -87,7 +87,7 @@ func pools() board {
 				lines("Readings that failed", "short", "By backend.", q(`sum by (pool, backend) (increase(foregate_scrape_errors_total{P}[r])) > 0`, "{{pool}} {{backend}}")).size(6, 8),
 				table("What engines lack", "short", "Found out by asking one engine of each pool. Modes that need it send their requests to the target.",
 					q(`max by (pool, capability) (foregate_probe_missing{P}) > 0`, ""), "Value"),
-				lines("Last probe", "s", "Time since the pool's engines were last probed with success; every 15 minutes is usual.", q(`max by (pool) (foregate_probe_age_seconds{P})`, "{{pool}}")).size(6, 8),
+				lines("Last probe", "s", "Time since the pool's engines were last answered a question of the probe; they are asked once in an engine's life.", q(`max by (pool) (foregate_probe_age_seconds{P})`, "{{pool}}")).size(6, 8),
 			}},
 		},
 	}

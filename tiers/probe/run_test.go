@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -22,10 +21,22 @@ func engine(t *testing.T, o vllmsim.Options) *vllmsim.Server {
 // taken probes an engine at a URL.
 func taken(t *testing.T, url string) *probeRun {
 	t.Helper()
-	e := &probeRun{asker: &asker{transport: transport(t), timeout: 20 * time.Second, url: url, model: "sim"}}
-	if err := e.run(t.Context()); err != nil {
-		t.Fatal(err)
+	e := asked(t, &asker{transport: transport(t), timeout: 20 * time.Second, url: url, model: "sim"})
+	e.found = *e.card(nil)
+	return e
+}
+
+// asked asks all questions.
+func asked(t *testing.T, a *asker) *probeRun {
+	t.Helper()
+	e, again := newRun(a), ""
+	for i := range questions {
+		if err := e.try(t.Context(), &questions[i]); err != nil {
+			t.Fatalf("%s: %v", questions[i].name, err)
+		}
+		again += e.again
 	}
+	e.again = again
 	return e
 }
 
@@ -60,10 +71,10 @@ func TestAGoodEngineLacksNothing(t *testing.T) {
 // The package comment and docs/concepts.md say what a probe costs.
 func TestAProbeCostsWhatItSays(t *testing.T) {
 	for seed := range uint64(4) {
-		s := engine(t, vllmsim.Options{Seed: seed * 11}) // no answer ends soon in the language of 33
+		s := engine(t, vllmsim.Options{Seed: seed * 11})
 		taken(t, s.URL())
 		st := s.State()
-		if st.PrefixQueries > 1000 || st.GeneratedTokens > 420 || st.PrefixQueries == 0 || st.GeneratedTokens == 0 {
+		if st.PrefixQueries > 300 || st.GeneratedTokens > 65 || st.PrefixQueries == 0 || st.GeneratedTokens == 0 {
 			t.Errorf("seed %d: %d and %d tokens", seed, st.PrefixQueries, st.GeneratedTokens)
 		}
 	}
@@ -75,10 +86,10 @@ func TestWhatAnEngineLacksIsToldWithItsReason(t *testing.T) {
 		missing string            // all
 		why     map[string]string // a part of the reason
 	}{
-		{"token_ids", "eos prompt_token_ids token_ids", map[string]string{
-			MissingIDs: "without token_ids", MissingPromptIDs: "without prompt_token_ids", MissingEOS: "ids of answers"}},
+		{"token_ids", "prompt_token_ids token_ids", map[string]string{
+			MissingIDs: "without token_ids", MissingPromptIDs: "without prompt_token_ids"}},
 		{"prompt_token_ids", "prompt_token_ids", map[string]string{MissingPromptIDs: "it answers without prompt_token_ids"}},
-		{"tokenize", "detokenize tokenize", map[string]string{MissingTokenize: "/tokenize: status 404"}},
+		{"tokenize", "detokenize eos tokenize", map[string]string{MissingTokenize: "/tokenize: status 404"}},
 		{"prompt_logprobs", "scoring", map[string]string{MissingScoring: "completions: "}},
 		{"logprobs", "logprobs", map[string]string{MissingLogprobs: "without logprobs"}},
 		{"continuation", "continuation", map[string]string{MissingContinue: "otherwise than in the chat, from token 1"}},
@@ -125,8 +136,8 @@ func TestATieExcusesAnotherToken(t *testing.T) {
 		tied bool
 	}{
 		{answer{ids: []int32{1, 2, 3}}, true, 3, false},
-		{answer{ids: []int32{1, 9, 3}, tops: []map[string]float64{{"x": -1, "y": -1}, {"x": -0.7, "y": -0.8}}}, false, 1, true},
-		{answer{ids: []int32{1, 9, 3}, tops: []map[string]float64{{"x": -1, "y": -1}, {"x": -0.1, "y": -2.5}}}, false, 1, false},
+		{answer{ids: []int32{1, 9, 3}, tops: [][]float64{{-1, -1}, {-0.7, -0.8}}}, false, 1, true},
+		{answer{ids: []int32{1, 9, 3}, tops: [][]float64{{-1, -1}, {-2.5, -0.1}}}, false, 1, false},
 		{answer{ids: []int32{1, 9, 3}}, false, 1, false},
 	} {
 		if same, at := goesOn(&reported, &c.got); same != c.same || at != c.at || c.got.tied(at) != c.tied {
@@ -142,25 +153,16 @@ func TestATieExcusesAnotherToken(t *testing.T) {
 }
 
 func TestAnAnswerEndsByItselfOnlyWithoutAStopString(t *testing.T) {
-	for body, want := range map[string]string{
-		`{"choices":[{"finish_reason":"stop","stop_reason":null,"token_ids":[5,6,7]}],"usage":{"completion_tokens":3}}`: "7",
-		`{"choices":[{"finish_reason":"stop","stop_reason":11,"token_ids":[5,6]}]}`:                                     "11",
-		`{"choices":[{"finish_reason":"stop","matched_stop":12}]}`:                                                      "12",
-		`{"choices":[{"finish_reason":"stop","stop_reason":"\n","token_ids":[5,6]}]}`:                                   "",
-		`{"choices":[{"finish_reason":"length","token_ids":[5,6]}]}`:                                                    "",
-		`{"choices":[{"finish_reason":"stop","token_ids":[5,6]}],"usage":{"completion_tokens":3}}`:                      "",
-		`{"choices":[{"finish_reason":"stop"}]}`:                                                                        "",
+	for body, want := range map[string]bool{
+		`{"choices":[{"finish_reason":"stop","stop_reason":null,"text":"","token_ids":[7]}]}`: true,
+		`{"choices":[{"finish_reason":"stop","matched_stop":7,"text":""}]}`:                   true,
+		`{"choices":[{"finish_reason":"stop","text":"","token_ids":[6]}]}`:                    false,
+		`{"choices":[{"finish_reason":"stop","stop_reason":"\n","text":"","token_ids":[7]}]}`: false,
+		`{"choices":[{"finish_reason":"stop","text":"no"}]}`:                                  false,
+		`{"choices":[{"finish_reason":"length","text":"","token_ids":[7,7]}]}`:                false,
 	} {
-		a, err := parseAnswer([]byte(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := ""
-		if id, ok := a.end(); ok {
-			got = fmt.Sprint(id)
-		}
-		if got != want {
-			t.Errorf("%s: %q, not %q", body, got, want)
+		if a, err := parseAnswer([]byte(body), false); err != nil || a.endsWith(7) != want {
+			t.Errorf("%s: %+v, %v", body, a, err)
 		}
 	}
 }

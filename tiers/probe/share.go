@@ -1,0 +1,193 @@
+package probe
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/foregate/foregate/tiers/dialect"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// Topic names what replicas tell each other. It changes with the questions and with the shape of a record.
+const Topic = "probe:1"
+
+const (
+	// maxRecord bounds a record, in bytes; reasons are cut to fit.
+	maxRecord = 1900
+	maxReason = 100 // bytes of a reason in a record
+	maxEnds   = 16  // ids in one
+
+	keptFor  = time.Hour        // by a replica that finds the engine unchanged
+	patience = 60 * time.Second // while the replica that asks is taken to live
+	alone    = 5 * time.Second  // how long is waited for a replica that has told nothing yet
+)
+
+// record is what a replica tells of an engine.
+type record struct {
+	Card  modelCard
+	Found Capabilities
+	Open  []string
+}
+
+// heard is what another replica told, or this one before it was started anew.
+type heard struct {
+	*record
+	at time.Time // when it was told, by this replica's clock
+}
+
+// encode returns a record as others read it; "" where it is too long.
+func (r record) encode() string {
+	r.Found.Missing = slices.Clone(r.Found.Missing)
+	for i := range r.Found.Missing {
+		r.Found.Missing[i].Reason = line(r.Found.Missing[i].Reason)
+		r.Found.Missing[i].Reason = r.Found.Missing[i].Reason[:min(len(r.Found.Missing[i].Reason), maxReason)]
+	}
+	body, err := json.Marshal(r)
+	if err != nil || len(body) > maxRecord {
+		return ""
+	}
+	return string(body)
+}
+
+var errRecord = errors.New("probe: no record of a probe")
+
+// parseRecord reads a record. Whatever a replica would not write is an error.
+func parseRecord(text string) (*record, error) {
+	d := json.NewDecoder(bytes.NewReader([]byte(text)))
+	d.DisallowUnknownFields()
+	r := &record{}
+	if len(text) > maxRecord || d.Decode(r) != nil || d.More() || !r.valid() {
+		return nil, errRecord
+	}
+	return r, nil
+}
+
+// valid reports whether a replica of this version can have written r.
+func (r *record) valid() bool {
+	f := &r.Found
+	fingerprint := func(s string) bool { return len(s) == 0 || len(s) == 64 }
+	ok := f.Window >= 0 && slices.Contains([]dialect.Continue{dialect.ContinueUnknown, dialect.Continues, dialect.Repeats, dialect.ContinueNot}, f.Continue) &&
+		fingerprint(f.Tokenizer) && fingerprint(f.Template) && len(f.EOS) <= maxEnds && f.Backend != "" &&
+		(f.Engine == "" || slices.Contains(dialect.Kinds, f.Engine)) &&
+		slices.Contains([]openai.ScoreStyle{"", openai.ScoreCompletions, openai.ScoreSGLang}, f.Scoring)
+	for i, m := range f.Missing {
+		ok = ok && slices.Contains(CapabilityNames, m.Name) && m.Reason != "" && (i == 0 || f.Missing[i-1].Name < m.Name)
+	}
+	for _, name := range r.Open {
+		ok = ok && slices.ContainsFunc(questions, func(q question) bool { return q.name == name })
+	}
+	return ok && (f.Scoring == "" || f.MissingReason(MissingScoring) == "") && (f.TokenIDs == (f.MissingReason(MissingIDs) == ""))
+}
+
+// Tell returns what this replica has found out, by pool: what it has not told yet, and now and then all.
+func (p *Prober) Tell() map[string]string {
+	out := map[string]string{}
+	for name, w := range p.watches() {
+		w.mu.Lock()
+		if now := p.now(); w.told != "" && (w.fresh || now.Sub(w.last) >= p.pace.told) {
+			out[name], w.fresh, w.last = w.told, false, now
+		}
+		w.mu.Unlock()
+	}
+	return out
+}
+
+// Take takes what a replica, perhaps this one, has told of a pool some time ago. What is no record is ignored.
+func (p *Prober) Take(pool, text string, age time.Duration) {
+	w := p.watches()[pool]
+	if w == nil || age > keptFor {
+		return
+	}
+	r, err := parseRecord(text)
+	if err != nil || r.Found.Model != w.pool.Model {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.heard = heard{r, p.now().Add(-age)}
+}
+
+// keep keeps what is known for Tell. What another has told is his to tell.
+func (w *watch) keep(c *Capabilities) {
+	text := ""
+	if !w.foreign && w.states[0].known {
+		text = record{w.run.model, *c, c.Open}.encode()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fresh = w.fresh && text != "" || text != w.told
+	w.told = text
+}
+
+// lastHeard is the last record, if it is of an engine that is in the set, and of no life before this one.
+func (w *watch) lastHeard(set []Backend) (h heard, b Backend, ok bool) {
+	w.mu.Lock()
+	h = w.heard
+	w.mu.Unlock()
+	if h.record == nil || h.at.Before(w.born) {
+		return h, b, false
+	}
+	at := find(set, h.Found.Backend)
+	if at < 0 || dialect.Of(set[at].Engine) != dialect.Of(h.Found.Engine) {
+		return h, b, false
+	}
+	return h, set[at], true
+}
+
+// takeOver takes over what the replica that asks has found out, and reports whether this one leaves the asking to it.
+func (w *watch) takeOver(set []Backend, now time.Time) bool {
+	if w.services.mine(w.pool.Name, w.backend.ID) {
+		w.foreign = false
+		return false
+	}
+	h, b, ok := w.lastHeard(set)
+	if !ok || now.Sub(h.at) > patience {
+		wait := alone
+		if h.record != nil && now.Sub(h.at) <= patience {
+			wait += w.services.pace.told // it lives, and tells all again soon
+		}
+		w.foreign = w.foreign && now.Sub(w.since) < wait
+		return now.Sub(w.since) < wait && !w.states[0].known
+	}
+	if !w.foreign || w.taken != h.record {
+		w.foreign = true
+		w.adopt(h, b)
+	}
+	return true
+}
+
+// recall takes over what was found out before this replica was started, if the engine's card is the same.
+func (w *watch) recall() {
+	h, b, ok := w.lastHeard([]Backend{w.backend})
+	same := ok && h.Card == w.run.model && (h.Card.Start != "" || w.services.now().Sub(h.at) <= patience)
+	if !same || slices.ContainsFunc(w.states[1:], func(s state) bool { return s.known }) {
+		return
+	}
+	cards := w.run.cards
+	w.adopt(h, b)
+	w.run.cards = cards
+}
+
+// adopt replaces what is known.
+func (w *watch) adopt(h heard, b Backend) {
+	now := w.services.now()
+	w.taken, w.backend, w.modelsAt = h.record, b, now
+	w.run = newRun(w.asker(b))
+	w.run.found, w.run.model = h.Found, h.Card
+	w.run.found.Missing, w.run.found.At, w.run.found.Engine = nil, h.at, b.Engine
+	for _, m := range h.Found.Missing {
+		if !m.Pending {
+			w.run.missing[m.Name] = m.Reason
+		}
+	}
+	for i := range w.states {
+		q, s := &questions[i], &w.states[i]
+		if *s = (state{known: true}); slices.Contains(h.Open, q.name) {
+			*s = state{due: now, failed: "it was not answered yet", known: len(q.of) > 0 && !slices.ContainsFunc(q.of, h.Found.Pending)}
+		}
+	}
+	w.publish()
+}
