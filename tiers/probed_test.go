@@ -71,7 +71,7 @@ func probed(t *testing.T, pools ...*pool.Pool) *probe.Prober {
 		_ = prober.Run(ctx)
 	}()
 	for _, p := range pools {
-		eventually(t, "the probe of "+p.Name(), func() bool { return prober.Capabilities(p.Name()) != nil })
+		eventually(t, "the probe of "+p.Name(), func() bool { return prober.Capabilities(p.Name()).Complete() })
 	}
 	cancel()
 	<-done
