@@ -97,7 +97,7 @@ func TestAPairIsMeasuredInEachWay(t *testing.T) {
 
 func TestModeRiskServesByImportedAudits(t *testing.T) {
 	r := measured(t, simulated(t, vllmsim.Options{Model: "small", Divergence: .1}), simulated(t, vllmsim.Options{Model: "large"}), func(o *Options) {
-		o.Requests, o.Clients = MaxRequests, MaxClients
+		o.Requests, o.Clients, o.Limit = MaxRequests, MaxClients, 10*time.Minute
 	})
 	g := r.Guarantee
 	if g == nil || g.Imported < 200 || g.Requests != MaxRequests/2 || g.Served == 0 || g.Disagreed.Of < g.Served*9/10 || g.held() == "broken" {

@@ -158,8 +158,12 @@ func (r *replica) set(ctx context.Context, route string, values map[string]strin
 	}
 	ctx, cancel := context.WithTimeout(ctx, settingsTimeout)
 	defer cancel()
-	if err := r.stores.Control.HSet(ctx, "foregate:settings", pairs...).Err(); err != nil {
-		return fmt.Errorf("settings: %w", err)
+	var failed error // of a slow machine: it is tried again
+	if err := await(ctx, func() bool {
+		failed = r.stores.Control.HSet(ctx, "foregate:settings", pairs...).Err()
+		return failed == nil
+	}); err != nil {
+		return fmt.Errorf("settings: %w", errors.Join(failed, err))
 	}
 	var missing string
 	err := await(ctx, func() bool {
