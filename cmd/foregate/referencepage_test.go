@@ -55,12 +55,13 @@ func referencePage(ctx context.Context, commands string) (string, error) {
 // fieldsText describes the request fields that are not simply forwarded.
 func fieldsText() string {
 	var b strings.Builder
-	b.WriteString("Of chats, completions and all that passes through. Fields that are not listed are sent on as they are. *Stripped*: the request goes on without it. " +
+	b.WriteString("Of chats, completions and all that passes through. Fields that are not listed are sent on as they are. *Target*: sent on, and the target answers. *Stripped*: the request goes on without it. " +
 		"*Refused*: 400 where it asks for something (not `null`, `false` or empty), unless the route lists it in `allow_fields`. *Forbidden*: 400, and no route can list it. " +
 		"The fields forbidden and stripped are refused within `sampling_params`, too.\n\n| field | becomes | engines | what it does there |\n|---|---|---|---|\n")
 	for _, f := range fields.Table {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Name, f.Verdict, f.Engines, f.Effect)
 	}
+	b.WriteString("\nOf the fields that single engines have, these keep drafts: `" + strings.Join(fields.Kept, "`, `") + "`.\n")
 	var free []string
 	for _, name := range slices.Sorted(maps.Keys(fields.TemplateKwargs)) {
 		free = append(free, "`"+name+"`")

@@ -232,6 +232,8 @@ func fieldRules() object {
 	for _, f := range fields.Table {
 		does := "An engine (" + f.Engines + ") " + f.Effect + "."
 		switch f.Verdict {
+		case fields.Target:
+			rules[f.Name] = object{"description": "The target answers unless it asks for nothing. " + does}
 		case fields.Stripped:
 			rules[f.Name] = object{"description": "Removed. " + does}
 		case fields.Refused:

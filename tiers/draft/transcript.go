@@ -198,6 +198,12 @@ func (t *Transcript) CutAtSentence(tokens int) CutPoint {
 // within a chunk of several tokens, n is a lower bound and exact is false.
 func (t *Transcript) Tokens() (n int, exact bool) { return t.cuts.tokens(len(t.text)) }
 
+// TokensSent returns the number of tokens that the client has, at least.
+func (t *Transcript) TokensSent() int {
+	n, _ := t.cuts.tokens(t.sent)
+	return n
+}
+
 // TellsAll reports whether all ids of prompt and answer are known up to a cut point at the end of the answer, so that an
 // engine can continue by ids.
 func (t *Transcript) TellsAll(at CutPoint) bool {

@@ -43,6 +43,8 @@ func Allowable(entry string) error {
 		return nil
 	case known && f.Verdict == Stripped:
 		return fmt.Errorf("%s can never be allowed: it %s (%s), so it is always removed", entry, f.Effect, f.Engines)
+	case known && f.Verdict == Target:
+		return fmt.Errorf("%s needs no entry: every route sends it to the target, where it %s (%s)", entry, f.Effect, f.Engines)
 	case known:
 		return fmt.Errorf("%s can never be allowed: it %s (%s)", entry, f.Effect, f.Engines)
 	}

@@ -1,13 +1,17 @@
 package fields
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Verdict says what happens to a field of a request.
 type Verdict uint8
 
 // The verdicts. Every field that is not in [Table] is forwarded.
 const (
-	Forwarded Verdict = iota // unchanged
+	Forwarded Verdict = iota // unchanged, to drafts and targets
+	Target                   // unchanged; the target answers, unless the value has no effect
 	Stripped                 // never forwarded; the request continues without it
 	Refused                  // 400 unless its value has no effect, or the route lists it in allow_fields
 	Forbidden                // 400 unless its value has no effect; no route can allow it
@@ -15,7 +19,7 @@ const (
 
 // String is the verdict in one word.
 func (v Verdict) String() string {
-	return [...]string{"forwarded", "stripped", "refused", "forbidden"}[v]
+	return [...]string{"forwarded", "target", "stripped", "refused", "forbidden"}[v]
 }
 
 // Field is one row of [Table].
@@ -24,7 +28,7 @@ type Field struct {
 	Verdict Verdict
 	Engines string // the engines that know the field
 	Effect  string // what an engine does with it; a phrase without a subject
-	Prompt  bool   // if allowed: it affects the prompt and adds nothing to the answer
+	Prompt  bool   // if the target answers because of it: it adds nothing to the answer
 }
 
 // The engines, as [Field.Engines] names them.
@@ -88,6 +92,31 @@ var Table = []Field{
 	{Name: "grammar_triggers", Verdict: Stripped, Engines: llamacpp, Effect: "says when a grammar begins to hold; the engine sets it"},
 	{Name: "preserved_tokens", Verdict: Stripped, Engines: llamacpp, Effect: "says which tokens are shown as text; the engine sets it"},
 	{Name: "stream_interval", Verdict: Stripped, Engines: vllm, Effect: "says how many tokens come in one event"},
+	{Name: "routed_experts_prompt_start", Verdict: Stripped, Engines: vllm, Effect: "says which of the model's inner states come back, which none do"},
+	{Name: "verbose", Verdict: Stripped, Engines: llamacpp, Effect: "adds the prompt with what the template added, and the engine's settings"},
+	{Name: "sse_ping_interval", Verdict: Stripped, Engines: llamacpp, Effect: "says how often a silent stream has a comment; the gateway sends its own"},
+	{Name: "speculative.types", Verdict: Stripped, Engines: llamacpp, Effect: "tunes drafts of the engine's own"},
+	{Name: "generation_prompt", Verdict: Stripped, Engines: llamacpp, Effect: "says what the template ends with; the engine sets it"},
+	{Name: "parse_tool_calls", Verdict: Stripped, Engines: llamacpp, Effect: "decides how the answer is parsed; the engine sets it"},
+	{Name: "chat_parser", Verdict: Stripped, Engines: llamacpp, Effect: "decides how the answer is parsed; the engine sets it"},
+	{Name: "reasoning_control", Verdict: Stripped, Engines: llamacpp, Effect: "lets another request end the thinking"},
+	{Name: "reasoning_budget_start_tag", Verdict: Stripped, Engines: llamacpp, Effect: "says where thinking begins; the engine sets it"},
+	{Name: "reasoning_budget_end_tag", Verdict: Stripped, Engines: llamacpp, Effect: "says where thinking ends; the engine sets it"},
+	{Name: "reasoning_budget_message", Verdict: Stripped, Engines: llamacpp, Effect: "is put at the end of the thinking; the operator sets it"},
+
+	// Fields that only the target can serve as they are meant.
+	{Name: "echo", Verdict: Target, Engines: both, Effect: "puts the prompt before the answer, with logprobs those of the prompt, too"},
+	{Name: "watermarking", Verdict: Target, Engines: vllm, Effect: "marks the answer, which a draft pool may not do", Prompt: true},
+	{Name: "repetition_detection", Verdict: Target, Engines: vllm, Effect: "ends an answer that repeats itself, with a finish_reason of its own", Prompt: true},
+	{Name: "thinking_token_budget", Verdict: Target, Engines: vllm, Effect: "bounds the tokens of thinking, which drafts do not have", Prompt: true},
+	{Name: "thinking_budget_tokens", Verdict: Target, Engines: llamacpp, Effect: "bounds the tokens of thinking, which drafts do not have", Prompt: true},
+	{Name: "reasoning_budget_tokens", Verdict: Target, Engines: llamacpp, Effect: "bounds the tokens of thinking, which drafts do not have", Prompt: true},
+	{Name: "truncate_prompt_tokens", Verdict: Target, Engines: vllm, Effect: "cuts the prompt, which is then not the one that is judged", Prompt: true},
+	{Name: "truncation_side", Verdict: Target, Engines: vllm, Effect: "says where the prompt is cut", Prompt: true},
+	{Name: "return_tokens_as_token_ids", Verdict: Target, Engines: vllm, Effect: "writes ids in place of the tokens of logprobs, by which drafts are judged"},
+	{Name: "repeat_penalty", Verdict: Target, Engines: llamacpp, Effect: "makes tokens less probable that occurred, which the target's scores of a draft do not see", Prompt: true},
+	{Name: "dry_multiplier", Verdict: Target, Engines: llamacpp, Effect: "makes repeated sequences less probable, which the target's scores of a draft do not see", Prompt: true},
+	{Name: "n_indent", Verdict: Target, Engines: llamacpp, Effect: "ends the answer at a line that is indented less", Prompt: true},
 
 	// Fields that run code, load files, or read data that is not the tenant's.
 	{Name: "custom_logit_processor", Verdict: Forbidden, Engines: sglang, Effect: "runs code that the client wrote"},
@@ -118,7 +147,6 @@ var Table = []Field{
 	{Name: "prompt_embeds", Verdict: Refused, Engines: vllm, Effect: "decodes tensors that the client wrote", Prompt: true},
 	{Name: "prompt_logprobs", Verdict: Refused, Engines: vllm, Effect: "gives back the prompt; much of it can end the engine"},
 	{Name: "logprob_start_len", Verdict: Refused, Engines: sglang, Effect: "gives back the prompt"},
-	{Name: "echo", Verdict: Refused, Engines: both, Effect: "gives back the prompt"},
 	{Name: "return_prompt_text", Verdict: Refused, Engines: vllm, Effect: "gives back the prompt with what the template added"},
 	{Name: "enable_response_messages", Verdict: Refused, Engines: vllm, Effect: "gives back the prompt with what the template added"},
 	{Name: "return_token_ids", Verdict: Refused, Engines: vllm, Effect: "gives back the prompt as tokens"},
@@ -128,6 +156,15 @@ var Table = []Field{
 	{Name: "stop_regex", Verdict: Refused, Engines: sglang, Effect: "matches a pattern after each token; a slow one stops the engine"},
 	{Name: "use_beam_search", Verdict: Refused, Engines: vllm, Effect: "generates many answers for one"},
 }
+
+// Kept are fields of engines that are forwarded to drafts, too, because they mean the same there: sampling, ends, and how tokens become
+// text. vLLM ignores return_token_offsets but where prompts are rendered.
+var Kept = strings.Fields(`
+	top_k min_p min_tokens ignore_eos stop_token_ids include_stop_str_in_output repetition_penalty repeat_last_n dry_base
+	dry_allowed_length dry_penalty_last_n dry_sequence_breakers length_penalty typical_p top_n_sigma xtc_probability
+	xtc_threshold dynatemp_range dynatemp_exponent mirostat mirostat_tau mirostat_eta adaptive_target adaptive_decay min_keep
+	samplers skip_special_tokens spaces_between_special_tokens add_special_tokens include_reasoning reasoning_format
+	reasoning_in_content return_token_offsets`)
 
 // byName is [Table] by name.
 var byName = func() map[string]*Field {

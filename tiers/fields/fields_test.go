@@ -55,6 +55,22 @@ func TestEachFieldIsListedOnceWithAllThatIsSaidOfIt(t *testing.T) {
 	}
 }
 
+// TestEachFieldOfRealEnginesIsDecided reads the names that engines take, as recorded: vllm.txt from the schemas of chats and completions in
+// /openapi.json of vLLM 0.32 (a test of loadtest/engines compares it with the engine), llamacpp.txt from llama.cpp b11549, which has none.
+func TestEachFieldOfRealEnginesIsDecided(t *testing.T) {
+	for _, file := range []string{"vllm.txt", "llamacpp.txt"} {
+		names, err := os.ReadFile("testdata/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name := range strings.FieldsSeq(string(names)) {
+			if _, listed := byName[name]; !listed && !Portable(name) && !slices.Contains(Kept, name) {
+				t.Errorf("%s: nobody has decided about %s: add it to the table", file, name)
+			}
+		}
+	}
+}
+
 func TestARouteMayListWhatIsRefusedAndNothingElse(t *testing.T) {
 	for _, f := range Table {
 		err := Allowable(f.Name)

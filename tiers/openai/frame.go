@@ -105,6 +105,12 @@ func (f *Framer) Text(dst, text []byte) []byte {
 	return f.goesOn(f.choice(dst, 0, text))
 }
 
+// UsageSoFar adds the usage so far to the last frame in dst.
+func (f *Framer) UsageSoFar(dst []byte, u Usage) []byte {
+	dst = append(bytes.TrimSuffix(dst, []byte("}\n\n")), `,"usage":`...)
+	return append(f.usage(dst, u), "}}\n\n"...)
+}
+
 // open begins a frame of a choice.
 func (f *Framer) open(dst []byte, index int) []byte {
 	dst = append(append(dst, f.prefix()...), `{"index":`...)

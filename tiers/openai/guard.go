@@ -13,7 +13,7 @@ func (w *walker) field(name string, f fields.Field) (drop bool, value Span, err 
 	switch {
 	case f.Verdict == fields.Stripped:
 		w.cur.skip()
-	case f.Verdict == fields.Forwarded:
+	case f.Verdict <= fields.Target:
 		err = w.forwarded(name)
 	case name == fields.Kwargs && w.cur.kind() == '{':
 		err = w.kwargs()
@@ -33,7 +33,7 @@ func (w *walker) field(name string, f fields.Field) (drop bool, value Span, err 
 
 // unlessAllowed refuses a field of the table, or records that the route must allow it.
 func (w *walker) unlessAllowed(f fields.Field, raw []byte) *RequestError {
-	if f.Verdict == fields.Stripped || harmless(raw) || f.Name == fields.Kwargs && raw[0] == '{' {
+	if f.Verdict <= fields.Stripped || harmless(raw) || f.Name == fields.Kwargs && raw[0] == '{' {
 		return nil
 	}
 	refusal := func() *RequestError {

@@ -89,7 +89,7 @@ func readStreamOptions(s *scanner, name string) (Span, *RequestError) {
 		k := in.kind()
 		v, _ := in.value()
 		if each && string(v) == "true" {
-			s.req.Extras, s.req.shows = true, true
+			s.req.UsageSoFar, s.req.shows = true, true
 		}
 		if !requested || k == 'n' {
 			continue

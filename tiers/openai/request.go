@@ -42,6 +42,7 @@ type Request struct {
 	Model        string
 	Stream       bool
 	IncludeUsage bool // stream_options.include_usage
+	UsageSoFar   bool // stream_options.continuous_usage_stats
 	MaxTokens    int  // max_completion_tokens, else max_tokens; -1 when absent
 	N            int  // choices for each prompt, at least 1; with best_of, the number generated
 	Stop         []string

@@ -130,10 +130,10 @@ func (s *scanner) check() *RequestError {
 	return nil
 }
 
-// extras records fields that are forwarded only because the route allows them.
+// extras records fields that only the target can serve.
 func (s *scanner) extras() {
 	for _, m := range s.req.members {
-		if f := fields.Lookup(m.name); f.Verdict == fields.Refused && !m.drop {
+		if f := fields.Lookup(m.name); (f.Verdict == fields.Refused || f.Verdict == fields.Target) && !m.drop {
 			s.req.Extras = true
 			s.req.shows = s.req.shows || !f.Prompt
 		}

@@ -71,26 +71,31 @@ func (c *client) begin(length int) error {
 	return c.sink.Begin(Head{Stream: c.request.Body.Stream, Length: int64(length)})
 }
 
-// open starts a stream. A chat answer starts with the role.
-func (c *client) open() error {
+// open starts a stream. A chat answer starts with the role. prompt is the prompt's length in tokens.
+func (c *client) open(prompt int) error {
 	if c.headSent {
 		return nil
 	}
 	if err := c.begin(0); err != nil {
 		return err
 	}
-	c.buf = c.frames().Role(c.buf[:0])
+	if c.buf = c.frames().Role(c.buf[:0]); c.request.Body.UsageSoFar && len(c.buf) > 0 {
+		c.buf = c.frames().UsageSoFar(c.buf, openai.Usage{Prompt: prompt})
+	}
 	return nil
 }
 
-// send sends text as part of a stream; empty text only starts the stream. A client that waits for JSON gets nothing
-// before the end.
-func (c *client) send(text []byte) error {
-	if err := c.open(); err != nil {
+// send sends text as part of a stream, up to which the usage is so much; empty text only starts the stream. A client that
+// waits for JSON gets nothing before the end.
+func (c *client) send(text []byte, so openai.Usage) error {
+	if err := c.open(so.Prompt); err != nil {
 		return err
 	}
 	if len(text) > 0 {
 		c.buf = c.frames().Text(c.buf, text)
+		if c.request.Body.UsageSoFar {
+			c.buf = c.frames().UsageSoFar(c.buf, so)
+		}
 		c.observer.Text(text)
 	}
 	if len(c.buf) == 0 {
@@ -101,12 +106,13 @@ func (c *client) send(text []byte) error {
 	return err
 }
 
-// release sends the text that the transcript may release.
-func (c *client) release(t *draft.Transcript) error {
+// release sends the text that the transcript may release. prompt is the prompt's length in tokens.
+func (c *client) release(t *draft.Transcript, prompt int) error {
 	if !c.request.Body.Stream {
 		return nil
 	}
-	return c.send(t.Release())
+	text := t.Release()
+	return c.send(text, openai.Usage{Prompt: prompt, Completion: t.TokensSent()})
 }
 
 // finish sends the rest of an answer and its end.
@@ -124,7 +130,7 @@ func (c *client) finish(t *draft.Transcript, e openai.Ending) error {
 		}
 		return c.sink.Write(body)
 	}
-	if err := c.open(); err != nil {
+	if err := c.open(e.Usage.Prompt); err != nil {
 		return err
 	}
 	c.buf = c.frames().Finish(c.buf, rest, e, c.request.Body.IncludeUsage)

@@ -1,6 +1,7 @@
 package strategy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -319,7 +320,7 @@ func (s *segment) take(c *openai.Chunk) (over bool, err error) {
 	if s.x.Buffered() || over || len(c.Finish) > 0 || s.t.Pending() {
 		return over, nil
 	}
-	if err := s.client.release(s.t); err != nil {
+	if err := s.client.release(s.t, cmp.Or(s.prompt, len(s.t.PromptIDs()), s.Body.PromptTokens)); err != nil {
 		s.x.Close(nil, s.tokens)
 		return true, err
 	}

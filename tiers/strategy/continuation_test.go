@@ -64,7 +64,7 @@ func TestAnAnswerThatIsNotWrittenAgainAsItWasSentIsBrokenOff(t *testing.T) {
 			return letters("ZZ", "stop", nil), nil
 		}
 		a := New(Options{Request: r.request, Record: *receipt.NewRecorder(&r.rc, time.Now), Sink: r})
-		if err := a.client.open(); err != nil {
+		if err := a.client.open(0); err != nil {
 			t.Fatal(err)
 		}
 		text := draft.NewTranscript(draft.TranscriptOptions{Text: []byte("what was sent"), Sent: 13})

@@ -3,6 +3,7 @@ package strategy
 import (
 	"context"
 
+	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 )
 
@@ -25,7 +26,8 @@ func (s *speculate) step(context.Context) error {
 	if !s.d.Committed() || !s.Body.Stream || s.x.Buffered() {
 		return nil
 	}
-	return s.client.send(s.d.Release())
+	text := s.d.Release()
+	return s.client.send(text, openai.Usage{Prompt: s.d.PromptTokens(), Completion: s.d.Transcript().TokensSent()})
 }
 
 // decide commits to the draft when the hold-back is over and its score is accepted.
