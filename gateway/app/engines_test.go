@@ -58,7 +58,7 @@ drain: {delay: 0s, grace: 5s}
 	w.Ready(t)
 	apptest.Within(t, 30*time.Second, "all engines are probed", func() bool {
 		for _, pool := range []string{"small", "large", "mute"} {
-			if w.engine(t, pool).Age < 0 {
+			if e := w.engine(t, pool); e.Age < 0 || len(e.Open) > 0 {
 				return false
 			}
 		}

@@ -41,7 +41,7 @@ type question struct {
 }
 
 // questions are all, in their order. An error says that the engine gives no answer now; a missing capability is none. The
-// first foundations of them generate nothing. Scoring is last, because it may crash the engine.
+// first foundations of them generate nothing. Scoring is late, because it may crash the engine.
 var questions = []question{
 	{"model card", []string{MissingWindow}, (*probeRun).window},
 	{"tokenizer", []string{MissingTokenize}, (*probeRun).tokenizer},
@@ -49,9 +49,9 @@ var questions = []question{
 	{"detokenizer", []string{MissingWords}, (*probeRun).detokenize},
 	{"chat", []string{MissingIDs, MissingPromptIDs, MissingLogprobs}, (*probeRun).chat},
 	{"continuation", []string{MissingContinue}, (*probeRun).continuation},
-	{"continued text", nil, (*probeRun).continues},
 	{"end", []string{MissingEOS}, (*probeRun).ending},
 	{"scores", []string{MissingScoring}, (*probeRun).scoring},
+	{"continued text", nil, (*probeRun).continues},
 }
 
 // foundations is how many of the questions must be answered before anything is published: what evidence is kept by.
