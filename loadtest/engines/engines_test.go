@@ -60,10 +60,10 @@ func TestAnEngineIsKilledFrozenAndRestarted(t *testing.T) {
 	apptest.Eventually(t, "it goes on", func() bool { return status() == http.StatusOK })
 }
 
-// kindOf is what the probe should find of an engine, and what the engine lacks for good.
+// kindOf is what the probe should find of an engine, and what stays missing.
 var kindOf = map[string]struct {
-	kind  string
-	lacks []string
+	kind    string
+	missing []string
 }{LlamaCpp: {LlamaCpp, []string{"prompt_token_ids", "scoring"}}, VLLM: {VLLM, nil}}
 
 func TestTheProbeFindsOutWhatEnginesAre(t *testing.T) {
@@ -80,7 +80,7 @@ func TestTheProbeFindsOutWhatEnginesAre(t *testing.T) {
 				t.Errorf("%s is %q, want %q", pool, kind, want.kind)
 			}
 			for _, m := range status.Engines[at].Missing {
-				if !slices.Contains(want.lacks, m.Name) {
+				if !slices.Contains(want.missing, m.Name) {
 					t.Errorf("%s lacks %s: %s", pool, m.Name, m.Reason)
 				}
 			}

@@ -13,8 +13,8 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// teller is an engine that answers each question with the same words, and text as a test says.
-type teller struct {
+// repeater is an engine that answers each question with the same words, and text as a test says.
+type repeater struct {
 	after func(text, rest string) (string, error) // what it answers behind a text of its own, or of another's
 	asked []calls.ContinueText
 }
@@ -22,7 +22,7 @@ type teller struct {
 const tale = "It is a long way to the market, and the rain does not end."
 
 // Open implements [calls.Upstream].
-func (e *teller) Open(_ context.Context, a *calls.Attempt) (calls.Stream, error) {
+func (e *repeater) Open(_ context.Context, a *calls.Attempt) (calls.Stream, error) {
 	c := a.Call.(*calls.ContinueText)
 	e.asked = append(e.asked, *c)
 	answer := tale
@@ -67,7 +67,7 @@ func TestAnEngineIsAskedHowItContinues(t *testing.T) {
 		"it refuses":                {func(string, string) (string, error) { return "", &calls.Failure{Kind: calls.Rejected, Status: 400} }, dialect.ContinueNot, nil},
 		"it is busy":                {func(string, string) (string, error) { return "", busy }, dialect.ContinueUnknown, busy},
 	} {
-		e := teller{after: tc.after}
+		e := repeater{after: tc.after}
 		run := probeRun{asker: &asker{upstream: &e, model: "big", engine: dialect.OpenAI}, missing: map[string]string{}}
 		if err := run.continues(t.Context()); run.found.Continue != tc.want || !errors.Is(err, tc.err) {
 			t.Errorf("%s: %q, %v; want %q", name, run.found.Continue, err, tc.want)

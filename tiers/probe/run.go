@@ -177,7 +177,7 @@ func (e *probeRun) chat(ctx context.Context) error {
 		return nil
 	}
 	e.chatted = a
-	if why := e.lacksIDs(&a); why != "" {
+	if why := e.withoutIDs(&a); why != "" {
 		e.addMissing(MissingIDs, why)
 	}
 	e.found.TokenIDs = e.missing[MissingIDs] == ""
@@ -186,15 +186,15 @@ func (e *probeRun) chat(ctx context.Context) error {
 	}
 	if unscored != "" {
 		e.addMissing(MissingLogprobs, unscored)
-	} else if why := a.lacksLogprobs(); why != "" {
+	} else if why := a.withoutLogprobs(); why != "" {
 		e.found.Unscored = true
 		e.addMissing(MissingLogprobs, why)
 	}
 	return e.thinking(ctx)
 }
 
-// lacksIDs says why the ids of a chat's answer cannot be used; "" if they can.
-func (e *probeRun) lacksIDs(a *answer) string {
+// withoutIDs says why the ids of a chat's answer cannot be used; "" if they can.
+func (e *probeRun) withoutIDs(a *answer) string {
 	switch known := &e.dialect().Members; {
 	case known.WholeTokenIDs:
 		return "it tells token_ids of answers in one piece alone, and drafts are streamed"
@@ -210,8 +210,8 @@ func (e *probeRun) lacksIDs(a *answer) string {
 	return "it answers without token_ids"
 }
 
-// lacksLogprobs says why the logprobs of an answer cannot be believed; "" if they can.
-func (a *answer) lacksLogprobs() string {
+// withoutLogprobs says why the logprobs of an answer cannot be believed; "" if they can.
+func (a *answer) withoutLogprobs() string {
 	if len(a.logprobs) == 0 {
 		return "it answers without logprobs"
 	}
