@@ -159,6 +159,9 @@ func withPriority(ctx context.Context, url, priority, body string) (status int, 
 // TestLowPriorityIsShedBeforeARealEnginesMemoryRunsOut loads an engine that has 24 blocks of 128 tokens.
 func TestLowPriorityIsShedBeforeARealEnginesMemoryRunsOut(t *testing.T) {
 	Need(t, VLLM)
+	if testing.Short() {
+		t.Skip("a vLLM of its own starts for a minute")
+	}
 	e := Start(t, Options{Kind: VLLM, Model: VLLMTarget, Flags: []string{"--num-gpu-blocks-override", "24"}})
 	r := serve(t, pair{VLLM, engine(t, LlamaCpp+"-draft"), e}, setup{})
 	r.set(t, "shed.low", "0.6", "shed.normal", "0.8", "shed.max_wait_low", "1s", "shed.max_wait_high", "10m")
