@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -95,12 +96,11 @@ func lastContinued(t *testing.T, p pair, a api, question string, all []Exchange)
 		switch {
 		case byIDs:
 			var text struct{ Content, Prompt string }
-			asked := promptTokens(t, p, a, question)
-			if len(ids) < asked {
+			asked := promptIDs(t, p, a, question)
+			if len(ids) < len(asked) || !reflect.DeepEqual(ids[:len(asked)], asked) {
 				continue // of the probe
 			}
-			behind := ids[asked:]
-			body, _ := json.Marshal(map[string]any{"model": p.target.Model, "tokens": behind})
+			body, _ := json.Marshal(map[string]any{"model": p.target.Model, "tokens": ids[len(asked):]})
 			if err := askJSON(t.Context(), http.MethodPost, p.target.URL+"/detokenize", string(body), &text); err != nil {
 				t.Fatal(err)
 			}
@@ -109,8 +109,8 @@ func lastContinued(t *testing.T, p pair, a api, question string, all []Exchange)
 			c.prefix = prompt[len(question):]
 		default:
 			messages, _ := c.asked["messages"].([]any)
-			if len(messages) == 0 {
-				continue
+			if len(messages) == 0 || !strings.Contains(fmt.Sprint(messages[0]), question) {
+				continue // of the probe
 			}
 			last, _ := messages[len(messages)-1].(map[string]any)
 			if last["role"] != "assistant" {
@@ -126,8 +126,8 @@ func lastContinued(t *testing.T, p pair, a api, question string, all []Exchange)
 	return nil
 }
 
-// promptTokens is how many ids the target makes of a question's prompt.
-func promptTokens(t *testing.T, p pair, a api, question string) int {
+// promptIDs are the ids that the target makes of a question's prompt.
+func promptIDs(t *testing.T, p pair, a api, question string) []any {
 	t.Helper()
 	ask := func(path string, q map[string]any, into any) {
 		body, _ := json.Marshal(q)
@@ -143,9 +143,13 @@ func promptTokens(t *testing.T, p pair, a api, question string) int {
 		ask("/apply-template", q, &rendered)
 		q = map[string]any{"content": rendered.Prompt, "add_special": true, "parse_special": true}
 	}
-	var ids struct{ Tokens []int }
+	var ids struct{ Tokens []json.Number }
 	ask("/tokenize", q, &ids)
-	return len(ids.Tokens)
+	all := make([]any, len(ids.Tokens))
+	for i, id := range ids.Tokens {
+		all[i] = id
+	}
+	return all
 }
 
 // rest is what the target itself says behind the prefix, asked directly.
