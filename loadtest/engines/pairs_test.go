@@ -107,6 +107,9 @@ func each(t *testing.T, test func(t *testing.T, p pair)) {
 	t.Helper()
 	for _, names := range pairs {
 		t.Run(names.name, func(t *testing.T) {
+			if testing.Short() && names.draft == LlamaCpp+"-draft" && names.target == VLLM+"-target" {
+				t.Skip("pairs of one kind are the short form")
+			}
 			test(t, pair{names.name, engine(t, names.draft), engine(t, names.target)})
 		})
 	}
