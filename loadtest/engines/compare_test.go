@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -66,9 +67,25 @@ var lists = regexp.MustCompile(`"(token_ids|content|tokens|text_offset)":\[(?:[^
 // counts of usage in each chunk grow with the pieces.
 var counting = regexp.MustCompile(`"(completion_tokens|total_tokens)":\d+`)
 
+// choiceOf is the index of the choice that a chunk is of.
+var choiceOf = regexp.MustCompile(`"choices":\[\{"index":(\d+)`)
+
+// byChoice orders chunks by their choice, whose pieces come in turns that differ each time; what is of no choice comes last.
+func byChoice(a, b string) int {
+	at := func(chunk string) int {
+		if m := choiceOf.FindStringSubmatch(chunk); m != nil {
+			n, _ := strconv.Atoi(m[1]) // digits
+			return n
+		}
+		return math.MaxInt
+	}
+	return cmp.Compare(at(a), at(b))
+}
+
 // shapes are the forms of a stream's events, each once where it comes several times in a row.
 func shapes(body string) (all []string) {
 	data, done := events(body)
+	slices.SortStableFunc(data, byChoice)
 	for i, d := range data {
 		d = lists.ReplaceAllString(saidText.ReplaceAllString(plain(d), `"$1":""`), `"$1":[]`)
 		if i < len(data)-1 {

@@ -64,7 +64,7 @@ func TestAnEngineIsKilledFrozenAndRestarted(t *testing.T) {
 var kindOf = map[string]struct {
 	kind    string
 	missing []string
-}{LlamaCpp: {LlamaCpp, []string{"prompt_token_ids", "scoring"}}, VLLM: {VLLM, nil}}
+}{LlamaCpp: {LlamaCpp, []string{"prompt_token_ids", "scoring", "eos"}}, VLLM: {VLLM, nil}}
 
 func TestTheProbeFindsOutWhatEnginesAre(t *testing.T) {
 	each(t, func(t *testing.T, p pair) {
