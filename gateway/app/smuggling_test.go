@@ -185,7 +185,7 @@ var badHeads = []struct {
 	{name: "a header of 1.1 MB", extra: []string{"X-A: " + strings.Repeat("a", 1_100_000)}, status: []int{431}},
 	{name: "a header name in UTF-8", extra: []string{"X-Ténant: a"}, status: []int{400}},
 
-	{name: "HEAD", line: "HEAD /v1/models HTTP/1.1", status: []int{405}},
+	{name: "HEAD", line: "HEAD /v1/chat/completions HTTP/1.1", status: []int{405}},
 	{name: "OPTIONS", line: "OPTIONS /v1/chat/completions HTTP/1.1", status: []int{405}, code: "method_not_allowed"},
 	{name: "OPTIONS *", line: "OPTIONS * HTTP/1.1", status: []int{400, 404, 405}, code: "bad_request_line"},
 	{name: "TRACE", line: "TRACE /v1/models HTTP/1.1", status: []int{405}, code: "method_not_allowed"},

@@ -287,7 +287,9 @@ func TestAQuestionThatFailsLeavesTheOtherAnswersStanding(t *testing.T) {
 	})
 	s := backends(Backend{ID: "a", URL: url, Up: true, Life: 1})
 	p := start(t, Options{}, s, nil)
-	c := until(t, p, "probed but for chats", func(c *Capabilities) bool { return known(c) && c.Scoring != "" && len(c.EOS) > 0 })
+	c := until(t, p, "probed but for chats", func(c *Capabilities) bool {
+		return known(c) && c.Scoring != "" && len(c.EOS) > 0 && len(p.Progress("p").Open) == 2
+	})
 	if !c.Pending(MissingLogprobs) || !strings.Contains(c.MissingReason(MissingLogprobs), "status 503") || c.Pending(MissingScoring) || c.Tokenizer == "" {
 		t.Errorf("got %+v", c)
 	}
