@@ -183,7 +183,7 @@ engines: redis ## Real vLLM and llama.cpp on the CPU (ENGINES=llamacpp: one of t
 	@.ci/need-engines $(ENGINES) >/dev/null
 	@mkdir -p bin && rm -f bin/engines.txt
 	FOREGATE_ENGINES='$(ENGINES)' FOREGATE_ENGINES_TABLE=$(CURDIR)/bin/engines.txt .ci/with-redis $(GO) test -vet=off -trimpath -count=1 -timeout 120m $(SHORT) $(if $(RUN),-run '$(RUN)') ./loadtest/engines; status=$$?; cat bin/engines.txt 2>/dev/null; exit $$status
-	$(if $(RUN),,FOREGATE_ENGINES='$(ENGINES)' $(GO) test -vet=off -trimpath -count=1 -timeout 10m -run RealPair ./cmd/foregate ./loadtest/pair)
+	$(if $(RUN),,FOREGATE_ENGINES='$(ENGINES)' $(GO) test -vet=off -trimpath -count=1 -timeout 10m -run RealPair ./cmd/foregate $(if $(SHORT),,./loadtest/pair))
 
 wire: ## Record what the real engines answer, to which the simulator and the readers are held, into testdata/wire.
 	@.ci/need-engines llamacpp vllm >/dev/null

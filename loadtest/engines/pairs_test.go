@@ -2,6 +2,7 @@ package engines
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -45,8 +46,12 @@ func TestMain(m *testing.M) {
 	for name := range own {
 		started[name] = sync.OnceValues(func() (*Engine, error) { return begin(ctx, name) })
 	}
+	flag.Parse()
 	if named(VLLM) { // it takes a minute to start; tests of llama.cpp run meanwhile
 		for _, name := range []string{VLLM + "-target", VLLM + "-draft"} {
+			if oneVLLM() && name == VLLM+"-draft" {
+				continue
+			}
 			go func() { _, _ = started[name]() }() // its error is that of the tests
 		}
 	}
@@ -107,13 +112,20 @@ func each(t *testing.T, test func(t *testing.T, p pair)) {
 	t.Helper()
 	for _, names := range pairs {
 		t.Run(names.name, func(t *testing.T) {
-			if testing.Short() && names.draft == LlamaCpp+"-draft" && names.target == VLLM+"-target" {
-				t.Skip("pairs of one kind are the short form")
+			draft := names.draft
+			if oneVLLM() {
+				if draft == LlamaCpp+"-draft" && names.target == VLLM+"-target" {
+					t.Skip("in the short form the pair of vLLM is this one")
+				}
+				draft = LlamaCpp + "-draft"
 			}
-			test(t, pair{names.name, engine(t, names.draft), engine(t, names.target)})
+			test(t, pair{names.name, engine(t, draft), engine(t, names.target)})
 		})
 	}
 }
+
+// oneVLLM tells whether llama.cpp drafts for vLLM, too: in the short form, because a vLLM starts for a minute.
+func oneVLLM() bool { return testing.Short() && named(LlamaCpp) }
 
 // count is how often something is done: few in the short form, which .ci/run takes.
 func count(short, long int) int {
