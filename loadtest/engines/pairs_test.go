@@ -23,11 +23,14 @@ type pair struct {
 	draft, target *Engine
 }
 
+// mixed names the pair of two kinds.
+const mixed = "llamacpp before vllm"
+
 // pairs are the names of all, with the engines behind them.
 var pairs = []struct{ name, draft, target string }{
 	{LlamaCpp, LlamaCpp + "-draft", LlamaCpp + "-target"},
 	{VLLM, VLLM + "-draft", VLLM + "-target"},
-	{"llamacpp before vllm", LlamaCpp + "-draft", VLLM + "-target"},
+	{mixed, LlamaCpp + "-draft", VLLM + "-target"},
 }
 
 // own describes the engines that are started where none runs.
@@ -114,7 +117,7 @@ func each(t *testing.T, test func(t *testing.T, p pair)) {
 		t.Run(names.name, func(t *testing.T) {
 			draft := names.draft
 			if oneVLLM() {
-				if draft == LlamaCpp+"-draft" && names.target == VLLM+"-target" {
+				if names.name == mixed {
 					t.Skip("in the short form the pair of vLLM is this one")
 				}
 				draft = LlamaCpp + "-draft"
