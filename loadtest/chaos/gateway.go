@@ -173,20 +173,6 @@ func (m Metrics) Value(series string) (float64, bool) {
 
 // Sum adds up the series of a name whose labels hold all of the words.
 func (m Metrics) Sum(name string, words ...string) (sum float64) {
-lines:
-	for line := range strings.Lines(string(m)) {
-		rest, ok := strings.CutPrefix(line, name)
-		if !ok || rest[0] != '{' && rest[0] != ' ' {
-			continue
-		}
-		for _, w := range words {
-			if !strings.Contains(rest, w) {
-				continue lines
-			}
-		}
-		if v, err := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndexByte(strings.TrimSpace(rest), ' ')+1:]), 64); err == nil {
-			sum += v
-		}
-	}
+	sum, _ = process.Sum(string(m), name, words...) // a series that is not there counts 0
 	return sum
 }

@@ -23,7 +23,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -222,20 +221,8 @@ func (e *Engine) Gauge(ctx context.Context, family string) (sum float64, err err
 	if err != nil {
 		return 0, err
 	}
-	found := false
-	for line := range strings.Lines(page) {
-		rest, ok := strings.CutPrefix(line, family)
-		if !ok || !strings.HasPrefix(rest, " ") && !strings.HasPrefix(rest, "{") {
-			continue
-		}
-		v, err := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndexByte(rest, ' ')+1:]), 64)
-		if err != nil {
-			return 0, fmt.Errorf("%s: %q: %w", family, line, err)
-		}
-		sum, found = sum+v, true
-	}
-	if !found {
-		return 0, fmt.Errorf("%s %s has no metric %s", e.Kind, e.URL, family)
+	if sum, err = process.Sum(page, family); err != nil {
+		return 0, fmt.Errorf("%s %s: %s: %w", e.Kind, e.URL, family, err)
 	}
 	return sum, nil
 }

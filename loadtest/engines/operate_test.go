@@ -3,6 +3,7 @@ package engines
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -268,15 +269,10 @@ func TestExpectedPrefixHitsAreTheEngines(t *testing.T) {
 		}
 		return all
 	}
-	own := func(name string) (all float64) {
-		for line := range strings.Lines(r.Metrics(t)) {
-			if strings.HasPrefix(line, name+"{") && strings.Contains(line, `pool="large"`) {
-				v, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:]), 64)
-				if err != nil {
-					t.Fatal(err)
-				}
-				all += v
-			}
+	own := func(name string) float64 {
+		all, err := process.Sum(r.Metrics(t), name, `pool="large"`)
+		if err != nil && !errors.Is(err, process.ErrNoMetric) {
+			t.Fatal(err)
 		}
 		return all
 	}

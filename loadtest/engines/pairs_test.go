@@ -118,7 +118,7 @@ func each(t *testing.T, test func(t *testing.T, p pair)) {
 			draft := names.draft
 			if oneVLLM() {
 				if names.name == mixed {
-					t.Skip("in the short form the pair of vLLM is this one")
+					t.Skip("the short form has this pair under the name vllm")
 				}
 				draft = LlamaCpp + "-draft"
 			}

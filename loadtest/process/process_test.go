@@ -71,3 +71,21 @@ func TestASignalToAChildThatHasEndedIsAnErrorThatNamesIt(t *testing.T) {
 		t.Errorf("stopping it: %v", err)
 	}
 }
+
+func TestASumIsOfTheSeriesWhoseLabelsHoldAllWords(t *testing.T) {
+	const page = "# HELP a_b_total of a\na_b_total{pool=\"x\",kind=\"y\"} 2\na_b_total{pool=\"x\"} 3\na_b_total_more 5\na_b_total 7\nwrong{pool=\"x\"} -\nwrong 1\n"
+	for _, c := range []struct {
+		name  string
+		words []string
+		want  float64
+		fails string
+	}{
+		{"a_b_total", nil, 12, ""}, {"a_b_total", []string{`pool="x"`}, 5, ""}, {"a_b_total", []string{`pool="x"`, `kind="y"`}, 2, ""},
+		{"a_b", nil, 0, "no such metric"}, {"wrong", nil, 1, `wrong{pool="x"} -`},
+	} {
+		sum, err := Sum(page, c.name, c.words...)
+		if sum != c.want || (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
+			t.Errorf("%s %q: %g, %v", c.name, c.words, sum, err)
+		}
+	}
+}
