@@ -12,23 +12,23 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// tales are questions whose answers are longer than what is asked for. Where an engine seems not to continue the answer to
+// longQuestions are questions whose answers are longer than what is asked for. Where an engine seems not to continue the answer to
 // one, the next is asked: two tokens may be as likely.
-var tales = []string{
+var longQuestions = []string{
 	"Describe a walk through a market town on a rainy morning.",
 	"Explain how bread is baked.",
 	"Count from one to thirty in words.",
 }
 
-// oddity is what no model says by itself: whose answer begins with it repeats what it was given.
-const oddity = "Purple seventeen doorknob, said the"
+// unlikelyText is what no model says by itself: whose answer begins with it repeats what it was given.
+const unlikelyText = "Purple seventeen doorknob, said the"
 
 // continues finds out what the engine answers that is asked to continue a text, by the very call of a continuation.
 func (e *probeRun) continues(ctx context.Context) error {
 	if e.upstream == nil || e.noChat != "" {
 		return nil
 	}
-	for _, question := range tales {
+	for _, question := range longQuestions {
 		found, err := e.continued(ctx, question)
 		if f, failed := errors.AsType[*calls.Failure](err); failed && (f.Kind == calls.Rejected || f.Kind == calls.BadResponse) {
 			found, err = dialect.ContinueNot, nil
@@ -44,7 +44,7 @@ func (e *probeRun) continues(ctx context.Context) error {
 }
 
 // continued has the engine continue its own answer to a question, which it does as before. If the text comes once more, it
-// may repeat what it is given, or answer anew: an oddity tells.
+// may repeat what it is given, or answer anew: the answer to unlikelyText tells.
 func (e *probeRun) continued(ctx context.Context, question string) (dialect.Continue, error) {
 	whole, err := e.rest(ctx, question, "")
 	if err != nil {
@@ -57,7 +57,7 @@ func (e *probeRun) continued(ctx context.Context, question string) (dialect.Cont
 	got, err := e.rest(ctx, question, whole[:cut])
 	found := continuationOf(whole[:cut], whole[cut:], got)
 	if err == nil && found == dialect.Repeats {
-		if got, err = e.rest(ctx, question, oddity); !strings.HasPrefix(got, oddity) {
+		if got, err = e.rest(ctx, question, unlikelyText); !strings.HasPrefix(got, unlikelyText) {
 			found = dialect.ContinueNot
 		}
 	}

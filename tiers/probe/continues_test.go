@@ -73,7 +73,7 @@ func TestAnEngineIsAskedHowItContinues(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %q", name, run.found.Continue, err, tc.want)
 		}
 		for _, c := range e.asked {
-			if c.Model != "big" || c.MaxTokens > 16 || c.Found != dialect.Continues || c.Probed != dialect.OpenAI || !bytes.HasPrefix([]byte(tale), c.Text) && string(c.Text) != oddity {
+			if c.Model != "big" || c.MaxTokens > 16 || c.Found != dialect.Continues || c.Probed != dialect.OpenAI || !bytes.HasPrefix([]byte(tale), c.Text) && string(c.Text) != unlikelyText {
 				t.Errorf("%s: it was asked %+v", name, c)
 			}
 		}

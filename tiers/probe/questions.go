@@ -46,8 +46,8 @@ var chats = []chat{
 	}}},
 }
 
-// walk has a long answer, so that its beginning can be compared.
-const walk = "Describe a walk through a market town on a rainy morning, in about two hundred words."
+// longQuestion has a long answer, so that its beginning can be compared.
+const longQuestion = "Describe a walk through a market town on a rainy morning, in about two hundred words."
 
 const (
 	answerTokens = 16 // of each answer, at most

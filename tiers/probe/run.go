@@ -150,7 +150,7 @@ func (e *probeRun) complete(ctx context.Context, path string, question map[strin
 
 // say sends one question as a chat.
 func (e *probeRun) say(ctx context.Context, more map[string]any) (answer, error) {
-	q := map[string]any{"messages": []message{{"user", walk}}}
+	q := map[string]any{"messages": []message{{"user", longQuestion}}}
 	maps.Copy(q, more)
 	return e.complete(ctx, "/v1/chat/completions", q)
 }
@@ -263,7 +263,7 @@ func (e *probeRun) continuation(ctx context.Context) error {
 	}
 	prompt, err := e.chatted.prompt, error(nil)
 	if len(prompt) == 0 && e.missing[MissingTokenize] == "" {
-		prompt, err = e.rendered(ctx, map[string]any{"messages": []message{{"user", walk}}, "add_generation_prompt": true})
+		prompt, err = e.rendered(ctx, map[string]any{"messages": []message{{"user", longQuestion}}, "add_generation_prompt": true})
 	}
 	if fails(err) {
 		return err

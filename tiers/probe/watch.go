@@ -241,7 +241,6 @@ func (w *watch) ask(ctx context.Context, b Backend, i int) {
 	} else if w.pool.Scores != nil && !w.pool.Scores() {
 		w.run.closed = "scoring there is closed for a while"
 	}
-	w.run.again, w.run.deadly = "", false
 	err := w.run.try(ctx, q)
 	if ctx.Err() != nil {
 		return // we are ending, which says nothing of the engine
