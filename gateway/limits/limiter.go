@@ -191,7 +191,7 @@ func (l *Limiter) AdviseRetry(tenant string, retry bool) bool {
 func (l *Limiter) refusal(g *Reservation, got answer, w rates) *Error {
 	a := g.request
 	e := &Error{Tenant: a.Tenant, Limit: got.refused, Max: a.Limit.RPM, Requested: 1, Wait: w.requests.wait(got.requests), Status: g.Status}
-	each := float64(1) / float64(a.Limit.RPM) // minutes from one place to the next
+	each := 1 / float64(a.Limit.RPM) // minutes from one place to the next
 	if got.refused == Tokens {
 		e.Max, e.Requested, e.Wait = a.Limit.TPM, a.Tokens, w.tokens.wait(got.tokens)
 		each = float64(a.Tokens) / float64(a.Limit.TPM)

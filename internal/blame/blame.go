@@ -11,9 +11,9 @@ const (
 	Window = 10 * time.Second
 )
 
-// Blame decides which faults count against a backend, or against all that a pool does. An error may be the request's doing, such as one that every engine
-// fails at: what one tenant provokes must not take the backend from others, to whom it answers well. Faults of several
-// tenants are the backend's. It holds the tenant that is ahead with faults, as in Boyer and Moore's majority vote.
+// Blame decides which faults count against a backend, or against the scores of a pool. A request can cause an error at every
+// engine. What one tenant provokes must not take the backend from the others, to whom it answers well. Faults of several
+// tenants are the backend's. Blame holds the tenant that is ahead with faults, as in Boyer and Moore's majority vote.
 type Blame struct {
 	tenant string
 	lead   int

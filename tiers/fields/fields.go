@@ -157,8 +157,8 @@ var Table = []Field{
 	{Name: "use_beam_search", Verdict: Refused, Engines: vllm, Effect: "generates many answers for one"},
 }
 
-// Kept are fields of engines that are forwarded to drafts, too, because they mean the same there: sampling, ends, and how tokens become
-// text. vLLM ignores return_token_offsets but where prompts are rendered.
+// Kept are fields of engines that are forwarded to drafts, too, because they mean the same there: sampling, ends, and how
+// tokens become text. vLLM uses return_token_offsets only where it renders prompts.
 var Kept = strings.Fields(`
 	top_k min_p min_tokens ignore_eos stop_token_ids include_stop_str_in_output repetition_penalty repeat_last_n dry_base
 	dry_allowed_length dry_penalty_last_n dry_sequence_breakers length_penalty typical_p top_n_sigma xtc_probability

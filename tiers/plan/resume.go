@@ -80,8 +80,8 @@ func continuesText(r *openai.Request, c *probe.Capabilities, kind dialect.Kind) 
 }
 
 // CanContinue reports whether another backend of a pool with these capabilities, or until they are known of this kind,
-// can continue the answer from its text: the engines do that, the answer is plain text, and no field counts from the answer's beginning or would restart at the
-// cut.
+// can continue the answer from its text: the engines do that, the answer is plain text, and no field counts from the
+// answer's beginning or would restart at the cut.
 func CanContinue(r *openai.Request, c *probe.Capabilities, kind dialect.Kind) bool {
 	return continuesText(r, c, kind) && r.SinglePlain && r.N == 1 && !r.Tools && !r.Structured && !r.Logprobs && !r.Penalties && !r.Continues && !r.Extras &&
 		!(r.HasSeed && r.Temperature > 0)

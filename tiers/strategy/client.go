@@ -85,16 +85,16 @@ func (c *client) open(prompt int) error {
 	return nil
 }
 
-// send sends text as part of a stream, up to which the usage is so much; empty text only starts the stream. A client that
-// waits for JSON gets nothing before the end.
-func (c *client) send(text []byte, so openai.Usage) error {
-	if err := c.open(so.Prompt); err != nil {
+// send sends text as part of a stream; empty text only starts the stream. soFar is the usage up to the end of the text. A
+// client that waits for JSON gets nothing before the end.
+func (c *client) send(text []byte, soFar openai.Usage) error {
+	if err := c.open(soFar.Prompt); err != nil {
 		return err
 	}
 	if len(text) > 0 {
 		c.buf = c.frames().Text(c.buf, text)
 		if c.request.Body.UsageSoFar {
-			c.buf = c.frames().UsageSoFar(c.buf, so)
+			c.buf = c.frames().UsageSoFar(c.buf, soFar)
 		}
 		c.observer.Text(text)
 	}
