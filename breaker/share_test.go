@@ -23,6 +23,9 @@ func bubble(t *testing.T, test func(t *testing.T, o *redis.Options, raw *redis.C
 	})
 }
 
+// heard is the longest time until all replicas know what one has reported: a tick with its jitter, after the shortest pause.
+const heard = tickEvery + tickEvery/5 + minPause
+
 func TestSixFaultsOnAnIdleBackendOpenItForAll(t *testing.T) {
 	bubble(t, func(t *testing.T, o *redis.Options, _ *redis.Client) {
 		all := fleetOf(t, o, 3, &site{})
@@ -31,7 +34,7 @@ func TestSixFaultsOnAnIdleBackendOpenItForAll(t *testing.T) {
 		for _, m := range all[:2] {
 			m.Retain("big", []string{"a", "b"})
 		}
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(heard)
 		for i, m := range all {
 			if s := m.state("a"); s.State != Open || s.Alone || !m.Open("big", "a") || s.Remaining > 2200*time.Millisecond {
 				t.Errorf("replica %d: %+v", i, s)
@@ -49,7 +52,7 @@ func TestABackendThatStaysSickIsProbedByOneReplicaAtATimeAndNeverByARequest(t *t
 		}
 		w.set("a", errBad)
 		all[0].calls("a", 5, errBad)
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(heard)
 		asked := 0
 		for range 1200 { // two minutes
 			time.Sleep(100 * time.Millisecond)
