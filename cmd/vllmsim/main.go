@@ -35,6 +35,8 @@ type flags struct {
 
 	PromptTokensDetails bool `group:"The wire" name:"enable-prompt-tokens-details" help:"Usage tells cached_tokens."`
 
+	Answers kong.NamedFileContentFlag `group:"The language" placeholder:"FILE" help:"Answers to chats that offer tools, a JSON list such as '[{\"text\":\"I look.\",\"tool\":\"read\",\"arguments\":{\"path\":\"a.txt\"}},{\"text\":\"Done.\"}]': each chat gets the one with the number of the answers that it holds."`
+
 	Fault string `group:"What goes wrong" placeholder:"JSON" help:"What is wrong from the start, as POST /sim/fault takes it later, such as '{\"status\":503,\"rate\":0.1}' or '{\"score\":\"die\"}'."`
 }
 
@@ -92,6 +94,11 @@ func (f *flags) options() (o vllmsim.Options, err error) {
 	o = vllmsim.Options{Engine: f.Engine, Model: f.Model, Profile: f.Profile, Divergence: f.Divergence, Blind: f.Blind, Seed: f.Seed,
 		TimeScale: f.TimeScale, MaxModelLen: f.MaxModelLen, Policy: f.Policy, BlocksOverride: f.Blocks, MaxNumSeqs: f.MaxNumSeqs,
 		MaxBatchedTokens: f.MaxBatchedTokens, PromptTokensDetails: f.PromptTokensDetails}
+	if f.Answers.Contents != nil {
+		if o.Answers, err = vllmsim.ParseAnswers(f.Answers.Contents); err != nil {
+			return o, err
+		}
+	}
 	if f.Fault != "" {
 		o.Fault, err = vllmsim.ParseFault([]byte(f.Fault))
 	}

@@ -18,10 +18,12 @@ type cursor struct {
 	npend    int    // bytes in pend: a character that is not complete yet
 	voice    *voice // what the model is like in this context, once it was asked
 
-	ctx       []int32 // the prompt, as far as it is known beforehand
-	form      *form   // what the request says of the answer after the last header
-	assistant bool    // the last header is one of an answer
-	shape     *shape  // of an answer that may be a structured one
+	ctx       []int32  // the prompt, as far as it is known beforehand
+	form      *form    // what the request says of the answer after the last header
+	assistant bool     // the last header is one of an answer
+	shape     *shape   // of an answer that may be a structured one
+	answers   []Answer // that the model was given
+	turn      int      // answers that have begun
 }
 
 const (
@@ -38,8 +40,9 @@ var nearGone = func() uint64 {
 	return p
 }()
 
-func newCursor(t *Tokenizer) cursor {
-	c := cursor{tok: t, all: hashSeed, head: hashSeed, last: tokBOS}
+// newCursor stands at the beginning of a context.
+func (m *Model) newCursor(ctx []int32) cursor {
+	c := cursor{tok: m.tok, ctx: ctx, answers: m.answers, all: hashSeed, head: hashSeed, last: tokBOS}
 	for i := range c.ring {
 		c.ring[i] = -1
 	}
@@ -48,8 +51,7 @@ func newCursor(t *Tokenizer) cursor {
 
 // cursorAt reads a context. Only its last ids are looked at closely.
 func (m *Model) cursorAt(ctx []int32) cursor {
-	c := newCursor(m.tok)
-	c.ctx = ctx
+	c := m.newCursor(ctx)
 	for _, id := range ctx[:max(0, len(ctx)-window)] {
 		c.fold(id)
 	}
@@ -80,6 +82,9 @@ func (c *cursor) fold(id int32) {
 	if id == tokEndHeader {
 		c.anchor, c.anchored, c.since = c.all, true, 0
 		c.assistant, c.shape = c.last == c.tok.ids["assistant"], nil
+		if c.assistant {
+			c.turn++
+		}
 	}
 	c.last = id
 }

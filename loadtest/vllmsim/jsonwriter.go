@@ -46,16 +46,17 @@ type segment struct {
 func (m *Model) answer(v *voice, f *form) []scripted {
 	b := &jsonWriter{tok: m.tok, h: mix(v.hash, 0x15), stray: 2 * v.stray, blind: v.blind}
 	end := scripted{id: tokEOT, p: sureHead}
+	var before []scripted
+	if f.given != nil {
+		before = b.repeat(f.given.Text)
+	}
 	switch {
 	case f.tool != nil:
 		end.part = partHidden
-		b.segment(partHidden)
-		b.put(`{"name": "`+f.tool.Function.Name+`", "arguments": `, sureHead)
-		b.segment(partArgs)
-		b.schema(f.tool.Function.Parameters, hashString(b.h, f.tool.Function.Name), 0)
-		b.segment(partHidden)
-		b.put("}", sureHead)
-		return append(append([]scripted{callTag}, b.tokens()...), end)
+		before = append(before, callTag)
+		b.call(f)
+	case f.given != nil:
+		return append(before, end)
 	case len(f.choice) > 0:
 		b.segment(partText)
 		b.value(f.choice[b.choose(b.h)%uint64(len(f.choice))])
@@ -63,7 +64,35 @@ func (m *Model) answer(v *voice, f *form) []scripted {
 		b.segment(partText)
 		b.schema(f.schema, b.h, 0)
 	}
-	return append(b.tokens(), end)
+	return append(append(before, b.tokens()...), end)
+}
+
+// call writes the call of a tool.
+func (b *jsonWriter) call(f *form) {
+	b.segment(partHidden)
+	b.put(`{"name": "`+f.tool.Function.Name+`", "arguments": `, sureHead)
+	b.segment(partArgs)
+	h := hashString(b.h, f.tool.Function.Name)
+	switch {
+	case f.given == nil:
+		b.schema(f.tool.Function.Parameters, h, 0)
+	case f.given.Arguments == nil:
+		b.put("{}", sureText)
+	default:
+		b.choose(h)
+		b.value(string(f.given.Arguments))
+	}
+	b.segment(partHidden)
+	b.put("}", sureHead)
+}
+
+// repeat is a text that was given beforehand.
+func (b *jsonWriter) repeat(text string) (out []scripted) {
+	b.choose(hashString(b.h, text))
+	for _, id := range b.tok.Encode(text) {
+		out = append(out, scripted{id: id, p: b.certainty(), part: partText})
+	}
+	return out
 }
 
 func (b *jsonWriter) segment(p part) { b.segs = append(b.segs, segment{b.text.Len(), p}) }

@@ -167,8 +167,7 @@ type scoring struct {
 // scorePrompt calls visit with the distribution of every prompt token that is looked at.
 func (m *Model) scorePrompt(in scoring, visit func(i int, d *Dist)) {
 	prompt := in.prompt
-	cur := newCursor(m.tok)
-	cur.ctx = prompt
+	cur := m.newCursor(prompt)
 	last := len(prompt) - 1 // the header that the answer follows
 	for last >= 0 && prompt[last] != tokEndHeader {
 		last--

@@ -48,6 +48,7 @@ type Model struct {
 	divergence float64
 	blind      float64
 	ties       float64
+	answers    []Answer
 	tok        *Tokenizer
 }
 
@@ -73,7 +74,7 @@ func (m *Model) difficulty(key uint64) float64 { return unit(mix(m.seed^0xd1ff, 
 
 // readTo takes in what ctx means in the long run.
 func (m *Model) readTo(ctx []int32) cursor {
-	c := newCursor(m.tok)
+	c := m.newCursor(ctx)
 	for _, id := range ctx {
 		c.fold(id)
 	}

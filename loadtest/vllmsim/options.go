@@ -32,6 +32,11 @@ type Options struct {
 	Tokenizer string   // "" or "other": the same texts and language under other token ids, all of them
 	Without   []string // features that the engine lacks, see [Features]
 
+	// Answers are what chats that offer tools get instead of the language: the first one, where no assistant has spoken yet, then
+	// the next, and so on. One whose tool is not offered, and what comes after the last one, is the language's. For a draft they
+	// are sure or not as its other answers are.
+	Answers []Answer
+
 	APIKeys        []string    // --api-key: requests to /v1/… and some others need one of them; none is open
 	KeyForAllPaths bool        // so do /health, /metrics and the rest, as with a proxy in front
 	TLS            *tls.Config // of the listener; nil is without
@@ -110,7 +115,7 @@ func (o *Options) validate(p *Profile) error {
 		return fmt.Errorf("vllmsim: %d blocks, %d sequences, %d batched tokens, context %d: all must be positive",
 			p.Blocks, p.MaxSeqs, p.MaxBatchedTokens, o.MaxModelLen)
 	}
-	return cmp.Or(checkFeatures(o.Without), o.Fault.validate())
+	return cmp.Or(checkFeatures(o.Without), checkAnswers(o.Answers), o.Fault.validate())
 }
 
 // TB is what Start needs of a test; *testing.T and *testing.B fit.

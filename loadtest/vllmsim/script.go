@@ -17,6 +17,7 @@ type form struct {
 	schema json.RawMessage
 	choice []string
 	tool   *wireTool
+	given  *Answer
 }
 
 // script decides whether the answer is forced by a grammar (tool call, JSON) or a judge's, and returns its tokens. They are the whole
@@ -30,6 +31,9 @@ func (s *Server) script(w *wireRequest, r *request) ([]scripted, *apiError) {
 	var err *apiError
 	if r.form, err = w.form(r.chat, v.calls()); err != nil {
 		return nil, err
+	}
+	if f := c.shape.given(s.tok); r.chat && f != nil && f.tool != nil && string(w.ToolChoice) != `"none"` && !w.ContinueFinalMessage {
+		r.form = f
 	}
 	if r.form == nil {
 		var answer []scripted

@@ -58,6 +58,7 @@ func New(o Options) (*Server, error) {
 		other: NewDraft(o.Seed^swappedSeed, o.Divergence, o.Blind), face: newFace(o.Engine),
 		nonce: uint64(time.Now().UnixNano()), missingFeatures: o.Without, wire: newWireIDs(o.Tokenizer),
 		seen: map[string]int{}, downtime: o.Restart, leaving: make(chan struct{}), closing: make(chan struct{})}
+	s.model.answers = o.Answers
 	s.routes = s.routeTable()
 	s.faults.set(o.Fault.lasting())
 	s.current.Store(s.newLife())

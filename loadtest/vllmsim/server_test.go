@@ -154,7 +154,7 @@ func golden(t *testing.T, name, got string) {
 
 const tools = `"tools":[{"type":"function","function":{"name":"get_weather","parameters":{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"},"metric":{"type":"boolean"}}}}}]`
 
-// streamed reads a stream's text and finish reason.
+// streamed reads a stream's text, with its calls behind it, and finish reason.
 func streamed(t *testing.T, s *Server, path, body string) (text, finish string) {
 	t.Helper()
 	_, raw := post(t, s, path, body)
@@ -169,6 +169,9 @@ func streamed(t *testing.T, s *Server, path, body string) (text, finish string) 
 		}
 		for _, c := range a.Choices {
 			text += c.Text + c.Delta.Content
+			for _, made := range c.Delta.ToolCalls {
+				text += made.Function.Name + made.Function.Arguments
+			}
 			if c.FinishReason != "" {
 				finish = c.FinishReason
 			}

@@ -1,6 +1,7 @@
 package vllmsim
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 )
@@ -22,7 +23,8 @@ import (
 // temperature, the most probable token is taken.
 type shape struct {
 	prompt []int32
-	form   *form // what the request says
+	form   *form   // what the request says
+	answer *Answer // that was given for this place
 	ids    []int32
 	script []scripted // what the model would write, of which ids are the beginning; nil: not known
 	lost   bool       // it would write nothing that begins so
@@ -33,6 +35,9 @@ func (c *cursor) opens(id int32) {
 	c.shape = nil
 	if c.since == 1 && c.assistant && id == c.tok.ids["\n\n"] {
 		c.shape = &shape{form: c.form, prompt: c.ctx[:min(c.count, len(c.ctx))]}
+		if c.turn <= len(c.answers) {
+			c.shape.answer = &c.answers[c.turn-1]
+		}
 	}
 }
 
@@ -55,7 +60,7 @@ func (s *shape) push(t *Tokenizer, id int32) bool {
 
 // begins reports whether a structured answer may begin with an id.
 func (s *shape) begins(t *Tokenizer, id int32) bool {
-	return s.form != nil || id == tokPythonTag || id >= numSpecial && t.pieces[id][0] == '{'
+	return s.form != nil || s.answer != nil || id == tokPythonTag || id >= numSpecial && t.pieces[id][0] == '{'
 }
 
 // shaped puts what a structured answer goes on with in front. It reports whether there is any.
@@ -85,8 +90,8 @@ func (s *shape) plan(m *Model, v *voice) {
 
 // forms are the shapes that the answer may have.
 func (s *shape) forms(m *Model, v *voice) (list []*form) {
-	if s.form != nil {
-		return []*form{s.form}
+	if f := cmp.Or(s.given(m.tok), s.form); f != nil {
+		return []*form{f}
 	}
 	if len(s.ids) > 0 && s.ids[0] != tokPythonTag {
 		return []*form{{schema: anyObject}}
