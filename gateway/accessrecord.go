@@ -46,6 +46,7 @@ type accessRecord struct {
 	out       *sink
 	api       *clientAPI               // of its path, also where the request is forwarded; nil for OpenAI's completions and all other paths
 	fieldName func(chat string) string // of a field of the chat completion in the api; nil where nothing is translated
+	dropped   []string                 // of a translated request, for its receipt
 	trace     *Trace                   // nil where requests are not traced
 	content   *content.Content         // nil where the trace is without content
 	answering *tiers.Route             // the request's route, or the variant of it; nil if none is known

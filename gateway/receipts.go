@@ -46,6 +46,7 @@ type keptReceipt struct {
 	prices     pricesJSON       // zero if the route's prices are not known
 	receipt    *receipt.Receipt // nil if the cascade was not called
 	trace      [16]byte         // its id, if the trace is recorded
+	dropped    []string         // of the request, as [clientapi.Request] has it
 	cached     cachedAnswer     // set if the answer was not generated for this request
 }
 
@@ -77,7 +78,7 @@ func settingsOf(c *plan.Config) receiptSettings {
 func receiptOf(l *accessRecord, took time.Duration) keptReceipt {
 	f := keptReceipt{
 		id: l.ID, client: l.client, tenant: l.Caller.Tenant, route: l.route, class: l.Caller.Priority, time: l.Began, total: took,
-		code: l.code, cache: l.Cache, lookup: l.Lookup, receipt: l.Receipt, limits: l.Limits,
+		code: l.code, cache: l.Cache, lookup: l.Lookup, receipt: l.Receipt, limits: l.Limits, dropped: l.dropped,
 	}
 	if l.trace.recorded() {
 		f.trace = l.trace.ID

@@ -35,8 +35,9 @@ func wholeReceipt() keptReceipt {
 	return keptReceipt{
 		id: "5d41402abc4b2a76b9719d911017c592", client: "order-7", tenant: "acme", route: "llama-3", class: identity.High, time: noon, total: 1500 * time.Millisecond, lookup: 700 * time.Microsecond, trace: [16]byte{0x4b, 0xf9, 15: 0x36}, limits: 400 * time.Microsecond,
 		code: 597, cache: cache.ResultMiss, problem: "cut", target: "big", diverted: "new",
-		rules:  receiptSettings{plan.ModeConfidence, 32, 1200 * time.Millisecond, true, true, 0.02},
-		prices: pricesJSON{1e-8, 1e-7, 2e-7, 2e-6},
+		rules:   receiptSettings{plan.ModeConfidence, 32, 1200 * time.Millisecond, true, true, 0.02},
+		prices:  pricesJSON{1e-8, 1e-7, 2e-7, 2e-6},
+		dropped: []string{"truncation", "tools[4] web_search"},
 		receipt: &receipt.Receipt{
 			Route: "llama-3", Began: noon.Add(1200 * time.Microsecond),
 			Plan: plan.Plan{Tier: plan.Draft, Judged: true, Reason: "draft_full", Mode: plan.ModeConfidence, Whole: true, Scorer: plan.ScorerIDs,

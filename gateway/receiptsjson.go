@@ -28,6 +28,8 @@ type receiptJSON struct {
 	Error    string    `json:"error,omitempty"` // error code, as the client sees it
 	Trace    string    `json:"trace,omitempty"` // its id, if the trace is recorded
 
+	Dropped []string `json:"dropped,omitempty"` // what had no effect of a request of another API, by its place
+
 	TargetPool   string `json:"target_pool,omitempty"`   // of the conversation, on routes with several targets
 	DivertedFrom string `json:"diverted_from,omitempty"` // target pool of the conversation, if it took no requests and target_pool answered
 
@@ -173,7 +175,7 @@ type msJSON struct {
 // encode returns the receipt as one line of JSON: 1.5 kB, at most 11 kB with names of usual length.
 func (f *keptReceipt) encode() []byte {
 	v := receiptJSON{
-		ID: f.id, Client: f.client, Tenant: f.tenant, Priority: f.class.String(), Time: f.time.UTC(), Route: f.route,
+		ID: f.id, Client: f.client, Dropped: f.dropped, Tenant: f.tenant, Priority: f.class.String(), Time: f.time.UTC(), Route: f.route,
 		Code: f.code, Cache: string(f.cache), Error: f.problem, Acceptance: f.acceptance(),
 		TargetPool: f.target, DivertedFrom: f.diverted,
 		Tier: f.cached.tier, Finish: f.cached.finish, CacheSaved: finite(f.cached.usd),

@@ -234,7 +234,7 @@ func (g *Gateway) translate(api *clientAPI, in *admittedRequest) (*clientapi.Req
 
 // answerTranslated lets the cascade answer a translated request.
 func (g *Gateway) answerTranslated(t *clientapi.Request, in *admittedRequest, l *accessRecord, w http.ResponseWriter, r *http.Request) error {
-	l.fieldName = t.Param
+	l.fieldName, l.dropped = t.Param, t.Dropped
 	asked, err := g.scan(clientBody{openai.Chat, t.Chat, g.chatLimits(l.api)}, l, r)
 	if err != nil {
 		return withoutOffset(err)

@@ -23,6 +23,9 @@ type Request struct {
 	Kept   int    // bytes of the body that the encoder keeps a copy of
 	Stream bool   // the client wants server-sent events
 
+	// Dropped names what has no effect here, in the API's own names, for the receipt: 16 at most, of up to 64 bytes each.
+	Dropped []string
+
 	// NewEncoder returns the encoder of the answer; id is the request's, without a prefix. maxBytes is the maximum of what it
 	// keeps of an answer until its end; 0 is no limit. It may be called again for another attempt at writing the answer.
 	NewEncoder func(id string, maxBytes int64) Encoder

@@ -8,10 +8,17 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
+// form is what an answer has of its request.
+type form struct {
+	echo    []byte              // the members that repeat it
+	names   map[string]toolName // of its tools, by their names in the chat
+	summary bool                // reasoning is told as its summary
+}
+
 // encoder writes one answer. Items come one after the other: a call ends when the next one begins.
 type encoder struct {
+	form
 	id     string
-	echo   []byte // the members of the answer that repeat the request
 	seq    int
 	began  bool
 	all    clientapi.Part // the answer so far, without its text and calls
@@ -19,22 +26,23 @@ type encoder struct {
 	held   clientapi.HeldText // behind calls
 	open   *textItem          // that the stream is in; nil for none
 	calls  clientapi.Calls
+	custom bool   // the call that the stream is in is one of a custom tool
 	items  int    // output items that have ended
 	output []byte // these, as JSON, with a comma between them
 }
 
 var _ clientapi.Encoder = (*encoder)(nil)
 
-func newEncoder(id string, echo []byte, maxBytes int64) *encoder {
+func newEncoder(id string, f form, maxBytes int64) *encoder {
 	b := clientapi.NewBound(maxBytes)
-	return &encoder{id: id, echo: echo, bound: b, held: clientapi.HeldText{Bound: b}, calls: clientapi.Calls{Bound: b}}
+	return &encoder{id: id, form: f, bound: b, held: clientapi.HeldText{Bound: b}, calls: clientapi.Calls{Bound: b}}
 }
 
 // Whole implements [clientapi.Encoder].
 func (e *encoder) Whole(dst []byte, a *clientapi.Part) ([]byte, error) {
 	e.note(a)
 	var texts []textItem
-	for _, t := range []textItem{{kind: reasoning, text: []byte(a.Reasoning)}, {kind: outputText, text: []byte(a.Text)}, {kind: refusal, text: []byte(a.Refusal)}} {
+	for _, t := range []textItem{{kind: e.reasoning(), text: []byte(a.Reasoning)}, {kind: outputText, text: []byte(a.Text)}, {kind: refusal, text: []byte(a.Refusal)}} {
 		if len(t.text) > 0 {
 			texts = append(texts, t)
 		}
@@ -51,7 +59,8 @@ func (e *encoder) Whole(dst []byte, a *clientapi.Part) ([]byte, error) {
 		e.ended(t.appendTo(nil, of(e.items), t.appendPart(nil)))
 	}
 	for i := range a.Calls {
-		e.ended(appendCall(nil, e.itemID(functionCall), &a.Calls[i], of(e.items)))
+		c := e.callOf(&a.Calls[i])
+		e.ended(c.appendTo(nil, of(e.items), true))
 	}
 	dst = slices.Grow(dst, len(e.output)+len(e.echo)+1<<10)
 	return e.response(dst, status), nil
@@ -116,7 +125,7 @@ func (e *encoder) event(dst []byte, name string) []byte {
 // texts appends what a part says in text.
 func (e *encoder) texts(dst []byte, p *clientapi.Part) ([]byte, error) {
 	before := e.items
-	dst = e.delta(dst, reasoning, p.Reasoning)
+	dst = e.delta(dst, e.reasoning(), p.Reasoning)
 	dst = e.delta(dst, outputText, p.Text)
 	dst = e.delta(dst, refusal, p.Refusal)
 	return dst, e.bound.Keep(len(p.Reasoning) + len(p.Text) + len(p.Refusal) + (e.items-before)*itemBytes)

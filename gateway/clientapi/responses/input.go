@@ -32,14 +32,22 @@ func (t *translator) input() error {
 	return nil
 }
 
-// itemMembers are the members of items by type. Clients send the items of an answer back as they got them: id, status, phase
-// and what clients and OpenAI add to an answer say nothing to a model.
+// itemMembers are the members of items by type.
 var itemMembers = map[string][]string{
-	"message":              {"type", "role", "content", "id", "status", "phase", "created_by"},
-	"function_call":        {"type", "call_id", "name", "arguments", "id", "status", "created_by", "parsed_arguments"},
-	"function_call_output": {"type", "call_id", "output", "id", "status", "name", "created_by"},
-	"reasoning":            {"type", "summary", "content", "encrypted_content", "id", "status", "created_by"},
+	"message":                 {"role", "content", "phase"},
+	"function_call":           {"call_id", "name", "arguments", "namespace", "parsed_arguments", "caller"},
+	"function_call_output":    {"call_id", "output", "name", "caller"},
+	"custom_tool_call":        {"call_id", "name", "input", "namespace", "caller"},
+	"custom_tool_call_output": {"call_id", "output", "name", "caller"},
+	"reasoning":               {"summary", "content", "encrypted_content"},
 }
+
+// anyItemMembers are members of all items that say nothing to a model: clients send the items of an answer back as they got them,
+// with what they and OpenAI add.
+var anyItemMembers = []string{"type", "id", "status", "created_by", "metadata", "internal_chat_message_metadata_passthrough", "agent"}
+
+// providerItems are the calls of tools that OpenAI's servers ran. What they have found is in the answer behind them.
+var providerItems = []string{"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_list_tools", "mcp_call", "mcp_approval_request", "mcp_approval_response"}
 
 // item translates an item of the input.
 func (t *translator) item(o clientapi.Object) error {
@@ -57,18 +65,23 @@ func (t *translator) item(o clientapi.Object) error {
 	switch {
 	case kind == "item_reference":
 		return o.EngineOnly("type", clientapi.ReasonState)
+	case slices.Contains(providerItems, kind):
+		t.drop(o.At + " " + kind)
+		return nil
 	case names == nil:
 		return o.EngineOnly("type", clientapi.ReasonNoChat)
 	}
-	if err := o.Only(names...); err != nil {
+	if err := o.Only(slices.Concat(anyItemMembers, names)...); err != nil {
 		return err
 	}
 	switch kind {
 	case "message":
 		return t.message(o)
 	case "function_call":
-		return t.call(o)
-	case "function_call_output":
+		return t.call(o, "arguments")
+	case "custom_tool_call":
+		return t.call(o, customInput)
+	case "function_call_output", "custom_tool_call_output":
 		return t.result(o)
 	}
 	return nil // reasoning: an engine's template drops earlier reasoning as well
@@ -87,18 +100,34 @@ func (t *translator) message(o clientapi.Object) error {
 	return err
 }
 
-// call adds a call to the assistant's message before it, if there is one.
-func (t *translator) call(o clientapi.Object) error {
-	for _, name := range []string{"call_id", "name", "arguments"} {
+// call adds a call to the assistant's message before it, if there is one. The text of a custom tool's call is an object in a chat.
+func (t *translator) call(o clientapi.Object, argument string) error {
+	for _, name := range []string{"call_id", "name", argument} {
 		s, err := o.Text(name)
 		if err != nil {
 			return err
 		}
-		if !o.Has(name) || s == "" && name != "arguments" {
+		if !o.Has(name) || s == "" && name != argument {
 			return clientapi.Missing(o.Member(name))
 		}
 	}
-	call := map[string]any{"id": o.Raw("call_id"), "type": "function", "function": members(o, "name", "arguments")}
+	name, _ := o.Text("name")
+	namespace, err := o.Text("namespace")
+	if err != nil {
+		return err
+	}
+	arguments := o.Raw(argument)
+	if argument == customInput {
+		object, err := encode(map[string]json.RawMessage{customInput: arguments})
+		if err != nil {
+			return err
+		}
+		if arguments, err = encode(string(object)); err != nil {
+			return err
+		}
+	}
+	call := function(toolName{namespace: namespace, name: name}.chatName(), map[string]json.RawMessage{"arguments": arguments})
+	call["id"] = o.Raw("call_id")
 	if n := len(t.messages); n > 0 {
 		if m := t.messages[n-1].(map[string]any); m["role"] == "assistant" {
 			calls, _ := m["tool_calls"].([]any)

@@ -3,20 +3,21 @@ package responses
 import (
 	"strconv"
 
-	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
 // The kinds of content, and of what has none, as events name them.
 const (
 	reasoning    = "reasoning_text"
+	summary      = "reasoning_summary_text"
 	outputText   = "output_text"
 	refusal      = "refusal"
 	functionCall = "function_call"
+	customCall   = "custom_tool_call"
 )
 
 // itemPrefixes begin the ids of items, by kind.
-var itemPrefixes = map[string]string{reasoning: "rs_", outputText: "msg_", refusal: "msg_", functionCall: "fc_"}
+var itemPrefixes = map[string]string{reasoning: "rs_", summary: "rs_", outputText: "msg_", refusal: "msg_", functionCall: "fc_", customCall: "ctc_"}
 
 // itemBytes is what an item takes besides its text, about.
 const itemBytes = 256
@@ -25,6 +26,14 @@ const itemBytes = 256
 type textItem struct {
 	kind, id string
 	text     []byte
+}
+
+// reasoning is the kind of reasoning in the answer.
+func (f *form) reasoning() string {
+	if f.summary {
+		return summary
+	}
+	return reasoning
 }
 
 // itemID is the id of the item that comes next.
@@ -44,9 +53,13 @@ func (e *encoder) ended(item []byte) {
 // appendTo appends the item; part is its content, nil for none.
 func (t *textItem) appendTo(dst []byte, status string, part []byte) []byte {
 	dst = openai.AppendQuote(append(dst, `{"id":`...), t.id)
-	if t.kind == reasoning {
+	switch t.kind {
+	case summary:
+		dst = append(append(append(dst, `,"type":"reasoning","summary":[`...), part...), ']')
+		part = nil
+	case reasoning:
 		dst = append(dst, `,"type":"reasoning","summary":[]`...)
-	} else {
+	default:
 		dst = append(dst, `,"type":"message","role":"assistant"`...)
 	}
 	dst = append(dst, `,"status":"`+status+`","content":[`...)
@@ -55,11 +68,23 @@ func (t *textItem) appendTo(dst []byte, status string, part []byte) []byte {
 
 // appendPart appends the content part.
 func (t *textItem) appendPart(dst []byte) []byte {
-	dst = append(dst, `{"type":"`+t.kind+`"`...)
-	if t.kind == outputText {
-		dst = append(dst, `,"annotations":[]`...)
+	switch t.kind {
+	case summary:
+		dst = append(dst, `{"type":"summary_text"`...)
+	case outputText:
+		dst = append(dst, `{"type":"output_text","annotations":[]`...)
+	default:
+		dst = append(dst, `{"type":"`+t.kind+`"`...)
 	}
 	return append(t.appendText(dst), '}')
+}
+
+// partEvents begin the names of the events that begin and end the part.
+func (t *textItem) partEvents() string {
+	if t.kind == summary {
+		return "response.reasoning_summary_part."
+	}
+	return "response.content_part."
 }
 
 // appendText appends the members that a part has in common with the event that ends its text.
@@ -82,7 +107,7 @@ func (e *encoder) delta(dst []byte, kind, text string) []byte {
 		dst = e.close(dst, completed)
 		e.open = &textItem{kind: kind, id: e.itemID(kind)}
 		dst = e.itemEvent(dst, "added", e.open.appendTo(nil, inProgress, nil))
-		dst = e.partEvent(dst, "response.content_part.added")
+		dst = e.partEvent(dst, e.open.partEvents()+"added")
 		dst = append(e.open.appendPart(append(dst, `,"part":`...)), eventEnd...)
 	}
 	e.open.text = append(e.open.text, text...)
@@ -101,7 +126,7 @@ func (e *encoder) close(dst []byte, status string) []byte {
 	}
 	part := t.appendPart(nil)
 	dst = append(t.appendText(e.partEvent(dst, "response."+t.kind+".done")), eventEnd...)
-	dst = append(append(e.partEvent(dst, "response.content_part.done"), `,"part":`...), part...)
+	dst = append(append(e.partEvent(dst, t.partEvents()+"done"), `,"part":`...), part...)
 	item := t.appendTo(nil, status, part)
 	dst = e.itemEvent(append(dst, eventEnd...), "done", item)
 	e.ended(item)
@@ -118,54 +143,15 @@ func (e *encoder) itemEvent(dst []byte, what string, item []byte) []byte {
 
 // partEvent begins an event of the open item's content.
 func (e *encoder) partEvent(dst []byte, name string) []byte {
-	return append(e.inItem(e.event(dst, name), e.open.id), `,"content_index":0`...)
+	dst = e.inItem(e.event(dst, name), e.open.id)
+	if e.open.kind == summary {
+		return append(dst, `,"summary_index":0`...)
+	}
+	return append(dst, `,"content_index":0`...)
 }
 
 // inItem appends the members that name the item which is written.
 func (e *encoder) inItem(dst []byte, id string) []byte {
 	dst = openai.AppendQuote(append(dst, `,"item_id":`...), id)
 	return strconv.AppendInt(append(dst, `,"output_index":`...), int64(e.items), 10)
-}
-
-// appendCall appends the item of a call.
-func appendCall(dst []byte, id string, c *clientapi.CallPart, status string) []byte {
-	dst = openai.AppendQuote(append(dst, `{"id":`...), id)
-	dst = openai.AppendQuote(append(dst, `,"type":"function_call","status":"`+status+`","call_id":`...), c.ID)
-	dst = openai.AppendQuote(append(dst, `,"name":`...), c.Name)
-	return append(openai.AppendQuote(append(dst, `,"arguments":`...), c.Arguments), '}')
-}
-
-// callWriter writes calls as items behind dst.
-type callWriter struct {
-	*encoder
-	dst    []byte
-	status string // of the last call
-}
-
-// BeginCall implements [clientapi.CallWriter].
-func (w *callWriter) BeginCall(c *clientapi.CallPart) {
-	w.dst = w.close(w.dst, completed)
-	w.dst = w.itemEvent(w.dst, "added", appendCall(nil, w.itemID(functionCall), c, inProgress))
-}
-
-// MoreOfCall implements [clientapi.CallWriter].
-func (w *callWriter) MoreOfCall(arguments string) {
-	dst := w.inItem(w.event(w.dst, "response.function_call_arguments.delta"), w.itemID(functionCall))
-	w.dst = append(openai.AppendQuote(append(dst, `,"delta":`...), arguments), eventEnd...)
-}
-
-// EndCall implements [clientapi.CallWriter]. The arguments are a string, which clients read as they do that of a chat.
-func (w *callWriter) EndCall(c *clientapi.CallPart, last bool) error {
-	id := w.itemID(functionCall)
-	dst := w.inItem(w.event(w.dst, "response.function_call_arguments.done"), id)
-	dst = openai.AppendQuote(append(dst, `,"name":`...), c.Name)
-	dst = append(openai.AppendQuote(append(dst, `,"arguments":`...), c.Arguments), eventEnd...)
-	status := completed
-	if last {
-		status = w.status
-	}
-	item := appendCall(nil, id, c, status)
-	w.dst = w.itemEvent(dst, "done", item)
-	w.ended(item)
-	return nil
 }

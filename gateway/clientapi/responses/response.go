@@ -11,7 +11,7 @@ import (
 var echoed = []struct{ name, absent string }{
 	{"instructions", "null"}, {"tools", "[]"}, {"tool_choice", `"auto"`}, {"temperature", "null"}, {"top_p", "null"}, {"max_output_tokens", "null"},
 	{"parallel_tool_calls", "true"}, {"text", `{"format":{"type":"text"}}`}, {"metadata", "{}"}, {"reasoning", "null"},
-	{"truncation", `"disabled"`}, {"user", "null"}, {"safety_identifier", "null"},
+	{"user", "null"}, {"safety_identifier", "null"},
 }
 
 // echoOf returns the members of an answer that repeat the request: all but the input, which may be large. Every response that
@@ -47,7 +47,7 @@ func (e *encoder) response(dst []byte, status string) []byte {
 		dst = append(dst, `{"reason":"max_output_tokens"}`...)
 	}
 	dst = openai.AppendQuote(append(dst, `,"model":`...), e.all.Model)
-	dst = append(append(append(dst, `,"output":[`...), e.output...), `],"store":false,"previous_response_id":null`...)
+	dst = append(append(append(dst, `,"output":[`...), e.output...), `],"truncation":"disabled","store":false,"previous_response_id":null`...)
 	dst = e.usage(append(append(dst, e.echo...), `,"usage":`...))
 	if len(e.all.Extra) > 0 {
 		dst = append(append(dst, `,"foregate":`...), e.all.Extra...)

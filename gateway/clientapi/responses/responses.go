@@ -25,7 +25,7 @@ func (API) Translate(body []byte) (*clientapi.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := translator{in: in, chat: map[string]any{}}
+	t := translator{in: in, chat: map[string]any{}, names: map[string]toolName{}}
 	if err := t.run(); err != nil {
 		return nil, err
 	}
@@ -33,10 +33,10 @@ func (API) Translate(body []byte) (*clientapi.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	echo := echoOf(in)
+	form := form{echo: echoOf(in), names: t.names, summary: t.summary}
 	return &clientapi.Request{
-		Chat: chat, Kept: cap(echo), Stream: t.stream, Param: ownName,
-		NewEncoder: func(id string, maxBytes int64) clientapi.Encoder { return newEncoder(id, echo, maxBytes) },
+		Chat: chat, Kept: cap(form.echo), Stream: t.stream, Param: ownName, Dropped: t.dropped,
+		NewEncoder: func(id string, maxBytes int64) clientapi.Encoder { return newEncoder(id, form, maxBytes) },
 	}, nil
 }
 

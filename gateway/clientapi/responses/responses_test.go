@@ -31,16 +31,21 @@ func TestARequestBecomesAChatCompletion(t *testing.T) {
 
 func TestABadFieldIsNamed(t *testing.T) {
 	for in, want := range map[string]string{
-		`{"model":"m"}`:                                            "input",
-		`{"input":"x","stream":1}`:                                 "stream",
-		`{"input":"x","tool_choice":"required"}`:                   "tool_choice",
-		`{"input":"x","tools":[],"tool_choice":{"type":"any"}}`:    "tool_choice",
-		`{"input":[{"role":"x"}]}`:                                 "input[0].role",
-		`{"input":[{"role":"user","content":[{"type":"y"}]}]}`:     "input[0].content[0].type",
-		`{"input":[{"type":"function_call_output","output":"1"}]}`: "input[0].call_id",
-		`{"input":"x","tools":[{"type":"function"}]}`:              "tools[0].name",
-		`{"input":"x","tools":[{"type":"function","name":1}]}`:     "tools[0].name",
-		`{"input":"x","user":1}`:                                   "user",
+		`{"model":"m"}`:                                               "input",
+		`{"input":"x","stream":1}`:                                    "stream",
+		`{"input":"x","tool_choice":"required"}`:                      "tool_choice",
+		`{"input":[{"role":"x"}]}`:                                    "input[0].role",
+		`{"input":[{"role":"user","content":[{"type":"y"}]}]}`:        "input[0].content[0].type",
+		`{"input":[{"type":"function_call_output","output":"1"}]}`:    "input[0].call_id",
+		`{"input":"x","tools":[{"type":"function"}]}`:                 "tools[0].name",
+		`{"input":"x","tools":[{"type":"function","name":1}]}`:        "tools[0].name",
+		`{"input":"x","user":1}`:                                      "user",
+		`{"input":"x","truncation":"half"}`:                           "truncation",
+		`{"input":"x","include":["reasoning.encrypted_content","y"]}`: "include[1]",
+		`{"input":"x","max_tool_calls":"many"}`:                       "max_tool_calls",
+		`{"input":"x","tools":[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"}]},{"type":"function","name":"n__f"}]}`: "tools[1].name",
+		`{"input":"x","tools":[{"type":"function","name":"f"}],"tool_choice":{"type":"function","name":"g"}}`:                                "tool_choice.name",
+		`{"input":"x","tools":[{"type":"function","name":"f"}],"tool_choice":{"type":"allowed_tools","mode":"any","tools":[]}}`:              "tool_choice.mode",
 	} {
 		_, err := API{}.Translate([]byte(in))
 		if e, ok := errors.AsType[*openai.RequestError](err); !ok || e.Param != want {
@@ -51,28 +56,27 @@ func TestABadFieldIsNamed(t *testing.T) {
 
 func TestWhatOnlyAnEngineCanServeIsNamedWithItsReason(t *testing.T) {
 	for member, want := range map[string]clientapi.EngineOnlyError{
-		`"store":true`:                    {Field: "store", Reason: clientapi.ReasonState},
-		`"previous_response_id":"r"`:      {Field: "previous_response_id", Reason: clientapi.ReasonState},
-		`"background":true`:               {Field: "background", Reason: clientapi.ReasonState},
-		`"inptu":1`:                       {Field: "inptu", Reason: clientapi.ReasonUnknown},
-		`"n":2`:                           {Field: "n", Reason: clientapi.ReasonUnknown},
-		`"stop":["x"]`:                    {Field: "stop", Reason: clientapi.ReasonUnknown},
-		`"top_logprobs":2`:                {Field: "top_logprobs", Reason: clientapi.ReasonNoChat},
-		`"truncation":"auto"`:             {Field: "truncation", Reason: clientapi.ReasonNoChat},
-		`"include":["x"]`:                 {Field: "include", Reason: clientapi.ReasonNoChat},
-		`"max_tool_calls":1`:              {Field: "max_tool_calls", Reason: clientapi.ReasonTool},
-		`"tools":[{"type":"web_search"}]`: {Field: "tools[0].type", Reason: clientapi.ReasonTool},
+		`"store":true`:               {Field: "store", Reason: clientapi.ReasonState},
+		`"previous_response_id":"r"`: {Field: "previous_response_id", Reason: clientapi.ReasonState},
+		`"background":true`:          {Field: "background", Reason: clientapi.ReasonState},
+		`"inptu":1`:                  {Field: "inptu", Reason: clientapi.ReasonUnknown},
+		`"n":2`:                      {Field: "n", Reason: clientapi.ReasonUnknown},
+		`"stop":["x"]`:               {Field: "stop", Reason: clientapi.ReasonUnknown},
+		`"top_logprobs":2`:           {Field: "top_logprobs", Reason: clientapi.ReasonNoChat},
 		`"tools":[{"type":"function","name":"f","bogus":1}]`:                                          {Field: "tools[0].bogus", Reason: clientapi.ReasonUnknown},
-		`"tools":[{"type":"function","name":"f"}],"tool_choice":{"type":"allowed_tools"}`:             {Field: "tool_choice.type", Reason: clientapi.ReasonNoChat},
 		`"tools":[{"type":"function","name":"f"}],"tool_choice":{"type":"function","name":"f","x":1}`: {Field: "tool_choice.x", Reason: clientapi.ReasonUnknown},
 		`"text":{"verbosity":"low","other":1}`:                                                        {Field: "text.other", Reason: clientapi.ReasonUnknown},
 		`"text":{"format":{"type":"json_schema","name":"n","schema":{},"other":1}}`:                   {Field: "text.format.other", Reason: clientapi.ReasonUnknown},
+		`"include":["message.output_text.logprobs"]`:                                                  {Field: "include", Reason: clientapi.ReasonNoChat},
+		`"input":[{"type":"compaction","encrypted_content":"x"}]`:                                     {Field: "input[0].type", Reason: clientapi.ReasonNoChat},
+		`"tools":[{"type":"telepathy"}]`:                                                              {Field: "tools[0].type", Reason: clientapi.ReasonTool},
+		`"tools":[{"type":"web_search"}],"tool_choice":"required"`:                                    {Field: "tools[0].type", Reason: clientapi.ReasonTool},
+		`"tools":[{"type":"web_search"}],"tool_choice":{"type":"web_search"}`:                         {Field: "tool_choice.type", Reason: clientapi.ReasonTool},
 		`"reasoning":{"summary":"auto","budget":1}`:                                                   {Field: "reasoning.budget", Reason: clientapi.ReasonUnknown},
 		`"input":[{"role":"user","content":"x","bogus":1}]`:                                           {Field: "input[0].bogus", Reason: clientapi.ReasonUnknown},
 		`"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"","bogus":1}]`:        {Field: "input[0].bogus", Reason: clientapi.ReasonUnknown},
 		`"input":[{"id":"msg_1"}]`:                                                                    {Field: "input[0].id", Reason: clientapi.ReasonState},
 		`"input":[{"type":"item_reference","id":"msg_1"}]`:                                            {Field: "input[0].type", Reason: clientapi.ReasonState},
-		`"input":[{"type":"web_search_call","id":"ws_1"}]`:                                            {Field: "input[0].type", Reason: clientapi.ReasonNoChat},
 	} {
 		body := `{` + member + `}`
 		if !strings.HasPrefix(member, `"input"`) {
@@ -197,7 +201,7 @@ func TestAnAnswerIsWrittenOnce(t *testing.T) {
 }
 
 func TestAStreamIsKeptUpToItsBound(t *testing.T) {
-	e := newEncoder("1", nil, 1000)
+	e := newEncoder("1", form{}, 1000)
 	var err error
 	parts := 0
 	for ; err == nil && parts < 1000; parts++ {
@@ -206,7 +210,7 @@ func TestAStreamIsKeptUpToItsBound(t *testing.T) {
 	if err == nil || parts != 101 {
 		t.Errorf("%d parts are kept: %v", parts, err)
 	}
-	for e, parts = newEncoder("1", nil, 1<<20), 0; parts < 1<<13; parts++ { // items take memory, too
+	for e, parts = newEncoder("1", form{}, 1<<20), 0; parts < 1<<13; parts++ { // items take memory, too
 		if _, err = e.Part(nil, &clientapi.Part{Text: "a", Reasoning: "b"}); err != nil {
 			return
 		}

@@ -12,7 +12,23 @@ type translator struct {
 	in       clientapi.Object
 	chat     map[string]any
 	stream   bool
+	summary  bool // reasoning is told as its summary
 	messages []any
+
+	functions []chatTool
+	names     map[string]toolName // of the tools, by their names in the chat
+	dropsTool string              // the type of the first tool that was dropped; "" for none
+	dropped   []string
+}
+
+// maxDropped is how many fields of a request are told as dropped.
+const maxDropped = 16
+
+// drop notes that something of the request has no effect here.
+func (t *translator) drop(what string) {
+	if len(t.dropped) < maxDropped {
+		t.dropped = append(t.dropped, what)
+	}
 }
 
 // forwarded are the fields whose value a chat completion takes unchanged, with its name there.
@@ -24,19 +40,21 @@ var forwarded = map[string]string{
 // engineOnly are the fields that only an engine's own implementation can serve, and why.
 var engineOnly = map[string]clientapi.Reason{
 	"previous_response_id": clientapi.ReasonState, "conversation": clientapi.ReasonState, "prompt": clientapi.ReasonState,
-	"context_management": clientapi.ReasonState, "background": clientapi.ReasonState, "store": clientapi.ReasonState,
-	"max_tool_calls": clientapi.ReasonTool, "moderation": clientapi.ReasonNoChat,
+	"background": clientapi.ReasonState, "store": clientapi.ReasonState,
 }
+
+// tuning are the fields that only tune the provider; what they ask for is dropped.
+var tuning = []string{"context_management", "moderation"}
 
 // known are the other fields: those that change nothing here, and those that run reads by name.
 var known = []string{
-	"service_tier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "stream_options", "metadata", "user", "safety_identifier",
+	"client_metadata", "max_tool_calls", "service_tier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "stream_options", "metadata", "user", "safety_identifier",
 	"input", "instructions", "stream", "tools", "tool_choice", "text", "reasoning", "truncation", "include", "top_logprobs",
 }
 
 // fields are all of them.
 var fields = func() []string {
-	all := slices.Clone(known)
+	all := slices.Concat(known, tuning)
 	for name := range forwarded {
 		all = append(all, name)
 	}
@@ -65,12 +83,17 @@ func (t *translator) run() error {
 			return t.in.EngineOnly(name, why)
 		}
 	}
+	for _, name := range tuning {
+		if t.in.Has(name) {
+			t.drop(name)
+		}
+	}
 	for name, to := range forwarded {
 		if t.in.Has(name) {
 			t.chat[to] = t.in.Raw(name)
 		}
 	}
-	for _, step := range []func() error{t.switches, t.user, t.instructions, t.input, t.tools, t.choice, t.texts, t.reasoning} {
+	for _, step := range []func() error{t.switches, t.user, t.instructions, t.input, t.toolsAndChoice, t.texts, t.reasoning} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -87,18 +110,39 @@ func (t *translator) switches() (err error) {
 		t.chat["stream"], t.chat["stream_options"] = true, map[string]bool{"include_usage": true}
 	}
 	truncation, err := t.in.Text("truncation")
-	if err != nil {
+	switch {
+	case err != nil:
+		return err
+	case truncation == "auto": // no input is cut: one that is too long is refused, with a code by which agents compact it
+		t.drop("truncation")
+	case truncation != "" && truncation != "disabled":
+		return clientapi.BadValue("truncation", "must be auto or disabled.")
+	}
+	if _, err := read[int](t.in, "max_tool_calls"); err != nil { // it counts calls of the provider's tools, and there are none
 		return err
 	}
-	if truncation != "" && truncation != "disabled" {
-		return t.in.EngineOnly("truncation", clientapi.ReasonNoChat)
-	}
+	return t.include()
+}
+
+// includable are what an answer may include besides; only reasoning has it here, and it is never encrypted.
+var includable = []string{
+	"reasoning.encrypted_content", "web_search_call.action.sources", "web_search_call.results", "file_search_call.results",
+	"code_interpreter_call.outputs", "computer_call_output.output.image_url", "message.input_image.image_url",
+}
+
+// include reads what the answer is to include.
+func (t *translator) include() error {
 	include, err := read[[]string](t.in, "include")
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(include, func(s string) bool { return s != "reasoning.encrypted_content" }) {
-		return t.in.EngineOnly("include", clientapi.ReasonNoChat)
+	for i, what := range include {
+		switch {
+		case what == "message.output_text.logprobs":
+			return t.in.EngineOnly("include", clientapi.ReasonNoChat)
+		case !slices.Contains(includable, what):
+			return clientapi.BadValue(clientapi.Element("include", i), "is nothing that an answer could include.")
+		}
 	}
 	top, err := read[int](t.in, "top_logprobs")
 	if top > 0 {
@@ -163,7 +207,7 @@ func (t *translator) texts() error {
 	return err
 }
 
-// reasoning reads how much the model may reason. Summaries are made where an engine can.
+// reasoning reads how much the model may reason. Engines tell all that they think: that is the summary, where one is asked for.
 func (t *translator) reasoning() error {
 	r, err := t.in.Object("reasoning")
 	if err != nil {
@@ -175,6 +219,7 @@ func (t *translator) reasoning() error {
 	if r.Has("effort") {
 		t.chat["reasoning_effort"] = r.Raw("effort")
 	}
+	t.summary = r.Has("summary") || r.Has("generate_summary")
 	return nil
 }
 
