@@ -323,10 +323,10 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *accessRecord, 
 	}
 	p = l.inOwnNames(p)
 	l.code = p.status
-	if p.retryable && p.status >= http.StatusInternalServerError && p != errGoing && !g.opts.Limiter.AdviseRetry(l.Caller.Tenant, isRetry(r.Header)) {
-		uninviting := *p
-		uninviting.retryable = false
-		p = &uninviting
+	if p.retryable && p.status >= http.StatusInternalServerError && p != errGoing {
+		told := *p
+		told.retry, told.retryable = g.opts.Limiter.AdviseRetry(l.Caller.Tenant, isRetry(r.Header), p.retry)
+		p = &told
 	}
 	rc := http.NewResponseController(w)
 	if r.ContentLength != 0 && !l.bodyRead {

@@ -36,7 +36,10 @@ type BackgroundTask struct {
 }
 
 // Model is one route as GET /v1/models lists it.
-type Model struct{ ID string }
+type Model struct {
+	ID     string
+	Window int // context length of its target in tokens, prompt and answer; 0 is unknown
+}
 
 // Limits bound what the gateway accepts. Zero fields take the defaults.
 type Limits struct {

@@ -6,26 +6,31 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 )
 
 // modelsPath lists the models that a caller may use; one of them is below it.
 const modelsPath = "/v1/models"
 
-// modelJSON is a model in OpenAI's form.
+// modelJSON is a model in OpenAI's form. When it was made is not known: 0, the same at every replica. The context length of its target
+// has the names that clients of vLLM, of OpenRouter and of Groq read; nothing is said while it is unknown.
 type modelJSON struct {
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Created int64  `json:"created"`
-	OwnedBy string `json:"owned_by"`
+	ID            string `json:"id"`
+	Object        string `json:"object"`
+	Created       int64  `json:"created"`
+	OwnedBy       string `json:"owned_by"`
+	MaxModelLen   int    `json:"max_model_len,omitempty"`
+	ContextLength int    `json:"context_length,omitempty"`
+	ContextWindow int    `json:"context_window,omitempty"`
 }
 
-// messagesModelJSON is a model in the form of the Messages API.
+// messagesModelJSON is a model in the form of the Messages API, whose time is the epoch if it is unknown.
 type messagesModelJSON struct {
 	Type        string `json:"type"`
 	ID          string `json:"id"`
 	DisplayName string `json:"display_name"`
 	CreatedAt   string `json:"created_at"`
+	MaxInput    *int   `json:"max_input_tokens"`
+	MaxTokens   *int   `json:"max_tokens"`
 }
 
 // modelList is the list in OpenAI's form.
@@ -44,66 +49,71 @@ type messagesModelList struct {
 
 // models lists the routes that the caller may use, in the form of its API.
 func (g *Gateway) models(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
-	ids, err := g.allowedModels(l, r)
+	models, err := g.allowedModels(l, r)
 	if err != nil {
 		return err
 	}
 	if l.api == nil {
-		list := modelList{Object: "list", Data: make([]modelJSON, 0, len(ids))}
-		for _, id := range ids {
-			list.Data = append(list.Data, newModel(id))
+		list := modelList{Object: "list", Data: make([]modelJSON, 0, len(models))}
+		for _, m := range models {
+			list.Data = append(list.Data, newModel(m))
 		}
 		return l.writeJSON(w, list)
 	}
-	page := messagesModelList{Data: make([]messagesModelJSON, 0, len(ids))}
-	for _, id := range ids {
-		page.Data = append(page.Data, newMessagesModel(id))
+	page := messagesModelList{Data: make([]messagesModelJSON, 0, len(models))}
+	for _, m := range models {
+		page.Data = append(page.Data, newMessagesModel(m))
 	}
-	if len(ids) > 0 {
-		page.FirstID, page.LastID = &ids[0], &ids[len(ids)-1]
+	if len(models) > 0 {
+		page.FirstID, page.LastID = &models[0].ID, &models[len(models)-1].ID
 	}
 	return l.writeJSON(w, page)
 }
 
 // model shows one route that the caller may use, in the form of its API.
 func (g *Gateway) model(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
-	ids, err := g.allowedModels(l, r)
+	models, err := g.allowedModels(l, r)
 	if err != nil {
 		return err
 	}
 	id, err := url.PathUnescape(strings.TrimPrefix(r.URL.EscapedPath(), modelsPath+"/"))
+	at := slices.IndexFunc(models, func(m Model) bool { return m.ID == id })
 	switch {
 	case err != nil:
 		return errNotFound
 	case !l.Caller.Access.Allows(id):
 		return &accessError{l.Caller.Tenant, id}
-	case !slices.Contains(ids, id):
+	case at < 0:
 		return &modelError{id}
 	case l.api == nil:
-		return l.writeJSON(w, newModel(id))
+		return l.writeJSON(w, newModel(models[at]))
 	}
-	return l.writeJSON(w, newMessagesModel(id))
+	return l.writeJSON(w, newMessagesModel(models[at]))
 }
 
 // allowedModels identifies the caller and returns the models that it may use.
-func (g *Gateway) allowedModels(l *accessRecord, r *http.Request) (ids []string, err error) {
+func (g *Gateway) allowedModels(l *accessRecord, r *http.Request) (models []Model, err error) {
 	if l.Caller, err = g.opts.Identity.Identify(r); err != nil {
 		return nil, err
 	}
 	for _, m := range g.opts.Models() {
 		if l.Caller.Access.Allows(m.ID) {
-			ids = append(ids, m.ID)
+			models = append(models, m)
 		}
 	}
-	return ids, nil
+	return models, nil
 }
 
-func newModel(id string) modelJSON {
-	return modelJSON{ID: id, Object: "model", Created: time.Now().Unix(), OwnedBy: "foregate"}
+func newModel(m Model) modelJSON {
+	return modelJSON{ID: m.ID, Object: "model", OwnedBy: "foregate", MaxModelLen: m.Window, ContextLength: m.Window, ContextWindow: m.Window}
 }
 
-func newMessagesModel(id string) messagesModelJSON {
-	return messagesModelJSON{Type: "model", ID: id, DisplayName: id, CreatedAt: time.Now().UTC().Format(time.RFC3339)}
+func newMessagesModel(m Model) messagesModelJSON {
+	out := messagesModelJSON{Type: "model", ID: m.ID, DisplayName: m.ID, CreatedAt: "1970-01-01T00:00:00Z"}
+	if m.Window > 0 {
+		out.MaxInput, out.MaxTokens = &m.Window, &m.Window
+	}
+	return out
 }
 
 // writeJSON writes a small answer.

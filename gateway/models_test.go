@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"encoding/json"
 	"net/http"
 	"testing"
 
@@ -24,30 +23,24 @@ func (b *bench) get(t *testing.T, path, tenant string, headers ...string) reply 
 
 func TestModelsAreShownInTheFormOfTheCallersAPI(t *testing.T) {
 	b := limited(t, simulator(t).URL(), func(o *Options) {
-		o.Models = func() []Model { return []Model{{ID: "org/llama-3"}, {ID: "secret"}} }
+		o.Models = func() []Model { return []Model{{ID: "org/llama-3", Window: 32768}, {ID: "secret"}} }
 	}, identity.Tenant{ID: "acme", Access: &identity.Access{Models: []string{"org/*"}}})
-	for _, path := range []string{"/v1/models", "/v1/models/org/llama-3", "/v1/models/org%2Fllama-3"} {
-		for _, c := range []struct {
-			headers []string
-			member  string
-			want    any
-		}{
-			{nil, "object", "model"},
-			{[]string{"Anthropic-Version", "2023-06-01"}, "type", "model"},
-		} {
-			r := b.get(t, path, "acme", c.headers...)
-			var said map[string]any
-			if err := json.Unmarshal([]byte(r.body), &said); err != nil || r.status != http.StatusOK {
-				t.Fatalf("%s: %d %s %v", path, r.status, r.body, err)
+	forms := []struct {
+		headers             []string
+		begins, model, ends string
+	}{
+		{nil, `{"object":"list","data":[`, `{"id":"org/llama-3","object":"model","created":0,"owned_by":"foregate","max_model_len":32768,"context_length":32768,"context_window":32768}`, `]}`},
+		{[]string{"Anthropic-Version", "2023-06-01"}, `{"data":[`, `{"type":"model","id":"org/llama-3","display_name":"org/llama-3","created_at":"1970-01-01T00:00:00Z","max_input_tokens":32768,"max_tokens":32768}`,
+			`],"has_more":false,"first_id":"org/llama-3","last_id":"org/llama-3"}`},
+	}
+	for path, list := range map[string]bool{"/v1/models": true, "//v1/models/": true, "/v1/models/org/llama-3": false, "/v1//models/org%2Fllama-3/": false} {
+		for _, c := range forms {
+			want := c.model
+			if list {
+				want = c.begins + want + c.ends
 			}
-			if list, ok := said["data"].([]any); ok {
-				if len(list) != 1 {
-					t.Fatalf("%s: %s", path, r.body)
-				}
-				said, _ = list[0].(map[string]any)
-			}
-			if said["id"] != "org/llama-3" || said[c.member] != c.want {
-				t.Errorf("%s with %v: %s", path, c.headers, r.body)
+			if r := b.get(t, path, "acme", c.headers...); r.status != http.StatusOK || r.body != want {
+				t.Errorf("%s with %v: %d %s, want %s", path, c.headers, r.status, r.body, want)
 			}
 		}
 	}

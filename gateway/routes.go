@@ -1,14 +1,17 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/url"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/foregate/foregate/tiers/openai"
@@ -37,25 +40,20 @@ func (g *Gateway) posts() map[string]handler {
 // publicRoutes routes the requests of the public surface by path and method.
 func (g *Gateway) publicRoutes(posts map[string]handler) chi.Router {
 	r := chi.NewRouter()
+	r.Use(middleware.GetHead) // load balancers and tools ask with either
 	r.NotFound(g.handle(g.nothingHere))
 	r.MethodNotAllowed(g.handle(wrongMethod))
 	for path, h := range posts {
 		r.Post(path, g.handle(h))
 	}
-	look(r, modelsPath, g.handle(g.models))
-	look(r, modelsPath+"/*", g.handle(g.model))
-	look(r, publicDocumentPath, g.handle(g.showDocument))
-	look(r, "/health", g.health) // these three as of vLLM, whose tools ask for them
-	look(r, "/ping", g.health)
-	look(r, "/version", g.version)
+	r.Get(modelsPath, g.handle(g.models))
+	r.Get(modelsPath+"/*", g.handle(g.model))
+	r.Get(publicDocumentPath, g.handle(g.showDocument))
+	r.Get("/health", g.health) // these three as of vLLM, whose tools ask for them
+	r.Get("/ping", g.health)
+	r.Get("/version", g.version)
 	g.probes(r)
 	return r
-}
-
-// look routes GET and HEAD: load balancers and tools ask with either.
-func look(r chi.Router, path string, h http.HandlerFunc) {
-	r.Get(path, h)
-	r.Head(path, h)
 }
 
 // nothingHere refuses a path that is not served. Scrapers that know engines look for metrics beside the API.
@@ -85,13 +83,36 @@ func (g *Gateway) front(posts map[string]handler, rest http.Handler) http.Handle
 		rest.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), accessRecordKey{}, l)))
 		return nil
 	}
-	return g.record(g.recovered(serve))
+	record := g.record(g.recovered(serve))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { record.ServeHTTP(w, tidied(r)) })
+}
+
+// tidied is a request with one slash where its path has several, and none at the end: what clients make of a base URL that ends with
+// a slash.
+func tidied(r *http.Request) *http.Request {
+	raw := cmp.Or(r.URL.RawPath, r.URL.Path)
+	if !strings.Contains(raw, "//") && (len(raw) < 2 || raw[len(raw)-1] != '/') {
+		return r
+	}
+	parts := strings.FieldsFunc(raw, func(c rune) bool { return c == '/' })
+	to, tidy := *r.URL, *r
+	to.Path, tidy.URL = "/"+strings.Join(parts, "/"), &to
+	if to.RawPath == "" {
+		return &tidy
+	}
+	to.RawPath = to.Path
+	path, err := url.PathUnescape(to.RawPath)
+	if err != nil {
+		return r // the server has read it, so that this does not happen
+	}
+	to.Path = path
+	return &tidy
 }
 
 // adminRoutes is the operators' surface, on a separate listener.
 func (g *Gateway) adminRoutes() http.Handler {
 	r := chi.NewRouter()
-	r.Use(g.guarded)
+	r.Use(middleware.GetHead, g.guarded)
 	r.NotFound(func(w http.ResponseWriter, _ *http.Request) { writeProblem(w, errNoPath) })
 	r.MethodNotAllowed(adminMethod)
 	r.Get("/admin/session", g.session)
@@ -112,7 +133,7 @@ func (g *Gateway) adminRoutes() http.Handler {
 	g.tenantRoutes(r)
 	g.usageRoutes(r)
 	g.receiptRoutes(r)
-	look(r, adminDocumentPath, g.adminDocument.ServeHTTP)
+	r.Get(adminDocumentPath, g.adminDocument.ServeHTTP)
 	if g.opts.Gatherer != nil {
 		r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(g.opts.Gatherer, promhttp.HandlerOpts{ErrorLog: newServerLog(g.log)}))
 	}
@@ -126,8 +147,8 @@ func (g *Gateway) adminRoutes() http.Handler {
 
 // probes are called by load balancers.
 func (g *Gateway) probes(r chi.Router) {
-	look(r, "/livez", g.livez)
-	look(r, "/readyz", g.readyz)
+	r.Get("/livez", g.livez)
+	r.Get("/readyz", g.readyz)
 }
 
 // wrongMethod lists the methods that a path takes.
@@ -142,9 +163,13 @@ func wrongMethod(_ *accessRecord, w http.ResponseWriter, r *http.Request) error 
 // methodsOf returns the methods that the path of a request takes, as the header Allow lists them.
 func methodsOf(r *http.Request) string {
 	var methods []string
-	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
-		if chi.RouteContext(r.Context()).Routes.Match(chi.NewRouteContext(), method, r.URL.Path) {
-			methods = append(methods, method)
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+		if !chi.RouteContext(r.Context()).Routes.Match(chi.NewRouteContext(), method, r.URL.Path) {
+			continue
+		}
+		methods = append(methods, method)
+		if method == http.MethodGet {
+			methods = append(methods, http.MethodHead)
 		}
 	}
 	return strings.Join(methods, ", ")

@@ -12,6 +12,7 @@ import (
 	"github.com/foregate/foregate/gateway/openapi"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers/fields"
+	"github.com/foregate/foregate/tiers/openai"
 )
 
 // referencePage is docs/reference.md: everything that can be set or seen from outside. commands is its last section: the
@@ -61,6 +62,10 @@ func fieldsText() string {
 	for _, f := range fields.Table {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Name, f.Verdict, f.Engines, f.Effect)
 	}
+	l := openai.DefaultLimits()
+	fmt.Fprintf(&b, "\nA body has at most %d fields and nests at most %d levels deep; `messages` %d, `n` and `best_of` %d each, prompts and choices together %d answers, `input` %d texts, `stop` %d strings, "+
+		"`logit_bias` %d tokens, `max_tokens` %d, a schema, regex or grammar %d bytes. More is a 400 that names the field.\n",
+		l.Fields, l.Depth, l.Messages, l.N, l.Answers, l.Inputs, l.Stops, l.LogitBias, l.Tokens, l.Grammar)
 	b.WriteString("\nOf the fields that single engines have, these keep drafts: `" + strings.Join(fields.Kept, "`, `") + "`.\n")
 	var free []string
 	for _, name := range slices.Sorted(maps.Keys(fields.TemplateKwargs)) {

@@ -53,6 +53,9 @@ func refusals(t *testing.T) (*apptest.Replica, *recorder) {
 		routes += fmt.Sprintf("  - {model: %s, target: %s}\n", name, name)
 	}
 	fmt.Fprintf(&b, "routes:\n%stenants:\n", routes)
+	for name := range pools { // each has turns of its own to come again
+		fmt.Fprintf(&b, "  - {id: %s, keys_sha256: [\"%x\"]}\n", name, sha256.Sum256([]byte("key-of-"+name)))
+	}
 	fmt.Fprintf(&b, "  - {id: acme, keys_sha256: [\"%x\"], max_priority: high}\n", sha256.Sum256([]byte(keyHigh)))
 	fmt.Fprintf(&b, "  - {id: globex, keys_sha256: [\"%x\"], rpm: 1}\n", sha256.Sum256([]byte(keyLimited)))
 	return apptest.Serve(t, b.String()), good
@@ -103,14 +106,14 @@ var errorTable = []refusal{
 	{name: "another content type", headers: []string{"Content-Type", "text/plain"}, status: 415, kind: "invalid_request_error", code: "unsupported_media_type"},
 	{name: "another charset", headers: []string{"Content-Type", "application/json; charset=utf-16"}, status: 415, kind: "invalid_request_error", code: "unsupported_media_type"},
 	{name: "a packed body", headers: []string{"Content-Encoding", "gzip"}, status: 415, kind: "invalid_request_error", code: "unsupported_encoding"},
-	{name: "all tries failed", body: chatBody("broken"), status: 502, kind: "server_error", code: "upstream_error"},
+	{name: "all tries failed", headers: []string{"Authorization", "Bearer key-of-broken"}, body: chatBody("broken"), status: 502, kind: "server_error", code: "upstream_error"},
 	{name: "shed", headers: []string{"X-Priority", "low"}, status: 503, kind: "overloaded_error", code: "shed", retry: `^([1-9]|[12]\d|30)$`,
 		extra: "X-Shed-Reason", extraIs: `^kv_pressure;pool=good;usage=[\d.e-]+;threshold=0$`},
-	{name: "no backend", body: chatBody("refused"), status: 503, kind: "overloaded_error", code: "no_backend", retry: `^[1-3]$`},
-	{name: "all busy", body: chatBody("busy"), status: 503, kind: "overloaded_error", code: "upstream_busy", retry: `^(1[7-9]|2[0-7])$`},
+	{name: "no backend", headers: []string{"Authorization", "Bearer key-of-refused"}, body: chatBody("refused"), status: 503, kind: "overloaded_error", code: "no_backend", retry: `^[1-3]$`},
+	{name: "all busy", headers: []string{"Authorization", "Bearer key-of-busy"}, body: chatBody("busy"), status: 503, kind: "overloaded_error", code: "upstream_busy", retry: `^(1[7-9]|2[0-7])$`},
 	{name: "the deadline", body: chatBody("mute"), status: 504, kind: "timeout_error", code: "deadline", extra: "X-Should-Retry", extraIs: "^false$"},
 	{name: "the deadline of a stream", body: chatBody("mute", `"stream":true`), status: 504, kind: "timeout_error", code: "deadline", extra: "X-Should-Retry", extraIs: "^false$"},
-	{name: "no first byte", body: chatBody("slow", `"stream":true`), status: 504, kind: "timeout_error", code: "upstream_timeout"},
+	{name: "no first byte", headers: []string{"Authorization", "Bearer key-of-slow"}, body: chatBody("slow", `"stream":true`), status: 504, kind: "timeout_error", code: "upstream_timeout"},
 }
 
 func TestEveryRowOfTheErrorTableIsAnsweredInOpenAIsShape(t *testing.T) {

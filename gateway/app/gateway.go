@@ -35,8 +35,12 @@ func (a *App) serving() gateway.Options {
 // models returns the models that clients may ask for.
 func (a *App) models() []gateway.Model {
 	var out []gateway.Model
-	for _, name := range a.routes() {
-		out = append(out, gateway.Model{ID: name})
+	for _, def := range a.file().Routes {
+		m := gateway.Model{ID: def.Model}
+		if is := a.prober.Capabilities(def.Target); is != nil {
+			m.Window = is.Window
+		}
+		out = append(out, m)
 	}
 	return out
 }

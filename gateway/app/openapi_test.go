@@ -78,24 +78,16 @@ var publicCalls = []call{
 	{method: "POST", path: "/v1/responses", body: `{"model":"llama-3","input":"hi","max_output_tokens":20}`, headers: asAcme, status: 200},
 	{method: "POST", path: "/v1/messages", body: `{"model":"llama-3","messages":[{"role":"user","content":"hi"}],"max_tokens":20}`, headers: asAcme, status: 200},
 	{method: "GET", path: "/v1/models", headers: asAcme, status: 200},
-	{method: "HEAD", path: "/v1/models", headers: asAcme, status: 200},
 	{method: "GET", path: "/v1/models/llama-3", headers: asAcme, status: 200},
-	{method: "HEAD", path: "/v1/models/llama-3", headers: asAcme, status: 200},
 	{method: "GET", path: "/health", status: 200},
-	{method: "HEAD", path: "/health", status: 200},
 	{method: "GET", path: "/ping", status: 200},
-	{method: "HEAD", path: "/ping", status: 200},
 	{method: "GET", path: "/version", status: 200},
-	{method: "HEAD", path: "/version", status: 200},
 	{method: "GET", path: "/livez", status: 200},
-	{method: "HEAD", path: "/livez", status: 200},
 	{method: "GET", path: "/readyz", status: 200},
 	{method: "GET", path: "/readyz?route=llama-3&route=llama-3", status: 200},
-	{method: "HEAD", path: "/readyz", status: 200},
 	{method: "GET", path: "/readyz?route=nobody", status: 404},
 	{method: "GET", path: "/openapi.json", status: 200},
 	{method: "GET", path: "/openapi.json", headers: []string{"If-None-Match", "*"}, status: 304},
-	{method: "HEAD", path: "/openapi.json", status: 200},
 
 	{method: "GET", path: "/openapi.json", headers: []string{"X-Request-ID", "a b"}, status: 400, wrong: true},
 	{method: "GET", path: "/v1/models", status: 401},
@@ -105,12 +97,32 @@ var publicCalls = []call{
 	{method: "POST", path: "/openapi.json", body: "{}", status: 405},
 	{method: "GET", path: "/docs", status: 404},
 	{method: "POST", path: "/v1/embeddings", body: `{"input":"hi"}`, headers: asAcme, status: 400, wrong: true},
+	{method: "POST", path: chat, body: chatBody("llama-3", limited(0)...), headers: asAcme, status: 200},
+	{method: "POST", path: chat, body: chatBody("llama-3", limited(1)[0]), headers: asAcme, status: 400, wrong: true},
+	{method: "POST", path: chat, body: chatBody("llama-3", limited(1)[1]), headers: asAcme, status: 400, wrong: true},
+	{method: "POST", path: chat, body: chatBody("llama-3", limited(1)[2]), headers: asAcme, status: 400, wrong: true},
+	{method: "POST", path: chat, body: chatBody("llama-3", limited(1)[3]), headers: asAcme, status: 400, wrong: true},
+	{method: "POST", path: "/v1/completions", body: `{"model":"llama-3","prompt":"hi","max_tokens":5,"best_of":9}`, headers: asAcme, status: 400, wrong: true},
 	{method: "POST", path: "/v1/embeddings", body: `{"model":"llama-3","lora_path":"/x"}`, headers: asAcme, status: 400, wrong: true},
 	{method: "POST", path: chat, body: chatBody("llama-3"), headers: as(asAcme, "Cache-Control", "only-if-cached", "X-RAG-Hash", "none"), status: 504},
 	{method: "POST", path: chat, body: chatBody("llama-3"), headers: []string{"Authorization", "Bearer key-of-initech"}, status: 403},
 	{method: "POST", path: chat, body: chatBody("llama-3", `"max_tokens":500`), headers: []string{"Authorization", "Bearer key-of-umbrella"}, status: 429},
 	{method: "POST", path: chat, body: chatBody("llama-3"), headers: as(asGlobex, "Cache-Control", "no-store"), status: 200},
 	{method: "POST", path: chat, body: chatBody("llama-3"), headers: as(asGlobex, "Cache-Control", "no-store"), status: 429},
+}
+
+// limited are fields at their limits, and so many above.
+func limited(above int) []string {
+	bias := make([]string, 1024+above)
+	for i := range bias {
+		bias[i] = fmt.Sprintf(`"%d":-1`, i+100)
+	}
+	return []string{
+		fmt.Sprintf(`"n":%d`, 8+above),
+		`"stop":["x"` + strings.Repeat(`,"x"`, 15+above) + `]`,
+		`"logit_bias":{` + strings.Join(bias, ",") + `}`,
+		fmt.Sprintf(`"max_tokens":%d`, 1048576*above+20),
+	}
 }
 
 func TestThePublicListenerIsAsItsDocumentSays(t *testing.T) {
@@ -150,7 +162,6 @@ func TestEveryRowOfTheErrorTableIsInTheDocument(t *testing.T) {
 var adminCalls = []call{
 	{method: "GET", path: "/admin/openapi.json", headers: asAnn, status: 200},
 	{method: "GET", path: "/admin/openapi.json", headers: as(asAnn, "If-None-Match", "*"), status: 304},
-	{method: "HEAD", path: "/admin/openapi.json", headers: asAnn, status: 200},
 	{method: "GET", path: "/admin/status", headers: asAnn, status: 200},
 	{method: "GET", path: "/admin/backends", headers: asAnn, status: 200},
 	{method: "POST", path: "/admin/drain?pool=draft&backend=BACKEND&for=1m&why=a+driver", headers: asAnn, status: 200},
@@ -185,9 +196,7 @@ var adminCalls = []call{
 	{method: "GET", path: "/metrics", headers: asProm, status: 200},
 	{method: "GET", path: "/metrics", headers: as(asProm, "Accept", "application/openmetrics-text; version=1.0.0"), status: 200},
 	{method: "GET", path: "/livez", status: 200},
-	{method: "HEAD", path: "/livez", status: 200},
 	{method: "GET", path: "/readyz", status: 200},
-	{method: "HEAD", path: "/readyz", status: 200},
 	{method: "GET", path: "/readyz?route=nobody", status: 404},
 	{method: "GET", path: "/", status: 302},
 	{method: "GET", path: "/console/live.js", status: 200},

@@ -167,11 +167,11 @@ func (l *Limiter) Reserve(ctx context.Context, a Request) (*Reservation, error) 
 	return nil, l.refusal(g, got, laws)
 }
 
-// AdviseRetry reports whether a client may be told to retry after a 5xx, and counts it if so. A tenant's recent retries
-// of this kind are at most a tenth of its recent first tries, or one if there were fewer than ten. Each replica
-// counts for itself. Callers that were refused before Reserve, "" among them, share one budget; retry says that
+// AdviseRetry reports whether a client may be told to retry after a 5xx, and after which wait, which is never shorter than the given
+// one. Those of a tenant that obey arrive no faster than a tenth of its recent first tries, or one in 14 s if there were fewer than
+// ten. Each replica counts for itself. Callers that were refused before Reserve, "" among them, share one budget; retry says that
 // such a caller was refused before.
-func (l *Limiter) AdviseRetry(tenant string, retry bool) bool {
+func (l *Limiter) AdviseRetry(tenant string, retry bool, wait time.Duration) (time.Duration, bool) {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,10 +181,7 @@ func (l *Limiter) AdviseRetry(tenant string, retry bool) bool {
 	} else if !retry {
 		budget.first(now)
 	}
-	if !budget.advise(now) {
-		return false
-	}
-	return true
+	return budget.advise(wait, now)
 }
 
 // refusal computes the time until this client may come again.

@@ -6,30 +6,26 @@ import (
 )
 
 const (
-	// retryHalfLife is the half-life of the counts.
+	// retryHalfLife is the half-life of the count.
 	retryHalfLife = 10 * time.Second
 	// retryShare is the share of a tenant's first tries that may be told to retry.
 	retryShare = 0.1
-	// retryMinTries is the number of first tries below which the budget does not fall: a tenant that sends
-	// little may retry once.
+	// retryMinTries is the number of first tries below which the budget does not fall.
 	retryMinTries = 10
-	// retryResidue is the rest of an earlier retry below which it counts as none: its value after 43 s.
-	retryResidue = 0.05
 )
 
-// retryBudget is the budget of one tenant's retries after a 5xx: of those with X-Should-Retry: true. A retry is
-// counted when the client is told, not when it arrives, so the budget holds however long clients wait. The
-// zero value works.
+// retryBudget is the budget of one tenant's retries after a 5xx: of those with X-Should-Retry: true. Each gets a place of its own,
+// so that those that obey arrive no faster than the budget, however long clients wait. The zero value works.
 type retryBudget struct {
-	firsts, advised float64 // recent, decaying
-	at              time.Time
+	firsts float64 // recent, decaying
+	at     time.Time
+	free   time.Time // the next place
 }
 
-// forget lets the counts decay until now. A clock that steps back changes nothing.
+// forget lets the count decay until now. A clock that steps back changes nothing.
 func (r *retryBudget) forget(now time.Time) {
 	if passed := now.Sub(r.at); passed > 0 {
-		kept := math.Exp2(-passed.Seconds() / retryHalfLife.Seconds())
-		r.firsts, r.advised, r.at = r.firsts*kept, r.advised*kept, now
+		r.firsts, r.at = r.firsts*math.Exp2(-passed.Seconds()/retryHalfLife.Seconds()), now
 	}
 }
 
@@ -39,14 +35,19 @@ func (r *retryBudget) first(now time.Time) {
 	r.firsts++
 }
 
-// advise reports whether a refused client may be told to retry, and counts it if so.
-func (r *retryBudget) advise(now time.Time) bool {
+// advise gives a refused client that would come again after wait a place, and returns the wait until then. False: it is too far.
+func (r *retryBudget) advise(wait time.Duration, now time.Time) (time.Duration, bool) {
 	r.forget(now)
-	if r.advised+1 > retryShare*max(r.firsts, retryMinTries)+retryResidue {
-		return false
+	at := now.Add(wait)
+	if r.free.After(at) {
+		at = r.free
 	}
-	r.advised++
-	return true
+	if at.Sub(now) > max(wait, maxPromise) {
+		return wait, false
+	}
+	each := retryShare * max(r.firsts, retryMinTries) * math.Ln2 / retryHalfLife.Seconds() // places in a second
+	r.free = at.Add(time.Duration(float64(time.Second) / each))
+	return at.Sub(now), true
 }
 
 // maxPromise is the longest wait after which clients are told to retry. With the spread that the gateway adds it is less than the
