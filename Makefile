@@ -174,6 +174,16 @@ browser: build redis ## The console in Chromium, as its operators use it: charts
 	cd .ci/axe && npm ci --no-audit --no-fund --ignore-scripts
 	FOREGATE_BROWSER=require FOREGATE_SHOTS=$(or $(FOREGATE_SHOTS),$(CURDIR)/bin/shots) .ci/with-redis $(GO) -C .ci/clients test -run Console -count=1 -timeout 5m ./console
 
+# --- coding agents: Claude Code and Codex ---
+
+# It is compiled before, because it runs without a network but loopback, where the kernel allows that.
+.PHONY: agents
+agents: build redis ## Claude Code and Codex, unmodified and without a network, through the gateway: five turns with tool calls on the simulator, a turn on real llama.cpp; then the SDKs for Python and Node.
+	@.ci/need-agents >/dev/null
+	@.ci/need-engines llamacpp >/dev/null
+	$(COMPILE) $(GO) -C .ci/clients test -c -o $(CURDIR)/bin/agents.test ./agents
+	cd .ci/clients/agents && FOREGATE_AGENTS=$$(../../need-agents) ../../alone ../../with-redis $(CURDIR)/bin/agents.test -test.v -test.timeout 40m $(if $(RUN),-test.run '$(RUN)')
+
 # --- real engines: vLLM and llama.cpp on the CPU ---
 
 # SHORT=-short is the form of .ci/run, RUN a pattern of tests. FOREGATE_ENGINES_RUNNING uses engines that run already (loadtest/engines).

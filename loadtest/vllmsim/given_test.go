@@ -45,6 +45,12 @@ func TestAnswersThatWereGivenComeInTheirTurn(t *testing.T) {
 	if end, _ := streamed(t, s, chats, talk+"]"+offers+`,"stream":true,"max_tokens":30}`); end == "" {
 		t.Error("it says nothing when all was said that was given")
 	}
+	text := Start(t, Options{TimeScale: fast, Answers: []Answer{{Text: "Hello."}}})
+	for k := range 10 { // of which it would call a tool in four
+		if said, _ := streamed(t, text, chats, fmt.Sprintf(`{"messages":[{"role":"user","content":"hi %d"}]%s,"stream":true}`, k, offers)); said != "Hello." {
+			t.Errorf("prompt %d: it says %q", k, said)
+		}
+	}
 }
 
 // A draft of the same answers is scored by its target as what the target would have written.

@@ -32,8 +32,10 @@ func (s *Server) script(w *wireRequest, r *request) ([]scripted, *apiError) {
 	if r.form, err = w.form(r.chat, v.calls()); err != nil {
 		return nil, err
 	}
-	if f := c.shape.given(s.tok); r.chat && f != nil && f.tool != nil && string(w.ToolChoice) != `"none"` && !w.ContinueFinalMessage {
-		r.form = f
+	if f := c.shape.given(s.tok); r.chat && f != nil && string(w.ToolChoice) != `"none"` {
+		if r.form = nil; f.tool != nil && !w.ContinueFinalMessage { // a text comes of itself, and goes on
+			r.form = f
+		}
 	}
 	if r.form == nil {
 		var answer []scripted
