@@ -187,13 +187,16 @@ agents: build redis ## Claude Code and Codex, unmodified and without a network, 
 # --- real engines: vLLM and llama.cpp on the CPU ---
 
 # SHORT=-short is the form of .ci/run, RUN a pattern of tests. FOREGATE_ENGINES_RUNNING uses engines that run already (loadtest/engines).
-.PHONY: engines engines-up wire llamacpp
+.PHONY: engines tools engines-up wire llamacpp
 ENGINES ?= llamacpp vllm
 engines: redis ## Real vLLM and llama.cpp on the CPU (ENGINES=llamacpp: one of them), set up from packages: answers through the gateway beside the engines' own; ends with a table.
 	@.ci/need-engines $(ENGINES) >/dev/null
 	@mkdir -p bin && rm -f bin/engines.txt
 	FOREGATE_ENGINES='$(ENGINES)' FOREGATE_ENGINES_TABLE=$(CURDIR)/bin/engines.txt .ci/with-redis $(GO) test -vet=off -trimpath -count=1 -timeout 120m $(SHORT) $(if $(RUN),-run '$(RUN)') ./loadtest/engines; status=$$?; cat bin/engines.txt 2>/dev/null; exit $$status
 	$(if $(RUN),,FOREGATE_ENGINES='$(ENGINES)' $(GO) test -vet=off -trimpath -count=1 -timeout 10m -run RealPair ./cmd/foregate $(if $(SHORT),,./loadtest/pair))
+
+tools: redis ## Unmodified tools before real engines and before the gateway tell the same: the libraries of OpenAI, Anthropic, LangChain and LiteLLM, vllm bench serve, guidellm, aiperf, lm-eval.
+	FOREGATE_TOOLS=$$(.ci/need-engines $(ENGINES) tools) FOREGATE_ENGINES='$(ENGINES)' .ci/with-redis $(GO) test -vet=off -trimpath -v -short -count=1 -timeout 120m -run Tools ./loadtest/engines
 
 wire: ## Record what the real engines answer, to which the simulator and the readers are held, into testdata/wire.
 	@.ci/need-engines llamacpp vllm >/dev/null
