@@ -180,9 +180,9 @@ browser: build redis ## The console in Chromium, as its operators use it: charts
 .PHONY: agents
 agents: build redis ## Claude Code and Codex, unmodified and without a network, through the gateway: five turns with tool calls on the simulator, a turn on real llama.cpp; then the SDKs for Python and Node.
 	@.ci/need-agents >/dev/null
-	@.ci/need-engines llamacpp >/dev/null
+	@.ci/need-engines llamacpp tools >/dev/null
 	$(COMPILE) $(GO) -C .ci/clients test -c -o $(CURDIR)/bin/agents.test ./agents
-	cd .ci/clients/agents && FOREGATE_AGENTS=$$(../../need-agents) ../../alone ../../with-redis $(CURDIR)/bin/agents.test -test.v -test.timeout 40m $(if $(RUN),-test.run '$(RUN)')
+	cd .ci/clients/agents && FOREGATE_AGENTS=$$(../../need-agents) FOREGATE_SDK_PYTHON=$$(../../need-engines tools)/tools/bin/python ../../alone ../../with-redis $(CURDIR)/bin/agents.test -test.v -test.timeout 40m $(if $(RUN),-test.run '$(RUN)')
 
 # --- real engines: vLLM and llama.cpp on the CPU ---
 

@@ -1,5 +1,6 @@
 """Sends the cases with the official SDKs for Python, each whole and as a stream: sdk.py URL CASES. One line of JSON for each answer."""
 
+import inspect
 import json
 import sys
 
@@ -28,6 +29,9 @@ def responses(params, stream):
 
 
 def messages(params, stream):
+    known = inspect.signature(theirs.messages.create).parameters
+    more = {k: v for k, v in params.items() if k not in known}  # it has no names any more for temperature and top_k
+    params = {**{k: v for k, v in params.items() if k in known}, "extra_body": more}
     if not stream:
         return theirs.messages.create(**params)
     with theirs.messages.stream(**params) as s:
