@@ -47,6 +47,9 @@ var ErrorCodes = []openapi.ErrorCode{
 	{Code: "upload_overloaded", Statuses: []int{503}, At: openapi.AtPublic, Meaning: "The gateway holds as many request bodies as it has memory for."},
 	{Code: "shed", Statuses: []int{503}, At: openapi.AtPublic, Meaning: "The pools are short of memory or have long queues, and this priority is turned away; X-Shed-Reason says more."},
 	{Code: "gateway_draining", Statuses: []int{503}, At: openapi.AtPublic, Meaning: "This replica is shutting down; another one answers."},
+	{Code: "response_not_found", Statuses: []int{404}, At: openapi.AtPublic, Meaning: "There is no such stored response: it was not stored, has expired, was deleted, or is another tenant's."},
+	{Code: "previous_response_not_found", Statuses: []int{404}, At: openapi.AtPublic, Meaning: "The request goes on from, or refers to, a response that is not stored; the whole conversation as input does without."},
+	{Code: "responses_unavailable", Statuses: []int{503}, At: openapi.AtPublic, Meaning: "The response that the request goes on from cannot be read now; the whole conversation as input does without."},
 	{Code: "not_cached", Statuses: []int{504}, At: openapi.AtPublic, Meaning: "Cache-Control has only-if-cached, and no cached answer will do."},
 
 	// Of backends.

@@ -18,6 +18,7 @@ import (
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/budgets"
+	"github.com/foregate/foregate/gateway/conversations"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/gateway/operator"
@@ -89,6 +90,7 @@ type Options struct {
 	Salt          func(tenant string) string                                     // separates tenants in prefix caches; nil does not
 	Cache         *cache.Store                                                   // its creator runs it; nil is none
 	CacheConfig   func(route string) cache.Config                                // live; nil with no Cache
+	Conversations *conversations.Store                                           // stored responses; its creator runs it; nil stores none
 	Purge         func(ctx context.Context, s cache.Scope) (all bool, err error) // cache.Purge; nil if no Redis stores answers
 	Reload        func(ctx context.Context, dryRun bool) (ReloadResult, error)   // reads the configuration again, served under /admin/reload; nil is none
 	Risk          func(ctx context.Context) ([]risk.Summary, error)              // results of audits, served under /admin/risk; nil is none

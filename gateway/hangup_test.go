@@ -20,7 +20,7 @@ func TestAClientThatHangsUpBeforeTheFirstByteGetsNoTokensBack(t *testing.T) {
 	for path, body := range map[string]string{
 		"/v1/chat/completions": `{"model":"llama-3","max_tokens":9000,"messages":[{"role":"user","content":"hi"}]}`,
 		"/v1/completions":      `{"model":"llama-3","max_tokens":9000,"prompt":"hi","stream":true}`,
-		"/v1/responses":        `{"model":"llama-3","max_output_tokens":9000,"input":"hi","truncation":"auto"}`,
+		"/v1/responses":        `{"model":"llama-3","max_output_tokens":9000,"input":"hi","top_logprobs":2}`,
 	} {
 		t.Run(path[1:], func(t *testing.T) {
 			t.Parallel()

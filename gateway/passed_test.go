@@ -119,15 +119,15 @@ var passedPaths = []struct {
 	{"embeddings", "/v1/embeddings", `"input":["a","b"]`, plainJSON, `{"data":[{"embedding":[0.1,0.2]}],"usage":{"prompt_tokens":700,"total_tokens":700,"completion_tokens":0}}`, 700, 0, true},
 	{"score", "/v1/score", `"text_1":"a","text_2":["b","c"]`, plainJSON, `{"data":[],"usage":{"prompt_tokens":600,"total_tokens":600}}`, 600, 0, true},
 	{"rerank", "/v1/rerank", `"query":"a"`, plainJSON, `{"results":[],"usage":{"total_tokens":500}}`, 500, 0, true},
-	{"a response", "/v1/responses", `"truncation":"auto","input":"hi","max_output_tokens":400`, plainJSON, `{"output":[],"usage":{"input_tokens":300,"output_tokens":400,"total_tokens":700}}`, 300, 400, true},
-	{"a response's stream", "/v1/responses", `"truncation":"auto","input":"hi","stream":true`, plainEvents,
+	{"a response", "/v1/responses", `"top_logprobs":2,"input":"hi","max_output_tokens":400`, plainJSON, `{"output":[],"usage":{"input_tokens":300,"output_tokens":400,"total_tokens":700}}`, 300, 400, true},
+	{"a response's stream", "/v1/responses", `"top_logprobs":2,"input":"hi","stream":true`, plainEvents,
 		"event: response.created\ndata: {\"response\":{\"usage\":null}}\n\n" + strings.Repeat("data: {\"delta\":\"a few words\"}\n\n", 20) +
 			"event: response.completed\ndata: {\"response\":{\"usage\":{\"input_tokens\":300,\"output_tokens\":410}}}\n\n", 300, 410, true},
 	{"a message", "/v1/messages", `"container":"c","messages":[],"max_tokens":400`, plainJSON, `{"content":[],"usage":{"input_tokens":310,"output_tokens":400}}`, 310, 400, true},
 	{"a message's stream", "/v1/messages", `"container":"c","messages":[],"max_tokens":400,"stream":true`, plainEvents,
 		"data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":320,\"output_tokens\":0}}}\n\n" + strings.Repeat("data: {\"delta\":{\"text\":\"a few words\"}}\n\n", 20) +
 			"data: {\"type\":\"message_delta\",\"delta\":{},\"usage\":{\"output_tokens\":390}}\n\n", 320, 390, true},
-	{"a stream that tells nothing", "/v1/responses", `"truncation":"auto","input":"hi","stream":true`, plainEvents, strings.Repeat("data: {\"delta\":\"x\"}\n\n", 33), 0, 33, true},
+	{"a stream that tells nothing", "/v1/responses", `"top_logprobs":2,"input":"hi","stream":true`, plainEvents, strings.Repeat("data: {\"delta\":\"x\"}\n\n", 33), 0, 33, true},
 	{"tokenize", "/tokenize", `"prompt":"hi"`, plainJSON, `{"count":1,"tokens":[300]}`, 0, 0, false},
 }
 
@@ -187,7 +187,7 @@ func TestALimitOfTheAnswerIsPartOfWhatAPassedRequestMayNeed(t *testing.T) {
 	s := &scripted{kind: plainJSON, body: `{}`}
 	b := passing(t, s, identity.Tenant{ID: "acme", TPM: 1000})
 	for path, members := range map[string]string{
-		"/v1/responses": `"truncation":"auto","input":"hi","max_output_tokens":2000`, "/v1/messages": `"container":"c","messages":[],"max_tokens":2000`,
+		"/v1/responses": `"top_logprobs":2,"input":"hi","max_output_tokens":2000`, "/v1/messages": `"container":"c","messages":[],"max_tokens":2000`,
 		"/v1/score": `"text_1":"` + strings.Repeat("q", 100) + `","text_2":[` + strings.Repeat(`"d",`, 99) + `"d"]`,
 	} {
 		if r := b.to(t, path, "acme", `{"model":"llama-3",`+members+`}`); r.status != http.StatusTooManyRequests || r.head.Get("X-Should-Retry") != "false" {
@@ -217,8 +217,8 @@ func TestABackendCannotBillMoreThanCanBe(t *testing.T) {
 			{"/v1/chat/completions", `"messages":[{"role":"user","content":"hi"}],"stream":true`, plainEvents, stream, 400},
 			{"/v1/completions", `"prompt":["hi","ho"],"n":3,"max_tokens":50`, plainJSON, chat, 300},
 			{"/v1/embeddings", `"input":"hi","max_tokens":50`, plainJSON, `{"usage":%s}`, 0},
-			{"/v1/responses", `"truncation":"auto","input":"hi","max_output_tokens":50`, plainJSON, `{"usage":%s}`, 50},
-			{"/v1/responses", `"truncation":"auto","input":"hi","stream":true`, plainEvents, "data: {\"response\":{\"usage\":%s}}\n\n", 400},
+			{"/v1/responses", `"top_logprobs":2,"input":"hi","max_output_tokens":50`, plainJSON, `{"usage":%s}`, 50},
+			{"/v1/responses", `"top_logprobs":2,"input":"hi","stream":true`, plainEvents, "data: {\"response\":{\"usage\":%s}}\n\n", 400},
 		} {
 			b := passing(t, &scripted{kind: c.kind, body: fmt.Sprintf(c.answer, usage)}, identity.Tenant{ID: "acme", TPM: 100_000_000})
 			body := `{"model":"llama-3",` + c.members + `}`
@@ -254,7 +254,7 @@ func TestWhatPassesThroughIsJSONOrEventsAndNothingElse(t *testing.T) {
 			s.head.Set("Content-Encoding", c.coding)
 		}
 		b := passing(t, s, identity.Tenant{ID: "acme"})
-		r := b.to(t, "/v1/responses", "acme", `{"model":"llama-3","truncation":"auto","input":"hi"}`)
+		r := b.to(t, "/v1/responses", "acme", `{"model":"llama-3","top_logprobs":2,"input":"hi"}`)
 		if r.head.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%q: X-Content-Type-Options is %q", c.kind, r.head.Get("X-Content-Type-Options"))
 		}
@@ -366,7 +366,7 @@ func TestAStreamBreaksOffInTheFormOfItsAPI(t *testing.T) {
 		{messagesPath, `"max_tokens":9,"messages":[{"role":"user","content":"hi"}]`, inMessages},
 		{messagesPath, `"max_tokens":9,"messages":[{"role":"user","content":"hi"}],"thinking":{"type":"enabled","budget_tokens":1024}`, inMessages},
 		{responsesPath, `"input":"hi"`, fmt.Sprintf(inResponses, 5)},
-		{responsesPath, `"input":"hi","truncation":"auto"`, fmt.Sprintf(inResponses, 0)},
+		{responsesPath, `"input":"hi","top_logprobs":2`, fmt.Sprintf(inResponses, 0)},
 		{"/v1/rerank", `"query":"hi"`, `{"error":{"message":` + words + `,"type":"server_error","param":null,"code":"upstream_cut"}}`},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.url+c.path, strings.NewReader(`{"model":"llama-3","stream":true,`+c.members+`}`))

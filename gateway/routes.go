@@ -52,6 +52,7 @@ func (g *Gateway) publicRoutes(posts map[string]handler) chi.Router {
 	r.Get("/health", g.health) // these three as of vLLM, whose tools ask for them
 	r.Get("/ping", g.health)
 	r.Get("/version", g.version)
+	g.responseRoutes(r)
 	g.probes(r)
 	return r
 }

@@ -26,6 +26,7 @@ const (
 type clientAPI struct {
 	clientapi.API
 	image        string          // the type of a content part with an image
+	stateful     bool            // its requests may go on from answers that are kept
 	namesRequest bool            // its errors and the header Request-Id have the request's id
 	cost         translationCost // of a body
 
@@ -40,7 +41,7 @@ var clientAPIs = map[string]*clientAPI{
 		newEncoder: encoderOf(messages.API{}, `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":""}]}`),
 	},
 	responsesPath: {
-		API: responses.API{}, image: "input_image", cost: responsesCost,
+		API: responses.API{}, image: "input_image", stateful: true, cost: responsesCost,
 		newEncoder: encoderOf(responses.API{}, `{"model":"m","input":""}`),
 	},
 }
@@ -76,10 +77,12 @@ func isUnder(path, other string) bool {
 // translatedClient is the client of another API: it gets what the cascade writes in the form of its API.
 type translatedClient struct {
 	*sink
-	encoder clientapi.Encoder
-	head    pipeline.ResponseHead // of an answer in one piece, until that is there
-	whole   []byte                // the chat completion so far
-	out     []byte
+	encoder  clientapi.Encoder
+	endsLate bool                  // the end of the answer is written by finish
+	ended    bool                  // that is to be done
+	head     pipeline.ResponseHead // of an answer in one piece, until that is there
+	whole    []byte                // the chat completion so far
+	out      []byte
 }
 
 var _ pipeline.Client = (*translatedClient)(nil)
@@ -121,13 +124,34 @@ func (t *translatedClient) Write(p []byte) error {
 		t.whole = append(t.whole, p...)
 		return nil
 	}
-	out, err := clientapi.Recode(t.out[:0], p, t.encoder)
+	out, err := clientapi.Recode(t.out[:0], p, t.parts())
 	if t.out = out[:0]; len(out) > 0 {
 		if failed := t.sink.Write(out); failed != nil {
 			return failed
 		}
 	}
 	return badAnswer(err)
+}
+
+// parts is the encoder of the parts of a stream.
+func (t *translatedClient) parts() clientapi.Encoder {
+	if t.endsLate {
+		return openEncoder{t.encoder, t}
+	}
+	return t.encoder
+}
+
+// openEncoder leaves the end of an answer to [translatedClient.finish], in the goroutine of the request: it waits for a store, and
+// others may wait for who writes the parts.
+type openEncoder struct {
+	clientapi.Encoder
+	of *translatedClient
+}
+
+// End implements [clientapi.Encoder].
+func (e openEncoder) End(dst []byte) ([]byte, error) {
+	e.of.ended = true
+	return dst, nil
 }
 
 // Detach implements pipeline.Client.
@@ -138,7 +162,7 @@ func (t *translatedClient) Detach() pipeline.AsyncClient {
 // finish sends an answer in one piece. It is called when the cascade has answered.
 func (t *translatedClient) finish() error {
 	if t.began {
-		return nil
+		return t.end()
 	}
 	p, err := clientapi.ParsePart(t.whole)
 	if err != nil {
@@ -153,6 +177,18 @@ func (t *translatedClient) finish() error {
 		return err
 	}
 	return t.sink.Write(body)
+}
+
+// end sends the end of a stream, where that is left to finish.
+func (t *translatedClient) end() error {
+	if !t.ended {
+		return nil
+	}
+	out, err := t.encoder.End(nil)
+	if err != nil {
+		return badAnswer(err)
+	}
+	return t.sink.Write(out)
 }
 
 // translatedAsync is a [translatedClient] whose writes do not block.
@@ -172,7 +208,7 @@ func (a *translatedAsync) Write(p []byte) {
 		return
 	}
 	var out []byte
-	if out, a.err = clientapi.Recode(nil, p, a.client.encoder); len(out) > 0 {
+	if out, a.err = clientapi.Recode(nil, p, a.client.parts()); len(out) > 0 {
 		a.AsyncClient.Write(out)
 	}
 }
@@ -194,13 +230,22 @@ func (g *Gateway) generateAs(api *clientAPI, path string) handler {
 			return err
 		}
 		defer in.leave()
-		env, err := openai.Peek(path, in.body, g.opts.Scan) // syntax, duplicate names, media: as for every path
+		limits := g.opts.Scan
+		if api.stateful {
+			limits.Own = responses.Stateful
+		}
+		env, err := openai.Peek(path, in.body, limits) // syntax, duplicate names, media: as for every path
 		if err != nil {
 			return err
 		}
-		translated, err := g.translate(api, &in)
+		speaks, after := g.translator(r.Context(), api, &in, l)
+		translated, err := g.translate(speaks, api.cost, &in)
+		after()
 		if e, ok := errors.AsType[*clientapi.EngineOnlyError](err); ok {
-			if !g.forwards(path) {
+			switch {
+			case env.Own():
+				return engineOnly("", e)
+			case !g.forwards(path):
 				return engineOnly(path, e)
 			}
 			return g.forwardBody(path, env, l, w, r)
@@ -213,8 +258,8 @@ func (g *Gateway) generateAs(api *clientAPI, path string) handler {
 }
 
 // translate translates a body. The memory for that is charged while it lasts, and the chat completion as long as the body is.
-func (g *Gateway) translate(api *clientAPI, in *admittedRequest) (*clientapi.Request, error) {
-	needed := api.cost.bytes(in.body)
+func (g *Gateway) translate(api clientapi.API, cost translationCost, in *admittedRequest) (*clientapi.Request, error) {
+	needed := cost.bytes(in.body)
 	returned, err := in.reservation.borrow(needed)
 	if err != nil && !in.reservation.couldBorrow(needed) {
 		return nil, errTranslation
@@ -240,6 +285,7 @@ func (g *Gateway) answerTranslated(t *clientapi.Request, in *admittedRequest, l 
 		return withoutOffset(err)
 	}
 	to := g.open(l, w, r, t.Stream).encodeIn(t.NewEncoder(l.ID, g.opts.Cascade.MaxAnswerBytes()))
+	to.endsLate = t.Stored
 	asked.Retainer = in.reservation
 	if err := g.answer(r.Context(), asked, to, l); err != nil {
 		return err
@@ -307,12 +353,13 @@ func (l *accessRecord) ownName(field string) string {
 	return field
 }
 
-// engineOnly refuses a request that only an engine's own implementation of the API can serve.
+// engineOnly refuses a request that only an engine's own implementation of the API can serve; path "" that no engine may get.
 func engineOnly(path string, e *clientapi.EngineOnlyError) error {
-	return &openai.RequestError{
-		Status: http.StatusBadRequest, Code: "unsupported_parameter", Param: e.Field,
-		Message: e.Error() + ". An operator can list " + path + " under passthrough; requests with it then go to the target's engines.",
+	message := e.Error() + "."
+	if path != "" {
+		message += " An operator can list " + path + " under passthrough; requests with it then go to the target's engines."
 	}
+	return &openai.RequestError{Status: http.StatusBadRequest, Code: "unsupported_parameter", Param: e.Field, Message: message}
 }
 
 // forwards reports whether the configuration forwards a path to the target.

@@ -58,9 +58,9 @@ func TestARefusalOfWhatOnlyEnginesServeSaysWhy(t *testing.T) {
 	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: "acme"})
 	const chat = `{"model":"llama-3","max_tokens":9,"messages":[{"role":"user","content":"x"}`
 	for _, c := range []struct{ path, body, want string }{
-		{responsesPath, `{"model":"llama-3","input":"x","store":true}`, "store is not supported: this gateway keeps no state between requests. An operator can list /v1/responses"},
+		{responsesPath, `{"model":"llama-3","input":"x","store":true}`, "store is not supported: responses are not stored here, so send the whole conversation as input, with store: false. An operator can list /v1/responses"},
 		{responsesPath, `{"model":"llama-3","input":"x","n":2}`, "n is not supported: this gateway does not know it. "},
-		{responsesPath, `{"model":"llama-3","input":[{"id":"msg_1"}]}`, "input[0].id is not supported: this gateway keeps no state"},
+		{responsesPath, `{"model":"llama-3","input":[{"id":"msg_1"}]}`, "input[0].id is not supported: responses are not stored here"},
 		{messagesPath, chat + `,{"role":"assistant","content":"{"}]}`, "messages[1].role is not supported: this gateway does not go on with an answer that the client has begun. "},
 		{messagesPath, chat + `],"mcp_servers":[{"name":"a"}]}`, "mcp_servers is not supported: this gateway takes only tools that the client defines and runs. "},
 	} {

@@ -21,6 +21,7 @@ import (
 	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/console"
+	"github.com/foregate/foregate/gateway/conversations"
 	"github.com/foregate/foregate/gateway/files"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
@@ -58,38 +59,41 @@ type Options struct {
 
 // App is one replica: the gateway and its components.
 type App struct {
-	Options     Options
-	began       time.Time
-	routing     atomic.Pointer[routing]
-	runs        poolRuns
-	reloading   sync.Mutex               // one replacement of routing at a time
-	changes     atomic.Pointer[[]string] // of the last reload that changed something; nil: none did
-	restart     atomic.Pointer[[]string] // fields whose new values wait for a restart
-	files       *files.Watcher
-	warnings    atomic.Pointer[[]string] // about gaps in the configuration, or settings that have no effect
-	Settings    *settings.Watcher
-	Breakers    *breaker.Set
-	Fleet       *fleet.Fleet
-	transports  *credentials.Transports // to engines, for everything that is not a request or a scrape
-	queues      *admission.Queues
-	Limiter     *limits.Limiter
-	Budgets     *budgets.Ledger
-	Cache       *cache.Store
-	Generations *cache.Generations
-	salt        func(tenant string) string
-	prober      *probe.Prober
-	evidence    *evidence.Store
-	risks       *riskview.Watcher
-	refits      *refit.Refitter
-	Usage       *usage.Meter
-	tracer      *tracing.Tracer // nil without tracing
-	upstream    *upstream.Client
-	cascade     *tiers.Cascade
-	identity    *identity.Resolver
-	listeners   listeners
-	console     *console.Console // nil is none
-	Operators   *operator.Set    // nil: no tokens are configured
-	gateway     *gateway.Gateway
+	Options    Options
+	began      time.Time
+	routing    atomic.Pointer[routing]
+	runs       poolRuns
+	reloading  sync.Mutex               // one replacement of routing at a time
+	changes    atomic.Pointer[[]string] // of the last reload that changed something; nil: none did
+	restart    atomic.Pointer[[]string] // fields whose new values wait for a restart
+	files      *files.Watcher
+	warnings   atomic.Pointer[[]string] // about gaps in the configuration, or settings that have no effect
+	Settings   *settings.Watcher
+	Breakers   *breaker.Set
+	Fleet      *fleet.Fleet
+	transports *credentials.Transports // to engines, for everything that is not a request or a scrape
+	queues     *admission.Queues
+	Limiter    *limits.Limiter
+	Budgets    *budgets.Ledger
+	Cache      *cache.Store
+
+	Conversations *conversations.Store // nil stores no responses
+	purges        atomic.Uint64        // of stored responses that are in this process
+	Generations   *cache.Generations
+	salt          func(tenant string) string
+	prober        *probe.Prober
+	evidence      *evidence.Store
+	risks         *riskview.Watcher
+	refits        *refit.Refitter
+	Usage         *usage.Meter
+	tracer        *tracing.Tracer // nil without tracing
+	upstream      *upstream.Client
+	cascade       *tiers.Cascade
+	identity      *identity.Resolver
+	listeners     listeners
+	console       *console.Console // nil is none
+	Operators     *operator.Set    // nil: no tokens are configured
+	gateway       *gateway.Gateway
 }
 
 // New makes a replica. It reads the files that the configuration names, and the live settings once, so that

@@ -23,7 +23,7 @@ var surfaces = []struct{ name, path, tier, stream string }{
 // passedThrough are paths that pass through, with what a request to each holds.
 var passedThrough = map[string]string{
 	"/v1/embeddings": `"input":"hi"`,
-	"/v1/responses":  `"truncation":"auto","input":"hi"`,
+	"/v1/responses":  `"top_logprobs":2,"input":"hi"`,
 	"/v1/messages":   `"container":"c","max_tokens":9,"messages":[{"role":"user","content":"hi"}]`,
 	"/tokenize":      `"prompt":"hi"`,
 	"/detokenize":    `"tokens":[1]`,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/conversations"
 	"github.com/foregate/foregate/gateway/files"
 	"github.com/foregate/foregate/tiers"
 )
@@ -71,7 +72,26 @@ func (a *App) makeCache() error {
 		MaxEntry: maxEntry,
 		Logger:   a.Options.Logger, Registerer: a.Options.Registerer,
 	})
+	a.makeConversations(s)
 	return nil
+}
+
+// makeConversations makes the store of responses, whose values are sealed as answers are.
+func (a *App) makeConversations(s *cache.Sealer) {
+	if a.Options.Stores.Responses == nil {
+		return
+	}
+	body := a.Options.File.Limits.BodyBytes
+	a.Conversations = conversations.New(conversations.Options{
+		Redis: a.Options.Stores.Responses, Sealer: s, MaxBytes: body,
+		Epochs: func(tenant string) (e cache.Epochs, ok bool) {
+			e, ok = a.Cache.Epochs(tenant, "")
+			e.All += a.purges.Load()
+			return e, ok
+		},
+		Config: func() conversations.Config { return a.Settings.Snapshot().Global().Responses },
+		Logger: a.Options.Logger, Registerer: a.Options.Registerer,
+	})
 }
 
 // cacheConfig returns the cache settings of a route.
@@ -79,14 +99,18 @@ func (a *App) cacheConfig(route string) cache.Config {
 	return a.Settings.Snapshot().Route(route).Cache
 }
 
-// Purger returns the function that purges answers on all replicas, nil if none are stored.
+// Purger returns the function that purges answers on all replicas, nil if none are stored. Where only this process stores any, all of
+// them are purged.
 func (a *App) Purger() func(context.Context, cache.Scope) (bool, error) {
 	control := a.Options.Stores.Control
 	if control == nil {
 		control = a.Options.Stores.Answers
 	}
-	if a.Options.Stores.Answers == nil {
+	switch {
+	case a.Options.Stores.Answers == nil && a.Conversations == nil:
 		return nil
+	case a.Options.Stores.Answers == nil:
+		return func(context.Context, cache.Scope) (bool, error) { a.purges.Add(1); return true, nil }
 	}
 	return func(ctx context.Context, s cache.Scope) (bool, error) { return cache.Purge(ctx, control, s) }
 }

@@ -22,11 +22,12 @@ func (a *App) serving() gateway.Options {
 	o := gateway.Options{
 		Version: a.Options.Version, Listen: f.Listen, Listener: a.Options.Listener, TLS: a.listeners.public,
 		Cascade: a.cascade, Forward: f.Passthrough, Identity: a.identity, Limiter: a.Limiter, Budgets: a.Budgets,
-		HighShare: func() float64 { return a.Settings.Snapshot().Global().Limit.HighPriorityShare },
-		Timeouts:  a.timeouts,
-		Allow:     func(route string) []string { return a.routing.Load().routes[route].AllowFields },
-		Models:    a.models,
-		Cache:     a.Cache, CacheConfig: a.cacheConfig, Generations: a.Generations, Salt: a.salt,
+		HighShare:     func() float64 { return a.Settings.Snapshot().Global().Limit.HighPriorityShare },
+		Timeouts:      a.timeouts,
+		Allow:         func(route string) []string { return a.routing.Load().routes[route].AllowFields },
+		Models:        a.models,
+		Conversations: a.Conversations,
+		Cache:         a.Cache, CacheConfig: a.cacheConfig, Generations: a.Generations, Salt: a.salt,
 		Drain: gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
 	}
 	return o
@@ -82,6 +83,9 @@ func (a *App) loops() []gateway.BackgroundTask {
 		{Name: "usage", Run: a.Usage.Run},
 		{Name: "lines", Run: a.queues.Run},
 		{Name: "cache", Run: a.Cache.Run},
+	}
+	if a.Conversations != nil {
+		loops = append(loops, gateway.BackgroundTask{Name: "responses", Run: a.Conversations.Run})
 	}
 	if a.console != nil {
 		loops = append(loops, gateway.BackgroundTask{Name: "console", Run: a.console.Run})

@@ -128,10 +128,10 @@ func tenantOf(def config.Tenant) (identity.Tenant, error) {
 
 // accessOf converts the models, budgets, the permission to leave and the opt-in to traces of a tenant, nil if there are none.
 func accessOf(def config.Tenant) *identity.Access {
-	if len(def.Models) == 0 && len(def.Budgets) == 0 && !def.AllowExternal && !def.TraceContent {
+	if len(def.Models) == 0 && len(def.Budgets) == 0 && !def.AllowExternal && !def.TraceContent && !def.ForgetResponses {
 		return nil
 	}
-	a := &identity.Access{Models: def.Models, External: def.AllowExternal, TraceContent: def.TraceContent}
+	a := &identity.Access{Models: def.Models, External: def.AllowExternal, TraceContent: def.TraceContent, Forget: def.ForgetResponses}
 	for _, b := range def.Budgets {
 		a.Budgets = append(a.Budgets, identity.Budget{
 			Tokens: int64(b.Tokens), NanoUSD: int64(math.Round(b.USD * 1e9)), Per: identity.Period(b.Per), DenyOnLoss: b.OnRedisLoss == config.OnLossDeny,

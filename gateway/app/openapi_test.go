@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -76,6 +77,8 @@ var publicCalls = []call{
 	{method: "POST", path: "/v1/embeddings", body: `{"model":"llama-3","input":"hi"}`, headers: asAcme, status: 200},
 	{method: "POST", path: "/tokenize", body: `{"model":"llama-3","prompt":"hi","priority":1}`, headers: asAcme, status: 200},
 	{method: "POST", path: "/v1/responses", body: `{"model":"llama-3","input":"hi","max_output_tokens":20}`, headers: asAcme, status: 200},
+	{method: "GET", path: "/v1/responses/resp_1", headers: asAcme, status: 404},
+	{method: "DELETE", path: "/v1/responses/resp_1", headers: asAcme, status: 404},
 	{method: "POST", path: "/v1/messages", body: `{"model":"llama-3","messages":[{"role":"user","content":"hi"}],"max_tokens":20}`, headers: asAcme, status: 200},
 	{method: "GET", path: "/v1/models", headers: asAcme, status: 200},
 	{method: "GET", path: "/v1/models/llama-3", headers: asAcme, status: 200},
@@ -130,6 +133,14 @@ func TestThePublicListenerIsAsItsDocumentSays(t *testing.T) {
 	c := contractOf(t, p.URL, "/openapi.json", false)
 	for _, k := range publicCalls {
 		c.check(t, k)
+	}
+	stored, _ := apptest.Post(t, p.URL+"/v1/responses", `{"model":"llama-3","input":"store it","max_output_tokens":4}`, asAcme...)
+	var named struct{ ID string }
+	if err := json.Unmarshal([]byte(stored), &named); err != nil {
+		t.Fatal(err)
+	}
+	for _, method := range []string{"GET", "DELETE"} {
+		c.check(t, call{method: method, path: "/v1/responses/" + named.ID, headers: asAcme, status: 200})
 	}
 	c.checkAllCalled(t, "publicCalls")
 }

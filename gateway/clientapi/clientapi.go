@@ -23,6 +23,9 @@ type Request struct {
 	Kept   int    // bytes of the body that the encoder keeps a copy of
 	Stream bool   // the client wants server-sent events
 
+	// Stored says that the end of the answer waits for a store: [Encoder.End] and [Encoder.Whole] must be called where nobody else waits.
+	Stored bool
+
 	// Dropped names what has no effect here, in the API's own names, for the receipt: 16 at most, of up to 64 bytes each.
 	Dropped []string
 

@@ -14,7 +14,7 @@ type Reason string
 
 // The reasons.
 const (
-	ReasonState   Reason = "this gateway keeps no state between requests"
+	ReasonState   Reason = "responses are not stored here, so send the whole conversation as input, with store: false"
 	ReasonTool    Reason = "this gateway takes only tools that the client defines and runs"
 	ReasonPrefill Reason = "this gateway does not go on with an answer that the client has begun"
 	ReasonNoChat  Reason = "this gateway answers requests as chat completions, which have nothing like it"

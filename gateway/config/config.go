@@ -173,7 +173,9 @@ type Tenant struct {
 	Budgets []Budget `yaml:"budgets"` // none: no budget
 
 	AllowExternal bool `yaml:"allow_external"` // its requests may be answered by fallbacks, which are not the operator's own
-	TraceContent  bool `yaml:"trace_content"`  // its requests are traced, with their messages and answers
+	// its answers in the Responses API are not stored
+	ForgetResponses bool `yaml:"forget_responses"`
+	TraceContent    bool `yaml:"trace_content"` // its requests are traced, with their messages and answers
 }
 
 // DefaultConnections is the default of [Limits.Connections].

@@ -12,6 +12,7 @@ type Access struct {
 	Budgets []Budget // all of them hold; no two have the same unit and period
 
 	External     bool // its requests may be answered by fallbacks outside of the operator's own pools
+	Forget       bool // its answers in the Responses API are not stored
 	TraceContent bool // its requests are traced, with what they ask and what they are answered
 }
 
@@ -54,6 +55,9 @@ func (a *Access) HasBudgets() bool { return a != nil && len(a.Budgets) > 0 }
 
 // MayLeave reports whether the tenant's requests may be answered outside of the operator's own pools.
 func (a *Access) MayLeave() bool { return a != nil && a.External }
+
+// Forgets reports whether the answers of a tenant are not stored.
+func (a *Access) Forgets() bool { return a != nil && a.Forget }
 
 // Traced reports whether the tenant's requests are traced with their content.
 func (a *Access) Traced() bool { return a != nil && a.TraceContent }

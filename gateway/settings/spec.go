@@ -139,6 +139,13 @@ var specs = sorted([]Spec{
 	route("cache.isolate_prefixes", "yes", "Whether engines keep the prefix caches of tenants apart (`cache_salt`). With `no` tenants with equal prompt prefixes share KV cache, which saves prefill but lets a tenant measure that another one uses the same prefix.",
 		yesNo(func(v *Values) *bool { return &v.Cache.IsolatePrefixes })),
 
+	fleet("responses.store", "on", "`on`: answers of the Responses API are stored, unless the request says `store: false` or the tenant has `forget_responses`. `off`: none are stored, and what was is not found.",
+		onOff(func(v *Values) *bool { return &v.Responses.Enabled })),
+	fleet("responses.ttl", "1h", "How long a stored conversation is kept after its last response.",
+		duration(time.Second, 30*24*time.Hour, func(v *Values) *time.Duration { return &v.Responses.TTL })),
+	fleet("responses.max_tenant_bytes", "67108864", "Bytes of stored responses of a tenant, as they are in Redis. For new ones those conversations are forgotten whose last response is the oldest.",
+		whole(1<<10, 1<<40, func(v *Values) *int { return &v.Responses.TenantBytes })),
+
 	route("retry.max_retries", "2", "Backends that are tried after the first one fails before the first byte.",
 		whole(0, 10, func(v *Values) *int { return &v.Tiers.MaxRetries })),
 	route("retry.budget", "0.2", "Largest share of requests in flight that may be retries, and never fewer than 10 requests. Retries after a refused or broken connection do not count.",

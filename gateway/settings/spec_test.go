@@ -22,7 +22,7 @@ func TestEverySettingIsWellFormed(t *testing.T) {
 			t.Errorf("%s is there twice", s.Name)
 		}
 		// of pools, connections, tenants and requests whose route is not known yet
-		shared := slices.Contains([]string{"breaker", "route", "scrape", "limit", "redis", "receipts"}, strings.Split(s.Name, ".")[0]) ||
+		shared := slices.Contains([]string{"breaker", "route", "scrape", "limit", "redis", "receipts", "responses"}, strings.Split(s.Name, ".")[0]) ||
 			slices.Contains([]string{"redis.timeout", "cache.max_entry_bytes", "timeout.connect", "timeout.body"}, s.Name)
 		if s.PerRoute == shared {
 			t.Errorf("%s: per route %v", s.Name, s.PerRoute)

@@ -11,6 +11,7 @@ import (
 	"github.com/foregate/foregate/breaker"
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
+	"github.com/foregate/foregate/gateway/conversations"
 	"github.com/foregate/foregate/tiers/plan"
 )
 
@@ -23,6 +24,7 @@ type Values struct {
 	Limit      Limit
 	Cache      cache.Config
 	ReceiptLog ReceiptLog
+	Responses  conversations.Config
 
 	RoutePolicy    string        // route.policy
 	ScrapeInterval time.Duration // scrape.interval

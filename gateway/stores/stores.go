@@ -18,13 +18,14 @@ import (
 // Stores are the connections of one replica, or of several in one process; nil is none. Their opener closes
 // them after the replicas have stopped.
 type Stores struct {
-	Control  redis.UniversalClient // background work: settings, fleet, breakers, evidence
-	Lookups  redis.UniversalClient // limits of tenants, which requests wait for; Control if it is nil
-	Answers  redis.UniversalClient // cached answers: lookups, which requests wait for, and writes
-	Settings redis.UniversalClient // changes of settings by operators
-	Name     string                // name of the Redis of Control, without credentials
-	Files    []files.File          // passwords of the connections, for reload
-	Embedded *embedded.Server      // the server of Control; nil for an external Redis
+	Control   redis.UniversalClient // background work: settings, fleet, breakers, evidence
+	Lookups   redis.UniversalClient // limits of tenants, which requests wait for; Control if it is nil
+	Answers   redis.UniversalClient // cached answers: lookups, which requests wait for, and writes
+	Responses redis.UniversalClient // stored responses, beside the answers; in this process where there is no Redis
+	Settings  redis.UniversalClient // changes of settings by operators
+	Name      string                // name of the Redis of Control, without credentials
+	Files     []files.File          // passwords of the connections, for reload
+	Embedded  *embedded.Server      // the server of Control; nil for an external Redis
 }
 
 // Open connects without waiting: an unavailable Redis does not prevent a start. stop closes everything. An
@@ -100,12 +101,12 @@ func (o *opener) openAnswers() error {
 		return err
 	}
 	switch ep.Kind {
-	case config.KindNone:
-		return nil
-	case config.KindEmbedded:
+	case config.KindNone, config.KindEmbedded:
 		client, stop := embedded.OpenAnswers()
 		o.cleanups = append(o.cleanups, stop)
-		o.stores.Answers = client
+		if o.stores.Responses = client; ep.Kind == config.KindEmbedded {
+			o.stores.Answers = client
+		}
 		return nil
 	}
 	at, err := o.passwords.options(ep)
@@ -120,6 +121,9 @@ func (o *opener) openAnswers() error {
 		<-ready
 	})
 	o.stores.Answers = answers
+	stored := connect.New(onStored(background))
+	o.cleanups = append(o.cleanups, func() { _ = stored.Close() }) // only connections are lost
+	o.stores.Responses = stored
 	return nil
 }
 
@@ -143,6 +147,14 @@ func (o *opener) openSettings() error {
 	o.stores.Settings = client
 	o.cleanups = append(o.cleanups, func() { _ = client.Close() }) // only connections are lost
 	return nil
+}
+
+// onStored returns the options for stored responses: values of up to some MiB, which a request waits for.
+func onStored(background *redis.UniversalOptions) *redis.UniversalOptions {
+	o := *background
+	o.ReadTimeout, o.WriteTimeout = time.Second, time.Second
+	o.PoolSize, o.MaxActiveConns = 16, 32
+	return &o
 }
 
 // onLookups returns the options for look-ups of answers, which are larger than the requests' other replies.

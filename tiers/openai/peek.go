@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/foregate/foregate/tiers/fields"
@@ -14,8 +15,12 @@ type Envelope struct {
 	model   Span // position of its value, quotes included
 	members []member
 	drops   bool // some member must not be forwarded
+	own     bool // some member is the gateway's own to serve
 	need    Need
 }
+
+// Own reports whether a member is one of [Limits.Own]: no engine may get it.
+func (e Envelope) Own() bool { return e.own }
 
 // Bytes is the length of the body.
 func (e Envelope) Bytes() int { return len(e.body) }
@@ -82,10 +87,15 @@ func (e *Envelope) read(w *walker, path string) *RequestError {
 	case strings.EqualFold(m.name, "model"):
 		return badField(clip(m.name, maxName), "duplicate_key", "The field %q must be written \"model\".", clip(m.name, maxName))
 	default:
+		rule, own := fields.LookupIn(path, m.name), slices.Contains(w.lim.Own, m.name)
+		if own {
+			rule = fields.Field{}
+		}
 		var err *RequestError
-		if m.drop, m.value, err = w.field(m.name, fields.LookupIn(path, m.name)); err != nil {
+		if m.drop, m.value, err = w.field(m.name, rule); err != nil {
 			return err
 		}
+		e.own = e.own || own && string(w.body[m.value.Start:m.value.End]) != "null"
 	}
 	m.whole = Span{at.Start, m.value.End}
 	e.members = append(e.members, m)

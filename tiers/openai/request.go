@@ -19,6 +19,9 @@ type Limits struct {
 	LogitBias int // entries of logit_bias
 	Grammar   int // bytes of a schema, regex or grammar
 
+	// Own are fields that no engine may get and the gateway serves itself, see [Envelope.Own].
+	Own []string
+
 	// Allow returns a route's allow_fields by model: refused fields, types of content parts with media, and
 	// arguments of the chat template. nil, and an unknown model, allow none.
 	Allow func(model string) []string

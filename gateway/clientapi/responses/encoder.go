@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
 
@@ -13,6 +14,11 @@ type form struct {
 	echo    []byte              // the members that repeat it
 	names   map[string]toolName // of its tools, by their names in the chat
 	summary bool                // reasoning is told as its summary
+
+	state    State // nil keeps nothing
+	store    bool  // the answer is to be kept; at its end, whether it is
+	previous string
+	added    []json.RawMessage // the items of the input
 }
 
 // encoder writes one answer. Items come one after the other: a call ends when the next one begins.
@@ -63,7 +69,7 @@ func (e *encoder) Whole(dst []byte, a *clientapi.Part) ([]byte, error) {
 		e.ended(c.appendTo(nil, of(e.items), true))
 	}
 	dst = slices.Grow(dst, len(e.output)+len(e.echo)+1<<10)
-	return e.response(dst, status), nil
+	return e.keep(dst, status), nil
 }
 
 // Part implements [clientapi.Encoder].
@@ -160,7 +166,10 @@ func (e *encoder) End(dst []byte) ([]byte, error) {
 	dst, err := e.texts(w.dst, e.held.Part())
 	dst = e.close(dst, status)
 	dst = append(e.event(dst, "response."+status), `,"response":`...)
-	return append(e.response(dst, status), eventEnd...), err
+	if err != nil {
+		return dst, err
+	}
+	return append(e.keep(dst, status), eventEnd...), nil
 }
 
 // Broken implements [clientapi.Encoder]. OpenAI's clients see an error by the member "error".

@@ -13,6 +13,7 @@ func (t *translator) input() error {
 	}
 	var text string
 	if json.Unmarshal(t.in.Raw("input"), &text) == nil {
+		t.added = []json.RawMessage{slices.Concat([]byte(`{"type":"message","role":"user","content":`), t.in.Raw("input"), []byte("}"))}
 		t.messages = append(t.messages, map[string]any{"role": "user", "content": text})
 		return nil
 	}
@@ -25,11 +26,29 @@ func (t *translator) input() error {
 		if err != nil {
 			return err
 		}
+		if isReference(o) && t.kept != nil {
+			if raw, err = t.referred(o); err != nil {
+				return err
+			}
+			t.copied += len(raw)
+			if o, err = clientapi.ReadObject(raw, o.At); err != nil {
+				return err
+			}
+		}
+		if t.added = append(t.added, raw); !t.store {
+			t.added = nil
+		}
 		if err := t.item(o); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// isReference reports whether an item of the input only names another one.
+func isReference(o clientapi.Object) bool {
+	kind, _ := o.Text("type")
+	return kind == "item_reference" || kind == "" && o.Has("id") && !o.Has("role") && !o.Has("content")
 }
 
 // itemMembers are the members of items by type.
@@ -57,14 +76,11 @@ func (t *translator) item(o clientapi.Object) error {
 	}
 	if kind == "" {
 		kind = "message"
-		if o.Has("id") && !o.Has("role") && !o.Has("content") {
-			return o.EngineOnly("id", clientapi.ReasonState) // an item_reference
-		}
 	}
 	names := itemMembers[kind]
 	switch {
-	case kind == "item_reference":
-		return o.EngineOnly("type", clientapi.ReasonState)
+	case isReference(o):
+		return o.EngineOnly("id", clientapi.ReasonState)
 	case slices.Contains(providerItems, kind):
 		t.drop(o.At + " " + kind)
 		return nil

@@ -47,7 +47,9 @@ func (e *encoder) response(dst []byte, status string) []byte {
 		dst = append(dst, `{"reason":"max_output_tokens"}`...)
 	}
 	dst = openai.AppendQuote(append(dst, `,"model":`...), e.all.Model)
-	dst = append(append(append(dst, `,"output":[`...), e.output...), `],"truncation":"disabled","store":false,"previous_response_id":null`...)
+	dst = append(append(append(dst, `,"output":[`...), e.output...), `],"truncation":"disabled","store":`...)
+	dst = append(strconv.AppendBool(dst, e.store), `,"previous_response_id":`...)
+	dst = appendTextOrNull(dst, e.previous)
 	dst = e.usage(append(append(dst, e.echo...), `,"usage":`...))
 	if len(e.all.Extra) > 0 {
 		dst = append(append(dst, `,"foregate":`...), e.all.Extra...)

@@ -12,7 +12,9 @@ import (
 )
 
 // API is the Responses API.
-type API struct{}
+type API struct {
+	State State // nil keeps nothing
+}
 
 var _ clientapi.API = API{}
 
@@ -20,12 +22,12 @@ var _ clientapi.API = API{}
 func (API) ErrorBody(dst []byte, _ int, e openai.ErrorBody, _ string) []byte { return e.Append(dst) }
 
 // Translate implements [clientapi.API].
-func (API) Translate(body []byte) (*clientapi.Request, error) {
+func (a API) Translate(body []byte) (*clientapi.Request, error) {
 	in, err := clientapi.ReadObject(body, "")
 	if err != nil {
 		return nil, err
 	}
-	t := translator{in: in, chat: map[string]any{}, names: map[string]toolName{}}
+	t := translator{in: in, kept: a.State, chat: map[string]any{}, names: map[string]toolName{}}
 	if err := t.run(); err != nil {
 		return nil, err
 	}
@@ -33,10 +35,15 @@ func (API) Translate(body []byte) (*clientapi.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	form := form{echo: echoOf(in), names: t.names, summary: t.summary}
+	form := form{echo: echoOf(in), names: t.names, summary: t.summary, state: a.State, store: t.store, previous: t.previous, added: t.added}
 	return &clientapi.Request{
-		Chat: chat, Kept: cap(form.echo), Stream: t.stream, Param: ownName, Dropped: t.dropped,
-		NewEncoder: func(id string, maxBytes int64) clientapi.Encoder { return newEncoder(id, form, maxBytes) },
+		Chat: chat, Kept: cap(form.echo) + t.copied, Stream: t.stream, Param: ownName, Dropped: t.dropped, Stored: t.store,
+		NewEncoder: func(id string, maxBytes int64) clientapi.Encoder {
+			if form.store {
+				id = form.state.Name(id)
+			}
+			return newEncoder(id, form, maxBytes)
+		},
 	}, nil
 }
 

@@ -58,7 +58,7 @@ func TestWhatOnlyAnEngineCanServeIsNamedWithItsReason(t *testing.T) {
 	for member, want := range map[string]clientapi.EngineOnlyError{
 		`"store":true`:               {Field: "store", Reason: clientapi.ReasonState},
 		`"previous_response_id":"r"`: {Field: "previous_response_id", Reason: clientapi.ReasonState},
-		`"background":true`:          {Field: "background", Reason: clientapi.ReasonState},
+		`"background":true`:          {Field: "background", Reason: clientapi.ReasonNoChat},
 		`"inptu":1`:                  {Field: "inptu", Reason: clientapi.ReasonUnknown},
 		`"n":2`:                      {Field: "n", Reason: clientapi.ReasonUnknown},
 		`"stop":["x"]`:               {Field: "stop", Reason: clientapi.ReasonUnknown},
@@ -76,7 +76,7 @@ func TestWhatOnlyAnEngineCanServeIsNamedWithItsReason(t *testing.T) {
 		`"input":[{"role":"user","content":"x","bogus":1}]`:                                           {Field: "input[0].bogus", Reason: clientapi.ReasonUnknown},
 		`"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"","bogus":1}]`:        {Field: "input[0].bogus", Reason: clientapi.ReasonUnknown},
 		`"input":[{"id":"msg_1"}]`:                                                                    {Field: "input[0].id", Reason: clientapi.ReasonState},
-		`"input":[{"type":"item_reference","id":"msg_1"}]`:                                            {Field: "input[0].type", Reason: clientapi.ReasonState},
+		`"input":[{"type":"item_reference","id":"msg_1"}]`:                                            {Field: "input[0].id", Reason: clientapi.ReasonState},
 	} {
 		body := `{` + member + `}`
 		if !strings.HasPrefix(member, `"input"`) {

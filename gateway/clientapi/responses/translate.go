@@ -15,6 +15,12 @@ type translator struct {
 	summary  bool // reasoning is told as its summary
 	messages []any
 
+	kept     State             // nil keeps nothing
+	store    bool              // the answer is to be kept
+	previous string            // previous_response_id; "" for none
+	added    []json.RawMessage // the items of the input
+	copied   int               // bytes of these that are not the request's own
+
 	functions []chatTool
 	names     map[string]toolName // of the tools, by their names in the chat
 	dropsTool string              // the type of the first tool that was dropped; "" for none
@@ -39,9 +45,14 @@ var forwarded = map[string]string{
 
 // engineOnly are the fields that only an engine's own implementation can serve, and why.
 var engineOnly = map[string]clientapi.Reason{
-	"previous_response_id": clientapi.ReasonState, "conversation": clientapi.ReasonState, "prompt": clientapi.ReasonState,
-	"background": clientapi.ReasonState, "store": clientapi.ReasonState,
+	"conversation": clientapi.ReasonState, "prompt": clientapi.ReasonNoChat, "background": clientapi.ReasonNoChat,
 }
+
+// Stateful are the fields that name what a [State] keeps.
+var Stateful = []string{"previous_response_id"}
+
+// stateful are all that need a [State].
+var stateful = append([]string{"store"}, Stateful...)
 
 // tuning are the fields that only tune the provider; what they ask for is dropped.
 var tuning = []string{"context_management", "moderation"}
@@ -54,7 +65,7 @@ var known = []string{
 
 // fields are all of them.
 var fields = func() []string {
-	all := slices.Concat(known, tuning)
+	all := slices.Concat(known, tuning, stateful)
 	for name := range forwarded {
 		all = append(all, name)
 	}
@@ -83,6 +94,11 @@ func (t *translator) run() error {
 			return t.in.EngineOnly(name, why)
 		}
 	}
+	for _, name := range stateful {
+		if t.kept == nil && t.in.Has(name) && string(t.in.Raw(name)) != "false" {
+			return t.in.EngineOnly(name, clientapi.ReasonState)
+		}
+	}
 	for _, name := range tuning {
 		if t.in.Has(name) {
 			t.drop(name)
@@ -93,7 +109,7 @@ func (t *translator) run() error {
 			t.chat[to] = t.in.Raw(name)
 		}
 	}
-	for _, step := range []func() error{t.switches, t.user, t.instructions, t.input, t.toolsAndChoice, t.texts, t.reasoning} {
+	for _, step := range []func() error{t.switches, t.user, t.instructions, t.state, t.input, t.toolsAndChoice, t.texts, t.reasoning} {
 		if err := step(); err != nil {
 			return err
 		}

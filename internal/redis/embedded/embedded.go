@@ -166,7 +166,7 @@ func (s *Server) pass(w *written) {
 	old.Close() // its connections end
 }
 
-// written counts what is written with SET.
+// written counts what is written with SET and by scripts.
 type written struct{ answers, bytes atomic.Int64 }
 
 // DialHook changes nothing.
@@ -175,10 +175,12 @@ func (*written) DialHook(next redis.DialHook) redis.DialHook { return next }
 // ProcessHook counts.
 func (w *written) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if args := cmd.Args(); len(args) > 2 && cmd.Name() == "set" {
-			value, _ := args[2].([]byte)
+		if args := cmd.Args(); len(args) > 2 && (cmd.Name() == "set" || cmd.Name() == "evalsha") {
 			w.answers.Add(1)
-			w.bytes.Add(int64(len(value)))
+			for _, arg := range args[2:] {
+				value, _ := arg.([]byte)
+				w.bytes.Add(int64(len(value)))
+			}
 		}
 		return next(ctx, cmd)
 	}

@@ -1,0 +1,222 @@
+package app_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/gateway/app/apptest"
+	"github.com/foregate/foregate/internal/redistest"
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+// keepers are replicas that store responses, and an engine whose last chat is known.
+type keepers struct {
+	replicas []*apptest.Replica
+	asked    atomic.Pointer[string] // the messages of the last chat, as JSON
+}
+
+// startKeepers starts replicas with a Redis, as in the configuration.
+func startKeepers(t *testing.T, n int, redis string) *keepers {
+	t.Helper()
+	k := &keepers{}
+	sim := vllmsim.Start(t, vllmsim.Options{Model: "m", TimeScale: 50})
+	to, err := url.Parse(sim.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		var chat struct{ Messages json.RawMessage }
+		if json.Unmarshal(body, &chat) == nil && strings.HasSuffix(r.URL.Path, "/chat/completions") {
+			messages := string(chat.Messages)
+			k.asked.Store(&messages)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(engine.Close)
+	config := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nredis: {url: %q}\ndrain: {delay: 0s, grace: 2s}\npools: {p: {model: m, backends: [%q]}}\nroutes: [{model: m, target: p}]\nidentity: {mode: keys}\ntenants:\n", redis, engine.URL)
+	for _, tenant := range []string{"acme", "other", "quiet"} {
+		config += fmt.Sprintf("  - {id: %s, keys_sha256: [\"%x\"], forget_responses: %v}\n", tenant, sha256.Sum256([]byte(tenant)), tenant == "quiet")
+	}
+	for range n {
+		r := apptest.Serve(t, config)
+		r.Ready(t)
+		k.replicas = append(k.replicas, r)
+	}
+	return k
+}
+
+// response is an answer of the Responses API, or an error.
+type response struct {
+	ID       string
+	Store    bool
+	Previous string `json:"previous_response_id"`
+	Output   []struct {
+		ID      string
+		Content []struct{ Text string }
+	}
+	Error struct{ Code, Message, Param string }
+}
+
+// ask sends a request as a tenant to a replica. The answer is read from the last event of a stream.
+func (k *keepers) ask(t *testing.T, replica int, tenant, members string) (int, response) {
+	t.Helper()
+	status, _, body := apptest.Send(t, http.MethodPost, k.replicas[replica].URL+"/v1/responses", `{"model":"m","max_output_tokens":6,`+members+`}`, "Authorization", "Bearer "+tenant)
+	if _, last, ok := strings.Cut(body, "event: response.incomplete\ndata: "); ok {
+		var event struct{ Response json.RawMessage }
+		if err := json.Unmarshal([]byte(last), &event); err != nil {
+			t.Fatal(err)
+		}
+		body = string(event.Response)
+	}
+	var r response
+	if err := json.Unmarshal([]byte(body), &r); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	return status, r
+}
+
+// at calls a stored response.
+func (k *keepers) at(t *testing.T, method string, replica int, tenant, id string) (int, string) {
+	t.Helper()
+	status, _, body := apptest.Send(t, method, k.replicas[replica].URL+"/v1/responses/"+id, "", "Authorization", "Bearer "+tenant)
+	return status, body
+}
+
+func (r *response) text() string { return r.Output[0].Content[0].Text }
+
+func TestAConversationGoesOnAtAnotherReplica(t *testing.T) {
+	k := startKeepers(t, 3, "redis://"+redistest.Start(t).Addr)
+	status, first := k.ask(t, 0, "acme", `"stream":true,"input":"who are you"`)
+	if status != http.StatusOK || !first.Store {
+		t.Fatalf("%d %+v", status, first)
+	}
+	k.replicas[0].Stop(t)
+	status, second := k.ask(t, 1, "acme", `"input":"and then","previous_response_id":"`+first.ID+`"`)
+	if status != http.StatusOK || !second.Store || second.Previous != first.ID {
+		t.Fatalf("%d %+v", status, second)
+	}
+	quoted, _ := json.Marshal(first.text())
+	const question = `[{"content":"who are you","role":"user"},`
+	if want := question + `{"content":` + string(quoted) + `,"role":"assistant"},{"content":"and then","role":"user"}]`; *k.asked.Load() != want {
+		t.Errorf("the engine was asked\n%s, want\n%s", *k.asked.Load(), want)
+	}
+	status, third := k.ask(t, 2, "acme", `"store":false,"input":[{"type":"item_reference","id":"`+second.Output[0].ID+`"},{"id":"`+first.Output[0].ID+`"},{"role":"user","content":"x"}]`)
+	if asked := *k.asked.Load(); status != http.StatusOK || third.Store || !strings.HasSuffix(asked, `,{"content":`+string(quoted)+`,"role":"assistant"},{"content":"x","role":"user"}]`) {
+		t.Errorf("%d %+v: the engine was asked %s", status, third, asked)
+	}
+	if status, whole := k.at(t, http.MethodGet, 2, "acme", second.ID); status != http.StatusOK || !strings.Contains(whole, `"id":"`+second.ID+`"`) || !strings.Contains(whole, `"store":true`) {
+		t.Errorf("%d %s", status, whole)
+	}
+	if status, _ := k.at(t, http.MethodGet, 2, "acme", third.ID); status != http.StatusNotFound {
+		t.Errorf("a response that was not to be stored: %d", status)
+	}
+	forged := "resp_" + strings.Repeat("0", 32)
+	for _, id := range []string{second.ID, forged, "resp_x", "resp_" + strings.Repeat("0", 32) + "_" + strings.Repeat("f", 32)} {
+		who := "acme"
+		if id == second.ID {
+			who = "other"
+		}
+		if status, r := k.ask(t, 1, who, `"input":"x","previous_response_id":"`+id+`"`); status != http.StatusNotFound || r.Error.Code != "previous_response_not_found" || r.Error.Param != "previous_response_id" {
+			t.Errorf("%s goes on from %s: %d %+v", who, id, status, r.Error)
+		}
+		for _, method := range []string{http.MethodGet, http.MethodDelete} {
+			if status, body := k.at(t, method, 1, who, id); status != http.StatusNotFound {
+				t.Errorf("%s: %s %s: %d %s", who, method, id, status, body)
+			}
+		}
+	}
+	if status, r := k.ask(t, 1, "acme", `"input":[{"type":"item_reference","id":"msg_1"}]`); status != http.StatusNotFound || r.Error.Param != "input[0].id" {
+		t.Errorf("a forged item: %d %+v", status, r.Error)
+	}
+	if status, body := k.at(t, http.MethodDelete, 1, "acme", second.ID); status != http.StatusOK || !strings.Contains(body, `"deleted":true`) {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, _ := k.at(t, http.MethodGet, 2, "acme", second.ID); status != http.StatusNotFound {
+		t.Errorf("a deleted response: %d", status)
+	}
+}
+
+func TestResponsesAreStoredWhereNobodyForbidsIt(t *testing.T) {
+	redis := redistest.Start(t)
+	k := startKeepers(t, 2, "redis://"+redis.Addr)
+	_, first := k.ask(t, 0, "acme", `"input":"a"`)
+	if _, r := k.ask(t, 0, "quiet", `"input":"a"`); r.Store {
+		t.Error("the answer of a tenant that forgets is stored")
+	}
+	if status, r := k.ask(t, 0, "quiet", `"input":"a","previous_response_id":"`+first.ID+`"`); status != http.StatusBadRequest || !strings.Contains(r.Error.Message, "send the whole conversation as input") {
+		t.Errorf("%d %+v", status, r.Error)
+	}
+	if status, _, body := apptest.Send(t, http.MethodPost, k.replicas[1].Admin+"/admin/cache/purge?tenant=acme", ""); status != http.StatusOK {
+		t.Fatalf("purge: %d %s", status, body)
+	}
+	apptest.Eventually(t, "the tenant's responses are purged", func() bool {
+		status, _ := k.ask(t, 0, "acme", `"input":"b","previous_response_id":"`+first.ID+`"`)
+		return status == http.StatusNotFound
+	})
+	redis.Do("HSET", "foregate:settings", "responses.store", "off")
+	apptest.Eventually(t, "nothing is stored", func() bool {
+		_, r := k.ask(t, 0, "acme", `"input":"a"`)
+		return !r.Store
+	})
+}
+
+func TestAnAnswerGoesOutWhateverBecomesOfRedis(t *testing.T) {
+	redis := redistest.Start(t)
+	k := startKeepers(t, 1, "redis://"+redis.Addr)
+	_, first := k.ask(t, 0, "acme", `"input":"a"`)
+	for name, fault := range map[string]func(){
+		"full":   func() { redis.Do("CONFIG", "SET", "maxmemory", "1", "maxmemory-policy", "noeviction") },
+		"frozen": redis.Freeze,
+	} {
+		fault()
+		for _, stream := range []string{"true", "false"} {
+			began := time.Now()
+			if status, r := k.ask(t, 0, "acme", `"input":"b","stream":`+stream); status != http.StatusOK || r.Store || len(r.Output) == 0 {
+				t.Errorf("%s: %d %+v after %v", name, status, r, time.Since(began))
+			}
+		}
+		if name == "frozen" {
+			if status, r := k.ask(t, 0, "acme", `"input":"b","previous_response_id":"`+first.ID+`"`); status != http.StatusServiceUnavailable || r.Error.Code != "responses_unavailable" {
+				t.Errorf("%s: %d %+v", name, status, r.Error)
+			}
+			redis.Thaw()
+		}
+		redis.Do("CONFIG", "SET", "maxmemory", "0")
+		apptest.Eventually(t, "responses are stored again", func() bool {
+			_, r := k.ask(t, 0, "acme", `"input":"c"`)
+			return r.Store
+		})
+	}
+	redis.Kill()
+	if status, r := k.ask(t, 0, "acme", `"input":"b"`); status != http.StatusOK || r.Store {
+		t.Errorf("killed: %d %+v", status, r)
+	}
+}
+
+func TestWithoutRedisResponsesAreStoredInTheReplica(t *testing.T) {
+	k := startKeepers(t, 1, "none")
+	_, first := k.ask(t, 0, "acme", `"input":"a"`)
+	if status, r := k.ask(t, 0, "acme", `"input":"b","previous_response_id":"`+first.ID+`"`); status != http.StatusOK || !r.Store {
+		t.Errorf("%d %+v", status, r)
+	}
+	if status, _, body := apptest.Send(t, http.MethodPost, k.replicas[0].Admin+"/admin/cache/purge?tenant=acme", ""); status != http.StatusOK || !strings.Contains(body, `"everything":true`) {
+		t.Fatalf("purge: %d %s", status, body)
+	}
+	if status, _ := k.at(t, http.MethodGet, 0, "acme", first.ID); status != http.StatusNotFound {
+		t.Errorf("after a purge: %d", status)
+	}
+}

@@ -1,0 +1,9 @@
+package conversations
+
+import (
+	"testing"
+
+	"github.com/foregate/foregate/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }

@@ -1,0 +1,299 @@
+package conversations
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/internal/redis/lookup"
+	"github.com/foregate/foregate/internal/redis/script"
+)
+
+// Why there is no result.
+var (
+	ErrMissing = errors.New("there is no such response, or it has expired or was deleted")
+	ErrAway    = errors.New("the store of responses does not answer")
+	ErrLarge   = errors.New("the conversation is longer than a request may be")
+)
+
+const (
+	// PutTime is the longest that the end of an answer waits until it is stored.
+	PutTime = 250 * time.Millisecond
+	// readTime is the longest that a request waits for what it goes on from: it cannot be answered without.
+	readTime = time.Second
+	// maxTurns bounds the responses of a conversation.
+	maxTurns = 1024
+	// maxInFlight bounds the calls in progress, and so the memory of their replies.
+	maxInFlight = 32
+)
+
+// Config is the live configuration.
+type Config struct {
+	Enabled     bool          // responses.store
+	TTL         time.Duration // responses.ttl: from the last turn of a conversation on
+	TenantBytes int           // responses.max_tenant_bytes; the conversations with the oldest last turns are forgotten for new ones
+}
+
+// Options configures a [Store].
+type Options struct {
+	Redis  redis.UniversalClient                         // its timeouts should be about readTime
+	Sealer *cache.Sealer                                 // nil is one without keys
+	Epochs func(tenant string) (e cache.Epochs, ok bool) // of purges; not ok: they are not known, and nothing is stored or read; nil knows none
+	Config func() Config                                 // live
+	// MaxBytes bounds the items of a conversation, up to any of its responses, before they are sealed. Sealed, with all branches and
+	// whole responses, a conversation may take four times as much.
+	MaxBytes int64
+
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer // nil registers nothing
+	Now        func() time.Time      // nil is time.Now
+}
+
+// Store keeps responses. It is safe for concurrent use. [Store.Run] must run.
+type Store struct {
+	o       Options
+	scripts *script.Runner
+	asker   *lookup.Client
+	metrics *metrics
+	putTime time.Duration // PutTime; tests on a busy machine wait longer
+}
+
+// New returns a store; it does not use Redis before it is asked.
+func New(o Options) *Store {
+	if o.Sealer == nil {
+		o.Sealer, _ = cache.NewSealer() // cannot fail without keys
+	}
+	if o.Epochs == nil {
+		o.Epochs = func(string) (cache.Epochs, bool) { return cache.Epochs{}, true }
+	}
+	s := &Store{o: o, scripts: script.NewRunner(o.Redis, putScript, readScript, deleteScript), metrics: newMetrics(o.Registerer), putTime: PutTime}
+	s.asker = lookup.New(lookup.Options{
+		Budget: func() time.Duration { return s.putTime }, Slots: maxInFlight, IsAnswer: script.Answered, Now: o.Now,
+		OnAway: func(err error) { o.Logger.Warn().Err(err).Msg("responses are not stored: Redis does not answer") },
+	})
+	return s
+}
+
+// Run tries a Redis that is left alone, until ctx ends.
+func (s *Store) Run(ctx context.Context) error {
+	s.asker.Run(ctx, lookup.Background{
+		Probe: func(ctx context.Context) error {
+			_, err := s.read(ctx, owner{}, ID{}, "")
+			return err
+		},
+		Back: func(context.Context) { s.o.Logger.Info().Msg("responses are stored again") },
+	})
+	return nil
+}
+
+// Config is the configuration now.
+func (s *Store) Config() Config { return s.o.Config() }
+
+// Turn is one request and its answer.
+type Turn struct {
+	ID     ID
+	Before ID // the response that it goes on from; the zero ID is none
+
+	Input  []json.RawMessage // the items that it added
+	Output json.RawMessage   // the items of the answer: an array
+	Whole  []byte            // the response, as GET shows it
+}
+
+// record is a turn in Redis.
+type record struct {
+	Before string            `json:"before,omitempty"`
+	Input  []json.RawMessage `json:"input"`
+	Output json.RawMessage   `json:"output"`
+}
+
+// encode writes the record without escapes for HTML, which would make texts longer.
+func (r *record) encode() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(r)
+	return b.Bytes(), err
+}
+
+// Put stores a turn, past of whose input was kept before, in bytes. It waits for PutTime at most, also if ctx has ended; an error says
+// that the turn is not stored. One that is stored can be read at every replica at once.
+func (s *Store) Put(ctx context.Context, tenant string, t Turn, past int64) error {
+	result, err := s.put(ctx, tenant, t, past)
+	s.metrics.calls.WithLabelValues(callPut, result).Inc()
+	return err
+}
+
+func (s *Store) put(ctx context.Context, tenant string, t Turn, past int64) (result string, err error) {
+	epochs, ok := s.o.Epochs(tenant)
+	if !ok {
+		return resultAway, ErrAway
+	}
+	r := record{Input: t.Input, Output: t.Output}
+	var before string
+	of := owner{tenant, epochs}
+	if t.Before != (ID{}) {
+		r.Before, before = t.Before.String(), of.field(t.Before)
+	}
+	items, err := r.encode()
+	switch {
+	case err != nil:
+		return resultError, err
+	case past+int64(len(items)) > s.o.MaxBytes:
+		return resultLarge, ErrLarge
+	}
+	c, keys := s.o.Config(), []string(nil)
+	keys, conversation := of.keys(t.ID)
+	args := []any{
+		conversation, of.field(t.ID), before, s.o.Sealer.SealText(of.seal("items", t.ID), items), s.o.Sealer.SealText(of.seal("whole", t.ID), t.Whole),
+		c.TTL.Milliseconds(), c.TenantBytes, 4 * s.o.MaxBytes, maxTurns,
+	}
+	said, err := lookup.Do(ctx, s.asker, func(ctx context.Context) (string, error) {
+		return s.scripts.Run(ctx, putScript, keys, args...).Text()
+	}, lookup.Late[string]{OnLate: func(ctx context.Context, _ string) { _, _ = s.remove(ctx, of, t.ID) }}) // the client was told that it is not stored
+	switch {
+	case err != nil:
+		return failure(err)
+	case said == "stored":
+		return resultOK, nil
+	case said == resultGone:
+		return resultGone, ErrMissing
+	}
+	return resultLarge, ErrLarge
+}
+
+// failure is the result of a call that Redis did not answer, or not as it should.
+func failure(err error) (result string, _ error) {
+	switch {
+	case errors.Is(err, lookup.ErrAway), errors.Is(err, lookup.ErrBusy):
+		return resultAway, ErrAway
+	case errors.Is(err, lookup.ErrLate):
+		return resultLate, ErrAway
+	}
+	return resultError, fmt.Errorf("%w: %w", ErrAway, err)
+}
+
+// read reads the items of a conversation, or, with the field of a response, that response, all sealed.
+func (s *Store) read(ctx context.Context, of owner, id ID, field string) ([]string, error) {
+	keys, conversation := of.keys(id)
+	return s.scripts.Run(ctx, readScript, keys, conversation, field).StringSlice()
+}
+
+// remove deletes a response.
+func (s *Store) remove(ctx context.Context, of owner, id ID) (int, error) {
+	keys, conversation := of.keys(id)
+	return s.scripts.Run(ctx, deleteScript, keys, conversation, of.field(id)).Int()
+}
+
+// ask makes a call that a request waits for, for readTime at most, and counts it.
+func ask[T any](ctx context.Context, s *Store, tenant, name string, call func(context.Context, owner) (T, string, error)) (T, error) {
+	var none T
+	epochs, ok := s.o.Epochs(tenant)
+	if !ok {
+		s.metrics.calls.WithLabelValues(name, resultAway).Inc()
+		return none, ErrAway
+	}
+	type answer struct {
+		of     T
+		result string
+		err    error // what the answer says
+	}
+	a, err := lookup.Do(ctx, s.asker, func(ctx context.Context) (answer, error) {
+		got, result, err := call(ctx, owner{tenant, epochs})
+		if result == "" {
+			return answer{}, err
+		}
+		return answer{got, result, err}, nil
+	}, lookup.Late[answer]{Extra: readTime - PutTime})
+	if err != nil {
+		a.result, a.err = failure(err)
+	}
+	s.metrics.calls.WithLabelValues(name, a.result).Inc()
+	return a.of, a.err
+}
+
+// Turns returns the turns up to a response, the first one first, without whole responses.
+func (s *Store) Turns(ctx context.Context, tenant string, id ID) ([]Turn, error) {
+	return ask(ctx, s, tenant, callRead, func(ctx context.Context, of owner) ([]Turn, string, error) {
+		fields, err := s.read(ctx, of, id, "")
+		if err != nil {
+			return nil, "", err
+		}
+		return s.walk(of, id, fields)
+	})
+}
+
+// walk goes back from a response to the first one. fields are names and values in turns.
+func (s *Store) walk(of owner, id ID, fields []string) (turns []Turn, result string, err error) {
+	sealed := map[string]string{}
+	for pair := range slices.Chunk(fields, 2) {
+		if len(pair) == 2 {
+			sealed[pair[0]] = pair[1]
+		}
+	}
+	for left := s.o.MaxBytes; ; {
+		value, ok := sealed[of.field(id)]
+		if !ok || len(turns) > maxTurns {
+			return nil, resultMissing, ErrMissing
+		}
+		text, err := s.o.Sealer.OpenText(of.seal("items", id), []byte(value), int(s.o.MaxBytes))
+		var r record
+		if err != nil || json.Unmarshal(text, &r) != nil {
+			return nil, resultUnsealed, ErrMissing
+		}
+		if left -= int64(len(text)); left < 0 {
+			return nil, resultLarge, ErrLarge
+		}
+		turns = append(turns, Turn{ID: id, Input: r.Input, Output: r.Output})
+		if r.Before == "" {
+			slices.Reverse(turns)
+			return turns, resultOK, nil
+		}
+		before, ok := ParseID(r.Before)
+		if !ok {
+			return nil, resultUnsealed, ErrMissing
+		}
+		turns[len(turns)-1].Before, id = before, before
+	}
+}
+
+// Whole returns a response as it was answered.
+func (s *Store) Whole(ctx context.Context, tenant string, id ID) ([]byte, error) {
+	return ask(ctx, s, tenant, callRead, func(ctx context.Context, of owner) ([]byte, string, error) {
+		values, err := s.read(ctx, of, id, of.field(id))
+		if err != nil {
+			return nil, "", err
+		}
+		if len(values) == 0 {
+			return nil, resultMissing, ErrMissing
+		}
+		text, err := s.o.Sealer.OpenText(of.seal("whole", id), []byte(values[0]), int(4*s.o.MaxBytes))
+		if err != nil {
+			return nil, resultUnsealed, ErrMissing
+		}
+		return text, resultOK, nil
+	})
+}
+
+// Delete deletes a response. Those that go on from it can be read as before, but nothing goes on from them any more.
+func (s *Store) Delete(ctx context.Context, tenant string, id ID) error {
+	_, err := ask(ctx, s, tenant, callDelete, func(ctx context.Context, of owner) (int, string, error) {
+		n, err := s.remove(ctx, of, id)
+		switch {
+		case err != nil:
+			return 0, "", err
+		case n == 0:
+			return 0, resultMissing, ErrMissing
+		}
+		return n, resultOK, nil
+	})
+	return err
+}

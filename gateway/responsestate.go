@@ -1,0 +1,201 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/foregate/foregate/gateway/clientapi"
+	"github.com/foregate/foregate/gateway/clientapi/responses"
+	"github.com/foregate/foregate/gateway/conversations"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// maxReferred bounds the responses that one request refers to: each is a read.
+const maxReferred = 256
+
+// responseState is what is kept of a tenant's responses, for one request.
+type responseState struct {
+	g   *Gateway
+	l   *accessRecord
+	ctx context.Context // of the request: values for the calls
+	in  *admittedRequest
+
+	before conversations.ID             // the response that the request goes on from; the zero ID is none
+	id     conversations.ID             // of the answer
+	read   map[string][]json.RawMessage // items by the id of their response
+	bytes  int64                        // of what was read
+	past   int64                        // of these, of the conversation that the request goes on from
+	lent   []func()                     // returns the memory for the translation
+}
+
+var _ responses.State = (*responseState)(nil)
+
+// keepsResponses reports whether the answers of a request are stored, unless it says that they are not to be.
+func (g *Gateway) keepsResponses(l *accessRecord) bool {
+	s := g.opts.Conversations
+	return s != nil && s.Config().Enabled && !l.Caller.Access.Forgets()
+}
+
+// translator returns what translates a request of an API, and what it is to be called after.
+func (g *Gateway) translator(ctx context.Context, api *clientAPI, in *admittedRequest, l *accessRecord) (_ clientapi.API, after func()) {
+	if !api.stateful || !g.keepsResponses(l) {
+		return api.API, func() {}
+	}
+	s := &responseState{g: g, l: l, ctx: ctx, in: in}
+	return responses.API{State: s}, func() {
+		for _, returned := range s.lent {
+			returned()
+		}
+	}
+}
+
+// Past implements [responses.State].
+func (s *responseState) Past(id, field string) ([]json.RawMessage, error) {
+	if items, ok := s.read[id]; ok {
+		return items, nil
+	}
+	if len(s.read) == maxReferred {
+		return nil, clientapi.BadValue(field, "is of more responses than a request may refer to. Send the items themselves.")
+	}
+	at, ok := conversations.ParseID(id)
+	if !ok {
+		return nil, stateProblem(conversations.ErrMissing, field)
+	}
+	turns, err := s.g.opts.Conversations.Turns(s.ctx, s.l.Caller.Tenant, at)
+	if err != nil {
+		return nil, stateProblem(err, field)
+	}
+	items := []json.RawMessage{} // nil would be an answer of its own in JSON
+	for _, turn := range turns {
+		answer, ok := openai.Elements(turn.Output)
+		if !ok {
+			return nil, stateProblem(conversations.ErrMissing, field)
+		}
+		items = append(append(items, turn.Input...), answer...)
+	}
+	if err := s.charge(items, field); err != nil {
+		return nil, err
+	}
+	if s.read == nil {
+		s.read = map[string][]json.RawMessage{}
+	}
+	s.read[id] = items
+	return items, nil
+}
+
+// charge takes the memory for items that were read, as if the client had sent them.
+func (s *responseState) charge(items []json.RawMessage, field string) error {
+	var needed, bytes int64
+	for _, item := range items {
+		bytes += int64(len(item))
+		needed += responsesCost.bytes(item)
+	}
+	if s.bytes += bytes; s.bytes > s.g.opts.Limits.Body {
+		return stateProblem(conversations.ErrLarge, field)
+	}
+	returned, err := s.in.reservation.borrow(needed)
+	if err != nil && !s.in.reservation.couldBorrow(needed) {
+		return errTranslation
+	}
+	if err == nil {
+		s.lent = append(s.lent, returned)
+	}
+	return err
+}
+
+// GoOn implements [responses.State].
+func (s *responseState) GoOn(id string) {
+	s.before, _ = conversations.ParseID(id) // Past has found it
+	s.past = s.bytes
+}
+
+// Name implements [responses.State].
+func (s *responseState) Name(request string) string {
+	s.id = conversations.Next(s.before, request)
+	return s.id.String()
+}
+
+// Keep implements [responses.State].
+func (s *responseState) Keep(t responses.Turn) bool {
+	turn := conversations.Turn{ID: s.id, Before: s.before, Input: t.Input, Output: t.Output, Whole: t.Whole}
+	return s.g.opts.Conversations.Put(s.ctx, s.l.Caller.Tenant, turn, s.past) == nil
+}
+
+// errStateAway refuses a request that goes on from what cannot be read now.
+var errStateAway = &problem{status: http.StatusServiceUnavailable, retry: time.Second, retryable: true, body: openai.ErrorBody{
+	Message: "Stored responses cannot be read now. Try again, or send the whole conversation as input.", Type: "server_error", Code: "responses_unavailable",
+}}
+
+// stateProblem is the refusal of a request that names a response in a field, "" for its path.
+func stateProblem(err error, field string) error {
+	refused := &openai.RequestError{Status: http.StatusNotFound, Param: field}
+	switch {
+	case errors.Is(err, conversations.ErrLarge):
+		refused.Status, refused.Code = http.StatusBadRequest, "context_length_exceeded"
+		refused.Message = "The conversation is longer than a request may be. Send what of it matters as input."
+	case !errors.Is(err, conversations.ErrMissing):
+		return errStateAway
+	case field == "":
+		refused.Code, refused.Message = "response_not_found", "There is no such response: it was not stored, has expired, or was deleted."
+	default:
+		refused.Code = "previous_response_not_found"
+		refused.Message = field + " is the id of no stored response: it was not stored, has expired, or was deleted. Send the whole conversation as input."
+	}
+	return refused
+}
+
+// responseRoutes are the routes of stored responses.
+func (g *Gateway) responseRoutes(r chi.Router) {
+	r.Get(responsesPath+"/{id}", g.handle(g.storedResponse))
+	r.Delete(responsesPath+"/{id}", g.handle(g.deleteResponse))
+}
+
+// stored identifies the caller, and the response that the path names.
+func (g *Gateway) stored(l *accessRecord, r *http.Request) (id conversations.ID, err error) {
+	if l.Caller, err = g.opts.Identity.Identify(r); err != nil {
+		return id, err
+	}
+	id, ok := conversations.ParseID(strings.TrimPrefix(chi.URLParam(r, "id"), responses.Prefix))
+	if !ok || !g.keepsResponses(l) {
+		return id, stateProblem(conversations.ErrMissing, "")
+	}
+	return id, nil
+}
+
+// storedResponse shows a response as it was answered.
+func (g *Gateway) storedResponse(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
+	id, err := g.stored(l, r)
+	if err != nil {
+		return err
+	}
+	whole, err := g.opts.Conversations.Whole(r.Context(), l.Caller.Tenant, id)
+	if err != nil {
+		return stateProblem(err, "")
+	}
+	return l.writeJSON(w, json.RawMessage(whole))
+}
+
+// deletedResponse is the answer to a deletion.
+type deletedResponse struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Deleted bool   `json:"deleted"`
+}
+
+// deleteResponse deletes a response.
+func (g *Gateway) deleteResponse(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
+	id, err := g.stored(l, r)
+	if err != nil {
+		return err
+	}
+	if err := g.opts.Conversations.Delete(r.Context(), l.Caller.Tenant, id); err != nil {
+		return stateProblem(err, "")
+	}
+	return l.writeJSON(w, deletedResponse{responses.Prefix + id.String(), "response", true})
+}
