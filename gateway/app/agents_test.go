@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,8 +37,8 @@ type recording struct {
 	} `json:"requests"`
 }
 
-// bodies are the requests, with a text of the same length for each that the recording left out.
-func (r *recording) bodies(t *testing.T, model string) (all []string) {
+// bodies are the requests, with a text of the same length for each that the recording left out: another one for each agent.
+func (r *recording) bodies(t *testing.T, model, agent string) (all []string) {
 	t.Helper()
 	list := map[string]string{"/v1/messages": "messages", "/v1/responses": "input"}[r.Path]
 	body := map[string]any{"model": model}
@@ -54,7 +56,7 @@ func (r *recording) bodies(t *testing.T, model string) (all []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, leftOut.ReplaceAllStringFunc(string(raw), filler))
+		all = append(all, leftOut.ReplaceAllStringFunc(string(raw), func(mark string) string { return filler(mark, agent) }))
 	}
 	return all
 }
@@ -62,7 +64,7 @@ func (r *recording) bodies(t *testing.T, model string) (all []string) {
 var leftOut = regexp.MustCompile(`«(\d+):([0-9a-f]{8})»`)
 
 // filler is a text of the length and for the hash that a mark names.
-func filler(mark string) string {
+func filler(mark, agent string) string {
 	m := leftOut.FindStringSubmatch(mark)
 	n, err := strconv.Atoi(m[1])
 	if err != nil || n > 1<<20 {
@@ -72,7 +74,7 @@ func filler(mark string) string {
 	h := fnv.New64a()
 	var b strings.Builder
 	for i := 0; b.Len() < n; i++ {
-		fmt.Fprint(h, m[2], i)
+		fmt.Fprint(h, agent, m[2], i)
 		b.WriteString(words[h.Sum64()%uint64(len(words))] + " ")
 	}
 	return b.String()[:n]
@@ -203,7 +205,7 @@ func TestRecordedAgentsFindTheirPrefixesWarm(t *testing.T) {
 			t.Run(r.Program+" "+route, func(t *testing.T) {
 				p := startAgentPools(t, r)
 				tiers, warm := map[string]int{}, map[string]bool{}
-				for i, body := range r.bodies(t, route) {
+				for i, body := range r.bodies(t, route, "") {
 					before := p.prefixes()
 					first, answer := p.turn(t, r, body)
 					if !lastWords.MatchString(answer) {
@@ -231,6 +233,62 @@ func TestRecordedAgentsFindTheirPrefixesWarm(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestAgentsAtOnceKeepTheirBackends has six agents with system prompts and tools of their own work at once at two backends of each
+// pool: what they read anew after a pool's first look at each is at most 5 % of what they send.
+func TestAgentsAtOnceKeepTheirBackends(t *testing.T) {
+	const agents = 6
+	for _, r := range recordings(t) {
+		for _, route := range []string{"off", "risk"} {
+			t.Run(r.Program+" "+route, func(t *testing.T) {
+				p := startAgentPools(t, r)
+				probed := p.prefixes()
+				var all sync.WaitGroup
+				var longest atomic.Int64
+				for agent := range agents {
+					bodies := r.bodies(t, route, strconv.Itoa(agent))
+					all.Go(func() {
+						for i, body := range bodies {
+							_, answer := p.turn(t, r, body)
+							if !lastWords.MatchString(answer) {
+								t.Errorf("agent %d, request %d is not answered whole: %s", agent, i, answer)
+							}
+							if n := promptOf(answer); i == len(bodies)-1 {
+								longest.Store(max(longest.Load(), n)) // nearly the same of all
+							}
+						}
+					})
+				}
+				all.Wait()
+				for name, now := range p.prefixes() {
+					asked, had := now[0]-probed[name][0], now[1]-probed[name][1]
+					if asked < agents*longPrompt {
+						continue // probes
+					}
+					again := asked - agents*int(longest.Load())
+					t.Logf("the %s: %d of %d prompt tokens were cached", name, had, asked)
+					if float64(had) < 0.95*float64(again) || longest.Load() < longPrompt {
+						t.Errorf("the %s: %d of %d prompt tokens were cached; first looks at %d agents are %d each", name, had, asked, agents, longest.Load())
+					}
+				}
+			})
+		}
+	}
+}
+
+var promptTokens = regexp.MustCompile(`"(input_tokens|cache_read_input_tokens)":(\d+)`)
+
+// promptOf is the length of the prompt that the end of an answer tells, in tokens.
+func promptOf(answer string) (n int64) {
+	end := answer[max(0, strings.LastIndex(answer, `"usage":{`)):]
+	for _, m := range promptTokens.FindAllStringSubmatch(end, 2) {
+		tokens, err := strconv.ParseInt(m[2], 10, 64)
+		if err == nil {
+			n += tokens
+		}
+	}
+	return n
 }
 
 // longPrompt is less than a prompt of a coding agent, and more than all prompts of a probe, in tokens.
