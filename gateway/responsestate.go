@@ -26,6 +26,7 @@ type responseState struct {
 	ctx context.Context // of the request: values for the calls
 	in  *admittedRequest
 
+	head   *conversations.Head          // of the conversation that the request names; nil for none
 	before conversations.ID             // the response that the request goes on from; the zero ID is none
 	id     conversations.ID             // of the answer
 	read   map[string][]json.RawMessage // items by the id of their response
@@ -71,6 +72,30 @@ func (s *responseState) Past(id, field string) ([]json.RawMessage, error) {
 	if err != nil {
 		return nil, stateProblem(err, field)
 	}
+	return s.note(id, turns, field)
+}
+
+// Conversation implements [responses.State].
+func (s *responseState) Conversation(id, field string) ([]json.RawMessage, error) {
+	at, ok := conversations.Conversation(id)
+	if !ok {
+		return nil, stateProblem(conversations.ErrMissing, field)
+	}
+	turns, head, err := s.g.opts.Conversations.Conversation(s.ctx, s.l.Caller.Tenant, at)
+	if err != nil {
+		return nil, stateProblem(err, field)
+	}
+	last := turns[len(turns)-1].ID.String()
+	items, err := s.note(last, turns, field)
+	if err == nil {
+		s.head = head
+		s.GoOn(last)
+	}
+	return items, err
+}
+
+// note returns the items of turns up to a response, and keeps them for references.
+func (s *responseState) note(id string, turns []conversations.Turn, field string) ([]json.RawMessage, error) {
 	items := []json.RawMessage{} // nil would be an answer of its own in JSON
 	for _, turn := range turns {
 		answer, ok := openai.Elements(turn.Output)
@@ -123,7 +148,7 @@ func (s *responseState) Name(request string) string {
 
 // Keep implements [responses.State].
 func (s *responseState) Keep(t responses.Turn) bool {
-	turn := conversations.Turn{ID: s.id, Before: s.before, Input: t.Input, Output: t.Output, Whole: t.Whole}
+	turn := conversations.Turn{ID: s.id, Before: s.before, Input: t.Input, Output: t.Output, Whole: t.Whole, Head: s.head}
 	return s.g.opts.Conversations.Put(s.ctx, s.l.Caller.Tenant, turn, s.past) == nil
 }
 
@@ -145,7 +170,7 @@ func stateProblem(err error, field string) error {
 		refused.Code, refused.Message = "response_not_found", "There is no such response: it was not stored, has expired, or was deleted."
 	default:
 		refused.Code = "previous_response_not_found"
-		refused.Message = field + " is the id of no stored response: it was not stored, has expired, or was deleted. Send the whole conversation as input."
+		refused.Message = field + " is the id of nothing that is stored: it was not stored, has expired, or was deleted. Send the whole conversation as input."
 	}
 	return refused
 }
@@ -154,6 +179,9 @@ func stateProblem(err error, field string) error {
 func (g *Gateway) responseRoutes(r chi.Router) {
 	r.Get(responsesPath+"/{id}", g.handle(g.storedResponse))
 	r.Delete(responsesPath+"/{id}", g.handle(g.deleteResponse))
+	r.Post(conversationsPath, g.handle(g.makeConversation))
+	r.Get(conversationsPath+"/{id}", g.handle(g.storedResponse))
+	r.Delete(conversationsPath+"/{id}", g.handle(g.deleteConversation))
 }
 
 // stored identifies the caller, and the response that the path names.
@@ -161,7 +189,11 @@ func (g *Gateway) stored(l *accessRecord, r *http.Request) (id conversations.ID,
 	if l.Caller, err = g.opts.Identity.Identify(r); err != nil {
 		return id, err
 	}
-	id, ok := conversations.ParseID(strings.TrimPrefix(chi.URLParam(r, "id"), responses.Prefix))
+	name := strings.TrimPrefix(chi.URLParam(r, "id"), responses.Prefix)
+	id, ok := conversations.ParseID(name)
+	if strings.HasPrefix(r.URL.Path, conversationsPath) {
+		id, ok = conversations.Conversation(strings.TrimPrefix(name, responses.ConversationPrefix))
+	}
 	if !ok || !g.keepsResponses(l) {
 		return id, stateProblem(conversations.ErrMissing, "")
 	}

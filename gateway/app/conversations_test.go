@@ -150,6 +150,40 @@ func TestAConversationGoesOnAtAnotherReplica(t *testing.T) {
 	}
 }
 
+func TestRequestsNameAConversation(t *testing.T) {
+	k := startKeepers(t, 2, "redis://"+redistest.Start(t).Addr)
+	made, _ := apptest.Post(t, k.replicas[0].URL+"/v1/conversations", `{"metadata":{"a":"b"},"items":[{"type":"message","role":"user","content":"first"}]}`, "Authorization", "Bearer acme")
+	var c struct{ ID string }
+	if err := json.Unmarshal([]byte(made), &c); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{`"` + c.ID + `"`, `{"id":"` + c.ID + `"}`} {
+		if status, r := k.ask(t, i, "acme", `"input":"more","conversation":`+name); status != http.StatusOK || !r.Store {
+			t.Fatalf("%d %+v", status, r)
+		}
+	}
+	if asked := *k.asked.Load(); strings.Count(asked, `"role":"assistant"`) != 1 || strings.Count(asked, `"content":"more"`) != 2 || !strings.Contains(asked, `"content":"first"`) {
+		t.Errorf("the engine was asked %s", asked)
+	}
+	at := k.replicas[1].URL + "/v1/conversations/" + c.ID
+	for _, step := range []struct {
+		method, tenant string
+		status         int
+	}{{"GET", "other", 404}, {"DELETE", "other", 404}, {"GET", "acme", 200}, {"DELETE", "acme", 200}, {"GET", "acme", 404}} {
+		if status, _, body := apptest.Send(t, step.method, at, "", "Authorization", "Bearer "+step.tenant); status != step.status {
+			t.Errorf("%+v: %d %s", step, status, body)
+		}
+	}
+	if status, r := k.ask(t, 0, "acme", `"input":"more","conversation":"`+c.ID+`"`); status != http.StatusNotFound || r.Error.Param != "conversation" {
+		t.Errorf("%d %+v", status, r.Error)
+	}
+	for _, body := range []string{`{"items":[{"role":"x"}]}`, `{"items":1}`, `{"bogus":1}`, `{"items":[{"role":"user","content":[{"type":"input_image","image_url":"http://169.254.169.254/"}]}]}`} {
+		if status, _, answer := apptest.Send(t, http.MethodPost, k.replicas[0].URL+"/v1/conversations", body, "Authorization", "Bearer acme"); status != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", body, status, answer)
+		}
+	}
+}
+
 func TestResponsesAreStoredWhereNobodyForbidsIt(t *testing.T) {
 	redis := redistest.Start(t)
 	k := startKeepers(t, 2, "redis://"+redis.Addr)

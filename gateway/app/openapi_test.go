@@ -142,6 +142,13 @@ func TestThePublicListenerIsAsItsDocumentSays(t *testing.T) {
 	for _, method := range []string{"GET", "DELETE"} {
 		c.check(t, call{method: method, path: "/v1/responses/" + named.ID, headers: asAcme, status: 200})
 	}
+	made := c.check(t, call{method: "POST", path: "/v1/conversations", body: `{"items":[]}`, headers: asAcme, status: 200})
+	if err := json.Unmarshal([]byte(made), &named); err != nil {
+		t.Fatal(err)
+	}
+	for _, method := range []string{"GET", "DELETE"} {
+		c.check(t, call{method: method, path: "/v1/conversations/" + named.ID, headers: asAcme, status: 200})
+	}
 	c.checkAllCalled(t, "publicCalls")
 }
 

@@ -18,6 +18,9 @@ func Next(after ID, request string) ID {
 	return ID{after.root, request}
 }
 
+// Conversation is the id of a conversation by that of its first response.
+func Conversation(first string) (id ID, ok bool) { return ID{first, first}, isID(first) }
+
 // String is the id without a prefix: the first response's is that of its request alone.
 func (id ID) String() string {
 	if id.root == id.own {

@@ -106,7 +106,12 @@ type Turn struct {
 	Input  []json.RawMessage // the items that it added
 	Output json.RawMessage   // the items of the answer: an array
 	Whole  []byte            // the response, as GET shows it
+
+	Head *Head // of the conversation that the request names; nil where it names none
 }
+
+// Head is the last response of a conversation that requests name. The zero value is that of one that is made.
+type Head struct{ sealed string }
 
 // record is a turn in Redis.
 type record struct {
@@ -124,7 +129,8 @@ func (r *record) encode() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Put stores a turn, past of whose input was kept before, in bytes. It waits for PutTime at most, also if ctx has ended; an error says
+// Put stores a turn, past of whose input was kept before, in bytes. A turn of a conversation whose head has moved since it was read is
+// not stored: another request was faster. It waits for PutTime at most, also if ctx has ended; an error says
 // that the turn is not stored. One that is stored can be read at every replica at once.
 func (s *Store) Put(ctx context.Context, tenant string, t Turn, past int64) error {
 	result, err := s.put(ctx, tenant, t, past)
@@ -150,15 +156,18 @@ func (s *Store) put(ctx context.Context, tenant string, t Turn, past int64) (res
 	case past+int64(len(items)) > s.o.MaxBytes:
 		return resultLarge, ErrLarge
 	}
-	c, keys := s.o.Config(), []string(nil)
+	c := s.o.Config()
 	keys, conversation := of.keys(t.ID)
 	args := []any{
 		conversation, of.field(t.ID), before, s.o.Sealer.SealText(of.seal("items", t.ID), items), s.o.Sealer.SealText(of.seal("whole", t.ID), t.Whole),
-		c.TTL.Milliseconds(), c.TenantBytes, 4 * s.o.MaxBytes, maxTurns,
+		c.TTL.Milliseconds(), c.TenantBytes, 4 * s.o.MaxBytes, maxTurns, "", "",
+	}
+	if t.Head != nil {
+		args[len(args)-2], args[len(args)-1] = s.o.Sealer.SealText(of.seal("head", ID{t.ID.root, t.ID.root}), []byte(t.ID.String())), t.Head.sealed
 	}
 	said, err := lookup.Do(ctx, s.asker, func(ctx context.Context) (string, error) {
 		return s.scripts.Run(ctx, putScript, keys, args...).Text()
-	}, lookup.Late[string]{OnLate: func(ctx context.Context, _ string) { _, _ = s.remove(ctx, of, t.ID) }}) // the client was told that it is not stored
+	}, lookup.Late[string]{OnLate: func(ctx context.Context, _ string) { _, _ = s.remove(ctx, of, t.ID, of.field(t.ID)) }}) // the client was told that it is not stored
 	switch {
 	case err != nil:
 		return failure(err)
@@ -187,10 +196,10 @@ func (s *Store) read(ctx context.Context, of owner, id ID, field string) ([]stri
 	return s.scripts.Run(ctx, readScript, keys, conversation, field).StringSlice()
 }
 
-// remove deletes a response.
-func (s *Store) remove(ctx context.Context, of owner, id ID) (int, error) {
+// remove deletes a response by its field, or with "" the whole conversation.
+func (s *Store) remove(ctx context.Context, of owner, id ID, field string) (int, error) {
 	keys, conversation := of.keys(id)
-	return s.scripts.Run(ctx, deleteScript, keys, conversation, of.field(id)).Int()
+	return s.scripts.Run(ctx, deleteScript, keys, conversation, field).Int()
 }
 
 // ask makes a call that a request waits for, for readTime at most, and counts it.
@@ -229,6 +238,34 @@ func (s *Store) Turns(ctx context.Context, tenant string, id ID) ([]Turn, error)
 		}
 		return s.walk(of, id, fields)
 	})
+}
+
+// Conversation returns the turns of a conversation that requests name, as Turns does, and its head.
+func (s *Store) Conversation(ctx context.Context, tenant string, id ID) ([]Turn, *Head, error) {
+	type conversation struct {
+		turns []Turn
+		head  Head
+	}
+	c, err := ask(ctx, s, tenant, callRead, func(ctx context.Context, of owner) (c conversation, result string, err error) {
+		fields, err := s.read(ctx, of, id, "")
+		if err != nil {
+			return c, "", err
+		}
+		at := slices.Index(fields, "head")
+		if at < 0 || at+1 == len(fields) {
+			return c, resultMissing, ErrMissing
+		}
+		sealed := fields[at+1]
+		text, err := s.o.Sealer.OpenText(of.seal("head", id), []byte(sealed), 2*idLen+1)
+		last, ok := ParseID(string(text))
+		if err != nil || !ok {
+			return c, resultUnsealed, ErrMissing
+		}
+		c.head.sealed = sealed
+		c.turns, result, err = s.walk(of, last, fields)
+		return c, result, err
+	})
+	return c.turns, &c.head, err
 }
 
 // walk goes back from a response to the first one. fields are names and values in turns.
@@ -283,10 +320,20 @@ func (s *Store) Whole(ctx context.Context, tenant string, id ID) ([]byte, error)
 	})
 }
 
+// DeleteConversation deletes all responses of a conversation.
+func (s *Store) DeleteConversation(ctx context.Context, tenant string, id ID) error {
+	return s.delete(ctx, tenant, id, func(owner) string { return "" })
+}
+
 // Delete deletes a response. Those that go on from it can be read as before, but nothing goes on from them any more.
 func (s *Store) Delete(ctx context.Context, tenant string, id ID) error {
+	return s.delete(ctx, tenant, id, func(of owner) string { return of.field(id) })
+}
+
+// delete deletes what a field of a conversation names.
+func (s *Store) delete(ctx context.Context, tenant string, id ID, field func(owner) string) error {
 	_, err := ask(ctx, s, tenant, callDelete, func(ctx context.Context, of owner) (int, string, error) {
-		n, err := s.remove(ctx, of, id)
+		n, err := s.remove(ctx, of, id, field(of))
 		switch {
 		case err != nil:
 			return 0, "", err

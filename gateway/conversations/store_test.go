@@ -204,7 +204,7 @@ func TestAConversationIsBounded(t *testing.T) {
 }
 
 func TestAConversationOfManyTurnsIsOneRead(t *testing.T) {
-	redistest.Each(t, func(t *testing.T, addr string, c *redis.Client) {
+	redistest.Each(t, func(t *testing.T, addr string, _ *redis.Client) {
 		s := newWorld(addr).replica(t)
 		s.o.MaxBytes = 1 << 20
 		last := ID{}
@@ -336,6 +336,46 @@ func TestATurnThatIsStoredTooLateIsDeleted(t *testing.T) {
 			t.Fatal("the client was told that it is not stored, and it is")
 		}
 	}
+}
+
+func TestAConversationHasOneHead(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, addr string, _ *redis.Client) {
+		w := newWorld(addr)
+		a, b := w.replica(t), w.replica(t)
+		id, _ := Conversation(request(1))
+		first := turn(1, ID{}, 1)
+		put(t, a, "acme", first)
+		if _, _, err := a.Conversation(t.Context(), "acme", id); !errors.Is(err, ErrMissing) {
+			t.Errorf("a response is a conversation: %v", err)
+		}
+		first = turn(2, ID{}, 1)
+		first.Head = &Head{}
+		put(t, a, "acme", first)
+		id, _ = Conversation(request(2))
+		turns, head, err := b.Conversation(t.Context(), "acme", id)
+		if err != nil || len(turns) != 1 {
+			t.Fatalf("%+v, %v", turns, err)
+		}
+		second, third := turn(3, first.ID, 1), turn(4, first.ID, 1)
+		second.Head, third.Head = head, head
+		put(t, b, "acme", second)
+		if err := a.Put(t.Context(), "acme", third, 0); !errors.Is(err, ErrMissing) {
+			t.Errorf("a turn that another one has overtaken: %v", err)
+		}
+		turns, _, err = a.Conversation(t.Context(), "acme", id)
+		if err != nil || len(turns) != 2 || turns[1].ID != second.ID {
+			t.Errorf("%+v, %v", turns, err)
+		}
+		if _, _, err := a.Conversation(t.Context(), "other", id); !errors.Is(err, ErrMissing) {
+			t.Errorf("another tenant's: %v", err)
+		}
+		if err := a.DeleteConversation(t.Context(), "acme", id); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Turns(t.Context(), "acme", second.ID); !errors.Is(err, ErrMissing) {
+			t.Errorf("a turn of a deleted conversation: %v", err)
+		}
+	})
 }
 
 func FuzzParseID(f *testing.F) {

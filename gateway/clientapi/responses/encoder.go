@@ -15,10 +15,11 @@ type form struct {
 	names   map[string]toolName // of its tools, by their names in the chat
 	summary bool                // reasoning is told as its summary
 
-	state    State // nil keeps nothing
-	store    bool  // the answer is to be kept; at its end, whether it is
-	previous string
-	added    []json.RawMessage // the items of the input
+	state        State // nil keeps nothing
+	store        bool  // the answer is to be kept; at its end, whether it is
+	previous     string
+	conversation string
+	added        []json.RawMessage // the items of the input
 }
 
 // encoder writes one answer. Items come one after the other: a call ends when the next one begins.

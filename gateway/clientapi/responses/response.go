@@ -50,6 +50,9 @@ func (e *encoder) response(dst []byte, status string) []byte {
 	dst = append(append(append(dst, `,"output":[`...), e.output...), `],"truncation":"disabled","store":`...)
 	dst = append(strconv.AppendBool(dst, e.store), `,"previous_response_id":`...)
 	dst = appendTextOrNull(dst, e.previous)
+	if e.conversation != "" {
+		dst = append(openai.AppendQuote(append(dst, `,"conversation":{"id":`...), e.conversation), '}')
+	}
 	dst = e.usage(append(append(dst, e.echo...), `,"usage":`...))
 	if len(e.all.Extra) > 0 {
 		dst = append(append(dst, `,"foregate":`...), e.all.Extra...)

@@ -35,7 +35,7 @@ func (a API) Translate(body []byte) (*clientapi.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	form := form{echo: echoOf(in), names: t.names, summary: t.summary, state: a.State, store: t.store, previous: t.previous, added: t.added}
+	form := form{echo: echoOf(in), names: t.names, summary: t.summary, state: a.State, store: t.store, previous: t.previous, conversation: t.conversation, added: t.added}
 	return &clientapi.Request{
 		Chat: chat, Kept: cap(form.echo) + t.copied, Stream: t.stream, Param: ownName, Dropped: t.dropped, Stored: t.store,
 		NewEncoder: func(id string, maxBytes int64) clientapi.Encoder {

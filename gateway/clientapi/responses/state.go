@@ -13,6 +13,8 @@ type State interface {
 	// first item first, and those of its answer last. id is without a prefix, and may be anything that a client writes. The error is
 	// the client's, and names the field.
 	Past(id, field string) ([]json.RawMessage, error)
+	// Conversation is Past of the conversation that a request names, from which it goes on.
+	Conversation(id, field string) ([]json.RawMessage, error)
 	// GoOn says that the answer goes on from a response that Past has returned.
 	GoOn(id string)
 	// Name is the id of the answer, without a prefix, to a request.
@@ -31,6 +33,9 @@ type Turn struct {
 // Prefix begins the ids of responses.
 const Prefix = "resp_"
 
+// ConversationPrefix begins the ids of conversations.
+const ConversationPrefix = "conv_"
+
 // state reads whether the answer is to be kept, and what it goes on from.
 func (t *translator) state() error {
 	if t.kept == nil {
@@ -41,19 +46,12 @@ func (t *translator) state() error {
 		return err
 	}
 	t.store = stored || !t.in.Has("store")
-	const field = "previous_response_id"
-	t.previous, err = t.in.Text(field)
-	if err != nil || t.previous == "" {
-		return err
-	}
-	id := strings.TrimPrefix(t.previous, Prefix)
-	items, err := t.kept.Past(id, field)
+	field, items, err := t.past()
 	if err != nil {
 		return err
 	}
-	t.kept.GoOn(id)
 	for _, raw := range items {
-		o, err := clientapi.ReadObject(raw, "previous_response_id")
+		o, err := clientapi.ReadObject(raw, field)
 		if err != nil {
 			return err
 		}
@@ -62,6 +60,48 @@ func (t *translator) state() error {
 		}
 	}
 	return nil
+}
+
+// past returns the items that the request goes on from, and the field that names them.
+func (t *translator) past() (field string, items []json.RawMessage, err error) {
+	const previous, conversation = "previous_response_id", "conversation"
+	if t.previous, err = t.in.Text(previous); err != nil {
+		return "", nil, err
+	}
+	if t.in.Has(conversation) {
+		if t.conversation, err = t.named(conversation); err != nil {
+			return "", nil, err
+		}
+	}
+	switch {
+	case t.previous != "" && t.conversation != "":
+		return "", nil, clientapi.BadValue(conversation, "and previous_response_id exclude each other.")
+	case t.conversation != "":
+		items, err = t.kept.Conversation(strings.TrimPrefix(t.conversation, ConversationPrefix), conversation)
+		return conversation, items, err
+	case t.previous == "":
+		return "", nil, nil
+	}
+	id := strings.TrimPrefix(t.previous, Prefix)
+	if items, err = t.kept.Past(id, previous); err == nil {
+		t.kept.GoOn(id)
+	}
+	return previous, items, err
+}
+
+// named is the id in a field that is an id, or an object with one.
+func (t *translator) named(field string) (string, error) {
+	if !t.in.IsObject(field) {
+		return t.in.Required(field)
+	}
+	o, err := t.in.Object(field)
+	if err == nil {
+		err = o.Only("id")
+	}
+	if err != nil {
+		return "", err
+	}
+	return o.Required("id")
 }
 
 // referred returns the item that a reference names: one of an answer that is kept. Its id has that of the response in it.

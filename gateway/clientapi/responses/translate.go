@@ -15,11 +15,12 @@ type translator struct {
 	summary  bool // reasoning is told as its summary
 	messages []any
 
-	kept     State             // nil keeps nothing
-	store    bool              // the answer is to be kept
-	previous string            // previous_response_id; "" for none
-	added    []json.RawMessage // the items of the input
-	copied   int               // bytes of these that are not the request's own
+	kept         State             // nil keeps nothing
+	store        bool              // the answer is to be kept
+	previous     string            // previous_response_id; "" for none
+	conversation string            // "" for none
+	added        []json.RawMessage // the items of the input
+	copied       int               // bytes of these that are not the request's own
 
 	functions []chatTool
 	names     map[string]toolName // of the tools, by their names in the chat
@@ -45,11 +46,11 @@ var forwarded = map[string]string{
 
 // engineOnly are the fields that only an engine's own implementation can serve, and why.
 var engineOnly = map[string]clientapi.Reason{
-	"conversation": clientapi.ReasonState, "prompt": clientapi.ReasonNoChat, "background": clientapi.ReasonNoChat,
+	"prompt": clientapi.ReasonNoChat, "background": clientapi.ReasonNoChat,
 }
 
 // Stateful are the fields that name what a [State] keeps.
-var Stateful = []string{"previous_response_id"}
+var Stateful = []string{"previous_response_id", "conversation"}
 
 // stateful are all that need a [State].
 var stateful = append([]string{"store"}, Stateful...)

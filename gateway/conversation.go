@@ -1,0 +1,108 @@
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/foregate/foregate/gateway/clientapi"
+	"github.com/foregate/foregate/gateway/clientapi/responses"
+	"github.com/foregate/foregate/gateway/conversations"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// conversationsPath makes conversations, which requests of the Responses API name; one of them is below it.
+const conversationsPath = "/v1/conversations"
+
+// conversation is a conversation as its path shows it.
+type conversation struct {
+	ID       string          `json:"id"`
+	Object   string          `json:"object"`
+	Created  int64           `json:"created_at"` // Unix seconds
+	Metadata json.RawMessage `json:"metadata"`
+}
+
+// deletedConversation is the answer to a deletion.
+type deletedConversation struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Deleted bool   `json:"deleted"`
+}
+
+// makeConversation makes a conversation with the items of the body.
+func (g *Gateway) makeConversation(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
+	in, err := g.enter(l, w, r)
+	if err != nil {
+		return err
+	}
+	defer in.leave()
+	if !g.keepsResponses(l) {
+		return engineOnly("", &clientapi.EngineOnlyError{Field: "conversation", Reason: clientapi.ReasonState})
+	}
+	items, metadata, err := g.conversationItems(&in)
+	if e, ok := errors.AsType[*clientapi.EngineOnlyError](err); ok {
+		return engineOnly("", e)
+	}
+	if err != nil {
+		return err
+	}
+	c := conversation{responses.ConversationPrefix + l.ID, "conversation", l.Began.Unix(), metadata}
+	whole, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	turn := conversations.Turn{ID: conversations.Next(conversations.ID{}, l.ID), Input: items, Output: json.RawMessage("[]"), Whole: whole, Head: &conversations.Head{}}
+	if err := g.opts.Conversations.Put(r.Context(), l.Caller.Tenant, turn, 0); err != nil {
+		return stateProblem(err, "items")
+	}
+	return l.writeJSON(w, c)
+}
+
+// conversationItems are the items of the body of a new conversation. They are held to what a request may have.
+func (g *Gateway) conversationItems(in *admittedRequest) (items []json.RawMessage, metadata json.RawMessage, err error) {
+	// A request with these items is what is checked: the body has no model.
+	request := fmt.Appendf(nil, `{"model":"-","metadata":%s}`, in.body)
+	if _, err := openai.Peek(responsesPath, request, g.opts.Scan); err != nil {
+		return nil, nil, withoutOffset(err)
+	}
+	o, err := clientapi.ReadObject(in.body, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := o.Only("items", "metadata"); err != nil {
+		return nil, nil, err
+	}
+	if items, err = o.List("items"); err != nil {
+		return nil, nil, err
+	}
+	if _, err := o.Object("metadata"); err != nil {
+		return nil, nil, err
+	}
+	if metadata = json.RawMessage("{}"); o.Has("metadata") {
+		metadata = o.Raw("metadata")
+	}
+	if len(items) == 0 {
+		return items, metadata, nil
+	}
+	request = append(append([]byte(`{"model":"-","input":`), o.Raw("items")...), '}')
+	if _, err := openai.Peek(responsesPath, request, g.opts.Scan); err != nil {
+		return nil, nil, withoutOffset(err)
+	}
+	checked := *in
+	checked.body = request
+	_, err = g.translate(responses.API{}, responsesCost, &checked)
+	return items, metadata, err
+}
+
+// deleteConversation deletes a conversation, with its responses.
+func (g *Gateway) deleteConversation(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
+	id, err := g.stored(l, r)
+	if err != nil {
+		return err
+	}
+	if err := g.opts.Conversations.DeleteConversation(r.Context(), l.Caller.Tenant, id); err != nil {
+		return stateProblem(err, "")
+	}
+	return l.writeJSON(w, deletedConversation{responses.ConversationPrefix + id.String(), "conversation.deleted", true})
+}
