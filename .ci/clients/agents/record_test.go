@@ -96,7 +96,7 @@ var (
 )
 
 // longest is the length of a text that is kept.
-const longest = 100
+const longest = 60
 
 func (s scrubber) value(name string, v any) any {
 	switch v := v.(type) {
@@ -116,6 +116,9 @@ func (s scrubber) value(name string, v any) any {
 
 func (s scrubber) text(name, v string) string {
 	v = uuid.ReplaceAllStringFunc(s.places.Replace(v), func(id string) string { return fmt.Sprintf("id%08x", hashed(id)) })
+	if strings.HasPrefix(v, "x-anthropic-billing-header:") { // gateways know it
+		return v
+	}
 	if prose[name] || len(v) > longest && name != "arguments" {
 		return fmt.Sprintf("«%d:%08x»", len(v), hashed(v))
 	}
