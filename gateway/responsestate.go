@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,7 +30,7 @@ type responseState struct {
 	head   *conversations.Head          // of the conversation that the request names; nil for none
 	before conversations.ID             // the response that the request goes on from; the zero ID is none
 	id     conversations.ID             // of the answer
-	read   map[string][]json.RawMessage // items by the id of their response
+	read   map[string][]json.RawMessage // items of answers by the id of their response
 	bytes  int64                        // of what was read
 	past   int64                        // of these, of the conversation that the request goes on from
 	lent   []func()                     // returns the memory for the translation
@@ -58,12 +59,6 @@ func (g *Gateway) translator(ctx context.Context, api *clientAPI, in *admittedRe
 
 // Past implements [responses.State].
 func (s *responseState) Past(id, field string) ([]json.RawMessage, error) {
-	if items, ok := s.read[id]; ok {
-		return items, nil
-	}
-	if len(s.read) == maxReferred {
-		return nil, clientapi.BadValue(field, "is of more responses than a request may refer to. Send the items themselves.")
-	}
 	at, ok := conversations.ParseID(id)
 	if !ok {
 		return nil, stateProblem(conversations.ErrMissing, field)
@@ -72,7 +67,7 @@ func (s *responseState) Past(id, field string) ([]json.RawMessage, error) {
 	if err != nil {
 		return nil, stateProblem(err, field)
 	}
-	return s.note(id, turns, field)
+	return s.goOn(turns, field)
 }
 
 // Conversation implements [responses.State].
@@ -85,24 +80,46 @@ func (s *responseState) Conversation(id, field string) ([]json.RawMessage, error
 	if err != nil {
 		return nil, stateProblem(err, field)
 	}
-	last := turns[len(turns)-1].ID.String()
-	items, err := s.note(last, turns, field)
-	if err == nil {
-		s.head = head
-		s.GoOn(last)
-	}
-	return items, err
+	s.head = head
+	return s.goOn(turns, field)
 }
 
-// note returns the items of turns up to a response, and keeps them for references.
-func (s *responseState) note(id string, turns []conversations.Turn, field string) ([]json.RawMessage, error) {
-	items := []json.RawMessage{} // nil would be an answer of its own in JSON
+// goOn has the answer go on from the last of some turns, and returns their items.
+func (s *responseState) goOn(turns []conversations.Turn, field string) (items []json.RawMessage, err error) {
 	for _, turn := range turns {
 		answer, ok := openai.Elements(turn.Output)
 		if !ok {
 			return nil, stateProblem(conversations.ErrMissing, field)
 		}
 		items = append(append(items, turn.Input...), answer...)
+	}
+	if err := s.charge(items, field); err != nil {
+		return nil, err
+	}
+	s.before, s.past = turns[len(turns)-1].ID, s.bytes
+	return items, nil
+}
+
+// Answer implements [responses.State].
+func (s *responseState) Answer(id, field string) ([]json.RawMessage, error) {
+	if items, ok := s.read[id]; ok {
+		return items, nil
+	}
+	if len(s.read) == maxReferred {
+		return nil, clientapi.BadValue(field, "is of more responses than a request may refer to. Send the items themselves.")
+	}
+	at, ok := conversations.ParseID(id)
+	if !ok {
+		return nil, stateProblem(conversations.ErrMissing, field)
+	}
+	whole, err := s.g.opts.Conversations.Whole(s.ctx, s.l.Caller.Tenant, at)
+	if err != nil {
+		return nil, stateProblem(err, field)
+	}
+	members, _ := openai.Members(whole)
+	items, ok := openai.Elements(bytes.Clone(members["output"])) // the rest of the response is let go
+	if !ok {
+		return nil, stateProblem(conversations.ErrMissing, field)
 	}
 	if err := s.charge(items, field); err != nil {
 		return nil, err
@@ -116,12 +133,12 @@ func (s *responseState) note(id string, turns []conversations.Turn, field string
 
 // charge takes the memory for items that were read, as if the client had sent them.
 func (s *responseState) charge(items []json.RawMessage, field string) error {
-	var needed, bytes int64
+	var needed, size int64
 	for _, item := range items {
-		bytes += int64(len(item))
+		size += int64(len(item))
 		needed += responsesCost.bytes(item)
 	}
-	if s.bytes += bytes; s.bytes > s.g.opts.Limits.Body {
+	if s.bytes += size; s.bytes > s.g.opts.Limits.Body {
 		return stateProblem(conversations.ErrLarge, field)
 	}
 	returned, err := s.in.reservation.borrow(needed)
@@ -132,12 +149,6 @@ func (s *responseState) charge(items []json.RawMessage, field string) error {
 		s.lent = append(s.lent, returned)
 	}
 	return err
-}
-
-// GoOn implements [responses.State].
-func (s *responseState) GoOn(id string) {
-	s.before, _ = conversations.ParseID(id) // Past has found it
-	s.past = s.bytes
 }
 
 // Name implements [responses.State].

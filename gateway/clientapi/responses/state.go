@@ -9,14 +9,13 @@ import (
 
 // State is what is kept between the requests of the client's tenant. It is for one request.
 type State interface {
-	// Past returns the items of the conversation up to a response, the input of which this request goes on from or refers to: the
-	// first item first, and those of its answer last. id is without a prefix, and may be anything that a client writes. The error is
-	// the client's, and names the field.
+	// Past returns the items of the conversation up to a response, from which the request goes on: the first item first, and those of
+	// its answer last. id is without a prefix, and may be anything that a client writes. The error is the client's, and names the field.
 	Past(id, field string) ([]json.RawMessage, error)
-	// Conversation is Past of the conversation that a request names, from which it goes on.
+	// Answer returns the items of a response's answer alone.
+	Answer(id, field string) ([]json.RawMessage, error)
+	// Conversation is Past of a conversation that has a name.
 	Conversation(id, field string) ([]json.RawMessage, error)
-	// GoOn says that the answer goes on from a response that Past has returned.
-	GoOn(id string)
 	// Name is the id of the answer, without a prefix, to a request.
 	Name(request string) string
 	// Keep stores the answer, and reports whether it is stored. It may wait.
@@ -83,9 +82,7 @@ func (t *translator) past() (field string, items []json.RawMessage, err error) {
 		return "", nil, nil
 	}
 	id := strings.TrimPrefix(t.previous, Prefix)
-	if items, err = t.kept.Past(id, previous); err == nil {
-		t.kept.GoOn(id)
-	}
+	items, err = t.kept.Past(id, previous)
 	return previous, items, err
 }
 
@@ -113,7 +110,7 @@ func (t *translator) referred(o clientapi.Object) (json.RawMessage, error) {
 	field := o.Member("id")
 	_, name, _ := strings.Cut(id, "_")
 	response := name[:max(0, strings.LastIndexByte(name, '_'))]
-	items, err := t.kept.Past(response, field)
+	items, err := t.kept.Answer(response, field)
 	if err != nil {
 		return nil, err
 	}
