@@ -320,11 +320,12 @@ func testRefusals(t *testing.T, w *world) {
 	p := responsesParams(routeDefault, "hi", false)
 	p.PreviousResponseID = openai.String("resp_1")
 	_, err := c.Responses.New(t.Context(), p)
-	checkRefusal(t, err, http.StatusBadRequest, "unsupported_parameter")
+	checkRefusal(t, err, http.StatusNotFound, "previous_response_not_found")
 	var ours *openai.Error
 	if !errors.As(err, &ours) || ours.Param != "previous_response_id" {
 		t.Errorf("stored state: %v", err)
 	}
-	_, err = c.Responses.New(t.Context(), responsesParams(routeDefault, "hi", false), option.WithJSONSet("tools", []any{map[string]any{"type": "web_search"}}))
+	search := map[string]any{"type": "web_search"}
+	_, err = c.Responses.New(t.Context(), responsesParams(routeDefault, "hi", false), option.WithJSONSet("tools", []any{search}), option.WithJSONSet("tool_choice", search))
 	checkRefusal(t, err, http.StatusBadRequest, "unsupported_parameter")
 }
