@@ -59,6 +59,7 @@ var itemMembers = map[string][]string{
 	"custom_tool_call":        {"call_id", "name", "input", "namespace", "caller"},
 	"custom_tool_call_output": {"call_id", "output", "name", "caller"},
 	"reasoning":               {"summary", "content", "encrypted_content"},
+	"additional_tools":        {"role", "tools"},
 }
 
 // anyItemMembers are members of all items that say nothing to a model: clients send the items of an answer back as they got them,
@@ -99,6 +100,8 @@ func (t *translator) item(o clientapi.Object) error {
 		return t.call(o, customInput)
 	case "function_call_output", "custom_tool_call_output":
 		return t.result(o)
+	case "additional_tools": // a chat has all of its tools from the beginning
+		return t.tools(o)
 	}
 	return nil // reasoning: an engine's template drops earlier reasoning as well
 }

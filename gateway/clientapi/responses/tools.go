@@ -53,13 +53,14 @@ func function(name string, more map[string]json.RawMessage) map[string]any {
 	return map[string]any{"type": "function", "function": more}
 }
 
-func (t *translator) tools() error {
-	list, err := t.in.List("tools")
+// tools adds the tools that an object lists.
+func (t *translator) tools(of clientapi.Object) error {
+	list, err := of.List("tools")
 	if err != nil {
 		return err
 	}
 	for i, raw := range list {
-		o, err := clientapi.ReadObject(raw, clientapi.Element("tools", i))
+		o, err := clientapi.ReadObject(raw, clientapi.Element(of.Member("tools"), i))
 		if err != nil {
 			return err
 		}
@@ -78,7 +79,7 @@ type chatTool struct {
 
 // toolsAndChoice reads the tools and which of them may be called.
 func (t *translator) toolsAndChoice() error {
-	if err := t.tools(); err != nil {
+	if err := t.tools(t.in); err != nil {
 		return err
 	}
 	if err := t.choice(); err != nil {
@@ -144,8 +145,11 @@ func (t *translator) namespace(o clientapi.Object) error {
 // add adds the function of a tool.
 func (t *translator) add(o clientapi.Object, n toolName, members map[string]json.RawMessage) error {
 	chat := n.chatName()
-	if other, ok := t.names[chat]; ok && other != n {
+	switch other, ok := t.names[chat]; {
+	case ok && other != n:
 		return clientapi.BadValue(o.Member("name"), "is, with its namespace, the name of another tool, too.")
+	case ok: // clients repeat additional tools
+		return nil
 	}
 	t.names[chat] = n
 	t.functions = append(t.functions, chatTool{chat, members})

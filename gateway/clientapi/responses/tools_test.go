@@ -62,6 +62,20 @@ func TestToolsOfAgentsAreFunctionsOfTheChat(t *testing.T) {
 	}
 }
 
+func TestToolsInTheInputAreToolsOfTheChat(t *testing.T) {
+	const tools = `{"type":"additional_tools","id":"at_1","role":"developer","tools":[` + agentTools + `]},`
+	r := translate(t, `{"model":"m","reasoning":{"effort":"low","context":"all_turns"},"input":[`+tools+tools+`{"role":"user","content":"x"}],"tool_choice":"auto","tools":[{"type":"function","name":"g"}]}`)
+	chat := string(r.Chat)
+	for _, name := range []string{"f", "agents__close", "mcp__x__get", "apply_patch", "g"} {
+		if n := strings.Count(chat, `"name":"`+name+`"`); n != 1 {
+			t.Errorf("%s is there %d times: %s", name, n, chat)
+		}
+	}
+	if len(r.Dropped) == 0 || r.Dropped[0] != "input[0].tools[4] web_search" {
+		t.Errorf("dropped are %q", r.Dropped)
+	}
+}
+
 func TestNamesOfToolsAreShort(t *testing.T) {
 	long := strings.Repeat("n", 60)
 	a, b := toolName{namespace: long, name: "first"}.chatName(), toolName{namespace: long, name: "other"}.chatName()

@@ -230,7 +230,7 @@ func (t *translator) reasoning() error {
 	if err != nil {
 		return err
 	}
-	if err := r.Only("effort", "summary", "generate_summary"); err != nil {
+	if err := r.Only("effort", "summary", "generate_summary", "context"); err != nil {
 		return err
 	}
 	if r.Has("effort") {
