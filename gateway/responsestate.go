@@ -20,6 +20,9 @@ import (
 // maxReferred bounds the responses that one request refers to: each is a read.
 const maxReferred = 256
 
+// sealingCost is how often what is stored is in memory while it is written, compressed and sealed.
+const sealingCost = 4
+
 // responseState is what is kept of a tenant's responses, for one request.
 type responseState struct {
 	g   *Gateway
@@ -159,6 +162,15 @@ func (s *responseState) Name(request string) string {
 
 // Keep implements [responses.State].
 func (s *responseState) Keep(t responses.Turn) bool {
+	size := len(t.Whole) + len(t.Output)
+	for _, item := range t.Input {
+		size += len(item)
+	}
+	returned, err := s.in.reservation.borrow(int64(sealingCost * size))
+	if err != nil {
+		return false
+	}
+	defer returned()
 	turn := conversations.Turn{ID: s.id, Before: s.before, Input: t.Input, Output: t.Output, Whole: t.Whole, Head: s.head}
 	return s.g.opts.Conversations.Put(s.ctx, s.l.Caller.Tenant, turn, s.past) == nil
 }

@@ -17,7 +17,7 @@ local function forget(name)
   redis.call('HSET', bytes, '', math.max(0, all))
 end
 
-for _, name in ipairs(redis.call('ZRANGEBYSCORE', index, '-inf', now - ttl)) do
+for _, name in ipairs(redis.call('ZRANGEBYSCORE', index, '-inf', now - ttl, 'LIMIT', 0, 100)) do
   forget(name)
 end
 if before ~= '' and (not redis.call('ZSCORE', index, conversation) or redis.call('HEXISTS', KEYS[3], before) == 0) then
@@ -32,12 +32,17 @@ if own > tonumber(ARGV[8]) or own > tenant_max or redis.call('HLEN', KEYS[3]) >=
   return 'large'
 end
 redis.call('ZADD', index, now, conversation)
-while tonumber(redis.call('HGET', bytes, '') or '0') + size > tenant_max do
-  local oldest = redis.call('ZRANGE', index, 0, 0)[1]
-  if not oldest or oldest == conversation then
+for _, oldest in ipairs(redis.call('ZRANGE', index, 0, 999)) do -- bounded: nobody else is served meanwhile
+  if oldest == conversation or tonumber(redis.call('HGET', bytes, '') or '0') + size <= tenant_max then
     break
   end
   forget(oldest)
+end
+if tonumber(redis.call('HGET', bytes, '') or '0') + size > tenant_max then
+  if own == size then
+    redis.call('ZREM', index, conversation)
+  end
+  return 'large'
 end
 redis.call('HSET', KEYS[3], response, ARGV[4])
 redis.call('HSET', KEYS[4], response, ARGV[5])

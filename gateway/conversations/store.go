@@ -33,7 +33,7 @@ const (
 	// maxTurns bounds the responses of a conversation.
 	maxTurns = 1024
 	// maxInFlight bounds the calls in progress, and so the memory of their replies.
-	maxInFlight = 32
+	maxInFlight = 16
 )
 
 // Config is the live configuration.
@@ -50,7 +50,7 @@ type Options struct {
 	Epochs func(tenant string) (e cache.Epochs, ok bool) // of purges; not ok: they are not known, and nothing is stored or read; nil knows none
 	Config func() Config                                 // live
 	// MaxBytes bounds the items of a conversation, up to any of its responses, before they are sealed. Sealed, with all branches and
-	// whole responses, a conversation may take four times as much.
+	// whole responses, a conversation may take twice as much.
 	MaxBytes int64
 
 	Logger     zerolog.Logger
@@ -160,14 +160,18 @@ func (s *Store) put(ctx context.Context, tenant string, t Turn, past int64) (res
 	keys, conversation := of.keys(t.ID)
 	args := []any{
 		conversation, of.field(t.ID), before, s.o.Sealer.SealText(of.seal("items", t.ID), items), s.o.Sealer.SealText(of.seal("whole", t.ID), t.Whole),
-		c.TTL.Milliseconds(), c.TenantBytes, 4 * s.o.MaxBytes, maxTurns, "", "",
+		c.TTL.Milliseconds(), c.TenantBytes, 2 * s.o.MaxBytes, maxTurns, "", "",
 	}
 	if t.Head != nil {
 		args[len(args)-2], args[len(args)-1] = s.o.Sealer.SealText(of.seal("head", ID{t.ID.root, t.ID.root}), []byte(t.ID.String())), t.Head.sealed
 	}
+	late := lookup.Late[string]{}
+	if t.Head == nil { // the client is told that it is not stored; the head of a conversation stays, as others may go on from it already
+		late.OnLate = func(ctx context.Context, _ string) { _, _ = s.remove(ctx, of, t.ID, of.field(t.ID)) }
+	}
 	said, err := lookup.Do(ctx, s.asker, func(ctx context.Context) (string, error) {
 		return s.scripts.Run(ctx, putScript, keys, args...).Text()
-	}, lookup.Late[string]{OnLate: func(ctx context.Context, _ string) { _, _ = s.remove(ctx, of, t.ID, of.field(t.ID)) }}) // the client was told that it is not stored
+	}, late)
 	switch {
 	case err != nil:
 		return failure(err)
@@ -312,7 +316,7 @@ func (s *Store) Whole(ctx context.Context, tenant string, id ID) ([]byte, error)
 		if len(values) == 0 {
 			return nil, resultMissing, ErrMissing
 		}
-		text, err := s.o.Sealer.OpenText(of.seal("whole", id), []byte(values[0]), int(4*s.o.MaxBytes))
+		text, err := s.o.Sealer.OpenText(of.seal("whole", id), []byte(values[0]), int(2*s.o.MaxBytes))
 		if err != nil {
 			return nil, resultUnsealed, ErrMissing
 		}

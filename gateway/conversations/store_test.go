@@ -193,7 +193,7 @@ func TestAConversationIsBounded(t *testing.T) {
 		for ; err == nil && n < 1000; n++ { // branches, which no request reads together
 			err = s.Put(t.Context(), "acme", turn(n, first.ID, 10<<10), 0)
 		}
-		if !errors.Is(err, ErrLarge) || n < 20 || n > 30 {
+		if !errors.Is(err, ErrLarge) || n < 10 || n > 15 {
 			t.Errorf("%d branches of 10 kB are kept: %v", n-1, err)
 		}
 		w.config.TenantBytes = 1 << 10
