@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"crypto/hmac"
 	"net"
 	"net/http"
 	"net/url"
@@ -12,11 +11,6 @@ import (
 
 	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/tiers/openai"
-)
-
-const (
-	sessionCookie = "foregate_session"
-	csrfHeader    = "X-Csrf-Token"
 )
 
 // Refusals of the admin listener that need no numbers.
@@ -32,9 +26,6 @@ var (
 	}}
 	errStrangeHost = &problem{status: http.StatusForbidden, body: openai.ErrorBody{
 		Message: "This listener is on loopback, and answers whoever shows no token at an IP address or localhost only.", Type: "permission_error", Code: "strange_host",
-	}}
-	errCSRF = &problem{status: http.StatusForbidden, body: openai.ErrorBody{
-		Message: csrfHeader + " is not that of this session, as GET /admin/session tells it.", Type: "permission_error", Code: "bad_csrf",
 	}}
 )
 
@@ -56,7 +47,7 @@ var scopes = map[string]operator.Scope{
 	"/":              noScope,
 	"/livez":         noScope,
 	"/readyz":        noScope,
-	"/admin/session": noScope, // signing in sends its token in the body
+	"/admin/session": noScope, // tells whose token was sent
 	"/console/*":     noScope, // static pages without data
 
 	"/metrics":     operator.Metrics,
@@ -97,18 +88,16 @@ func scopeOf(path string) (want operator.Scope, listed bool) {
 }
 
 // guard decides who may do what at the admin listener. If tokens are configured, every change requires one,
-// and so does every read if the listener is not on loopback. A token grants its scopes. Tools send it as a
-// bearer token. A page sends it once, for a session: a signed cookie that no other site's page can send
-// (SameSite) or use (CSRF key, Origin).
+// and so does every read if the listener is not on loopback. A token grants its scopes. Tools and the
+// console's pages send it as a bearer token, which a browser never does for another site's page.
 type guard struct {
 	operators *operator.Set // nil: no tokens are configured
 	local     bool          // the listener is on loopback
 }
 
-// caller is the sender of an admin request: an operator with a token, an operator in a session, or anonymous.
+// caller is the sender of an admin request.
 type caller struct {
 	operator *operator.Operator // nil: anonymous
-	session  *operator.Session  // nil: the token itself was sent, or the caller is anonymous
 }
 
 // name is the operator's name, "" for an anonymous caller.
@@ -119,42 +108,19 @@ func (c caller) name() string {
 	return c.operator.Name
 }
 
-// author is the name in the history of the settings.
-func (c caller) author() string {
-	if c.session != nil {
-		return c.name() + " via console"
-	}
-	return c.name()
-}
-
 // identify returns the caller. A wrong token is an error, even on a public path.
 func (a *guard) identify(r *http.Request) (caller, error) {
 	if a.operators == nil {
 		return caller{}, nil
 	}
-	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
-		if o := a.operators.Authenticate(token); o != nil {
-			return caller{operator: o}, nil
-		}
-		return caller{}, errBadToken
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return caller{}, nil
 	}
-	if s := a.session(r); s != nil {
-		return caller{operator: s.Operator, session: s}, nil
+	if o := a.operators.Authenticate(token); o != nil {
+		return caller{operator: o}, nil
 	}
-	return caller{}, nil
-}
-
-// session returns the session of a request's cookie, or nil if it is not valid.
-func (a *guard) session(r *http.Request) *operator.Session {
-	if a.operators == nil {
-		return nil
-	}
-	for _, c := range r.CookiesNamed(sessionCookie) {
-		if s, ok := a.operators.Session(c.Value); ok {
-			return &s
-		}
-	}
-	return nil
+	return caller{}, errBadToken
 }
 
 // admit returns the caller, and an error if the request is refused.
@@ -169,7 +135,7 @@ func (a *guard) admit(r *http.Request) (caller, error) {
 	switch {
 	case c.operator != nil && !may:
 		return c, errScope(want)
-	case c.operator != nil && c.session == nil:
+	case c.operator != nil:
 		return c, sameSite(r, true)
 	case looks && may:
 		return c, nil
@@ -178,7 +144,7 @@ func (a *guard) admit(r *http.Request) (caller, error) {
 	case looks:
 		return c, errNoToken
 	}
-	return c, a.admitChange(r, c)
+	return c, a.admitChange(r)
 }
 
 // ownLook refuses cross-site reads through a browser at a listener on loopback: from a page of another site,
@@ -200,18 +166,11 @@ func ownLook(r *http.Request) error {
 }
 
 // admitChange is admit for a change, by a caller without a token.
-func (a *guard) admitChange(r *http.Request, c caller) error {
+func (a *guard) admitChange(r *http.Request) error {
 	if err := sameSite(r, a.operators != nil); err != nil {
 		return err
 	}
 	switch {
-	case r.URL.Path == "/admin/session" && c.session == nil:
-		return nil
-	case c.session != nil:
-		if !hmac.Equal([]byte(r.Header.Get(csrfHeader)), []byte(c.session.CSRF())) {
-			return errCSRF
-		}
-		return nil
 	case a.operators != nil:
 		return errNoToken
 	case !privateHost(r.Host): // a browser always sends the page's host
@@ -254,8 +213,8 @@ func (g *Gateway) logAction(r *http.Request, what string, err error) *zerolog.Ev
 	return e.Str("order", what).Str("operator", callerOf(r).name()).Str("remote", r.RemoteAddr)
 }
 
-// whileAdmitted ends a stream when its request is no longer admitted: the token was removed, or the session
-// has ended. Actions that have begun are finished and answered.
+// whileAdmitted ends a stream when its request is no longer admitted: the token was removed. Actions that have
+// begun are finished and answered.
 func (g *Gateway) whileAdmitted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(&admittedWriter{ResponseWriter: w, admit: func() error { _, err := g.guard.admit(r); return err }}, r)

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -28,7 +27,7 @@ const (
 // crew are operators of each scope.
 func crew(t *testing.T) *operator.Set {
 	t.Helper()
-	s := operator.New(operator.Options{})
+	s := operator.New()
 	apply(t, s, "ann operate "+adminToken, "vllm drain "+drainToken, "prom metrics "+promToken)
 	return s
 }
@@ -106,43 +105,9 @@ func openGuarded(t *testing.T, local bool) (office, *orders, *desk) {
 	return office{bench: b, admin: "http://" + b.AdminAddr().String(), log: log}, f, d
 }
 
-// signIn returns the cookie and the CSRF key of a new session.
-func (o office) signIn(t *testing.T) (cookie, csrf string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, o.admin+"/admin/session", strings.NewReader(`{"token":"`+adminToken+`"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Origin", o.admin)
-	resp, err := o.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := rest(resp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var s SessionView
-	if err := json.Unmarshal([]byte(body), &s); err != nil || !s.SignedIn || !s.Writable || s.CSRF == "" || len(resp.Cookies()) != 1 {
-		t.Fatalf("%d %s %v", resp.StatusCode, body, resp.Cookies())
-	}
-	c := resp.Cookies()[0]
-	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.MaxAge <= 0 {
-		t.Errorf("cookie %v", c)
-	}
-	return c.Name + "=" + c.Value, s.CSRF
-}
-
 func TestWhoLooksShowsTheTokenBeyondLoopback(t *testing.T) {
 	for _, local := range []bool{true, false} {
 		o, _, _ := openGuarded(t, local)
-		cookie, _ := o.signIn(t)
-		forged := []byte(cookie)
-		if at := len(forged) - 5; forged[at] == 'A' {
-			forged[at] = 'B'
-		} else {
-			forged[at] = 'A'
-		}
 		for path, open := range map[string]bool{"/livez": true, "/readyz": true, "/admin/session": true, "/console/": true, "/console/main.js": true, "/console/live": local, "/admin/backends": local, "/admin/receipts/none": local, "/admin/settings/log": local, "/debug/pprof/cmdline": local} {
 			for _, as := range []struct {
 				headers []string
@@ -151,9 +116,7 @@ func TestWhoLooksShowsTheTokenBeyondLoopback(t *testing.T) {
 				{nil, open},
 				{[]string{"Authorization", "Bearer " + adminToken}, true},
 				{[]string{"Authorization", "Bearer " + adminToken + "x"}, false},
-				{[]string{"Cookie", cookie}, true},
-				{[]string{"Cookie", string(forged)}, open},
-				{[]string{"Cookie", sessionCookie + "=.."}, open},
+				{[]string{"Cookie", "token=" + adminToken}, open},
 			} {
 				resp := o.get(t, path, as.headers...)
 				if refused := resp == http.StatusUnauthorized; refused == as.may {
@@ -179,25 +142,19 @@ func (o office) get(t *testing.T, path string, headers ...string) int {
 
 func TestWithATokenNobodyChangesAnythingWithoutIt(t *testing.T) {
 	o, f, d := openGuarded(t, true)
-	cookie, csrf := o.signIn(t)
-	other, _ := o.signIn(t)
 	for _, c := range []struct {
 		code    string // of the refusal; "" is allowed
 		headers []string
 	}{
 		{"", []string{"Authorization", "Bearer " + adminToken}},
-		{"", []string{"Cookie", cookie, "X-Csrf-Token", csrf, "Origin", o.admin, "Sec-Fetch-Site", "same-origin"}},
-		{"", []string{"Cookie", cookie, "X-Csrf-Token", csrf, "Host", "foregate.internal", "Origin", "https://foregate.internal", "Sec-Fetch-Site", "same-origin"}},
+		{"", []string{"Authorization", "Bearer " + adminToken, "Origin", o.admin, "Sec-Fetch-Site", "same-origin"}},
+		{"", []string{"Authorization", "Bearer " + adminToken, "Host", "foregate.internal", "Origin", "https://foregate.internal", "Sec-Fetch-Site", "same-origin"}},
 		{"no_token", nil},
 		{"no_token", []string{"Origin", o.admin}},
 		{"bad_token", []string{"Authorization", "Bearer wrong"}},
-		{"bad_csrf", []string{"Cookie", cookie, "Origin", o.admin}},
-		{"bad_csrf", []string{"Cookie", cookie, "X-Csrf-Token", csrf + "A", "Origin", o.admin}},
-		{"bad_csrf", []string{"Cookie", other, "X-Csrf-Token", csrf, "Origin", o.admin}},
-		{"cross_site", []string{"Cookie", cookie, "X-Csrf-Token", csrf, "Origin", "https://evil.example"}},
-		{"cross_site", []string{"Cookie", cookie, "X-Csrf-Token", csrf, "Sec-Fetch-Site", "cross-site"}},
+		{"cross_site", []string{"Authorization", "Bearer " + adminToken, "Sec-Fetch-Site", "cross-site"}},
 		{"cross_site", []string{"Authorization", "Bearer " + adminToken, "Origin", "https://evil.example"}},
-		{"no_token", []string{"Cookie", sessionCookie + "=x", "X-Csrf-Token", csrf}},
+		{"no_token", []string{"Cookie", "token=" + adminToken}},
 	} {
 		for _, path := range []string{"/admin/drain?backend=h100", "/admin/settings"} {
 			code, body := o.send(t, http.MethodPost, o.admin+path, `{"set":{"shed.low":"0.7"}}`, c.headers...)
@@ -212,7 +169,6 @@ func TestWithATokenNobodyChangesAnythingWithoutIt(t *testing.T) {
 
 func TestAPageElsewhereSeesNothingOfALoopbackListener(t *testing.T) {
 	o, _, _ := openGuarded(t, true)
-	cookie, _ := o.signIn(t)
 	for _, c := range []struct {
 		code    int
 		headers []string
@@ -226,31 +182,9 @@ func TestAPageElsewhereSeesNothingOfALoopbackListener(t *testing.T) {
 		{http.StatusForbidden, []string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}},
 		{http.StatusForbidden, []string{"Host", "evil.example:9090"}},
 		{http.StatusForbidden, []string{"Host", "evil.example:9090", "Sec-Fetch-Site", "same-origin"}},
-		{http.StatusOK, []string{"Host", "foregate.internal", "Cookie", cookie}},
 		{http.StatusOK, []string{"Host", "foregate.internal", "Authorization", "bearer " + adminToken}},
 	} {
 		if code, body := o.send(t, http.MethodGet, o.admin+"/admin/backends", "", c.headers...); code != c.code {
-			t.Errorf("%q: %d %s", c.headers, code, body)
-		}
-	}
-}
-
-func TestPeopleSignInAndOutAtTheNameThatTheirProxyHas(t *testing.T) {
-	o, _, _ := openGuarded(t, true)
-	page := []string{"Host", "ops.example", "Origin", "https://ops.example", "Sec-Fetch-Site", "same-origin"}
-	if code, body := o.send(t, http.MethodPost, o.admin+"/admin/session", `{"token":"`+adminToken+`"}`, page...); code != http.StatusOK || !strings.Contains(body, `"signed_in":true`) {
-		t.Errorf("%d %s", code, body)
-	}
-	cookie, csrf := o.signIn(t)
-	for _, c := range []struct {
-		code    int
-		headers []string
-	}{
-		{http.StatusForbidden, []string{"Cookie", cookie}},
-		{http.StatusForbidden, []string{"Cookie", cookie, "X-Csrf-Token", csrf, "Origin", "https://evil.example"}},
-		{http.StatusOK, append([]string{"Cookie", cookie, "X-Csrf-Token", csrf}, page...)},
-	} {
-		if code, body := o.send(t, http.MethodDelete, o.admin+"/admin/session", "", c.headers...); code != c.code || (code == http.StatusOK) != strings.Contains(body, `"signed_in":false`) {
 			t.Errorf("%q: %d %s", c.headers, code, body)
 		}
 	}
@@ -323,10 +257,8 @@ func TestWithoutATokenNobodyChangesSettings(t *testing.T) {
 	d := &desk{}
 	b := startBench(t, simulator(t).URL(), func(o *Options) { o.SettingsEditor = d.editor })
 	o := office{bench: b, admin: "http://" + b.AdminAddr().String()}
-	for _, path := range []string{"/admin/settings", "/admin/session"} {
-		if code, body := o.send(t, http.MethodPost, o.admin+path, `{"set":{"shed.low":"0.7"}}`); code != http.StatusForbidden || !strings.Contains(body, "read_only") || len(d.told) > 0 {
-			t.Errorf("%s: %d %s", path, code, body)
-		}
+	if code, body := o.send(t, http.MethodPost, o.admin+"/admin/settings", `{"set":{"shed.low":"0.7"}}`); code != http.StatusForbidden || !strings.Contains(body, "read_only") || len(d.told) > 0 {
+		t.Errorf("%d %s", code, body)
 	}
 }
 

@@ -117,8 +117,6 @@ func (g *Gateway) adminRoutes() http.Handler {
 	r.NotFound(func(w http.ResponseWriter, _ *http.Request) { writeProblem(w, errNoPath) })
 	r.MethodNotAllowed(adminMethod)
 	r.Get("/admin/session", g.session)
-	r.Post("/admin/session", g.signIn)
-	r.Delete("/admin/session", g.signOut)
 	if g.opts.Console != nil {
 		r.Get("/", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/console/", http.StatusFound) })
 		r.Method(http.MethodGet, "/console/*", g.opts.Console)

@@ -70,8 +70,8 @@ func TestEachScopeOpensItsPathsAndNoOther(t *testing.T) {
 		for _, p := range paths {
 			method, path := p[0], p[1]
 			may := slices.Contains(everybodys, path) || slices.Contains(its, path) || token == adminToken
-			if path == "/admin/session" && method == http.MethodPost || path == "/debug/pprof/profile" || path == "/debug/pprof/trace" {
-				continue // which takes a token in its body; which take seconds
+			if path == "/debug/pprof/profile" || path == "/debug/pprof/trace" {
+				continue // which take seconds
 			}
 			code := o.as(t, token, method, path)
 			refused := code == http.StatusUnauthorized || code == http.StatusForbidden
@@ -102,22 +102,24 @@ func (o office) as(t *testing.T, token, method, path string) int {
 	return resp.StatusCode
 }
 
-func TestTokensThatAreNotForTheConsoleDoNotSignIn(t *testing.T) {
+func TestTheConsoleIsToldWhatItsTokenIsGoodFor(t *testing.T) {
 	o, _, _ := openGuarded(t, true)
-	for token, want := range map[string]string{adminToken: `"operator":"ann"`, drainToken: "wrong_scope", promToken: "wrong_scope", "x": "bad_token", "": "bad_token"} {
-		if _, body := o.send(t, http.MethodPost, o.admin+"/admin/session", fmt.Sprintf(`{"token":%q}`, token)); !strings.Contains(body, want) {
+	for token, want := range map[string]string{
+		adminToken: `{"writable":true,"signed_in":true,"operator":"ann"}`, drainToken: `{"writable":true,"signed_in":false,"operator":"vllm"}`,
+		promToken: `{"writable":true,"signed_in":false,"operator":"prom"}`, "x": "bad_token", "": "bad_token",
+	} {
+		if _, body := o.send(t, http.MethodGet, o.admin+"/admin/session", "", "Authorization", "Bearer "+token); !strings.Contains(body, want) {
 			t.Errorf("%.5s: %s", token, body)
 		}
 	}
-	if lines := o.log.holding("sign-in at the console refused"); len(lines) != 4 || len(o.log.holding(`"operator":"vllm"`)) != 1 {
-		t.Errorf("logged: %q", lines)
+	if _, body := o.send(t, http.MethodGet, o.admin+"/admin/session", ""); !strings.Contains(body, `{"writable":true,"signed_in":false,"operator":""}`) {
+		t.Errorf("without a token: %s", body)
 	}
 }
 
 func TestOrdersAndRefusalsAreLoggedWithTheNameOfTheTokenAndWithoutIt(t *testing.T) {
 	o, _, d := openGuarded(t, true)
-	cookie, csrf := o.signIn(t)
-	page := []string{"Cookie", cookie, "X-Csrf-Token", csrf, "Origin", o.admin}
+	page := []string{"Authorization", "Bearer " + adminToken, "Origin", o.admin}
 	for _, c := range []struct {
 		path, body, logged string
 		headers            []string
@@ -126,7 +128,7 @@ func TestOrdersAndRefusalsAreLoggedWithTheNameOfTheTokenAndWithoutIt(t *testing.
 		{"/admin/settings", `{"unset":["shed.low"]}`, `"order":"settings","operator":"ann"`, page},
 		{"/admin/settings", `{"unset":["shed.low"]}`, `"order":"settings","operator":"ann"`, []string{"Authorization", "Bearer " + adminToken}},
 		{"/admin/cache/purge", "", `"operator":"prom","remote"`, []string{"Authorization", "Bearer " + promToken}},
-		{"/admin/drain?backend=h100", "", `"operator":"ann","remote"`, []string{"Cookie", cookie}},
+		{"/admin/drain?backend=h100", "", `"operator":"ann","remote"`, []string{"Authorization", "Bearer " + adminToken, "Origin", "http://evil.example"}},
 		{"/admin/drain?backend=h100", "", `"operator":"","remote"`, []string{"Authorization", "Bearer wrong"}},
 	} {
 		before := len(o.log.holding(c.logged))
@@ -135,56 +137,33 @@ func TestOrdersAndRefusalsAreLoggedWithTheNameOfTheTokenAndWithoutIt(t *testing.
 			t.Errorf("%s as %q: logged %q", c.path, c.headers, got)
 		}
 	}
-	if len(d.told) != 2 || d.told[0].Who != "ann via console" || d.told[1].Who != "ann" {
+	if len(d.told) != 2 || d.told[0].Who != "ann" || d.told[1].Who != "ann" {
 		t.Errorf("the history is told %+v", d.told)
 	}
-	for _, token := range []string{adminToken, drainToken, promToken, strings.SplitN(cookie, "=", 2)[1]} {
+	for _, token := range []string{adminToken, drainToken, promToken} {
 		if lines := o.log.holding(token); len(lines) > 0 {
 			t.Errorf("a secret is in the log: %q", lines)
 		}
 	}
 }
 
-func TestATokenThatIsGoneIsRefusedWithItsSessionsAndTheNewOneIsGood(t *testing.T) {
+func TestATokenThatIsGoneIsRefusedAndTheNewOneIsGood(t *testing.T) {
 	o, _, _ := openGuarded(t, false)
-	cookie, csrf := o.signIn(t)
 	order := func(headers ...string) int {
 		code, _ := o.send(t, http.MethodPost, o.admin+"/admin/drain?backend=h100", "", headers...)
 		return code
 	}
-	page := []string{"Cookie", cookie, "X-Csrf-Token", csrf, "Origin", o.admin}
-	if got := [2]int{order(page...), order("Authorization", "Bearer "+adminToken)}; got != [2]int{200, 200} {
+	if got := order("Authorization", "Bearer "+adminToken); got != 200 {
 		t.Fatalf("before: %v", got)
 	}
 	next := strings.Repeat("n", 32)
 	apply(t, o.guard.operators, "ann operate "+next)
-	if got := [3]int{order(page...), order("Authorization", "Bearer "+adminToken), order("Authorization", "Bearer "+next)}; got != [3]int{401, 401, 200} {
+	if got := [2]int{order("Authorization", "Bearer "+adminToken), order("Authorization", "Bearer "+next)}; got != [2]int{401, 200} {
 		t.Errorf("after: %v", got)
 	}
-	if _, body := o.send(t, http.MethodGet, o.admin+"/admin/session", "", "Cookie", cookie); !strings.Contains(body, `"signed_in":false,"operator":"","csrf":""`) {
-		t.Error(body)
-	}
 }
 
-func TestACopiedCookieIsOfNoUseAfterSignOut(t *testing.T) {
-	o, _, _ := openGuarded(t, false)
-	cookie, csrf := o.signIn(t)
-	other, _ := o.signIn(t)
-	if code, body := o.send(t, http.MethodDelete, o.admin+"/admin/session", "", "Cookie", cookie, "X-Csrf-Token", csrf, "Origin", o.admin); code != http.StatusOK || !strings.Contains(body, `"shared":true`) {
-		t.Fatalf("%d %s", code, body)
-	}
-	if got := [2]int{o.get(t, "/admin/backends", "Cookie", cookie), o.get(t, "/admin/backends", "Cookie", other)}; got != [2]int{401, 200} {
-		t.Errorf("the copy gets %d, another session %d", got[0], got[1])
-	}
-	if code, body := o.send(t, http.MethodPost, o.admin+"/admin/drain?backend=h100", "", "Cookie", cookie, "X-Csrf-Token", csrf, "Origin", o.admin); code != http.StatusUnauthorized {
-		t.Errorf("its order: %d %s", code, body)
-	}
-	if lines := o.log.holding("signed out at the console"); len(lines) != 1 || !strings.Contains(lines[0], `"operator":"ann"`) {
-		t.Errorf("logged: %q", lines)
-	}
-}
-
-func TestAStreamOfTheConsoleEndsWithItsSession(t *testing.T) {
+func TestAStreamOfTheConsoleEndsWithItsToken(t *testing.T) {
 	samples := make(chan string)
 	b := startBench(t, simulator(t).URL(), func(o *Options) {
 		o.Admin, o.Operators = "0.0.0.0:0", crew(t)
@@ -197,14 +176,13 @@ func TestAStreamOfTheConsoleEndsWithItsSession(t *testing.T) {
 		})
 	})
 	o := office{bench: b, admin: "http://" + b.AdminAddr().String()}
-	cookie, csrf := o.signIn(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, o.admin+"/console/live", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Cookie", cookie)
+	req.Header.Set("Authorization", "Bearer "+adminToken)
 	go func() { samples <- "one" }()
 	resp, err := o.client.Do(req)
 	if err != nil {
@@ -215,9 +193,9 @@ func TestAStreamOfTheConsoleEndsWithItsSession(t *testing.T) {
 	if !lines.Scan() || lines.Text() != "one" {
 		t.Fatalf("%d %q %v", resp.StatusCode, lines.Text(), lines.Err())
 	}
-	o.send(t, http.MethodDelete, o.admin+"/admin/session", "", "Cookie", cookie, "X-Csrf-Token", csrf)
+	apply(t, o.guard.operators, "bob operate "+strings.Repeat("n", 32))
 	samples <- "two"
 	if lines.Scan() {
-		t.Errorf("after sign-out it goes on: %q", lines.Text())
+		t.Errorf("after its token is gone it goes on: %q", lines.Text())
 	}
 }

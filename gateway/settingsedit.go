@@ -140,7 +140,7 @@ func (g *Gateway) readSettingsEdit(w http.ResponseWriter, r *http.Request) (*set
 	if len(o.Why) > maxWhy || !utf8.ValidString(o.Why) || strings.ContainsFunc(o.Why, unicode.IsControl) {
 		return nil, badParam("why", fmt.Sprintf("want at most %d bytes of text in one line", maxWhy))
 	}
-	o.operator = callerOf(r).author()
+	o.operator = callerOf(r).name()
 	return &o, nil
 }
 

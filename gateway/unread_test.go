@@ -93,7 +93,7 @@ func TestAnswersThatNobodyReadsHoldNoPlace(t *testing.T) {
 func TestWhatIsRefusedHoldsNoPlaceForTheRestOfItsBody(t *testing.T) {
 	t.Parallel()
 	o, _, _ := openGuarded(t, true)
-	for _, path := range []string{"/admin/session", "/admin/settings", "/admin/drain?backend=h100"} {
+	for _, path := range []string{"/admin/settings", "/admin/drain?backend=h100"} {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", o.AdminAddr().String())
 		if err != nil {
 			t.Fatal(err)

@@ -84,11 +84,6 @@ func (p *pair) work(t *testing.T) {
 		return err == nil && told.Total.Requests >= 20
 	})
 	p.spend(t)
-	session := r.Operators.BeginSession(r.Operators.Authenticate(pairToken))
-	if err := r.Operators.EndSession(t.Context(), session); err != nil {
-		t.Error(err)
-	}
-	apptest.Eventually(t, "the other hears of the end of a session", func() bool { _, good := p.replicas[1].Operators.Session(session.Value); return !good })
 }
 
 // spend has a request counted in a tenant's budget.

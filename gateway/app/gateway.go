@@ -93,9 +93,6 @@ func (a *App) loops() []gateway.BackgroundTask {
 	if a.Options.Hangups != nil {
 		loops = append(loops, gateway.BackgroundTask{Name: "signals", Run: a.reloadOnSignals})
 	}
-	if a.Operators != nil {
-		loops = append(loops, gateway.BackgroundTask{Name: "sessions", Run: a.Operators.Run})
-	}
 	if a.tracer != nil {
 		loops = append(loops, gateway.BackgroundTask{Name: "traces", Run: a.tracer.Run})
 	}

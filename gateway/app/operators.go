@@ -14,7 +14,7 @@ func (a *App) makeOperators() error {
 	if a.Options.Admin == "" || a.Options.Tokens == nil && a.Options.File.AdminTokensFile == "" {
 		return nil
 	}
-	a.Operators = operator.New(operator.Options{Redis: a.Options.Stores.Control, Logger: a.Options.Logger})
+	a.Operators = operator.New()
 	if a.Options.Tokens != nil {
 		return a.Operators.Apply([][]byte{a.Options.Tokens})
 	}

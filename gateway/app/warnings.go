@@ -42,7 +42,7 @@ func Check(f *config.File) (CheckResult, error) {
 		}
 	}
 	if f.AdminTokensFile != "" {
-		if err := watcher.Add(adminTokensFile(f, operator.New(operator.Options{}).Apply)); err != nil {
+		if err := watcher.Add(adminTokensFile(f, operator.New().Apply)); err != nil {
 			return CheckResult{}, err
 		}
 	}

@@ -26,10 +26,15 @@ func usageShown(t *testing.T, b *browser, d *demoWorld) {
 		return row?.day && row.route && !row.tenant;
 	})()`)
 	var file struct{ Kind, Name, Text string }
-	p.eval(&file, `fetch(document.querySelector('[data-test=usage-csv]').href).then(async (r) => ({
-		kind: r.headers.get('content-type'), name: r.headers.get('content-disposition'), text: await r.text(),
-	}))`)
-	named := strings.HasPrefix(file.Kind, "text/csv") && strings.Contains(file.Name, "foregate-usage-")
+	p.eval(&file, `new Promise((done) => {
+		let blob;
+		URL.createObjectURL = (b) => ((blob = b), '#/usage');
+		HTMLAnchorElement.prototype.click = async function () {
+			done({kind: blob.type, name: this.download, text: await blob.text()});
+		};
+		document.querySelector('[data-test=usage-csv]').dispatchEvent(new MouseEvent('click'));
+	})`)
+	named := strings.HasPrefix(file.Kind, "text/csv") && strings.Contains(file.Name, "foregate-usage")
 	if !named || !strings.HasPrefix(file.Text, "route,day,requests,ok,") {
 		t.Errorf("%+v", file)
 	}

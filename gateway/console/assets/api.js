@@ -1,4 +1,4 @@
-// The admin listener's paths, and who is signed in. Paths are relative to /console/, so that the
+// The admin listener's paths, and who is signed in: the token stays in the storage of this tab. Paths are relative to /console/, so that the
 // pages also work behind a prefix.
 
 /** What the listener refused, or that it could not be reached (status 0). */
@@ -11,8 +11,26 @@ export class Refused extends Error {
   }
 }
 
-/** The session as GET /admin/session told it. */
-export const session = { writable: false, signedIn: false, operator: '', csrf: '' };
+/** What GET /admin/session told of the token. */
+export const session = { writable: false, signedIn: false, operator: '' };
+
+const kept = 'foregate.token'; // in sessionStorage: of this tab, until it is closed
+let token = '';
+try {
+  token = sessionStorage.getItem(kept) ?? '';
+} catch {
+  /* storage is switched off: a reload signs out */
+}
+
+function keep(next) {
+  token = next;
+  try {
+    if (next) sessionStorage.setItem(kept, next);
+    else sessionStorage.removeItem(kept);
+  } catch {
+    /* as above */
+  }
+}
 
 const heard = new Set();
 
@@ -30,14 +48,13 @@ function take(s) {
   session.writable = s.writable === true;
   session.signedIn = s.signed_in === true;
   session.operator = typeof s.operator === 'string' ? s.operator : '';
-  session.csrf = typeof s.csrf === 'string' ? s.csrf : '';
   tell(false);
 }
 
-async function send(method, path, body, signal) {
-  const headers = { Accept: 'application/json' };
+async function send(method, path, body, signal, shown = token) {
+  const headers = { Accept: 'application/json, text/event-stream' };
+  if (shown) headers.Authorization = `Bearer ${shown}`;
   if (body !== undefined) headers['Content-Type'] = 'application/json';
-  if (method !== 'GET' && session.csrf) headers['X-Csrf-Token'] = session.csrf;
   let response;
   try {
     response = await fetch(path, {
@@ -45,7 +62,7 @@ async function send(method, path, body, signal) {
       headers,
       signal,
       body: body === undefined ? undefined : JSON.stringify(body),
-      credentials: 'same-origin',
+      credentials: 'omit',
       cache: 'no-store',
     });
   } catch (err) {
@@ -71,25 +88,26 @@ async function guarded(method, path, body, signal) {
     return await send(method, path, body, signal);
   } catch (err) {
     if (err.status === 401) lost();
-    if (err.code === 'bad_csrf') await refreshSession(); // another session was begun in another tab
     throw err;
   }
 }
 
-/** A session ended, or was never begun: what is shown as signed in must not stay so. */
+/** There is no token, or it is no longer good: what is shown as signed in must not stay so. */
 function lost() {
+  keep('');
   session.signedIn = false;
-  session.csrf = '';
   tell(true);
 }
 
 /** GET of JSON. */
 export const get = async (path, signal) => (await guarded('GET', `../admin/${path}`, undefined, signal)).json();
 
+/** GET of text. */
+export const text = async (path, signal) => (await guarded('GET', `../admin/${path}`, undefined, signal)).text();
+
 /** GET of JSON lines, newest last. */
 export async function lines(path, signal) {
-  const text = await (await guarded('GET', `../admin/${path}`, undefined, signal)).text();
-  return text
+  return (await text(path, signal))
     .split('\n')
     .filter(Boolean)
     .map((line) => JSON.parse(line));
@@ -102,7 +120,22 @@ export async function post(path, body, signal) {
   return said;
 }
 
-/** Asks who we are. A listener of a version without sessions is shown read-only. */
+/** Reads a stream of events until it ends, and calls hear(name, data) for each. @throws {Refused} also where it breaks */
+export async function events(path, hear, signal) {
+  const reader = (await guarded('GET', path, undefined, signal)).body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let rest = ''; ; ) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const frames = (rest + value).split('\n\n');
+    rest = frames.pop();
+    for (const frame of frames) {
+      const [, name, data] = /^event: (.*)\ndata: (.*)$/.exec(frame) ?? [];
+      if (name) hear(name, JSON.parse(data));
+    }
+  }
+}
+
+/** Asks what the token of this tab is good for. */
 export async function refreshSession() {
   try {
     take(await (await send('GET', '../admin/session')).json());
@@ -111,16 +144,19 @@ export async function refreshSession() {
   }
 }
 
-/** Begins a session. @throws {Refused} 401 for a wrong token */
-export async function signIn(token) {
-  take(await (await send('POST', '../admin/session', { token })).json());
+/** Signs in with a token. @throws {Refused} for one that is wrong or lacks the scope operate */
+export async function signIn(next) {
+  const said = await (await send('GET', '../admin/session', undefined, undefined, next)).json();
+  if (!said.writable) throw new Refused('No tokens are configured here (admin_tokens_file).', 403, 'read_only');
+  if (!said.signed_in) throw new Refused('This token has not the scope operate.', 403, 'wrong_scope');
+  keep(next);
+  take(said);
 }
 
-/** Ends it. @returns {Promise<string>} what somebody should know of that; '' is nothing */
+/** Forgets the token. */
 export async function signOut() {
-  const said = await (await send('DELETE', '../admin/session')).json();
-  take(said);
-  return said.message ?? '';
+  keep('');
+  await refreshSession();
 }
 
 /**

@@ -1,5 +1,7 @@
 // The live picture: samples of the last ten minutes, as GET /console/live streams them.
 
+import { events } from './api.js';
+
 const kept = 600; // seconds of samples
 const late = 10_000; // ms without a sample, after which what is shown is stale
 const again = [1, 2, 5, 10, 20]; // seconds before another try, by how many failed
@@ -43,7 +45,7 @@ export class Live {
   rest() {
     clearTimeout(this.timer);
     this.timer = 0;
-    this.source?.close();
+    this.source?.abort();
     this.source = null;
   }
 
@@ -59,18 +61,15 @@ export class Live {
     if (!document.hidden) this.connect();
   }
 
-  connect() {
-    clearTimeout(this.timer);
-    this.timer = 0;
-    this.source?.close();
-    const source = (this.source = new EventSource(this.address));
-    source.addEventListener('history', (e) => this.take(JSON.parse(e.data), true));
-    source.addEventListener('sample', (e) => this.take([JSON.parse(e.data)], false));
-    source.onerror = () => {
-      // A browser comes back by itself where the connection broke, and not where it was refused.
-      if (source.readyState !== EventSource.CLOSED || source !== this.source) return;
-      this.timer = setTimeout(() => this.connect(), 1000 * again[Math.min(this.fails++, again.length - 1)]);
-    };
+  async connect() {
+    this.rest();
+    const source = (this.source = new AbortController());
+    try {
+      await events(this.address, (name, data) => this.take(name === 'history' ? data : [data], name === 'history'), source.signal);
+    } catch {
+      /* refused, broken, or ended by us: what is shown becomes stale */
+    }
+    if (source === this.source) this.tryLater();
   }
 
   take(samples, all) {
@@ -90,13 +89,13 @@ export class Live {
     if (document.hidden) return;
     if (this.age * 1000 > late) {
       this.state = 'stale';
-      if (this.age * 1000 > 3 * late && !this.timer && this.source?.readyState === EventSource.OPEN) this.silent();
+      if (this.age * 1000 > 3 * late && !this.timer) this.tryLater();
     }
     for (const hear of this.heard) if (hear.ticks) hear(this);
   }
 
-  /** A connection that is open and says nothing may be dead: another one is made, once in a while. */
-  silent() {
+  /** Makes another connection after a pause, also where an open one says nothing and may be dead. */
+  tryLater() {
     this.timer = setTimeout(() => this.connect(), 1000 * again[Math.min(this.fails++, again.length - 1)]);
   }
 

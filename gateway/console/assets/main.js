@@ -133,8 +133,9 @@ function watchSession() {
   button.addEventListener('click', async () => {
     if (!session.signedIn) return askToken();
     try {
-      const message = await signOut();
-      toast(message || 'Signed out.', message ? 'error' : 'ok');
+      await signOut();
+      live.restart();
+      toast('Signed out.');
     } catch (err) {
       toast(err.message, 'error');
     }
@@ -196,7 +197,7 @@ function askToken(why = 'Sign in to drain backends and change settings.') {
 }
 
 function signedIn() {
-  toast('Signed in for twelve hours.');
+  toast('Signed in until this tab is closed.');
   live.restart();
   route();
 }
@@ -289,10 +290,10 @@ async function begin() {
     e.preventDefault();
     view.focus();
   });
-  if (await tokenOfAddress()) toast('Signed in for twelve hours.');
+  if (await tokenOfAddress()) toast('Signed in until this tab is closed.');
   else await refreshSession();
   window.addEventListener('hashchange', async () => {
-    if (await tokenOfAddress()) toast('Signed in for twelve hours.');
+    if (await tokenOfAddress()) toast('Signed in until this tab is closed.');
     route();
   });
   watchLive();

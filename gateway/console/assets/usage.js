@@ -1,6 +1,6 @@
 // Usage: what tenants used and what it cost, by UTC day, over all replicas.
 
-import { get, poll } from './api.js';
+import { get, poll, text } from './api.js';
 import { fill, h, say, table } from './dom.js';
 import { many, number, usd } from './format.js';
 
@@ -80,7 +80,17 @@ export function mount(root, { ready }) {
     });
     return h('label.check', null, box, label.toLowerCase());
   });
-  const file = h('a', { test: 'usage-csv', href: `../admin/${path('csv')}`, download: '' }, 'Download CSV');
+  const download = async () => {
+    try {
+      const csv = new Blob([await text(path('csv'))], { type: 'text/csv' });
+      const link = h('a', { href: URL.createObjectURL(csv), download: 'foregate-usage.csv' });
+      link.click();
+      URL.revokeObjectURL(link.href);
+    } catch (err) {
+      say(problem, err.message);
+    }
+  };
+  const file = h('button.quiet', { type: 'button', test: 'usage-csv', on: { click: download } }, 'Download CSV');
   root.append(
     h('h1', null, 'Usage'),
     h('div.filters', null, day('from', 'First UTC day'), day('to', 'Last UTC day'), h('span.muted', null, 'by'), by, file, about),
@@ -91,7 +101,6 @@ export function mount(root, { ready }) {
   const asking = poll(
     10000,
     async (signal) => {
-      file.href = `../admin/${path('csv')}`;
       told = await get(path(), signal);
     },
     (err) => {
