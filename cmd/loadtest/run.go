@@ -31,7 +31,7 @@ type runCmd struct {
 
 	Gateway string `placeholder:"PATH" help:"The gateway's binary; default foregate beside this program, then in PATH."`
 	Redis   string `placeholder:"URL" help:"A Redis database that is empty and may be emptied, instead of a redis-server of one's own."`
-	Target  string `placeholder:"URL" help:"Send the load to something that runs already; no simulators, no gateway, no faults. Implies --live."`
+	Target  string `placeholder:"URL" help:"Send the load to something that runs already; no simulators, no gateway. Implies --live."`
 	Model   string `help:"The model to ask --target for; default lab."`
 	APIKey  string `name:"api-key" env:"LOADTEST_API_KEY" help:"The bearer key for --target."`
 }

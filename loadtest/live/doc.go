@@ -7,7 +7,7 @@
 // should have been sent: a slow system cannot hide behind a slow sender. What
 // cannot be sent, because the client itself is full, is counted as failed.
 //
-// A time scale of 20 runs the simulators, the load, the faults and the client's
+// A time scale of 20 runs the simulators, the load and the client's
 // patience twenty times faster, and multiplies what was measured by twenty. So
 // that it stays the same experiment, the gateway's settings that are durations
 // (speculation.holdback_ms, scrape.interval, breaker.* and timeout.*, the case's

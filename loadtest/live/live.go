@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/foregate/foregate/loadtest"
@@ -27,7 +26,7 @@ type Options struct {
 	Settings func(ctx context.Context, url string, fields map[string]string) (undo func(context.Context) error, err error)
 
 	// Target is the base URL of something that runs already. Nothing is started
-	// then: no simulators, no Redis, no gateway, no faults.
+	// then: no simulators, no Redis, no gateway.
 	Target string
 	Model  string // that Target is asked for; default "lab"
 	Key    string // its bearer key; "" is none
@@ -114,8 +113,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("live: deadline %v is not above 0", o.Scenario.Deadline)
 	case o.Target == "" && o.Gateway == "":
 		return errors.New("live: Options need Gateway, the gateway's binary, or a Target")
-	case o.Case.Oracle > 0 || slices.ContainsFunc(o.Scenario.Faults, func(f loadtest.Fault) bool { return f.Drift != nil }):
-		return errors.New("live: drifts and oracles are for virtual runs")
+	case o.Case.Oracle > 0 || len(o.Scenario.Faults) > 0:
+		return errors.New("live: faults and oracles are for virtual runs; loadtest chaos has faults of real processes")
 	case o.Case.Router > 0 || len(o.Scenario.Changes)+len(o.Scenario.Outages) > 0:
 		return errors.New("live: router, changes and redis_away are for virtual runs")
 	}

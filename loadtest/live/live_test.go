@@ -71,24 +71,14 @@ func TestACaseRunsAgainstRealProcesses(t *testing.T) {
 	}
 }
 
-const dying = `
-about: The only target dies.
+const small = `
+about: A target alone.
 duration: 10s
 time_scale: 20
 arrivals: {closed: {users: 4, think: 0.2}}
 prompts: [{name: chat, question: 20, max_tokens: 20}]
 target: {profile: h100-70b-tp4}
-faults: [{at: 3s, for: 3s, pool: target, backend: all, die: true}]
 `
-
-func TestADeathIsCountedAndItsRequestsFail(t *testing.T) {
-	o := options(t, dying)
-	r := mustRun(t, o)
-	row := r.Row()
-	if n := r.Pools[0].Deaths; n != 1 || row.OOMDeaths != 0 || row.Errors == 0 || row.Errors >= row.Requests {
-		t.Errorf("%d deaths, %d of a full cache, %d of %d requests failed", n, row.OOMDeaths, row.Errors, row.Requests)
-	}
-}
 
 func TestARunThatIsGivenUpLeavesNothing(t *testing.T) {
 	o := options(t, strings.Replace(steady, "duration: 20s", "duration: 1h", 1))
@@ -114,7 +104,7 @@ func TestARunThatIsGivenUpLeavesNothing(t *testing.T) {
 
 func TestAReplicaThatDiesFailsTheRunWithItsLog(t *testing.T) {
 	failed := make(chan error, 1)
-	s, err := startSystem(t.Context(), options(t, dying), func(err error) { failed <- err })
+	s, err := startSystem(t.Context(), options(t, small), func(err error) { failed <- err })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +116,7 @@ func TestAReplicaThatDiesFailsTheRunWithItsLog(t *testing.T) {
 }
 
 func TestWhatIsMissingIsSaid(t *testing.T) {
-	o := options(t, dying)
+	o := options(t, small)
 	o.Gateway = filepath.Join(t.TempDir(), "foregate")
 	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "run make build") {
 		t.Error(err)
@@ -141,7 +131,7 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 }
 
 func TestASettingThatTheGatewayRefusesFailsTheRun(t *testing.T) {
-	o := options(t, dying+"settings: {shed.low: \"7\"}\n")
+	o := options(t, small+"settings: {shed.low: \"7\"}\n")
 	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "refuses the case's settings shed.low") {
 		t.Error(err)
 	}

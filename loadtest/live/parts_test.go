@@ -4,12 +4,8 @@ import (
 	"os"
 	"regexp"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/foregate/foregate/loadtest"
-	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
 func TestDurationsAreDividedByTheTimeScale(t *testing.T) {
@@ -31,39 +27,6 @@ func TestDurationsAreDividedByTheTimeScale(t *testing.T) {
 	}
 	if got := scaled(nil, 1000)["speculation.holdback_ms"]; got != "1" {
 		t.Errorf("hold-back %s", got)
-	}
-}
-
-func TestFaultsOfABackendComeTogetherAndGoAlone(t *testing.T) {
-	sim := vllmsim.Start(t, vllmsim.Options{TimeScale: 50})
-	b := &backend{sim: sim}
-	kv := 0.5
-	for n, f := range []*loadtest.Fault{
-		{Slow: 3}, {Status: 500, Rate: 0.5}, {Metrics: "nan"}, {KVUsage: kv}, {Status: 503}, {Hang: "headers"},
-	} {
-		if err := b.begin(n, translate(f)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want := vllmsim.Fault{Slow: 3, Status: 503, Metrics: "nan", KVUsage: &kv, Hang: "headers"}
-	if d := cmp.Diff(want, b.all()); d != "" {
-		t.Error(d)
-	}
-	for _, n := range []int{0, 4, 5} {
-		if err := b.end(n); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want = vllmsim.Fault{Status: 500, Rate: 0.5, Metrics: "nan", KVUsage: &kv}
-	if d := cmp.Diff(want, b.all()); d != "" {
-		t.Error(d)
-	}
-	if err := b.begin(9, translate(&loadtest.Fault{Die: true, For: time.Hour})); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "it is dead", func() bool { return !sim.State().Alive })
-	if d := cmp.Diff(want, b.all()); d != "" {
-		t.Error(d)
 	}
 }
 

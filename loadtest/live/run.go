@@ -57,7 +57,7 @@ func newRun(o *Options, sys *system, work *loadtest.Workload, c *client) *run {
 	}
 }
 
-// play sends the load, with what goes wrong meanwhile, and sums up.
+// play sends the load, and sums up.
 func (r *run) play(ctx context.Context) *loadtest.Result {
 	r.client.begin(r.scenario.TimeScale)
 	r.gauge = &gauge{sys: r.sys, clock: r.client.clock}
@@ -68,11 +68,6 @@ func (r *run) play(ctx context.Context) *loadtest.Result {
 	defer stop() // before the wait, also on a panic
 	side.Go(func() { r.gauge.watch(beside) })
 	side.Go(func() { r.tell(beside) })
-	if r.opts.Target == "" {
-		for n := range r.scenario.Faults {
-			side.Go(func() { r.sys.strike(beside, r.client.clock, n) })
-		}
-	}
 	checks.Go(func() { r.checkAll(ctx) })
 	if r.work.Closed() {
 		r.closed(ctx)

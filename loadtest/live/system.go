@@ -43,11 +43,9 @@ type pool struct {
 	backends []*backend
 }
 
-// backend is one simulator with what is wrong with it now.
+// backend is one simulator.
 type backend struct {
-	sim    *vllmsim.Server
-	mu     sync.Mutex
-	faults []active
+	sim *vllmsim.Server
 }
 
 // startSystem starts simulators, Redis and replicas, in this order. fail is told
@@ -191,16 +189,6 @@ func (s *system) bases() []string {
 		urls = append(urls, r.Base())
 	}
 	return urls
-}
-
-// pool returns the tier's pool, nil when the case has none.
-func (s *system) pool(tier string) *pool {
-	for _, p := range s.pools {
-		if p.tier == tier {
-			return p
-		}
-	}
-	return nil
 }
 
 // targetBase is a --target as the client needs it: people copy base URLs with and
