@@ -1,8 +1,6 @@
 package conversations
 
-import (
-	"strings"
-)
+import "strings"
 
 // ID names a response: its own id, and that of the first response of its conversation.
 type ID struct{ root, own string }

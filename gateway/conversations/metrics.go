@@ -24,17 +24,15 @@ const (
 	resultUnsealed = "unsealed" // a value that does not open
 )
 
-type metrics struct{ calls *prometheus.CounterVec }
-
-func newMetrics(reg prometheus.Registerer) *metrics {
-	m := &metrics{promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
+func newCalls(reg prometheus.Registerer) *prometheus.CounterVec {
+	calls := promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
 		Name: "foregate_response_store_total",
 		Help: "Calls to the store of responses of the Responses API, by what they did (put, read, delete) and how they ended. A put that is not ok is an answer that went out with store: false.",
-	}, []string{"call", "result"})}
+	}, []string{"call", "result"})
 	for _, call := range []string{callPut, callRead, callDelete} {
 		for _, result := range []string{resultOK, resultAway, resultLate, resultError} {
-			m.calls.WithLabelValues(call, result)
+			calls.WithLabelValues(call, result)
 		}
 	}
-	return m
+	return calls
 }

@@ -1,7 +1,7 @@
 -- KEYS: index, bytes, items, wholes. ARGV: conversation, response, response before it ("" for none), sealed items, sealed response, time
 -- to live in ms, bytes of the tenant, bytes of a conversation, responses of a conversation, sealed head of the conversation after it and
 -- before it ("" for a response that changes no head).
--- It answers "stored", or why not.
+-- It answers "ok", or why it stores nothing.
 local index, bytes = KEYS[1], KEYS[2]
 local conversation, response, before = ARGV[1], ARGV[2], ARGV[3]
 local ttl, tenant_max = tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -53,4 +53,4 @@ redis.call('HSET', bytes, conversation, own, '', tonumber(redis.call('HGET', byt
 for i = 1, 4 do
   redis.call('PEXPIRE', KEYS[i], ttl)
 end
-return 'stored'
+return 'ok'

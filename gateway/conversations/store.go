@@ -63,7 +63,7 @@ type Store struct {
 	o       Options
 	scripts *script.Runner
 	asker   *lookup.Client
-	metrics *metrics
+	calls   *prometheus.CounterVec
 	putTime time.Duration // PutTime; tests on a busy machine wait longer
 }
 
@@ -75,7 +75,7 @@ func New(o Options) *Store {
 	if o.Epochs == nil {
 		o.Epochs = func(string) (cache.Epochs, bool) { return cache.Epochs{}, true }
 	}
-	s := &Store{o: o, scripts: script.NewRunner(o.Redis, putScript, readScript, deleteScript), metrics: newMetrics(o.Registerer), putTime: PutTime}
+	s := &Store{o: o, scripts: script.NewRunner(o.Redis, putScript, readScript, deleteScript), calls: newCalls(o.Registerer), putTime: PutTime}
 	s.asker = lookup.New(lookup.Options{
 		Budget: func() time.Duration { return s.putTime }, Slots: maxInFlight, IsAnswer: script.Answered, Now: o.Now,
 		OnAway: func(err error) { o.Logger.Warn().Err(err).Msg("responses are not stored: Redis does not answer") },
@@ -134,7 +134,7 @@ func (r *record) encode() ([]byte, error) {
 // that the turn is not stored. One that is stored can be read at every replica at once.
 func (s *Store) Put(ctx context.Context, tenant string, t Turn, past int64) error {
 	result, err := s.put(ctx, tenant, t, past)
-	s.metrics.calls.WithLabelValues(callPut, result).Inc()
+	s.calls.WithLabelValues(callPut, result).Inc()
 	return err
 }
 
@@ -143,9 +143,7 @@ func (s *Store) put(ctx context.Context, tenant string, t Turn, past int64) (res
 	if !ok {
 		return resultAway, ErrAway
 	}
-	r := record{Input: t.Input, Output: t.Output}
-	var before string
-	of := owner{tenant, epochs}
+	r, of, before := record{Input: t.Input, Output: t.Output}, owner{tenant, epochs}, ""
 	if t.Before != (ID{}) {
 		r.Before, before = t.Before.String(), of.field(t.Before)
 	}
@@ -172,15 +170,10 @@ func (s *Store) put(ctx context.Context, tenant string, t Turn, past int64) (res
 	said, err := lookup.Do(ctx, s.asker, func(ctx context.Context) (string, error) {
 		return s.scripts.Run(ctx, putScript, keys, args...).Text()
 	}, late)
-	switch {
-	case err != nil:
+	if err != nil {
 		return failure(err)
-	case said == "stored":
-		return resultOK, nil
-	case said == resultGone:
-		return resultGone, ErrMissing
 	}
-	return resultLarge, ErrLarge
+	return said, map[string]error{resultGone: ErrMissing, resultLarge: ErrLarge}[said]
 }
 
 // failure is the result of a call that Redis did not answer, or not as it should.
@@ -211,7 +204,7 @@ func ask[T any](ctx context.Context, s *Store, tenant, name string, call func(co
 	var none T
 	epochs, ok := s.o.Epochs(tenant)
 	if !ok {
-		s.metrics.calls.WithLabelValues(name, resultAway).Inc()
+		s.calls.WithLabelValues(name, resultAway).Inc()
 		return none, ErrAway
 	}
 	type answer struct {
@@ -229,7 +222,7 @@ func ask[T any](ctx context.Context, s *Store, tenant, name string, call func(co
 	if err != nil {
 		a.result, a.err = failure(err)
 	}
-	s.metrics.calls.WithLabelValues(name, a.result).Inc()
+	s.calls.WithLabelValues(name, a.result).Inc()
 	return a.of, a.err
 }
 
