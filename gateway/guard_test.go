@@ -153,6 +153,8 @@ func TestWithATokenNobodyChangesAnythingWithoutIt(t *testing.T) {
 		{"no_token", []string{"Origin", o.admin}},
 		{"bad_token", []string{"Authorization", "Bearer wrong"}},
 		{"cross_site", []string{"Authorization", "Bearer " + adminToken, "Sec-Fetch-Site", "cross-site"}},
+		{"cross_site", []string{"Authorization", "Bearer " + adminToken, "Origin", "null"}},
+		{"cross_site", []string{"Authorization", "Bearer " + adminToken, "Origin", "http://127.0.0.1:1"}}, // another port is another page
 		{"cross_site", []string{"Authorization", "Bearer " + adminToken, "Origin", "https://evil.example"}},
 		{"no_token", []string{"Cookie", "token=" + adminToken}},
 	} {

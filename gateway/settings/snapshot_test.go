@@ -194,8 +194,8 @@ func FuzzFromHash(f *testing.F) {
 func checkRange(t *testing.T, v *Values) {
 	t.Helper()
 	for _, s := range Specs() {
-		if err := Validate(s.Name, s.Value(v)); err != nil {
-			t.Errorf("accepted: %v", err)
+		if err := check(&s, s.Value(v)); err != nil {
+			t.Errorf("accepted: %s: %v", s.Name, err)
 		}
 	}
 	if fields, reason := broken(v); reason != "" {

@@ -199,25 +199,6 @@ func lookup(name string) (*Spec, bool) {
 	return &specs[i], true
 }
 
-// Validate reports whether value may be stored under name, which may be "name@route". It does not see the
-// other fields, so only [FromHash] checks the rules between fields.
-func Validate(name, value string) error {
-	base, onRoute, perRoute := strings.Cut(name, "@")
-	spec, ok := lookup(base)
-	switch {
-	case !ok:
-		return fmt.Errorf("%s: %s", show(name), reasonUnknown)
-	case perRoute && !spec.PerRoute:
-		return fmt.Errorf("%s: %s", show(name), reasonFleet)
-	case perRoute && onRoute == "":
-		return fmt.Errorf("%s: the route's name is missing after @", show(name))
-	}
-	if err := check(spec, value); err != nil {
-		return fmt.Errorf("%s: %q is refused: %w", show(name), show(value), err)
-	}
-	return nil
-}
-
 // check parses value and discards the result.
 func check(spec *Spec, value string) error {
 	if len(value) > maxValue {

@@ -27,16 +27,16 @@ func TestEverySettingIsWellFormed(t *testing.T) {
 		if s.PerRoute == shared {
 			t.Errorf("%s: per route %v", s.Name, s.PerRoute)
 		}
-		if err := Validate(s.Name, s.Default); err != nil {
-			t.Error(err)
+		if err := check(&s, s.Default); err != nil {
+			t.Errorf("%s: %v", s.Name, err)
 		}
-		if err := Validate(s.Name, s.Value(&defaults)); err != nil {
-			t.Errorf("what it shows it does not read: %v", err)
+		if err := check(&s, s.Value(&defaults)); err != nil {
+			t.Errorf("%s: what it shows it does not read: %v", s.Name, err)
 		}
 	}
 }
 
-func TestValidateTellsWhatIsWrong(t *testing.T) {
+func TestARefusalTellsWhatIsWrong(t *testing.T) {
 	for _, tc := range [][3]string{
 		{"shed.low", "0.8", ""},
 		{"shed.low@any-route", "1e-1", ""},
@@ -68,12 +68,15 @@ func TestValidateTellsWhatIsWrong(t *testing.T) {
 		{"shed.allow_high", "true", `shed.allow_high: "true" is refused: not one of yes, no`},
 		{"shed.lo", "1", `shed.lo: unknown setting`},
 		{"banana", "1", `banana: unknown setting`},
-		{"shed.low@", "0.8", `shed.low@: the route's name is missing after @`},
-		{"breaker.open_duration@llama", "3s", `breaker.open_duration@llama: is the same for every route and cannot be overridden`},
+		{"breaker.open_duration@any-route", "3s", `breaker.open_duration@any-route: "3s" is refused: is the same for every route and cannot be overridden`},
 	} {
-		err, got := Validate(tc[0], tc[1]), ""
-		if err != nil {
-			got = err.Error()
+		s, _ := FromHash(map[string]string{tc[0]: tc[1]}, []string{"any-route"}, nil)
+		got := ""
+		for _, r := range s.rejected {
+			got += problemText(r)
+		}
+		for _, r := range s.unknown {
+			got += r.Name + ": " + r.Reason
 		}
 		if got != tc[2] {
 			t.Errorf("%s %q:\n got %s\nwant %s", tc[0], tc[1], got, tc[2])

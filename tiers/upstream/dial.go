@@ -63,12 +63,9 @@ func (d dialer) dialTLS(ctx context.Context, network, addr string, config *tls.C
 	return conn, nil
 }
 
-// NewTransport returns a transport to engines: idle connections are kept for less than the 5 s after which vLLM closes
-// them, nothing is decompressed, no proxy is used and no redirect is followed. It speaks HTTP/1.1, over TLS as well: the end
-// of an attempt closes its connection, which tells any engine to stop.
-func NewTransport() *http.Transport { return newTransport(dialer{}, nil) }
-
-// NewTransports are such transports, one per TLS identity of the pools.
+// NewTransports are transports to engines, one per TLS identity of the pools: idle connections are kept for less than the
+// 5 s after which vLLM closes them, nothing is decompressed, no proxy is used and no redirect is followed. They speak
+// HTTP/1.1, over TLS as well: the end of an attempt closes its connection, which tells any engine to stop.
 func NewTransports() *credentials.Transports { return newTransports(dialer{}) }
 
 func newTransports(d dialer) *credentials.Transports {
