@@ -253,6 +253,7 @@ func (g *Gateway) generateAs(api *clientAPI, path string) handler {
 		if err != nil {
 			return err
 		}
+		translated.TellThinking(g.opts.Cascade.Thinks(env.Name))
 		return g.answerTranslated(translated, &in, l, w, r)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -162,6 +163,20 @@ func (c *Cascade) Route(model string) (*Route, error) {
 		return rt, nil
 	}
 	return nil, ErrUnknownModel
+}
+
+// Thinks reports whether a target of a model's route thinks before it answers, as far as it is known. One of an unknown model
+// does not.
+func (c *Cascade) Thinks(model string) bool {
+	rt, err := c.Route(model)
+	if err != nil {
+		return false
+	}
+	thinks := func(rt *Route) bool {
+		found := c.capabilities(rt.Target.Name())
+		return found != nil && found.Thinks
+	}
+	return thinks(rt) || slices.ContainsFunc(rt.Variants, func(v Variant) bool { return thinks(v.Route) })
 }
 
 // routeOf returns the route that a request has kept, or the current one of its model.

@@ -28,6 +28,8 @@ type Request struct {
 
 	// Dropped names what has no effect here, in the API's own names, for the receipt: 16 at most, of up to 64 bytes each.
 	Dropped []string
+	// Thinking is what the request says of thinking.
+	Thinking Thinking
 
 	// NewEncoder returns the encoder of the answer; id is the request's, without a prefix. maxBytes is the maximum of what it
 	// keeps of an answer until its end; 0 is no limit. It may be called again for another attempt at writing the answer.

@@ -4,6 +4,8 @@ package fields
 type Part struct {
 	Keys  []string // all keys that a part of this type may have, including type
 	Media bool     // an engine decodes a file for it: refused unless the route lists the type in allow_fields
+
+	Sources []string // the types that its member source may have; "string" is one that is a string
 }
 
 // Parts are the types of content parts by the value of their member type: of chats (OpenAI's and vLLM's), of
@@ -27,5 +29,12 @@ var Parts = map[string]Part{
 	"video_url":   {Keys: []string{"type", "video_url"}, Media: true},
 	"input_audio": {Keys: []string{"type", "input_audio"}, Media: true},
 	"input_image": {Keys: []string{"type", "image_url", "detail"}, Media: true},
-	"image":       {Keys: []string{"type", "source", "cache_control"}, Media: true},
+	"image":       {Keys: []string{"type", "source", "cache_control"}, Media: true, Sources: []string{"base64"}},
+
+	// Of messages, and translated into text: their sources are in the request.
+	"document":       {Keys: []string{"type", "source", "title", "context", "citations", "cache_control"}, Sources: []string{"text", "content"}},
+	"search_result":  {Keys: []string{"type", "source", "title", "content", "citations", "cache_control"}, Sources: []string{"string"}},
+	"tool_reference": {Keys: []string{"type", "tool_name", "cache_control"}},
+	"tool_addition":  {Keys: []string{"type", "tool", "cache_control"}},
+	"tool_removal":   {Keys: []string{"type", "tool", "cache_control"}},
 }

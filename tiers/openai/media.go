@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -71,18 +72,11 @@ type inlineKey struct {
 	want string
 }
 
-// soundKeys are the keys of input_audio, and sourceKeys those of an image's source.
-var (
-	soundKeys = []inlineKey{
-		{"data", isBase64, "base64"},
-		{"format", func(t []byte) bool { return len(t) <= maxFormat && len(bytes.Trim(t, subtypeRunes)) == 0 }, "a format such as wav"},
-	}
-	sourceKeys = []inlineKey{
-		{"type", func(t []byte) bool { return string(t) == "base64" }, "base64: a URL to be fetched is not accepted by this gateway"},
-		{"media_type", isImageType, "the type of an image such as image/png"},
-		{"data", isBase64, "base64"},
-	}
-)
+// soundKeys are the keys of input_audio.
+var soundKeys = []inlineKey{
+	{"data", isBase64, "base64"},
+	{"format", func(t []byte) bool { return len(t) <= maxFormat && len(bytes.Trim(t, subtypeRunes)) == 0 }, "a format such as wav"},
+}
 
 const maxFormat = 32 // bytes
 
@@ -121,6 +115,65 @@ func (w *walker) inline(keys []inlineKey) *RequestError {
 		return w.refuse("unsupported_parameter", "lacks a key")
 	}
 	return nil
+}
+
+// sourceTypes are those of sources that are in the request.
+var sourceTypes = []string{"base64", "text", "content"}
+
+// source checks the source of an image, a document or a search result, and returns its type: a string names where a search
+// result is from, and nothing fetches it.
+func (w *walker) source() (typ string, err *RequestError) {
+	switch k := w.cur.kind(); k {
+	case '"':
+		w.cur.skip()
+		return "string", nil
+	case '{':
+	default:
+		w.cur.skip()
+		return "", w.refuse("unsupported_parameter", "must be an object, but is %s", kindWord(k))
+	}
+	var kind, media, data []byte
+	content := false
+	for name := range w.cur.object() {
+		var into *[]byte
+		switch string(name) {
+		case "type":
+			into = &kind
+		case "media_type":
+			into = &media
+		case "data":
+			into = &data
+		case "content":
+			content = true
+			if err := w.value(modeContent); err != nil {
+				return "", err
+			}
+			continue
+		default:
+			return "", w.refuse("unsupported_parameter", "is not accepted by this gateway: what must be fetched is not")
+		}
+		k := w.cur.kind()
+		raw, _ := w.cur.value()
+		if w.cur.err != nil {
+			return "", nil
+		}
+		if k != '"' {
+			return "", w.refuse("unsupported_parameter", "must be a string")
+		}
+		if *into = plainName(raw); into == &kind && !slices.Contains(sourceTypes, string(kind)) {
+			return "", w.refuse("unsupported_parameter", "must be base64, text or content: a URL to be fetched is not accepted by this gateway")
+		}
+	}
+	switch typ = string(kind); {
+	case w.cur.err != nil:
+		return "", nil // the caller reports it
+	case typ == "base64" && !isImageType(media):
+		return "", w.refuse("unsupported_parameter", "must have the media_type of an image such as image/png")
+	case typ == "base64" && !content && isBase64(data), typ == "text" && !content && data != nil && string(media) == "text/plain",
+		typ == "content" && content && media == nil && data == nil:
+		return typ, nil
+	}
+	return "", w.refuse("unsupported_parameter", "is not what a source of its type is: base64 of an image, a text/plain text, or content")
 }
 
 // isBase64 reports whether text has only base64 characters, which no URL with a scheme has.

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/foregate/foregate/tiers/fields"
@@ -16,7 +17,7 @@ type partKey struct {
 var partKeys = []partKey{
 	{"type", modeScalar}, {"text", modeScalar}, {"refusal", modeScalar}, {"thinking", modeScalar}, {"signature", modeScalar},
 	{"closed", modeScalar}, {"detail", modeScalar}, {"id", modeScalar}, {"name", modeScalar}, {"tool_use_id", modeScalar},
-	{"is_error", modeScalar}, {"data", modeScalar},
+	{"is_error", modeScalar}, {"data", modeScalar}, {"title", modeScalar}, {"context", modeScalar}, {"tool_name", modeScalar}, {"tool", modeFree},
 	{"input", modeSkip}, {"cache_control", modeSkip}, {"citations", modeSkip}, {"annotations", modeSkip}, {"logprobs", modeSkip},
 	{"content", modeContent},
 	{"image_url", modeImage}, {"audio_url", modeAudio}, {"video_url", modeVideo}, {"input_audio", modeSound}, {"source", modeSource},
@@ -90,8 +91,6 @@ func (w *walker) value(m mode) *RequestError {
 		return w.uri(m)
 	case modeSound:
 		return w.inline(soundKeys)
-	case modeSource:
-		return w.inline(sourceKeys)
 	}
 	return w.objects(false)
 }
@@ -167,6 +166,8 @@ func (w *walker) object(part bool) *RequestError {
 			err = w.named(name)
 			o.media = o.media || freeModes[name].media()
 			o.loose = o.loose || known && partKeys[key].mode.media() && !freeModes[name].media()
+		case name == "source":
+			o.source, err = w.source()
 		case known:
 			err = w.value(partKeys[key].mode)
 		default:
@@ -193,6 +194,7 @@ func (w *walker) object(part bool) *RequestError {
 // partKeysSeen is what an object contained.
 type partKeysSeen struct {
 	typ     string // the value of type; "" for none or one that is no string
+	source  string // the type of the source
 	keys    uint32 // bits of partKeys
 	media   bool   // an object that may be a part has a key of media
 	loose   bool   // it has a key of media that was not checked as such, because other objects have the key, too
@@ -212,6 +214,9 @@ func (w *walker) part(o *partKeysSeen, p fields.Part) *RequestError {
 		return w.refuse("unsupported_parameter", "is a content part of type %q, which may stand only in the content of a message", o.typ)
 	case o.strange:
 		return w.refuse("unsupported_parameter", "is a content part of type %q, which has no %q", o.typ, o.other)
+	}
+	if o.source != "" && !slices.Contains(p.Sources, o.source) {
+		return w.refuse("unsupported_parameter", "is a content part of type %q, whose source may not be of type %s", o.typ, o.source)
 	}
 	for i, k := range partKeys {
 		if extra&(1<<i) != 0 {

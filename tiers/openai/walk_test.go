@@ -149,7 +149,7 @@ func TestWhatIsRefusedOfAPartIsSaidWithFieldAndOffset(t *testing.T) {
 		`{"type":"image_url","image_url":{"url":"file:/etc/passwd"}}`:        `messages[0].content[1].image_url.url (at byte 138) must be a data: URI (data:image/TYPE;base64,…): a URL to be fetched is not accepted by this gateway.`,
 		`{"type":"image_url","image_url":"data:image/png;base64,AAAA"}`:      `messages[0].content[1] (at byte 142) is a content part of type "image_url", which this gateway does not accept.`,
 		`{"type":"text","text":["a"]}`:                                       `messages[0].content[1].text (at byte 102) must not be an array.`,
-		`{"type":"image","source":{"type":"url","url":"http://x"}}`:          `messages[0].content[1].source.type (at byte 119) must be base64: a URL to be fetched is not accepted by this gateway.`,
+		`{"type":"image","source":{"type":"url","url":"http://x"}}`:          `messages[0].content[1].source.type (at byte 119) must be base64, text or content: a URL to be fetched is not accepted by this gateway.`,
 		`{"type":"input_audio","input_audio":{"data":"a:b","format":"a"}}`:   `messages[0].content[1].input_audio.data (at byte 130) must be base64.`,
 		`{"type":"text","text":"a","` + strings.Repeat("k", 100) + `":true}`: `messages[0].content[1].` + strings.Repeat("k", 64) + `… (at byte 209) is no key of a content part.`,
 	} {

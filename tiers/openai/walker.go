@@ -32,7 +32,7 @@ const (
 	modeAudio
 	modeVideo
 	modeSound  // {data, format}, base64
-	modeSource // {type: base64, media_type, data}
+	modeSource // see [walker.source]
 )
 
 // media reports whether the mode is for media.

@@ -3,6 +3,7 @@ package messages
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 
 	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/tiers/openai"
@@ -14,13 +15,23 @@ type turn struct {
 	count   int    // of them
 	calls   []byte // tool calls
 	results []byte // tool messages
+	dropped *clientapi.Dropped
 }
+
+// systemAt is where the system text is. Claude Code begins it with a block for the provider's accounts, at billingAt, which
+// begins with billing.
+const (
+	systemAt  = "system"
+	billingAt = "system[0]"
+	billing   = "x-anthropic-billing-header:"
+)
 
 // textHead is a text part up to its text.
 const textHead = `{"type":"text","text":`
 
-// appendMessages appends the system text and the conversation.
-func appendMessages(dst []byte, o clientapi.Object) ([]byte, error) {
+// messages appends the system text and the conversation.
+func (t *translator) messages(dst []byte) ([]byte, error) {
+	o := t.in
 	const at = "messages"
 	l, err := o.List(at)
 	if err != nil {
@@ -31,26 +42,26 @@ func appendMessages(dst []byte, o clientapi.Object) ([]byte, error) {
 	}
 	dst = append(dst, `,"messages":[`...)
 	if o.Has("system") {
-		var t turn
-		if err := t.read(o.Raw("system"), "system", "system"); err != nil {
+		in := turn{dropped: &t.dropped}
+		if err := in.read(o.Raw("system"), systemAt, "system"); err != nil {
 			return nil, err
 		}
-		dst = t.appendTo(dst, "system")
+		dst = in.appendTo(dst, "system")
 	}
 	for i, raw := range l {
 		m, err := clientapi.ReadObject(raw, clientapi.Element(at, i))
 		if err != nil {
 			return nil, err
 		}
-		if dst, err = appendMessage(dst, m, i == len(l)-1); err != nil {
+		if dst, err = t.message(dst, m, i == len(l)-1); err != nil {
 			return nil, err
 		}
 	}
 	return closed(dst), nil
 }
 
-// appendMessage appends one message of the conversation, with a comma.
-func appendMessage(dst []byte, m clientapi.Object, last bool) ([]byte, error) {
+// message appends one message of the conversation, with a comma. Instructions of the system may stand anywhere: they stay there.
+func (t *translator) message(dst []byte, m clientapi.Object, last bool) ([]byte, error) {
 	if err := m.Only("role", "content"); err != nil {
 		return nil, err
 	}
@@ -58,8 +69,8 @@ func appendMessage(dst []byte, m clientapi.Object, last bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if role != "user" && role != "assistant" {
-		return nil, clientapi.BadValue(m.Member("role"), "is neither user nor assistant.")
+	if role != "user" && role != "assistant" && role != "system" {
+		return nil, clientapi.BadValue(m.Member("role"), "is none of user, assistant, system.")
 	}
 	if role == "assistant" && last {
 		return nil, m.EngineOnly("role", clientapi.ReasonPrefill)
@@ -67,11 +78,11 @@ func appendMessage(dst []byte, m clientapi.Object, last bool) ([]byte, error) {
 	if !m.Has("content") {
 		return nil, clientapi.Missing(m.Member("content"))
 	}
-	var t turn
-	if err := t.read(m.Raw("content"), m.Member("content"), role); err != nil {
+	in := turn{dropped: &t.dropped}
+	if err := in.read(m.Raw("content"), m.Member("content"), role); err != nil {
 		return nil, err
 	}
-	return t.appendTo(dst, role), nil
+	return in.appendTo(dst, role), nil
 }
 
 // closed ends an array whose elements have a comma behind them.
@@ -148,6 +159,10 @@ func (t *turn) block(b clientapi.Object, role string) error {
 			return clientapi.Missing(b.Member("text"))
 		}
 		s, err := b.Text("text")
+		if b.At == billingAt && strings.HasPrefix(s, billing) {
+			t.dropped.Add(b.At) // it differs between conversations, whose prefix would be cold
+			return nil
+		}
 		t.addText(s)
 		return err
 	case kind == "image" && (role == "user" || role == "tool"):
@@ -157,7 +172,18 @@ func (t *turn) block(b clientapi.Object, role string) error {
 	case kind == "tool_result" && role == "user":
 		return t.result(b)
 	case (kind == "thinking" || kind == "redacted_thinking") && role == "assistant":
-		return nil // an engine's template drops earlier reasoning as well
+		return nil // of any model, with any signature: it reaches no engine
+	case kind == "document" && (role == "user" || role == "tool"):
+		return t.document(b)
+	case kind == "search_result" && (role == "user" || role == "tool"):
+		return t.searchResult(b)
+	case kind == "tool_reference" && role == "tool":
+		name, err := b.Required("tool_name")
+		t.addText(name)
+		return err
+	case (kind == "tool_addition" || kind == "tool_removal") && role == "system":
+		t.dropped.Add(b.Member("type") + " " + kind) // all tools are offered all the time
+		return nil
 	case role == "system" || kind == "image" || kind == "tool_use" || kind == "tool_result":
 		return clientapi.BadValue(b.Member("type"), "is not allowed in this place.")
 	}
@@ -211,7 +237,7 @@ func (t *turn) result(b clientapi.Object) error {
 	if err != nil {
 		return err
 	}
-	var in turn
+	in := turn{dropped: t.dropped}
 	if failed {
 		in.addText("Error:")
 	}

@@ -23,6 +23,7 @@ type encoder struct {
 	argued  bool               // the open call has arguments
 	called  bool               // tools are called
 	refused bool
+	silent  bool           // what the model thinks is not told
 	last    clientapi.Part // Finish, Stop, Usage and Extra so far
 }
 
@@ -33,6 +34,16 @@ func newEncoder(id string, maxBytes int64) clientapi.Encoder {
 	return &encoder{id: id, calls: clientapi.Calls{Bound: b}, held: clientapi.HeldText{Bound: b}}
 }
 
+// newSilentEncoder returns an encoder that tells that the model thinks, but not what.
+func newSilentEncoder(id string, maxBytes int64) clientapi.Encoder {
+	b := clientapi.NewBound(maxBytes)
+	return &encoder{id: id, calls: clientapi.Calls{Bound: b}, held: clientapi.HeldText{Bound: b}, silent: true}
+}
+
+// signature is that of every block of thinking: clients send blocks back only with one. It proves nothing, as blocks that come
+// back are dropped. It is base64, as Anthropic's are.
+const signature = "Zm9yZWdhdGU="
+
 // Whole implements [clientapi.Encoder].
 func (e *encoder) Whole(dst []byte, a *clientapi.Part) ([]byte, error) {
 	e.model = a.Model
@@ -40,8 +51,12 @@ func (e *encoder) Whole(dst []byte, a *clientapi.Part) ([]byte, error) {
 	dst = e.head(dst)
 	comma := ""
 	if a.Reasoning != "" {
-		dst = openai.AppendQuote(append(dst, `{"type":"thinking","thinking":`...), a.Reasoning)
-		dst, comma = append(dst, `,"signature":""}`...), ","
+		said := a.Reasoning
+		if e.silent {
+			said = ""
+		}
+		dst = openai.AppendQuote(append(dst, `{"type":"thinking","thinking":`...), said)
+		dst, comma = append(dst, `,"signature":"`+signature+`"}`...), ","
 	}
 	if text := a.Text + a.Refusal; text != "" {
 		dst = openai.AppendQuote(append(dst, comma+`{"type":"text","text":`...), text)

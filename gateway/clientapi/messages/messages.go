@@ -19,7 +19,9 @@ var _ clientapi.API = API{}
 func (API) ErrorBody(dst []byte, status int, e openai.ErrorBody, id string) []byte {
 	dst = append(dst, `{"type":"error","error":{"type":"`+errorType(status)+`","message":`...)
 	message := e.Message
-	if e.Param != "" && !strings.Contains(message, e.Param) { // the API has no member for it
+	if e.Code == codeTooLong {
+		message = tooLongMessage(message)
+	} else if e.Param != "" && !strings.Contains(message, e.Param) { // the API has no member for it
 		message += " (" + e.Param + ")"
 	}
 	dst = openai.AppendQuote(dst, message)
@@ -29,6 +31,12 @@ func (API) ErrorBody(dst []byte, status int, e openai.ErrorBody, id string) []by
 	dst = openai.AppendQuote(append(dst, `},"request_id":`...), id)
 	return append(dst, '}')
 }
+
+// codeTooLong is the code of a request that is longer than the model's context.
+const codeTooLong = "context_length_exceeded"
+
+// StatusOverloaded is the API's HTTP status of an error of type overloaded_error.
+const StatusOverloaded = 529
 
 // errorType is the API's type of an error with an HTTP status.
 func errorType(status int) string {
@@ -43,7 +51,7 @@ func errorType(status int) string {
 		return "request_too_large"
 	case http.StatusTooManyRequests:
 		return "rate_limit_error"
-	case http.StatusServiceUnavailable:
+	case http.StatusServiceUnavailable, StatusOverloaded:
 		return "overloaded_error"
 	case http.StatusGatewayTimeout:
 		return "timeout_error"

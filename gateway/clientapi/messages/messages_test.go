@@ -49,6 +49,12 @@ func TestABadBodyIsRefusedByItsField(t *testing.T) {
 		`{` + minimal + `,"temperature":1.5}`:                                                                                             "temperature",
 		`{"model":"m","max_tokens":0,"messages":[{"role":"user","content":"hi"}]}`:                                                        "max_tokens",
 		`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hi"},{"role":"tool"}]}`:                                        "messages[1].role",
+		`{` + minimal + `,"thinking":{"type":"deep"}}`:                                                                                    "thinking.type",
+		`{` + minimal + `,"thinking":{"type":"enabled"}}`:                                                                                 "thinking.budget_tokens",
+		`{` + minimal + `,"thinking":{"type":"enabled","budget_tokens":1024}}`:                                                            "thinking.budget_tokens", // of 9
+		`{` + minimal + `,"thinking":{"type":"adaptive","display":"raw"}}`:                                                                "thinking.display",
+		`{` + minimal + `,"output_config":{"effort":"most"}}`:                                                                             "output_config.effort",
+		`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":[{"type":"search_result","title":"t"}]}]}`:                      "messages[0].content[0].content",
 		`{` + minimal + `,"tools":[{"name":"f"}]}`:                                                                                        "tools[0].input_schema",
 		`{` + minimal + `,"output_config":{"format":{"type":"json_object"}}}`:                                                             "output_config.format.type",
 		`{` + minimal + `,"output_config":{"format":{"type":"json_schema"}}}`:                                                             "output_config.format.schema",
@@ -64,20 +70,23 @@ func TestABadBodyIsRefusedByItsField(t *testing.T) {
 
 func TestWhatOnlyAnEngineCanServeIsNamedWithItsReason(t *testing.T) {
 	for more, want := range map[string]clientapi.EngineOnlyError{
-		`"thinking":{"type":"enabled"}`: {Field: "thinking", Reason: clientapi.ReasonNoChat},
-		`"container":"c"`:               {Field: "container", Reason: clientapi.ReasonTool},
-		`"mcp_servers":[{}]`:            {Field: "mcp_servers", Reason: clientapi.ReasonTool},
-		`"Stream":true`:                 {Field: "Stream", Reason: clientapi.ReasonUnknown},
-		`"":1`:                          {Field: `""`, Reason: clientapi.ReasonUnknown},
-		`"messages":[{"role":"user","content":"a","name":"b"}]`:                                {Field: "messages[0].name", Reason: clientapi.ReasonUnknown},
-		`"messages":[{"role":"user","content":[{"type":"document"}]}]`:                         {Field: "messages[0].content[0].type", Reason: clientapi.ReasonNoChat},
-		`"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"{"}]`:        {Field: "messages[1].role", Reason: clientapi.ReasonPrefill},
-		`"metadata":{"user_id":"u","team":"t"}`:                                                {Field: "metadata.team", Reason: clientapi.ReasonUnknown},
-		`"tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"auto","names":["f"]}`: {Field: "tool_choice.names", Reason: clientapi.ReasonUnknown},
-		`"tools":[{"type":"web_search_20250305","name":"w"}]`:                                  {Field: "tools[0].type", Reason: clientapi.ReasonTool},
-		`"tools":[{"name":"f","input_schema":{},"input_examples":[{}]}]`:                       {Field: "tools[0].input_examples", Reason: clientapi.ReasonUnknown},
-		`"output_config":{"effort":"low"}`:                                                     {Field: "output_config.effort", Reason: clientapi.ReasonNoChat},
-		`"output_config":{"format":{"type":"json_schema","schema":{},"name":"n"}}`:             {Field: "output_config.format.name", Reason: clientapi.ReasonUnknown},
+		`"container":"c"`:    {Field: "container", Reason: clientapi.ReasonTool},
+		`"mcp_servers":[{}]`: {Field: "mcp_servers", Reason: clientapi.ReasonTool},
+		`"Stream":true`:      {Field: "Stream", Reason: clientapi.ReasonUnknown},
+		`"":1`:               {Field: `""`, Reason: clientapi.ReasonUnknown},
+		`"messages":[{"role":"user","content":"a","name":"b"}]`:                                                                       {Field: "messages[0].name", Reason: clientapi.ReasonUnknown},
+		`"messages":[{"role":"user","content":[{"type":"container_upload"}]}]`:                                                        {Field: "messages[0].content[0].type", Reason: clientapi.ReasonNoChat},
+		`"messages":[{"role":"user","content":[{"type":"document","source":{"type":"url"}}]}]`:                                        {Field: "messages[0].content[0].source.type", Reason: clientapi.ReasonNoChat},
+		`"thinking":{"type":"adaptive","depth":1}`:                                                                                    {Field: "thinking.depth", Reason: clientapi.ReasonUnknown},
+		`"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"{"}]`:                                               {Field: "messages[1].role", Reason: clientapi.ReasonPrefill},
+		`"metadata":{"user_id":"u","team":"t"}`:                                                                                       {Field: "metadata.team", Reason: clientapi.ReasonUnknown},
+		`"tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"auto","names":["f"]}`:                                        {Field: "tool_choice.names", Reason: clientapi.ReasonUnknown},
+		`"tools":[{"type":"bash_20250124","name":"bash"}]`:                                                                            {Field: "tools[0].type", Reason: clientapi.ReasonTool},
+		`"tools":[{"type":"web_search_20250305","name":"w"}],"tool_choice":{"type":"any"}`:                                            {Field: "tools[0].type", Reason: clientapi.ReasonTool},
+		`"tools":[{"type":"web_search_20250305","name":"w"},{"name":"f","input_schema":{}}],"tool_choice":{"type":"tool","name":"w"}`: {Field: "tools[0].type", Reason: clientapi.ReasonTool},
+		`"tools":[{"name":"f","input_schema":{},"cost":1}]`:                                                                           {Field: "tools[0].cost", Reason: clientapi.ReasonUnknown},
+		`"output_config":{"depth":"low"}`:                                                                                             {Field: "output_config.depth", Reason: clientapi.ReasonUnknown},
+		`"output_config":{"format":{"type":"json_schema","schema":{},"name":"n"}}`:                                                    {Field: "output_config.format.name", Reason: clientapi.ReasonUnknown},
 	} {
 		head := minimal
 		if strings.HasPrefix(more, `"messages"`) {
@@ -121,7 +130,7 @@ func TestInterleavedCallsAreBlocksInSequence(t *testing.T) {
 
 func TestAWholeAnswerHasItsBlocks(t *testing.T) {
 	got, _ := (&encoder{id: "1"}).Whole(nil, &clientapi.Part{Model: "m", Text: "a", Reasoning: "r", Finish: "stop", Stop: "x"})
-	const want = `{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"thinking","thinking":"r","signature":""},{"type":"text","text":"a"}],` +
+	const want = `{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"thinking","thinking":"r","signature":"Zm9yZWdhdGU="},{"type":"text","text":"a"}],` +
 		`"stop_reason":"stop_sequence","stop_sequence":"x","usage":{"input_tokens":0,"output_tokens":0,"cache_read_input_tokens":0,"cache_creation_input_tokens":0}}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)

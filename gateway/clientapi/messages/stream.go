@@ -53,6 +53,9 @@ func (e *encoder) stop(dst []byte) []byte {
 	if e.open == "" {
 		return dst
 	}
+	if e.open == "thinking" {
+		dst = e.delta(dst, "signature_delta", "signature", signature)
+	}
 	e.open = ""
 	dst = append(dst, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":"...)
 	return append(strconv.AppendInt(dst, int64(e.blocks-1), 10), "}\n\n"...)
@@ -86,6 +89,9 @@ func (e *encoder) text(dst []byte, kind, s string) []byte {
 			block = `{"type":"thinking","thinking":"","signature":""}`
 		}
 		dst = e.begin(dst, kind, []byte(block))
+	}
+	if e.silent && kind == "thinking" {
+		return dst
 	}
 	return e.delta(dst, kind+"_delta", kind, s)
 }

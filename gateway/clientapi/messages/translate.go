@@ -2,6 +2,7 @@ package messages
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/foregate/foregate/gateway/clientapi"
@@ -9,10 +10,13 @@ import (
 )
 
 // known are the fields of a request. Nothing is done with the hints service_tier and cache_control: engines cache every prefix.
-var known = []string{
+var known = append([]string{
 	"model", "max_tokens", "messages", "system", "temperature", "top_p", "top_k", "stop_sequences", "stream", "tools",
 	"tool_choice", "metadata", "thinking", "output_config", "container", "mcp_servers", "service_tier", "cache_control",
-}
+}, tuning...)
+
+// tuning are the fields that only tune the provider's servers: they are dropped, and the receipt tells it.
+var tuning = []string{"context_management", "speed", "betas", "anthropic_beta", "anthropic_version", "inference_geo", "diagnostics"}
 
 // ownName is the API's name of a field of a chat completion, where that is another.
 var ownName = map[string]string{
@@ -30,10 +34,25 @@ func (API) Translate(body []byte) (*clientapi.Request, error) {
 	if r.Stream, err = o.Flag("stream"); err != nil {
 		return nil, err
 	}
-	if r.Chat, err = chat(o, r.Stream); err != nil {
+	t := translator{in: o}
+	if r.Chat, err = t.chat(r.Stream); err != nil {
 		return nil, err
 	}
+	r.Dropped, r.Thinking = t.dropped, t.thinking
+	if t.silent {
+		r.NewEncoder = newSilentEncoder
+	}
 	return r, nil
+}
+
+// translator translates one request.
+type translator struct {
+	in       clientapi.Object
+	dropped  clientapi.Dropped
+	thinking clientapi.Thinking
+	silent   bool              // the client does not want to see what the model thinks
+	names    []json.RawMessage // of the tools that the chat has
+	server   string            // the place of the type of the first tool that was left out; "" for none
 }
 
 // param is the API's name of a field of a chat completion. The places of messages differ: they lose their index.
@@ -48,7 +67,8 @@ func param(chat string) string {
 }
 
 // chat writes the body of the chat completion.
-func chat(o clientapi.Object, stream bool) ([]byte, error) {
+func (t *translator) chat(stream bool) ([]byte, error) {
+	o := t.in
 	if err := o.Only(known...); err != nil {
 		return nil, err
 	}
@@ -61,22 +81,29 @@ func chat(o clientapi.Object, stream bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, name := range tuning {
+		if o.Has(name) {
+			t.dropped.Add(name)
+		}
+	}
 	dst := openai.AppendQuote([]byte(`{"model":`), model)
-	for _, add := range []func([]byte, clientapi.Object) ([]byte, error){
-		appendMessages, appendNumbers, appendStop, appendTools, appendChoice, appendFormat, appendUser,
-	} {
-		if dst, err = add(dst, o); err != nil {
+	for _, add := range []func([]byte) ([]byte, error){t.messages, t.numbers, t.stop, t.tools, t.choice, t.config, t.user} {
+		if dst, err = add(dst); err != nil {
 			return nil, err
 		}
+	}
+	if err := t.readThinking(); err != nil {
+		return nil, err
 	}
 	if stream {
 		dst = append(dst, `,"stream":true,"stream_options":{"include_usage":true}`...)
 	}
-	return append(dst, '}'), nil
+	return append(slices.Grow(dst, clientapi.ThinkingBytes), '}'), nil
 }
 
-// appendNumbers appends the limits and the sampling, and checks "thinking".
-func appendNumbers(dst []byte, o clientapi.Object) ([]byte, error) {
+// numbers appends the limits and the sampling.
+func (t *translator) numbers(dst []byte) ([]byte, error) {
+	o := t.in
 	var limit int
 	if json.Unmarshal(o.Raw("max_tokens"), &limit) != nil || limit < 1 {
 		return nil, clientapi.BadValue("max_tokens", "is required, and is a whole number of at least 1.")
@@ -98,27 +125,13 @@ func appendNumbers(dst []byte, o clientapi.Object) ([]byte, error) {
 		}
 		dst = append(append(dst, `,"`+name+`":`...), raw...)
 	}
-	if !o.Has("thinking") {
-		return dst, nil
-	}
-	t, err := o.Object("thinking")
-	if err != nil {
-		return nil, err
-	}
-	kind, err := t.Required("type")
-	switch {
-	case err != nil:
-		return nil, err
-	case kind != "disabled":
-		return nil, o.EngineOnly("thinking", clientapi.ReasonNoChat)
-	}
 	return dst, nil
 }
 
-// appendStop appends the stop strings.
-func appendStop(dst []byte, o clientapi.Object) ([]byte, error) {
+// stop appends the stop strings.
+func (t *translator) stop(dst []byte) ([]byte, error) {
 	const at = "stop_sequences"
-	l, err := o.List(at)
+	l, err := t.in.List(at)
 	if err != nil || len(l) == 0 {
 		return dst, err
 	}
@@ -127,19 +140,19 @@ func appendStop(dst []byte, o clientapi.Object) ([]byte, error) {
 			return nil, clientapi.BadType(clientapi.Element(at, i), "is not a string.")
 		}
 	}
-	return clientapi.AppendCompact(append(dst, `,"stop":`...), o.Raw(at)), nil
+	return clientapi.AppendCompact(append(dst, `,"stop":`...), t.in.Raw(at)), nil
 }
 
-// appendFormat appends the schema of the answer. Its name, which chat completions need, says nothing.
-func appendFormat(dst []byte, o clientapi.Object) ([]byte, error) {
-	config, err := o.Object("output_config")
+// config appends the schema of the answer. Its name, which chat completions need, says nothing.
+func (t *translator) config(dst []byte) ([]byte, error) {
+	config, err := t.in.Object("output_config")
 	if err != nil {
 		return nil, err
 	}
-	if config.Has("effort") {
-		return nil, config.EngineOnly("effort", clientapi.ReasonNoChat)
+	if config.Has("task_budget") {
+		t.dropped.Add(config.Member("task_budget"))
 	}
-	if err := config.Only("format"); err != nil || !config.Has("format") {
+	if err := config.Only("format", "effort", "task_budget"); err != nil || !config.Has("format") {
 		return dst, err
 	}
 	f, err := config.Object("format")
@@ -163,9 +176,9 @@ func appendFormat(dst []byte, o clientapi.Object) ([]byte, error) {
 	return append(dst, `,"strict":true},"type":"json_schema"}`...), nil
 }
 
-// appendUser appends the user's name.
-func appendUser(dst []byte, o clientapi.Object) ([]byte, error) {
-	m, err := o.Object("metadata")
+// user appends the user's name.
+func (t *translator) user(dst []byte) ([]byte, error) {
+	m, err := t.in.Object("metadata")
 	if err != nil {
 		return nil, err
 	}

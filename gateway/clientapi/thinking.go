@@ -1,0 +1,69 @@
+package clientapi
+
+import (
+	"slices"
+	"strconv"
+)
+
+// maxDropped is how many fields of a request are told as dropped, and maxDroppedBytes how much of each.
+const (
+	maxDropped      = 16
+	maxDroppedBytes = 64
+)
+
+// Dropped are what has no effect of a request.
+type Dropped []string
+
+// Add adds a field, once.
+func (d *Dropped) Add(field string) {
+	field = field[:min(len(field), maxDroppedBytes)]
+	if len(*d) < maxDropped && !slices.Contains(*d, field) {
+		*d = append(*d, field)
+	}
+}
+
+// Thinking is what a request says of thinking. It reaches engines that think, and is dropped for others.
+type Thinking struct {
+	Fields []string // in the API's own names, for the receipt; none if the request says nothing
+	On     bool     // the model is to think
+	Off    bool     // it is not to think
+	Effort string   // low, medium or high; "" for none
+	Budget int      // tokens; 0 for none
+}
+
+// ThinkingBytes is what TellThinking may add to a chat completion.
+const ThinkingBytes = 160
+
+// TellThinking adds to the chat completion what the request says of thinking, if the target thinks; else that is dropped.
+// It is called once.
+func (r *Request) TellThinking(thinks bool) {
+	if thinks {
+		r.Chat = r.Thinking.appendTo(r.Chat)
+		return
+	}
+	dropped := Dropped(r.Dropped)
+	for _, field := range r.Thinking.Fields {
+		dropped.Add(field)
+	}
+	r.Dropped = dropped
+}
+
+// appendTo appends the members by which engines that think are told. Engines ignore those that they do not know: only
+// llama.cpp has a budget that needs no setting of the engine.
+func (t *Thinking) appendTo(chat []byte) []byte {
+	if !t.On && !t.Off && t.Effort == "" {
+		return chat
+	}
+	chat = chat[:len(chat)-1] // its brace
+	if t.On || t.Off {
+		chat = strconv.AppendBool(append(chat, `,"chat_template_kwargs":{"enable_thinking":`...), t.On)
+		chat = append(chat, '}')
+	}
+	if t.Effort != "" {
+		chat = append(chat, `,"reasoning_effort":"`+t.Effort+`"`...)
+	}
+	if t.Budget > 0 {
+		chat = strconv.AppendInt(append(chat, `,"thinking_budget_tokens":`...), int64(t.Budget), 10)
+	}
+	return append(chat, '}')
+}
