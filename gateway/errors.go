@@ -322,12 +322,13 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *accessRecord, 
 		panic(http.ErrAbortHandler)
 	}
 	p = l.inOwnNames(p)
-	l.code = p.status
 	if p.retryable && p.status >= http.StatusInternalServerError && p != errGoing {
 		told := *p
 		told.retry, told.retryable = g.opts.Limiter.AdviseRetry(l.Caller.Tenant, isRetry(r.Header), p.retry)
 		p = &told
 	}
+	p = l.api.inOwnStatus(p)
+	l.code = p.status
 	rc := http.NewResponseController(w)
 	if r.ContentLength != 0 && !l.bodyRead {
 		_ = rc.SetReadDeadline(time.Now().Add(leftoverTimeout)) // the refusal must not wait for the rest of the body

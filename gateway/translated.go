@@ -27,6 +27,7 @@ type clientAPI struct {
 	clientapi.API
 	image        string          // the type of a content part with an image
 	stateful     bool            // its requests may go on from answers that are kept
+	overloaded   int             // its status for a gateway or engines that are overloaded; 0 is 503
 	namesRequest bool            // its errors and the header Request-Id have the request's id
 	cost         translationCost // of a body
 
@@ -37,7 +38,7 @@ type clientAPI struct {
 // clientAPIs are the other APIs that the cascade answers, by path.
 var clientAPIs = map[string]*clientAPI{
 	messagesPath: {
-		API: messages.API{}, image: "image", namesRequest: true, cost: messagesCost,
+		API: messages.API{}, image: "image", overloaded: messages.StatusOverloaded, namesRequest: true, cost: messagesCost,
 		newEncoder: encoderOf(messages.API{}, `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":""}]}`),
 	},
 	responsesPath: {
@@ -340,6 +341,16 @@ func (l *accessRecord) inOwnNames(p *problem) *problem {
 	if rest, ok := strings.CutPrefix(p.body.Message, field+" "); ok {
 		own.body.Message = own.body.Param + " " + rest
 	}
+	return &own
+}
+
+// inOwnStatus returns a refusal with the API's own status. a is nil for OpenAI's completions.
+func (a *clientAPI) inOwnStatus(p *problem) *problem {
+	if a == nil || a.overloaded == 0 || p.status != http.StatusServiceUnavailable {
+		return p
+	}
+	own := *p
+	own.status = a.overloaded
 	return &own
 }
 

@@ -1,6 +1,7 @@
 package clientapi
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 )
@@ -31,6 +32,18 @@ type Thinking struct {
 	Budget int      // tokens; 0 for none
 }
 
+// efforts are how much a model may think, in the APIs' words, and what engines call them: those that know no more than high.
+var efforts = map[string]string{"none": "", "minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}
+
+// ThinkingOf is what an effort in the field at says of thinking: none is not to think.
+func ThinkingOf(effort, at string) (Thinking, error) {
+	told, known := efforts[effort]
+	if !known {
+		return Thinking{}, BadValue(at, "is none of none, minimal, low, medium, high, xhigh, max.")
+	}
+	return Thinking{Fields: []string{at}, Off: told == "", Effort: told}, nil
+}
+
 // ThinkingBytes is what TellThinking may add to a chat completion.
 const ThinkingBytes = 160
 
@@ -54,7 +67,7 @@ func (t *Thinking) appendTo(chat []byte) []byte {
 	if !t.On && !t.Off && t.Effort == "" {
 		return chat
 	}
-	chat = chat[:len(chat)-1] // its brace
+	chat = bytes.TrimSuffix(chat, []byte("}"))
 	if t.On || t.Off {
 		chat = strconv.AppendBool(append(chat, `,"chat_template_kwargs":{"enable_thinking":`...), t.On)
 		chat = append(chat, '}')

@@ -1,15 +1,13 @@
 package messages
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 
 	"github.com/foregate/foregate/gateway/clientapi"
 )
-
-// efforts are the values of output_config.effort, and what engines call them: those that know no more than high.
-var efforts = map[string]string{"low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}
 
 // minBudget is the least budget of thinking in the API, in tokens.
 const minBudget = 1024
@@ -36,14 +34,11 @@ func (t *translator) readThinking() error {
 		return err
 	}
 	if effort != "" {
-		if efforts[effort] == "" {
-			return clientapi.BadValue(config.Member("effort"), "is none of low, medium, high, xhigh, max.")
+		if t.thinking, err = clientapi.ThinkingOf(effort, config.Member("effort")); err != nil {
+			return err
 		}
-		t.thinking.Fields = append(t.thinking.Fields, config.Member("effort"))
-		effort = efforts[effort]
 	}
 	if !t.in.Has("thinking") {
-		t.thinking.Effort = effort
 		return nil
 	}
 	t.thinking.Fields = append(t.thinking.Fields, "thinking")
@@ -63,21 +58,17 @@ func (t *translator) readThinking() error {
 	}
 	switch kind {
 	case "disabled":
-		t.thinking.Off = true
-		return nil
+		t.thinking.Off, t.thinking.Effort = true, ""
 	case "adaptive": // the model decides
 	case "enabled":
 		if t.thinking.Budget, err = t.budget(o); err != nil {
 			return err
 		}
-		t.thinking.On = true
-		if effort == "" {
-			effort = effortOf(t.thinking.Budget)
-		}
+		t.thinking.On, t.thinking.Off = true, false
+		t.thinking.Effort = cmp.Or(t.thinking.Effort, effortOf(t.thinking.Budget))
 	default:
 		return clientapi.BadValue(o.Member("type"), "is none of adaptive, enabled, disabled.")
 	}
-	t.thinking.Effort = effort
 	return nil
 }
 

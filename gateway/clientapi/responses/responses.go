@@ -37,7 +37,7 @@ func (a API) Translate(body []byte) (*clientapi.Request, error) {
 	}
 	form := form{echo: echoOf(in), names: t.names, summary: t.summary, state: a.State, store: t.store, previous: t.previous, conversation: t.conversation, added: t.added}
 	return &clientapi.Request{
-		Chat: chat, Kept: cap(form.echo) + t.copied, Stream: t.stream, Param: ownName, Dropped: t.dropped, Stored: t.store,
+		Chat: chat, Kept: cap(form.echo) + t.copied, Stream: t.stream, Param: ownName, Dropped: t.dropped, Thinking: t.thinking, Stored: t.store,
 		NewEncoder: func(id string, maxBytes int64) clientapi.Encoder {
 			if form.store {
 				id = form.state.Name(id)

@@ -24,7 +24,8 @@ type translator struct {
 
 	functions []chatTool
 	names     map[string]toolName // of the tools, by their names in the chat
-	dropsTool string              // the type of the first tool that was dropped; "" for none
+	thinking  clientapi.Thinking
+	dropsTool string // the type of the first tool that was dropped; "" for none
 	dropped   []string
 }
 
@@ -233,8 +234,14 @@ func (t *translator) reasoning() error {
 	if err := r.Only("effort", "summary", "generate_summary", "context"); err != nil {
 		return err
 	}
-	if r.Has("effort") {
-		t.chat["reasoning_effort"] = r.Raw("effort")
+	effort, err := r.Text("effort")
+	if err != nil {
+		return err
+	}
+	if effort != "" {
+		if t.thinking, err = clientapi.ThinkingOf(effort, r.Member("effort")); err != nil {
+			return err
+		}
 	}
 	t.summary = r.Has("summary") || r.Has("generate_summary")
 	return nil
