@@ -364,7 +364,7 @@ func TestAStreamBreaksOffInTheFormOfItsAPI(t *testing.T) {
 	inResponses := `{"type":"error","sequence_number":%d,"code":"upstream_cut","message":` + words + `,"param":null,"error":{"message":` + words + `,"type":"server_error","code":"upstream_cut"}}`
 	for _, c := range []struct{ path, members, want string }{
 		{messagesPath, `"max_tokens":9,"messages":[{"role":"user","content":"hi"}]`, inMessages},
-		{messagesPath, `"max_tokens":9,"messages":[{"role":"user","content":"hi"}],"thinking":{"type":"enabled","budget_tokens":1024}`, inMessages},
+		{messagesPath, `"max_tokens":9,"messages":[{"role":"user","content":"hi"}],"container":"c"`, inMessages},
 		{responsesPath, `"input":"hi"`, fmt.Sprintf(inResponses, 5)},
 		{responsesPath, `"input":"hi","top_logprobs":2`, fmt.Sprintf(inResponses, 0)},
 		{"/v1/rerank", `"query":"hi"`, `{"error":{"message":` + words + `,"type":"server_error","param":null,"code":"upstream_cut"}}`},
