@@ -50,3 +50,16 @@ func TestModelsAreShownInTheFormOfTheCallersAPI(t *testing.T) {
 		}
 	}
 }
+
+func TestSlashesThatClientsAddAreNoOtherPath(t *testing.T) {
+	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: "acme"})
+	const body = `{"model":"llama-3","max_tokens":5,"messages":[{"role":"user","content":"hi"}]}`
+	for path, want := range map[string]int{
+		"//v1/chat/completions": http.StatusOK, "/v1//chat/completions": http.StatusOK, "/v1/chat/completions/": http.StatusOK, "///v1/messages//": http.StatusOK,
+		"/v1/v1/chat/completions": http.StatusNotFound, "//": http.StatusNotFound,
+	} {
+		if r := b.to(t, path, "acme", body); r.status != want {
+			t.Errorf("%s: %d %s", path, r.status, r.body)
+		}
+	}
+}

@@ -62,8 +62,9 @@ func TestNonsenseFromABackendIsA502AndIsNotPassedOn(t *testing.T) {
 	}
 	p := apptest.Serve(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 2s}\npools:\n"+pools.String()+"routes:\n"+routes.String())
 	for name := range answers {
-		for _, stream := range []string{`"stream":false`, `"stream":true`} {
-			status, head, body := apptest.Send(t, "POST", p.URL+chat, chatBody(name, stream))
+		for kind, stream := range map[string]string{"whole": `"stream":false`, "stream": `"stream":true`} {
+			tenant := strings.ReplaceAll(name, " ", "-") + "-" + kind // each has turns of its own to come again
+			status, head, body := apptest.Send(t, "POST", p.URL+chat, chatBody(name, stream), "X-Tenant-ID", tenant)
 			if status != http.StatusBadGateway {
 				t.Errorf("%s, %s: status %d: %.300s", name, stream, status, body)
 				continue
