@@ -109,7 +109,8 @@ def vllm_bench(folder):
 
 
 def guidellm(folder):
-    run("tools", "guidellm", "run", "--backend", f"kind=openai_http,target={url},model={model}", "--profile", "kind=synchronous",
+    server = {"kind": "openai_http", "target": url, "model": model}
+    run("tools", "guidellm", "run", "--backend", json.dumps(server), "--profile", "kind=synchronous",
         "--constraint", f"kind=max_requests,count={REQUESTS}", "--tokenizer", f"kind=hf_auto,model={TOKENIZER}",
         "--data", f"kind=synthetic_text,prompt_tokens=16,output_tokens={LIMIT}", "--output", f"kind=json,path={folder}/r.json", "--disable-console")
     metrics = read(folder, "r.json")["benchmarks"][0]["metrics"]
