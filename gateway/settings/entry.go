@@ -49,7 +49,7 @@ func timeOf(id string) time.Time {
 const (
 	keptName  = 192
 	keptValue = 256
-	keptWho   = 80 // a token's name, and " via console"
+	keptWho   = 80 // a token's name
 	keptWhy   = 256
 	keptEntry = 1 << 20
 )

@@ -304,7 +304,7 @@ func thresholdSheds(t *testing.T, b *browser, d *demoWorld) {
 		t.Errorf("priority normal: status %d %s", status, shed)
 	}
 	p.until("the history tells why", `document.querySelector('[data-test=history-row]')?.textContent.includes('the night batch fills the pools')`)
-	if row := p.text(`document.querySelector('[data-test=history-row]').textContent`); !strings.Contains(row, "demo via console") {
+	if row := p.text(`document.querySelector('[data-test=history-row]').textContent`); !strings.Contains(row, "demothe night batch") {
 		t.Errorf("the history does not tell who: %s", row)
 	}
 	p.until("the page warns of a class that is turned away whole", `document.querySelector('.troubles')?.textContent.includes('shed.low')`)
