@@ -40,9 +40,9 @@ func (d *deadlines) had(t *testing.T, name, at string, want time.Duration) {
 
 // watched has a cascade's calls noted from now on.
 func watched(t *testing.T, c *Cascade) *deadlines {
-	transport := upstream.NewTransport()
-	t.Cleanup(transport.CloseIdleConnections)
-	d := &deadlines{RoundTripper: transport, from: time.Now(), left: map[string]time.Duration{}}
+	transports := upstream.NewTransports()
+	t.Cleanup(transports.CloseIdleConnections)
+	d := &deadlines{RoundTripper: transports.Of(noCredentials), from: time.Now(), left: map[string]time.Duration{}}
 	sendBy(c, d)
 	return d
 }

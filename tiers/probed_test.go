@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/probe"
@@ -46,12 +47,15 @@ func (r *rig) wire(t *testing.T, targets ...string) {
 	r.cascade = c
 }
 
+// noCredentials are those of engines that ask for none.
+func noCredentials() *credentials.Credentials { return &credentials.Credentials{} }
+
 // probed probes pools until their cards are known.
 func probed(t *testing.T, pools ...*pool.Pool) *probe.Prober {
 	t.Helper()
-	transport := upstream.NewTransport()
+	transports := upstream.NewTransports()
 	var o probe.Options
-	o.Transport = transport
+	o.Transport = transports.Of(noCredentials)
 	for _, p := range pools {
 		o.Pools = append(o.Pools, probe.Pool{Name: p.Name(), Model: p.Model(), Backends: func() (out []probe.Backend) {
 			for _, b := range p.Snapshot() {
@@ -75,6 +79,6 @@ func probed(t *testing.T, pools ...*pool.Pool) *probe.Prober {
 	}
 	cancel()
 	<-done
-	transport.CloseIdleConnections()
+	transports.CloseIdleConnections()
 	return prober
 }
