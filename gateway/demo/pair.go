@@ -28,8 +28,10 @@ type Engine struct {
 
 const (
 	modelsTimeout = 5 * time.Second
-	maxModelsBody = 1 << 20 // bytes of GET /v1/models
-	maxModelName  = 200     // bytes
+	maxLoading    = 30 * time.Second       // how long an engine that loads its model is waited for
+	loadingPause  = 200 * time.Millisecond // between two questions
+	maxModelsBody = 1 << 20                // bytes of GET /v1/models
+	maxModelName  = 200                    // bytes
 )
 
 // Find checks a pair, and finds the models that are not named. An error is one line that begins with the flag that is
@@ -95,8 +97,28 @@ func plainURL(text string) (string, error) {
 	return u.Scheme + "://" + u.Host, nil
 }
 
-// models asks the engine which models it has.
+// errLoading says that an engine loads its model: llama.cpp's server answers 503 until it has.
+var errLoading = errors.New("503 Service Unavailable: it may still load its model")
+
+// models asks the engine which models it has. One that loads its model is asked again.
 func (e Engine) models(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxLoading)
+	defer cancel()
+	for {
+		names, err := e.askModels(ctx)
+		if !errors.Is(err, errLoading) {
+			return names, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(loadingPause):
+		}
+	}
+}
+
+// askModels asks the engine once.
+func (e Engine) askModels(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, modelsTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.URL+"/v1/models", nil)
@@ -122,6 +144,8 @@ func (e Engine) models(ctx context.Context) ([]string, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s/v1/models: %w", e.URL, err)
+	case resp.StatusCode == http.StatusServiceUnavailable:
+		return nil, fmt.Errorf("%s/v1/models answers %w", e.URL, errLoading)
 	case resp.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("%s/v1/models answers %s", e.URL, resp.Status)
 	}

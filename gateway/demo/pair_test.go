@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/foregate/foregate/gateway/config"
@@ -84,6 +85,21 @@ func TestAMistakeInAPairIsOneLineThatNamesTheFlag(t *testing.T) {
 				t.Errorf("got %v, not %q", err, c.want)
 			}
 		})
+	}
+}
+
+func TestAnEngineThatLoadsItsModelIsWaitedFor(t *testing.T) {
+	var asked atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) < 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = w.Write([]byte(`{"data":[{"id":"m"}]}`))
+	}))
+	t.Cleanup(s.Close)
+	got, err := Pair{engineAt(s.URL, ""), engineAt(lists(t, "n"), "")}.Find(t.Context())
+	if err != nil || got.Draft.Model != "m" || asked.Load() != 3 {
+		t.Errorf("%+v, %v after %d questions", got, err, asked.Load())
 	}
 }
 
