@@ -17,6 +17,7 @@ type exchange struct {
 	Header       http.Header
 	Body         []byte
 	Status       int
+	Judged       string // the answer's X-Acceptance
 	Answer       []byte
 }
 
@@ -73,7 +74,7 @@ type copied struct {
 
 // WriteHeader implements [http.ResponseWriter].
 func (c *copied) WriteHeader(status int) {
-	c.e.Status = status
+	c.e.Status, c.e.Judged = status, c.Header().Get("X-Acceptance")
 	c.ResponseWriter.WriteHeader(status)
 }
 
