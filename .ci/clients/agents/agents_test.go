@@ -36,7 +36,7 @@ routes:
 drain: {delay: 0s, grace: 5s}
 `, redis, model, draft, model, target))
 	programs.Run(t, "settings", "set", "--redis", redis, "--because", "a test", "speculation.mode@risk=risk", "speculation.mode@off=off",
-		"speculation.max_prompt_tokens=100000", "timeout.draft_first_token=4m", "timeout.target_first_token=4m") // a real engine reads 16,000 tokens on two processors
+		"speculation.max_prompt_tokens=100000", "timeout.draft_first_token=9m", "timeout.target_first_token=9m") // a real engine on two busy processors
 	programs.Within(t, programs.StartWait, "both pools were probed and the settings are in force", func() bool {
 		_, page := programs.Get(t, g.Admin+"/metrics")
 		_, status := programs.Get(t, g.Admin+"/admin/status")
@@ -88,9 +88,10 @@ func TestAgentsGetPlainTextOfARealEngine(t *testing.T) {
 	const model = "smol"
 	g := gatewayBefore(t, realEngine(t, "smol-q4_1-draft.gguf", model), realEngine(t, "smol-q4_1.gguf", model), model)
 	for _, p := range []program{claude, codex} {
+		s := p.begin(t, nil, "") // both routes in one folder: its path is in the prompt, which the engine then reads once
 		for _, route := range routes {
 			t.Run(p.name+" "+route, func(t *testing.T) {
-				s := p.begin(t, newWire(t, g.URL), route)
+				s.wire, s.route = newWire(t, g.URL), route
 				said := p.turn(t, s, "Say hello.", true)
 				t.Logf("it says %q", said)
 				if strings.TrimSpace(said) == "" {
