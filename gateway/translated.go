@@ -243,13 +243,10 @@ func (g *Gateway) generateAs(api *clientAPI, path string) handler {
 		translated, err := g.translate(speaks, api.cost, &in)
 		after()
 		if e, ok := errors.AsType[*clientapi.EngineOnlyError](err); ok {
-			switch {
-			case env.Own():
+			if env.Own() {
 				return engineOnly("", e)
-			case !g.forwards(path):
-				return engineOnly(path, e)
 			}
-			return g.forwardBody(path, env, l, w, r)
+			return g.forwardOr(engineOnly(path, e), path, env)(l, w, r)
 		}
 		if err != nil {
 			return err
@@ -281,10 +278,9 @@ func (g *Gateway) translate(api clientapi.API, cost translationCost, in *admitte
 
 // answerTranslated lets the cascade answer a translated request.
 func (g *Gateway) answerTranslated(t *clientapi.Request, in *admittedRequest, l *accessRecord, w http.ResponseWriter, r *http.Request) error {
-	l.fieldName, l.dropped = t.Param, t.Dropped
-	asked, err := g.scan(clientBody{openai.Chat, t.Chat, g.chatLimits(l.api)}, l, r)
+	asked, err := g.scanTranslated(t, l, r)
 	if err != nil {
-		return withoutOffset(err)
+		return err
 	}
 	to := g.open(l, w, r, t.Stream).encodeIn(t.NewEncoder(l.ID, g.opts.Cascade.MaxAnswerBytes()))
 	to.endsLate = t.Stored
@@ -293,6 +289,13 @@ func (g *Gateway) answerTranslated(t *clientapi.Request, in *admittedRequest, l 
 		return err
 	}
 	return to.finish()
+}
+
+// scanTranslated reads a translated request.
+func (g *Gateway) scanTranslated(t *clientapi.Request, l *accessRecord, r *http.Request) (pipeline.Request, error) {
+	l.fieldName, l.dropped = t.Param, t.Dropped
+	asked, err := g.scan(clientBody{openai.Chat, t.Chat, g.chatLimits(l.api)}, l, r)
+	return asked, withoutOffset(err)
 }
 
 // addedDepth is how many levels deeper a chat may nest than the request that it was translated from: the schema of a tool is
@@ -374,5 +377,12 @@ func engineOnly(path string, e *clientapi.EngineOnlyError) error {
 	return &openai.RequestError{Status: http.StatusBadRequest, Code: "unsupported_parameter", Param: e.Field, Message: message}
 }
 
-// forwards reports whether the configuration forwards a path to the target.
-func (g *Gateway) forwards(path string) bool { return slices.Contains(g.opts.Forward, path) }
+// forwardOr forwards a request that was read if the configuration lists its path, else refuses it.
+func (g *Gateway) forwardOr(refusal error, path string, env openai.Envelope) handler {
+	return func(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
+		if !slices.Contains(g.opts.Forward, path) {
+			return refusal
+		}
+		return g.forwardBody(path, env, l, w, r)
+	}
+}

@@ -83,6 +83,13 @@ func (c *Cascade) newRequest(rt *Route, cfg *plan.Config, a *Request) *inflight.
 	if a.PerTenantEvidence {
 		f.EvidenceTenant = a.Tenant
 	}
+	r := c.unplanned(rt, cfg, a, f)
+	c.decide(rt, r, a, f)
+	return r
+}
+
+// unplanned returns the request without a plan.
+func (c *Cascade) unplanned(rt *Route, cfg *plan.Config, a *Request, f plan.Facts) *inflight.Request {
 	r := &inflight.Request{Body: a.Body, Config: *cfg, Route: rt.Model, Tenant: a.Tenant, Class: a.Class, Salt: a.Salt, Services: c.services, Prices: rt.Prices, Variant: rt.variant()}
 	r.Identity = dispatch.Identity{ID: a.ID, Header: a.Header, Spans: a.Spans}
 	r.Demand = plan.DemandOf(a.Body, a.head())
@@ -90,7 +97,6 @@ func (c *Cascade) newRequest(rt *Route, cfg *plan.Config, a *Request) *inflight.
 	if rt.Draft != nil {
 		r.Draft = inflight.Pool{Pool: rt.Draft, Capabilities: f.Draft, Tier: plan.Draft}
 	}
-	c.decide(rt, r, a, f)
 	return r
 }
 

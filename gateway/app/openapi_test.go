@@ -80,6 +80,7 @@ var publicCalls = []call{
 	{method: "GET", path: "/v1/responses/resp_1", headers: asAcme, status: 404},
 	{method: "DELETE", path: "/v1/responses/resp_1", headers: asAcme, status: 404},
 	{method: "POST", path: "/v1/messages", body: `{"model":"llama-3","messages":[{"role":"user","content":"hi"}],"max_tokens":20}`, headers: asAcme, status: 200},
+	{method: "POST", path: "/v1/messages/count_tokens", body: `{"model":"llama-3","messages":[{"role":"user","content":"hi"}]}`, headers: asAcme, status: 200},
 	{method: "GET", path: "/v1/models", headers: asAcme, status: 200},
 	{method: "GET", path: "/v1/models/llama-3", headers: asAcme, status: 200},
 	{method: "GET", path: "/health", status: 200},

@@ -29,7 +29,7 @@ type File struct {
 	TenantsFile string `yaml:"tenants_file"`
 
 	// paths forwarded to the target pool byte for byte
-	Passthrough []string `yaml:"passthrough" default:"/v1/embeddings,/tokenize,/detokenize,/v1/rerank,/v1/score,/v1/messages/count_tokens"`
+	Passthrough []string `yaml:"passthrough" default:"/v1/embeddings,/tokenize,/detokenize,/v1/rerank,/v1/score"`
 
 	Limits  Limits  `yaml:"limits"`
 	Drain   Drain   `yaml:"drain"`

@@ -36,6 +36,20 @@ func (p *Pipeline) Forward(ctx context.Context, in ForwardRequest, to Client, re
 	return err
 }
 
+// CountTokens has the target's engines count the tokens of a request's prompt. It is one request of the tenant's limits, of no
+// tokens.
+func (p *Pipeline) CountTokens(ctx context.Context, in Request, record *Record) (tokens int, err error) {
+	grant, err := p.reserve(ctx, in.Metadata, estimate{answers: 1}, record)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { grant.settle(0, record.Receipt) }()
+	tokens, record.Receipt, err = p.o.Cascade.CountTokens(ctx, tiers.Request{
+		Body: in.Body, Route: in.Route, ID: in.ID, Tenant: in.Caller.Tenant, Class: int8(in.Caller.Priority), Header: in.Header, Spans: in.Spans,
+	})
+	return tokens, err
+}
+
 // targetPrices returns the prices of a route's target; drafts take no part in what is forwarded.
 func targetPrices(rt *tiers.Route) func() economy.Prices {
 	if rt == nil || rt.Prices == nil {

@@ -35,6 +35,7 @@ type Cascade interface {
 	Plan(rt *tiers.Route, cfg plan.Config, r *openai.Request, demanded plan.Tier) plan.Plan
 	Answer(ctx context.Context, a tiers.Request, to tiers.Sink) (*receipt.Receipt, error)
 	Forward(ctx context.Context, f tiers.Forward, to tiers.Sink) (*receipt.Receipt, error)
+	CountTokens(ctx context.Context, a tiers.Request) (int, *receipt.Receipt, error)
 }
 
 // Outside answers requests by fallbacks; [tiers.Cascade] does.

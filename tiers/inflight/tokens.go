@@ -15,6 +15,18 @@ func TokenizePrompt(ctx context.Context, c Caller, p Pool) (ids []int32, err err
 	return ids, err
 }
 
+// CountPrompt has engines of a pool count the tokens of the request's prompt, with its chat template: others within the
+// request's retries, if one fails. The error is as of [dispatch.Dispatcher.Open].
+func CountPrompt(ctx context.Context, c Caller, p Pool) (int, error) {
+	var ids []int32
+	x, err := c.Open(ctx, c.NewFrontEndRequest(p, &engine.TokenizePrompt{Model: p.Model(), Request: c.Body, Into: &ids}))
+	if err != nil {
+		return 0, err
+	}
+	x.Close(nil, 0)
+	return len(ids), nil
+}
+
 // TokenizeText has an engine of a pool tokenize a text.
 func TokenizeText(ctx context.Context, c Caller, p Pool, text []byte) (ids []int32, err error) {
 	_, err = c.Do(ctx, c.NewFrontEndRequest(p, &engine.TokenizeText{Model: p.Model(), Text: text, Into: &ids}))

@@ -11,7 +11,9 @@ import (
 )
 
 // API is the Messages API.
-type API struct{}
+type API struct {
+	Counts bool // the requests are those of count_tokens, which need no max_tokens
+}
 
 var _ clientapi.API = API{}
 

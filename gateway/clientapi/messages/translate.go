@@ -25,7 +25,7 @@ var ownName = map[string]string{
 }
 
 // Translate implements [clientapi.API].
-func (API) Translate(body []byte) (*clientapi.Request, error) {
+func (a API) Translate(body []byte) (*clientapi.Request, error) {
 	o, err := clientapi.ReadObject(body, "")
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (API) Translate(body []byte) (*clientapi.Request, error) {
 	if r.Stream, err = o.Flag("stream"); err != nil {
 		return nil, err
 	}
-	t := translator{in: o}
+	t := translator{in: o, counts: a.Counts}
 	if r.Chat, err = t.chat(r.Stream); err != nil {
 		return nil, err
 	}
@@ -48,6 +48,7 @@ func (API) Translate(body []byte) (*clientapi.Request, error) {
 // translator translates one request.
 type translator struct {
 	in       clientapi.Object
+	counts   bool // as in [API]
 	dropped  clientapi.Dropped
 	thinking clientapi.Thinking
 	silent   bool              // the client does not want to see what the model thinks
@@ -105,7 +106,7 @@ func (t *translator) chat(stream bool) ([]byte, error) {
 func (t *translator) numbers(dst []byte) ([]byte, error) {
 	o := t.in
 	var limit int
-	if json.Unmarshal(o.Raw("max_tokens"), &limit) != nil || limit < 1 {
+	if (!t.counts || o.Has("max_tokens")) && (json.Unmarshal(o.Raw("max_tokens"), &limit) != nil || limit < 1) {
 		return nil, clientapi.BadValue("max_tokens", "is required, and is a whole number of at least 1.")
 	}
 	if o.Has("temperature") {
