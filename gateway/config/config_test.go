@@ -121,7 +121,7 @@ func TestWhatIsLeftOutHasItsDefault(t *testing.T) {
 	}
 	if got.Limits.BodyBytes != 4<<20 || got.Limits.ResponseBytes != 16<<20 || got.Limits.InFlight != 4096 ||
 		got.Limits.HeaderBytes != 16<<10 || got.Drain != (Drain{5 * time.Second, 25 * time.Second}) ||
-		got.Redis.URL != "none" || got.Cache.LocalBytes != 32<<20 || got.Admin != "127.0.0.1:9090" || len(got.Passthrough) != 6 {
+		got.Redis.URL != "none" || got.Cache.LocalBytes != 32<<20 || got.Admin != "127.0.0.1:9090" || len(got.Passthrough) != 5 {
 		t.Errorf("defaults moved: %+v", got)
 	}
 }
