@@ -35,7 +35,7 @@ func (g *Gateway) countTokens(l *accessRecord, w http.ResponseWriter, r *http.Re
 	if err != nil {
 		return err
 	}
-	if !route.Tokenizes() {
+	if !route.Target.Tokenizes() {
 		return g.forwardOr(errNoTokenizer, countTokensPath, env)(l, w, r)
 	}
 	t, err := g.translate(messages.API{Counts: true}, messagesCost, &in)

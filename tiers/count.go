@@ -3,16 +3,10 @@ package tiers
 import (
 	"context"
 
-	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/receipt"
 )
-
-// Tokenizes reports whether the kind of the target's engines tells the tokens of a prompt; a kind that is not known yet may.
-func (rt *Route) Tokenizes() bool {
-	return dialect.Of(rt.Target.Engine()).Tokenize != dialect.TokenizeNone
-}
 
 // CountTokens has the target's engines count the tokens of a request's prompt, without an answer. The receipt is never nil,
 // and has no tokens: nothing is computed.

@@ -26,6 +26,9 @@ func (p *Pool) Engine() (kind dialect.Kind) {
 // WritesNulls reports whether answers of the pool's engines have members without a value, as null.
 func (p *Pool) WritesNulls() bool { return p != nil && dialect.Of(p.Engine()).Members.Nulls }
 
+// Tokenizes reports whether the kind of the pool's engines tells the tokens of a prompt; a kind that is not known yet may.
+func (p *Pool) Tokenizes() bool { return dialect.Of(p.Engine()).Tokenize != dialect.TokenizeNone }
+
 // dialectOf returns the dialect of b's engine.
 func (p *Pool) dialectOf(b *backend) *dialect.Dialect {
 	var kind dialect.Kind
