@@ -100,6 +100,10 @@ func (e *speaker) Plan(*tiers.Route, plan.Config, *openai.Request, plan.Tier) pl
 	return e.plan
 }
 
+func (e *speaker) CountTokens(context.Context, tiers.Request) (int, *receipt.Receipt, error) {
+	panic("nothing is counted here")
+}
+
 func (e *speaker) Forward(context.Context, tiers.Forward, tiers.Sink) (*receipt.Receipt, error) {
 	return &receipt.Receipt{Tier: plan.Target, PromptTokens: 7, TargetTokens: 2}, nil
 }
