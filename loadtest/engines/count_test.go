@@ -18,10 +18,14 @@ func TestTheTokensOfAMessageAreThoseOfItsAnswer(t *testing.T) {
 	each(t, func(t *testing.T, p pair) {
 		r := serve(t, p, setup{relayOnly: true})
 		for kind, members := range countedMessages {
+			if kind == "a tool" && p.target.Kind == VLLM {
+				continue // it takes tools only with a parser of calls, for counts, too
+			}
 			var counted, own, answered struct {
 				Tokens int `json:"input_tokens"`
 				Usage  struct {
 					Tokens int `json:"input_tokens"`
+					Cached int `json:"cache_read_input_tokens"`
 				}
 			}
 			const path = "/v1/messages/count_tokens"
@@ -34,9 +38,9 @@ func TestTheTokensOfAMessageAreThoseOfItsAnswer(t *testing.T) {
 			if err := askJSON(t.Context(), "POST", r.URL+paths["messages"], fmt.Sprintf(`{"model":"off","max_tokens":1,%s}`, members), &answered); err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%s: %d tokens; the engine itself counts %d, and answers %d", kind, counted.Tokens, own.Tokens, answered.Usage.Tokens)
-			if counted.Tokens == 0 || counted.Tokens != answered.Usage.Tokens || counted.Tokens != own.Tokens {
-				t.Errorf("%s: %d tokens; the engine itself counts %d, and answers %d", kind, counted.Tokens, own.Tokens, answered.Usage.Tokens)
+			read := answered.Usage.Tokens + answered.Usage.Cached
+			if counted.Tokens == 0 || counted.Tokens != read || counted.Tokens != own.Tokens {
+				t.Errorf("%s: %d tokens; the engine itself counts %d, and reads %d", kind, counted.Tokens, own.Tokens, read)
 			}
 		}
 	})
