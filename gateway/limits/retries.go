@@ -38,16 +38,13 @@ func (r *retryBudget) first(now time.Time) {
 // advise gives a refused client that would come again after wait a place, and returns the wait until then. False: it is too far.
 func (r *retryBudget) advise(wait time.Duration, now time.Time) (time.Duration, bool) {
 	r.forget(now)
-	at := now.Add(wait)
-	if r.free.After(at) {
-		at = r.free
-	}
-	if at.Sub(now) > max(wait, maxPromise) {
+	turn := max(wait, r.free.Sub(now))
+	if turn > max(wait, maxPromise) {
 		return wait, false
 	}
 	each := retryShare * max(r.firsts, retryMinTries) * math.Ln2 / retryHalfLife.Seconds() // places in a second
-	r.free = at.Add(time.Duration(float64(time.Second) / each))
-	return at.Sub(now), true
+	r.free = now.Add(turn + time.Duration(float64(time.Second)/each))
+	return turn, true
 }
 
 // maxPromise is the longest wait after which clients are told to retry. With the spread that the gateway adds it is less than the
@@ -58,15 +55,12 @@ const maxPromise = 50 * time.Second
 // until then. So no more clients are told to retry than the limit admits, and those that obey are admitted, if nobody else takes
 // their places. If the place is too far, the wait stays, and the client is not told to retry.
 func (t *tenant) promise(e *Error, step time.Duration, now time.Time) {
-	at := now.Add(e.Wait)
-	if next := t.promised[e.Limit]; next.After(at) {
-		at = next
-	}
-	if at.Sub(now) > maxPromise {
+	turn := max(e.Wait, t.promised[e.Limit].Sub(now))
+	if turn > maxPromise {
 		return
 	}
 	if t.promised == nil {
 		t.promised = map[Kind]time.Time{}
 	}
-	e.Retry, e.Wait, t.promised[e.Limit] = true, at.Sub(now), at.Add(step)
+	e.Retry, e.Wait, t.promised[e.Limit] = true, turn, now.Add(turn+step)
 }
