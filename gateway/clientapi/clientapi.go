@@ -26,8 +26,8 @@ type Request struct {
 	// Stored says that the end of the answer waits for a store: [Encoder.End] and [Encoder.Whole] must be called where nobody else waits.
 	Stored bool
 
-	// Dropped names what has no effect here, in the API's own names, for the receipt: 16 at most, of up to 64 bytes each.
-	Dropped []string
+	// Dropped is for the receipt.
+	Dropped Dropped
 	// Thinking is what the request says of thinking.
 	Thinking Thinking
 

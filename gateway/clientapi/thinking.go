@@ -12,7 +12,7 @@ const (
 	maxDroppedBytes = 64
 )
 
-// Dropped are what has no effect of a request.
+// Dropped names what of a request has no effect here, in the API's own names: 16 at most, of up to 64 bytes each.
 type Dropped []string
 
 // Add adds a field, once.
@@ -54,11 +54,9 @@ func (r *Request) TellThinking(thinks bool) {
 		r.Chat = r.Thinking.appendTo(r.Chat)
 		return
 	}
-	dropped := Dropped(r.Dropped)
 	for _, field := range r.Thinking.Fields {
-		dropped.Add(field)
+		r.Dropped.Add(field)
 	}
-	r.Dropped = dropped
 }
 
 // appendTo appends the members by which engines that think are told. Engines ignore those that they do not know: only

@@ -83,7 +83,7 @@ func (t *translator) item(o clientapi.Object) error {
 	case isReference(o):
 		return o.EngineOnly("id", clientapi.ReasonState)
 	case slices.Contains(providerItems, kind):
-		t.drop(o.At + " " + kind)
+		t.dropped.Add(o.At + " " + kind)
 		return nil
 	case names == nil:
 		return o.EngineOnly("type", clientapi.ReasonNoChat)

@@ -112,7 +112,7 @@ func (t *translator) tool(o clientapi.Object, namespace string) error {
 		if t.dropsTool == "" {
 			t.dropsTool = o.Member("type")
 		}
-		t.drop(o.At + " " + kind)
+		t.dropped.Add(o.At + " " + kind)
 		return nil
 	}
 	return o.EngineOnly("type", clientapi.ReasonTool)

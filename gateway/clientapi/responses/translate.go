@@ -26,17 +26,7 @@ type translator struct {
 	names     map[string]toolName // of the tools, by their names in the chat
 	thinking  clientapi.Thinking
 	dropsTool string // the type of the first tool that was dropped; "" for none
-	dropped   []string
-}
-
-// maxDropped is how many fields of a request are told as dropped.
-const maxDropped = 16
-
-// drop notes that something of the request has no effect here.
-func (t *translator) drop(what string) {
-	if len(t.dropped) < maxDropped {
-		t.dropped = append(t.dropped, what)
-	}
+	dropped   clientapi.Dropped
 }
 
 // forwarded are the fields whose value a chat completion takes unchanged, with its name there.
@@ -103,7 +93,7 @@ func (t *translator) run() error {
 	}
 	for _, name := range tuning {
 		if t.in.Has(name) {
-			t.drop(name)
+			t.dropped.Add(name)
 		}
 	}
 	for name, to := range forwarded {
@@ -132,7 +122,7 @@ func (t *translator) switches() (err error) {
 	case err != nil:
 		return err
 	case truncation == "auto": // no input is cut: one that is too long is refused, with a code by which agents compact it
-		t.drop("truncation")
+		t.dropped.Add("truncation")
 	case truncation != "" && truncation != "disabled":
 		return clientapi.BadValue("truncation", "must be auto or disabled.")
 	}
