@@ -23,13 +23,6 @@ type conversation struct {
 	Metadata json.RawMessage `json:"metadata"`
 }
 
-// deletedConversation is the answer to a deletion.
-type deletedConversation struct {
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Deleted bool   `json:"deleted"`
-}
-
 // makeConversation makes a conversation with the items of the body.
 func (g *Gateway) makeConversation(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
 	in, err := g.enter(l, w, r)
@@ -104,5 +97,5 @@ func (g *Gateway) deleteConversation(l *accessRecord, w http.ResponseWriter, r *
 	if err := g.opts.Conversations.DeleteConversation(r.Context(), l.Caller.Tenant, id); err != nil {
 		return stateProblem(err, "")
 	}
-	return l.writeJSON(w, deletedConversation{responses.ConversationPrefix + id.String(), "conversation.deleted", true})
+	return l.writeJSON(w, deletedObject{responses.ConversationPrefix + id.String(), "conversation.deleted", true})
 }

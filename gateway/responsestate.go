@@ -236,8 +236,8 @@ func (g *Gateway) storedResponse(l *accessRecord, w http.ResponseWriter, r *http
 	return l.writeJSON(w, json.RawMessage(whole))
 }
 
-// deletedResponse is the answer to a deletion.
-type deletedResponse struct {
+// deletedObject is the answer to the deletion of a response or a conversation.
+type deletedObject struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
 	Deleted bool   `json:"deleted"`
@@ -252,5 +252,5 @@ func (g *Gateway) deleteResponse(l *accessRecord, w http.ResponseWriter, r *http
 	if err := g.opts.Conversations.Delete(r.Context(), l.Caller.Tenant, id); err != nil {
 		return stateProblem(err, "")
 	}
-	return l.writeJSON(w, deletedResponse{responses.Prefix + id.String(), "response", true})
+	return l.writeJSON(w, deletedObject{responses.Prefix + id.String(), "response", true})
 }

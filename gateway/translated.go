@@ -368,7 +368,8 @@ func (l *accessRecord) ownName(field string) string {
 	return field
 }
 
-// engineOnly refuses a request that only an engine's own implementation of the API can serve; path "" that no engine may get.
+// engineOnly refuses a request that only an engine's own implementation of the API can serve. It names the path that an operator can
+// list for that; "" is none, for a request that no engine may get.
 func engineOnly(path string, e *clientapi.EngineOnlyError) error {
 	message := e.Error() + "."
 	if path != "" {
