@@ -72,6 +72,16 @@ func put(t testing.TB, s *Store, tenant string, turn Turn) {
 	}
 }
 
+// putTwo stores a conversation of two turns.
+func putTwo(t *testing.T, s *Store) (first, second Turn) {
+	t.Helper()
+	first = turn(1, ID{}, 10)
+	second = turn(2, first.ID, 10)
+	put(t, s, "acme", first)
+	put(t, s, "acme", second)
+	return first, second
+}
+
 func TestATurnIsReadAtEveryReplicaAtOnce(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, addr string, c *redis.Client) {
 		w := newWorld(addr)
@@ -114,10 +124,7 @@ func TestATurnIsReadAtEveryReplicaAtOnce(t *testing.T) {
 func TestADeletedResponseIsGoneAndNothingGoesOnFromIt(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, addr string, c *redis.Client) {
 		s := newWorld(addr).replica(t)
-		first := turn(1, ID{}, 10)
-		second := turn(2, first.ID, 10)
-		put(t, s, "acme", first)
-		put(t, s, "acme", second)
+		first, second := putTwo(t, s)
 		if err := s.Delete(t.Context(), "acme", first.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -141,6 +148,16 @@ func TestADeletedResponseIsGoneAndNothingGoesOnFromIt(t *testing.T) {
 	})
 }
 
+// milliseconds are those of Redis' clock.
+func milliseconds(t *testing.T, c *redis.Client) int64 {
+	t.Helper()
+	now, err := c.Time(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return now.UnixMilli()
+}
+
 // TestATenantForgetsItsOldestConversations stores conversations of about 10 kB each.
 func TestATenantForgetsItsOldestConversations(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, addr string, c *redis.Client) {
@@ -153,7 +170,8 @@ func TestATenantForgetsItsOldestConversations(t *testing.T) {
 		for n := range 12 {
 			all = append(all, turn(n, ID{}, 10_000))
 			put(t, s, "acme", all[n])
-			time.Sleep(2 * time.Millisecond) // Redis' clock orders them by ms
+			for stored := milliseconds(t, c); milliseconds(t, c) == stored; { // they are ordered by them
+			}
 		}
 		for n, turn := range all {
 			_, err := s.Turns(t.Context(), "acme", turn.ID)
@@ -264,10 +282,7 @@ func TestTurnsExpireAndAPurgeLeavesNothingToFind(t *testing.T) {
 func TestAValueOfAnotherResponseDoesNotOpen(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, addr string, c *redis.Client) {
 		s := newWorld(addr).replica(t)
-		first := turn(1, ID{}, 10)
-		second := turn(2, first.ID, 10)
-		put(t, s, "acme", first)
-		put(t, s, "acme", second)
+		first, second := putTwo(t, s)
 		of := owner{tenant: "acme"}
 		keys, _ := of.keys(first.ID)
 		value := c.HGet(t.Context(), keys[2], of.field(first.ID)).Val()
