@@ -64,7 +64,7 @@ func TestAgentsWorkThroughFiveTurns(t *testing.T) {
 	for _, p := range []program{claude, codex} {
 		for _, route := range routes {
 			t.Run(p.name+" "+route, func(t *testing.T) {
-				s := p.begin(t, nil, route)
+				s := p.begin(t, route)
 				g := simulated(t, p.answers(s.file()))
 				s.wire = newWire(t, g.URL)
 				for i, turn := range turns {
@@ -88,7 +88,7 @@ func TestAgentsGetPlainTextOfARealEngine(t *testing.T) {
 	const model = "smol"
 	g := gatewayBefore(t, realEngine(t, "smol-q4_1-draft.gguf", model), realEngine(t, "smol-q4_1.gguf", model), model)
 	for _, p := range []program{claude, codex} {
-		s := p.begin(t, nil, "") // both routes in one folder: its path is in the prompt, which the engine then reads once
+		s := p.begin(t, "") // both routes in one folder: its path is in the prompt, which the engine then reads once
 		for _, route := range routes {
 			t.Run(p.name+" "+route, func(t *testing.T) {
 				s.wire, s.route = newWire(t, g.URL), route
@@ -97,7 +97,7 @@ func TestAgentsGetPlainTextOfARealEngine(t *testing.T) {
 				if strings.TrimSpace(said) == "" {
 					t.Errorf("it says nothing\n%s", s.wire.summary())
 				}
-				for _, e := range s.wire.since(0) {
+				for _, e := range s.wire.exchanges() {
 					t.Logf("%s %d, %s", e.Path, e.Status, e.Judged)
 					if e.Status != http.StatusOK || e.Path == p.path && !bytes.Contains(e.Answer, []byte(p.whole)) {
 						t.Errorf("%s %s: %d %s", e.Method, e.Path, e.Status, e.Answer)
@@ -141,7 +141,7 @@ func realEngine(t *testing.T, weights, model string) string {
 // checkExchanges holds that nothing was refused, every answer is whole, and the last request tells the whole conversation.
 func (s *session) checkExchanges(t *testing.T, g *programs.Gateway) {
 	t.Helper()
-	all, asked := s.wire.since(0), 0
+	all, asked := s.wire.exchanges(), 0
 	var last []byte
 	for _, e := range all {
 		if e.Status != http.StatusOK {
@@ -179,7 +179,7 @@ func (s *session) checkExchanges(t *testing.T, g *programs.Gateway) {
 // summary is one line for each exchange.
 func (w *wire) summary() string {
 	var b strings.Builder
-	for _, e := range w.since(0) {
+	for _, e := range w.exchanges() {
 		fmt.Fprintf(&b, "%s %s %d: %d bytes: …%s\nanswer …%s\n", e.Method, e.Path, e.Status, len(e.Body), e.Body[max(0, len(e.Body)-2500):], e.Answer[max(0, len(e.Answer)-900):])
 	}
 	return b.String()

@@ -132,9 +132,9 @@ type session struct {
 	route, home, place string
 }
 
-func (p program) begin(t *testing.T, w *wire, route string) *session {
+func (p program) begin(t *testing.T, route string) *session {
 	t.Helper()
-	s := &session{program: p, wire: w, route: route, home: t.TempDir(), place: t.TempDir()}
+	s := &session{program: p, route: route, home: t.TempDir(), place: t.TempDir()}
 	if err := os.WriteFile(s.file(), []byte("alpha\nbeta\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

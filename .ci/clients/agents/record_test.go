@@ -43,7 +43,7 @@ func record(t *testing.T, s *session) {
 	list := map[string]string{"/v1/messages": "messages", "/v1/responses": "input"}[s.path]
 	var before map[string]any
 	var said []any
-	for _, e := range s.wire.since(0) {
+	for _, e := range s.wire.exchanges() {
 		if e.Path != s.path {
 			continue
 		}

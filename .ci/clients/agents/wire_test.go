@@ -59,11 +59,11 @@ func newWire(t *testing.T, gateway string) *wire {
 	return w
 }
 
-// since are the exchanges after the first n.
-func (w *wire) since(n int) []exchange {
+// exchanges are those so far.
+func (w *wire) exchanges() []exchange {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return append([]exchange(nil), w.all[n:]...)
+	return append([]exchange(nil), w.all...)
 }
 
 // copied is a response whose status and body are kept.
