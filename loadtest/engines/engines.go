@@ -55,7 +55,7 @@ type Options struct {
 	Kind  string   // LlamaCpp or VLLM
 	Model string   // a file or folder in the home's models
 	Name  string   // that it serves; "" is "target"
-	Flags []string // of .ci/engines/llama_server.py (--slots, --window, --threads), of vllm serve
+	Flags []string // of .ci/engines/llama_server.py (--slots, --window, --threads, --template), of vllm serve
 	Env   []string // NAME=VALUE
 }
 
