@@ -75,9 +75,15 @@ func TestThoughtsOfAnEngineReachTheClientInEachAPI(t *testing.T) {
 			}
 		}
 	}
-	a, err := ask(t.Context(), http.MethodPost, r.URL+paths["messages"], fmt.Sprintf(`{"model":"off","temperature":0,`+strings.Replace(thinkingBodies["messages"], "adaptive", "disabled", 1)+`}`, prompt))
-	if thought := thoughtIn(t, thoughtParts["messages"][false], a.body); err != nil || a.status != http.StatusOK || thought != "" {
-		t.Errorf("with thinking disabled: %d, %v, %s", a.status, err, a.body)
+	for _, route := range []string{"off", "m"} {
+		quiet := strings.Replace(thinkingBodies["messages"], "adaptive", "disabled", 1)
+		a, err := ask(t.Context(), http.MethodPost, r.URL+paths["messages"], fmt.Sprintf(`{"model":%q,"temperature":0,`+quiet+`}`, route, prompt))
+		if thought := thoughtIn(t, thoughtParts["messages"][false], a.body); err != nil || a.status != http.StatusOK || thought != "" {
+			t.Errorf("%s, with thinking disabled: %d, %v, %s", route, a.status, err, a.body)
+		}
+		if bypassed := strings.Contains(a.body, `"acceptance":"bypassed"`); bypassed != (route == "off") {
+			t.Errorf("%s, with thinking disabled: %s", route, a.body)
+		}
 	}
 }
 

@@ -80,6 +80,20 @@ func (r *Request) KwargsWithoutThinking() []byte {
 	return append(out, `"enable_thinking":false}`...)
 }
 
+// onlyTurnsThinkingOff reports whether arguments of the chat template say no more than that nobody is to think before the
+// answer: a draft does not, so it may answer.
+func (r *Request) onlyTurnsThinkingOff(v Span) bool {
+	var in cursor
+	in.reset(v.Of(r.Body))
+	for name := range in.object() {
+		key := string(name)
+		if raw, _ := in.value(); key != "enable_thinking" && key != "thinking" || string(raw) != "false" {
+			return false
+		}
+	}
+	return in.err == nil
+}
+
 // Extended returns the messages array plus an assistant message with this text: the request for a
 // continuation by text.
 func (r *Request) Extended(text []byte) []byte {

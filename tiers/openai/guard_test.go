@@ -141,17 +141,19 @@ func TestArgumentsOfTheTemplateAreJudgedOneByOne(t *testing.T) {
 
 func TestWhatOnlyTheTargetCanServeKeepsTheRequestFromTheDraft(t *testing.T) {
 	for field, want := range map[string]string{
-		`"chat_template_kwargs":{"enable_thinking":false}`: "extras",
-		`"chat_template_kwargs":{}`:                        "",
-		`"documents":[{"text":"a"}]`:                       "extras",
-		`"echo":true`:                                      "extras, shows",
-		`"echo":false`:                                     "",
-		`"watermarking":true`:                              "extras",
-		`"watermarking":false`:                             "",
-		`"truncate_prompt_tokens":9`:                       "extras",
-		`"return_tokens_as_token_ids":true`:                "extras, shows",
-		`"top_k":3,"mirostat":2,"ignore_eos":true`:         "",
-		`"kv_transfer_params":{"a":1}`:                     "",
+		`"chat_template_kwargs":{"enable_thinking":false}`:              "",
+		`"chat_template_kwargs":{}`:                                     "",
+		`"documents":[{"text":"a"}]`:                                    "extras",
+		`"echo":true`:                                                   "extras, shows",
+		`"echo":false`:                                                  "",
+		`"watermarking":true`:                                           "extras",
+		`"watermarking":false`:                                          "",
+		`"truncate_prompt_tokens":9`:                                    "extras",
+		`"return_tokens_as_token_ids":true`:                             "extras, shows",
+		`"top_k":3,"mirostat":2,"ignore_eos":true`:                      "",
+		`"kv_transfer_params":{"a":1}`:                                  "",
+		`"chat_template_kwargs":{"enable_thinking":true}`:               "extras",
+		`"chat_template_kwargs":{"thinking":false,"thinking_budget":1}`: "extras",
 	} {
 		r, err := Scan(Chat, []byte(`{"model":"m",`+inputs[Chat.Path()]+`,`+field+`}`), allowAll())
 		if err != nil {
