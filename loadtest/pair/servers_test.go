@@ -20,7 +20,10 @@ func fronted(t *testing.T, e demo.Engine, own func(http.ResponseWriter, *http.Re
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, FlushInterval: -1}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, FlushInterval: -1,
+		Transport: &http.Transport{DisableKeepAlives: true}, // the simulator closes idle connections after 5 s, and a POST is not sent again
+	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !own(w, r) {
 			proxy.ServeHTTP(w, r)
