@@ -93,7 +93,7 @@ func (g *Gateway) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	if g.opts.LostSettings != nil {
 		if n := g.opts.LostSettings(); n > 0 {
-			text += fmt.Sprintf("settings: Redis has lost %d, their last values stay in force; foregate settings restore, or accept\n", n)
+			text += fmt.Sprintf("settings: Redis has lost %d, their last values stay in force\n", n)
 		}
 	}
 	writeText(w, status, text)

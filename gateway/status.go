@@ -56,6 +56,8 @@ type RedisView struct {
 	Level string  `json:"level"`          // shared, degraded or local
 	Since float64 `json:"since_seconds"`  // seconds at this level
 	Why   string  `json:"why,omitempty"`  // why it is not shared
+
+	LostData float64 `json:"lost_data_seconds_ago,omitempty"` // since it was found that Redis had lost data; 0 is never
 }
 
 // SettingsView summarizes the live settings.

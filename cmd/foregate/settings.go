@@ -26,8 +26,6 @@ type settingsCmd struct {
 	Unset    unsetCmd    `cmd:"" help:"Give settings their defaults again."`
 	Log      logCmd      `cmd:"" help:"Print the history, the newest change first."`
 	Rollback rollbackCmd `cmd:"" help:"Make the settings what they were after a version."`
-	Restore  restoreCmd  `cmd:"" help:"Write again what Redis has lost of the settings with its data, as the replicas have it in force."`
-	Accept   acceptCmd   `cmd:"" help:"Give up what Redis has lost of the settings: the replicas go by what it has."`
 }
 
 // redisFlags says which Redis and which routes.
@@ -172,35 +170,6 @@ func (c *rollbackCmd) Run(e *env) error {
 		o := c.order(false)
 		o.Why = cmp.Or(o.Why, fmt.Sprintf("back to version %d", c.Version))
 		return d.Rollback(d.ctx, o, c.Version)
-	})
-}
-
-type restoreCmd struct {
-	redisFlags
-	changeFlags
-}
-
-// Run restores what was lost.
-func (c *restoreCmd) Run(e *env) error {
-	return c.lost(e, c.changeFlags, "restored what Redis had lost", (*settingsEditor).Restore)
-}
-
-type acceptCmd struct {
-	redisFlags
-	changeFlags
-}
-
-// Run accepts the loss.
-func (c *acceptCmd) Run(e *env) error {
-	return c.lost(e, c.changeFlags, "accepted what Redis had lost", (*settingsEditor).Accept)
-}
-
-// lost decides about what Redis has lost, for the reason given unless the order has one.
-func (f redisFlags) lost(e *env, o changeFlags, why string, decide func(*settingsEditor, context.Context, settings.Edit) (settings.Result, error)) error {
-	return f.change(e, o, func(d *settingsEditor) (settings.Result, error) {
-		made := o.order(true)
-		made.Why = cmp.Or(made.Why, why)
-		return decide(d, d.ctx, made)
 	})
 }
 

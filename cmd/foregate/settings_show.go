@@ -35,7 +35,6 @@ func (c *listCmd) Run(e *env) error {
 	if err := d.AddAuthors(d.ctx, lines); err != nil {
 		_, _ = fmt.Fprintln(e.stderr, "note: who changed what is not known:", err)
 	}
-	d.warnOfLoss(e)
 	if c.JSON {
 		return writeLines(e.stdout, lines)
 	}
@@ -53,17 +52,6 @@ func (c *listCmd) Run(e *env) error {
 		}
 	}
 	return nil
-}
-
-// warnOfLoss tells of settings that Redis has lost: replicas have others in force than are shown.
-func (d *settingsEditor) warnOfLoss(e *env) {
-	lost, err := d.Lost(d.ctx)
-	if err != nil {
-		_, _ = fmt.Fprintln(e.stderr, "note: whether Redis has lost settings is not known:", err)
-	}
-	for _, l := range lost {
-		_, _ = fmt.Fprintf(e.stderr, "note: Redis has lost %s; the replicas have %s in force until foregate settings restore, or accept\n", display.Clip(l.Name, 60), display.Clip(display.ValueOr(l.Old, "its default"), 60))
-	}
 }
 
 // changed tells who changed a setting last, and when.

@@ -8,8 +8,6 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/foregate/foregate/gateway/settings"
 )
 
 var (
@@ -34,7 +32,7 @@ routes: [{model: llama-3, target: p}, {model: qwen, target: p}]
 	enter := func(line string) {
 		t.Helper()
 		args := append(strings.Fields(line), "-c", file)
-		if strings.Contains(line, " set ") || strings.Contains(line, "unset") || strings.Contains(line, "rollback") || strings.Contains(line, "restore") || strings.Contains(line, "accept") {
+		if strings.Contains(line, " set ") || strings.Contains(line, "unset") || strings.Contains(line, "rollback") {
 			args = append(args, "--as", "anne@desk")
 		}
 		status, out, errs := call(t, args...)
@@ -61,13 +59,6 @@ routes: [{model: llama-3, target: p}, {model: qwen, target: p}]
 	enter("settings rollback 1")
 	enter("settings rollback 77")
 	enter("settings rollback")
-	enter("settings accept")
-	m.HSet(settings.LossKey, "loss", `{"marker":"","changes":[{"name":"speculation.mode","old":"off"},{"name":"shed.low","old":"0.6","new":"0.9"}]}`)
-	enter("settings list")
-	enter("settings restore --dry-run")
-	enter("settings restore")
-	m.HDel(settings.Key, "speculation.mode")
-	enter("settings accept")
 	enter("settings log")
 	enter("settings log shed.low --limit 1")
 	golden(t, "testdata/settings.txt", clock.ReplaceAllString(b.String(), "MM-DD HH:MM"))

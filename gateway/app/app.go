@@ -164,7 +164,12 @@ func (a *App) makeFiles() error {
 
 // makeSettings reads the live settings. If Redis is unavailable, the defaults are in force until it answers.
 func (a *App) makeSettings(ctx context.Context) {
+	var store *settings.Store
+	if client := a.Options.Stores.Settings; client != nil {
+		store = settings.NewStore(client, nil)
+	}
 	a.Settings = settings.New(settings.Options{
+		Store: store,
 		Redis: a.Options.Stores.Control, Routes: a.routes(), Registerer: a.Options.Registerer,
 		Logger: a.Options.Logger.With().Str("redis", a.Options.Stores.Name).Logger(),
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers/fleet"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/probe"
@@ -22,7 +23,10 @@ func (a *App) makeFleet() (err error) {
 		// A reading takes up to one tick of its sender and one of its receiver, and must arrive before it is
 		// overdue (pool.Overdue).
 		Interval: func() time.Duration { return a.Settings.Snapshot().Global().ScrapeInterval / 2 },
-		Topics:   []fleet.Topic{{Name: probe.Topic, Tell: func() map[string]string { return a.prober.Tell() }, Take: a.takeProbe}},
+		Topics: []fleet.Topic{
+			{Name: probe.Topic, Tell: func() map[string]string { return a.prober.Tell() }, Take: a.takeProbe},
+			{Name: settings.Topic, Tell: a.Settings.Tell, Take: a.Settings.Take},
+		},
 	}
 	a.Fleet, err = fleet.New(o)
 	return err

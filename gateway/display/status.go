@@ -74,7 +74,11 @@ func redisText(r gateway.RedisView) string {
 	if r.Name == "" {
 		return r.Level + ", without Redis"
 	}
-	return r.Level + " since " + Duration(r.Since) + ", " + r.Name
+	text := r.Level + " since " + Duration(r.Since) + ", " + r.Name
+	if r.LostData > 0 {
+		text += ", lost data " + Duration(r.LostData) + " ago"
+	}
+	return text
 }
 
 func printSettings(w io.Writer, v gateway.SettingsView) {
@@ -85,7 +89,7 @@ func printSettings(w io.Writer, v gateway.SettingsView) {
 		WriteLine(w, 4, "  LOST IN REDIS: "+l.Name+", in force: "+ValueOr(l.Old, "its default"))
 	}
 	if len(v.Lost) > 0 {
-		WriteLine(w, 4, "  run foregate settings restore to write them again, or foregate settings accept to drop them")
+		WriteLine(w, 4, "  they are not published again yet; if that lasts, set them: foregate settings set NAME=VALUE")
 	}
 	changed := Table{Indent: 2}
 	for _, s := range v.Changed {

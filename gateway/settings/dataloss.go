@@ -1,52 +1,46 @@
 package settings
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
+
+	"github.com/foregate/foregate/internal/redis/dataloss"
+	"github.com/foregate/foregate/internal/redis/script"
 )
 
-// marker is the content of MarkerKey: a random id, and a counter that replicas increase when they see the
-// settings change. A Redis that came back empty has none, and one that came back with older data has a lower
-// counter. The zero value is none.
-type marker struct {
-	id      string
-	changes int64
-}
+// When Redis loses its data, nobody meant the settings to change. So replicas keep those in force that it lost, and one of
+// them publishes them again. If they may not, each keeps telling the others what was lost (Tell, Take), until somebody sets
+// it again.
 
-// follows reports whether data with this marker are the same as, or newer than, those with an earlier one.
-func (m marker) follows(earlier marker) bool {
-	return earlier.id == "" || m.id == earlier.id && m.changes >= earlier.changes
-}
+const (
+	republishDeadline = time.Second     // of all its round trips
+	maxToldAge        = 2 * time.Second // of another replica's loss that is believed
+)
 
-// acceptedPrefix begins the id of a marker with which an operator accepted a loss.
-const acceptedPrefix = "accepted-"
+// Replicas is the author of entries about settings that replicas published again.
+const Replicas = "foregate"
 
-// accepts reports whether this marker accepts the loss.
-func (m marker) accepts(l *dataLoss) bool {
-	return strings.HasPrefix(m.id, acceptedPrefix) && m.id != l.Marker
-}
-
-// dataLoss is the change of the settings when Redis lost data. Nobody intended it, so replicas undo it for
-// themselves until an operator restores the settings or accepts the loss.
-type dataLoss struct {
-	Marker  string   `json:"marker"` // id of the mark afterwards; "" is none
-	Changes []Change `json:"changes"`
-}
-
-// maxLoss bounds a loss stored in Redis, in bytes.
-const maxLoss = keptEntry
-
-// pending are the changes that were not repaired yet: the fields are as the loss left them.
-func (l *dataLoss) pending(fields map[string]string) []Change {
-	if l == nil {
+// lostWith returns what a loss of data has changed: after a return to older data everything that differs, else what is
+// missing, because the rest was set since.
+func lostWith(loss dataloss.Loss, known, found map[string]string) []Change {
+	if loss == dataloss.None {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(l.Changes), func(c Change) bool { return !is(fields, c.Name, c.New) })
+	changes := changesOf(kept(known), kept(found))
+	if loss == dataloss.Other {
+		changes = slices.DeleteFunc(changes, func(c Change) bool { return c.New != nil })
+	}
+	return changes
+}
+
+// pending are the changes that nobody has made good or overridden: the fields are as the loss left them.
+func pending(lost []Change, fields map[string]string) []Change {
+	return slices.DeleteFunc(slices.Clone(lost), func(c Change) bool { return !is(fields, c.Name, c.New) })
 }
 
 // undo returns fields as they were before the changes.
@@ -54,93 +48,156 @@ func undo(fields map[string]string, changes []Change) map[string]string {
 	return Entry{Changes: changes, after: fields}.before()
 }
 
-// parseLoss parses a loss that a replica wrote. Fields that the log could not store are ignored.
-func parseLoss(text string) (*dataLoss, error) {
-	if len(text) > maxLoss {
-		return nil, fmt.Errorf("%s is longer than %d bytes", LossKey, maxLoss)
-	}
-	var l dataLoss
-	if err := json.Unmarshal([]byte(text), &l); err != nil {
-		return nil, fmt.Errorf("%s: %w", LossKey, err)
-	}
-	if len(l.Changes) > 2*maxFields {
-		return nil, errors.New(LossKey + " has too many changes")
-	}
-	for _, c := range l.Changes {
-		if c.Old != nil && !keeps(c.Name, *c.Old) {
-			return nil, errors.New(LossKey + " has a setting that is too long")
+// with returns the changes, and those of more whose fields have none yet, up to maxFields, sorted.
+func with(lost, more []Change) []Change {
+	lost = slices.Clone(lost)
+	for _, c := range more {
+		named := func(o Change) bool { return o.Name == c.Name }
+		if len(lost) < maxFields && !slices.ContainsFunc(lost, named) {
+			lost = append(lost, c)
 		}
 	}
-	return &l, nil
+	slices.SortFunc(lost, func(a, b Change) int { return strings.Compare(a.Name, b.Name) })
+	return lost
 }
 
-// knownState is what a replica remembers of the settings. The zero value knows nothing, as after the start.
-type knownState struct {
-	fields map[string]string // in force
-	mark   marker
-	loss   *dataLoss // neither restored nor accepted
-}
-
-// readState is what a replica has read.
-type readState struct {
-	fields        map[string]string
-	mark          marker
-	publishedLoss *dataLoss // by the replicas
-}
-
-// merge computes the new known state. A field that changed together with the loss of data stays in force. If
-// Redis has older data of the same history, this is every changed field. If it has other data, only missing
-// fields stay in force, because the others were set since. A loss that other replicas published has
-// precedence over this replica's finding, so that all have the same settings in force.
-func (k knownState) merge(f readState) knownState {
-	l := f.publishedLoss
+// readContent reads the hash, and what of it was lost since the last read. The detector looks after the hash was read: before it,
+// a loss in between would look like a deletion. After a loss the hash is read again, because it may be from before.
+func (w *Watcher) readContent(ctx context.Context) (content, dataloss.Loss, error) {
+	pipe := w.redis.Pipeline()
+	hash := pipe.HGetAll(ctx, Key)
+	look := w.detector.Queue(ctx, pipe)
+	_ = w.scripts.Exec(ctx, pipe, readDeadline) // each command has its error
+	c, err := contentOf(hash.Result())
+	if err != nil {
+		return content{}, dataloss.None, err
+	}
+	loss, err := look()
 	switch {
-	case l != nil:
-	case !f.mark.follows(k.mark) && (f.mark.id == k.mark.id || !strings.HasPrefix(f.mark.id, acceptedPrefix)):
-		l = &dataLoss{Marker: f.mark.id, Changes: changesOf(kept(k.fields), kept(f.fields))}
-		if f.mark.id != k.mark.id {
-			l.Changes = slices.DeleteFunc(l.Changes, func(c Change) bool { return c.New != nil })
+	case err != nil && !script.Answered(err):
+		return content{}, dataloss.None, fmt.Errorf("settings: read %s: %w", RunKey, err)
+	case err != nil && !w.bare:
+		w.log.Warn().Err(err).Str("key", RunKey).Msg("settings are not safe from a Redis that comes back empty: its run cannot be kept (deploy/redis/users.acl)")
+	}
+	w.bare = err != nil
+	if loss == dataloss.None {
+		return c, loss, nil
+	}
+	c, err = readHash(ctx, w.redis)
+	return c, loss, err
+}
+
+// keep puts settings into c that Redis has lost.
+func (w *Watcher) keep(c *content, loss dataloss.Loss) {
+	if c.tooManyFields {
+		return // the last good ones stay in force as a whole
+	}
+	lost := pending(with(w.Lost(), lostWith(loss, w.raw.fields, c.fields)), c.fields)
+	if loss != dataloss.None {
+		w.since = 0
+		if loss == dataloss.Other {
+			w.since = w.detector.Run()
 		}
-	default:
-		l = k.loss
 	}
-	if l != nil && f.mark.accepts(l) {
-		l = nil
+	if loss != dataloss.None && len(lost) > 0 {
+		w.log.Error().Strs("settings", namesOf(lost)).Int("count", len(lost)).Msg("Redis has lost data; the settings that went with them stay in force and are published again")
 	}
-	lost := l.pending(f.fields)
-	if len(lost) == 0 {
-		return knownState{fields: f.fields, mark: f.mark}
+	if len(lost) > 0 {
+		c.fields = undo(c.fields, lost)
 	}
-	return knownState{fields: undo(f.fields, lost), mark: f.mark, loss: l}
+	w.setLost(lost)
 }
 
-// mustReread reports whether the hash must be read again, once, because the marker that was read after it
-// does not follow the known one: Redis may have lost the data in between, and another replica may have made a
-// new marker.
-func (k knownState) mustReread(m marker) bool { return !m.follows(k.mark) }
-
-// shouldCount reports whether the replica must count a change in the marker, if its state changes from before
-// to k: it saw a change, or there are settings without a marker.
-func (k knownState) shouldCount(before knownState, f readState) bool {
-	if k.loss != nil || before.loss != nil {
-		return false
+// namesOf are the names of the first changes, for the log.
+func namesOf(changes []Change) []string {
+	var names []string
+	for _, c := range changes[:min(len(changes), maxLines)] {
+		names = append(names, show(c.Name))
 	}
-	if f.mark.id == "" {
-		return len(f.fields) > 0
-	}
-	return before.fields != nil && !maps.Equal(before.fields, k.fields)
+	return names
 }
 
-// parseMark parses a marker; an invalid one is none.
-func parseMark(id, changes any) marker {
-	text, ok := id.(string)
-	if !ok || text == "" {
-		return marker{}
+func (w *Watcher) setLost(lost []Change) {
+	w.lost.Store(&lost)
+	w.metrics.lost.Set(float64(len(lost)))
+}
+
+// republish writes settings again that Redis has lost. What fails is tried again after the next read.
+func (w *Watcher) republish(ctx context.Context) {
+	lost := w.Lost()
+	if len(lost) == 0 || w.store == nil {
+		return
 	}
-	number, _ := changes.(string) // "" is no number
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n < 0 {
-		n = 0
+	ctx, cancel := context.WithTimeout(ctx, republishDeadline)
+	defer cancel()
+	w.mu.Lock()
+	since := w.since
+	w.mu.Unlock()
+	err := w.store.republish(ctx, lost, since)
+	switch {
+	case err == nil || errors.Is(err, errRepublished):
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.setLost(nil)
+		w.read, w.unpublished = false, false // the next read puts into force what Redis has
+		w.log.Info().Strs("settings", namesOf(lost)).Msg("settings that Redis had lost are published again")
+	case script.Answered(err):
+		if !w.unpublished {
+			w.log.Error().Err(err).Msg("settings that Redis has lost cannot be published again; they stay in force on running replicas until somebody sets them")
+		}
+		w.unpublished = true
 	}
-	return marker{text, n}
+}
+
+// Tell returns what Redis has lost of the settings and nobody has set since, by name, for the other replicas.
+func (w *Watcher) Tell() map[string]string {
+	told := map[string]string{}
+	for _, c := range w.Lost() {
+		if text, err := json.Marshal(c); err == nil {
+			told[c.Name] = string(text)
+		}
+	}
+	return told
+}
+
+// Take hears from another replica of a setting that Redis has lost. It comes into force with the next read.
+func (w *Watcher) Take(name, text string, age time.Duration) {
+	var c Change
+	if age > maxToldAge || json.Unmarshal([]byte(text), &c) != nil || c.Name != name || !keepsChange(c) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	lost := w.Lost()
+	if w.read && is(w.raw.fields, c.Name, c.New) {
+		lost = with(lost, []Change{c})
+		w.lost.Store(&lost)
+	}
+}
+
+func keepsChange(c Change) bool {
+	return keeps(c.Name, "") && (c.Old == nil || keeps("", *c.Old)) && (c.New == nil || keeps("", *c.New))
+}
+
+// errRepublished says that another replica has published lost settings, maybe long ago.
+var errRepublished = errors.New("another replica has published the settings again")
+
+// republish writes lost settings as they were in force. If Redis has other data, of this run, another replica may have done so
+// long ago, and what is missing be unset since; run 0 is none.
+func (s *Store) republish(ctx context.Context, lost []Change, run int64) error {
+	o := Edit{Who: Replicas, Why: fmt.Sprintf("Redis had lost data (run %d); these were in force", run), Force: true}
+	done := false
+	if err := s.History(ctx, func(e Entry) bool {
+		done = run != 0 && e.Who == o.Who && e.Why == o.Why
+		return !done && run != 0
+	}); err != nil {
+		return err
+	}
+	if done {
+		return errRepublished
+	}
+	_, err := s.change(ctx, o, func(now map[string]string) (map[string]string, error) {
+		return undo(now, pending(lost, now)), nil
+	})
+	return err
 }

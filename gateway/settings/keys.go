@@ -8,20 +8,12 @@ const Key = "foregate:settings"
 // It has no TTL either. It is in the slot of Key, so that one transaction changes both.
 const LogKey = "{foregate:settings}:log"
 
-// MarkerKey is the Redis hash that shows whether Redis still has the data that replicas have read: a
-// [marker]. It is in the slot of Key, so that both are lost together.
-const MarkerKey = "{foregate:settings}:marker"
+// RunKey shows whether Redis still has the data that replicas have read (package dataloss). It is in the slot of Key, so
+// that both are lost together.
+const RunKey = "{foregate:settings}:run"
 
-// LossKey is the Redis hash in which replicas publish a [dataLoss], so that replicas that start later know of
-// it.
-const LossKey = "foregate:{fg}:settings:loss"
-
-// Fields of MarkerKey and of LossKey.
-const (
-	markerID      = "id"
-	markerChanges = "changes"
-	lossField     = "loss"
-)
+// Topic names what replicas tell each other about settings that Redis lost.
+const Topic = "lost:1"
 
 // maxEntries is the number of changes that are kept. An entry holds all settings after its change: 1 kB with
 // twenty settings, 115 kB at most.

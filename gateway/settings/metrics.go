@@ -40,7 +40,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		lost: f.NewGauge(prometheus.GaugeOpts{
 			Name: "foregate_settings_lost",
-			Help: "Settings that Redis lost. Their last values stay in force until foregate settings restore or accept.",
+			Help: "Settings that Redis lost and that are not published again yet. Their last values stay in force on this replica.",
 		}),
 		errors: f.NewCounter(prometheus.CounterOpts{
 			Name: "foregate_settings_errors_total",

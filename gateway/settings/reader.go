@@ -19,7 +19,11 @@ var tooLong = strings.Repeat("?", maxValue+1)
 
 // readHash reads the hash.
 func readHash(ctx context.Context, c redis.Cmdable) (content, error) {
-	fields, err := c.HGetAll(ctx, Key).Result()
+	return contentOf(c.HGetAll(ctx, Key).Result())
+}
+
+// contentOf checks a reply of Redis.
+func contentOf(fields map[string]string, err error) (content, error) {
 	switch {
 	case err != nil:
 		return content{}, fmt.Errorf("settings: read %s: %w", Key, err)

@@ -2,7 +2,6 @@ package settings
 
 import (
 	"context"
-	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -35,8 +34,6 @@ type Edit struct {
 	Who, Why string
 	Force    bool // also unknown names and routes
 	DryRun   bool // only report what would change
-
-	acceptedLoss *dataLoss // accept this loss instead of changing the hash
 }
 
 // Result is the result of an edit.
@@ -110,67 +107,6 @@ func (s *Store) Rollback(ctx context.Context, o Edit, version int64) (Result, er
 	})
 }
 
-// errNoLoss refuses to repair settings that were not lost.
-var errNoLoss = &RefusedError{[]string{"no replica tells of settings that Redis has lost"}}
-
-// Lost returns the settings that Redis has lost, as the replicas report them: each as it is in force there
-// (Old) and as Redis has it (New).
-func (s *Store) Lost(ctx context.Context) ([]Change, error) {
-	l, err := s.loss(ctx)
-	if err != nil || l == nil {
-		return nil, err
-	}
-	c, err := readHash(ctx, s.redis)
-	if err != nil {
-		return nil, err
-	}
-	return l.pending(c.fields), nil
-}
-
-// loss is the published loss, nil if there is none.
-func (s *Store) loss(ctx context.Context) (*dataLoss, error) {
-	text, err := s.redis.HGet(ctx, LossKey, lossField).Result()
-	switch {
-	case errors.Is(err, redis.Nil):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("settings: read %s: %w", LossKey, err)
-	}
-	return parseLoss(text)
-}
-
-// Restore writes the lost settings to Redis, as the replicas have them in force.
-func (s *Store) Restore(ctx context.Context, o Edit) (Result, error) {
-	l, err := s.loss(ctx)
-	if err != nil {
-		return Result{}, err
-	}
-	o.Force = true // values in force need no check
-	return s.change(ctx, o, func(now map[string]string) (map[string]string, error) {
-		lost := l.pending(now)
-		if len(lost) == 0 {
-			return nil, errNoLoss
-		}
-		return undo(now, lost), nil
-	})
-}
-
-// Accept makes the replicas use the settings in Redis. The log records this as a change from what they had in
-// force.
-func (s *Store) Accept(ctx context.Context, o Edit) (Result, error) {
-	l, err := s.loss(ctx)
-	if err != nil {
-		return Result{}, err
-	}
-	o.Force, o.acceptedLoss = true, l
-	return s.change(ctx, o, func(now map[string]string) (map[string]string, error) {
-		if len(l.pending(now)) == 0 {
-			return nil, errNoLoss
-		}
-		return now, nil
-	})
-}
-
 // transform computes the wanted settings from the current ones. It must not modify now.
 type transform func(now map[string]string) (next map[string]string, err error)
 
@@ -197,7 +133,7 @@ func (s *Store) try(ctx context.Context, o Edit, e transform) (result Result, er
 		if err != nil {
 			return err
 		}
-		now, next, err := s.prepare(ctx, tx, o, e)
+		now, next, err := s.prepare(ctx, tx, e)
 		if err != nil {
 			return err
 		}
@@ -215,7 +151,7 @@ func (s *Store) try(ctx context.Context, o Edit, e transform) (result Result, er
 			return nil
 		}
 		result.Version = entries[len(entries)-1].Version
-		return write(ctx, tx, o, entries, result.Changes)
+		return write(ctx, tx, entries, result.Changes)
 	}, Key, LogKey)
 	if err != nil {
 		return Result{}, err
@@ -223,8 +159,8 @@ func (s *Store) try(ctx context.Context, o Edit, e transform) (result Result, er
 	return result, nil
 }
 
-// prepare reads the settings, with those of an accepted loss, and computes the wanted ones.
-func (s *Store) prepare(ctx context.Context, tx *redis.Tx, o Edit, e transform) (now, next map[string]string, err error) {
+// prepare reads the settings, and computes the wanted ones.
+func (s *Store) prepare(ctx context.Context, tx *redis.Tx, e transform) (now, next map[string]string, err error) {
 	c, err := readHash(ctx, tx)
 	if err != nil {
 		return nil, nil, err
@@ -232,10 +168,8 @@ func (s *Store) prepare(ctx context.Context, tx *redis.Tx, o Edit, e transform) 
 	if c.tooManyFields {
 		return nil, nil, &RefusedError{[]string{fmt.Sprintf("%s has more than %d fields, so replicas read none of them; DEL it, and roll back to the last version of the log", Key, maxFields)}}
 	}
-	if next, err = e(c.fields); err != nil {
-		return nil, nil, err
-	}
-	return undo(c.fields, o.acceptedLoss.pending(c.fields)), next, nil
+	next, err = e(c.fields)
+	return c.fields, next, err
 }
 
 // entriesOf are the entries of a change from now to next, behind the newest one in the log. If that does not say what is now,
@@ -257,7 +191,7 @@ func entriesOf(o Edit, head Entry, now, next map[string]string) []Entry {
 }
 
 // write makes a change and logs it, both or nothing.
-func write(ctx context.Context, tx *redis.Tx, o Edit, entries []Entry, changes []Change) error {
+func write(ctx context.Context, tx *redis.Tx, entries []Entry, changes []Change) error {
 	_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		for _, e := range entries {
 			values, err := e.values()
@@ -265,10 +199,6 @@ func write(ctx context.Context, tx *redis.Tx, o Edit, entries []Entry, changes [
 				return err
 			}
 			p.XAdd(ctx, &redis.XAddArgs{Stream: LogKey, MaxLen: maxEntries, Approx: true, Values: values})
-		}
-		if o.acceptedLoss != nil {
-			p.HSet(ctx, MarkerKey, markerID, acceptedPrefix+crand.Text(), markerChanges, "0")
-			return nil
 		}
 		for _, c := range changes {
 			if c.New == nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/internal/redis/dataloss"
 	"github.com/foregate/foregate/internal/redis/script"
 )
 
@@ -28,6 +29,8 @@ type Options struct {
 	Redis    redis.UniversalClient
 	Routes   []string      // routes that may have overrides; [Watcher.SetRoutes] replaces them
 	Interval time.Duration // between reads; default 500 ms
+	// Store publishes settings again that Redis has lost; nil, or one that may not write: they only stay in force.
+	Store *Store
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // nil registers nothing
@@ -42,16 +45,20 @@ type Watcher struct {
 	snapshot atomic.Pointer[Snapshot]
 	lastRead atomic.Pointer[time.Time] // monotonic; never compared with another machine's
 
-	mu           sync.Mutex // one poll at a time; guards what follows
-	metrics      *metrics
-	routes       []string
-	read         bool    // once at least
-	raw          content // the content of snapshot
-	refused      bool    // Redis answered the last reads with an error
-	lossDetector lossDetector
-	bare         bool // it was logged that a loss cannot be found or published
+	mu       sync.Mutex // one poll at a time; guards what follows
+	metrics  *metrics
+	routes   []string
+	read     bool    // once at least
+	raw      content // the content of snapshot
+	refused  bool    // Redis answered the last reads with an error
+	detector *dataloss.Detector
+	since    int64 // run of the data that Redis has since the last loss, 0 after a return to older data
+	bare     bool  // it was logged that losses cannot be found
 
-	lost atomic.Pointer[[]Change] // settings in force that Redis has lost
+	scripts     *script.Runner // has none, only sends pipelines
+	store       *Store
+	lost        atomic.Pointer[[]Change] // settings in force that Redis has lost
+	unpublished bool                     // it was logged that they cannot be published; used by Run's goroutine
 }
 
 // New returns a watcher with the defaults until the first read.
@@ -59,9 +66,9 @@ func New(o Options) *Watcher {
 	if o.Interval <= 0 {
 		o.Interval = defaultInterval
 	}
-	w := &Watcher{redis: o.Redis, routes: slices.Clone(o.Routes), interval: o.Interval, log: o.Logger, metrics: newMetrics(o.Registerer)}
-	w.lossDetector.redis = o.Redis
-	w.lost.Store(&[]Change{})
+	w := &Watcher{redis: o.Redis, routes: slices.Clone(o.Routes), interval: o.Interval, log: o.Logger, metrics: newMetrics(o.Registerer),
+		detector: dataloss.New(RunKey), store: o.Store, scripts: script.NewRunner(o.Redis)}
+	w.setLost(nil)
 	s, _ := FromHash(nil, w.routes, nil)
 	w.snapshot.Store(s)
 	now := time.Now()
@@ -72,9 +79,8 @@ func New(o Options) *Watcher {
 // Snapshot returns the newest snapshot. A request reads it once and keeps it.
 func (w *Watcher) Snapshot() *Snapshot { return w.snapshot.Load() }
 
-// Lost returns the settings in force that Redis has lost with its other data, sorted by name: each as it is
-// in force (Old) and as Redis has it (New). They stay in force until an operator restores them or accepts the
-// loss ([Store.Restore], [Store.Accept]).
+// Lost returns the settings in force that Redis has lost with its other data and that are not published again yet, sorted by
+// name: each as it is in force (Old) and as Redis has it (New).
 func (w *Watcher) Lost() []Change { return *w.lost.Load() }
 
 // SetRoutes replaces the routes that may have overrides. Overrides that Redis has of new routes are in force when it
@@ -107,6 +113,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		_ = w.Poll(ctx) // it logs and counts failures; the next tick tries again
+		w.republish(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -125,15 +132,11 @@ func (w *Watcher) Poll(ctx context.Context) error {
 	defer w.mu.Unlock()
 	bounded, cancel := context.WithTimeout(ctx, readDeadline)
 	defer cancel()
-	c, err := readHash(bounded, w.redis)
+	c, loss, err := w.readContent(bounded)
 	if err != nil {
 		return w.failed(ctx, err)
 	}
-	if !c.tooManyFields {
-		if err := w.keep(bounded, &c); err != nil {
-			return w.failed(ctx, err)
-		}
-	}
+	w.keep(&c, loss)
 	now := time.Now()
 	w.lastRead.Store(&now)
 	if w.refused {
@@ -143,45 +146,6 @@ func (w *Watcher) Poll(ctx context.Context) error {
 	if !w.read || c.tooManyFields != w.raw.tooManyFields || !maps.Equal(c.fields, w.raw.fields) {
 		w.apply(c)
 	}
-	return nil
-}
-
-// keep restores settings that Redis has lost, in c, and logs the beginning and the end of a loss.
-func (w *Watcher) keep(ctx context.Context, c *content) error {
-	f, forbidden, err := w.lossDetector.readMarker(ctx)
-	if err != nil {
-		return err
-	}
-	if w.lossDetector.lastKnown.mustReread(f.mark) {
-		if *c, err = readHash(ctx, w.redis); err != nil {
-			return err
-		}
-		if c.tooManyFields {
-			return nil // nothing is known
-		}
-	}
-	read := c.fields
-	f.fields = read
-	forbidden = w.lossDetector.update(ctx, f, forbidden)
-	c.fields = w.lossDetector.lastKnown.fields
-	lost := w.lossDetector.lost(read)
-	before := w.Lost()
-	w.lost.Store(&lost)
-	w.metrics.lost.Set(float64(len(lost)))
-	switch {
-	case len(lost) > 0 && len(before) == 0:
-		var names []string
-		for _, l := range lost[:min(len(lost), maxLines)] {
-			names = append(names, show(l.Name))
-		}
-		w.log.Error().Strs("settings", names).Int("count", len(lost)).Msg("Redis has lost settings with its data; their last values stay in force until somebody runs foregate settings restore, or accept")
-	case len(lost) == 0 && len(before) > 0:
-		w.log.Info().Msg("settings that Redis had lost are restored, or the loss was accepted")
-	}
-	if forbidden != nil && !w.bare {
-		w.log.Warn().Err(forbidden).Msg("settings are not safe from a Redis that comes back empty")
-	}
-	w.bare = forbidden != nil
 	return nil
 }
 

@@ -81,14 +81,9 @@ func redisFaults() []Fault {
 			s := w.Redis.Servers[0]
 			return func(context.Context) error { return s.Thaw() }, s.Freeze()
 		}},
-		{"redis-emptied", "SIGKILL of Redis, started empty at the end; an operator restores the settings", func(_ context.Context, w *wreck) (func(context.Context) error, error) {
+		{"redis-emptied", "SIGKILL of Redis, started empty at the end", func(_ context.Context, w *wreck) (func(context.Context) error, error) {
 			s := w.Redis.Servers[0]
-			return func(ctx context.Context) error {
-				if err := s.Start(ctx); err != nil {
-					return err
-				}
-				return w.restored(ctx)
-			}, s.Kill()
+			return s.Start, s.Kill()
 		}},
 		{"redis-slow", "every answer of Redis is 50 ms late", func(_ context.Context, w *wreck) (func(context.Context) error, error) {
 			w.Redis.Set(chaos.NetworkFault{Delay: 50 * time.Millisecond})
@@ -97,23 +92,7 @@ func redisFaults() []Fault {
 	}
 }
 
-// restored writes the settings again that Redis has lost, once the replicas have noticed.
-func (w *wreck) restored(ctx context.Context) error {
-	var last error
-	err := soon(ctx, restorePatience, func() bool {
-		_, last = w.Operator(ctx, "settings", "restore", "-c", w.Gateways[0].File(), "--because", because)
-		return last == nil
-	})
-	if err != nil {
-		return fmt.Errorf("the settings are not restored: %w", last)
-	}
-	return nil
-}
-
-const (
-	restorePatience = 15 * time.Second
-	because         = "a fault of the soak"
-)
+const because = "a fault of the soak"
 
 func networkFaults() []Fault {
 	bad := func(pool string, f chaos.NetworkFault) func(context.Context, *wreck) (func(context.Context) error, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/internal/redis/dataloss"
 	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
@@ -53,6 +54,8 @@ type Options struct {
 	Replica string // 1..64 printable ASCII characters, unlike every other replica's; "" is a random one
 	Pools   []Pool // at the start; [Fleet.SetPools] replaces them
 	Topics  []Topic
+	// Lost are called when Redis has lost data: it was emptied, or has older data than before. They return at once.
+	Lost []func()
 	// Expect is the minimum number of replicas; 0 is 1.
 	Expect int
 	// Interval is the time between ticks, live; nil or 0 is 500 ms. It is limited to 50..650 ms, so that one
@@ -71,6 +74,7 @@ type Fleet struct {
 	self     string
 	pools    atomic.Pointer[pools]
 	topics   []*topic
+	lost     []func()
 	interval func() time.Duration
 	log      zerolog.Logger
 	metrics  *metrics
@@ -82,6 +86,7 @@ type Fleet struct {
 	expect    int
 	replicas  atomic.Int64          // known number of replicas
 	lastError atomic.Pointer[error] // of the last tick, for [Fleet.LastError]
+	lostAt    atomic.Pointer[time.Time]
 
 	pendingMu sync.Mutex
 	pending   map[string]pendingDrain // by field
@@ -89,9 +94,10 @@ type Fleet struct {
 	// Used only by the goroutine that ticks.
 	degradation    degradation
 	fewerSince     time.Time // since when fewer replicas than known are live
-	heartbeatError error     // why the last tick's heartbeat failed
-	modeLogged     bool      // the first mode was logged
-	mode           Mode      // last logged mode
+	detector       *dataloss.Detector
+	heartbeatError error // why the last tick's heartbeat failed
+	modeLogged     bool  // the first mode was logged
+	mode           Mode  // last logged mode
 	clock          clock
 	tidied         time.Time
 	drains         map[string]drain // by field
@@ -164,6 +170,7 @@ func New(o Options) (*Fleet, error) {
 	if o.Redis != nil {
 		f.scripts = script.NewRunner(o.Redis, beatScript, shareScript, tidyScript, drainScript)
 	}
+	f.lost, f.detector = o.Lost, dataloss.New(keyRun)
 	for _, t := range o.Topics {
 		f.topics = append(f.topics, &topic{Topic: t, key: keyTopic + t.Name})
 	}
@@ -233,6 +240,14 @@ func (f *Fleet) LastError() error {
 		return *why
 	}
 	return nil
+}
+
+// LostData is when it was found last that Redis had lost data; ok is false if it never was.
+func (f *Fleet) LostData() (at time.Time, ok bool) {
+	if t := f.lostAt.Load(); t != nil {
+		return *t, true
+	}
+	return time.Time{}, false
 }
 
 // Replicas is the last known number of live replicas, including this one, and at least Options.Expect, however

@@ -12,6 +12,8 @@ import (
 const (
 	// keyReplicas is a sorted set: replica id, by the ms of its last heartbeat.
 	keyReplicas = "foregate:{fg}:replicas"
+	// keyRun shows whether Redis still has its data (package dataloss).
+	keyRun = "foregate:{fg}:run"
 	// keyPressure plus a pool's name is a hash: backend → reading.
 	keyPressure = "foregate:{fg}:pressure:"
 	// keyPlaced plus a pool's name is a stream of placements.

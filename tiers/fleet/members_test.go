@@ -272,7 +272,7 @@ func TestMetricsAreWellFormedAndKnownFromTheStart(t *testing.T) {
 	if err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}
-	if n, err := testutil.GatherAndCount(reg); err != nil || n != 1+len(modes)+len(kinds) {
+	if n, err := testutil.GatherAndCount(reg); err != nil || n != 2+len(modes)+len(kinds) {
 		t.Errorf("%d series, %v", n, err)
 	}
 }

@@ -16,14 +16,16 @@ const (
 	errPlacement = "placement" // an invalid entry of placements
 	errWhy       = "why"       // an invalid drain
 	errTopic     = "topic"     // a topic's hash, or a text in it
+	errRun       = "run"       // the number that shows whether Redis has lost data
 )
 
-var kinds = []string{errRedis, errReplicas, errPressure, errPlaced, errDrain, errReading, errPlacement, errWhy, errTopic}
+var kinds = []string{errRedis, errReplicas, errPressure, errPlaced, errDrain, errReading, errPlacement, errWhy, errTopic, errRun}
 
 type metrics struct {
 	replicas prometheus.Gauge
 	mode     *prometheus.GaugeVec
 	errors   *prometheus.CounterVec
+	lostData prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -42,6 +44,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Help: "What went wrong between this replica and the fleet, by kind: redis is a failed round trip, others are a key or a value in it.",
 		}, []string{"kind"}),
 	}
+	m.lostData = f.NewCounter(prometheus.CounterOpts{
+		Name: "foregate_redis_lost_data_total",
+		Help: "How often this replica found that Redis had lost data: it was emptied, or came back with older data.",
+	})
 	for _, kind := range kinds {
 		m.errors.WithLabelValues(kind)
 	}

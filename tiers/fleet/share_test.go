@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/internal/redistest"
@@ -221,6 +222,35 @@ func TestAFlushedRedisIsFilledAnewWithinATick(t *testing.T) {
 		}
 		if n := a.count(errRedis) + b.count(errRedis); n != 0 {
 			t.Errorf("%d errors", n)
+		}
+	})
+}
+
+func TestEveryReplicaIsToldOnceThatRedisLostData(t *testing.T) {
+	t.Parallel()
+	stores(t, func(t *testing.T, o *redis.Options, raw *redis.Client) {
+		a, b := join(t, o, "a"), join(t, o, "b")
+		told := map[*member]int{}
+		for _, m := range []*member{a, b} {
+			m.lost = []func(){func() { told[m]++ }}
+		}
+		ticks(t, a, b, a, b)
+		if _, lost := a.LostData(); lost || len(told) > 0 {
+			t.Fatalf("told %v of a Redis that kept all", told)
+		}
+		older := raw.Get(t.Context(), keyRun).Val()
+		ticks(t, a, b)
+		if err := raw.Set(t.Context(), keyRun, older, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		ticks(t, a, b, a, b)
+		if err := raw.FlushDB(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		ticks(t, a, b, a, b)
+		at, lost := b.LostData()
+		if told[a] != 2 || told[b] != 2 || !lost || at.IsZero() || b.log.count("lost data") != 2 || testutil.ToFloat64(b.metrics.lostData) != 2 {
+			t.Errorf("told %d and %d times, at %v", told[a], told[b], at)
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/foregate/foregate/internal/redis/dataloss"
 	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -120,7 +121,27 @@ func (f *Fleet) turn() *turn {
 		f.tidied = t.at
 		f.queueTidy(t, errDrain, keyDrain, f.expiredDrains(f.clock.when(t.at)))
 	}
+	f.queueRun(t)
 	return t
+}
+
+// queueRun looks whether Redis has lost data, after everything else was written.
+func (f *Fleet) queueRun(t *turn) {
+	look := f.detector.Queue(context.Background(), t.pipe)
+	t.calls = append(t.calls, call{t.calls[0].cmd, func() {
+		loss, err := look()
+		f.countProblem(errRun, keyRun, err)
+		if loss == dataloss.None {
+			return
+		}
+		f.metrics.lostData.Inc()
+		now := f.now()
+		f.lostAt.Store(&now)
+		f.log.Error().Msg("fleet: Redis has lost data; replicas publish again what they know")
+		for _, lost := range f.lost {
+			lost()
+		}
+	}})
 }
 
 // failed handles a tick without any usable reply. Readings are sent again, until they are too old; placements

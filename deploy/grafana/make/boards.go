@@ -65,7 +65,7 @@ func overview() board {
 					q(`sum(increase(foregate_log_lines_dropped_total{I}[r]))`, "log lines lost"),
 					q(`count(max by (name) (foregate_settings_rejected{I}))`, "settings refused"),
 					q(`count(max by (name) (foregate_settings_unknown{I}))`, "settings unknown"),
-					q(`max(foregate_settings_lost{I})`, "settings lost by Redis"),
+					q(`max(foregate_settings_lost{I})`, "settings that Redis lost, not published again"),
 					q(`sum(increase(foregate_settings_errors_total{I}[r]))`, "settings not read")).size(8, 7),
 			}},
 		},

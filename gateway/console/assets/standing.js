@@ -84,7 +84,7 @@ export function troubles({ settings: s, files, warnings = [] }) {
         { data: { tone: 'bad' } },
         h('b', null, 'Lost in Redis '),
         h('code', null, `${l.name} = ${l.old ?? 'default'}`),
-        ' It stays in force here. Run foregate settings restore to write it again, or foregate settings accept to drop it.',
+        ' It stays in force here and is not published again yet.',
       ),
     ),
     ...(s.rejected ?? []).map((r) =>

@@ -162,7 +162,12 @@ func (r *Runner) send(ctx context.Context, cmds []redis.Cmder, timeout time.Dura
 	default:
 		pipe := r.client.Pipeline()
 		_ = pipe.BatchProcess(ctx, cmds...) // they are only queued
-		_, _ = pipe.Exec(ctx)               // the first error of any command; each has its own
+		_, err := pipe.Exec(ctx)            // the first error of any command; each has its own
+		if err != nil && !slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return cmd.Err() != nil }) {
+			for _, cmd := range cmds {
+				cmd.SetErr(err) // Redis refused the connection's user, which go-redis does not tell the commands
+			}
+		}
 	}
 	for _, cmd := range cmds {
 		if err := cmd.Err(); err != nil && !Answered(err) {

@@ -94,6 +94,20 @@ func TestAPipelineThatCannotBeSentIsAnErrorWithinItsTime(t *testing.T) {
 	}
 }
 
+func TestEveryCommandOfAPipelineHasTheErrorOfARefusedUser(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Do("ACL", "SETUSER", "gate", "on", ">secret", "~*", "+@all")
+	o := redistest.Background(s.Addr)
+	o.Username, o.Password = "gate", "wrong"
+	r := script.NewRunner(redistest.Client(t, o))
+	pipe := r.Pipeline()
+	hash, number := pipe.HGetAll(t.Context(), key+":hash"), pipe.Incr(t.Context(), key)
+	if err := r.Exec(t.Context(), pipe, deadline); err != nil || !script.Answered(hash.Err()) || !script.Answered(number.Err()) {
+		t.Errorf("%v, %v, %v", err, hash, number)
+	}
+}
+
 func TestAScriptThatMayNotBeLoadedIsToldAndStaysUnknown(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
