@@ -124,7 +124,7 @@ var walls = map[string][]string{
 	"github.com/go-chi/chi":                {"gateway"},
 	"github.com/santhosh-tekuri":           {"tiers/schema"},
 	"github.com/sony/gobreaker":            {"breaker"},
-	"github.com/redis/go-redis":            {"breaker", "cache", "cmd/foregate", "cmd/loadtest", "gateway/budgets", "gateway/conversations", "gateway/limits", "gateway/operator", "gateway/settings", "gateway/stores", "gateway/usage", "internal/redis/connect", "internal/redis/embedded", "internal/redis/script", "internal/redistest", "loadtest/chaos", "tiers/evidence", "tiers/evidence/evidencetest", "tiers/fleet"},
+	"github.com/redis/go-redis":            {"breaker", "cache", "cmd/foregate", "cmd/loadtest", "gateway/budgets", "gateway/conversations", "gateway/limits", "gateway/operator", "gateway/settings", "gateway/stores", "gateway/usage", "internal/redis/connect", "internal/redis/dataloss", "internal/redis/embedded", "internal/redis/script", "internal/redistest", "loadtest/chaos", "tiers/evidence", "tiers/evidence/evidencetest", "tiers/fleet"},
 	"github.com/alicebob/miniredis":        {"internal/redis/embedded", "internal/redistest"},
 	"github.com/alecthomas/kong":           {"cmd/foregate", "cmd/loadtest", "cmd/vllmsim"},
 	"github.com/go-jose/go-jose":           {"gateway/identity"},
