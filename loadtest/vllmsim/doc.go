@@ -11,15 +11,15 @@
 //   - [Profile], the speeds of one model on one kind of GPU.
 //
 // A server has lives: one whose engine dies (out of memory, by a [Fault], after a spot notice) ends what is under way as
-// vLLM does, refuses connections for a while and comes back on the same address with nothing remembered. testdata/script
-// says what every answer must look like; with VLLM_URL set its test asks a real server instead.
+// vLLM does, refuses connections for a while and comes back on the same address with nothing remembered. testdata/engines has
+// what each kind of engine answers; the form of answers is held to recordings of a real vLLM (testdata/wire of the repository).
 //
 // A server may speak the wire of another engine ([Options.Engine], face.go): SGLang or any server
 // of OpenAI's API, each with its own routes, members, errors, metrics and shapes of answers. Each may have [Hazards]:
 // what goes wrong while all looks well. Where the wires were read, and at which versions:
 //
 //	engine    version imitated         read in
-//	vllm      0.28.0                   vllm/entrypoints, vllm/v1 (see testdata/script)
+//	vllm      0.28.0                   vllm/entrypoints, vllm/v1 (see testdata/engines)
 //	sglang    0.5.20                   sgl-project/sglang srt/entrypoints/openai: protocol.py@004c82e, serving_chat.py@002897c,
 //	                                   serving_base.py@c5695a4, serving_tokenize.py@0351c1f, sse_utils.py@0671305
 //	openai    API specification 2.3.0  OpenAI's published specification, from memory

@@ -2,6 +2,8 @@ package vllmsim
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -11,8 +13,11 @@ const (
 	hiChat = `"model":"sim","messages":[{"role":"user","content":"hi"}],"temperature":0`
 )
 
+// questioned is what a server is asked.
+type questioned struct{ name, method, path, body string }
+
 // engineRequests are asked of every engine; what each of them answers is in testdata/engines.
-var engineRequests = []struct{ name, method, path, body string }{
+var engineRequests = []questioned{
 	{"what it is", "GET", "/v1/models", ""},
 	{"its version", "GET", "/version", ""},
 	{"its server", "GET", "/server_info", ""},
@@ -47,21 +52,16 @@ var engineRequests = []struct{ name, method, path, body string }{
 // engineVolatile is what differs from run to run.
 var engineVolatile = regexp.MustCompile(`("(?:created|prompt_ms|predicted_ms)":)[0-9.e+-]+|("expires_at":)"[^"]*"|((?:chatcmpl-tool|modelperm)-)[0-9a-f]+|("id":"(?:|chatcmpl-|cmpl-))[0-9a-f]{32}`)
 
-func wireOf(t *testing.T, o Options) string {
+// answers asks a server and writes down what it is asked and what it answers.
+func answers(t *testing.T, s *Server, requests []questioned) string {
 	t.Helper()
-	o.Seed, o.TimeScale, o.MaxModelLen = 1, fast, 256
-	s := Start(t, o)
 	var b strings.Builder
-	for _, q := range engineRequests {
-		body := q.body
-		if len(body) > 600 {
-			body = body[:120] + "…" + body[len(body)-60:]
-		}
+	for _, q := range requests {
 		status, answer := do(t, s, q.method, q.path, q.body)
-		if q.path == "/metrics" && o.Engine == engineVLLM {
+		if q.path == "/metrics" && s.vllm() {
 			answer = "(metrics_v1.txt)" // full of times
 		}
-		fmt.Fprintf(&b, "# %s\n%s %s %s\n%d\n%s\n\n", q.name, q.method, q.path, body, status, strings.TrimSpace(answer))
+		fmt.Fprintf(&b, "# %s\n%s %s %s\n%d\n%s\n\n", q.name, q.method, q.path, q.body, status, strings.TrimSpace(answer))
 	}
 	return engineVolatile.ReplaceAllString(b.String(), "$1$2$3${4}1")
 }
@@ -69,7 +69,26 @@ func wireOf(t *testing.T, o Options) string {
 func TestEachEngineAnswersInItsOwnWire(t *testing.T) {
 	for _, name := range Engines() {
 		t.Run(name, func(t *testing.T) {
-			golden(t, "engines/"+name+".txt", wireOf(t, Options{Engine: name}))
+			s := Start(t, Options{Engine: name, Seed: 1, TimeScale: fast, MaxModelLen: 256})
+			golden(t, "engines/"+name+".txt", answers(t, s, engineRequests))
 		})
 	}
+}
+
+// testdata/engines/vllm-script.txt has more requests: fields, streams, scores, calls, refusals and faults, in this order, each
+// with the answer of a simulated vLLM. The form of such answers is held to recordings by TestAnswersHaveTheFormOfTheRecordedOnes.
+func TestAVLLMAnswersTheScriptAsItIsWritten(t *testing.T) {
+	const file = "engines/vllm-script.txt"
+	text, err := os.ReadFile(filepath.Join("testdata", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var requests []questioned
+	for _, block := range strings.Split(strings.TrimPrefix(string(text), "# "), "\n\n# ") {
+		lines := strings.SplitN(block, "\n", 3)
+		words := strings.SplitN(lines[1], " ", 3)
+		requests = append(requests, questioned{lines[0], words[0], words[1], words[2]})
+	}
+	s := Start(t, Options{Seed: 6, TimeScale: fast, MaxModelLen: 256, PromptTokensDetails: true})
+	golden(t, file, answers(t, s, requests))
 }

@@ -59,17 +59,6 @@ func TestDistributionsSumToOneAndNextIsAPureFunctionOfIDs(t *testing.T) {
 	}
 }
 
-func TestADraftOfDivergenceZeroIsTheTarget(t *testing.T) {
-	ctx := chat(t, "hello")
-	a, b, other := NewModel(9, 0).Next(ctx), NewModel(9, 0).Next(ctx), NewModel(9, 0.3).Next(ctx)
-	if !slices.Equal(a.Top, b.Top) {
-		t.Error("the same seed gave two distributions")
-	}
-	if slices.Equal(a.Top, other.Top) {
-		t.Error("a diverging draft has the target's distribution")
-	}
-}
-
 // likeness is how a draft's greedy answers compare with the target's.
 type likeness struct {
 	agree  float64 // share of the answers that are the target's to the token

@@ -34,13 +34,6 @@ func TestProfilesStayWithinWhatIsReported(t *testing.T) {
 	}
 }
 
-func TestAScoredPromptCostsMoreThanAReadOne(t *testing.T) {
-	p := profiles["a10g-8b"]
-	if plain, scored := p.stepTime(work{prefill: 1000}), p.stepTime(work{prefill: 1000, scored: 1000}); scored <= plain {
-		t.Errorf("%v scored, %v plain", scored, plain)
-	}
-}
-
 // The rates of docs/science.md, Cost model: 11.2k tokens of prompts a second, and with 64 sequences 2,966 of answers.
 func TestAProfilesRatesAreThoseOfAUsualLoad(t *testing.T) {
 	p := profiles["h100-70b-fp8-tp2"]

@@ -149,27 +149,3 @@ func TestBannedTokensNeverComeAndTheRestKeepTheirShares(t *testing.T) {
 		}
 	}
 }
-
-func TestTruncationKeepsTheNucleus(t *testing.T) {
-	d := Dist{Top: []Cand{{1, 0.5}, {2, 0.3}, {3, 0.15}}, Tail: 0.05 / 997, Vocab: 1000}
-	cases := []struct {
-		name string
-		s    sampling
-		want int
-	}{
-		{"top_k 1 keeps one", sampling{temperature: 1, topP: 1, topK: 1}, 1},
-		{"top_p 0.5 keeps one", sampling{temperature: 1, topP: 0.5}, 1},
-		{"top_p 0.51 keeps two", sampling{temperature: 1, topP: 0.51}, 2},
-		{"min_p 0.5 keeps two", sampling{temperature: 1, topP: 1, minP: 0.5}, 2},
-		{"temperature 0 keeps the argmax", sampling{}, 1},
-	}
-	for _, c := range cases {
-		seen := map[int32]bool{}
-		for i := range 3000 {
-			seen[c.s.pick(&d, uint64(i), nil)] = true
-		}
-		if len(seen) != c.want {
-			t.Errorf("%s: %d tokens came up", c.name, len(seen))
-		}
-	}
-}

@@ -329,36 +329,3 @@ func (m *machine) run(acts int) error {
 	}
 	return m.drain()
 }
-
-// The same machine, driven by bytes.
-func FuzzScheduler(f *testing.F) {
-	f.Add([]byte{})
-	f.Add([]byte("a small pool, a few seats, and whatever these letters make of them"))
-	f.Add(slices.Repeat([]byte{0, 1, 255, 3}, 20))
-	r := rand.New(rand.NewPCG(1, 2))
-	for range 8 {
-		data := make([]byte, 100)
-		for i := range data {
-			data[i] = byte(r.Uint32())
-		}
-		f.Add(data)
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		data = data[:min(len(data), 256)] // more only makes the fuzzer minimise for longer
-		m := newMachine(func(n int) int {
-			v := 0
-			for k := n - 1; k > 0 && len(data) > 0; k >>= 8 {
-				v, data = v<<8|int(data[0]), data[1:]
-			}
-			return v % n
-		})
-		for len(data) > 0 {
-			if err := m.act(); err != nil {
-				t.Fatalf("step %d: %v\n%+v", m.steps, err, m.s.Counts())
-			}
-		}
-		if err := m.drain(); err != nil {
-			t.Fatalf("step %d, at the end: %v\n%+v", m.steps, err, m.s.Counts())
-		}
-	})
-}
