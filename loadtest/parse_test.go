@@ -50,39 +50,6 @@ func TestAGoodFileBecomesTheScenarioItSays(t *testing.T) {
 				t.Fatal(err)
 			}
 			golden(t, strings.TrimSuffix(file, ".yaml")+".json", string(got)+"\n")
-			if err := sane(s); err != nil {
-				t.Error(err)
-			}
 		})
 	}
-}
-
-func FuzzParse(f *testing.F) {
-	for _, pattern := range []string{"testdata/scenario_good/*.yaml", "testdata/scenario_bad/*.yaml", "scenarios/*.yaml"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil {
-			f.Fatal(err)
-		}
-		for _, file := range files {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				f.Fatal(err)
-			}
-			f.Add(data)
-		}
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := Parse("a.yaml", data)
-		if err != nil {
-			for line := range strings.SplitSeq(err.Error(), "\n") {
-				if !strings.HasPrefix(line, "a.yaml:") {
-					t.Errorf("a message of two lines: %q", err)
-				}
-			}
-			return
-		}
-		if err := sane(s); err != nil {
-			t.Error(err)
-		}
-	})
 }

@@ -4,11 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"reflect"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -105,78 +102,12 @@ func TestAResultBecomesARow(t *testing.T) {
 	}
 }
 
-func TestEveryNumberOfARowIsFinite(t *testing.T) {
-	inf := math.Inf(1)
-	for name, r := range map[string]*Result{
-		"nothing":     {},
-		"no outcomes": {Recorder: NewRecorder(0), Window: time.Second},
-		"no window":   {Recorder: recorded(answer(0, 1, 2))},
-		"odd prices":  {Pools: []Usage{{Tier: "draft", USDPerHour: math.NaN(), Busy: 1}, {Tier: "target", USDPerHour: inf, Busy: 1}}},
-		"dear prices": {Pools: []Usage{{Tier: "target", USDPerHour: math.MaxFloat64, Busy: 1e6 * time.Hour}}, Recorder: recorded(answer(0, 1, 2))},
-	} {
-		row := reflect.ValueOf(r.Row())
-		for i := range row.NumField() {
-			if f := row.Field(i); f.Kind() == reflect.Float64 && finite(f.Float()) != f.Float() {
-				t.Errorf("%s: %s is %v", name, row.Type().Field(i).Name, f.Float())
-			}
-		}
-	}
-}
-
 func recorded(os ...Outcome) *Recorder {
 	r := NewRecorder(0)
 	for _, o := range os {
 		r.Add(o)
 	}
 	return r
-}
-
-func TestManyMayAddAtOnce(t *testing.T) {
-	r, wg := NewRecorder(0), sync.WaitGroup{}
-	for w := range 8 {
-		wg.Go(func() {
-			for i := range 1000 {
-				at := time.Duration(i) * 100 * time.Millisecond
-				r.Add(answer(at, time.Duration(w+1)*time.Millisecond, time.Second))
-				if i%100 == 0 {
-					r.summary()
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if s := r.summary(); s.Requests != 8000 || s.TTFT[0] < 4 || s.TTFT[0] > 4.01 {
-		t.Errorf("%d requests, TTFT %v", s.Requests, s.TTFT)
-	}
-}
-
-func TestARecorderStaysSmallHoweverMuchItHears(t *testing.T) {
-	r := NewRecorder(0)
-	heap := func() int64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	before := heap()
-	for i := range 60_000 {
-		name := fmt.Sprint("name ", i)
-		at := time.Duration(i) * time.Minute
-		o := answer(at, time.Duration(i%9999)*time.Millisecond, time.Minute)
-		o.Priority = name
-		r.Add(o)
-		r.Add(Outcome{At: at, End: Failed, Detail: name})
-	}
-	if grown := heap() - before; grown > 12<<20 {
-		t.Errorf("%d bytes", grown)
-	}
-	s := r.summary()
-	if len(s.Details) != different+1 || len(s.Priorities) != different+1 {
-		t.Errorf("%d details, %d priorities", len(s.Details), len(s.Priorities))
-	}
-	if s.Details[0] != (named{other, 60_000 - different}) {
-		t.Errorf("%v is first", s.Details[0])
-	}
 }
 
 func TestTheOutcomeOfAnErrorIsNamedByItsEndAndDetail(t *testing.T) {

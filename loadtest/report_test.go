@@ -1,11 +1,9 @@
 package loadtest
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 )
@@ -103,33 +101,4 @@ func TestJSONIsAsInTheGoldenFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "testdata/report_2.json", string(got))
-}
-
-func TestJSONOfAnEmptyReportHasNoNulls(t *testing.T) {
-	for _, r := range []*Report{{}, {Results: []*Result{{}}}} {
-		out, err := r.JSON()
-		if err != nil || !json.Valid(out) || strings.Contains(string(out), "null") {
-			t.Errorf("%s, %v", out, err)
-		}
-	}
-}
-
-func TestNumbersHaveThreeDigitsAndTellTheirSize(t *testing.T) {
-	for _, c := range []struct {
-		u    unit
-		v    float64
-		want string
-	}{
-		{counted, 999, "999"}, {counted, 1234567, "1,234,567"}, {millis, 0.0123, "0.012"}, {millis, 9.999, "10.0"}, {millis, 12345.6, "12,346"},
-		{percent, 0, "0"}, {percent, 0.975, "97.5"}, {percent, 0.0004, "0.040"}, {dollars, 3.8, "3.80"}, {plain, -1234.5, "-1,234"},
-	} {
-		if got := c.u.text(c.v); got != c.want {
-			t.Errorf("%v is %s, want %s", c.v, got, c.want)
-		}
-	}
-	for want, c := range map[string][2]float64{"": {1, 0}, "×0": {0, 5}, "=": {1, 1.001}, "×0.198": {95, 480}, "×3.20": {3.2, 1}, "×998": {998, 1}} {
-		if got := times(c[0], c[1]); got != want {
-			t.Errorf("%v is %q, want %q", c, got, want)
-		}
-	}
 }

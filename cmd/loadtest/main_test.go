@@ -10,12 +10,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/foregate/foregate/loadtest"
-	"github.com/foregate/foregate/loadtest/live"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -250,19 +248,6 @@ func TestARunNeedsARedisDatabaseOfItsOwn(t *testing.T) {
 		if _, err := store(t.Context(), bad, nil); err == nil || !strings.Contains(err.Error(), "--redis") || strings.Contains(err.Error(), "secret") {
 			t.Error(err)
 		}
-	}
-}
-
-func TestProgressWithoutATerminalIsALineNowAndThen(t *testing.T) {
-	var out bytes.Buffer
-	m := newMeter(&out)
-	p := live.Progress{Case: "c", At: 30 * time.Second, Duration: time.Minute, Sent: 9, InFlight: 2, Answered: 5, Shed: 1, Failed: 1, Lag: time.Second}
-	m.show(p)
-	m.next = time.Now().Add(-time.Second)
-	m.show(p)
-	m.show(p)
-	if want := "c:  50 %  30s of 1m0s  9 sent, 2 under way, 5 answered, 1 shed, 1 failed, 1s behind\n"; out.String() != want {
-		t.Errorf("%q", out.String())
 	}
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -15,12 +14,5 @@ func TestOperationsAreListedWithWhatIsPromised(t *testing.T) {
 		if !strings.Contains(out, want) {
 			t.Errorf("the list does not hold %q:\n%s", want, out)
 		}
-	}
-}
-
-func TestAnOperationWithoutAGatewayIsBroken(t *testing.T) {
-	status, out, errs := program("operate", "--only", "O1", "--gateway", filepath.Join(t.TempDir(), "foregate"))
-	if status != 1 || !strings.Contains(out, "| O1 | ") || !strings.Contains(out, "the world did not start") || !strings.Contains(errs, "operate: ") {
-		t.Fatalf("status %d: %s%s", status, out, errs)
 	}
 }

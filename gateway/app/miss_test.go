@@ -36,31 +36,6 @@ func (m *missing) ask(t testing.TB) {
 	m.straight.ask(t)
 }
 
-// BenchmarkMiss is a chat through a whole replica that looks for its answer in Redis and stores it there.
-func BenchmarkMiss(b *testing.B) {
-	for _, padding := range []int{0, 16 << 10, 128 << 10} {
-		b.Run(strconv.Itoa(padding>>10)+" KiB", func(b *testing.B) {
-			m := newMissing(b, padding)
-			b.ReportAllocs()
-			for b.Loop() {
-				m.ask(b)
-			}
-		})
-	}
-}
-
-// BenchmarkHit is a chat that is answered from the copy in the replica.
-func BenchmarkHit(b *testing.B) {
-	m := newMissing(b, 0)
-	for range 50 {
-		m.straight.ask(b)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		m.straight.ask(b)
-	}
-}
-
 // maxMissAllocs is how many allocations a miss makes at most, those of the look-up and of the store in the background
 // included: 142 are those of a straight answer, most of them net/http's, and the others go-redis' for two round trips.
 const maxMissAllocs = 225

@@ -212,15 +212,6 @@ func answerBarely(c net.Conn) {
 	}
 }
 
-// BenchmarkStraight is a chat of 200 bytes through a whole replica that neither drafts nor stores answers.
-func BenchmarkStraight(b *testing.B) {
-	s := newStraight(b, "")
-	b.ReportAllocs()
-	for b.Loop() {
-		s.ask(b)
-	}
-}
-
 // maxStraightAllocs is how many allocations a straight answer makes at most, the HTTP server's and those of net/http's
 // client for engines included: 138 were measured.
 const maxStraightAllocs = 145

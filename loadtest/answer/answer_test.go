@@ -1,14 +1,12 @@
 package answer
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
-	"testing/iotest"
 )
 
 func TestTheTextOfAnAnswerIsKeptAndEachPieceHeard(t *testing.T) {
@@ -31,23 +29,6 @@ func TestTheTextOfAnAnswerIsKeptAndEachPieceHeard(t *testing.T) {
 	if long.Text.Len() != maxText {
 		t.Errorf("%d bytes of an answer are kept", long.Text.Len())
 	}
-}
-
-// FuzzStream reads any bytes as a stream: it ends, and says the same however
-// they are cut.
-func FuzzStream(f *testing.F) {
-	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: [DONE]\n\n"))
-	f.Add([]byte("event: error\ndata: {}\n\n"))
-	f.Add([]byte("data: {\"error\":null,\"usage\":{}}\r\n\r\ndata:[DONE]"))
-	f.Add([]byte("data: " + strings.Repeat("x", 20_000)))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var a, b Answer
-		errA := a.Stream(bytes.NewReader(data))
-		errB := b.Stream(iotest.OneByteReader(bytes.NewReader(data)))
-		if !errors.Is(errA, errB) || a.Text.String() != b.Text.String() {
-			t.Errorf("%v and %q; byte by byte %v and %q", errA, a.Text.String(), errB, b.Text.String())
-		}
-	})
 }
 
 func TestALineWithoutEndIsGivenUp(t *testing.T) {

@@ -65,21 +65,3 @@ func TestWhatBecameOfAWholeAnswerHasOneName(t *testing.T) {
 		}
 	}
 }
-
-// FuzzStream: however a stream looks, it has a name, and it is answered only with text,
-// one finish reason, one [DONE] and no error.
-func FuzzStream(f *testing.F) {
-	for _, s := range []string{word + finish + done, word + broken, done, "data: {}\r\n\r\n" + done, "data:" + strings.Repeat("x", 9000)} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		a := &answer.Answer{MaxText: maxAnswer}
-		kind, _ := readStream(a, strings.NewReader(s))
-		if kind == "" {
-			t.Fatalf("%q has no name", s)
-		}
-		if kind == Answered && (a.Pieces == 0 || a.Text.Len() == 0 && len(s) < maxAnswer || a.Finishes != 1 || a.Dones != 1 || a.Failed != "" || !strings.Contains(s, "[DONE]")) {
-			t.Fatalf("%q counts as answered: %+v", s, a)
-		}
-	})
-}

@@ -1,13 +1,9 @@
 package chaos
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
 func TestEveryRowSaysWhatItPromisesAndHasAnIDOfItsOwn(t *testing.T) {
@@ -117,47 +113,5 @@ func TestTheLoadOfOperationsHasAllKindsAndKnownAnswers(t *testing.T) {
 		if !seen[want] {
 			t.Errorf("no request is %q: %v", want, seen)
 		}
-	}
-}
-
-func TestStreamsThatOutlastADrainDelayAreCounted(t *testing.T) {
-	at := time.Unix(100, 0)
-	stream := func(gateway int, begin, total time.Duration) Outcome {
-		return Outcome{Kind: Answered, Stream: true, Gateway: gateway, At: at.Add(begin), Total: total}
-	}
-	all := []Outcome{
-		stream(0, -time.Second, 3*time.Second), stream(0, -time.Second, time.Second), stream(0, time.Second, time.Minute), stream(1, -time.Second, 3*time.Second),
-		{Kind: CutSilent, Stream: true, At: at.Add(-time.Second), Total: time.Minute}, {Kind: Answered, At: at.Add(-time.Second), Total: time.Minute},
-	}
-	if n := outlasted(all, 0, at, time.Second); n != 1 || len(all) != 6 || all[5].Stream {
-		t.Errorf("%d streams, want 1", n)
-	}
-}
-
-func TestASpotNoticeNamesTheMachineAndItsEnd(t *testing.T) {
-	got := spotNotice(&Engine{addr: "127.0.0.1:8000"}, 1500*time.Millisecond)
-	if !strings.Contains(got, `"backend":"127.0.0.1:8000"`) || !strings.Contains(got, `"deadline_seconds":1.5`) {
-		t.Error(got)
-	}
-}
-
-func TestAnEngineIsWatchedUntilNobodyAsksIt(t *testing.T) {
-	s := vllmsim.Start(t, vllmsim.Options{Model: RouteModel, Seed: simSeed, TimeScale: 1000})
-	e := &Engine{addr: strings.TrimPrefix(s.URL(), "http://")}
-	v, err := watching(t.Context(), e)
-	if err != nil || v.requests != 0 {
-		t.Fatalf("asked %d times: %v", v.requests, err)
-	}
-	if _, err := truth(t.Context(), s.URL(), Question{"Why?", 3}); err != nil {
-		t.Fatal(err)
-	}
-	if err := watch(t.Context(), time.Now(), []*watched{v}, func() bool { return v.requests == 1 && v.running == 0 }); err != nil || v.last <= 0 {
-		t.Errorf("asked %d times, at last after %v: %v", v.requests, v.last, err)
-	}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	why := errors.New("because")
-	cancel(why)
-	if err := watch(ctx, time.Now(), nil, func() bool { return false }); !errors.Is(err, why) {
-		t.Errorf("watched on: %v", err)
 	}
 }

@@ -160,18 +160,6 @@ func children(t *testing.T) (names []string) {
 	return names
 }
 
-func TestTheEndOfThisProcessIsTheEndOfItsChildren(t *testing.T) {
-	gatewayBinary(t)
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells children")
-	}
-	pid := killedParent(t)
-	eventually(t, "the orphan has ended", func() bool {
-		state, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-		return err != nil || strings.Contains(string(state), ") Z ")
-	})
-}
-
 func TestWhatDistortsAResultIsNoted(t *testing.T) {
 	var notes []string
 	s := scenario(t, steady)

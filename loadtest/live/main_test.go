@@ -13,28 +13,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/loadtest"
-	"github.com/foregate/foregate/loadtest/chaos"
 )
 
 // built is the folder of the gateway's binary, removed when the tests are over.
 var built string
 
-// beParent makes this test binary a process that starts a Redis, tells its
-// process id, and waits to be killed.
-const beParent = "FOREGATE_TEST_BE_PARENT"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(beParent) != "" {
-		dir, _ := os.MkdirTemp("", "foregate-parent-") // the next line tells
-		s, err := chaos.NewServer(context.Background(), dir, "redis")
-		if err != nil {
-			fmt.Println(err)
-			os.Exit(1)
-		}
-		fmt.Println(s.Process().PID())
-		<-s.Process().Exited
-		os.Exit(0)
-	}
 	status := m.Run()
 	if built != "" {
 		_ = os.RemoveAll(built)
@@ -83,27 +67,6 @@ func store(ctx context.Context, url string, fields map[string]string) (func(cont
 		err = c.HSet(ctx, "foregate:settings", fields).Err()
 	}
 	return func(context.Context) error { return c.Close() }, err
-}
-
-// killedParent starts such a process, kills it, and returns its child's id.
-func killedParent(t *testing.T) (pid int) {
-	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), beParent+"=1")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	_, err = fmt.Fscan(out, &pid)
-	_ = cmd.Process.Kill()
-	_ = cmd.Wait() // killed
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pid
 }
 
 // scenario parses one.

@@ -1,14 +1,11 @@
 package process
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestALogCountsLinesThatAreNoAccessRecords(t *testing.T) {
@@ -26,32 +23,6 @@ func TestALogCountsLinesThatAreNoAccessRecords(t *testing.T) {
 	}
 	if last := j.Last(2); !strings.Contains(last, "plain words") || !strings.Contains(last, "502") || strings.Contains(last, "alone") {
 		t.Errorf("the last two lines are %q", last)
-	}
-}
-
-func TestALogIsBounded(t *testing.T) {
-	var j Log
-	for i := range 10 * maxLines {
-		fmt.Fprintf(&j, "line %d\n", i)
-	}
-	if _, err := j.Write([]byte(strings.Repeat("x", 1<<20))); err != nil {
-		t.Fatal(err)
-	}
-	if len(j.lines) > maxLines || len(j.rest) > 16*maxLineBytes {
-		t.Errorf("%d lines and %d bytes are kept", len(j.lines), len(j.rest))
-	}
-}
-
-func TestPollTellsWhyItGaveUp(t *testing.T) {
-	never := func() bool { return false }
-	if err := Poll(t.Context(), time.Millisecond, never); !errors.Is(err, ErrNotInTime) {
-		t.Errorf("after its limit: %v", err)
-	}
-	why := errors.New("because")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(why)
-	if err := Poll(ctx, time.Minute, never); !errors.Is(err, why) {
-		t.Errorf("after the context's end: %v", err)
 	}
 }
 

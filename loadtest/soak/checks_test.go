@@ -2,7 +2,6 @@ package soak
 
 import (
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -120,44 +119,5 @@ func TestWithoutLoadAProcessHoldsWhatItHeldBefore(t *testing.T) {
 		if broken != c.broken {
 			t.Errorf("%s: %q is broken, want %q", name, broken, c.broken)
 		}
-	}
-}
-
-// sampled is a small report.
-func sampled() *Report {
-	r := &Report{
-		Seed: 1, Seconds: 120, Every: 60, Capacity: 100, Share: 0.7, Rate: 70,
-		Periods: []Period{
-			{Seconds: 60, Counts: Counts{Sent: 100, Answered: 100}, First: First{10, 20, 30}},
-			{Fault: "redis-slow", At: 60, Seconds: 16, Recovered: 1.25, Counts: Counts{Sent: 10, Answered: 8, Shed: 1, Failed: 1, Reasons: map[string]int{"502 lost": 1}}, First: First{10, 25, 35}},
-		},
-		Series: []*Series{constant("gateway 0", true, 12, 0)},
-		Growth: []Growth{
-			{"gateway 0", 1, "goroutines", "", Flat{Samples: 10, First: 100, Last: 101.5, Growth: 1.5, Bound: 20, Slope: 2, Interval: &[2]float64{-1, 3}, Held: true}},
-			{redisName, 2, "memory", "MiB", Flat{Samples: 3, First: 1, Last: 9, Growth: 8, Bound: 4, Slope: 200}},
-		},
-		Rest: []Rest{{"gateway 0", "files", 30, 31, 42, true}},
-	}
-	r.Checks = flatness(r)
-	return r
-}
-
-func TestAReportIsPrintedAsTables(t *testing.T) {
-	got := sampled().Text()
-	for _, want := range []string{
-		"2m0s of load, a fault every 1m0s, seed 1; capacity 100 requests/s, of which 70 % were sent: 70.0 requests/s.",
-		"| (none) | 1 | 100 | 100 | 0 | 0 | 0 | 0 |  | 20 / 30 | – |",
-		"| redis-slow | 1 | 10 | 8 | 1 | 0 | 0 | 1 | 1 × 502 lost | 25 / 35 | 1.2 |",
-		"| gateway 0 | goroutines | 10 | 100 | 101.5 | +1.5 | 20 | +2.0 (-1.0 … +3.0) | held |",
-		"| redis, life 2 | memory MiB | 3 | 1 | 9 | +8.0 | 4 | +200.0 | **BROKEN** |",
-		"| gateway 0 | files | 30 | 31 | 42 | held |",
-		"| resources that grow | redis, life 2 memory | none | **BROKEN** |",
-	} {
-		if !strings.Contains(got, want+"\n") {
-			t.Errorf("there is no line\n%s\nin\n%s", want, got)
-		}
-	}
-	if strings.Contains(got, "target-killed") {
-		t.Errorf("a fault that was not made has a line:\n%s", got)
 	}
 }

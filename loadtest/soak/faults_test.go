@@ -3,7 +3,6 @@ package soak
 import (
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -24,18 +23,5 @@ func TestAScheduleHasEveryFaultBeforeAnyComesAgain(t *testing.T) {
 	}
 	if len(names(1, 0)) != 0 {
 		t.Error("no fault is one")
-	}
-}
-
-func TestFaultsAreChosenByName(t *testing.T) {
-	got, err := Choose(&Options{Only: []string{"redis-slow", "target-killed"}})
-	if err != nil || len(got) != 2 || got[0].Name != "target-killed" {
-		t.Errorf("%v, %v", got, err)
-	}
-	if all, err := Choose(&Options{}); err != nil || len(all) != len(Faults()) {
-		t.Errorf("%d faults, %v", len(all), err)
-	}
-	if _, err := Choose(&Options{Only: []string{"nonsense"}}); err == nil || !strings.Contains(err.Error(), `"nonsense"`) {
-		t.Errorf("a fault that there is not: %v", err)
 	}
 }

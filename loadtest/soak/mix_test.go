@@ -1,26 +1,10 @@
 package soak
 
 import (
-	"reflect"
 	"testing"
 
 	"github.com/foregate/foregate/loadtest/chaos"
 )
-
-func TestARequestFollowsFromItsSeedAndNumber(t *testing.T) {
-	if a, b := request(1, 7), request(1, 7); !reflect.DeepEqual(a, b) {
-		t.Errorf("%v and %v", a, b)
-	}
-	same := 0
-	for n := range 100 {
-		if request(1, n).Prompt == request(2, n).Prompt {
-			same++
-		}
-	}
-	if same > 10 {
-		t.Errorf("%d of 100 requests of two seeds have the same prompt", same)
-	}
-}
 
 func TestTheLoadHasAllKindsOfRequestsWhoseAnswersAreKnown(t *testing.T) {
 	known := map[chaos.Question]bool{}

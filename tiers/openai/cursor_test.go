@@ -156,7 +156,6 @@ func FuzzCursor(f *testing.F) {
 	for _, text := range cursorTexts {
 		f.Add([]byte(text), false, uint64(0x5a5a1234f00dbeef))
 	}
-	f.Add(chatOfSize(400, false), true, ^uint64(0))
 	f.Fuzz(func(t *testing.T, data []byte, lenient bool, way uint64) {
 		if err := sameReading(data, lenient, way); err != nil {
 			t.Fatalf("%q: %v", data, err)

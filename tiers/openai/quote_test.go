@@ -42,19 +42,3 @@ func TestEveryByteIsQuotedAlikeAtEveryOffset(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkQuote is what writing a text of 1.5 kB costs, beside the library.
-func BenchmarkQuote(b *testing.B) {
-	text := []byte(strings.Repeat("The lighthouse keeper counts the ships that pass, one by one.\n", 24))
-	dst := make([]byte, 0, 2*len(text))
-	b.Run("runs", func(b *testing.B) {
-		for b.Loop() {
-			dst = quote(dst[:0], text)
-		}
-	})
-	b.Run("jsontext", func(b *testing.B) {
-		for b.Loop() {
-			dst, _ = jsontext.AppendQuote(dst[:0], text)
-		}
-	})
-}

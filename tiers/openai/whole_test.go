@@ -217,29 +217,3 @@ func FuzzParseWhole(f *testing.F) {
 		}
 	})
 }
-
-// answer300 is an answer of 300 tokens.
-func answer300() *Whole {
-	text := strings.Repeat("The valve closes when the water behind it stands as high as it did before the gate was opened. ", 13)
-	return &Whole{Choices: []Choice{{Text: []byte(text), Finish: "stop"}}, Usage: Usage{Prompt: 40, Completion: 300}}
-}
-
-func BenchmarkWhole(b *testing.B) {
-	w, f := answer300(), NewFramer(Chat, "0123456789abcdef0123456789abcdef", "llama-3", 1700000000)
-	var dst []byte
-	b.ReportAllocs()
-	for b.Loop() {
-		dst = f.Whole(dst[:0], w, []byte(`{"tier":"draft"}`))
-	}
-	b.ReportMetric(float64(len(dst)), "bytes")
-}
-
-func BenchmarkWholeStream(b *testing.B) {
-	w, f := answer300(), NewFramer(Chat, "0123456789abcdef0123456789abcdef", "llama-3", 1700000000)
-	var dst []byte
-	b.ReportAllocs()
-	for b.Loop() {
-		dst = f.WholeStream(dst[:0], w, []byte(`{"tier":"draft"}`), true)
-	}
-	b.ReportMetric(float64(len(dst)), "bytes")
-}
