@@ -244,8 +244,8 @@ const answerKeys = "foregate:cache:"
 
 // knownKeys are keys that there may not be while nothing is wrong.
 var knownKeys = []string{
-	settingsKey, "foregate:{fg}:replicas", "foregate:{fg}:drain", "foregate:{fg}:pressure:draft", "foregate:{fg}:pressure:target",
-	"foregate:{fg}:placed:draft", "foregate:{fg}:placed:target", "foregate:{fg}:limit:acme", "foregate:{fg}:limit:globex",
+	settingsKey, "foregate:{fg}:replicas", "foregate:{fg}:drain", "foregate:{fg}:told1",
+	"foregate:{fg}:placed2:draft", "foregate:{fg}:placed2:target", "foregate:{fg}:limit:acme", "foregate:{fg}:limit:globex",
 	"foregate:{fg}:epochs",
 }
 

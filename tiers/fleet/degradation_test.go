@@ -204,7 +204,7 @@ func TestAFullRedisStillTellsDrainsAndPlacements(t *testing.T) {
 	redistest.Within(t, 5*time.Second, "both share", func() bool { ticks(t, a, b); return a.Mode() == Shared && b.Mode() == Shared && len(b.Members()) == 2 })
 	a.Place("small", placements(1))
 	ticks(t, a)
-	if err := a.Drain(t.Context(), "small", "b0", "why", 0); err != nil {
+	if err := a.drain(t, "b0", 0); err != nil {
 		t.Fatal(err)
 	}
 	before := b.log.count("\n")
@@ -232,7 +232,7 @@ func TestAReadOnlyRedisStillTellsDrainsAndIsDialedAnew(t *testing.T) {
 	a := join(t, redistest.Background(s.Addr), "a")
 	raw := redis.NewClient(redistest.Background(s.Addr))
 	t.Cleanup(func() { _ = raw.Close() })
-	if err := a.Drain(t.Context(), "small", "b0", "why", 0); err != nil {
+	if err := a.drain(t, "b0", 0); err != nil {
 		t.Fatal(err)
 	}
 	ticks(t, a)

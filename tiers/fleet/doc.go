@@ -1,16 +1,17 @@
 // Package fleet shares state between the replicas of Foregate through Redis: live replicas, backend ownership
-// (who scrapes which backend), readings, prefix placements, drains, and topics of others ([Topic]). Start at [Fleet.Run], which ticks every
-// 500 ms (±10 %), outside every request's path. Nothing here fails or waits because of Redis: [Fleet.Mine]
-// answers from memory, [Fleet.Publish] and [Fleet.Place] write into bounded queues, and without Redis a
-// replica owns every backend. It guarantees, while Redis answers:
+// (who scrapes which backend), prefix placements, drains, and topics: texts by field, of which the later one wins ([Topic]);
+// readings are one. Start at [Fleet.Run], which ticks every 500 ms (±10 %), outside every request's path: one round trip.
+// Nothing here fails or waits because of Redis: [Fleet.Mine] answers from memory, [Fleet.Publish] and [Fleet.Place] write
+// into bounded queues, and without Redis a replica owns every backend. It guarantees, while Redis answers:
 // - A backend has one owner, the same on every replica.
 // - When a replica leaves, the others take over at their next tick; when it dies, within 1.5 s and a tick.
-// - Of two readings the one taken later wins, in whatever order they are sent.
+// - Each replica writes its own texts, and a pool that hears two readings keeps the one taken later.
 // - All replicas read the placements in the same order.
+// - Every replica finds that Redis lost data, and orders drains again (Options.Lost is for others).
 // All times in Redis come from Redis' clock. A replica's clock measures only ages, so it may be wrong by
 // hours. If Redis' clock jumps, the ownership is unclear for one tick: backends have two owners or none is
-// known (pools then scrape for themselves). Drains with an end follow Redis' clock. The [Mode] of this
-// replica is its degradation level: shared; degraded after the first failed tick; local after 1.5 s without a
+// known (pools then scrape for themselves); texts of that tick are told again at once. Drains with an end
+// follow Redis' clock. The [Mode] of this replica is its degradation level: shared; degraded after the first failed tick; local after 1.5 s without a
 // good tick. It is shared again after three good ticks in a row and half a second, or up to 4 s if it failed
 // soon after the last recovery. A tick whose heartbeat Redis refuses (it is full, read-only, loading) has
 // failed; data that it still returns (drains, placements) is used. [Fleet.Replicas] keeps its state in all

@@ -1,109 +1,72 @@
 package fleet
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"iter"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/foregate/foregate/internal/redis/script"
 )
 
 // deadline bounds a round trip of any size.
 const deadline = 250 * time.Millisecond
 
+// turn is one tick's exchange with Redis.
+type turn struct {
+	at      time.Time // local, before anything was sent
+	pipe    redis.Pipeliner
+	calls   []call            // the heartbeat first
+	told    map[string]string // texts, by topic and field
+	follow  []*pool
+	lost    bool     // Redis has lost data since the last tick
+	answers []func() // to operators, once all is applied
+}
+
 // call is one command of a round trip.
 type call struct {
 	cmd     redis.Cmder
-	receive func() // processes the reply, or the error in it
+	kind    string       // of its errors; "" tells none
+	key     string       // of its problem in the log
+	receive func() error // processes the reply; the error is a problem in it
+	done    func(error)  // is called with the command's error, or the round trip's
 }
 
-// queue adds a script to a pipeline. Its reply is Redis' ms, an error text, and a list. Replies of another
-// form, and errors that Redis answers, go to refused.
-func queue(pipe redis.Pipeliner, s *script.Script, key string, args []any, got func(now int64, wrong string, values []any), refused func(error)) call {
-	cmd := s.EvalSha(context.Background(), pipe, []string{key}, args...) // the round trip has the deadline
-	return call{cmd, func() {
-		now, wrong, values, err := shape(cmd)
-		if err == nil {
-			got(now, wrong, values)
-		} else {
-			refused(s.Explain(err))
-		}
-	}}
-}
-
-// shape parses a script's reply.
-func shape(cmd *redis.Cmd) (now int64, wrong string, values []any, err error) {
-	if cmd.Err() != nil {
-		return 0, "", nil, cmd.Err()
-	}
-	reply, ok := cmd.Val().([]any)
-	if !ok || len(reply) != 3 {
-		return 0, "", nil, errors.New("a script's reply has another shape")
-	}
-	now, ok = reply[0].(int64)
-	wrong, ok2 := reply[1].(string)
-	values, ok3 := reply[2].([]any)
-	if !ok || !ok2 || !ok3 {
-		return 0, "", nil, errors.New("a script's reply has other types")
-	}
-	return now, wrong, values, nil
-}
-
-// pairs iterates over fields and values.
-func pairs(values []any) iter.Seq2[string, string] {
-	return func(yield func(string, string) bool) {
-		for i := 0; i+1 < len(values); i += 2 {
-			id, ok := values[i].(string)
-			value, ok2 := values[i+1].(string)
-			if ok && ok2 && !yield(id, value) {
-				return
-			}
+// take processes the reply. err is the round trip's error, well whether the heartbeat succeeded: without it, errors of
+// other commands are not told.
+func (f *Fleet) take(c call, err error, well bool) {
+	if err == nil {
+		if err = c.cmd.Err(); errors.Is(err, redis.Nil) {
+			err = nil
 		}
 	}
+	if c.done != nil {
+		c.done(err)
+	}
+	if err == nil && c.receive != nil {
+		err = c.receive()
+	}
+	if well && c.kind != "" {
+		f.countProblem(c.kind, c.key, err)
+	}
 }
 
-// entry is an entry of a log.
-type entry struct {
-	id             entryID
-	by, placements string
+// countProblem counts a problem with a key, and logs its beginning and its end.
+func (f *Fleet) countProblem(kind, key string, err error) {
+	if err != nil {
+		f.metrics.errors.WithLabelValues(kind).Inc()
+	}
+	f.logChange(kind+" "+key, key, err)
 }
 
-// entriesOf parses the reply of either command that reads a log, the oldest entry first. Missing fields are
-// empty, which means no placements.
-func entriesOf(cmd redis.Cmder) ([]entry, error) {
-	var got []redis.XMessage
-	err := cmd.Err()
-	switch c := cmd.(type) {
-	case *redis.XStreamSliceCmd:
-		if len(c.Val()) > 0 {
-			got = c.Val()[0].Messages
-		}
-	case *redis.XMessageSliceCmd: // newest first
-		for i := len(c.Val()) - 1; i >= 0; i-- {
-			got = append(got, c.Val()[i])
-		}
+// logChange logs the beginning and the end of a problem. A failed heartbeat is logged as a change of mode,
+// and the same problem of other keys is not logged.
+func (f *Fleet) logChange(what, key string, err error) {
+	switch {
+	case f.heartbeatError != nil:
+	case err != nil && !f.problems[what]:
+		f.problems[what] = true
+		f.log.Warn().Err(err).Str("key", key).Msg("fleet: a key in Redis is of no use; the rest goes on")
+	case err == nil && f.problems[what]:
+		delete(f.problems, what)
+		f.log.Info().Str("key", key).Msg("fleet: the key in Redis is well again")
 	}
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return nil, err
-	}
-	entries := make([]entry, 0, len(got))
-	for _, m := range got {
-		id, ok := parseID(m.ID)
-		if !ok {
-			return nil, fmt.Errorf("entry id %.64q", m.ID)
-		}
-		by, _ := m.Values["by"].(string)
-		placements, _ := m.Values["said"].(string)
-		entries = append(entries, entry{id, by, placements})
-	}
-	return entries, nil
-}
-
-// exchange sends a pipeline in one round trip, as [script.Runner.Exec] does.
-func (f *Fleet) exchange(ctx context.Context, pipe redis.Pipeliner) error {
-	return f.scripts.Exec(ctx, pipe, deadline)
 }

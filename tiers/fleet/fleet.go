@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"slices"
@@ -26,7 +27,7 @@ const (
 	maxInterval = 650 * time.Millisecond
 	jitter      = 0.1
 	tidyEvery   = 30 * time.Second
-	tidyAfter   = 60 * time.Second // age of a reading that is not renewed
+	keepReading = 60 * time.Second // a reading that is not renewed is removed after it
 	publishable = 10 * time.Second // an older reading is useless
 )
 
@@ -73,7 +74,7 @@ type Fleet struct {
 	scripts  *script.Runner // nil without Redis
 	self     string
 	pools    atomic.Pointer[pools]
-	topics   []*topic
+	topics   map[string]*Topic // by name, that of readings among them
 	lost     []func()
 	interval func() time.Duration
 	log      zerolog.Logger
@@ -88,8 +89,11 @@ type Fleet struct {
 	lastError atomic.Pointer[error] // of the last tick, for [Fleet.LastError]
 	lostAt    atomic.Pointer[time.Time]
 
-	pendingMu sync.Mutex
-	pending   map[string]pendingDrain // by field
+	queueMu  sync.Mutex                  // of what follows, and the pools' placements
+	orders   map[string]*order           // about drains, by field
+	readings map[string]pressure.Reading // to tell, by "<pool>/<backend>"; the newest of each
+
+	retake atomic.Bool // texts are taken again, because there are new pools
 
 	// Used only by the goroutine that ticks.
 	degradation    degradation
@@ -100,8 +104,11 @@ type Fleet struct {
 	mode           Mode  // last logged mode
 	clock          clock
 	tidied         time.Time
-	drains         map[string]drain // by field
-	problems       map[string]bool  // active problems, for one log line each
+	taken          map[string]string // texts as last read, by topic and field
+	overfull       bool              // there were too many of them
+	again          map[string]string // texts to be told again: Redis' clock has jumped
+	drains         map[string]drain  // by field
+	problems       map[string]bool   // active problems, for one log line each
 }
 
 // pools are the pools, in the order of [Fleet.SetPools]. They are never changed, only replaced.
@@ -124,29 +131,16 @@ func (c clock) when(at time.Time) int64 {
 	return c.ms + at.Sub(c.at).Milliseconds()
 }
 
-// pool is one of the pools, with its messages to and from other replicas.
+// pool is one of the pools, with its placements to and from other replicas.
 type pool struct {
 	Pool
-	name, pressure, placed string // the name, the two keys
-
-	mu        sync.Mutex
-	toPublish map[string]pressure.Reading // the newest of each backend
-	toPlace   []prefix.Placement          // to publish
+	name, log string             // the name, the key of the placements
+	toPlace   []prefix.Placement // to publish; Fleet.queueMu guards it
 
 	// Used only by the goroutine that ticks.
-	readings      map[string]field // the hash as last read
-	spareReadings map[string]field // reused for the next read
-	logRead       bool             // the log was read
-	lastEntry     entryID          // last read entry of the log
-	drained       map[string]string
-}
-
-// field is a value of a hash, remembered so that only changed values are parsed.
-type field struct {
-	value  string
-	seq    int64
-	ahead  bool // of Redis' clock: check it again
-	broken bool // invalid: it is ignored
+	logRead   bool    // the log was read
+	lastEntry entryID // last read entry of the log
+	drained   map[string]string
 }
 
 // New returns a fleet that is alone until it runs.
@@ -165,14 +159,17 @@ func New(o Options) (*Fleet, error) {
 	}
 	f := &Fleet{
 		redis: o.Redis, self: o.Replica, interval: o.Interval, log: o.Logger, now: o.Now,
-		wakeup: make(chan struct{}, 1), problems: map[string]bool{}, pending: map[string]pendingDrain{}, expect: max(o.Expect, 1),
+		wakeup: make(chan struct{}, 1), problems: map[string]bool{}, expect: max(o.Expect, 1),
+		orders: map[string]*order{}, readings: map[string]pressure.Reading{}, topics: map[string]*Topic{},
 	}
 	if o.Redis != nil {
-		f.scripts = script.NewRunner(o.Redis, beatScript, shareScript, tidyScript, drainScript)
+		f.scripts = script.NewRunner(o.Redis, beatScript)
 	}
 	f.lost, f.detector = o.Lost, dataloss.New(keyRun)
-	for _, t := range o.Topics {
-		f.topics = append(f.topics, &topic{Topic: t, key: keyTopic + t.Name})
+	readings := Topic{Name: topicPressure, Tell: f.tellReadings, Take: f.takeReading, Max: maxBackends, Keep: keepReading}
+	for _, t := range append(slices.Clone(o.Topics), readings) {
+		t.Max, t.Keep = cmp.Or(t.Max, defaultMax), cmp.Or(t.Keep, defaultKeep)
+		f.topics[t.Name] = &t
 	}
 	f.startedAt = f.now()
 	f.pools.Store(&pools{})
@@ -198,10 +195,8 @@ func (f *Fleet) SetPools(all []Pool) error {
 		}
 		own := was.byName[name]
 		if own == nil || own.Pool != p {
-			own = &pool{
-				Pool: p, name: name, pressure: keyPressure + name, placed: keyPlaced + name,
-				toPublish: map[string]pressure.Reading{}, readings: map[string]field{}, spareReadings: map[string]field{},
-			}
+			own = &pool{Pool: p, name: name, log: keyPlaced + name}
+			f.retake.Store(true)
 		}
 		next.byName[name] = own
 		next.all = append(next.all, own)
@@ -267,65 +262,8 @@ func (f *Fleet) Members() []string {
 	return slices.Clone(v.members)
 }
 
-// Publish sends a reading at the next tick, only the newest of each backend. It never blocks. Unknown pools,
-// and readings out of range, are ignored.
-func (f *Fleet) Publish(pool, backend string, r pressure.Reading) {
-	p := f.pool(pool)
-	if p == nil || f.redis == nil || backend == "" || len(backend) > maxID || r.Check() != nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.queue(backend, r)
-}
-
-// queue keeps the newest reading of a backend.
-func (p *pool) queue(backend string, r pressure.Reading) {
-	old, queued := p.toPublish[backend]
-	if !queued && len(p.toPublish) >= maxBackends || queued && !r.At.After(old.At) {
-		return
-	}
-	p.toPublish[backend] = r
-}
-
-// Place sends placements at the next tick, in this order: up to 512 per pool and tick; more are dropped. It never
-// blocks, and keeps no reference to them.
-func (f *Fleet) Place(pool string, placements []prefix.Placement) {
-	p := f.pool(pool)
-	if p == nil || f.redis == nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	room := min(len(placements), maxPlaced-len(p.toPlace))
-	p.toPlace = append(p.toPlace, placements[:room]...)
-}
-
-// take empties both queues.
-func (p *pool) take() (map[string]pressure.Reading, []prefix.Placement) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var readings map[string]pressure.Reading
-	if len(p.toPublish) > 0 {
-		readings = p.toPublish
-		p.toPublish = make(map[string]pressure.Reading, len(readings))
-	}
-	places := p.toPlace
-	p.toPlace = nil
-	return readings, places
-}
-
-// giveBack queues readings again that could not be sent, unless there are newer ones.
-func (p *pool) giveBack(readings map[string]pressure.Reading) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for backend, r := range readings {
-		p.queue(backend, r)
-	}
-}
-
-// wake makes Run tick now.
-func (f *Fleet) wake() {
+// Wake makes Run tick now.
+func (f *Fleet) Wake() {
 	select {
 	case f.wakeup <- struct{}{}:
 	default: // a tick is pending

@@ -39,7 +39,9 @@ func (e *recordingPool) ReceiveReading(backend string, r pressure.Reading) bool 
 	if e.readings == nil {
 		e.readings = map[string]pressure.Reading{}
 	}
-	e.readings[backend] = r
+	if r.At.After(e.readings[backend].At) { // as a pool does
+		e.readings[backend] = r
+	}
 	return true
 }
 
@@ -166,11 +168,36 @@ func ticks(t *testing.T, members ...*member) {
 	t.Helper()
 	for _, m := range members {
 		m.tick(t.Context())
+		select {
+		case <-m.wakeup: // as Run does
+			m.tick(t.Context())
+		default:
+		}
 	}
 }
 
 func (m *member) count(kind string) int {
 	return int(testutil.ToFloat64(m.metrics.errors.WithLabelValues(kind)))
+}
+
+// order has a replica that does not run carry out an order.
+func (m *member) order(give func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- give() }()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-m.wakeup:
+			m.tick(context.Background())
+		}
+	}
+}
+
+// drain has a replica that does not run drain a backend of a pool.
+func (m *member) drain(t *testing.T, backend string, d time.Duration) error {
+	t.Helper()
+	return m.order(func() error { return m.Drain(t.Context(), "small", backend, "why", d) })
 }
 
 // stores runs a test on miniredis and on a real Redis. raw is for the test's own hands.

@@ -1,49 +1,36 @@
 package fleet
 
 import (
-	_ "embed" // the scripts
+	_ "embed" // the script
 
 	"github.com/foregate/foregate/internal/redis/script"
 )
 
-// The keys share the hash tag {fg}, so that in a cluster one node answers a tick. Only topics have a TTL, because a
+// The keys share the hash tag {fg}, so that in a cluster one node answers a tick. None has a TTL, because a
 // full Redis evicts keys with a TTL first. Their number is bounded, and timestamps inside, by Redis' clock,
 // show how fresh they are.
 const (
-	// keyReplicas is a sorted set: replica id, by the ms of its last heartbeat.
+	// keyReplicas is a sorted set: replica id, by the ms of its last heartbeat. All versions read it.
 	keyReplicas = "foregate:{fg}:replicas"
 	// keyRun shows whether Redis still has its data (package dataloss).
 	keyRun = "foregate:{fg}:run"
-	// keyPressure plus a pool's name is a hash: backend → reading.
-	keyPressure = "foregate:{fg}:pressure:"
+	// keyTold is a hash of all topics: "<topic>/<field>" → the ms of its telling, and the text.
+	keyTold = "foregate:{fg}:told1"
 	// keyPlaced plus a pool's name is a stream of placements.
-	keyPlaced = "foregate:{fg}:placed:"
-	// keyDrain is a hash: "<pool>/<backend>" → reason and end.
+	keyPlaced = "foregate:{fg}:placed2:"
+	// keyDrain is a hash: "<pool>/<backend>" → reason and end. All versions read it.
 	keyDrain = "foregate:{fg}:drain"
-	// keyTopic plus a topic's name is a hash of its texts by field, for an hour.
-	keyTopic = "foregate:{fg}:"
 )
 
-// Every script uses one key.
 var (
 	//go:embed beat.lua
 	beatSource string
-	//go:embed share.lua
-	shareSource string
-	//go:embed tidy.lua
-	tidySource string
-	//go:embed drain.lua
-	drainSource string
-
-	beatScript  = script.New(beatSource)
-	shareScript = script.New(shareSource)
-	tidyScript  = script.New(tidySource)
-	drainScript = script.New(drainSource)
+	beatScript = script.New(beatSource)
 )
 
 const (
 	maxMembers  = 1024 // replicas
-	maxBackends = 4096 // fields of a pool's hash; a larger hash is deleted and published again
+	maxBackends = 4096 // readings of all pools
 	maxDrains   = 4096 // fields of the drains' hash
 	maxTidied   = 256  // fields of one hash deleted at once
 	maxID       = 256  // bytes of a backend's id

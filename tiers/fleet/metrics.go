@@ -7,19 +7,17 @@ import (
 
 // The kinds of errors, a closed set.
 const (
-	errRedis     = "redis"     // a round trip failed: refused, late, cut, or without a reply to the heartbeat
-	errReplicas  = "replicas"  // the set of replicas: wrong type, no memory
-	errPressure  = "pressure"  // a pool's hash of readings, as above
-	errPlaced    = "placed"    // a pool's stream of placements, as above
-	errDrain     = "drain"     // the hash of drains, as above
-	errReading   = "reading"   // an invalid reading
-	errPlacement = "placement" // an invalid entry of placements
-	errWhy       = "why"       // an invalid drain
-	errTopic     = "topic"     // a topic's hash, or a text in it
-	errRun       = "run"       // the number that shows whether Redis has lost data
+	errRedis    = "redis"    // a round trip failed: refused, late, cut, or without a reply to the heartbeat
+	errReplicas = "replicas" // the set of replicas: wrong type, no memory
+	errTopic    = "topic"    // the hash of topics, as above, or a text in it
+	errPlaced   = "placed"   // a pool's stream of placements, as above, or an entry
+	errDrain    = "drain"    // the hash of drains, as above
+	errReading  = "reading"  // an invalid reading
+	errWhy      = "why"      // an invalid drain
+	errRun      = "run"      // the number that shows whether Redis has lost data
 )
 
-var kinds = []string{errRedis, errReplicas, errPressure, errPlaced, errDrain, errReading, errPlacement, errWhy, errTopic, errRun}
+var kinds = []string{errRedis, errReplicas, errTopic, errPlaced, errDrain, errReading, errWhy, errRun}
 
 type metrics struct {
 	replicas prometheus.Gauge

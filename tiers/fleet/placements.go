@@ -1,13 +1,20 @@
 package fleet
 
 import (
-	"encoding/binary"
+	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/tiers/prefix"
 )
 
@@ -18,151 +25,56 @@ const (
 	firstRead   = 64   // entries that a new replica reads
 	// warmFor is the maximum age of an entry that is read: prefix.Table forgets at the same age.
 	warmFor = 5 * time.Minute
-	// maxPayload bounds the size of an entry: 512 placements on 512 backends.
-	maxPayload = maxPlaced * (maxID + 2 + 8 + 3*binary.MaxVarintLen64)
-	// slack is how many ms newer than the heartbeat an entry of the same round trip may be, with a safety
-	// margin.
-	slack    = 1000
-	placedV1 = 1
+	// maxPayload bounds the bytes of an entry: 512 placements on 512 backends.
+	maxPayload = maxPlaced * (2*maxID + 100)
 )
 
-var errNoPlacements = errors.New("no placements of version 1")
+var errNoPlacements = errors.New("no placements")
 
-// encodePlacements encodes placements: version; number of backends, and each with its length; number of
-// placements, and for each the backend's index, the key, tokens, own·2 + cold. Values out of range are left
-// out.
+// placed is a placement on a backend, by which an entry's are grouped.
+type placed struct {
+	Key  uint64 `json:"k"`
+	Size int    `json:"n"` // tokens
+	Own  int    `json:"o,omitempty"`
+	Cold bool   `json:"c,omitempty"`
+}
+
+// encodePlacements encodes placements by backend. Values out of range are left out; "" is none.
 func encodePlacements(placements []prefix.Placement) string {
-	number := map[string]uint64{}
-	var names, body []byte
-	n := 0
-	for _, p := range placements {
-		if n == maxPlaced || !placeable(p) {
-			continue
+	by := map[string][]placed{}
+	for _, p := range placements[:min(len(placements), maxPlaced)] {
+		if placeable(p) {
+			by[p.Backend] = append(by[p.Backend], placed{uint64(p.Key), p.Tokens, p.Own, p.Cold})
 		}
-		i, known := number[p.Backend]
-		if !known {
-			i = uint64(len(number))
-			number[p.Backend] = i
-			names = binary.AppendUvarint(names, uint64(len(p.Backend)))
-			names = append(names, p.Backend...)
-		}
-		own := uint64(p.Own) << 1
-		if p.Cold {
-			own |= 1
-		}
-		body = binary.AppendUvarint(body, i)
-		body = binary.LittleEndian.AppendUint64(body, uint64(p.Key))
-		body = binary.AppendUvarint(binary.AppendUvarint(body, uint64(p.Tokens)), own)
-		n++
 	}
-	if n == 0 {
+	text, err := json.Marshal(by)
+	if err != nil || len(by) == 0 {
 		return ""
 	}
-	b := binary.AppendUvarint([]byte{placedV1}, uint64(len(number)))
-	b = binary.AppendUvarint(append(b, names...), uint64(n))
-	return string(append(b, body...))
+	return string(text)
 }
 
 func placeable(p prefix.Placement) bool {
 	return p.Backend != "" && len(p.Backend) <= maxID && p.Own >= 0 && p.Own <= p.Tokens && p.Tokens <= math.MaxInt32
 }
 
-// decodePlacements appends decoded placements to into, all or none.
-func decodePlacements(into []prefix.Placement, packed string) ([]prefix.Placement, error) {
-	if len(packed) > maxPayload || packed == "" || packed[0] != placedV1 {
+// decodePlacements appends decoded placements to into, all or none, in the same order at all replicas.
+func decodePlacements(into []prefix.Placement, text string) ([]prefix.Placement, error) {
+	var by map[string][]placed
+	if len(text) > maxPayload || json.Unmarshal([]byte(text), &by) != nil {
 		return into, errNoPlacements
-	}
-	r := reader{b: packed[1:]}
-	backends := make([]string, r.count())
-	for i := range backends {
-		backends[i] = r.name()
 	}
 	values := into
-	for range r.count() {
-		backend := r.uvarint()
-		p := prefix.Placement{Key: prefix.Key(r.fixed()), Tokens: r.int(math.MaxInt32)}
-		own := r.int(2*math.MaxInt32 + 1)
-		p.Own, p.Cold = own>>1, own&1 == 1
-		if backend >= uint64(len(backends)) {
-			return into, errNoPlacements
+	for _, backend := range slices.Sorted(maps.Keys(by)) {
+		for _, v := range by[backend] {
+			p := prefix.Placement{Key: prefix.Key(v.Key), Backend: backend, Tokens: v.Size, Own: v.Own, Cold: v.Cold}
+			if !placeable(p) || len(values)-len(into) == maxPlaced {
+				return into, errNoPlacements
+			}
+			values = append(values, p)
 		}
-		p.Backend = backends[backend]
-		r.bad = r.bad || !placeable(p)
-		if r.bad {
-			return into, errNoPlacements
-		}
-		values = append(values, p)
-	}
-	if r.bad || r.b != "" {
-		return into, errNoPlacements
 	}
 	return values, nil
-}
-
-// reader decodes numbers. After the first error it returns zeros.
-type reader struct {
-	b   string
-	bad bool
-}
-
-func (r *reader) take(n int) string {
-	if r.bad || n > len(r.b) {
-		r.bad = true
-		return ""
-	}
-	s := r.b[:n]
-	r.b = r.b[n:]
-	return s
-}
-
-func (r *reader) uvarint() uint64 {
-	var v uint64
-	for shift := 0; shift < 64; shift += 7 {
-		s := r.take(1)
-		if r.bad {
-			return 0
-		}
-		v |= uint64(s[0]&0x7f) << shift
-		if s[0] < 0x80 {
-			return v
-		}
-	}
-	r.bad = true
-	return 0
-}
-
-// int decodes a number up to a maximum.
-func (r *reader) int(maxValue uint64) int {
-	v := r.uvarint()
-	if v > maxValue {
-		r.bad = true
-		return 0
-	}
-	return int(v)
-}
-
-// count decodes the number of following elements, of at least one byte each.
-func (r *reader) count() int {
-	n := r.int(maxPlaced)
-	if n > len(r.b) {
-		r.bad = true
-		return 0
-	}
-	return n
-}
-
-func (r *reader) name() string {
-	n := r.int(maxID)
-	r.bad = r.bad || n == 0
-	return strings.Clone(r.take(n))
-}
-
-func (r *reader) fixed() uint64 {
-	s := r.take(8)
-	if r.bad {
-		return 0
-	}
-	return binary.LittleEndian.Uint64([]byte(s))
 }
 
 // entryID is the position of an entry in a log.
@@ -181,3 +93,99 @@ func (e entryID) String() string {
 }
 
 func (e entryID) after(o entryID) bool { return e.ms > o.ms || e.ms == o.ms && e.n > o.n }
+
+// Place sends placements at the next tick, in this order: up to 512 per pool and tick; more are dropped. It never
+// blocks, and keeps no reference to them. Those of a failed tick are dropped, because some may have arrived.
+func (f *Fleet) Place(pool string, placements []prefix.Placement) {
+	p := f.pool(pool)
+	if p == nil || f.redis == nil {
+		return
+	}
+	f.queueMu.Lock()
+	defer f.queueMu.Unlock()
+	room := min(len(placements), maxPlaced-len(p.toPlace))
+	p.toPlace = append(p.toPlace, placements[:room]...)
+}
+
+// queuePlacements sends a pool's placements and reads the new entries of its log. A new replica begins at its end. So does
+// one whose last entry is ahead of Redis' clock: after the clock was set back, the ids of a new log would be lower for hours.
+func (f *Fleet) queuePlacements(t *turn, p *pool) {
+	ctx := context.Background() // the round trip has the deadline
+	f.queueMu.Lock()
+	packed := encodePlacements(p.toPlace)
+	p.toPlace = nil
+	f.queueMu.Unlock()
+	if packed != "" {
+		t.calls = append(t.calls, call{kind: errPlaced, key: p.log, cmd: t.pipe.XAdd(ctx, &redis.XAddArgs{
+			Stream: p.log, MaxLen: keptEntries, Approx: true, Values: []any{"by", f.self, "said", packed},
+		})})
+	}
+	if p.logRead && p.lastEntry.ms <= uint64(max(f.clock.ms, 0))+slack {
+		t.follow = append(t.follow, p)
+		return
+	}
+	newest := t.pipe.XRevRangeN(ctx, p.log, "+", "-", firstRead)
+	t.calls = append(t.calls, call{cmd: newest, kind: errPlaced, key: p.log, receive: func() error {
+		entries := slices.Clone(newest.Val())
+		slices.Reverse(entries)
+		if last := len(entries) - 1; last < 0 {
+			p.lastEntry = entryID{}
+		} else if id, _ := parseID(entries[last].ID); p.lastEntry.after(id) {
+			p.lastEntry = entryID{} // it is another log
+		}
+		p.logRead = true
+		return f.receivePlacements(t, p, entries)
+	}})
+}
+
+// queueLogs reads the new entries of the logs that are followed, in one command.
+func (f *Fleet) queueLogs(t *turn) {
+	if len(t.follow) == 0 {
+		return
+	}
+	keys, ids := make([]string, 0, 2*len(t.follow)), make([]string, 0, len(t.follow))
+	byLog := make(map[string]*pool, len(t.follow))
+	for _, p := range t.follow {
+		keys, ids = append(keys, p.log), append(ids, p.lastEntry.String())
+		byLog[p.log] = p
+	}
+	read := t.pipe.XRead(context.Background(), &redis.XReadArgs{Streams: append(keys, ids...), Count: readEntries, Block: -1})
+	t.calls = append(t.calls, call{cmd: read, done: func(err error) {
+		for _, p := range t.follow {
+			p.logRead = !script.Answered(err) // one of a wrong type harms only itself: they are read one by one
+		}
+	}, receive: func() error {
+		for _, s := range read.Val() {
+			if p := byLog[s.Stream]; p != nil {
+				f.countProblem(errPlaced, p.log, f.receivePlacements(t, p, s.Messages))
+			}
+		}
+		return nil
+	}})
+}
+
+// receivePlacements passes other replicas' placements to a pool.
+func (f *Fleet) receivePlacements(t *turn, p *pool, entries []redis.XMessage) (problem error) {
+	var placements []prefix.Placement
+	for _, e := range entries {
+		id, ok := parseID(e.ID)
+		if !ok || !id.after(p.lastEntry) {
+			continue
+		}
+		p.lastEntry = id
+		by, _ := e.Values["by"].(string)
+		said, _ := e.Values["said"].(string)
+		old := f.clock.when(t.at) - int64(min(id.ms, math.MaxInt64))
+		if by == f.self || old > warmFor.Milliseconds() {
+			continue
+		}
+		var err error
+		if placements, err = decodePlacements(placements, said); err != nil {
+			problem = fmt.Errorf("entry %s of %s: %w", e.ID, p.log, err)
+		}
+	}
+	if len(placements) > 0 {
+		p.ReceivePlacements(placements)
+	}
+	return problem
+}

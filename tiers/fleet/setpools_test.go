@@ -47,7 +47,7 @@ func TestAPoolThatIsGoneIsNoLongerSharedAndABadListChangesNothing(t *testing.T) 
 			a.Publish(pool, "x", pressure.Reading{At: time.Now(), KVUsage: .5})
 			a.Place(pool, []prefix.Placement{{Key: 7, Backend: "x", Tokens: 64}})
 		}
-		ticks(t, a, b, b)
+		ticks(t, a, a, b, b)
 		if len(b.small.places()) != 0 || len(b.large.places()) != 1 || b.large.reading("x").KVUsage != .5 || !b.small.reading("x").At.IsZero() {
 			t.Errorf("small %+v, large %+v", b.small.places(), b.large.places())
 		}

@@ -12,18 +12,19 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/internal/redistest"
-	"github.com/foregate/foregate/tiers/pressure"
 )
 
 func TestAReadingIsHeardByOthersWithItsAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, o := redistest.Embedded(t, redistest.Background)
 		a, b := join(t, o, "a"), join(t, o, "b")
+		ticks(t, a, b)
 		at := time.Now()
 		time.Sleep(300 * time.Millisecond)
 		a.Publish("small", "b0", busy(at.Add(-time.Second), 0.1))
 		a.Publish("small", "b0", busy(at, 0.7))
 		a.Publish("small", "b0", busy(at.Add(-time.Millisecond), 0.2)) // late
+		a.Publish("small", "old", busy(at.Add(-publishable), 0.2))
 		a.Publish("nowhere", "b0", busy(at, 0.7))
 		ticks(t, a)
 		time.Sleep(400 * time.Millisecond)
@@ -37,109 +38,82 @@ func TestAReadingIsHeardByOthersWithItsAge(t *testing.T) {
 	})
 }
 
-func TestALateOldReadingDoesNotBeatANewerOne(t *testing.T) {
-	stores(t, func(t *testing.T, o *redis.Options, raw *redis.Client) {
-		a, b, c := join(t, o, "a"), join(t, o, "b"), join(t, o, "c")
-		now := time.Now()
-		a.Publish("small", "b0", busy(now.Add(-time.Second), 0.9))
-		b.Publish("small", "b0", busy(now.Add(-5*time.Second), 0.1))
-		ticks(t, a, b, c)
-		if got := c.small.reading("b0"); got.KVUsage != 0.9 {
-			t.Errorf("the last writer won: %+v", got)
-		}
-		b.Publish("small", "b0", busy(now, 0.3))
-		ticks(t, b, c)
-		if got := c.small.reading("b0"); got.KVUsage != 0.3 || c.small.readingCalls != 2 {
-			t.Errorf("the newest is not heard: %+v, %d times", got, c.small.readingCalls)
-		}
-		if n := raw.HLen(t.Context(), keyPressure+"small").Val(); n != 1 {
-			t.Errorf("%d fields for one backend", n)
-		}
-	})
-}
-
 func TestTwoOwnersAreHarmless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, o := redistest.Embedded(t, redistest.Background)
 		a, b, c := join(t, o, "a"), join(t, o, "b"), join(t, o, "c")
-		last := time.Time{}
+		ticks(t, a, b, c)
 		for i := range 200 {
 			time.Sleep(100 * time.Millisecond)
 			for n, m := range []*member{a, b} { // both scrape b0, out of step
 				m.Publish("small", "b0", busy(time.Now().Add(-time.Duration((i*37+n*53)%90)*time.Millisecond), 0.5))
 			}
 			ticks(t, b, a, c)
-			at := c.small.reading("b0").At
-			if at.Before(last) || time.Since(at) > 190*time.Millisecond {
-				t.Fatalf("heard a reading of %v ago after one of %v ago", time.Since(at), time.Since(last))
+			if at := c.small.reading("b0").At; time.Since(at) > 190*time.Millisecond {
+				t.Fatalf("heard a reading of %v ago", time.Since(at))
 			}
-			last = at
 		}
 	})
 }
 
-func TestASequenceInTheFutureIsOverwrittenAndNotHeard(t *testing.T) {
-	stores(t, func(t *testing.T, o *redis.Options, raw *redis.Client) {
-		a, b := join(t, o, "a"), join(t, o, "b")
-		ahead := stored(t, fmt.Sprint(time.Now().Add(time.Hour).UnixMilli()), "x", busy(time.Time{}, 0.01))
-		if err := raw.HSet(t.Context(), keyPressure+"small", "b0", ahead).Err(); err != nil {
-			t.Fatal(err)
-		}
-		ticks(t, a, b)
-		if a.small.readingCalls+b.small.readingCalls != 0 {
-			t.Error("a reading of the future was heard")
-		}
-		a.Publish("small", "b0", busy(time.Now(), 0.6))
-		ticks(t, a, b)
-		if b.small.reading("b0").KVUsage != 0.6 {
-			t.Errorf("heard %+v", b.small.reading("b0"))
-		}
-	})
+// topic is one that remembers what it took.
+func topic(name string, told map[string]string, took *[]string) Topic {
+	return Topic{Name: name, Max: 3, Keep: time.Minute, Tell: func() map[string]string { return told }, Take: func(field, text string, age time.Duration) {
+		*took = append(*took, fmt.Sprintf("%s %s %v", field, text, age.Round(100*time.Millisecond)))
+	}}
 }
 
-func TestGarbageInAHashIsCountedOnceAndTheRestIsHeard(t *testing.T) {
-	stores(t, func(t *testing.T, o *redis.Options, raw *redis.Client) {
-		a, b := join(t, o, "a"), join(t, o, "b")
-		now := fmt.Sprint(time.Now().UnixMilli())
-		nextMillisecond(t)
-		good := stored(t, now, "x", busy(time.Time{}, 0.5))
-		if err := raw.HSet(t.Context(), keyPressure+"small", "n", strings.Replace(good, "0.5", "NaN", 1), "empty", "", "v9", "9"+good[1:], "long", strings.Repeat("1 ", 5000), "good", good).Err(); err != nil {
-			t.Fatal(err)
-		}
-		ticks(t, b, b, b)
-		if b.small.readingCalls != 1 || b.count(errReading) != 4 || b.log.count("of no use") != 1 {
-			t.Errorf("%d heard, %d counted, %d logged", b.small.readingCalls, b.count(errReading), b.log.count("of no use"))
-		}
-		for _, id := range []string{"n", "empty", "v9", "long"} {
-			a.Publish("small", id, busy(time.Now().Add(time.Second), 0.4)) // age 0
-		}
+// joinWith makes a replica with a topic.
+func joinWith(t *testing.T, o *redis.Options, id string, told map[string]string) (*member, *[]string) {
+	t.Helper()
+	m, took := join(t, o, id), new([]string)
+	own := topic("t", told, took)
+	m.topics["t"] = &own
+	return m, took
+}
+
+func TestATopicIsHeardOnceWithItsAgeAndTheLaterTextCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, o := redistest.Embedded(t, redistest.Background)
+		told := map[string]string{"x/y": "one"}
+		a, _ := joinWith(t, o, "a", told)
+		b, heard := joinWith(t, o, "b", nil)
+		ticks(t, a, a)
+		clear(told)
+		time.Sleep(time.Second)
+		ticks(t, b, b)
+		told["x/y"], told["long"] = "two", strings.Repeat("x", maxText+1)
+		ticks(t, a, b)
+		ahead := fmt.Sprint(time.Now().Add(time.Hour).UnixMilli(), " three")
+		r.HSet(keyTold, "t/ahead", ahead, "t/none", "banana", "other/x", "1 x")
+		clear(told)
 		ticks(t, a, b, b)
-		if b.small.readingCalls != 5 || b.log.count("well again") != 1 {
-			t.Errorf("%d heard, %d well again", b.small.readingCalls, b.log.count("well again"))
+		if diff := cmp.Diff([]string{"x/y one 1s", "x/y two 0s"}, *heard); diff != "" {
+			t.Error(diff)
+		}
+		if b.count(errTopic) != 2 || b.log.count("of no use") != 1 {
+			t.Errorf("%d counted, %d logged", b.count(errTopic), b.log.count("of no use"))
 		}
 	})
 }
 
-func TestALongValueInAHashIsNotRead(t *testing.T) {
-	stores(t, func(t *testing.T, o *redis.Options, raw *redis.Client) {
-		b, long := join(t, o, "b"), strings.Repeat("x", 64<<10)
-		for _, key := range []string{keyPressure + "small", keyDrain} {
-			if err := raw.HSet(t.Context(), key, "small/long", long, long, "x").Err(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		ticks(t, b)
-		read := 0
-		for field, value := range b.pool("small").readings {
-			read += len(field) + len(value.value)
-		}
-		for field, value := range b.drains {
-			read += len(field) + len(value.value)
-		}
-		if read == 0 || read > 10_000 {
-			t.Errorf("%d bytes were read", read)
-		}
-	})
+func TestATopicHasABudget(t *testing.T) {
+	_, o := redistest.Embedded(t, redistest.Background)
+	told := map[string]string{"1": "", "2": "", "3": "", "4": ""}
+	a, _ := joinWith(t, o, "a", told)
+	b, heard := joinWith(t, o, "b", nil)
+	ticks(t, a, a, b)
+	if len(*heard) != 3 {
+		t.Errorf("sent more than three: %v", *heard)
+	}
+	if err := a.redis.HSet(t.Context(), keyTold, "t/5", "1 x", "t/6", "1 x").Err(); err != nil {
+		t.Fatal(err)
+	}
+	c, heard := joinWith(t, o, "c", nil)
+	ticks(t, c)
+	if len(*heard) != 3 || c.count(errTopic) != 2 {
+		t.Errorf("took more than three: %v", *heard)
+	}
 }
 
 // climbs is longer than the longest way back to Shared.
@@ -149,7 +123,7 @@ func TestAWrongTypeHarmsOnlyItsOwnKey(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long test: make test-long")
 	}
-	for _, key := range []string{keyReplicas, keyPressure + "small", keyPlaced + "small", keyDrain} {
+	for _, key := range []string{keyReplicas, keyTold, keyPlaced + "small", keyDrain} {
 		t.Run(key, func(t *testing.T) {
 			stores(t, func(t *testing.T, o *redis.Options, raw *redis.Client) {
 				a, b := join(t, o, "a"), join(t, o, "b")
@@ -168,7 +142,7 @@ func TestAWrongTypeHarmsOnlyItsOwnKey(t *testing.T) {
 						nextMillisecond(t) // the next reading is a later one
 						ticks(t, a, b)
 					}
-					_ = a.Drain(t.Context(), "small", fmt.Sprint("b", values), "why", 0)
+					_ = a.drain(t, fmt.Sprint("b", values), 0)
 					ticks(t, b)
 					for begun := time.Now(); a.Mode() != Shared && time.Since(begun) < climbs; {
 						ticks(t, a, b) // a busy machine may have cost a tick
@@ -176,7 +150,7 @@ func TestAWrongTypeHarmsOnlyItsOwnKey(t *testing.T) {
 					return a.Mode() == Shared && len(a.Members()) == 2, b.small.readingCalls > entries, len(b.small.places()) > places, b.small.drainCalls > values
 				}
 				members, readings, placed, drains := works()
-				if members == (key == keyReplicas) || readings == (key == keyPressure+"small") || placed == (key == keyPlaced+"small") || drains == (key == keyDrain) {
+				if members == (key == keyReplicas) || readings == (key == keyTold) || placed == (key == keyPlaced+"small") || drains == (key == keyDrain) {
 					t.Errorf("work: members %v, readings %v, placements %v, drains %v", members, readings, placed, drains)
 				}
 				mute := strings.HasSuffix(t.Name(), "/miniredis") && key == keyPlaced+"small" // miniredis reads any type as an empty log
@@ -272,100 +246,52 @@ func TestLostScriptsHealWithinTheTickAndNothingIsToldTwice(t *testing.T) {
 		if n := a.trips.count() - trips; n != 3 {
 			t.Errorf("%d round trips", n)
 		}
-		if err := raw.ScriptFlush(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if err := a.Drain(t.Context(), "small", "b0", "why", 0); err != nil {
-			t.Error(err)
-		}
 	})
 }
 
-func TestFieldsThatNobodyRenewsAreDeletedByTheFirstReplica(t *testing.T) {
+func TestTextsThatNobodyTellsAgainAreDeletedByTheFirstReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, o := redistest.Embedded(t, redistest.Background)
-		a, b := join(t, o, "a"), join(t, o, "b")
+		told := map[string]string{"gone": "x", "kept": "x"}
+		a, _ := joinWith(t, o, "a", told)
+		b, _ := joinWith(t, o, "b", nil)
 		a.run(t)
 		b.run(t)
-		for i := range maxTidied + 50 {
-			r.HSet(keyPressure+"small", fmt.Sprint("old", i), stored(t, fmt.Sprint(time.Now().UnixMilli()), "x", busy(time.Time{}, 0.5)))
+		time.Sleep(time.Second)
+		r.HSet(keyTold, "t/banana", "banana", "t/far", "99999999999999 x", "other/old", "1 x")
+		delete(told, "gone")
+		time.Sleep(50 * time.Second)
+		if fields, err := r.HKeys(keyTold); err != nil || cmp.Diff([]string{"t/gone", "t/kept"}, fields) != "" {
+			t.Errorf("after 50 s: %v, %v", fields, err)
 		}
-		r.HSet(keyPressure+"small", "banana", "banana", "far", stored(t, "99999999999999", "x", pressure.Reading{}))
-		left := func() int {
-			fields, err := r.HKeys(keyPressure + "small")
-			if err != nil && r.Exists(keyPressure+"small") {
-				t.Fatal(err)
-			}
-			return len(fields)
-		}
-		for range 100 {
-			time.Sleep(500 * time.Millisecond)
-			b.Publish("small", "b0", busy(time.Now(), 0.5))
-		}
-		if n := left(); n != maxTidied+51 {
-			t.Errorf("%d fields after 50 s", n)
-		}
-		for range 80 {
-			time.Sleep(500 * time.Millisecond)
-			b.Publish("small", "b0", busy(time.Now(), 0.5))
-		}
-		if n := left(); n != 51 {
-			t.Errorf("%d fields after 90 s", n)
-		}
-		time.Sleep(2 * time.Minute)
-		if n := left(); n != 0 {
-			t.Errorf("%d fields in the end", n)
+		time.Sleep(50 * time.Second)
+		if fields, err := r.HKeys(keyTold); err != nil || cmp.Diff([]string{"t/kept"}, fields) != "" {
+			t.Errorf("after 100 s: %v, %v", fields, err)
 		}
 	})
 }
 
-func TestAHashTooLargeToReadIsDroppedAndToldAnew(t *testing.T) {
+func TestAHashTooLargeToReadIsDroppedAndToldAnewAndDrainsAreKept(t *testing.T) {
 	stores(t, func(t *testing.T, o *redis.Options, raw *redis.Client) {
 		a, b := join(t, o, "a"), join(t, o, "b")
 		ticks(t, a, b)
 		var many []any
-		for i := range maxBackends + 1 {
+		for i := range maxTold + 1 {
 			many = append(many, fmt.Sprint("f", i), "banana")
 		}
-		if err := raw.HSet(t.Context(), keyPressure+"small", many...).Err(); err != nil {
-			t.Fatal(err)
+		for _, key := range []string{keyTold, keyDrain} {
+			if err := raw.HSet(t.Context(), key, many...).Err(); err != nil {
+				t.Fatal(err)
+			}
 		}
 		ticks(t, a)
 		a.Publish("small", "b0", busy(time.Now(), 0.5))
 		ticks(t, a, b)
-		if b.small.reading("b0").KVUsage != 0.5 || a.count(errPressure) != 1 {
-			t.Errorf("%+v, %d errors", b.small.reading("b0"), a.count(errPressure))
+		if b.small.reading("b0").KVUsage != 0.5 || a.count(errTopic) != 1 {
+			t.Errorf("%+v, %d errors", b.small.reading("b0"), a.count(errTopic))
 		}
-		if err := raw.HSet(t.Context(), keyDrain, many...).Err(); err != nil {
-			t.Fatal(err)
-		}
-		ticks(t, a)
-		if n := raw.HLen(t.Context(), keyDrain).Val(); n != maxBackends+1 {
-			t.Errorf("people's drains were dropped, %d are left", n)
-		}
-		if err := a.Drain(t.Context(), "small", "b0", "why", 0); err == nil {
-			t.Error("a drain was added to too many")
-		}
-	})
-}
-
-func TestReadingsWaitForRedisAndOldOnesAreForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, o := redistest.Embedded(t, redistest.Background)
-		a, b := join(t, o, "a"), join(t, o, "b")
-		ticks(t, a, b)
-		r.SetError("LOADING")
-		a.Publish("small", "old", busy(time.Now(), 0.1))
-		ticks(t, a)
-		time.Sleep(publishable)
-		a.Publish("small", "new", busy(time.Now(), 0.2))
-		a.Place("small", placements(3))
-		ticks(t, a)
-		time.Sleep(time.Second)
-		r.SetError("")
-		ticks(t, a, b)
-		if b.small.readingCalls != 1 || b.small.reading("new").KVUsage != 0.2 || len(b.small.places()) != 0 {
-			t.Errorf("%d heard, %+v, %d placements", b.small.readingCalls, b.small.reading("new"), len(b.small.places()))
+		if n := raw.HLen(t.Context(), keyDrain).Val(); n != maxTold+1 || a.count(errDrain) != 2 {
+			t.Errorf("people's drains were dropped, %d are left; %d errors", n, a.count(errDrain))
 		}
 	})
 }

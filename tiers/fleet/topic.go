@@ -4,68 +4,126 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// Topic is something that replicas tell each other in short texts by field; of two the later counts. Tell and Take are
-// called by [Fleet.Run]'s goroutine, once in each tick, and must not block.
+// Topic is something that replicas tell each other in short texts by field; of two the later counts. All topics are in one
+// hash. Tell and Take are called by [Fleet.Run]'s goroutine, once in each tick, and must not block.
 type Topic struct {
-	Name string // ends the key in Redis; it says the version of the texts, too
-	// Tell returns what this replica has to tell now.
+	Name string // without "/"; it says the version of the texts, too
+	// Tell returns what this replica has to tell now. What a failed tick has lost is told again by who tells it.
 	Tell func() map[string]string
 	// Take is called for each text that is new: what was told so long ago, by whichever replica. It may be of any shape.
 	Take func(field, text string, age time.Duration)
+	Max  int           // fields that are sent and taken; 0 is 256
+	Keep time.Duration // a text that is not told again is removed after it; 0 is an hour
 }
 
 const (
-	maxTexts = 256       // fields of a topic; a hash with more is deleted and told again
-	maxText  = 2000      // bytes of a text
-	textTTL  = time.Hour // of the whole topic, from the last text that was told
+	defaultMax  = 256
+	defaultKeep = time.Hour
+	maxText     = 2000  // bytes of a text; a longer one is neither sent nor taken
+	maxTold     = 16384 // fields of the hash; a hash with more is deleted and told again
+	// slack is how many ms a time may be ahead of Redis' clock, as far as a replica knows that.
+	slack = 1000
 )
-
-// topic is the options' one, with what was taken of it.
-type topic struct {
-	Topic
-	key   string
-	taken map[string]string // by field; used by the goroutine that ticks
-}
 
 var errText = errors.New("no text of a topic")
 
-// queueTopic sends what this replica has to tell, and takes what is new. Texts that a failed tick has lost are told
-// again by those who tell them.
-func (f *Fleet) queueTopic(t *turn, o *topic) {
-	args := []any{maxTexts, "drop"}
-	for field, text := range o.Tell() {
-		if len(text) <= maxText {
-			args = append(args, field, 0, text)
+// stamp splits a stored text: the ms, by Redis' clock, at which it was told, a space, and the text.
+func stamp(value string) (at int64, text string, ok bool) {
+	ms, text, ok := strings.Cut(value, " ")
+	at, err := strconv.ParseInt(ms, 10, 64)
+	return at, text, ok && err == nil && len(text) <= maxText
+}
+
+// tell returns what this replica has to tell, as it is stored.
+func (f *Fleet) tell(now int64) map[string]string {
+	told := map[string]string{}
+	for key, text := range f.again {
+		told[key] = strconv.FormatInt(now, 10) + " " + text
+	}
+	f.again = nil
+	for name, o := range f.topics {
+		n := 0
+		for field, text := range o.Tell() {
+			if n < o.Max && len(text) <= maxText {
+				told[name+"/"+field] = strconv.FormatInt(now, 10) + " " + text
+				n++
+			}
 		}
 	}
-	t.calls = append(t.calls, queue(t.pipe, shareScript, o.key, args, func(now int64, wrong string, values []any) {
-		var problem error
-		if wrong != "" {
-			problem = errors.New(wrong)
-		}
-		next := make(map[string]string, len(o.taken))
-		for field, value := range pairs(values) {
-			next[field] = value
-			if o.taken[field] == value {
-				continue
-			}
-			seq, ok := stamp(value)
-			if !ok || !strings.HasPrefix(value, version+" ") || seq > now {
-				problem = fmt.Errorf("field %.64q: %w", field, errText)
-				continue
-			}
-			o.Take(field, strings.SplitN(value, " ", 3)[2], f.now().Sub(t.at)+time.Duration(now-seq)*time.Millisecond)
-		}
-		o.taken = next
-		f.countProblem(errTopic, o.key, problem)
-	}, func(err error) { f.countProblem(errTopic, o.key, err) }))
-	if len(args) > 2 {
-		t.calls = append(t.calls, f.counted(t.pipe.PExpire(context.Background(), o.key, textTTL), errTopic))
+	return told
+}
+
+// queueTopics sends what this replica has to tell, and reads all. Nothing is told before Redis' time is known.
+func (f *Fleet) queueTopics(t *turn) {
+	ctx := context.Background() // the round trip has the deadline
+	if f.overfull {
+		t.calls = append(t.calls, call{cmd: t.pipe.Unlink(ctx, keyTold), kind: errTopic, key: keyTold})
 	}
+	if !f.clock.at.IsZero() {
+		if told := f.tell(f.clock.when(t.at)); len(told) > 0 {
+			t.told = told
+			t.calls = append(t.calls, call{cmd: t.pipe.HSet(ctx, keyTold, told), kind: errTopic, key: keyTold})
+		}
+	}
+	all := t.pipe.HGetAll(ctx, keyTold)
+	t.calls = append(t.calls, call{cmd: all, kind: errTopic, key: keyTold, receive: func() error {
+		return f.takeTopics(t, all.Val())
+	}})
+}
+
+// takeTopics passes the new texts to their topics. It returns the last problem.
+func (f *Fleet) takeTopics(t *turn, all map[string]string) (problem error) {
+	if f.overfull = len(all) > maxTold; f.overfull {
+		return fmt.Errorf("more than %d fields", maxTold)
+	}
+	if f.clock.at.IsZero() {
+		return nil
+	}
+	was, fields := f.taken, map[string]int{}
+	if f.retake.Swap(false) {
+		was = nil
+	}
+	now := f.clock.when(t.at)
+	for key, value := range all {
+		name, field, _ := strings.Cut(key, "/")
+		o := f.topics[name]
+		if o == nil {
+			continue // of another version
+		}
+		fields[name]++
+		at, text, ok := stamp(value)
+		switch {
+		case fields[name] > o.Max:
+			problem = fmt.Errorf("topic %s has more than %d fields", name, o.Max)
+		case !ok || at > now+slack:
+			problem = fmt.Errorf("field %.64q: %w", key, errText)
+		case was[key] != value:
+			o.Take(field, text, f.now().Sub(t.at)+time.Duration(max(now-at, 0))*time.Millisecond)
+		}
+	}
+	f.taken = all
+	return problem
+}
+
+// forgotten are the fields that nobody has told for long, or that are of no use.
+func (f *Fleet) forgotten(now int64) (fields []string) {
+	for key, value := range f.taken {
+		keep := defaultKeep
+		name, _, _ := strings.Cut(key, "/")
+		if o := f.topics[name]; o != nil {
+			keep = o.Keep
+		}
+		at, _, ok := stamp(value)
+		if !ok || max(now-at, at-now) > keep.Milliseconds() {
+			fields = append(fields, key)
+		}
+	}
+	return fields
 }
 
 // Ticked reports whether what others have told was read once, or is not read at all.
