@@ -13,6 +13,28 @@ import (
 	"github.com/foregate/foregate/loadtest"
 )
 
+func TestFiguresAreWrittenWithThreeDigitsAndTheirUnit(t *testing.T) {
+	for want, got := range map[string]string{
+		"1.79 $": dollars.Text(1.7939), "12,775 $": dollars.Text(12775), "98.0 %": share.Text(0.97951), "0.050 %": share.Text(0.0005),
+		"467 ms": milliseconds.Text(467.2), "7.79 s": milliseconds.Text(7786.5), "5": plain.Text(5), "16.4": plain.Text(16.4), "× 0.514": times.Text(0.5137),
+		"-3.20 s": seconds.Text(-3.2),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	s := spread([]float64{0.50, 0.52, 0.54})
+	if got := times.Spread(s); got != "× 0.520 ± 0.020" {
+		t.Errorf("%q", got)
+	}
+	if got := milliseconds.Spread(spread([]float64{7000, 7500})); got != "7.25 ± 0.35 s" {
+		t.Errorf("%q", got)
+	}
+	if got := share.Spread(spread([]float64{0.98})); got != "98.0 %" {
+		t.Errorf("one figure has no spread: %q", got)
+	}
+}
+
 func TestASpreadLeavesOutWhatIsNoNumber(t *testing.T) {
 	s := spread([]float64{1, math.NaN(), 3, math.Inf(1)})
 	if want := (Spread{N: 2, Mean: 2, SD: math.Sqrt2, Min: 1, Max: 3}); s != want {

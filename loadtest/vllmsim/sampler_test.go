@@ -114,6 +114,10 @@ func TestTruncationTakesTheTailFromTheLowestIDs(t *testing.T) {
 		banned []int32
 		want   []int32
 	}{
+		{sampling{temperature: 1, topP: 1, topK: 1}, nil, []int32{2}},
+		{sampling{temperature: 1, topP: 0.3}, nil, []int32{2}},
+		{sampling{temperature: 1, topP: 0.31}, nil, []int32{2, 5}},
+		{sampling{temperature: 1, topP: 1, minP: 0.7}, nil, []int32{2}},
 		{sampling{temperature: 1, topP: 1, topK: 5}, nil, []int32{0, 1, 2, 3, 5}},
 		{sampling{temperature: 1, topP: 0.5 + 3.5/96}, nil, []int32{0, 1, 2, 3, 4, 5}},
 		{sampling{temperature: 1, topP: 1, topK: 5}, []int32{0, 3, 3, 2, 99}, []int32{1, 4, 5, 6, 7}},
