@@ -64,7 +64,6 @@ func poolFields(b *yamlfile.Fields, to *Pool) {
 	b.At("blocks").Whole(&to.Blocks, 0, 1<<20)
 	b.At("max_seqs").Whole(&to.MaxSeqs, 0, 1<<16)
 	b.At("max_batched_tokens").Whole(&to.MaxBatchedTokens, 0, 1<<20)
-	b.At("reuse").Bool(&to.Reuse)
 	b.At("policy").Choice(&to.Policy, "fcfs", "priority")
 	b.At("oom").Bool(&to.OOM)
 	b.At("restart").Duration(&to.Restart, time.Second, maxDuration)
@@ -89,13 +88,7 @@ func (r *reading) fault(p yamlfile.Value) {
 		r.exists(f, pool, backend)
 	}
 
-	kind, ok := b.One("die", "slow", "status", "hang", "metrics", "kv_usage", "drift")
-	rate := b.At("rate")
-	rate.Number(&f.Rate, 0, 1)
-	if ok && kind != "status" && rate.IsSet() {
-		rate.Fail("belongs to status alone; remove it")
-	}
-	if ok {
+	if kind, ok := b.One("die", "drift"); ok {
 		readWrong(b.At(kind), kind, &f)
 	}
 	b.Done()
@@ -157,16 +150,6 @@ func readWrong(p yamlfile.Value, kind string, f *Fault) {
 		if !f.Die {
 			p.Fail("says that nothing happens; want true")
 		}
-	case "slow":
-		p.Number(&f.Slow, 1, 1000)
-	case "status":
-		p.Whole(&f.Status, 400, 599)
-	case "hang":
-		p.Choice(&f.Hang, "headers", "stream")
-	case "metrics":
-		p.Choice(&f.Metrics, "garbage", "missing", "frozen", "nan")
-	case "kv_usage":
-		p.Number(&f.KVUsage, 0.001, 1)
 	case "drift":
 		f.Drift = &Drift{}
 		b := p.Fields()

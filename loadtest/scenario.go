@@ -72,7 +72,6 @@ type Pool struct {
 
 	Divergence float64 // 0..1, of the language from the target's
 	Blind      float64 // 0..1, how little its confidence says of its errors
-	Reuse      bool    // virtual runs: scoring reads what the engine has in its cache, as SGLang's does
 
 	Blocks, MaxSeqs, MaxBatchedTokens int           // instead of the profile's; 0 is the profile's
 	Policy                            string        // scheduling: fcfs (default) or priority
@@ -159,14 +158,8 @@ type Fault struct {
 	Pool    string        // draft or target
 	Backend int           // its number from 0; −1 is all
 
-	Die     bool    // the process ends; it is back after For, or the pool's Restart
-	Slow    float64 // steps take so many times longer
-	Status  int     // generation requests are answered so
-	Rate    float64 // with Status: share of requests; 0 is all
-	Hang    string  // headers or stream
-	Metrics string  // garbage, missing, frozen, nan
-	KVUsage float64 // shown instead of the truth; 0 is not set
-	Drift   *Drift  // virtual runs: the draft becomes another model; nil is none
+	Die   bool   // the process ends; it is back after For, or the pool's Restart
+	Drift *Drift // virtual runs: the draft becomes another model; nil is none
 }
 
 // Drift is what a draft pool's language becomes: see [Pool].

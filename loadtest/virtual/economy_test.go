@@ -60,13 +60,12 @@ prompts: [{name: chat, question: 100, max_tokens: 150, PROMPT}]
 draft: {profile: a10g-8b, count: 2, usd_per_hour: 1, divergence: 0.4}
 target: {profile: h100-70b-fp8-tp2, count: 2, usd_per_hour: 13.76, TARGET restart: 10s}
 settings: {cache.mode: "off", economy.guard: "off", MORE}
-faults: [{at: 10s, for: 10s, pool: target, backend: 0, FAULT}]
 `
 
 func check(t *testing.T, pairs ...string) loadtest.Row {
 	t.Helper()
 	text := replace(checked, pairs...)
-	text = replace(text, "PROMPT", "temperature: 0", "TARGET", "", "MORE", `economy.explore_rate: "0.02"`, "FAULT", "slow: 1")
+	text = replace(text, "PROMPT", "temperature: 0", "TARGET", "", "MORE", `economy.explore_rate: "0.02"`)
 	return row(t, scenario(t, text), 1)
 }
 

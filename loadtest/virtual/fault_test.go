@@ -24,9 +24,7 @@ type sight struct {
 type seen struct {
 	*lab
 	calls   []sight
-	running []int         // on each backend when the fault struck
-	step    time.Duration // the sick one's last, before which its work was done
-	steps   float64
+	running []int // on each backend when the fault struck
 }
 
 // watch runs a case and looks after each event which backends were called.
@@ -61,9 +59,6 @@ func (v *seen) play(ctx context.Context) error {
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
-		}
-		if r, err := backends[sick].Reading(); err == nil && r.Iterations != v.steps {
-			v.step, v.steps = v.clock.Elapsed(), r.Iterations
 		}
 		for i, b := range backends {
 			if b.Calls > was[i] {
@@ -128,9 +123,6 @@ func TestFaultsThatTheBaselinesDoNotShow(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"a backend that dies is called no more after two seconds and no client sees it": dies,
 		"a restarted backend starts below its share and grows":                          restarts,
-		"a backend whose metrics say nothing true keeps about its share":                lies,
-		"a backend that hangs gets no new requests two seconds after its last step":     hangs,
-		"a backend that answers errors at once attracts less than its share":            errs,
 		"a burst is spread over all backends":                                           bursts,
 	} {
 		t.Run(name, test)
@@ -191,56 +183,6 @@ func restarts(t *testing.T) {
 	t.Logf("shares %.3f, %.3f, %.3f; fair %.3f", early, middle, late, fair)
 	if early >= fair || early > middle || middle > late*1.1 || late < fair/2 {
 		t.Errorf("shares %.3f, %.3f, %.3f; fair is %.3f", early, middle, late, fair)
-	}
-}
-
-func lies(t *testing.T) {
-	for name, f := range map[string]loadtest.Fault{
-		"frozen": {Metrics: "frozen"},
-		"idle":   {KVUsage: 1e-12},
-		"full":   {KVUsage: 1},
-		"none":   {Metrics: "missing"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if testing.Short() && (name == "full" || name == "none") {
-				t.Skip("a long test: make test-long")
-			}
-			v, row := strike(t, busy, f)
-			// A lie is known after ten seconds; what is frozen after one.
-			share, calls := v.share(sick, struck+12*time.Second, time.Minute)
-			t.Logf("%.3f of %.0f calls", share, calls)
-			if share < fair/2 || share > 1.5*fair {
-				t.Errorf("%.3f of %.0f calls, fair is %.3f", share, calls, fair)
-			}
-			if row.Errors > 0 {
-				t.Errorf("%d of %d failed", row.Errors, row.Requests)
-			}
-		})
-	}
-}
-
-func hangs(t *testing.T) {
-	v, row := strike(t, busy, loadtest.Fault{Hang: "headers"})
-	// What ran before goes on, so nobody can know before its last step.
-	last := v.last(sick, struck, time.Minute)
-	t.Logf("last called %v after its last step; %d of %d failed", last-v.step, row.Errors, row.Requests)
-	if last > v.step+2*time.Second {
-		t.Errorf("called %v after its last step", last-v.step)
-	}
-	if row.Errors > 0 {
-		t.Errorf("%d of %d requests failed, and seven backends are well", row.Errors, row.Requests)
-	}
-}
-
-func errs(t *testing.T) {
-	v, row := strike(t, busy, loadtest.Fault{Status: 500})
-	share, calls := v.share(sick, struck+time.Second, time.Minute)
-	t.Logf("%.3f of %.0f calls, %d of %d failed", share, calls, row.Errors, row.Requests)
-	if share > fair/2 {
-		t.Errorf("%.3f of %.0f calls, fair is %.3f", share, calls, fair)
-	}
-	if row.Errors > 0 {
-		t.Errorf("%d of %d requests failed, and seven backends are well", row.Errors, row.Requests)
 	}
 }
 

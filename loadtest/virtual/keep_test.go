@@ -15,7 +15,7 @@ replicas: 2
 arrivals: {poisson: 4}
 prompts: [{name: ask, question: {p50: 60, p95: 150, max: 300}, output: {p50: 60, p95: 120, max: 150}, catalogue: {share: 0.45, size: 100, zipf: 1}}]
 draft: {profile: a10g-8b, count: 2, usd_per_hour: 1.01, divergence: 0.3}
-target: {profile: h100-70b-tp4, count: 1, usd_per_hour: 27.5, reuse: true}
+target: {profile: h100-70b-tp4, count: 1, usd_per_hour: 27.5}
 settings: {cache.ttl: 1h, speculation.mode: confidence, cache.verify_drafts: VERIFY}
 `
 

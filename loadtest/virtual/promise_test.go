@@ -25,12 +25,12 @@ prompts: [{name: chat, question: 60, output: {p50: 40, p95: 80, max: 200}}]
 draft: {profile: a10g-8b, count: 2, usd_per_hour: 1, divergence: 0.25}
 target: {profile: h100-70b-fp8-tp2, count: 2, usd_per_hour: 13.76, restart: 10s}
 settings: {cache.mode: "off", risk.max_wrong_rate: "0.2", risk.audit_rate: "0.2", risk.audit_budget: "0", risk.cold_start_audits_per_minute: "200", speculation.mode: MODE, MORE}
-faults: [{at: 10m, pool: draft, backend: all, drift: {divergence: 0.7}}, FAULT]
+faults: [{at: 10m, pool: draft, backend: all, drift: {divergence: 0.7}}FAULT]
 `
 
 // withUsual fills in what a test does not say.
 func withUsual(text string) string {
-	return replace(text, "MODE", "risk", "MORE", `economy.explore_rate: "0.02"`, "FAULT", "{at: 1m, for: 1s, pool: target, backend: 0, slow: 1}")
+	return replace(text, "MODE", "risk", "MORE", `economy.explore_rate: "0.02"`, "FAULT", "")
 }
 
 // usual is the row of promised with nothing changed, which several tests look at.
@@ -81,9 +81,9 @@ func TestAuditsThatAreLostStayBad(t *testing.T) {
 		t.Skip("one goroutine: the race detector has nothing to see")
 	}
 	kept := promise(t)
-	r := promise(t, "FAULT", "{at: 2m, for: 4m, pool: target, backend: all, hang: headers}")
+	r := promise(t, "FAULT", ", {at: 2m, for: 4m, pool: target, backend: all, die: true}")
 	if r.AuditsLost == 0 || kept.AuditsLost > r.AuditsLost/2 {
-		t.Errorf("%d audits lost at targets that hang, and %d without", r.AuditsLost, kept.AuditsLost)
+		t.Errorf("%d audits lost at targets that are away, and %d without", r.AuditsLost, kept.AuditsLost)
 	}
 	if r.FirstCertificate > 0 && r.FirstCertificate < kept.FirstCertificate {
 		t.Errorf("a certificate comes after %v s where audits are lost, and after %v where none is", r.FirstCertificate, kept.FirstCertificate)
@@ -94,7 +94,7 @@ func TestAnOracleKeepsToWhatItKnows(t *testing.T) {
 	if slow {
 		t.Skip("one goroutine: the race detector has nothing to see")
 	}
-	text := replace(promised, "MODE", "confidence", "MORE", `economy.guard: "off"`, "FAULT", "{at: 1m, for: 1s, pool: target, backend: 0, slow: 1}")
+	text := replace(promised, "MODE", "confidence", "MORE", `economy.guard: "off"`, "FAULT", "")
 	r := row(t, scenario(t, text+"compare: [{name: known, oracle: 0.1}]\n"), 1)
 	if r.AboveBefore+r.AboveAfter > 0 || r.WrongBefore > 0.12 || r.WrongAfter > 0.13 || r.Served == 0 {
 		t.Errorf("above ε %v and %v of the time; %v and %v of the drafts wrong that it serves, %v of the answers",
@@ -106,7 +106,7 @@ func TestOfDriftsUnderWayAtOnceTheLaterOneCounts(t *testing.T) {
 	s := &loadtest.Scenario{Duration: 10 * time.Minute, Faults: []loadtest.Fault{
 		{At: time.Minute, For: 3 * time.Minute, Drift: &loadtest.Drift{Divergence: .5}},
 		{At: 2 * time.Minute, Drift: &loadtest.Drift{Divergence: .7, Blind: .1}},
-		{At: 3 * time.Minute, For: time.Hour, Slow: 2},
+		{At: 3 * time.Minute, For: time.Hour, Die: true},
 	}}
 	got := erasOf(s, &loadtest.Pool{Divergence: .2, Blind: .3})
 	want := []era{

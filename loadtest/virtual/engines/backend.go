@@ -3,11 +3,9 @@ package engines
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"time"
 
-	"github.com/foregate/foregate/loadtest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
@@ -17,7 +15,6 @@ import (
 // Why there is no reading of a backend's metrics.
 var (
 	ErrRefused = errors.New("connection refused")
-	errScrape  = errors.New("no reading")
 )
 
 // Backend is one simulated vLLM: the simulator's scheduler, and the event loop that plays its steps.
@@ -40,11 +37,6 @@ type Backend struct {
 
 	marked                    history // at the warm-up's end
 	spentBefore, auditsBefore Spent
-
-	faults []*loadtest.Fault // under way
-	fault  loadtest.Fault    // all of them together
-	frozen *pressure.Reading
-	drawn  uint64
 }
 
 func newBackend(f *Fleet, p *Pool, index int) *Backend {
@@ -67,13 +59,12 @@ func (b *Backend) fresh() {
 	b.sched = vllmsim.NewScheduler(b.pool.Profile, vllmsim.SchedulerOptions{
 		Priority: b.pool.Def.Policy == "priority", OOM: b.pool.Def.OOM,
 	})
-	b.sched.SetSlow(max(b.fault.Slow, 1))
 	b.shown = b.sched.Counts()
 }
 
 // submit queues an attempt, as it arrives. What cannot be taken ends at once.
 func (b *Backend) submit(a *attempt) {
-	switch f := &b.fault; {
+	switch {
 	case !b.alive:
 		a.fail(&engine.Failure{Kind: engine.Refused, Err: ErrRefused})
 		return
@@ -81,36 +72,10 @@ func (b *Backend) submit(a *attempt) {
 		a.made, a.done = 1, true
 		a.wake()
 		return
-	case f.Status != 0 && (f.Rate == 0 || b.draw() < f.Rate):
-		a.fail(&engine.Failure{Kind: statusKind(f.Status), Status: f.Status})
-		return
-	case f.Hang != "":
-		return // until its time is over
 	}
 	b.jobs[a] = struct{}{}
 	b.sched.Add(&a.seq, b.fleet.Loop.Elapsed())
 	b.turn()
-}
-
-// statusKind tells what an error status means.
-func statusKind(status int) engine.FailureKind {
-	switch {
-	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
-		return engine.Backpressure
-	case status >= http.StatusInternalServerError:
-		return engine.ServerError
-	case status == http.StatusNotFound:
-		return engine.WrongModel
-	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return engine.Unauthorized
-	}
-	return engine.Rejected
-}
-
-// draw is uniform in [0, 1), the same in every run.
-func (b *Backend) draw() float64 {
-	b.drawn++
-	return Unit(b.fleet.Seed, uint64(b.index), b.drawn)
 }
 
 // abort takes an attempt out, wherever it is.
@@ -205,30 +170,12 @@ func (b *Backend) Reading() (pressure.Reading, error) {
 	if !b.alive {
 		return pressure.Reading{}, ErrRefused
 	}
-	now := b.fleet.Loop.Now()
-	switch b.fault.Metrics {
-	case "garbage", "missing", "nan":
-		return pressure.Reading{}, errScrape
-	case "frozen":
-		if b.frozen != nil {
-			r := *b.frozen
-			r.At = now
-			return r, nil
-		}
-	}
 	c := b.shown
-	r := pressure.Reading{
-		At: now, KVUsage: float64(c.BlocksUsed) / float64(max(c.BlocksTotal, 1)), Running: c.Running, Waiting: c.Waiting, Engines: 1,
+	return pressure.Reading{
+		At: b.fleet.Loop.Now(), KVUsage: float64(c.BlocksUsed) / float64(max(c.BlocksTotal, 1)), Running: c.Running, Waiting: c.Waiting, Engines: 1,
 		BlockSize: vllmsim.BlockSize, Blocks: b.pool.Profile.Blocks,
 		PromptTokens: float64(c.PromptTokens), GenerationTokens: float64(c.GeneratedTokens),
 		PrefixQueries: float64(c.PrefixQueries), PrefixHits: float64(c.PrefixHits),
 		Preemptions: float64(c.Preemptions), Iterations: float64(c.Steps),
-	}
-	if b.fault.KVUsage > 0 {
-		r.KVUsage = math.Min(b.fault.KVUsage, 1)
-	}
-	if b.fault.Metrics == "frozen" {
-		b.frozen = &r
-	}
-	return r, nil
+	}, nil
 }

@@ -39,9 +39,6 @@ func (a *attempt) prepare() error {
 	case *engine.Score:
 		q := &c.Question
 		a.seq = vllmsim.Seq{Prompt: slices.Concat(q.Prompt, q.Draft), NoCacheRead: true}
-		if a.backend.pool.Def.Reuse {
-			a.seq.NoCacheRead, a.seq.ScoreFrom = false, len(q.Prompt)-1
-		}
 		a.schedule(engine.Terms{Salt: q.Salt, Priority: q.Priority})
 		return a.fits(1)
 	case *engine.TokenizeText, *engine.TokenizePrompt, *engine.Detokenize:
