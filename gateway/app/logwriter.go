@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	maxQueuedLines   = 8192 // that may wait to be written; a line of a request has some 450 bytes
-	logFlushInterval = 100 * time.Millisecond
-	logCloseTimeout  = time.Second // for the remaining lines, at the end
+	maxQueuedLines   = 8192                   // that may wait to be written; a line of a request has some 450 bytes
+	logFlushInterval = 500 * time.Millisecond // each look wakes an idle process
+	logCloseTimeout  = time.Second            // for the remaining lines, at the end
 )
 
 // NewLogWriter returns a writer that never blocks a request: lines that a full disk or an unread pipe cannot take are

@@ -46,6 +46,7 @@ type Client struct {
 	o     Options
 	slots chan struct{} // of calls in flight
 	away  atomic.Bool   // written under mu
+	left  chan struct{} // Redis is left alone since now
 
 	mu       sync.Mutex
 	failures int // in a row
@@ -63,7 +64,7 @@ func New(o Options) *Client {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Client{o: o, slots: make(chan struct{}, o.Slots)}
+	return &Client{o: o, slots: make(chan struct{}, o.Slots), left: make(chan struct{}, 1)}
 }
 
 // Late is what becomes of a call that has no answer within the budget.
@@ -158,6 +159,10 @@ func (c *Client) record(err error) {
 	}
 	c.mu.Unlock()
 	if leaves {
+		select {
+		case c.left <- struct{}{}:
+		default: // Run hears of the one before
+		}
 		c.o.OnAway(err)
 	}
 }
@@ -208,7 +213,6 @@ func (c *Client) Result(err error) string {
 
 const (
 	flushInterval = 250 * time.Millisecond // far fewer round trips than requests
-	probeInterval = 100 * time.Millisecond // between checks whether a probe is due
 	// BackgroundTime bounds a round trip that no request waits for.
 	BackgroundTime = 250 * time.Millisecond
 	restTime       = time.Second // for calls in flight at the end
@@ -225,23 +229,30 @@ type Background struct {
 // flight, a second at most.
 func (c *Client) Run(ctx context.Context, b Background) {
 	whole := context.WithoutCancel(ctx)
-	flush, try := time.NewTicker(flushInterval), time.NewTicker(probeInterval)
-	defer flush.Stop()
-	defer try.Stop()
+	var flush <-chan time.Time // nothing wakes a client that has nothing to do
 	if b.Flush == nil {
 		b.Flush = func(context.Context) {}
+	} else {
+		ticker := time.NewTicker(flushInterval)
+		defer ticker.Stop()
+		flush = ticker.C
 	}
+	try := time.NewTimer(c.untilProbe())
+	defer try.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			b.Flush(whole)
 			c.Drain(restTime)
 			return
-		case <-flush.C:
+		case <-flush:
 			b.Flush(whole)
+		case <-c.left:
+			try.Reset(c.untilProbe())
 		case <-try.C:
-			if c.probeDue() {
+			if c.Away() {
 				c.probe(whole, b)
+				try.Reset(c.untilProbe())
 			}
 		}
 	}
@@ -276,11 +287,11 @@ func (c *Client) answers(ctx context.Context, call func(context.Context) error) 
 	return err == nil || c.o.IsAnswer(err)
 }
 
-// probeDue reports whether a Redis that is left alone should be tried again.
-func (c *Client) probeDue() bool {
+// untilProbe is the time until a Redis that is left alone should be tried again.
+func (c *Client) untilProbe() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.away.Load() && !c.o.Now().Before(c.probeAt)
+	return c.probeAt.Sub(c.o.Now())
 }
 
 // InFlight is how many calls are.

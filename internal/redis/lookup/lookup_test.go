@@ -153,23 +153,23 @@ func TestNobodyAsksAfterFiveFailuresUntilATryWasGood(t *testing.T) {
 			_, err := Do(t.Context(), a, func(context.Context) (int, error) { asked = true; return 0, nil }, Late[int]{})
 			return err
 		}
-		if err := ask(); !errors.Is(err, ErrAway) || asked || !a.Away() || a.probeDue() {
+		if err := ask(); !errors.Is(err, ErrAway) || asked || !a.Away() || a.untilProbe() <= 0 {
 			t.Errorf("%v, asked %t", err, asked)
 		}
 		if len(closed) != 1 || !errors.Is(closed[0], broken) {
 			t.Errorf("told %v", closed)
 		}
 		time.Sleep(2 * pause)
-		if !a.probeDue() {
+		if a.untilProbe() > 0 {
 			t.Error("it is not tried")
 		}
 		a.probe(t.Context(), tried(errors.New("down")))
-		if a.probeDue() {
+		if a.untilProbe() <= 0 {
 			t.Error("it is tried again at once")
 		}
 		time.Sleep(2 * pause)
 		a.probe(t.Context(), tried(nil))
-		if a.Away() || a.probeDue() {
+		if a.Away() {
 			t.Error("it is left alone still")
 		}
 		if err := ask(); err != nil || !asked {
