@@ -10,15 +10,21 @@ import (
 
 // Entry is a stored answer.
 type Entry struct {
-	Created    time.Time // when the answer was complete; in milliseconds
-	Tier       string    // source: draft, target or mixed
-	Acceptance string    // the verdict, as in X-Acceptance
-	Finish     string
-	Prompt     int     // tokens
-	Accepted   int     // tokens of the draft in the answer
-	Target     int     // tokens of the target in the answer
-	USD        float64 // cost of making it
-	Answer     []byte  // encoded; opaque to this package
+	Created    time.Time `json:"-"`          // when the answer was complete; in milliseconds
+	Tier       string    `json:"tier"`       // source: draft, target or mixed
+	Acceptance string    `json:"acceptance"` // the verdict, as in X-Acceptance
+	Finish     string    `json:"finish"`
+	Prompt     int       `json:"prompt"`   // tokens
+	Accepted   int       `json:"accepted"` // tokens of the draft in the answer
+	Target     int       `json:"target"`   // tokens of the target in the answer
+	USD        float64   `json:"usd"`      // cost of making it
+	Answer     []byte    `json:"-"`        // encoded; opaque to this package
+}
+
+// entryHead is what an encoded entry says besides its answer.
+type entryHead struct {
+	Created int64 `json:"created"` // Unix milliseconds
+	*Entry
 }
 
 const (
@@ -53,24 +59,12 @@ func (e *Entry) sound() bool {
 
 // appendEntry encodes a sound entry: version, head as JSON, end of line, and the answer to the end.
 func appendEntry(b []byte, e *Entry) []byte {
-	head, err := json.Marshal(entryHead{e.Created.UnixMilli(), e.Tier, e.Acceptance, e.Finish, e.Prompt, e.Accepted, e.Target, e.USD})
+	head, err := json.Marshal(entryHead{e.Created.UnixMilli(), e})
 	if err != nil {
 		panic(err) // a sound entry has no number without a form in JSON
 	}
 	b = append(append(b, entryVersion), head...)
 	return append(append(b, '\n'), e.Answer...)
-}
-
-// entryHead is what an entry says besides its answer.
-type entryHead struct {
-	Created    int64   `json:"created"` // Unix milliseconds
-	Tier       string  `json:"tier"`
-	Acceptance string  `json:"acceptance"`
-	Finish     string  `json:"finish"`
-	Prompt     int     `json:"prompt"`
-	Accepted   int     `json:"accepted"`
-	Target     int     `json:"target"`
-	USD        float64 `json:"usd"`
 }
 
 // parseEntry is the inverse of appendEntry. The answer, at most maxSize bytes, references b. The errors are
@@ -83,14 +77,12 @@ func parseEntry(b []byte, maxSize int) (*Entry, error) {
 		return nil, ErrForeign
 	}
 	text, answer, whole := bytes.Cut(b[1:], []byte{'\n'})
-	var h entryHead
+	h := entryHead{Entry: &Entry{}}
 	if err := json.Unmarshal(text, &h); err != nil || !whole || len(answer) > maxSize {
 		return nil, ErrDamaged
 	}
-	e := &Entry{
-		Created: time.UnixMilli(h.Created), Tier: h.Tier, Acceptance: h.Acceptance, Finish: h.Finish,
-		Prompt: h.Prompt, Accepted: h.Accepted, Target: h.Target, USD: h.USD, Answer: answer[:len(answer):len(answer)],
-	}
+	e := h.Entry
+	e.Created, e.Answer = time.UnixMilli(h.Created), answer[:len(answer):len(answer)]
 	if !e.sound() {
 		return nil, ErrDamaged
 	}

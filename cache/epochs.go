@@ -2,212 +2,275 @@ package cache
 
 import (
 	"context"
-	_ "embed" // the script
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/foregate/foregate/internal/redis/script"
+	"github.com/foregate/foregate/internal/redis/lookup"
 )
+
+// KeyEpochs is a hash: purged scope → its epoch, the time of the purge in µs or more. It has no TTL, because stored
+// responses live for as long as settings let them. It has the hash tag of all keys that replicas share.
+const KeyEpochs = "foregate:{fg}:epochs"
 
 const (
-	// EpochsInterval is the time between reads of the epochs; a purge is noticed within twice that.
+	// EpochsInterval is the time between readings of the hash where no exchange reads it.
 	EpochsInterval = 250 * time.Millisecond
-	// MaxEpochAge is the maximum age of the last good reading on every replica, so a purge is in force
-	// everywhere after it.
+	// MaxEpochAge is how old the last reading may be for what Redis holds to be used.
 	MaxEpochAge = time.Second
-	// maxAhead is how far an epoch may be ahead of the clock. A later one was not written by a purge.
-	maxAhead = time.Minute
+	// maxEpochs is the maximum number of fields of the hash; a purge beyond that purges everything.
+	maxEpochs = 4096
+	// maxEpoch is far beyond all times, and leaves room for later epochs.
+	maxEpoch = 1 << 62
+	// retryAmend is the time between attempts to write the hash, and amendTime bounds one.
+	retryAmend, amendTime = 100 * time.Millisecond, 500 * time.Millisecond
 )
 
-var (
-	//go:embed epochs.lua
-	epochsSource string
-	epochsScript = script.New(epochsSource)
-)
+// purges is what this replica knows of purges.
+type purges struct {
+	known atomic.Pointer[reading] // nil before the first good one
+	due   chan struct{}           // has the hash written soon
 
-// purgeState is what this replica knows of purges.
-type purgeState struct {
-	reading       atomic.Pointer[epochReading] // nil before the first good reading
-	refusalLogged bool                         // a refusal was logged; used by one goroutine
+	mu      sync.Mutex     // held while the hash is written
+	pending map[Scope]bool // purged here, and not in the hash yet
+	refused bool           // a refusal was logged, and not its end
 }
 
-// epochReading is a good reading. It is immutable.
-type epochReading struct {
-	requestedAt time.Time // start of the reading
-	all         uint64    // 0 if the hash does not say it: it is new, or was lost
-	tenants     map[string]uint64
-	routes      map[string]uint64
+// reading is a reading of the hash, with what was purged here since. It is immutable.
+type reading struct {
+	epochs map[Scope]uint64
+	at     time.Time // Redis was asked then
 }
 
-// Epochs returns the epochs of a tenant's requests to a route. ok is false if purges could not be read for
-// longer than a second: then nothing may be served from the cache or stored in it. If Redis has lost
-// purges, everything counts as purged. Without any Redis there are no purges.
+// all is the scope of everything.
+var all Scope
+
+// Epochs returns the epochs of a tenant's requests to a route. ok is false if purges could not be read for longer than
+// 10 s: then nothing may be served from the cache. Without any Redis only this replica purges.
 func (s *Store) Epochs(tenant, route string) (e Epochs, ok bool) {
-	if s.control == nil {
-		return Epochs{}, true
-	}
-	k := s.purges.reading.Load()
-	if k == nil || s.now().Sub(k.requestedAt) > MaxEpochAge {
+	k := s.purges.known.Load()
+	if k == nil || s.control != nil && s.now().Sub(k.at) > copyFor {
 		return Epochs{}, false
 	}
-	return Epochs{All: k.all, Tenant: k.tenants[tenant], Route: k.routes[route]}, true
+	return Epochs{All: k.epochs[all], Tenant: k.epochs[Scope{Tenant: tenant}], Route: k.epochs[Scope{Route: route}]}, true
 }
 
-// watchPurges reads the epochs until ctx ends.
+// Hears reports whether other replicas' purges were heard within the last second. If not, nothing that replicas share
+// may be served.
+func (s *Store) Hears() bool {
+	k := s.purges.known.Load()
+	return s.control == nil || k != nil && s.now().Sub(k.at) <= MaxEpochAge
+}
+
+// ReadEpochs takes a reading of [KeyEpochs], or its error; Redis was asked at a time. It does not block. What this replica
+// knows and Redis has lost is written again.
+func (s *Store) ReadEpochs(hash map[string]string, err error, at time.Time) {
+	p := &s.purges
+	if !p.mu.TryLock() {
+		return // the hash is being written: a later reading will do
+	}
+	defer p.mu.Unlock()
+	said, wrong := parseEpochs(hash)
+	switch {
+	case err != nil && !isWrongType(err):
+		s.noteRefusal(err)
+		return
+	case err != nil || wrong != nil:
+		s.metrics.refused.WithLabelValues(refusedEpochs).Inc()
+	case len(p.pending) == 0 && maps.Equal(revise(p.known.Load(), said, at), said):
+		p.known.Store(&reading{said, at})
+		s.noteRefusal(nil)
+		return
+	}
+	p.wake()
+}
+
+// wake has the hash written soon.
+func (p *purges) wake() {
+	select {
+	case p.due <- struct{}{}:
+	default:
+	}
+}
+
+// watchPurges writes the hash when that is due, and reads it where no exchange does, until ctx ends.
 func (s *Store) watchPurges(ctx context.Context) {
 	ticker := time.NewTicker(EpochsInterval)
 	defer ticker.Stop()
+	poll := ticker.C
+	if s.exchange {
+		ticker.Stop()
+	} else {
+		s.askEpochs(ctx)
+	}
 	for {
-		s.readEpochs(ctx)
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-poll:
+			s.askEpochs(ctx)
+		case <-s.purges.due:
+			s.purges.mu.Lock()
+			err := s.amend(ctx)
+			s.noteRefusal(err)
+			s.purges.mu.Unlock()
+			if err != nil {
+				time.AfterFunc(retryAmend, s.purges.wake)
+			}
 		}
 	}
 }
 
-var (
-	// errEpochs is a hash that no purge wrote: it is refused as a whole, because its meaning is unknown.
-	errEpochs = errors.New("the hash of purges makes no sense")
-	// errUnset is a hash that has lost purges, in a Redis that refuses to purge everything instead.
-	errUnset = errors.New("the hash of purges does not say when everything was purged, and cannot be made to")
-)
+// askEpochs makes a reading, if Redis answers.
+func (s *Store) askEpochs(ctx context.Context) {
+	at := s.now()
+	var hash map[string]string
+	err := recovered(ctx, lookup.BackgroundTime, func(ctx context.Context) (err error) {
+		hash, err = s.control.HGetAll(ctx, KeyEpochs).Result()
+		return err
+	})
+	s.ReadEpochs(hash, err, at)
+}
 
-// readEpochs reads them once. If that fails, the last good ones remain until they are too old.
-func (s *Store) readEpochs(ctx context.Context) {
+// noteRefusal counts a refusal of Redis, and logs its beginning and its end; mu is held.
+func (s *Store) noteRefusal(err error) {
 	p := &s.purges
-	next, err := s.askEpochs(ctx)
-	if err == nil {
-		p.reading.Store(next)
-		if p.refusalLogged {
-			p.refusalLogged = false
-			s.log.Info().Msg("purges of the cache are heard again")
-		}
-		return
-	}
-	if wrongHash(err) {
+	_, refused := errors.AsType[redis.Error](err)
+	if refused {
 		s.metrics.refused.WithLabelValues(refusedEpochs).Inc()
-		if !p.refusalLogged {
-			p.refusalLogged = true
-			s.log.Warn().Err(err).Str("key", keyEpochs).Msg("purges of the cache cannot be heard, so it is not used: purge everything to mend it")
-		}
+	}
+	switch {
+	case refused && !p.refused:
+		p.refused = true
+		s.log.Warn().Err(err).Str("key", KeyEpochs).Msg("purges of the cache cannot be heard, so it is not used")
+	case err == nil && p.refused:
+		p.refused = false
+		s.log.Info().Msg("purges of the cache are heard again")
 	}
 }
 
-// askEpochs makes one reading. If Redis has lost purges, or has some of the future, everything is purged.
-func (s *Store) askEpochs(ctx context.Context) (next *epochReading, err error) {
-	was, requestedAt := s.purges.reading.Load(), s.now()
-	err = inBackground(ctx, func(ctx context.Context) error {
-		hash, err := s.control.HGetAll(ctx, keyEpochs).Result()
-		if err != nil {
-			return err
+// amend writes into the hash what was purged here and what it has lost; mu is held.
+func (s *Store) amend(ctx context.Context) error {
+	p, at := &s.purges, s.now()
+	known := p.known.Load()
+	var next map[Scope]uint64
+	err := recovered(ctx, amendTime, func(ctx context.Context) (err error) {
+		for range 3 { // others may write it at the same time
+			err = s.control.Watch(ctx, func(tx *redis.Tx) error {
+				hash, err := tx.HGetAll(ctx, KeyEpochs).Result()
+				if err != nil && !isWrongType(err) {
+					return err
+				}
+				said, _ := parseEpochs(hash)
+				next = revise(known, said, at)
+				for scope := range p.pending {
+					next = purge(next, scope, at)
+				}
+				if maps.Equal(next, said) {
+					return nil
+				}
+				_, err = tx.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+					pipe.Unlink(ctx, KeyEpochs)
+					pipe.HSet(ctx, KeyEpochs, fieldsOf(next)...)
+					return nil
+				})
+				return err
+			}, KeyEpochs)
+			if !errors.Is(err, redis.TxFailedErr) {
+				break
+			}
 		}
-		next, err = parseEpochs(hash, requestedAt)
 		return err
 	})
 	if err != nil {
-		return nil, err
-	}
-	known, lost := was.highest(), was.lostIn(next)
-	// One that is known already is not ahead of Redis' clock, only of this replica's.
-	ahead := next.highest() > max(known, uint64(requestedAt.Add(maxAhead).UnixMicro()))
-	switch {
-	case ahead && !lost:
-		s.log.Warn().Str("key", keyEpochs).Msg("purges of the cache are ahead of the clock: everything is purged if Redis' clock says so, too")
-		known = 0
-	case !lost:
-		return next, nil
-	case was != nil:
-		s.log.Warn().Str("key", keyEpochs).Msg("purges of the cache were lost: everything is purged")
-	}
-	err = inBackground(ctx, func(ctx context.Context) error {
-		reply, err := onEpochs(ctx, s.control, epochsScript, known, maxAhead.Microseconds())
-		if refused, ok := errors.AsType[redis.Error](err); ok {
-			return fmt.Errorf("%w: %w", errUnset, refused)
-		}
-		if err != nil {
-			return err
-		}
-		hash := make(map[string]string, len(reply)/2)
-		for i := 0; i+1 < len(reply); i += 2 {
-			hash[reply[i]] = reply[i+1]
-		}
-		next, err = parseEpochs(hash, requestedAt)
 		return err
-	})
-	return next, err
+	}
+	if known != nil && next[all] > known.epochs[all] && !p.pending[all] {
+		s.log.Warn().Str("key", KeyEpochs).Msg("purges of the cache made no sense, or were too many: everything is purged")
+	}
+	p.known.Store(&reading{next, at})
+	clear(p.pending)
+	return nil
 }
 
-// wrongHash reports whether the error is about the key, not about an unavailable Redis.
-func wrongHash(err error) bool {
-	return errors.Is(err, errEpochs) || errors.Is(err, errUnset) || strings.HasPrefix(err.Error(), "WRONGTYPE")
+// revise is what the hash must say: of each scope the later of what is known and what it says, except what a purge of
+// everything covers. Everything is purged at a time if the hash makes no sense (nil), or if nobody knows when that was done
+// last: it is new, or was lost.
+func revise(known *reading, said map[Scope]uint64, at time.Time) map[Scope]uint64 {
+	if known == nil {
+		known = &reading{}
+	}
+	if said == nil || max(said[all], known.epochs[all]) == 0 {
+		return purge(known.epochs, all, at)
+	}
+	next := maps.Clone(said)
+	next[all] = max(next[all], known.epochs[all])
+	for scope, epoch := range known.epochs {
+		if epoch > max(next[scope], next[all]) {
+			next[scope] = epoch
+		}
+	}
+	return next
 }
 
-// parseEpochs reads the hash. The error is errEpochs.
-func parseEpochs(hash map[string]string, requestedAt time.Time) (*epochReading, error) {
+// purge adds a purge at a time to epochs, and returns others. Where there are too many, everything is purged. A clock that is behind
+// what it knows does no harm.
+func purge(epochs map[Scope]uint64, scope Scope, at time.Time) map[Scope]uint64 {
+	now := uint64(at.UnixMicro())
+	_, there := epochs[scope]
+	if scope != all && (there || len(epochs) < maxEpochs) {
+		next := maps.Clone(epochs)
+		next[scope] = max(now, epochs[all]+1, epochs[scope]+1)
+		return next
+	}
+	for _, epoch := range epochs {
+		now = max(now, epoch+1)
+	}
+	return map[Scope]uint64{all: now}
+}
+
+// parseEpochs reads the hash. One that makes no sense is nil and an error.
+func parseEpochs(hash map[string]string) (map[Scope]uint64, error) {
 	if len(hash) > maxEpochs {
-		return nil, fmt.Errorf("%w: %d fields", errEpochs, len(hash))
+		return nil, fmt.Errorf("%d purges are too many", len(hash))
 	}
-	k := &epochReading{requestedAt: requestedAt, tenants: map[string]uint64{}, routes: map[string]uint64{}}
+	epochs := make(map[Scope]uint64, len(hash))
 	for field, value := range hash {
+		scope, ok := scopeOf(field)
 		epoch, err := strconv.ParseUint(value, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %.64q is %.24q", errEpochs, field, value)
+		if !ok || err != nil || epoch > maxEpoch {
+			return nil, fmt.Errorf("a purge of %.64q at %.24q", field, value)
 		}
-		tenant, isTenant := strings.CutPrefix(field, fieldTenant)
-		route, isRoute := strings.CutPrefix(field, fieldRoute)
-		switch {
-		case field == fieldAll:
-			k.all = epoch
-		case isTenant && len(tenant) <= maxTenantName:
-			k.tenants[tenant] = epoch
-		case isRoute && len(route) <= maxRouteName:
-			k.routes[route] = epoch
-		default: // a purge of another version, unknown here
-			return nil, fmt.Errorf("%w: %.64q", errEpochs, field)
-		}
+		epochs[scope] = epoch
 	}
-	return k, nil
+	return epochs, nil
 }
 
-// lostIn reports whether a later reading lacks something that a purge of everything does not explain. k may be nil.
-func (k *epochReading) lostIn(next *epochReading) bool {
-	switch {
-	case next.all == 0:
-		return true
-	case k == nil || next.all > k.all:
-		return false
+// fieldsOf are the fields and values of the hash.
+func fieldsOf(epochs map[Scope]uint64) (fields []any) {
+	for scope, epoch := range epochs {
+		fields = append(fields, scope.field(), epoch)
 	}
-	return next.all < k.all || isBehind(next.tenants, k.tenants) || isBehind(next.routes, k.routes)
+	return fields
 }
 
-// isBehind reports whether a known epoch is now missing or lower.
-func isBehind(now, was map[string]uint64) bool {
-	for name, epoch := range was {
-		if now[name] < epoch {
-			return true
-		}
+// scopeOf is the scope of a field of the hash.
+func scopeOf(field string) (s Scope, ok bool) {
+	kind, name, _ := strings.Cut(field, ":")
+	switch kind {
+	case "all":
+		return all, field == kind
+	case "tenant":
+		s.Tenant = name
+	case "route":
+		s.Route = name
 	}
-	return false
-}
-
-// highest is the highest known epoch, 0 if nothing is known.
-func (k *epochReading) highest() uint64 {
-	if k == nil {
-		return 0
-	}
-	highest := k.all
-	for _, epochs := range []map[string]uint64{k.tenants, k.routes} {
-		for _, epoch := range epochs {
-			highest = max(highest, epoch)
-		}
-	}
-	return highest
+	return s, name != "" && s != all && s.Check() == nil
 }

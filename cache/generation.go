@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/foregate/foregate/tiers/world"
 )
@@ -33,27 +33,44 @@ const (
 	failed                  // it failed for all subscribers
 )
 
-// maxSubscribers bounds the subscribers of a generation.
-const maxSubscribers = 1024
-
-// Generation is one answer in progress, with its subscribers.
+// Generation is one answer in progress, with its subscribers. All of it is guarded by [Generations.mu].
 type Generation struct {
 	owner *Generations
 	id    GenerationID
 
-	mu          sync.Mutex
 	changed     world.Signal // set at the next change; nil while nobody waits
-	later       later        // signals to send after the lock is released
 	stage       stage
-	attempt     int    // number of attempts so far
+	attempt     int    // number of attempts so far: a failed one is followed by one more
 	text        []byte // of the answer so far: append-only, so that parts of it can be shared
 	opaque      bool   // the answer is more than text: only the whole can be shared
 	entry       *Entry
 	err         error
-	failed      int  // failed attempts
-	subscribers int  // requests that still want the answer
-	dead        bool // no request wants it any more
-	cancel      context.CancelCauseFunc
+	subscribers int                     // requests that still want the answer; with none it is over
+	cancel      context.CancelCauseFunc // of its making
+}
+
+// change changes a generation. If there are news, it wakes those who wait; if no request wants the answer any more, it
+// cancels its making. It does so without the lock, because both may resume another request.
+func (f *Generation) change(do func(f *Generation) (news bool)) {
+	var changed world.Signal
+	var cancel context.CancelCauseFunc
+	f.owner.mu.Lock()
+	if do(f) {
+		changed, f.changed = f.changed, nil
+	}
+	if f.subscribers == 0 {
+		cancel, f.cancel = f.cancel, nil
+		if f.stage != completed { // one that is being stored is there for others until then
+			f.owner.forget(f)
+		}
+	}
+	f.owner.mu.Unlock()
+	if changed != nil {
+		changed.Set()
+	}
+	if cancel != nil {
+		cancel(context.Canceled)
+	}
 }
 
 // Subscriber is one request's part in a generation. Only one goroutine may use it, except for Depart.
@@ -62,7 +79,7 @@ type Subscriber struct {
 	attempt    int    // attempt that sent belongs to
 	sent       []byte // the text that the request has received
 
-	departed bool // guarded by Generation.mu
+	departed bool // guarded by Generations.mu
 }
 
 // EventKind says what a subscriber must do next.
@@ -86,44 +103,12 @@ type Event struct {
 	Err    error   // EventFailed
 }
 
-// later holds signals that are sent after all locks are released, because they may resume another request.
-type later struct {
-	changed world.Signal // nil: nobody waits
-	cancel  context.CancelCauseFunc
-	why     error // of cancel; nil: nothing is cancelled
-}
-
-// tell sends the signals.
-func (l later) tell() {
-	if l.changed != nil {
-		l.changed.Set()
-	}
-	if l.why != nil {
-		l.cancel(l.why)
-	}
-}
-
-// wake signals all waiting subscribers as soon as f.mu, which is held, is released.
-func (f *Generation) wake() {
-	if f.changed != nil {
-		f.later.changed, f.changed = f.changed, nil
-	}
-}
-
-// unlock releases f.mu and sends the pending signals.
-func (f *Generation) unlock() {
-	due := f.later
-	f.later = later{}
-	f.mu.Unlock()
-	due.tell()
-}
-
 // Next waits for the next event. If deadline is not zero, it ends a wait in which nothing has arrived yet.
 // The error is the context's cause.
 func (s *Subscriber) Next(ctx context.Context, deadline time.Time) (Event, error) {
-	n, changed := s.poll()
-	if n != nil {
-		return *n, nil
+	e, changed := s.poll()
+	if e != nil {
+		return *e, nil
 	}
 	w, waiting := s.generation.owner.world, ctx
 	if len(s.sent) == 0 && !deadline.IsZero() {
@@ -131,92 +116,72 @@ func (s *Subscriber) Next(ctx context.Context, deadline time.Time) (Event, error
 		defer cancel()
 		waiting = bounded
 	}
-	for n == nil {
-		switch err := changed.Wait(waiting); {
-		case err == nil:
-		case ctx.Err() != nil:
+	for {
+		late := changed.Wait(waiting)
+		if ctx.Err() != nil && late != nil {
 			return Event{}, context.Cause(ctx)
-		default:
-			return s.alone(), nil
 		}
-		n, changed = s.poll()
+		if e, changed = s.poll(); e != nil {
+			return *e, nil
+		}
+		if late != nil {
+			s.Depart()
+			return Event{Kind: EventAlone}, nil
+		}
 	}
-	return *n, nil
 }
 
 // poll returns the next event, or the signal to wait for.
-func (s *Subscriber) poll() (*Event, world.Signal) {
-	n, changed := s.lookOrWait(nil)
-	if n == nil && changed == nil {
-		n, changed = s.lookOrWait(s.generation.owner.world.NewSignal()) // made without the lock
-	}
-	return n, changed
-}
-
-// lookOrWait is poll with a new signal for the case that nobody waits yet.
-func (s *Subscriber) lookOrWait(fresh world.Signal) (*Event, world.Signal) {
+func (s *Subscriber) poll() (e *Event, changed world.Signal) {
 	f := s.generation
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if n, ok := s.look(); ok {
-		return &n, nil
-	}
-	if f.changed == nil {
-		f.changed = fresh
-	}
-	return nil, f.changed
-}
-
-// alone ends a wait that took too long, unless an event has arrived just now.
-func (s *Subscriber) alone() Event {
-	f := s.generation
-	f.mu.Lock()
-	if f.stage != leaderless {
-		if n, ok := s.look(); ok {
-			f.mu.Unlock()
-			return n
+	for fresh := world.Signal(nil); ; fresh = f.owner.world.NewSignal() { // made without the lock
+		f.owner.mu.Lock()
+		if e = s.look(); e == nil && f.changed == nil {
+			f.changed = fresh
+		}
+		changed = f.changed
+		f.owner.mu.Unlock()
+		if e != nil || changed != nil {
+			return e, changed
 		}
 	}
-	f.mu.Unlock()
-	s.Depart()
-	return Event{Kind: EventAlone}
 }
 
-// look is Next without waiting; f.mu is held.
-func (s *Subscriber) look() (Event, bool) {
+// look returns the next event, nil if there is none yet; the owner's mu is held.
+func (s *Subscriber) look() *Event {
 	f := s.generation
 	switch f.stage {
 	case completed:
-		return Event{Kind: EventComplete, Entry: f.entry}, true
+		return &Event{Kind: EventComplete, Entry: f.entry}
 	case failed:
-		return Event{Kind: EventFailed, Err: f.err}, true
+		return &Event{Kind: EventFailed, Err: f.err}
 	case leaderless:
 		f.stage = led
 		f.attempt++
 		said := f.text
 		f.text, f.opaque = nil, false
-		return Event{Kind: EventLead, Leader: &Leader{generation: f, attempt: f.attempt, sentBefore: said[:wholeRunes(said):len(said)]}}, true
+		return &Event{Kind: EventLead, Leader: &Leader{generation: f, attempt: f.attempt, sentBefore: said[:wholeRunes(said):len(said)]}}
 	}
 	if !f.id.Stream || f.opaque {
-		return Event{}, false
+		return nil
 	}
 	if s.attempt != f.attempt {
 		if !bytes.HasPrefix(f.text, s.sent[:min(len(s.sent), len(f.text))]) {
-			return Event{Kind: EventFailed, Err: ErrBroken}, true
+			return &Event{Kind: EventFailed, Err: ErrBroken}
 		}
 		if len(f.text) < len(s.sent) {
-			return Event{}, false
+			return nil
 		}
 		s.attempt = f.attempt
 	}
 	end := len(s.sent) + wholeRunes(f.text[len(s.sent):])
 	if end == len(s.sent) {
-		return Event{}, false
+		return nil
 	}
 	text := f.text[:end:end] // with a limited capacity, so that an append cannot overwrite it
 	more := text[len(s.sent):]
 	s.sent = text
-	return Event{Kind: EventText, Text: more}, true
+	return &Event{Kind: EventText, Text: more}
 }
 
 // Sent is the text that the subscriber has received.
@@ -225,28 +190,25 @@ func (s *Subscriber) Sent() []byte { return s.sent }
 // Depart removes the subscriber: its client has left, has its answer, or gets it in another way. If no other
 // request wants the answer, its generation is cancelled; otherwise it continues. Depart may be called again.
 func (s *Subscriber) Depart() {
-	f := s.generation
-	f.owner.mu.Lock() // locked before the generation's mutex, as everywhere
-	f.mu.Lock()
-	defer f.owner.unlock(f)
-	if s.departed {
-		return
-	}
-	s.departed = true
-	f.subscribers--
-	if f.owner.subscribers[f.id.Key.tenant]--; f.owner.subscribers[f.id.Key.tenant] == 0 {
-		delete(f.owner.subscribers, f.id.Key.tenant)
-	}
-	if f.subscribers == 0 {
-		f.owner.abandon(f)
-	}
+	s.generation.change(func(f *Generation) bool {
+		if s.departed {
+			return false
+		}
+		s.departed = true
+		f.subscribers--
+		fs, tenant := f.owner, f.id.Key.tenant
+		if fs.subscribers[tenant]--; fs.subscribers[tenant] == 0 {
+			delete(fs.subscribers, tenant)
+		}
+		return false
+	})
 }
 
 // Shared reports whether another request wants the answer.
 func (s *Subscriber) Shared() bool {
 	f := s.generation
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.owner.mu.Lock()
+	defer f.owner.mu.Unlock()
 	others := f.subscribers
 	if !s.departed {
 		others--
@@ -254,8 +216,15 @@ func (s *Subscriber) Shared() bool {
 	return others > 0
 }
 
-// arrive appends text; f.mu is held.
-func (f *Generation) arrive(text []byte) {
-	f.text = append(f.text, text...)
-	f.wake()
+// wholeRunes is the length of the text up to the last complete character.
+func wholeRunes(b []byte) int {
+	for back := 1; back <= min(utf8.UTFMax-1, len(b)); back++ {
+		if c := b[len(b)-back]; utf8.RuneStart(c) {
+			if c >= utf8.RuneSelf && !utf8.FullRune(b[len(b)-back:]) {
+				return len(b) - back
+			}
+			break
+		}
+	}
+	return len(b)
 }

@@ -56,17 +56,11 @@ func (w *cabin) leave(i int) {
 func (w *cabin) poll(i int, script string) bool {
 	s := w.subscribers[i]
 	f := s.subscriber.generation
-	f.mu.Lock()
-	n, ok := s.subscriber.look()
-	if !ok && f.changed == nil {
-		f.changed = world.System{}.NewSignal()
-	}
-	changed := f.changed
-	f.mu.Unlock()
-	if ok && s.asleep() {
+	n, changed := s.subscriber.poll()
+	if n != nil && s.asleep() {
 		w.t.Fatalf("event %d, and the one who waits for it was not woken", n.Kind)
 	}
-	if !ok {
+	if n == nil {
 		s.quiet = changed
 		return false
 	}

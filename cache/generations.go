@@ -3,23 +3,29 @@ package cache
 import (
 	"context"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/foregate/foregate/tiers/world"
+)
+
+const (
+	// maxSubscribers bounds the subscribers of a generation.
+	maxSubscribers = 1024
+	// maxOfTenant bounds the requests of one tenant that share answers: while they wait they occupy the gateway's
+	// request slots, but none of the tenant's own.
+	maxOfTenant = 1024
+	// MinSharedBytes is the size of an answer, in bytes, up to which it is always shared with waiting requests, even
+	// if it is too large to be stored.
+	MinSharedBytes = 1 << 20
 )
 
 // Generations joins identical requests in progress in this process. It is safe for concurrent use.
 type Generations struct {
 	world world.World // for waits
 
-	mu          sync.Mutex
+	mu          sync.Mutex // of all generations: it is held for less than a microsecond a token
 	all         map[GenerationID]*Generation
 	subscribers map[[16]byte]int // by tenant
 }
-
-// maxOfTenant bounds the requests of one tenant that share answers: while they wait they occupy the gateway's
-// request slots, but none of the tenant's own.
-const maxOfTenant = 1024
 
 // NewGenerations makes Generations; nil is [world.System].
 func NewGenerations(w world.World) *Generations {
@@ -34,18 +40,13 @@ func NewGenerations(w world.World) *Generations {
 func (fs *Generations) Join(id GenerationID) *Subscriber {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if fs.subscribers[id.Key.tenant] >= maxOfTenant {
+	f := fs.all[id]
+	if fs.subscribers[id.Key.tenant] >= maxOfTenant || f != nil && f.subscribers >= maxSubscribers {
 		return nil
 	}
-	f := fs.all[id]
 	if f == nil {
 		f = &Generation{owner: fs, id: id}
 		fs.all[id] = f
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.subscribers >= maxSubscribers {
-		return nil
 	}
 	f.subscribers++
 	fs.subscribers[id.Key.tenant]++
@@ -62,51 +63,76 @@ func (fs *Generations) Subscribers() (n int) {
 	return n
 }
 
-// MinSharedBytes is the size of an answer, in bytes, up to which it is always shared with waiting requests,
-// even if it is too large to be stored.
-const MinSharedBytes = 1 << 20
-
-// forget makes the next identical request start a new generation.
+// forget makes the next identical request start a new generation; mu is held.
 func (fs *Generations) forget(f *Generation) {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	fs.drop(f)
-}
-
-// drop is forget with fs.mu held.
-func (fs *Generations) drop(f *Generation) {
 	if fs.all[f.id] == f {
 		delete(fs.all, f.id)
 	}
 }
 
-// abandon ends a generation that no request wants any more; fs.mu and f.mu are held.
-func (fs *Generations) abandon(f *Generation) {
-	f.dead = true
-	if f.cancel != nil {
-		f.later.cancel, f.later.why = f.cancel, context.Canceled
+// Leader is the task to make a generation's answer. It must be ended with Complete or Fail; later calls have
+// no effect.
+type Leader struct {
+	generation *Generation
+	attempt    int
+	sentBefore []byte
+}
+
+// Sent returns the text of an earlier attempt that other subscribers may have sent to their clients. It is
+// read-only.
+func (l *Leader) Sent() []byte { return l.sentBefore }
+
+// change is [Generation.change] by the leader, if it must still make the answer. It reports whether it must.
+func (l *Leader) change(do func(f *Generation) (news bool)) (ours bool) {
+	l.generation.change(func(f *Generation) bool {
+		ours = f.stage == led && f.attempt == l.attempt
+		return ours && do(f)
+	})
+	return ours
+}
+
+// Begin reports that the answer is being made; cancel cancels that, at once if no request wants it any more.
+func (l *Leader) Begin(cancel context.CancelCauseFunc) {
+	l.change(func(f *Generation) bool { f.cancel = cancel; return false })
+}
+
+// Append sends more text to the followers.
+func (l *Leader) Append(text []byte) {
+	l.change(func(f *Generation) bool { f.text = append(f.text, text...); return true })
+}
+
+// Opaque reports that the answer is more than text, so that it can only be shared when it is complete.
+func (l *Leader) Opaque() { l.change(func(f *Generation) bool { f.opaque = true; return false }) }
+
+// Complete gives all subscribers the answer. keep stores it and calls then afterwards; nil: it is not stored.
+// Requests that come until then get the answer, too.
+func (l *Leader) Complete(e *Entry, keep func(then func())) {
+	ours := l.change(func(f *Generation) bool {
+		f.stage, f.entry, f.cancel = completed, e, nil
+		return true
+	})
+	if !ours {
+		return
 	}
-	fs.drop(f)
+	if keep == nil {
+		keep = func(then func()) { then() }
+	}
+	keep(func() {
+		l.generation.change(func(f *Generation) bool { f.owner.forget(f); return false })
+	})
 }
 
-// unlock releases both locks and sends the pending signals.
-func (fs *Generations) unlock(f *Generation) {
-	due := f.later
-	f.later = later{}
-	f.mu.Unlock()
-	fs.mu.Unlock()
-	due.tell()
-}
-
-// wholeRunes is the length of the text up to the last complete character.
-func wholeRunes(b []byte) int {
-	for back := 1; back <= min(utf8.UTFMax-1, len(b)); back++ {
-		if c := b[len(b)-back]; utf8.RuneStart(c) {
-			if c >= utf8.RuneSelf && !utf8.FullRune(b[len(b)-back:]) {
-				return len(b) - back
-			}
-			break
+// Fail reports that the answer could not be made. The first time another waiting subscriber tries again,
+// unless hopeless is set; the second time all of them get the error.
+func (l *Leader) Fail(err error, hopeless bool) {
+	l.change(func(f *Generation) bool {
+		f.cancel = nil
+		if hopeless || f.attempt > 1 || f.subscribers == 0 {
+			f.stage, f.err = failed, err
+			f.owner.forget(f)
+		} else {
+			f.stage = leaderless
 		}
-	}
-	return len(b)
+		return true
+	})
 }

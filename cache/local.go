@@ -1,27 +1,18 @@
 package cache
 
 import (
-	"container/list"
-	"sync"
 	"time"
+
+	"github.com/maypok86/otter/v2"
 )
 
-// local is a small copy of Redis' entries in this process: the most recently used ones, up to a number of
-// bytes. It is safe for concurrent use. A copy is served for at most one second after Redis was asked, so what
-// is replaced or deleted there is gone here soon. One lock suffices: it is held for about 50 ns, a thousandth
-// of the cost of a hit by HTTP.
-type local struct {
-	mu       sync.Mutex
-	maxBytes int64 // none is held if it is not positive
-	bytes    int64 // of the copies
-	copies   map[[32]byte]*list.Element
-	order    list.List // of *localCopy: the front was used last
-}
+// local is a copy of Redis' entries in this process: those that are used most, up to a number of bytes. It is safe
+// for concurrent use. Neither a copy's expiry nor a purge removes it: it is not found any more, and others take its room.
+type local struct{ copies *otter.Cache[Key, localCopy] } // nil holds none
 
 const (
-	// copyFor is how long a copy may be served after Redis was asked: as long as a purge may take to be
-	// noticed.
-	copyFor = time.Second
+	// copyFor is how long a copy may be served after Redis was asked. So it is how long purges may be unheard.
+	copyFor = 10 * time.Second
 
 	// localCopyOverhead is about the memory of a copy besides its entry's own bytes.
 	localCopyOverhead = 400
@@ -29,63 +20,51 @@ const (
 
 // localCopy is a copy of an entry.
 type localCopy struct {
-	key         Key
 	entry       *Entry
-	size        int64
 	requestedAt time.Time // when Redis was asked
 }
 
-func newLocal(maxBytes int64) *local {
-	return &local{maxBytes: maxBytes, copies: map[[32]byte]*list.Element{}}
+func newLocal(maxBytes int64) local {
+	if maxBytes <= 0 {
+		return local{}
+	}
+	return local{otter.Must(&otter.Options[Key, localCopy]{
+		MaximumWeight: uint64(maxBytes),
+		Weigher: func(_ Key, c localCopy) uint32 {
+			e := c.entry
+			return uint32(localCopyOverhead + len(e.Tier) + len(e.Acceptance) + len(e.Finish) + cap(e.Answer))
+		},
+		Executor: func(evict func()) { evict() }, // no goroutine is left behind
+	})}
 }
 
 // get returns the copy of an entry, if there is one that may be served now. It is read-only.
-func (l *local) get(k Key, now time.Time) (*Entry, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	at := l.copies[k.name]
-	if at == nil {
+func (l local) get(k Key, now time.Time) (*Entry, bool) {
+	if l.copies == nil {
 		return nil, false
 	}
-	c := at.Value.(*localCopy)
-	if c.key != k || now.Sub(c.requestedAt) > copyFor {
-		return nil, false
-	}
-	l.order.MoveToFront(at)
-	return c.entry, true
+	c, ok := l.copies.GetIfPresent(k)
+	return c.entry, ok && now.Sub(c.requestedAt) <= copyFor
 }
 
-// fill stores a copy of a value that Redis was asked for at a time. Nothing is stored if the copy of a later
-// question exists, or if the entry is larger than the whole limit.
-func (l *local) fill(k Key, e *Entry, requestedAt time.Time) {
-	size := localCopyOverhead + int64(len(e.Tier)+len(e.Acceptance)+len(e.Finish)+cap(e.Answer))
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if size > l.maxBytes {
-		return
+// fill stores a copy of a value that Redis was asked for at a time.
+func (l local) fill(k Key, e *Entry, requestedAt time.Time) {
+	if l.copies != nil {
+		l.copies.Set(k, localCopy{e, requestedAt})
 	}
-	if at := l.copies[k.name]; at != nil {
-		if at.Value.(*localCopy).requestedAt.After(requestedAt) {
-			return
-		}
-		l.drop(at)
+}
+
+// drop removes a copy, because another answer is stored.
+func (l local) drop(k Key) {
+	if l.copies != nil {
+		l.copies.Invalidate(k)
 	}
-	for l.bytes+size > l.maxBytes {
-		l.drop(l.order.Back())
-	}
-	l.copies[k.name] = l.order.PushFront(&localCopy{key: k, entry: e, size: size, requestedAt: requestedAt})
-	l.bytes += size
 }
 
 // held returns the bytes of the copies.
-func (l *local) held() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.bytes
-}
-
-func (l *local) drop(at *list.Element) {
-	c := l.order.Remove(at).(*localCopy)
-	delete(l.copies, c.key.name)
-	l.bytes -= c.size
+func (l local) held() uint64 {
+	if l.copies == nil {
+		return 0
+	}
+	return l.copies.WeightedSize()
 }

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // at is a moment of a test's own clock.
@@ -14,7 +16,7 @@ func at(after time.Duration) time.Time { return time.UnixMilli(1_790_000_000_000
 func copyOf(answer string) *Entry { return &Entry{Answer: slices.Clip([]byte(answer))} }
 
 // wantCopy fails the test unless the copy at k is as told; "" is none.
-func wantCopy(t *testing.T, l *local, k Key, now time.Time, want string) {
+func wantCopy(t *testing.T, l local, k Key, now time.Time, want string) {
 	t.Helper()
 	got := ""
 	if e, ok := l.get(k, now); ok {
@@ -25,21 +27,11 @@ func wantCopy(t *testing.T, l *local, k Key, now time.Time, want string) {
 	}
 }
 
-func TestACopyIsServedForASecondAfterRedisWasAsked(t *testing.T) {
-	for after, want := range map[time.Duration]string{0: "a", time.Second: "a", time.Second + 1: ""} {
+func TestACopyIsServedForTenSecondsAfterRedisWasAsked(t *testing.T) {
+	for after, want := range map[time.Duration]string{0: "a", copyFor: "a", copyFor + 1: ""} {
 		l := newLocal(1 << 20)
 		l.fill(keyNo(1), copyOf("a"), at(0))
 		wantCopy(t, l, keyNo(1), at(after), want)
-	}
-}
-
-func TestTheLaterQuestionsCopyStays(t *testing.T) {
-	l := newLocal(1 << 20)
-	l.fill(keyNo(1), copyOf("second"), at(time.Millisecond))
-	l.fill(keyNo(1), copyOf("first"), at(0))
-	wantCopy(t, l, keyNo(1), at(time.Millisecond), "second")
-	if n := len(l.copies); n != 1 {
-		t.Errorf("%d copies, want 1", n)
 	}
 }
 
@@ -54,22 +46,39 @@ func TestACopyIsFoundByTheWholeKey(t *testing.T) {
 	wantCopy(t, l, keyNo(1), at(0), "a")
 }
 
-func TestTheCopyUsedLongestAgoMakesRoom(t *testing.T) {
-	size := int64(localCopyOverhead + 1)
-	l := newLocal(3 * size)
-	for n := range 3 {
-		l.fill(keyNo(n), copyOf(strconv.Itoa(n)), at(0))
+func TestCopiesTakeNoMoreThanTheirBytes(t *testing.T) {
+	const most = 100 * (localCopyOverhead + 100)
+	l := newLocal(most)
+	for n := range 10_000 {
+		l.fill(keyNo(n), copyOf(strconv.Itoa(n)+string(make([]byte, n%500))), at(0))
+		wantCopy(t, l, keyNo(0), at(0), "0") // what is used stays
+		if held := l.held(); held > most {
+			t.Fatalf("%d bytes after %d copies, want at most %d", held, n, most)
+		}
 	}
-	wantCopy(t, l, keyNo(0), at(0), "0")
-	l.fill(keyNo(3), copyOf("3"), at(0))
-	for n, want := range []string{"0", "", "2", "3"} {
-		wantCopy(t, l, keyNo(n), at(0), want)
+	if held := l.held(); held < most/2 {
+		t.Errorf("%d bytes of %d are used", held, most)
 	}
-	if n, bytes := len(l.copies), l.held(); n != 3 || bytes != 3*size {
-		t.Errorf("%d copies of %d bytes, want 3 of %d", n, bytes, 3*size)
-	}
-	l.fill(keyNo(4), &Entry{Answer: make([]byte, 3*size)}, at(0))
-	if n := len(l.copies); n != 3 {
-		t.Errorf("a copy that is larger than all room made %d others go", 3-n)
+	l.fill(keyNo(0), copyOf(string(make([]byte, most))), at(0))
+	wantCopy(t, l, keyNo(0), at(0), "") // larger than all room
+	none := newLocal(-1)
+	none.fill(keyNo(1), copyOf("a"), at(0))
+	wantCopy(t, none, keyNo(1), at(0), "")
+}
+
+func TestAnAnswerThatIsReplacedLeavesNoCopy(t *testing.T) {
+	s := storeAt(t, redistest.Start(t).Addr)
+	running(t, s)
+	k := keyNo(1)
+	for _, size := range []int{10, 20} {
+		want := answerOf(k, size)
+		keep(t, s, k, want)
+		if _, ok := s.Local(k); ok {
+			t.Error("there is a copy of the former answer")
+		}
+		wantFound(t, s, k, ResultHit)
+		if e, ok := s.Local(k); !ok || !slices.Equal(e.Answer, want.Answer) {
+			t.Errorf("the copy is %+v", e)
+		}
 	}
 }

@@ -20,8 +20,11 @@ const keyProbe = keyPrefix + "{probe}"
 // Look reads an entry from Redis, in one round trip and at most for the budget. A value that cannot be opened is
 // counted and deleted, and is treated as absent. The copy in this process is made even if the reply is late.
 func (s *Store) Look(ctx context.Context, k Key) (*Entry, Result) {
-	if s.redis == nil {
+	switch {
+	case s.redis == nil:
 		return nil, ResultMiss
+	case !s.Hears():
+		return nil, ResultAway
 	}
 	began := s.now()
 	e, err := lookup.Do(ctx, s.asker, func(ctx context.Context) (*Entry, error) { return s.read(ctx, k) }, lookup.Late[*Entry]{})

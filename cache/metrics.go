@@ -1,7 +1,7 @@
 package cache
 
 import (
-	"slices"
+	"cmp"
 	"sync"
 	"time"
 
@@ -31,54 +31,43 @@ const (
 	droppedStopped = "stopped" // this replica stops
 )
 
-// The results, in the order of their counters.
+// results are all results.
 var results = [...]Result{ResultHit, ResultLocal, ResultCoalesced, ResultMiss, ResultAway, ResultLate, ResultError, ResultBypass}
 
-// Metrics by route.
-var (
-	descRequests = prometheus.NewDesc("llm_cache_requests_total",
-		"Requests by what came of their lookup: hit, local and coalesced were served from the cache, bypass did not ask.", []string{"route", "result"}, nil)
-	descRatio = prometheus.NewDesc("llm_cache_hit_ratio",
-		"Share of the requests of the last five minutes that were served from the cache, of those that asked; 0 where none did.", []string{"route"}, nil)
-	descTokens = prometheus.NewDesc("foregate_cache_saved_tokens_total",
-		"Tokens of answers that were served without a generation.", []string{"route", "kind"}, nil)
-	descUSD = prometheus.NewDesc("foregate_cache_saved_usd_total",
-		"What the answers that were served without a generation had cost to make, in US dollars.", []string{"route"}, nil)
-)
-
-// metrics are the counts. Those by route are kept here and collected on demand, because [Store.Totals] returns
-// them, too.
+// metrics are the counts.
 type metrics struct {
-	lookup           prometheus.Histogram
-	refused, dropped *prometheus.CounterVec // by reason
-	now              func() time.Time
+	lookup                  prometheus.Histogram
+	refused, dropped        *prometheus.CounterVec // by reason
+	requests, tokens, saved *prometheus.CounterVec // by route
+	now                     func() time.Time
 
 	mu     sync.Mutex
-	routes map[string]*routeCount
-}
-
-// routeCount holds the counts of one route.
-type routeCount struct {
-	requests           [len(results)]uint64
-	prompt, completion uint64 // tokens
-	usd                float64
-	ratio              recent.Ratio // served requests ÷ all requests
+	totals Totals
+	ratios map[string]*recent.Ratio // served requests ÷ all requests, by route
 }
 
 func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 	f := promauto.With(reg)
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return f.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
 	m := &metrics{
 		lookup: f.NewHistogram(prometheus.HistogramOpts{
 			Name: "foregate_cache_lookup_seconds", Help: "Seconds that requests waited for Redis to look an answer up.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .015, .025, .05, .1},
 		}),
-		refused: newReasons(f, prometheus.CounterOpts{
-			Name: "foregate_cache_refused_total", Help: "Values in Redis that were passed over, by why.",
-		}, refusedDamaged, refusedForeign, refusedLarge, refusedType, refusedEpochs),
-		dropped: newReasons(f, prometheus.CounterOpts{
-			Name: "foregate_cache_dropped_total", Help: "Answers that were to be kept and are not, by why.",
-		}, droppedQueue, droppedAway, droppedFull, droppedLarge, droppedUnsound, droppedError, droppedStopped),
-		now: s.now, routes: map[string]*routeCount{},
+		refused:  counter("foregate_cache_refused_total", "Values in Redis that were passed over, by why.", "reason"),
+		dropped:  counter("foregate_cache_dropped_total", "Answers that were to be kept and are not, by why.", "reason"),
+		requests: counter("llm_cache_requests_total", "Requests by what came of their lookup: hit, local and coalesced were served from the cache, bypass did not ask.", "route", "result"),
+		tokens:   counter("foregate_cache_saved_tokens_total", "Tokens of answers that were served without a generation.", "route", "kind"),
+		saved:    counter("foregate_cache_saved_usd_total", "What the answers that were served without a generation had cost to make, in US dollars.", "route"),
+		now:      s.now, ratios: map[string]*recent.Ratio{},
+	}
+	for _, reason := range []string{refusedDamaged, refusedForeign, refusedLarge, refusedType, refusedEpochs} {
+		m.refused.WithLabelValues(reason)
+	}
+	for _, reason := range []string{droppedQueue, droppedAway, droppedFull, droppedLarge, droppedUnsound, droppedError, droppedStopped} {
+		m.dropped.WithLabelValues(reason)
 	}
 	f.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "foregate_cache_local_bytes", Help: "Bytes of the copies of answers in this process.",
@@ -89,89 +78,57 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 	return m
 }
 
-// newReasons counts by reason, a closed set.
-func newReasons(f promauto.Factory, o prometheus.CounterOpts, names ...string) *prometheus.CounterVec {
-	by := f.NewCounterVec(o, []string{"reason"})
-	for _, name := range names {
-		by.WithLabelValues(name)
-	}
-	return by
-}
-
 // count counts one request of a configured route.
 func (m *metrics) count(route string, r Result, e *Entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := m.routes[route]
-	if c == nil {
-		c = &routeCount{}
-		m.routes[route] = c
+	ratio := m.ratios[route]
+	if ratio == nil { // the first one shows all series of the route
+		ratio = &recent.Ratio{}
+		m.ratios[route] = ratio
+		for _, result := range results {
+			m.requests.WithLabelValues(route, string(result))
+		}
+		e = cmp.Or(e, &Entry{})
 	}
-	c.requests[slices.Index(results[:], r)]++
+	m.requests.WithLabelValues(route, string(r)).Inc()
 	if r != ResultBypass {
 		served := uint64(0)
 		if r.served() {
 			served = 1
 		}
-		c.ratio.Add(m.now(), served, 1)
+		ratio.Add(m.now(), served, 1)
+		m.totals.Requests++
+		m.totals.Served += served
 	}
 	if e != nil {
-		c.prompt += uint64(max(e.Prompt, 0))
-		c.completion += uint64(max(e.Accepted, 0) + max(e.Target, 0))
-		c.usd += max(e.USD, 0)
+		prompt, completion, usd := max(e.Prompt, 0), max(e.Accepted, 0)+max(e.Target, 0), max(e.USD, 0)
+		m.tokens.WithLabelValues(route, "prompt").Add(float64(prompt))
+		m.tokens.WithLabelValues(route, "completion").Add(float64(completion))
+		m.saved.WithLabelValues(route).Add(usd)
+		m.totals.SavedTokens += uint64(prompt + completion)
+		m.totals.SavedUSD += usd
 	}
 }
 
+// descRatio is of the only metric that changes with time alone.
+var descRatio = prometheus.NewDesc("llm_cache_hit_ratio",
+	"Share of the requests of the last five minutes that were served from the cache, of those that asked; 0 where none did.", []string{"route"}, nil)
+
 // Describe implements prometheus.Collector.
-func (m *metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRequests, descRatio, descTokens, descUSD} {
-		out <- d
-	}
-}
+func (m *metrics) Describe(out chan<- *prometheus.Desc) { out <- descRatio }
 
 // Collect implements prometheus.Collector.
 func (m *metrics) Collect(out chan<- prometheus.Metric) {
-	for _, made := range m.gather() {
-		out <- made
-	}
-}
-
-// gather makes the metrics under the lock, which the scraper must not hold.
-func (m *metrics) gather() (all []prometheus.Metric) {
-	counter := func(d *prometheus.Desc, v float64, labels ...string) {
-		all = append(all, prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...))
-	}
 	now := m.now()
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	for name, r := range m.routes {
-		for i, result := range results {
-			counter(descRequests, float64(r.requests[i]), name, string(result))
-		}
-		ratio, _ := r.ratio.Value(now) // 0 without requests
-		all = append(all, prometheus.MustNewConstMetric(descRatio, prometheus.GaugeValue, ratio, name))
-		counter(descTokens, float64(r.prompt), name, "prompt")
-		counter(descTokens, float64(r.completion), name, "completion")
-		counter(descUSD, r.usd, name)
+	all := make([]prometheus.Metric, 0, len(m.ratios))
+	for route, ratio := range m.ratios {
+		share, _ := ratio.Value(now) // 0 without requests
+		all = append(all, prometheus.MustNewConstMetric(descRatio, prometheus.GaugeValue, share, route))
 	}
-	return all
-}
-
-// totals sums over the routes.
-func (m *metrics) totals() (sum Totals) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, c := range m.routes {
-		for i, result := range results {
-			if result != ResultBypass {
-				sum.Requests += c.requests[i]
-			}
-			if result.served() {
-				sum.Served += c.requests[i]
-			}
-		}
-		sum.SavedTokens += c.prompt + c.completion
-		sum.SavedUSD += c.usd
+	m.mu.Unlock() // which the scraper must not hold
+	for _, made := range all {
+		out <- made
 	}
-	return sum
 }

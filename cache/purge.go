@@ -2,45 +2,18 @@ package cache
 
 import (
 	"context"
-	_ "embed" // the script
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
-	"time"
-
-	"github.com/redis/go-redis/v9"
-
-	"github.com/foregate/foregate/internal/redis/script"
-)
-
-// keyEpochs is a hash: purged scope → time in µs of Redis' clock. It has no TTL, and has the hash tag of all
-// keys that replicas share.
-const keyEpochs = "foregate:{fg}:epochs"
-
-// The fields of keyEpochs.
-const (
-	fieldAll    = "all"
-	fieldTenant = "tenant:" // plus the tenant's name
-	fieldRoute  = "route:"  // plus the route's name
-)
-
-// maxEpochs is the maximum number of fields of keyEpochs; a purge beyond that purges everything.
-const maxEpochs = 4096
-
-var (
-	//go:embed purge.lua
-	purgeSource string
-	purgeScript = script.New(purgeSource)
+	"regexp"
 )
 
 // Scope is what a purge covers: a tenant's answers, a route's, or, if both are "", all.
 type Scope struct{ Tenant, Route string }
 
-// Maximum lengths of names in a Scope, in bytes.
-const (
-	maxTenantName = 64
-	maxRouteName  = 128
+// Names in a Scope.
+var (
+	tenantName = regexp.MustCompile(`^[A-Za-z0-9._:-]{0,64}$`)
+	routeName  = regexp.MustCompile(`^[A-Za-z0-9._:/-]{0,128}$`)
 )
 
 var errScope = errors.New("a purge is of one tenant, of one route or of all; a tenant's answers on one route alone cannot be purged")
@@ -61,70 +34,55 @@ func (s Scope) Check() error {
 	switch {
 	case s.Tenant != "" && s.Route != "":
 		return errScope
-	case !named(s.Tenant, maxTenantName, "._:-"):
-		return fmt.Errorf("a tenant's name is 1–%d of A-Z a-z 0-9 . _ : -", maxTenantName)
-	case !named(s.Route, maxRouteName, "._:/-"):
-		return fmt.Errorf("a route's name is 1–%d of A-Z a-z 0-9 . _ : / -", maxRouteName)
+	case !tenantName.MatchString(s.Tenant):
+		return errors.New("a tenant's name is 1–64 of A-Z a-z 0-9 . _ : -")
+	case !routeName.MatchString(s.Route):
+		return errors.New("a route's name is 1–128 of A-Z a-z 0-9 . _ : / -")
 	}
 	return nil
 }
 
-// named reports whether a name is short enough and consists of letters, digits and the given marks.
-func named(name string, maxSize int, marks string) bool {
-	return len(name) <= maxSize && !strings.ContainsFunc(name, func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(marks, c)
-	})
-}
-
-// field is the scope's field in keyEpochs.
+// field is the scope's field in KeyEpochs.
 func (s Scope) field() string {
 	switch {
 	case s.Tenant != "":
-		return fieldTenant + s.Tenant
+		return "tenant:" + s.Tenant
 	case s.Route != "":
-		return fieldRoute + s.Route
+		return "route:" + s.Route
 	}
-	return fieldAll
+	return "all"
 }
 
-// Purge makes a scope's answers unreachable: every replica that shares control learns this within a second,
-// and a replica that cannot read it serves nothing from the cache by then. all reports that everything was
-// purged instead, because there were too many different purges.
-func Purge(ctx context.Context, control redis.UniversalClient, s Scope) (all bool, err error) {
-	if err := s.Check(); err != nil {
+// ErrNotShared means that a purge is in force at this replica only, because Redis could not be told. It is told as soon
+// as it answers, and the other replicas follow within a second.
+var ErrNotShared = errors.New("the other replicas could not be told")
+
+// maxPending bounds the scopes that Redis could not be told; a purge beyond that purges everything.
+const maxPending = 256
+
+// Purge makes a scope's answers unreachable: here at once, and at every other replica within a second. By then one that
+// cannot hear of purges serves nothing that replicas share. everything reports that all was purged instead, because there were too
+// many different purges. Errors are those of [Scope.Check], and ErrNotShared.
+func (s *Store) Purge(ctx context.Context, scope Scope) (everything bool, err error) {
+	if err := scope.Check(); err != nil {
 		return false, err
 	}
-	reply, err := onEpochs(ctx, control, purgeScript, maxEpochs, s.field(), maxAhead.Microseconds())
-	switch {
-	case err != nil:
-		return false, fmt.Errorf("purge: %w", err)
-	case len(reply) != 2:
-		return false, errors.New("purge: Redis' reply is none of the script's")
+	p := &s.purges
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known := p.known.Load(); known != nil {
+		p.known.Store(&reading{purge(known.epochs, scope, s.now()), known.at})
 	}
-	if err := readBack(ctx, control, s, reply[1]); err != nil {
-		return false, fmt.Errorf("purge: %w", err)
+	if s.control == nil {
+		return false, nil
 	}
-	return reply[0] == fieldAll && s != Scope{}, nil
-}
-
-// readBack reads the hash as replicas do, and refuses one that does not say that the scope was purged.
-func readBack(ctx context.Context, control redis.UniversalClient, s Scope, epoch string) error {
-	hash, err := control.HGetAll(ctx, keyEpochs).Result()
-	if err != nil {
-		return err
+	p.pending[scope] = true
+	if len(p.pending) > maxPending {
+		p.pending = map[Scope]bool{all: true}
 	}
-	k, err := parseEpochs(hash, time.Time{})
-	if err != nil {
-		return fmt.Errorf("replicas refuse it, purge everything: %w", err)
+	if err := s.amend(ctx); err != nil {
+		p.wake()
+		return false, fmt.Errorf("purge: %w: %w", ErrNotShared, err)
 	}
-	wanted, err := strconv.ParseUint(epoch, 10, 64)
-	if err != nil || max(k.all, k.tenants[s.Tenant], k.routes[s.Route]) < wanted {
-		return fmt.Errorf("%s was written and is not there", epoch)
-	}
-	return nil
-}
-
-// onEpochs runs a script on the hash of purges.
-func onEpochs(ctx context.Context, control redis.UniversalClient, s *script.Script, args ...any) ([]string, error) {
-	return script.NewRunner(control, s).Run(ctx, s, []string{keyEpochs}, args...).StringSlice()
+	return p.known.Load().epochs[scope] == 0, nil
 }

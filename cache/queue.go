@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,6 +18,8 @@ const (
 	maxQueuedBytes = 32 << 20
 	// writers is small, so that look-ups always find a connection.
 	writers = 4
+	// lastTime bounds the writes at the end.
+	lastTime = time.Second
 )
 
 // write is an entry to store.
@@ -32,27 +33,40 @@ type write struct {
 // queue holds the entries to store.
 type queue struct {
 	waits chan write
-	bytes atomic.Int64 // of the answers in it
-	over  atomic.Bool  // no writer runs any more
-}
 
-func newQueue() queue { return queue{waits: make(chan write, maxQueued)} }
+	mu    sync.Mutex
+	bytes int  // of the answers in it
+	over  bool // waits is closed
+}
 
 // join adds a write, or returns why it does not.
 func (q *queue) join(w write) (dropped string) {
-	if q.over.Load() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.over:
 		return droppedStopped
+	case len(q.waits) == cap(q.waits) || q.bytes+len(w.entry.Answer) > maxQueuedBytes:
+		return droppedQueue
 	}
-	size := int64(len(w.entry.Answer))
-	if q.bytes.Add(size) <= maxQueuedBytes {
-		select {
-		case q.waits <- w:
-			return ""
-		default:
-		}
-	}
-	q.bytes.Add(-size)
-	return droppedQueue
+	q.bytes += len(w.entry.Answer)
+	q.waits <- w
+	return ""
+}
+
+// left notes that a write is not in the queue any more.
+func (q *queue) left(w write) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.bytes -= len(w.entry.Answer)
+}
+
+// close ends the queue: what is in it is the last.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.over = true
+	close(q.waits)
 }
 
 // Put stores an entry for ttl, in the background; if the queue is full, it is dropped and counted. then, if
@@ -62,71 +76,49 @@ func (s *Store) Put(k Key, e *Entry, ttl time.Duration, then func()) {
 	if then == nil {
 		then = func() {}
 	}
-	if s.redis == nil {
-		then()
-		return
+	dropped := ""
+	switch {
+	case s.redis == nil:
+	case s.asker.Away():
+		dropped = droppedAway
+	case len(e.Answer) > s.maxEntry():
+		dropped = droppedLarge
+	default:
+		if dropped = s.queue.join(write{k, e, max(ttl, time.Millisecond), then}); dropped == "" {
+			return
+		}
 	}
-	if dropped := s.enqueue(write{k, e, max(ttl, time.Millisecond), then}); dropped != "" {
-		s.metrics.dropped.WithLabelValues(dropped).Inc()
-		then()
-	}
+	s.countDropped(dropped)
+	then()
 }
 
-// enqueue returns why a write is dropped, "" if it is not.
-func (s *Store) enqueue(w write) (dropped string) {
-	switch {
-	case s.asker.Away():
-		return droppedAway
-	case len(w.entry.Answer) > s.maxEntry():
-		return droppedLarge
+// countDropped counts why an entry is not stored; "" is none.
+func (s *Store) countDropped(why string) {
+	if why != "" {
+		s.metrics.dropped.WithLabelValues(why).Inc()
 	}
-	return s.queue.join(w)
 }
 
 // runQueue writes until ctx ends, and then the rest, for lastTime at most.
 func (s *Store) runQueue(ctx context.Context) {
+	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
 	var all sync.WaitGroup
 	for range writers {
-		all.Go(func() { panics.KeepRunning(ctx, s.write) })
+		all.Go(func() {
+			panics.KeepRunning(writing, func(context.Context) {
+				for w := range s.queue.waits {
+					s.queue.left(w)
+					s.countDropped(s.keep(writing, w))
+					w.then()
+				}
+			})
+		})
 	}
+	<-ctx.Done()
+	s.queue.close()
+	defer time.AfterFunc(lastTime, cancel).Stop()
 	all.Wait()
-}
-
-// write runs one writer.
-func (s *Store) write(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			s.writeRest(context.WithoutCancel(ctx))
-			return
-		case w := <-s.queue.waits:
-			s.finish(context.WithoutCancel(ctx), w)
-		}
-	}
-}
-
-// writeRest writes what is queued when the store stops.
-func (s *Store) writeRest(ctx context.Context) {
-	s.queue.over.Store(true)
-	ctx, cancel := context.WithTimeout(ctx, lastTime)
-	defer cancel()
-	for {
-		select {
-		case w := <-s.queue.waits:
-			s.finish(ctx, w)
-		default:
-			return
-		}
-	}
-}
-
-// finish stores an entry, or counts why not.
-func (s *Store) finish(ctx context.Context, w write) {
-	s.queue.bytes.Add(-int64(len(w.entry.Answer)))
-	if dropped := s.keep(ctx, w); dropped != "" {
-		s.metrics.dropped.WithLabelValues(dropped).Inc()
-	}
-	w.then()
 }
 
 // keep stores an entry, or returns why it does not.
@@ -145,6 +137,7 @@ func (s *Store) keep(ctx context.Context, w write) (dropped string) {
 	err := inBackground(ctx, func(ctx context.Context) error { return s.redis.Set(ctx, w.key.Name(), value, ttl).Err() })
 	switch {
 	case err == nil:
+		s.local.drop(w.key) // it may be of an answer that this one replaces
 		return ""
 	case redis.IsOOMError(err):
 		if s.mayLog(&s.fullLoggedAt) {

@@ -29,6 +29,7 @@ type Options struct {
 	// should be short (100 ms), and it should not retry.
 	Redis      redis.UniversalClient
 	Control    redis.UniversalClient // holds the purge epochs; nil: the same as Redis
+	Exchange   bool                  // [Store.ReadEpochs] is called at least twice a second; false: Run reads them itself
 	Budget     func() time.Duration  // live; nil and 0 are 15 ms
 	MaxEntry   func() int            // live; nil and 0 are 1 MiB
 	Sealer     *Sealer               // nil is one without keys
@@ -42,6 +43,7 @@ type Options struct {
 type Store struct {
 	redis           redis.UniversalClient
 	control         redis.UniversalClient
+	exchange        bool
 	budget          func() time.Duration
 	maxEntry        func() int
 	sealer          *Sealer
@@ -52,9 +54,9 @@ type Store struct {
 	fullLoggedAt    atomic.Int64 // that about a full Redis
 
 	asker  *lookup.Client // counts for or against Redis
-	local  *local
+	local  local
 	queue  queue
-	purges purgeState
+	purges purges
 }
 
 // Defaults of Options.
@@ -67,13 +69,17 @@ const (
 // NewStore makes a store; it does not use Redis before Run.
 func NewStore(o Options) *Store {
 	s := &Store{
-		redis: o.Redis, control: o.Control, sealer: o.Sealer, log: o.Logger, now: o.Now,
+		redis: o.Redis, control: o.Control, exchange: o.Exchange, sealer: o.Sealer, log: o.Logger, now: o.Now,
 		budget:   orDefault(o.Budget, defaultBudget),
 		maxEntry: orDefault(o.MaxEntry, defaultMaxEntry),
-		queue:    newQueue(),
+		queue:    queue{waits: make(chan write, maxQueued)},
+		purges:   purges{due: make(chan struct{}, 1), pending: map[Scope]bool{}},
 	}
 	if s.control == nil {
 		s.control = s.redis
+	}
+	if s.control == nil {
+		s.purges.known.Store(&reading{epochs: map[Scope]uint64{}})
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -110,9 +116,6 @@ func orDefault[T int | time.Duration](live func() T, other T) func() T {
 // Local returns this process' copy of an entry, if there is a current one. It is read-only.
 func (s *Store) Local(k Key) (*Entry, bool) { return s.local.get(k, s.now()) }
 
-// lastTime bounds the writes at the end.
-const lastTime = time.Second
-
 // Run writes the entries of Put, receives purges, and probes an unavailable Redis, until
 // ctx ends. Then it writes the rest, for at most a second, and returns nil.
 func (s *Store) Run(ctx context.Context) error {
@@ -136,9 +139,14 @@ func (s *Store) Run(ctx context.Context) error {
 	return nil
 }
 
-// inBackground bounds a round trip in the background. A panic of the client on a server's reply is an error.
-func inBackground(ctx context.Context, do func(context.Context) error) (err error) {
-	bounded, cancel := context.WithTimeout(ctx, lookup.BackgroundTime)
+// inBackground bounds a round trip that nobody waits for.
+func inBackground(ctx context.Context, do func(context.Context) error) error {
+	return recovered(ctx, lookup.BackgroundTime, do)
+}
+
+// recovered bounds a call. A panic of the client on a server's reply is an error.
+func recovered(ctx context.Context, limit time.Duration, do func(context.Context) error) (err error) {
+	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
@@ -178,4 +186,8 @@ type Totals struct {
 }
 
 // Totals returns the totals now.
-func (s *Store) Totals() Totals { return s.metrics.totals() }
+func (s *Store) Totals() Totals {
+	s.metrics.mu.Lock()
+	defer s.metrics.mu.Unlock()
+	return s.metrics.totals
+}

@@ -29,7 +29,9 @@ func storeAt(t testing.TB, addr string) *Store {
 	t.Helper()
 	o := redistest.OnRequests(addr)
 	o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patient(), patient(), patient()
-	return NewStore(Options{Redis: redistest.Client(t, o), Budget: patient, Registerer: prometheus.NewRegistry()})
+	s := NewStore(Options{Redis: redistest.Client(t, o), Budget: patient, Registerer: prometheus.NewRegistry()})
+	s.purges.known.Store(&reading{at: time.Now().Add(time.Hour)})
+	return s
 }
 
 // running runs a store until stop, or the test's end.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 
@@ -26,8 +27,9 @@ type CacheTotals struct {
 
 // PurgeResult is the answer to POST /admin/cache/purge.
 type PurgeResult struct {
-	Purged     string `json:"purged"`               // what was asked for: "tenant NAME", "route NAME" or "all"
-	Everything bool   `json:"everything,omitempty"` // more was purged than the given scope
+	Purged     string `json:"purged"`                      // what was asked for: "tenant NAME", "route NAME" or "all"
+	Everything bool   `json:"everything,omitempty"`        // more was purged than the given scope
+	Alone      bool   `json:"this_replica_only,omitempty"` // until Redis answers
 	Message    string `json:"message"`
 }
 
@@ -62,13 +64,17 @@ func (g *Gateway) purge(r *http.Request) (PurgeResult, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTimeout)
 	defer cancel()
 	everything, err := g.opts.Purge(ctx, scope)
+	alone := errors.Is(err, cache.ErrNotShared)
 	g.logAction(r, "purge", err).Str("tenant", scope.Tenant).Str("route", scope.Route).
-		Bool("done", err == nil).Bool("everything", everything).Msg("operator action")
-	if err != nil {
+		Bool("done", err == nil || alone).Bool("shared", err == nil).Bool("everything", everything).Msg("operator action")
+	if err != nil && !alone {
 		return PurgeResult{}, err
 	}
-	answer := PurgeResult{Purged: scope.String(), Everything: everything, Message: "After one second no replica serves these answers. They are deleted when cache.ttl expires."}
-	if everything {
+	answer := PurgeResult{Purged: scope.String(), Everything: everything, Alone: alone, Message: "After one second no replica serves these answers. They are deleted when cache.ttl expires."}
+	switch {
+	case alone:
+		answer.Message = "Done on this replica only: Redis does not answer. The other replicas follow within one second of its return, if this replica still runs."
+	case everything:
 		answer.Message = "Too many purges were pending to keep them apart, so everything was purged. " + answer.Message
 	}
 	return answer, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -130,5 +131,13 @@ func TestAPurgeThatFailedOrCoveredMoreIsToldSo(t *testing.T) {
 	p.err, p.everything = nil, true
 	if status, body := o.send(t, http.MethodPost, o.admin+"/admin/cache/purge?tenant=acme", ""); status != http.StatusOK || !strings.Contains(body, `"everything":true`) || !strings.Contains(body, "Too many purges") {
 		t.Errorf("status %d: %s", status, body)
+	}
+	p.err, p.everything = fmt.Errorf("purge: %w: i/o timeout", cache.ErrNotShared), false
+	status, body := o.send(t, http.MethodPost, o.admin+"/admin/cache/purge?tenant=acme", "")
+	if status != http.StatusOK || !strings.Contains(body, `"this_replica_only":true`) || !strings.Contains(body, "this replica only") {
+		t.Errorf("status %d: %s", status, body)
+	}
+	if found := o.log.holding("i/o timeout"); len(found) != 1 || !strings.Contains(found[0], `"done":true`) || !strings.Contains(found[0], `"shared":false`) {
+		t.Errorf("logged %q", found)
 	}
 }

@@ -91,7 +91,7 @@ type Options struct {
 	Cache         *cache.Store                                                   // its creator runs it; nil is none
 	CacheConfig   func(route string) cache.Config                                // live; nil with no Cache
 	Conversations *conversations.Store                                           // stored responses; its creator runs it; nil stores none
-	Purge         func(ctx context.Context, s cache.Scope) (all bool, err error) // cache.Purge; nil if no Redis stores answers
+	Purge         func(ctx context.Context, s cache.Scope) (all bool, err error) // [cache.Store.Purge]; nil if nothing is stored
 	Reload        func(ctx context.Context, dryRun bool) (ReloadResult, error)   // reads the configuration again, served under /admin/reload; nil is none
 	Risk          func(ctx context.Context) ([]risk.Summary, error)              // results of audits, served under /admin/risk; nil is none
 	RiskFrontiers func(ctx context.Context) (RiskFrontiers, error)               // what each maximum wrong rate would give, served under /admin/risk/frontier; nil is none

@@ -124,7 +124,11 @@ func (c *cachePurgeCmd) Run(e *env) error {
 	if result.Everything {
 		what = "all (there were too many purges to tell them apart)"
 	}
-	_, err := fmt.Fprintf(e.stdout, "purged %s: no replica serves these answers after a second\n", what)
+	told := "no replica serves these answers after a second"
+	if result.Alone {
+		told = result.Message
+	}
+	_, err := fmt.Fprintf(e.stdout, "purged %s: %s\n", what, told)
 	return err
 }
 

@@ -78,7 +78,6 @@ type App struct {
 	Cache      *cache.Store
 
 	Conversations *conversations.Store // nil stores no responses
-	purges        atomic.Uint64        // of stored responses that are in this process
 	Generations   *cache.Generations
 	salt          func(tenant string) string
 	prober        *probe.Prober

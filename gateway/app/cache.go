@@ -67,7 +67,7 @@ func (a *App) makeCache() error {
 		}, func() float64 { return float64(a.Generations.Subscribers()) }))
 	}
 	a.Cache = cache.NewStore(cache.Options{
-		Redis: a.Options.Stores.Answers, Control: a.Options.Stores.Control, Sealer: s, LocalBytes: local,
+		Redis: a.Options.Stores.Answers, Control: a.Options.Stores.Control, Exchange: a.Options.Stores.Control != nil, Sealer: s, LocalBytes: local,
 		Budget:   func() time.Duration { return a.Settings.Snapshot().Global().RedisTimeout },
 		MaxEntry: maxEntry,
 		Logger:   a.Options.Logger, Registerer: a.Options.Registerer,
@@ -86,8 +86,7 @@ func (a *App) makeConversations(s *cache.Sealer) {
 		Redis: a.Options.Stores.Responses, Sealer: s, MaxBytes: body,
 		Epochs: func(tenant string) (e cache.Epochs, ok bool) {
 			e, ok = a.Cache.Epochs(tenant, "")
-			e.All += a.purges.Load()
-			return e, ok
+			return e, ok && a.Cache.Hears()
 		},
 		Config: func() conversations.Config { return a.Settings.Snapshot().Global().Responses },
 		Logger: a.Options.Logger, Registerer: a.Options.Registerer,
@@ -99,20 +98,12 @@ func (a *App) cacheConfig(route string) cache.Config {
 	return a.Settings.Snapshot().Route(route).Cache
 }
 
-// Purger returns the function that purges answers on all replicas, nil if none are stored. Where only this process stores any, all of
-// them are purged.
+// Purger returns the function that purges answers and responses on all replicas, nil if none are stored.
 func (a *App) Purger() func(context.Context, cache.Scope) (bool, error) {
-	control := a.Options.Stores.Control
-	if control == nil {
-		control = a.Options.Stores.Answers
-	}
-	switch {
-	case a.Options.Stores.Answers == nil && a.Conversations == nil:
+	if a.Options.Stores.Answers == nil && a.Conversations == nil {
 		return nil
-	case a.Options.Stores.Answers == nil:
-		return func(context.Context, cache.Scope) (bool, error) { a.purges.Add(1); return true, nil }
 	}
-	return func(ctx context.Context, s cache.Scope) (bool, error) { return cache.Purge(ctx, control, s) }
+	return a.Cache.Purge
 }
 
 // served returns the model and revision of a route's pools.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers/fleet"
@@ -27,6 +28,7 @@ func (a *App) makeFleet() (err error) {
 			{Name: probe.Topic, Tell: func() map[string]string { return a.prober.Tell() }, Take: a.takeProbe},
 			{Name: settings.Topic, Tell: a.Settings.Tell, Take: a.Settings.Take},
 		},
+		Hashes: []fleet.Hash{{Key: cache.KeyEpochs, Read: a.readPurges}},
 	}
 	a.Fleet, err = fleet.New(o)
 	return err
@@ -34,6 +36,9 @@ func (a *App) makeFleet() (err error) {
 
 // takeProbe passes what a replica has found out of a pool's engines.
 func (a *App) takeProbe(pool, text string, age time.Duration) { a.prober.Take(pool, text, age) }
+
+// readPurges passes the purges of all replicas to the cache.
+func (a *App) readPurges(hash map[string]string, err error, at time.Time) { a.Cache.ReadEpochs(hash, err, at) }
 
 // backendAdmin implements the operators' actions on backends.
 type backendAdmin struct{ *App }

@@ -83,10 +83,12 @@ func (q *request) local() *cache.Entry {
 	if !q.share.cacheable || q.CacheControl.NoCache {
 		return nil
 	}
-	if e, ok := q.p.o.Store.Local(q.share.key); ok && q.CacheControl.Allows(e, q.p.o.World.Now()) {
-		return e
+	now := q.p.o.World.Now()
+	e, ok := q.p.o.Store.Local(q.share.key)
+	if !ok || !q.CacheControl.Allows(e, now) || now.Sub(e.Created) > q.cfg.TTL { // Redis may have dropped it meanwhile
+		return nil
 	}
-	return nil
+	return e
 }
 
 // coalesces reports whether the request may wait for identical ones in progress.

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
@@ -29,8 +30,10 @@ func TestARequestWaitsForASilentRedisOnceForCacheAndLimitsTogether(t *testing.T)
 			},
 		})
 		const budget = 15 * time.Millisecond
+		store := cache.NewStore(cache.Options{Redis: silent})
+		store.ReadEpochs(map[string]string{"all": "1"}, nil, time.Now())
 		p := New(Options{
-			Store: cache.NewStore(cache.Options{Redis: silent}), Limiter: limits.New(limits.Options{Redis: silent}),
+			Store: store, Limiter: limits.New(limits.Options{Redis: silent}),
 			HighShare: func() float64 { return 1 },
 		})
 		for range 3 { // fewer than make it be left alone
@@ -53,4 +56,27 @@ func TestARequestWaitsForASilentRedisOnceForCacheAndLimitsTogether(t *testing.T)
 		_ = silent.Close()
 		time.Sleep(time.Minute) // what was asked ends
 	})
+}
+
+func TestACopyIsNotServedForLongerThanAnswersAreKept(t *testing.T) {
+	m := miniredis.RunT(t)
+	store := cache.NewStore(cache.Options{
+		Redis: redis.NewClient(&redis.Options{Addr: m.Addr(), DisableIdentity: true}), Budget: func() time.Duration { return 5 * time.Second },
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() { _ = store.Run(ctx) }()
+	store.ReadEpochs(map[string]string{"all": "1"}, nil, time.Now())
+	key, kept := cache.KeyOf(&cache.Parts{Tenant: "acme"}), make(chan struct{})
+	store.Put(key, &cache.Entry{Created: time.Now().Add(-time.Minute), Answer: []byte("a")}, time.Hour, func() { close(kept) })
+	<-kept
+	if _, result := store.Look(t.Context(), key); result != cache.ResultHit {
+		t.Fatalf("the look: %v", result)
+	}
+	for ttl, want := range map[time.Duration]bool{2 * time.Minute: true, 30 * time.Second: false} {
+		q := &request{Request: Request{Metadata: &Metadata{}}, p: New(Options{Store: store}), share: shareKey{key: key, cacheable: true}, cfg: cache.Config{TTL: ttl}}
+		if e := q.local(); (e != nil) != want {
+			t.Errorf("kept for %v, made a minute ago: served %t", ttl, e != nil)
+		}
+	}
 }

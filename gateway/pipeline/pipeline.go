@@ -50,8 +50,8 @@ type Outside interface {
 
 // Store holds the cached answers; [cache.Store] is one.
 type Store interface {
-	// Epochs returns the epochs of a tenant's keys on a route. ok is false while purges are not received:
-	// then nothing may be read or stored.
+	// Epochs returns the epochs of a tenant's keys on a route. ok is false while purges have not been received for
+	// longer than 10 s: then nothing may be read or stored.
 	Epochs(tenant, route string) (e cache.Epochs, ok bool)
 	// Local returns this replica's copy of an entry. It does not block.
 	Local(k cache.Key) (*cache.Entry, bool)

@@ -55,6 +55,7 @@ type Options struct {
 	Replica string // 1..64 printable ASCII characters, unlike every other replica's; "" is a random one
 	Pools   []Pool // at the start; [Fleet.SetPools] replaces them
 	Topics  []Topic
+	Hashes  []Hash
 	// Lost are called when Redis has lost data: it was emptied, or has older data than before. They return at once.
 	Lost []func()
 	// Expect is the minimum number of replicas; 0 is 1.
@@ -76,6 +77,7 @@ type Fleet struct {
 	pools    atomic.Pointer[pools]
 	topics   map[string]*Topic // by name, that of readings among them
 	lost     []func()
+	hashes   []Hash
 	interval func() time.Duration
 	log      zerolog.Logger
 	metrics  *metrics
@@ -158,7 +160,7 @@ func New(o Options) (*Fleet, error) {
 		o.Now = time.Now
 	}
 	f := &Fleet{
-		redis: o.Redis, self: o.Replica, interval: o.Interval, log: o.Logger, now: o.Now,
+		redis: o.Redis, self: o.Replica, hashes: o.Hashes, interval: o.Interval, log: o.Logger, now: o.Now,
 		wakeup: make(chan struct{}, 1), problems: map[string]bool{}, expect: max(o.Expect, 1),
 		orders: map[string]*order{}, readings: map[string]pressure.Reading{}, topics: map[string]*Topic{},
 	}

@@ -55,6 +55,7 @@ func (f *Fleet) tick(ctx context.Context) {
 	beat := f.queueHeartbeat(t)
 	f.queueDrains(t)
 	f.queueTopics(t)
+	f.queueHashes(t)
 	for _, p := range f.pools.Load().all {
 		f.queuePlacements(t, p)
 	}

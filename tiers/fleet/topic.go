@@ -110,6 +110,21 @@ func (f *Fleet) takeTopics(t *turn, all map[string]string) (problem error) {
 	return problem
 }
 
+// Hash is a hash with the tag {fg} that its owner writes, and every replica reads in each tick. Read is called by
+// [Fleet.Run]'s goroutine with what Redis answered, or with the error; it must not block.
+type Hash struct {
+	Key  string
+	Read func(fields map[string]string, err error, askedAt time.Time)
+}
+
+// queueHashes reads all hashes.
+func (f *Fleet) queueHashes(t *turn) {
+	for _, h := range f.hashes {
+		all := t.pipe.HGetAll(context.Background(), h.Key) // the round trip has the deadline
+		t.calls = append(t.calls, call{cmd: all, done: func(err error) { h.Read(all.Val(), err, t.at) }})
+	}
+}
+
 // forgotten are the fields that nobody has told for long, or that are of no use.
 func (f *Fleet) forgotten(now int64) (fields []string) {
 	for key, value := range f.taken {
