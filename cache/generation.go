@@ -60,9 +60,7 @@ func (f *Generation) change(do func(f *Generation) (news bool)) {
 	}
 	if f.subscribers == 0 {
 		cancel, f.cancel = f.cancel, nil
-		if f.stage != completed { // one that is being stored is there for others until then
-			f.owner.forget(f)
-		}
+		f.owner.forget(f)
 	}
 	f.owner.mu.Unlock()
 	if changed != nil {

@@ -265,8 +265,12 @@ func TestWithoutRedisResponsesAreStoredInTheReplica(t *testing.T) {
 	k := startKeepers(t, 1, "none")
 	first := k.stored(t, 0, "acme", `"input":"a"`)
 	k.stored(t, 0, "acme", `"input":"b","previous_response_id":"`+first.ID+`"`)
-	if status, _, body := apptest.Send(t, http.MethodPost, k.replicas[0].Admin+"/admin/cache/purge?tenant=acme", ""); status != http.StatusOK || !strings.Contains(body, `"everything":true`) {
+	other := k.stored(t, 0, "other", `"input":"a"`)
+	if status, _, body := apptest.Send(t, http.MethodPost, k.replicas[0].Admin+"/admin/cache/purge?tenant=acme", ""); status != http.StatusOK {
 		t.Fatalf("purge: %d %s", status, body)
+	}
+	if status, _ := k.at(t, http.MethodGet, 0, "other", other.ID); status != http.StatusOK {
+		t.Errorf("another tenant's after a purge: %d", status)
 	}
 	if status, _ := k.at(t, http.MethodGet, 0, "acme", first.ID); status != http.StatusNotFound {
 		t.Errorf("after a purge: %d", status)

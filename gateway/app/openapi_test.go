@@ -265,7 +265,7 @@ var adminRefusals = []call{
 var withoutRedis = []call{
 	{method: "GET", path: "/admin/settings/log", headers: asAnn, status: 503},
 	{method: "POST", path: "/admin/settings", body: `{"set":{"shed.low":"0.7"}}`, headers: asAnn, status: 503},
-	{method: "POST", path: "/admin/cache/purge", headers: asAnn, status: 500},
+	{method: "POST", path: "/admin/cache/purge", headers: asAnn, status: 200}, // at this replica only
 	{method: "GET", path: "/admin/usage", headers: asAnn, status: 503},
 	{method: "GET", path: "/admin/status", headers: asAnn, status: 200},
 }
