@@ -38,7 +38,9 @@ func (a *App) makeFleet() (err error) {
 func (a *App) takeProbe(pool, text string, age time.Duration) { a.prober.Take(pool, text, age) }
 
 // readPurges passes the purges of all replicas to the cache.
-func (a *App) readPurges(hash map[string]string, err error, at time.Time) { a.Cache.ReadEpochs(hash, err, at) }
+func (a *App) readPurges(hash map[string]string, err error, at time.Time) {
+	a.Cache.ReadEpochs(hash, err, at)
+}
 
 // backendAdmin implements the operators' actions on backends.
 type backendAdmin struct{ *App }
