@@ -135,12 +135,7 @@ func (r *reading) variant(p yamlfile.Value) {
 	}
 	name := b.Need("name", "a few words")
 	readLine(name, &c.Name, 64)
-	for i, other := range r.s.Cases {
-		if name.IsSet() && other.Name == c.Name {
-			name.Fail("is already that of compare[%d]", i)
-			break
-		}
-	}
+	readOwn(name, "compare", r.s.Cases, func(o Case) bool { return name.IsSet() && o.Name == c.Name })
 	b.At("replicas").Whole(&c.Replicas, 1, maxReplicas)
 	r.load(b.At("load"), &c)
 	r.warmup(b.At("warmup"), &c.Warmup)

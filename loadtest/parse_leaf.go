@@ -2,6 +2,7 @@ package loadtest
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -133,5 +134,19 @@ func readItems(p yamlfile.Value, maxItems int, each func(item yamlfile.Value)) {
 	}
 	for _, item := range items {
 		each(item)
+	}
+}
+
+// readOwn notes a name that an entry before has, too.
+func readOwn[T any](p yamlfile.Value, list string, before []T, has func(T) bool) {
+	if i := slices.IndexFunc(before, has); i >= 0 {
+		p.Fail("is already that of %s[%d]", list, i)
+	}
+}
+
+// readWeights notes a list in which nothing has a weight.
+func readWeights[T any](p yamlfile.Value, list []T, weight func(T) float64) {
+	if len(list) > 0 && !slices.ContainsFunc(list, func(x T) bool { return weight(x) > 0 }) {
+		p.Fail("no weight is above 0; want at least one")
 	}
 }

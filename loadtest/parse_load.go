@@ -67,13 +67,7 @@ func (r *reading) prompts(b *yamlfile.Fields) {
 	s := r.s
 	p := b.Need("prompts", "a list of kinds of conversations")
 	readItems(p, 64, r.prompt)
-	sum := 0.0
-	for _, x := range s.Prompts {
-		sum += x.Weight
-	}
-	if len(s.Prompts) > 0 && sum == 0 {
-		p.Fail("no weight is above 0; want at least one")
-	}
+	readWeights(p, s.Prompts, func(x Prompt) float64 { return x.Weight })
 }
 
 func (r *reading) prompt(p yamlfile.Value) {
@@ -81,12 +75,7 @@ func (r *reading) prompt(p yamlfile.Value) {
 	b := p.Fields()
 	name := b.Need("name", "a word")
 	readID(name, &x.Name)
-	for i, other := range r.s.Prompts {
-		if x.Name != "" && other.Name == x.Name {
-			name.Fail("is already that of prompts[%d]", i)
-			break
-		}
-	}
+	readOwn(name, "prompts", r.s.Prompts, func(o Prompt) bool { return x.Name != "" && o.Name == x.Name })
 	b.At("weight").Number(&x.Weight, 0, 1e6)
 	readID(b.At("tenant"), &x.Tenant)
 	system, context := b.At("system"), b.At("context")
@@ -160,13 +149,7 @@ func (r *reading) tenants(p yamlfile.Value) {
 	if len(r.s.Tenants) == 0 {
 		r.s.Tenants = []Tenant{{ID: "default", Weight: 1, Priority: map[string]float64{"normal": 1}}}
 	}
-	sum := 0.0
-	for _, t := range r.s.Tenants {
-		sum += t.Weight
-	}
-	if sum == 0 {
-		p.Fail("no weight is above 0; want at least one")
-	}
+	readWeights(p, r.s.Tenants, func(t Tenant) float64 { return t.Weight })
 }
 
 // tenant reads one customer.
@@ -175,12 +158,7 @@ func (r *reading) tenant(p yamlfile.Value) {
 	x := Tenant{Weight: 1}
 	id := b.Need("id", "a word")
 	readID(id, &x.ID)
-	for i, other := range r.s.Tenants {
-		if x.ID != "" && other.ID == x.ID {
-			id.Fail("is already that of tenants[%d]", i)
-			break
-		}
-	}
+	readOwn(id, "tenants", r.s.Tenants, func(o Tenant) bool { return x.ID != "" && o.ID == x.ID })
 	b.At("weight").Number(&x.Weight, 0, 1e6)
 	if pr := b.At("priority"); pr.IsSet() {
 		x.Priority = map[string]float64{}

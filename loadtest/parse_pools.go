@@ -46,11 +46,7 @@ func readPool(p yamlfile.Value, to *Pool) {
 	if !p.IsSet() {
 		return
 	}
-	poolFields(p.Fields(), to)
-}
-
-// poolFields reads a pool from fields of which others were read before.
-func poolFields(b *yamlfile.Fields, to *Pool) {
+	b := p.Fields()
 	profile := b.At("profile")
 	readID(profile, &to.Profile)
 	if b.Opened() && to.Profile == "" && !profile.IsSet() {
@@ -107,11 +103,7 @@ func (r *reading) span(b *yamlfile.Fields, at, lasts *time.Duration) {
 
 // change reads settings that are set in the middle.
 func (r *reading) change(p yamlfile.Value) {
-	b := p.Fields()
-	if !b.Opened() {
-		return
-	}
-	c := Change{Settings: map[string]string{}}
+	b, c := p.Fields(), Change{Settings: map[string]string{}}
 	r.span(b, &c.At, &c.For)
 	readSettings(b.Need("settings", "names and values, as in settings of the scenario"), c.Settings)
 	b.Done()
@@ -125,11 +117,7 @@ func (r *reading) change(p yamlfile.Value) {
 
 // outage reads when no replica reaches Redis.
 func (r *reading) outage(p yamlfile.Value) {
-	b := p.Fields()
-	if !b.Opened() {
-		return
-	}
-	var o Outage
+	b, o := p.Fields(), Outage{}
 	r.span(b, &o.At, &o.For)
 	if lasts := b.Need("for", "a duration"); lasts.IsSet() && o.For == 0 {
 		lasts.Fail("is 0; want more")

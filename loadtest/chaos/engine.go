@@ -1,15 +1,16 @@
 package chaos
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/foregate/foregate/loadtest/process"
 	"github.com/foregate/foregate/loadtest/vllmsim"
@@ -94,17 +95,25 @@ func (e *Engine) SetFault(ctx context.Context, f vllmsim.Fault) error {
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+e.addr+"/sim/fault", bytes.NewReader(body))
-	if err != nil {
-		return err
+	status, text, err := post(ctx, "http://"+e.addr+"/sim/fault", string(body))
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("a fault of the engine at %s: %d: %s", e.addr, status, text)
 	}
+	return err
+}
+
+// post sends a body to a child and returns the status and the answer.
+func post(ctx context.Context, url, body string) (status int, answer []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
 	resp, err := process.Client.Do(req)
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
-	defer func() { _ = resp.Body.Close() }() // the status tells
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("a fault of the engine at %s: %s", e.addr, resp.Status)
-	}
-	return nil
+	defer func() { _ = resp.Body.Close() }() // it was read
+	answer, err = io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	return resp.StatusCode, answer, err
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"sort"
 	"strings"
@@ -134,18 +133,12 @@ func Truths(ctx context.Context, pool string, all []Question) (map[Question]Engi
 // truth asks one question.
 func truth(ctx context.Context, url string, q Question) (EngineAnswer, error) {
 	r := operated(q.Prompt, q.MaxTokens)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+chatPath, bytes.NewReader(r.body(0, 0)))
+	_, text, err := post(ctx, url+chatPath, string(r.body(0, 0)))
 	if err != nil {
 		return EngineAnswer{}, err
 	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := process.Client.Do(req)
-	if err != nil {
-		return EngineAnswer{}, err
-	}
-	defer func() { _ = resp.Body.Close() }() // it was read
 	a := &answer.Answer{MaxText: maxAnswer}
-	if kind, detail := readWhole(a, resp.Body); kind != Answered {
+	if kind, detail := readWhole(a, bytes.NewReader(text)); kind != Answered {
 		return EngineAnswer{}, fmt.Errorf("%s: %s", kind, detail)
 	}
 	return EngineAnswer{a.Text.String(), tokens(a)}, nil

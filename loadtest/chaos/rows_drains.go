@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -51,22 +50,13 @@ func taken() Setup {
 
 // Order gives an operator's order to one replica; all must have been told.
 func (g *Gateway) Order(ctx context.Context, what, body string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.Admin()+"/admin/"+what, strings.NewReader(body))
-	if err != nil {
-		return err
-	}
-	resp, err := process.Client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = resp.Body.Close() }() // it was read
-	text, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	status, text, err := post(ctx, g.Admin()+"/admin/"+what, body)
 	if err != nil {
 		return err
 	}
 	var done struct{ Shared bool }
-	if err := json.Unmarshal(text, &done); err != nil || resp.StatusCode != http.StatusOK || !done.Shared {
-		return fmt.Errorf("POST /admin/%s: %s: %s", what, resp.Status, text)
+	if err := json.Unmarshal(text, &done); err != nil || status != http.StatusOK || !done.Shared {
+		return fmt.Errorf("POST /admin/%s: %d: %s", what, status, text)
 	}
 	return nil
 }

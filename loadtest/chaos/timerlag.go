@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,15 +16,13 @@ const (
 // TimerLag measures how slow the machine itself is: by how much a timer of a few
 // milliseconds is late.
 type TimerLag struct {
-	mu     sync.Mutex
-	phase  string
-	worst  map[string]time.Duration
+	worst  atomic.Int64 // ns
 	over   chan struct{}
 	joined sync.WaitGroup
 }
 
 func startTimerLag() *TimerLag {
-	p := &TimerLag{phase: Before, worst: map[string]time.Duration{}, over: make(chan struct{})}
+	p := &TimerLag{over: make(chan struct{})}
 	p.joined.Go(func() {
 		for {
 			began := time.Now()
@@ -32,34 +31,15 @@ func startTimerLag() *TimerLag {
 				return
 			case <-time.After(pulseEvery):
 			}
-			p.beat(time.Since(began) - pulseEvery)
+			late := time.Since(began) - pulseEvery
+			p.worst.Store(max(p.worst.Load(), int64(late))) // nobody else writes it
 		}
 	})
 	return p
 }
 
-func (p *TimerLag) beat(late time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.worst[p.phase] = max(p.worst[p.phase], late)
-}
-
-// Phase says under which name lateness is kept from here on.
-func (p *TimerLag) Phase(name string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.phase = name
-}
-
-// Worst is the most by which a timer was late, in any phase.
-func (p *TimerLag) Worst() (worst time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, d := range p.worst {
-		worst = max(worst, d)
-	}
-	return worst
-}
+// Worst is the most by which a timer was late.
+func (p *TimerLag) Worst() time.Duration { return time.Duration(p.worst.Load()) }
 
 // Bound is what a promised time may become on this machine: 250 ms more, and five times
 // what a timer was late.

@@ -343,7 +343,6 @@ const maxRecovery = 30 * time.Second
 
 // Phase marks what all loads send from here on.
 func (w *Testbed) Phase(name string) {
-	w.TimerLag.Phase(name)
 	for _, l := range w.loads {
 		l.Phase(name)
 	}

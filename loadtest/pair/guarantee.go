@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/foregate/foregate/loadtest/process"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/risk"
@@ -206,7 +207,7 @@ func (m *run) evidenceKey(ctx context.Context, store *evidence.Store) (key risk.
 	}
 	ctx, cancel := context.WithTimeout(ctx, settingsTimeout)
 	defer cancel()
-	err = await(ctx, func() bool {
+	err = process.Poll(ctx, noLimit, func() bool {
 		known, err := store.All(ctx)
 		for i := range known {
 			if k := known[i].Key; err == nil && k.Route == routePair && strings.HasPrefix(k.TrafficClass, "all") {

@@ -15,6 +15,7 @@ import (
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/demo"
 	"github.com/foregate/foregate/gateway/stores"
+	"github.com/foregate/foregate/loadtest/process"
 )
 
 const (
@@ -25,9 +26,9 @@ const (
 
 	settingsTimeout = 10 * time.Second // for settings to be in force; usually a second
 	drainGrace      = 5 * time.Second
-	pollEvery       = 50 * time.Millisecond
 	waitingLines    = 15 * time.Second // between two lines about the probe
 	adminTimeout    = 10 * time.Second
+	noLimit         = 24 * time.Hour // of a wait whose context has a deadline
 )
 
 // replica is one replica in this process, with its Redis.
@@ -105,24 +106,10 @@ func (r *replica) stop() {
 	r.stopStores()
 }
 
-// await waits until ok, or until ctx ends.
-func await(ctx context.Context, ok func() bool) error {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
-		}
-	}
-	return nil
-}
-
 // awaitEngines waits until the capabilities of all engines are known.
 func (r *replica) awaitEngines(ctx context.Context, say func(string, ...any)) error {
 	began, said := time.Now(), time.Now()
-	err := await(ctx, func() bool {
+	err := process.Poll(ctx, noLimit, func() bool {
 		if time.Since(said) >= waitingLines {
 			said = time.Now()
 			say("… asking the engines what they can do for %.0f s", said.Sub(began).Seconds())
@@ -159,14 +146,14 @@ func (r *replica) set(ctx context.Context, route string, values map[string]strin
 	ctx, cancel := context.WithTimeout(ctx, settingsTimeout)
 	defer cancel()
 	var failed error // of a slow machine: it is tried again
-	if err := await(ctx, func() bool {
+	if err := process.Poll(ctx, noLimit, func() bool {
 		failed = r.stores.Control.HSet(ctx, "foregate:settings", pairs...).Err()
 		return failed == nil
 	}); err != nil {
 		return fmt.Errorf("settings: %w", errors.Join(failed, err))
 	}
 	var missing string
-	err := await(ctx, func() bool {
+	err := process.Poll(ctx, noLimit, func() bool {
 		missing = r.missing(ctx, route, values)
 		return missing == ""
 	})
@@ -230,7 +217,7 @@ func (r *replica) receipt(ctx context.Context, id string) (*receipt, error) {
 	defer cancel()
 	var found receipt
 	last := errors.New("it was not looked for")
-	err := await(ctx, func() bool {
+	err := process.Poll(ctx, noLimit, func() bool {
 		body, err := r.read(ctx, "/admin/receipts/"+url.PathEscape(id))
 		if err == nil {
 			err = json.Unmarshal(body, &found)

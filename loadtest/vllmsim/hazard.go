@@ -22,17 +22,13 @@ func HazardNames() []string { return []string{"constant_logprobs", "swapped_mode
 
 // add adds hazards by their names.
 func (h *Hazards) add(names []string) error {
+	all := []*bool{&h.ConstantLogprobs, &h.SwappedModel, &h.ThinksFirst} // in the order of the names
 	for _, name := range names {
-		switch slices.Index(HazardNames(), name) {
-		case 0:
-			h.ConstantLogprobs = true
-		case 1:
-			h.SwappedModel = true
-		case 2:
-			h.ThinksFirst = true
-		default:
+		i := slices.Index(HazardNames(), name)
+		if i < 0 {
 			return fmt.Errorf("vllmsim: unknown hazard %q; known: %s", name, strings.Join(HazardNames(), ", "))
 		}
+		*all[i] = true
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func (s *Spent) count(batch *vllmsim.Batch) {
 		switch it := &batch.Items[i]; {
 		case it.Tokens == 1 && it.Seq.Generated() > 0:
 			s.Decoded++
-		case it.Seq.NoCacheRead, it.Seq.ScoreFrom > 0:
+		case it.Seq.NoCacheRead:
 			s.Scored += it.Tokens
 			s.Prefilled += it.Tokens
 		default:
