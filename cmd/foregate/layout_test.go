@@ -102,7 +102,7 @@ var arrows = map[string][]string{
 	"loadtest/answer":            {},
 	"loadtest/chaos":             {"loadtest/answer", "loadtest/process", "loadtest/vllmsim"},
 	"loadtest/engines":           {"loadtest/process"},
-	"loadtest/live":              {"loadtest", "loadtest/answer", "loadtest/chaos", "loadtest/process", "loadtest/vllmsim"},                                                                                      // the gateway over HTTP only
+	"loadtest/live":              {"loadtest", "loadtest/answer", "loadtest/chaos", "loadtest/process", "loadtest/vllmsim"},                                                                                                          // the gateway over HTTP only
 	"loadtest/pair":              {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/stores", "loadtest/answer", "loadtest/process", "tiers/accept", "tiers/evidence", "tiers/plan", "tiers/refit", "tiers/risk"}, // what mode risk makes of recorded audits is computed by its own functions
 	"loadtest/process":           {},
 	"loadtest/cost":              {}, // the rest of it is a benchmark
