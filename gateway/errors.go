@@ -13,9 +13,8 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
-	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
@@ -105,8 +104,8 @@ func problemOf(err error) *problem {
 		model     *modelError
 		access    *accessError
 		body      *bodyError
-		limited   *limits.Error
-		overspent *budgets.Error
+		limited   *ledger.LimitError
+		overspent *ledger.BudgetError
 		refused   *shortage
 		shed      *admission.ShedError
 		none      *pool.NoBackendError
@@ -179,7 +178,7 @@ func bodyProblem(e *shortage) *problem {
 	switch {
 	case e.ofTenant:
 		return &problem{status: http.StatusTooManyRequests, retry: jitter(time.Second), retryable: true, body: openai.ErrorBody{
-			Message: "Too many requests at once, or too large ones: what the gateway has free is for others, too.", Type: string(limits.Requests), Code: "tenant_share",
+			Message: "Too many requests at once, or too large ones: what the gateway has free is for others, too.", Type: string(ledger.Requests), Code: "tenant_share",
 		}}
 	case e.what == "requests":
 		return errOverloaded
@@ -324,7 +323,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *accessRecord, 
 	p = l.inOwnNames(p)
 	if p.retryable && p.status >= http.StatusInternalServerError && p != errGoing {
 		told := *p
-		told.retry, told.retryable = g.opts.Limiter.AdviseRetry(l.Caller.Tenant, isRetry(r.Header), p.retry)
+		told.retry, told.retryable = g.opts.Ledger.AdviseRetry(l.Caller.Tenant, isRetry(r.Header), p.retry)
 		p = &told
 	}
 	p = l.api.inOwnStatus(p)

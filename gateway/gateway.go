@@ -17,13 +17,11 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
-	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/conversations"
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/gateway/pipeline"
-	"github.com/foregate/foregate/gateway/usage"
 	"github.com/foregate/foregate/internal/panics"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
@@ -73,15 +71,13 @@ type Options struct {
 	Models         func() []Model // live
 	Forward        []string       // paths that are forwarded to the target
 	Identity       *identity.Resolver
-	Limiter        *limits.Limiter       // its creator runs it; nil: a limiter for this replica only
-	Budgets        *budgets.Ledger       // its creator runs it; nil: a ledger for this replica only
+	Ledger         *ledger.Ledger        // of tenants' limits, budgets and usage; its creator runs it; nil: one for this replica only
 	HighShare      func() float64        // the share of a tenant's requests per minute that may have priority high, live; nil is 0.2, 0 is all
 	Routes         func() []RouteState   // state of each route, in the order of the configuration; nil: always ready
 	Fleet          Fleet                 // served under /admin/ on the admin listener; nil is none
 	Inspector      Inspector             // served under /admin/status and /admin/settings; nil is none
 	SettingsEditor func() SettingsEditor // changes settings, served under /admin/settings; called for each edit; nil is none
 	Tenants        func() []TenantView   // the listed tenants now, for /admin/tenants; nil is none
-	Usage          *usage.Meter          // counts what tenants use, served under /admin/usage; its creator runs it; nil is none
 	LostSettings   func() int            // number of settings that Redis has lost, shown by /readyz; nil shows nothing
 	RedisLevel     func() string         // degradation level of Redis, shown by /readyz; nil shows nothing
 	Background     []BackgroundTask
@@ -156,11 +152,8 @@ func New(o Options) (*Gateway, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Limiter == nil {
-		o.Limiter = limits.New(limits.Options{Registerer: o.Registerer, Now: o.Now})
-	}
-	if o.Budgets == nil {
-		o.Budgets = budgets.New(budgets.Options{Registerer: o.Registerer, Now: o.Now})
+	if o.Ledger == nil {
+		o.Ledger = ledger.New(ledger.Options{Registerer: o.Registerer, Now: o.Now})
 	}
 	g := &Gateway{
 		opts: o, log: o.Logger, metrics: newMetrics(o.Registerer),
@@ -186,7 +179,7 @@ func New(o Options) (*Gateway, error) {
 // newPipeline wires the request pipeline.
 func (g *Gateway) newPipeline() *pipeline.Pipeline {
 	o := pipeline.Options{
-		Cascade: g.opts.Cascade, Outside: g.opts.Cascade, Limiter: g.opts.Limiter, Budgets: g.opts.Budgets, HighShare: g.opts.HighShare, Generations: g.opts.Generations,
+		Cascade: g.opts.Cascade, Outside: g.opts.Cascade, Ledger: g.opts.Ledger, HighShare: g.opts.HighShare, Generations: g.opts.Generations,
 		CacheConfig: g.opts.CacheConfig, Salt: g.opts.Salt, WouldFailAgain: wouldFailAgain, IsShed: func(err error) bool { return errors.Is(err, admission.ErrShed) }, Base: g.streams,
 		OnPanic: func(id string, value any) {
 			g.metrics.panics.Inc()

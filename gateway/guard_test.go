@@ -14,7 +14,6 @@ import (
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/gateway/settings"
-	"github.com/foregate/foregate/gateway/usage"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -96,7 +95,7 @@ func openGuarded(t *testing.T, local bool) (office, *orders, *desk) {
 			o.Admin = "0.0.0.0:0"
 		}
 		o.Fleet, o.SettingsEditor, o.Operators, o.Logger = f, d.editor, crew(t), zerolog.New(log)
-		o.Inspector, o.Cache, o.Usage = within{}, cache.NewStore(cache.Options{Sealer: sealer}), usage.New(usage.Options{})
+		o.Inspector, o.Cache = within{}, cache.NewStore(cache.Options{Sealer: sealer})
 		o.Risk = func(context.Context) ([]risk.Summary, error) { return nil, nil }
 		o.RiskFrontiers = func(context.Context) (RiskFrontiers, error) { return RiskFrontiers{}, nil }
 		o.Reload = func(context.Context, bool) (ReloadResult, error) { return ReloadResult{}, nil }

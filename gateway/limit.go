@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -25,8 +25,8 @@ func isRetry(h http.Header) bool {
 }
 
 // setRateLimitHeaders sets the headers that OpenAI's clients read.
-func setRateLimitHeaders(h http.Header, s limits.Status) {
-	tell := func(kind string, w limits.Window) {
+func setRateLimitHeaders(h http.Header, s ledger.Status) {
+	tell := func(kind string, w ledger.Window) {
 		if w.Limit == 0 {
 			return
 		}
@@ -40,12 +40,12 @@ func setRateLimitHeaders(h http.Header, s limits.Status) {
 
 // limitProblem is a refusal in OpenAI's words: the type names the limit. Concurrent requests count as
 // requests.
-func limitProblem(e *limits.Error) *problem {
+func limitProblem(e *ledger.LimitError) *problem {
 	p := &problem{status: http.StatusTooManyRequests, body: openai.ErrorBody{Type: string(e.Limit), Code: "rate_limit_exceeded"}}
 	maximum, asked := strconv.Itoa(e.Max), strconv.Itoa(e.Requested)
 	switch {
-	case e.NeverFits && e.Limit == limits.Concurrency:
-		p.body.Type = string(limits.Requests)
+	case e.NeverFits && e.Limit == ledger.Concurrency:
+		p.body.Type = string(ledger.Requests)
 		p.body.Message = "Request too large: it asks for " + asked + " answers at once (n for each prompt), and the limit is " + maximum +
 			". Lower n or send fewer prompts; a retry cannot help."
 		return p
@@ -53,8 +53,8 @@ func limitProblem(e *limits.Error) *problem {
 		p.body.Message = "Request too large: it may need " + asked + " tokens (prompt and longest answer), and the limit is " + maximum +
 			" tokens per minute. Shorten the prompt or lower max_tokens; a retry cannot help."
 		return p
-	case e.Limit == limits.Concurrency:
-		p.body.Type = string(limits.Requests)
+	case e.Limit == ledger.Concurrency:
+		p.body.Type = string(ledger.Requests)
 		p.body.Message = "Too many requests under way: the limit is " + maximum + " at once."
 	default:
 		p.body.Message = "Rate limit reached: the limit is " + maximum + " " + string(e.Limit) + " per minute."

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -193,7 +193,7 @@ func TestEachRefusalAtALimitInvitesToWaitForAPlace(t *testing.T) {
 func TestAWaitIsNeverToldShorterThanItIs(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Millisecond, time.Second, 1500 * time.Millisecond, 50 * time.Second, 2 * time.Minute} {
 		for range 200 {
-			p := limitProblem(&limits.Error{Limit: limits.Requests, Max: 1, Wait: wait, Retry: wait < time.Minute})
+			p := limitProblem(&ledger.LimitError{Limit: ledger.Requests, Max: 1, Wait: wait, Retry: wait < time.Minute})
 			told := time.Duration(wholeSeconds(p.retry)) * time.Second
 			if told < wait || told < time.Second || told > wait+wait/2+2*time.Second {
 				t.Fatalf("%v is told as %v", wait, told)

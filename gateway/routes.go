@@ -130,7 +130,7 @@ func (g *Gateway) adminRoutes() http.Handler {
 	g.settingsEditRoutes(r)
 	g.reloadRoutes(r)
 	g.tenantRoutes(r)
-	g.usageRoutes(r)
+	r.Get("/admin/usage", g.usage)
 	g.receiptRoutes(r)
 	r.Get(adminDocumentPath, g.adminDocument.ServeHTTP)
 	if g.opts.Gatherer != nil {

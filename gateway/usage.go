@@ -7,25 +7,23 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-chi/chi/v5"
-
 	"github.com/foregate/foregate/cache"
-	"github.com/foregate/foregate/gateway/usage"
+	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
 // countUsage counts a finished request for its tenant. Requests without a known route are not counted: they used nothing.
 func (g *Gateway) countUsage(l *accessRecord) {
-	if g.opts.Usage == nil || l.route == "" {
+	if l.route == "" {
 		return
 	}
 	c := usageOf(l)
-	g.opts.Usage.Add(l.Began, l.Caller.Tenant, l.route, &c)
+	g.opts.Ledger.Add(l.Began, l.Caller.Tenant, l.route, &c)
 }
 
 // usageOf returns the usage of one request, as its receipt tells it.
-func usageOf(l *accessRecord) usage.Counts {
-	c := usage.Counts{Requests: 1}
+func usageOf(l *accessRecord) ledger.Counts {
+	c := ledger.Counts{Requests: 1}
 	switch {
 	case l.code == statusGone:
 		c.ClientLeft = 1
@@ -47,15 +45,15 @@ func usageOf(l *accessRecord) usage.Counts {
 			c.Cached = 1
 		}
 		c.Prompt, c.Completion = int64(e.Prompt), int64(e.Accepted+e.Target)
-		c.CachedTokens, c.CacheSaved = c.Prompt+c.Completion, usage.NanosOf(e.USD)
+		c.CachedTokens, c.CacheSaved = c.Prompt+c.Completion, ledger.NanosOf(e.USD)
 		return c
 	}
 	if rc := l.Receipt; rc != nil {
 		c.Prompt, c.Completion, c.DraftTokens = int64(rc.PromptTokens), int64(rc.AcceptedTokens+rc.TargetTokens), int64(rc.AcceptedTokens)
-		c.DraftUSD = usage.NanosOf(rc.DraftUSD)
-		c.TargetUSD = usage.NanosOf(rc.USD) - c.DraftUSD
-		c.TargetAloneUSD = usage.NanosOf(rc.TargetAloneUSD)
-		c.DraftsSaved = c.TargetAloneUSD - usage.NanosOf(rc.SpentUSD)
+		c.DraftUSD = ledger.NanosOf(rc.DraftUSD)
+		c.TargetUSD = ledger.NanosOf(rc.USD) - c.DraftUSD
+		c.TargetAloneUSD = ledger.NanosOf(rc.TargetAloneUSD)
+		c.DraftsSaved = c.TargetAloneUSD - ledger.NanosOf(rc.SpentUSD)
 	}
 	return c
 }
@@ -64,15 +62,8 @@ var (
 	errUsageAway = &problem{status: http.StatusServiceUnavailable, retryable: true, body: openai.ErrorBody{
 		Message: "Usage cannot be read: Redis does not answer. Replicas keep what they count and write it when Redis is back.", Type: "server_error", Code: "usage_away",
 	}}
-	errUsageRows = invalid(http.StatusBadRequest, "too_many_rows", fmt.Sprintf("The usage has more than %d rows. Ask for fewer days, or for fewer of tenant, route and day in by.", usage.MaxReportRows))
+	errUsageRows = invalid(http.StatusBadRequest, "too_many_rows", fmt.Sprintf("The usage has more than %d rows. Ask for fewer days, or for fewer of tenant, route and day in by.", ledger.MaxReportRows))
 )
-
-// usageRoutes are the routes of the tenants' usage. A gateway without a meter has none.
-func (g *Gateway) usageRoutes(r chi.Router) {
-	if g.opts.Usage != nil {
-		r.Get("/admin/usage", g.usage)
-	}
-}
 
 // usage answers GET /admin/usage?from=&to=&by=&format= with JSON or CSV.
 func (g *Gateway) usage(w http.ResponseWriter, r *http.Request) {
@@ -87,7 +78,7 @@ func (g *Gateway) usage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var table bytes.Buffer
-	if err := report.WriteCSV(&table); err != nil {
+	if err := writeCSV(&table, report); err != nil {
 		writeProblem(w, errAction)
 		return
 	}
@@ -102,7 +93,7 @@ func (g *Gateway) usage(w http.ResponseWriter, r *http.Request) {
 const usageTimeout = 30 * time.Second
 
 // readUsage reads what a request asks for.
-func (g *Gateway) readUsage(r *http.Request) (report *usage.Report, asCSV bool, err error) {
+func (g *Gateway) readUsage(r *http.Request) (report *ledger.Report, asCSV bool, err error) {
 	q, err := query(r.URL.RawQuery, []string{"from", "to", "by", "format"})
 	if err != nil {
 		return nil, false, err
@@ -119,9 +110,9 @@ func (g *Gateway) readUsage(r *http.Request) (report *usage.Report, asCSV bool, 
 		}
 	}
 	now := g.opts.Now()
-	if wanted, err := usage.ParseQuery(q.Get("from"), q.Get("to"), q.Get("by"), now); err != nil {
+	if wanted, err := ledger.ParseQuery(q.Get("from"), q.Get("to"), q.Get("by"), now); err != nil {
 		return nil, false, err
-	} else if report, err = g.opts.Usage.Read(r.Context(), wanted); err != nil {
+	} else if report, err = g.opts.Ledger.Read(r.Context(), wanted); err != nil {
 		return nil, false, err
 	}
 	return report, asCSV, nil
@@ -129,13 +120,13 @@ func (g *Gateway) readUsage(r *http.Request) (report *usage.Report, asCSV bool, 
 
 // usageProblem is problemOf for the errors of usage.
 func usageProblem(err error) *problem {
-	if p, ok := errors.AsType[*usage.ParamError](err); ok {
+	if p, ok := errors.AsType[*ledger.ParamError](err); ok {
 		return badParam(p.Name, p.Message)
 	}
 	switch {
-	case errors.Is(err, usage.ErrTooManyRows):
+	case errors.Is(err, ledger.ErrTooManyRows):
 		return errUsageRows
-	case errors.Is(err, usage.ErrAway):
+	case errors.Is(err, ledger.ErrAway):
 		return errUsageAway
 	}
 	return problemOf(err)

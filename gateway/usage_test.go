@@ -11,21 +11,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/gateway/pipeline"
-	"github.com/foregate/foregate/gateway/usage"
 	"github.com/foregate/foregate/tiers/receipt"
 )
 
 func TestEveryResultOfARequestIsCountedOnce(t *testing.T) {
-	for code, of := range map[int]func(*usage.Counts) *int64{
-		200: func(c *usage.Counts) *int64 { return &c.OK },
-		400: func(c *usage.Counts) *int64 { return &c.Refused }, 403: func(c *usage.Counts) *int64 { return &c.Refused },
-		429: func(c *usage.Counts) *int64 { return &c.Limited }, 499: func(c *usage.Counts) *int64 { return &c.ClientLeft },
-		500: func(c *usage.Counts) *int64 { return &c.Failed }, 503: func(c *usage.Counts) *int64 { return &c.Shed },
-		501: func(c *usage.Counts) *int64 { return &c.Refused },
-		504: func(c *usage.Counts) *int64 { return &c.Failed }, 597: func(c *usage.Counts) *int64 { return &c.Failed },
+	for code, of := range map[int]func(*ledger.Counts) *int64{
+		200: func(c *ledger.Counts) *int64 { return &c.OK },
+		400: func(c *ledger.Counts) *int64 { return &c.Refused }, 403: func(c *ledger.Counts) *int64 { return &c.Refused },
+		429: func(c *ledger.Counts) *int64 { return &c.Limited }, 499: func(c *ledger.Counts) *int64 { return &c.ClientLeft },
+		500: func(c *ledger.Counts) *int64 { return &c.Failed }, 503: func(c *ledger.Counts) *int64 { return &c.Shed },
+		501: func(c *ledger.Counts) *int64 { return &c.Refused },
+		504: func(c *ledger.Counts) *int64 { return &c.Failed }, 597: func(c *ledger.Counts) *int64 { return &c.Failed },
 	} {
-		want := usage.Counts{Requests: 1}
+		want := ledger.Counts{Requests: 1}
 		*of(&want) = 1
 		if got := usageOf(&accessRecord{route: "r", code: code}); got != want {
 			t.Errorf("%d: %+v", code, got)
@@ -36,11 +36,11 @@ func TestEveryResultOfARequestIsCountedOnce(t *testing.T) {
 func TestAMissOfOnlyIfCachedIsTheClientsOwn(t *testing.T) {
 	m := newMetrics(nil)
 	for err, want := range map[error]struct {
-		usage usage.Counts
+		usage ledger.Counts
 		tier  string
 	}{
-		pipeline.ErrNotCached:    {usage.Counts{Requests: 1, Refused: 1}, tierCache},
-		context.DeadlineExceeded: {usage.Counts{Requests: 1, Failed: 1}, ""},
+		pipeline.ErrNotCached:    {ledger.Counts{Requests: 1, Refused: 1}, tierCache},
+		context.DeadlineExceeded: {ledger.Counts{Requests: 1, Failed: 1}, ""},
 	} {
 		l := &accessRecord{route: "r", code: http.StatusGatewayTimeout, err: fmt.Errorf("as it comes: %w", err)}
 		if got := usageOf(l); got != want.usage {
@@ -57,11 +57,11 @@ func TestUsageIsWhatTheReceiptTellsOrTheCachedAnswer(t *testing.T) {
 	made := usageOf(&accessRecord{code: 200, Record: pipeline.Record{Cache: cache.ResultMiss, Receipt: &receipt.Receipt{
 		PromptTokens: 100, AcceptedTokens: 30, TargetTokens: 20, USD: 0.003, DraftUSD: 0.001, TargetAloneUSD: 0.005, SpentUSD: 0.0055,
 	}}})
-	if want := (usage.Counts{Requests: 1, OK: 1, Prompt: 100, Completion: 50, DraftTokens: 30, DraftUSD: 1e6, TargetUSD: 2e6, TargetAloneUSD: 5e6, DraftsSaved: -5e5}); made != want {
+	if want := (ledger.Counts{Requests: 1, OK: 1, Prompt: 100, Completion: 50, DraftTokens: 30, DraftUSD: 1e6, TargetUSD: 2e6, TargetAloneUSD: 5e6, DraftsSaved: -5e5}); made != want {
 		t.Errorf("made: %+v", made)
 	}
 	entry := &cache.Entry{Prompt: 100, Accepted: 30, Target: 20, USD: 0.003}
-	want := usage.Counts{Requests: 1, OK: 1, Prompt: 100, Completion: 50, CachedTokens: 150, CacheSaved: 3e6}
+	want := ledger.Counts{Requests: 1, OK: 1, Prompt: 100, Completion: 50, CachedTokens: 150, CacheSaved: 3e6}
 	for _, result := range []cache.Result{cache.ResultHit, cache.ResultLocal, cache.ResultCoalesced} {
 		want.Cached, want.Coalesced = 1, 0
 		if result == cache.ResultCoalesced {
@@ -75,10 +75,10 @@ func TestUsageIsWhatTheReceiptTellsOrTheCachedAnswer(t *testing.T) {
 
 func TestErrorsOfUsageHaveTheirStatus(t *testing.T) {
 	for err, want := range map[error]string{
-		&usage.ParamError{Name: "by", Message: "wrong"}: "400 bad_parameter by: wrong",
-		fmt.Errorf("read: %w", usage.ErrAway):           "503 usage_away " + errUsageAway.body.Message,
-		usage.ErrTooManyRows:                            "400 too_many_rows The usage has more than 20000 rows. Ask for fewer days, or for fewer of tenant, route and day in by.",
-		errors.New("else"):                              "500 " + errPanic.body.Code + " " + errPanic.body.Message,
+		&ledger.ParamError{Name: "by", Message: "wrong"}: "400 bad_parameter by: wrong",
+		fmt.Errorf("read: %w", ledger.ErrAway):           "503 usage_away " + errUsageAway.body.Message,
+		ledger.ErrTooManyRows:                            "400 too_many_rows The usage has more than 20000 rows. Ask for fewer days, or for fewer of tenant, route and day in by.",
+		errors.New("else"):                               "500 " + errPanic.body.Code + " " + errPanic.body.Message,
 	} {
 		p := usageProblem(err)
 		if got := fmt.Sprintf("%d %s %s", p.status, p.body.Code, p.body.Message); got != want {

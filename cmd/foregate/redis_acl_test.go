@@ -17,11 +17,10 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/app/apptest"
-	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/conversations"
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/gateway/settings"
-	"github.com/foregate/foregate/gateway/usage"
 	"github.com/foregate/foregate/tiers/prefix"
 )
 
@@ -79,9 +78,9 @@ func (p *pair) work(t *testing.T) {
 		_, _, _ = apptest.Send(t, http.MethodPost, "http://"+r.Addr().String()+chat, chatBody("m"))
 	}
 	p.share(t)
-	today := usage.DayOf(time.Now())
+	now, day := time.Now(), 24*time.Hour
 	apptest.Eventually(t, "usage is in Redis", func() bool {
-		told, err := r.Usage.Read(t.Context(), usage.Query{From: today - 1, To: today + 1, By: []usage.Dimension{usage.ByTenant}})
+		told, err := r.Ledger.Read(t.Context(), ledger.Query{From: now.Add(-day), To: now.Add(day), By: []ledger.Dimension{ledger.ByTenant}})
 		return err == nil && told.Total.Requests >= 20
 	})
 	p.spend(t)
@@ -109,9 +108,9 @@ func (p *pair) converse(t *testing.T) {
 // spend has a request counted in a tenant's budget.
 func (p *pair) spend(t *testing.T) {
 	t.Helper()
-	a := budgets.Request{Tenant: "acme", Budgets: []identity.Budget{{Tokens: 1e6, Per: identity.Month, DenyOnLoss: true}}, Tokens: 10}
+	a := ledger.Request{Tenant: "acme", Budgets: []identity.Budget{{Tokens: 1e6, Per: identity.Month, DenyOnLoss: true}}, Tokens: 10}
 	apptest.Eventually(t, "a budget is counted in Redis", func() bool {
-		g, err := p.replicas[0].Budgets.Reserve(t.Context(), a)
+		g, err := p.replicas[0].Ledger.Reserve(t.Context(), a)
 		if err != nil {
 			return false
 		}
@@ -119,7 +118,7 @@ func (p *pair) spend(t *testing.T) {
 		return true
 	})
 	apptest.Eventually(t, "the other sees what is spent", func() bool {
-		s := p.replicas[1].Budgets.States(t.Context(), []budgets.Query{{Tenant: a.Tenant, Budgets: a.Budgets}})[0]
+		s := p.replicas[1].Ledger.States(t.Context(), []ledger.BudgetQuery{{Tenant: a.Tenant, Budgets: a.Budgets}})[0]
 		return s[0].Shared && s[0].Used == 10
 	})
 }

@@ -18,19 +18,17 @@ import (
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/admission"
-	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/console"
 	"github.com/foregate/foregate/gateway/conversations"
 	"github.com/foregate/foregate/gateway/files"
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/gateway/riskview"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/gateway/stores"
 	"github.com/foregate/foregate/gateway/tracing"
-	"github.com/foregate/foregate/gateway/usage"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/evidence"
@@ -73,8 +71,7 @@ type App struct {
 	Fleet      *fleet.Fleet
 	transports *credentials.Transports // to engines, for everything that is not a request or a scrape
 	queues     *admission.Queues
-	Limiter    *limits.Limiter
-	Budgets    *budgets.Ledger
+	Ledger     *ledger.Ledger
 	Cache      *cache.Store
 
 	Conversations *conversations.Store // nil stores no responses
@@ -84,7 +81,6 @@ type App struct {
 	evidence      *evidence.Store
 	risks         *riskview.Watcher
 	refits        *refit.Refitter
-	Usage         *usage.Meter
 	tracer        *tracing.Tracer // nil without tracing
 	upstream      *upstream.Client
 	cascade       *tiers.Cascade
@@ -112,8 +108,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	if err := a.makePools(); err != nil {
 		return nil, err
 	}
-	a.makeLimiter()
-	a.makeUsage()
+	a.makeLedger()
 	if err := a.makeCache(); err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/app/apptest"
-	"github.com/foregate/foregate/gateway/usage"
+	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
@@ -153,7 +153,7 @@ func TestABudgetHoldsOverThreeReplicasToTheToken(t *testing.T) {
 		return true
 	})
 	apptest.Eventually(t, "the dollars are those of the usage", func() bool {
-		var report usage.Report
+		var report ledger.Report
 		s.replicas[0].Read(t, "/admin/usage", &report)
 		b, usd := s.view(t, 0, "acme").Budgets[1], report.Total.USD.USD()
 		return b.Unit == "usd" && usd > 0 && math.Abs(b.Used-usd) < 1e-9*300 // rounded up for each request

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/plan"
@@ -40,7 +40,7 @@ const fallbacksTime = 250 * time.Millisecond
 // fallbackViews returns the fallbacks of all routes, with their dollars of the hour.
 func (a *App) fallbackViews() []gateway.FallbackView {
 	var out []gateway.FallbackView
-	var queries []budgets.Query
+	var queries []ledger.BudgetQuery
 	for _, def := range a.file().Routes {
 		rt, err := a.cascade.Route(def.Model)
 		if err != nil {
@@ -53,7 +53,7 @@ func (a *App) fallbackViews() []gateway.FallbackView {
 				v.When = append(v.When, string(cause))
 			}
 			out = append(out, v)
-			queries = append(queries, budgets.Query{Tenant: pipeline.FallbackOwner(v.Route, v.Pool), Budgets: pipeline.FallbackBudget(fb)})
+			queries = append(queries, ledger.BudgetQuery{Tenant: pipeline.FallbackOwner(v.Route, v.Pool), Budgets: pipeline.FallbackBudget(fb)})
 		}
 	}
 	if out == nil {
@@ -61,7 +61,7 @@ func (a *App) fallbackViews() []gateway.FallbackView {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), fallbacksTime)
 	defer cancel()
-	for i, states := range a.Budgets.States(ctx, queries) {
+	for i, states := range a.Ledger.States(ctx, queries) {
 		if len(states) > 0 {
 			out[i].Spent = budgetView(states[0])
 		}

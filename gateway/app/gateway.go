@@ -21,7 +21,7 @@ func (a *App) serving() gateway.Options {
 	f := a.Options.File
 	o := gateway.Options{
 		Version: a.Options.Version, Listen: f.Listen, Listener: a.Options.Listener, TLS: a.listeners.public,
-		Cascade: a.cascade, Forward: f.Passthrough, Identity: a.identity, Limiter: a.Limiter, Budgets: a.Budgets,
+		Cascade: a.cascade, Forward: f.Passthrough, Identity: a.identity, Ledger: a.Ledger,
 		HighShare:     func() float64 { return a.Settings.Snapshot().Global().Limit.HighPriorityShare },
 		Timeouts:      a.timeouts,
 		Allow:         func(route string) []string { return a.routing.Load().routes[route].AllowFields },
@@ -50,7 +50,7 @@ func (a *App) models() []gateway.Model {
 func (a *App) observing(o *gateway.Options) {
 	o.Admin, o.AdminTLS, o.Operators, o.SettingsEditor = a.Options.Admin, a.listeners.admin, a.Operators, a.settingsEditor()
 	o.Routes, o.Fleet, o.Inspector = a.RouteStates, backendAdmin{a}, inspector{a}
-	o.Tenants, o.Usage = func() []gateway.TenantView { return a.tenantViews() }, a.Usage
+	o.Tenants = func() []gateway.TenantView { return a.tenantViews() }
 	o.LostSettings = func() int { return len(a.Settings.Lost()) }
 	o.RedisLevel = func() string { return a.Fleet.Mode().String() }
 	o.Risk, o.RiskFrontiers, o.Refits, o.Purge, o.Reload = a.risks.Summaries, a.risks.Frontiers, a.refitViews, a.Purger(), a.Reload
@@ -78,9 +78,8 @@ func (a *App) loops() []gateway.BackgroundTask {
 		{Name: "refits", Run: a.refits.Run},
 		{Name: "breakers", Run: a.runBreakers},
 		{Name: "fleet", Run: a.Fleet.Run},
-		{Name: "limits", Run: a.Limiter.Run},
-		{Name: "budgets", Run: a.Budgets.Run},
-		{Name: "usage", Run: a.Usage.Run},
+		{Name: "ledger", Run: a.Ledger.Run},
+		{Name: "usage", Run: a.Ledger.RunUsage},
 		{Name: "lines", Run: a.queues.Run},
 		{Name: "cache", Run: a.Cache.Run},
 	}

@@ -7,28 +7,22 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/gateway/limits"
-	"github.com/foregate/foregate/gateway/usage"
+	"github.com/foregate/foregate/gateway/ledger"
 )
 
-// makeLimiter makes the limiter and the budgets of tenants, over all replicas of the fleet.
-func (a *App) makeLimiter() {
-	o := limits.Options{Redis: a.Options.Stores.Lookups, Replicas: a.Fleet.Replicas, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
-		Budget: func() time.Duration { return a.Settings.Snapshot().Global().RedisTimeout }}
-	if o.Redis == nil {
-		o.Redis = a.Options.Stores.Control
+// makeLedger makes the ledger of tenants' limits, budgets and usage, over all replicas of the fleet.
+func (a *App) makeLedger() {
+	s := a.Options.Stores
+	o := ledger.Options{
+		Redis: s.Lookups, Background: s.Control, Embedded: s.Embedded != nil, Replicas: a.Fleet.Replicas,
+		Budget: func() time.Duration { return a.Settings.Snapshot().Global().RedisTimeout },
+		Logger: a.Options.Logger, Registerer: a.Options.Registerer,
 	}
-	a.Limiter = limits.New(o)
-	a.Budgets = budgets.New(budgets.Options{Redis: o.Redis, Replicas: o.Replicas, Budget: o.Budget, Logger: o.Logger, Registerer: o.Registerer})
-}
-
-// makeUsage makes the meter of what tenants use, over all replicas of the fleet.
-func (a *App) makeUsage() {
-	a.Usage = usage.New(usage.Options{
-		Redis: a.Options.Stores.Control, Embedded: a.Options.Stores.Embedded != nil, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
-	})
+	if o.Redis == nil {
+		o.Redis = s.Control
+	}
+	a.Ledger = ledger.New(o)
 }
 
 // clientLimits bounds what clients may take of this process.

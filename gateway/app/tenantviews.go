@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/ledger"
 )
 
 // budgetsTime bounds how long the list of tenants waits for their budgets in Redis. What is not known by then is as this
@@ -16,7 +16,7 @@ const budgetsTime = time.Second
 // tenantViews returns the tenants that are listed now.
 func (a *App) tenantViews() []gateway.TenantView {
 	listed := a.identity.Tenants()
-	queries := make([]budgets.Query, len(listed))
+	queries := make([]ledger.BudgetQuery, len(listed))
 	for i, t := range listed {
 		queries[i].Tenant = t.ID
 		if t.Access != nil {
@@ -25,7 +25,7 @@ func (a *App) tenantViews() []gateway.TenantView {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), budgetsTime)
 	defer cancel()
-	states := a.Budgets.States(ctx, queries)
+	states := a.Ledger.States(ctx, queries)
 	var out []gateway.TenantView
 	for i, t := range listed {
 		v := gateway.TenantView{
@@ -44,7 +44,7 @@ func (a *App) tenantViews() []gateway.TenantView {
 }
 
 // budgetView converts the state of a budget: nano-dollars become dollars.
-func budgetView(s budgets.State) gateway.BudgetView {
+func budgetView(s ledger.BudgetState) gateway.BudgetView {
 	unit, per := "tokens", 1.0
 	if s.Budget.NanoUSD > 0 {
 		unit, per = "usd", 1e9

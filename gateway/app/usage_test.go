@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/foregate/foregate/gateway/app/apptest"
-	"github.com/foregate/foregate/gateway/usage"
+	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
@@ -31,7 +31,7 @@ type usageFleet struct {
 	receipts map[string]toldReceipt // by id: those of replicas that have ended, too
 }
 
-// toldReceipt is what a receipt tells of usage.
+// toldReceipt is what a receipt tells of ledger.
 type toldReceipt struct {
 	ID, Tenant, Route, Cache, Tier, Acceptance string
 	Code                                       int
@@ -44,11 +44,11 @@ type toldReceipt struct {
 }
 
 // counts is the usage that a receipt tells of.
-func (r *toldReceipt) counts() usage.Counts {
-	c := usage.Counts{
+func (r *toldReceipt) counts() ledger.Counts {
+	c := ledger.Counts{
 		Requests: 1, Prompt: r.Tokens.Prompt, Completion: r.Tokens.Accepted + r.Tokens.Target,
-		DraftUSD: usage.NanosOf(r.DraftUSD), TargetUSD: usage.NanosOf(r.USD) - usage.NanosOf(r.DraftUSD),
-		TargetAloneUSD: usage.NanosOf(r.AloneUSD), DraftsSaved: usage.NanosOf(r.AloneUSD) - usage.NanosOf(r.SpentUSD), CacheSaved: usage.NanosOf(r.CacheSaved),
+		DraftUSD: ledger.NanosOf(r.DraftUSD), TargetUSD: ledger.NanosOf(r.USD) - ledger.NanosOf(r.DraftUSD),
+		TargetAloneUSD: ledger.NanosOf(r.AloneUSD), DraftsSaved: ledger.NanosOf(r.AloneUSD) - ledger.NanosOf(r.SpentUSD), CacheSaved: ledger.NanosOf(r.CacheSaved),
 	}
 	*map[bool]*int64{r.Code < 400: &c.OK, r.Code == 499: &c.ClientLeft, r.Code == 429: &c.Limited, r.Code == 503: &c.Shed,
 		r.Code >= 500 && r.Code != 503: &c.Failed, r.Code >= 400 && r.Code < 499 && r.Code != 429: &c.Refused}[true] = 1
@@ -158,7 +158,7 @@ func (f *usageFleet) hangUp(t *testing.T, r *apptest.Replica, text string) {
 }
 
 // sum adds up the receipts of all replicas.
-func (f *usageFleet) sum(t *testing.T) (all map[account]usage.Counts, total usage.Counts) {
+func (f *usageFleet) sum(t *testing.T) (all map[account]ledger.Counts, total ledger.Counts) {
 	t.Helper()
 	for _, r := range f.replicas {
 		status, page := apptest.Get(t, r.Admin+"/admin/receipts?n=1000")
@@ -173,7 +173,7 @@ func (f *usageFleet) sum(t *testing.T) (all map[account]usage.Counts, total usag
 			f.receipts[told.ID] = told
 		}
 	}
-	all = map[account]usage.Counts{}
+	all = map[account]ledger.Counts{}
 	for _, told := range f.receipts {
 		key, c := account{told.Tenant, told.Route}, told.counts()
 		row := all[key]
@@ -188,18 +188,18 @@ func (f *usageFleet) sum(t *testing.T) (all map[account]usage.Counts, total usag
 func yesterday() string { return time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly) }
 
 // used is what a replica says of the fleet.
-func used(t *testing.T, r *apptest.Replica) (all map[account]usage.Counts, total usage.Counts) {
+func used(t *testing.T, r *apptest.Replica) (all map[account]ledger.Counts, total ledger.Counts) {
 	t.Helper()
-	var report usage.Report
+	var report ledger.Report
 	day := time.Now().UTC()
 	path := "/admin/usage?by=route,tenant&from=" + yesterday() + "&to=" + day.AddDate(0, 0, 1).Format(time.DateOnly)
 	if status, body := apptest.Get(t, r.Admin+path); status != http.StatusOK || json.Unmarshal([]byte(body), &report) != nil {
 		return nil, total // Redis is away
 	}
-	if report.Scope != usage.ScopeFleet || report.Damaged > 0 {
+	if report.Scope != ledger.ScopeFleet || report.Damaged > 0 {
 		t.Errorf("%s, %d damaged", report.Scope, report.Damaged)
 	}
-	all = map[account]usage.Counts{}
+	all = map[account]ledger.Counts{}
 	for _, row := range report.Rows {
 		all[account{row.Tenant, row.Route}] = row.Counts
 	}
@@ -207,9 +207,9 @@ func used(t *testing.T, r *apptest.Replica) (all map[account]usage.Counts, total
 }
 
 // agree waits until every replica says what the receipts say.
-func (f *usageFleet) agree(t *testing.T, when string) (total usage.Counts) {
+func (f *usageFleet) agree(t *testing.T, when string) (total ledger.Counts) {
 	t.Helper()
-	var want, got map[account]usage.Counts
+	var want, got map[account]ledger.Counts
 	defer func() {
 		if t.Failed() {
 			t.Logf("%s: -receipts +usage:\n%s", when, cmp.Diff(fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", got)))
@@ -217,7 +217,7 @@ func (f *usageFleet) agree(t *testing.T, when string) (total usage.Counts) {
 	}()
 	for _, r := range f.replicas {
 		apptest.Within(t, riskSlow, when+": usage is the sum of the receipts", func() bool {
-			var theirs usage.Counts
+			var theirs ledger.Counts
 			want, total = f.sum(t)
 			got, theirs = used(t, r)
 			return cmp.Equal(want, got) && theirs == total

@@ -5,13 +5,13 @@ import (
 	"io"
 	"time"
 
-	"github.com/foregate/foregate/gateway/usage"
+	"github.com/foregate/foregate/gateway/ledger"
 )
 
 // Usage prints what tenants used.
-func Usage(w io.Writer, r *usage.Report) {
+func Usage(w io.Writer, r *ledger.Report) {
 	whose := "all replicas"
-	if r.Scope == usage.ScopeReplica {
+	if r.Scope == ledger.ScopeReplica {
 		whose = "this replica, which shares nothing"
 	}
 	if r.Since != nil {
@@ -42,7 +42,7 @@ func Usage(w io.Writer, r *usage.Report) {
 	t.Write(w)
 }
 
-func usageCells(r *usage.Row) []string {
+func usageCells(r *ledger.Row) []string {
 	return []string{
 		fmt.Sprint(r.Requests), fmt.Sprint(r.Requests - r.OK), fmt.Sprint(r.Cached + r.Coalesced),
 		fmt.Sprint(r.Prompt), fmt.Sprint(r.Completion), fmt.Sprint(r.DraftTokens),

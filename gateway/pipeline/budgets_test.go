@@ -5,19 +5,18 @@ import (
 	"math"
 	"testing"
 
-	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/economy"
 )
 
 func TestARequestIsChargedToItsBudgetOnceAndARefusalIsChargedToNoLimit(t *testing.T) {
-	ledger := budgets.New(budgets.Options{})
-	inBubble(t, func(o *Options) { o.Budgets = ledger }, func(t *testing.T, b *bench) {
+	book := ledger.New(ledger.Options{})
+	inBubble(t, func(o *Options) { o.Ledger = book }, func(t *testing.T, b *bench) {
 		acme := identity.Caller{Tenant: "acme", RPM: 60, Access: &identity.Access{Budgets: []identity.Budget{{Tokens: 1000, Per: identity.Month}}}}
-		state := func() budgets.State {
-			return ledger.States(t.Context(), []budgets.Query{{Tenant: "acme", Budgets: acme.Access.Budgets}})[0][0]
+		state := func() ledger.BudgetState {
+			return book.States(t.Context(), []ledger.BudgetQuery{{Tenant: "acme", Budgets: acme.Access.Budgets}})[0][0]
 		}
 		first := b.ask(question{caller: acme, more: `,"max_tokens":900`})
 		if first.err != nil {
@@ -33,7 +32,7 @@ func TestARequestIsChargedToItsBudgetOnceAndARefusalIsChargedToNoLimit(t *testin
 		}
 		for range 20 { // far more than the burst of the limit
 			refused := b.ask(question{caller: acme, more: `,"max_tokens":2000`})
-			if e, ok := errors.AsType[*budgets.Error](refused.err); !ok || e.Uncounted || e.Left != 1000-used.Used || refused.head != nil {
+			if e, ok := errors.AsType[*ledger.BudgetError](refused.err); !ok || e.Uncounted || e.Left != 1000-used.Used || refused.head != nil {
 				t.Fatalf("%v", refused.err)
 			}
 		}
@@ -45,7 +44,7 @@ func TestARequestIsChargedToItsBudgetOnceAndARefusalIsChargedToNoLimit(t *testin
 		for range 2 {
 			_ = b.ask(question{caller: acme, more: `,"max_tokens":91`})
 		}
-		if a := b.ask(question{caller: acme, more: `,"max_tokens":91`}); !errors.Is(a.err, limits.ErrLimited) || state() != used {
+		if a := b.ask(question{caller: acme, more: `,"max_tokens":91`}); !errors.Is(a.err, ledger.ErrLimited) || state() != used {
 			t.Errorf("refused by a limit: %v, %+v", a.err, state())
 		}
 	})

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/internal/redis/lookup"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/engine"
@@ -114,11 +114,11 @@ func (l *leaving) try(ctx context.Context, i int) (done bool, err error) {
 
 // fallbackDollars are reserved for one attempt at a fallback: of the fallback's dollars per hour, and of the tenant's own
 // budgets. The tenant is charged with the rest of its request, so its reservation only holds the place.
-type fallbackDollars struct{ pool, tenant *budgets.Reservation }
+type fallbackDollars struct{ pool, tenant *ledger.Reservation }
 
 func (d fallbackDollars) settle(usd float64) {
 	d.pool.Settle(0, usd)
-	d.tenant.Cancel()
+	d.tenant.Settle(0, 0)
 }
 
 // reserve takes the most that an answer may cost.
@@ -127,13 +127,13 @@ func (l *leaving) reserve(ctx context.Context, fb *tiers.Fallback) (d fallbackDo
 	most := fb.Price.Bound(l.Body)
 	var err error
 	if access := l.Caller.Access; access.HasBudgets() {
-		if d.tenant, err = l.p.o.Budgets.Reserve(ctx, budgets.Request{Tenant: l.Caller.Tenant, Budgets: access.Budgets, USD: most}); err != nil {
+		if d.tenant, err = l.p.o.Ledger.Reserve(ctx, ledger.Request{Tenant: l.Caller.Tenant, Budgets: access.Budgets, USD: most, Fallback: true}); err != nil {
 			return d, false
 		}
 	}
 	owner := FallbackOwner(l.Route.Model, fb.Pool.Name())
-	if d.pool, err = l.p.o.Budgets.Reserve(ctx, budgets.Request{Tenant: owner, Budgets: FallbackBudget(fb), USD: most, Fallback: true}); err != nil {
-		d.tenant.Cancel()
+	if d.pool, err = l.p.o.Ledger.Reserve(ctx, ledger.Request{Tenant: owner, Budgets: FallbackBudget(fb), USD: most, Fallback: true}); err != nil {
+		d.tenant.Settle(0, 0)
 		return d, false
 	}
 	return d, true

@@ -10,7 +10,7 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
@@ -130,7 +130,7 @@ func TestWhatATenantUsedIsSettledAndItsStandingTold(t *testing.T) {
 		}
 		b.ask(question{caller: acme, more: `,"max_tokens":901`}).is(t, "what was not used is given back", "It is answer 2.", cache.ResultMiss)
 		refused := b.ask(question{caller: acme, more: `,"max_tokens":2000`})
-		if e, ok := errors.AsType[*limits.Error](refused.err); !ok || !e.NeverFits || refused.head != nil {
+		if e, ok := errors.AsType[*ledger.LimitError](refused.err); !ok || !e.NeverFits || refused.head != nil {
 			t.Errorf("%v", refused.err)
 		}
 		b.speaker.fails = func(int) error { return errEngine }
@@ -143,8 +143,8 @@ func TestWhatATenantUsedIsSettledAndItsStandingTold(t *testing.T) {
 }
 
 func TestWhatTheCacheGivesCountsAgainstNoLimit(t *testing.T) {
-	limiter := &noted{Limiter: limits.New(limits.Options{})}
-	inBubble(t, func(o *Options) { o.Limiter = limiter }, func(t *testing.T, b *bench) {
+	limiter := &noted{Ledger: ledger.New(ledger.Options{})}
+	inBubble(t, func(o *Options) { o.Ledger = limiter }, func(t *testing.T, b *bench) {
 		for range 5 {
 			b.ask(question{caller: identity.Caller{Tenant: "acme", RPM: 1}})
 		}

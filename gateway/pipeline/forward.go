@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 
-	"github.com/foregate/foregate/internal/redis/lookup"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/openai"
@@ -21,14 +20,11 @@ type ForwardRequest struct {
 func (p *Pipeline) Forward(ctx context.Context, in ForwardRequest, to Client, record *Record) error {
 	about := estimateForwarded(in.Envelope.Need())
 	about.prices = targetPrices(in.Route)
-	if in.Caller.Access.HasBudgets() {
-		ctx = lookup.WithWaited(ctx, new(lookup.Waited)) // limits and budgets share one budget of time
-	}
-	grant, err := p.reserve(ctx, in.Metadata, about, record)
+	reserved, err := p.reserve(ctx, in.Metadata, about, record)
 	if err != nil {
 		return err
 	}
-	defer func() { grant.settle(about.used(record.Receipt), record.Receipt) }()
+	defer func() { settle(reserved, about.used(record.Receipt), record.Receipt) }()
 	record.Receipt, err = p.o.Cascade.Forward(ctx, tiers.Forward{
 		Path: in.Path, Envelope: in.Envelope, Route: in.Route, ID: in.ID, Tenant: in.Caller.Tenant, Class: int8(in.Caller.Priority),
 		Salt: p.salt(in.Envelope.Name, in.Caller.Tenant), Header: in.Header, Spans: in.Spans,
@@ -39,11 +35,11 @@ func (p *Pipeline) Forward(ctx context.Context, in ForwardRequest, to Client, re
 // CountTokens has the target's engines count the tokens of a request's prompt. It is one request of the tenant's limits, of no
 // tokens.
 func (p *Pipeline) CountTokens(ctx context.Context, in Request, record *Record) (tokens int, err error) {
-	grant, err := p.reserve(ctx, in.Metadata, estimate{answers: 1}, record)
+	reserved, err := p.reserve(ctx, in.Metadata, estimate{answers: 1}, record)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { grant.settle(0, record.Receipt) }()
+	defer func() { settle(reserved, 0, record.Receipt) }()
 	tokens, record.Receipt, err = p.o.Cascade.CountTokens(ctx, tiers.Request{
 		Body: in.Body, Route: in.Route, ID: in.ID, Tenant: in.Caller.Tenant, Class: int8(in.Caller.Priority), Header: in.Header, Spans: in.Spans,
 	})

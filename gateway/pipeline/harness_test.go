@@ -13,7 +13,7 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/openai"
@@ -395,11 +395,11 @@ func inBubble(t *testing.T, adjust func(*Options), test func(t *testing.T, b *be
 
 // noted is a limiter that notes what it was asked.
 type noted struct {
-	*limits.Limiter
-	asks []limits.Request
+	*ledger.Ledger
+	asks []ledger.Request
 }
 
-func (n *noted) Reserve(ctx context.Context, a limits.Request) (*limits.Reservation, error) {
+func (n *noted) Reserve(ctx context.Context, a ledger.Request) (*ledger.Reservation, error) {
 	n.asks = append(n.asks, a)
-	return n.Limiter.Reserve(ctx, a)
+	return n.Ledger.Reserve(ctx, a)
 }

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/gateway/limits"
-	"github.com/foregate/foregate/internal/redis/lookup"
+	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/economy"
@@ -24,60 +22,49 @@ const typicalAnswer = 512
 
 // AcquireSlot takes one of a tenant's concurrent slots for a request of which only the header is known.
 func (p *Pipeline) AcquireSlot(a *Metadata) (leave func(), err error) {
-	leave, err = p.o.Limiter.AcquireSlot(p.limitsRequest(a))
+	leave, err = p.o.Ledger.AcquireSlot(p.ledgerRequest(a))
 	a.HasSlot = err == nil
 	return leave, err
 }
 
-func (p *Pipeline) limitsRequest(a *Metadata) limits.Request {
+func (p *Pipeline) ledgerRequest(a *Metadata) ledger.Request {
 	c := &a.Caller
-	return limits.Request{
+	r := ledger.Request{
 		Tenant: c.Tenant, Retry: a.Retry, HasSlot: a.HasSlot,
-		Limit: limits.Limit{RPM: c.RPM, TPM: c.TPM, Concurrent: c.Concurrent, HighShare: p.o.HighShare()},
+		Limit: ledger.Limit{RPM: c.RPM, TPM: c.TPM, Concurrent: c.Concurrent, HighShare: p.o.HighShare()},
 	}
-}
-
-// grant is what a request has taken from its tenant's limits and budgets.
-type grant struct {
-	limits  *limits.Reservation
-	budgets *budgets.Reservation // nil without budgets
+	if c.Access.HasBudgets() {
+		r.Budgets = c.Access.Budgets
+	}
+	return r
 }
 
 // settle ends a request: used is its tokens, or less than 0 if that is unknown.
-func (g grant) settle(used int, rc *receipt.Receipt) {
-	g.limits.Settle(used)
+func settle(g *ledger.Reservation, used int, rc *receipt.Receipt) {
 	var usd float64
 	if rc != nil {
 		usd = rc.USD
 	}
-	g.budgets.Settle(used, usd)
+	g.Settle(used, usd)
 }
 
 // reserve takes the expected tokens and dollars of a request from its tenant's limits and budgets. A request above its
-// tenant's share of priority high gets priority normal. The grant must be settled with the real use.
-func (p *Pipeline) reserve(ctx context.Context, a *Metadata, need estimate, record *Record) (g grant, err error) {
-	ask := p.limitsRequest(a)
+// tenant's share of priority high gets priority normal. The reservation must be settled with the real use.
+func (p *Pipeline) reserve(ctx context.Context, a *Metadata, need estimate, record *Record) (*ledger.Reservation, error) {
+	ask := p.ledgerRequest(a)
 	ask.Tokens, ask.Answers, ask.High = need.prompt+need.answer, need.answers, a.Caller.Priority == identity.High
+	ask.USD = need.usd()
 	began := p.o.World.Now()
 	defer func() { record.Limits += p.o.World.Now().Sub(began) }()
-	g.limits, err = p.o.Limiter.Reserve(ctx, ask)
-	if refused, ok := errors.AsType[*limits.Error](err); ok {
+	g, err := p.o.Ledger.Reserve(ctx, ask)
+	if refused, ok := errors.AsType[*ledger.LimitError](err); ok {
 		record.LimitStatus = refused.Status
 	}
 	if err != nil {
-		return grant{}, err
+		return nil, err
 	}
-	if a.Caller.Access.HasBudgets() {
-		g.budgets, err = p.o.Budgets.Reserve(ctx, budgets.Request{
-			Tenant: a.Caller.Tenant, Budgets: a.Caller.Access.Budgets, Tokens: ask.Tokens, USD: need.usd(),
-		})
-		if err != nil {
-			g.limits.Cancel()
-			return grant{}, err
-		}
-	}
-	record.LimitStatus = g.limits.Status
-	if g.limits.Demoted {
+	record.LimitStatus = g.Status
+	if g.Demoted {
 		a.Caller.Priority, record.Demoted = identity.Normal, true
 	}
 	return g, nil
@@ -100,14 +87,11 @@ type cascadeCall struct {
 func (q *request) runCascade(ctx, making context.Context, c cascadeCall) (rc *receipt.Receipt, err error) {
 	need := estimateOf(q.Body)
 	need.prices = q.Route.Prices
-	if q.bypass && q.Caller.Access.HasBudgets() {
-		ctx = lookup.WithWaited(ctx, &q.patience) // limits and budgets share one budget of time
-	}
-	grant, err := q.p.reserve(ctx, q.Metadata, need, q.record)
+	reserved, err := q.p.reserve(ctx, q.Metadata, need, q.record)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { grant.settle(need.used(rc), rc) }()
+	defer func() { settle(reserved, need.used(rc), rc) }()
 	if q.Observe != nil {
 		c.observer = observeToo(c.observer, q.Observe())
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/internal/redis/lookup"
 )
 
@@ -33,7 +33,7 @@ func TestARequestWaitsForASilentRedisOnceForCacheAndLimitsTogether(t *testing.T)
 		store := cache.NewStore(cache.Options{Redis: silent})
 		store.ReadEpochs(map[string]string{"all": "1"}, nil, time.Now())
 		p := New(Options{
-			Store: store, Limiter: limits.New(limits.Options{Redis: silent}),
+			Store: store, Ledger: ledger.New(ledger.Options{Redis: silent}),
 			HighShare: func() float64 { return 1 },
 		})
 		for range 3 { // fewer than make it be left alone
@@ -44,14 +44,14 @@ func TestARequestWaitsForASilentRedisOnceForCacheAndLimitsTogether(t *testing.T)
 			if e, result := q.lookUp(ctx); e != nil || result != cache.ResultLate {
 				t.Errorf("the look: %v", result)
 			}
-			grant, err := p.reserve(ctx, a, estimate{prompt: 1, answer: 1}, q.record)
+			reserved, err := p.reserve(ctx, a, estimate{prompt: 1, answer: 1}, q.record)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(began); took != budget {
 				t.Errorf("the request waited for %v, want %v", took, budget)
 			}
-			grant.settle(-1, nil)
+			reserved.Settle(-1, 0)
 		}
 		_ = silent.Close()
 		time.Sleep(time.Minute) // what was asked ends

@@ -12,9 +12,8 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/cache"
-	"github.com/foregate/foregate/gateway/budgets"
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
@@ -23,7 +22,7 @@ import (
 	"github.com/foregate/foregate/tiers/world"
 )
 
-// Why a request has no answer, besides the errors of the cascade, the limiter and the cache.
+// Why a request has no answer, besides the errors of the cascade, the ledger and the cache.
 var (
 	ErrNotCached    = errors.New("there is no kept answer that will do, and no other is allowed")
 	ErrNotShareable = errors.New("the answer cannot be shared") // it is too large, or cannot be parsed
@@ -64,23 +63,17 @@ type Store interface {
 	Count(route string, r cache.Result, e *cache.Entry)
 }
 
-// Limiter enforces tenants' limits; [limits.Limiter] is one.
-type Limiter interface {
-	AcquireSlot(a limits.Request) (leave func(), err error)
-	Reserve(ctx context.Context, a limits.Request) (*limits.Reservation, error)
-}
-
-// Budgets enforce tenants' budgets; [budgets.Ledger] is one.
-type Budgets interface {
-	Reserve(ctx context.Context, a budgets.Request) (*budgets.Reservation, error)
+// Ledger enforces tenants' limits and budgets; [ledger.Ledger] is one.
+type Ledger interface {
+	AcquireSlot(a ledger.Request) (leave func(), err error)
+	Reserve(ctx context.Context, a ledger.Request) (*ledger.Reservation, error)
 }
 
 // Options wires a Pipeline.
 type Options struct {
 	Cascade     Cascade
 	Outside     Outside                         // nil: no request leaves for a fallback
-	Limiter     Limiter                         // nil is one for this replica only
-	Budgets     Budgets                         // nil is a ledger for this replica only
+	Ledger      Ledger                          // nil is one for this replica only
 	HighShare   func() float64                  // the share of a tenant's requests per minute that may be high, live; nil is 0.2, 0 is all
 	Store       Store                           // nil stores no answers
 	Generations *cache.Generations              // nil shares none
@@ -112,11 +105,8 @@ func New(o Options) *Pipeline {
 	if o.Base == nil {
 		o.Base = context.Background()
 	}
-	if o.Limiter == nil {
-		o.Limiter = limits.New(limits.Options{Now: o.World.Now})
-	}
-	if o.Budgets == nil {
-		o.Budgets = budgets.New(budgets.Options{Now: o.World.Now})
+	if o.Ledger == nil {
+		o.Ledger = ledger.New(ledger.Options{Now: o.World.Now})
 	}
 	if o.HighShare == nil {
 		o.HighShare = func() float64 { return defaultHighShare }
@@ -178,6 +168,6 @@ type Record struct {
 	LookedUpAt  time.Time        // start of the last look-up in the shared cache
 	Lookup      time.Duration    // its duration
 	Limits      time.Duration    // spent on the tenant's limits
-	LimitStatus limits.Status    // of the tenant, after this request
+	LimitStatus ledger.Status    // of the tenant, after this request
 	Demoted     bool             // from priority high: its tenant's share was used up
 }

@@ -1,9 +1,0 @@
-package budgets
-
-import (
-	"testing"
-
-	"github.com/foregate/foregate/internal/redistest"
-)
-
-func TestMain(m *testing.M) { redistest.Main(m) }

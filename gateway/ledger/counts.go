@@ -1,0 +1,156 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Counts are the usage of one or several requests. Fields may be added at the end of columns only: Redis keeps them in
+// that order.
+type Counts struct {
+	Requests   int64 `json:"requests"`    // that named a known route; the next six add up to it
+	OK         int64 `json:"ok"`          // 2xx
+	Refused    int64 `json:"refused"`     // 4xx, but 429
+	Limited    int64 `json:"limited"`     // 429
+	Shed       int64 `json:"shed"`        // 503
+	Failed     int64 `json:"failed"`      // other 5xx, and answers that broke off
+	ClientLeft int64 `json:"client_left"` // before the end of the answer
+
+	Cached    int64 `json:"cached_answers"`    // from the cache
+	Coalesced int64 `json:"coalesced_answers"` // shared with an identical request
+
+	Prompt       int64 `json:"prompt_tokens"`     // of all answers, those from the cache too
+	Completion   int64 `json:"completion_tokens"` // as above
+	DraftTokens  int64 `json:"draft_tokens"`      // of the completion tokens, those that drafts supplied; not those from the cache
+	CachedTokens int64 `json:"cached_tokens"`     // prompt and completion tokens of cached and coalesced answers
+
+	DraftUSD       Nanos `json:"draft_usd"`           // requests' share of the price of the draft's backends
+	TargetUSD      Nanos `json:"target_usd"`          // and of the target's
+	TargetAloneUSD Nanos `json:"target_alone_usd"`    // what requests that could be drafted would have cost the target alone, by token prices
+	DraftsSaved    Nanos `json:"saved_by_drafts_usd"` // that, less what these requests cost by the same prices; negative where drafts cost more
+	CacheSaved     Nanos `json:"saved_by_cache_usd"`  // what the cached and coalesced answers had cost to make
+}
+
+// numColumns is the number of counts.
+const numColumns = 18
+
+// columns are the counts in the order of Redis.
+func (c *Counts) columns() [numColumns]*int64 {
+	return [...]*int64{
+		&c.Requests, &c.OK, &c.Refused, &c.Limited, &c.Shed, &c.Failed, &c.ClientLeft, &c.Cached, &c.Coalesced,
+		&c.Prompt, &c.Completion, &c.DraftTokens, &c.CachedTokens,
+		(*int64)(&c.DraftUSD), (*int64)(&c.TargetUSD), (*int64)(&c.TargetAloneUSD), (*int64)(&c.DraftsSaved), (*int64)(&c.CacheSaved),
+	}
+}
+
+// plus is a sum that stays within ±[maxAmount]: Lua computes with floating point.
+func plus(a, b int64) int64 { return max(-maxAmount, min(a+b, maxAmount)) }
+
+// Add adds o.
+func (c *Counts) Add(o *Counts) {
+	other := o.columns()
+	for i, n := range c.columns() {
+		*n = plus(*n, *other[i])
+	}
+}
+
+// numbers are the values of columns.
+func (c *Counts) numbers() (all [numColumns]int64) {
+	for i, n := range c.columns() {
+		all[i] = *n
+	}
+	return all
+}
+
+// countsOf is the inverse of numbers. A row of an earlier version has fewer, of a later one's only the known ones are read.
+func countsOf(s sums) (c Counts) {
+	for i, n := range c.columns() {
+		if i < len(s) {
+			*n = s[i]
+		}
+	}
+	return c
+}
+
+// sums are numbers that are added up by row, in the order of Redis.
+type sums []int64
+
+// add adds o, of which a later version may have more numbers.
+func (s sums) add(o sums) {
+	for i := range min(len(s), len(o)) {
+		s[i] = plus(s[i], o[i])
+	}
+}
+
+// encode returns the sums as Redis keeps them: decimal numbers, separated by spaces.
+func (s sums) encode() string { return string(appendNumbers(nil, s...)[1:]) }
+
+// maxValue bounds the text of a row in Redis, in bytes: a later version may have more numbers.
+const maxValue = 20 * 64
+
+// errCounts means that a row in Redis is not one.
+var errCounts = errors.New("not the counts of a row")
+
+// decode is the inverse of encode.
+func decode(text string) (s sums, err error) {
+	if text == "" || len(text) > maxValue {
+		return nil, errCounts
+	}
+	for word := range strings.SplitSeq(text, " ") {
+		n, err := strconv.ParseInt(word, 10, 64)
+		if err != nil || n > maxAmount || n < -maxAmount {
+			return nil, errCounts
+		}
+		s = append(s, n)
+	}
+	return s, nil
+}
+
+// Nanos is an amount in billionths of a US dollar. As JSON it is a number of dollars with at most nine decimals, exact.
+type Nanos int64
+
+const (
+	nanosPerUSD = 1e9
+	maxUSD      = 1e6 // bounds the cost of one request: a larger number is a mistake
+)
+
+// NanosOf rounds an amount in US dollars. NaN is 0; an amount is at most a million in both directions.
+func NanosOf(usd float64) Nanos {
+	if math.IsNaN(usd) {
+		return 0
+	}
+	return Nanos(math.Round(max(-maxUSD, min(usd, maxUSD)) * nanosPerUSD))
+}
+
+// USD is the amount in US dollars.
+func (n Nanos) USD() float64 { return float64(n) / nanosPerUSD }
+
+// String is the amount in US dollars with a decimal point, exact and without trailing zeros.
+func (n Nanos) String() string {
+	sign, v := "", uint64(n)
+	if n < 0 {
+		sign, v = "-", -v
+	}
+	return sign + strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%d.%09d", v/nanosPerUSD, v%nanosPerUSD), "0"), ".")
+}
+
+// MarshalJSON implements json.Marshaler.
+func (n Nanos) MarshalJSON() ([]byte, error) { return []byte(n.String()), nil }
+
+// UnmarshalJSON implements json.Unmarshaler for what MarshalJSON writes.
+func (n *Nanos) UnmarshalJSON(b []byte) error {
+	text, negative := strings.CutPrefix(string(b), "-")
+	whole, decimals, _ := strings.Cut(text, ".")
+	const digits = 9
+	v, err := strconv.ParseUint(whole+decimals+strings.Repeat("0", max(0, digits-len(decimals))), 10, 63)
+	if err != nil || len(decimals) > digits {
+		return errors.New("not an amount in US dollars with at most nine decimals")
+	}
+	if *n = Nanos(v); negative {
+		*n = -*n
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package ledger
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/foregate/foregate/internal/redis/lookup"
+)
+
+// resultRefilling is a result of a call to Redis besides those of [lookup.Results]: Redis has lost data, and replicas fill it
+// again.
+const resultRefilling = "refilling"
+
+type metrics struct {
+	limited, exhausted      *prometheus.CounterVec
+	limits, budgets         *prometheus.CounterVec
+	first, retry            prometheus.Counter
+	demoted, dropped        prometheus.Counter
+	rowsWritten, rowsFailed prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer, pending func() float64) *metrics {
+	f := promauto.With(reg)
+	counter := func(name, help string) prometheus.Counter {
+		return f.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	counters := func(name, help, label string, values ...string) *prometheus.CounterVec {
+		v := f.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+		for _, value := range values {
+			v.WithLabelValues(value)
+		}
+		return v
+	}
+	attempts := counters("foregate_client_attempts_total",
+		"Requests whose body was read: first attempts, and attempts that an SDK marked as retries. (first + retry) / first is the retry amplification.", "kind")
+	writes := counters("foregate_usage_writes_total",
+		"Attempts to write the tenants' usage to Redis, by result: ok, or error. After an error usage is kept in memory and written later.", "result")
+	f.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "foregate_usage_pending_requests",
+		Help: "Requests whose usage is only in this replica's memory. It is lost if the replica ends while Redis does not answer.",
+	}, pending)
+	return &metrics{
+		limited: counters("foregate_rate_limited_total", "Requests refused with 429 because of a tenant limit, by limit.",
+			"limit", string(Requests), string(Tokens), string(Concurrency)),
+		exhausted: counters("foregate_budget_refused_total",
+			"Requests refused because of a tenant's budget: usd and tokens are exhausted budgets (429), uncounted is Redis away with on_redis_loss: deny (503).",
+			"reason", "usd", "tokens", "uncounted"),
+		limits: counters("foregate_limit_redis_total",
+			"Requests of tenants with a limit per minute, by how they were counted: shared means in Redis and in time; every other result means by this replica alone.",
+			"result", lookup.Results...),
+		budgets: counters("foregate_budget_redis_total",
+			"Requests of tenants with a budget, by how they were counted: shared means in Redis and in time; every other result means by this replica alone.",
+			"result", append([]string{resultRefilling}, lookup.Results...)...),
+		first: attempts.WithLabelValues("first"), retry: attempts.WithLabelValues("retry"),
+		demoted:     counter("foregate_limit_demoted_total", "Requests of priority high that were served as normal because the tenant's limit.high_priority_share was used up."),
+		dropped:     counter("foregate_limit_corrections_dropped_total", "Corrections of estimated token charges that could not be sent to Redis."),
+		rowsWritten: writes.WithLabelValues("ok"), rowsFailed: writes.WithLabelValues("error"),
+	}
+}
+
+// refused counts a refusal.
+func (m *metrics) refused(err error) {
+	switch e := err.(type) {
+	case *LimitError:
+		m.limited.WithLabelValues(string(e.Limit)).Inc()
+	case *BudgetError:
+		reason := "usd"
+		if e.Uncounted {
+			reason = "uncounted"
+		} else if e.Budget.Tokens > 0 {
+			reason = "tokens"
+		}
+		m.exhausted.WithLabelValues(reason).Inc()
+	}
+}

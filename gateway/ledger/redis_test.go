@@ -1,0 +1,184 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redis/lookup"
+	"github.com/foregate/foregate/internal/redistest"
+)
+
+// slow is far more than the budget and far less than the 100 ms after which the client gives
+// up. A busy machine may stall some of 200 requests for longer.
+const (
+	slow    = 60 * time.Millisecond
+	stalled = 20
+)
+
+func TestThreeReplicasAtARealRedisAdmitOneLimit(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	const c = 6000 // 100 a second
+	var let atomic.Int64
+	var wg sync.WaitGroup
+	begun := time.Now()
+	for range 3 {
+		r := join(t, patientOptions(s.Addr), 3, patient).run(t) // who is late is counted twice
+		for range 4 {
+			wg.Go(func() {
+				for time.Since(begun) < 2*time.Second {
+					if r.ask(t, Request{Tenant: "acme", Limit: Limit{RPM: c}}) {
+						let.Add(1)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	const burst = c / 50
+	least, maxSlots := c*(2*time.Second).Minutes()+burst, c*time.Since(begun).Minutes()+burst
+	if got := float64(let.Load()); got < 0.85*least || got > 1.02*maxSlots { // a machine that stalls lets some of it pass unused
+		t.Errorf("%v let in, want %v to %v", got, least, maxSlots)
+	}
+}
+
+func TestALimitCostsOneRoundTripAndNoneWithoutIt(t *testing.T) {
+	s := redistest.Start(t)
+	r := join(t, redistest.OnRequests(s.Addr), 3, patient)
+	a := Request{Tenant: "acme", Limit: Limit{RPM: 600_000, TPM: 6_000_000, Concurrent: 100, HighShare: 0.2}, Tokens: 10, High: true}
+	redistest.Within(t, 5*time.Second, "a request is counted in Redis", func() bool { r.ask(t, a); return r.limitResults(lookup.ResultShared) > 0 })
+	before, dials := r.writes.Load(), r.dials.Load()
+	for range 100 {
+		r.ask(t, a)
+	}
+	r.refused(t, Request{Tenant: "acme", Limit: Limit{TPM: 5}, Tokens: 6})
+	if got := r.writes.Load() - before; got > 100+r.dials.Load()-dials { // a connection says HELLO first
+		t.Errorf("%d round trips for 100 requests", got)
+	}
+	before = r.writes.Load()
+	for range 100 {
+		r.ask(t, Request{Tenant: "acme"})
+		r.ask(t, Request{Tenant: "beta", Limit: Limit{Concurrent: 5}})
+	}
+	if got := r.writes.Load() - before; got != 0 {
+		t.Errorf("%d round trips without a limit per minute", got)
+	}
+}
+
+func TestCorrectionsAreBatched(t *testing.T) {
+	s := redistest.Start(t)
+	r := join(t, redistest.OnRequests(s.Addr), 1, patient)
+	const n = 500
+	var grants []*Reservation
+	for i := range n {
+		grants = append(grants, r.enter(t, Request{Tenant: fmt.Sprint("t", i), Limit: Limit{TPM: 60_000}, Tokens: 6000}))
+	}
+	raw := s.Client
+	if err := raw.ScriptFlush(t.Context()).Err(); err != nil { // it is loaded again
+		t.Fatal(err)
+	}
+	before, dials := r.writes.Load(), r.dials.Load()
+	for _, g := range grants {
+		g.Settle(0, 0)
+	}
+	r.flush(t.Context())
+	if got := r.writes.Load() - before - (r.dials.Load() - dials); got > 10 {
+		t.Errorf("%d round trips for %d corrections", got, n)
+	}
+	for i := range n {
+		if levels := raw.HGet(t.Context(), fmt.Sprint(keyTenant, "t", i), "levels").Val(); !strings.HasSuffix(levels, " 0.000000 0.000000 0.000000") {
+			t.Fatalf("tenant %d owes %q", i, levels)
+		}
+	}
+	ttl, err := raw.PTTL(t.Context(), keyTenant+"t0").Result()
+	if err != nil || ttl <= maxLevel*time.Minute || ttl > expiry {
+		t.Errorf("the key expires after %v, %v", ttl, err)
+	}
+}
+
+// TestNoRequestFailsOrWaitsBecauseOfRedis breaks a real Redis in every way, and mends it.
+func TestNoRequestFailsOrWaitsBecauseOfRedis(t *testing.T) {
+	configure := func(name, value string) func(*redistest.Server, *redis.Client) error {
+		return func(_ *redistest.Server, c *redis.Client) error {
+			return c.ConfigSet(context.Background(), name, value).Err()
+		}
+	}
+	key := keyTenant + "acme"
+	for _, fault := range []struct {
+		name        string
+		harm, mend  func(*redistest.Server, *redis.Client) error
+		result      string // what is counted
+		waits, away bool   // requests wait for the budget until, after five, Redis is left alone
+	}{
+		{"killed", func(s *redistest.Server, _ *redis.Client) error { s.Kill(); return nil }, func(s *redistest.Server, _ *redis.Client) error { s.Restart(); return nil }, lookup.ResultError, false, true},
+		{"frozen", func(s *redistest.Server, _ *redis.Client) error { s.Freeze(); return nil },
+			func(s *redistest.Server, _ *redis.Client) error { s.Thaw(); return nil }, lookup.ResultLate, true, true},
+		{"full", configure("maxmemory", "1"), configure("maxmemory", "0"), lookup.ResultError, false, true},
+		{"read-only", func(_ *redistest.Server, c *redis.Client) error {
+			return c.ReplicaOf(context.Background(), "127.0.0.1", "1").Err()
+		},
+			func(_ *redistest.Server, c *redis.Client) error {
+				return c.ReplicaOf(context.Background(), "NO", "ONE").Err()
+			}, lookup.ResultError, false, true},
+		{"another type", func(_ *redistest.Server, c *redis.Client) error {
+			return c.Set(context.Background(), key, "hello", 0).Err()
+		},
+			func(_ *redistest.Server, c *redis.Client) error { return c.Del(context.Background(), key).Err() }, lookup.ResultWrong, false, false},
+		{"scripts flushed", func(_ *redistest.Server, c *redis.Client) error { return c.ScriptFlush(context.Background()).Err() },
+			func(*redistest.Server, *redis.Client) error { return nil }, lookup.ResultShared, false, false},
+		{"emptied", func(_ *redistest.Server, c *redis.Client) error { return c.FlushAll(context.Background()).Err() },
+			func(*redistest.Server, *redis.Client) error { return nil }, lookup.ResultShared, false, false},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			raw := s.Client
+			wait := patient // nothing is late but what the machine delays
+			if fault.waits {
+				wait = func(*Options) {}
+			}
+			r := join(t, redistest.OnRequests(s.Addr), 1, wait).run(t)
+			a := Request{Tenant: "acme", Limit: Limit{RPM: 600_000}}
+			redistest.Within(t, 5*time.Second, "requests are counted in Redis", func() bool { r.ask(t, a); return r.limitResults(lookup.ResultShared) > 0 })
+			must := func(what func(*redistest.Server, *redis.Client) error) {
+				t.Helper()
+				if err := what(s, raw); err != nil {
+					t.Fatal(err)
+				}
+			}
+			must(fault.harm)
+			before, let := r.limitResults(fault.result), 0
+			var took []time.Duration
+			for range 200 {
+				begun := time.Now()
+				if r.ask(t, a) {
+					let++
+				}
+				took = append(took, time.Since(begun))
+				time.Sleep(time.Millisecond)
+			}
+			slices.Sort(took)
+			if took[len(took)-1-stalled] > slow || let < 150 {
+				t.Errorf("%d of 200 let in, the slowest after %v", let, took[190:])
+			}
+			t.Logf("%s: the slowest took %v", fault.name, took[len(took)-1])
+			if got := r.limitResults(fault.result) - before; got == 0 || fault.away && got > 2*lookup.MaxFailures {
+				t.Errorf("%d counted as %s", got, fault.result)
+			}
+			if got := r.limitResults(lookup.ResultSkipped); fault.away != (got > 0) {
+				t.Errorf("%d did not ask", got)
+			}
+			must(fault.mend)
+			shared := r.limitResults(lookup.ResultShared)
+			redistest.Within(t, 10*time.Second, "requests are counted in Redis again", func() bool { r.ask(t, a); return r.limitResults(lookup.ResultShared) > shared })
+		})
+	}
+}

@@ -1,0 +1,440 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redistest"
+)
+
+var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
+// some returns counts with a random number in every column.
+func some(r *rand.Rand) (c Counts) {
+	for _, n := range c.columns() {
+		*n = r.Int64N(1_000_000)
+	}
+	c.Requests, c.DraftsSaved = 1+r.Int64N(9), -c.DraftsSaved
+	return c
+}
+
+// unsure makes calls of the script fail: before they reach Redis, or after Redis has answered.
+type unsure struct {
+	random *rand.Rand
+	faulty bool
+}
+
+var errUnsure = errors.New("the connection is lost")
+
+func (u *unsure) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (u *unsure) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if u.faulty && cmd.Name() == "evalsha" && u.random.IntN(2) == 0 {
+			if u.random.IntN(2) == 0 {
+				_ = next(ctx, cmd)
+			}
+			cmd.SetErr(errUnsure)
+			return errUnsure
+		}
+		return next(ctx, cmd)
+	}
+}
+func (u *unsure) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// world is ledgers that share a Redis, and what they were told.
+type world struct {
+	t       *testing.T
+	client  *redis.Client
+	faults  *unsure
+	now     time.Time
+	ledgers []*Ledger
+	want    Counts
+	random  *rand.Rand
+}
+
+func newWorld(t *testing.T, addr string, ledgers int) *world {
+	w := &world{t: t, now: noon, random: rand.New(rand.NewPCG(3, 4))}
+	w.faults = &unsure{random: w.random}
+	w.client = redistest.Client(t, redistest.Background(addr))
+	w.client.AddHook(w.faults)
+	for range ledgers {
+		w.ledgers = append(w.ledgers, w.ledger())
+	}
+	return w
+}
+
+func (w *world) ledger() *Ledger {
+	return New(Options{Redis: w.client, Now: func() time.Time { return w.now }})
+}
+
+// work has every ledger count some requests.
+func (w *world) work() {
+	for _, l := range w.ledgers {
+		for range w.random.IntN(20) {
+			c := some(w.random)
+			l.Add(w.now.Add(-time.Duration(w.random.IntN(3))*time.Minute), fmt.Sprint("tenant-", w.random.IntN(5)), fmt.Sprint("r|", w.random.IntN(3)), &c)
+			w.want.Add(&c)
+		}
+	}
+}
+
+func (w *world) write(stop bool) {
+	for _, l := range w.ledgers {
+		l.usage.rows.close(w.now, stop)
+		l.write(w.t.Context())
+	}
+}
+
+// equal checks that the total is what the ledgers were told, and that rows add up to it.
+func (w *world) equal(when string) {
+	w.t.Helper()
+	r, err := w.ledgers[0].Read(w.t.Context(), Query{From: noon.AddDate(0, 0, -3), To: noon.AddDate(0, 0, 10), By: []Dimension{ByTenant, ByDay}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var rows Counts
+	for _, row := range r.Rows {
+		rows.Add(&row.Counts)
+	}
+	if r.Total.Counts != w.want || rows != w.want || r.Damaged > 0 || r.Scope != ScopeFleet {
+		w.t.Fatalf("%s: %+v\nrows %+v\nwant %+v\n%d damaged", when, r.Total.Counts, rows, w.want, r.Damaged)
+	}
+}
+
+func TestUsageIsTheSumOfWhatReplicasCountWhateverRepliesAreLost(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, addr string, _ *redis.Client) {
+		w := newWorld(t, addr, 3)
+		for round := range 60 {
+			w.faults.faulty = true
+			w.work()
+			w.write(false)
+			w.now = w.now.Add(time.Duration(w.random.IntN(4)) * time.Hour) // days end, and are folded
+			w.work()
+			w.write(false)
+			w.faults.faulty = false
+			if round%10 == 9 { // a replica is replaced
+				old := w.ledgers[round%3]
+				old.usage.rows.close(w.now, true)
+				old.write(t.Context())
+				if n := old.pending(); n > 0 || old.usage.rows.held > 0 {
+					t.Fatalf("%v requests are left behind", n)
+				}
+				w.ledgers[round%3] = w.ledger()
+			}
+			w.write(false)
+			w.equal(fmt.Sprint("round ", round))
+		}
+		w.write(true)
+		w.equal("at the end")
+		for _, name := range w.client.HKeys(t.Context(), pageOf(noon, false).key()).Val() {
+			if strings.HasPrefix(name, "o") {
+				t.Errorf("%s was not folded", name)
+			}
+		}
+	})
+}
+
+func TestUsageIsWholeAfterRedisHasLostItOrCameBackWithOldData(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, addr string, c *redis.Client) {
+		w := newWorld(t, addr, 3)
+		key := pageOf(noon, false).key()
+		for _, old := range []bool{false, true} {
+			w.work()
+			w.write(false)
+			fields := c.HGetAll(t.Context(), key).Val()
+			w.work()
+			w.write(false)
+			if err := c.Del(t.Context(), key).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if old {
+				if err := c.HSet(t.Context(), key, fields).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, l := range w.ledgers {
+				l.Lost()
+			}
+			w.write(false)
+			w.equal(fmt.Sprint("with old data ", old))
+		}
+	})
+}
+
+func TestOtherThingsInRedisAreNotCounted(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, addr string, c *redis.Client) {
+		w := newWorld(t, addr, 1)
+		w.work()
+		w.write(false)
+		day := pageOf(noon, false)
+		for field, value := range map[string]string{"r|acme|llama-3": "1 2 x", "r|acme": "1", "o|acme|x": "1", "z|a|b": "1", "": "1", "r|a|" + strings.Repeat("b", maxName): "1", "r|a|c": strings.Repeat("9", 30), "p|x": "y"} {
+			if err := c.HSet(t.Context(), day.key(), field, value).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.Set(t.Context(), page{number: day.number - 1}.key(), "a string", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		r, err := w.ledgers[0].Read(t.Context(), Query{From: noon.AddDate(0, 0, -3), To: noon})
+		if err != nil || r.Total.Counts != w.want || r.Damaged != 8 {
+			t.Errorf("%+v, want %+v, %v", r, w.want, err)
+		}
+	})
+}
+
+func TestAHashThatIsFullTakesNoMoreAndNothingIsLost(t *testing.T) {
+	s := redistest.Start(t)
+	w := newWorld(t, s.Addr, 1)
+	key := pageOf(noon, false).key()
+	fields := make([]any, 0, 2*maxFields)
+	for i := range maxFields {
+		fields = append(fields, fmt.Sprint("p|", i), "1")
+	}
+	if err := s.Client.HSet(t.Context(), key, fields...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	w.work()
+	w.write(false)
+	if l := w.ledgers[0]; !l.usage.away || l.pending() != float64(w.want.Requests) {
+		t.Errorf("%v requests wait", l.pending())
+	}
+	if err := s.Client.Del(t.Context(), key).Err(); err != nil {
+		t.Fatal(err)
+	}
+	w.write(false)
+	w.equal("with room")
+}
+
+func TestOldDaysAreDeleted(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, addr string, c *redis.Client) {
+		w := newWorld(t, addr, 1)
+		var keys []string
+		for _, age := range []int64{MaxDays - 1, MaxDays, MaxDays + 30} {
+			keys = append(keys, page{number: pageOf(noon, false).number - age}.key())
+			if err := c.HSet(t.Context(), keys[len(keys)-1], "r|a|b", "1").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.write(false)
+		if n := c.Exists(t.Context(), keys...).Val(); n != 1 {
+			t.Errorf("%d days are left", n)
+		}
+	})
+}
+
+func TestUsageIsWrittenWhileARunAndTheRestAtItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, o := redistest.Embedded(t, redistest.Background)
+		r := join(t, o, 1)
+		defer func() { _ = r.redis.Close() }()
+		r.run(t)
+		now := time.Now()
+		requests := func() int64 {
+			told, err := r.Read(t.Context(), Query{From: now, To: now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return told.Total.Requests
+		}
+		r.Add(now, "acme", "r", &Counts{Requests: 1})
+		time.Sleep(writeInterval + time.Second)
+		if n := requests(); n != 1 {
+			t.Errorf("%d requests after one interval", n)
+		}
+		r.Add(now, "acme", "r", &Counts{Requests: 1})
+		r.stop()
+		if n := requests(); n != 2 {
+			t.Errorf("%d requests after the end", n)
+		}
+	})
+}
+
+func TestAStopWithASilentRedisEndsAndKeepsWhatIsLost(t *testing.T) {
+	l := New(Options{Redis: redistest.Client(t, redistest.Background(redistest.StartSilent(t)))})
+	l.Add(time.Now(), "acme", "r", &Counts{Requests: 3})
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := l.RunUsage(ctx); err != nil || l.pending() != 3 {
+		t.Errorf("%v, %v requests wait", err, l.pending())
+	}
+	if _, err := l.Read(t.Context(), Query{From: noon, To: noon}); !errors.Is(err, ErrAway) {
+		t.Errorf("read from a silent Redis: %v", err)
+	}
+}
+
+func TestTooManyTenantsShareARowPerRoute(t *testing.T) {
+	l := New(Options{})
+	for i := range 3 * maxRows {
+		l.Add(noon, fmt.Sprint("tenant-", i), fmt.Sprint("route-", i%2), &Counts{Requests: 1})
+	}
+	r := reportOf(t, l, "tenant,route")
+	if len(r.Rows) != maxRows+2 || r.Total.Requests != 3*maxRows {
+		t.Fatalf("%d rows, %d requests", len(r.Rows), r.Total.Requests)
+	}
+	for _, row := range r.Rows[:2] {
+		if row.Tenant != Others || row.Requests != maxRows {
+			t.Errorf("%+v", row)
+		}
+	}
+}
+
+func TestAllPagesTogetherAreBoundedAndOldOnesAreForgotten(t *testing.T) {
+	var r rows
+	for day := range int64(2 * MaxDays) {
+		for i := range 100 {
+			r.add(page{number: day}, fmt.Sprint(i), "r", sums{1})
+		}
+		if len(r.pages) > MaxDays || r.held > maxHeldRows+MaxDays {
+			t.Fatalf("on day %d: %d days, %d rows", day, len(r.pages), r.held)
+		}
+	}
+	n := 0
+	for _, all := range r.pages {
+		n += len(all)
+	}
+	if n != r.held {
+		t.Errorf("%d rows, counted as %d", n, r.held)
+	}
+}
+
+// reportOf is the report of a ledger without Redis at noon.
+func reportOf(t *testing.T, l *Ledger, by string) *Report {
+	t.Helper()
+	q, err := ParseQuery("", "", by, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := l.Read(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestRowsAreGroupedAndOrderedAsAsked(t *testing.T) {
+	l := New(Options{})
+	for i := range 12 {
+		l.Add(noon.AddDate(0, 0, -i%3), fmt.Sprint("t", i%2), fmt.Sprint("r", i%4), &Counts{Requests: 1})
+	}
+	for by, want := range map[string]string{
+		"tenant":       "t0:6 t1:6",
+		"day":          "2026-11-21:4 2026-11-22:4 2026-11-23:4",
+		"route,tenant": "r0/t0:3 r1/t1:3 r2/t0:3 r3/t1:3",
+		"day,tenant":   "2026-11-21/t0:2 2026-11-21/t1:2 2026-11-22/t0:2 2026-11-22/t1:2 2026-11-23/t0:2 2026-11-23/t1:2",
+	} {
+		r := reportOf(t, l, by)
+		var got []string
+		for _, row := range r.Rows {
+			var names []string
+			for _, d := range r.By {
+				names = append(names, row.Group(d))
+			}
+			got = append(got, fmt.Sprintf("%s:%d", strings.Join(names, "/"), row.Requests))
+		}
+		if text := strings.Join(got, " "); text != want || r.Total.Requests != 12 || r.Scope != ScopeReplica {
+			t.Errorf("%s: %s; %d in all, %s", by, text, r.Total.Requests, r.Scope)
+		}
+	}
+}
+
+func TestAReportWithTooManyRowsIsRefused(t *testing.T) {
+	l := New(Options{})
+	for i := range MaxReportRows/maxRows + 1 {
+		for j := range maxRows {
+			l.usage.rows.held = 0 // as if other replicas had counted them
+			l.Add(noon.AddDate(0, 0, -i), fmt.Sprint(i, " ", j), "r", &Counts{Requests: 1})
+		}
+	}
+	if _, err := l.Read(t.Context(), Query{From: noon.AddDate(0, 0, -30), To: noon, By: []Dimension{ByTenant}}); !errors.Is(err, ErrTooManyRows) {
+		t.Error(err)
+	}
+}
+
+func TestQueriesAreReadAndMistakesAreNamed(t *testing.T) {
+	const by = "by: want tenant, route and day, one or more of them, each once, such as tenant,day"
+	for _, c := range []struct{ from, to, by, want string }{
+		{"", "", "", "2026-11-01 2026-11-23 [tenant]"},
+		{"2026-10-05", "", "", "2026-10-05 2026-11-23 [tenant]"},
+		{"", "2026-02-28", "", "2026-02-01 2026-02-28 [tenant]"},
+		{"2026-11-23", "2026-11-23", "day", "2026-11-23 2026-11-23 [day]"},
+		{"2025-10-20", "2026-11-23", "route, day,tenant", "2025-10-20 2026-11-23 [route day tenant]"},
+		{"2026-11-24", "2027-01-01", "tenant", "2026-11-24 2027-01-01 [tenant]"},
+		{"yesterday", "", "", "from: want a UTC day such as 2026-11-23"},
+		{"", "2026-02-30", "", "to: want a UTC day such as 2026-11-23"},
+		{"0001-01-01", "", "", "from: want a UTC day such as 2026-11-23"},
+		{"2026-11-24", "", "", "from: 2026-11-24 is after 2026-11-23; both are UTC days and included"},
+		{"2025-10-19", "2026-11-23", "", "from: 2025-10-19 … 2026-11-23 are 401 days; want at most 400"},
+		{"", "", "tenant,tenant", by},
+		{"", "", "tenant,", by},
+		{"", "", "model", by},
+	} {
+		q, err := ParseQuery(c.from, c.to, c.by, noon)
+		got := fmt.Sprint(q.From.Format(time.DateOnly), " ", q.To.Format(time.DateOnly), " ", q.By)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
+
+func TestAmountsAreExactDecimals(t *testing.T) {
+	for n, want := range map[Nanos]string{0: "0", 1: "0.000000001", -1: "-0.000000001", 1_500_000_000: "1.5", -12_000_000_000: "-12", 9007199254740991: "9007199.254740991"} {
+		b, err := json.Marshal(n)
+		var again Nanos
+		if err != nil || string(b) != want || json.Unmarshal(b, &again) != nil || again != n {
+			t.Errorf("%d: %s, %v; again %d", int64(n), b, err, int64(again))
+		}
+	}
+	for usd, want := range map[float64]Nanos{0.1: 100_000_000, 1e-10: 0, 6e-10: 1, -0.25: -250_000_000, math.Inf(1): 1e15, math.Inf(-1): -1e15, math.NaN(): 0} {
+		if got := NanosOf(usd); got != want {
+			t.Errorf("%v: %d, not %d", usd, int64(got), int64(want))
+		}
+	}
+}
+
+func FuzzAmounts(f *testing.F) {
+	f.Add("0.000000001")
+	f.Add("-12.5")
+	f.Fuzz(func(t *testing.T, text string) {
+		var n Nanos
+		if json.Unmarshal([]byte(text), &n) != nil {
+			return
+		}
+		b, err := json.Marshal(n)
+		var again Nanos
+		if err != nil || json.Unmarshal(b, &again) != nil || again != n {
+			t.Errorf("%q: %d is written as %s: %d, %v", text, n, b, again, err)
+		}
+	})
+}
+
+func FuzzFieldsOfUsage(f *testing.F) {
+	f.Add("r|acme|llama-3", "1 2 3")
+	f.Add("o|0123456789abcdef|acme|a|b", "9007199254740991 -1")
+	f.Add("p|0123456789abcdef", "7")
+	f.Add("", "")
+	f.Fuzz(func(t *testing.T, field, value string) {
+		readPage(page{number: 20780}, map[string]string{field: value}, func(_ page, key rowKey, n sums) {
+			if len(key.tenant)+len(key.route) > maxName {
+				t.Errorf("a name of %d bytes", len(key.tenant)+len(key.route))
+			}
+			if again, err := decode(n.encode()); err != nil || fmt.Sprint(again) != fmt.Sprint(n) {
+				t.Errorf("%q: %v is not written as it was read: %v", value, n, err)
+			}
+		})
+	})
+}

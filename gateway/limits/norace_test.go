@@ -1,5 +1,0 @@
-//go:build !race
-
-package limits
-
-const raced = false
