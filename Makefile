@@ -64,7 +64,7 @@ baselines: ## What the race detector would only make slow: packages of one gorou
 
 proofs: ## The long forms of what tests show with samples: the law of the limits in minutes of virtual time; a million pairs of requests and of changed entries.
 	$(GO) test -run 'DifferInOnePart|AMiss$$|WhateverHappens' ./cache ./gateway
-	$(GO) test ./gateway/limits
+	$(GO) test ./gateway/ledger
 	FOREGATE_PROOFS=long .ci/with-redis $(GO) test -run AFleetOfFifty ./tiers/fleet
 
 # Nothing is shared in them but counters; the race detector goes over their samples in make race.

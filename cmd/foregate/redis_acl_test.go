@@ -274,7 +274,7 @@ func TestTheACLDeniesAllElse(t *testing.T) {
 		},
 		"operator": {
 			{"HSET", "foregate:{fg}:drain", "a/b", "x"}, {"DEL", "foregate:{fg}:replicas"}, {"HSET", "foregate:{fg}:breaker:b", "st", "2"}, {"GET", "foregate:cache:x"}, {"SET", "foregate:cache:x", "z"},
-			{"DUMP", "foregate:cache:x"}, {"HDEL", "foregate:{fg}:limit:x", "y"}, {"PUBLISH", "foregate:{fg}:x", "x"}, {"ZADD", "foregate:{fg}:replicas", 1, "x"}, {"INFO"},
+			{"DUMP", "foregate:cache:x"}, {"HDEL", "foregate:{fg}:ledger1:tenant:x", "y"}, {"PUBLISH", "foregate:{fg}:x", "x"}, {"ZADD", "foregate:{fg}:replicas", 1, "x"}, {"INFO"},
 		},
 		"exporter": {
 			{"HGETALL", settings.Key}, {"HSET", settings.Key, "shed.low", "0"}, {"XREVRANGE", settings.LogKey, "+", "-"}, {"HGETALL", "foregate:{fg}:drain"}, {"TYPE", settings.Key}, {"EVALSHA", "x", "0"},

@@ -32,9 +32,6 @@ type leavers struct {
 func startLeavers(t *testing.T, n int, redis string, usdPerHour float64) *leavers {
 	t.Helper()
 	c := redistest.Client(t, redistest.Background(redis))
-	if err := c.HSet(t.Context(), "foregate:{fg}:budgets", "beat", 1, "since", 0).Err(); err != nil { // it is believed at once
-		t.Fatal(err)
-	}
 	if err := c.HSet(t.Context(), "foregate:settings", "redis.timeout", "1s").Err(); err != nil { // a busy machine keeps it
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ const (
 //	p|PROCESS               its last version
 //
 // A tenant's name has no bar; a route's may. Days have no TTL, because a full Redis evicts keys with a TTL first.
-const keyUsage = "foregate:{fg}:ledger1:usage:"
+const keyUsage = "foregate:{fg}:usage:"
 
 const (
 	expiry       = (maxLevel + 1) * time.Minute // longer than the longest drain

@@ -373,7 +373,7 @@ func (g *Reservation) end(more charge, used amounts) {
 	switch {
 	case more == charge{} || !g.request.Limit.perMinute():
 	case g.charged == shared:
-		t.owed = t.owed.plus(more)
+		t.corrections = t.corrections.plus(more)
 		l.send(t)
 	case g.charged == here:
 		t.add(more, l.own(g.request.Limit, l.replicas()), l.now())

@@ -70,7 +70,7 @@ func (l *Ledger) newCall(t *tenant, g *Reservation, replicas int, now time.Time)
 		what, limit, c.charge, ask = callAsk, g.request.Limit, g.charge, g.ask
 		c.limits, c.budgets = limit.perMinute(), len(g.request.Budgets) > 0
 	} else {
-		c.charge, t.owed = t.owed, charge{}
+		c.charge, t.corrections = t.corrections, charge{}
 	}
 	w := limit.shared()
 	if g == nil || c.limits && !l.asker.Away() { // otherwise Redis is not told

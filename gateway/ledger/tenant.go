@@ -31,7 +31,7 @@ type tenant struct {
 	limit                  Limit // of its last request
 	requests, tokens, high bucket
 	slots                  int    // answers in progress that count
-	owed                   charge // corrections that Redis must be told
+	corrections            charge // corrections that Redis must be told
 	alone                  bool   // this replica admitted requests that Redis may not know
 	away                   bool   // it was also without Redis for longer than a few failures
 	retries                retryBudget

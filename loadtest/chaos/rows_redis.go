@@ -245,7 +245,7 @@ const answerKeys = "foregate:cache:"
 // knownKeys are keys that there may not be while nothing is wrong.
 var knownKeys = []string{
 	settingsKey, "foregate:{fg}:replicas", "foregate:{fg}:drain", "foregate:{fg}:told1",
-	"foregate:{fg}:placed2:draft", "foregate:{fg}:placed2:target", "foregate:{fg}:limit:acme", "foregate:{fg}:limit:globex",
+	"foregate:{fg}:placed2:draft", "foregate:{fg}:placed2:target", "foregate:{fg}:ledger1:tenant:acme", "foregate:{fg}:ledger1:tenant:globex",
 	"foregate:{fg}:epochs",
 }
 

@@ -28,7 +28,7 @@ const (
 	// MaxFailures are those in a row after which Redis is not asked for a while.
 	MaxFailures = 5
 	// pause is the time from one probe to the next, and up to half as long again, so that replicas do not come back
-	// together, but all within the 1.2 s that a burst of requests is worth (gateway/limits).
+	// together, but all within the 1.2 s that a burst of requests is worth (gateway/ledger).
 	pause = 700 * time.Millisecond
 )
 
