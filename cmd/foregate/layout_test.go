@@ -34,7 +34,7 @@ var arrows = map[string][]string{
 	"gateway/demo":                {"gateway", "gateway/app", "gateway/config", "gateway/display", "gateway/stores", "loadtest/vllmsim", "tiers/risk"},
 	"gateway/display":             {"gateway", "gateway/ledger", "tiers/risk"},
 	"gateway/identity":            {},
-	"gateway/ledger": {"gateway/identity", "internal/redis/lookup", "internal/redis/script"},
+	"gateway/ledger":              {"gateway/identity", "internal/redis/lookup", "internal/redis/script"},
 	"gateway/clientapi":           {"tiers/openai"},
 	"gateway/clientapi/messages":  {"gateway/clientapi", "tiers/openai"},
 	"gateway/clientapi/responses": {"gateway/clientapi", "tiers/openai"},
