@@ -4,11 +4,11 @@ import (
 	"context"
 	"math"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/foregate/foregate/internal/panics"
 )
@@ -31,8 +31,6 @@ const (
 	// minGrowth and maxGrowth bound by how much the heap may grow before it is collected, in percent of what lives. Below 100,
 	// which is Go's default, the collector would take more CPU the more streams are open.
 	minGrowth, maxGrowth = 100, 400
-	// paced is the time between two looks at what lives.
-	paced = time.Second / 4
 )
 
 // memory is how the process divides what it may have, in bytes.
@@ -69,16 +67,17 @@ func tuneMemory(ctx context.Context) memory {
 	return m
 }
 
-// paceCollector keeps the heap's growth at what [growth] says until ctx ends.
+// paceCollector keeps the heap's growth at what [growth] says until ctx ends. It looks after each collection.
 func paceCollector(ctx context.Context) {
 	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}
-	ticker := time.NewTicker(paced)
-	defer ticker.Stop()
+	collected := make(chan struct{}, 1)
 	for set := 0; ; {
+		sentinel := new([64]byte) // what lives is known anew when the collector has found it
+		runtime.AddCleanup(sentinel, func(c chan struct{}) { c <- struct{}{} }, collected)
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-collected:
 		}
 		metrics.Read(samples)
 		var live uint64

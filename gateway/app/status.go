@@ -22,8 +22,8 @@ func (i inspector) Status() gateway.Status {
 		Version: i.Options.Version, Uptime: time.Since(i.began).Seconds(), Replicas: i.Fleet.Members(),
 		Redis: gateway.RedisView{Name: i.Options.Stores.Name, Level: i.Fleet.Mode().String(), Since: time.Since(i.Fleet.Since()).Seconds()},
 	}
-	if at, lost := i.Fleet.LostData(); lost {
-		s.Redis.LostData = time.Since(at).Seconds()
+	if at := i.Fleet.LostData(); at != nil {
+		s.Redis.LostData = time.Since(*at).Seconds()
 	}
 	if err := i.Fleet.LastError(); err != nil {
 		s.Redis.Why = err.Error()

@@ -52,6 +52,8 @@ type Console struct {
 	counts      []counts // the last ratioSpan, oldest first
 	samples     [][]byte // encoded, oldest first
 	subscribers map[chan []byte]struct{}
+
+	opened chan struct{} // a page was opened: gather now
 }
 
 // New makes a console; gathering starts with Run.
@@ -65,11 +67,11 @@ func New(o Options) *Console {
 	if o.State == nil {
 		o.State = func() ReplicaState { return ReplicaState{} }
 	}
-	return &Console{opts: o, subscribers: map[chan []byte]struct{}{}}
+	return &Console{opts: o, subscribers: map[chan []byte]struct{}{}, opened: make(chan struct{}, 1)}
 }
 
-// Run gathers until ctx ends: every two seconds, or less often, down to every eight seconds, if it would take
-// more than 0.5 % of a processor.
+// Run gathers until ctx ends: every two seconds, or less often, down to every eight seconds, if no page is open, or if it
+// would take more than 0.5 % of a processor.
 func (c *Console) Run(ctx context.Context) error {
 	next := time.NewTimer(0)
 	defer next.Stop()
@@ -79,12 +81,24 @@ func (c *Console) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-next.C:
+		case <-c.opened:
 		}
 		began := time.Now()
 		c.take()
 		took[n%lastFew] = time.Since(began)
-		next.Reset(max(c.opts.Interval, min(maxPause, gatherShare*slices.Min(took[:min(n+1, lastFew)]))))
+		pause := max(c.opts.Interval, min(maxPause, gatherShare*slices.Min(took[:min(n+1, lastFew)])))
+		if !c.isRead() {
+			pause = max(pause, maxPause)
+		}
+		next.Reset(pause)
 	}
+}
+
+// isRead reports whether a page is open.
+func (c *Console) isRead() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.subscribers) > 0
 }
 
 // take gathers one sample and sends it to the readers. Families that cannot be gathered are left out.

@@ -61,6 +61,10 @@ func (c *Console) join() (tab chan []byte, history []byte) {
 	}
 	tab = make(chan []byte, maxBehind)
 	c.subscribers[tab] = struct{}{}
+	select {
+	case c.opened <- struct{}{}:
+	default:
+	}
 	history = append(history, '[')
 	for i, line := range c.samples {
 		if i > 0 {

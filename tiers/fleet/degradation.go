@@ -30,17 +30,15 @@ func (m Mode) String() string {
 const (
 	// recoverTicks is how many ticks in a row must succeed before the mode is Shared again.
 	recoverTicks = 3
-	// minHold is how long they must succeed; maxHold is its upper bound. A failure within shortStay after the
-	// recovery doubles it, so that the mode stays Degraded while Redis fails repeatedly, and does not
-	// alternate.
+	// minHold is how long they must succeed, maxHold its upper bound. A failure within shortStay after the recovery doubles
+	// it, so that the mode does not alternate while Redis fails repeatedly.
 	minHold   = 500 * time.Millisecond
 	maxHold   = 4 * time.Second
 	shortStay = 5 * time.Second
 )
 
-// degradation decides between Shared and Degraded. One failed tick degrades. Several successful ones in a row
-// recover; at the start one is enough. A replica becomes Local by the age of the last successful tick
-// ([view.mode]).
+// degradation decides between Shared and Degraded. One failed tick degrades, several successful ones in a row recover; at
+// the start one is enough. A replica becomes Local by the age of the last successful tick ([view.mode]).
 type degradation struct {
 	goodTicks   int           // successful ticks in a row, while below Shared
 	goodSince   time.Time     // time of the first of them

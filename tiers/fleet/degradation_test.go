@@ -152,11 +152,11 @@ func TestKnownIsNeverLessThanExpected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.countReplicas(1, f.now())
+	f.countReplicas(1, time.Now())
 	if f.Replicas() != 3 {
 		t.Errorf("knows %d of three that are expected", f.Replicas())
 	}
-	f.countReplicas(5, f.now())
+	f.countReplicas(5, time.Now())
 	if f.Replicas() != 5 {
 		t.Errorf("knows %d of five that it heard of", f.Replicas())
 	}

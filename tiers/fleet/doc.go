@@ -5,18 +5,15 @@
 // into bounded queues, and without Redis a replica owns every backend. It guarantees, while Redis answers:
 // - A backend has one owner, the same on every replica.
 // - When a replica leaves, the others take over at their next tick; when it dies, within 1.5 s and a tick.
-// - Each replica writes its own texts, and a pool that hears two readings keeps the one taken later.
-// - All replicas read the placements in the same order.
+// - A pool that hears two readings keeps the one taken later. All replicas read the placements in the same order.
 // - Every replica finds that Redis lost data, and orders drains again (Options.Lost is for others).
 // All times in Redis come from Redis' clock. A replica's clock measures only ages, so it may be wrong by
 // hours. If Redis' clock jumps, the ownership is unclear for one tick: backends have two owners or none is
-// known (pools then scrape for themselves); texts of that tick are told again at once. Drains with an end
-// follow Redis' clock. The [Mode] of this replica is its degradation level: shared; degraded after the first failed tick; local after 1.5 s without a
+// known (pools then scrape for themselves); texts of that tick are told again at once. The [Mode] of this
+// replica is its degradation level: shared; degraded after the first failed tick; local after 1.5 s without a
 // good tick. It is shared again after three good ticks in a row and half a second, or up to 4 s if it failed
 // soon after the last recovery. A tick whose heartbeat Redis refuses (it is full, read-only, loading) has
-// failed; data that it still returns (drains, placements) is used. [Fleet.Replicas] keeps its state in all
-// modes. The age of received data counts from before the tick was sent. So a reading looks older than it is
-// by up to one round trip, and younger by up to one on its way to Redis. From the scrape to the last replica
-// it takes up to two ticks. With scrapes every s, a received reading is up to s + 2 ticks old when the next
-// one replaces it: 1.6 s at 500 ms each.
+// failed; data that it still returns (drains, placements) is used. The age of received data is exact up to a
+// round trip. From the scrape to the last replica it takes up to two ticks. With scrapes every s, a received
+// reading is up to s + 2 ticks old when the next one replaces it.
 package fleet

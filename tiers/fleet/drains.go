@@ -43,14 +43,10 @@ type drain struct {
 func (d drain) expired(now int64) bool { return d.Until > 0 && d.Until <= now }
 
 // decodeDrain parses a stored drain. An operator may have typed it: missing parts are empty.
-func decodeDrain(value string) (d drain, err error) {
-	if len(value) > maxDrain {
-		err = fmt.Errorf("%d bytes, more than %d", len(value), maxDrain)
-	} else if err = json.Unmarshal([]byte(value), &d); err == nil && (d.Until < 0 || d.Until > maxUntil) {
-		err = fmt.Errorf("until %d is no time", d.Until)
-	}
-	d.value, d.broken = value, err != nil
-	return d, err
+func decodeDrain(value string) (d drain) {
+	d.broken = len(value) > maxDrain || json.Unmarshal([]byte(value), &d) != nil || d.Until < 0 || d.Until > maxUntil
+	d.value = value
+	return d
 }
 
 // order is an operator's, or a drain that Redis has lost: it is sent in each tick until Redis has stored it, or the drain
@@ -72,17 +68,16 @@ func (o *order) value(c clock) string {
 	return string(text)
 }
 
-// Drain tells all replicas to send nothing more to a backend, for d, or until Undrain if d is 0. It returns
-// when Redis has stored it, within 1.5 s; this replica has applied it then, others do at their next tick. If Redis cannot
-// store it now, that is an error, and Redis is told as soon as it can, unless Undrain comes first. It does
-// not check whether the backend exists. Up to 256 bytes of why are stored.
+// Drain tells all replicas to send nothing more to a backend, for d, or until Undrain if d is 0. It returns when Redis has
+// stored it and this replica has applied it, within 1.5 s; others do at their next tick. If Redis cannot store it now, that
+// is an error, and Redis is told as soon as it can, unless Undrain comes first. Up to 256 bytes of why are stored.
 func (f *Fleet) Drain(ctx context.Context, pool, backend, why string, d time.Duration) error {
 	if d < 0 || d.Milliseconds() == 0 && d > 0 {
 		return fmt.Errorf("fleet: a drain of %s is too short", d)
 	}
 	o := &order{why: strings.ToValidUTF8(why[:min(len(why), maxWhy)], "")}
 	if d > 0 {
-		o.until = f.now().Add(d)
+		o.until = time.Now().Add(d)
 	}
 	return f.give(ctx, pool, backend, o)
 }
@@ -192,10 +187,7 @@ func (f *Fleet) receiveDrains(t *turn, all map[string]string) (wrong error) {
 	for field, value := range all {
 		d, known := f.drains[field]
 		if !known || d.value != value {
-			var err error
-			if d, err = decodeDrain(value); err != nil {
-				f.metrics.errors.WithLabelValues(errWhy).Inc()
-			}
+			d = decodeDrain(value)
 		}
 		if d.broken {
 			wrong = fmt.Errorf("field %.64q is no drain", field)
@@ -206,8 +198,7 @@ func (f *Fleet) receiveDrains(t *turn, all map[string]string) (wrong error) {
 		f.orderAgain(t, next)
 	}
 	f.drains = next
-	f.logChange(errWhy, keyDrain, wrong)
-	return nil
+	return wrong
 }
 
 // orderAgain puts the drains into next that Redis has lost, and orders them again.

@@ -49,18 +49,13 @@ func (f *Fleet) take(c call, err error, well bool) {
 	}
 }
 
-// countProblem counts a problem with a key, and logs its beginning and its end.
+// countProblem counts a problem with a key, and logs its beginning and its end. A failed heartbeat is logged as a change of
+// mode, and the same problem of other keys is not logged.
 func (f *Fleet) countProblem(kind, key string, err error) {
 	if err != nil {
 		f.metrics.errors.WithLabelValues(kind).Inc()
 	}
-	f.logChange(kind+" "+key, key, err)
-}
-
-// logChange logs the beginning and the end of a problem. A failed heartbeat is logged as a change of mode,
-// and the same problem of other keys is not logged.
-func (f *Fleet) logChange(what, key string, err error) {
-	switch {
+	switch what := kind + " " + key; {
 	case f.heartbeatError != nil:
 	case err != nil && !f.problems[what]:
 		f.problems[what] = true

@@ -31,42 +31,35 @@ const (
 	publishable = 10 * time.Second // an older reading is useless
 )
 
-// Pool receives what other replicas share. Only [Fleet.Run]'s goroutine calls its methods, which must not
-// block.
+// Pool receives what other replicas share. Only [Fleet.Run]'s goroutine calls its methods, which must not block.
 type Pool interface {
 	Name() string
-	// ReceiveReading passes a reading of another replica. Its At is local time. It may be older than the
-	// pool's own. It returns false if the pool has no such backend.
+	// ReceiveReading passes another replica's reading, maybe an old one. It returns false if there is no such backend.
 	ReceiveReading(backend string, r pressure.Reading) bool
 	// ReceivePlacements passes placements of other replicas, in the order of the log, the same for all
 	// replicas. At the start this includes earlier placements. said is only valid during the call.
 	ReceivePlacements(placements []prefix.Placement)
-	// ReceiveDrains passes all drained backends of the pool with their reasons, after each change. Backends
-	// that the pool does not have may be among them.
+	// ReceiveDrains passes all drained backends with their reasons, after each change; some may be unknown to the pool.
 	ReceiveDrains(drained map[string]string)
 }
 
 // Options configure a [Fleet].
 type Options struct {
-	// Redis is the shared Redis; nil: the replica is alone. The client must have ContextTimeoutEnabled,
-	// otherwise a frozen server delays a tick by the client's own timeout, and no retries, otherwise
-	// placements are sent twice.
+	// Redis is the shared Redis; nil: the replica is alone. The client must have ContextTimeoutEnabled, so that a frozen
+	// server does not delay a tick, and no retries, so that placements are not sent twice.
 	Redis   redis.UniversalClient
 	Replica string // 1..64 printable ASCII characters, unlike every other replica's; "" is a random one
-	Pools   []Pool // at the start; [Fleet.SetPools] replaces them
 	Topics  []Topic
 	Hashes  []Hash
 	// Lost are called when Redis has lost data: it was emptied, or has older data than before. They return at once.
 	Lost []func()
 	// Expect is the minimum number of replicas; 0 is 1.
 	Expect int
-	// Interval is the time between ticks, live; nil or 0 is 500 ms. It is limited to 50..650 ms, so that one
-	// lost heartbeat does not make a replica count as gone.
+	// Interval is the time between ticks, live, 50..650 ms; nil or 0 is 500 ms, at least that while the replica is alone.
 	Interval func() time.Duration
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // nil registers nothing
-	Now        func() time.Time      // nil is time.Now
 }
 
 // Fleet is this replica's membership in the fleet. Its methods are safe for concurrent use.
@@ -81,7 +74,6 @@ type Fleet struct {
 	interval func() time.Duration
 	log      zerolog.Logger
 	metrics  *metrics
-	now      func() time.Time
 
 	view      atomic.Pointer[view]
 	wakeup    chan struct{} // requests a tick now
@@ -145,7 +137,7 @@ type pool struct {
 	drained   map[string]string
 }
 
-// New returns a fleet that is alone until it runs.
+// New returns a fleet that is alone until it runs, and has no pools until [Fleet.SetPools].
 func New(o Options) (*Fleet, error) {
 	if o.Replica == "" {
 		o.Replica = strings.ToLower(rand.Text())
@@ -153,33 +145,21 @@ func New(o Options) (*Fleet, error) {
 	if !validReplica(o.Replica) {
 		return nil, fmt.Errorf("fleet: replica id %q is not 1 to %d printable ASCII characters", o.Replica, maxReplica)
 	}
-	if o.Interval == nil {
-		o.Interval = func() time.Duration { return defaultInterval }
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	f := &Fleet{
-		redis: o.Redis, self: o.Replica, hashes: o.Hashes, interval: o.Interval, log: o.Logger, now: o.Now,
+		redis: o.Redis, self: o.Replica, hashes: o.Hashes, interval: o.Interval, log: o.Logger,
 		wakeup: make(chan struct{}, 1), problems: map[string]bool{}, expect: max(o.Expect, 1),
 		orders: map[string]*order{}, readings: map[string]pressure.Reading{}, topics: map[string]*Topic{},
+		lost: o.Lost, detector: dataloss.New(keyRun), metrics: newMetrics(o.Registerer), startedAt: time.Now(), tidied: time.Now(),
 	}
+	f.pools.Store(&pools{})
 	if o.Redis != nil {
 		f.scripts = script.NewRunner(o.Redis, beatScript)
 	}
-	f.lost, f.detector = o.Lost, dataloss.New(keyRun)
 	readings := Topic{Name: topicPressure, Tell: f.tellReadings, Take: f.takeReading, Max: maxBackends, Keep: keepReading}
 	for _, t := range append(slices.Clone(o.Topics), readings) {
 		t.Max, t.Keep = cmp.Or(t.Max, defaultMax), cmp.Or(t.Keep, defaultKeep)
 		f.topics[t.Name] = &t
 	}
-	f.startedAt = f.now()
-	f.pools.Store(&pools{})
-	if err := f.SetPools(o.Pools); err != nil {
-		return nil, err
-	}
-	f.metrics = newMetrics(o.Registerer)
-	f.tidied = f.startedAt
 	return f, nil
 }
 
@@ -210,16 +190,15 @@ func (f *Fleet) SetPools(all []Pool) error {
 // pool returns the pool with a name, or nil.
 func (f *Fleet) pool(name string) *pool { return f.pools.Load().byName[name] }
 
-// Mine reports whether this replica must scrape a backend. It is true for every backend if this replica
-// believes to be alone: two owners are harmless, no owner is not. It reads memory only, about 0.1 µs with 50
-// replicas.
+// Mine reports whether this replica must scrape a backend: any if it believes to be alone, because two owners are harmless,
+// and none is not. It reads memory only, about 0.1 µs with 50 replicas.
 func (f *Fleet) Mine(pool, backend string) bool {
 	v := f.view.Load()
-	return v.mode(f.now()) == Local || len(v.members) == 1 || v.owner(pool, backend) == f.self
+	return v.mode(time.Now()) == Local || len(v.members) == 1 || v.owner(pool, backend) == f.self
 }
 
 // Mode is the degradation level of this replica now. It reads memory only.
-func (f *Fleet) Mode() Mode { return f.view.Load().mode(f.now()) }
+func (f *Fleet) Mode() Mode { return f.view.Load().mode(time.Now()) }
 
 // Since is when that mode was entered, by this replica's clock.
 func (f *Fleet) Since() time.Time {
@@ -227,7 +206,7 @@ func (f *Fleet) Since() time.Time {
 	if v == nil {
 		return f.startedAt
 	}
-	return v.entered(f.now())
+	return v.entered(time.Now())
 }
 
 // LastError is why this replica is not [Shared] now, from its last tick: nil if that tick succeeded, or there
@@ -239,13 +218,8 @@ func (f *Fleet) LastError() error {
 	return nil
 }
 
-// LostData is when it was found last that Redis had lost data; ok is false if it never was.
-func (f *Fleet) LostData() (at time.Time, ok bool) {
-	if t := f.lostAt.Load(); t != nil {
-		return *t, true
-	}
-	return time.Time{}, false
-}
+// LostData is when it was found last that Redis had lost data, nil if it never was.
+func (f *Fleet) LostData() *time.Time { return f.lostAt.Load() }
 
 // Replicas is the last known number of live replicas, including this one, and at least Options.Expect, however
 // old the information is. While Redis is unavailable, a limit for all replicas is divided by it. It increases
@@ -258,7 +232,7 @@ func (f *Fleet) Sharing() bool { return f.Mode() == Shared }
 // Members returns the sorted ids of the live replicas, including this one.
 func (f *Fleet) Members() []string {
 	v := f.view.Load()
-	if v.mode(f.now()) == Local {
+	if v.mode(time.Now()) == Local {
 		return []string{f.self}
 	}
 	return slices.Clone(v.members)

@@ -141,7 +141,10 @@ func join(t *testing.T, o *redis.Options, id string) *member {
 	m := &member{small: &recordingPool{name: "small"}, large: &recordingPool{name: "large"}, log: &lines{}, trips: &trips{}}
 	c.AddHook(m.trips)
 	var err error
-	m.Fleet, err = New(Options{Redis: c, Replica: id, Pools: []Pool{m.small, m.large}, Logger: zerolog.New(m.log)})
+	m.Fleet, err = New(Options{Redis: c, Replica: id, Logger: zerolog.New(m.log)})
+	if err == nil {
+		err = m.SetPools([]Pool{m.small, m.large})
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,9 +6,8 @@ import (
 	"github.com/foregate/foregate/internal/redis/script"
 )
 
-// The keys share the hash tag {fg}, so that in a cluster one node answers a tick. None has a TTL, because a
-// full Redis evicts keys with a TTL first. Their number is bounded, and timestamps inside, by Redis' clock,
-// show how fresh they are.
+// The keys share the hash tag {fg}, so that in a cluster one node answers a tick. None has a TTL, because a full Redis evicts
+// keys with a TTL first. Their number is bounded, and timestamps inside, by Redis' clock, show how fresh they are.
 const (
 	// keyReplicas is a sorted set: replica id, by the ms of its last heartbeat. All versions read it.
 	keyReplicas = "foregate:{fg}:replicas"

@@ -11,13 +11,12 @@ const (
 	errReplicas = "replicas" // the set of replicas: wrong type, no memory
 	errTopic    = "topic"    // the hash of topics, as above, or a text in it
 	errPlaced   = "placed"   // a pool's stream of placements, as above, or an entry
-	errDrain    = "drain"    // the hash of drains, as above
+	errDrain    = "drain"    // the hash of drains, as above, or a drain in it
 	errReading  = "reading"  // an invalid reading
-	errWhy      = "why"      // an invalid drain
 	errRun      = "run"      // the number that shows whether Redis has lost data
 )
 
-var kinds = []string{errRedis, errReplicas, errTopic, errPlaced, errDrain, errReading, errWhy, errRun}
+var kinds = []string{errRedis, errReplicas, errTopic, errPlaced, errDrain, errReading, errRun}
 
 type metrics struct {
 	replicas prometheus.Gauge

@@ -143,8 +143,8 @@ func (f *Fleet) queueLogs(t *turn) {
 	if len(t.follow) == 0 {
 		return
 	}
-	keys, ids := make([]string, 0, 2*len(t.follow)), make([]string, 0, len(t.follow))
-	byLog := make(map[string]*pool, len(t.follow))
+	var keys, ids []string
+	byLog := map[string]*pool{}
 	for _, p := range t.follow {
 		keys, ids = append(keys, p.log), append(ids, p.lastEntry.String())
 		byLog[p.log] = p

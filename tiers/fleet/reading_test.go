@@ -79,8 +79,8 @@ func FuzzTakeReading(f *testing.F) {
 	f.Add(`{"Source":"a","Reading":{"KVUsage":NaN,"Iterations":1e999}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		p := &recordingPool{name: "small"}
-		a, err := New(Options{Replica: "self", Pools: []Pool{p}})
-		if err != nil {
+		a, err := New(Options{Replica: "self"})
+		if err != nil || a.SetPools([]Pool{p}) != nil {
 			t.Fatal(err)
 		}
 		a.takeReading("small/b0", text, time.Second)

@@ -41,7 +41,7 @@ func (f *Fleet) tellReadings() map[string]string {
 	f.queueMu.Unlock()
 	out := make(map[string]string, len(queued))
 	for field, r := range queued {
-		age := max(f.now().Sub(r.At), 0)
+		age := max(time.Now().Sub(r.At), 0)
 		text, err := json.Marshal(told{f.self, age.Milliseconds(), r})
 		if err == nil && age <= publishable {
 			out[field] = string(text)
@@ -60,7 +60,7 @@ func (f *Fleet) takeReading(field, text string, age time.Duration) {
 	case err != nil || v.Age < 0 || v.Reading.Check() != nil:
 		f.metrics.errors.WithLabelValues(errReading).Inc()
 	default:
-		v.Reading.At = f.now().Add(-age - time.Duration(v.Age)*time.Millisecond)
+		v.Reading.At = time.Now().Add(-age - time.Duration(v.Age)*time.Millisecond)
 		p.ReceiveReading(backend, v.Reading) // if the pool has no such backend now, it may later
 	}
 }

@@ -1,11 +1,11 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,9 +13,8 @@ import (
 	"github.com/foregate/foregate/internal/redis/dataloss"
 )
 
-// Run ticks at once and then every interval until ctx ends, and returns nil. Then it leaves the set of
-// replicas, so that others take over at their next tick. A tick in progress is not cancelled; Run returns
-// within 2 s of ctx's end even if Redis hangs.
+// Run ticks at once and then every interval until ctx ends. Then it leaves the set of replicas, so that others take over at
+// their next tick, and returns nil, within 2 s even if Redis hangs: a tick in progress is not cancelled.
 func (f *Fleet) Run(ctx context.Context) error {
 	if f.redis == nil {
 		<-ctx.Done()
@@ -39,11 +38,14 @@ func (f *Fleet) Run(ctx context.Context) error {
 
 // pause is the time to the next tick.
 func (f *Fleet) pause() time.Duration {
-	d := f.interval()
-	if d <= 0 {
-		d = defaultInterval
+	d := defaultInterval
+	if f.interval != nil {
+		d = cmp.Or(f.interval(), d)
 	}
 	d = min(max(d, minInterval), maxInterval)
+	if v := f.view.Load(); v != nil && len(v.members) == 1 {
+		d = max(d, defaultInterval) // nobody waits for what it tells
+	}
 	return time.Duration(float64(d) * (1 - jitter + 2*jitter*rand.Float64()))
 }
 
@@ -51,7 +53,7 @@ func (f *Fleet) pause() time.Duration {
 // its other replies are processed anyway.
 func (f *Fleet) tick(ctx context.Context) {
 	was := f.clock
-	t := &turn{at: f.now(), pipe: f.scripts.Pipeline()}
+	t := &turn{at: time.Now(), pipe: f.scripts.Pipeline()}
 	beat := f.queueHeartbeat(t)
 	f.queueDrains(t)
 	f.queueTopics(t)
@@ -76,7 +78,7 @@ func (f *Fleet) tick(ctx context.Context) {
 	for _, c := range t.calls {
 		f.take(c, err, well)
 	}
-	f.applyDrains(f.clock.when(f.now()))
+	f.applyDrains(f.clock.when(time.Now()))
 	f.showMode()
 	for _, answer := range t.answers {
 		answer()
@@ -96,11 +98,7 @@ func (f *Fleet) followClock(t *turn, was clock) {
 	if !was.at.IsZero() && max(jump, -jump) <= slack {
 		return
 	}
-	f.again = make(map[string]string, len(t.told))
-	for key, value := range t.told {
-		_, text, _ := stamp(value) // as tell made it
-		f.again[key] = text
-	}
+	f.again = t.told
 	f.Wake()
 }
 
@@ -121,7 +119,7 @@ func (f *Fleet) look(t *turn, look func() (dataloss.Loss, error)) {
 
 // degrade keeps the members of the last successful tick.
 func (f *Fleet) degrade() {
-	now := f.now()
+	now := time.Now()
 	v := f.view.Load()
 	level := f.degradation.afterFailure(v.mode(now), now)
 	if v != nil && v.mode(now) != level {
@@ -133,7 +131,7 @@ func (f *Fleet) degrade() {
 
 // setMembers takes over the live members.
 func (f *Fleet) setMembers(members []string, at time.Time) {
-	now := f.now()
+	now := time.Now()
 	was, since := f.Mode(), f.Since()
 	v := newView(members, at)
 	if v.level = f.degradation.afterSuccess(was, now); v.level == was {
@@ -145,22 +143,16 @@ func (f *Fleet) setMembers(members []string, at time.Time) {
 	f.countReplicas(len(members), now)
 }
 
-// fewerAfter is how long fewer replicas must be live, in mode Shared, before Known decreases: after a flush
-// or a failover they return one by one.
-const fewerAfter = dropAfter
-
-// countReplicas records the number of live replicas of a tick.
+// countReplicas records the number of live replicas of a tick. Fewer must be live for dropAfter, in mode Shared, before the
+// number decreases: after a flush or a failover they return one by one.
 func (f *Fleet) countReplicas(n int, now time.Time) {
 	switch {
-	case int64(n) >= f.replicas.Load():
+	case int64(n) < f.replicas.Load() && f.Mode() == Shared && f.fewerSince.IsZero():
+		f.fewerSince = now
+	case int64(n) >= f.replicas.Load(), now.Sub(f.fewerSince) >= dropAfter && f.Mode() == Shared:
 		f.replicas.Store(int64(n))
 		f.fewerSince = time.Time{}
 	case f.Mode() != Shared:
-		f.fewerSince = time.Time{}
-	case f.fewerSince.IsZero():
-		f.fewerSince = now
-	case now.Sub(f.fewerSince) >= fewerAfter:
-		f.replicas.Store(int64(n))
 		f.fewerSince = time.Time{}
 	}
 }
@@ -249,6 +241,6 @@ func (f *Fleet) leave(ctx context.Context) {
 	defer cancel()
 	if err := f.redis.ZRem(ctx, keyReplicas, f.self).Err(); err != nil {
 		f.metrics.errors.WithLabelValues(errRedis).Inc()
-		f.log.Warn().Err(err).Msg("fleet: cannot leave; others take over in " + strconv.Itoa(int(goneAfter.Milliseconds())) + " ms")
+		f.log.Warn().Err(err).Msg("fleet: cannot leave; others take over in 1.5 s")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -39,18 +40,16 @@ func stamp(value string) (at int64, text string, ok bool) {
 	return at, text, ok && err == nil && len(text) <= maxText
 }
 
-// tell returns what this replica has to tell, as it is stored.
-func (f *Fleet) tell(now int64) map[string]string {
+// tell returns what this replica has to tell, by topic and field.
+func (f *Fleet) tell() map[string]string {
 	told := map[string]string{}
-	for key, text := range f.again {
-		told[key] = strconv.FormatInt(now, 10) + " " + text
-	}
+	maps.Copy(told, f.again)
 	f.again = nil
 	for name, o := range f.topics {
 		n := 0
 		for field, text := range o.Tell() {
 			if n < o.Max && len(text) <= maxText {
-				told[name+"/"+field] = strconv.FormatInt(now, 10) + " " + text
+				told[name+"/"+field] = text
 				n++
 			}
 		}
@@ -65,9 +64,14 @@ func (f *Fleet) queueTopics(t *turn) {
 		t.calls = append(t.calls, call{cmd: t.pipe.Unlink(ctx, keyTold), kind: errTopic, key: keyTold})
 	}
 	if !f.clock.at.IsZero() {
-		if told := f.tell(f.clock.when(t.at)); len(told) > 0 {
-			t.told = told
-			t.calls = append(t.calls, call{cmd: t.pipe.HSet(ctx, keyTold, told), kind: errTopic, key: keyTold})
+		t.told = f.tell()
+		now := strconv.FormatInt(f.clock.when(t.at), 10)
+		values := make([]any, 0, 2*len(t.told))
+		for key, text := range t.told {
+			values = append(values, key, now+" "+text)
+		}
+		if len(values) > 0 {
+			t.calls = append(t.calls, call{cmd: t.pipe.HSet(ctx, keyTold, values...), kind: errTopic, key: keyTold})
 		}
 	}
 	all := t.pipe.HGetAll(ctx, keyTold)
@@ -103,7 +107,7 @@ func (f *Fleet) takeTopics(t *turn, all map[string]string) (problem error) {
 		case !ok || at > now+slack:
 			problem = fmt.Errorf("field %.64q: %w", key, errText)
 		case was[key] != value:
-			o.Take(field, text, f.now().Sub(t.at)+time.Duration(max(now-at, 0))*time.Millisecond)
+			o.Take(field, text, time.Now().Sub(t.at)+time.Duration(max(now-at, 0))*time.Millisecond)
 		}
 	}
 	f.taken = all

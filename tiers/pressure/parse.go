@@ -1,8 +1,11 @@
 package pressure
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,10 +37,17 @@ type exposition struct {
 // may be used. A missing KV usage is an error, or missing requests for engines that tell no usage. Other values may be
 // absent and are 0 then.
 func parse(r io.Reader, e exposition) (Reading, error) {
+	body, err := io.ReadAll(&capped{r: r, remaining: maxBody})
+	switch {
+	case err != nil:
+		return Reading{}, err
+	case len(body) > 0 && body[len(body)-1] != '\n':
+		return Reading{}, errors.New("the exposition's last line is cut")
+	}
 	// The zero TextParser panics, so the constructor is needed. It returns what it read before an error; that
 	// is dropped.
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	fams, err := parser.TextToMetricFamilies(&capped{r: r, remaining: maxBody})
+	fams, err := parser.TextToMetricFamilies(bytes.NewReader(wanted(body, e.names)))
 	if err != nil {
 		return Reading{}, err
 	}
@@ -46,6 +56,22 @@ func parse(r io.Reader, e exposition) (Reading, error) {
 		return Reading{}, err
 	}
 	return reading(fams, e.names, e.now)
+}
+
+// wanted returns the lines of the families that are read, in the memory of body: parsing the rest of vLLM's would be half of
+// the work of an idle replica.
+func wanted(body []byte, names *dialect.Metrics) []byte {
+	all := slices.Concat(names.Usage, names.Running, names.Waiting, names.PromptTokens, names.GenerationTokens,
+		names.PrefixQueries, names.PrefixHits, names.Preemptions, names.Iterations)
+	all = append(all, names.Tokens, names.CacheInfo)
+	kept := body[:0]
+	for line := range bytes.Lines(body) {
+		name := bytes.TrimPrefix(line, []byte("# TYPE "))
+		if slices.ContainsFunc(all, func(n string) bool { return n != "" && len(name) > len(n) && string(name[:len(n)]) == n }) {
+			kept = append(kept, line...)
+		}
+	}
+	return kept
 }
 
 // capped fails if more than left bytes were read, so that a truncated body does not pass for a complete one.

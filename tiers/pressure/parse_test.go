@@ -206,3 +206,16 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestFamiliesThatAreNotReadAreNotParsed(t *testing.T) {
+	full := "vllm:kv_cache_usage_perc 0.5\nvllm:num_requests_running 2\nother_total{a=\"b\"} banana\n"
+	r, err := parse(strings.NewReader(full), exposition{&dialect.Of(dialect.VLLM).Load.Metrics, time.Now()})
+	if err != nil || r.KVUsage != 0.5 || r.Running != 2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, cut := range []string{full[:len(full)-1], full + "other", full + "vllm:num_requests_waiting banana\n"} {
+		if r, err := parse(strings.NewReader(cut), exposition{&dialect.Of(dialect.VLLM).Load.Metrics, time.Now()}); err == nil {
+			t.Errorf("%q is read as %+v", cut, r)
+		}
+	}
+}
