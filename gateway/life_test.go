@@ -321,23 +321,6 @@ func TestAClientThatReadsNothingIsCutAndItsGenerationWithIt(t *testing.T) {
 	}
 }
 
-func TestTheMetricsHaveGoodNames(t *testing.T) {
-	sim := simulator(t)
-	g := startBench(t, sim.URL(), nil)
-	for _, stream := range []bool{true, false} {
-		if _, err := rest(g.ask(t, stream, 5)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	problems, err := testutil.GatherAndLint(g.registry)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range problems {
-		t.Errorf("%s: %s", p.Metric, p.Text)
-	}
-}
-
 func TestAStoppedGatewayLeavesNoGoroutineBehind(t *testing.T) {
 	sim := simulator(t)
 	warm := startBench(t, sim.URL(), nil) // the packages' own goroutines, such as the resolver's

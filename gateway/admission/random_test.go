@@ -237,12 +237,3 @@ func TestWhateverHappensEachIsToldOnceAndNobodyIsPassed(t *testing.T) {
 		}
 	}
 }
-
-// FuzzLine plays sequences of entering, leaving, ends and time; see play for what holds.
-func FuzzLine(f *testing.F) {
-	f.Add([]byte{0, 250, 0, 251, 0, 252, 4, 0, 7, 255})
-	f.Add([]byte{16, 200, 0, 200, 8, 200, 3, 0, 7, 255, 7, 255, 5, 0})
-	f.Fuzz(func(t *testing.T, script []byte) {
-		run(t, script[:min(len(script), 1000)])
-	})
-}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -94,30 +92,5 @@ func TestALogThatFailedOnceIsWrittenAgainAndWhatWasLostIsCounted(t *testing.T) {
 	droppedLines(t, reg, 1)
 	if out.String() != "two\n" {
 		t.Errorf("wrote %q", out.String())
-	}
-}
-
-func TestLinesOfManyWritersAreWrittenWhole(t *testing.T) {
-	var out bytes.Buffer
-	lines, stop := NewLogWriter(&out, prometheus.NewRegistry())
-	var writers sync.WaitGroup
-	for i := range 8 {
-		line := []byte(strings.Repeat(string(rune('a'+i)), 99) + "\n")
-		writers.Go(func() {
-			for range maxQueuedLines / 16 {
-				_, _ = lines.Write(line)
-			}
-		})
-	}
-	writers.Wait()
-	stop()
-	n := 0
-	for line := range bytes.Lines(out.Bytes()) {
-		if n++; len(line) != 100 || bytes.Count(line, line[:1]) != 99 {
-			t.Fatalf("%q", line)
-		}
-	}
-	if n != maxQueuedLines/2 {
-		t.Errorf("%d lines", n)
 	}
 }

@@ -99,20 +99,3 @@ func TestTextGoesOnBelowWhereItBegan(t *testing.T) {
 		t.Errorf("without a terminal: %q", got)
 	}
 }
-
-func FuzzFoldKeepsEveryWord(f *testing.F) {
-	f.Add("a b  c", 2, 40)
-	f.Add(strings.Repeat("word ", 40), 30, 50)
-	f.Fuzz(func(t *testing.T, text string, hang, width int) {
-		text, hang, width = Printable(text), min(max(hang, 0), 200), min(width, 300)
-		lines := fold(text, hang, width)
-		if got, want := strings.Fields(strings.Join(lines, "\n")), strings.Fields(text); !slices.Equal(got, want) {
-			t.Errorf("%q became %q", text, lines)
-		}
-		for _, line := range lines {
-			if n := utf8.RuneCountInString(line); width >= MinColumns && n > width && len(strings.Fields(line)) > 1 {
-				t.Errorf("%d characters of %d: %q", n, width, line)
-			}
-		}
-	})
-}

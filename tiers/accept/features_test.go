@@ -191,33 +191,6 @@ func TestNoMapAndNoLogprobMakesAScoreThatIsNoNumber(t *testing.T) {
 	}
 }
 
-// FuzzFeatures: whatever an engine tells, features are finite and only fall from the eighth token on, and so does the score of a map.
-func FuzzFeatures(f *testing.F) {
-	f.Add([]byte{0, 1, 2, 3, 250, 251, 252, 253, 254, 255, 0, 0, 0, 0, 0, 0, 0, 7}, 0.5)
-	f.Add([]byte{9, 9, 9, 9, 9, 9, 9, 9, 9}, math.Inf(-1))
-	f.Fuzz(func(t *testing.T, told []byte, odd float64) {
-		j := NewScoreTracker(Config{Threshold: -1e9, ScoreMap: testMap})
-		last, score := Features{}, Nats(math.Inf(1))
-		for n, b := range told[:min(len(told), 1<<12)] {
-			lp := -float64(b) / 32
-			if b == 255 {
-				lp = odd
-			}
-			j.Add(lp, []float64{lp, odd})
-			f, now := j.Features(), j.Score()
-			for i := range f {
-				if math.IsNaN(f[i]) || math.IsInf(f[i], 0) || n+1 > headTokens && f[i] > last[i] {
-					t.Fatalf("token %d: %s is %v after %v", n+1, FeatureNames[i], f[i], last[i])
-				}
-			}
-			if math.IsNaN(float64(now)) || n+1 > headTokens && now > score {
-				t.Fatalf("token %d: score %v after %v", n+1, now, score)
-			}
-			last, score = f, now
-		}
-	})
-}
-
 func TestALogprobAboveZeroIsMissing(t *testing.T) {
 	j := judged(testConfig, slices.Concat(repeat(-0.01, 20), repeat(5, 4), repeat(0.001, 4))...)
 	if j.missing != 4 {

@@ -187,24 +187,3 @@ func TestOneThatHasJustStartedTakesEverythingWhileTheOthersAreFull(t *testing.T)
 		t.Errorf("%d of 1000 turns while the other has room", n)
 	}
 }
-
-// FuzzAbove: whatever the numbers, over is a number of tokens that is more than none only
-// above, and nothing is above without a limit.
-func FuzzAbove(f *testing.F) {
-	f.Add(0.5, 100.0, 3.0, 5.0, 100_000, 0.85, 1000, 2)
-	f.Add(math.NaN(), math.Inf(1), -1.0, 1e308, -5, math.NaN(), -1, -1)
-	f.Fuzz(func(t *testing.T, usage, held, growth, margin float64, capacity int, limit float64, holds, queue int) {
-		c := Candidate{Usage: usage, OwnTokens: held, Growth: growth, Margin: margin, Capacity: capacity, Running: 1, BlockSize: 16}
-		request := Request{PromptTokens: holds, HoldTokens: holds, MaxUsage: limit, MaxQueue: queue}
-		above, over := c.Above(request), c.Over(request)
-		if over < 0 || over > 0 && !above || above && !(limit > 0) {
-			t.Errorf("%+v, %+v: above %v by %v", c, request, above, over)
-		}
-		if c.UsageUnknown = true; c.Above(request) {
-			t.Errorf("%+v is above, blind", c)
-		}
-		if got := Choose(PolicyFit, []Candidate{c}, request, 0); got != 0 && !c.TooSmall(request) {
-			t.Errorf("blind and alone, it was not chosen")
-		}
-	})
-}

@@ -247,25 +247,3 @@ func TestARandomWalkNeverRetractsNorSendsTwiceAndKeepsIDsInStep(t *testing.T) {
 		w.end()
 	}
 }
-
-func FuzzWalk(f *testing.F) {
-	f.Add([]byte("append and release, rewind and undo"))
-	f.Add([]byte{1, 0, 0, 0, 12, 3, 9, 15, 8, 2, 6, 6, 0, 1, 2, 13, 3, 3, 9})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if len(data) > 512 {
-			return
-		}
-		w := newWalk(t, func(n int) int {
-			if len(data) == 0 {
-				return 0
-			}
-			b := data[0]
-			data = data[1:]
-			return int(b) % n
-		})
-		for len(data) > 0 {
-			w.step()
-		}
-		w.end()
-	})
-}

@@ -209,26 +209,3 @@ func TestNothingIsAllocatedToDecide(t *testing.T) {
 		t.Errorf("%g allocations to learn", n)
 	}
 }
-
-// FuzzLearn checks that whatever is learned, what is expected stays within its bounds.
-func FuzzLearn(f *testing.F) {
-	f.Add(1, 2, 3, 4, uint8(3))
-	f.Add(-1, math.MaxInt, math.MinInt, 1<<40, uint8(0))
-	f.Fuzz(func(t *testing.T, prompt, output, holdback, salvaged int, kind uint8) {
-		var b Statistics
-		for i := range 3 {
-			b.Learn(chat, Outcome{
-				Drafted: kind>>i&1 > 0, Served: kind>>i&2 > 0, Prompt: prompt, Output: output, Holdback: holdback, Salvaged: salvaged,
-			})
-		}
-		e := b.Expect(chat)
-		in := func(v, least, most float64) bool { return v >= least && v <= most }
-		if !in(e.Samples, 0, memory) || !in(e.Acceptance, 0, e.UpperBound) || !in(e.UpperBound, 0, 1) || !in(e.Salvaged, 0, 1) || !in(e.Output, 0, math.MaxFloat64) || !in(e.Holdback, 0, math.MaxFloat64) {
-			t.Errorf("got %+v", e)
-		}
-		s, _ := Decide(Policy{Enabled: true}, caseA, Shape{Prompt: prompt, MaxOutput: output, Holdback: holdback}, e, .5)
-		if !in(s.TargetUSD, 0, math.MaxFloat64) || !in(s.DraftUSD, 0, math.MaxFloat64) || !in(s.BreakEven, 0, Never) || !in(s.Holdback, 0, s.Output) {
-			t.Errorf("got %+v of %+v", s, e)
-		}
-	})
-}

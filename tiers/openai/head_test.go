@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -111,44 +110,4 @@ func TestAPlainPromptIsKnownByItsFirstBytes(t *testing.T) {
 			t.Errorf("%s: %q, %q", prompt, s, f)
 		}
 	}
-}
-
-// FuzzHead reads the head of whatever Scan accepts: it never panics, its first part is
-// of the body, and the same body has the same head.
-func FuzzHead(f *testing.F) {
-	for _, messages := range []string{user, sys + "," + user, sys, dev + "," + sys + "," + user + "," + headMessage, `{"content":"x","role":"user"}`, `{"role":"system","content":null}`} {
-		f.Add([]byte(chatOf(messages, "")), false)
-		f.Add([]byte(" "+chatOf(messages, tool)+"\n"), false)
-		f.Add([]byte(chatOf(messages, `,"tools":null`)), false)
-	}
-	for _, prompt := range []string{`"x"`, `[1,2]`, `["a"]`, `[]`, `""`, `[[1],[]]`, `"` + strings.Repeat("ä", 9000) + `"`, `"` + strings.Repeat("b", 4094) + `"`, `"` + strings.Repeat("b", 4093) + `"`} {
-		f.Add([]byte(`{"model":"m","prompt":`+prompt+`}`), true)
-	}
-	f.Fuzz(func(t *testing.T, body []byte, completion bool) {
-		kind := Chat
-		if completion {
-			kind = Completion
-		}
-		r, err := Scan(kind, bytes.Clone(body), DefaultLimits())
-		if err != nil {
-			return
-		}
-		system, first := r.Head()
-		if !bytes.Contains(body, first) || kind == Completion && len(system)+len(first) > longHead {
-			t.Fatalf("%q: system %q, first %q", body, system, first)
-		}
-		if len(system)+len(first) > len(body) {
-			t.Fatalf("a head of %d bytes of a body of %d", len(system)+len(first), len(body))
-		}
-		if !bytes.Equal(r.Body, body) {
-			t.Fatal("the body was written to")
-		}
-		other, err := Scan(kind, body, DefaultLimits())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s, f := other.Head(); !bytes.Equal(s, system) || !bytes.Equal(f, first) {
-			t.Fatal("another head of the same body")
-		}
-	})
 }

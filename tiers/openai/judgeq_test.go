@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"math"
@@ -102,32 +101,6 @@ func FuzzJudge(f *testing.F) {
 		}
 		if math.IsNaN(odds) || math.Abs(odds) > 9999+math.Log(float64(len(body)+1)) {
 			t.Fatalf("log-odds of %g", odds)
-		}
-	})
-}
-
-func FuzzJudgeBody(f *testing.F) {
-	f.Add([]byte(`{"model":"m","messages":[{"role":"user","content":"hi"}],"stop":["a"]}`), []byte("it's \x00 \xff"), "s")
-	f.Add([]byte(`{"model":"m","messages":[ {"role":"user","content":"hi"} ] ,"documents":[{"a":1}],"n":2}`), []byte(""), "")
-	f.Fuzz(func(t *testing.T, body, answer []byte, salt string) {
-		r, err := Scan(Chat, body, DefaultLimits())
-		if err != nil {
-			return
-		}
-		q := JudgeQuestion{Model: "m", Request: r, Answer: answer, Salt: salt}
-		if len(answer)%2 == 1 {
-			q.Set = []Edit{{Name: fields.Kwargs, Value: r.KwargsWithoutThinking()}}
-		}
-		out := q.Body(nil)
-		again, err := Scan(Chat, out, Limits{Depth: 128, Fields: 64, Messages: 1 << 20, N: 8, Answers: 8, Tokens: 8, Allow: func(string) []string { return fields.Allowed() }})
-		if err != nil {
-			t.Fatalf("%s: %v", out, err)
-		}
-		if again.MaxTokens != 1 || again.N != 1 || again.Stop != nil || again.Temperature != 0 || again.Stream || again.Tools {
-			t.Fatalf("got %s", out)
-		}
-		if q.Set != nil && !bytes.HasSuffix(again.Raw(fields.Kwargs), []byte(`"enable_thinking":false}`)) {
-			t.Fatalf("it may think: %s", out)
 		}
 	})
 }

@@ -188,32 +188,3 @@ func TestAnEncodedAnswerThatWasCutOrChangedIsNoneOrAnother(t *testing.T) {
 		}
 	}
 }
-
-// FuzzParseWhole: what is read is what would be written, and takes no more memory than a few times its bytes.
-func FuzzParseWhole(f *testing.F) {
-	rng := rand.New(rand.NewPCG(3, 4))
-	for range 20 {
-		f.Add(aWhole(rng).Append(nil))
-	}
-	f.Add([]byte{wholeVersion, 0, 0, 0, 0, 0x80, 1})
-	f.Add([]byte{wholeVersion, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		w, err := ParseWhole(b)
-		if err != nil {
-			return
-		}
-		if !bytes.Equal(w.Append(nil), b) {
-			t.Fatalf("%x is written %x", b, w.Append(nil))
-		}
-		if !json.Valid(NewFramer(w.Kind, "i", "m", 1).Whole(nil, w, nil)) {
-			t.Fatalf("%x gives no JSON", b)
-		}
-		kept := 0
-		for _, c := range w.Choices {
-			kept += choiceSize + cap(c.Calls)*callSize
-		}
-		if kept > 48*len(b)+1<<10 {
-			t.Fatalf("%d bytes kept of %d", kept, len(b))
-		}
-	})
-}

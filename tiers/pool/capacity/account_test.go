@@ -133,13 +133,6 @@ func TestWhatIsTakenIsGivenBackInAnyOrder(t *testing.T) {
 	}
 }
 
-func FuzzWhatIsTakenIsGivenBackInAnyOrder(f *testing.F) {
-	f.Add(uint64(1), []byte{0, 100, 140, 180, 255})    // start, first token, count, reading, end
-	f.Add(uint64(2), []byte{0, 0, 255, 100, 140, 140}) // what has ended is told of again
-	f.Add(uint64(3), []byte{0, 140, 140, 100, 180, 140})
-	f.Fuzz(func(t *testing.T, seed uint64, ops []byte) { walk(t, seed, ops[:min(len(ops), 400)]) })
-}
-
 func TestAPromptThatWasCountedIsPutRight(t *testing.T) {
 	for name, c := range map[string]struct {
 		shared, counted int
