@@ -72,7 +72,7 @@ func (g *Gateway) nothingHere(_ *accessRecord, _ http.ResponseWriter, r *http.Re
 // front is before all handlers of the public surface. Order matters: record sees every result, recovered covers
 // all handlers and checkRequest, and checkRequest runs before any code trusts a header. A POST of a path in posts
 // goes to its handler at once, any other request to rest: routing takes two allocations and a copy of the
-// request (BenchmarkStraight), and these paths hold no parameters.
+// request (make cost), and these paths hold no parameters.
 func (g *Gateway) front(posts map[string]handler, rest http.Handler) http.Handler {
 	serve := func(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
 		if err := g.checkRequest(l, w, r); err != nil {

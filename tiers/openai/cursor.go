@@ -19,7 +19,7 @@ func (s Span) Of(b []byte) []byte { return b[s.Start:s.End] }
 
 // cursor reads one JSON text strictly: duplicate names, invalid UTF-8 and lone surrogates are errors at any
 // depth, and text is never longer than its grammar allows. It accepts what jsontext accepts (FuzzCursor), and
-// reads long strings several times faster (BenchmarkBodyScan). It can be reset and reused without allocations.
+// reads long strings several times faster (BenchmarkScan). It can be reset and reused without allocations.
 type cursor struct {
 	data     []byte
 	at       int      // the next byte that was not read

@@ -52,7 +52,7 @@ var readers = map[string]reader{
 }
 
 // knownNames are the names of all fields that the gateway reads or has a rule for. A body's names are taken from it,
-// so that usual names cost no allocation (BenchmarkBodyScan).
+// so that usual names cost no allocation (BenchmarkScan).
 var knownNames = func() map[string]string {
 	names := map[string]string{}
 	for name := range readers {

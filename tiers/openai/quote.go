@@ -13,7 +13,7 @@ func Quote(text string) []byte { return quote(make([]byte, 0, len(text)+2), text
 func AppendQuote(dst []byte, text string) []byte { return quote(dst, text) }
 
 // quote appends text as a JSON string. Invalid UTF-8 becomes U+FFFD. Most characters need no escape; they are
-// copied in runs (BenchmarkQuote).
+// copied in runs.
 func quote[T ~[]byte | ~string](dst []byte, text T) []byte {
 	dst = append(dst, '"')
 	for {

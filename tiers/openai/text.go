@@ -16,7 +16,7 @@ type text struct {
 
 // readText reads the string whose first byte, after the quote, is at i: it must be UTF-8 without control
 // characters, and its escapes valid. It looks at blocks of 32 bytes, and then only at those that are not plain
-// (BenchmarkBodyScan).
+// (BenchmarkScan).
 func readText(b []byte, i int) (t text) {
 	for i+block <= len(b) {
 		s := b[i : i+block : i+block]

@@ -7,7 +7,7 @@ import (
 
 // pieceSize is the maximum length of the text in a frame of a complete answer, in bytes: about eight tokens.
 // A frame adds at least 200 bytes, so a stream with one token per frame would be six times as long. Longer
-// pieces save little and no longer look like text that is being written (BenchmarkWholeStream).
+// pieces save little and no longer look like text that is being written.
 const pieceSize = 32
 
 // Whole appends a whole answer as one JSON object.

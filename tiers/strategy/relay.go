@@ -87,7 +87,7 @@ func (a *relay) passOn(x *dispatch.Exchange) error {
 }
 
 // bodies is a pool of buffers for what is written to clients, whole answers and pieces of streams: without it they are a
-// tenth of the bytes that a straight answer allocates (BenchmarkStraight), and a fifth of the CPU time of a stream that
+// tenth of the bytes that a straight answer allocates (make cost), and a fifth of the CPU time of a stream that
 // comes at once ("relayed stream, all at once" in loadtest/cost). Nobody keeps one: a Sink copies what it cannot write at once.
 var bodies = sync.Pool{New: func() any { return new([]byte) }}
 

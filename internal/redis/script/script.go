@@ -151,7 +151,7 @@ func firstKey(cmd redis.Cmder) string {
 }
 
 // send is one round trip. A command that is alone is sent without a pipeline, which would allocate more than the command
-// itself (cache: BenchmarkMiss).
+// itself.
 func (r *Runner) send(ctx context.Context, cmds []redis.Cmder, timeout time.Duration) error {
 	ctx, cancel := within(ctx, timeout)
 	defer cancel()
