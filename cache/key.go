@@ -90,6 +90,9 @@ func (k *Key) appendName(b []byte) []byte {
 	return append(b, '}')
 }
 
+// Tenant is a hash of the tenant's name.
+func (k Key) Tenant() [16]byte { return k.tenant }
+
 // tenantHash is the first half of the hash of a tenant's name; Redis does not get more. Two tenants with the
 // same hash would be swept together, but still share no entry.
 func tenantHash(tenant string) [16]byte {

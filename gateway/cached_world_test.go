@@ -19,6 +19,7 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/pipeline"
 )
 
 // speaker is a backend that says what a test wants, and remembers what it was asked.
@@ -182,7 +183,7 @@ func withCache(t *testing.T, g *Options, k *kept) {
 	}
 	cfg := cache.Config{Enabled: true, TTL: time.Minute, MaxEntryBytes: 1 << 20, IsolatePrefixes: true}
 	g.Cache = cache.NewStore(cache.Options{Redis: k.client(t), Sealer: sealer, Budget: func() time.Duration { return 5 * time.Second }, LocalBytes: -1})
-	g.Generations = cache.NewGenerations(nil)
+	g.Generations = pipeline.NewGenerations(nil)
 	g.Salt = sealer.Salt
 	g.CacheConfig = func(string) cache.Config { return cfg }
 	g.Background = append(g.Background, BackgroundTask{Name: "cache", Run: g.Cache.Run})

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
@@ -147,7 +146,7 @@ func problemOf(err error) *problem {
 		return noBackend()
 	case errors.As(err, &failure):
 		return failureProblem(failure)
-	case errors.Is(err, cache.ErrBroken), errors.Is(err, pipeline.ErrNotShareable):
+	case errors.Is(err, pipeline.ErrBroken), errors.Is(err, pipeline.ErrNotShareable):
 		return &problem{status: http.StatusBadGateway, retryable: true, body: openai.ErrorBody{
 			Message: "The answer broke off.", Type: "server_error", Code: string(engine.Cut),
 		}}

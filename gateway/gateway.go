@@ -82,7 +82,7 @@ type Options struct {
 	RedisLevel     func() string         // degradation level of Redis, shown by /readyz; nil shows nothing
 	Background     []BackgroundTask
 
-	Generations   *cache.Generations                                             // nil joins no requests
+	Generations   *pipeline.Generations                                          // nil joins no requests
 	Salt          func(tenant string) string                                     // separates tenants in prefix caches; nil does not
 	Cache         *cache.Store                                                   // its creator runs it; nil is none
 	CacheConfig   func(route string) cache.Config                                // live; nil with no Cache

@@ -82,7 +82,7 @@ var arrows = map[string][]string{
 	"tiers/world":                 {},
 
 	"breaker":                 {"internal/blame", "internal/redis/script", "internal/panics"},
-	"cache":                   {"internal/redis/lookup", "internal/panics", "internal/recent", "tiers/world"},
+	"cache":                   {"internal/redis/lookup", "internal/panics", "internal/recent"},
 	"internal/redis/connect":  {},
 	"internal/redis/dataloss": {},
 	"internal/redis/embedded": {"internal/redis/connect", "internal/panics"},

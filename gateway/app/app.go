@@ -25,6 +25,7 @@ import (
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/gateway/operator"
+	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/gateway/riskview"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/gateway/stores"
@@ -75,7 +76,7 @@ type App struct {
 	Cache      *cache.Store
 
 	Conversations *conversations.Store // nil stores no responses
-	Generations   *cache.Generations
+	Generations   *pipeline.Generations
 	salt          func(tenant string) string
 	prober        *probe.Prober
 	evidence      *evidence.Store

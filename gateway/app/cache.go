@@ -11,6 +11,7 @@ import (
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/conversations"
 	"github.com/foregate/foregate/gateway/files"
+	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/tiers"
 )
 
@@ -60,7 +61,7 @@ func (a *App) makeCache() error {
 	}
 	maxEntry := func() int { return a.Settings.Snapshot().Global().Cache.MaxEntryBytes }
 	a.salt = s.Salt
-	a.Generations = cache.NewGenerations(nil)
+	a.Generations = pipeline.NewGenerations(nil)
 	if a.Options.Registerer != nil {
 		a.Options.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "foregate_cache_coalescing_requests", Help: "Requests that share an answer being generated, or generate one that others may share.",

@@ -97,8 +97,8 @@ func (q *request) coalesces() bool {
 }
 
 // generation identifies the generation that identical requests share.
-func (q *request) generation() cache.GenerationID {
-	return cache.GenerationID{Key: q.share.key, Class: int8(q.Caller.Priority), Stream: q.Body.Stream}
+func (q *request) generation() generationID {
+	return generationID{Key: q.share.key, Class: int8(q.Caller.Priority), Stream: q.Body.Stream}
 }
 
 // lookUp reads the shared cache, if the request allows it. The entry is nil if none is usable; the result

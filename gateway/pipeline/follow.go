@@ -21,7 +21,7 @@ const coalesceTimeout = time.Minute
 // others follow.
 type follower struct {
 	*request
-	subscriber *cache.Subscriber
+	subscriber *subscriber
 	framer     *openai.Framer // of its client's stream; nil before it has begun
 	found      bool           // this request read the answer from the cache itself
 	made       []world.Signal // ends of the generations that it started after the failure of another one
@@ -29,7 +29,7 @@ type follower struct {
 }
 
 // follow answers a request that has subscribed to a generation.
-func (q *request) follow(ctx context.Context, s *cache.Subscriber) (err error) {
+func (q *request) follow(ctx context.Context, s *subscriber) (err error) {
 	f := &follower{request: q, subscriber: s}
 	stop := q.p.o.World.OnCancel(ctx, s.Depart)
 	defer stop()
@@ -49,19 +49,19 @@ func (q *request) follow(ctx context.Context, s *cache.Subscriber) (err error) {
 			return err
 		}
 		switch e.Kind {
-		case cache.EventLead:
+		case eventLead:
 			if over, err := f.elected(ctx, e.Leader); over {
 				return err
 			}
-		case cache.EventText:
+		case eventText:
 			if err := f.text(e.Text); err != nil {
 				return err
 			}
-		case cache.EventComplete:
+		case eventComplete:
 			return f.complete(ctx, e.Entry)
-		case cache.EventFailed:
+		case eventFailed:
 			return f.fail(ctx, e.Err)
-		case cache.EventAlone:
+		case eventAlone:
 			return q.generateAlone(ctx, cache.ResultMiss)
 		}
 	}
@@ -69,7 +69,7 @@ func (q *request) follow(ctx context.Context, s *cache.Subscriber) (err error) {
 
 // elected is called when this request becomes the leader. If the answer is cached by now, the request continues
 // to follow.
-func (f *follower) elected(ctx context.Context, l *cache.Leader) (over bool, err error) {
+func (f *follower) elected(ctx context.Context, l *leader) (over bool, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			l.Fail(ErrPanicked, false)
@@ -100,7 +100,7 @@ func (f *follower) elected(ctx context.Context, l *cache.Leader) (over bool, err
 }
 
 // leadBeside makes the answer for all followers, including this request's own client.
-func (f *follower) leadBeside(ctx context.Context, l *cache.Leader) {
+func (f *follower) leadBeside(ctx context.Context, l *leader) {
 	end := f.p.o.World.NewSignal()
 	f.made = append(f.made, end)
 	f.p.o.World.Go(func() {
@@ -145,7 +145,7 @@ func (f *follower) complete(ctx context.Context, e *cache.Entry) error {
 	}
 	whole, err := openai.ParseWhole(e.Answer)
 	if err != nil || len(whole.Choices) != 1 || !bytes.HasPrefix(whole.Choices[0].Text, f.subscriber.Sent()) {
-		return &strategy.BrokenError{Cause: cache.ErrBroken}
+		return &strategy.BrokenError{Cause: ErrBroken}
 	}
 	if len(f.made) > 0 {
 		f.count(cache.ResultMiss, nil)

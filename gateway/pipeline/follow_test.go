@@ -260,7 +260,7 @@ func TestAFollowerCarriesOnForItsClientWhereTheLeaderBroke(t *testing.T) {
 				if string(b.speaker.asks[1].Sent) != "It is" || all[1].record.Receipt == nil || all[1].broken != nil {
 					t.Errorf("it carried on behind %q; %+v", b.speaker.asks[1].Sent, all[1].record)
 				}
-			} else if !errors.Is(all[1].err, cache.ErrBroken) || all[1].broken == nil {
+			} else if !errors.Is(all[1].err, ErrBroken) || all[1].broken == nil {
 				t.Errorf("%s: %v, told %v", name, all[1].err, all[1].broken)
 			}
 		})

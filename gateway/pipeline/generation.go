@@ -25,7 +25,7 @@ func (q *request) newGeneration() *generation {
 }
 
 // maxAnswer is the maximum size in bytes of an answer that is recorded.
-func (q *request) maxAnswer() int { return max(q.cfg.MaxEntryBytes, cache.MinSharedBytes) }
+func (q *request) maxAnswer() int { return max(q.cfg.MaxEntryBytes, minSharedBytes) }
 
 // settle calls complete with a whole answer and its cache entry, which is nil if it must not be stored (yet).
 func (g *generation) settle(e *cache.Entry, w *openai.Whole, complete func(e *cache.Entry, keep func(then func()))) {

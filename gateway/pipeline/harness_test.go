@@ -290,7 +290,7 @@ type bench struct {
 	t       *testing.T
 	store   *memory
 	speaker *speaker
-	shared  *cache.Generations
+	shared  *Generations
 	cfg     cache.Config
 	judging plan.Config
 }
@@ -299,7 +299,7 @@ func newBench(t *testing.T, adjust func(*Options)) *bench {
 	t.Helper()
 	b := &bench{
 		t: t, store: newMemory(), speaker: &speaker{pace: time.Second, plan: plan.Plan{Tier: plan.Target}},
-		shared: cache.NewGenerations(nil),
+		shared: NewGenerations(nil),
 		cfg:    cache.Config{Enabled: true, TTL: time.Hour, MaxEntryBytes: 1 << 20},
 	}
 	o := Options{

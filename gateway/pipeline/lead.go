@@ -3,14 +3,13 @@ package pipeline
 import (
 	"context"
 
-	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // lead makes the answer of a shared generation. It continues without the client of ctx while a subscriber
 // wants it. The subscribers get its result.
-func (q *request) lead(ctx context.Context, l *cache.Leader, to tiers.Sink) (err error) {
+func (q *request) lead(ctx context.Context, l *leader, to tiers.Sink) (err error) {
 	making, cancel := q.p.o.World.WithCancel(q.p.o.Base)
 	defer cancel(nil)
 	defer func() {
@@ -42,7 +41,7 @@ func (q *request) lead(ctx context.Context, l *cache.Leader, to tiers.Sink) (err
 
 // leaveAlone is a leader that may go on to a fallback.
 type leaveAlone struct {
-	leader *cache.Leader
+	leader *leader
 	client *leaderSink // nil: it leads for the clients of others, who have a part of another answer
 }
 
@@ -59,7 +58,7 @@ func (a leaveAlone) begin() tiers.Sink {
 // publisher records an answer and sends it to the subscribers.
 type publisher struct {
 	*recorder
-	leader *cache.Leader
+	leader *leader
 	max    int // maximum text for the subscribers, in bytes
 	sent   int
 }
@@ -90,7 +89,7 @@ func (t *publisher) Chunk(chunk []byte) {
 // continues without it.
 type leaderSink struct {
 	sink
-	subscriber *cache.Subscriber
+	subscriber *subscriber
 
 	detached  AsyncClient // nil: writes wait for the client
 	clientErr error       // the client's error before it was detached

@@ -76,7 +76,7 @@ type Options struct {
 	Ledger      Ledger                          // nil is one for this replica only
 	HighShare   func() float64                  // the share of a tenant's requests per minute that may be high, live; nil is 0.2, 0 is all
 	Store       Store                           // nil stores no answers
-	Generations *cache.Generations              // nil shares none
+	Generations *Generations                    // nil shares none
 	CacheConfig func(route string) cache.Config // live; nil is the zero Config
 	Salt        func(tenant string) string      // separates tenants in the engines' prefix caches; nil does not
 

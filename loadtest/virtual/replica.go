@@ -78,7 +78,7 @@ func (l *lab) newReplica(index int) (*replica, error) {
 		return nil, err
 	}
 	o := pipeline.Options{
-		Cascade: r.cascade, World: l.clock, Base: engines.Answering(context.Background()), Store: l.answers, Generations: cache.NewGenerations(l.clock),
+		Cascade: r.cascade, World: l.clock, Base: engines.Answering(context.Background()), Store: l.answers, Generations: pipeline.NewGenerations(l.clock),
 		CacheConfig: func(string) cache.Config { return l.values.Cache }, Salt: func(tenant string) string { return tenant },
 		HighShare: func() float64 { return 0 },
 	}

@@ -1,19 +1,29 @@
-package cache
+package pipeline
 
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 	"unicode/utf8"
+
+	"github.com/foregate/foregate/cache"
 )
 
-// wholeOf is an answer of that text.
-func wholeOf(text string) *Entry { return &Entry{Tier: "target", Finish: "stop", Answer: []byte(text)} }
+// keyNo is one of many keys of a tenant.
+func keyNo(n int) cache.Key {
+	return cache.KeyOf(&cache.Parts{Tenant: "acme", Route: "m", Request: []byte(strconv.Itoa(n))})
+}
 
-func streamed(n int) GenerationID { return GenerationID{Key: keyNo(n), Stream: true} }
+// wholeOf is an answer of that text.
+func wholeOf(text string) *cache.Entry {
+	return &cache.Entry{Tier: "target", Finish: "stop", Answer: []byte(text)}
+}
+
+func streamed(n int) generationID { return generationID{Key: keyNo(n), Stream: true} }
 
 // allGone fails a test that leaves a generation behind.
 func allGone(t testing.TB, fs *Generations) {
@@ -36,7 +46,7 @@ func inOneProcess(t *testing.T, run func(t *testing.T, fs *Generations)) {
 }
 
 // next is a subscriber's next event, which must come within ten seconds.
-func next(t testing.TB, s *Subscriber) Event {
+func next(t testing.TB, s *subscriber) event {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -48,7 +58,7 @@ func next(t testing.TB, s *Subscriber) Event {
 }
 
 // want is next, which must be of a kind.
-func want(t testing.TB, s *Subscriber, e EventKind) Event {
+func want(t testing.TB, s *subscriber, e eventKind) event {
 	t.Helper()
 	n := next(t, s)
 	if n.Kind != e {
@@ -58,15 +68,15 @@ func want(t testing.TB, s *Subscriber, e EventKind) Event {
 }
 
 // wantText is next, which must be that text.
-func wantText(t testing.TB, s *Subscriber, text string) {
+func wantText(t testing.TB, s *subscriber, text string) {
 	t.Helper()
-	if n := want(t, s, EventText); string(n.Text) != text {
+	if n := want(t, s, eventText); string(n.Text) != text {
 		t.Fatalf("told %q, want %q", n.Text, text)
 	}
 }
 
 // waits fails a test whose subscriber has anything to do. Only in a bubble.
-func waits(t testing.TB, s *Subscriber) {
+func waits(t testing.TB, s *subscriber) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
@@ -76,16 +86,16 @@ func waits(t testing.TB, s *Subscriber) {
 }
 
 // begin takes a subscriber and leads; cancelled says whether its generation was ended.
-func begin(t testing.TB, fs *Generations, id GenerationID) (s *Subscriber, l *Leader, cancelled func() bool) {
+func begin(t testing.TB, fs *Generations, id generationID) (s *subscriber, l *leader, cancelled func() bool) {
 	t.Helper()
 	s = fs.Join(id)
-	l = want(t, s, EventLead).Leader
+	l = want(t, s, eventLead).Leader
 	var ended atomic.Bool
 	l.Begin(func(error) { ended.Store(true) })
 	return s, l, ended.Load
 }
 
-func departed(subscribers ...*Subscriber) {
+func departed(subscribers ...*subscriber) {
 	for _, s := range subscribers {
 		s.Depart()
 	}
@@ -109,8 +119,8 @@ func TestTextArrivesInOrderAndWhole(t *testing.T) {
 		}
 		e := wholeOf("one two three")
 		lead.Complete(e, nil)
-		for _, s := range []*Subscriber{leader, early, late} {
-			if n := want(t, s, EventComplete); n.Entry != e {
+		for _, s := range []*subscriber{leader, early, late} {
+			if n := want(t, s, eventComplete); n.Entry != e {
 				t.Error("another entry")
 			}
 		}
@@ -124,7 +134,7 @@ func TestAnAnswerThatIsBeingKeptIsThereForThoseWhoAskMeanwhile(t *testing.T) {
 		var kept func()
 		lead.Complete(wholeOf("x"), func(then func()) { kept = then })
 		second := fs.Join(streamed(1))
-		want(t, second, EventComplete)
+		want(t, second, eventComplete)
 		kept()
 		third, lead, _ := begin(t, fs, streamed(1)) // it looks
 		lead.Complete(wholeOf("x"), nil)
@@ -135,7 +145,7 @@ func TestAnAnswerThatIsBeingKeptIsThereForThoseWhoAskMeanwhile(t *testing.T) {
 func TestAGenerationThatNobodyWantsAsItBeginsIsEndedAtOnce(t *testing.T) {
 	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		s := fs.Join(streamed(1))
-		lead := want(t, s, EventLead).Leader
+		lead := want(t, s, eventLead).Leader
 		s.Depart() // while it looked in Redis
 		ended := false
 		lead.Begin(func(error) { ended = true })
@@ -152,16 +162,16 @@ func TestPatienceEndsOnlyAWaitInWhichNothingHasCome(t *testing.T) {
 		impatient, told := fs.Join(streamed(1)), fs.Join(streamed(1))
 		began := time.Now()
 		n, err := impatient.Next(t.Context(), began.Add(3*time.Second))
-		if err != nil || n.Kind != EventAlone || time.Since(began) != 3*time.Second {
+		if err != nil || n.Kind != eventAlone || time.Since(began) != 3*time.Second {
 			t.Errorf("event %d, %v after %v; want to go alone after 3 s", n.Kind, err, time.Since(began))
 		}
 		lead.Append([]byte("x"))
 		deadline := time.Now().Add(3 * time.Second)
-		if n, _ := told.Next(t.Context(), deadline); n.Kind != EventText {
+		if n, _ := told.Next(t.Context(), deadline); n.Kind != eventText {
 			t.Fatalf("event %d, want text", n.Kind)
 		}
 		time.AfterFunc(time.Hour, func() { lead.Append([]byte("y")) })
-		if n, _ := told.Next(t.Context(), deadline); n.Kind != EventText {
+		if n, _ := told.Next(t.Context(), deadline); n.Kind != eventText {
 			t.Errorf("event %d an hour after some text, want text", n.Kind)
 		}
 		departed(impatient) // it did that already

@@ -1,10 +1,14 @@
-package cache
+package pipeline
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/foregate/foregate/cache"
+)
 
 func TestNoMoreThanABoundShareOneGeneration(t *testing.T) {
 	inOneProcess(t, func(t *testing.T, fs *Generations) {
-		subscribers := make([]*Subscriber, maxSubscribers)
+		subscribers := make([]*subscriber, maxSubscribers)
 		for i := range subscribers {
 			subscribers[i] = fs.Join(streamed(1))
 		}
@@ -22,19 +26,14 @@ func TestNoMoreThanABoundShareOneGeneration(t *testing.T) {
 
 func TestATenantHasSoManyPlacesAndOthersHaveTheirs(t *testing.T) {
 	fs := NewGenerations(nil)
-	subscribers := make([]*Subscriber, 0, maxOfTenant)
+	subscribers := make([]*subscriber, 0, maxOfTenant)
 	for i := range maxOfTenant {
-		id := streamed(1 + i%4)
-		id.Key.tenant[0] = 1
-		subscribers = append(subscribers, fs.Join(id))
+		subscribers = append(subscribers, fs.Join(streamed(1+i%4)))
 	}
-	id := streamed(9)
-	id.Key.tenant[0] = 1
-	if fs.Join(id) != nil {
+	if fs.Join(streamed(9)) != nil {
 		t.Error("a tenant has more places than it may have")
 	}
-	id.Key.tenant[0] = 2
-	other := fs.Join(id)
+	other := fs.Join(generationID{Key: cache.KeyOf(&cache.Parts{Tenant: "globex"}), Stream: true})
 	if other == nil {
 		t.Fatal("another tenant has no place")
 	}

@@ -1,4 +1,4 @@
-package cache
+package pipeline
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ var scripts = [3]string{
 
 // sitter is a subscriber in the model, with what it was told.
 type sitter struct {
-	subscriber *Subscriber
+	subscriber *subscriber
 	told       []byte
 	quiet      world.Signal // given when it is to look again; nil: at once
 }
@@ -28,12 +28,12 @@ type sitter struct {
 type cabin struct {
 	t           testing.TB
 	fs          *Generations
-	id          GenerationID
+	id          generationID
 	subscribers []*sitter
 
-	lead       *Leader // who makes it
-	generation *Generation
-	ghost      *Leader // who made it before
+	lead       *leader // who makes it
+	generation *sharedGeneration
+	ghost      *leader // who made it before
 	script     string
 	said       int // bytes of it
 	ended      bool
@@ -66,7 +66,7 @@ func (w *cabin) poll(i int, script string) bool {
 	}
 	s.quiet = nil
 	switch n.Kind {
-	case EventLead:
+	case eventLead:
 		if w.generation == f && w.lead != nil {
 			w.t.Fatal("two lead at a time")
 		}
@@ -75,17 +75,17 @@ func (w *cabin) poll(i int, script string) bool {
 		}
 		w.lead, w.generation, w.script, w.said, w.ended = n.Leader, f, script, 0, false
 		w.lead.Begin(func(error) { w.ended = true })
-	case EventText:
+	case eventText:
 		s.told = append(s.told, n.Text...)
 		if !w.id.Stream || !bytes.HasPrefix([]byte(w.script[:w.said]), s.told) || !bytes.Equal(s.told, s.subscriber.Sent()) {
 			w.t.Fatalf("told %q, and the answer so far is %q", s.told, w.script[:w.said])
 		}
-	case EventComplete:
+	case eventComplete:
 		if !bytes.HasPrefix(n.Entry.Answer, s.told) && f.attempt == s.subscriber.attempt {
 			w.t.Fatalf("told %q of the attempt that became %q", s.told, n.Entry.Answer)
 		}
 		w.leave(i)
-	case EventFailed:
+	case eventFailed:
 		if errors.Is(n.Err, ErrBroken) && bytes.HasPrefix([]byte(w.script[:w.said]), s.told) {
 			w.t.Fatalf("told %q, which is how %q begins, and it is broken", s.told, w.script[:w.said])
 		}
@@ -199,7 +199,7 @@ func (w *cabin) windUp() {
 
 // live runs a cabin through what the bytes say, two for a step.
 func live(t testing.TB, stream bool, ops []byte) {
-	w := &cabin{t: t, fs: NewGenerations(nil), id: GenerationID{Key: keyNo(1), Stream: stream}}
+	w := &cabin{t: t, fs: NewGenerations(nil), id: generationID{Key: keyNo(1), Stream: stream}}
 	for ; len(ops) > 1; ops = ops[2:] {
 		w.step(ops[0], ops[1])
 	}

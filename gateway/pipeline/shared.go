@@ -1,4 +1,4 @@
-package cache
+package pipeline
 
 import (
 	"bytes"
@@ -7,14 +7,15 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/tiers/world"
 )
 
-// GenerationID identifies identical requests that may share one generation. Requests of different classes do
+// generationID identifies identical requests that may share one generation. Requests of different classes do
 // not share: one of priority low may wait longer than one of priority high. Streamed and whole answers do not
 // share, because a whole answer arrives only at the end.
-type GenerationID struct {
-	Key    Key
+type generationID struct {
+	Key    cache.Key
 	Class  int8 // of priority
 	Stream bool
 }
@@ -33,17 +34,17 @@ const (
 	failed                  // it failed for all subscribers
 )
 
-// Generation is one answer in progress, with its subscribers. All of it is guarded by [Generations.mu].
-type Generation struct {
+// sharedGeneration is one answer in progress, with its subscribers. All of it is guarded by [Generations.mu].
+type sharedGeneration struct {
 	owner *Generations
-	id    GenerationID
+	id    generationID
 
 	changed     world.Signal // set at the next change; nil while nobody waits
 	stage       stage
 	attempt     int    // number of attempts so far: a failed one is followed by one more
 	text        []byte // of the answer so far: append-only, so that parts of it can be shared
 	opaque      bool   // the answer is more than text: only the whole can be shared
-	entry       *Entry
+	entry       *cache.Entry
 	err         error
 	subscribers int                     // requests that still want the answer; with none it is over
 	cancel      context.CancelCauseFunc // of its making
@@ -51,7 +52,7 @@ type Generation struct {
 
 // change changes a generation. If there are news, it wakes those who wait; if no request wants the answer any more, it
 // cancels its making. It does so without the lock, because both may resume another request.
-func (f *Generation) change(do func(f *Generation) (news bool)) {
+func (f *sharedGeneration) change(do func(f *sharedGeneration) (news bool)) {
 	var changed world.Signal
 	var cancel context.CancelCauseFunc
 	f.owner.mu.Lock()
@@ -71,39 +72,39 @@ func (f *Generation) change(do func(f *Generation) (news bool)) {
 	}
 }
 
-// Subscriber is one request's part in a generation. Only one goroutine may use it, except for Depart.
-type Subscriber struct {
-	generation *Generation
+// subscriber is one request's part in a generation. Only one goroutine may use it, except for Depart.
+type subscriber struct {
+	generation *sharedGeneration
 	attempt    int    // attempt that sent belongs to
 	sent       []byte // the text that the request has received
 
 	departed bool // guarded by Generations.mu
 }
 
-// EventKind says what a subscriber must do next.
-type EventKind uint8
+// eventKind says what a subscriber must do next.
+type eventKind uint8
 
 // The events.
 const (
-	EventLead     EventKind = iota // make the answer
-	EventText                      // there is more text
-	EventComplete                  // the answer is complete
-	EventFailed                    // there is no answer; the error says why
-	EventAlone                     // generate alone: the wait is too long
+	eventLead     eventKind = iota // make the answer
+	eventText                      // there is more text
+	eventComplete                  // the answer is complete
+	eventFailed                    // there is no answer; the error says why
+	eventAlone                     // generate alone: the wait is too long
 )
 
-// Event is an event with its data.
-type Event struct {
-	Kind   EventKind
-	Leader *Leader // EventLead
-	Text   []byte  // EventText; read-only
-	Entry  *Entry  // EventComplete; read-only
-	Err    error   // EventFailed
+// event is an event with its data.
+type event struct {
+	Kind   eventKind
+	Leader *leader      // eventLead
+	Text   []byte       // eventText; read-only
+	Entry  *cache.Entry // eventComplete; read-only
+	Err    error        // eventFailed
 }
 
 // Next waits for the next event. If deadline is not zero, it ends a wait in which nothing has arrived yet.
 // The error is the context's cause.
-func (s *Subscriber) Next(ctx context.Context, deadline time.Time) (Event, error) {
+func (s *subscriber) Next(ctx context.Context, deadline time.Time) (event, error) {
 	e, changed := s.poll()
 	if e != nil {
 		return *e, nil
@@ -117,20 +118,20 @@ func (s *Subscriber) Next(ctx context.Context, deadline time.Time) (Event, error
 	for {
 		late := changed.Wait(waiting)
 		if ctx.Err() != nil && late != nil {
-			return Event{}, context.Cause(ctx)
+			return event{}, context.Cause(ctx)
 		}
 		if e, changed = s.poll(); e != nil {
 			return *e, nil
 		}
 		if late != nil {
 			s.Depart()
-			return Event{Kind: EventAlone}, nil
+			return event{Kind: eventAlone}, nil
 		}
 	}
 }
 
 // poll returns the next event, or the signal to wait for.
-func (s *Subscriber) poll() (e *Event, changed world.Signal) {
+func (s *subscriber) poll() (e *event, changed world.Signal) {
 	f := s.generation
 	for fresh := world.Signal(nil); ; fresh = f.owner.world.NewSignal() { // made without the lock
 		f.owner.mu.Lock()
@@ -146,26 +147,26 @@ func (s *Subscriber) poll() (e *Event, changed world.Signal) {
 }
 
 // look returns the next event, nil if there is none yet; the owner's mu is held.
-func (s *Subscriber) look() *Event {
+func (s *subscriber) look() *event {
 	f := s.generation
 	switch f.stage {
 	case completed:
-		return &Event{Kind: EventComplete, Entry: f.entry}
+		return &event{Kind: eventComplete, Entry: f.entry}
 	case failed:
-		return &Event{Kind: EventFailed, Err: f.err}
+		return &event{Kind: eventFailed, Err: f.err}
 	case leaderless:
 		f.stage = led
 		f.attempt++
 		said := f.text
 		f.text, f.opaque = nil, false
-		return &Event{Kind: EventLead, Leader: &Leader{generation: f, attempt: f.attempt, sentBefore: said[:wholeRunes(said):len(said)]}}
+		return &event{Kind: eventLead, Leader: &leader{generation: f, attempt: f.attempt, sentBefore: said[:wholeRunes(said):len(said)]}}
 	}
 	if !f.id.Stream || f.opaque {
 		return nil
 	}
 	if s.attempt != f.attempt {
 		if !bytes.HasPrefix(f.text, s.sent[:min(len(s.sent), len(f.text))]) {
-			return &Event{Kind: EventFailed, Err: ErrBroken}
+			return &event{Kind: eventFailed, Err: ErrBroken}
 		}
 		if len(f.text) < len(s.sent) {
 			return nil
@@ -179,22 +180,22 @@ func (s *Subscriber) look() *Event {
 	text := f.text[:end:end] // with a limited capacity, so that an append cannot overwrite it
 	more := text[len(s.sent):]
 	s.sent = text
-	return &Event{Kind: EventText, Text: more}
+	return &event{Kind: eventText, Text: more}
 }
 
 // Sent is the text that the subscriber has received.
-func (s *Subscriber) Sent() []byte { return s.sent }
+func (s *subscriber) Sent() []byte { return s.sent }
 
 // Depart removes the subscriber: its client has left, has its answer, or gets it in another way. If no other
 // request wants the answer, its generation is cancelled; otherwise it continues. Depart may be called again.
-func (s *Subscriber) Depart() {
-	s.generation.change(func(f *Generation) bool {
+func (s *subscriber) Depart() {
+	s.generation.change(func(f *sharedGeneration) bool {
 		if s.departed {
 			return false
 		}
 		s.departed = true
 		f.subscribers--
-		fs, tenant := f.owner, f.id.Key.tenant
+		fs, tenant := f.owner, f.id.Key.Tenant()
 		if fs.subscribers[tenant]--; fs.subscribers[tenant] == 0 {
 			delete(fs.subscribers, tenant)
 		}
@@ -203,7 +204,7 @@ func (s *Subscriber) Depart() {
 }
 
 // Shared reports whether another request wants the answer.
-func (s *Subscriber) Shared() bool {
+func (s *subscriber) Shared() bool {
 	f := s.generation
 	f.owner.mu.Lock()
 	defer f.owner.mu.Unlock()
