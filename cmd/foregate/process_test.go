@@ -46,6 +46,12 @@ func serve(t *testing.T, config string) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveBy(t, exe, config)
+}
+
+// serveBy is serve by a given binary.
+func serveBy(t *testing.T, exe, config string) *server {
+	t.Helper()
 	file := configFile(t, config)
 	cmd := exec.Command(exe, "serve", "-c", file)
 	cmd.Env = append(os.Environ(), beForegate+"=1", atOnce)
