@@ -2,12 +2,15 @@ package app_test
 
 import (
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/internal/redistest"
+	"github.com/foregate/foregate/tiers/pool"
 )
 
 // settingsWithin is how soon a live setting must be in force.
@@ -73,4 +76,53 @@ drain: {delay: 0s, grace: 2s}
 	if lines := strings.Count(p.Log.String(), "speculation.treshold"); lines != 1 {
 		t.Errorf("the bad field was logged %d times, want once", lines)
 	}
+}
+
+// TestAFlushedRedisGetsSettingsAndDrainsAgainAndNobodyNotices empties the Redis of three replicas.
+func TestAFlushedRedisGetsSettingsAndDrainsAgainAndNobodyNotices(t *testing.T) {
+	client := redistest.Start(t).Client
+	if err := client.HSet(t.Context(), "foregate:settings", "shed.low", "0.6").Err(); err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf(`listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+redis: {url: "redis://%s/0"}
+pools: {p: {model: m, backends: [%q, %q]}}
+routes: [{model: m, target: p}]
+drain: {delay: 0s, grace: 2s}
+`, client.Options().Addr, newRecorder(t).url, newRecorder(t).url)
+	replicas := []*apptest.Replica{apptest.Serve(t, text), apptest.Serve(t, text), apptest.Serve(t, text)}
+	for _, r := range replicas {
+		r.Ready(t)
+	}
+	id := replicas[0].App.Backends("p")[0]
+	if status, _, body := apptest.Send(t, http.MethodPost, replicas[0].Admin+"/admin/drain?backend="+id+"&why=disk", ""); status != http.StatusOK {
+		t.Fatal(body)
+	}
+	inForce := func() bool {
+		return !slices.ContainsFunc(replicas, func(r *apptest.Replica) bool {
+			drained := slices.ContainsFunc(r.App.Pool("p").Snapshot(), func(s pool.BackendState) bool { return s.ID == id && s.Drained })
+			return !drained || r.App.Settings.Snapshot().Global().Admission.Low != 0.6
+		})
+	}
+	apptest.Within(t, settingsWithin, "all have the setting and the drain", inForce)
+	if err := client.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	apptest.Within(t, 2*time.Second, "both are in Redis again", func() bool {
+		if !inForce() {
+			t.Fatal("out of force")
+		}
+		return client.HGet(t.Context(), "foregate:settings", "shed.low").Val() == "0.6" && client.HExists(t.Context(), "foregate:{fg}:drain", "p/"+id).Val()
+	})
+	apptest.Eventually(t, "the status says so", func() bool { s := replicas[2].Status(t); return s.Redis.LostData > 0 && len(s.Settings.Lost) == 0 })
+	if n := client.XLen(t.Context(), "{foregate:settings}:log").Val(); n != 1 {
+		t.Errorf("%d entries of the history", n)
+	}
+	if err := client.Del(t.Context(), "foregate:settings").Err(); err != nil {
+		t.Fatal(err)
+	}
+	apptest.Within(t, settingsWithin, "what is deleted on purpose is deleted", func() bool {
+		return !slices.ContainsFunc(replicas, func(r *apptest.Replica) bool { return r.App.Settings.Snapshot().Global().Admission.Low == 0.6 })
+	})
 }
