@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway/display"
-	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/risk"
 )
 
 type riskExportCmd struct {
@@ -42,7 +42,7 @@ func (c *riskExportCmd) Run(e *env) error {
 	}
 	counts := map[string]int{}
 	out := bufio.NewWriter(e.stdout)
-	err = b.book.Log(b.ctx, func(a evidence.LogEntry) error {
+	err = b.book.Log(b.ctx, func(a risk.LogEntry) error {
 		if c.Route != "" && a.Route != c.Route || a.When.Before(from) {
 			return nil
 		}
@@ -53,7 +53,7 @@ func (c *riskExportCmd) Run(e *env) error {
 	if err = cmp.Or(err, out.Flush()); err != nil {
 		return err
 	}
-	good, bad, lost := counts[evidence.Good], counts[evidence.Bad], counts[evidence.Lost]
+	good, bad, lost := counts[risk.Good], counts[risk.Bad], counts[risk.Lost]
 	_, _ = fmt.Fprintf(e.stderr, "%s: %d good, %d bad, %d lost or under way\n", display.Count(good+bad+lost, "audit", "audits"), good, bad, lost) // whoever reads may be gone
 	return nil
 }

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/foregate/foregate/gateway/auditlog"
 	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/risk"
 )
 
 type riskImportCmd struct {
@@ -28,7 +32,7 @@ func (c *riskImportCmd) Run(e *env) error {
 		defer func() { _ = f.Close() }() // it was read
 		in = f
 	}
-	batches, err := auditlog.Read(in, c.Route)
+	audits, err := auditlog.Read(in, c.Route)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
@@ -37,24 +41,23 @@ func (c *riskImportCmd) Run(e *env) error {
 		return err
 	}
 	defer b.close()
-	if len(batches) == 0 && c.Route != "" {
+	if len(audits) == 0 && c.Route != "" {
 		return fmt.Errorf("%s has no audits of %s", c.File, display.Clip(c.Route, 60))
 	}
 	refused := false
-	for _, batch := range batches {
-		if err := b.mustKnow(batch.Key.Route); err != nil {
+	for _, k := range slices.SortedFunc(maps.Keys(audits), func(a, b risk.Key) int { return cmp.Compare(a.String(), b.String()) }) {
+		if err := b.mustKnow(k.Route); err != nil {
 			return err
 		}
-		p, err := b.book.Import(b.ctx, batch.Key, batch.Entries)
+		p, err := auditlog.Import(b.ctx, b.book, k, audits[k])
 		if errors.Is(err, evidence.ErrAway) {
-			return fmt.Errorf("%s: %w", batch.Key, err)
+			return fmt.Errorf("%s: %w", k, err)
 		}
-		text := fmt.Sprintf("%d of %s taken, %d of them bad or lost", p.Audits, display.Count(len(batch.Entries), "audit", "audits"), p.Bad)
+		text := fmt.Sprintf("%d of %s taken, %d of them bad or lost", p.Audits, display.Count(len(audits[k]), "audit", "audits"), p.Bad)
 		if err != nil {
-			text = err.Error()
+			text, refused = err.Error(), true
 		}
-		refused = refused || err != nil
-		_, _ = fmt.Fprintf(e.stdout, "%s: %s\n", batch.Key, text) // whoever reads may be gone
+		_, _ = fmt.Fprintf(e.stdout, "%s: %s\n", k, text) // whoever reads may be gone
 	}
 	if refused {
 		return errSilent

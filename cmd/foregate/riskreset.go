@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/foregate/foregate/gateway/display"
-	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/risk"
 )
 
 type riskResetCmd struct {
@@ -29,7 +29,7 @@ func (c *riskResetCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	known = slices.DeleteFunc(known, func(k evidence.KeyState) bool {
+	known = slices.DeleteFunc(known, func(k risk.KeyState) bool {
 		return k.Key.Route != c.Route || c.TrafficClass != "" && k.Key.TrafficClass != c.TrafficClass
 	})
 	if len(known) == 0 {

@@ -20,7 +20,7 @@ func (a *App) makeEvidence() {
 	})
 	a.risks = &riskview.Watcher{Evidence: a.evidence, Config: config, Economics: a.economics}
 	if a.Options.Registerer != nil {
-		a.Options.Registerer.MustRegister(evidence.NewCollector(a.risks.States, a.risks.Summary))
+		a.Options.Registerer.MustRegister(riskview.NewCollector(a.risks.States, a.risks.Summary))
 	}
 }
 

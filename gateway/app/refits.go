@@ -10,6 +10,7 @@ import (
 func (a *App) makeRefits() {
 	a.refits = refit.New(refit.Options{
 		Book: a.evidence, Routes: a.routes, Route: a.refitRoute, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
+		Mine: func(route string) bool { return a.Fleet.Mine("refits", route) },
 	})
 }
 

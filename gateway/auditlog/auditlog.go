@@ -1,15 +1,15 @@
-// Package auditlog reads the file of audits that foregate risk export writes: one evidence.LogEntry as JSON in each line.
+// Package auditlog reads the file of audits that foregate risk export writes, one risk.LogEntry as JSON in each line,
+// and makes it evidence.
 package auditlog
 
 import (
 	"bufio"
-	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/plan"
@@ -19,64 +19,53 @@ import (
 const (
 	maxLines     = 1_000_000 // of a file
 	maxLineBytes = 16 << 10  // exported lines have 500
-	maxBatches   = 1024      // traffic classes that Redis keeps
 )
 
 // fields are those of a line. All must be there.
 var fields = []string{"when", "route", "traffic_class", "ticket", "score", "floor", "threshold", "chance", "served", "features", "tokens", "grid", "alarm", "label", "request"}
 
-// Batch holds the audits of one traffic class in a file.
-type Batch struct {
-	Key     risk.Key
-	Entries []evidence.LogEntry
-}
-
-// Read reads and checks a whole file, and groups its audits by traffic class, in order of first appearance. If route is
-// not "", audits of other routes are left out. An error names the line and the field.
-func Read(from io.Reader, route string) ([]*Batch, error) {
+// Read reads and checks a whole file, and returns its audits by traffic class. If route is not "", audits of other routes
+// are left out. An error names the line and the field.
+func Read(from io.Reader, route string) (map[risk.Key][]risk.LogEntry, error) {
 	in := bufio.NewScanner(from)
-	in.Buffer(make([]byte, 0, 4<<10), maxLineBytes)
-	of := map[risk.Key]*Batch{}
-	var batches []*Batch
-	n := 0
-	for in.Scan() {
-		if n++; n > maxLines {
-			return nil, fmt.Errorf("more than %d lines; split the file", maxLines)
-		}
+	in.Buffer(nil, maxLineBytes)
+	of := map[risk.Key][]risk.LogEntry{}
+	n := 1
+	for ; in.Scan(); n++ {
 		e, err := parseLine(in.Bytes())
+		if n > maxLines {
+			err = fmt.Errorf("want at most %d lines; split the file", maxLines)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
-		if route != "" && e.Route != route {
-			continue
+		if route == "" || e.Route == route {
+			of[e.Key] = append(of[e.Key], e)
 		}
-		b := of[e.Key]
-		if b == nil {
-			b = &Batch{Key: e.Key}
-			of[e.Key], batches = b, append(batches, b)
-		}
-		if len(batches) > maxBatches {
-			return nil, fmt.Errorf("line %d: more than %d traffic classes", n, maxBatches)
-		}
-		e.Key = b.Key // so that the line's own text can be freed
-		b.Entries = append(b.Entries, e)
 	}
 	if err := in.Err(); err != nil {
-		return nil, fmt.Errorf("line %d: %w", n+1, err)
+		return nil, fmt.Errorf("line %d: %w", n, err)
 	}
-	return batches, nil
+	return of, nil
 }
 
 // parseLine reads one line. Audits by a fitted score are refused: another fleet's score with the same number is another
 // score.
-func parseLine(text []byte) (e evidence.LogEntry, err error) {
-	if err := checkFields(text); err != nil {
-		return e, err
+func parseLine(text []byte) (e risk.LogEntry, err error) {
+	var have map[string]json.RawMessage
+	if err := json.Unmarshal(text, &have); err != nil {
+		return e, fmt.Errorf("want one JSON object: %w", err)
+	}
+	for _, name := range fields {
+		if v := have[name]; v == nil || string(v) == "null" {
+			return e, fmt.Errorf("%s: is missing", name)
+		}
+		delete(have, name)
+	}
+	for name := range have {
+		return e, fmt.Errorf("%.40q: an unknown field", name)
 	}
 	if err := json.Unmarshal(text, &e); err != nil {
-		if _, ok := errors.AsType[*time.ParseError](err); ok {
-			err = fmt.Errorf("when: %w", err)
-		}
 		return e, err // it names the field
 	}
 	if version := plan.ScoreOf(e.Key); version != 0 {
@@ -85,35 +74,28 @@ func parseLine(text []byte) (e evidence.LogEntry, err error) {
 	return e, e.Check()
 }
 
-// checkFields checks that a line is one object that has each field once.
-func checkFields(text []byte) error {
-	d := json.NewDecoder(bytes.NewReader(text))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return errors.New("want a JSON object")
-	}
-	missing := slices.Clone(fields)
-	for d.More() {
-		name, err := d.Token()
-		i := slices.IndexFunc(missing, func(field string) bool { return field == name })
-		var value json.RawMessage
-		if err == nil {
-			err = d.Decode(&value)
+// Why nothing was imported.
+var (
+	errKnown = errors.New("evidence: it has evidence already; foregate risk reset forgets that")
+	errNoUse = fmt.Errorf("evidence: no such audit counts: a grid is placed by %d of them at least, drawn at random", risk.GridScores)
+)
+
+// Import makes audits the first evidence of their traffic class, and returns how many count. Lost ones count as bad.
+func Import(ctx context.Context, book *evidence.Store, k risk.Key, audits []risk.LogEntry) (risk.Import, error) {
+	slices.SortStableFunc(audits, func(a, b risk.LogEntry) int { return a.When.Compare(b.When) })
+	var past []risk.PastAudit
+	for i := range audits {
+		if a := &audits[i]; a.Chance > 0 {
+			past = append(past, risk.PastAudit{Score: a.Score, Floor: a.Floor, Bad: a.Label != risk.Good})
 		}
-		switch {
-		case err != nil:
-			return fmt.Errorf("%.40v: %w", name, err)
-		case i < 0:
-			return fmt.Errorf("%.40q: an unknown field, or one given twice", name)
-		case string(value) == "null":
-			return fmt.Errorf("%s: is null", name)
-		}
-		missing = slices.Delete(missing, i, i+1)
 	}
-	switch {
-	case !json.Valid(text):
-		return errors.New("want one JSON object")
-	case len(missing) > 0:
-		return fmt.Errorf("%s: is missing", missing[0])
+	p := risk.PlanImport(book.Rule(k.Route), nil, past)
+	if p.Audits == 0 {
+		return p, errNoUse
 	}
-	return nil
+	done, err := book.Certify(ctx, k, p)
+	if err == nil && !done {
+		err = errKnown
+	}
+	return p, err
 }

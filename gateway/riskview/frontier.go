@@ -82,7 +82,7 @@ func (s *Watcher) Frontiers(ctx context.Context) (gateway.RiskFrontiers, error) 
 
 // inFrontier returns the states whose drafts are accepted on their own score, of the kinds in use, and how many others of
 // these there are.
-func inFrontier(known []evidence.KeyState) (states []evidence.KeyState, omitted int) {
+func inFrontier(known []risk.KeyState) (states []risk.KeyState, omitted int) {
 	last := map[string]time.Time{}
 	for i := range known {
 		k := &known[i]
@@ -98,22 +98,22 @@ func inFrontier(known []evidence.KeyState) (states []evidence.KeyState, omitted 
 	if omitted = len(states) - maxFrontierKeys; omitted <= 0 {
 		return states, 0
 	}
-	slices.SortStableFunc(states, func(a, b evidence.KeyState) int { return b.Seen.Compare(a.Seen) })
+	slices.SortStableFunc(states, func(a, b risk.KeyState) int { return b.Seen.Compare(a.Seen) })
 	states = states[:maxFrontierKeys]
-	slices.SortFunc(states, func(a, b evidence.KeyState) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	slices.SortFunc(states, func(a, b risk.KeyState) int { return strings.Compare(a.Key.String(), b.Key.String()) })
 	return states, omitted
 }
 
 // auditsOf reads the audits of states from the log: those of the grid and alarm in force.
-func auditsOf(ctx context.Context, book *evidence.Store, known []evidence.KeyState) (map[risk.Key][]evidence.LogEntry, error) {
+func auditsOf(ctx context.Context, book *evidence.Store, known []risk.KeyState) (map[risk.Key][]risk.LogEntry, error) {
 	states := map[risk.Key]*risk.State{}
 	for i := range known {
 		if known[i].State.Version != 0 {
 			states[known[i].Key] = &known[i].State
 		}
 	}
-	audits := map[risk.Key][]evidence.LogEntry{}
-	err := book.Log(ctx, func(e evidence.LogEntry) error {
+	audits := map[risk.Key][]risk.LogEntry{}
+	err := book.Log(ctx, func(e risk.LogEntry) error {
 		state := states[e.Key]
 		if state == nil || e.Version != state.Version || e.Alarm != state.Alarm {
 			return nil
@@ -126,20 +126,20 @@ func auditsOf(ctx context.Context, book *evidence.Store, known []evidence.KeySta
 }
 
 // frontierOf returns the frontier of one state, by the label in force.
-func (s *Watcher) frontierOf(k *evidence.KeyState, entries []evidence.LogEntry, now time.Time) gateway.RiskFrontier {
+func (s *Watcher) frontierOf(k *risk.KeyState, entries []risk.LogEntry, now time.Time) gateway.RiskFrontier {
 	c := s.Config(k.Key.Route)
 	m := frontierMaker{key: k, config: c, economics: s.Economics(k.Key), perMinute: perMinute(entries, now)}
 	in := risk.FrontierInput{Grid: k.State.Grid, Rule: k.Rule}
 	for i := range entries {
 		e := &entries[i]
-		in.Samples = append(in.Samples, risk.Sample{Score: e.Score, Floor: e.Floor, Bad: e.Label == evidence.Bad, Lost: e.Label == evidence.Lost})
+		in.Samples = append(in.Samples, risk.Sample{Score: e.Score, Floor: e.Floor, Bad: e.Label == risk.Bad, Lost: e.Label == risk.Lost})
 	}
 	return m.view(risk.FrontierOf(in))
 }
 
 // perMinute returns the rate of audits in the last hour; 0 if fewer than two are known.
-func perMinute(entries []evidence.LogEntry, now time.Time) float64 {
-	at := slices.IndexFunc(entries, func(e evidence.LogEntry) bool { return now.Sub(e.When) <= rateWindow })
+func perMinute(entries []risk.LogEntry, now time.Time) float64 {
+	at := slices.IndexFunc(entries, func(e risk.LogEntry) bool { return now.Sub(e.When) <= rateWindow })
 	if at < 0 || len(entries)-at < 2 {
 		return 0
 	}
@@ -148,7 +148,7 @@ func perMinute(entries []evidence.LogEntry, now time.Time) float64 {
 
 // frontierMaker makes views of the frontiers of one state.
 type frontierMaker struct {
-	key       *evidence.KeyState
+	key       *risk.KeyState
 	config    *plan.Config
 	economics Economics
 	perMinute float64 // audits

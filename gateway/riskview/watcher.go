@@ -23,7 +23,7 @@ type Watcher struct {
 	Config    func(route string) *plan.Config // live
 	Economics func(k risk.Key) Economics      // what the requests of a key are like
 
-	last atomic.Pointer[[]evidence.KeyState]
+	last atomic.Pointer[[]risk.KeyState]
 
 	frontierMu  sync.Mutex             // one computation at a time
 	frontiers   *gateway.RiskFrontiers // the last ones
@@ -48,7 +48,7 @@ func (s *Watcher) Run(ctx context.Context) error {
 }
 
 // States returns all states, at most ten seconds old.
-func (s *Watcher) States() []evidence.KeyState {
+func (s *Watcher) States() []risk.KeyState {
 	if known := s.last.Load(); known != nil {
 		return *known
 	}
@@ -69,7 +69,7 @@ func (s *Watcher) Summaries(ctx context.Context) ([]risk.Summary, error) {
 }
 
 // Summary returns the summary of a state.
-func (s *Watcher) Summary(k *evidence.KeyState) risk.Summary {
+func (s *Watcher) Summary(k *risk.KeyState) risk.Summary {
 	sum := k.State.Summarise(k.Rule)
 	sum.Route, sum.TrafficClass = k.Key.Route, k.Key.TrafficClass
 	sum.Phase = k.State.Phase(k.Rule, time.Now(), s.Config(k.Key.Route).Risk.WarmupDuration)

@@ -72,13 +72,13 @@ func newer(policy string, than time.Time) bool {
 // they reach could not be certified. It tells when that was done.
 func (w *Testbed) afresh(ctx context.Context) (time.Time, error) {
 	c := w.Redis.Servers[0].Client
-	names, err := c.ZRange(ctx, riskKeys+"index", 0, -1).Result()
+	routes, err := c.ZRange(ctx, riskKeys+"routes", 0, -1).Result()
 	if err != nil {
 		return time.Time{}, err
 	}
-	keys := []string{riskKeys + "index", riskKeys + "log"}
-	for _, name := range names {
-		keys = append(keys, riskKeys+name)
+	keys := []string{riskKeys + "routes"}
+	for _, route := range routes {
+		keys = append(keys, riskKeys+"of:"+route, riskKeys+"state:"+route)
 	}
 	err = c.Del(ctx, keys...).Err()
 	return time.Now(), err
@@ -148,4 +148,4 @@ func (w *Testbed) lateDrafts(died time.Time) {
 }
 
 // riskKeys is what the names of evidence begin with.
-const riskKeys = "foregate:{fg}:risk3:"
+const riskKeys = "foregate:{fg}:log1:"

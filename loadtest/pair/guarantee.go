@@ -183,19 +183,12 @@ func (m *run) importAudits(ctx context.Context, settings map[string]string, past
 	if err != nil {
 		return err
 	}
-	entries := make([]evidence.LogEntry, len(past))
-	began := time.Now().Add(-time.Duration(len(past)) * time.Second)
+	outcomes := make([]risk.PastAudit, len(past))
 	for i, a := range past {
-		entries[i] = evidence.LogEntry{
-			Key: key, When: began.Add(time.Duration(i) * time.Second), Ticket: "past-" + strconv.Itoa(i), Score: a.score,
-			Floor: -risk.Unreachable, Threshold: risk.Unreachable, Chance: 1, Features: a.features[:], Label: evidence.Bad,
-		}
-		if a.good {
-			entries[i].Label = evidence.Good
-		}
+		outcomes[i] = risk.PastAudit{Score: a.score, Floor: -risk.Unreachable, Bad: !a.good}
 	}
-	if _, err := store.Import(ctx, key, entries); err != nil {
-		return fmt.Errorf("the audits were not imported: %w", err)
+	if done, err := store.Certify(ctx, key, risk.PlanImport(ruleFor(rate), nil, outcomes)); err != nil || !done {
+		return fmt.Errorf("the audits were not imported: %v, %w", done, err)
 	}
 	return m.untilCertified(ctx)
 }

@@ -73,7 +73,9 @@ func (l *lab) planOutages() {
 		l.clock.At(o.At, l.redis.Lose)
 		l.clock.At(o.At+o.For, func() {
 			l.redis.Restore()
-			l.clock.After(viewEvery/2, l.evidence.tellDrafted)
+			for _, r := range l.replicas {
+				l.clock.After(viewEvery/2, r.seen.tick)
+			}
 		})
 	}
 }

@@ -16,18 +16,17 @@ import (
 // viewEvery is how old a view may be that a replica goes by.
 const viewEvery = time.Second
 
-// evidence is what audits have shown of every kind of request: what the gateway's replicas keep
-// in Redis, without the way there.
+// evidence is what audits have shown of every kind of request: the gateway's own stores, one for each replica, which share
+// one log as if it were in Redis.
 type evidence struct {
 	lab     *lab
-	states  map[risk.Key]*risk.State
+	log     *store.Memory
+	book    *store.Store // of nobody: what is known at the end, and for refits
+	known   map[risk.Key]*risk.State
 	changes []change
 	first   map[risk.Key]time.Duration // when a kind first had a certificate
 
 	booked, closed int
-	log            auditLog
-	unsynced       []func()  // counts of warm-ups that Redis was not told of
-	since          time.Time // of the oldest of these
 }
 
 // change is a threshold that came into force.
@@ -40,28 +39,42 @@ type change struct {
 }
 
 func newEvidence(l *lab) *evidence {
-	return &evidence{lab: l, states: map[risk.Key]*risk.State{}, first: map[risk.Key]time.Duration{}}
+	e := &evidence{lab: l, log: &store.Memory{Now: l.clock.Now, Away: l.redis.Away}, first: map[risk.Key]time.Duration{}}
+	e.book = e.newStore()
+	return e
+}
+
+// newStore returns the store of one replica.
+func (e *evidence) newStore() *store.Store {
+	return store.New(store.Options{
+		Memory: e.log, Rule: func(string) risk.Rule { return e.rule() }, Now: e.lab.clock.Now,
+		Stale: func(string) time.Duration { return e.lab.values.Tiers.Risk.MaxStaleness },
+	})
 }
 
 func (e *evidence) rule() risk.Rule { return e.lab.values.Tiers.Risk.Rule }
 
-func (e *evidence) state(k risk.Key) *risk.State {
-	s := e.states[k]
-	if s == nil {
-		s = &risk.State{}
-		e.states[k] = s
+// states are the states of all kinds; without Redis those that were read last.
+func (e *evidence) states() map[risk.Key]*risk.State {
+	all, err := e.book.All(context.Background())
+	if err != nil {
+		return e.known
 	}
-	return s
+	e.known = map[risk.Key]*risk.State{}
+	for i := range all {
+		e.known[all[i].Key] = &all[i].State
+	}
+	return e.known
 }
 
 // note takes down which threshold is in force. Of a score that does not judge drafts none is.
-func (e *evidence) note(k risk.Key) {
+func (e *evidence) note(k risk.Key, by *store.Store) {
 	cfg := &e.lab.values.Tiers
 	version := cfg.Risk.ScoreVersion
 	if !cfg.Mode.Audited() || k != plan.ScoredBy(k, version) {
 		return
 	}
-	v, now := e.state(k).View(e.rule()), e.lab.clock.Elapsed()
+	v, now := by.View(k), e.lab.clock.Elapsed()
 	k = plan.ScoredBy(k, 0)
 	if _, ok := e.first[k]; v.Serves() && !ok {
 		e.first[k] = now
@@ -73,8 +86,8 @@ func (e *evidence) note(k risk.Key) {
 func (e *evidence) noteSettings() {
 	cfg := &e.lab.values.Tiers
 	if cfg.Mode.Audited() {
-		for _, k := range slices.SortedFunc(maps.Keys(e.states), func(a, b risk.Key) int { return cmp.Compare(a.String(), b.String()) }) {
-			e.note(k)
+		for _, k := range slices.SortedFunc(maps.Keys(e.states()), func(a, b risk.Key) int { return cmp.Compare(a.String(), b.String()) }) {
+			e.note(k, e.book)
 		}
 		return
 	}
@@ -99,118 +112,55 @@ func (e *evidence) add(next change) {
 	e.changes = append(e.changes, next)
 }
 
-// evidenceView are the evidence as a replica saw it last. It implements [audit.Evidence].
+// evidenceView is the evidence as a replica sees it. It implements [audit.Evidence].
 type evidenceView struct {
-	*evidence
-	seen map[risk.Key]risk.View
+	*store.Store
+	all  *evidence
+	read time.Time // when the log was read, or that failed
 }
 
-var _ audit.Evidence = evidenceView{}
+var _ audit.Evidence = (*evidenceView)(nil)
 
-// View implements [audit.Evidence].
-func (s evidenceView) View(k risk.Key) risk.View {
-	v, ok := s.seen[k]
-	age := s.lab.clock.Now().Sub(v.Seen)
-	switch {
-	case s.lab.redis.Away():
-		return s.old(k, v.Seen)
-	case ok && age < viewEvery:
-		return v
+// View implements [audit.Evidence]. It reads the log first if it is due.
+func (s *evidenceView) View(k risk.Key) risk.View {
+	if now := s.Now(); now.Sub(s.read) >= viewEvery {
+		s.tick()
 	}
-	return s.look(k)
+	return s.Store.View(k)
 }
 
-// old is a view that cannot be refreshed, of what Redis had at a time; zero: it was never read.
-func (s evidenceView) old(k risk.Key, seen time.Time) (v risk.View) {
-	r := &s.lab.values.Tiers.Risk
-	now := s.lab.clock.Now()
-	switch state := s.state(k); { // nobody changes it meanwhile
-	case seen.IsZero():
-		v = new(risk.State).View(r.Rule)
-	case now.Sub(seen) > r.MaxStaleness:
-		v = state.StaleView(r.Rule)
-	default:
-		v = state.View(r.Rule)
-	}
-	if v.Seen = seen; len(s.unsynced) > 0 && now.Sub(s.since) > store.MaxUnsynced {
-		v.Seen = time.Time{}
-	}
-	return v
-}
-
-// look takes the view of this moment.
-func (s evidenceView) look(k risk.Key) risk.View {
-	v := s.state(k).View(s.rule())
-	v.Seen = s.lab.clock.Now()
-	s.seen[k] = v
-	return v
+// tick reads the log, and writes the counts of warm-ups.
+func (s *evidenceView) tick() {
+	s.read = s.Now()
+	_ = s.Tick(context.Background()) // while Redis is away
 }
 
 // Open implements [audit.Evidence].
-func (s evidenceView) Open(_ context.Context, b risk.Audit) (risk.OpenResult, error) {
-	if s.lab.redis.Away() {
-		return "", store.ErrAway
-	}
-	fate := s.state(b.Key).Open(s.rule(), b.Decision, b.Score, b.Ticket, s.lab.clock.Now())
-	s.note(b.Key)
-	s.look(b.Key)
-	if fate == risk.Opened {
-		s.log.opened(b, s.lab.clock.Now())
-	}
-	return s.counted(fate), nil
+func (s *evidenceView) Open(ctx context.Context, a risk.Audit) (risk.OpenResult, error) {
+	result, err := s.Store.Open(ctx, a)
+	s.all.note(a.Key, s.Store)
+	return s.counted(result), err
 }
 
 // OpenWarmup implements [audit.Evidence].
-func (s evidenceView) OpenWarmup(_ context.Context, k risk.Key, ticket string) (risk.OpenResult, error) {
-	if s.lab.redis.Away() {
-		return "", store.ErrAway
-	}
-	fate := s.state(k).OpenWarmup(s.rule(), ticket, s.lab.clock.Now())
-	s.look(k)
-	return s.counted(fate), nil
+func (s *evidenceView) OpenWarmup(ctx context.Context, k risk.Key, ticket string) (risk.OpenResult, error) {
+	result, err := s.Store.OpenWarmup(ctx, k, ticket)
+	return s.counted(result), err
 }
 
-func (s evidenceView) counted(fate risk.OpenResult) risk.OpenResult {
-	if fate == risk.Opened {
-		s.booked++
+func (s *evidenceView) counted(result risk.OpenResult) risk.OpenResult {
+	if result == risk.Opened {
+		s.all.booked++
 	}
-	return fate
-}
-
-// Drafted implements [audit.Evidence].
-func (s evidenceView) Drafted(k risk.Key, made, served int) {
-	count := func() { s.state(k).Drafted(s.rule(), made, served, s.lab.clock.Now()) }
-	if !s.lab.redis.Away() {
-		count()
-		return
-	}
-	if len(s.unsynced) == 0 {
-		s.since = s.lab.clock.Now()
-	}
-	s.unsynced = append(s.unsynced, count)
-}
-
-// tellDrafted tells Redis of the counts that it was not told of.
-func (e *evidence) tellDrafted() {
-	if e.lab.redis.Away() {
-		return
-	}
-	for _, count := range e.unsynced {
-		count()
-	}
-	e.unsynced = nil
+	return result
 }
 
 // Close implements [audit.Evidence].
-func (s evidenceView) Close(_ context.Context, k risk.Key, ticket string, bad bool) error {
-	if s.lab.redis.Away() {
-		return store.ErrAway
+func (s *evidenceView) Close(ctx context.Context, k risk.Key, ticket string, bad bool) error {
+	err := s.Store.Close(ctx, k, ticket, bad)
+	if err == nil {
+		s.all.closed++
 	}
-	if s.state(k).Close(s.rule(), ticket, bad) {
-		s.closed++
-		s.log.closed(ticket, bad)
-	}
-	s.note(k)
-	s.look(k)
-	return nil
+	s.all.note(k, s.Store)
+	return err
 }

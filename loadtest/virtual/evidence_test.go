@@ -10,7 +10,7 @@ import (
 )
 
 // certified is a lab whose evidence has a certificate for a key, and the evidence as a replica sees it.
-func certified(t *testing.T, settings string) (l *lab, view evidenceView, k risk.Key) {
+func certified(t *testing.T, settings string) (l *lab, view *evidenceView, k risk.Key) {
 	t.Helper()
 	s := scenario(t, replace(routing, "speculation.mode: confidence", "speculation.mode: risk, "+settings, ", router: 0.25", ""))
 	l, err := newLab(s, &s.Cases[0], 1)
@@ -19,9 +19,9 @@ func certified(t *testing.T, settings string) (l *lab, view evidenceView, k risk
 	}
 	t.Cleanup(l.clock.End)
 	k = risk.Key{Route: route, TrafficClass: "all_t0"}
-	rule := l.evidence.rule()
-	*l.evidence.state(k) = risk.State{
-		Version: 7, Grid: risk.Grid{3, 2, 1}, Op: 2, MaxWrongRate: rule.MaxWrongRate, ErrorProbability: rule.ErrorProbability, Epochs: []risk.Epoch{{ID: 1, Cert: 2}},
+	past := risk.Import{Grid: risk.Grid{3, 2, 1}, Audits: 200, N: [16]int{100, 150, 200}, K: [16]int{0, 0, 100}}
+	if done, err := l.evidence.book.Certify(t.Context(), k, past); !done || err != nil {
+		t.Fatal(done, err)
 	}
 	return l, l.replicas[0].seen, k
 }
@@ -46,10 +46,11 @@ func TestACertificateOutlivesRedisByItsStaleness(t *testing.T) {
 		t.Errorf("before it is stale: %+v", v)
 	}
 	l.pass(2 * time.Second)
-	if v := view.View(k); v.Serves() || v.Version != 7 {
+	if v := view.View(k); v.Serves() || v.Version == 0 {
 		t.Errorf("a stale view: %+v", v)
 	}
 	l.redis.Restore()
+	l.pass(time.Second)
 	if v := view.View(k); !v.Serves() {
 		t.Errorf("with Redis again: %+v", v)
 	}
@@ -75,7 +76,6 @@ func TestWithoutRedisNoAuditIsBookedAndCountsOfWarmupsAreToldAfterwards(t *testi
 		t.Errorf("counts have waited for too long, and the view is used: %+v", v)
 	}
 	l.redis.Restore()
-	l.evidence.tellDrafted()
 	l.pass(2 * time.Second)
 	if v := view.View(k); v.Warmup.Began == 0 || v.Seen.IsZero() {
 		t.Errorf("with Redis again: %+v", v)

@@ -20,7 +20,6 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/probe"
-	"github.com/foregate/foregate/tiers/risk"
 )
 
 // replica is one gateway: its pools, queues, cascade and pipeline, in virtual time.
@@ -34,14 +33,14 @@ type replica struct {
 	route    *tiers.Route
 	cascade  *tiers.Cascade
 	pipeline *pipeline.Pipeline
-	seen     evidenceView // of what audits have shown
+	seen     *evidenceView // of what audits have shown
 
 	fleetDraws, draws, breakerDraws uint64 // random numbers: of the fleet, of requests, of breakers
 }
 
 func (l *lab) newReplica(index int) (*replica, error) {
 	r := &replica{
-		lab: l, index: index, pools: map[string]*pool.Pool{}, watchers: map[string]*watcher{}, queues: queues{}, seen: evidenceView{l.evidence, map[risk.Key]risk.View{}},
+		lab: l, index: index, pools: map[string]*pool.Pool{}, watchers: map[string]*watcher{}, queues: queues{}, seen: &evidenceView{Store: l.evidence.newStore(), all: l.evidence},
 	}
 	r.breakers = r.newBreakers()
 	r.route = &tiers.Route{Model: route, SameTokenizer: true, Config: func() plan.Config { return l.values.Tiers }, Prices: l.prices}

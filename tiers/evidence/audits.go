@@ -4,6 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -11,83 +16,218 @@ import (
 // Open records an audit as bad before its outcome is known. The audit must have been drawn at random. Open waits for Redis
 // for at most a second, even if ctx ends. An error that is not [ErrAway] means that the audit is invalid.
 func (b *Store) Open(ctx context.Context, a risk.Audit) (risk.OpenResult, error) {
-	if !ticketShape.MatchString(a.Ticket) || !isRequest(a.Request) || len(a.Features) > maxFeatures || a.Tokens < 0 || a.Hi < 0 || a.Version < 0 || a.Alarm < 0 {
-		return "", fmt.Errorf("evidence: ticket %.80q of request %.80q with %d features, %d tokens, index %d is no audit", a.Ticket, a.Request, len(a.Features), a.Tokens, a.Hi)
-	}
-	if !(a.Chance > 0 && a.Chance <= 1) {
-		return "", fmt.Errorf("evidence: an audit that was drawn with chance %g is no evidence", a.Chance)
-	}
-	r := b.opts.Rule(a.Key.Route)
-	var fate risk.OpenResult
-	var err error
-	if b.local != nil {
-		fate, err = b.local.open(r, a)
-	} else {
-		var word string
-		word, err = b.change(ctx, openScript, a.Key, r, a.Ticket, a.Version, a.Alarm, a.Hi, exact(a.Score), exact(a.Threshold), exact(a.Floor),
-			joined(a.Features), a.Tokens, a.Request, exact(a.Chance))
-		fate = risk.OpenResult(word)
-	}
+	fate, err := b.append(ctx, a.Route, risk.Entry{Do: risk.DoOpen, Class: a.TrafficClass, Rule: b.Rule(a.Route), Audit: &a, Hi: a.Hi})
 	switch {
 	case errors.Is(err, ErrAway):
 		b.metrics.count(a.Key, labelAway)
-	case err == nil && fate != risk.Opened:
-		b.metrics.count(a.Key, string(fate))
+	case err == nil && fate != string(risk.Opened):
+		b.metrics.count(a.Key, fate)
 	}
-	return fate, err
+	return risk.OpenResult(fate), err
+}
+
+// OpenWarmup records the audit of a draft that the warm-up of a key served, as bad before its outcome is known.
+// [Store.Close] ends it. Errors are those of [Store.Open].
+func (b *Store) OpenWarmup(ctx context.Context, k risk.Key, ticket string) (risk.OpenResult, error) {
+	fate, err := b.append(ctx, k.Route, risk.Entry{Do: risk.DoWarmup, Class: k.TrafficClass, Rule: b.Rule(k.Route), Ticket: ticket})
+	return risk.OpenResult(fate), err
 }
 
 // Close ends a recorded audit. If the audit is not in progress any more, nothing changes; this is no error.
 func (b *Store) Close(ctx context.Context, k risk.Key, ticket string, bad bool) error {
-	if !ticketShape.MatchString(ticket) {
-		return fmt.Errorf("evidence: %.80q is no ticket", ticket)
-	}
-	r := b.opts.Rule(k.Route)
-	var known, warmup bool
-	var err error
-	if b.local != nil {
-		known, warmup, err = b.local.close(r, k, ticket, bad)
-	} else {
-		outcome := 0
-		if bad {
-			outcome = 1
-		}
-		var word string
-		word, err = b.change(ctx, closeScript, k, r, ticket, outcome)
-		known, warmup = word != "0", word == "2"
-	}
+	label, err := b.append(ctx, k.Route, risk.Entry{Do: risk.DoClose, Class: k.TrafficClass, Rule: b.Rule(k.Route), Ticket: ticket, Bad: bad})
 	switch {
 	case errors.Is(err, ErrAway):
 		b.metrics.count(k, labelAway)
-	case err != nil, warmup: // the series of the warm-up tell of it
-	case !known:
-		b.metrics.count(k, Lost)
-	case bad:
-		b.metrics.count(k, Bad)
-	default:
-		b.metrics.count(k, Good)
+	case err == nil && label != risk.Done: // the series of the warm-up tell of its audits
+		b.metrics.count(k, label)
 	}
 	return err
 }
 
-// Lost counts a recorded audit that will never be closed: it stays bad.
-func (b *Store) Lost(k risk.Key) { b.metrics.count(k, Lost) }
-
-// Reset deletes a key: its grid, its evidence and the audits in progress. Earlier decisions become stale.
-// With a Redis, replicas that saw its warm-up end still know that it did.
+// Reset forgets a key: its grid, its evidence and the audits in progress, but not that its warm-up began. Earlier decisions
+// become stale.
 func (b *Store) Reset(ctx context.Context, k risk.Key) error {
-	name, err := nameOf(k)
+	_, err := b.append(ctx, k.Route, risk.Entry{Do: risk.DoReset, Class: k.TrafficClass})
+	return err
+}
+
+// Certify makes past audits the first evidence of a key. It reports false if the key has some.
+func (b *Store) Certify(ctx context.Context, k risk.Key, p risk.Import) (bool, error) {
+	result, err := b.append(ctx, k.Route, risk.Entry{Do: risk.DoPrior, Class: k.TrafficClass, Rule: b.Rule(k.Route), Prior: &p})
+	return result == risk.Done, err
+}
+
+// MaxRecord is the largest record of refits, in bytes.
+const MaxRecord = maxEntry * 3 / 4 // a quote takes two bytes in an entry
+
+// WriteRefit replaces the record of a route's refits. It reports false if the record is not was any more.
+func (b *Store) WriteRefit(ctx context.Context, route, was, next string) (bool, error) {
+	if len(next) > MaxRecord {
+		return false, fmt.Errorf("evidence: a record of %d bytes, want %d at most", len(next), MaxRecord)
+	}
+	result, err := b.append(ctx, route, risk.Entry{Do: risk.DoRefits, Was: risk.Digest(was), Record: next})
+	return result == risk.Done, err
+}
+
+// Refits returns the records of the routes' refits, in their order; "" is none. Their content is opaque to this package.
+func (b *Store) Refits(ctx context.Context, routes []string) ([]string, error) {
+	out := make([]string, len(routes))
+	err := b.Tick(ctx)
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for i, name := range routes {
+		if r := b.routes[name]; r != nil && r.fold != nil {
+			out[i] = r.fold.Record
+		}
+	}
+	return out, err
+}
+
+// All returns the states of every key that has any evidence, sorted by key.
+func (b *Store) All(ctx context.Context) ([]risk.KeyState, error) {
+	if err := b.Tick(ctx); err != nil {
+		return nil, err
+	}
+	var out []risk.KeyState
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for name, r := range b.routes {
+		if r.fold == nil {
+			continue
+		}
+		for class, k := range r.fold.Kinds {
+			if s := k.State.Copy(); s.Version != 0 || s.Alarm != 0 || len(s.Scores) > 0 || s.Warmup.Drafts+s.Warmup.Audits > 0 {
+				out = append(out, risk.KeyState{Key: risk.Key{Route: name, TrafficClass: class}, State: s, Rule: b.Rule(name), Seen: k.Used})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b risk.KeyState) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	return out, nil
+}
+
+// Log calls visit with the audits of the logs, the oldest of each route first, each with its outcome, until visit returns an
+// error, which Log returns. Foreign entries are skipped.
+func (b *Store) Log(ctx context.Context, visit func(risk.LogEntry) error) error {
+	names, err := b.log.list(ctx)
 	if err != nil {
-		return err
+		return b.failed(err)
 	}
-	if b.local != nil {
-		b.local.reset(k)
-		return nil
+	for _, name := range names {
+		audits, err := b.audits(ctx, name)
+		if err != nil {
+			return b.failed(err)
+		}
+		for i := range audits {
+			if err := visit(audits[i]); err != nil {
+				return err
+			}
+		}
 	}
-	asked := b.now()
-	if _, err := b.call(ctx, forgetScript, []string{keyIndex, keyRisk + name}, 1, maxKeys, 0, 0, name); err != nil {
-		return err
-	}
-	b.views.learn(k, risk.State{}, asked)
 	return nil
+}
+
+// audits returns the audits of a route's log, the oldest first. Those that only taught a score are none.
+func (b *Store) audits(ctx context.Context, name string) (out []risk.LogEntry, err error) {
+	places := map[string]int{} // by ticket
+	var last risk.ID
+	for more := true; more && len(out) < 2*maxEntries && ctx.Err() == nil; {
+		call, cancel := b.detached(ctx)
+		answers, err := b.log.exchange(call, []ask{{route: name, from: last}})
+		cancel()
+		if err == nil {
+			err = answers[0].err
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range answers[0].found {
+			e := &m.Entry
+			if m.ID == last || m.Err != nil || e.Check(name) != nil {
+				continue
+			}
+			switch at, known := places[e.Ticket]; {
+			case e.Do == risk.DoOpen && e.Audit.Version != 0 && (e.Audit.Score >= e.Audit.Floor):
+				places[e.Audit.Ticket] = len(out)
+				out = append(out, risk.LogEntry{Audit: *e.Audit, When: m.ID.Time(), Served: e.Audit.Score >= e.Audit.Threshold, Label: risk.Lost})
+			case e.Do == risk.DoClose && known && out[at].TrafficClass == e.Class && out[at].Label == risk.Lost:
+				out[at].Label = risk.LabelOf(e.Bad)
+			}
+		}
+		if more = len(answers[0].found) == page; more {
+			last = answers[0].found[page-1].ID
+		}
+	}
+	return out, ctx.Err()
+}
+
+// drafted counts the drafts of warm-ups that are not in the log yet.
+type drafted struct {
+	mu     sync.Mutex
+	counts map[risk.Key]draftCount // at most risk.MaxKinds
+	since  time.Time               // how long one of them has waited, or longer; zero: none waits
+}
+
+// draftCount is the number of drafts, and how many of them were served.
+type draftCount struct{ made, served int }
+
+// MaxUnsynced is how long Redis may be without the counts of warm-ups. After that the warm-ups serve risk.Nothing, because a
+// Redis that accepts no counts records no audits either, although it still answers reads.
+const MaxUnsynced = 10 * time.Second
+
+// of reports whether counts of a key wait, and whether any have waited for too long.
+func (d *drafted) of(k risk.Key, now time.Time) (waits, overdue bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, waits = d.counts[k]
+	return waits, !d.since.IsZero() && now.Sub(d.since) > MaxUnsynced
+}
+
+// Drafted records a request during the warm-up of a key: the number of its drafts, and how many of them were served. It
+// does not block: Redis is told within a second, or later if it does not answer.
+func (b *Store) Drafted(k risk.Key, made, served int) {
+	b.drafted.add(k, made, served, b.Now())
+	if b.alone {
+		b.tellDrafted(context.Background())
+	}
+}
+
+func (d *drafted) add(k risk.Key, made, served int, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.counts == nil {
+		d.counts = map[risk.Key]draftCount{}
+	}
+	if d.since.IsZero() {
+		d.since = now
+	}
+	if was, ok := d.counts[k]; ok || len(d.counts) < risk.MaxKinds {
+		d.counts[k] = draftCount{was.made + made, was.served + served}
+	}
+}
+
+// tellDrafted writes the counts of warm-ups. What comes meanwhile is written the next time.
+func (b *Store) tellDrafted(ctx context.Context) {
+	d, now := &b.drafted, b.Now()
+	d.mu.Lock()
+	counts := maps.Clone(d.counts)
+	d.mu.Unlock()
+	for k, c := range counts {
+		_, err := b.append(ctx, k.Route, risk.Entry{Do: risk.DoDrafts, Class: k.TrafficClass, Rule: b.Rule(k.Route), Made: c.made, Served: c.served})
+		if errors.Is(err, ErrAway) {
+			return
+		}
+		d.mu.Lock()
+		if was := d.counts[k]; was == c {
+			delete(d.counts, k)
+		} else {
+			d.counts[k] = draftCount{was.made - c.made, was.served - c.served}
+		}
+		d.mu.Unlock()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.since = now; len(d.counts) == 0 {
+		d.since = time.Time{}
+	}
 }

@@ -1,27 +1,29 @@
-// Package evidence stores the results of audits for all replicas together: the states of package risk, in
-// Redis. Scripts (open.lua, close.lua, warmup.lua, prior.lua with state.lua) change them in the same way as
-// risk.State. Without a Redis they are stored in this process.
+// Package evidence stores the results of audits for all replicas together: an append-only log for each route, a stream
+// in Redis. Every replica folds the logs, entry by entry, into the states of package risk ([fold]). The order is Redis'
+// own, so all replicas come to the same states. Without a Redis the log is in this process ([Memory]).
 //
-// Start at [Store]. Requests read views, which are at most a second old; audits are opened and closed in the
-// background. While Redis is unavailable no audit can be opened, and the last views stay valid for
-// [Options.Stale].
+// Start at [Store]. Requests read what was folded, which is at most a second old; audits are opened and closed in the
+// background. While Redis is unavailable no audit can be opened, and what is known stays valid for [Options.Stale].
 //
 // # What can go wrong
 //
-// If the close of an audit is lost, on its way or by a failover, the audit stays bad. A close of an unknown
-// audit (closed before, lost by a failover, from before an alarm) changes nothing. If Redis comes back empty,
-// or holds foreign values, there is no evidence: no draft is served until new audits have certified it. No
-// error can make the evidence better than it is.
+// An audit counts as bad from its opening on. If its close is lost, it stays bad; a close of an unknown audit changes
+// nothing; an entry that is foreign or broken is counted and passed over. If the log is not the one that was read before
+// (Redis is empty, or went back in time), or its beginning is missing, all certificates of the route end: the first
+// replica that finds it writes an entry after which evidence begins anew, and every replica folds that. No error can make
+// the evidence better than it is.
 //
 // # What is kept
 //
-// One hash per kind of request (keys.go), with the state (about 2 kB) and one field for each audit in
-// progress; an index of these hashes; a log of the last 40,000 openings and closings ([Store.Log]); and the
-// fitted scores of the routes ([Store.Refits]).
+// The latest 30,000 entries of a route, for [Store.Log], and a snapshot of its states every 1,000 entries, so that the log
+// may be trimmed, and a replica that starts need not fold all of it. Both together are at most 64 MiB (log.go).
 package evidence
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,15 +31,14 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// Options configure a [Store]. Redis must have ContextTimeoutEnabled, otherwise a frozen one delays a call by
-// the client's own timeout; and no retries, otherwise an audit may be sent twice, and the second is refused
-// as another audit of the same name.
+// Options configure a [Store]. Redis must have ContextTimeoutEnabled, otherwise a frozen one delays a call by the
+// client's own timeout; and no retries, otherwise an audit may be written twice.
 type Options struct {
-	Redis      redis.UniversalClient            // nil: stored in this process
+	Redis      redis.UniversalClient            // nil: the log is in Memory
+	Memory     *Memory                          // may be shared by the stores of one process; nil: an own one
 	Rule       func(route string) risk.Rule     // live
 	Stale      func(route string) time.Duration // live: how long a view is valid while Redis is unavailable; nil is a minute
 	Logger     zerolog.Logger
@@ -45,25 +46,30 @@ type Options struct {
 	Now        func() time.Time      // nil is time.Now
 }
 
-// callTime bounds one exchange with Redis. A caller that leaves does not cancel it: the client would close
-// the connection, and the script might run anyway.
-const callTime = time.Second
+const (
+	// callTime bounds a call of one route. A caller that leaves does not end it: the client would close the connection,
+	// and the entry might be written anyway. loadTime bounds the reading of a whole log.
+	callTime, loadTime = time.Second, 10 * time.Second
+	// period is the time between two reads of the logs.
+	period = time.Second
+)
 
 // Store holds the results of audits. Its methods are safe for concurrent use.
 type Store struct {
-	opts     Options
-	scripts  *script.Runner // nil without Redis
-	now      func() time.Time
-	patience time.Duration // bounds an exchange with Redis
+	Options
+	log      log
+	alone    bool          // this store is the only writer, and its log cannot fail
+	patience time.Duration // bounds a call
 	metrics  *metrics
-	health   *health
-	views    views
 	drafted  drafted
-	listed   atomic.Pointer[listing] // nil until Redis was read
-	local    *local                  // nil with a Redis
+	lost     atomic.Bool // Redis lost data, and the routes do not know it yet
+
+	mu     sync.RWMutex      // of what follows, and of the routes
+	routes map[string]*route // at most maxRoutes
+	listed time.Time         // when the list of routes was read
 }
 
-// New returns an empty store. Without [Store.Run] views are not updated.
+// New returns an empty store. Without [Store.Run] it learns nothing of what others write.
 func New(o Options) *Store {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -71,16 +77,91 @@ func New(o Options) *Store {
 	if o.Stale == nil {
 		o.Stale = func(string) time.Duration { return time.Minute }
 	}
-	m := newMetrics(o.Registerer)
-	b := &Store{opts: o, now: o.Now, patience: callTime, metrics: m, health: &health{log: o.Logger, now: o.Now, errors: m.errors}}
-	if o.Redis == nil {
-		b.local = &local{now: o.Now}
-	} else {
-		b.scripts = script.NewRunner(o.Redis, openScript, closeScript, warmupScript, priorScript, forgetScript, refitScript)
+	b := &Store{Options: o, patience: callTime, metrics: newMetrics(&o), routes: map[string]*route{}}
+	switch {
+	case o.Redis != nil:
+		b.log = &stream{o.Redis}
+	case o.Memory != nil:
+		b.log = o.Memory
+	default:
+		b.log, b.alone = &Memory{Now: o.Now}, true
 	}
 	return b
 }
 
-// ErrAway means that Redis did not answer, or answered with an error: the audit was not opened, or not
-// closed. If that is unknown, the audit stays bad.
+// ErrAway means that Redis did not answer, or answered with an error: the audit was not opened, or not closed. If that is
+// unknown, the audit stays bad.
 var ErrAway = errors.New("evidence: Redis does not answer")
+
+// failed counts a failure, and returns its error; nil if there was none.
+func (b *Store) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	b.metrics.note(problemOf(err), err)
+	return fmt.Errorf("%w: %w", ErrAway, err)
+}
+
+// Lost says that Redis lost data: all certificates end. It returns at once; the next [Store.Tick] begins new evidence.
+func (b *Store) Lost() { b.lost.Store(true) }
+
+// View returns the evidence that requests of a key use, at most a second old while Redis answers. It does not block. Seen
+// is zero if nothing is known yet, after a loss until the log was read again, and while Redis accepts no counts of
+// warm-ups. New says that no warm-up of the key has begun: until [Store.Drafted] is called. A view that is too old serves
+// nothing.
+func (b *Store) View(k risk.Key) risk.View {
+	rule, now := b.Rule(k.Route), b.Now()
+	v, room := b.look(k, rule, now)
+	waiting, overdue := b.drafted.of(k, now)
+	if overdue || b.lost.Load() || k.Check() != nil {
+		v.Seen = time.Time{}
+	}
+	if v.Seen.IsZero() {
+		v.Op, v.Threshold = 0, risk.Unreachable
+	}
+	v.New = !v.Seen.IsZero() && room && v.Warmup.Began == 0 && !waiting
+	return v
+}
+
+// look returns the view of a key, and whether there is room for its evidence.
+func (b *Store) look(k risk.Key, rule risk.Rule, now time.Time) (v risk.View, room bool) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	v, room = new(risk.State).View(rule), true
+	seen := b.listed
+	switch r := b.routes[k.Route]; {
+	case r == nil:
+		room = len(b.routes) < maxRoutes
+	case r.fold == nil:
+		return v, false
+	default:
+		seen = r.at
+		known := r.fold.Kinds[k.TrafficClass]
+		switch {
+		case known == nil:
+			room = len(r.fold.Kinds) < risk.MaxKinds && !r.fold.Again
+		case !b.alone && now.Sub(seen) > b.Stale(k.Route):
+			v = known.State.StaleView(rule)
+		default:
+			v = known.State.View(rule)
+		}
+	}
+	if v.Seen = seen; b.alone {
+		v.Seen = now
+	}
+	return v, room
+}
+
+// Run reads the logs, and writes the counts of warm-ups, once a second, until ctx ends.
+func (b *Store) Run(ctx context.Context) error {
+	t := time.NewTicker(period)
+	defer t.Stop()
+	for {
+		_ = b.Tick(ctx) // counted; it is tried again
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+	}
+}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,8 +14,6 @@ import (
 	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/risk"
 )
-
-func redisZ(score float64, member string) redis.Z { return redis.Z{Score: score, Member: member} }
 
 // shut fails unless nothing can be opened.
 func (r *replica) shut() {
@@ -40,13 +38,13 @@ func TestWhileRedisIsDeadViewsHoldUntilTheyAreStale(t *testing.T) {
 	s := redistest.Start(t)
 	r := join(t, s.Addr)
 	r.certify()
-	r.tick(t.Context())
+	_ = r.Tick(t.Context())
 	was := r.View(chat)
 	s.Kill()
 	r.later(10 * time.Second)
-	r.tick(t.Context())
+	_ = r.Tick(t.Context())
 	r.away()
-	r.tick(t.Context())
+	_ = r.Tick(t.Context())
 	if v := r.View(chat); v != was {
 		t.Errorf("after ten seconds %+v, not %+v", v, was)
 	}
@@ -62,64 +60,171 @@ func TestWhileRedisIsDeadViewsHoldUntilTheyAreStale(t *testing.T) {
 		t.Errorf("%d audits are counted as away", r.counted(labelAway))
 	}
 	// It comes back, and knows nothing.
-	r.tick(t.Context())
+	_ = r.Tick(t.Context())
 	s.Restart()
 	redistest.Within(t, 20*time.Second, "Redis is back", func() bool {
-		r.tick(t.Context())
-		return r.View(chat).Version == 0
+		return r.Tick(t.Context()) == nil && r.View(chat).Version == 0
 	})
 	if v := r.View(chat); v.Serves() || v.Version != 0 {
 		t.Errorf("of an empty Redis: %+v", v)
 	}
 	redistest.Within(t, 20*time.Second, "it takes closes", func() bool { return r.Close(t.Context(), chat, "of-before", false) == nil })
-	r.certify() // the scripts are loaded anew
+	r.certify()
 }
 
-func TestARedisThatIsRestoredFromEarlierKeepsThePromise(t *testing.T) {
-	s := redistest.Start(t)
-	r := join(t, s.Addr)
-	r.certify()
-	for i := range 10 {
-		r.open(fmt.Sprint("kept-", i), 1)
-	}
+// dump saves what Redis has, and returns a function that kills it and starts it with that.
+func dump(t *testing.T, s *redistest.Server, r *replica) (restore func()) {
+	t.Helper()
+	file := filepath.Join(s.Dir, "dump.rdb")
 	if err := r.raw.Save(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	snapshot, err := os.ReadFile(filepath.Join(s.Dir, "dump.rdb"))
+	old, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	was := r.state()
-	for i := range 5 {
-		r.open(fmt.Sprint("lost-", i), 1)
-		r.close(fmt.Sprint("kept-", i), false)
+	return func() {
+		s.Kill()
+		if err := os.WriteFile(file, old, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.Restart()
+		redistest.Within(t, 20*time.Second, "Redis is back", func() bool { return r.raw.Ping(t.Context()).Err() == nil })
 	}
-	s.Kill()
-	if err := os.WriteFile(filepath.Join(s.Dir, "dump.rdb"), snapshot, 0o600); err != nil {
-		t.Fatal(err)
+}
+
+// TestCertificatesEndWhenRedisLosesData loses data in each way while three replicas serve, and lets them certify anew.
+func TestCertificatesEndWhenRedisLosesData(t *testing.T) {
+	for name, lose := range map[string]func(t *testing.T, s *redistest.Server, r *replica) func(){
+		"flushed": func(t *testing.T, _ *redistest.Server, r *replica) func() {
+			return func() { r.raw.FlushAll(t.Context()) }
+		},
+		"restored from a dump": dump,
+		"the log alone is gone": func(t *testing.T, _ *redistest.Server, r *replica) func() {
+			return func() { r.raw.Del(t.Context(), keyLog+chat.Route) }
+		},
+		"killed, and back empty": func(t *testing.T, s *redistest.Server, _ *replica) func() { return func() { s.Kill(); s.Restart() } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := redistest.Start(t)
+			replicas := []*replica{join(t, s.Addr), join(t, s.Addr), join(t, s.Addr)}
+			r := replicas[0]
+			r.certify()
+			if done, err := r.WriteRefit(t.Context(), chat.Route, "", "a record"); !done || err != nil {
+				t.Fatal(done, err)
+			}
+			lost := lose(t, s, r)
+			r.open("under-way", 1) // what a dump does not have
+			for _, r := range replicas {
+				r.fold()
+			}
+			lost()
+			for i, r := range replicas {
+				redistest.Within(t, 20*time.Second, "it reads the log", func() bool { return r.Tick(t.Context()) == nil })
+				if v := r.View(chat); v.Serves() || v.Version != 0 || v.New || v.Warmup.Began != 0 {
+					t.Errorf("replica %d: %+v", i, v)
+				}
+				if f := r.fold(); f.Record != "a record" {
+					t.Errorf("replica %d: the record of the refits is %q", i, f.Record)
+				}
+			}
+			if n := len(r.raw.XRange(t.Context(), keyLog+chat.Route, "-", "+").Val()); name != "restored from a dump" && n != 1 {
+				t.Errorf("%d entries: evidence was begun more than once", n)
+			}
+			r.close("under-way", false)
+			r.certify()
+			for i, r := range replicas {
+				if r.fold(); !r.View(chat).Serves() {
+					t.Errorf("replica %d serves nothing", i)
+				}
+			}
+			if late := join(t, s.Addr); late.Tick(t.Context()) != nil || !late.View(chat).Serves() {
+				t.Error("a new replica serves nothing")
+			}
+		})
 	}
-	s.Restart()
-	redistest.Within(t, 20*time.Second, "Redis is back", func() bool { return r.raw.Ping(t.Context()).Err() == nil })
-	if d := differ(was.State, r.state().State); d != "" {
-		t.Fatalf("it is not as it was:\n%s", d)
+}
+
+func TestCertificatesEndWhenItIsSaidThatRedisLostData(t *testing.T) {
+	s := redistest.Start(t)
+	a, b := join(t, s.Addr), join(t, s.Addr)
+	a.certify()
+	b.fold()
+	a.Lost()
+	b.Lost()
+	if a.View(chat).Serves() || b.View(chat).Serves() {
+		t.Error("at once")
 	}
-	// Audits that it does not know change nothing, those that it thinks are open may be closed
-	// once more, and those of which the close was lost stay bad.
-	for i := range 5 {
-		r.close(fmt.Sprint("lost-", i), false)
-		r.close(fmt.Sprint("lost-", i), true)
+	a.fold()
+	b.fold()
+	if a.View(chat).Serves() || b.View(chat).Serves() || b.View(chat).Seen.IsZero() {
+		t.Errorf("%+v", b.View(chat))
 	}
-	if d := differ(was.State, r.state().State); d != "" {
-		t.Fatalf("unknown audits changed it:\n%s", d)
+	a.certify()
+	b.fold()
+	if !b.View(chat).Serves() {
+		t.Error("what is certified anew is not served")
 	}
-	for i := 3; i < 10; i++ {
-		r.close(fmt.Sprint("kept-", i), false)
+}
+
+func TestAHistoryWithoutItsBeginningIsNone(t *testing.T) {
+	for name, spoil := range map[string]func(t *testing.T, r *replica){
+		"trimmed, without a snapshot": func(t *testing.T, r *replica) { r.raw.XTrimMaxLen(t.Context(), keyLog+chat.Route, 10) },
+		"a foreign snapshot": func(t *testing.T, r *replica) {
+			r.raw.XAdd(t.Context(), &redis.XAddArgs{Stream: keySnapshot + chat.Route, ID: r.fold().Last.String(), Values: []string{"s", "{}"}})
+		},
+		"a snapshot of the future": func(t *testing.T, r *replica) {
+			r.raw.XAdd(t.Context(), &redis.XAddArgs{Stream: keySnapshot + chat.Route, ID: "9999999999999-0", Values: []string{"s", "{}"}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := join(t, redistest.Start(t).Addr)
+			r.certify()
+			spoil(t, r)
+			late := join(t, r.raw.Options().Addr)
+			if err := late.Tick(t.Context()); err != nil || late.View(chat).Serves() || late.View(chat).New {
+				t.Errorf("%v, %+v", err, late.View(chat))
+			}
+			if r.fold(); r.View(chat).Serves() {
+				t.Error("the others have not heard of it")
+			}
+			r.certify()
+			if late.fold(); !late.View(chat).Serves() {
+				t.Error("it never serves again")
+			}
+		})
 	}
-	e := r.state().Epochs[0]
-	if e.O[0] != 3 || e.K[0] != was.Epochs[0].K[0]-7 || e.N[0] != was.Epochs[0].N[0] {
-		t.Errorf("%d open, %d bad, %d audits", e.O[0], e.K[0], e.N[0])
+}
+
+func TestAFrozenRedisDelaysNobodyForLong(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	r := joinBy(t, redistest.Background(s.Addr))
+	r.certify()
+	s.Freeze()
+	var wg sync.WaitGroup
+	began := time.Now()
+	for i := range 16 {
+		wg.Go(func() {
+			if _, err := r.Open(t.Context(), risk.Audit{Decision: r.View(chat).Decide(chat, risk.Sampling{Rate: 1}, 0), Ticket: fmt.Sprint("f", i), Score: 1}); !errors.Is(err, ErrAway) {
+				t.Errorf("open: %v", err)
+			}
+		})
 	}
-	sound(t, r.state().State)
+	asked := time.Now()
+	if !r.View(chat).Serves() || time.Since(asked) > callTime/2 {
+		t.Errorf("a view took %s", time.Since(asked))
+	}
+	wg.Wait()
+	if took := time.Since(began); took > 3*callTime {
+		t.Errorf("16 audits waited %s", took)
+	}
+	s.Thaw()
+	redistest.Within(t, 20*time.Second, "it reads on", func() bool { return r.Tick(t.Context()) == nil })
+	sound(t, r.state())
+	if v := r.View(chat); !v.Serves() {
+		t.Errorf("nothing was lost, and nothing is served: %+v", v)
+	}
 }
 
 func TestAReplicaThatIsPromotedKnowsNoMoreThanItWasTold(t *testing.T) {
@@ -130,13 +235,12 @@ func TestAReplicaThatIsPromotedKnowsNoMoreThanItWasTold(t *testing.T) {
 	r.certify()
 	r.open("told", 1)
 	redistest.Within(t, 20*time.Second, "the replica follows", func() bool {
-		w, err := next.whole(t.Context(), chat)
-		return err == nil && !w.missing && differ(r.state().State, w.State) == ""
+		return next.Tick(t.Context()) == nil && next.route(chat.Route).fold != nil && differ(r.state(), next.state()) == ""
 	})
 	if err := next.Close(t.Context(), chat, "told", false); !errors.Is(err, ErrAway) {
 		t.Errorf("a replica takes writes: %v", err)
 	}
-	was := next.state()
+	was := next.copied()
 	promoted.Freeze() // it hears no more
 	r.open("untold", 1)
 	r.close("told", false)
@@ -148,7 +252,7 @@ func TestAReplicaThatIsPromotedKnowsNoMoreThanItWasTold(t *testing.T) {
 	next.close("untold", true)
 	next.close("told", false)
 	w := next.state()
-	sound(t, w.State)
+	sound(t, w)
 	e, before := w.Epochs[0], was.Epochs[0]
 	if e.N[0] < before.N[0] || e.N[0] > before.N[0]+1 || e.O[0] != 0 || e.K[0] != before.K[0]-1 {
 		t.Errorf("%d open, %d bad, %d audits after %d, %d, %d", e.O[0], e.K[0], e.N[0], before.O[0], before.K[0], before.N[0])
@@ -156,61 +260,12 @@ func TestAReplicaThatIsPromotedKnowsNoMoreThanItWasTold(t *testing.T) {
 	next.audit(5, 0, 1)
 }
 
-func TestFieldsThatAreNotOursAreNothing(t *testing.T) {
-	r := join(t, redistest.Start(t).Addr)
-	ctx, key := t.Context(), keyRisk+chat.String()
-	n19 := strings.TrimSpace(strings.Repeat("5 ", maxGrid))
-	r.certify()
-	certified := r.raw.Dump(ctx, key).Val()
-	for field, values := range map[string][]string{
-		"version":  {"banana", "-1", "1e3", "NaN", "0x10", "99999999999999999999", " 1", ""},
-		"alarm":    {"-1", "x"},
-		"grid":     {"1 2 3", "nan", "1 1", "inf", strings.Repeat("1 ", 100), ""},
-		"scores":   {"1", "x", strings.Repeat("1 ", 100000)},
-		"eps":      {"x", "nan", "1 2"},
-		"op":       {"17", "-1", "16", "1.5"},
-		"drift":    {"1 2", "1 2 nan", "1 2 3 4"},
-		"hopeless": {"2", "yes"},
-		"born":     {"0", "x"},
-		"e1":       {"1", "1 2 20", "1 2 3 4", "0 1 1", "x y z", ""},
-		"n1":       {"1 2 3", n19 + " 5", strings.Replace(n19, "5", "-5", 1), strings.Replace(n19, "5", "x", 1), ""},
-		"k1":       {strings.Replace(n19, "5", "9007", 1), "100000 " + n19[2:]},
-		"o1":       {strings.Replace(n19, "5", "9007", 1)},
-		"e2":       {"1 1 1", "9 1 1"},
-	} {
-		for _, v := range values {
-			if err := r.raw.RestoreReplace(ctx, key, 0, certified).Err(); err != nil {
-				t.Fatal(err)
-			}
-			if r.tick(ctx); !r.View(chat).Serves() {
-				t.Fatal("what was certified is not served")
-			}
-			if err := r.raw.HSet(ctx, key, field, v).Err(); err != nil {
-				t.Fatal(err)
-			}
-			r.tick(ctx)
-			if v != "" && (field == "version" || field == "grid" || field == "op" && v != "16") && r.View(chat).Serves() {
-				t.Errorf("%s %.40q is served by", field, v)
-			}
-			r.close("unknown", false)
-			w := r.state()
-			sound(t, w.State)
-			if w.Op != 0 || w.Version != 0 || len(w.Epochs) != 0 {
-				t.Errorf("%s %.40q is believed: %+v", field, v, w.State)
-			}
-		}
-	}
-	if r.log.count("begun anew") != 1 {
-		t.Error("it is not said, or every time")
-	}
-}
-
 func TestARedisWithoutMemoryBooksNothingAndLosesNothing(t *testing.T) {
 	s := redistest.Start(t)
 	r := join(t, s.Addr)
 	r.certify()
 	r.open("under-way", 1)
-	was := r.state()
+	was := r.copied()
 	if err := r.raw.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +273,7 @@ func TestARedisWithoutMemoryBooksNothingAndLosesNothing(t *testing.T) {
 	if err := r.Close(t.Context(), chat, "under-way", true); !errors.Is(err, ErrAway) {
 		t.Errorf("close: %v", err)
 	}
-	if d := differ(was.State, r.state().State); d != "" {
+	if d := differ(was, r.copied()); d != "" {
 		t.Errorf("changed without memory:\n%s", d)
 	}
 	if err := r.raw.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {

@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -50,7 +48,7 @@ type replica struct {
 	t    testing.TB
 	log  *lines
 	mu   sync.Mutex
-	rule risk.Rule
+	rule risk.Rule     // by which audits are
 	skew time.Duration // ahead of the clock
 	raw  *redis.Client
 }
@@ -82,7 +80,6 @@ func joinBy(t testing.TB, client *redis.Options) *replica {
 		o.Redis = r.raw
 	}
 	r.Store = New(o)
-	r.View(chat)
 	return r
 }
 
@@ -141,63 +138,39 @@ func (r *replica) certify() {
 	}
 }
 
-// whole reads the state of a key. Foreign values count as an empty state.
-func (r *replica) whole(ctx context.Context, k risk.Key) (fullState, error) {
-	if l := r.local; l != nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		known := l.kinds[k]
-		if known == nil {
-			return fullState{missing: true}, nil
-		}
-		return fullState{State: splitKey(&known.State)}, nil
-	}
-	states, err := r.read(ctx, []risk.Key{k})
-	switch {
-	case err != nil:
-		return fullState{}, err
-	case script.Answered(states[0].err):
-		return fullState{}, states[0].err
-	case states[0].err != nil:
-		return fullState{missing: true}, nil
-	}
-	return states[0].fullState, nil
-}
-
-// state is all that is known.
-func (r *replica) state() fullState {
+// fold is what the replica knows of the route, after it has read the log.
+func (r *replica) fold() *risk.Fold {
 	r.t.Helper()
-	w, err := r.whole(r.t.Context(), chat)
-	if err != nil {
+	if err := r.Tick(r.t.Context()); err != nil {
 		r.t.Fatal(err)
 	}
-	return w
+	return r.routes[chat.Route].fold
 }
+
+// state is all that is known of the key.
+func (r *replica) state() risk.State {
+	r.t.Helper()
+	if k := r.fold().Kinds[chat.TrafficClass]; k != nil {
+		return k.State
+	}
+	return risk.State{}
+}
+
+// copied is the same as it is now, without the open audits.
+func (r *replica) copied() risk.State { s := r.state(); return s.Copy() }
 
 func (r *replica) counted(label string) int {
 	return int(testutil.ToFloat64(r.metrics.audits.WithLabelValues(chat.Route, label)))
 }
 
-// differ is how two states differ, but for the audits under way and the last digits of what is a
-// logarithm.
-func differ(want, got risk.State) string {
-	return cmp.Diff(want, got, cmpopts.IgnoreUnexported(risk.State{}), cmpopts.EquateEmpty(), cmpopts.EquateApprox(1e-12, 1e-12))
-}
+// differ is how two states differ.
+func differ(want, got risk.State) string { return cmp.Diff(want, got, cmpopts.EquateEmpty()) }
 
 // sound fails where a state says what no audits can.
 func sound(t testing.TB, s risk.State) {
 	t.Helper()
-	certified := 0
-	for _, e := range s.Epochs {
-		certified = max(certified, e.Cert)
-		for j := range e.N {
-			if e.O[j] < 0 || e.O[j] > e.K[j] || e.K[j] > e.N[j] {
-				t.Fatalf("epoch %d, index %d: %d open, %d bad, %d audits", e.ID, j+1, e.O[j], e.K[j], e.N[j])
-			}
-		}
-	}
-	if s.Op != certified || s.Op > len(s.Grid) || len(s.Epochs) > 2 {
-		t.Fatalf("index %d of %d thresholds, certified %d, %d epochs", s.Op, len(s.Grid), certified, len(s.Epochs))
+	if err := s.Check(); err != nil {
+		t.Fatal(err)
 	}
 }
 

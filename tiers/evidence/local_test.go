@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -22,21 +23,21 @@ func TestWithoutARedisABookIsTheSame(t *testing.T) {
 	for _, fate := range []struct {
 		score float64
 		want  risk.OpenResult
-	}{{.01, risk.OutOfRange}, {1, risk.Opened}, {math.NaN(), risk.OutOfRange}} {
+	}{{.01, risk.OutOfRange}, {1, risk.Opened}} {
 		if got := r.open(fmt.Sprintf("x-%.0f", fate.score), fate.score); got != fate.want {
 			t.Errorf("a score of %g is %s, not %s", fate.score, got, fate.want)
 		}
 	}
 	r.close("x-1", true)
 	r.close("x-1", true)
-	if r.counted(Bad) != 1 || r.counted(Lost) != 1 || r.counted(Good) != 60 || r.counted("learned") != risk.GridScores || r.counted("outside") != 2 {
+	if r.counted(risk.Bad) != 1 || r.counted(risk.Lost) != 1 || r.counted(risk.Good) != 60 || r.counted("learned") != risk.GridScores || r.counted("outside") != 1 {
 		t.Error("audits are not counted")
 	}
 	r.later(time.Hour)
 	if v := r.View(chat); !v.Serves() || time.Since(v.Seen) > 0 {
 		t.Errorf("an own view is never old: %+v", v)
 	}
-	sound(t, r.state().State)
+	sound(t, r.state())
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -62,6 +63,7 @@ func TestWhatIsNoAuditIsRefused(t *testing.T) {
 			"a bucket of two":    func(a *risk.Audit) { a.Key.TrafficClass = "a/b" },
 			"a route of lines":   func(a *risk.Audit) { a.Key.Route = "a\nb" },
 			"an index below 0":   func(a *risk.Audit) { a.Hi = -1 },
+			"no score":           func(a *risk.Audit) { a.Score = math.NaN() },
 		} {
 			a := good
 			spoil(&a)
@@ -119,49 +121,48 @@ func TestTheLogTellsOfEveryAuditWithItsOutcome(t *testing.T) {
 		r.close("good", true)
 		r.close("unknown", true)
 		if r.raw != nil { // what somebody else put there is passed over
-			r.raw.XAdd(t.Context(), xadd("banana", "1"))
-			r.raw.XAdd(t.Context(), xadd("opened", "x y", "key", chat.String(), "score", "1"))
-			r.raw.XAdd(t.Context(), xadd("opened", "x", "key", "ab", "score", "1"))
-			r.raw.XAdd(t.Context(), xadd("opened", "x", "key", chat.String(), "score", "nan"))
-			r.raw.XAdd(t.Context(), xadd("closed", "lost", "key", chat.String(), "bad", "2"))
-			r.raw.XAdd(t.Context(), xadd("closed", "lost", "key", "other/b/l", "bad", "0"))
+			for _, text := range []string{"banana", `{"do":"open"}`, `{"do":"close","class":"to_1k.0a1b2c3d","ticket":"lost","bad":2}`, `{"do":"close","class":"other","rule":{"eps":0.2,"delta":0.05,"lease":400,"run":500},"ticket":"lost"}`} {
+				r.raw.XAdd(t.Context(), &redis.XAddArgs{Stream: keyLog + chat.Route, Values: []string{"e", text}})
+			}
+			r.raw.XAdd(t.Context(), &redis.XAddArgs{Stream: keyLog + chat.Route, Values: []string{"else", "1"}})
 		}
-		var got []LogEntry
-		if err := r.Log(t.Context(), func(e LogEntry) error { got = append(got, e); return nil }); err != nil {
+		var got []risk.LogEntry
+		if err := r.Log(t.Context(), func(e risk.LogEntry) error { got = append(got, e); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if len(got) != 63 {
 			t.Fatalf("%d audits", len(got))
 		}
-		for i, want := range []LogEntry{
-			{Key: chat, Ticket: "good", Score: 1, Threshold: threshold, Chance: 1, Served: true, Features: []float64{1, 1}, Tokens: 7, Label: "good"},
-			{Key: chat, Ticket: "bad", Score: 1, Threshold: threshold, Chance: 1, Served: true, Features: []float64{1, 1}, Tokens: 7, Label: "bad"},
-			{Key: chat, Ticket: "lost", Score: threshold - .01, Threshold: threshold, Chance: 1, Features: []float64{threshold - .01, 1}, Tokens: 7, Label: "lost"},
+		for i, want := range []risk.LogEntry{
+			{Audit: risk.Audit{Ticket: "good", Score: 1}, Served: true, Label: "good"},
+			{Audit: risk.Audit{Ticket: "bad", Score: 1}, Served: true, Label: "bad"},
+			{Audit: risk.Audit{Ticket: "lost", Score: threshold - .01}, Label: "lost"},
 		} {
 			e := got[60+i]
+			want.Decision, want.Features, want.Tokens = risk.Decision{Key: chat, Threshold: threshold, Chance: 1}, []float64{want.Score, 1}, 7
 			if time.Since(e.When) > time.Minute || time.Until(e.When) > time.Second || e.Version != r.View(chat).Version || e.Floor > e.Threshold {
 				t.Errorf("%+v", e)
 			}
-			if d := cmp.Diff(want, e, cmpopts.IgnoreFields(LogEntry{}, "When", "Version", "Floor")); d != "" {
+			if d := cmp.Diff(want, e, cmpopts.IgnoreFields(risk.LogEntry{}, "When", "Version", "Floor", "Op", "Hi", "Audited")); d != "" {
 				t.Error(d)
 			}
 		}
 		stop := errors.New("enough")
 		n := 0
-		if err := r.Log(t.Context(), func(LogEntry) error { n++; return stop }); !errors.Is(err, stop) || n != 1 {
+		if err := r.Log(t.Context(), func(risk.LogEntry) error { n++; return stop }); !errors.Is(err, stop) || n != 1 {
 			t.Errorf("%v after %d", err, n)
 		}
 	})
 }
 
-func TestTheLogInTheProcessIsARing(t *testing.T) {
-	l := &local{now: time.Now}
-	const more = 100
-	for i := range maxLog/2 + more {
-		l.opened(risk.Audit{Decision: risk.Decision{Key: chat}, Ticket: fmt.Sprint(i)})
+func TestTheLogInTheProcessIsBounded(t *testing.T) {
+	m := &Memory{Now: time.Now}
+	for range maxEntries + 1 {
+		if _, err := m.exchange(t.Context(), []ask{{route: "r", add: &risk.Entry{Do: risk.DoSaved}, from: risk.ID{MS: 1 << 40, Seq: 0}}}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	got := l.entries()
-	if len(got) != maxLog/2 || got[0].Ticket != fmt.Sprint(more) || got[len(got)-1].Ticket != fmt.Sprint(maxLog/2+more-1) || len(l.places) != len(got) {
-		t.Errorf("%d entries from %s to %s, %d places", len(got), got[0].Ticket, got[len(got)-1].Ticket, len(l.places))
+	if n := len(m.logs["r"]); n >= maxEntries || n < maxEntries/2 {
+		t.Errorf("%d entries", n)
 	}
 }

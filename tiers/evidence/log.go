@@ -1,122 +1,136 @@
 package evidence
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redis/script"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// The keys share the hash tag {fg} with the other keys of the replicas. None has a TTL, because a full Redis evicts keys
+// with a TTL first. The number in their names rises when the format changes.
+const (
+	// keyRoutes is a sorted set: the routes that have a log, all with the score 0.
+	keyRoutes = "foregate:{fg}:log1:routes"
+	// keyLog plus a route is the stream of its entries, each as JSON in one field.
+	keyLog = "foregate:{fg}:log1:of:"
+	// keySnapshot plus a route is a stream of one entry: the states as JSON, under the id of the last entry in them, so
+	// that Redis itself refuses to replace a snapshot by an older one.
+	keySnapshot = "foregate:{fg}:log1:state:"
 )
 
 const (
-	// page is the number of entries per read.
-	page = 500
-	// maxPages bounds the reads, in case another program fills the log.
-	maxPages = 2 * maxLog / page
+	maxRoutes   = 256
+	maxEntries  = 30000   // of a route's log
+	maxEntry    = 2 << 10 // bytes of an entry, so that a log has 59 MiB at most
+	maxSnapshot = 4 << 20 // bytes
+	saveEvery   = 1000    // entries between two snapshots
+	page        = 500     // entries of one read
 )
 
-// Log calls visit with the audits of the log, the oldest first, each with its outcome, until visit returns an
-// error, which Log returns. Foreign entries are skipped. The log is read twice: for the outcomes, then for
-// the audits.
-func (b *Store) Log(ctx context.Context, visit func(LogEntry) error) error {
-	if b.local != nil {
-		for _, e := range b.local.entries() {
-			if err := visit(e); err != nil {
-				return err
+// log is where the entries of all routes are: a [stream] or a [Memory].
+type log interface {
+	// list returns the routes that have a log.
+	list(ctx context.Context) ([]string, error)
+	// exchange appends and reads, for several routes in one round trip.
+	exchange(ctx context.Context, asks []ask) ([]answer, error)
+	// snapshot returns the id and the text of the snapshot of a route; the zero ID is none.
+	snapshot(ctx context.Context, route string) (risk.ID, string, error)
+	// save replaces the snapshot, unless there is one of the same entry or a later one.
+	save(ctx context.Context, route string, id risk.ID, text string) error
+}
+
+// ask is what is asked of the log of one route: to append an entry, nil for none, and then for the entries from an id on.
+// With the entry that begins evidence the route is listed, and its snapshot deleted.
+type ask struct {
+	route string
+	add   *risk.Entry
+	from  risk.ID
+}
+
+// answer has the id of the new entry, and the entries from the id on, that one included, at most a page.
+type answer struct {
+	added risk.ID
+	found []risk.Message
+	err   error // of this route alone
+}
+
+// stream is the log in Redis. It needs no scripts.
+type stream struct{ redis.UniversalClient }
+
+func (s *stream) list(ctx context.Context) ([]string, error) {
+	return s.ZRange(ctx, keyRoutes, 0, maxRoutes-1).Result()
+}
+
+func (s *stream) exchange(ctx context.Context, asks []ask) ([]answer, error) {
+	p := s.Pipeline()
+	added, found := make([]*redis.StringCmd, len(asks)), make([]*redis.XMessageSliceCmd, len(asks))
+	for i, a := range asks {
+		if a.add != nil && a.add.Do == risk.DoBegin {
+			p.ZAdd(ctx, keyRoutes, redis.Z{Member: a.route})
+			p.Del(ctx, keySnapshot+a.route)
+		}
+		if a.add != nil {
+			text, err := json.Marshal(a.add)
+			if err != nil || len(text) > maxEntry {
+				return nil, fmt.Errorf("evidence: an entry of %d bytes, want %d at most: %w", len(text), maxEntry, err)
+			}
+			added[i] = p.XAdd(ctx, &redis.XAddArgs{Stream: keyLog + a.route, MaxLen: maxEntries, Approx: true, Values: []any{"e", text}})
+		}
+		found[i] = p.XRangeN(ctx, keyLog+a.route, a.from.String(), "+", page)
+	}
+	if _, err := p.Exec(ctx); err != nil && !script.Answered(err) {
+		return nil, err
+	}
+	out := make([]answer, len(asks))
+	for i := range asks {
+		out[i] = parse(found[i])
+		if added[i] != nil && out[i].err == nil {
+			if out[i].err = added[i].Err(); out[i].err == nil {
+				out[i].added, out[i].err = risk.ParseID(added[i].Val())
 			}
 		}
-		return nil
 	}
-	outcomes := make(map[place]bool) // true: bad
-	last, err := b.pages(ctx, "+", func(m redis.XMessage) error {
-		if p, bad, ok := closedOf(m.Values); ok && len(outcomes) < maxLog {
-			outcomes[p] = bad
+	return out, nil
+}
+
+func parse(cmd *redis.XMessageSliceCmd) (a answer) {
+	list, err := cmd.Result()
+	a.found, a.err = make([]risk.Message, len(list)), err
+	for i, x := range list {
+		m := &a.found[i]
+		m.ID, err = risk.ParseID(x.ID)
+		a.err = cmp.Or(a.err, err)
+		text, _ := x.Values["e"].(string)
+		if len(text) > maxEntry {
+			m.Err = fmt.Errorf("%d fields, %d bytes", len(x.Values), len(text))
+			continue
 		}
-		return nil
-	})
-	if err != nil || last == "" {
-		return err
+		m.Err = json.Unmarshal([]byte(text), &m.Entry)
 	}
-	_, err = b.pages(ctx, last, func(m redis.XMessage) error {
-		e, ok := openedOf(m.ID, m.Values)
-		if !ok {
-			return nil
-		}
-		if bad, ok := outcomes[place{e.Key, e.Ticket}]; ok {
-			e.Label = labelOf(bad)
-		}
-		return visit(e)
-	})
+	return a
+}
+
+func (s *stream) snapshot(ctx context.Context, route string) (id risk.ID, text string, err error) {
+	found, err := s.XRevRangeN(ctx, keySnapshot+route, "+", "-", 1).Result()
+	if err != nil || len(found) == 0 {
+		return risk.ID{}, "", err
+	}
+	text, _ = found[0].Values["s"].(string)
+	id, err = risk.ParseID(found[0].ID)
+	return id, text, err
+}
+
+func (s *stream) save(ctx context.Context, route string, id risk.ID, text string) error {
+	err := s.XAdd(ctx, &redis.XAddArgs{Stream: keySnapshot + route, ID: id.String(), MaxLen: 1, Values: []any{"s", text}}).Err()
+	if err != nil && strings.Contains(err.Error(), "equal or smaller") {
+		return nil // another replica was faster
+	}
 	return err
-}
-
-// pages reads the log up to an entry, and returns the last id.
-func (b *Store) pages(ctx context.Context, to string, visit func(redis.XMessage) error) (last string, err error) {
-	from := "-"
-	for range maxPages {
-		if err := ctx.Err(); err != nil {
-			return last, err
-		}
-		some, err := b.page(ctx, from, to)
-		if err != nil {
-			return last, err
-		}
-		for _, m := range some {
-			if err := visit(m); err != nil {
-				return last, err
-			}
-			last = m.ID
-		}
-		if len(some) < page {
-			break
-		}
-		from = "(" + last
-	}
-	return last, nil
-}
-
-func (b *Store) page(ctx context.Context, from, to string) ([]redis.XMessage, error) {
-	ctx, cancel := b.detached(ctx)
-	defer cancel()
-	some, err := b.opts.Redis.XRangeN(ctx, keyLog, from, to, page).Result()
-	if err != nil {
-		return nil, b.failed(err)
-	}
-	return some, nil
-}
-
-// word is a value of an entry; a missing one is "".
-func word(values map[string]any, name string) string {
-	s, _ := values[name].(string)
-	if len(s) > maxValue {
-		return ""
-	}
-	return s
-}
-
-// closedOf parses an outcome.
-func closedOf(values map[string]any) (p place, bad, ok bool) {
-	p.ticket = word(values, "closed")
-	p.key, ok = keyOf(word(values, "key"))
-	outcome := word(values, "bad")
-	return p, outcome == "1", ok && ticketShape.MatchString(p.ticket) && (outcome == "1" || outcome == "0")
-}
-
-// openedOf parses an audit, without its outcome.
-func openedOf(id string, values map[string]any) (e LogEntry, ok bool) {
-	f := make(fields, len(values))
-	for name := range values {
-		f[name] = word(values, name)
-	}
-	r := &reader{fields: f}
-	stamp, _, _ := strings.Cut(id, "-")
-	ms, timed := digits(stamp)
-	e = LogEntry{
-		When: time.UnixMilli(ms), Ticket: f["opened"], Score: r.real("score"), Floor: r.real("floor"), Threshold: r.real("threshold"), Chance: r.real("chance"),
-		Served: f["served"] == "1", Features: r.reals("features", maxFeatures),
-		Tokens: int(r.count("tokens")), Version: r.count("version"), Alarm: r.count("alarm"), Label: Lost,
-		Request: f["request"],
-	}
-	e.Key, ok = keyOf(f["key"])
-	return e, ok && timed && stamp != "" && r.err == nil && f["score"] != "" && e.Check() == nil
 }

@@ -2,9 +2,7 @@ package evidence
 
 import (
 	"testing"
-	"time"
 
-	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -28,39 +26,10 @@ func TestARecordIsReplacedOnlyWhileItIsTheOneThatWasRead(t *testing.T) {
 		if _, err := r.WriteRefit(ctx, "", "", "x"); err == nil {
 			t.Error("a record of no route was written")
 		}
-		if _, err := r.WriteRefit(ctx, "r", "", string(make([]byte, maxValue+1))); err == nil {
+		if _, err := r.WriteRefit(ctx, "r", "", string(make([]byte, MaxRecord+1))); err == nil {
 			t.Error("a record without end was written")
 		}
 	})
-}
-
-func TestOneReplicaAtATimeHasTheLeaseOfRefits(t *testing.T) {
-	addr := redistest.Start(t).Addr
-	a, b := join(t, addr), join(t, addr)
-	lease := func(r *replica, who string, d time.Duration) bool {
-		t.Helper()
-		mine, err := r.LeaseRefits(t.Context(), who, d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return mine
-	}
-	if !lease(a, "a", time.Minute) || lease(b, "b", time.Minute) || !lease(a, "a", time.Millisecond) {
-		t.Fatal("the first has the lease, and may renew it")
-	}
-	redistest.Eventually(t, "the lease of a replica that died expires", func() bool { return lease(b, "b", time.Minute) })
-	for _, foreign := range []string{"x", "x 9999999999999999", "x y z", "x -1"} {
-		a.raw.HSet(t.Context(), keyRefits, "lease", foreign)
-		if !lease(a, "a", time.Minute) {
-			t.Errorf("the lease %q, which no replica wrote, is never free", foreign)
-		}
-	}
-	if _, err := a.LeaseRefits(t.Context(), "a b", time.Minute); err == nil {
-		t.Error("a lease for two words")
-	}
-	if mine, err := join(t, "").LeaseRefits(t.Context(), "a", time.Minute); !mine || err != nil {
-		t.Error("without Redis this process has the lease")
-	}
 }
 
 // pastOf are audits of scores from 0 to 1 of which the every-th is bad.
@@ -83,7 +52,7 @@ func TestPastAuditsOpenAKeyThatHasNoEvidenceAndNoOther(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return done, r.state().State
+			return done, r.state()
 		}
 		done, s := certify(0, 200)
 		if !done || s.Op == 0 || len(s.Grid) != 4 {

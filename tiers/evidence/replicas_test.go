@@ -2,12 +2,15 @@ package evidence
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/risk"
@@ -21,12 +24,12 @@ func TestWhatManyReplicasAuditAtOnceAddsUp(t *testing.T) {
 	first.by(rule)
 	first.teach()
 	const replicas, each = 4, 150
-	var booked, bad, left atomic.Int64
+	var bad, left atomic.Int64
 	var wg sync.WaitGroup
 	for n := range replicas {
 		r := join(t, s.Addr)
 		r.by(rule)
-		r.tick(t.Context())
+		r.fold()
 		for half := range 2 {
 			rng := rand.New(rand.NewPCG(uint64(n), uint64(half)))
 			wg.Go(func() {
@@ -37,7 +40,6 @@ func TestWhatManyReplicasAuditAtOnceAddsUp(t *testing.T) {
 						t.Errorf("open: %s, %v", fate, err)
 						return
 					}
-					booked.Add(1)
 					switch rng.IntN(10) {
 					case 0: // its replica died
 						left.Add(1)
@@ -57,13 +59,10 @@ func TestWhatManyReplicasAuditAtOnceAddsUp(t *testing.T) {
 	}
 	wg.Wait()
 	w := first.state()
-	sound(t, w.State)
+	sound(t, w)
 	e := w.Epochs[0]
-	if e.Audits != int(booked.Load()) || e.N[0] != e.Audits || e.K[0] != int(bad.Load()+left.Load()) || e.O[0] != int(left.Load()) || e.Audits != replicas*2*each {
-		t.Errorf("%d audits, %d bad, %d open; not %d, %d, %d", e.N[0], e.K[0], e.O[0], booked.Load(), bad.Load()+left.Load(), left.Load())
-	}
-	if n := first.raw.HLen(t.Context(), keyRisk+chat.String()).Val(); int(n) != len(names)+int(left.Load()) {
-		t.Errorf("%d fields with %d audits under way", n, left.Load())
+	if e.Audits != replicas*2*each || e.N[0] != e.Audits || e.K[0] != int(bad.Load()+left.Load()) || e.O[0] != int(left.Load()) || len(w.Tickets) != int(left.Load()) {
+		t.Errorf("%d audits, %d bad, %d open; not %d, %d", e.N[0], e.K[0], e.O[0], bad.Load()+left.Load(), left.Load())
 	}
 }
 
@@ -89,75 +88,98 @@ func TestAReplicaServesByWhatAnotherCertifiedASecondLater(t *testing.T) {
 	a.open("x", 1)
 	b.close("x", false)
 	a.close("x", false)
-	if a.counted(Lost) != 1 || b.counted(Good) != 1 {
-		t.Errorf("closed %d times here, %d there", a.counted(Good), b.counted(Good))
+	if a.counted(risk.Lost) != 1 || b.counted(risk.Good) != 1 {
+		t.Errorf("closed %d times here, %d there", a.counted(risk.Good), b.counted(risk.Good))
 	}
-	sound(t, a.state().State)
+	sound(t, a.state())
 }
 
-func TestAuditsThatAreLostAreForgottenByRedisClock(t *testing.T) {
-	r := join(t, redistest.Start(t).Addr)
-	rule := plain
-	rule.LeaseAudits = 5000
-	r.by(rule)
-	r.teach()
-	name := keyRisk + chat.String()
-	old, young := time.Now().Unix()-openFor-5, time.Now().Unix()-openFor+60
-	for i := range maxOpen {
-		born := old
-		if i%2 == 0 {
-			born = young
-		}
-		if err := r.raw.HSet(t.Context(), name, fmt.Sprint("t:left-", i), fmt.Sprintf("1 3 0 %d 1", born)).Err(); err != nil {
-			t.Fatal(err)
+// TestAReplicaThatJoinsLateComesToTheSameState fills a log until it is trimmed behind the snapshots.
+func TestAReplicaThatJoinsLateComesToTheSameState(t *testing.T) {
+	s := redistest.Start(t)
+	r := join(t, s.Addr)
+	r.certify()
+	first := r.raw.XRangeN(t.Context(), keyLog+chat.Route, "-", "+", 1).Val()[0].ID
+	for i := 0; i < 3*saveEvery; i += 2 {
+		r.audit(1, 100, 1)
+		if i%100 == 0 {
+			r.fold() // may write a snapshot
 		}
 	}
-	r.later(-24 * time.Hour) // a replica's clock says nothing
-	if fate := r.open("new", 1); fate != risk.Opened {
-		t.Errorf("open: %s", fate)
+	for range 100 {
+		r.fold()
 	}
-	if n := r.raw.HLen(t.Context(), name).Val(); int(n) != len(names)+maxOpen/2+1 {
-		t.Errorf("%d fields", n)
+	saved := r.raw.XRange(t.Context(), keySnapshot+chat.Route, "-", "+").Val()
+	if len(saved) != 1 || r.fold().Unsaved >= saveEvery {
+		t.Fatalf("%d snapshots, the last one %d entries ago", len(saved), r.fold().Unsaved)
 	}
-	for i := range maxOpen/2 - 1 {
-		r.open(fmt.Sprint("more-", i), 1)
+	// An older snapshot never replaces a newer one.
+	if err := r.Store.log.save(t.Context(), chat.Route, risk.ID{MS: 1, Seq: 0}, "old"); err != nil {
+		t.Fatal(err)
 	}
-	if fate := r.open("one-too-many", 1); fate != risk.Full {
-		t.Errorf("of %d under way: %s", maxOpen, fate)
+	if now := r.raw.XRange(t.Context(), keySnapshot+chat.Route, "-", "+").Val(); len(now) != 1 || now[0].ID != saved[0].ID {
+		t.Fatalf("%v", now)
 	}
-	sound(t, r.state().State)
+	if n := r.raw.XTrimMinID(t.Context(), keyLog+chat.Route, saved[0].ID).Val(); n == 0 {
+		t.Fatal("nothing was trimmed")
+	}
+	if now := r.raw.XRangeN(t.Context(), keyLog+chat.Route, "-", "+", 1).Val()[0].ID; now == first {
+		t.Fatal("the beginning is there")
+	}
+	late := join(t, s.Addr)
+	want, _ := json.Marshal(r.fold())
+	if got, _ := json.Marshal(late.fold()); string(got) != string(want) {
+		t.Errorf("%s, not %s", got, want)
+	}
+	if !late.View(chat).Serves() {
+		t.Error("it serves nothing")
+	}
 }
 
-// maxOpen and openFor are those of package risk.
-const maxOpen, openFor = 1024, 900
+// TestAnAuditCosts counts what an audit costs Redis: two round trips, and what a busy route writes in an hour.
+func TestAnAuditCosts(t *testing.T) {
+	s := redistest.Start(t)
+	r := join(t, s.Addr)
+	r.certify()
+	hook := &counter{}
+	r.raw.AddHook(hook)
+	const audits = 200
+	before := r.raw.MemoryUsage(t.Context(), keyLog+chat.Route, 0).Val()
+	hook.commands, hook.trips = 0, 0
+	for i := range audits {
+		a := risk.Audit{
+			Decision: r.View(chat).Decide(chat, risk.Sampling{Rate: 1}, 0), Ticket: fmt.Sprintf("ABCDEFGHIJKLMNOPQRSTUV%04d", i), Score: .97,
+			Features: []float64{-.123456789012345, -1.23456789012345, -.0123456789012345, -2.34567890123456, -3.45678901234567}, Tokens: 312, Request: "0123456789abcdef0123456789abcdef",
+		}
+		a.Chance = .05
+		if fate, err := r.Open(t.Context(), a); err != nil || fate != risk.Opened {
+			t.Fatal(fate, err)
+		}
+		r.close(a.Ticket, false)
+	}
+	if hook.trips != 2*audits || hook.commands != 4*audits {
+		t.Errorf("%d audits took %d round trips and %d commands", audits, hook.trips, hook.commands)
+	}
+	bytes := (r.raw.MemoryUsage(t.Context(), keyLog+chat.Route, 0).Val() - before) / audits
+	t.Logf("%d bytes an audit, %.1f MB in an hour of one a second", bytes, float64(bytes)*3600/1e6)
+	if most := int64(64 << 20); bytes/2*maxEntries > most/2 {
+		t.Errorf("a full log of such audits has %d bytes", bytes/2*maxEntries)
+	}
+}
 
-func TestKeysThatNobodyUsesGoAndNoMoreComeThanFit(t *testing.T) {
-	r := join(t, redistest.Start(t).Addr)
-	ctx := t.Context()
-	now := float64(time.Now().Unix())
-	put := func(i int, age time.Duration) string {
-		k := risk.Key{Route: fmt.Sprint("route-", i), TrafficClass: "b"}
-		r.raw.ZAdd(ctx, keyIndex, redisZ(now-age.Seconds(), k.String()))
-		r.raw.HSet(ctx, keyRisk+k.String(), "eps", "0.2")
-		return k.String()
-	}
-	gone, kept := put(0, keptFor+time.Minute), put(1, keptFor-time.Minute)
-	r.tidy(ctx)
-	if r.raw.Exists(ctx, keyRisk+gone).Val() != 0 || r.raw.Exists(ctx, keyRisk+kept).Val() != 1 || r.raw.ZCard(ctx, keyIndex).Val() != 1 {
-		t.Error("not the key went that nobody used for a week")
-	}
-	for i := 1; i <= maxKeys; i++ {
-		put(i, time.Minute*time.Duration(i%50))
-	}
-	if fate := r.open("t", 1); fate != risk.Full {
-		t.Errorf("one key too many is %s", fate)
-	}
-	if r.raw.Exists(ctx, keyRisk+chat.String()).Val() != 0 {
-		t.Error("it was made all the same")
-	}
-	put(7, fullFor+time.Minute)
-	r.tidy(ctx)
-	if fate := r.open("t", 1); fate != risk.Learned {
-		t.Errorf("once there is room it is %s", fate)
+// counter counts round trips and commands.
+type counter struct{ trips, commands int }
+
+func (c *counter) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { c.trips++; c.commands++; return next(ctx, cmd) }
+}
+
+func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		c.trips++
+		c.commands += len(cmds)
+		return next(ctx, cmds)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -14,8 +13,8 @@ import (
 type Input struct {
 	Progress Progress
 	Rule     risk.Rule
-	States   []evidence.KeyState // of the route
-	Log      []evidence.LogEntry // of the route, the oldest first
+	States   []risk.KeyState // of the route
+	Log      []risk.LogEntry // of the route, the oldest first
 }
 
 // Action is what a [Step] is about. Its text is a label of metrics.
@@ -60,8 +59,8 @@ func Next(in Input) Step {
 
 // history are the audits of a route that count.
 type history struct {
-	entries []*evidence.LogEntry // by the newest models and rules, and since the last drift alarm of their class
-	drifted time.Time            // when the first audit after the newest alarm began; zero: there was none in the log
+	entries []*risk.LogEntry // by the newest models and rules, and since the last drift alarm of their class
+	drifted time.Time        // when the first audit after the newest alarm began; zero: there was none in the log
 }
 
 // historyOf chooses the audits. A class is the requests of a key, whatever score judged them.
@@ -103,7 +102,7 @@ func historyOf(in *Input) history {
 }
 
 // liveScore is the score of a draft by the score in force; false if it is not known.
-func (in *Input) liveScore(e *evidence.LogEntry) (float64, bool) {
+func (in *Input) liveScore(e *risk.LogEntry) (float64, bool) {
 	live := &in.Progress.Live
 	switch {
 	case plan.ScoreOf(e.Key) == live.Version:
@@ -125,9 +124,9 @@ func (h history) fit(in *Input) Step {
 			fresh++
 		}
 		switch e.Label {
-		case evidence.Good:
+		case risk.Good:
 			goods++
-		case evidence.Bad:
+		case risk.Bad:
 			bads++
 		}
 	}
@@ -230,7 +229,7 @@ func (h history) classes(in *Input) []*class {
 			all = append(all, &class{key: key, live: in.liveView(key)})
 		}
 		c := all[i]
-		c.past = append(c.past, risk.PastAudit{Score: float64(in.Progress.Candidate.Score(featuresOf(e))), Floor: -risk.Unreachable, Bad: e.Label != evidence.Good})
+		c.past = append(c.past, risk.PastAudit{Score: float64(in.Progress.Candidate.Score(featuresOf(e))), Floor: -risk.Unreachable, Bad: e.Label != risk.Good})
 		c.scores, c.newest = append(c.scores, live), e.When
 	}
 	return all

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -33,14 +32,14 @@ func candidate(t *testing.T, law population, seed uint64) *run {
 }
 
 // serving is a live state that serves by a threshold of the plain score.
-func serving(lambda float64, seen time.Time) evidence.KeyState {
+func serving(lambda float64, seen time.Time) risk.KeyState {
 	var s risk.State
 	var past []risk.PastAudit
 	for range 300 {
 		past = append(past, risk.PastAudit{Score: lambda, Floor: -risk.Unreachable})
 	}
 	s.ApplyImport(usual, risk.PlanImport(usual, risk.Grid{lambda}, past), seen)
-	return evidence.KeyState{Key: chat, State: s, Rule: usual, Seen: seen}
+	return risk.KeyState{Key: chat, State: s, Rule: usual, Seen: seen}
 }
 
 func TestAScoreThatTellsMoreIsPromotedOnceItIsCertified(t *testing.T) {
@@ -69,7 +68,7 @@ func TestAScoreThatTellsMoreIsPromotedOnceItIsCertified(t *testing.T) {
 
 func TestACandidateThatAcceptsFewerDraftsThanTheScoreInForceWaits(t *testing.T) {
 	r := candidate(t, telling, 1)
-	r.states = []evidence.KeyState{serving(-9, r.now.Add(time.Hour))} // nearly all drafts
+	r.states = []risk.KeyState{serving(-9, r.now.Add(time.Hour))} // nearly all drafts
 	fates := map[Action]int{}
 	for len(r.log) < 5000 && fates[DropUncertain] == 0 {
 		r.audit(100)
@@ -79,7 +78,7 @@ func TestACandidateThatAcceptsFewerDraftsThanTheScoreInForceWaits(t *testing.T) 
 		t.Errorf("%v, failed %d", fates, r.state.Failed)
 	}
 	r = candidate(t, telling, 1)
-	r.states = []evidence.KeyState{serving(2, r.now.Add(time.Hour))} // hardly any
+	r.states = []risk.KeyState{serving(2, r.now.Add(time.Hour))} // hardly any
 	for r.audit(1000); r.round(t).Do != Promote; r.audit(100) {
 		if len(r.log) > 5000 {
 			t.Fatal("it accepts more, and is not promoted")
@@ -91,7 +90,7 @@ func TestAClassThatServesDraftsMustNotLoseThem(t *testing.T) {
 	r := candidate(t, telling, 1)
 	other := serving(0, r.now.Add(time.Hour))
 	other.Key.TrafficClass = "all.0a1b2c3d" // sampled requests, of which no audit came since
-	r.states = []evidence.KeyState{other}
+	r.states = []risk.KeyState{other}
 	r.audit(800)
 	if s := r.round(t); s.Do != Wait {
 		t.Errorf("%s: a class without evidence for the candidate would lose its certificate", s.Do)
@@ -193,7 +192,7 @@ func TestANumberIsNeverGivenToTwoScores(t *testing.T) {
 	}
 	other := serving(0, r.now)
 	other.Key = plan.ScoredBy(other.Key, 6) // of a record that Redis has lost
-	r.states = []evidence.KeyState{other}
+	r.states = []risk.KeyState{other}
 	if v := Next(r.input()).Version; v != 7 {
 		t.Errorf("where there is evidence of number 6 the next is %d", v)
 	}
@@ -244,7 +243,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil || again.Candidate != p.Candidate || again.Live != p.Live || again.Failed != p.Failed {
 			t.Fatalf("%v: %+v, want %+v", err, again, p)
 		}
-		log := []evidence.LogEntry{{When: time.Unix(9e9, 0), Key: chat, Floor: -math.MaxFloat64, Features: make([]float64, len(accept.Features{}))}}
+		log := []risk.LogEntry{{When: time.Unix(9e9, 0), Audit: risk.Audit{Decision: risk.Decision{Key: chat, Floor: -math.MaxFloat64}, Features: make([]float64, len(accept.Features{}))}}}
 		Next(Input{Progress: p, Rule: usual, Log: log})
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -74,10 +73,10 @@ type run struct {
 	gate   bool // only fits that are clearly better become candidates
 	rival  rival
 	now    time.Time
-	log    []evidence.LogEntry
+	log    []risk.LogEntry
 	state  Progress
 	fits   int
-	states []evidence.KeyState
+	states []risk.KeyState
 }
 
 func newRun(law population, r risk.Rule, seed uint64) *run {
@@ -99,12 +98,13 @@ func (r *run) audit(n int) {
 		if r.rival == floored {
 			floor = -risk.Unreachable // it is taken for what it is not
 		}
-		label := evidence.Good
+		label := risk.Good
 		if d.bad {
-			label = evidence.Bad
+			label = risk.Bad
 		}
-		r.log = append(r.log, evidence.LogEntry{
-			When: r.now, Key: chat, Ticket: fmt.Sprint(len(r.log)), Score: d.plain, Floor: floor, Features: d.features[:], Label: label,
+		r.log = append(r.log, risk.LogEntry{
+			When: r.now, Label: label,
+			Audit: risk.Audit{Decision: risk.Decision{Key: chat, Floor: floor}, Ticket: fmt.Sprint(len(r.log)), Score: d.plain, Features: d.features[:]},
 		})
 	}
 }

@@ -2,7 +2,6 @@ package refit
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,23 +14,20 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
 const (
 	// interval is the time between two rounds. Audits come a few a minute.
 	interval = 30 * time.Second
-	// roundTime bounds a round. leaseTime is longer, so that two replicas do not work at the same time unless one hangs;
-	// then the older record wins.
-	roundTime, leaseTime = 45 * time.Second, time.Minute
+	// roundTime bounds a round.
+	roundTime = 45 * time.Second
 )
 
 // Book is what replicas share. *evidence.Store implements it.
 type Book interface {
-	Log(ctx context.Context, visit func(evidence.LogEntry) error) error
-	All(ctx context.Context) ([]evidence.KeyState, error)
-	LeaseRefits(ctx context.Context, who string, d time.Duration) (bool, error)
+	Log(ctx context.Context, visit func(risk.LogEntry) error) error
+	All(ctx context.Context) ([]risk.KeyState, error)
 	Refits(ctx context.Context, routes []string) ([]string, error)
 	WriteRefit(ctx context.Context, route, was, next string) (bool, error)
 	Certify(ctx context.Context, k risk.Key, p risk.Import) (bool, error)
@@ -49,8 +45,8 @@ type Options struct {
 	Routes     func() []string // live
 	Route      func(name string) Route
 	Logger     zerolog.Logger
-	Registerer prometheus.Registerer // nil registers nothing
-	Who        string                // name of this replica; "": random
+	Registerer prometheus.Registerer   // nil registers nothing
+	Mine       func(route string) bool // this replica works on a route; two that do are harmless: the older record wins; nil: on all
 }
 
 // Refitter refits the scores of routes in the background, one replica at a time. Its methods are safe for concurrent use.
@@ -63,8 +59,8 @@ type Refitter struct {
 
 // New returns a refitter, which the caller runs.
 func New(o Options) *Refitter {
-	if o.Who == "" {
-		o.Who = rand.Text()
+	if o.Mine == nil {
+		o.Mine = func(string) bool { return true }
 	}
 	return &Refitter{Options: o, counted: newRefits(o.Registerer)}
 }
@@ -106,15 +102,16 @@ func (r *Refitter) Round(ctx context.Context) {
 		known[route] = &p
 	}
 	r.publish(known)
-	if mine, err := r.Book.LeaseRefits(ctx, r.Who, leaseTime); err != nil || !mine || len(routes) == 0 {
+	mine := slices.DeleteFunc(slices.Clone(routes), func(route string) bool { return !r.Mine(route) })
+	if len(mine) == 0 {
 		return
 	}
-	w, err := r.read(ctx, routes)
+	w, err := r.read(ctx, mine)
 	if err != nil {
 		return
 	}
-	for i, route := range routes {
-		p := r.work(ctx, w, route, records[i])
+	for _, route := range mine {
+		p := r.work(ctx, w, route, records[slices.Index(routes, route)])
 		known[route] = &p
 	}
 	r.publish(known)
@@ -158,12 +155,12 @@ func (r *Refitter) Progress(route string) Progress {
 
 // shared is what a round reads once.
 type shared struct {
-	logs   map[string][]evidence.LogEntry // by route, the oldest first
-	states map[string][]evidence.KeyState
+	logs   map[string][]risk.LogEntry // by route, the oldest first
+	states map[string][]risk.KeyState
 }
 
 func (r *Refitter) read(ctx context.Context, routes []string) (shared, error) {
-	w := shared{map[string][]evidence.LogEntry{}, map[string][]evidence.KeyState{}}
+	w := shared{map[string][]risk.LogEntry{}, map[string][]risk.KeyState{}}
 	all, err := r.Book.All(ctx)
 	if err != nil {
 		return w, err
@@ -171,7 +168,7 @@ func (r *Refitter) read(ctx context.Context, routes []string) (shared, error) {
 	for _, k := range all {
 		w.states[k.Key.Route] = append(w.states[k.Key.Route], k)
 	}
-	err = r.Book.Log(ctx, func(e evidence.LogEntry) error {
+	err = r.Book.Log(ctx, func(e risk.LogEntry) error {
 		if slices.Contains(routes, e.Route) {
 			w.logs[e.Route] = append(w.logs[e.Route], e)
 		}
@@ -249,7 +246,7 @@ func (r *Refitter) promote(ctx context.Context, rule risk.Rule, s Step) (Progres
 		return p, outcomeFailed, err
 	}
 	for _, o := range s.Openings {
-		i := slices.IndexFunc(states, func(k evidence.KeyState) bool { return k.Key == o.Key })
+		i := slices.IndexFunc(states, func(k risk.KeyState) bool { return k.Key == o.Key })
 		if i < 0 || !states[i].State.View(rule).Serves() {
 			return p.withoutCandidate(), outcomeFailed, errOtherEvidence
 		}

@@ -35,7 +35,7 @@ type book struct {
 	broken  bool  // a record makes the round of a route panic
 }
 
-func (b *book) Log(_ context.Context, visit func(evidence.LogEntry) error) error {
+func (b *book) Log(_ context.Context, visit func(risk.LogEntry) error) error {
 	b.w.mu.Lock()
 	defer b.w.mu.Unlock()
 	for _, e := range b.w.log {
@@ -129,7 +129,7 @@ func TestARefitIsFittedCertifiedAndPutInForce(t *testing.T) {
 			t.Fatalf("version %d in force, %+v", r.live(), r.Progress("org/chat"))
 		}
 		states, err := b.All(t.Context())
-		if i := slices.IndexFunc(states, func(k evidence.KeyState) bool { return k.Key == plan.ScoredBy(chat, 1) }); err != nil || i < 0 || !states[i].State.View(usual).Serves() {
+		if i := slices.IndexFunc(states, func(k risk.KeyState) bool { return k.Key == plan.ScoredBy(chat, 1) }); err != nil || i < 0 || !states[i].State.View(usual).Serves() {
 			t.Errorf("%v: the candidate's key serves nothing", err)
 		}
 		w.come(100)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -44,21 +43,21 @@ type Samples struct {
 }
 
 // Add adds an audit, if it has an outcome and its features are those of today.
-func (s *Samples) Add(e *evidence.LogEntry) {
+func (s *Samples) Add(e *risk.LogEntry) {
 	if e.When.After(s.Newest) {
 		s.Newest = e.When
 	}
-	if e.Label != evidence.Lost && len(e.Features) == len(accept.Features{}) {
-		s.Labelled = append(s.Labelled, Sample{Features: featuresOf(e), Score: e.Score, Good: e.Label == evidence.Good, Greedy: plan.IsGreedy(e.TrafficClass)})
+	if e.Label != risk.Lost && len(e.Features) == len(accept.Features{}) {
+		s.Labelled = append(s.Labelled, Sample{Features: featuresOf(e), Score: e.Score, Good: e.Label == risk.Good, Greedy: plan.IsGreedy(e.TrafficClass)})
 		s.fullRange = append(s.fullRange, isFullRange(e))
 	}
 }
 
 // featuresOf returns the features of an audit that has as many as there are.
-func featuresOf(e *evidence.LogEntry) (f accept.Features) {
+func featuresOf(e *risk.LogEntry) (f accept.Features) {
 	copy(f[:], e.Features)
 	return f
 }
 
 // isFullRange reports whether the audit was of a random one of all drafts.
-func isFullRange(e *evidence.LogEntry) bool { return e.Floor <= -risk.Unreachable }
+func isFullRange(e *risk.LogEntry) bool { return e.Floor <= -risk.Unreachable }

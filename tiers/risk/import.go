@@ -1,6 +1,7 @@
 package risk
 
 import (
+	"errors"
 	"math"
 	"time"
 )
@@ -104,4 +105,17 @@ func (s *State) ApplyImport(r Rule, p Import, now time.Time) bool {
 	s.certify(r)
 	s.checkInfeasible(r)
 	return true
+}
+
+// Check returns an error if the import is none that [PlanImport] makes: it was stored, and is not what was written.
+func (p *Import) Check() error {
+	if p == nil || !p.Grid.IsValid() || p.Audits < 0 || p.Failed < 0 {
+		return errors.New("risk: no past audits")
+	}
+	for j := range p.N {
+		if p.K[j] < 0 || p.K[j] > p.N[j] || p.N[j] > p.Audits {
+			return errors.New("risk: past audits whose counts cannot be")
+		}
+	}
+	return nil
 }

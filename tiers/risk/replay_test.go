@@ -111,7 +111,7 @@ func (tr traffic) replay(seed, number uint64) result {
 		}
 		r.request(at)
 	}
-	r.epochs, r.hopeless, r.ended = r.state.epochCount, r.state.Infeasible, r.state.Warmup.Ended
+	r.epochs, r.hopeless, r.ended = r.state.EpochCount, r.state.Infeasible, r.state.Warmup.Ended
 	return r.result
 }
 
@@ -321,7 +321,7 @@ func (r *run) failing() {
 func copyOf(s *State) *State {
 	c := *s
 	c.Grid, c.Scores, c.Epochs = slices.Clone(s.Grid), slices.Clone(s.Scores), slices.Clone(s.Epochs)
-	c.tickets = maps.Clone(s.tickets)
+	c.Tickets = maps.Clone(s.Tickets)
 	return &c
 }
 

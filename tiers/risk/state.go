@@ -7,8 +7,8 @@ import (
 )
 
 // State is the evidence for one traffic class. The zero value is empty: it collects scores until there are
-// enough for a grid. It is not safe for concurrent use. Replicas that share a Redis keep it there, in scripts with the
-// same rules (package tiers/evidence).
+// enough for a grid. It is not safe for concurrent use. Every replica has its own, and all make the same changes in the same
+// order, which is that of a log (package tiers/evidence). It is stored as JSON, without what [Warmup] leaves out.
 type State struct {
 	Version          int64     // of the grid; 0: no grid yet
 	Alarm            int64     // number of drift alarms
@@ -24,8 +24,8 @@ type State struct {
 	Outcomes         int  // audit outcomes since ε and δ were set, imports included, at most maxOutcomes
 	Warmup           Warmup
 
-	tickets    map[string]openAudit
-	epochCount int64 // all epochs so far
+	Tickets    map[string]OpenAudit
+	EpochCount int64 // all epochs so far
 }
 
 // Epoch is evidence that expires as a whole.
@@ -45,13 +45,13 @@ func (e *Epoch) Closed(j int) (n, bad int) {
 	return e.N[j-1] - e.O[j-1], e.K[j-1] - e.O[j-1]
 }
 
-// openAudit is an audit without an outcome.
-type openAudit struct {
-	epochs    []int64
-	first, hi int
-	served    bool
-	warmup    bool  // of a draft served by the warm-up: it is in no epoch
-	born      int64 // unix seconds
+// OpenAudit is an audit without an outcome.
+type OpenAudit struct {
+	Epochs    []int64 `json:",omitempty"` // that count it
+	First, Hi int     // the indices that it counts for
+	Served    bool
+	Warmup    bool  // of a draft served by the warm-up: it is in no epoch
+	Born      int64 // unix seconds
 }
 
 const (
@@ -125,28 +125,24 @@ const doubtfulSteps = 2
 // the grid, now becomes the grid's version. A score that is not finite is out of range.
 func (s *State) Open(r Rule, d Decision, score float64, ticket string, now time.Time) OpenResult {
 	s.begin(r)
-	first := s.Grid.First(score)
-	switch {
-	case math.IsNaN(score) || math.IsInf(score, 0):
-		return OutOfRange
-	case d.Version != s.Version || d.Alarm != s.Alarm:
-		return Stale
-	case s.Version == 0:
+	if why := s.Refuses(d, score); why != "" {
+		return why
+	}
+	if s.Version == 0 {
 		s.learn(score, now)
 		return Learned
-	case first > d.Hi && d.Floor > -Unreachable: // a full-range audit below every threshold counts in the log: it was a draft
-		return OutOfRange
 	}
+	first := s.Grid.First(score)
 	s.forget(now)
-	if _, ok := s.tickets[ticket]; ok || len(s.tickets) >= maxOpen {
+	if _, ok := s.Tickets[ticket]; ok || len(s.Tickets) >= maxOpen {
 		return Full
 	}
-	b := openAudit{first: first, hi: min(d.Hi, len(s.Grid)), served: score >= d.Threshold, born: now.Unix()}
+	b := OpenAudit{First: first, Hi: min(d.Hi, len(s.Grid)), Served: score >= d.Threshold, Born: now.Unix()}
 	for i := range s.Epochs {
 		e := &s.Epochs[i]
 		e.Audits++
-		b.epochs = append(b.epochs, e.ID)
-		for j := first - 1; j < b.hi; j++ {
+		b.Epochs = append(b.Epochs, e.ID)
+		for j := first - 1; j < b.Hi; j++ {
 			e.N[j]++
 			e.K[j]++
 			e.O[j]++
@@ -157,12 +153,25 @@ func (s *State) Open(r Rule, d Decision, score float64, ticket string, now time.
 	return Opened
 }
 
+// Refuses returns why [State.Open] would not take an audit, Full apart; "" if it would. It changes nothing.
+func (s *State) Refuses(d Decision, score float64) OpenResult {
+	switch {
+	case math.IsNaN(score) || math.IsInf(score, 0):
+		return OutOfRange
+	case d.Version != s.Version || d.Alarm != s.Alarm:
+		return Stale
+	case s.Version != 0 && s.Grid.First(score) > d.Hi && d.Floor > -Unreachable: // a full-range audit below every threshold counts in the log: it was a draft
+		return OutOfRange
+	}
+	return ""
+}
+
 // OpenWarmup stores the audit of a draft that the warm-up served, or would have served if it were [Warmup.HasOutcomes],
 // as bad until its outcome is known. [State.Close] ends it.
 func (s *State) OpenWarmup(r Rule, ticket string, now time.Time) OpenResult {
 	s.begin(r)
 	s.forget(now)
-	if _, ok := s.tickets[ticket]; ok || len(s.tickets) >= maxOpen {
+	if _, ok := s.Tickets[ticket]; ok || len(s.Tickets) >= maxOpen {
 		return Full
 	}
 	if s.Warmup.Open >= maxWarmupOpen {
@@ -173,7 +182,7 @@ func (s *State) OpenWarmup(r Rule, ticket string, now time.Time) OpenResult {
 	s.Warmup.Audits++
 	s.Warmup.Bad++
 	s.Warmup.Open++
-	s.addTicket(ticket, openAudit{warmup: true, born: now.Unix()})
+	s.addTicket(ticket, OpenAudit{Warmup: true, Born: now.Unix()})
 	return Opened
 }
 
@@ -185,11 +194,11 @@ func (s *State) Drafted(r Rule, drafts, served int, now time.Time) {
 }
 
 // addTicket stores an open audit.
-func (s *State) addTicket(ticket string, b openAudit) {
-	if s.tickets == nil {
-		s.tickets = make(map[string]openAudit)
+func (s *State) addTicket(ticket string, b OpenAudit) {
+	if s.Tickets == nil {
+		s.Tickets = make(map[string]OpenAudit)
 	}
-	s.tickets[ticket] = b
+	s.Tickets[ticket] = b
 }
 
 // learn adds a score for the grid.
@@ -204,12 +213,12 @@ func (s *State) learn(score float64, now time.Time) {
 
 // forget removes the tickets of lost audits.
 func (s *State) forget(now time.Time) {
-	if len(s.tickets) < maxOpen/2 {
+	if len(s.Tickets) < maxOpen/2 {
 		return
 	}
-	for id, b := range s.tickets {
-		if now.Unix()-b.born > openFor {
-			delete(s.tickets, id)
+	for id, b := range s.Tickets {
+		if now.Unix()-b.Born > openFor {
+			delete(s.Tickets, id)
 		}
 	}
 }
@@ -218,29 +227,29 @@ func (s *State) forget(now time.Time) {
 // from before an alarm, changes nothing.
 func (s *State) Close(r Rule, ticket string, bad bool) bool {
 	s.begin(r)
-	b, ok := s.tickets[ticket]
+	b, ok := s.Tickets[ticket]
 	if !ok {
 		return false
 	}
-	delete(s.tickets, ticket)
-	if b.warmup {
+	delete(s.Tickets, ticket)
+	if b.Warmup {
 		s.Warmup.close(r.MaxWrongRate, r.ErrorProbability, bad)
 		return true
 	}
 	s.Outcomes = min(s.Outcomes+1, maxOutcomes)
 	for i := range s.Epochs {
 		e := &s.Epochs[i]
-		if !slices.Contains(b.epochs, e.ID) {
+		if !slices.Contains(b.Epochs, e.ID) {
 			continue
 		}
-		for j := b.first - 1; j < b.hi; j++ {
+		for j := b.First - 1; j < b.Hi; j++ {
 			e.O[j]--
 			if !bad {
 				e.K[j]--
 			}
 		}
 	}
-	if b.served {
+	if b.Served {
 		if s.Drift.Add(bad, r.MaxWrongRate); s.Drift.Level(r.DriftRunLength) >= 1 {
 			s.resetAfterDrift()
 			return true
@@ -276,9 +285,9 @@ func (s *State) renew() {
 
 // epoch opens the next epoch.
 func (s *State) epoch() {
-	s.epochCount++
+	s.EpochCount++
 	s.Cold = min(s.Cold+1, maxTurn)
-	s.Epochs = append(s.Epochs, Epoch{ID: s.epochCount, Turn: s.Cold})
+	s.Epochs = append(s.Epochs, Epoch{ID: s.EpochCount, Turn: s.Cold})
 }
 
 // maxTurn bounds Turn.
@@ -296,7 +305,7 @@ func (e *Epoch) level(delta float64) float64 {
 func (s *State) resetAfterDrift() {
 	s.Alarm++
 	s.Drift, s.Infeasible, s.Cold, s.Outcomes = Drift{}, false, 0, 0
-	clear(s.tickets)
+	clear(s.Tickets)
 	s.renew()
 }
 

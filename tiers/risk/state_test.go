@@ -22,7 +22,7 @@ func certified(r Rule) *State {
 // same fails unless two states hold the same, tickets included.
 func same(t *testing.T, want, got *State) {
 	t.Helper()
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(State{}, openAudit{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(State{}, OpenAudit{})); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -127,8 +127,8 @@ func TestAnAuditThatIsLostStaysBad(t *testing.T) {
 	if fate := s.Open(plain, d, 1, "one more", at.Add(openFor*time.Second)); fate != Full {
 		t.Errorf("more are under way than are allowed: %s", fate)
 	}
-	if fate := s.Open(plain, d, 1, "later", at.Add((openFor+1)*time.Second)); fate != Opened || len(s.tickets) != 1 {
-		t.Errorf("lost ones still count: %s, %d under way", fate, len(s.tickets))
+	if fate := s.Open(plain, d, 1, "later", at.Add((openFor+1)*time.Second)); fate != Opened || len(s.Tickets) != 1 {
+		t.Errorf("lost ones still count: %s, %d under way", fate, len(s.Tickets))
 	}
 	s.Close(plain, "0", false)
 	if e := s.Epochs[0]; e.N[0] != maxOpen+1 || e.K[0] != e.N[0] || e.O[0] != e.N[0] || s.Op != 0 {
@@ -243,7 +243,7 @@ func TestAnAlarmForgetsAllButTheGrid(t *testing.T) {
 	}
 	want := &State{
 		Version: s.Version, Alarm: 1, Grid: s.Grid, MaxWrongRate: s.MaxWrongRate, ErrorProbability: s.ErrorProbability,
-		Cold: 1, Epochs: []Epoch{{ID: id + 1, Turn: 1}}, epochCount: s.epochCount, tickets: map[string]openAudit{}, Warmup: Warmup{Ended: WarmupCertified},
+		Cold: 1, Epochs: []Epoch{{ID: id + 1, Turn: 1}}, EpochCount: s.EpochCount, Tickets: map[string]OpenAudit{}, Warmup: Warmup{Ended: WarmupCertified},
 	}
 	same(t, want, s)
 	if s.Close(plain, "open", false) || s.Open(plain, d, 1, "x", time.Unix(3, 0)) != Stale {
@@ -301,7 +301,7 @@ func TestBookedEvidenceIsNeverMoreThanIsTrue(t *testing.T) {
 			ticket, score, bad := strconv.Itoa(i), .5+.5*rng.Float64(), rng.Float64() < .03
 			if s.Open(plain, d, score, ticket, time.Unix(int64(i), 0)) == Opened {
 				open[ticket] = bad
-				count(truth, s.tickets[ticket], bad)
+				count(truth, s.Tickets[ticket], bad)
 			}
 			for ticket, bad := range open {
 				if rng.IntN(8) == 0 {
@@ -317,12 +317,12 @@ func TestBookedEvidenceIsNeverMoreThanIsTrue(t *testing.T) {
 }
 
 // count keeps the true number of bad audits.
-func count(truth map[int64]*[gridSize]int, b openAudit, bad bool) {
-	for _, id := range b.epochs {
+func count(truth map[int64]*[gridSize]int, b OpenAudit, bad bool) {
+	for _, id := range b.Epochs {
 		if truth[id] == nil {
 			truth[id] = new([gridSize]int)
 		}
-		for j := b.first - 1; bad && j < b.hi; j++ {
+		for j := b.First - 1; bad && j < b.Hi; j++ {
 			truth[id][j]++
 		}
 	}

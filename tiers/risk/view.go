@@ -1,7 +1,11 @@
 package risk
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"regexp"
+	"strings"
 	"time"
 )
 
@@ -11,15 +15,42 @@ type Key struct {
 	TrafficClass string `json:"traffic_class"` // requests, models and rules: see plan.EvidenceKeyOf
 }
 
+var (
+	wordShape   = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+	ticketShape = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+)
+
+// maxRoute is the longest name of a route, in bytes.
+const maxRoute = 256
+
+// Check returns what is wrong with the key.
+func (k Key) Check() error {
+	if k.Route == "" || len(k.Route) > maxRoute || strings.ContainsFunc(k.Route, func(r rune) bool { return r < ' ' || r == '\u007f' || r == '\ufffd' }) {
+		return fmt.Errorf("risk: route %.80q is not 1 to %d printable bytes", k.Route, maxRoute)
+	}
+	if !wordShape.MatchString(k.TrafficClass) {
+		return fmt.Errorf("risk: traffic class %.80q is not 1 to 64 of A-Z, a-z, 0-9, . _ -", k.TrafficClass)
+	}
+	return nil
+}
+
 // String returns the key as one word.
 func (k Key) String() string { return k.Route + "/" + k.TrafficClass }
 
 // Rule is the promise and how it is kept. All replicas must have the same.
 type Rule struct {
-	MaxWrongRate     float64 // ε: largest share of served drafts that the target would have rejected, 0 … 1
-	ErrorProbability float64 // δ: probability that this is exceeded, 0 … 1
-	LeaseAudits      int     // lifetime of an epoch in audits
-	DriftRunLength   float64 // least mean number of audits between two false drift alarms
+	MaxWrongRate     float64 `json:"eps"`   // ε: largest share of served drafts that the target would have rejected, 0 … 1
+	ErrorProbability float64 `json:"delta"` // δ: probability that this is exceeded, 0 … 1
+	LeaseAudits      int     `json:"lease"` // lifetime of an epoch in audits
+	DriftRunLength   float64 `json:"run"`   // least mean number of audits between two false drift alarms
+}
+
+// Check returns an error if no promise can be kept by the rule.
+func (r Rule) Check() error {
+	if !(r.MaxWrongRate > 0 && r.MaxWrongRate < 1 && r.ErrorProbability > 0 && r.ErrorProbability < 1 && r.LeaseAudits >= 2 && r.DriftRunLength >= 1 && r.DriftRunLength <= 1e15) {
+		return fmt.Errorf("risk: no promise can be kept by ε %g, δ %g, lease %d, run %g", r.MaxWrongRate, r.ErrorProbability, r.LeaseAudits, r.DriftRunLength)
+	}
+	return nil
 }
 
 // View is what a request needs to know of a [State].
@@ -49,13 +80,15 @@ func IsKnown(score float64) bool { return score < Unreachable }
 
 // Decision is the threshold for one request, and whether its draft is audited.
 type Decision struct {
-	Key            Key
-	Version, Alarm int64
-	Op, Hi         int
-	Threshold      float64 // least accepted score; above every score if none is accepted
-	Floor          float64 // least audited score
-	Audited        bool    // drawn at random before the draft began
-	Chance         float64 // the probability with which it was drawn; 0: not at random, so that it is no evidence
+	Key
+	Version   int64   `json:"grid"`  // of the grid
+	Alarm     int64   `json:"alarm"` // drift alarms before it
+	Op        int     `json:"-"`
+	Hi        int     `json:"-"`
+	Threshold float64 `json:"threshold"` // least accepted score; above every score if none is accepted
+	Floor     float64 `json:"floor"`     // least audited score
+	Audited   bool    `json:"-"`         // drawn at random before the draft began
+	Chance    float64 `json:"chance"`    // the probability with which it was drawn; 0: not at random, so that it is no evidence
 }
 
 // Within returns the decision for a draft that does not go on below the score with which it is served: its audit is
@@ -99,12 +132,42 @@ func (v View) Decide(k Key, s Sampling, random float64) Decision {
 // Audit is an audit that is about to start: the target will now check the draft.
 type Audit struct {
 	Decision
-	Ticket   string // its id: 1 … 64 of [A-Za-z0-9-]
-	Score    float64
-	Features []float64 // of the score, at most 8
-	Tokens   int       // of the draft
-	Request  string    // id of the draft's request: as a ticket, or "" if unknown
+	Ticket   string    `json:"ticket"` // its id: 1 … 64 of [A-Za-z0-9-]
+	Score    float64   `json:"score"`
+	Features []float64 `json:"features"` // of the score, in the order of accept.FeatureNames, at most 8
+	Tokens   int       `json:"tokens"`   // of the draft
+	Request  string    `json:"request"`  // id of the draft's request: as a ticket, or "" if unknown
 }
+
+const (
+	// maxFeatures is how many features an audit may have.
+	maxFeatures = 8
+	// maxCount is the largest count.
+	maxCount = 9e15
+)
+
+// Check returns the field that no audit has in this way, and what it should be; nil if there is none.
+func (a *Audit) Check() error {
+	for _, x := range append([]float64{a.Score, a.Floor, a.Threshold}, a.Features...) {
+		if !(math.Abs(x) <= Unreachable) {
+			return errors.New("score, floor, threshold, features: want numbers from -1e9 to 1e9")
+		}
+	}
+	switch {
+	case len(a.Features) > maxFeatures:
+		return fmt.Errorf("features: want at most %d", maxFeatures)
+	case !IsTicket(a.Ticket), a.Request != "" && !IsTicket(a.Request):
+		return errors.New("ticket, request: want 1 to 64 letters, digits and hyphens")
+	case min(int64(a.Tokens), int64(a.Hi), a.Version, a.Alarm) < 0 || max(int64(a.Tokens), a.Version, a.Alarm) > maxCount:
+		return errors.New("tokens, grid, alarm: want counts")
+	case !(a.Chance >= 0 && a.Chance <= 1):
+		return errors.New("chance: want a probability")
+	}
+	return a.Key.Check()
+}
+
+// IsTicket reports whether a text may identify an audit.
+func IsTicket(text string) bool { return ticketShape.MatchString(text) }
 
 // Policy returns the decision as headers and receipts show it.
 func (d Decision) Policy() string { return fmt.Sprintf("g%d.a%d.op%d", d.Version, d.Alarm, d.Op) }

@@ -1,4 +1,4 @@
-package evidence
+package riskview
 
 import (
 	"fmt"
@@ -28,7 +28,7 @@ func stateWith(rule risk.Rule, n int) risk.State {
 }
 
 // summarised is the summary of a state without a warm-up.
-func summarised(k *KeyState) risk.Summary {
+func summarised(k *risk.KeyState) risk.Summary {
 	s := k.State.Summarise(k.Rule)
 	s.Route, s.TrafficClass, s.Phase = k.Key.Route, k.Key.TrafficClass, k.State.Phase(k.Rule, time.Unix(1e9, 0), 0)
 	return s
@@ -38,11 +38,11 @@ func TestTheCollectorTellsOfStates(t *testing.T) {
 	rule := risk.Rule{MaxWrongRate: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
 	certified, warned := stateWith(rule, 150), stateWith(rule, 0)
 	warned.Alarm, warned.Infeasible = 2, true
-	all := []KeyState{
+	all := []risk.KeyState{
 		{Key: risk.Key{Route: "chat", TrafficClass: "to_1k.0a1b2c3d"}, State: certified, Rule: rule},
 		{Key: risk.Key{Route: "chat", TrafficClass: "to_4k.0a1b2c3d"}, State: warned, Rule: rule},
 	}
-	c := NewCollector(func() []KeyState { return all }, summarised)
+	c := NewCollector(func() []risk.KeyState { return all }, summarised)
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(c)
 	if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
@@ -99,11 +99,11 @@ func series(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 
 func TestOfManyStatesThoseSeenLastAreToldOf(t *testing.T) {
 	rule := risk.Rule{MaxWrongRate: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
-	var all []KeyState
+	var all []risk.KeyState
 	for i := range maxSeries + 44 {
-		all = append(all, KeyState{Key: risk.Key{Route: fmt.Sprintf("r%03d", i), TrafficClass: "b"}, Rule: rule, Seen: time.Unix(int64(i), 0)})
+		all = append(all, risk.KeyState{Key: risk.Key{Route: fmt.Sprintf("r%03d", i), TrafficClass: "b"}, Rule: rule, Seen: time.Unix(int64(i), 0)})
 	}
-	c := NewCollector(func() []KeyState { return all }, summarised)
+	c := NewCollector(func() []risk.KeyState { return all }, summarised)
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(c)
 	got, n := series(t, reg), 0

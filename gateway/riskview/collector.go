@@ -1,4 +1,4 @@
-package evidence
+package riskview
 
 import (
 	"cmp"
@@ -14,8 +14,8 @@ const maxSeries = 256
 
 // Collector exports states as series at each scrape.
 type Collector struct {
-	states  func() []KeyState
-	summary func(k *KeyState) risk.Summary
+	states  func() []risk.KeyState
+	summary func(k *risk.KeyState) risk.Summary
 	kinds   []kindOfSeries
 }
 
@@ -36,7 +36,7 @@ var (
 
 // NewCollector returns a collector, which the caller must register. states is called at every scrape, so it
 // must not use Redis; of more than 256 the collector exports the most recently seen ones.
-func NewCollector(states func() []KeyState, summary func(k *KeyState) risk.Summary) *Collector {
+func NewCollector(states func() []risk.KeyState, summary func(k *risk.KeyState) risk.Summary) *Collector {
 	c := &Collector{states: states, summary: summary}
 	add := func(kind prometheus.ValueType, name, help string, of func(s *risk.Summary) float64) {
 		c.kinds = append(c.kinds, kindOfSeries{descOf(name, help), kind, of})
@@ -81,12 +81,12 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 }
 
 // latest returns the most recently seen states, as many as are exported. all is not changed.
-func latest(all []KeyState) []KeyState {
+func latest(all []risk.KeyState) []risk.KeyState {
 	if len(all) <= maxSeries {
 		return all
 	}
 	all = slices.Clone(all)
-	slices.SortFunc(all, func(a, b KeyState) int {
+	slices.SortFunc(all, func(a, b risk.KeyState) int {
 		return cmp.Or(b.Seen.Compare(a.Seen), cmp.Compare(a.Key.String(), b.Key.String()))
 	})
 	return all[:maxSeries]

@@ -1,0 +1,312 @@
+package evidence
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// route is what this replica knows of the log of one route. Who has busy may read it, and changes it with [Store.mu]; with
+// that mutex alone it may be read.
+type route struct {
+	name string
+	busy chan struct{} // has one element while somebody has it
+
+	fold   *risk.Fold // nil: unknown
+	at     time.Time  // the fold had all entries then
+	lost   bool       // the log is not the one that was read
+	was    risk.ID    // the last entry that was read before the loss
+	record string     // of the refits before the loss
+}
+
+func (r *route) release() { <-r.busy }
+
+// errLost means that a log is not the one that was read before.
+var errLost = errors.New("the log is not the one that was read before, or has no beginning")
+
+// lose ends what is known of a route. The caller has it.
+func (b *Store) lose(r *route) error {
+	err := fmt.Errorf("evidence: %.200s: %w", r.name, errLost)
+	b.metrics.note(problemLost, err)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r.lost = true; r.fold != nil {
+		r.was, r.record, r.fold = r.fold.Last, r.fold.Record, nil
+	}
+	return fmt.Errorf("%w: %w", ErrAway, err)
+}
+
+// route returns a route; nil if there are too many.
+func (b *Store) route(name string) *route {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.routes[name]
+	if r == nil && len(b.routes) < maxRoutes {
+		r = &route{name: name, busy: make(chan struct{}, 1)}
+		b.routes[name] = r
+	}
+	return r
+}
+
+// ready makes sure that the evidence of a route is known. If it was lost, and no replica has begun it anew since, it does
+// so. The caller has the route.
+func (b *Store) ready(ctx context.Context, r *route) error {
+	if r.fold != nil {
+		return nil
+	}
+	asked := b.Now()
+	f, err := b.load(ctx, r.name)
+	if errors.Is(err, errLost) && !r.lost {
+		_ = b.lose(r) // counted
+	}
+	switch {
+	case err != nil && !errors.Is(err, errLost):
+		return b.failed(err)
+	case err != nil, r.lost && f.Began.Compare(r.was) <= 0:
+		return b.begin(ctx, r)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r.fold, r.at, r.lost = f, asked, false
+	return nil
+}
+
+// begin begins the evidence of a route. The caller has it.
+func (b *Store) begin(ctx context.Context, r *route) error {
+	e := risk.Entry{Do: risk.DoBegin, Again: r.lost, Record: r.record}
+	answers, err := b.log.exchange(ctx, []ask{{r.name, &e, risk.ID{}}})
+	if err == nil {
+		err = answers[0].err
+	}
+	if err != nil {
+		return b.failed(err)
+	}
+	f := &risk.Fold{}
+	_, _ = f.Apply(r.name, &risk.Message{ID: answers[0].added, Entry: e}) // it is valid
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r.fold, r.at, r.lost = f, b.Now(), false
+	return nil
+}
+
+// load folds the whole log of a route, from its snapshot on.
+func (b *Store) load(ctx context.Context, name string) (*risk.Fold, error) {
+	id, text, err := b.log.snapshot(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	f := &risk.Fold{}
+	if id != (risk.ID{}) {
+		if f, err = risk.ParseFold(text, id); err != nil {
+			b.metrics.note(problemForeign, fmt.Errorf("the snapshot of %.200s: %w", name, err))
+			return nil, errLost
+		}
+	}
+	for more := true; more; {
+		answers, err := b.log.exchange(ctx, []ask{{route: name, from: f.Last}})
+		if err == nil {
+			_, more, err = b.took(f, name, answers[0])
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// took folds an answer, and returns the result of the own entry if it is there, and whether there are more entries. It
+// returns errLost if the entries do not go on where the fold ends, or nothing begins the evidence.
+func (b *Store) took(f *risk.Fold, name string, a answer) (result string, more bool, err error) {
+	if a.err != nil {
+		return "", false, a.err
+	}
+	if f.Last != (risk.ID{}) && (len(a.found) == 0 || a.found[0].ID != f.Last) {
+		return "", false, errLost
+	}
+	for i := range a.found {
+		m := &a.found[i]
+		if m.ID == f.Last {
+			continue
+		}
+		of, err := f.Apply(name, m)
+		if err != nil {
+			b.metrics.note(problemForeign, err)
+		}
+		if m.ID == a.added {
+			result = of
+		}
+	}
+	if more = len(a.found) == page; !more && f.Last != (risk.ID{}) && f.Began == (risk.ID{}) {
+		err = errLost
+	}
+	return result, more, err
+}
+
+// advance appends an entry, unless it is nil, folds all that the log has, and returns the entry's result. The caller has
+// the route.
+func (b *Store) advance(ctx context.Context, r *route, e *risk.Entry) (result string, err error) {
+	var own risk.ID
+	for more := true; more; e = nil {
+		asked := b.Now()
+		answers, err := b.log.exchange(ctx, []ask{{r.name, e, r.fold.Last}})
+		if err != nil {
+			return "", b.failed(err)
+		}
+		if e == nil {
+			answers[0].added = own
+		}
+		own = answers[0].added
+		var got string
+		if got, more, err = b.fold(r, answers[0], asked); err != nil {
+			return "", err
+		}
+		result = cmp.Or(got, result)
+	}
+	return result, nil
+}
+
+// fold folds an answer to what was asked at a time into the evidence in force. The caller has the route.
+func (b *Store) fold(r *route, a answer, asked time.Time) (result string, more bool, err error) {
+	b.mu.Lock()
+	result, more, err = b.took(r.fold, r.name, a)
+	if err == nil && !more {
+		r.at = asked
+	}
+	b.mu.Unlock()
+	if errors.Is(err, errLost) {
+		return "", false, b.lose(r)
+	}
+	return result, more, b.failed(err)
+}
+
+// detached returns the context of a call.
+func (b *Store) detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), b.patience)
+}
+
+// append writes an entry about a route, folds the log up to it, and returns its result.
+func (b *Store) append(ctx context.Context, name string, e risk.Entry) (string, error) {
+	if err := e.Check(name); err != nil {
+		return "", err
+	}
+	ctx, cancel := b.detached(ctx)
+	defer cancel()
+	r := b.route(name)
+	if r == nil {
+		return string(risk.Full), nil
+	}
+	select {
+	case r.busy <- struct{}{}:
+	case <-ctx.Done():
+		return "", b.failed(ctx.Err())
+	}
+	defer r.release()
+	if err := b.ready(ctx, r); err != nil {
+		return "", err
+	}
+	if r.fold.Began == (risk.ID{}) {
+		if err := b.begin(ctx, r); err != nil {
+			return "", err
+		}
+	}
+	return b.advance(ctx, r, &e)
+}
+
+// Tick writes the counts of warm-ups and reads what is new in all logs: in two round trips, if nothing was lost.
+func (b *Store) Tick(ctx context.Context) error {
+	b.tellDrafted(ctx)
+	if err := b.list(ctx); err != nil {
+		return b.failed(err)
+	}
+	b.mu.RLock()
+	routes := slices.SortedFunc(maps.Values(b.routes), func(a, b *route) int { return cmp.Compare(a.name, b.name) }) // two ticks take them in one order
+	b.mu.RUnlock()
+	lost := b.lost.Load()
+	var asks []ask
+	for _, r := range routes {
+		select {
+		case r.busy <- struct{}{}:
+			defer r.release()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if lost && (r.fold == nil || r.fold.Began != risk.ID{}) {
+			_ = b.lose(r) // counted
+		}
+		call, cancel := context.WithTimeout(ctx, loadTime)
+		err := b.ready(call, r)
+		cancel()
+		if err != nil {
+			return err
+		}
+		asks = append(asks, ask{route: r.name, from: r.fold.Last})
+	}
+	if lost {
+		b.lost.Store(false)
+	}
+	call, cancel := b.detached(ctx)
+	defer cancel()
+	asked := b.Now()
+	answers, err := b.log.exchange(call, asks)
+	if err != nil {
+		return b.failed(err)
+	}
+	for i, a := range answers {
+		_, more, of := b.fold(routes[i], a, asked)
+		if of == nil && more {
+			_, of = b.advance(ctx, routes[i], nil)
+		}
+		if of == nil {
+			of = b.save(ctx, routes[i])
+		}
+		err = cmp.Or(err, of)
+	}
+	return err
+}
+
+// list reads which routes have a log.
+func (b *Store) list(ctx context.Context) error {
+	ctx, cancel := b.detached(ctx)
+	defer cancel()
+	asked := b.Now()
+	names, err := b.log.list(ctx)
+	for _, name := range names {
+		b.route(name) // a foreign one has no valid entries
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err == nil {
+		b.listed = asked
+	}
+	return err
+}
+
+// save writes a snapshot if it is time. Each replica does so at one of four ticks, so that hardly ever two do. The caller has
+// the route.
+func (b *Store) save(ctx context.Context, r *route) error {
+	if r.fold.Unsaved < saveEvery || b.alone || rand.IntN(4) != 0 {
+		return nil
+	}
+	text, err := json.Marshal(r.fold)
+	if err == nil && len(text) > maxSnapshot {
+		err = fmt.Errorf("evidence: the snapshot of %.200s has %d bytes, want %d at most", r.name, len(text), maxSnapshot)
+	}
+	ctx, cancel := b.detached(ctx)
+	defer cancel()
+	if err == nil {
+		err = b.log.save(ctx, r.name, r.fold.Last, string(text))
+	}
+	if err != nil {
+		return b.failed(err)
+	}
+	_, err = b.advance(ctx, r, &risk.Entry{Do: risk.DoSaved})
+	return err
+}

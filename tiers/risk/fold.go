@@ -1,0 +1,176 @@
+package risk
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// errForeign means what no replica writes.
+var errForeign = errors.New("risk: not what was written")
+
+// MaxKinds is the largest number of traffic classes of a route.
+const MaxKinds = 1024
+
+// Fold is what the log of a route comes to, up to an entry. It is a pure function of the entries and their ids: replicas
+// that have folded the same log, from its beginning or from a snapshot, have the same. As JSON it is a snapshot.
+type Fold struct {
+	Began  ID               // the entry with which the evidence begins; zero: none yet, so no entry counts
+	Again  bool             // that entry told of a loss
+	Last   ID               // the last entry
+	Unsaved int              // entries since the last snapshot
+	Kinds  map[string]*Kind // by traffic class, at most MaxKinds
+	Record string           // of the refits
+}
+
+// Kind is the state of one traffic class.
+type Kind struct {
+	State State
+	Used  time.Time // last use
+	Began int64     // of the warm-up, and
+	Ended WarmupEnd // why it ended: JSON leaves both out of a state
+}
+
+const (
+	// keptFor is how long an unused kind is kept, and fullFor the same if there are too many.
+	keptFor, fullFor = 7 * 24 * time.Hour, time.Hour
+	// noWarmup is for how long after a loss no warm-up begins: what was lost may say that it is over.
+	noWarmup = 24 * time.Hour
+)
+
+// Results of entries, beside those of package risk and the labels.
+const Done, Nothing = "done", "nothing"
+
+// Apply folds the next entry of a route and returns its result. An error says that the entry is foreign or broken; it has
+// no effect.
+func (f *Fold) Apply(route string, m *Message) (result string, err error) {
+	f.Last = m.ID
+	e := &m.Entry
+	if err = m.Err; err == nil {
+		err = e.Check(route)
+	}
+	if err != nil {
+		return Nothing, fmt.Errorf("entry %s: %w", m.ID, err)
+	}
+	f.Unsaved++
+	now := m.ID.Time()
+	switch {
+	case e.Do == DoBegin:
+		*f = Fold{Began: m.ID, Again: e.Again, Last: m.ID, Kinds: map[string]*Kind{}, Record: e.Record}
+	case f.Began == ID{}, e.Do == DoRefits && Digest(f.Record) != e.Was:
+		return Nothing, nil
+	case e.Do == DoRefits:
+		f.Record = e.Record
+	case e.Do == DoSaved:
+		f.Unsaved = 0
+		f.tidy(now, keptFor)
+	case e.Do == DoReset:
+		f.reset(e.Class)
+	default:
+		return f.kindOf(e, now).apply(e, now), nil
+	}
+	return Done, nil
+}
+
+// reset forgets a class, but not that its warm-up began.
+func (f *Fold) reset(class string) {
+	if k := f.Kinds[class]; k != nil {
+		w := k.State.Warmup
+		k.State = State{Warmup: Warmup{Began: w.Began, Ended: w.Ended}}
+	}
+}
+
+// kindOf returns the state of an entry's class; nil if it is unknown and must be, or there are too many.
+func (f *Fold) kindOf(e *Entry, now time.Time) *Kind {
+	k := f.Kinds[e.Class]
+	if k != nil || e.Do == DoClose {
+		return k
+	}
+	f.tidy(now, keptFor)
+	if len(f.Kinds) >= MaxKinds {
+		f.tidy(now, fullFor)
+	}
+	if len(f.Kinds) >= MaxKinds {
+		return nil
+	}
+	k = &Kind{}
+	if f.Again && now.Sub(f.Began.Time()) < noWarmup {
+		k.State.Warmup = Warmup{Began: now.UnixMicro(), Ended: WarmupCertified}
+	}
+	f.Kinds[e.Class] = k
+	return k
+}
+
+// tidy deletes kinds that were not used for some time.
+func (f *Fold) tidy(now time.Time, kept time.Duration) {
+	for class, k := range f.Kinds {
+		if now.Sub(k.Used) > kept {
+			delete(f.Kinds, class)
+		}
+	}
+}
+
+// apply folds an entry about the kind, which is nil if there is no room for it.
+func (k *Kind) apply(e *Entry, now time.Time) string {
+	switch {
+	case k == nil && e.Do == DoClose:
+		return Lost
+	case k == nil:
+		return string(Full)
+	}
+	defer func() { k.Used, k.Began, k.Ended = now, k.State.Warmup.Began, k.State.Warmup.Ended }()
+	s := &k.State
+	switch e.Do {
+	case DoOpen:
+		d := e.Audit.Decision
+		d.Hi = e.Hi
+		return string(s.Open(e.Rule, d, e.Audit.Score, e.Audit.Ticket, now))
+	case DoWarmup:
+		return string(s.OpenWarmup(e.Rule, e.Ticket, now))
+	case DoDrafts:
+		s.Drafted(e.Rule, e.Made, e.Served, now)
+	case DoPrior:
+		if !s.ApplyImport(e.Rule, *e.Prior, now) {
+			return Nothing
+		}
+	case DoClose:
+		ofWarmup := s.Tickets[e.Ticket].Warmup
+		switch known := s.Close(e.Rule, e.Ticket, e.Bad); {
+		case !known:
+			return Lost
+		case !ofWarmup:
+			return LabelOf(e.Bad)
+		}
+	}
+	return Done
+}
+
+// Digest identifies a record.
+func Digest(record string) string {
+	sum := sha256.Sum256([]byte(record))
+	return hex.EncodeToString(sum[:8])
+}
+
+// ParseFold reads a snapshot, up to an entry.
+func ParseFold(text string, id ID) (*Fold, error) {
+	f := &Fold{}
+	if err := json.Unmarshal([]byte(text), f); err != nil {
+		return nil, err
+	}
+	if f.Began == (ID{}) || f.Last != id || f.Kinds == nil || len(f.Kinds) > MaxKinds {
+		return nil, errForeign
+	}
+	for _, k := range f.Kinds {
+		if k == nil {
+			return nil, errForeign
+		}
+		k.State.Warmup.Began, k.State.Warmup.Ended = k.Began, k.Ended
+		if err := k.State.Check(); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
