@@ -29,7 +29,7 @@ func (a *App) makeFleet() (err error) {
 			{Name: settings.Topic, Tell: a.Settings.Tell, Take: a.Settings.Take},
 		},
 		Hashes: []fleet.Hash{{Key: cache.KeyEpochs, Read: a.readPurges}},
-		Lost:   []func(){func() { a.Ledger.Lost() }}, // which is made after the fleet
+		Lost:   []func(){func() { a.Ledger.Lost() }, func() { a.evidence.Lost() }}, // which are made after the fleet
 	}
 	a.Fleet, err = fleet.New(o)
 	return err

@@ -161,8 +161,11 @@ func TestCertificatesEndWhenItIsSaidThatRedisLostData(t *testing.T) {
 		t.Errorf("%+v", b.View(chat))
 	}
 	a.certify()
+	a.Lost() // it is told of the same loss once more
+	b.Lost()
+	a.fold()
 	b.fold()
-	if !b.View(chat).Serves() {
+	if !a.View(chat).Serves() || !b.View(chat).Serves() {
 		t.Error("what is certified anew is not served")
 	}
 }

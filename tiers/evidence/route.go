@@ -14,6 +14,9 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
+// oneLoss is for how long after a loss that was found in the log another one that is told is the same.
+const oneLoss = 5 * time.Second
+
 // route is what this replica knows of the log of one route. Who has busy may read it, and changes it with [Store.mu]; with
 // that mutex alone it may be read.
 type route struct {
@@ -25,6 +28,7 @@ type route struct {
 	lost   bool       // the log is not the one that was read
 	was    risk.ID    // the last entry that was read before the loss
 	record string     // of the refits before the loss
+	again  time.Time  // when the evidence began anew after a loss
 }
 
 func (r *route) release() { <-r.busy }
@@ -75,6 +79,9 @@ func (b *Store) ready(ctx context.Context, r *route) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if r.lost {
+		r.again = asked
+	}
 	r.fold, r.at, r.lost = f, asked, false
 	return nil
 }
@@ -93,6 +100,9 @@ func (b *Store) begin(ctx context.Context, r *route) error {
 	_, _ = f.Apply(r.name, &risk.Message{ID: answers[0].added, Entry: e}) // it is valid
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if r.lost {
+		r.again = b.Now()
+	}
 	r.fold, r.at, r.lost = f, b.Now(), false
 	return nil
 }
@@ -238,7 +248,7 @@ func (b *Store) Tick(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if lost && (r.fold == nil || r.fold.Began != risk.ID{}) {
+		if lost && (r.fold == nil || r.fold.Began != risk.ID{}) && b.Now().Sub(r.again) > oneLoss {
 			_ = b.lose(r) // counted
 		}
 		call, cancel := context.WithTimeout(ctx, loadTime)
