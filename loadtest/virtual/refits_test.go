@@ -2,7 +2,6 @@ package virtual
 
 import (
 	"testing"
-
 )
 
 func TestARefitIsPutInForceAndThePromiseIsKept(t *testing.T) {

@@ -18,12 +18,12 @@ const MaxKinds = 1024
 // Fold is what the log of a route comes to, up to an entry. It is a pure function of the entries and their ids: replicas
 // that have folded the same log, from its beginning or from a snapshot, have the same. As JSON it is a snapshot.
 type Fold struct {
-	Began  ID               // the entry with which the evidence begins; zero: none yet, so no entry counts
-	Again  bool             // that entry told of a loss
-	Last   ID               // the last entry
+	Began   ID               // the entry with which the evidence begins; zero: none yet, so no entry counts
+	Again   bool             // that entry told of a loss
+	Last    ID               // the last entry
 	Unsaved int              // entries since the last snapshot
-	Kinds  map[string]*Kind // by traffic class, at most MaxKinds
-	Record string           // of the refits
+	Kinds   map[string]*Kind // by traffic class, at most MaxKinds
+	Record  string           // of the refits
 }
 
 // Kind is the state of one traffic class.
