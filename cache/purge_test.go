@@ -23,7 +23,8 @@ func reads(t *testing.T, s *Store) Epochs {
 	t.Helper()
 	redistest.Within(t, 10*time.Second, "the hash is read, and has all", func() bool { // a busy machine may be late
 		at := time.Now()
-		s.askEpochs(t.Context())
+		hash, err := s.control.HGetAll(t.Context(), KeyEpochs).Result()
+		s.ReadEpochs(hash, err, at)
 		select {
 		case <-s.purges.due:
 			s.purges.mu.Lock()

@@ -73,7 +73,7 @@ func NewStore(o Options) *Store {
 		budget:   orDefault(o.Budget, defaultBudget),
 		maxEntry: orDefault(o.MaxEntry, defaultMaxEntry),
 		queue:    queue{waits: make(chan write, maxQueued)},
-		purges:   purges{due: make(chan struct{}, 1), pending: map[Scope]bool{}},
+		purges:   purges{due: make(chan struct{}, 1), limit: amendTime, pending: map[Scope]bool{}},
 	}
 	if s.control == nil {
 		s.control = s.redis

@@ -31,6 +31,7 @@ func storeAt(t testing.TB, addr string) *Store {
 	o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patient(), patient(), patient()
 	s := NewStore(Options{Redis: redistest.Client(t, o), Budget: patient, Registerer: prometheus.NewRegistry()})
 	s.purges.known.Store(&reading{at: time.Now().Add(time.Hour)})
+	s.purges.limit = patient()
 	return s
 }
 

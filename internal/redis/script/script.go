@@ -7,7 +7,7 @@
 // # Panics
 //
 // go-redis panics at some malformed replies. What runs in the caller's goroutine panics there; the caller recovers. What
-// this package starts on several nodes of a cluster runs in goroutines of go-redis: [EachMaster] recovers there.
+// this package starts on several nodes of a cluster runs in goroutines of go-redis: [Runner.Load] recovers there.
 package script
 
 import (
@@ -18,7 +18,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -68,26 +67,11 @@ const otherNodesTime = 125 * time.Millisecond
 type Runner struct {
 	client  redis.UniversalClient
 	scripts []*Script
-	known   atomic.Bool // a node of the cluster has answered, so the client knows the slots
 }
 
 // NewRunner returns a runner of these scripts; it sends nothing.
 func NewRunner(client redis.UniversalClient, scripts ...*Script) *Runner {
 	return &Runner{client: client, scripts: scripts}
-}
-
-// Node identifies the node of a cluster that has a key, for comparisons: nil where there is one server, or where the
-// slots are not known yet. It does not wait.
-func (r *Runner) Node(key string) any {
-	cluster, ok := r.client.(*redis.ClusterClient)
-	if !ok || !r.known.Load() {
-		return nil
-	}
-	node, err := cluster.MasterForKey(context.Background(), key) // the slots are known, so it asks nobody
-	if err != nil {
-		return nil
-	}
-	return node
 }
 
 // Run runs a script: one round trip, or three where Redis does not know the script. There must be a key.
@@ -106,20 +90,15 @@ func (r *Runner) Run(ctx context.Context, s *Script, keys []string, args ...any)
 // Pipeline returns an empty pipeline for [Runner.Exec].
 func (r *Runner) Pipeline() redis.Pipeliner { return r.client.Pipeline() }
 
-// Exec is [Runner.Send] of what a pipeline has queued.
+// Exec sends what a pipeline has queued in one round trip. Calls of scripts that Redis does not know are sent once more,
+// after the scripts were loaded. Each of the three round trips takes no longer than timeout; 0 is the client's own timeouts.
+// The error is the connection's, after which nobody knows what was done, or that of the loading. Redis' answers, also
+// errors, are in the commands.
 func (r *Runner) Exec(ctx context.Context, pipe redis.Pipeliner, timeout time.Duration) error {
-	return r.Send(ctx, pipe.Cmds(), timeout)
-}
-
-// Send sends commands in one round trip. Calls of scripts that Redis does not know are sent once more, after the
-// scripts were loaded. Each of the three round trips takes no longer than timeout; 0 is the client's own timeouts. The error
-// is the connection's, after which nobody knows what was done, or that of the loading. Redis' answers, also errors, are in
-// the commands.
-func (r *Runner) Send(ctx context.Context, cmds []redis.Cmder, timeout time.Duration) error {
+	cmds := pipe.Cmds()
 	if err := r.send(ctx, cmds, timeout); err != nil {
 		return err
 	}
-	r.known.Store(true)
 	isKnown := func(cmd redis.Cmder) bool { return !Unknown(cmd.Err()) }
 	if !slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return !isKnown(cmd) }) {
 		return nil
@@ -192,7 +171,10 @@ func (r *Runner) Load(ctx context.Context, key string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, otherNodesTime)
 	defer cancel()
-	_ = EachMaster(ctx, cluster, r.loadInto)
+	_ = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		defer panics.Recover(ctx) // it runs in a goroutine of the client
+		return r.loadInto(ctx, node)
+	})
 	return nil
 }
 
@@ -222,26 +204,6 @@ func (r *Runner) loadInto(ctx context.Context, node redis.Cmdable) error {
 		return fmt.Errorf("load the scripts: %w", err)
 	}
 	return nil
-}
-
-// errPanicked is the result of a node at whose reply the client panicked.
-var errPanicked = errors.New("the Redis client panicked at a reply")
-
-// EachMaster calls do for every master of a cluster at the same time, or once for the one server that there is. A panic
-// of do is told to who watches the context (package panics), and is an error. EachMaster returns one of the errors.
-func EachMaster(ctx context.Context, client redis.UniversalClient, do func(context.Context, redis.Cmdable) error) error {
-	recovered := func(ctx context.Context, node redis.Cmdable) (err error) {
-		err = errPanicked
-		func() {
-			defer panics.Recover(ctx)
-			err = do(ctx, node)
-		}()
-		return err
-	}
-	if cluster, ok := client.(*redis.ClusterClient); ok {
-		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return recovered(ctx, node) })
-	}
-	return recovered(ctx, client)
 }
 
 // Answered reports whether an error is Redis' answer to one command, not a failure of the connection.

@@ -134,29 +134,6 @@ func (landmine) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipe
 	return func(context.Context, []redis.Cmder) error { panic("a reply") }
 }
 
-func TestAPanicAtOneMasterOfAClusterIsAnErrorAndTheOthersAreAsked(t *testing.T) {
-	t.Parallel()
-	redistest.EachTopology(t, func(t *testing.T, where connect.Options, masters []*redistest.Server) {
-		c := connect.New(connect.Background(where))
-		t.Cleanup(func() { _ = c.Close() })
-		var told, asked atomic.Int64
-		ctx := panics.OnPanic(t.Context(), func(error) { told.Add(1) })
-		err := script.EachMaster(ctx, c, func(context.Context, redis.Cmdable) error {
-			if asked.Add(1) == 1 {
-				panic("a reply")
-			}
-			return nil
-		})
-		if err == nil || told.Load() != 1 || asked.Load() != int64(len(masters)) {
-			t.Errorf("%v, told %d times, %d of %d asked", err, told.Load(), asked.Load(), len(masters))
-		}
-		failed := errors.New("no")
-		if err := script.EachMaster(ctx, c, func(context.Context, redis.Cmdable) error { return failed }); !errors.Is(err, failed) {
-			t.Errorf("%v", err)
-		}
-	})
-}
-
 func TestAClusterWhoseOtherNodesMakeTheClientPanicIsGivenTheScriptsAllTheSame(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
