@@ -57,8 +57,11 @@ func (s *Store) read(ctx context.Context, k Key) (*Entry, error) {
 		return nil, s.refuse(ctx, name, refusedLarge)
 	}
 	e, err := s.sealer.Open(k, value, s.maxAnswer())
-	if err != nil {
-		return nil, s.refuse(ctx, name, refusedFor(err))
+	switch {
+	case errors.Is(err, ErrForeign):
+		return nil, s.refuse(ctx, name, refusedForeign)
+	case err != nil:
+		return nil, s.refuse(ctx, name, refusedDamaged)
 	}
 	s.local.fill(k, e, requestedAt)
 	return e, nil
@@ -100,12 +103,4 @@ func (s *Store) refuse(ctx context.Context, key, why string) error {
 			Msg("a value in the Redis of answers is not ours, so it is deleted, and a miss: somebody changed or forged it, or it was sealed with another key or by another release (told once a minute)")
 	}
 	return s.redis.Unlink(ctx, key).Err()
-}
-
-// refusedFor is the reason in the metrics why a value could not be opened.
-func refusedFor(err error) string {
-	if errors.Is(err, ErrForeign) {
-		return refusedForeign
-	}
-	return refusedDamaged
 }
