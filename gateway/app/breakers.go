@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/breaker"
+	"github.com/foregate/foregate/internal/beat"
 	"github.com/foregate/foregate/internal/panics"
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dispatch"
@@ -110,7 +111,7 @@ func (a *App) runBreakers(ctx context.Context) error {
 
 // retainBreakers updates the breakers' list of backends, and tells them of restarts, until ctx ends.
 func (a *App) retainBreakers(ctx context.Context) {
-	tick := time.NewTicker(retainInterval)
+	tick := time.NewTimer(beat.Next(retainInterval))
 	defer tick.Stop()
 	var lives map[breaker.Key]uint64
 	for {
@@ -131,6 +132,7 @@ func (a *App) retainBreakers(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			tick.Reset(beat.Next(retainInterval))
 		}
 	}
 }

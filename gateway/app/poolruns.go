@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/foregate/foregate/internal/beat"
 	"github.com/foregate/foregate/internal/panics"
 	"github.com/foregate/foregate/tiers/pool"
 )
@@ -121,7 +122,7 @@ func (a *App) runPools(ctx context.Context) error {
 	}
 	a.runs.mu.Unlock()
 	defer a.runs.close()
-	tick := time.NewTicker(lookInterval)
+	tick := time.NewTimer(beat.Next(lookInterval))
 	defer tick.Stop()
 	for {
 		a.lookAtPools()
@@ -129,6 +130,7 @@ func (a *App) runPools(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+			tick.Reset(beat.Next(lookInterval))
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/internal/beat"
 	"github.com/foregate/foregate/internal/redis/dataloss"
 	"github.com/foregate/foregate/internal/redis/script"
 )
@@ -109,16 +110,17 @@ func (w *Watcher) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	tick := time.NewTicker(w.interval)
+	tick := time.NewTimer(0)
 	defer tick.Stop()
 	for {
-		_ = w.Poll(ctx) // it logs and counts failures; the next tick tries again
-		w.republish(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
+		_ = w.Poll(ctx) // it logs and counts failures; the next tick tries again
+		w.republish(ctx)
+		tick.Reset(beat.Next(w.interval))
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package fleet shares state between the replicas of Foregate through Redis: live replicas, backend ownership
 // (who scrapes which backend), prefix placements, drains, and topics: texts by field, of which the later one wins ([Topic]);
-// readings are one. Start at [Fleet.Run], which ticks every 500 ms (±10 %), outside every request's path: one round trip.
+// readings are one. Start at [Fleet.Run], which ticks every 500 ms, outside every request's path: one round trip.
 // Nothing here fails or waits because of Redis: [Fleet.Mine] answers from memory, [Fleet.Publish] and [Fleet.Place] write
 // into bounded queues, and without Redis a replica owns every backend. It guarantees, while Redis answers:
 // - A backend has one owner, the same on every replica.

@@ -25,7 +25,6 @@ const (
 	minInterval     = 50 * time.Millisecond
 	// maxInterval ensures two heartbeats within goneAfter.
 	maxInterval = 650 * time.Millisecond
-	jitter      = 0.1
 	tidyEvery   = 30 * time.Second
 	keepReading = 60 * time.Second // a reading that is not renewed is removed after it
 	publishable = 10 * time.Second // an older reading is useless

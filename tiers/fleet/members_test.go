@@ -247,9 +247,9 @@ func TestTheIntervalLeavesRoomForALostHeartbeat(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ set, minValue, maxValue time.Duration }{
-		{0, 450 * time.Millisecond, 550 * time.Millisecond},
-		{time.Hour, 585 * time.Millisecond, 715 * time.Millisecond},
-		{1, 45 * time.Millisecond, 55 * time.Millisecond},
+		{0, 125 * time.Millisecond, 625 * time.Millisecond},
+		{time.Hour, 162 * time.Millisecond, maxInterval},
+		{1, 12 * time.Millisecond, 63 * time.Millisecond},
 	} {
 		set = c.set
 		for range 100 {

@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/foregate/foregate/internal/beat"
 	"github.com/foregate/foregate/internal/redis/dataloss"
 )
 
@@ -46,7 +46,7 @@ func (f *Fleet) pause() time.Duration {
 	if v := f.view.Load(); v != nil && len(v.members) == 1 {
 		d = max(d, defaultInterval) // nobody waits for what it tells
 	}
-	return time.Duration(float64(d) * (1 - jitter + 2*jitter*rand.Float64()))
+	return min(beat.Next(d), maxInterval)
 }
 
 // tick sends and receives everything once, in one round trip without errors. If Redis refuses the heartbeat,

@@ -15,6 +15,8 @@ import (
 // backend is one vLLM server. Pool.mu guards its fields, except its names and the methods of health.Monitor that may be
 // called at any time.
 type backend struct {
+	slot int // of its scrapes; only its watcher reads it
+
 	id, url string
 	hash    uint64 // of the id
 	number  int    // its index in the prefix table

@@ -119,6 +119,7 @@ func (w *watchers) start(ctx context.Context, b *backend) {
 		w.ends[b] = func() {}
 		return
 	}
+	b.slot = len(w.ends) % slots
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	w.ends[b] = func() { cancel(); <-ended }

@@ -3,10 +3,10 @@ package pool
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"syscall"
 	"time"
 
+	"github.com/foregate/foregate/internal/beat"
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/pool/health"
@@ -24,6 +24,9 @@ const (
 	RetryAfterFailure = 2 * time.Second
 	// probeEvery is the interval in which each replica probes an engine whose metrics stand still.
 	probeEvery = time.Second
+	// slots are the eighths of an interval, one after the other, in which backends are scraped: the first together with the
+	// replica's other loops.
+	slots = 6
 )
 
 // watch scrapes b every interval, or checks that another replica does, and probes it while it is down, until ctx ends.
@@ -87,8 +90,7 @@ func (p *Pool) scrapeInTurn(ctx context.Context, b *backend) bool {
 // pause returns the time until the next scrape of b: 0 while an answer is missing and b is not down yet.
 func (p *Pool) pause(b *backend, mine bool) time.Duration {
 	now, interval, overdue := p.o.Now(), p.o.ScrapeInterval(), p.overdue()
-	// Jitter, so that the backends and the replicas do not scrape in step.
-	pause := time.Duration(float64(interval) * (0.9 + 0.2*rand.Float64()))
+	pause := beat.Next(interval) + interval*time.Duration(b.slot)/8
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/foregate/foregate/internal/beat"
 )
 
 // Why a call has no answer, beside what the call itself says.
@@ -229,13 +231,11 @@ type Background struct {
 // flight, a second at most.
 func (c *Client) Run(ctx context.Context, b Background) {
 	whole := context.WithoutCancel(ctx)
-	var flush <-chan time.Time // nothing wakes a client that has nothing to do
+	flush := time.NewTimer(beat.Next(flushInterval))
+	defer flush.Stop()
 	if b.Flush == nil {
 		b.Flush = func(context.Context) {}
-	} else {
-		ticker := time.NewTicker(flushInterval)
-		defer ticker.Stop()
-		flush = ticker.C
+		flush.Stop() // nothing wakes a client that has nothing to do
 	}
 	try := time.NewTimer(c.untilProbe())
 	defer try.Stop()
@@ -245,8 +245,9 @@ func (c *Client) Run(ctx context.Context, b Background) {
 			b.Flush(whole)
 			c.Drain(restTime)
 			return
-		case <-flush:
+		case <-flush.C:
 			b.Flush(whole)
+			flush.Reset(beat.Next(flushInterval))
 		case <-c.left:
 			try.Reset(c.untilProbe())
 		case <-try.C:
