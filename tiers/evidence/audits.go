@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,13 +18,19 @@ import (
 // for at most a second, even if ctx ends. An error that is not [ErrAway] means that the audit is invalid.
 func (b *Store) Open(ctx context.Context, a risk.Audit) (risk.OpenResult, error) {
 	fate, err := b.append(ctx, a.Route, risk.Entry{Do: risk.DoOpen, Class: a.TrafficClass, Rule: b.Rule(a.Route), Audit: &a, Hi: a.Hi})
+	b.count(a.Key, fate, err)
+	return risk.OpenResult(fate), err
+}
+
+// count counts an audit that ended, or that was not opened. The series of the warm-up tell of its audits.
+func (b *Store) count(k risk.Key, label string, err error) {
 	switch {
 	case errors.Is(err, ErrAway):
-		b.metrics.count(a.Key, labelAway)
-	case err == nil && fate != string(risk.Opened):
-		b.metrics.count(a.Key, fate)
+		label = labelAway
+	case err != nil, label == string(risk.Opened), label == risk.Done:
+		return
 	}
-	return risk.OpenResult(fate), err
+	b.metrics.audits.WithLabelValues(k.Route, label).Inc()
 }
 
 // OpenWarmup records the audit of a draft that the warm-up of a key served, as bad before its outcome is known.
@@ -36,12 +43,7 @@ func (b *Store) OpenWarmup(ctx context.Context, k risk.Key, ticket string) (risk
 // Close ends a recorded audit. If the audit is not in progress any more, nothing changes; this is no error.
 func (b *Store) Close(ctx context.Context, k risk.Key, ticket string, bad bool) error {
 	label, err := b.append(ctx, k.Route, risk.Entry{Do: risk.DoClose, Class: k.TrafficClass, Rule: b.Rule(k.Route), Ticket: ticket, Bad: bad})
-	switch {
-	case errors.Is(err, ErrAway):
-		b.metrics.count(k, labelAway)
-	case err == nil && label != risk.Done: // the series of the warm-up tell of its audits
-		b.metrics.count(k, label)
-	}
+	b.count(k, label, err)
 	return err
 }
 
@@ -127,38 +129,27 @@ func (b *Store) Log(ctx context.Context, visit func(risk.LogEntry) error) error 
 	return nil
 }
 
-// audits returns the audits of a route's log, the oldest first. Those that only taught a score are none.
-func (b *Store) audits(ctx context.Context, name string) (out []risk.LogEntry, err error) {
-	places := map[string]int{} // by ticket
+// audits returns the audits of a route's log, the oldest first.
+func (b *Store) audits(ctx context.Context, name string) ([]risk.LogEntry, error) {
+	var pairs risk.Pairs
 	var last risk.ID
-	for more := true; more && len(out) < 2*maxEntries && ctx.Err() == nil; {
+	for more := true; more && len(pairs.Audits) < 2*maxEntries && ctx.Err() == nil; {
 		call, cancel := b.detached(ctx)
-		answers, err := b.log.exchange(call, []ask{{route: name, from: last}})
+		a, err := b.one(call, ask{route: name, from: last})
 		cancel()
-		if err == nil {
-			err = answers[0].err
-		}
-		if err != nil {
+		if err = cmp.Or(err, a.err); err != nil {
 			return nil, err
 		}
-		for _, m := range answers[0].found {
-			e := &m.Entry
-			if m.ID == last || m.Err != nil || e.Check(name) != nil {
-				continue
-			}
-			switch at, known := places[e.Ticket]; {
-			case e.Do == risk.DoOpen && e.Audit.Version != 0 && (e.Audit.Score >= e.Audit.Floor):
-				places[e.Audit.Ticket] = len(out)
-				out = append(out, risk.LogEntry{Audit: *e.Audit, When: m.ID.Time(), Served: e.Audit.Score >= e.Audit.Threshold, Label: risk.Lost})
-			case e.Do == risk.DoClose && known && out[at].TrafficClass == e.Class && out[at].Label == risk.Lost:
-				out[at].Label = risk.LabelOf(e.Bad)
+		for i := range a.found {
+			if m := &a.found[i]; m.ID != last {
+				pairs.Add(name, m)
 			}
 		}
-		if more = len(answers[0].found) == page; more {
-			last = answers[0].found[page-1].ID
+		if more = len(a.found) == page; more {
+			last = a.found[page-1].ID
 		}
 	}
-	return out, ctx.Err()
+	return pairs.Audits, ctx.Err()
 }
 
 // drafted counts the drafts of warm-ups that are not in the log yet.

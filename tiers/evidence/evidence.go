@@ -112,12 +112,12 @@ func (b *Store) Lost() { b.lost.Store(true) }
 func (b *Store) View(k risk.Key) risk.View {
 	rule, now := b.Rule(k.Route), b.Now()
 	v, room := b.look(k, rule, now)
-	waiting, overdue := b.drafted.of(k, now)
-	if overdue || b.lost.Load() || k.Check() != nil {
-		v.Seen = time.Time{}
+	if b.lost.Load() {
+		v = new(risk.State).View(rule)
 	}
-	if v.Seen.IsZero() {
-		v.Op, v.Threshold = 0, risk.Unreachable
+	waiting, overdue := b.drafted.of(k, now)
+	if overdue || k.Check() != nil {
+		v.Seen = time.Time{}
 	}
 	v.New = !v.Seen.IsZero() && room && v.Warmup.Began == 0 && !waiting
 	return v

@@ -287,3 +287,28 @@ func TestARedisWithoutMemoryBooksNothingAndLosesNothing(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+func TestAKeyOfTheWrongTypeStopsItsRouteAlone(t *testing.T) {
+	s := redistest.Start(t)
+	r := join(t, s.Addr)
+	r.certify()
+	other := risk.Key{Route: "other", TrafficClass: "c"}
+	r.raw.ZAdd(t.Context(), keyRoutes, redis.Z{Member: other.Route})
+	r.raw.Set(t.Context(), keyLog+other.Route, "foreign", 0)
+	late := join(t, s.Addr)
+	if err := late.Tick(t.Context()); !errors.Is(err, ErrAway) {
+		t.Errorf("it is not told: %v", err)
+	}
+	if v := late.View(chat); !v.Serves() {
+		t.Errorf("the other route: %+v", v)
+	}
+	if _, err := late.OpenWarmup(t.Context(), other, "w"); !errors.Is(err, ErrAway) || late.View(other).New || !late.View(other).Seen.IsZero() {
+		t.Errorf("%v, %+v", err, late.View(other))
+	}
+	r.raw.Set(t.Context(), keyRoutes, "foreign", 0)
+	r.later(2 * time.Minute)
+	_ = r.Tick(t.Context())
+	if v := r.View(chat); !v.Serves() {
+		t.Errorf("without the list of routes: %+v", v)
+	}
+}

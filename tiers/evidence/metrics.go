@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/foregate/foregate/internal/redis/script"
-	"github.com/foregate/foregate/tiers/risk"
 )
 
 // labelAway is the label of an audit that Redis did not take. The results of package risk are labels, too, and those of the
@@ -59,8 +58,6 @@ func newMetrics(o *Options) *metrics {
 	}
 	return m
 }
-
-func (m *metrics) count(k risk.Key, label string) { m.audits.WithLabelValues(k.Route, label).Inc() }
 
 // note counts a problem, and logs it at most once a minute.
 func (m *metrics) note(what problem, err error) {

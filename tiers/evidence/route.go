@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -77,34 +79,40 @@ func (b *Store) ready(ctx context.Context, r *route) error {
 	case err != nil, r.lost && f.Began.Compare(r.was) <= 0:
 		return b.begin(ctx, r)
 	}
+	b.adopt(r, f, asked)
+	return nil
+}
+
+// adopt puts what a log came to at a time in force. The caller has the route.
+func (b *Store) adopt(r *route, f *risk.Fold, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if r.lost {
-		r.again = asked
+		r.again = at
 	}
-	r.fold, r.at, r.lost = f, asked, false
-	return nil
+	r.fold, r.at, r.lost = f, at, false
 }
 
 // begin begins the evidence of a route. The caller has it.
 func (b *Store) begin(ctx context.Context, r *route) error {
 	e := risk.Entry{Do: risk.DoBegin, Again: r.lost, Record: r.record}
-	answers, err := b.log.exchange(ctx, []ask{{r.name, &e, risk.ID{}}})
-	if err == nil {
-		err = answers[0].err
+	f, asked := &risk.Fold{}, b.Now()
+	a, err := b.one(ctx, ask{r.name, &e, risk.ID{MS: math.MaxInt64}})
+	if err != nil || a.err != nil {
+		return b.failed(cmp.Or(err, a.err))
 	}
-	if err != nil {
-		return b.failed(err)
-	}
-	f := &risk.Fold{}
-	_, _ = f.Apply(r.name, &risk.Message{ID: answers[0].added, Entry: e}) // it is valid
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if r.lost {
-		r.again = b.Now()
-	}
-	r.fold, r.at, r.lost = f, b.Now(), false
+	_, _ = f.Apply(r.name, &risk.Message{ID: a.added, Entry: e}) // it is valid
+	b.adopt(r, f, asked)
 	return nil
+}
+
+// one is an exchange about one route.
+func (b *Store) one(ctx context.Context, a ask) (answer, error) {
+	answers, err := b.log.exchange(ctx, []ask{a})
+	if err != nil {
+		return answer{}, err
+	}
+	return answers[0], nil
 }
 
 // load folds the whole log of a route, from its snapshot on.
@@ -121,9 +129,9 @@ func (b *Store) load(ctx context.Context, name string) (*risk.Fold, error) {
 		}
 	}
 	for more := true; more; {
-		answers, err := b.log.exchange(ctx, []ask{{route: name, from: f.Last}})
+		a, err := b.one(ctx, ask{route: name, from: f.Last})
 		if err == nil {
-			_, more, err = b.took(f, name, answers[0])
+			_, more, err = b.took(f, name, a)
 		}
 		if err != nil {
 			return nil, err
@@ -166,16 +174,16 @@ func (b *Store) advance(ctx context.Context, r *route, e *risk.Entry) (result st
 	var own risk.ID
 	for more := true; more; e = nil {
 		asked := b.Now()
-		answers, err := b.log.exchange(ctx, []ask{{r.name, e, r.fold.Last}})
+		a, err := b.one(ctx, ask{r.name, e, r.fold.Last})
 		if err != nil {
 			return "", b.failed(err)
 		}
-		if e == nil {
-			answers[0].added = own
+		if e != nil {
+			own = a.added
 		}
-		own = answers[0].added
+		a.added = own
 		var got string
-		if got, more, err = b.fold(r, answers[0], asked); err != nil {
+		if got, more, err = b.fold(r, a, asked); err != nil {
 			return "", err
 		}
 		result = cmp.Or(got, result)
@@ -222,6 +230,11 @@ func (b *Store) append(ctx context.Context, name string, e risk.Entry) (string, 
 	if err := b.ready(ctx, r); err != nil {
 		return "", err
 	}
+	if r.fold.Began == (risk.ID{}) { // another replica may have begun it in the last second
+		if _, err := b.advance(ctx, r, nil); err != nil {
+			return "", err
+		}
+	}
 	if r.fold.Began == (risk.ID{}) {
 		if err := b.begin(ctx, r); err != nil {
 			return "", err
@@ -230,16 +243,16 @@ func (b *Store) append(ctx context.Context, name string, e risk.Entry) (string, 
 	return b.advance(ctx, r, &e)
 }
 
-// Tick writes the counts of warm-ups and reads what is new in all logs: in two round trips, if nothing was lost.
+// Tick writes the counts of warm-ups and reads what is new in all logs: in two round trips, if nothing was lost. What
+// Redis refuses of one route does not end it for the others.
 func (b *Store) Tick(ctx context.Context) error {
 	b.tellDrafted(ctx)
-	if err := b.list(ctx); err != nil {
-		return b.failed(err)
+	routes, err := b.list(ctx)
+	if isAway(err) {
+		return err
 	}
-	b.mu.RLock()
-	routes := slices.SortedFunc(maps.Values(b.routes), func(a, b *route) int { return cmp.Compare(a.name, b.name) }) // two ticks take them in one order
-	b.mu.RUnlock()
 	lost := b.lost.Load()
+	var mine []*route
 	var asks []ask
 	for _, r := range routes {
 		select {
@@ -252,12 +265,14 @@ func (b *Store) Tick(ctx context.Context) error {
 			_ = b.lose(r) // counted
 		}
 		call, cancel := context.WithTimeout(ctx, loadTime)
-		err := b.ready(call, r)
+		of := b.ready(call, r)
 		cancel()
-		if err != nil {
-			return err
+		if isAway(of) {
+			return of
 		}
-		asks = append(asks, ask{route: r.name, from: r.fold.Last})
+		if err = cmp.Or(err, of); of == nil {
+			mine, asks = append(mine, r), append(asks, ask{route: r.name, from: r.fold.Last})
+		}
 	}
 	if lost {
 		b.lost.Store(false)
@@ -265,25 +280,26 @@ func (b *Store) Tick(ctx context.Context) error {
 	call, cancel := b.detached(ctx)
 	defer cancel()
 	asked := b.Now()
-	answers, err := b.log.exchange(call, asks)
-	if err != nil {
-		return b.failed(err)
-	}
+	answers, of := b.log.exchange(call, asks)
+	err = cmp.Or(err, b.failed(of))
 	for i, a := range answers {
-		_, more, of := b.fold(routes[i], a, asked)
+		_, more, of := b.fold(mine[i], a, asked)
 		if of == nil && more {
-			_, of = b.advance(ctx, routes[i], nil)
+			_, of = b.advance(ctx, mine[i], nil)
 		}
 		if of == nil {
-			of = b.save(ctx, routes[i])
+			of = b.save(ctx, mine[i])
 		}
 		err = cmp.Or(err, of)
 	}
 	return err
 }
 
-// list reads which routes have a log.
-func (b *Store) list(ctx context.Context) error {
+// isAway reports whether an error is that Redis does not answer at all.
+func isAway(err error) bool { return err != nil && !script.Answered(err) && !errors.Is(err, errLost) }
+
+// list returns all routes in a fixed order, so that two ticks take them in the same, after it has read which Redis has.
+func (b *Store) list(ctx context.Context) ([]*route, error) {
 	ctx, cancel := b.detached(ctx)
 	defer cancel()
 	asked := b.Now()
@@ -296,7 +312,7 @@ func (b *Store) list(ctx context.Context) error {
 	if err == nil {
 		b.listed = asked
 	}
-	return err
+	return slices.SortedFunc(maps.Values(b.routes), func(a, b *route) int { return cmp.Compare(a.name, b.name) }), b.failed(err)
 }
 
 // save writes a snapshot if it is time. Each replica does so at one of four ticks, so that hardly ever two do. The caller has
