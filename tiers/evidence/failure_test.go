@@ -103,7 +103,7 @@ func TestCertificatesEndWhenRedisLosesData(t *testing.T) {
 		"the log alone is gone": func(t *testing.T, _ *redistest.Server, r *replica) func() {
 			return func() { r.raw.Del(t.Context(), keyLog+chat.Route) }
 		},
-		"killed, and back empty": func(t *testing.T, s *redistest.Server, _ *replica) func() { return func() { s.Kill(); s.Restart() } },
+		"killed, and back empty": func(_ *testing.T, s *redistest.Server, _ *replica) func() { return func() { s.Kill(); s.Restart() } },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := redistest.Start(t)

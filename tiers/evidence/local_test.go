@@ -59,9 +59,9 @@ func TestWhatIsNoAuditIsRefused(t *testing.T) {
 			"a long ticket":      func(a *risk.Audit) { a.Ticket = strings.Repeat("x", 65) },
 			"a request of words": func(a *risk.Audit) { a.Request = "a b" },
 			"many features":      func(a *risk.Audit) { a.Features = make([]float64, 9) },
-			"no route":           func(a *risk.Audit) { a.Key.Route = "" },
-			"a bucket of two":    func(a *risk.Audit) { a.Key.TrafficClass = "a/b" },
-			"a route of lines":   func(a *risk.Audit) { a.Key.Route = "a\nb" },
+			"no route":           func(a *risk.Audit) { a.Route = "" },
+			"a bucket of two":    func(a *risk.Audit) { a.TrafficClass = "a/b" },
+			"a route of lines":   func(a *risk.Audit) { a.Route = "a\nb" },
 			"an index below 0":   func(a *risk.Audit) { a.Hi = -1 },
 			"no score":           func(a *risk.Audit) { a.Score = math.NaN() },
 		} {

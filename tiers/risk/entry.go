@@ -12,6 +12,7 @@ import (
 // Deed is what an entry of a log tells of. Entries with another one are passed over.
 type Deed string
 
+// The deeds.
 const (
 	DoBegin  Deed = "begin"  // the evidence of the route begins: what is before it does not count
 	DoOpen   Deed = "open"   // an audit was opened

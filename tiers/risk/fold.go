@@ -41,8 +41,11 @@ const (
 	noWarmup = 24 * time.Hour
 )
 
-// Results of entries, beside those of package risk and the labels.
-const Done, Nothing = "done", "nothing"
+// Results of entries, beside OpenResult and the labels.
+const (
+	Done    = "done"
+	Nothing = "nothing" // it changed nothing
+)
 
 // Apply folds the next entry of a route and returns its result. An error says that the entry is foreign or broken; it has
 // no effect.
