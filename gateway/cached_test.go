@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -69,35 +68,4 @@ func TestTenantsNeverShareAnAnswerNorAPrefix(t *testing.T) {
 	if n := up.calls.Load() - calls; n != 0 {
 		t.Logf("%d tricks were answered as tenants of their own", n)
 	}
-}
-
-func TestALeaderThatReadsNothingHoldsNobodyUp(t *testing.T) {
-	up, k := newSpeaker(t), newKept(t)
-	up.step = make(chan struct{})
-	many := 30_000 // some seven megabytes of frames: more than the kernel holds for a client
-	if raced {
-		many = 10_000
-	}
-	up.pieces = func(string) []string {
-		pieces := make([]string, many)
-		for i := range pieces {
-			pieces[i] = "on and "
-		}
-		return pieces
-	}
-	b := startCached(t, up.URL, k, nil)
-	conn, err := net.Dial("tcp", b.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	const body = `{"model":"llama-3","stream":true,"temperature":0,"messages":[{"role":"user","content":"What is it?"}]}`
-	_, _ = fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-	soon(t, "the leader is asked for", func() bool { return up.calls.Load() == 1 })
-	follower := make(chan clientResult, 1)
-	go func() { follower <- b.say(t.Context(), question{stream: true}) }()
-	soon(t, "the follower is there", func() bool { return b.opts.Generations.Subscribers() == 2 })
-	close(up.step)
-	(<-follower).fine(t, "the follower", strings.Repeat("on and ", many), "COALESCED")
-	soon(t, "the leader is cut off", func() bool { return b.idle() })
 }

@@ -218,36 +218,6 @@ func TestDraftsAreServedOnceAuditsHaveCertifiedAThreshold(t *testing.T) {
 // everything is a grid whose strictest threshold accepts all drafts.
 var everything = risk.Grid{-1000, -1001, -1002, -1003}
 
-func TestWhatAClientWasShownBeforeItLeftIsAudited(t *testing.T) {
-	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.1}, vllmsim.Options{})
-	n.grid, n.op = everything, 1
-	before, left := n.count(risk.Opened)+n.count(risk.OutOfRange), 0
-	for i := range 20 {
-		ctx, leave := context.WithCancel(t.Context())
-		req, err := openai.Scan(openai.Chat, []byte(chat(fmt.Sprint("later ", i), `,"max_tokens":4000,"ignore_eos":true,"stream":true`)), openai.DefaultLimits())
-		if err != nil {
-			t.Fatal(err)
-		}
-		out := &collector{onText: leave}
-		rc, err := r.cascade.Answer(ctx, Request{Body: req, ID: "test"}, out)
-		if err == nil {
-			t.Fatalf("%s: answered", rc.Acceptance())
-		}
-		if leave(); rc.Plan.Judged && rc.Verdict.Accept {
-			left++
-		}
-	}
-	r.rests(t)
-	if now := n.count(risk.Opened) + n.count(risk.OutOfRange); left == 0 || now < before+left {
-		t.Errorf("%d clients left drafts that were under way; %d audits, %d before", left, now, before)
-	}
-	for _, a := range n.opened {
-		if a.Tokens > 1000 {
-			t.Errorf("a draft of %d tokens went on without its client", a.Tokens)
-		}
-	}
-}
-
 func TestAuditsCostNoMoreThanTheirShare(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long test: make test-long")
