@@ -3,7 +3,6 @@ package cache
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,12 +48,6 @@ func running(t testing.TB, s *Store) (stop func()) {
 	t.Cleanup(stop)
 	return stop
 }
-
-// clock is a hand on a store's time.
-type clock struct{ ahead atomic.Int64 }
-
-func (c *clock) now() time.Time      { return time.Now().Add(time.Duration(c.ahead.Load())) }
-func (c *clock) add(d time.Duration) { c.ahead.Add(int64(d)) }
 
 // answerOf is an entry of a request.
 func answerOf(k Key, n int) *Entry {

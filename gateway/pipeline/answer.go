@@ -59,7 +59,7 @@ func (q *request) answer(ctx context.Context) error {
 	}
 	ctx = lookup.WithWaited(ctx, &q.patience)
 	if q.coalesces() {
-		if s := q.p.o.Generations.Join(q.generation()); s != nil {
+		if s := q.p.o.Generations.join(q.generation()); s != nil {
 			defer s.Depart()
 			return q.follow(ctx, s)
 		}

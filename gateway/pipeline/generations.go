@@ -36,9 +36,9 @@ func NewGenerations(w world.World) *Generations {
 	return &Generations{world: w, all: map[generationID]*sharedGeneration{}, subscribers: map[[16]byte]int{}}
 }
 
-// Join adds a subscriber to the identical requests in progress; the first one to call Next leads. nil means
+// join adds a subscriber to the identical requests in progress; the first one to call Next leads. nil means
 // that there are too many already.
-func (fs *Generations) Join(id generationID) *subscriber {
+func (fs *Generations) join(id generationID) *subscriber {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	f := fs.all[id]

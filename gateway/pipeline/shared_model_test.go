@@ -42,7 +42,7 @@ type cabin struct {
 // join takes one more subscriber.
 func (w *cabin) join() {
 	if len(w.subscribers) < 12 {
-		w.subscribers = append(w.subscribers, &sitter{subscriber: w.fs.Join(w.id)})
+		w.subscribers = append(w.subscribers, &sitter{subscriber: w.fs.join(w.id)})
 	}
 }
 

@@ -88,7 +88,7 @@ func waits(t testing.TB, s *subscriber) {
 // begin takes a subscriber and leads; cancelled says whether its generation was ended.
 func begin(t testing.TB, fs *Generations, id generationID) (s *subscriber, l *leader, cancelled func() bool) {
 	t.Helper()
-	s = fs.Join(id)
+	s = fs.join(id)
 	l = want(t, s, eventLead).Leader
 	var ended atomic.Bool
 	l.Begin(func(error) { ended.Store(true) })
@@ -105,13 +105,13 @@ func TestTextArrivesInOrderAndWhole(t *testing.T) {
 	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		id := streamed(1)
 		leader, lead, _ := begin(t, fs, id)
-		early := fs.Join(id)
+		early := fs.join(id)
 		lead.Append([]byte("one "))
 		wantText(t, early, "one ")
 		waits(t, early)
 		lead.Append([]byte("two "))
 		lead.Append([]byte("three"))
-		late := fs.Join(id)
+		late := fs.join(id)
 		wantText(t, late, "one two three")
 		wantText(t, early, "two three")
 		if string(early.Sent()) != "one two three" {
@@ -133,7 +133,7 @@ func TestAnAnswerThatIsBeingKeptIsThereForThoseWhoAskMeanwhile(t *testing.T) {
 		first, lead, _ := begin(t, fs, streamed(1))
 		var kept func()
 		lead.Complete(wholeOf("x"), func(then func()) { kept = then })
-		second := fs.Join(streamed(1))
+		second := fs.join(streamed(1))
 		want(t, second, eventComplete)
 		kept()
 		third, lead, _ := begin(t, fs, streamed(1)) // it looks
@@ -144,7 +144,7 @@ func TestAnAnswerThatIsBeingKeptIsThereForThoseWhoAskMeanwhile(t *testing.T) {
 
 func TestAGenerationThatNobodyWantsAsItBeginsIsEndedAtOnce(t *testing.T) {
 	inOneProcess(t, func(t *testing.T, fs *Generations) {
-		s := fs.Join(streamed(1))
+		s := fs.join(streamed(1))
 		lead := want(t, s, eventLead).Leader
 		s.Depart() // while it looked in Redis
 		ended := false
@@ -159,7 +159,7 @@ func TestAGenerationThatNobodyWantsAsItBeginsIsEndedAtOnce(t *testing.T) {
 func TestPatienceEndsOnlyAWaitInWhichNothingHasCome(t *testing.T) {
 	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		leader, lead, cancelled := begin(t, fs, streamed(1))
-		impatient, told := fs.Join(streamed(1)), fs.Join(streamed(1))
+		impatient, told := fs.join(streamed(1)), fs.join(streamed(1))
 		began := time.Now()
 		n, err := impatient.Next(t.Context(), began.Add(3*time.Second))
 		if err != nil || n.Kind != eventAlone || time.Since(began) != 3*time.Second {

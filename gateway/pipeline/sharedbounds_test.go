@@ -10,13 +10,13 @@ func TestNoMoreThanABoundShareOneGeneration(t *testing.T) {
 	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		subscribers := make([]*subscriber, maxSubscribers)
 		for i := range subscribers {
-			subscribers[i] = fs.Join(streamed(1))
+			subscribers[i] = fs.join(streamed(1))
 		}
-		if fs.Join(streamed(1)) != nil {
+		if fs.join(streamed(1)) != nil {
 			t.Errorf("%d share it", maxSubscribers+1)
 		}
 		subscribers[0].Depart()
-		subscribers[0] = fs.Join(streamed(1))
+		subscribers[0] = fs.join(streamed(1))
 		if subscribers[0] == nil {
 			t.Error("a place that was given up is not free")
 		}
@@ -28,12 +28,12 @@ func TestATenantHasSoManyPlacesAndOthersHaveTheirs(t *testing.T) {
 	fs := NewGenerations(nil)
 	subscribers := make([]*subscriber, 0, maxOfTenant)
 	for i := range maxOfTenant {
-		subscribers = append(subscribers, fs.Join(streamed(1+i%4)))
+		subscribers = append(subscribers, fs.join(streamed(1+i%4)))
 	}
-	if fs.Join(streamed(9)) != nil {
+	if fs.join(streamed(9)) != nil {
 		t.Error("a tenant has more places than it may have")
 	}
-	other := fs.Join(generationID{Key: cache.KeyOf(&cache.Parts{Tenant: "globex"}), Stream: true})
+	other := fs.join(generationID{Key: cache.KeyOf(&cache.Parts{Tenant: "globex"}), Stream: true})
 	if other == nil {
 		t.Fatal("another tenant has no place")
 	}
