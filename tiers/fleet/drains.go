@@ -64,7 +64,10 @@ func (o *order) value(c clock) string {
 	if !o.until.IsZero() {
 		d.Until = c.when(o.until)
 	}
-	text, _ := json.Marshal(d) // a text and a number
+	text, err := json.Marshal(d)
+	if err != nil { // a text and a number have none
+		return "{}"
+	}
 	return string(text)
 }
 

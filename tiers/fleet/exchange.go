@@ -7,9 +7,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// deadline bounds a round trip of any size.
-const deadline = 250 * time.Millisecond
-
 // turn is one tick's exchange with Redis.
 type turn struct {
 	at      time.Time // local, before anything was sent

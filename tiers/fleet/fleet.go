@@ -21,6 +21,7 @@ import (
 )
 
 const (
+	deadline        = 250 * time.Millisecond // of a round trip of any size
 	defaultInterval = 500 * time.Millisecond
 	minInterval     = 50 * time.Millisecond
 	// maxInterval ensures two heartbeats within goneAfter.
@@ -210,12 +211,7 @@ func (f *Fleet) Since() time.Time {
 
 // LastError is why this replica is not [Shared] now, from its last tick: nil if that tick succeeded, or there
 // was none.
-func (f *Fleet) LastError() error {
-	if why := f.lastError.Load(); why != nil {
-		return *why
-	}
-	return nil
-}
+func (f *Fleet) LastError() error { return *cmp.Or(f.lastError.Load(), new(error)) }
 
 // LostData is when it was found last that Redis had lost data, nil if it never was.
 func (f *Fleet) LostData() *time.Time { return f.lostAt.Load() }

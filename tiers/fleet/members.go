@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -61,28 +62,14 @@ func (v *view) owner(pool, backend string) string {
 
 // liveMembers makes a list of members from Redis' reply: valid, sorted, unique, including self.
 func liveMembers(values []string, self string) []string {
-	members := append(make([]string, 0, len(values)+1), self)
-	for _, m := range values {
-		if validReplica(m) {
-			members = append(members, m)
-		}
-	}
+	members := append(slices.DeleteFunc(values, func(m string) bool { return !validReplica(m) }), self)
 	slices.Sort(members)
 	return slices.Compact(members)
 }
 
-// validReplica reports whether an id is 1..64 printable ASCII characters without space, because values
-// contain it between spaces.
+// validReplica reports whether an id is 1..64 printable ASCII characters without space.
 func validReplica(id string) bool {
-	if id == "" || len(id) > maxReplica {
-		return false
-	}
-	for i := range len(id) {
-		if id[i] <= ' ' || id[i] > '~' {
-			return false
-		}
-	}
-	return true
+	return id != "" && len(id) <= maxReplica && !strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 const (

@@ -41,7 +41,7 @@ func (f *Fleet) tellReadings() map[string]string {
 	f.queueMu.Unlock()
 	out := make(map[string]string, len(queued))
 	for field, r := range queued {
-		age := max(time.Now().Sub(r.At), 0)
+		age := max(time.Since(r.At), 0)
 		text, err := json.Marshal(told{f.self, age.Milliseconds(), r})
 		if err == nil && age <= publishable {
 			out[field] = string(text)

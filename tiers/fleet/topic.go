@@ -107,7 +107,7 @@ func (f *Fleet) takeTopics(t *turn, all map[string]string) (problem error) {
 		case !ok || at > now+slack:
 			problem = fmt.Errorf("field %.64q: %w", key, errText)
 		case was[key] != value:
-			o.Take(field, text, time.Now().Sub(t.at)+time.Duration(max(now-at, 0))*time.Millisecond)
+			o.Take(field, text, time.Since(t.at)+time.Duration(max(now-at, 0))*time.Millisecond)
 		}
 	}
 	f.taken = all
