@@ -26,10 +26,7 @@ import (
 type speaker struct {
 	*httptest.Server
 	calls  atomic.Int64
-	left   atomic.Int64                 // calls whose client went away
 	pieces func(prompt string) []string // of a stream; nil is two words
-	step   chan struct{}                // nil: at once; else one receive before each piece
-	cut    chan struct{}                // breaks one answer off for each value; nil: none
 	status atomic.Int64                 // of the answers, 0 is 200
 	finish atomic.Value                 // string; nil is stop
 
@@ -69,50 +66,26 @@ func (s *speaker) answer(w http.ResponseWriter, r *http.Request) {
 		finish = "stop"
 	}
 	if in["stream"] == true {
-		s.stream(w, r, pieces, finish)
+		s.stream(w, pieces, finish)
 		return
-	}
-	for range pieces {
-		if !s.wait(r) {
-			return
-		}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-up","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":%q},"logprobs":null,"finish_reason":%q,"stop_reason":null}],"usage":{"prompt_tokens":7,"completion_tokens":%d,"total_tokens":%d}}`,
 		strings.Join(pieces, ""), finish, len(pieces), 7+len(pieces))
 }
 
-func (s *speaker) stream(w http.ResponseWriter, r *http.Request, pieces []string, finish string) {
+func (s *speaker) stream(w http.ResponseWriter, pieces []string, finish string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	c := http.NewResponseController(w)
 	const frame = "data: {\"id\":\"chatcmpl-up\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":%s,\"logprobs\":null,\"finish_reason\":%s}]}\n\n"
 	_, _ = fmt.Fprintf(w, frame, `{"role":"assistant","content":""}`, "null")
 	for _, p := range pieces {
-		if !s.wait(r) {
-			return
-		}
 		text, _ := json.Marshal(p)
 		_, _ = fmt.Fprintf(w, frame, `{"content":`+string(text)+`}`, "null")
 		_ = c.Flush()
 	}
 	_, _ = fmt.Fprintf(w, frame, "{}", `"`+finish+`"`)
 	_, _ = fmt.Fprintf(w, "data: {\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":%d,\"total_tokens\":%d}}\n\ndata: [DONE]\n\n", len(pieces), 7+len(pieces))
-}
-
-// wait is for the test's word; false says that the client is gone.
-func (s *speaker) wait(r *http.Request) bool {
-	if s.step == nil {
-		return true
-	}
-	select {
-	case <-s.step:
-		return true
-	case <-s.cut:
-		panic(http.ErrAbortHandler)
-	case <-r.Context().Done():
-		s.left.Add(1)
-		return false
-	}
 }
 
 // asked are the values of a field in the bodies so far.
