@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/foregate/foregate/tiers/evidence/entrylog"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -61,7 +62,7 @@ func (b *Store) Certify(ctx context.Context, k risk.Key, p risk.Import) (bool, e
 }
 
 // MaxRecord is the largest record of refits, in bytes.
-const MaxRecord = maxEntry * 3 / 4 // a quote takes two bytes in an entry
+const MaxRecord = entrylog.MaxEntry * 3 / 4 // a quote takes two bytes in an entry
 
 // WriteRefit replaces the record of a route's refits. It reports false if the record is not was any more.
 func (b *Store) WriteRefit(ctx context.Context, route, was, next string) (bool, error) {
@@ -111,7 +112,7 @@ func (b *Store) All(ctx context.Context) ([]risk.KeyState, error) {
 // Log calls visit with the audits of the logs, the oldest of each route first, each with its outcome, until visit returns an
 // error, which Log returns. Foreign entries are skipped.
 func (b *Store) Log(ctx context.Context, visit func(risk.LogEntry) error) error {
-	names, err := b.log.list(ctx)
+	names, err := b.log.List(ctx)
 	if err != nil {
 		return b.failed(err)
 	}
@@ -133,20 +134,20 @@ func (b *Store) Log(ctx context.Context, visit func(risk.LogEntry) error) error 
 func (b *Store) audits(ctx context.Context, name string) ([]risk.LogEntry, error) {
 	var pairs risk.Pairs
 	var last risk.ID
-	for more := true; more && len(pairs.Audits) < 2*maxEntries && ctx.Err() == nil; {
+	for more := true; more && len(pairs.Audits) < 2*entrylog.MaxEntries && ctx.Err() == nil; {
 		call, cancel := b.detached(ctx)
-		a, err := b.one(call, ask{route: name, from: last})
+		a, err := b.one(call, entrylog.Ask{Route: name, From: last})
 		cancel()
-		if err = cmp.Or(err, a.err); err != nil {
+		if err = cmp.Or(err, a.Err); err != nil {
 			return nil, err
 		}
-		for i := range a.found {
-			if m := &a.found[i]; m.ID != last {
+		for i := range a.Found {
+			if m := &a.Found[i]; m.ID != last {
 				pairs.Add(name, m)
 			}
 		}
-		if more = len(a.found) == page; more {
-			last = a.found[page-1].ID
+		if more = len(a.Found) == entrylog.Page; more {
+			last = a.Found[entrylog.Page-1].ID
 		}
 	}
 	return pairs.Audits, ctx.Err()

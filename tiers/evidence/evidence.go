@@ -1,6 +1,6 @@
 // Package evidence stores the results of audits for all replicas together: an append-only log for each route, a stream
 // in Redis. Every replica folds the logs, entry by entry, into the states of package risk ([fold]). The order is Redis'
-// own, so all replicas come to the same states. Without a Redis the log is in this process ([Memory]).
+// own, so all replicas come to the same states. Without a Redis the log is in this process ([entrylog.Memory]).
 //
 // Start at [Store]. Requests read what was folded, which is at most a second old; audits are opened and closed in the
 // background. While Redis is unavailable no audit can be opened, and what is known stays valid for [Options.Stale].
@@ -16,7 +16,7 @@
 // # What is kept
 //
 // The latest 30,000 entries of a route, for [Store.Log], and a snapshot of its states every 1,000 entries, so that the log
-// may be trimmed, and a replica that starts need not fold all of it. Both together are at most 64 MiB (log.go).
+// may be trimmed, and a replica that starts need not fold all of it. Both together are at most 64 MiB (package entrylog).
 package evidence
 
 import (
@@ -31,6 +31,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/internal/redis/script"
+	"github.com/foregate/foregate/tiers/evidence/entrylog"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -38,7 +40,7 @@ import (
 // client's own timeout; and no retries, otherwise an audit may be written twice.
 type Options struct {
 	Redis      redis.UniversalClient            // nil: the log is in Memory
-	Memory     *Memory                          // may be shared by the stores of one process; nil: an own one
+	Memory     *entrylog.Memory                 // may be shared by the stores of one process; nil: an own one
 	Rule       func(route string) risk.Rule     // live
 	Stale      func(route string) time.Duration // live: how long a view is valid while Redis is unavailable; nil is a minute
 	Logger     zerolog.Logger
@@ -51,13 +53,15 @@ const (
 	// and the entry might be written anyway. loadTime bounds the reading of a whole log.
 	callTime, loadTime = time.Second, 10 * time.Second
 	// period is the time between two reads of the logs.
-	period = time.Second
+	period      = time.Second
+	saveEvery   = 1000    // entries between two snapshots
+	maxSnapshot = 4 << 20 // bytes
 )
 
 // Store holds the results of audits. Its methods are safe for concurrent use.
 type Store struct {
 	Options
-	log      log
+	log      entrylog.Log
 	alone    bool          // this store is the only writer, and its log cannot fail
 	patience time.Duration // bounds a call
 	metrics  *metrics
@@ -65,7 +69,7 @@ type Store struct {
 	lost     atomic.Bool // Redis lost data, and the routes do not know it yet
 
 	mu     sync.RWMutex      // of what follows, and of the routes
-	routes map[string]*route // at most maxRoutes
+	routes map[string]*route // at most entrylog.MaxRoutes
 	listed time.Time         // when the list of routes was read
 }
 
@@ -80,11 +84,11 @@ func New(o Options) *Store {
 	b := &Store{Options: o, patience: callTime, metrics: newMetrics(&o), routes: map[string]*route{}}
 	switch {
 	case o.Redis != nil:
-		b.log = &stream{o.Redis}
+		b.log = &entrylog.Stream{Redis: o.Redis}
 	case o.Memory != nil:
 		b.log = o.Memory
 	default:
-		b.log, b.alone = &Memory{Now: o.Now}, true
+		b.log, b.alone = &entrylog.Memory{Now: o.Now}, true
 	}
 	return b
 }
@@ -98,7 +102,11 @@ func (b *Store) failed(err error) error {
 	if err == nil {
 		return nil
 	}
-	b.metrics.note(problemOf(err), err)
+	what := problemAway
+	if script.Answered(err) {
+		what = problemRefused
+	}
+	b.metrics.note(what, err)
 	return fmt.Errorf("%w: %w", ErrAway, err)
 }
 
@@ -131,7 +139,7 @@ func (b *Store) look(k risk.Key, rule risk.Rule, now time.Time) (v risk.View, ro
 	seen := b.listed
 	switch r := b.routes[k.Route]; {
 	case r == nil:
-		room = len(b.routes) < maxRoutes
+		room = len(b.routes) < entrylog.MaxRoutes
 	case r.fold == nil:
 		return v, false
 	default:

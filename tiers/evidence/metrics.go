@@ -6,8 +6,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-
-	"github.com/foregate/foregate/internal/redis/script"
 )
 
 // labelAway is the label of an audit that Redis did not take. The results of package risk are labels, too, and those of the
@@ -23,13 +21,6 @@ var (
 	problemForeign = problem{"fields", "evidence: what Redis holds is not what was written; it is passed over"}
 	problemLost    = problem{"lost", "evidence: Redis lost data; all certificates of a route end"}
 )
-
-func problemOf(err error) problem {
-	if script.Answered(err) {
-		return problemRefused
-	}
-	return problemAway
-}
 
 // metrics counts audits and problems.
 type metrics struct {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/internal/redis/script"
+	"github.com/foregate/foregate/tiers/evidence/entrylog"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -32,8 +33,6 @@ type route struct {
 	record string     // of the refits before the loss
 	again  time.Time  // when the evidence began anew after a loss
 }
-
-func (r *route) release() { <-r.busy }
 
 // errLost means that a log is not the one that was read before.
 var errLost = errors.New("the log is not the one that was read before, or has no beginning")
@@ -55,7 +54,7 @@ func (b *Store) route(name string) *route {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.routes[name]
-	if r == nil && len(b.routes) < maxRoutes {
+	if r == nil && len(b.routes) < entrylog.MaxRoutes {
 		r = &route{name: name, busy: make(chan struct{}, 1)}
 		b.routes[name] = r
 	}
@@ -97,39 +96,40 @@ func (b *Store) adopt(r *route, f *risk.Fold, at time.Time) {
 func (b *Store) begin(ctx context.Context, r *route) error {
 	e := risk.Entry{Do: risk.DoBegin, Again: r.lost, Record: r.record}
 	f, asked := &risk.Fold{}, b.Now()
-	a, err := b.one(ctx, ask{r.name, &e, risk.ID{MS: math.MaxInt64}})
-	if err != nil || a.err != nil {
-		return b.failed(cmp.Or(err, a.err))
+	a, err := b.one(ctx, entrylog.Ask{Route: r.name, Add: &e, From: risk.ID{MS: math.MaxInt64}})
+	if err != nil || a.Err != nil {
+		return b.failed(cmp.Or(err, a.Err))
 	}
-	_, _ = f.Apply(r.name, &risk.Message{ID: a.added, Entry: e}) // it is valid
+	_, _ = f.Apply(r.name, &risk.Message{ID: a.Added, Entry: e}) // it is valid
 	b.adopt(r, f, asked)
 	return nil
 }
 
 // one is an exchange about one route.
-func (b *Store) one(ctx context.Context, a ask) (answer, error) {
-	answers, err := b.log.exchange(ctx, []ask{a})
+func (b *Store) one(ctx context.Context, a entrylog.Ask) (entrylog.Answer, error) {
+	answers, err := b.log.Exchange(ctx, []entrylog.Ask{a})
 	if err != nil {
-		return answer{}, err
+		return entrylog.Answer{}, err
 	}
 	return answers[0], nil
 }
 
 // load folds the whole log of a route, from its snapshot on.
 func (b *Store) load(ctx context.Context, name string) (*risk.Fold, error) {
-	id, text, err := b.log.snapshot(ctx, name)
+	id, text, err := b.log.Snapshot(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	f := &risk.Fold{}
 	if id != (risk.ID{}) {
-		if f, err = risk.ParseFold(text, id); err != nil {
-			b.metrics.note(problemForeign, fmt.Errorf("the snapshot of %.200s: %w", name, err))
-			return nil, errLost
-		}
+		f, err = risk.ParseFold(text, id)
+	}
+	if err != nil {
+		b.metrics.note(problemForeign, fmt.Errorf("the snapshot of %.200s: %w", name, err))
+		return nil, errLost
 	}
 	for more := true; more; {
-		a, err := b.one(ctx, ask{route: name, from: f.Last})
+		a, err := b.one(ctx, entrylog.Ask{Route: name, From: f.Last})
 		if err == nil {
 			_, more, err = b.took(f, name, a)
 		}
@@ -142,15 +142,15 @@ func (b *Store) load(ctx context.Context, name string) (*risk.Fold, error) {
 
 // took folds an answer, and returns the result of the own entry if it is there, and whether there are more entries. It
 // returns errLost if the entries do not go on where the fold ends, or nothing begins the evidence.
-func (b *Store) took(f *risk.Fold, name string, a answer) (result string, more bool, err error) {
-	if a.err != nil {
-		return "", false, a.err
+func (b *Store) took(f *risk.Fold, name string, a entrylog.Answer) (result string, more bool, err error) {
+	if a.Err != nil {
+		return "", false, a.Err
 	}
-	if f.Last != (risk.ID{}) && (len(a.found) == 0 || a.found[0].ID != f.Last) {
+	if f.Last != (risk.ID{}) && (len(a.Found) == 0 || a.Found[0].ID != f.Last) {
 		return "", false, errLost
 	}
-	for i := range a.found {
-		m := &a.found[i]
+	for i := range a.Found {
+		m := &a.Found[i]
 		if m.ID == f.Last {
 			continue
 		}
@@ -158,11 +158,11 @@ func (b *Store) took(f *risk.Fold, name string, a answer) (result string, more b
 		if err != nil {
 			b.metrics.note(problemForeign, err)
 		}
-		if m.ID == a.added {
+		if m.ID == a.Added {
 			result = of
 		}
 	}
-	if more = len(a.found) == page; !more && f.Last != (risk.ID{}) && f.Began == (risk.ID{}) {
+	if more = len(a.Found) == entrylog.Page; !more && f.Last != (risk.ID{}) && f.Began == (risk.ID{}) {
 		err = errLost
 	}
 	return result, more, err
@@ -174,14 +174,14 @@ func (b *Store) advance(ctx context.Context, r *route, e *risk.Entry) (result st
 	var own risk.ID
 	for more := true; more; e = nil {
 		asked := b.Now()
-		a, err := b.one(ctx, ask{r.name, e, r.fold.Last})
+		a, err := b.one(ctx, entrylog.Ask{Route: r.name, Add: e, From: r.fold.Last})
 		if err != nil {
 			return "", b.failed(err)
 		}
 		if e != nil {
-			own = a.added
+			own = a.Added
 		}
-		a.added = own
+		a.Added = own
 		var got string
 		if got, more, err = b.fold(r, a, asked); err != nil {
 			return "", err
@@ -192,7 +192,7 @@ func (b *Store) advance(ctx context.Context, r *route, e *risk.Entry) (result st
 }
 
 // fold folds an answer to what was asked at a time into the evidence in force. The caller has the route.
-func (b *Store) fold(r *route, a answer, asked time.Time) (result string, more bool, err error) {
+func (b *Store) fold(r *route, a entrylog.Answer, asked time.Time) (result string, more bool, err error) {
 	b.mu.Lock()
 	result, more, err = b.took(r.fold, r.name, a)
 	if err == nil && !more {
@@ -226,7 +226,7 @@ func (b *Store) append(ctx context.Context, name string, e risk.Entry) (string, 
 	case <-ctx.Done():
 		return "", b.failed(ctx.Err())
 	}
-	defer r.release()
+	defer func() { <-r.busy }()
 	if err := b.ready(ctx, r); err != nil {
 		return "", err
 	}
@@ -253,11 +253,11 @@ func (b *Store) Tick(ctx context.Context) error {
 	}
 	lost := b.lost.Load()
 	var mine []*route
-	var asks []ask
+	var asks []entrylog.Ask
 	for _, r := range routes {
 		select {
 		case r.busy <- struct{}{}:
-			defer r.release()
+			defer func() { <-r.busy }()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -271,7 +271,7 @@ func (b *Store) Tick(ctx context.Context) error {
 			return of
 		}
 		if err = cmp.Or(err, of); of == nil {
-			mine, asks = append(mine, r), append(asks, ask{route: r.name, from: r.fold.Last})
+			mine, asks = append(mine, r), append(asks, entrylog.Ask{Route: r.name, From: r.fold.Last})
 		}
 	}
 	if lost {
@@ -280,7 +280,7 @@ func (b *Store) Tick(ctx context.Context) error {
 	call, cancel := b.detached(ctx)
 	defer cancel()
 	asked := b.Now()
-	answers, of := b.log.exchange(call, asks)
+	answers, of := b.log.Exchange(call, asks)
 	err = cmp.Or(err, b.failed(of))
 	for i, a := range answers {
 		_, more, of := b.fold(mine[i], a, asked)
@@ -303,7 +303,7 @@ func (b *Store) list(ctx context.Context) ([]*route, error) {
 	ctx, cancel := b.detached(ctx)
 	defer cancel()
 	asked := b.Now()
-	names, err := b.log.list(ctx)
+	names, err := b.log.List(ctx)
 	for _, name := range names {
 		b.route(name) // a foreign one has no valid entries
 	}
@@ -328,7 +328,7 @@ func (b *Store) save(ctx context.Context, r *route) error {
 	ctx, cancel := b.detached(ctx)
 	defer cancel()
 	if err == nil {
-		err = b.log.save(ctx, r.name, r.fold.Last, string(text))
+		err = b.log.Save(ctx, r.name, r.fold.Last, string(text))
 	}
 	if err != nil {
 		return b.failed(err)

@@ -1,0 +1,20 @@
+package entrylog
+
+import (
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+func TestTheLogInTheProcessIsBounded(t *testing.T) {
+	m := &Memory{Now: time.Now}
+	for range MaxEntries + 1 {
+		if _, err := m.Exchange(t.Context(), []Ask{{Route: "r", Add: &risk.Entry{Do: risk.DoSaved}, From: risk.ID{MS: 1 << 62}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(m.logs["r"]); n >= MaxEntries || n < MaxEntries/2 {
+		t.Errorf("%d entries", n)
+	}
+}
