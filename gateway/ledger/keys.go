@@ -16,13 +16,13 @@ const (
 	keyProbe  = keyTenant + "/probe" // for testing a recovery; no tenant's name has a slash
 )
 
-// keyUsage plus a UTC day, such as 2026-11-23, or an hour, such as 2026-11-23T15, is a hash. Its fields:
+// keyUsage plus a UTC day, such as 2026-11-23, is a hash. Its fields:
 //
 //	r|TENANT|ROUTE          the sums of processes that have stopped, or for which the day is over
 //	o|PROCESS|TENANT|ROUTE  those of a running process so far
 //	p|PROCESS               its last version
 //
-// A tenant's name has no bar; a route's may. Days have no TTL, because a full Redis evicts keys with a TTL first.
+// A tenant's name has no bar; a route's may. The keys have no TTL, because a full Redis evicts keys with a TTL first.
 const keyUsage = "foregate:{fg}:usage:"
 
 const (

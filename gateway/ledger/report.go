@@ -34,7 +34,7 @@ func (e *ParamError) Error() string { return e.Name + ": " + e.Message }
 // ParseQuery parses the parameters of a query, "" for a missing one. The default is the current month until today, by
 // tenant. With only to, the query begins with that day's month. Errors are of type *ParamError.
 func ParseQuery(from, to, by string, now time.Time) (q Query, err error) {
-	q.To = pageOf(now, false).begin()
+	q.To = pageOf(now).begin()
 	if to != "" {
 		if q.To, err = parseDay("to", to); err != nil {
 			return Query{}, err
@@ -47,7 +47,7 @@ func ParseQuery(from, to, by string, now time.Time) (q Query, err error) {
 		}
 	}
 	first, last := q.From.Format(time.DateOnly), q.To.Format(time.DateOnly)
-	switch days := pageOf(q.To, false).number - pageOf(q.From, false).number + 1; {
+	switch days := pageOf(q.To) - pageOf(q.From) + 1; {
 	case days < 1:
 		return Query{}, &ParamError{"from", fmt.Sprintf("%s is after %s; both are UTC days and included", first, last)}
 	case days > MaxDays:
@@ -138,7 +138,7 @@ func (l *Ledger) Read(ctx context.Context, q Query) (*Report, error) {
 		report.Since = &l.usage.began
 	}
 	var err error
-	report.Damaged, err = l.readRows(ctx, pageOf(q.From, false), pageOf(q.To, false), func(p page, key rowKey, n sums) {
+	report.Damaged, err = l.readRows(ctx, pageOf(q.From), pageOf(q.To), func(p page, key rowKey, n sums) {
 		c := countsOf(n)
 		total.Add(&c)
 		var g group

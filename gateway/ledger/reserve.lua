@@ -2,36 +2,28 @@
 -- KEYS[1] field levels: time in µs, and the levels of requests, tokens and requests of priority high at that time; a field
 -- per replica process, and folded for those that are gone: time in ms, version, and for hour, day and month the begin of the
 -- window, settled tokens and nano-dollars, reserved tokens and nano-dollars
--- ARGV[1] numbers: 1 what (1 ask, 0 tell, -1 only read), 2-7 per minute and slack of requests, tokens, high ones (0: no
--- limit), 8-10 requests, tokens, high ones to charge, 11-12 requests and tokens that a replica counted alone, to be added,
--- 13-14 least levels of both then, 15 version (0: no windows are told), 16-17 tokens and nanos of the request, 18 expiry in
--- ms, then for each window its begin, most tokens, most nanos (0: no such budget)
+-- ARGV[1] numbers: 1 what (1 ask, 0 tell, -1 read), 2-7 per minute and slack of requests, tokens, high ones (0: no limit), 8-10
+-- requests, tokens, high ones to charge, 11-12 requests and tokens that a replica counted alone, 13-14 least levels then, 15 version
+-- (0: none), 16-17 tokens and nanos of the request, 18 expiry in ms, then of each window the begin, most tokens and nanos (0: none)
 -- ARGV[2] the process' field, 3 its content from the version on, with the reservation of the request
 -- -> refused (0 no, 1 requests, 2 tokens, 3-8 tokens and nanos of each window), 1 when high is used up, levels of requests and
 -- tokens in thousandths, the process' version before, for each window settled and reserved of the others; or ! and an error
 local k,field,told=KEYS[1],ARGV[2],ARGV[3]
-local a={}
-for n in string.gmatch(ARGV[1],'%S+') do a[#a+1]=tonumber(n) end
+local a={} for n in string.gmatch(ARGV[1],'%S+') do a[#a+1]=tonumber(n) end
 local function numbers(s,n)
   local f={}
   for word in string.gmatch(s,'%S+') do
-    local x=tonumber(word)
-    if x==nil or x~=x or x<0 or x>9e15 then x=0 end
-    f[#f+1]=x
+    local x=tonumber(word); f[#f+1]=x and x>=0 and x<=9e15 and x or 0
   end
-  for i=#f+1,n do f[i]=0 end
-  return f
+  for i=#f+1,n do f[i]=0 end return f
 end
 local t=redis.call('TIME'); local us=t[1]*1000000+t[2]; local now=math.floor(us/1000)
-local v=redis.pcall('HGETALL',k)
-if v.err then return '!'..v.err end
+local v=redis.pcall('HGETALL',k); if v.err then return '!'..v.err end
 local levels,mine,folded,oldest,oldestName=numbers('',4),nil,nil,nil,nil
 local others,fields={0,0,0,0,0,0,0,0,0,0,0,0},#v/2
 for i=1,#v,2 do
   local name,f=v[i],numbers(v[i+1],17)
-  if name=='levels' then levels=f
-  elseif name==field then mine=f
-  else
+  if name=='levels' then levels=f elseif name==field then mine=f else
     local age=now-f[1]
     for w=0,2 do
       if f[3+5*w]==a[19+3*w] then
@@ -39,8 +31,7 @@ for i=1,#v,2 do
         for j=1,last do others[4*w+j]=math.min(others[4*w+j]+f[3+5*w+j],9e15) end
       end
     end
-    if name=='folded' then folded=f
-    elseif age>3600000 and (not oldest or f[1]<oldest[1]) then oldest,oldestName=f,name end
+    if name=='folded' then folded=f elseif age>3600000 and (not oldest or f[1]<oldest[1]) then oldest,oldestName=f,name end
   end
 end
 local minutes=math.max(0,(us-levels[1])/60000000)

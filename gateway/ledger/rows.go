@@ -12,46 +12,25 @@ import (
 const Others = "(other)"
 
 const (
-	maxRows     = 1000      // rows of a day or hour with a tenant of their own
+	maxRows     = 1000      // rows of a day with a tenant of their own
 	maxHeldRows = 10_000    // of all
 	batchRows   = 256       // rows that one call of the script writes
-	foldAfter   = time.Hour // after the end of a day or hour: requests that began before it have ended
+	foldAfter   = time.Hour // after the end of a day: requests that began before it have ended
 )
 
-// page names the hash of a UTC day or hour.
-type page struct {
-	hourly bool
-	number int64 // of days or hours since 1970
-}
+// page is a UTC day, whose hash holds rows: the number of days since 1970.
+type page int64
 
-// length is the time that a page covers.
-func (p page) length() time.Duration {
-	if p.hourly {
-		return time.Hour
-	}
-	return 24 * time.Hour
-}
+const dayLength = 24 * time.Hour
 
 // pageOf is the page of a time.
-func pageOf(t time.Time, hourly bool) page {
-	p := page{hourly: hourly}
-	seconds := int64(p.length() / time.Second)
-	p.number = t.Unix() / seconds
-	return p
-}
+func pageOf(t time.Time) page { return page(t.Unix() / int64(dayLength/time.Second)) }
 
-// begin is the first moment of the page.
-func (p page) begin() time.Time {
-	return time.Unix(p.number*int64(p.length()/time.Second), 0).UTC()
-}
+// begin is the first moment of the day.
+func (p page) begin() time.Time { return time.Unix(int64(p)*int64(dayLength/time.Second), 0).UTC() }
 
 // key is the page in Redis.
-func (p page) key() string {
-	if p.hourly {
-		return keyUsage + p.begin().Format("2006-01-02T15")
-	}
-	return keyUsage + p.begin().Format(time.DateOnly)
-}
+func (p page) key() string { return keyUsage + p.begin().Format(time.DateOnly) }
 
 // rowKey names a row of a page.
 type rowKey struct{ tenant, route string }
@@ -110,7 +89,7 @@ func (r *rows) add(p page, tenant, route string, n sums) {
 // open begins a page, and forgets those that are too old.
 func (r *rows) open(p page) map[rowKey]*row {
 	for old, all := range r.pages {
-		if old.hourly == p.hourly && old.number <= p.number-p.kept() {
+		if old <= p-MaxDays {
 			r.held -= len(all)
 			delete(r.pages, old)
 		}
@@ -128,7 +107,7 @@ func (r *rows) close(now time.Time, all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for p, rows := range r.pages {
-		if !all && now.Sub(p.begin()) < p.length()+foldAfter {
+		if !all && now.Sub(p.begin()) < dayLength+foldAfter {
 			continue
 		}
 		for keys := range slices.Chunk(slices.Collect(maps.Keys(rows)), batchRows) {
@@ -201,22 +180,18 @@ func (r *rows) again() {
 	}
 }
 
-// pending is the number of requests of days that Redis does not have.
+// pending is the number of requests that Redis does not have.
 func (r *rows) pending() (n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for p, all := range r.pages {
+	for _, all := range r.pages {
 		for _, one := range all {
-			if !p.hourly {
-				n += one.sums[0] - one.sent
-			}
+			n += one.sums[0] - one.sent
 		}
 	}
 	for _, b := range r.folding {
 		for _, count := range b.counts {
-			if !b.page.hourly {
-				n += count
-			}
+			n += count
 		}
 	}
 	return n
@@ -227,7 +202,7 @@ func (r *rows) read(from, to page, see func(page, rowKey, sums)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for p, all := range r.pages {
-		if p.hourly == from.hourly && p.number >= from.number && p.number <= to.number {
+		if p >= from && p <= to {
 			for key, one := range all {
 				see(p, key, one.sums)
 			}

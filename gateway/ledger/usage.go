@@ -24,8 +24,6 @@ const (
 	MaxDays = 400
 	// deletedDays is how many days before those are deleted, if no replica ran meanwhile.
 	deletedDays = 400
-	// HistogramDays is for how many days hourly histograms are kept.
-	HistogramDays = 35
 	// maxFields bounds the fields of a hash, for running processes; folds may add as many again. It is about 5 MB.
 	maxFields = 20_000
 	// maxName bounds the name of a field, in bytes.
@@ -37,14 +35,6 @@ var (
 	ErrAway = errors.New("usage cannot be read: Redis does not answer")
 	errFull = errors.New("the hash has too many fields")
 )
-
-// kept is for how many pages of its kind a page is kept.
-func (p page) kept() int64 {
-	if p.hourly {
-		return HistogramDays * 24
-	}
-	return MaxDays
-}
 
 // usage is what tenants have used.
 type usage struct {
@@ -75,10 +65,10 @@ func (u *usage) republish() {
 	}
 }
 
-// Add counts a request that began at a time: it belongs to that UTC day and hour. It waits for nothing.
+// Add counts a request that began at a time: it belongs to that UTC day. It waits for nothing.
 func (l *Ledger) Add(began time.Time, tenant, route string, c *Counts) {
 	n := c.numbers()
-	l.usage.rows.add(pageOf(began, false), tenant, route, n[:])
+	l.usage.rows.add(pageOf(began), tenant, route, n[:])
 }
 
 // pending is the number of requests whose usage Redis does not have.
@@ -155,14 +145,11 @@ func (l *Ledger) write(ctx context.Context) {
 func (l *Ledger) writeBatch(ctx context.Context, b *batch) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	how, keep := "put", time.Duration(0)
+	how := "put"
 	if b.fold {
 		how = "fold"
 	}
-	if b.page.hourly {
-		keep = HistogramDays * 24 * time.Hour
-	}
-	args := []any{l.process, b.version, how, maxFields, keep.Milliseconds()}
+	args := []any{l.process, b.version, how, maxFields}
 	for i, key := range b.keys {
 		args = append(args, key.tenant+"|"+key.route, b.sums[i])
 	}
@@ -170,6 +157,8 @@ func (l *Ledger) writeBatch(ctx context.Context, b *batch) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", b.page.key(), writeScript.Explain(err))
+	case status == 0 && !b.fold: // who else would write by this process' name?
+		return fmt.Errorf("%s: %w", b.page.key(), errReply)
 	case status < 0:
 		return fmt.Errorf("%s: %w", b.page.key(), errFull)
 	}
@@ -178,15 +167,15 @@ func (l *Ledger) writeBatch(ctx context.Context, b *batch) error {
 
 // deleteOld deletes the days before the last [MaxDays], once a day: those that may exist if no replica ran meanwhile.
 func (l *Ledger) deleteOld(ctx context.Context) error {
-	today := pageOf(l.now(), false)
+	today := pageOf(l.now())
 	if l.usage.deleted == today {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	keys := make([]string, 0, deletedDays)
-	for i := range int64(deletedDays) {
-		keys = append(keys, page{number: today.number - MaxDays - i}.key())
+	for i := range page(deletedDays) {
+		keys = append(keys, (today - MaxDays - i).key())
 	}
 	if err := l.o.Background.Unlink(ctx, keys...).Err(); err != nil {
 		return fmt.Errorf("delete old usage: %w", err)
@@ -210,10 +199,10 @@ func (l *Ledger) readRows(ctx context.Context, from, to page, see func(page, row
 		l.usage.rows.read(from, to, see)
 		return 0, nil
 	}
-	for p := from; p.number <= to.number; {
+	for p := from; p <= to; {
 		pipe := l.o.Background.Pipeline()
 		first, read := p, []*redis.MapStringStringCmd{}
-		for ; p.number <= to.number && len(read) < readPages; p.number++ {
+		for ; p <= to && len(read) < readPages; p++ {
 			read = append(read, pipe.HGetAll(ctx, p.key()))
 		}
 		if _, err := pipe.Exec(ctx); err != nil && !script.Answered(err) {
@@ -222,7 +211,7 @@ func (l *Ledger) readRows(ctx context.Context, from, to page, see func(page, row
 		for i, fields := range read {
 			switch err := fields.Err(); {
 			case err == nil:
-				damaged += readPage(page{first.hourly, first.number + int64(i)}, fields.Val(), see)
+				damaged += readPage(first+page(i), fields.Val(), see)
 			case strings.HasPrefix(err.Error(), "WRONGTYPE"):
 				damaged++
 			default:

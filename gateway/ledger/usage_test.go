@@ -138,7 +138,7 @@ func TestUsageIsTheSumOfWhatReplicasCountWhateverRepliesAreLost(t *testing.T) {
 		}
 		w.write(true)
 		w.equal("at the end")
-		for _, name := range w.client.HKeys(t.Context(), pageOf(noon, false).key()).Val() {
+		for _, name := range w.client.HKeys(t.Context(), pageOf(noon).key()).Val() {
 			if strings.HasPrefix(name, "o") {
 				t.Errorf("%s was not folded", name)
 			}
@@ -149,7 +149,7 @@ func TestUsageIsTheSumOfWhatReplicasCountWhateverRepliesAreLost(t *testing.T) {
 func TestUsageIsWholeAfterRedisHasLostItOrCameBackWithOldData(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, addr string, c *redis.Client) {
 		w := newWorld(t, addr, 3)
-		key := pageOf(noon, false).key()
+		key := pageOf(noon).key()
 		for _, old := range []bool{false, true} {
 			w.work()
 			w.write(false)
@@ -178,13 +178,13 @@ func TestOtherThingsInRedisAreNotCounted(t *testing.T) {
 		w := newWorld(t, addr, 1)
 		w.work()
 		w.write(false)
-		day := pageOf(noon, false)
+		day := pageOf(noon)
 		for field, value := range map[string]string{"r|acme|llama-3": "1 2 x", "r|acme": "1", "o|acme|x": "1", "z|a|b": "1", "": "1", "r|a|" + strings.Repeat("b", maxName): "1", "r|a|c": strings.Repeat("9", 30), "p|x": "y"} {
 			if err := c.HSet(t.Context(), day.key(), field, value).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := c.Set(t.Context(), page{number: day.number - 1}.key(), "a string", 0).Err(); err != nil {
+		if err := c.Set(t.Context(), (day - 1).key(), "a string", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 		r, err := w.ledgers[0].Read(t.Context(), Query{From: noon.AddDate(0, 0, -3), To: noon})
@@ -197,7 +197,7 @@ func TestOtherThingsInRedisAreNotCounted(t *testing.T) {
 func TestAHashThatIsFullTakesNoMoreAndNothingIsLost(t *testing.T) {
 	s := redistest.Start(t)
 	w := newWorld(t, s.Addr, 1)
-	key := pageOf(noon, false).key()
+	key := pageOf(noon).key()
 	fields := make([]any, 0, 2*maxFields)
 	for i := range maxFields {
 		fields = append(fields, fmt.Sprint("p|", i), "1")
@@ -221,8 +221,8 @@ func TestOldDaysAreDeleted(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, addr string, c *redis.Client) {
 		w := newWorld(t, addr, 1)
 		var keys []string
-		for _, age := range []int64{MaxDays - 1, MaxDays, MaxDays + 30} {
-			keys = append(keys, page{number: pageOf(noon, false).number - age}.key())
+		for _, age := range []page{MaxDays - 1, MaxDays, MaxDays + 30} {
+			keys = append(keys, (pageOf(noon) - age).key())
 			if err := c.HSet(t.Context(), keys[len(keys)-1], "r|a|b", "1").Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -292,9 +292,9 @@ func TestTooManyTenantsShareARowPerRoute(t *testing.T) {
 
 func TestAllPagesTogetherAreBoundedAndOldOnesAreForgotten(t *testing.T) {
 	var r rows
-	for day := range int64(2 * MaxDays) {
+	for day := range page(2 * MaxDays) {
 		for i := range 100 {
-			r.add(page{number: day}, fmt.Sprint(i), "r", sums{1})
+			r.add(day, fmt.Sprint(i), "r", sums{1})
 		}
 		if len(r.pages) > MaxDays || r.held > maxHeldRows+MaxDays {
 			t.Fatalf("on day %d: %d days, %d rows", day, len(r.pages), r.held)
@@ -428,7 +428,7 @@ func FuzzFieldsOfUsage(f *testing.F) {
 	f.Add("p|0123456789abcdef", "7")
 	f.Add("", "")
 	f.Fuzz(func(t *testing.T, field, value string) {
-		readPage(page{number: 20780}, map[string]string{field: value}, func(_ page, key rowKey, n sums) {
+		readPage(20780, map[string]string{field: value}, func(_ page, key rowKey, n sums) {
 			if len(key.tenant)+len(key.route) > maxName {
 				t.Errorf("a name of %d bytes", len(key.tenant)+len(key.route))
 			}
