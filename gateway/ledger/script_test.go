@@ -68,6 +68,7 @@ func (m *model) apply(process int, c *call, what int, own part, ask amounts, mos
 // TestTheScriptCountsAsItsModel calls the script with random requests, settlements, refunds and old versions of three processes.
 func TestTheScriptCountsAsItsModel(t *testing.T) {
 	m, o := redistest.Embedded(t, redistest.OnRequests)
+	o.ReadTimeout = 10 * time.Second // which a busy machine keeps
 	c := redis.NewClient(o)
 	t.Cleanup(func() { _ = c.Close() })
 	random, now := rand.New(rand.NewPCG(1, 45)), time.UnixMicro(1_800_000_000_000_000)
