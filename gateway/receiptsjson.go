@@ -215,7 +215,7 @@ func (v *receiptJSON) of(rc *receipt.Receipt) {
 	v.USD, v.DraftUSD, v.AloneUSD, v.SpentUSD = finite(rc.USD), finite(rc.DraftUSD), finite(rc.TargetAloneUSD), finite(rc.SpentUSD)
 	v.Plan = planOf(&rc.Plan)
 	if t := rc.Audit; t != nil {
-		v.Audit = &auditJSON{t.Policy(), t.Own.Key.TrafficClass, t.Own.Audited, t.Shadow}
+		v.Audit = &auditJSON{t.Policy(), t.Own.TrafficClass, t.Own.Audited, t.Shadow}
 	}
 	for _, t := range rc.Tries {
 		call := ""

@@ -133,8 +133,10 @@ func (s *scanner) check() *RequestError {
 // extras records fields that only the target can serve.
 func (s *scanner) extras() {
 	for _, m := range s.req.members {
-		f := fields.Lookup(m.name)
-		if (f.Verdict == fields.Refused || f.Verdict == fields.Target) && !m.drop && !(m.name == fields.Kwargs && s.req.onlyTurnsThinkingOff(m.value)) {
+		if m.drop || m.name == fields.Kwargs && s.req.onlyTurnsThinkingOff(m.value) {
+			continue
+		}
+		if f := fields.Lookup(m.name); f.Verdict == fields.Refused || f.Verdict == fields.Target {
 			s.req.Extras = true
 			s.req.shows = s.req.shows || !f.Prompt
 		}
