@@ -2,38 +2,48 @@ package breaker
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-func TestWithoutRedisABreakerIsTestedByProbesAndNeverByARequest(t *testing.T) {
+// alone runs a replica that hears of no other.
+func alone(t *testing.T, probe func() error) (m *member) {
+	t.Helper()
+	m = &member{Set: New(Options{Classify: classify, Probe: func(context.Context, string, string) error { return probe() }})}
+	m.Retain("big", []string{"a", "b"})
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = m.Run(ctx) })
+	m.stop = func() { cancel(); wg.Wait() }
+	t.Cleanup(m.stop)
+	synctest.Wait()
+	return m
+}
+
+func TestAloneABreakerIsTestedByProbesAndNeverByARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var probes atomic.Int32
 		var well atomic.Bool
-		m := &member{Set: New(Options{Classify: judge, Probe: func(context.Context, string, string) error {
+		m := alone(t, func() error {
 			if probes.Add(1); well.Load() {
 				return nil
 			}
-			return errBad
-		}})}
-		m.Retain("big", []string{"a", "b"})
-		stop := m.run(t)
-		defer stop()
+			return errUnreachable
+		})
 		m.calls("a", 5, errBad)
 		made := 0
 		for range 40 {
 			time.Sleep(time.Second)
-			synctest.Wait()
 			made += m.calls("a", 1, nil)
 		}
-		if n := probes.Load(); made > 0 || n < 3 || n > 6 {
-			t.Errorf("%d requests went to a breaker that is open, %d probes", made, n)
+		if n := probes.Load(); made > 0 || n < 3 || n > 6 || m.state("a").Alone {
+			t.Errorf("%d requests went to a breaker that is open, %d probes, %+v", made, n, m.States())
 		}
 		well.Store(true)
 		time.Sleep(13 * time.Second)
-		synctest.Wait()
 		if m.Open("big", "a") || m.calls("a", 1, nil) != 1 {
 			t.Errorf("two probes succeeded, and it is open: %+v", m.States())
 		}
@@ -43,44 +53,58 @@ func TestWithoutRedisABreakerIsTestedByProbesAndNeverByARequest(t *testing.T) {
 func TestABackendThatWasRestartedIsTestedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var well atomic.Bool
-		m := &member{Set: New(Options{Classify: judge, Probe: func(context.Context, string, string) error {
+		m := alone(t, func() error {
 			if well.Load() {
 				return nil
 			}
 			return errBad
-		}})}
-		m.Retain("big", []string{"a", "b"})
-		stop := m.run(t)
-		defer stop()
+		})
 		m.calls("a", 5, errBad)
 		for _, c := range []struct{ well, closed bool }{{false, false}, {true, true}} {
 			well.Store(c.well)
 			m.Restarted("big", "a")
 			time.Sleep(time.Second)
-			synctest.Wait()
 			if closed := !m.Open("big", "a"); closed != c.closed {
 				t.Errorf("well %v: closed %v a second after a restart", c.well, closed)
 			}
-		}
-		m.Restarted("big", "a")
-		m.calls("a", 5, errBad)
-		if time.Sleep(time.Second); m.calls("a", 1, nil) != 0 || !m.Open("big", "a") {
-			t.Error("a restart while it was closed ends a later open time")
 		}
 	})
 }
 
 func TestABreakerWhoseRunHasEndedIsTriedByOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &member{Set: New(Options{Classify: judge, Probe: func(context.Context, string, string) error { return errBad }})}
-		m.Retain("big", []string{"a", "b"})
-		stop := m.run(t)
+		m := alone(t, func() error { return errBad })
 		m.calls("a", 5, errBad)
 		time.Sleep(time.Second)
-		stop()
+		m.stop()
+		if m.calls("a", 1, nil) != 0 {
+			t.Error("its open time is not over")
+		}
 		time.Sleep(12 * time.Second)
-		if m.calls("a", 2, nil) == 0 {
+		if m.calls("a", 1, nil) != 1 || m.Open("big", "a") {
 			t.Error("nobody tests it")
+		}
+	})
+}
+
+func TestAProbeThatPanicsOrHangsEndsOnlyItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		probes := 0
+		m := &member{}
+		m = alone(t, func() error {
+			switch probes++; probes {
+			case 1:
+				panic("a probe")
+			case 2:
+				time.Sleep(3 * time.Second) // longer than it may
+				return errBad
+			}
+			return nil
+		})
+		m.calls("a", 5, errBad)
+		time.Sleep(40 * time.Second)
+		if probes != 4 || m.Open("big", "a") {
+			t.Errorf("%d probes, %+v", probes, m.States())
 		}
 	})
 }
@@ -89,23 +113,9 @@ func TestAProbeOfABackendThatIsBusyCountsAsASuccess(t *testing.T) {
 	for probe, want := range map[error]Outcome{
 		nil: Success, errBusy: Success, errBad: Fault, errUnreachable: Unreachable, context.Canceled: Neutral,
 	} {
-		s := New(Options{Classify: judge, Probe: func(context.Context, string, string) error { return probe }})
+		s := New(Options{Classify: classify, Probe: func(context.Context, string, string) error { return probe }})
 		if got := s.once(t.Context(), s.entry(Key{Pool: "big", Backend: "a"})); got != want {
 			t.Errorf("%v: outcome %d, want %d", probe, got, want)
 		}
 	}
-}
-
-func TestShutHoldsForAPoolThatTheFloorKeepsOpen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, ids := pooled(1)
-		m.calls(ids[0], 5, errBad)
-		if m.Open("big", ids[0]) || !m.Shut("big", ids[0]) {
-			t.Errorf("open %v, shut %v", m.Open("big", ids[0]), m.Shut("big", ids[0]))
-		}
-		m.calls(ids[0], 3, errBad)
-		if !m.Shut("big", ids[0]) {
-			t.Error("not shut after more calls")
-		}
-	})
 }

@@ -8,7 +8,7 @@ import (
 
 // ends has a tenant's call to the backend a end with err, and reports whether it was allowed.
 func ends(s *Set, tenant string, err error) bool {
-	p, refused := s.AllowFor("big", "a", tenant)
+	p, refused := s.Allow("big", "a", tenant)
 	if refused != nil {
 		return false
 	}
@@ -18,7 +18,7 @@ func ends(s *Set, tenant string, err error) bool {
 
 func TestOneTenantsFaultsTakeNoBackendFromTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(Options{Classify: judge})
+		s := New(Options{Classify: classify})
 		s.Retain("big", []string{"a", "b"})
 		for i := range 600 { // a minute
 			time.Sleep(100 * time.Millisecond)
@@ -34,7 +34,7 @@ func TestOneTenantsFaultsTakeNoBackendFromTheOthers(t *testing.T) {
 
 func TestFaultsOfTwoTenantsOrOfTheOnlyOneOpenABreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(Options{Classify: judge})
+		s := New(Options{Classify: classify})
 		s.Retain("big", []string{"a", "b"})
 		ends(s, "one", nil)
 		ends(s, "two", nil)
@@ -48,9 +48,9 @@ func TestFaultsOfTwoTenantsOrOfTheOnlyOneOpenABreaker(t *testing.T) {
 			t.Error("all tenants' calls fail, and it is closed")
 		}
 
-		s = New(Options{Classify: judge})
+		s = New(Options{Classify: classify})
 		s.Retain("big", []string{"a", "b"})
-		if p, err := s.AllowFor("big", "b", "two"); err == nil {
+		if p, err := s.Allow("big", "b", "two"); err == nil {
 			p.Report(nil) // only another backend answers the other tenant
 		}
 		for ends(s, "one", errBad) {
@@ -59,7 +59,7 @@ func TestFaultsOfTwoTenantsOrOfTheOnlyOneOpenABreaker(t *testing.T) {
 			t.Error("it has answered nobody, and it is closed")
 		}
 
-		s = New(Options{Classify: judge})
+		s = New(Options{Classify: classify})
 		s.Retain("big", []string{"a", "b"})
 		ends(s, "two", nil)
 		for time.Sleep(Bucket*Buckets + time.Second); ends(s, "one", errBad); {
@@ -67,14 +67,14 @@ func TestFaultsOfTwoTenantsOrOfTheOnlyOneOpenABreaker(t *testing.T) {
 		if !s.Open("big", "a") {
 			t.Error("nobody else was answered within the window, and it is closed")
 		}
-		if s.AllowFor("big", "b", "one"); s.Open("big", "b") {
+		if s.Allow("big", "b", "one"); s.Open("big", "b") {
 			t.Error("another backend is open")
 		}
 	})
 }
 
 func TestAnUnreachableBackendIsNoTenantsFault(t *testing.T) {
-	s := New(Options{Classify: judge})
+	s := New(Options{Classify: classify})
 	s.Retain("big", []string{"a", "b"})
 	ends(s, "two", nil)
 	for range 5 {

@@ -1,14 +1,14 @@
 package breaker
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
-// Config is the live configuration of the breakers. A change takes effect with a backend's next new breaker:
-// at the next request if it is closed, and after it has closed if it is open.
+// Config is the live configuration of the breakers. A change takes effect at the next request if a breaker is closed,
+// and after it has closed if it is open.
 type Config struct {
 	Failures int // consecutive faults that open (default 5)
 
@@ -30,18 +30,8 @@ func DefaultConfig() Config { return Config{Failures: 5, Open: 10 * time.Second}
 // OrDefaults replaces values that are zero or out of range by their defaults.
 func (c Config) OrDefaults() Config {
 	d := DefaultConfig()
-	if c.Failures <= 0 {
-		c.Failures = d.Failures
-	}
-	if c.Open <= 0 {
-		c.Open = d.Open
-	}
-	return c
+	return Config{Failures: cmp.Or(max(c.Failures, 0), d.Failures), Open: cmp.Or(max(c.Open, 0), d.Open)}
 }
-
-// Timeout is the time after which an open [Local] allows a call. It is shorter than any open time of a
-// breaker, which is randomized and decides.
-func (c Config) Timeout() time.Duration { return max(c.Open/2, 1) } // gobreaker reads 0 as 60 s
 
 // minFinished is how many calls must have finished within the window before their share of faults counts, here
 // or for the fleet.
@@ -51,11 +41,8 @@ const minFinished = 5
 // success. The share refers to finished calls: otherwise a burst of slow calls in progress would hide that
 // all fail.
 func (c Config) Trips(successes, faults, inRow int) bool {
-	if inRow >= c.Failures {
-		return true
-	}
 	finished := successes + faults
-	return finished >= max(minFinished, c.Failures) && 2*faults >= finished
+	return inRow >= c.Failures || finished >= max(minFinished, c.Failures) && 2*faults >= finished
 }
 
 // Outcome is what a finished call says about its backend.
@@ -64,17 +51,11 @@ type Outcome int
 // The classes. A client's own mistake (a 4xx other than 429) is a Success, because the backend is alive and
 // answered. Otherwise one client could open breakers for all.
 const (
-	// Success: the backend answered correctly, or refused a mistake of the client.
-	Success Outcome = iota
-	// Fault: reset, timed out, 5xx, cut stream, finish_reason "abort".
-	Fault
-	// Unreachable: a fault before there was a connection: refused, no route, no such name. No request can
-	// cause it, so max ejection does not apply.
-	Unreachable
-	// Backpressure: 429, or 503 with Retry-After. Shift load; never opens.
-	Backpressure
-	// Neutral: says nothing about the backend, for example because the client left.
-	Neutral
+	Success      Outcome = iota // the backend answered correctly, or refused a mistake of the client
+	Fault                       // reset, timed out, 5xx, cut stream, finish_reason "abort"
+	Unreachable                 // no connection; no request can cause it, so max ejection does not apply
+	Backpressure                // 429, or 503 with Retry-After. Shift load; never opens
+	Neutral                     // says nothing about the backend, for example because the client left
 )
 
 // Failed reports whether the outcome may open a breaker.
@@ -92,28 +73,3 @@ func Classify(err error) Outcome {
 		return Fault
 	}
 }
-
-// Key names a breaker.
-type Key struct{ Pool, Backend string }
-
-// ErrOpen matches every refusal of a breaker.
-var ErrOpen = errors.New("breaker open")
-
-// OpenError says which breaker refused and for how long.
-type OpenError struct {
-	Key
-	Remaining time.Duration // until it may be tried; an upper bound while Probing
-	Probing   bool          // it is being tested, or will be immediately
-}
-
-// Error includes the numbers.
-func (e *OpenError) Error() string {
-	if e.Probing {
-		return fmt.Sprintf("breaker of backend %s (pool %s) is half-open and being tried", e.Backend, e.Pool)
-	}
-	return fmt.Sprintf("breaker of backend %s (pool %s) is open for another %s",
-		e.Backend, e.Pool, e.Remaining.Round(time.Millisecond))
-}
-
-// Is matches ErrOpen.
-func (e *OpenError) Is(target error) bool { return target == ErrOpen }

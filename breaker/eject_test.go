@@ -1,36 +1,23 @@
 package breaker
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // pooled is a Set without Redis whose pool big has n backends, "b0" and on.
 func pooled(n int) (*member, []string) {
-	m := &member{Set: New(Options{Classify: judge})}
+	m := &member{Set: New(Options{Classify: classify})}
 	var ids []string
 	for i := range n {
 		ids = append(ids, fmt.Sprint("b", i))
 	}
 	m.Retain("big", ids)
 	return m, ids
-}
-
-// shut names the backends that are kept out.
-func (m *member) shut(ids []string) (shut []string) {
-	for _, id := range ids {
-		if m.Open("big", id) {
-			shut = append(shut, id)
-		}
-	}
-	return shut
 }
 
 func TestAPoolWhoseBackendsAllAnswerErrorsKeepsHalfOfThem(t *testing.T) {
@@ -94,17 +81,13 @@ func TestWhoOpenedFirstStaysOutAndAnotherTakesItsPlaceWhenItCloses(t *testing.T)
 }
 
 func TestTheFloorHoldsInAFleetAndForWhatItCannotReach(t *testing.T) {
-	bubble(t, func(t *testing.T, o *redis.Options, _ *redis.Client) {
+	synctest.Test(t, func(t *testing.T) {
 		w := &site{}
-		all := fleetOf(t, o, 3, w)
-		for _, m := range all {
-			m.Retain("big", members)
-			m.Retain("small", members)
-		}
+		_, all := fleetOf(t, 3, w)
 		for _, b := range members {
 			w.set(b, errBad)
 			all[0].calls(b, 5, errBad)
-			time.Sleep(400 * time.Millisecond)
+			time.Sleep(heard)
 		}
 		for range 100 {
 			for i, m := range all {
@@ -117,9 +100,9 @@ func TestTheFloorHoldsInAFleetAndForWhatItCannotReach(t *testing.T) {
 		for _, b := range members { // the engines are gone, and say nothing any more
 			w.set(b, errUnreachable)
 		}
-		time.Sleep(35 * time.Second)
+		time.Sleep(38 * time.Second)
 		for i, m := range all {
-			if got := m.shut(members); len(got) != 4 {
+			if got := m.shut(members); len(got) != 4 || !m.Shut("big", "d") {
 				t.Errorf("replica %d keeps out only %v", i, got)
 			}
 		}
@@ -163,16 +146,26 @@ func TestNeverMoreThanHalfIsKeptOut(t *testing.T) {
 
 func TestWhoCouldNotBeReachedAndThenAnswersErrorsStaysOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &member{Set: New(Options{Classify: judge, Probe: func(context.Context, string, string) error { return errBad }})}
-		m.Retain("big", []string{"a", "b"})
-		m.run(t)
+		m := alone(t, func() error { return errBad })
 		m.calls("a", 5, errUnreachable)
 		for range 60 { // its probe finds errors after 8 to 12 s
 			time.Sleep(time.Second)
-			synctest.Wait()
 			if !m.Open("big", "a") {
 				t.Fatalf("requests go there: %+v", m.States())
 			}
+		}
+	})
+}
+
+func TestShutHoldsForAPoolThatTheFloorKeepsOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, ids := pooled(1)
+		m.calls(ids[0], 5, errBad)
+		if m.Open("big", ids[0]) || !m.Shut("big", ids[0]) {
+			t.Errorf("open %v, shut %v", m.Open("big", ids[0]), m.Shut("big", ids[0]))
+		}
+		if m.calls(ids[0], 3, errBad); !m.Shut("big", ids[0]) {
+			t.Error("not shut after more calls")
 		}
 	})
 }

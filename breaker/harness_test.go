@@ -4,28 +4,44 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 )
+
+var (
+	errBad         = errors.New("connection reset")
+	errBusy        = errors.New("429")
+	errUnreachable = errors.New("connection refused")
+)
+
+// classify is what a caller might bring.
+func classify(err error) Outcome {
+	switch {
+	case errors.Is(err, errBusy):
+		return Backpressure
+	case errors.Is(err, errUnreachable):
+		return Unreachable
+	}
+	return Classify(err)
+}
 
 // site is where the backends are: what is wrong with each, and who probed them.
 type site struct {
 	mu     sync.Mutex
 	wrong  map[string]error // by backend
-	probes []probed
+	probes []probe
 }
 
-type probed struct {
-	by, backend string
-	at          time.Time
-	well        bool
+type probe struct {
+	by string
+	at time.Time
 }
 
 func (w *site) set(backend string, err error) {
@@ -40,24 +56,93 @@ func (w *site) set(backend string, err error) {
 func (w *site) probe(by, backend string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	err := w.wrong[backend]
-	w.probes = append(w.probes, probed{by, backend, time.Now(), err == nil})
-	return err
+	w.probes = append(w.probes, probe{by, time.Now()})
+	return w.wrong[backend]
 }
 
-func (w *site) seen() []probed {
+func (w *site) seen() []probe {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return append([]probed(nil), w.probes...)
+	return append([]probe(nil), w.probes...)
+}
+
+// exchange is where replicas leave their texts, and how it treats them.
+type exchange struct {
+	mu      sync.Mutex
+	rng     *rand.Rand
+	texts   map[string]left
+	live    []string // ids of the replicas
+	away    bool     // nothing is told or heard
+	loss    float64  // share of the exchanges that fail
+	delay   time.Duration
+	longest int
+}
+
+type left struct {
+	text string
+	at   time.Time
+}
+
+const tick = 500 * time.Millisecond
+
+// pass is how long a text takes: any time up to the delay, so that texts overtake each other.
+func (x *exchange) pass() time.Duration {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.delay == 0 {
+		return 0
+	}
+	return time.Duration(x.rng.Int64N(int64(x.delay)))
+}
+
+// swap leaves a replica's texts, and returns all; ok says that it has worked.
+func (x *exchange) swap(mine map[string]string) (all map[string]left, ok bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.away || x.rng.Float64() < x.loss {
+		return nil, false
+	}
+	all = map[string]left{}
+	for field, text := range mine {
+		x.texts[field] = left{text, time.Now()}
+		x.longest = max(x.longest, len(text))
+	}
+	for field, l := range x.texts {
+		all[field] = l
+	}
+	return all, true
+}
+
+// owns reports whether a replica owns a name.
+func (x *exchange) owns(id, name string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.away {
+		return true
+	}
+	best, high := "", uint64(0)
+	for _, r := range x.live {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(name + r + name))
+		if score := h.Sum64(); best == "" || score > high {
+			best, high = r, score
+		}
+	}
+	return best == id
+}
+
+func (x *exchange) set(change func()) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	change()
 }
 
 // member is a replica in a test.
 type member struct {
 	*Set
-	id     string
-	client *redis.Client
-	log    *lines
-	cmds   *commands
+	id   string
+	log  *lines
+	stop func()
 }
 
 // lines is a log that may be read while it is written.
@@ -72,108 +157,90 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-func (l *lines) String() string {
+func (l *lines) count(what string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.b.String()
+	return strings.Count(l.b.String(), what)
 }
 
-func (l *lines) count(what string) int { return strings.Count(l.String(), what) }
+// members is the pool big of these tests.
+var members = []string{"a", "b", "c", "d"}
 
-// commands counts what is sent to Redis.
-type commands struct {
-	mu sync.Mutex
-	n  int
-}
-
-func (h *commands) count() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.n
-}
-
-func (h *commands) add(n int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.n += n
-}
-
-func (h *commands) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h *commands) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		h.add(1)
-		return next(ctx, cmd)
-	}
-}
-
-func (h *commands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		h.add(len(cmds))
-		return next(ctx, cmds)
-	}
-}
-
-// join makes a replica. It runs when the test says so.
-func join(t testing.TB, o *redis.Options, id string, w *site, more ...func(*Options)) *member {
+// fleetOf runs n replicas that know the pool big until the test's end.
+func fleetOf(t *testing.T, n int, w *site) (*exchange, []*member) {
 	t.Helper()
-	c := redis.NewClient(o)
-	t.Cleanup(func() { _ = c.Close() })
-	m := &member{id: id, client: c, log: &lines{}, cmds: &commands{}}
-	c.AddHook(m.cmds)
-	opts := Options{
-		Redis: c, Classify: judge, Logger: zerolog.New(m.log), Registerer: prometheus.NewPedanticRegistry(),
+	x := &exchange{rng: rand.New(rand.NewPCG(1, uint64(n))), texts: map[string]left{}}
+	var all []*member
+	for i := range n {
+		all = append(all, x.join(t, fmt.Sprint("r", i), w))
+	}
+	return x, all
+}
+
+// join makes a replica and runs it.
+func (x *exchange) join(t *testing.T, id string, w *site) *member {
+	t.Helper()
+	wakes := make(chan struct{}, 1)
+	m := &member{id: id, log: &lines{}}
+	m.Set = New(Options{
+		Classify: classify, Logger: zerolog.New(m.log), Registerer: prometheus.NewPedanticRegistry(), Replica: id,
 		Probe: func(_ context.Context, _, backend string) error { return w.probe(id, backend) },
+		Mine:  func(_, name string) bool { return x.owns(id, name) },
+		Wake: func() {
+			select {
+			case wakes <- struct{}{}:
+			default:
+			}
+		},
+	})
+	m.Retain("big", members)
+	x.set(func() { x.live = append(x.live, id) })
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	m.stop = func() {
+		cancel()
+		wg.Wait()
+		x.set(func() {
+			for i := len(x.live) - 1; i >= 0; i-- {
+				if x.live[i] == id {
+					x.live = append(x.live[:i], x.live[i+1:]...)
+				}
+			}
+		})
 	}
-	for _, change := range more {
-		change(&opts)
-	}
-	m.Set = New(opts)
+	t.Cleanup(m.stop)
+	wg.Go(func() { _ = m.Run(ctx) })
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			select {
+			case <-ctx.Done():
+			case <-wakes:
+			case <-time.After(tick*9/10 + time.Duration(rand.Int64N(int64(tick/5)))):
+			}
+			x.tick(m)
+		}
+	})
 	return m
 }
 
-var errUnreachable = errors.New("connection refused")
-
-// judge is classify, with what cannot be reached.
-func judge(err error) Outcome {
-	if errors.Is(err, errUnreachable) {
-		return Unreachable
-	}
-	return classify(err)
-}
-
-// fleetOf runs n replicas.
-func fleetOf(t testing.TB, o *redis.Options, n int, w *site, more ...func(*Options)) []*member {
-	t.Helper()
-	var all []*member
-	for i := range n {
-		m := join(t, o, fmt.Sprint("r", i), w, more...)
-		m.run(t)
-		all = append(all, m)
-	}
-	return all
-}
-
-// run runs a replica until stop, or the test's end.
-func (m *member) run(t testing.TB) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if err := m.Run(ctx); err != nil {
-			t.Errorf("run: %v", err)
+// tick is one exchange of a replica.
+func (x *exchange) tick(m *member) {
+	mine := m.Tell()
+	time.Sleep(x.pass())
+	all, ok := x.swap(mine)
+	read := time.Now()
+	if time.Sleep(x.pass()); ok {
+		for field, l := range all {
+			m.Take(field, l.text, read.Sub(l.at)+time.Since(read))
 		}
-	})
-	stop = func() { cancel(); wg.Wait() }
-	t.Cleanup(stop)
-	return stop
+	}
 }
 
-// calls has a replica make n calls to a backend of the pool big that end with err, as far
-// as it may, and tells how many that were.
+// calls has a replica make n calls to a backend of the pool big that end with err, as far as it may, and tells how many
+// that were.
 func (m *member) calls(backend string, n int, err error) (made int) {
 	for range n {
-		permit, refused := m.Allow("big", backend)
+		permit, refused := m.Allow("big", backend, "")
 		if refused != nil {
 			return made
 		}
@@ -193,7 +260,15 @@ func (m *member) state(backend string) Status {
 	return Status{}
 }
 
-func (m *member) failures() int { return int(testutil.ToFloat64(m.metrics.errors)) }
+// shut names the backends that are kept out.
+func (m *member) shut(ids []string) (shut []string) {
+	for _, id := range ids {
+		if m.Open("big", id) {
+			shut = append(shut, id)
+		}
+	}
+	return shut
+}
 
 // every reports whether all replicas are in a state as to a backend of the pool big.
 func every(all []*member, backend string, state State) bool {

@@ -7,60 +7,46 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// Local judges a backend by this replica's own calls: gobreaker in the gateway, and in the lab the same rule with
-// its clock. It is only used under the set's lock.
+// Local judges a backend by this replica's own calls while its breaker is closed: gobreaker in the gateway, and in the
+// lab the same rule with its clock. It is only used under the set's lock, and replaced when it has tripped.
 type Local interface {
-	// Allow asks for a call; nil is a refusal. It may make an open breaker half-open; then it allows one call.
-	// The function receives the call's outcome, at most once.
-	Allow(now time.Time) (report func(o Outcome, now time.Time))
-	State() State
+	// Count counts an outcome, and reports whether the breaker opens.
+	Count(failed bool, now time.Time) (trips bool)
+	// Counts are the successes and faults of the window.
+	Counts(now time.Time) (successes, faults int)
 }
 
 // gobreak is a gobreaker with our settings. It has its own clock.
 type gobreak struct {
-	cb    *gobreaker.TwoStepCircuitBreaker[struct{}]
-	state State
+	*gobreaker.TwoStepCircuitBreaker[struct{}]
 }
 
-// Errors for gobreaker, one per class of outcome.
-var (
-	errFault    = errors.New("fault")
-	errExcluded = errors.New("excluded")
-)
+var errFault = errors.New("fault")
 
 func newGobreak(cfg Config, _ time.Time) Local {
-	l := &gobreak{}
-	l.cb = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-		MaxRequests:  1,
+	return gobreak{gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		Interval:     Bucket * Buckets,
 		BucketPeriod: Bucket,
-		Timeout:      cfg.Timeout(),
-		IsExcluded:   func(err error) bool { return errors.Is(err, errExcluded) },
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			return cfg.Trips(int(c.TotalSuccesses), int(c.TotalFailures), int(c.ConsecutiveFailures))
 		},
-		OnStateChange: func(_ string, _, to gobreaker.State) { l.state = State(to) },
-	})
-	return l
+	})}
 }
 
-// State implements [Local].
-func (l *gobreak) State() State { return l.state }
+// Count implements [Local]. For gobreaker a call begins when it has ended: of a backend that hangs until a time-out all
+// calls began before the window.
+func (l gobreak) Count(failed bool, _ time.Time) bool {
+	if done, err := l.Allow(); err == nil && failed {
+		done(errFault)
+	} else if err == nil {
+		done(nil)
+	}
+	return l.State() == gobreaker.StateOpen
+}
 
-// Allow implements [Local].
-func (l *gobreak) Allow(time.Time) func(Outcome, time.Time) {
-	done, err := l.cb.Allow()
-	if err != nil {
-		return nil
-	}
-	return func(o Outcome, _ time.Time) {
-		switch {
-		case o == Success:
-			done(nil)
-		case o.Failed():
-			done(errFault)
-		default:
-			done(errExcluded)
-		}
-	}
+// Counts implements [Local].
+func (l gobreak) Counts(time.Time) (successes, faults int) {
+	_ = l.State() // old buckets leave
+	c := l.TwoStepCircuitBreaker.Counts()
+	return int(c.TotalSuccesses), int(c.TotalFailures)
 }

@@ -82,7 +82,7 @@ var arrows = map[string][]string{
 	"tiers/upstream":              {"tiers/accept", "tiers/credentials", "tiers/dialect", "tiers/engine", "tiers/fields", "tiers/openai", "tiers/plan", "tiers/pool"},
 	"tiers/world":                 {},
 
-	"breaker":                 {"internal/blame", "internal/redis/script", "internal/panics"},
+	"breaker":                 {"internal/blame", "tiers/background", "tiers/world"},
 	"cache":                   {"internal/redis/lookup", "internal/panics", "internal/recent"},
 	"internal/redis/connect":  {},
 	"internal/redis/dataloss": {},
@@ -124,7 +124,7 @@ var walls = map[string][]string{
 	"github.com/go-chi/chi":                {"gateway"},
 	"github.com/santhosh-tekuri":           {"tiers/schema"},
 	"github.com/sony/gobreaker":            {"breaker"},
-	"github.com/redis/go-redis":            {"breaker", "cache", "cmd/foregate", "cmd/loadtest", "gateway/conversations", "gateway/ledger", "gateway/operator", "gateway/settings", "gateway/stores", "internal/redis/connect", "internal/redis/dataloss", "internal/redis/embedded", "internal/redis/script", "internal/redistest", "loadtest/chaos", "tiers/evidence", "tiers/evidence/entrylog", "tiers/evidence/evidencetest", "tiers/fleet"},
+	"github.com/redis/go-redis":            {"cache", "cmd/foregate", "cmd/loadtest", "gateway/conversations", "gateway/ledger", "gateway/operator", "gateway/settings", "gateway/stores", "internal/redis/connect", "internal/redis/dataloss", "internal/redis/embedded", "internal/redis/script", "internal/redistest", "loadtest/chaos", "tiers/evidence", "tiers/evidence/entrylog", "tiers/evidence/evidencetest", "tiers/fleet"},
 	"github.com/alicebob/miniredis":        {"internal/redis/embedded", "internal/redistest"},
 	"github.com/alecthomas/kong":           {"cmd/foregate", "cmd/loadtest", "cmd/vllmsim"},
 	"github.com/go-jose/go-jose":           {"gateway/identity"},

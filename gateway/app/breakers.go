@@ -23,7 +23,8 @@ import (
 func (a *App) makeBreakers() {
 	a.Breakers = breaker.New(breaker.Options{
 		Config:   func() breaker.Config { return a.Settings.Snapshot().Global().Breaker },
-		Classify: Outcome, Redis: a.Options.Stores.Control, Probe: a.probe, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
+		Classify: Outcome, Probe: a.probe, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
+		Mine: func(pool, name string) bool { return a.Fleet.Mine(pool, name) }, Wake: func() { a.Fleet.Wake() },
 	})
 }
 
@@ -32,7 +33,7 @@ type permits struct{ *breaker.Set }
 
 // Allow implements [dispatch.Breaker].
 func (p permits) Allow(pool, backend, tenant string) (dispatch.Permit, error) {
-	permit, err := p.AllowFor(pool, backend, tenant)
+	permit, err := p.Set.Allow(pool, backend, tenant)
 	if err != nil {
 		return nil, err
 	}

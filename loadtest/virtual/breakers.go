@@ -1,7 +1,10 @@
 package virtual
 
 import (
+	"context"
 	"errors"
+	"strconv"
+	"time"
 
 	"github.com/foregate/foregate/breaker"
 	"github.com/foregate/foregate/tiers/dispatch"
@@ -9,8 +12,7 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 )
 
-// breakers are a replica's, in virtual time. They share nothing with those of other replicas, and a
-// backend that is due is tried by a request.
+// breakers are a replica's, in virtual time.
 type breakers struct{ *breaker.Set }
 
 var _ dispatch.Breaker = breakers{}
@@ -18,13 +20,63 @@ var _ dispatch.Breaker = breakers{}
 func (r *replica) newBreakers() breakers {
 	l := r.lab
 	return breakers{breaker.New(breaker.Options{
-		Config: func() breaker.Config { return l.values.Breaker }, Classify: outcome, Now: l.clock.Now, Local: newWindow, Draw: r.spread,
+		Config: func() breaker.Config { return l.values.Breaker }, Classify: outcome, World: l.clock, Local: newWindow, Draw: r.spread,
+		Replica: strconv.Itoa(r.index), Mine: r.owns,
+		Probe: func(ctx context.Context, pool, backend string) error {
+			return r.watchers[pool+"/"+backend].backend.Probe(ctx)
+		},
 	})}
+}
+
+// owns reports whether a replica tests the breakers of a name for all.
+func (r *replica) owns(_, name string) bool {
+	sum := 0
+	for _, c := range name {
+		sum += int(c)
+	}
+	return r.lab.redis.Local() || sum%len(r.lab.replicas) == r.index
+}
+
+// lookAfterBreakers tells them of restarts, as the gateway does.
+func (r *replica) lookAfterBreakers() {
+	for name, p := range r.pools {
+		for _, b := range p.Snapshot() {
+			k := breaker.Key{Pool: name, Backend: b.ID}
+			if b.Life > r.lives[k] {
+				r.breakers.Restarted(name, b.ID)
+			}
+			r.lives[k] = b.Life
+		}
+	}
+	r.lab.clock.After(time.Second, r.lookAfterBreakers)
+}
+
+// tellBreakers exchanges what replicas tell each other of breakers: it is heard at the next exchange.
+func (r *replica) tellBreakers() {
+	l := r.lab
+	interval, at := l.values.ScrapeInterval/2, l.clock.Now()
+	for field, text := range r.breakers.Tell() {
+		if l.redis.Away() {
+			break
+		}
+		r.breakers.Take(field, text, 0)
+		for _, other := range l.replicas {
+			if other == r {
+				continue
+			}
+			l.clock.After(interval, func() {
+				if !l.redis.Away() {
+					other.breakers.Take(field, text, l.clock.Now().Sub(at))
+				}
+			})
+		}
+	}
+	l.clock.After(interval, r.tellBreakers)
 }
 
 // Allow implements [dispatch.Breaker].
 func (b breakers) Allow(pool, backend, tenant string) (dispatch.Permit, error) {
-	p, err := b.AllowFor(pool, backend, tenant)
+	p, err := b.Set.Allow(pool, backend, tenant)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/foregate/foregate/breaker"
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/pipeline"
@@ -30,6 +31,7 @@ type replica struct {
 	watchers map[string]*watcher // by pool name and backend id, "draft/127.0.0.1-8000"
 	queues   queues
 	breakers breakers
+	lives    map[breaker.Key]uint64 // of the backends' processes
 	route    *tiers.Route
 	cascade  *tiers.Cascade
 	pipeline *pipeline.Pipeline
@@ -42,7 +44,7 @@ func (l *lab) newReplica(index int) (*replica, error) {
 	r := &replica{
 		lab: l, index: index, pools: map[string]*pool.Pool{}, watchers: map[string]*watcher{}, queues: queues{}, seen: &evidenceView{Store: l.evidence.newStore(), all: l.evidence},
 	}
-	r.breakers = r.newBreakers()
+	r.breakers, r.lives = r.newBreakers(), map[breaker.Key]uint64{}
 	r.route = &tiers.Route{Model: route, SameTokenizer: true, Config: func() plan.Config { return l.values.Tiers }, Prices: l.prices}
 	r.route.Serves.Target = l.spec.Target.Model
 	if l.spec.Draft != nil {
@@ -112,6 +114,9 @@ func (r *replica) newPool(p *engines.Pool) (*pool.Pool, error) {
 func (r *replica) begin() {
 	r.watch()
 	r.lab.clock.Go(func() { _ = r.cascade.Run(context.Background()) })
+	r.lab.clock.Go(func() { _ = r.breakers.Run(context.Background()) })
+	r.lab.clock.At(0, r.tellBreakers)
+	r.lab.clock.At(0, r.lookAfterBreakers)
 }
 
 // random is uniform in [0, 1), the same in every run.

@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -76,6 +77,14 @@ func (b *Backend) submit(a *attempt) {
 	b.jobs[a] = struct{}{}
 	b.sched.Add(&a.seq, b.fleet.Loop.Elapsed())
 	b.turn()
+}
+
+// Probe is what a request for one token finds out, in the time of two hops.
+func (b *Backend) Probe(ctx context.Context) error {
+	if err := b.fleet.Loop.Sleep(ctx, 2*Hop); err != nil || b.alive {
+		return err
+	}
+	return &engine.Failure{Kind: engine.Refused, Err: ErrRefused}
 }
 
 // abort takes an attempt out, wherever it is.

@@ -1,9 +1,0 @@
-package breaker
-
-import (
-	"testing"
-
-	"github.com/foregate/foregate/internal/redistest"
-)
-
-func TestMain(m *testing.M) { redistest.Main(m) }

@@ -1,5 +1,0 @@
-//go:build !race
-
-package breaker
-
-const raced = false
