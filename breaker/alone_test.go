@@ -10,9 +10,9 @@ import (
 )
 
 // alone runs a replica that hears of no other.
-func alone(t *testing.T, probe func() error) (m *member) {
+func alone(t *testing.T, probe func(backend string) error) (m *member) {
 	t.Helper()
-	m = &member{Set: New(Options{Classify: classify, Probe: func(context.Context, string, string) error { return probe() }})}
+	m = &member{Set: set(Options{Probe: func(_ context.Context, _, backend string) error { return probe(backend) }})}
 	m.Retain("big", []string{"a", "b"})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -27,7 +27,7 @@ func TestAloneABreakerIsTestedByProbesAndNeverByARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var probes atomic.Int32
 		var well atomic.Bool
-		m := alone(t, func() error {
+		m := alone(t, func(string) error {
 			if probes.Add(1); well.Load() {
 				return nil
 			}
@@ -53,7 +53,7 @@ func TestAloneABreakerIsTestedByProbesAndNeverByARequest(t *testing.T) {
 func TestABackendThatWasRestartedIsTestedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var well atomic.Bool
-		m := alone(t, func() error {
+		m := alone(t, func(string) error {
 			if well.Load() {
 				return nil
 			}
@@ -71,9 +71,9 @@ func TestABackendThatWasRestartedIsTestedAtOnce(t *testing.T) {
 	})
 }
 
-func TestABreakerWhoseRunHasEndedIsTriedByOneRequest(t *testing.T) {
+func TestABreakerWhoseRunHasEndedClosesAfterItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := alone(t, func() error { return errBad })
+		m := alone(t, func(string) error { return errBad })
 		m.calls("a", 5, errBad)
 		time.Sleep(time.Second)
 		m.stop()
@@ -91,7 +91,7 @@ func TestAProbeThatPanicsOrHangsEndsOnlyItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		probes := 0
 		m := &member{}
-		m = alone(t, func() error {
+		m = alone(t, func(string) error {
 			switch probes++; probes {
 			case 1:
 				panic("a probe")
@@ -110,12 +110,13 @@ func TestAProbeThatPanicsOrHangsEndsOnlyItself(t *testing.T) {
 }
 
 func TestAProbeOfABackendThatIsBusyCountsAsASuccess(t *testing.T) {
-	for probe, want := range map[error]Outcome{
-		nil: Success, errBusy: Success, errBad: Fault, errUnreachable: Unreachable, context.Canceled: Neutral,
-	} {
-		s := New(Options{Classify: classify, Probe: func(context.Context, string, string) error { return probe }})
-		if got := s.once(t.Context(), s.entry(Key{Pool: "big", Backend: "a"})); got != want {
-			t.Errorf("%v: outcome %d, want %d", probe, got, want)
-		}
+	for probe, want := range map[error]State{nil: Closed, errBusy: Closed, errBad: Open, errUnreachable: Open, context.Canceled: HalfOpen} {
+		synctest.Test(t, func(t *testing.T) {
+			m := alone(t, func(string) error { return probe })
+			m.calls("a", 5, errBad)
+			if time.Sleep(14 * time.Second); m.state("a").State != want {
+				t.Errorf("%v: %+v, want %s", probe, m.state("a"), want)
+			}
+		})
 	}
 }

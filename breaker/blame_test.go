@@ -18,7 +18,7 @@ func ends(s *Set, tenant string, err error) bool {
 
 func TestOneTenantsFaultsTakeNoBackendFromTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(Options{Classify: classify})
+		s := set(Options{})
 		s.Retain("big", []string{"a", "b"})
 		for i := range 600 { // a minute
 			time.Sleep(100 * time.Millisecond)
@@ -34,7 +34,7 @@ func TestOneTenantsFaultsTakeNoBackendFromTheOthers(t *testing.T) {
 
 func TestFaultsOfTwoTenantsOrOfTheOnlyOneOpenABreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(Options{Classify: classify})
+		s := set(Options{})
 		s.Retain("big", []string{"a", "b"})
 		ends(s, "one", nil)
 		ends(s, "two", nil)
@@ -48,7 +48,7 @@ func TestFaultsOfTwoTenantsOrOfTheOnlyOneOpenABreaker(t *testing.T) {
 			t.Error("all tenants' calls fail, and it is closed")
 		}
 
-		s = New(Options{Classify: classify})
+		s = set(Options{})
 		s.Retain("big", []string{"a", "b"})
 		if p, err := s.Allow("big", "b", "two"); err == nil {
 			p.Report(nil) // only another backend answers the other tenant
@@ -59,7 +59,7 @@ func TestFaultsOfTwoTenantsOrOfTheOnlyOneOpenABreaker(t *testing.T) {
 			t.Error("it has answered nobody, and it is closed")
 		}
 
-		s = New(Options{Classify: classify})
+		s = set(Options{})
 		s.Retain("big", []string{"a", "b"})
 		ends(s, "two", nil)
 		for time.Sleep(Bucket*Buckets + time.Second); ends(s, "one", errBad); {
@@ -74,7 +74,7 @@ func TestFaultsOfTwoTenantsOrOfTheOnlyOneOpenABreaker(t *testing.T) {
 }
 
 func TestAnUnreachableBackendIsNoTenantsFault(t *testing.T) {
-	s := New(Options{Classify: classify})
+	s := set(Options{})
 	s.Retain("big", []string{"a", "b"})
 	ends(s, "two", nil)
 	for range 5 {

@@ -1,32 +1,27 @@
 // Package breaker keeps one circuit breaker per backend. A backend that fails gets no requests for a while, and is then
-// tested before all requests return to it. Start at [New] and [Set.Allow]. The rules are pure (gate.go) and the same with
-// other replicas, without them, and in the lab; gobreaker judges this replica's own calls. Only a [Fault] or an
-// [Unreachable] opens a breaker.
-//
-// Replicas tell each other short texts, outside every request's path ([Set.Tell], [Set.Take]). A backend is open for the
-// fleet if at least half of the calls that all replicas finished within ten seconds were faults. If only one replica sees
-// faults, only its own breaker opens, because its own network is the likely cause. An open backend is tested by probes of
-// the replica that owns it, never by a request. Only without a probe, or while Run does not run, exactly one request tests
-// a breaker whose open time is over.
-//
-// Report an outcome at the first byte of the response. A fault after that is a sample of its own: Allow, then Report with
-// the error at once. A request that forgets to report cannot block a breaker for ever.
+// tested before all requests return to it. Start at [New] and [Set.Allow]. The rules (gate.go) are the same with other
+// replicas, without them, and in the lab; gobreaker judges this replica's own calls. Only a [Fault] or an [Unreachable]
+// opens a breaker. Replicas tell each other short texts, outside every request's path ([Set.Tell], [Set.Take]). A backend
+// is open for the fleet if at least half of the calls that all replicas finished within ten seconds were faults. If only
+// one replica sees faults, only its own breaker opens: its own network is the likely cause. An open backend is tested by
+// probes of the replica that owns it, never by a request. Only while Run does not run a breaker closes when its open time is
+// over. Report an outcome at the first byte of the response. A fault after that is a sample of its own: Allow, then Report
+// with the error at once.
 package breaker
 
 import (
 	"cmp"
 	"context"
-	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/tiers/world"
@@ -35,37 +30,34 @@ import (
 // ErrOpen matches every refusal of a breaker.
 var ErrOpen = errors.New("breaker open")
 
-// Options configures a Set. The zero value works.
+// Options configures a Set. What may be nil says so.
 type Options struct {
-	Config   func() Config       // live; nil is DefaultConfig
-	Classify func(error) Outcome // of calls and of probes; nil is Classify
+	Config   func() Config       // live
+	Classify func(error) Outcome // of calls and of probes
 
-	// Probe tests a backend without a user's request, within the context's 2 s, while Run runs. nil: one
-	// request tests a breaker whose open time is over, and nothing is shared.
+	// Probe tests a backend without a user's request, within the context's 2 s, while Run runs.
 	Probe func(ctx context.Context, pool, backend string) error
-	// Mine says whether this replica owns a name, a backend or one with a suffix: it tests it for all. nil: always.
+	// Mine says whether this replica owns a name, a backend or one with a suffix: it tests it for all.
 	Mine    func(pool, name string) bool
-	Wake    func() // asks for an exchange of texts now; nil: it comes in its time
-	Replica string // the field of this replica's text, unlike every other's; "" is random
+	Wake    func() // asks for an exchange of texts now
+	Replica string // the field of this replica's text, unlike every other's
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // nil registers nothing; one Set per Registerer
 
-	// For the lab, which has its own clock.
-	World world.World                           // nil is the operating system's
+	World world.World
+	Draw  func() float64                        // random in [0, 1), for open times
 	Local func(cfg Config, now time.Time) Local // nil is gobreaker, which needs time.Now
-	Draw  func() float64                        // in [0, 1), for open times; nil is random
 }
 
 // Set holds the breakers of all backends of all pools. It is safe for concurrent use.
 //
-// mu is its only lock. It is never held during calls of metrics, the log and the caller's functions except
-// Local and Draw: these may block or take other locks.
+// mu is its only lock. It is never held during calls of the log and the caller's functions except Local and Draw: these
+// may block or take other locks.
 type Set struct {
 	o           Options
 	transitions *prometheus.CounterVec
-	base        time.Time   // zero of the entries' atomic times
-	probes      atomic.Bool // Run runs, with a probe
+	probes      atomic.Bool // Run runs
 
 	mu      sync.Mutex                     // guards what follows, and the entries
 	entries atomic.Pointer[map[Key]*entry] // the map is replaced, never changed, so that Open needs no lock
@@ -77,27 +69,15 @@ type Key struct{ Pool, Backend string }
 
 // New returns an empty Set; breakers are made when their backends are first used.
 func New(o Options) *Set {
-	if o.Config == nil {
-		o.Config = DefaultConfig
-	}
-	if o.Classify == nil {
-		o.Classify = Classify
-	}
-	if o.Wake == nil {
-		o.Wake = func() {}
-	}
-	if o.World == nil {
-		o.World = world.System{}
-	}
 	if o.Local == nil {
 		o.Local = newGobreak
 	}
-	if o.Draw == nil {
-		o.Draw = rand.Float64
-	}
-	o.Replica = cmp.Or(o.Replica, crand.Text())
-	s := &Set{o: o, base: o.World.Now(), sizes: map[string]int{}, transitions: newTransitions(o.Registerer)}
+	s := &Set{o: o, sizes: map[string]int{}}
 	s.entries.Store(&map[Key]*entry{})
+	s.transitions = promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
+		Name: "foregate_breaker_transitions_total",
+		Help: "Transitions of the backend's breaker as this replica saw them, by the state that it came to.",
+	}, []string{"pool", "backend", "to"})
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(collector{s})
 	}
@@ -106,19 +86,23 @@ func New(o Options) *Set {
 
 // Permit allows one call to a backend.
 type Permit struct {
+	set      *Set
 	entry    *entry
 	tenant   string
-	period   int // of the breaker when the call began; -1: its outcome does not count
+	period   int // of the breaker when the call began
 	reported atomic.Bool
 }
 
 // Allow asks whether a request of a tenant may go to the backend. If so, call the permit's Report, best in a defer. If
 // not, the error is an [ErrOpen]. Faults that one tenant alone provokes do not count ([blame.Blame]); "" is no tenant.
 func (s *Set) Allow(pool, backend, tenant string) (*Permit, error) {
-	e, cfg, now := s.entry(Key{pool, backend}), s.o.Config().OrDefaults(), s.o.World.Now()
-	p := &Permit{entry: e, tenant: tenant}
-	var v verdict
-	s.change(e, now, func() { v = e.allow(p, cfg, now) })
+	e, cfg, now := s.entry(Key{pool, backend}), s.o.Config(), s.o.World.Now()
+	p := &Permit{set: s, entry: e, tenant: tenant}
+	v := s.change(e, now, func() {
+		if p.period = e.period; !e.open && cfg != e.cfg {
+			e.cfg, e.local = cfg, s.o.Local(cfg, now)
+		}
+	})
 	if v.refused {
 		return nil, fmt.Errorf("%w: backend %s (pool %s), %s for another %s", ErrOpen, backend, pool, v.state, v.remaining.Round(time.Millisecond))
 	}
@@ -130,17 +114,9 @@ func (p *Permit) Report(err error) {
 	if p.reported.Swap(true) {
 		return
 	}
-	e, s := p.entry, p.entry.set
+	s, e := p.set, p.entry
 	o, now := s.o.Classify(err), s.o.World.Now()
-	s.change(e, now, func() {
-		switch {
-		case o == Success:
-			e.blame.AnsweredWell(p.tenant, now)
-		case o == Fault && !e.blame.Counts(p.tenant, now):
-			o = Neutral
-		}
-		e.ended(p, o, now)
-	})
+	s.change(e, now, func() { e.ended(p, o, now) })
 }
 
 // change changes a breaker, and updates everything that depends on it. A transition is counted and logged without the
@@ -167,14 +143,16 @@ func (s *Set) change(e *entry, now time.Time, do func()) verdict {
 func (s *Set) locked(e *entry, now time.Time, do func()) (v verdict, from State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e.probed = s.probes.Load()
+	was := e.view.Load()
+	if e.probed = s.probes.Load(); e.open && !e.probed && !now.Before(e.until) {
+		e.open, e.turn = false, 0 // its ramp is its test
+		e.settle(now)
+	}
 	do()
-	from, ejected := e.shown, e.ejects
-	v = e.settle(now)
-	if from != v.state || e.ejects != ejected {
+	if v = e.settle(now); was.state != v.state || was.ejected != v.ejected {
 		s.eject(e.Pool, now)
 	}
-	return v, from
+	return v, was.state
 }
 
 // maxEjectionPercent is the share of a pool that may be kept out because of bad answers.
@@ -189,59 +167,52 @@ func (s *Set) eject(pool string, now time.Time) {
 	if !known {
 		return
 	}
-	all := slices.DeleteFunc(slices.Collect(maps.Values(*s.entries.Load())), func(e *entry) bool { return e.Pool != pool })
-	slices.SortFunc(all, func(a, b *entry) int {
-		if a.ejects != b.ejects {
-			return map[bool]int{true: -1, false: 1}[a.ejects]
+	var candidates []*entry
+	for k, e := range *s.entries.Load() {
+		if k.Pool == pool && e.view.Load().ejected {
+			candidates = append(candidates, e)
+		} else if k.Pool == pool {
+			e.mayEject = false
 		}
+	}
+	slices.SortFunc(candidates, func(a, b *entry) int {
 		return cmp.Or(a.left.Compare(b.left), cmp.Compare(a.Backend, b.Backend))
 	})
-	for i, e := range slices.Backward(all) { // who loses the permission comes first, so that there are never too many
-		if may := e.ejects && i < size*maxEjectionPercent/100; may != e.mayEject {
-			e.mayEject = may
-			e.settle(now)
-		}
+	for i, e := range slices.Backward(candidates) { // those that lose the permission first, so that never too many have it
+		e.mayEject = i < size*maxEjectionPercent/100
+		e.settle(now)
 	}
 }
 
 // Open reports whether the backend takes no request now: its breaker is open, or half-open and being tried.
-// It changes nothing, takes no lock and creates no breaker, so it may be called for every backend on every
-// pick.
+// It takes no lock and creates no breaker, so it may be called for every backend on every pick.
 func (s *Set) Open(pool, backend string) bool {
 	e := (*s.entries.Load())[Key{pool, backend}]
-	return e != nil && s.since(&e.shut) < 0
+	return e != nil && e.view.Load().refused && s.o.World.Now().Before(e.view.Load().until)
 }
 
 // Shut is Open without max ejection ([Set.Retain]), for a request that can use another pool: it avoids a
 // backend whose breaker lets requests pass only because too many of its pool's are open. It is as cheap.
 func (s *Set) Shut(pool, backend string) bool {
 	e := (*s.entries.Load())[Key{pool, backend}]
-	return e != nil && s.since(&e.broken) < 0
+	return e != nil && s.o.World.Now().Before(e.view.Load().until)
 }
 
 // Ramp is the share of its turns that the backend may take: it grows from 0.1 to 1 in the 10 s after its breaker has
 // closed (as in Traefik). It is one atomic read.
 func (s *Set) Ramp(pool, backend string) float64 {
 	e := (*s.entries.Load())[Key{pool, backend}]
-	if e == nil {
+	if e == nil || e.view.Load().closed.IsZero() {
 		return 1
 	}
-	return min(max(0.1+0.9*s.since(&e.closed).Seconds()/10, 0.1), 1)
-}
-
-// since is the time since a time of an entry: below 0 if that is to come, an hour if there is none.
-func (s *Set) since(at *atomic.Int64) time.Duration {
-	if t := at.Load(); t != 0 {
-		return s.o.World.Now().Sub(s.base) - time.Duration(t)
-	}
-	return time.Hour
+	return min(max(0.1+0.9*s.o.World.Now().Sub(e.view.Load().closed).Seconds()/10, 0.1), 1)
 }
 
 // Restarted says that another process answers at a backend: if its breaker is open, it is tested now. The faults of the
 // process that ended say little of this one, and in a rolling restart the next backend ends before the open time is over.
 func (s *Set) Restarted(pool, backend string) {
 	e := s.entry(Key{pool, backend})
-	s.change(e, s.o.World.Now(), func() { e.restarted = e.open && s.o.Probe != nil })
+	s.change(e, s.o.World.Now(), func() { e.restarted = e.open })
 }
 
 // Retain sets the backends of a pool. Breakers of others are deleted with their series; of the named ones texts are
@@ -250,30 +221,27 @@ func (s *Set) Retain(pool string, backends []string) {
 	for _, b := range backends {
 		s.entry(Key{pool, b})
 	}
-	for _, k := range s.retain(pool, backends) { // a call in progress then increments a counter that is not collected
-		s.transitions.DeletePartialMatch(prometheus.Labels{"pool": k.Pool, "backend": k.Backend})
-	}
-}
-
-// retain returns the deleted breakers.
-func (s *Set) retain(pool string, backends []string) (removed []Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old := *s.entries.Load()
+	old, gone := *s.entries.Load(), 0
 	for k := range old {
 		if k.Pool == pool && !slices.Contains(backends, k.Backend) {
-			removed = append(removed, k)
+			gone++
 		}
 	}
-	if size, known := s.sizes[pool]; known && size == len(backends) && removed == nil {
-		return nil
+	if size, known := s.sizes[pool]; known && size == len(backends) && gone == 0 {
+		return
+	}
+	kept := maps.Clone(old)
+	for k := range old {
+		if k.Pool == pool && !slices.Contains(backends, k.Backend) {
+			delete(kept, k) // a call in progress then increments a counter that is not collected
+			s.transitions.DeletePartialMatch(prometheus.Labels{"pool": pool, "backend": k.Backend})
+		}
 	}
 	s.sizes[pool] = len(backends)
-	kept := maps.Clone(old)
-	maps.DeleteFunc(kept, func(k Key, _ *entry) bool { return slices.Contains(removed, k) })
 	s.entries.Store(&kept)
 	s.eject(pool, s.o.World.Now())
-	return removed
 }
 
 // entry returns the breaker of k, a new one if there is none.
@@ -281,13 +249,14 @@ func (s *Set) entry(k Key) *entry {
 	if e := (*s.entries.Load())[k]; e != nil {
 		return e
 	}
-	cfg, now := s.o.Config().OrDefaults(), s.o.World.Now()
+	cfg, now := s.o.Config(), s.o.World.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	grown := maps.Clone(*s.entries.Load())
 	if grown[k] == nil {
 		_, known := s.sizes[k.Pool]
-		grown[k] = &entry{Key: k, set: s, gate: gate{mayEject: !known}, cfg: cfg, local: s.o.Local(cfg, now)}
+		grown[k] = &entry{Key: k, o: &s.o, gate: gate{mayEject: !known}, cfg: cfg, local: s.o.Local(cfg, now)}
+		grown[k].view.Store(&verdict{})
 		s.entries.Store(&grown)
 	}
 	return grown[k]
@@ -295,10 +264,9 @@ func (s *Set) entry(k Key) *entry {
 
 // Status is one breaker as a status page shows it.
 type Status struct {
-	Pool      string
-	Backend   string
+	Key
 	State     State
-	Remaining time.Duration // remaining open time; of a half-open one, the remaining time of its trial
+	Remaining time.Duration // of its open time
 	Alone     bool          // not closed here, but closed for the fleet
 }
 
@@ -307,10 +275,31 @@ func (s *Set) States() (out []Status) {
 	now := s.o.World.Now()
 	for k, e := range *s.entries.Load() {
 		v := s.change(e, now, func() {})
-		out = append(out, Status{k.Pool, k.Backend, v.state, v.remaining, v.alone})
+		out = append(out, Status{k, v.state, v.remaining, v.alone})
 	}
 	slices.SortFunc(out, func(a, b Status) int {
 		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Backend, b.Backend))
 	})
 	return out
+}
+
+var (
+	stateDesc = prometheus.NewDesc("foregate_breaker_state", "State of the backend's breaker: 0 closed, 1 half-open, 2 open.", []string{"pool", "backend"}, nil)
+	aloneDesc = prometheus.NewDesc("foregate_breaker_open_here_only",
+		"1 where the breaker is open on this replica and closed for the fleet: it is the replica's own network that is sick.", []string{"pool", "backend"}, nil)
+)
+
+// collector reads the states at each scrape, because an open breaker becomes due by time alone.
+type collector struct{ *Set }
+
+// Describe implements prometheus.Collector.
+func (collector) Describe(out chan<- *prometheus.Desc) { out <- stateDesc; out <- aloneDesc }
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	for _, s := range c.States() {
+		alone := map[bool]float64{true: 1}[s.Alone]
+		out <- prometheus.MustNewConstMetric(stateDesc, prometheus.GaugeValue, float64(s.State), s.Pool, s.Backend)
+		out <- prometheus.MustNewConstMetric(aloneDesc, prometheus.GaugeValue, alone, s.Pool, s.Backend)
+	}
 }

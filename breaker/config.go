@@ -1,20 +1,18 @@
 package breaker
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"time"
+
+	"github.com/sony/gobreaker/v2"
 )
 
-// Config is the live configuration of the breakers. A change takes effect at the next request if a breaker is closed,
-// and after it has closed if it is open.
+// Config is the live configuration of the breakers. A change takes effect once a breaker is closed.
 type Config struct {
-	Failures int // consecutive faults that open (default 5)
+	Failures int // consecutive faults that open, 1 or more
 
-	// Open is how long this replica's own breaker stays open, ×0.8–1.2 at random (default 10 s): without
-	// Redis, or if the other replicas see the backend work. A breaker that is open for the fleet is tested
-	// after 2 s, then 4, 8 … 30 s, independent of this setting.
+	// Open is how long this replica's own breaker stays open, ×0.8–1.2 at random: without Redis, or if the other replicas
+	// see the backend work. One that is open for the fleet is tested after 2 s, then 4, 8 … 30 s.
 	Open time.Duration
 }
 
@@ -23,15 +21,6 @@ const (
 	Bucket  = time.Second
 	Buckets = 10
 )
-
-// DefaultConfig returns the default values.
-func DefaultConfig() Config { return Config{Failures: 5, Open: 10 * time.Second} }
-
-// OrDefaults replaces values that are zero or out of range by their defaults.
-func (c Config) OrDefaults() Config {
-	d := DefaultConfig()
-	return Config{Failures: cmp.Or(max(c.Failures, 0), d.Failures), Open: cmp.Or(max(c.Open, 0), d.Open)}
-}
 
 // minFinished is how many calls must have finished within the window before their share of faults counts, here
 // or for the fleet.
@@ -61,15 +50,44 @@ const (
 // Failed reports whether the outcome may open a breaker.
 func (o Outcome) Failed() bool { return o == Fault || o == Unreachable }
 
-// Classify is the default classification: no error is a Success, a cancelled context is Neutral, any other
-// error a Fault.
-func Classify(err error) Outcome {
-	switch {
-	case err == nil:
-		return Success
-	case errors.Is(err, context.Canceled):
-		return Neutral
-	default:
-		return Fault
+// Local judges a backend by this replica's own calls while its breaker is closed: gobreaker in the gateway, and in the
+// lab the same rule with its clock. It is only used under the set's lock, and replaced when it has tripped.
+type Local interface {
+	// Count counts an outcome, and reports whether the breaker opens.
+	Count(failed bool, now time.Time) (trips bool)
+	// Counts are the successes and faults of the window.
+	Counts(now time.Time) (successes, faults int)
+}
+
+// gobreak is a gobreaker with our settings. It has its own clock.
+type gobreak struct {
+	*gobreaker.TwoStepCircuitBreaker[struct{}]
+}
+
+var errFault = errors.New("fault")
+
+func newGobreak(cfg Config, _ time.Time) Local {
+	return gobreak{gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		Interval:     Bucket * Buckets,
+		BucketPeriod: Bucket,
+		ReadyToTrip: func(c gobreaker.Counts) bool {
+			return cfg.Trips(int(c.TotalSuccesses), int(c.TotalFailures), int(c.ConsecutiveFailures))
+		},
+	})}
+}
+
+// Count implements [Local]. For gobreaker a call begins when it has ended: of a backend that hangs until a time-out all
+// calls began before the window.
+func (l gobreak) Count(failed bool, _ time.Time) bool {
+	if done, err := l.Allow(); err == nil {
+		done(map[bool]error{true: errFault}[failed])
 	}
+	return l.State() == gobreaker.StateOpen
+}
+
+// Counts implements [Local].
+func (l gobreak) Counts(time.Time) (successes, faults int) {
+	_ = l.State() // old buckets leave
+	c := l.TwoStepCircuitBreaker.Counts()
+	return int(c.TotalSuccesses), int(c.TotalFailures)
 }

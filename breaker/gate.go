@@ -1,6 +1,11 @@
 package breaker
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/foregate/foregate/internal/blame"
+)
 
 // State is the state of a breaker.
 type State int
@@ -19,20 +24,14 @@ const (
 	// staleAfter is how long a text says that replicas hear each other: two to five exchanges, of which one or two may be
 	// lost. Counts last twice as long.
 	staleAfter = 1500 * time.Millisecond
-	// window is the age of the oldest text that is taken, and how long a closing is told.
-	window = Bucket * Buckets
+	window     = Bucket * Buckets // the age of the oldest text that is taken, and how long a closing is told
 	// slack is the most by which two replicas' times of one change differ: a round trip. Changes are kept two of it apart.
 	slack = 250 * time.Millisecond
 
-	fleetOpen    = 2 * time.Second  // the first open time for the fleet; it doubles with each later one
-	maxFleetOpen = 30 * time.Second // before it is randomized
-	// patience is how long after its time a breaker is tested by replicas that do not own the backend.
-	patience = 5 * time.Second
-	// maxTrial bounds the one request that tests a breaker where nobody probes: one that never reports would keep the
-	// backend out until the process ends. It is well above the longest wait for a first byte (30 s on a target).
-	maxTrial = time.Minute
-	// untilNews is the time until probes have tested a breaker: it does not come.
-	untilNews = 10_000 * time.Hour
+	fleetOpen    = 2 * time.Second    // the first open time for the fleet; it doubles with each later one
+	maxFleetOpen = 30 * time.Second   // before it is randomized
+	patience     = 5 * time.Second    // until a breaker that is due is tested by replicas that do not own the backend
+	untilNews    = 10_000 * time.Hour // until probes have tested a breaker: it does not come
 )
 
 // gate stands before a backend's own judge (gobreaker): while it is open no request passes. It opens by this replica's own
@@ -42,7 +41,6 @@ type gate struct {
 	fleet  bool      // it is open for all replicas
 	since  time.Time // when it opened
 	until  time.Time // when an open one may be tested
-	trial  time.Time // until when a request tests it; zero is none
 	cut    bool      // the backend could not be reached
 	faults int       // own ones, which opened it
 
@@ -52,7 +50,7 @@ type gate struct {
 	told    map[string]report // the last of each replica, for ten seconds
 	news    bool              // there are new faults among them
 
-	probed    bool // probes test the breaker, not requests: Run runs
+	probed    bool // probes test the breaker: Run runs
 	mayEject  bool // max ejection allows to keep it out because of its answers
 	restarted bool // another process answers there: it is tested now, whatever is left of the open time
 }
@@ -61,9 +59,9 @@ type gate struct {
 type verdict struct {
 	state     State         // an open one whose open time is over is half-open
 	refused   bool          // a request may not go
-	spared    bool          // it may go although the breaker is open, because max ejection is reached; it does not count
-	tried     bool          // it may go, and tests the breaker
-	until     time.Time     // when it ends that a request is refused or spared, without news
+	ejected   bool          // it is kept out because of its answers, if its pool allows it
+	until     time.Time     // when it ends without news that a request is refused, or would be without max ejection
+	closed    time.Time     // when it closed last
 	remaining time.Duration // until the breaker may be tested
 	due       bool          // a probe must test it
 	turn      int           // the probe of the owner of this opening; 0: of each replica
@@ -71,54 +69,23 @@ type verdict struct {
 	alone     bool          // not closed here, but closed for the fleet
 }
 
-// decide is what follows for requests and probes. Requests test a breaker only if nobody probes.
+// decide is what follows for requests and probes.
 func (g *gate) decide(now time.Time) (v verdict) {
 	if !g.open {
 		return v
 	}
-	v = verdict{state: Open, fleet: g.fleet, until: later(g.until, g.trial), remaining: max(g.until.Sub(now), 0)}
+	v = verdict{state: Open, refused: g.mayEject || g.cut, ejected: !g.cut, until: g.until, remaining: max(g.until.Sub(now), 0), fleet: g.fleet}
 	v.alone = !g.fleet && now.Sub(g.heard) < staleAfter
 	if g.probed {
-		v.until = now.Add(untilNews)
+		v.until = g.since.Add(untilNews)
 	}
-	over := g.restarted || v.remaining == 0
-	switch {
-	case !over:
-	case now.Before(g.trial):
-		v.remaining = g.trial.Sub(now)
-	case g.probed:
-		v.due = true
+	if v.due = g.restarted || v.remaining == 0; v.due {
+		v.state = HalfOpen
 		if g.fleet && !g.restarted && now.Sub(g.until) < patience {
 			v.turn = g.turn
 		}
-	default:
-		v.tried = true
 	}
-	if over {
-		v.state = HalfOpen
-	}
-	v.refused = !v.tried && (g.mayEject || g.cut)
-	v.spared = !v.tried && !v.refused
 	return v
-}
-
-// opened opens the gate by this replica's own calls.
-func (g *gate) opened(faults int, cut bool, lasts time.Duration, now time.Time) {
-	g.open, g.fleet, g.since, g.until, g.trial, g.faults, g.cut = true, false, now, now.Add(lasts), time.Time{}, faults, cut
-}
-
-// move opens the gate for the fleet, for longer each time, or closes it.
-func (g *gate) move(open, cut bool, now time.Time, draw float64) {
-	next := *g
-	next.open, next.fleet, next.since, next.trial, next.cut, next.turn, next.told = open, open, now, time.Time{}, cut, 0, nil
-	if open {
-		next.turn = g.turn + 1
-		next.until = now.Add(randomized(min(fleetOpen<<min(g.turn, 4), maxFleetOpen), draw))
-	}
-	if open || g.fleet {
-		next.changed = later(now, g.changed.Add(2*slack))
-	}
-	*g = next
 }
 
 // take takes over what a replica has told.
@@ -134,7 +101,7 @@ func (g *gate) take(r *report) {
 		}
 	}
 	if !old && opens && (since > slack || !g.open || !g.fleet || until.Sub(g.until) > slack) {
-		g.open, g.fleet, g.since, g.until, g.trial, g.cut, g.turn = true, true, changed, until, time.Time{}, r.Cut, r.Turn
+		g.open, g.fleet, g.since, g.until, g.cut, g.turn = true, true, changed, until, r.Cut, r.Turn
 	}
 	if old && !(g.open && g.fleet) && r.at.Sub(g.changed) < window+slack {
 		return // it has not heard of the closing: its counts are older
@@ -148,8 +115,10 @@ func (g *gate) take(r *report) {
 	}
 }
 
-// sum is what all replicas have told: successes, faults, and the faults of replicas that could not reach it.
-func (g *gate) sum(now time.Time) (successes, faults, cut int) {
+// judge sums up what all replicas have told: the faults, whether most of them could not reach the backend, and whether it
+// opens for the fleet. Only a fault opens it, not that successes have grown old.
+func (g *gate) judge(now time.Time) (faults int, cut, opens bool) {
+	successes, unreached := 0, 0
 	for replica, r := range g.told {
 		switch age := now.Sub(r.at); {
 		case age > window:
@@ -157,18 +126,11 @@ func (g *gate) sum(now time.Time) (successes, faults, cut int) {
 		case age < 2*staleAfter:
 			successes, faults = successes+r.Successes, faults+r.Faults
 			if r.Cut {
-				cut += r.Faults
+				unreached += r.Faults
 			}
 		}
 	}
-	return successes, faults, cut
-}
-
-// trips reports whether what all have told opens the gate for the fleet. Only a fault does, not that successes have grown
-// old.
-func (g *gate) trips(now time.Time) bool {
-	successes, faults, _ := g.sum(now)
-	return g.news && !(g.open && g.fleet) && successes+faults >= minFinished && faults >= successes
+	return faults, 2*unreached > faults, g.news && !(g.open && g.fleet) && successes+faults >= minFinished && faults >= successes
 }
 
 // later is the later of two times.
@@ -179,7 +141,64 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// randomized is an open time ×0.8–1.2.
-func randomized(d time.Duration, draw float64) time.Duration {
-	return time.Duration(float64(d) * (0.8 + 0.4*draw))
+// entry is one backend's breaker on this replica, guarded by the set's lock but for the atomic fields.
+type entry struct {
+	Key
+	gate
+	o       *Options
+	cfg     Config
+	local   Local
+	period  int         // number of closings
+	blame   blame.Blame // which faults count
+	left    time.Time   // when it left closed
+	view    atomic.Pointer[verdict]
+	probing atomic.Bool // this replica probes it
+}
+
+// ended ends a call. One from before the last closing says nothing, nor does one while the breaker is open.
+func (e *entry) ended(p *Permit, o Outcome, now time.Time) {
+	if o == Success {
+		e.blame.AnsweredWell(p.tenant, now)
+	} else if o == Fault && !e.blame.Counts(p.tenant, now) {
+		o = Neutral
+	}
+	if p.period != e.period || e.open || o != Success && !o.Failed() {
+		return
+	}
+	e.cut = o == Unreachable || e.cut && o == Success
+	if _, faults := e.local.Counts(now); e.local.Count(o.Failed(), now) {
+		e.faults = faults + 1
+		e.move(true, false, e.cut, now)
+	}
+}
+
+// move opens the gate for this replica, or for the fleet each time for longer, or closes it.
+func (e *entry) move(open, fleet, cut bool, now time.Time) {
+	lasts, turn := e.cfg.Open, 0
+	if open && fleet {
+		lasts, turn = min(fleetOpen<<min(e.turn, 4), maxFleetOpen), e.turn+1
+	}
+	if fleet {
+		e.changed, e.told = later(now, e.changed.Add(2*slack)), nil
+	}
+	e.open, e.fleet, e.cut, e.turn, e.since = open, open && fleet, cut, turn, now
+	e.until = now.Add(time.Duration(float64(lasts) * (0.8 + 0.4*e.o.Draw())))
+}
+
+// settle decides anew after a change, and stores what a pick reads.
+func (e *entry) settle(now time.Time) verdict {
+	v, was := e.decide(now), e.view.Load()
+	v.closed = was.closed
+	switch {
+	case was.state == Closed && e.open:
+		e.left = now
+	case was.state != Closed && !e.open:
+		e.period++
+		e.local, e.restarted, v.closed = e.o.Local(e.cfg, now), false, now
+	}
+	if v != *was {
+		stored := v
+		e.view.Store(&stored)
+	}
+	return v
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/tiers/world"
 )
 
 var (
@@ -28,8 +30,27 @@ func classify(err error) Outcome {
 		return Backpressure
 	case errors.Is(err, errUnreachable):
 		return Unreachable
+	case errors.Is(err, context.Canceled):
+		return Neutral
+	case err != nil:
+		return Fault
 	}
-	return Classify(err)
+	return Success
+}
+
+// usual is the configuration by default.
+var usual = Config{Failures: 5, Open: 10 * time.Second}
+
+// set is a Set of one replica that nobody probes for, unless the options say so.
+func set(o Options) *Set {
+	o.Classify, o.World, o.Draw = classify, world.System{}, rand.Float64
+	if o.Config == nil {
+		o.Config = func() Config { return usual }
+	}
+	if o.Wake == nil {
+		o.Wake, o.Mine = func() {}, func(string, string) bool { return true }
+	}
+	return New(o)
 }
 
 // site is where the backends are: what is wrong with each, and who probed them.
@@ -182,8 +203,8 @@ func (x *exchange) join(t *testing.T, id string, w *site) *member {
 	t.Helper()
 	wakes := make(chan struct{}, 1)
 	m := &member{id: id, log: &lines{}}
-	m.Set = New(Options{
-		Classify: classify, Logger: zerolog.New(m.log), Registerer: prometheus.NewPedanticRegistry(), Replica: id,
+	m.Set = set(Options{
+		Logger: zerolog.New(m.log), Registerer: prometheus.NewPedanticRegistry(), Replica: id,
 		Probe: func(_ context.Context, _, backend string) error { return w.probe(id, backend) },
 		Mine:  func(_, name string) bool { return x.owns(id, name) },
 		Wake: func() {

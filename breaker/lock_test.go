@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/tiers/world"
 )
 
 // unlocked fails the test where the goroutine that calls it holds the set's lock.
@@ -48,11 +50,12 @@ func TestNothingIsCalledUnderTheSetsLock(t *testing.T) {
 		u := &unlocked{t: t, calls: map[string]int{}}
 		s := New(Options{
 			Logger: zerolog.New(u), Replica: "r",
-			Config:   func() Config { u.check("Config"); return DefaultConfig() },
+			Config:   func() Config { u.check("Config"); return usual },
 			Classify: func(err error) Outcome { u.check("Classify"); return classify(err) },
 			Probe:    func(context.Context, string, string) error { u.check("Probe"); return nil },
 			Mine:     func(string, string) bool { u.check("Mine"); return true },
 			Wake:     func() { u.check("Wake") },
+			World:    world.System{}, Draw: rand.Float64,
 		})
 		u.set = s
 		s.Retain("big", members)
@@ -79,12 +82,11 @@ func TestNothingIsCalledUnderTheSetsLock(t *testing.T) {
 	})
 }
 
-// TestManyWhoCallAtOnceLoseNoTrial has breakers open, be tried and close under many goroutines:
-// at the end a success must close them.
-func TestManyWhoCallAtOnceLoseNoTrial(t *testing.T) {
-	s := New(Options{
-		Config:   func() Config { return Config{Failures: 2, Open: 20 * time.Microsecond} },
-		Classify: classify, Registerer: prometheus.NewPedanticRegistry(),
+// TestManyWhoCallAtOnceLeaveItClosed has breakers open and close under many goroutines: at the end they close.
+func TestManyWhoCallAtOnceLeaveItClosed(t *testing.T) {
+	s := set(Options{
+		Config:     func() Config { return Config{Failures: 2, Open: 20 * time.Microsecond} },
+		Registerer: prometheus.NewPedanticRegistry(),
 	})
 	var bad, refused atomic.Int64
 	var wg sync.WaitGroup

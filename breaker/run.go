@@ -16,8 +16,8 @@ const (
 	wellCloses   = 2                      // probes in a row that must succeed
 )
 
-// Run tests open breakers with probes until ctx ends. It returns nil after everything that it started has ended. Without
-// a probe it only waits. It may run once at a time, and again after a panic.
+// Run tests open breakers with probes until ctx ends. It returns nil after everything that it started has ended. It may
+// run once at a time, and again after a panic.
 func (s *Set) Run(ctx context.Context) error {
 	tests := background.New(background.Options{World: s.o.World, Max: maxTests, OnPanic: func() {
 		s.o.Logger.Error().Msg("breaker: a probe has panicked")
@@ -27,7 +27,7 @@ func (s *Set) Run(ctx context.Context) error {
 	defer tests.Wait()
 	defer cancel(nil) // before the wait, so that a panic does not block for ever
 	defer s.look(nil)
-	s.probes.Store(s.o.Probe != nil)
+	s.probes.Store(true)
 	defer s.probes.Store(false)
 	for s.look(tests); s.o.World.Sleep(ctx, lookEvery) == nil; s.look(tests) {
 	}
@@ -43,7 +43,7 @@ func (s *Set) look(tests *background.Tasks) {
 			// After a test that failed another replica tests: what failed may be the last one's way.
 			name += "#" + strconv.Itoa(v.turn)
 		}
-		if tests == nil || !v.due || v.turn > 0 && s.o.Mine != nil && !s.o.Mine(k.Pool, name) || e.probing.Swap(true) {
+		if tests == nil || !v.due || v.turn > 0 && !s.o.Mine(k.Pool, name) || e.probing.Swap(true) {
 			continue
 		}
 		if !tests.Start((wellCloses+1)*probeWait, func(ctx context.Context) {
@@ -55,35 +55,29 @@ func (s *Set) look(tests *background.Tasks) {
 	}
 }
 
-// test tests a breaker: it ends with the first fault, or with as many successes as close.
+// test tests a breaker: it ends with the first fault, or with as many successes as close. A busy backend is alive.
 func (s *Set) test(ctx context.Context, e *entry) {
 	s.change(e, s.o.World.Now(), func() { e.restarted = false })
 	for well, again := 1, true; again; well++ {
-		o := s.once(ctx, e)
-		now := s.o.World.Now()
+		bounded, cancel := s.o.World.WithTimeout(ctx, probeWait)
+		err := s.o.Probe(bounded, e.Pool, e.Backend)
+		o, late, now := s.o.Classify(err), bounded.Err() != nil, s.o.World.Now()
+		cancel()
+		switch {
+		case ctx.Err() != nil || o == Neutral:
+			return // this replica stops, or the probe says nothing
+		case err != nil && late:
+			o = Fault
+		case o == Backpressure:
+			o = Success
+		}
 		s.change(e, now, func() {
-			if again = e.open && o == Success && well < wellCloses; !again && e.open && o != Neutral {
-				e.tested(o, now)
+			if again = e.open && o == Success && well < wellCloses; e.open && !again {
+				e.faults = 1
+				e.move(o != Success, e.fleet, o == Unreachable, now)
 			}
 		})
 		again = again && s.o.World.Sleep(ctx, successPause) == nil
 	}
 	s.o.Wake()
-}
-
-// once probes a backend and returns the result. A busy backend is alive; Neutral is a probe that says nothing.
-func (s *Set) once(ctx context.Context, e *entry) Outcome {
-	bounded, cancel := s.o.World.WithTimeout(ctx, probeWait)
-	defer cancel()
-	err := s.o.Probe(bounded, e.Pool, e.Backend)
-	switch o := s.o.Classify(err); {
-	case ctx.Err() != nil: // this replica stops
-		return Neutral
-	case err != nil && bounded.Err() != nil:
-		return Fault // no answer in time
-	case o == Backpressure:
-		return Success
-	default:
-		return o
-	}
 }

@@ -50,7 +50,7 @@ func (e *entry) report(now time.Time) report {
 			r.Faults = e.faults
 		}
 	}
-	_, r.rank, _ = e.sum(now) // others' faults, too: who sees them needs to know of successes
+	r.rank, _, _ = e.judge(now) // others' faults, too: who sees them needs to know of successes
 	if since := now.Sub(e.changed); since < window || e.open && e.fleet {
 		r.Turn, r.Ago, r.rank = -1, since.Milliseconds(), maxCount
 		if e.open && e.fleet {
@@ -67,12 +67,17 @@ func (s *Set) Tell() map[string]string {
 	for _, e := range *s.entries.Load() {
 		var r report
 		now := s.o.World.Now()
-		s.change(e, now, func() { e.judge(now); r = e.report(now) })
-		if r.Turn != 0 || e.broken.Load() != 0 || r.Faults+r.Successes > 0 {
+		s.change(e, now, func() {
+			if _, cut, opens := e.judge(now); opens {
+				e.move(true, true, cut, now)
+			}
+			e.news, r = false, e.report(now)
+		})
+		if r.Turn != 0 || !e.view.Load().until.IsZero() || r.Faults+r.Successes > 0 {
 			all = append(all, r)
 		}
 	}
-	if s.o.Probe == nil || len(all) == 0 {
+	if len(all) == 0 {
 		return nil
 	}
 	slices.SortFunc(all, func(a, b report) int {
@@ -90,7 +95,7 @@ func (s *Set) Tell() map[string]string {
 // Take takes over what a replica told so long ago; this one's own text, too, which says that replicas hear each other.
 func (s *Set) Take(replica, text string, age time.Duration) {
 	var all []report
-	if err := json.Unmarshal([]byte(text), &all); s.o.Probe == nil || age > window || err != nil {
+	if err := json.Unmarshal([]byte(text), &all); age > window || err != nil {
 		return // fields may be of any shape
 	}
 	for i := range all {
@@ -101,9 +106,9 @@ func (s *Set) Take(replica, text string, age time.Duration) {
 			continue
 		}
 		r.replica, r.at = replica, now.Add(-max(age, 0))
-		trips := false
-		s.change(e, now, func() { e.take(r); trips = e.trips(now) })
-		if trips {
+		opens := false
+		s.change(e, now, func() { e.take(r); _, _, opens = e.judge(now) })
+		if opens {
 			s.o.Wake() // for Tell, which opens it: before that the texts of all replicas are taken
 		}
 	}

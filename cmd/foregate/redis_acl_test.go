@@ -273,7 +273,7 @@ func TestTheACLDeniesAllElse(t *testing.T) {
 			{"HSET", "foregate:x", "a", "b"}, {"CLIENT", "TRACKINGINFO"},
 		},
 		"operator": {
-			{"HSET", "foregate:{fg}:drain", "a/b", "x"}, {"DEL", "foregate:{fg}:replicas"}, {"HSET", "foregate:{fg}:breaker:b", "st", "2"}, {"GET", "foregate:cache:x"}, {"SET", "foregate:cache:x", "z"},
+			{"HSET", "foregate:{fg}:drain", "a/b", "x"}, {"DEL", "foregate:{fg}:replicas"}, {"HSET", "foregate:{fg}:told1", "x", "y"}, {"GET", "foregate:cache:x"}, {"SET", "foregate:cache:x", "z"},
 			{"DUMP", "foregate:cache:x"}, {"HDEL", "foregate:{fg}:ledger1:tenant:x", "y"}, {"PUBLISH", "foregate:{fg}:x", "x"}, {"ZADD", "foregate:{fg}:replicas", 1, "x"}, {"INFO"},
 		},
 		"exporter": {

@@ -2,8 +2,10 @@ package app
 
 import (
 	"context"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"sync"
@@ -17,6 +19,7 @@ import (
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/pressure"
+	"github.com/foregate/foregate/tiers/world"
 )
 
 // makeBreakers wires the breakers of all pools.
@@ -25,6 +28,7 @@ func (a *App) makeBreakers() {
 		Config:   func() breaker.Config { return a.Settings.Snapshot().Global().Breaker },
 		Classify: Outcome, Probe: a.probe, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
 		Mine: func(pool, name string) bool { return a.Fleet.Mine(pool, name) }, Wake: func() { a.Fleet.Wake() },
+		Replica: crand.Text(), World: world.System{}, Draw: rand.Float64,
 	})
 }
 

@@ -27,7 +27,7 @@ func (a *App) makeFleet() (err error) {
 		Interval: func() time.Duration { return a.Settings.Snapshot().Global().ScrapeInterval / 2 },
 		Topics: []fleet.Topic{
 			{Name: probe.Topic, Tell: func() map[string]string { return a.prober.Tell() }, Take: a.takeProbe},
-			{Name: breaker.Topic, Tell: a.Breakers.Tell, Take: a.Breakers.Take},
+			{Name: breaker.Topic, Tell: a.Breakers.Tell, Take: a.Breakers.Take, Keep: time.Minute},
 			{Name: settings.Topic, Tell: a.Settings.Tell, Take: a.Settings.Take},
 		},
 		Hashes: []fleet.Hash{{Key: cache.KeyEpochs, Read: a.readPurges}},

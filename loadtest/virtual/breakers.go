@@ -21,7 +21,7 @@ func (r *replica) newBreakers() breakers {
 	l := r.lab
 	return breakers{breaker.New(breaker.Options{
 		Config: func() breaker.Config { return l.values.Breaker }, Classify: outcome, World: l.clock, Local: newWindow, Draw: r.spread,
-		Replica: strconv.Itoa(r.index), Mine: r.owns,
+		Replica: strconv.Itoa(r.index), Mine: r.owns, Wake: func() {}, // the next exchange is soon
 		Probe: func(ctx context.Context, pool, backend string) error {
 			return r.watchers[pool+"/"+backend].backend.Probe(ctx)
 		},

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/foregate/foregate/breaker"
+	"github.com/foregate/foregate/tiers/world"
 )
 
 // outcomeError is an outcome as an error.
@@ -27,14 +28,14 @@ func TestTheLabsBreakersAreTheGateways(t *testing.T) {
 	}
 	for seed := range uint64(seeds) {
 		synctest.Test(t, func(t *testing.T) {
-			rng, cfg, mood := rand.New(rand.NewPCG(seed, 4)), breaker.DefaultConfig(), 5
+			rng, cfg, mood := rand.New(rand.NewPCG(seed, 4)), breaker.Config{Failures: 5, Open: 10 * time.Second}, 5
 			o := breaker.Options{
 				Config: func() breaker.Config { return cfg },
 				Classify: func(err error) breaker.Outcome {
 					o, _ := errors.AsType[outcomeError](err)
 					return o.Outcome
 				},
-				Draw: rand.New(rand.NewPCG(seed, 5)).Float64,
+				Wake: func() {}, World: world.System{}, Draw: rand.New(rand.NewPCG(seed, 5)).Float64,
 			}
 			live := breaker.New(o)
 			o.Local, o.Draw = newWindow, rand.New(rand.NewPCG(seed, 5)).Float64

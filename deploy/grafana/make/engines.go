@@ -121,7 +121,7 @@ func shedding() board {
 				lines("Made normal", "short", "Requests of priority high whose tenant has used up its share of it (limit.high_priority_share).", q(`sum(increase(foregate_limit_demoted_total{I}[r]))`, "demoted")),
 				areas("How limits were counted", "reqps", "shared: in Redis and in time; else each replica counts its part.", q(`sum by (result) (rate(foregate_limit_redis_total{I}[r]))`, "{{result}}")),
 				lines("Errors of coordination", "short", "Round trips and keys in Redis that failed.",
-					q(`sum by (kind) (increase(foregate_fleet_errors_total{I}[r])) > 0`, "fleet: {{kind}}"), q(`sum(increase(foregate_breaker_redis_errors_total{I}[r])) > 0`, "breakers"),
+					q(`sum by (kind) (increase(foregate_fleet_errors_total{I}[r])) > 0`, "fleet: {{kind}}"),
 					q(`sum(increase(foregate_limit_corrections_dropped_total{I}[r])) > 0`, "limits: corrections lost")),
 			}},
 		},
