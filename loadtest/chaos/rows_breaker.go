@@ -20,8 +20,8 @@ func breakerRow() Row {
 }
 
 const (
-	maxTripDelay = time.Second // two exchanges
-	probedLater  = 18 * time.Second       // open for 2, 4 and 8 s, each a fifth longer; probes and exchanges
+	maxTripDelay = time.Second      // two exchanges
+	probedLater  = 18 * time.Second // open for 2, 4 and 8 s, each a fifth longer; probes and exchanges
 	// evidenceLasts is how long what was seen of a backend counts, and a little.
 	evidenceLasts = 11 * time.Second
 	probedFor     = 8 * time.Second // tried after 2 s and 4 s more; half-open between each
