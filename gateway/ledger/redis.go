@@ -116,9 +116,9 @@ func (c *call) window(most [len(periods)]amounts) {
 	c.args = [3]string{string(numbers), c.tenant.field, string(told)}
 }
 
-// send runs the script, or puts it into a pipeline.
-func (c *call) send(ctx context.Context, to redis.Scripter) *redis.Cmd {
-	return reserveScript.EvalSha(ctx, to, []string{keyTenant + c.tenant.name}, c.args[0], c.args[1], c.args[2])
+// send puts the call into a pipeline.
+func (c *call) send(ctx context.Context, to redis.Scripter) {
+	reserveScript.EvalSha(ctx, to, []string{keyTenant + c.tenant.name}, c.args[0], c.args[1], c.args[2])
 }
 
 // answer is a reply of the script.
