@@ -103,7 +103,7 @@ func (g *gate) take(r *report) {
 	if !old && opens && (since > slack || !g.open || !g.fleet || until.Sub(g.until) > slack) {
 		g.open, g.fleet, g.since, g.until, g.cut, g.turn = true, true, changed, until, r.Cut, r.Turn
 	}
-	if old && !(g.open && g.fleet) && r.at.Sub(g.changed) < window+slack {
+	if old && (!g.open || !g.fleet) && r.at.Sub(g.changed) < window+slack {
 		return // it has not heard of the closing: its counts are older
 	}
 	if was := g.told[r.replica]; !r.at.Before(was.at) {
@@ -130,7 +130,7 @@ func (g *gate) judge(now time.Time) (faults int, cut, opens bool) {
 			}
 		}
 	}
-	return faults, 2*unreached > faults, g.news && !(g.open && g.fleet) && successes+faults >= minFinished && faults >= successes
+	return faults, 2*unreached > faults, g.news && (!g.open || !g.fleet) && successes+faults >= minFinished && faults >= successes
 }
 
 // later is the later of two times.

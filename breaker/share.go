@@ -46,7 +46,7 @@ func (e *entry) report(now time.Time) report {
 	r := report{Name: e.Pool + "/" + e.Backend, Cut: e.cut}
 	if r.Successes, r.Faults = e.local.Counts(now); e.open {
 		r.Successes, r.Faults = 0, 0
-		if now.Sub(e.gate.since) < window {
+		if now.Sub(e.since) < window {
 			r.Faults = e.faults
 		}
 	}

@@ -72,9 +72,9 @@ func TestWhichKeysADraftIsEvidenceFor(t *testing.T) {
 		for _, e := range entriesOf(&c.trial, c.score) {
 			switch {
 			case e.needsScoreOnly():
-				learns += e.Key.TrafficClass
+				learns += e.TrafficClass
 			case e.counts():
-				want += e.Key.TrafficClass
+				want += e.TrafficClass
 			}
 		}
 		if learns != c.learns || want != c.want {

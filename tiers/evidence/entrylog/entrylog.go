@@ -27,8 +27,9 @@ const (
 	KeySnapshot = "foregate:{fg}:log1:state:"
 )
 
+// What the logs hold at most.
 const (
-	MaxRoutes  = 256
+	MaxRoutes  = 256     // in all
 	MaxEntries = 30000   // of a route's log
 	MaxEntry   = 2 << 10 // bytes of an entry, so that a log has 59 MiB at most
 	Page       = 500     // entries of one read
