@@ -77,7 +77,7 @@ func (s *Stream) Exchange(ctx context.Context, asks []Ask) ([]Answer, error) {
 	for i, a := range asks {
 		if a.Add != nil && a.Add.Do == risk.DoBegin {
 			p.ZAdd(ctx, KeyRoutes, redis.Z{Member: a.Route})
-			p.Del(ctx, KeySnapshot+a.Route)
+			p.Unlink(ctx, KeySnapshot+a.Route)
 		}
 		if a.Add != nil {
 			text, err := json.Marshal(a.Add)
