@@ -158,6 +158,23 @@ func TestOutcomeFromBeforeABreakerOpenedSaysNothingToTheNext(t *testing.T) {
 	})
 }
 
+func TestChangedConfigTakesEffectWithTheNextBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Config{}
+		s := set(Options{Config: func() Config { return cfg }})
+		tell(t, s, 5, errBad)
+		cfg = Config{Failures: 2, Open: time.Minute}
+		time.Sleep(12 * time.Second)
+		tell(t, s, 1, nil)
+		tell(t, s, 2, errBad)
+		wantOpen(t, s, true)
+		time.Sleep(47 * time.Second)
+		wantOpen(t, s, true)
+		time.Sleep(26 * time.Second)
+		wantOpen(t, s, false)
+	})
+}
+
 func TestOpenTimesAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := set(Options{})

@@ -96,11 +96,11 @@ func (l *Ledger) newCall(t *tenant, g *Reservation, replicas int, now time.Time)
 func (c *call) fill(what int, w rates, ask amounts, keep time.Duration) {
 	b := strconv.AppendInt(make([]byte, 0, 256), int64(what), 10)
 	for _, f := range [...]float64{w.requests.perMinute, w.requests.slack, w.tokens.perMinute, w.tokens.slack, w.high.perMinute, w.high.slack} {
-		b = strconv.AppendFloat(append(b, ' '), f, 'g', -1, 64)
+		b = strconv.AppendFloat(append(b, ' '), f, 'f', -1, 64) // the Lua of the embedded Redis reads no exponents
 	}
 	b = appendNumbers(b, c.charge.requests, c.charge.tokens, c.charge.high)
 	for _, f := range [...]float64{c.unsynced.requests, c.unsynced.tokens, c.unsynced.minRequests, c.unsynced.minTokens} {
-		b = strconv.AppendFloat(append(b, ' '), f, 'g', -1, 64)
+		b = strconv.AppendFloat(append(b, ' '), f, 'f', -1, 64)
 	}
 	c.args[0] = string(appendNumbers(b, c.version, ask.tokens, ask.nanos, keep.Milliseconds()))
 }
