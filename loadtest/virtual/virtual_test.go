@@ -76,7 +76,7 @@ arrivals: {rate: 5}
 prompts: [{name: chat, weight: 1, question: 50, max_tokens: 200}]
 target: {profile: a100-8b, usd_per_hour: 1}
 settings: {speculation.mode: "off"}
-faults: [{at: 0s, pool: target, backend: all, status: 500}]
+faults: [{at: 0s, for: 20s, pool: target, backend: all, die: true}]
 `,
 	} {
 		s := scenario(t, text)
