@@ -90,8 +90,7 @@ func TestABreakerWhoseRunHasEndedClosesAfterItsTime(t *testing.T) {
 func TestAProbeThatPanicsOrHangsEndsOnlyItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		probes := 0
-		var m *member
-		m = alone(t, func(string) error {
+		m := alone(t, func(string) error {
 			switch probes++; probes {
 			case 1:
 				panic("a probe")

@@ -25,14 +25,10 @@ const (
 	// KeySnapshot plus a route is a stream of one entry: the states as JSON, under the id of the last entry in them, so
 	// that Redis itself refuses to replace a snapshot by an older one.
 	KeySnapshot = "foregate:{fg}:log1:state:"
-)
-
-// What the logs hold at most.
-const (
-	MaxRoutes  = 256     // in all
-	MaxEntries = 30000   // of a route's log
-	MaxEntry   = 2 << 10 // bytes of an entry, so that a log has 59 MiB at most
-	Page       = 500     // entries of one read
+	MaxRoutes   = 256     // in all
+	MaxEntries  = 30000   // of a route's log
+	MaxEntry    = 2 << 10 // bytes of an entry, so that a log has 59 MiB at most
+	Page        = 500     // entries of one read
 )
 
 // Log is where the entries of all routes are: a [Stream] or a [Memory].
