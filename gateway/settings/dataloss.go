@@ -62,7 +62,8 @@ func with(lost, more []Change) []Change {
 }
 
 // readContent reads the hash, and what of it was lost since the last read. The detector looks after the hash was read: before it,
-// a loss in between would look like a deletion. After a loss the hash is read again, because it may be from before.
+// a loss in between would look like a deletion. After a loss the hash is read again, because it may be from before: if that
+// fails, the loss is remembered for the next read.
 func (w *Watcher) readContent(ctx context.Context) (content, dataloss.Loss, error) {
 	pipe := w.redis.Pipeline()
 	hash := pipe.HGetAll(ctx, Key)
@@ -80,11 +81,14 @@ func (w *Watcher) readContent(ctx context.Context) (content, dataloss.Loss, erro
 		w.log.Warn().Err(err).Str("key", RunKey).Msg("settings are not safe from a Redis that comes back empty: its run cannot be kept (deploy/redis/users.acl)")
 	}
 	w.bare = err != nil
-	if loss == dataloss.None {
-		return c, loss, nil
+	if w.loss = max(w.loss, loss); w.loss == dataloss.None {
+		return c, w.loss, nil
 	}
-	c, err = readHash(ctx, w.redis)
-	return c, loss, err
+	if c, err = readHash(ctx, w.redis); err != nil {
+		return content{}, dataloss.None, err
+	}
+	loss, w.loss = w.loss, dataloss.None
+	return c, loss, nil
 }
 
 // keep puts settings into c that Redis has lost.

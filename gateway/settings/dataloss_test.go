@@ -271,12 +271,25 @@ func TestARedisThatCameBackWithOlderDataTakesNothingOutOfForceEither(t *testing.
 	})
 }
 
-// between has something happen after Redis has read the settings for a watcher, and before it reads their run.
-type between struct{ happens func() }
+// between has something happen after Redis has read the settings for a watcher, and before it reads their run; or refuses the
+// next command that stands alone.
+type between struct {
+	happens func()
+	refusal error
+}
 
 func (b *between) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (b *between) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (b *between) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if err := b.refusal; err != nil {
+			b.refusal = nil
+			cmd.SetErr(err)
+			return err
+		}
+		return next(ctx, cmd)
+	}
+}
 
 func (b *between) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, all []redis.Cmder) error {
@@ -312,6 +325,26 @@ func TestALossBetweenTheReadsOfSettingsAndRunIsFound(t *testing.T) {
 		b.happens = func() { s.wipe(t, older{}) }
 		poll(t, w)
 		has(t, "wiped while it was read", "off", 1, w)
+		poll(t, w)
+		has(t, "wiped", "off", 1, w)
+	})
+}
+
+// The time for a read may be over when a loss was found, because Redis has just come back.
+func TestALossIsRememberedUntilTheSettingsWereReadAgain(t *testing.T) {
+	stores(t, func(t *testing.T, s store) {
+		desk, _ := s.watchers(t, 0)
+		w, b := s.interrupted(t)
+		poll(t, w)
+		if _, err := desk.Set(t.Context(), Edit{Who: "o"}, map[string]string{"speculation.mode@m": "off"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		poll(t, w)
+		s.wipe(t, older{})
+		b.refusal = context.DeadlineExceeded
+		if err := w.Poll(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
 		poll(t, w)
 		has(t, "wiped", "off", 1, w)
 	})

@@ -53,8 +53,9 @@ type Watcher struct {
 	raw      content // the content of snapshot
 	refused  bool    // Redis answered the last reads with an error
 	detector *dataloss.Detector
-	since    int64 // run of the data that Redis has since the last loss, 0 after a return to older data
-	bare     bool  // it was logged that losses cannot be found
+	loss     dataloss.Loss // found, and the settings were not read since
+	since    int64         // run of the data that Redis has since the last loss, 0 after a return to older data
+	bare     bool          // it was logged that losses cannot be found
 
 	scripts     *script.Runner // has none, only sends pipelines
 	store       *Store
