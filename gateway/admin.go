@@ -117,10 +117,13 @@ func (g *Gateway) runBackendAction(c backendAction, w http.ResponseWriter, r *ht
 		answer.Message = "It was the last backend of its pool that was up. Requests that need the pool get 503."
 	}
 	if !shared {
-		answer.Message = strings.TrimSpace("Done on this replica. Redis is down, so the other replicas do not know; repeat the action when it is back. " + answer.Message)
+		answer.Message = strings.TrimSpace(thisReplicaOnly + " " + answer.Message)
 	}
 	return answer, nil
 }
+
+// thisReplicaOnly is the message of an action that Redis could not be told.
+const thisReplicaOnly = "Done on this replica only: Redis does not answer. The other replicas follow within one second of its return, if this replica still runs."
 
 // readActionBody reads the body of an action, of at most maxActionBytes bytes.
 func readActionBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {

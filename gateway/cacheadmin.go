@@ -73,7 +73,7 @@ func (g *Gateway) purge(r *http.Request) (PurgeResult, error) {
 	answer := PurgeResult{Purged: scope.String(), Everything: everything, Alone: alone, Message: "After one second no replica serves these answers. They are deleted when cache.ttl expires."}
 	switch {
 	case alone:
-		answer.Message = "Done on this replica only: Redis does not answer. The other replicas follow within one second of its return, if this replica still runs."
+		answer.Message = thisReplicaOnly
 	case everything:
 		answer.Message = "Too many purges were pending to keep them apart, so everything was purged. " + answer.Message
 	}
