@@ -102,6 +102,7 @@ func TestAProbeThatPanicsOrHangsEndsOnlyItself(t *testing.T) {
 		})
 		m.calls("a", 5, errBad)
 		time.Sleep(40 * time.Second)
+		synctest.Wait()
 		if probes != 4 || m.Open("big", "a") {
 			t.Errorf("%d probes, %+v", probes, m.States())
 		}
