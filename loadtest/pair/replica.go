@@ -27,8 +27,8 @@ const (
 	settingsTimeout = 10 * time.Second // for settings to be in force; usually a second
 	drainGrace      = 5 * time.Second
 	waitingLines    = 15 * time.Second // between two lines about the probe
-	adminTimeout    = 10 * time.Second
-	noLimit         = 24 * time.Hour // of a wait whose context has a deadline
+	adminTimeout    = 30 * time.Second // an import on a busy machine
+	noLimit         = 24 * time.Hour   // of a wait whose context has a deadline
 )
 
 // replica is one replica in this process, with its Redis.
