@@ -145,7 +145,7 @@ func (s *Set) locked(e *entry, now time.Time, do func()) (v verdict, from State)
 	defer s.mu.Unlock()
 	was := e.view.Load()
 	if e.probed = s.probes.Load(); e.open && !e.probed && !now.Before(e.until) {
-		e.open, e.turn = false, 0 // its ramp is its test
+		e.open, e.turn = false, 0 // it closes untested; the ramp bounds what the backend then gets
 		e.settle(now)
 	}
 	do()

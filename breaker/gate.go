@@ -25,13 +25,13 @@ const (
 	// lost. Counts last twice as long.
 	staleAfter = 1500 * time.Millisecond
 	window     = Bucket * Buckets // the age of the oldest text that is taken, and how long a closing is told
-	// slack is the most by which two replicas' times of one change differ: a round trip. Changes are kept two of it apart.
+	// slack is the most by which two replicas' times of one change differ: a round trip. Two changes are at least twice as far apart.
 	slack = 250 * time.Millisecond
 
 	fleetOpen    = 2 * time.Second    // the first open time for the fleet; it doubles with each later one
 	maxFleetOpen = 30 * time.Second   // before it is randomized
 	patience     = 5 * time.Second    // until a breaker that is due is tested by replicas that do not own the backend
-	untilNews    = 10_000 * time.Hour // until probes have tested a breaker: it does not come
+	untilNews    = 10_000 * time.Hour // no end: only the result of a probe closes the breaker
 )
 
 // gate stands before a backend's own judge (gobreaker): while it is open no request passes. It opens by this replica's own

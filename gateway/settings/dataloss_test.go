@@ -303,25 +303,26 @@ func (b *between) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// interrupted is a watcher with something between its reads.
+// interrupted is a watcher with something between its reads, which has put mode off into force.
 func (s store) interrupted(t *testing.T) (*Watcher, *between) {
 	t.Helper()
+	desk, _ := s.watchers(t, 0)
 	c := client(s.addr, nil)
 	t.Cleanup(func() { _ = c.Close() })
 	var b between
 	c.AddHook(&b)
-	return New(Options{Redis: c, Routes: []string{"m"}}), &b
+	w := New(Options{Redis: c, Routes: []string{"m"}})
+	poll(t, w)
+	if _, err := desk.Set(t.Context(), Edit{Who: "o"}, map[string]string{"speculation.mode@m": "off"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, w)
+	return w, &b
 }
 
 func TestALossBetweenTheReadsOfSettingsAndRunIsFound(t *testing.T) {
 	stores(t, func(t *testing.T, s store) {
-		desk, _ := s.watchers(t, 0)
 		w, b := s.interrupted(t)
-		poll(t, w)
-		if _, err := desk.Set(t.Context(), Edit{Who: "o"}, map[string]string{"speculation.mode@m": "off"}, nil); err != nil {
-			t.Fatal(err)
-		}
-		poll(t, w)
 		b.happens = func() { s.wipe(t, older{}) }
 		poll(t, w)
 		has(t, "wiped while it was read", "off", 1, w)
@@ -333,13 +334,7 @@ func TestALossBetweenTheReadsOfSettingsAndRunIsFound(t *testing.T) {
 // The time for a read may be over when a loss was found, because Redis has just come back.
 func TestALossIsRememberedUntilTheSettingsWereReadAgain(t *testing.T) {
 	stores(t, func(t *testing.T, s store) {
-		desk, _ := s.watchers(t, 0)
 		w, b := s.interrupted(t)
-		poll(t, w)
-		if _, err := desk.Set(t.Context(), Edit{Who: "o"}, map[string]string{"speculation.mode@m": "off"}, nil); err != nil {
-			t.Fatal(err)
-		}
-		poll(t, w)
 		s.wipe(t, older{})
 		b.refusal = context.DeadlineExceeded
 		if err := w.Poll(t.Context()); !errors.Is(err, context.DeadlineExceeded) {

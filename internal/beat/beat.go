@@ -9,7 +9,7 @@ import (
 // phase keeps replicas from waking together.
 var phase = rand.N(time.Hour)
 
-// Next is the time until the next beat of a period, from a quarter of it on. Beats of a period are beats of its divisors, too.
+// Next is the time until the next beat of a period, at least a quarter of the period. Beats of a period are beats of its divisors, too.
 func Next(period time.Duration) time.Duration {
 	left := period - (time.Duration(time.Now().UnixNano())+phase)%period
 	if left < period/4 { // a timer that fired early, or a loop that was late

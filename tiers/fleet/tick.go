@@ -54,7 +54,7 @@ func (f *Fleet) pause() time.Duration {
 func (f *Fleet) tick(ctx context.Context) {
 	was := f.clock
 	t := &turn{at: time.Now(), pipe: f.scripts.Pipeline()}
-	beat := f.queueHeartbeat(t)
+	heartbeat := f.queueHeartbeat(t)
 	f.queueDrains(t)
 	f.queueTopics(t)
 	f.queueHashes(t)
@@ -66,7 +66,7 @@ func (f *Fleet) tick(ctx context.Context) {
 	err := f.scripts.Exec(ctx, t.pipe, deadline)
 	f.heartbeatError = err
 	if err == nil {
-		f.heartbeatError = f.receiveHeartbeat(t, beat)
+		f.heartbeatError = f.receiveHeartbeat(t, heartbeat)
 	}
 	well := f.heartbeatError == nil
 	if !well {
@@ -185,12 +185,12 @@ func (f *Fleet) queueHeartbeat(t *turn) *redis.Cmd {
 }
 
 // receiveHeartbeat takes over the time and the members, or says why it cannot.
-func (f *Fleet) receiveHeartbeat(t *turn, beat *redis.Cmd) error {
-	if err := beat.Err(); err != nil {
+func (f *Fleet) receiveHeartbeat(t *turn, heartbeat *redis.Cmd) error {
+	if err := heartbeat.Err(); err != nil {
 		f.metrics.errors.WithLabelValues(errReplicas).Inc()
 		return beatScript.Explain(err)
 	}
-	reply, _ := beat.Val().([]any)
+	reply, _ := heartbeat.Val().([]any)
 	if len(reply) != 3 {
 		return errors.New("the heartbeat's reply has another shape")
 	}
