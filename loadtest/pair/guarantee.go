@@ -193,14 +193,15 @@ func (m *run) importAudits(ctx context.Context, settings map[string]string, past
 	return m.untilCertified(ctx)
 }
 
-// evidenceKey asks the gateway one question, so that it has evidence for such ones, and returns its key.
+// evidenceKey asks the gateway a question until it has evidence for such ones, because not every draft is audited, and returns
+// its key.
 func (m *run) evidenceKey(ctx context.Context, store *evidence.Store) (key risk.Key, err error) {
-	if s := m.gate().ask(ctx, m.list[0].text); s.err != nil {
-		return key, s.err
-	}
 	ctx, cancel := context.WithTimeout(ctx, settingsTimeout)
 	defer cancel()
 	err = process.Poll(ctx, noLimit, func() bool {
+		if s := m.gate().ask(ctx, m.list[0].text); s.err != nil {
+			return false
+		}
 		known, err := store.All(ctx)
 		for i := range known {
 			if k := known[i].Key; err == nil && k.Route == routePair && strings.HasPrefix(k.TrafficClass, "all") {
