@@ -90,7 +90,7 @@ type Options struct {
 	Purge         func(ctx context.Context, s cache.Scope) (all bool, err error) // [cache.Store.Purge]; nil if nothing is stored
 	Reload        func(ctx context.Context, dryRun bool) (ReloadResult, error)   // reads the configuration again, served under /admin/reload; nil is none
 	Risk          func(ctx context.Context) ([]risk.Summary, error)              // results of audits, served under /admin/risk; nil is none
-	RiskFrontiers func(ctx context.Context) (RiskFrontiers, error)               // what each maximum wrong rate would give, served under /admin/risk/frontier; nil is none
+	RiskFrontiers func(ctx context.Context) (RiskFrontiers, error)               // what each maximum of disagreement would give, served under /admin/risk/frontier; nil is none
 	Refits        func() []RefitView                                             // candidates for the scores of routes, served under /admin/risk, too; nil is none
 	Tracer        Tracer                                                         // nil: only forwards a client's traceparent
 

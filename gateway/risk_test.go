@@ -17,7 +17,7 @@ import (
 func TestOperatorsSeeWhatAuditsHaveShown(t *testing.T) {
 	threshold, needed := -0.4, 120.0
 	known := []risk.Summary{
-		{Route: "llama-3", TrafficClass: "to_1k.0a1b2c3d", Phase: risk.PhaseCertified, MaxWrongRate: .1, ErrorProbability: .05, Op: 4, Threshold: &threshold, Acceptance: .2,
+		{Route: "llama-3", TrafficClass: "to_1k.0a1b2c3d", Phase: risk.PhaseCertified, MaxDisagreement: .1, ErrorProbability: .05, Op: 4, Threshold: &threshold, Acceptance: .2,
 			Audits: 300, Bad: 3, Pending: 1, Estimate: .01, Low: .002, High: .04, Bound: .05, ToCertify: &needed, Drift: .2},
 		{Route: "other", TrafficClass: "to_4k.0a1b2c3d", Phase: risk.PhaseInfeasible, High: 1, Bound: 1},
 	}
@@ -65,12 +65,12 @@ func TestOperatorsSeeWhatAuditsHaveShown(t *testing.T) {
 	}
 }
 
-func TestOperatorsSeeWhatEachMaximumWrongRateWouldGive(t *testing.T) {
+func TestOperatorsSeeWhatEachMaximumDisagreementWouldGive(t *testing.T) {
 	more := 120.0
 	known := RiskFrontiers{
 		Frontiers: []RiskFrontier{
-			{Route: "llama-3", TrafficClass: "all.0a1b2c3d", Label: "lenient", MaxWrongRate: .1, Known: true, Audits: 1500,
-				Points: []FrontierPoint{{MaxWrongRate: .1, InForce: true, Share: risk.Range{Low: .2, Estimate: .3, High: .4}, Wrong: risk.Range{Low: .01, Estimate: .02, High: .03}, Audits: &more}}},
+			{Route: "llama-3", TrafficClass: "all.0a1b2c3d", Label: "lenient", MaxDisagreement: .1, Known: true, Audits: 1500,
+				Points: []FrontierPoint{{MaxDisagreement: .1, InForce: true, Share: risk.Range{Low: .2, Estimate: .3, High: .4}, Disagreement: risk.Range{Low: .01, Estimate: .02, High: .03}, Audits: &more}}},
 			{Route: "other", TrafficClass: "all.0a1b2c3d", Label: "judge"},
 		},
 	}

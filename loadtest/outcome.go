@@ -78,7 +78,7 @@ type Result struct {
 
 	Retry   Retry    // what refused requests were told
 	Totals  bool     // the row has the columns of all answers and all of the rent
-	Promise *Promise // what became of the share of wrong drafts that was allowed; nil where nobody asked
+	Promise *Promise // what became of the disagreement that was allowed; nil where nobody asked
 	Notes   []string // what a reader should know of this case
 }
 
@@ -122,13 +122,13 @@ type Row struct {
 	GPUSeconds    float64 `json:"gpu_seconds"`  // busy GPUs × seconds, both tiers
 	USDPerMTok    float64 `json:"usd_per_mtok"` // price of the busy time per million tokens of answers that ended in it
 
-	Acceptance      float64 `json:"acceptance"`                  // accepted ÷ (accepted + rejected)
-	DraftTokenShare float64 `json:"draft_token_share"`           // of the answers' tokens
-	WrongAccepts    float64 `json:"wrong_accept_rate"`           // of the accepted drafts that were checked
-	SharedDrafts    int     `json:"shared_drafts,omitempty"`     // answers that are the draft of another request: from the cache, or made once for both
-	WrongShared     float64 `json:"wrong_shared_rate,omitempty"` // of these, the ones that the target would have rejected
-	Identical       float64 `json:"identical_rate"`              // of the answers that were checked
-	CacheHitRate    float64 `json:"cache_hit_rate"`              // (cached + coalesced) ÷ answered
+	Acceptance          float64 `json:"acceptance"`                    // accepted ÷ (accepted + rejected)
+	DraftTokenShare     float64 `json:"draft_token_share"`             // of the answers' tokens
+	CheckedDisagreement float64 `json:"checked_disagreement"`          // of the accepted drafts that were checked
+	SharedDrafts        int     `json:"shared_drafts,omitempty"`       // answers that are the draft of another request: from the cache, or made once for both
+	WrongShared         float64 `json:"shared_disagreement,omitempty"` // of these, the ones that the target would have rejected
+	Identical           float64 `json:"identical_rate"`                // of the answers that were checked
+	CacheHitRate        float64 `json:"cache_hit_rate"`                // (cached + coalesced) ÷ answered
 
 	Guarded      float64 `json:"guarded_share,omitempty"`      // answers that were not drafted because it would not have paid
 	CheckedShare float64 `json:"checked_share,omitempty"`      // of the judged drafts, those that the target was asked about
@@ -145,7 +145,7 @@ type Row struct {
 
 	NormalLost        int     `json:"normal_lost,omitempty"`              // of priority normal: errors and shed
 	LowLost           int     `json:"low_lost,omitempty"`                 // of priority low: errors and shed
-	WrongShare        float64 `json:"wrong_share,omitempty"`              // of all answers, those that the target would refuse, whoever made them
+	DisagreementOfAll float64 `json:"disagreement_of_all,omitempty"`      // of all answers, those that the target would refuse, whoever made them
 	Rent              float64 `json:"rent_usd_per_hour,omitempty"`        // price of all backends
 	RentPerMTok       float64 `json:"rent_usd_per_mtok,omitempty"`        // rent of the measured time per million tokens of answers that ended in it
 	WidePricedPerMTok float64 `json:"wide_priced_usd_per_mtok,omitempty"` // priced_usd_per_mtok with 128 sequences at once
@@ -153,16 +153,16 @@ type Row struct {
 	DraftUtilisation  float64 `json:"draft_gpu_utilisation,omitempty"`    //
 	TargetUtilisation float64 `json:"target_gpu_utilisation,omitempty"`   //
 
-	// Of scenarios in which somebody promises a share of wrong drafts.
+	// Of scenarios in which somebody promises a disagreement.
 
-	Served          float64 `json:"served_by_draft,omitempty"`         // answers by the draft alone ÷ all
-	UnverifiedWrong float64 `json:"unverified_wrong_rate,omitempty"`   // of the drafts that were served on their own word, those that the target would have refused
-	WrongBefore     float64 `json:"unverified_wrong_before,omitempty"` // before the draft drifted
-	WrongAfter      float64 `json:"unverified_wrong_after,omitempty"`
-	AboveBefore     float64 `json:"above_eps_before,omitempty"` // share of the time in which the threshold in force let through more than was promised
-	AboveAfter      float64 `json:"above_eps_after,omitempty"`
-	Recovered       float64 `json:"above_eps_until_s,omitempty"` // seconds from the drift until it no longer did
-	Bound           float64 `json:"bound_at_end,omitempty"`      // of the wrong share, as it was shown
+	Served                 float64 `json:"served_by_draft,omitempty"`                // answers by the draft alone ÷ all
+	UnverifiedDisagreement float64 `json:"unverified_disagreement,omitempty"`        // of the drafts that were served on their own word, those that the target would have refused
+	DisagreementBefore     float64 `json:"unverified_disagreement_before,omitempty"` // before the draft drifted
+	DisagreementAfter      float64 `json:"unverified_disagreement_after,omitempty"`
+	AboveBefore            float64 `json:"above_eps_before,omitempty"` // share of the time in which the threshold in force let through more than was promised
+	AboveAfter             float64 `json:"above_eps_after,omitempty"`
+	Recovered              float64 `json:"above_eps_until_s,omitempty"` // seconds from the drift until it no longer did
+	Bound                  float64 `json:"bound_at_end,omitempty"`      // of the disagreement, as it was shown
 
 	Audits           int     `json:"audits,omitempty"`
 	AuditsLost       int     `json:"audits_lost,omitempty"`
@@ -174,8 +174,8 @@ type Row struct {
 
 	PricedPerMTok float64 `json:"priced_usd_per_mtok,omitempty"` // tokens computed × their prices with 64 sequences at once, per million tokens of answers
 
-	BaseBefore  float64 `json:"all_drafts_wrong_before,omitempty"` // of all drafts, those that the target would refuse
-	BaseAfter   float64 `json:"all_drafts_wrong_after,omitempty"`
+	BaseBefore  float64 `json:"all_drafts_disagreement_before,omitempty"` // of all drafts, those that the target would refuse
+	BaseAfter   float64 `json:"all_drafts_disagreement_after,omitempty"`
 	AUROCBefore float64 `json:"auroc_before,omitempty"`
 	AUROCAfter  float64 `json:"auroc_after,omitempty"`
 	BestBefore  float64 `json:"best_acceptance_before,omitempty"` // that the best thresholds have which keep the promise

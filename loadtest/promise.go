@@ -19,7 +19,7 @@ func (e *eras) add(drifted bool) {
 // both is the count of all of the time.
 func (e *eras) both() int { return e[0] + e[1] }
 
-// Promise is how a run kept to the largest share of wrong drafts that it was to serve, measured by
+// Promise is how a run kept to the largest disagreement that it was to serve, measured by
 // free audits: pairs are of before the draft drifted and of after.
 type Promise struct {
 	Eps       float64
@@ -29,7 +29,7 @@ type Promise struct {
 	Recovered time.Duration // from the first drift until it no longer did, for good; 0: it never did
 	Best      [2]float64    // share of drafts that the loosest threshold accepts which lets through no more than Eps
 
-	Bound        float64       // largest upper bound of the wrong share that was shown at the end, of kinds that are served
+	Bound        float64       // largest upper bound of the disagreement that was shown at the end, of kinds that are served
 	Audits, Lost int           // booked; of them without an outcome
 	Alarms       int           // of drift
 	First, All   time.Duration // until a first kind of request had a certificate, and each of them; 0 is never
@@ -39,7 +39,7 @@ type Promise struct {
 	AuditsUSD [2]float64 // of these, for audits: drafts in the background, and scores
 }
 
-// promised fills in the columns of a scenario in which somebody promises a share of wrong drafts.
+// promised fills in the columns of a scenario in which somebody promises a disagreement.
 func (r *Result) promised(row *Row, s *summary) {
 	p := r.Promise
 	if p == nil {
@@ -47,8 +47,8 @@ func (r *Result) promised(row *Row, s *summary) {
 	}
 	served, wrong := s.Unverified, s.WrongUnverified
 	rate := func(a, b int) float64 { return ratio(float64(a), float64(b)) }
-	row.Served, row.UnverifiedWrong = rate(served.both(), s.Answered), rate(wrong.both(), served.both())
-	row.WrongBefore, row.WrongAfter = rate(wrong[0], served[0]), rate(wrong[1], served[1])
+	row.Served, row.UnverifiedDisagreement = rate(served.both(), s.Answered), rate(wrong.both(), served.both())
+	row.DisagreementBefore, row.DisagreementAfter = rate(wrong[0], served[0]), rate(wrong[1], served[1])
 	row.AboveBefore, row.AboveAfter, row.Recovered, row.Bound = p.Above[0], p.Above[1], p.Recovered.Seconds(), p.Bound
 	row.Audits, row.AuditsLost, row.Alarms = p.Audits, p.Lost, p.Alarms
 	row.FirstCertificate, row.AllCertificates = p.First.Seconds(), p.All.Seconds()
@@ -68,9 +68,9 @@ func promises(cases []measured) []section {
 	}
 	list := presentMetrics(cases,
 		line("Answers by the draft", percent, func(m measured) float64 { return m.Served }),
-		line("Wrong of these", percent, func(m measured) float64 { return m.UnverifiedWrong }),
-		line("… before the drift", percent, func(m measured) float64 { return m.WrongBefore }),
-		line("… after it", percent, func(m measured) float64 { return m.WrongAfter }),
+		line("Disagreement", percent, func(m measured) float64 { return m.UnverifiedDisagreement }),
+		line("… before the drift", percent, func(m measured) float64 { return m.DisagreementBefore }),
+		line("… after it", percent, func(m measured) float64 { return m.DisagreementAfter }),
 		line("Time above ε, before", percent, func(m measured) float64 { return m.AboveBefore }),
 		line("Time above ε, after", percent, func(m measured) float64 { return m.AboveAfter }),
 		line("Above ε until, after it", seconds, func(m measured) float64 { return m.Recovered }),
@@ -83,8 +83,8 @@ func promises(cases []measured) []section {
 		line("Audits of target cost", percent, func(m measured) float64 { return m.AuditsOfTarget }),
 		line("Audits of draft cost", percent, func(m measured) float64 { return m.AuditsOfDraft }),
 		line("By token prices, per Mtok", dollars, func(m measured) float64 { return m.PricedPerMTok }),
-		line("Drafts wrong, before", percent, func(m measured) float64 { return m.BaseBefore }),
-		line("Drafts wrong, after", percent, func(m measured) float64 { return m.BaseAfter }),
+		line("All drafts, before", percent, func(m measured) float64 { return m.BaseBefore }),
+		line("All drafts, after", percent, func(m measured) float64 { return m.BaseAfter }),
 		line("AUROC, before", percent, func(m measured) float64 { return m.AUROCBefore }),
 		line("AUROC, after", percent, func(m measured) float64 { return m.AUROCAfter }),
 		line("Best acceptance, before", percent, func(m measured) float64 { return m.BestBefore }),

@@ -25,11 +25,11 @@ func TestDraftsServedOnTheirOwnWordAreCountedBeforeAndAfterTheDrift(t *testing.T
 		USD: [2]float64{1, 4}, AuditsUSD: [2]float64{.5, .2},
 	}}
 	got := res.Row()
-	want := Row{Served: 14. / 20, UnverifiedWrong: 3. / 14, WrongBefore: .2, WrongAfter: .25, Audits: 7, AuditsLost: 1, Recovered: 60,
+	want := Row{Served: 14. / 20, UnverifiedDisagreement: 3. / 14, DisagreementBefore: .2, DisagreementAfter: .25, Audits: 7, AuditsLost: 1, Recovered: 60,
 		FirstCertificate: 3600, AllCertificates: 7200, AuditsOfDraft: .5, AuditsOfTarget: .05, PricedPerMTok: 5e6 / 100}
 	for name, pair := range map[string][2]float64{
-		"served": {got.Served, want.Served}, "wrong": {got.UnverifiedWrong, want.UnverifiedWrong},
-		"before": {got.WrongBefore, want.WrongBefore}, "after": {got.WrongAfter, want.WrongAfter},
+		"served": {got.Served, want.Served}, "wrong": {got.UnverifiedDisagreement, want.UnverifiedDisagreement},
+		"before": {got.DisagreementBefore, want.DisagreementBefore}, "after": {got.DisagreementAfter, want.DisagreementAfter},
 		"audits": {float64(got.Audits), 7}, "lost": {float64(got.AuditsLost), 1}, "until": {got.Recovered, 60},
 		"first": {got.FirstCertificate, 3600}, "all": {got.AllCertificates, 7200},
 		"of draft": {got.AuditsOfDraft, .5}, "of target": {got.AuditsOfTarget, .05}, "priced": {got.PricedPerMTok, want.PricedPerMTok},

@@ -94,7 +94,7 @@ func TestAResultBecomesARow(t *testing.T) {
 		TTFT50: 100, TTFT95: 100, TTFT99: 100, E2E50: 1000, E2E95: 1000, E2E99: 1000,
 		RequestsPerSecond: 0.6, TokensPerSecond: 20,
 		PrefixHitRate: 0.45, Preemptions: 1, OOMDeaths: 2, GPUSeconds: 1800 + 14400, USDPerMTok: 10.3 * 1e6 / 200,
-		Acceptance: 0.75, DraftTokenShare: 0.45, WrongAccepts: 0.5, SharedDrafts: 1, Identical: 0.75, CacheHitRate: 2.0 / 6,
+		Acceptance: 0.75, DraftTokenShare: 0.45, CheckedDisagreement: 0.5, SharedDrafts: 1, Identical: 0.75, CacheHitRate: 2.0 / 6,
 		DraftGPUSeconds: 1800, TargetGPUSeconds: 14400, DraftUSD: 0.3, TargetUSD: 10,
 	}
 	if diff := cmp.Diff(want, res.Row()); diff != "" {

@@ -191,7 +191,7 @@ func quality() []metric {
 		{"Drafts accepted", percent, func(m measured) float64 { return m.Acceptance }, func(m measured) int { return m.Accepted + m.Rejected }},
 		{"Escalated", counted, func(m measured) float64 { return float64(m.Escalated) }, nil},
 		{"Tokens by the draft", percent, func(m measured) float64 { return m.DraftTokenShare }, delivered},
-		{"Wrongly accepted", percent, func(m measured) float64 { return m.WrongAccepts }, func(m measured) int { return m.CheckedAccepts }},
+		{"Disagreement", percent, func(m measured) float64 { return m.CheckedDisagreement }, func(m measured) int { return m.CheckedAccepts }},
 		{"Same as target's", percent, func(m measured) float64 { return m.Identical }, func(m measured) int { return m.Checked }},
 	}
 }

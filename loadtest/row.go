@@ -20,10 +20,10 @@ func (r *Result) row(s summary) Row {
 		RequestsPerSecond: ratio(float64(s.Answered), r.Window.Seconds()),
 		TokensPerSecond:   ratio(tokens, r.Window.Seconds()),
 
-		Acceptance:      ratio(float64(s.Accepted), float64(s.Accepted+s.Rejected)),
-		DraftTokenShare: ratio(float64(s.DraftTokens), tokens),
-		WrongAccepts:    ratio(float64(s.WrongAccept), float64(s.CheckedAccepts)),
-		SharedDrafts:    s.SharedDrafts, WrongShared: ratio(float64(s.WrongShared), float64(s.SharedDrafts)),
+		Acceptance:          ratio(float64(s.Accepted), float64(s.Accepted+s.Rejected)),
+		DraftTokenShare:     ratio(float64(s.DraftTokens), tokens),
+		CheckedDisagreement: ratio(float64(s.WrongAccept), float64(s.CheckedAccepts)),
+		SharedDrafts:        s.SharedDrafts, WrongShared: ratio(float64(s.WrongShared), float64(s.SharedDrafts)),
 		Identical:    ratio(float64(s.Identical), float64(s.Checked)),
 		CacheHitRate: ratio(float64(s.Cached+s.Coalesced), float64(s.Answered)),
 	}

@@ -50,7 +50,7 @@ type Case struct {
 	Load     float64           // times the scenario's arrivals; default 1
 	Only     string            // the tenant who alone sends; "" is all
 	Warmup   time.Duration     // instead of the scenario's; 0 is the scenario's
-	Oracle   float64           // virtual runs: its thresholds are those that free audits find to keep the wrong share below this; 0 is none
+	Oracle   float64           // virtual runs: its thresholds are those that free audits find to keep the disagreement below this; 0 is none
 	Router   float64           // virtual runs: clients demand the draft for this share of the requests, by chance, and the target for the others; 0 is none
 }
 

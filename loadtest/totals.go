@@ -10,7 +10,7 @@ func (r *Result) totals(row *Row, s *summary) {
 			row.LowLost = g.Shed + g.Error
 		}
 	}
-	row.WrongShare = ratio(float64(s.WrongAnswers), float64(s.Checked))
+	row.DisagreementOfAll = ratio(float64(s.WrongAnswers), float64(s.Checked))
 	var draft, target float64 // GPU-seconds that were paid
 	for _, u := range r.Pools {
 		row.Rent = finite(row.Rent + u.USDPerHour*float64(u.Backends))
@@ -37,7 +37,7 @@ func totals(cases []measured) []section {
 	list := presentMetrics(cases,
 		line("Normal: shed or failed", counted, func(m measured) float64 { return float64(m.NormalLost) }),
 		line("Low: shed or failed", counted, func(m measured) float64 { return float64(m.LowLost) }),
-		line("Wrong answers", percent, func(m measured) float64 { return m.WrongShare }),
+		line("Disagreement of all", percent, func(m measured) float64 { return m.DisagreementOfAll }),
 		line("Rent per hour", dollars, func(m measured) float64 { return m.Rent }),
 		line("Rent per million tokens", dollars, func(m measured) float64 { return m.RentPerMTok }),
 		line("By token prices at 128", dollars, func(m measured) float64 { return m.WidePricedPerMTok }),

@@ -26,7 +26,7 @@ func TestTotalsAreOfAllAnswersAndOfAllOfTheRent(t *testing.T) {
 	}}
 	got := res.Row()
 	for name, pair := range map[string][2]float64{
-		"wrong": {got.WrongShare, .4}, "normal": {float64(got.NormalLost), 1}, "low": {float64(got.LowLost), 3},
+		"wrong": {got.DisagreementOfAll, .4}, "normal": {float64(got.NormalLost), 1}, "low": {float64(got.LowLost), 3},
 		"rent": {got.Rent, 20}, "per million": {got.RentPerMTok, 10e6 / 500},
 		"busy": {got.Utilisation, 3. / 7}, "draft": {got.DraftUtilisation, .3}, "target": {got.TargetUtilisation, .75},
 	} {
@@ -35,13 +35,13 @@ func TestTotalsAreOfAllAnswersAndOfAllOfTheRent(t *testing.T) {
 		}
 	}
 	table := strings.Join(strings.Fields((&Report{Results: []*Result{res}}).Table()), " ")
-	for _, line := range []string{"Wrong answers, % 40.0", "Rent per hour, $ 20.0", "Target GPUs busy, % 75.0"} {
+	for _, line := range []string{"Disagreement of all, % 40.0", "Rent per hour, $ 20.0", "Target GPUs busy, % 75.0"} {
 		if !strings.Contains(table, line) {
 			t.Errorf("the table has no line %q:\n%s", line, table)
 		}
 	}
 	res.Totals = false
-	if row := res.Row(); row.Rent != 0 || row.WrongShare != 0 || strings.Contains((&Report{Results: []*Result{res}}).Table(), "Rent") {
+	if row := res.Row(); row.Rent != 0 || row.DisagreementOfAll != 0 || strings.Contains((&Report{Results: []*Result{res}}).Table(), "Rent") {
 		t.Errorf("a scenario without totals has them: %+v", row)
 	}
 }

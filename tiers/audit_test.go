@@ -41,7 +41,7 @@ func (n *notebook) state(k risk.Key) *risk.State {
 		n.states[k] = &risk.State{Grid: n.grid}
 		if n.grid != nil {
 			s := n.states[k]
-			s.Version, s.MaxWrongRate, s.ErrorProbability, s.Op = 1, n.rule.MaxWrongRate, n.rule.ErrorProbability, op
+			s.Version, s.MaxDisagreement, s.ErrorProbability, s.Op = 1, n.rule.MaxDisagreement, n.rule.ErrorProbability, op
 			s.Epochs = []risk.Epoch{{ID: 1, Turn: 1, Cert: op}}
 		}
 	}
@@ -124,7 +124,7 @@ func auditedRigAtRest(t *testing.T, draft, target vllmsim.Options) (*rig, *noteb
 	r := probedRig(t, draft, target)
 	r.cfg.Mode = plan.ModeRisk
 	r.cfg.Risk = plan.Risk{
-		Rule:  risk.Rule{MaxWrongRate: 0.3, ErrorProbability: 0.1, LeaseAudits: 3000, DriftRunLength: 1e6},
+		Rule:  risk.Rule{MaxDisagreement: 0.3, ErrorProbability: 0.1, LeaseAudits: 3000, DriftRunLength: 1e6},
 		Rates: risk.Rates{Audit: 1, ColdStart: 1, ColdStartPerMinute: 1e9, Boost: 1, Explore: 1},
 		Label: plan.LabelLenient, MaxConcurrentAudits: 4, MaxStaleness: time.Minute,
 	}
@@ -245,7 +245,7 @@ func TestAuditsCostNoMoreThanTheirShare(t *testing.T) {
 // One tenant whose drafts are always wrong is judged by itself after a few audits; the drafts of others are still served.
 func TestATenantWhoseDraftsAreRefutedDoesNotTurnThemOffForOthers(t *testing.T) {
 	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 1}, vllmsim.Options{})
-	n.grid, n.op, r.cfg.Risk.Rule.MaxWrongRate = everything, 1, .02 // so that a few audits do
+	n.grid, n.op, r.cfg.Risk.Rule.MaxDisagreement = everything, 1, .02 // so that a few audits do
 	ask := func(tenant string, i int) *receipt.Receipt {
 		req, err := openai.Scan(openai.Chat, []byte(chat(fmt.Sprint(tenant, " asks ", i), `,"max_tokens":60`)), openai.DefaultLimits())
 		if err != nil {

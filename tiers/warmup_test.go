@@ -23,7 +23,7 @@ func warmRig(t *testing.T, draft vllmsim.Options, grid risk.Grid) (*rig, *notebo
 	r, n := auditedRig(t, draft, vllmsim.Options{})
 	n.grid = grid
 	r.cfg.Risk.Warmup, r.cfg.Risk.WarmupDuration = true, time.Hour
-	n.rule.MaxWrongRate, n.rule.ErrorProbability = 0.45, 1e-100 // so that it goes on
+	n.rule.MaxDisagreement, n.rule.ErrorProbability = 0.45, 1e-100 // so that it goes on
 	r.cfg.Risk.Rule = n.rule
 	if _, rc, err := r.ask(openai.Chat, plan.Auto, chat("the first", `,"max_tokens":20`)); err != nil || rc.Tier != plan.Target || rc.Audit.Warmup {
 		t.Fatalf("before the warm-up is known to have begun: %s from %s, %v", rc.Acceptance(), rc.Tier, err)

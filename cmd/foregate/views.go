@@ -73,7 +73,7 @@ func (c *usageCmd) Run(e *env) error {
 
 type riskShowCmd struct {
 	Route    string `help:"Only this route." placeholder:"NAME"`
-	Frontier bool   `help:"What each maximum wrong rate would give instead: drafts served, dollars saved, and the audits until then."`
+	Frontier bool   `help:"What each maximum of disagreement would give instead: drafts served, dollars saved, and the audits until then."`
 	JSON     bool   `help:"As JSON, as GET /admin/risk or /admin/risk/frontier tells it."`
 	replicaFlags
 }

@@ -68,10 +68,10 @@ func caseRows(reports []*loadtest.Report, i int) []reflect.Value {
 var computed = []string{
 	"retry_told_s", "retry_true_s", "retry_told_true", "checked_share", "scored_share", "auroc", "model_usd_per_mtok",
 	// of a promise
-	"served_by_draft", "unverified_wrong_rate", "unverified_wrong_before", "unverified_wrong_after",
+	"served_by_draft", "unverified_disagreement", "unverified_disagreement_before", "unverified_disagreement_after",
 	"above_eps_before", "above_eps_after", "above_eps_until_s", "bound_at_end", "audits", "audits_lost", "alarms",
 	"first_certificate_s", "all_certificates_s", "audits_of_target_usd", "audits_of_draft_usd", "priced_usd_per_mtok",
-	"all_drafts_wrong_before", "all_drafts_wrong_after", "auroc_before", "auroc_after", "best_acceptance_before", "best_acceptance_after",
+	"all_drafts_disagreement_before", "all_drafts_disagreement_after", "auroc_before", "auroc_after", "best_acceptance_before", "best_acceptance_after",
 }
 
 // compare prints every column's means, and reports whether they are near enough for

@@ -28,7 +28,7 @@ func refitting(t *testing.T, s stores.Stores) *App {
 func TestRequestsGoByTheFittedScoreInForceUnlessRefitsAreOff(t *testing.T) {
 	client := redistest.Client(t, redistest.Background(redistest.Start(t).Addr))
 	a := refitting(t, stores.Stores{Control: client, Settings: client})
-	if at := a.refitRoute("chat"); !at.Auto || at.Rule.MaxWrongRate != .1 {
+	if at := a.refitRoute("chat"); !at.Auto || at.Rule.MaxDisagreement != .1 {
 		t.Fatalf("%+v", at)
 	}
 	if cfg := a.tiersConfig("chat"); cfg.Risk.ScoreVersion != 0 || cfg.Accept.ScoreMap != nil {

@@ -16,7 +16,7 @@ import (
 
 // riskQuick are settings by which everything is audited, and at once.
 var riskQuick = []string{
-	"speculation.mode", "risk", "risk.warmup", "shadow", "risk.max_wrong_rate", "0.3", "risk.audit_rate", "1", "economy.guard", "off",
+	"speculation.mode", "risk", "risk.warmup", "shadow", "risk.max_disagreement", "0.3", "risk.audit_rate", "1", "economy.guard", "off",
 	"risk.lease_audits", "3000", "risk.cold_start_rate", "1", "risk.cold_start_audits_per_minute", "100000", "risk.audit_budget", "0",
 	"risk.max_concurrent_audits", "16", "speculation.max_concurrent_scores", "16", "timeout.target_first_token", "400s", "cache.mode", "off",
 }

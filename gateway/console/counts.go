@@ -102,8 +102,8 @@ var readers = map[string]func(c *counts, l labels, v float64, m *dto.Metric){
 			c.countClass(l).certified = true
 		}
 	},
-	"foregate_risk_upper_bound":    func(c *counts, l labels, v float64, _ *dto.Metric) { c.countClass(l).bound = v },
-	"foregate_risk_max_wrong_rate": func(c *counts, l labels, v float64, _ *dto.Metric) { c.countClass(l).maxWrongRate = v },
+	"foregate_risk_upper_bound":      func(c *counts, l labels, v float64, _ *dto.Metric) { c.countClass(l).bound = v },
+	"foregate_risk_max_disagreement": func(c *counts, l labels, v float64, _ *dto.Metric) { c.countClass(l).maxDisagreement = v },
 }
 
 // outcome is the source of a request's answer, in one word; "" for requests without a reader: a probe, a
@@ -139,7 +139,7 @@ func (c *counts) countClass(l labels) *classCount {
 func (c *counts) worst() *classCount {
 	var worst *classCount
 	for _, k := range c.classes {
-		if k.certified && k.maxWrongRate > 0 && (worst == nil || k.bound/k.maxWrongRate > worst.bound/worst.maxWrongRate) {
+		if k.certified && k.maxDisagreement > 0 && (worst == nil || k.bound/k.maxDisagreement > worst.bound/worst.maxDisagreement) {
 			worst = k
 		}
 	}

@@ -124,17 +124,17 @@ func TestNumbersThatAreNoneAreLeftOut(t *testing.T) {
 }
 
 func TestOnlyACertifiedBoundIsShown(t *testing.T) {
-	uncertified := counted(t, 0, `foregate_risk_upper_bound 1`, `foregate_risk_max_wrong_rate 0.02`)
-	if s := sampleOf([]counts{uncertified}, ReplicaState{}); s.WrongRateBound != nil || s.MaxWrongRate != nil {
-		t.Errorf("nothing is served on a proof, but the bound is %v of %v", s.WrongRateBound, s.MaxWrongRate)
+	uncertified := counted(t, 0, `foregate_risk_upper_bound 1`, `foregate_risk_max_disagreement 0.02`)
+	if s := sampleOf([]counts{uncertified}, ReplicaState{}); s.DisagreementBound != nil || s.MaxDisagreement != nil {
+		t.Errorf("nothing is served on a proof, but the bound is %v of %v", s.DisagreementBound, s.MaxDisagreement)
 	}
 	certified := counted(t, 0,
-		`foregate_risk_phase{route="a",phase="certified"} 1`, `foregate_risk_upper_bound{route="a"} 0.012`, `foregate_risk_max_wrong_rate{route="a"} 0.02`,
-		`foregate_risk_phase{route="b",phase="certified"} 1`, `foregate_risk_upper_bound{route="b"} 0.015`, `foregate_risk_max_wrong_rate{route="b"} 0.03`,
-		`foregate_risk_phase{route="c",phase="infeasible"} 1`, `foregate_risk_upper_bound{route="c"} 0.6`, `foregate_risk_max_wrong_rate{route="c"} 0.3`)
+		`foregate_risk_phase{route="a",phase="certified"} 1`, `foregate_risk_upper_bound{route="a"} 0.012`, `foregate_risk_max_disagreement{route="a"} 0.02`,
+		`foregate_risk_phase{route="b",phase="certified"} 1`, `foregate_risk_upper_bound{route="b"} 0.015`, `foregate_risk_max_disagreement{route="b"} 0.03`,
+		`foregate_risk_phase{route="c",phase="infeasible"} 1`, `foregate_risk_upper_bound{route="c"} 0.6`, `foregate_risk_max_disagreement{route="c"} 0.3`)
 	s := sampleOf([]counts{certified}, ReplicaState{})
-	if s.WrongRateBound == nil || *s.WrongRateBound != 0.012 || *s.MaxWrongRate != 0.02 {
-		t.Errorf("the worst of what is served on a proof is 0.012 of 0.02, got %v of %v", s.WrongRateBound, s.MaxWrongRate)
+	if s.DisagreementBound == nil || *s.DisagreementBound != 0.012 || *s.MaxDisagreement != 0.02 {
+		t.Errorf("the worst of what is served on a proof is 0.012 of 0.02, got %v of %v", s.DisagreementBound, s.MaxDisagreement)
 	}
 }
 

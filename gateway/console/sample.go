@@ -9,27 +9,27 @@ import (
 // Sample is the state at one time: one point of each chart. Null means unknown. Rates cover the last ten
 // seconds, shares and percentiles thirty.
 type Sample struct {
-	Time           float64            `json:"t"`                // Unix seconds
-	Replicas       int                `json:"replicas"`         // live replicas
-	RedisLevel     string             `json:"redis_level"`      // the worst of the replicas: shared, degraded, local
-	InFlight       float64            `json:"in_flight"`        // requests
-	Requests       map[string]float64 `json:"requests"`         // per second: draft, mixed, target, cache; refused (4xx, 503), failed (other 5xx, broken off)
-	Acceptance     *float64           `json:"acceptance"`       // share of the judged drafts that were served
-	WrongRateBound *float64           `json:"wrong_rate_bound"` // proven bound of the share of wrong drafts, see counts.worst; null without a certificate
-	MaxWrongRate   *float64           `json:"max_wrong_rate"`   // the promised maximum for the same traffic class
-	CacheHitRatio  *float64           `json:"cache_hit_ratio"`  // share of the requests that used the cache
-	TTFT           *Quantiles         `json:"ttft"`             // seconds to the first byte
-	Latency        *Quantiles         `json:"latency"`          // seconds to the end of the answer
-	KV             map[string]float64 `json:"kv"`               // usage of backends' KV caches, 0 … 1, by pool/backend
-	ShedThresholds map[string]float64 `json:"shed_thresholds"`  // usage above which a class is shed, by class
-	Breakers       map[string]float64 `json:"breakers"`         // 1 half-open, 2 open, by pool/backend; without closed ones
-	Shed           map[string]float64 `json:"shed"`             // requests refused per second, by class
-	Shedding       []string           `json:"shedding"`         // pool/class shed now
-	Spent          float64            `json:"spent"`            // USD since the start: the backends' work
-	Saved          float64            `json:"saved"`            // USD since the start: by drafts and by the cache
-	SpentPerHour   *float64           `json:"spent_per_hour"`   // USD per hour
-	SavedPerHour   *float64           `json:"saved_per_hour"`   // USD per hour
-	LeftOut        int                `json:"omitted"`          // backends beyond the first 200 of kv
+	Time              float64            `json:"t"`                  // Unix seconds
+	Replicas          int                `json:"replicas"`           // live replicas
+	RedisLevel        string             `json:"redis_level"`        // the worst of the replicas: shared, degraded, local
+	InFlight          float64            `json:"in_flight"`          // requests
+	Requests          map[string]float64 `json:"requests"`           // per second: draft, mixed, target, cache; refused (4xx, 503), failed (other 5xx, broken off)
+	Acceptance        *float64           `json:"acceptance"`         // share of the judged drafts that were served
+	DisagreementBound *float64           `json:"disagreement_bound"` // proven bound of the disagreement, see counts.worst; null without a certificate
+	MaxDisagreement   *float64           `json:"max_disagreement"`   // the promised maximum for the same traffic class
+	CacheHitRatio     *float64           `json:"cache_hit_ratio"`    // share of the requests that used the cache
+	TTFT              *Quantiles         `json:"ttft"`               // seconds to the first byte
+	Latency           *Quantiles         `json:"latency"`            // seconds to the end of the answer
+	KV                map[string]float64 `json:"kv"`                 // usage of backends' KV caches, 0 … 1, by pool/backend
+	ShedThresholds    map[string]float64 `json:"shed_thresholds"`    // usage above which a class is shed, by class
+	Breakers          map[string]float64 `json:"breakers"`           // 1 half-open, 2 open, by pool/backend; without closed ones
+	Shed              map[string]float64 `json:"shed"`               // requests refused per second, by class
+	Shedding          []string           `json:"shedding"`           // pool/class shed now
+	Spent             float64            `json:"spent"`              // USD since the start: the backends' work
+	Saved             float64            `json:"saved"`              // USD since the start: by drafts and by the cache
+	SpentPerHour      *float64           `json:"spent_per_hour"`     // USD per hour
+	SavedPerHour      *float64           `json:"saved_per_hour"`     // USD per hour
+	LeftOut           int                `json:"omitted"`            // backends beyond the first 200 of kv
 }
 
 // Quantiles are percentiles in seconds, as precise as the histogram's buckets.
@@ -59,7 +59,7 @@ func sampleOf(all []counts, facts ReplicaState) Sample {
 		Spent: now.spent, Saved: now.saved,
 	}
 	if k := now.worst(); k != nil {
-		s.WrongRateBound, s.MaxWrongRate = &k.bound, &k.maxWrongRate
+		s.DisagreementBound, s.MaxDisagreement = &k.bound, &k.maxDisagreement
 	}
 	if hours := now.at.Sub(first.at).Hours(); hours > 0 {
 		spent, saved := (now.spent-first.spent)/hours, (now.saved-first.saved)/hours
@@ -165,6 +165,6 @@ type counts struct {
 
 // classCount is the state of the promise of one traffic class.
 type classCount struct {
-	certified           bool    // drafts are served by a certified threshold
-	bound, maxWrongRate float64 // share of drafts that the target would refuse
+	certified              bool    // drafts are served by a certified threshold
+	bound, maxDisagreement float64 // share of drafts that the target would refuse
 }

@@ -25,7 +25,7 @@ func (r *guaranteeReport) tell(classes []risk.Summary) {
 			continue
 		}
 		r.last[c.TrafficClass] = c.Phase
-		r.say(fmt.Sprintf("          guarantee of %s, %s: %s after %s, wrong rate below %s",
+		r.say(fmt.Sprintf("          guarantee of %s, %s: %s after %s, disagreement below %s",
 			c.Route, c.TrafficClass, c.Phase, display.Count(c.Audits, "audit", "audits"), display.Percent(c.Bound)))
 	}
 }

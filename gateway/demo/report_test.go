@@ -14,8 +14,8 @@ func TestTheDemonstrationTellsAChangeOfTheGuaranteeOnce(t *testing.T) {
 		r.tell([]risk.Summary{{Route: "r", TrafficClass: "greedy", Phase: phase, Audits: 40, Bound: .1}})
 	}
 	if want := []string{
-		"          guarantee of r, greedy: warmup after 40 audits, wrong rate below 10%",
-		"          guarantee of r, greedy: certified after 40 audits, wrong rate below 10%",
+		"          guarantee of r, greedy: warmup after 40 audits, disagreement below 10%",
+		"          guarantee of r, greedy: certified after 40 audits, disagreement below 10%",
 	}; !slices.Equal(said, want) {
 		t.Errorf("%q, not %q", said, want)
 	}

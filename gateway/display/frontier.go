@@ -10,7 +10,7 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// Frontiers prints what each maximum wrong rate would give: a table for each kind of request.
+// Frontiers prints what each maximum of disagreement would give: a table for each kind of request.
 func Frontiers(w io.Writer, f gateway.RiskFrontiers) {
 	if len(f.Frontiers) == 0 {
 		_, _ = fmt.Fprintln(w, "no audits yet: set speculation.mode of a route to risk or shadow and send requests to it") // the reader may be gone
@@ -32,20 +32,20 @@ func frontier(w io.Writer, v *gateway.RiskFrontier) {
 	}
 	WriteLine(w, 2, text)
 	t := Table{Indent: 2, MaxWidth: 32}
-	t.Add("MAX WRONG", "DRAFTS SERVED", "WRONG OF THESE", savedTitle(v), "CERTIFIED")
+	t.Add("MAX DISAGREEMENT", "DRAFTS SERVED", "DISAGREEMENT", savedTitle(v), "CERTIFIED")
 	for i := range v.Points {
 		p := &v.Points[i]
-		rate := Percent(p.MaxWrongRate)
+		rate := Percent(p.MaxDisagreement)
 		if p.InForce {
 			rate += " now"
 		}
-		t.Add(rate, rangeText(p.Share, roundPercent), rangeText(p.Wrong, roundPercent), savedText(p), certifiedText(p))
+		t.Add(rate, rangeText(p.Share, roundPercent), rangeText(p.Disagreement, roundPercent), savedText(p), certifiedText(p))
 	}
 	t.Write(w)
 	byThreshold := Table{Indent: 2, MaxWidth: 32}
-	byThreshold.Add("THRESHOLD", "DRAFTS SERVED", "WRONG OF THESE")
+	byThreshold.Add("THRESHOLD", "DRAFTS SERVED", "DISAGREEMENT")
 	for _, th := range v.Thresholds {
-		byThreshold.Add(fmt.Sprintf("%.2f nats", th.Threshold), rangeText(th.Share, roundPercent), rangeText(th.Wrong, roundPercent))
+		byThreshold.Add(fmt.Sprintf("%.2f nats", th.Threshold), rangeText(th.Share, roundPercent), rangeText(th.Disagreement, roundPercent))
 	}
 	byThreshold.Write(w)
 }

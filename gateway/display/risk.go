@@ -20,13 +20,13 @@ func Risk(w io.Writer, views []risk.Summary) {
 		for n < len(views) && views[n].Route == first.Route {
 			n++
 		}
-		WriteLine(w, 2, fmt.Sprintf("%s: wrong rate of unverified drafts at most %s, with probability %s",
-			first.Route, Percent(first.MaxWrongRate), Percent(1-first.ErrorProbability)))
+		WriteLine(w, 2, fmt.Sprintf("%s: disagreement of unverified drafts at most %s, with probability %s",
+			first.Route, Percent(first.MaxDisagreement), Percent(1-first.ErrorProbability)))
 		t := Table{Indent: 2, MaxWidth: 24}
-		t.Add("TRAFFIC CLASS", "STATE", "THRESHOLD", "ACCEPTS", "AUDITS", "WRONG RATE", "PROVEN BELOW", "DRIFT", "FIRST CERTIFICATE")
+		t.Add("TRAFFIC CLASS", "STATE", "THRESHOLD", "ACCEPTS", "AUDITS", "DISAGREEMENT", "PROVEN BELOW", "DRIFT", "FIRST CERTIFICATE")
 		for i := range views[:n] {
 			v := &views[i]
-			t.Add(v.TrafficClass, string(v.Phase), thresholdText(v), acceptsText(v), auditsText(v), wrongText(v), Percent(v.Bound), driftText(v), waitText(v))
+			t.Add(v.TrafficClass, string(v.Phase), thresholdText(v), acceptsText(v), auditsText(v), disagreementText(v), Percent(v.Bound), driftText(v), waitText(v))
 		}
 		t.Write(w)
 		views = views[n:]
@@ -77,8 +77,8 @@ func waitText(v *risk.Summary) string {
 	return fmt.Sprintf("%.0f audits to go", *v.ToCertify)
 }
 
-// wrongText is the estimated wrong rate with its interval.
-func wrongText(v *risk.Summary) string {
+// disagreementText is the estimated disagreement with its interval.
+func disagreementText(v *risk.Summary) string {
 	if v.Audits == 0 {
 		return none
 	}

@@ -29,7 +29,7 @@ type kindOfSeries struct {
 // phase is the series of the phases, and threshold that of the thresholds in force.
 var (
 	phase = prometheus.NewDesc("foregate_risk_phase",
-		"1 for the phase in which a kind of request is, as foregate risk show names it: warmup, stopped (too many drafts of the warm-up were wrong), certified, uncertified, learning or infeasible; absent for the others.",
+		"1 for the phase in which a kind of request is, as foregate risk show names it: warmup, stopped (the target disagreed with too many drafts of the warm-up), certified, uncertified, learning or infeasible; absent for the others.",
 		[]string{"route", "traffic_class", "phase"}, nil)
 	threshold = descOf("threshold_nats", "Lowest score with which a draft is served; absent while none is.")
 )
@@ -41,7 +41,7 @@ func NewCollector(states func() []risk.KeyState, summary func(k *risk.KeyState) 
 	add := func(kind prometheus.ValueType, name, help string, of func(s *risk.Summary) float64) {
 		c.kinds = append(c.kinds, kindOfSeries{descOf(name, help), kind, of})
 	}
-	add(prometheus.GaugeValue, "max_wrong_rate", "Largest share of the drafts served that the target may have refused, by the guarantee.", func(s *risk.Summary) float64 { return s.MaxWrongRate })
+	add(prometheus.GaugeValue, "max_disagreement", "Largest share of the drafts served that the target may have refused, by the guarantee.", func(s *risk.Summary) float64 { return s.MaxDisagreement })
 	add(prometheus.GaugeValue, "upper_bound", "Share of the drafts accepted by the operating threshold that the target would refuse: proven to be less; 1 while nothing is proven.", func(s *risk.Summary) float64 { return s.Bound })
 	add(prometheus.GaugeValue, "estimate", "The same share among the audits.", func(s *risk.Summary) float64 { return s.Estimate })
 	add(prometheus.GaugeValue, "estimate_lower", "Lower end of the interval that holds the share at every moment, with the probability of the guarantee.", func(s *risk.Summary) float64 { return s.Low })

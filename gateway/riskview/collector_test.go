@@ -35,7 +35,7 @@ func summarised(k *risk.KeyState) risk.Summary {
 }
 
 func TestTheCollectorTellsOfStates(t *testing.T) {
-	rule := risk.Rule{MaxWrongRate: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
+	rule := risk.Rule{MaxDisagreement: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
 	certified, warned := stateWith(rule, 150), stateWith(rule, 0)
 	warned.Alarm, warned.Infeasible = 2, true
 	all := []risk.KeyState{
@@ -54,12 +54,12 @@ func TestTheCollectorTellsOfStates(t *testing.T) {
 	}
 	got := series(t, reg)
 	for name, want := range map[string]float64{
-		"threshold_nats chat to_1k.0a1b2c3d": *sum.Threshold,
-		"max_wrong_rate chat to_4k.0a1b2c3d": .1,
-		"upper_bound chat to_1k.0a1b2c3d":    sum.Bound,
-		"upper_bound chat to_4k.0a1b2c3d":    1,
-		"audits chat to_1k.0a1b2c3d":         float64(sum.Audits),
-		"alarms_total chat to_4k.0a1b2c3d":   2,
+		"threshold_nats chat to_1k.0a1b2c3d":   *sum.Threshold,
+		"max_disagreement chat to_4k.0a1b2c3d": .1,
+		"upper_bound chat to_1k.0a1b2c3d":      sum.Bound,
+		"upper_bound chat to_4k.0a1b2c3d":      1,
+		"audits chat to_1k.0a1b2c3d":           float64(sum.Audits),
+		"alarms_total chat to_4k.0a1b2c3d":     2,
 
 		"phase chat to_1k.0a1b2c3d certified":  1,
 		"phase chat to_4k.0a1b2c3d infeasible": 1,
@@ -98,7 +98,7 @@ func series(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 }
 
 func TestOfManyStatesThoseSeenLastAreToldOf(t *testing.T) {
-	rule := risk.Rule{MaxWrongRate: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
+	rule := risk.Rule{MaxDisagreement: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
 	var all []risk.KeyState
 	for i := range maxSeries + 44 {
 		all = append(all, risk.KeyState{Key: risk.Key{Route: fmt.Sprintf("r%03d", i), TrafficClass: "b"}, Rule: rule, Seen: time.Unix(int64(i), 0)})

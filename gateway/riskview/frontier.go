@@ -50,7 +50,7 @@ func (e Economics) saved(share float64, serves bool, c *plan.Config) (usd, token
 	return e.PerDay * (sums.SavingUSD() - c.Risk.Rates.Audit*(audit+rest)), e.PerDay * share * e.Output
 }
 
-// Frontiers returns what each maximum wrong rate would give for the kinds of request in use (GET /admin/risk/frontier). One
+// Frontiers returns what each maximum of disagreement would give for the kinds of request in use (GET /admin/risk/frontier). One
 // caller computes at a time; the others get its result.
 func (s *Watcher) Frontiers(ctx context.Context) (gateway.RiskFrontiers, error) {
 	s.frontierMu.Lock()
@@ -157,7 +157,7 @@ type frontierMaker struct {
 func (m *frontierMaker) view(f risk.Frontier) gateway.RiskFrontier {
 	k := m.key
 	v := gateway.RiskFrontier{
-		Route: k.Key.Route, TrafficClass: k.Key.TrafficClass, Label: string(m.config.Risk.Label), MaxWrongRate: k.Rule.MaxWrongRate, ErrorProbability: k.Rule.ErrorProbability,
+		Route: k.Key.Route, TrafficClass: k.Key.TrafficClass, Label: string(m.config.Risk.Label), MaxDisagreement: k.Rule.MaxDisagreement, ErrorProbability: k.Rule.ErrorProbability,
 		Known: f.Known, Audits: f.Audits, Lost: f.Lost, Bad: f.Bad, FullRange: f.FullRange, Needed: f.Needed, Priced: m.economics.Prices.Complete(),
 		Thresholds: []gateway.FrontierThreshold{}, // none before a grid is placed
 	}
@@ -166,7 +166,7 @@ func (m *frontierMaker) view(f risk.Frontier) gateway.RiskFrontier {
 	}
 	for i := range f.Thresholds {
 		t := &f.Thresholds[i]
-		v.Thresholds = append(v.Thresholds, gateway.FrontierThreshold{Threshold: t.Threshold, Share: t.Share, Wrong: t.Risk})
+		v.Thresholds = append(v.Thresholds, gateway.FrontierThreshold{Threshold: t.Threshold, Share: t.Share, Disagreement: t.Risk})
 	}
 	for i := range f.Points {
 		v.Points = append(v.Points, m.point(&f.Points[i], f.Known))
@@ -176,8 +176,8 @@ func (m *frontierMaker) view(f risk.Frontier) gateway.RiskFrontier {
 
 func (m *frontierMaker) point(p *risk.FrontierPoint, known bool) gateway.FrontierPoint {
 	v := gateway.FrontierPoint{
-		MaxWrongRate: p.MaxWrongRate, InForce: p.MaxWrongRate == m.key.Rule.MaxWrongRate, Certified: p.Low > 0,
-		Share: p.Share, Wrong: p.Risk,
+		MaxDisagreement: p.MaxDisagreement, InForce: p.MaxDisagreement == m.key.Rule.MaxDisagreement, Certified: p.Low > 0,
+		Share: p.Share, Disagreement: p.Risk,
 	}
 	if !math.IsInf(p.MoreAudits, 0) {
 		v.Audits = &p.MoreAudits

@@ -75,19 +75,19 @@ func TestAFrontierTellsWhatEachRateWouldGive(t *testing.T) {
 		v := f[0]
 		byRate := map[float64]gateway.FrontierPoint{}
 		for _, p := range v.Points {
-			byRate[p.MaxWrongRate] = p
-			if p.InForce != (p.MaxWrongRate == v.MaxWrongRate) {
+			byRate[p.MaxDisagreement] = p
+			if p.InForce != (p.MaxDisagreement == v.MaxDisagreement) {
 				t.Errorf("in force: %+v", p)
 			}
-			for _, r := range []risk.Range{p.Share, p.Wrong, *p.USD, *p.Tokens} {
+			for _, r := range []risk.Range{p.Share, p.Disagreement, *p.USD, *p.Tokens} {
 				if !(r.Low <= r.Estimate && r.Estimate <= r.High) {
-					t.Errorf("ε %g: %+v is no range", p.MaxWrongRate, r)
+					t.Errorf("ε %g: %+v is no range", p.MaxDisagreement, r)
 				}
 			}
 		}
 		// 75 % have 2 % bad ones; with the next 5 % it is 8 %; of all 26 %.
 		p := byRate[.05]
-		if !p.Certified || p.Share.Low > .76 || p.Share.High < .74 || p.Share.Estimate < .65 || p.Share.Estimate > .77 || p.Wrong.Low > .02 || p.Wrong.High < .02 {
+		if !p.Certified || p.Share.Low > .76 || p.Share.High < .74 || p.Share.Estimate < .65 || p.Share.Estimate > .77 || p.Disagreement.Low > .02 || p.Disagreement.High < .02 {
 			t.Errorf("ε .05: %+v", p)
 		}
 		// The target alone costs 6.1 $ a day; what a draft of three quarters saves is its formula in docs/science.md.
@@ -124,7 +124,7 @@ func TestAFrontierOfFewAuditsSaysSo(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	for _, p := range v.Points {
-		if everything := (risk.Range{High: 1}); v.Known || p.Share != everything || p.Wrong != everything || p.USD != nil || p.Tokens != nil || p.Audits != nil {
+		if everything := (risk.Range{High: 1}); v.Known || p.Share != everything || p.Disagreement != everything || p.USD != nil || p.Tokens != nil || p.Audits != nil {
 			t.Errorf("of three audits: %+v", p)
 		}
 	}

@@ -32,7 +32,7 @@ func promising() Setup {
 	return Setup{
 		Rate: promiseRate, Sim: func(o *vllmsim.Options) { o.Divergence = 0 },
 		Settings: map[string]string{
-			"speculation.mode": "risk", "risk.warmup": "shadow", "risk.max_wrong_rate": "0.3", "risk.audit_rate": "1", "economy.guard": "off",
+			"speculation.mode": "risk", "risk.warmup": "shadow", "risk.max_disagreement": "0.3", "risk.audit_rate": "1", "economy.guard": "off",
 			"speculation.max_concurrent_scores": "16", "risk.cold_start_audits_per_minute": "100000",
 			"risk.audit_budget": "0", "risk.max_concurrent_audits": "16", "risk.max_staleness": promiseStale.String(), "cache.mode": "off",
 		},

@@ -46,24 +46,24 @@ type Area struct {
 
 // Point is what the audits tell of one ε, as GET /admin/risk/frontier does. Shares are of all drafts.
 type Point struct {
-	MaxWrongRate float64    `json:"max_wrong_rate"`
-	Certified    float64    `json:"certified"`   // served by the threshold that these audits certify
-	Expected     risk.Range `json:"expected"`    // served once there are audits enough
-	MoreAudits   *float64   `json:"more_audits"` // until then; null: never
+	MaxDisagreement float64    `json:"max_disagreement"`
+	Certified       float64    `json:"certified"`   // served by the threshold that these audits certify
+	Expected        risk.Range `json:"expected"`    // served once there are audits enough
+	MoreAudits      *float64   `json:"more_audits"` // until then; null: never
 }
 
 // Replay is mode risk with these drafts in some random orders, each audited until a threshold is certified; it serves
 // the rest.
 type Replay struct {
-	MaxWrongRate float64 `json:"max_wrong_rate"`
-	Orders       int     `json:"orders"`
-	Certified    int     `json:"certified"` // orders in which there was a certificate
-	Audits       int     `json:"audits"`    // until then, the median; the scores that place the grid are not audits
-	Requests     int     `json:"requests"`  // until then, the median, by the share that is drafted in the background
-	Drafts       int     `json:"drafts"`    // after it, of all orders
-	Served       int     `json:"served"`    // of these
-	Bad          int     `json:"bad"`       // of the served ones
-	Exceeded     int     `json:"exceeded"`  // orders in which more than ε of the served ones were bad
+	MaxDisagreement float64 `json:"max_disagreement"`
+	Orders          int     `json:"orders"`
+	Certified       int     `json:"certified"` // orders in which there was a certificate
+	Audits          int     `json:"audits"`    // until then, the median; the scores that place the grid are not audits
+	Requests        int     `json:"requests"`  // until then, the median, by the share that is drafted in the background
+	Drafts          int     `json:"drafts"`    // after it, of all orders
+	Served          int     `json:"served"`    // of these
+	Bad             int     `json:"bad"`       // of the served ones
+	Exceeded        int     `json:"exceeded"`  // orders in which more than ε of the served ones were bad
 }
 
 // Kind is one kind of question.
@@ -86,7 +86,7 @@ const (
 
 // ruleFor is the gateway's rule at ε, by the defaults of its settings.
 func ruleFor(rate float64) risk.Rule {
-	return risk.Rule{MaxWrongRate: rate, ErrorProbability: .05, LeaseAudits: 4000, DriftRunLength: plan.DriftRunLength}
+	return risk.Rule{MaxDisagreement: rate, ErrorProbability: .05, LeaseAudits: 4000, DriftRunLength: plan.DriftRunLength}
 }
 
 // evidenceOf is what a label says; why is told where there are no audits.
@@ -177,10 +177,10 @@ func (e *Evidence) points(audits []audit) {
 	f := risk.FrontierOf(in)
 	for i := range f.Points {
 		p := &f.Points[i]
-		if !f.Known || !slices.Contains(comparedRates, p.MaxWrongRate) {
+		if !f.Known || !slices.Contains(comparedRates, p.MaxDisagreement) {
 			continue
 		}
-		point := Point{MaxWrongRate: p.MaxWrongRate, Expected: p.Share}
+		point := Point{MaxDisagreement: p.MaxDisagreement, Expected: p.Share}
 		if p.Low > 0 {
 			point.Certified = f.Thresholds[p.Low-1].Share.Estimate
 		}
@@ -208,7 +208,7 @@ func curveOf(audits []audit) (curve [][2]float64) {
 
 // replay lets the gateway's own state of evidence see the drafts in random orders.
 func replay(rate float64, audits []audit) Replay {
-	r := Replay{MaxWrongRate: rate, Orders: replayOrders}
+	r := Replay{MaxDisagreement: rate, Orders: replayOrders}
 	var drafts, asked []float64
 	dice := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the same orders in each run
 	for range r.Orders {

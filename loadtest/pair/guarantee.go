@@ -16,13 +16,13 @@ import (
 
 // Guarantee is what came of mode risk through the gateway.
 type Guarantee struct {
-	Why          string     `json:"why,omitempty"` // why nothing was certified
-	MaxWrongRate float64    `json:"max_wrong_rate"`
-	Label        string     `json:"label"`
-	Imported     int        `json:"imported"` // audits of the other questions; 0: nothing was certified
-	Requests     int        `json:"requests"`
-	Served       int        `json:"served"`    // drafts that were served unchecked
-	Disagreed    Proportion `json:"disagreed"` // of the served drafts that the target was asked about, those that it does not stand by
+	Why             string     `json:"why,omitempty"` // why nothing was certified
+	MaxDisagreement float64    `json:"max_disagreement"`
+	Label           string     `json:"label"`
+	Imported        int        `json:"imported"` // audits of the other questions; 0: nothing was certified
+	Requests        int        `json:"requests"`
+	Served          int        `json:"served"`    // drafts that were served unchecked
+	Disagreed       Proportion `json:"disagreed"` // of the served drafts that the target was asked about, those that it does not stand by
 }
 
 // held says whether the bound held, as far as the counts tell.
@@ -30,9 +30,9 @@ func (g *Guarantee) held() string {
 	switch d := &g.Disagreed; {
 	case d.Of == 0:
 		return "nothing was served"
-	case d.share() <= g.MaxWrongRate:
+	case d.share() <= g.MaxDisagreement:
 		return "held"
-	case d.Low <= g.MaxWrongRate:
+	case d.Low <= g.MaxDisagreement:
 		return "exceeded, within the interval"
 	}
 	return "broken"
@@ -117,10 +117,10 @@ func (m *run) askRisk(ctx context.Context) {
 		}
 	}
 	rate, certified := promised(past)
-	g := &Guarantee{MaxWrongRate: rate, Label: label}
+	g := &Guarantee{MaxDisagreement: rate, Label: label}
 	m.report.Guarantee = g
 	settings := map[string]string{
-		"risk.max_wrong_rate": strconv.FormatFloat(rate, 'g', -1, 64), "risk.label": setting, "risk.warmup": "shadow", "risk.refit": "off",
+		"risk.max_disagreement": strconv.FormatFloat(rate, 'g', -1, 64), "risk.label": setting, "risk.warmup": "shadow", "risk.refit": "off",
 	}
 	list := m.list[half:]
 	switch {

@@ -55,7 +55,7 @@ func TestEvidenceIsWhatTheGatewaysOwnFunctionsMakeOfAudits(t *testing.T) {
 	}
 	for i, rate := range comparedRates {
 		p, r := e.Points[i], e.Replays[i]
-		if p.MaxWrongRate != rate || p.Certified > .5/(1-rate)+.05 || p.Expected.High < .4 || r.Certified == 0 || r.Exceeded > 2 || r.Bad > r.Served/10 || r.Requests < 2*(200+r.Audits) {
+		if p.MaxDisagreement != rate || p.Certified > .5/(1-rate)+.05 || p.Expected.High < .4 || r.Certified == 0 || r.Exceeded > 2 || r.Bad > r.Served/10 || r.Requests < 2*(200+r.Audits) {
 			t.Errorf("ε = %v: %+v, %+v", rate, p, r)
 		}
 	}

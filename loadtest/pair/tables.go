@@ -90,8 +90,8 @@ func (rs Reports) rateTable() Table {
 	rs.evidences(func(r *Report, e *Evidence) {
 		for i := range e.Replays {
 			p, row := &e.Replays[i], []string{r.name(), e.Label}
-			row = append(row, fmt.Sprintf("%.2f", p.MaxWrongRate))
-			row = append(row, e.pointCells(p.MaxWrongRate)...)
+			row = append(row, fmt.Sprintf("%.2f", p.MaxDisagreement))
+			row = append(row, e.pointCells(p.MaxDisagreement)...)
 			row = append(row, fmt.Sprintf("%d of %d", p.Certified, p.Orders))
 			if p.Certified == 0 {
 				t.Rows = append(t.Rows, append(row, "", "", "", "", ""))
@@ -112,7 +112,7 @@ func (rs Reports) rateTable() Table {
 func (e *Evidence) pointCells(rate float64) []string {
 	for i := range e.Points {
 		p := &e.Points[i]
-		if p.MaxWrongRate != rate {
+		if p.MaxDisagreement != rate {
 			continue
 		}
 		more := "not expected"
@@ -136,7 +136,7 @@ func (rs Reports) guaranteeTable() Table {
 		if g == nil {
 			continue
 		}
-		rate := fmt.Sprintf("%.2f", g.MaxWrongRate)
+		rate := fmt.Sprintf("%.2f", g.MaxDisagreement)
 		if g.Imported == 0 {
 			rate = ""
 		}

@@ -32,7 +32,7 @@ func tables() []table { return []table{dayTable(), qualityTable()} }
 const (
 	costColumn     = "cost beside the target alone"
 	wideCostColumn = "with prices of 128 at once"
-	wrongColumn    = "wrong of all answers"
+	ofAllColumn    = "disagreement of all answers"
 	rentColumn     = "rent per million tokens"
 	priceColumn    = "by token prices"
 	ttftColumn     = "TTFT p99"
@@ -64,7 +64,7 @@ func dayTable() table {
 			{"target GPUs busy", share, func(r loadtest.Row) float64 { return r.TargetUtilisation }},
 			{"cached", share, func(r loadtest.Row) float64 { return r.CacheHitRate }},
 			{"drafted tokens", share, func(r loadtest.Row) float64 { return r.DraftTokenShare }},
-			{wrongColumn, share, func(r loadtest.Row) float64 { return r.WrongShare }},
+			{ofAllColumn, share, func(r loadtest.Row) float64 { return r.DisagreementOfAll }},
 		},
 		Beside: []string{"naive, equal cost", "no drafts, equal cost", "without drafts"},
 	}
@@ -74,15 +74,15 @@ func qualityTable() table {
 	return table{
 		Scenario: "quality-cost", Title: "Quality beside cost",
 		About: "One kind of request, of whose drafts a sixth is wrong, at a load that makes nobody wait. A fixed threshold, mode `risk` at five ε, a router that sends a share of the requests to the draft by chance, and an oracle that knows the loosest threshold with at most ε of the drafts wrong. " +
-			"Cost: prices of tokens, audits included; the first twenty of thirty minutes are a warm-up and not counted. *Wrong*: answers that the target would refuse. " + pricesAre,
+			"Cost: prices of tokens, audits included; the first twenty of thirty minutes are a warm-up and not counted. *Disagreement*: answers that the target would refuse. " + pricesAre,
 		Cases: []string{"target alone", "threshold 0", "threshold 0.2", "threshold 0.26", "threshold 0.3", "threshold 0.315", "risk 0.05", "risk 0.08", "risk 0.1", "risk 0.12", "risk 0.15",
 			"router 0.25", "router 0.5", "router 0.75", "oracle 0.08", "oracle 0.1", "oracle 0.12", "oracle 0.15"},
 		Columns: []tableColumn{
 			{costColumn, times, func(r loadtest.Row) float64 { return r.PricedPerMTok }}, // of the first case, as is the next
 			{wideCostColumn, times, func(r loadtest.Row) float64 { return r.WidePricedPerMTok }},
 			{"answers by the draft", share, func(r loadtest.Row) float64 { return r.Served }},
-			{"wrong of these", share, func(r loadtest.Row) float64 { return r.UnverifiedWrong }},
-			{wrongColumn, share, func(r loadtest.Row) float64 { return r.WrongShare }},
+			{"disagreement", share, func(r loadtest.Row) float64 { return r.UnverifiedDisagreement }},
+			{ofAllColumn, share, func(r loadtest.Row) float64 { return r.DisagreementOfAll }},
 			{"TTFT p50", milliseconds, func(r loadtest.Row) float64 { return r.TTFT50 }},
 			{"TTFT p95", milliseconds, func(r loadtest.Row) float64 { return r.TTFT95 }},
 		},

@@ -25,14 +25,14 @@ func TestDraftsSaveWhatTheFormulasSay(t *testing.T) {
 			t.Errorf("%s: P99 %v ms, and the target alone %v; %d lost", name, r.E2E99, alone.E2E99, r.Errors+r.Shed)
 		}
 	}
-	if rows["auto"].WrongAccepts > rows["confidence"].WrongAccepts {
-		t.Errorf("with everything on %v of the accepted drafts are wrong, and %v without", rows["auto"].WrongAccepts, rows["confidence"].WrongAccepts)
+	if rows["auto"].CheckedDisagreement > rows["confidence"].CheckedDisagreement {
+		t.Errorf("with everything on %v of the accepted drafts are wrong, and %v without", rows["auto"].CheckedDisagreement, rows["confidence"].CheckedDisagreement)
 	}
 	if r := rows["verify 12/s"]; r.Identical != 1 || r.DraftTokenShare == 0 {
 		t.Errorf("%v of the verified answers are the target's own, with %v of their tokens from the draft", r.Identical, r.DraftTokenShare)
 	}
-	if r := rows["lenient 16/s"]; r.WrongAccepts != 0 || r.Acceptance == 0 {
-		t.Errorf("%v of the drafts that the target stood by are wrong", r.WrongAccepts)
+	if r := rows["lenient 16/s"]; r.CheckedDisagreement != 0 || r.Acceptance == 0 {
+		t.Errorf("%v of the drafts that the target stood by are wrong", r.CheckedDisagreement)
 	}
 }
 

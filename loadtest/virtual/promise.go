@@ -15,7 +15,7 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// promises reports whether some case of a scenario promises a share of wrong drafts, or is
+// promises reports whether some case of a scenario promises a disagreement, or is
 // compared with one that knows it.
 func promises(s *loadtest.Scenario) bool {
 	for i := range s.Cases {
@@ -51,10 +51,10 @@ func (l *lab) prepareOracle() {
 	}
 }
 
-// promise sums up what became of the share of wrong drafts that was allowed, and tells it of each
+// promise sums up what became of the disagreement that was allowed, and tells it of each
 // kind of request.
 func (l *lab) promise() (*loadtest.Promise, []string) {
-	p := &loadtest.Promise{Eps: l.values.Tiers.Risk.Rule.MaxWrongRate}
+	p := &loadtest.Promise{Eps: l.values.Tiers.Risk.Rule.MaxDisagreement}
 	if l.spec.Oracle > 0 {
 		p.Eps = l.spec.Oracle
 	}

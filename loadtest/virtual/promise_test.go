@@ -24,7 +24,7 @@ arrivals: {poisson: 10}
 prompts: [{name: chat, question: 60, output: {p50: 40, p95: 80, max: 200}}]
 draft: {profile: a10g-8b, count: 2, usd_per_hour: 1, divergence: 0.25}
 target: {profile: h100-70b-fp8-tp2, count: 2, usd_per_hour: 13.76, restart: 10s}
-settings: {cache.mode: "off", risk.max_wrong_rate: "0.2", risk.audit_rate: "0.2", risk.audit_budget: "0", risk.cold_start_audits_per_minute: "200", speculation.mode: MODE, MORE}
+settings: {cache.mode: "off", risk.max_disagreement: "0.2", risk.audit_rate: "0.2", risk.audit_budget: "0", risk.cold_start_audits_per_minute: "200", speculation.mode: MODE, MORE}
 faults: [{at: 10m, pool: draft, backend: all, drift: {divergence: 0.7}}FAULT]
 `
 
@@ -96,9 +96,9 @@ func TestAnOracleKeepsToWhatItKnows(t *testing.T) {
 	}
 	text := replace(promised, "MODE", "confidence", "MORE", `economy.guard: "off"`, "FAULT", "")
 	r := row(t, scenario(t, text+"compare: [{name: known, oracle: 0.1}]\n"), 1)
-	if r.AboveBefore+r.AboveAfter > 0 || r.WrongBefore > 0.12 || r.WrongAfter > 0.13 || r.Served == 0 {
+	if r.AboveBefore+r.AboveAfter > 0 || r.DisagreementBefore > 0.12 || r.DisagreementAfter > 0.13 || r.Served == 0 {
 		t.Errorf("above ε %v and %v of the time; %v and %v of the drafts wrong that it serves, %v of the answers",
-			r.AboveBefore, r.AboveAfter, r.WrongBefore, r.WrongAfter, r.Served)
+			r.AboveBefore, r.AboveAfter, r.DisagreementBefore, r.DisagreementAfter, r.Served)
 	}
 }
 

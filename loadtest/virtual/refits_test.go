@@ -13,7 +13,7 @@ func TestARefitIsPutInForceAndThePromiseIsKept(t *testing.T) {
 	}
 	played := func(refit string) *lab {
 		t.Helper()
-		s := scenario(t, withUsual(replace(promised, "MORE", `risk.max_wrong_rate: "0.1", risk.refit: "`+refit+`"`, `risk.max_wrong_rate: "0.2", `, "", "faults: [{at: 10m, pool: draft, backend: all, drift: {divergence: 0.7}}FAULT]", "")))
+		s := scenario(t, withUsual(replace(promised, "MORE", `risk.max_disagreement: "0.1", risk.refit: "`+refit+`"`, `risk.max_disagreement: "0.2", `, "", "faults: [{at: 10m, pool: draft, backend: all, drift: {divergence: 0.7}}FAULT]", "")))
 		l, err := newLab(s, &s.Cases[0], 1)
 		if err != nil {
 			t.Fatal(err)

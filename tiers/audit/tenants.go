@@ -91,7 +91,7 @@ func (t *Tenants) settle(k Tenant, bad bool, r risk.Rule, now time.Time) {
 	if e.n++; bad {
 		e.bad++
 	}
-	if t.classes[k.Key].shared && risk.LogUpperE(e.n, e.bad, r.MaxWrongRate) >= math.Log(certain/r.ErrorProbability) {
+	if t.classes[k.Key].shared && risk.LogUpperE(e.n, e.bad, r.MaxDisagreement) >= math.Log(certain/r.ErrorProbability) {
 		*e = tenantAudits{apart: now.Add(apartFor), recent: e.recent}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-var tenantRule = risk.Rule{MaxWrongRate: .10, ErrorProbability: .05, LeaseAudits: 400, DriftRunLength: 1000}
+var tenantRule = risk.Rule{MaxDisagreement: .10, ErrorProbability: .05, LeaseAudits: 400, DriftRunLength: 1000}
 
 func TestATenantHasHalfOfAClassAuditsAtMost(t *testing.T) {
 	all, now := new(Tenants), time.Unix(1e9, 0)

@@ -57,7 +57,7 @@ func (h *history) step() {
 	class := []string{"all.a", "all_t0.a"}[h.rng.IntN(2)]
 	rule := plain
 	if h.n/3000%2 == 1 { // the settings change, and replicas hear of it one after the other
-		rule.MaxWrongRate = .3
+		rule.MaxDisagreement = .3
 	}
 	k := f.Kinds[class]
 	if k == nil {

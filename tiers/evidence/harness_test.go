@@ -22,7 +22,7 @@ import (
 var chat = risk.Key{Route: "org/chat", TrafficClass: "to_1k.0a1b2c3d"}
 
 // plain is a rule by which little evidence goes far.
-var plain = risk.Rule{MaxWrongRate: .2, ErrorProbability: .05, LeaseAudits: 400, DriftRunLength: 500}
+var plain = risk.Rule{MaxDisagreement: .2, ErrorProbability: .05, LeaseAudits: 400, DriftRunLength: 500}
 
 // lines is a log that may be read while it is written.
 type lines struct {

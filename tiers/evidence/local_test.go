@@ -75,7 +75,7 @@ func TestWhatIsNoAuditIsRefused(t *testing.T) {
 		if err := r.Close(t.Context(), chat, "a b", false); err == nil || errors.Is(err, ErrAway) {
 			t.Errorf("close: %v", err)
 		}
-		r.by(risk.Rule{MaxWrongRate: 1, ErrorProbability: .05, LeaseAudits: 10, DriftRunLength: 10})
+		r.by(risk.Rule{MaxDisagreement: 1, ErrorProbability: .05, LeaseAudits: 10, DriftRunLength: 10})
 		if _, err := r.Open(t.Context(), good); err == nil || errors.Is(err, ErrAway) {
 			t.Errorf("a rule that promises nothing: %v", err)
 		}

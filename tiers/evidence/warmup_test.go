@@ -20,14 +20,14 @@ func TestAWarmupThatIsOverIsNotBegunAnewByARedisThatForgot(t *testing.T) {
 		r.close(ticket, true)
 	}
 	began := r.View(chat).Warmup
-	if began.Ended != risk.WarmupWrong {
+	if began.Ended != risk.WarmupDisagreement {
 		t.Fatalf("%+v", began)
 	}
 	if err := join(t, s.Addr).Reset(t.Context(), chat); err != nil {
 		t.Fatal(err)
 	}
 	_ = r.Tick(t.Context())
-	if v := r.View(chat); v.Warmup.Ended != risk.WarmupWrong || v.Warmup.Began != began.Began || v.New {
+	if v := r.View(chat); v.Warmup.Ended != risk.WarmupDisagreement || v.Warmup.Began != began.Began || v.New {
 		t.Errorf("reset by another: %+v", v)
 	}
 	if err := r.raw.FlushAll(t.Context()).Err(); err != nil {

@@ -140,7 +140,7 @@ func TestEvidenceIsKeptApartWhereverItsMeaningDiffers(t *testing.T) {
 	for what, change := range map[string]func(*Config, *Facts){
 		"the same length": func(_ *Config, f *Facts) { f.Request = &openai.Request{Model: "m", PromptTokens: 1000} },
 		"another rate":    func(c *Config, _ *Facts) { c.Risk.Rates.Audit = 0.5 },
-		"another ε":       func(c *Config, _ *Facts) { c.Risk.Rule.MaxWrongRate = 0.01 },
+		"another ε":       func(c *Config, _ *Facts) { c.Risk.Rule.MaxDisagreement = 0.01 },
 	} {
 		c, f := cfg, base
 		change(&c, &f)

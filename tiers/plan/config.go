@@ -103,7 +103,7 @@ const (
 
 // Risk configures audits and the promise.
 type Risk struct {
-	Rule                risk.Rule  // risk.max_wrong_rate, .error_probability, .lease_audits
+	Rule                risk.Rule  // risk.max_disagreement, .error_probability, .lease_audits
 	Rates               risk.Rates // risk.audit_rate, .cold_start_audits_per_minute
 	Label               Label      // what makes an audited draft good (risk.label)
 	AuditBudget         float64    // cost of audits as a share of the target's cost (risk.audit_budget, 0 … 1; 0: no bound)
@@ -152,7 +152,7 @@ func (c *Config) Fingerprint() string {
 	if c.Mode.Audited() {
 		r := &c.Risk
 		b = append(append(append(b, ' '), r.Label...), ' ')
-		b = strconv.AppendUint(append(b, ' '), math.Float64bits(r.Rule.MaxWrongRate), 16)
+		b = strconv.AppendUint(append(b, ' '), math.Float64bits(r.Rule.MaxDisagreement), 16)
 		b = strconv.AppendUint(append(b, ' '), math.Float64bits(r.Rule.ErrorProbability), 16)
 		return string(strconv.AppendInt(append(b, ' '), int64(r.ScoreVersion), 10))
 	}

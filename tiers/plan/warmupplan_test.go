@@ -42,7 +42,7 @@ func TestTryInAWarmup(t *testing.T) {
 		{what: "fifty were served, and no audit has an outcome", own: with(known, func(v *risk.View) { v.Warmup.Served = 50 }), warmup: true, waits: true, threshold: 0.4, audited: true},
 		{what: "too few audits have an outcome, and the dice say no", own: with(known, func(v *risk.View) { v.Warmup.Served = 50 }), random: .9, warmup: true, waits: true, threshold: 0.4},
 		{what: "as many were served as outcomes allow", own: with(known, func(v *risk.View) { v.Warmup.Served, v.Warmup.Audits = 69, 1 }), warmup: true, threshold: 0.4, audited: true},
-		{what: "it has ended", own: with(known, func(v *risk.View) { v.Warmup.Ended = risk.WarmupWrong }), threshold: 1e9, audited: true},
+		{what: "it has ended", own: with(known, func(v *risk.View) { v.Warmup.Ended = risk.WarmupDisagreement }), threshold: 1e9, audited: true},
 		{what: "infeasible", own: with(known, func(v *risk.View) { v.Infeasible = true }), threshold: 1e9, audited: true},
 		{what: "the guard has shut it out", plan: Plan{Tier: Target, Reason: economy.ReasonNoSaving, Auditor: ScorerIDs}, own: known, threshold: 1e9, audited: true},
 		{what: "the guard has, and the dice say no", plan: Plan{Tier: Target, Reason: economy.ReasonNoSaving, Auditor: ScorerIDs}, own: known, random: .9, threshold: 1e9},
@@ -91,7 +91,7 @@ func TestTheFirstTimeOfAKindSparesTheBudgetOnlyWhileTheTargetIsIdle(t *testing.T
 		"busy":             {func(*Views) {}, .51, false, usual},
 		"unknown":          {func(*Views) {}, math.NaN(), false, usual},
 		"over":             {func(v *Views) { v.Own.Warmup.Began = now.Add(-time.Hour).UnixMicro() }, 0, false, usual},
-		"ended":            {func(v *Views) { v.Own.Warmup = risk.Warmup{Began: 1, Ended: risk.WarmupWrong} }, 0, true, .5},
+		"ended":            {func(v *Views) { v.Own.Warmup = risk.Warmup{Began: 1, Ended: risk.WarmupDisagreement} }, 0, true, .5},
 		"certified":        {func(v *Views) { v.Own.Op, v.Own.Warmup = 1, risk.Warmup{Began: 1, Ended: risk.WarmupCertified} }, 0, true, .2},
 		"all is certified": {func(v *Views) { v.Own.Op, v.Own.Warmup = 3, risk.Warmup{Began: 1, Ended: risk.WarmupCertified} }, 0, false, .05},
 		"infeasible": {func(v *Views) {

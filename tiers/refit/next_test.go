@@ -12,7 +12,7 @@ import (
 )
 
 // usual is a rule by which little evidence goes far.
-var usual = risk.Rule{MaxWrongRate: .1, ErrorProbability: .05, LeaseAudits: 2000, DriftRunLength: 1000}
+var usual = risk.Rule{MaxDisagreement: .1, ErrorProbability: .05, LeaseAudits: 2000, DriftRunLength: 1000}
 
 // telling is a law of which the plain score says little and the features much.
 var telling = populationOf(20_000, 2.5, 0, accept.Features{2, 1, 1}, 3)
@@ -58,7 +58,7 @@ func TestAScoreThatTellsMoreIsPromotedOnceItIsCertified(t *testing.T) {
 		if !opened.ApplyImport(usual, o.Import, r.now) || opened.Op != o.Index {
 			t.Errorf("the key serves index %d, want %d", opened.Op, o.Index)
 		}
-		if truth := telling.risk(&r.state.Candidate, opened.Grid.At(opened.Op)); truth > usual.MaxWrongRate {
+		if truth := telling.risk(&r.state.Candidate, opened.Grid.At(opened.Op)); truth > usual.MaxDisagreement {
 			t.Errorf("of what it serves %.3f is bad", truth)
 		}
 		return

@@ -154,7 +154,7 @@ func TestProofRefitsBreakThePromiseNoMoreOftenThanItSays(t *testing.T) {
 		t.Skip("a long test: make test-long")
 	}
 	const runs = 40
-	rule := risk.Rule{MaxWrongRate: .1, ErrorProbability: .2, LeaseAudits: 800, DriftRunLength: 1000}
+	rule := risk.Rule{MaxDisagreement: .1, ErrorProbability: .2, LeaseAudits: 800, DriftRunLength: 1000}
 	law := populationOf(100_000, 3.7, 2.5, accept.Features{}, 7) // every threshold of every fit has a risk above ε
 	if base := law.risk(&accept.ScoreMap{}, -1); base < .105 || base > .125 {
 		t.Fatalf("%.3f of the drafts are bad, want a little more than ε", base)
@@ -164,7 +164,7 @@ func TestProofRefitsBreakThePromiseNoMoreOftenThanItSays(t *testing.T) {
 		for i := range uint64(runs) {
 			r := newRun(law, rule, i)
 			r.rival = how
-			if truth, promoted := r.play(t, 3000); promoted && truth > rule.MaxWrongRate {
+			if truth, promoted := r.play(t, 3000); promoted && truth > rule.MaxDisagreement {
 				broken[how]++
 			}
 		}
@@ -184,7 +184,7 @@ func TestProofOnlyAuditsAfterTheFitTellTheRiskOfACandidateWithoutBias(t *testing
 		t.Skip("a long test: make test-long")
 	}
 	const runs = 200
-	rule := risk.Rule{MaxWrongRate: .1, ErrorProbability: .2, LeaseAudits: 1_000_000, DriftRunLength: 1000}
+	rule := risk.Rule{MaxDisagreement: .1, ErrorProbability: .2, LeaseAudits: 1_000_000, DriftRunLength: 1000}
 	law := populationOf(100_000, 1.5, 0, accept.Features{}, 8) // the features say nothing
 	for _, how := range []rival{fair, fitted} {
 		var sum, squares float64

@@ -57,7 +57,7 @@ func (c *chooser) fooled() bool {
 
 // servesWrong reports whether the threshold that [State] puts in force at an ε does not keep to it.
 func (c *chooser) servesWrong(eps float64) bool {
-	c.rule.MaxWrongRate = eps
+	c.rule.MaxDisagreement = eps
 	c.state.Close(c.rule, "nobody's", false) // makes the rule take effect
 	op := c.state.View(c.rule).Op
 	return op > 0 && c.risks[op-1] >= eps

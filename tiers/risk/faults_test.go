@@ -56,7 +56,7 @@ func TestProofThreeReplicasAreAsGoodAsOne(t *testing.T) {
 // Where no threshold keeps to ε, audits that go on as if nothing were known would begin one epoch
 // after the other, each of which may be wrong.
 func TestProofWhatCannotBeCertifiedIsLeftAlone(t *testing.T) {
-	corner := traffic{rule: Rule{MaxWrongRate: .02, ErrorProbability: .05, LeaseAudits: 2000, DriftRunLength: driftRun}, requests: 300_000, first: binormalOf(.20, .75)}
+	corner := traffic{rule: Rule{MaxDisagreement: .02, ErrorProbability: .05, LeaseAudits: 2000, DriftRunLength: driftRun}, requests: 300_000, first: binormalOf(.20, .75)}
 	without := sum(corner.replays(proofSeed, size(15, 400)))
 	corner.explore = true
 	with := sum(corner.replays(proofSeed, size(15, 400)))

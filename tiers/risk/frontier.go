@@ -75,12 +75,12 @@ type ThresholdEvidence struct {
 
 // FrontierPoint is what one ε would give. An index is that of a threshold; 0 is none: no draft is served.
 type FrontierPoint struct {
-	MaxWrongRate float64 // ε
-	Low          int     // loosest threshold that the samples certify
-	Estimate     int     // loosest threshold that half a lease of audits is expected to certify
-	High         int     // loosest threshold that is not refuted
-	Share        Range   // of drafts that would be served
-	Risk         Range   // at threshold Estimate; at the strictest if that is 0
+	MaxDisagreement float64 // ε
+	Low             int     // loosest threshold that the samples certify
+	Estimate        int     // loosest threshold that half a lease of audits is expected to certify
+	High            int     // loosest threshold that is not refuted
+	Share           Range   // of drafts that would be served
+	Risk            Range   // at threshold Estimate; at the strictest if that is 0
 	// MoreAudits is about how many more audits certify threshold Estimate: 0 if the samples do, +Inf if none is expected.
 	MoreAudits float64
 }
@@ -102,8 +102,8 @@ func FrontierOf(in FrontierInput) Frontier {
 			t.bounds(above[j], f.FullRange, delta)
 		}
 	}
-	f.Needed = math.Ceil(allGoodFactor * RequiredAudits(0, in.Rule.MaxWrongRate, in.Rule.ErrorProbability/(2*gridSize)) / f.fraction(lookTo(0)))
-	for _, eps := range offered(in.Rule.MaxWrongRate) {
+	f.Needed = math.Ceil(allGoodFactor * RequiredAudits(0, in.Rule.MaxDisagreement, in.Rule.ErrorProbability/(2*gridSize)) / f.fraction(lookTo(0)))
+	for _, eps := range offered(in.Rule.MaxDisagreement) {
 		f.Points = append(f.Points, f.point(eps, in.Rule))
 	}
 	return f
@@ -184,7 +184,7 @@ func (f *Frontier) fraction(j int) float64 {
 
 // point computes what one ε would give.
 func (f *Frontier) point(eps float64, r Rule) FrontierPoint {
-	p := FrontierPoint{MaxWrongRate: eps, Share: Range{High: 1}, Risk: Range{High: 1}, MoreAudits: math.Inf(1)}
+	p := FrontierPoint{MaxDisagreement: eps, Share: Range{High: 1}, Risk: Range{High: 1}, MoreAudits: math.Inf(1)}
 	if !f.Known {
 		return p
 	}

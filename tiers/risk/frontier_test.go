@@ -26,7 +26,7 @@ func (p blinded) tail(lambda float64) (accepted, bad float64) {
 }
 
 // frontierRule is what the frontiers of the tests are made for.
-var frontierRule = Rule{MaxWrongRate: .05, ErrorProbability: .05, LeaseAudits: 2000, DriftRunLength: 1e300}
+var frontierRule = Rule{MaxDisagreement: .05, ErrorProbability: .05, LeaseAudits: 2000, DriftRunLength: 1e300}
 
 // audited is traffic of which every draft of interest is audited: a fifth in full range, the others down to a floor that
 // falls with time as that of a route does. A share of the bad outcomes is lost.
@@ -77,7 +77,7 @@ func (a *audited) truth(eps float64) (index int, share float64) {
 // covered reports whether all that a frontier says is true.
 func (a *audited) covered(f *Frontier) bool {
 	for _, p := range f.Points {
-		index, share := a.truth(p.MaxWrongRate)
+		index, share := a.truth(p.MaxDisagreement)
 		if p.Low > index || index > p.High || share < p.Share.Low || share > p.Share.High {
 			return false
 		}
@@ -115,7 +115,7 @@ func rivalOf(f *Frontier, in FrontierInput) Frontier {
 		t.Share.Low, t.Share.High = wilson(f.FullRange, above)
 	}
 	for _, p := range f.Points {
-		rival.Points = append(rival.Points, rival.point(p.MaxWrongRate, in.Rule))
+		rival.Points = append(rival.Points, rival.point(p.MaxDisagreement, in.Rule))
 	}
 	return rival
 }

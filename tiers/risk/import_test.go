@@ -19,7 +19,7 @@ func pasts(n, every int, floor float64) []PastAudit {
 func TestPastAuditsAreEvidenceAsOthers(t *testing.T) {
 	var s State
 	r := plain
-	r.MaxWrongRate = .2
+	r.MaxDisagreement = .2
 	p := PlanImport(r, nil, pasts(1000, 100, -1))
 	if p.Audits+p.Outside != 1000 || p.Audits < 900 || p.Older != 0 || len(p.Grid) != gridSize {
 		t.Fatalf("%+v", p)
@@ -34,7 +34,7 @@ func TestPastAuditsAreEvidenceAsOthers(t *testing.T) {
 		t.Errorf("1 %% of bad audits certify %d", s.Op)
 	}
 	for i := range s.Op {
-		if LogE(p.N[i], p.K[i], r.MaxWrongRate) < math.Log(2/r.ErrorProbability) {
+		if LogE(p.N[i], p.K[i], r.MaxDisagreement) < math.Log(2/r.ErrorProbability) {
 			t.Errorf("index %d has no certificate", i+1)
 		}
 	}
@@ -61,7 +61,7 @@ func TestAPastAuditCountsForTheIndicesThatItsRegionHeld(t *testing.T) {
 
 func TestPastAuditsAreALeaseAtMostAndExpireAfterHalfOfOne(t *testing.T) {
 	r := plain
-	r.MaxWrongRate, r.LeaseAudits = .2, 600
+	r.MaxDisagreement, r.LeaseAudits = .2, 600
 	var s State
 	old := pasts(500, 1, -1) // bad ones, which there is no room for
 	p := PlanImport(r, nil, append(old, pasts(700, 1000, -1)...))

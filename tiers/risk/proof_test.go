@@ -15,8 +15,8 @@ var (
 		name string
 		law  binormal
 	}{{"rho .20, AUROC .85", usual}, {"rho .10, AUROC .75", binormalOf(.10, .75)}, {"rho .30, AUROC .95", binormalOf(.30, .95)}}
-	forever = Rule{MaxWrongRate: .05, ErrorProbability: .05, LeaseAudits: 1 << 40, DriftRunLength: 1e300}
-	leased  = Rule{MaxWrongRate: .05, ErrorProbability: .05, LeaseAudits: 2000, DriftRunLength: 1e300}
+	forever = Rule{MaxDisagreement: .05, ErrorProbability: .05, LeaseAudits: 1 << 40, DriftRunLength: 1e300}
+	leased  = Rule{MaxDisagreement: .05, ErrorProbability: .05, LeaseAudits: 2000, DriftRunLength: 1e300}
 )
 
 // driftRun is plan.DriftRunLength, as it was chosen by these proofs.
@@ -147,8 +147,8 @@ func (f figures) kept(t *testing.T, name string, r Rule) {
 	if f.violated > r.ErrorProbability+slack {
 		t.Errorf("%s: a bad threshold in %.4f of the runs, promised %.2f", name, f.violated, r.ErrorProbability)
 	}
-	if f.allRisk > r.MaxWrongRate {
-		t.Errorf("%s: of what was served %.4f was bad, promised %.2f", name, f.allRisk, r.MaxWrongRate)
+	if f.allRisk > r.MaxDisagreement {
+		t.Errorf("%s: of what was served %.4f was bad, promised %.2f", name, f.allRisk, r.MaxDisagreement)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestProofThePromiseIsKeptWithoutDrift(t *testing.T) {
 			if want := tc.acceptance[j]; want > 0 && !raced && math.Abs(f.acceptance/want-1) > .10 {
 				t.Errorf("%s: accepts %.3f, and docs/measurements.md says %.2f", name, f.acceptance, want)
 			}
-			if oracle := law.law.oracle(tc.rule.MaxWrongRate); f.acceptance > oracle {
+			if oracle := law.law.oracle(tc.rule.MaxDisagreement); f.acceptance > oracle {
 				t.Errorf("%s: accepts %.3f, and who knew the law %.2f", name, f.acceptance, oracle)
 			}
 		}
@@ -181,7 +181,7 @@ func TestProofWhatAcceptanceToExpect(t *testing.T) {
 		{.85, .05, .36}, {.85, .10, .65}, {.90, .05, .53}, {.90, .10, .74},
 	} {
 		law := binormalOf(.20, tc.auroc)
-		rule := Rule{MaxWrongRate: tc.eps, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: driftRun}
+		rule := Rule{MaxDisagreement: tc.eps, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: driftRun}
 		f := sum(traffic{rule: rule, requests: 300_000, first: law}.replays(proofSeed+uint64(i), size(2, 100)))
 		fmt.Fprintf(t.Output(), "| %.2f | %.2f | %d | %.3f | %.3f | %.2f | %.2f | %.4f | %.4f |\n",
 			tc.auroc, tc.eps, f.runs, f.allAccepted, f.acceptance, tc.documented, law.oracle(tc.eps), f.allRisk, f.violated)

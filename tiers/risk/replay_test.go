@@ -147,7 +147,7 @@ func (r *run) tally(e *eye, at int) {
 	q := at * 4 / r.requests
 	r.accepted[q] += e.accepted
 	r.bad[q] += e.bad
-	if e.bad <= r.rule.MaxWrongRate*e.accepted*(1+1e-9) {
+	if e.bad <= r.rule.MaxDisagreement*e.accepted*(1+1e-9) {
 		return
 	}
 	if r.second == nil || at < r.requests/2 {
@@ -156,7 +156,7 @@ func (r *run) tally(e *eye, at int) {
 		return
 	}
 	r.above = at - r.requests/2
-	r.excess += e.bad - r.rule.MaxWrongRate*e.accepted
+	r.excess += e.bad - r.rule.MaxDisagreement*e.accepted
 }
 
 // audit begins one, and ends it if nothing keeps it.
@@ -191,7 +191,7 @@ func (r *run) open(a due) bool {
 	before := r.state.Version
 	fate := r.state.Open(r.rule, a.decision, a.score, a.ticket, r.clock(a.at))
 	if r.state.Version != before && r.first == nil {
-		r.now = steppedAt(r.state.Grid, r.wall, r.calm, 1.01*r.rule.MaxWrongRate)
+		r.now = steppedAt(r.state.Grid, r.wall, r.calm, 1.01*r.rule.MaxDisagreement)
 	}
 	if fate == Opened {
 		r.audits++
@@ -201,7 +201,7 @@ func (r *run) open(a due) bool {
 }
 
 func (r *run) end(a due) {
-	alarm, risky := r.state.Alarm, r.eyes[a.replica].bad > r.rule.MaxWrongRate*r.eyes[a.replica].accepted
+	alarm, risky := r.state.Alarm, r.eyes[a.replica].bad > r.rule.MaxDisagreement*r.eyes[a.replica].accepted
 	r.state.Close(r.rule, a.ticket, a.bad)
 	if a.warm {
 		r.state.Close(r.rule, a.ticket+"w", a.bad)
@@ -231,7 +231,7 @@ func (r *run) judge() {
 		if e.ID <= r.judged || e.Cert == 0 || r.second != nil {
 			continue
 		}
-		if a, bad := r.now.tail(r.state.Grid.At(e.Cert)); bad > r.rule.MaxWrongRate*a*(1+1e-9) {
+		if a, bad := r.now.tail(r.state.Grid.At(e.Cert)); bad > r.rule.MaxDisagreement*a*(1+1e-9) {
 			r.wrongEpochs, r.judged = r.wrongEpochs+1, e.ID
 		}
 	}

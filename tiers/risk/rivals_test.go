@@ -3,7 +3,9 @@ package risk
 import "sync"
 
 // pointEstimate certifies what has kept to ε so far, from 30 audits on.
-func pointEstimate(n, k int, r Rule) bool { return n >= 30 && float64(k) <= r.MaxWrongRate*float64(n) }
+func pointEstimate(n, k int, r Rule) bool {
+	return n >= 30 && float64(k) <= r.MaxDisagreement*float64(n)
+}
 
 // clopperPearson certifies where the exact upper bound of Clopper and Pearson, at the level that
 // is promised, is ε or less: P(Bin(n, ε) ≤ k) ≤ δ. It holds for one look at a number

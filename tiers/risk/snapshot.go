@@ -28,7 +28,7 @@ func (s *State) Check() error {
 		return errors.New("risk: scores or epochs that do not go with the grid")
 	case s.Alarm < 0 || s.Cold < 0 || s.Outcomes < 0 || s.Op < 0 || s.Op > certified || certified > len(s.Grid):
 		return errors.New("risk: a certificate that no audits have made")
-	case w.Open < 0 || w.Open > w.Bad || w.Bad > w.Audits || w.Ended > WarmupWrong:
+	case w.Open < 0 || w.Open > w.Bad || w.Bad > w.Audits || w.Ended > WarmupDisagreement:
 		return errors.New("risk: a warm-up that cannot be")
 	}
 	return s.checkTickets()

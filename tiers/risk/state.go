@@ -14,7 +14,7 @@ type State struct {
 	Alarm            int64     // number of drift alarms
 	Grid             Grid      //
 	Scores           []float64 // of drafts, before the grid
-	MaxWrongRate     float64   // ε for which Op is certified
+	MaxDisagreement  float64   // ε for which Op is certified
 	ErrorProbability float64
 	Op               int     // operating index: 0 accepts nothing
 	Epochs           []Epoch // living epochs, the oldest first, at most two
@@ -77,7 +77,7 @@ const (
 // certifies anew.
 func (s *State) View(r Rule) View {
 	v := View{Version: s.Version, Alarm: s.Alarm, Warmup: s.Warmup, Cautious: s.cautious(), CautiousHi: s.cautiousIndex()}
-	if s.MaxWrongRate == r.MaxWrongRate && s.ErrorProbability == r.ErrorProbability {
+	if s.MaxDisagreement == r.MaxDisagreement && s.ErrorProbability == r.ErrorProbability {
 		v.Op, v.Infeasible = s.Op, s.Infeasible && s.Op == 0
 	}
 	v.Hi = min(lookTo(v.Op), len(s.Grid))
@@ -175,7 +175,7 @@ func (s *State) OpenWarmup(r Rule, ticket string, now time.Time) OpenResult {
 		return Full
 	}
 	if s.Warmup.Open >= maxWarmupOpen {
-		s.Warmup.end(WarmupWrong)
+		s.Warmup.end(WarmupDisagreement)
 		return Full
 	}
 	s.Warmup.drafted(0, 0, now)
@@ -233,7 +233,7 @@ func (s *State) Close(r Rule, ticket string, bad bool) bool {
 	}
 	delete(s.Tickets, ticket)
 	if b.Warmup {
-		s.Warmup.close(r.MaxWrongRate, r.ErrorProbability, bad)
+		s.Warmup.close(r.MaxDisagreement, r.ErrorProbability, bad)
 		return true
 	}
 	s.Outcomes = min(s.Outcomes+1, maxOutcomes)
@@ -250,7 +250,7 @@ func (s *State) Close(r Rule, ticket string, bad bool) bool {
 		}
 	}
 	if b.Served {
-		if s.Drift.Add(bad, r.MaxWrongRate); s.Drift.Level(r.DriftRunLength) >= 1 {
+		if s.Drift.Add(bad, r.MaxDisagreement); s.Drift.Level(r.DriftRunLength) >= 1 {
 			s.resetAfterDrift()
 			return true
 		}
@@ -265,11 +265,11 @@ func (s *State) begin(r Rule) {
 	if s.Version != 0 && len(s.Epochs) == 0 {
 		s.renew()
 	}
-	if s.MaxWrongRate == r.MaxWrongRate && s.ErrorProbability == r.ErrorProbability {
+	if s.MaxDisagreement == r.MaxDisagreement && s.ErrorProbability == r.ErrorProbability {
 		return
 	}
 	// The counts hold for any ε and δ; certificates and the drift watch hold for these only.
-	s.MaxWrongRate, s.ErrorProbability, s.Drift, s.Infeasible, s.Outcomes = r.MaxWrongRate, r.ErrorProbability, Drift{}, false, 0
+	s.MaxDisagreement, s.ErrorProbability, s.Drift, s.Infeasible, s.Outcomes = r.MaxDisagreement, r.ErrorProbability, Drift{}, false, 0
 	for i := range s.Epochs {
 		s.Epochs[i].Cert = 0
 	}
@@ -325,7 +325,7 @@ func (s *State) certify(r Rule) {
 		need := e.evidenceNeeded(r.ErrorProbability)
 		for j := len(s.Grid); j > e.Cert; j-- {
 			n, k := e.N[j-1], e.K[j-1]
-			if float64(k) < r.MaxWrongRate*float64(n) && LogE(n, k, r.MaxWrongRate) >= need { // of a larger share all bets lose
+			if float64(k) < r.MaxDisagreement*float64(n) && LogE(n, k, r.MaxDisagreement) >= need { // of a larger share all bets lose
 				e.Cert = j
 				break
 			}
@@ -376,7 +376,7 @@ func (s *State) checkInfeasible(r Rule) {
 	}
 	for i := range s.Epochs {
 		e := &s.Epochs[i]
-		if LogUpperE(e.N[0], e.K[0]-e.O[0], r.MaxWrongRate) >= math.Log(2/r.ErrorProbability) {
+		if LogUpperE(e.N[0], e.K[0]-e.O[0], r.MaxDisagreement) >= math.Log(2/r.ErrorProbability) {
 			s.Infeasible = true
 			s.Warmup.end(WarmupInfeasible)
 			s.renew()

@@ -49,7 +49,7 @@ func TestScoresThatAreNotFiniteAreOutside(t *testing.T) {
 			if fate := audit(s, plain, score, false); fate != OutOfRange {
 				t.Errorf("%g was %s", score, fate)
 			}
-			before.MaxWrongRate, before.ErrorProbability = s.MaxWrongRate, s.ErrorProbability
+			before.MaxDisagreement, before.ErrorProbability = s.MaxDisagreement, s.ErrorProbability
 			same(t, before, s)
 		}
 	}
@@ -169,7 +169,7 @@ func TestEpochsLiveForALeaseAndOverlapByHalf(t *testing.T) {
 
 func TestAnotherEpsilonCertifiesAnewByWhatIsKnown(t *testing.T) {
 	lax, strict := plain, plain
-	lax.MaxWrongRate, strict.MaxWrongRate = .10, .01
+	lax.MaxDisagreement, strict.MaxDisagreement = .10, .01
 	s := certified(plain)
 	for range 100 {
 		audit(s, plain, 1, false)
@@ -177,7 +177,7 @@ func TestAnotherEpsilonCertifiesAnewByWhatIsKnown(t *testing.T) {
 	op := s.Op
 	s.Drift = Drift{1, 1, 1}
 	s.Close(strict, "nothing", false)
-	if s.Op != 0 || s.Drift != (Drift{}) || s.MaxWrongRate != .01 {
+	if s.Op != 0 || s.Drift != (Drift{}) || s.MaxDisagreement != .01 {
 		t.Errorf("ε .01: op %d, %v", s.Op, s.Drift)
 	}
 	s.Close(lax, "nothing", false)
@@ -242,7 +242,7 @@ func TestAnAlarmForgetsAllButTheGrid(t *testing.T) {
 		}
 	}
 	want := &State{
-		Version: s.Version, Alarm: 1, Grid: s.Grid, MaxWrongRate: s.MaxWrongRate, ErrorProbability: s.ErrorProbability,
+		Version: s.Version, Alarm: 1, Grid: s.Grid, MaxDisagreement: s.MaxDisagreement, ErrorProbability: s.ErrorProbability,
 		Cold: 1, Epochs: []Epoch{{ID: id + 1, Turn: 1}}, EpochCount: s.EpochCount, Tickets: map[string]OpenAudit{}, Warmup: Warmup{Ended: WarmupCertified},
 	}
 	same(t, want, s)
@@ -345,7 +345,7 @@ func believe(t *testing.T, s *State, truth map[int64]*[gridSize]int) {
 			}
 		}
 		for j := e.Cert; j < len(s.Grid); j++ {
-			if LogE(e.N[j], e.K[j], plain.MaxWrongRate) >= need {
+			if LogE(e.N[j], e.K[j], plain.MaxDisagreement) >= need {
 				t.Fatalf("epoch %d: index %d is certified by its counts, and is not", e.ID, j+1)
 			}
 		}
@@ -433,8 +433,8 @@ func TestEqualScoresAreOneThreshold(t *testing.T) {
 }
 
 func TestAStaleViewServesNothingAndStillTellsItsGrid(t *testing.T) {
-	r := Rule{MaxWrongRate: .1, ErrorProbability: .05, LeaseAudits: 1000, DriftRunLength: 1000}
-	s := State{Version: 3, Grid: Grid{3, 2, 1}, Op: 2, MaxWrongRate: .1, ErrorProbability: .05}
+	r := Rule{MaxDisagreement: .1, ErrorProbability: .05, LeaseAudits: 1000, DriftRunLength: 1000}
+	s := State{Version: 3, Grid: Grid{3, 2, 1}, Op: 2, MaxDisagreement: .1, ErrorProbability: .05}
 	if v := s.View(r); !v.Serves() || v.Threshold != 2 {
 		t.Fatalf("%+v", v)
 	}
@@ -447,7 +447,7 @@ func TestAStaleViewServesNothingAndStillTellsItsGrid(t *testing.T) {
 }
 
 func TestScoresThatOnlyTheLoosestTwoCertifiedThresholdsAcceptAreNotSure(t *testing.T) {
-	s := State{Version: 1, Grid: Grid{5, 4, 3, 2, 1}, MaxWrongRate: plain.MaxWrongRate, ErrorProbability: plain.ErrorProbability}
+	s := State{Version: 1, Grid: Grid{5, 4, 3, 2, 1}, MaxDisagreement: plain.MaxDisagreement, ErrorProbability: plain.ErrorProbability}
 	for op, want := range map[int]float64{0: Unreachable, 1: Unreachable, 2: Unreachable, 3: 5, 5: 3} {
 		if s.Op = op; s.View(plain).Sure != want {
 			t.Errorf("operating index %d: sure from %g, want %g", op, s.View(plain).Sure, want)

@@ -11,7 +11,7 @@ type Phase string
 // The phases.
 const (
 	PhaseWarmup      Phase = "warmup"      // the first period: nothing is certified; cautious drafts may be served
-	PhaseStopped     Phase = "stopped"     // too many drafts served in the warm-up were wrong: the target answers, and audits continue
+	PhaseStopped     Phase = "stopped"     // the target disagreed with too many drafts served in the warm-up: the target answers, and audits continue
 	PhaseCertified   Phase = "certified"   // drafts are served by a certified threshold
 	PhaseUncertified Phase = "uncertified" // not enough audits yet: the target answers
 	PhaseLearning    Phase = "learning"    // scores are collected to choose the thresholds: the target answers
@@ -26,7 +26,7 @@ func (s *State) Phase(r Rule, now time.Time, limit time.Duration) Phase {
 		return PhaseCertified
 	case v.Infeasible:
 		return PhaseInfeasible
-	case s.Warmup.Ended == WarmupWrong:
+	case s.Warmup.Ended == WarmupDisagreement:
 		return PhaseStopped
 	case s.Warmup.Began != 0 && s.Warmup.IsRunning(now, limit):
 		return PhaseWarmup
@@ -43,7 +43,7 @@ type Summary struct {
 	TrafficClass string `json:"traffic_class"`
 	Phase        Phase  `json:"state"`
 
-	MaxWrongRate     float64 `json:"max_wrong_rate"`    // guarantee: the target would have refused at most this share of the served drafts …
+	MaxDisagreement  float64 `json:"max_disagreement"`  // guarantee: the target would have refused at most this share of the served drafts …
 	ErrorProbability float64 `json:"error_probability"` // … except with this probability
 
 	Op         int      `json:"operating_index"`     // number of the certified threshold, from the strictest; 0: nothing is served
@@ -73,7 +73,7 @@ type Summary struct {
 func (s *State) Summarise(r Rule) Summary {
 	v := s.View(r)
 	sum := Summary{
-		MaxWrongRate: r.MaxWrongRate, ErrorProbability: r.ErrorProbability, Op: v.Op, Acceptance: AcceptanceShare(v.Op), High: 1, Bound: 1,
+		MaxDisagreement: r.MaxDisagreement, ErrorProbability: r.ErrorProbability, Op: v.Op, Acceptance: AcceptanceShare(v.Op), High: 1, Bound: 1,
 		Drift: min(max(s.Drift.Level(r.DriftRunLength), 0), 1), Warned: v.Warned, Alarms: s.Alarm, Learned: len(s.Scores), Warmup: s.Warmup,
 	}
 	if s.Version == 0 {
@@ -89,7 +89,7 @@ func (s *State) Summarise(r Rule) Summary {
 		sum.Pending = e.O[j-1]
 	}
 	if v.Op > 0 {
-		sum.Threshold, sum.Bound = &v.Threshold, min(sum.Bound, r.MaxWrongRate) // a certificate remains a proof during later audits
+		sum.Threshold, sum.Bound = &v.Threshold, min(sum.Bound, r.MaxDisagreement) // a certificate remains a proof during later audits
 	}
 	if need := s.toCertify(e, v, r); !math.IsInf(need, 0) {
 		sum.ToCertify = &need
@@ -124,7 +124,7 @@ func (s *State) toCertify(e *Epoch, v View, r Rule) float64 {
 	need := math.Inf(1)
 	for j := v.Op + 1; j <= min(max(v.Hi, 1), gridSize); j++ {
 		n, bad := e.Closed(j)
-		more := RequiredAudits(share(bad, n), r.MaxWrongRate, e.level(r.ErrorProbability)/gridSize) - float64(n)
+		more := RequiredAudits(share(bad, n), r.MaxDisagreement, e.level(r.ErrorProbability)/gridSize) - float64(n)
 		counted := AcceptanceShare(j) / AcceptanceShare(max(v.Hi, 1)) // share of the audits with a score of λ_j or more
 		need = min(need, max(more, 0)/counted)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // plain is a rule as people have it.
-var plain = Rule{MaxWrongRate: .05, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
+var plain = Rule{MaxDisagreement: .05, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
 
 // taught is a state whose grid was placed by the scores 0.005, 0.01, … 1, so that λ_j is 1 − j/20
 // but for the step of 0.005.
@@ -38,7 +38,7 @@ func TestASummaryOfNothingPromisesNothing(t *testing.T) {
 		t.Errorf("%g audits certify, not %g", *got.ToCertify, want)
 	}
 	got.ToCertify = nil
-	if want := (Summary{MaxWrongRate: .05, ErrorProbability: .05, High: 1, Bound: 1, Wanted: GridScores}); got != want {
+	if want := (Summary{MaxDisagreement: .05, ErrorProbability: .05, High: 1, Bound: 1, Wanted: GridScores}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	audit(&s, plain, .5, false)
@@ -64,7 +64,7 @@ func TestASummaryTellsWhatCertified(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	s.Close(plain, "open", false)
-	if got := s.Summarise(plain); got.Bound > plain.MaxWrongRate {
+	if got := s.Summarise(plain); got.Bound > plain.MaxDisagreement {
 		t.Errorf("what is certified is bounded by %.4f", got.Bound)
 	}
 }
@@ -75,7 +75,7 @@ func TestASummaryOfAnotherRuleServesNothing(t *testing.T) {
 		audit(s, plain, 1, false)
 	}
 	strict := plain
-	strict.MaxWrongRate = .01
+	strict.MaxDisagreement = .01
 	if got := s.Summarise(strict); got.Op != 0 || got.Threshold != nil || got.Bound <= .01 || *got.ToCertify <= 0 {
 		t.Errorf("%+v", got)
 	}
@@ -92,7 +92,7 @@ func TestASummaryOfWhatCannotBeCertifiedIsOutOfReach(t *testing.T) {
 	if got := s.Summarise(plain); !s.Infeasible || got.ToCertify != nil {
 		t.Errorf("%+v", got)
 	}
-	if needed := *(&State{}).Summarise(Rule{MaxWrongRate: .1, ErrorProbability: .05}).ToCertify; math.Abs(needed-math.Log(40*gridSize)/-math.Log(.9)) > 1e-9 {
+	if needed := *(&State{}).Summarise(Rule{MaxDisagreement: .1, ErrorProbability: .05}).ToCertify; math.Abs(needed-math.Log(40*gridSize)/-math.Log(.9)) > 1e-9 {
 		t.Errorf("%g audits of the best kind", needed)
 	}
 }
@@ -109,7 +109,7 @@ func TestThePhaseIsThatOfTheEvidence(t *testing.T) {
 	}
 	warm := Warmup{Began: now.Add(-time.Minute).UnixMicro()}
 	stopped := warm
-	stopped.Ended = WarmupWrong
+	stopped.Ended = WarmupDisagreement
 	for want, s := range map[Phase]*State{
 		PhaseCertified: certified, PhaseInfeasible: infeasible, PhaseUncertified: taught(plain), PhaseLearning: {},
 		PhaseWarmup: {Warmup: warm}, PhaseStopped: {Warmup: stopped},

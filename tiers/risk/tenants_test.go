@@ -13,7 +13,7 @@ import (
 // half; without the cap it is the tenant's share of the traffic.
 func TestProofEasyTrafficOfOneTenantLoosensTheThresholdOfOthersByItsShareOnly(t *testing.T) {
 	const eps = .05
-	rule := Rule{MaxWrongRate: eps, ErrorProbability: .05, LeaseAudits: 1 << 40, DriftRunLength: 1e300}
+	rule := Rule{MaxDisagreement: eps, ErrorProbability: .05, LeaseAudits: 1 << 40, DriftRunLength: 1e300}
 	others := binormalOf(.40, .80)
 	easy := binormal{0, others.shift} // never wrong, and scored as the others' good drafts are
 	risks, most := map[float64]float64{}, map[float64]float64{}

@@ -3,7 +3,7 @@ package risk
 import "testing"
 
 func TestEpochsInARowThatCertifyNothingMayErrLessAndLess(t *testing.T) {
-	rule := Rule{MaxWrongRate: .05, ErrorProbability: .05, LeaseAudits: 400, DriftRunLength: 1e9}
+	rule := Rule{MaxDisagreement: .05, ErrorProbability: .05, LeaseAudits: 400, DriftRunLength: 1e9}
 	s := &State{Version: 1, Grid: Grid{0}}
 	last, all := 0, 0.0
 	for i := range 3000 {
@@ -28,7 +28,7 @@ func TestEpochsInARowThatCertifyNothingMayErrLessAndLess(t *testing.T) {
 
 // The epoch that is living when a certificate expires is the first of those that follow without one.
 func TestEpochsAfterACertificateExpiresMayErrNoMoreThanAllOthers(t *testing.T) {
-	rule := Rule{MaxWrongRate: .05, ErrorProbability: .05, LeaseAudits: 400, DriftRunLength: 1e9}
+	rule := Rule{MaxDisagreement: .05, ErrorProbability: .05, LeaseAudits: 400, DriftRunLength: 1e9}
 	s := &State{Version: 1, Grid: Grid{0}}
 	for i := 0; s.Op == 0; i++ {
 		if audit(s, rule, 1, false); i > 400 {

@@ -39,7 +39,7 @@ func (k Key) String() string { return k.Route + "/" + k.TrafficClass }
 
 // Rule is the promise and how it is kept. All replicas must have the same.
 type Rule struct {
-	MaxWrongRate     float64 `json:"eps"`   // ε: largest share of served drafts that the target would have rejected, 0 … 1
+	MaxDisagreement  float64 `json:"eps"`   // ε: largest share of served drafts that the target would have rejected, 0 … 1
 	ErrorProbability float64 `json:"delta"` // δ: probability that this is exceeded, 0 … 1
 	LeaseAudits      int     `json:"lease"` // lifetime of an epoch in audits
 	DriftRunLength   float64 `json:"run"`   // least mean number of audits between two false drift alarms
@@ -47,8 +47,8 @@ type Rule struct {
 
 // Check returns an error if no promise can be kept by the rule.
 func (r Rule) Check() error {
-	if !(r.MaxWrongRate > 0 && r.MaxWrongRate < 1 && r.ErrorProbability > 0 && r.ErrorProbability < 1 && r.LeaseAudits >= 2 && r.DriftRunLength >= 1 && r.DriftRunLength <= 1e15) {
-		return fmt.Errorf("risk: no promise can be kept by ε %g, δ %g, lease %d, run %g", r.MaxWrongRate, r.ErrorProbability, r.LeaseAudits, r.DriftRunLength)
+	if !(r.MaxDisagreement > 0 && r.MaxDisagreement < 1 && r.ErrorProbability > 0 && r.ErrorProbability < 1 && r.LeaseAudits >= 2 && r.DriftRunLength >= 1 && r.DriftRunLength <= 1e15) {
+		return fmt.Errorf("risk: no promise can be kept by ε %g, δ %g, lease %d, run %g", r.MaxDisagreement, r.ErrorProbability, r.LeaseAudits, r.DriftRunLength)
 	}
 	return nil
 }

@@ -10,10 +10,10 @@ type WarmupEnd uint8
 
 // The reasons. Their numbers are stored in Redis.
 const (
-	WarmupRuns       WarmupEnd = 0 // it is running, or has not begun
-	WarmupCertified  WarmupEnd = 1 // a threshold was certified: the promise holds from then on
-	WarmupInfeasible WarmupEnd = 2 // audits say that no threshold can be certified
-	WarmupWrong      WarmupEnd = 3 // too many served drafts were wrong, or too many audits have no outcome
+	WarmupRuns         WarmupEnd = 0 // it is running, or has not begun
+	WarmupCertified    WarmupEnd = 1 // a threshold was certified: the promise holds from then on
+	WarmupInfeasible   WarmupEnd = 2 // audits say that no threshold can be certified
+	WarmupDisagreement WarmupEnd = 3 // the target disagreed with too many served drafts, or too many audits have no outcome
 )
 
 const (
@@ -113,7 +113,7 @@ func (w *Warmup) drafted(drafts, served int, now time.Time) {
 	w.Served += served
 }
 
-// close stores the outcome of an audit. The warm-up ends if the lower confidence bound on the share of wrong drafts
+// close stores the outcome of an audit. The warm-up ends if the lower confidence bound on the disagreement
 // among those served is above eps, with probability 1 − delta at every moment; open audits count as good.
 func (w *Warmup) close(eps, delta float64, bad bool) {
 	w.Open--
@@ -121,6 +121,6 @@ func (w *Warmup) close(eps, delta float64, bad bool) {
 		w.Bad--
 	}
 	if LogUpperE(w.Audits, w.Bad-w.Open, eps) >= math.Log(1/delta) {
-		w.end(WarmupWrong)
+		w.end(WarmupDisagreement)
 	}
 }

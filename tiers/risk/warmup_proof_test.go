@@ -34,7 +34,7 @@ func TestProofAWarmupBreaksNoPromise(t *testing.T) {
 			tr.wall = 1
 		}
 		f := sum(tr.replays(proofSeed+uint64(i), size(10, 300)))
-		if f.tell(t, tc.name); f.violated > tr.rule.ErrorProbability+.01 && !raced || i != 5 && f.allRisk > tr.rule.MaxWrongRate {
+		if f.tell(t, tc.name); f.violated > tr.rule.ErrorProbability+.01 && !raced || i != 5 && f.allRisk > tr.rule.MaxDisagreement {
 			t.Errorf("%s: a bad threshold in %.4f of the runs; of what was served by certificates %.4f was bad", tc.name, f.violated, f.allRisk)
 		}
 	}
@@ -50,7 +50,7 @@ type hour struct {
 
 // worstLaw is the law by which a warm-up serves as long as it may: what it serves is bad a little more often than ε.
 func worstLaw(r Rule) population {
-	return stepped{wall: 2. / 3, before: 1, edge: 1.05 * r.MaxWrongRate}
+	return stepped{wall: 2. / 3, before: 1, edge: 1.05 * r.MaxDisagreement}
 }
 
 // run plays it at so many requests a second.
@@ -86,8 +86,8 @@ func TestProofWhatAWarmupServesAlone(t *testing.T) {
 		{"rho 0.40, AUROC 0.75, half of the bad outcomes lost", binormalOf(.40, .75), all, fault{lose: .5}},
 		{"rho 0.40, AUROC 0.75, all bad outcomes lost", binormalOf(.40, .75), all, fault{lose: 1}},
 		{"best third at 1.05 ε, 5 % audited", worst.law, warming{.05, .3, time.Hour}, fault{}},
-		{"best third at 2 ε", stepped{wall: 2. / 3, before: 1, edge: 2 * leased.MaxWrongRate}, all, fault{}},
-		{"best third at 2 ε, 5 % audited", stepped{wall: 2. / 3, before: 1, edge: 2 * leased.MaxWrongRate}, warming{.05, .3, time.Hour}, fault{}},
+		{"best third at 2 ε", stepped{wall: 2. / 3, before: 1, edge: 2 * leased.MaxDisagreement}, all, fault{}},
+		{"best third at 2 ε, 5 % audited", stepped{wall: 2. / 3, before: 1, edge: 2 * leased.MaxDisagreement}, warming{.05, .3, time.Hour}, fault{}},
 	} {
 		h.tell(t, 20, h.run(proofSeed+uint64(100+i), 20, size(4, 400)))
 	}
@@ -100,14 +100,14 @@ func (h hour) tell(t *testing.T, pace int, of []result) {
 	var ended [4]float64
 	for i := range of {
 		ended[of[i].ended] += 1 / n
-		excess += (float64(of[i].wrong) - leased.MaxWrongRate*float64(of[i].served)) / n
+		excess += (float64(of[i].wrong) - leased.MaxDisagreement*float64(of[i].served)) / n
 	}
 	served := func(o *result) int { return o.served }
 	wrong := func(o *result) int { return o.wrong }
 	until := func(o *result) int { return o.endedAt / pace }
 	fmt.Fprintf(t.Output(), "| %s | %d | %d (%d) | %d (%d) | %.1f | %.0f / %.0f / %.0f / %.0f | %.1f (%.1f) |\n", h.name, pace,
 		middle(of, .5, served), middle(of, .99, served), middle(of, .5, wrong), middle(of, .99, wrong), excess,
-		100*ended[WarmupCertified], 100*ended[WarmupWrong], 100*ended[WarmupInfeasible], 100*ended[WarmupRuns],
+		100*ended[WarmupCertified], 100*ended[WarmupDisagreement], 100*ended[WarmupInfeasible], 100*ended[WarmupRuns],
 		float64(middle(of, .5, until))/60, float64(middle(of, .99, until))/60)
 	if most := warmupExcess(leased, 3600*pace); h.audited == 1 && h.fault == (fault{}) && whole() && excess > most {
 		t.Errorf("%s, %d/s: %.1f wrong drafts beyond ε, the bound is %.1f", h.name, pace, excess, most)
@@ -120,22 +120,22 @@ func (h hour) tell(t *testing.T, pace int, of []result) {
 // (ln(7/δ) + ln(r/ε)) / (p·ln(r/ε) + (1−p)·ln((1−r)/(1−ε))) audits on average at most.
 func warmupExcess(r Rule, served int) float64 {
 	worst := 0.
-	for p := r.MaxWrongRate; p < 1; p += .0005 {
+	for p := r.MaxDisagreement; p < 1; p += .0005 {
 		takes := float64(served)
 		for _, times := range upperBets {
-			bet := min(times*r.MaxWrongRate, (1+r.MaxWrongRate)/2)
-			if grows := p*math.Log(bet/r.MaxWrongRate) + (1-p)*(math.Log1p(-bet)-math.Log1p(-r.MaxWrongRate)); grows > 0 {
-				takes = min(takes, (math.Log(float64(len(upperBets))/r.ErrorProbability)+math.Log(bet/r.MaxWrongRate))/grows)
+			bet := min(times*r.MaxDisagreement, (1+r.MaxDisagreement)/2)
+			if grows := p*math.Log(bet/r.MaxDisagreement) + (1-p)*(math.Log1p(-bet)-math.Log1p(-r.MaxDisagreement)); grows > 0 {
+				takes = min(takes, (math.Log(float64(len(upperBets))/r.ErrorProbability)+math.Log(bet/r.MaxDisagreement))/grows)
 			}
 		}
-		worst = max(worst, (p-r.MaxWrongRate)*takes)
+		worst = max(worst, (p-r.MaxDisagreement)*takes)
 	}
 	return worst
 }
 
 func TestTheBoundOfAWarmup(t *testing.T) {
 	for _, eps := range []float64{.05, .1, .2} {
-		r := Rule{MaxWrongRate: eps, ErrorProbability: .05}
+		r := Rule{MaxDisagreement: eps, ErrorProbability: .05}
 		t.Logf("ε %.2f: at most %.0f, %.0f, %.0f wrong drafts beyond ε of 1,080, 4,320, 21,600 served", eps, warmupExcess(r, 1080), warmupExcess(r, 4320), warmupExcess(r, 21600))
 	}
 	if small, large := warmupExcess(leased, 1080), warmupExcess(leased, 21600); small <= 0 || small > large {

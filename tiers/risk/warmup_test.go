@@ -33,7 +33,7 @@ func TestAWarmupEndsOnceAndForGood(t *testing.T) {
 		what  string
 		state *State
 		ended WarmupEnd
-	}{{"certified", certified(plain), WarmupCertified}, {"infeasible", infeasible(), WarmupInfeasible}, {"wrong", wrong(), WarmupWrong}} {
+	}{{"certified", certified(plain), WarmupCertified}, {"infeasible", infeasible(), WarmupInfeasible}, {"wrong", wrong(), WarmupDisagreement}} {
 		t.Run(tc.what, func(t *testing.T) {
 			s, now := tc.state, time.Unix(10, 0)
 			s.Drafted(plain, 1, 1, now)
@@ -46,7 +46,7 @@ func TestAWarmupEndsOnceAndForGood(t *testing.T) {
 			later("at once")
 			for _, eps := range []float64{.01, .5, .05} {
 				r := plain
-				r.MaxWrongRate = eps
+				r.MaxDisagreement = eps
 				s.Close(r, "unknown", true)
 				later("another ε")
 			}
@@ -70,11 +70,11 @@ func TestAWarmupEndsOnceAndForGood(t *testing.T) {
 func TestAWarmupEndsWhereItsDraftsAreWrongBeyondDoubt(t *testing.T) {
 	for _, eps := range []float64{.02, .05, .1, .3} {
 		r := plain
-		r.MaxWrongRate = eps
+		r.MaxDisagreement = eps
 		s := taught(r)
 		for n := 1; n <= 12; n++ { // all of them bad
 			serve(s, r, 1, 1)
-			if wrong := LogUpperE(n, n, eps) >= math.Log(1/r.ErrorProbability); wrong != (s.Warmup.Ended == WarmupWrong) {
+			if wrong := LogUpperE(n, n, eps) >= math.Log(1/r.ErrorProbability); wrong != (s.Warmup.Ended == WarmupDisagreement) {
 				t.Errorf("ε %g: %d of %d bad: %+v", eps, n, n, s.Warmup)
 			}
 		}
@@ -109,13 +109,13 @@ func TestAWarmupOfWhichTooManyAuditsHaveNoOutcomeEnds(t *testing.T) {
 			t.Fatalf("audit %d: %s, %+v", i, fate, s.Warmup)
 		}
 	}
-	if fate := s.OpenWarmup(plain, "one more", time.Unix(5, 0)); fate != Full || s.Warmup.Ended != WarmupWrong {
+	if fate := s.OpenWarmup(plain, "one more", time.Unix(5, 0)); fate != Full || s.Warmup.Ended != WarmupDisagreement {
 		t.Errorf("one more: %s, %+v", fate, s.Warmup)
 	}
 	for i := range maxWarmupOpen {
 		s.Close(plain, strconv.Itoa(i), false)
 	}
-	if n, bad := s.Warmup.Closed(); n != maxWarmupOpen || bad != 0 || s.Warmup.Open != 0 || s.Warmup.Ended != WarmupWrong {
+	if n, bad := s.Warmup.Closed(); n != maxWarmupOpen || bad != 0 || s.Warmup.Open != 0 || s.Warmup.Ended != WarmupDisagreement {
 		t.Errorf("%d closed, %d bad: %+v", n, bad, s.Warmup)
 	}
 }
@@ -126,7 +126,7 @@ func TestAWarmupThatWasSeenIsNotBegunAnew(t *testing.T) {
 		was, now, want Warmup
 	}{
 		{"the first look", Warmup{}, Warmup{Began: 5, Drafts: 2}, Warmup{Began: 5, Drafts: 2}},
-		{"an emptied Redis", Warmup{Began: 5, Ended: WarmupWrong}, Warmup{}, Warmup{Began: 5, Ended: WarmupWrong}},
+		{"an emptied Redis", Warmup{Began: 5, Ended: WarmupDisagreement}, Warmup{}, Warmup{Began: 5, Ended: WarmupDisagreement}},
 		{"a failover that lost the end", Warmup{Began: 5, Ended: WarmupInfeasible}, Warmup{Began: 5, Drafts: 9}, Warmup{Began: 5, Drafts: 9, Ended: WarmupInfeasible}},
 		{"begun anew by another replica", Warmup{Began: 5}, Warmup{Began: 9, Drafts: 1}, Warmup{Began: 5, Drafts: 1}},
 		{"it has ended", Warmup{Began: 5}, Warmup{Began: 5, Ended: WarmupCertified}, Warmup{Began: 5, Ended: WarmupCertified}},

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// frontierProposes looks at what each maximum wrong rate would give, and chooses one: by a click into the chart, then by the
+// frontierProposes looks at what each maximum of disagreement would give, and chooses one: by a click into the chart, then by the
 // button of another. The setting is what it was until somebody confirms.
 func frontierProposes(t *testing.T, b *browser, d *demoWorld) {
 	p := b.open(t, d.Console)
@@ -23,12 +23,12 @@ func frontierProposes(t *testing.T, b *browser, d *demoWorld) {
 	p.until("a click into the chart proposes a rate", `Number(document.querySelector('[data-test=frontier-proposal]')?.dataset.value) > 0`)
 	p.click(`[data-test=frontier-point][data-rate="0.15"]`)
 	p.until("a button proposes its own", `document.querySelector('[data-test=frontier-proposal]')?.dataset.value === '0.15'`)
-	if got := p.text(`document.querySelector('[data-test=frontier-proposal]').textContent`); !strings.Contains(got, "foregate settings set risk.max_wrong_rate@llama-3=0.15") {
+	if got := p.text(`document.querySelector('[data-test=frontier-proposal]').textContent`); !strings.Contains(got, "foregate settings set risk.max_disagreement@llama-3=0.15") {
 		t.Errorf("the proposal is %s", got)
 	}
 	p.shoot("frontier")
 	p.click(hook("frontier-review"))
-	p.until("the change is shown", `document.querySelector('[data-test=confirm-changes]')?.textContent.includes('risk.max_wrong_rate@llama-3')`)
+	p.until("the change is shown", `document.querySelector('[data-test=confirm-changes]')?.textContent.includes('risk.max_disagreement@llama-3')`)
 	p.click(hook("confirm-cancel"))
 	p.until("the dialog is gone", `!document.querySelector('[data-test=confirm-dialog]')`)
 	var told struct {
@@ -36,7 +36,7 @@ func frontierProposes(t *testing.T, b *browser, d *demoWorld) {
 	}
 	d.ask("/admin/settings?route=llama-3", &told)
 	for _, s := range told.Settings {
-		if strings.HasPrefix(s.Name, "risk.max_wrong_rate") && s.Value != "0.1" {
+		if strings.HasPrefix(s.Name, "risk.max_disagreement") && s.Value != "0.1" {
 			t.Errorf("%s was changed to %s", s.Name, s.Value)
 		}
 	}

@@ -29,14 +29,14 @@ func drafts() board {
 			}},
 			{"The guarantee (modes risk and shadow)", []panel{
 				lines("Proven bound", "percentunit", "Of the drafts served, what the target would refuse is proven to be less than this; 1 while nothing is proven, and nothing is served then.",
-					q(`max by (route, traffic_class) (foregate_risk_upper_bound{R})`, "{{route}} {{traffic_class}}"), q(`max(foregate_risk_max_wrong_rate{R})`, "limit")).size(12, 8),
+					q(`max by (route, traffic_class) (foregate_risk_upper_bound{R})`, "{{route}} {{traffic_class}}"), q(`max(foregate_risk_max_disagreement{R})`, "limit")).size(12, 8),
 				lines("What audits say", "percentunit", "The same share among the audits, and the interval that holds it at every moment.",
 					q(`max by (route, traffic_class) (foregate_risk_estimate{R})`, "{{route}} {{traffic_class}}"),
 					q(`max by (route, traffic_class) (foregate_risk_estimate_lower{R})`, "{{route}} {{traffic_class}} at least"),
-					q(`max by (route, traffic_class) (foregate_risk_estimate_upper{R})`, "{{route}} {{traffic_class}} at most"), q(`max(foregate_risk_max_wrong_rate{R})`, "limit")).size(12, 8),
+					q(`max by (route, traffic_class) (foregate_risk_estimate_upper{R})`, "{{route}} {{traffic_class}} at most"), q(`max(foregate_risk_max_disagreement{R})`, "limit")).size(12, 8),
 			}},
 			{"Phases", []panel{
-				lines("Kinds of request by phase", "short", "stopped: too many of the drafts that the warm-up served were wrong. infeasible: audits say that no threshold keeps the promise.",
+				lines("Kinds of request by phase", "short", "stopped: the target disagreed with too many of the drafts that the warm-up served. infeasible: audits say that no threshold keeps the promise.",
 					q(`count by (phase) (max by (route, traffic_class, phase) (foregate_risk_phase{R}))`, "{{phase}}")),
 			}},
 			{"Audits", []panel{

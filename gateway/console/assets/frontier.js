@@ -1,4 +1,4 @@
-// The frontier: what each maximum wrong rate would give. A point that is chosen proposes the setting;
+// The frontier: what each maximum of disagreement would give. A point that is chosen proposes the setting;
 // it is changed in the dialog that all settings have, by somebody who is signed in.
 
 import { get, onSession, poll, session } from './api.js';
@@ -58,7 +58,7 @@ class Panel {
   constructor(route) {
     this.route = route;
     this.all = [];
-    this.chosen = null; // maximum wrong rate of the proposal
+    this.chosen = null; // maximum disagreement of the proposal
     const redraw = () => this.draw();
     this.kind = select({ test: 'frontier-class', 'aria-label': 'Traffic class', on: { change: redraw } }, []);
     this.column = select({ test: 'frontier-column', 'aria-label': 'Shown', on: { change: redraw } }, []);
@@ -70,7 +70,7 @@ class Panel {
     this.figure = h(
       'figure.chart.frontier',
       { test: 'frontier-chart', data: { route, points: 0 } },
-      h('figcaption', null, h('h3', null, 'Choosing the maximum wrong rate'), h('div.filters', null, this.kind, this.column)),
+      h('figcaption', null, h('h3', null, 'Choosing the maximum disagreement'), h('div.filters', null, this.kind, this.column)),
       this.says,
       this.plot,
       this.none,
@@ -109,7 +109,7 @@ class Panel {
     offer(this.column, Object.entries(columns).filter(([, c]) => known.some((p) => c.of(p))).map(([name, c]) => [name, c.label])); // prettier-ignore
     const column = columns[this.column.value] ?? columns.share;
     say(this.says, `${many(f.audits, 'audit')}, ${number(f.bad)} of them bad by the label ${f.label}.`);
-    Object.assign(this.figure.dataset, { points: known.length, label: f.label, class: f.traffic_class, eps: f.max_wrong_rate });
+    Object.assign(this.figure.dataset, { points: known.length, label: f.label, class: f.traffic_class, eps: f.max_disagreement });
     this.plot.hidden = this.points.hidden = known.length === 0;
     this.none.hidden = known.length > 0;
     say(this.none, known.length ? '' : `Too few audits to say anything: about ${number(f.audits_needed)} are needed.`);
@@ -121,11 +121,11 @@ class Panel {
   }
 
   chart(f, column) {
-    const at = f.points.map((p) => p.max_wrong_rate),
+    const at = f.points.map((p) => p.max_disagreement),
       ranges = f.points.map((p) => column.of(p));
     const value = (part) => ranges.map((r) => r?.[part] ?? null);
-    this.plot.setAttribute('aria-label', `${column.label} by the maximum wrong rate, from ${percent(at[0])} to ${percent(at[at.length - 1])}; the buttons below tell the values.`);
-    const lines = { rates: at, inForce: f.max_wrong_rate, chosen: () => this.chosen };
+    this.plot.setAttribute('aria-label', `${column.label} by the maximum disagreement, from ${percent(at[0])} to ${percent(at[at.length - 1])}; the buttons below tell the values.`);
+    const lines = { rates: at, inForce: f.max_disagreement, chosen: () => this.chosen };
     this.u = new window.uPlot(chartOptions(this.plot, column, lines), [at, value('high'), value('estimate'), value('low')], this.plot);
     this.u.over.addEventListener('click', (e) => {
       const i = this.u.posToIdx(e.clientX - this.u.over.getBoundingClientRect().left);
@@ -148,11 +148,11 @@ class Panel {
             {
               type: 'button',
               test: 'frontier-point',
-              data: { rate: p.max_wrong_rate },
-              'aria-pressed': String(p.max_wrong_rate === this.chosen),
-              on: { click: () => this.choose(p.max_wrong_rate) },
+              data: { rate: p.max_disagreement },
+              'aria-pressed': String(p.max_disagreement === this.chosen),
+              on: { click: () => this.choose(p.max_disagreement) },
             },
-            h('b', null, percent(p.max_wrong_rate)),
+            h('b', null, percent(p.max_disagreement)),
             p.in_force && ' (in force)',
             h('span', null, r ? `${column.tell(r.estimate)} (${column.tell(r.low)} … ${column.tell(r.high)})` : '–'),
             h('small', null, certified(p)),
@@ -170,31 +170,31 @@ class Panel {
 
   /** What would have to be set for the chosen point. Nothing is changed here. */
   propose(f) {
-    const p = f.known && f.points.find((x) => x.max_wrong_rate === this.chosen);
+    const p = f.known && f.points.find((x) => x.max_disagreement === this.chosen);
     if (!p) return fill(this.proposal);
-    const name = `risk.max_wrong_rate@${f.route}`,
-      set = { [name]: String(p.max_wrong_rate) };
+    const name = `risk.max_disagreement@${f.route}`,
+      set = { [name]: String(p.max_disagreement) };
     const done = (changes) => {
       if (!changes.length) toast('This is the current value.');
       this.chosen = null;
       this.draw();
     };
-    const review = () => confirmChange(`Maximum wrong rate ${percent(p.max_wrong_rate)} for ${f.route}`, { set }, 'settings', done);
+    const review = () => confirmChange(`Maximum disagreement ${percent(p.max_disagreement)} for ${f.route}`, { set }, 'settings', done);
     return fill(
       this.proposal,
       h(
         'div.proposal',
-        { test: 'frontier-proposal', data: { name: `risk.max_wrong_rate@${f.route}`, value: p.max_wrong_rate } },
+        { test: 'frontier-proposal', data: { name: `risk.max_disagreement@${f.route}`, value: p.max_disagreement } },
         h(
           'p',
           null,
-          `At most ${percent(p.max_wrong_rate)} wrong: about ${rangeWords(p.share, percent)} of the drafts are served, of which about ${rangeWords(p.wrong, percent)} are wrong; ${certified(p)}.`,
+          `Disagreement at most ${percent(p.max_disagreement)}: about ${rangeWords(p.share, percent)} of the drafts are served, of which about ${rangeWords(p.disagreement, percent)} would be refused by the target; ${certified(p)}.`,
         ),
-        h('p', null, h('code', null, `foregate settings set ${name}=${p.max_wrong_rate}`)),
+        h('p', null, h('code', null, `foregate settings set ${name}=${p.max_disagreement}`)),
         h(
           'div.buttons',
           null,
-          h('button.quiet', { type: 'button', test: 'frontier-cancel', on: { click: () => this.choose(p.max_wrong_rate) } }, 'Cancel'),
+          h('button.quiet', { type: 'button', test: 'frontier-cancel', on: { click: () => this.choose(p.max_disagreement) } }, 'Cancel'),
           session.signedIn && h('button', { type: 'button', test: 'frontier-review', on: { click: review } }, 'Review change'),
           !session.signedIn &&
             session.writable &&

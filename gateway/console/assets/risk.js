@@ -17,7 +17,7 @@ export function mount(root, { ready }) {
     h(
       'p.lead',
       null,
-      'Of the drafts that are served unverified, the target disagrees with at most the maximum wrong rate. Audits prove this for each traffic class separately: route, temperature 0 or above, and models.',
+      'Of the drafts that are served unverified, the target disagrees with at most the maximum disagreement. Audits prove this for each traffic class separately: route, temperature 0 or above, and models.',
     ),
     problem,
     body,
@@ -55,7 +55,7 @@ function draw(body, views) {
       return h(
         'section.block',
         null,
-        h('h2', null, route, h('small', null, `wrong rate at most ${percent(own[0].max_wrong_rate)}, with probability ${percent(1 - own[0].error_probability)}`)),
+        h('h2', null, route, h('small', null, `disagreement at most ${percent(own[0].max_disagreement)}, with probability ${percent(1 - own[0].error_probability)}`)),
         h('ul.kinds', null, own.map(kind)),
       );
     }),
@@ -77,14 +77,14 @@ function kind(v) {
   );
 }
 
-/** The confidence interval of the wrong rate, with the limit. */
+/** The confidence interval of the disagreement, with the limit. */
 function gauge(v) {
   const nothing = v.audits + v.pending === 0;
-  const most = nothing ? v.max_wrong_rate * 2 : Math.min(1, Math.max(v.max_wrong_rate * 2, Math.min(v.risk_upper, v.max_wrong_rate * 4))),
+  const most = nothing ? v.max_disagreement * 2 : Math.min(1, Math.max(v.max_disagreement * 2, Math.min(v.risk_upper, v.max_disagreement * 4))),
     at = (x) => `${Math.min(1, x / most) * 100}%`;
   const text = nothing
     ? 'No audits yet.'
-    : `Estimate ${percent(v.risk_estimate)}, between ${percent(v.risk_lower)} and ${percent(v.risk_upper)}; limit ${percent(v.max_wrong_rate)}.`;
+    : `Estimate ${percent(v.risk_estimate)}, between ${percent(v.risk_lower)} and ${percent(v.risk_upper)}; limit ${percent(v.max_disagreement)}.`;
   return h(
     'div.gauge',
     { role: 'img', 'aria-label': text },
@@ -92,15 +92,15 @@ function gauge(v) {
       h('i.span', { style: { left: at(v.risk_lower), width: `${(Math.min(1, v.risk_upper / most) - Math.min(1, v.risk_lower / most)) * 100}%` } }),
     !nothing && h('i.point', { style: { left: at(v.risk_estimate) } }),
     !nothing && v.risk_bound < most && h('i.bound', { style: { left: at(v.risk_bound) } }),
-    h('i.eps', { style: { left: at(v.max_wrong_rate) } }),
-    h('span.epsname', { style: { left: at(v.max_wrong_rate) } }, `limit ${percent(v.max_wrong_rate)}`),
+    h('i.eps', { style: { left: at(v.max_disagreement) } }),
+    h('span.epsname', { style: { left: at(v.max_disagreement) } }, `limit ${percent(v.max_disagreement)}`),
     h('span.end', null, percent(most)),
   );
 }
 
 function facts(v) {
   const list = [
-    ['Wrong rate', v.audits ? `${percent(v.risk_estimate)} (${percent(v.risk_lower)} … ${percent(v.risk_upper)})` : 'no audits yet'],
+    ['Disagreement', v.audits ? `${percent(v.risk_estimate)} (${percent(v.risk_lower)} … ${percent(v.risk_upper)})` : 'no audits yet'],
     ['Proven below', v.risk_bound < 1 ? percent(v.risk_bound) : '–'],
     ['Audits', `${number(v.audits)}, ${number(v.bad)} of them bad${v.pending ? `, ${number(v.pending)} pending` : ''}`],
     ['Threshold', v.threshold_nats == null ? 'none, so no drafts are served' : `${number(v.threshold_nats)} nats (${many(v.operating_index, 'certified step')})`],
@@ -123,6 +123,6 @@ function facts(v) {
 }
 
 function nextWords(v) {
-  if (v.audits_to_certify == null) return 'not reachable with the current wrong rate';
+  if (v.audits_to_certify == null) return 'not reachable with the current disagreement';
   return `about ${v.scores_wanted > 0 ? `${number(v.scores_wanted - v.scores_learned)} scores and ` : ''}${many(Math.ceil(v.audits_to_certify), 'audit')}`;
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Rule is the default promise.
-var Rule = risk.Rule{MaxWrongRate: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
+var Rule = risk.Rule{MaxDisagreement: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
 
 // Audits are made by real openings and closings.
 type Audits struct {
