@@ -310,7 +310,7 @@ func TestARouteWithoutBackendsSaysWhenToComeBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		g := startBench(t, "http://127.0.0.1:9", func(o *Options) {
-			o.Cascade, o.Identity, o.Background, o.Forward = cascade, who, nil, []string{"/v1/embeddings"}
+			o.Cascade, o.Identity, o.Forward = cascade, who, []string{"/v1/embeddings"}
 		})
 		for _, c := range []struct{ path, body string }{
 			{"/v1/chat/completions", `{"model":"llama-3","messages":[{"role":"user","content":"hi"}]}`},

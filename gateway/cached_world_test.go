@@ -159,7 +159,7 @@ func withCache(t *testing.T, g *Options, k *kept) {
 	g.Generations = pipeline.NewGenerations(nil)
 	g.Salt = sealer.Salt
 	g.CacheConfig = func(string) cache.Config { return cfg }
-	g.Background = append(g.Background, BackgroundTask{Name: "cache", Run: g.Cache.Run})
+	background(t, g.Cache.Run)
 }
 
 // hears waits until purges can be heard of: before that nothing is kept.

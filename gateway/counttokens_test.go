@@ -29,7 +29,7 @@ func counting(t *testing.T, s *scripted, kind dialect.Kind, forward ...string) *
 		if err := o.Cascade.SetRoutes([]tiers.Route{{Model: "llama-3", Target: target, Config: func() plan.Config { return cfg }}}); err != nil {
 			t.Fatal(err)
 		}
-		o.Background = append(o.Background, BackgroundTask{Name: "engines", Run: target.Run})
+		background(t, target.Run)
 	}, identity.Tenant{ID: "acme"}, identity.Tenant{ID: "globex", TPM: 10, RPM: 3})
 }
 

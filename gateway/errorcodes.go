@@ -75,7 +75,7 @@ var ErrorCodes = []openapi.ErrorCode{
 
 	// Of the admin listener.
 	{Code: "no_token", Statuses: []int{401}, At: openapi.AtAdmin, Meaning: "An operator's token is needed."},
-	{Code: "bad_token", Statuses: []int{401}, At: openapi.AtAdmin, Meaning: "This is no operator's token."},
+	{Code: "bad_token", Statuses: []int{401}, At: openapi.AtAdmin, Meaning: "The token is not one of the operators' tokens."},
 	{Code: "wrong_scope", Statuses: []int{403}, At: openapi.AtAdmin, Meaning: "The token has not the scope of this path; WWW-Authenticate names it."},
 	{Code: "read_only", Statuses: []int{403}, At: openapi.AtAdmin, Meaning: "No tokens are configured, so pages change nothing, and nobody changes settings."},
 	{Code: "settings_read_only", Statuses: []int{403}, At: openapi.AtAdmin, Meaning: "The Redis user of this replica can only read settings."},

@@ -177,7 +177,7 @@ func bodyProblem(e *shortage) *problem {
 	switch {
 	case e.ofTenant:
 		return &problem{status: http.StatusTooManyRequests, retry: jitter(time.Second), retryable: true, body: openai.ErrorBody{
-			Message: "Too many requests at once, or too large ones: what the gateway has free is for others, too.", Type: string(ledger.Requests), Code: "tenant_share",
+			Message: "Too many requests at once, or too large ones: they already hold the share of this gateway that one tenant may have. Try again when some of them have ended.", Type: string(ledger.Requests), Code: "tenant_share",
 		}}
 	case e.what == "requests":
 		return errOverloaded

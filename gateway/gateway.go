@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"runtime/debug"
@@ -20,19 +19,11 @@ import (
 	"github.com/foregate/foregate/gateway/conversations"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
-	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/gateway/pipeline"
-	"github.com/foregate/foregate/internal/panics"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/risk"
 )
-
-// BackgroundTask is a task that runs from the gateway's start until its stop, which ends its context.
-type BackgroundTask struct {
-	Name string
-	Run  func(context.Context) error
-}
 
 // Model is one route as GET /v1/models lists it.
 type Model struct {
@@ -57,12 +48,12 @@ type Drain struct {
 
 // Options wires a Gateway.
 type Options struct {
-	Version   string        // of the program
-	Listen    string        // address of the public listener
-	Listener  net.Listener  // instead of Listen
-	Admin     string        // address of the admin listener; "" is none
-	Operators *operator.Set // who may act there; its creator runs it; nil: pages are read-only, and the listener must be on loopback
-	Console   http.Handler  // served under /console/ there; nil is none
+	Version   string       // of the program
+	Listen    string       // address of the public listener
+	Listener  net.Listener // instead of Listen
+	Admin     string       // address of the admin listener; "" is none
+	Operators *Operators   // who may act there; its creator runs it; nil: pages are read-only, and the listener must be on loopback
+	Console   http.Handler // served under /console/ there; nil is none
 
 	TLS      func() *tls.Config // of a new connection at the public listener, with HTTP/2; nil is plain HTTP
 	AdminTLS func() *tls.Config // of a new connection at the admin listener; nil is plain HTTP
@@ -80,7 +71,6 @@ type Options struct {
 	Tenants        func() []TenantView   // the listed tenants now, for /admin/tenants; nil is none
 	LostSettings   func() int            // number of settings that Redis has lost, shown by /readyz; nil shows nothing
 	RedisLevel     func() string         // degradation level of Redis, shown by /readyz; nil shows nothing
-	Background     []BackgroundTask
 
 	Generations   *pipeline.Generations                                          // nil joins no requests
 	Salt          func(tenant string) string                                     // separates tenants in prefix caches; nil does not
@@ -124,9 +114,7 @@ type Gateway struct {
 	public, admin listener
 	streams       context.Context // parent context of all requests; ends after the grace period
 	cutStreams    context.CancelCauseFunc
-	tasksCtx      context.Context
-	stopTasks     context.CancelFunc
-	background    sync.WaitGroup
+	serving       sync.WaitGroup
 	stopOnce      sync.Once
 	failed        chan error
 }
@@ -163,7 +151,6 @@ func New(o Options) (*Gateway, error) {
 	}
 	g.metrics.readiness(o.Registerer, g)
 	g.streams, g.cutStreams = context.WithCancelCause(context.Background())
-	g.tasksCtx, g.stopTasks = context.WithCancel(context.Background())
 	g.pipeline = g.newPipeline()
 	if err := g.makeDocuments(); err != nil {
 		return nil, err
@@ -217,12 +204,9 @@ func (g *Gateway) Start() error {
 	if err := g.listen(); err != nil {
 		return err
 	}
-	for _, l := range g.opts.Background {
-		g.background.Go(func() { g.supervise(l) })
-	}
-	g.background.Go(func() { g.serve(g.public) })
+	g.serving.Go(func() { g.serve(g.public) })
 	if g.admin.ln != nil {
-		g.background.Go(func() { g.serve(g.admin) })
+		g.serving.Go(func() { g.serve(g.admin) })
 	}
 	return nil
 }
@@ -230,34 +214,8 @@ func (g *Gateway) Start() error {
 // Failed delivers the error of a listener that failed.
 func (g *Gateway) Failed() <-chan error { return g.failed }
 
-// supervise runs a task, and restarts it after a pause if it fails or panics.
-func (g *Gateway) supervise(l BackgroundTask) {
-	for pause := time.Second; ; pause = min(2*pause, 30*time.Second) {
-		err := g.runTask(l)
-		if g.tasksCtx.Err() != nil {
-			return
-		}
-		g.log.Error().Err(err).Str("loop", l.Name).Dur("again_in", pause).Msg("background loop ended")
-		select {
-		case <-g.tasksCtx.Done():
-			return
-		case <-time.After(pause):
-		}
-	}
-}
-
-func (g *Gateway) runTask(l BackgroundTask) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			g.metrics.panics.Inc()
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return l.Run(panics.OnPanic(g.tasksCtx, func(err error) {
-		g.metrics.panics.Inc()
-		g.log.Error().Err(err).Str("loop", l.Name).Msg("a goroutine of a background loop panicked")
-	}))
-}
+// CountPanic counts a panic that was recovered outside of the HTTP surface.
+func (g *Gateway) CountPanic() { g.metrics.panics.Inc() }
 
 // Addr is the public listener's address.
 func (g *Gateway) Addr() net.Addr { return g.public.addr }
@@ -292,8 +250,7 @@ func (g *Gateway) stop(ctx context.Context) {
 	cut := time.AfterFunc(max(grace-cutBefore, grace/2), func() { g.cutStreams(errDraining) })
 	defer cut.Stop()
 	g.public.shutdown(ctx, func() { g.cutStreams(errDraining) })
-	g.stopTasks()
 	g.admin.close() // scrapes can be repeated
-	g.background.Wait()
+	g.serving.Wait()
 	g.cutStreams(errDraining)
 }

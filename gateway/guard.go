@@ -9,7 +9,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -19,7 +18,7 @@ var (
 		Message: "Show an operator's token (admin_tokens_file): Authorization: Bearer TOKEN, or sign in at /console/.", Type: "authentication_error", Code: "no_token",
 	}}
 	errBadToken = &problem{status: http.StatusUnauthorized, header: [2]string{"WWW-Authenticate", `Bearer realm="foregate"`}, body: openai.ErrorBody{
-		Message: "This is no operator's token (admin_tokens_file).", Type: "authentication_error", Code: "bad_token",
+		Message: "This token is not one of the operators' tokens (admin_tokens_file).", Type: "authentication_error", Code: "bad_token",
 	}}
 	errReadOnly = &problem{status: http.StatusForbidden, body: openai.ErrorBody{
 		Message: "No tokens are configured here (admin_tokens_file), so pages only show, and nobody changes settings at this listener.", Type: "permission_error", Code: "read_only",
@@ -30,7 +29,7 @@ var (
 )
 
 // errScope refuses a token without the required scope.
-func errScope(want operator.Scope) error {
+func errScope(want Scope) error {
 	challenge := `Bearer realm="foregate", error="insufficient_scope", scope="` + string(want) + `"`
 	return &problem{status: http.StatusForbidden, header: [2]string{"WWW-Authenticate", challenge}, body: openai.ErrorBody{
 		Message: "This token has not the scope " + string(want) + ", which this path wants (admin_tokens_file).",
@@ -38,44 +37,41 @@ func errScope(want operator.Scope) error {
 	}}
 }
 
-// noScope is the scope of public paths, which need no token.
-const noScope operator.Scope = ""
-
 // scopes maps a path of the admin listener to the scope that it requires, for all methods. "/*" stands for
 // all paths below. A path that is not listed requires operate, so that a forgotten one is open to nobody.
-var scopes = map[string]operator.Scope{
+var scopes = map[string]Scope{
 	"/":              noScope,
 	"/livez":         noScope,
 	"/readyz":        noScope,
 	"/admin/session": noScope, // tells whose token was sent
 	"/console/*":     noScope, // static pages without data
 
-	"/metrics":     operator.Metrics,
-	"/admin/usage": operator.Metrics, // counts and costs, as in the metrics; for a tool that charges back
+	"/metrics":     ScopeMetrics,
+	"/admin/usage": ScopeMetrics, // counts and costs, as in the metrics; for a tool that charges back
 
-	"/admin/backends": operator.Drain,
-	"/admin/drain":    operator.Drain,
-	"/admin/undrain":  operator.Drain,
-	"/admin/spot":     operator.Drain,
+	"/admin/backends": ScopeDrain,
+	"/admin/drain":    ScopeDrain,
+	"/admin/undrain":  ScopeDrain,
+	"/admin/spot":     ScopeDrain,
 
-	"/console/live":            operator.Operate,
-	"/admin/status":            operator.Operate,
-	"/admin/reload":            operator.Operate,
-	"/admin/settings":          operator.Operate,
-	"/admin/settings/log":      operator.Operate,
-	"/admin/settings/rollback": operator.Operate,
-	"/admin/cache/purge":       operator.Operate,
-	"/admin/risk":              operator.Operate,
-	"/admin/risk/frontier":     operator.Operate,
-	"/admin/tenants":           operator.Operate,
-	"/admin/receipts":          operator.Operate,
-	"/admin/receipts/*":        operator.Operate,
-	adminDocumentPath:          operator.Operate,
-	"/debug/pprof/*":           operator.Operate,
+	"/console/live":            ScopeOperate,
+	"/admin/status":            ScopeOperate,
+	"/admin/reload":            ScopeOperate,
+	"/admin/settings":          ScopeOperate,
+	"/admin/settings/log":      ScopeOperate,
+	"/admin/settings/rollback": ScopeOperate,
+	"/admin/cache/purge":       ScopeOperate,
+	"/admin/risk":              ScopeOperate,
+	"/admin/risk/frontier":     ScopeOperate,
+	"/admin/tenants":           ScopeOperate,
+	"/admin/receipts":          ScopeOperate,
+	"/admin/receipts/*":        ScopeOperate,
+	adminDocumentPath:          ScopeOperate,
+	"/debug/pprof/*":           ScopeOperate,
 }
 
 // scopeOf returns the scope that a path requires; listed is false if the path is not in the table.
-func scopeOf(path string) (want operator.Scope, listed bool) {
+func scopeOf(path string) (want Scope, listed bool) {
 	if want, listed = scopes[path]; listed {
 		return want, true
 	}
@@ -84,20 +80,20 @@ func scopeOf(path string) (want operator.Scope, listed bool) {
 			return want, true
 		}
 	}
-	return operator.Operate, false
+	return ScopeOperate, false
 }
 
 // guard decides who may do what at the admin listener. If tokens are configured, every change requires one,
 // and so does every read if the listener is not on loopback. A token grants its scopes. Tools and the
 // console's pages send it as a bearer token, which a browser never does for another site's page.
 type guard struct {
-	operators *operator.Set // nil: no tokens are configured
-	local     bool          // the listener is on loopback
+	operators *Operators // nil: no tokens are configured
+	local     bool       // the listener is on loopback
 }
 
 // caller is the sender of an admin request.
 type caller struct {
-	operator *operator.Operator // nil: anonymous
+	operator *operator // nil: anonymous
 }
 
 // name is the operator's name, "" for an anonymous caller.
@@ -105,7 +101,7 @@ func (c caller) name() string {
 	if c.operator == nil {
 		return ""
 	}
-	return c.operator.Name
+	return c.operator.name
 }
 
 // identify returns the caller. A wrong token is an error, even on a public path.
@@ -117,7 +113,7 @@ func (a *guard) identify(r *http.Request) (caller, error) {
 	if !strings.EqualFold(scheme, "Bearer") {
 		return caller{}, nil
 	}
-	if o := a.operators.Authenticate(token); o != nil {
+	if o := a.operators.authenticate(token); o != nil {
 		return caller{operator: o}, nil
 	}
 	return caller{}, errBadToken
@@ -130,7 +126,7 @@ func (a *guard) admit(r *http.Request) (caller, error) {
 		return c, err
 	}
 	want, _ := scopeOf(r.URL.Path)
-	may := want == noScope || c.operator != nil && c.operator.HasScope(want)
+	may := want == noScope || c.operator != nil && c.operator.hasScope(want)
 	looks := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
 	case c.operator != nil && !may:

@@ -12,7 +12,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/cache"
-	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -24,15 +23,15 @@ const (
 )
 
 // crew are operators of each scope.
-func crew(t *testing.T) *operator.Set {
+func crew(t *testing.T) *Operators {
 	t.Helper()
-	s := operator.New()
+	s := NewOperators()
 	apply(t, s, "ann operate "+adminToken, "vllm drain "+drainToken, "prom metrics "+promToken)
 	return s
 }
 
 // apply changes who the operators are.
-func apply(t *testing.T, s *operator.Set, lines ...string) {
+func apply(t *testing.T, s *Operators, lines ...string) {
 	t.Helper()
 	if err := s.Apply([][]byte{[]byte(strings.Join(lines, "\n"))}); err != nil {
 		t.Fatal(err)

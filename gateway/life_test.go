@@ -35,6 +35,7 @@ type bench struct {
 	registry *prometheus.Registry
 	engines  *upstream.Client
 	client   *http.Client
+	endLoops func()
 }
 
 // startBench runs a gateway over a backend; adjust may change its options.
@@ -82,8 +83,8 @@ func makeBench(t *testing.T, backend string, adjust func(*Options)) *bench {
 		t.Fatal(err)
 	}
 	o := Options{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Cascade: cascade, Identity: who, Models: func() []Model { return []Model{{ID: "llama-3"}} },
-		Drain: Drain{Grace: 5 * time.Second}, Registerer: b.registry, Gatherer: b.registry,
-		Background: []BackgroundTask{{Name: "pool", Run: target.Run}, {Name: "cascade", Run: cascade.Run}}}
+		Drain: Drain{Grace: 5 * time.Second}, Registerer: b.registry, Gatherer: b.registry}
+	b.endLoops = background(t, target.Run, cascade.Run)
 	if adjust != nil {
 		adjust(&o)
 	}
@@ -91,6 +92,22 @@ func makeBench(t *testing.T, backend string, adjust func(*Options)) *bench {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// background runs loops until end is called, at the latest when the test ends.
+func background(t *testing.T, loops ...func(context.Context) error) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for _, run := range loops {
+		running.Go(func() { _ = run(ctx) })
+	}
+	end = func() {
+		cancel()
+		running.Wait()
+	}
+	t.Cleanup(end)
+	return end
 }
 
 func simulator(t *testing.T) *vllmsim.Server {
@@ -236,30 +253,6 @@ func TestAPanicInAHandlerIsA500AndTheProcessLives(t *testing.T) {
 	}
 }
 
-func TestALoopThatPanicsIsStartedAgain(t *testing.T) {
-	sim := simulator(t)
-	again := make(chan struct{})
-	runs := 0
-	g := startBench(t, sim.URL(), func(o *Options) {
-		o.Background = append(o.Background, BackgroundTask{Name: "flaky", Run: func(ctx context.Context) error {
-			if runs++; runs == 1 {
-				panic("a bug in the background")
-			}
-			close(again)
-			<-ctx.Done()
-			return nil
-		}})
-	})
-	select {
-	case <-again:
-	case <-time.After(10 * time.Second):
-		t.Fatal("the loop was not started again")
-	}
-	if got := testutil.ToFloat64(g.metrics.panics); got != 1 {
-		t.Errorf("%v panics were counted, want 1", got)
-	}
-}
-
 // flood answers every request with events that never end, as fast as they are
 // taken.
 func flood(t *testing.T) (url string, left <-chan struct{}) {
@@ -328,6 +321,7 @@ func TestAStoppedGatewayLeavesNoGoroutineBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	warm.Stop(t.Context())
+	warm.endLoops()
 	warm.engines.Close()
 	warm.client.CloseIdleConnections()
 	before := settled(t)
@@ -345,6 +339,7 @@ func TestAStoppedGatewayLeavesNoGoroutineBehind(t *testing.T) {
 		cancel()
 	}
 	g.Stop(t.Context())
+	g.endLoops()
 	g.engines.Close()
 	g.client.CloseIdleConnections()
 	soon(t, fmt.Sprintf("as many goroutines as before (%d)", before), func() bool { return runtime.NumGoroutine() <= before })

@@ -111,13 +111,13 @@ func (g *Gateway) newListener(h http.Handler, secure func() *tls.Config) listene
 }
 
 func (g *Gateway) listen() error {
-	if err := g.public.open(g.tasksCtx, g.opts.Listen, g.opts.Listener); err != nil {
+	if err := g.public.open(context.Background(), g.opts.Listen, g.opts.Listener); err != nil {
 		return fmt.Errorf("public listener: %w", err)
 	}
 	if g.opts.Admin == "" {
 		return nil
 	}
-	if err := g.admin.open(g.tasksCtx, g.opts.Admin, nil); err != nil {
+	if err := g.admin.open(context.Background(), g.opts.Admin, nil); err != nil {
 		_ = g.public.ln.Close() // nothing was served on it yet
 		return fmt.Errorf("admin listener: %w", err)
 	}

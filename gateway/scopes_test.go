@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
-
-	"github.com/foregate/foregate/gateway/operator"
 )
 
 // adminPaths are all paths of the admin listener's mux, by method, as a client would write them.
@@ -45,10 +43,10 @@ func TestEveryPathOfTheAdminListenerHasAScopeAndAnUnknownOneWantsAll(t *testing.
 	if len(unused) > 0 {
 		t.Errorf("in the table of scopes and not in the mux: %v", unused)
 	}
-	for path, want := range map[string]operator.Scope{
-		"/admin/new": operator.Operate, "/metrics/": operator.Operate, "/Metrics": operator.Operate, "//metrics": operator.Operate, "/admin/drain/x": operator.Operate,
-		"/livez/x": operator.Operate, "": operator.Operate, "*": operator.Operate, "/console": operator.Operate,
-		"/console/live": operator.Operate, "/console/charts.js": noScope, "/console/vendor/x.js": noScope, "/debug/pprof/": operator.Operate,
+	for path, want := range map[string]Scope{
+		"/admin/new": ScopeOperate, "/metrics/": ScopeOperate, "/Metrics": ScopeOperate, "//metrics": ScopeOperate, "/admin/drain/x": ScopeOperate,
+		"/livez/x": ScopeOperate, "": ScopeOperate, "*": ScopeOperate, "/console": ScopeOperate,
+		"/console/live": ScopeOperate, "/console/charts.js": noScope, "/console/vendor/x.js": noScope, "/debug/pprof/": ScopeOperate,
 	} {
 		if got, _ := scopeOf(path); got != want {
 			t.Errorf("%q wants %q, not %q", path, got, want)

@@ -2,8 +2,6 @@ package gateway
 
 import (
 	"net/http"
-
-	"github.com/foregate/foregate/gateway/operator"
 )
 
 // SessionView is the answer to GET /admin/session: what the console may do with the token that it sent.
@@ -17,7 +15,7 @@ func (g *Gateway) session(w http.ResponseWriter, r *http.Request) {
 	c := callerOf(r)
 	writeJSON(w, SessionView{
 		Writable: g.guard.operators != nil,
-		SignedIn: c.operator != nil && c.operator.HasScope(operator.Operate),
+		SignedIn: c.operator != nil && c.operator.hasScope(ScopeOperate),
 		Operator: c.name(),
 	})
 }

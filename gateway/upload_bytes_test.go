@@ -166,6 +166,11 @@ func TestALargeBodyCostsNoBufferBesideItsOwn(t *testing.T) {
 	}
 }
 
+// badWriter has deadlines that nobody keeps.
+type badWriter struct{ *httptest.ResponseRecorder }
+
+func (badWriter) SetReadDeadline(time.Time) error { return nil }
+
 func TestABodyThatMayNotBeChargedIsReadNoFurther(t *testing.T) {
 	refusal := &shortage{what: "bytes"}
 	for _, chunked := range []bool{false, true} {

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/gateway/files"
-	"github.com/foregate/foregate/gateway/operator"
 )
 
 const (
@@ -104,7 +104,7 @@ func (f tokenFlags) secret() ([]byte, error) {
 		return nil, err
 	}
 	for _, t := range tokens {
-		if slices.Contains(t.Scopes, string(operator.Operate)) {
+		if slices.Contains(t.Scopes, string(gateway.ScopeOperate)) {
 			return t.Secret, nil
 		}
 	}

@@ -18,15 +18,14 @@ const module = "github.com/foregate/foregate/"
 // arrows is the import table: which of our packages each may import. docs/architecture.md
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
-	"cmd/foregate": {"cache", "gateway", "gateway/app", "gateway/auditlog", "gateway/config", "gateway/demo", "gateway/display", "gateway/files", "gateway/ledger", "gateway/operator", "gateway/riskview", "gateway/settings", "gateway/stores", "internal/panics", "internal/redis/embedded", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/refit", "tiers/risk"},
+	"cmd/foregate": {"cache", "gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/display", "gateway/files", "gateway/ledger", "gateway/riskview", "gateway/settings", "gateway/stores", "internal/panics", "internal/redis/embedded", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/refit", "tiers/risk"},
 	"cmd/loadtest": {"gateway/demo", "loadtest", "loadtest/chaos", "loadtest/cost", "loadtest/engines", "loadtest/live", "loadtest/pair", "loadtest/proof", "loadtest/quality", "loadtest/soak", "loadtest/virtual"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 
-	"gateway":                     {"cache", "gateway/admission", "gateway/clientapi", "gateway/clientapi/messages", "gateway/clientapi/responses", "gateway/content", "gateway/conversations", "gateway/identity", "gateway/ledger", "gateway/openapi", "gateway/operator", "gateway/pipeline", "gateway/settings", "internal/panics", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt", "tiers/risk"},
+	"gateway":                     {"cache", "gateway/admission", "gateway/clientapi", "gateway/clientapi/messages", "gateway/clientapi/responses", "gateway/content", "gateway/conversations", "gateway/files", "gateway/identity", "gateway/ledger", "gateway/openapi", "gateway/pipeline", "gateway/settings", "internal/panics", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt", "tiers/risk"},
 	"gateway/admission":           {"gateway/identity", "internal/panics", "tiers/pool"},
-	"gateway/app":                 {"breaker", "cache", "gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/conversations", "gateway/display", "gateway/files", "gateway/identity", "gateway/ledger", "gateway/operator", "gateway/pipeline", "gateway/riskview", "gateway/settings", "gateway/stores", "gateway/tracing", "internal/beat", "internal/panics", "tiers", "tiers/accept", "tiers/audit", "tiers/choose", "tiers/credentials", "tiers/dialect", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream", "tiers/world"},
+	"gateway/app":                 {"breaker", "cache", "gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/conversations", "gateway/display", "gateway/files", "gateway/identity", "gateway/ledger", "gateway/pipeline", "gateway/riskview", "gateway/settings", "gateway/stores", "gateway/tracing", "internal/beat", "internal/panics", "tiers", "tiers/accept", "tiers/audit", "tiers/choose", "tiers/credentials", "tiers/dialect", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream", "tiers/world"},
 	"gateway/app/apptest":         {"gateway", "gateway/app", "gateway/config", "gateway/stores"}, // for tests alone
-	"gateway/auditlog":            {"tiers/evidence", "tiers/plan", "tiers/risk"},
 	"gateway/config":              {"internal/yamlfile", "tiers/dialect", "tiers/discover", "tiers/fields"},
 	"gateway/console":             {"internal/uplot"},
 	"gateway/conversations":       {"cache", "internal/redis/lookup", "internal/redis/script"},
@@ -39,7 +38,6 @@ var arrows = map[string][]string{
 	"gateway/clientapi/messages":  {"gateway/clientapi", "tiers/openai"},
 	"gateway/clientapi/responses": {"gateway/clientapi", "tiers/openai"},
 	"gateway/openapi":             {"tiers/fields"},
-	"gateway/operator":            {"gateway/files"},
 	"gateway/pipeline":            {"cache", "gateway/identity", "gateway/ledger", "internal/redis/lookup", "tiers", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/receipt", "tiers/strategy", "tiers/world"},
 	"gateway/riskview":            {"gateway", "tiers/economy", "tiers/evidence", "tiers/plan", "tiers/risk"},
 	"gateway/settings":            {"breaker", "cache", "gateway/admission", "gateway/conversations", "internal/beat", "internal/redis/dataloss", "internal/redis/script", "tiers/accept", "tiers/choose", "tiers/plan", "tiers/pressure", "tiers/upstream"},
@@ -124,7 +122,7 @@ var walls = map[string][]string{
 	"github.com/go-chi/chi":                {"gateway"},
 	"github.com/santhosh-tekuri":           {"tiers/schema"},
 	"github.com/sony/gobreaker":            {"breaker"},
-	"github.com/redis/go-redis":            {"cache", "cmd/foregate", "cmd/loadtest", "gateway/conversations", "gateway/ledger", "gateway/operator", "gateway/settings", "gateway/stores", "internal/redis/connect", "internal/redis/dataloss", "internal/redis/embedded", "internal/redis/script", "internal/redistest", "loadtest/chaos", "tiers/evidence", "tiers/evidence/entrylog", "tiers/evidence/evidencetest", "tiers/fleet"},
+	"github.com/redis/go-redis":            {"cache", "cmd/foregate", "cmd/loadtest", "gateway/conversations", "gateway/ledger", "gateway/settings", "gateway/stores", "internal/redis/connect", "internal/redis/dataloss", "internal/redis/embedded", "internal/redis/script", "internal/redistest", "loadtest/chaos", "tiers/evidence", "tiers/evidence/entrylog", "tiers/evidence/evidencetest", "tiers/fleet"},
 	"github.com/alicebob/miniredis":        {"internal/redis/embedded", "internal/redistest"},
 	"github.com/alecthomas/kong":           {"cmd/foregate", "cmd/loadtest", "cmd/vllmsim"},
 	"github.com/go-jose/go-jose":           {"gateway/identity"},
@@ -133,7 +131,7 @@ var walls = map[string][]string{
 	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
 	"github.com/prometheus/common":         {"loadtest/vllmsim", "tiers/pressure"},
 	"github.com/prometheus/client_golang":  {"breaker", "cache", "cmd/foregate", "gateway", "gateway/admission", "gateway/app", "gateway/app/apptest", "gateway/console", "gateway/conversations", "gateway/demo", "gateway/files", "gateway/ledger", "gateway/riskview", "gateway/settings", "gateway/tracing", "loadtest/vllmsim", "tiers", "tiers/economy", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},
-	"github.com/rs/zerolog":                {"breaker", "cache", "cmd/foregate", "gateway", "gateway/app", "gateway/app/apptest", "gateway/conversations", "gateway/demo", "gateway/files", "gateway/ledger", "gateway/operator", "gateway/settings", "gateway/tracing", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},
+	"github.com/rs/zerolog":                {"breaker", "cache", "cmd/foregate", "gateway", "gateway/app", "gateway/app/apptest", "gateway/conversations", "gateway/demo", "gateway/files", "gateway/ledger", "gateway/settings", "gateway/tracing", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},
 	"github.com/klauspost/compress":        {"cache"},
 	"github.com/cespare/xxhash":            {"tiers", "tiers/pool", "tiers/prefix"},
 	"go.opentelemetry.io":                  {"gateway/tracing"},

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 
-	"github.com/foregate/foregate/gateway/auditlog"
 	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/risk"
@@ -32,7 +31,7 @@ func (c *riskImportCmd) Run(e *env) error {
 		defer func() { _ = f.Close() }() // it was read
 		in = f
 	}
-	audits, err := auditlog.Read(in, c.Route)
+	audits, err := readAudits(in, c.Route)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
@@ -49,7 +48,7 @@ func (c *riskImportCmd) Run(e *env) error {
 		if err := b.mustKnow(k.Route); err != nil {
 			return err
 		}
-		p, err := auditlog.Import(b.ctx, b.book, k, audits[k])
+		p, err := importAudits(b.ctx, b.book, k, audits[k])
 		if errors.Is(err, evidence.ErrAway) {
 			return fmt.Errorf("%s: %w", k, err)
 		}

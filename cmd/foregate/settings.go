@@ -198,7 +198,7 @@ func (f redisFlags) change(e *env, o changeFlags, do func(d *settingsEditor) (se
 		_, _ = fmt.Fprintln(e.stderr, "note: without --config it is not known which routes there are")
 	}
 	if len(r.Found) > 0 {
-		_, _ = fmt.Fprintln(e.stdout, "found, changed past the log before:")
+		_, _ = fmt.Fprintln(e.stdout, "changed earlier without an entry in the history:")
 		printChanges(e.stdout, r.Found)
 	}
 	switch {

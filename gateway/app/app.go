@@ -24,7 +24,6 @@ import (
 	"github.com/foregate/foregate/gateway/files"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
-	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/gateway/riskview"
 	"github.com/foregate/foregate/gateway/settings"
@@ -87,9 +86,10 @@ type App struct {
 	cascade       *tiers.Cascade
 	identity      *identity.Resolver
 	listeners     listeners
-	console       *console.Console // nil is none
-	Operators     *operator.Set    // nil: no tokens are configured
+	console       *console.Console   // nil is none
+	Operators     *gateway.Operators // nil: no tokens are configured
 	gateway       *gateway.Gateway
+	stopLoops     func() // ends the loops and waits for them; nil before Start
 }
 
 // New makes a replica. It reads the files that the configuration names, and the live settings once, so that

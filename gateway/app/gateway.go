@@ -5,13 +5,13 @@ import (
 	"github.com/foregate/foregate/gateway/settings"
 )
 
-// makeGateway makes the HTTP surface, and gives it the background tasks of all components.
+// makeGateway makes the HTTP surface.
 func (a *App) makeGateway() (err error) {
 	clients := clientLimits(a.Options.File, a.Options.Logger)
 	clients.Bodies = a.Options.MaxBodyBytes
 	o := a.serving()
 	a.observing(&o)
-	o.Limits, o.Background = clients, a.loops()
+	o.Limits = clients
 	a.gateway, err = gateway.New(o)
 	return err
 }
@@ -62,40 +62,6 @@ func (a *App) observing(o *gateway.Options) {
 	if a.tracer != nil {
 		o.Tracer = a.tracer
 	}
-}
-
-// loops are the background tasks, by their names in the log.
-func (a *App) loops() []gateway.BackgroundTask {
-	loops := []gateway.BackgroundTask{
-		{Name: "pools", Run: a.runPools},
-		{Name: "files", Run: a.files.Run},
-		{Name: "settings", Run: a.Settings.Run},
-		{Name: "cascade", Run: a.cascade.Run},
-		{Name: "engine connections", Run: a.upstream.Run},
-		{Name: "probe", Run: a.prober.Run},
-		{Name: "evidence", Run: a.evidence.Run},
-		{Name: "states of the evidence", Run: a.risks.Run},
-		{Name: "refits", Run: a.refits.Run},
-		{Name: "breakers", Run: a.runBreakers},
-		{Name: "fleet", Run: a.Fleet.Run},
-		{Name: "ledger", Run: a.Ledger.Run},
-		{Name: "usage", Run: a.Ledger.RunUsage},
-		{Name: "lines", Run: a.queues.Run},
-		{Name: "cache", Run: a.Cache.Run},
-	}
-	if a.Conversations != nil {
-		loops = append(loops, gateway.BackgroundTask{Name: "responses", Run: a.Conversations.Run})
-	}
-	if a.console != nil {
-		loops = append(loops, gateway.BackgroundTask{Name: "console", Run: a.console.Run})
-	}
-	if a.Options.Hangups != nil {
-		loops = append(loops, gateway.BackgroundTask{Name: "signals", Run: a.reloadOnSignals})
-	}
-	if a.tracer != nil {
-		loops = append(loops, gateway.BackgroundTask{Name: "traces", Run: a.tracer.Run})
-	}
-	return loops
 }
 
 // timeouts returns the timeouts of a route's clients.

@@ -8,12 +8,24 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// Start listens and starts the background tasks. It returns when requests are accepted.
-func (a *App) Start() error { return a.gateway.Start() }
+// Start starts the loops of the components, and listens. It returns when requests are accepted.
+func (a *App) Start() error {
+	a.stopLoops = supervisor{a.Options.Logger, a.gateway.CountPanic}.start(a.loops())
+	err := a.gateway.Start()
+	if err != nil {
+		a.stopLoops()
+	}
+	return err
+}
 
-// Stop drains: it accepts no new work, waits for requests in progress, and ends the background tasks. ctx
-// bounds it. A second call does nothing.
-func (a *App) Stop(ctx context.Context) { a.gateway.Stop(ctx) }
+// Stop drains: it accepts no new work, waits for requests in progress, and ends the loops. ctx bounds the wait for requests.
+// A second call does nothing.
+func (a *App) Stop(ctx context.Context) {
+	a.gateway.Stop(ctx)
+	if a.stopLoops != nil {
+		a.stopLoops()
+	}
+}
 
 // Run serves until ctx ends or a listener fails, and then drains as the file's drain section says.
 func (a *App) Run(ctx context.Context) error {

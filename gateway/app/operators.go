@@ -3,9 +3,9 @@ package app
 import (
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/files"
-	"github.com/foregate/foregate/gateway/operator"
 )
 
 // makeOperators reads the operators' tokens of the admin listener, and reloads them. A replica without that
@@ -14,7 +14,7 @@ func (a *App) makeOperators() error {
 	if a.Options.Admin == "" || a.Options.Tokens == nil && a.Options.File.AdminTokensFile == "" {
 		return nil
 	}
-	a.Operators = operator.New()
+	a.Operators = gateway.NewOperators()
 	if a.Options.Tokens != nil {
 		return a.Operators.Apply([][]byte{a.Options.Tokens})
 	}
@@ -29,7 +29,7 @@ func adminTokensFile(f *config.File, apply func([][]byte) error) files.File {
 // AdminTokens reads the operators' tokens once.
 func AdminTokens(f *config.File) (tokens []files.Token, err error) {
 	err = files.New(files.Options{Logger: zerolog.Nop()}).Add(adminTokensFile(f, func(contents [][]byte) (err error) {
-		tokens, err = operator.Tokens(contents[0])
+		tokens, err = gateway.OperatorTokens(contents[0])
 		return err
 	}))
 	return tokens, err

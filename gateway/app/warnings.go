@@ -7,11 +7,11 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/gateway/files"
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/gateway/stores"
 )
 
@@ -42,7 +42,7 @@ func Check(f *config.File) (CheckResult, error) {
 		}
 	}
 	if f.AdminTokensFile != "" {
-		if err := watcher.Add(adminTokensFile(f, operator.New().Apply)); err != nil {
+		if err := watcher.Add(adminTokensFile(f, gateway.NewOperators().Apply)); err != nil {
 			return CheckResult{}, err
 		}
 	}

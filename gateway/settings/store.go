@@ -178,7 +178,7 @@ func entriesOf(o Edit, head Entry, now, next map[string]string) []Entry {
 	var entries []Entry
 	version := head.Version
 	if !maps.Equal(head.after, now) {
-		why := "made past the log"
+		why := "changed in Redis without an entry in the history"
 		if version == 0 {
 			why = "as found when the log began"
 		}

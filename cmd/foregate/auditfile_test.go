@@ -1,4 +1,4 @@
-package auditlog
+package main
 
 import (
 	"bytes"
@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// goodLine is a line as export writes it.
-const goodLine = `{"route":"chat","traffic_class":"to_1k.0a1b2c3d","when":"2026-01-02T03:04:05.678Z","ticket":"T-1","score":-0.25,"floor":-0.5,"threshold":1000000000,"chance":0.05,"served":false,"features":[-0.25,-1,-0.5,-2,-4],"tokens":80,"grid":1700000000000000,"alarm":0,"label":"lost","request":"0a1b"}`
+// goodAudit is a line as export writes it.
+const goodAudit = `{"route":"chat","traffic_class":"to_1k.0a1b2c3d","when":"2026-01-02T03:04:05.678Z","ticket":"T-1","score":-0.25,"floor":-0.5,"threshold":1000000000,"chance":0.05,"served":false,"features":[-0.25,-1,-0.5,-2,-4],"tokens":80,"grid":1700000000000000,"alarm":0,"label":"lost","request":"0a1b"}`
 
 func TestWhatIsNoAuditIsRefusedByLineAndField(t *testing.T) {
 	const numbers, counts = "line 2: score, floor, threshold, features: want numbers from -1e9 to 1e9", "line 2: tokens, grid, alarm: want counts"
@@ -38,25 +38,25 @@ func TestWhatIsNoAuditIsRefusedByLineAndField(t *testing.T) {
 		`"0a1b"}`:              {`"0a1b"} {}`, "line 2: want one JSON object: invalid character '{' after top-level value"},
 		`:"0a1b"}`:             {`:"0a1b"`, "line 2: want one JSON object: unexpected end of JSON input"},
 		`{"route"`:             {`["route"`, "line 2: want one JSON object: invalid character ':' after array element"},
-		`-4]`:                  {strings.Repeat(" ", maxLineBytes) + `-4]`, "line 2: bufio.Scanner: token too long"},
+		`-4]`:                  {strings.Repeat(" ", maxAuditLineBytes) + `-4]`, "line 2: bufio.Scanner: token too long"},
 		`T03:04:05.678Z","tic`: {` at noon","tic`, `line 2: parsing time "2026-01-02 at noon" as "2006-01-02T15:04:05Z07:00": cannot parse " at noon" as "T"`},
 	} {
-		line := strings.Replace(goodLine, old, tc.with, 1)
-		if line == goodLine {
+		line := strings.Replace(goodAudit, old, tc.with, 1)
+		if line == goodAudit {
 			t.Fatalf("%s is not in the line", old)
 		}
-		if batches, err := Read(strings.NewReader(goodLine+"\n"+line+"\n"), ""); err == nil || err.Error() != tc.want || len(batches) != 0 {
+		if batches, err := readAudits(strings.NewReader(goodAudit+"\n"+line+"\n"), ""); err == nil || err.Error() != tc.want || len(batches) != 0 {
 			t.Errorf("%s: %v, want %s", old, err, tc.want)
 		}
 	}
 }
 
 func FuzzAFileOfAudits(f *testing.F) {
-	f.Add([]byte(goodLine))
+	f.Add([]byte(goodAudit))
 	f.Add([]byte(`{"when":"2026-01-02T03:04:05Z","features":[[[[`))
-	f.Add([]byte(strings.ReplaceAll(goodLine, "-0.25", "-1e-320")))
+	f.Add([]byte(strings.ReplaceAll(goodAudit, "-0.25", "-1e-320")))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		e, err := parseLine(line)
+		e, err := parseAudit(line)
 		if err != nil {
 			return
 		}
@@ -64,7 +64,7 @@ func FuzzAFileOfAudits(f *testing.F) {
 		if err := json.NewEncoder(&written).Encode(e); err != nil {
 			t.Fatalf("what was read cannot be written: %v", err)
 		}
-		if again, err := parseLine(written.Bytes()); err != nil || !cmp.Equal(e, again) {
+		if again, err := parseAudit(written.Bytes()); err != nil || !cmp.Equal(e, again) {
 			t.Fatalf("%v: it is another when it is read again: %s", err, cmp.Diff(e, again))
 		}
 	})

@@ -1,6 +1,4 @@
-// Package auditlog reads the file of audits that foregate risk export writes, one risk.LogEntry as JSON in each line,
-// and makes it evidence.
-package auditlog
+package main
 
 import (
 	"bufio"
@@ -17,24 +15,25 @@ import (
 )
 
 const (
-	maxLines     = 1_000_000 // of a file
-	maxLineBytes = 16 << 10  // exported lines have 500
+	maxAuditLines     = 1_000_000 // of a file
+	maxAuditLineBytes = 16 << 10  // exported lines have 500
 )
 
-// fields are those of a line. All must be there.
-var fields = []string{"when", "route", "traffic_class", "ticket", "score", "floor", "threshold", "chance", "served", "features", "tokens", "grid", "alarm", "label", "request"}
+// auditFields are those of a line of a file of audits, as foregate risk export writes it: one risk.LogEntry as JSON. All must be
+// there.
+var auditFields = []string{"when", "route", "traffic_class", "ticket", "score", "floor", "threshold", "chance", "served", "features", "tokens", "grid", "alarm", "label", "request"}
 
-// Read reads and checks a whole file, and returns its audits by traffic class. If route is not "", audits of other routes
+// readAudits reads and checks a whole file, and returns its audits by traffic class. If route is not "", audits of other routes
 // are left out. An error names the line and the field.
-func Read(from io.Reader, route string) (map[risk.Key][]risk.LogEntry, error) {
+func readAudits(from io.Reader, route string) (map[risk.Key][]risk.LogEntry, error) {
 	in := bufio.NewScanner(from)
-	in.Buffer(nil, maxLineBytes)
+	in.Buffer(nil, maxAuditLineBytes)
 	of := map[risk.Key][]risk.LogEntry{}
 	n := 1
 	for ; in.Scan(); n++ {
-		e, err := parseLine(in.Bytes())
-		if n > maxLines {
-			err = fmt.Errorf("want at most %d lines; split the file", maxLines)
+		e, err := parseAudit(in.Bytes())
+		if n > maxAuditLines {
+			err = fmt.Errorf("want at most %d lines; split the file", maxAuditLines)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
@@ -49,14 +48,14 @@ func Read(from io.Reader, route string) (map[risk.Key][]risk.LogEntry, error) {
 	return of, nil
 }
 
-// parseLine reads one line. Audits by a fitted score are refused: another fleet's score with the same number is another
+// parseAudit reads one line. Audits by a fitted score are refused: another fleet's score with the same number is another
 // score.
-func parseLine(text []byte) (e risk.LogEntry, err error) {
+func parseAudit(text []byte) (e risk.LogEntry, err error) {
 	var have map[string]json.RawMessage
 	if err := json.Unmarshal(text, &have); err != nil {
 		return e, fmt.Errorf("want one JSON object: %w", err)
 	}
-	for _, name := range fields {
+	for _, name := range auditFields {
 		if v := have[name]; v == nil || string(v) == "null" {
 			return e, fmt.Errorf("%s: is missing", name)
 		}
@@ -76,12 +75,12 @@ func parseLine(text []byte) (e risk.LogEntry, err error) {
 
 // Why nothing was imported.
 var (
-	errKnown = errors.New("evidence: it has evidence already; foregate risk reset forgets that")
-	errNoUse = fmt.Errorf("evidence: no such audit counts: a grid is placed by %d of them at least, drawn at random", risk.GridScores)
+	errEvidenceKnown = errors.New("evidence: it has evidence already; foregate risk reset forgets that")
+	errAuditsUseless = fmt.Errorf("evidence: no such audit counts: a grid is placed by %d of them at least, drawn at random", risk.GridScores)
 )
 
-// Import makes audits the first evidence of their traffic class, and returns how many count. Lost ones count as bad.
-func Import(ctx context.Context, book *evidence.Store, k risk.Key, audits []risk.LogEntry) (risk.Import, error) {
+// importAudits makes audits the first evidence of their traffic class, and returns how many count. Lost ones count as bad.
+func importAudits(ctx context.Context, book *evidence.Store, k risk.Key, audits []risk.LogEntry) (risk.Import, error) {
 	slices.SortStableFunc(audits, func(a, b risk.LogEntry) int { return a.When.Compare(b.When) })
 	var past []risk.PastAudit
 	for i := range audits {
@@ -91,11 +90,11 @@ func Import(ctx context.Context, book *evidence.Store, k risk.Key, audits []risk
 	}
 	p := risk.PlanImport(book.Rule(k.Route), nil, past)
 	if p.Audits == 0 {
-		return p, errNoUse
+		return p, errAuditsUseless
 	}
 	done, err := book.Certify(ctx, k, p)
 	if err == nil && !done {
-		err = errKnown
+		err = errEvidenceKnown
 	}
 	return p, err
 }
