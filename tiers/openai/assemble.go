@@ -1,10 +1,57 @@
 package openai
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"math"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Why an answer cannot be assembled.
+var (
+	ErrIncomplete = errors.New("the answer is not complete")
+	ErrTooLong    = errors.New("the answer is too long")
+	ErrForeign    = errors.New("the answer holds what only its backend understands")
+)
+
+// Assembler assembles an answer from the parts that went to the client. If it does not understand a part, the
+// answer is unusable ([Assembler.Whole] fails), never incomplete.
+type Assembler struct {
+	kind       Kind
+	maxBytes   int
+	numChoices int // choices; 0 is any number
+	size       int // bytes of the answer so far
+	whole      bool
+	plain      bool // text came
+	chunks     bool // chunks came
+	ended      bool
+	err        error
+
+	choices []growing
+	usage   Usage
+}
+
+// growing is a choice that is being assembled.
+type growing struct {
+	Choice
+	seen  bool
+	calls []growingCall
+}
+
+type growingCall struct {
+	id, name  string
+	arguments []byte
+}
+
+// The memory of a choice and of a call besides their content, so that a bound on the answer also bounds the
+// memory.
+const (
+	choiceSize = 192
+	callSize   = 96
 )
 
 // NewAssembler assembles an answer of the given kind, of at most maximum bytes.
@@ -27,7 +74,7 @@ func (a *Assembler) Text(b []byte) {
 	a.plain = true
 	if c := a.choiceAt(0); c != nil && a.spend(len(b)) {
 		c.seen = true
-		c.text = append(c.text, b...)
+		c.Text = append(c.Text, b...)
 	}
 }
 
@@ -50,6 +97,26 @@ func (a *Assembler) Body(raw []byte) {
 	a.read(raw)
 }
 
+// read takes the JSON of a chunk or of a whole answer.
+func (a *Assembler) read(raw []byte) {
+	if a.err != nil {
+		return
+	}
+	var in wireAnswer
+	if json.Unmarshal(raw, &in) != nil || bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
+		a.foreign("JSON of another form")
+		return
+	}
+	if a.nothingElse(in.More, ofNoAccount); in.Usage != nil {
+		in.Usage.add(&a.usage)
+	}
+	for i := range in.Choices {
+		if a.choice(&in.Choices[i]); a.err != nil {
+			return
+		}
+	}
+}
+
 // End reports the end of the answer: an answer that is not a body is incomplete without it. It gives the
 // finish reason of a plain answer, and the usage; without a usage, that of the chunks is kept.
 func (a *Assembler) End(e Ending) {
@@ -65,7 +132,7 @@ func (a *Assembler) End(e Ending) {
 		return
 	}
 	if c := a.choiceAt(0); c != nil {
-		c.seen, c.finish = true, e.Finish
+		c.seen, c.Finish = true, e.Finish
 		a.stop(c, e.Stop)
 	}
 }
@@ -94,24 +161,92 @@ func (a *Assembler) Whole() (*Whole, error) {
 // finished builds the final choice.
 func (c *growing) finished(out *Choice) error {
 	switch {
-	case !c.seen || c.finish == "":
+	case !c.seen || c.Finish == "":
 		return ErrIncomplete
-	case !utf8.Valid(c.text):
+	case !utf8.Valid(c.Text):
 		return fmt.Errorf("%w: text that is not UTF-8", ErrForeign)
-	case c.finish == finishTools && len(c.calls) == 0:
+	case c.Finish == finishTools && len(c.calls) == 0:
 		return fmt.Errorf("%w: tool_calls without any", ErrForeign)
 	}
+	*out = c.Choice
 	for _, k := range c.calls {
 		switch {
 		case k.id == "" || k.name == "":
 			return fmt.Errorf("%w: a call without id or name", ErrForeign)
-		case c.finish != "length" && !jsontext.Value(k.arguments).IsValid():
+		case c.Finish != "length" && !jsontext.Value(k.arguments).IsValid():
 			return fmt.Errorf("%w: arguments that are not JSON", ErrForeign)
 		}
-		out.Calls = append(out.Calls, Call{ID: k.id, Type: k.kind, Name: k.name, Arguments: string(k.arguments)})
+		out.Calls = append(out.Calls, Call{ID: k.id, Type: callType, Name: k.name, Arguments: string(k.arguments)})
 	}
-	out.Text, out.Reasoning, out.As = c.text, c.reasoning, c.as
-	out.Null = len(c.text) == 0 && (len(c.calls) > 0 || len(c.reasoning) > 0)
-	out.Finish, out.Stop = c.finish, c.stop
+	out.Null = len(c.Text) == 0 && (len(c.calls) > 0 || len(c.Reasoning) > 0)
 	return nil
+}
+
+// fail gives up the answer, and releases its memory.
+func (a *Assembler) fail(err error) {
+	if a.err == nil {
+		a.err, a.choices = err, nil
+	}
+}
+
+func (a *Assembler) foreign(what string) {
+	a.fail(fmt.Errorf("%w: %s", ErrForeign, clip(what, 64)))
+}
+
+// spend counts bytes to keep and reports whether they are within the limit.
+func (a *Assembler) spend(n int) bool {
+	if a.size += n; a.size > a.maxBytes {
+		a.fail(ErrTooLong)
+	}
+	return a.err == nil
+}
+
+// choiceAt returns the choice with an index, nil if the answer was given up.
+func (a *Assembler) choiceAt(index int) *growing {
+	if index < 0 || index >= maxChoices {
+		a.foreign("a choice's index")
+		return nil
+	}
+	for len(a.choices) <= index {
+		if len(a.choices) > 0 && !a.spend(choiceSize) { // the first is not counted: a plain answer costs only its text
+			return nil
+		}
+		a.choices = append(a.choices, growing{})
+	}
+	return &a.choices[index]
+}
+
+// stop stores a stop_reason, which is a string or a number unless it is null.
+func (a *Assembler) stop(c *growing, raw []byte) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return
+	}
+	if !isStop(raw) {
+		a.foreign("stop_reason")
+		return
+	}
+	if a.spend(len(raw)) {
+		c.Stop = bytes.Clone(raw)
+	}
+}
+
+// wholeVersion is the first byte of an encoded answer. ParseWhole refuses all others.
+const wholeVersion = 2
+
+// errEncoded is returned for bytes that Append did not write.
+var errEncoded = errors.New("not an encoded answer")
+
+// Append encodes the answer for ParseWhole: version, kind, and the answer as clients get it in one piece.
+func (w *Whole) Append(dst []byte) []byte {
+	return (&Framer{kind: w.Kind}).Whole(append(dst, wholeVersion, byte(w.Kind)), w, nil)
+}
+
+// ParseWhole decodes what Append wrote, an answer of an [Assembler]. Anything else is an error.
+func ParseWhole(b []byte) (*Whole, error) {
+	if len(b) < 2 || b[0] != wholeVersion || Kind(b[1]) > Completion {
+		return nil, errEncoded
+	}
+	a := NewAssembler(Kind(b[1]), math.MaxInt)
+	a.Body(b[2:])
+	return a.Whole()
 }

@@ -1,398 +1,235 @@
 package openai
 
 import (
-	"bytes"
 	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// read parses the JSON of a chunk or of a whole answer.
-func (a *Assembler) read(raw []byte) {
-	if a.err != nil {
-		return
-	}
-	a.data, a.cur = raw, borrowCursor(raw)
-	defer func() {
-		a.cur.release()
-		a.data, a.cur = nil, nil
-	}()
-	if a.cur.kind() != '{' {
-		a.foreign("no object")
-	}
-	for name := range a.cur.object() {
-		if a.member(name); a.err != nil {
-			break
-		}
-	}
-	if a.err == nil {
-		a.cur.end()
-	}
-	if a.cur.err != nil {
-		a.foreign("no JSON")
-	}
+// wireAnswer is a chunk, or an answer in one piece, as far as an [Assembler] understands it. A member that is null counts as
+// absent; any other that has no field here is in More.
+type wireAnswer struct {
+	Choices []wireChoice   `json:"choices"`
+	Usage   *wireUsage     `json:"usage"`
+	More    jsontext.Value `json:",embed"`
 }
 
-// member reads a top-level member.
-func (a *Assembler) member(name []byte) {
-	switch string(name) {
-	case "choices":
-		if a.cur.kind() != '[' {
-			a.foreign("choices")
-		}
-		for range a.cur.array() {
-			if a.choice(); a.err != nil {
-				return
-			}
-		}
-	case "usage":
-		a.readUsage()
-	default:
-		if ofNoAccount(name) {
-			a.cur.skip()
-		} else {
-			a.null(name)
-		}
-	}
+type wireChoice struct {
+	Index   *uint16        `json:"index"`
+	Text    *string        `json:"text"`    // of a completion
+	Delta   *wireMessage   `json:"delta"`   // of a chat's chunk
+	Message *wireMessage   `json:"message"` // of a chat's answer in one piece
+	Finish  *string        `json:"finish_reason"`
+	Stop    jsontext.Value `json:"stop_reason"`
+	Matched jsontext.Value `json:"matched_stop"` // SGLang's stop_reason; a number may also be the id of an ordinary end
+	More    jsontext.Value `json:",embed"`
 }
 
-// null skips a value that may only be null: other values are not understood.
-func (a *Assembler) null(name []byte) {
-	if k := a.cur.kind(); k != 'n' && k != 0 {
-		a.foreign(string(name))
-		return
-	}
-	a.cur.skip()
+type wireMessage struct {
+	Role             *string        `json:"role"`
+	Content          *string        `json:"content"`
+	Reasoning        *string        `json:"reasoning"`
+	ReasoningContent *string        `json:"reasoning_content"`
+	Calls            []wireCall     `json:"tool_calls"`
+	More             jsontext.Value `json:",embed"`
 }
 
-// readUsage reads the counts; an invalid count is ignored.
-func (a *Assembler) readUsage() {
-	for name := range a.cur.object() {
-		switch string(name) {
-		case "prompt_tokens":
-			a.count(&a.usage.Prompt)
-		case "completion_tokens":
-			a.count(&a.usage.Completion)
-		case "prompt_tokens_details":
-			for name := range a.cur.object() {
-				if string(name) == "cached_tokens" {
-					a.count(&a.usage.Cached)
-				} else {
-					a.cur.skip()
-				}
-			}
-		default:
-			a.cur.skip()
-		}
-	}
+// wireCall is a call of a tool, or what a chunk adds to one.
+type wireCall struct {
+	Index    *uint16 `json:"index"`
+	ID       string  `json:"id"`
+	Type     *string `json:"type"`
+	Function struct {
+		Name      string         `json:"name"`
+		Arguments string         `json:"arguments"`
+		More      jsontext.Value `json:",embed"`
+	} `json:"function"`
+	More jsontext.Value `json:",embed"`
 }
+
+// callType is the type of all calls that are understood.
+const callType = "function"
+
+type wireUsage struct {
+	Prompt     count `json:"prompt_tokens"`
+	Completion count `json:"completion_tokens"`
+	Details    struct {
+		Cached count `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+}
+
+// count is the JSON of a number of tokens.
+type count struct{ jsontext.Value }
 
 // maxTokens bounds an accepted count.
 const maxTokens = 1 << 40
 
-func (a *Assembler) count(into *int) {
-	raw, _ := a.cur.value()
-	if n, err := strconv.Atoi(string(raw)); err == nil && n >= 0 && n <= maxTokens {
+// set sets a number of tokens; what can be no count is ignored.
+func (c count) set(into *int) {
+	if n, err := strconv.Atoi(string(c.Value)); err == nil && n >= 0 && n <= maxTokens {
 		*into = n
 	}
 }
 
-// choice reads one element of the choices. Its index may follow the other members, so their spans are found
-// first.
-func (a *Assembler) choice() {
-	if a.cur.kind() != '{' {
-		a.foreign("a choice")
+func (w *wireUsage) add(u *Usage) {
+	w.Prompt.set(&u.Prompt)
+	w.Completion.set(&u.Completion)
+	w.Details.Cached.set(&u.Cached)
+}
+
+// eachMember calls do with the names and values of an object, which is valid JSON.
+func eachMember(object []byte, do func(name, value []byte)) {
+	in := borrowCursor(object)
+	defer in.release()
+	for name := range in.object() {
+		value, _ := in.value()
+		do(name, value)
+	}
+}
+
+// nothingElse gives up the answer if one of the further members of an object has a value, unless it is known to mean nothing.
+func (a *Assembler) nothingElse(more []byte, known func(name []byte) bool) {
+	if len(more) == 0 {
 		return
 	}
-	inner := a.inner()
-	index := -1
-	var content, finish, stop Span
-	for name := range a.cur.object() {
-		switch string(name) {
-		case "index":
-			index = a.index(a.cur)
-		case inner:
-			_, content = a.cur.value()
-		case "finish_reason":
-			_, finish = a.cur.value()
-		case "stop_reason":
-			_, stop = a.cur.value()
-		case "matched_stop": // SGLang: a number may also be the id of an ordinary end
-			if a.cur.kind() == '0' {
-				a.cur.skip()
-				continue
-			}
-			_, stop = a.cur.value()
-		default:
-			a.null(name)
+	eachMember(more, func(name, value []byte) {
+		if string(value) != "null" && (known == nil || !known(name)) {
+			a.foreign(string(name))
 		}
-		if a.err != nil {
-			return
-		}
-	}
-	if a.cur.err != nil {
-		return // the caller reports the error
-	}
-	c := a.choiceAt(index)
-	if c == nil {
+	})
+}
+
+// choice adds one element of the choices.
+func (a *Assembler) choice(in *wireChoice) {
+	a.nothingElse(in.More, nil)
+	if in.Index == nil {
+		a.foreign("no index")
 		return
 	}
-	if c.finish != "" || a.whole && c.seen {
+	c := a.choiceAt(int(*in.Index))
+	if c == nil || a.err != nil {
+		return
+	}
+	if c.Finish != "" || a.whole && c.seen {
 		a.foreign("more of a choice that had ended")
 		return
 	}
 	c.seen = true
-	a.content(c, content.Of(a.data))
-	if a.err == nil {
-		a.ending(c, finish.Of(a.data), stop.Of(a.data))
+	message, other := in.Delta, in.Message
+	if a.whole {
+		message, other = other, message
 	}
-}
-
-// inner is the member of a choice that holds its content.
-func (a *Assembler) inner() string {
-	switch {
-	case a.kind == Completion:
-		return "text"
-	case a.whole:
-		return "message"
-	}
-	return "delta"
-}
-
-// index reads a small number, or -1.
-func (a *Assembler) index(in *cursor) int {
-	raw, _ := in.value()
-	n, err := strconv.ParseUint(string(raw), 10, 16)
-	if err != nil {
-		return -1
-	}
-	return int(n)
-}
-
-func (a *Assembler) content(c *growing, raw []byte) {
-	switch {
-	case a.kind == Completion:
-		a.grow(&c.text, raw, "text")
-	case len(raw) == 0 || raw[0] != '{':
-		a.foreign(a.inner())
+	switch chat := a.kind == Chat; {
+	case other != nil, chat != (message != nil), chat != (in.Text == nil):
+		a.foreign("content of another form")
+	case chat:
+		a.message(c, message)
 	default:
-		a.delta(c, raw)
+		a.grow(&c.Text, *in.Text)
+	}
+	if a.err == nil {
+		a.ending(c, in)
 	}
 }
 
-// grow appends the text of a JSON string.
-func (a *Assembler) grow(into *[]byte, raw []byte, name string) {
-	if len(raw) == 0 || raw[0] != '"' {
-		a.foreign(name)
-		return
+// grow appends text.
+func (a *Assembler) grow(into *[]byte, text string) {
+	if a.spend(len(text)) {
+		*into = append(*into, text...)
 	}
-	before := len(*into)
-	*into = unquote(*into, raw)
-	a.spend(len(*into) - before)
 }
 
 // ending records how a choice ended, if it has.
-func (a *Assembler) ending(c *growing, finish, stop []byte) {
-	if len(finish) > 0 && finish[0] == '"' {
-		c.finish = finishName(finish)
-		if !finishes(c.finish) {
+func (a *Assembler) ending(c *growing, in *wireChoice) {
+	if in.Finish != nil {
+		if c.Finish = *in.Finish; !finishes(c.Finish) {
 			a.foreign("finish_reason")
 			return
 		}
-	} else if len(finish) > 0 && finish[0] != 'n' {
-		a.foreign("finish_reason")
-		return
 	}
-	if a.stop(c, stop); c.finish == "" && c.stop != nil {
+	a.stop(c, in.Stop)
+	if len(in.Matched) > 0 && in.Matched.Kind() != '0' {
+		a.stop(c, in.Matched)
+	}
+	if c.Finish == "" && c.Stop != nil {
 		a.foreign("stop_reason")
 	}
 }
 
-// finishName returns the text of a finish_reason.
-func finishName(quoted []byte) string {
-	name := plainName(quoted)
-	for _, known := range ends {
-		if known == string(name) {
-			return known
+// message adds what a chunk adds to a choice, or the message of a whole answer.
+func (a *Assembler) message(c *growing, m *wireMessage) {
+	if a.nothingElse(m.More, nil); m.Role != nil && *m.Role != "assistant" {
+		a.foreign("role")
+	}
+	if m.Content != nil {
+		a.grow(&c.Text, *m.Content)
+	}
+	for i := range m.Calls {
+		if a.err == nil {
+			a.call(c, &m.Calls[i])
 		}
 	}
-	return string(name)
-}
-
-// delta reads what a chunk adds to a choice, or the message of a whole answer. Null counts as absent.
-func (a *Assembler) delta(c *growing, raw []byte) {
-	a.message, a.sub = raw, borrowCursor(raw)
-	defer func() {
-		a.sub.release()
-		a.message, a.sub = nil, nil
-	}()
-	var newer, older Span // of the reasoning
-	for name := range a.sub.object() {
-		if a.sub.kind() == 'n' {
-			a.sub.skip()
-			continue
-		}
-		switch string(name) {
-		case "role":
-			if v, _ := a.sub.value(); string(v) != `"assistant"` {
-				a.foreign("role")
-			}
-		case "content":
-			v, _ := a.sub.value()
-			a.grow(&c.text, v, "content")
-		case asReasoning:
-			_, newer = a.sub.value()
-		case asReasoningContent:
-			_, older = a.sub.value()
-		case "tool_calls":
-			a.calls(c)
-		default:
-			a.foreign(string(name))
-		}
-		if a.err != nil {
-			return
-		}
+	if a.err == nil {
+		a.reason(c, m.Reasoning, m.ReasoningContent)
 	}
-	a.reason(c, newer.Of(raw), older.Of(raw))
 }
 
 // reason appends reasoning. It may come under both names at once, from engine versions between the two; then
 // both are written again. Different texts, or names that change, are not supported.
-func (a *Assembler) reason(c *growing, newer, older []byte) {
-	before, as := len(c.reasoning), asReasoning
-	if len(newer) > 0 {
-		a.grow(&c.reasoning, newer, asReasoning)
+func (a *Assembler) reason(c *growing, newer, older *string) {
+	text, as := "", asReasoning
+	if newer != nil {
+		text = *newer
 	}
-	if n := len(c.reasoning); a.err == nil && len(older) > 0 && string(older) != `""` {
-		as = asReasoningContent
-		if n == before {
-			a.grow(&c.reasoning, older, as)
-		} else if as = asBoth; !bytes.Equal(newer, older) && !says(older, c.reasoning[before:]) {
+	if older != nil && *older != "" {
+		if as = asReasoningContent; text != "" {
+			as = asBoth
+		}
+		if as == asBoth && text != *older {
 			a.foreign("reasoning of two texts")
 		}
+		text = *older
 	}
-	if a.err != nil || len(c.reasoning) == before {
+	if text == "" {
 		return
 	}
-	if c.as == "" {
-		c.as = as
+	if c.As == "" {
+		c.As = as
 	}
-	if c.as != as {
+	if c.As != as {
 		a.foreign("reasoning of another name")
-	}
-}
-
-// says reports whether raw JSON is a string with this text.
-func says(raw, text []byte) bool {
-	return raw[0] == '"' && bytes.Equal(unquote(nil, raw), text)
-}
-
-func (a *Assembler) calls(c *growing) {
-	if a.sub.kind() != '[' {
-		a.foreign("tool_calls")
-	}
-	for range a.sub.array() {
-		if a.call(c); a.err != nil {
-			return
-		}
-	}
-}
-
-// callPiece is what a delta adds to a call.
-type callPiece struct {
-	index          int
-	id, kind, name string
-	arguments      []byte // quoted
-}
-
-// call reads one element of tool_calls.
-func (a *Assembler) call(c *growing) {
-	if a.sub.kind() != '{' {
-		a.foreign("tool_calls")
 		return
 	}
-	p := callPiece{index: -1}
-	if a.whole {
-		p.index = len(c.calls) // they are in order, and have no index
-	}
-	for quoted := range a.sub.object() {
-		if a.sub.kind() == 'n' {
-			a.sub.skip()
-			continue
-		}
-		switch name := string(quoted); name {
-		case "index":
-			p.index = a.index(a.sub)
-		case "id":
-			p.id = a.word(name)
-		case "type":
-			if p.kind = a.word(name); p.kind != "function" && a.err == nil {
-				a.foreign(name)
-			}
-		case "function":
-			a.function(&p)
-		default:
-			a.foreign(name)
-		}
-		if a.err != nil {
-			return
-		}
-	}
-	a.addCall(c, &p)
+	a.grow(&c.Reasoning, text)
 }
 
-func (a *Assembler) function(p *callPiece) {
-	if a.sub.kind() != '{' {
-		a.foreign("function")
+// call adds to a call, an existing one or the next. Those of a whole answer are in order, and have no index.
+func (a *Assembler) call(c *growing, in *wireCall) {
+	index := len(c.calls)
+	if !a.whole {
+		if index = -1; in.Index != nil {
+			index = int(*in.Index)
+		}
+	} else if in.Index != nil && int(*in.Index) != index {
+		index = -1
+	}
+	a.nothingElse(in.More, nil)
+	a.nothingElse(in.Function.More, nil)
+	if index < 0 || index > len(c.calls) || index >= maxCalls || in.Type != nil && *in.Type != callType {
+		a.foreign("a call's index or type")
+	}
+	if a.err != nil {
 		return
 	}
-	for quoted := range a.sub.object() {
-		if a.sub.kind() == 'n' {
-			a.sub.skip()
-			continue
-		}
-		switch name := string(quoted); name {
-		case "name":
-			p.name = a.word(name)
-		case "arguments":
-			_, at := a.sub.value()
-			if p.arguments = at.Of(a.message); len(p.arguments) == 0 || p.arguments[0] != '"' {
-				a.foreign(name)
-			}
-		default:
-			a.foreign(name)
-		}
-		if a.err != nil {
-			return
-		}
-	}
-}
-
-// word reads a string.
-func (a *Assembler) word(name string) string {
-	raw, _ := a.sub.value()
-	if len(raw) == 0 || raw[0] != '"' {
-		a.foreign(name)
-		return ""
-	}
-	return string(unquote(nil, raw))
-}
-
-// addCall adds a piece to its call, an existing one or the next.
-func (a *Assembler) addCall(c *growing, p *callPiece) {
-	if p.index < 0 || p.index > len(c.calls) || p.index >= maxCalls || a.whole && p.index != len(c.calls) {
-		a.foreign("a call's index")
-		return
-	}
-	if p.index == len(c.calls) {
+	if index == len(c.calls) {
 		if !a.spend(callSize) {
 			return
 		}
-		c.calls = append(c.calls, growingCall{kind: "function"})
+		c.calls = append(c.calls, growingCall{})
 	}
-	k := &c.calls[p.index]
-	if !a.once(&k.id, p.id) || !a.once(&k.name, p.name) || p.arguments == nil {
-		return
+	if k := &c.calls[index]; a.once(&k.id, in.ID) && a.once(&k.name, in.Function.Name) {
+		a.grow(&k.arguments, in.Function.Arguments)
 	}
-	a.grow(&k.arguments, p.arguments, "arguments")
 }
 
 // once stores a text that comes once, or is repeated unchanged.
@@ -406,4 +243,25 @@ func (a *Assembler) once(into *string, text string) bool {
 	}
 	*into = text
 	return a.spend(len(text))
+}
+
+// understoodCalls returns the calls of a message in one piece, or false if some of them has more than a call has.
+func understoodCalls(in []wireCall) (calls []Call, ok bool) {
+	for i := range in {
+		k := &in[i]
+		if k.ID == "" || k.Function.Name == "" || k.Type != nil && *k.Type != callType || !harmlessMembers(k.More) || !harmlessMembers(k.Function.More) {
+			return nil, false
+		}
+		calls = append(calls, Call{ID: k.ID, Type: callType, Name: k.Function.Name, Arguments: k.Function.Arguments})
+	}
+	return calls, len(in) <= maxCalls
+}
+
+// harmlessMembers reports whether no member of an object means anything.
+func harmlessMembers(object []byte) (is bool) {
+	is = true
+	if len(object) > 0 {
+		eachMember(object, func(_, value []byte) { is = is && harmless(value) })
+	}
+	return is
 }

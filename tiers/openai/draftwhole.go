@@ -1,6 +1,26 @@
 package openai
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+)
+
+// wholeDraft is what a ChunkParser reads of a whole draft besides the chunk.
+type wholeDraft struct {
+	calls          []Call
+	contentMembers int // number of members with content: message, text, delta
+}
+
+// readCalls reads the calls of a message, which are valid JSON, and reports whether it understood everything.
+func (w *wholeDraft) readCalls(raw []byte) (ok bool) {
+	var read []wireCall
+	if json.Unmarshal(raw, &read) != nil || len(w.calls) > 0 {
+		return false
+	}
+	w.calls, ok = understoodCalls(read)
+	return ok
+}
 
 // DraftAnswer is a whole answer of a draft backend: not streamed, with logprobs and token ids. It is like one
 // chunk; all fields except Choices belong to the first choice. Engines include the token that ends the answer,

@@ -3,7 +3,6 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -168,23 +167,19 @@ func TestPiecesAreWholeWordsAndCharacters(t *testing.T) {
 	}
 }
 
-func TestAnEncodedAnswerThatWasCutOrChangedIsNoneOrAnother(t *testing.T) {
+func TestAnEncodedAnswerThatWasCutIsNone(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
-		w := aWhole(rng)
-		b := w.Append(nil)
+		b := aWhole(rng).Append(nil)
 		for i := range b {
 			if _, err := ParseWhole(b[:i]); err == nil {
 				t.Fatalf("cut at %d of %d: read", i, len(b))
 			}
-			changed := bytes.Clone(b)
-			changed[i] ^= 1 << rng.IntN(8)
-			if got, err := ParseWhole(changed); err == nil && !bytes.Equal(got.Append(nil), changed) {
-				t.Fatalf("byte %d changed: read as another", i)
-			}
 		}
-		if _, err := ParseWhole(append(b, 0)); !errors.Is(err, errEncoded) {
-			t.Fatalf("a byte behind: %v", err)
+		for _, other := range [][]byte{append(bytes.Clone(b), '0'), append([]byte{wholeVersion - 1}, b[1:]...), {wholeVersion, 2}} {
+			if _, err := ParseWhole(other); err == nil {
+				t.Fatalf("%q: read", other)
+			}
 		}
 	}
 }
