@@ -2,10 +2,8 @@ package openai
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"io"
-	"math/bits"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -49,15 +47,8 @@ func numberEnd(b []byte, i int) int {
 	return i
 }
 
-// digitsEnd returns the end of the digits from i on. A logprob has some 18: eight are compared at once.
+// digitsEnd returns the end of the digits from i on.
 func digitsEnd(b []byte, i int) int {
-	for i+8 <= len(b) {
-		x := binary.LittleEndian.Uint64(b[i:]) ^ eachByte*'0' // a digit is its value now
-		if others := (x | (x + eachByte*(0x80-10))) & highBits; others != 0 {
-			return i + bits.TrailingZeros64(others)/8
-		}
-		i += 8
-	}
 	for i < len(b) && b[i]-'0' <= 9 {
 		i++
 	}
