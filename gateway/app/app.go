@@ -60,8 +60,9 @@ type App struct {
 	Options    Options
 	began      time.Time
 	routing    atomic.Pointer[routing]
-	runs       poolRuns
-	reloading  sync.Mutex               // one replacement of routing at a time
+	reloading  sync.Mutex               // one replacement of routing at a time; guards the next two, and poolRun
+	retired    []*servedPool            // that routing no longer has, with their last requests
+	poolsRun   bool                     // pools are started when they are made
 	changes    atomic.Pointer[[]string] // of the last reload that changed something; nil: none did
 	restart    atomic.Pointer[[]string] // fields whose new values wait for a restart
 	files      *files.Watcher
@@ -89,7 +90,9 @@ type App struct {
 	console       *console.Console   // nil is none
 	Operators     *gateway.Operators // nil: no tokens are configured
 	gateway       *gateway.Gateway
-	stopLoops     func() // ends the loops and waits for them; nil before Start
+
+	running  []*component // what Start has started, in that order
+	stopping sync.Once
 }
 
 // New makes a replica. It reads the files that the configuration names, and the live settings once, so that

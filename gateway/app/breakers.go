@@ -8,12 +8,8 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"sync"
-	"time"
 
 	"github.com/foregate/foregate/breaker"
-	"github.com/foregate/foregate/internal/beat"
-	"github.com/foregate/foregate/internal/panics"
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
@@ -98,46 +94,4 @@ func probeKind(err error) engine.FailureKind {
 		return engine.Refused
 	}
 	return engine.Reset
-}
-
-// retainInterval is the time between two updates of the breakers' list of backends.
-const retainInterval = time.Second
-
-// runBreakers runs the breakers, and updates their list of backends: breakers of backends that discovery has
-// dropped are deleted.
-func (a *App) runBreakers(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var members sync.WaitGroup
-	defer members.Wait()
-	defer cancel()
-	members.Go(func() { panics.KeepRunning(ctx, a.retainBreakers) })
-	return a.Breakers.Run(ctx)
-}
-
-// retainBreakers updates the breakers' list of backends, and tells them of restarts, until ctx ends.
-func (a *App) retainBreakers(ctx context.Context) {
-	tick := time.NewTimer(beat.Next(retainInterval))
-	defer tick.Stop()
-	var lives map[breaker.Key]uint64
-	for {
-		was := lives
-		lives = map[breaker.Key]uint64{}
-		for name, p := range a.routing.Load().pools {
-			var ids []string
-			for _, b := range p.Snapshot() {
-				ids = append(ids, b.ID)
-				k := breaker.Key{Pool: name, Backend: b.ID}
-				if lives[k] = b.Life; b.Life > was[k] {
-					a.Breakers.Restarted(name, b.ID)
-				}
-			}
-			a.Breakers.Retain(name, ids)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			tick.Reset(beat.Next(retainInterval))
-		}
-	}
 }

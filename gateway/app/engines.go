@@ -158,3 +158,15 @@ func typicalShape(cfg plan.Config) economy.Shape {
 	whole := cfg.Mode != plan.ModeConfidence
 	return economy.Shape{Prompt: typicalRequests[0].prompt, Holdback: cfg.HoldbackTokens, Whole: whole, Scored: whole}
 }
+
+// EnginesKnown reports whether the engines of every pool of a route that drafts, or has several targets, have been probed.
+func (a *App) EnginesKnown() bool {
+	for _, def := range a.file().Routes {
+		for _, name := range def.ProbedPools() {
+			if !a.prober.Capabilities(name).Complete() {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"time"
 
 	"github.com/foregate/foregate/gateway/riskview"
@@ -36,3 +37,6 @@ func (a *App) economics(k risk.Key) riskview.Economics {
 	}
 	return e
 }
+
+// Guarantees returns the guarantee of each traffic class.
+func (a *App) Guarantees(ctx context.Context) ([]risk.Summary, error) { return a.risks.Summaries(ctx) }

@@ -99,46 +99,44 @@ func (a *App) replaceRouting(f *config.File) error {
 // abandon ends the pools of next that was does not have. No request has seen them.
 func (a *App) abandon(next, was *routing) {
 	for name, p := range next.pools {
-		if was.pool(name) == p.Pool {
-			continue
+		if was.pool(name) != p.Pool {
+			a.endPool(was, p)
 		}
-		if !a.runs.stop(p.Pool) {
-			p.unwatch()
-		}
-		a.forgetPool(was, name, p.Pool)
 	}
-	a.queues.SetPools(a.runs.queueNames(was))
+	a.queues.SetPools(a.queueNames(was))
 }
 
 // begin starts the pools of next that was does not have, and waits for the backends of those that replace one with
 // backends, under the same name or on a route.
 func (a *App) begin(next, was *routing) error {
-	a.queues.SetPools(append(a.runs.queueNames(was), next.poolNames()...))
+	a.queues.SetPools(append(a.queueNames(was), next.poolNames()...))
 	var awaited []string
 	for _, name := range next.poolNames() {
-		old := was.pool(name)
-		if old == next.pools[name].Pool {
+		old, p := was.pool(name), next.pools[name]
+		if old == p.Pool {
 			continue
 		}
 		if old != nil {
-			next.pools[name].TakeDrains(old)
+			p.TakeDrains(old)
 		}
-		a.runs.start(name, next.pools[name])
-		if next.replaces(was, name) && a.runs.runs(next.pools[name].Pool) {
+		a.startPool(p)
+		if a.poolsRun && next.replaces(was, name) {
 			awaited = append(awaited, name)
 		}
 	}
-	missing := func(name string) bool { return len(next.pools[name].Snapshot()) == 0 }
-	for deadline := time.Now().Add(discoveryWait); slices.ContainsFunc(awaited, missing); {
-		if time.Now().After(deadline) {
-			return fmt.Errorf("pools: %s found no backend within %v; the old ones stay in force", strings.Join(slices.DeleteFunc(awaited, func(name string) bool { return !missing(name) }), ", "), discoveryWait)
+	known := func(name string) bool { return hasBackends(next.pool(name)) }
+	for deadline := time.Now().Add(discoveryWait); ; <-time.After(10 * time.Millisecond) {
+		if awaited = slices.DeleteFunc(awaited, known); len(awaited) == 0 {
+			return nil
 		}
-		<-time.After(10 * time.Millisecond)
+		if time.Now().After(deadline) {
+			return fmt.Errorf("pools: %s found no backend within %v; the old ones stay in force", strings.Join(awaited, ", "), discoveryWait)
+		}
 	}
-	return nil
 }
 
-// putInForce replaces pools and routes. It fails only for names that a valid file cannot have.
+// putInForce swaps the pointer to the set of pools and routes, and tells those who keep state by pool or route. It fails
+// only for names that a valid file cannot have. The old pools serve their last requests.
 func (a *App) putInForce(next *routing) error {
 	if err := a.Fleet.SetPools(next.fleetPools()); err != nil {
 		return err
@@ -152,6 +150,8 @@ func (a *App) putInForce(next *routing) error {
 	for name, p := range was.pools {
 		if next.pool(name) != p.Pool {
 			p.Retire()
+			p.run.retired = time.Now()
+			a.retired = append(a.retired, p)
 		}
 	}
 	a.Settings.SetRoutes(a.routes())

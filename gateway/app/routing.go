@@ -22,14 +22,6 @@ type routing struct {
 	pools  map[string]*servedPool  // by name
 }
 
-// servedPool is a pool, and how it was configured.
-type servedPool struct {
-	*pool.Pool
-	def config.Pool
-	// unwatch ends the watching of the files of its credentials. The pool keeps those that it has.
-	unwatch func()
-}
-
 // file returns the configuration in force.
 func (a *App) file() *config.File { return a.routing.Load().file }
 
@@ -65,7 +57,7 @@ func (a *App) newRouting(f *config.File, was *routing) (*routing, error) {
 	}
 	for name, def := range f.Pools {
 		if old := was.pools[name]; old != nil && samePool(old.def, def) {
-			r.pools[name] = &servedPool{old.Pool, def, old.unwatch}
+			r.pools[name] = &servedPool{old.Pool, def, old.run}
 			continue
 		}
 		p, err := a.newPool(name, def)
@@ -126,7 +118,7 @@ func (a *App) newPool(name string, def config.Pool) (*servedPool, error) {
 	if err != nil {
 		return nil, err
 	}
-	served := &servedPool{def: def, unwatch: unwatch}
+	served := &servedPool{def: def, run: &poolRun{unwatch: unwatch}}
 	o := pool.Options{
 		Credentials: own, HTTPS: def.TLS.On,
 		Name: name, Model: def.Model, Backends: def.Backends, Discover: def.Discover, USDPerHour: def.USDPerHour,

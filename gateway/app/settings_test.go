@@ -95,7 +95,7 @@ drain: {delay: 0s, grace: 2s}
 	for _, r := range replicas {
 		r.Ready(t)
 	}
-	id := replicas[0].Backends("p")[0]
+	id := replicas[0].Pool("p").Snapshot()[0].ID
 	if status, _, body := apptest.Send(t, http.MethodPost, replicas[0].Admin+"/admin/drain?backend="+id+"&why=disk", ""); status != http.StatusOK {
 		t.Fatal(body)
 	}

@@ -149,7 +149,7 @@ func (d *demo) printOperation() {
 	}
 	say("  %s HSET foregate:settings speculation.mode@%s off    # in force within a second; HDEL takes it back", redis, d.route)
 	say("  bin/foregate settings set --because 'a try' shed.low=0.7    # the same, checked first and with a history")
-	say("  curl -X POST -H 'Authorization: Bearer %s' 'http://%s/admin/drain?backend=%s&for=1m'", d.token, d.admin(), d.replicas[0].Backends(d.draftPool)[0])
+	say("  curl -X POST -H 'Authorization: Bearer %s' 'http://%s/admin/drain?backend=%s&for=1m'", d.token, d.admin(), d.replicas[0].Pool(d.draftPool).Snapshot()[0].ID)
 	say("  bin/foregate status --admin http://%s", d.admin())
 	stops := "everything"
 	if d.Pair != nil {

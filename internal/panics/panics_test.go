@@ -2,26 +2,48 @@ package panics
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-func TestWorkThatPanicsIsDoneAgainASecondLaterAndTold(t *testing.T) {
+func TestPausesBeforeARestartGrowAndAreShortAgainAfterAHealthyRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var handler []error
-		began, runs := time.Now(), 0
-		KeepRunning(OnPanic(t.Context(), func(err error) { handler = append(handler, err) }), func(context.Context) {
-			if runs++; runs <= 2 {
-				panic("of a loop")
+		var told []error
+		var pauses []time.Duration
+		runs, last := 0, time.Now()
+		ctx := OnPanic(t.Context(), func(err error) { told = append(told, err) })
+		Supervise(ctx, func(context.Context) error {
+			runs++
+			if runs > 1 {
+				pauses = append(pauses, time.Since(last))
 			}
-		})
-		if took := time.Since(began); runs != 3 || took != 2*pause {
-			t.Errorf("%d runs in %v", runs, took)
+			defer func() { last = time.Now() }()
+			switch runs {
+			case 1:
+				panic("of a loop")
+			case 8:
+				time.Sleep(healthy)
+			case 10:
+				return nil
+			}
+			return errors.New("of a loop")
+		}, func(error, time.Duration) {})
+		want := []time.Duration{1, 2, 4, 8, 16, 30, 30, 1, 2}
+		for i := range want {
+			want[i] *= time.Second
 		}
-		if len(handler) != 2 || !strings.HasPrefix(handler[0].Error(), "panic: of a loop\n") {
-			t.Errorf("told %v", handler)
+		if !slices.Equal(pauses, want) {
+			t.Errorf("pauses %v, want %v", pauses, want)
+		}
+		if len(told) != 1 {
+			t.Fatalf("told %v", told)
+		}
+		if e, ok := errors.AsType[*Error](told[0]); !ok || e.Value != "of a loop" || !strings.Contains(string(e.Stack), "panics_test.go") {
+			t.Errorf("told %v", told)
 		}
 	})
 }

@@ -80,7 +80,7 @@ func (r *Refitter) Run(ctx context.Context) error {
 }
 
 // Round makes one decision for each route, if no other replica does, before its deadline. A panic ends the decision about
-// its route; one outside of these is its caller's (gateway.BackgroundTask).
+// its route; one outside of these is its caller's (app).
 func (r *Refitter) Round(ctx context.Context) {
 	r.round.Lock()
 	defer r.round.Unlock()
