@@ -3,6 +3,7 @@ package docs_test
 import (
 	"flag"
 	"fmt"
+	"go/doc"
 	"go/parser"
 	"go/token"
 	"maps"
@@ -15,7 +16,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the import graph into architecture.md")
+var update = flag.Bool("update", false, "write the packages and their imports into architecture.md")
 
 const module = "github.com/foregate/foregate/"
 
@@ -101,46 +102,57 @@ func (g graph) mermaid() string {
 	return b.String()
 }
 
-func TestTheImportGraphIsThatOfTheCode(t *testing.T) {
-	const begin, end = "<!-- imports: generated -->\n", "<!-- /imports -->"
+// tree lists the packages, each with the first clause of its package comment.
+func tree(t *testing.T) string {
+	t.Helper()
+	clauses := map[string]string{}
+	eachFile(t, regexp.MustCompile(`\.go$`), func(name, text string) {
+		if strings.HasPrefix(name, ".ci/") || strings.HasSuffix(name, "_test.go") {
+			return
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, text, parser.PackageClauseOnly|parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		words := strings.Fields(new(doc.Package).Synopsis(f.Doc.Text()))
+		if len(words) > 2 {
+			clause, _, _ := strings.Cut(strings.Join(words[2:], " "), ":")
+			clauses[path.Dir(name)] = linkBrackets.ReplaceAllString(strings.TrimSuffix(clause, "."), "$1")
+		}
+	})
+	var b strings.Builder
+	b.WriteString("\n```\n")
+	for _, dir := range slices.Sorted(maps.Keys(clauses)) {
+		fmt.Fprintf(&b, "%s  %s\n", dir, clauses[dir])
+	}
+	return b.String() + "```\n"
+}
+
+// linkBrackets are those of a documentation comment around the name of a type.
+var linkBrackets = regexp.MustCompile(`\[(\w+)\]`)
+
+// TestThePackagesAreThoseOfTheCode holds the generated parts of architecture.md to the code: the tree of packages, and
+// who imports whom.
+func TestThePackagesAreThoseOfTheCode(t *testing.T) {
 	text, err := os.ReadFile("architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, found := strings.Cut(string(text), begin)
-	_, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatal("architecture.md has no place for the graph")
+	want := string(text)
+	for name, part := range map[string]string{"packages": tree(t), "imports": importsOf(t).mermaid()} {
+		before, rest, found := strings.Cut(want, "<!-- "+name+": generated -->\n")
+		_, after, closed := strings.Cut(rest, "<!-- /"+name+" -->")
+		if !found || !closed {
+			t.Fatalf("architecture.md has no place for %s", name)
+		}
+		want = before + "<!-- " + name + ": generated -->\n" + part + "\n<!-- /" + name + " -->" + after
 	}
-	want := before + begin + importsOf(t).mermaid() + "\n" + end + after
 	if *update {
 		if err := os.WriteFile("architecture.md", []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	} else if want != string(text) {
-		t.Error("the import graph in docs/architecture.md is stale; run make docs")
-	}
-}
-
-// TestTheTreeHasEveryPackage compares the first words of the tree's lines with the folders.
-func TestTheTreeHasEveryPackage(t *testing.T) {
-	text := papers(t)["docs/architecture.md"].text
-	_, tree, _ := strings.Cut(text, "\n## The tree\n\n```\n")
-	tree, _, _ = strings.Cut(tree, "```")
-	listed := map[string]bool{}
-	for line := range strings.Lines(tree) {
-		listed[strings.Fields(line)[0]] = true
-	}
-	packages := importsOf(t)
-	for name := range packages {
-		if !listed[name] {
-			t.Errorf("the tree of docs/architecture.md lacks %s", name)
-		}
-	}
-	for name := range listed {
-		if packages[name] == nil {
-			t.Errorf("the tree of docs/architecture.md has %s, which does not exist", name)
-		}
+		t.Error("the packages in docs/architecture.md are stale; run go test ./docs -update")
 	}
 }
 

@@ -190,9 +190,11 @@ func linesThatCite(name, text string) string {
 	return b.String()
 }
 
+var generatedParts = regexp.MustCompile(`(?s)<!-- (packages|imports): generated -->.*?<!-- /(packages|imports) -->`)
+
 func TestPapersStayShort(t *testing.T) {
-	for name, most := range map[string]int{"README.md": 9, "docs/architecture.md": 12, "CONTRIBUTING.md": 4} {
-		if text := papers(t)[name].text; len(text) > most*1000 {
+	for name, most := range map[string]int{"README.md": 9, "docs/architecture.md": 7, "CONTRIBUTING.md": 4} {
+		if text := generatedParts.ReplaceAllString(papers(t)[name].text, ""); len(text) > most*1000 {
 			t.Errorf("%s has %d bytes, more than %d kB", name, len(text), most)
 		}
 	}
