@@ -37,7 +37,7 @@ type flags struct {
 
 	Answers kong.NamedFileContentFlag `group:"The language" placeholder:"FILE" help:"Answers to chats that offer tools, a JSON list such as '[{\"text\":\"I look.\",\"tool\":\"read\",\"arguments\":{\"path\":\"a.txt\"}},{\"text\":\"Done.\"}]': each chat gets the one with the number of the answers that it holds."`
 
-	Fault string `group:"What goes wrong" placeholder:"JSON" help:"What is wrong from the start, as POST /sim/fault takes it later, such as '{\"status\":503,\"rate\":0.1}' or '{\"score\":\"die\"}'."`
+	Fault string `group:"What goes wrong" placeholder:"JSON" help:"What is wrong from the start, as POST /sim/fault takes it later, such as '{\"status\":503,\"rate\":0.1}' or '{\"score\":\"error\"}'."`
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }

@@ -110,10 +110,10 @@ func TestAnEngineThatRunsOutOfMemoryDiesAndComesBackEmpty(t *testing.T) {
 }
 
 func TestADeathByOrderTellsEveryoneFirst(t *testing.T) {
-	s := Start(t, Options{TimeScale: 50})
+	s := Start(t, Options{TimeScale: 50, Restart: 30 * time.Second})
 	a, b := begin(s, fmt.Sprintf(endless, true)), begin(s, fmt.Sprintf(endless, false))
 	eventually(t, "both run", func() bool { return s.State().Running == 2 })
-	status, body := post(t, s, "/sim/fault", `{"die":true,"down_seconds":30}`)
+	status, body := post(t, s, "/sim/fault", `{"die":true}`)
 	expect(t, "the order's answer", [2]any{status, body}, [2]any{200, "{}"})
 	deadEnds(t, ended(t, a), ended(t, b))
 	eventually(t, "connections are refused", func() bool { return refuses(s) })

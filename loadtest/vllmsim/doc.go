@@ -15,8 +15,7 @@
 // what each kind of engine answers; the form of answers is held to recordings of a real vLLM (testdata/wire of the repository).
 //
 // A server may speak the wire of another engine ([Options.Engine], face.go): SGLang or any server
-// of OpenAI's API, each with its own routes, members, errors, metrics and shapes of answers. Each may have [Hazards]:
-// what goes wrong while all looks well. Where the wires were read, and at which versions:
+// of OpenAI's API, each with its own routes, members, errors, metrics and shapes of answers. Where the wires were read, and at which versions:
 //
 //	engine    version imitated         read in
 //	vllm      0.28.0                   vllm/entrypoints, vllm/v1 (see testdata/engines)

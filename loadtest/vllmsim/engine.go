@@ -39,10 +39,9 @@ type totals struct{ aborted, finished int }
 
 // job is one sequence with the request that waits for it.
 type job struct {
-	seq    *Seq
-	gen    *generator
-	box    *mailbox
-	engine *engine // that has it; the server says which
+	seq *Seq
+	gen *generator
+	box *mailbox
 }
 
 const (
@@ -122,14 +121,24 @@ func signal(c chan struct{}) {
 	}
 }
 
-// setSlow stretches every step from the next one on.
-func (e *engine) setSlow(factor float64) {
+// ail makes every step from the next one on as slow as a fault says. With its hang "process" the step under way, and any
+// that comes after it, does not end; without, it goes on where it stood.
+func (e *engine) ail(f *Fault) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if factor <= 0 {
-		factor = 1
+	e.sched.SetSlow(max(f.Slow, 0))
+	on := f.Hang == hangProcess
+	if on == e.hung {
+		return
 	}
-	e.sched.SetSlow(factor)
+	now := e.now()
+	if on {
+		e.since = now
+	} else if e.step != nil {
+		e.step.End += now - max(e.since, min(e.step.Start, now))
+	}
+	e.hung = on
+	signal(e.other)
 }
 
 // run steps until ctx ends or the engine dies; either ends every request that is still there.

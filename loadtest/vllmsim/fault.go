@@ -2,16 +2,13 @@ package vllmsim
 
 import (
 	"bytes"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/go-json-experiment/json"
 )
@@ -30,28 +27,22 @@ type Fault struct {
 	AbortAfterTokens      int     `json:"abort_after_tokens,omitempty"`       // finish_reason "abort"
 	ErrorEventAfterTokens int     `json:"error_event_after_tokens,omitempty"` // an error event and [DONE]; a 500 when not streaming
 	Slow                  float64 `json:"slow,omitempty"`                     // every engine step takes so many times longer
-	Metrics               string  `json:"metrics,omitempty"`                  // "garbage", "missing", "frozen" or "nan"
+	Metrics               string  `json:"metrics,omitempty"`                  // "garbage", "frozen" or "nan"
 
-	// Score is what goes wrong with requests that score a prompt (prompt_logprobs, echo with logprobs, SGLang's
-	// logprob_start_len), and with no others: while it is set, whatever this fault does to requests it does to those alone.
-	// "error": a 500. "hang": no answer. "short": the array's first entries are left out, up to the last full block. "misaligned":
-	// entries stand one place late, so that a token's own id is not in its entry. "garbage": logprobs or entries are null,
-	// text or NaN. "die": the engine dies, as out of memory, when it schedules the request.
+	// Score is what goes wrong with requests that score a prompt (prompt_logprobs, SGLang's logprob_start_len), and with no
+	// others: while it is set, whatever this fault does to requests it does to those alone. "error": a 500.
 	Score string `json:"score,omitempty"`
-
-	Hazards Hazards `json:"hazards,omitzero"` // what goes wrong unseen
 
 	KVUsage *float64 `json:"kv_usage,omitempty"` // what /metrics says of the KV cache instead of the truth
 
-	Die         bool    `json:"die,omitempty"`          // the engine dies, once, and the process with it
-	DownSeconds float64 `json:"down_seconds,omitempty"` // how long it is away, in the profile's time; 0 means [Options.Restart]
+	Die bool `json:"die,omitempty"` // the engine dies, once, and the process with it, for [Options.Restart]
 }
 
 const hangProcess = "process"
 
 // lasting is the fault without what strikes once.
 func (f Fault) lasting() Fault {
-	f.Die, f.DownSeconds = false, 0
+	f.Die = false
 	return f
 }
 
@@ -81,18 +72,16 @@ func (f *Fault) validate() error {
 		return fmt.Errorf("vllmsim: fault status %d is no error", f.Status)
 	case f.Hang != "" && f.Hang != "headers" && f.Hang != "stream" && f.Hang != hangProcess:
 		return fmt.Errorf("vllmsim: unknown hang %q; known: headers, stream, process", f.Hang)
-	case f.DownSeconds > 0 && !f.Die:
-		return errors.New("vllmsim: down_seconds goes with die")
 	case f.KVUsage != nil && !(*f.KVUsage >= 0 && *f.KVUsage <= 1):
 		return errors.New("vllmsim: kv_usage is within 0..1")
-	case !(f.Slow >= 0 && f.Slow <= extreme), !(f.DownSeconds >= 0 && f.DownSeconds <= extreme):
-		return fmt.Errorf("vllmsim: fault slow and down_seconds are within 0..%.0f", extreme)
+	case !(f.Slow >= 0 && f.Slow <= extreme):
+		return fmt.Errorf("vllmsim: fault slow is within 0..%.0f", extreme)
 	case !(f.Rate >= 0 && f.Rate <= 1):
 		return errors.New("vllmsim: fault rate is within 0..1")
-	case f.Metrics != "" && f.Metrics != "garbage" && f.Metrics != "missing" && f.Metrics != "frozen" && f.Metrics != "nan":
-		return fmt.Errorf("vllmsim: unknown metrics fault %q; known: garbage, missing, frozen, nan", f.Metrics)
-	case f.Score != "" && !slices.Contains(scoreFaults, f.Score):
-		return fmt.Errorf("vllmsim: unknown score fault %q; known: %s", f.Score, strings.Join(scoreFaults, ", "))
+	case f.Metrics != "" && f.Metrics != "garbage" && f.Metrics != "frozen" && f.Metrics != "nan":
+		return fmt.Errorf("vllmsim: unknown metrics fault %q; known: garbage, frozen, nan", f.Metrics)
+	case f.Score != "" && f.Score != scoreError:
+		return fmt.Errorf("vllmsim: unknown score fault %q; known: %s", f.Score, scoreError)
 	}
 	return nil
 }
@@ -160,18 +149,11 @@ func (s *Server) SetFault(f Fault) error {
 		s.faults.mu.Unlock()
 	}
 	s.faults.set(f.lasting())
-	down := s.opts.Restart
-	if f.DownSeconds > 0 {
-		down = time.Duration(f.DownSeconds * 1e9)
-	}
 	if !f.Die {
-		s.life().ail(&f)
+		s.life().engine.ail(&f)
 		return nil
 	}
-	s.mu.Lock()
-	s.downtime = down
-	s.mu.Unlock()
-	s.life().kill() // Run does the rest; the next life is as slow as this fault says
+	s.life().engine.kill() // Run does the rest; the next life is as slow as this fault says
 	return nil
 }
 
@@ -179,7 +161,7 @@ func (s *Server) SetFault(f Fault) error {
 func (s *Server) nextFault(body []byte) Fault {
 	f, cleared := s.faults.hit(s.opts.Seed, s.faults.get().Score != "" && asksForScores(body))
 	if cleared {
-		s.life().ail(&Fault{})
+		s.life().engine.ail(&Fault{})
 	}
 	return f
 }
@@ -270,8 +252,22 @@ func withCut(w http.ResponseWriter, r *http.Request, f *Fault) http.ResponseWrit
 		return w
 	}
 	conn, _ := r.Context().Value(connKey{}).(net.Conn)
-	if over, ok := conn.(*tls.Conn); ok {
-		conn = over.NetConn()
-	}
 	return &cutWriter{ResponseWriter: w, remaining: f.CutAfterBytes, conn: conn}
+}
+
+// scoreError is the one value of Fault.Score.
+const scoreError = "error"
+
+// asksForScores reports whether a body wants the logprobs of tokens that it brings along, on whichever route. What cannot
+// be read asks for nothing.
+func asksForScores(body []byte) bool {
+	var q struct {
+		PromptLogprobs *int `json:"prompt_logprobs"`
+		ReturnLogprob  bool `json:"return_logprob"`
+		StartLen       *int `json:"logprob_start_len"`
+	}
+	if decode(body, &q) != nil {
+		return false
+	}
+	return q.PromptLogprobs != nil || q.ReturnLogprob && q.StartLen != nil && *q.StartLen >= 0
 }

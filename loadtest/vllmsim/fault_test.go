@@ -3,6 +3,7 @@ package vllmsim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -139,12 +140,77 @@ func TestMetricsCanLie(t *testing.T) {
 	if !strings.Contains(page, `vllm:kv_cache_usage_perc{engine="0",model_name="sim"} NaN`) {
 		t.Error("no NaN")
 	}
-	s.SetFault(Fault{Metrics: "missing"})
-	status, _ := do(t, s, "GET", "/metrics", "")
-	expect(t, "missing", status, 404)
 	s.SetFault(Fault{Metrics: "garbage"})
 	_, page = do(t, s, "GET", "/metrics", "")
 	if strings.Contains(page, "kv_cache_usage_perc") {
 		t.Error("not garbage")
+	}
+}
+
+func TestAProcessThatHangsAnswersNothingAndThenGoesOnWhereItStood(t *testing.T) {
+	s := Start(t, Options{TimeScale: 50})
+	if err := s.SetFault(Fault{Hang: hangProcess}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	for _, path := range []string{"/metrics", "/health"} {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp, err := http.DefaultClient.Do(req); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v, %v", path, resp, err)
+		}
+	}
+	out := begin(s, `{"prompt":"x","max_tokens":2}`)
+	eventually(t, "it has come", func() bool { return s.State().Requests["/v1/completions"] == 1 })
+	if err := s.SetFault(Fault{}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "status", ended(t, out).status, 200)
+}
+
+const (
+	plainAsk = `{"prompt":[40,41,42],"max_tokens":2,"temperature":0}`
+	scoreAsk = `{"prompt":%s,"max_tokens":1,"temperature":0,"prompt_logprobs":1}`
+)
+
+// score asks a server to score ids.
+func score(t *testing.T, s *Server, ids []int32) (int, string) {
+	t.Helper()
+	return post(t, s, "/v1/completions", fmt.Sprintf(scoreAsk, encode(ids)))
+}
+
+func TestAScoreFaultTouchesScoringAlone(t *testing.T) {
+	s := Start(t, Options{TimeScale: fast, Seed: 1})
+	if err := s.SetFault(Fault{Score: "error"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []struct {
+		path, body string
+		status     int
+	}{
+		{"/v1/completions", plainAsk, 200},
+		{"/v1/completions", `{"prompt":"x","max_tokens":1,"logprobs":1}`, 200},
+		{"/v1/completions", `{"prompt":"x","max_tokens":1,"prompt_logprobs":0}`, 500},
+		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"max_tokens":1,"logprobs":true}`, 200},
+		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"max_tokens":1,"prompt_logprobs":1}`, 500},
+	} {
+		status, body := post(t, s, q.path, q.body)
+		if status != q.status {
+			t.Errorf("%s %s: %d, want %d: %s", q.path, q.body, status, q.status, body)
+		}
+	}
+	status, _ := post(t, s, "/sim/fault", `{"score":"error","for":1}`)
+	expect(t, "set over HTTP", status, 200)
+	ask(t, s, "/v1/completions", plainAsk) // does not use it up
+	status, _ = score(t, s, []int32{40, 41})
+	expect(t, "the one", status, 500)
+	status, _ = score(t, s, []int32{40, 41})
+	expect(t, "the next", status, 200)
+	status, body := post(t, s, "/sim/fault", `{"score":"badly"}`)
+	if status != 400 || !strings.Contains(body, "known: error") {
+		t.Errorf("%d %s", status, body)
 	}
 }

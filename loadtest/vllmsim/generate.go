@@ -24,8 +24,7 @@ type genSpec struct {
 	stopIDs     []int32
 	includeStop bool
 	keepSpecial bool
-	logprobs    int        // -1 = none, otherwise the number of alternatives
-	thought     []scripted // what comes before all else
+	logprobs    int // -1 = none, otherwise the number of alternatives
 	script      []scripted
 	others      []Cand // that may come instead of the first of script
 	abortAfter  int
@@ -131,10 +130,7 @@ func certain(bias map[int32]float64) int32 {
 
 // forced is the n-th token, from 0 on, if it is not free; others may come instead of it.
 func (g *genSpec) forced(n int) (sc scripted, others []Cand, ok bool) {
-	if n < len(g.thought) {
-		return g.thought[n], nil, true
-	}
-	if n -= len(g.thought); n >= len(g.script) {
+	if n >= len(g.script) {
 		return sc, nil, false
 	}
 	if n == 0 {

@@ -6,21 +6,21 @@ import (
 
 // call is one generation request on its way: its sequences in the engine and what came of them.
 type call struct {
-	s     *Server
-	life  *life
-	req   *request
-	fault Fault
-	w     http.ResponseWriter
-	r     *http.Request
-	box   *mailbox
-	jobs  []*job
+	s      *Server
+	engine *engine // that has its sequences
+	req    *request
+	fault  Fault
+	w      http.ResponseWriter
+	r      *http.Request
+	box    *mailbox
+	jobs   []*job
 }
 
 // serveGenerate answers the routes that generate.
 func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request, a api) {
 	body, err := readBody(r)
 	fault := s.nextFault(body)
-	if fault.Hang == "headers" || fault.Score == scoreHang {
+	if fault.Hang == "headers" {
 		s.hang(r)
 		panic(http.ErrAbortHandler)
 	}
@@ -38,13 +38,13 @@ func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request, a api) {
 	}
 	var req *request
 	if err == nil {
-		req, err = s.parse(body, intake{api: a, hazards: fault.Hazards, header: r.Header.Get})
+		req, err = s.parse(body, intake{api: a, header: r.Header.Get})
 	}
 	if err != nil {
 		s.writeError(w, err)
 		return
 	}
-	c := &call{s: s, life: s.life(), req: req, fault: fault, w: w, r: r, box: newMailbox()}
+	c := &call{s: s, engine: s.life().engine, req: req, fault: fault, w: w, r: r, box: newMailbox()}
 	if req.stream {
 		c.stream()
 		return
@@ -58,12 +58,12 @@ func (c *call) submit() {
 		spec := &c.req.specs[i]
 		spec.abortAfter = c.fault.AbortAfterTokens
 		prompt := c.req.prompts[i/c.req.n]
-		g := newGenerator(c.req.speaker, prompt, spec, i)
+		g := newGenerator(c.s.model, prompt, spec, i)
 		q := &Seq{Prompt: prompt, Priority: c.req.priority, Salt: c.req.salt, NoCacheRead: c.req.noCacheRead,
-			ScoreFrom: c.req.scoreFrom, Deadly: c.fault.Score == scoreDie, Source: g}
+			ScoreFrom: c.req.scoreFrom, Source: g}
 		c.jobs = append(c.jobs, &job{seq: q, gen: g, box: c.box})
 	}
-	c.life.submit(c.jobs, c.req.rank)
+	c.engine.add(c.jobs)
 }
 
 // wait returns the next outputs, or false when the client has left. Whoever leaves early aborts what is still running.
@@ -72,8 +72,6 @@ func (c *call) wait(spare []event) ([]event, bool) {
 		if got := c.box.take(spare); len(got) > 0 {
 			for i := range got {
 				c.s.wire.event(&got[i])
-				c.s.missingFeatures.event(&got[i])
-				c.flatten(&got[i])
 			}
 			return got, true
 		}
@@ -86,7 +84,7 @@ func (c *call) wait(spare []event) ([]event, bool) {
 }
 
 // abort takes the request out of the engine.
-func (c *call) abort() { c.life.abort(c.jobs) }
+func (c *call) abort() { c.engine.abort(c.jobs) }
 
 // stalled ends a request that a fault silences: it hangs until the client goes, and then never ends the body.
 func (c *call) stalled() {

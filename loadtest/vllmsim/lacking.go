@@ -13,14 +13,13 @@ const (
 	featPromptLogprobs = "prompt_logprobs"  // neither on vLLM's routes nor on SGLang's
 	featTokenize       = "tokenize"         // /tokenize and /detokenize
 	featLogprobs       = "logprobs"         // of generated tokens
-	featEndLogprob     = "end_logprob"      // the token that ends an answer comes with its id, without a logprob
 	featRunningUsage   = "running_usage"    // continuous_usage_stats is ignored: usage comes at the end alone
 	featContinuation   = "continuation"     // a prompt of ids loses its last one, unless it is scored: what goes on from it is inexact
 )
 
 // Features returns what [Options.Without] can name.
 func Features() []string {
-	return []string{featTokenIDs, featPromptIDs, featPromptLogprobs, featTokenize, featLogprobs, featEndLogprob, featRunningUsage, featContinuation}
+	return []string{featTokenIDs, featPromptIDs, featPromptLogprobs, featTokenize, featLogprobs, featRunningUsage, featContinuation}
 }
 
 func checkFeatures(list []string) error {
@@ -53,14 +52,6 @@ func (l lacking) strip(w *wireRequest) {
 	}
 	if l.has(featRunningUsage) && w.StreamOptions != nil {
 		w.StreamOptions.Continuous = false
-	}
-}
-
-// event takes out of an output what the server does not tell: the logprob of a token that ended the answer. A stop string
-// ends an answer within a token like any other.
-func (l lacking) event(ev *event) {
-	if _, word := ev.stop.(string); ev.finish == finishStop && !word && l.has(featEndLogprob) {
-		ev.lp = nil
 	}
 }
 

@@ -2,33 +2,24 @@ package vllmsim
 
 import (
 	"context"
-	"crypto/tls"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // life is one process of the simulated server, from its start to its death: what a restart loses.
 type life struct {
-	engines  []*engine // by data-parallel rank
-	balancer balancer
-	over     chan struct{} // closed when the process exits: whatever hangs lets go
+	engine *engine
+	over   chan struct{} // closed when the process exits: whatever hangs lets go
 }
 
 func (s *Server) newLife() *life {
-	l := &life{over: make(chan struct{}), balancer: balancer{every: time.Duration(float64(balanceEvery) / s.opts.TimeScale)}}
-	reg := prometheus.NewRegistry()
+	sched := NewScheduler(s.profile, SchedulerOptions{Priority: s.opts.Policy == "priority", OOM: s.opts.OOM})
+	l := &life{over: make(chan struct{}), engine: newEngine(sched, s.opts.TimeScale, newMetrics(&s.opts, &s.profile))}
 	now := s.faults.get()
-	for rank := range s.opts.DataParallelSize {
-		sched := NewScheduler(s.profile, SchedulerOptions{Priority: s.opts.Policy == "priority", OOM: s.opts.OOM})
-		e := newEngine(sched, s.opts.TimeScale, newMetrics(reg, &s.opts, &s.profile, rank))
-		l.engines = append(l.engines, e)
-	}
-	l.ail(&now)
+	l.engine.ail(&now)
 	return l
 }
 
@@ -41,8 +32,8 @@ func (s *Server) Run(ctx context.Context) error {
 	for {
 		// Even when ctx has ended before the engine was ever run: it must turn away whoever has come in.
 		l := s.life()
-		l.run(ctx)
-		if l.dead() {
+		l.engine.run(ctx)
+		if l.engine.dead() {
 			s.restart(ctx, l)
 		}
 		if l == s.life() {
@@ -56,15 +47,13 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) restart(ctx context.Context, l *life) {
 	s.mu.Lock()
 	s.deaths++
-	if l.outOfMemory() {
+	if l.engine.outOfMemory() {
 		s.oomDeaths++
 	}
-	down := s.downtime
-	s.downtime = s.opts.Restart
 	s.mu.Unlock()
 	close(l.over)
 	s.hangUp()
-	s.pause(ctx, down)
+	s.pause(ctx, s.opts.Restart)
 	if ctx.Err() != nil {
 		return // it stays dead: nobody would run another
 	}
@@ -149,9 +138,6 @@ func (s *Server) listen(addr string) error {
 		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 	}
 	s.srv, s.listener, s.addr = srv, l, l.Addr().String()
-	if s.opts.TLS != nil {
-		l = tls.NewListener(l, s.opts.TLS)
-	}
 	s.tasks.Go(func() { _ = srv.Serve(l) })
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // toy is a profile to reckon with: a step takes 10 ms, and 1 ms for each prompt token and 2 ms for each sequence that
@@ -35,7 +34,7 @@ func newBench(t *testing.T, p *Profile) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &bench{engine: newEngine(NewScheduler(*p, SchedulerOptions{}), 1, newMetrics(prometheus.NewRegistry(), &o, p, 0)), t: t, model: NewModel(1, 0), start: time.Now()}
+	return &bench{engine: newEngine(NewScheduler(*p, SchedulerOptions{}), 1, newMetrics(&o, p)), t: t, model: NewModel(1, 0), start: time.Now()}
 }
 
 // ask submits one prompt with one choice for each limit of tokens.

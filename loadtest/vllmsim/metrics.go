@@ -2,7 +2,6 @@ package vllmsim
 
 import (
 	"bytes"
-	"errors"
 	"slices"
 	"strconv"
 
@@ -35,9 +34,9 @@ type metrics struct {
 
 var engineLabels = []string{"model_name", "engine"}
 
-// newMetrics adds the series of one engine to a page.
-func newMetrics(reg *prometheus.Registry, o *Options, p *Profile, rank int) *metrics {
-	m := &metrics{reg: reg, values: []string{o.Model, strconv.Itoa(rank)}}
+// newMetrics is a page at its beginning.
+func newMetrics(o *Options, p *Profile) *metrics {
+	m := &metrics{reg: prometheus.NewRegistry(), values: []string{o.Model, "0"}}
 	m.running = m.gauge("num_requests_running", "Number of requests in model execution batches.")
 	m.waiting = m.gauge("num_requests_waiting", "Number of requests waiting to be processed.")
 	m.kv = m.gauge("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.")
@@ -55,22 +54,16 @@ func newMetrics(reg *prometheus.Registry, o *Options, p *Profile, rank int) *met
 	m.itl = m.histogram("inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", bucketsITL)
 	m.e2e = m.histogram("e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.", bucketsE2E)
 	m.queue = m.histogram("request_queue_time_seconds", "Histogram of time spent in WAITING phase for request.", bucketsE2E)
-	cache := prometheus.Labels{"engine": strconv.Itoa(rank), "block_size": strconv.Itoa(BlockSize), "enable_prefix_caching": "True",
+	cache := prometheus.Labels{"engine": "0", "block_size": strconv.Itoa(BlockSize), "enable_prefix_caching": "True",
 		"num_gpu_blocks": strconv.Itoa(p.Blocks)}
 	config := prometheus.NewGauge(prometheus.GaugeOpts{Name: "vllm:cache_config_info", Help: "Information of the LLMEngine CacheConfig", ConstLabels: cache})
 	register(m, config).Set(1)
 	return m
 }
 
-// register adds a family to the page, or finds the one that another engine has added.
+// register adds a family to the page.
 func register[C prometheus.Collector](m *metrics, c C) C {
-	err := m.reg.Register(c)
-	if dup, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
-		return dup.ExistingCollector.(C)
-	}
-	if err != nil {
-		panic(err) // a family that contradicts itself
-	}
+	m.reg.MustRegister(c)
 	return c
 }
 
@@ -92,7 +85,7 @@ func (m *metrics) histogram(name, help string, buckets []float64) prometheus.Obs
 	return register(m, v).WithLabelValues(m.values...)
 }
 
-// expose is the page: the engines of a server share it.
+// expose is the page.
 func (m *metrics) expose() ([]byte, error) {
 	families, err := m.reg.Gather()
 	var b bytes.Buffer

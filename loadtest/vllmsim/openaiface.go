@@ -92,7 +92,7 @@ func (f openaiWire) absent(w http.ResponseWriter, r *http.Request, known bool) {
 }
 
 func (s *Server) openaiModels(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, models{"list", []any{modelCard{s.shownModel(), "model", time.Now().Unix(), "organization-owner"}}})
+	writeJSON(w, http.StatusOK, models{"list", []any{modelCard{s.opts.Model, "model", time.Now().Unix(), "organization-owner"}}})
 }
 
 // head implements face.

@@ -2,7 +2,6 @@ package vllmsim
 
 import (
 	"cmp"
-	"crypto/tls"
 	"fmt"
 	"time"
 )
@@ -18,8 +17,6 @@ type Options struct {
 	Seed        uint64  // the language; a draft and its target share it
 	TimeScale   float64 // 20 = twenty times faster than the profile; default 1
 	MaxModelLen int     // default 131072; never more than the KV cache holds
-
-	DataParallelSize int // engines behind the one address, each with its own KV cache; default 1, at most 256
 
 	StreamInterval int // --stream-interval: tokens in a chunk of a stream; the first one and the end do not wait. Default 1
 
@@ -37,14 +34,12 @@ type Options struct {
 	// are sure or not as its other answers are.
 	Answers []Answer
 
-	APIKeys        []string    // --api-key: requests to /v1/… and some others need one of them; none is open
-	KeyForAllPaths bool        // so do /health, /metrics and the rest, as with a proxy in front
-	TLS            *tls.Config // of the listener; nil is without
+	APIKeys        []string // --api-key: requests to /v1/… and some others need one of them; none is open
+	KeyForAllPaths bool     // so do /health, /metrics and the rest, as with a proxy in front
 
 	OOM     bool          // a running sequence that finds no block kills the engine instead of preempting
 	Restart time.Duration // how long a death keeps the address refusing connections, in the profile's time; default 60 s
 	Fault   Fault         // what is wrong from the start
-	Hazards []string      // what goes wrong unseen from the start, see [Hazards]; they are added to Fault's
 }
 
 // Resolve fills in what is left out and returns the profile with the sizes that the options put in its place. The error
@@ -56,9 +51,6 @@ func (o Options) Resolve() (Options, Profile, error) {
 	}
 	if o.TimeScale == 0 {
 		o.TimeScale = 1
-	}
-	if o.DataParallelSize == 0 {
-		o.DataParallelSize = 1
 	}
 	if o.Policy == "" {
 		o.Policy = "fcfs"
@@ -79,8 +71,7 @@ func (o Options) Resolve() (Options, Profile, error) {
 	}
 	// vLLM refuses to start with a context that its cache cannot hold; here it shrinks, as --max-model-len auto does.
 	o.MaxModelLen = min(o.MaxModelLen, (p.Blocks-1)*BlockSize)
-	err = o.Fault.Hazards.add(o.Hazards)
-	return o, p, cmp.Or(err, checkEngine(&o), o.validate(&p))
+	return o, p, cmp.Or(checkEngine(&o), o.validate(&p))
 }
 
 func override(dst *int, v int) {
@@ -103,8 +94,6 @@ func (o *Options) validate(p *Profile) error {
 		return fmt.Errorf("vllmsim: time scale %v is not within 0.01..100000", o.TimeScale)
 	case o.Restart > extreme*time.Second:
 		return fmt.Errorf("vllmsim: restart after %v is too late to be seen; at most %v", o.Restart, extreme*time.Second)
-	case o.DataParallelSize < 1 || o.DataParallelSize > 256:
-		return fmt.Errorf("vllmsim: data parallel size %d is not within 1..256", o.DataParallelSize)
 	case o.StreamInterval < 1:
 		return fmt.Errorf("vllmsim: a stream interval of %d tokens is none", o.StreamInterval)
 	case o.Policy != "fcfs" && o.Policy != "priority":

@@ -20,8 +20,6 @@ type request struct {
 	id             string
 	created        int64
 	model          string
-	speaker        *Model
-	thinks         bool
 	role           string
 	prompts        [][]int32
 	n              int
@@ -34,7 +32,6 @@ type request struct {
 	scoreFrom      int     // see Seq
 	native         *native // SGLang's /generate
 	salt           uint64
-	rank           int // the engine that the client asked for, or -1
 	priority       int64
 	specs          []genSpec // one per choice, index prompt*n+j
 	tool           *toolCall
@@ -57,10 +54,9 @@ func (a api) prefix() string { return [...]string{"cmpl-", "chatcmpl-", ""}[a] }
 
 // intake is how a body arrived.
 type intake struct {
-	api     api
-	hazards Hazards
-	body    []byte
-	header  func(string) string
+	api    api
+	body   []byte
+	header func(string) string
 }
 
 // parse validates a body in vLLM's order: schema, model, fields, room in the engine, prompt length.
@@ -83,15 +79,13 @@ func (s *Server) parse(body []byte, in intake) (*request, *apiError) {
 	}
 	r := &request{chat: in.api == apiChat, wire: w, created: time.Now().Unix(), role: "assistant", n: 1, stream: w.Stream,
 		returnIDs: w.ReturnTokenIDs, priority: w.Priority, native: w.native}
-	r.speaker, r.model = s.speaker(in.hazards)
-	r.thinks = s.thinking(w, r, in.hazards)
+	r.model = s.opts.Model
 	if w.N != nil {
 		r.n = *w.N
 	}
 	if o := w.StreamOptions; o != nil {
 		r.usage, r.continuous = o.IncludeUsage, o.Continuous && o.IncludeUsage
 	}
-	r.rank, r.lazy = s.rank(in.header("X-data-parallel-rank"))
 	r.id = s.requestID(in.api, in.header("X-Request-Id"))
 	if w.CacheSalt != nil {
 		r.salt = hashString(1, *w.CacheSalt)
@@ -100,7 +94,7 @@ func (s *Server) parse(body []byte, in intake) (*request, *apiError) {
 	if err != nil {
 		return nil, err
 	}
-	err = s.life().preflight()
+	err = s.life().engine.preflight()
 	switch {
 	case err != nil:
 	case r.chat:
@@ -300,11 +294,8 @@ func (s *Server) finishSpecs(w *wireRequest, r *request, base genSpec) *apiError
 		}
 		for j := range r.n {
 			g := base
-			g.seed, g.script = r.speaker.SampleSeed(s.opts.Model, prompt, j), script
+			g.seed, g.script = s.model.SampleSeed(s.opts.Model, prompt, j), script
 			g.others = r.others
-			if r.thinks {
-				g.thought = s.thinkScript()
-			}
 			if w.Seed != nil {
 				g.seed = mix(mix(0x5eed, uint64(*w.Seed)), uint64(j))
 			}

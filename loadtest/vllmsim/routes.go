@@ -47,26 +47,16 @@ func (s *Server) checkModel(name string) *apiError {
 	return nil
 }
 
-// shownModel is the name of the model that is there now.
-func (s *Server) shownModel() string {
-	_, name := s.speaker(s.faults.get().Hazards)
-	return name
-}
-
 func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
-	if s.life().dead() {
+	if s.life().engine.dead() {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
 	w.WriteHeader(http.StatusOK)
 }
 
-func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 	f := s.faults.get()
-	if f.Metrics == "missing" {
-		s.face.absent(w, r, false)
-		return
-	}
 	page, err := s.face.page(s)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)

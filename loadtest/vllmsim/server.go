@@ -20,7 +20,7 @@ type Server struct {
 	opts            Options
 	profile         Profile
 	tok             *Tokenizer
-	model, other    *Model // other: who answers after a swap
+	model           *Model
 	face            face
 	faults          faults
 	ids             atomic.Uint64
@@ -33,10 +33,9 @@ type Server struct {
 
 	mu                sync.Mutex
 	seen              map[string]int
-	past              []EngineState // what each engine counted in the lives before this one
+	past              EngineState // what the lives before this one counted
 	deaths, oomDeaths int
-	downtime          time.Duration // of the next death
-	away              bool          // the listener is closed until the next life
+	away              bool // the listener is closed until the next life
 	srv               *http.Server
 	listener          net.Listener
 	hold              func() // lets go of the port while there is no listener
@@ -55,9 +54,9 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{opts: o, profile: p, tok: DefaultTokenizer(), model: NewDraft(o.Seed, o.Divergence, o.Blind).WithTies(o.Ties),
-		other: NewDraft(o.Seed^swappedSeed, o.Divergence, o.Blind), face: newFace(o.Engine),
+		face:  newFace(o.Engine),
 		nonce: uint64(time.Now().UnixNano()), missingFeatures: o.Without, wire: newWireIDs(o.Tokenizer),
-		seen: map[string]int{}, downtime: o.Restart, leaving: make(chan struct{}), closing: make(chan struct{})}
+		seen: map[string]int{}, leaving: make(chan struct{}), closing: make(chan struct{})}
 	s.model.answers = o.Answers
 	s.routes = s.routeTable()
 	s.faults.set(o.Fault.lasting())
@@ -92,9 +91,6 @@ func (s *Server) Addr() string {
 
 // URL returns the base URL, without a trailing slash.
 func (s *Server) URL() string {
-	if s.opts.TLS != nil {
-		return "https://" + s.Addr()
-	}
 	return "http://" + s.Addr()
 }
 

@@ -138,37 +138,34 @@ func (s *Server) sglangModels(w http.ResponseWriter, _ *http.Request) {
 		Parent *string `json:"parent"`
 		Window int     `json:"max_model_len"`
 	}
-	name := s.shownModel()
+	name := s.opts.Model
 	writeJSON(w, http.StatusOK, models{"list", []any{card{modelCard{name, "model", time.Now().Unix(), engineSGLang}, name, nil, s.opts.MaxModelLen}}})
 }
 
 func (s *Server) sglangModelInfo(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]any{"model_path": s.shownModel(), "tokenizer_path": s.shownModel(), "is_generation": true})
+	writeJSON(w, http.StatusOK, map[string]any{"model_path": s.opts.Model, "tokenizer_path": s.opts.Model, "is_generation": true})
 }
 
 // page implements face, as Python's client writes it. Gauges are of now; the engine's are of its last report.
 func (sglangWire) page(s *Server) ([]byte, error) {
 	var b bytes.Buffer
-	for rank, st := range s.life().state() {
-		labels := `{dp_rank="` + strconv.Itoa(rank) + `",engine_type="unified",model_name="` + strings.ReplaceAll(s.shownModel(), `"`, `\"`) + `",tp_rank="0"} `
-		for _, m := range []struct {
-			name, help, kind string
-			value            float64
-		}{
-			{"num_running_reqs", "The number of running requests.", "gauge", float64(st.Running)},
-			{"num_queue_reqs", "The number of requests in the waiting queue.", "gauge", float64(st.Waiting)},
-			{"token_usage", "The token usage.", "gauge", float64(st.KVBlocksUsed) / float64(st.KVBlocksTotal)},
-			{"max_total_num_tokens", "Maximum total number of tokens in the KV cache pool.", "gauge", float64(st.KVBlocksTotal * BlockSize)},
-			{"prompt_tokens_total", "Number of prefill tokens processed.", "counter", float64(st.PrefixQueries)},
-			{"generation_tokens_total", "Number of generation tokens processed.", "counter", float64(st.GeneratedTokens)},
-			{"cached_tokens_total", "Number of cached prompt tokens.", "counter", float64(st.PrefixHits)},
-			{"num_retracted_requests_total", "Total number of retracted requests.", "counter", float64(st.Preemptions)},
-		} {
-			if rank == 0 {
-				b.WriteString("# HELP sglang:" + m.name + " " + m.help + "\n# TYPE sglang:" + m.name + " " + m.kind + "\n")
-			}
-			b.WriteString("sglang:" + m.name + labels + strconv.FormatFloat(m.value, 'g', -1, 64) + "\n")
-		}
+	st := s.life().engine.state()
+	labels := `{dp_rank="0",engine_type="unified",model_name="` + strings.ReplaceAll(s.opts.Model, `"`, `\"`) + `",tp_rank="0"} `
+	for _, m := range []struct {
+		name, help, kind string
+		value            float64
+	}{
+		{"num_running_reqs", "The number of running requests.", "gauge", float64(st.Running)},
+		{"num_queue_reqs", "The number of requests in the waiting queue.", "gauge", float64(st.Waiting)},
+		{"token_usage", "The token usage.", "gauge", float64(st.KVBlocksUsed) / float64(st.KVBlocksTotal)},
+		{"max_total_num_tokens", "Maximum total number of tokens in the KV cache pool.", "gauge", float64(st.KVBlocksTotal * BlockSize)},
+		{"prompt_tokens_total", "Number of prefill tokens processed.", "counter", float64(st.PrefixQueries)},
+		{"generation_tokens_total", "Number of generation tokens processed.", "counter", float64(st.GeneratedTokens)},
+		{"cached_tokens_total", "Number of cached prompt tokens.", "counter", float64(st.PrefixHits)},
+		{"num_retracted_requests_total", "Total number of retracted requests.", "counter", float64(st.Preemptions)},
+	} {
+		b.WriteString("# HELP sglang:" + m.name + " " + m.help + "\n# TYPE sglang:" + m.name + " " + m.kind + "\n")
+		b.WriteString("sglang:" + m.name + labels + strconv.FormatFloat(m.value, 'g', -1, 64) + "\n")
 	}
 	return b.Bytes(), nil
 }

@@ -7,15 +7,14 @@ import (
 
 // State is what the server is doing and has done. What it counts goes on through deaths; levels are those of now.
 type State struct {
-	Alive       bool           `json:"alive"` // the engine is, and connections are taken
-	Deaths      int            `json:"deaths"`
-	OOMDeaths   int            `json:"oom_deaths"` // those of a full cache, or of a scoring request by a fault
-	Requests    map[string]int `json:"requests"`   // by path
-	EngineState                // the sum over the engines
-	Engines     []EngineState  `json:"engines"` // by data-parallel rank
+	Alive     bool           `json:"alive"` // the engine is, and connections are taken
+	Deaths    int            `json:"deaths"`
+	OOMDeaths int            `json:"oom_deaths"` // those of a full cache
+	Requests  map[string]int `json:"requests"`   // by path
+	EngineState
 }
 
-// EngineState is what one engine is doing and has done.
+// EngineState is what the engine is doing and has done.
 type EngineState struct {
 	Running         int     `json:"running"`
 	Waiting         int     `json:"waiting"`
@@ -37,34 +36,17 @@ func (s *Server) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.life()
-	st := State{Engines: l.state()}
-	for i := range st.Engines {
-		if i < len(s.past) {
-			st.Engines[i].add(&s.past[i])
-		}
-		st.levels(&st.Engines[i])
-		st.add(&st.Engines[i])
+	st := State{
+		EngineState: l.engine.state(), Alive: !l.engine.dead() && !s.away, Deaths: s.deaths, OOMDeaths: s.oomDeaths, Requests: maps.Clone(s.seen),
 	}
-	st.Alive = !l.dead() && !s.away
-	st.Deaths, st.OOMDeaths, st.Requests = s.deaths, s.oomDeaths, maps.Clone(s.seen)
+	st.add(&s.past)
 	return st
 }
 
 // bury keeps what a life that ends has counted; s.mu is held.
 func (s *Server) bury(l *life) {
-	states := l.state()
-	for i := range s.past {
-		states[i].add(&s.past[i])
-	}
-	s.past = states
-}
-
-// levels adds o's levels.
-func (st *EngineState) levels(o *EngineState) {
-	st.Running += o.Running
-	st.Waiting += o.Waiting
-	st.KVBlocksUsed += o.KVBlocksUsed
-	st.KVBlocksTotal += o.KVBlocksTotal
+	st := l.engine.state()
+	s.past.add(&st)
 }
 
 // add adds what o counted.

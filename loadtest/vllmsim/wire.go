@@ -45,16 +45,8 @@ type wireRequest struct {
 	CacheSalt            *string           `json:"cache_salt"`
 	Priority             int64             `json:"priority"`
 
-	Template        *templateArgs `json:"chat_template_kwargs"`
-	ReasoningEffort *string       `json:"reasoning_effort"`
-
 	prompts []promptInput // what checkSchema has made of Prompt
 	native  *native       // what SGLang's /generate asks beside
-}
-
-// templateArgs are those arguments of chat templates that mean something here.
-type templateArgs struct {
-	EnableThinking *bool `json:"enable_thinking"`
 }
 
 type streamOptions struct {
