@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -12,17 +13,13 @@ import (
 	"github.com/foregate/foregate/internal/yamlfile"
 )
 
-// Bounds of a scenario: what one machine can still make and hold.
+// Bounds of a scenario that hold for more than one field: what one machine can still make and hold.
 const (
-	maxReplicas  = 16
-	maxBackends  = 64
 	maxUsers     = 10_000
 	maxPerSecond = 10_000
 	maxTokens    = 200_000 // of one piece of text, and of an answer
 	maxTurns     = 100
 	maxVariants  = 100_000
-	maxRepeat    = 0.95 // so that what a repeat goes back to is near
-	maxDuration  = 24 * time.Hour
 	maxSeconds   = 86_400 // of a pause
 	maxAudits    = 10_000
 	maxFile      = 256 << 10 // bytes of a scenario file
@@ -45,159 +42,290 @@ func Parse(name string, data []byte) (*Scenario, error) {
 		return nil, file.Err()
 	}
 	base := filepath.Base(name)
-	r := &reading{s: &Scenario{
-		Name: strings.TrimSuffix(base, filepath.Ext(base)),
-		Kind: Live, Seed: 1, Deadline: 10 * time.Minute, TimeScale: 1,
-	}}
-	r.scenario(root.Fields())
+	s := &Scenario{Name: strings.TrimSuffix(base, filepath.Ext(base)), Kind: Live, Seed: 1, Deadline: 10 * time.Minute, TimeScale: 1}
+	b, r := root.Fields(), &reading{file: file, s: s}
+	r.base = Case{Name: s.Name, Replicas: 1, Load: 1, Settings: Settings{}}
+	fill(b, s, byName)
+	fill(b, &r.base, byName)
+	items(b.At("compare"), 32, r.variant)
+	b.Done()
+	if len(s.Cases) == 0 {
+		s.Cases = []Case{r.base}
+	}
+	if len(s.Tenants) == 0 {
+		s.Tenants = []Tenant{{ID: "default", Weight: 1, Priority: map[string]float64{"normal": 1}}}
+	}
+	r.check()
 	if err := file.Err(); err != nil {
 		return nil, err
 	}
-	return r.s, nil
+	return s, nil
 }
 
 // reading is a scenario while it is read.
 type reading struct {
+	file *yamlfile.File
 	s    *Scenario
 	base Case
 }
 
-func (r *reading) scenario(b *yamlfile.Fields) {
-	s := r.s
-	readProse(b.At("about"), &s.About, 16<<10)
-	b.At("kind").Choice(&s.Kind, Live, Virtual)
-	readSeed(b.At("seed"), &s.Seed)
-	duration := b.Need("duration", "for how long conversations begin, such as 10m")
-	duration.Duration(&s.Duration, time.Second, maxDuration)
-	r.warmup(b.At("warmup"), &s.Warmup)
-	b.At("deadline").Duration(&s.Deadline, time.Second, maxDuration)
-	b.At("time_scale").Number(&s.TimeScale, 0.1, 1000)
-	b.At("audits").Whole(&s.Audits, 0, maxAudits)
-	b.At("totals").Bool(&s.Totals)
-
-	r.base = Case{Name: s.Name, Replicas: 1, Load: 1, Settings: map[string]string{}}
-	replicas, load := b.At("replicas"), b.At("load") // known fields, in the order of the manual
-	arrivals := b.Need("arrivals", "closed, rate, poisson, bursts or day")
-	r.arrivals(arrivals.Fields())
-	r.ramp(b.At("ramp"))
-	r.prompts(b)
-	tenants := b.At("tenants")
-	r.tenants(tenants)
-	r.belongs(arrivals, b.At("prompts"), tenants)
-
-	replicas.Whole(&r.base.Replicas, 1, maxReplicas)
-	r.load(load, &r.base)
-	r.draft(b.At("draft"), &r.base)
-	r.target(b.Need("target", "the pool that answers, such as {profile: h100-70b-tp4}"), &r.base)
-	readSettings(b.At("settings"), r.base.Settings)
-	faults := b.At("faults")
-	compare := b.At("compare")
-	readItems(compare, 32, r.variant)
-	if len(s.Cases) == 0 {
-		s.Cases = []Case{r.base}
-	}
-	readItems(faults, 256, r.fault)
-	readItems(b.At("changes"), 64, r.change)
-	readItems(b.At("redis_away"), 64, r.outage)
-	b.Done()
-}
-
-// belongs notes what is said to be of a tenant that does not exist, and a tenant for
-// whom there is nothing to say.
-func (r *reading) belongs(arrivals, prompts, tenants yamlfile.Value) {
-	s := r.s
-	known := func(id string) bool {
-		return id == "" || slices.ContainsFunc(s.Tenants, func(t Tenant) bool { return t.ID == id })
-	}
-	if arrivals.IsSet() && !known(s.Arrivals.Tenant) {
-		arrivals.Fail("the bursts are of tenant %s, whom tenants do not name", s.Arrivals.Tenant)
-	}
-	for _, p := range s.Prompts {
-		if prompts.IsSet() && !known(p.Tenant) {
-			prompts.Fail("%s is of tenant %s, whom tenants do not name", p.Name, p.Tenant)
-		}
-	}
-	for _, t := range s.Tenants {
-		if tenants.IsSet() && len(s.Prompts) > 0 && slices.Max(s.weights(t.ID)) == 0 {
-			tenants.Fail("%s has no prompt to send: all are of others, or of weight 0", t.ID)
-		}
-	}
-}
-
-// variant reads one entry of compare.
-func (r *reading) variant(p yamlfile.Value) {
-	b := p.Fields()
-	c := r.base
-	c.Settings = maps.Clone(r.base.Settings)
+// variant reads one entry of compare: a case that is laid over the scenario's.
+func (r *reading) variant(v yamlfile.Value) {
+	b, c := v.Fields(), r.base
+	c.Name, c.Settings = "", maps.Clone(r.base.Settings)
 	if c.Draft != nil {
 		d := *c.Draft
 		c.Draft = &d
 	}
-	name := b.Need("name", "a few words")
-	readLine(name, &c.Name, 64)
-	readOwn(name, "compare", r.s.Cases, func(o Case) bool { return name.IsSet() && o.Name == c.Name })
-	b.At("replicas").Whole(&c.Replicas, 1, maxReplicas)
-	r.load(b.At("load"), &c)
-	r.warmup(b.At("warmup"), &c.Warmup)
-	only := b.At("only")
-	readID(only, &c.Only)
-	if c.Only != "" && !slices.ContainsFunc(r.s.Tenants, func(t Tenant) bool { return t.ID == c.Only }) {
-		only.Fail("is no tenant of this scenario")
-	}
-	r.draft(b.At("draft"), &c)
-	r.target(b.At("target"), &c)
-	oracle := b.At("oracle")
-	oracle.Number(&c.Oracle, 0.001, 0.999)
-	if oracle.IsSet() && (c.Draft == nil || r.s.Audits == 0 || r.s.Arrivals.Kind == Closed) {
-		oracle.Fail("needs a draft pool, audits of 1 or more, and arrivals that are not closed")
-	}
-	router := b.At("router")
-	router.Number(&c.Router, 0.001, 0.999)
-	if router.IsSet() && (c.Draft == nil || c.Oracle > 0) {
-		router.Fail("needs a draft pool, and no oracle")
-	}
-	readSettings(b.At("settings"), c.Settings)
+	fill(b, &c, byName)
+	fill(b, &c, ofCases)
 	b.Done()
 	r.s.Cases = append(r.s.Cases, c)
 }
 
-// warmup reads how long nothing is counted.
-func (r *reading) warmup(p yamlfile.Value, to *time.Duration) {
-	p.Duration(to, 0, maxDuration)
-	if p.IsSet() && r.s.Duration > 0 && *to >= r.s.Duration {
-		p.Fail("leaves nothing to measure; want less than the duration, %s", yamlfile.Short(r.s.Duration))
+func freshPool(model string) Pool {
+	return Pool{Model: model, Count: 1, Policy: "fcfs", Restart: time.Minute}
+}
+
+// fail notes a mistake of a field, if the file gives it or what is around it.
+func (r *reading) fail(wrong bool, path, format string, args ...any) {
+	if wrong && r.file.Sound(path) {
+		r.file.Fail(path, format, args...)
 	}
 }
 
-// ramp reads when the load rises.
-func (r *reading) ramp(p yamlfile.Value) {
-	if !p.IsSet() {
+// check notes what contradicts something else.
+func (r *reading) check() {
+	s := r.s
+	r.tenants()
+	for i := range s.Prompts {
+		r.prompt(fmt.Sprintf("prompts[%d]", i), &s.Prompts[i])
+	}
+	a := s.Arrivals
+	r.fail(a.Kind == Day && a.PerSecond == 0, "arrivals.day", "want high: the rate per second at its busiest")
+	r.fail(a.Kind == Day && a.Lowest > a.PerSecond, "arrivals.day.low", "is above high; want at most %v", a.PerSecond)
+	r.fail(s.Ramp != Ramp{} && a.Kind != Poisson && a.Kind != Bursts, "ramp", "is for arrivals of poisson or bursts, not of %s", a.Kind)
+	r.fail(s.Ramp != Ramp{} && s.Ramp.Until <= s.Ramp.From, "ramp.until", "is not after from, %s", yamlfile.Short(s.Ramp.From))
+	r.warmup("warmup", s.Warmup)
+	r.system("", &r.base)
+	for i := range s.Cases {
+		if r.file.Has("compare") {
+			r.system(fmt.Sprintf("compare[%d].", i), &s.Cases[i])
+			r.variantsOf(i)
+		}
+	}
+	for i := range s.Faults {
+		r.fault(fmt.Sprintf("faults[%d]", i), &s.Faults[i])
+	}
+	spans(r, "changes", s.Changes, func(c Change) (at, lasts time.Duration) { return c.At, c.For })
+	spans(r, "redis_away", s.Outages, func(o Outage) (at, lasts time.Duration) { return o.At, o.For })
+}
+
+// tenants checks who the load is of: each is there once, and has something to send.
+func (r *reading) tenants() {
+	s := r.s
+	twice(r, "tenants", "id", s.Tenants, func(t Tenant) string { return t.ID })
+	twice(r, "prompts", "name", s.Prompts, func(p Prompt) string { return p.Name })
+	r.fail(total(s.Prompts, func(p Prompt) float64 { return p.Weight }) == 0, "prompts", noWeight)
+	r.fail(total(s.Tenants, func(t Tenant) float64 { return t.Weight }) == 0, "tenants", noWeight)
+	r.fail(!r.known(s.Arrivals.Tenant), "arrivals", "the bursts are of tenant %s, whom tenants do not name", s.Arrivals.Tenant)
+	for i, p := range s.Prompts {
+		r.fail(!r.known(p.Tenant), fmt.Sprintf("prompts[%d].tenant", i), "is no tenant of this scenario")
+	}
+	for i, t := range s.Tenants {
+		at := fmt.Sprintf("tenants[%d]", i)
+		if r.file.Has(at) && t.Priority == nil {
+			s.Tenants[i].Priority = map[string]float64{"normal": 1}
+		} else if r.file.Has(at) {
+			r.fail(total(slices.Collect(maps.Values(t.Priority)), func(w float64) float64 { return w }) == 0, at+".priority", noWeight)
+		}
+		r.fail(len(s.Prompts) > 0 && slices.Max(s.weights(t.ID)) == 0, "tenants", "%s has no prompt to send: all are of others, or of weight 0", t.ID)
+	}
+}
+
+const noWeight = "no weight is above 0; want at least one"
+
+func (r *reading) known(tenant string) bool {
+	return tenant == "" || slices.ContainsFunc(r.s.Tenants, func(t Tenant) bool { return t.ID == tenant })
+}
+
+func total[T any](list []T, of func(T) float64) (sum float64) {
+	for _, x := range list {
+		sum += of(x)
+	}
+	return sum
+}
+
+// twice notes a name that an entry before has, too.
+func twice[T any](r *reading, list, field string, all []T, name func(T) string) {
+	for i, x := range all {
+		if first := slices.IndexFunc(all, func(o T) bool { return name(o) == name(x) }); first < i && name(x) != "" {
+			r.file.Fail(fmt.Sprintf("%s[%d].%s", list, i, field), "is already that of %s[%d]", list, first)
+		}
+	}
+}
+
+// prompt checks one kind of conversation.
+func (r *reading) prompt(at string, p *Prompt) {
+	for name, sh := range map[string]Shared{".system": p.System, ".context": p.Context} {
+		r.fail(sh.PerUser && r.s.Arrivals.Kind != Closed, at+name+".per_user", "needs users; want arrivals.closed, or false")
+		r.fail(sh.PerUser && sh.Variants > 0, at+name+".variants", "contradicts per_user; want one of them")
+		r.fail(sh.Zipf > 0 && sh.Variants == 0, at+name+".zipf", "needs variants to choose from; want variants of 1 or more")
+	}
+	if r.file.Has(at + ".catalogue") {
+		r.fail(p.Repeat > 0, at+".catalogue", "contradicts repeat; want one of them")
+		r.fail(p.System.PerUser || p.Context.PerUser, at+".catalogue", "is the same for all users of a tenant, and contradicts per_user; want one of them")
+	}
+}
+
+// warmup checks how long nothing is counted.
+func (r *reading) warmup(at string, d time.Duration) {
+	r.fail(r.s.Duration > 0 && d >= r.s.Duration && d > 0, at, "leaves nothing to measure; want less than the duration, %s", yamlfile.Short(r.s.Duration))
+}
+
+// system checks what a case has of its own, or the scenario; its fields are at a path.
+func (r *reading) system(at string, c *Case) {
+	a := r.s.Arrivals
+	if x := c.Load * a.PerSecond; r.file.Has(at + "load") {
+		r.fail(x > maxPerSecond, at+"load", "makes %.0f conversations per second; want at most %d", x, maxPerSecond)
+		n := max(a.Users, a.Burst)
+		r.fail(math.Round(c.Load*float64(n)) > maxUsers, at+"load", "makes %.0f of %d users or of a burst; want at most %d", c.Load*float64(n), n, maxUsers)
+	}
+	for name, p := range map[string]*Pool{"draft": c.Draft, "target": &c.Target} {
+		r.fail(p != nil && p.Profile == "" && r.file.Has(at+name), at+name+".profile", "missing; want a profile of the simulator, such as a10g-8b")
+	}
+}
+
+// variantsOf checks what only an entry of compare has.
+func (r *reading) variantsOf(i int) {
+	at, c := fmt.Sprintf("compare[%d].", i), &r.s.Cases[i]
+	if i == 0 {
+		twice(r, "compare", "name", r.s.Cases, func(c Case) string { return c.Name })
+	}
+	r.warmup(at+"warmup", c.Warmup)
+	r.fail(!r.known(c.Only), at+"only", "is no tenant of this scenario")
+	r.fail(c.Oracle > 0 && (c.Draft == nil || r.s.Audits == 0 || r.s.Arrivals.Kind == Closed), at+"oracle", "needs a draft pool, audits of 1 or more, and arrivals that are not closed")
+	r.fail(c.Router > 0 && (c.Draft == nil || c.Oracle > 0), at+"router", "needs a draft pool, and no oracle")
+}
+
+// fault checks what goes wrong against every case. A drift is of a draft pool as a whole; cases without one have no use for it.
+func (r *reading) fault(at string, f *Fault) {
+	r.begins(at, f.At)
+	r.fail(f.Die == (f.Drift != nil), at, "want exactly one of die: true and drift")
+	if f.Pool == "" || !r.file.Has(at+".backend") {
 		return
 	}
-	if a := r.s.Arrivals.Kind; a != "" && a != Poisson && a != Bursts {
-		p.Fail("is for arrivals of poisson or bursts, not of %s", a)
+	if f.Drift != nil {
+		r.fail(f.Pool != "draft" || f.Backend >= 0, at+".pool", "a drift is of the draft pool and of all its backends; want pool: draft, backend: all")
+		r.fail(!slices.ContainsFunc(r.s.Cases, func(c Case) bool { return c.Draft != nil }), at+".pool", "there is no draft pool in any case")
+		return
 	}
-	b, ramp := p.Fields(), &r.s.Ramp
-	b.At("from").Duration(&ramp.From, 0, maxDuration)
-	until := b.Need("until", "a duration from the start")
-	until.Duration(&ramp.Until, 0, maxDuration)
-	if until.IsSet() && ramp.Until <= ramp.From {
-		until.Fail("is not after from, %s", yamlfile.Short(ramp.From))
+	for _, c := range r.s.Cases {
+		n := c.Target.Count
+		if f.Pool == "draft" {
+			if n = 0; c.Draft != nil {
+				n = c.Draft.Count
+			}
+		}
+		r.fail(n == 0, at+".pool", "there is no %s pool in case %q; want a pool that every case has", f.Pool, c.Name)
+		r.fail(n > 0 && f.Backend >= n, at+".backend", "the %s pool has %d backends in case %q; want 0 … %d, or all", f.Pool, n, c.Name, n-1)
+	}
+}
+
+// begins checks when something begins.
+func (r *reading) begins(at string, begin time.Duration) {
+	r.fail(r.s.Duration > 0 && begin >= r.s.Duration, at+".at", "is after the last arrival; want less than the duration, %s", yamlfile.Short(r.s.Duration))
+}
+
+// spans checks what comes one after the other.
+func spans[T any](r *reading, list string, all []T, of func(T) (at, lasts time.Duration)) {
+	for i, x := range all {
+		path := fmt.Sprintf("%s[%d]", list, i)
+		begin, _ := of(x)
+		r.begins(path, begin)
+		if i > 0 {
+			at, lasts := of(all[i-1])
+			r.fail(lasts == 0 || begin < at+lasts, path+".at", "is before the end of %s[%d]", list, i-1)
+		}
+	}
+}
+
+// arrivals reads when conversations begin.
+func (a *Arrivals) read(v yamlfile.Value) {
+	b := v.Fields()
+	kind, ok := b.One(Closed, Rate, Poisson, Bursts, Day)
+	b.Done()
+	if a.Kind = kind; !ok {
+		return
+	}
+	p := b.At(kind)
+	if kind == Rate || kind == Poisson {
+		p.Number(&a.PerSecond, 0.001, maxPerSecond)
+		return
+	}
+	in := p.Fields()
+	fill(in, a, kind)
+	switch {
+	case kind == Bursts:
+		fill(in, a, inBursts)
+	case kind == Day:
+		a.Length = cmp.Or(a.Length, 24*time.Hour)
+		if bursts := in.At("bursts"); bursts.IsSet() {
+			within := bursts.Fields()
+			fill(within, a, inBursts)
+			within.Done()
+		}
+	}
+	in.Done()
+}
+
+// spread reads a number, or the fields of a [Spread], all of lo … hi.
+func (s *Spread) read(v yamlfile.Value, lo, hi float64) {
+	if v.IsScalar() {
+		v.Number(&s.Fixed, lo, hi)
+		return
+	}
+	b := v.Fields()
+	for name, to := range map[string]*float64{"min": &s.Min, "max": &s.Max, "p50": &s.P50, "p95": &s.P95} {
+		b.At(name).Number(to, lo, hi)
 	}
 	b.Done()
+	given := func(name string) bool { return b.At(name).IsSet() }
+	switch {
+	case !b.Opened():
+	case given("p50") != given("p95"):
+		v.Fail("a lognormal needs both p50 and p95")
+	case !given("p50") && !(given("min") && given("max")):
+		v.Fail("want a number, {min, max} or {p50, p95}")
+	case given("max") && s.Max < s.Min, given("p50") && (s.P50 <= 0 || s.P95 < s.P50 || s.Min > s.P50 || given("max") && s.Max < s.P50):
+		v.Fail("want min ≤ max, and of a lognormal min ≤ p50 ≤ p95, p50 ≤ max and p50 above 0")
+	}
 }
 
-// load reads how many times the arrivals a case has.
-func (r *reading) load(p yamlfile.Value, c *Case) {
-	if !p.IsSet() {
+// read lays text over the settings, each value as it is written.
+func (s *Settings) read(v yamlfile.Value) {
+	if *s == nil {
+		*s = Settings{}
+	}
+	b := v.Fields()
+	for _, name := range b.Names() {
+		text, ok := b.At(name).Scalar("a value", yamlfile.KindText, yamlfile.KindNumber, yamlfile.KindTruth)
+		if ok && len(text) > 4096 {
+			b.At(name).Fail("want at most 4096 bytes")
+		} else if ok {
+			(*s)[name] = text
+		}
+	}
+}
+
+// items reads the members of a list of 1 … most.
+func items(v yamlfile.Value, most int, each func(item yamlfile.Value)) {
+	all := v.Items()
+	if n := len(all); v.IsList() && (n == 0 || n > most) {
+		v.Fail("has %d entries; want 1 … %d", n, most)
 		return
 	}
-	p.Number(&c.Load, 0.001, 1000)
-	a := r.s.Arrivals
-	if x := c.Load * a.PerSecond; x > maxPerSecond {
-		p.Fail("makes %.0f conversations per second; want at most %d", x, maxPerSecond)
-	}
-	if x := math.Round(c.Load * float64(max(a.Users, a.Burst))); x > maxUsers {
-		p.Fail("makes %.0f of %d users or of a burst; want at most %d", x, max(a.Users, a.Burst), maxUsers)
+	for _, item := range all {
+		each(item)
 	}
 }

@@ -1,9 +1,6 @@
 package loadtest
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // eras are counts of before the draft drifted and after.
 type eras [2]int
@@ -56,39 +53,4 @@ func (r *Result) promised(row *Row, s *summary) {
 	row.PricedPerMTok = ratio((p.USD[0]+p.USD[1])*1e6, float64(s.Delivered))
 	row.BaseBefore, row.BaseAfter, row.AUROCBefore, row.AUROCAfter = p.Base[0], p.Base[1], p.AUROC[0], p.AUROC[1]
 	row.BestBefore, row.BestAfter = p.Best[0], p.Best[1]
-}
-
-// promises are the lines of a table of cases of which one promises something.
-func promises(cases []measured) []section {
-	if !slices.ContainsFunc(cases, func(m measured) bool { return m.result.Promise != nil }) {
-		return nil
-	}
-	line := func(name string, u unit, of func(m measured) float64) metric {
-		return metric{name, u, of, nil}
-	}
-	list := presentMetrics(cases,
-		line("Answers by the draft", percent, func(m measured) float64 { return m.Served }),
-		line("Disagreement", percent, func(m measured) float64 { return m.UnverifiedDisagreement }),
-		line("… before the drift", percent, func(m measured) float64 { return m.DisagreementBefore }),
-		line("… after it", percent, func(m measured) float64 { return m.DisagreementAfter }),
-		line("Time above ε, before", percent, func(m measured) float64 { return m.AboveBefore }),
-		line("Time above ε, after", percent, func(m measured) float64 { return m.AboveAfter }),
-		line("Above ε until, after it", seconds, func(m measured) float64 { return m.Recovered }),
-		line("Bound shown at the end", percent, func(m measured) float64 { return m.Bound }),
-		line("Audits", counted, func(m measured) float64 { return float64(m.Audits) }),
-		line("Audits lost", counted, func(m measured) float64 { return float64(m.AuditsLost) }),
-		line("Alarms", counted, func(m measured) float64 { return float64(m.Alarms) }),
-		line("First certificate", seconds, func(m measured) float64 { return m.FirstCertificate }),
-		line("All certificates", seconds, func(m measured) float64 { return m.AllCertificates }),
-		line("Audits of target cost", percent, func(m measured) float64 { return m.AuditsOfTarget }),
-		line("Audits of draft cost", percent, func(m measured) float64 { return m.AuditsOfDraft }),
-		line("By token prices, per Mtok", dollars, func(m measured) float64 { return m.PricedPerMTok }),
-		line("All drafts, before", percent, func(m measured) float64 { return m.BaseBefore }),
-		line("All drafts, after", percent, func(m measured) float64 { return m.BaseAfter }),
-		line("AUROC, before", percent, func(m measured) float64 { return m.AUROCBefore }),
-		line("AUROC, after", percent, func(m measured) float64 { return m.AUROCAfter }),
-		line("Best acceptance, before", percent, func(m measured) float64 { return m.BestBefore }),
-		line("Best acceptance, after", percent, func(m measured) float64 { return m.BestAfter }),
-	)
-	return []section{{"Promise", list}}
 }

@@ -2,7 +2,9 @@ package loadtest
 
 import (
 	"encoding/json"
+	"reflect"
 	"slices"
+	"strings"
 )
 
 // The kinds of run that a [Report] is of.
@@ -66,142 +68,97 @@ func (r *Report) measured() []measured {
 	return out
 }
 
-// metric is one line of the table.
-type metric struct {
-	name string
-	unit unit
-	of   func(m measured) float64
-	// base is what a share is of; where it is 0 there is nothing to tell. nil is
-	// always.
-	base func(m measured) int
+// column is a column of a row, which is a line of the table.
+type column struct {
+	section, name string
+	unit          unit
+	of            func(m *measured) float64
+	base          func(m *measured) int // what a share is of; where it is 0 there is nothing to tell. nil is always
+	optional      bool                  // it is told where some case has it
 }
 
-// text is the metric of one case, as it is printed.
-func (x metric) text(m measured) string {
-	if x.base != nil && x.base(m) == 0 {
+// columns are the lines of a table, as the tags of [Row] say: section, name, unit and what it is of; "?" is one that is told
+// where some case has it.
+var columns = func() []column {
+	all := []column{
+		{section: "Load", name: "Answered", of: func(m *measured) float64 { return float64(m.Answered) }},
+		{section: "Cache and memory", name: "KV usage, peak", unit: percent, of: func(m *measured) float64 { return finite(m.result.PeakKV) }},
+	}
+	row := reflect.TypeFor[Row]()
+	for i := range row.NumField() {
+		words := strings.Split(row.Field(i).Tag.Get("table"), "|")
+		if len(words) != 4 {
+			continue
+		}
+		all = append(all, column{
+			section: words[0], name: words[1], unit: unit(words[2]), base: bases[words[3]], optional: words[3] == "?",
+			of: func(m *measured) float64 {
+				if v := reflect.ValueOf(m.Row).Field(i); v.CanInt() {
+					return float64(v.Int())
+				} else {
+					return v.Float()
+				}
+			},
+		})
+	}
+	return all
+}()
+
+var bases = map[string]func(m *measured) int{
+	"answered":  func(m *measured) int { return m.Answered },
+	"delivered": func(m *measured) int { return m.DraftTokens + m.TargetTokens },
+	"judged":    func(m *measured) int { return m.Accepted + m.Rejected },
+	"accepts":   func(m *measured) int { return m.CheckedAccepts },
+	"checked":   func(m *measured) int { return m.Checked },
+	"high":      func(m *measured) int { return m.requests("high") },
+	"low":       func(m *measured) int { return m.requests("low") },
+	"queried": func(m *measured) (n int) {
+		for _, u := range m.result.Pools {
+			n += u.PrefixQueries
+		}
+		return n
+	},
+}
+
+// requests is how many a priority had.
+func (m *measured) requests(priority string) int {
+	for _, g := range m.Priorities {
+		if g.Name == priority {
+			return g.Requests
+		}
+	}
+	return 0
+}
+
+// text is the column of one case, as it is printed.
+func (c *column) text(m *measured) string {
+	if c.base != nil && c.base(m) == 0 {
 		return "–"
 	}
-	return x.unit.text(x.of(m))
+	return c.unit.text(c.of(m))
 }
 
-// ratio is the metric of one case beside the first's, as it is printed; "" where
+// ratio is the column of one case beside the first's, as it is printed; "" where
 // it says nothing.
-func (x metric) ratio(m, first measured) string {
-	if x.base != nil && (x.base(m) == 0 || x.base(first) == 0) {
+func (c *column) ratio(m, first *measured) string {
+	if c.base != nil && (c.base(m) == 0 || c.base(first) == 0) {
 		return ""
 	}
-	return times(x.of(m), x.of(first))
+	return times(c.of(m), c.of(first))
 }
 
-// section is a group of metrics.
-type section struct {
-	name    string
-	metrics []metric
-}
+// sections are the parts of a table, in order.
+var sections = []string{"Load", "Latency", "Priorities", "Cache and memory", "Money", "Acceptance and quality", "All answers, all of the rent", "Promise"}
 
-// of is how many requests a priority had.
-func of(priority string) func(m measured) int {
-	return func(m measured) int {
-		for _, g := range m.Priorities {
-			if g.Name == priority {
-				return g.Requests
-			}
+// linesOf are the lines of a section of a table of these cases. A promise that nobody makes has none.
+func linesOf(section string, cases []measured) (out []column) {
+	if section == "Promise" && !slices.ContainsFunc(cases, func(m measured) bool { return m.result.Promise != nil }) {
+		return nil
+	}
+	for _, c := range columns {
+		if c.section == section && (!c.optional || slices.ContainsFunc(cases, func(m measured) bool { return c.of(&m) > 0 })) {
+			out = append(out, c)
 		}
-		return 0
-	}
-}
-
-// metrics are the lines of a table of these cases, in order.
-func metrics(cases []measured) []section {
-	answered := func(m measured) int { return m.Answered }
-	high, low := of("high"), of("low")
-	out := []section{
-		{"Load", []metric{
-			{"Requests", counted, func(m measured) float64 { return float64(m.Requests) }, nil},
-			{"Answered", counted, func(m measured) float64 { return float64(m.Answered) }, nil},
-			{"Shed", counted, func(m measured) float64 { return float64(m.Shed) }, nil},
-			{"Errors", counted, func(m measured) float64 { return float64(m.Errors) }, nil},
-			{"Answers per second", plain, func(m measured) float64 { return m.RequestsPerSecond }, nil},
-			{"Tokens per second", plain, func(m measured) float64 { return m.TokensPerSecond }, nil},
-		}},
-		{"Latency", []metric{
-			{"TTFT p50", millis, func(m measured) float64 { return m.TTFT50 }, answered},
-			{"TTFT p95", millis, func(m measured) float64 { return m.TTFT95 }, answered},
-			{"TTFT p99", millis, func(m measured) float64 { return m.TTFT99 }, answered},
-			{"E2E p50", millis, func(m measured) float64 { return m.E2E50 }, answered},
-			{"E2E p95", millis, func(m measured) float64 { return m.E2E95 }, answered},
-			{"E2E p99", millis, func(m measured) float64 { return m.E2E99 }, answered},
-		}},
-		{"Priorities", append([]metric{
-			{"High: TTFT p99", millis, func(m measured) float64 { return m.HighTTFT99 }, high},
-			{"High: shed or failed", counted, func(m measured) float64 { return float64(m.HighLost) }, high},
-			{"Low: shed", counted, func(m measured) float64 { return float64(m.LowShed) }, low},
-		}, presentMetrics(cases,
-			metric{"Retry-After, told", seconds, func(m measured) float64 { return m.RetryAfter }, nil},
-			metric{"Retry-After, true", seconds, func(m measured) float64 { return m.RetryTrue }, nil},
-			metric{"Told ÷ true", plain, func(m measured) float64 { return m.RetryRatio }, nil},
-		)...)},
-		{"Cache and memory", append(cached(cases), []metric{
-			{"Prefix hits", percent, func(m measured) float64 { return m.PrefixHitRate }, queried},
-			{"KV usage, peak", percent, func(m measured) float64 { return finite(m.result.PeakKV) }, nil},
-			{"Preemptions", counted, func(m measured) float64 { return float64(m.Preemptions) }, nil},
-			{"OOM deaths", counted, func(m measured) float64 { return float64(m.OOMDeaths) }, nil},
-		}...)},
-		{"Money", append(money(), presentMetrics(cases, metric{"The same by the formulas", dollars, func(m measured) float64 { return m.Model }, nil})...)},
-		{"Acceptance and quality", append(quality(), presentMetrics(cases,
-			metric{"Kept from the draft", percent, func(m measured) float64 { return m.Guarded }, nil},
-			metric{"Drafts checked", percent, func(m measured) float64 { return m.CheckedShare }, nil},
-			metric{"Tokens scored", percent, func(m measured) float64 { return m.Scored }, nil},
-			metric{"AUROC of the score", percent, func(m measured) float64 { return m.Row.AUROC }, nil},
-		)...)},
-	}
-	return slices.Concat(out, totals(cases), promises(cases))
-}
-
-// cached are the answers that cost no generation; those that shared one are told where
-// there are any.
-func cached(cases []measured) []metric {
-	out := []metric{{"Cached answers", percent, func(m measured) float64 { return m.CacheHitRate }, func(m measured) int { return m.Answered }}}
-	if slices.ContainsFunc(cases, func(m measured) bool { return m.Coalesced > 0 }) {
-		out = append(out, metric{"Of these coalesced", counted, func(m measured) float64 { return float64(m.Coalesced) }, nil})
 	}
 	return out
-}
-
-// presentMetrics are those of some metrics that at least one case has.
-func presentMetrics(cases []measured, list ...metric) []metric {
-	return slices.DeleteFunc(list, func(x metric) bool {
-		return !slices.ContainsFunc(cases, func(m measured) bool { return x.of(m) > 0 })
-	})
-}
-
-func money() []metric {
-	return []metric{
-		{"Draft GPU busy", seconds, func(m measured) float64 { return m.DraftGPUSeconds }, nil},
-		{"Target GPU busy", seconds, func(m measured) float64 { return m.TargetGPUSeconds }, nil},
-		{"GPU busy, both", seconds, func(m measured) float64 { return m.GPUSeconds }, nil},
-		{"Draft cost", dollars, func(m measured) float64 { return m.DraftUSD }, nil},
-		{"Target cost", dollars, func(m measured) float64 { return m.TargetUSD }, nil},
-		{"Per million tokens", dollars, func(m measured) float64 { return m.USDPerMTok }, delivered},
-	}
-}
-
-func quality() []metric {
-	return []metric{
-		{"Drafts accepted", percent, func(m measured) float64 { return m.Acceptance }, func(m measured) int { return m.Accepted + m.Rejected }},
-		{"Escalated", counted, func(m measured) float64 { return float64(m.Escalated) }, nil},
-		{"Tokens by the draft", percent, func(m measured) float64 { return m.DraftTokenShare }, delivered},
-		{"Disagreement", percent, func(m measured) float64 { return m.CheckedDisagreement }, func(m measured) int { return m.CheckedAccepts }},
-		{"Same as target's", percent, func(m measured) float64 { return m.Identical }, func(m measured) int { return m.Checked }},
-	}
-}
-
-func delivered(m measured) int { return m.DraftTokens + m.TargetTokens }
-
-func queried(m measured) int {
-	n := 0
-	for _, u := range m.result.Pools {
-		n += u.PrefixQueries
-	}
-	return n
 }

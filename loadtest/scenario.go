@@ -3,56 +3,67 @@ package loadtest
 import "time"
 
 // Scenario is a whole measurement. [Parse] makes it; every field is filled and
-// checked then.
+// checked then. Tags of fields are explained at [reading.fill].
 type Scenario struct {
 	Name  string // of the file, without .yaml
-	About string // what it shows, and where its numbers come from
+	About string `yaml:"about" max:"16384"` // what it shows, and where its numbers come from
 
-	Kind      string        // of run unless the command says: Live (default) or Virtual, for long ones
-	Seed      uint64        // default 1
-	Duration  time.Duration // arrivals end then; what is under way is finished
-	Warmup    time.Duration // what arrives before is sent, but not counted
-	Ramp      Ramp          // of cases with a load above 1; default none
-	Deadline  time.Duration // a client's patience with one request; default 10 min
-	TimeScale float64       // live runs: how many times faster than the profiles; default 1
-	Totals    bool          // rows have the columns of all answers and all of the rent
-	Audits    int           // virtual runs: drafts of each case that are judged to their end, for free, and of each time between drifts; default 0
+	Kind      string        `yaml:"kind" choice:"live,virtual"`                                                       // of run unless the command says: Live (default) or Virtual, for long ones
+	Seed      uint64        `yaml:"seed"`                                                                             // default 1
+	Duration  time.Duration `yaml:"duration" need:"for how long conversations begin, such as 10m" min:"1s" max:"24h"` // arrivals end then; what is under way is finished
+	Warmup    time.Duration `yaml:"warmup" min:"0s" max:"24h"`                                                        // what arrives before is sent, but not counted
+	Ramp      Ramp          `yaml:"ramp"`                                                                             // of cases with a load above 1; default none
+	Deadline  time.Duration `yaml:"deadline" min:"1s" max:"24h"`                                                      // a client's patience with one request; default 10 min
+	TimeScale float64       `yaml:"time_scale" min:"0.1" max:"1000"`                                                  // live runs: how many times faster than the profiles; default 1
+	Totals    bool          `yaml:"totals"`                                                                           // rows have the columns of all answers and all of the rent
+	Audits    int           `yaml:"audits" min:"0" max:"10000"`                                                       // virtual runs: drafts of each case that are judged to their end, for free, and of each time between drifts; default 0
 
-	Arrivals Arrivals
-	Prompts  []Prompt // the mix, by weight
-	Tenants  []Tenant // the mix, by weight; default one of normal priority
+	Arrivals Arrivals `yaml:"arrivals" need:"closed, rate, poisson, bursts or day"`
+	Prompts  []Prompt `yaml:"prompts" need:"a list of kinds of conversations" max:"64"` // the mix, by weight
+	Tenants  []Tenant `yaml:"tenants" max:"1000"`                                       // the mix, by weight; default one of normal priority
 	Cases    []Case   // what is compared, at least one; each becomes a row
-	Faults   []Fault
-	Changes  []Change // virtual runs: settings that are set live
-	Outages  []Outage // virtual runs: of Redis
+	Faults   []Fault  `yaml:"faults" max:"256"`
+	Changes  []Change `yaml:"changes" max:"64"`    // virtual runs: settings that are set live
+	Outages  []Outage `yaml:"redis_away" max:"64"` // virtual runs: of Redis
 }
 
 // Change sets settings in the middle of a run, as an operator does. Then they are what they were.
 type Change struct {
-	At, For  time.Duration // For 0: until the end
-	Settings map[string]string
+	At       time.Duration `yaml:"at" need:"a duration from the start" min:"0s" max:"24h"`
+	For      time.Duration `yaml:"for" min:"0s" max:"24h"` // 0: until the end
+	Settings Settings      `yaml:"settings" need:"names and values, as in settings of the scenario"`
 }
 
 // Outage is a time in which no replica reaches Redis.
-type Outage struct{ At, For time.Duration }
+type Outage struct {
+	At  time.Duration `yaml:"at" need:"a duration from the start" min:"0s" max:"24h"`
+	For time.Duration `yaml:"for" need:"a duration" min:"1ns" max:"24h"`
+}
 
 // Ramp is when a load above 1 rises: it is 1 before From, and rises evenly until Until. The zero value is none.
-type Ramp struct{ From, Until time.Duration }
+type Ramp struct {
+	From  time.Duration `yaml:"from" min:"0s" max:"24h"`
+	Until time.Duration `yaml:"until" need:"a duration from the start" min:"1ns" max:"24h"`
+}
 
 // Case is one row's system under test: the scenario's, with the case's own
 // changes laid over it.
 type Case struct {
-	Name     string
-	Replicas int               // of the gateway; default 1
-	Draft    *Pool             // nil: the route has no draft pool
-	Target   Pool              //
-	Settings map[string]string // live settings of the gateway, as an operator would set them
-	Load     float64           // times the scenario's arrivals; default 1
-	Only     string            // the tenant who alone sends; "" is all
-	Warmup   time.Duration     // instead of the scenario's; 0 is the scenario's
-	Oracle   float64           // virtual runs: its thresholds are those that free audits find to keep the disagreement below this; 0 is none
-	Router   float64           // virtual runs: clients demand the draft for this share of the requests, by chance, and the target for the others; 0 is none
+	Name   string        `case:"name" need:"a few words" max:"64"`
+	Only   string        `case:"only" word:"yes"`                // the tenant who alone sends; "" is all
+	Warmup time.Duration `case:"warmup" min:"0s" max:"24h"`      // instead of the scenario's; 0 is the scenario's
+	Oracle float64       `case:"oracle" min:"0.001" max:"0.999"` // virtual runs: its thresholds are those that free audits find to keep the wrong share below this; 0 is none
+	Router float64       `case:"router" min:"0.001" max:"0.999"` // virtual runs: clients demand the draft for this share of the requests, by chance, and the target for the others; 0 is none
+
+	Replicas int      `yaml:"replicas" min:"1" max:"16"`                                            // of the gateway; default 1
+	Load     float64  `yaml:"load" min:"0.001" max:"1000"`                                          // times the scenario's arrivals; default 1
+	Draft    *Pool    `yaml:"draft"`                                                                // nil: the route has no draft pool
+	Target   Pool     `yaml:"target" need:"the pool that answers, such as {profile: h100-70b-tp4}"` //
+	Settings Settings `yaml:"settings"`                                                             // live settings of the gateway, as an operator would set them
 }
+
+// Settings are live settings by name, each value as it is written.
+type Settings map[string]string
 
 // In returns the scenario as the case has it.
 func (c *Case) In(s *Scenario) *Scenario {
@@ -65,18 +76,20 @@ func (c *Case) In(s *Scenario) *Scenario {
 
 // Pool is a set of like backends.
 type Pool struct {
-	Model      string  // default "draft" or "target"
-	Profile    string  // speeds and sizes of the simulator; unknown ones are the run's to refuse
-	Count      int     // backends; default 1
-	USDPerHour float64 // of one backend
+	Model      string  `yaml:"model" word:"yes"`                  // default "draft" or "target"
+	Profile    string  `yaml:"profile" word:"yes"`                // speeds and sizes of the simulator; unknown ones are the run's to refuse
+	Count      int     `yaml:"count" min:"1" max:"64"`            // backends; default 1
+	USDPerHour float64 `yaml:"usd_per_hour" min:"0" max:"100000"` // of one backend
 
-	Divergence float64 // 0..1, of the language from the target's
-	Blind      float64 // 0..1, how little its confidence says of its errors
+	Divergence float64 `yaml:"divergence" min:"0" max:"1"` // of the language from the target's
+	Blind      float64 `yaml:"blind" min:"0" max:"1"`      // how little its confidence says of its errors
 
-	Blocks, MaxSeqs, MaxBatchedTokens int           // instead of the profile's; 0 is the profile's
-	Policy                            string        // scheduling: fcfs (default) or priority
-	OOM                               bool          // an overfull cache kills the engine
-	Restart                           time.Duration // until it is back; default 60 s
+	Blocks           int           `yaml:"blocks" min:"0" max:"1048576"`             // instead of the profile's; 0 is the profile's
+	MaxSeqs          int           `yaml:"max_seqs" min:"0" max:"65536"`             // as above
+	MaxBatchedTokens int           `yaml:"max_batched_tokens" min:"0" max:"1048576"` // as above
+	Policy           string        `yaml:"policy" choice:"fcfs,priority"`            // scheduling; default fcfs
+	OOM              bool          `yaml:"oom"`                                      // an overfull cache kills the engine
+	Restart          time.Duration `yaml:"restart" min:"1s" max:"24h"`               // until it is back; default 60 s
 }
 
 // The kinds of [Arrivals].
@@ -92,48 +105,48 @@ const (
 // waits for the system to be ready for them.
 type Arrivals struct {
 	Kind      string
-	Users     int           // closed
-	Think     Spread        // closed: seconds between an answer and the user's next conversation
-	PerSecond float64       // rate, poisson, bursts; the highest of a day
-	Lowest    float64       // day: the rate per second at its quietest
-	Length    time.Duration // day: how long it is
-	Burst     int           // bursts; of a day, too, unless it is 0: as many at its busiest, fewer as the rate is lower
-	Every     time.Duration // between bursts
-	Tenant    string        // bursts: whose they are; "" is everybody's
+	Users     int           `closed:"users" need:"how many take turns" min:"1" max:"10000"`            // closed
+	Think     Spread        `closed:"think" min:"0" max:"86400"`                                       // closed: seconds between an answer and the user's next conversation
+	PerSecond float64       `bursts:"per_second" day:"high" min:"0" max:"10000"`                       // rate, poisson, bursts; the highest of a day
+	Lowest    float64       `day:"low" need:"the rate per second at its quietest" min:"0" max:"10000"` // day: the rate per second at its quietest
+	Length    time.Duration `day:"length" min:"1s" max:"24h"`                                          // day: how long it is; default 24h
+	Burst     int           `burst:"burst" need:"how many come at once" min:"1" max:"10000"`           // bursts; of a day, too, unless it is 0: as many at its busiest, fewer as the rate is lower
+	Every     time.Duration `burst:"every" need:"a duration such as 30s" min:"100ms" max:"24h"`        // between bursts
+	Tenant    string        `burst:"tenant" word:"yes"`                                                // bursts: whose they are; "" is everybody's
 }
 
 // Prompt is one kind of conversation in the mix.
 type Prompt struct {
-	Name        string
-	Tenant      string // whose alone it is; "" is everybody's
-	Weight      float64
-	System      Shared  // system prompt
-	Context     Shared  // retrieved documents, in the system message after the system prompt; its digest goes into X-RAG-Hash
-	Question    Spread  // tokens of each user message
-	Turns       Spread  // user messages of a conversation, at least 1
-	Think       Spread  // seconds between an answer and the next turn
-	Repeat      float64 // share of conversations that repeat an earlier one's words exactly
-	Catalogue   Catalogue
-	Output      Spread // tokens of the answer, forced (ignore_eos); zero: the model ends by itself
-	MaxTokens   int    // limit of an answer; 0 is none
-	Temperature float64
-	Stream      bool // default true
+	Name        string    `yaml:"name" need:"a word" word:"yes"`
+	Tenant      string    `yaml:"tenant" word:"yes"` // whose alone it is; "" is everybody's
+	Weight      float64   `yaml:"weight" default:"1" min:"0" max:"1000000"`
+	System      Shared    `yaml:"system"`                                                                                              // system prompt
+	Context     Shared    `yaml:"context"`                                                                                             // retrieved documents, in the system message after the system prompt; its digest goes into X-RAG-Hash
+	Question    Spread    `yaml:"question" need:"tokens of each user message, such as 40 or {p50: 30, p95: 120}" min:"1" max:"200000"` //
+	Turns       Spread    `yaml:"turns" min:"1" max:"100"`                                                                             // user messages of a conversation, at least 1
+	Think       Spread    `yaml:"think" min:"0" max:"86400"`                                                                           // seconds between an answer and the next turn
+	Repeat      float64   `yaml:"repeat" min:"0" max:"0.95"`                                                                           // share of conversations that repeat an earlier one's words exactly
+	Catalogue   Catalogue `yaml:"catalogue"`
+	Output      Spread    `yaml:"output" min:"0" max:"200000"`     // tokens of the answer, forced (ignore_eos); zero: the model ends by itself
+	MaxTokens   int       `yaml:"max_tokens" min:"0" max:"200000"` // limit of an answer; 0 is none
+	Temperature float64   `yaml:"temperature" min:"0" max:"2"`
+	Stream      bool      `yaml:"stream" default:"true"` // default true
 }
 
 // Shared is text that several conversations begin with.
 type Shared struct {
-	Tokens   Spread
-	Variants int     // how many there are; 0: each conversation has its own
-	Zipf     float64 // exponent of their popularity; 0: all alike
-	PerUser  bool    // closed arrivals: each user has one of his own
+	Tokens   Spread  `yaml:"tokens" need:"a number, {min, max} or {p50, p95}" min:"0" max:"200000"`
+	Variants int     `yaml:"variants" min:"0" max:"100000"` // how many there are; 0: each conversation has its own
+	Zipf     float64 `yaml:"zipf" min:"0" max:"10"`         // exponent of their popularity; 0: all alike
+	PerUser  bool    `yaml:"per_user"`                      // closed arrivals: each user has one of his own
 }
 
 // Catalogue is what the conversations of one kind say again and again: each tenant has
 // a number of its own of them, which begin as the others of the kind do.
 type Catalogue struct {
-	Share float64 // of the conversations that are in it, word for word; 0 is none
-	Size  int     // how many there are, for each tenant
-	Zipf  float64 // exponent of their popularity; 0: all alike
+	Share float64 `yaml:"share" need:"of the conversations, 0 … 1" min:"0" max:"1"`       // that are in it, word for word; 0 is none
+	Size  int     `yaml:"size" need:"how many of them a tenant has" min:"1" max:"100000"` //
+	Zipf  float64 `yaml:"zipf" min:"0" max:"10"`                                          // exponent of their popularity; 0: all alike
 }
 
 // Spread is a law of numbers: fixed, uniform, or lognormal through two of its
@@ -146,21 +159,25 @@ type Spread struct {
 
 // Tenant is one customer's share of the load.
 type Tenant struct {
-	ID       string
-	Weight   float64
-	Priority map[string]float64 // high, normal, low → weight; default normal alone
+	ID       string             `yaml:"id" need:"a word" word:"yes"`
+	Weight   float64            `yaml:"weight" default:"1" min:"0" max:"1000000"`
+	Priority map[string]float64 `yaml:"priority" choice:"high,normal,low"` // weights; default normal alone
 }
 
 // Fault is what goes wrong with backends at a time of the run. One of the kinds
 // is set.
 type Fault struct {
-	At, For time.Duration // For 0: until the end, except of Die
-	Pool    string        // draft or target
-	Backend int           // its number from 0; −1 is all
+	At      time.Duration `yaml:"at" need:"a duration from the start" min:"0s" max:"24h"`
+	For     time.Duration `yaml:"for" min:"0s" max:"24h"` // 0: until the end, except of Die
+	Pool    string        `yaml:"pool" need:"draft or target" choice:"draft,target"`
+	Backend int           `yaml:"backend" need:"a number from 0, or all" min:"0" max:"63" all:"-1"` // its number from 0; −1 is all
 
-	Die   bool   // the process ends; it is back after For, or the pool's Restart
-	Drift *Drift // virtual runs: the draft becomes another model; nil is none
+	Die   bool   `yaml:"die"`   // the process ends; it is back after For, or the pool's Restart
+	Drift *Drift `yaml:"drift"` // virtual runs: the draft becomes another model; nil is none
 }
 
 // Drift is what a draft pool's language becomes: see [Pool].
-type Drift struct{ Divergence, Blind float64 }
+type Drift struct {
+	Divergence float64 `yaml:"divergence" need:"a number of 0 … 1, of the language from the target's" min:"0" max:"1"`
+	Blind      float64 `yaml:"blind" min:"0" max:"1"`
+}

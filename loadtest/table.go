@@ -27,11 +27,10 @@ func (r *Report) Table() string {
 	if len(cases) == 0 {
 		return b.String() + "\nNo case was run.\n"
 	}
-	sections := metrics(cases)
 	for rest := cases[1:]; ; {
 		n := min(len(rest), tableCases-1)
 		fmt.Fprintln(b)
-		beside(b, sections, slices.Concat(cases[:1], rest[:n]))
+		beside(b, cases, slices.Concat(cases[:1], rest[:n]))
 		if rest = rest[n:]; len(rest) == 0 {
 			break
 		}
@@ -63,8 +62,8 @@ func (r *Report) notes(cases []measured) []string {
 	return out
 }
 
-// beside prints cases beside each other; the first has no ratios.
-func beside(b *strings.Builder, sections []section, cases []measured) {
+// beside prints some of all cases beside each other; the first has no ratios.
+func beside(b *strings.Builder, all, cases []measured) {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	line := func(label string, cells []string) { // as many columns in every line; a builder takes everything
@@ -75,14 +74,17 @@ func beside(b *strings.Builder, sections []section, cases []measured) {
 		names = append(names, cmp.Or(m.Name, "–"))
 	}
 	line("", names)
-	for _, s := range sections {
-		line(strings.ToUpper(s.name), nil)
-		for _, x := range s.metrics {
+	for _, section := range sections {
+		lines := linesOf(section, all)
+		if len(lines) > 0 {
+			line(strings.ToUpper(section), nil)
+		}
+		for _, x := range lines {
 			var cells []string
-			for i, m := range cases {
-				cell := x.text(m)
+			for i := range cases {
+				cell := x.text(&cases[i])
 				if i > 0 {
-					cell = strings.TrimSpace(cell + " " + x.ratio(m, cases[0]))
+					cell = strings.TrimSpace(cell + " " + x.ratio(&cases[i], &cases[0]))
 				}
 				cells = append(cells, cell)
 			}
