@@ -123,13 +123,13 @@ proof: build redis ## Every claim, measured: docs/proof.md and the README's tabl
 
 # PAIR has other flags of bin/loadtest pair, such as '--only near --requests 300'.
 .PHONY: pair
-pair: build ## Real pairs of models on vLLM and llama.cpp, on the CPU: scores, what mode risk may serve, the guarantee, right answers; tables and charts in bin/pair (about 20 minutes on two quiet cores).
+pair: build ## Real pairs of models on vLLM and llama.cpp, on the CPU: scores, what mode risk may serve, the guarantee, right answers; tables in bin/pair (about 20 minutes on two quiet cores).
 	@.ci/need-engines llamacpp gemma vllm >/dev/null
 	@bin/loadtest pair $(if $(PAGE),--json $(FIGURES)/pairs.json) $(PAIR)
 
 # The engines run already, anywhere. Other flags of bin/loadtest proof-live go into FLAGS.
 .PHONY: proof-live
-proof-live: build ## The same at a pair of engines that run already (TARGET=URL DRAFT=URL, TARGET_MODEL= DRAFT_MODEL= where an engine has several, FLAGS='--target-key-file FILE --draft-key-file FILE' for API keys), with dollars: tables and charts in bin/proof-live.
+proof-live: build ## The same at a pair of engines that run already (TARGET=URL DRAFT=URL, TARGET_MODEL= DRAFT_MODEL= where an engine has several, FLAGS='--target-key-file FILE --draft-key-file FILE' for API keys), with dollars: tables in bin/proof-live.
 	@test -n '$(TARGET)' -a -n '$(DRAFT)' || { echo "make proof-live TARGET=http://127.0.0.1:8082 DRAFT=http://127.0.0.1:8081 (engines with API keys: FLAGS='--target-key-file FILE --draft-key-file FILE')"; exit 2; }
 	@bin/loadtest proof-live --out bin/proof-live --target '$(TARGET)' --draft '$(DRAFT)' $(if $(TARGET_MODEL),--target-model '$(TARGET_MODEL)') $(if $(DRAFT_MODEL),--draft-model '$(DRAFT_MODEL)') $(FLAGS)
 

@@ -20,7 +20,7 @@ type pairCmd struct {
 	Requests  int      `default:"500" help:"Most questions for a pair (1 to 500). The near draft is asked 500, the worse 400, the others 300."`
 	MaxTokens int      `default:"32" help:"Longest answer, in tokens (16 to 2048)."`
 	Minutes   float64  `default:"30" help:"Longest run of each pair, without the start of its engines."`
-	Out       string   `default:"bin/pair" placeholder:"DIR" help:"Folder for pair.json, pair.md and pair.html; it is made."`
+	Out       string   `default:"bin/pair" placeholder:"DIR" help:"Folder for pair.json and pair.md; it is made."`
 	JSON      string   `name:"json" placeholder:"FILE" help:"Write the figures here, too."`
 }
 

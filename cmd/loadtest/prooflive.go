@@ -22,7 +22,7 @@ type proofLiveCmd struct {
 	DraftKeyFile  string `placeholder:"FILE" help:"The same of the draft's engine."`
 	SameTokenizer bool   `help:"Both models have the same tokenizer and chat template."`
 
-	Requests  int     `default:"500" help:"Questions (1 to 500). Four ways to answer are asked all or half of them, the others the first 24."`
+	Requests  int     `default:"500" help:"Questions (1 to 500)."`
 	MaxTokens int     `default:"48" help:"Longest answer, in tokens (16 to 2048)."`
 	Clients   int     `default:"8" help:"Questions at a time (1 to 16)."`
 	Minutes   float64 `default:"30" help:"Longest run, the questions about what the engines can do included."`
@@ -30,7 +30,7 @@ type proofLiveCmd struct {
 	TargetUSDPerMillion string `name:"target-usd-per-million" placeholder:"IN,OUT" help:"Price of the target's prompt and answer tokens, in USD per million."`
 	DraftUSDPerMillion  string `name:"draft-usd-per-million" placeholder:"IN,OUT" help:"The same of the draft."`
 
-	Out string `default:"proof-live" placeholder:"DIR" help:"Folder for proof-live.json, proof-live.md and proof-live.html; it is made."`
+	Out string `default:"proof-live" placeholder:"DIR" help:"Folder for proof-live.json and proof-live.md; it is made."`
 }
 
 // Run measures a pair of engines that run already.
@@ -69,18 +69,18 @@ func (c *proofLiveCmd) Run(e *env) error {
 	return writeReports(e, c.Out, "proof-live", all)
 }
 
-// writeReports writes the reports as three files of a name: JSON, Markdown and HTML.
+// writeReports writes the reports as two files of a name: JSON and Markdown.
 func writeReports(e *env, dir, name string, all pair.Reports) error {
 	text, err := all.JSON()
 	if err != nil {
 		return err
 	}
-	for ending, content := range map[string][]byte{".json": text, ".md": []byte(all.Markdown()), ".html": []byte(all.HTML())} {
+	for ending, content := range map[string][]byte{".json": text, ".md": []byte(all.Markdown())} {
 		if err := os.WriteFile(filepath.Join(dir, name+ending), content, 0o644); err != nil {
 			return fmt.Errorf("--out: %w", err)
 		}
 	}
-	e.warn("Written to %s: %s.json, %[2]s.md and %[2]s.html\n", dir, name)
+	e.warn("Written to %s: %s.json and %[2]s.md\n", dir, name)
 	return nil
 }
 

@@ -15,7 +15,7 @@ func TestAPairIsMeasuredIntoAPageAndAFile(t *testing.T) {
 	target := vllmsim.Start(t, vllmsim.Options{Model: "large", Seed: 1, TimeScale: 100}).URL()
 	out := filepath.Join(t.TempDir(), "new")
 	status, stdout, errs := program("proof-live", "--draft", draft, "--target", target+"/v1", "--same-tokenizer", "--requests", "4", "--max-tokens", "24", "--out", out)
-	if status != 0 || !strings.Contains(stdout, "exactness") {
+	if status != 0 || !strings.Contains(stdout, "Right answers") {
 		t.Fatalf("status %d: %s%s", status, stdout, errs)
 	}
 	page, err := os.ReadFile(filepath.Join(out, "proof-live.md"))
@@ -26,11 +26,8 @@ func TestAPairIsMeasuredIntoAPageAndAFile(t *testing.T) {
 	var reports []struct {
 		Ways []struct{ Answers int }
 	}
-	if err != nil || json.Unmarshal(text, &reports) != nil || len(reports) != 1 || len(reports[0].Ways) != 8 || reports[0].Ways[0].Answers != 4 {
+	if err != nil || json.Unmarshal(text, &reports) != nil || len(reports) != 1 || len(reports[0].Ways) != 4 || reports[0].Ways[0].Answers != 4 {
 		t.Errorf("%v: %s", err, text)
-	}
-	if charts, err := os.ReadFile(filepath.Join(out, "proof-live.html")); err != nil || !strings.Contains(string(charts), "<svg") {
-		t.Errorf("%v: %s", err, charts)
 	}
 }
 
@@ -70,7 +67,7 @@ func TestEnginesWithAPIKeysAreMeasuredWithTheirKeyFiles(t *testing.T) {
 		args = append(args, "--"+who+"-key-file", file)
 	}
 	status, out, errs := program(args...)
-	if status != 0 || !strings.Contains(out, "exactness") || strings.Contains(out, "key-of") {
+	if status != 0 || !strings.Contains(out, "Right answers") || strings.Contains(out, "key-of") {
 		t.Errorf("status %d: %s%s", status, out, errs)
 	}
 }

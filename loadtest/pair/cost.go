@@ -1,7 +1,5 @@
 package pair
 
-import "fmt"
-
 // Work is what the engines computed for a way, in tokens. Audits are not in it.
 type Work struct {
 	DraftInput   int `json:"draft_input"`
@@ -55,25 +53,18 @@ func sendsUsage(direct []sample) bool {
 
 // noCosts is why nothing has a price, "" if all has.
 func (m *run) noCosts() string {
-	const ofDraft, ofTarget = "--draft-usd-per-million", "--target-usd-per-million"
-	switch draft, target := m.DraftPrice.known(), m.TargetPrice.known(); {
-	case !draft && !target:
-		return "no prices were given (" + ofTarget + " and " + ofDraft + ")"
-	case !draft:
-		return "no prices of the draft were given (" + ofDraft + ")"
-	case !target:
-		return "no prices of the target were given (" + ofTarget + ")"
-	case !sendsUsage(m.alone):
-		return "the target sends no usage with its answers, so the tokens of its prompts are not known"
-	case !sendsUsage(m.ways[wayDraft]):
-		return "the draft sends no usage with its answers, so the tokens of its prompts are not known"
+	switch {
+	case !m.TargetPrice.known() || !m.DraftPrice.known():
+		return "no prices were given (--target-usd-per-million and --draft-usd-per-million)"
+	case !sendsUsage(m.alone), !sendsUsage(m.ways[wayDraft]):
+		return "an engine sends no usage with its answers, so the tokens of its prompts are not known"
 	}
 	return ""
 }
 
 // price sets the dollars of each way, if the prices and the tokens are known.
 func (m *run) price() {
-	if m.noCosts() != "" {
+	if m.report.NoCosts = m.noCosts(); m.report.NoCosts != "" {
 		return
 	}
 	for i := range m.report.Ways {
@@ -82,44 +73,4 @@ func (m *run) price() {
 			w.USD = &usd
 		}
 	}
-}
-
-// costs are the dollars of each mode beside the target alone.
-func (m *run) costs() (all []Measure) {
-	if why := m.noCosts(); why != "" {
-		return []Measure{{Name: "cost of the modes beside the target alone", Why: why + "; tokens are below"}}
-	}
-	for _, name := range []string{wayRisk, wayConfidence, wayVerify, wayLenient} {
-		all = append(all, m.cost(name))
-	}
-	return all
-}
-
-// cost compares a mode with the target alone, by the questions that were answered in both ways.
-func (m *run) cost(mode string) Measure {
-	one := Measure{Name: "cost of mode " + mode + " beside the target alone, without audits"}
-	samples := m.ways[mode]
-	if len(samples) == 0 {
-		one.Why = orOver(m.way(mode).Why)
-		return one
-	}
-	own := answered(m.alone)
-	var with, without Work
-	for i := range samples {
-		if s := &samples[i]; s.err == nil && own[s.prompt] != nil {
-			one.Of++
-			with.add(s)
-			without.add(own[s.prompt])
-		}
-	}
-	if one.Of == 0 {
-		one.Why = "no question was answered both in this mode and by the target alone"
-		return one
-	}
-	ratio := with.usd(m.DraftPrice, m.TargetPrice) / without.usd(m.DraftPrice, m.TargetPrice)
-	one.Value = &ratio
-	if asked := m.way(mode).Asked; asked > one.Of {
-		one.Why = fmt.Sprintf("%d of %d questions were not answered in both ways", asked-one.Of, asked)
-	}
-	return one
 }

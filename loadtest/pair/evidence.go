@@ -32,9 +32,7 @@ type Evidence struct {
 	Areas   []Area   `json:"areas,omitempty"`
 	Points  []Point  `json:"points,omitempty"`
 	Replays []Replay `json:"replays,omitempty"`
-	// Curve are shares of drafts, the highest scores first, and the disagreement among them.
-	Curve [][2]float64 `json:"curve,omitempty"`
-	Kinds []Kind       `json:"kinds,omitempty"`
+	Kinds   []Kind   `json:"kinds,omitempty"`
 }
 
 // Area is how well a score tells drafts that the target stands by from others.
@@ -79,10 +77,7 @@ var (
 	promisedRates = []float64{.05, .1, .2, .3, .5}
 )
 
-const (
-	replayOrders = 40
-	curvePoints  = 40
-)
+const replayOrders = 40
 
 // ruleFor is the gateway's rule at ε, by the defaults of its settings.
 func ruleFor(rate float64) risk.Rule {
@@ -114,7 +109,6 @@ func evidenceOf(label, why string, audits []audit, list []question) Evidence {
 	slices.SortFunc(e.Kinds, func(a, b Kind) int {
 		return cmp.Or(cmp.Compare(float64(b.Good)/float64(b.Audits), float64(a.Good)/float64(a.Audits)), cmp.Compare(a.Name, b.Name))
 	})
-	e.Curve = curveOf(audits)
 	if e.Good == 0 || e.Good == len(audits) {
 		e.Why = joined(e.Why, fmt.Sprintf("all %d drafts have the same label, so no score tells them apart", len(audits)))
 	} else {
@@ -189,21 +183,6 @@ func (e *Evidence) points(audits []audit) {
 		}
 		e.Points = append(e.Points, point)
 	}
-}
-
-// curveOf are the shares of drafts with the highest scores, and the disagreement among them.
-func curveOf(audits []audit) (curve [][2]float64) {
-	sorted := slices.SortedStableFunc(slices.Values(audits), func(a, b audit) int { return cmp.Compare(b.score, a.score) })
-	bad, n := 0, len(sorted)
-	for i, a := range sorted {
-		if !a.good {
-			bad++
-		}
-		if at := (i + 1) * curvePoints / n; at > i*curvePoints/n {
-			curve = append(curve, [2]float64{float64(i+1) / float64(n), float64(bad) / float64(i+1)})
-		}
-	}
-	return curve
 }
 
 // replay lets the gateway's own state of evidence see the drafts in random orders.

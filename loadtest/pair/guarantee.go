@@ -51,7 +51,7 @@ const sameScore = 0.1
 // labelled are the drafts with the label that mode risk uses here: lenient if the target scores texts. The draft is that which
 // the engine wrote when it was asked alone, and counts if the gateway's was the same.
 func (m *run) labelled() []audit {
-	if m.missing[wayVerify] != "" {
+	if m.missing[modeVerify] != "" {
 		return m.sameAnswers()
 	}
 	alone := answered(m.ways[wayDraft])
@@ -107,7 +107,7 @@ func (m *run) askRisk(ctx context.Context) {
 	half := evidencePart(len(m.list))
 	label := labelLenient
 	setting := "lenient"
-	if m.missing[wayVerify] != "" {
+	if m.missing[modeVerify] != "" {
 		label, setting = labelSame, "regenerate"
 	}
 	var past []audit

@@ -3,19 +3,14 @@ package pair
 import (
 	"math"
 	"slices"
-	"time"
 )
 
 // The ways in which questions are answered. Those of the modes have the names of the modes.
 const (
-	wayAlone      = "target alone"
-	wayAgain      = "target alone, again"
-	wayDraft      = "draft alone"
-	wayOff        = "off"
-	wayRisk       = "risk"
-	wayConfidence = "confidence"
-	wayVerify     = "verify"
-	wayLenient    = "verify, by rule lenient"
+	wayAlone   = "target alone"
+	wayDraft   = "draft alone"
+	wayRisk    = "risk"
+	wayLenient = "verify, by rule lenient"
 )
 
 // tierMixed is the source of an answer that the draft began and the target continued; the other two are named as the pools.
@@ -35,9 +30,8 @@ type Way struct {
 	Mixed  int `json:"mixed"`  // that the target continued
 	Target int `json:"target"` // that the target gave whole
 
-	Compared   int `json:"compared"`    // with what the target said alone
-	Exact      int `json:"exact"`       // of these equal, byte for byte
-	MixedExact int `json:"mixed_exact"` // of the mixed ones
+	Compared int `json:"compared"` // with what the target said alone
+	Exact    int `json:"exact"`    // of these equal, byte for byte
 
 	Reasons map[string]int `json:"reasons,omitempty"` // what the gateway said of the drafts, or why there was none
 
@@ -107,36 +101,7 @@ func (w *Way) count(s, own *sample) {
 	w.Compared++
 	if s.text == own.text {
 		w.Exact++
-		if s.tier == tierMixed {
-			w.MixedExact++
-		}
 	}
-}
-
-// scoresOf are the scores of audits.
-func scoresOf(audits []audit) (scores []float64) {
-	for _, a := range audits {
-		scores = append(scores, a.score)
-	}
-	return scores
-}
-
-// Measure is one figure.
-type Measure struct {
-	Name  string   `json:"name"`
-	Value *float64 `json:"value"` // null: not measured
-	Error float64  `json:"standard_error,omitempty"`
-	Of    int      `json:"of,omitempty"` // samples
-	Why   string   `json:"why,omitempty"`
-}
-
-// share is the measure of k of n; n of 0 is not measured, for a reason.
-func share(name string, k, n int, why string) Measure {
-	if n == 0 {
-		return Measure{Name: name, Why: why}
-	}
-	v := float64(k) / float64(n)
-	return Measure{Name: name, Value: &v, Of: n}
 }
 
 // measure computes the figures from the ways.
@@ -151,17 +116,7 @@ func (m *run) measure() {
 			}
 		}
 	}
-	again, off, verify, draft := m.way(wayAgain), m.way(wayOff), m.way(wayVerify), m.way(wayDraft)
-	m.report.Measures = []Measure{
-		share("the target agrees with itself when it is asked twice", again.Exact, again.Compared, orOver(again.Why)),
-		share("answers of mode off that are the target's own", off.Exact, off.Compared, orOver(off.Why)),
-		m.added("first token", func(s *sample) time.Duration { return s.first }),
-		m.added("end", func(s *sample) time.Duration { return s.whole }),
-		share("exactness: answers of mode verify that are the target's own", verify.Exact, verify.Compared, orOver(verify.Why)),
-		share("answers of the draft alone that are the target's own", draft.Exact, draft.Compared, orOver(draft.Why)),
-	}
-	m.report.Measures = append(m.report.Measures, m.costs()...)
-	if why := m.missing[wayVerify]; why != "" {
+	if why := m.missing[modeVerify]; why != "" {
 		m.report.Evidence = append(m.report.Evidence, evidenceOf(labelLenient, m.places.hide(why), nil, m.list))
 	} else {
 		m.report.Evidence = append(m.report.Evidence, evidenceOf(labelLenient, "the target gave no verdict on any draft; the remarks say what became of them", m.audits, m.list))
@@ -169,39 +124,6 @@ func (m *run) measure() {
 	m.report.Evidence = append(m.report.Evidence, evidenceOf(labelSame, "the draft tells no logprobs, or nothing was answered", m.sameAnswers(), m.list))
 	m.report.Truth = m.truth()
 }
-
-// added is the time that the gateway adds in mode off until something of an answer has come. It is compared with the second
-// time that the target was asked alone: both times it has seen the prompts before.
-func (m *run) added(until string, of func(*sample) time.Duration) Measure {
-	one := Measure{Name: "latency that the gateway adds in mode off until the " + until + ", ms (median)"}
-	own := answered(m.ways[wayAgain])
-	var all []float64
-	for i := range m.ways[wayOff] {
-		s := &m.ways[wayOff][i]
-		if a := own[s.prompt]; s.err == nil && a != nil && of(s) > 0 && of(a) > 0 {
-			all = append(all, float64((of(s)-of(a)).Microseconds())/1e3)
-		}
-	}
-	if len(all) == 0 {
-		one.Why = orElse(m.way(wayOff).Why, "no question was answered both in mode off and by the target alone, asked again")
-		return one
-	}
-	middle := median(all)
-	one.Value, one.Of = &middle, len(all)
-	return one
-}
-
-// way is a row of the report.
-func (m *run) way(name string) Way {
-	for _, w := range m.report.Ways {
-		if w.Name == name {
-			return w
-		}
-	}
-	return Way{Name: name, Why: errOver.Error()}
-}
-
-func orOver(why string) string { return orElse(why, errOver.Error()) }
 
 func orElse(why, otherwise string) string {
 	if why == "" {

@@ -32,7 +32,7 @@ type Options struct {
 
 	Name      string        // of the pair, for the report; "": the models' names
 	Build     string        // what the engines are installed from; "": not told
-	Requests  int           // questions in all, 1 … [MaxRequests]; some ways are asked the first 24 of them
+	Requests  int           // questions in all, 1 … [MaxRequests]
 	MaxTokens int           // of an answer, [MinMaxTokens] … [MaxMaxTokens]
 	Clients   int           // requests in flight, 1 … [MaxClients]
 	Limit     time.Duration // of the whole run, the probe of the engines included; above 0

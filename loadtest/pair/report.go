@@ -23,11 +23,11 @@ type Report struct {
 	Evidence  []Evidence `json:"evidence"`
 	Guarantee *Guarantee `json:"guarantee"` // null: not reached
 	Truth     []Truth    `json:"truth"`
-	Measures  []Measure  `json:"measures"`
 	Ways      []Way      `json:"ways"`
 
-	DraftPrice  Price `json:"draft_usd_per_million"`
-	TargetPrice Price `json:"target_usd_per_million"`
+	DraftPrice  Price  `json:"draft_usd_per_million"`
+	TargetPrice Price  `json:"target_usd_per_million"`
+	NoCosts     string `json:"no_costs,omitempty"` // why ways have no dollars
 }
 
 // Engine is what the probe found of an engine. Where it runs is not told, because the page is made to be passed on.
@@ -116,7 +116,7 @@ type Table struct {
 func (rs Reports) allTables() []Table {
 	all := rs.Tables()
 	for _, r := range rs {
-		all = append(all, r.engineTable(), r.measureTable(), r.wayTable())
+		all = append(all, r.engineTable(), r.wayTable())
 	}
 	return all
 }
@@ -139,24 +139,6 @@ func (r *Report) engineTable() Table {
 	return t
 }
 
-func (r *Report) measureTable() Table {
-	t := Table{
-		Title: r.name() + ": what was measured besides", About: "± is the standard error. The last column says why a figure is empty, or why it has fewer samples.",
-		Rows: [][]string{{"measure", "figure", "samples", "why not"}},
-	}
-	for _, m := range r.Measures {
-		figure, of := "", ""
-		if m.Value != nil {
-			figure, of = strconv.FormatFloat(*m.Value, 'f', 3, 64), strconv.Itoa(m.Of)
-		}
-		if m.Error > 0 {
-			figure += fmt.Sprintf(" ± %.3f", m.Error)
-		}
-		t.Rows = append(t.Rows, []string{m.Name, figure, of, m.Why})
-	}
-	return t
-}
-
 // reasons are what the gateway said of the drafts, the most frequent first.
 func (w *Way) reasons() string {
 	names := slices.SortedFunc(maps.Keys(w.Reasons), func(a, b string) int {
@@ -172,7 +154,7 @@ func (r *Report) wayTable() Table {
 	t := Table{
 		Title: r.name() + ": each way to answer",
 		About: "Exact: answers that are byte for byte what the target said alone. Times to the first token (TTFT) and to the end (E2E) " +
-			"in milliseconds; tokens of all answers. Mode confidence has the median score as its threshold.",
+			"in milliseconds; tokens of all answers. Dollars without audits" + strings.TrimSuffix(": "+r.NoCosts, ": ") + ".",
 		Rows: [][]string{{"way", "answers", "answers/s", "draft", "mixed", "target", "exact", "TTFT p50", "p95", "E2E p50",
 			"draft in", "draft out", "target in", "target out", "scored", "USD", "remarks"}},
 	}

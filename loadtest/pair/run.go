@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"time"
 
@@ -70,7 +69,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := m.askEngines(ctx); err != nil {
 		return nil, err
 	}
-	m.askModes(ctx)
+	m.askGateway(ctx, wayLenient, m.list, 0, map[string]string{"speculation.verify_rule": "lenient"})
+	m.audits = m.labelled()
+	m.askRisk(ctx)
 	m.measure()
 	return &m.report, nil
 }
@@ -87,9 +88,6 @@ func placesOf(o *Options, rep *replica) (*hider, error) {
 	}
 	return newHider([]string{o.Pair.Draft.URL, o.Pair.Target.URL, rep.base, rep.admin}, keys), nil
 }
-
-// few are the first questions.
-func (m *run) few() []question { return m.list[:min(someQuestions, len(m.list))] }
 
 // askEngines asks the target and the draft all questions without the gateway.
 func (m *run) askEngines(ctx context.Context) error {
@@ -110,52 +108,31 @@ func (m *run) askEngines(ctx context.Context) error {
 	return fmt.Errorf("the target answers no question: %w", m.alone[0].err)
 }
 
-// askEngine asks an engine without the gateway. When the target is asked again, it is in the opposite order: an engine that
-// reuses what it has computed rounds otherwise after other questions.
+// askEngine asks an engine without the gateway.
 func (m *run) askEngine(ctx context.Context, name, tier string, e demo.Engine) error {
 	engine, err := engineAsker(e, m.client, m.MaxTokens)
 	if err != nil {
 		return err
 	}
 	engine.scores = name == wayDraft
-	list := m.list
-	if name == wayAgain {
-		list = slices.Clone(m.few())
-		slices.Reverse(list)
-	}
-	m.Say("%s: %d questions", name, len(list))
+	m.Say("%s: %d questions", name, len(m.list))
 	began := time.Now()
-	samples := engine.askAll(ctx, list, m.Clients)
+	samples := engine.askAll(ctx, m.list, m.Clients)
 	took := time.Since(began)
 	for i := range samples {
-		s := &samples[i]
-		if s.tier = tier; name == wayAgain {
-			s.prompt = len(list) - 1 - s.prompt
-		}
+		samples[i].tier = tier
 	}
-	m.add(ctx, name, len(list), took, samples)
+	m.add(ctx, name, len(m.list), took, samples)
 	return nil
 }
 
+// modeVerify is the mode of the way that has all drafts checked.
+const modeVerify = "verify"
+
 // needs is what each mode takes.
 var needs = map[string]string{
-	wayRisk:       "mode risk needs the logprobs of drafts, and a target that can check them",
-	wayConfidence: "mode confidence needs the logprobs of drafts",
-	wayVerify:     "mode verify needs a target that tells the logprobs of a given text",
-}
-
-// askModes asks the gateway in each mode. The one whose drafts are all checked comes first: it makes the audits that mode risk is
-// certified by, and shows where the scores of drafts lie.
-func (m *run) askModes(ctx context.Context) {
-	m.askGateway(ctx, wayLenient, m.list, 0, map[string]string{"speculation.verify_rule": "lenient"})
-	m.audits = m.labelled()
-	m.askRisk(ctx)
-	if err := m.askEngine(ctx, wayAgain, poolTarget, m.Pair.Target); err != nil {
-		m.skip(wayAgain, err.Error())
-	}
-	m.askGateway(ctx, wayOff, m.few(), 0, nil)
-	m.askGateway(ctx, wayConfidence, m.few(), 0, map[string]string{"speculation.threshold_nats": nats(median(scoresOf(m.audits)))})
-	m.askGateway(ctx, wayVerify, m.few(), 0, map[string]string{"speculation.verify_rule": "exact"}) // the settings of the ways before stay
+	wayRisk:    "mode risk needs the logprobs of drafts, and a target that can check them",
+	modeVerify: "mode verify needs a target that tells the logprobs of a given text",
 }
 
 // askGateway asks the gateway questions, of which the first is number first of all, with settings of the route, unless its mode is
@@ -163,7 +140,7 @@ func (m *run) askModes(ctx context.Context) {
 func (m *run) askGateway(ctx context.Context, name string, list []question, first int, settings map[string]string) {
 	mode := name
 	if name == wayLenient {
-		mode = wayVerify
+		mode = modeVerify
 	}
 	if why := m.missing[mode]; why != "" {
 		m.skip(name, needs[mode]+"; "+why)
@@ -200,17 +177,6 @@ func (m *run) askGateway(ctx context.Context, name string, list []question, firs
 // gate asks the gateway.
 func (m *run) gate() asker {
 	return asker{client: m.client, url: m.base, model: routePair, tokens: m.MaxTokens}
-}
-
-// nats is a value of a setting, as the settings in force show it.
-func nats(v float64) string {
-	v = min(max(v, -20), 20)
-	text := strconv.FormatFloat(v, 'f', 3, 64)
-	short, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		panic(err) // it was just formatted
-	}
-	return strconv.FormatFloat(short+0, 'g', -1, 64) // 0 instead of -0
 }
 
 // add puts the samples of a way into the report: of so many questions, in so much time.

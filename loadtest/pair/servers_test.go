@@ -2,7 +2,6 @@ package pair
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -43,22 +42,4 @@ func body(t *testing.T, r *http.Request) string {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(text))
 	return string(text)
-}
-
-// withoutUsage is an engine whose streams have no usage, whatever is asked.
-func withoutUsage(t *testing.T, e demo.Engine) demo.Engine {
-	t.Helper()
-	return fronted(t, e, func(_ http.ResponseWriter, r *http.Request) bool {
-		var members map[string]any
-		if json.Unmarshal([]byte(body(t, r)), &members) != nil {
-			return false
-		}
-		delete(members, "stream_options")
-		text, err := json.Marshal(members)
-		if err != nil {
-			t.Error(err)
-		}
-		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
-		return false
-	})
 }

@@ -23,7 +23,7 @@ func pairSection(all pair.Reports) section {
 	out := section{
 		Title: "Real pairs",
 		About: "`make pair` runs real models on real engines, on the CPU: SmolLM2 with 135 million parameters behind copies of it that are made worse (near, worse, bad), and before Gemma 3 with 270 million, a base model that was not tuned for chats. They are small, so figures say how the gateway judges real drafts, not what larger models agree on. " +
-			"`make proof-live TARGET=URL DRAFT=URL` measures the same, and dollars, with any two servers with OpenAI's API; for engines with API keys: `FLAGS='--target-key-file FILE --draft-key-file FILE'`. It writes a page, charts and JSON that name the models, never where they run.",
+			"`make proof-live TARGET=URL DRAFT=URL` measures the same, and dollars, with any two servers with OpenAI's API; for engines with API keys: `FLAGS='--target-key-file FILE --draft-key-file FILE'`. It writes a page and JSON that name the models, never where they run.",
 	}
 	if len(all) == 0 {
 		return out
