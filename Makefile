@@ -141,7 +141,7 @@ dashboards: ## Rewrite Grafana's dashboards (deploy/grafana).
 
 docs: ## Rewrite what is generated in docs/: the reference, and the import graph in architecture.md.
 	$(GO) test ./cmd/foregate -run Reference -update
-	$(GO) test ./docs -run ImportGraph -update
+	$(GO) test ./docs -run Packages -update
 
 clean: ## Remove what build made.
 	rm -rf bin dist

@@ -119,7 +119,7 @@ func (c *logCmd) Run(e *env) error {
 		if t.Why != "" {
 			head += ": " + t.Why
 		}
-		display.WriteLine(e.stdout, 2, head)
+		display.Line(e.stdout, head)
 		printChanges(e.stdout, t.Changes)
 	}
 	return nil

@@ -20,17 +20,17 @@ func Frontiers(w io.Writer, f gateway.RiskFrontiers) {
 		frontier(w, &f.Frontiers[i])
 	}
 	if f.Omitted > 0 {
-		WriteLine(w, 2, Count(f.Omitted, "more kind of request is", "more kinds of request are")+" not shown")
+		Line(w, Count(f.Omitted, "more kind of request is", "more kinds of request are")+" not shown")
 	}
 }
 
 func frontier(w io.Writer, v *gateway.RiskFrontier) {
 	text := fmt.Sprintf("%s, %s, label %s: %s, %d bad, %d lost", v.Route, v.TrafficClass, v.Label, Count(v.Audits, "audit", "audits"), v.Bad, v.Lost)
 	if !v.Known {
-		WriteLine(w, 2, text+fmt.Sprintf("; about %.0f are needed", v.Needed))
+		Line(w, text+fmt.Sprintf("; about %.0f are needed", v.Needed))
 		return
 	}
-	WriteLine(w, 2, text)
+	Line(w, text)
 	t := Table{Indent: 2, MaxWidth: 32}
 	t.Add("MAX DISAGREEMENT", "DRAFTS SERVED", "DISAGREEMENT", savedTitle(v), "CERTIFIED")
 	for i := range v.Points {

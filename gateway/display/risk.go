@@ -20,7 +20,7 @@ func Risk(w io.Writer, views []risk.Summary) {
 		for n < len(views) && views[n].Route == first.Route {
 			n++
 		}
-		WriteLine(w, 2, fmt.Sprintf("%s: disagreement of unverified drafts at most %s, with probability %s",
+		Line(w, fmt.Sprintf("%s: disagreement of unverified drafts at most %s, with probability %s",
 			first.Route, Percent(first.MaxDisagreement), Percent(1-first.ErrorProbability)))
 		t := Table{Indent: 2, MaxWidth: 24}
 		t.Add("TRAFFIC CLASS", "STATE", "THRESHOLD", "ACCEPTS", "AUDITS", "DISAGREEMENT", "PROVEN BELOW", "DRIFT", "FIRST CERTIFICATE")
@@ -36,7 +36,7 @@ func Risk(w io.Writer, views []risk.Summary) {
 // Refits prints the candidates for the scores of routes, one line for each.
 func Refits(w io.Writer, views []gateway.RefitView) {
 	for i := range views {
-		WriteLine(w, 2, fmt.Sprintf("%s: candidate v%d for the score: %s", views[i].Route, views[i].Version, Count(views[i].Audits, "audit", "audits")))
+		Line(w, fmt.Sprintf("%s: candidate v%d for the score: %s", views[i].Route, views[i].Version, Count(views[i].Audits, "audit", "audits")))
 	}
 }
 

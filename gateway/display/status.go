@@ -47,7 +47,7 @@ func Status(w io.Writer, s gateway.Status) {
 	head.Add("settings", "read "+Duration(s.Settings.Age)+" ago")
 	head.Write(w)
 	for _, warning := range s.Warnings {
-		WriteLine(w, 4, "  WARNING: "+warning)
+		Line(w, "  WARNING: "+warning)
 	}
 	printSettings(w, s.Settings)
 	printFiles(w, s.Files)
@@ -83,13 +83,13 @@ func redisText(r gateway.RedisView) string {
 
 func printSettings(w io.Writer, v gateway.SettingsView) {
 	for _, warning := range v.Switches {
-		WriteLine(w, 4, "  KILL SWITCH: "+warning)
+		Line(w, "  KILL SWITCH: "+warning)
 	}
 	for _, l := range v.Lost {
-		WriteLine(w, 4, "  LOST IN REDIS: "+l.Name+", in force: "+ValueOr(l.Old, "its default"))
+		Line(w, "  LOST IN REDIS: "+l.Name+", in force: "+ValueOr(l.Old, "its default"))
 	}
 	if len(v.Lost) > 0 {
-		WriteLine(w, 4, "  they are not published again yet; if that lasts, set them: foregate settings set NAME=VALUE")
+		Line(w, "  they are not published again yet; if that lasts, set them: foregate settings set NAME=VALUE")
 	}
 	changed := Table{Indent: 2}
 	for _, s := range v.Changed {
@@ -101,7 +101,7 @@ func printSettings(w io.Writer, v gateway.SettingsView) {
 		all  []gateway.RejectedSettingView
 	}{{"REJECTED", v.Rejected}, {"UNKNOWN", v.Unknown}} {
 		for _, r := range part.all {
-			WriteLine(w, 4, fmt.Sprintf("  %s %s %q: %s", part.what, r.Name, Printable(r.Value), r.Reason))
+			Line(w, fmt.Sprintf("  %s %s %q: %s", part.what, r.Name, Printable(r.Value), r.Reason))
 		}
 	}
 }
@@ -120,14 +120,14 @@ func printFiles(w io.Writer, files []gateway.FileView) {
 		if f.WorldReadable {
 			text += "; EVERY USER OF THIS MACHINE CAN READ IT"
 		}
-		WriteLine(w, 4, "  "+f.Setting+": "+text)
+		Line(w, "  "+f.Setting+": "+text)
 		if f.Error == "" {
 			continue
 		}
 		why, more, _ := strings.Cut(f.Error, "\n")
-		WriteLine(w, 4, "  NEW CONTENT NOT APPLIED: "+strings.Replace(why, f.Setting+":", "line ", 1))
+		Line(w, "  NEW CONTENT NOT APPLIED: "+strings.Replace(why, f.Setting+":", "line ", 1))
 		if more != "" {
-			WriteLine(w, 4, fmt.Sprintf("  and %d more; --json shows all", 1+strings.Count(more, "\n")))
+			Line(w, fmt.Sprintf("  and %d more; --json shows all", 1+strings.Count(more, "\n")))
 		}
 	}
 }

@@ -17,9 +17,9 @@ func Usage(w io.Writer, r *ledger.Report) {
 	if r.Since != nil {
 		whose += ", since its start at " + r.Since.UTC().Format(time.RFC3339)
 	}
-	WriteLine(w, 0, fmt.Sprintf("%s … %s (UTC), of %s", r.From, r.To, whose))
+	Line(w, fmt.Sprintf("%s … %s (UTC), of %s", r.From, r.To, whose))
 	if r.Damaged > 0 {
-		WriteLine(w, 0, fmt.Sprintf("%s in Redis could not be read and are not counted", Count(r.Damaged, "field", "fields")))
+		Line(w, fmt.Sprintf("%s in Redis could not be read and are not counted", Count(r.Damaged, "field", "fields")))
 	}
 	t := Table{}
 	var head []string
