@@ -78,7 +78,11 @@ func Run(ctx context.Context, o Options) error {
 	if o.Pair != nil {
 		d.route, d.draftPool = pairRoute, pairDraft
 	}
-	defer d.stop()
+	defer func() {
+		for _, f := range slices.Backward(d.cleanups) {
+			f()
+		}
+	}()
 	if err := d.start(ctx); err != nil {
 		return err
 	}
@@ -108,14 +112,11 @@ type demo struct {
 	cleanups  []func()
 }
 
-// onStop registers f to be called by stop, in reverse order.
-func (d *demo) onStop(f func()) { d.cleanups = append(d.cleanups, f) }
+// say prints to whom it shows the gateway, who may be gone.
+func (d *demo) say(format string, args ...any) { _, _ = fmt.Fprintf(d.Stdout, format, args...) }
 
-func (d *demo) stop() {
-	for _, f := range slices.Backward(d.cleanups) {
-		f()
-	}
-}
+// onStop registers f to be called at the end, in reverse order.
+func (d *demo) onStop(f func()) { d.cleanups = append(d.cleanups, f) }
 
 func (d *demo) start(ctx context.Context) error {
 	d.onStop(func() { _ = d.Listener.Close() }) // no connection waits in it
@@ -124,24 +125,20 @@ func (d *demo) start(ctx context.Context) error {
 		return err
 	}
 	d.onStop(d.stopReplicas)
-	for i, ln := range inTurn(d.Listener, d.Replicas) {
-		if err := d.startReplica(ctx, i, ln, file); err != nil {
+	for i := range d.Replicas {
+		if err := d.startReplica(ctx, i, file); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// log is for errors, which must be visible between the lines of the report.
-func (d *demo) log() zerolog.Logger {
-	return zerolog.New(d.Stderr).Level(zerolog.ErrorLevel).With().Timestamp().Logger()
-}
-
-// startReplica starts one replica. The first has an admin listener, which shows the metrics of all.
-func (d *demo) startReplica(ctx context.Context, i int, ln net.Listener, file *config.File) error {
+// startReplica starts one replica. All accept from the same listener; the one that stops first closes it for all. The first
+// has an admin listener, which shows the metrics of all.
+func (d *demo) startReplica(ctx context.Context, i int, file *config.File) error {
 	o := app.Options{
-		File: file, Stores: d.Stores, Listener: ln, Version: d.Version,
-		Logger:     d.log().With().Int("replica", i+1).Logger(),
+		File: file, Stores: d.Stores, Listener: d.Listener, Version: d.Version,
+		Logger:     zerolog.New(d.Stderr).Level(zerolog.ErrorLevel).With().Timestamp().Int("replica", i+1).Logger(), // errors show between the lines of the report
 		Registerer: prometheus.WrapRegistererWith(prometheus.Labels{"replica": fmt.Sprint(i + 1)}, d.registry),
 	}
 	if i == 0 {
@@ -211,14 +208,14 @@ func (d *demo) awaitProbes(ctx context.Context) {
 	if d.Pair != nil {
 		limit = pairProbeTimeout
 	}
-	_, _ = fmt.Fprintln(d.Stdout, "Starting; each replica asks its engines what they can do …")
+	d.say("Starting; each replica asks its engines what they can do …\n")
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	began, said := time.Now(), time.Now()
 	d.await(ctx, func() bool {
 		if time.Since(said) >= waitingLines {
 			said = time.Now()
-			_, _ = fmt.Fprintf(d.Stdout, "… asking for %.0f s; small machines take minutes%s\n", said.Sub(began).Seconds(), d.unanswered())
+			d.say("… asking for %.0f s; small machines take minutes%s\n", said.Sub(began).Seconds(), d.unanswered())
 		}
 		return !slices.ContainsFunc(d.replicas, func(a *app.App) bool { return !a.EnginesKnown() })
 	})

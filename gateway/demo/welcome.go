@@ -20,19 +20,19 @@ func (d *demo) printWelcome(ctx context.Context) error {
 	return nil
 }
 
-// welcomePair chooses the mode of the pair, and prints what runs.
+// welcomePair chooses the mode of the pair, and prints what runs. Engines that are not known yet allow none.
 func (d *demo) welcomePair(ctx context.Context) error {
-	status := d.replicas[0].Status()
-	drafts, mode := &gateway.DraftView{}, modeOff
-	if len(status.Drafts) == 1 && d.replicas[0].EnginesKnown() {
-		drafts = &status.Drafts[0]
-		mode = choose(drafts)
+	unknown := "its engines are not known yet"
+	drafts := &gateway.DraftView{UnavailableModes: []gateway.UnavailableView{{Name: "risk", Reason: unknown}, {Name: "verify", Reason: unknown}, {Name: "confidence", Reason: unknown}}}
+	if known := d.replicas[0].Status().Drafts; len(known) == 1 && d.replicas[0].EnginesKnown() {
+		drafts = &known[0]
 	}
+	mode, able := choose(drafts)
 	if err := d.setMode(ctx, mode); err != nil {
 		return err
 	}
 	addr, admin := d.Listener.Addr().String(), d.admin()
-	_, _ = fmt.Fprintf(d.Stdout, `Foregate demo: replicas in front of your engines: %d
+	d.say(`Foregate demo: replicas in front of your engines: %d
 
   draft      %s  %s  (%s)
   target     %s  %s  (%s)
@@ -55,7 +55,7 @@ Dollars are made up: the draft costs $%g an hour and the target $%g
 A line appears below when something happens.
 
 `, d.Replicas, d.Pair.Draft.URL, d.Pair.Draft.Model, d.kind(pairDraft), d.Pair.Target.URL, d.Pair.Target.Model, d.kind(pairTarget),
-		able(drafts, mode), addr, admin, d.token, admin, addr, d.route, question, d.redisFlag(), d.route, d.route, d.Pair.Draft.USDPerHour, d.Pair.Target.USDPerHour)
+		able, addr, admin, d.token, admin, addr, d.route, question, d.redisFlag(), d.route, d.route, d.Pair.Draft.USDPerHour, d.Pair.Target.USDPerHour)
 	return nil
 }
 
@@ -113,7 +113,7 @@ func (d *demo) unanswered() string {
 // welcomeSimulated prints the welcome of the simulated pools.
 func (d *demo) welcomeSimulated() {
 	addr, admin := d.Listener.Addr().String(), d.admin()
-	_, _ = fmt.Fprintf(d.Stdout, `Foregate demo: %d replicas, draft pool 2 x a10g-8b, target pool 1 x h100-70b-tp4 (simulated, %gx speed)
+	d.say(`Foregate demo: %d replicas, draft pool 2 x a10g-8b, target pool 1 x h100-70b-tp4 (simulated, %gx speed)
 
   requests   http://%s/v1/chat/completions
   console    http://%s/console/#token=%s
@@ -140,20 +140,19 @@ func (d *demo) admin() string { return d.replicas[0].AdminAddr().String() }
 // printOperation prints commands that change the demo, with the secrets of this run. A password in the
 // environment is hidden from the list of processes; the token in the curl line is not.
 func (d *demo) printOperation() {
-	say := func(format string, args ...any) { _, _ = fmt.Fprintf(d.Stdout, format+"\n", args...) } // the reader may be gone
-	say("Operate it; passwords and tokens are new in each run:\n")
+	d.say("Operate it; passwords and tokens are new in each run:\n\n")
 	redis := "redis-cli" // with the credentials of --redis, which may include a password
 	if at := d.Redis.Addr; at != nil {
 		redis = fmt.Sprintf("redis-cli -h %s -p %d", at.IP, at.Port)
-		say("  export REDISCLI_AUTH=%s FOREGATE_REDIS=redis://:%s@%s/0", d.Redis.Password, d.Redis.Password, at)
+		d.say("  export REDISCLI_AUTH=%s FOREGATE_REDIS=redis://:%s@%s/0\n", d.Redis.Password, d.Redis.Password, at)
 	}
-	say("  %s HSET foregate:settings speculation.mode@%s off    # in force within a second; HDEL takes it back", redis, d.route)
-	say("  bin/foregate settings set --because 'a try' shed.low=0.7    # the same, checked first and with a history")
-	say("  curl -X POST -H 'Authorization: Bearer %s' 'http://%s/admin/drain?backend=%s&for=1m'", d.token, d.admin(), d.replicas[0].Pool(d.draftPool).Snapshot()[0].ID)
-	say("  bin/foregate status --admin http://%s", d.admin())
+	d.say("  %s HSET foregate:settings speculation.mode@%s off    # in force within a second; HDEL takes it back\n", redis, d.route)
+	d.say("  bin/foregate settings set --because 'a try' shed.low=0.7    # the same, checked first and with a history\n")
+	d.say("  curl -X POST -H 'Authorization: Bearer %s' 'http://%s/admin/drain?backend=%s&for=1m'\n", d.token, d.admin(), d.replicas[0].Pool(d.draftPool).Snapshot()[0].ID)
+	d.say("  bin/foregate status --admin http://%s\n", d.admin())
 	stops := "everything"
 	if d.Pair != nil {
 		stops = "the gateway; your engines go on running"
 	}
-	say("\nCtrl-C stops %s.\n", stops)
+	d.say("\nCtrl-C stops %s.\n\n", stops)
 }
