@@ -131,8 +131,7 @@ func (g *Gateway) listen() error {
 }
 
 func (g *Gateway) serve(d listener) {
-	err := d.server.Serve(d.ln)
-	if !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) { // closed by another server that shares it
+	if err := d.server.Serve(d.ln); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) { // closed by another server that shares it
 		g.log.Error().Err(err).Msg("listener failed")
 		g.failed <- err
 	}
