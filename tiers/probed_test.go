@@ -53,9 +53,9 @@ func noCredentials() *credentials.Credentials { return &credentials.Credentials{
 // probed probes pools until their cards are known.
 func probed(t *testing.T, pools ...*pool.Pool) *probe.Prober {
 	t.Helper()
-	transports := upstream.NewTransports()
-	var o probe.Options
-	o.Transport = transports.Of(noCredentials)
+	client := upstream.New(upstream.Options{})
+	defer client.Close()
+	o := probe.Options{Upstream: client}
 	for _, p := range pools {
 		o.Pools = append(o.Pools, probe.Pool{Name: p.Name(), Model: p.Model(), Backends: func() (out []probe.Backend) {
 			for _, b := range p.Snapshot() {
@@ -79,6 +79,5 @@ func probed(t *testing.T, pools ...*pool.Pool) *probe.Prober {
 	}
 	cancel()
 	<-done
-	transports.CloseIdleConnections()
 	return prober
 }

@@ -30,7 +30,6 @@ import (
 	"github.com/foregate/foregate/gateway/stores"
 	"github.com/foregate/foregate/gateway/tracing"
 	"github.com/foregate/foregate/tiers"
-	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/fleet"
 	"github.com/foregate/foregate/tiers/probe"
@@ -70,7 +69,6 @@ type App struct {
 	Settings   *settings.Watcher
 	Breakers   *breaker.Set
 	Fleet      *fleet.Fleet
-	transports *credentials.Transports // to engines, for everything that is not a request or a scrape
 	queues     *admission.Queues
 	Ledger     *ledger.Ledger
 	Cache      *cache.Store
@@ -98,7 +96,7 @@ type App struct {
 // New makes a replica. It reads the files that the configuration names, and the live settings once, so that
 // the first request follows them. Errors come from the configuration or from such a file.
 func New(ctx context.Context, o Options) (*App, error) {
-	a := &App{Options: o, began: time.Now(), transports: upstream.NewTransports()}
+	a := &App{Options: o, began: time.Now()}
 	a.routing.Store(&routing{file: o.File})
 	if err := a.makeFiles(); err != nil {
 		return nil, err

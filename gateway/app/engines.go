@@ -46,8 +46,7 @@ func (a *App) probedPools(r *routing) []probe.Pool {
 			}
 			return out
 		}}
-		shown := func() *credentials.Credentials { return a.Pool(name).Credentials() }
-		asked.Transport, asked.Credentials = a.transports.Of(shown), shown
+		asked.Credentials = func() *credentials.Credentials { return a.Pool(name).Credentials() }
 		asked.Ended = func(backend string, err error) {
 			if p := a.Pool(name); p != nil {
 				p.NoteProbe(backend, p.Credentials(), err)

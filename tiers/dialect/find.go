@@ -77,7 +77,8 @@ var memberOf = []struct {
 
 // tellModels reads owned_by of the first model that names an owner that is known.
 func tellModels(body []byte) Finding {
-	for _, m := range models(body) {
+	models, _ := ParseModels(body) // what is no list names nobody
+	for _, m := range models {
 		if k, known := owners[m.Owner]; known {
 			return Finding{k, fmt.Sprintf("GET /v1/models has owned_by %q", m.Owner)}
 		}
@@ -85,21 +86,23 @@ func tellModels(body []byte) Finding {
 	return Finding{}
 }
 
-// listed is a model of /v1/models.
-type listed struct {
-	ID    string `json:"id"`
-	Owner string `json:"owned_by"`
+// Model is what an engine tells of one model in /v1/models.
+type Model struct {
+	ID      string          `json:"id"`
+	Owner   string          `json:"owned_by"`
+	Root    string          `json:"root"`
+	Parent  string          `json:"parent"`
+	Window  int             `json:"max_model_len"` // context length of a request, tokens; 0: not told
+	Aliases json.RawMessage `json:"aliases"`       // llama.cpp's: a list of names
 }
 
-// models returns the models of an answer; nil if it is no list of models.
-func models(body []byte) []listed {
+// ParseModels reads an answer of /v1/models.
+func ParseModels(body []byte) ([]Model, error) {
 	var list struct {
-		Data []listed `json:"data"`
+		Data []Model `json:"data"`
 	}
-	if json.Unmarshal(body, &list) != nil {
-		return nil
-	}
-	return list.Data
+	err := json.Unmarshal(body, &list)
+	return list.Data, err
 }
 
 // Find returns what the answers to all questions tell. A server that lists models and whose answers name no engine is
@@ -110,7 +113,10 @@ func Find(answers []Answer) Finding {
 		if f := Tell(a); f.Kind != "" {
 			return f
 		}
-		lists = lists || a.Path == ModelsPath && a.Status == http.StatusOK && len(models(a.Body)) > 0
+		if a.Path == ModelsPath && a.Status == http.StatusOK {
+			models, err := ParseModels(a.Body)
+			lists = lists || err == nil && len(models) > 0
+		}
 	}
 	if lists {
 		return Finding{OpenAI, "GET /v1/models lists models, and no answer names an engine"}

@@ -123,6 +123,13 @@ type Detokenize struct {
 	Into  *[]byte
 }
 
+// Ask reads what an engine tells of itself, by GET.
+type Ask struct {
+	uncounted
+	Path string
+	Into *[]byte // the body of its answer
+}
+
 // Forward sends a body unchanged. Its answer comes as raw bytes: [openai.Chunk].Raw.
 type Forward struct {
 	uncounted

@@ -166,6 +166,14 @@ var Kept = strings.Fields(`
 	samplers skip_special_tokens spaces_between_special_tokens add_special_tokens include_reasoning reasoning_format
 	reasoning_in_content return_token_offsets`)
 
+// Sampling are the fields that a continuation by ids sends as the client sent them. Penalties are among them if the
+// client set them to none, because an engine may have other defaults.
+var Sampling = []string{
+	"temperature", "top_p", "top_k", "min_p", "seed", "stop_token_ids", "ignore_eos",
+	"frequency_penalty", "presence_penalty", "repetition_penalty",
+	"skip_special_tokens", "spaces_between_special_tokens", "user",
+}
+
 // byName is [Table] by name.
 var byName = func() map[string]*Field {
 	m := make(map[string]*Field, len(Table))

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"github.com/foregate/foregate/tiers/dialect"
+	"github.com/foregate/foregate/tiers/fields"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/probe"
 )
@@ -16,14 +17,6 @@ const (
 	ResumeIDs                 // by token ids: exact
 )
 
-// Sampling are the fields that a continuation by ids sends as the client sent them. Penalties are among them if the
-// client set them to none, because an engine may have other defaults.
-var Sampling = []string{
-	"temperature", "top_p", "top_k", "min_p", "seed", "stop_token_ids", "ignore_eos",
-	"frequency_penalty", "presence_penalty", "repetition_penalty",
-	"skip_special_tokens", "spaces_between_special_tokens", "user",
-}
-
 // settled are the fields that a continuation by ids does not need: they concern the prompt, whose ids are known, the
 // size of chunks, or nothing that an engine does.
 var settled = []string{
@@ -32,7 +25,7 @@ var settled = []string{
 }
 
 // ContinuesExactly reports whether a continuation by ids honours all fields of the request.
-func ContinuesExactly(r *openai.Request) bool { return !r.HasBeside(Sampling, settled) }
+func ContinuesExactly(r *openai.Request) bool { return !r.HasBeside(fields.Sampling, settled) }
 
 // resumeOf returns how the target can continue a part of a draft.
 func resumeOf(f Facts) Resume {

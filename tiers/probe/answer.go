@@ -1,10 +1,6 @@
 package probe
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,66 +8,24 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// answer is what is read of an engine's answer: its first choice.
+// answer is what is read of an engine's answer.
 type answer struct {
 	model  string  // as the answer tells it
 	prompt []int32 // ids of the prompt; nil where they are not told
 	ids    []int32 // generated; nil where they are not told
 	text   string
-	thinks bool // it has a part beside its text, or its text has thoughts
-	finish string
-	stop   string // stop_reason as JSON
+	thinks bool   // it has a part beside its text, or its text has thoughts
+	finish string // its finish_reason
+	cut    bool   // a stop string ended it
 	tokens int    // generated, by its usage; −1 where it is not told
 
 	logprobs []float64   // of the generated tokens, in nats, where they are told
 	tops     [][]float64 // those of each one's alternatives
 }
 
-// parseAnswer reads an answer of /v1/chat/completions or /v1/completions, as a stream or in one piece. An *unreadable says
-// that it is none, any other error that the engine did not complete it.
-func parseAnswer(body []byte, idsInLogprobs bool) (answer, error) {
-	a := answer{tokens: -1}
-	p := openai.BorrowChunkParser(true)
-	defer p.Release()
-	p.LogprobIDs = idsInLogprobs
-	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) == 0 || !bytes.HasPrefix(trimmed, []byte("data:")) && trimmed[0] != ':' {
-		if err := a.add(p, slices.Clone(body)); err != nil {
-			return answer{}, err
-		}
-		if len(a.finish) == 0 && a.text == "" && len(a.ids) == 0 && !a.thinks {
-			return answer{}, &unreadable{"its answer has no choice"}
-		}
-		return a, nil
-	}
-	events := openai.NewEventReader(bytes.NewReader(slices.Clone(body)), maxAnswer)
-	defer events.Release()
-	for {
-		data, err := events.Next()
-		switch {
-		case err == nil && string(data) != openai.Done:
-			if err := a.add(p, data); err != nil {
-				return answer{}, err
-			}
-		case err != nil && !errors.Is(err, io.EOF), a.finish == "":
-			return answer{}, errors.New("its answer broke off")
-		default:
-			return a, nil
-		}
-	}
-}
-
-// add adds an event, or an answer in one piece.
-func (a *answer) add(p *openai.ChunkParser, data []byte) error {
-	c, err := p.Parse(data)
-	switch {
-	case err != nil:
-		return &unreadable{"its answer cannot be read: " + line(err.Error())}
-	case c.Fault != nil:
-		return fmt.Errorf("its answer ends with an error: %s", line(c.Fault.Message))
-	case c.Aborted:
-		return errors.New("it gave its answer up")
-	}
-	if model := c.Model.Of(data); len(model) > 2 && a.model == "" {
+// add adds a chunk.
+func (a *answer) add(c *openai.Chunk) {
+	if model := c.Model.Of(c.Raw); len(model) > 2 && a.model == "" {
 		a.model, _ = strconv.Unquote(string(model)) // of another type it is none
 	}
 	if len(a.prompt) == 0 {
@@ -83,27 +37,18 @@ func (a *answer) add(p *openai.ChunkParser, data []byte) error {
 	if len(c.Finish) > 0 {
 		a.finish = string(c.Finish)
 	}
-	if len(c.Stop) > 0 {
-		a.stop = string(c.Stop)
-	}
+	a.cut = a.cut || len(c.Stop) > 0 && c.Stop[0] == '"'
 	a.text += string(c.Text)
 	// Some templates begin the thoughts themselves, so that only their end is in the answer.
-	a.thinks = a.thinks || !c.Plain || strings.HasPrefix(strings.TrimSpace(a.text), thinkTag) || strings.Contains(a.text, "</think>")
+	a.thinks = a.thinks || c.Choices > 0 && !c.Plain || strings.HasPrefix(strings.TrimSpace(a.text), thinkTag) || strings.Contains(a.text, "</think>")
 	a.ids = append(a.ids, c.IDs...)
 	for i, l := range c.Logprobs {
 		a.logprobs, a.tops = append(a.logprobs, l), append(a.tops, slices.Clone(c.Top(i)))
 	}
-	return nil
 }
 
 // thinkTag begins thoughts.
 const thinkTag = "<think>"
-
-// endsWith reports whether an id that the engine was made to choose ended the answer.
-func (a *answer) endsWith(id int32) bool {
-	itself := a.finish == "stop" && !strings.HasPrefix(a.stop, `"`) // a text is that of a stop string
-	return itself && a.text == "" && (len(a.ids) == 0 || a.ids[len(a.ids)-1] == id)
-}
 
 // tie is how far apart the two most probable tokens may be, in nats, for an engine to
 // choose either: one step of bfloat16 for logits of 16 to 32.

@@ -1,8 +1,9 @@
 package probe
 
 import (
-	"strings"
 	"testing"
+
+	"github.com/foregate/foregate/tiers/openai"
 )
 
 func TestConstantLogprobsAreToldFromSureOnes(t *testing.T) {
@@ -77,55 +78,23 @@ func TestNamesOfOneModel(t *testing.T) {
 }
 
 func TestThoughtsAreSeenWhereverTheyStand(t *testing.T) {
-	for body, want := range map[string]bool{
-		`{"choices":[{"message":{"content":"Yes."}}]}`:                                         false,
-		`{"choices":[{"message":{"content":"Yes.","reasoning":"","reasoning_content":null}}]}`: false,
-		`{"choices":[{"message":{"content":"Yes.","reasoning":"Hm."}}]}`:                       true,
-		`{"choices":[{"message":{"content":null,"reasoning_content":"Hm."}}]}`:                 true,
-		`{"choices":[{"message":{"content":"\n<think>Hm."}}]}`:                                 true,
-		`{"choices":[{"message":{"content":"Hm.</think>Yes."}}]}`:                              true,
-		`{"choices":[{"message":{"content":"I write <think> here","reasoning":null}}]}`:        false,
+	for delta, want := range map[string]bool{
+		`{"content":"Yes."}`: false,
+		`{"content":"Yes.","reasoning":"","reasoning_content":null}`: false,
+		`{"content":"Yes.","reasoning":"Hm."}`:                       true,
+		`{"content":null,"reasoning_content":"Hm."}`:                 true,
+		`{"content":"\n<think>Hm."}`:                                 true,
+		`{"content":"Hm.</think>Yes."}`:                              true,
+		`{"content":"I write <think> here","reasoning":null}`:        false,
 	} {
-		if a, err := parseAnswer([]byte(body), false); err != nil || a.thinks != want {
-			t.Errorf("%s: %v, %v", body, a.thinks, err)
+		var p openai.ChunkParser
+		c, err := p.Parse([]byte(`{"choices":[{"delta":` + delta + `}]}`))
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-}
-
-func TestIDsOfLogprobsAreIDsOfTheAnswer(t *testing.T) {
-	const entries = `{"id":5,"token":"a","logprob":-1,"top_logprobs":[{"token":"a","logprob":-1},{"token":"b","logprob":-1.05}]},{"id":6,"token":"b","logprob":0,"top_logprobs":[]}`
-	body := `{"choices":[{"text":"a","finish_reason":"stop","logprobs":{"content":[` + entries + `]}}],"usage":{"completion_tokens":2}}`
-	a, err := parseAnswer([]byte(body), true)
-	if err != nil || len(a.ids) != 2 || a.ids[1] != 6 || !a.tied(0) || a.tied(1) {
-		t.Errorf("%+v, %v", a, err)
-	}
-	if a, err = parseAnswer([]byte(`{"choices":[{"token_ids":[7],"logprobs":{"content":[`+entries+`]}}]}`), false); err != nil || len(a.ids) != 1 {
-		t.Errorf("ids that are told are not those: %+v, %v", a, err)
-	}
-}
-
-// Streams and answers in one piece are read alike; half a stream is no answer.
-func TestAStreamIsAnAnswerOnceItHasEnded(t *testing.T) {
-	const stream = `data: {"choices":[{"delta":{"role":"assistant","content":""}}],"model":"m","prompt_token_ids":[1,2]}
-
-data: {"choices":[{"delta":{"content":"I"},"token_ids":[57]}]}
-
-data: {"choices":[{"delta":{"content":"'m"},"finish_reason":"stop","stop_reason":null,"token_ids":[5248]}]}
-
-data: {"choices":[],"usage":{"prompt_tokens":2,"completion_tokens":2}}
-
-data: [DONE]
-
-`
-	a, err := parseAnswer([]byte(stream), false)
-	if err != nil || a.text != "I'm" || a.model != "m" || len(a.prompt) != 2 || a.tokens != 2 || len(a.ids) != 2 || a.finish != "stop" {
-		t.Errorf("%+v, %v", a, err)
-	}
-	half, _, _ := strings.Cut(stream, "data: {\"choices\":[{\"delta\":{\"content\":\"'m")
-	if a, err := parseAnswer([]byte(half), false); err == nil || !fails(err) {
-		t.Errorf("half a stream is %+v, %v", a, err)
-	}
-	if _, err := parseAnswer([]byte("data: {\"error\":{\"message\":\"no memory\"}}\n\n"), false); err == nil || !fails(err) {
-		t.Errorf("an error in the stream is %v", err)
+		var a answer
+		if a.add(c); a.thinks != want {
+			t.Errorf("%s: %v", delta, a.thinks)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,13 +14,12 @@ import (
 
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dialect"
-	calls "github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/fields"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
 const (
-	// maxAnswer bounds what is read of an answer, in bytes. The longest is /metrics, about 60 kB.
-	maxAnswer = 4 << 20
 	// longest bounds a question whose answer goes on and on, in times of the idle limit.
 	longest = 10
 	// maxLine bounds what is kept of an engine's own words, in bytes.
@@ -30,162 +28,177 @@ const (
 
 // asker asks one engine.
 type asker struct {
-	transport   http.RoundTripper
+	upstream    engine.Upstream
 	timeout     time.Duration // how long it may say nothing
 	url, model  string
 	engine      dialect.Kind // by whose rules it is asked
 	priority    *int64
-	upstream    calls.Upstream // asks as a request does; nil: it is not asked so
 	credentials *credentials.Credentials
-	unpinned    bool // it refuses template arguments
+	unpinned    bool // it refuses the arguments of templates that pin a date
 }
 
 // dialect is what the engine differs in.
 func (a *asker) dialect() *dialect.Dialect { return dialect.Of(a.engine) }
 
-// refusal is an answer with a status other than 200.
-type refusal struct {
-	status  int
-	message string // the engine's, bounded
-}
+func (a *asker) terms() engine.Terms { return engine.Terms{Model: a.model, Priority: a.priority} }
 
-func (r *refusal) Error() string {
-	if r.message == "" {
-		return fmt.Sprintf("status %d", r.status)
-	}
-	return fmt.Sprintf("status %d: %s", r.status, r.message)
-}
+// unusable is an answer that does not say what it should.
+type unusable string
 
-// unreadable is an answer with status 200 that does not say what it should.
-type unreadable struct{ why string }
+func (u unusable) Error() string { return string(u) }
 
-func (u *unreadable) Error() string { return u.why }
-
-// fails reports whether err says nothing of what the engine can do, only that it cannot
-// now: no answer, too late, too busy, or an error of its own.
+// fails reports whether err says nothing of what the engine can do, only that it cannot now: no answer, too late, too
+// busy, a refused key, or an error of its own.
 func fails(err error) bool {
-	if credentials.RefusalOf(err) != nil {
-		return true
+	if f, is := errors.AsType[*engine.Failure](err); is {
+		return f.Kind != engine.Rejected && f.Kind != engine.BadResponse && f.Kind != engine.WrongModel
 	}
-	if r, ok := errors.AsType[*refusal](err); ok {
-		return r.status == http.StatusTooManyRequests || r.status == http.StatusRequestTimeout ||
-			r.status >= 500 && r.status != http.StatusNotImplemented
-	}
-	_, read := errors.AsType[*unreadable](err)
+	_, read := errors.AsType[unusable](err)
 	return err != nil && !read
 }
 
-// absent reports whether err says that there is no such route.
-func absent(err error) bool {
-	r, ok := errors.AsType[*refusal](err)
-	return ok && (r.status == http.StatusNotFound || r.status == http.StatusMethodNotAllowed || r.status == http.StatusNotImplemented)
+// reason is what an error of a call says, in one line.
+func reason(err error) string {
+	f, is := errors.AsType[*engine.Failure](err)
+	if !is {
+		return line(err.Error())
+	}
+	var said []string
+	if f.Status != 0 {
+		said = append(said, fmt.Sprintf("status %d", f.Status))
+	}
+	if f.Fault != nil && f.Fault.Message != "" {
+		said = append(said, f.Fault.Message)
+	} else if f.Err != nil && (credentials.RefusalOf(f) == nil || f.Kind == engine.Unauthorized) {
+		said = append(said, f.Err.Error())
+	}
+	if len(said) == 0 {
+		said = append(said, string(f.Kind))
+	}
+	return line(strings.Join(said, ": "))
 }
 
-// post asks a question that is a JSON object, with the model's name added, and the pool's priority where the engine
-// knows it.
-func (a *asker) post(ctx context.Context, path string, question map[string]any) ([]byte, error) {
-	question["model"] = a.model
-	if p := a.dialect().EnginePriority(a.priority); p != nil {
-		question["priority"] = *p
+// open makes a call. Behind some proxies only the paths of requests are open: 403 for another path, or for the list of
+// models, says that the engine lacks it.
+func (a *asker) open(ctx context.Context, call engine.Call) (engine.Stream, error) {
+	s, err := a.upstream.Open(ctx, &engine.Attempt{
+		Call: call, URL: strings.TrimSuffix(a.url, "/"), Engine: a.engine, Credentials: a.credentials, FirstByteTimeout: a.timeout,
+		IdleTimeout: a.timeout, MaxAnswer: answerTokens,
+	})
+	f, _ := errors.AsType[*engine.Failure](err)
+	if f == nil || f.Kind != engine.Unauthorized || f.Status == 0 {
+		return s, err
 	}
-	body, err := json.Marshal(question)
-	if err != nil {
+	switch call := call.(type) {
+	case *engine.Ask:
+		if call.Path == dialect.ModelsPath && f.Status != http.StatusForbidden {
+			return nil, err
+		}
+	case *engine.TokenizeText, *engine.TokenizePrompt, *engine.Detokenize:
+	default:
 		return nil, err
 	}
-	return a.send(ctx, http.MethodPost, path, body)
+	return nil, &engine.Failure{Kind: engine.Rejected, Status: f.Status} // without its words, which may repeat a key
 }
 
-// pinned are arguments of templates that put a date into the prompt. Llama 3's take this;
-// those that ask the clock themselves (strftime_now) cannot be pinned, and their
-// fingerprint changes every day: a day later two pools are unlike until both were probed
-// again.
-var pinned = map[string]any{"date_string": "26 Jul 2024"}
-
-// templated asks a question with messages, with template arguments if the engine takes them.
-func (a *asker) templated(ctx context.Context, path string, question map[string]any) ([]byte, error) {
-	own, _ := question["chat_template_kwargs"].(map[string]any)
-	if !a.unpinned && a.dialect().Members.TemplateArgs {
-		q, arguments := maps.Clone(question), maps.Clone(pinned)
-		maps.Copy(arguments, own)
-		q["chat_template_kwargs"] = arguments
-		body, err := a.post(ctx, path, q)
-		if r, refused := errors.AsType[*refusal](err); !refused || r.status != http.StatusBadRequest {
-			return body, err
-		}
+// ask makes a call whose answer comes in one piece.
+func (a *asker) ask(ctx context.Context, call engine.Call) error {
+	s, err := a.open(ctx, call)
+	if err == nil {
+		s.Close()
 	}
-	body, err := a.post(ctx, path, question)
-	a.unpinned = a.unpinned || err == nil && own == nil
+	return err
+}
+
+// get reads what the engine tells of itself.
+func (a *asker) get(ctx context.Context, path string) (body []byte, err error) {
+	err = a.ask(ctx, &engine.Ask{Path: path, Into: &body})
 	return body, err
 }
 
-// send asks and returns the body of an answer with status 200. Whatever comes of it keeps the question alive: it fails when
-// nothing has come for the timeout.
-func (a *asker) send(ctx context.Context, method, path string, body []byte) ([]byte, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	silent := time.AfterFunc(a.timeout, func() { cancel(fmt.Errorf("%s: nothing came for %v", path, a.timeout)) })
-	defer silent.Stop()
-	ctx, end := context.WithTimeoutCause(ctx, longest*a.timeout, fmt.Errorf("%s: no end within %v", path, longest*a.timeout))
+// said makes a call whose answer is a stream, and returns all of it.
+func (a *asker) said(ctx context.Context, call engine.Call) (all answer, err error) {
+	ctx, end := context.WithTimeoutCause(ctx, longest*a.timeout, fmt.Errorf("no end within %v", longest*a.timeout))
 	defer end()
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(a.url, "/")+path, bytes.NewReader(body))
+	s, err := a.open(ctx, call)
+	if err != nil {
+		return answer{}, err
+	}
+	defer s.Close()
+	all.tokens = -1
+	for {
+		c, err := s.Next(engine.WantTops)
+		if err == io.EOF {
+			return all, nil
+		}
+		if err != nil {
+			return answer{}, err
+		}
+		all.add(c)
+	}
+}
+
+// pinned are arguments of templates that put a date into the prompt. Llama 3's take this; those that ask the clock
+// themselves (strftime_now) cannot be pinned, and their fingerprint changes every day: a day later two pools are unlike
+// until both were probed again.
+const pinned = "date_string"
+
+// request returns a request with these members: a completion if it has a prompt, else a chat.
+func (a *asker) request(members map[string]any) (*openai.Request, error) {
+	q := map[string]any{"model": a.model, "stream": true, "temperature": 0, "max_tokens": answerTokens}
+	maps.Copy(q, members)
+	kind := openai.Chat
+	if q["prompt"] != nil {
+		kind = openai.Completion
+	} else if !a.unpinned && a.dialect().Members.TemplateArgs {
+		arguments := map[string]any{pinned: "26 Jul 2024"}
+		if own, is := q[fields.Kwargs].(map[string]any); is {
+			maps.Copy(arguments, own)
+		}
+		q[fields.Kwargs] = arguments
+	}
+	body, err := json.Marshal(q)
 	if err != nil {
 		return nil, err
 	}
-	if method == http.MethodPost {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	req.Header.Set("User-Agent", "foregate-probe")
-	status, got, err := a.receive(req, func() { silent.Reset(a.timeout) })
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", path, err)
-	case denied(path, status) != nil:
-		return nil, fmt.Errorf("%s: %w", path, denied(path, status))
-	case credentials.RefusedBy(status) != nil:
-		return nil, &refusal{status: status} // its words may repeat a key
-	case status != http.StatusOK:
-		return nil, &refusal{status, line(openai.ParseFault(got).Message)}
-	case len(got) > maxAnswer:
-		return nil, &unreadable{fmt.Sprintf("%s answers with more than %d bytes", path, maxAnswer)}
-	}
-	return got, nil
+	limits := openai.DefaultLimits()
+	limits.Allow = func(string) []string { return []string{fields.Kwargs + "." + pinned} }
+	return openai.Scan(kind, body, limits)
 }
 
-// denied returns the refusal of the pool's credentials, nil if a status is none. Behind some proxies only the paths of
-// requests are open: 403 for another path says that the engine lacks it.
-func denied(path string, status int) *credentials.Refusal {
-	if !strings.HasPrefix(path, "/v1/") || status == http.StatusForbidden && path == "/v1/models" {
-		return nil
+// templated asks with a request, and once more without the arguments of templates if those may have been refused.
+func (a *asker) templated(members map[string]any, ask func(*openai.Request) error) error {
+	r, err := a.request(members)
+	if err == nil {
+		err = ask(r)
 	}
-	return credentials.RefusedBy(status)
+	if f, is := errors.AsType[*engine.Failure](err); !is || f.Status != http.StatusBadRequest || a.unpinned || r.Kind != openai.Chat {
+		return err
+	}
+	a.unpinned = true
+	if r, err = a.request(members); err == nil {
+		err = ask(r)
+	}
+	a.unpinned = err == nil
+	return err
 }
 
-// receive reads at most a byte more than maxAnswer. It calls alive for whatever comes.
-func (a *asker) receive(req *http.Request, alive func()) (status int, body []byte, err error) {
-	resp, err := a.transport.RoundTrip(req) // not a client: a redirect is an answer other than 200
-	if err != nil {
-		return 0, nil, err
-	}
-	defer func() { _ = resp.Body.Close() }() // nothing to be done about it
-	alive()
-	body, err = io.ReadAll(io.LimitReader(lively{resp.Body, alive}, maxAnswer+1))
-	return resp.StatusCode, openai.TrimByteOrderMark(body), err
+// draft has the engine answer as it would a draft.
+func (a *asker) draft(ctx context.Context, members map[string]any) (all answer, err error) {
+	err = a.templated(members, func(r *openai.Request) error {
+		all, err = a.said(ctx, &engine.Draft{Terms: a.terms(), Request: r})
+		return err
+	})
+	return all, err
 }
 
-// lively calls alive for whatever is read.
-type lively struct {
-	io.Reader
-	alive func()
-}
-
-func (l lively) Read(p []byte) (int, error) {
-	n, err := l.Reader.Read(p)
-	if n > 0 {
-		l.alive()
-	}
-	return n, err
+// relay has the engine answer as it would a client.
+func (a *asker) relay(ctx context.Context, members map[string]any) (all answer, err error) {
+	err = a.templated(members, func(r *openai.Request) error {
+		all, err = a.said(ctx, &engine.Relay{Terms: a.terms(), Request: r})
+		return err
+	})
+	return all, err
 }
 
 // line makes one printable line of at most maxLine bytes.

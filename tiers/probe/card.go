@@ -3,7 +3,6 @@ package probe
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,25 +21,17 @@ type modelCard struct {
 	Start   string // changes with each start of the engine; "": nothing tells it
 }
 
-// parseCards reads an answer of /v1/models. The error is an *unreadable.
+// parseCards reads an answer of /v1/models.
 func parseCards(body []byte) ([]modelCard, error) {
-	var w struct {
-		Data []struct {
-			ID      string          `json:"id"`
-			Root    string          `json:"root"`
-			Parent  string          `json:"parent"`
-			Window  int             `json:"max_model_len"`
-			Aliases json.RawMessage `json:"aliases"` // llama.cpp's
-		} `json:"data"`
+	models, err := dialect.ParseModels(body)
+	if err != nil {
+		return nil, unusable("the answer of /v1/models cannot be read: " + line(err.Error()))
 	}
-	if err := json.Unmarshal(body, &w); err != nil {
-		return nil, &unreadable{"the answer of /v1/models cannot be read: " + line(err.Error())}
-	}
-	cards := make([]modelCard, len(w.Data))
-	for i, d := range w.Data {
+	cards := make([]modelCard, len(models))
+	for i, d := range models {
 		var aliases []string
 		_ = json.Unmarshal(d.Aliases, &aliases) // of another shape there are none
-		cards[i] = modelCard{ID: d.ID, Root: d.Root, Parent: d.Parent, Aliases: strings.Join(aliases, "\n"), Window: d.Window}
+		cards[i] = modelCard{ID: d.ID, Root: d.Root, Parent: d.Parent, Aliases: strings.Join(aliases, "\n"), Window: max(d.Window, 0)}
 	}
 	return cards, nil
 }
@@ -53,15 +44,6 @@ func cardOf(cards []modelCard, model string) int {
 	return slices.IndexFunc(cards, func(c modelCard) bool {
 		return sameName(model, c.ID) || c.Aliases != "" && slices.Contains(strings.Split(c.Aliases, "\n"), model)
 	})
-}
-
-// pickCard returns the card of a model. The error is an *unreadable.
-func pickCard(cards []modelCard, model string) (modelCard, error) {
-	at := cardOf(cards, model)
-	if at < 0 {
-		return modelCard{}, &unreadable{"/v1/models does not list " + line(strconv.Quote(model))}
-	}
-	return cards[at], nil
 }
 
 // snapshot is how hosts name a dated version of a model: gpt-4o-2024-08-06.
@@ -95,7 +77,6 @@ func sameModel(cards []modelCard, asked, told string) bool {
 }
 
 // parseProps reads the context length of a request from an answer of llama.cpp's /props, and what changes with each start.
-// The error is an *unreadable.
 func parseProps(body []byte) (window int, start string, err error) {
 	var w struct {
 		Settings struct {
@@ -104,10 +85,10 @@ func parseProps(body []byte) (window int, start string, err error) {
 		Marker json.RawMessage `json:"media_marker"` // drawn at each start
 	}
 	if err := json.Unmarshal(body, &w); err != nil {
-		return 0, "", &unreadable{"the answer of /props cannot be read: " + line(err.Error())}
+		return 0, "", unusable("the answer cannot be read: " + line(err.Error()))
 	}
 	if w.Settings.Window <= 0 {
-		return 0, "", &unreadable{"/props tells no n_ctx"}
+		return 0, "", unusable("it tells no n_ctx")
 	}
 	_ = json.Unmarshal(w.Marker, &start) // of another type it is none
 	return w.Settings.Window, line(start), nil
@@ -121,7 +102,7 @@ func (e *probeRun) started(ctx context.Context) string {
 	if !e.dialect().Load.Reads() {
 		return ""
 	}
-	body, err := e.send(ctx, http.MethodGet, "/metrics", nil)
+	body, err := e.get(ctx, "/metrics")
 	if told := startTime.FindSubmatch(body); err == nil && told != nil {
 		return string(told[1])
 	}
@@ -130,44 +111,33 @@ func (e *probeRun) started(ctx context.Context) string {
 
 // window reads the model card, and the context length of a request where the engine tells it.
 func (e *probeRun) window(ctx context.Context) error {
-	body, err := e.send(ctx, http.MethodGet, "/v1/models", nil)
+	body, err := e.get(ctx, dialect.ModelsPath)
 	if err == nil {
 		e.cards, err = parseCards(body)
 	}
-	if err == nil {
-		e.model, err = pickCard(e.cards, e.asker.model)
+	if at := cardOf(e.cards, e.asker.model); err == nil && at >= 0 {
+		e.model = e.cards[at]
+	} else if err == nil {
+		err = unusable("/v1/models does not list " + line(strconv.Quote(e.asker.model)))
 	}
 	if fails(err) {
 		return err
 	}
-	e.found.Window = max(e.model.Window, 0)
 	if e.dialect().Window == dialect.WindowProps {
-		return e.props(ctx)
+		if body, err = e.get(ctx, "/props"); err == nil {
+			e.model.Window, e.model.Start, err = parseProps(body)
+		}
+		if fails(err) {
+			return err
+		}
+	} else {
+		e.model.Start = e.started(ctx)
 	}
-	e.model.Start = e.started(ctx)
-	switch {
+	switch e.found.Window = e.model.Window; {
 	case err != nil:
-		e.addMissing(MissingWindow, err.Error())
+		e.addMissing(MissingWindow, reason(err))
 	case e.found.Window == 0:
 		e.addMissing(MissingWindow, "/v1/models lists the model without max_model_len")
-	}
-	return nil
-}
-
-// props reads the context length of a request from llama.cpp.
-func (e *probeRun) props(ctx context.Context) error {
-	n, start := 0, ""
-	body, err := e.send(ctx, http.MethodGet, "/props", nil)
-	if err == nil {
-		n, start, err = parseProps(body)
-	}
-	switch {
-	case fails(err):
-		return err
-	case err != nil:
-		e.addMissing(MissingWindow, "/props: "+err.Error())
-	default:
-		e.found.Window, e.model.Window, e.model.Start = n, n, start
 	}
 	return nil
 }

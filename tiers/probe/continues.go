@@ -2,14 +2,10 @@ package probe
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"strings"
 
 	"github.com/foregate/foregate/tiers/dialect"
-	calls "github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/engine"
 )
 
 // longQuestions are questions whose answers are longer than what is asked for. Where an engine seems not to continue the answer to
@@ -25,12 +21,12 @@ const unlikelyText = "Purple seventeen doorknob, said the"
 
 // continues finds out what the engine answers that is asked to continue a text, by the very call of a continuation.
 func (e *probeRun) continues(ctx context.Context) error {
-	if e.upstream == nil || e.noChat != "" {
+	if e.noChat != "" {
 		return nil
 	}
 	for _, question := range longQuestions {
 		found, err := e.continued(ctx, question)
-		if f, failed := errors.AsType[*calls.Failure](err); failed && (f.Kind == calls.Rejected || f.Kind == calls.BadResponse) {
+		if err != nil && !fails(err) {
 			found, err = dialect.ContinueNot, nil
 		}
 		if err != nil {
@@ -85,32 +81,12 @@ func agree(a, b string) bool {
 
 // rest has the engine continue the text of an answer, by at most answerTokens tokens.
 func (e *probeRun) rest(ctx context.Context, question, text string) (string, error) {
-	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}],"stream":true,"temperature":0,"max_tokens":%d}`, question, answerTokens)
-	r, err := openai.Scan(openai.Chat, []byte(body), openai.DefaultLimits())
+	r, err := e.request(asked(question))
 	if err != nil {
 		return "", err
 	}
-	a := calls.Attempt{
-		Call: &calls.ContinueText{
-			Terms:   calls.Terms{Model: e.asker.model, Priority: e.priority},
-			Request: r, Text: []byte(text), MaxTokens: answerTokens, Found: dialect.Continues, Probed: e.engine,
-		},
-		URL: e.url, Engine: e.engine, Credentials: e.credentials, FirstByteTimeout: e.timeout, IdleTimeout: e.timeout, MaxAnswer: answerTokens,
-	}
-	s, err := e.upstream.Open(ctx, &a)
-	if err != nil {
-		return "", err
-	}
-	defer s.Close()
-	var all strings.Builder
-	for {
-		c, err := s.Next(calls.WantTokens)
-		if err == io.EOF {
-			return all.String(), nil
-		}
-		if err != nil {
-			return all.String(), err
-		}
-		all.Write(c.Text)
-	}
+	a, err := e.said(ctx, &engine.ContinueText{
+		Terms: e.terms(), Request: r, Text: []byte(text), MaxTokens: answerTokens, Found: dialect.Continues, Probed: e.engine,
+	})
+	return a.text, err
 }

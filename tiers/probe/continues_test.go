@@ -9,21 +9,21 @@ import (
 	"testing"
 
 	"github.com/foregate/foregate/tiers/dialect"
-	calls "github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
 // repeater is an engine that answers each question with the same words, and text as a test says.
 type repeater struct {
 	after func(text, rest string) (string, error) // what it answers behind a text of its own, or of another's
-	asked []calls.ContinueText
+	asked []engine.ContinueText
 }
 
 const tale = "It is a long way to the market, and the rain does not end."
 
-// Open implements [calls.Upstream].
-func (e *repeater) Open(_ context.Context, a *calls.Attempt) (calls.Stream, error) {
-	c := a.Call.(*calls.ContinueText)
+// Open implements [engine.Upstream].
+func (e *repeater) Open(_ context.Context, a *engine.Attempt) (engine.Stream, error) {
+	c := a.Call.(*engine.ContinueText)
 	e.asked = append(e.asked, *c)
 	answer := tale
 	if len(c.Text) > 0 {
@@ -40,7 +40,7 @@ type words struct{ left []string }
 
 func (*words) Close()         {}
 func (*words) Buffered() bool { return false }
-func (w *words) Next(calls.Want) (*openai.Chunk, error) {
+func (w *words) Next(engine.Want) (*openai.Chunk, error) {
 	if len(w.left) == 0 {
 		return nil, io.EOF
 	}
@@ -50,7 +50,7 @@ func (w *words) Next(calls.Want) (*openai.Chunk, error) {
 }
 
 func TestAnEngineIsAskedHowItContinues(t *testing.T) {
-	busy := &calls.Failure{Kind: calls.Backpressure}
+	busy := &engine.Failure{Kind: engine.Backpressure}
 	for name, tc := range map[string]struct {
 		after func(text, rest string) (string, error)
 		want  dialect.Continue
@@ -64,7 +64,7 @@ func TestAnEngineIsAskedHowItContinues(t *testing.T) {
 		"the rest without a blank":  {func(_, rest string) (string, error) { return strings.TrimSpace(rest), nil }, dialect.ContinueNot, nil},
 		"the text in other letters": {func(text, rest string) (string, error) { return strings.ToUpper(text) + rest, nil }, dialect.ContinueNot, nil},
 		"nothing":                   {func(string, string) (string, error) { return "", nil }, dialect.ContinueNot, nil},
-		"it refuses":                {func(string, string) (string, error) { return "", &calls.Failure{Kind: calls.Rejected, Status: 400} }, dialect.ContinueNot, nil},
+		"it refuses":                {func(string, string) (string, error) { return "", &engine.Failure{Kind: engine.Rejected, Status: 400} }, dialect.ContinueNot, nil},
 		"it is busy":                {func(string, string) (string, error) { return "", busy }, dialect.ContinueUnknown, busy},
 	} {
 		e := repeater{after: tc.after}

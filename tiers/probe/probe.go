@@ -1,8 +1,8 @@
-// Package probe finds out what an engine supports by asking it: request fields, scoring of a given text, exact
-// continuation from token ids, tokenizer and chat template. The reported version is not used. Start at [New],
-// [Prober.Run] and [Capabilities].
+// Package probe finds out what an engine supports by asking it: scoring of a given text, exact continuation from token
+// ids, tokenizer and chat template. It asks by the calls that requests make ([engine.Upstream]), so what it finds is what
+// they get. The reported version is not used. Start at [New], [Prober.Run] and [Capabilities].
 //
-// A probe costs an engine at most about 300 prompt tokens and 65 generated ones. An engine is asked once: at the fleet's start,
+// A probe costs an engine at most about 300 prompt tokens and 75 generated ones. An engine is asked once: at the fleet's start,
 // and after it has restarted or shows another model card. A question that gets no answer is asked again by itself; the other
 // answers stand. One replica asks, the others take over what it found out ([Prober.Tell], [Prober.Take]).
 package probe
@@ -23,7 +23,7 @@ type Capabilities struct {
 	Life    uint64       `json:"-"` // of that backend's engine
 	Engine  dialect.Kind // by whose rules it was asked; "" is vLLM's
 	Model   string
-	Open    []string `json:"-"` // questions that were not answered yet, or will be asked again
+	Open    []string // questions that were not answered yet, or will be asked again
 
 	Tokenizer string  // fingerprint of its ids for fixed texts; "" is unknown
 	Template  string  // of its ids for fixed chats; "" is unknown
@@ -65,20 +65,32 @@ var CapabilityNames = []string{
 	MissingWindow,
 }
 
+// missing returns what is said of a capability that is missing; nil if it is there.
+func (c *Capabilities) missing(what string) *MissingCapability {
+	if i := slices.IndexFunc(c.Missing, func(m MissingCapability) bool { return m.Name == what }); i >= 0 {
+		return &c.Missing[i]
+	}
+	return nil
+}
+
 // MissingReason returns why a capability is missing; "" if it is there. For nil everything is missing.
 func (c *Capabilities) MissingReason(what string) string {
 	if c == nil {
 		return "not probed yet"
 	}
-	if i := slices.IndexFunc(c.Missing, func(m MissingCapability) bool { return m.Name == what }); i >= 0 {
-		return c.Missing[i].Reason
+	if m := c.missing(what); m != nil {
+		return m.Reason
 	}
 	return ""
 }
 
 // Pending reports whether it is not known yet whether a capability is missing. For nil nothing is known.
 func (c *Capabilities) Pending(what string) bool {
-	return c == nil || slices.ContainsFunc(c.Missing, func(m MissingCapability) bool { return m.Name == what && m.Pending })
+	if c == nil {
+		return true
+	}
+	m := c.missing(what)
+	return m != nil && m.Pending
 }
 
 // Complete reports whether all is known. For nil nothing is.

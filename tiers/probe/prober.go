@@ -2,9 +2,7 @@ package probe
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,14 +11,15 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/internal/panics"
-	calls "github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/credentials"
+	"github.com/foregate/foregate/tiers/dialect"
+	"github.com/foregate/foregate/tiers/engine"
 )
 
 // Options wire a Prober.
 type Options struct {
 	Pools      []Pool                          // at the start; [Prober.SetPools] replaces them
-	Transport  http.RoundTripper               // nil is http.DefaultTransport
-	Upstream   calls.Upstream                  // continues texts, as it will for requests; nil: nobody is asked
+	Upstream   engine.Upstream                 // asks, as it will for requests
 	Timeout    time.Duration                   // how long an engine may say nothing to a question; 0 is 2 min: busy ones let it wait
 	Mine       func(pool, backend string) bool // this replica asks a backend; nil: it asks all
 	Ready      func() bool                     // what other replicas told was taken; nil: there is nothing to wait for
@@ -29,20 +28,63 @@ type Options struct {
 	Now        func() time.Time                // nil is time.Now
 }
 
+// Pool is one to probe.
+type Pool struct {
+	Name, Model string
+	// Backends are those that there are now. It is asked once a second.
+	Backends    func() []Backend
+	Credentials func() *credentials.Credentials // that it shows to its engines; nil: none
+	// Ended is told how each question ended; nil: nobody is.
+	Ended func(backend string, err error)
+	// Priority is what its engines are told where they schedule by priority: a late one. nil:
+	// they do not, and refuse a request that has one.
+	Priority *int64
+	// Scores reports whether its engines may be asked to score now: none has died of it a moment ago. nil: always.
+	Scores func() bool
+}
+
+// probedAs reports whether what a probe tells of p holds for q, too.
+func (p Pool) probedAs(q Pool) bool {
+	same := p.Priority == nil && q.Priority == nil || p.Priority != nil && q.Priority != nil && *p.Priority == *q.Priority
+	return p.Model == q.Model && same
+}
+
+// Backend is one of a pool's.
+type Backend struct {
+	ID, URL string
+	Engine  dialect.Kind // "" is not known yet
+	Up      bool
+	Life    uint64 // another one than before: the engine was restarted
+}
+
+// like reports whether the engines of b and c are of the same kind.
+func (b Backend) like(c Backend) bool { return dialect.Of(b.Engine) == dialect.Of(c.Engine) }
+
+// pace is how often is asked.
+type pace struct {
+	look, models       time.Duration // at the backends, at the model's card
+	minRetry, maxRetry time.Duration // of a question that got no answer: doubling
+	part, maxPart      time.Duration // of one whose answer may be better: doubling
+	closed, maxClosed  time.Duration // scoring that ended the engine: doubling
+	told               time.Duration // after which what is known is told again
+}
+
+// defaultPace is that of a Prober.
+var defaultPace = pace{
+	look: time.Second, models: 15 * time.Second, minRetry: time.Second, maxRetry: time.Minute,
+	part: 10 * time.Second, maxPart: 15 * time.Minute, closed: 5 * time.Minute, maxClosed: time.Hour, told: 20 * time.Second,
+}
+
 // Prober keeps a card of each pool. It is safe for concurrent use.
 type Prober struct {
-	services
-	transport http.RoundTripper                 // of pools without one
-	watched   atomic.Pointer[map[string]*watch] // by pool; never changed, only replaced
-	changed   chan struct{}                     // SetPools was called
-	running   atomic.Bool
+	Options
+	pace    pace
+	watched atomic.Pointer[map[string]*watch] // by pool; never changed, only replaced
+	changed chan struct{}                     // SetPools was called
 }
 
 // New checks the options. Nothing is asked before Run.
 func New(o Options) (*Prober, error) {
-	if o.Transport == nil {
-		o.Transport = http.DefaultTransport
-	}
 	if o.Timeout <= 0 {
 		o.Timeout = 2 * time.Minute
 	}
@@ -55,15 +97,13 @@ func New(o Options) (*Prober, error) {
 	if o.Ready == nil {
 		o.Ready = func() bool { return true }
 	}
-	p := &Prober{transport: o.Transport, changed: make(chan struct{}, 1), services: services{
-		upstream: o.Upstream, timeout: o.Timeout, log: o.Logger, now: o.Now, pace: defaultPace, mine: o.Mine, ready: o.Ready,
-	}}
+	p := &Prober{Options: o, pace: defaultPace, changed: make(chan struct{}, 1)}
 	p.watched.Store(&map[string]*watch{})
 	if err := p.SetPools(o.Pools); err != nil {
 		return nil, err
 	}
 	if o.Registerer != nil {
-		if err := o.Registerer.Register(&collector{p.watches, p.now}); err != nil {
+		if err := o.Registerer.Register(collector{p}); err != nil {
 			return nil, fmt.Errorf("probe: %w", err)
 		}
 	}
@@ -76,19 +116,11 @@ func New(o Options) (*Prober, error) {
 func (p *Prober) SetPools(pools []Pool) error {
 	was, next := *p.watched.Load(), make(map[string]*watch, len(pools))
 	for _, pool := range pools {
-		switch {
-		case pool.Name == "":
-			return errors.New("probe: a pool has no name")
-		case pool.Backends == nil:
-			return fmt.Errorf("probe: pool %q does not tell its backends", pool.Name)
-		case next[pool.Name] != nil:
-			return fmt.Errorf("probe: there are two pools %q", pool.Name)
-		}
-		if pool.Transport == nil {
-			pool.Transport = p.transport
+		if pool.Name == "" || pool.Backends == nil || next[pool.Name] != nil {
+			return fmt.Errorf("probe: a pool without a name or backends, or the second one %q", pool.Name)
 		}
 		if next[pool.Name] = was[pool.Name]; next[pool.Name] == nil || !was[pool.Name].pool.probedAs(pool) {
-			next[pool.Name] = &watch{services: &p.services, pool: pool}
+			next[pool.Name] = &watch{prober: p, pool: pool}
 		}
 	}
 	p.watched.Store(&next)
@@ -105,10 +137,6 @@ func (p *Prober) watches() map[string]*watch { return *p.watched.Load() }
 // Run probes until ctx ends. Each pool has a goroutine of its own, so that one whose
 // engines hang holds up no other.
 func (p *Prober) Run(ctx context.Context) error {
-	if !p.running.CompareAndSwap(false, true) {
-		return errors.New("probe: it runs already")
-	}
-	defer p.running.Store(false)
 	var all sync.WaitGroup
 	defer all.Wait()
 	ends := map[*watch]func(){}
@@ -154,4 +182,38 @@ func (p *Prober) Progress(pool string) Progress {
 		}
 	}
 	return Progress{}
+}
+
+// collector shows the cards as they are when they are asked for: labels are the pools of
+// the configuration and closed sets.
+type collector struct{ *Prober }
+
+var (
+	missingDesc = prometheus.NewDesc("foregate_probe_missing",
+		"1 where the pool's engines lack it, or were not probed yet; 0 where they have it.", []string{"pool", "capability"}, nil)
+	ageDesc = prometheus.NewDesc("foregate_probe_age_seconds",
+		"Time since the pool's engines were last probed with success; absent before.", []string{"pool"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- missingDesc
+	ch <- ageDesc
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	for name, w := range c.watches() {
+		capabilities := w.probedCapabilities()
+		for _, what := range CapabilityNames {
+			missing := 0.0
+			if capabilities.MissingReason(what) != "" {
+				missing = 1
+			}
+			ch <- prometheus.MustNewConstMetric(missingDesc, prometheus.GaugeValue, missing, name, what)
+		}
+		if capabilities != nil {
+			ch <- prometheus.MustNewConstMetric(ageDesc, prometheus.GaugeValue, c.Now().Sub(capabilities.At).Seconds(), name)
+		}
+	}
 }

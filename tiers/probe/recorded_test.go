@@ -33,14 +33,8 @@ func TestRecordedAnswersTellWhatAnEngineIs(t *testing.T) {
 		if err != nil || len(cards) != 1 || cards[0].ID == "" || cards[0].Window != c.window {
 			t.Errorf("%s: %+v, %v", folder, cards, err)
 		}
-		if ids, err := parseIDs(recorded(t, folder+"/tokenize")); err != nil || len(ids) != 2 || ids[0] != 26843 || ids[1] != 665 {
-			t.Errorf("%s: ids %v, %v", folder, ids, err)
-		}
 	}
 	if window, start, err := parseProps(recorded(t, "llamacpp-b11549/props")); err != nil || window != 2048 || start == "" {
 		t.Errorf("a window of %d tokens, %v", window, err)
-	}
-	if text, err := parseTemplateText(recorded(t, "llamacpp-b11549/apply-template")); err != nil || !strings.HasSuffix(text, "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n") {
-		t.Errorf("the template makes %q, %v", text, err)
 	}
 }

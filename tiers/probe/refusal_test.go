@@ -9,26 +9,27 @@ import (
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/credentials"
+	"github.com/foregate/foregate/tiers/upstream"
 )
 
 func TestAnEngineThatRefusesTheKeyIsNotProbedAndSaysSoUntilItTakesIt(t *testing.T) {
-	sim := engine(t, vllmsim.Options{Seed: 3, APIKeys: []string{"right"}})
+	sim := simulated(t, vllmsim.Options{Seed: 3, APIKeys: []string{"right"}})
 	var key atomic.Pointer[string]
 	show := func(k string) { key.Store(&k) }
 	show("wrong-canary")
 	var ends atomic.Pointer[error]
 	pools := []Pool{{
 		Name: "p", Model: "sim", Backends: func() []Backend { return []Backend{{ID: "a", URL: sim.URL(), Up: true}} },
-		Transport: withKey{transport(t), &key}, Ended: func(_ string, err error) { ends.Store(&err) },
+		Ended: func(_ string, err error) { ends.Store(&err) },
 	}}
-	p, err := New(Options{Pools: pools})
+	p, err := New(Options{Pools: pools, Upstream: upstream.New(upstream.Options{Transport: withKey{transport(t), &key}})})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.pace = hasty
 	run(t, p)
 	c := until(t, p, "failed", func(*Capabilities) bool { return p.Progress("p").Failed != "" })
-	if why := p.Progress("p").Failed; c != nil || !strings.Contains(why, "/v1/models: the engine refuses the gateway's credentials with status 401") || strings.Contains(why, "canary") {
+	if why := p.Progress("p").Failed; c != nil || !strings.Contains(why, ": the engine refuses the gateway's credentials with status 401") || strings.Contains(why, "canary") {
 		t.Errorf("%q, %+v", why, c)
 	}
 	if credentials.RefusalOf(*ends.Load()) == nil {
@@ -53,7 +54,7 @@ func (w withKey) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestAProxyThatClosesSinglePathsLeavesTheRest(t *testing.T) {
-	sim := engine(t, vllmsim.Options{Seed: 3})
+	sim := simulated(t, vllmsim.Options{Seed: 3})
 	url := faces(t, sim.URL(), func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 		if r.URL.Path != "/tokenize" && r.URL.Path != "/v1/models" {
 			return false

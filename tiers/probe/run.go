@@ -3,13 +3,13 @@ package probe
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/foregate/foregate/tiers/dialect"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/fields"
 )
 
 // probeRun is what is known of an engine, and how it is asked. A question is asked of a copy, so that one that fails
@@ -83,6 +83,15 @@ func (e *probeRun) addMissing(what, why string) {
 	}
 }
 
+// lacks adds a capability as missing if an error says so. It returns an error that says nothing of it.
+func (e *probeRun) lacks(what, before string, err error) error {
+	if err == nil || fails(err) {
+		return err
+	}
+	e.addMissing(what, before+reason(err))
+	return nil
+}
+
 // card is what is known. open are the questions that were not answered yet, with the reason.
 func (e *probeRun) card(open map[string]string) *Capabilities {
 	c := e.found
@@ -114,45 +123,21 @@ func (e *probeRun) card(open map[string]string) *Capabilities {
 	return &c
 }
 
-// complete calls /v1/completions or /v1/chat/completions, greedily and as a stream, and requests ids.
-func (e *probeRun) complete(ctx context.Context, path string, question map[string]any) (answer, error) {
-	known := &e.dialect().Members
-	q := map[string]any{"max_tokens": answerTokens, "temperature": 0}
-	if !known.WholeTokenIDs { // else it has none in streams
-		q["stream"], q["stream_options"] = true, map[string]any{"include_usage": true}
-	}
-	switch {
-	case known.TokenIDs || known.WholeTokenIDs:
-		q["return_token_ids"] = true
-	case known.IDsInLogprobs && question["messages"] != nil:
-		q["logprobs"], q["top_logprobs"] = true, 1
-	case known.IDsInLogprobs:
-		q["logprobs"] = 1
-	}
-	maps.Copy(q, question)
-	post := e.post
-	if q["messages"] != nil {
-		post = e.templated
-	}
-	body, err := post(ctx, path, q)
-	if err != nil {
-		return answer{}, err
-	}
-	a, err := parseAnswer(body, known.IDsInLogprobs)
-	if err == nil {
-		e.another = ""
-		if !sameModel(e.cards, e.asker.model, a.model) {
-			e.another = line(a.model)
-		}
-	}
-	return a, err
-}
+// longQuestion has a long answer, so that its beginning can be compared.
+const longQuestion = "Describe a walk through a market town on a rainy morning, in about two hundred words."
 
-// say sends one question as a chat.
-func (e *probeRun) say(ctx context.Context, more map[string]any) (answer, error) {
-	q := map[string]any{"messages": []message{{"user", longQuestion}}}
-	maps.Copy(q, more)
-	return e.complete(ctx, "/v1/chat/completions", q)
+const (
+	answerTokens = 16 // of each answer, at most
+	maxBehind    = 6  // ids of an answer and behind it that may be its end
+)
+
+// asked are the members of a chat of one question.
+func asked(question string) map[string]any { return chat(message{"user", question}) }
+
+// unthinking are those of a chat whose engine is not to think.
+func unthinking(members map[string]any) map[string]any {
+	members[fields.Kwargs] = map[string]any{"enable_thinking": false}
+	return members
 }
 
 // chat finds out whether chats are answered, with the ids of prompt and answer, and with logprobs of as many alternatives
@@ -160,27 +145,32 @@ func (e *probeRun) say(ctx context.Context, more map[string]any) (answer, error)
 func (e *probeRun) chat(ctx context.Context) error {
 	e.found.TokenIDs, e.found.Unscored, e.noChat = false, false, ""
 	unscored := ""
-	a, err := e.say(ctx, map[string]any{"logprobs": true, "top_logprobs": alternatives})
-	if refused, is := errors.AsType[*refusal](err); is && !fails(err) {
-		unscored = refused.Error()
-		a, err = e.say(ctx, nil)
+	a, err := e.draft(ctx, asked(longQuestion))
+	if err != nil && !fails(err) {
+		unscored = reason(err)
+		a, err = e.relay(ctx, asked(longQuestion))
 	}
-	refused, isRefusal := errors.AsType[*refusal](err)
-	switch {
-	case err != nil && (!isRefusal || fails(err)):
+	if fails(err) {
 		return err
-	case err != nil:
-		e.noChat = "chats are refused: " + refused.Error()
+	}
+	if err != nil {
+		e.noChat = "chats are refused: " + reason(err)
 		for _, what := range []string{MissingIDs, MissingPromptIDs, MissingLogprobs} {
 			e.addMissing(what, e.noChat)
 		}
 		return nil
 	}
-	e.chatted = a
-	if why := e.withoutIDs(&a); why != "" {
-		e.addMissing(MissingIDs, why)
+	if e.chatted, e.another = a, ""; !sameModel(e.cards, e.asker.model, a.model) {
+		e.another = line(a.model)
 	}
-	e.found.TokenIDs = e.missing[MissingIDs] == ""
+	switch {
+	case len(a.ids) == 0:
+		e.addMissing(MissingIDs, "it answers without token_ids")
+	case a.tokens >= 0 && a.tokens != len(a.ids):
+		e.addMissing(MissingIDs, fmt.Sprintf("it tells %d ids of %d tokens", len(a.ids), a.tokens))
+	default:
+		e.found.TokenIDs = true
+	}
 	if len(a.prompt) == 0 {
 		e.addMissing(MissingPromptIDs, "it answers without prompt_token_ids")
 	}
@@ -191,23 +181,6 @@ func (e *probeRun) chat(ctx context.Context) error {
 		e.addMissing(MissingLogprobs, why)
 	}
 	return e.thinking(ctx)
-}
-
-// withoutIDs says why the ids of a chat's answer cannot be used; "" if they can.
-func (e *probeRun) withoutIDs(a *answer) string {
-	switch known := &e.dialect().Members; {
-	case known.WholeTokenIDs:
-		return "it tells token_ids of answers in one piece alone, and drafts are streamed"
-	case len(a.ids) > 0 && a.tokens >= 0 && a.tokens != len(a.ids):
-		return fmt.Sprintf("it tells %d ids of %d tokens", len(a.ids), a.tokens)
-	case len(a.ids) > 0:
-		return ""
-	case known.IDsInLogprobs:
-		return "the entries of its logprobs have no id"
-	case !known.TokenIDs:
-		return "the API of " + string(e.engine) + " tells no ids of answers"
-	}
-	return "it answers without token_ids"
 }
 
 // withoutLogprobs says why the logprobs of an answer cannot be believed; "" if they can.
@@ -232,16 +205,11 @@ func (e *probeRun) thinking(ctx context.Context) error {
 		e.addMissing(MissingLogprobs, "it thinks before it answers, and no way is known to turn that off")
 		return nil
 	}
-	a, err := e.say(ctx, map[string]any{"chat_template_kwargs": map[string]any{"enable_thinking": false}})
-	switch {
-	case fails(err):
-		return err
-	case err != nil:
-		e.addMissing(MissingLogprobs, "it thinks before it answers, and refuses enable_thinking: false: "+err.Error())
-	case a.thinks || e.begins && e.beginsAnyhow(ctx):
+	a, err := e.relay(ctx, unthinking(asked(longQuestion)))
+	if err == nil && (a.thinks || e.begins && e.beginsAnyhow(ctx)) {
 		e.addMissing(MissingLogprobs, "it thinks before it answers, and enable_thinking: false does not turn that off")
 	}
-	return nil
+	return e.lacks(MissingLogprobs, "it thinks before it answers, and refuses enable_thinking: false: ", err)
 }
 
 // continuation finds out whether an answer can be continued from ids.
@@ -250,42 +218,42 @@ func (e *probeRun) continuation(ctx context.Context) error {
 		e.addMissing(MissingContinue, why)
 		return nil
 	}
+	var err error
 	if e.chatted.text == "" { // another replica has asked for it
-		a, err := e.say(ctx, nil)
-		if err != nil && !fails(err) {
-			e.addMissing(MissingContinue, err.Error())
-			return nil
+		if e.chatted, err = e.relay(ctx, asked(longQuestion)); err != nil {
+			return e.lacks(MissingContinue, "", err)
 		}
-		if err != nil {
+	}
+	prompt := e.chatted.prompt
+	if len(prompt) == 0 && e.missing[MissingTokenize] == "" {
+		if prompt, err = e.rendered(ctx, asked(longQuestion)); fails(err) {
 			return err
 		}
-		e.chatted = a
-	}
-	prompt, err := e.chatted.prompt, error(nil)
-	if len(prompt) == 0 && e.missing[MissingTokenize] == "" {
-		prompt, err = e.rendered(ctx, map[string]any{"messages": []message{{"user", longQuestion}}, "add_generation_prompt": true})
-	}
-	if fails(err) {
-		return err
 	}
 	if len(prompt) == 0 {
 		e.addMissing(MissingContinue, "nothing tells the ids of a chat")
 		return nil
 	}
-	more := map[string]any{"prompt": prompt}
-	if e.missing[MissingLogprobs] == "" {
-		more["logprobs"] = 2
+	a, err := e.behindIDs(ctx, prompt)
+	if err != nil {
+		return e.lacks(MissingContinue, "", err)
 	}
-	a, err := e.complete(ctx, "/v1/completions", more)
-	switch same, at := goesOn(&e.chatted, &a); {
-	case fails(err):
-		return err
-	case err != nil:
-		e.addMissing(MissingContinue, err.Error())
-	case !same && (at == 0 || !a.tied(at)):
+	if same, at := goesOn(&e.chatted, &a); !same && (at == 0 || !a.tied(at)) {
 		e.addMissing(MissingContinue, fmt.Sprintf("from ids it answers otherwise than in the chat, from token %d on", at+1))
 	}
 	return nil
+}
+
+// behindIDs has the engine answer to the ids of a prompt, with logprobs where it has them.
+func (e *probeRun) behindIDs(ctx context.Context, prompt []int32) (answer, error) {
+	if e.missing[MissingLogprobs] == "" {
+		return e.draft(ctx, map[string]any{"prompt": prompt})
+	}
+	r, err := e.request(asked(longQuestion))
+	if err != nil {
+		return answer{}, err
+	}
+	return e.said(ctx, &engine.ContinueIDs{Terms: e.terms(), Request: r, PromptIDs: prompt, MaxTokens: answerTokens})
 }
 
 // cannotTakeIDs says why no answer can be asked for from ids; "" if it can.
@@ -312,29 +280,25 @@ func (e *probeRun) ending(ctx context.Context) error {
 		return nil
 	}
 	said := []message{{"user", "Say OK."}, {"assistant", "OK"}, {"user", "Thanks."}}
-	prompt, err := e.rendered(ctx, map[string]any{"messages": said[:1], "add_generation_prompt": true})
-	var whole []int32
-	if err == nil {
-		whole, err = e.rendered(ctx, map[string]any{"messages": said, "add_generation_prompt": true})
+	prompt, err := e.rendered(ctx, chat(said[0]))
+	if err != nil {
+		return e.lacks(MissingEOS, "", err)
+	}
+	whole, err := e.rendered(ctx, chat(said...))
+	if err != nil {
+		return e.lacks(MissingEOS, "", err)
 	}
 	for _, id := range behind(prompt, whole) {
-		a, failed := e.complete(ctx, "/v1/completions", map[string]any{"prompt": prompt, "max_tokens": 2, "logit_bias": map[int32]int{id: 100}})
-		if err = failed; err != nil {
-			break
+		a, err := e.relay(ctx, map[string]any{"prompt": prompt, "max_tokens": 2, "logit_bias": map[int32]int{id: 100}})
+		if err != nil {
+			return e.lacks(MissingEOS, "", err)
 		}
-		if a.endsWith(id) {
+		if a.finish == "stop" && !a.cut && a.text == "" {
 			e.found.EOS = []int32{id}
 			return nil
 		}
 	}
-	switch {
-	case fails(err):
-		return err
-	case err != nil:
-		e.addMissing(MissingEOS, err.Error())
-	default:
-		e.addMissing(MissingEOS, fmt.Sprintf("none of the %d ids behind an answer in a chat has ended one", maxBehind))
-	}
+	e.addMissing(MissingEOS, fmt.Sprintf("none of the %d ids behind an answer in a chat has ended one", maxBehind))
 	return nil
 }
 
@@ -345,9 +309,4 @@ func behind(prompt, whole []int32) []int32 {
 		n++
 	}
 	return whole[n:min(n+maxBehind, len(whole))]
-}
-
-// doubled is the n-th pause, from 1 on: each is twice the one before, to most at most.
-func doubled(minimum time.Duration, n int, maximum time.Duration) time.Duration {
-	return min(minimum<<min(n-1, 20), maximum)
 }

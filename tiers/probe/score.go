@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/foregate/foregate/tiers/dialect"
+	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 )
+
+// scoredTokens are scored, after twice as many.
+const scoredTokens = 8
 
 // scoring finds out how the engine scores. What is not answered is asked again, but the engine counts as one that does not
 // score: drafts are then checked in another way.
@@ -36,14 +39,16 @@ func (e *probeRun) styles(ctx context.Context) error {
 	}
 	for _, style := range list {
 		err := e.score(ctx, style)
-		switch {
-		case err == nil:
+		if err == nil {
 			e.found.Scoring = style
 			return nil
-		case fails(err):
-			return fmt.Errorf("%s: %w", style, err) // it is this one, and does not work
 		}
-		why = append(why, fmt.Sprintf("%s: %v", style, err))
+		if why = append(why, fmt.Sprintf("%s: %s", style, reason(err))); e.deadly {
+			why = append(why, "the engine did not live through it")
+		}
+		if fails(err) {
+			break // it is this one, and does not work
+		}
 	}
 	return errors.New(strings.Join(why, "; "))
 }
@@ -52,29 +57,17 @@ func (e *probeRun) styles(ctx context.Context) error {
 func (e *probeRun) score(ctx context.Context, style openai.ScoreStyle) error {
 	ids := e.someIDs(3 * scoredTokens)
 	n := len(ids) - scoredTokens
-	q := &openai.ScoreQuestion{
-		Style: style, Model: e.asker.model, Prompt: ids[:n:n], Draft: ids[n:], Top: 1, Priority: e.dialect().EnginePriority(e.priority),
-	}
-	body, err := e.send(ctx, http.MethodPost, q.Path(), q.Body(nil))
+	var scores openai.Scores
+	err := e.ask(ctx, &engine.Score{
+		Question: openai.ScoreQuestion{Style: style, Model: e.asker.model, Prompt: ids[:n:n], Draft: ids[n:], Top: 1, Priority: e.priority},
+		Into:     &scores,
+	})
 	if fails(err) {
-		e.again = err.Error()
-		_, ill := e.send(ctx, http.MethodGet, "/health", nil)
-		e.deadly = ctx.Err() == nil && ill != nil && !absent(ill)
-		if e.deadly {
-			err = fmt.Errorf("%w; the engine did not live through it: %w", err, ill)
-		}
+		e.again = reason(err)
+		_, ill := e.get(ctx, "/health")
+		e.deadly = ctx.Err() == nil && fails(ill)
 	}
-	if err != nil {
-		return err
-	}
-	scores, err := q.Parse(body)
-	if err == nil && len(scores.Tokens) != len(q.Draft) {
-		err = openai.ErrShort
-	}
-	if err != nil {
-		return &unreadable{err.Error()}
-	}
-	return nil
+	return err
 }
 
 // someIDs returns so many ids: such as this tokenizer makes, or where it tells none, some that

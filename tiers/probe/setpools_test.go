@@ -8,7 +8,7 @@ import (
 )
 
 func TestAPoolThatIsAddedIsProbedAndOneOfAnotherModelAnew(t *testing.T) {
-	sim := engine(t, vllmsim.Options{Seed: 3})
+	sim := simulated(t, vllmsim.Options{Seed: 3})
 	s := backends(Backend{ID: "a", URL: sim.URL(), Up: true})
 	p := start(t, Options{}, s, nil)
 	until(t, p, "probed", good)

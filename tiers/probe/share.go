@@ -6,19 +6,15 @@ import (
 	"errors"
 	"slices"
 	"time"
-
-	"github.com/foregate/foregate/tiers/dialect"
-	"github.com/foregate/foregate/tiers/openai"
 )
 
 // Topic names what replicas tell each other. It changes with the questions and with the shape of a record.
-const Topic = "probe:1"
+const Topic = "probe:2"
 
 const (
 	// maxRecord bounds a record, in bytes; reasons are cut to fit.
 	maxRecord = 1900
 	maxReason = 100 // bytes of a reason in a record
-	maxEnds   = 16  // ids in one
 
 	keptFor  = time.Hour        // by a replica that finds the engine unchanged
 	patience = 60 * time.Second // while the replica that asks is taken to live
@@ -29,7 +25,6 @@ const (
 type record struct {
 	Card  modelCard
 	Found Capabilities
-	Open  []string
 }
 
 // heard is what another replica told, or this one before it was started anew.
@@ -42,8 +37,8 @@ type heard struct {
 func (r record) encode() string {
 	r.Found.Missing = slices.Clone(r.Found.Missing)
 	for i := range r.Found.Missing {
-		r.Found.Missing[i].Reason = line(r.Found.Missing[i].Reason)
-		r.Found.Missing[i].Reason = r.Found.Missing[i].Reason[:min(len(r.Found.Missing[i].Reason), maxReason)]
+		why := line(r.Found.Missing[i].Reason)
+		r.Found.Missing[i].Reason = why[:min(len(why), maxReason)]
 	}
 	body, err := json.Marshal(r)
 	if err != nil || len(body) > maxRecord {
@@ -54,32 +49,15 @@ func (r record) encode() string {
 
 var errRecord = errors.New("probe: no record of a probe")
 
-// parseRecord reads a record. Whatever a replica would not write is an error.
+// parseRecord reads a record.
 func parseRecord(text string) (*record, error) {
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
 	d.DisallowUnknownFields()
 	r := &record{}
-	if len(text) > maxRecord || d.Decode(r) != nil || d.More() || !r.valid() {
+	if len(text) > maxRecord || d.Decode(r) != nil || d.More() || r.Found.Backend == "" {
 		return nil, errRecord
 	}
 	return r, nil
-}
-
-// valid reports whether a replica of this version can have written r.
-func (r *record) valid() bool {
-	f := &r.Found
-	fingerprint := func(s string) bool { return len(s) == 0 || len(s) == 64 }
-	ok := f.Window >= 0 && slices.Contains([]dialect.Continue{dialect.ContinueUnknown, dialect.Continues, dialect.Repeats, dialect.ContinueNot}, f.Continue) &&
-		fingerprint(f.Tokenizer) && fingerprint(f.Template) && len(f.EOS) <= maxEnds && f.Backend != "" &&
-		(f.Engine == "" || slices.Contains(dialect.Kinds, f.Engine)) &&
-		slices.Contains([]openai.ScoreStyle{"", openai.ScoreCompletions, openai.ScoreSGLang}, f.Scoring)
-	for i, m := range f.Missing {
-		ok = ok && slices.Contains(CapabilityNames, m.Name) && m.Reason != "" && (i == 0 || f.Missing[i-1].Name < m.Name)
-	}
-	for _, name := range r.Open {
-		ok = ok && slices.ContainsFunc(questions, func(q question) bool { return q.name == name })
-	}
-	return ok && (f.Scoring == "" || f.MissingReason(MissingScoring) == "") && (f.TokenIDs == (f.MissingReason(MissingIDs) == ""))
 }
 
 // Tell returns what this replica has found out, by pool: what it has not told yet, and now and then all.
@@ -87,7 +65,7 @@ func (p *Prober) Tell() map[string]string {
 	out := map[string]string{}
 	for name, w := range p.watches() {
 		w.mu.Lock()
-		if now := p.now(); w.told != "" && (w.fresh || now.Sub(w.last) >= p.pace.told) {
+		if now := p.Now(); w.told != "" && (w.fresh || now.Sub(w.last) >= p.pace.told) {
 			out[name], w.fresh, w.last = w.told, false, now
 		}
 		w.mu.Unlock()
@@ -107,14 +85,14 @@ func (p *Prober) Take(pool, text string, age time.Duration) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.heard = heard{r, p.now().Add(-age)}
+	w.heard = heard{r, p.Now().Add(-age)}
 }
 
 // keep keeps what is known for Tell. What another has told is his to tell.
 func (w *watch) keep(c *Capabilities) {
 	text := ""
 	if !w.foreign && w.states[0].known {
-		text = record{w.run.model, *c, c.Open}.encode()
+		text = record{w.run.model, *c}.encode()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,7 +109,7 @@ func (w *watch) lastHeard(set []Backend) (h heard, b Backend, ok bool) {
 		return h, b, false
 	}
 	at := find(set, h.Found.Backend)
-	if at < 0 || dialect.Of(set[at].Engine) != dialect.Of(h.Found.Engine) {
+	if at < 0 || !set[at].like(Backend{Engine: h.Found.Engine}) {
 		return h, b, false
 	}
 	return h, set[at], true
@@ -139,7 +117,7 @@ func (w *watch) lastHeard(set []Backend) (h heard, b Backend, ok bool) {
 
 // takeOver takes over what the replica that asks has found out, and reports whether this one leaves the asking to it.
 func (w *watch) takeOver(set []Backend, now time.Time) bool {
-	if w.services.mine(w.pool.Name, w.backend.ID) {
+	if w.prober.Mine(w.pool.Name, w.backend.ID) {
 		w.foreign = false
 		return false
 	}
@@ -147,7 +125,7 @@ func (w *watch) takeOver(set []Backend, now time.Time) bool {
 	if !ok || now.Sub(h.at) > patience {
 		wait := alone
 		if h.record != nil && now.Sub(h.at) <= patience {
-			wait += w.services.pace.told // it lives, and tells all again soon
+			wait += w.prober.pace.told // it lives, and tells all again soon
 		}
 		w.foreign = w.foreign && now.Sub(w.since) < wait
 		return now.Sub(w.since) < wait && !w.states[0].known
@@ -162,7 +140,7 @@ func (w *watch) takeOver(set []Backend, now time.Time) bool {
 // recall takes over what was found out before this replica was started, if the engine's card is the same.
 func (w *watch) recall() {
 	h, b, ok := w.lastHeard([]Backend{w.backend})
-	same := ok && h.Card == w.run.model && (h.Card.Start != "" || w.services.now().Sub(h.at) <= patience)
+	same := ok && h.Card == w.run.model && (h.Card.Start != "" || w.prober.Now().Sub(h.at) <= patience)
 	if !same || slices.ContainsFunc(w.states[1:], func(s state) bool { return s.known }) {
 		return
 	}
@@ -173,7 +151,7 @@ func (w *watch) recall() {
 
 // adopt replaces what is known.
 func (w *watch) adopt(h heard, b Backend) {
-	now := w.services.now()
+	now := w.prober.Now()
 	w.taken, w.backend, w.modelsAt = h.record, b, now
 	w.run = newRun(w.asker(b))
 	w.run.found, w.run.model = h.Found, h.Card
@@ -185,7 +163,7 @@ func (w *watch) adopt(h heard, b Backend) {
 	}
 	for i := range w.states {
 		q, s := &questions[i], &w.states[i]
-		if *s = (state{known: true}); slices.Contains(h.Open, q.name) {
+		if *s = (state{known: true}); slices.Contains(h.Found.Open, q.name) {
 			*s = state{due: now, failed: "it was not answered yet", known: len(q.of) > 0 && !slices.ContainsFunc(q.of, h.Found.Pending)}
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
@@ -13,8 +12,57 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/foregate/foregate/tiers/dialect"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
 )
+
+// texts are what the tokenizer's fingerprint is made of: each is where tokenizers differ. Any change here changes every
+// fingerprint, so that pools must be probed by the same release to be compared.
+var texts = []string{
+	"The quick brown fox jumps over the lazy dog 1234567890 times, doesn't it?",
+	"数据模型的答案是什么？東京と한국어の世界",
+	"😀🎉 👩‍👩‍👧 🇫🇷 naïve Ünïcödé",
+	"func main() {\n\tif err := run(); err != nil {\n\t\tos.Exit(1)\n\t}\n}",
+	" a  b   c\t\td \r\n e \u00a0f",
+	"\n\n",
+	"0.1 1e-9 0xFF 100,000 ١٢٣",
+}
+
+// message is one turn of a chat.
+type message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// chat returns the members of a chat.
+func chat(turns ...message) map[string]any { return map[string]any{"messages": turns} }
+
+// withTools returns those of one that offers a tool.
+func withTools(members map[string]any) map[string]any {
+	members["tools"] = []any{map[string]any{
+		"type": "function",
+		"function": map[string]any{
+			"name": "get_weather", "description": "Current weather in a city.",
+			"parameters": map[string]any{
+				"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}}, "required": []string{"city"},
+			},
+		},
+	}}
+	return members
+}
+
+// plainChat is the first of chats.
+func plainChat() map[string]any { return asked("What is the capital of France?") }
+
+// chats returns what the template's fingerprint is made of. The first is plain: a template that refuses it has none.
+func chats() []map[string]any {
+	return []map[string]any{
+		plainChat(),
+		chat(message{"system", "You are brief."}, message{"user", "Hello there."}),
+		chat(message{"user", "Hi"}, message{"assistant", "Hello! What can I do for you?"}, message{"user", " Count to three.\n"}),
+		withTools(asked("What is the weather in Paris?")),
+	}
+}
 
 // fold adds ids to a fingerprint, after their number.
 func fold(h hash.Hash, ids []int32) {
@@ -25,18 +73,20 @@ func fold(h hash.Hash, ids []int32) {
 	_, _ = h.Write(b) // never fails
 }
 
+var errNoIDs = unusable("it told no ids")
+
 // tokenizer computes the fingerprint of the tokenizer.
 func (e *probeRun) tokenizer(ctx context.Context) error {
 	h := sha256.New()
 	e.found.Tokenizer, e.ids = "", nil
 	for _, text := range texts {
-		ids, err := e.rendered(ctx, map[string]any{"prompt": text, "add_special_tokens": true})
-		switch {
-		case fails(err):
-			return err
-		case err != nil:
-			e.addMissing(MissingTokenize, "/tokenize: "+err.Error())
-			return nil
+		var ids []int32
+		err := e.ask(ctx, &engine.TokenizeText{Model: e.asker.model, Text: []byte(text), Into: &ids})
+		if err == nil && len(ids) == 0 {
+			err = errNoIDs
+		}
+		if err != nil {
+			return e.lacks(MissingTokenize, "/tokenize: ", err)
 		}
 		fold(h, ids)
 		e.ids = append(e.ids, ids...)
@@ -51,22 +101,13 @@ func (e *probeRun) template(ctx context.Context) error {
 		return nil
 	}
 	h := sha256.New()
-	for i := range chats {
-		c := &chats[i]
-		q := map[string]any{"messages": c.messages, "add_generation_prompt": true}
-		if c.tools != nil {
-			q["tools"] = c.tools
+	for i, c := range chats() {
+		ids, err := e.rendered(ctx, c)
+		if f, is := errors.AsType[*engine.Failure](err); is && i > 0 && f.Status == http.StatusBadRequest {
+			ids, err = nil, nil
 		}
-		ids, err := e.rendered(ctx, q)
-		refused, isRefusal := errors.AsType[*refusal](err)
-		switch {
-		case fails(err):
-			return err
-		case isRefusal && i > 0 && refused.status == http.StatusBadRequest:
-			ids = nil
-		case err != nil:
-			e.addMissing(MissingTokenize, fmt.Sprintf("/tokenize of the chat %q: %v", c.name, err))
-			return nil
+		if err != nil {
+			return e.lacks(MissingTokenize, fmt.Sprintf("/tokenize of chat %d: ", i+1), err)
 		}
 		fold(h, ids)
 		if i == 0 {
@@ -77,70 +118,15 @@ func (e *probeRun) template(ctx context.Context) error {
 	return nil
 }
 
-// rendered returns the ids of a text or of a chat as the engine's own routes tell them.
-func (e *probeRun) rendered(ctx context.Context, question map[string]any) ([]int32, error) {
-	var body []byte
-	var err error
-	switch e.dialect().Tokenize {
-	case dialect.TokenizeNone:
-		return nil, &unreadable{"the API of " + string(e.engine) + " has no such route"}
-	case dialect.TokenizeLlamaCpp:
-		text := question["prompt"]
-		if question["messages"] != nil {
-			if text, err = e.templateText(ctx, question); err != nil {
-				return nil, err
-			}
-		}
-		// A template's text lacks the token that begins all texts, and names special tokens by their text.
-		body, err = e.post(ctx, "/tokenize", map[string]any{"content": text, "add_special": true, "parse_special": true})
-	default:
-		post := e.post
-		if question["messages"] != nil {
-			post = e.templated
-		}
-		body, err = post(ctx, "/tokenize", question)
+// rendered returns the ids of a chat as the engine's own routes tell them.
+func (a *asker) rendered(ctx context.Context, members map[string]any) (ids []int32, err error) {
+	err = a.templated(members, func(r *openai.Request) error {
+		return a.ask(ctx, &engine.TokenizePrompt{Model: a.model, Request: r, Into: &ids})
+	})
+	if err == nil && len(ids) == 0 {
+		err = errNoIDs
 	}
-	if err != nil {
-		return nil, err
-	}
-	return parseIDs(body)
-}
-
-// parseIDs reads an answer of /tokenize. The error is an *unreadable.
-func parseIDs(body []byte) ([]int32, error) {
-	var w struct {
-		Tokens []int32 `json:"tokens"`
-	}
-	if err := json.Unmarshal(body, &w); err != nil {
-		return nil, &unreadable{"the answer cannot be read: " + line(err.Error())}
-	}
-	if len(w.Tokens) == 0 {
-		return nil, &unreadable{"it told no ids"}
-	}
-	return w.Tokens, nil
-}
-
-// templateText has llama.cpp apply the chat template.
-func (e *probeRun) templateText(ctx context.Context, question map[string]any) (string, error) {
-	body, err := e.templated(ctx, "/apply-template", question)
-	if err != nil {
-		return "", err
-	}
-	return parseTemplateText(body)
-}
-
-// parseTemplateText reads an answer of /apply-template. The error is an *unreadable.
-func parseTemplateText(body []byte) (string, error) {
-	var w struct {
-		Prompt *string `json:"prompt"`
-	}
-	if err := json.Unmarshal(body, &w); err != nil {
-		return "", &unreadable{"the answer of /apply-template cannot be read: " + line(err.Error())}
-	}
-	if w.Prompt == nil {
-		return "", &unreadable{"/apply-template told no prompt"}
-	}
-	return *w.Prompt, nil
+	return ids, err
 }
 
 // detokenize finds out whether ids can be turned into a text, and whether that of a chat's end begins thoughts.
@@ -154,46 +140,17 @@ func (e *probeRun) detokenize(ctx context.Context) error {
 	if len(ids) == 0 {
 		ids = tailOf(e.ids)
 	}
-	q, name := map[string]any{"tokens": ids}, "prompt"
-	switch e.dialect().Tokenize {
-	case dialect.TokenizeLlamaCpp:
-		name = "content"
-	case dialect.TokenizeSGLang:
-		q["skip_special_tokens"], name = false, "text"
-	}
-	body, err := e.post(ctx, "/detokenize", q)
-	if err != nil {
-		if !fails(err) {
-			e.addMissing(MissingWords, "/detokenize: "+err.Error())
-			return nil
-		}
-		return err
-	}
-	text, ok := parseWords(body, name)
-	if !ok {
-		e.addMissing(MissingWords, "the answer of /detokenize has no text")
-	}
-	e.begins = strings.HasSuffix(strings.TrimSpace(text), thinkTag)
-	return nil
+	var text []byte
+	err := e.ask(ctx, &engine.Detokenize{Model: e.asker.model, IDs: ids, Into: &text})
+	e.begins = strings.HasSuffix(strings.TrimSpace(string(text)), thinkTag)
+	return e.lacks(MissingWords, "/detokenize: ", err)
 }
 
 // beginsAnyhow reports whether a chat's end is the same where the engine is told not to think.
 func (e *probeRun) beginsAnyhow(ctx context.Context) bool {
-	ids, err := e.rendered(ctx, map[string]any{
-		"messages": chats[0].messages, "add_generation_prompt": true, "chat_template_kwargs": map[string]any{"enable_thinking": false},
-	})
+	ids, err := e.rendered(ctx, unthinking(plainChat()))
 	return err == nil && slices.Equal(tailOf(ids), e.tail)
 }
 
 // tailOf returns the last ids.
 func tailOf(ids []int32) []int32 { return ids[max(len(ids)-8, 0):] }
-
-// parseWords reads the text of an answer of /detokenize, whose name depends on the engine.
-func parseWords(body []byte, name string) (text string, ok bool) {
-	var w map[string]json.RawMessage
-	var told *string
-	if json.Unmarshal(body, &w) != nil || json.Unmarshal(w[name], &told) != nil || told == nil {
-		return "", false
-	}
-	return *told, true
-}

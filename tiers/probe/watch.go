@@ -8,13 +8,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/foregate/foregate/tiers/dialect"
 )
 
 // watch sees to one pool's card. All but the card and what others told belongs to the goroutine of run.
 type watch struct {
-	services     *services
+	prober       *Prober
 	pool         Pool
 	capabilities atomic.Pointer[Capabilities] // without a time: nothing can be used yet
 	progress     atomic.Pointer[Progress]
@@ -80,7 +78,7 @@ func (w *watch) loop(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		pause := w.services.pace.look
+		pause := w.prober.pace.look
 		if w.backend.ID == "" {
 			pause /= firstLooks
 		}
@@ -93,18 +91,17 @@ func (w *watch) loop(ctx context.Context) {
 
 // step asks the next question, if there is one, and reports whether there may be more.
 func (w *watch) step(ctx context.Context) (more bool) {
-	if !w.services.ready() {
+	if !w.prober.Ready() {
 		return false
 	}
-	set, now := w.pool.Backends(), w.services.now()
-	b, why := w.next(set)
-	if why != "" {
+	set, now := w.pool.Backends(), w.prober.Now()
+	if b, why := w.next(set); why != "" {
 		w.begin(b, why, now)
 	}
 	if w.backend.ID == "" || w.takeOver(set, now) {
 		return false
 	}
-	if at := find(set, w.backend.ID); now.Sub(w.modelsAt) >= w.services.pace.models && at >= 0 && set[at].Up && w.states[0].known {
+	if at := find(set, w.backend.ID); now.Sub(w.modelsAt) >= w.prober.pace.models && at >= 0 && set[at].Up && w.states[0].known {
 		w.modelsAt = now
 		if w.remodelled(ctx, set[at]) {
 			w.begin(set[at], "its model's card has changed", now)
@@ -118,11 +115,11 @@ func (w *watch) step(ctx context.Context) (more bool) {
 	if i == 0 {
 		fails = 0
 	}
-	if b, ok := w.whom(set, fails); ok {
+	b, ok := w.whom(set, fails)
+	if ok {
 		w.ask(ctx, b, i)
-		return true
 	}
-	return false
+	return ok
 }
 
 // find returns where a backend is in the set, or −1.
@@ -140,7 +137,7 @@ func (w *watch) next(set []Backend) (b Backend, why string) {
 		why = "the backend that was asked is gone"
 	case set[at].Up && set[at].Life != w.backend.Life:
 		return set[at], "its engine was restarted"
-	case set[at].Up && !set[at].isAs(w.backend):
+	case set[at].Up && !set[at].like(w.backend):
 		return set[at], "its engine is of another kind than was thought"
 	default:
 		return b, ""
@@ -154,7 +151,7 @@ func (w *watch) next(set []Backend) (b Backend, why string) {
 // begin asks all questions, of an engine of which nothing is known. What is known of one that is gone holds for another of
 // its pool until that has answered.
 func (w *watch) begin(b Backend, why string, now time.Time) {
-	gone := w.backend.ID != "" && w.backend.ID != b.ID && dialect.Of(b.Engine) == dialect.Of(w.backend.Engine)
+	gone := w.backend.ID != "" && w.backend.ID != b.ID && b.like(w.backend)
 	if w.backend.ID == b.ID {
 		w.born = now
 	}
@@ -196,7 +193,7 @@ func (w *watch) whom(set []Backend, fails int) (b Backend, ok bool) {
 	at := max(find(set, w.backend.ID), 0)
 	var up []Backend
 	for i := range set {
-		if b := set[(at+i)%len(set)]; b.Up && dialect.Of(b.Engine) == dialect.Of(w.backend.Engine) {
+		if b := set[(at+i)%len(set)]; b.Up && b.like(w.backend) {
 			up = append(up, b)
 		}
 	}
@@ -219,10 +216,7 @@ func (w *watch) remodelled(ctx context.Context, b Backend) bool {
 const maxCardTime = 2 * time.Second
 
 func (w *watch) asker(b Backend) *asker {
-	a := &asker{
-		transport: w.pool.Transport, timeout: w.services.timeout, url: b.URL, model: w.pool.Model, engine: b.Engine, priority: w.pool.Priority,
-		upstream: w.services.upstream,
-	}
+	a := &asker{upstream: w.prober.Upstream, timeout: w.prober.Timeout, url: b.URL, model: w.pool.Model, engine: b.Engine, priority: w.pool.Priority}
 	if w.pool.Credentials != nil {
 		a.credentials = w.pool.Credentials()
 	}
@@ -232,11 +226,10 @@ func (w *watch) asker(b Backend) *asker {
 // ask asks b a question and publishes what that brings.
 func (w *watch) ask(ctx context.Context, b Backend, i int) {
 	q, s := &questions[i], &w.states[i]
-	if own := w.run.asker; own.url != b.URL {
-		w.run.asker = w.asker(b)
-	}
-	w.run.closed = ""
-	if w.services.now().Before(w.opens) {
+	unpinned := w.run.unpinned && w.run.url == b.URL
+	w.run.asker = w.asker(b) // with the credentials that hold now
+	w.run.unpinned, w.run.closed = unpinned, ""
+	if w.prober.Now().Before(w.opens) {
 		w.run.closed = "the engine died when it was last asked to score; it is not asked before " + w.opens.UTC().Format(time.TimeOnly+" UTC")
 	} else if w.pool.Scores != nil && !w.pool.Scores() {
 		w.run.closed = "scoring there is closed for a while"
@@ -252,12 +245,12 @@ func (w *watch) ask(ctx context.Context, b Backend, i int) {
 	if other, ok := w.whom(w.pool.Backends(), 1); i == 0 && err != nil && ok {
 		w.backend = other // it is not even said which model that serves
 	}
-	if now := w.services.now(); err == nil {
+	if now := w.prober.Now(); err == nil {
 		w.run.found.At = now
-		switch {
+		switch p := &w.prober.pace; {
 		case w.run.deadly:
 			w.deaths++
-			w.opens = now.Add(doubled(w.services.pace.closed, w.deaths, w.services.pace.maxClosed))
+			w.opens = now.Add(doubled(p.closed, w.deaths, p.maxClosed))
 			s.due = w.opens
 		case w.run.found.Scoring != "":
 			w.deaths = 0
@@ -272,11 +265,11 @@ func (w *watch) ask(ctx context.Context, b Backend, i int) {
 
 // schedule says when a question is asked again.
 func (w *watch) schedule(s *state, err error) {
-	p, now := &w.services.pace, w.services.now()
+	p, now := &w.prober.pace, w.prober.Now()
 	switch {
 	case err != nil:
 		s.fails++
-		s.due, s.failed = now.Add(doubled(p.minRetry, s.fails, p.maxRetry)), err.Error()
+		s.due, s.failed = now.Add(doubled(p.minRetry, s.fails, p.maxRetry)), reason(err)
 	case w.run.again != "":
 		s.fails++
 		s.known, s.due, s.failed = true, now.Add(doubled(p.part, s.fails, p.maxPart)), w.run.again
@@ -285,22 +278,26 @@ func (w *watch) schedule(s *state, err error) {
 	}
 }
 
+// doubled is the n-th pause, from 1 on: each is twice the one before, to most at most.
+func doubled(minimum time.Duration, n int, maximum time.Duration) time.Duration {
+	return min(minimum<<min(n-1, 20), maximum)
+}
+
 // publish publishes what is known, logs it where it has changed, and keeps it for other replicas.
 func (w *watch) publish() {
 	open, p := map[string]string{}, Progress{Shared: w.foreign}
 	latest := -1
 	for i := range w.states {
-		s := &w.states[i]
+		s, name := &w.states[i], questions[i].name
 		if s.known {
-			p.Asked = append(p.Asked, questions[i].name)
+			p.Asked = append(p.Asked, name)
 		}
 		if !s.open() {
 			continue
 		}
-		p.Open = append(p.Open, questions[i].name)
-		open[questions[i].name] = ""
+		p.Open, open[name] = append(p.Open, name), ""
 		if s.fails > 0 {
-			open[questions[i].name] = ": " + s.failed
+			open[name] = ": " + s.failed
 			if latest < 0 || s.due.After(w.states[latest].due) {
 				latest = i
 			}
@@ -337,11 +334,11 @@ func (w *watch) log(was, is *Capabilities, before, p *Progress) {
 	for i, m := range is.Missing {
 		missing[i] = m.Name + ": " + m.Reason
 	}
-	event, text := w.services.log.Info(), "engines were probed"
+	event, text := w.prober.Logger.Info(), "engines were probed"
 	if fails {
-		event, text = w.services.log.Warn().Str("failed", p.Failed).Dur("next_try", p.Next.Sub(w.services.now())), "engines cannot be probed, or not wholly"
+		event, text = w.prober.Logger.Warn().Str("failed", p.Failed).Dur("next_try", p.Next.Sub(w.prober.Now())), "engines cannot be probed, or not wholly"
 	}
-	event.Str("pool", w.pool.Name).Str("backend", is.Backend).Str("why", w.why).Dur("took", w.services.now().Sub(w.since)).
+	event.Str("pool", w.pool.Name).Str("backend", is.Backend).Str("why", w.why).Dur("took", w.prober.Now().Sub(w.since)).
 		Str("asked", strings.Join(p.Asked, ", ")).Str("open", strings.Join(p.Open, ", ")).Bool("by_another_replica", p.Shared).
 		Str("tokenizer", is.Tokenizer[:min(len(is.Tokenizer), 12)]).Str("template", is.Template[:min(len(is.Template), 12)]).
 		Str("scoring", string(is.Scoring)).Int("window", is.Window).Strs("missing", missing).Msg(text)

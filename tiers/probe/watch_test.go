@@ -92,7 +92,7 @@ func TestWhichQuestionIsNext(t *testing.T) {
 
 func TestPausesDoubleUpToABound(t *testing.T) {
 	now := time.Unix(1000, 0)
-	w := watch{services: &services{pace: defaultPace, now: func() time.Time { return now }}, run: &probeRun{}}
+	w := watch{prober: &Prober{pace: defaultPace, Options: Options{Now: func() time.Time { return now }}}, run: &probeRun{}}
 	s := &state{}
 	wait := func(err error, again string) time.Duration {
 		w.run.again = again

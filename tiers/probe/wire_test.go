@@ -2,6 +2,7 @@ package probe
 
 import (
 	"encoding/json"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -59,7 +60,7 @@ func (f *wire) probed(t *testing.T) *Capabilities {
 	if f.listed == "" {
 		f.listed = "m"
 	}
-	return asked(t, &asker{transport: transport(t), timeout: 20 * time.Second, url: f.start(t), model: "m", engine: f.kind}).card(nil)
+	return allAsked(t, &asker{upstream: up(t), timeout: 20 * time.Second, url: f.start(t), model: "m", engine: f.kind}).card(nil)
 }
 
 func (f *wire) serve(w http.ResponseWriter, r *http.Request) {
@@ -123,14 +124,17 @@ func (f *wire) answer(w http.ResponseWriter, q map[string]any, prompt int) {
 		return
 	}
 	maximum, _ := q["max_tokens"].(float64)
-	finish := "length"
 	words := strings.Fields(longAnswer)
 	words = words[:min(len(words), int(maximum))]
-	message := map[string]any{"content": strings.Join(words, " ")}
+	said := map[string]any{"content": strings.Join(words, " ")}
 	if f.fault == "thinks" && (f.deaf || !quiet(q)) {
-		message["reasoning"] = "Let me see."
+		said["reasoning"] = "Let me see."
 	}
-	choice := map[string]any{"message": message, "text": message["content"], "finish_reason": finish}
+	choice := map[string]any{"index": 0, "delta": said, "finish_reason": "length"}
+	if q["messages"] == nil {
+		delete(choice, "delta")
+		choice["text"] = said["content"]
+	}
 	if q["logprobs"] != nil && f.fault != "no logprobs" {
 		choice["logprobs"] = map[string]any{"content": f.entries(words)}
 	}
@@ -138,7 +142,10 @@ func (f *wire) answer(w http.ResponseWriter, q map[string]any, prompt int) {
 	if f.answers != "" {
 		out["model"] = f.answers
 	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	_, _ = io.WriteString(w, "data: ")
 	say(w, out)
+	_, _ = io.WriteString(w, "\ndata: [DONE]\n\n")
 }
 
 // quiet reports whether thinking is turned off.
@@ -200,7 +207,7 @@ func TestLlamaCppIsAskedInItsOwnWords(t *testing.T) {
 func TestAnEngineOfOpenAIsAPIAloneIsAskedNothingElse(t *testing.T) {
 	late := int64(5)
 	f := &wire{kind: dialect.OpenAI, fault: "thinks", listed: "m", answers: "m-2026-01-31"}
-	c := asked(t, &asker{transport: transport(t), timeout: 20 * time.Second, url: f.start(t), model: "m", engine: f.kind, priority: &late}).card(nil)
+	c := allAsked(t, &asker{upstream: up(t), timeout: 20 * time.Second, url: f.start(t), model: "m", engine: f.kind, priority: &late}).card(nil)
 	if got, want := f.paths(), "/v1/chat/completions /v1/models"; got != want {
 		t.Errorf("asked %q", got)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/fields"
 	"github.com/foregate/foregate/tiers/openai"
-	"github.com/foregate/foregate/tiers/plan"
 )
 
 // errNoContinuation says that it is not known how an engine of this kind continues the text of an assistant's message.
@@ -63,6 +62,8 @@ func (e encoder) encodeOwn(call engine.Call) (path string, body []byte, err erro
 		return openai.Chat.Path(), e.judgeBody(c), nil
 	case *engine.Forward:
 		return c.Path, c.Body, nil
+	case *engine.Ask:
+		return c.Path, nil, nil
 	}
 	return e.encodeTokens(call)
 }
@@ -181,7 +182,7 @@ func (e encoder) idsBody(r *openai.Request, t *engine.Terms, maxTokens int, prom
 	if first := e.EnginePriority(t.Priority); first != nil {
 		b = strconv.AppendInt(append(b, `,"priority":`...), *first, 10)
 	}
-	for _, name := range plan.Sampling {
+	for _, name := range fields.Sampling {
 		if raw := r.Raw(name); raw != nil && (!e.Members.Strict || fields.Portable(name)) {
 			b = append(b, `,"`+name+`":`...)
 			b = append(b, raw...)

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/fields"
 	"github.com/foregate/foregate/tiers/openai"
-	"github.com/foregate/foregate/tiers/plan"
 )
 
 // scan reads a request of a test.
@@ -99,7 +99,7 @@ func TestACallThatWasWrittenIsAsItWas(t *testing.T) {
 
 // TestAContinuationByIDsSamplesAsItsRequestDoes: its body is a new one, and what is not carried over is not meant.
 func TestAContinuationByIDsSamplesAsItsRequestDoes(t *testing.T) {
-	for _, name := range plan.Sampling {
+	for _, name := range fields.Sampling {
 		value := "1"
 		switch name {
 		case "stop_token_ids":

@@ -94,19 +94,31 @@ func (x *httpExchange) tellsIDsInLogprobs() bool {
 func (x *httpExchange) exchange(path string, body *openai.Pieces) error {
 	x.resp.watch.watch(x.parent, x.attempt.FirstByteTimeout)
 	trace := &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { x.resp.reused = c.Reused }}
-	content := newContent(body)
-	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(x.resp.watch.ctx, trace), http.MethodPost, x.attempt.URL+path, content.reader())
+	req, err := x.request(httptrace.WithClientTrace(x.resp.watch.ctx, trace), path, body)
 	if err != nil {
 		return err
 	}
-	req.ContentLength = int64(body.Len())
-	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(content.reader()), nil }
 	x.setHeader(req.Header)
 	x.resp.watch.begin()
 	x.resp.Response, err = x.transports.RoundTrip(req, x.attempt.Credentials.OrNone())
 	err = x.resp.watch.end(err)
 	x.answered = err == nil
 	return err
+}
+
+// request returns the HTTP request: a POST of the body, or what only asks.
+func (x *httpExchange) request(ctx context.Context, path string, body *openai.Pieces) (*http.Request, error) {
+	if _, asks := x.attempt.Call.(*engine.Ask); asks {
+		return http.NewRequestWithContext(ctx, http.MethodGet, x.attempt.URL+path, nil)
+	}
+	content := newContent(body)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.attempt.URL+path, content.reader())
+	if err != nil {
+		return nil, err
+	}
+	req.ContentLength = int64(body.Len())
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(content.reader()), nil }
+	return req, nil
 }
 
 // setHeader sets the header lines of a request, but for those of the pool's credentials.
@@ -161,7 +173,7 @@ func (x *httpExchange) failure(err error) *engine.Failure {
 	}
 	if f.Kind == engine.WrongModel {
 		f.Path = x.path
-		if asksTokenizer(x.attempt.Call) {
+		if isOptional(x.attempt.Call) {
 			f.Kind = engine.Rejected // not every engine has these paths
 		}
 	}

@@ -32,10 +32,10 @@ type tokenizeRendered struct {
 // Usage implements [engine.Call].
 func (*tokenizeRendered) Usage() openai.Usage { return openai.Usage{} }
 
-// asksTokenizer reports whether a call turns text into ids, or back.
-func asksTokenizer(call engine.Call) bool {
+// isOptional reports whether a call is of a path that not every engine has: text into ids or back, and what it tells of itself.
+func isOptional(call engine.Call) bool {
 	switch call.(type) {
-	case *engine.TokenizeText, *engine.TokenizePrompt, *engine.Detokenize, *applyTemplate, *tokenizeRendered:
+	case *engine.Ask, *engine.TokenizeText, *engine.TokenizePrompt, *engine.Detokenize, *applyTemplate, *tokenizeRendered:
 		return true
 	}
 	return false

@@ -117,6 +117,8 @@ func (x *httpExchange) take(body []byte) (err error) {
 		*c.Into, err = openai.ParseTokens(body)
 	case *engine.Detokenize:
 		*c.Into, err = openai.ParseText(body)
+	case *engine.Ask:
+		*c.Into = body
 	case *applyTemplate:
 		c.into, err = openai.ParseText(body)
 	case *tokenizeRendered:
