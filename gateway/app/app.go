@@ -56,22 +56,22 @@ type Options struct {
 
 // App is one replica: the gateway and its components.
 type App struct {
-	Options    Options
-	began      time.Time
-	routing    atomic.Pointer[routing]
-	reloading  sync.Mutex               // one replacement of routing at a time; guards the next two, and poolRun
-	retired    []*servedPool            // that routing no longer has, with their last requests
-	poolsRun   bool                     // pools are started when they are made
-	changes    atomic.Pointer[[]string] // of the last reload that changed something; nil: none did
-	restart    atomic.Pointer[[]string] // fields whose new values wait for a restart
-	files      *files.Watcher
-	warnings   atomic.Pointer[[]string] // about gaps in the configuration, or settings that have no effect
-	Settings   *settings.Watcher
-	Breakers   *breaker.Set
-	Fleet      *fleet.Fleet
-	queues     *admission.Queues
-	Ledger     *ledger.Ledger
-	Cache      *cache.Store
+	Options   Options
+	began     time.Time
+	routing   atomic.Pointer[routing]
+	reloading sync.Mutex               // one replacement of routing at a time; guards the next two, and poolRun
+	retired   []*servedPool            // that routing no longer has, with their last requests
+	poolsRun  bool                     // pools are started when they are made
+	changes   atomic.Pointer[[]string] // of the last reload that changed something; nil: none did
+	restart   atomic.Pointer[[]string] // fields whose new values wait for a restart
+	files     *files.Watcher
+	warnings  atomic.Pointer[[]string] // about gaps in the configuration, or settings that have no effect
+	Settings  *settings.Watcher
+	Breakers  *breaker.Set
+	Fleet     *fleet.Fleet
+	queues    *admission.Queues
+	Ledger    *ledger.Ledger
+	Cache     *cache.Store
 
 	Conversations *conversations.Store // nil stores no responses
 	Generations   *pipeline.Generations

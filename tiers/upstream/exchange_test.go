@@ -234,7 +234,7 @@ func TestTheContextLengthIsReadOffTheModelsCard(t *testing.T) {
 		`{"data":[{"id":"big","max_model_len":-1}]}`: 0,
 		`{"data":[]}`: 0,
 		`nothing`:     0,
-		`{"x":"` + strings.Repeat("a", defaultMaxBody) + `"}`:        0,
+		`{"x":"` + strings.Repeat("a", defaultMaxBody) + `"}`: 0,
 		`{"data":[{"id":"big","max_model_len":1e99}]}`:        0,
 		`{"data":[{"id":"BIG","max_model_len":4096},{"id":1}`: 0,
 	} {
