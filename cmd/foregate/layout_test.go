@@ -26,7 +26,7 @@ var arrows = map[string][]string{
 	"gateway/admission":           {"gateway/identity", "internal/panics", "tiers/pool"},
 	"gateway/app":                 {"breaker", "cache", "gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/conversations", "gateway/display", "gateway/files", "gateway/identity", "gateway/ledger", "gateway/pipeline", "gateway/riskview", "gateway/settings", "gateway/stores", "gateway/tracing", "internal/beat", "internal/panics", "tiers", "tiers/accept", "tiers/audit", "tiers/choose", "tiers/credentials", "tiers/dialect", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream", "tiers/world"},
 	"gateway/app/apptest":         {"gateway", "gateway/app", "gateway/config", "gateway/stores"}, // for tests alone
-	"gateway/config":              {"internal/yamlfile", "tiers/dialect", "tiers/discover", "tiers/fields"},
+	"gateway/config":              {"gateway/identity", "internal/yamlfile", "tiers/dialect", "tiers/discover", "tiers/fields"},
 	"gateway/console":             {"internal/uplot"},
 	"gateway/conversations":       {"cache", "internal/redis/lookup", "internal/redis/script"},
 	"gateway/content":             {"cache", "gateway/clientapi", "tiers/openai", "tiers/strategy"},

@@ -88,7 +88,7 @@ func namesOf(f *config.File, hosted config.Pool) []string {
 // not looked at.
 func (a *App) leaves(r *routing, def config.Route) bool {
 	mayLeave := func(t identity.Tenant) bool { return t.Access.MayLeave() }
-	if !r.file.Identity.DefaultTenant.AllowExternal && !slices.ContainsFunc(a.identity.Tenants(), mayLeave) {
+	if !r.file.Identity.Default.Access.MayLeave() && !slices.ContainsFunc(a.identity.Tenants(), mayLeave) {
 		return false
 	}
 	return slices.ContainsFunc(def.Fallbacks, func(fb config.Fallback) bool {

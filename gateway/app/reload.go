@@ -75,10 +75,6 @@ func (a *App) applyConfig(data []byte) error {
 
 // replaceRouting puts pools, routes and tenants of a file into force, or changes nothing.
 func (a *App) replaceRouting(f *config.File) error {
-	rights, err := rightsOf(f)
-	if err != nil {
-		return err
-	}
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
 	was := a.routing.Load()
@@ -86,13 +82,11 @@ func (a *App) replaceRouting(f *config.File) error {
 	if err == nil {
 		err = a.begin(next, was)
 	}
-	if err == nil {
-		err = a.setRights(f, rights)
-	}
 	if err != nil {
 		a.abandon(next, was)
 		return err
 	}
+	a.setRights(f)
 	return a.putInForce(next)
 }
 

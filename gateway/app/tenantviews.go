@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/ledger"
 )
 
@@ -49,9 +48,9 @@ func budgetView(s ledger.BudgetState) gateway.BudgetView {
 	if s.Budget.NanoUSD > 0 {
 		unit, per = "usd", 1e9
 	}
-	loss := config.OnLossShare
+	loss := "share"
 	if s.Budget.DenyOnLoss {
-		loss = config.OnLossDeny
+		loss = "deny"
 	}
 	return gateway.BudgetView{
 		Unit: unit, Per: string(s.Budget.Per), Limit: float64(max(s.Budget.Tokens, s.Budget.NanoUSD)) / per, Used: float64(s.Used) / per,

@@ -94,9 +94,7 @@ func modelWarnings(f *config.File, tenants []identity.Tenant) []string {
 	for _, t := range tenants {
 		check("tenant "+t.ID, t.Access)
 	}
-	if def, err := tenantOf(f.Identity.DefaultTenant); err == nil {
-		check("identity.default_tenant", def.Access)
-	}
+	check("identity.default_tenant", f.Identity.Default.Access)
 	return out
 }
 
@@ -116,9 +114,7 @@ func budgetWarnings(f *config.File, tenants []identity.Tenant) []string {
 	for _, t := range tenants {
 		note(t.ID, t.Access)
 	}
-	if def, err := tenantOf(f.Identity.DefaultTenant); err == nil {
-		note("identity.default_tenant", def.Access)
-	}
+	note("identity.default_tenant", f.Identity.Default.Access)
 	var out []string
 	if free := freePools(f); len(dollars) > 0 && len(free) > 0 {
 		out = append(out, fmt.Sprintf("the budgets in USD of %s are not enforced for requests to %s, which %s no usd_per_hour: they are charged nothing; set usd_per_hour",

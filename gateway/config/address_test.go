@@ -80,7 +80,7 @@ func TestBackendURLsHaveOneSpelling(t *testing.T) {
 		"": "", "h:8000": "", "ftp://h": "", "http://": "", "http://h:": "", "http://h:0": "", "http://h:70000": "", "http://u:p@h": "",
 		"http://h?x": "", "http://h?": "", "http://h#": "", "http://h/v1": "", "http://h/v1/": "", "http://h/../x": "", "http:h": "", "http://h/%2e": "", "http://-h": "",
 	} {
-		got, err := baseURL(raw)
+		got, err := forms["backend"](raw)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: got %q, %v", raw, got, err)
 		}

@@ -3,136 +3,88 @@ package config
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/internal/yamlfile"
 	"github.com/foregate/foregate/tiers/dialect"
-	"github.com/foregate/foregate/tiers/discover"
-	"github.com/foregate/foregate/tiers/fields"
 )
 
-// check refuses values that can be parsed but are inconsistent. A field that could not be parsed counts as
-// given, so that one mistake is reported once.
+// reader is a configuration or tenants file while it is read and checked. What one field may hold is checked when it is read;
+// here is what fields say of each other. A field that could not be parsed counts as given, so that one mistake is reported once.
+type reader struct{ *yamlfile.File }
+
+// check refuses values that can be parsed but are inconsistent.
 func (r reader) check(f *File) {
 	r.checkListeners(f)
-	r.checkRedis(f)
-	r.checkCache(f.Cache)
+	r.checkRedis(&f.Redis)
 	for _, name := range slices.Sorted(maps.Keys(f.Pools)) {
-		r.checkPool("pools."+name, f.Pools[name])
-		r.checkTokenPrices("pools."+name, name, f)
-	}
-	if len(f.Pools) == 0 && !r.Has("pools") {
-		r.Fail("pools", "missing; give at least one pool with its model and backends")
-	} else if len(f.Pools) == 0 && r.Sound("pools") {
-		r.Fail("pools", "there is no pool; give at least one with its model and backends")
+		if path := "pools." + name; r.Sound(path) {
+			r.checkPool(path, f.Pools[name])
+			r.checkTokenPrices(path, name, f)
+		}
 	}
 	r.checkRoutes(f)
 	r.checkTenants(f.Tenants)
-	r.checkPassthrough(f)
 	r.checkIdentity(f)
-	r.checkTracing(&f.Tracing)
 }
 
 func (r reader) checkListeners(f *File) {
-	for _, l := range []struct{ path, addr string }{{"listen", f.Listen}, {"admin", f.Admin}} {
-		if _, _, err := splitAddr(l.addr); err != nil && r.Sound(l.path) {
-			r.Fail(l.path, "%v; want host:port such as 127.0.0.1:8080 or :8080", err)
-		}
-	}
-	if r.Has("admin_tokens_file") {
-		r.checkPath("admin_tokens_file", f.AdminTokensFile, "")
-	} else if err := CheckAdmin(f.Admin); err != nil && r.Sound("admin") {
+	if err := CheckAdmin(f.Admin); err != nil && !r.Has("admin_tokens_file") && r.Sound("admin") {
 		r.Fail("admin", "%v", err)
 	}
 	if f.Listen == f.Admin && !strings.HasSuffix(f.Listen, ":0") && (r.Has("listen") || r.Has("admin")) {
 		r.Fail("admin", "is the address of listen as well; the admin listener needs its own")
 	}
-	r.checkListenerTLS("tls", f.TLS)
-	r.checkListenerTLS("admin_tls", f.AdminTLS)
-}
-
-// checkCache checks the setting of the seal keys' file. The reader of the file checks its content.
-func (r reader) checkCache(c Cache) {
-	if r.Has("cache.seal_keys_file") {
-		r.checkPath("cache.seal_keys_file", c.SealKeysFile, "")
-	}
 }
 
 func (r reader) checkPool(path string, p Pool) {
-	if !r.Sound(path) {
-		return
-	}
-	if !r.Has(path + ".model") {
-		r.Fail(path+".model", "missing; give the model's name as the backends know it")
-	} else if p.Model == "" && r.Sound(path+".model") || len(p.Model) > 256 || strings.ContainsFunc(p.Model, notPrintable) {
-		r.Fail(path+".model", "want 1–256 printable ASCII characters without spaces")
-	}
-	if rev := path + ".revision"; r.Has(rev) && r.Sound(rev) && (p.Revision == "" || len(p.Revision) > 64 || !yamlfile.Only(p.Revision, "._:@/-")) {
-		r.Fail(rev, "want 1–64 of A-Z a-z 0-9 . _ : @ / -")
-	}
-	backends, discovered := r.Has(path+".backends"), r.Has(path+".discover")
-	switch {
+	switch backends, discovered := r.Has(path+".backends"), r.Has(path+".discover"); {
 	case backends && discovered:
 		r.Fail(path+".discover", "backends are given as well; keep one of the two")
 	case !backends && !discovered:
 		r.Fail(path, "has no backends; give backends: [http://host:8000] or discover: dns://host:8000 or srv://…")
-	case discovered && r.Sound(path+".discover"):
-		if err := discover.Check(p.Discover); err != nil {
-			r.Fail(path+".discover", "%v", err)
-		}
-	case backends && len(p.Backends) == 0 && r.Sound(path+".backends"):
-		r.Fail(path+".backends", "the list is empty; give at least one URL")
 	}
-	r.checkBackends(path+".backends", p.Backends)
-	r.checkPoolAuth(path+".auth", p.Auth)
-	r.checkPoolTLS(path, p)
-	if s := path + ".engine"; r.Sound(s) {
-		if _, err := dialect.ParseKind(p.Engine); err != nil {
-			r.Fail(s, "%v", err)
+	for i, backend := range p.Backends {
+		if at := fmt.Sprintf("%s.backends[%d]", path, i); p.TLS.On && r.Sound(path+".tls") && strings.HasPrefix(backend, "http:") && r.Sound(at) {
+			r.Fail(at, "the pool has tls; want https://, or remove tls")
 		}
-	}
-	if s := path + ".scheduler"; p.Scheduler != SchedulerFCFS && p.Scheduler != SchedulerPriority && r.Sound(s) {
-		r.Fail(s, "want fcfs or priority, as the backends' --scheduling-policy is")
 	}
 }
 
-// checkBackends replaces each URL in the list by its canonical form.
-func (r reader) checkBackends(path string, backends []string) {
-	seen := map[string]int{}
-	for i, raw := range backends {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		if !r.Sound(at) {
-			continue
+// checkTokenPrices checks the prices of tokens of a pool.
+func (r reader) checkTokenPrices(path, name string, f *File) {
+	p, in, out := f.Pools[name], path+".usd_per_million_input", path+".usd_per_million_output"
+	if !r.Has(in) && !r.Has(out) {
+		return
+	}
+	switch {
+	case !r.Has(out) || !r.Has(in):
+	case !p.PaidByToken() && r.Sound(in) && r.Sound(out):
+		r.Fail(in, "both prices are 0, so max_usd_per_hour would bound nothing; give the prices of the provider")
+	case p.USDPerHour > 0:
+		r.Fail(in, "usd_per_hour is given as well; a pool is paid by the hour or by the token")
+	}
+	for i, rt := range f.Routes {
+		for _, role := range []struct{ field, pool string }{{"draft", rt.Draft}, {"target", rt.Target}} {
+			if at := fmt.Sprintf("routes[%d].%s", i, role.field); role.pool == name && r.Has(at) && r.Sound(at) {
+				r.Fail(at, "pool %s is paid by the token, as only fallbacks are; define a second pool with the same backends and without these prices", name)
+			}
 		}
-		clean, err := baseURL(raw)
-		if err != nil {
-			r.Fail(at, "%v", err)
-			continue
-		}
-		if first, twice := seen[clean]; twice {
-			r.Fail(at, "is the same backend as %s[%d]; remove one", path, first)
-		}
-		seen[clean], backends[i] = i, clean
 	}
 }
-
-func notPrintable(c rune) bool { return c <= ' ' || c > '~' }
 
 func (r reader) checkRoutes(f *File) {
-	if len(f.Routes) == 0 && r.Sound("routes") {
-		r.Fail("routes", "missing; give at least one route: {model: NAME, target: POOL}")
-	}
-	seen := map[string]int{}
+	models := map[string]int{}
 	for i, t := range f.Routes {
 		path := fmt.Sprintf("routes[%d]", i)
 		if !r.Sound(path) {
 			continue
 		}
-		if !r.Has(path + ".model") {
-			r.Fail(path+".model", "missing; give the model name that clients ask for")
-		} else if r.Sound(path + ".model") {
-			r.checkRouteName(path+".model", t.Model, seen, i)
+		if first, twice := r.first(models, t.Model, path+".model", i); twice {
+			r.Fail(path+".model", "routes[%d] has this model already; remove one", first)
 		}
 		r.checkTargets(path, f, t)
 		if r.Has(path + ".draft") {
@@ -141,91 +93,244 @@ func (r reader) checkRoutes(f *File) {
 		if t.Draft != "" && t.Draft == t.Target && len(t.Targets) == 0 {
 			r.Fail(path+".draft", "is the target as well; name a cheaper pool, or leave draft out to use the target alone")
 		}
-		r.checkAllowed(path+".allow_fields", t.AllowFields)
 		r.checkFallbacks(path+".fallbacks", f, t.Fallbacks)
 	}
 }
 
-// checkAllowed checks the additional fields that a route's clients may send.
-func (r reader) checkAllowed(path string, names []string) {
-	for i, name := range names {
+// first remembers the name of member i of a list, which field at gives, and returns the member that has it already.
+func (r reader) first(seen map[string]int, name, at string, i int) (first int, twice bool) {
+	if !r.Has(at) || !r.Sound(at) {
+		return 0, false
+	}
+	if first, twice = seen[name]; !twice {
+		seen[name] = i
+	}
+	return first, twice
+}
+
+// checkPoolName checks that a pool is named, and one that is defined.
+func (r reader) checkPoolName(path, name string, f *File) {
+	const maxNames = 20
+	defined := slices.Sorted(maps.Keys(f.Pools))
+	if len(defined) > maxNames {
+		defined = append(defined[:maxNames], "…")
+	}
+	names := strings.Join(defined, ", ")
+	if names == "" {
+		names = "none"
+	}
+	_, ok := f.Pools[name]
+	switch {
+	case !r.Has(path):
+		r.Fail(path, "missing; name a pool (defined: %s)", names)
+	case ok || !r.Sound(path) || !r.Sound("pools"): // with pools that could not be parsed, unknown names are no mistake
+	case !yamlfile.SafeName(name):
+		r.Fail(path, "is not a pool's name (defined: %s)", names)
+	default:
+		r.Fail(path, "pool %q is not defined (defined: %s)", name, names)
+	}
+}
+
+const (
+	minTargets   = 2
+	maxTargets   = 4 // of a route
+	maxFallbacks = 4 // of a route
+)
+
+// checkTargets checks the target pools of a route: one by target, or several by targets.
+func (r reader) checkTargets(path string, f *File, t Route) {
+	one, several := path+".target", path+".targets"
+	switch {
+	case !r.Has(several):
+		r.checkPoolName(one, t.Target, f)
+		return
+	case r.Has(one):
+		r.Fail(several, "target is given as well; give one of both")
+		return
+	case !r.Sound(several):
+		return
+	case len(t.Targets) < minTargets || len(t.Targets) > maxTargets:
+		r.Fail(several, "there are %d; want %d … %d, or target for one", len(t.Targets), minTargets, maxTargets)
+		return
+	}
+	seen := map[string]int{}
+	for i, w := range t.Targets {
+		at := fmt.Sprintf("%s[%d]", several, i)
+		if !r.Sound(at) {
+			continue
+		}
+		name := at + ".pool"
+		r.checkPoolName(name, w.Pool, f)
+		switch first, twice := r.first(seen, w.Pool, name, i); {
+		case twice:
+			r.Fail(name, "%s[%d] is this pool already; remove one", several, first)
+		case w.Pool != "" && w.Pool == t.Draft:
+			r.Fail(name, "is the draft as well; name another pool")
+		case f.Pools[w.Pool].PaidByToken():
+			r.Fail(name, "pool %s is paid by the token, as only fallbacks are; define a second pool without these prices", w.Pool)
+		}
+	}
+}
+
+// checkFallbacks checks the fallbacks of a route.
+func (r reader) checkFallbacks(path string, f *File, all []Fallback) {
+	if len(all) > maxFallbacks && r.Sound(path) {
+		r.Fail(path, "there are %d; at most %d are tried, one after the other", len(all), maxFallbacks)
+	}
+	seen := map[string]int{}
+	for i, fb := range all {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		if !r.Sound(at) {
 			continue
 		}
-		if err := fields.Allowable(name); err != nil {
-			r.Fail(at, "%v", err)
-		} else if slices.Contains(names[:i], name) {
-			r.Fail(at, "is listed already; remove one")
+		name := at + ".pool"
+		r.checkPoolName(name, fb.Pool, f)
+		if first, twice := r.first(seen, fb.Pool, name, i); twice {
+			r.Fail(name, "%s[%d] is this pool already; remove one", path, first)
+		}
+		if p, ok := f.Pools[fb.Pool]; ok && r.Sound(name) {
+			r.checkHosted(name, fb.Pool, p)
 		}
 	}
 }
 
-// A route's name is limited to these characters besides letters and digits, and to this length.
-const (
-	routeNameMarks = "._:/-"
-	maxRouteName   = 128
-)
-
-// checkRouteName refuses @ in a route's name, because settings are written name@route.
-func (r reader) checkRouteName(path, model string, seen map[string]int, i int) {
-	if len(model) == 0 || len(model) > maxRouteName || !yamlfile.Only(model, routeNameMarks) {
-		r.Fail(path, "want 1–128 of A-Z a-z 0-9 . _ : / -")
-		return
-	}
-	if first, twice := seen[model]; twice {
-		r.Fail(path, "routes[%d] has this model already; remove one", first)
-		return
-	}
-	seen[model] = i
-}
-
-func (r reader) checkPoolName(path, name string, f *File) {
-	if !r.Sound(path) || !r.Sound("pools") {
-		return // some pools could not be parsed, so unknown names are no error
-	}
-	if !yamlfile.SafeName(name) {
-		r.Fail(path, "is not a pool's name (defined: %s)", poolNames(f))
-		return
-	}
-	if _, ok := f.Pools[name]; !ok {
-		r.Fail(path, "pool %q is not defined (defined: %s)", name, poolNames(f))
+// checkHosted checks that a pool can be a fallback, whose backends are reached by https. at is where a route names it.
+func (r reader) checkHosted(at, name string, p Pool) {
+	path := "pools." + name
+	switch {
+	case !r.Sound(path):
+	case p.Engine != string(dialect.OpenAI) && r.Sound(path+".engine"):
+		r.Fail(at, "pool %s is not OpenAI-compatible only; a fallback needs engine: openai", name)
+	case !r.Has(path+".usd_per_million_input") || !r.Has(path+".usd_per_million_output"):
+		r.Fail(at, "pool %s has no prices; a fallback needs usd_per_million_input and usd_per_million_output", name)
+	case p.Discover != "":
+		r.Fail(at, "pool %s is discovered; a fallback needs backends: [https://…]", name)
+	case p.Scheduler == SchedulerPriority:
+		r.Fail(at, "pool %s has scheduler; a hosted server gets nothing of it, remove it", name)
+	default:
+		for i, raw := range p.Backends {
+			u, err := url.Parse(raw)
+			if backend := fmt.Sprintf("%s.backends[%d]", path, i); r.Sound(backend) && err == nil && u.Scheme != "https" && !loopback(u.Hostname()) {
+				r.Fail(backend, "the pool is a fallback; want https://, so that nobody on the way reads prompts and the key")
+			}
+		}
 	}
 }
 
-// engineControl lists paths of vLLM and SGLang that stop, change or reveal an engine. Most of them require no
-// authentication.
-var engineControl = []string{
-	"/pause", "/resume", "/is_paused", "/sleep", "/wake_up", "/is_sleeping", "/abort_requests",
-	"/reset_prefix_cache", "/reset_mm_cache", "/reset_encoder_cache", "/collective_rpc", "/server_info",
-	"/update_weights", "/init_weight_transfer_engine", "/scale_elastic_ep", "/is_scaling_elastic_ep",
-	"/start_profile", "/stop_profile", "/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/invocations",
-	"/metrics", "/load", "/docs", "/redoc", "/tokenizer_info", "/fault_tolerance/apply", "/fault_tolerance/status",
-	"/flush_cache", "/clear_hicache_storage_backend", "/update_weights_from_disk", "/update_weights_from_distributed", "/update_weights_from_tensor",
-	"/init_weights_update_group", "/destroy_weights_update_group", "/update_weight_version", "/get_weights_by_name",
-	"/release_memory_occupation", "/resume_memory_occupation", "/slow_down", "/load_lora_adapter", "/unload_lora_adapter",
-	"/open_session", "/close_session", "/configure_logging", "/abort_request", "/pause_generation", "/continue_generation",
-	"/set_internal_state", "/get_internal_state", "/get_server_info", "/get_model_info", "/model_info", "/get_load", "/v1/loads", "/freeze_gc",
-	"/start_expert_distribution_record", "/stop_expert_distribution_record", "/dump_expert_distribution_record",
+func (r reader) checkTenants(all []identity.Tenant) {
+	ids, keys := map[string]int{}, map[[32]byte]string{}
+	for i, t := range all {
+		path := fmt.Sprintf("tenants[%d]", i)
+		if !r.Sound(path) {
+			continue
+		}
+		if first, twice := r.first(ids, t.ID, path+".id", i); twice {
+			r.Fail(path+".id", "tenants[%d] has this id already; put all its keys into one entry", first)
+		}
+		for k, key := range t.KeySHA256 {
+			at := fmt.Sprintf("%s.keys_sha256[%d]", path, k)
+			if first, twice := keys[key]; twice && r.Sound(at) {
+				r.Fail(at, "is the same key as %s; a key belongs to one tenant", first)
+			} else if r.Sound(at) {
+				keys[key] = at
+			}
+		}
+		r.checkBudgets(path+".budgets", t.Access)
+	}
 }
 
-// served lists the paths that the gateway answers itself.
-var served = []string{"/v1/chat/completions", "/v1/completions", "/v1/models", "/openapi.json", "/livez", "/readyz", "/health", "/ping", "/version"}
+// checkBudgets checks a tenant's budgets.
+func (r reader) checkBudgets(path string, a *identity.Access) {
+	if a == nil {
+		return
+	}
+	seen := map[string]int{}
+	for i, b := range a.Budgets {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if !r.Sound(at) {
+			continue
+		}
+		switch usd, tokens := r.Has(at+".usd"), r.Has(at+".tokens"); {
+		case usd && tokens:
+			r.Fail(at, "has usd and tokens; make it two budgets")
+		case !usd && !tokens:
+			r.Fail(at, "has neither usd nor tokens; give one, such as {usd: 50, per: day}")
+		default:
+			if first, twice := r.first(seen, fmt.Sprintf("%t %s", usd, b.Per), at+".per", i); twice {
+				r.Fail(at, "%s[%d] has the same unit and period; keep one of them", path, first)
+			}
+		}
+	}
+}
 
-func (r reader) checkPassthrough(f *File) {
-	for i, p := range f.Passthrough {
-		at := fmt.Sprintf("passthrough[%d]", i)
-		switch {
-		case !r.Sound(at):
-		case !strings.HasPrefix(p, "/") || len(p) < 2 || len(p) > 128 || !yamlfile.Only(p, "/._-") ||
-			strings.Contains(p, "//") || strings.Contains(p, "..") || strings.Contains(p, "/./") || strings.HasSuffix(p, "/") || strings.HasSuffix(p, "/."):
-			r.Fail(at, "want one exact path such as /v1/embeddings: no query, no // and no dots as a part")
-		case slices.Contains(engineControl, p):
-			r.Fail(at, "this path controls or reveals the engine and cannot be opened to clients")
-		case slices.Contains(served, p):
-			r.Fail(at, "the gateway answers this path itself; remove it")
-		case slices.Contains(f.Passthrough[:i], p):
-			r.Fail(at, "is listed already; remove one")
+// checkIdentity ensures that only local callers are trusted without an explicit mode.
+func (r reader) checkIdentity(f *File) {
+	if r.Has("tenants_file") && r.Has("tenants") {
+		r.Fail("tenants_file", "tenants are given as well; keep one of the two")
+	}
+	if !r.Sound("identity.mode") {
+		return
+	}
+	o, withKeys := &f.Identity, slices.ContainsFunc(f.Tenants, func(t identity.Tenant) bool { return len(t.KeySHA256) > 0 })
+	if o.Mode == identity.Open && (withKeys || r.Has("tenants_file")) {
+		o.Mode = identity.Keys
+	}
+	switch host, _, err := splitAddr(f.Listen); {
+	case o.Mode == identity.Open && err == nil && !loopback(host) && r.Sound("listen"):
+		r.Fail("listen", "anybody who reaches this address could claim any tenant and priority; either give tenants their keys_sha256, "+
+			"or set identity: {mode: trusted_headers, trusted_proxies: [CIDR]} behind a proxy that sets the headers, "+
+			"or let clients bring the tokens of an issuer (identity.mode jwt), or listen on loopback (127.0.0.1:8080)")
+	case o.Mode == identity.Keys && !withKeys && !r.Has("tenants_file") && r.Sound("tenants"):
+		r.Fail("identity.mode", "is keys, but no tenant has keys_sha256; give at least one")
+	case o.Mode == identity.TrustedHeaders && len(o.TrustedProxies) == 0 && r.Sound("identity.trusted_proxies"):
+		r.Fail("identity.trusted_proxies", "mode trusted_headers needs the CIDRs of the proxies that set the headers, such as [10.0.0.0/16]")
+	case o.Mode == identity.JWTs && !r.Has("identity.jwt"):
+		r.Fail("identity.jwt", "mode jwt needs {issuer: …, audience: …, jwks_file: …}")
+	}
+	if withKeys && o.Mode != identity.Keys {
+		r.Fail("identity.mode", "is %s, in which tenants' keys are not checked; remove keys_sha256 from the tenants, or the mode", o.Mode)
+	}
+	for _, of := range []struct {
+		path string
+		mode identity.Mode
+	}{{"identity.trusted_proxies", identity.TrustedHeaders}, {"identity.jwt", identity.JWTs}} {
+		if r.Has(of.path) && r.Sound(of.path) && o.Mode != of.mode {
+			r.Fail(of.path, "is only read with mode: %s; set it or remove the field", of.mode)
+		}
+	}
+	if o.Mode == identity.Keys {
+		r.checkKeyless(f.Tenants)
+	}
+	r.checkUnlisted(f)
+}
+
+// checkUnlisted checks the setting for tenants that are not listed. If they are refused and none is listed,
+// nobody could call.
+func (r reader) checkUnlisted(f *File) {
+	const path, of = "identity.unlisted_tenants", "identity.default_tenant"
+	u, keys := f.Identity.Unlisted, f.Identity.Mode == identity.Keys
+	switch {
+	case !r.Sound(path):
+		return
+	case r.Has(path) && keys:
+		r.Fail(path, "is not read with mode: keys, where a key's tenant is listed; remove the field")
+	case len(f.Tenants) > 0, !r.Sound("tenants"), r.Has("tenants_file"), u == identity.UnlistedDefault, keys:
+	case u == identity.UnlistedRefuse || f.Identity.Mode != identity.Open:
+		r.Fail("identity", "no tenant is listed, and those that are not are refused, so nobody could call; "+
+			"list tenants, or set unlisted_tenants: default, and what each may in default_tenant")
+	}
+	if r.Has(of) && r.Sound(of) && u != identity.UnlistedDefault {
+		r.Fail(of, "is only read with unlisted_tenants: default; set it or remove the field")
+	}
+	r.checkBudgets(of+".budgets", f.Identity.Default.Access)
+}
+
+// checkKeyless refuses tenants without keys in mode keys, because nobody could use them.
+func (r reader) checkKeyless(all []identity.Tenant) {
+	for i, t := range all {
+		path := fmt.Sprintf("tenants[%d]", i)
+		if len(t.KeySHA256) == 0 && r.Sound(path) && r.Sound(path+".keys_sha256") {
+			r.Fail(path, "has no keys_sha256, so nobody could be this tenant; give it a key or remove it")
 		}
 	}
 }

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/internal/yamlfile"
 	"github.com/foregate/foregate/tiers/discover"
 )
@@ -78,8 +81,9 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 			CAFile: "/etc/foregate/ca.pem", CertFile: "/etc/foregate/redis.pem", KeyFile: "/etc/foregate/redis.key", ServerName: "redis.internal",
 			SentinelUsername: "watcher", PasswordFile: "/run/secrets/redis", SentinelPasswordFile: "/run/secrets/sentinels",
 		},
-		Cache:    Cache{SealKeysFile: "/run/secrets/seal-keys", LocalBytes: 64 << 20},
-		Identity: Identity{Mode: ModeKeys, DefaultTenant: Tenant{MaxPriority: "normal"}},
+		Cache: Cache{SealKeysFile: "/run/secrets/seal-keys", LocalBytes: 64 << 20},
+		Identity: identity.Options{Mode: identity.Keys, Default: identity.Tenant{MaxPriority: identity.Normal, Access: &identity.Access{}},
+			JWT: identity.JWT{Algorithms: []jose.SignatureAlgorithm{"RS256", "ES256", "EdDSA"}, TenantClaim: "tenant", PriorityClaim: "priority"}},
 		Pools: map[string]Pool{
 			"llama-8b-a10g":  {Model: "meta-llama/Meta-Llama-3-8B-Instruct", Revision: "5f0b02c@2024-06/a:1", USDPerHour: 1.01, PrefillPerSecond: 1960, DecodePerSecond: 1400, Backends: []string{"http://a10g-0:8000", "https://a10g-1/vllm"}, Engine: "auto", Scheduler: SchedulerFCFS},
 			"llama-70b-h100": {Model: "meta-llama/Meta-Llama-3-70B-Instruct", USDPerHour: 12, Discover: "dns://vllm-target.svc:8000", Engine: "vllm", Scheduler: SchedulerPriority},
@@ -91,10 +95,11 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 			{Model: "llama-3:canary", Target: "llama-70b-h100", Targets: []WeightedTarget{{"llama-70b-h100", 95}, {"llama-8b-a10g", 5}}},
 			{Model: "llama-3:large", Target: "llama-70b-h100", AllowFields: []string{"image_url", "documents", "chat_template_kwargs.custom_instructions"}},
 		},
-		Tenants: []Tenant{
-			{ID: "acme", KeysSHA256: []string{strings.Repeat("ab", 32)}, MaxPriority: "high", RPM: 600, TPM: 200000, Concurrent: 40, AllowExternal: true, TraceContent: true, Models: []string{"llama-3", "code-*"},
-				Budgets: []Budget{{USD: 50, Per: "day", OnRedisLoss: "share"}, {Tokens: 2e6, Per: "month", OnRedisLoss: "deny"}}},
-			{ID: "beta", KeysSHA256: []string{strings.Repeat("12", 32)}, MaxPriority: "normal"},
+		Tenants: []identity.Tenant{
+			{ID: "acme", KeySHA256: [][32]byte{[32]byte(slices.Repeat([]byte{0xab}, 32))}, MaxPriority: identity.High, RPM: 600, TPM: 200000, Concurrent: 40,
+				Access: &identity.Access{AllowExternal: true, TraceContent: true, Models: []string{"llama-3", "code-*"},
+					Budgets: []identity.Budget{{NanoUSD: 50e9, Per: "day"}, {Tokens: 2e6, Per: "month", DenyOnLoss: true}}}},
+			{ID: "beta", KeySHA256: [][32]byte{[32]byte(slices.Repeat([]byte{0x12}, 32))}, MaxPriority: identity.Normal, Access: &identity.Access{}},
 		},
 		Passthrough: []string{"/v1/embeddings"},
 		Limits: Limits{BodyBytes: 8 << 20, ResponseBytes: 1 << 20, InFlight: 100, HeaderBytes: 32 << 10,
@@ -226,16 +231,16 @@ func checkPromises(t *testing.T, f *File) {
 		}
 	}
 	host, _, err := splitAddr(f.Listen)
-	if err != nil || (f.Identity.Mode == ModeOpen && !loopback(host)) {
+	if err != nil || (f.Identity.Mode == identity.Open && !loopback(host)) {
 		t.Errorf("accepted listen %q in mode %q", f.Listen, f.Identity.Mode)
 	}
 	if host, _, err := splitAddr(f.Admin); err != nil || (!loopback(host) && f.AdminTokensFile == "") {
 		t.Errorf("accepted admin %q", f.Admin)
 	}
-	if f.Identity.Mode == ModeTrustedHeaders && len(f.Identity.TrustedProxies) == 0 {
+	if f.Identity.Mode == identity.TrustedHeaders && len(f.Identity.TrustedProxies) == 0 {
 		t.Error("accepted trusted headers from nowhere")
 	}
-	if j := f.Identity.JWT; f.Identity.Mode == ModeJWT && (j.Issuer == "" || j.Audience == "" || j.JWKSFile == "") {
+	if j := f.Identity.JWT; f.Identity.Mode == identity.JWTs && (j.Issuer == "" || j.Audience == "" || j.JWKSFile == "") {
 		t.Error("accepted tokens of anybody or for anybody")
 	}
 }

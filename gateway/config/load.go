@@ -1,9 +1,9 @@
 package config
 
 import (
-	"slices"
-	"strings"
+	"fmt"
 
+	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/internal/yamlfile"
 )
 
@@ -19,54 +19,61 @@ func Load(path string) (*File, error) {
 	return Parse(path, data)
 }
 
-// reader is a configuration or tenants file while it is read and checked.
-type reader struct{ *yamlfile.File }
-
 // Parse checks data as a configuration file; name is its name in errors. The error lists every mistake, one
 // per line, in the order of the file.
 func Parse(name string, data []byte) (*File, error) {
-	file, root, ok := yamlfile.Open(yamlfile.Options{Name: name, Needs: "pools and routes", MaxBytes: MaxFile}, data)
-	if !ok {
-		return nil, file.Err()
-	}
 	f := &File{}
-	root.Into(f)
-	if r := (reader{file}); root.IsFields() {
-		r.complete(f)
+	err := read(yamlfile.Options{Name: name, Needs: "pools and routes"}, data, f, func(r reader) {
+		for name, p := range f.Pools {
+			p.TLS.On = r.Has("pools." + name + ".tls")
+			f.Pools[name] = p
+		}
+		for i := range f.Routes {
+			if t := &f.Routes[i]; len(t.Targets) > 0 && t.Target == "" {
+				t.Target = t.Targets[0].Pool
+			}
+		}
 		r.check(f)
-	}
-	if err := file.Err(); err != nil {
+	})
+	if err != nil {
 		return nil, err
 	}
 	return f, nil
 }
 
-// complete fills in what follows from other fields.
-func (r reader) complete(f *File) {
-	for name, p := range f.Pools {
-		p.TLS.On = r.Has("pools." + name + ".tls")
-		f.Pools[name] = p
-	}
-	for i := range f.Routes {
-		if t := &f.Routes[i]; len(t.Targets) > 0 && t.Target == "" {
-			t.Target = t.Targets[0].Pool
+// read reads a file into a struct, and checks it if it has fields.
+func read(o yamlfile.Options, data []byte, to any, check func(reader)) error {
+	o.MaxBytes, o.Forms = MaxFile, forms
+	file, root, ok := yamlfile.Open(o, data)
+	if ok {
+		if root.Into(to); root.IsFields() {
+			check(reader{file})
 		}
 	}
+	return file.Err()
 }
 
-// poolNames lists the pools for a message.
-func poolNames(f *File) string {
-	names := make([]string, 0, len(f.Pools))
-	for name := range f.Pools {
-		names = append(names, name)
+// Tenants parses data as the tenants_file, for this identity.mode: a YAML file with only the field tenants,
+// as in the configuration. The error lists every mistake, one per line, as
+// "tenants_file:line:column: field: mistake and correction".
+func Tenants(data []byte, mode identity.Mode) ([]identity.Tenant, error) {
+	var only struct { // an empty file must not lock out all tenants
+		Tenants []identity.Tenant `yaml:"tenants" need:"give at least one tenant" empty:"give at least one tenant"`
 	}
-	slices.Sort(names)
-	const maxNames = 20
-	if len(names) > maxNames {
-		names = append(names[:maxNames], "…")
+	err := read(yamlfile.Options{Name: "tenants_file", Needs: "tenants"}, data, &only, func(r reader) {
+		r.checkTenants(only.Tenants)
+		if mode == identity.Keys {
+			r.checkKeyless(only.Tenants)
+			return
+		}
+		for i, t := range only.Tenants {
+			if len(t.KeySHA256) > 0 {
+				r.Fail(fmt.Sprintf("tenants[%d].keys_sha256", i), "identity.mode is %s, in which tenants' keys are not checked; remove them", mode)
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
 	}
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
+	return only.Tenants, nil
 }

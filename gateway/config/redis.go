@@ -1,5 +1,196 @@
 package config
 
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/foregate/foregate/internal/yamlfile"
+)
+
+// Kind is how a Redis is reached.
+type Kind string
+
+// The kinds of Redis.
+const (
+	KindNone     Kind = "none"     // no shared state
+	KindEmbedded Kind = "embedded" // inside this process
+	KindSingle   Kind = "single"
+	KindSentinel Kind = "sentinel"
+	KindCluster  Kind = "cluster"
+)
+
+// Secret is text that is always printed as ***.
+type Secret string
+
+// String hides the secret.
+func (Secret) String() string { return "***" }
+
+// GoString hides the secret from %#v.
+func (Secret) GoString() string { return "***" }
+
+// MarshalText hides the secret from encoders.
+func (Secret) MarshalText() ([]byte, error) { return []byte("***"), nil }
+
+// Endpoint is a parsed Redis URL.
+type Endpoint struct {
+	Kind     Kind
+	Network  string   // tcp or unix
+	Addrs    []string // host:port, or the socket's path
+	TLS      bool
+	Username string
+	Password Secret
+	Master   string // the master's name at the Sentinels
+	DB       int
+
+	// Settings besides the URL (see [Redis]).
+	CAFile, CertFile, KeyFile, ServerName string
+	SentinelUsername                      string
+	PasswordFile, SentinelPasswordFile    SecretFile
+}
+
+// SecretFile is the path of a file with one secret, and the setting that names it. Both are "" if there is
+// none.
+type SecretFile struct{ Setting, Path string }
+
+// Shared reports whether other processes can reach it.
+func (e Endpoint) Shared() bool { return len(e.Addrs) > 0 }
+
+// String is the endpoint without its credentials, for logs.
+func (e Endpoint) String() string {
+	if len(e.Addrs) == 0 {
+		return string(e.Kind)
+	}
+	s := fmt.Sprintf("%s %s", e.Kind, strings.Join(e.Addrs, ","))
+	if e.Master != "" {
+		s += " master " + e.Master
+	}
+	if e.TLS {
+		s += " with TLS"
+	}
+	return s
+}
+
+var errRedis = errors.New(`want redis://HOST:6379/0, rediss:// (TLS), unix:///PATH, redis+sentinel://HOST:26379,HOST:26379/MASTER, redis+cluster://HOST:6379,HOST:6379, "embedded" or "none"`)
+
+// ParseRedis parses a Redis URL. Its errors never repeat the URL, which may hold a password.
+func ParseRedis(raw string) (Endpoint, error) {
+	switch raw {
+	case "", string(KindNone):
+		return Endpoint{Kind: KindNone}, nil
+	case string(KindEmbedded):
+		return Endpoint{Kind: KindEmbedded}, nil
+	}
+	scheme, rest, ok := strings.Cut(raw, "://")
+	if !ok {
+		return Endpoint{}, errRedis
+	}
+	e := Endpoint{Network: "tcp", Kind: KindSingle}
+	transport, topology, _ := strings.Cut(scheme, "+")
+	switch transport {
+	case "redis":
+	case "rediss":
+		e.TLS = true
+	case "unix":
+		e.Network = "unix"
+	default:
+		return Endpoint{}, errRedis
+	}
+	switch {
+	case scheme == transport:
+	case topology == string(KindSentinel) && e.Network == "tcp":
+		e.Kind = KindSentinel
+	case topology == string(KindCluster) && e.Network == "tcp":
+		e.Kind = KindCluster
+	default:
+		return Endpoint{}, errRedis
+	}
+	return e.fill(rest)
+}
+
+// fill parses the part after the scheme: [user:password@]hosts[/path]. net/url does not support lists of
+// hosts.
+func (e Endpoint) fill(rest string) (Endpoint, error) {
+	if strings.ContainsAny(rest, "?#") {
+		return Endpoint{}, errors.New("options after ? are not read; write ? and # inside a password as %3F and %23")
+	}
+	authority, path := rest, ""
+	if i := strings.IndexByte(rest, '/'); i >= 0 {
+		authority, path = rest[:i], rest[i+1:]
+	}
+	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+		user, password, _ := strings.Cut(authority[:i], ":")
+		u, err1 := url.PathUnescape(user)
+		p, err2 := url.PathUnescape(password)
+		if err1 != nil || err2 != nil {
+			return Endpoint{}, errors.New("the user or password has a % that is no escape; write % as %25")
+		}
+		e.Username, e.Password, authority = u, Secret(p), authority[i+1:]
+	}
+	if e.Network == "unix" {
+		if authority != "" || path == "" {
+			return Endpoint{}, errors.New("want unix:///PATH with three slashes")
+		}
+		e.Addrs = []string{"/" + path}
+		return e, nil
+	}
+	return e.place(authority, path)
+}
+
+// place parses hosts and path of a network URL.
+func (e Endpoint) place(hosts, path string) (Endpoint, error) {
+	port := "6379"
+	if e.Kind == KindSentinel {
+		port = "26379"
+	}
+	for addr := range strings.SplitSeq(hosts, ",") {
+		full, err := withPort(addr, port)
+		if err != nil {
+			return Endpoint{}, err
+		}
+		e.Addrs = append(e.Addrs, full)
+	}
+	if e.Kind == KindSingle && len(e.Addrs) > 1 {
+		return Endpoint{}, errors.New("several hosts need redis+sentinel:// or redis+cluster://")
+	}
+	if e.Kind == KindSentinel {
+		e.Master, path, _ = strings.Cut(path, "/")
+		if e.Master == "" || !yamlfile.SafeName(e.Master) {
+			return Endpoint{}, errors.New("the master's name is missing; want redis+sentinel://HOST:26379/MASTER")
+		}
+	}
+	if path == "" {
+		return e, nil
+	}
+	db, err := strconv.Atoi(path)
+	if err != nil || db < 0 || db > 1<<14 {
+		return Endpoint{}, errors.New("what follows the last / must be the database's number, such as /0")
+	}
+	if e.Kind == KindCluster && db != 0 {
+		return Endpoint{}, errors.New("a cluster has only database 0")
+	}
+	e.DB = db
+	return e, nil
+}
+
+// withPort returns host:port, with the default port if addr has none.
+func withPort(addr, port string) (string, error) {
+	if host, p, err := splitAddr(addr); err == nil && host != "" && p != 0 {
+		return addr, nil
+	}
+	if i := strings.LastIndexByte(addr, ':'); i > 0 && hostOK(strings.Trim(addr[:i], "[]")) && !hostOK(addr) {
+		return "", errors.New("the port is not a number of 1 … 65535")
+	}
+	bare := strings.TrimSuffix(strings.TrimPrefix(addr, "["), "]")
+	if !hostOK(bare) {
+		return "", errors.New("a host is missing or malformed; want HOST:PORT")
+	}
+	return net.JoinHostPort(bare, port), nil
+}
+
 // The settings of files that hold a password.
 const (
 	passwordFile         = "redis.password_file"
@@ -50,95 +241,48 @@ func (r Redis) endpoint(raw string, password SecretFile) (Endpoint, error) {
 	return e, nil
 }
 
-func (r reader) checkRedis(f *File) {
-	if f.Redis.URL == "" {
-		f.Redis.URL = "none"
-	}
-	control, err := f.Redis.Endpoint()
+func (r reader) checkRedis(f *Redis) {
+	control, err := f.Endpoint()
 	if err != nil {
 		r.Fail("redis.url", "%v", err)
 	}
-	cache, err2 := f.Redis.CacheEndpoint()
-	if err2 != nil && f.Redis.CacheURL != "" {
+	cache, err2 := f.CacheEndpoint()
+	if err2 != nil && f.CacheURL != "" {
 		r.Fail("redis.cache_url", "%v", err2)
 	}
-	if f.Redis.SettingsURL != "" && err == nil {
-		r.checkSettingsURL(f.Redis, control)
+	own, err3 := f.SettingsEndpoint()
+	switch {
+	case f.SettingsURL == "" || err != nil:
+	case err3 != nil:
+		r.Fail("redis.settings_url", "%v", err3)
+	case own.Kind != control.Kind || own.DB != control.DB || own.Master != control.Master:
+		r.Fail("redis.settings_url", "want the Redis of redis.url, with another user: live settings are read from there")
+	case !own.Shared():
+		r.Fail("redis.settings_url", "is only of use beside a Redis in redis.url; remove it")
 	}
 	if err != nil || err2 != nil {
 		return // without a valid URL the other settings cannot be checked
 	}
-	if own, err := f.Redis.SettingsEndpoint(); err == nil && own.TLS {
-		control.TLS = true // so that the TLS settings are read
-	}
-	if !control.TLS && !cache.TLS {
-		for _, field := range []string{"ca_file", "cert_file", "key_file", "server_name"} {
-			r.idleRedis(field, "rediss://… (TLS)")
-		}
-	}
-	if control.Kind != KindSentinel && cache.Kind != KindSentinel {
-		r.idleRedis("sentinel_username", "redis+sentinel://…")
-		r.idleRedis("sentinel_password_file", "redis+sentinel://…")
-	}
-	switch {
-	case r.Has("redis.cert_file") && !r.Has("redis.key_file"):
-		r.Fail("redis.cert_file", "needs redis.key_file, the certificate's private key")
-	case r.Has("redis.key_file") && !r.Has("redis.cert_file"):
-		r.Fail("redis.key_file", "needs redis.cert_file, the certificate that the key belongs to")
-	case r.Has("redis.sentinel_username") && !r.Has(sentinelPasswordFile):
-		r.Fail("redis.sentinel_username", "needs "+sentinelPasswordFile)
-	}
-	r.checkPasswords(f.Redis)
-	if name := f.Redis.ServerName; name != "" && !hostOK(name) && r.Sound("redis.server_name") {
-		r.Fail("redis.server_name", "want the name in the server's certificate, such as redis.internal")
-	}
-}
-
-// checkPasswords ensures that each password is in one place, and that each password file is used. The readers
-// of the files check their content.
-func (r reader) checkPasswords(f Redis) {
-	for _, p := range []SecretFile{
-		{passwordFile, f.PasswordFile}, {settingsPasswordFile, f.SettingsPasswordFile}, {sentinelPasswordFile, f.SentinelPasswordFile},
+	tls := control.TLS || cache.TLS || own.TLS
+	sentinel := control.Kind == KindSentinel || cache.Kind == KindSentinel
+	for _, of := range []struct {
+		used  bool
+		field string
+		by    string
+	}{
+		{tls, "ca_file", "rediss://… (TLS)"}, {tls, "cert_file", "rediss://… (TLS)"}, {tls, "key_file", "rediss://… (TLS)"}, {tls, "server_name", "rediss://… (TLS)"},
+		{sentinel, "sentinel_username", "redis+sentinel://…"}, {sentinel, "sentinel_password_file", "redis+sentinel://…"},
+		{control.Shared() || cache.Shared(), "password_file", "a Redis in redis.url or redis.cache_url"}, {f.SettingsURL != "", "settings_password_file", "redis.settings_url"},
 	} {
-		if r.Has(p.Setting) {
-			r.checkPath(p.Setting, p.Path, "")
+		if r.Has("redis."+of.field) && !of.used {
+			r.Fail("redis."+of.field, "is only read with %s; change the URL or remove this", of.by)
 		}
 	}
-	used := false
 	for _, u := range []struct{ url, raw, file string }{
 		{"redis.url", f.URL, passwordFile}, {"redis.cache_url", f.CacheURL, passwordFile}, {"redis.settings_url", f.SettingsURL, settingsPasswordFile},
 	} {
-		e, err := ParseRedis(u.raw)
-		used = used || u.file == passwordFile && e.Shared()
-		if err == nil && r.Has(u.file) && e.Password != "" {
+		if e, err := ParseRedis(u.raw); err == nil && r.Has(u.file) && e.Password != "" {
 			r.Fail(u.file, "%s holds a password as well; remove it there (USER@HOST), or remove this", u.url)
 		}
-	}
-	if !used {
-		r.idleRedis("password_file", "a Redis in redis.url or redis.cache_url")
-	}
-	if f.SettingsURL == "" {
-		r.idleRedis("settings_password_file", "redis.settings_url")
-	}
-}
-
-// idleRedis refuses a setting that no URL uses.
-func (r reader) idleRedis(field, scheme string) {
-	if r.Has("redis." + field) {
-		r.Fail("redis."+field, "is only read with %s; change the URL or remove this", scheme)
-	}
-}
-
-// checkSettingsURL ensures that it leads to the same data with another user.
-func (r reader) checkSettingsURL(f Redis, control Endpoint) {
-	const path = "redis.settings_url"
-	own, err := f.SettingsEndpoint()
-	switch {
-	case err != nil:
-		r.Fail(path, "%v", err)
-	case own.Kind != control.Kind || own.DB != control.DB || own.Master != control.Master:
-		r.Fail(path, "want the Redis of redis.url, with another user: live settings are read from there")
-	case own.Kind == KindNone || own.Kind == KindEmbedded:
-		r.Fail(path, "is only of use beside a Redis in redis.url; remove it")
 	}
 }

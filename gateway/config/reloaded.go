@@ -4,6 +4,9 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
+
+	"github.com/foregate/foregate/gateway/identity"
 )
 
 // Reloaded is what becomes of a running configuration when a replica reads its file again.
@@ -21,12 +24,12 @@ func Reload(running, next *File) Reloaded {
 	r := Reloaded{File: &now}
 	now.Pools, now.Routes = next.Pools, next.Routes
 	r.add(changesOf("pools.", running.Pools, next.Pools))
-	r.add(changesOf("routes.", byModel(running.Routes), byModel(next.Routes)))
+	r.add(changesOf("routes.", byName(running.Routes, routeModel), byName(next.Routes, routeModel)))
 	if running.Identity.Mode == next.Identity.Mode && running.TenantsFile == next.TenantsFile {
-		now.Tenants, now.Identity.DefaultTenant, now.Identity.UnlistedTenants = next.Tenants, next.Identity.DefaultTenant, next.Identity.UnlistedTenants
-		r.add(changesOf("tenants.", byID(running.Tenants), byID(next.Tenants)))
-		r.changed("identity.default_tenant", running.Identity.DefaultTenant, next.Identity.DefaultTenant)
-		r.changed("identity.unlisted_tenants", running.Identity.UnlistedTenants, next.Identity.UnlistedTenants)
+		now.Tenants, now.Identity.Default, now.Identity.Unlisted = next.Tenants, next.Identity.Default, next.Identity.Unlisted
+		r.add(changesOf("tenants.", byName(running.Tenants, tenantID), byName(next.Tenants, tenantID)))
+		r.changed("identity.default_tenant", running.Identity.Default, next.Identity.Default)
+		r.changed("identity.unlisted_tenants", running.Identity.Unlisted, next.Identity.Unlisted)
 	}
 	r.Restart = restartFields(&now, next)
 	return r
@@ -47,18 +50,12 @@ func restartFields(running, next *File) []string {
 	var fields []string
 	for i := range was.NumField() {
 		if !reflect.DeepEqual(was.Field(i).Interface(), is.Field(i).Interface()) {
-			fields = append(fields, fieldNames[was.Type().Field(i).Name])
+			name, _, _ := strings.Cut(was.Type().Field(i).Tag.Get("yaml"), ",")
+			fields = append(fields, name)
 		}
 	}
 	slices.Sort(fields)
 	return fields
-}
-
-// fieldNames are the names in the file of the fields of [File].
-var fieldNames = map[string]string{
-	"Listen": "listen", "Admin": "admin", "TLS": "tls", "AdminTLS": "admin_tls", "AdminTokensFile": "admin_tokens_file", "Redis": "redis", "Cache": "cache", "Identity": "identity",
-	"Pools": "pools", "Routes": "routes", "Tenants": "tenants", "TenantsFile": "tenants_file",
-	"Passthrough": "passthrough", "Limits": "limits", "Drain": "drain", "Tracing": "tracing",
 }
 
 // changesOf compares the entries of a section by their names.
@@ -81,18 +78,15 @@ func changesOf[T any](section string, was, is map[string]T) []string {
 	return out
 }
 
-func byModel(routes []Route) map[string]Route {
-	all := make(map[string]Route, len(routes))
-	for _, rt := range routes {
-		all[rt.Model] = rt
+// byName are the members of a list by their names.
+func byName[T any](list []T, name func(T) string) map[string]T {
+	all := make(map[string]T, len(list))
+	for _, member := range list {
+		all[name(member)] = member
 	}
 	return all
 }
 
-func byID(tenants []Tenant) map[string]Tenant {
-	all := make(map[string]Tenant, len(tenants))
-	for _, t := range tenants {
-		all[t.ID] = t
-	}
-	return all
-}
+func routeModel(rt Route) string { return rt.Model }
+
+func tenantID(t identity.Tenant) string { return t.ID }

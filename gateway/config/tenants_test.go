@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/internal/yamlfile"
 )
 
@@ -17,7 +18,7 @@ func TestAFileOfTenantsIsReadAsTheirListInTheConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone, err := Tenants([]byte(list), ModeKeys)
+	alone, err := Tenants([]byte(list), identity.Keys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,20 +28,24 @@ func TestAFileOfTenantsIsReadAsTheirListInTheConfiguration(t *testing.T) {
 }
 
 func TestAMistakeInTheFileOfTenantsIsToldWithItsLine(t *testing.T) {
-	for name, tc := range map[string]struct{ text, mode, want string }{
-		"empty":             {"", ModeKeys, "tenants_file:1:1: the file is empty; it needs at least tenants"},
-		"no list":           {"{}", ModeKeys, "tenants_file:1:1: tenants: there is no tenant; give at least one"},
-		"an empty list":     {"tenants: []", ModeJWT, "tenants_file:1:1: tenants: there is no tenant; give at least one"},
-		"no value":          {"tenants:\n", ModeKeys, "tenants_file:1:1: tenants: has no value; give one or remove the field"},
-		"half of a file":    {"tenants:\n  - {id: acme, keys_sha256: [ab", ModeKeys, "tenants_file:1:1: not YAML (here or in the line before): did not find expected ',' or ']'"},
-		"another file":      {"k1 hunter2hunter2", ModeKeys, "tenants_file:1:1: want fields (name: value), got text"},
-		"the configuration": {"listen: :80\ntenants: [{id: a, keys_sha256: [" + hexKey + "]}]", ModeKeys, "tenants_file:1:1: listen: unknown field; known here: tenants"},
-		"a bad field":       {"tenants:\n- id: acme\n  rpm: -1\n  keys_sha256: [" + hexKey + "]", ModeKeys, "tenants_file:3:3: tenants[0].rpm: must not be negative; want 0 … 1000000000"},
-		"a key itself":      {"tenants:\n- {id: acme, keys_sha256: [hunter2]}", ModeKeys, "tenants_file:2:28: tenants[0].keys_sha256[0]: want the 64 hex digits of the key's SHA-256 (printf %s \"$KEY\" | sha256sum), got 7 characters"},
-		"a shared key":      {"tenants:\n- {id: a, keys_sha256: [" + hexKey + "]}\n- {id: b, keys_sha256: [" + strings.ToUpper(hexKey) + "]}", ModeKeys, "tenants_file:3:25: tenants[1].keys_sha256[0]: is the same key as tenants[0].keys_sha256[0]; a key belongs to one tenant"},
-		"a keyless tenant":  {"tenants:\n- {id: acme}", ModeKeys, "tenants_file:2:3: tenants[0]: has no keys_sha256, so nobody could be this tenant; give it a key or remove it"},
-		"an idle key":       {"tenants:\n- {id: acme, keys_sha256: [" + hexKey + "]}", ModeJWT, "tenants_file:2:14: tenants[0].keys_sha256: identity.mode is jwt, in which tenants' keys are not checked; remove them"},
-		"two documents":     {"tenants: [{id: a}]\n---\ntenants: [{id: b}]", ModeJWT, "tenants_file:2:1: a second document begins here; the file must be one document, so remove the --- between them"},
+	for name, tc := range map[string]struct {
+		text string
+		mode identity.Mode
+		want string
+	}{
+		"empty":             {"", identity.Keys, "tenants_file:1:1: the file is empty; it needs at least tenants"},
+		"no list":           {"{}", identity.Keys, "tenants_file:1:1: tenants: missing; give at least one tenant"},
+		"an empty list":     {"tenants: []", identity.JWTs, "tenants_file:1:1: tenants: is empty; give at least one tenant"},
+		"no value":          {"tenants:\n", identity.Keys, "tenants_file:1:1: tenants: has no value; give one or remove the field"},
+		"half of a file":    {"tenants:\n  - {id: acme, keys_sha256: [ab", identity.Keys, "tenants_file:1:1: not YAML (here or in the line before): did not find expected ',' or ']'"},
+		"another file":      {"k1 hunter2hunter2", identity.Keys, "tenants_file:1:1: want fields (name: value), got text"},
+		"the configuration": {"listen: :80\ntenants: [{id: a, keys_sha256: [" + hexKey + "]}]", identity.Keys, "tenants_file:1:1: listen: unknown field; known here: tenants"},
+		"a bad field":       {"tenants:\n- id: acme\n  rpm: -1\n  keys_sha256: [" + hexKey + "]", identity.Keys, "tenants_file:3:3: tenants[0].rpm: must not be negative; want 0 … 1000000000"},
+		"a key itself":      {"tenants:\n- {id: acme, keys_sha256: [hunter2]}", identity.Keys, "tenants_file:2:28: tenants[0].keys_sha256[0]: want the 64 hex digits of the key's SHA-256 (printf %s \"$KEY\" | sha256sum), got 7 characters"},
+		"a shared key":      {"tenants:\n- {id: a, keys_sha256: [" + hexKey + "]}\n- {id: b, keys_sha256: [" + strings.ToUpper(hexKey) + "]}", identity.Keys, "tenants_file:3:25: tenants[1].keys_sha256[0]: is the same key as tenants[0].keys_sha256[0]; a key belongs to one tenant"},
+		"a keyless tenant":  {"tenants:\n- {id: acme}", identity.Keys, "tenants_file:2:3: tenants[0]: has no keys_sha256, so nobody could be this tenant; give it a key or remove it"},
+		"an idle key":       {"tenants:\n- {id: acme, keys_sha256: [" + hexKey + "]}", identity.JWTs, "tenants_file:2:14: tenants[0].keys_sha256: identity.mode is jwt, in which tenants' keys are not checked; remove them"},
+		"two documents":     {"tenants: [{id: a}]\n---\ntenants: [{id: b}]", identity.JWTs, "tenants_file:2:1: a second document begins here; the file must be one document, so remove the --- between them"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			list, err := Tenants([]byte(tc.text), tc.mode)
@@ -56,7 +61,7 @@ func FuzzTenants(f *testing.F) {
 	f.Add([]byte("tenants:\n- {id: acme, keys_sha256: [" + hexKey + "], max_priority: low}"))
 	f.Add([]byte("tenants: [{id: *a}]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		list, err := Tenants(data, ModeKeys)
+		list, err := Tenants(data, identity.Keys)
 		if err != nil {
 			for line := range strings.SplitSeq(err.Error(), "\n") {
 				if !strings.HasPrefix(line, "tenants_file:") {
@@ -69,7 +74,7 @@ func FuzzTenants(f *testing.F) {
 			t.Error("accepted nobody")
 		}
 		for _, tenant := range list {
-			if len(tenant.KeysSHA256) == 0 || !yamlfile.Only(tenant.ID, "._:-") || tenant.ID == "" {
+			if len(tenant.KeySHA256) == 0 || !yamlfile.Only(tenant.ID, "._:-") || tenant.ID == "" {
 				t.Errorf("accepted %+v", tenant)
 			}
 		}

@@ -8,12 +8,12 @@ import (
 // Access is which models a tenant may use, and how much it may spend. It is immutable. A nil Access allows every
 // model, has no budget, lets no request leave for fallbacks, and puts no content into traces.
 type Access struct {
-	Models  []string // names of routes, or beginnings of names that end with *; none: every model
-	Budgets []Budget // all of them hold; no two have the same unit and period
+	Models  []string `yaml:"models" form:"models" empty:"the tenant could use nothing: name its models, or leave the list out for all" absent:"all" doc:"Models that the tenant may use: names of routes, or the beginning of names with one '*' at the end, such as '[llama-3, \"code-*\"]'. Every other name is refused with 403 'model_not_allowed', whether a route has it or not, and '/v1/models' does not list it."`
+	Budgets []Budget `yaml:"budgets"` // all of them hold; no two have the same unit and period
 
-	External     bool // its requests may be answered by fallbacks outside of the operator's own pools
-	Forget       bool // its answers in the Responses API are not stored
-	TraceContent bool // its requests are traced, with what they ask and what they are answered
+	AllowExternal   bool `yaml:"allow_external" doc:"Whether the tenant's requests may be answered by 'routes[].fallbacks', and so leave the operator's own servers. Requests of other tenants never do."`
+	ForgetResponses bool `yaml:"forget_responses" doc:"Whether the tenant's answers in the Responses API are not stored, whatever its requests say. For all tenants: the setting 'responses.store'. Guide: docs/guides/apis.md."`
+	TraceContent    bool `yaml:"trace_content" doc:"Whether the messages and answers of the tenant's requests go to the trace collector, as 'gen_ai.input.messages' and 'gen_ai.output.messages'. Then all of its requests are traced, whatever 'tracing.sample' and 'traceparent' say. Without 'tracing' it has no effect. Guide: docs/guides/tenants-and-identity.md."`
 }
 
 // Period is the length of a budget's window. Windows are those of the UTC calendar.
@@ -42,22 +42,22 @@ func (p Period) Window(now time.Time) (begin, end time.Time) {
 	}
 }
 
-// Budget is what a tenant may spend in each window: either tokens or dollars.
+// Budget is what a tenant may spend in each window: either tokens or dollars. The other one is 0.
 type Budget struct {
-	Tokens     int64 // of prompts and answers; 0: the budget is in dollars
-	NanoUSD    int64 // 1e-9 USD; 0: the budget is in tokens
-	Per        Period
-	DenyOnLoss bool // without Redis, refuse; otherwise continue with a share
+	NanoUSD    int64  `yaml:"usd" scale:"1e9" min:"0.000001" max:"1000000" absent:"this or 'tokens'" doc:"Dollars that the tenant may spend in a window, over all replicas. What a request may cost is reserved before it (prompt and 'max_tokens', or 512, at the token prices of its target and its draft), and what its receipt says is charged after it. The pools of its routes need 'usd_per_hour', or nothing is charged. Beyond it: 429 'insufficient_quota'. Answers from the cache are free."` // 1e-9 USD
+	Tokens     int64  `yaml:"tokens" scale:"1" min:"1" max:"1e15" absent:"this or 'usd'" doc:"Tokens of prompts and answers that the tenant may use in a window, over all replicas. They are counted as for 'tpm'."`                                                                                                                                                                                                                                                                                     // of prompts and answers
+	Per        Period `yaml:"per" need:"want one of hour, day, month" choice:"hour,day,month" doc:"Window of the budget: 'hour', 'day' or 'month' of the UTC calendar. A request counts in the window in which it began. A tenant has at most one budget for each unit and period; all of them hold."`
+	DenyOnLoss bool   `yaml:"on_redis_loss" default:"share" choice:"share,deny" doc:"What happens while Redis is away: 'share' continues, every replica with its part of what was left; 'deny' refuses the tenant's requests with 503 'budget_unavailable'."` // without Redis, refuse; otherwise continue with a share
 }
 
 // HasBudgets reports whether the tenant has a budget.
 func (a *Access) HasBudgets() bool { return a != nil && len(a.Budgets) > 0 }
 
 // MayLeave reports whether the tenant's requests may be answered outside of the operator's own pools.
-func (a *Access) MayLeave() bool { return a != nil && a.External }
+func (a *Access) MayLeave() bool { return a != nil && a.AllowExternal }
 
 // Forgets reports whether the answers of a tenant are not stored.
-func (a *Access) Forgets() bool { return a != nil && a.Forget }
+func (a *Access) Forgets() bool { return a != nil && a.ForgetResponses }
 
 // Traced reports whether the tenant's requests are traced with their content.
 func (a *Access) Traced() bool { return a != nil && a.TraceContent }

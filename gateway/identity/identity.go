@@ -3,7 +3,6 @@ package identity
 import (
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -28,15 +27,16 @@ const (
 	TrustedHeaders Mode = "trusted_headers" // headers are trusted if they come from a listed proxy
 )
 
-// Tenant is the configuration of one tenant.
+// Tenant is one customer of the gateway, as the configuration declares it.
 type Tenant struct {
-	ID                string
-	KeySHA256         [][32]byte // SHA-256 of each of its keys
-	MaxPriority       Priority   // highest allowed priority
-	RPM, TPM          int        // requests and tokens per minute; 0 is unlimited
-	Concurrent        int        // requests in progress; 0 is unlimited
-	PerTenantEvidence bool       // the guarantee about drafts holds for its requests alone
-	Access            *Access    // nil: no restrictions
+	ID                string     `yaml:"id" form:"tenant" need:"give the tenant's name" doc:"The tenant's name: 1–64 of 'A-Z a-z 0-9 . _ : -'."`
+	KeySHA256         [][32]byte `yaml:"keys_sha256" doc:"SHA-256 of each of its bearer keys, in hex: 'printf %s \"$KEY\" \\| sha256sum'."`
+	MaxPriority       Priority   `yaml:"max_priority" default:"normal" doc:"Highest priority of its requests: 'low', 'normal' or 'high'."`
+	RPM               int        `yaml:"rpm" min:"0" max:"1000000000" absent:"'0'" doc:"Requests per minute over all replicas; 0 means no limit. Bursts are 1.2 seconds' worth, and up to four requests with limits below 200. At most 'limit.high_priority_share' of them may have priority 'high'. While Redis is down every replica admits its share."`
+	TPM               int        `yaml:"tpm" min:"0" max:"1000000000000" absent:"'0'" doc:"Prompt and answer tokens per minute over all replicas; 0 means no limit. A request is admitted by what it may need ('max_tokens', or 512), and charged what it has used. If that is unknown, for example if its client disconnects before the first byte, it is charged what it may need. Bursts are 3 seconds' worth plus one request."`
+	Concurrent        int        `yaml:"concurrent" min:"0" max:"1000000" absent:"'0'" doc:"Answers at once, 'n' for each prompt of a list; 0 means no limit. Every replica admits this number divided by the number of replicas, rounded up. Answers from the cache do not count, but a body over 64 KiB, or of unknown length, counts from before its first byte until its request ends."`
+	PerTenantEvidence bool       `yaml:"per_tenant_evidence" doc:"Modes 'risk' and 'shadow': certify thresholds from this tenant's own requests, so that 'risk.max_disagreement' holds for this tenant alone. Useful from about 20,000 requests per day."`
+	Access            *Access    `yaml:",inline"` // nil: no restrictions
 }
 
 // Unlisted says what happens to a tenant that is not listed, in modes in which a request may name one. The
@@ -50,16 +50,16 @@ const (
 	UnlistedDefault     Unlisted = "default" // served with the rights in Options.Default
 )
 
-// Options configure a [Resolver].
+// Options configure a [Resolver]; those with tags are the section identity of the configuration, which checks them.
 type Options struct {
-	Mode           Mode
-	Tenants        []Tenant       // at the start; [Resolver.SetTenants] replaces them
-	Unlisted       Unlisted       // at the start, as Default; [Resolver.SetUnlisted] replaces both. Not for mode Keys, where every key has a listed tenant
-	Default        Tenant         // rights of each unlisted tenant, with UnlistedDefault; its id and keys are ignored
-	TrustedProxies []netip.Prefix // socket addresses that may set headers, mode TrustedHeaders only
-	JWT            JWT            // mode JWTs only
+	Mode           Mode           `yaml:"mode" choice:"keys,jwt,trusted_headers" hint:"or leave it out" absent:"none, or 'keys' when a tenant has keys or there is a 'tenants_file'" doc:"How the gateway learns tenant and priority: 'keys' (bearer keys of the tenants), 'jwt' (bearer tokens of an issuer) or 'trusted_headers' ('X-Tenant-ID' and 'X-Priority', set by the listed proxies; a request without 'X-Tenant-ID' is refused unless a tenant named 'default' is listed). Without a mode, which only a loopback listener allows, clients may claim any tenant, and browsers must use an IP address, 'localhost', or a name under '.localhost' or '.internal'. For tenants that are not listed see 'identity.unlisted_tenants'."`
+	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" form:"network" doc:"CIDRs of the proxies whose identity headers are trusted, such as '[10.0.0.0/16]'. Required with mode 'trusted_headers', not allowed with others."`                                                                                                                      // mode TrustedHeaders only
+	Unlisted       Unlisted       `yaml:"unlisted_tenants" choice:"refuse,default" absent:"'refuse'; without a mode 'default', unlimited" doc:"What happens to a tenant that a token or trusted header names but 'tenants' does not list: 'refuse' (403), or 'default' (served with the limits of 'identity.default_tenant'). Not with mode 'keys'."` // not for mode Keys, where every key has a listed tenant
+	Default        Tenant         `yaml:"default_tenant" without:"id,keys_sha256,per_tenant_evidence,trace_content" absent:"no limits" doc:"Rights of each tenant that is not listed: the fields of 'tenants[]' but 'id', 'keys_sha256', 'per_tenant_evidence' and 'trace_content'. Only with 'unlisted_tenants: default'."`
+	JWT            JWT            `yaml:"jwt"` // mode JWTs only
 
-	Now func() time.Time // nil is time.Now
+	Tenants []Tenant         // at the start; [Resolver.SetTenants] replaces them
+	Now     func() time.Time // nil is time.Now
 }
 
 // Caller is the sender of a request and its rights.
@@ -79,55 +79,30 @@ type Caller struct {
 type Resolver struct {
 	mode    Mode
 	proxies []netip.Prefix
-	tokens  *tokens // mode JWTs
+	jwt     JWT // mode JWTs
 	now     func() time.Time
 
 	set   sync.Mutex // held while the table is replaced
 	table atomic.Pointer[table]
 }
 
-// New checks the options and builds a Resolver. In mode JWTs nobody is accepted before the first
-// SetKeySet, in mode Keys nobody before there are tenants.
+// New builds a Resolver. In mode JWTs nobody is accepted before the first SetKeySet, in mode Keys nobody before there are
+// tenants.
 func New(o Options) (*Resolver, error) {
-	r := &Resolver{mode: o.Mode, proxies: slices.Clone(o.TrustedProxies), now: o.Now}
+	switch {
+	case o.Mode == TrustedHeaders && len(o.TrustedProxies) == 0:
+		return nil, errors.New("identity: mode trusted_headers needs trusted proxies")
+	case o.Mode == JWTs && (o.JWT.Issuer == "" || o.JWT.Audience == ""):
+		return nil, errors.New("identity: mode jwt needs an issuer and an audience")
+	}
+	r := &Resolver{mode: o.Mode, proxies: o.TrustedProxies, jwt: o.JWT, now: o.Now}
 	if r.now == nil {
 		r.now = time.Now
 	}
 	r.table.Store(&table{})
-	for _, p := range r.proxies {
-		if !p.IsValid() || p.Addr().Is4In6() {
-			return nil, fmt.Errorf("identity: trusted proxy %v is not a plain IPv4 or IPv6 network", p)
-		}
-	}
-	if err := r.believe(o); err != nil {
-		return nil, err
-	}
-	if err := r.SetUnlisted(o.Unlisted, o.Default); err != nil {
-		return nil, err
-	}
-	if len(o.Tenants) == 0 {
-		return r, nil
-	}
-	if err := r.SetTenants(o.Tenants); err != nil {
-		return nil, fmt.Errorf("identity: %w", err)
-	}
+	r.SetUnlisted(o.Unlisted, o.Default)
+	r.SetTenants(o.Tenants)
 	return r, nil
-}
-
-// believe prepares the mode's source of trust.
-func (r *Resolver) believe(o Options) (err error) {
-	switch o.Mode {
-	case Open, Keys:
-	case TrustedHeaders:
-		if len(r.proxies) == 0 {
-			return errors.New("identity: mode trusted_headers needs trusted proxies")
-		}
-	case JWTs:
-		r.tokens, err = newTokens(o.JWT)
-	default:
-		return errors.New("identity: unknown mode")
-	}
-	return err
 }
 
 // Open reports whether callers need no credentials.
@@ -151,9 +126,6 @@ func (r *Resolver) Identify(req *http.Request) (Caller, error) {
 	if err != nil {
 		return Caller{}, err
 	}
-	if !explicit {
-		asked = who.defaultPriority
-	}
 	t := who.tenant
 	c := Caller{Tenant: who.id, RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent, RAGHash: rag,
 		PerTenantEvidence: t.PerTenantEvidence, Access: t.Access}
@@ -163,10 +135,9 @@ func (r *Resolver) Identify(req *http.Request) (Caller, error) {
 
 // claim is what a trusted source says about a request.
 type claim struct {
-	tenant          *Tenant  // its rights
-	id              string   // its id
-	ceiling         Priority // highest priority that the request may have
-	defaultPriority Priority // priority without X-Priority, limited by the ceiling
+	tenant  *Tenant  // its rights
+	id      string   // its id
+	ceiling Priority // highest priority that the request may have
 }
 
 // claim returns the claim of req; name is the value of its X-Tenant-ID.
@@ -187,18 +158,19 @@ func (r *Resolver) claim(t *table, req *http.Request, name string) (claim, error
 	default:
 		name = DefaultTenant
 	}
-	return r.named(t, name, High, Normal)
+	return t.named(name, High)
 }
 
 // named is the claim of tenant id. The list may lower the ceiling; unlisted tenants have the default.
-func (r *Resolver) named(t *table, id string, ceiling, usual Priority) (claim, error) {
-	if listed := t.byID[id]; listed != nil {
-		return claim{listed, id, min(ceiling, listed.MaxPriority), usual}, nil
+func (t *table) named(id string, ceiling Priority) (claim, error) {
+	rights := t.byID[id]
+	if rights == nil {
+		rights = t.unlisted
 	}
-	if t.unlisted == nil {
+	if rights == nil {
 		return claim{}, &Error{Kind: Forbidden, Reason: "this tenant is not served here"}
 	}
-	return claim{t.unlisted, id, min(ceiling, t.unlisted.MaxPriority), usual}, nil
+	return claim{rights, id, min(ceiling, rights.MaxPriority)}, nil
 }
 
 // byBearer returns the tenant of the request's bearer key.
@@ -214,7 +186,7 @@ func (t *table) byBearer(h http.Header, name string) (claim, error) {
 	if err := sameTenant(name, owner.ID); err != nil {
 		return claim{}, err
 	}
-	return claim{owner, owner.ID, owner.MaxPriority, Normal}, nil
+	return claim{owner, owner.ID, owner.MaxPriority}, nil
 }
 
 // sameTenant refuses an X-Tenant-ID that contradicts the credentials.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,12 +13,14 @@ import (
 
 // JWT says which tokens are accepted, mode JWTs.
 type JWT struct {
-	Issuer   string // required iss
-	Audience string // required member of aud
+	Issuer   string `yaml:"issuer" form:"printable" need:"give the iss of the tokens, such as https://login.example.com/" absent:"required with 'jwt'" doc:"Required value of every token's 'iss'."`
+	Audience string `yaml:"audience" form:"printable" need:"give the aud that names this gateway, so that tokens for other services are not accepted here" absent:"required with 'jwt'" doc:"The audience that names this gateway; a token's 'aud' must contain it."`
+	JWKSFile string `yaml:"jwks_file" form:"file" need:"give the path of the issuer's key set (what its jwks_uri serves)" absent:"required with 'jwt'" doc:"Path of the issuer's public keys (a JSON Web Key Set, as its 'jwks_uri' serves it). Read again when it changes, see *Files that are read again*."` // for [Resolver.SetKeySet]
 
-	Algorithms    []string // of signatures; none: RS256, ES256 and EdDSA
-	TenantClaim   string   // names the tenant, and must be there; "" is tenant
-	PriorityClaim string   // names the highest priority; "" is priority
+	// Algorithms of signatures: public keys only. With a shared secret, anyone who verifies a token could make one.
+	Algorithms    []jose.SignatureAlgorithm `yaml:"algorithms,distinct" default:"RS256,ES256,EdDSA" choice:"RS256,RS384,RS512,PS256,PS384,PS512,ES256,ES384,ES512,EdDSA" hint:"none and HS… are never accepted" empty:"name the issuer's, or leave it out for RS256, ES256 and EdDSA" doc:"Allowed signature algorithms: these, or 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES384', 'ES512'."`
+	TenantClaim   string                    `yaml:"tenant_claim" default:"tenant" form:"printable" doc:"Claim that names the tenant. A token without it is refused. Use 'sub' only if users cannot choose it at the issuer."`
+	PriorityClaim string                    `yaml:"priority_claim" default:"priority" form:"printable" doc:"Claim that names the highest priority. Without it a token has 'normal'."`
 }
 
 // maxToken is the maximum length of a token in bytes; with RSA keys of 4,096 bits, 5 KiB are left for claims.
@@ -27,64 +28,25 @@ const maxToken = 8 << 10
 
 const maxClockSkew = 30 * time.Second // allowed between the clocks of issuer and gateway
 
-// algorithms are all that a configuration may allow: public keys only. With a shared secret, anyone who
-// verifies a token could make one.
-var algorithms = []jose.SignatureAlgorithm{
-	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
-}
-
-// defaultAlgorithms are used if the configuration names none.
-var defaultAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA}
-
-// tokens checks tokens.
-type tokens struct {
-	JWT
-	allowed []jose.SignatureAlgorithm
-}
-
-// newTokens checks o.
-func newTokens(o JWT) (*tokens, error) {
-	if o.Issuer == "" || o.Audience == "" {
-		return nil, errors.New("identity: mode jwt needs an issuer and an audience")
-	}
-	t := &tokens{JWT: o, allowed: defaultAlgorithms}
-	if t.TenantClaim == "" {
-		t.TenantClaim = "tenant"
-	}
-	if t.PriorityClaim == "" {
-		t.PriorityClaim = "priority"
-	}
-	if len(o.Algorithms) > 0 {
-		t.allowed = nil
-	}
-	for _, name := range o.Algorithms {
-		if !slices.Contains(algorithms, jose.SignatureAlgorithm(name)) {
-			return nil, errors.New("identity: an algorithm of mode jwt is not one of those with public keys")
-		}
-		t.allowed = append(t.allowed, jose.SignatureAlgorithm(name))
-	}
-	return t, nil
-}
-
 // byToken returns the tenant of the request's token.
 func (r *Resolver) byToken(t *table, h http.Header, name string) (claim, error) {
 	c, err := bearer(h, maxToken)
 	if err != nil {
 		return claim{}, err
 	}
-	tenant, ceiling, err := r.tokens.read(c.text, t.keys, r.now())
+	tenant, ceiling, err := r.jwt.read(c.text, t.keys, r.now())
 	if err != nil {
 		return claim{}, c.refused(err.Error())
 	}
 	if err := sameTenant(name, tenant); err != nil {
 		return claim{}, err
 	}
-	return r.named(t, tenant, ceiling, Normal)
+	return t.named(tenant, ceiling)
 }
 
 // read verifies a token with these keys and returns its tenant and ceiling. The error is the reason why it is refused.
-func (t *tokens) read(text string, keys map[string]publicKey, now time.Time) (tenant string, ceiling Priority, err error) {
-	token, err := jwt.ParseSigned(text, t.allowed)
+func (t *JWT) read(text string, keys map[string]publicKey, now time.Time) (tenant string, ceiling Priority, err error) {
+	token, err := jwt.ParseSigned(text, t.Algorithms)
 	if err != nil {
 		return "", Low, errors.New("the token is not a JWT signed with an accepted algorithm")
 	}
@@ -106,7 +68,7 @@ func (t *tokens) read(text string, keys map[string]publicKey, now time.Time) (te
 }
 
 // check compares the registered claims with the configuration and the clock.
-func (t *tokens) check(c jwt.Claims, now time.Time) error {
+func (t *JWT) check(c jwt.Claims, now time.Time) error {
 	if c.Expiry == nil {
 		return errors.New("the token has no exp")
 	}
@@ -127,7 +89,7 @@ func (t *tokens) check(c jwt.Claims, now time.Time) error {
 // caller reads tenant and ceiling from verified claims. A claim of the wrong type is refused, because
 // ignoring it would be a guess. A token without the tenant's claim is refused, too: issuers let users choose
 // their sub (a name, an address), so a user could choose another tenant's name.
-func (t *tokens) caller(claims map[string]any) (tenant string, ceiling Priority, err error) {
+func (t *JWT) caller(claims map[string]any) (tenant string, ceiling Priority, err error) {
 	tenant, _ = claims[t.TenantClaim].(string)
 	if !valid(tenant, maxIdentity) {
 		return "", Low, errors.New("the token names no tenant, or one that is not 1–64 of A-Z a-z 0-9 . _ : -")

