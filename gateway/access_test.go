@@ -46,7 +46,7 @@ func TestTheListOfModelsHasWhatTheTenantMayUse(t *testing.T) {
 		return identity.Tenant{ID: id, MaxPriority: identity.High, Access: &identity.Access{Models: models}}
 	}
 	b := limited(t, simulator(t).URL(), func(o *Options) {
-		o.Models = func() []Model { return []Model{{ID: "code-a"}, {ID: "llama-3"}, {ID: "code-b"}} }
+		o.Replica = serving(RouteState{Route: "code-a"}, RouteState{Route: "llama-3"}, RouteState{Route: "code-b"})
 	},
 		tenant("coder", "code-*"), tenant("chatter", "llama-3", "gone"), tenant("nobody", "gone"), tenant("all"))
 	for id, want := range map[string][]string{

@@ -154,11 +154,9 @@ func withCache(t *testing.T, g *Options, k *kept) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := cache.Config{Enabled: true, TTL: time.Minute, MaxEntryBytes: 1 << 20, IsolatePrefixes: true}
 	g.Cache = cache.NewStore(cache.Options{Redis: k.client(t), Sealer: sealer, Budget: func() time.Duration { return 5 * time.Second }, LocalBytes: -1})
 	g.Generations = pipeline.NewGenerations(nil)
 	g.Salt = sealer.Salt
-	g.CacheConfig = func(string) cache.Config { return cfg }
 	background(t, g.Cache.Run)
 }
 

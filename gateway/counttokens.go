@@ -16,7 +16,7 @@ import (
 const countTokensPath = messagesPath + "/count_tokens"
 
 // errNoTokenizer refuses to count what no engine counts.
-var errNoTokenizer = invalid(http.StatusNotFound, errNotFound.body.Code, "The engines of this model tell no tokens of a prompt. "+
+var errNoTokenizer = refuse("unknown_url", "The engines of this model tell no tokens of a prompt. "+
 	"An operator can list "+countTokensPath+" under passthrough if they serve that path themselves.")
 
 // countTokens counts the tokens of the prompt of a message, as the tokenizer of the target's engines does. What only an engine

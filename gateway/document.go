@@ -32,7 +32,7 @@ func newDocument(body []byte, cacheControl string) *document {
 // makeDocuments makes the documents of both listeners.
 func (g *Gateway) makeDocuments() error {
 	tables := openapi.Tables{
-		RequestHeaders: documented(RequestHeaders), ResponseHeaders: documented(ResponseHeaders), ErrorCodes: ErrorCodes, Forward: g.opts.Forward,
+		RequestHeaders: RequestHeaders, ResponseHeaders: ResponseHeaders, ErrorCodes: ErrorCodes, Forward: g.opts.Forward,
 	}
 	public, err := openapi.Public(tables)
 	if err != nil {
@@ -45,15 +45,6 @@ func (g *Gateway) makeDocuments() error {
 	g.publicDocument = newDocument(public, "public, max-age=300")
 	g.adminDocument = newDocument(admin, "private, no-cache")
 	return nil
-}
-
-// documented returns headers as the documents describe them.
-func documented(headers []HeaderDoc) []openapi.Header {
-	all := make([]openapi.Header, 0, len(headers))
-	for _, h := range headers {
-		all = append(all, openapi.Header(h))
-	}
-	return all
 }
 
 // ServeHTTP answers GET and HEAD.

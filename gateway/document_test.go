@@ -151,10 +151,13 @@ func codeExpressions(n ast.Node) []ast.Expr {
 		if key, named := n.Key.(*ast.Ident); named && key.Name == "Code" || literalOf(n.Key) == "code" {
 			return []ast.Expr{n.Value}
 		}
-	case *ast.CallExpr: // invalid(status, "…", …), badField(name, "…", …), w.refuse("…", …)
+	case *ast.CallExpr: // refuse("…", …), refuseWith(status, "…", …), badField(name, "…", …), w.refuse("…", …)
 		switch called := n.Fun.(type) {
 		case *ast.Ident:
-			if (called.Name == "invalid" || called.Name == "badField") && len(n.Args) > 1 {
+			switch {
+			case called.Name == "refuse" && len(n.Args) > 0:
+				return n.Args[:1]
+			case (called.Name == "refuseWith" || called.Name == "badField") && len(n.Args) > 1:
 				return n.Args[1:2]
 			}
 		case *ast.SelectorExpr:

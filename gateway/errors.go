@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
+	"github.com/foregate/foregate/gateway/openapi"
 	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
@@ -25,55 +27,97 @@ import (
 type problem struct {
 	status    int
 	body      openai.ErrorBody
-	retry     time.Duration // Retry-After; 0 is none
-	retryable bool          // a retry may help: what a 429 or 5xx says in X-Should-Retry
-	header    [2]string     // one more header
+	retry     time.Duration  // Retry-After; 0 is none
+	retryable bool           // a retry may help: what a 429 or 5xx says in X-Should-Retry
+	header    [2]string      // one more header
+	more      map[string]any // more members of the body, beside "error"
 }
 
 // Error makes a problem an error, so that handlers can return the predefined ones.
 func (p *problem) Error() string { return p.body.Message }
 
-// retried reports whether the SDKs retry such a status by default.
-func (p *problem) retried() bool {
-	return p.status >= 500 || p.status == http.StatusTooManyRequests
+// after returns the problem with a time to wait before a retry.
+func (p *problem) after(wait time.Duration) *problem {
+	p.retry = wait
+	return p
 }
 
-func invalid(status int, code, message string) *problem {
-	return &problem{status: status, body: openai.ErrorBody{Message: message, Type: "invalid_request_error", Code: code}}
+// codes are the rows of [ErrorCodes] by their codes.
+var codes = func() map[string]openapi.ErrorCode {
+	all := map[string]openapi.ErrorCode{}
+	for _, c := range ErrorCodes {
+		all[c.Code] = c
+	}
+	return all
+}()
+
+// refuse returns the problem with a code of [ErrorCodes], and its first status.
+func refuse(code, message string) *problem { return refuseWith(codes[code].Statuses[0], code, message) }
+
+// refuseWith returns a problem with one of the statuses of its code. The code may also be an engine's own.
+func refuseWith(status int, code, message string) *problem {
+	c := codes[code]
+	return &problem{status: status, retryable: status >= 500 && !c.Final, body: openai.ErrorBody{
+		Message: message, Type: cmp.Or(c.Type, typeOf(status)), Code: code,
+	}}
+}
+
+// typeOf is OpenAI's type of the errors with a status.
+func typeOf(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return "authentication_error"
+	case http.StatusForbidden:
+		return "permission_error"
+	case http.StatusInternalServerError, http.StatusBadGateway:
+		return "server_error"
+	case http.StatusServiceUnavailable:
+		return "overloaded_error"
+	case http.StatusGatewayTimeout:
+		return "timeout_error"
+	}
+	return "invalid_request_error"
 }
 
 // The refusals without numbers.
 var (
-	errNotFound    = invalid(http.StatusNotFound, "unknown_url", "There is nothing at this path. See GET /v1/models for the models served here.")
-	errMethod      = invalid(http.StatusMethodNotAllowed, "method_not_allowed", "This path does not take this method.")
-	errHeaders     = invalid(http.StatusRequestHeaderFieldsTooLarge, "too_many_headers", fmt.Sprintf("A request may have at most %d header lines.", maxHeaders))
-	errAbsoluteURI = invalid(http.StatusBadRequest, "bad_request_line", "The request line must name a path, not a whole URL.")
-	errEncoding    = invalid(http.StatusUnsupportedMediaType, "unsupported_encoding", "A Content-Encoding is not accepted; send the body as it is.")
-	errContentType = invalid(http.StatusUnsupportedMediaType, "unsupported_media_type", "Content-Type must be application/json, in UTF-8.")
-	errTooLarge    = invalid(http.StatusRequestEntityTooLarge, "body_too_large", "The request body is larger than this gateway accepts.")
-	errTranslation = invalid(http.StatusRequestEntityTooLarge, "body_too_large", "To translate this body into a chat completion takes more memory than this gateway has for one tenant. Send less, or a chat completion.")
-	errBodyTimeout = invalid(http.StatusRequestTimeout, "body_timeout", "The request body did not come in time.")
-	errNotCached   = &problem{status: http.StatusGatewayTimeout, body: openai.ErrorBody{
-		Message: "There is no cached answer to this request that will do, and only-if-cached allows no other.", Type: "invalid_request_error", Code: "not_cached",
-	}}
-	errTier       = invalid(http.StatusBadRequest, "bad_header", "X-Tier must be auto, draft or target.")
-	errMode       = invalid(http.StatusBadRequest, "bad_header", "X-Acceptance-Mode must be default, exact or target.")
-	errOverloaded = &problem{
-		status: http.StatusServiceUnavailable, retry: time.Second, retryable: true,
-		body: openai.ErrorBody{Message: "The gateway has too many requests under way.", Type: "overloaded_error", Code: "overloaded"},
-	}
-	errGoing = &problem{ // another replica answers, so a retry is always welcome and counts against no retry budget
-		status: http.StatusServiceUnavailable, retry: time.Second, retryable: true,
-		body: openai.ErrorBody{Message: "This replica is shutting down.", Type: "overloaded_error", Code: "gateway_draining"},
-	}
-	errPanic = &problem{
-		status: http.StatusInternalServerError, retryable: true,
-		body: openai.ErrorBody{Message: "The gateway failed to handle this request.", Type: "server_error", Code: "internal_error"},
-	}
+	errNotFound    = refuse("unknown_url", "There is nothing at this path. See GET /v1/models for the models served here.")
+	errMethod      = refuse("method_not_allowed", "This path does not take this method.")
+	errHeaders     = refuse("too_many_headers", fmt.Sprintf("A request may have at most %d header lines.", maxHeaders))
+	errAbsoluteURI = refuse("bad_request_line", "The request line must name a path, not a whole URL.")
+	errEncoding    = refuse("unsupported_encoding", "A Content-Encoding is not accepted; send the body as it is.")
+	errContentType = refuse("unsupported_media_type", "Content-Type must be application/json, in UTF-8.")
+	errTooLarge    = refuse("body_too_large", "The request body is larger than this gateway accepts.")
+	errTranslation = refuse("body_too_large", "To translate this body into a chat completion takes more memory than this gateway has for one tenant. Send less, or a chat completion.")
+	errBodyTimeout = refuse("body_timeout", "The request body did not come in time.")
+	errNotCached   = refuse("not_cached", "There is no cached answer to this request that will do, and only-if-cached allows no other.")
+	errTier        = refuse("bad_header", "X-Tier must be auto, draft or target.")
+	errMode        = refuse("bad_header", "X-Acceptance-Mode must be default, exact or target.")
+	errOverloaded  = refuse("overloaded", "The gateway has too many requests under way.").after(time.Second)
+	// errGoing: another replica answers, so a retry is always welcome and counts against no retry budget.
+	errGoing = refuse("gateway_draining", "This replica is shutting down.").after(time.Second)
+	errPanic = refuse("internal_error", "The gateway failed to handle this request.")
+	// errBadAnswer is the end of a request whose answer has no form in the API of its client.
+	errBadAnswer = refuse(string(engine.BadResponse), "The backend's answer is not what the API promises.")
+	errBroken    = refuse(string(engine.Cut), "The answer broke off.")
+
+	// Of the admin listener.
+	errNoPath   = refuse("unknown_url", "There is nothing at this path.")
+	errAction   = refuse("action_failed", "The action failed. See the gateway's log for the reason.")
+	errTooMuch  = refuse("too_many_rows", fmt.Sprintf("The usage has more than %d rows. Ask for fewer days, or for fewer of tenant, route and day in by.", ledger.MaxReportRows))
+	errNoUsage  = refuse("usage_away", "Usage cannot be read: Redis does not answer. Replicas keep what they count and write it when Redis is back.")
+	errNoConfig = refuse("no_config_file", "This replica was not started with a configuration file, so there is nothing to read again.")
 )
 
-// codeModelNotAllowed is the code of a 403 for a model that the tenant may not use.
-const codeModelNotAllowed = "model_not_allowed"
+// sentinels are the errors without details.
+var sentinels = []struct {
+	err error
+	as  *problem
+}{
+	{pipeline.ErrBroken, errBroken}, {pipeline.ErrNotShareable, errBroken}, {pipeline.ErrNotCached, errNotCached},
+	{context.DeadlineExceeded, timedOut(engine.Expired)},
+	{ledger.ErrTooManyRows, errTooMuch}, {ledger.ErrAway, errNoUsage}, {ErrNoConfigFile, errNoConfig},
+}
 
 // modelError is a request for a model that no route has.
 type modelError struct{ name string }
@@ -110,81 +154,83 @@ func problemOf(err error) *problem {
 		none      *pool.NoBackendError
 		exhausted *dispatch.ExhaustedError
 		failure   *engine.Failure
+		param     *ledger.ParamError
 	)
 	switch {
 	case errors.As(err, &fixed):
 		return fixed
 	case errors.As(err, &request):
-		return &problem{status: request.Status, body: openai.ErrorBody{Message: request.Message, Type: "invalid_request_error", Param: request.Param, Code: request.Code}}
+		return refuseWith(request.Status, request.Code, request.Message).of(request.Param)
 	case errors.As(err, &header):
 		return headerProblem(header)
 	case errors.As(err, &model):
-		return &problem{status: http.StatusNotFound, body: openai.ErrorBody{
-			Message: fmt.Sprintf("The model %q does not exist. GET /v1/models lists those that do.", clip(model.name)), Type: "invalid_request_error", Param: "model", Code: "model_not_found",
-		}}
+		return refuse("model_not_found", fmt.Sprintf("The model %q does not exist. GET /v1/models lists those that do.", clip(model.name))).of("model")
 	case errors.As(err, &access):
-		return &problem{status: http.StatusForbidden, body: openai.ErrorBody{
-			Message: fmt.Sprintf("You may not use the model %q. GET /v1/models lists those that you may use.", clip(access.model)), Type: "permission_error", Param: "model", Code: codeModelNotAllowed,
-		}}
+		return refuse("model_not_allowed", fmt.Sprintf("You may not use the model %q. GET /v1/models lists those that you may use.", clip(access.model))).of("model")
 	case errors.As(err, &body):
-		return invalid(http.StatusBadRequest, "bad_body", "The request body could not be read whole.")
+		return refuse("bad_body", "The request body could not be read whole.")
 	case errors.As(err, &limited):
 		return limitProblem(limited)
 	case errors.As(err, &overspent):
 		return budgetProblem(overspent)
 	case errors.As(err, &refused):
-		return bodyProblem(refused)
+		return shortageProblem(refused)
 	case errors.As(err, &shed):
 		return shedProblem(shed)
 	case errors.As(err, &exhausted):
 		return exhaustedProblem(exhausted)
-	case errors.As(err, &none) && none.TooLong && none.Answers > 0:
-		return invalid(http.StatusBadRequest, "invalid_value", fmt.Sprintf("The %d answers together may need more memory than the backends of this model have for one request. Ask for fewer at once, or for shorter ones.", none.Answers))
-	case errors.As(err, &none) && none.TooLong:
-		return invalid(http.StatusBadRequest, "context_length_exceeded", fmt.Sprintf("The prompt has %d tokens, and the backends of this model have memory for %d.", none.Prompt, none.Largest))
 	case errors.As(err, &none):
-		return noBackend()
+		return noBackendProblem(none)
 	case errors.As(err, &failure):
 		return failureProblem(failure)
-	case errors.Is(err, pipeline.ErrBroken), errors.Is(err, pipeline.ErrNotShareable):
-		return &problem{status: http.StatusBadGateway, retryable: true, body: openai.ErrorBody{
-			Message: "The answer broke off.", Type: "server_error", Code: string(engine.Cut),
-		}}
-	case errors.Is(err, pipeline.ErrNotCached):
-		return errNotCached
-	case errors.Is(err, context.DeadlineExceeded):
-		return timedOut(engine.Expired)
+	case errors.As(err, &param):
+		return badParam(param.Name, param.Message)
+	}
+	for _, s := range sentinels {
+		if errors.Is(err, s.err) {
+			return s.as
+		}
 	}
 	return errPanic
 }
 
-func headerProblem(e *identity.Error) *problem {
-	p := &problem{body: openai.ErrorBody{Message: e.Error(), Param: e.Header}}
-	switch e.Kind {
-	case identity.Unauthorized:
-		p.status, p.body.Type, p.body.Code = http.StatusUnauthorized, "authentication_error", "invalid_api_key"
-	case identity.Forbidden:
-		p.status, p.body.Type, p.body.Code = http.StatusForbidden, "permission_error", "forbidden"
-	default:
-		p.status, p.body.Type, p.body.Code = http.StatusBadRequest, "invalid_request_error", "bad_header"
-	}
+// of returns the problem about a field, a header or a parameter; "" is none.
+func (p *problem) of(param string) *problem {
+	p.body.Param = param
 	return p
 }
 
-// bodyProblem refuses a body that was not read. If the tenant itself holds too much, the client should slow
+// badParam refuses a query parameter, or the whole query if name is "".
+func badParam(name, message string) *problem {
+	if name != "" {
+		message = name + ": " + message
+	}
+	return refuse("bad_parameter", message).of(name)
+}
+
+func headerProblem(e *identity.Error) *problem {
+	p := refuse("bad_header", e.Error())
+	switch e.Kind {
+	case identity.Unauthorized:
+		p = refuse("invalid_api_key", e.Error())
+	case identity.Forbidden:
+		p = refuse("forbidden", e.Error())
+	}
+	return p.of(e.Header)
+}
+
+// shortageProblem refuses a body that was not read. If the tenant itself holds too much, the client should slow
 // down; otherwise the gateway is overloaded.
-func bodyProblem(e *shortage) *problem {
+func shortageProblem(e *shortage) *problem {
 	switch {
 	case e.ofTenant:
-		return &problem{status: http.StatusTooManyRequests, retry: jitter(time.Second), retryable: true, body: openai.ErrorBody{
-			Message: "Too many requests at once, or too large ones: they already hold the share of this gateway that one tenant may have. Try again when some of them have ended.", Type: string(ledger.Requests), Code: "tenant_share",
-		}}
+		p := refuse("tenant_share", "Too many requests at once, or too large ones: they already hold the share of this gateway that one tenant may have. Try again when some of them have ended.")
+		p.retryable = true
+		return p.after(jitter(time.Second))
 	case e.what == "requests":
 		return errOverloaded
 	}
-	return &problem{status: http.StatusServiceUnavailable, retry: jitter(time.Second), retryable: true, body: openai.ErrorBody{
-		Message: "The gateway holds as many request bodies as it has memory for.", Type: "overloaded_error", Code: "upload_overloaded",
-	}}
+	return refuse("upload_overloaded", "The gateway holds as many request bodies as it has memory for.").after(jitter(time.Second))
 }
 
 func shedProblem(e *admission.ShedError) *problem {
@@ -195,27 +241,29 @@ func shedProblem(e *admission.ShedError) *problem {
 	case d.Reason == admission.ReasonBackendQueue, d.Reason == admission.ReasonQueueFull:
 		message = "Too many requests wait for the pools, and this priority is shed for now."
 	}
-	return &problem{
-		status: http.StatusServiceUnavailable, retry: e.RetryAfter(), retryable: true,
-		body:   openai.ErrorBody{Message: message, Type: "overloaded_error", Code: "shed"},
-		header: [2]string{"X-Shed-Reason", e.Decision.String()},
+	p := refuse("shed", message).after(e.RetryAfter())
+	p.header = [2]string{"X-Shed-Reason", e.Decision.String()}
+	return p
+}
+
+func noBackendProblem(e *pool.NoBackendError) *problem {
+	switch {
+	case e.TooLong && e.Answers > 0:
+		return refuse("invalid_value", fmt.Sprintf("The %d answers together may need more memory than the backends of this model have for one request. Ask for fewer at once, or for shorter ones.", e.Answers))
+	case e.TooLong:
+		return refuse("context_length_exceeded", fmt.Sprintf("The prompt has %d tokens, and the backends of this model have memory for %d.", e.Prompt, e.Largest))
 	}
+	return noBackend()
 }
 
 func noBackend() *problem {
-	return &problem{
-		status: http.StatusServiceUnavailable, retry: jitter(time.Second), retryable: true,
-		body: openai.ErrorBody{Message: "No backend can take this request now.", Type: "overloaded_error", Code: "no_backend"},
-	}
+	return refuse("no_backend", "No backend can take this request now.").after(jitter(time.Second))
 }
 
 func exhaustedProblem(e *dispatch.ExhaustedError) *problem {
 	switch {
 	case e.AllBusy:
-		return &problem{
-			status: http.StatusServiceUnavailable, retry: jitter(max(e.RetryAfter, time.Second)), retryable: true,
-			body: openai.ErrorBody{Message: "All backends are busy.", Type: "overloaded_error", Code: string(engine.Backpressure)},
-		}
+		return refuseWith(http.StatusServiceUnavailable, string(engine.Backpressure), "All backends are busy.").after(jitter(max(e.RetryAfter, time.Second)))
 	case e.Last.Kind == engine.Refused, e.Last.Kind == engine.Silent: // as for whoever comes now
 		return noBackend()
 	}
@@ -223,6 +271,7 @@ func exhaustedProblem(e *dispatch.ExhaustedError) *problem {
 }
 
 func failureProblem(f *engine.Failure) *problem {
+	message := "All tries to get an answer failed."
 	switch f.Kind {
 	case engine.Timeout, engine.Stalled, engine.Expired:
 		return timedOut(f.Kind)
@@ -231,58 +280,38 @@ func failureProblem(f *engine.Failure) *problem {
 	case engine.Rejected:
 		return rejected(f)
 	case engine.TooLarge: // a retry would generate it once more
-		return &problem{status: http.StatusBadGateway, body: openai.ErrorBody{
-			Message: "The answer is larger than limits.response_bytes of this gateway. Ask for a shorter one.", Type: "server_error", Code: string(f.Kind),
-		}}
+		message = "The answer is larger than limits.response_bytes of this gateway. Ask for a shorter one."
 	case engine.Unauthorized: // no 401 or 403: the client's own key is good, and a retry does not change the pool's
-		return &problem{status: http.StatusBadGateway, body: openai.ErrorBody{
-			Message: "The gateway has no access to the backends of this model. An operator of the gateway must fix that; your API key is not the cause.",
-			Type:    "server_error", Code: string(f.Kind),
-		}}
+		message = "The gateway has no access to the backends of this model. An operator of the gateway must fix that; your API key is not the cause."
 	}
-	return &problem{
-		status: http.StatusBadGateway, retryable: true,
-		body: openai.ErrorBody{Message: "All tries to get an answer failed.", Type: "server_error", Code: string(f.Kind)},
-	}
+	return refuseWith(http.StatusBadGateway, string(f.Kind), message)
 }
 
 // rejected forwards a backend's refusal of the request. A refusal that the gateway's own configuration caused
 // is hidden from the client.
 func rejected(f *engine.Failure) *problem {
+	hidden := refuseWith(http.StatusBadGateway, string(f.Kind), "The backend refused the gateway's request.")
 	switch f.Status {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone:
 		if f.Path != "" && (f.Fault == nil || !strings.Contains(strings.ToLower(f.Fault.Message), "model")) { // the path, not the model, is unknown
-			return invalid(http.StatusNotFound, errNotFound.body.Code, "The engines of this model do not serve "+f.Path+".")
+			return refuse("unknown_url", "The engines of this model do not serve "+f.Path+".")
 		}
-		return hidden(f)
+		return hidden
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusNotImplemented:
 	default:
-		return hidden(f)
+		return hidden
 	}
-	message := "The backend refused the request."
-	if f.Fault != nil && f.Fault.Message != "" {
-		message = f.Fault.Message
-	}
-	p := invalid(f.Status, string(f.Kind), message)
+	p := refuseWith(f.Status, string(f.Kind), "The backend refused the request.")
 	if f.Fault != nil {
-		p.body.Param = f.Fault.Param
+		p.body.Message = cmp.Or(f.Fault.Message, p.body.Message)
 		p.body.Code = cmp.Or(f.Fault.Code, p.body.Code)
+		p.body.Param = f.Fault.Param
 	}
 	return p
 }
 
-// hidden is a refusal that the client has not caused.
-func hidden(f *engine.Failure) *problem {
-	return &problem{status: http.StatusBadGateway, body: openai.ErrorBody{
-		Message: "The backend refused the gateway's request.", Type: "server_error", Code: string(f.Kind),
-	}}
-}
-
 func timedOut(kind engine.FailureKind) *problem {
-	return &problem{
-		status: http.StatusGatewayTimeout, retryable: kind == engine.Timeout,
-		body: openai.ErrorBody{Message: "The answer did not come in time.", Type: "timeout_error", Code: string(kind)},
-	}
+	return refuse(string(kind), "The answer did not come in time.")
 }
 
 // jitter spreads retries: it adds up to 50 %.
@@ -331,7 +360,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *accessRecord, 
 	if r.ContentLength != 0 && !l.bodyRead {
 		_ = rc.SetReadDeadline(time.Now().Add(leftoverTimeout)) // the refusal must not wait for the rest of the body
 	}
-	_ = rc.SetWriteDeadline(time.Now().Add(g.timeouts("").Write))
+	_ = rc.SetWriteDeadline(time.Now().Add(g.opts.Settings.Snapshot().Global().Client.Write))
 	told := headers{to: w.Header()}
 	told.tell(&l.Record)
 	writeProblemAs(w, p, l)
@@ -371,7 +400,15 @@ func writeProblemAs(w http.ResponseWriter, p *problem, l *accessRecord) {
 // writeProblem refuses a request in OpenAI's form.
 func writeProblem(w http.ResponseWriter, p *problem) {
 	writeHead(w, p)
-	_, _ = w.Write(p.body.Append(nil)) // the client may have disconnected
+	body := p.body.Append(nil)
+	if p.more != nil {
+		more, err := json.Marshal(p.more)
+		if err != nil {
+			panic(err) // texts and numbers can be encoded
+		}
+		body = append(append(body[:len(body)-1], ','), more[1:]...)
+	}
+	_, _ = w.Write(body) // the client may have disconnected
 }
 
 // writeHead writes the status and the headers of a refusal.
@@ -385,7 +422,7 @@ func writeHead(w http.ResponseWriter, p *problem) {
 		}
 		h.Set("Retry-After", strconv.Itoa(wholeSeconds(wait)))
 	}
-	if p.retried() {
+	if p.status >= 500 || p.status == http.StatusTooManyRequests { // which the SDKs retry by default
 		h.Set("X-Should-Retry", strconv.FormatBool(p.retryable))
 	}
 	if p.header[0] != "" {

@@ -215,7 +215,7 @@ func TestANameThatComesTwiceIsRefusedInEveryAPI(t *testing.T) {
 
 func TestARefusalNamesTheFieldOfItsOwnAPI(t *testing.T) {
 	b := limited(t, simulator(t).URL(), func(o *Options) {
-		o.Allow = func(string) []string { return []string{"image_url"} } // a chat's type of images, and neither of the others
+		o.Scan.Allow = func(string) []string { return []string{"image_url"} } // a chat's type of images, and neither of the others
 	}, identity.Tenant{ID: "acme"})
 	items := `{"model":"llama-3","input":[` + strings.Repeat(`{"role":"user","content":"x"},`, 3)
 	deep := strings.Repeat(`{"a":`, 59) + `1` + strings.Repeat(`}`, 59) // 64 levels in the schema of a tool, which a chat has one deeper
@@ -308,7 +308,7 @@ func TestAnImageOfEachAPIReachesTheEngineAsOne(t *testing.T) {
 				allow = slices.Delete(allow, missing-1, missing)
 			}
 			up := newSpeaker(t)
-			b := limited(t, up.URL, func(o *Options) { o.Allow = func(string) []string { return allow } }, identity.Tenant{ID: "acme"})
+			b := limited(t, up.URL, func(o *Options) { o.Scan.Allow = func(string) []string { return allow } }, identity.Tenant{ID: "acme"})
 			r := b.to(t, path, "acme", body)
 			if missing > 0 {
 				if r.status != http.StatusBadRequest || up.calls.Load() > 0 {

@@ -20,16 +20,10 @@ import (
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
-	"github.com/foregate/foregate/tiers/risk"
 )
-
-// Model is one route as GET /v1/models lists it.
-type Model struct {
-	ID     string
-	Window int // context length of its target in tokens, prompt and answer; 0 is unknown
-}
 
 // Limits bound what the gateway accepts. Zero fields take the defaults.
 type Limits struct {
@@ -46,56 +40,41 @@ type Drain struct {
 	Grace time.Duration // then, for streams to finish
 }
 
-// Options wires a Gateway.
+// Options wires a Gateway: the components that it calls, and its own limits. Their creator runs the components. Cascade,
+// Identity, Replica, Fleet and Risk are required.
 type Options struct {
-	Version   string       // of the program
-	Listen    string       // address of the public listener
-	Listener  net.Listener // instead of Listen
-	Admin     string       // address of the admin listener; "" is none
-	Operators *Operators   // who may act there; its creator runs it; nil: pages are read-only, and the listener must be on loopback
-	Console   http.Handler // served under /console/ there; nil is none
-
+	Version  string             // of the program
+	Listen   string             // address of the public listener
+	Listener net.Listener       // instead of Listen
 	TLS      func() *tls.Config // of a new connection at the public listener, with HTTP/2; nil is plain HTTP
+	Admin    string             // address of the admin listener; "" is none
 	AdminTLS func() *tls.Config // of a new connection at the admin listener; nil is plain HTTP
 
-	Cascade        *tiers.Cascade
-	Models         func() []Model // live
-	Forward        []string       // paths that are forwarded to the target
-	Identity       *identity.Resolver
-	Ledger         *ledger.Ledger        // of tenants' limits, budgets and usage; its creator runs it; nil: one for this replica only
-	HighShare      func() float64        // the share of a tenant's requests per minute that may have priority high, live; nil is 0.2, 0 is all
-	Routes         func() []RouteState   // state of each route, in the order of the configuration; nil: always ready
-	Fleet          Fleet                 // served under /admin/ on the admin listener; nil is none
-	Inspector      Inspector             // served under /admin/status and /admin/settings; nil is none
-	SettingsEditor func() SettingsEditor // changes settings, served under /admin/settings; called for each edit; nil is none
-	Tenants        func() []TenantView   // the listed tenants now, for /admin/tenants; nil is none
-	LostSettings   func() int            // number of settings that Redis has lost, shown by /readyz; nil shows nothing
-	RedisLevel     func() string         // degradation level of Redis, shown by /readyz; nil shows nothing
+	Cascade       *tiers.Cascade
+	Identity      *identity.Resolver
+	Settings      *settings.Watcher          // nil: the defaults
+	Ledger        *ledger.Ledger             // of tenants' limits, budgets and usage; nil: one for this replica only
+	Cache         *cache.Store               // of answers; nil is none
+	Generations   *pipeline.Generations      // nil joins no requests
+	Conversations *conversations.Store       // stored responses; nil stores none
+	Tracer        Tracer                     // nil: only forwards a client's traceparent
+	Salt          func(tenant string) string // separates tenants in prefix caches; nil does not
+	Forward       []string                   // paths that are forwarded to the target
 
-	Generations   *pipeline.Generations                                          // nil joins no requests
-	Salt          func(tenant string) string                                     // separates tenants in prefix caches; nil does not
-	Cache         *cache.Store                                                   // its creator runs it; nil is none
-	CacheConfig   func(route string) cache.Config                                // live; nil with no Cache
-	Conversations *conversations.Store                                           // stored responses; its creator runs it; nil stores none
-	Purge         func(ctx context.Context, s cache.Scope) (all bool, err error) // [cache.Store.Purge]; nil if nothing is stored
-	Reload        func(ctx context.Context, dryRun bool) (ReloadResult, error)   // reads the configuration again, served under /admin/reload; nil is none
-	Risk          func(ctx context.Context) ([]risk.Summary, error)              // results of audits, served under /admin/risk; nil is none
-	RiskFrontiers func(ctx context.Context) (RiskFrontiers, error)               // what each maximum of disagreement would give, served under /admin/risk/frontier; nil is none
-	Refits        func() []RefitView                                             // candidates for the scores of routes, served under /admin/risk, too; nil is none
-	Tracer        Tracer                                                         // nil: only forwards a client's traceparent
-
-	Timeouts     func(route string) Timeouts // live; nil is DefaultTimeouts
-	ReceiptShare func() float64              // share of the receipts that is written to the log, 0 … 1, live; nil is none
+	// What the admin listener serves.
+	Replica   Replica
+	Fleet     Fleet
+	Risk      Risk
+	Operators *Operators          // who may act; nil: pages are read-only, and the listener must be on loopback
+	Console   http.Handler        // served under /console/; nil is none
+	Gatherer  prometheus.Gatherer // served under /metrics; nil is none
 
 	Limits Limits
-	Scan   openai.Limits               // zero takes openai.DefaultLimits
-	Allow  func(route string) []string // fields that a route's clients may send in addition, as openai.Limits.Allow; nil is none
+	Scan   openai.Limits // zero fields take those of openai.DefaultLimits
 	Drain  Drain
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // nil registers nothing
-	Gatherer   prometheus.Gatherer   // served under /metrics; nil is none
-	Now        func() time.Time      // clock of limits; nil is time.Now
 }
 
 // Gateway is one replica's HTTP server.
@@ -124,24 +103,22 @@ var errDraining = errors.New("gateway is draining")
 
 // New wires a gateway; it does not listen before Start.
 func New(o Options) (*Gateway, error) {
-	if o.Cascade == nil || o.Identity == nil {
-		return nil, errors.New("gateway: Options need a Cascade and an Identity")
+	if o.Cascade == nil || o.Identity == nil || o.Replica == nil || o.Fleet == nil || o.Risk == nil {
+		return nil, errors.New("gateway: Options need a Cascade, an Identity, a Replica, a Fleet and a Risk")
 	}
 	asked := o.Limits.Body
 	if o.Limits = o.Limits.withDefaults(); o.Limits.Body < asked {
 		o.Logger.Warn().Int64("asked", asked).Int64("most", o.Limits.Body).Msg("larger bodies than memory allows are refused, whatever limits.body_bytes says")
 	}
-	if o.Scan.Depth == 0 {
+	if allow := o.Scan.Allow; o.Scan.Depth == 0 {
 		o.Scan = openai.DefaultLimits()
+		o.Scan.Allow = allow
 	}
-	if o.Allow != nil {
-		o.Scan.Allow = o.Allow
-	}
-	if o.Now == nil {
-		o.Now = time.Now
+	if o.Settings == nil {
+		o.Settings = settings.New(settings.Options{})
 	}
 	if o.Ledger == nil {
-		o.Ledger = ledger.New(ledger.Options{Registerer: o.Registerer, Now: o.Now})
+		o.Ledger = ledger.New(ledger.Options{Registerer: o.Registerer})
 	}
 	g := &Gateway{
 		opts: o, log: o.Logger, metrics: newMetrics(o.Registerer),
@@ -166,8 +143,10 @@ func New(o Options) (*Gateway, error) {
 // newPipeline wires the request pipeline.
 func (g *Gateway) newPipeline() *pipeline.Pipeline {
 	o := pipeline.Options{
-		Cascade: g.opts.Cascade, Outside: g.opts.Cascade, Ledger: g.opts.Ledger, HighShare: g.opts.HighShare, Generations: g.opts.Generations,
-		CacheConfig: g.opts.CacheConfig, Salt: g.opts.Salt, WouldFailAgain: wouldFailAgain, IsShed: func(err error) bool { return errors.Is(err, admission.ErrShed) }, Base: g.streams,
+		Cascade: g.opts.Cascade, Outside: g.opts.Cascade, Ledger: g.opts.Ledger, Generations: g.opts.Generations,
+		HighShare:   func() float64 { return g.opts.Settings.Snapshot().Global().Limit.HighPriorityShare },
+		CacheConfig: func(route string) cache.Config { return g.opts.Settings.Snapshot().Route(route).Cache },
+		Salt:        g.opts.Salt, WouldFailAgain: wouldFailAgain, IsShed: func(err error) bool { return errors.Is(err, admission.ErrShed) }, Base: g.streams,
 		OnPanic: func(id string, value any) {
 			g.metrics.panics.Inc()
 			g.log.Error().Str("request_id", id).Interface("panic", value).Bytes("stack", debug.Stack()).Msg("making an answer panicked")

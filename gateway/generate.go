@@ -64,7 +64,7 @@ func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request)
 			e.leave()
 		}
 	}()
-	reader := bodyReader{g.opts.Limits.Body, g.timeouts("").Body, e.reservation.charge}
+	reader := bodyReader{g.opts.Limits.Body, g.opts.Settings.Snapshot().Global().Client.Body, e.reservation.charge}
 	if e.body, err = reader.take(w, r); err != nil {
 		return e, err
 	}

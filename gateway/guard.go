@@ -8,33 +8,27 @@ import (
 	"strings"
 
 	"github.com/rs/zerolog"
-
-	"github.com/foregate/foregate/tiers/openai"
 )
 
-// Refusals of the admin listener that need no numbers.
+// challenge is the header of a refusal that a token would prevent.
+func challenge(p *problem, more string) *problem {
+	p.header = [2]string{"WWW-Authenticate", `Bearer realm="foregate"` + more}
+	return p
+}
+
+// Refusals of the admin listener.
 var (
-	errNoToken = &problem{status: http.StatusUnauthorized, header: [2]string{"WWW-Authenticate", `Bearer realm="foregate"`}, body: openai.ErrorBody{
-		Message: "Show an operator's token (admin_tokens_file): Authorization: Bearer TOKEN, or sign in at /console/.", Type: "authentication_error", Code: "no_token",
-	}}
-	errBadToken = &problem{status: http.StatusUnauthorized, header: [2]string{"WWW-Authenticate", `Bearer realm="foregate"`}, body: openai.ErrorBody{
-		Message: "This token is not one of the operators' tokens (admin_tokens_file).", Type: "authentication_error", Code: "bad_token",
-	}}
-	errReadOnly = &problem{status: http.StatusForbidden, body: openai.ErrorBody{
-		Message: "No tokens are configured here (admin_tokens_file), so pages only show, and nobody changes settings at this listener.", Type: "permission_error", Code: "read_only",
-	}}
-	errStrangeHost = &problem{status: http.StatusForbidden, body: openai.ErrorBody{
-		Message: "This listener is on loopback, and answers whoever shows no token at an IP address or localhost only.", Type: "permission_error", Code: "strange_host",
-	}}
+	errNoToken     = challenge(refuse("no_token", "Show an operator's token (admin_tokens_file): Authorization: Bearer TOKEN, or sign in at /console/."), "")
+	errBadToken    = challenge(refuse("bad_token", "This token is not one of the operators' tokens (admin_tokens_file)."), "")
+	errReadOnly    = refuse("read_only", "No tokens are configured here (admin_tokens_file), so pages only show, and nobody changes settings at this listener.")
+	errStrangeHost = refuse("strange_host", "This listener is on loopback, and answers whoever shows no token at an IP address or localhost only.")
+	errCrossSite   = refuse("cross_site", "This request comes from a page of another site. Use a tool, or a page of this listener at an IP address or localhost.")
 )
 
 // errScope refuses a token without the required scope.
 func errScope(want Scope) error {
-	challenge := `Bearer realm="foregate", error="insufficient_scope", scope="` + string(want) + `"`
-	return &problem{status: http.StatusForbidden, header: [2]string{"WWW-Authenticate", challenge}, body: openai.ErrorBody{
-		Message: "This token has not the scope " + string(want) + ", which this path wants (admin_tokens_file).",
-		Type:    "permission_error", Code: "wrong_scope",
-	}}
+	return challenge(refuse("wrong_scope", "This token has not the scope "+string(want)+", which this path wants (admin_tokens_file)."),
+		`, error="insufficient_scope", scope="`+string(want)+`"`)
 }
 
 // scopes maps a path of the admin listener to the scope that it requires, for all methods. "/*" stands for
@@ -198,6 +192,18 @@ func (g *Gateway) guarded(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	})
+}
+
+// SessionView is the answer to GET /admin/session: what the console may do with the token that it sent.
+type SessionView struct {
+	Writable bool   `json:"writable"`  // tokens are configured
+	SignedIn bool   `json:"signed_in"` // the token has the scope operate, which the pages need
+	Operator string `json:"operator"`  // whose token it is; "" without one
+}
+
+func (g *Gateway) session(_ http.ResponseWriter, r *http.Request) (any, error) {
+	c := callerOf(r)
+	return SessionView{Writable: g.guard.operators != nil, SignedIn: c.operator != nil && c.operator.hasScope(ScopeOperate), Operator: c.name()}, nil
 }
 
 // logAction begins the log line of an action: its operator and its result.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/settings"
-	"github.com/foregate/foregate/tiers/risk"
 )
 
 const (
@@ -78,8 +77,6 @@ func (d *desk) History(_ context.Context, yield func(settings.Entry) bool) error
 	return d.err
 }
 
-func (d *desk) editor() SettingsEditor { return d }
-
 // openGuarded is an office with operators and all that they may ask for.
 func openGuarded(t *testing.T, local bool) (office, *orders, *desk) {
 	t.Helper()
@@ -93,11 +90,8 @@ func openGuarded(t *testing.T, local bool) (office, *orders, *desk) {
 		if !local {
 			o.Admin = "0.0.0.0:0"
 		}
-		o.Fleet, o.SettingsEditor, o.Operators, o.Logger = f, d.editor, crew(t), zerolog.New(log)
-		o.Inspector, o.Cache = within{}, cache.NewStore(cache.Options{Sealer: sealer})
-		o.Risk = func(context.Context) ([]risk.Summary, error) { return nil, nil }
-		o.RiskFrontiers = func(context.Context) (RiskFrontiers, error) { return RiskFrontiers{}, nil }
-		o.Reload = func(context.Context, bool) (ReloadResult, error) { return ReloadResult{}, nil }
+		o.Fleet, o.Replica, o.Operators, o.Logger = f, &replica{editor: d}, crew(t), zerolog.New(log)
+		o.Cache = cache.NewStore(cache.Options{Sealer: sealer})
 		o.Console = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, "a page") })
 	})
 	return office{bench: b, admin: "http://" + b.AdminAddr().String(), log: log}, f, d
@@ -230,7 +224,7 @@ func TestSettingsOrdersAreReadStrictlyAndAnswered(t *testing.T) {
 		code  int
 		holds string
 	}{
-		{&settings.RefusedError{Problems: []string{"shed.low: want 0 … 1", "x: unknown"}}, 422, `"code":"settings_refused","message":"shed.low: want 0 … 1\nx: unknown","type":"invalid_request_error"},"problems":["shed.low: want 0 … 1","x: unknown"]`},
+		{&settings.RefusedError{Problems: []string{"shed.low: want 0 … 1", "x: unknown"}}, 422, `"code":"settings_refused"},"problems":["shed.low: want 0 … 1","x: unknown"]}`},
 		{errors.New("NOPERM this user has no permissions to run the 'exec' command"), 403, "settings_read_only"},
 		{errors.New("dial redis://operator:hunter2@r"), 503, "no_settings"},
 	} {
@@ -255,7 +249,7 @@ func TestSettingsOrdersAreReadStrictlyAndAnswered(t *testing.T) {
 
 func TestWithoutATokenNobodyChangesSettings(t *testing.T) {
 	d := &desk{}
-	b := startBench(t, simulator(t).URL(), func(o *Options) { o.SettingsEditor = d.editor })
+	b := startBench(t, simulator(t).URL(), func(o *Options) { o.Replica = &replica{editor: d} })
 	o := office{bench: b, admin: "http://" + b.AdminAddr().String()}
 	if code, body := o.send(t, http.MethodPost, o.admin+"/admin/settings", `{"set":{"shed.low":"0.7"}}`); code != http.StatusForbidden || !strings.Contains(body, "read_only") || len(d.told) > 0 {
 		t.Errorf("%d %s", code, body)

@@ -1,10 +1,9 @@
 package gateway
 
-// HeaderDoc describes one header of the public surface for the reference.
-type HeaderDoc struct{ Name, Values, Meaning string }
+import "github.com/foregate/foregate/gateway/openapi"
 
 // RequestHeaders are the request headers that the gateway interprets.
-var RequestHeaders = []HeaderDoc{
+var RequestHeaders = []openapi.Header{
 	{"Authorization", "`Bearer KEY`", "The caller's key, which identifies tenant and highest priority (identity mode `keys`), or a JSON Web Token that names them (mode `jwt`)."},
 	{"X-Api-Key", "`KEY`", "The same as `Authorization: Bearer KEY`, for clients that send their key here (Anthropic's). Only one of both may be given."},
 	{"X-Tenant-ID", "`[A-Za-z0-9._:-]{1,64}`", "The tenant, in identity mode `trusted_headers`. In the other modes it must equal the authenticated tenant."},
@@ -19,7 +18,7 @@ var RequestHeaders = []HeaderDoc{
 }
 
 // ResponseHeaders are the headers that the gateway sets.
-var ResponseHeaders = []HeaderDoc{
+var ResponseHeaders = []openapi.Header{
 	{"X-Request-ID", "as above", "On every response: the client's id, or the gateway's own request id, which is `request_id` in the log and `id` in the receipt. Engines get the gateway's id plus a suffix for every attempt (`attempts[].call` in the receipt), so equal ids of different clients never meet in an engine."},
 	{"Request-Id", "as above", "With `/v1/messages`: the same id, where Anthropic's clients look for it."},
 	{"X-Content-Type-Options", "`nosniff`", "On every response. A forwarded answer is JSON or an event stream; any other content type of a backend becomes 502."},

@@ -14,7 +14,7 @@ func (g *Gateway) livez(w http.ResponseWriter, _ *http.Request) { writeText(w, h
 
 // health answers as vLLM's: an empty body, 200 while new requests should come here, else 503.
 func (g *Gateway) health(w http.ResponseWriter, _ *http.Request) {
-	if g.unready() != "" {
+	if g.unready(g.opts.Replica.Health()) != "" {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 }
@@ -25,11 +25,19 @@ func (g *Gateway) version(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(append(openai.AppendQuote([]byte(`{"version":`), g.opts.Version), '}')) // the client may have disconnected
 }
 
+// Health is what a replica can serve.
+type Health struct {
+	Routes       []RouteState // in the order of the configuration
+	Redis        string       // degradation level of Redis; "" is not told
+	LostSettings int          // number of settings that Redis has lost
+}
+
 // RouteState says whether a route can serve.
 type RouteState struct {
-	Route string `json:"route"`
-	Ready bool   `json:"ready"`
-	State string `json:"state"` // one of the constants below
+	Route  string `json:"route"`
+	Ready  bool   `json:"ready"`
+	State  string `json:"state"` // one of the constants below
+	Window int    `json:"-"`     // context length of its target in tokens, prompt and answer; 0 is unknown
 }
 
 // The states of a route. In the first four the route can serve.
@@ -70,9 +78,10 @@ func (g *Gateway) readyz(w http.ResponseWriter, r *http.Request) {
 		writeText(w, http.StatusServiceUnavailable, draining+"\n")
 		return
 	}
-	states := g.routeStates()
+	health := g.opts.Replica.Health()
+	states := health.Routes
 	status, text := http.StatusOK, "ok\n"
-	if why := unready(states); why != "" {
+	if why := g.unready(health); why != "" {
 		status, text = http.StatusServiceUnavailable, why+"\n"
 	}
 	for _, name := range r.URL.Query()["route"] {
@@ -88,13 +97,11 @@ func (g *Gateway) readyz(w http.ResponseWriter, r *http.Request) {
 	for _, s := range states {
 		text += "route " + s.Route + ": " + s.State + "\n"
 	}
-	if g.opts.RedisLevel != nil {
-		text += "redis: " + g.opts.RedisLevel() + "\n"
+	if health.Redis != "" {
+		text += "redis: " + health.Redis + "\n"
 	}
-	if g.opts.LostSettings != nil {
-		if n := g.opts.LostSettings(); n > 0 {
-			text += fmt.Sprintf("settings: Redis has lost %d, their last values stay in force\n", n)
-		}
+	if n := health.LostSettings; n > 0 {
+		text += fmt.Sprintf("settings: Redis has lost %d, their last values stay in force\n", n)
 	}
 	writeText(w, status, text)
 }
@@ -102,32 +109,15 @@ func (g *Gateway) readyz(w http.ResponseWriter, r *http.Request) {
 // draining is the reason in /readyz of a replica that stops.
 const draining = "draining"
 
-// routeStates returns the states of all routes, none without Options.Routes.
-func (g *Gateway) routeStates() []RouteState {
-	if g.opts.Routes == nil {
-		return nil
-	}
-	return g.opts.Routes()
-}
-
-// unready returns why new requests should not come here, "" if they should.
-func (g *Gateway) unready() string {
-	if g.draining.Load() {
+// unready returns why new requests should not come here, "" if they should: a route can serve, or there is none.
+func (g *Gateway) unready(h Health) string {
+	switch {
+	case g.draining.Load():
 		return draining
-	}
-	return unready(g.routeStates())
-}
-
-// unready returns why a replica with these routes is not ready, "" if one route can serve or there is no
-// information.
-func unready(states []RouteState) string {
-	if len(states) == 0 || slices.ContainsFunc(states, func(s RouteState) bool { return s.Ready }) {
+	case len(h.Routes) == 0, slices.ContainsFunc(h.Routes, func(s RouteState) bool { return s.Ready }):
 		return ""
-	}
-	for _, s := range states {
-		if s.State == RouteUnreached {
-			return "no route can serve: no backend has answered"
-		}
+	case slices.ContainsFunc(h.Routes, func(s RouteState) bool { return s.State == RouteUnreached }):
+		return "no route can serve: no backend has answered"
 	}
 	return "no route can serve: no backend is up"
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -32,11 +31,8 @@ func TestProbesMayAskForTheHeadAlone(t *testing.T) {
 }
 
 func TestToolsThatKnowVLLMFindItsProbes(t *testing.T) {
-	var down atomic.Bool
-	g := startBench(t, simulator(t).URL(), func(o *Options) {
-		o.Version = "v1.2.3"
-		o.Routes = func() []RouteState { return []RouteState{{"m", !down.Load(), RouteDown}} }
-	})
+	r := serving(RouteState{Route: "m", Ready: true})
+	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Version, o.Replica = "v1.2.3", r })
 	get := func(path string) (int, string) {
 		t.Helper()
 		resp, err := g.client.Get(g.url + path)
@@ -55,7 +51,7 @@ func TestToolsThatKnowVLLMFindItsProbes(t *testing.T) {
 				t.Errorf("%s: %d %q, want %d and nothing more, as of vLLM", path, status, body, want)
 			}
 		}
-		down.Store(true)
+		r.health.Store(&Health{Routes: []RouteState{{Route: "m", State: RouteDown}}})
 	}
 	if status, body := get("/version"); status != 200 || body != `{"version":"v1.2.3"}` {
 		t.Errorf("version: %d %s", status, body)
@@ -69,33 +65,21 @@ func TestToolsThatKnowVLLMFindItsProbes(t *testing.T) {
 	}
 }
 
-func TestReadyTellsHowMuchRedisThereIsAndDoesNotMind(t *testing.T) {
-	var level atomic.Value
-	g := startBench(t, simulator(t).URL(), func(o *Options) { o.RedisLevel = func() string { return level.Load().(string) } })
-	for _, mode := range []string{"shared", "degraded", "local"} {
-		level.Store(mode)
-		resp, err := g.client.Get(g.url + "/readyz")
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := rest(resp)
-		if err != nil || resp.StatusCode != http.StatusOK || body != "ok\nredis: "+mode+"\n" {
-			t.Errorf("%s: %d %q, %v", mode, resp.StatusCode, body, err)
-		}
-	}
-}
-
-func TestReadyTellsOfSettingsThatRedisLostAndDoesNotMind(t *testing.T) {
-	var lost atomic.Int64
-	g := startBench(t, simulator(t).URL(), func(o *Options) { o.LostSettings = func() int { return int(lost.Load()) } })
-	for n, want := range map[int64]string{0: "ok\n", 3: "ok\nsettings: Redis has lost 3, their last values stay in force\n"} {
-		lost.Store(n)
+func TestReadyTellsOfRedisAndDoesNotMind(t *testing.T) {
+	r := serving()
+	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Replica = r })
+	for want, health := range map[string]Health{
+		"ok\nredis: shared\n":   {Redis: "shared"},
+		"ok\nredis: degraded\n": {Redis: "degraded"},
+		"ok\nredis: local\nsettings: Redis has lost 3, their last values stay in force\n": {Redis: "local", LostSettings: 3},
+	} {
+		r.health.Store(&health)
 		resp, err := g.client.Get(g.url + "/readyz")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if body, err := rest(resp); err != nil || resp.StatusCode != http.StatusOK || body != want {
-			t.Errorf("%d: %d %q, %v", n, resp.StatusCode, body, err)
+			t.Errorf("%+v: %d %q, %v", health, resp.StatusCode, body, err)
 		}
 	}
 }
@@ -112,11 +96,9 @@ func (b *bench) status(t *testing.T, method, url string) (code int, allow string
 }
 
 func TestAReplicaIsReadyWhileARouteCanServe(t *testing.T) {
-	var states atomic.Pointer[[]RouteState]
-	b := startBench(t, simulator(t).URL(), func(o *Options) {
-		o.Routes = func() []RouteState { return *states.Load() }
-	})
-	m, n := RouteState{"m", true, RouteOK}, RouteState{"n", false, RouteDown}
+	r := serving()
+	b := startBench(t, simulator(t).URL(), func(o *Options) { o.Replica = r })
+	m, n := RouteState{Route: "m", Ready: true, State: RouteOK}, RouteState{Route: "n", Ready: false, State: RouteDown}
 	type answer struct {
 		query string
 		code  int
@@ -134,11 +116,11 @@ func TestAReplicaIsReadyWhileARouteCanServe(t *testing.T) {
 			{"?route=o", 404, "there is no such route\n"},
 			{"?probe=1", 200, "ok\nroute m: ok\nroute n: down\n"},
 		}},
-		{[]RouteState{{"m", true, RouteDraftOnly}, n}, []answer{{"", 200, "ok\nroute m: draft_only\nroute n: down\n"}, {"?route=m", 200, "ok\nroute m: draft_only\nroute n: down\n"}}},
+		{[]RouteState{{Route: "m", Ready: true, State: RouteDraftOnly}, n}, []answer{{"", 200, "ok\nroute m: draft_only\nroute n: down\n"}, {"?route=m", 200, "ok\nroute m: draft_only\nroute n: down\n"}}},
 		{[]RouteState{n}, []answer{{"", 503, "no route can serve: no backend is up\nroute n: down\n"}}},
-		{[]RouteState{n, {"m", false, RouteUnreached}}, []answer{{"", 503, "no route can serve: no backend has answered\nroute n: down\nroute m: unreached\n"}}},
+		{[]RouteState{n, {Route: "m", Ready: false, State: RouteUnreached}}, []answer{{"", 503, "no route can serve: no backend has answered\nroute n: down\nroute m: unreached\n"}}},
 	} {
-		states.Store(&c.states)
+		r.health.Store(&Health{Routes: c.states})
 		for _, a := range c.answers {
 			resp, err := b.client.Get(b.url + "/readyz" + a.query)
 			if err != nil {
@@ -173,25 +155,23 @@ func TestARouteStandsAsItsPoolsDo(t *testing.T) {
 }
 
 func TestWhatReadySaysIsAMetricToo(t *testing.T) {
-	var states atomic.Pointer[[]RouteState]
-	b := startBench(t, simulator(t).URL(), func(o *Options) {
-		o.Routes = func() []RouteState { return *states.Load() }
-	})
+	r := serving()
+	b := startBench(t, simulator(t).URL(), func(o *Options) { o.Replica = r })
 	for _, c := range []struct {
 		states []RouteState
 		want   string
 	}{
-		{[]RouteState{{"m", true, RouteOK}, {"n", false, RouteDown}}, `
+		{[]RouteState{{Route: "m", Ready: true, State: RouteOK}, {Route: "n", Ready: false, State: RouteDown}}, `
 foregate_ready 1
 foregate_route_ready{route="m",state="ok"} 1
 foregate_route_ready{route="n",state="down"} 0
 `},
-		{[]RouteState{{"m", false, RouteUnreached}}, `
+		{[]RouteState{{Route: "m", Ready: false, State: RouteUnreached}}, `
 foregate_ready 0
 foregate_route_ready{route="m",state="unreached"} 0
 `},
 	} {
-		states.Store(&c.states)
+		r.health.Store(&Health{Routes: c.states})
 		want := `
 # HELP foregate_ready 1 while /readyz reports that this replica can serve.
 # TYPE foregate_ready gauge

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers/engine"
 )
 
@@ -26,8 +27,9 @@ func TestAStreamThatIsSilentForTenSecondsGetsAComment(t *testing.T) {
 		"no stream":               {early: true, want: "data: a\n\ndata: b\n\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			live := setting(t, "stream.early_headers", map[bool]string{true: "yes", false: "no"}[c.early])
 			synctest.Test(t, func(t *testing.T) {
-				g := &Gateway{opts: Options{Timeouts: func(string) Timeouts { return Timeouts{EarlyHeaders: c.early} }}}
+				g := &Gateway{opts: Options{Settings: live}}
 				w := deadlines{httptest.NewRecorder()}
 				l := &accessRecord{}
 				s := g.open(l, w, httptest.NewRequest(http.MethodPost, "/", http.NoBody), c.stream)
@@ -60,7 +62,7 @@ func TestAStreamThatIsSilentForTenSecondsGetsAComment(t *testing.T) {
 
 func TestNoCommentIsWrittenWithinAnEventThatPassesThroughNorAfterAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &Gateway{}
+		g := &Gateway{opts: Options{Settings: settings.New(settings.Options{})}}
 		w := deadlines{httptest.NewRecorder()}
 		s := g.open(&accessRecord{}, w, httptest.NewRequest(http.MethodPost, "/", http.NoBody), false)
 		if err := s.Begin(pipeline.ResponseHead{ContentType: "text/event-stream"}); err != nil {

@@ -143,7 +143,7 @@ func TestAConnectionOfHTTP2ThatTakesNothingHoldsNoGeneration(t *testing.T) {
 	t.Parallel()
 	url, left := flood(t)
 	b := secureBench(t, url, true, func(o *Options) {
-		o.Timeouts = func(string) Timeouts { t := DefaultTimeouts(); t.Write = 100 * time.Millisecond; return t }
+		o.Settings = setting(t, "timeout.write", "100ms")
 	})
 	f := dialFrames(t, b, 1<<30)
 	id := f.request(http.MethodPost, "/v1/chat/completions", jsonType)

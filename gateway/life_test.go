@@ -13,18 +13,23 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/risk"
 	"github.com/foregate/foregate/tiers/upstream"
 )
 
@@ -82,7 +87,7 @@ func makeBench(t *testing.T, backend string, adjust func(*Options)) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Cascade: cascade, Identity: who, Models: func() []Model { return []Model{{ID: "llama-3"}} },
+	o := Options{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Cascade: cascade, Identity: who, Replica: &replica{}, Fleet: twoPools(), Risk: &auditor{},
 		Drain: Drain{Grace: 5 * time.Second}, Registerer: b.registry, Gatherer: b.registry}
 	b.endLoops = background(t, target.Run, cascade.Run)
 	if adjust != nil {
@@ -92,6 +97,77 @@ func makeBench(t *testing.T, backend string, adjust func(*Options)) *bench {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// replica is the process around a test's gateway.
+type replica struct {
+	health atomic.Pointer[Health] // nil: it has one route
+	status Status
+	editor SettingsEditor
+}
+
+// serving is a replica with these routes.
+func serving(routes ...RouteState) *replica {
+	r := &replica{}
+	r.health.Store(&Health{Routes: routes})
+	return r
+}
+
+func (r *replica) Health() Health {
+	if h := r.health.Load(); h != nil {
+		return *h
+	}
+	return Health{Routes: []RouteState{{Route: "llama-3", Ready: true, State: RouteOK}}}
+}
+
+func (r *replica) Status() Status { return r.status }
+
+func (r *replica) Reload(context.Context, bool) (ReloadResult, error) { return ReloadResult{}, nil }
+
+func (r *replica) SettingsEditor() SettingsEditor { return r.editor }
+
+// auditor has fixed results of audits. It wants to be asked with a deadline.
+type auditor struct {
+	summaries []risk.Summary
+	frontiers RiskFrontiers
+	err       error
+}
+
+func (a *auditor) Summaries(ctx context.Context) ([]risk.Summary, error) {
+	if _, bounded := ctx.Deadline(); !bounded {
+		return nil, errors.New("a reading without a deadline")
+	}
+	return a.summaries, a.err
+}
+
+func (a *auditor) Frontiers(ctx context.Context) (RiskFrontiers, error) {
+	_, err := a.Summaries(ctx)
+	return a.frontiers, err
+}
+
+func (a *auditor) Refits() []RefitView { return nil }
+
+// liveSettings are settings that a test changes: name, value, …
+func liveSettings(t *testing.T) (w *settings.Watcher, set func(fields ...string)) {
+	t.Helper()
+	m := miniredis.RunT(t)
+	c := redis.NewClient(&redis.Options{Addr: m.Addr(), ContextTimeoutEnabled: true, DisableIdentity: true})
+	t.Cleanup(func() { _ = c.Close() })
+	w = settings.New(settings.Options{Redis: c, Routes: []string{"llama-3"}})
+	return w, func(fields ...string) {
+		m.HSet(settings.Key, fields...)
+		if err := w.Poll(context.Background()); err != nil || len(w.Snapshot().Rejected()) > 0 {
+			t.Fatalf("%v: %v, %v", fields, err, w.Snapshot().Rejected())
+		}
+	}
+}
+
+// setting returns settings with these values: name, value, …
+func setting(t *testing.T, fields ...string) *settings.Watcher {
+	t.Helper()
+	w, set := liveSettings(t)
+	set(fields...)
+	return w
 }
 
 // background runs loops until end is called, at the latest when the test ends.
@@ -223,13 +299,13 @@ func TestAPanicInAHandlerIsA500AndTheProcessLives(t *testing.T) {
 	broken := true
 	var mu sync.Mutex
 	g := startBench(t, sim.URL(), func(o *Options) {
-		o.Timeouts = func(route string) Timeouts {
+		o.Salt = func(string) string {
 			mu.Lock()
 			defer mu.Unlock()
-			if broken && route != "" {
+			if broken {
 				panic("a bug")
 			}
-			return Timeouts{}
+			return ""
 		}
 	})
 	for range 3 {
@@ -281,12 +357,7 @@ func TestAClientThatReadsNothingIsCutAndItsGenerationWithIt(t *testing.T) {
 	const writeWait = 2 * time.Second
 	url, left := flood(t)
 	g := startBench(t, url, func(o *Options) {
-		o.Timeouts = func(route string) Timeouts {
-			if route != "llama-3" {
-				return Timeouts{}
-			}
-			return Timeouts{Write: writeWait}
-		}
+		o.Settings = setting(t, "timeout.write@llama-3", writeWait.String())
 	})
 	conn, err := net.Dial("tcp", g.Addr().String())
 	if err != nil {

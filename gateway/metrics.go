@@ -91,13 +91,13 @@ func (m *metrics) readiness(reg prometheus.Registerer, g *Gateway) {
 	}
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "foregate_ready", Help: "1 while /readyz reports that this replica can serve.",
-	}, func() float64 { return oneIf(g.unready() == "") }), routeStates{g.routeStates, prometheus.NewDesc("foregate_route_ready",
+	}, func() float64 { return oneIf(g.unready(g.opts.Replica.Health()) == "") }), routeStates{g.opts.Replica.Health, prometheus.NewDesc("foregate_route_ready",
 		"1 while the route can be served; the state says how it stands, in the words of /readyz.", []string{"route", "state"}, nil)})
 }
 
 // routeStates is a gauge of the routes' states.
 type routeStates struct {
-	states func() []RouteState
+	health func() Health
 	desc   *prometheus.Desc
 }
 
@@ -106,7 +106,7 @@ func (s routeStates) Describe(to chan<- *prometheus.Desc) { to <- s.desc }
 
 // Collect emits one series per route, with its state.
 func (s routeStates) Collect(to chan<- prometheus.Metric) {
-	for _, r := range s.states() {
+	for _, r := range s.health().Routes {
 		to <- prometheus.MustNewConstMetric(s.desc, prometheus.GaugeValue, oneIf(r.Ready), r.Route, r.State)
 	}
 }

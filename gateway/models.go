@@ -65,7 +65,7 @@ func (g *Gateway) models(l *accessRecord, w http.ResponseWriter, r *http.Request
 		page.Data = append(page.Data, newMessagesModel(m))
 	}
 	if len(models) > 0 {
-		page.FirstID, page.LastID = &models[0].ID, &models[len(models)-1].ID
+		page.FirstID, page.LastID = &models[0].Route, &models[len(models)-1].Route
 	}
 	return l.writeJSON(w, page)
 }
@@ -77,7 +77,7 @@ func (g *Gateway) model(l *accessRecord, w http.ResponseWriter, r *http.Request)
 		return err
 	}
 	id, err := url.PathUnescape(strings.TrimPrefix(r.URL.EscapedPath(), modelsPath+"/"))
-	at := slices.IndexFunc(models, func(m Model) bool { return m.ID == id })
+	at := slices.IndexFunc(models, func(m RouteState) bool { return m.Route == id })
 	switch {
 	case err != nil:
 		return errNotFound
@@ -92,24 +92,24 @@ func (g *Gateway) model(l *accessRecord, w http.ResponseWriter, r *http.Request)
 }
 
 // allowedModels identifies the caller and returns the models that it may use.
-func (g *Gateway) allowedModels(l *accessRecord, r *http.Request) (models []Model, err error) {
+func (g *Gateway) allowedModels(l *accessRecord, r *http.Request) (models []RouteState, err error) {
 	if l.Caller, err = g.opts.Identity.Identify(r); err != nil {
 		return nil, err
 	}
-	for _, m := range g.opts.Models() {
-		if l.Caller.Access.Allows(m.ID) {
+	for _, m := range g.opts.Replica.Health().Routes {
+		if l.Caller.Access.Allows(m.Route) {
 			models = append(models, m)
 		}
 	}
 	return models, nil
 }
 
-func newModel(m Model) modelJSON {
-	return modelJSON{ID: m.ID, Object: "model", OwnedBy: "foregate", MaxModelLen: m.Window, ContextLength: m.Window, ContextWindow: m.Window}
+func newModel(m RouteState) modelJSON {
+	return modelJSON{ID: m.Route, Object: "model", OwnedBy: "foregate", MaxModelLen: m.Window, ContextLength: m.Window, ContextWindow: m.Window}
 }
 
-func newMessagesModel(m Model) messagesModelJSON {
-	out := messagesModelJSON{Type: "model", ID: m.ID, DisplayName: m.ID, CreatedAt: "1970-01-01T00:00:00Z"}
+func newMessagesModel(m RouteState) messagesModelJSON {
+	out := messagesModelJSON{Type: "model", ID: m.Route, DisplayName: m.Route, CreatedAt: "1970-01-01T00:00:00Z"}
 	if m.Window > 0 {
 		out.MaxInput, out.MaxTokens = &m.Window, &m.Window
 	}

@@ -23,7 +23,7 @@ func (b *bench) get(t *testing.T, path, tenant string, headers ...string) reply 
 
 func TestModelsAreShownInTheFormOfTheCallersAPI(t *testing.T) {
 	b := limited(t, simulator(t).URL(), func(o *Options) {
-		o.Models = func() []Model { return []Model{{ID: "org/llama-3", Window: 32768}, {ID: "secret"}} }
+		o.Replica = serving(RouteState{Route: "org/llama-3", Window: 32768}, RouteState{Route: "secret"})
 	}, identity.Tenant{ID: "acme", Access: &identity.Access{Models: []string{"org/*"}}})
 	forms := []struct {
 		headers             []string

@@ -1,24 +1,18 @@
 package gateway
 
 import (
+	"net"
 	"net/http"
+	"net/netip"
 	"strings"
-
-	"github.com/foregate/foregate/tiers/openai"
 )
 
 // Refusals of browser requests at a listener without keys.
 var (
-	errOpenHost = &problem{status: http.StatusForbidden, body: openai.ErrorBody{
-		Message: "No key is asked for here, so requests are taken at an IP address, localhost or a name under .localhost or .internal only: " +
-			"any other name may have been pointed here by a web page. Ask at one of those, or give tenants keys.",
-		Type: "permission_error", Code: "strange_host",
-	}}
-	errOpenPage = &problem{status: http.StatusForbidden, body: openai.ErrorBody{
-		Message: "This request comes from a page of another site. No key is asked for here, " +
-			"so pages must have been loaded from the address that they ask, such as through a proxy of their own; or give tenants keys.",
-		Type: "permission_error", Code: "cross_site",
-	}}
+	errOpenHost = refuse("strange_host", "No key is asked for here, so requests are taken at an IP address, localhost or a name under .localhost or .internal only: "+
+		"any other name may have been pointed here by a web page. Ask at one of those, or give tenants keys.")
+	errOpenPage = refuse("cross_site", "This request comes from a page of another site. No key is asked for here, "+
+		"so pages must have been loaded from the address that they ask, such as through a proxy of their own; or give tenants keys.")
 )
 
 // crossOrigin recognizes the requests of other sites' pages. It is never changed.
@@ -46,4 +40,19 @@ func privateHost(host string) bool {
 	}
 	host = strings.ToLower(withoutPort(host))
 	return strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".internal")
+}
+
+// withoutPort returns a Host header without its port.
+func withoutPort(host string) string {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		return h
+	}
+	return host
+}
+
+// plainHost reports whether only this machine or its network can resolve host.
+func plainHost(host string) bool {
+	host = withoutPort(host)
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil || strings.EqualFold(host, "localhost")
 }

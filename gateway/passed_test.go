@@ -14,7 +14,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
 )
 
@@ -71,7 +70,6 @@ func passing(t *testing.T, s *scripted, tenants ...identity.Tenant) *bench {
 	return limited(t, srv.URL, func(o *Options) {
 		o.Forward = []string{"/v1/embeddings", "/v1/responses", "/v1/messages", "/tokenize", "/v1/rerank", "/v1/score"}
 		o.Salt = func(tenant string) string { return "salt of " + tenant }
-		o.CacheConfig = func(string) cache.Config { return cache.Config{IsolatePrefixes: true} }
 	}, tenants...)
 }
 

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -154,7 +155,7 @@ func (g *Gateway) keepReceipt(l *accessRecord, took time.Duration) {
 		f.prices = pricesJSON{finite(p.DraftPrefill), finite(p.DraftDecode), finite(p.TargetPrefill), finite(p.TargetDecode)}
 	}
 	g.receipts.add(&f)
-	if share := g.opts.ReceiptShare; share != nil && rand.Float64() < share() {
+	if rand.Float64() < g.opts.Settings.Snapshot().Global().ReceiptLog.LogShare {
 		logged := f // encode keeps it: a copy of the few that are logged
 		g.log.Info().RawJSON("receipt", logged.encode()).Msg("receipt")
 	}
@@ -172,24 +173,16 @@ func (g *Gateway) answering(l *accessRecord) *tiers.Route {
 	return rt
 }
 
-// receiptRoutes are the routes of the receipts.
-func (g *Gateway) receiptRoutes(r chi.Router) {
-	r.Get("/admin/receipts", g.listReceipts)
-	r.Get("/admin/receipts/{id}", g.oneReceipt)
-}
-
 // listReceipts answers GET /admin/receipts?n=&route=&acceptance=&since= with JSON lines,
 // the newest last.
-func (g *Gateway) listReceipts(w http.ResponseWriter, r *http.Request) {
-	q, err := query(r.URL.RawQuery, []string{"n", "route", "acceptance", "since"})
+func (g *Gateway) listReceipts(w http.ResponseWriter, r *http.Request) (any, error) {
+	q, err := query(r, "n", "route", "acceptance", "since")
 	if err != nil {
-		writeProblem(w, problemOf(err))
-		return
+		return nil, err
 	}
 	n, filter, err := g.receiptQuery(q)
 	if err != nil {
-		writeProblem(w, problemOf(err))
-		return
+		return nil, err
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Cache-Control", "no-store")
@@ -197,10 +190,11 @@ func (g *Gateway) listReceipts(w http.ResponseWriter, r *http.Request) {
 	lines := bufio.NewWriterSize(w, 64<<10)
 	for _, f := range g.receipts.last(n, filter) {
 		if _, err := lines.Write(append(f.encode(), '\n')); err != nil {
-			return // the client has disconnected
+			break // the client has disconnected
 		}
 	}
 	_ = lines.Flush() // as above
+	return nil, nil
 }
 
 // receiptQuery parses how many receipts are wanted, and which.
@@ -210,8 +204,8 @@ func (g *Gateway) receiptQuery(q url.Values) (n int, filter func(*keptReceipt) b
 	}
 	route, word := q.Get("route"), q.Get("acceptance")
 	if q.Has("route") {
-		if _, err := g.opts.Cascade.Route(route); err != nil {
-			return 0, nil, &modelError{route}
+		if err := g.hasRoute(route); err != nil {
+			return 0, nil, err
 		}
 	}
 	if q.Has("acceptance") && !slices.Contains([]string{"accepted", "rejected", "bypassed"}, word) {
@@ -241,14 +235,13 @@ func sinceOf(text string, now time.Time) (time.Time, error) {
 }
 
 // errNoReceipt means that there is no such receipt, or it was overwritten.
-var errNoReceipt = invalid(http.StatusNotFound, "unknown_receipt", fmt.Sprintf("There is no receipt of this request. This replica keeps those of its last %d.", keptReceipts))
+var errNoReceipt = refuse("unknown_receipt", fmt.Sprintf("There is no receipt of this request. This replica keeps those of its last %d.", keptReceipts))
 
 // oneReceipt answers GET /admin/receipts/{id}: the receipt of the request with this id, else the last one
 // whose client sent this id.
-func (g *Gateway) oneReceipt(w http.ResponseWriter, r *http.Request) {
-	if _, err := query(r.URL.RawQuery, nil); err != nil {
-		writeProblem(w, problemOf(err))
-		return
+func (g *Gateway) oneReceipt(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if _, err := query(r); err != nil {
+		return nil, err
 	}
 	id := chi.URLParam(r, "id")
 	found := g.receipts.last(1, func(f *keptReceipt) bool { return f.id == id })
@@ -256,10 +249,7 @@ func (g *Gateway) oneReceipt(w http.ResponseWriter, r *http.Request) {
 		found = g.receipts.last(1, func(f *keptReceipt) bool { return f.client == id })
 	}
 	if len(found) == 0 {
-		writeProblem(w, errNoReceipt)
-		return
+		return nil, errNoReceipt
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(append(found[0].encode(), '\n')) // the client may have disconnected
+	return json.RawMessage(found[0].encode()), nil
 }

@@ -124,7 +124,7 @@ func openBooks(t *testing.T) office {
 	log := &lines{}
 	b := startBench(t, simulator(t).URL(), func(o *Options) {
 		o.Logger = zerolog.New(log)
-		o.ReceiptShare = func() float64 { return 1 }
+		o.Settings = setting(t, "receipts.log_sample_rate", "1")
 	})
 	return office{bench: b, admin: "http://" + b.AdminAddr().String(), log: log}
 }

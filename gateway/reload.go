@@ -1,14 +1,9 @@
 package gateway
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"time"
-
-	"github.com/go-chi/chi/v5"
-
-	"github.com/foregate/foregate/tiers/openai"
 )
 
 // ReloadResult is the result of a reload, or of its dry run.
@@ -27,36 +22,21 @@ var ErrNoConfigFile = errors.New("there is no configuration file")
 // ReloadTimeout bounds a reload: all files are read, and new pools find their backends.
 const ReloadTimeout = 30 * time.Second
 
-var errNoConfigFile = &problem{status: http.StatusConflict, body: openai.ErrorBody{
-	Message: "This replica was not started with a configuration file, so there is nothing to read again.", Type: "invalid_request_error", Code: "no_config_file",
-}}
-
-var errReloadLate = &problem{status: http.StatusServiceUnavailable, retryable: true, retry: 2 * time.Second, body: openai.ErrorBody{
-	Message: "The files were not read in time. The log and GET /admin/status tell what is in force.", Type: "server_error", Code: "reload_late",
-}}
-
-// reloadRoutes are the routes of a gateway with a Reload.
-func (g *Gateway) reloadRoutes(r chi.Router) {
-	if g.opts.Reload != nil {
-		r.Post("/admin/reload", g.reload)
-	}
-}
+var errReloadLate = refuse("reload_late", "The files were not read in time. The log and GET /admin/status tell what is in force.").after(2 * time.Second)
 
 // reload handles POST /admin/reload?dry_run=1, even if the client disconnects.
-func (g *Gateway) reload(w http.ResponseWriter, r *http.Request) {
-	q, err := query(r.URL.RawQuery, []string{"dry_run"})
+func (g *Gateway) reload(_ http.ResponseWriter, r *http.Request) (any, error) {
+	q, err := query(r, "dry_run")
 	if err != nil {
-		writeProblem(w, problemOf(err))
-		return
+		return nil, err
 	}
 	dryRun := q.Get("dry_run")
 	if q.Has("dry_run") && dryRun != "0" && dryRun != "1" {
-		writeProblem(w, problemOf(badParam("dry_run", "want 1 or 0")))
-		return
+		return nil, badParam("dry_run", "want 1 or 0")
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), ReloadTimeout)
+	ctx, cancel := untilDone(r, ReloadTimeout)
 	defer cancel()
-	result, err := g.opts.Reload(ctx, dryRun == "1")
+	result, err := g.opts.Replica.Reload(ctx, dryRun == "1")
 	result.Changes, result.Restart = append([]string{}, result.Changes...), append([]string{}, result.Restart...) // none is [], not null
 	if dryRun != "1" {
 		g.logAction(r, "reload", err).Int("changes", len(result.Changes)).Strs("restart", result.Restart).Int("problems", len(result.Problems)).
@@ -64,18 +44,13 @@ func (g *Gateway) reload(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case errors.Is(err, ErrNoConfigFile):
-		writeProblem(w, errNoConfigFile)
+		return nil, err
 	case err != nil:
-		writeProblem(w, errReloadLate)
+		return nil, errReloadLate
 	case len(result.Problems) > 0:
-		writeJSONStatus(w, http.StatusUnprocessableEntity, map[string]any{
-			"error":            map[string]string{"message": result.Problems[0], "type": "invalid_request_error", "code": "reload_refused"},
-			"dry_run":          result.DryRun,
-			"changes":          result.Changes,
-			"restart_required": result.Restart,
-			"problems":         result.Problems,
-		})
-	default:
-		writeJSON(w, result)
+		p := refuse("reload_refused", result.Problems[0])
+		p.more = map[string]any{"dry_run": result.DryRun, "changes": result.Changes, "restart_required": result.Restart, "problems": result.Problems}
+		return nil, p
 	}
+	return result, nil
 }

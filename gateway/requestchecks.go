@@ -63,7 +63,7 @@ func (g *Gateway) withDeadlines(next http.Handler) http.Handler {
 			_ = rc.SetReadDeadline(now.Add(leftoverTimeout)) // a closed connection is detected soon enough, here and below
 		}
 		if r.Method != http.MethodPost && !strings.HasPrefix(r.URL.Path, "/debug/pprof/") { // a profile takes as long as requested
-			_ = rc.SetWriteDeadline(now.Add(g.timeouts("").Write))
+			_ = rc.SetWriteDeadline(now.Add(g.opts.Settings.Snapshot().Global().Client.Write))
 		}
 		next.ServeHTTP(w, r)
 	})

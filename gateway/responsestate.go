@@ -176,9 +176,7 @@ func (s *responseState) Keep(t responses.Turn) bool {
 }
 
 // errStateAway refuses a request that goes on from what cannot be read now.
-var errStateAway = &problem{status: http.StatusServiceUnavailable, retry: time.Second, retryable: true, body: openai.ErrorBody{
-	Message: "Stored responses cannot be read now. Try again, or send the whole conversation as input.", Type: "server_error", Code: "responses_unavailable",
-}}
+var errStateAway = refuse("responses_unavailable", "Stored responses cannot be read now. Try again, or send the whole conversation as input.").after(time.Second)
 
 // stateProblem is the refusal of a request that names a response in a field, "" for its path.
 func stateProblem(err error, field string) error {

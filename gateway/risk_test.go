@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -21,17 +20,8 @@ func TestOperatorsSeeWhatAuditsHaveShown(t *testing.T) {
 			Audits: 300, Bad: 3, Pending: 1, Estimate: .01, Low: .002, High: .04, Bound: .05, ToCertify: &needed, Drift: .2},
 		{Route: "other", TrafficClass: "to_4k.0a1b2c3d", Phase: risk.PhaseInfeasible, High: 1, Bound: 1},
 	}
-	var err error
-	log := &lines{}
-	g := startBench(t, simulator(t).URL(), func(o *Options) {
-		o.Logger = zerolog.New(log)
-		o.Risk = func(ctx context.Context) ([]risk.Summary, error) {
-			if _, bounded := ctx.Deadline(); !bounded {
-				return nil, errors.New("a reading without a deadline")
-			}
-			return known, err
-		}
-	})
+	a, log := &auditor{summaries: known}, &lines{}
+	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Logger, o.Risk = zerolog.New(log), a })
 	admin := "http://" + g.AdminAddr().String()
 	for query, want := range map[string][]risk.Summary{"": known, "?route=llama-3": known[:1]} {
 		status, body := g.send(t, http.MethodGet, admin+"/admin/risk"+query, "")
@@ -54,11 +44,11 @@ func TestOperatorsSeeWhatAuditsHaveShown(t *testing.T) {
 	if status, _ := g.send(t, http.MethodGet, g.url+"/admin/risk", ""); status != http.StatusNotFound {
 		t.Errorf("on the public listener: status %d", status)
 	}
-	known = nil
+	a.summaries = nil
 	if status, body := g.send(t, http.MethodGet, admin+"/admin/risk", ""); status != http.StatusOK || body != `{"risk":[],"refits":[]}`+"\n" {
 		t.Errorf("status %d: %s", status, body)
 	}
-	err = errors.New("evidence: Redis does not answer")
+	a.err = errors.New("evidence: Redis does not answer")
 	if status, body := g.send(t, http.MethodGet, admin+"/admin/risk", ""); status != http.StatusServiceUnavailable ||
 		!strings.Contains(body, `"evidence_away"`) || len(log.holding("Redis does not answer")) != 1 {
 		t.Errorf("status %d: %s", status, body)
@@ -74,16 +64,8 @@ func TestOperatorsSeeWhatEachMaximumDisagreementWouldGive(t *testing.T) {
 			{Route: "other", TrafficClass: "all.0a1b2c3d", Label: "judge"},
 		},
 	}
-	var err error
-	g := startBench(t, simulator(t).URL(), func(o *Options) {
-		o.Risk = func(context.Context) ([]risk.Summary, error) { return nil, nil }
-		o.RiskFrontiers = func(ctx context.Context) (RiskFrontiers, error) {
-			if _, bounded := ctx.Deadline(); !bounded {
-				return RiskFrontiers{}, errors.New("a reading without a deadline")
-			}
-			return known, err
-		}
-	})
+	a := &auditor{frontiers: known}
+	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Risk = a })
 	at := "http://" + g.AdminAddr().String() + "/admin/risk/frontier"
 	all := known
 	mine := RiskFrontiers{Frontiers: known.Frontiers[:1]}
@@ -102,11 +84,11 @@ func TestOperatorsSeeWhatEachMaximumDisagreementWouldGive(t *testing.T) {
 			t.Errorf("%s: status %d: %s", query, status, body)
 		}
 	}
-	known = RiskFrontiers{}
+	a.frontiers = RiskFrontiers{}
 	if status, body := g.send(t, http.MethodGet, at, ""); status != http.StatusOK || body != `{"frontiers":[],"omitted":0}`+"\n" {
 		t.Errorf("status %d: %s", status, body)
 	}
-	err = errors.New("evidence: Redis does not answer")
+	a.err = errors.New("evidence: Redis does not answer")
 	if status, body := g.send(t, http.MethodGet, at, ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "evidence_away") {
 		t.Errorf("status %d: %s", status, body)
 	}

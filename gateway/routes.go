@@ -66,7 +66,7 @@ func (g *Gateway) nothingHere(_ *accessRecord, _ http.ResponseWriter, r *http.Re
 	if at, ok := g.AdminAddr().(*net.TCPAddr); ok {
 		where = fmt.Sprintf("metrics are on the admin listener, port %d.", at.Port)
 	}
-	return invalid(http.StatusNotFound, errNotFound.body.Code, "There is nothing at this path: "+where)
+	return refuse("unknown_url", "There is nothing at this path: "+where)
 }
 
 // front is before all handlers of the public surface. Order matters: record sees every result, recovered covers
@@ -116,22 +116,23 @@ func (g *Gateway) adminRoutes() http.Handler {
 	r.Use(middleware.GetHead, g.guarded)
 	r.NotFound(func(w http.ResponseWriter, _ *http.Request) { writeProblem(w, errNoPath) })
 	r.MethodNotAllowed(adminMethod)
-	r.Get("/admin/session", g.session)
 	if g.opts.Console != nil {
 		r.Get("/", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/console/", http.StatusFound) })
 		r.Method(http.MethodGet, "/console/*", g.opts.Console)
 		r.Method(http.MethodGet, "/console/live", g.whileAdmitted(g.opts.Console))
 	}
 	g.probes(r)
-	g.fleetRoutes(r)
-	g.statusRoutes(r)
+	r.Get("/admin/session", forOperators(g.session))
+	r.Get("/admin/status", forOperators(g.status))
+	r.Post("/admin/reload", forOperators(g.reload))
+	r.Get("/admin/tenants", forOperators(g.tenants))
+	r.Get("/admin/usage", forOperators(g.usage))
+	r.Get("/admin/receipts", forOperators(g.listReceipts))
+	r.Get("/admin/receipts/{id}", forOperators(g.oneReceipt))
+	g.backendRoutes(r)
 	g.cacheRoutes(r)
 	g.riskRoutes(r)
-	g.settingsEditRoutes(r)
-	g.reloadRoutes(r)
-	g.tenantRoutes(r)
-	r.Get("/admin/usage", g.usage)
-	g.receiptRoutes(r)
+	g.settingsRoutes(r)
 	r.Get(adminDocumentPath, g.adminDocument.ServeHTTP)
 	if g.opts.Gatherer != nil {
 		r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(g.opts.Gatherer, promhttp.HandlerOpts{ErrorLog: newServerLog(g.log)}))

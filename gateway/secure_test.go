@@ -169,7 +169,7 @@ func TestAPauseBetweenTokensIsNoBlockedWrite(t *testing.T) {
 		const wait = 50 * time.Millisecond
 		e := newPacedEngine(t)
 		b := secureBench(t, e.url, http2, func(o *Options) {
-			o.Timeouts = func(string) Timeouts { t := DefaultTimeouts(); t.Write = wait; return t }
+			o.Settings = setting(t, "timeout.write", wait.String())
 		})
 		s := b.beginStream(t.Context(), t, e)
 		for range 3 {
@@ -192,7 +192,7 @@ func TestAStreamThatIsNotReadIsResetAndItsConnectionGoesOn(t *testing.T) {
 	t.Parallel()
 	url, left := flood(t)
 	b := secureBench(t, url, true, func(o *Options) {
-		o.Timeouts = func(string) Timeouts { t := DefaultTimeouts(); t.Write = 100 * time.Millisecond; return t }
+		o.Settings = setting(t, "timeout.write", "100ms")
 	})
 	resp := b.ask(t, true, 10)
 	select {
@@ -228,7 +228,7 @@ func TestRefusedRequestsLeaveTheirConnectionToOthers(t *testing.T) {
 	t.Parallel()
 	b := secureBench(t, simulator(t).URL(), true, func(o *Options) {
 		o.Limits = Limits{Body: 10 << 10}
-		o.Timeouts = func(string) Timeouts { t := DefaultTimeouts(); t.Body = 100 * time.Millisecond; return t }
+		o.Settings = setting(t, "timeout.body", "100ms")
 	})
 	for name, c := range map[string]struct {
 		body   io.Reader

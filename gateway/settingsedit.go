@@ -8,15 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/go-chi/chi/v5"
 
 	"github.com/foregate/foregate/gateway/settings"
-	"github.com/foregate/foregate/tiers/openai"
 )
 
 // SettingsEditor changes the live settings of all replicas, and shows their history; [settings.Store] implements it. It is
@@ -40,42 +36,38 @@ type settingsEditResult struct {
 const (
 	maxHistory      = 500
 	defaultHistory  = 50
-	maxWhy          = 256 // bytes
 	settingsTimeout = 15 * time.Second
 )
 
 var (
-	errSettingsReadOnly = &problem{status: http.StatusForbidden, body: openai.ErrorBody{
-		Message: "The Redis user of this replica can only read settings. Set redis.settings_url to a user who can write them, or use foregate settings.", Type: "permission_error", Code: "settings_read_only",
-	}}
-	errNoSettings = &problem{status: http.StatusServiceUnavailable, retryable: true, retry: 2 * time.Second, body: openai.ErrorBody{
-		Message: "Redis does not answer, so settings cannot be read or changed. When it answers again, the history shows whether this change was applied.", Type: "server_error", Code: "no_settings",
-	}}
+	errSettingsReadOnly = refuse("settings_read_only", "The Redis user of this replica can only read settings. Set redis.settings_url to a user who can write them, or use foregate settings.")
+	errNoSettings       = refuse("no_settings", "Redis does not answer, so settings cannot be read or changed. When it answers again, the history shows whether this change was applied.").after(2 * time.Second)
 )
 
-// settingsEditRoutes are the routes that change settings. Without a SettingsEditor, the history is empty.
-func (g *Gateway) settingsEditRoutes(r chi.Router) {
-	if g.opts.SettingsEditor == nil {
-		r.Get("/admin/settings/log", func(w http.ResponseWriter, _ *http.Request) {
-			writeJSON(w, map[string]any{"entries": []settings.Entry{}})
-		})
+// settingsRoutes are the routes of settings. Without a SettingsEditor they cannot be changed, and the history is empty.
+func (g *Gateway) settingsRoutes(r chi.Router) {
+	r.Get("/admin/settings", forOperators(g.settings))
+	if g.opts.Replica.SettingsEditor() == nil {
+		r.Get("/admin/settings/log", forOperators(func(http.ResponseWriter, *http.Request) (any, error) {
+			return map[string]any{"entries": []settings.Entry{}}, nil
+		}))
 		return
 	}
-	r.Post("/admin/settings", g.handleSettingsEdit(func(ctx context.Context, o *settingsEditRequest) (settings.Result, error) {
+	r.Get("/admin/settings/log", forOperators(g.settingsLog))
+	r.Post("/admin/settings", forOperators(g.settingsEdit(func(ctx context.Context, o *settingsEditRequest) (settings.Result, error) {
 		if len(o.Set) == 0 && len(o.Unset) == 0 {
 			return settings.Result{}, badParam("set", "give settings in set, or names in unset")
 		}
-		return g.opts.SettingsEditor().Set(ctx, o.edit(), o.Set, o.Unset)
-	}))
-	r.Post("/admin/settings/rollback", g.handleSettingsEdit(func(ctx context.Context, o *settingsEditRequest) (settings.Result, error) {
+		return g.opts.Replica.SettingsEditor().Set(ctx, o.edit(), o.Set, o.Unset)
+	})))
+	r.Post("/admin/settings/rollback", forOperators(g.settingsEdit(func(ctx context.Context, o *settingsEditRequest) (settings.Result, error) {
 		if o.Version == nil || *o.Version < 0 {
 			return settings.Result{}, badParam("version", "give the version of an entry of the history; 0 is nothing set")
 		}
 		edit := o.edit()
 		edit.Why = cmp.Or(edit.Why, fmt.Sprintf("back to version %d", *o.Version))
-		return g.opts.SettingsEditor().Rollback(ctx, edit, *o.Version)
-	}))
-	r.Get("/admin/settings/log", g.settingsLog)
+		return g.opts.Replica.SettingsEditor().Rollback(ctx, edit, *o.Version)
+	})))
 }
 
 // settingsEditRequest is the body of an edit.
@@ -93,15 +85,14 @@ func (o *settingsEditRequest) edit() settings.Edit {
 	return settings.Edit{Who: o.operator, Why: o.Why, DryRun: o.DryRun}
 }
 
-// handleSettingsEdit handles one kind of edit, even if the client disconnects.
-func (g *Gateway) handleSettingsEdit(do func(context.Context, *settingsEditRequest) (settings.Result, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+// settingsEdit makes one kind of edit, even if the client disconnects.
+func (g *Gateway) settingsEdit(do func(context.Context, *settingsEditRequest) (settings.Result, error)) adminHandler {
+	return func(w http.ResponseWriter, r *http.Request) (any, error) {
 		o, err := g.readSettingsEdit(w, r)
 		if err != nil {
-			writeProblem(w, g.actionProblem(err))
-			return
+			return nil, err
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), settingsTimeout)
+		ctx, cancel := untilDone(r, settingsTimeout)
 		defer cancel()
 		result, err := do(ctx, o)
 		if !o.DryRun {
@@ -112,10 +103,9 @@ func (g *Gateway) handleSettingsEdit(do func(context.Context, *settingsEditReque
 			answer.Problems, err = refused.Problems, nil
 		}
 		if err != nil {
-			g.writeSettingsProblem(w, err)
-			return
+			return nil, settingsProblem(err)
 		}
-		writeJSON(w, answer)
+		return answer, nil
 	}
 }
 
@@ -124,7 +114,7 @@ func (g *Gateway) readSettingsEdit(w http.ResponseWriter, r *http.Request) (*set
 	if g.guard.operators == nil {
 		return nil, errReadOnly
 	}
-	if _, err := query(r.URL.RawQuery, nil); err != nil {
+	if _, err := query(r); err != nil {
 		return nil, err
 	}
 	body, err := readActionBody(w, r)
@@ -135,60 +125,47 @@ func (g *Gateway) readSettingsEdit(w http.ResponseWriter, r *http.Request) (*set
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&o); err != nil || d.More() {
-		return nil, invalid(http.StatusBadRequest, "bad_body", `Want one JSON object: {"set": {NAME: VALUE as text}, "unset": [NAME], "why": TEXT, "dry_run": true|false}, or {"version": N, …} to roll back.`)
-	}
-	if len(o.Why) > maxWhy || !utf8.ValidString(o.Why) || strings.ContainsFunc(o.Why, unicode.IsControl) {
-		return nil, badParam("why", fmt.Sprintf("want at most %d bytes of text in one line", maxWhy))
+		return nil, refuse("bad_body", `Want one JSON object: {"set": {NAME: VALUE as text}, "unset": [NAME], "why": TEXT, "dry_run": true|false}, or {"version": N, …} to roll back.`)
 	}
 	o.operator = callerOf(r).name()
-	return &o, nil
+	return &o, checkWhy(o.Why)
 }
 
-// writeSettingsProblem answers an edit that failed. Problems with settings are listed one by one.
-func (g *Gateway) writeSettingsProblem(w http.ResponseWriter, err error) {
-	var refused *settings.RefusedError
-	switch {
-	case errors.As(err, &refused):
-		writeJSONStatus(w, http.StatusUnprocessableEntity, map[string]any{
-			"error":    map[string]string{"message": refused.Error(), "type": "invalid_request_error", "code": "settings_refused"},
-			"problems": refused.Problems,
-		})
-	case settings.IsForbidden(err):
-		writeProblem(w, errSettingsReadOnly)
-	default:
-		p := problemOf(err)
-		if p == errPanic {
-			p = errNoSettings
-		}
-		writeProblem(w, p)
+// settingsProblem is the refusal of an edit that failed. Problems with settings are listed one by one.
+func settingsProblem(err error) error {
+	if refused, ok := errors.AsType[*settings.RefusedError](err); ok {
+		p := refuse("settings_refused", refused.Error())
+		p.more = map[string]any{"problems": refused.Problems}
+		return p
 	}
+	switch {
+	case settings.IsForbidden(err):
+		return errSettingsReadOnly
+	case problemOf(err) == errPanic:
+		return errNoSettings
+	}
+	return err
 }
 
 // settingsLog answers GET /admin/settings/log?n=.
-func (g *Gateway) settingsLog(w http.ResponseWriter, r *http.Request) {
-	n, err := historyLength(r.URL.RawQuery)
+func (g *Gateway) settingsLog(_ http.ResponseWriter, r *http.Request) (any, error) {
+	q, err := query(r, "n")
 	if err != nil {
-		writeProblem(w, problemOf(err))
-		return
+		return nil, err
+	}
+	n, err := count(q, defaultHistory, maxHistory)
+	if err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), settingsTimeout)
 	defer cancel()
 	entries := []settings.Entry{}
-	err = g.opts.SettingsEditor().History(ctx, func(e settings.Entry) bool {
+	err = g.opts.Replica.SettingsEditor().History(ctx, func(e settings.Entry) bool {
 		entries = append(entries, e)
 		return len(entries) < n
 	})
 	if err != nil {
-		g.writeSettingsProblem(w, err)
-		return
+		return nil, settingsProblem(err)
 	}
-	writeJSON(w, map[string]any{"entries": entries})
-}
-
-func historyLength(raw string) (int, error) {
-	q, err := query(raw, []string{"n"})
-	if err != nil {
-		return 0, err
-	}
-	return count(q, defaultHistory, maxHistory)
+	return map[string]any{"entries": entries}, nil
 }

@@ -21,7 +21,7 @@ type sink struct {
 	record *pipeline.Record // of the request
 	stream bool             // the client asked for a stream
 	began  bool             // the headers are out
-	wait   time.Duration    // maximum for one write, see [Timeouts]
+	wait   time.Duration    // maximum for one write, see [settings.Client]
 	until  time.Time        // the current write deadline; HTTP/1.1 only
 	guard  *writeGuard      // nil for HTTP/1.1
 	first  time.Time        // time of the first byte
@@ -41,7 +41,7 @@ var _ pipeline.Client = (*sink)(nil)
 
 // open returns the sink of a request's answer.
 func (g *Gateway) open(l *accessRecord, w http.ResponseWriter, r *http.Request, stream bool) *sink {
-	timeouts := g.timeouts(l.route)
+	timeouts := g.opts.Settings.Snapshot().Route(l.route).Client
 	l.sink = sink{w: w, r: r, rc: *http.NewResponseController(w), record: &l.Record, wait: timeouts.Write, stream: stream, streams: g.streams, api: l.api, id: l.requestID()}
 	l.out = &l.sink
 	l.out.guard = newWriteGuard(&l.out.rc, r)

@@ -1,21 +1,23 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
 
-	"github.com/go-chi/chi/v5"
-
+	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/settings"
 )
 
-// Inspector shows operators the state of the replica around a gateway. It is safe for concurrent use, does
-// not block, and the caller owns what it returns.
-type Inspector interface {
-	// Status is the state of the replica. The gateway itself adds readiness, requests in flight, and the
-	// pools.
+// Replica is the process around a gateway. Its methods are safe for concurrent use, and the caller owns what they return.
+type Replica interface {
+	// Health tells what can be served now. It does not block.
+	Health() Health
+	// Status is the state of the replica, without what the gateway adds: readiness, requests in flight, pools, cache, settings.
 	Status() Status
-	// Settings returns all live settings in force, those of a route if route is not "".
-	Settings(route string) []SettingView
+	// Reload reads the configuration again. The error is ErrNoConfigFile, or that of ctx.
+	Reload(ctx context.Context, dryRun bool) (ReloadResult, error)
+	// SettingsEditor changes settings; nil if there is no Redis for them.
+	SettingsEditor() SettingsEditor
 }
 
 // Status is the state of one replica, as GET /admin/status returns it. Optional parts are nil or empty if
@@ -112,57 +114,143 @@ type SheddingView struct {
 	Priorities []string `json:"priorities"`
 }
 
-// statusRoutes are the routes of the replica's state. A gateway without an Inspector has none.
-func (g *Gateway) statusRoutes(r chi.Router) {
-	if g.opts.Inspector == nil {
-		return
-	}
-	r.Get("/admin/status", g.status)
-	r.Get("/admin/settings", g.settings)
+// CacheTotals summarizes the cache over all routes since the replica's start.
+type CacheTotals struct {
+	Requests    uint64  `json:"requests"` // that the cache could have answered
+	HitRatio    float64 `json:"hit_ratio"`
+	SavedTokens uint64  `json:"saved_tokens"`
+	SavedUSD    float64 `json:"saved_usd"`
+}
+
+// EngineView shows the capabilities of a pool's engines, as the last probe found them.
+type EngineView struct {
+	Pool    string  `json:"pool"`
+	Backend string  `json:"backend,omitempty"` // that was probed
+	Age     float64 `json:"age_seconds"`       // since the probe; −1: not probed yet
+
+	Scoring   string `json:"scoring"`   // how it scores a text, "" is not at all
+	Continues bool   `json:"continues"` // it continues from token ids
+	// ContinuesText is what it answers that is asked to continue the text of a chat's answer: "continues" with the rest,
+	// "repeats" the text first, "no", or "" while it is not known.
+	ContinuesText string `json:"continues_text"`
+
+	Missing       []UnavailableView `json:"missing"`
+	Asked         []string          `json:"asked,omitempty"`          // questions that were answered
+	Open          []string          `json:"open,omitempty"`           // those that were not yet, or will be asked again
+	NextTry       float64           `json:"next_try_seconds"`         // until one of them is asked
+	Shared        bool              `json:"shared,omitempty"`         // another replica asks, this one takes over what it finds out
+	Failed        string            `json:"failed,omitempty"`         // why the last question brought nothing
+	ScoringClosed string            `json:"scoring_closed,omitempty"` // why scoring is paused there
+	SecondsLeft   float64           `json:"seconds_left,omitempty"`   // until scoring is tried again
+}
+
+// UnavailableView is a capability that an engine lacks, with the observation that shows it; or a mode that a route's engines
+// do not allow, with the reason.
+type UnavailableView struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+}
+
+// DraftView shows how a route uses its draft pool.
+type DraftView struct {
+	Route            string            `json:"route"`
+	Mode             string            `json:"mode"`
+	UnavailableModes []UnavailableView `json:"unavailable_modes"`               // modes that the engines do not allow
+	BreakEven        float64           `json:"break_even_acceptance,omitempty"` // acceptance at which drafts pay, typically; 0: unknown
+	Drafts           float64           `json:"drafts"`                          // recent drafts, weighted by age
+	Accepted         float64           `json:"accepted"`                        // share of them that was served
+}
+
+// TargetsView shows the target pools of a route that has several of them.
+type TargetsView struct {
+	Route   string       `json:"route"`
+	Targets []TargetView `json:"targets"` // the one in force first
+}
+
+// TargetView is a target pool of a route.
+type TargetView struct {
+	Pool             string            `json:"pool"`
+	Share            float64           `json:"share"`                       // of the route's conversations, 0 … 1
+	Diverted         bool              `json:"diverted,omitempty"`          // it takes no requests now, so the first target answers its conversations
+	UnavailableModes []UnavailableView `json:"unavailable_modes,omitempty"` // modes that its engines do not allow, and those of the first target do
 }
 
 // status answers GET /admin/status.
-func (g *Gateway) status(w http.ResponseWriter, _ *http.Request) {
-	s := g.opts.Inspector.Status()
+func (g *Gateway) status(http.ResponseWriter, *http.Request) (any, error) {
+	s, health := g.opts.Replica.Status(), g.opts.Replica.Health()
 	s.Ready = "yes"
-	if why := g.unready(); why != "" {
+	if why := g.unready(health); why != "" {
 		s.Ready = why
 	}
-	s.Routes = g.routeStates()
+	s.Routes = health.Routes
 	requests, _ := g.bodies.usage()
 	s.InFlight = int(requests)
-	s.Pools = []PoolView{}
-	if g.opts.Fleet != nil {
-		s.Pools = poolViews(g.opts.Fleet.Backends())
-	}
+	s.Pools = poolViews(g.opts.Fleet.Backends())
+	s.Settings = g.settingsView(health.Routes)
 	if g.opts.Cache != nil {
 		s.Cache = cacheTotals(g.opts.Cache.Totals())
 	}
-	writeJSON(w, s)
+	return s, nil
 }
 
-// settings answers GET /admin/settings?route=NAME.
-func (g *Gateway) settings(w http.ResponseWriter, r *http.Request) {
+// cacheTotals are the totals as operators see them.
+func cacheTotals(t cache.Totals) *CacheTotals {
+	v := CacheTotals{Requests: t.Requests, SavedTokens: t.SavedTokens, SavedUSD: t.SavedUSD}
+	if t.Requests > 0 {
+		v.HitRatio = float64(t.Served) / float64(t.Requests)
+	}
+	return &v
+}
+
+// settingsView summarizes the live settings.
+func (g *Gateway) settingsView(routes []RouteState) SettingsView {
+	snapshot := g.opts.Settings.Snapshot()
+	v := SettingsView{
+		Age: g.opts.Settings.Age().Seconds(), Switches: snapshot.Warnings(), Lost: g.opts.Settings.Lost(),
+		Changed: []SettingView{}, Rejected: rejectedViews(snapshot.Rejected()), Unknown: rejectedViews(snapshot.Unknown()),
+	}
+	for _, s := range settings.Specs() {
+		if shown := settingView(s, snapshot, ""); shown.Value != shown.Default {
+			v.Changed = append(v.Changed, shown)
+		}
+		for _, route := range routes {
+			if shown := settingView(s, snapshot, route.Route); shown.Value != s.Value(snapshot.Global()) {
+				v.Changed = append(v.Changed, shown)
+			}
+		}
+	}
+	return v
+}
+
+// settingView returns one setting in force for a route, or for all if route is "".
+func settingView(s settings.Spec, snapshot *settings.Snapshot, route string) SettingView {
+	v := SettingView{Name: s.Name, Value: s.Value(snapshot.Route(route)), Default: s.DefaultValue(), Range: s.Range}
+	if route != "" && s.PerRoute {
+		v.Name += "@" + route
+	}
+	return v
+}
+
+func rejectedViews(rejected []settings.RejectedValue) []RejectedSettingView {
+	out := []RejectedSettingView{}
+	for _, r := range rejected {
+		out = append(out, RejectedSettingView(r))
+	}
+	return out
+}
+
+// settings answers GET /admin/settings?route=NAME with all settings in force.
+func (g *Gateway) settings(_ http.ResponseWriter, r *http.Request) (any, error) {
 	route, err := g.routeParam(r)
 	if err != nil {
-		writeProblem(w, problemOf(err))
-		return
+		return nil, err
 	}
-	writeJSON(w, map[string]any{"route": route, "settings": g.opts.Inspector.Settings(route)})
-}
-
-// routeParam returns the parameter route, the only one allowed; "" means all.
-func (g *Gateway) routeParam(r *http.Request) (string, error) {
-	q, err := query(r.URL.RawQuery, []string{"route"})
-	if err != nil {
-		return "", err
+	snapshot := g.opts.Settings.Snapshot()
+	var all []SettingView
+	for _, s := range settings.Specs() {
+		v := settingView(s, snapshot, route)
+		v.Meaning, v.PerRoute = s.Doc, s.PerRoute
+		all = append(all, v)
 	}
-	route := q.Get("route")
-	if route == "" {
-		return "", nil
-	}
-	if _, err := g.opts.Cascade.Route(route); err != nil {
-		return "", &modelError{route}
-	}
-	return route, nil
+	return map[string]any{"route": route, "settings": all}, nil
 }

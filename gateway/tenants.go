@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
+	"time"
 
-	"github.com/go-chi/chi/v5"
+	"github.com/foregate/foregate/gateway/ledger"
 )
 
 // TenantView is one listed tenant in GET /admin/tenants: its rights, and what it has spent of its budgets. What it used is in
@@ -34,13 +36,52 @@ type BudgetView struct {
 	Shared      bool    `json:"shared"`        // counted in Redis now; else as this replica knew it last
 }
 
-// tenantRoutes is the route of the listed tenants.
-func (g *Gateway) tenantRoutes(r chi.Router) {
-	r.Get("/admin/tenants", func(w http.ResponseWriter, _ *http.Request) {
-		views := []TenantView{}
-		if g.opts.Tenants != nil {
-			views = append(views, g.opts.Tenants()...)
+// budgetsTime bounds how long the list of tenants waits for their budgets in Redis. What is not known by then is as this
+// replica knew it last.
+const budgetsTime = time.Second
+
+// tenants answers GET /admin/tenants with the tenants that are listed now.
+func (g *Gateway) tenants(_ http.ResponseWriter, r *http.Request) (any, error) {
+	listed := g.opts.Identity.Tenants()
+	queries := make([]ledger.BudgetQuery, len(listed))
+	for i, t := range listed {
+		queries[i].Tenant = t.ID
+		if t.Access != nil {
+			queries[i].Budgets = t.Access.Budgets
 		}
-		writeJSON(w, map[string]any{"tenants": views})
-	})
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), budgetsTime)
+	defer cancel()
+	states := g.opts.Ledger.States(ctx, queries)
+	views := []TenantView{}
+	for i, t := range listed {
+		v := TenantView{
+			Tenant: t.ID, MaxPriority: t.MaxPriority.String(), RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent,
+			PerTenantEvidence: t.PerTenantEvidence,
+		}
+		if t.Access != nil {
+			v.Models, v.AllowExternal, v.TraceContent = t.Access.Models, t.Access.MayLeave(), t.Access.Traced()
+		}
+		for _, s := range states[i] {
+			v.Budgets = append(v.Budgets, BudgetViewOf(s))
+		}
+		views = append(views, v)
+	}
+	return map[string]any{"tenants": views}, nil
+}
+
+// BudgetViewOf converts the state of a budget: nano-dollars become dollars.
+func BudgetViewOf(s ledger.BudgetState) BudgetView {
+	unit, per := "tokens", 1.0
+	if s.Budget.NanoUSD > 0 {
+		unit, per = "usd", 1e9
+	}
+	loss := "share"
+	if s.Budget.DenyOnLoss {
+		loss = "deny"
+	}
+	return BudgetView{
+		Unit: unit, Per: string(s.Budget.Per), Limit: float64(max(s.Budget.Tokens, s.Budget.NanoUSD)) / per, Used: float64(s.Used) / per,
+		Reserved: float64(s.Reserved) / per, SecondsLeft: max(0, time.Until(s.Ends).Seconds()), OnRedisLoss: loss, Shared: s.Shared,
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -15,24 +14,17 @@ import (
 // TestHowLongABodyIsWaitedForIsLive sends a request without its body, and one whose body
 // comes fast enough and never ends, while the timeouts change.
 func TestHowLongABodyIsWaitedForIsLive(t *testing.T) {
-	var now atomic.Pointer[Timeouts]
-	now.Store(&Timeouts{})
-	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Timeouts = func(string) Timeouts { return *now.Load() } })
+	live, set := liveSettings(t)
+	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Settings = live })
 	for _, wait := range []time.Duration{100 * time.Millisecond, 800 * time.Millisecond} {
-		for name, tc := range map[string]struct {
-			timeouts Timeouts
-			send     string
-		}{
-			"nothing comes":  {Timeouts{Body: wait}, ""},
-			"it never comes": {Timeouts{Body: wait}, `{"model":"llama-3",` + strings.Repeat(" ", 2000)},
-		} {
-			now.Store(&tc.timeouts)
+		set("timeout.body", wait.String())
+		for name, send := range map[string]string{"nothing comes": "", "it never comes": `{"model":"llama-3",` + strings.Repeat(" ", 2000)} {
 			conn, err := net.Dial("tcp", g.Addr().String())
 			if err != nil {
 				t.Fatal(err)
 			}
 			began := time.Now()
-			_, _ = fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n%s", tc.send)
+			_, _ = fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n%s", send)
 			_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
 			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {
@@ -45,11 +37,5 @@ func TestHowLongABodyIsWaitedForIsLive(t *testing.T) {
 				t.Errorf("%s: status %d after %v, want 408 after %v: %s", name, resp.StatusCode, took, wait, body)
 			}
 		}
-	}
-	now.Store(&Timeouts{Body: time.Second})
-	want := DefaultTimeouts()
-	want.Body = time.Second
-	if got := g.timeouts("x"); got != want {
-		t.Errorf("what is not set is not the default: %+v", got)
 	}
 }

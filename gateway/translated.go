@@ -94,11 +94,6 @@ func (s *sink) encodeIn(e clientapi.Encoder) *translatedClient {
 	return &translatedClient{sink: s, encoder: e}
 }
 
-// errBadAnswer is the end of a request whose answer has no form in the API of its client.
-var errBadAnswer = &problem{status: http.StatusBadGateway, retryable: true, body: openai.ErrorBody{
-	Message: "The backend's answer is not what the API promises.", Type: "server_error", Code: string(engine.BadResponse),
-}}
-
 // badAnswer wraps the error of an encoder; nil stays nil.
 func badAnswer(err error) error {
 	switch {

@@ -30,7 +30,7 @@ func TestABodyThatNobodyReadsHoldsNoPlace(t *testing.T) {
 			t.Parallel()
 			g := startBench(t, simulator(t).URL(), func(o *Options) {
 				o.Limits.Conns = places
-				o.Timeouts = func(string) Timeouts { return Timeouts{Body: time.Minute, Write: time.Minute} }
+				o.Settings = setting(t, "timeout.write", "1m")
 			})
 			at := l.addr(g).String()
 			reservation := make([]net.Conn, l.places)
@@ -65,9 +65,7 @@ func TestAnswersThatNobodyReadsHoldNoPlace(t *testing.T) {
 	}
 	t.Parallel()
 	g := startBench(t, simulator(t).URL(), func(o *Options) {
-		o.Timeouts = func(string) Timeouts {
-			return Timeouts{Body: time.Minute, Write: 200 * time.Millisecond}
-		}
+		o.Settings = setting(t, "timeout.write", "200ms")
 	})
 	const bad = "{}"
 	for name, request := range map[string]string{

@@ -82,7 +82,7 @@ func TestATranslationIsChargedBeforeItIsMade(t *testing.T) {
 func TestATranslationThatFitsAnIdleGatewayIsMadeThere(t *testing.T) {
 	b := limited(t, newSpeaker(t).URL, func(o *Options) {
 		o.Limits.Bodies = 8 << 20
-		o.Allow = func(string) []string { return []string{"image_url", "image", "input_image"} }
+		o.Scan.Allow = func(string) []string { return []string{"image_url", "image", "input_image"} }
 	}, twoTenants...)
 	data := strings.Repeat("AAAA", 3<<16)
 	bodies := map[string]string{

@@ -2,14 +2,18 @@ package gateway
 
 import (
 	"bytes"
-	"errors"
+	"encoding/csv"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/ledger"
-	"github.com/foregate/foregate/tiers/openai"
 )
 
 // countUsage counts a finished request for its tenant. Requests without a known route are not counted: they used nothing.
@@ -58,76 +62,104 @@ func usageOf(l *accessRecord) ledger.Counts {
 	return c
 }
 
-var (
-	errUsageAway = &problem{status: http.StatusServiceUnavailable, retryable: true, body: openai.ErrorBody{
-		Message: "Usage cannot be read: Redis does not answer. Replicas keep what they count and write it when Redis is back.", Type: "server_error", Code: "usage_away",
-	}}
-	errUsageRows = invalid(http.StatusBadRequest, "too_many_rows", fmt.Sprintf("The usage has more than %d rows. Ask for fewer days, or for fewer of tenant, route and day in by.", ledger.MaxReportRows))
-)
+// usageTimeout bounds reading and sending usage.
+const usageTimeout = 30 * time.Second
 
 // usage answers GET /admin/usage?from=&to=&by=&format= with JSON or CSV.
-func (g *Gateway) usage(w http.ResponseWriter, r *http.Request) {
+func (g *Gateway) usage(w http.ResponseWriter, r *http.Request) (any, error) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(usageTimeout)) // net/http always supports it
-	report, asCSV, err := g.readUsage(r)
+	q, err := query(r, "from", "to", "by", "format")
 	if err != nil {
-		writeProblem(w, usageProblem(err))
-		return
+		return nil, err
 	}
-	if !asCSV {
-		writeJSON(w, report)
-		return
+	if q.Has("format") && q.Get("format") != "json" && q.Get("format") != "csv" {
+		return nil, badParam("format", "want json or csv")
+	}
+	for _, name := range []string{"from", "to", "by"} {
+		if q.Has(name) && q.Get(name) == "" {
+			return nil, badParam(name, "is empty")
+		}
+	}
+	wanted, err := ledger.ParseQuery(q.Get("from"), q.Get("to"), q.Get("by"), time.Now())
+	if err != nil {
+		return nil, err
+	}
+	report, err := g.opts.Ledger.Read(r.Context(), wanted)
+	if err != nil || q.Get("format") != "csv" {
+		return report, err
 	}
 	var table bytes.Buffer
 	if err := writeCSV(&table, report); err != nil {
-		writeProblem(w, errAction)
-		return
+		return nil, err
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/csv; charset=utf-8; header=present")
 	h.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="foregate-usage-%s-%s.csv"`, report.From, report.To))
 	h.Set("Cache-Control", "no-store")
 	_, _ = w.Write(table.Bytes()) // the client may have disconnected
+	return nil, nil
 }
 
-// usageTimeout bounds reading and sending usage.
-const usageTimeout = 30 * time.Second
+// columnsOfCSV are the counts in the order of a CSV file, by their names in JSON.
+var columnsOfCSV = []string{
+	"requests", "ok", "refused", "limited", "shed", "failed", "client_left", "cached_answers", "coalesced_answers",
+	"prompt_tokens", "completion_tokens", "draft_tokens", "cached_tokens",
+	"draft_usd", "target_usd", "usd", "target_alone_usd", "saved_by_drafts_usd", "saved_by_cache_usd",
+}
 
-// readUsage reads what a request asks for.
-func (g *Gateway) readUsage(r *http.Request) (report *ledger.Report, asCSV bool, err error) {
-	q, err := query(r.URL.RawQuery, []string{"from", "to", "by", "format"})
-	if err != nil {
-		return nil, false, err
+// numbersOf returns the counts of a row by their names in JSON.
+func numbersOf(r *ledger.Row) (all map[string]json.Number, err error) {
+	counts, err := json.Marshal(ledger.Row{Counts: r.Counts, USD: r.USD}) // without names, which are no numbers
+	if err == nil {
+		err = json.Unmarshal(counts, &all)
 	}
-	switch format := q.Get("format"); {
-	case format == "csv":
-		asCSV = true
-	case q.Has("format") && format != "json":
-		return nil, false, badParam("format", "want json or csv")
+	return all, err
+}
+
+// writeCSV writes the rows of a report as RFC 4180 wants it: a line of names, then one line per row, without the total. Decimals
+// have a point. A name that a spreadsheet would take for a formula begins with an apostrophe.
+func writeCSV(w io.Writer, r *ledger.Report) error {
+	lines := csv.NewWriter(w)
+	lines.UseCRLF = true
+	cells := make([]string, 0, len(r.By)+len(columnsOfCSV))
+	for _, by := range r.By {
+		cells = append(cells, string(by))
 	}
-	for _, name := range []string{"from", "to", "by"} {
-		if q.Has(name) && q.Get(name) == "" {
-			return nil, false, badParam(name, "is empty")
+	cells = append(cells, columnsOfCSV...)
+	if err := lines.Write(cells); err != nil {
+		return err
+	}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		cells = cells[:0]
+		for _, by := range r.By {
+			cells = append(cells, cell(row.Group(by)))
+		}
+		numbers, err := numbersOf(row)
+		if err != nil {
+			return err
+		}
+		for _, name := range columnsOfCSV {
+			cells = append(cells, numbers[name].String())
+		}
+		if err := lines.Write(cells); err != nil {
+			return err
 		}
 	}
-	now := g.opts.Now()
-	if wanted, err := ledger.ParseQuery(q.Get("from"), q.Get("to"), q.Get("by"), now); err != nil {
-		return nil, false, err
-	} else if report, err = g.opts.Ledger.Read(r.Context(), wanted); err != nil {
-		return nil, false, err
-	}
-	return report, asCSV, nil
+	lines.Flush()
+	return lines.Error()
 }
 
-// usageProblem is problemOf for the errors of usage.
-func usageProblem(err error) *problem {
-	if p, ok := errors.AsType[*ledger.ParamError](err); ok {
-		return badParam(p.Name, p.Message)
+// cell makes a name harmless in a spreadsheet: it is not taken for a formula, and it is one line of text.
+func cell(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, name)
+	if first, _ := utf8.DecodeRuneInString(name); strings.ContainsRune("=+-@＝＋－＠", first) {
+		return "'" + name
 	}
-	switch {
-	case errors.Is(err, ledger.ErrTooManyRows):
-		return errUsageRows
-	case errors.Is(err, ledger.ErrAway):
-		return errUsageAway
-	}
-	return problemOf(err)
+	return name
 }

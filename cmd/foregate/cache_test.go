@@ -168,7 +168,7 @@ func TestAnswersAreKeptWhereTheURLSaysAndNothingElseIs(t *testing.T) {
 			t.Errorf("%s is with the answers", key)
 		}
 	}
-	if _, err := r.Purger()(t.Context(), cache.Scope{Tenant: "acme"}); err != nil {
+	if _, err := r.Cache.Purge(t.Context(), cache.Scope{Tenant: "acme"}); err != nil {
 		t.Error(err)
 	}
 	if control.HGet("foregate:{fg}:epochs", "tenant:acme") == "" {

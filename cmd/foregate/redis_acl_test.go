@@ -133,7 +133,7 @@ func (p *pair) share(t *testing.T) {
 		return found == cache.ResultHit
 	})
 	before, _ := p.replicas[1].Cache.Epochs("acme", "m")
-	if _, err := p.replicas[0].Purger()(t.Context(), cache.Scope{Tenant: "acme"}); err != nil {
+	if _, err := p.replicas[0].Cache.Purge(t.Context(), cache.Scope{Tenant: "acme"}); err != nil {
 		t.Error(err)
 	}
 	apptest.Eventually(t, "the other hears of the purge", func() bool { e, ok := p.replicas[1].Cache.Epochs("acme", "m"); return ok && e.Tenant > before.Tenant })

@@ -85,7 +85,7 @@ func fieldsText() string {
 	return b.String()
 }
 
-func headerTable(docs []gateway.HeaderDoc) string {
+func headerTable(docs []openapi.Header) string {
 	var b strings.Builder
 	b.WriteString("| header | values | meaning |\n|---|---|---|\n")
 	for _, h := range docs {

@@ -24,6 +24,17 @@ import (
 	"github.com/foregate/foregate/tiers/upstream"
 )
 
+// bare is a replica that knows nothing but what audits have shown.
+type bare struct {
+	*riskview.Watcher
+	gateway.Replica
+	gateway.Fleet
+}
+
+func (bare) SettingsEditor() gateway.SettingsEditor { return nil }
+
+func (bare) Refits() []gateway.RefitView { return nil }
+
 var (
 	// timed is how long some more audits take.
 	timed = regexp.MustCompile(` \(\d\S*( \d+\S*)?[smhd]\)`)
@@ -161,7 +172,7 @@ func TestAReplicaTellsWhatAuditsHaveShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := gateway.New(gateway.Options{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Cascade: cascade, Identity: who, Risk: s.Summaries, RiskFrontiers: s.Frontiers})
+	g, err := gateway.New(gateway.Options{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Cascade: cascade, Identity: who, Replica: bare{}, Fleet: bare{}, Risk: bare{Watcher: s}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -92,19 +91,6 @@ func (a *App) makeConversations(s *cache.Sealer) {
 		Config: func() conversations.Config { return a.Settings.Snapshot().Global().Responses },
 		Logger: a.Options.Logger, Registerer: a.Options.Registerer,
 	})
-}
-
-// cacheConfig returns the cache settings of a route.
-func (a *App) cacheConfig(route string) cache.Config {
-	return a.Settings.Snapshot().Route(route).Cache
-}
-
-// Purger returns the function that purges answers and responses on all replicas, nil if none are stored.
-func (a *App) Purger() func(context.Context, cache.Scope) (bool, error) {
-	if a.Options.Stores.Answers == nil && a.Conversations == nil {
-		return nil
-	}
-	return a.Cache.Purge
 }
 
 // served returns the model and revision of a route's pools.

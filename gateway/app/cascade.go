@@ -60,6 +60,9 @@ func (a *App) RouteStates() []gateway.RouteState {
 			// Without it no replica would be ready, and nobody would reach the last resort.
 			state.Ready, state.State = true, gateway.RouteFallback
 		}
+		if is := a.prober.Capabilities(def.Target); is != nil {
+			state.Window = is.Window
+		}
 		out = append(out, state)
 	}
 	return out

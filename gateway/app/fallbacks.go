@@ -63,7 +63,7 @@ func (a *App) fallbackViews() []gateway.FallbackView {
 	defer cancel()
 	for i, states := range a.Ledger.States(ctx, queries) {
 		if len(states) > 0 {
-			out[i].Spent = budgetView(states[0])
+			out[i].Spent = gateway.BudgetViewOf(states[0])
 		}
 	}
 	return out

@@ -50,14 +50,11 @@ type backendAdmin struct{ *App }
 
 // Drain stops new work on a backend, on every replica that can be reached.
 func (o backendAdmin) Drain(ctx context.Context, name, backend, why string, d time.Duration) error {
-	p, err := o.poolOf(name, backend)
-	switch {
-	case err != nil:
-		return err
-	case !has(p, backend):
+	p := o.Pool(name)
+	if p == nil || !has(p, backend) {
 		return gateway.ErrUnknownBackend
 	}
-	err = o.Fleet.Drain(ctx, p.Name(), backend, why, d)
+	err := o.Fleet.Drain(ctx, p.Name(), backend, why, d)
 	if err == nil || errors.Is(err, fleet.ErrFull) {
 		return err
 	}
@@ -67,9 +64,9 @@ func (o backendAdmin) Drain(ctx context.Context, name, backend, why string, d ti
 
 // Undrain ends a drain.
 func (o backendAdmin) Undrain(ctx context.Context, name, backend string) error {
-	p, err := o.poolOf(name, backend)
-	if err != nil {
-		return err
+	p := o.Pool(name)
+	if p == nil {
+		return gateway.ErrUnknownBackend
 	}
 	undone := p.Undrain(backend)
 	switch err := o.Fleet.Undrain(ctx, p.Name(), backend); {
@@ -86,43 +83,17 @@ func has(p *pool.Pool, backend string) bool {
 	return slices.ContainsFunc(p.Snapshot(), func(s pool.BackendState) bool { return s.ID == backend })
 }
 
-// poolOf returns the named pool, or without a name the only pool that has the backend.
-func (o backendAdmin) poolOf(name, backend string) (*pool.Pool, error) {
-	if p := o.Pool(name); p != nil {
-		return p, nil
-	}
-	var found *pool.Pool
-	for _, served := range o.routing.Load().pools {
-		p := served.Pool
-		if !has(p, backend) {
-			continue
-		}
-		if found != nil {
-			return nil, gateway.ErrAmbiguousBackend
-		}
-		found = p
-	}
-	if found == nil || name != "" {
-		return nil, gateway.ErrUnknownBackend
-	}
-	return found, nil
-}
-
 // Backends returns all backends of all pools.
-func (o backendAdmin) Backends() []gateway.Backend {
-	var out []gateway.Backend
-	now := time.Now()
+func (o backendAdmin) Backends() []gateway.BackendView {
+	var out []gateway.BackendView
 	for name, p := range o.routing.Load().pools {
 		for _, s := range p.Snapshot() {
-			v := gateway.Backend{
-				Pool: name, ID: s.ID, URL: s.URL, Engine: string(s.Engine), State: "up", Why: s.DrainReason,
-				KVUsage: s.Reading.KVUsage, InFlight: s.InFlight, Age: -1,
-			}
+			v := gateway.BackendView{Pool: name, ID: s.ID, URL: s.URL, Engine: string(s.Engine), State: "up", Why: s.DrainReason, InFlight: s.InFlight}
 			if !s.Reading.At.IsZero() {
-				v.Age = now.Sub(s.Reading.At).Seconds()
-			}
-			if s.Reading.NoUsage {
-				v.KVUsage = math.NaN()
+				v.Age = new(time.Since(s.Reading.At).Seconds())
+				if !s.Reading.NoUsage && !math.IsNaN(s.Reading.KVUsage) && !math.IsInf(s.Reading.KVUsage, 0) {
+					v.KVUsage = new(s.Reading.KVUsage)
+				}
 			}
 			switch {
 			case s.Down:

@@ -54,7 +54,9 @@ func (l Listener) String() string { return [...]string{"both", "public", "admin"
 // ErrorCode is one code of an error body.
 type ErrorCode struct {
 	Code     string
-	Statuses []int // HTTP statuses that it occurs with
+	Statuses []int  // HTTP statuses that it occurs with
+	Type     string // of the error body; "" is that of its status
+	Final    bool   // a retry does not help, although the status is of the 5xx
 	At       Listener
 	Meaning  string // a sentence
 }

@@ -7,12 +7,15 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway/ledger"
-	"github.com/foregate/foregate/tiers/openai"
 )
 
-// maxObeyed is the longest Retry-After that the SDKs obey. They replace a longer one by a few seconds, so the
-// gateway then tells them not to retry.
-const maxObeyed = time.Minute
+const (
+	// maxObeyed is the longest Retry-After that the SDKs obey. They replace a longer one by a few seconds, so the
+	// gateway then tells them not to retry.
+	maxObeyed = time.Minute
+	// budgetSpread spreads the requests of clients that wait for the next window of a budget.
+	budgetSpread = 5 * time.Second
+)
 
 // isRetry reports whether an SDK marked a request as a retry.
 func isRetry(h http.Header) bool {
@@ -41,7 +44,8 @@ func setRateLimitHeaders(h http.Header, s ledger.Status) {
 // limitProblem is a refusal in OpenAI's words: the type names the limit. Concurrent requests count as
 // requests.
 func limitProblem(e *ledger.LimitError) *problem {
-	p := &problem{status: http.StatusTooManyRequests, body: openai.ErrorBody{Type: string(e.Limit), Code: "rate_limit_exceeded"}}
+	p := refuse("rate_limit_exceeded", "")
+	p.body.Type = string(e.Limit)
 	maximum, asked := strconv.Itoa(e.Max), strconv.Itoa(e.Requested)
 	switch {
 	case e.NeverFits && e.Limit == ledger.Concurrency:
@@ -61,5 +65,30 @@ func limitProblem(e *ledger.LimitError) *problem {
 	}
 	p.retry, p.retryable = e.Wait+rand.N(min(e.Wait/2, 5*time.Second)+time.Second), e.Retry // never earlier, and spread
 	p.body.Message += " Please try again in " + strconv.Itoa(wholeSeconds(p.retry)) + "s."
+	return p
+}
+
+// budgetProblem is a refusal in OpenAI's words. A budget that cannot be counted is a fault of the gateway's side, so it is
+// no 429.
+func budgetProblem(e *ledger.BudgetError) *problem {
+	if e.Uncounted {
+		return refuse("budget_unavailable", "Your budget cannot be counted now.").after(jitter(time.Second))
+	}
+	p, b := refuse("insufficient_quota", ""), e.Budget
+	per := string(b.Per)
+	budget := ledger.Amount(b, max(b.Tokens, b.NanoUSD)) + " per " + per
+	if e.Reserved {
+		p.retry, p.retryable = jitter(e.Wait), true
+		p.body.Message = "Requests in progress have reserved what is left of your budget of " + budget + ". Try again when they have ended."
+		return p
+	}
+	p.retry = e.Wait + rand.N(budgetSpread)
+	p.retryable = p.retry <= maxObeyed
+	p.body.Message = "You have used up your budget of " + budget + "."
+	if e.Left > 0 {
+		p.body.Message = "Your budget of " + budget + " has " + ledger.Amount(b, e.Left) + " left, and this request may need " + ledger.Amount(b, e.Need) +
+			". Lower max_tokens or shorten the prompt."
+	}
+	p.body.Message += " The next " + per + " (UTC) begins in " + strconv.Itoa(wholeSeconds(e.Wait)) + "s."
 	return p
 }

@@ -1,0 +1,332 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+)
+
+const (
+	minDrain = time.Second
+	maxDrain = 30 * 24 * time.Hour
+	// drainAfterSpot is how long a spot machine stays drained after its end. By then it has left discovery,
+	// or its address belongs to another machine.
+	drainAfterSpot = 10 * time.Minute
+	maxSpotNotice  = 24 * time.Hour // longest accepted notice
+)
+
+// Fleet is what operators may do with backends. It is safe for concurrent use. A backend is named by its pool
+// and its id in Backends; one that is not there may have left and return.
+type Fleet interface {
+	// Drain stops new work on a backend, on every replica, for d; 0 means until Undrain. Running work
+	// continues. Its errors match ErrUnknownBackend, or ErrNotShared if only this replica drained it.
+	Drain(ctx context.Context, pool, backend, why string, d time.Duration) error
+	// Undrain ends a drain, with the same errors. A drain that does not exist is no error.
+	Undrain(ctx context.Context, pool, backend string) error
+	// Backends returns all backends of all pools as this replica sees them.
+	Backends() []BackendView
+}
+
+// Errors that a Fleet's errors may match.
+var (
+	ErrUnknownBackend = errors.New("unknown backend")
+	// ErrNotShared means that this replica carried out the action, and the other replicas could not be told.
+	ErrNotShared = errors.New("the other replicas could not be told")
+)
+
+// PoolView is one pool of GET /admin/backends and GET /admin/status.
+type PoolView struct {
+	Pool     string        `json:"pool"`
+	Backends []BackendView `json:"backends"`
+}
+
+// BackendView is one backend as operators see it.
+type BackendView struct {
+	Pool     string   `json:"-"`
+	ID       string   `json:"id"`
+	URL      string   `json:"url"`
+	Engine   string   `json:"engine,omitempty"`    // the kind of its engine: vllm, sglang, llamacpp or openai; "" is not known yet
+	State    string   `json:"state"`               // up, down, drained or suspect
+	Why      string   `json:"why,omitempty"`       // why it is not up
+	KVUsage  *float64 `json:"kv_usage"`            // of its last reading, 0 … 1; null: no reading, or an engine that does not tell it
+	InFlight int      `json:"in_flight"`           // this replica's requests on it
+	Age      *float64 `json:"reading_age_seconds"` // of that reading; null: none
+}
+
+// backendRoutes are the routes of operators' actions on backends.
+func (g *Gateway) backendRoutes(r chi.Router) {
+	r.Get("/admin/backends", forOperators(func(http.ResponseWriter, *http.Request) (any, error) {
+		return map[string]any{"pools": poolViews(g.opts.Fleet.Backends())}, nil
+	}))
+	r.Post("/admin/drain", forOperators(g.backendAction(backendAction{name: "drain", drained: true, params: []string{"backend", "pool", "for", "why"}, read: readDrain})))
+	r.Post("/admin/undrain", forOperators(g.backendAction(backendAction{name: "undrain", params: []string{"backend", "pool"}, read: readUndrain})))
+	r.Post("/admin/spot", forOperators(g.backendAction(backendAction{name: "spot", drained: true, params: []string{"backend", "pool", "for"}, read: readSpotNotice})))
+}
+
+// poolViews sorts backends into pools, both by name.
+func poolViews(backends []BackendView) []PoolView {
+	backends = slices.SortedFunc(slices.Values(backends), func(a, b BackendView) int { return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.ID, b.ID)) })
+	list := []PoolView{}
+	for _, b := range backends {
+		if len(list) == 0 || list[len(list)-1].Pool != b.Pool {
+			list = append(list, PoolView{Pool: b.Pool})
+		}
+		last := &list[len(list)-1]
+		last.Backends = append(last.Backends, b)
+	}
+	return list
+}
+
+// backendAction is one kind of action.
+type backendAction struct {
+	name    string // for the log
+	drained bool   // whether the backend is drained afterwards
+	params  []string
+	read    func(q url.Values, body []byte) (backendRequest, error)
+}
+
+// backendRequest is an action of an operator, or a cloud's notice, for one backend.
+type backendRequest struct {
+	pool, backend, why string
+	duration           time.Duration // 0: without end
+}
+
+// actionResult is the answer to an action.
+type actionResult struct {
+	Backend string  `json:"backend"`
+	Pool    string  `json:"pool,omitempty"`
+	Drained bool    `json:"drained"`
+	Seconds float64 `json:"for_seconds,omitempty"`
+	Shared  bool    `json:"shared"` // the other replicas know
+	Message string  `json:"message,omitempty"`
+}
+
+// backendAction carries out one kind of action, even if the client disconnects. It writes one log line.
+func (g *Gateway) backendAction(c backendAction) adminHandler {
+	return func(w http.ResponseWriter, r *http.Request) (any, error) {
+		o, err := g.readAction(c, w, r)
+		if err != nil {
+			return nil, err
+		}
+		ctx, cancel := untilDone(r, actionTimeout)
+		defer cancel()
+		if c.drained {
+			err = g.opts.Fleet.Drain(ctx, o.pool, o.backend, o.why, o.duration)
+		} else {
+			err = g.opts.Fleet.Undrain(ctx, o.pool, o.backend)
+		}
+		shared := !errors.Is(err, ErrNotShared)
+		g.logAction(r, c.name, err).Str("pool", o.pool).Str("backend", o.backend).
+			Str("why", o.why).Dur("for", o.duration).Bool("done", err == nil || !shared).Bool("shared", err == nil).Msg("operator action")
+		switch {
+		case errors.Is(err, ErrUnknownBackend):
+			return nil, g.unknownBackend(o)
+		case err != nil && shared:
+			return nil, err
+		}
+		answer := actionResult{Backend: o.backend, Pool: o.pool, Drained: c.drained, Seconds: o.duration.Seconds(), Shared: shared}
+		if c.drained && lastBackendUp(g.opts.Fleet.Backends(), o) {
+			answer.Message = "It was the last backend of its pool that was up. Requests that need the pool get 503."
+		}
+		if !shared {
+			answer.Message = strings.TrimSpace(thisReplicaOnly + " " + answer.Message)
+		}
+		return answer, nil
+	}
+}
+
+// readAction reads an action. A name that no backend of its pool here has is left to the fleet.
+func (g *Gateway) readAction(c backendAction, w http.ResponseWriter, r *http.Request) (o backendRequest, err error) {
+	q, err := query(r, c.params...)
+	if err != nil {
+		return o, err
+	}
+	body, err := readActionBody(w, r)
+	if err != nil {
+		return o, err
+	}
+	if o, err = c.read(q, body); err != nil {
+		return o, err
+	}
+	found := matchBackends(g.opts.Fleet.Backends(), o.pool, o.backend)
+	switch {
+	case len(found) == 1:
+		o.pool, o.backend = found[0].Pool, found[0].ID
+	case len(found) > 1:
+		return o, refuse("ambiguous_backend", fmt.Sprintf("The backend %q matches several backends: %s. Give pool= and the backend's id.", clip(o.backend), backendNames(found)))
+	case o.pool == "":
+		return o, g.unknownBackend(o)
+	}
+	return o, nil
+}
+
+// unknownBackend refuses an action on a backend that does not exist.
+func (g *Gateway) unknownBackend(o backendRequest) error {
+	where := ""
+	if o.pool != "" {
+		where = fmt.Sprintf(" in the pool %q", clip(o.pool))
+	}
+	return refuse("unknown_backend", fmt.Sprintf("There is no backend %q%s. Known are: %s.", clip(o.backend), where, backendNames(g.opts.Fleet.Backends())))
+}
+
+// lastBackendUp reports whether no other backend of the pool is up.
+func lastBackendUp(backends []BackendView, o backendRequest) bool {
+	known := false
+	for _, b := range backends {
+		if b.Pool != o.pool {
+			continue
+		}
+		if b.ID != o.backend && b.State == "up" {
+			return false
+		}
+		known = known || b.ID == o.backend
+	}
+	return known
+}
+
+// readDrain reads backend, pool, for and why. The body is ignored.
+func readDrain(q url.Values, _ []byte) (backendRequest, error) {
+	o, err := readUndrain(q, nil)
+	if err != nil {
+		return o, err
+	}
+	if o.duration, err = readDuration(q); err != nil {
+		return o, err
+	}
+	o.why = cmp.Or(q.Get("why"), "by hand")
+	return o, checkWhy(o.why)
+}
+
+// readUndrain reads backend and pool.
+func readUndrain(q url.Values, _ []byte) (backendRequest, error) {
+	o := backendRequest{pool: q.Get("pool"), backend: q.Get("backend")}
+	if o.backend == "" {
+		return o, badParam("backend", "is missing; give an id such as 10.0.0.7-8000, its host:port or its base URL")
+	}
+	for _, p := range []struct{ name, value string }{{"backend", o.backend}, {"pool", o.pool}} {
+		if len(p.value) > 256 || strings.ContainsFunc(p.value, func(c rune) bool { return c <= ' ' || c > '~' }) {
+			return o, badParam(p.name, "want at most 256 printable ASCII characters without spaces")
+		}
+	}
+	return o, nil
+}
+
+// readDuration reads for, a duration; none is 0.
+func readDuration(q url.Values) (time.Duration, error) {
+	if !q.Has("for") {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(q.Get("for"))
+	if err != nil || d < minDrain || d > maxDrain {
+		return 0, badParam("for", fmt.Sprintf("want a duration such as 10m, %s … %s", minDrain, maxDrain))
+	}
+	return d, nil
+}
+
+// readSpotNotice reads a cloud's notice. The query was written by an operator and takes precedence over the
+// body. Of the body only three fields are read, if it is JSON: clouds send various formats.
+func readSpotNotice(q url.Values, body []byte) (o backendRequest, err error) {
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(body, &fields) // another format is not an error
+	for _, name := range []string{"backend", "pool"} {
+		var text string
+		if raw, ok := fields[name]; ok && !q.Has(name) {
+			if json.Unmarshal(raw, &text) != nil {
+				return o, badParam(name, "want text in the body")
+			}
+			q.Set(name, text)
+		}
+	}
+	var notice float64
+	if raw, ok := fields["deadline_seconds"]; ok {
+		if json.Unmarshal(raw, &notice) != nil || notice < 0 || notice > maxSpotNotice.Seconds() {
+			return o, badParam("deadline_seconds", fmt.Sprintf("want seconds, 0 … %g", maxSpotNotice.Seconds()))
+		}
+	}
+	if o, err = readUndrain(q, nil); err != nil {
+		return o, err
+	}
+	o.why = "spot notice"
+	o.duration, err = readDuration(q)
+	o.duration = cmp.Or(o.duration, time.Duration(math.Ceil(notice))*time.Second+drainAfterSpot)
+	return o, err
+}
+
+// matchBackends returns the backends that match name: an id, else a base URL, else host:port; in one pool, or
+// in all pools if pool is "".
+func matchBackends(backends []BackendView, pool, name string) []BackendView {
+	base, address := normalizeAddress(name)
+	for _, same := range []func(v BackendView) bool{
+		func(v BackendView) bool { return v.ID == name },
+		func(v BackendView) bool { b, _ := normalizeAddress(v.URL); return base != "" && b == base },
+		func(v BackendView) bool {
+			_, a := normalizeAddress(v.URL)
+			return base == "" && address != "" && a == address
+		},
+	} {
+		var found []BackendView
+		for _, v := range backends {
+			if (pool == "" || v.Pool == pool) && same(v) {
+				found = append(found, v)
+			}
+		}
+		if len(found) > 0 {
+			return found
+		}
+	}
+	return nil
+}
+
+// normalizeAddress returns the base URL in comparable form ("" if raw is only an address) and its host:port
+// ("" if it has none).
+func normalizeAddress(raw string) (base, address string) {
+	whole := strings.Contains(raw, "://")
+	if !whole {
+		raw = "http://" + raw
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Hostname() == "" {
+		return "", ""
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	address = strings.ToLower(net.JoinHostPort(u.Hostname(), port))
+	path := strings.TrimRight(u.EscapedPath(), "/")
+	switch {
+	case whole:
+		return u.Scheme + "://" + address + path, address
+	case path != "":
+		return "", ""
+	}
+	return "", address
+}
+
+// backendNames lists backends as pool/id for a message, at most twenty.
+func backendNames(backends []BackendView) string {
+	const maximum = 20
+	names := make([]string, 0, len(backends))
+	for _, b := range backends {
+		names = append(names, b.Pool+"/"+b.ID)
+	}
+	slices.Sort(names)
+	if len(names) > maximum {
+		names = append(names[:maximum], "…")
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
