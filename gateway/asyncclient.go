@@ -19,7 +19,8 @@ type detached struct {
 	done chan struct{} // closed when the goroutine ends
 	more chan struct{} // capacity 1: there is more to write, or the answer is complete
 
-	panicked any // from the goroutine; read it after done is closed
+	panicked any   // from the goroutine; read it after done is closed
+	bad      error // the answer has no form in the client's API
 
 	mu     sync.Mutex
 	behind []byte // bytes that wait to be written
@@ -55,7 +56,7 @@ func (d *detached) writeOn() bool {
 		case len(p) == 0:
 			return !over
 		}
-		if err := d.sink.Write(p); err != nil {
+		if err := d.sink.send(p); err != nil {
 			d.fail(err)
 		}
 	}
@@ -71,6 +72,12 @@ func (d *detached) fail(err error) {
 
 // Write implements pipeline.AsyncClient: it queues p for the goroutine.
 func (d *detached) Write(p []byte) {
+	if d.bad != nil {
+		return
+	}
+	if p, d.bad = d.sink.encode(p); len(p) == 0 {
+		return
+	}
 	d.mu.Lock()
 	if d.err == nil && len(d.behind)+len(p) > maxBehind && len(d.behind) > 0 {
 		d.err, d.behind = errBehind, nil
@@ -99,5 +106,8 @@ func (d *detached) Close() error {
 	if d.panicked != nil {
 		panic(d.panicked) // it belongs to this request
 	}
-	return d.err
+	if d.err != nil {
+		return d.err
+	}
+	return d.bad
 }

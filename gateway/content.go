@@ -1,23 +1,9 @@
 package gateway
 
 import (
-	"context"
-
-	"github.com/foregate/foregate/gateway/content"
-	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/plan"
 )
-
-// answer answers a request to the cascade. Where its tenant opted in, its content goes to its trace.
-func (g *Gateway) answer(ctx context.Context, asked pipeline.Request, to pipeline.Client, l *accessRecord) error {
-	if l.trace.recorded() && l.Caller.Access.Traced() {
-		l.content = content.New(asked.Body.Kind)
-		asked.Observe = l.content.Observe
-		defer l.content.Ask(asked.Body)
-	}
-	return g.pipeline.Answer(ctx, asked, to, &l.Record)
-}
 
 // modelOf returns the model of the pool that wrote an answer: of the draft if it wrote all of it, otherwise of the target,
 // or of the fallback, whose call is the last one. It is "" if that is not known. The key of a cached answer contains the

@@ -46,7 +46,7 @@ func (g *Gateway) countTokens(l *accessRecord, w http.ResponseWriter, r *http.Re
 		return err
 	}
 	t.TellThinking(g.opts.Cascade.Thinks(env.Name))
-	asked, err := g.scanTranslated(t, l, r)
+	asked, err := g.scan(g.chatOf(t, l), l, r)
 	if err != nil {
 		return err
 	}

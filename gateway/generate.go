@@ -4,12 +4,13 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/foregate/foregate/tiers/plan"
-
+	"github.com/foregate/foregate/gateway/clientapi"
+	"github.com/foregate/foregate/gateway/content"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 )
 
 // handler answers a request or returns an error, which the error table maps to a status.
@@ -83,20 +84,38 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 			return err
 		}
 		defer in.leave()
-		asked, err := g.scan(clientBody{kind, in.body, g.opts.Scan}, l, r)
-		if err != nil {
-			return err
-		}
-		asked.Retainer = in.reservation
-		return g.answer(r.Context(), asked, g.open(l, w, r, asked.Body.Stream), l)
+		return g.answer(clientBody{kind, in.body, g.opts.Scan, nil}, &in, l, w, r)
 	}
 }
 
-// clientBody is a body, and the limits that hold for it.
+// clientBody is a body for the cascade, and the limits that hold for it.
 type clientBody struct {
-	kind   openai.Kind
-	raw    []byte
-	limits openai.Limits
+	kind        openai.Kind
+	raw         []byte
+	limits      openai.Limits
+	translation *clientapi.Request // that it came from; nil: it is the client's own
+}
+
+// answer lets the cascade answer a request of any API. Where its tenant opted in, its content goes to its trace.
+func (g *Gateway) answer(from clientBody, in *admittedRequest, l *accessRecord, w http.ResponseWriter, r *http.Request) error {
+	asked, err := g.scan(from, l, r)
+	if err != nil {
+		return err
+	}
+	asked.Retainer = in.reservation
+	to := g.open(l, w, r, asked.Body.Stream)
+	if t := from.translation; t != nil {
+		to.encoder, to.endsLate = t.NewEncoder(l.ID, g.opts.Cascade.MaxAnswerBytes()), t.Stored
+	}
+	if l.trace.recorded() && l.Caller.Access.Traced() {
+		l.content = content.New(asked.Body.Kind)
+		asked.Observe = l.content.Observe
+		defer l.content.Ask(asked.Body)
+	}
+	if err := g.pipeline.Answer(r.Context(), asked, to, &l.Record); err != nil {
+		return err
+	}
+	return to.finish()
 }
 
 // scan reads a request to the cascade: its headers and its body.
@@ -113,7 +132,10 @@ func (g *Gateway) scan(from clientBody, l *accessRecord, r *http.Request) (asked
 		tier = plan.Auto // a request for both gets the stricter one
 	}
 	body, err := openai.Scan(from.kind, from.raw, from.limits)
-	if err != nil {
+	switch {
+	case err != nil && from.translation != nil:
+		return asked, withoutOffset(err)
+	case err != nil:
 		return asked, err
 	}
 	route, err := g.routeFor(&l.Caller, body.Model)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/cache"
-	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -26,11 +25,11 @@ type sink struct {
 	guard  *writeGuard      // nil for HTTP/1.1
 	first  time.Time        // time of the first byte
 
-	streams   context.Context   // of all requests and generations: a generation may end with it before the request does
-	brokenOff bool              // the client of a stream got the error event
-	api       *clientAPI        // as in [accessRecord]
-	id        string            // of the request, as the answer's headers have it
-	encoder   clientapi.Encoder // of an answer of the cascade in the form of another API; nil for all others
+	streams     context.Context // of all requests and generations: a generation may end with it before the request does
+	brokenOff   bool            // the client of a stream got the error event
+	api         *clientAPI      // as in [accessRecord]
+	id          string          // of the request, as the answer's headers have it
+	translation                 // of an answer of the cascade into another API
 
 	lines [maxSet]string // values of the answer's headers
 
@@ -53,8 +52,17 @@ func (g *Gateway) open(l *accessRecord, w http.ResponseWriter, r *http.Request, 
 	return l.out
 }
 
-// Begin implements pipeline.Client: it writes the status and the headers.
+// Begin implements pipeline.Client: it writes the status and the headers. Those of a translated answer in one piece wait for
+// its length.
 func (s *sink) Begin(head pipeline.ResponseHead) error {
+	if s.encoder != nil && !head.Stream {
+		s.held = head
+		return nil
+	}
+	return s.begin(head)
+}
+
+func (s *sink) begin(head pipeline.ResponseHead) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.first = time.Now()
@@ -119,7 +127,7 @@ func (s *sink) BreakOff(err error) { s.breakOff(endOf(s.streams, err)) }
 func (s *sink) breakOff(p *problem) {
 	if s.stream && !s.brokenOff {
 		s.brokenOff = true
-		_ = s.Write(s.errorEvent(p))
+		_ = s.send(s.errorEvent(p))
 	}
 }
 
@@ -174,8 +182,54 @@ func (h *headers) set(name, value string) {
 	h.to[name] = h.values[n : n+1 : n+1]
 }
 
-// Write sends p and flushes.
+// Write implements pipeline.Client.
 func (s *sink) Write(p []byte) error {
+	p, bad := s.encode(p)
+	if len(p) > 0 {
+		if err := s.send(p); err != nil {
+			return err
+		}
+	}
+	return bad
+}
+
+// encode returns what the client gets of a part of the answer. It is valid until the next call.
+func (s *sink) encode(p []byte) ([]byte, error) {
+	switch {
+	case s.encoder == nil:
+		return p, nil
+	case !s.began:
+		s.whole = append(s.whole, p...)
+		return nil, nil
+	}
+	return s.part(p)
+}
+
+// finish sends what is left of a translated answer when the cascade has answered.
+func (s *sink) finish() error {
+	if s.encoder == nil {
+		return nil
+	}
+	if s.began {
+		end, err := s.end()
+		if err != nil || len(end) == 0 {
+			return err
+		}
+		return s.send(end)
+	}
+	body, err := s.inOnePiece()
+	if err != nil {
+		return err
+	}
+	s.held.Length = int64(len(body))
+	if err := s.begin(s.held); err != nil {
+		return err
+	}
+	return s.send(body)
+}
+
+// send sends p and flushes.
+func (s *sink) send(p []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.note(p)

@@ -75,23 +75,55 @@ func isUnder(path, other string) bool {
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// translatedClient is the client of another API: it gets what the cascade writes in the form of its API.
-type translatedClient struct {
-	*sink
-	encoder  clientapi.Encoder
-	endsLate bool                  // the end of the answer is written by finish
+// translation turns an answer of the cascade into the form of another API. The zero value turns none.
+type translation struct {
+	encoder  clientapi.Encoder     // nil: the answer stays as it is
+	endsLate bool                  // the end of a stream is left to the goroutine of the request: it waits for a store, and others may wait for who writes the parts
 	ended    bool                  // that is to be done
-	head     pipeline.ResponseHead // of an answer in one piece, until that is there
+	held     pipeline.ResponseHead // of an answer in one piece, until that is there
 	whole    []byte                // the chat completion so far
 	out      []byte
 }
 
-var _ pipeline.Client = (*translatedClient)(nil)
+// part returns a part of a stream.
+func (t *translation) part(p []byte) (out []byte, err error) {
+	encoder := t.encoder
+	if t.endsLate {
+		encoder = openEncoder{t.encoder, t}
+	}
+	t.out, err = clientapi.Recode(t.out[:0], p, encoder)
+	return t.out, badAnswer(err)
+}
 
-// encodeIn makes s the sink of an answer in the form of another API.
-func (s *sink) encodeIn(e clientapi.Encoder) *translatedClient {
-	s.encoder = e
-	return &translatedClient{sink: s, encoder: e}
+// openEncoder leaves the end of an answer to [translation.end].
+type openEncoder struct {
+	clientapi.Encoder
+	of *translation
+}
+
+// End implements [clientapi.Encoder].
+func (e openEncoder) End(dst []byte) ([]byte, error) {
+	e.of.ended = true
+	return dst, nil
+}
+
+// end returns the end of a stream, where it was left.
+func (t *translation) end() ([]byte, error) {
+	if !t.ended {
+		return nil, nil
+	}
+	out, err := t.encoder.End(nil)
+	return out, badAnswer(err)
+}
+
+// inOnePiece returns an answer in one piece.
+func (t *translation) inOnePiece() ([]byte, error) {
+	p, err := clientapi.ParsePart(t.whole)
+	if err != nil {
+		return nil, badAnswer(err)
+	}
+	body, err := t.encoder.Whole(nil, p)
+	return body, badAnswer(err)
 }
 
 // badAnswer wraps the error of an encoder; nil stays nil.
@@ -103,118 +135,6 @@ func badAnswer(err error) error {
 		return &engine.Failure{Kind: engine.TooLarge, Err: err}
 	}
 	return fmt.Errorf("%w (%w)", errBadAnswer, err)
-}
-
-// Begin implements pipeline.Client. The head of an answer in one piece waits for its length.
-func (t *translatedClient) Begin(head pipeline.ResponseHead) error {
-	if head.Stream {
-		return t.sink.Begin(head)
-	}
-	t.head = head
-	return nil
-}
-
-// Write implements pipeline.Client.
-func (t *translatedClient) Write(p []byte) error {
-	if !t.began {
-		t.whole = append(t.whole, p...)
-		return nil
-	}
-	out, err := clientapi.Recode(t.out[:0], p, t.parts())
-	if t.out = out[:0]; len(out) > 0 {
-		if failed := t.sink.Write(out); failed != nil {
-			return failed
-		}
-	}
-	return badAnswer(err)
-}
-
-// parts is the encoder of the parts of a stream.
-func (t *translatedClient) parts() clientapi.Encoder {
-	if t.endsLate {
-		return openEncoder{t.encoder, t}
-	}
-	return t.encoder
-}
-
-// openEncoder leaves the end of an answer to [translatedClient.finish], in the goroutine of the request: it waits for a store, and
-// others may wait for who writes the parts.
-type openEncoder struct {
-	clientapi.Encoder
-	of *translatedClient
-}
-
-// End implements [clientapi.Encoder].
-func (e openEncoder) End(dst []byte) ([]byte, error) {
-	e.of.ended = true
-	return dst, nil
-}
-
-// Detach implements pipeline.Client.
-func (t *translatedClient) Detach() pipeline.AsyncClient {
-	return &translatedAsync{AsyncClient: t.sink.Detach(), client: t}
-}
-
-// finish sends an answer in one piece. It is called when the cascade has answered.
-func (t *translatedClient) finish() error {
-	if t.began {
-		return t.end()
-	}
-	p, err := clientapi.ParsePart(t.whole)
-	if err != nil {
-		return badAnswer(err)
-	}
-	body, err := t.encoder.Whole(nil, p)
-	if err != nil {
-		return badAnswer(err)
-	}
-	t.head.Length = int64(len(body))
-	if err := t.sink.Begin(t.head); err != nil {
-		return err
-	}
-	return t.sink.Write(body)
-}
-
-// end sends the end of a stream, where that is left to finish.
-func (t *translatedClient) end() error {
-	if !t.ended {
-		return nil
-	}
-	out, err := t.encoder.End(nil)
-	if err != nil {
-		return badAnswer(err)
-	}
-	return t.sink.Write(out)
-}
-
-// translatedAsync is a [translatedClient] whose writes do not block.
-type translatedAsync struct {
-	pipeline.AsyncClient
-	client *translatedClient
-	err    error // of the encoder
-}
-
-// Write implements pipeline.AsyncClient.
-func (a *translatedAsync) Write(p []byte) {
-	if a.err != nil {
-		return
-	}
-	if !a.client.began {
-		a.client.whole = append(a.client.whole, p...)
-		return
-	}
-	var out []byte
-	if out, a.err = clientapi.Recode(nil, p, a.client.parts()); len(out) > 0 {
-		a.AsyncClient.Write(out)
-	}
-}
-
-// Close implements pipeline.AsyncClient.
-func (a *translatedAsync) Close() error {
-	if err := a.AsyncClient.Close(); err != nil {
-		return err
-	}
-	return badAnswer(a.err)
 }
 
 // generateAs answers the requests of another API through the cascade. Requests that only an engine's own implementation
@@ -247,7 +167,7 @@ func (g *Gateway) generateAs(api *clientAPI, path string) handler {
 			return err
 		}
 		translated.TellThinking(g.opts.Cascade.Thinks(env.Name))
-		return g.answerTranslated(translated, &in, l, w, r)
+		return g.answer(g.chatOf(translated, l), &in, l, w, r)
 	}
 }
 
@@ -271,26 +191,10 @@ func (g *Gateway) translate(api clientapi.API, cost translationCost, in *admitte
 	return r, in.reservation.charge(int64(cap(in.body) + cap(r.Chat) + r.Kept))
 }
 
-// answerTranslated lets the cascade answer a translated request.
-func (g *Gateway) answerTranslated(t *clientapi.Request, in *admittedRequest, l *accessRecord, w http.ResponseWriter, r *http.Request) error {
-	asked, err := g.scanTranslated(t, l, r)
-	if err != nil {
-		return err
-	}
-	to := g.open(l, w, r, t.Stream).encodeIn(t.NewEncoder(l.ID, g.opts.Cascade.MaxAnswerBytes()))
-	to.endsLate = t.Stored
-	asked.Retainer = in.reservation
-	if err := g.answer(r.Context(), asked, to, l); err != nil {
-		return err
-	}
-	return to.finish()
-}
-
-// scanTranslated reads a translated request.
-func (g *Gateway) scanTranslated(t *clientapi.Request, l *accessRecord, r *http.Request) (pipeline.Request, error) {
+// chatOf is the chat that a request of another API was translated into.
+func (g *Gateway) chatOf(t *clientapi.Request, l *accessRecord) clientBody {
 	l.fieldName, l.dropped = t.Param, t.Dropped
-	asked, err := g.scan(clientBody{openai.Chat, t.Chat, g.chatLimits(l.api)}, l, r)
-	return asked, withoutOffset(err)
+	return clientBody{openai.Chat, t.Chat, g.chatLimits(l.api), t}
 }
 
 // addedDepth is how many levels deeper a chat may nest than the request that it was translated from: the schema of a tool is
