@@ -43,73 +43,63 @@ func pending(lost []Change, fields map[string]string) []Change {
 	return slices.DeleteFunc(slices.Clone(lost), func(c Change) bool { return !is(fields, c.Name, c.New) })
 }
 
-// undo returns fields as they were before the changes.
-func undo(fields map[string]string, changes []Change) map[string]string {
-	return Entry{Changes: changes, after: fields}.before()
-}
-
 // with returns the changes, and those of more whose fields have none yet, up to maxFields, sorted.
 func with(lost, more []Change) []Change {
-	lost = slices.Clone(lost)
-	for _, c := range more {
-		named := func(o Change) bool { return o.Name == c.Name }
-		if len(lost) < maxFields && !slices.ContainsFunc(lost, named) {
-			lost = append(lost, c)
-		}
-	}
-	slices.SortFunc(lost, func(a, b Change) int { return strings.Compare(a.Name, b.Name) })
-	return lost
+	lost = slices.Concat(lost, more)
+	slices.SortStableFunc(lost, func(a, b Change) int { return strings.Compare(a.Name, b.Name) })
+	lost = slices.CompactFunc(lost, func(a, b Change) bool { return a.Name == b.Name })
+	return lost[:min(len(lost), maxFields)]
 }
 
-// readContent reads the hash, and what of it was lost since the last read. The detector looks after the hash was read: before it,
+// readFields reads the hash, and what of it was lost since the last read. The detector looks after the hash was read: before it,
 // a loss in between would look like a deletion. After a loss the hash is read again, because it may be from before: if that
 // fails, the loss is remembered for the next read.
-func (w *Watcher) readContent(ctx context.Context) (content, dataloss.Loss, error) {
+func (w *Watcher) readFields(ctx context.Context) (map[string]string, dataloss.Loss, error) {
 	pipe := w.redis.Pipeline()
 	hash := pipe.HGetAll(ctx, Key)
 	look := w.detector.Queue(ctx, pipe)
 	_ = w.scripts.Exec(ctx, pipe, readDeadline) // each command has its error
-	c, err := contentOf(hash.Result())
+	fields, err := shortened(hash.Result())
 	if err != nil {
-		return content{}, dataloss.None, err
+		return nil, dataloss.None, err
 	}
 	loss, err := look()
 	switch {
 	case err != nil && !script.Answered(err):
-		return content{}, dataloss.None, fmt.Errorf("settings: read %s: %w", RunKey, err)
+		return nil, dataloss.None, fmt.Errorf("settings: read %s: %w", RunKey, err)
 	case err != nil && !w.bare:
 		w.log.Warn().Err(err).Str("key", RunKey).Msg("settings are not safe from a Redis that comes back empty: its run cannot be kept (deploy/redis/users.acl)")
 	}
 	w.bare = err != nil
 	if w.loss = max(w.loss, loss); w.loss == dataloss.None {
-		return c, w.loss, nil
+		return fields, w.loss, nil
 	}
-	if c, err = readHash(ctx, w.redis); err != nil {
-		return content{}, dataloss.None, err
+	if fields, err = readHash(ctx, w.redis); err != nil {
+		return nil, dataloss.None, err
 	}
 	loss, w.loss = w.loss, dataloss.None
-	return c, loss, nil
+	return fields, loss, nil
 }
 
-// keep puts settings into c that Redis has lost.
-func (w *Watcher) keep(c *content, loss dataloss.Loss) {
-	if c.tooManyFields {
-		return // the last good ones stay in force as a whole
+// keep returns the fields with the settings that Redis has lost.
+func (w *Watcher) keep(fields map[string]string, loss dataloss.Loss) map[string]string {
+	if len(fields) > maxFields {
+		return fields // the last good ones stay in force as a whole
 	}
-	lost := pending(with(w.Lost(), lostWith(loss, w.raw.fields, c.fields)), c.fields)
-	if loss != dataloss.None {
+	lost := pending(with(w.Lost(), lostWith(loss, w.raw, fields)), fields)
+	w.setLost(lost)
+	switch loss {
+	case dataloss.None:
+		return undo(fields, lost)
+	case dataloss.Other:
+		w.since = w.detector.Run()
+	default:
 		w.since = 0
-		if loss == dataloss.Other {
-			w.since = w.detector.Run()
-		}
-	}
-	if loss != dataloss.None && len(lost) > 0 {
-		w.log.Error().Strs("settings", namesOf(lost)).Int("count", len(lost)).Msg("Redis has lost data; the settings that went with them stay in force and are published again")
 	}
 	if len(lost) > 0 {
-		c.fields = undo(c.fields, lost)
+		w.log.Error().Strs("settings", namesOf(lost)).Int("count", len(lost)).Msg("Redis has lost data; the settings that went with them stay in force and are published again")
 	}
-	w.setLost(lost)
+	return undo(fields, lost)
 }
 
 // namesOf are the names of the first changes, for the log.
@@ -167,20 +157,23 @@ func (w *Watcher) Tell() map[string]string {
 // Take hears from another replica of a setting that Redis has lost. It comes into force with the next read.
 func (w *Watcher) Take(name, text string, age time.Duration) {
 	var c Change
-	if age > maxToldAge || json.Unmarshal([]byte(text), &c) != nil || c.Name != name || !keepsChange(c) {
+	if age > maxToldAge || json.Unmarshal([]byte(text), &c) != nil || c.Name != name || !keeps(name, deref(c.Old)) || !keeps(name, deref(c.New)) {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	lost := w.Lost()
-	if w.read && is(w.raw.fields, c.Name, c.New) {
-		lost = with(lost, []Change{c})
+	if w.read && is(w.raw, c.Name, c.New) {
+		lost := with(w.Lost(), []Change{c})
 		w.lost.Store(&lost)
 	}
 }
 
-func keepsChange(c Change) bool {
-	return keeps(c.Name, "") && (c.Old == nil || keeps("", *c.Old)) && (c.New == nil || keeps("", *c.New))
+// deref is the value of a change, "" where there is none.
+func deref(value *string) string {
+	if value == nil {
+		return ""
+	}
+	return *value
 }
 
 // errRepublished says that another replica has published lost settings, maybe long ago.

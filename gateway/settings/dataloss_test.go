@@ -37,12 +37,11 @@ func TestOnlyWhatWentWithTheDataStaysInForce(t *testing.T) {
 		{"a replica that knows nothing", nil, hash{}, dataloss.Other, nil, hash{}},
 	} {
 		w := New(Options{})
-		w.raw.fields = c.known
+		w.raw = c.known
 		w.setLost(c.lost)
-		got := content{fields: c.found}
-		w.keep(&got, c.loss)
-		if !maps.Equal(got.fields, c.force) || (len(w.Lost()) > 0) == maps.Equal(c.found, c.force) {
-			t.Errorf("%s: %v in force, lost: %+v", c.name, got.fields, w.Lost())
+		got := w.keep(c.found, c.loss)
+		if !maps.Equal(got, c.force) || (len(w.Lost()) > 0) == maps.Equal(c.found, c.force) {
+			t.Errorf("%s: %v in force, lost: %+v", c.name, got, w.Lost())
 		}
 	}
 }

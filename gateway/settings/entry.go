@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,14 +36,13 @@ type Change struct {
 	New  *string `json:"new"`
 }
 
-// timeOf is when an entry with this id was written.
+// timeOf is when an entry with this id was written; the zero time for what is no id.
 func timeOf(id string) time.Time {
 	ms, _, _ := strings.Cut(id, "-")
-	n, err := strconv.ParseInt(ms, 10, 64)
-	if err != nil {
-		return time.Time{}
+	if n, err := strconv.ParseInt(ms, 10, 64); err == nil {
+		return time.UnixMilli(n).UTC()
 	}
-	return time.UnixMilli(n).UTC()
+	return time.Time{}
 }
 
 // Maximum sizes of a field and of a line, in bytes.
@@ -51,7 +51,6 @@ const (
 	keptValue = 256
 	keptWho   = 80 // a token's name
 	keptWhy   = 256
-	keptEntry = 1 << 20
 )
 
 // maxVersion is above any real version, and the last integer that every JSON reader represents exactly.
@@ -73,6 +72,23 @@ func keeps(name, value string) bool {
 	return len(name) <= keptName && len(value) <= keptValue && utf8.ValidString(name) && utf8.ValidString(value)
 }
 
+// differing lists the fields in which two hashes differ, sorted.
+func differing(a, b map[string]string) []string {
+	var names []string
+	for name, value := range a {
+		if !is(b, name, &value) {
+			names = append(names, name)
+		}
+	}
+	for name := range b {
+		if _, both := a[name]; !both {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // changesOf lists the changes from a to b.
 func changesOf(a, b map[string]string) []Change {
 	var out []Change
@@ -89,10 +105,11 @@ func changesOf(a, b map[string]string) []Change {
 	return out
 }
 
-// before is the hash before the entry's change.
-func (e Entry) before() map[string]string {
-	h := maps.Clone(e.after)
-	for _, c := range e.Changes {
+// undo returns fields as they were before the changes.
+func undo(fields map[string]string, changes []Change) map[string]string {
+	h := make(map[string]string, len(fields))
+	maps.Copy(h, fields)
+	for _, c := range changes {
 		if c.Old == nil {
 			delete(h, c.Name)
 		} else {
@@ -100,6 +117,12 @@ func (e Entry) before() map[string]string {
 		}
 	}
 	return h
+}
+
+// is reports whether a field has a value; nil means not set.
+func is(fields map[string]string, name string, value *string) bool {
+	has, ok := fields[name]
+	return ok == (value != nil) && (!ok || has == *value)
 }
 
 // values are the fields of an entry in the stream.
@@ -116,51 +139,22 @@ func (e Entry) values() ([]string, error) {
 		"changes", string(changes), "settings", string(after)}, nil
 }
 
-// parseEntry parses what values wrote, and refuses anything else.
+// parseEntry parses what values wrote.
 func parseEntry(m redis.XMessage) (Entry, error) {
 	word := func(name string) string {
 		s, _ := m.Values[name].(string) // "" is refused below, where it may not be
 		return s
 	}
 	e := Entry{ID: m.ID, When: timeOf(m.ID), Who: showTo(word("who"), keptWho), Why: showTo(word("why"), keptWhy)}
-	var err error
-	if e.Version, err = strconv.ParseInt(word("version"), 10, 64); err != nil || e.Version < 1 || e.Version > maxVersion {
-		return Entry{}, fmt.Errorf("entry %s: its version is no number from 1 to 2^53", show(m.ID))
-	}
-	changes, after := word("changes"), word("settings")
-	if len(changes) > keptEntry || len(after) > keptEntry {
-		return Entry{}, fmt.Errorf("entry %s: longer than %d bytes", show(m.ID), keptEntry)
-	}
-	if err := json.Unmarshal([]byte(changes), &e.Changes); err != nil {
-		return Entry{}, fmt.Errorf("entry %s: changes: %w", show(m.ID), err)
-	}
-	if err := json.Unmarshal([]byte(after), &e.after); err != nil {
-		return Entry{}, fmt.Errorf("entry %s: settings: %w", show(m.ID), err)
-	}
-	if err := e.check(); err != nil {
+	version, err1 := strconv.ParseInt(word("version"), 10, 64)
+	err2 := json.Unmarshal([]byte(word("changes")), &e.Changes)
+	err3 := json.Unmarshal([]byte(word("settings")), &e.after)
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return Entry{}, fmt.Errorf("entry %s: %w", show(m.ID), err)
 	}
+	if version < 1 || version > maxVersion || e.Changes == nil || e.after == nil || len(e.after) > maxFields {
+		return Entry{}, fmt.Errorf("entry %s: it has no changes, no version from 1 to 2^53, or not 0 to %d settings", show(m.ID), maxFields)
+	}
+	e.Version = version
 	return e, nil
-}
-
-// check refuses an inconsistent entry.
-func (e Entry) check() error {
-	if e.Changes == nil {
-		return errors.New("there are no changes in it")
-	}
-	if e.after == nil || len(e.after) > maxFields {
-		return errors.New("there are no settings in it, or too many")
-	}
-	for name, value := range e.after {
-		if !keeps(name, value) {
-			return errors.New("a setting in it is too long")
-		}
-	}
-	for _, c := range e.Changes {
-		is, has := e.after[c.Name]
-		if has != (c.New != nil) || has && is != *c.New || c.Old != nil && !keeps(c.Name, *c.Old) {
-			return fmt.Errorf("what it says of %s does not fit together", show(c.Name))
-		}
-	}
-	return nil
 }

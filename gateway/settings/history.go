@@ -3,7 +3,7 @@ package settings
 import (
 	"context"
 	"fmt"
-	"slices"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -11,22 +11,50 @@ import (
 // page is the number of log entries per read.
 const page = 50
 
-// Read returns the hash without values that are too long. If it has too many fields, the snapshot says so.
+// tooLong replaces a value that is too long.
+var tooLong = strings.Repeat("?", maxValue+1)
+
+// readHash reads the hash. A value of more than maxValue bytes is replaced by tooLong.
+func readHash(ctx context.Context, c redis.Cmdable) (map[string]string, error) {
+	return shortened(c.HGetAll(ctx, Key).Result())
+}
+
+func shortened(fields map[string]string, err error) (map[string]string, error) {
+	if err != nil {
+		return nil, fmt.Errorf("settings: read %s: %w", Key, err)
+	}
+	for name, value := range fields {
+		if len(value) > maxValue {
+			fields[name] = tooLong
+		}
+	}
+	return fields, nil
+}
+
+// Read returns the settings as they are in Redis.
 func (s *Store) Read(ctx context.Context) (*Snapshot, error) {
-	c, err := readHash(ctx, s.redis)
+	fields, err := readHash(ctx, s.redis)
 	if err != nil {
 		return nil, err
 	}
-	if c.tooManyFields {
-		none, _ := FromHash(nil, nil, nil)
-		return none.overfull(), nil
-	}
-	routes := s.routes
-	if routes == nil {
-		routes = routesOf(c.fields)
-	}
-	snapshot, _ := FromHash(c.fields, routes, nil)
+	snapshot, _ := FromHash(fields, s.routesOf(fields), nil)
 	return snapshot, nil
+}
+
+// routesOf are the routes that may have settings of their own: if they are not known, those in the hashes' field names.
+func (s *Store) routesOf(hashes ...map[string]string) []string {
+	if s.routes != nil {
+		return s.routes
+	}
+	var routes []string
+	for _, h := range hashes {
+		for name := range h {
+			if _, route, ok := strings.Cut(name, "@"); ok && route != "" {
+				routes = append(routes, route)
+			}
+		}
+	}
+	return routes
 }
 
 // History calls yield with the entries of the log, the newest first, until it returns false. Invalid entries
@@ -38,24 +66,19 @@ func (s *Store) History(ctx context.Context, yield func(Entry) bool) error {
 // walk is History on any connection.
 func walk(ctx context.Context, c redis.Cmdable, yield func(Entry) bool) error {
 	last := "+"
-	for seen := 0; seen < 2*maxEntries; { // MAXLEN ~ keeps some more
+	for range 2 * maxEntries / page { // MAXLEN ~ keeps some more
 		messages, err := c.XRevRangeN(ctx, LogKey, last, "-", page).Result()
 		if err != nil {
 			return fmt.Errorf("settings: read %s: %w", LogKey, err)
 		}
 		for _, m := range messages {
-			e, err := parseEntry(m)
-			if err != nil {
-				continue
-			}
-			if !yield(e) {
+			if e, err := parseEntry(m); err == nil && !yield(e) {
 				return nil
 			}
 		}
 		if len(messages) < page {
 			return nil
 		}
-		seen += page
 		last = "(" + messages[len(messages)-1].ID
 	}
 	return nil
@@ -69,26 +92,22 @@ func newest(ctx context.Context, c redis.Cmdable) (Entry, error) {
 }
 
 // version is the hash after a version.
-func (s *Store) version(ctx context.Context, version int64) (map[string]string, error) {
+func (s *Store) version(ctx context.Context, version int64) (after map[string]string, err error) {
 	if version == 0 {
 		return map[string]string{}, nil
 	}
-	var found *Entry
-	var known []int64
-	err := s.History(ctx, func(e Entry) bool {
+	holds := "the log is empty"
+	var newest int64
+	err = s.History(ctx, func(e Entry) bool {
 		if e.Version == version {
-			found = &e
+			after = e.after
 		}
-		known = append(known, e.Version)
-		return found == nil
+		newest = max(newest, e.Version)
+		holds = fmt.Sprintf("the log holds %d to %d", e.Version, newest)
+		return after == nil
 	})
-	switch {
-	case err != nil:
-		return nil, err
-	case found != nil:
-		return found.after, nil
-	case len(known) == 0:
-		return nil, &RefusedError{[]string{fmt.Sprintf("there is no version %d: the log is empty", version)}}
+	if err == nil && after == nil {
+		err = &RefusedError{[]string{fmt.Sprintf("there is no version %d: %s", version, holds)}}
 	}
-	return nil, &RefusedError{[]string{fmt.Sprintf("there is no version %d: the log holds %d to %d", version, slices.Min(known), slices.Max(known))}}
+	return after, err
 }

@@ -3,6 +3,7 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,7 +23,7 @@ func ranged[T int | float64 | time.Duration](words string, lo, hi T, parse func(
 		set: func(v *Values, text string) error {
 			n, err := parse(text)
 			if err == nil && (n < lo || n > hi) {
-				err = errRange
+				err = errors.New("out of range")
 			}
 			if err != nil {
 				return fmt.Errorf("%w; want %s", err, words)
@@ -68,20 +69,7 @@ func choice[T ~string](at func(*Values) *T, of ...T) kind {
 	for i, w := range of {
 		names[i] = string(w)
 	}
-	words := strings.Join(names, ", ")
-	return kind{
-		words: words,
-		set: func(v *Values, text string) error {
-			for _, w := range of {
-				if text == string(w) {
-					*at(v) = w
-					return nil
-				}
-			}
-			return fmt.Errorf("not one of %s", words)
-		},
-		get: func(v *Values) string { return string(*at(v)) },
-	}
+	return oneOf(names, func(v *Values, i int) { *at(v) = of[i] }, func(v *Values) int { return slices.Index(of, *at(v)) })
 }
 
 // yesNo is one of two words.
@@ -91,34 +79,34 @@ func yesNo(at func(*Values) *bool) kind { return either(at, "yes", "no") }
 func onOff(at func(*Values) *bool) kind { return either(at, "on", "off") }
 
 func either(at func(*Values) *bool, yes, no string) kind {
-	words := yes + ", " + no
+	return oneOf([]string{yes, no}, func(v *Values, i int) { *at(v) = i == 0 }, func(v *Values) int {
+		if *at(v) {
+			return 0
+		}
+		return 1
+	})
+}
+
+// oneOf is one of a few words, which put and get know by its index.
+func oneOf(names []string, put func(*Values, int), get func(*Values) int) kind {
+	words := strings.Join(names, ", ")
 	return kind{
 		words: words,
 		set: func(v *Values, text string) error {
-			if text != yes && text != no {
+			i := slices.Index(names, text)
+			if i < 0 {
 				return errors.New("not one of " + words)
 			}
-			*at(v) = text == yes
+			put(v, i)
 			return nil
 		},
-		get: func(v *Values) string {
-			if *at(v) {
-				return yes
-			}
-			return no
-		},
+		get: func(v *Values) string { return names[get(v)] },
 	}
 }
 
 var (
-	errEmpty    = errors.New("empty")
-	errSpace    = errors.New("there is white space in it")
-	errNumber   = errors.New("not a decimal number")
 	errTooLarge = errors.New("too large a number")
-	errRange    = errors.New("out of range")
-	errWhole    = errors.New("not a whole number")
-	errUnit     = errors.New(`no unit; write "10s" or "1200ms"`)
-	errDuration = errors.New("not a duration")
+	errNumber   = errors.New("not a decimal number")
 )
 
 // parseNumber parses ordinary numbers, and refuses the other forms of strconv.ParseFloat: NaN, infinities,
@@ -150,7 +138,7 @@ func parseWhole(text string) (int, error) {
 	case errors.Is(err, strconv.ErrRange):
 		return 0, errTooLarge
 	case err != nil:
-		return 0, errWhole
+		return 0, errors.New("not a whole number")
 	}
 	return n, nil
 }
@@ -164,18 +152,18 @@ func parseDuration(text string) (time.Duration, error) {
 		return d, nil
 	}
 	if _, err := parseNumber(text); err == nil {
-		return 0, errUnit
+		return 0, errors.New(`no unit; write "10s" or "1200ms"`)
 	}
-	return 0, errDuration
+	return 0, errors.New("not a duration")
 }
 
 // plain refuses two mistakes that are hard to see in a shell.
 func plain(text string) error {
 	if text == "" {
-		return errEmpty
+		return errors.New("empty")
 	}
 	if strings.ContainsAny(text, " \t\r\n") {
-		return errSpace
+		return errors.New("there is white space in it")
 	}
 	return nil
 }

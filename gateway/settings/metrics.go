@@ -1,8 +1,6 @@
 package settings
 
 import (
-	"slices"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
@@ -18,19 +16,16 @@ type metrics struct {
 }
 
 // named is a gauge that is 1 for every field of a list.
-type named struct {
-	*prometheus.GaugeVec
-	shown []string // current labels, so that only stale ones are deleted
-}
+type named struct{ *prometheus.GaugeVec }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	f := promauto.With(reg)
 	return &metrics{
-		rejected: named{GaugeVec: f.NewGaugeVec(prometheus.GaugeOpts{
+		rejected: named{f.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "foregate_settings_rejected",
 			Help: "1 for every live setting whose value this replica rejects; its last valid value stays in force.",
 		}, []string{"name"})},
-		unknown: named{GaugeVec: f.NewGaugeVec(prometheus.GaugeOpts{
+		unknown: named{f.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "foregate_settings_unknown",
 			Help: "1 for every live setting that this replica does not know and ignores: it is misspelt or of another version.",
 		}, []string{"name"})},
@@ -51,21 +46,12 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 
 // show exports exactly the given fields.
 func (n *named) show(fields []RejectedValue) {
-	var now []string
-	for _, r := range fields {
-		if len(now) == maxNames {
-			now[maxNames-1] = "other"
-			break
+	n.Reset()
+	for i, r := range fields {
+		if i == maxNames-1 && len(fields) > maxNames {
+			n.WithLabelValues("other").Set(1)
+			return
 		}
-		now = append(now, r.Name)
+		n.WithLabelValues(r.Name).Set(1)
 	}
-	for _, name := range n.shown {
-		if !slices.Contains(now, name) {
-			n.DeleteLabelValues(name)
-		}
-	}
-	for _, name := range now {
-		n.WithLabelValues(name).Set(1)
-	}
-	n.shown = now
 }

@@ -16,23 +16,20 @@ func show(s string) string { return showTo(s, maxShown) }
 // showTo is show with another limit in bytes.
 func showTo(s string, maxLen int) string {
 	const mark = "…"
-	var b strings.Builder
-	for _, r := range s {
+	s = strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			r = '?'
+			return '?'
 		}
-		if b.Len()+utf8.RuneLen(r) <= maxLen {
-			b.WriteRune(r)
-			continue
-		}
-		kept := b.String()
-		for len(kept) > maxLen-len(mark) {
-			_, last := utf8.DecodeLastRuneInString(kept)
-			kept = kept[:len(kept)-last]
-		}
-		return kept + mark
+		return r
+	}, s)
+	if len(s) <= maxLen {
+		return s
 	}
-	return b.String()
+	cut := maxLen - len(mark)
+	for !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + mark
 }
 
 // showValue is show for a value. A value that is too long to be read is not shown: how much of it is
@@ -43,6 +40,3 @@ func showValue(s string) string {
 	}
 	return show(s)
 }
-
-// reasonUnknown is the reason for a name that does not exist.
-const reasonUnknown = "unknown setting"

@@ -54,28 +54,17 @@ func (s *Snapshot) Unknown() []RejectedValue { return s.unknown }
 func (s *Snapshot) Set() map[string]string { return s.set }
 
 // Warnings lists valid values that deserve attention: every class that a kill switch rejects completely.
-func (s *Snapshot) Warnings() []string {
-	warn := closed("", &s.global)
-	for _, name := range slices.Sorted(maps.Keys(s.routes)) {
-		warn = append(warn, closed(name, s.routes[name])...)
-	}
-	return warn
-}
-
-// closed lists the classes that v sheds at any usage.
-func closed(route string, v *Values) []string {
-	at := ""
-	if route != "" {
-		at = "@" + route
-	}
-	var warn []string
-	for _, c := range []struct {
-		name string
-		at   float64
-	}{{shedLow, v.Admission.Low}, {shedNormal, v.Admission.Normal}, {shedHigh, v.Admission.High}} {
-		if c.at == 0 {
-			warn = append(warn, c.name+at+" is 0: the whole class is turned away")
+func (s *Snapshot) Warnings() (warn []string) {
+	closed := func(at string, v *Values) {
+		for _, t := range thresholds(v) {
+			if t.at == 0 {
+				warn = append(warn, t.name+at+" is 0: the whole class is turned away")
+			}
 		}
+	}
+	closed("", &s.global)
+	for _, name := range slices.Sorted(maps.Keys(s.routes)) {
+		closed("@"+name, s.routes[name])
 	}
 	return warn
 }
@@ -86,12 +75,13 @@ func FromHash(h map[string]string, routes []string, last *Snapshot) (*Snapshot, 
 	if last == nil {
 		last = &Snapshot{global: Defaults()}
 	}
-	if len(h) > maxFields {
-		s := last.overfull()
-		return s, s.rejected
+	if len(h) > maxFields { // any choice of fields would be random, so none are read: the last good hash stays in force
+		s := *last
+		s.unknown, s.rejected = nil, []RejectedValue{{Name: Key, Reason: fmt.Sprintf("more than %d fields, so nothing was applied", maxFields)}}
+		return &s, s.rejected
 	}
-	b := builder{hash: h, last: last.set, kept: map[string]string{}, level: map[string]int{},
-		refused: map[string]RejectedValue{}, unknown: map[string]RejectedValue{}}
+	b := builder{hash: h, last: map[string]string{}, kept: map[string]string{}, refused: map[string]RejectedValue{}, unknown: map[string]RejectedValue{}}
+	maps.Copy(b.last, last.set)
 	for name, value := range h {
 		b.field(name, value, routes)
 	}
@@ -107,15 +97,6 @@ func FromHash(h map[string]string, routes []string, last *Snapshot) (*Snapshot, 
 	return s, s.rejected
 }
 
-// overfull is the snapshot of a hash with more than maxFields. Any choice of fields would be random, so none
-// are read: the last good hash stays in force.
-func (s *Snapshot) overfull() *Snapshot {
-	next := *s
-	next.unknown = nil
-	next.rejected = []RejectedValue{{Name: Key, Reason: fmt.Sprintf("more than %d fields, so nothing was applied", maxFields)}}
-	return &next
-}
-
 // byName sorts fields by their names in the hash.
 func byName(fields map[string]RejectedValue) []RejectedValue {
 	var out []RejectedValue
@@ -127,23 +108,12 @@ func byName(fields map[string]RejectedValue) []RejectedValue {
 
 // builder divides the fields of a hash into kept, refused and unknown.
 type builder struct {
-	hash, last map[string]string
-	kept       map[string]string        // each can be parsed; at the end no rule is broken
-	level      map[string]int           // how far a rule moved a field back
-	refused    map[string]RejectedValue // by name in the hash; with the first reason
-	unknown    map[string]RejectedValue // by name in the hash
+	hash    map[string]string
+	last    map[string]string        // the last good values, without those that broke a rule all the same
+	kept    map[string]string        // each can be parsed; at the end no rule is broken
+	refused map[string]RejectedValue // by name in the hash; with the first reason
+	unknown map[string]RejectedValue // by name in the hash
 }
-
-// Levels of a field that breaks a rule: as written, as it was last, not set. A level only increases, so that
-// settle terminates.
-const (
-	asWritten = iota
-	asLast
-	notSet
-)
-
-// reasonFleet refuses an override of a setting that is the same for all routes.
-const reasonFleet = "is the same for every route and cannot be overridden"
 
 // field keeps a field of the hash, or its last good value.
 func (b *builder) field(name, value string, routes []string) {
@@ -151,10 +121,10 @@ func (b *builder) field(name, value string, routes []string) {
 	spec, ok := lookup(base)
 	switch {
 	case !ok:
-		b.unknown[name] = RejectedValue{show(name), showValue(value), reasonUnknown}
+		b.unknown[name] = RejectedValue{show(name), showValue(value), "unknown setting"}
 		return
 	case perRoute && !spec.PerRoute:
-		b.refuse(name, value, reasonFleet)
+		b.refuse(name, value, "is the same for every route and cannot be overridden")
 		return
 	case perRoute && !slices.Contains(routes, route):
 		b.unknown[name] = RejectedValue{show(name), showValue(value), "unknown route"}
@@ -162,7 +132,7 @@ func (b *builder) field(name, value string, routes []string) {
 	}
 	if err := check(spec, value); err != nil {
 		b.refuse(name, value, err.Error())
-		b.take(name, asLast)
+		b.takeLast(name)
 		return
 	}
 	b.kept[name] = value
@@ -174,11 +144,9 @@ func (b *builder) refuse(name, value, reason string) {
 	}
 }
 
-// take moves a field to an older level.
-func (b *builder) take(name string, level int) {
-	b.level[name] = level
-	old, had := b.last[name]
-	if level == asLast && had {
+// takeLast gives a field its last good value; none if it had none.
+func (b *builder) takeLast(name string) {
+	if old, had := b.last[name]; had {
 		b.kept[name] = old
 		return
 	}
@@ -207,30 +175,33 @@ func (b *builder) apply(suffix string, base Values) Values {
 	return base
 }
 
-// takeBack refuses the new fields of a broken rule. If none of them is new here (a default or another scope
-// changed), it refuses all that are set. It reports whether there were any.
+// takeBack refuses the new fields of a broken rule, which get their last values. If none of them is new here (a default or
+// another scope changed), it refuses all that are set, which are set no more. It reports whether there were any: each field goes
+// back twice at most, so that settle ends.
 func (b *builder) takeBack(fields []string, suffix, reason string) bool {
 	var fresh, set []string
 	for _, f := range fields {
 		name := f + suffix
 		now, isSet := b.kept[name]
-		old, wasSet := b.last[name]
-		if b.level[name] < asLast && (now != old || isSet != wasSet) {
+		if old, wasSet := b.last[name]; now != old || isSet != wasSet {
 			fresh = append(fresh, name)
 		}
 		if isSet {
 			set = append(set, name)
 		}
 	}
-	to := asLast
+	refused := fresh
 	if len(fresh) == 0 {
-		fresh, to = set, notSet
+		refused = set
 	}
-	for _, name := range fresh {
+	for _, name := range refused {
 		b.refuse(name, b.hash[name], b.explain(name, reason))
-		b.take(name, to)
+		if len(fresh) == 0 {
+			delete(b.last, name)
+		}
+		b.takeLast(name)
 	}
-	return len(fresh) > 0
+	return len(refused) > 0
 }
 
 // explain gives the reason, also for a refused removal.

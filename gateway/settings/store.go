@@ -63,7 +63,7 @@ func IsForbidden(err error) bool { return err != nil && strings.Contains(err.Err
 var errRaced = errors.New("the settings or their log were changed by somebody else again and again; try again")
 
 const (
-	maxRaces = 32
+	maxRaces = 32                     // tries of an edit
 	maxPause = 100 * time.Millisecond // before the next try, at random
 )
 
@@ -71,9 +71,7 @@ const (
 func (s *Store) Set(ctx context.Context, o Edit, set map[string]string, unset []string) (Result, error) {
 	return s.change(ctx, o, func(now map[string]string) (map[string]string, error) {
 		next := maps.Clone(now)
-		for name, value := range set {
-			next[name] = value
-		}
+		maps.Copy(next, set)
 		var missing []string
 		for _, name := range unset {
 			if _, ok := next[name]; !ok {
@@ -107,15 +105,19 @@ func (s *Store) Rollback(ctx context.Context, o Edit, version int64) (Result, er
 	})
 }
 
-// transform computes the wanted settings from the current ones. It must not modify now.
-type transform func(now map[string]string) (next map[string]string, err error)
-
-// change carries out an edit, and tries again if it raced with another one.
-func (s *Store) change(ctx context.Context, o Edit, e transform) (Result, error) {
+// change carries out an edit: edit computes the wanted settings from those now, which it must not modify. It tries again if
+// another writer was active.
+func (s *Store) change(ctx context.Context, o Edit, edit func(now map[string]string) (map[string]string, error)) (result Result, err error) {
 	for range maxRaces {
-		result, err := s.try(ctx, o, e)
-		if !errors.Is(err, redis.TxFailedErr) {
-			return result, err
+		err := s.redis.Watch(ctx, func(tx *redis.Tx) (err error) {
+			result, err = s.try(ctx, tx, o, edit)
+			return err
+		}, Key, LogKey)
+		switch {
+		case err == nil:
+			return result, nil
+		case !errors.Is(err, redis.TxFailedErr):
+			return Result{}, err
 		}
 		select {
 		case <-ctx.Done():
@@ -127,49 +129,37 @@ func (s *Store) change(ctx context.Context, o Edit, e transform) (Result, error)
 }
 
 // try tries an edit once. The error is [redis.TxFailedErr] if another writer was active.
-func (s *Store) try(ctx context.Context, o Edit, e transform) (result Result, err error) {
-	err = s.redis.Watch(ctx, func(tx *redis.Tx) error {
-		head, err := newest(ctx, tx)
-		if err != nil {
-			return err
-		}
-		now, next, err := s.prepare(ctx, tx, e)
-		if err != nil {
-			return err
-		}
-		if result.Changes = changesOf(now, next); len(result.Changes) == 0 {
-			return nil
-		}
-		if result.Notes, err = s.validate(now, next, o.Force); err != nil {
-			return err
-		}
-		entries := entriesOf(o, head, kept(now), kept(next))
-		if len(entries) > 1 {
-			result.Found = entries[0].Changes
-		}
-		if o.DryRun {
-			return nil
-		}
-		result.Version = entries[len(entries)-1].Version
-		return write(ctx, tx, entries, result.Changes)
-	}, Key, LogKey)
+func (s *Store) try(ctx context.Context, tx *redis.Tx, o Edit, edit func(map[string]string) (map[string]string, error)) (result Result, err error) {
+	head, err := newest(ctx, tx)
 	if err != nil {
-		return Result{}, err
+		return result, err
 	}
-	return result, nil
-}
-
-// prepare reads the settings, and computes the wanted ones.
-func (s *Store) prepare(ctx context.Context, tx *redis.Tx, e transform) (now, next map[string]string, err error) {
-	c, err := readHash(ctx, tx)
+	now, err := readHash(ctx, tx)
+	switch {
+	case err != nil:
+		return result, err
+	case len(now) > maxFields:
+		return result, &RefusedError{[]string{fmt.Sprintf("%s has more than %d fields, so replicas read none of them; DEL it, and roll back to the last version of the log", Key, maxFields)}}
+	}
+	next, err := edit(now)
 	if err != nil {
-		return nil, nil, err
+		return result, err
 	}
-	if c.tooManyFields {
-		return nil, nil, &RefusedError{[]string{fmt.Sprintf("%s has more than %d fields, so replicas read none of them; DEL it, and roll back to the last version of the log", Key, maxFields)}}
+	if result.Changes = changesOf(now, next); len(result.Changes) == 0 {
+		return result, nil
 	}
-	next, err = e(c.fields)
-	return c.fields, next, err
+	if result.Notes, err = s.validate(now, next, o.Force); err != nil {
+		return result, err
+	}
+	entries := entriesOf(o, head, kept(now), kept(next))
+	if len(entries) > 1 {
+		result.Found = entries[0].Changes
+	}
+	if o.DryRun {
+		return result, nil
+	}
+	result.Version = entries[len(entries)-1].Version
+	return result, write(ctx, tx, entries, result.Changes)
 }
 
 // entriesOf are the entries of a change from now to next, behind the newest one in the log. If that does not say what is now,
@@ -216,10 +206,4 @@ func write(ctx context.Context, tx *redis.Tx, entries []Entry, changes []Change)
 		return fmt.Errorf("settings: write %s: %w; nothing was changed", Key, err)
 	}
 	return fmt.Errorf("settings: write %s: %w; whether the change was made is not known: look with foregate settings log", Key, err)
-}
-
-// is reports whether a field has a value; nil means not set.
-func is(fields map[string]string, name string, value *string) bool {
-	has, ok := fields[name]
-	return ok == (value != nil) && (!ok || has == *value)
 }

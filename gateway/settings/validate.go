@@ -2,18 +2,13 @@ package settings
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 )
 
 // validate checks whether settings may change from now to next, and returns notes about them. The error is a
 // *RefusedError. Values that were invalid before do not prevent other changes.
 func (s *Store) validate(now, next map[string]string, force bool) (notes []string, err error) {
-	routes := s.routes
-	if routes == nil {
-		routes = routesOf(now, next)
-	}
+	routes := s.routesOf(now, next)
 	last, _ := FromHash(now, routes, nil)
 	then, _ := FromHash(next, routes, last)
 	var problems []string
@@ -54,17 +49,4 @@ func notesOf(s *Snapshot) []string {
 		notes = append(notes, r.Name+" is ignored by the replicas of this version: "+r.Reason)
 	}
 	return notes
-}
-
-// routesOf returns the routes in the hashes' field names.
-func routesOf(hashes ...map[string]string) []string {
-	routes := map[string]struct{}{}
-	for _, h := range hashes {
-		for name := range h {
-			if _, route, ok := strings.Cut(name, "@"); ok && route != "" {
-				routes[route] = struct{}{}
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(routes))
 }

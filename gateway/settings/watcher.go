@@ -49,9 +49,9 @@ type Watcher struct {
 	mu       sync.Mutex // one poll at a time; guards what follows
 	metrics  *metrics
 	routes   []string
-	read     bool    // once at least
-	raw      content // the content of snapshot
-	refused  bool    // Redis answered the last reads with an error
+	read     bool              // once at least
+	raw      map[string]string // the hash of snapshot
+	refused  bool              // Redis answered the last reads with an error
 	detector *dataloss.Detector
 	loss     dataloss.Loss // found, and the settings were not read since
 	since    int64         // run of the data that Redis has since the last loss, 0 after a return to older data
@@ -135,19 +135,19 @@ func (w *Watcher) Poll(ctx context.Context) error {
 	defer w.mu.Unlock()
 	bounded, cancel := context.WithTimeout(ctx, readDeadline)
 	defer cancel()
-	c, loss, err := w.readContent(bounded)
+	fields, loss, err := w.readFields(bounded)
 	if err != nil {
 		return w.failed(ctx, err)
 	}
-	w.keep(&c, loss)
+	fields = w.keep(fields, loss)
 	now := time.Now()
 	w.lastRead.Store(&now)
 	if w.refused {
 		w.refused = false
 		w.log.Info().Msg("settings are readable again")
 	}
-	if !w.read || c.tooManyFields != w.raw.tooManyFields || !maps.Equal(c.fields, w.raw.fields) {
-		w.apply(c)
+	if !w.read || !maps.Equal(fields, w.raw) {
+		w.apply(fields)
 	}
 	return nil
 }
@@ -171,16 +171,11 @@ func (w *Watcher) failed(ctx context.Context, err error) error {
 }
 
 // apply puts a changed hash into force.
-func (w *Watcher) apply(c content) {
+func (w *Watcher) apply(fields map[string]string) {
 	last := w.snapshot.Load()
-	var next *Snapshot
-	if c.tooManyFields {
-		next = last.overfull()
-	} else {
-		next, _ = FromHash(c.fields, w.routes, last)
-	}
+	next, _ := FromHash(fields, w.routes, last)
 	first := !w.read
-	w.read, w.raw = true, c
+	w.read, w.raw = true, fields
 	w.snapshot.Store(next)
 	w.metrics.rejected.show(next.rejected)
 	w.metrics.unknown.show(next.unknown)
@@ -218,17 +213,4 @@ func newlyIn[T comparable](before, now []T) []T {
 		}
 	}
 	return news
-}
-
-// differing lists the fields in which two hashes differ, sorted.
-func differing(a, b map[string]string) []string {
-	names := map[string]struct{}{}
-	for _, pair := range [][2]map[string]string{{a, b}, {b, a}} {
-		for name, value := range pair[0] {
-			if other, ok := pair[1][name]; !ok || other != value {
-				names[name] = struct{}{}
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(names))
 }
