@@ -59,18 +59,12 @@ func (g *Gateway) conversationItems(in *admittedRequest) (items []json.RawMessag
 	if _, err := openai.Peek(responsesPath, request, g.opts.Scan); err != nil {
 		return nil, nil, withoutOffset(err)
 	}
-	o, err := clientapi.ReadObject(in.body, "")
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := o.Only("items", "metadata"); err != nil {
-		return nil, nil, err
-	}
-	if items, err = o.List("items"); err != nil {
-		return nil, nil, err
-	}
-	if _, err := o.Object("metadata"); err != nil {
-		return nil, nil, err
+	o := clientapi.ReadObject(in.body)
+	o.Only("items", "metadata")
+	items = o.List("items")
+	o.Object("metadata")
+	if o.Err() != nil {
+		return nil, nil, o.Err()
 	}
 	if metadata = json.RawMessage("{}"); o.Has("metadata") {
 		metadata = o.Raw("metadata")

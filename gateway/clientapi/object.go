@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"net/http"
 	"slices"
@@ -12,24 +13,39 @@ import (
 )
 
 // Object is a JSON object of a request by its exact member names; encoding/json's structs would ignore case. A member that is
-// null counts as absent: clients write out what an answer could have had.
+// null counts as absent: clients write out what an answer could have had. The first error of a request stays, for all of its
+// objects: whoever reads it looks at [Object.Err] at the end, and where it goes on and on.
 type Object struct {
 	At      string // its name in the request; "" is the body
 	members map[string]json.RawMessage
+	failed  *error
 }
 
-// ReadObject reads a part of a body that [openai.Peek] has read: it is valid JSON in UTF-8, without a name that comes twice.
+// ReadObject reads a body that [openai.Peek] has read: it is valid JSON in UTF-8, without a name that comes twice.
 // The object holds parts of the body, not copies.
-func ReadObject(raw json.RawMessage, at string) (Object, error) {
+func ReadObject(body json.RawMessage) Object { return Object{failed: new(error)}.Read(body, "") }
+
+// Read reads another object of the same request, at a place of its own.
+func (o Object) Read(raw json.RawMessage, at string) Object {
 	members, ok := openai.Members(raw)
-	o := Object{at, members}
 	switch {
 	case ok:
-		return o, nil
 	case at == "":
-		return o, BadType("", "The body is not a JSON object.")
+		o.Fail(BadType("", "The body is not a JSON object."))
+	default:
+		o.Fail(BadType(at, "is not an object."))
 	}
-	return o, BadType(at, "is not an object.")
+	return Object{at, members, o.failed}
+}
+
+// Err is the first error of the request.
+func (o Object) Err() error { return *o.failed }
+
+// Fail records an error; the first one stays.
+func (o Object) Fail(err error) {
+	if *o.failed == nil {
+		*o.failed = err
+	}
 }
 
 // Member is the name of a member in the request.
@@ -49,68 +65,100 @@ func (o Object) Has(name string) bool {
 func (o Object) Raw(name string) json.RawMessage { return o.members[name] }
 
 // Only leaves an object with another member than these to engines, of which one may know it.
-func (o Object) Only(known ...string) error {
+func (o Object) Only(known ...string) {
 	for _, name := range slices.Sorted(maps.Keys(o.members)) {
 		if o.Has(name) && !slices.Contains(known, name) {
-			return o.EngineOnly(name, ReasonUnknown)
+			o.EngineOnly(name, ReasonUnknown)
 		}
 	}
-	return nil
 }
 
-// EngineOnly is the error of a member that only an engine's own implementation can serve.
-func (o Object) EngineOnly(name string, why Reason) error {
+// EngineOnly fails for a member that only an engine's own implementation can serve.
+func (o Object) EngineOnly(name string, why Reason) {
 	if name = fmt.Sprintf("%.64s", name); name == "" {
 		name = `""` // JSON allows it as a name
 	}
-	return &EngineOnlyError{o.Member(name), why}
+	o.Fail(&EngineOnlyError{o.Member(name), why})
+}
+
+// BadType refuses a member that has a value of another type; why is the rest of the sentence.
+func (o Object) BadType(name, why string) { o.Fail(BadType(o.Member(name), why)) }
+
+// BadValue refuses the value of a member; why is the rest of the sentence.
+func (o Object) BadValue(name, why string) { o.Fail(BadValue(o.Member(name), why)) }
+
+// Need refuses an object without a member.
+func (o Object) Need(name string) {
+	if !o.Has(name) {
+		o.Fail(refusal(o.Member(name), "missing_required_parameter", "is required."))
+	}
+}
+
+// NeedObject refuses an object without a member that is an object.
+func (o Object) NeedObject(name string) {
+	if !o.IsObject(name) {
+		o.BadType(name, "is required, and is an object.")
+	}
+}
+
+// Value reads a member that may be absent or null into what v points to; what names its type.
+func (o Object) Value(name string, v any, what string) {
+	if o.Has(name) && json.Unmarshal(o.members[name], v) != nil {
+		o.BadType(name, "is not "+what+".")
+	}
 }
 
 // Text reads a string; a member that is not there is "".
-func (o Object) Text(name string) (string, error) {
-	var s string
-	if o.Has(name) && json.Unmarshal(o.members[name], &s) != nil {
-		return "", BadType(o.Member(name), "is not a string.")
-	}
-	return s, nil
+func (o Object) Text(name string) (s string) {
+	o.Value(name, &s, "a string")
+	return s
 }
 
 // Required reads a string that must be there and not be empty.
-func (o Object) Required(name string) (string, error) {
-	s, err := o.Text(name)
-	if err == nil && s == "" {
-		return "", Missing(o.Member(name))
+func (o Object) Required(name string) string {
+	s := o.Text(name)
+	if s == "" {
+		o.Fail(refusal(o.Member(name), "missing_required_parameter", "is required."))
 	}
-	return s, err
+	return s
 }
 
 // Flag reads a boolean; a member that is not there is false.
-func (o Object) Flag(name string) (bool, error) {
-	var b bool
-	if o.Has(name) && json.Unmarshal(o.members[name], &b) != nil {
-		return false, BadType(o.Member(name), "is not a boolean.")
-	}
-	return b, nil
+func (o Object) Flag(name string) (b bool) {
+	o.Value(name, &b, "a boolean")
+	return b
 }
 
 // Object reads an object; one that is not there has no members.
-func (o Object) Object(name string) (Object, error) {
+func (o Object) Object(name string) Object {
 	if !o.Has(name) {
-		return Object{At: o.Member(name)}, nil
+		return Object{o.Member(name), nil, o.failed}
 	}
-	return ReadObject(o.members[name], o.Member(name))
+	return o.Read(o.members[name], o.Member(name))
 }
 
 // List reads an array; one that is not there is empty.
-func (o Object) List(name string) ([]json.RawMessage, error) {
+func (o Object) List(name string) []json.RawMessage {
 	if !o.Has(name) {
-		return nil, nil
+		return nil
 	}
 	l, ok := openai.Elements(o.members[name])
 	if !ok {
-		return nil, BadType(o.Member(name), "is not an array.")
+		o.BadType(name, "is not an array.")
 	}
-	return l, nil
+	return l
+}
+
+// Objects yields the elements of an array of objects, until the request has failed.
+func (o Object) Objects(name string) iter.Seq2[int, Object] {
+	return func(yield func(int, Object) bool) {
+		for i, raw := range o.List(name) {
+			element := o.Read(raw, Element(o.Member(name), i))
+			if o.Err() != nil || !yield(i, element) {
+				return
+			}
+		}
+	}
 }
 
 // IsObject reports whether a member is an object.
@@ -133,9 +181,6 @@ func BadType(at, why string) error { return refusal(at, "invalid_type", why) }
 
 // BadValue refuses the value of the field at; why is the rest of the sentence.
 func BadValue(at, why string) error { return refusal(at, "invalid_value", why) }
-
-// Missing refuses a request without the field at.
-func Missing(at string) error { return refusal(at, "missing_required_parameter", "is required.") }
 
 func refusal(at, code, why string) error {
 	message := why

@@ -35,13 +35,17 @@ type Thinking struct {
 // efforts are how much a model may think, in the APIs' words, and what engines call them: those that know no more than high.
 var efforts = map[string]string{"none": "", "minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}
 
-// ThinkingOf is what an effort in the field at says of thinking: none is not to think.
-func ThinkingOf(effort, at string) (Thinking, error) {
+// ThinkingOf is what an effort in a member says of thinking: none is not to think, and "" says nothing.
+func ThinkingOf(o Object, name string) Thinking {
+	effort := o.Text(name)
+	if effort == "" {
+		return Thinking{}
+	}
 	told, known := efforts[effort]
 	if !known {
-		return Thinking{}, BadValue(at, "is none of none, minimal, low, medium, high, xhigh, max.")
+		o.BadValue(name, "is none of none, minimal, low, medium, high, xhigh, max.")
 	}
-	return Thinking{Fields: []string{at}, Off: told == "", Effort: told}, nil
+	return Thinking{Fields: []string{o.Member(name)}, Off: told == "", Effort: told}
 }
 
 // ThinkingBytes is what TellThinking may add to a chat completion.

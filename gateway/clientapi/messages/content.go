@@ -30,59 +30,38 @@ const (
 const textHead = `{"type":"text","text":`
 
 // messages appends the system text and the conversation.
-func (t *translator) messages(dst []byte) ([]byte, error) {
+func (t *translator) messages(dst []byte) []byte {
 	o := t.in
-	const at = "messages"
-	l, err := o.List(at)
-	if err != nil {
-		return nil, err
-	}
-	if len(l) == 0 {
-		return nil, clientapi.BadValue(at, "is required, and is not empty.")
+	last := len(o.List("messages")) - 1
+	if last < 0 {
+		o.BadValue("messages", "is required, and is not empty.")
 	}
 	dst = append(dst, `,"messages":[`...)
-	if o.Has("system") {
+	if o.Has(systemAt) {
 		in := turn{dropped: &t.dropped}
-		if err := in.read(o.Raw("system"), systemAt, "system"); err != nil {
-			return nil, err
-		}
+		in.read(o, systemAt, "system")
 		dst = in.appendTo(dst, "system")
 	}
-	for i, raw := range l {
-		m, err := clientapi.ReadObject(raw, clientapi.Element(at, i))
-		if err != nil {
-			return nil, err
-		}
-		if dst, err = t.message(dst, m, i == len(l)-1); err != nil {
-			return nil, err
-		}
+	for i, m := range o.Objects("messages") {
+		dst = t.message(dst, m, i == last)
 	}
-	return closed(dst), nil
+	return closed(dst)
 }
 
 // message appends one message of the conversation, with a comma. Instructions of the system may stand anywhere: they stay there.
-func (t *translator) message(dst []byte, m clientapi.Object, last bool) ([]byte, error) {
-	if err := m.Only("role", "content"); err != nil {
-		return nil, err
-	}
-	role, err := m.Required("role")
-	if err != nil {
-		return nil, err
-	}
+func (t *translator) message(dst []byte, m clientapi.Object, last bool) []byte {
+	m.Only("role", "content")
+	role := m.Required("role")
 	if role != "user" && role != "assistant" && role != "system" {
-		return nil, clientapi.BadValue(m.Member("role"), "is none of user, assistant, system.")
+		m.BadValue("role", "is none of user, assistant, system.")
 	}
 	if role == "assistant" && last {
-		return nil, m.EngineOnly("role", clientapi.ReasonPrefill)
+		m.EngineOnly("role", clientapi.ReasonPrefill)
 	}
-	if !m.Has("content") {
-		return nil, clientapi.Missing(m.Member("content"))
-	}
+	m.Need("content")
 	in := turn{dropped: &t.dropped}
-	if err := in.read(m.Raw("content"), m.Member("content"), role); err != nil {
-		return nil, err
-	}
-	return in.appendTo(dst, role), nil
+	in.read(m, "content", role)
+	return in.appendTo(dst, role)
 }
 
 // closed ends an array whose elements have a comma behind them.
@@ -124,129 +103,119 @@ func (t *turn) addText(s string) {
 	t.count++
 }
 
-// read reads content: a string or blocks.
-func (t *turn) read(raw json.RawMessage, at, role string) error {
+// read reads a member that is content: a string or blocks.
+func (t *turn) read(of clientapi.Object, name, role string) {
 	var s string
-	if json.Unmarshal(raw, &s) == nil {
+	switch raw := of.Raw(name); {
+	case of.Err() != nil:
+	case json.Unmarshal(raw, &s) == nil:
 		t.addText(s)
-		return nil
-	}
-	l, ok := openai.Elements(raw)
-	if !ok {
-		return clientapi.BadType(at, "is neither a string nor an array.")
-	}
-	for i, raw := range l {
-		b, err := clientapi.ReadObject(raw, clientapi.Element(at, i))
-		if err == nil {
-			err = t.block(b, role)
-		}
-		if err != nil {
-			return err
+	case raw[0] != '[':
+		of.BadType(name, "is neither a string nor an array.")
+	default:
+		for _, b := range of.Objects(name) {
+			t.block(b, role)
 		}
 	}
-	return nil
 }
 
 // block adds one block, whose members [openai.Peek] has accepted.
-func (t *turn) block(b clientapi.Object, role string) error {
-	kind, err := b.Required("type")
-	if err != nil {
-		return err
-	}
-	switch {
+func (t *turn) block(b clientapi.Object, role string) {
+	fromClient := role == "user" || role == "tool"
+	switch kind := b.Required("type"); {
 	case kind == "text":
-		if !b.Has("text") {
-			return clientapi.Missing(b.Member("text"))
-		}
-		s, err := b.Text("text")
+		b.Need("text")
+		s := b.Text("text")
 		if b.At == billingAt && strings.HasPrefix(s, billing) {
 			t.dropped.Add(b.At) // it differs between conversations, whose prefix would be cold
-			return nil
+			return
 		}
 		t.addText(s)
-		return err
-	case kind == "image" && (role == "user" || role == "tool"):
-		return t.image(b)
+	case kind == "image" && fromClient:
+		t.image(b)
 	case kind == "tool_use" && role == "assistant":
-		return t.call(b)
+		t.call(b)
 	case kind == "tool_result" && role == "user":
-		return t.result(b)
-	case (kind == "thinking" || kind == "redacted_thinking") && role == "assistant":
-		return nil // of any model, with any signature: it reaches no engine
-	case kind == "document" && (role == "user" || role == "tool"):
-		return t.document(b)
-	case kind == "search_result" && (role == "user" || role == "tool"):
-		return t.searchResult(b)
+		t.result(b)
+	case (kind == "thinking" || kind == "redacted_thinking") && role == "assistant": // of any model, with any signature: it reaches no engine
+	case kind == "document" && fromClient:
+		t.document(b)
+	case kind == "search_result" && fromClient: // what a search of the client's has found: its title and source, then its text
+		t.headings(b, "title", "source")
+		b.Need("content")
+		t.read(b, "content", "tool")
 	case kind == "tool_reference" && role == "tool":
-		name, err := b.Required("tool_name")
-		t.addText(name)
-		return err
+		t.addText(b.Required("tool_name"))
 	case (kind == "tool_addition" || kind == "tool_removal") && role == "system":
 		t.dropped.Add(b.Member("type") + " " + kind) // all tools are offered all the time
-		return nil
 	case role == "system" || kind == "image" || kind == "tool_use" || kind == "tool_result":
-		return clientapi.BadValue(b.Member("type"), "is not allowed in this place.")
+		b.BadValue("type", "is not allowed in this place.")
+	default:
+		b.EngineOnly("type", clientapi.ReasonNoChat)
 	}
-	return b.EngineOnly("type", clientapi.ReasonNoChat)
+}
+
+// document adds a document whose text is in the request: its title and context, then its text. Files and addresses must be
+// read or fetched, which nothing here does.
+func (t *turn) document(b clientapi.Object) {
+	t.headings(b, "title", "context")
+	source := b.Object("source")
+	switch source.Required("type") {
+	case "text":
+		t.addText(source.Text("data"))
+	case "content":
+		source.Need("content")
+		t.read(source, "content", "tool")
+	default:
+		source.EngineOnly("type", clientapi.ReasonNoChat)
+	}
+}
+
+// headings adds members that are texts, and notes that nothing is cited.
+func (t *turn) headings(b clientapi.Object, names ...string) {
+	for _, name := range names {
+		if text := b.Text(name); text != "" {
+			t.addText(text)
+		}
+	}
+	if b.Object("citations").Flag("enabled") {
+		t.dropped.Add(b.Member("citations"))
+	}
 }
 
 // image adds an image, which is in the request: [openai.Peek] refuses one that must be fetched.
-func (t *turn) image(b clientapi.Object) error {
-	s, err := b.Object("source")
-	if err != nil {
-		return err
-	}
-	media, err := s.Required("media_type")
-	if err != nil {
-		return err
-	}
-	data, err := s.Required("data")
-	t.parts = openai.AppendQuote(append(t.parts, `{"type":"image_url","image_url":{"url":`...), "data:"+media+";base64,"+data)
+func (t *turn) image(b clientapi.Object) {
+	s := b.Object("source")
+	t.parts = openai.AppendQuote(append(t.parts, `{"type":"image_url","image_url":{"url":`...), "data:"+s.Required("media_type")+";base64,"+s.Required("data"))
 	t.parts = append(t.parts, "}},"...)
 	t.count++
-	return err
 }
 
 // call adds a call that the assistant made.
-func (t *turn) call(b clientapi.Object) error {
-	id, err := b.Required("id")
-	if err != nil {
-		return err
-	}
-	name, err := b.Required("name")
-	if err != nil {
-		return err
-	}
-	if !b.IsObject("input") {
-		return clientapi.BadType(b.Member("input"), "is required, and is an object.")
+func (t *turn) call(b clientapi.Object) {
+	id, name := b.Required("id"), b.Required("name")
+	if b.NeedObject("input"); b.Err() != nil {
+		return
 	}
 	// The order of members is that of the package responses: some templates print a call as it is, and the key of the cache keeps it.
 	t.calls = openai.AppendQuote(append(t.calls, `{"function":{"arguments":`...), string(clientapi.AppendCompact(nil, b.Raw("input"))))
 	t.calls = openai.AppendQuote(append(t.calls, `,"name":`...), name)
 	t.calls = append(openai.AppendQuote(append(t.calls, `},"id":`...), id), `,"type":"function"},`...)
-	return nil
 }
 
 // result adds what a tool returned.
-func (t *turn) result(b clientapi.Object) error {
-	id, err := b.Required("tool_use_id")
-	if err != nil {
-		return err
-	}
-	failed, err := b.Flag("is_error")
-	if err != nil {
-		return err
-	}
+func (t *turn) result(b clientapi.Object) {
+	id := b.Required("tool_use_id")
 	in := turn{dropped: t.dropped}
-	if failed {
+	if b.Flag("is_error") {
 		in.addText("Error:")
 	}
 	if b.Has("content") {
-		if err := in.read(b.Raw("content"), b.Member("content"), "tool"); err != nil {
-			return err
-		}
+		in.read(b, "content", "tool")
+	}
+	if b.Err() != nil {
+		return
 	}
 	t.results = openai.AppendQuote(append(t.results, `{"role":"tool","tool_call_id":`...), id)
 	t.results = append(in.appendContent(append(t.results, `,"content":`...)), "},"...)
-	return nil
 }

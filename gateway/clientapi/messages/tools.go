@@ -1,7 +1,7 @@
 package messages
 
 import (
-	"encoding/json"
+	"cmp"
 	"slices"
 	"strings"
 
@@ -13,41 +13,25 @@ import (
 var serverTools = []string{"web_search_", "web_fetch_", "code_execution_", "tool_search_tool_", "advisor_", "mcp_toolset"}
 
 // tools appends the tools that the client runs. Those of the provider's servers are left out.
-func (t *translator) tools(dst []byte) ([]byte, error) {
-	l, err := t.in.List("tools")
-	if err != nil || len(l) == 0 {
-		return dst, err
-	}
+func (t *translator) tools(dst []byte) []byte {
 	before := len(dst)
 	dst = append(dst, `,"tools":[`...)
-	for i, raw := range l {
-		o, err := clientapi.ReadObject(raw, clientapi.Element("tools", i))
-		if err != nil {
-			return nil, err
-		}
-		kind, err := o.Text("type")
-		if err != nil {
-			return nil, err
-		}
-		if slices.ContainsFunc(serverTools, func(s string) bool { return strings.HasPrefix(kind, s) }) {
+	for _, o := range t.in.Objects("tools") {
+		switch kind := o.Text("type"); {
+		case slices.ContainsFunc(serverTools, func(s string) bool { return strings.HasPrefix(kind, s) }):
 			t.dropped.Add(o.At + " " + kind)
-			if t.server == "" {
-				t.server = o.Member("type")
-			}
-			continue
+			t.server = cmp.Or(t.server, o.Member("type"))
+		case kind != "" && kind != "custom":
+			o.EngineOnly("type", clientapi.ReasonTool)
+		default:
+			dst = t.tool(dst, o)
+			t.names = append(t.names, o.Text("name"))
 		}
-		if kind != "" && kind != "custom" {
-			return nil, o.EngineOnly("type", clientapi.ReasonTool)
-		}
-		if dst, err = t.tool(dst, o); err != nil {
-			return nil, err
-		}
-		t.names = append(t.names, o.Raw("name"))
 	}
 	if len(t.names) == 0 {
-		return dst[:before], nil
+		return dst[:before]
 	}
-	return closed(dst), nil
+	return closed(dst)
 }
 
 // toolMembers are the members of a tool that are read, and hints: cache_control, which engines that cache every prefix do not
@@ -59,81 +43,61 @@ var toolMembers = append([]string{"type", "name", "description", "input_schema",
 var toolTuning = []string{"defer_loading", "input_examples", "allowed_callers"}
 
 // tool appends one tool, with a comma.
-func (t *translator) tool(dst []byte, o clientapi.Object) ([]byte, error) {
-	if err := o.Only(toolMembers...); err != nil {
-		return nil, err
-	}
+func (t *translator) tool(dst []byte, o clientapi.Object) []byte {
+	o.Only(toolMembers...)
 	for _, name := range toolTuning {
 		if o.Has(name) {
 			t.dropped.Add(o.Member(name))
 		}
 	}
-	name, err := o.Required("name")
-	if err != nil {
-		return nil, err
-	}
-	about, err := o.Text("description")
-	if err != nil {
-		return nil, err
-	}
-	if !o.IsObject("input_schema") {
-		return nil, clientapi.BadType(o.Member("input_schema"), "is required, and is an object.")
-	}
-	dst = openai.AppendQuote(append(dst, `{"type":"function","function":{"name":`...), name)
-	if about != "" {
+	dst = openai.AppendQuote(append(dst, `{"type":"function","function":{"name":`...), o.Required("name"))
+	if about := o.Text("description"); about != "" {
 		dst = openai.AppendQuote(append(dst, `,"description":`...), about)
 	}
-	strict, err := o.Flag("strict")
-	if strict {
+	o.NeedObject("input_schema")
+	if o.Flag("strict") {
 		dst = append(dst, `,"strict":true`...)
 	}
-	return append(clientapi.AppendCompact(append(dst, `,"parameters":`...), o.Raw("input_schema")), "}},"...), err
+	return append(clientapi.AppendCompact(append(dst, `,"parameters":`...), o.Raw("input_schema")), "}},"...)
 }
 
 // choice appends which tools may be called. A request that forces a tool that was left out cannot be answered.
-func (t *translator) choice(dst []byte) ([]byte, error) {
+func (t *translator) choice(dst []byte) []byte {
 	if !t.in.Has("tool_choice") {
-		return dst, nil
+		return dst
 	}
-	c, err := t.in.Object("tool_choice")
-	if err != nil {
-		return nil, err
-	}
-	if err := c.Only("type", "name", "disable_parallel_tool_use"); err != nil {
-		return nil, err
-	}
-	kind, err := c.Required("type")
-	if err != nil {
-		return nil, err
-	}
+	c := t.in.Object("tool_choice")
+	c.Only("type", "name", "disable_parallel_tool_use")
+	kind := c.Required("type")
+	free := kind == "auto" || kind == "none"
 	if t.server != "" && len(t.names) == 0 {
-		switch kind {
-		case "auto", "none":
-			return dst, nil
+		if !free {
+			t.needsServer()
 		}
-		return nil, &clientapi.EngineOnlyError{Field: t.server, Reason: clientapi.ReasonTool}
+		return dst
 	}
-	switch kind {
-	case "auto", "none":
+	switch {
+	case free:
 		dst = append(dst, `,"tool_choice":"`+kind+`"`...)
-	case "any":
+	case kind == "any":
 		dst = append(dst, `,"tool_choice":"required"`...)
-	case "tool":
-		name, err := c.Required("name")
-		if err != nil {
-			return nil, err
-		}
-		if t.server != "" && !slices.ContainsFunc(t.names, func(raw json.RawMessage) bool { return string(raw) == string(c.Raw("name")) }) {
-			return nil, &clientapi.EngineOnlyError{Field: t.server, Reason: clientapi.ReasonTool}
+	case kind == "tool":
+		name := c.Required("name")
+		if t.server != "" && !slices.Contains(t.names, name) {
+			t.needsServer()
 		}
 		dst = openai.AppendQuote(append(dst, `,"tool_choice":{"type":"function","function":{"name":`...), name)
 		dst = append(dst, "}}"...)
 	default:
-		return nil, clientapi.BadValue(c.Member("type"), "is none of auto, any, tool, none.")
+		c.BadValue("type", "is none of auto, any, tool, none.")
 	}
-	single, err := c.Flag("disable_parallel_tool_use")
-	if single {
+	if c.Flag("disable_parallel_tool_use") {
 		dst = append(dst, `,"parallel_tool_calls":false`...)
 	}
-	return dst, err
+	return dst
+}
+
+// needsServer fails for a request that forces a tool that was left out.
+func (t *translator) needsServer() {
+	t.in.Fail(&clientapi.EngineOnlyError{Field: t.server, Reason: clientapi.ReasonTool})
 }

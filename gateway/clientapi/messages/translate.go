@@ -26,16 +26,11 @@ var ownName = map[string]string{
 
 // Translate implements [clientapi.API].
 func (a API) Translate(body []byte) (*clientapi.Request, error) {
-	o, err := clientapi.ReadObject(body, "")
-	if err != nil {
-		return nil, err
-	}
-	r := &clientapi.Request{NewEncoder: newEncoder, Param: param}
-	if r.Stream, err = o.Flag("stream"); err != nil {
-		return nil, err
-	}
+	o := clientapi.ReadObject(body)
+	r := &clientapi.Request{NewEncoder: newEncoder, Param: param, Stream: o.Flag("stream")}
 	t := translator{in: o, counts: a.Counts}
-	if r.Chat, err = t.chat(r.Stream); err != nil {
+	r.Chat = t.chat(r.Stream)
+	if err := o.Err(); err != nil {
 		return nil, err
 	}
 	r.Dropped, r.Thinking = t.dropped, t.thinking
@@ -51,9 +46,9 @@ type translator struct {
 	counts   bool // as in [API]
 	dropped  clientapi.Dropped
 	thinking clientapi.Thinking
-	silent   bool              // the client does not want to see what the model thinks
-	names    []json.RawMessage // of the tools that the chat has
-	server   string            // the place of the type of the first tool that was left out; "" for none
+	silent   bool     // the client does not want to see what the model thinks
+	names    []string // of the tools that the chat has
+	server   string   // the place of the type of the first tool that was left out; "" for none
 }
 
 // param is the API's name of a field of a chat completion. The places of messages differ: they lose their index.
@@ -68,127 +63,92 @@ func param(chat string) string {
 }
 
 // chat writes the body of the chat completion.
-func (t *translator) chat(stream bool) ([]byte, error) {
+func (t *translator) chat(stream bool) []byte {
 	o := t.in
-	if err := o.Only(known...); err != nil {
-		return nil, err
-	}
+	o.Only(known...)
 	for _, name := range []string{"container", "mcp_servers"} {
 		if o.Has(name) && string(o.Raw(name)) != "[]" {
-			return nil, o.EngineOnly(name, clientapi.ReasonTool)
+			o.EngineOnly(name, clientapi.ReasonTool)
 		}
-	}
-	model, err := o.Required("model")
-	if err != nil {
-		return nil, err
 	}
 	for _, name := range tuning {
 		if o.Has(name) {
 			t.dropped.Add(name)
 		}
 	}
-	dst := openai.AppendQuote([]byte(`{"model":`), model)
-	for _, add := range []func([]byte) ([]byte, error){t.messages, t.numbers, t.stop, t.tools, t.choice, t.config, t.user} {
-		if dst, err = add(dst); err != nil {
-			return nil, err
+	dst := openai.AppendQuote([]byte(`{"model":`), o.Required("model"))
+	for _, add := range []func([]byte) []byte{t.messages, t.numbers, t.stop, t.tools, t.choice, t.config, t.user} {
+		if dst = add(dst); o.Err() != nil {
+			return nil
 		}
 	}
-	if err := t.readThinking(); err != nil {
-		return nil, err
-	}
-	if stream {
+	if t.readThinking(); stream {
 		dst = append(dst, `,"stream":true,"stream_options":{"include_usage":true}`...)
 	}
-	return append(slices.Grow(dst, clientapi.ThinkingBytes), '}'), nil
+	return append(slices.Grow(dst, clientapi.ThinkingBytes), '}')
 }
 
 // numbers appends the limits and the sampling.
-func (t *translator) numbers(dst []byte) ([]byte, error) {
+func (t *translator) numbers(dst []byte) []byte {
 	o := t.in
 	var limit int
 	if (!t.counts || o.Has("max_tokens")) && (json.Unmarshal(o.Raw("max_tokens"), &limit) != nil || limit < 1) {
-		return nil, clientapi.BadValue("max_tokens", "is required, and is a whole number of at least 1.")
+		o.BadValue("max_tokens", "is required, and is a whole number of at least 1.")
 	}
-	if o.Has("temperature") {
-		var t float64
-		if json.Unmarshal(o.Raw("temperature"), &t) != nil || t < 0 || t > 1 {
-			return nil, clientapi.BadValue("temperature", "is not a number from 0 to 1.")
-		}
+	var temperature float64
+	if o.Has("temperature") && (json.Unmarshal(o.Raw("temperature"), &temperature) != nil || temperature < 0 || temperature > 1) {
+		o.BadValue("temperature", "is not a number from 0 to 1.")
 	}
 	for _, name := range []string{"max_tokens", "temperature", "top_p", "top_k"} {
-		if !o.Has(name) {
-			continue
+		var n float64
+		if o.Value(name, &n, "a number"); o.Has(name) {
+			dst = append(append(dst, `,"`+name+`":`...), o.Raw(name)...)
 		}
-		raw := o.Raw(name)
-		var n json.Number
-		if raw[0] == '"' || json.Unmarshal(raw, &n) != nil {
-			return nil, clientapi.BadType(name, "is not a number.")
-		}
-		dst = append(append(dst, `,"`+name+`":`...), raw...)
 	}
-	return dst, nil
+	return dst
 }
 
 // stop appends the stop strings.
-func (t *translator) stop(dst []byte) ([]byte, error) {
+func (t *translator) stop(dst []byte) []byte {
 	const at = "stop_sequences"
-	l, err := t.in.List(at)
-	if err != nil || len(l) == 0 {
-		return dst, err
-	}
+	l := t.in.List(at)
 	for i, raw := range l {
 		if raw[0] != '"' {
-			return nil, clientapi.BadType(clientapi.Element(at, i), "is not a string.")
+			t.in.BadType(clientapi.Element(at, i), "is not a string.")
 		}
 	}
-	return clientapi.AppendCompact(append(dst, `,"stop":`...), t.in.Raw(at)), nil
+	if len(l) == 0 {
+		return dst
+	}
+	return clientapi.AppendCompact(append(dst, `,"stop":`...), t.in.Raw(at))
 }
 
 // config appends the schema of the answer. Its name, which chat completions need, says nothing.
-func (t *translator) config(dst []byte) ([]byte, error) {
-	config, err := t.in.Object("output_config")
-	if err != nil {
-		return nil, err
-	}
+func (t *translator) config(dst []byte) []byte {
+	config := t.in.Object("output_config")
 	if config.Has("task_budget") {
 		t.dropped.Add(config.Member("task_budget"))
 	}
-	if err := config.Only("format", "effort", "task_budget"); err != nil || !config.Has("format") {
-		return dst, err
+	if config.Only("format", "effort", "task_budget"); !config.Has("format") {
+		return dst
 	}
-	f, err := config.Object("format")
-	if err != nil {
-		return nil, err
+	f := config.Object("format")
+	if f.Required("type") != "json_schema" {
+		f.BadValue("type", "is not json_schema.")
 	}
-	kind, err := f.Required("type")
-	if err != nil {
-		return nil, err
-	}
-	if kind != "json_schema" {
-		return nil, clientapi.BadValue(f.Member("type"), "is not json_schema.")
-	}
-	if !f.IsObject("schema") {
-		return nil, clientapi.BadType(f.Member("schema"), "is required, and is an object.")
-	}
-	if err := f.Only("type", "schema"); err != nil {
-		return nil, err
-	}
+	f.NeedObject("schema")
+	f.Only("type", "schema")
 	dst = clientapi.AppendCompact(append(dst, `,"response_format":{"json_schema":{"name":"answer","schema":`...), f.Raw("schema"))
-	return append(dst, `,"strict":true},"type":"json_schema"}`...), nil
+	return append(dst, `,"strict":true},"type":"json_schema"}`...)
 }
 
 // user appends the user's name.
-func (t *translator) user(dst []byte) ([]byte, error) {
-	m, err := t.in.Object("metadata")
-	if err != nil {
-		return nil, err
+func (t *translator) user(dst []byte) []byte {
+	m := t.in.Object("metadata")
+	m.Only("user_id")
+	user := m.Text("user_id")
+	if user == "" {
+		return dst
 	}
-	if err := m.Only("user_id"); err != nil {
-		return nil, err
-	}
-	user, err := m.Text("user_id")
-	if err != nil || user == "" {
-		return dst, err
-	}
-	return openai.AppendQuote(append(dst, `,"user":`...), user), nil
+	return openai.AppendQuote(append(dst, `,"user":`...), user)
 }

@@ -23,21 +23,15 @@ func (API) ErrorBody(dst []byte, _ int, e openai.ErrorBody, _ string) []byte { r
 
 // Translate implements [clientapi.API].
 func (a API) Translate(body []byte) (*clientapi.Request, error) {
-	in, err := clientapi.ReadObject(body, "")
-	if err != nil {
-		return nil, err
+	in := clientapi.ReadObject(body)
+	t := translator{in: in, chat: map[string]any{}, form: form{names: map[string]toolName{}, state: a.State}}
+	if t.run(); in.Err() != nil {
+		return nil, in.Err()
 	}
-	t := translator{in: in, kept: a.State, chat: map[string]any{}, names: map[string]toolName{}}
-	if err := t.run(); err != nil {
-		return nil, err
-	}
-	chat, err := encode(t.chat)
-	if err != nil {
-		return nil, err
-	}
-	form := form{echo: echoOf(in), names: t.names, summary: t.summary, state: a.State, store: t.store, previous: t.previous, conversation: t.conversation, added: t.added}
+	form := t.form
+	form.echo = echoOf(in)
 	return &clientapi.Request{
-		Chat: chat, Kept: cap(form.echo) + t.copied, Stream: t.stream, Param: ownName, Dropped: t.dropped, Thinking: t.thinking, Stored: t.store,
+		Chat: encode(t.chat), Kept: cap(form.echo) + t.copied, Stream: t.stream, Param: ownName, Dropped: t.dropped, Thinking: t.thinking, Stored: t.store,
 		NewEncoder: func(id string, maxBytes int64) clientapi.Encoder {
 			if form.store {
 				id = form.state.Name(id)
@@ -47,15 +41,13 @@ func (a API) Translate(body []byte) (*clientapi.Request, error) {
 	}, nil
 }
 
-// encode writes v without escapes for HTML; the members of maps are sorted.
-func encode(v any) ([]byte, error) {
+// encode writes what JSON has a form for, without escapes for HTML; the members of maps are sorted.
+func encode(v any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSpace(b.Bytes()), nil
+	_ = e.Encode(v) // texts, maps and parts of the request
+	return bytes.TrimSpace(b.Bytes())
 }
 
 // ownName is the API's name of a field of the chat completion. The places of items differ: they lose their index.

@@ -2,6 +2,7 @@ package responses
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/foregate/foregate/gateway/clientapi"
@@ -35,93 +36,67 @@ const Prefix = "resp_"
 // ConversationPrefix begins the ids of conversations.
 const ConversationPrefix = "conv_"
 
-// state reads whether the answer is to be kept, and what it goes on from.
-func (t *translator) state() error {
-	if t.kept == nil {
-		return nil
+// readState reads whether the answer is to be kept, and what it goes on from.
+func (t *translator) readState() {
+	if t.state == nil {
+		return
 	}
-	stored, err := t.in.Flag("store")
-	if err != nil {
-		return err
-	}
-	t.store = stored || !t.in.Has("store")
+	t.store = t.in.Flag("store") || !t.in.Has("store")
 	field, items, err := t.past()
 	if err != nil {
-		return err
+		t.in.Fail(err)
 	}
 	for _, raw := range items {
-		o, err := clientapi.ReadObject(raw, field)
-		if err != nil {
-			return err
-		}
-		if err := t.item(o); err != nil {
-			return err
+		if t.in.Err() == nil {
+			t.item(t.in.Read(raw, field))
 		}
 	}
-	return nil
 }
 
 // past returns the items that the request goes on from, and the field that names them.
 func (t *translator) past() (field string, items []json.RawMessage, err error) {
 	const previous, conversation = "previous_response_id", "conversation"
-	if t.previous, err = t.in.Text(previous); err != nil {
-		return "", nil, err
-	}
-	if t.in.Has(conversation) {
-		if t.conversation, err = t.named(conversation); err != nil {
-			return "", nil, err
-		}
+	t.previous = t.in.Text(previous)
+	switch { // an id, or an object with one
+	case t.in.IsObject(conversation):
+		o := t.in.Object(conversation)
+		o.Only("id")
+		t.conversation = o.Required("id")
+	case t.in.Has(conversation):
+		t.conversation = t.in.Required(conversation)
 	}
 	switch {
+	case t.in.Err() != nil:
 	case t.previous != "" && t.conversation != "":
-		return "", nil, clientapi.BadValue(conversation, "and previous_response_id exclude each other.")
+		t.in.BadValue(conversation, "and previous_response_id exclude each other.")
 	case t.conversation != "":
-		items, err = t.kept.Conversation(strings.TrimPrefix(t.conversation, ConversationPrefix), conversation)
+		items, err = t.state.Conversation(strings.TrimPrefix(t.conversation, ConversationPrefix), conversation)
 		return conversation, items, err
-	case t.previous == "":
-		return "", nil, nil
+	case t.previous != "":
+		items, err = t.state.Past(strings.TrimPrefix(t.previous, Prefix), previous)
+		return previous, items, err
 	}
-	id := strings.TrimPrefix(t.previous, Prefix)
-	items, err = t.kept.Past(id, previous)
-	return previous, items, err
-}
-
-// named is the id in a field that is an id, or an object with one.
-func (t *translator) named(field string) (string, error) {
-	if !t.in.IsObject(field) {
-		return t.in.Required(field)
-	}
-	o, err := t.in.Object(field)
-	if err == nil {
-		err = o.Only("id")
-	}
-	if err != nil {
-		return "", err
-	}
-	return o.Required("id")
+	return "", nil, nil
 }
 
 // referred returns the item that a reference names: one of an answer that is kept. Its id has that of the response in it.
-func (t *translator) referred(o clientapi.Object) (json.RawMessage, error) {
-	id, err := o.Required("id")
-	if err != nil {
-		return nil, err
+func (t *translator) referred(o clientapi.Object) json.RawMessage {
+	id, field := o.Required("id"), o.Member("id")
+	if o.Err() != nil {
+		return nil
 	}
-	field := o.Member("id")
 	_, name, _ := strings.Cut(id, "_")
-	response := name[:max(0, strings.LastIndexByte(name, '_'))]
-	items, err := t.kept.Answer(response, field)
+	items, err := t.state.Answer(name[:max(0, strings.LastIndexByte(name, '_'))], field)
 	if err != nil {
-		return nil, err
+		o.Fail(err)
 	}
-	for i := len(items) - 1; i >= 0; i-- {
-		if item, err := clientapi.ReadObject(items[i], field); err == nil {
-			if own, err := item.Text("id"); err == nil && own == id {
-				return items[i], nil
-			}
+	for _, raw := range slices.Backward(items) {
+		if item := clientapi.ReadObject(raw); item.Text("id") == id && item.Err() == nil {
+			return raw
 		}
 	}
-	return nil, clientapi.BadValue(field, "is the id of no item of its response.")
+	o.BadValue("id", "is the id of no item of its response.")
+	return nil
 }
 
 // keep has the answer stored, if it is to be, and appends it as it then is: its member store says whether it is.

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -49,26 +50,8 @@ var providerTools = []string{
 
 // function returns a function as chat completions write it: its members are one level deeper.
 func function(name string, more map[string]json.RawMessage) map[string]any {
-	more["name"], _ = encode(name) // a string
+	more["name"] = encode(name)
 	return map[string]any{"type": "function", "function": more}
-}
-
-// tools adds the tools that an object lists.
-func (t *translator) tools(of clientapi.Object) error {
-	list, err := of.List("tools")
-	if err != nil {
-		return err
-	}
-	for i, raw := range list {
-		o, err := clientapi.ReadObject(raw, clientapi.Element(of.Member("tools"), i))
-		if err != nil {
-			return err
-		}
-		if err := t.tool(o, ""); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // chatTool is the function of a tool.
@@ -78,13 +61,9 @@ type chatTool struct {
 }
 
 // toolsAndChoice reads the tools and which of them may be called.
-func (t *translator) toolsAndChoice() error {
-	if err := t.tools(t.in); err != nil {
-		return err
-	}
-	if err := t.choice(); err != nil {
-		return err
-	}
+func (t *translator) toolsAndChoice() {
+	t.tools(t.in, "")
+	t.choice()
 	var out []any
 	for _, f := range t.functions {
 		out = append(out, function(f.name, f.members))
@@ -92,79 +71,39 @@ func (t *translator) toolsAndChoice() error {
 	if len(out) > 0 {
 		t.chat["tools"] = out
 	}
-	return nil
 }
 
-// tool adds a tool of a namespace, "" for none.
-func (t *translator) tool(o clientapi.Object, namespace string) error {
-	kind, err := o.Text("type")
-	if err != nil {
-		return err
-	}
-	switch {
-	case kind == "function":
-		return t.function(o, namespace)
-	case kind == "custom":
-		return t.custom(o, namespace)
-	case kind == "namespace" && namespace == "":
-		return t.namespace(o)
-	case slices.Contains(providerTools, kind) && namespace == "":
-		if t.dropsTool == "" {
-			t.dropsTool = o.Member("type")
-		}
-		t.dropped.Add(o.At + " " + kind)
-		return nil
-	}
-	return o.EngineOnly("type", clientapi.ReasonTool)
-}
-
-func (t *translator) namespace(o clientapi.Object) error {
-	if err := o.Only("type", "name", "description", "tools", "defer_loading"); err != nil {
-		return err
-	}
-	name, err := o.Required("name")
-	if err != nil {
-		return err
-	}
-	list, err := o.List("tools")
-	if err != nil {
-		return err
-	}
-	for i, raw := range list {
-		inner, err := clientapi.ReadObject(raw, clientapi.Element(o.Member("tools"), i))
-		if err != nil {
-			return err
-		}
-		if err := t.tool(inner, name); err != nil {
-			return err
+// tools adds the tools that an object lists, of a namespace; "" for none.
+func (t *translator) tools(of clientapi.Object, namespace string) {
+	for _, o := range of.Objects("tools") {
+		switch kind := o.Text("type"); {
+		case kind == "function":
+			o.Only("type", "name", "description", "parameters", "strict", "defer_loading", "output_schema", "allowed_callers")
+			t.add(o, toolName{namespace: namespace, name: o.Required("name")}, members(o, "description", "parameters", "strict"))
+		case kind == "custom":
+			t.custom(o, namespace)
+		case kind == "namespace" && namespace == "":
+			o.Only("type", "name", "description", "tools", "defer_loading")
+			t.tools(o, o.Required("name"))
+		case slices.Contains(providerTools, kind) && namespace == "":
+			t.dropsTool = cmp.Or(t.dropsTool, o.Member("type"))
+			t.dropped.Add(o.At + " " + kind)
+		default:
+			o.EngineOnly("type", clientapi.ReasonTool)
 		}
 	}
-	return nil
 }
 
 // add adds the function of a tool.
-func (t *translator) add(o clientapi.Object, n toolName, members map[string]json.RawMessage) error {
+func (t *translator) add(o clientapi.Object, n toolName, members map[string]json.RawMessage) {
 	chat := n.chatName()
 	switch other, ok := t.names[chat]; {
 	case ok && other != n:
-		return clientapi.BadValue(o.Member("name"), "is, with its namespace, the name of another tool, too.")
-	case ok: // clients repeat additional tools
-		return nil
+		o.BadValue("name", "is, with its namespace, the name of another tool, too.")
+	case !ok: // clients repeat additional tools
+		t.names[chat] = n
+		t.functions = append(t.functions, chatTool{chat, members})
 	}
-	t.names[chat] = n
-	t.functions = append(t.functions, chatTool{chat, members})
-	return nil
-}
-
-func (t *translator) function(o clientapi.Object, namespace string) error {
-	if err := o.Only("type", "name", "description", "parameters", "strict", "defer_loading", "output_schema", "allowed_callers"); err != nil {
-		return err
-	}
-	name, err := o.Required("name")
-	if err != nil {
-		return err
-	}
-	return t.add(o, toolName{namespace: namespace, name: name}, members(o, "description", "parameters", "strict"))
 }
 
 // customInput is the member of a custom tool's function that holds the text.
@@ -175,135 +114,75 @@ const customParameters = `{"type":"object","properties":{"` + customInput + `":{
 
 // custom adds a tool that takes a text: chats have functions only, so the text is the only member of an object. Its grammar is
 // told in the description; the engine is not held to it.
-func (t *translator) custom(o clientapi.Object, namespace string) error {
-	if err := o.Only("type", "name", "description", "format", "defer_loading", "allowed_callers"); err != nil {
-		return err
-	}
-	name, err := o.Required("name")
-	if err != nil {
-		return err
-	}
-	description, err := o.Text("description")
-	if err != nil {
-		return err
-	}
-	format, err := o.Object("format")
-	if err != nil {
-		return err
-	}
-	if err := format.Only("type", "syntax", "definition"); err != nil {
-		return err
-	}
-	syntax, err := format.Text("syntax")
-	if err != nil {
-		return err
-	}
-	definition, err := format.Text("definition")
-	if err != nil {
-		return err
-	}
+func (t *translator) custom(o clientapi.Object, namespace string) {
+	o.Only("type", "name", "description", "format", "defer_loading", "allowed_callers")
+	name, description, format := o.Required("name"), o.Text("description"), o.Object("format")
+	format.Only("type", "syntax", "definition")
+	syntax, definition := format.Text("syntax"), format.Text("definition")
 	if definition != "" {
 		description = strings.TrimSpace(description + "\n\nThe input must match this grammar (" + syntax + "):\n" + definition)
 	}
-	text, err := encode(description)
-	if err != nil {
-		return err
-	}
-	return t.add(o, toolName{namespace, name, true}, map[string]json.RawMessage{"description": text, "parameters": json.RawMessage(customParameters)})
+	t.add(o, toolName{namespace, name, true}, map[string]json.RawMessage{"description": encode(description), "parameters": json.RawMessage(customParameters)})
 }
 
-func (t *translator) choice() error {
+func (t *translator) choice() {
 	const at = "tool_choice"
 	raw := t.in.Raw(at)
 	if !t.in.Has(at) {
-		return nil
+		return
 	}
 	if raw[0] == '"' {
-		return t.choose(string(raw))
+		t.choose(string(raw))
+		return
 	}
-	o, err := t.in.Object(at)
-	if err != nil {
-		return err
-	}
+	o := t.in.Object(at)
 	switch kind := string(o.Raw("type")); kind {
 	case `"function"`, `"custom"`:
-		name, err := t.chosen(o)
-		if err == nil {
-			t.chat[at] = function(name, map[string]json.RawMessage{})
-		}
-		return err
+		t.chat[at] = function(t.chosen(o), map[string]json.RawMessage{})
 	case `"allowed_tools"`:
-		return t.allowedTools(o)
+		t.allowedTools(o)
+	default:
+		o.EngineOnly("type", clientapi.ReasonTool)
 	}
-	return o.EngineOnly("type", clientapi.ReasonTool)
 }
 
 // choose takes a choice in one word, which is quoted. Engines refuse it without tools.
-func (t *translator) choose(word string) error {
+func (t *translator) choose(word string) {
 	const at = "tool_choice"
 	demands := word != `"auto"` && word != `"none"`
 	switch {
 	case len(t.functions) > 0:
 		t.chat[at] = json.RawMessage(word)
 	case demands && t.dropsTool != "":
-		return &clientapi.EngineOnlyError{Field: t.dropsTool, Reason: clientapi.ReasonTool}
+		t.in.Fail(&clientapi.EngineOnlyError{Field: t.dropsTool, Reason: clientapi.ReasonTool})
 	case demands:
-		return clientapi.BadValue(at, "demands a call, but there are no tools.")
+		t.in.BadValue(at, "demands a call, but there are no tools.")
 	}
-	return nil
 }
 
 // chosen is the chat's name of the tool that an object names.
-func (t *translator) chosen(o clientapi.Object) (string, error) {
-	if err := o.Only("type", "name", "namespace"); err != nil {
-		return "", err
-	}
-	name, err := o.Required("name")
-	if err != nil {
-		return "", err
-	}
-	namespace, err := o.Text("namespace")
-	if err != nil {
-		return "", err
-	}
-	chat := toolName{namespace: namespace, name: name}.chatName()
+func (t *translator) chosen(o clientapi.Object) string {
+	o.Only("type", "name", "namespace")
+	chat := toolName{name: o.Required("name"), namespace: o.Text("namespace")}.chatName()
 	if _, ok := t.names[chat]; !ok {
-		return "", clientapi.BadValue(o.Member("name"), "is the name of no tool.")
+		o.BadValue("name", "is the name of no tool.")
 	}
-	return chat, nil
+	return chat
 }
 
 // allowedTools leaves only some of the tools.
-func (t *translator) allowedTools(o clientapi.Object) error {
-	if err := o.Only("type", "mode", "tools"); err != nil {
-		return err
-	}
-	list, err := o.List("tools")
-	if err != nil {
-		return err
-	}
+func (t *translator) allowedTools(o clientapi.Object) {
+	o.Only("type", "mode", "tools")
 	var names []string
-	for i, raw := range list {
-		one, err := clientapi.ReadObject(raw, clientapi.Element(o.Member("tools"), i))
-		if err != nil {
-			return err
+	for _, one := range o.Objects("tools") {
+		if !slices.Contains(providerTools, one.Text("type")) { // else it was dropped
+			names = append(names, t.chosen(one))
 		}
-		if kind, _ := one.Text("type"); slices.Contains(providerTools, kind) {
-			continue // it was dropped
-		}
-		name, err := t.chosen(one)
-		if err != nil {
-			return err
-		}
-		names = append(names, name)
 	}
 	t.functions = slices.DeleteFunc(t.functions, func(f chatTool) bool { return !slices.Contains(names, f.name) })
-	mode, err := o.Text("mode")
-	switch {
-	case err != nil:
-		return err
-	case mode != "auto" && mode != "required":
-		return clientapi.BadValue(o.Member("mode"), "must be auto or required.")
+	mode := o.Text("mode")
+	if mode != "auto" && mode != "required" {
+		o.BadValue("mode", "must be auto or required.")
 	}
-	return t.choose(`"` + mode + `"`)
+	t.choose(`"` + mode + `"`)
 }

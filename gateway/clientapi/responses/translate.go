@@ -9,21 +9,15 @@ import (
 
 // translator makes one chat completion of one request.
 type translator struct {
+	form
 	in       clientapi.Object
 	chat     map[string]any
 	stream   bool
-	summary  bool // reasoning is told as its summary
 	messages []any
 
-	kept         State             // nil keeps nothing
-	store        bool              // the answer is to be kept
-	previous     string            // previous_response_id; "" for none
-	conversation string            // "" for none
-	added        []json.RawMessage // the items of the input
-	copied       int               // bytes of these that are not the request's own
+	copied int // bytes of the added items that are not the request's own
 
 	functions []chatTool
-	names     map[string]toolName // of the tools, by their names in the chat
 	thinking  clientapi.Thinking
 	dropsTool string // the type of the first tool that was dropped; "" for none
 	dropped   clientapi.Dropped
@@ -68,27 +62,17 @@ var fields = func() []string {
 	return all
 }()
 
-// read reads a field that may be absent or null.
-func read[T any](o clientapi.Object, name string) (v T, err error) {
-	if o.Has(name) && json.Unmarshal(o.Raw(name), &v) != nil {
-		return v, clientapi.BadType(o.Member(name), "has the wrong type.")
-	}
-	return v, nil
-}
-
-func (t *translator) run() error {
-	if err := t.in.Only(fields...); err != nil {
-		return err
-	}
+func (t *translator) run() {
+	t.in.Only(fields...)
+	on := func(name string) bool { return t.in.Has(name) && string(t.in.Raw(name)) != "false" }
 	for _, name := range fields {
-		why, ok := engineOnly[name]
-		if ok && t.in.Has(name) && string(t.in.Raw(name)) != "false" {
-			return t.in.EngineOnly(name, why)
+		if why, ok := engineOnly[name]; ok && on(name) {
+			t.in.EngineOnly(name, why)
 		}
 	}
 	for _, name := range stateful {
-		if t.kept == nil && t.in.Has(name) && string(t.in.Raw(name)) != "false" {
-			return t.in.EngineOnly(name, clientapi.ReasonState)
+		if t.state == nil && on(name) {
+			t.in.EngineOnly(name, clientapi.ReasonState)
 		}
 	}
 	for _, name := range tuning {
@@ -101,35 +85,31 @@ func (t *translator) run() error {
 			t.chat[to] = t.in.Raw(name)
 		}
 	}
-	for _, step := range []func() error{t.switches, t.user, t.instructions, t.state, t.input, t.toolsAndChoice, t.texts, t.reasoning} {
-		if err := step(); err != nil {
-			return err
+	for _, step := range []func(){t.switches, t.user, t.readState, t.input, t.toolsAndChoice, t.texts, t.readReasoning} {
+		if step(); t.in.Err() != nil {
+			return
 		}
 	}
 	t.chat["messages"] = t.messages
-	return nil
 }
 
-func (t *translator) switches() (err error) {
-	if t.stream, err = t.in.Flag("stream"); err != nil {
-		return err
-	}
-	if t.stream {
+func (t *translator) switches() {
+	if t.stream = t.in.Flag("stream"); t.stream {
 		t.chat["stream"], t.chat["stream_options"] = true, map[string]bool{"include_usage": true}
 	}
-	truncation, err := t.in.Text("truncation")
-	switch {
-	case err != nil:
-		return err
-	case truncation == "auto": // no input is cut: one that is too long is refused, with a code by which agents compact it
+	switch truncation := t.in.Text("truncation"); truncation {
+	case "auto": // no input is cut: one that is too long is refused, with a code by which agents compact it
 		t.dropped.Add("truncation")
-	case truncation != "" && truncation != "disabled":
-		return clientapi.BadValue("truncation", "must be auto or disabled.")
+	case "", "disabled":
+	default:
+		t.in.BadValue("truncation", "must be auto or disabled.")
 	}
-	if _, err := read[int](t.in, "max_tool_calls"); err != nil { // it counts calls of the provider's tools, and there are none
-		return err
+	var calls int
+	t.in.Value("max_tool_calls", &calls, "a whole number") // it counts calls of the provider's tools, and there are none
+	t.include()
+	if text := t.in.Text("instructions"); text != "" {
+		t.messages = append(t.messages, map[string]any{"role": "system", "content": text})
 	}
-	return t.include()
 }
 
 // includable are what an answer may include besides; only reasoning has it here, and it is never encrypted.
@@ -139,102 +119,61 @@ var includable = []string{
 }
 
 // include reads what the answer is to include.
-func (t *translator) include() error {
-	include, err := read[[]string](t.in, "include")
-	if err != nil {
-		return err
-	}
+func (t *translator) include() {
+	var include []string
+	t.in.Value("include", &include, "an array of strings")
 	for i, what := range include {
 		switch {
 		case what == "message.output_text.logprobs":
-			return t.in.EngineOnly("include", clientapi.ReasonNoChat)
+			t.in.EngineOnly("include", clientapi.ReasonNoChat)
 		case !slices.Contains(includable, what):
-			return clientapi.BadValue(clientapi.Element("include", i), "is nothing that an answer could include.")
+			t.in.BadValue(clientapi.Element("include", i), "is nothing that an answer could include.")
 		}
 	}
-	top, err := read[int](t.in, "top_logprobs")
-	if top > 0 {
-		return t.in.EngineOnly("top_logprobs", clientapi.ReasonNoChat)
+	var top int
+	if t.in.Value("top_logprobs", &top, "a whole number"); top > 0 {
+		t.in.EngineOnly("top_logprobs", clientapi.ReasonNoChat)
 	}
-	return err
 }
 
 // user names the end user. OpenAI has replaced the field user by safety_identifier, so that comes first.
-func (t *translator) user() error {
+func (t *translator) user() {
 	for _, name := range []string{"safety_identifier", "user"} {
-		if !t.in.Has(name) {
-			continue
-		}
-		if _, err := t.in.Text(name); err != nil {
-			return err
-		}
-		if t.chat["user"] == nil {
+		if t.in.Text(name); t.in.Has(name) && t.chat["user"] == nil {
 			t.chat["user"] = t.in.Raw(name)
 		}
 	}
-	return nil
-}
-
-func (t *translator) instructions() error {
-	text, err := t.in.Text("instructions")
-	if text != "" {
-		t.messages = append(t.messages, map[string]any{"role": "system", "content": text})
-	}
-	return err
 }
 
 // texts reads how the answer is to be written.
-func (t *translator) texts() error {
-	text, err := t.in.Object("text")
-	if err != nil {
-		return err
-	}
-	if err := text.Only("format", "verbosity"); err != nil {
-		return err
-	}
+func (t *translator) texts() {
+	text := t.in.Object("text")
+	text.Only("format", "verbosity")
 	if text.Has("verbosity") {
 		t.chat["verbosity"] = text.Raw("verbosity")
 	}
-	f, err := text.Object("format")
-	if err != nil || !text.Has("format") {
-		return err
+	if !text.Has("format") {
+		return
 	}
-	if err := f.Only("type", "name", "schema", "strict", "description"); err != nil {
-		return err
-	}
-	kind, err := f.Text("type")
-	switch kind {
+	f := text.Object("format")
+	f.Only("type", "name", "schema", "strict", "description")
+	switch kind := f.Text("type"); kind {
 	case "text":
 	case "json_object":
 		t.chat["response_format"] = map[string]any{"type": kind}
 	case "json_schema":
 		t.chat["response_format"] = map[string]any{"type": kind, kind: members(f, "name", "schema", "strict", "description")}
 	default:
-		return clientapi.BadValue(f.Member("type"), "must be text, json_object or json_schema.")
+		f.BadValue("type", "must be text, json_object or json_schema.")
 	}
-	return err
 }
 
-// reasoning reads how much the model may reason. Engines tell all that they think: that is the summary, where one is asked for.
-func (t *translator) reasoning() error {
-	r, err := t.in.Object("reasoning")
-	if err != nil {
-		return err
-	}
-	if err := r.Only("effort", "summary", "generate_summary", "context"); err != nil {
-		return err
-	}
-	effort, err := r.Text("effort")
-	if err != nil {
-		return err
-	}
-	if effort != "" {
-		if t.thinking, err = clientapi.ThinkingOf(effort, r.Member("effort")); err != nil {
-			return err
-		}
-	}
+// readReasoning reads how much the model may reason. Engines tell all that they think: that is the summary, where one is asked for.
+func (t *translator) readReasoning() {
+	r := t.in.Object("reasoning")
+	r.Only("effort", "summary", "generate_summary", "context")
+	t.thinking = clientapi.ThinkingOf(r, "effort")
 	t.summary = r.Has("summary") || r.Has("generate_summary")
-	return nil
 }
 
 // members are some members of an object, as they are.
