@@ -97,7 +97,7 @@ func (r *Request) onlyTurnsThinkingOff(v Span) bool {
 // Extended returns the messages array plus an assistant message with this text: the request for a
 // continuation by text.
 func (r *Request) Extended(text []byte) []byte {
-	inside := r.messages.Of(r.Body)
+	inside := r.Raw("messages")
 	out := make([]byte, 0, len(inside)+len(text)+64)
 	out = append(out, inside[:len(inside)-1]...)
 	out = append(out, `,{"role":"assistant","content":`...)

@@ -8,69 +8,68 @@ import (
 
 // field checks the value of a top-level member without a reader, or of a sampling parameter, and returns its
 // position. drop means that the request is forwarded without it.
-func (w *walker) field(name string, f fields.Field) (drop bool, value Span, err *RequestError) {
+func (w *walker) field(name string, f fields.Field) (drop bool, value Span) {
 	start := w.cur.last
 	switch {
 	case f.Verdict == fields.Stripped:
 		w.cur.skip()
 	case f.Verdict <= fields.Target:
-		err = w.forwarded(name)
+		w.forwarded(name)
 	case name == fields.Kwargs && w.cur.kind() == '{':
-		err = w.kwargs()
+		w.kwargs()
 	default:
-		err = w.objects(false)
+		w.objects(false)
 	}
-	if err != nil || w.cur.err != nil {
-		return false, Span{}, err
+	if w.cur.err != nil {
+		return false, Span{}
 	}
 	value = w.since(start)
 	raw := value.Of(w.body)
 	if f.Verdict == fields.Forwarded {
-		return false, value, nil
+		return false, value
 	}
-	return f.Verdict == fields.Stripped || harmless(raw), value, w.unlessAllowed(f, raw)
+	w.unlessAllowed(f, raw)
+	return f.Verdict == fields.Stripped || harmless(raw), value
 }
 
 // unlessAllowed refuses a field of the table, or records that the route must allow it.
-func (w *walker) unlessAllowed(f fields.Field, raw []byte) *RequestError {
+func (w *walker) unlessAllowed(f fields.Field, raw []byte) {
 	if f.Verdict <= fields.Stripped || harmless(raw) || f.Name == fields.Kwargs && raw[0] == '{' {
-		return nil
+		return
 	}
 	refusal := func() *RequestError {
 		return badField(f.Name, "unsupported_parameter", "%s is not accepted by this gateway.", f.Name)
 	}
 	if f.Verdict == fields.Forbidden || f.Name == fields.Kwargs {
-		return refusal()
+		w.cur.fail(refusal())
+		return
 	}
 	w.ask(f.Name, refusal)
-	return nil
 }
 
 // forwarded checks a top-level member that is forwarded unchanged.
-func (w *walker) forwarded(name string) *RequestError {
-	if m, ok := topModes[name]; ok {
-		return w.value(m)
+func (w *walker) forwarded(name string) {
+	m, known := topModes[name]
+	w.schemas = name == "tools" || name == "functions"
+	switch {
+	case known:
+		w.value(m)
+	case name == "sampling_params":
+		w.sampling()
+	default:
+		w.outside(name)
 	}
-	switch name {
-	case "tools", "functions":
-		w.schemas = true
-		defer func() { w.schemas = false }()
-	case "sampling_params":
-		return w.sampling()
-	}
-	return w.outside(name)
+	w.schemas = false
 }
 
 // sampling checks the sampling parameters of engines' own paths, one object or a list of them: they contain
 // fields of a request, which cannot be removed there.
-func (w *walker) sampling() *RequestError {
+func (w *walker) sampling() {
 	if w.cur.kind() == '[' {
 		for range w.cur.array() {
-			if err := w.sampling(); err != nil {
-				return err
-			}
+			w.sampling()
 		}
-		return nil
+		return
 	}
 	for raw := range w.cur.object() {
 		name := string(raw)
@@ -78,34 +77,30 @@ func (w *walker) sampling() *RequestError {
 		if f.Verdict == fields.Stripped {
 			f.Verdict = fields.Forbidden
 		}
-		if _, _, err := w.field(name, f); err != nil {
-			return err
-		}
+		w.field(name, f)
 	}
-	return nil
 }
 
 // kwargs checks each argument of the chat template.
-func (w *walker) kwargs() *RequestError {
+func (w *walker) kwargs() {
 	for raw := range w.cur.object() {
 		name := string(raw)
 		kind := w.cur.kind()
 		if kind == 'f' {
 			kind = 't'
 		}
-		if err := w.outside(name); err != nil || w.cur.err != nil {
-			return err
-		}
+		w.outside(name)
+		refusal := func() *RequestError { return w.refusal("unsupported_parameter", "is not accepted by this gateway") }
 		want, isSet := fields.TemplateKwargs[name]
 		switch {
+		case w.cur.err != nil:
 		case isSet && kind != jsontext.Kind(want):
-			return w.refuse("invalid_type", "must be %s", kindWord(jsontext.Kind(want)))
+			w.refuse("invalid_type", "must be %s", kindWord(jsontext.Kind(want)))
 		case isSet:
 		case fields.KwargForbidden(name):
-			return w.refuse("unsupported_parameter", "is not accepted by this gateway")
+			w.cur.fail(refusal())
 		default:
-			w.ask(fields.Kwargs+"."+name, func() *RequestError { return w.refuse("unsupported_parameter", "is not accepted by this gateway") })
+			w.ask(fields.Kwargs+"."+name, refusal)
 		}
 	}
-	return nil
 }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"slices"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // mediaKinds are the kinds of media by mode, as in data: URIs.
@@ -13,42 +11,38 @@ var mediaKinds = map[mode]string{modeImage: "image", modeAudio: "audio", modeVid
 
 // uri checks a data: URI, or an object with one under url. Engines treat any other text as an address or a
 // path, with or without a scheme.
-func (w *walker) uri(m mode) *RequestError {
-	k := w.cur.kind()
-	if k != '{' {
-		return w.dataURI(k, m)
+func (w *walker) uri(m mode) {
+	if w.cur.kind() != '{' {
+		w.dataURI(m)
+		return
 	}
 	isSet := false
 	for name := range w.cur.object() {
-		switch k := w.cur.kind(); string(name) {
+		switch string(name) {
 		case "url":
 			isSet = true
-			if err := w.dataURI(k, m); err != nil {
-				return err
-			}
+			w.dataURI(m)
 		case "detail":
-			if err := w.scalar(); err != nil {
-				return err
-			}
+			w.scalar()
 		default:
-			return w.refuse("unsupported_parameter", "is not accepted by this gateway")
+			w.refuse("unsupported_parameter", "is not accepted by this gateway")
 		}
 	}
 	if !isSet {
-		return w.refuse("unsupported_parameter", "has no url")
+		w.refuse("unsupported_parameter", "has no url")
 	}
-	return nil
 }
 
 // dataURI checks a string that must be a data: URI.
-func (w *walker) dataURI(k jsontext.Kind, m mode) *RequestError {
-	raw, _ := w.cur.value()
-	if w.cur.err != nil || k == '"' && isDataURI(plainName(raw), mediaKinds[m]) {
-		return nil
+func (w *walker) dataURI(m mode) {
+	if raw, _ := w.cur.value(); !isText(raw) || !isDataURI(plainName(raw), mediaKinds[m]) {
+		w.refuse("unsupported_parameter",
+			"must be a data: URI (data:%s/TYPE;base64,…): a URL to be fetched is not accepted by this gateway", mediaKinds[m])
 	}
-	return w.refuse("unsupported_parameter",
-		"must be a data: URI (data:%s/TYPE;base64,…): a URL to be fetched is not accepted by this gateway", mediaKinds[m])
 }
+
+// isText reports whether raw JSON, perhaps nothing, is a string.
+func isText(raw []byte) bool { return len(raw) > 0 && raw[0] == '"' }
 
 // isDataURI reports whether text is data:KIND/TYPE;base64,… in exactly this form. XML types are refused,
 // because the data may contain addresses.
@@ -86,35 +80,26 @@ func isImageType(text []byte) bool {
 }
 
 // inline checks an object that must have exactly these keys.
-func (w *walker) inline(keys []inlineKey) *RequestError {
+func (w *walker) inline(keys []inlineKey) {
 	if k := w.cur.kind(); k != '{' {
 		w.cur.skip()
-		return w.refuse("unsupported_parameter", "must be an object, but is %s", kindWord(k))
+		w.refuse("unsupported_parameter", "must be an object, but is %s", kindWord(k))
 	}
 	seen := 0
 	for name := range w.cur.object() {
-		known := false
-		for _, key := range keys {
-			if key.name != string(name) {
-				continue
-			}
-			known = true
-			seen++
-			k := w.cur.kind()
-			raw, _ := w.cur.value()
-			if w.cur.err == nil && (k != '"' || !key.fits(plainName(raw))) {
-				return w.refuse("unsupported_parameter", "must be %s", key.want)
-			}
-			break
+		i := slices.IndexFunc(keys, func(k inlineKey) bool { return k.name == string(name) })
+		if i < 0 {
+			w.refuse("unsupported_parameter", "is not accepted by this gateway")
+			return
 		}
-		if !known {
-			return w.refuse("unsupported_parameter", "is not accepted by this gateway")
+		seen++
+		if raw, _ := w.cur.value(); !isText(raw) || !keys[i].fits(plainName(raw)) {
+			w.refuse("unsupported_parameter", "must be %s", keys[i].want)
 		}
 	}
 	if seen < len(keys) {
-		return w.refuse("unsupported_parameter", "lacks a key")
+		w.refuse("unsupported_parameter", "lacks a key")
 	}
-	return nil
 }
 
 // sourceTypes are those of sources that are in the request.
@@ -122,15 +107,16 @@ var sourceTypes = []string{"base64", "text", "content"}
 
 // source checks the source of an image, a document or a search result, and returns its type: a string names where a search
 // result is from, and nothing fetches it.
-func (w *walker) source() (typ string, err *RequestError) {
+func (w *walker) source() (typ string) {
 	switch k := w.cur.kind(); k {
 	case '"':
 		w.cur.skip()
-		return "string", nil
+		return "string"
 	case '{':
 	default:
 		w.cur.skip()
-		return "", w.refuse("unsupported_parameter", "must be an object, but is %s", kindWord(k))
+		w.refuse("unsupported_parameter", "must be an object, but is %s", kindWord(k))
+		return ""
 	}
 	var kind, media, data []byte
 	content := false
@@ -145,35 +131,30 @@ func (w *walker) source() (typ string, err *RequestError) {
 			into = &data
 		case "content":
 			content = true
-			if err := w.value(modeContent); err != nil {
-				return "", err
-			}
+			w.value(modeContent)
 			continue
 		default:
-			return "", w.refuse("unsupported_parameter", "is not accepted by this gateway: what must be fetched is not")
+			w.refuse("unsupported_parameter", "is not accepted by this gateway: what must be fetched is not")
+			return ""
 		}
-		k := w.cur.kind()
 		raw, _ := w.cur.value()
-		if w.cur.err != nil {
-			return "", nil
-		}
-		if k != '"' {
-			return "", w.refuse("unsupported_parameter", "must be a string")
+		if !isText(raw) {
+			w.refuse("unsupported_parameter", "must be a string")
+			return ""
 		}
 		if *into = plainName(raw); into == &kind && !slices.Contains(sourceTypes, string(kind)) {
-			return "", w.refuse("unsupported_parameter", "must be base64, text or content: a URL to be fetched is not accepted by this gateway")
+			w.refuse("unsupported_parameter", "must be base64, text or content: a URL to be fetched is not accepted by this gateway")
 		}
 	}
 	switch typ = string(kind); {
-	case w.cur.err != nil:
-		return "", nil // the caller reports it
 	case typ == "base64" && !isImageType(media):
-		return "", w.refuse("unsupported_parameter", "must have the media_type of an image such as image/png")
+		w.refuse("unsupported_parameter", "must have the media_type of an image such as image/png")
 	case typ == "base64" && !content && isBase64(data), typ == "text" && !content && data != nil && string(media) == "text/plain",
 		typ == "content" && content && media == nil && data == nil:
-		return typ, nil
+	default:
+		w.refuse("unsupported_parameter", "is not what a source of its type is: base64 of an image, a text/plain text, or content")
 	}
-	return "", w.refuse("unsupported_parameter", "is not what a source of its type is: base64 of an image, a text/plain text, or content")
+	return typ
 }
 
 // isBase64 reports whether text has only base64 characters, which no URL with a scheme has.

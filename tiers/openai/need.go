@@ -32,9 +32,9 @@ const (
 // Need is what the request needs of an engine at its path.
 func (e Envelope) Need() Need { return e.need }
 
-// needAt determines the limits of the answer that the path's engine reads, and the length of the prompts. The error names
+// needAt determines the limits of the answer that the path's engine reads, and the length of the prompts. It refuses
 // a list that is too long.
-func (e *Envelope) needAt(at string, lim Limits) *RequestError {
+func (e *Envelope) needAt(w *walker, at string) {
 	r := Request{Body: e.body, members: e.members}
 	text, input := len(e.body), "input"
 	n := Need{Answer: -1, MaxAnswer: -1, Answers: 1, Computes: true}
@@ -58,20 +58,19 @@ func (e *Envelope) needAt(at string, lim Limits) *RequestError {
 		n.Answers = max(r.count("n"), r.count("best_of"), 1) * max(list.n, 1)
 	}
 	switch {
-	case n.Answers > lim.Answers:
-		return tooMany(input, "answers (those to each of several prompts together)", n.Answers, lim.Answers)
-	case list.n > lim.Inputs:
-		return tooMany(input, "texts", list.n, lim.Inputs)
+	case n.Answers > w.lim.Answers:
+		w.tooMany(input, "answers (those to each of several prompts together)", n.Answers, w.lim.Answers)
+	case list.n > w.lim.Inputs:
+		w.tooMany(input, "texts", list.n, w.lim.Inputs)
 	}
 	n.Bytes, n.Prompt, n.Longest = text, EstimateTokens(text), list.share()
 	n.MaxPrompt = text + mediaIn(e.body) + templateTokens + pairTokens*max(list.n, 1)
 	e.need = n
-	return nil
 }
 
 // tooMany refuses a request for more than an engine is asked for at once.
-func tooMany(field, what string, n, most int) *RequestError {
-	return badField(field, "invalid_value", "The request asks for %d %s. One request may ask for %d: send several.", n, what, most)
+func (w *walker) tooMany(field, what string, n, most int) {
+	w.bad(field, "invalid_value", "The request asks for %d %s. One request may ask for %d: send several.", n, what, most)
 }
 
 // promptsOfAnyName reads the longest list of prompts under one of the names that engines give it.

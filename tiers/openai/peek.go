@@ -33,74 +33,49 @@ func Peek(path string, body []byte, lim Limits) (Envelope, error) {
 	c := borrowCursor(body)
 	defer c.release()
 	c.maxDepth = lim.Depth
-	env, err := peek(c, path, body, lim)
-	if err != nil {
-		return Envelope{}, depthFirst(err, body, lim)
-	}
-	return env, nil
-}
-
-func peek(c *cursor, path string, body []byte, lim Limits) (Envelope, *RequestError) {
-	env := Envelope{body: body}
 	w := walker{cur: c, body: body, lim: lim}
-	if !c.enter('{') && c.err == nil && c.kind() != 0 {
-		return Envelope{}, badField("", "invalid_json", "The request body must be a JSON object.")
+	env := Envelope{body: body}
+	for w.members(len(env.members)) {
+		env.read(&w, path)
 	}
-	for c.more() {
-		if len(env.members) == lim.Fields {
-			return Envelope{}, badField("", "too_many_fields", "The request has more than %d fields.", lim.Fields)
-		}
-		if err := env.read(&w, path); err != nil {
-			return Envelope{}, err
-		}
+	if w.ended(env.Name != ""); c.err == nil {
+		w.allowed(env.Name)
+		env.needAt(&w, path)
 	}
-	if c.end(); c.err != nil {
-		return Envelope{}, syntaxError(body, c.err)
-	}
-	if env.Name == "" {
-		return Envelope{}, badField("model", "missing_required_parameter", "You must provide a model.")
-	}
-	if err := w.allowed(env.Name); err != nil {
-		return Envelope{}, err
-	}
-	if err := env.needAt(path, lim); err != nil {
+	if err := w.failed(); err != nil {
 		return Envelope{}, err
 	}
 	return env, nil
 }
 
 // read reads one top-level member.
-func (e *Envelope) read(w *walker, path string) *RequestError {
+func (e *Envelope) read(w *walker, path string) {
 	quoted, at := w.cur.value()
 	if w.cur.err != nil {
-		return nil // the caller reports it
+		return
 	}
 	m := member{name: string(plainName(quoted))}
 	switch kind := w.cur.kind(); {
 	case m.name == "model" && kind != '"' && kind != 0:
-		return wrongType(m.name, "a string", kind)
+		w.cur.fail(wrongType(m.name, "a string", kind))
 	case m.name == "model":
 		var raw []byte
 		if raw, m.value = w.cur.value(); w.cur.err == nil {
 			e.Name, e.model = string(unquote(nil, raw)), m.value
 		}
 	case strings.EqualFold(m.name, "model"):
-		return badField(clip(m.name, maxName), "duplicate_key", "The field %q must be written \"model\".", clip(m.name, maxName))
+		w.bad(clip(m.name, maxName), "duplicate_key", "The field %q must be written \"model\".", clip(m.name, maxName))
 	default:
 		rule, own := fields.LookupIn(path, m.name), slices.Contains(w.lim.Own, m.name)
 		if own {
 			rule = fields.Field{}
 		}
-		var err *RequestError
-		if m.drop, m.value, err = w.field(m.name, rule); err != nil {
-			return err
-		}
-		e.own = e.own || own && string(w.body[m.value.Start:m.value.End]) != "null"
+		m.drop, m.value = w.field(m.name, rule)
+		e.own = e.own || own && string(m.value.Of(w.body)) != "null"
 	}
 	m.whole = Span{at.Start, m.value.End}
 	e.members = append(e.members, m)
 	e.drops = e.drops || m.drop
-	return nil
 }
 
 // Apply appends the body with another model name and further edits. All other bytes are copied, except for

@@ -7,7 +7,7 @@ func (r *Request) PromptText(maximum int) []byte {
 		return lastBytes(r.Text(), maximum)
 	}
 	var in cursor
-	in.resetLenient(r.messages.Of(r.Body))
+	in.resetLenient(r.Raw("messages"))
 	var out []byte
 	for range in.array() {
 		for name := range in.object() {

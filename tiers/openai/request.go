@@ -68,14 +68,13 @@ type Request struct {
 	PromptBytes  int // of prompt text
 	PromptTokens int // of all prompts: exact for ids, else estimated from the bytes
 
-	members  []member
-	messages Span    // of the messages array
-	system   Span    // of its leading system messages; empty if there are none
-	first    Span    // of the message after them, from their end
-	prompts  prompts // of a completion
-	noTools  bool    // tool_choice is "none"
-	tools    bool
-	shows    bool // some of these additions are visible in the answer
+	members []member
+	system  Span    // of its leading system messages; empty if there are none
+	first   Span    // of the message after them, from their end
+	prompts prompts // of a completion
+	noTools bool    // tool_choice is "none"
+	tools   bool
+	shows   bool // some of these additions are visible in the answer
 }
 
 // member is one top-level member of the body.

@@ -30,7 +30,7 @@ func TestAChatRequestIsReadInOnePass(t *testing.T) {
 		Temperature: 0.5, HasSeed: true, SinglePlain: true,
 	}
 	got := *r
-	got.Body, got.members, got.messages, got.system, got.first = nil, nil, Span{}, Span{}, Span{}
+	got.Body, got.members, got.system, got.first = nil, nil, Span{}, Span{}
 	got.PromptBytes, got.PromptTokens = 0, 0
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)

@@ -17,107 +17,87 @@ func Scan(kind Kind, body []byte, lim Limits) (*Request, error) {
 	c := borrowCursor(body)
 	defer c.release()
 	c.maxDepth = lim.Depth
-	s := scanner{req: r, walker: walker{cur: c, body: body, lim: lim}}
-	if err := s.scan(); err != nil {
-		return nil, depthFirst(err, body, lim)
+	s := scanner{req: r, maxCompletion: -1, walker: walker{cur: c, body: body, lim: lim}}
+	for s.walker.members(len(r.members)) {
+		s.member()
+	}
+	if s.ended(r.has("model")); c.err == nil {
+		s.check()
+	}
+	if err := s.failed(); err != nil {
+		return nil, err
 	}
 	return r, nil
 }
 
-// depthFirst returns the error of a body that is refused: that it nests too deep, if it does, else err.
-func depthFirst(err *RequestError, body []byte, lim Limits) *RequestError {
-	if at := depthOffset(body, lim.Depth); at >= 0 {
-		return badField("", "too_deep", "The request body nests deeper than %d levels at byte %d.", lim.Depth, at)
+// members reports whether the body has another member, of which so many were read. It enters the body.
+func (w *walker) members(read int) bool {
+	if len(w.cur.frames) == 0 && !w.cur.enter('{') {
+		if w.cur.kind() != 0 {
+			w.bad("", "invalid_json", "The request body must be a JSON object.")
+		}
+		w.cur.token()
+		return false
 	}
-	return err
+	more := w.cur.more()
+	if more && read >= w.lim.Fields {
+		w.bad("", "too_many_fields", "The request has more than %d fields.", w.lim.Fields)
+		return false
+	}
+	return more
 }
 
-func (s *scanner) scan() *RequestError {
-	if err := s.members(); err != nil {
-		return err
+// ended checks that nothing follows the body, and that it has a model.
+func (w *walker) ended(model bool) {
+	if w.cur.end(); !model {
+		w.bad("model", "missing_required_parameter", "You must provide a model.")
 	}
-	if s.cur.end(); s.cur.err != nil {
-		return syntaxError(s.req.Body, s.cur.err)
-	}
-	return s.check()
 }
 
-// members calls the reader of each top-level member.
-func (s *scanner) members() *RequestError {
-	s.maxCompletion = -1
-	if !s.cur.enter('{') {
-		if s.cur.err == nil && s.cur.kind() != 0 {
-			return badField("", "invalid_json", "The request body must be a JSON object.")
-		}
-		s.cur.token()
-		return syntaxError(s.req.Body, s.cur.err)
-	}
-	for s.cur.more() {
-		if len(s.req.members) >= s.lim.Fields {
-			return badField("", "too_many_fields", "The request has more than %d fields.", s.lim.Fields)
-		}
-		if err := s.member(); err != nil {
-			return err
-		}
-	}
-	if s.cur.err != nil {
-		return syntaxError(s.req.Body, s.cur.err)
-	}
-	return nil
-}
-
-func (s *scanner) member() *RequestError {
+// member reads one top-level member.
+func (s *scanner) member() {
 	quoted, at := s.cur.value()
 	if s.cur.err != nil {
-		return syntaxError(s.req.Body, s.cur.err)
+		return
 	}
-	name := nameOf(quoted)
-	read, err := readerOf(name, s.req.Kind)
+	m := member{name: nameOf(quoted)}
+	read, err := readerOf(m.name, s.req.Kind)
 	if err != nil {
-		return err
+		s.cur.fail(err)
+		return
 	}
-	m := member{name: name}
-	if read == nil || (s.cur.kind() == 'n' && !needed(name)) { // null means absent in all other fields
-		m.drop, m.value, err = s.field(name, fields.Lookup(name))
+	if read == nil || (s.cur.kind() == 'n' && !needed(m.name)) { // null means absent in all other fields
+		m.drop, m.value = s.field(m.name, fields.Lookup(m.name))
 	} else {
-		m.value, err = read(s, name)
-	}
-	switch {
-	case s.cur.err != nil:
-		return syntaxError(s.req.Body, s.cur.err)
-	case err != nil:
-		return err
+		start := s.cur.last
+		if read(s, m.name); s.cur.err == nil {
+			m.value = s.since(start)
+		}
 	}
 	m.whole = Span{at.Start, m.value.End}
 	s.req.members = append(s.req.members, m)
-	return nil
 }
 
 // needed are the fields that may not be null.
 func needed(name string) bool { return name == "model" || name == "messages" || name == "prompt" }
 
 // check checks conditions between fields.
-func (s *scanner) check() *RequestError {
+func (s *scanner) check() {
 	r := s.req
 	if s.maxCompletion >= 0 && r.Kind == Chat { // vLLM's completions do not have it
 		r.MaxTokens = s.maxCompletion
 	}
-	if !r.has("model") {
-		return badField("model", "missing_required_parameter", "You must provide a model.")
-	}
-	if err := s.allowed(r.Model); err != nil {
-		return err
-	}
+	s.allowed(r.Model)
 	s.extras()
 	input := "messages"
 	if r.Kind == Completion {
 		input = "prompt"
 	}
 	if !r.has(input) {
-		return badField(input, "missing_required_parameter", "You must provide %s.", input)
+		s.bad(input, "missing_required_parameter", "You must provide %s.", input)
 	}
 	if n := r.Answers(); n > s.lim.Answers {
-		return tooMany(input, "answers (those to each of several prompts together)", n, s.lim.Answers)
+		s.tooMany(input, "answers (those to each of several prompts together)", n, s.lim.Answers)
 	}
 	r.Media = s.special
 	if r.Kind == Chat {
@@ -127,7 +107,6 @@ func (s *scanner) check() *RequestError {
 	if r.PromptTokens == 0 {
 		r.PromptTokens = EstimateTokens(max(r.PromptBytes, 1))
 	}
-	return nil
 }
 
 // extras records fields that only the target can serve.

@@ -78,75 +78,69 @@ func namesMedia(name string) bool {
 }
 
 // value checks the next value.
-func (w *walker) value(m mode) *RequestError {
+func (w *walker) value(m mode) {
 	switch m {
 	case modeSkip:
 		w.cur.skip()
-		return nil
-	case modeContent:
-		return w.objects(true)
 	case modeScalar:
-		return w.scalar()
+		w.scalar()
 	case modeImage, modeAudio, modeVideo:
-		return w.uri(m)
+		w.uri(m)
 	case modeSound:
-		return w.inline(soundKeys)
+		w.inline(soundKeys)
+	default:
+		w.objects(m == modeContent)
 	}
-	return w.objects(false)
 }
 
 // objects checks the objects in a value of any kind, also in lists: each is a part, or may be one.
-func (w *walker) objects(parts bool) *RequestError {
+func (w *walker) objects(parts bool) {
 	switch w.cur.kind() {
 	case '{':
-		return w.object(parts)
+		w.object(parts)
 	case '[':
 		for range w.cur.array() {
-			if err := w.objects(parts); err != nil {
-				return err
-			}
+			w.objects(parts)
 		}
-		return nil
+	default:
+		w.cur.skip()
 	}
-	w.cur.skip()
-	return nil
 }
 
 // named checks the value of a member of an object that may be a part.
-func (w *walker) named(name string) *RequestError {
+func (w *walker) named(name string) {
 	m, known := freeModes[name]
 	switch {
 	case w.schemas && schemaNames[name]:
 		w.cur.skip()
-		return nil
 	case known:
-		return w.value(m)
+		w.value(m)
 	case namesMedia(name):
-		return w.absent()
+		w.absent()
+	default:
+		w.objects(false)
 	}
-	return w.objects(false)
 }
 
 // outside checks the value of a member of an object that cannot be a part: a message or the request itself.
-func (w *walker) outside(name string) *RequestError {
+func (w *walker) outside(name string) {
 	if freeModes[name].media() {
-		return w.absent()
+		w.absent()
+		return
 	}
-	return w.named(name)
+	w.named(name)
 }
 
 // absent refuses a value under a name of media, unless it has no effect.
-func (w *walker) absent() *RequestError {
-	raw, _ := w.cur.value()
-	if w.cur.err != nil || harmless(raw) {
-		return nil
+func (w *walker) absent() {
+	if raw, _ := w.cur.value(); !harmless(raw) {
+		w.refuse("unsupported_parameter", "may stand only in a content part of its type")
 	}
-	return w.refuse("unsupported_parameter", "may stand only in a content part of its type")
 }
 
 // object checks an object. A part may only have the keys of its type. Another object with media counts as a
 // part, too.
-func (w *walker) object(part bool) *RequestError {
+func (w *walker) object(part bool) {
 	var o partKeysSeen
 	for raw := range w.cur.object() {
 		if w.cur.kind() == 'n' { // absent: clients write out all members that a part could have
@@ -155,7 +149,6 @@ func (w *walker) object(part bool) *RequestError {
 		}
 		name := string(raw)
 		key, known := keyBits[name]
-		var err *RequestError
 		switch {
 		case name == "type" && w.cur.kind() == '"':
 			quoted, _ := w.cur.value()
@@ -163,32 +156,26 @@ func (w *walker) object(part bool) *RequestError {
 				o.typ = string(unquote(nil, quoted))
 			}
 		case !part:
-			err = w.named(name)
+			w.named(name)
 			o.media = o.media || freeModes[name].media()
 			o.loose = o.loose || known && partKeys[key].mode.media() && !freeModes[name].media()
 		case name == "source":
-			o.source, err = w.source()
+			o.source = w.source()
 		case known:
-			err = w.value(partKeys[key].mode)
+			w.value(partKeys[key].mode)
 		default:
-			err = w.refuse("unsupported_parameter", "is no key of a content part")
+			w.refuse("unsupported_parameter", "is no key of a content part")
 		}
 		switch {
-		case err != nil:
-			return err
 		case known:
 			o.keys |= 1 << key
 		case !o.strange:
 			o.strange, o.other = true, clip(name, maxName)
 		}
 	}
-	if w.cur.err != nil {
-		return nil
+	if p := fields.Parts[o.typ]; w.cur.err == nil && (part || o.media || p.Media) {
+		w.part(&o, p)
 	}
-	if p := fields.Parts[o.typ]; part || o.media || p.Media {
-		return w.part(&o, p)
-	}
-	return nil
 }
 
 // partKeysSeen is what an object contained.
@@ -203,31 +190,29 @@ type partKeysSeen struct {
 }
 
 // part checks a part after it was read.
-func (w *walker) part(o *partKeysSeen, p fields.Part) *RequestError {
+func (w *walker) part(o *partKeysSeen, p fields.Part) {
 	extra := o.keys &^ partBits[o.typ]
 	switch {
 	case o.typ == "":
-		return w.refuse("unsupported_parameter", "is a content part without a type")
+		w.refuse("unsupported_parameter", "is a content part without a type")
 	case p.Keys == nil:
-		return w.refuse("unsupported_parameter", "is a content part of type %q, which this gateway does not accept", clip(o.typ, maxName))
+		w.refuse("unsupported_parameter", "is a content part of type %q, which this gateway does not accept", clip(o.typ, maxName))
 	case o.loose:
-		return w.refuse("unsupported_parameter", "is a content part of type %q, which may stand only in the content of a message", o.typ)
+		w.refuse("unsupported_parameter", "is a content part of type %q, which may stand only in the content of a message", o.typ)
 	case o.strange:
-		return w.refuse("unsupported_parameter", "is a content part of type %q, which has no %q", o.typ, o.other)
-	}
-	if o.source != "" && !slices.Contains(p.Sources, o.source) {
-		return w.refuse("unsupported_parameter", "is a content part of type %q, whose source may not be of type %s", o.typ, o.source)
+		w.refuse("unsupported_parameter", "is a content part of type %q, which has no %q", o.typ, o.other)
+	case o.source != "" && !slices.Contains(p.Sources, o.source):
+		w.refuse("unsupported_parameter", "is a content part of type %q, whose source may not be of type %s", o.typ, o.source)
 	}
 	for i, k := range partKeys {
 		if extra&(1<<i) != 0 {
-			return w.refuse("unsupported_parameter", "is a content part of type %q, which has no %q", o.typ, k.name)
+			w.refuse("unsupported_parameter", "is a content part of type %q, which has no %q", o.typ, k.name)
 		}
 	}
 	w.special = w.special || o.typ != "text" && o.typ != "refusal"
 	if p.Media {
 		w.ask(o.typ, func() *RequestError {
-			return w.refuse("unsupported_parameter", "is a content part of type %q, which this gateway does not accept", o.typ)
+			return w.refusal("unsupported_parameter", "is a content part of type %q, which this gateway does not accept", o.typ)
 		})
 	}
-	return nil
 }

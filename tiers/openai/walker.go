@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,18 +52,16 @@ const maxGatedFields = 128
 // ask records what the route must allow; the first of each name is kept. Only for that one an error is made,
 // because a request may contain a hundred thousand.
 func (w *walker) ask(name string, refusal func() *RequestError) {
-	if len(w.gatedFields) == maxGatedFields || slices.ContainsFunc(w.gatedFields, func(a gatedField) bool { return a.name == name }) {
+	if w.cur.err != nil || len(w.gatedFields) == maxGatedFields || slices.ContainsFunc(w.gatedFields, func(a gatedField) bool { return a.name == name }) {
 		return
 	}
-	if err := refusal(); err != nil {
-		w.gatedFields = append(w.gatedFields, gatedField{name, err})
-	}
+	w.gatedFields = append(w.gatedFields, gatedField{name, refusal()})
 }
 
-// allowed returns the error of the first recorded item that the model's route does not allow.
-func (w *walker) allowed(model string) *RequestError {
+// allowed refuses the first recorded item that the model's route does not allow.
+func (w *walker) allowed(model string) {
 	if len(w.gatedFields) == 0 {
-		return nil
+		return
 	}
 	var allow []string
 	if w.lim.Allow != nil {
@@ -70,13 +69,13 @@ func (w *walker) allowed(model string) *RequestError {
 	}
 	for _, a := range w.gatedFields {
 		if !slices.Contains(allow, a.name) {
-			return a.err
+			w.cur.fail(a.err)
+			return
 		}
 	}
 	if len(w.gatedFields) == maxGatedFields {
-		return badField("", "too_many_fields", "The request asks for more than %d things that are not accepted everywhere.", maxGatedFields)
+		w.bad("", "too_many_fields", "The request asks for more than %d things that are not accepted everywhere.", maxGatedFields)
 	}
-	return nil
 }
 
 // since is the span of the last value, which was read since this offset of its member's name.
@@ -86,24 +85,49 @@ func (w *walker) since(offset int) Span {
 }
 
 // scalar checks a value that must not be an object or an array.
-func (w *walker) scalar() *RequestError {
+func (w *walker) scalar() {
 	if k := w.cur.kind(); k == '{' || k == '[' {
-		return w.refuse("invalid_type", "must not be %s", kindWord(k))
+		w.refuse("invalid_type", "must not be %s", kindWord(k))
 	}
 	w.cur.skip()
-	return nil
 }
 
 // maxName bounds clients' names in messages, in bytes.
 const maxName = 64
 
-// refuse is an error at the last read value or name, with its location and the offset after it.
-func (w *walker) refuse(code, format string, args ...any) *RequestError {
-	if w.cur.err != nil {
-		return nil // the caller reports the syntax error
+// bad refuses the request for a field, "" for the whole body. The first error stays: a refusal as well as one of the JSON text
+// ends all reading.
+func (w *walker) bad(param, code, format string, args ...any) {
+	if w.cur.err == nil {
+		w.cur.fail(badField(param, code, format, args...))
 	}
+}
+
+// refuse refuses the last read value or name.
+func (w *walker) refuse(code, format string, args ...any) {
+	if w.cur.err == nil {
+		w.cur.fail(w.refusal(code, format, args...))
+	}
+}
+
+// refusal is an error at the last read value or name, with its location and the offset after it.
+func (w *walker) refusal(code, format string, args ...any) *RequestError {
 	at := fieldAt(w.cur.pointer())
 	return badField(at, code, "%s (at byte %d) "+format+".", append([]any{at, w.cur.last}, args...)...)
+}
+
+// failed returns why the request is refused; nil if it is not. That it nests too deep comes first.
+func (w *walker) failed() error {
+	if w.cur.err == nil {
+		return nil
+	}
+	if at := depthOffset(w.body, w.lim.Depth); at >= 0 {
+		return badField("", "too_deep", "The request body nests deeper than %d levels at byte %d.", w.lim.Depth, at)
+	}
+	if refused, is := errors.AsType[*RequestError](w.cur.err); is {
+		return refused
+	}
+	return syntaxError(w.body, w.cur.err)
 }
 
 // fieldAt converts a JSON pointer to the clients' notation: /messages/0/content is messages[0].content.
