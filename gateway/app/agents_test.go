@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -233,62 +231,6 @@ func TestRecordedAgentsFindTheirPrefixesWarm(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestAgentsAtOnceKeepTheirBackends has six agents with system prompts and tools of their own work at once at two backends of each
-// pool: what they read anew after a pool's first look at each is at most 5 % of what they send.
-func TestAgentsAtOnceKeepTheirBackends(t *testing.T) {
-	const agents = 6
-	for _, r := range recordings(t) {
-		for _, route := range []string{"off", "risk"} {
-			t.Run(r.Program+" "+route, func(t *testing.T) {
-				p := startAgentPools(t, r)
-				probed := p.prefixes()
-				var all sync.WaitGroup
-				var longest atomic.Int64
-				for agent := range agents {
-					bodies := r.bodies(t, route, strconv.Itoa(agent))
-					all.Go(func() {
-						for i, body := range bodies {
-							_, answer := p.turn(t, r, body)
-							if !lastWords.MatchString(answer) {
-								t.Errorf("agent %d, request %d is not answered whole: %s", agent, i, answer)
-							}
-							if n := promptOf(answer); i == len(bodies)-1 {
-								longest.Store(max(longest.Load(), n)) // nearly the same of all
-							}
-						}
-					})
-				}
-				all.Wait()
-				for name, now := range p.prefixes() {
-					asked, had := now[0]-probed[name][0], now[1]-probed[name][1]
-					if asked < agents*longPrompt {
-						continue // probes
-					}
-					again := asked - agents*int(longest.Load())
-					t.Logf("the %s: %d of %d prompt tokens were cached", name, had, asked)
-					if float64(had) < 0.95*float64(again) || longest.Load() < longPrompt {
-						t.Errorf("the %s: %d of %d prompt tokens were cached; first looks at %d agents are %d each", name, had, asked, agents, longest.Load())
-					}
-				}
-			})
-		}
-	}
-}
-
-var promptTokens = regexp.MustCompile(`"(input_tokens|cache_read_input_tokens)":(\d+)`)
-
-// promptOf is the length of the prompt that the end of an answer tells, in tokens.
-func promptOf(answer string) (n int64) {
-	end := answer[max(0, strings.LastIndex(answer, `"usage":{`)):]
-	for _, m := range promptTokens.FindAllStringSubmatch(end, 2) {
-		tokens, err := strconv.ParseInt(m[2], 10, 64)
-		if err == nil {
-			n += tokens
-		}
-	}
-	return n
 }
 
 // longPrompt is less than a prompt of a coding agent, and more than all prompts of a probe, in tokens.

@@ -157,31 +157,6 @@ func TestABudgetHoldsOverThreeReplicasToTheToken(t *testing.T) {
 	})
 }
 
-func TestWhatTheCacheAnswersIsFreeAndNoBudgetRefusesIt(t *testing.T) {
-	s := spending(t, 1, redistest.Start(t).Addr, "tenants: [{id: acme, budgets: [{usd: 0.5, per: month, on_redis_loss: deny}]}]")
-	s.counted(t, "acme")
-	body := chatBody("llama-3", `"temperature":0,"max_tokens":3`)
-	url := s.replicas[0].URL + chat
-	apptest.Eventually(t, "the answer is kept", func() bool {
-		_, head := apptest.Post(t, url, body, "X-Tenant-ID", "acme")
-		return head.Get("X-Cache") == "HIT"
-	})
-	apptest.Eventually(t, "the budget is exhausted", func() bool {
-		status, _, answer := s.ask(t, 0, "acme")
-		_, code, _ := errorOf(answer)
-		return status == http.StatusTooManyRequests && code == "insufficient_quota"
-	})
-	before := s.view(t, 0, "acme").Budgets[0].Used
-	for range 3 {
-		if _, head := apptest.Post(t, url, body, "X-Tenant-ID", "acme"); head.Get("X-Cache") != "HIT" {
-			t.Errorf("not from the cache: %v", head)
-		}
-	}
-	if after := s.view(t, 0, "acme").Budgets[0].Used; after != before {
-		t.Errorf("hits were charged: %v, then %v", before, after)
-	}
-}
-
 func TestAReplicaThatStopsSettlesBeforeItEndsAlsoWhatItsClientsLeft(t *testing.T) {
 	r := redistest.Start(t)
 	s := spending(t, 1, r.Addr, "identity: {mode: trusted_headers, trusted_proxies: [127.0.0.0/8], unlisted_tenants: default, default_tenant: {max_priority: high, budgets: [{tokens: 100000, per: month}]}}")

@@ -16,7 +16,6 @@ import (
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/app/apptest"
-	"github.com/foregate/foregate/internal/redistest"
 )
 
 const (
@@ -220,26 +219,5 @@ func TestACanarysReceiptHasItsPricesAndItsPool(t *testing.T) {
 		if !strings.Contains(body, `"by":"old"`) {
 			t.Fatalf("embeddings of the canary were mixed in: %s", body)
 		}
-	}
-}
-
-// TestACanarysAnswersAreNotSharedWithTheIncumbent has a conversation change its target, with its answer in the cache and
-// again while it is being made.
-func TestACanarysAnswersAreNotSharedWithTheIncumbent(t *testing.T) {
-	redis := redistest.Start(t)
-	w := startCanary(t, targets(50, 50), fmt.Sprintf("redis: {url: \"redis://%s/0\"}\n", redis.Addr))
-	c := w.of(t, poolNew, 0)
-	body := turn(c, 0, `"temperature":0`)
-	apptest.Eventually(t, "the answer is kept", func() bool {
-		before := w.new.asked.Load()
-		return answerer(t, w.Replica, body) == poolNew && w.new.asked.Load() == before
-	})
-	w.change(t, w.file("target: old"), "routes.chat: changed")
-	if got := answerer(t, w.Replica, body); got != poolOld {
-		t.Errorf("%s answers a conversation of the incumbent", got)
-	}
-	w.change(t, w.file(targets(50, 50)), "routes.chat: changed")
-	if got := answerer(t, w.Replica, body); got != poolNew {
-		t.Errorf("%s answers a conversation of the canary", got)
 	}
 }

@@ -87,15 +87,3 @@ func TestNoHeaderOfARequestIsTraced(t *testing.T) {
 		t.Errorf("the collector got %q", wire)
 	}
 }
-
-func TestLongMessagesAreTracedWithinTheBoundAndMarked(t *testing.T) {
-	c := newCollector(t)
-	r := newOptedIn(t, c)
-	body := strings.Replace(fmt.Sprintf(asked, "plain", false), "Be brief.", strings.Repeat("Be brief. ", 4000), 1)
-	id, _ := requestID(t, r, body)
-	span := c.of(t, id)
-	in := about(span.Attributes, "gen_ai.input.messages")
-	if len(in) > 32<<10 || !strings.Contains(in, "Why is the sky blue?") || about(span.Attributes, "foregate.truncated") == "" {
-		t.Errorf("%d bytes, truncated %q", len(in), about(span.Attributes, "foregate.truncated"))
-	}
-}

@@ -153,23 +153,7 @@ func (c *contract) check(t *testing.T, k call) string {
 		c.called[k.method+" "+input.Route.Path] = true
 		c.checkLines(t, where, input.Route.Path, resp.Header.Get("Content-Type"), body)
 	}
-	if k.method == http.MethodGet && k.path != "/console/live" {
-		c.checkHead(t, k)
-	}
 	return body
-}
-
-// checkHead holds that HEAD is answered as GET is, without the body.
-func (c *contract) checkHead(t *testing.T, k call) {
-	t.Helper()
-	k.method = http.MethodHead
-	resp, err := apptest.Client.Do(k.request(t, c.base))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if body, err := readAnswer(k, resp); err != nil || body != "" || resp.StatusCode != k.status {
-		t.Errorf("HEAD %s: %d %q, %v; GET is answered with %d", k.path, resp.StatusCode, body, err, k.status)
-	}
 }
 
 // readAnswer reads an answer, of the console's stream the first event only.

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/internal/redistest"
@@ -169,95 +168,6 @@ func TestItemsByReferenceAreReadAlone(t *testing.T) {
 		input = append(input, `{"role":"user","content":"`+strings.Repeat("word ", 60)+`"}`)
 		r := k.stored(t, 0, "acme", `"input":[`+strings.Join(input, ",")+`]`)
 		input = append(input, `{"type":"item_reference","id":"`+r.Output[0].ID+`"}`)
-	}
-}
-
-func TestRequestsNameAConversation(t *testing.T) {
-	k := startKeepers(t, 2, "redis://"+redistest.Start(t).Addr)
-	made, _ := apptest.Post(t, k.replicas[0].URL+"/v1/conversations", `{"metadata":{"a":"b"},"items":[{"type":"message","role":"user","content":"first"}]}`, "Authorization", "Bearer acme")
-	var c struct{ ID string }
-	if err := json.Unmarshal([]byte(made), &c); err != nil {
-		t.Fatal(err)
-	}
-	for i, name := range []string{`"` + c.ID + `"`, `{"id":"` + c.ID + `"}`} {
-		k.stored(t, i, "acme", `"input":"more","conversation":`+name)
-	}
-	if asked := *k.asked.Load(); strings.Count(asked, `"role":"assistant"`) != 1 || strings.Count(asked, `"content":"more"`) != 2 || !strings.Contains(asked, `"content":"first"`) {
-		t.Errorf("the engine was asked %s", asked)
-	}
-	at := k.replicas[1].URL + "/v1/conversations/" + c.ID
-	for _, step := range []struct {
-		method, tenant string
-		status         int
-	}{{"GET", "other", 404}, {"DELETE", "other", 404}, {"GET", "acme", 200}, {"DELETE", "acme", 200}, {"GET", "acme", 404}} {
-		if status, _, body := apptest.Send(t, step.method, at, "", "Authorization", "Bearer "+step.tenant); status != step.status {
-			t.Errorf("%+v: %d %s", step, status, body)
-		}
-	}
-	if status, r := k.ask(t, 0, "acme", `"input":"more","conversation":"`+c.ID+`"`); status != http.StatusNotFound || r.Error.Param != "conversation" {
-		t.Errorf("%d %+v", status, r.Error)
-	}
-	for _, body := range []string{`{"items":[{"role":"x"}]}`, `{"items":1}`, `{"bogus":1}`, `{"items":[{"role":"user","content":[{"type":"input_image","image_url":"http://169.254.169.254/"}]}]}`} {
-		if status, _, answer := apptest.Send(t, http.MethodPost, k.replicas[0].URL+"/v1/conversations", body, "Authorization", "Bearer acme"); status != http.StatusBadRequest {
-			t.Errorf("%s: %d %s", body, status, answer)
-		}
-	}
-}
-
-func TestResponsesAreStoredWhereNobodyForbidsIt(t *testing.T) {
-	redis := redistest.Start(t)
-	k := startKeepers(t, 2, "redis://"+redis.Addr)
-	first := k.stored(t, 0, "acme", `"input":"a"`)
-	if _, r := k.ask(t, 0, "quiet", `"input":"a"`); r.Store {
-		t.Error("the answer of a tenant that forgets is stored")
-	}
-	if status, r := k.ask(t, 0, "quiet", `"input":"a","previous_response_id":"`+first.ID+`"`); status != http.StatusBadRequest || !strings.Contains(r.Error.Message, "send the whole conversation as input") {
-		t.Errorf("%d %+v", status, r.Error)
-	}
-	if status, _, body := apptest.Send(t, http.MethodPost, k.replicas[1].Admin+"/admin/cache/purge?tenant=acme", ""); status != http.StatusOK {
-		t.Fatalf("purge: %d %s", status, body)
-	}
-	apptest.Eventually(t, "the tenant's responses are purged", func() bool {
-		status, _ := k.ask(t, 0, "acme", `"input":"b","previous_response_id":"`+first.ID+`"`)
-		return status == http.StatusNotFound
-	})
-	redis.Do("HSET", "foregate:settings", "responses.store", "off")
-	apptest.Eventually(t, "nothing is stored", func() bool {
-		_, r := k.ask(t, 0, "acme", `"input":"a"`)
-		return !r.Store
-	})
-}
-
-func TestAnAnswerGoesOutWhateverBecomesOfRedis(t *testing.T) {
-	redis := redistest.Start(t)
-	k := startKeepers(t, 1, "redis://"+redis.Addr)
-	first := k.stored(t, 0, "acme", `"input":"a"`)
-	for name, fault := range map[string]func(){
-		"full":   func() { redis.Do("CONFIG", "SET", "maxmemory", "1", "maxmemory-policy", "noeviction") },
-		"frozen": redis.Freeze,
-	} {
-		fault()
-		for _, stream := range []string{"true", "false"} {
-			began := time.Now()
-			if status, r := k.ask(t, 0, "acme", `"input":"b","stream":`+stream); status != http.StatusOK || r.Store || len(r.Output) == 0 {
-				t.Errorf("%s: %d %+v after %v", name, status, r, time.Since(began))
-			}
-		}
-		if name == "frozen" {
-			if status, r := k.ask(t, 0, "acme", `"input":"b","previous_response_id":"`+first.ID+`"`); status != http.StatusServiceUnavailable || r.Error.Code != "responses_unavailable" {
-				t.Errorf("%s: %d %+v", name, status, r.Error)
-			}
-			redis.Thaw()
-		}
-		redis.Do("CONFIG", "SET", "maxmemory", "0")
-		apptest.Eventually(t, "responses are stored again", func() bool {
-			_, r := k.ask(t, 0, "acme", `"input":"c"`)
-			return r.Store
-		})
-	}
-	redis.Kill()
-	if status, r := k.ask(t, 0, "acme", `"input":"b"`); status != http.StatusOK || r.Store {
-		t.Errorf("killed: %d %+v", status, r)
 	}
 }
 

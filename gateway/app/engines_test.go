@@ -124,36 +124,8 @@ func (w *probed) asks(t *testing.T, route, prompt string, temperature float64, h
 
 func TestWhatEnginesCanDoIsFoundOutAndObeyed(t *testing.T) {
 	w := newProbed(t)
-	t.Run("it is told in metrics and status", func(t *testing.T) { testCapabilitiesAreTold(t, w) })
 	t.Run("a mode that the target cannot is refused, and the target answers", func(t *testing.T) { testModeIsRefused(t, w) })
 	t.Run("a request may only ask for a stricter mode", func(t *testing.T) { testStricterModes(t, w) })
-}
-
-func testCapabilitiesAreTold(t *testing.T, w *probed) {
-	page := w.Metrics(t)
-	for _, want := range []string{
-		`foregate_probe_missing{capability="scoring",pool="large"} 0`,
-		`foregate_probe_missing{capability="scoring",pool="mute"} 1`,
-		`foregate_probe_missing{capability="token_ids",pool="mute"} 0`,
-		`foregate_probe_missing{capability="continuation",pool="small"} 0`,
-		`foregate_probe_age_seconds{pool="small"} `,
-	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the metrics do not hold %s", want)
-		}
-	}
-	if e := w.engine(t, "large"); e.Scoring != "completions" || !e.Continues || e.Backend == "" {
-		t.Errorf("the able engine is told as %+v", e)
-	}
-	var whys []string
-	for _, m := range w.engine(t, "mute").Missing {
-		if m.Name == "scoring" {
-			whys = append(whys, m.Reason)
-		}
-	}
-	if len(whys) != 1 || whys[0] == "" {
-		t.Errorf("why there is no scoring is told %d times: %q", len(whys), whys)
-	}
 }
 
 func testModeIsRefused(t *testing.T, w *probed) {

@@ -229,21 +229,6 @@ func TestTheNextFallbackIsAskedWhenOneFails(t *testing.T) {
 	}
 }
 
-func TestAnAnswerWhoseUsageNobodyTellsCostsTheMostThatItMay(t *testing.T) {
-	for _, stream := range []bool{false, true} {
-		hosted := startHosted(t)
-		hosted.mute = true
-		r := apptest.Serve(t, fallbackFile(deadURL, hosted.URL, "{pool: hosted, max_usd_per_hour: 20}", ""))
-		status, _, body := apptest.Send(t, http.MethodPost, r.URL+chat, chatBody("llama-3", fmt.Sprintf(`"max_tokens":20,"stream":%t`, stream)), "X-Tenant-ID", "acme")
-		if status != http.StatusOK || !strings.Contains(body, "outside") {
-			t.Fatalf("status %d: %s", status, body)
-		}
-		if page := r.Metrics(t); !strings.Contains(page, `foregate_fallback_usd_total{pool="hosted",route="llama-3"} 0.02`) { // 1 or more of prompt, 20 of the answer
-			t.Errorf("stream %t: %s", stream, apptest.Lines(page, "foregate_fallback_usd_total{"))
-		}
-	}
-}
-
 func TestAFallbackThatBreaksOffIsNotJoinedWithAnother(t *testing.T) {
 	first, second := startHosted(t), startHosted(t)
 	first.set(0, true)
@@ -279,26 +264,4 @@ func readBroken(t *testing.T, r *apptest.Replica, members string) (int, string) 
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(resp.Body) // it breaks off
 	return resp.StatusCode, string(body)
-}
-
-func TestAFallbackForShedRequestsIsNotForOthers(t *testing.T) {
-	for _, c := range []struct {
-		when string
-		down bool
-		want bool
-	}{{"shed", false, true}, {"unavailable", false, false}, {"shed", true, false}, {"unavailable", true, true}, {"unavailable, shed", false, true}} {
-		hosted := startHosted(t)
-		target := deadURL
-		if !c.down {
-			target = apptest.LoadedBackend(t, "m", 0.99).URL
-		}
-		r := apptest.Serve(t, fallbackFile(target, hosted.URL, "{pool: hosted, when: ["+c.when+"], max_usd_per_hour: 20}", ""))
-		if !c.down {
-			apptest.Eventually(t, "the pool has a reading", func() bool { return r.Pool("own").Snapshot()[0].HasReading })
-		}
-		status, head, body := apptest.Send(t, http.MethodPost, r.URL+chat, chatBody("llama-3", `"max_tokens":20`), "X-Tenant-ID", "acme", "X-Priority", "low")
-		if (status == http.StatusOK) != c.want || (head.Get("X-Tier") == "fallback") != c.want {
-			t.Errorf("%+v: status %d, %v: %s", c, status, head, body)
-		}
-	}
 }

@@ -28,7 +28,7 @@ func TestAStreamThatWaitsTakesLittleMemory(t *testing.T) {
 		t.Skip("the race detector takes memory")
 	}
 	const streams = 300
-	addr := startStraight(t, "", "").RemoteAddr().String()
+	addr := startStraight(t).RemoteAddr().String()
 	body := strings.Replace(straightQuestion, `{`, `{"stream":true,`, 1)
 	request := fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	open := func() {

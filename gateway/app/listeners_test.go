@@ -7,10 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -97,77 +94,32 @@ func replace(t *testing.T, cert, key string, by certtest.Pair) {
 	certtest.Write(t, key, by.Key)
 }
 
-// TestACertificateIsReplacedUnderLoadWithoutALostRequest replaces it by one with another key, and then by others that are
-// refused: they stay on disk while the load goes on.
-func TestACertificateIsReplacedUnderLoadWithoutALostRequest(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a long test: make test-long")
-	}
-	t.Parallel()
+func TestACertificateIsReplacedForNewConnectionsAndABadOneIsNot(t *testing.T) {
 	ca := certtest.New(t)
-	first, second := ca.Issue(t, certtest.Leaf{Name: "first", Ends: 90 * 24 * time.Hour}), ca.Issue(t, certtest.Leaf{Name: "second", Ends: 24*time.Hour + time.Minute})
-	cert, key := first.Files(t)
-	p := apptest.Serve(t, secureConfig(wholeEngine(t), files("tls", cert, key, "")))
-
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	var load sync.WaitGroup
-	var requests atomic.Int64
-	for i := range 4 {
-		load.Go(func() {
-			kept := secureClient(t, ca, i%2 == 0)
-			for ctx.Err() == nil {
-				client := kept
-				if i < 2 { // a new connection for each request
-					client = secureClient(t, ca, i%2 == 0)
-				}
-				if _, err := chatAt(context.WithoutCancel(ctx), client, p.URL); err != nil {
-					t.Error(err)
-					return
-				}
-				requests.Add(1)
-				if client != kept {
-					client.CloseIdleConnections()
-				}
-			}
-		})
-	}
-	if name := served(ctx, t, ca, p.Address); name != "first" {
-		t.Errorf("%s is served", name)
-	}
-	replace(t, cert, key, second)
-	apptest.Eventually(t, "new connections get the new certificate", func() bool { return served(ctx, t, ca, p.Address) == "second" })
-
-	expired := ca.Issue(t, certtest.Leaf{Name: "expired", Starts: -2 * time.Hour, Ends: -time.Hour})
-	for why, bad := range map[string]certtest.Pair{
-		"cert_file: the certificate expired at 20":                     expired,
-		"key_file: is no usable key of the certificate in cert_file: ": {Cert: second.Cert, Key: first.Key},
-		"key_file: holds no private key in PEM form":                   {Cert: second.Cert},
+	cert, key := ca.Issue(t, certtest.Leaf{Name: "first"}).Files(t)
+	p := apptest.ServeFile(t, secretFile(t, secureConfig(wholeEngine(t), files("tls", cert, key, ""))))
+	kept := secureClient(t, ca, true)
+	for _, step := range []struct {
+		pair   certtest.Pair
+		serves string
+		status int
+	}{
+		{ca.Issue(t, certtest.Leaf{Name: "second", Ends: 24*time.Hour + time.Minute}), "second", http.StatusOK},
+		{ca.Issue(t, certtest.Leaf{Name: "expired", Starts: -2 * time.Hour, Ends: -time.Hour}), "second", http.StatusUnprocessableEntity},
 	} {
-		replace(t, cert, key, bad)
-		apptest.Eventually(t, why, func() bool {
-			s := p.Status(t)
-			return len(s.Files) == 1 && s.Files[0].Setting == "tls" && strings.HasPrefix(s.Files[0].Error, why)
-		})
-		if name := served(ctx, t, ca, p.Address); name != "second" {
-			t.Errorf("%s: %s is served", why, name)
+		replace(t, cert, key, step.pair)
+		if status, _, body := apptest.Send(t, http.MethodPost, p.Admin+"/admin/reload", ""); status != step.status {
+			t.Errorf("status %d: %s", status, body)
+		}
+		if name := served(t.Context(), t, ca, p.Address); name != step.serves {
+			t.Errorf("%s is served, want %s", name, step.serves)
+		}
+		if _, err := chatAt(t.Context(), kept, p.URL); err != nil {
+			t.Error(err)
 		}
 	}
-	if err := os.Remove(key); err != nil {
-		t.Fatal(err)
-	}
-	apptest.Eventually(t, "the missing file is told", func() bool {
-		return p.Status(t).Files[0].Error == "key_file: no such file or directory"
-	})
-	stop()
-	load.Wait()
-	t.Logf("%d requests", requests.Load())
-
-	if w := strings.Join(p.Status(t).Warnings, "\n"); !strings.Contains(w, "tls: the certificate expires at 20") || !strings.Contains(w, ", in 1 day; replace its files") {
+	if w := strings.Join(p.Status(t).Warnings, "\n"); !strings.Contains(w, "tls: the certificate expires at 20") {
 		t.Errorf("warnings: %s", w)
-	}
-	if line := apptest.Lines(p.Metrics(t), `foregate_certificate_not_after_timestamp_seconds{setting="tls"}`); line == "" {
-		t.Error("no metric tells when it expires")
 	}
 }
 

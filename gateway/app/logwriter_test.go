@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 // droppedLines asserts that a registry counts lines that were dropped: within 20 seconds, at least so many.
@@ -49,22 +48,6 @@ func TestALogThatNobodyReadsHoldsNobodyUpAndCountsWhatIsLost(t *testing.T) {
 	go func() { _, _ = io.Copy(io.Discard, a) }()
 	droppedLines(t, reg, 2*maxQueuedLines)
 	_ = a.Close()
-}
-
-func TestTheLastLinesOfTheLogAreWritten(t *testing.T) {
-	var out bytes.Buffer
-	reg := prometheus.NewRegistry()
-	lines, stop := NewLogWriter(&out, reg)
-	for range 10 {
-		_, _ = lines.Write([]byte("a line\n"))
-	}
-	stop()
-	if n := bytes.Count(out.Bytes(), []byte("\n")); n != 10 {
-		t.Errorf("%d of 10 lines", n)
-	}
-	if n, err := testutil.GatherAndCount(reg, "foregate_log_lines_dropped_total"); n != 1 || err != nil {
-		t.Errorf("%d series, %v", n, err)
-	}
 }
 
 // shaky fails its first write.

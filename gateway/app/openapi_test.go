@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -151,30 +150,6 @@ func TestThePublicListenerIsAsItsDocumentSays(t *testing.T) {
 		c.check(t, call{method: method, path: "/v1/conversations/" + named.ID, headers: asAcme, status: 200})
 	}
 	c.checkAllCalled(t, "publicCalls")
-}
-
-// TestEveryRowOfTheErrorTableIsInTheDocument sends the requests of TestEveryRowOfTheErrorTableIsAnsweredInOpenAIsShape.
-func TestEveryRowOfTheErrorTableIsInTheDocument(t *testing.T) {
-	p, _ := refusals(t)
-	c := contractOf(t, p.URL, "/openapi.json", false)
-	// The document has these rules; others it cannot tell.
-	wrong := []string{"a missing field", "a wrong type", "a bad tier", "a bad request id", "another content type", "too large a body"}
-	for _, row := range errorTable {
-		if row.name == "malformed JSON" || row.name == "a packed body" {
-			continue // no request that a document could be asked about
-		}
-		k := call{method: http.MethodPost, path: chat, body: chatBody("good"), headers: as(asAcme, "Content-Type", "application/json"), status: row.status}
-		for to, value := range map[*string]string{&k.method: row.method, &k.path: row.path, &k.body: row.body} {
-			if value != "" {
-				*to = value
-			}
-		}
-		k.headers = append(k.headers, row.headers...)
-		for _, name := range wrong {
-			k.wrong = k.wrong || name == row.name
-		}
-		c.check(t, k)
-	}
 }
 
 // adminCalls reach every operation of the admin listener. The receipts are those of publicCalls' kind.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,6 +23,17 @@ type reloadWorld struct {
 	*apptest.Replica
 	path string
 	sims []*vllmsim.Server
+}
+
+// rotateFile puts a file with this text in the place of another, as one that is renamed over it.
+func rotateFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path+".next", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".next", path); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // reloadFile is a configuration with these backends of its only pool, and what else is given.

@@ -2,24 +2,15 @@ package app_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
-	"io"
 	"math"
 	"net"
-	"net/http"
 	"runtime"
 	"slices"
 	"strconv"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
-
-	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/app/apptest"
-	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/gateway/stores"
 )
 
 // straight is a replica, a client and an engine, whose client and engine are bare sockets that allocate
@@ -41,17 +32,6 @@ const straightAnswer = `{"id":"chatcmpl-4f2c9a1b7d3e48f6a5c0b1d2e3f40516","objec
 	`"stop_reason":null,"token_ids":null}],"service_tier":null,"system_fingerprint":"vllm-0.28.0-1a2b3c4d",` +
 	`"usage":{"prompt_tokens":31,"total_tokens":41,"completion_tokens":10,"prompt_tokens_details":null},"prompt_logprobs":null}`
 
-// newStraight starts all three, without a Redis, and with more lines of the configuration. The client has sent its first
-// requests, which forbid to store the answers.
-func newStraight(t testing.TB, more string) *straight {
-	t.Helper()
-	s := &straight{conn: startStraight(t, "", more), request: straightRequest("Cache-Control: no-store\r\n", straightQuestion)}
-	for range 200 {
-		s.ask(t)
-	}
-	return s
-}
-
 // straightRequest is a request over HTTP, with this field besides those of every client.
 func straightRequest(field, body string) []byte {
 	return fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: OpenAI/Python 1.99.0\r\n"+
@@ -59,52 +39,12 @@ func straightRequest(field, body string) []byte {
 		field, len(body), body)
 }
 
-// startStraight starts the replica and the engine, and returns a connection to the replica. With an address, the replica has
-// that Redis.
-func startStraight(t testing.TB, redis, more string) net.Conn {
+// startStraight starts a replica and an engine, and returns a connection to the replica.
+func startStraight(t testing.TB) net.Conn {
 	t.Helper()
-	if redis != "" {
-		redis = "redis: {url: \"redis://" + redis + "\"}"
-	}
-	file, err := config.Parse("straight", fmt.Appendf(nil, `
-listen: 127.0.0.1:0
-admin: 127.0.0.1:0
-pools: {t: {model: t, backends: ["http://%s"]}}
-routes: [{model: m, target: t}]
-drain: {delay: 0s, grace: 1s}
-%s
-%s
-`, bareEngine(t), redis, more))
-	if err != nil {
-		t.Fatal(err)
-	}
-	connections := stores.Stores{}
-	if redis != "" {
-		var closeStores func()
-		if connections, closeStores, err = stores.Open(file.Redis); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(closeStores)
-	}
-	registry := prometheus.NewRegistry()
-	lines, closeLog := app.NewLogWriter(io.Discard, registry)
-	t.Cleanup(closeLog)
-	r, err := app.New(t.Context(), app.Options{
-		File: file, Stores: connections, Admin: file.Admin, Logger: zerolog.New(lines).With().Timestamp().Logger(),
-		Registerer: registry, Gatherer: registry,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Stop(context.Background()) })
-	apptest.Eventually(t, "the replica is ready", func() bool {
-		status, _ := apptest.Get(t, "http://"+r.Addr().String()+"/readyz")
-		return status == http.StatusOK
-	})
-	conn, err := net.Dial("tcp", r.Addr().String())
+	r := apptest.Serve(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\npools: {t: {model: t, backends: ['http://%s']}}\nroutes: [{model: m, target: t}]\ndrain: {delay: 0s, grace: 1s}\n", bareEngine(t)))
+	r.Ready(t)
+	conn, err := net.Dial("tcp", r.Address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,29 +156,22 @@ func answerBarely(c net.Conn) {
 // client for engines included: 138 were measured.
 const maxStraightAllocs = 145
 
-// minAllocs returns how many allocations a request makes, at least, in several runs of so many: the replica's own loops
-// allocate, too.
-func minAllocs(requests int, ask func()) float64 {
-	least := math.Inf(1)
-	for range 5 {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		for range requests {
-			ask()
-		}
-		runtime.ReadMemStats(&after)
-		least = min(least, float64(after.Mallocs-before.Mallocs)/float64(requests))
-	}
-	return least
-}
-
 func TestAStraightAnswerAllocatesLittle(t *testing.T) {
 	if raced {
 		t.Skip("the race detector allocates")
 	}
+	s := &straight{conn: startStraight(t), request: straightRequest("Cache-Control: no-store\r\n", straightQuestion)}
 	const requests = 2000
-	s := newStraight(t, "")
-	least := minAllocs(requests, func() { s.ask(t) })
+	least := math.Inf(1)
+	for range 5 { // the replica's own loops allocate, too
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range requests {
+			s.ask(t)
+		}
+		runtime.ReadMemStats(&after)
+		least = min(least, float64(after.Mallocs-before.Mallocs)/requests)
+	}
 	t.Logf("%.1f allocations for a straight answer", least)
 	if least > maxStraightAllocs {
 		t.Errorf("a straight answer makes %.1f allocations, want at most %d", least, maxStraightAllocs)

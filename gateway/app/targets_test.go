@@ -5,43 +5,7 @@ import (
 	"testing"
 
 	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/tiers/pool"
 )
-
-// routed is a routing of the route m, whose pools each have a backend.
-func routed(t *testing.T, rt config.Route) *routing {
-	t.Helper()
-	rt.Model = "m"
-	r := &routing{routes: map[string]config.Route{"m": rt}, pools: map[string]*servedPool{}}
-	for _, name := range append(rt.TargetPools(), rt.Draft) {
-		p, err := pool.New(pool.Options{Name: name, Model: "m", Backends: []string{"http://127.0.0.1:9"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.pools[name] = &servedPool{Pool: p}
-	}
-	return r
-}
-
-func TestAPoolReplacesTheOneThatHadItsRole(t *testing.T) {
-	both := func(a, b string) config.Route {
-		return config.Route{Target: a, Targets: []config.WeightedTarget{{Pool: a, Weight: 1}, {Pool: b, Weight: 1}}, Draft: "d"}
-	}
-	for name, c := range map[string]struct {
-		was, is config.Route
-		pool    string
-		want    bool
-	}{
-		"a canary beside the target":  {config.Route{Target: "a", Draft: "d"}, both("a", "b"), "b", false},
-		"a new target before the old": {config.Route{Target: "a", Draft: "d"}, both("b", "a"), "b", true},
-		"another canary":              {both("a", "b"), both("a", "c"), "c", true},
-		"another draft":               {config.Route{Target: "a", Draft: "d"}, config.Route{Target: "a", Draft: "e"}, "e", true},
-	} {
-		if got := routed(t, c.is).replaces(routed(t, c.was), c.pool); got != c.want {
-			t.Errorf("%s: pool %s replaces one: %v", name, c.pool, got)
-		}
-	}
-}
 
 func TestPoolsThatCannotBeComparedAreWarnedOf(t *testing.T) {
 	const file = `listen: 127.0.0.1:0

@@ -206,55 +206,13 @@ drain: {delay: 0s, grace: 5s}
 	return w
 }
 
-// ask sends a request, and returns the status.
-func (w *tracedWorld) ask(t *testing.T, body string, headers ...string) int {
-	t.Helper()
-	code, _ := w.answer(t, body, headers...)
-	return code
-}
-
-// say sends a request that is answered with a status, and returns the answer.
-func (w *tracedWorld) say(t *testing.T, want int, body string, headers ...string) string {
-	t.Helper()
-	code, text := w.answer(t, body, headers...)
-	if code != want {
-		t.Fatalf("status %d: %s", code, text)
-	}
-	return text
-}
-
-func (w *tracedWorld) answer(t *testing.T, body string, headers ...string) (code int, text string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.URL+chat, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if strings.Contains(body, "plain") {
-		req.Header.Set("Cache-Control", "no-store")
-	}
-	for i := 0; i < len(headers); i += 2 {
-		req.Header.Add(headers[i], headers[i+1])
-	}
-	resp, err := apptest.Client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	all, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(all)
-}
-
 // mixed asks until the target has corrected a draft, and returns the id of that trace.
 func mixed(t *testing.T, w *tracedWorld) (id, body string) {
 	t.Helper()
 	for i := range 40 {
 		id = fmt.Sprintf("%032x", i+1)
 		prompt := fmt.Sprintf("She asked why the sky is blue, for the %d. time", i)
-		body = w.say(t, http.StatusOK, strings.Replace(chatBody("llama-3", `"temperature":0`, `"max_tokens":120`), `"hi"`, strconv.Quote(prompt), 1),
+		body, _ = apptest.Post(t, w.URL+chat, strings.Replace(chatBody("llama-3", `"temperature":0`, `"max_tokens":120`), `"hi"`, strconv.Quote(prompt), 1),
 			"Traceparent", "00-"+id+"-"+parentID+"-01", "Tracestate", "vendor=1", "X-Priority", "high")
 		if strings.Contains(body, `"tier":"mixed"`) {
 			return id, body
@@ -346,7 +304,7 @@ func TestOneTraceGoesFromTheClientThroughTheGatewayToDraftScoreAndTarget(t *test
 
 func TestAReplicaThatStopsTellsOfItsLastRequests(t *testing.T) {
 	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 0}")
-	w.ask(t, chatBody("plain", `"max_tokens":3`), "Traceparent", sampled)
+	apptest.Post(t, w.URL+chat, chatBody("plain", `"max_tokens":3`), "Traceparent", sampled, "Cache-Control", "no-store")
 	w.Stop(t)
 	if w.collector.count() == 0 {
 		t.Error("nothing was sent")

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
@@ -44,31 +43,6 @@ func TestABackendThatServesAnotherModelCostsNoRequestAndTheStatusNamesIt(t *test
 	}
 	apptest.Eventually(t, "the breaker of the wrong one opens", func() bool { return len(p.Status(t).Breakers) == 1 })
 	p.Stop(t)
-}
-
-func TestABackendIsUsedAgainWhenItServesThePoolsModel(t *testing.T) {
-	one := engineOf(t, "other")
-	p := apptest.Serve(t, oneRoute(fmt.Sprintf("backends: [%q]", one.URL())))
-	p.Ready(t)
-	for range 6 {
-		if status, _, body := apptest.Send(t, http.MethodPost, p.URL+chat, chatBody("r")); status != http.StatusBadGateway && status != http.StatusServiceUnavailable {
-			t.Fatalf("status %d: %s", status, body)
-		}
-	}
-	address := strings.TrimPrefix(one.URL(), "http://")
-	if err := one.Terminate(); err != nil {
-		t.Fatal(err)
-	}
-	next, err := vllmsim.New(vllmsim.Options{Model: "m", Profile: "h100-8b", TimeScale: 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	apptest.Eventually(t, "another engine at the same address", func() bool { return next.Start(address) == nil })
-	defer func() { _ = next.Terminate() }()
-	apptest.Within(t, 30*time.Second, "it answers, and the status is clean", func() bool {
-		status, _, _ := apptest.Send(t, http.MethodPost, p.URL+chat, chatBody("r"))
-		return status == http.StatusOK && why(t, p, "big") == ""
-	})
 }
 
 func TestAFallbackAnswersWhenEveryBackendServesAnotherModel(t *testing.T) {
