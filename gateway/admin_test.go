@@ -28,7 +28,7 @@ import (
 // orders is a fleet that notes what it was told.
 type orders struct {
 	mu    sync.Mutex
-	views []BackendView
+	views []pool.Backend
 	told  []string
 	err   error
 }
@@ -51,7 +51,7 @@ func (o *orders) note(ctx context.Context, what string) error {
 	return o.err
 }
 
-func (o *orders) Backends() []BackendView { return o.views }
+func (o *orders) Backends() []pool.Backend { return o.views }
 
 // last forgets and returns what was told.
 func (o *orders) last() string {
@@ -64,7 +64,7 @@ func (o *orders) last() string {
 
 // twoPools have one backend in common.
 func twoPools() *orders {
-	return &orders{views: []BackendView{
+	return &orders{views: []pool.Backend{
 		{Pool: "small", ID: "127.0.0.1-8000", URL: "http://127.0.0.1:8000", State: "up", KVUsage: new(0.25), InFlight: 3, Age: new(0.5)},
 		{Pool: "small", ID: "a10g-0-8000", URL: "https://a10g-0:8000/vllm", State: "drained", Why: "by hand"},
 		{Pool: "big", ID: "-fd00--1--8000", URL: "http://[fd00::1]:8000", State: "down", Why: "refused", Age: new(0.0)},
@@ -184,7 +184,7 @@ func TestASpotNoticeIsReadFromWhateverTheCloudSends(t *testing.T) {
 func TestAnOrderForABackendThatNobodyKnowsNamesThoseThatAre(t *testing.T) {
 	f := twoPools()
 	for i := range 100 {
-		f.views = append(f.views, BackendView{Pool: "wide", ID: fmt.Sprintf("w-%03d", i), URL: fmt.Sprintf("http://w-%03d", i)})
+		f.views = append(f.views, pool.Backend{Pool: "wide", ID: fmt.Sprintf("w-%03d", i), URL: fmt.Sprintf("http://w-%03d", i)})
 	}
 	f.err = fmt.Errorf("fleet: %w", ErrUnknownBackend)
 	o := openOffice(t, f)
@@ -334,7 +334,7 @@ func TestARouteWithoutBackendsSaysWhenToComeBack(t *testing.T) {
 }
 
 func TestNamesAreMatchedInOneFormAtATime(t *testing.T) {
-	views := []BackendView{{Pool: "p", ID: "h-80", URL: "http://h/a"}, {Pool: "p", ID: "h-80-b", URL: "http://h:80/b"}, {Pool: "q", ID: "x", URL: "nonsense"}}
+	views := []pool.Backend{{Pool: "p", ID: "h-80", URL: "http://h/a"}, {Pool: "p", ID: "h-80-b", URL: "http://h:80/b"}, {Pool: "q", ID: "x", URL: "nonsense"}}
 	for name, want := range map[string][]string{
 		"h-80": {"h-80"}, "h:80": {"h-80", "h-80-b"}, "h": {"h-80", "h-80-b"}, "http://h/b/": {"h-80-b"}, "http://h": nil, "h/a": nil, "": nil, "://": nil, "http://": nil, "[": nil,
 	} {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+
+	"github.com/foregate/foregate/tiers/pool"
 )
 
 const (
@@ -35,7 +37,7 @@ type Fleet interface {
 	// Undrain ends a drain, with the same errors. A drain that does not exist is no error.
 	Undrain(ctx context.Context, pool, backend string) error
 	// Backends returns all backends of all pools as this replica sees them.
-	Backends() []BackendView
+	Backends() []pool.Backend
 }
 
 // Errors that a Fleet's errors may match.
@@ -47,21 +49,8 @@ var (
 
 // PoolView is one pool of GET /admin/backends and GET /admin/status.
 type PoolView struct {
-	Pool     string        `json:"pool"`
-	Backends []BackendView `json:"backends"`
-}
-
-// BackendView is one backend as operators see it.
-type BackendView struct {
-	Pool     string   `json:"-"`
-	ID       string   `json:"id"`
-	URL      string   `json:"url"`
-	Engine   string   `json:"engine,omitempty"`    // the kind of its engine: vllm, sglang, llamacpp or openai; "" is not known yet
-	State    string   `json:"state"`               // up, down, drained or suspect
-	Why      string   `json:"why,omitempty"`       // why it is not up
-	KVUsage  *float64 `json:"kv_usage"`            // of its last reading, 0 … 1; null: no reading, or an engine that does not tell it
-	InFlight int      `json:"in_flight"`           // this replica's requests on it
-	Age      *float64 `json:"reading_age_seconds"` // of that reading; null: none
+	Pool     string         `json:"pool"`
+	Backends []pool.Backend `json:"backends"`
 }
 
 // backendRoutes are the routes of operators' actions on backends.
@@ -75,8 +64,8 @@ func (g *Gateway) backendRoutes(r chi.Router) {
 }
 
 // poolViews sorts backends into pools, both by name.
-func poolViews(backends []BackendView) []PoolView {
-	backends = slices.SortedFunc(slices.Values(backends), func(a, b BackendView) int { return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.ID, b.ID)) })
+func poolViews(backends []pool.Backend) []PoolView {
+	backends = slices.SortedFunc(slices.Values(backends), func(a, b pool.Backend) int { return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.ID, b.ID)) })
 	list := []PoolView{}
 	for _, b := range backends {
 		if len(list) == 0 || list[len(list)-1].Pool != b.Pool {
@@ -181,13 +170,13 @@ func (g *Gateway) unknownBackend(o backendRequest) error {
 }
 
 // lastBackendUp reports whether no other backend of the pool is up.
-func lastBackendUp(backends []BackendView, o backendRequest) bool {
+func lastBackendUp(backends []pool.Backend, o backendRequest) bool {
 	known := false
 	for _, b := range backends {
 		if b.Pool != o.pool {
 			continue
 		}
-		if b.ID != o.backend && b.State == "up" {
+		if b.ID != o.backend && b.State == pool.StateUp {
 			return false
 		}
 		known = known || b.ID == o.backend
@@ -264,20 +253,20 @@ func readSpotNotice(q url.Values, body []byte) (o backendRequest, err error) {
 }
 
 // matchBackends returns the backends that match name: an id, else a base URL, else host:port; in one pool, or
-// in all pools if pool is "".
-func matchBackends(backends []BackendView, pool, name string) []BackendView {
+// in all pools if of is "".
+func matchBackends(backends []pool.Backend, of, name string) []pool.Backend {
 	base, address := normalizeAddress(name)
-	for _, same := range []func(v BackendView) bool{
-		func(v BackendView) bool { return v.ID == name },
-		func(v BackendView) bool { b, _ := normalizeAddress(v.URL); return base != "" && b == base },
-		func(v BackendView) bool {
+	for _, same := range []func(v pool.Backend) bool{
+		func(v pool.Backend) bool { return v.ID == name },
+		func(v pool.Backend) bool { b, _ := normalizeAddress(v.URL); return base != "" && b == base },
+		func(v pool.Backend) bool {
 			_, a := normalizeAddress(v.URL)
 			return base == "" && address != "" && a == address
 		},
 	} {
-		var found []BackendView
+		var found []pool.Backend
 		for _, v := range backends {
-			if (pool == "" || v.Pool == pool) && same(v) {
+			if (of == "" || v.Pool == of) && same(v) {
 				found = append(found, v)
 			}
 		}
@@ -315,7 +304,7 @@ func normalizeAddress(raw string) (base, address string) {
 }
 
 // backendNames lists backends as pool/id for a message, at most twenty.
-func backendNames(backends []BackendView) string {
+func backendNames(backends []pool.Backend) string {
 	const maximum = 20
 	names := make([]string, 0, len(backends))
 	for _, b := range backends {

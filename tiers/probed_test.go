@@ -59,7 +59,7 @@ func probed(t *testing.T, pools ...*pool.Pool) *probe.Prober {
 	for _, p := range pools {
 		o.Pools = append(o.Pools, probe.Pool{Name: p.Name(), Model: p.Model(), Backends: func() (out []probe.Backend) {
 			for _, b := range p.Snapshot() {
-				out = append(out, probe.Backend{ID: b.ID, URL: b.URL, Up: !b.Down, Life: 1})
+				out = append(out, probe.Backend{ID: b.ID, URL: b.URL, Up: b.State != pool.StateDown, Life: 1})
 			}
 			return out
 		}})

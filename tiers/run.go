@@ -32,7 +32,7 @@ func (c *Cascade) readWindow(ctx context.Context, p *pool.Pool) error {
 	}
 	var last error
 	for _, b := range p.Snapshot() {
-		if b.Down {
+		if b.State == pool.StateDown {
 			continue
 		}
 		tokens, err := c.windows.read(ctx, b.URL, p.Model(), p.Credentials())

@@ -65,7 +65,7 @@ func TestCallsAtAProcessThatFallsSilentAreMadeByAnother(t *testing.T) {
 	cfg.Timeouts = plan.Timeouts{TargetFirstToken: time.Minute, StreamIdle: time.Minute, Total: 2 * time.Minute}
 	r := &rig{t: t, cascade: newTestCascade(t, Route{Model: "m", Target: p, Config: func() plan.Config { return cfg }})}
 	runs(t, p)
-	eventually(t, "readings", func() bool { s := p.Snapshot(); return s[0].HasReading && s[1].HasReading })
+	eventually(t, "readings", func() bool { s := p.Snapshot(); return s[0].Age != nil && s[1].Age != nil })
 
 	var streams, waiting []*underWay
 	for _, q := range prompts(4) {
@@ -118,7 +118,7 @@ func TestADraftThatFallsSilentBeforeItIsSentIsLeftWithoutFailover(t *testing.T) 
 		Model: "m", Draft: drafts, Target: testPool(t, "targets", "big", target.URL()), SameTokenizer: true, Config: func() plan.Config { return cfg },
 	})}
 	runs(t, drafts)
-	eventually(t, "readings", func() bool { return drafts.Snapshot()[0].HasReading })
+	eventually(t, "readings", func() bool { return drafts.Snapshot()[0].Age != nil })
 	u := r.begin(chat("Hello", `,"max_tokens":400,"ignore_eos":true,"stream":true`))
 	eventually(t, "a running draft", func() bool { return drafts.Snapshot()[0].Reading.Running > 0 })
 	if err := draft.SetFault(vllmsim.Fault{Hang: "process"}); err != nil {
@@ -142,7 +142,7 @@ func TestNobodyWaitsForTheOnlyTargetThatIsFrozen(t *testing.T) {
 	cfg.Timeouts = plan.Timeouts{TargetFirstToken: time.Minute, StreamIdle: time.Minute, Total: 2 * time.Minute}
 	r := &rig{t: t, cascade: newTestCascade(t, Route{Model: "m", Target: p, Config: func() plan.Config { return cfg }})}
 	runs(t, p)
-	eventually(t, "a reading", func() bool { return p.Snapshot()[0].HasReading })
+	eventually(t, "a reading", func() bool { return p.Snapshot()[0].Age != nil })
 	stream := r.begin(chat("Hello", `,"max_tokens":4000,"ignore_eos":true,"stream":true`))
 	<-stream.began
 	if err := frozen.SetFault(vllmsim.Fault{Hang: "process"}); err != nil {

@@ -69,11 +69,11 @@ func (p *pair) work(t *testing.T) {
 	if err := r.Fleet.Drain(t.Context(), "only", backend, "why", time.Hour); err != nil {
 		t.Error(err)
 	}
-	apptest.Eventually(t, "the other hears of the drain", func() bool { return p.replicas[1].Pool("only").Snapshot()[0].Drained })
+	apptest.Eventually(t, "the other hears of the drain", func() bool { return p.replicas[1].Pool("only").Snapshot()[0].State == "drained" })
 	if err := r.Fleet.Undrain(t.Context(), "only", backend); err != nil {
 		t.Error(err)
 	}
-	apptest.Eventually(t, "the other hears of its end", func() bool { return !p.replicas[1].Pool("only").Snapshot()[0].Drained })
+	apptest.Eventually(t, "the other hears of its end", func() bool { return p.replicas[1].Pool("only").Snapshot()[0].State != "drained" })
 	for range 20 { // they fail, which the breakers tell each other
 		_, _, _ = apptest.Send(t, http.MethodPost, "http://"+r.Addr().String()+chat, chatBody("m"))
 	}

@@ -117,7 +117,7 @@ func (p *pair) shared() bool {
 	owners := 0
 	for _, r := range p.replicas {
 		b := r.Pool("only").Snapshot()[0]
-		if r.Fleet.Mode().String() != "shared" || len(r.Fleet.Members()) != 2 || !b.HasReading || time.Since(b.Reading.At) > fresh {
+		if r.Fleet.Mode().String() != "shared" || len(r.Fleet.Members()) != 2 || b.Age == nil || time.Since(b.Reading.At) > fresh {
 			return false
 		}
 		if r.Fleet.Mine("only", b.ID) {

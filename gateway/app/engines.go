@@ -42,7 +42,7 @@ func (a *App) probedPools(r *routing) []probe.Pool {
 			all := p.Snapshot()
 			out := make([]probe.Backend, len(all))
 			for i, b := range all {
-				out[i] = probe.Backend{ID: b.ID, URL: b.URL, Engine: b.Engine, Up: !b.Down && !b.Open && !b.Drained && !b.Unasked, Life: b.Life}
+				out[i] = probe.Backend{ID: b.ID, URL: b.URL, Engine: b.Engine, Up: b.Probed, Life: b.Life}
 			}
 			return out
 		}}

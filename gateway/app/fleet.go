@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -80,31 +79,14 @@ func (o backendAdmin) Undrain(ctx context.Context, name, backend string) error {
 }
 
 func has(p *pool.Pool, backend string) bool {
-	return slices.ContainsFunc(p.Snapshot(), func(s pool.BackendState) bool { return s.ID == backend })
+	return slices.ContainsFunc(p.Snapshot(), func(s pool.Backend) bool { return s.ID == backend })
 }
 
 // Backends returns all backends of all pools.
-func (o backendAdmin) Backends() []gateway.BackendView {
-	var out []gateway.BackendView
-	for name, p := range o.routing.Load().pools {
-		for _, s := range p.Snapshot() {
-			v := gateway.BackendView{Pool: name, ID: s.ID, URL: s.URL, Engine: string(s.Engine), State: "up", Why: s.DrainReason, InFlight: s.InFlight}
-			if !s.Reading.At.IsZero() {
-				v.Age = new(time.Since(s.Reading.At).Seconds())
-				if !s.Reading.NoUsage && !math.IsNaN(s.Reading.KVUsage) && !math.IsInf(s.Reading.KVUsage, 0) {
-					v.KVUsage = new(s.Reading.KVUsage)
-				}
-			}
-			switch {
-			case s.Down:
-				v.State = "down"
-			case s.Drained:
-				v.State = "drained"
-			case s.Suspect:
-				v.State = "suspect"
-			}
-			out = append(out, v)
-		}
+func (o backendAdmin) Backends() []pool.Backend {
+	var out []pool.Backend
+	for _, p := range o.routing.Load().pools {
+		out = append(out, p.Snapshot()...)
 	}
 	return out
 }

@@ -145,7 +145,7 @@ func (a *App) tellBreakers(was map[breaker.Key]uint64) map[breaker.Key]uint64 {
 
 // isIdle reports whether a pool has no request of this replica.
 func isIdle(p *pool.Pool) bool {
-	return !slices.ContainsFunc(p.Snapshot(), func(b pool.BackendState) bool { return b.InFlight > 0 })
+	return !slices.ContainsFunc(p.Snapshot(), func(b pool.Backend) bool { return b.InFlight > 0 })
 }
 
 // backendIDs returns the ids of a pool's backends.

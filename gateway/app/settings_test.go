@@ -101,7 +101,7 @@ drain: {delay: 0s, grace: 2s}
 	}
 	inForce := func() bool {
 		return !slices.ContainsFunc(replicas, func(r *apptest.Replica) bool {
-			drained := slices.ContainsFunc(r.App.Pool("p").Snapshot(), func(s pool.BackendState) bool { return s.ID == id && s.Drained })
+			drained := slices.ContainsFunc(r.App.Pool("p").Snapshot(), func(s pool.Backend) bool { return s.ID == id && s.State == pool.StateDrained })
 			return !drained || r.App.Settings.Snapshot().Global().Admission.Low != 0.6
 		})
 	}

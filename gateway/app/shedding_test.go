@@ -27,7 +27,7 @@ routes: [{model: m, draft: d, target: t}, {model: alone, target: t}]
 drain: {delay: 0s, grace: 1s}
 `, store.Addr(), draft.URL(), apptest.LoadedBackend(t, "t", 0.99).URL))
 	apptest.Eventually(t, "both pools have a reading", func() bool {
-		return r.Pool("d").Snapshot()[0].HasReading && r.Pool("t").Snapshot()[0].HasReading
+		return r.Pool("d").Snapshot()[0].Age != nil && r.Pool("t").Snapshot()[0].Age != nil
 	})
 	return r, draft
 }

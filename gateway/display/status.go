@@ -238,7 +238,7 @@ func printPools(w io.Writer, pools []gateway.PoolView) {
 			if b.Age != nil {
 				age = Duration(*b.Age) + " ago"
 			}
-			t.Add("  "+b.ID, cmp.Or(b.Engine, "?"), b.State, usage, fmt.Sprint(b.InFlight), age, b.Why)
+			t.Add("  "+b.ID, string(cmp.Or(b.Engine, "?")), string(b.State), usage, fmt.Sprint(b.InFlight), age, b.Why)
 		}
 	}
 	t.Write(w)

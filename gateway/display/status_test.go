@@ -6,6 +6,7 @@ import (
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/tiers/pool"
 )
 
 // fullStatus is the status of a replica that has it all.
@@ -32,8 +33,8 @@ func fullStatus() gateway.Status {
 		},
 		Breakers: []gateway.BreakerView{{Pool: "small", Backend: "10.0.0.7-8000", State: "open", SecondsLeft: 3.25}, {Pool: "small", Backend: "10.0.0.8-8000", State: "half-open", SecondsLeft: 70, OpenHereOnly: true}},
 		Pools: []gateway.PoolView{
-			{Pool: "large", Backends: []gateway.BackendView{{ID: "h100", State: "up", KVUsage: &half, InFlight: 3, Age: &half}}},
-			{Pool: "small", Backends: []gateway.BackendView{
+			{Pool: "large", Backends: []pool.Backend{{ID: "h100", State: "up", KVUsage: &half, InFlight: 3, Age: &half}}},
+			{Pool: "small", Backends: []pool.Backend{
 				{ID: "10.0.0.7-8000", State: "down", Why: "dial tcp 10.0.0.7:8000: connect: connection refused, and a lot more that nobody reads", KVUsage: &half, Age: &old},
 				{ID: "a-backend-with-a-name-that-is-much-too-long-for-a-column-8000", State: "drained", Why: "maintenance"},
 			}},

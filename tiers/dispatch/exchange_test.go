@@ -73,7 +73,7 @@ func TestWhatAFirstByteNeverCameOfIsHeldAgainstTheBackendOrNot(t *testing.T) {
 		if f == nil || f.Kind != kind || !slices.Equal(r.reports, []string{"b0 " + string(parents)}) {
 			t.Errorf("%s: %v; the breaker was told %v, want %s", kind, err, r.reports, parents)
 		}
-		if down := r.pool.Snapshot()[0].Down; down != (kind == engine.Refused) {
+		if down := r.pool.Snapshot()[0].State == pool.StateDown; down != (kind == engine.Refused) {
 			t.Errorf("%s: the backend is down: %v", kind, down)
 		}
 	}
@@ -88,7 +88,7 @@ func TestAPassthroughPathThatIsClosedOpensNoBreaker(t *testing.T) {
 	if f, _ := errors.AsType[*engine.Failure](err); f == nil || f.Kind != engine.Unauthorized || !slices.Equal(r.reports, []string{"b0 " + string(engine.ClientGone)}) {
 		t.Errorf("%v; the breaker was told %v", err, r.reports)
 	}
-	if s := r.pool.Snapshot()[0]; !strings.Contains(s.DrainReason, "passthrough: the engine refuses") || s.Down {
+	if s := r.pool.Snapshot()[0]; !strings.Contains(s.Why, "passthrough: the engine refuses") || s.State == pool.StateDown {
 		t.Errorf("%+v", s)
 	}
 }
@@ -180,7 +180,7 @@ func TestScoresHaveABreakerOfTheirOwn(t *testing.T) {
 	if open, why, _ := r.d.Scores.State("p"); !open || why != openEngineDied || len(r.reports) > 0 {
 		t.Errorf("open %v, %s; the backends' breakers were told %v", open, why, r.reports)
 	}
-	if b := r.pool.Snapshot(); b[0].Down || b[1].Down {
+	if b := r.pool.Snapshot(); b[0].State == pool.StateDown || b[1].State == pool.StateDown {
 		t.Error("a score that failed took a backend out")
 	}
 	r.given("at the end")

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/choose"
-	"github.com/foregate/foregate/tiers/pool/capacity"
 	"github.com/foregate/foregate/tiers/pool/estimate"
 	"github.com/foregate/foregate/tiers/pool/health"
 	"github.com/foregate/foregate/tiers/pressure"
@@ -26,7 +25,7 @@ type backend struct {
 
 	down         error // why it is down; nil: up
 	downAt       time.Time
-	drained      drains              // why it gets no new requests
+	lastDrain    string              // why it was drained when that was last looked at; "": it was not
 	probed       time.Time           // when it was last asked for a token
 	blind        bool                // the lack of readings was logged
 	reachability health.Reachability // its last answer over HTTP
@@ -45,7 +44,7 @@ type backend struct {
 	speed    estimate.Speed
 	pace     float64 // seconds per token of one request between the last two readings; 0: unknown
 
-	account capacity.Account // our requests there
+	account estimate.Account // our requests there
 }
 
 // take stores a reading, from which units learn. restarted says that the server has restarted, so that its cache is empty.
@@ -70,36 +69,6 @@ func (b *backend) load() health.Load {
 		Requests: all.Requests - recent.Requests, Waiting: all.Waiting - recent.Waiting,
 		Queued: all.Queued, Prefill: b.speed.Prefill,
 	}
-}
-
-// out reports whether it gets no new requests.
-func (b *backend) out(now time.Time) bool {
-	return b.down != nil || b.removed || b.drained.reason(now) != ""
-}
-
-// drainOrder is an instruction to drain a backend.
-type drainOrder struct {
-	why   string
-	until time.Time // zero: no end
-}
-
-// drains are the reasons why a backend gets no new requests: from the fleet, and from this replica alone while the
-// others are unreachable.
-type drains struct {
-	fleet      string
-	here       drainOrder
-	lastLogged string // the reason that was logged last
-}
-
-// reason returns why the backend is drained, or "".
-func (d *drains) reason(now time.Time) string {
-	switch {
-	case d.fleet != "":
-		return d.fleet
-	case d.here.why != "" && (d.here.until.IsZero() || now.Before(d.here.until)):
-		return d.here.why
-	}
-	return ""
 }
 
 // errSilent is the reason of a backend that answers nothing, and gives no token.
@@ -168,9 +137,8 @@ func (b *backend) weigh(now time.Time) (weight float64, known bool) {
 	return pressure.Weight(b.reading.At, now)
 }
 
-// candidate sets b's state and load for package choose.
+// candidate sets b's load for package choose.
 func (b *backend) candidate(c *choose.Candidate, m *mean, at *moment) {
-	c.Down = b.out(at.now)
 	c.Suspect = b.health.IsSuspect()
 	c.Ramp = b.health.Ramp(at.now)
 	c.FaultShare = b.health.FaultShare(at.now)
@@ -193,7 +161,7 @@ func (b *backend) candidate(c *choose.Candidate, m *mean, at *moment) {
 		c.Running = max(c.Running+more, 0)
 		c.OwnQueued = max(float64(all.Queued)-m.waiting*m.prompt, 0)
 	}
-	o := b.account.Forecast(at.now, &capacity.Inputs{
+	o := b.account.Forecast(at.now, &estimate.Inputs{
 		ReadAt: b.reading.At, Running: c.Running, Waiting: c.Waiting,
 		Capacity: c.Capacity, BlockSize: c.BlockSize, Engines: b.reading.Engines, Replicas: at.replicas,
 		Speed: b.speed, Pooled: speed, Pace: b.pace, Prompt: m.prompt, Output: m.output, Variance: m.variance,

@@ -35,7 +35,7 @@ func TestARunningPoolWatchesABackendThatIsAdded(t *testing.T) {
 	}
 	eventually(t, "the new backend is read", func() bool {
 		all := p.Snapshot()
-		return len(all) == 1 && all[0].HasReading && all[0].Reading.KVUsage == .75
+		return len(all) == 1 && all[0].Age != nil && all[0].Reading.KVUsage == .75
 	})
 }
 
@@ -49,7 +49,7 @@ func TestAPoolThatReplacesAnotherTakesItsDrains(t *testing.T) {
 	fresh.TakeDrains(old)
 	drained := func() (out [2]bool) {
 		for i, b := range fresh.Snapshot() {
-			out[i] = b.Drained
+			out[i] = b.State == StateDrained
 		}
 		return out
 	}

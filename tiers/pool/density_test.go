@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/foregate/foregate/tiers/pool/capacity"
+	"github.com/foregate/foregate/tiers/pool/estimate"
 	"github.com/foregate/foregate/tiers/prefix"
 )
 
@@ -54,14 +54,14 @@ func TestCountedPutsRightWhatIsHeldAndQueued(t *testing.T) {
 		}
 		l.SetPromptTokens(c.counted)
 		other.Done(0)
-		for _, a := range []*capacity.Totals{b.first().account.All(), b.first().account.Recent()} {
+		for _, a := range []*estimate.Totals{b.first().account.All(), b.first().account.Recent()} {
 			if a.Requests != 1 || a.Queued != c.queue || a.PromptTokens != c.held || a.Tokens != c.used {
 				t.Errorf("%s: %+v, want %+v", name, a, c)
 			}
 		}
 		l.Done(0)
 		l.SetPromptTokens(77)
-		if a := b.first(); *a.account.All() != (capacity.Totals{}) || *a.account.Recent() != (capacity.Totals{}) {
+		if a := b.first(); *a.account.All() != (estimate.Totals{}) || *a.account.Recent() != (estimate.Totals{}) {
 			t.Errorf("%s: left behind %+v, %+v", name, a.account.All(), a.account.Recent())
 		}
 	}

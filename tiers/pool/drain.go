@@ -5,25 +5,50 @@ import (
 	"time"
 )
 
-// maxDrains bounds the drains that are kept for backends that are not in the pool yet.
+// maxDrains bounds the own drains that are kept for backends that are not in the pool any more.
 const maxDrains = 4096
 
-// redrain changes b's drains under the lock and logs a change. A backend that is undrained takes traffic gradually.
-func (p *Pool) redrain(b *backend, change func()) {
+// drainOrder is an instruction to drain a backend, which only this replica knows.
+type drainOrder struct {
+	why   string
+	until time.Time // zero: no end
+}
+
+// drained returns why a backend gets no new requests, or "": by the fleet's word, or by this replica's alone while the
+// others are unreachable. The caller holds mu.
+func (p *Pool) drained(b *backend, now time.Time) string {
+	if why := p.fleetDrains[b.id]; why != "" {
+		return why
+	}
+	if o := p.ownDrains[b.id]; o.until.IsZero() || now.Before(o.until) {
+		return o.why
+	}
+	return ""
+}
+
+// out reports whether a backend gets no new requests. The caller holds mu.
+func (p *Pool) out(b *backend, now time.Time) bool {
+	return b.down != nil || b.removed || p.drained(b, now) != ""
+}
+
+// setDrains changes the drains, and logs what that changes. A backend that is undrained takes traffic gradually.
+func (p *Pool) setDrains(change func()) {
+	p.locked(change)
+	for _, b := range *p.set.Load() {
+		p.noteDrain(b)
+	}
+}
+
+// noteDrain notices that a backend was drained, or that its drain has ended.
+func (p *Pool) noteDrain(b *backend) {
 	now := p.o.Now()
 	var was, why string
 	inflight := 0
 	p.locked(func() {
-		change()
-		was, why, inflight = b.drained.lastLogged, b.drained.reason(now), b.account.All().Requests
-		b.drained.lastLogged = why
-		switch why {
-		case was:
-		case "":
+		was, why, inflight = b.lastDrain, p.drained(b, now), b.account.All().Requests
+		b.lastDrain = why
+		if was != "" && why == "" {
 			b.health.MarkStarted(now)
-			b.metrics.drained.Set(0)
-		default:
-			b.metrics.drained.Set(1)
 		}
 	})
 	if why != was {
@@ -34,15 +59,12 @@ func (p *Pool) redrain(b *backend, change func()) {
 // ReceiveDrains sets all drained backends of the fleet by id, with the reasons. It may name backends that are not in the
 // pool yet. Backends that it does not name get requests again. It replaces drains that only this replica knew.
 func (p *Pool) ReceiveDrains(drained map[string]string) {
-	p.locked(func() {
+	p.setDrains(func() {
 		p.fleetDrains = maps.Clone(drained)
 		for id := range drained {
 			delete(p.ownDrains, id)
 		}
 	})
-	for _, b := range *p.set.Load() {
-		p.redrain(b, func() { b.drained.fleet, b.drained.here = drained[b.id], p.ownDrains[b.id] })
-	}
 }
 
 // Drain gives a backend no new requests for d (0: until Undrain) and lets running requests finish. Only this replica
@@ -52,18 +74,16 @@ func (p *Pool) Drain(backend, why string, d time.Duration) bool {
 	if d > 0 {
 		o.until = p.o.Now().Add(d)
 	}
-	b := p.named(backend)
-	if b == nil {
+	if p.named(backend) == nil {
 		return false
 	}
-	p.redrain(b, func() {
-		if told, drained := p.fleetDrains[backend]; drained && told == why { // the fleet was faster
-			return
+	p.setDrains(func() {
+		if len(p.ownDrains) >= maxDrains {
+			maps.DeleteFunc(p.ownDrains, func(id string, _ drainOrder) bool { return p.byID[id] == nil })
 		}
-		if len(p.ownDrains) < maxDrains {
+		if p.fleetDrains[backend] != why { // else the fleet was faster
 			p.ownDrains[backend] = o // kept, because the backend may leave and come back
 		}
-		b.drained.here = o
 	})
 	return true
 }
@@ -71,12 +91,25 @@ func (p *Pool) Drain(backend, why string, d time.Duration) bool {
 // Undrain ends this replica's own Drain. It reports whether the backend gets requests now: not if the fleet holds it
 // drained, or it does not exist.
 func (p *Pool) Undrain(backend string) (undrained bool) {
-	p.locked(func() { delete(p.ownDrains, backend) })
-	if b := p.named(backend); b != nil {
-		p.redrain(b, func() {
-			b.drained.here = drainOrder{}
-			undrained = b.drained.fleet == ""
-		})
-	}
+	p.setDrains(func() {
+		delete(p.ownDrains, backend)
+		undrained = p.byID[backend] != nil && p.fleetDrains[backend] == ""
+	})
 	return undrained
+}
+
+// fleetWait is longer than the fleet takes to tell a new pool of its drains.
+const fleetWait = 5 * time.Second
+
+// TakeDrains has the pool drain what another one does that it replaces. What the fleet holds drained is kept for some
+// seconds, until the fleet says it again.
+func (p *Pool) TakeDrains(from *Pool) {
+	taken := map[string]drainOrder{}
+	from.locked(func() {
+		for id, why := range from.fleetDrains {
+			taken[id] = drainOrder{why: why, until: p.o.Now().Add(fleetWait)}
+		}
+		maps.Copy(taken, from.ownDrains)
+	})
+	p.setDrains(func() { maps.Copy(p.ownDrains, taken) })
 }

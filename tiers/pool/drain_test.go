@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
-
 	"github.com/foregate/foregate/tiers/pool/health"
 	"github.com/foregate/foregate/tiers/prefix"
 )
@@ -22,7 +20,7 @@ func (f *fakeFleet) Place(_ string, placements []prefix.Placement) {
 	f.placed = append(f.placed, placements...)
 }
 
-func (b *bench) drainOf(i int) string { return (*b.set.Load())[i].drained.reason(b.now) }
+func (b *bench) drainOf(i int) string { return b.drained((*b.set.Load())[i], b.now) }
 
 func TestADrainedBackendGetsNoNewRequestsAndKeepsThoseItHas(t *testing.T) {
 	b := newBench(t, Options{})
@@ -33,16 +31,13 @@ func TestADrainedBackendGetsNoNewRequestsAndKeepsThoseItHas(t *testing.T) {
 	if b.picks(40) > 0 {
 		t.Error("picked while drained")
 	}
-	if shown := testutil.ToFloat64((*b.set.Load())[0].metrics.drained); shown != 1 {
-		t.Errorf("foregate_backend_drained is %g", shown)
-	}
 	s := b.Snapshot()[0]
-	if !s.Drained || s.DrainReason != "upgrade" || s.InFlight != 1 || s.Down {
+	if s.State != StateDrained || s.Why != "upgrade" || s.InFlight != 1 {
 		t.Errorf("got %+v", s)
 	}
 	l.Done(1)
 	b.Undrain("a")
-	if b.Snapshot()[0].Drained || testutil.ToFloat64((*b.set.Load())[0].metrics.drained) != 0 {
+	if b.Snapshot()[0].State == StateDrained {
 		t.Error("still drained")
 	}
 }
@@ -55,7 +50,7 @@ func TestADrainEndsByItself(t *testing.T) {
 		t.Error("ended too early")
 	}
 	b.now = b.now.Add(1)
-	b.show(b.first())
+	b.noteChanges(b.first())
 	if b.drainOf(0) != "" || b.first().health.Ramp(b.now) != health.MinRamp {
 		t.Errorf("%q, ramp %v", b.drainOf(0), b.first().health.Ramp(b.now))
 	}
@@ -102,11 +97,11 @@ func TestHearIgnoresOldReadingsAndUnknownBackends(t *testing.T) {
 	l.ReportRefused(nil)
 	b.now = b.now.Add(time.Second)
 	r.At = b.now
-	if b.ReceiveReading("a", r); !b.Snapshot()[0].Down || !b.ShouldScrape("a", false, b.now) {
+	if b.ReceiveReading("a", r); b.Snapshot()[0].State != StateDown || !b.ShouldScrape("a", false, b.now) {
 		t.Error("up by another's word, or not looked at by this one")
 	}
 	b.Observe("a", r, nil)
-	if b.Snapshot()[0].Down || b.first().health.Ramp(b.now) != health.MinRamp || b.ShouldScrape("a", false, b.now) {
+	if b.Snapshot()[0].State == StateDown || b.first().health.Ramp(b.now) != health.MinRamp || b.ShouldScrape("a", false, b.now) {
 		t.Error("not up by its own, or at once in full")
 	}
 }

@@ -7,8 +7,7 @@ import (
 
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dialect"
-	"github.com/foregate/foregate/tiers/pool/capacity"
-	"github.com/foregate/foregate/tiers/prefix"
+	"github.com/foregate/foregate/tiers/pool/estimate"
 )
 
 // Lease is one request's slot on a backend. Call Done in any case. All methods may be called from any goroutine. It must
@@ -17,13 +16,12 @@ type Lease struct {
 	pool    *Pool
 	backend *backend
 	engine  dialect.Kind // of backend at the pick
-	key     prefix.Key
-	bytes   int  // of the prompt's text; 0: the token count was exact
-	answers int  // requested answers, at least 1
-	kind    int  // of the answer, for length estimates
-	spare   bool // Demand.Optional
+	bytes   int          // of the prompt's text; 0: the token count was exact
+	answers int          // requested answers, at least 1
+	kind    int          // of the answer, for length estimates
+	spare   bool         // Demand.Optional
 
-	request capacity.Request        // guarded by Pool.mu, like the fields below
+	request estimate.Request        // guarded by Pool.mu, like the fields below
 	lost    context.CancelCauseFunc // called when the request must leave the backend; nil: it was, or nobody waits for it
 	stays   bool                    // no other backend can do the rest
 }
@@ -130,7 +128,6 @@ func (l *Lease) ReportCredentials(use Use, shown *credentials.Credentials, err e
 func (l *Lease) Done(generated int) (usd float64) {
 	usd, first := l.release(generated)
 	if first {
-		l.backend.metrics.inflight.Dec()
 		l.pool.o.OnCapacity()
 	}
 	return usd

@@ -18,8 +18,7 @@ func TestAPanicUnderAPoolsLockLeavesItUnlocked(t *testing.T) {
 	err := errors.New("refused")
 	for name, call := range map[string]func(p *Pool, l *Lease){
 		"taken":      func(p *Pool, _ *Lease) { p.storeReading(nil, pressure.Reading{}) },
-		"show":       func(p *Pool, _ *Lease) { p.show(nil) },
-		"forgetOld":  func(p *Pool, _ *Lease) { p.forgetOld(nil) },
+		"show":       func(p *Pool, _ *Lease) { p.noteChanges(nil) },
 		"setDown":    func(p *Pool, _ *Lease) { p.setDown(nil, err) },
 		"setUp":      func(p *Pool, _ *Lease) { p.setUp(nil, time.Time{}) },
 		"unanswered": func(p *Pool, _ *Lease) { p.noteUnanswered(nil, time.Time{}) },

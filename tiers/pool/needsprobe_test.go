@@ -20,18 +20,18 @@ func TestTheEndOfAStalledRequestIsNoSignOfLife(t *testing.T) {
 	l := pick(t, b.Pool, Demand{PromptTokens: 10, Exclude: []string{"b", "c", "d"}})
 	l.FirstToken()
 	b.hang(3 * time.Second)
-	if !b.Snapshot()[0].Suspect {
+	if b.Snapshot()[0].State != StateSuspect {
 		t.Fatal("not found")
 	}
-	if l.Done(7); !b.Snapshot()[0].Suspect {
+	if l.Done(7); b.Snapshot()[0].State != StateSuspect {
 		t.Error("a stalled request's end says that the engine is well")
 	}
 	l.MarkAlive()
-	if b.Snapshot()[0].Suspect {
+	if b.Snapshot()[0].State == StateSuspect {
 		t.Error("a token came, and it is suspect still")
 	}
 	b.hang(4 * time.Second) // a token speaks for it for three
-	if !b.Snapshot()[0].Suspect {
+	if b.Snapshot()[0].State != StateSuspect {
 		t.Error("one token speaks for the engine for ever")
 	}
 }
@@ -41,7 +41,7 @@ func TestAClientThatReadsSlowlyKeepsNoEngineBusy(t *testing.T) {
 	l := pick(t, b.Pool, Demand{PromptTokens: 10, Exclude: []string{"b", "c", "d"}})
 	l.FirstToken() // and the engine has long finished
 	b.run(time.Minute, func() pressure.Reading { return works(0, 100) })
-	if b.Snapshot()[0].Suspect {
+	if b.Snapshot()[0].State == StateSuspect {
 		t.Error("an idle engine is suspect for a client's sake")
 	}
 	l.Done(3)
@@ -83,11 +83,11 @@ func TestAnAnswerWithoutAStepShowsThatTheMetricsAreFrozenThoughTheySayIdle(t *te
 	l.FirstToken()
 	l.Done(5)
 	b.run(500*time.Millisecond, idle)
-	if s := b.Snapshot()[0]; s.HasReading || s.Suspect || s.DrainReason == "" {
+	if s := b.Snapshot()[0]; !looked(b.Pool)[0].UsageUnknown || s.State == StateSuspect || s.Why == "" {
 		t.Errorf("got %+v", s)
 	}
 	b.run(500*time.Millisecond, func() pressure.Reading { return works(0, 101) })
-	if s := b.Snapshot()[0]; !s.HasReading || s.DrainReason != "" {
+	if s := b.Snapshot()[0]; looked(b.Pool)[0].UsageUnknown || s.Why != "" {
 		t.Errorf("they move again: %+v", s)
 	}
 }

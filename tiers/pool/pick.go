@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/foregate/foregate/tiers/choose"
-	"github.com/foregate/foregate/tiers/pool/capacity"
+	"github.com/foregate/foregate/tiers/pool/estimate"
 )
 
 // PickInto chooses a backend and makes l a lease on it; the request counts there until Done. The error is a
@@ -89,6 +89,7 @@ func (p *Pool) fill(r *round) {
 	r.cands = append(r.cands[:0], make([]choose.Candidate, len(r.backends))...)
 	for i, b := range r.backends {
 		c := &r.cands[i]
+		c.Down = p.out(b, r.now)
 		b.candidate(c, &m, &r.moment)
 		c.Ramp = min(c.Ramp, r.views[i].ramp)
 		c.Placed = p.warm.Placed(b.number) / float64(max(b.reading.Engines, 1))
@@ -118,13 +119,13 @@ func (p *Pool) commit(r *round, d *Demand, l *Lease) {
 	output, variance := p.output(d)
 	held := max(d.holds(prompt, r.need.LongestPrompt)-c.Shared, 0)
 	*l = Lease{
-		pool: p, backend: b, engine: b.identity.kind, bytes: d.PromptBytes, key: d.key(), answers: d.answers(), kind: d.kind(), spare: d.Optional,
-		request: capacity.Request{
+		pool: p, backend: b, engine: b.identity.kind, bytes: d.PromptBytes, answers: d.answers(), kind: d.kind(), spare: d.Optional,
+		request: estimate.Request{
 			Began: r.now, Ahead: c.Ahead(), Shared: prompt - held, Answers: d.answers(), Output: output,
 			Variance: variance, MaxOutput: d.MaxOutput * d.answers(), Whole: d.Whole, Parts: d.Parts, Owner: l,
 		},
 	}
-	b.account.Start(&l.request, capacity.Totals{
+	b.account.Start(&l.request, estimate.Totals{
 		Requests: d.answers(), Waiting: d.answers(), Queued: max(prompt-c.Cached, 0), PromptTokens: held, Tokens: held + r.need.OutputTokens*d.answers()/2,
 	})
 	p.leave(r, d)
@@ -154,11 +155,46 @@ func (p *Pool) tell(r *round, l *Lease) {
 		p.o.Fleet.Place(p.o.Name, r.placed)
 	}
 	c, m := &r.cands[r.picked], &l.backend.metrics
-	m.inflight.Inc()
 	m.expected.Add(float64(min(c.Cached, r.need.PromptTokens)))
 	m.prompt.Add(float64(r.need.PromptTokens))
 	p.score.Observe(choose.Score(choose.Wait(*c, r.need)))
 	if r.prevented() {
 		p.prevented.Inc()
+	}
+}
+
+// warmth sets how much of the prompt each candidate has in its cache: by placements, and all of it on the backend that has just computed it. The caller holds mu.
+func (p *Pool) warmth(r *round, d *Demand) {
+	prompt := r.need.PromptTokens
+	r.raw = append(r.raw[:0], make([]int, len(r.backends))...)
+	p.warm.Find(d.parts(), prompt, func(number, tokens int, main bool) {
+		b := p.numbered[number]
+		if b == nil {
+			return
+		}
+		if i := r.index(b); i >= 0 && tokens > r.cands[i].Cached {
+			r.cands[i].Cached, r.cands[i].Main = tokens, main
+		}
+	})
+	for i, b := range r.backends {
+		c := &r.cands[i]
+		r.raw[i] = c.Cached
+		if c.Cached > 0 {
+			c.Cached = int(float64(c.Cached) * b.hits.Trust())
+		}
+		if d.WarmBackend != "" && b.id == d.WarmBackend {
+			c.Cached, c.Main = max(prompt-1, 0), true
+		}
+	}
+}
+
+// leave removes an expected prefix that the engine has no space for: most such expectations on that backend were wrong.
+// It removes one at a time, because the remaining ones may fit now. The caller holds mu.
+func (p *Pool) leave(r *round, d *Demand) {
+	for i, b := range r.backends {
+		if i != r.picked && r.raw[i] > r.raw[r.picked] && b.hits.Trust() < 1 {
+			b.hits.Forgive()
+			p.warm.Remove(d.parts(), b.number)
+		}
 	}
 }

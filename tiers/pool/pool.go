@@ -2,8 +2,8 @@
 // request goes to.
 //
 // Start at [New], [Pool.Run] and [Pool.PickInto]. The choice itself is [choose.Choose], a pure function; Pool collects
-// its inputs. The subpackages are pure, too: capacity computes the KV memory that requests hold, estimate holds learned
-// values, and health decides whether a backend is well. Pool has the lock, the clock and the network.
+// its inputs. The subpackages are pure, too: estimate computes the KV memory that requests hold and holds learned values,
+// and health decides whether a backend is well. Pool has the lock, the clock and the network.
 //
 // A backend that refuses a connection is out at once and returns when a probe succeeds. One that answers nothing for a
 // second, or makes no steps although it has work, is suspect: it gets requests only if no other is left, and running

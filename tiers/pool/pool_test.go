@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/foregate/foregate/tiers/pool/capacity"
+	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/pool/estimate"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -112,8 +112,8 @@ func TestConcurrentRequestsOfAnIdlePoolAreSpread(t *testing.T) {
 		pick(t, p, Demand{PromptTokens: 1000})
 	}
 	for _, s := range p.Snapshot() {
-		if s.InFlight != 10 || s.Tokens != 10_000 {
-			t.Errorf("%s has %d requests, %d tokens", s.ID, s.InFlight, s.Tokens)
+		if s.InFlight != 10 {
+			t.Errorf("%s has %d requests", s.ID, s.InFlight)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func TestOwnRequestsCountUntilAReadingThatBeganAfterThemIncludesThem(t *testing.
 	want(1, 0, 16)
 	second.Done(5)
 	want(0, 0, 0)
-	if s := p.Snapshot()[0]; s.InFlight != 0 || s.Tokens != 0 || *b.account.All() != (capacity.Totals{}) {
+	if s := p.Snapshot()[0]; s.InFlight != 0 || *b.account.All() != (estimate.Totals{}) {
 		t.Errorf("left over: %+v, %+v", s, b.account.All())
 	}
 }
@@ -161,24 +161,24 @@ func TestUnknownReadingIsNeitherIdleNorFull(t *testing.T) {
 	p := fixed(t, Options{Backends: []string{"http://idle", "http://unknown", "http://busy"}})
 	p.give(0, pressure.Reading{KVUsage: 0.1})
 	p.give(2, pressure.Reading{KVUsage: 0.9, Waiting: 20, Running: 100})
-	s := p.Snapshot()
-	if s[1].HasReading || s[1].KVUsage != 0.5 {
-		t.Errorf("unknown: %+v", s[1])
+	wait := func(i int) float64 { return choose.Wait(looked(p)[i], choose.Request{PromptTokens: 512}) }
+	if c := looked(p)[1]; !c.UsageUnknown || c.Usage != 0.5 {
+		t.Errorf("unknown: %+v", c)
 	}
-	if !(s[0].Wait < s[1].Wait && s[1].Wait < s[2].Wait) {
-		t.Errorf("waits %v, %v, %v", s[0].Wait, s[1].Wait, s[2].Wait)
+	if !(wait(0) < wait(1) && wait(1) < wait(2)) {
+		t.Errorf("waits %v, %v, %v", wait(0), wait(1), wait(2))
 	}
 	// Our own requests count there, beyond what the mean stands for.
-	before := s[1].Wait
+	before := wait(1)
 	for range 40 {
 		pick(t, p, Demand{PromptTokens: 2000, Exclude: []string{"idle", "busy"}})
 	}
-	if after := p.Snapshot()[1].Wait; after < before+5 {
+	if after := wait(1); after < before+5 {
 		t.Errorf("40 own requests: %v, then %v", before, after)
 	}
 	// Where nobody knows anything, it is half.
-	if s := fixed(t, Options{}).Snapshot(); s[0].KVUsage != unknownUsage || s[0].Score <= 0 || s[0].Score >= 1 {
-		t.Errorf("got %+v", s[0])
+	if c := looked(fixed(t, Options{}))[0]; c.Usage != unknownUsage {
+		t.Errorf("got %+v", c)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestRefusedBackendIsOutAtOnceButAClientThatLeftRefusesNothing(t *testing.T)
 	p := fixed(t, Options{})
 	l := pick(t, p, Demand{})
 	l.ReportRefused(context.Canceled)
-	if s := p.Snapshot(); s[0].Down || s[1].Down {
+	if s := p.Snapshot(); s[0].State == StateDown || s[1].State == StateDown {
 		t.Fatal("a client that left took a backend out")
 	}
 	l.ReportRefused(nil)
@@ -233,7 +233,7 @@ func TestSpeedIsLearnedPerBackendWithinBounds(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			l.Done(101) // 10 tokens/s
 		}
-		if s := p.Snapshot()[0]; s.PrefillRate < 990 || s.PrefillRate > 1010 || s.DecodeRate < 9.9 || s.DecodeRate > 10.1 {
+		if s := looked(p)[0]; s.PrefillRate < 990 || s.PrefillRate > 1010 || s.DecodeRate < 9.9 || s.DecodeRate > 10.1 {
 			t.Errorf("learned %v and %v", s.PrefillRate, s.DecodeRate)
 		}
 		// Two at once: the second's time is explained by the first before it.
@@ -246,7 +246,7 @@ func TestSpeedIsLearnedPerBackendWithinBounds(t *testing.T) {
 			one.Done(0)
 			two.Done(0)
 		}
-		if s := p.Snapshot()[0]; s.PrefillRate < 900 || s.PrefillRate > 1100 {
+		if s := looked(p)[0]; s.PrefillRate < 900 || s.PrefillRate > 1100 {
 			t.Errorf("with a queue: %v", s.PrefillRate)
 		}
 		for range 200 {
@@ -256,7 +256,7 @@ func TestSpeedIsLearnedPerBackendWithinBounds(t *testing.T) {
 			time.Sleep(time.Hour)
 			l.Done(1000)
 		}
-		if s := p.Snapshot()[0]; s.PrefillRate < estimate.MinPrefill || s.DecodeRate < estimate.MinDecode {
+		if s := looked(p)[0]; s.PrefillRate < estimate.MinPrefill || s.DecodeRate < estimate.MinDecode {
 			t.Errorf("below the bounds: %v and %v", s.PrefillRate, s.DecodeRate)
 		}
 	})
@@ -285,7 +285,7 @@ func TestLeasesOfManyGoroutinesLeaveNothingBehind(t *testing.T) {
 	}
 	wg.Wait()
 	for _, b := range *p.set.Load() {
-		if *b.account.All() != (capacity.Totals{}) || *b.account.Recent() != (capacity.Totals{}) {
+		if *b.account.All() != (estimate.Totals{}) || *b.account.Recent() != (estimate.Totals{}) {
 			t.Errorf("%s: %+v, %+v", b.id, b.account.All(), b.account.Recent())
 		}
 	}

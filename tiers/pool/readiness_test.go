@@ -25,11 +25,11 @@ func TestABackendWhoseHostDoesNotResolveIsNotReached(t *testing.T) {
 	if got := b.Readiness(); got != Unknown {
 		t.Errorf("its host does not resolve: %v", got)
 	}
-	if why := b.Snapshot()[0].DrainReason; !strings.Contains(why, "no such host") {
+	if why := b.Snapshot()[0].Why; !strings.Contains(why, "no such host") {
 		t.Errorf("why: %q", why)
 	}
 	b.give(0, works(1, 1))
-	if got, why := b.Readiness(), b.Snapshot()[0].DrainReason; got != Ready || why != "" {
+	if got, why := b.Readiness(), b.Snapshot()[0].Why; got != Ready || why != "" {
 		t.Errorf("after a reading: %v, %q", got, why)
 	}
 	b.noteMissed(a, unresolved) // connections that are there may still serve
@@ -38,7 +38,7 @@ func TestABackendWhoseHostDoesNotResolveIsNotReached(t *testing.T) {
 		t.Errorf("just after its last answer: %v", got)
 	}
 	b.now = b.now.Add(1)
-	if got, why := b.Readiness(), b.Snapshot()[0].DrainReason; got != Unknown || !strings.Contains(why, "no such host") {
+	if got, why := b.Readiness(), b.Snapshot()[0].Why; got != Unknown || !strings.Contains(why, "no such host") {
 		t.Errorf("10 s after its last answer: %v, %q", got, why)
 	}
 	l := pick(t, b.Pool, Demand{})

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/tiers/credentials"
@@ -17,7 +15,7 @@ import (
 func reasons(p *Pool) []string {
 	var out []string
 	for _, s := range p.Snapshot() {
-		out = append(out, s.DrainReason)
+		out = append(out, s.Why)
 	}
 	return out
 }
@@ -26,8 +24,7 @@ func TestARefusalOfCredentialsIsTheReasonOfABackendUntilItAcceptsThem(t *testing
 	now := time.Unix(1_800_000_000, 0)
 	var log strings.Builder
 	live := new(credentials.Live)
-	reg := prometheus.NewRegistry()
-	p := fixed(t, Options{Credentials: live, Now: func() time.Time { return now }, Logger: zerolog.New(&log), Registerer: reg})
+	p := fixed(t, Options{Credentials: live, Now: func() time.Time { return now }, Logger: zerolog.New(&log)})
 	p.give(0, pressure.Reading{})
 	p.give(1, pressure.Reading{})
 	l := pick(t, p, Demand{Exclude: []string{"b-8000"}})
@@ -38,13 +35,6 @@ func TestARefusalOfCredentialsIsTheReasonOfABackendUntilItAcceptsThem(t *testing
 		t.Helper()
 		if got := reasons(p)[0]; got != reason || reasons(p)[1] != "" {
 			t.Errorf("%s: %q, want %q", what, got, reason)
-		}
-		shown := 0.0
-		if reason != "" {
-			shown = 1
-		}
-		if v := testutil.ToFloat64(b.metrics.refuses); v != shown {
-			t.Errorf("%s: the metric is %g", what, v)
 		}
 	}
 	const why = "the engine refuses the gateway's credentials with status 401 (pools.big.auth)"
@@ -62,7 +52,7 @@ func TestARefusalOfCredentialsIsTheReasonOfABackendUntilItAcceptsThem(t *testing
 	want("a scrape", "scrapes: "+why)
 	old := p.Credentials()
 	live.Set(&credentials.Credentials{})
-	p.show(b)
+	p.noteChanges(b)
 	want("new credentials", "")
 	l.ReportCredentials(ForRequests, old, refused)
 	want("a request that had the old ones", "")

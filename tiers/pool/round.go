@@ -87,7 +87,7 @@ func (p *Pool) sample(r *round, d *Demand) {
 	}
 	n := uint64(len(r.set))
 	for i, from := uint64(0), prefix.Rendezvous(prefix.Key(r.turn), 0); i < n && len(r.backends) < maxCandidates; i++ {
-		if b := r.set[(from+i)%n]; !b.out(r.now) {
+		if b := r.set[(from+i)%n]; !p.out(b, r.now) {
 			r.add(b)
 		}
 	}

@@ -13,6 +13,9 @@ import (
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
+// maxPrefixes bounds the prefixes that a pool remembers: about 4 MB with a few backends each.
+const maxPrefixes = 1 << 14
+
 // New checks the options and returns a Pool. Picks work at once; readings, discovery and recovery need Run. A discovered
 // pool has no backends until discovery has answered.
 func New(o Options) (*Pool, error) {
@@ -41,6 +44,7 @@ func New(o Options) (*Pool, error) {
 	p.prevented = p.metrics.prevented.WithLabelValues(p.o.Name)
 	p.set.Store(&[]*backend{})
 	p.replace(urls)
+	p.metrics.states.join(p)
 	return p, nil
 }
 

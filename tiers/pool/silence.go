@@ -2,25 +2,11 @@ package pool
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
 // late is the relative delay of a timeout from which this replica counts as slow, not the backend as silent.
 const late = 0.2
-
-// checkHealth asks for the health of a backend whose metrics were late. Any answer shows that it is alive.
-func (p *Pool) checkHealth(ctx context.Context, b *backend) {
-	asked := p.o.Now()
-	err := p.scraper.Health(ctx, b.url, p.dialectOf(b))
-	switch {
-	case ctx.Err() != nil:
-	case errors.Is(err, context.DeadlineExceeded):
-		p.noteUnanswered(b, asked)
-	default:
-		p.noteAnswer(b, err)
-	}
-}
 
 // noteUnanswered records that b did not answer a question asked at the given time. If the timeout itself fired late,
 // this replica is slow and nothing is recorded. A backend that is silent for twice the suspect time is down.
@@ -92,7 +78,7 @@ func (p *Pool) hasBetter(than *backend) (found bool) {
 			continue
 		}
 		p.locked(func() {
-			found = b.reachability.IsReachable(now) && !b.out(now) && !b.health.IsSuspect() && !b.health.HasPending()
+			found = b.reachability.IsReachable(now) && !p.out(b, now) && !b.health.IsSuspect() && !b.health.HasPending()
 		})
 		if found {
 			return true

@@ -6,9 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
-
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
@@ -28,29 +25,20 @@ func (b *bench) well() {
 }
 
 func TestAnIdleBackendThatAnswersNothingIsSuspectAfterASecondAndDownAfterTwo(t *testing.T) {
-	reg := prometheus.NewPedanticRegistry()
-	b := newBench(t, Options{Registerer: reg})
+	b := newBench(t, Options{})
 	b.well()
-	for i, want := range []BackendState{
-		{}, {Suspect: true, DrainReason: "answers nothing"}, {Suspect: true, DrainReason: "answers nothing"}, {Suspect: true, Down: true, DrainReason: "answers nothing"},
-	} {
+	for i, want := range []State{StateUp, StateSuspect, StateSuspect, StateDown} {
 		b.silent(1, 0)
-		b.show(b.first())
-		if s := b.Snapshot()[0]; s.Suspect != want.Suspect || s.Down != want.Down || s.DrainReason != want.DrainReason {
+		if s := b.Snapshot()[0]; s.State != want || (s.Why == "answers nothing") != (want != StateUp) {
 			t.Errorf("after question %d: %+v", i+1, s)
 		}
-		if n := b.picks(40); n > 0 && want.Suspect {
+		if n := b.picks(40); n > 0 && want != StateUp {
 			t.Errorf("after question %d: %d of 40 picks", i+1, n)
 		}
 	}
-	suspect := b.metrics.suspect.WithLabelValues("big", "a", "answers_nothing")
-	if testutil.ToFloat64(suspect) != 1 || testutil.ToFloat64(b.first().metrics.up) != 0 {
-		t.Error("the metrics do not show it")
-	}
 	b.noteAnswer(b.first(), nil)
 	b.setUp(b.first(), b.now)
-	b.show(b.first())
-	if s := b.Snapshot()[0]; s.Suspect || s.Down || testutil.ToFloat64(suspect) != 0 {
+	if s := b.Snapshot()[0]; s.State != StateUp {
 		t.Errorf("it answers again: %+v", s)
 	}
 }
@@ -61,18 +49,18 @@ func TestAnAnswerOfAnyKindEndsASilence(t *testing.T) {
 	b.silent(1, 0)
 	b.noteAnswer(b.first(), nil) // metrics are slow, its health is told
 	b.silent(1, 0)
-	if b.Snapshot()[0].Suspect {
+	if b.Snapshot()[0].State == StateSuspect {
 		t.Error("suspect for slow metrics")
 	}
 	l := pick(t, b.Pool, Demand{Exclude: []string{"b", "c", "d"}})
 	l.MarkAlive() // a token came
-	if b.silent(1, 0); b.Snapshot()[0].Suspect {
+	if b.silent(1, 0); b.Snapshot()[0].State == StateSuspect {
 		t.Error("suspect though a token came")
 	}
-	if b.silent(2, 0); !b.Snapshot()[0].Suspect {
+	if b.silent(2, 0); b.Snapshot()[0].State != StateSuspect {
 		t.Error("one token speaks for ever")
 	}
-	if l.MarkAlive(); b.Snapshot()[0].Suspect {
+	if l.MarkAlive(); b.Snapshot()[0].State == StateSuspect {
 		t.Error("suspect though a token came just now")
 	}
 }
@@ -88,7 +76,7 @@ func TestAQuestionThatEndsLateSaysNothingOfTheBackend(t *testing.T) {
 		}
 	}
 	for _, s := range b.Snapshot() {
-		if s.Suspect || s.Down {
+		if s.State != StateUp {
 			t.Errorf("condemned by a replica that is slow: %+v", s)
 		}
 	}
@@ -119,7 +107,7 @@ func TestNobodyIsSentToAPoolThatIsSilentAndOneTokenIsAskedFor(t *testing.T) {
 		t.Error("up without a token")
 	}
 	b.noteTokens(b.first())
-	if !b.setUpByTokens(b.first()) || b.Snapshot()[0].Down || b.Snapshot()[0].Suspect {
+	if !b.setUpByTokens(b.first()) || b.Snapshot()[0].State == StateDown || b.Snapshot()[0].State == StateSuspect {
 		t.Error("not up though it gave a token")
 	}
 	b.setUp(b.first(), b.now.Add(1))
@@ -246,8 +234,8 @@ func TestRequestsMoveFromAnEngineThatStandsStillForTwiceAsLongAsASuspect(t *test
 		b.run(d, func() pressure.Reading { return works(3, steps) })
 		b.release(b.first())
 	}
-	if still(1500 * time.Millisecond); !b.Snapshot()[0].Suspect || ctx.Err() != nil {
-		t.Errorf("after 1.5 s: suspect %v, moved %v", b.Snapshot()[0].Suspect, ctx.Err())
+	if still(1500 * time.Millisecond); b.Snapshot()[0].State != StateSuspect || ctx.Err() != nil {
+		t.Errorf("after 1.5 s: suspect %v, moved %v", b.Snapshot()[0].State == StateSuspect, ctx.Err())
 	}
 	if still(500 * time.Millisecond); ctx.Err() == nil {
 		t.Error("not moved after 2 s")
@@ -263,17 +251,17 @@ func (follower) Mine(string, string) bool { return false }
 func TestAProcessThatFreezesIsFoundOutByEachReplicaAndComesBack(t *testing.T) {
 	a, other := serve(t, usage), serve(t, usage)
 	p, log := runWith(t, follower{}, Options{ScrapeInterval: func() time.Duration { return pressure.Interval }, ScrapeTimeout: pressure.Timeout}, a, other)
-	eventually(t, "readings", func() bool { return p.Snapshot()[0].HasReading && p.Snapshot()[1].HasReading })
+	eventually(t, "readings", func() bool { return !looked(p)[0].UsageUnknown && !looked(p)[1].UsageUnknown })
 	thaw := make(chan struct{})
 	a.frozen.Store(&thaw)
-	eventually(t, "suspect", func() bool { return p.Snapshot()[0].Suspect })
+	eventually(t, "suspect", func() bool { return p.Snapshot()[0].State == StateSuspect })
 	log.await(t, "backend is down")
-	if s := p.Snapshot(); s[1].Suspect || s[1].Down {
+	if s := p.Snapshot(); s[1].State != StateUp {
 		t.Errorf("the other: %+v", s[1])
 	}
 	close(thaw)
 	log.await(t, "backend is up again")
-	if s := p.Snapshot()[0]; s.Suspect || s.Down {
+	if s := p.Snapshot()[0]; s.State != StateUp {
 		t.Errorf("after the thaw: %+v", s)
 	}
 }

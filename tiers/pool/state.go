@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
@@ -29,7 +30,6 @@ func (p *Pool) storeReading(b *backend, r pressure.Reading) {
 	if older {
 		return
 	}
-	p.metrics.reading(p.o.Name, b.id, r)
 	p.o.OnCapacity()
 	if wasBlind {
 		p.log.Info().Str("backend", b.id).Msg("backend's metrics can be read again")
@@ -61,10 +61,10 @@ func (p *Pool) noteAnswer(b *backend, err error) {
 // connections.
 func (p *Pool) noteMissed(b *backend, err error) {
 	b.metrics.scrapeErrors.Inc()
-	known, now := p.forgetOld(b), p.o.Now()
-	goesBlind := false
+	now, goesBlind := p.o.Now(), false
 	p.locked(func() {
 		b.reachability.MarkEnded(err, now)
+		_, known := pressure.Weight(b.reading.At, now)
 		goesBlind = !known && !b.blind
 		b.blind = b.blind || !known
 	})
@@ -77,17 +77,6 @@ func (p *Pool) noteMissed(b *backend, err error) {
 	}
 }
 
-// forgetOld removes a reading that is too old from the metrics. It reports whether b still has a valid one.
-func (p *Pool) forgetOld(b *backend) bool {
-	now := p.o.Now()
-	known := false
-	p.locked(func() { _, known = pressure.Weight(b.reading.At, now) })
-	if !known {
-		p.metrics.kvUsage.DeleteLabelValues(p.o.Name, b.id)
-	}
-	return known
-}
-
 // setDown marks b as down. A hosted backend stays up, because nothing would find out that it is back: its breaker decides.
 func (p *Pool) setDown(b *backend, err error) {
 	if p.o.External {
@@ -98,11 +87,9 @@ func (p *Pool) setDown(b *backend, err error) {
 	p.locked(func() {
 		was = b.down
 		b.down, b.downAt = err, now
-		b.metrics.up.Set(0)
 		b.refusals = [len(useNames)]mismatch{} // who does not answer refuses nothing
 		b.refuses.Store(false)
 		b.wrong.Store(nil)
-		b.metrics.refuses.Set(0)
 	})
 	if was == nil {
 		p.log.Warn().Str("backend", b.id).Err(err).Msg("backend is down")
@@ -125,7 +112,6 @@ func (p *Pool) setUp(b *backend, asked time.Time) {
 		}
 		b.down = nil
 		b.health.MarkStarted(now)
-		b.metrics.up.Set(1)
 	})
 	if comes {
 		p.log.Info().Str("backend", b.id).Dur("after", now.Sub(since)).Msg("backend is up again")
@@ -137,5 +123,48 @@ func (p *Pool) clearCache(b *backend) {
 	b.life++
 	if !b.removed {
 		p.warm.Forget(b.number)
+	}
+}
+
+// ReceiveReading stores a reading of another replica; r.At is in this replica's clock. A reading that is not newer is
+// ignored. It does not say whether this replica can reach the backend. It reports whether the backend exists.
+func (p *Pool) ReceiveReading(id string, r pressure.Reading) bool {
+	var b *backend
+	news := false
+	p.locked(func() {
+		b = p.byID[id]
+		news = b != nil && r.At.After(b.reading.At)
+	})
+	if news {
+		p.storeReading(b, r)
+	}
+	return b != nil
+}
+
+// Observe stores a reading or a refused connection (err) as if a scrape had just found it. A reading also says that the
+// backend is up. It reports whether the backend exists. A pool with Observe does not use Run.
+func (p *Pool) Observe(backend string, r pressure.Reading, err error) bool {
+	b := p.named(backend)
+	if b == nil {
+		return false
+	}
+	if err != nil {
+		p.setDown(b, err)
+		return true
+	}
+	p.storeReading(b, r)
+	p.setUp(b, p.o.Now())
+	return true
+}
+
+// ReceivePlacements stores where other replicas sent prompts.
+func (p *Pool) ReceivePlacements(placements []prefix.Placement) {
+	now := p.o.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range placements {
+		if b := p.byID[s.Backend]; b != nil {
+			p.warm.Merge(s, b.number, now)
+		}
 	}
 }

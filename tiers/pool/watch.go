@@ -3,6 +3,8 @@ package pool
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"syscall"
 	"time"
 
@@ -51,7 +53,7 @@ func (p *Pool) watch(ctx context.Context, b *backend) {
 		if p.needsProbe(b) {
 			p.probe(ctx, b)
 		}
-		p.show(b)
+		p.noteChanges(b)
 		p.release(b)
 		timer.Reset(p.pause(b, mine))
 	}
@@ -126,7 +128,6 @@ func (p *Pool) scrape(ctx context.Context, b *backend) bool {
 			p.noteAnswer(b, nil)
 			p.setUp(b, asked)
 		case !noRoute(err):
-			p.forgetOld(b)
 			return p.setUpByTokens(b)
 		default:
 			p.locked(func() { b.identity.doubt(asked) })
@@ -146,7 +147,7 @@ func (p *Pool) scrape(ctx context.Context, b *backend) bool {
 		p.noteMissed(b, err)
 		if errors.Is(err, context.DeadlineExceeded) {
 			p.noteUnanswered(b, asked)
-			p.checkHealth(ctx, b)
+			_ = p.askHealth(ctx, b) // noted
 		} else {
 			p.noteAnswer(b, err)
 		}
@@ -193,28 +194,18 @@ func (p *Pool) probe(ctx context.Context, b *backend) {
 	}
 }
 
-// show updates the metrics of b's reading age and suspected condition, logs a change of the condition, and notices the
-// end of a drain.
-func (p *Pool) show(b *backend) {
+// noteChanges logs a change of b's condition, and notices the end of a drain.
+func (p *Pool) noteChanges(b *backend) {
 	now := p.o.Now()
-	var at time.Time
-	var condition, was health.Condition
-	tells, changes := false, 0
-	p.redrain(b, func() {
-		at, condition, tells = b.reading.At, b.health.Condition(), b.identity.tellsLoad()
-		was, changes = b.changes.Note(condition, now)
+	p.noteDrain(b)
+	var is, was health.Condition
+	changes := 0
+	p.locked(func() {
+		is = b.health.Condition()
+		was, changes = b.changes.Note(is, now)
 	})
 	if changes > 0 {
-		p.log.Warn().Str("backend", b.id).Str("was", string(was)).Str("is", string(condition)).Int("changes", changes).Msg("backend's condition changed")
-	}
-	p.metrics.suspected(p.o.Name, b.id, condition)
-	p.showRefusal(b)
-	switch {
-	case !tells: // no reading is due
-		p.metrics.age.DeleteLabelValues(p.o.Name, b.id)
-		p.forgetOld(b)
-	case !at.IsZero():
-		p.metrics.age.WithLabelValues(p.o.Name, b.id).Set(now.Sub(at).Seconds())
+		p.log.Warn().Str("backend", b.id).Str("was", string(was)).Str("is", string(is)).Int("changes", changes).Msg("backend's condition changed")
 	}
 }
 
@@ -222,9 +213,9 @@ func (p *Pool) show(b *backend) {
 // down, or has not answered yet: a replica would never be ready. One that hung is followed at once by the next, as
 // [Pool.pause] expects.
 func (p *Pool) checkAlive(ctx context.Context, b *backend, asked time.Time) bool {
-	d, wanted := p.dialectOf(b), true
+	wanted := true
 	p.locked(func() {
-		if d.Health == "" {
+		if dialect.Of(b.identity.kind).Health == "" {
 			due := (b.down != nil || b.reachability.Problem() != "") && asked.Sub(b.identity.checked) >= checkOutsider
 			wanted = due || b.health.HasPending()
 		}
@@ -235,10 +226,15 @@ func (p *Pool) checkAlive(ctx context.Context, b *backend, asked time.Time) bool
 	if !wanted {
 		return true
 	}
-	err := p.scraper.Health(ctx, b.url, d)
+	return p.askHealth(ctx, b) == nil
+}
+
+// askHealth asks for the health of a backend whose metrics were late, or that has none. Any answer shows that it is alive.
+func (p *Pool) askHealth(ctx context.Context, b *backend) error {
+	asked := p.o.Now()
+	err := p.scraper.Health(ctx, b.url, p.dialectOf(b))
 	switch {
 	case ctx.Err() != nil:
-		return false
 	case err == nil:
 		p.noteAnswer(b, nil)
 		p.setUp(b, asked)
@@ -252,7 +248,7 @@ func (p *Pool) checkAlive(ctx context.Context, b *backend, asked time.Time) bool
 			p.locked(func() { b.identity.doubt(asked) })
 		}
 	}
-	return err == nil
+	return err
 }
 
 // noteUnmeasured records that b's engine has no /metrics, which a flag of its own would turn on.
@@ -288,4 +284,36 @@ func (p *Pool) needsProbe(b *backend) bool {
 	}
 	b.probed = now
 	return true
+}
+
+// ErrWrongModel matches the error of a probe at a backend that still does not serve the pool's model. Requests have found
+// that before: an engine that lacks only the probe's path may be well.
+var ErrWrongModel = errors.New("does not serve the pool's model")
+
+// Probe checks one backend without a user's request: its health endpoint, if it has one, and one generated token of the
+// pool's model. nil means well. The context bounds it. A status other than 200 is a *pressure.StatusError; an unknown id
+// is an error, too. It does not change the pool's state, except that it finds out whether the credentials are accepted. Of a
+// hosted backend, where a token costs money that nobody counts, it only finds out whether it takes connections.
+func (p *Pool) Probe(ctx context.Context, backend string) error {
+	b := p.named(backend)
+	if b == nil {
+		return fmt.Errorf("pool %s has no backend %.64q", p.o.Name, backend)
+	}
+	d := p.dialectOf(b)
+	if err := p.scraper.Health(ctx, b.url, d); err != nil && !noRoute(err) {
+		return err
+	}
+	if p.o.External {
+		return nil
+	}
+	shown, wrong := p.Credentials(), b.wrong.Load()
+	err := p.scraper.Probe(ctx, b.url, pressure.Question{Model: p.o.Model, Chat: wrong != nil && strings.Contains(wrong.path, "chat")}, d)
+	p.noteCredentials(b, ForRequests, shown, err)
+	switch {
+	case err == nil:
+		p.noteModel(b)
+	case wrong != nil && noRoute(err):
+		return fmt.Errorf("%w: %w", ErrWrongModel, err)
+	}
+	return err
 }

@@ -181,14 +181,10 @@ func TestReadingsArriveAndAreShown(t *testing.T) {
 	s := serve(t, usage+"vllm:num_requests_waiting 3\n")
 	reg := prometheus.NewPedanticRegistry()
 	p, _ := run(t, Options{Registerer: reg}, s)
-	eventually(t, "a reading", func() bool { return p.Snapshot()[0].HasReading })
+	eventually(t, "a reading", func() bool { return !looked(p)[0].UsageUnknown })
 	got := p.Snapshot()[0]
-	if got.KVUsage != 0.25 || got.Reading.Waiting != 3 || got.Reading.Capacity() != 16_000 || got.Down {
+	if *got.KVUsage != 0.25 || got.Reading.Waiting != 3 || got.Reading.Capacity() != 16_000 || got.State != StateUp {
 		t.Errorf("got %+v", got)
-	}
-	eventually(t, "the gauge", func() bool { return testutil.CollectAndCount(p.metrics.kvUsage) == 1 })
-	if v := testutil.ToFloat64(p.metrics.kvUsage); v != 0.25 {
-		t.Errorf("gauge %v", v)
 	}
 	if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
 		t.Errorf("lint: %v, %v", problems, err)
@@ -203,7 +199,7 @@ func TestBackendThatRefusesIsOutAtOnceAndBackByAProbe(t *testing.T) {
 	p, log := run(t, Options{}, a, b)
 	eventually(t, "both readings", func() bool {
 		s := p.Snapshot()
-		return s[0].HasReading && s[1].HasReading
+		return s[0].Age != nil && s[1].Age != nil
 	})
 	l := pick(t, p, Demand{Exclude: []string{p.Snapshot()[1].ID}, PromptTokens: 1})
 	a.http.Close()
@@ -224,7 +220,7 @@ func TestBackendThatRefusesIsOutAtOnceAndBackByAProbe(t *testing.T) {
 	log.await(t, "backend is down")
 	a.up(a.addr)
 	log.await(t, "backend is up again")
-	if s := p.Snapshot()[0]; s.Down || s.DrainReason != "" {
+	if s := p.Snapshot()[0]; s.State == StateDown || s.Why != "" {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -232,7 +228,7 @@ func TestBackendThatRefusesIsOutAtOnceAndBackByAProbe(t *testing.T) {
 func TestScraperThatIsRefusedTakesTheBackendOutBeforeARequestMeetsIt(t *testing.T) {
 	a := serve(t, usage)
 	p, log := run(t, Options{}, a)
-	eventually(t, "a reading", func() bool { return p.Snapshot()[0].HasReading })
+	eventually(t, "a reading", func() bool { return !looked(p)[0].UsageUnknown })
 	a.http.Close()
 	log.await(t, "backend is down")
 	if p.Readiness() != Down {
@@ -257,7 +253,7 @@ func TestServerWithoutHealthComesBackByItsMetrics(t *testing.T) {
 	a := serve(t, usage)
 	a.health.Store(http.StatusNotFound)
 	p, log := run(t, Options{}, a)
-	eventually(t, "a reading", func() bool { return p.Snapshot()[0].HasReading })
+	eventually(t, "a reading", func() bool { return !looked(p)[0].UsageUnknown })
 	pick(t, p, Demand{}).ReportRefused(errors.New("connection refused"))
 	log.await(t, "backend is up again")
 }
@@ -268,12 +264,12 @@ func TestBackendWithoutMetricsStaysInWithAnUnknownReading(t *testing.T) {
 			a := serve(t, body)
 			p, log := run(t, Options{}, a)
 			log.await(t, "backend's metrics cannot be read")
-			if s := p.Snapshot()[0]; s.Down || s.HasReading || s.KVUsage != unknownUsage {
+			if s := p.Snapshot()[0]; s.State == StateDown || s.KVUsage != nil || looked(p)[0].Usage != unknownUsage {
 				t.Errorf("got %+v", s)
 			}
 			pick(t, p, Demand{PromptTokens: 10}).Done(0)
-			if testutil.ToFloat64(p.metrics.scrapeErrors) == 0 || testutil.CollectAndCount(p.metrics.kvUsage) != 0 {
-				t.Error("not counted, or shown as known")
+			if testutil.ToFloat64(p.metrics.scrapeErrors) == 0 {
+				t.Error("not counted")
 			}
 			a.metrics.Store(usage)
 			log.await(t, "backend's metrics can be read again")
@@ -302,10 +298,10 @@ func TestAReadingFromElsewhereCountsAsAScrape(t *testing.T) {
 		t.Error("a reading was not taken")
 	}
 	s := p.Snapshot()[0]
-	if s.Down || !s.HasReading || s.KVUsage != 0.25 {
+	if s.State == StateDown || *s.KVUsage != 0.25 {
 		t.Errorf("the lease before it should be in the reading, and the backend up: %+v", s)
 	}
-	if p.Observe(first, pressure.Reading{}, errors.New("refused")); !p.Snapshot()[0].Down {
+	if p.Observe(first, pressure.Reading{}, errors.New("refused")); p.Snapshot()[0].State != StateDown {
 		t.Error("a refused connection did not take the backend out")
 	}
 }
@@ -321,7 +317,7 @@ func TestAConditionThatComesAndGoesIsLoggedOnceAMinute(t *testing.T) {
 				steps++ // each tenth second
 			}
 			b.tick(500*time.Millisecond, func(int) pressure.Reading { return works(3, steps) })
-			b.show(b.first())
+			b.noteChanges(b.first())
 		}
 	}
 	flap(10*time.Second, true)

@@ -1,9 +1,4 @@
-// Package capacity computes the KV memory that this replica's requests hold on one backend, the prompt tokens still to
-// be computed there, and a forecast of the memory when all answers have grown.
-//
-// Start at [Account]. The package is pure: it has no clock, no lock and no logger. Callers pass the time and serialize
-// the calls. [Account.End] releases what [Account.Start] has taken, whatever came between.
-package capacity
+package estimate
 
 import (
 	"time"

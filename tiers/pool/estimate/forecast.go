@@ -1,10 +1,8 @@
-package capacity
+package estimate
 
 import (
 	"math"
 	"time"
-
-	"github.com/foregate/foregate/tiers/pool/estimate"
 )
 
 const (
@@ -27,9 +25,9 @@ type Inputs struct {
 
 	Replicas int // of the gateway, this one included; below 1 is 1
 
-	Speed  estimate.Speed // as learned of this backend alone
-	Pooled estimate.Speed // the same within the bounds of its pool
-	Pace   float64        // seconds per token of one request between its last two readings; 0 is unknown
+	Speed  Speed   // as learned of this backend alone
+	Pooled Speed   // the same within the bounds of its pool
+	Pace   float64 // seconds per token of one request between its last two readings; 0 is unknown
 
 	Prompt   float64 // tokens of a mean prompt
 	Output   float64 // tokens of a mean answer
@@ -55,7 +53,7 @@ func (a *Account) Forecast(now time.Time, f *Inputs) Forecast {
 	all := max(f.Running+f.Waiting+unseen+others, own)
 
 	// The slower of two estimates: fewer tokens have been generated.
-	g := a.forecast.of(a.requests, now, estimate.Speed{Prefill: f.Speed.Prefill, Decode: max(f.Pooled.Decode, f.Pace)})
+	g := a.forecast.of(a.requests, now, Speed{Prefill: f.Speed.Prefill, Decode: max(f.Pooled.Decode, f.Pace)})
 	growth, variance := all*f.Output/2, all*f.Variance
 	if own > 0 {
 		growth, variance = g.growth*all/own, g.variance*all/own

@@ -156,13 +156,13 @@ func TestSeriesOfABackendThatLeftAreDeleted(t *testing.T) {
 	w := watchers{pool: p, ends: map[*backend]func(){}}
 	p.discover(ctx)
 	w.follow(ctx)
-	if n := testutil.CollectAndCount(p.metrics.up); n != 4 {
+	if n := testutil.CollectAndCount(p.metrics.scrapeErrors); n != 4 {
 		t.Errorf("%d series, want 4", n)
 	}
 	dns.addrs = []string{"127.0.0.2"}
 	p.discover(ctx)
 	w.follow(ctx)
-	if n := testutil.CollectAndCount(p.metrics.up); n != 3 {
+	if n := testutil.CollectAndCount(p.metrics.scrapeErrors); n != 3 {
 		t.Errorf("%d series, want 3", n)
 	}
 	cancel()

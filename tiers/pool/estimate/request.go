@@ -1,11 +1,10 @@
-package capacity
+package estimate
 
 import (
 	"math/bits"
 	"sync/atomic"
 	"time"
 
-	"github.com/foregate/foregate/tiers/pool/estimate"
 	"github.com/foregate/foregate/tiers/prefix"
 )
 
@@ -52,7 +51,7 @@ func (r *Request) IsEnded() bool { return r.ended }
 
 // remaining returns the expected rest of r's answers in tokens, and the tokens generated so far. For an answer in one
 // piece both are estimated by time, and so is whether its prompt has been computed.
-func (r *Request) remaining(now time.Time, s estimate.Speed) (remaining, generated int, prefilled bool) {
+func (r *Request) remaining(now time.Time, s Speed) (remaining, generated int, prefilled bool) {
 	generated, prefilled = int(r.came.Load()), !r.first.IsZero()
 	if r.Whole {
 		if since := now.Sub(r.Began) - r.prefill(s); since > 0 {
@@ -68,7 +67,7 @@ func (r *Request) remaining(now time.Time, s estimate.Speed) (remaining, generat
 }
 
 // prefill returns the estimated time until the first token.
-func (r *Request) prefill(s estimate.Speed) time.Duration {
+func (r *Request) prefill(s Speed) time.Duration {
 	return time.Duration((r.Ahead + float64(r.totals.Queued)) * s.Prefill * float64(time.Second))
 }
 
@@ -86,7 +85,7 @@ type forecast struct {
 // speed, and each frees its memory at its end: when the k longest remain, each has grown by the rest of the shortest of
 // them. So the maximum is max over k of (tokens that the k longest hold + k × the rest of the k-th). This is the rule of
 // the past-future scheduler (Gong et al. 2025), with rests rounded up to half-octaves, so that nothing is sorted.
-func (f *forecast) of(requests []*Request, now time.Time, s estimate.Speed) *forecast {
+func (f *forecast) of(requests []*Request, now time.Time, s Speed) *forecast {
 	if age := now.Sub(f.at); !f.stale && age >= 0 && age < forecastFor {
 		return f
 	}

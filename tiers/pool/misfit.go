@@ -8,6 +8,33 @@ import (
 	"github.com/foregate/foregate/tiers/credentials"
 )
 
+// Use is what a pool's credentials are shown for.
+type Use uint8
+
+// The uses. They are told apart because engines and proxies guard some paths only: vLLM wants its key for /v1/… alone.
+const (
+	ForRequests    Use = iota // requests of the cascade, and probes
+	ForPassthrough            // requests that are forwarded unchanged
+	ForScrapes                // /metrics and /health
+)
+
+// useNames are the uses in the reason why a backend is bad.
+var useNames = [...]string{"requests", "passthrough", "scrapes"}
+
+// mismatch is a refusal of the credentials that were shown. It is over when there are new ones.
+type mismatch struct {
+	why   *credentials.Refusal // nil: none
+	shown *credentials.Credentials
+}
+
+// now returns the refusal, nil if there is none of the credentials in force.
+func (r mismatch) now(in *credentials.Credentials) *credentials.Refusal {
+	if r.shown != in {
+		return nil
+	}
+	return r.why
+}
+
 // refusalLogInterval is the shortest time between two log lines of one pool about refused credentials.
 const refusalLogInterval = time.Minute
 
@@ -64,23 +91,41 @@ func (p *Pool) noteCredentials(b *backend, use Use, shown *credentials.Credentia
 			p.refusalLogged = now
 		}
 	})
-	p.showRefusal(b)
 	if tell {
 		p.log.Error().Str("backend", b.id).Str("setting", p.setting(why)).Err(why).
 			Msg("an engine refuses the pool's credentials, or they do not fit it: the setting is at fault, not a client")
 	}
 }
 
-// showRefusal updates the metric, which a retired pool shares with the one that has replaced it.
-func (p *Pool) showRefusal(b *backend) {
-	if p.retired.Load() {
-		return
+// wrongModel is the answer of a backend that does not serve the pool's model.
+type wrongModel struct {
+	path string // that it was asked at
+	why  string
+}
+
+// ReportModel says that the backend answers for the pool's model. It is cheap.
+func (l *Lease) ReportModel() { l.pool.noteModel(l.backend) }
+
+// ReportWrongModel says that the backend does not serve the pool's model at this path, and what it said instead.
+func (l *Lease) ReportWrongModel(path, said string) {
+	p, b := l.pool, l.backend
+	w := &wrongModel{path, fmt.Sprintf("serves another model than %s, or not at %s%s", p.o.Model, path, said)}
+	if b.wrong.Swap(w) == nil {
+		p.log.Error().Str("backend", b.id).Msg(w.why)
 	}
-	refuses := false
-	p.locked(func() { refuses = p.refusal(b) != "" })
-	v := 0.0
-	if refuses {
-		v = 1
+}
+
+// noteModel records that a backend answers for the pool's model.
+func (p *Pool) noteModel(b *backend) {
+	if b.wrong.Load() != nil && b.wrong.Swap(nil) != nil {
+		p.log.Info().Str("backend", b.id).Msg("backend serves the pool's model again")
 	}
-	b.metrics.refuses.Set(v)
+}
+
+// modelProblem returns how b does not serve the pool's model; "" if it does, as far as known.
+func (b *backend) modelProblem() string {
+	if w := b.wrong.Load(); w != nil {
+		return w.why
+	}
+	return ""
 }

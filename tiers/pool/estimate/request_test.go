@@ -1,10 +1,8 @@
-package capacity
+package estimate
 
 import (
 	"math/rand/v2"
 	"testing"
-
-	"github.com/foregate/foregate/tiers/pool/estimate"
 )
 
 // growing is one answer under way: what it holds now, and what it has left.
@@ -32,7 +30,7 @@ func simulated(all []growing) int {
 }
 
 // speed is what these tests' backends have: 4,000 prompt tokens a second, 50 of an answer.
-var speed = estimate.Speed{Prefill: 1.0 / 4000, Decode: 0.02}
+var speed = Speed{Prefill: 1.0 / 4000, Decode: 0.02}
 
 // answer is a request whose prompt holds so much, of whose answer so much has come and so much
 // is expected.

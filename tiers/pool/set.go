@@ -12,7 +12,6 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/foregate/foregate/tiers/discover"
-	"github.com/foregate/foregate/tiers/pool/capacity"
 	"github.com/foregate/foregate/tiers/pool/estimate"
 )
 
@@ -122,8 +121,7 @@ func distinct(urls []string) (out []string) {
 func (p *Pool) join(id, url string, now time.Time) *backend {
 	b := &backend{
 		id: id, url: url, identity: identity{kind: p.o.configuredEngine()}, hash: xxhash.Sum64String(id), metrics: p.metrics.of(p.o.Name, id),
-		speed: estimate.NewSpeed(), account: capacity.NewAccount(now),
-		drained: drains{fleet: p.fleetDrains[id], here: p.ownDrains[id]},
+		speed: estimate.NewSpeed(), account: estimate.NewAccount(now),
 	}
 	b.health.Begin(now)
 	if p.o.External {
@@ -180,3 +178,34 @@ func idOf(base string) string {
 	suffix := fmt.Sprintf("-%016x", h.Sum64())
 	return id[:min(len(id), maxID-len(suffix))] + suffix
 }
+
+// SetBackends replaces the backends of a pool without discovery. A backend that stays keeps its state; requests in flight
+// at one that goes continue. An error changes nothing. Only one SetBackends may run at a time.
+func (p *Pool) SetBackends(backends []string) error {
+	o := p.o
+	o.Backends = backends
+	urls, source, err := o.validate()
+	switch {
+	case err != nil:
+		return fmt.Errorf("pool %q: %w", p.o.Name, err)
+	case source != nil:
+		return fmt.Errorf("pool %q: its backends are discovered", p.o.Name)
+	}
+	p.replace(urls)
+	select {
+	case p.changed <- struct{}{}:
+	default: // Run has not looked yet
+	}
+	return nil
+}
+
+// SetPrice replaces the price of one backend, in USD per hour; 0 is unknown.
+func (p *Pool) SetPrice(usdPerHour float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.usdPerHour = usdPerHour
+}
+
+// Retire says that another pool has replaced this one, which only serves its last requests: what the new one knows better
+// is no longer shown or logged.
+func (p *Pool) Retire() { p.retired.Store(true) }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 
@@ -60,7 +59,7 @@ func TestAnotherKindOfEngineAtTheSameAddressComesUp(t *testing.T) {
 	s.up(s.addr)
 	p.setDown((*p.set.Load())[0], syscall.ECONNREFUSED) // as a request finds out
 	log.await(t, "backend is up again")
-	eventually(t, "it is read as the other kind", func() bool { b := p.Snapshot()[0]; return b.Engine == dialect.VLLM && b.HasReading })
+	eventually(t, "it is read as the other kind", func() bool { b := p.Snapshot()[0]; return b.Engine == dialect.VLLM && b.Age != nil })
 }
 
 func TestAConfiguredKindStaysAndItsContradictionIsTold(t *testing.T) {
@@ -93,9 +92,8 @@ func TestAPoolsKindIsAsConfiguredOrAsTheFirstThatTellsIt(t *testing.T) {
 }
 
 func TestAPoolOfDifferentEnginesSaysSoAtTheSecond(t *testing.T) {
-	reg := prometheus.NewRegistry()
 	var log strings.Builder
-	p := fixed(t, Options{Registerer: reg, Logger: zerolog.New(&log)})
+	p := fixed(t, Options{Logger: zerolog.New(&log)})
 	set := *p.set.Load()
 	p.give(0, pressure.Reading{})
 	p.give(1, pressure.Reading{})
@@ -109,8 +107,8 @@ func TestAPoolOfDifferentEnginesSaysSoAtTheSecond(t *testing.T) {
 	if n := strings.Count(log.String(), want); n != 1 {
 		t.Errorf("logged %d times", n)
 	}
-	if p.Snapshot()[1].Engine != dialect.LlamaCpp || testutil.ToFloat64(p.metrics.engineMisfit.WithLabelValues("big", "b-8000")) != 1 {
-		t.Error("the state or the metrics do not show it")
+	if p.Snapshot()[1].Engine != dialect.LlamaCpp {
+		t.Error("the state does not show it")
 	}
 	p.identified(set[1], dialect.Finding{Kind: dialect.VLLM, By: "z"}, 1)
 	if got := reasons(p); got[1] != "" {
@@ -130,8 +128,8 @@ func TestAnEngineThatTellsNoLoadIsUpWithoutReadings(t *testing.T) {
 	s := owned(t, "library", "")
 	p, log := run(t, Options{}, s)
 	log.await(t, "found the kind of an engine")
-	eventually(t, "it has answered", func() bool { return p.Snapshot()[0].DrainReason == "" })
-	if b := p.Snapshot()[0]; b.Engine != dialect.OpenAI || b.Down || b.HasReading || p.Load() > 0.5 {
+	eventually(t, "it has answered", func() bool { return p.Snapshot()[0].Why == "" })
+	if b := p.Snapshot()[0]; b.Engine != dialect.OpenAI || b.State == StateDown || b.Age != nil || p.Load() > 0.5 {
 		t.Errorf("%+v", b)
 	}
 	if n := testutil.ToFloat64((*p.set.Load())[0].metrics.scrapeErrors); n != 0 {
@@ -148,7 +146,7 @@ func TestMetricsThatAFlagWouldTurnOnAreMissedOnceAndHinted(t *testing.T) {
 	log.await(t, want)
 	was := s.asked.Load()
 	eventually(t, "it is looked at again", func() bool { return s.asked.Load() > was+2 })
-	if b := p.Snapshot()[0]; b.Down || b.DrainReason != want {
+	if b := p.Snapshot()[0]; b.State == StateDown || b.Why != want {
 		t.Errorf("%+v", b)
 	}
 	for len(log) > 0 {

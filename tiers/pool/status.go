@@ -1,0 +1,162 @@
+package pool
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/foregate/foregate/tiers/dialect"
+	"github.com/foregate/foregate/tiers/pool/health"
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+// State is what requests may expect of a backend.
+type State string
+
+// The states. If several hold, the last of them counts.
+const (
+	StateUp      State = "up"
+	StateSuspect State = "suspect" // it seems to hang, and gets requests only if no other is left
+	StateDrained State = "drained" // it gets no new requests
+	StateDown    State = "down"
+)
+
+// Backend is one backend as operators and other components see it. As JSON it is one of GET /admin/status.
+type Backend struct {
+	Pool     string       `json:"-"`
+	ID       string       `json:"id"`
+	URL      string       `json:"url"`
+	Engine   dialect.Kind `json:"engine,omitempty"` // vllm, sglang, llamacpp or openai; "" is not known
+	State    State        `json:"state"`
+	Why      string       `json:"why,omitempty"`       // why it is not up, or what is wrong with it
+	KVUsage  *float64     `json:"kv_usage"`            // of the last reading, 0 … 1; null: no reading, or the engine does not tell it
+	InFlight int          `json:"in_flight"`           // this replica's requests there
+	Age      *float64     `json:"reading_age_seconds"` // null: no reading
+
+	Reading pressure.Reading `json:"-"` // the last one, however old
+	Probed  bool             `json:"-"` // it may be asked what it can do: it gets requests, and its engine's kind was asked for
+	Life    uint64           `json:"-"` // changes with each restart
+}
+
+// Snapshot returns every backend in the order of the set.
+func (p *Pool) Snapshot() []Backend {
+	now, set := p.o.Now(), *p.set.Load()
+	out := make([]Backend, len(set))
+	for i, b := range set {
+		out[i] = Backend{Pool: p.o.Name, ID: b.id, URL: b.url, Probed: !p.o.Open(b.id)}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, b := range set {
+		s := &out[i]
+		s.Engine, s.State, s.InFlight, s.Reading, s.Life = b.identity.kind, p.stateOf(b, now), b.account.All().Requests, b.reading, b.life
+		s.Probed = s.Probed && !p.out(b, now) && !b.identity.isUnasked()
+		s.Why = p.why(b, now)
+		if r := &s.Reading; !r.At.IsZero() {
+			s.Age = new(now.Sub(r.At).Seconds())
+			if !r.NoUsage {
+				s.KVUsage = &r.KVUsage
+			}
+		}
+	}
+	return out
+}
+
+// stateOf returns the state of a backend. The caller holds mu.
+func (p *Pool) stateOf(b *backend, now time.Time) State {
+	switch {
+	case b.down != nil:
+		return StateDown
+	case p.drained(b, now) != "":
+		return StateDrained
+	case b.health.IsSuspect():
+		return StateSuspect
+	}
+	return StateUp
+}
+
+// why returns why b gets no requests, or what is wrong with it; "" if neither. The caller holds mu.
+func (p *Pool) why(b *backend, now time.Time) string {
+	condition, drain := b.health.Condition(), p.drained(b, now)
+	misfit := cmp.Or(p.refusal(b), b.modelProblem(), p.engineProblem(b))
+	switch {
+	case drain != "" && b.down == nil:
+		return drain
+	case misfit != "":
+		return misfit
+	case b.down != nil:
+		return b.down.Error()
+	case condition != health.Well:
+		return string(condition)
+	case !b.reachability.IsReachable(now):
+		return b.reachability.Problem()
+	}
+	return b.identity.hint()
+}
+
+// Readiness says whether a pool can take requests, as far as this replica knows.
+type Readiness int
+
+// The values.
+const (
+	Down    Readiness = iota // every backend is down, drained or has an open breaker, or there is none
+	Unknown                  // no usable backend has answered lately
+	Ready                    // a usable backend has answered
+)
+
+// Readiness returns whether the pool can take a request. A reading counts as an answer, also one from another replica,
+// and so does any HTTP answer. Without a new answer a backend counts for another [pressure.UnknownAfter].
+func (p *Pool) Readiness() Readiness { return p.readiness(p.o.Open, false) }
+
+// OptionalReadiness is Readiness for requests with [Demand].Optional, such as drafts.
+func (p *Pool) OptionalReadiness() Readiness { return p.readiness(p.o.Shut, true) }
+
+func (p *Pool) readiness(broken func(backend string) bool, optional bool) Readiness {
+	now := p.o.Now()
+	best := Down
+	for _, b := range *p.set.Load() {
+		if broken(b.id) {
+			continue
+		}
+		var out, reached bool
+		p.locked(func() {
+			out, reached = p.out(b, now) || optional && b.health.IsSuspect(), b.reachability.IsReachable(now)
+		})
+		switch {
+		case out:
+		case reached:
+			return Ready
+		default:
+			best = Unknown
+		}
+	}
+	return best
+}
+
+// queueShare is the share of waiting to running requests that is normal when all seats are taken: with answers of some
+// seconds the last of them gets a seat in about half a second.
+const queueShare = 0.1
+
+// Load returns the mean KV usage of the backends that are up, as far as known, or 1 if requests queue for seats (more
+// than queueShare of the running ones). A new request would wait behind them.
+func (p *Pool) Load() float64 {
+	now := p.o.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := p.meanNow(now)
+	if m.waiting > 1+queueShare*m.running {
+		return 1
+	}
+	return m.usage
+}
+
+// UnitCosts returns the learned cost in USD of a prompt token and of an answer token on a busy backend: its price
+// divided by its throughput. ok is false if the pool has no price or too little was seen
+// ([estimate.UnitCosts.PerToken]).
+func (p *Pool) UnitCosts() (prefill, decode float64, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.usdPerHour <= 0 {
+		return 0, 0, false
+	}
+	return p.units.PerToken(p.usdPerHour / 3600)
+}
