@@ -15,8 +15,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/gateway/content"
 	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/gateway/receipts"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/receipt"
@@ -47,8 +47,8 @@ type accessRecord struct {
 	api       *clientAPI               // of its path, also where the request is forwarded; nil for OpenAI's completions and all other paths
 	fieldName func(chat string) string // of a field of the chat completion in the api; nil where nothing is translated
 	dropped   []string                 // of a translated request, for its receipt
-	trace     *Trace                   // nil where requests are not traced
-	content   *content.Content         // nil where the trace is without content
+	trace     *receipts.Trace          // nil where requests are not traced
+	content   *receipts.Content        // nil where the trace is without content
 	answering *tiers.Route             // the request's route, or the variant of it; nil if none is known
 	err       error
 
@@ -138,16 +138,8 @@ func (g *Gateway) settle(l *accessRecord, r *http.Request) {
 	}
 	took := time.Since(l.Began)
 	g.metrics.request(l, took)
-	g.keepReceipt(l, took)
 	g.countUsage(l)
-	if l.trace.recorded() {
-		d := summaryOf(l, r, took)
-		if l.content != nil {
-			l.content.End(l.Entry)
-			d.Content = l.content
-		}
-		g.opts.Tracer.End(l.trace, d)
-	}
+	g.keepReceipt(l, g.receiptOf(l, r.URL.Path, took))
 	if quiet(r.URL.Path) {
 		return
 	}
@@ -163,7 +155,7 @@ func (g *Gateway) settle(l *accessRecord, r *http.Request) {
 	if l.Caller.Clamped {
 		e = e.Bool("priority_clamped", true)
 	}
-	if l.trace.recorded() {
+	if l.trace.Recorded() {
 		e = e.Hex("trace_id", l.trace.ID[:])
 	}
 	if l.Demoted {

@@ -20,6 +20,7 @@ import (
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/gateway/receipts"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
@@ -86,7 +87,7 @@ type Gateway struct {
 	draining atomic.Bool
 	pipeline *pipeline.Pipeline
 	guard    guard
-	receipts receipts
+	receipts receipts.Ring
 
 	publicDocument, adminDocument *document
 

@@ -5,9 +5,9 @@ import (
 	"net/http"
 
 	"github.com/foregate/foregate/gateway/clientapi"
-	"github.com/foregate/foregate/gateway/content"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/gateway/receipts"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
@@ -41,12 +41,12 @@ func (e *admittedRequest) leave() {
 // enter does everything before the actual work: identity, slots, body.
 func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request) (e admittedRequest, err error) {
 	if l.Caller, err = g.opts.Identity.Identify(r); err != nil {
-		g.trace(l, nil)
+		g.beginTrace(l, nil)
 		return e, err
 	}
-	g.trace(l, r.Header)
+	g.beginTrace(l, r.Header)
 	if l.trace != nil && l.Caller.Access.Traced() {
-		l.trace.record()
+		l.trace.Record()
 	}
 	l.Retry = isRetry(r.Header)
 	if err := g.checkBody(w, r); err != nil {
@@ -71,7 +71,7 @@ func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request)
 	}
 	l.bodyRead = true
 	_ = r.Body.Close() // it was read to its end; otherwise the server looks for more of it
-	l.Header, l.Spans = upstreamHeader(l, r), l.trace.recorded()
+	l.Header, l.Spans = upstreamHeader(l, r), l.trace.Recorded()
 	admitted = true
 	return e, nil
 }
@@ -107,8 +107,8 @@ func (g *Gateway) answer(from clientBody, in *admittedRequest, l *accessRecord, 
 	if t := from.translation; t != nil {
 		to.encoder, to.endsLate = t.NewEncoder(l.ID, g.opts.Cascade.MaxAnswerBytes()), t.Stored
 	}
-	if l.trace.recorded() && l.Caller.Access.Traced() {
-		l.content = content.New(asked.Body.Kind)
+	if l.trace.Recorded() && l.Caller.Access.Traced() {
+		l.content = receipts.NewContent(asked.Body.Kind)
 		asked.Observe = l.content.Observe
 		defer l.content.Ask(asked.Body)
 	}
@@ -235,12 +235,22 @@ func demandedMode(h http.Header) (plan.Demand, error) {
 	return "", errMode
 }
 
+// beginTrace begins the trace of a request. Only a caller who was identified may say by its headers whether it is recorded: for
+// others h is nil.
+func (g *Gateway) beginTrace(l *accessRecord, h http.Header) {
+	if g.opts.Tracer != nil {
+		l.trace = g.opts.Tracer.Begin(h)
+	}
+}
+
 // upstreamHeader returns the client's headers that go to backends: only a well-formed traceparent. The
 // gateway assigns the call ids itself.
 func upstreamHeader(l *accessRecord, r *http.Request) http.Header {
 	if l.trace != nil {
-		h := http.Header{}
-		l.trace.tell(h)
+		h := http.Header{"Traceparent": {l.trace.Parentage()}}
+		if l.trace.State != "" {
+			h["Tracestate"] = []string{l.trace.State}
+		}
 		return h
 	}
 	if t := r.Header.Get("Traceparent"); traceparent(t) {

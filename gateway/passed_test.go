@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/receipts"
 )
 
 // scripted is a backend that gives one answer to everything, and remembers what it was asked.
@@ -91,14 +92,14 @@ func (b *bench) to(t *testing.T, path, tenant, body string, headers ...string) r
 // used is what the receipts of a tenant's requests tell, once there are so many.
 func (b *bench) used(t *testing.T, tenant string, requests int) (prompt, made uint64) {
 	t.Helper()
-	var all []keptReceipt
+	var all []receipts.Receipt
 	soon(t, "the requests are booked", func() bool {
-		all = b.receipts.last(keptReceipts, func(f *keptReceipt) bool { return f.tenant == tenant })
+		all = b.receipts.Last(receipts.Kept, func(f *receipts.Receipt) bool { return f.Tenant == tenant })
 		return len(all) == requests
 	})
 	for i := range all {
-		prompt += uint64(all[i].receipt.PromptTokens)
-		made += uint64(all[i].receipt.AcceptedTokens + all[i].receipt.TargetTokens)
+		prompt += uint64(all[i].Cascade.PromptTokens)
+		made += uint64(all[i].Cascade.AcceptedTokens + all[i].Cascade.TargetTokens)
 	}
 	return prompt, made
 }
@@ -140,8 +141,8 @@ func TestWhatPassesThroughIsCountedAndSalted(t *testing.T) {
 		if prompt, made := b.used(t, "acme", 1); prompt != c.prompt || made != c.made {
 			t.Errorf("%s: the tenant's totals are %d and %d tokens, want %d and %d", c.name, prompt, made, c.prompt, c.made)
 		}
-		last := b.receipts.last(1, func(*keptReceipt) bool { return true })
-		if got := last[0].receipt; uint64(got.PromptTokens) != c.prompt || uint64(got.TargetTokens) != c.made || uint64(got.Tries[0].Tokens) != c.made {
+		last := b.receipts.Last(1, func(*receipts.Receipt) bool { return true })
+		if got := last[0].Cascade; uint64(got.PromptTokens) != c.prompt || uint64(got.TargetTokens) != c.made || uint64(got.Tries[0].Tokens) != c.made {
 			t.Errorf("%s: the receipt has %d and %d tokens", c.name, got.PromptTokens, got.TargetTokens)
 		}
 		want := fmt.Sprintf("# HELP foregate_tokens_total Tokens by tier and kind: of prompts (prompt), delivered to clients (delivered), drafted for nothing (wasted).\n# TYPE foregate_tokens_total counter\n"+
@@ -327,13 +328,13 @@ func TestEqualIDsOfClientsNeverMeetInAnEngineAndEachIsFoundByTheOther(t *testing
 		}
 		told[id] = true
 	}
-	for _, f := range b.receipts.last(10, func(f *keptReceipt) bool { return f.client == "order-7" }) {
-		var r receiptJSON
-		if err := json.Unmarshal(f.encode(), &r); err != nil {
+	for _, f := range b.receipts.Last(10, func(f *receipts.Receipt) bool { return f.Client == "order-7" }) {
+		var r receipts.Receipt
+		if err := json.Unmarshal(f.Encode(), &r); err != nil {
 			t.Fatal(err)
 		}
 		if r.Client != "order-7" || len(r.Attempts) != 1 || !told[r.ID+"-"+r.Attempts[0].Call] {
-			t.Fatalf("%s", f.encode())
+			t.Fatalf("%s", f.Encode())
 		}
 		delete(told, r.ID+"-"+r.Attempts[0].Call)
 	}

@@ -2,175 +2,111 @@ package gateway
 
 import (
 	"bufio"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-chi/chi/v5"
 
-	"github.com/foregate/foregate/cache"
-	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/receipts"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/receipt"
 )
 
 const (
-	keptReceipts    = 1000 // number of receipts kept
-	defaultReceipts = 100  // number of receipts shown by default
+	defaultReceipts = 100 // number of receipts shown by default
 	receiptTimeout  = 10 * time.Second
 )
 
-// keptReceipt is the immutable receipt of one finished request, with what only the gateway knows. It holds no
-// text and nothing that references text, so a thousand of them stay small: 1 kB each, at most 6.
-type keptReceipt struct {
-	id, tenant string
-	client     string // X-Request-ID as the client sent it
-	route      string
-	class      identity.Priority
-	time       time.Time
-	total      time.Duration // until the end of the answer
-	lookup     time.Duration // spent on the cache look-up
-	limits     time.Duration // spent on the tenant's limits
-	code       int           // as in the access record
-	cache      cache.Result  // "" where it was not asked
-	problem    string        // code of the error, "" for none
-	target     string        // pool of the variant that answers; "" on routes without variants, and for what is passed through
-	diverted   string        // pool of the variant that was passed over; "" for none
-	rules      receiptSettings
-	prices     pricesJSON       // zero if the route's prices are not known
-	receipt    *receipt.Receipt // nil if the cascade was not called
-	trace      [16]byte         // its id, if the trace is recorded
-	dropped    []string         // of the request, as [clientapi.Request] has it
-	cached     cachedAnswer     // set if the answer was not generated for this request
+// Tracer traces generations and forwarded requests. Neither method may block.
+type Tracer interface {
+	// Begin chooses the trace of a request by its headers, and whether it is recorded.
+	Begin(h http.Header) *receipts.Trace
+	// End receives a finished request whose trace is recorded.
+	End(t *receipts.Trace, f *receipts.Receipt)
 }
 
-// cachedAnswer is the part of a receipt about a cached answer.
-type cachedAnswer struct {
-	tier, finish             string
-	prompt, accepted, target int     // tokens
-	usd                      float64 // what it had cost to make
-}
-
-// receiptSettings are the settings of the route that its receipt's decisions depend on and do not contain.
-type receiptSettings struct {
-	mode              plan.Mode
-	holdback          int
-	holdbackTime      time.Duration
-	midstreamFailover bool
-	economyGuard      bool
-	exploreRate       float64
-}
-
-func settingsOf(c *plan.Config) receiptSettings {
-	return receiptSettings{
-		mode: c.Mode, holdback: c.HoldbackTokens, holdbackTime: c.Holdback, midstreamFailover: c.MidstreamFailover,
-		economyGuard: c.Economy.Enabled, exploreRate: c.Economy.ExploreRate,
+// receiptOf returns the receipt of a finished request.
+func (g *Gateway) receiptOf(l *accessRecord, path string, took time.Duration) *receipts.Receipt {
+	f := &receipts.Receipt{
+		ID: l.ID, Client: l.client, Tenant: l.Caller.Tenant, Priority: l.Caller.Priority.String(), Time: l.Began, Route: l.route, Code: l.code,
+		Cache: string(l.Cache), Dropped: l.dropped, DivertedFrom: l.diverted,
+		Path: path, Stream: l.out != nil && l.out.stream, Took: took, LookedUpAt: l.LookedUpAt, Lookup: l.Lookup, Limits: l.Limits,
 	}
-}
-
-// receiptOf builds the kept receipt of a request.
-func receiptOf(l *accessRecord, took time.Duration) keptReceipt {
-	f := keptReceipt{
-		id: l.ID, client: l.client, tenant: l.Caller.Tenant, route: l.route, class: l.Caller.Priority, time: l.Began, total: took,
-		code: l.code, cache: l.Cache, lookup: l.Lookup, receipt: l.Receipt, limits: l.Limits, dropped: l.dropped,
+	if l.trace.Recorded() {
+		f.Trace = hex.EncodeToString(l.trace.ID[:])
 	}
-	if l.trace.recorded() {
-		f.trace = l.trace.ID
-	}
-	f.diverted = l.diverted
 	if l.variant != nil {
-		f.target = l.variant.Target.Name()
+		f.TargetPool = l.variant.Target.Name()
 	}
-	if l.Config != nil {
-		f.rules = settingsOf(l.Config)
+	f.Answer(l.Receipt, l.Entry)
+	if f.Cascade != nil && l.Config != nil {
+		f.Settings = receipts.SettingsOf(l.Config)
 	}
-	if e := l.Entry; e != nil {
-		f.receipt = nil
-		f.cached = cachedAnswer{strings.Clone(e.Tier), strings.Clone(e.Finish), e.Prompt, e.Accepted, e.Target, e.USD}
+	if f.Cascade != nil && l.answering != nil && l.answering.Prices != nil {
+		f.Prices = receipts.PricesOf(l.answering.Prices())
 	}
+	f.Model = modelOf(l.answering, f)
 	switch {
 	case l.err == nil:
 	case l.code == statusGone:
-		f.problem = "client_left"
+		f.Error = "client_left"
 	default:
-		f.problem = problemOf(l.err).body.Code
+		f.Error = problemOf(l.err).body.Code
 	}
 	return f
 }
 
-// acceptance is the verdict in one word: accepted, rejected, bypassed, or "" if the cascade was not called.
-func (f *keptReceipt) acceptance() string {
-	if f.receipt == nil {
+// modelOf returns the model of the pool that wrote an answer: of the draft if it wrote all of it, otherwise of the target,
+// or of the fallback, whose call is the last one. It is "" if that is not known. The key of a cached answer contains the
+// models of its route, so that they are those of rt.
+func modelOf(rt *tiers.Route, f *receipts.Receipt) string {
+	if rt == nil {
 		return ""
 	}
-	word, _, _ := strings.Cut(f.receipt.Acceptance(), ";")
-	return word
-}
-
-// receipts is a ring of the last receipts. The zero value is ready. Receipts are encoded only on request:
-// adding one takes 0.1 µs and no memory, encoding it takes about 15 µs (BenchmarkReceipts).
-type receipts struct {
-	mu   sync.Mutex
-	ring [keptReceipts]keptReceipt
-	n    int // total number added
-}
-
-func (r *receipts) add(f *keptReceipt) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ring[r.n%keptReceipts] = *f
-	r.n++
-}
-
-// last returns at most n wanted receipts, the newest last.
-func (r *receipts) last(n int, filter func(*keptReceipt) bool) []keptReceipt {
-	r.mu.Lock()
-	all := make([]keptReceipt, 0, min(r.n, keptReceipts))
-	for i := range cap(all) {
-		all = append(all, r.ring[(r.n-1-i)%keptReceipts])
+	switch plan.Tier(f.Tier) {
+	case plan.Target, plan.Mixed:
+		return rt.Target.Model()
+	case plan.Draft:
+		if rt.Draft != nil {
+			return rt.Draft.Model()
+		}
+	case plan.Fallback:
+		if f.Cascade == nil || len(f.Cascade.Tries) == 0 {
+			return ""
+		}
+		answered := f.Cascade.Tries[len(f.Cascade.Tries)-1].Pool
+		for i := range rt.Fallbacks {
+			if p := rt.Fallbacks[i].Pool; p.Name() == answered {
+				return p.Model()
+			}
+		}
 	}
-	r.mu.Unlock()
-	out := slices.DeleteFunc(all, func(f keptReceipt) bool { return !filter(&f) })
-	out = out[:min(n, len(out))]
-	slices.Reverse(out)
-	return out
+	return ""
 }
 
-// keepReceipt stores the receipt of a finished request, and logs a share of them. Requests without a known
-// route have none, so that they do not displace others.
-func (g *Gateway) keepReceipt(l *accessRecord, took time.Duration) {
-	if l.route == "" {
+// keepReceipt keeps the receipt of a finished request, logs a share of them, and ends its trace. Requests without a known
+// route are not kept, so that they do not displace others.
+func (g *Gateway) keepReceipt(l *accessRecord, f *receipts.Receipt) {
+	if l.route != "" {
+		g.receipts.Add(f)
+		if rand.Float64() < g.opts.Settings.Snapshot().Global().ReceiptLog.LogShare {
+			g.log.Info().RawJSON("receipt", f.Encode()).Msg("receipt")
+		}
+	}
+	if !l.trace.Recorded() {
 		return
 	}
-	f := receiptOf(l, took)
-	if rt := g.answering(l); rt != nil && rt.Prices != nil {
-		p := rt.Prices()
-		f.prices = pricesJSON{finite(p.DraftPrefill), finite(p.DraftDecode), finite(p.TargetPrefill), finite(p.TargetDecode)}
+	if l.content != nil {
+		l.content.End(l.Entry)
+		f.Content = l.content // the kept one has none
 	}
-	g.receipts.add(&f)
-	if rand.Float64() < g.opts.Settings.Snapshot().Global().ReceiptLog.LogShare {
-		logged := f // encode keeps it: a copy of the few that are logged
-		g.log.Info().RawJSON("receipt", logged.encode()).Msg("receipt")
-	}
-}
-
-// answering returns the route that a request was answered by, with its own variant; nil if it has been removed.
-func (g *Gateway) answering(l *accessRecord) *tiers.Route {
-	if l.variant != nil {
-		return l.variant
-	}
-	rt, err := g.opts.Cascade.Route(l.route)
-	if err != nil {
-		return nil
-	}
-	return rt
+	g.opts.Tracer.End(l.trace, f)
 }
 
 // listReceipts answers GET /admin/receipts?n=&route=&acceptance=&since= with JSON lines,
@@ -188,8 +124,8 @@ func (g *Gateway) listReceipts(w http.ResponseWriter, r *http.Request) (any, err
 	w.Header().Set("Cache-Control", "no-store")
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(receiptTimeout)) // net/http always supports it
 	lines := bufio.NewWriterSize(w, 64<<10)
-	for _, f := range g.receipts.last(n, filter) {
-		if _, err := lines.Write(append(f.encode(), '\n')); err != nil {
+	for _, f := range g.receipts.Last(n, filter) {
+		if _, err := lines.Write(append(f.Encode(), '\n')); err != nil {
 			break // the client has disconnected
 		}
 	}
@@ -198,8 +134,8 @@ func (g *Gateway) listReceipts(w http.ResponseWriter, r *http.Request) (any, err
 }
 
 // receiptQuery parses how many receipts are wanted, and which.
-func (g *Gateway) receiptQuery(q url.Values) (n int, filter func(*keptReceipt) bool, err error) {
-	if n, err = count(q, defaultReceipts, keptReceipts); err != nil {
+func (g *Gateway) receiptQuery(q url.Values) (n int, filter func(*receipts.Receipt) bool, err error) {
+	if n, err = count(q, defaultReceipts, receipts.Kept); err != nil {
 		return 0, nil, err
 	}
 	route, word := q.Get("route"), q.Get("acceptance")
@@ -217,8 +153,8 @@ func (g *Gateway) receiptQuery(q url.Values) (n int, filter func(*keptReceipt) b
 			return 0, nil, err
 		}
 	}
-	return n, func(f *keptReceipt) bool {
-		return (route == "" || f.route == route) && (word == "" || f.acceptance() == word) && !f.time.Before(since)
+	return n, func(f *receipts.Receipt) bool {
+		return (route == "" || f.Route == route) && (word == "" || f.Word() == word) && !f.Time.Before(since)
 	}, nil
 }
 
@@ -235,7 +171,7 @@ func sinceOf(text string, now time.Time) (time.Time, error) {
 }
 
 // errNoReceipt means that there is no such receipt, or it was overwritten.
-var errNoReceipt = refuse("unknown_receipt", fmt.Sprintf("There is no receipt of this request. This replica keeps those of its last %d.", keptReceipts))
+var errNoReceipt = refuse("unknown_receipt", fmt.Sprintf("There is no receipt of this request. This replica keeps those of its last %d.", receipts.Kept))
 
 // oneReceipt answers GET /admin/receipts/{id}: the receipt of the request with this id, else the last one
 // whose client sent this id.
@@ -244,12 +180,12 @@ func (g *Gateway) oneReceipt(_ http.ResponseWriter, r *http.Request) (any, error
 		return nil, err
 	}
 	id := chi.URLParam(r, "id")
-	found := g.receipts.last(1, func(f *keptReceipt) bool { return f.id == id })
+	found := g.receipts.Last(1, func(f *receipts.Receipt) bool { return f.ID == id })
 	if len(found) == 0 {
-		found = g.receipts.last(1, func(f *keptReceipt) bool { return f.client == id })
+		found = g.receipts.Last(1, func(f *receipts.Receipt) bool { return f.Client == id })
 	}
 	if len(found) == 0 {
 		return nil, errNoReceipt
 	}
-	return json.RawMessage(found[0].encode()), nil
+	return json.RawMessage(found[0].Encode()), nil
 }

@@ -9,21 +9,21 @@ import (
 
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/gateway/receipts"
 )
 
-// keeper is a tracer that records what it is asked to, and keeps the last request, and the last traceparent.
+// keeper is a tracer that records what it is asked to, and keeps the last traceparent.
 type keeper struct {
 	flags  byte
-	last   *RequestSummary
 	parent atomic.Value // string
 }
 
-func (k *keeper) Begin(h http.Header) *Trace {
+func (k *keeper) Begin(h http.Header) *receipts.Trace {
 	k.parent.Store(h.Get("Traceparent"))
-	return &Trace{ID: [16]byte{1}, Span: [8]byte{2}, Flags: k.flags, State: "vendor=1"}
+	return &receipts.Trace{ID: [16]byte{1}, Span: [8]byte{2}, Flags: k.flags, State: "vendor=1"}
 }
 
-func (k *keeper) End(_ *Trace, d *RequestSummary) { k.last = d }
+func (k *keeper) End(*receipts.Trace, *receipts.Receipt) {}
 
 func TestUpstreamIsToldWhoseChildACallIs(t *testing.T) {
 	const client = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -40,9 +40,9 @@ func TestUpstreamIsToldWhoseChildACallIs(t *testing.T) {
 	} {
 		g := &Gateway{opts: Options{Tracer: c.tracer}}
 		l := &accessRecord{Metadata: pipeline.Metadata{ID: "x"}}
-		g.trace(l, r.Header)
-		if h := upstreamHeader(l, r); h.Get("Traceparent") != c.parent || h.Get("Tracestate") != c.state || l.trace.recorded() != c.recorded {
-			t.Errorf("%v: %v, recorded %v", c.tracer, h, l.trace.recorded())
+		g.beginTrace(l, r.Header)
+		if h := upstreamHeader(l, r); h.Get("Traceparent") != c.parent || h.Get("Tracestate") != c.state || l.trace.Recorded() != c.recorded {
+			t.Errorf("%v: %v, recorded %v", c.tracer, h, l.trace.Recorded())
 		}
 	}
 }

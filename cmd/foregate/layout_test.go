@@ -22,14 +22,14 @@ var arrows = map[string][]string{
 	"cmd/loadtest": {"gateway/demo", "loadtest", "loadtest/chaos", "loadtest/cost", "loadtest/engines", "loadtest/live", "loadtest/pair", "loadtest/proof", "loadtest/quality", "loadtest/soak", "loadtest/virtual"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 
-	"gateway":                     {"cache", "gateway/admission", "gateway/clientapi", "gateway/clientapi/messages", "gateway/clientapi/responses", "gateway/content", "gateway/conversations", "gateway/files", "gateway/identity", "gateway/ledger", "gateway/openapi", "gateway/pipeline", "gateway/settings", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt", "tiers/risk"},
+	"gateway":                     {"cache", "gateway/admission", "gateway/clientapi", "gateway/clientapi/messages", "gateway/clientapi/responses", "gateway/conversations", "gateway/files", "gateway/identity", "gateway/ledger", "gateway/openapi", "gateway/pipeline", "gateway/receipts", "gateway/settings", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt", "tiers/risk"},
 	"gateway/admission":           {"gateway/identity", "internal/panics", "tiers/pool"},
 	"gateway/app":                 {"breaker", "cache", "gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/conversations", "gateway/display", "gateway/files", "gateway/identity", "gateway/ledger", "gateway/pipeline", "gateway/riskview", "gateway/settings", "gateway/stores", "gateway/tracing", "internal/beat", "internal/panics", "tiers", "tiers/accept", "tiers/audit", "tiers/choose", "tiers/credentials", "tiers/dialect", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream", "tiers/world"},
 	"gateway/app/apptest":         {"gateway", "gateway/app", "gateway/config", "gateway/stores"}, // for tests alone
 	"gateway/config":              {"gateway/identity", "internal/yamlfile", "tiers/dialect", "tiers/discover", "tiers/fields"},
 	"gateway/console":             {"internal/uplot"},
 	"gateway/conversations":       {"cache", "internal/redis/lookup", "internal/redis/script"},
-	"gateway/content":             {"cache", "gateway/clientapi", "tiers/openai", "tiers/strategy"},
+	"gateway/receipts":            {"cache", "gateway/clientapi", "tiers/dispatch", "tiers/economy", "tiers/openai", "tiers/plan", "tiers/receipt", "tiers/strategy"},
 	"gateway/demo":                {"gateway", "gateway/app", "gateway/config", "gateway/display", "gateway/stores", "loadtest/vllmsim", "tiers/risk"},
 	"gateway/display":             {"gateway", "gateway/ledger", "tiers/risk"},
 	"gateway/identity":            {},
@@ -42,7 +42,7 @@ var arrows = map[string][]string{
 	"gateway/riskview":            {"gateway", "tiers/economy", "tiers/evidence", "tiers/plan", "tiers/risk"},
 	"gateway/settings":            {"breaker", "cache", "gateway/admission", "gateway/conversations", "internal/beat", "internal/redis/dataloss", "internal/redis/script", "tiers/accept", "tiers/choose", "tiers/plan", "tiers/pressure", "tiers/upstream"},
 	"gateway/stores":              {"gateway/config", "gateway/files", "internal/redis/connect", "internal/redis/embedded"},
-	"gateway/tracing":             {"gateway", "tiers/dispatch", "tiers/receipt"},
+	"gateway/tracing":             {"gateway/receipts", "tiers/dispatch", "tiers/receipt"},
 	"gateway/files":               {},
 
 	"tiers":                       {"internal/recent", "tiers/accept", "tiers/audit", "tiers/credentials", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/receipt", "tiers/risk", "tiers/schema", "tiers/strategy", "tiers/world"},

@@ -12,7 +12,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/receipts"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/receipt"
 )
@@ -73,7 +73,7 @@ var operations = map[string]attribute.KeyValue{
 var provider = semconv.GenAIProviderNameKey.String("vllm")
 
 // build makes the spans of a request.
-func (t *Tracer) build(at *gateway.Trace, d *gateway.RequestSummary) {
+func (t *Tracer) build(at *receipts.Trace, d *receipts.Receipt) {
 	ctx := context.Background()
 	if parent := trace.SpanID(at.Parent); parent.IsValid() {
 		state, _ := trace.ParseTraceState(at.State) // it was parsed before
@@ -91,18 +91,18 @@ func (t *Tracer) build(at *gateway.Trace, d *gateway.RequestSummary) {
 	b.describe()
 	b.content()
 	b.lookup(ctx)
-	if d.Receipt != nil {
-		b.began = d.Receipt.Began.Sub(d.Began)
-		b.answer(ctx, d.Receipt)
+	if d.Cascade != nil {
+		b.began = d.Cascade.Began.Sub(d.Time)
+		b.answer(ctx, d.Cascade)
 	}
 	b.status()
-	b.end(b.request, d.Duration)
+	b.end(b.request, d.Took)
 }
 
 // builder makes the spans of one request. Times count from its arrival.
 type builder struct {
 	*Tracer
-	summary *gateway.RequestSummary
+	summary *receipts.Receipt
 	id      trace.TraceID
 	op      attribute.KeyValue // zero if the conventions have no name
 	request trace.Span
@@ -110,16 +110,16 @@ type builder struct {
 }
 
 func (b *builder) start(ctx context.Context, name string, id trace.SpanID, kind trace.SpanKind, at time.Duration) (context.Context, trace.Span) {
-	return b.tracer.Start(with(ctx, b.id, id), name, trace.WithSpanKind(kind), trace.WithTimestamp(b.summary.Began.Add(at)))
+	return b.tracer.Start(with(ctx, b.id, id), name, trace.WithSpanKind(kind), trace.WithTimestamp(b.summary.Time.Add(at)))
 }
 
 // end ends a span, at the latest with its request.
 func (b *builder) end(s trace.Span, at time.Duration) {
-	s.End(trace.WithTimestamp(b.summary.Began.Add(min(at, b.summary.Duration))))
+	s.End(trace.WithTimestamp(b.summary.Time.Add(min(at, b.summary.Took))))
 }
 
 func (b *builder) event(s trace.Span, name string, at time.Duration, about ...attribute.KeyValue) {
-	s.AddEvent(name, trace.WithTimestamp(b.summary.Began.Add(min(b.began+at, b.summary.Duration))), trace.WithAttributes(about...))
+	s.AddEvent(name, trace.WithTimestamp(b.summary.Time.Add(min(b.began+at, b.summary.Took))), trace.WithAttributes(about...))
 }
 
 // titleCase is a span's name in the conventions: operation and model.
@@ -163,7 +163,7 @@ func (b *builder) describe() {
 	}
 	if d.Tier != "" {
 		about = append(about, keyTier.String(d.Tier),
-			semconv.GenAIUsageInputTokens(d.PromptTokens), semconv.GenAIUsageOutputTokens(d.AnswerTokens))
+			semconv.GenAIUsageInputTokens(d.Tokens.Prompt), semconv.GenAIUsageOutputTokens(d.Tokens.Accepted+d.Tokens.Target))
 	}
 	if d.Model != "" {
 		about = append(about, semconv.GenAIResponseModel(d.Model))
@@ -202,11 +202,11 @@ func (b *builder) status() {
 	default:
 		b.request.SetAttributes(semconv.HTTPResponseStatusCode(d.Code))
 	}
-	if d.Problem != "" {
-		b.request.SetAttributes(semconv.ErrorTypeKey.String(d.Problem))
+	if d.Error != "" {
+		b.request.SetAttributes(semconv.ErrorTypeKey.String(d.Error))
 	}
 	if d.Code >= 500 || d.Code == 429 {
-		b.request.SetStatus(codes.Error, d.Problem)
+		b.request.SetStatus(codes.Error, d.Error)
 	}
 }
 
@@ -216,7 +216,7 @@ func (b *builder) lookup(ctx context.Context) {
 	if d.Lookup == 0 {
 		return
 	}
-	at := d.LookedUpAt.Sub(d.Began)
+	at := d.LookedUpAt.Sub(d.Time)
 	_, s := b.start(ctx, "cache lookup", trace.SpanID{}, trace.SpanKindClient, at)
 	s.SetAttributes(semconv.DBSystemNameRedis, keyCache.String(d.Cache))
 	b.end(s, at+d.Lookup)
@@ -256,8 +256,8 @@ func (b *builder) tries(ctx context.Context, rc *receipt.Receipt) []trace.Span {
 		}
 		spans[i] = b.try(ctx, try)
 	}
-	if left > 0 && b.summary.Problem != "" { // it was refused
-		b.wait(ctx, "", max(b.summary.Duration-left, 0), left)
+	if left > 0 && b.summary.Error != "" { // it was refused
+		b.wait(ctx, "", max(b.summary.Took-left, 0), left)
 	}
 	return spans
 }
@@ -268,7 +268,7 @@ func (b *builder) wait(ctx context.Context, pool string, at, long time.Duration)
 	if pool != "" {
 		s.SetAttributes(keyPool.String(pool))
 	} else {
-		s.SetStatus(codes.Error, b.summary.Problem)
+		s.SetStatus(codes.Error, b.summary.Error)
 	}
 	b.end(s, at+long)
 }

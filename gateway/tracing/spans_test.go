@@ -11,8 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/gateway/content"
+	"github.com/foregate/foregate/gateway/receipts"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/receipt"
 )
@@ -47,7 +46,7 @@ func TestATraceTellsWhatItsReceiptDoes(t *testing.T) {
 	at, d := recorded(t, tr)
 	tr.build(at, d)
 	spans := tr.made.take()
-	got := written(d.Began, spans)
+	got := written(d.Time, spans)
 	for i, s := range spans {
 		if s.SpanContext().TraceID() != at.ID {
 			t.Errorf("%s is in another trace", s.Name())
@@ -60,18 +59,18 @@ func TestATraceTellsWhatItsReceiptDoes(t *testing.T) {
 			t.Errorf("%s hangs elsewhere", s.Name())
 		}
 	}
-	for _, c := range []gateway.RequestSummary{
-		{Path: "/v1/chat/completions", Code: 499, Problem: "client_left", Route: "m"},
-		{Path: "/v1/completions", Code: 597, Problem: "upstream_cut", Route: "m"},
-		{Path: "/v1/embeddings", Code: 200, Route: "m", Cache: "bypass", Receipt: &receipt.Receipt{Began: d.Began, Tries: []dispatch.Try{{Pool: "p", Role: dispatch.RoleTarget, URL: "nonsense", Took: 1}}}},
-		{Path: "/v1/rerank", Code: 429, Problem: "rate_limit_exceeded"},
-		{Path: "/v1/chat/completions", Code: 503, Problem: "shed", Route: "m", Receipt: &receipt.Receipt{Began: d.Began, Waited: 20 * time.Millisecond}},
-		{Path: "/v1/chat/completions", Code: 200, Route: "m", Cache: "local", Tier: "draft", Finish: "stop", PromptTokens: 3, AnswerTokens: 4, Model: "small",
-			TargetPool: "old", DivertedFrom: "new", Content: &content.Content{Input: `[{"role":"user"}]`, Output: `[{"role":"assistant"}]`, Truncated: true}},
+	for _, c := range []receipts.Receipt{
+		{Path: "/v1/chat/completions", Code: 499, Error: "client_left", Route: "m"},
+		{Path: "/v1/completions", Code: 597, Error: "upstream_cut", Route: "m"},
+		{Path: "/v1/embeddings", Code: 200, Route: "m", Cache: "bypass", Cascade: &receipt.Receipt{Began: d.Time, Tries: []dispatch.Try{{Pool: "p", Role: dispatch.RoleTarget, URL: "nonsense", Took: 1}}}},
+		{Path: "/v1/rerank", Code: 429, Error: "rate_limit_exceeded"},
+		{Path: "/v1/chat/completions", Code: 503, Error: "shed", Route: "m", Cascade: &receipt.Receipt{Began: d.Time, Waited: 20 * time.Millisecond}},
+		{Path: "/v1/chat/completions", Code: 200, Route: "m", Cache: "local", Tier: "draft", Finish: "stop", Tokens: receipts.Tokens{Prompt: 3, Accepted: 4}, Model: "small",
+			TargetPool: "old", DivertedFrom: "new", Content: &receipts.Content{Input: `[{"role":"user"}]`, Output: `[{"role":"assistant"}]`, Truncated: true}},
 	} {
-		c.Began, c.Duration, c.Priority = d.Began, 30*time.Millisecond, "normal"
-		tr.build(&gateway.Trace{ID: at.ID, Span: at.Span, Flags: 1}, &c)
-		got += "\n" + written(d.Began, tr.made.take())
+		c.Time, c.Took, c.Priority = d.Time, 30*time.Millisecond, "normal"
+		tr.build(&receipts.Trace{ID: at.ID, Span: at.Span, Flags: 1}, &c)
+		got += "\n" + written(d.Time, tr.made.take())
 	}
 	const file = "testdata/spans.txt"
 	if *update {

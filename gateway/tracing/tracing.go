@@ -20,7 +20,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/receipts"
 )
 
 const (
@@ -61,12 +61,10 @@ type Tracer struct {
 	failing  bool          // the last message failed
 }
 
-var _ gateway.Tracer = (*Tracer)(nil)
-
 // finishedRequest is a finished request to export.
 type finishedRequest struct {
-	trace   *gateway.Trace
-	summary *gateway.RequestSummary
+	trace   *receipts.Trace
+	summary *receipts.Receipt
 }
 
 // New makes a tracer. It connects only when [Tracer.Run] has something to send.
@@ -121,8 +119,8 @@ func newClient() *http.Client {
 
 // Begin implements gateway.Tracer. The sender of a traceparent decides about recording; other requests are
 // sampled by their trace's id, as other services would.
-func (t *Tracer) Begin(h http.Header) *gateway.Trace {
-	at := &gateway.Trace{Span: newSpan()}
+func (t *Tracer) Begin(h http.Header) *receipts.Trace {
+	at := &receipts.Trace{Span: newSpan()}
 	if from := parentOf(h); from.IsValid() {
 		at.ID, at.Parent, at.Flags, at.State = from.TraceID(), from.SpanID(), byte(from.TraceFlags()), from.TraceState().String()
 		return at
@@ -156,7 +154,7 @@ func newSpan() (id trace.SpanID) {
 }
 
 // End implements gateway.Tracer.
-func (t *Tracer) End(at *gateway.Trace, d *gateway.RequestSummary) {
+func (t *Tracer) End(at *receipts.Trace, d *receipts.Receipt) {
 	size := int64(d.Content.Size())
 	if t.content.Add(size) <= maxContent || size == 0 {
 		select {

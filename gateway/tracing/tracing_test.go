@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/receipts"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
@@ -23,15 +23,15 @@ import (
 )
 
 // recorded is a request of everything: a draft that broke off, a score, a takeover, a wait.
-func recorded(t *testing.T, tr *Tracer) (*gateway.Trace, *gateway.RequestSummary) {
+func recorded(t *testing.T, tr *Tracer) (*receipts.Trace, *receipts.Receipt) {
 	t.Helper()
 	began := time.Now().Add(-time.Second)
 	at := tr.Begin(http.Header{"Traceparent": {"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}})
 	ms := time.Millisecond
-	return at, &gateway.RequestSummary{
-		ID: "r1", Tenant: "acme", Priority: "high", Path: "/v1/chat/completions", Route: "llama-3", Model: "llama-70b", Stream: true, Began: began, Duration: time.Second, Code: 200,
-		Cache: "miss", LookedUpAt: began.Add(ms), Lookup: ms, Limits: ms, Tier: "mixed", Finish: "stop", PromptTokens: 300, AnswerTokens: 150,
-		Receipt: &receipt.Receipt{
+	return at, &receipts.Receipt{
+		ID: "r1", Tenant: "acme", Priority: "high", Path: "/v1/chat/completions", Route: "llama-3", Model: "llama-70b", Stream: true, Time: began, Took: time.Second, Code: 200,
+		Cache: "miss", LookedUpAt: began.Add(ms), Lookup: ms, Limits: ms, Tier: "mixed", Finish: "stop", Tokens: receipts.Tokens{Prompt: 300, Accepted: 56, Target: 94},
+		Cascade: &receipt.Receipt{
 			Began: began.Add(2 * ms), Waited: 40 * ms, First: 300 * ms, Judged: 400 * ms,
 			Verdict: accept.Verdict{Reason: accept.ReasonScore, Score: -0.3, Tokens: 57},
 			Tries: []dispatch.Try{

@@ -1,6 +1,4 @@
-// Package content collects what a request asked and what it was answered, in the form of OpenTelemetry's conventions for
-// generative AI: for the spans of tenants that opted in. Headers and keys are never part of it. Start at [Content].
-package content
+package receipts
 
 import (
 	"github.com/foregate/foregate/cache"
@@ -8,7 +6,8 @@ import (
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
-// Content is what one request asked and what it was answered. [Content.Observe] comes first, [Content.Ask] while the request's
+// Content is what one request asked and what it was answered, in the form of OpenTelemetry's conventions for generative AI: for
+// the spans of tenants that opted in. Headers and keys are never part of it. [Content.Observe] comes first, [Content.Ask] while the request's
 // body is there, [Content.End] last.
 type Content struct {
 	Input     string // messages of the request as JSON, at most 32 KiB; "" before Ask
@@ -19,8 +18,8 @@ type Content struct {
 	observed *observer // of the last attempt; nil: there was none
 }
 
-// New returns the content of a request of a kind.
-func New(kind openai.Kind) *Content { return &Content{kind: kind} }
+// NewContent returns the content of a request of a kind.
+func NewContent(kind openai.Kind) *Content { return &Content{kind: kind} }
 
 // Observe returns what receives a new attempt at the answer.
 func (c *Content) Observe() strategy.Observer {

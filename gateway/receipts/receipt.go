@@ -1,22 +1,27 @@
-package gateway
+// Package receipts holds what is kept of a finished request. Start at [Receipt]: its JSON, the spans of its trace and what the
+// gateway counts are views of it. It knows neither HTTP nor clocks.
+package receipts
 
 import (
 	"cmp"
-	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"math"
+	"strings"
 	"time"
 
+	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/receipt"
 )
 
-// receiptJSON is a receipt in GET /admin/receipts and in the log: the decisions for one request, their
-// numbers, and the result. It never holds text, prompts or keys. Scores are in nats, times in milliseconds,
-// prices in USD. Fields may be added but never change their meaning; testdata/receipt.golden.json shows all
-// of them.
-type receiptJSON struct {
+// Receipt is what is kept of one finished request: its JSON in GET /admin/receipts and in the log, the decisions for the
+// request, their numbers, and the result. It never holds keys, and text only in Content. Scores are in nats, times in
+// milliseconds, prices in USD. Fields may be added but never change their meaning; testdata/receipt.golden.json shows all of
+// them. What the cascade tells is filled in by [Receipt.Encode]: encoding takes about 15 µs, and few receipts are read.
+type Receipt struct {
 	ID       string    `json:"id"`                          // the gateway's own; request ids sent to backends begin with it
 	Client   string    `json:"client_request_id,omitempty"` // X-Request-ID as the client sent it
 	Tenant   string    `json:"tenant"`
@@ -39,26 +44,36 @@ type receiptJSON struct {
 
 	FallbackUnused string `json:"fallback_unused,omitempty"` // why no fallback of the route answered after its own pools failed
 
-	Settings      *settingsJSON      `json:"settings,omitempty"`
-	Audit         *auditJSON         `json:"audit,omitempty"`  // modes risk and shadow: the evidence used
-	Prices        *pricesJSON        `json:"prices,omitempty"` // of the route's tokens, if any price is known
+	Settings      Settings           `json:"settings,omitzero"` // none if the cascade was not called
+	Audit         *auditJSON         `json:"audit,omitempty"`   // modes risk and shadow: the evidence used
+	Prices        Prices             `json:"prices,omitzero"`   // of the route's tokens, if any price is known
 	Plan          *planJSON          `json:"plan,omitempty"`
 	Attempts      []attemptJSON      `json:"attempts,omitempty"`
 	Verdict       *verdictJSON       `json:"verdict,omitempty"`        // of the draft; absent if none was judged
 	ScoreByToken  [][2]float64       `json:"score_by_token,omitempty"` // [tokens, running minimum of the score]
 	Checks        []checkJSON        `json:"checks,omitempty"`         // the target's checks of the draft
 	Continuations []continuationJSON `json:"continuations,omitempty"`  // continuations by the target
-	Tokens        tokensJSON         `json:"tokens"`
+	Tokens        Tokens             `json:"tokens"`
 	MS            msJSON             `json:"ms"`
 	USD           float64            `json:"usd"`              // its share of the price of its backends
 	DraftUSD      float64            `json:"draft_usd"`        // of that, of the draft's backends
 	AloneUSD      float64            `json:"target_alone_usd"` // cost at the target alone by the prices of tokens; 0: it could not be drafted, or prices are unknown
 	SpentUSD      float64            `json:"spent_usd"`        // cost by the same prices
 	CacheSaved    float64            `json:"cache_saved_usd"`  // what a cached answer had cost to make
+
+	Path       string           `json:"-"`
+	Stream     bool             `json:"-"`
+	Took       time.Duration    `json:"-"` // until the end of the answer
+	LookedUpAt time.Time        `json:"-"` // start of the cache look-up in Redis
+	Lookup     time.Duration    `json:"-"` // its duration; 0: there was none
+	Limits     time.Duration    `json:"-"` // spent on the tenant's limits
+	Model      string           `json:"-"` // of the pool that wrote the answer, "" if it is not known
+	Cascade    *receipt.Receipt `json:"-"` // nil if the cascade was not called
+	Content    *Content         `json:"-"` // for the trace alone; nil unless the tenant opted in
 }
 
-// settingsJSON are the settings in force; the thresholds are in verdictJSON.
-type settingsJSON struct {
+// Settings are the settings of the route that the decisions depend on; the thresholds are in verdictJSON.
+type Settings struct {
 	Mode              string  `json:"mode"`
 	Holdback          int     `json:"holdback_tokens"`
 	HoldbackMS        float64 `json:"holdback_ms"`
@@ -75,8 +90,8 @@ type auditJSON struct {
 	Shadow       bool   `json:"shadow"`  // and the client does not see it
 }
 
-// pricesJSON are USD per token; 0 is unknown.
-type pricesJSON struct {
+// Prices are USD per token; 0 is unknown.
+type Prices struct {
 	DraftPrefill  float64 `json:"draft_prefill"`
 	DraftDecode   float64 `json:"draft_decode"`
 	TargetPrefill float64 `json:"target_prefill"`
@@ -150,7 +165,8 @@ type continuationJSON struct {
 	At     float64 `json:"at_ms"` // after ms.cascade_start
 }
 
-type tokensJSON struct {
+// Tokens are numbers of tokens.
+type Tokens struct {
 	Prompt    int `json:"prompt"`
 	Drafted   int `json:"drafted"`
 	Accepted  int `json:"accepted"`
@@ -172,46 +188,59 @@ type msJSON struct {
 	Cache        float64 `json:"cache"`         // spent on the cache look-up in Redis, also part of cascade_start
 }
 
-// encode returns the receipt as one line of JSON: 1.5 kB, at most 11 kB with names of usual length.
-func (f *keptReceipt) encode() []byte {
-	v := receiptJSON{
-		ID: f.id, Client: f.client, Dropped: f.dropped, Tenant: f.tenant, Priority: f.class.String(), Time: f.time.UTC(), Route: f.route,
-		Code: f.code, Cache: string(f.cache), Error: f.problem, Acceptance: f.acceptance(),
-		TargetPool: f.target, DivertedFrom: f.diverted,
-		Tier: f.cached.tier, Finish: f.cached.finish, CacheSaved: finite(f.cached.usd),
-		Tokens: tokensJSON{Prompt: f.cached.prompt, Accepted: f.cached.accepted, Target: f.cached.target},
+// SettingsOf returns the settings of a receipt.
+func SettingsOf(c *plan.Config) Settings {
+	return Settings{
+		Mode: string(c.Mode), Holdback: c.HoldbackTokens, HoldbackMS: milliseconds(c.Holdback), MidstreamFailover: c.MidstreamFailover,
+		EconomyGuard: c.Economy.Enabled, ExploreRate: finite(c.Economy.ExploreRate),
 	}
-	if rc := f.receipt; rc != nil {
-		v.of(rc)
-		v.MS.CascadeStart = milliseconds(max(rc.Began.Sub(f.time), 0))
-		if f.prices != (pricesJSON{}) {
-			v.Prices = &f.prices
-		}
-		if f.rules.mode != "" {
-			v.Settings = f.rules.json()
-		}
+}
+
+// PricesOf returns the prices of a receipt.
+func PricesOf(p economy.Prices) Prices {
+	return Prices{finite(p.DraftPrefill), finite(p.DraftDecode), finite(p.TargetPrefill), finite(p.TargetDecode)}
+}
+
+// Answer fills in what the cascade, or an entry of the cache, tells of the answer: tier, finish and tokens. Both may be nil.
+func (v *Receipt) Answer(rc *receipt.Receipt, e *cache.Entry) {
+	switch {
+	case e != nil: // it may be large: nothing of it is kept
+		v.Tier, v.Finish, v.CacheSaved = strings.Clone(e.Tier), strings.Clone(e.Finish), finite(e.USD)
+		v.Tokens = Tokens{Prompt: e.Prompt, Accepted: e.Accepted, Target: e.Target}
+	case rc != nil:
+		v.Cascade, v.Tier, v.Finish = rc, string(rc.Tier), rc.Finish
+		v.Tokens = Tokens{rc.PromptTokens, rc.DraftedTokens, rc.AcceptedTokens, rc.WastedTokens, rc.ScoredTokens, rc.TargetTokens, rc.Committed}
 	}
-	if f.trace != [16]byte{} {
-		v.Trace = hex.EncodeToString(f.trace[:])
+}
+
+// Word is the acceptance in one word: accepted, rejected, bypassed, or "" if the cascade was not called.
+func (v *Receipt) Word() string {
+	if v.Cascade == nil {
+		return ""
 	}
-	v.MS.Total, v.MS.Limits, v.MS.Cache = milliseconds(f.total), milliseconds(f.limits), milliseconds(f.lookup)
-	b, err := json.Marshal(&v)
+	word, _, _ := strings.Cut(v.Cascade.Acceptance(), ";")
+	return word
+}
+
+// Encode returns the receipt as one line of JSON: 1.5 kB, at most 11 kB with names of usual length.
+func (v *Receipt) Encode() []byte {
+	out := *v
+	out.Time, out.Acceptance = v.Time.UTC(), v.Word()
+	if rc := v.Cascade; rc != nil {
+		out.of(rc)
+		out.MS.CascadeStart = milliseconds(max(rc.Began.Sub(v.Time), 0))
+	}
+	out.MS.Total, out.MS.Limits, out.MS.Cache = milliseconds(v.Took), milliseconds(v.Limits), milliseconds(v.Lookup)
+	b, err := json.Marshal(&out)
 	if err != nil {
 		panic(err) // only NaN and infinities cannot be encoded, and finite removes them
 	}
 	return b
 }
 
-func (r *receiptSettings) json() *settingsJSON {
-	return &settingsJSON{
-		Mode: string(r.mode), Holdback: r.holdback, HoldbackMS: milliseconds(r.holdbackTime), MidstreamFailover: r.midstreamFailover,
-		EconomyGuard: r.economyGuard, ExploreRate: finite(r.exploreRate),
-	}
-}
-
 // of fills in the cascade's receipt.
-func (v *receiptJSON) of(rc *receipt.Receipt) {
-	v.Tier, v.Finish, v.FallbackUnused = string(rc.Tier), rc.Finish, rc.Stayed
+func (v *Receipt) of(rc *receipt.Receipt) {
+	v.FallbackUnused = rc.Stayed
 	v.USD, v.DraftUSD, v.AloneUSD, v.SpentUSD = finite(rc.USD), finite(rc.DraftUSD), finite(rc.TargetAloneUSD), finite(rc.SpentUSD)
 	v.Plan = planOf(&rc.Plan)
 	if t := rc.Audit; t != nil {
@@ -234,12 +263,11 @@ func (v *receiptJSON) of(rc *receipt.Receipt) {
 		v.ScoreByToken = append(v.ScoreByToken, [2]float64{float64(m.Tokens), finite(m.Score)})
 	}
 	for _, c := range rc.Checks {
-		v.Checks = append(v.Checks, checkJSON{string(c.Scorer), c.Backend, c.Tokens, c.Kept, c.Pass, finite(c.Score), clip(c.Reason), milliseconds(c.Took), milliseconds(c.At)})
+		v.Checks = append(v.Checks, checkJSON{string(c.Scorer), c.Backend, c.Tokens, c.Kept, c.Pass, finite(c.Score), fmt.Sprintf("%.128s", c.Reason), milliseconds(c.Took), milliseconds(c.At)})
 	}
 	for _, o := range rc.Failovers {
 		v.Continuations = append(v.Continuations, continuationJSON{o.Why, o.Tokens, o.Bytes, milliseconds(o.At)})
 	}
-	v.Tokens = tokensJSON{rc.PromptTokens, rc.DraftedTokens, rc.AcceptedTokens, rc.WastedTokens, rc.ScoredTokens, rc.TargetTokens, rc.Committed}
 	v.MS = msJSON{Queued: milliseconds(rc.Waited), Draft: milliseconds(rc.Draft), Verify: milliseconds(rc.Verify), Target: milliseconds(rc.Target), FirstByte: milliseconds(rc.First)}
 }
 

@@ -1,4 +1,4 @@
-package content
+package receipts
 
 import (
 	"encoding/json"
@@ -25,7 +25,7 @@ func text(role, content string) message {
 // kept returns what is left of messages within the bound.
 func kept(t *testing.T, all ...message) (out string, back []message, cut bool) {
 	t.Helper()
-	c := New(openai.Chat)
+	c := NewContent(openai.Chat)
 	out = c.bounded(all)
 	if err := json.Unmarshal([]byte(out), &back); err != nil || len(out) > maxMessages {
 		t.Errorf("%d bytes: %v", len(out), err)
@@ -34,7 +34,7 @@ func kept(t *testing.T, all ...message) (out string, back []message, cut bool) {
 }
 
 func TestMessagesHaveTheFormOfTheConventions(t *testing.T) {
-	c := New(openai.Chat)
+	c := NewContent(openai.Chat)
 	c.Ask(scan(t, `{"model":"m","messages":[
 		{"role":"system","content":"S"},
 		{"role":"user","content":[{"type":"text","text":"<look>"},{"type":"text","text":"here"}]},
@@ -102,7 +102,7 @@ func TestTheEarliestMessagesAreLeftOut(t *testing.T) {
 }
 
 func TestAnAnswerThatBrokeOffIsCollectedAsFarAsItCame(t *testing.T) {
-	c := New(openai.Chat)
+	c := NewContent(openai.Chat)
 	o := c.Observe()
 	o.Text([]byte("The sky"))
 	o.Text([]byte(" is"))
@@ -122,7 +122,7 @@ func FuzzMessages(f *testing.F) {
 		if err != nil {
 			return
 		}
-		c := New(openai.Chat)
+		c := NewContent(openai.Chat)
 		if c.Ask(r); !json.Valid([]byte(c.Input)) || len(c.Input) > maxMessages {
 			t.Errorf("%d bytes: %s", len(c.Input), c.Input)
 		}

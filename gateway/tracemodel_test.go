@@ -3,6 +3,7 @@ package gateway
 import (
 	"testing"
 
+	"github.com/foregate/foregate/gateway/receipts"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/plan"
@@ -45,7 +46,7 @@ func TestTheModelIsThatOfThePoolThatWroteTheAnswer(t *testing.T) {
 		{rt, "", calls("large"), ""},
 		{nil, plan.Target, calls("large"), ""},
 	} {
-		if got := modelOf(c.route, &RequestSummary{Tier: string(c.tier), Receipt: c.receipt}); got != c.want {
+		if got := modelOf(c.route, &receipts.Receipt{Tier: string(c.tier), Cascade: c.receipt}); got != c.want {
 			t.Errorf("tier %q, receipt %v: %q, want %q", c.tier, c.receipt, got, c.want)
 		}
 	}
