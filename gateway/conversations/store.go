@@ -23,6 +23,9 @@ var (
 	ErrMissing = errors.New("there is no such response, or it has expired or was deleted")
 	ErrAway    = errors.New("the store of responses does not answer")
 	ErrLarge   = errors.New("the conversation is longer than a request may be")
+
+	errGone     = fmt.Errorf("%w", ErrMissing) // the response before it is not there any more
+	errUnsealed = fmt.Errorf("%w", ErrMissing) // a value does not open
 )
 
 const (
@@ -77,7 +80,10 @@ func New(o Options) *Store {
 	}
 	s := &Store{o: o, scripts: script.NewRunner(o.Redis, putScript, readScript, deleteScript), calls: newCalls(o.Registerer), putTime: PutTime}
 	s.asker = lookup.New(lookup.Options{
-		Budget: func() time.Duration { return s.putTime }, Slots: maxInFlight, IsAnswer: script.Answered, Now: o.Now,
+		Budget: func() time.Duration { return s.putTime }, Slots: maxInFlight, Now: o.Now,
+		IsAnswer: func(err error) bool {
+			return script.Answered(err) || errors.Is(err, ErrMissing) || errors.Is(err, ErrLarge)
+		},
 		OnAway: func(err error) { o.Logger.Warn().Err(err).Msg("responses are not stored: Redis does not answer") },
 	})
 	return s
@@ -133,15 +139,9 @@ func (r *record) encode() ([]byte, error) {
 // not stored: another request was faster. It waits for PutTime at most, also if ctx has ended; an error says
 // that the turn is not stored. One that is stored can be read at every replica at once.
 func (s *Store) Put(ctx context.Context, tenant string, t Turn, past int64) error {
-	result, err := s.put(ctx, tenant, t, past)
-	s.calls.WithLabelValues(callPut, result).Inc()
-	return err
-}
-
-func (s *Store) put(ctx context.Context, tenant string, t Turn, past int64) (result string, err error) {
 	epochs, ok := s.o.Epochs(tenant)
 	if !ok {
-		return resultAway, ErrAway
+		return s.end(callPut, ErrAway)
 	}
 	r, of, before := record{Input: t.Input, Output: t.Output}, owner{tenant, epochs}, ""
 	if t.Before != (ID{}) {
@@ -150,9 +150,9 @@ func (s *Store) put(ctx context.Context, tenant string, t Turn, past int64) (res
 	items, err := r.encode()
 	switch {
 	case err != nil:
-		return resultError, err
+		return s.end(callPut, err)
 	case past+int64(len(items)) > s.o.MaxBytes:
-		return resultLarge, ErrLarge
+		return s.end(callPut, ErrLarge)
 	}
 	c := s.o.Config()
 	keys, conversation := of.keys(t.ID)
@@ -170,21 +170,38 @@ func (s *Store) put(ctx context.Context, tenant string, t Turn, past int64) (res
 	said, err := lookup.Do(ctx, s.asker, func(ctx context.Context) (string, error) {
 		return s.scripts.Run(ctx, putScript, keys, args...).Text()
 	}, late)
-	if err != nil {
-		return failure(err)
+	switch said {
+	case "gone":
+		err = errGone
+	case "large":
+		err = ErrLarge
 	}
-	return said, map[string]error{resultGone: ErrMissing, resultLarge: ErrLarge}[said]
+	return s.end(callPut, err)
 }
 
-// failure is the result of a call that Redis did not answer, or not as it should.
-func failure(err error) (result string, _ error) {
-	switch {
-	case errors.Is(err, lookup.ErrAway), errors.Is(err, lookup.ErrBusy):
-		return resultAway, ErrAway
-	case errors.Is(err, lookup.ErrLate):
-		return resultLate, ErrAway
+// ends are the errors of calls, the narrower ones first, and their names in metrics. Those of Redis are told as ErrAway.
+var ends = []struct {
+	err, told error
+	result    string
+}{
+	{errUnsealed, ErrMissing, "unsealed"}, {errGone, ErrMissing, "gone"}, {ErrMissing, ErrMissing, "missing"}, {ErrLarge, ErrLarge, "large"},
+	{lookup.ErrLate, ErrAway, "late"}, {lookup.ErrAway, ErrAway, "away"}, {lookup.ErrBusy, ErrAway, "away"}, {ErrAway, ErrAway, "away"},
+}
+
+// end counts a call that ended with an error or nil, and returns what its caller is told.
+func (s *Store) end(call string, err error) error {
+	if err == nil {
+		s.calls.WithLabelValues(call, "ok").Inc()
+		return nil
 	}
-	return resultError, fmt.Errorf("%w: %w", ErrAway, err)
+	for _, e := range ends {
+		if errors.Is(err, e.err) {
+			s.calls.WithLabelValues(call, e.result).Inc()
+			return e.told
+		}
+	}
+	s.calls.WithLabelValues(call, "error").Inc() // Redis refused, or the connection failed
+	return fmt.Errorf("%w: %w", ErrAway, err)
 }
 
 // read reads the items of a conversation, or, with the field of a response, that response, all sealed.
@@ -200,38 +217,22 @@ func (s *Store) remove(ctx context.Context, of owner, id ID, field string) (int,
 }
 
 // ask makes a call that a request waits for, for readTime at most, and counts it.
-func ask[T any](ctx context.Context, s *Store, tenant, name string, call func(context.Context, owner) (T, string, error)) (T, error) {
-	var none T
+func ask[T any](ctx context.Context, s *Store, tenant, name string, call func(context.Context, owner) (T, error)) (answer T, err error) {
 	epochs, ok := s.o.Epochs(tenant)
 	if !ok {
-		s.calls.WithLabelValues(name, resultAway).Inc()
-		return none, ErrAway
+		return answer, s.end(name, ErrAway)
 	}
-	type answer struct {
-		of     T
-		result string
-		err    error // what the answer says
-	}
-	a, err := lookup.Do(ctx, s.asker, func(ctx context.Context) (answer, error) {
-		got, result, err := call(ctx, owner{tenant, epochs})
-		if result == "" {
-			return answer{}, err
-		}
-		return answer{got, result, err}, nil
-	}, lookup.Late[answer]{Extra: readTime - PutTime})
-	if err != nil {
-		a.result, a.err = failure(err)
-	}
-	s.calls.WithLabelValues(name, a.result).Inc()
-	return a.of, a.err
+	answer, err = lookup.Do(ctx, s.asker, func(ctx context.Context) (T, error) { return call(ctx, owner{tenant, epochs}) },
+		lookup.Late[T]{Extra: readTime - PutTime})
+	return answer, s.end(name, err)
 }
 
 // Turns returns the turns up to a response, the first one first, without whole responses.
 func (s *Store) Turns(ctx context.Context, tenant string, id ID) ([]Turn, error) {
-	return ask(ctx, s, tenant, callRead, func(ctx context.Context, of owner) ([]Turn, string, error) {
+	return ask(ctx, s, tenant, callRead, func(ctx context.Context, of owner) ([]Turn, error) {
 		fields, err := s.read(ctx, of, id, "")
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		return s.walk(of, id, fields)
 	})
@@ -243,30 +244,29 @@ func (s *Store) Conversation(ctx context.Context, tenant string, id ID) ([]Turn,
 		turns []Turn
 		head  Head
 	}
-	c, err := ask(ctx, s, tenant, callRead, func(ctx context.Context, of owner) (c conversation, result string, err error) {
+	c, err := ask(ctx, s, tenant, callRead, func(ctx context.Context, of owner) (c conversation, err error) {
 		fields, err := s.read(ctx, of, id, "")
 		if err != nil {
-			return c, "", err
+			return c, err
 		}
 		at := slices.Index(fields, "head")
 		if at < 0 || at+1 == len(fields) {
-			return c, resultMissing, ErrMissing
+			return c, ErrMissing
 		}
-		sealed := fields[at+1]
-		text, err := s.o.Sealer.OpenText(of.seal("head", id), []byte(sealed), 2*idLen+1)
+		text, err := s.o.Sealer.OpenText(of.seal("head", id), []byte(fields[at+1]), 2*idLen+1)
 		last, ok := ParseID(string(text))
 		if err != nil || !ok {
-			return c, resultUnsealed, ErrMissing
+			return c, errUnsealed
 		}
-		c.head.sealed = sealed
-		c.turns, result, err = s.walk(of, last, fields)
-		return c, result, err
+		c.head.sealed = fields[at+1]
+		c.turns, err = s.walk(of, last, fields)
+		return c, err
 	})
 	return c.turns, &c.head, err
 }
 
 // walk goes back from a response to the first one. fields are names and values in turns.
-func (s *Store) walk(of owner, id ID, fields []string) (turns []Turn, result string, err error) {
+func (s *Store) walk(of owner, id ID, fields []string) (turns []Turn, err error) {
 	sealed := map[string]string{}
 	for pair := range slices.Chunk(fields, 2) {
 		if len(pair) == 2 {
@@ -276,44 +276,43 @@ func (s *Store) walk(of owner, id ID, fields []string) (turns []Turn, result str
 	for left := s.o.MaxBytes; ; {
 		value, ok := sealed[of.field(id)]
 		if !ok || len(turns) > maxTurns {
-			return nil, resultMissing, ErrMissing
+			return nil, ErrMissing
 		}
 		text, err := s.o.Sealer.OpenText(of.seal("items", id), []byte(value), int(s.o.MaxBytes))
 		var r record
 		if err != nil || json.Unmarshal(text, &r) != nil {
-			return nil, resultUnsealed, ErrMissing
+			return nil, errUnsealed
 		}
 		if left -= int64(len(text)); left < 0 {
-			return nil, resultLarge, ErrLarge
+			return nil, ErrLarge
 		}
 		turns = append(turns, Turn{ID: id, Input: r.Input, Output: r.Output})
 		if r.Before == "" {
 			slices.Reverse(turns)
-			return turns, resultOK, nil
+			return turns, nil
 		}
-		before, ok := ParseID(r.Before)
-		if !ok {
-			return nil, resultUnsealed, ErrMissing
+		if id, ok = ParseID(r.Before); !ok {
+			return nil, errUnsealed
 		}
-		turns[len(turns)-1].Before, id = before, before
+		turns[len(turns)-1].Before = id
 	}
 }
 
 // Whole returns a response as it was answered.
 func (s *Store) Whole(ctx context.Context, tenant string, id ID) ([]byte, error) {
-	return ask(ctx, s, tenant, callRead, func(ctx context.Context, of owner) ([]byte, string, error) {
+	return ask(ctx, s, tenant, callRead, func(ctx context.Context, of owner) ([]byte, error) {
 		values, err := s.read(ctx, of, id, of.field(id))
-		if err != nil {
-			return nil, "", err
-		}
-		if len(values) == 0 {
-			return nil, resultMissing, ErrMissing
+		switch {
+		case err != nil:
+			return nil, err
+		case len(values) == 0:
+			return nil, ErrMissing
 		}
 		text, err := s.o.Sealer.OpenText(of.seal("whole", id), []byte(values[0]), int(2*s.o.MaxBytes))
 		if err != nil {
-			return nil, resultUnsealed, ErrMissing
+			return nil, errUnsealed
 		}
-		return text, resultOK, nil
+		return text, nil
 	})
 }
 
@@ -329,15 +328,12 @@ func (s *Store) Delete(ctx context.Context, tenant string, id ID) error {
 
 // delete deletes what a field of a conversation names.
 func (s *Store) delete(ctx context.Context, tenant string, id ID, field func(owner) string) error {
-	_, err := ask(ctx, s, tenant, callDelete, func(ctx context.Context, of owner) (int, string, error) {
+	_, err := ask(ctx, s, tenant, callDelete, func(ctx context.Context, of owner) (int, error) {
 		n, err := s.remove(ctx, of, id, field(of))
-		switch {
-		case err != nil:
-			return 0, "", err
-		case n == 0:
-			return 0, resultMissing, ErrMissing
+		if err == nil && n == 0 {
+			err = ErrMissing
 		}
-		return n, resultOK, nil
+		return n, err
 	})
 	return err
 }

@@ -119,11 +119,7 @@ func ParseAuthorities(data []byte) (*x509.CertPool, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool := x509.NewCertPool()
-	for _, c := range list {
-		pool.AddCert(c)
-	}
-	return pool, nil
+	return poolOf(list), nil
 }
 
 // ParseOwn parses the file of a listener's certificate, for a client that knows the file: the certificate itself, and what
@@ -133,9 +129,15 @@ func ParseOwn(data []byte) (*x509.Certificate, *x509.CertPool, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	return list[0], poolOf(list[:1]), nil
+}
+
+func poolOf(list []*x509.Certificate) *x509.CertPool {
 	pool := x509.NewCertPool()
-	pool.AddCert(list[0])
-	return list[0], pool, nil
+	for _, c := range list {
+		pool.AddCert(c)
+	}
+	return pool
 }
 
 // parseCertificates parses all certificates of a PEM file, at least one.

@@ -1,10 +1,10 @@
 package files
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"slices"
 	"strings"
@@ -33,16 +33,12 @@ type Key struct {
 }
 
 // Keys parses a file of keys, in its order. There is at least one; ids and secrets are unique.
-func Keys(data []byte) ([]Key, error) {
-	lines, err := parse(data, "ID", "SECRET")
-	if err != nil {
-		return nil, err
-	}
-	keys := make([]Key, len(lines))
-	for i, l := range lines {
-		keys[i] = Key{l.words[0], []byte(l.words[1])}
-	}
-	return keys, nil
+func Keys(data []byte) (keys []Key, err error) {
+	err = parse(data, []string{"ID", "SECRET"}, func(words []string) error {
+		keys = append(keys, Key{words[0], []byte(words[1])})
+		return nil
+	})
+	return keys, err
 }
 
 // Token is a line "NAME SCOPES SECRET".
@@ -54,22 +50,19 @@ type Token struct {
 
 // Tokens parses a file of tokens, in its order. There is at least one; names and secrets are unique. A token
 // has at least one of the known scopes, separated by commas.
-func Tokens(data []byte, known ...string) ([]Token, error) {
-	lines, err := parse(data, "NAME", "SCOPES", "SECRET")
-	if err != nil {
-		return nil, err
-	}
-	tokens := make([]Token, len(lines))
-	for i, l := range lines {
-		scopes := strings.Split(l.words[1], ",")
+func Tokens(data []byte, known ...string) (tokens []Token, err error) {
+	err = parse(data, []string{"NAME", "SCOPES", "SECRET"}, func(words []string) error {
+		scopes := strings.Split(words[1], ",")
 		slices.Sort(scopes)
-		unknown := func(scope string) bool { return !slices.Contains(known, scope) }
-		if slices.ContainsFunc(scopes, unknown) || len(slices.Compact(slices.Clone(scopes))) != len(scopes) {
-			return nil, fmt.Errorf("line %d: want scopes out of %s, parted by commas, each of them once", l.number, strings.Join(known, ", "))
+		for i, scope := range scopes {
+			if !slices.Contains(known, scope) || i > 0 && scope == scopes[i-1] {
+				return fmt.Errorf("want scopes out of %s, parted by commas, each of them once", strings.Join(known, ", "))
+			}
 		}
-		tokens[i] = Token{l.words[0], scopes, []byte(l.words[2])}
-	}
-	return tokens, nil
+		tokens = append(tokens, Token{words[0], scopes, []byte(words[2])})
+		return nil
+	})
+	return tokens, err
 }
 
 // Line parses a file with exactly one secret of atLeast to 4096 printable characters.
@@ -84,41 +77,46 @@ func Line(data []byte, atLeast int) ([]byte, error) {
 	return bytes.Clone(secret), nil
 }
 
-// line is one line; its first word is a name, its last one a secret.
-type line struct {
-	number int // from 1
-	words  []string
+// lines are the numbers and texts of the lines that are neither empty nor begin with #.
+func lines(data []byte) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		number := 0
+		for raw := range bytes.Lines(data) {
+			number++
+			text := strings.Trim(string(raw), " \t\r\n")
+			if text != "" && text[0] != '#' && !yield(number, text) {
+				return
+			}
+		}
+	}
 }
 
-// parse parses lines with as many words as form has.
-func parse(data []byte, form ...string) ([]line, error) {
-	var lines []line
+// parse parses lines with as many words as form has, the first a name, the last a secret. each takes the words of one.
+func parse(data []byte, form []string, each func(words []string) error) error {
 	seen := map[string]int{} // names and secrets, by line
-	number := 0
-	for raw := range bytes.Lines(data) {
-		number++
-		words := strings.FieldsFunc(strings.TrimRight(string(raw), "\r\n"), func(c rune) bool { return c == ' ' || c == '\t' })
-		if len(words) == 0 || words[0][0] == '#' {
-			continue
+	for number, text := range lines(data) {
+		if len(seen) == 2*maxLines {
+			return fmt.Errorf("line %d: there are more than %d secrets", number, maxLines)
 		}
-		if len(lines) == maxLines {
-			return nil, fmt.Errorf("line %d: there are more than %d secrets", number, maxLines)
+		words := strings.FieldsFunc(text, func(c rune) bool { return c == ' ' || c == '\t' })
+		err := check(words, form)
+		if err == nil {
+			err = each(words)
 		}
-		if err := check(words, form); err != nil {
-			return nil, fmt.Errorf("line %d: %w", number, err)
+		if err != nil {
+			return fmt.Errorf("line %d: %w", number, err)
 		}
 		for i, at := range []string{"name:" + words[0], "secret:" + words[len(words)-1]} {
 			if first := seen[at]; first > 0 {
-				return nil, fmt.Errorf("line %d: the %s of line %d is there again", number, []string{"name", "secret"}[i], first)
+				return fmt.Errorf("line %d: the %s of line %d is there again", number, []string{"name", "secret"}[i], first)
 			}
 			seen[at] = number
 		}
-		lines = append(lines, line{number, words})
 	}
-	if len(lines) == 0 {
-		return nil, fmt.Errorf("holds no secret; want lines %q", strings.Join(form, " "))
+	if len(seen) == 0 {
+		return fmt.Errorf("holds no secret; want lines %q", strings.Join(form, " "))
 	}
-	return lines, nil
+	return nil
 }
 
 func check(words, form []string) error {
@@ -155,12 +153,7 @@ func Headers(data []byte) ([]Header, error) {
 	}
 	var headers []Header
 	seen := map[string]int{} // line of each name
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
-		if line == "" || line[0] == '#' {
-			continue
-		}
+	for n, line := range lines(data) {
 		name, value, ok := strings.Cut(line, ":")
 		value = strings.TrimSpace(value)
 		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
@@ -178,10 +171,7 @@ func Headers(data []byte) ([]Header, error) {
 		seen[name] = n
 		headers = append(headers, Header{name, value})
 	}
-	switch {
-	case lines.Err() != nil:
-		return nil, lines.Err()
-	case len(headers) == 0:
+	if len(headers) == 0 {
 		return nil, errors.New("no header in it; want NAME: VALUE in each line")
 	}
 	return headers, nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/textproto"
+	"strings"
 )
 
 // The headers about the caller, as clients write them.
@@ -23,28 +24,15 @@ const (
 	maxKey      = 512
 )
 
-// Kind says what is wrong with a request's identity.
-type Kind int
+// Kind says what is wrong with a request's identity, as an error code.
+type Kind string
 
 // The kinds, with their HTTP statuses.
 const (
-	BadHeader    Kind = iota // 400 bad_header
-	Unauthorized             // 401
-	Forbidden                // 403
+	BadHeader    Kind = "bad_header"   // 400
+	Unauthorized Kind = "unauthorized" // 401
+	Forbidden    Kind = "forbidden"    // 403
 )
-
-// String is the kind as an error code.
-func (k Kind) String() string {
-	switch k {
-	case BadHeader:
-		return "bad_header"
-	case Unauthorized:
-		return "unauthorized"
-	case Forbidden:
-		return "forbidden"
-	}
-	return "unknown"
-}
 
 // Error says why a request has no identity. It never contains a client's value, so it may be shown, logged
 // and counted.
@@ -62,23 +50,12 @@ func (e *Error) Error() string {
 	return e.Header + ": " + e.Reason
 }
 
-// canonical are the canonical header names, because computing them allocates.
-var canonical = map[string]string{
-	HeaderTenant:   textproto.CanonicalMIMEHeaderKey(HeaderTenant),
-	HeaderPriority: textproto.CanonicalMIMEHeaderKey(HeaderPriority),
-	HeaderRAGHash:  textproto.CanonicalMIMEHeaderKey(HeaderRAGHash),
-}
-
 // Header returns the value of header name, "" if it is absent. The header must occur once and have 1 to
 // longest of the characters A-Z a-z 0-9 . _ : -, otherwise the error is an [*Error] of kind BadHeader. With
 // two values a proxy may have checked the other one, and Go joins folded lines with a space. Names with
 // underscores are different names and are never read.
 func Header(h http.Header, name string, longest int) (string, error) {
-	key, ours := canonical[name]
-	if !ours {
-		key = textproto.CanonicalMIMEHeaderKey(name)
-	}
-	values := h[key]
+	values := h[textproto.CanonicalMIMEHeaderKey(name)]
 	switch {
 	case len(values) == 0:
 		return "", nil
@@ -90,24 +67,9 @@ func Header(h http.Header, name string, longest int) (string, error) {
 	return values[0], nil
 }
 
-// valid reports whether s is 1 to longest harmless characters.
+// valid reports whether s is 1 to longest characters without a special meaning in a label, a log line, a header or a Redis key.
 func valid(s string, longest int) bool {
-	if len(s) == 0 || len(s) > longest {
-		return false
-	}
-	for i := range len(s) {
-		if !harmless(rune(s[i])) {
-			return false
-		}
-	}
-	return true
-}
-
-// harmless reports whether c has no special meaning in a label, a log line, a header or a Redis key.
-func harmless(c rune) bool {
-	switch {
-	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		return true
-	}
-	return c == '.' || c == '_' || c == ':' || c == '-'
+	return s != "" && len(s) <= longest && !strings.ContainsFunc(s, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("._:-", c)
+	})
 }
