@@ -5,22 +5,15 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
 )
 
 // TenantView is one listed tenant in GET /admin/tenants: its rights, and what it has spent of its budgets. What it used is in
 // GET /admin/usage.
 type TenantView struct {
-	Tenant            string `json:"tenant"`
-	MaxPriority       string `json:"max_priority"`
-	RPM               int    `json:"rpm"` // limits; 0 is none
-	TPM               int    `json:"tpm"`
-	Concurrent        int    `json:"concurrent"`
-	PerTenantEvidence bool   `json:"per_tenant_evidence"`
-	AllowExternal     bool   `json:"allow_external"` // its requests may go to hosted fallbacks
-	TraceContent      bool   `json:"trace_content"`  // its messages and answers go to the trace collector
+	identity.Tenant
 
-	Models  []string     `json:"models,omitempty"`  // that it may use, as in the configuration; none: all
 	Budgets []BudgetView `json:"budgets,omitempty"` // over all replicas; none: no budget
 }
 
@@ -55,13 +48,7 @@ func (g *Gateway) tenants(_ http.ResponseWriter, r *http.Request) (any, error) {
 	states := g.opts.Ledger.States(ctx, queries)
 	views := []TenantView{}
 	for i, t := range listed {
-		v := TenantView{
-			Tenant: t.ID, MaxPriority: t.MaxPriority.String(), RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent,
-			PerTenantEvidence: t.PerTenantEvidence,
-		}
-		if t.Access != nil {
-			v.Models, v.AllowExternal, v.TraceContent = t.Access.Models, t.Access.MayLeave(), t.Access.Traced()
-		}
+		v := TenantView{Tenant: t}
 		for _, s := range states[i] {
 			v.Budgets = append(v.Budgets, BudgetViewOf(s))
 		}

@@ -64,7 +64,7 @@ func (s *spenders) view(t testing.TB, replica int, tenant string) gateway.Tenant
 	var list struct{ Tenants []gateway.TenantView }
 	s.replicas[replica].Read(t, "/admin/tenants", &list)
 	for _, v := range list.Tenants {
-		if v.Tenant == tenant {
+		if v.ID == tenant {
 			return v
 		}
 	}

@@ -33,6 +33,9 @@ func ParsePriority(s string) (Priority, error) {
 	return Low, errors.New("want low, normal or high")
 }
 
+// MarshalText is [Priority.String], for JSON.
+func (p Priority) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
 // UnmarshalText is [ParsePriority], for the configuration.
 func (p *Priority) UnmarshalText(text []byte) (err error) {
 	*p, err = ParsePriority(string(text))
