@@ -89,7 +89,7 @@ var arrows = map[string][]string{
 	"internal/beat":           {},
 	"internal/blame":          {},
 	"internal/certtest":       {}, // for tests alone
-	"internal/redistest":      {"internal/certtest", "internal/redis/connect", "internal/redis/embedded"},
+	"internal/redistest":      {"internal/certtest", "internal/redis/connect", "internal/redis/embedded", "loadtest/process"},
 	"internal/panics":         {},
 	"internal/recent":         {},
 	"internal/uplot":          {},

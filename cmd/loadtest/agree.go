@@ -18,7 +18,6 @@ type agreeCmd struct {
 	Case     []string      `sep:"none" help:"Only the case of this name; may be given again."`
 	Duration time.Duration `help:"For how long conversations begin, instead of the scenario's duration."`
 	Gateway  string        `placeholder:"PATH" help:"The gateway's binary; default foregate beside this program, then in PATH."`
-	Redis    string        `placeholder:"URL" help:"A Redis database that is empty and may be emptied, instead of a redis-server of one's own."`
 }
 
 // maxStandardErrors is how many standard errors two means may differ by. With five seeds of each
@@ -35,7 +34,7 @@ func (c *agreeCmd) Run(e *env) error {
 	for i, kind := range []string{loadtest.Live, loadtest.Virtual} {
 		r := runCmd{Scenario: c.Scenario, Virtual: kind == loadtest.Virtual, Live: kind == loadtest.Live, Seeds: c.Seeds, Case: c.Case, Duration: c.Duration}
 		if r.Live {
-			r.Gateway, r.Redis = c.Gateway, c.Redis
+			r.Gateway = c.Gateway
 		}
 		var err error
 		if reports[i], err = r.reports(e); err != nil {

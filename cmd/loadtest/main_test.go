@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/foregate/foregate/loadtest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
@@ -124,7 +122,7 @@ func TestMistakesAreToldApartFromFailures(t *testing.T) {
 		{"run small --frobnicate", 2, "--frobnicate"},
 		{"run small --live --virtual", 2, "--virtual"},
 		{"run small --virtual --target http://127.0.0.1:1", 2, "--target"},
-		{"run small --target http://127.0.0.1:1 --redis redis://x", 2, "--redis"},
+		{"run small --target http://127.0.0.1:1 --gateway x", 2, "--gateway"},
 		{"run small --model m", 2, "--target"},
 		{"run small --virtual --time-scale 5", 2, "--live"},
 		{"run small --live --time-scale 5000", 2, "0.1 to 1000"},
@@ -136,8 +134,7 @@ func TestMistakesAreToldApartFromFailures(t *testing.T) {
 		{"run nothing", 1, "there is no scenario nothing"},
 		{"run bad", 1, "bad.yaml:1"},
 		{"run small --live", 1, "run make build, or use --gateway PATH"},
-		{"run small --live --gateway nowhere/foregate --redis redis://127.0.0.1:1/0", 1, "127.0.0.1:1"},
-		{"run small --live --gateway nowhere/foregate", 1, "install redis-server, or use --redis URL"},
+		{"run small --live --gateway nowhere/foregate", 1, "install redis-server"},
 		{"check small", 1, "small"},
 	} {
 		status, out, errs := program(strings.Fields(tc.args)...)
@@ -221,33 +218,6 @@ func TestEveryFileIsChecked(t *testing.T) {
 	}
 	if status, _, _ := program("check", in("small.yaml")); status != 0 {
 		t.Errorf("status %d", status)
-	}
-}
-
-func TestARunNeedsARedisDatabaseOfItsOwn(t *testing.T) {
-	m := miniredis.RunT(t)
-	url := "redis://" + m.Addr() + "/3"
-	undo, err := store(t.Context(), url, map[string]string{"shed.low": "0.5"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Select(3)
-	if got := m.HGet(settingsKey, "shed.low"); got != "0.5" {
-		t.Errorf("stored %q", got)
-	}
-	if _, err := store(t.Context(), url, nil); err == nil || !strings.Contains(err.Error(), "holds 1 keys") {
-		t.Error(err)
-	}
-	if err := undo(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if keys := m.Keys(); len(keys) != 0 {
-		t.Errorf("left over: %v", keys)
-	}
-	for _, bad := range []string{"redis+sentinel://x", "redis://:secret@[::1"} {
-		if _, err := store(t.Context(), bad, nil); err == nil || !strings.Contains(err.Error(), "--redis") || strings.Contains(err.Error(), "secret") {
-			t.Error(err)
-		}
 	}
 }
 

@@ -30,7 +30,6 @@ type runCmd struct {
 	JSON bool `name:"json" help:"Print the rows as JSON; nothing else goes to the standard output."`
 
 	Gateway string `placeholder:"PATH" help:"The gateway's binary; default foregate beside this program, then in PATH."`
-	Redis   string `placeholder:"URL" help:"A Redis database that is empty and may be emptied, instead of a redis-server of one's own."`
 	Target  string `placeholder:"URL" help:"Send the load to something that runs already; no simulators, no gateway. Implies --live."`
 	Model   string `help:"The model to ask --target for; default lab."`
 	APIKey  string `name:"api-key" env:"LOADTEST_API_KEY" help:"The bearer key for --target."`
@@ -91,20 +90,20 @@ func (c *runCmd) check(s *loadtest.Scenario) error {
 	switch {
 	case c.Virtual:
 		s.Kind = loadtest.Virtual
-	case c.Live, c.Target != "", c.Gateway != "", c.Redis != "", c.TimeScale != 0: // these mean it
+	case c.Live, c.Target != "", c.Gateway != "", c.TimeScale != 0: // these mean it
 		s.Kind = loadtest.Live
 	}
 	switch {
 	case c.Virtual && c.Target != "":
 		return misuse("--virtual computes everything; it sends nothing to --target %s", c.Target)
-	case c.Target != "" && (c.Gateway != "" || c.Redis != ""):
-		return misuse("with --target nothing is started; leave --gateway and --redis out")
+	case c.Target != "" && c.Gateway != "":
+		return misuse("with --target nothing is started; leave --gateway out")
 	case c.Target != "" && !isBase(c.Target):
 		return misuse("--target %s: want a URL such as http://gateway:8080", c.Target)
 	case c.Target == "" && c.Model != "":
 		return misuse("--model is what --target is asked for")
-	case c.Virtual && (c.Gateway != "" || c.Redis != "" || c.TimeScale != 0):
-		return misuse("--gateway, --redis and --time-scale are for --live")
+	case c.Virtual && (c.Gateway != "" || c.TimeScale != 0):
+		return misuse("--gateway and --time-scale are for --live")
 	case c.TimeScale != 0 && !(c.TimeScale >= 0.1 && c.TimeScale <= 1000):
 		return misuse("--time-scale %g: want 0.1 to 1000", c.TimeScale)
 	case c.Seeds < 1 || c.Seeds > 1000:
@@ -176,7 +175,7 @@ func (c *runCmd) measure(e *env, s *loadtest.Scenario, cases []*loadtest.Case, s
 // options are those of one live case.
 func (c *runCmd) options(s *loadtest.Scenario, cs *loadtest.Case, seed uint64, m *meter, r *loadtest.Report) live.Options {
 	o := live.Options{
-		Scenario: s, Case: cs, Seed: seed, Gateway: c.Gateway, Redis: c.Redis, Settings: store,
+		Scenario: s, Case: cs, Seed: seed, Gateway: c.Gateway,
 		Target: c.Target, Model: c.Model, Key: c.APIKey,
 		Progress: m.show, Note: func(text string) { r.Notes = append(r.Notes, text) },
 	}

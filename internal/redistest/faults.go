@@ -9,64 +9,27 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/foregate/foregate/loadtest/process"
 )
 
 // Proxy stands before a server.
-type Proxy struct {
-	Addr        string
-	Connections atomic.Int64 // so many were made
+type Proxy struct{ *process.Proxy }
 
-	latency atomic.Int64 // of replies, in ns
-}
+// Delay sets how late replies are from now on.
+func (p Proxy) Delay(d time.Duration) { p.Set(process.NetworkFault{Delay: d}) }
 
 // StartProxy starts a proxy whose replies are late.
-func StartProxy(t testing.TB, server string, latency time.Duration) *Proxy {
+func StartProxy(t testing.TB, server string, latency time.Duration) Proxy {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	p, err := process.NewProxy(server, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{Addr: ln.Addr().String()}
-	p.Delay(latency)
-	t.Cleanup(func() { _ = ln.Close() })
-	go func() {
-		for {
-			in, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			p.Connections.Add(1)
-			out, err := net.Dial("tcp", server)
-			if err != nil {
-				_ = in.Close()
-				continue
-			}
-			go p.relay(out, in, false)
-			go p.relay(in, out, true)
-		}
-	}()
-	return p
-}
-
-// Delay sets how late replies are from now on.
-func (p *Proxy) Delay(d time.Duration) { p.latency.Store(int64(d)) }
-
-// relay copies until either end closes.
-func (p *Proxy) relay(to, from net.Conn, delayed bool) {
-	defer func() { _, _ = to.Close(), from.Close() }()
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buf)
-		if err != nil {
-			return
-		}
-		if delayed {
-			time.Sleep(time.Duration(p.latency.Load()))
-		}
-		if _, err := to.Write(buf[:n]); err != nil {
-			return
-		}
-	}
+	t.Cleanup(p.Close)
+	late := Proxy{p}
+	late.Delay(latency)
+	return late
 }
 
 // StartSilent starts a node that takes everything and answers nothing.

@@ -2,16 +2,12 @@ package chaos
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 )
 
-const (
-	balanceEvery = 100 * time.Millisecond // a load balancer in a hurry asks this often
-	balancePause = 10 * time.Millisecond  // before a refused connection is tried elsewhere
-)
+// balanceEvery is how often a load balancer in a hurry asks.
+const balanceEvery = 100 * time.Millisecond
 
 // Checks say how a load balancer looks after gateways. It asks nothing but /readyz, and
 // sends nothing a second time but what met a refused connection: there nothing was sent.
@@ -53,49 +49,44 @@ func (r *rotation) recordCheck(ok bool, at time.Time) (in bool, window time.Dura
 	return !r.out, window
 }
 
-// Rotations is what a load balancer has seen of the gateways. It is safe for concurrent use.
-type Rotations struct {
+// rotations is what a load balancer has seen of the gateways.
+type rotations struct {
 	mu      sync.Mutex
 	out     map[int]bool
-	fewest  int // gateways in turn at a moment
-	longest time.Duration
+	fewest  int           // gateways in turn at a moment
+	longest time.Duration // from a first check that failed until its gateway was in turn again
 }
 
 // note takes up what came of a check at one of n gateways.
-func (t *Rotations) note(gateway, n int, in bool, window time.Duration) {
+func (t *rotations) note(gateway, n int, in bool, window time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if in {
+	if t.out[gateway] = true; in {
 		delete(t.out, gateway)
-	} else {
-		t.out[gateway] = true
 	}
-	t.fewest = min(t.fewest, n-len(t.out))
-	t.longest = max(t.longest, window)
+	t.fewest, t.longest = min(t.fewest, n-len(t.out)), max(t.longest, window)
 }
 
-// Seen is the smallest number of gateways that were in turn at a moment, and the longest time
-// from a first check that failed until its gateway was in turn again.
-func (t *Rotations) Seen() (fewest int, longest time.Duration) {
+func (t *rotations) seen() (fewest int, longest time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.fewest, t.longest
 }
 
-// Balance keeps the loads away from gateways that are not ready, as a load balancer would
+// balance keeps the loads away from gateways that are not ready, as a load balancer would
 // that asks /readyz every 100 ms and believes the first answer, and has them try connections
-// that are refused at all other gateways. It ends with the world.
-func (w *Testbed) Balance() {
+// that are refused at all other gateways.
+func (w *Testbed) balance() {
 	w.BalanceBy(Checks{Every: balanceEvery, Falls: 1, Rises: 1, Tries: len(w.Gateways) - 1})
 }
 
-// BalanceBy is Balance with checks as a cloud's load balancer has them.
-func (w *Testbed) BalanceBy(c Checks) *Rotations {
+// BalanceBy is a load balancer with checks as a cloud's has them. It ends with the world.
+func (w *Testbed) BalanceBy(c Checks) *rotations {
 	w.tries = c.Tries
 	for _, l := range w.loads {
 		l.tries.Store(int32(c.Tries)) //nolint:gosec // a handful
 	}
-	seen := &Rotations{out: map[int]bool{}, fewest: len(w.Gateways)}
+	seen := &rotations{out: map[int]bool{}, fewest: len(w.Gateways)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var asking sync.WaitGroup
 	for _, g := range w.Gateways {
@@ -110,12 +101,12 @@ func (w *Testbed) BalanceBy(c Checks) *Rotations {
 }
 
 // lookAfter checks one gateway until ctx ends.
-func (w *Testbed) lookAfter(ctx context.Context, g *Gateway, c Checks, seen *Rotations) {
+func (w *Testbed) lookAfter(ctx context.Context, g *Gateway, c Checks, seen *rotations) {
 	r := rotation{checks: c}
 	tick := time.NewTicker(c.Every)
 	defer tick.Stop()
 	for {
-		ready := g.Ready(ctx)
+		ready := g.IsReady(ctx)
 		if ctx.Err() == nil {
 			in, window := r.recordCheck(ready, time.Now())
 			g.OutOfTurn.Store(!in)
@@ -128,39 +119,3 @@ func (w *Testbed) lookAfter(ctx context.Context, g *Gateway, c Checks, seen *Rot
 		}
 	}
 }
-
-// balanced sends a request, as a load balancer would where there is one: a connection
-// that is refused, on which nothing was sent, is tried at the next gateway.
-func (l *Load) balanced(g *Gateway, n int, r Request) Outcome {
-	began := time.Now()
-	o := l.send(g, n, r)
-	for range l.tries.Load() {
-		if o.Kind != Unreached || !strings.Contains(o.Detail, "connection refused") {
-			break
-		}
-		l.refused.Add(1)
-		time.Sleep(balancePause)
-		if g = l.after(g); g == nil {
-			break
-		}
-		o = l.send(g, n, r)
-		late := o.At.Sub(began)
-		o.At, o.First, o.Total = began, o.First+late, o.Total+late
-	}
-	return o
-}
-
-// after is the next gateway behind g that is in turn; nil: there is no other.
-func (l *Load) after(g *Gateway) *Gateway {
-	all := l.gateways()
-	at := slices.Index(all, g)
-	for i := 1; i < len(all); i++ {
-		if next := all[(at+i)%len(all)]; !next.OutOfTurn.Load() {
-			return next
-		}
-	}
-	return nil
-}
-
-// Elsewhere is how many connections were refused and tried at another gateway.
-func (l *Load) Elsewhere() int { return int(l.refused.Load()) }

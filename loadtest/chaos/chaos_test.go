@@ -85,3 +85,30 @@ func TestWhatTheCascadeTookIsTakenOffTheFirstByte(t *testing.T) {
 		t.Errorf("the percentiles are %v and %v", p99, none)
 	}
 }
+
+func TestStreamsAreHeldToTheBudgetOfARequestAndWhatTheMachineAdds(t *testing.T) {
+	front := func(times ...int) (out []Outcome) {
+		for _, ms := range times {
+			out = append(out, Outcome{Kind: Answered, Stream: true, First: time.Duration(ms+5) * time.Millisecond, Header: http.Header{"Server-Timing": {"total;dur=5.0"}}})
+		}
+		return out
+	}
+	before := front(1, 2, 2, 2, 4)
+	for ms, kept := range map[int]bool{2: true, 17: true, 20: true, 21: false, 33: false} {
+		added, bound := waited(before, front(2, 2, ms), time.Millisecond)
+		if added != time.Duration(ms-2)*time.Millisecond || bound != 18*time.Millisecond || (added <= bound) != kept {
+			t.Errorf("%d ms outside the cascade: added %v, bound %v", ms, added, bound)
+		}
+	}
+}
+
+func TestAPolicyIsNewerThanALossIfItsGridWasPlacedAfterwards(t *testing.T) {
+	lost := time.UnixMicro(1795367996051678)
+	for policy, want := range map[string]bool{
+		"g1795367996051678.a0.op1": false, "g1795368000302918.a0.op1": true, "g1795367991051678.a2.op3": false, "g0.a0.op0": false, "": false, "g": false,
+	} {
+		if newer(policy, lost) != want {
+			t.Errorf("%q is newer: %t", policy, !want)
+		}
+	}
+}

@@ -1,18 +1,14 @@
-// Package chaos is the fault suite. Each [Row] has a fault, the promise under this fault, and a function that
-// causes the fault while a load runs. [Run] runs rows one after the other and prints a table of promises and
-// observations. Start at [Run] and [Row].
+// Package chaos is the fault suite, and the harness of processes, faults and checks that packages soak and live share. Each
+// [Row] has a fault, the promise under this fault, and a function that causes the fault while a load runs. [Run] runs rows one
+// after the other and prints a table of promises and observations. Start at [Run] and [Row].
 //
 // A row gets a [Testbed] of its own: three gateways as processes, a real Redis in the [Topology] that its
 // [Setup] asks for, simulated vLLM servers in this process, and a load of a few tens of requests a second.
-// [Redis.Proxies] are [Proxy] values between the gateways and Redis. They swallow, delay, throttle
+// [Redis.Proxies] stand between the gateways and Redis. They swallow, delay, throttle
 // and cut answers, and count connections. The testbed sees gateways over HTTP and as processes only.
 //
 // [Operations] are rows of another table: actions of operators and clouds on a fleet under load. The text of
-// every answer is known, and every request is counted (whole, lost, cut). [Testbed.BalanceBy] is the
-// load balancer before the gateways.
-//
-// Other packages start a testbed by [StartTestbed] and end it by [Testbed.Stop]. Package soak is one; its load is an
-// open loop ([Testbed.StartTraffic]).
+// every answer is known, and must be what the engines say. [Testbed.BalanceBy] is the load balancer before the gateways.
 //
 // To add a row, put it into a function such as redisRows and list that function in [Rows]. Run is called when
 // the gateways share state and the load has run for a while without a fault. It causes the fault, in the
@@ -22,12 +18,9 @@
 //
 // Inject marks requests that are sent meanwhile as sent during the fault. After end it waits until the
 // gateways share state again ([Testbed.InjectUntil]: until another condition) and records the time that this
-// took, which [Row.Recover] bounds. A row checks its own conditions with [Testbed.Until] and [Testbed.Fail],
-// and reports with [Testbed.Note]. A row without Redis, with other simulators, configuration, limits or load
-// sets this in its Setup. Gateways can be killed, frozen, ended and started again; OutOfTurn keeps the load
-// away from one, as a load balancer would. [Testbed.StartLoad] starts more loads, and [Load.Send] sends a single
-// request. No load repeats a request of another load or of its own, unless its requests have a Prompt: only
-// those can be answered from the cache.
+// took, which [Row.Recover] bounds. A row checks its own conditions with [Testbed.Until], [Testbed.Within] and
+// [Testbed.Fail], and reports with [Testbed.Note]. A row without Redis, with other simulators, configuration, limits or load
+// sets this in its Setup.
 //
 // These checks run in every row. If one fails, the row fails. Every request is answered once and whole (no
 // silent cut, no [DONE] after an error, no second one), except for kinds in [Row.Tolerated]. No request waits
@@ -36,8 +29,7 @@
 // ten lines plus ten per fault, besides its access records.
 //
 // The bound of a time is the promise plus 250 ms plus five times the delay of this process' timers
-// ([TimerLag]). Latencies may also vary as much as before the fault. Rows of a slow Redis are held to its
-// budget without the 250 ms, by the gateways' receipts (withinRedisBudget).
+// ([TimerLag]). Latencies may also vary as much as before the fault.
 //
 // Run guarantees that everything it started has ended when it returns: processes are stopped by their id and
 // waited for, listeners are closed, goroutines have ended. On Linux children end even if this process is

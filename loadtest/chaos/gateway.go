@@ -3,16 +3,12 @@ package chaos
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/foregate/foregate/loadtest/process"
 )
@@ -20,39 +16,39 @@ import (
 // Gateway is one process of the gateway, which a row may kill, stop and start again at
 // the same addresses.
 type Gateway struct {
+	process.Service
 	Number int
 	// OutOfTurn keeps the loads away, as a load balancer that has noticed would.
 	OutOfTurn atomic.Bool
 	// Leaving says that its end is part of the row: it need not live at the end.
 	Leaving atomic.Bool
 
+	Base, Admin   string // URLs of its listeners
+	File          string // its configuration
 	listen, admin string // HOST:PORT
-	binary, file  string
-	args          []string
-	log           *process.Log
-
-	mu  sync.Mutex
-	run *process.Process // nil before the first start
 }
 
-// Base is the URL of its public listener, Admin of the other.
-func (g *Gateway) Base() string { return "http://" + g.listen }
-
-// Admin is the URL of its admin listener.
-func (g *Gateway) Admin() string { return "http://" + g.admin }
-
-// File is its configuration file.
-func (g *Gateway) File() string { return g.file }
-
-// NewGateway writes the configuration of number i; nothing runs yet.
-func NewGateway(o *Options, dir string, i int, file map[string]any) (*Gateway, error) {
+// newGateway writes the configuration of number i; nothing runs yet. What is under runs before it in its place: words of a
+// shell, such as ulimit -n 256; the process keeps its id.
+func newGateway(o *Options, dir string, i int, file map[string]any, under string) (*Gateway, error) {
 	addrs, err := process.FreeAddrs(2)
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{
-		Number: i, listen: addrs[0], admin: addrs[1], binary: o.Gateway, args: o.Args,
-		file: filepath.Join(dir, fmt.Sprintf("gateway-%d.yaml", i)), log: &process.Log{},
+	g := &Gateway{Number: i, listen: addrs[0], admin: addrs[1], File: filepath.Join(dir, fmt.Sprintf("gateway-%d.yaml", i))}
+	g.Base, g.Admin = "http://"+g.listen, "http://"+g.admin
+	g.Name, g.Path, g.Args, g.Log = fmt.Sprintf("gateway %d", i), o.Gateway, append([]string{"serve", "-c", g.File}, o.Args...), &process.Log{}
+	g.Missing, g.Ready = "run make build, or use --gateway PATH", g.IsReady
+	if under != "" {
+		binary, err := filepath.Abs(o.Gateway)
+		if err != nil {
+			return nil, err
+		}
+		g.Path = filepath.Join(dir, fmt.Sprintf("gateway-%d.sh", i))
+		text := "#!/bin/sh\n" + under + "\nexec '" + binary + "' \"$@\"\n"
+		if err := os.WriteFile(g.Path, []byte(text), 0o700); err != nil { //nolint:gosec // it is to be run
+			return nil, err
+		}
 	}
 	return g, g.Configure(file)
 }
@@ -64,115 +60,72 @@ func (g *Gateway) Configure(file map[string]any) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(g.file, text, 0o600) // it holds a password
+	return os.WriteFile(g.File, text, 0o600) // it holds a password
 }
 
-// Start runs it and waits until it serves; a Redis that is away does not keep it from
-// that.
-func (g *Gateway) Start(ctx context.Context) error {
-	run, err := process.Start(process.Command{
-		Name: fmt.Sprintf("gateway %d", g.Number), Log: g.log, Path: g.binary, Args: append([]string{"serve", "-c", g.file}, g.args...),
-	})
-	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("there is no gateway at %s: run make build, or use --gateway PATH", g.binary)
-	}
-	if err != nil {
-		return err
-	}
-	g.mu.Lock()
-	g.run = run
-	g.mu.Unlock()
-	return run.Serves(ctx, func() bool { return g.Ready(ctx) })
-}
-
-// Process is what runs, or ran last.
-func (g *Gateway) Process() *process.Process {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.run
-}
-
-// Ready reports whether /readyz says 200.
-func (g *Gateway) Ready(ctx context.Context) bool {
-	_, err := process.Fetch(ctx, g.Base()+"/readyz")
+// IsReady reports whether /readyz says 200.
+func (g *Gateway) IsReady(ctx context.Context) bool {
+	_, err := process.Fetch(ctx, g.Base+"/readyz")
 	return err == nil
-}
-
-// Alive reports whether the process has not ended.
-func (g *Gateway) Alive() bool { p := g.Process(); return p != nil && p.Alive() }
-
-// PID is the process' id.
-func (g *Gateway) PID() int { return g.Process().PID() }
-
-// Kill ends it as a crash would.
-func (g *Gateway) Kill() { g.Process().Kill() }
-
-// Terminate asks it to end (SIGTERM) and does not wait; [Gateway.Ended] does.
-func (g *Gateway) Terminate() error {
-	if err := g.Process().Signal(syscall.SIGTERM); err != nil {
-		return fmt.Errorf("gateway %d: %w", g.Number, err)
-	}
-	return nil
-}
-
-// Ended waits for its end, and tells the status.
-func (g *Gateway) Ended(ctx context.Context) error {
-	p := g.Process()
-	select {
-	case <-p.Exited:
-		return p.Status()
-	case <-ctx.Done():
-		return fmt.Errorf("gateway %d has not ended: %w", g.Number, context.Cause(ctx))
-	}
-}
-
-// Lines is how many lines it has logged that are no access records.
-func (g *Gateway) Lines() int { return g.log.Count() }
-
-// Logged reports whether a line that is kept holds the words.
-func (g *Gateway) Logged(words string) bool {
-	return g.log.Find(func(line string) bool { return strings.Contains(line, words) }) != ""
 }
 
 // Page is a page of its admin listener; it answers 200.
 func (g *Gateway) Page(ctx context.Context, path string) (string, error) {
-	return process.Fetch(ctx, g.Admin()+path)
+	page, err := process.Fetch(ctx, g.Admin+path)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", g.Name, err)
+	}
+	return page, err
 }
 
-// Metrics is what /metrics says now.
-func (g *Gateway) Metrics(ctx context.Context) (Metrics, error) {
+// read reads a page of JSON into v. One that does not answer leaves it as it is.
+func (g *Gateway) read(ctx context.Context, path string, v any) error {
+	page, err := g.Page(ctx, path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal([]byte(page), v)
+}
+
+// Metrics is what /metrics says now; nothing where it does not answer.
+func (g *Gateway) Metrics(ctx context.Context) (process.Metrics, error) {
 	page, err := g.Page(ctx, "/metrics")
-	return Metrics(page), err
+	return process.Metrics(page), err
 }
 
-// Metrics is a page of metrics.
-type Metrics string
+// sum adds up series of its metrics; 0 where it does not answer.
+func (g *Gateway) sum(ctx context.Context, name string, words ...string) float64 {
+	m, _ := g.Metrics(ctx) // as said
+	return m.Sum(name, words...)
+}
 
-// modeSeries matches the mode in which a gateway is with Redis, on its metrics page.
-var modeSeries = regexp.MustCompile(`(?m)^foregate_(?:redis|fleet)_mode\{mode="(\w+)"\} 1$`)
-
-// Mode is the degradation level of the gateway toward Redis, such as "local"; "" when the page does not tell.
-func (m Metrics) Mode() string {
-	if found := modeSeries.FindStringSubmatch(string(m)); found != nil {
-		return found[1]
+// inForce are all settings of a gateway, by name.
+func (g *Gateway) inForce(ctx context.Context) (map[string]string, error) {
+	var reported struct {
+		Settings []struct{ Name, Value string }
 	}
-	return ""
-}
-
-// Value is a series' value, by its name with its labels as on the page; false: there is
-// none.
-func (m Metrics) Value(series string) (float64, bool) {
-	for line := range strings.Lines(string(m)) {
-		if rest, ok := strings.CutPrefix(line, series+" "); ok {
-			v, err := strconv.ParseFloat(strings.TrimSpace(rest), 64)
-			return v, err == nil
-		}
+	err := g.read(ctx, "/admin/settings", &reported)
+	out := map[string]string{}
+	for _, s := range reported.Settings {
+		out[s.Name] = s.Value
 	}
-	return 0, false
+	return out, err
 }
 
-// Sum adds up the series of a name whose labels hold all of the words.
-func (m Metrics) Sum(name string, words ...string) (sum float64) {
-	sum, _ = process.Sum(string(m), name, words...) // a series that is not there counts 0
-	return sum
+// Order gives an operator's order to one replica; all must have been told.
+func (g *Gateway) Order(ctx context.Context, what, body string) error {
+	status, text, err := process.Post(ctx, g.Admin+"/admin/"+what, body)
+	if err != nil {
+		return err
+	}
+	var done struct{ Shared bool }
+	if err := json.Unmarshal(text, &done); err != nil || status != http.StatusOK || !done.Shared {
+		return fmt.Errorf("POST /admin/%s: %d: %s", what, status, text)
+	}
+	return nil
+}
+
+// logged reports whether a line that is kept holds the words.
+func (g *Gateway) logged(words string) bool {
+	return g.Log.Find(func(line string) bool { return strings.Contains(line, words) }) != ""
 }

@@ -1,40 +1,14 @@
 package chaos
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"net"
-	"net/http"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/foregate/foregate/loadtest/answer"
-)
-
-// What became of a request. Whatever is not one of the first three is an error of its
-// own kind; http_NNN (a refusal that is none of them) is one too.
-const (
-	Answered = "answered"
-	Limited  = "limited" // 429
-	Shed     = "shed"    // 503 with X-Shed-Reason
-
-	Unreached  = "connect"          // nobody took the connection
-	TimedOut   = "timeout"          // the client's patience ended
-	ErrorEvent = "error_event"      // the stream told of an error and was cut
-	CutSilent  = "cut_silently"     // the connection ended and no error was told
-	DoneLies   = "done_after_error" // [DONE] came after an error
-	Twice      = "twice"            // more than one end, or the answer to another request
-	Unfinished = "no_finish"        // [DONE], but no finish_reason or no text
-	Garbled    = "garbled"          // not what the API says
-	Left       = "left"             // the client hung up, as its request says
 )
 
 // Phases of a row.
@@ -48,61 +22,29 @@ const (
 	clientPatience = 20 * time.Second // with one request
 	maxInFlight    = 512              // requests of a load at once; more are not sent, and counted
 	patience       = 10 * time.Second // for what comes at once
-	maxAnswer      = 1 << 20          // bytes of an answer's text that are kept
 )
 
-// Request is one that a load sends.
-type Request struct {
-	Tenant   string     // one of [Tenants]
-	Priority string     // high, normal, low; "" sends none
-	API      answer.API // "" is chat completions
-	Stream   bool
-	Leave    time.Duration // after which the client hangs up; 0 is never
-	Tokens   int           // max_tokens
-	Prompt   string        // "" is a short one, different each time
-	Header   http.Header
-	Fields   map[string]any  // more of the body, or instead of what it has
-	OnText   func(chunk int) // of a stream: called after each piece of text, from 1 on
+// Traffic says what a load sends.
+type Traffic struct {
+	Rate    float64             // requests a second, evenly spaced; 0: only what [Load.Send] sends
+	Random  uint64              // the seed of random times instead (a Poisson process); 0 is none
+	Maximum int                 // requests under way at once; what would be one more is not sent, and [Unreached]. 0 is 512
+	Next    func(n int) Request // nil: streams and JSON, three priorities, two tenants
+	Take    func(o *Outcome)    // is told of each outcome, which is not kept; safe for concurrent use. nil: all are kept
 }
 
-// Outcome is what became of one.
-type Outcome struct {
-	Kind      string
-	Detail    string // of an error
-	Phase     string // in which it was sent
-	Gateway   int
-	API       answer.API
-	Stream    bool
-	Class     string // its priority
-	Tier      string // that it demanded; "" is none
-	Prompt    string // that it asked; "" is one of its own
-	MaxTokens int    // tokens that it asked for
-	At        time.Time
-	First     time.Duration // from when it was due to the first byte of the answer's body
-	Total     time.Duration // to its end
-	Silence   time.Duration // the longest between two pieces of a stream's text
-	Text      string        // of the answer, as far as it came
-	Tokens    int           // that its usage tells; 0 is none
-	Header    http.Header   // of the answer; nil when there was none
-}
-
-// Load sends requests at a steady rate, whatever is outstanding, to the gateways in
+// Load is an open loop: it sends requests, whatever is outstanding, to the gateways in
 // turn, and keeps what became of each. Start it with [Testbed.StartLoad].
 type Load struct {
+	*Client
+	Traffic
 	gateways func() []*Gateway
-	rate     float64
-	next     func(n int) Request
-	take     func(o *Outcome) // is told of each outcome, which is not kept; nil: all are kept
-	maximum  int64            // requests under way at once
-	client   *http.Client
 	phase    atomic.Pointer[string]
 	paused   atomic.Bool
 	tries    atomic.Int32 // other gateways that what is refused is tried at, see Testbed.Balance
 	refused  atomic.Int64 // connections that were
 	inFlight atomic.Int64
 	sent     atomic.Int64
-	number   int          // of the load in its world: no two send the same prompt by chance
-	serial   atomic.Int64 // of requests, for their ids
 
 	mu       sync.Mutex
 	outcomes []Outcome
@@ -113,42 +55,60 @@ type Load struct {
 
 // usualLoad is streams and JSON by turns, three priorities, two tenants.
 func usualLoad(n int) Request {
-	return Request{
-		Tenant: Tenants[n%2], Priority: [...]string{"high", "normal", "low"}[n/3%3], Stream: n/2%2 == 0, Tokens: 12,
-	}
+	return Request{Tenant: Tenants[n%2], Priority: priorities[n/3%3], Stream: n/2%2 == 0, Tokens: 12}
 }
 
-// StartLoad sends rate requests a second as next says (nil: streams and JSON, three
-// priorities, two tenants) until [Load.Stop]. The world's own load is w.Load; a row may
-// have more.
-func (w *Testbed) StartLoad(rate float64, next func(n int) Request) *Load {
-	if next == nil {
-		next = usualLoad
-	}
-	l := w.NewLoad()
-	ctx, cancel := context.WithCancel(context.Background())
-	l.rate, l.next, l.cancel = rate, next, cancel
-	l.running.Go(func() { l.run(ctx) })
-	return l
-}
+var priorities = [...]string{"high", "normal", "low"}
 
-// NewLoad is a load that sends nothing by itself, for rows that send all by [Load.Send] and
-// keep what is to count with [Load.Keep].
-func (w *Testbed) NewLoad() *Load {
+// StartLoad sends until [Load.Stop]. The world's own load is w.Load; a row may
+// have more. No load repeats a request of another load or of its own, unless its requests have a Prompt: only those can be
+// answered from the cache.
+func (w *Testbed) StartLoad(t Traffic) *Load {
+	if t.Next == nil {
+		t.Next = usualLoad
+	}
+	if t.Maximum == 0 {
+		t.Maximum = maxInFlight
+	}
 	w.started++
-	l := &Load{
-		gateways: func() []*Gateway { return w.Gateways }, number: w.started, cancel: func() {}, maximum: maxInFlight,
-		client: &http.Client{Timeout: clientPatience, Transport: transport(maxInFlight, 30*time.Second)},
-	}
+	l := &Load{Client: NewClient(fmt.Sprint(w.started), clientPatience, t.Maximum, 5*time.Second), Traffic: t, gateways: func() []*Gateway { return w.Gateways }}
 	l.tries.Store(int32(w.tries)) //nolint:gosec // a handful
 	l.Phase(Before)
 	w.loads = append(w.loads, l)
+	ctx, cancel := context.WithCancel(context.Background())
+	l.cancel = cancel
+	if t.Rate > 0 {
+		l.running.Go(func() { l.run(ctx) })
+	}
 	return l
 }
 
-// transport keeps a connection for each request under way, and for a while after it.
-func transport(inFlight int, idle time.Duration) *http.Transport {
-	return &http.Transport{MaxIdleConnsPerHost: inFlight, DisableCompression: true, IdleConnTimeout: idle}
+// gap is the time from one request to the next.
+func (t *Traffic) gap() func() time.Duration {
+	mean := float64(time.Second) / t.Rate
+	if t.Random == 0 {
+		return func() time.Duration { return time.Duration(mean) }
+	}
+	random := rand.New(rand.NewPCG(t.Random, 0)) //nolint:gosec // arrivals are no secret
+	return func() time.Duration { return time.Duration(random.ExpFloat64() * mean) }
+}
+
+// run sends a request after each gap. Who is late sends at once, so that the rate holds on a busy machine.
+func (l *Load) run(ctx context.Context) {
+	due := time.NewTimer(0)
+	defer due.Stop()
+	gap := l.gap()
+	for n, at := 0, time.Now().Add(gap()); ; n, at = n+1, at.Add(gap()) {
+		due.Reset(time.Until(at))
+		select {
+		case <-ctx.Done():
+			return
+		case <-due.C:
+		}
+		if !l.paused.Load() {
+			l.dispatch(n)
+		}
+	}
 }
 
 // Phase marks what is sent from here on.
@@ -164,39 +124,24 @@ func (l *Load) Sent() int { return int(l.sent.Load()) }
 func (l *Load) Stop() {
 	l.cancel()
 	l.running.Wait()
-	l.client.CloseIdleConnections()
-}
-
-func (l *Load) run(ctx context.Context) {
-	tick := time.NewTicker(time.Duration(float64(time.Second) / l.rate))
-	defer tick.Stop()
-	for n := 0; ; n++ {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if !l.paused.Load() {
-			l.dispatch(n)
-		}
-	}
+	l.Close()
 }
 
 // dispatch sends request n and does not wait for its answer.
 func (l *Load) dispatch(n int) {
 	g := l.turn(n)
-	if l.inFlight.Add(1) > l.maximum || g == nil {
+	if l.inFlight.Add(1) > int64(l.Maximum) || g == nil {
 		l.inFlight.Add(-1)
 		l.Keep(Outcome{Kind: Unreached, Detail: "the client is full, or no gateway takes requests", Phase: *l.phase.Load(), At: time.Now()})
 		return
 	}
 	l.running.Go(func() { // the wait for it is what Stop does
 		defer l.inFlight.Add(-1)
-		l.Keep(l.balanced(g, n, l.next(n)))
+		l.Keep(l.balanced(g, n, l.Next(n)))
 	})
 }
 
-// turn is the gateway whose turn it is, of those that a load balancer would ask.
+// turn is the first gateway from number n on that a load balancer would ask; nil: there is none.
 func (l *Load) turn(n int) *Gateway {
 	all := l.gateways()
 	for i := range all {
@@ -207,11 +152,40 @@ func (l *Load) turn(n int) *Gateway {
 	return nil
 }
 
+// balancePause is the time before a refused connection is tried elsewhere.
+const balancePause = 10 * time.Millisecond
+
+// balanced sends a request, as a load balancer would where there is one: a connection
+// that is refused, on which nothing was sent, is tried at the next gateway.
+func (l *Load) balanced(g *Gateway, n int, r Request) Outcome {
+	began := time.Now()
+	o := l.send(g, n, r)
+	for range l.tries.Load() {
+		if o.Kind != Unreached || !strings.Contains(o.Detail, "connection refused") {
+			break
+		}
+		l.refused.Add(1)
+		time.Sleep(balancePause)
+		next := l.turn(slices.Index(l.gateways(), g) + 1)
+		if next == nil || next == g {
+			break
+		}
+		g = next
+		o = l.send(g, n, r)
+		late := o.At.Sub(began)
+		o.At, o.First, o.Total = began, o.First+late, o.Total+late
+	}
+	return o
+}
+
+// Elsewhere is how many connections were refused and tried at another gateway.
+func (l *Load) Elsewhere() int { return int(l.refused.Load()) }
+
 // Keep puts an outcome among the load's.
 func (l *Load) Keep(o Outcome) {
 	l.sent.Add(1)
-	if l.take != nil {
-		l.take(&o)
+	if l.Take != nil {
+		l.Take(&o)
 		return
 	}
 	l.mu.Lock()
@@ -235,112 +209,9 @@ func (l *Load) Outcomes(phases ...string) (out []Outcome) {
 // of it; it is not among the load's outcomes.
 func (l *Load) Send(g *Gateway, r Request) Outcome { return l.send(g, int(time.Now().UnixNano()), r) }
 
-// body is the request as JSON.
-func (r *Request) body(load, n int) []byte {
-	prompt := r.Prompt
-	if prompt == "" {
-		prompt = fmt.Sprintf("Question %d of %d: what is the colour of the sky over a harbour?", n, load)
-	}
-	b := map[string]any{"model": RouteModel, "stream": r.Stream, "temperature": 0}
-	if r.API == answer.Responses {
-		b["input"], b["max_output_tokens"] = prompt, r.Tokens
-	} else {
-		b["messages"], b["max_tokens"] = []map[string]string{{"role": "user", "content": prompt}}, r.Tokens
-	}
-	maps.Copy(b, r.Fields)
-	text, _ := json.Marshal(b) //nolint:errchkjson // strings and numbers
-	return text
-}
-
-const (
-	chatPath        = "/v1/chat/completions"
-	completionsPath = "/v1/completions" // continuations and probes
-)
-
-// paths are where the APIs are.
-var paths = map[answer.API]string{"": chatPath, answer.Responses: "/v1/responses", answer.Messages: "/v1/messages"}
-
-// send sends one request and waits for the answer's end.
-func (l *Load) send(g *Gateway, n int, r Request) (o Outcome) {
-	id := fmt.Sprintf("chaos-%d-%d-%d", l.number, n, l.serial.Add(1))
-	o = Outcome{
-		Phase: *l.phase.Load(), Gateway: g.Number, API: r.API, Stream: r.Stream, Class: r.Priority, Tier: r.Header.Get("X-Tier"),
-		Prompt: r.Prompt, MaxTokens: r.Tokens, At: time.Now(),
-	}
-	defer func() { o.Total = time.Since(o.At) }()
-	ctx := context.Background() // the client has a time limit
-	if r.Leave > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, r.Leave)
-		defer cancel()
-		defer func() { o.left(ctx.Err()) }()
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.Base()+paths[r.API], bytes.NewReader(r.body(l.number, n)))
-	if err != nil {
-		o.Kind, o.Detail = Unreached, err.Error()
-		return o
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+Key(r.Tenant))
-	req.Header.Set("X-Request-Id", id)
-	if r.Priority != "" {
-		req.Header.Set("X-Priority", r.Priority)
-	}
-	maps.Copy(req.Header, r.Header)
-	resp, err := l.client.Do(req)
-	if err != nil {
-		o.Kind, o.Detail = trouble(err, Unreached), err.Error()
-		return o
-	}
-	defer func() { _ = resp.Body.Close() }() // it was read, or is of no use
-	l.read(&o, &r, resp)
-	if o.Kind == Answered && resp.Header.Get("X-Request-Id") != id {
-		o.Kind, o.Detail = Twice, "the answer has the id "+resp.Header.Get("X-Request-Id")
-	}
+func (l *Load) send(g *Gateway, n int, r Request) Outcome {
+	phase := *l.phase.Load()
+	o := l.Do(context.Background(), g.Base, n, &r) // the client has a time limit
+	o.Phase, o.Gateway = phase, g.Number
 	return o
-}
-
-// left says that the client hung up, where that explains what came.
-func (o *Outcome) left(err error) {
-	if err != nil && (o.Kind == Unreached || o.Kind == TimedOut || o.Kind == CutSilent) {
-		o.Kind, o.Detail = Left, ""
-	}
-}
-
-// read reads an answer and names what became of it.
-func (l *Load) read(o *Outcome, r *Request, resp *http.Response) {
-	o.Header = resp.Header
-	a := &answer.Answer{API: r.API, OnStart: func() { o.First = time.Since(o.At) }, OnText: r.OnText, MaxText: maxAnswer}
-	switch {
-	case resp.StatusCode != http.StatusOK:
-		o.Kind, o.Detail = refusal(resp)
-	case r.Stream:
-		o.Kind, o.Detail = readStream(a, resp.Body)
-	default:
-		o.Kind, o.Detail = readWhole(a, resp.Body)
-	}
-	o.Text, o.Tokens, o.Silence = a.Text.String(), tokens(a), a.Silence
-}
-
-// refusal names a status that is not 200.
-func refusal(resp *http.Response) (kind, detail string) {
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // what there is of it
-	switch {
-	case resp.StatusCode == http.StatusTooManyRequests:
-		kind = Limited
-	case resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("X-Shed-Reason") != "":
-		kind = Shed
-	default:
-		kind = fmt.Sprintf("http_%d", resp.StatusCode)
-	}
-	return kind, strings.TrimSpace(string(text))
-}
-
-// trouble names an error of the connection; usual is its kind when it is no time-out.
-func trouble(err error, usual string) string {
-	var late net.Error
-	if errors.As(err, &late) && late.Timeout() {
-		return TimedOut
-	}
-	return usual
 }

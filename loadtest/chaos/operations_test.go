@@ -56,36 +56,31 @@ func TestALoadBalancerBelievesSoManyChecksInARowAndNoFewer(t *testing.T) {
 	}
 }
 
-func TestWhatIsRefusedIsTriedAtAnotherGatewayThatIsInTurn(t *testing.T) {
+func TestAGatewayThatIsOutOfTurnIsNotAsked(t *testing.T) {
 	all := []*Gateway{{Number: 0}, {Number: 1}, {Number: 2}}
 	l := &Load{gateways: func() []*Gateway { return all }}
-	if g := l.after(all[2]); g != all[0] {
-		t.Errorf("behind the last comes %v", g)
-	}
-	all[1].OutOfTurn.Store(true)
-	if g := l.after(all[0]); g != all[2] {
-		t.Errorf("one that is out of turn is asked: %v", g)
-	}
-	all[2].OutOfTurn.Store(true)
-	if g := l.after(all[0]); g != nil {
-		t.Errorf("the same is asked again: %v", g)
+	for _, want := range []*Gateway{all[1], all[2], all[0], nil} {
+		g := l.turn(4)
+		if g != want {
+			t.Errorf("asked is %v, want %v", g, want)
+		}
+		if g != nil {
+			g.OutOfTurn.Store(true)
+		}
 	}
 }
 
-func TestEachRequestIsWholeLostOrCut(t *testing.T) {
+func TestAnAnswerIsWhatTheEnginesSayToTheLetterWithItsTokens(t *testing.T) {
 	known := map[Question]EngineAnswer{{"q", 3}: {"the blue sea", 3}}
 	one := func(kind, text string, tokens int) Outcome {
 		return Outcome{Kind: kind, Prompt: "q", MaxTokens: 3, Text: text, Tokens: tokens}
 	}
-	var got accounting
-	got.take([]Outcome{
-		one(Answered, "the blue sea", 3), one(Answered, "the blue", 3), one(Answered, "the blue sea", 2), {Kind: Answered, Prompt: "another", MaxTokens: 3, Text: "the blue sea", Tokens: 3},
-		one(Unreached, "", 0), one("http_502", "", 0), one(Limited, "", 0), one(TimedOut, "", 0),
-		one(TimedOut, "the", 0), one(ErrorEvent, "", 0), one(CutSilent, "the", 0), one(DoneLies, "", 0), one(Unfinished, "", 0), one(Garbled, "", 0), one(Twice, "", 0),
+	n, sample := untrue([]Outcome{
+		one(Answered, "the blue sea", 3), one(Answered, "the blue", 3), {Kind: Answered, Prompt: "another", MaxTokens: 3, Text: "the blue sea", Tokens: 3},
+		one(Unreached, "", 0), one(Answered, "the blue sea", 2),
 	}, known)
-	got.sample = ""
-	if want := (accounting{requests: 15, whole: 1, other: 3, lost: 4, cut: 7}); got != want {
-		t.Errorf("counted %+v, want %+v", got, want)
+	if n != 3 || sample != `"the blue sea" of 2 tokens for "the blue sea" of 3` {
+		t.Errorf("%d are not, such as %s", n, sample)
 	}
 }
 

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/foregate/foregate/loadtest/process"
 )
@@ -32,99 +34,161 @@ type Redis struct {
 	Sentinels []*Server
 	// Proxies are the proxies. Standalone: of each gateway, in order. Otherwise: before each
 	// of Servers, in order; servers and sentinels reach each other through them, too.
-	Proxies []*Proxy
+	Proxies []*process.Proxy
 }
 
 const (
 	masterName      = "fg"
-	sentinelDown    = time.Second // until a sentinel calls a server down
-	clusterDown     = time.Second // until the nodes of a cluster call one down
+	redisDown       = time.Second // until a sentinel, or the nodes of a cluster, call a server down
 	clusterPatience = 20 * time.Second
+
+	// The user that the gateways are at Redis. Everything may be done by it until a row
+	// takes that away.
+	redisUser     = "gateway"
+	redisPassword = "chaos"
 )
 
-// startRedis starts a topology, in folders below dir. What it
+// Server is one redis-server that can die, freeze and come back at its address, with nothing of what it knew.
+type Server struct {
+	process.Service
+	Addr   string        // its own
+	Client *redis.Client // straight to it, as an administrator, with patience
+}
+
+// newServer makes one that does not run yet, with a folder below dir.
+func newServer(dir, name, addr string, args ...string) (*Server, error) {
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, errors.New("redis-server is not in PATH: install redis-server")
+	}
+	s := &Server{Addr: addr, Client: adminClient(addr)}
+	s.Name, s.Path, s.Args, s.Ready = name, path, args, s.answers
+	return s, os.MkdirAll(filepath.Join(dir, name), 0o700)
+}
+
+// dataServer makes a server that holds data: with the gateways' user, and as a replica it does not wait for more replicas to
+// come before it copies.
+func dataServer(dir, name, addr string, more ...string) (*Server, error) {
+	args := []string{
+		"--bind", "127.0.0.1", "--port", process.Port(addr), "--dir", filepath.Join(dir, name), "--save", "", "--appendonly", "no",
+		"--daemonize", "no", "--enable-debug-command", "yes",
+		"--user", redisUser, "on", ">" + redisPassword, "~*", "&*", "+@all", "--repl-diskless-sync-delay", "0",
+	}
+	return newServer(dir, name, addr, append(args, more...)...)
+}
+
+// adminClient is a client for the harness itself.
+func adminClient(addr string) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: addr, Protocol: 2, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true,
+		DialTimeout: time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: time.Second,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+}
+
+// answers reports whether it says anything to PING, be it that it is still loading.
+func (s *Server) answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	err := s.Client.Ping(ctx).Err()
+	var reported redis.Error
+	return err == nil || errors.As(err, &reported)
+}
+
+// do sends a command.
+func (s *Server) do(ctx context.Context, args ...any) error {
+	if err := s.Client.Do(ctx, args...).Err(); err != nil {
+		return fmt.Errorf("%s: %v: %w", s.Name, args, err)
+	}
+	return nil
+}
+
+// Info is one field of INFO; "" when there is none.
+func (s *Server) Info(ctx context.Context, field string) (string, error) {
+	page, err := s.Client.Info(ctx).Result()
+	if err != nil {
+		return "", fmt.Errorf("%s: INFO: %w", s.Name, err)
+	}
+	for line := range strings.Lines(page) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), field+":"); ok {
+			return value, nil
+		}
+	}
+	return "", nil
+}
+
+// startRedis starts a topology for so many gateways, in folders below dir. What it
 // started before an error is in the result, to be stopped.
-func startRedis(ctx context.Context, t Topology, dir string) (*Redis, error) {
+func startRedis(ctx context.Context, t Topology, dir string, gateways int) (*Redis, error) {
 	r := &Redis{Topology: t}
 	switch t {
-	case Standalone:
-		return r, r.startStandalone(ctx, dir)
 	case Sentinel:
 		return r, r.startSentinel(ctx, dir)
 	case Cluster:
 		return r, r.startCluster(ctx, dir)
+	case Standalone:
 	}
-	return r, nil
-}
-
-// add makes a server at a free address with a proxy before it, and does not start it.
-// args may use the proxy's port.
-func (r *Redis) add(dir, name string, args func(proxy *Proxy) ([]string, error)) error {
-	addrs, err := process.FreeAddrs(1)
-	if err != nil {
-		return err
+	s, err := startServer(ctx, dir, "redis")
+	if s != nil {
+		r.Servers = []*Server{s}
 	}
-	proxy, err := NewProxy(addrs[0])
-	if err != nil {
-		return err
-	}
-	r.Proxies = append(r.Proxies, proxy)
-	more, err := args(proxy)
-	if err != nil {
-		return err
-	}
-	s, err := newServer(dir, name, addrs[0], append(more, dataArgs...)...)
-	if err != nil {
-		return err
-	}
-	r.Servers = append(r.Servers, s)
-	return nil
-}
-
-func (r *Redis) startStandalone(ctx context.Context, dir string) error {
-	s, err := NewServer(ctx, dir, "redis")
-	if err != nil {
-		return err
-	}
-	r.Servers = []*Server{s}
 	for range gateways {
-		proxy, err := NewProxy(s.Addr)
-		if err != nil {
-			return err
+		if err == nil {
+			err = r.addProxy(s.Addr)
 		}
+	}
+	return r, err
+}
+
+func (r *Redis) addProxy(addr string) error {
+	proxy, err := process.NewProxy(addr, nil)
+	if err == nil {
 		r.Proxies = append(r.Proxies, proxy)
 	}
-	return nil
+	return err
 }
 
-// NewServer starts one more server that holds data, apart from the topology. Whoever
-// starts one hands it to [Testbed.Adopt].
-func NewServer(ctx context.Context, dir, name string, args ...string) (*Server, error) {
+// startServer starts a server that holds data, apart from a topology. Whoever starts one hands it to [Testbed.Adopt].
+func startServer(ctx context.Context, dir, name string) (*Server, error) {
 	addrs, err := process.FreeAddrs(1)
 	if err != nil {
 		return nil, err
 	}
-	s, err := newServer(dir, name, addrs[0], append(args, dataArgs...)...)
+	s, err := dataServer(dir, name, addrs[0])
 	if err != nil {
 		return nil, err
 	}
 	return s, s.Start(ctx)
 }
 
+// add starts a server at a free address with a proxy before it. args may use the proxy's port.
+func (r *Redis) add(ctx context.Context, dir, name string, args func(port string) []string) error {
+	addrs, err := process.FreeAddrs(1)
+	if err == nil {
+		err = r.addProxy(addrs[0])
+	}
+	if err != nil {
+		return err
+	}
+	s, err := dataServer(dir, name, addrs[0], args(process.Port(r.Proxies[len(r.Proxies)-1].Addr))...)
+	if err != nil {
+		return err
+	}
+	r.Servers = append(r.Servers, s)
+	return s.Start(ctx)
+}
+
 // startSentinel starts master, replica and sentinels. All reach both servers through
 // their proxies, so that a proxy can cut a server off from everybody.
 func (r *Redis) startSentinel(ctx context.Context, dir string) error {
 	for i := range 2 {
-		err := r.add(dir, fmt.Sprintf("redis-%d", i), func(proxy *Proxy) ([]string, error) {
-			args := []string{"--replica-announce-ip", "127.0.0.1", "--replica-announce-port", process.Port(proxy.Addr), "--repl-timeout", "5"}
+		err := r.add(ctx, dir, fmt.Sprintf("redis-%d", i), func(port string) []string {
+			args := []string{"--replica-announce-ip", "127.0.0.1", "--replica-announce-port", port, "--repl-timeout", "5"}
 			if i > 0 {
 				args = append(args, "--replicaof", "127.0.0.1", process.Port(r.Proxies[0].Addr))
 			}
-			return args, nil
+			return args
 		})
-		if err == nil {
-			err = r.Servers[i].Start(ctx)
-		}
 		if err != nil {
 			return err
 		}
@@ -134,65 +198,67 @@ func (r *Redis) startSentinel(ctx context.Context, dir string) error {
 		return err
 	}
 	for i, addr := range addrs {
-		if err := r.startOneSentinel(ctx, dir, i, addr); err != nil {
+		name := fmt.Sprintf("sentinel-%d", i)
+		conf := filepath.Join(dir, name+".conf") // a sentinel rewrites it
+		s, err := newServer(dir, name, addr, conf, "--sentinel")
+		if err != nil {
+			return err
+		}
+		text := fmt.Sprintf(`bind 127.0.0.1
+port %[1]s
+dir %[5]s
+sentinel monitor %[2]s 127.0.0.1 %[4]s 2
+sentinel down-after-milliseconds %[2]s %[3]d
+sentinel failover-timeout %[2]s 6000
+`, process.Port(addr), masterName, redisDown.Milliseconds(), process.Port(r.Proxies[0].Addr), filepath.Join(dir, name))
+		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+			return err
+		}
+		r.Sentinels = append(r.Sentinels, s)
+		if err := s.Start(ctx); err != nil {
 			return err
 		}
 	}
 	return process.Poll(ctx, clusterPatience, func() bool { return r.sentinelsAgree(ctx) })
 }
 
-func (r *Redis) startOneSentinel(ctx context.Context, dir string, i int, addr string) error {
-	name := fmt.Sprintf("sentinel-%d", i)
-	conf := filepath.Join(dir, name+".conf") // a sentinel rewrites it
-	text := fmt.Sprintf(`bind 127.0.0.1
-port %[1]s
-sentinel monitor %[2]s 127.0.0.1 %[4]s 2
-sentinel down-after-milliseconds %[2]s %[3]d
-sentinel failover-timeout %[2]s 6000
-`, process.Port(addr), masterName, sentinelDown.Milliseconds(), process.Port(r.Proxies[0].Addr))
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		return err
-	}
-	s := &Server{Addr: addr, name: name, dir: dir, args: []string{conf, "--sentinel"}, log: &process.Log{}, Client: admin(addr)}
-	r.Sentinels = append(r.Sentinels, s)
-	return s.Start(ctx)
-}
-
 // sentinelsAgree reports whether every sentinel knows the other two and the replica.
 func (r *Redis) sentinelsAgree(ctx context.Context) bool {
 	for _, s := range r.Sentinels {
-		var m map[string]string
 		c := redis.NewMapStringStringCmd(ctx, "sentinel", "master", masterName)
-		if s.Client.Process(ctx, c) == nil {
-			m = c.Val()
-		}
-		if m["num-other-sentinels"] != "2" || m["num-slaves"] != "1" || m["flags"] != "master" {
+		if s.Client.Process(ctx, c) != nil || c.Val()["num-other-sentinels"] != "2" || c.Val()["num-slaves"] != "1" || c.Val()["flags"] != "master" {
 			return false
 		}
 	}
 	return true
 }
 
-// Master is which of Servers the sentinels call the master, -1 when they do not agree on
+// master is which of Servers the sentinels call the master, -1 when they do not agree on
 // any.
-func (r *Redis) Master(ctx context.Context) int {
+func (r *Redis) master(ctx context.Context) int {
 	found := -1
-	for _, s := range r.Sentinels {
+	for i, s := range r.Sentinels {
 		c := redis.NewStringSliceCmd(ctx, "sentinel", "get-master-addr-by-name", masterName)
 		if s.Client.Process(ctx, c) != nil || len(c.Val()) != 2 {
 			return -1
 		}
-		for i, proxy := range r.Proxies {
-			if process.Port(proxy.Addr) != c.Val()[1] {
-				continue
-			}
-			if found >= 0 && found != i {
-				return -1
-			}
-			found = i
+		is := r.behind(c.Val()[1])
+		if is < 0 || i > 0 && is != found {
+			return -1
 		}
+		found = is
 	}
 	return found
+}
+
+// behind is which of Servers is behind the proxy with a port, -1: none.
+func (r *Redis) behind(port string) int {
+	for i, proxy := range r.Proxies {
+		if process.Port(proxy.Addr) == port {
+			return i
+		}
+	}
+	return -1
 }
 
 // slotsFrom are the first slots of the nodes: the settings' slot (14180) is on the second,
@@ -205,31 +271,22 @@ func (r *Redis) startCluster(ctx context.Context, dir string) error {
 		return err
 	}
 	for i := range 3 {
-		err := r.add(dir, fmt.Sprintf("node-%d", i), func(proxy *Proxy) ([]string, error) {
+		err := r.add(ctx, dir, fmt.Sprintf("node-%d", i), func(port string) []string {
 			return []string{
 				"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", process.Port(bus[i]),
-				"--cluster-announce-ip", "127.0.0.1", "--cluster-announce-port", process.Port(proxy.Addr), "--cluster-announce-bus-port", process.Port(bus[i]),
-				"--cluster-node-timeout", fmt.Sprint(clusterDown.Milliseconds()), "--cluster-require-full-coverage", "no",
-			}, nil
+				"--cluster-announce-ip", "127.0.0.1", "--cluster-announce-port", port, "--cluster-announce-bus-port", process.Port(bus[i]),
+				"--cluster-node-timeout", fmt.Sprint(redisDown.Milliseconds()), "--cluster-require-full-coverage", "no",
+			}
 		})
-		if err == nil {
-			err = r.Servers[i].Start(ctx)
-		}
 		if err != nil {
 			return err
 		}
 	}
 	for i, s := range r.Servers {
-		if err := s.Client.ClusterAddSlotsRange(ctx, slotsFrom[i], slotsFrom[i+1]-1).Err(); err != nil {
-			return fmt.Errorf("%s: CLUSTER ADDSLOTSRANGE: %w", s.name, err)
-		}
-		if err := s.Client.Do(ctx, "cluster", "set-config-epoch", i+1).Err(); err != nil {
-			return fmt.Errorf("%s: CLUSTER SET-CONFIG-EPOCH: %w", s.name, err)
-		}
-	}
-	for i, addr := range bus {
-		if err := r.Servers[0].Client.Do(ctx, "cluster", "meet", "127.0.0.1", process.PortNumber(r.Servers[i].Addr), process.PortNumber(addr)).Err(); err != nil {
-			return fmt.Errorf("%s: CLUSTER MEET: %w", r.Servers[0].name, err)
+		err := errors.Join(s.do(ctx, "cluster", "addslotsrange", slotsFrom[i], slotsFrom[i+1]-1), s.do(ctx, "cluster", "set-config-epoch", i+1),
+			r.Servers[0].do(ctx, "cluster", "meet", "127.0.0.1", process.PortNumber(s.Addr), process.PortNumber(bus[i])))
+		if err != nil {
+			return err
 		}
 	}
 	if err := process.Poll(ctx, clusterPatience, func() bool { return r.clusterWhole(ctx) }); err != nil {
@@ -249,34 +306,39 @@ func (r *Redis) clusterWhole(ctx context.Context) bool {
 	return true
 }
 
-// Holder is which of Servers has the slot of a key, -1 when none has.
-func (r *Redis) Holder(ctx context.Context, key string) int {
+// holder is the server that has the slot of a key.
+func (r *Redis) holder(ctx context.Context, key string) (int, error) {
 	slot, err := r.Servers[0].Client.ClusterKeySlot(ctx, key).Result()
 	if err != nil {
-		return -1
+		return 0, err
 	}
 	//lint:ignore SA1019 SHARDS tells ports only, SLOTS what clients are told
 	ranges, err := r.Servers[0].Client.ClusterSlots(ctx).Result() //nolint:staticcheck // as above
 	if err != nil {
-		return -1
+		return 0, err
 	}
 	for _, sr := range ranges {
 		if int(slot) < sr.Start || int(slot) > sr.End || len(sr.Nodes) == 0 {
 			continue
 		}
-		for i, proxy := range r.Proxies {
-			if process.Port(sr.Nodes[0].Addr) == process.Port(proxy.Addr) {
-				return i
-			}
+		if i := r.behind(process.Port(sr.Nodes[0].Addr)); i >= 0 {
+			return i, nil
 		}
 	}
-	return -1
+	return 0, fmt.Errorf("no node has %s", key)
 }
 
 // Set makes the same fault on all proxies.
-func (r *Redis) Set(t NetworkFault) {
+func (r *Redis) Set(t process.NetworkFault) {
 	for _, d := range r.Proxies {
 		d.Set(t)
+	}
+}
+
+// cut resets the gateways' connections, as a fault in between would.
+func (r *Redis) cut() {
+	for _, d := range r.Proxies {
+		d.Cut()
 	}
 }
 
@@ -291,7 +353,6 @@ func (r *Redis) connections() (n int) {
 // url is redis.url of gateway number i.
 func (r *Redis) url(i int) string {
 	who := url.UserPassword(redisUser, redisPassword).String() + "@"
-	addrs := func(all []string) string { return strings.Join(all, ",") }
 	var list []string
 	switch r.Topology {
 	case Standalone:
@@ -300,12 +361,13 @@ func (r *Redis) url(i int) string {
 		for _, s := range r.Sentinels {
 			list = append(list, s.Addr)
 		}
-		return "redis+sentinel://" + who + addrs(list) + "/" + masterName
+		return "redis+sentinel://" + who + strings.Join(list, ",") + "/" + masterName
+	case Cluster:
 	}
 	for _, d := range r.Proxies {
 		list = append(list, d.Addr)
 	}
-	return "redis+cluster://" + who + addrs(list)
+	return "redis+cluster://" + who + strings.Join(list, ",")
 }
 
 // stop ends everything; sentinels first, so that they fail nothing over.
@@ -313,6 +375,7 @@ func (r *Redis) stop() error {
 	var errs []error
 	for _, s := range append(r.Sentinels, r.Servers...) {
 		errs = append(errs, s.Stop())
+		_ = s.Client.Close() // only connections are lost
 	}
 	for _, d := range r.Proxies {
 		d.Close()

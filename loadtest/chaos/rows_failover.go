@@ -2,7 +2,7 @@ package chaos
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"strconv"
 	"time"
 
@@ -13,23 +13,21 @@ import (
 func failoverRows() []Row {
 	const promise = "0 failed; + ≤ 15 ms; shared again ≤ 5 s after the fault; settings follow ≤ 2 s later"
 	apart := func(_ context.Context, w *Testbed) error {
-		w.Redis.Proxies[0].Set(NetworkFault{Mute: true})
+		w.Redis.Proxies[0].Set(process.NetworkFault{Mute: true})
 		return nil
 	}
 	reunited := func(_ context.Context, w *Testbed) error { // what was said meanwhile is lost, and so are the connections
-		w.Redis.Proxies[0].Set(NetworkFault{})
+		w.Redis.Proxies[0].Set(process.NetworkFault{})
 		w.Redis.Proxies[0].Cut()
 		return nil
 	}
-	row := func(id, fault string, begin, end step) Row {
-		return Row{ID: id, Fault: "Sentinel: " + fault, Promise: promise, Setup: Setup{Redis: Sentinel}, Recover: failedOver, Run: failover(begin, end)}
+	row := func(id, fault string, short bool, begin, end step) Row {
+		return Row{ID: id, Fault: "Sentinel: " + fault, Promise: promise, Short: short, Setup: Setup{Redis: Sentinel}, Recover: failedOver, Run: failover(begin, end)}
 	}
-	killed := row("R4a", "master killed", func(_ context.Context, w *Testbed) error { return w.Redis.Servers[0].Kill() }, start)
-	killed.Short = true
 	return []Row{
-		killed,
-		row("R4b", "master frozen", func(_ context.Context, w *Testbed) error { return w.Redis.Servers[0].Freeze() }, thaw),
-		row("R4c", "master disconnected from all others", apart, reunited),
+		row("R4a", "master killed", true, kill, start),
+		row("R4b", "master frozen", false, freeze, thaw),
+		row("R4c", "master disconnected from all others", false, apart, reunited),
 		{
 			ID: "R5", Fault: "cluster: the node of {fg} frozen, then killed and restarted empty", Promise: "0 failed; + ≤ 15 ms; shared again ≤ 5 s",
 			Setup: Setup{Redis: Cluster}, Recover: failedOver, Run: nodeLost,
@@ -53,18 +51,15 @@ const (
 func failover(begin, end step) step {
 	return func(ctx context.Context, w *Testbed) error {
 		r := w.Redis
-		err := w.InjectUntil(ctx, 0, func() error { return begin(ctx, w) }, func() error { return nil }, func(ctx context.Context) bool {
-			return r.Master(ctx) == 1 && w.heartbeatsReached(ctx, r.Servers[1]) && w.Shared(ctx)
+		err := w.InjectUntil(ctx, 0, func() error { return begin(ctx, w) }, nothing, func(ctx context.Context) bool {
+			return r.master(ctx) == 1 && w.heartbeatsReached(ctx, r.Servers[1]) && w.Shared(ctx)
 		})
 		if err != nil {
 			return err
 		}
-		w.settingSpreads(ctx, r.Servers[1], follows)
+		w.settingSpreads(ctx, r.Servers[1])
 		w.Phase(During)
-		if err := end(ctx, w); err != nil {
-			return err
-		}
-		if err := w.Hold(ctx, w.outage()); err != nil {
+		if err := errors.Join(end(ctx, w), w.Hold(ctx, w.outage())); err != nil {
 			return err
 		}
 		// A thawed or rejoined master is told by the sentinels what it is; meanwhile nobody may care.
@@ -84,124 +79,87 @@ func (w *Testbed) heartbeatsReached(ctx context.Context, s *Server) bool {
 		return false
 	}
 	minimum := strconv.FormatInt(now.Add(-alone).UnixMilli(), 10)
-	n, err := s.Client.ZCount(ctx, "foregate:{fg}:replicas", minimum, "+inf").Result()
+	n, err := s.Client.ZCount(ctx, replicasKey, minimum, "+inf").Result()
 	return err == nil && int(n) == len(w.Gateways)
 }
 
 // settingSpreads changes a setting at a server and waits until every gateway has put it
 // into force.
-func (w *Testbed) settingSpreads(ctx context.Context, s *Server, limit time.Duration) {
-	var was []float64
+func (w *Testbed) settingSpreads(ctx context.Context, s *Server) {
+	applied := func(g *Gateway) float64 { return g.sum(ctx, "foregate_settings_applied_timestamp_seconds") }
+	was := map[*Gateway]float64{}
 	for _, g := range w.Gateways {
-		m, _ := g.Metrics(ctx) // one that does not answer has changed nothing
-		was = append(was, m.Sum("foregate_settings_applied_timestamp_seconds"))
+		was[g] = applied(g)
 	}
-	value := fmt.Sprint(1000 + time.Now().UnixMilli()%1000) // unlike the last
-	if err := s.Client.HSet(ctx, settingsKey, "speculation.holdback_ms", value).Err(); err != nil {
-		w.Fail("HSET %s: %v", settingsKey, err)
+	if err := s.do(ctx, "hset", settingsKey, "speculation.holdback_ms", 1000+time.Now().UnixMilli()%1000); err != nil { // unlike the last
+		w.Fail("%v", err)
 		return
 	}
 	w.due++
-	took := w.Until(ctx, limit, "a changed setting is in force everywhere", func() bool {
-		for i, g := range w.Gateways {
-			if m, err := g.Metrics(ctx); err != nil || m.Sum("foregate_settings_applied_timestamp_seconds") <= was[i] {
-				return false
-			}
-		}
-		return true
-	})
-	w.Note("a setting spreads in %v", round(took))
+	w.Note("a setting spreads in %v", round(w.Until(ctx, follows, "a changed setting is in force everywhere", func() bool {
+		return w.every(func(g *Gateway) bool { return applied(g) > was[g] })
+	})))
 }
 
 // nodeLost freezes the node that has the keys of {fg}, and then kills it.
 func nodeLost(ctx context.Context, w *Testbed) error {
-	i := w.Redis.Holder(ctx, "foregate:{fg}:replicas")
-	if i < 0 {
-		return fmt.Errorf("no node has {fg}")
+	i, err := w.Redis.holder(ctx, replicasKey)
+	if err != nil {
+		return err
 	}
 	s := w.Redis.Servers[i]
-	modes := func() { w.Note("modes meanwhile %v", w.Modes(ctx)) }
+	modes := func() { w.Note("modes meanwhile %v", w.modes(ctx)) }
 	if err := w.Inject(ctx, w.outage(), s.Freeze, func() error { modes(); return s.Thaw() }); err != nil {
 		return err
 	}
-	if err := w.Inject(ctx, w.outage(), s.Kill, func() error { modes(); return s.Start(ctx) }); err != nil {
+	if err := w.Inject(ctx, w.outage(), func() error { s.Kill(); return nil }, func() error { modes(); return s.Start(ctx) }); err != nil {
 		return err
 	}
-	w.settingSpreads(ctx, w.Redis.Servers[w.Redis.Holder(ctx, settingsKey)], follows)
-	return nil
+	i, err = w.Redis.holder(ctx, settingsKey)
+	if err == nil {
+		w.settingSpreads(ctx, w.Redis.Servers[i])
+	}
+	return err
 }
 
 // migrated moves the slot of {fg}, keys and all, while it is used.
 func migrated(ctx context.Context, w *Testbed) error {
-	times := 2
-	if !w.Short() {
-		times = 6
+	times, rest := 6, w.Span(time.Second, 2*time.Second)
+	if w.Short() {
+		times = 2
 	}
-	return w.Inject(ctx, w.Span(time.Second, 2*time.Second), func() error {
+	return w.Inject(ctx, rest, func() error {
 		for range times {
-			if err := w.migrate(ctx); err != nil {
-				return err
-			}
-			if err := w.Hold(ctx, w.Span(time.Second, 2*time.Second)); err != nil {
+			if err := errors.Join(w.Redis.migrate(ctx), w.Hold(ctx, rest)); err != nil {
 				return err
 			}
 		}
 		return nil
-	}, func() error { return nil })
+	}, nothing)
 }
 
 // migrate moves the slot of {fg} to the next node as redis-cli --cluster reshard does:
 // importing, migrating, key by key, and then the word to all.
-func (w *Testbed) migrate(ctx context.Context) error {
-	r := w.Redis
-	from := r.Holder(ctx, "foregate:{fg}:replicas")
-	if from < 0 {
-		return fmt.Errorf("no node has {fg}")
-	}
-	to := (from + 1) % len(r.Servers)
-	slot, err := r.Servers[0].Client.ClusterKeySlot(ctx, "{fg}").Result()
+func (r *Redis) migrate(ctx context.Context) error {
+	i, err := r.holder(ctx, replicasKey)
 	if err != nil {
 		return err
 	}
-	var ids [2]string
-	for i, n := range []int{from, to} {
-		if ids[i], err = r.Servers[n].Client.ClusterMyID(ctx).Result(); err != nil {
-			return err
-		}
-	}
-	do := func(s *Server, args ...any) error {
-		if err := s.Client.Do(ctx, args...).Err(); err != nil {
-			return fmt.Errorf("%s: %v: %w", s.name, args, err)
-		}
-		return nil
-	}
-	if err := do(r.Servers[to], "cluster", "setslot", slot, "importing", ids[0]); err != nil {
-		return err
-	}
-	if err := do(r.Servers[from], "cluster", "setslot", slot, "migrating", ids[1]); err != nil {
-		return err
-	}
-	for {
-		keys, err := r.Servers[from].Client.ClusterGetKeysInSlot(ctx, int(slot), 100).Result()
-		if err != nil {
-			return err
-		}
+	from, to, third := r.Servers[i], r.Servers[(i+1)%3], r.Servers[(i+2)%3]
+	slot, err := from.Client.ClusterKeySlot(ctx, "{fg}").Result()
+	here, err1 := from.Client.ClusterMyID(ctx).Result()
+	there, err2 := to.Client.ClusterMyID(ctx).Result()
+	err = errors.Join(err, err1, err2, to.do(ctx, "cluster", "setslot", slot, "importing", here), from.do(ctx, "cluster", "setslot", slot, "migrating", there))
+	for err == nil {
+		keys, failed := from.Client.ClusterGetKeysInSlot(ctx, int(slot), 100).Result()
 		if len(keys) == 0 {
+			err = failed
 			break
 		}
 		for _, key := range keys {
-			if err := do(r.Servers[from], "migrate", "127.0.0.1", process.PortNumber(r.Servers[to].Addr), key, 0, 1000, "replace"); err != nil {
-				return err
-			}
+			err = errors.Join(err, from.do(ctx, "migrate", "127.0.0.1", process.PortNumber(to.Addr), key, 0, 1000, "replace"))
 		}
-		if err := w.Hold(ctx, 100*time.Millisecond); err != nil { // gateways meet ASK
-			return err
-		}
+		time.Sleep(100 * time.Millisecond) // gateways meet ASK
 	}
-	for _, n := range []int{to, from, (from + 2) % len(r.Servers)} {
-		if err := do(r.Servers[n], "cluster", "setslot", slot, "node", ids[1]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(err, each([]*Server{to, from, third}, func(s *Server) error { return s.do(ctx, "cluster", "setslot", slot, "node", there) }))
 }

@@ -2,23 +2,26 @@ package chaos
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
-	"os/exec"
+	"net/url"
 	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/foregate/foregate/loadtest/process"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
-// Operations are what operators do to a fleet that serves: rows of a table of their own, in
-// which every request is accounted for. In addition to what holds in every row, each answer
-// must be what the engines say to its prompt, to the letter, and tell its tokens rightly.
+// Operations are what operators and clouds do to a fleet that serves: rows of a table of their own. In addition to
+// what holds in every row, each answer must be what the engines say to its prompt, to the letter, and tell its tokens rightly.
 func Operations() []Row {
-	return append([]Row{
+	released := taken()
+	released.Settings["speculation.threshold_nats"], released.Settings["speculation.holdback_tokens"] = "-20", "8" // drafts are streamed from their first tokens on
+	return []Row{
 		{
 			ID: "O1", Fault: "rolling restart: SIGTERM and start with the same file, one replica after the other", Short: true, Added: maxAdded,
 			Promise: "0 lost, 0 cut, 0 retried on another replica; one replica stopped at a time; exit 0", Setup: operating(), Run: restartedInTurn,
@@ -27,7 +30,15 @@ func Operations() []Row {
 			ID: "O2", Fault: "rolling upgrade: a file with one more backend, route and tenant, and a setting changed while one replica drains, one runs the new file and one the old", Short: true, Added: maxAdded,
 			Promise: "as O1; old and new replicas share state; the setting in force on all ≤ 1 s; all serve the new route, tenant and backend at the end", Setup: upgradable(), Run: upgradedInTurn,
 		},
-	}, drainRows()...)
+		{
+			ID: "O3", Fault: "a backend drained by POST /admin/drain at one replica, stopped when idle, started and undrained at another replica", Short: true, Added: maxAdded,
+			Promise: "no new request on it from 1 s after the drain, from any replica; its streams end there; 0 lost, 0 cut, 0 continued elsewhere; serves again ≤ 5 s", Setup: taken(), Run: drainedInOrder,
+		},
+		{
+			ID: "O4", Fault: "a spot notice for a target and a draft machine by POST /admin/spot; both are killed (SIGKILL) at the deadline, with longer streams running", Short: true, Added: maxAdded,
+			Promise: "no new request on them from 1 s after the notice; 0 lost, 0 cut: their streams continue on other backends", Setup: released, Run: spotTaken,
+		},
+	}
 }
 
 const (
@@ -36,6 +47,12 @@ const (
 	briefTokens   = 16
 	longTokens    = 160 // of a stream; 1.7 s
 	settingSpread = time.Second
+	drainPatience = time.Minute // with a replica that was told to end; its grace is shorter
+
+	drainedFor  = time.Second     // after an order, nobody sends anything new
+	backServing = 5 * time.Second // after undrain; who is new gets a part of its share at first
+	emptyWithin = 30 * time.Second
+	runThrough  = 4 // streams of each gateway that are longer than what is left to a process
 )
 
 // pace is how long things take in an operation: drain.delay must outlast what a load
@@ -53,28 +70,26 @@ func paceOf(short bool) pace {
 	return pace{delay: 4 * time.Second, grace: 25 * time.Second, rest: 2 * time.Second, checks: Checks{Every: time.Second, Falls: 2, Rises: 2, Tries: 1}}
 }
 
-// operating is the world of operations.
+// operating is the world of operations. Drafts say what the target says, so that there is one right answer to each
+// prompt, at about 93 tokens a second for each stream.
 func operating() Setup {
-	p := &pace{}
 	return Setup{
-		Rate: operatedRate, Load: operatedLoad, Sim: alike, Settings: map[string]string{"cache.mode": "off", "economy.guard": "off"},
-		Prepare: func(w *Testbed) error {
-			*p = paceOf(w.Short())
-			_, err := promptsByLength()
-			return err
+		Rate: operatedRate, Load: operatedLoad, Settings: map[string]string{"cache.mode": "off", "economy.guard": "off"},
+		Sim: func(_ string, o *vllmsim.Options) { o.TimeScale, o.Divergence = 2, 0 },
+		Config: func(w *Testbed, _ int, file map[string]any) {
+			_, _ = promptsByLength() // takes a while, and what went wrong is told by account
+			p := paceOf(w.Short())
+			file["drain"] = map[string]any{"delay": p.delay.String(), "grace": p.grace.String()}
 		},
-		Config: func(_ int, file map[string]any) { p.write(file) },
 	}
 }
 
-// write puts the drain into a configuration.
-func (p *pace) write(file map[string]any) {
-	file["drain"] = map[string]any{"delay": p.delay.String(), "grace": p.grace.String()}
+// taken is a world in which all engines are processes: three targets, two drafts.
+func taken() Setup {
+	s := operating()
+	s.Processes, s.Targets = true, 3
+	return s
 }
-
-// alike has drafts say what the target says, so that there is one right answer to each
-// prompt, at about 93 tokens a second for each stream.
-func alike(o *vllmsim.Options) { o.TimeScale, o.Divergence = 2, 0 }
 
 // operatedLoad is long and short streams and JSON, all three priorities, two tenants; some
 // requests are for the target alone.
@@ -87,13 +102,9 @@ func operatedLoad(n int) Request {
 	return operatedRequest(n, tokens, kind < 3 || kind == 4 || kind == 5, kind == 4 || kind == 6)
 }
 
-// targetLoad is short and for the target alone.
-func targetLoad(n int) Request { return operatedRequest(n, briefTokens, false, true) }
-
 // operatedRequest is request n.
 func operatedRequest(n, tokens int, stream, target bool) Request {
-	r := operated(prompt(n, tokens), tokens)
-	r.Tenant, r.Priority, r.Stream = Tenants[n%2], [...]string{"high", "normal", "low"}[n/8%3], stream
+	r := Request{Prompt: prompt(n, tokens), Tokens: tokens, Tenant: Tenants[n%2], Priority: priorities[n/8%3], Stream: stream}
 	if stream {
 		r.Fields = map[string]any{"stream_options": map[string]any{"include_usage": true}}
 	}
@@ -103,95 +114,61 @@ func operatedRequest(n, tokens int, stream, target bool) Request {
 	return r
 }
 
-// steps are what happens besides while replicas are restarted in turn; either may be nil.
-type steps struct {
-	leaving func(i int) error // replica i was told to end, and drains
-	away    func(i int) error // it has ended, and is not started yet
-}
-
 // roll restarts the replicas in turn, each as soon as the load balancer has the one before
-// in turn again.
-func (w *Testbed) roll(ctx context.Context, s steps) error {
+// in turn again. leaving is what happens when a replica was told to end, and drains; away, when it has ended.
+func (w *Testbed) roll(ctx context.Context, leaving, away func(i int) error) error {
 	p := paceOf(w.Short())
 	var streams sync.WaitGroup
 	defer streams.Wait()
 	turns := w.BalanceBy(p.checks)
-	w.injections++
-	w.Phase(During)
+	w.strikes()
 	began, longest, outlast := time.Now(), time.Duration(0), 0
 	for i, g := range w.Gateways {
-		if err := w.Hold(ctx, p.rest); err != nil {
-			return err
-		}
-		if err := w.through(ctx, &streams, []*Gateway{g}, beyond(p.delay), false); err != nil {
+		if err := errors.Join(w.Hold(ctx, p.rest), w.through(ctx, &streams, []*Gateway{g}, beyond(p.delay), false)); err != nil {
 			return err
 		}
 		told := time.Now()
-		if err := w.restart(ctx, i, s); err != nil {
+		if err := errors.Join(g.Terminate(), leaving(i)); err != nil {
+			return err
+		}
+		if err := process.Poll(ctx, drainPatience, func() bool { w.continued.look(ctx, w.Gateways); return !g.Alive() }); err != nil {
+			return fmt.Errorf("replica %d does not end: %w", i, err)
+		}
+		if err := g.Ended(ctx); err != nil {
+			w.Fail("replica %d: %v", i, err)
+		}
+		if err := errors.Join(away(i), g.Start(ctx)); err != nil {
 			return err
 		}
 		w.Until(ctx, 10*p.checks.Every, "the load balancer asks it again", func() bool { return !g.OutOfTurn.Load() })
 		longest = max(longest, time.Since(told))
-		for _, l := range w.loads {
-			outlast += outlasted(l.Outcomes(), g.Number, told, p.delay)
-		}
+		outlast += outlasted(w.all(), g.Number, told, p.delay)
 	}
-	fewest, window := turns.Seen()
+	fewest, window := turns.seen()
 	w.Note("%d replicas in %v, one in %v at most; not ready for %v at most; %d streams went on for longer than the drain delay of %v",
 		len(w.Gateways), round(time.Since(began)), round(longest), round(window), outlast, p.delay)
-	if fewest < len(w.Gateways)-1 {
-		w.Fail("only %d replicas were in turn at a moment", fewest)
-	}
-	if outlast == 0 {
-		w.Fail("no stream outlasted the drain delay: the row shows nothing")
-	}
+	w.Check(fewest >= len(w.Gateways)-1, "only %d replicas were in turn at a moment", fewest)
+	w.Check(outlast > 0, "no stream outlasted the drain delay: the row shows nothing")
 	for _, l := range w.loads {
-		if n := l.Elsewhere(); n > 0 {
-			w.Fail("%d connections were refused: the drain delay was over before the load balancer knew", n)
-		}
+		w.Check(l.Elsewhere() == 0, "%d connections were refused: the drain delay was over before the load balancer knew", l.Elsewhere())
 	}
-	return nil
+	return w.InjectUntil(ctx, 0, nothing, nothing, w.Shared) // ends what counts as during the operation
 }
 
-// restart ends one replica in order and starts it again.
-func (w *Testbed) restart(ctx context.Context, i int, s steps) error {
-	g := w.Gateways[i]
-	if err := g.Terminate(); err != nil {
-		return err
-	}
-	if s.leaving != nil {
-		if err := s.leaving(i); err != nil {
-			return err
+// outlasted counts streams that were answered at a gateway and went on for longer than d
+// after a moment that they met.
+func outlasted(all []Outcome, gateway int, moment time.Time, d time.Duration) (n int) {
+	for _, o := range all {
+		if o.Kind == Answered && o.Stream && o.Gateway == gateway && !o.At.After(moment) && !o.At.Add(o.Total).Before(moment.Add(d)) {
+			n++
 		}
 	}
-	if err := process.Poll(ctx, drainPatience, func() bool { w.failovers.look(ctx, w.Gateways); return !g.Alive() }); err != nil {
-		return fmt.Errorf("replica %d does not end: %w", i, err)
-	}
-	if err := g.Ended(ctx); err != nil {
-		w.Fail("replica %d: %v", i, err)
-	}
-	if s.away != nil {
-		if err := s.away(i); err != nil {
-			return err
-		}
-	}
-	return g.Start(ctx)
+	return n
 }
-
-// drainPatience is how long a replica is waited for that was told to end; its grace is
-// shorter.
-const drainPatience = time.Minute
 
 func restartedInTurn(ctx context.Context, w *Testbed) error {
-	if err := w.roll(ctx, steps{}); err != nil {
-		return err
-	}
-	return w.sharedAgain(ctx)
-}
-
-// sharedAgain waits until all replicas share, and ends what counts as during the operation.
-func (w *Testbed) sharedAgain(ctx context.Context) error {
-	return w.InjectUntil(ctx, 0, func() error { return nil }, func() error { return nil }, w.Shared)
+	never := func(int) error { return nil }
+	return w.roll(ctx, never, never)
 }
 
 // newRoute and newTenant are what an upgrade brings beside a backend.
@@ -205,27 +182,23 @@ func upgradable() Setup {
 	s := operating()
 	was := s.Config
 	s.Targets = 3
-	s.Config = func(i int, file map[string]any) {
-		was(i, file)
-		pool := targetsOf(file)
-		all, _ := pool["backends"].([]string) // made by Testbed.config
-		pool["backends"] = all[:len(all)-1]
+	s.Config = func(w *Testbed, i int, file map[string]any) {
+		was(w, i, file)
+		backends(file, w.URLs(TargetPool)[:2])
 	}
 	return s
 }
 
-func targetsOf(file map[string]any) map[string]any {
-	pools, _ := file["pools"].(map[string]any)    // made by Testbed.config
-	pool, _ := pools[TargetPool].(map[string]any) // as above
-	return pool
+// backends gives a file's targets other backends.
+func backends(file map[string]any, all []string) {
+	pools, _ := file["pools"].(map[string]any) // made by Testbed.config
+	pools[TargetPool] = map[string]any{"model": RouteModel, "backends": all}
 }
 
 // upgrade is the new file of replica i.
 func (w *Testbed) upgrade(i int) map[string]any {
 	file := w.config(i)
-	pool := targetsOf(file)
-	old, _ := pool["backends"].([]string) // as above
-	pool["backends"] = append(slices.Clone(old), w.Targets[len(old)].URL())
+	backends(file, w.URLs(TargetPool))
 	routes, _ := file["routes"].([]any) // as above
 	file["routes"] = append(routes, map[string]any{"model": newRoute, "draft": DraftPool, "target": TargetPool, "same_tokenizer": true})
 	tenants, _ := file["tenants"].([]any) // as above
@@ -233,73 +206,236 @@ func (w *Testbed) upgrade(i int) map[string]any {
 	return file
 }
 
-// upgradedInTurn restarts with new files, and changes a setting in the middle, as operators
+// upgradedInTurn restarts with new files, and changes a setting in the middle by the operators' command, as operators
 // do both.
 func upgradedInTurn(ctx context.Context, w *Testbed) error {
 	const setting, value = "speculation.holdback_ms", "1234" // without it 1000
-	err := w.roll(ctx, steps{
-		leaving: func(i int) error {
-			if i != 1 {
-				return nil
-			}
-			if !w.Shared(ctx) {
-				w.Until(ctx, follows, "old and new replicas share", func() bool { return w.Shared(ctx) })
-			}
-			took, err := w.changeSetting(ctx, []*Gateway{w.Gateways[0], w.Gateways[2]}, setting, value)
-			w.Note("the setting in force on the new replica and on the old one after %v", round(took))
+	inForce := func(g *Gateway) bool {
+		all, err := g.inForce(ctx)
+		return err == nil && all[setting] == value
+	}
+	err := w.roll(ctx, func(i int) error {
+		if i != 1 {
+			return nil
+		}
+		if !w.Shared(ctx) {
+			w.Until(ctx, follows, "old and new replicas share", func() bool { return w.Shared(ctx) })
+		}
+		_, err := w.Operator(ctx, "settings", "set", "-c", w.Gateways[0].File, "--because", "an operation of the lab", setting+"="+value)
+		w.due++
+		w.Note("the setting in force on the new replica and on the old one after %v", round(w.Until(ctx, settingSpread, setting+" is in force", func() bool {
+			return inForce(w.Gateways[0]) && inForce(w.Gateways[2])
+		})))
+		return err
+	}, func(i int) error {
+		if err := w.Gateways[i].Configure(w.upgrade(i)); err != nil {
 			return err
-		},
-		away: func(i int) error {
-			g := w.Gateways[i]
-			if err := g.Configure(w.upgrade(i)); err != nil {
-				return err
-			}
-			_, err := w.Operator(ctx, "check", g.file)
-			return err
-		},
+		}
+		_, err := w.Operator(ctx, "check", w.Gateways[i].File)
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	if err := w.sharedAgain(ctx); err != nil {
-		return err
-	}
 	for _, g := range w.Gateways {
-		if all, err := g.inForce(ctx); err != nil || all[setting] != value {
-			w.Fail("replica %d has %s %q at the end: %v", g.Number, setting, all[setting], err)
-		}
-		r := operated(prompt(0, briefTokens), briefTokens)
-		r.Fields, r.Tenant = map[string]any{"model": newRoute}, newTenant
-		o := w.Load.Send(g, r)
-		if w.Load.Keep(o); o.Kind != Answered {
-			w.Fail("replica %d does not serve the new route to the new tenant: %s %s", g.Number, o.Kind, o.Detail)
-		}
+		w.Check(inForce(g), "replica %d has not %s %s at the end", g.Number, setting, value)
+		o := w.Load.Send(g, Request{Prompt: prompt(0, briefTokens), Tokens: briefTokens, Tenant: newTenant, Fields: map[string]any{"model": newRoute}})
+		w.Load.Keep(o)
+		w.Check(o.Kind == Answered, "replica %d does not serve the new route to the new tenant: %s %s", g.Number, o.Kind, o.Detail)
 	}
-	fresh := w.Targets[len(w.Targets)-1]
-	w.Until(ctx, follows, "the new backend serves", func() bool { return fresh.State().Requests[chatPath] > 0 })
+	w.Until(ctx, follows, "the new backend serves", func() bool { return w.Targets[2].State().Requests[chatPath] > 0 })
 	return nil
 }
 
-// Operator runs the gateway's own command as an operator does, and returns what it prints.
-func (w *Testbed) Operator(ctx context.Context, args ...string) (string, error) {
-	out, err := exec.CommandContext(ctx, w.opts.Gateway, args...).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("foregate %s: %w: %s", strings.Join(args, " "), err, out)
+// views reports how many gateways say that an engine is in a state.
+func (w *Testbed) views(ctx context.Context, e *Engine, state string) (n int) {
+	for _, g := range w.Gateways {
+		var reported struct {
+			Pools []struct {
+				Backends []struct{ URL, State string }
+			}
+		}
+		_ = g.read(ctx, "/admin/backends", &reported) // one that does not answer says nothing
+		for _, p := range reported.Pools {
+			for _, b := range p.Backends {
+				if b.State == state && b.URL == e.URL() {
+					n++
+				}
+			}
+		}
 	}
-	return string(out), nil
+	return n
 }
 
-// changeSetting changes a setting by the operators' command, and tells how long after that it was in
-// force at gateways.
-func (w *Testbed) changeSetting(ctx context.Context, gateways []*Gateway, name, value string) (time.Duration, error) {
-	if _, err := w.Operator(ctx, "settings", "set", "-c", gateways[0].file, "--because", "an operation of the lab", name+"="+value); err != nil {
-		return 0, err
+// through sends streams that go on for long to gateways, a few to each, and keeps what becomes
+// of them in the load; it returns when all have begun. draft says whether drafts are wanted.
+func (w *Testbed) through(ctx context.Context, all *sync.WaitGroup, to []*Gateway, tokens int, draft bool) error {
+	var begun atomic.Int64
+	n := runThrough * len(to)
+	for i := range n {
+		r := operatedRequest(i, tokens, true, !draft)
+		r.OnText = func(chunk int) {
+			if chunk == 1 {
+				begun.Add(1)
+			}
+		}
+		all.Go(func() { w.Load.Keep(w.Load.Send(to[i%len(to)], r)) })
 	}
-	w.due++
-	return w.Until(ctx, settingSpread, name+" is in force", func() bool {
-		return !slices.ContainsFunc(gateways, func(g *Gateway) bool {
-			all, err := g.inForce(ctx)
-			return err != nil || all[name] != value
-		})
-	}), nil
+	if err := process.Poll(ctx, patience, func() bool { return int(begun.Load()) == n }); err != nil {
+		return fmt.Errorf("%d of %d long streams have begun: %w", begun.Load(), n, err)
+	}
+	return nil
+}
+
+// beyond is how many tokens a stream has that goes on for 1 s longer than d, or more.
+func beyond(d time.Duration) int {
+	const perSecond = 130 // 93 in a full batch, see operating
+	return int((d + time.Second).Seconds() * perSecond)
+}
+
+// watched is what was seen of an engine after an order.
+type watched struct {
+	*Engine
+	requests int           // requests so far
+	last     time.Duration // after the order, the last request that came
+	running  int
+	aborted  int
+}
+
+// busiest waits until an engine of a pool runs two requests at least, and is the one that
+// runs most.
+func (w *Testbed) busiest(ctx context.Context, pool string) (*watched, error) {
+	var found *watched
+	err := process.Poll(ctx, patience, func() bool {
+		maximum := 1
+		for _, e := range w.enginesOf(pool) {
+			if st, err := e.state(ctx); err == nil && st.Running > maximum {
+				found, maximum = &watched{Engine: e, requests: asked(&st), running: st.Running, aborted: st.Aborted}, st.Running
+			}
+		}
+		return found != nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("no %s engine has two requests under way: %w", pool, err)
+	}
+	return found, nil
+}
+
+// watch looks at engines until over, and notes when they were last asked for something.
+func watch(ctx context.Context, since time.Time, all []*watched, over func() bool) error {
+	return process.Poll(ctx, emptyWithin, func() bool {
+		for _, v := range all {
+			st, err := v.state(ctx)
+			if err != nil {
+				return false
+			}
+			if n := asked(&st); n > v.requests {
+				v.requests, v.last = n, time.Since(since)
+			}
+			v.running, v.aborted = st.Running+st.Waiting, st.Aborted
+		}
+		return over()
+	})
+}
+
+// drainedInOrder takes one target out as an operator does before maintenance, and back.
+func drainedInOrder(ctx context.Context, w *Testbed) error {
+	var streams sync.WaitGroup
+	defer streams.Wait()
+	w.strikes()
+	w.StartLoad(Traffic{Rate: operatedRate, Next: func(n int) Request { return operatedRequest(n, briefTokens, false, true) }}).Phase(During)
+	if err := w.through(ctx, &streams, w.Gateways, beyond(w.Span(time.Second, 4*time.Second)), false); err != nil {
+		return err
+	}
+	v, err := w.busiest(ctx, TargetPool)
+	if err != nil {
+		return err
+	}
+	had, cut := v.running, v.aborted
+	began := time.Now()
+	if err := w.Gateways[0].Order(ctx, "drain?why=maintenance&backend="+url.QueryEscape(v.URL()), ""); err != nil {
+		return err
+	}
+	minimum := w.Span(2*time.Second, 4*time.Second) // somebody who has not been told would ask it
+	if err := watch(ctx, began, []*watched{v}, func() bool { return v.running == 0 && time.Since(began) > minimum }); err != nil {
+		return fmt.Errorf("the drained engine is not empty: %w", err)
+	}
+	w.Note("%d under way at the order; the last new request %v after it; empty after %v at most", had, round(v.last), round(time.Since(began)))
+	w.Within("a new request after the order", v.last, drainedFor)
+	n := w.views(ctx, v.Engine, "drained")
+	w.Check(n == len(w.Gateways), "%d replicas say that it is drained", n)
+	w.Check(v.aborted == cut, "%d requests were cut at the drained engine", v.aborted-cut)
+	w.continued.look(ctx, w.Gateways)
+	w.Check(w.continued.sum() == 0, "%d answers were continued elsewhere", w.continued.sum())
+	return w.maintained(ctx, v)
+}
+
+// maintained stops a drained engine, starts it again and has it serve.
+func (w *Testbed) maintained(ctx context.Context, v *watched) error {
+	err := errors.Join(v.Stop(), w.Hold(ctx, w.Span(time.Second, 3*time.Second)), v.Start(ctx), w.Hold(ctx, w.Span(time.Second, 2*time.Second)))
+	if err != nil {
+		return err
+	}
+	st, err := v.state(ctx)
+	w.Check(err == nil && st.Requests[chatPath] == 0, "it is asked before it was undrained: %d requests, %v", st.Requests[chatPath], err)
+	began, before := time.Now(), asked(&st)
+	v.requests = before
+	if err := w.Gateways[len(w.Gateways)-1].Order(ctx, "undrain?backend="+url.QueryEscape(v.URL()), ""); err != nil {
+		return err
+	}
+	up := w.Until(ctx, drainedFor, "all replicas say that it is up", func() bool { return w.views(ctx, v.Engine, "up") == len(w.Gateways) })
+	if err := watch(ctx, began, []*watched{v}, func() bool { return v.requests > before }); err != nil {
+		return fmt.Errorf("the undrained engine is asked for nothing: %w", err)
+	}
+	w.Note("undrained: up on all after %v, its first request after %v", round(up), round(v.last))
+	w.Within("its first request after undrain", v.last, backServing)
+	return w.Hold(ctx, w.Span(0, 2*time.Second))
+}
+
+// spotNotice is what a cloud's termination handler posts to a webhook, by a template of its
+// own: for aws-node-termination-handler WEBHOOK_TEMPLATE with these fields.
+func spotNotice(addr string, deadline time.Duration) string {
+	body, _ := json.Marshal(map[string]any{ //nolint:errchkjson // strings and a number
+		"text":    "[NTH][Instance Interruption] EventID: spot-itn-1 - Kind: SPOT_ITN - Instance: i-0123456789abcdef0 - Node: " + addr,
+		"backend": addr, "deadline_seconds": deadline.Seconds(),
+	})
+	return string(body)
+}
+
+// spotTaken has a target's and a draft's machine go at the end of a notice.
+func spotTaken(ctx context.Context, w *Testbed) error {
+	deadline := w.Span(2*time.Second, 4*time.Second)
+	var streams sync.WaitGroup
+	defer streams.Wait()
+	w.strikes()
+	for _, draft := range []bool{false, true} {
+		if err := w.through(ctx, &streams, w.Gateways, beyond(deadline+time.Second/2), draft); err != nil {
+			return err
+		}
+	}
+	target, err1 := w.busiest(ctx, TargetPool)
+	draft, err2 := w.busiest(ctx, DraftPool)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	all := []*watched{target, draft}
+	began := time.Now()
+	if err := each(all, func(v *watched) error { return w.Gateways[0].Order(ctx, "spot", spotNotice(v.addr, deadline)) }); err != nil {
+		return err
+	}
+	if err := watch(ctx, began, all, func() bool { return time.Since(began) > deadline }); err != nil {
+		return err
+	}
+	for _, v := range all {
+		v.Kill()
+		w.Within("a new request after the notice", v.last, drainedFor)
+	}
+	killed := time.Now()
+	streams.Wait()
+	w.Note("notice of %v; the last new request %v after it; killed with %d under way at the target, %d at the draft; the last of their streams was whole %v later", deadline,
+		round(slices.Max([]time.Duration{target.last, draft.last})), target.running, draft.running, round(time.Since(killed)))
+	w.Check(target.running > 0 && draft.running > 0, "an engine was killed that had nothing under way: the row shows nothing")
+	w.continued.look(ctx, w.Gateways)
+	w.Check(w.continued.sum() > 0, "nothing was continued: the row shows nothing")
+	return w.Hold(ctx, w.Span(0, 3*time.Second))
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/loadtest/process"
+	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
 // redisRows are faults of one Redis server and of the way to it.
@@ -20,18 +21,18 @@ func redisRows() []Row {
 	return []Row{
 		{
 			ID: "R1", Fault: "Redis killed, and restarted empty; tenants at half of their limits", Short: true, Recover: backAgain,
-			Promise: "0 failed, 0 limited; level local ≤ 1.5 s, reported ≤ 2 s; shared again ≤ 2 s", Setup: Setup{Config: limitEach(halfRPM)}, Run: outage(kill, start),
+			Promise: "0 failed, 0 limited; level local ≤ 1.5 s, reported ≤ 2 s; shared again ≤ 2 s", Setup: Setup{Config: halfLimits}, Run: outage(killed, start),
 		},
 		{
 			ID: "R2", Fault: "Redis frozen (SIGSTOP); then open connections lose all data, and new ones work", Short: true, Recover: backAgain,
-			Promise: "0 failed; + ≤ 15 ms p99; level local ≤ 1.5 s, reported ≤ 2 s; shared again ≤ 2 s", Run: withinRedisBudget(inTurn(outage(freeze, thaw), blackHole)),
+			Promise: "0 failed; + ≤ 15 ms p99; level local ≤ 1.5 s, reported ≤ 2 s; shared again ≤ 2 s", Run: withinRedisBudget(inTurn(outage(frozen, thaw), blackHole)),
 		},
 		{
 			ID: "R3", Fault: fmt.Sprintf("every answer of Redis is late, by %v in turn", lates), Recover: backAgain,
 			Promise: "0 failed; + ≤ 15 ms p99; ≤ 30 connections and 20 per 1,000 requests; shared again ≤ 2 s", Run: withinRedisBudget(slow),
 		},
 		{ID: "R6", Fault: "Redis full: OOM, noeviction", Promise: "0 failed; reads continue; shared again ≤ 2 s", Short: true, Recover: backAgain, Run: full},
-		{ID: "R7", Fault: "FLUSHALL every second", Promise: promise, Short: true, Recover: backAgain, Run: again(time.Second, flush)},
+		{ID: "R7", Fault: "FLUSHALL every second", Promise: promise, Short: true, Recover: backAgain, Run: again(time.Second, "flushall")},
 		{
 			ID: "R8", Fault: "a wrong type at each kind of key, which is then evicted, one after the other; at last at all of them at once",
 			Promise: promise, Recover: backAgain, Run: wrongTypes, MaxLogLines: 4 * usualQuiet,
@@ -39,7 +40,7 @@ func redisRows() []Row {
 		{ID: "R11", Fault: "password rotated; then NOPERM: the user has no permissions", Promise: promise + "; the log names the cause", Recover: backAgain, Run: inTurn(rotated, forbidden)},
 		refuses("R12a", "READONLY: a replica in place of the master", demoted("yes")),
 		refuses("R12b", "MASTERDOWN: a replica that has lost its master", demoted("no")),
-		refuses("R12c", "NOSCRIPT: SCRIPT FLUSH five times a second", again(200*time.Millisecond, forgetScripts)),
+		refuses("R12c", "NOSCRIPT: SCRIPT FLUSH five times a second", again(200*time.Millisecond, "script", "flush")),
 		refuses("R12d", "BUSY: a script that does not end", busy),
 		refuses("R12e", "max clients reached", crowded),
 		{
@@ -63,11 +64,8 @@ const (
 	// dials once a second, and an exchange comes twice in scrape.interval.
 	backAgain = 2 * time.Second
 
-	halfRPM = 2 * 60 * int(usualRate) / len(Tenants) // a limit of which the usual load is half
+	replicasKey = "foregate:{fg}:replicas"
 )
-
-// step is a part of a row.
-type step func(ctx context.Context, w *Testbed) error
 
 // inTurn makes one fault after the other.
 func inTurn(faults ...step) step {
@@ -90,97 +88,87 @@ func outage(begin, end step) step {
 
 func (w *Testbed) outage() time.Duration { return w.Span(2*time.Second, 4*time.Second) }
 
-// again does something at the server every so often, for as long as an outage lasts.
-func again(every time.Duration, what func(context.Context, *Server) error) step {
+// server is the one of a single Redis; of Sentinel, the first master.
+func (w *Testbed) server() *Server { return w.Redis.Servers[0] }
+
+// again gives the server a command every so often, for as long as an outage lasts.
+func again(every time.Duration, command ...any) step {
 	return func(ctx context.Context, w *Testbed) error {
 		return w.Inject(ctx, 0, func() error {
-			for end := time.Now().Add(w.outage()); time.Now().Before(end); {
-				if err := what(ctx, w.Redis.Servers[0]); err != nil {
-					return err
-				}
-				if err := w.Hold(ctx, every); err != nil {
-					return err
-				}
+			return w.repeat(ctx, w.outage(), every, func() error { return w.server().do(ctx, command...) })
+		}, nothing)
+	}
+}
+
+// commands gives the server commands, each in one string.
+func commands(all ...string) step {
+	return func(ctx context.Context, w *Testbed) error {
+		for _, line := range all {
+			var args []any
+			for _, word := range strings.Fields(line) {
+				args = append(args, word)
 			}
-			return nil
-		}, func() error { return nil })
-	}
-}
-
-func flush(ctx context.Context, s *Server) error         { return s.Client.FlushAll(ctx).Err() }
-func forgetScripts(ctx context.Context, s *Server) error { return s.Client.ScriptFlush(ctx).Err() }
-
-func start(ctx context.Context, w *Testbed) error { return w.Redis.Servers[0].Start(ctx) }
-func thaw(_ context.Context, w *Testbed) error    { return w.Redis.Servers[0].Thaw() }
-
-// kill ends Redis, and waits until every gateway is on its own.
-func kill(ctx context.Context, w *Testbed) error {
-	err := w.Redis.Servers[0].Kill()
-	w.local(ctx)
-	return err
-}
-
-// freeze stops Redis where it stands, and waits until every gateway is on its own.
-func freeze(ctx context.Context, w *Testbed) error {
-	err := w.Redis.Servers[0].Freeze()
-	w.local(ctx)
-	return err
-}
-
-// local waits until every gateway is on its own, and notes how long that took.
-func (w *Testbed) local(ctx context.Context) {
-	w.Note("each for itself after %v", round(w.Until(ctx, alone+says, "every gateway is for itself", func() bool { return w.InMode(ctx, "local") })))
-}
-
-// eachTenant changes the tenants of a configuration.
-func eachTenant(file map[string]any, change func(i int, tenant map[string]any)) {
-	tenants, _ := file["tenants"].([]any) // made by Testbed.config
-	for i, t := range tenants {
-		if t, ok := t.(map[string]any); ok {
-			change(i, t)
+			if err := w.server().do(ctx, args...); err != nil {
+				return err
+			}
 		}
+		return nil
 	}
 }
 
-// limitEach gives each tenant a limit of requests a minute.
-func limitEach(rpm int) func(int, map[string]any) {
-	return func(_ int, file map[string]any) {
-		eachTenant(file, func(_ int, t map[string]any) { t["rpm"] = rpm })
-	}
+func start(ctx context.Context, w *Testbed) error { return w.server().Start(ctx) }
+func thaw(_ context.Context, w *Testbed) error    { return w.server().Thaw() }
+func kill(_ context.Context, w *Testbed) error    { w.server().Kill(); return nil }
+func freeze(_ context.Context, w *Testbed) error  { return w.server().Freeze() }
+
+// killed and frozen wait until every gateway is on its own.
+var killed, frozen = inTurn(kill, local), inTurn(freeze, local)
+
+func local(ctx context.Context, w *Testbed) error {
+	w.Note("each for itself after %v", round(w.Until(ctx, alone+says, "every gateway is for itself", func() bool {
+		return !slices.ContainsFunc(w.modes(ctx), func(m string) bool { return m != "local" })
+	})))
+	return nil
 }
 
-// unlimited takes all limits out of a configuration.
-func unlimited(_ int, file map[string]any) {
-	eachTenant(file, func(_ int, t map[string]any) {
-		delete(t, "rpm")
-		delete(t, "tpm")
-	})
+// halfLimits gives each tenant a limit of requests a minute of which the usual load is half.
+func halfLimits(_ *Testbed, _ int, file map[string]any) {
+	EachTenant(file, func(_ int, t map[string]any) { t["rpm"] = 2 * 60 * int(usualRate) / len(Tenants) })
 }
 
 func blackHole(ctx context.Context, w *Testbed) error {
-	return w.Inject(ctx, 0, func() error {
+	return w.Inject(ctx, 400*time.Millisecond, func() error { // an exchange is late by then
 		for _, d := range w.Redis.Proxies {
 			d.BlackHole()
 		}
-		return w.Hold(ctx, 400*time.Millisecond) // an exchange is late by then
-	}, func() error { return nil })
+		return nil
+	}, nothing)
 }
 
 // lates are the delays of answers: within the budget, at it, and beyond it.
 var lates = []time.Duration{5 * time.Millisecond, lookupBudget, 50 * time.Millisecond, 500 * time.Millisecond}
 
+const (
+	// fewReconnects is what it takes three gateways to find out, however many requests there are: five questions each, for
+	// limits and for answers, each of which may cost its connection.
+	fewReconnects = 3 * 5 * 2
+	// maxReconnects is how many more 1,000 requests may cost while Redis is slow.
+	// A client that gives each lookup a context deadline of its own makes 990: it drops the connection of every
+	// late answer.
+	maxReconnects = 20
+)
+
 // slow delays every answer by each of the delays, and counts the connections that requests cost beyond those
 // that the gateways make by themselves.
 func slow(ctx context.Context, w *Testbed) error {
-	span := w.Span(2500*time.Millisecond, 4*time.Second)
 	count := func() (made int, err error) {
 		was := w.Redis.connections()
-		err = w.Hold(ctx, span)
+		err = w.Hold(ctx, w.Span(2500*time.Millisecond, 4*time.Second))
 		return w.Redis.connections() - was, err
 	}
 	for _, d := range lates {
 		err := w.Inject(ctx, 0, func() error {
-			w.Redis.Set(NetworkFault{Delay: d})
+			w.Redis.Set(process.NetworkFault{Delay: d})
 			began := w.Load.Sent()
 			busy, err := count()
 			if err != nil {
@@ -190,12 +178,11 @@ func slow(ctx context.Context, w *Testbed) error {
 			defer w.Load.Pause(false)
 			sent := w.Load.Sent() - began
 			idle, err := count()
-			w.Note("%v: %d connections in %d requests, %d without any; modes %v", d, busy, sent, idle, w.Modes(ctx))
-			if maximum := fewReconnects + maxReconnects*sent/1000; busy-idle > maximum {
-				w.Fail("%v: %d requests cost %d connections, promised %d", d, sent, busy-idle, maximum)
-			}
+			w.Note("%v: %d connections in %d requests, %d without any; modes %v", d, busy, sent, idle, w.modes(ctx))
+			maximum := fewReconnects + maxReconnects*sent/1000
+			w.Check(busy-idle <= maximum, "%v: %d requests cost %d connections, promised %d", d, sent, busy-idle, maximum)
 			return err
-		}, func() error { w.Redis.Set(NetworkFault{}); return nil })
+		}, func() error { w.Redis.Set(process.NetworkFault{}); return nil })
 		if err != nil {
 			return err
 		}
@@ -203,17 +190,7 @@ func slow(ctx context.Context, w *Testbed) error {
 	return nil
 }
 
-// fewReconnects is what it takes three gateways to find out, however many requests there are: five questions each, for
-// limits and for answers, each of which may cost its connection.
-const fewReconnects = 3 * 5 * 2
-
-// maxReconnects is how many more 1,000 requests may cost while Redis is slow.
-// A client that gives each lookup a context deadline of its own makes 990: it drops the connection of every
-// late answer.
-const maxReconnects = 20
-
 func full(ctx context.Context, w *Testbed) error {
-	s := w.Redis.Servers[0]
 	kept := Request{Tenant: Tenants[0], Priority: "normal", Tokens: 12, Prompt: "What is kept before there is no more room?"}
 	w.Load.Keep(w.Load.Send(w.Gateways[0], kept))
 	if err := w.Hold(ctx, follows); err != nil { // it is written behind the request
@@ -221,21 +198,20 @@ func full(ctx context.Context, w *Testbed) error {
 	}
 	return w.Inject(ctx, w.outage(), func() error {
 		for i := range 64 {
-			if err := s.Client.Set(ctx, fmt.Sprintf("ballast:%d", i), strings.Repeat("x", 64<<10), 0).Err(); err != nil {
+			if err := w.server().do(ctx, "set", fmt.Sprintf("ballast:%d", i), strings.Repeat("x", 64<<10)); err != nil {
 				return err
 			}
 		}
-		return s.Config(ctx, "maxmemory-policy", "noeviction", "maxmemory", "4mb") // less than there is
+		return commands("config set maxmemory-policy noeviction maxmemory 4mb")(ctx, w) // less than there is
 	}, func() error {
-		w.Note("modes meanwhile %v", w.Modes(ctx))
+		w.Note("modes meanwhile %v", w.modes(ctx))
 		for _, g := range w.Gateways[1:] { // they have no copy of it
 			o := w.Load.Send(g, kept)
 			w.Load.Keep(o)
-			if said := o.Header.Get("X-Cache"); said != "HIT" {
-				w.Fail("gateway %d: what Redis keeps is not read: X-Cache says %q", g.Number, said)
-			}
+			said := o.Header.Get("X-Cache")
+			w.Check(said == "HIT", "gateway %d: what Redis keeps is not read: X-Cache says %q", g.Number, said)
 		}
-		return s.Config(ctx, "maxmemory", "0")
+		return commands("config set maxmemory 0")(ctx, w)
 	})
 }
 
@@ -244,22 +220,9 @@ const answerKeys = "foregate:cache:"
 
 // knownKeys are keys that there may not be while nothing is wrong.
 var knownKeys = []string{
-	settingsKey, "foregate:{fg}:replicas", "foregate:{fg}:drain", "foregate:{fg}:told1",
+	settingsKey, replicasKey, "foregate:{fg}:drain", "foregate:{fg}:told1",
 	"foregate:{fg}:placed2:draft", "foregate:{fg}:placed2:target", "foregate:{fg}:ledger1:tenant:acme", "foregate:{fg}:ledger1:tenant:globex",
 	"foregate:{fg}:epochs",
-}
-
-// spoil makes keys lists, which none of ours is.
-func spoil(ctx context.Context, s *Server, keys ...string) error {
-	for _, key := range keys {
-		pipe := s.Client.TxPipeline()
-		pipe.Del(ctx, key)
-		pipe.LPush(ctx, key, "nonsense")
-		if _, err := pipe.Exec(ctx); err != nil {
-			return fmt.Errorf("spoiling %s: %w", key, err)
-		}
-	}
-	return nil
 }
 
 // spoilable are the keys that there are and those that there may be; of answers two.
@@ -276,94 +239,77 @@ func spoilable(ctx context.Context, s *Server) ([]string, error) {
 	}), err
 }
 
+// wrongTypes makes keys lists, which none of ours is.
 func wrongTypes(ctx context.Context, w *Testbed) error {
-	s := w.Redis.Servers[0]
-	keys, err := spoilable(ctx, s)
+	keys, err := spoilable(ctx, w.server())
 	if err != nil {
 		return err
 	}
-	return w.Inject(ctx, 0, func() error {
+	spoil := func(key string) error {
+		return w.server().do(ctx, "eval", "redis.call('del', KEYS[1]); return redis.call('lpush', KEYS[1], 'nonsense')", 1, key)
+	}
+	evict := func(key string) error { return commands("del "+key)(ctx, w) }
+	return w.Inject(ctx, w.outage(), func() error {
 		for _, key := range keys {
-			if err := spoil(ctx, s, key); err != nil {
-				return err
-			}
-			if err := w.Hold(ctx, w.Span(300*time.Millisecond, 800*time.Millisecond)); err != nil {
-				return err
-			}
-			if err := s.Client.Del(ctx, key).Err(); err != nil {
+			err := errors.Join(spoil(key), w.Hold(ctx, w.Span(300*time.Millisecond, 800*time.Millisecond)), evict(key))
+			if err != nil {
 				return err
 			}
 		}
 		w.Note("%d keys", len(keys))
-		if err := spoil(ctx, s, keys...); err != nil {
-			return err
-		}
-		return w.Hold(ctx, w.outage())
-	}, func() error { return s.Client.Del(ctx, keys...).Err() })
+		return each(keys, spoil)
+	}, func() error { return each(keys, evict) })
 }
 
-// acl changes the gateways' user.
-func (w *Testbed) acl(ctx context.Context, rules ...any) error {
-	args := append([]any{"acl", "setuser", redisUser}, rules...)
-	if err := w.Redis.Servers[0].Client.Do(ctx, args...).Err(); err != nil {
-		return fmt.Errorf("%v: %w", args, err)
+// each does something to all, and joins the errors.
+func each[T any](all []T, do func(T) error) (err error) {
+	for _, v := range all {
+		err = errors.Join(err, do(v))
 	}
-	return nil
-}
-
-// dropUsers closes the gateways' connections, as a fault in between would.
-func (w *Testbed) dropUsers() {
-	for _, d := range w.Redis.Proxies {
-		d.Cut()
-	}
+	return err
 }
 
 // checkLogWords breaks the promise when no gateway's log holds one of the words.
 func (w *Testbed) checkLogWords(words ...string) {
-	for _, g := range w.Gateways {
-		for _, word := range words {
-			if g.Logged(word) {
-				w.Note("logged %s", word)
-				return
-			}
+	for _, word := range words {
+		if slices.ContainsFunc(w.Gateways, func(g *Gateway) bool { return g.logged(word) }) {
+			w.Note("logged %s", word)
+			return
 		}
 	}
 	w.Fail("no gateway's log holds any of %v", words)
 }
 
 func rotated(ctx context.Context, w *Testbed) error {
-	err := w.Inject(ctx, w.outage(), func() error {
-		if err := w.acl(ctx, "resetpass", ">another"); err != nil {
-			return err
-		}
-		w.dropUsers()
-		return nil
-	}, func() error { return w.acl(ctx, ">"+redisPassword) })
+	user := "acl setuser " + redisUser
+	err := outage(inTurn(commands(user+" resetpass >another"), cut), commands(user+" >"+redisPassword))(ctx, w)
 	w.checkLogWords("WRONGPASS", "NOAUTH")
 	return err
 }
 
+// cut resets the gateways' connections to Redis.
+func cut(_ context.Context, w *Testbed) error { w.Redis.cut(); return nil }
+
 func forbidden(ctx context.Context, w *Testbed) error {
-	err := w.Inject(ctx, w.outage(), func() error { return w.acl(ctx, "-@all") }, func() error { return w.acl(ctx, "+@all") })
+	err := outage(commands("acl setuser "+redisUser+" -@all"), commands("acl setuser "+redisUser+" +@all"))(ctx, w)
 	w.checkLogWords("NOPERM")
 	return err
 }
 
 // busy runs a script that does not end, until it is killed.
 func busy(ctx context.Context, w *Testbed) error {
-	s := w.Redis.Servers[0]
-	if err := s.Config(ctx, "busy-reply-threshold", "50"); err != nil {
+	if err := commands("config set busy-reply-threshold 50")(ctx, w); err != nil {
 		return err
 	}
-	another := admin(s.Addr)
+	another := adminClient(w.server().Addr)
 	defer func() { _ = another.Close() }()
 	ended := make(chan error, 1)
 	return w.Inject(ctx, w.outage(), func() error {
 		go func() { ended <- another.WithTimeout(time.Minute).Eval(ctx, "while true do end", nil).Err() }()
 		return nil
 	}, func() error {
-		if err := s.Client.ScriptKill(ctx).Err(); err != nil {
-			return fmt.Errorf("SCRIPT KILL: %w", err)
+		if err := commands("script kill")(ctx, w); err != nil {
+			return err
 		}
 		if err := <-ended; err == nil {
 			return errors.New("the script ended by itself")
@@ -374,36 +320,121 @@ func busy(ctx context.Context, w *Testbed) error {
 
 // crowded lets nobody in who is not in already, and throws the gateways out.
 func crowded(ctx context.Context, w *Testbed) error {
-	s := w.Redis.Servers[0]
-	conn := s.Client.Conn()
+	conn := w.server().Client.Conn()
 	defer func() { _ = conn.Close() }() // back to the pool
 	if err := conn.Ping(ctx).Err(); err != nil {
 		return err
 	}
 	return w.Inject(ctx, w.outage(), func() error {
-		if err := conn.ConfigSet(ctx, "maxclients", "1").Err(); err != nil {
-			return err
-		}
-		w.dropUsers()
-		return nil
+		err := conn.ConfigSet(ctx, "maxclients", "1").Err()
+		w.Redis.cut()
+		return err
 	}, func() error { return conn.ConfigSet(ctx, "maxclients", "1000").Err() })
 }
 
 // demoted makes the server a replica of a master that there is not. stale says whether it answers reads.
 func demoted(stale string) step {
 	return func(ctx context.Context, w *Testbed) error {
-		s := w.Redis.Servers[0]
 		nobody, err := process.FreeAddrs(1)
-		if err == nil {
-			err = s.Config(ctx, "replica-serve-stale-data", stale)
-		}
 		if err != nil {
 			return err
 		}
-		return outage(
-			func(ctx context.Context, _ *Testbed) error {
-				return s.Client.ReplicaOf(ctx, "127.0.0.1", process.Port(nobody[0])).Err()
-			},
-			func(ctx context.Context, _ *Testbed) error { return s.Client.ReplicaOf(ctx, "NO", "ONE").Err() })(ctx, w)
+		return outage(commands("config set replica-serve-stale-data "+stale, "replicaof 127.0.0.1 "+process.Port(nobody[0])), commands("replicaof no one"))(ctx, w)
 	}
+}
+
+func partitioned(ctx context.Context, w *Testbed) error {
+	last := len(w.Gateways) - 1
+	modes := func(ofLast string) bool {
+		all := w.modes(ctx)
+		return all[last] == ofLast && !slices.ContainsFunc(all[:last], func(m string) bool { return m != "shared" })
+	}
+	err := w.Inject(ctx, w.outage(), func() error {
+		w.Redis.Proxies[last].Set(process.NetworkFault{Mute: true})
+		w.Note("for itself after %v", round(w.Until(ctx, alone+says, "the replica is for itself", func() bool { return modes("local") })))
+		return nil
+	}, func() error {
+		w.Check(modes("local"), "modes meanwhile %v", w.modes(ctx))
+		w.Redis.Proxies[last].Set(process.NetworkFault{})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	flaps := 0
+	err = w.repeat(ctx, w.Span(2*time.Second, 4*time.Second), 100*time.Millisecond, func() error {
+		if !modes("shared") {
+			flaps++
+		}
+		return nil
+	})
+	w.Check(flaps == 0, "flaps after the end, %d times", flaps)
+	return err
+}
+
+// splitBrain leads one gateway to a master of its own, gives the sides different
+// settings, and leads it back.
+func splitBrain(ctx context.Context, w *Testbed) error {
+	a := w.server()
+	b, err := startServer(ctx, w.dir, "other")
+	if b != nil {
+		w.Adopt(b.Stop)
+	}
+	if err != nil {
+		return err
+	}
+	last := len(w.Gateways) - 1
+	proxy := w.Redis.Proxies[last]
+	lead := func(to *Server) {
+		proxy.SetUpstream(to.Addr)
+		proxy.Cut()
+	}
+	members := func(i int) float64 {
+		m, _ := w.Gateways[i].Metrics(ctx) // none shares with nobody
+		if m.Mode() != "shared" {
+			return 0
+		}
+		return m.Sum("foregate_fleet_replicas")
+	}
+	err = w.Inject(ctx, w.outage(), func() error {
+		if err := errors.Join(a.do(ctx, "hset", settingsKey, "shed.low", "0.80"), b.do(ctx, "hset", settingsKey, "shed.low", "0.70")); err != nil {
+			return err
+		}
+		lead(b)
+		w.Note("two fleets after %v", round(w.Until(ctx, 15*time.Second, "each side shares by itself", func() bool {
+			return members(last) == 1 && members(0) == float64(last)
+		})))
+		w.Until(ctx, follows, "each side goes by its own settings", func() bool {
+			return w.every(func(g *Gateway) bool {
+				all, err := g.inForce(ctx)
+				return err == nil && strings.TrimSuffix(all["shed.low"], "0") == map[bool]string{false: "0.8", true: "0.7"}[g.Number == last]
+			})
+		})
+		return w.probedPerSide(ctx)
+	}, func() error {
+		lead(a)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	w.settingSpreads(ctx, a)
+	n, err := a.Client.ZCard(ctx, replicasKey).Result()
+	w.Check(int(n) == len(w.Gateways), "%d replicas in the set", n)
+	return err
+}
+
+// probedPerSide has a backend fail while the fleet is two: each side probes by itself, and
+// on each one replica alone.
+func (w *Testbed) probedPerSide(ctx context.Context) error {
+	sick := w.Targets[0]
+	if w.Short() {
+		return nil
+	}
+	before := sick.State().Requests[completionsPath]
+	err := errors.Join(sick.SetFault(vllmsim.Fault{Status: 500}), w.Hold(ctx, 8*time.Second))
+	probes := sick.State().Requests[completionsPath] - before
+	w.Note("%d probes by two sides in 8s", probes)
+	w.Check(probes <= 2*3, "%d probes by two sides, at most 6 are due", probes) // after 2 s and 4 s more, and one that is under way
+	return errors.Join(err, sick.SetFault(vllmsim.Fault{}))
 }

@@ -24,13 +24,15 @@ const (
 	promiseRate  = 80.0 // requests a second
 	promiseStale = time.Second
 	certifies    = 30 * time.Second // 200 scores and 16 good audits at that rate are 3 s
+
+	riskKeys = "foregate:{fg}:log1:" // begin the names of evidence
 )
 
 // promising is a world in which the draft is the target's equal, all drafts score alike, and
 // everything is audited: 16 audits certify the one threshold that there is.
 func promising() Setup {
 	return Setup{
-		Rate: promiseRate, Sim: func(o *vllmsim.Options) { o.Divergence = 0 },
+		Rate: promiseRate, Sim: func(_ string, o *vllmsim.Options) { o.Divergence = 0 },
 		Settings: map[string]string{
 			"speculation.mode": "risk", "risk.warmup": "shadow", "risk.max_disagreement": "0.3", "risk.audit_rate": "1", "economy.guard": "off",
 			"speculation.max_concurrent_scores": "16", "risk.cold_start_audits_per_minute": "100000",
@@ -38,10 +40,17 @@ func promising() Setup {
 		},
 		Load: func(n int) Request {
 			r := usualLoad(n)
-			r.Prompt, r.Fields = "What is the colour of the sky over a harbour?", map[string]any{"temperature": 0}
+			r.Prompt = "What is the colour of the sky over a harbour?"
 			return r
 		},
 	}
+}
+
+// acceptance tells whether an answer is a draft, and the policy by which that was served.
+func acceptance(o *Outcome) (draft bool, policy string) {
+	said := o.Header.Get("X-Acceptance")
+	_, policy, _ = strings.Cut(said, "policy=")
+	return strings.HasPrefix(said, "accepted;"), policy
 }
 
 // grants are the policies by which each gateway served the last draft that was decided on since
@@ -54,8 +63,8 @@ func (w *Testbed) grants(since time.Time) []string {
 			continue
 		}
 		last[o.Gateway], out[o.Gateway] = o.At, ""
-		if accepted := o.Header.Get("X-Acceptance"); strings.HasPrefix(accepted, "accepted;") {
-			_, out[o.Gateway], _ = strings.Cut(accepted, "policy=")
+		if draft, policy := acceptance(&o); draft {
+			out[o.Gateway] = policy
 		}
 	}
 	return out
@@ -68,22 +77,6 @@ func newer(policy string, than time.Time) bool {
 	return err == nil && micros > than.UnixMicro()
 }
 
-// afresh forgets what the warm-up has shown: its drafts score otherwise, and a threshold that only
-// they reach could not be certified. It tells when that was done.
-func (w *Testbed) afresh(ctx context.Context) (time.Time, error) {
-	c := w.Redis.Servers[0].Client
-	routes, err := c.ZRange(ctx, riskKeys+"routes", 0, -1).Result()
-	if err != nil {
-		return time.Time{}, err
-	}
-	keys := []string{riskKeys + "routes"}
-	for _, route := range routes {
-		keys = append(keys, riskKeys+"of:"+route, riskKeys+"state:"+route)
-	}
-	err = c.Del(ctx, keys...).Err()
-	return time.Now(), err
-}
-
 // promised waits until every gateway serves drafts by one threshold of which nothing was known when the evidence
 // was lost: for up to a second a gateway goes by what it has read before.
 func (w *Testbed) promised(ctx context.Context, lost time.Time) {
@@ -92,35 +85,38 @@ func (w *Testbed) promised(ctx context.Context, lost time.Time) {
 		all := w.grants(time.Now().Add(-time.Second))
 		return newer(all[0], lost) && !slices.ContainsFunc(all, func(g string) bool { return g != all[0] })
 	})
-	if err != nil {
-		w.Fail("drafts are not served by all, certified anew: %v", err)
-	}
+	w.Check(err == nil, "drafts are not served by all, certified anew: %v", err)
 	w.Note("certified after %v", round(time.Since(began)))
 }
 
-// certificateLost kills the Redis that has the evidence.
+// certificateLost kills the Redis that has the evidence. Before, it forgets what the warm-up has shown: its drafts score
+// otherwise, and a threshold that only they reach could not be certified.
 func certificateLost(ctx context.Context, w *Testbed) error {
-	lost, err := w.afresh(ctx)
+	routes, err := w.server().Client.ZRange(ctx, riskKeys+"routes", 0, -1).Result()
 	if err != nil {
 		return err
 	}
-	w.promised(ctx, lost)
-	s := w.Redis.Servers[0]
+	forgotten := []any{"del", riskKeys + "routes"}
+	for _, route := range routes {
+		forgotten = append(forgotten, riskKeys+"of:"+route, riskKeys+"state:"+route)
+	}
+	if err := w.server().do(ctx, forgotten...); err != nil {
+		return err
+	}
+	w.promised(ctx, time.Now())
 	var died time.Time
 	return w.InjectUntil(ctx, w.Span(2500*time.Millisecond, 5*time.Second), func() error {
 		died = time.Now()
-		return s.Kill()
+		return kill(ctx, w)
 	}, func() error {
 		w.lateDrafts(died)
 		restarted := time.Now() // empty
-		if err := s.Start(ctx); err != nil {
+		if err := start(ctx, w); err != nil {
 			return err
 		}
-		if err := w.set(ctx, w.Settings); err != nil {
-			return err
-		}
+		err := w.set(ctx, w.Settings)
 		w.promised(ctx, restarted)
-		return nil
+		return err
 	}, w.Shared)
 }
 
@@ -129,23 +125,16 @@ func (w *Testbed) lateDrafts(died time.Time) {
 	var last time.Duration
 	bypassed := 0
 	for _, o := range w.Load.Outcomes() {
-		since := o.At.Sub(died)
-		switch reported := o.Header.Get("X-Acceptance"); {
+		draft, _ := acceptance(&o)
+		switch since := o.At.Sub(died); {
 		case o.Kind != Answered || since < 0:
-		case strings.HasPrefix(reported, "accepted;"):
+		case draft:
 			last = max(last, since)
 		default:
 			bypassed++
 		}
 	}
 	w.Note("the last draft was asked for %v after Redis' end; %d answers without", round(last), bypassed)
-	if last > w.TimerLag.Bound(promiseStale) {
-		w.Fail("a draft was served that was asked for %v after Redis' end, promised %v", last, promiseStale)
-	}
-	if bypassed == 0 {
-		w.Fail("no answer was without a draft")
-	}
+	w.Within("a draft was served that was asked for after Redis' end", last, promiseStale)
+	w.Check(bypassed > 0, "no answer was without a draft")
 }
-
-// riskKeys is what the names of evidence begin with.
-const riskKeys = "foregate:{fg}:log1:"

@@ -5,11 +5,63 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
+
+// Row is one line of the table: a fault and what is promised under it.
+type Row struct {
+	ID, Fault, Promise string
+
+	Short bool // part of the short form
+	Setup Setup
+
+	// Added is the latency that the fault may add to any request; 0 is the 15 ms budget of
+	// a lookup, below 0 is not checked.
+	Added time.Duration
+	// Recover is how long after the fault's end all is as before; 0 is not checked.
+	Recover time.Duration
+	// Tolerated are kinds of outcomes, beside [Answered], that break no promise.
+	Tolerated []string
+	// MaxLogLines is how many lines each gateway may log per strike beside access records; 0 is
+	// 10. Ten more are free.
+	MaxLogLines int
+
+	// Run makes the fault, once the load runs and its latency before is known, and checks
+	// what is particular to the row with [Testbed.Fail] and [Testbed.Until]. An error means
+	// that the row could not be carried out. Run leaves the world healed.
+	Run step
+}
+
+// step is a part of a row.
+type step func(ctx context.Context, w *Testbed) error
+
+// is reports whether an id names the row: R4 names R4a, R4b and so on.
+func (r *Row) is(id string) bool {
+	rest, ok := strings.CutPrefix(strings.ToLower(r.ID), strings.ToLower(id))
+	return ok && (rest == "" || len(rest) == 1 && rest[0] >= 'a' && rest[0] <= 'z')
+}
+
+// Rows are all rows, in the order of the table. A file adds its rows here.
+func Rows() []Row {
+	return slices.Concat(redisRows(), failoverRows(), lostRows(), starvedRows(), verifyRows(),
+		[]Row{breakerRow(), killedRow(), hotRow(), switchRow(), overloadRow(), riskRow()})
+}
+
+// Result is what came of a row.
+type Result struct {
+	Sent, Answered int
+	Errors         map[string]int // by kind
+	Samples        []string       // a detail of each kind
+	// Added latency: the time to the first byte during the fault beyond the median before.
+	AddedP99, AddedWorst time.Duration
+	FrontP99             time.Duration // the same for the part outside the cascade, of streams
+	Recovered            time.Duration
+	Notes, Failures      []string
+	Figure               time.Duration // what a row measures beside its promise; 0 is nothing
+}
 
 // Options say what to run.
 type Options struct {
@@ -29,42 +81,33 @@ type Options struct {
 	Seen    func(id string, r *Result)       // is told of every try of a row; nil: nobody is
 }
 
-const (
-	rowPatience = 5 * time.Minute // with one row, times the scale
-)
+// rowPatience is that with one row, times the scale.
+const rowPatience = 5 * time.Minute
 
 // ErrBroken is Run's when a promise was broken.
 var ErrBroken = errors.New("a promise was broken")
 
 // Choose are the rows that o asks for, and an error that names what is not there.
 func Choose(o *Options) ([]Row, error) {
-	rows, err := o.named()
-	if err != nil || o.Parts < 2 {
-		return rows, err
-	}
-	at := -1
-	return slices.DeleteFunc(rows, func(Row) bool {
-		at++
-		return at%o.Parts != o.Part-1
-	}), nil
-}
-
-// named are the rows that are asked for by their names.
-func (o *Options) named() ([]Row, error) {
 	all := Rows()
 	if o.Operations {
 		all = Operations()
-	}
-	if len(o.Only) == 0 {
-		return slices.DeleteFunc(all, func(r Row) bool { return o.Short && !r.Short }), nil
 	}
 	for _, id := range o.Only {
 		if !slices.ContainsFunc(all, func(r Row) bool { return r.is(id) }) {
 			return nil, fmt.Errorf("there is no row %q; --list tells them", id)
 		}
 	}
-	return slices.DeleteFunc(all, func(r Row) bool {
+	all = slices.DeleteFunc(all, func(r Row) bool {
+		if len(o.Only) == 0 {
+			return o.Short && !r.Short
+		}
 		return !slices.ContainsFunc(o.Only, r.is)
+	})
+	at := -1
+	return slices.DeleteFunc(all, func(Row) bool {
+		at++
+		return o.Parts > 1 && at%o.Parts != o.Part-1
 	}), nil
 }
 
@@ -79,17 +122,13 @@ func Run(ctx context.Context, o Options) error {
 	if o.Scale == 0 {
 		o.Scale = 1
 	}
-	head, put := heading, line
-	if o.Operations {
-		head, put = operationsHeading, operationLine
-	}
-	if err := head(o.Out); err != nil {
+	if err := heading(o.Out); err != nil {
 		return err
 	}
 	var failed []string
 	began := time.Now()
 	for i := range rows {
-		kept, err := tryRow(ctx, &o, &rows[i], put)
+		kept, err := tryRow(ctx, &o, &rows[i])
 		if err != nil {
 			return err
 		}
@@ -106,7 +145,7 @@ func Run(ctx context.Context, o Options) error {
 
 // tryRow runs a row until it keeps its promise, or as often as may be; each try has its
 // line in the table.
-func tryRow(ctx context.Context, o *Options, r *Row, put func(io.Writer, *Row, *Result) error) (kept bool, err error) {
+func tryRow(ctx context.Context, o *Options, r *Row) (kept bool, err error) {
 	for range 1 + o.Again {
 		seen := runRow(ctx, o, r)
 		if o.Seen != nil {
@@ -115,7 +154,7 @@ func tryRow(ctx context.Context, o *Options, r *Row, put func(io.Writer, *Row, *
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
-		if err := put(o.Out, r, &seen); err != nil {
+		if err := line(o.Out, r, &seen); err != nil {
 			return false, err
 		}
 		if len(seen.Failures) == 0 {
@@ -124,12 +163,6 @@ func tryRow(ctx context.Context, o *Options, r *Row, put func(io.Writer, *Row, *
 	}
 	return false, nil
 }
-
-// quiet keeps go-redis from a line for every dial that fails: that is what is wanted here.
-type quiet struct{}
-
-// Printf drops the line.
-func (quiet) Printf(context.Context, string, ...any) {}
 
 // runRow runs one row in a world of its own.
 func runRow(ctx context.Context, o *Options, r *Row) Result {
@@ -145,16 +178,16 @@ func runRow(ctx context.Context, o *Options, r *Row) Result {
 	if err := w.carryOut(ctx, r); err != nil {
 		w.Fail("not carried out: %v", err)
 	}
-	seen := w.seen(r)
+	w.sumUp(r)
 	words := w.Logs()
 	if err := w.Stop(); err != nil {
-		seen.Failures = append(seen.Failures, err.Error())
+		w.Fail("%v", err)
 	}
 	o.Say("%s: %v; a timer was late by %v at most\n", r.ID, time.Since(began).Round(100*time.Millisecond), w.TimerLag.Worst().Round(time.Millisecond))
-	if len(seen.Failures) > 0 {
-		o.Say("%s FAILED: %s\n%s\n%s", r.ID, strings.Join(seen.Failures, "; "), strings.Join(seen.Samples, "\n"), words)
+	if len(w.Failures) > 0 {
+		o.Say("%s FAILED: %s\n%s\n%s", r.ID, strings.Join(w.Failures, "; "), strings.Join(w.Samples, "\n"), words)
 	}
-	return seen
+	return w.Result
 }
 
 // carryOut takes the row through its phases.
@@ -164,9 +197,10 @@ func (w *Testbed) carryOut(ctx context.Context, r *Row) (err error) {
 	}
 	before, after := w.Span(1200*time.Millisecond, 4*time.Second), w.Span(time.Second, 2*time.Second)
 	if w.Rate > 0 {
-		w.Load = w.StartLoad(w.Rate, w.Setup.Load)
+		w.Load = w.StartLoad(Traffic{Rate: w.Rate, Next: w.Setup.Load})
 	} else {
 		before, after = 0, 0 // the row has loads of its own
+		w.Load = w.StartLoad(Traffic{})
 	}
 	if err := w.Hold(ctx, before); err != nil {
 		return err
@@ -182,7 +216,7 @@ func (w *Testbed) carryOut(ctx context.Context, r *Row) (err error) {
 		l.Stop()
 	}
 	if w.opts.Operations {
-		if w.did, err = w.counted(ctx); err != nil {
+		if err := w.account(ctx); err != nil {
 			return err
 		}
 	}
@@ -195,59 +229,59 @@ const warmUps = 6
 
 // warmUp sends a few requests to each gateway, so that what is made once is made, and
 // measures what they hold.
-func (w *Testbed) warmUp(ctx context.Context) (err error) {
-	l := w.StartLoad(1, nil)
-	l.Stop()
+func (w *Testbed) warmUp(ctx context.Context) error {
+	l := w.StartLoad(Traffic{})
 	w.loads = nil
 	for n := range warmUps {
 		for _, g := range w.Gateways {
 			l.Send(g, usualLoad(n))
 		}
 	}
-	l.client.CloseIdleConnections()
-	w.base, err = w.footprints(ctx)
-	return err
+	l.Stop()
+	for _, g := range w.Gateways {
+		f, err := footprintOf(ctx, g)
+		if err != nil {
+			return err
+		}
+		w.base = append(w.base, f)
+	}
+	return nil
 }
 
-// seen sums the row up and holds it to its promise.
-func (w *Testbed) seen(r *Row) Result {
-	s := Result{Errors: map[string]int{}, Recovered: w.recovered, Notes: w.notes, Figure: w.figure, did: w.did}
+// all are the outcomes of all loads.
+func (w *Testbed) all(phases ...string) (out []Outcome) {
 	for _, l := range w.loads {
-		s.count(l.Outcomes())
+		out = append(out, l.Outcomes(phases...)...)
 	}
-	var before, during []Outcome
-	for _, l := range w.loads {
-		before, during = append(before, l.Outcomes(Before)...), append(during, l.Outcomes(During)...)
-	}
+	return out
+}
+
+// sumUp counts what became of the requests and holds the row to its promise.
+func (w *Testbed) sumUp(r *Row) {
+	w.count(w.all())
+	before, during := w.all(Before), w.all(During)
 	added := addedLatency(before, during)
-	s.AddedP99, s.AddedWorst = added.p99, added.worst
+	w.AddedP99, w.AddedWorst = added.p99, added.worst
 	if len(before) > 0 {
-		s.FrontP99 = max(0, at(fronts(during), 99)-at(fronts(before), 50))
+		w.FrontP99 = max(0, at(fronts(during), 99)-at(fronts(before), 50))
 	}
-	for kind, n := range s.Errors {
-		if !slices.Contains(r.Tolerated, kind) {
-			w.Fail("%d × %s", n, kind)
-		}
+	for _, kind := range slices.Sorted(maps.Keys(w.Errors)) {
+		w.Check(slices.Contains(r.Tolerated, kind), "%d × %s", w.Errors[kind], kind)
 	}
 	budget := r.Added
 	if budget == 0 {
 		budget = lookupBudget
 	}
-	if bound := w.TimerLag.Bound(budget) + added.noise; budget > 0 && added.worst > bound {
-		w.Fail("added %v, promised %v (on this machine %v)", round(added.worst), budget, round(bound))
+	bound := w.TimerLag.Bound(budget) + added.noise
+	w.Check(budget < 0 || added.worst <= bound, "added %v, promised %v (on this machine %v)", round(added.worst), budget, round(bound))
+	if r.Recover > 0 {
+		w.Within("recovered after", w.Recovered, r.Recover)
 	}
-	if r.Recover > 0 && w.recovered > w.TimerLag.Bound(r.Recover) {
-		w.Fail("recovered after %v, promised %v", round(w.recovered), r.Recover)
-	}
-	s.Failures = w.failures
-	return s
 }
-
-// lookupBudget is the longest that a request may wait for Redis.
-const lookupBudget = 15 * time.Millisecond
 
 // count takes outcomes up.
 func (s *Result) count(all []Outcome) {
+	s.Errors = map[string]int{}
 	for _, o := range all {
 		s.Sent++
 		if o.Kind == Answered {
@@ -258,64 +292,4 @@ func (s *Result) count(all []Outcome) {
 			s.Samples = append(s.Samples, fmt.Sprintf("%s (%s the fault, gateway %d, after %v): %s", o.Kind, o.Phase, o.Gateway, round(o.Total), o.Detail))
 		}
 	}
-}
-
-// addition is latency that a fault added.
-type addition struct{ p99, worst, noise time.Duration }
-
-// addedLatency compares the time to the first byte, streams with streams and JSON with
-// JSON, with the median before; noise is how far the worst was from it before.
-func addedLatency(before, during []Outcome) (a addition) {
-	for _, stream := range []bool{true, false} {
-		was, is := firsts(before, stream), firsts(during, stream)
-		if len(was) == 0 || len(is) == 0 {
-			continue
-		}
-		median := was[len(was)/2]
-		a.p99 = max(a.p99, is[len(is)*99/100]-median)
-		a.worst = max(a.worst, is[len(is)-1]-median)
-		a.noise = max(a.noise, was[len(was)-1]-median)
-	}
-	return a
-}
-
-// fronts are the times that streams took outside the cascade (front door, admission with
-// its lookup, the way to the client), in order: what the gateway says of the cascade until
-// the first byte is taken off what the client measured.
-func fronts(all []Outcome) (out []time.Duration) {
-	for _, o := range all {
-		_, total, told := strings.Cut(o.Header.Get("Server-Timing"), "total;dur=")
-		ms, err := strconv.ParseFloat(total, 64)
-		if o.Kind == Answered && o.Stream && told && err == nil {
-			out = append(out, max(0, o.First-time.Duration(ms*float64(time.Millisecond))))
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// at is the percentile of what is in order, 0 of nothing.
-func at(sorted []time.Duration, percent int) time.Duration {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[min(len(sorted)-1, len(sorted)*percent/100)]
-}
-
-// firsts are the times to the first byte of what was answered, in order.
-func firsts(all []Outcome, stream bool) (out []time.Duration) {
-	for _, o := range all {
-		if o.Kind == Answered && o.Stream == stream {
-			out = append(out, o.First)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-func round(d time.Duration) time.Duration {
-	if d < 100*time.Millisecond {
-		return d.Round(100 * time.Microsecond)
-	}
-	return d.Round(time.Millisecond)
 }

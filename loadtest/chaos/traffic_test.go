@@ -43,12 +43,12 @@ func echo(t *testing.T) *httptest.Server {
 }
 
 func TestAnOpenLoopSendsAtItsRateAndTellsOfEachOutcome(t *testing.T) {
-	w := &Testbed{Gateways: []*Gateway{{listen: strings.TrimPrefix(echo(t).URL, "http://")}}}
+	w := &Testbed{Gateways: []*Gateway{{Base: echo(t).URL}}}
 	var mu sync.Mutex
 	kinds, tokens := map[string]int{}, map[answer.API]int{}
 	begun := time.Now()
-	l := w.StartTraffic(Traffic{
-		Rate: 500, Seed: 1, Maximum: 10_000,
+	l := w.StartLoad(Traffic{
+		Rate: 500, Random: 1, Maximum: 10_000,
 		Next: func(n int) Request {
 			r := Request{Prompt: "hello", Tokens: 7, API: [...]answer.API{"", answer.Responses, answer.Messages}[n%3]}
 			if n%10 == 9 {

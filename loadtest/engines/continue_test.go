@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway/app/apptest"
+	"github.com/foregate/foregate/loadtest/process"
 )
 
 // api is how a client asks, and where the text of an answer is.
@@ -190,14 +191,14 @@ func (c *continued) ask(t *testing.T, p pair, more map[string]any) string {
 var causes = []struct {
 	name, route string
 	draft       bool // the draft pool has the fault
-	how         string
+	how         process.End
 	whole       bool // clients that do not stream, too
 }{
-	{"rejected draft", "risk", false, "", true},
-	{"draft cut off", "m", true, RST, true},
-	{"target killed", "off", false, RST, false},
-	{"target ends", "off", false, FIN, false},
-	{"target frozen", "off", false, Stall, false},
+	{"rejected draft", "risk", false, process.GoesOn, true},
+	{"draft cut off", "m", true, process.EndRST, true},
+	{"target killed", "off", false, process.EndRST, false},
+	{"target ends", "off", false, process.EndFIN, false},
+	{"target frozen", "off", false, process.EndStall, false},
 }
 
 var subjects = []string{
@@ -220,14 +221,14 @@ func TestEveryContinuationIsTheTargetsOwn(t *testing.T) {
 			a, cause := apis[i%len(apis)], causes[i/len(apis)%len(causes)]
 			round := i / len(apis) / len(causes)
 			stream, limit := !cause.whole || round%2 == 0, 24
-			if !stream || cause.how == "" {
+			if !stream || cause.how == process.GoesOn {
 				limit = 72 // a draft is refused behind its beginning; of a short one that is refused whole nothing is kept
 			}
 			question := fmt.Sprintf(wordings[i%len(wordings)], subjects[i/len(wordings)%len(subjects)]+strings.Repeat(" today", round%3))
 			seen := len(target.Exchanges(""))
-			if fault := (Fault{How: cause.how, Path: "/v1/", After: 4 + i%9, Events: true}); cause.draft {
+			if fault := (Fault{How: cause.how, Path: "/v1/", After: 4 + i%9}); cause.draft {
 				draft.Arm(fault)
-			} else if cause.how != "" {
+			} else if cause.how != process.GoesOn {
 				target.Arm(fault)
 			}
 			answer := post(t, r.URL+a.path, fmt.Sprintf(a.asks, cause.route, question, limit, stream))

@@ -221,7 +221,7 @@ func (e *Engine) Gauge(ctx context.Context, family string) (sum float64, err err
 	if err != nil {
 		return 0, err
 	}
-	if sum, err = process.Sum(page, family); err != nil {
+	if sum, err = process.Metrics(page).Total(family); err != nil {
 		return 0, fmt.Errorf("%s %s: %s: %w", e.Kind, e.URL, family, err)
 	}
 	return sum, nil

@@ -270,7 +270,7 @@ func TestExpectedPrefixHitsAreTheEngines(t *testing.T) {
 		return all
 	}
 	own := func(name string) float64 {
-		all, err := process.Sum(r.Metrics(t), name, `pool="large"`)
+		all, err := process.Metrics(r.Metrics(t)).Total(name, `pool="large"`)
 		if err != nil && !errors.Is(err, process.ErrNoMetric) {
 			t.Fatal(err)
 		}

@@ -2,17 +2,148 @@ package engines
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/foregate/foregate/loadtest/process"
 )
+
+// Fault is what a proxy does to the answer of one request.
+type Fault struct {
+	How process.End
+	// Path is a part of the request's first line, such as "/v1/chat/completions"; "" is any request.
+	Path string
+	// After is how many SSE events of the answer (lines that begin with "data:") pass.
+	After int
+}
+
+// Exchange is a request and its answer as bytes on the wire.
+type Exchange struct {
+	Request, Response []byte
+	Faulted           bool // a fault met it
+}
+
+// Proxy passes TCP connections on to an engine, and keeps what passes.
+type Proxy struct {
+	URL string
+
+	mu        sync.Mutex
+	armed     []Fault
+	exchanges []*Exchange
+}
+
+// NewProxy starts a proxy before an engine's URL, and closes it with the test.
+func NewProxy(t testing.TB, url string) *Proxy {
+	t.Helper()
+	p := &Proxy{}
+	tcp, err := process.NewProxy(strings.TrimPrefix(url, "http://"), func() process.Tap { return (&tapped{proxy: p}).pass })
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.URL = "http://" + tcp.Addr
+	t.Cleanup(tcp.Close)
+	return p
+}
+
+// Arm has the next request that fits meet a fault, each once, in their order.
+func (p *Proxy) Arm(faults ...Fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.armed = append(p.armed, faults...)
+}
+
+// Armed is how many faults have met no request yet.
+func (p *Proxy) Armed() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.armed)
+}
+
+// Exchanges are copies of all exchanges so far whose first line holds path.
+func (p *Proxy) Exchanges(path string) (found []Exchange) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.exchanges {
+		if line, _, _ := bytes.Cut(e.Request, []byte("\r\n")); strings.Contains(string(line), path) {
+			found = append(found, Exchange{bytes.Clone(e.Request), bytes.Clone(e.Response), e.Faulted})
+		}
+	}
+	return found
+}
+
+// tapped is one connection. Clients of HTTP/1.1 send a request when the answer to the
+// last has come, so one is under way at a time. The proxy's lock guards it.
+type tapped struct {
+	proxy *Proxy
+	now   *Exchange
+	fault *Fault // of the exchange
+	seen  int    // events of its answer
+	tail  []byte // the last bytes of it, in which an event may begin
+}
+
+// pass takes a piece up.
+func (c *tapped) pass(answer bool, piece []byte) (passes int, end process.End) {
+	c.proxy.mu.Lock()
+	defer c.proxy.mu.Unlock()
+	passes = len(piece)
+	switch {
+	case !answer:
+		c.asked(piece)
+	case c.now != nil:
+		if c.fault != nil {
+			if at, met := c.meets(piece); met {
+				passes, end, c.now.Faulted = at, c.fault.How, true
+				c.fault = nil
+			}
+		}
+		c.now.Response = append(c.now.Response, piece[:passes]...)
+	}
+	return passes, end
+}
+
+// asked takes a piece of a request up.
+func (c *tapped) asked(piece []byte) {
+	if c.now == nil || len(c.now.Response) > 0 {
+		c.now, c.fault, c.seen, c.tail = &Exchange{}, nil, 0, nil
+		c.proxy.exchanges = append(c.proxy.exchanges, c.now)
+		line, _, _ := bytes.Cut(piece, []byte("\r\n"))
+		fits := func(f Fault) bool { return strings.Contains(string(line), f.Path) }
+		if i := slices.IndexFunc(c.proxy.armed, fits); i >= 0 {
+			f := c.proxy.armed[i]
+			c.fault, c.proxy.armed = &f, slices.Delete(c.proxy.armed, i, i+1)
+		}
+	}
+	c.now.Request = append(c.now.Request, piece...)
+}
+
+// meets tells where in a piece the fault comes.
+func (c *tapped) meets(piece []byte) (at int, met bool) {
+	const event = "\ndata:"
+	text := slices.Concat(c.tail, piece)
+	old := len(text) - len(piece)
+	for i := 0; ; {
+		next := bytes.Index(text[i:], []byte(event))
+		if next < 0 {
+			c.tail = bytes.Clone(text[max(0, len(text)-len(event)+1):])
+			return 0, false
+		}
+		if i += next + len(event); c.seen == c.fault.After { // the first that does not pass begins here
+			return max(0, i-len(event)+1-old), true
+		}
+		c.seen++
+	}
+}
 
 // counts answers with events of the numbers 0 to 9, one write each, on connections that are kept.
 func counts(t *testing.T) *Proxy {
@@ -59,14 +190,14 @@ func TestAProxyCutsStallsAndRecords(t *testing.T) {
 	if !errors.Is(err, io.EOF) || strings.Count(whole, "data:") != 10 {
 		t.Fatalf("without a fault %q, %v", whole, err)
 	}
-	for _, f := range []Fault{{How: FIN, After: 3, Events: true}, {How: Stall, After: 3, Events: true}} {
+	for _, f := range []Fault{{How: process.EndFIN, After: 3}, {How: process.EndStall, After: 3}} {
 		p.Arm(f)
 		got, err := streamed(t, p.URL+"/b", 200*time.Millisecond)
-		if strings.Count(got, "data:") != 3 || errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) != (f.How == Stall) {
+		if strings.Count(got, "data:") != 3 || errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) != (f.How == process.EndStall) {
 			t.Errorf("%+v: %q, %v", f, got, err)
 		}
 	}
-	p.Arm(Fault{How: RST, After: 0, Path: "/d"})
+	p.Arm(Fault{How: process.EndRST, After: 0, Path: "/d"})
 	if got, err := streamed(t, p.URL+"/c", time.Minute); !errors.Is(err, io.EOF) || got != whole {
 		t.Errorf("a fault of another path: %q, %v", got, err)
 	}

@@ -1,77 +1,62 @@
 package live
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"io"
-	"mime"
-	"net"
+	"encoding/json"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/foregate/foregate/loadtest"
 	"github.com/foregate/foregate/loadtest/answer"
+	"github.com/foregate/foregate/loadtest/chaos"
 )
 
-// maxInFlight bounds the requests under way. What comes beyond is not sent, and
-// counted as failed: the run has left what one client can do.
-const maxInFlight = 20_000
+const (
+	// maxInFlight bounds the requests under way. What comes beyond is not sent, and
+	// counted as failed: the run has left what one client can do.
+	maxInFlight = 20_000
+	clientFull  = "client_full" // the detail of what was not sent
 
-// clientFull is the detail of what was not sent.
-const clientFull = "client_full"
-
-// maxRefusal is how much of an error's body is read, so that its connection can
-// be used again.
-const maxRefusal = 64 << 10
+	connectionIdle = 30 * time.Second
+)
 
 // client sends requests to the replicas in turn, as a load balancer would.
 type client struct {
-	model     string
-	key       string // bearer; "" is none
-	clock     clock
-	deadline  time.Duration // the wall's time
-	endpoints []endpoint
-	next      atomic.Uint64
-	inFlight  atomic.Int64
+	*chaos.Client
+	model    string
+	key      string // bearer; "" is none
+	clock    clock
+	bases    []string
+	next     atomic.Uint64
+	inFlight atomic.Int64
 }
 
-// endpoint is one replica with the connections to it.
-type endpoint struct {
-	url       string
-	transport *http.Transport
-}
-
+// newClient starts the client's clock, too.
 func newClient(o *Options, bases []string) *client {
-	c := &client{model: routeModel, key: o.Key, deadline: o.Scenario.Deadline}
-	if o.Model != "" {
-		c.model = o.Model
+	c := &client{model: o.Model, key: o.Key, bases: bases, clock: clock{time.Now(), o.Scenario.TimeScale}}
+	if c.model == "" {
+		c.model = routeModel
 	}
-	for _, base := range bases {
-		c.endpoints = append(c.endpoints, endpoint{base + "/v1/chat/completions", &http.Transport{
-			MaxIdleConns: maxInFlight, MaxIdleConnsPerHost: maxInFlight, IdleConnTimeout: 30 * time.Second,
-			DisableCompression: true, ReadBufferSize: 8 << 10, WriteBufferSize: 16 << 10,
-			DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-			TLSHandshakeTimeout: 10 * time.Second,
-		}})
-	}
+	c.Client = chaos.NewClient("live", c.clock.wall(o.Scenario.Deadline), maxInFlight, connectionIdle)
 	return c
 }
 
-// begin starts the client's clock.
-func (c *client) begin(scale float64) {
-	c.clock = clock{time.Now(), scale}
-	c.deadline = c.clock.wall(c.deadline)
-}
-
-// close lets go of the connections.
-func (c *client) close() {
-	for _, d := range c.endpoints {
-		d.transport.CloseIdleConnections()
+// body is a request as JSON, which is made before its time.
+func (c *client) body(q *loadtest.Request) []byte {
+	b := map[string]any{"model": c.model, "messages": q.Messages, "temperature": q.Temperature}
+	if q.MaxTokens > 0 {
+		b["max_tokens"] = q.MaxTokens
 	}
+	if q.IgnoreEOS {
+		b["ignore_eos"] = true
+	}
+	if q.Stream {
+		b["stream"], b["stream_options"] = true, map[string]any{"include_usage": true}
+	}
+	text, _ := json.Marshal(b) //nolint:errchkjson // texts and numbers
+	return text
 }
 
 // send sends one request whose body was made before, and waits for the answer's
@@ -84,72 +69,42 @@ func (c *client) send(ctx context.Context, q *loadtest.Request, body []byte, out
 		return ""
 	}
 	defer c.inFlight.Add(-1)
-	ctx, cancel := context.WithTimeout(ctx, c.deadline)
-	defer cancel()
-	d := &c.endpoints[c.next.Add(1)%uint64(len(c.endpoints))]
-	req, err := c.request(ctx, d, q, body)
-	if err != nil {
-		out.End, out.Detail = loadtest.Failed, "bad_url"
-		return ""
-	}
-	resp, err := d.transport.RoundTrip(req) // no redirects, no cookies: what is asked is what is measured
-	if err != nil {
-		out.End, out.Detail = loadtest.Failed, trouble(ctx, err)
-		return ""
-	}
-	defer func() { _ = resp.Body.Close() }() // it was read, or is cut on purpose
-	if resp.StatusCode != http.StatusOK {
-		refusal(resp, out)
-		return ""
-	}
-	return c.read(ctx, resp, out)
-}
-
-// request builds the HTTP request.
-func (c *client) request(ctx context.Context, d *endpoint, q *loadtest.Request, body []byte) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	h := req.Header
-	h["Content-Type"] = []string{"application/json"}
+	header := http.Header{}
 	for name, value := range map[string]string{"X-Tenant-Id": q.Tenant, "X-Priority": q.Priority, "X-Rag-Hash": q.RAGHash} {
 		if value != "" {
-			h[name] = []string{value}
+			header[name] = []string{value}
 		}
 	}
 	if c.key != "" {
-		h["Authorization"] = []string{"Bearer " + c.key}
+		header.Set("Authorization", "Bearer "+c.key)
 	}
-	return req, nil
-}
-
-// read takes the answer in.
-func (c *client) read(ctx context.Context, resp *http.Response, out *loadtest.Outcome) string {
-	a := answer.Answer{OnText: func(piece int) {
+	o := c.Do(ctx, c.bases[c.next.Add(1)%uint64(len(c.bases))], 0, &chaos.Request{Body: body, Header: header, Stream: q.Stream, OnText: func(piece int) {
 		if piece == 1 {
 			out.First = c.clock.now()
 		}
-	}}
-	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // "" is neither of them
-	read, whole := a.Whole, func() bool { return a.Choices > 0 }
-	if kind == "text/event-stream" {
-		read, whole = a.Stream, func() bool { return a.Dones > 0 }
+	}})
+	return settle(&o, out)
+}
+
+// settle says in out what came of a request, and returns the text of an answer.
+func settle(o *chaos.Outcome, out *loadtest.Outcome) string {
+	if o.Answer != nil {
+		fill(out, o.Answer)
 	}
-	err := read(resp.Body)
-	fill(out, &a)
-	from := strings.ToLower(resp.Header.Get("X-Cache"))
+	from := strings.ToLower(o.Header.Get("X-Cache"))
 	out.Cached, out.Coalesced = strings.HasPrefix(from, "hit"), strings.HasPrefix(from, "coalesced")
+	out.End, out.Detail = loadtest.Broken, o.Kind
 	switch {
-	case a.Failed != "":
-		out.End, out.Detail = loadtest.Broken, "error_event"
-	case err != nil:
-		out.End, out.Detail = loadtest.Broken, trouble(ctx, err)
-	case !whole():
-		out.End, out.Detail = loadtest.Broken, noDone
-	default:
-		out.End = loadtest.Answered
-		return a.Text.String()
+	case o.Kind == chaos.Answered:
+		out.End, out.Detail = loadtest.Answered, ""
+		return o.Text
+	case o.Kind == chaos.Limited:
+		out.End = loadtest.Limited
+	case o.Kind == chaos.Shed:
+		out.End = loadtest.Shed
+		out.Detail, _, _ = strings.Cut(o.Header.Get("X-Shed-Reason"), ";")
+	case o.Header == nil, strings.HasPrefix(o.Kind, "http_"):
+		out.End = loadtest.Failed
 	}
 	return ""
 }
@@ -164,41 +119,4 @@ func fill(out *loadtest.Outcome, a *answer.Answer) {
 		out.Tier, out.Acceptance, out.Reason = x.Tier, x.Acceptance, x.Reason
 		out.DraftTokens, out.TargetTokens = x.Accepted, x.Target
 	}
-}
-
-// noDone is the detail of an answer that ended before it was whole.
-const noDone = "no_done"
-
-// refusal says what an error status means.
-func refusal(resp *http.Response, out *loadtest.Outcome) {
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxRefusal)) // its words are for people
-	reason := resp.Header.Get("X-Shed-Reason")
-	switch {
-	case resp.StatusCode == http.StatusServiceUnavailable && reason != "":
-		out.End = loadtest.Shed
-		out.Detail, _, _ = strings.Cut(reason, ";")
-	case resp.StatusCode == http.StatusTooManyRequests:
-		out.End, out.Detail = loadtest.Limited, "http_429"
-	default:
-		out.End, out.Detail = loadtest.Failed, "http_"+strconv.Itoa(resp.StatusCode)
-	}
-}
-
-// trouble names an error in one of few words.
-func trouble(ctx context.Context, err error) string {
-	for _, known := range []error{answer.ErrLongLine, answer.ErrBadJSON} {
-		if errors.Is(err, known) {
-			return known.Error()
-		}
-	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return "timeout"
-	}
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		return "connect"
-	}
-	if errors.Is(err, io.EOF) {
-		return noDone
-	}
-	return "cut" // the connection ended
 }

@@ -35,7 +35,7 @@ target: {profile: h100-70b-tp4}
 
 func TestATargetThatRunsAlreadyGetsTheLoadAlone(t *testing.T) {
 	sim, o := simulator(t, vllmsim.Options{TimeScale: 20}, bare)
-	o.Gateway, o.Settings = "", nil
+	o.Gateway = ""
 	r := mustRun(t, o)
 	row := r.Row()
 	if row.Requests != 40 || row.Errors+row.Shed != 0 || sim.State().Finished != 40 {
@@ -93,13 +93,12 @@ target: {profile: a10g-8b}
 // sendOne sends a request and returns what came of it.
 func sendOne(t *testing.T, url string, stream bool) (string, loadtest.Outcome) {
 	t.Helper()
-	c := newClient(&Options{Scenario: &loadtest.Scenario{Deadline: 2 * time.Second}, Model: "sim", Key: "k"}, []string{url})
-	t.Cleanup(c.close)
-	c.begin(10)
+	c := newClient(&Options{Scenario: &loadtest.Scenario{Deadline: 2 * time.Second, TimeScale: 10}, Model: "sim", Key: "k"}, []string{url})
+	t.Cleanup(c.Close)
 	q := &loadtest.Request{Tenant: "acme", Priority: "low", RAGHash: "h", Messages: []loadtest.Message{{Role: "user", Content: "Hi"}},
 		MaxTokens: 8, IgnoreEOS: true, Stream: stream}
 	var out loadtest.Outcome
-	text := c.send(t.Context(), q, body(c.model, q), &out)
+	text := c.send(t.Context(), q, c.body(q), &out)
 	return text, out
 }
 
@@ -111,14 +110,14 @@ func TestEveryWayARequestEndsHasItsName(t *testing.T) {
 	}{
 		"a stream":             {vllmsim.Fault{}, true, loadtest.Answered, ""},
 		"a whole answer":       {vllmsim.Fault{}, false, loadtest.Answered, ""},
-		"a rate limit":         {vllmsim.Fault{Status: 429}, true, loadtest.Limited, "http_429"},
+		"a rate limit":         {vllmsim.Fault{Status: 429}, true, loadtest.Limited, "limited"},
 		"an overload":          {vllmsim.Fault{Status: 503}, true, loadtest.Failed, "http_503"},
 		"a server error":       {vllmsim.Fault{Status: 502}, false, loadtest.Failed, "http_502"},
 		"silence":              {vllmsim.Fault{Hang: "headers"}, true, loadtest.Failed, "timeout"},
 		"a stream that stalls": {vllmsim.Fault{Hang: "stream", AfterTokens: 2}, true, loadtest.Broken, "timeout"},
-		"a stream that ends":   {vllmsim.Fault{CleanEOFAfterTokens: 2}, true, loadtest.Broken, "no_done"},
-		"a stream that is cut": {vllmsim.Fault{CutAfterBytes: 700}, true, loadtest.Broken, "cut"},
-		"an error event":       {vllmsim.Fault{ErrorEventAfterTokens: 2}, true, loadtest.Broken, "error_event"},
+		"a stream that ends":   {vllmsim.Fault{CleanEOFAfterTokens: 2}, true, loadtest.Broken, "cut_silently"},
+		"a stream that is cut": {vllmsim.Fault{CutAfterBytes: 700}, true, loadtest.Broken, "cut_silently"},
+		"an error event":       {vllmsim.Fault{ErrorEventAfterTokens: 2}, true, loadtest.Broken, "done_after_error"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

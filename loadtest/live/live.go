@@ -18,13 +18,6 @@ type Options struct {
 
 	// Gateway is the path of the gateway's binary.
 	Gateway string
-	// Redis is the URL of one that is there, with an empty database; "" starts a
-	// redis-server.
-	Redis string
-	// Settings writes the gateway's live settings into a Redis, and returns what
-	// undoes it; not needed with Target.
-	Settings func(ctx context.Context, url string, fields map[string]string) (undo func(context.Context) error, err error)
-
 	// Target is the base URL of something that runs already. Nothing is started
 	// then: no simulators, no Redis, no gateway.
 	Target string
@@ -67,7 +60,7 @@ func Run(ctx context.Context, o Options) (*loadtest.Result, error) {
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	sys := &system{opts: o}
+	sys := &system{}
 	bases := []string{targetBase(o.Target)}
 	if o.Target == "" {
 		if sys, err = startSystem(ctx, o, fail); err != nil {
@@ -77,7 +70,7 @@ func Run(ctx context.Context, o Options) (*loadtest.Result, error) {
 		bases = sys.bases()
 	}
 	r := newRun(&o, sys, work, newClient(&o, bases))
-	defer r.client.close()
+	defer r.client.Close()
 	result := r.play(ctx)
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("case %s: %w", o.Case.Name, context.Cause(ctx))

@@ -109,7 +109,7 @@ func TestAReplicaThatDiesFailsTheRunWithItsLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.stop()
-	s.replicas[0].Kill()
+	s.Gateways[0].Kill()
 	if err := <-failed; !strings.Contains(err.Error(), "gateway 0 ended by itself: signal: killed") {
 		t.Error(err)
 	}
@@ -122,7 +122,7 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 		t.Error(err)
 	}
 	t.Setenv("PATH", t.TempDir())
-	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "install redis-server, or use --redis URL") {
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "install redis-server") {
 		t.Error(err)
 	}
 	if left := children(t); len(left) > 0 {
@@ -170,7 +170,6 @@ func TestWhatDistortsAResultIsNoted(t *testing.T) {
 	}
 	r := newRun(&o, &system{}, work, newClient(&o, nil))
 	r.gauge = &gauge{sys: r.sys}
-	r.client.begin(20)
 	r.notes()
 	if len(notes) > 0 {
 		t.Errorf("nothing went wrong, but %q", notes)

@@ -1,7 +1,6 @@
 package live
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,8 +8,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/loadtest"
 )
@@ -56,19 +53,6 @@ func gatewayBinary(t *testing.T) string {
 	return path
 }
 
-// store writes settings as cmd/loadtest does.
-func store(ctx context.Context, url string, fields map[string]string) (func(context.Context) error, error) {
-	o, err := redis.ParseURL(url)
-	if err != nil {
-		return nil, err
-	}
-	c := redis.NewClient(o)
-	if len(fields) > 0 {
-		err = c.HSet(ctx, "foregate:settings", fields).Err()
-	}
-	return func(context.Context) error { return c.Close() }, err
-}
-
 // scenario parses one.
 func scenario(t *testing.T, text string) *loadtest.Scenario {
 	t.Helper()
@@ -83,7 +67,7 @@ func scenario(t *testing.T, text string) *loadtest.Scenario {
 func options(t *testing.T, text string) Options {
 	t.Helper()
 	s := scenario(t, text)
-	return Options{Scenario: s, Case: &s.Cases[0], Seed: 7, Gateway: gatewayBinary(t), Settings: store}
+	return Options{Scenario: s, Case: &s.Cases[0], Seed: 7, Gateway: gatewayBinary(t)}
 }
 
 // mustRun runs and fails the test on an error.

@@ -59,8 +59,7 @@ func newRun(o *Options, sys *system, work *loadtest.Workload, c *client) *run {
 
 // play sends the load, and sums up.
 func (r *run) play(ctx context.Context) *loadtest.Result {
-	r.client.begin(r.scenario.TimeScale)
-	r.gauge = &gauge{sys: r.sys, clock: r.client.clock}
+	r.gauge = &gauge{sys: r.sys, clock: r.client.clock, warmup: r.scenario.Warmup}
 	beside, stop := context.WithCancel(ctx)
 	defer stop()
 	var side, checks sync.WaitGroup
@@ -120,7 +119,7 @@ func (r *run) closed(ctx context.Context) {
 func (r *run) converse(ctx context.Context, s *loadtest.Session, at time.Duration) time.Duration {
 	for {
 		q := s.Request()
-		asked := body(r.client.model, q)
+		asked := r.client.body(q)
 		if !r.client.clock.until(ctx, at) {
 			return at
 		}

@@ -14,19 +14,19 @@ const sampleEvery = 500 * time.Millisecond // the profiles' time
 type gauge struct {
 	sys    *system
 	clock  clock
-	before map[*backend]vllmsim.State // at the warm-up's end
-	peak   float64                    // KV usage of any backend since then
+	warmup time.Duration
+	before map[*vllmsim.Server]vllmsim.State // at the warm-up's end
+	peak   float64                           // KV usage of any backend since then
 }
 
 // watch looks at every backend until ctx ends, and notes what they had done when
 // the warm-up ended.
 func (g *gauge) watch(ctx context.Context) {
-	warm := g.sys.opts.Scenario.Warmup
-	if !g.clock.until(ctx, warm) {
+	if !g.clock.until(ctx, g.warmup) {
 		return
 	}
 	g.before = g.states()
-	for at := warm; g.clock.until(ctx, at); at += sampleEvery {
+	for at := g.warmup; g.clock.until(ctx, at); at += sampleEvery {
 		for _, st := range g.states() {
 			g.peak = max(g.peak, float64(st.KVBlocksUsed)/float64(max(1, st.KVBlocksTotal)))
 		}
@@ -35,11 +35,11 @@ func (g *gauge) watch(ctx context.Context) {
 	}
 }
 
-func (g *gauge) states() map[*backend]vllmsim.State {
-	now := map[*backend]vllmsim.State{}
+func (g *gauge) states() map[*vllmsim.Server]vllmsim.State {
+	now := map[*vllmsim.Server]vllmsim.State{}
 	for _, p := range g.sys.pools {
-		for _, b := range p.backends {
-			now[b] = b.sim.State()
+		for _, s := range p.sims {
+			now[s] = s.State()
 		}
 	}
 	return now
@@ -47,15 +47,15 @@ func (g *gauge) states() map[*backend]vllmsim.State {
 
 // usage is what the pools did from the warm-up's end until after. The watch is
 // over.
-func (g *gauge) usage(after map[*backend]vllmsim.State) []loadtest.Usage {
+func (g *gauge) usage(after map[*vllmsim.Server]vllmsim.State) []loadtest.Usage {
 	before := g.before
 	if before == nil { // everything was over before the warm-up was
 		before = after
 	}
 	var all []loadtest.Usage
 	for _, p := range g.sys.pools {
-		u := loadtest.Usage{Tier: p.tier, Backends: len(p.backends), GPUs: gpus(p.spec.Profile), USDPerHour: p.spec.USDPerHour}
-		for _, b := range p.backends {
+		u := loadtest.Usage{Tier: p.tier, Backends: len(p.sims), GPUs: gpus(p.spec.Profile), USDPerHour: p.spec.USDPerHour}
+		for _, b := range p.sims {
 			was, is := before[b], after[b]
 			u.Busy += time.Duration((is.BusySeconds - was.BusySeconds) * 1e9)
 			u.PrefixQueries += is.PrefixQueries - was.PrefixQueries
@@ -74,10 +74,8 @@ func (g *gauge) usage(after map[*backend]vllmsim.State) []loadtest.Usage {
 // wall's time.
 func (g *gauge) lag() time.Duration {
 	maximum := 0.0
-	for _, p := range g.sys.pools {
-		for _, b := range p.backends {
-			maximum = max(maximum, b.sim.State().LagSeconds)
-		}
+	for _, st := range g.states() {
+		maximum = max(maximum, st.LagSeconds)
 	}
 	return time.Duration(maximum * 1e9)
 }

@@ -2,12 +2,11 @@ package live
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/foregate/foregate/loadtest"
 	"github.com/foregate/foregate/loadtest/chaos"
@@ -15,178 +14,151 @@ import (
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
-const undoTimeout = 30 * time.Second // for the settings of the case to be taken back
-
-// The tiers, as pools are called in the gateway's configuration.
-const (
-	tierDraft  = "draft"
-	tierTarget = "target"
-)
+// routeModel is the model that the load asks for.
+const routeModel = "lab"
 
 // system is what a case runs against: everything that was started for it.
 type system struct {
-	opts     Options
-	pools    []*pool
-	replicas []*chaos.Gateway
-	redis    *chaos.Server // nil: it is another one's
-	redisURL string
-	undo     func(context.Context) error // of the settings
-	dir      string
-	fail     context.CancelCauseFunc // told when a child ends by itself
-	watchers sync.WaitGroup
+	*chaos.Testbed // nil: it runs already
+	pools          []*pool
+	watchers       sync.WaitGroup
 }
 
 // pool is a tier's simulators.
 type pool struct {
-	tier     string
-	spec     *loadtest.Pool
-	backends []*backend
+	tier string // as pools are called in the gateway's configuration
+	spec *loadtest.Pool
+	sims []*vllmsim.Server
 }
 
-// backend is one simulator.
-type backend struct {
-	sim *vllmsim.Server
-}
-
-// startSystem starts simulators, Redis and replicas, in this order. fail is told
-// of children that end by themselves.
-func startSystem(ctx context.Context, o Options, fail context.CancelCauseFunc) (*system, error) {
-	s := &system{opts: o, fail: fail}
-	whole := false
-	defer func() { // also on a panic
-		if !whole {
-			s.stop()
-		}
-	}()
-	if err := s.startAll(ctx); err != nil {
+// startSystem starts simulators, Redis and replicas. fail is told of children that end by themselves.
+func startSystem(ctx context.Context, o Options, fail context.CancelCauseFunc) (s *system, err error) {
+	c := o.Case
+	specs := map[string]*loadtest.Pool{chaos.TargetPool: &c.Target}
+	setup := chaos.Setup{
+		Gateways: max(1, c.Replicas), Drafts: -1, Targets: max(1, c.Target.Count), Rate: -1, Settings: map[string]string{"speculation.mode": ""},
+		Sim: func(tier string, to *vllmsim.Options) { simulated(&o, tier, specs[tier], to) },
+		Config: func(w *chaos.Testbed, _ int, file map[string]any) {
+			configure(w, specs, file)
+		},
+	}
+	maps.Copy(setup.Settings, scaled(c.Settings, o.Scenario.TimeScale))
+	if c.Draft != nil {
+		specs[chaos.DraftPool], setup.Drafts = c.Draft, max(1, c.Draft.Count)
+	}
+	s = &system{}
+	if s.Testbed, err = chaos.StartTestbed(ctx, chaos.Options{Gateway: o.Gateway, Args: []string{"--log-level", "warn"}}, setup); err != nil {
 		return nil, err
 	}
-	whole = true
+	if c.Draft != nil {
+		s.pools = append(s.pools, &pool{chaos.DraftPool, c.Draft, s.Drafts})
+	}
+	s.pools = append(s.pools, &pool{chaos.TargetPool, &c.Target, s.Targets})
+	s.watch(s.Redis.Servers[0].Process(), fail)
+	for _, g := range s.Gateways {
+		s.watch(g.Process(), fail)
+	}
+	for _, g := range s.Gateways {
+		if err := obeys(ctx, g); err != nil {
+			s.stop()
+			return nil, err
+		}
+	}
 	return s, nil
 }
 
-func (s *system) startAll(ctx context.Context) (err error) {
-	if s.dir, err = os.MkdirTemp("", "foregate-loadtest-"); err != nil {
-		return err
-	}
-	if err := s.startPools(); err != nil {
-		return err
-	}
-	if err := s.startSettings(ctx); err != nil {
-		return err
-	}
-	for i := range max(1, s.opts.Case.Replicas) {
-		r, err := s.startReplica(ctx, i)
-		if err != nil {
-			return err
-		}
-		s.replicas = append(s.replicas, r)
-		s.watch(r.Process())
-	}
-	for _, r := range s.replicas {
-		if err := obeys(ctx, r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// startPools starts the simulators: one language, strayed from by the draft.
-func (s *system) startPools() error {
-	c := s.opts.Case
-	if c.Draft != nil {
-		if err := s.startPool(tierDraft, c.Draft); err != nil {
-			return err
-		}
-	}
-	return s.startPool(tierTarget, &c.Target)
-}
-
-func (s *system) startPool(tier string, spec *loadtest.Pool) error {
-	p := &pool{tier: tier, spec: spec}
-	s.pools = append(s.pools, p)
-	o := vllmsim.Options{
-		Model: spec.Model, Profile: spec.Profile, Seed: s.opts.Seed, TimeScale: s.opts.Scenario.TimeScale,
+// simulated is a backend of a pool: one language, strayed from by the draft.
+func simulated(o *Options, tier string, spec *loadtest.Pool, to *vllmsim.Options) {
+	*to = vllmsim.Options{
+		Model: spec.Model, Profile: spec.Profile, Seed: o.Seed, TimeScale: o.Scenario.TimeScale,
 		BlocksOverride: spec.Blocks, MaxNumSeqs: spec.MaxSeqs, MaxBatchedTokens: spec.MaxBatchedTokens,
-		Policy: spec.Policy, OOM: spec.OOM, Restart: spec.Restart,
-		PromptTokensDetails: true,
+		Policy: spec.Policy, OOM: spec.OOM, Restart: spec.Restart, PromptTokensDetails: true,
 	}
-	if tier == tierDraft {
-		o.Divergence, o.Blind = spec.Divergence, spec.Blind
+	if tier == chaos.DraftPool {
+		to.Divergence, to.Blind = spec.Divergence, spec.Blind
 	}
-	for i := range max(1, spec.Count) {
-		sim, err := vllmsim.New(o)
-		if err != nil {
-			return fmt.Errorf("pool %s: %w", tier, err)
-		}
-		p.backends = append(p.backends, &backend{sim: sim})
-		if err := sim.Start("127.0.0.1:0"); err != nil {
-			return fmt.Errorf("pool %s, backend %d: %w", tier, i, err)
-		}
-	}
-	return nil
 }
 
-// startSettings finds or starts the Redis, and writes the case's settings into it.
-func (s *system) startSettings(ctx context.Context) (err error) {
-	if s.redisURL = s.opts.Redis; s.redisURL == "" {
-		s.redis, err = chaos.NewServer(ctx, s.dir, "redis-server")
-		if err != nil {
-			return fmt.Errorf("%w, or use --redis URL", err)
+// configure is the configuration of a replica over these pools, but for its listeners and its Redis.
+func configure(w *chaos.Testbed, specs map[string]*loadtest.Pool, file map[string]any) {
+	all := map[string]any{}
+	route := map[string]any{"model": routeModel, "target": chaos.TargetPool, "same_tokenizer": true}
+	for tier, spec := range specs {
+		one := map[string]any{"model": spec.Model, "usd_per_hour": spec.USDPerHour, "scheduler": spec.Policy, "backends": w.URLs(tier)}
+		if prefill, decode := rates(spec); decode > 0 {
+			one["prefill_tokens_per_s"], one["decode_tokens_per_s"] = prefill, decode
 		}
-		s.redisURL = "redis://" + s.redis.Addr + "/0"
-		s.watch(s.redis.Process())
+		if all[tier] = one; tier == chaos.DraftPool {
+			route["draft"] = tier
+		}
 	}
-	if s.opts.Settings == nil {
-		return errors.New("live: Options.Settings is nil: nobody can write the case's settings")
+	delete(file, "tenants")
+	file["pools"], file["routes"] = all, []any{route}
+	// The client is on the loopback, and speaks for every tenant.
+	file["identity"] = map[string]any{
+		"mode": "trusted_headers", "trusted_proxies": []string{"127.0.0.0/8", "::1/128"},
+		"unlisted_tenants": "default", "default_tenant": map[string]string{"max_priority": "high"},
 	}
-	s.undo, err = s.opts.Settings(ctx, s.redisURL, scaled(s.opts.Case.Settings, s.opts.Scenario.TimeScale))
-	return err
+	// The case decides what is refused, not the size of the gateway.
+	file["limits"] = map[string]any{"body_bytes": 64 << 20, "response_bytes": 64 << 20, "in_flight": 1_000_000}
+	file["drain"] = map[string]string{"delay": "0s", "grace": "5s"}
+}
+
+// rates are what the profile of a pool makes, by which the gateway reckons what a token
+// costs: the same as in virtual time.
+func rates(spec *loadtest.Pool) (prefill, decode float64) {
+	profile, err := vllmsim.ProfileByName(spec.Profile)
+	if err != nil {
+		return 0, 0 // it is refused where the simulators start
+	}
+	if spec.MaxSeqs > 0 {
+		profile.MaxSeqs = spec.MaxSeqs
+	}
+	return profile.Rates(vllmsim.UsualSequences)
+}
+
+// obeys complains of settings that the replica does not follow: the run would
+// measure something else than its case says.
+func obeys(ctx context.Context, g *chaos.Gateway) error {
+	m, err := g.Metrics(ctx)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, metric := range []string{"foregate_settings_rejected", "foregate_settings_unknown"} {
+		_ = m.Each(metric, func(labels string, v float64) { // there may be none
+			if v == 1 {
+				names = append(names, strings.TrimSuffix(strings.TrimPrefix(labels, `name="`), `"`))
+			}
+		})
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return fmt.Errorf("%s refuses the case's settings %s; foregate says what they may be in docs/reference.md", g.Name, strings.Join(names, ", "))
 }
 
 // watch makes the run fail when a child ends by itself.
-func (s *system) watch(p *process.Process) {
+func (s *system) watch(p *process.Process, fail context.CancelCauseFunc) {
 	s.watchers.Go(func() {
 		<-p.Exited
 		if !p.Stopping() {
-			s.fail(p.Died())
+			fail(p.Died())
 		}
 	})
 }
 
-// stop ends everything that was started, in the order in which it depends on
-// each other, and waits for it.
+// stop ends everything that was started, and waits for it.
 func (s *system) stop() {
-	var ending sync.WaitGroup
-	for _, r := range s.replicas {
-		ending.Go(func() { _ = r.Process().Stop() }) // one that must be killed has served all the same
-	}
-	ending.Wait()
-	if s.undo != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), undoTimeout)
-		_ = s.undo(ctx) // a Redis that is away has nothing left of ours either, or its owner must see
-		cancel()
-	}
-	if s.redis != nil {
-		_ = s.redis.Stop() // as above
-	}
-	for _, p := range s.pools {
-		for _, b := range p.backends {
-			ending.Go(func() { _ = b.sim.Close() }) // nobody is left to miss an answer
-		}
-	}
-	ending.Wait()
+	_ = s.Stop() // one that must be killed has served all the same
 	s.watchers.Wait()
-	if s.dir != "" {
-		_ = os.RemoveAll(s.dir) // in the temporary folder; the system will get it
-	}
 }
 
 // bases are the URLs that the client spreads its requests over.
-func (s *system) bases() []string {
-	var urls []string
-	for _, r := range s.replicas {
-		urls = append(urls, r.Base())
+func (s *system) bases() (urls []string) {
+	for _, g := range s.Gateways {
+		urls = append(urls, g.Base)
 	}
 	return urls
 }

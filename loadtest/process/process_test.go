@@ -54,7 +54,7 @@ func TestASumIsOfTheSeriesWhoseLabelsHoldAllWords(t *testing.T) {
 		{"a_b_total", nil, 12, ""}, {"a_b_total", []string{`pool="x"`}, 5, ""}, {"a_b_total", []string{`pool="x"`, `kind="y"`}, 2, ""},
 		{"a_b", nil, 0, "no such metric"}, {"wrong", nil, 1, `wrong{pool="x"} -`},
 	} {
-		sum, err := Sum(page, c.name, c.words...)
+		sum, err := Metrics(page).Total(c.name, c.words...)
 		if sum != c.want || (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
 			t.Errorf("%s %q: %g, %v", c.name, c.words, sum, err)
 		}

@@ -51,7 +51,7 @@ func (s *soak) calibrate(ctx context.Context) (steps []Step, err error) {
 
 // step has clients send one request after the other, and returns the requests a second that were not refused.
 func (s *soak) step(ctx context.Context, clients int) (float64, error) {
-	l := s.wreck.NewLoad()
+	l := s.wreck.StartLoad(chaos.Traffic{})
 	defer l.Stop()
 	var served, next atomic.Int64
 	ctx, cancel := context.WithCancel(ctx)

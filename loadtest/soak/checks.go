@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/loadtest/chaos"
+	"github.com/foregate/foregate/loadtest/process"
 )
 
 const (
@@ -109,13 +110,13 @@ func (s *soak) atRest(ctx context.Context, r *Report) (checks []Check, err error
 			c = &Counts{}
 		}
 		checks = append(checks, tally(s.before[i].process, requestsOf(m)-s.counted[g.Number], c),
-			quiet(s.before[i].process, g.Lines()-s.lines[g.Number], len(s.cycles)-1))
+			quiet(s.before[i].process, g.Log.Count()-s.lines[g.Number], len(s.cycles)-1))
 	}
 	return checks, nil
 }
 
 // requestsOf is how many requests of the route a gateway has counted.
-func requestsOf(m chaos.Metrics) int {
+func requestsOf(m process.Metrics) int {
 	return int(m.Sum("foregate_requests_total", fmt.Sprintf("route=%q", chaos.RouteModel)))
 }
 

@@ -102,8 +102,6 @@ func (r *Report) Text() string {
 	b.WriteString("\n")
 	r.growthTable(&b)
 	b.WriteString("\n")
-	r.restTable(&b)
-	b.WriteString("\n")
 	table(&b, []string{"check", "figure", "bound", "verdict"}, func(row func(cells ...string)) {
 		for _, c := range r.Checks {
 			row(c.Name, c.Figure, c.Bound, held(c.Held))
@@ -156,15 +154,6 @@ func (r *Report) growthTable(b *strings.Builder) {
 			}
 			row(life(g.Process, g.Life), strings.TrimSpace(g.Resource+" "+g.Unit), fmt.Sprint(g.Samples), number(g.First), number(g.Last),
 				fmt.Sprintf("%+.1f", g.Growth), number(g.Bound), fmt.Sprintf("%+.1f", g.Slope)+interval, held(g.Held))
-		}
-	})
-}
-
-// restTable has a line for each resource without load.
-func (r *Report) restTable(b *strings.Builder) {
-	table(b, []string{"without load", "resource", "before", "after", "bound", "verdict"}, func(row func(cells ...string)) {
-		for _, rest := range r.Rest {
-			row(rest.Process, rest.Resource, number(rest.Before), number(rest.After), number(rest.Bound), held(rest.Held))
 		}
 	})
 }

@@ -105,8 +105,8 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 func setup() chaos.Setup {
 	return chaos.Setup{
 		Drafts: drafts, Targets: targets, Processes: true, Proxied: 1, Rate: -1,
-		Sim: func(o *vllmsim.Options) { o.TimeScale, o.MaxNumSeqs, o.BlocksOverride = 2, 6, 128 },
-		Config: func(_ int, file map[string]any) {
+		Sim: func(_ string, o *vllmsim.Options) { o.TimeScale, o.MaxNumSeqs, o.BlocksOverride = 2, 6, 128 },
+		Config: func(_ *chaos.Testbed, _ int, file map[string]any) {
 			file["drain"] = map[string]any{"delay": "1s", "grace": "10s"}
 			tenants, _ := file["tenants"].([]any) // made by the testbed
 			file["tenants"] = append(tenants, map[string]any{
@@ -146,7 +146,7 @@ func (s *soak) run(ctx context.Context) (*Report, error) {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		set = append(set, name+"="+settings[name])
 	}
-	if _, err := w.Operator(ctx, append([]string{"settings", "set", "-c", w.Gateways[0].File(), "--because", "the soak"}, set...)...); err != nil {
+	if _, err := w.Operator(ctx, append([]string{"settings", "set", "-c", w.Gateways[0].File, "--because", "the soak"}, set...)...); err != nil {
 		return nil, err
 	}
 	w.BalanceBy(chaos.Checks{Every: 200 * time.Millisecond, Falls: 2, Rises: 2, Tries: 1})
@@ -179,8 +179,8 @@ func (s *soak) run(ctx context.Context) (*Report, error) {
 func (s *soak) drive(ctx context.Context) (*chaos.Load, error) {
 	s.begun = time.Now()
 	s.ledger.enter("", s.begun)
-	load := s.wreck.StartTraffic(chaos.Traffic{
-		Rate: s.Rate, Seed: s.Seed, Maximum: maxUnderWay,
+	load := s.wreck.StartLoad(chaos.Traffic{
+		Rate: s.Rate, Random: s.Seed, Maximum: maxUnderWay,
 		Next: func(n int) chaos.Request { s.sent.Add(1); return request(s.Seed, n) },
 		Take: func(o *chaos.Outcome) { s.ledger.take(o) },
 	})
@@ -285,7 +285,7 @@ func (s *soak) asBefore(ctx context.Context) bool {
 }
 
 // well reports whether a gateway shares with all others, and uses all engines.
-func well(m chaos.Metrics) bool {
+func well(m process.Metrics) bool {
 	return m.Mode() == "shared" && m.Sum("foregate_fleet_replicas") == gateways && m.Sum("foregate_backend_up") == drafts+targets &&
 		m.Sum("foregate_breaker_state") == 0 && m.Sum("foregate_backend_suspect") == 0 && m.Sum("foregate_settings_lost") == 0
 }
@@ -293,7 +293,7 @@ func well(m chaos.Metrics) bool {
 // warmUp sends requests to each gateway, and reads what the gateways hold once nothing is left of them.
 func (s *soak) warmUp(ctx context.Context) error {
 	const each = 12
-	l := s.wreck.NewLoad()
+	l := s.wreck.StartLoad(chaos.Traffic{})
 	var all sync.WaitGroup
 	for _, g := range s.wreck.Gateways {
 		all.Go(func() {
@@ -334,7 +334,7 @@ func (s *soak) note(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.counted[g.Number], s.lines[g.Number] = requestsOf(m), g.Lines()
+		s.counted[g.Number], s.lines[g.Number] = requestsOf(m), g.Log.Count()
 	}
 	return nil
 }

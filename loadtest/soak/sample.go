@@ -2,11 +2,13 @@ package soak
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/foregate/foregate/loadtest/chaos"
+	"github.com/foregate/foregate/loadtest/process"
 )
 
 // Sample is what a process held at a moment.
@@ -29,34 +31,31 @@ type Series struct {
 type resource struct {
 	name  string
 	unit  string
-	limit Limit // of growth
-	after bool  // with the load gone it returns to what it was
+	limit Limit    // of growth
+	after bool     // with the load gone it returns to what it was
+	of    []string // the metrics, or fields of INFO, that add up to it
 }
 
-const (
-	mib = 1 << 20
-
-	inFlight = "in flight"
-)
+const inFlight = "in flight"
 
 // gatewayResources are those of a gateway. RSS includes what Go's collector has not returned yet, which varies by the
 // size of a heap; the live heap is measured after a collection. What requests under way need (goroutines, files,
 // connections) varies with them, so its growth under load has a wide bound, and that without load the narrow one
 // (restSlack): a goroutine that each fault leaves behind makes 29 in 30 minutes.
 var gatewayResources = []resource{
-	{name: "rss", unit: "MiB", limit: Limit{0.10, 32}},
-	{name: "live heap", unit: "MiB", limit: Limit{0.10, 8}},
-	{name: "goroutines", limit: Limit{0.2, 20}, after: true},
-	{name: "files", limit: Limit{0.2, 20}, after: true},
-	{name: "connections", limit: Limit{0.2, 20}, after: true}, // of clients
-	{name: inFlight, limit: Limit{0.2, 20}, after: true},
+	{name: "rss", unit: "MiB", limit: Limit{0.10, 32}, of: []string{"process_resident_memory_bytes"}},
+	{name: "live heap", unit: "MiB", limit: Limit{0.10, 8}, of: []string{"go_memstats_heap_alloc_bytes"}},
+	{name: "goroutines", limit: Limit{0.2, 20}, after: true, of: []string{"go_goroutines"}},
+	{name: "files", limit: Limit{0.2, 20}, after: true, of: []string{"process_open_fds"}},
+	{name: "connections", limit: Limit{0.2, 20}, after: true, of: []string{"foregate_connections"}}, // of clients
+	{name: inFlight, limit: Limit{0.2, 20}, after: true, of: []string{"foregate_requests_in_flight", "foregate_backend_requests_in_flight"}},
 }
 
 // redisResources are those of Redis.
 var redisResources = []resource{
-	{name: "memory", unit: "MiB", limit: Limit{0.10, 4}},
+	{name: "memory", unit: "MiB", limit: Limit{0.10, 4}, of: []string{"used_memory"}},
 	{name: "keys", limit: Limit{0.10, 100}},
-	{name: "clients", limit: Limit{0.2, 20}},
+	{name: "clients", limit: Limit{0.2, 20}, of: []string{"connected_clients"}},
 }
 
 // resources are those of a process of a series.
@@ -82,58 +81,56 @@ const (
 	readings  = 9 // in a sample, which has the median of each
 )
 
+// value adds up what makes a resource, in its unit.
+func (r *resource) value(get func(name string) (float64, error)) (sum float64, err error) {
+	for _, name := range r.of {
+		v, failed := get(name)
+		if sum += v; failed != nil && !errors.Is(failed, process.ErrNoMetric) || failed != nil && len(r.of) == 1 {
+			err = fmt.Errorf("%s: %w", name, failed)
+		}
+	}
+	if r.unit == "MiB" {
+		sum /= 1 << 20
+	}
+	return sum, err
+}
+
 // readGateway reads a gateway once.
-func readGateway(ctx context.Context, g *chaos.Gateway) (map[string]float64, error) {
+func readGateway(ctx context.Context, g *chaos.Gateway) (reading, error) {
 	m, err := g.Metrics(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("gateway %d: %w", g.Number, err)
-	}
-	out := map[string]float64{
-		"connections": m.Sum("foregate_connections"),
-		inFlight:      m.Sum("foregate_requests_in_flight") + m.Sum("foregate_backend_requests_in_flight"),
-	}
-	for name, metric := range map[string]string{
-		"rss": "process_resident_memory_bytes", "live heap": "go_memstats_heap_alloc_bytes", "goroutines": "go_goroutines", "files": "process_open_fds",
-	} {
-		v, ok := m.Value(metric)
-		if !ok {
-			return nil, fmt.Errorf("gateway %d has no metric %s on this system", g.Number, metric)
-		}
-		out[name] = v
-	}
-	out["rss"], out["live heap"] = out["rss"]/mib, out["live heap"]/mib
-	return out, nil
-}
-
-// collect has a gateway's collector run, and returns the live heap in MiB.
-func collect(ctx context.Context, g *chaos.Gateway) (float64, error) {
-	if _, err := g.Page(ctx, "/debug/pprof/heap?gc=1"); err != nil {
-		return 0, fmt.Errorf("gateway %d: %w", g.Number, err)
-	}
-	m, err := g.Metrics(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("gateway %d: %w", g.Number, err)
-	}
-	heap, _ := m.Value("go_memstats_heap_alloc_bytes") // Go's own, on all systems
-	return heap / mib, nil
-}
-
-// readRedis reads Redis once; life tells its lives apart.
-func readRedis(ctx context.Context, s *chaos.Server) (all map[string]float64, life string, err error) {
-	info := func(field string) (value string) {
+	out := reading{g.Name, strconv.Itoa(g.PID()), map[string]float64{}}
+	for i := range gatewayResources {
+		r := &gatewayResources[i]
 		if err == nil {
-			value, err = s.Info(ctx, field)
+			out.values[r.name], err = r.value(func(name string) (float64, error) { return m.Total(name) })
 		}
-		return value
 	}
-	memory, _ := strconv.ParseFloat(info("used_memory"), 64) // Redis' own numbers
-	clients, _ := strconv.ParseFloat(info("connected_clients"), 64)
-	life = info("run_id")
 	if err != nil {
-		return nil, "", err
+		err = fmt.Errorf("%s: %w", g.Name, err)
+	}
+	return out, err
+}
+
+// readRedis reads Redis once.
+func readRedis(ctx context.Context, s *chaos.Server) (reading, error) {
+	life, err := s.Info(ctx, "run_id")
+	out := reading{redisName, life, map[string]float64{}}
+	for i := range redisResources {
+		r := &redisResources[i]
+		if err == nil {
+			out.values[r.name], err = r.value(func(name string) (float64, error) {
+				text, err := s.Info(ctx, name)
+				v, _ := strconv.ParseFloat(text, 64) // Redis' own number
+				return v, err
+			})
+		}
+	}
+	if err != nil {
+		return out, err
 	}
 	keys, err := s.Client.DBSize(ctx).Result()
-	return map[string]float64{"memory": memory / mib, "keys": float64(keys), "clients": clients}, life, err
+	out.values["keys"] = float64(keys)
+	return out, err
 }
 
 // reading is what one process held at one reading.
@@ -145,14 +142,14 @@ type reading struct {
 // read reads all processes once. A process that does not answer is an error: at rest everything does.
 func read(ctx context.Context, w *chaos.Testbed) (all []reading, err error) {
 	for _, g := range w.Gateways {
-		values, err := readGateway(ctx, g)
+		r, err := readGateway(ctx, g)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, reading{fmt.Sprintf("gateway %d", g.Number), strconv.Itoa(g.PID()), values})
+		all = append(all, r)
 	}
-	values, life, err := readRedis(ctx, w.Redis.Servers[0])
-	return append(all, reading{redisName, life, values}), err
+	r, err := readRedis(ctx, w.Redis.Servers[0])
+	return append(all, r), err
 }
 
 // sample reads all processes several times within a span, and returns the medians.
@@ -172,11 +169,14 @@ func sample(ctx context.Context, w *chaos.Testbed, span time.Duration) ([]readin
 	}
 	middle := medians(rounds)
 	for i, g := range w.Gateways {
-		heap, err := collect(ctx, g)
+		if _, err := g.Page(ctx, "/debug/pprof/heap?gc=1"); err != nil { // its collector runs
+			return nil, err
+		}
+		r, err := readGateway(ctx, g)
 		if err != nil {
 			return nil, err
 		}
-		middle[i].values["live heap"] = heap
+		middle[i].values["live heap"] = r.values["live heap"]
 	}
 	return middle, nil
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/foregate/foregate/loadtest/chaos"
+	"github.com/foregate/foregate/loadtest/process"
 )
 
 func read1(process, life string, goroutines float64) reading {
@@ -62,7 +62,7 @@ foregate_settings_lost 0
 		`foregate_breaker_state{backend="b"} 2`, `foregate_backend_suspect{backend="b",reason="stands_still"} 1`, "foregate_settings_lost 2",
 		`foregate_backend_up{backend="f",pool="draft"} 1`, "foregate_fleet_replicas 1",
 	} {
-		if well(chaos.Metrics(page + bad + "\n")) {
+		if well(process.Metrics(page + bad + "\n")) {
 			t.Errorf("it is well with %s", bad)
 		}
 	}

@@ -1,4 +1,4 @@
-package chaos
+package process
 
 import (
 	"context"
@@ -20,8 +20,23 @@ type NetworkFault struct {
 	Reset    bool          // it ends by RST instead of FIN
 }
 
+// End is how a tap ends a connection.
+type End int
+
+// The ends.
 const (
-	proxyDial  = time.Second          // for the server to take a connection
+	GoesOn   End = iota
+	EndFIN       // closed in order
+	EndRST       // reset
+	EndStall     // open, and nothing comes any more
+)
+
+// Tap sees each piece of one connection before it passes: of an answer, or of what is asked. So many of its bytes pass, and
+// then the connection ends as it says.
+type Tap func(answer bool, piece []byte) (passes int, end End)
+
+const (
+	proxyDial  = 10 * time.Second     // for the server to take a connection
 	proxyPiece = 32 << 10             // bytes relayed at once
 	proxyRetry = 5 * time.Millisecond // between tries to accept
 )
@@ -32,6 +47,7 @@ type Proxy struct {
 	Addr string // HOST:PORT where it listens; the same for ever
 
 	connections atomic.Int64
+	tap         func() Tap // for each connection; nil: nobody looks
 
 	mu       sync.Mutex
 	upstream string
@@ -42,13 +58,13 @@ type Proxy struct {
 	running  sync.WaitGroup
 }
 
-// NewProxy listens on a loopback address of its own and relays to upstream.
-func NewProxy(upstream string) (*Proxy, error) {
+// NewProxy listens on a loopback address of its own and relays to upstream; tap looks at each connection, nil at none.
+func NewProxy(upstream string, tap func() Tap) (*Proxy, error) {
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0") // there is nothing to wait for
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
-	p := &Proxy{Addr: l.Addr().String(), upstream: upstream, listener: l, links: map[*link]struct{}{}}
+	p := &Proxy{Addr: l.Addr().String(), upstream: upstream, tap: tap, listener: l, links: map[*link]struct{}{}}
 	p.running.Go(p.serve)
 	return p, nil
 }
@@ -84,10 +100,6 @@ func (p *Proxy) BlackHole() {
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.resetLinks()
-}
-
-func (p *Proxy) resetLinks() {
 	for l := range p.links {
 		l.end(true)
 	}
@@ -101,8 +113,8 @@ func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.closed = true
 	_ = p.listener.Close() // its loop sees that
-	p.resetLinks()
 	p.mu.Unlock()
+	p.Cut()
 	p.running.Wait()
 }
 
@@ -131,6 +143,9 @@ func (p *Proxy) take(conn net.Conn) {
 	}
 	p.connections.Add(1)
 	l := &link{proxy: p, client: conn, over: make(chan struct{})}
+	if p.tap != nil {
+		l.tap = p.tap()
+	}
 	p.links[l] = struct{}{}
 	upstream := p.upstream
 	p.running.Go(func() {
@@ -152,6 +167,7 @@ func (p *Proxy) now() NetworkFault {
 type link struct {
 	proxy  *Proxy
 	client net.Conn
+	tap    Tap         // nil: nobody looks
 	deaf   atomic.Bool // swallows for ever
 	sent   atomic.Int64
 
@@ -165,7 +181,7 @@ type link struct {
 func (l *link) run(upstream string) {
 	defer l.end(false)
 	if l.swallows() { // the server hears nothing of it
-		l.drain(l.client)
+		l.relay(nil, l.client, false)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), proxyDial)
@@ -176,17 +192,8 @@ func (l *link) run(upstream string) {
 		return
 	}
 	var both sync.WaitGroup
-	both.Go(func() {
-		defer l.end(false)
-		l.relay(server, l.client, func(to net.Conn, piece []byte) bool {
-			_, err := to.Write(piece)
-			return err == nil
-		})
-	})
-	both.Go(func() {
-		defer l.end(false)
-		l.relay(l.client, server, l.answer)
-	})
+	both.Go(func() { l.relay(server, l.client, false) })
+	both.Go(func() { l.relay(l.client, server, true) })
 	both.Wait()
 }
 
@@ -230,48 +237,53 @@ func (l *link) swallows() bool {
 	return true
 }
 
-// drain reads to the end and forgets.
-func (l *link) drain(c net.Conn) {
-	buf := make([]byte, proxyPiece)
-	for {
-		if _, err := c.Read(buf); err != nil {
-			return
-		}
-	}
-}
-
-// relay copies from one side to the other; pass does what the direction needs and
-// reports whether to go on.
-func (l *link) relay(to, from net.Conn, pass func(to net.Conn, piece []byte) bool) {
+// relay copies from one side to the other, answers with the trouble of the moment, until either ends.
+func (l *link) relay(to, from net.Conn, answer bool) {
+	defer l.end(false)
 	buf := make([]byte, proxyPiece)
 	for {
 		n, err := from.Read(buf)
-		if n > 0 && !l.swallows() && !pass(to, buf[:n]) || err != nil {
+		if n > 0 && !l.swallows() && !l.pass(to, buf[:n], answer) || err != nil {
 			return
 		}
 	}
 }
 
-// answer passes what the server says, with the trouble of the moment.
-func (l *link) answer(to net.Conn, piece []byte) bool {
-	t := l.proxy.now()
-	if !l.pause(t.Delay) {
-		return false
+// pass passes a piece on, and reports whether to go on.
+func (l *link) pass(to net.Conn, piece []byte, answer bool) bool {
+	var t NetworkFault
+	if answer {
+		if t = l.proxy.now(); !l.pause(t.Delay) || l.swallows() {
+			return l.deaf.Load()
+		}
 	}
-	if l.swallows() {
-		return true
+	end := GoesOn
+	if l.tap != nil {
+		var passes int
+		passes, end = l.tap(answer, piece)
+		piece = piece[:passes]
 	}
-	sent := l.sent.Add(int64(len(piece)))
-	if t.CutAfter > 0 && sent >= int64(t.CutAfter) {
-		keep := max(0, len(piece)-int(sent-int64(t.CutAfter)))
-		_, _ = to.Write(piece[:keep]) // it ends anyway
-		l.end(t.Reset)
-		return false
+	if answer {
+		if sent := l.sent.Add(int64(len(piece))); t.CutAfter > 0 && sent >= int64(t.CutAfter) {
+			piece = piece[:max(0, len(piece)-int(sent-int64(t.CutAfter)))]
+			if end = EndFIN; t.Reset {
+				end = EndRST
+			}
+		}
 	}
 	if _, err := to.Write(piece); err != nil {
 		return false
 	}
-	return t.Throttle <= 0 || l.pause(time.Duration(len(piece))*time.Second/time.Duration(t.Throttle))
+	switch end {
+	case GoesOn:
+		return t.Throttle <= 0 || l.pause(time.Duration(len(piece))*time.Second/time.Duration(t.Throttle))
+	case EndStall:
+		l.deaf.Store(true)
+		return true
+	case EndFIN, EndRST:
+		l.end(end == EndRST)
+	}
+	return false
 }
 
 // pause waits, and reports whether the link is still there.

@@ -1,4 +1,4 @@
-package chaos
+package process
 
 import (
 	"bufio"
@@ -48,7 +48,7 @@ func answering(t *testing.T, answer func(line string) string) string {
 
 func newProxy(t *testing.T) *Proxy {
 	t.Helper()
-	p, err := NewProxy(upcase(t))
+	p, err := NewProxy(upcase(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func (c *caller) ask(line string, limit time.Duration) (string, error) {
 // says asks and insists on the answer.
 func (c *caller) says(line, want string) {
 	c.t.Helper()
-	if got, err := c.ask(line, patience); err != nil || got != want {
+	if got, err := c.ask(line, 10*time.Second); err != nil || got != want {
 		c.t.Fatalf("%q was answered with %q, %v; want %q", line, got, err, want)
 	}
 }
@@ -141,7 +141,7 @@ func TestAnAnswerIsCutAfterSoManyBytes(t *testing.T) {
 		c := call(t, p.Addr)
 		p.Set(NetworkFault{CutAfter: 5, Reset: reset})
 		c.says("abc", "ABC")
-		got, err := c.ask("defg", patience)
+		got, err := c.ask("defg", 10*time.Second)
 		want := io.EOF
 		if reset {
 			want = syscall.ECONNRESET
@@ -160,7 +160,37 @@ func TestAProxyLeadsWhoComesToAnotherServer(t *testing.T) {
 	old.says("b", "B")
 	call(t, p.Addr).says("c", "other")
 	p.Cut()
-	if _, err := old.ask("c", patience); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+	if _, err := old.ask("c", 10*time.Second); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a connection that was cut met %v, want its end", err)
+	}
+}
+
+func TestATapSeesBothWaysAndEndsAConnectionWhereItSays(t *testing.T) {
+	for end, want := range map[End]error{EndFIN: io.EOF, EndRST: syscall.ECONNRESET, EndStall: os.ErrDeadlineExceeded} {
+		var asked, answered string
+		p, err := NewProxy(upcase(t), func() Tap {
+			return func(answer bool, piece []byte) (int, End) {
+				if !answer {
+					asked += string(piece)
+					return len(piece), GoesOn
+				}
+				answered += string(piece)
+				if len(answered) < 4 {
+					return len(piece), GoesOn
+				}
+				return 1, end
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := call(t, p.Addr)
+		c.says("a", "A")
+		if got, err := c.ask("bcd", 100*time.Millisecond); !errors.Is(err, want) || got != "B" && end != EndRST {
+			t.Errorf("end %d: the answer was %q, %v; want %v", end, got, err, want)
+		}
+		if p.Close(); asked != "a\nbcd\n" || answered != "A\nBCD\n" {
+			t.Errorf("end %d: the tap saw %q asked, %q answered", end, asked, answered)
+		}
 	}
 }
