@@ -31,32 +31,24 @@ func (m *meter) allows(s *jsonschema.Schema, v any) bool {
 
 func (m *meter) spend(n int) { m.remaining -= n }
 
-// types are the types that a schema's "type" allows.
-var types = func() (t struct{ null, boolean, number, text, array, object jsonschema.Types }) {
-	t.null.Add("null")
-	t.boolean.Add("boolean")
-	t.number.Add("number")
-	t.number.Add("integer")
-	t.text.Add("string")
-	t.array.Add("array")
-	t.object.Add("object")
-	return t
-}()
-
-func typeOf(v any) jsonschema.Types {
+// typeOf returns the types of a value that a schema's "type" may allow.
+func typeOf(v any) (t jsonschema.Types) {
 	switch v.(type) {
 	case nil:
-		return types.null
+		t.Add("null")
 	case bool:
-		return types.boolean
+		t.Add("boolean")
 	case string:
-		return types.text
+		t.Add("string")
 	case []any:
-		return types.array
+		t.Add("array")
 	case map[string]any:
-		return types.object
+		t.Add("object")
+	default:
+		t.Add("number")
+		t.Add("integer")
 	}
-	return types.number
+	return t
 }
 
 // schema counts the evaluation of a value; chain is the number of schemas from the first one that applies to
@@ -78,8 +70,7 @@ func (m *meter) schema(s *jsonschema.Schema, v any, chain int) {
 	if s.Types != nil && *s.Types != 0 && *s.Types&typeOf(v) == 0 {
 		return // the library stops here, too
 	}
-	m.equal(s, v)
-	m.format(s, v)
+	m.constants(s, v)
 	m.schema(s.Ref, v, chain+1)
 	switch v := v.(type) {
 	case map[string]any:
@@ -112,8 +103,9 @@ func members(v any) int {
 	return 0
 }
 
-// equal counts comparisons with constants.
-func (m *meter) equal(s *jsonschema.Schema, v any) {
+// constants counts comparisons with constants, and formats, which only old drafts check. One of these compiles its text as a
+// regular expression.
+func (m *meter) constants(s *jsonschema.Schema, v any) {
 	n := 0
 	if s.Const != nil {
 		n = 1
@@ -123,6 +115,11 @@ func (m *meter) equal(s *jsonschema.Schema, v any) {
 	}
 	if n > 0 {
 		m.spend(n * m.size(v) / 4)
+	}
+	if text, is := v.(string); is && s.Format != nil {
+		if m.spend(1 + len(text)/16); s.Format.Name == "regex" && len(text) > 0 {
+			m.remaining = -1
+		}
 	}
 }
 
@@ -149,18 +146,6 @@ func (m *meter) size(v any) int {
 	return n
 }
 
-// format counts the formats, which only old drafts check. One of them compiles its text as a regular
-// expression.
-func (m *meter) format(s *jsonschema.Schema, v any) {
-	text, ok := v.(string)
-	if s.Format == nil || !ok {
-		return
-	}
-	if m.spend(1 + len(text)/16); s.Format.Name == "regex" && len(text) > 0 {
-		m.remaining = -1
-	}
-}
-
 // match counts the run of a regular expression over a text.
 func (m *meter) match(re jsonschema.Regexp, text string) {
 	steps := maxSteps
@@ -182,19 +167,24 @@ func (m *meter) object(s *jsonschema.Schema, obj map[string]any, chain int) {
 				m.schema(sub, v, 0)
 			}
 		}
-		if more, ok := s.AdditionalProperties.(*jsonschema.Schema); ok && s.Properties[name] == nil {
-			m.schema(more, v, 0)
+		if s.Properties[name] == nil {
+			m.either(s.AdditionalProperties, v, 0)
 		}
 		m.schema(s.UnevaluatedProperties, v, 0)
 		m.schema(s.PropertyNames, name, 0)
 		m.schema(s.DependentSchemas[name], obj, chain+1)
 		m.spend(len(s.DependentRequired[name]))
-		switch dep := s.Dependencies[name].(type) {
-		case *jsonschema.Schema:
-			m.schema(dep, obj, chain+1)
-		case []string:
-			m.spend(len(dep))
+		m.either(s.Dependencies[name], obj, chain+1)
+		if names, is := s.Dependencies[name].([]string); is {
+			m.spend(len(names))
 		}
+	}
+}
+
+// either counts the evaluation of what may be a schema.
+func (m *meter) either(schema, v any, chain int) {
+	if s, is := schema.(*jsonschema.Schema); is {
+		m.schema(s, v, chain)
 	}
 }
 
@@ -212,17 +202,11 @@ func (m *meter) array(s *jsonschema.Schema, items []any) {
 		} else {
 			m.schema(s.Items2020, v, 0)
 		}
-		switch old := s.Items.(type) {
-		case *jsonschema.Schema:
-			m.schema(old, v, 0)
-		case []*jsonschema.Schema:
-			if i < len(old) {
-				m.schema(old[i], v, 0)
-			}
+		m.either(s.Items, v, 0)
+		if old, is := s.Items.([]*jsonschema.Schema); is && i < len(old) {
+			m.schema(old[i], v, 0)
 		}
-		if more, ok := s.AdditionalItems.(*jsonschema.Schema); ok {
-			m.schema(more, v, 0)
-		}
+		m.either(s.AdditionalItems, v, 0)
 		m.schema(s.Contains, v, 0)
 		m.schema(s.UnevaluatedItems, v, 0)
 	}

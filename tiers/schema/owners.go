@@ -8,6 +8,13 @@ import (
 // errTooMany says that a tenant has compiled too many schemas lately.
 var errTooMany = errors.New("too many new schemas")
 
+// Bounds of all cached schemas together: this many bytes of text take 50 MB at worst, compiled (if they
+// consist of names only). An instruction of a regular expression counts as a byte.
+const (
+	maxKeptBytes = 512 << 10
+	entryBytes   = 1 << 10 // of one, besides its text
+)
+
 // What one tenant may have compiled. The library's time grows with the square of a schema's size: 20 ms for [maxText], which
 // is two million units, so perSecond is 4 % of a processor. A schema of 2 KiB is 2,500 units.
 const (
@@ -19,29 +26,39 @@ const (
 
 // owner is what a tenant holds of the cache, and what it has had compiled lately.
 type owner struct {
+	kept  map[key]*entry
 	bytes int
 	debt  float64 // units; it drains with time
 	at    time.Time
 }
 
-// mayCompile charges a tenant for a schema of so many bytes, or reports false. The caller holds mu.
-func (s *Schemas) mayCompile(tenant string, size int) bool {
-	t := s.Now()
+// owner returns a tenant; nil if there are too many. The caller holds mu.
+func (s *Schemas) owner(tenant string) *owner {
+	now := s.Now()
+	if len(s.owners) >= maxOwners && s.owners[tenant] == nil {
+		for name, o := range s.owners { // those that hold and owe nothing
+			if o.drain(now); o.bytes == 0 && o.debt == 0 {
+				delete(s.owners, name)
+			}
+		}
+		if len(s.owners) >= maxOwners {
+			return nil
+		}
+	}
+	if s.owners == nil {
+		s.owners = map[string]*owner{}
+	}
 	o := s.owners[tenant]
 	if o == nil {
-		if len(s.owners) >= maxOwners {
-			s.forget(t)
-		}
-		if len(s.owners) >= maxOwners {
-			return false
-		}
-		if s.owners == nil {
-			s.owners = map[string]*owner{}
-		}
-		o = &owner{at: t}
+		o = &owner{kept: map[key]*entry{}, at: now}
 		s.owners[tenant] = o
 	}
-	o.drain(t)
+	o.drain(now)
+	return o
+}
+
+// mayCompile charges a tenant for a schema of so many bytes, or reports false.
+func (o *owner) mayCompile(size int) bool {
 	if o.debt >= burst {
 		return false
 	}
@@ -55,37 +72,21 @@ func (o *owner) drain(now time.Time) {
 	}
 }
 
-// forget drops tenants that hold and owe nothing.
-func (s *Schemas) forget(now time.Time) {
-	for name, o := range s.owners {
-		if o.drain(now); o.bytes == 0 && o.debt == 0 {
-			delete(s.owners, name)
-		}
+// hold adds to what a tenant holds. If all hold too much, those that hold most begin anew: what they use is compiled again.
+func (s *Schemas) hold(tenant string, bytes int) {
+	if o := s.owners[tenant]; o != nil {
+		o.bytes += bytes
+		s.bytes += bytes
 	}
-}
-
-// hold adds to the size of what a tenant holds.
-func (s *Schemas) hold(e *entry, by int) {
-	s.bytes += by
-	s.owners[e.owner].bytes += by
-}
-
-// trim removes the least recently used schemas of the tenants that hold most: nobody's are pushed out by another's.
-func (s *Schemas) trim() {
-	for s.order.Len() > maxKept || s.bytes > maxKeptBytes {
-		most, bytes := "", -1
-		for name, o := range s.owners {
-			if o.bytes > bytes {
-				most, bytes = name, o.bytes
+	for s.bytes > maxKeptBytes {
+		var most *owner
+		for _, o := range s.owners {
+			if most == nil || o.bytes > most.bytes {
+				most = o
 			}
 		}
-		for at := s.order.Back(); at != nil; at = at.Prev() {
-			if old, _ := at.Value.(*entry); old.owner == most {
-				s.order.Remove(at)
-				delete(s.byKey, old.key)
-				s.hold(old, -old.size)
-				break
-			}
-		}
+		s.bytes -= most.bytes
+		most.bytes = 0
+		clear(most.kept)
 	}
 }

@@ -7,7 +7,6 @@
 package schema
 
 import (
-	"container/list"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -27,23 +26,14 @@ const (
 	ReasonArguments = "call_arguments"  // a call's arguments are not a JSON object, or do not fit the tool's schema
 )
 
-// Bounds of all cached schemas together: this many bytes of text take 50 MB at worst, compiled (if they
-// consist of names only). An instruction of a regular expression counts as a byte.
-const (
-	maxKept      = 512
-	maxKeptBytes = 512 << 10
-)
-
-// Schemas caches compiled schemas, the most recently used ones. It is safe for concurrent use; the zero value is ready.
-// [Schemas.Of] uses it for a tenant.
+// Schemas caches compiled schemas by tenant: nobody's are pushed out by another's. It is safe for concurrent use; the zero
+// value but for Now is ready. [Schemas.Of] uses it for a tenant.
 type Schemas struct {
 	Now func() time.Time
 
 	mu     sync.Mutex
-	byKey  map[key]*list.Element // of *entry
-	order  list.List             // most recently used first
-	bytes  int                   // the sizes of all in order
 	owners map[string]*owner
+	bytes  int // that all tenants hold
 }
 
 // key is the hash of a schema's text.
@@ -51,12 +41,9 @@ type key = [sha256.Size]byte
 
 // entry is a cached schema, compiled once by its first user. One that does not compile is cached, too.
 type entry struct {
-	key   key
-	size  int
-	owner string // the tenant of its first user
-	once  sync.Once
-	sch   *jsonschema.Schema
-	err   error
+	once sync.Once
+	sch  *jsonschema.Schema
+	err  error
 }
 
 // Checker checks the drafts of one tenant. The zero value is for drafts whose requests have no schema.
@@ -80,41 +67,30 @@ func (s Checker) compiled(text []byte) (*jsonschema.Schema, error) {
 	e.once.Do(func() {
 		var p patterns
 		e.sch, e.err = compile(text, &p)
-		s.grow(e, p.used)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.hold(s.tenant, p.used)
 	})
 	return e.sch, e.err
-}
-
-// grow adds an entry's size besides its text.
-func (s *Schemas) grow(e *entry, by int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at, ok := s.byKey[e.key]; ok && at.Value == e {
-		e.size += by
-		s.hold(e, by)
-		s.trim()
-	}
 }
 
 // entry returns the cached schema, or makes a new one; nil if the tenant has compiled too many.
 func (s Checker) entry(k key, size int) *entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if at, ok := s.byKey[k]; ok {
-		s.order.MoveToFront(at)
-		e, _ := at.Value.(*entry)
-		return e
-	}
-	if !s.mayCompile(s.tenant, size) {
+	o := s.owner(s.tenant)
+	if o == nil {
 		return nil
 	}
-	if s.byKey == nil {
-		s.byKey = map[key]*list.Element{}
+	if e := o.kept[k]; e != nil {
+		return e
 	}
-	e := &entry{key: k, size: size, owner: s.tenant}
-	s.byKey[k] = s.order.PushFront(e)
-	s.hold(e, size)
-	s.trim()
+	if !o.mayCompile(size) {
+		return nil
+	}
+	e := &entry{}
+	o.kept[k] = e
+	s.hold(s.tenant, entryBytes+size)
 	return e
 }
 
