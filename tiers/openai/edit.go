@@ -1,7 +1,9 @@
 package openai
 
 import (
+	"bytes"
 	"slices"
+	"strconv"
 
 	"github.com/foregate/foregate/tiers/fields"
 )
@@ -10,6 +12,42 @@ import (
 type Edit struct {
 	Name  string
 	Value []byte
+}
+
+// Set sets a field to a JSON value.
+func Set(name, value string) Edit { return Edit{name, []byte(value)} }
+
+// Drop deletes a field.
+func Drop(name string) Edit { return Edit{Name: name} }
+
+// SetText sets a field to a text.
+func SetText[T ~[]byte | ~string](name string, text T) Edit {
+	return Edit{name, quote(make([]byte, 0, len(text)+2), text)}
+}
+
+// SetInt sets a field to a whole number.
+func SetInt(name string, n int64) Edit { return Edit{name, strconv.AppendInt(nil, n, 10)} }
+
+// SetIDs sets a field to a list of ids: several lists, one after the other.
+func SetIDs(name string, lists ...[]int32) Edit {
+	b := []byte{'['}
+	for _, list := range lists {
+		for _, id := range list {
+			b = append(strconv.AppendInt(b, int64(id), 10), ',')
+		}
+	}
+	return Edit{name, append(bytes.TrimSuffix(b, []byte{','}), ']')}
+}
+
+// Object appends an object with these members, but for those without a value.
+func Object(dst []byte, members ...Edit) []byte {
+	dst = append(dst, '{')
+	for _, m := range members {
+		if m.Value != nil {
+			dst = append(append(append(quote(dst, m.Name), ':'), m.Value...), ',')
+		}
+	}
+	return append(bytes.TrimSuffix(dst, []byte{','}), '}')
 }
 
 // Apply appends the body to dst with the edits, and without the stripped fields and the refused ones that
@@ -63,21 +101,15 @@ func (r *Request) AppendDrops(edits []Edit, kept func(name string) bool) []Edit 
 // KwargsWithoutThinking returns the request's arguments of the chat template with those that turn thinking off in
 // place of its own.
 func (r *Request) KwargsWithoutThinking() []byte {
-	out := []byte{'{'}
+	var members []Edit
 	if m, ok := r.member(fields.Kwargs); ok && !m.drop && m.value.Of(r.Body)[0] == '{' {
-		var in cursor
-		in.reset(m.value.Of(r.Body))
-		for name := range in.object() {
-			key := string(name)
-			raw, _ := in.value()
-			if key == "enable_thinking" || key == "thinking" || in.err != nil {
-				continue
+		eachMember(m.value.Of(r.Body), func(name, value []byte) {
+			if key := string(name); key != "enable_thinking" && key != "thinking" {
+				members = append(members, Edit{key, value})
 			}
-			out = append(quote(out, key), ':')
-			out = append(append(out, raw...), ',')
-		}
+		})
 	}
-	return append(out, `"enable_thinking":false}`...)
+	return Object(nil, append(members, Set("enable_thinking", "false"))...)
 }
 
 // onlyTurnsThinkingOff reports whether arguments of the chat template say no more than that nobody is to think before the
@@ -98,6 +130,9 @@ func (r *Request) onlyTurnsThinkingOff(v Span) bool {
 // continuation by text.
 func (r *Request) Extended(text []byte) []byte {
 	inside := r.Raw("messages")
+	if len(inside) == 0 {
+		return nil
+	}
 	out := make([]byte, 0, len(inside)+len(text)+64)
 	out = append(out, inside[:len(inside)-1]...)
 	out = append(out, `,{"role":"assistant","content":`...)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
@@ -39,35 +40,26 @@ type JudgeQuestion struct {
 // answer with [ParseJudge]. A completion's prompt is the chat's only message.
 func (q *JudgeQuestion) Body(dst []byte) []byte {
 	r := q.Request
-	dst = append(dst, `{"model":`...)
-	dst = quote(dst, q.Model)
-	dst = append(dst, `,"messages":`...)
-	if r.Kind == Chat {
-		with := r.Extended(q.Answer)
-		dst = append(dst, with[:len(with)-1]...)
-	} else {
-		dst = append(dst, `[{"role":"user","content":`...)
-		dst = quote(dst, r.Text())
-		dst = append(dst, `},{"role":"assistant","content":`...)
-		dst = quote(dst, q.Answer)
-		dst = append(dst, '}')
+	messages := r.Extended(q.Answer)
+	if r.Kind != Chat {
+		said := func(role string, text []byte) []byte {
+			return Object(nil, SetText("role", role), SetText("content", text))
+		}
+		messages = slices.Concat([]byte{'['}, said("user", r.Text()), []byte{','}, said("assistant", q.Answer), []byte{']'})
 	}
-	dst = append(dst, `,{"role":"user","content":"`+judgeQuestion+`"}]`...)
+	messages = append(messages[:len(messages)-1], `,{"role":"user","content":"`+judgeQuestion+`"}]`...)
+	members := []Edit{SetText("model", q.Model), {"messages", messages}}
 	for _, name := range judged {
 		if m, ok := r.member(name); ok && !m.drop && !q.Plain && r.Kind == Chat && !edited(q.Set, name) {
-			dst = append(dst, ',')
-			dst = append(dst, m.whole.Of(r.Body)...)
+			members = append(members, Edit{name, m.value.Of(r.Body)})
 		}
 	}
-	for _, e := range q.Set {
-		dst = append(quote(append(dst, ','), e.Name), ':')
-		dst = append(dst, e.Value...)
+	members = append(append(members, q.Set...), Set("max_tokens", "1"), Set("temperature", "0"), Set("logprobs", "true"), Set("top_logprobs", judgeTop),
+		Set("stream", strconv.FormatBool(q.Stream)))
+	if q.Stream {
+		members = append(members, Set("stream_options", `{"include_usage":true}`))
 	}
-	dst = append(dst, `,"max_tokens":1,"temperature":0,"logprobs":true,"top_logprobs":`+judgeTop+`,"stream":`...)
-	if dst = strconv.AppendBool(dst, q.Stream); q.Stream {
-		dst = append(dst, `,"stream_options":{"include_usage":true}`...)
-	}
-	return appendScheduling(dst, "cache_salt", q.Salt, q.Priority)
+	return Object(dst, append(members, scheduling("cache_salt", q.Salt, q.Priority)...)...)
 }
 
 // judgeAnswer is a chat answer with the alternatives of its first token.

@@ -1,9 +1,6 @@
 package openai
 
-import (
-	"errors"
-	"strconv"
-)
+import "errors"
 
 // ScoreStyle is a way to let an engine score tokens that it did not choose itself.
 type ScoreStyle string
@@ -61,60 +58,28 @@ func (q *ScoreQuestion) Path() string {
 }
 
 // Body appends the question as JSON. One token is generated, because engines refuse to generate
-// none.
+// none. SGLang is asked from the last token before the draft on, because the first entry that it returns is null; cached
+// tokens before it are not computed again. SGLang calls the salt extra_key; its chat endpoint derives it from cache_salt.
 func (q *ScoreQuestion) Body(dst []byte) []byte {
+	top := int64(q.top())
 	if q.Style == ScoreSGLang {
-		return q.sglangBody(dst)
+		return Object(dst, append([]Edit{
+			SetIDs("input_ids", q.Prompt, q.Draft), Set("sampling_params", `{"max_new_tokens":1,"temperature":0}`), Set("return_logprob", "true"),
+			SetInt("logprob_start_len", int64(max(len(q.Prompt)-1, 0))), SetInt("top_logprobs_num", top), Set("return_text_in_logprobs", "true"), Set("stream", "false"),
+		}, scheduling("extra_key", q.Salt, q.Priority)...)...)
 	}
-	dst = append(dst, `{"model":`...)
-	dst = quote(dst, q.Model)
-	dst = append(dst, `,"prompt":`...)
-	dst = q.ids(dst)
-	dst = append(dst, `,"max_tokens":1,"temperature":0,"prompt_logprobs":`...)
-	dst = strconv.AppendInt(dst, int64(q.top()), 10)
-	dst = append(dst, `,"stream":false`...)
-	return appendScheduling(dst, "cache_salt", q.Salt, q.Priority)
+	return Object(dst, append([]Edit{
+		SetText("model", q.Model), SetIDs("prompt", q.Prompt, q.Draft), Set("max_tokens", "1"), Set("temperature", "0"), SetInt("prompt_logprobs", top), Set("stream", "false"),
+	}, scheduling("cache_salt", q.Salt, q.Priority)...)...)
 }
 
-// sglangBody requests scores from the last token before the draft on, because the first entry that SGLang
-// returns is null. Cached tokens before it are not computed again. SGLang calls the salt extra_key; its chat
-// endpoint derives it from cache_salt.
-func (q *ScoreQuestion) sglangBody(dst []byte) []byte {
-	dst = append(dst, `{"input_ids":`...)
-	dst = q.ids(dst)
-	dst = append(dst, `,"sampling_params":{"max_new_tokens":1,"temperature":0},"return_logprob":true,"logprob_start_len":`...)
-	dst = strconv.AppendInt(dst, int64(max(len(q.Prompt)-1, 0)), 10)
-	dst = append(dst, `,"top_logprobs_num":`...)
-	dst = strconv.AppendInt(dst, int64(q.top()), 10)
-	dst = append(dst, `,"return_text_in_logprobs":true,"stream":false`...)
-	return appendScheduling(dst, "extra_key", q.Salt, q.Priority)
-}
-
-// ids appends the prompt and the draft as one list.
-func (q *ScoreQuestion) ids(dst []byte) []byte {
-	dst = append(dst, '[')
-	for i, part := range [...][]int32{q.Prompt, q.Draft} {
-		for j, id := range part {
-			if j > 0 || i > 0 && len(q.Prompt) > 0 {
-				dst = append(dst, ',')
-			}
-			dst = strconv.AppendInt(dst, int64(id), 10)
-		}
-	}
-	return append(dst, ']')
-}
-
-// appendScheduling ends a body with the fields for an engine's cache and its scheduler.
-func appendScheduling(dst []byte, saltName, salt string, priority *int64) []byte {
+// scheduling are the members for an engine's cache and its scheduler.
+func scheduling(saltName, salt string, priority *int64) (members []Edit) {
 	if salt != "" {
-		dst = append(dst, ',')
-		dst = quote(dst, saltName)
-		dst = append(dst, ':')
-		dst = quote(dst, salt)
+		members = append(members, SetText(saltName, salt))
 	}
 	if priority != nil {
-		dst = append(dst, `,"priority":`...)
-		dst = strconv.AppendInt(dst, *priority, 10)
+		members = append(members, SetInt("priority", *priority))
 	}
-	return append(dst, '}')
+	return members
 }

@@ -1,10 +1,8 @@
 package upstream
 
 import (
-	"bytes"
 	"errors"
 	"net/http"
-	"strconv"
 
 	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/engine"
@@ -28,7 +26,7 @@ func encode(call engine.Call, d *dialect.Dialect) (path string, body openai.Piec
 	case *engine.Draft:
 		return c.Request.Kind.Path(), e.draftBody(c), nil
 	case *engine.DraftWhole:
-		edits := append(e.idEdits(true), set("logprobs", "true"), set("top_logprobs", "5"))
+		edits := append(e.idEdits(true), openai.Set("logprobs", "true"), openai.Set("top_logprobs", "5"))
 		return c.Request.Kind.Path(), e.wholeBody(c.Request, &c.Terms, edits...), nil
 	case *engine.Answer:
 		return c.Request.Kind.Path(), e.wholeBody(c.Request, &c.Terms), nil
@@ -48,8 +46,7 @@ func onlyOneChoice() *engine.Failure {
 func (e encoder) encodeOwn(call engine.Call) (path string, body []byte, err error) {
 	switch c := call.(type) {
 	case *engine.ContinueIDs:
-		b := append(e.idsBody(c.Request, &c.Terms, c.MaxTokens, c.PromptIDs, c.IDs), `,"stream":true`...)
-		return openai.Completion.Path(), append(e.askIDs(b), `,"stream_options":`+e.usage(true)+`}`...), nil
+		return openai.Completion.Path(), e.idsBody(c), nil
 	case *engine.ContinueText:
 		body, err = e.textBody(c)
 		return c.Request.Kind.Path(), body, err
@@ -105,13 +102,13 @@ func (e encoder) draftBody(c *engine.Draft) openai.Pieces {
 // logprobs requests the logprobs of each token and of this many alternatives.
 func logprobs(kind openai.Kind, top int) []openai.Edit {
 	if kind == openai.Completion {
-		return []openai.Edit{number("logprobs", top)}
+		return []openai.Edit{openai.SetInt("logprobs", int64(top))}
 	}
-	return []openai.Edit{set("logprobs", "true"), number("top_logprobs", top)}
+	return []openai.Edit{openai.Set("logprobs", "true"), openai.SetInt("top_logprobs", int64(top))}
 }
 
 func (e encoder) wholeBody(r *openai.Request, t *engine.Terms, more ...openai.Edit) openai.Pieces {
-	edits := append(e.termEdits(r, t), set("stream", "false"), drop("stream_options"))
+	edits := append(e.termEdits(r, t), openai.Set("stream", "false"), openai.Drop("stream_options"))
 	if e.IgnoresClose {
 		edits = append(edits, streamed, usageLast)
 	}
@@ -128,7 +125,7 @@ func (e encoder) textBody(c *engine.ContinueText) ([]byte, error) {
 		edits = append(edits, openai.Edit{Name: "prompt", Value: openai.Quote(string(prompt))})
 	case e.ContinueBy == dialect.ContinueByFlags:
 		edits = append(edits, openai.Edit{Name: "messages", Value: c.Request.Extended(c.Text)},
-			set("add_generation_prompt", "false"), set("continue_final_message", "true"))
+			openai.Set("add_generation_prompt", "false"), openai.Set("continue_final_message", "true"))
 	case e.ContinueBy == dialect.ContinueByPrefill && c.Found != dialect.ContinueUnknown && dialect.Of(c.Probed) == e.Dialect:
 		edits = append(edits, openai.Edit{Name: "messages", Value: c.Request.Extended(c.Text)})
 	default: // by ids: see [Client.continueByIDs]
@@ -139,9 +136,9 @@ func (e encoder) textBody(c *engine.ContinueText) ([]byte, error) {
 
 // restEdits request the rest of an answer as a stream.
 func (e encoder) restEdits(c *engine.ContinueText) []openai.Edit {
-	edits := e.streamEdits(c.Request, &c.Terms, set("stream_options", e.usage(true)))
+	edits := e.streamEdits(c.Request, &c.Terms, openai.Set("stream_options", e.usage(true)))
 	if c.MaxTokens > 0 {
-		edits = append(edits, drop("max_completion_tokens"), number("max_tokens", c.MaxTokens))
+		edits = append(edits, openai.Drop("max_completion_tokens"), openai.SetInt("max_tokens", int64(c.MaxTokens)))
 	}
 	return edits
 }
@@ -149,44 +146,27 @@ func (e encoder) restEdits(c *engine.ContinueText) []openai.Edit {
 // ofChats are the members of a chat that a completion has not, or otherwise. A request with others of them that matter is
 // not continued.
 var ofChats = []openai.Edit{
-	drop("messages"), drop("tools"), drop("tool_choice"), drop(fields.Kwargs), drop("response_format"), drop("logprobs"), drop("top_logprobs"),
+	openai.Drop("messages"), openai.Drop("tools"), openai.Drop("tool_choice"), openai.Drop(fields.Kwargs), openai.Drop("response_format"), openai.Drop("logprobs"), openai.Drop("top_logprobs"),
 }
 
 // tokensBody requests a continuation behind ids, with all else that the request has.
 func (e encoder) tokensBody(c *continueTokens) []byte {
-	ids := appendIDs(nil, c.prompt, c.text)
-	return c.Request.Apply(nil, append(append(e.restEdits(c.ContinueText), ofChats...), openai.Edit{Name: "prompt", Value: ids})...)
+	return c.Request.Apply(nil, append(append(e.restEdits(c.ContinueText), ofChats...), openai.SetIDs("prompt", c.prompt, c.text))...)
 }
 
-// appendIDs appends lists of ids as one.
-func appendIDs(b []byte, lists ...[]int32) []byte {
-	b = append(b, '[')
-	for _, list := range lists {
-		for _, id := range list {
-			b = append(strconv.AppendInt(b, int64(id), 10), ',')
+// idsBody is a completion after ids, with the request's sampling.
+func (e encoder) idsBody(c *engine.ContinueIDs) []byte {
+	members := []openai.Edit{openai.SetText("model", c.Model), openai.SetIDs("prompt", c.PromptIDs, c.IDs), openai.SetInt("max_tokens", int64(c.MaxTokens))}
+	if salt := e.salt(c.Salt); salt != "" {
+		members = append(members, openai.SetText("cache_salt", salt))
+	}
+	if first := e.EnginePriority(c.Priority); first != nil {
+		members = append(members, openai.SetInt("priority", *first))
+	}
+	for _, m := range membersOf(c.Request, fields.Sampling...) {
+		if !e.Members.Strict || fields.Portable(m.Name) {
+			members = append(members, m)
 		}
 	}
-	return append(bytes.TrimSuffix(b, []byte{','}), ']')
-}
-
-// idsBody begins the body of a completion after ids, with the request's sampling; its last brace is missing.
-func (e encoder) idsBody(r *openai.Request, t *engine.Terms, maxTokens int, prompt, answer []int32) []byte {
-	b := append(make([]byte, 0, 512+8*(len(prompt)+len(answer))), `{"model":`...)
-	b = append(b, openai.Quote(t.Model)...)
-	b = appendIDs(append(b, `,"prompt":`...), prompt, answer)
-	b = append(b, `,"max_tokens":`...)
-	b = strconv.AppendInt(b, int64(maxTokens), 10)
-	if salt := e.salt(t.Salt); salt != "" {
-		b = append(append(b, `,"cache_salt":`...), openai.Quote(salt)...)
-	}
-	if first := e.EnginePriority(t.Priority); first != nil {
-		b = strconv.AppendInt(append(b, `,"priority":`...), *first, 10)
-	}
-	for _, name := range fields.Sampling {
-		if raw := r.Raw(name); raw != nil && (!e.Members.Strict || fields.Portable(name)) {
-			b = append(b, `,"`+name+`":`...)
-			b = append(b, raw...)
-		}
-	}
-	return b
+	return openai.Object(nil, append(members, streamed, e.completionIDs(), openai.Set("stream_options", e.usage(true)))...)
 }

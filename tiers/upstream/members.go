@@ -1,8 +1,6 @@
 package upstream
 
 import (
-	"strconv"
-
 	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/fields"
@@ -18,23 +16,12 @@ const (
 // encoder writes calls for engines of a dialect.
 type encoder struct{ *dialect.Dialect }
 
-// set sets a member of a request to a JSON value.
-func set(name, value string) openai.Edit { return openai.Edit{Name: name, Value: []byte(value)} }
-
-// drop removes a member of a request.
-func drop(name string) openai.Edit { return openai.Edit{Name: name} }
-
-// number sets a member of a request to an integer.
-func number(name string, n int) openai.Edit {
-	return openai.Edit{Name: name, Value: strconv.AppendInt(nil, int64(n), 10)}
-}
-
 // The edits of every stream, made once: they are only read.
 var (
-	streamed   = set("stream", "true")
-	usageLast  = set("stream_options", usageStream)
-	usageSoFar = set("stream_options", countedStream)
-	withIDs    = set("return_token_ids", "true")
+	streamed   = openai.Set("stream", "true")
+	usageLast  = openai.Set("stream_options", usageStream)
+	usageSoFar = openai.Set("stream_options", countedStream)
+	withIDs    = openai.Set("return_token_ids", "true")
 )
 
 // termEdits are the edits for the terms of a call.
@@ -55,7 +42,7 @@ func (e encoder) appendTermEdits(edits []openai.Edit, r *openai.Request, t *engi
 		edits = append(edits, openai.Edit{Name: "cache_salt", Value: values[n:]})
 	}
 	if first := e.EnginePriority(t.Priority); first != nil {
-		edits = append(edits, openai.Edit{Name: "priority", Value: strconv.AppendInt(nil, *first, 10)})
+		edits = append(edits, openai.SetInt("priority", *first))
 	}
 	return edits
 }
@@ -69,16 +56,16 @@ func (e encoder) appendOwnNames(edits []openai.Edit, r *openai.Request) []openai
 	}
 	given := func(name string) bool { raw := r.Raw(name); return raw != nil && string(raw) != "null" }
 	if r.Kind == openai.Completion { // they have only max_tokens, and such engines may lack OpenAI's default
-		if edits = append(edits, drop("max_completion_tokens")); !given("max_tokens") {
-			edits = append(edits, number("max_tokens", r.Limit()))
+		if edits = append(edits, openai.Drop("max_completion_tokens")); !given("max_tokens") {
+			edits = append(edits, openai.SetInt("max_tokens", int64(r.Limit())))
 		}
 		return edits
 	}
 	switch newer := given("max_completion_tokens"); { // of both, the newer name counts
 	case newer && e.Members.OnlyMaxTokens:
-		edits = append(edits, openai.Edit{Name: "max_tokens", Value: r.Raw("max_completion_tokens")}, drop("max_completion_tokens"))
+		edits = append(edits, openai.Edit{Name: "max_tokens", Value: r.Raw("max_completion_tokens")}, openai.Drop("max_completion_tokens"))
 	case newer:
-		edits = append(edits, drop("max_tokens"))
+		edits = append(edits, openai.Drop("max_tokens"))
 	}
 	return edits
 }
@@ -107,7 +94,7 @@ func (e encoder) usage(counted bool) string {
 
 // streamEdits request a stream without stop strings.
 func (e encoder) streamEdits(r *openai.Request, t *engine.Terms, options openai.Edit) []openai.Edit {
-	return append(e.termEdits(r, t), streamed, options, drop("stop"), drop("include_stop_str_in_output"))
+	return append(e.termEdits(r, t), streamed, options, openai.Drop("stop"), openai.Drop("include_stop_str_in_output"))
 }
 
 // idEdits request the ids of generated tokens where a member does so. whole says that the answer is not streamed.
@@ -121,15 +108,15 @@ func (e encoder) idEdits(whole bool) []openai.Edit {
 // askForIDs is only read.
 var askForIDs = []openai.Edit{withIDs}[:1:1]
 
-// askIDs appends the member by which a completion tells its ids, if there is one.
-func (e encoder) askIDs(b []byte) []byte {
+// completionIDs is the member by which a completion tells its ids, if there is one.
+func (e encoder) completionIDs() openai.Edit {
 	switch {
 	case e.Members.TokenIDs, e.Members.WholeTokenIDs:
-		return append(b, `,"return_token_ids":true`...)
+		return withIDs
 	case e.Members.IDsInLogprobs:
-		return append(b, `,"logprobs":1`...)
+		return openai.Set("logprobs", "1")
 	}
-	return b
+	return openai.Edit{}
 }
 
 // unthinking are the edits by which an engine does not think before it answers; none where no way is known.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/fields"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -43,54 +44,65 @@ func isOptional(call engine.Call) bool {
 
 // encodeTokens returns the path and the body of a call that turns text into ids, or back.
 func (e encoder) encodeTokens(call engine.Call) (path string, body []byte, err error) {
-	switch e.Tokenize {
-	case dialect.TokenizeVLLM:
-		path, body = encodeVLLMTokens(call)
-	case dialect.TokenizeSGLang:
-		switch c := call.(type) {
-		case *engine.Detokenize:
-			return openai.DetokenizePath, openai.DetokenizeAll(c.Model, c.IDs), nil
-		case *engine.TokenizePrompt:
-			return openai.TokenizePath, c.Request.TokenizePrompt(c.Model, false), nil
-		}
-		path, body = encodeVLLMTokens(call)
-	case dialect.TokenizeLlamaCpp:
-		path, body = encodeLlamaTokens(call)
-	case dialect.TokenizeNone:
+	if e.Tokenize == dialect.TokenizeNone {
 		return "", nil, errNoTokenizer
 	}
-	if path == "" {
-		panic(fmt.Sprintf("upstream: no such call: %T", call))
-	}
-	return path, body, nil
-}
-
-func encodeVLLMTokens(call engine.Call) (path string, body []byte) {
+	llama, special := e.Tokenize == dialect.TokenizeLlamaCpp, openai.Set("skip_special_tokens", "false")
 	switch c := call.(type) {
-	case *engine.TokenizeText:
-		return openai.TokenizePath, openai.TokenizeText(c.Model, c.Text)
+	case *engine.TokenizeText: // without the tokens that begin a prompt
+		if llama {
+			return openai.TokenizePath, contentBody(c.Text, "false"), nil
+		}
+		return openai.TokenizePath, openai.Object(nil, openai.SetText("model", c.Model), openai.SetText("prompt", c.Text), openai.Set("add_special_tokens", "false")), nil
 	case *engine.TokenizePrompt:
-		return openai.TokenizePath, c.Request.TokenizePrompt(c.Model, true)
+		if llama { // of a completion: see [Client.tokenizeChat]
+			return openai.TokenizePath, contentBody(c.Request.Text(), "true"), nil
+		}
+		return openai.TokenizePath, e.promptBody(c), nil
+	case *tokenizeRendered:
+		return openai.TokenizePath, contentBody(c.text, "true"), nil
+	case *applyTemplate:
+		members := membersOf(c.request, "messages", "tools", "tool_choice", fields.Kwargs)
+		if c.kwargs != nil {
+			members = append(members[:len(members)-1], openai.Edit{Name: fields.Kwargs, Value: c.kwargs})
+		}
+		return openai.TemplatePath, openai.Object(nil, members...), nil
 	case *engine.Detokenize:
-		return openai.DetokenizePath, openai.Detokenize(c.Model, c.IDs)
+		if e.Tokenize != dialect.TokenizeSGLang { // which leaves out special tokens by default
+			special = openai.Drop("")
+		}
+		return openai.DetokenizePath, openai.Object(nil, openai.SetText("model", c.Model), openai.SetIDs("tokens", c.IDs), special), nil
 	}
-	return "", nil
+	panic(fmt.Sprintf("upstream: no such call: %T", call))
 }
 
-func encodeLlamaTokens(call engine.Call) (path string, body []byte) {
-	switch c := call.(type) {
-	case *engine.TokenizeText:
-		return openai.TokenizePath, openai.TokenizeContent(c.Text, false)
-	case *engine.TokenizePrompt: // of a completion: see [Client.tokenizeChat]
-		return openai.TokenizePath, openai.TokenizeContent(c.Request.Text(), true)
-	case *tokenizeRendered:
-		return openai.TokenizePath, openai.TokenizeContent(c.text, true)
-	case *applyTemplate:
-		return openai.TemplatePath, c.request.ApplyTemplate(c.kwargs)
-	case *engine.Detokenize:
-		return openai.DetokenizePath, openai.Detokenize(c.Model, c.IDs)
+// contentBody requests the ids of a text from llama.cpp. Of a prompt, the tokens that begin it are
+// added, and names of special tokens in it become these tokens; an answer has neither.
+func contentBody(text []byte, prompt string) []byte {
+	return openai.Object(nil, openai.SetText("content", text), openai.Set("add_special", prompt), openai.Set("parse_special", prompt))
+}
+
+// promptBody requests the ids of a request's prompt as an engine renders it. vLLM's chat lists tools in the prompt also where
+// tool_choice is "none".
+func (e encoder) promptBody(c *engine.TokenizePrompt) []byte {
+	members := []openai.Edit{openai.SetText("model", c.Model)}
+	if c.Request.Kind == openai.Completion {
+		return openai.Object(nil, append(members, membersOf(c.Request, "prompt")...)...)
 	}
-	return "", nil
+	members = append(members, membersOf(c.Request, "messages", "tools", fields.Kwargs, "chat_template")...)
+	if !c.Request.Tools && e.Tokenize == dialect.TokenizeSGLang {
+		members[2].Value = nil
+	}
+	return openai.Object(nil, append(members, openai.Set("add_generation_prompt", "true"))...)
+}
+
+// membersOf are members of a request, without a value where it has none.
+func membersOf(r *openai.Request, names ...string) []openai.Edit {
+	members := make([]openai.Edit, len(names))
+	for i, name := range names {
+		members[i] = openai.Edit{Name: name, Value: r.Raw(name)}
+	}
+	return members
 }
 
 // continueTokens continues the text of a chat's answer behind the ids of prompt and text.
