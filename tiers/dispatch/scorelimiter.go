@@ -15,9 +15,6 @@ const (
 	longest        = 10 * time.Minute
 )
 
-// forgotten is the idle time after which a pool's breaker is dropped: the pool has left the configuration.
-const forgotten = time.Hour
-
 // ScoreLimiter decides which scores may start. It is safe for concurrent use.
 type ScoreLimiter struct {
 	mu      sync.Mutex
@@ -33,7 +30,7 @@ func NewScoreLimiter() *ScoreLimiter {
 	return &ScoreLimiter{pools: map[string]*scoreBreaker{}, running: map[place]int{}}
 }
 
-// Acquire asks whether a score may start at the backend. If so, call leave with the outcome; only the first call counts.
+// Acquire asks whether a score may start at the backend. If so, call leave once, with the outcome.
 // If not, the error is a *[ScoreRefusedError].
 func (g *ScoreLimiter) Acquire(pool, backend string, s Score, now time.Time) (leave func(scoreEnd, time.Time), err error) {
 	if s.Tokens > MaxScoreTokens {
@@ -41,7 +38,11 @@ func (g *ScoreLimiter) Acquire(pool, backend string, s Score, now time.Time) (le
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	b := g.breakerOf(pool, now)
+	b := g.pools[pool]
+	if b == nil {
+		b = &scoreBreaker{}
+		g.pools[pool] = b
+	}
 	if shut, left := b.shut(now); shut {
 		return nil, &ScoreRefusedError{Reason: ReasonScoreClosed, Pool: pool, RetryAfter: left}
 	}
@@ -51,14 +52,9 @@ func (g *ScoreLimiter) Acquire(pool, backend string, s Score, now time.Time) (le
 	}
 	g.running[at]++
 	turn := b.enter()
-	done := false
 	return func(o scoreEnd, now time.Time) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if done {
-			return
-		}
-		done = true
 		if g.running[at]--; g.running[at] == 0 {
 			delete(g.running, at)
 		}
@@ -78,22 +74,6 @@ func (g *ScoreLimiter) State(pool string) (open bool, why string, until time.Tim
 	return true, b.why, b.until
 }
 
-// breakerOf returns the breaker of the pool's scores, a new one if there is none. The caller holds mu.
-func (g *ScoreLimiter) breakerOf(pool string, now time.Time) *scoreBreaker {
-	b := g.pools[pool]
-	if b == nil {
-		for name, old := range g.pools {
-			if now.Sub(old.lastUsed) > forgotten {
-				delete(g.pools, name)
-			}
-		}
-		b = &scoreBreaker{}
-		g.pools[pool] = b
-	}
-	b.lastUsed = now
-	return b
-}
-
 // Why the breaker of a pool's scores is open, as [ScoreLimiter.State] tells it.
 const (
 	openFaults     = "three scores in a row failed"
@@ -103,14 +83,13 @@ const (
 
 // scoreBreaker is the circuit breaker of a pool's scores: closed while period is 0, open until until, then half-open.
 type scoreBreaker struct {
-	faults   int           // consecutive
-	period   time.Duration // for how long it is open, 0 while it is closed
-	until    time.Time
-	trying   bool   // half-open, and one score is under way
-	why      string // such as openFaults
-	turn     uint64 // changes with each opening and closing; outcomes of earlier turns are ignored
-	lastUsed time.Time
-	blame    blame.Blame // what one tenant's drafts provoke is not held against the scores of the others
+	faults int           // consecutive
+	period time.Duration // for how long it is open, 0 while it is closed
+	until  time.Time
+	trying bool        // half-open, and one score is under way
+	why    string      // such as openFaults
+	turn   uint64      // changes with each opening and closing; outcomes of earlier turns are ignored
+	blame  blame.Blame // what one tenant's drafts provoke is not held against the scores of the others
 }
 
 // shut reports whether no score may start now, and how long the breaker is still open.
@@ -144,7 +123,7 @@ func (b *scoreBreaker) leave(tenant string, turn uint64, o scoreEnd, now time.Ti
 	case !current:
 	case o == scoreGood:
 		if b.faults = 0; trial {
-			*b = scoreBreaker{turn: b.turn + 1, lastUsed: b.lastUsed, blame: b.blame}
+			*b = scoreBreaker{turn: b.turn + 1, blame: b.blame}
 		}
 	case o == scoreFault && trial:
 		b.open(2*b.period, openTrial, now)
@@ -167,5 +146,5 @@ func (b *scoreBreaker) open(period time.Duration, why string, now time.Time) {
 	if b.until.After(until) {
 		until = b.until
 	}
-	*b = scoreBreaker{period: period, until: until, why: why, turn: b.turn + 1, lastUsed: b.lastUsed, blame: b.blame}
+	*b = scoreBreaker{period: period, until: until, why: why, turn: b.turn + 1, blame: b.blame}
 }

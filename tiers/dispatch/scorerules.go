@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"errors"
 	"fmt"
 	"time"
 )
@@ -26,9 +25,6 @@ const (
 	ReasonScoreClosed  = "score_closed"   // the pool's breaker of scoring is open, or half-open and being tried
 )
 
-// ErrScoreRefused matches every refusal.
-var ErrScoreRefused = errors.New("scoring refused")
-
 // ScoreRefusedError says why a score may not start.
 type ScoreRefusedError struct {
 	Reason  string // one of the Reason constants
@@ -51,9 +47,6 @@ func (e *ScoreRefusedError) Error() string {
 	}
 	return fmt.Sprintf("scoring at pool %s: its breaker is half-open and being tried", e.Pool)
 }
-
-// Is matches ErrScoreRefused.
-func (e *ScoreRefusedError) Is(target error) bool { return target == ErrScoreRefused }
 
 // scoreEnd is the outcome of a score.
 type scoreEnd uint8
