@@ -1,9 +1,6 @@
 package openai
 
-import (
-	"fmt"
-	"sync"
-)
+import "fmt"
 
 // Answer is the data that the gateway needs from a whole JSON answer.
 type Answer struct {
@@ -18,22 +15,11 @@ type Answer struct {
 	Fault   *Fault
 }
 
-// keptText bounds the memory of a parser that is kept for reuse, in bytes.
-const keptText = 64 << 10
-
-// parsers are reused, like cursors.
-var parsers = sync.Pool{New: func() any { return new(ChunkParser) }}
-
 // ParseAnswer reads a non-streamed answer. Duplicate names are errors: two readers could read two answers. It writes over
 // numbers of the usage that can be no counts.
 func ParseAnswer(body []byte) (Answer, error) {
-	p, _ := parsers.Get().(*ChunkParser)
-	defer func() {
-		p.cur.reset(nil)
-		if cap(p.chunk.Text) <= keptText {
-			parsers.Put(p)
-		}
-	}()
+	p := BorrowChunkParser(false)
+	defer p.Release()
 	c, err := p.parse(body, true)
 	if err != nil {
 		return Answer{}, fmt.Errorf("answer: %w", err)

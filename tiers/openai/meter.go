@@ -14,7 +14,7 @@ type Meter struct {
 	line   lineState
 	cr     bool // the last byte was a carriage return
 
-	json   jsonState
+	state  jsonState
 	tokens [len(counted)]int // last reported values, less than 0 before
 	pieces int
 	bytes  int64
@@ -23,7 +23,6 @@ type Meter struct {
 // NewMeter returns a meter of a JSON answer, or of a stream of events.
 func NewMeter(stream bool) *Meter {
 	m := &Meter{stream: stream}
-	m.json.meter = m
 	for i := range m.tokens {
 		m.tokens[i] = -1
 	}
@@ -88,7 +87,7 @@ const dataPrefix = "data:"
 func (m *Meter) Take(p []byte) {
 	m.bytes += int64(len(p))
 	if !m.stream {
-		m.json.take(p)
+		m.json(p)
 		return
 	}
 	for len(p) > 0 {
@@ -98,7 +97,7 @@ func (m *Meter) Take(p []byte) {
 				end = len(p)
 			}
 			if m.line == lineData {
-				m.json.take(p[:end])
+				m.json(p[:end])
 			}
 			if p = p[end:]; len(p) == 0 {
 				return
@@ -130,33 +129,29 @@ func (m *Meter) byte(b byte) {
 
 // event ends an event.
 func (m *Meter) event() {
-	if m.json.piece {
+	if m.state.piece {
 		m.pieces++
 	}
-	m.json = jsonState{meter: m}
+	m.state = jsonState{}
 }
 
 // jsonState is the state of reading a JSON text.
 type jsonState struct {
-	meter *Meter
+	depth   int                    // open brackets
+	objects [deepestUsage + 1]bool // of the outer ones: which are objects
+	members [deepestUsage + 1]role // the open member of each
 
-	depth   int  // open brackets
-	cared   int  // of these the outer ones that lead to a usage; all of them are objects
-	inText  bool // a string is open
-	escaped bool // after a backslash
-	naming  bool // a name comes next, or is open
-	piece   bool // a top-level member holds a part of an answer
-
-	name  [maxMember]byte // last name in a relevant object, truncated
-	named int
-	first role // of the open member of the top object
-	found role // of the last name
-	digit numberState
-	value int
+	quoted, escaped bool
+	token           [maxMember + 1]byte // the last name, or the number that is read, truncated
+	size            int                 // of it, at most maxMember+1
+	plain           bool                // it has digits only, and no quotes
+	piece           bool                // a top-level member holds a part of an answer
 }
 
-// maxMember is the length up to which names are distinguished.
-const maxMember = 32
+const (
+	deepestUsage = 3  // levels down to the counts of a usage in a response
+	maxMember    = 32 // the length up to which names are distinguished
+)
 
 // role is the meaning of a name. Roles from roleCount on are counts.
 type role int8
@@ -169,146 +164,91 @@ const (
 	roleCount
 )
 
-// numberState is the state of reading a count.
-type numberState uint8
+// roles are the meanings of names.
+var roles = func() map[string]role {
+	m := map[string]role{"usage": roleUsage, "message": roleHolder, "response": roleHolder, "delta": rolePiece, "choices": rolePiece}
+	for i, name := range counted {
+		m[name] = roleCount + role(i)
+	}
+	return m
+}()
 
-const (
-	numberNone numberState = iota // not begun
-	numberIs                      // only digits so far
-	numberNot                     // not a count
-)
-
-func (j *jsonState) take(p []byte) {
+// json reads more of a JSON text.
+func (m *Meter) json(p []byte) {
+	j := &m.state
 	for i := 0; i < len(p); i++ {
-		if j.inText {
-			if !j.naming && !j.escaped { // the text of a value is irrelevant
-				skip := bytes.IndexAny(p[i:], `"\`)
+		switch b := p[i]; {
+		case j.escaped:
+			j.escaped = false
+			j.add(b)
+		case j.quoted && b == '"':
+			j.quoted = false
+		case j.quoted:
+			j.escaped = b == '\\'
+			if j.add(b); j.size > maxMember && !j.escaped { // the rest is irrelevant
+				skip := bytes.IndexAny(p[i+1:], `"\`)
 				if skip < 0 {
 					return
 				}
 				i += skip
 			}
-			j.text(p[i])
-			continue
-		}
-		if j.depth > j.cared { // mainly long lists of numbers
-			for i < len(p) && !structural[p[i]] {
+		case b == '"':
+			j.quoted, j.plain, j.size = true, false, 0
+		case j.depth > deepestUsage && !structural[b]: // mainly long lists of numbers
+			for i+1 < len(p) && !structural[p[i+1]] {
 				i++
 			}
-			if i == len(p) {
-				return
+		case b == ':':
+			m.named()
+		case b == '{' || b == '[':
+			if j.depth++; j.depth <= deepestUsage {
+				j.objects[j.depth], j.members[j.depth] = b == '{', roleNone
 			}
+			j.plain = false
+		case b == ',' || b == '}' || b == ']':
+			m.count()
+			if b != ',' {
+				j.depth = max(j.depth-1, 0)
+			}
+		case b >= '0' && b <= '9':
+			j.add(b)
+		case b != ' ' && b != '\t' && b != '\r' && b != '\n':
+			j.plain = false
 		}
-		j.byte(p[i])
 	}
 }
 
-// structural are the bytes that matter outside of names.
+// structural are the bytes that matter below the counts.
 var structural = [256]bool{'"': true, '{': true, '[': true, '}': true, ']': true}
 
-// text reads a byte of a string.
-func (j *jsonState) text(b byte) {
-	switch {
-	case j.escaped:
-		j.escaped = false
-	case b == '\\':
-		j.escaped = true
-	case b == '"':
-		j.inText = false
-		return
+// add adds a byte to the token.
+func (j *jsonState) add(b byte) {
+	if j.size <= maxMember {
+		j.token[j.size] = b
+		j.size++
 	}
-	if !j.naming {
-		return
-	}
-	if j.named < maxMember {
-		j.name[j.named] = b
-	}
-	j.named = min(j.named+1, maxMember+1)
 }
 
-// byte reads a byte outside of strings.
-func (j *jsonState) byte(b byte) {
-	switch b {
-	case '"':
-		j.inText, j.named = true, 0
-		j.digit = numberNot
-	case '{', '[':
-		j.open(b == '{')
-	case '}', ']':
-		j.count()
-		if j.cared == j.depth {
-			j.cared = max(j.cared-1, 0)
+// named takes the token for the name of the member whose value comes next.
+func (m *Meter) named() {
+	j := &m.state
+	if j.depth > 0 && j.depth <= deepestUsage && j.objects[j.depth] {
+		j.members[j.depth] = roles[string(j.token[:j.size])]
+		j.piece = j.piece || j.depth == 1 && j.members[1] == rolePiece
+	}
+	j.plain, j.size = true, 0
+}
+
+// count stores a number that has ended, if it is a count of a usage.
+func (m *Meter) count() {
+	j := &m.state
+	inUsage := j.depth == 2 && j.members[1] == roleUsage || j.depth == 3 && j.members[1] == roleHolder && j.members[2] == roleUsage
+	if inUsage && j.objects[j.depth] && j.members[j.depth] >= roleCount && j.plain && j.size > 0 {
+		n := 0
+		for _, digit := range j.token[:j.size] {
+			n = min(n*10+int(digit-'0'), maxCount)
 		}
-		j.depth = max(j.depth-1, 0)
-		j.naming, j.found = false, roleNone
-	case ',':
-		j.count()
-		j.naming, j.found = j.depth > 0 && j.cared == j.depth, roleNone
-	case ':':
-		if j.naming {
-			j.naming = false
-			j.understand()
-		}
-		j.digit, j.value = numberNone, 0
-	case ' ', '\t', '\r', '\n':
-	default:
-		j.number(b)
+		m.tokens[j.members[j.depth]-roleCount] = n
 	}
-}
-
-// open enters an object or an array.
-func (j *jsonState) open(object bool) {
-	leads := j.depth == 0 || j.found == roleUsage || j.found == roleHolder && j.depth == 1
-	inside := j.cared == j.depth && object && leads
-	if j.depth++; inside {
-		j.cared = j.depth
-	}
-	j.naming, j.digit = inside, numberNot
-}
-
-// understand determines the role of the name that has ended.
-func (j *jsonState) understand() {
-	j.found = roleNone
-	if j.named > maxMember {
-		return
-	}
-	name := string(j.name[:j.named])
-	if j.cared == 2 && j.first == roleUsage || j.cared == 3 { // inside a usage
-		for i, known := range counted {
-			if name == known {
-				j.found = roleCount + role(i)
-			}
-		}
-		return
-	}
-	switch name {
-	case "usage":
-		j.found = roleUsage
-	case "message", "response":
-		j.found = roleHolder
-	case "delta", "choices":
-		j.found = rolePiece
-	}
-	if j.cared == 1 {
-		j.first = j.found
-		j.piece = j.piece || j.found == rolePiece
-	}
-}
-
-// number reads a byte of a number, or of a literal.
-func (j *jsonState) number(b byte) {
-	if b < '0' || b > '9' || j.digit == numberNot {
-		j.digit = numberNot
-		return
-	}
-	j.digit = numberIs
-	j.value = min(j.value*10+int(b-'0'), maxCount)
-}
-
-// count stores the number that has ended.
-func (j *jsonState) count() {
-	if j.found >= roleCount && j.digit == numberIs && j.cared == j.depth {
-		j.meter.tokens[j.found-roleCount] = j.value
-	}
-	j.digit = numberNot
+	j.plain = false
 }

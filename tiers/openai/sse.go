@@ -46,8 +46,7 @@ type EventReader struct {
 
 	joined []byte // data of the last event, if it has several lines
 
-	// The event that Buffered found: Next returns it.
-	found     []byte // its data; nil: none was found
+	found     []byte // the next event's data; nil: none was found
 	foundSize int
 	spare     []byte // memory for its data, like joined
 }
@@ -61,53 +60,40 @@ func NewEventReader(src io.Reader, maximum int) *EventReader {
 // Next returns the data of the next event, valid until the next call. The error is io.EOF if the stream ended
 // between events, io.ErrUnexpectedEOF if it ended inside one, else that of the source.
 func (r *EventReader) Next() ([]byte, error) {
-	if r.Buffered() {
-		event := r.found
-		r.found, r.start = nil, r.start+r.foundSize
-		r.joined, r.spare = r.spare, r.joined
-		return event, nil
-	}
-	reads := 0
-	for {
-		event, size, ok := cutEvent(r.buf[r.start:r.end], &r.joined, r.err == io.EOF)
-		if ok {
-			r.start += size
-			if event == nil {
-				continue // only comments or other fields
-			}
+	for reads := 0; ; reads++ {
+		if r.find(r.err == io.EOF) {
+			event := r.found
+			r.found, r.start = nil, r.start+r.foundSize
+			r.joined, r.spare = r.spare, r.joined
 			return event, nil
 		}
-		if r.end-r.start > r.maxBytes {
+		if r.end-r.start > r.maxBytes || reads > r.maxBytes { // or a source that returns nothing, for ever
 			return nil, ErrEventTooLong
 		}
 		if r.err != nil {
 			return nil, r.ended()
 		}
 		r.fill()
-		if reads++; reads > r.maxBytes {
-			return nil, ErrEventTooLong // a source that returns nothing, for ever
-		}
 	}
 }
 
 // Buffered reports whether another whole event is available without reading, so that several events may share
 // one flush.
-func (r *EventReader) Buffered() bool {
-	if r.found != nil {
-		return true
-	}
-	for at := r.start; at < r.end; {
-		data, size, ok := cutEvent(r.buf[at:r.end], &r.spare, false)
+func (r *EventReader) Buffered() bool { return r.find(false) }
+
+// find finds the next event in the window, and passes over comments. eof says that nothing more will come.
+func (r *EventReader) find(eof bool) bool {
+	for r.found == nil && r.start < r.end {
+		data, size, ok := cutEvent(r.buf[r.start:r.end], &r.spare, eof)
 		if !ok {
 			return false
 		}
-		at += size
-		if data != nil {
-			r.found, r.foundSize = data, at-r.start
-			return true
+		if data == nil {
+			r.start += size
 		}
+		r.found, r.foundSize = data, size
 	}
-	return false // only comments
+	return r.found != nil
 }
 
 // Release gives the window back, after which no event is valid and Next returns io.EOF. It is optional.
