@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -106,7 +105,7 @@ type chatMessage struct {
 	Content    json.RawMessage `json:"content"`
 	ToolCallID string          `json:"tool_call_id"`
 
-	ToolCalls []clientapi.ToolCall `json:"tool_calls"`
+	ToolCalls []openai.SaidCall `json:"tool_calls"`
 }
 
 // input returns the messages of a request; none where they cannot be read.

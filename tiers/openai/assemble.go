@@ -102,13 +102,13 @@ func (a *Assembler) read(raw []byte) {
 	if a.err != nil {
 		return
 	}
-	var in wireAnswer
+	var in Said
 	if json.Unmarshal(raw, &in) != nil || bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
 		a.foreign("JSON of another form")
 		return
 	}
 	if a.nothingElse(in.More, ofNoAccount); in.Usage != nil {
-		in.Usage.add(&a.usage)
+		in.Usage.AddTo(&a.usage)
 	}
 	for i := range in.Choices {
 		if a.choice(&in.Choices[i]); a.err != nil {

@@ -3,39 +3,46 @@ package openai
 import (
 	"strconv"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// wireAnswer is a chunk, or an answer in one piece, as far as an [Assembler] understands it. A member that is null counts as
-// absent; any other that has no field here is in More.
-type wireAnswer struct {
-	Choices []wireChoice   `json:"choices"`
-	Usage   *wireUsage     `json:"usage"`
+// Said is a chunk, or an answer in one piece, as JSON. A member that is null counts as absent; any other that has no field
+// here is in More.
+type Said struct {
+	Created int64          `json:"created"`
+	Model   string         `json:"model"`
+	Choices []SaidChoice   `json:"choices"`
+	Usage   *SaidUsage     `json:"usage"`
+	Extra   jsontext.Value `json:"foregate"` // the gateway's own object
 	More    jsontext.Value `json:",embed"`
 }
 
-type wireChoice struct {
+// SaidChoice is a choice of it.
+type SaidChoice struct {
 	Index   *uint16        `json:"index"`
 	Text    *string        `json:"text"`    // of a completion
-	Delta   *wireMessage   `json:"delta"`   // of a chat's chunk
-	Message *wireMessage   `json:"message"` // of a chat's answer in one piece
+	Delta   *SaidMessage   `json:"delta"`   // of a chat's chunk
+	Message *SaidMessage   `json:"message"` // of a chat's answer in one piece
 	Finish  *string        `json:"finish_reason"`
 	Stop    jsontext.Value `json:"stop_reason"`
 	Matched jsontext.Value `json:"matched_stop"` // SGLang's stop_reason; a number may also be the id of an ordinary end
 	More    jsontext.Value `json:",embed"`
 }
 
-type wireMessage struct {
+// SaidMessage is what a choice of a chat says.
+type SaidMessage struct {
 	Role             *string        `json:"role"`
 	Content          *string        `json:"content"`
 	Reasoning        *string        `json:"reasoning"`
 	ReasoningContent *string        `json:"reasoning_content"`
-	Calls            []wireCall     `json:"tool_calls"`
+	Refusal          *string        `json:"refusal"`
+	Calls            []SaidCall     `json:"tool_calls"`
 	More             jsontext.Value `json:",embed"`
 }
 
-// wireCall is a call of a tool, or what a chunk adds to one.
-type wireCall struct {
+// SaidCall is a call of a tool, or what a chunk adds to one.
+type SaidCall struct {
 	Index    *uint16 `json:"index"`
 	ID       string  `json:"id"`
 	Type     *string `json:"type"`
@@ -50,12 +57,16 @@ type wireCall struct {
 // callType is the type of all calls that are understood.
 const callType = "function"
 
-type wireUsage struct {
+// SaidUsage is the usage of an answer.
+type SaidUsage struct {
 	Prompt     count `json:"prompt_tokens"`
 	Completion count `json:"completion_tokens"`
 	Details    struct {
 		Cached count `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
+	Answer struct {
+		Reasoning count `json:"reasoning_tokens"`
+	} `json:"completion_tokens_details"`
 }
 
 // count is the JSON of a number of tokens.
@@ -71,10 +82,23 @@ func (c count) set(into *int) {
 	}
 }
 
-func (w *wireUsage) add(u *Usage) {
+// AddTo sets the counts that are told.
+func (w *SaidUsage) AddTo(u *Usage) {
 	w.Prompt.set(&u.Prompt)
 	w.Completion.set(&u.Completion)
 	w.Details.Cached.set(&u.Cached)
+}
+
+// Reasoning is how many tokens of the answer are thoughts, as far as it is told.
+func (w *SaidUsage) Reasoning() (n int) {
+	w.Answer.Reasoning.set(&n)
+	return n
+}
+
+// ParseSaid reads a chunk, or an answer in one piece.
+func ParseSaid(raw []byte) (*Said, error) {
+	s := &Said{}
+	return s, json.Unmarshal(raw, s, lenient)
 }
 
 // eachMember calls do with the names and values of an object, which is valid JSON.
@@ -100,7 +124,7 @@ func (a *Assembler) nothingElse(more []byte, known func(name []byte) bool) {
 }
 
 // choice adds one element of the choices.
-func (a *Assembler) choice(in *wireChoice) {
+func (a *Assembler) choice(in *SaidChoice) {
 	a.nothingElse(in.More, nil)
 	if in.Index == nil {
 		a.foreign("no index")
@@ -140,7 +164,7 @@ func (a *Assembler) grow(into *[]byte, text string) {
 }
 
 // ending records how a choice ended, if it has.
-func (a *Assembler) ending(c *growing, in *wireChoice) {
+func (a *Assembler) ending(c *growing, in *SaidChoice) {
 	if in.Finish != nil {
 		if c.Finish = *in.Finish; !finishes(c.Finish) {
 			a.foreign("finish_reason")
@@ -157,8 +181,11 @@ func (a *Assembler) ending(c *growing, in *wireChoice) {
 }
 
 // message adds what a chunk adds to a choice, or the message of a whole answer.
-func (a *Assembler) message(c *growing, m *wireMessage) {
-	if a.nothingElse(m.More, nil); m.Role != nil && *m.Role != "assistant" {
+func (a *Assembler) message(c *growing, m *SaidMessage) {
+	if a.nothingElse(m.More, nil); m.Refusal != nil {
+		a.foreign("refusal")
+	}
+	if m.Role != nil && *m.Role != "assistant" {
 		a.foreign("role")
 	}
 	if m.Content != nil {
@@ -204,7 +231,7 @@ func (a *Assembler) reason(c *growing, newer, older *string) {
 }
 
 // call adds to a call, an existing one or the next. Those of a whole answer are in order, and have no index.
-func (a *Assembler) call(c *growing, in *wireCall) {
+func (a *Assembler) call(c *growing, in *SaidCall) {
 	index := len(c.calls)
 	if !a.whole {
 		if index = -1; in.Index != nil {
@@ -246,7 +273,7 @@ func (a *Assembler) once(into *string, text string) bool {
 }
 
 // understoodCalls returns the calls of a message in one piece, or false if some of them has more than a call has.
-func understoodCalls(in []wireCall) (calls []Call, ok bool) {
+func understoodCalls(in []SaidCall) (calls []Call, ok bool) {
 	for i := range in {
 		k := &in[i]
 		if k.ID == "" || k.Function.Name == "" || k.Type != nil && *k.Type != callType || !harmlessMembers(k.More) || !harmlessMembers(k.Function.More) {
