@@ -1,7 +1,6 @@
 package tracing
 
 import (
-	"context"
 	"net/url"
 	"slices"
 	"strconv"
@@ -9,6 +8,8 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
 
@@ -72,55 +73,71 @@ var operations = map[string]attribute.KeyValue{
 // that the gateway speaks to them.
 var provider = semconv.GenAIProviderNameKey.String("vllm")
 
+// span is a span as the exporter takes it.
+type span = tracetest.SpanStub
+
 // build makes the spans of a request.
-func (t *Tracer) build(at *receipts.Trace, d *receipts.Receipt) {
-	ctx := context.Background()
+func (t *Tracer) build(at *receipts.Trace, d *receipts.Receipt) []sdk.ReadOnlySpan {
+	state, _ := trace.ParseTraceState(at.State) // it was parsed before
+	own := trace.NewSpanContext(trace.SpanContextConfig{TraceID: at.ID, TraceFlags: trace.TraceFlags(at.Flags) | trace.FlagsSampled, TraceState: state})
+	b := builder{summary: d, model: t.model, op: operations[d.Path], common: span{SpanContext: own, Resource: t.resource, InstrumentationScope: t.scope}}
 	if parent := trace.SpanID(at.Parent); parent.IsValid() {
-		state, _ := trace.ParseTraceState(at.State) // it was parsed before
-		ctx = trace.ContextWithRemoteSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{
-			TraceID: at.ID, SpanID: parent, TraceFlags: trace.TraceFlags(at.Flags), TraceState: state, Remote: true,
-		}))
+		b.common.Parent = own.WithSpanID(parent).WithRemote(true)
 	}
-	op, known := operations[d.Path]
 	name := d.Path
-	if known {
-		name = op.Value.AsString()
+	if b.op.Valid() {
+		name = b.op.Value.AsString()
 	}
-	b := builder{Tracer: t, summary: d, id: at.ID, op: op}
-	ctx, b.request = b.start(ctx, titleCase(name, d.Route), at.Span, trace.SpanKindServer, 0)
+	b.request = b.start(titleCase(name, d.Route), at.Span, trace.SpanKindServer, 0)
+	b.common.Parent = b.request.SpanContext
 	b.describe()
 	b.content()
-	b.lookup(ctx)
+	b.lookup()
 	if d.Cascade != nil {
 		b.began = d.Cascade.Began.Sub(d.Time)
-		b.answer(ctx, d.Cascade)
+		b.answer(d.Cascade)
 	}
 	b.status()
 	b.end(b.request, d.Took)
+	return b.ended.Snapshots()
 }
 
 // builder makes the spans of one request. Times count from its arrival.
 type builder struct {
-	*Tracer
 	summary *receipts.Receipt
-	id      trace.TraceID
+	model   func(pool string) string
 	op      attribute.KeyValue // zero if the conventions have no name
-	request trace.Span
+	common  span               // what the next span has of its trace
+	request *span
 	began   time.Duration // start of the cascade
+	ended   tracetest.SpanStubs
 }
 
-func (b *builder) start(ctx context.Context, name string, id trace.SpanID, kind trace.SpanKind, at time.Duration) (context.Context, trace.Span) {
-	return b.tracer.Start(with(ctx, b.id, id), name, trace.WithSpanKind(kind), trace.WithTimestamp(b.summary.Time.Add(at)))
+// start begins a span. Calls to engines have an id, which they were told; other spans get a new one.
+func (b *builder) start(name string, id trace.SpanID, kind trace.SpanKind, at time.Duration) *span {
+	if !id.IsValid() {
+		id = newSpan()
+	}
+	s := b.common
+	s.Name, s.SpanContext, s.SpanKind, s.StartTime = name, s.SpanContext.WithSpanID(id), kind, b.summary.Time.Add(at)
+	return &s
 }
 
 // end ends a span, at the latest with its request.
-func (b *builder) end(s trace.Span, at time.Duration) {
-	s.End(trace.WithTimestamp(b.summary.Time.Add(min(at, b.summary.Took))))
+func (b *builder) end(s *span, at time.Duration) {
+	s.EndTime = b.summary.Time.Add(min(at, b.summary.Took))
+	b.ended = append(b.ended, *s)
 }
 
-func (b *builder) event(s trace.Span, name string, at time.Duration, about ...attribute.KeyValue) {
-	s.AddEvent(name, trace.WithTimestamp(b.summary.Time.Add(min(b.began+at, b.summary.Took))), trace.WithAttributes(about...))
+func (b *builder) event(s *span, name string, at time.Duration, about ...attribute.KeyValue) {
+	s.Events = append(s.Events, sdk.Event{Name: name, Attributes: about, Time: b.summary.Time.Add(min(b.began+at, b.summary.Took))})
 }
+
+// set adds attributes to a span.
+func set(s *span, about ...attribute.KeyValue) { s.Attributes = append(s.Attributes, about...) }
+
+// failed gives a span the status of an error; why may be "".
+func failed(s *span, why string) { s.Status = sdk.Status{Code: codes.Error, Description: why} }
 
 // titleCase is a span's name in the conventions: operation and model.
 func titleCase(what, model string) string {
@@ -171,7 +188,7 @@ func (b *builder) describe() {
 	if d.Finish != "" {
 		about = append(about, semconv.GenAIResponseFinishReasons(d.Finish))
 	}
-	b.request.SetAttributes(about...)
+	set(b.request, about...)
 }
 
 // content sets the messages and the answer, where the tenant opted in. They are JSON, as the conventions want it where spans
@@ -188,7 +205,7 @@ func (b *builder) content() {
 	if c.Truncated {
 		about = append(about, keyTruncated.Bool(true))
 	}
-	b.request.SetAttributes(about...)
+	set(b.request, about...)
 }
 
 // status sets the span's status. A request that cannot be answered is the client's error, not the gateway's;
@@ -198,32 +215,32 @@ func (b *builder) status() {
 	switch d.Code {
 	case statusGone: // no status was sent, or the client left
 	case statusBroken:
-		b.request.SetAttributes(semconv.HTTPResponseStatusCode(200))
+		set(b.request, semconv.HTTPResponseStatusCode(200))
 	default:
-		b.request.SetAttributes(semconv.HTTPResponseStatusCode(d.Code))
+		set(b.request, semconv.HTTPResponseStatusCode(d.Code))
 	}
 	if d.Error != "" {
-		b.request.SetAttributes(semconv.ErrorTypeKey.String(d.Error))
+		set(b.request, semconv.ErrorTypeKey.String(d.Error))
 	}
 	if d.Code >= 500 || d.Code == 429 {
-		b.request.SetStatus(codes.Error, d.Error)
+		failed(b.request, d.Error)
 	}
 }
 
 // lookup makes the span of the cache look-up in Redis.
-func (b *builder) lookup(ctx context.Context) {
+func (b *builder) lookup() {
 	d := b.summary
 	if d.Lookup == 0 {
 		return
 	}
 	at := d.LookedUpAt.Sub(d.Time)
-	_, s := b.start(ctx, "cache lookup", trace.SpanID{}, trace.SpanKindClient, at)
-	s.SetAttributes(semconv.DBSystemNameRedis, keyCache.String(d.Cache))
+	s := b.start("cache lookup", trace.SpanID{}, trace.SpanKindClient, at)
+	set(s, semconv.DBSystemNameRedis, keyCache.String(d.Cache))
 	b.end(s, at+d.Lookup)
 }
 
 // answer makes the spans of the cascade.
-func (b *builder) answer(ctx context.Context, rc *receipt.Receipt) {
+func (b *builder) answer(rc *receipt.Receipt) {
 	about := []attribute.KeyValue{keyAcceptance.String(rc.Acceptance()), keyUSD.Float64(rc.USD)}
 	if rc.First > 0 && b.summary.Stream {
 		about = append(about, semconv.GenAIResponseTimeToFirstChunk((b.began + rc.First).Seconds()))
@@ -232,8 +249,8 @@ func (b *builder) answer(ctx context.Context, rc *receipt.Receipt) {
 		about = append(about, keyMode.String(string(rc.Plan.Mode)),
 			keyDrafted.Int(rc.DraftedTokens), keyAccepted.Int(rc.AcceptedTokens), keyWasted.Int(rc.WastedTokens))
 	}
-	b.request.SetAttributes(about...)
-	spans := b.tries(ctx, rc)
+	set(b.request, about...)
+	spans := b.tries(rc)
 	b.verdict(rc, spans)
 	b.checks(rc, spans)
 	for _, o := range rc.Failovers {
@@ -245,35 +262,35 @@ func (b *builder) answer(ctx context.Context, rc *receipt.Receipt) {
 }
 
 // tries makes the spans of upstream calls and of the wait before each. They are not ended yet.
-func (b *builder) tries(ctx context.Context, rc *receipt.Receipt) []trace.Span {
+func (b *builder) tries(rc *receipt.Receipt) []*span {
 	left := rc.Waited // waits without a call
-	spans := make([]trace.Span, len(rc.Tries))
+	spans := make([]*span, len(rc.Tries))
 	for i := range rc.Tries {
 		try := &rc.Tries[i]
 		left -= try.Waited
 		if try.Waited > 0 {
-			b.wait(ctx, try.Pool, b.began+try.At-try.Waited, try.Waited)
+			b.wait(try.Pool, b.began+try.At-try.Waited, try.Waited)
 		}
-		spans[i] = b.try(ctx, try)
+		spans[i] = b.try(try)
 	}
 	if left > 0 && b.summary.Error != "" { // it was refused
-		b.wait(ctx, "", max(b.summary.Took-left, 0), left)
+		b.wait("", max(b.summary.Took-left, 0), left)
 	}
 	return spans
 }
 
 // wait makes the span of a wait in a pool's queue; pool "" means that the request was refused there.
-func (b *builder) wait(ctx context.Context, pool string, at, long time.Duration) {
-	_, s := b.start(ctx, "queue", trace.SpanID{}, trace.SpanKindInternal, at)
+func (b *builder) wait(pool string, at, long time.Duration) {
+	s := b.start("queue", trace.SpanID{}, trace.SpanKindInternal, at)
 	if pool != "" {
-		s.SetAttributes(keyPool.String(pool))
+		set(s, keyPool.String(pool))
 	} else {
-		s.SetStatus(codes.Error, b.summary.Error)
+		failed(s, b.summary.Error)
 	}
 	b.end(s, at+long)
 }
 
-func (b *builder) try(ctx context.Context, try *dispatch.Try) trace.Span {
+func (b *builder) try(try *dispatch.Try) *span {
 	model := b.model(try.Pool)
 	about := []attribute.KeyValue{provider, keyRole.String(string(try.Role)), keyPool.String(try.Pool), keyBackend.String(try.Backend)}
 	name := string(try.Role)
@@ -299,15 +316,15 @@ func (b *builder) try(ctx context.Context, try *dispatch.Try) trace.Span {
 	if try.Status > 0 {
 		about = append(about, semconv.HTTPResponseStatusCode(try.Status))
 	}
-	_, s := b.start(ctx, titleCase(name, model), try.Span, trace.SpanKindClient, b.began+try.At)
-	s.SetAttributes(append(about, server(try.URL)...)...)
+	s := b.start(titleCase(name, model), try.Span, trace.SpanKindClient, b.began+try.At)
+	set(s, append(about, server(try.URL)...)...)
 	why := try.Failed
 	if why == "" {
 		why = try.Broke
 	}
 	if why != "" {
-		s.SetAttributes(semconv.ErrorTypeKey.String(string(why)))
-		s.SetStatus(codes.Error, "")
+		set(s, semconv.ErrorTypeKey.String(string(why)))
+		failed(s, "")
 	}
 	return s
 }
@@ -328,7 +345,7 @@ func server(base string) []attribute.KeyValue {
 var usualPorts = map[string]int{"http": 80, "https": 443}
 
 // verdict adds the verdict on the draft to the span of the last draft call.
-func (b *builder) verdict(rc *receipt.Receipt, spans []trace.Span) {
+func (b *builder) verdict(rc *receipt.Receipt, spans []*span) {
 	v := rc.Verdict
 	if v.Reason == "" {
 		return
@@ -345,7 +362,7 @@ func (b *builder) verdict(rc *receipt.Receipt, spans []trace.Span) {
 }
 
 // checks adds each check of the draft to the span of its call.
-func (b *builder) checks(rc *receipt.Receipt, spans []trace.Span) {
+func (b *builder) checks(rc *receipt.Receipt, spans []*span) {
 	for _, c := range rc.Checks {
 		at := b.request
 		for i, t := range rc.Tries {

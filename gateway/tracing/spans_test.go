@@ -44,8 +44,7 @@ func TestATraceTellsWhatItsReceiptDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	at, d := recorded(t, tr)
-	tr.build(at, d)
-	spans := tr.made.take()
+	spans := tr.build(at, d)
 	got := written(d.Time, spans)
 	for i, s := range spans {
 		if s.SpanContext().TraceID() != at.ID {
@@ -69,8 +68,7 @@ func TestATraceTellsWhatItsReceiptDoes(t *testing.T) {
 			TargetPool: "old", DivertedFrom: "new", Content: &receipts.Content{Input: `[{"role":"user"}]`, Output: `[{"role":"assistant"}]`, Truncated: true}},
 	} {
 		c.Time, c.Took, c.Priority = d.Time, 30*time.Millisecond, "normal"
-		tr.build(&receipts.Trace{ID: at.ID, Span: at.Span, Flags: 1}, &c)
-		got += "\n" + written(d.Time, tr.made.take())
+		got += "\n" + written(d.Time, tr.build(&receipts.Trace{ID: at.ID, Span: at.Span, Flags: 1}, &c))
 	}
 	const file = "testdata/spans.txt"
 	if *update {

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/instrumentation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
@@ -56,9 +57,9 @@ type Tracer struct {
 	queue    chan finishedRequest
 	content  atomic.Int64 // bytes that wait or are being sent
 	exporter sdk.SpanExporter
-	tracer   trace.Tracer
-	made     spanCollector // by tracer; used only by Run
-	failing  bool          // the last message failed
+	resource *resource.Resource
+	scope    instrumentation.Scope
+	failing  bool // the last message failed
 }
 
 // finishedRequest is a finished request to export.
@@ -87,14 +88,11 @@ func New(o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tracing: %w", err)
 	}
-	t := &Tracer{
+	return &Tracer{
 		model: o.Model, log: o.Logger, metrics: newMetrics(o.Registerer), root: sdk.TraceIDRatioBased(o.Sample),
-		queue: make(chan finishedRequest, maxQueued), exporter: exporter,
-	}
-	t.tracer = sdk.NewTracerProvider(
-		sdk.WithResource(res), sdk.WithSampler(sdk.AlwaysSample()), sdk.WithIDGenerator(presetIDs{}), sdk.WithSpanProcessor(&t.made),
-	).Tracer("github.com/foregate/foregate", trace.WithInstrumentationVersion(o.Version), trace.WithSchemaURL(semconv.SchemaURL))
-	return t, nil
+		queue: make(chan finishedRequest, maxQueued), exporter: exporter, resource: res,
+		scope: instrumentation.Scope{Name: "github.com/foregate/foregate", Version: o.Version, SchemaURL: semconv.SchemaURL},
+	}, nil
 }
 
 // newResource describes the gateway, with a version unless that is "". The environment (OTEL_RESOURCE_ATTRIBUTES) may add to
@@ -230,12 +228,13 @@ func (t *Tracer) send(ctx context.Context, batch []finishedRequest) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	var content int64
+	var spans []sdk.ReadOnlySpan
 	for _, o := range batch {
-		t.build(o.trace, o.summary)
+		spans = append(spans, t.build(o.trace, o.summary)...)
 		content += int64(o.summary.Content.Size())
 	}
 	defer t.content.Add(-content)
-	err := t.exporter.ExportSpans(ctx, t.made.take())
+	err := t.exporter.ExportSpans(ctx, spans)
 	if err == nil {
 		t.metrics.exported.Add(float64(len(batch)))
 	} else {
