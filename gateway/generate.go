@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/gateway/identity"
@@ -120,11 +121,11 @@ func (g *Gateway) answer(from clientBody, in *admittedRequest, l *accessRecord, 
 
 // scan reads a request to the cascade: its headers and its body.
 func (g *Gateway) scan(from clientBody, l *accessRecord, r *http.Request) (asked pipeline.Request, err error) {
-	tier, err := demandedTier(r.Header)
+	tier, err := demanded(r.Header, "X-Tier", errTier, plan.Auto, plan.Draft, plan.Target)
 	if err != nil {
 		return asked, err
 	}
-	stricter, err := demandedMode(r.Header)
+	stricter, err := demanded(r.Header, "X-Acceptance-Mode", errMode, plan.DemandDefault, plan.DemandExact, plan.DemandTarget)
 	if err != nil {
 		return asked, err
 	}
@@ -205,34 +206,18 @@ func (g *Gateway) routeFor(c *identity.Caller, model string) (*tiers.Route, erro
 	return route, nil
 }
 
-// demandedTier reads X-Tier.
-func demandedTier(h http.Header) (plan.Tier, error) {
-	v, err := identity.Header(h, "X-Tier", 16)
-	if err != nil {
+// demanded reads a header that has one of some values; the first one is meant where it is not sent.
+func demanded[T ~string](h http.Header, name string, refusal error, values ...T) (T, error) {
+	v, err := identity.Header(h, name, 16)
+	switch {
+	case err != nil:
 		return "", err
+	case v == "":
+		return values[0], nil
+	case !slices.Contains(values, T(v)):
+		return "", refusal
 	}
-	switch t := plan.Tier(v); t {
-	case "", plan.Auto:
-		return plan.Auto, nil
-	case plan.Draft, plan.Target:
-		return t, nil
-	}
-	return "", errTier
-}
-
-// demandedMode reads X-Acceptance-Mode.
-func demandedMode(h http.Header) (plan.Demand, error) {
-	v, err := identity.Header(h, "X-Acceptance-Mode", 16)
-	if err != nil {
-		return "", err
-	}
-	switch d := plan.Demand(v); d {
-	case "":
-		return plan.DemandDefault, nil
-	case plan.DemandDefault, plan.DemandExact, plan.DemandTarget:
-		return d, nil
-	}
-	return "", errMode
+	return T(v), nil
 }
 
 // beginTrace begins the trace of a request. Only a caller who was identified may say by its headers whether it is recorded: for
