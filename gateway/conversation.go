@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -31,12 +30,9 @@ func (g *Gateway) makeConversation(l *accessRecord, w http.ResponseWriter, r *ht
 	}
 	defer in.leave()
 	if !g.keepsResponses(l) {
-		return engineOnly("", &clientapi.EngineOnlyError{Field: "conversation", Reason: clientapi.ReasonState})
+		return &clientapi.EngineOnlyError{Field: "conversation", Reason: clientapi.ReasonState}
 	}
 	items, metadata, err := g.conversationItems(&in)
-	if e, ok := errors.AsType[*clientapi.EngineOnlyError](err); ok {
-		return engineOnly("", e)
-	}
 	if err != nil {
 		return err
 	}
@@ -80,16 +76,4 @@ func (g *Gateway) conversationItems(in *admittedRequest) (items []json.RawMessag
 	checked.body = request
 	_, err = g.translate(responses.API{}, responsesCost, &checked)
 	return items, metadata, err
-}
-
-// deleteConversation deletes a conversation, with its responses.
-func (g *Gateway) deleteConversation(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
-	id, err := g.stored(l, r)
-	if err != nil {
-		return err
-	}
-	if err := g.opts.Conversations.DeleteConversation(r.Context(), l.Caller.Tenant, id); err != nil {
-		return stateProblem(err, "")
-	}
-	return l.writeJSON(w, deletedObject{responses.ConversationPrefix + id.String(), "conversation.deleted", true})
 }

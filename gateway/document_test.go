@@ -151,7 +151,7 @@ func codeExpressions(n ast.Node) []ast.Expr {
 		if key, named := n.Key.(*ast.Ident); named && key.Name == "Code" || literalOf(n.Key) == "code" {
 			return []ast.Expr{n.Value}
 		}
-	case *ast.CallExpr: // refuse("…", …), refuseWith(status, "…", …), badField(name, "…", …), w.refuse("…", …)
+	case *ast.CallExpr: // refuse("…", …), refuseWith(status, "…", …), w.bad(name, "…", …)
 		switch called := n.Fun.(type) {
 		case *ast.Ident:
 			switch {
@@ -161,8 +161,11 @@ func codeExpressions(n ast.Node) []ast.Expr {
 				return n.Args[1:2]
 			}
 		case *ast.SelectorExpr:
-			if called.Sel.Name == "refuse" && len(n.Args) > 0 {
+			switch {
+			case called.Sel.Name == "refuse" && len(n.Args) > 0:
 				return n.Args[:1]
+			case called.Sel.Name == "bad" && len(n.Args) > 1:
+				return n.Args[1:2]
 			}
 		}
 	case *ast.AssignStmt: // p.body.Code = "…", one of several on a line, too

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway/admission"
+	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/gateway/openapi"
@@ -155,6 +156,7 @@ func problemOf(err error) *problem {
 		exhausted *dispatch.ExhaustedError
 		failure   *engine.Failure
 		param     *ledger.ParamError
+		stateful  *clientapi.EngineOnlyError
 	)
 	switch {
 	case errors.As(err, &fixed):
@@ -183,6 +185,8 @@ func problemOf(err error) *problem {
 		return noBackendProblem(none)
 	case errors.As(err, &failure):
 		return failureProblem(failure)
+	case errors.As(err, &stateful): // where no engine may get the request
+		return engineOnly("", stateful)
 	case errors.As(err, &param):
 		return badParam(param.Name, param.Message)
 	}

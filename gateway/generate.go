@@ -34,16 +34,16 @@ type admittedRequest struct {
 }
 
 // leave releases everything that the request holds; the handler calls it at the end.
-func (e *admittedRequest) leave() {
-	e.reservation.release()
-	e.releaseSlot()
+func (a *admittedRequest) leave() {
+	a.reservation.release()
+	a.releaseSlot()
 }
 
 // enter does everything before the actual work: identity, slots, body.
-func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request) (e admittedRequest, err error) {
+func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request) (a admittedRequest, err error) {
 	if l.Caller, err = g.opts.Identity.Identify(r); err != nil {
 		g.beginTrace(l, nil)
-		return e, err
+		return a, err
 	}
 	g.beginTrace(l, r.Header)
 	if l.trace != nil && l.Caller.Access.Traced() {
@@ -51,30 +51,30 @@ func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request)
 	}
 	l.Retry = isRetry(r.Header)
 	if err := g.checkBody(w, r); err != nil {
-		return e, err
+		return a, err
 	}
-	if e.releaseSlot, err = g.acquireSlot(l, r); err != nil {
-		return e, err
+	if a.releaseSlot, err = g.acquireSlot(l, r); err != nil {
+		return a, err
 	}
-	if e.reservation, err = g.bodies.begin(l.Caller.Tenant, r.ContentLength); err != nil {
-		e.releaseSlot()
-		return e, err
+	if a.reservation, err = g.bodies.begin(l.Caller.Tenant, r.ContentLength); err != nil {
+		a.releaseSlot()
+		return a, err
 	}
 	admitted := false
 	defer func() {
 		if !admitted { // it was refused, or it panicked
-			e.leave()
+			a.leave()
 		}
 	}()
-	reader := bodyReader{g.opts.Limits.Body, g.opts.Settings.Snapshot().Global().Client.Body, e.reservation.charge}
-	if e.body, err = reader.take(w, r); err != nil {
-		return e, err
+	reader := bodyReader{g.opts.Limits.Body, g.opts.Settings.Snapshot().Global().Client.Body, a.reservation.charge}
+	if a.body, err = reader.take(w, r); err != nil {
+		return a, err
 	}
 	l.bodyRead = true
 	_ = r.Body.Close() // it was read to its end; otherwise the server looks for more of it
 	l.Header, l.Spans = upstreamHeader(l, r), l.trace.Recorded()
 	admitted = true
-	return e, nil
+	return a, nil
 }
 
 // generate answers chat completions and completions through the cascade.

@@ -99,23 +99,23 @@ func (c caller) name() string {
 }
 
 // identify returns the caller. A wrong token is an error, even on a public path.
-func (a *guard) identify(r *http.Request) (caller, error) {
-	if a.operators == nil {
+func (g *guard) identify(r *http.Request) (caller, error) {
+	if g.operators == nil {
 		return caller{}, nil
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return caller{}, nil
 	}
-	if o := a.operators.authenticate(token); o != nil {
+	if o := g.operators.authenticate(token); o != nil {
 		return caller{operator: o}, nil
 	}
 	return caller{}, errBadToken
 }
 
 // admit returns the caller, and an error if the request is refused.
-func (a *guard) admit(r *http.Request) (caller, error) {
-	c, err := a.identify(r)
+func (g *guard) admit(r *http.Request) (caller, error) {
+	c, err := g.identify(r)
 	if err != nil {
 		return c, err
 	}
@@ -129,12 +129,12 @@ func (a *guard) admit(r *http.Request) (caller, error) {
 		return c, sameSite(r, true)
 	case looks && may:
 		return c, nil
-	case looks && a.local:
+	case looks && g.local:
 		return c, ownLook(r)
 	case looks:
 		return c, errNoToken
 	}
-	return c, a.admitChange(r)
+	return c, g.admitChange(r)
 }
 
 // ownLook refuses cross-site reads through a browser at a listener on loopback: from a page of another site,
@@ -156,12 +156,12 @@ func ownLook(r *http.Request) error {
 }
 
 // admitChange is admit for a change, by a caller without a token.
-func (a *guard) admitChange(r *http.Request) error {
-	if err := sameSite(r, a.operators != nil); err != nil {
+func (g *guard) admitChange(r *http.Request) error {
+	if err := sameSite(r, g.operators != nil); err != nil {
 		return err
 	}
 	switch {
-	case a.operators != nil:
+	case g.operators != nil:
 		return errNoToken
 	case !privateHost(r.Host): // a browser always sends the page's host
 		return errStrangeHost

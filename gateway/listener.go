@@ -24,7 +24,7 @@ type listener struct {
 }
 
 // open listens on addr, or uses ln if it is given.
-func (d *listener) open(ctx context.Context, addr string, ln net.Listener) error {
+func (l *listener) open(ctx context.Context, addr string, ln net.Listener) error {
 	if ln == nil {
 		var lc net.ListenConfig
 		var err error
@@ -32,13 +32,13 @@ func (d *listener) open(ctx context.Context, addr string, ln net.Listener) error
 			return err
 		}
 	}
-	d.addr = ln.Addr()
-	if d.most > 0 {
-		ln = netutil.LimitListener(ln, d.most)
+	l.addr = ln.Addr()
+	if l.most > 0 {
+		ln = netutil.LimitListener(ln, l.most)
 	}
-	d.ln = ln
-	if d.tls != nil {
-		d.ln = secureListener{d.ln, d.tls}
+	l.ln = ln
+	if l.tls != nil {
+		l.ln = secureListener{l.ln, l.tls}
 	}
 	return nil
 }
@@ -139,24 +139,24 @@ func (g *Gateway) serve(d listener) {
 
 // shutdown closes the listener, and each connection when its requests are answered. When ctx ends, cut tells the
 // remaining requests to end, and the connections are closed shortly afterwards.
-func (d *listener) shutdown(ctx context.Context, cut func()) {
-	if d.server.Shutdown(ctx) == nil {
+func (l *listener) shutdown(ctx context.Context, cut func()) {
+	if l.server.Shutdown(ctx) == nil {
 		return
 	}
 	cut()
 	last, done := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer done()
-	_ = d.server.Shutdown(last) // clients that can still be reached get the reason
-	d.close()
+	_ = l.server.Shutdown(last) // clients that can still be reached get the reason
+	l.close()
 }
 
 // close closes the listener and its connections. Closing a connection with TLS sends a last record, and the server waits up
 // to 5 s for each client that takes none, one after the other: nobody waits for these.
-func (d *listener) close() {
+func (l *listener) close() {
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
-		_ = d.server.Close() // errors of connections that are given up do not matter
+		_ = l.server.Close() // errors of connections that are given up do not matter
 	}()
 	select {
 	case <-closed:

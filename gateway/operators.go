@@ -55,7 +55,7 @@ func NewOperators() *Operators {
 }
 
 // Apply replaces the operators by those of a file, the only one of contents. Others are refused from then on.
-func (s *Operators) Apply(contents [][]byte) error {
+func (o *Operators) Apply(contents [][]byte) error {
 	if len(contents) != 1 {
 		return errors.New("want one file")
 	}
@@ -65,27 +65,27 @@ func (s *Operators) Apply(contents [][]byte) error {
 	}
 	all := make([]*operator, 0, len(tokens))
 	for _, t := range tokens {
-		all = append(all, &operator{name: t.Name, scopes: t.Scopes, tokenMAC: s.mac(string(t.Secret))})
+		all = append(all, &operator{name: t.Name, scopes: t.Scopes, tokenMAC: o.mac(string(t.Secret))})
 	}
-	s.operators.Store(&all)
+	o.operators.Store(&all)
 	return nil
 }
 
 // authenticate returns the operator of a token, nil if there is none. It compares the token with all known ones.
-func (s *Operators) authenticate(token string) *operator {
-	proof := s.mac(token)
+func (o *Operators) authenticate(token string) *operator {
+	proof := o.mac(token)
 	var found *operator
-	for _, o := range *s.operators.Load() {
-		if hmac.Equal(proof, o.tokenMAC) {
-			found = o
+	for _, known := range *o.operators.Load() {
+		if hmac.Equal(proof, known.tokenMAC) {
+			found = known
 		}
 	}
 	return found
 }
 
 // mac is what stands for a token when it is compared.
-func (s *Operators) mac(token string) []byte {
-	h := hmac.New(sha256.New, s.tokenKey)
+func (o *Operators) mac(token string) []byte {
+	h := hmac.New(sha256.New, o.tokenKey)
 	_, _ = h.Write([]byte(token)) // a hash never fails
 	return h.Sum(nil)
 }

@@ -180,29 +180,25 @@ var errStateAway = refuse("responses_unavailable", "Stored responses cannot be r
 
 // stateProblem is the refusal of a request that names a response in a field, "" for its path.
 func stateProblem(err error, field string) error {
-	refused := &openai.RequestError{Status: http.StatusNotFound, Param: field}
+	const why = "it was not stored, has expired, or was deleted."
 	switch {
 	case errors.Is(err, conversations.ErrLarge):
-		refused.Status, refused.Code = http.StatusBadRequest, "context_length_exceeded"
-		refused.Message = "The conversation is longer than a request may be. Send what of it matters as input."
+		return refuse("context_length_exceeded", "The conversation is longer than a request may be. Send what of it matters as input.").of(field)
 	case !errors.Is(err, conversations.ErrMissing):
 		return errStateAway
 	case field == "":
-		refused.Code, refused.Message = "response_not_found", "There is no such response: it was not stored, has expired, or was deleted."
-	default:
-		refused.Code = "previous_response_not_found"
-		refused.Message = field + " is the id of nothing that is stored: it was not stored, has expired, or was deleted. Send the whole conversation as input."
+		return refuse("response_not_found", "There is no such response: "+why)
 	}
-	return refused
+	return refuse("previous_response_not_found", field+" is the id of nothing that is stored: "+why+" Send the whole conversation as input.").of(field)
 }
 
 // responseRoutes are the routes of stored responses.
 func (g *Gateway) responseRoutes(r chi.Router) {
 	r.Get(responsesPath+"/{id}", g.handle(g.storedResponse))
-	r.Delete(responsesPath+"/{id}", g.handle(g.deleteResponse))
+	r.Delete(responsesPath+"/{id}", g.handle(g.deleteStored))
 	r.Post(conversationsPath, g.handle(g.makeConversation))
 	r.Get(conversationsPath+"/{id}", g.handle(g.storedResponse))
-	r.Delete(conversationsPath+"/{id}", g.handle(g.deleteConversation))
+	r.Delete(conversationsPath+"/{id}", g.handle(g.deleteStored))
 }
 
 // stored identifies the caller, and the response that the path names.
@@ -241,14 +237,18 @@ type deletedObject struct {
 	Deleted bool   `json:"deleted"`
 }
 
-// deleteResponse deletes a response.
-func (g *Gateway) deleteResponse(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
+// deleteStored deletes a response, or a conversation with its responses.
+func (g *Gateway) deleteStored(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
 	id, err := g.stored(l, r)
 	if err != nil {
 		return err
 	}
-	if err := g.opts.Conversations.Delete(r.Context(), l.Caller.Tenant, id); err != nil {
+	remove, deleted := g.opts.Conversations.Delete, deletedObject{responses.Prefix + id.String(), "response", true}
+	if strings.HasPrefix(r.URL.Path, conversationsPath) {
+		remove, deleted = g.opts.Conversations.DeleteConversation, deletedObject{responses.ConversationPrefix + id.String(), "conversation.deleted", true}
+	}
+	if err := remove(r.Context(), l.Caller.Tenant, id); err != nil {
 		return stateProblem(err, "")
 	}
-	return l.writeJSON(w, deletedObject{responses.Prefix + id.String(), "response", true})
+	return l.writeJSON(w, deleted)
 }

@@ -159,7 +159,7 @@ func (g *Gateway) generateAs(api *clientAPI, path string) handler {
 		after()
 		if e, ok := errors.AsType[*clientapi.EngineOnlyError](err); ok {
 			if env.Own() {
-				return engineOnly("", e)
+				return e
 			}
 			return g.forwardOr(engineOnly(path, e), path, env)(l, w, r)
 		}
@@ -269,12 +269,12 @@ func (l *accessRecord) ownName(field string) string {
 
 // engineOnly refuses a request that only an engine's own implementation of the API can serve. It names the path that an operator can
 // list for that; "" is none, for a request that no engine may get.
-func engineOnly(path string, e *clientapi.EngineOnlyError) error {
+func engineOnly(path string, e *clientapi.EngineOnlyError) *problem {
 	message := e.Error() + "."
 	if path != "" {
 		message += " An operator can list " + path + " under passthrough; requests with it then go to the target's engines."
 	}
-	return &openai.RequestError{Status: http.StatusBadRequest, Code: "unsupported_parameter", Param: e.Field, Message: message}
+	return refuse("unsupported_parameter", message).of(e.Field)
 }
 
 // forwardOr forwards a request that was read if the configuration lists its path, else refuses it.

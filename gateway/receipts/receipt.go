@@ -202,35 +202,35 @@ func PricesOf(p economy.Prices) Prices {
 }
 
 // Answer fills in what the cascade, or an entry of the cache, tells of the answer: tier, finish and tokens. Both may be nil.
-func (v *Receipt) Answer(rc *receipt.Receipt, e *cache.Entry) {
+func (r *Receipt) Answer(rc *receipt.Receipt, e *cache.Entry) {
 	switch {
 	case e != nil: // it may be large: nothing of it is kept
-		v.Tier, v.Finish, v.CacheSaved = strings.Clone(e.Tier), strings.Clone(e.Finish), finite(e.USD)
-		v.Tokens = Tokens{Prompt: e.Prompt, Accepted: e.Accepted, Target: e.Target}
+		r.Tier, r.Finish, r.CacheSaved = strings.Clone(e.Tier), strings.Clone(e.Finish), finite(e.USD)
+		r.Tokens = Tokens{Prompt: e.Prompt, Accepted: e.Accepted, Target: e.Target}
 	case rc != nil:
-		v.Cascade, v.Tier, v.Finish = rc, string(rc.Tier), rc.Finish
-		v.Tokens = Tokens{rc.PromptTokens, rc.DraftedTokens, rc.AcceptedTokens, rc.WastedTokens, rc.ScoredTokens, rc.TargetTokens, rc.Committed}
+		r.Cascade, r.Tier, r.Finish = rc, string(rc.Tier), rc.Finish
+		r.Tokens = Tokens{rc.PromptTokens, rc.DraftedTokens, rc.AcceptedTokens, rc.WastedTokens, rc.ScoredTokens, rc.TargetTokens, rc.Committed}
 	}
 }
 
 // Word is the acceptance in one word: accepted, rejected, bypassed, or "" if the cascade was not called.
-func (v *Receipt) Word() string {
-	if v.Cascade == nil {
+func (r *Receipt) Word() string {
+	if r.Cascade == nil {
 		return ""
 	}
-	word, _, _ := strings.Cut(v.Cascade.Acceptance(), ";")
+	word, _, _ := strings.Cut(r.Cascade.Acceptance(), ";")
 	return word
 }
 
 // Encode returns the receipt as one line of JSON: 1.5 kB, at most 11 kB with names of usual length.
-func (v *Receipt) Encode() []byte {
-	out := *v
-	out.Time, out.Acceptance = v.Time.UTC(), v.Word()
-	if rc := v.Cascade; rc != nil {
+func (r *Receipt) Encode() []byte {
+	out := *r
+	out.Time, out.Acceptance = r.Time.UTC(), r.Word()
+	if rc := r.Cascade; rc != nil {
 		out.of(rc)
-		out.MS.CascadeStart = milliseconds(max(rc.Began.Sub(v.Time), 0))
+		out.MS.CascadeStart = milliseconds(max(rc.Began.Sub(r.Time), 0))
 	}
-	out.MS.Total, out.MS.Limits, out.MS.Cache = milliseconds(v.Took), milliseconds(v.Limits), milliseconds(v.Lookup)
+	out.MS.Total, out.MS.Limits, out.MS.Cache = milliseconds(r.Took), milliseconds(r.Limits), milliseconds(r.Lookup)
 	b, err := json.Marshal(&out)
 	if err != nil {
 		panic(err) // only NaN and infinities cannot be encoded, and finite removes them
@@ -239,36 +239,36 @@ func (v *Receipt) Encode() []byte {
 }
 
 // of fills in the cascade's receipt.
-func (v *Receipt) of(rc *receipt.Receipt) {
-	v.FallbackUnused = rc.Stayed
-	v.USD, v.DraftUSD, v.AloneUSD, v.SpentUSD = finite(rc.USD), finite(rc.DraftUSD), finite(rc.TargetAloneUSD), finite(rc.SpentUSD)
-	v.Plan = planOf(&rc.Plan)
+func (r *Receipt) of(rc *receipt.Receipt) {
+	r.FallbackUnused = rc.Stayed
+	r.USD, r.DraftUSD, r.AloneUSD, r.SpentUSD = finite(rc.USD), finite(rc.DraftUSD), finite(rc.TargetAloneUSD), finite(rc.SpentUSD)
+	r.Plan = planOf(&rc.Plan)
 	if t := rc.Audit; t != nil {
-		v.Audit = &auditJSON{t.Policy(), t.Own.TrafficClass, t.Own.Audited, t.Shadow}
+		r.Audit = &auditJSON{t.Policy(), t.Own.TrafficClass, t.Own.Audited, t.Shadow}
 	}
 	for _, t := range rc.Tries {
 		call := ""
 		if t.Call > 0 {
 			call = dispatch.CallName(t.Call)
 		}
-		v.Attempts = append(v.Attempts, attemptJSON{
+		r.Attempts = append(r.Attempts, attemptJSON{
 			t.Pool, t.Backend, string(t.Failed), t.Score, string(t.Role), string(t.Broke),
 			milliseconds(t.Waited), milliseconds(t.At), milliseconds(t.First), milliseconds(t.Took), call,
 		})
 	}
 	if w := rc.Verdict; w.Reason != "" {
-		v.Verdict = &verdictJSON{w.Accept, w.Reason, string(w.Cohort), finite(w.Score), finite(rc.Needed), w.Tokens, milliseconds(rc.Judged)}
+		r.Verdict = &verdictJSON{w.Accept, w.Reason, string(w.Cohort), finite(w.Score), finite(rc.Needed), w.Tokens, milliseconds(rc.Judged)}
 	}
 	for _, m := range rc.ScoreSeries {
-		v.ScoreByToken = append(v.ScoreByToken, [2]float64{float64(m.Tokens), finite(m.Score)})
+		r.ScoreByToken = append(r.ScoreByToken, [2]float64{float64(m.Tokens), finite(m.Score)})
 	}
 	for _, c := range rc.Checks {
-		v.Checks = append(v.Checks, checkJSON{string(c.Scorer), c.Backend, c.Tokens, c.Kept, c.Pass, finite(c.Score), fmt.Sprintf("%.128s", c.Reason), milliseconds(c.Took), milliseconds(c.At)})
+		r.Checks = append(r.Checks, checkJSON{string(c.Scorer), c.Backend, c.Tokens, c.Kept, c.Pass, finite(c.Score), fmt.Sprintf("%.128s", c.Reason), milliseconds(c.Took), milliseconds(c.At)})
 	}
 	for _, o := range rc.Failovers {
-		v.Continuations = append(v.Continuations, continuationJSON{o.Why, o.Tokens, o.Bytes, milliseconds(o.At)})
+		r.Continuations = append(r.Continuations, continuationJSON{o.Why, o.Tokens, o.Bytes, milliseconds(o.At)})
 	}
-	v.MS = msJSON{Queued: milliseconds(rc.Waited), Draft: milliseconds(rc.Draft), Verify: milliseconds(rc.Verify), Target: milliseconds(rc.Target), FirstByte: milliseconds(rc.First)}
+	r.MS = msJSON{Queued: milliseconds(rc.Waited), Draft: milliseconds(rc.Draft), Verify: milliseconds(rc.Verify), Target: milliseconds(rc.Target), FirstByte: milliseconds(rc.First)}
 }
 
 func planOf(p *plan.Plan) *planJSON {
