@@ -129,7 +129,7 @@ func (r *replica) SettingsEditor() SettingsEditor { return r.editor }
 // auditor has fixed results of audits. It wants to be asked with a deadline.
 type auditor struct {
 	summaries []risk.Summary
-	frontiers RiskFrontiers
+	frontiers risk.Frontiers
 	err       error
 }
 
@@ -140,7 +140,7 @@ func (a *auditor) Summaries(ctx context.Context) ([]risk.Summary, error) {
 	return a.summaries, a.err
 }
 
-func (a *auditor) Frontiers(ctx context.Context) (RiskFrontiers, error) {
+func (a *auditor) Frontiers(ctx context.Context) (risk.Frontiers, error) {
 	_, err := a.Summaries(ctx)
 	return a.frontiers, err
 }

@@ -57,21 +57,21 @@ func TestOperatorsSeeWhatAuditsHaveShown(t *testing.T) {
 
 func TestOperatorsSeeWhatEachMaximumDisagreementWouldGive(t *testing.T) {
 	more := 120.0
-	known := RiskFrontiers{
-		Frontiers: []RiskFrontier{
-			{Route: "llama-3", TrafficClass: "all.0a1b2c3d", Label: "lenient", MaxDisagreement: .1, Known: true, Audits: 1500,
-				Points: []FrontierPoint{{MaxDisagreement: .1, InForce: true, Share: risk.Range{Low: .2, Estimate: .3, High: .4}, Disagreement: risk.Range{Low: .01, Estimate: .02, High: .03}, Audits: &more}}},
-			{Route: "other", TrafficClass: "all.0a1b2c3d", Label: "judge"},
+	known := risk.Frontiers{
+		Frontiers: []risk.Frontier{
+			{Key: risk.Key{Route: "llama-3", TrafficClass: "all.0a1b2c3d"}, Label: "lenient", MaxDisagreement: .1, Known: true, Audits: 1500,
+				Points: []risk.FrontierPoint{{MaxDisagreement: .1, InForce: true, Share: risk.Range{Low: .2, Estimate: .3, High: .4}, Risk: risk.Range{Low: .01, Estimate: .02, High: .03}, MoreAudits: &more}}},
+			{Key: risk.Key{Route: "other", TrafficClass: "all.0a1b2c3d"}, Label: "judge"},
 		},
 	}
 	a := &auditor{frontiers: known}
 	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Risk = a })
 	at := "http://" + g.AdminAddr().String() + "/admin/risk/frontier"
 	all := known
-	mine := RiskFrontiers{Frontiers: known.Frontiers[:1]}
-	for query, want := range map[string]RiskFrontiers{"": all, "?route=llama-3": mine} {
+	mine := risk.Frontiers{Frontiers: known.Frontiers[:1]}
+	for query, want := range map[string]risk.Frontiers{"": all, "?route=llama-3": mine} {
 		status, body := g.send(t, http.MethodGet, at+query, "")
-		var got RiskFrontiers
+		var got risk.Frontiers
 		if err := json.Unmarshal([]byte(body), &got); err != nil || status != http.StatusOK {
 			t.Fatalf("status %d, %v: %s", status, err, body)
 		}
@@ -84,7 +84,7 @@ func TestOperatorsSeeWhatEachMaximumDisagreementWouldGive(t *testing.T) {
 			t.Errorf("%s: status %d: %s", query, status, body)
 		}
 	}
-	a.frontiers = RiskFrontiers{}
+	a.frontiers = risk.Frontiers{}
 	if status, body := g.send(t, http.MethodGet, at, ""); status != http.StatusOK || body != `{"frontiers":[],"omitted":0}`+"\n" {
 		t.Errorf("status %d: %s", status, body)
 	}

@@ -8,16 +8,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/gateway/riskview"
 	"github.com/foregate/foregate/gateway/stores"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/economy"
-	"github.com/foregate/foregate/tiers/evidence/evidencetest"
+	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/risk"
@@ -26,7 +25,7 @@ import (
 
 // bare is a replica that knows nothing but what audits have shown.
 type bare struct {
-	*riskview.Watcher
+	*evidence.Store
 	gateway.Replica
 	gateway.Fleet
 }
@@ -103,11 +102,11 @@ func TestTheEvidenceIsLookedAfterFromTheCommandLine(t *testing.T) {
 func TestAnExportedLogIsEvidenceElsewhere(t *testing.T) {
 	from := node(t, nil)
 	a := auditsAt(t, from)
-	k := evidencetest.Key("chat", "to_1k")
+	k := auditKey("chat", "to_1k")
 	a.Learn(t, k, risk.GridScores)
 	a.Audit(t, k, 320, 80)
 	a.Open(t, k, .99) // and nobody ever hears of it
-	few := evidencetest.Key("chat", "to_4k")
+	few := auditKey("chat", "to_4k")
 	a.Learn(t, few, risk.GridScores)
 	a.Audit(t, few, 30, 0)
 	o := newOperator(t, from)
@@ -131,7 +130,7 @@ func TestAnExportedLogIsEvidenceElsewhere(t *testing.T) {
 }
 
 // auditsAt are kept in a Redis. Their client is one that waits: a busy machine is no matter here.
-func auditsAt(t *testing.T, n *redisNode) *evidencetest.Audits {
+func auditsAt(t *testing.T, n *redisNode) *testAudits {
 	t.Helper()
 	ep, err := config.ParseRedis("redis://" + n.addr)
 	if err != nil {
@@ -142,22 +141,23 @@ func auditsAt(t *testing.T, n *redisNode) *evidencetest.Audits {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() }) // only connections are lost
-	return evidencetest.New(client)
+	return newAudits(client)
+}
+
+// economicsOf is what requests of these tests are like; those to code have no prices.
+func economicsOf(k risk.Key) risk.Economics {
+	w := audit.Workload{PerDay: 10_000, Prompt: 500, Output: 300, Holdback: 48}
+	c := &plan.Config{Mode: plan.ModeRisk, Risk: plan.Risk{Label: plan.LabelLenient, Rates: risk.Rates{Audit: .05, Explore: .02}}}
+	if k.Route != "chat" {
+		return w.Economics(economy.Prices{}, c)
+	}
+	return w.Economics(economy.Prices{DraftPrefill: .143e-6, DraftDecode: .2e-6, TargetPrefill: .341e-6, TargetDecode: 1.47e-6}, c)
 }
 
 // TestAReplicaTellsWhatAuditsHaveShown asks a gateway whose evidence is in this process.
 func TestAReplicaTellsWhatAuditsHaveShown(t *testing.T) {
-	a := evidencetest.New(nil)
+	a := newAudits(nil)
 	a.Mixed(t)
-	s := &riskview.Watcher{Evidence: a.Book, Config: func(string) *plan.Config {
-		return &plan.Config{Mode: plan.ModeRisk, Risk: plan.Risk{Label: plan.LabelLenient, Rule: evidencetest.Rule, Warmup: true, WarmupDuration: time.Hour, MaxConcurrentAudits: 4, Rates: risk.Rates{Audit: .05, Explore: .02}}}
-	}, Economics: func(k risk.Key) riskview.Economics {
-		e := riskview.Economics{PerDay: 10_000, Prompt: 500, Output: 300, Holdback: 48}
-		if k.Route == "chat" { // code has no prices
-			e.Prices = economy.Prices{DraftPrefill: .143e-6, DraftDecode: .2e-6, TargetPrefill: .341e-6, TargetDecode: 1.47e-6}
-		}
-		return e
-	}}
 	target, err := pool.New(pool.Options{Name: "p", Model: "m", Backends: []string{"http://127.0.0.1:1"}})
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestAReplicaTellsWhatAuditsHaveShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := gateway.New(gateway.Options{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Cascade: cascade, Identity: who, Replica: bare{}, Fleet: bare{}, Risk: bare{Watcher: s}})
+	g, err := gateway.New(gateway.Options{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Cascade: cascade, Identity: who, Replica: bare{}, Fleet: bare{}, Risk: bare{Store: a.Book}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ routes: [{model: chat, target: p}, {model: code, target: p}]
 		}
 	}
 	status, out, _ = call(t, "risk", "show", "--frontier", "--admin", admin, "--route", "code", "--json")
-	var answer gateway.RiskFrontiers
+	var answer risk.Frontiers
 	if err := json.Unmarshal([]byte(out), &answer); err != nil || status != 0 || len(answer.Frontiers) != 1 || answer.Frontiers[0].Route != "code" || answer.Frontiers[0].Priced {
 		t.Errorf("%v, status %d: %s", err, status, out)
 	}

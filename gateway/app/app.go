@@ -25,7 +25,6 @@ import (
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/gateway/pipeline"
-	"github.com/foregate/foregate/gateway/riskview"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/gateway/stores"
 	"github.com/foregate/foregate/gateway/tracing"
@@ -78,7 +77,6 @@ type App struct {
 	salt          func(tenant string) string
 	prober        *probe.Prober
 	evidence      *evidence.Store
-	risks         *riskview.Watcher
 	refits        *refit.Refitter
 	tracer        *tracing.Tracer // nil without tracing
 	upstream      *upstream.Client

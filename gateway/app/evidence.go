@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/foregate/foregate/gateway/riskview"
+	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
@@ -12,31 +12,29 @@ import (
 
 // makeEvidence makes the store of audit results, which all replicas share.
 func (a *App) makeEvidence() {
-	config := func(route string) *plan.Config { return &a.Settings.Snapshot().Route(route).Tiers }
-	of := func(route string) *plan.Risk { return &config(route).Risk }
+	of := func(route string) *plan.Risk { return &a.Settings.Snapshot().Route(route).Tiers.Risk }
 	a.evidence = evidence.New(evidence.Options{
 		Redis: a.Options.Stores.Control, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
-		Rule:  func(route string) risk.Rule { return of(route).Rule },
-		Stale: func(route string) time.Duration { return of(route).MaxStaleness },
+		Rule:      func(route string) risk.Rule { return of(route).Rule },
+		Stale:     func(route string) time.Duration { return of(route).MaxStaleness },
+		Warmup:    func(route string) time.Duration { return of(route).WarmupDuration },
+		Economics: a.economics,
 	})
-	a.risks = &riskview.Watcher{Evidence: a.evidence, Config: config, Economics: a.economics}
-	if a.Options.Registerer != nil {
-		a.Options.Registerer.MustRegister(riskview.NewCollector(a.risks.States, a.risks.Summary))
-	}
 }
 
 // economics returns what the requests of an evidence key are like: those that came to this replica, of each of them as many.
-func (a *App) economics(k risk.Key) riskview.Economics {
-	w := a.cascade.Workload(k)
-	e := riskview.Economics{
-		PerDay: w.PerDay * float64(max(a.Fleet.Replicas(), 1)), Prompt: w.Prompt, Output: w.Output, Holdback: w.Holdback, Salvaged: w.Salvaged,
-	}
+func (a *App) economics(k risk.Key) risk.Economics {
+	var p economy.Prices
 	r := a.routing.Load()
 	if def, ok := r.routes[k.Route]; ok {
-		e.Prices = r.prices(def)()
+		p = r.prices(def)()
 	}
-	return e
+	w, c := a.cascade.Workload(k), a.Settings.Snapshot().Route(k.Route).Tiers
+	w.PerDay *= float64(max(a.Fleet.Replicas(), 1))
+	return w.Economics(p, &c)
 }
 
 // Guarantees returns the guarantee of each traffic class.
-func (a *App) Guarantees(ctx context.Context) ([]risk.Summary, error) { return a.risks.Summaries(ctx) }
+func (a *App) Guarantees(ctx context.Context) ([]risk.Summary, error) {
+	return a.evidence.Summaries(ctx)
+}

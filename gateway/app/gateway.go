@@ -2,8 +2,8 @@ package app
 
 import (
 	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/gateway/riskview"
 	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -17,7 +17,7 @@ func (a *App) makeGateway() (err error) {
 		Admin: a.Options.Admin, AdminTLS: a.listeners.admin,
 		Cascade: a.cascade, Identity: a.identity, Settings: a.Settings, Ledger: a.Ledger,
 		Cache: a.Cache, Generations: a.Generations, Conversations: a.Conversations, Salt: a.salt, Forward: f.Passthrough,
-		Replica: a, Fleet: backendAdmin{a}, Risk: evidenceShown{a.risks, a}, Operators: a.Operators, Gatherer: a.Options.Gatherer,
+		Replica: a, Fleet: backendAdmin{a}, Risk: evidenceShown{a.evidence, a}, Operators: a.Operators, Gatherer: a.Options.Gatherer,
 		Limits: limits, Scan: openai.Limits{Allow: func(route string) []string { return a.routing.Load().routes[route].AllowFields }},
 		Drain:  gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
 		Logger: a.Options.Logger, Registerer: a.Options.Registerer,
@@ -50,7 +50,7 @@ func (a *App) SettingsEditor() gateway.SettingsEditor {
 
 // evidenceShown is what audits have shown, with the candidates for the scores.
 type evidenceShown struct {
-	*riskview.Watcher
+	*evidence.Store
 	app *App
 }
 

@@ -35,7 +35,6 @@ func (a *App) components() []*component {
 		{name: "usage", run: a.Ledger.RunUsage},
 		{name: "cache", run: a.Cache.Run},
 		{name: "evidence", run: a.evidence.Run},
-		{name: "states of the evidence", run: a.risks.Run},
 		{name: "refits", run: a.refits.Run},
 		{name: "cascade", run: a.cascade.Run},
 	}

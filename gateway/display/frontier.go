@@ -6,12 +6,11 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
 // Frontiers prints what each maximum of disagreement would give: a table for each kind of request.
-func Frontiers(w io.Writer, f gateway.RiskFrontiers) {
+func Frontiers(w io.Writer, f risk.Frontiers) {
 	if len(f.Frontiers) == 0 {
 		_, _ = fmt.Fprintln(w, "no audits yet: set speculation.mode of a route to risk or shadow and send requests to it") // the reader may be gone
 		return
@@ -24,7 +23,7 @@ func Frontiers(w io.Writer, f gateway.RiskFrontiers) {
 	}
 }
 
-func frontier(w io.Writer, v *gateway.RiskFrontier) {
+func frontier(w io.Writer, v *risk.Frontier) {
 	text := fmt.Sprintf("%s, %s, label %s: %s, %d bad, %d lost", v.Route, v.TrafficClass, v.Label, Count(v.Audits, "audit", "audits"), v.Bad, v.Lost)
 	if !v.Known {
 		Line(w, text+fmt.Sprintf("; about %.0f are needed", v.Needed))
@@ -39,26 +38,26 @@ func frontier(w io.Writer, v *gateway.RiskFrontier) {
 		if p.InForce {
 			rate += " now"
 		}
-		t.Add(rate, rangeText(p.Share, roundPercent), rangeText(p.Disagreement, roundPercent), savedText(p), certifiedText(p))
+		t.Add(rate, rangeText(p.Share, roundPercent), rangeText(p.Risk, roundPercent), savedText(p), certifiedText(p))
 	}
 	t.Write(w)
 	byThreshold := Table{Indent: 2, MaxWidth: 32}
 	byThreshold.Add("THRESHOLD", "DRAFTS SERVED", "DISAGREEMENT")
 	for _, th := range v.Thresholds {
-		byThreshold.Add(fmt.Sprintf("%.2f nats", th.Threshold), rangeText(th.Share, roundPercent), rangeText(th.Disagreement, roundPercent))
+		byThreshold.Add(fmt.Sprintf("%.2f nats", th.Threshold), rangeText(th.Share, roundPercent), rangeText(th.Risk, roundPercent))
 	}
 	byThreshold.Write(w)
 }
 
 // savedTitle names the column of what is saved.
-func savedTitle(v *gateway.RiskFrontier) string {
+func savedTitle(v *risk.Frontier) string {
 	if v.Priced {
 		return "SAVED PER DAY"
 	}
 	return "TARGET TOKENS SAVED PER DAY (no prices)"
 }
 
-func savedText(p *gateway.FrontierPoint) string {
+func savedText(p *risk.FrontierPoint) string {
 	switch {
 	case p.USD != nil:
 		return rangeText(*p.USD, SignedDollars)
@@ -69,14 +68,14 @@ func savedText(p *gateway.FrontierPoint) string {
 }
 
 // certifiedText is when the drafts would be served.
-func certifiedText(p *gateway.FrontierPoint) string {
+func certifiedText(p *risk.FrontierPoint) string {
 	switch {
-	case p.Audits == nil:
+	case p.MoreAudits == nil:
 		return "not expected"
-	case *p.Audits == 0:
+	case *p.MoreAudits == 0:
 		return "by these audits"
 	}
-	text := "after " + Count(int(math.Round(*p.Audits)), "more audit", "more audits")
+	text := "after " + Count(int(math.Round(*p.MoreAudits)), "more audit", "more audits")
 	if p.Seconds != nil {
 		text += " (" + Duration(*p.Seconds) + ")"
 	}

@@ -178,9 +178,7 @@ func (e *Evidence) points(audits []audit) {
 		if p.Low > 0 {
 			point.Certified = f.Thresholds[p.Low-1].Share.Estimate
 		}
-		if !math.IsInf(p.MoreAudits, 0) {
-			point.MoreAudits = &p.MoreAudits
-		}
+		point.MoreAudits = p.MoreAudits
 		e.Points = append(e.Points, point)
 	}
 }

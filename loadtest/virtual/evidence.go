@@ -9,7 +9,6 @@ import (
 
 	"github.com/foregate/foregate/tiers/audit"
 	store "github.com/foregate/foregate/tiers/evidence"
-	"github.com/foregate/foregate/tiers/evidence/entrylog"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -21,7 +20,7 @@ const viewEvery = time.Second
 // one log as if it were in Redis.
 type evidence struct {
 	lab     *lab
-	log     *entrylog.Memory
+	log     *store.Memory
 	book    *store.Store // of nobody: what is known at the end, and for refits
 	known   map[risk.Key]*risk.State
 	changes []change
@@ -40,7 +39,7 @@ type change struct {
 }
 
 func newEvidence(l *lab) *evidence {
-	e := &evidence{lab: l, log: &entrylog.Memory{Now: l.clock.Now, Away: l.redis.Away}, first: map[risk.Key]time.Duration{}}
+	e := &evidence{lab: l, log: &store.Memory{Now: l.clock.Now, Away: l.redis.Away}, first: map[risk.Key]time.Duration{}}
 	e.book = e.newStore()
 	return e
 }

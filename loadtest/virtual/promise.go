@@ -121,7 +121,7 @@ func (l *lab) kept(p *loadtest.Promise, bucket string) string {
 
 // shown adds what an operator saw of a kind of request to p, and words it.
 func (l *lab) shown(p *loadtest.Promise, k risk.Key, s *risk.State) string {
-	sum := s.Summarise(l.evidence.rule())
+	sum := (&risk.KeyState{State: *s, Rule: l.evidence.rule()}).Summary(l.clock.Now(), 0)
 	for version := range l.values.Tiers.Risk.ScoreVersion + 1 {
 		if of := l.evidence.states()[plan.ScoredBy(k, version)]; of != nil {
 			p.Alarms += int(of.Alarm)

@@ -4,7 +4,10 @@ import (
 	"math"
 	"time"
 
+	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/risk"
 )
 
 // Workload is what the requests of one evidence key are like at this replica. The zero value says that none is known.
@@ -22,6 +25,21 @@ const (
 	// minWorkloadAge is the least time that a rate is computed over: the first requests may come in a burst.
 	minWorkloadAge = time.Minute
 )
+
+// Economics returns what the requests are like at prices, and what a threshold saves of them a day. Without a threshold
+// drafts are made in the background, to notice if that changes.
+func (w Workload) Economics(p economy.Prices, c *plan.Config) risk.Economics {
+	return risk.Economics{Label: string(c.Risk.Label), PerDay: w.PerDay, Priced: p.Complete(), Saved: func(share float64, serves bool) (usd, tokens float64) {
+		audit := (w.Prompt + w.Output) * p.TargetPrefill // the target reads the prompt and the draft
+		if !serves {
+			return 0 - w.PerDay*c.Risk.Rates.Explore*(w.Prompt*p.DraftPrefill+w.Output*p.DraftDecode+audit), 0
+		}
+		sums := economy.EstimateCost(p, economy.Shape{Prompt: int(w.Prompt), Holdback: c.HoldbackTokens},
+			economy.Expectation{Samples: 1, UpperBound: share, Output: w.Output, Holdback: w.Holdback, Salvaged: w.Salvaged})
+		rest := (1 - share) * max(w.Output-sums.Holdback, 0) * p.DraftDecode // an audited draft is read to its end
+		return w.PerDay * (sums.SavingUSD() - c.Risk.Rates.Audit*(audit+rest)), w.PerDay * share * w.Output
+	}}
+}
 
 // workload holds exponentially decaying sums over the requests of one key.
 type workload struct {

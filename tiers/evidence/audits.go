@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/foregate/foregate/tiers/evidence/entrylog"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -61,13 +60,13 @@ func (b *Store) Certify(ctx context.Context, k risk.Key, p risk.Import) (bool, e
 	return result == risk.Done, err
 }
 
-// MaxRecord is the largest record of refits, in bytes.
-const MaxRecord = entrylog.MaxEntry * 3 / 4 // a quote takes two bytes in an entry
+// maxRecord is the largest record of refits, in bytes.
+const maxRecord = maxEntry * 3 / 4 // a quote takes two bytes in an entry
 
 // WriteRefit replaces the record of a route's refits. It reports false if the record is not was any more.
 func (b *Store) WriteRefit(ctx context.Context, route, was, next string) (bool, error) {
-	if len(next) > MaxRecord {
-		return false, fmt.Errorf("evidence: a record of %d bytes, want %d at most", len(next), MaxRecord)
+	if len(next) > maxRecord {
+		return false, fmt.Errorf("evidence: a record of %d bytes, want %d at most", len(next), maxRecord)
 	}
 	result, err := b.append(ctx, route, risk.Entry{Do: risk.DoRefits, Was: risk.Digest(was), Record: next})
 	return result == risk.Done, err
@@ -92,7 +91,11 @@ func (b *Store) All(ctx context.Context) ([]risk.KeyState, error) {
 	if err := b.Tick(ctx); err != nil {
 		return nil, err
 	}
-	var out []risk.KeyState
+	return b.states(), nil
+}
+
+// states returns the states of every key that has any evidence, as this replica knows them, sorted by key.
+func (b *Store) states() (out []risk.KeyState) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	for name, r := range b.routes {
@@ -106,7 +109,7 @@ func (b *Store) All(ctx context.Context) ([]risk.KeyState, error) {
 		}
 	}
 	slices.SortFunc(out, func(a, b risk.KeyState) int { return strings.Compare(a.Key.String(), b.Key.String()) })
-	return out, nil
+	return out
 }
 
 // Log calls visit with the audits of the logs, the oldest of each route first, each with its outcome, until visit returns an
@@ -134,9 +137,9 @@ func (b *Store) Log(ctx context.Context, visit func(risk.LogEntry) error) error 
 func (b *Store) audits(ctx context.Context, name string) ([]risk.LogEntry, error) {
 	var pairs risk.Pairs
 	var last risk.ID
-	for more := true; more && len(pairs.Audits) < 2*entrylog.MaxEntries && ctx.Err() == nil; {
+	for more := true; more && len(pairs.Audits) < 2*maxEntries && ctx.Err() == nil; {
 		call, cancel := b.detached(ctx)
-		a, err := b.one(call, entrylog.Ask{Route: name, From: last})
+		a, err := b.one(call, ask{Route: name, From: last})
 		cancel()
 		if err = cmp.Or(err, a.Err); err != nil {
 			return nil, err
@@ -146,8 +149,8 @@ func (b *Store) audits(ctx context.Context, name string) ([]risk.LogEntry, error
 				pairs.Add(name, m)
 			}
 		}
-		if more = len(a.Found) == entrylog.Page; more {
-			last = a.Found[entrylog.Page-1].ID
+		if more = len(a.Found) == page; more {
+			last = a.Found[page-1].ID
 		}
 	}
 	return pairs.Audits, ctx.Err()

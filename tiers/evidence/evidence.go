@@ -1,6 +1,6 @@
 // Package evidence stores the results of audits for all replicas together: an append-only log for each route, a stream
 // in Redis. Every replica folds the logs, entry by entry, into the states of package risk ([fold]). The order is Redis'
-// own, so all replicas come to the same states. Without a Redis the log is in this process ([entrylog.Memory]).
+// own, so all replicas come to the same states. Without a Redis the log is in this process ([Memory]).
 //
 // Start at [Store]. Requests read what was folded, which is at most a second old; audits are opened and closed in the
 // background. While Redis is unavailable no audit can be opened, and what is known stays valid for [Options.Stale].
@@ -16,7 +16,7 @@
 // # What is kept
 //
 // The latest 30,000 entries of a route, for [Store.Log], and a snapshot of its states every 1,000 entries, so that the log
-// may be trimmed, and a replica that starts need not fold all of it. Both together are at most 64 MiB (package entrylog).
+// may be trimmed, and a replica that starts need not fold all of it. Both together are at most 64 MiB .
 package evidence
 
 import (
@@ -32,7 +32,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/internal/redis/script"
-	"github.com/foregate/foregate/tiers/evidence/entrylog"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -40,9 +39,11 @@ import (
 // client's own timeout; and no retries, otherwise an audit may be written twice.
 type Options struct {
 	Redis      redis.UniversalClient            // nil: the log is in Memory
-	Memory     *entrylog.Memory                 // may be shared by the stores of one process; nil: an own one
+	Memory     *Memory                          // may be shared by the stores of one process; nil: an own one
 	Rule       func(route string) risk.Rule     // live
 	Stale      func(route string) time.Duration // live: how long a view is valid while Redis is unavailable; nil is a minute
+	Warmup     func(route string) time.Duration // live: of the warm-up of a traffic class, to tell its phase; nil is none
+	Economics  func(k risk.Key) risk.Economics  // what the requests of a key are like, for [Store.Frontiers]
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // nil registers nothing
 	Now        func() time.Time      // nil is time.Now
@@ -61,15 +62,18 @@ const (
 // Store holds the results of audits. Its methods are safe for concurrent use.
 type Store struct {
 	Options
-	log      entrylog.Log
+	log      entryLog
 	alone    bool          // this store is the only writer, and its log cannot fail
 	patience time.Duration // bounds a call
 	metrics  *metrics
 	drafted  drafted
-	lost     atomic.Bool // Redis lost data, and the routes do not know it yet
+
+	frontiers frontiers
+
+	lost atomic.Bool // Redis lost data, and the routes do not know it yet
 
 	mu     sync.RWMutex      // of what follows, and of the routes
-	routes map[string]*route // at most entrylog.MaxRoutes
+	routes map[string]*route // at most maxRoutes
 	listed time.Time         // when the list of routes was read
 }
 
@@ -81,14 +85,20 @@ func New(o Options) *Store {
 	if o.Stale == nil {
 		o.Stale = func(string) time.Duration { return time.Minute }
 	}
+	if o.Warmup == nil {
+		o.Warmup = func(string) time.Duration { return 0 }
+	}
 	b := &Store{Options: o, patience: callTime, metrics: newMetrics(&o), routes: map[string]*route{}}
 	switch {
 	case o.Redis != nil:
-		b.log = &entrylog.Stream{Redis: o.Redis}
+		b.log = &stream{Redis: o.Redis}
 	case o.Memory != nil:
 		b.log = o.Memory
 	default:
-		b.log, b.alone = &entrylog.Memory{Now: o.Now}, true
+		b.log, b.alone = &Memory{Now: o.Now}, true
+	}
+	if o.Registerer != nil {
+		o.Registerer.MustRegister(collector{b})
 	}
 	return b
 }
@@ -139,7 +149,7 @@ func (b *Store) look(k risk.Key, rule risk.Rule, now time.Time) (v risk.View, ro
 	seen := b.listed
 	switch r := b.routes[k.Route]; {
 	case r == nil:
-		room = len(b.routes) < entrylog.MaxRoutes
+		room = len(b.routes) < maxRoutes
 	case r.fold == nil:
 		return v, false
 	default:

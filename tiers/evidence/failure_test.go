@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/internal/redistest"
-	"github.com/foregate/foregate/tiers/evidence/entrylog"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -102,7 +101,7 @@ func TestCertificatesEndWhenRedisLosesData(t *testing.T) {
 		},
 		"restored from a dump": dump,
 		"the log alone is gone": func(t *testing.T, _ *redistest.Server, r *replica) func() {
-			return func() { r.raw.Del(t.Context(), entrylog.KeyLog+chat.Route) }
+			return func() { r.raw.Del(t.Context(), keyLog+chat.Route) }
 		},
 		"killed, and back empty": func(_ *testing.T, s *redistest.Server, _ *replica) func() { return func() { s.Kill(); s.Restart() } },
 	} {
@@ -129,7 +128,7 @@ func TestCertificatesEndWhenRedisLosesData(t *testing.T) {
 					t.Errorf("replica %d: the record of the refits is %q", i, f.Record)
 				}
 			}
-			if n := len(r.raw.XRange(t.Context(), entrylog.KeyLog+chat.Route, "-", "+").Val()); name != "restored from a dump" && n != 1 {
+			if n := len(r.raw.XRange(t.Context(), keyLog+chat.Route, "-", "+").Val()); name != "restored from a dump" && n != 1 {
 				t.Errorf("%d entries: evidence was begun more than once", n)
 			}
 			r.close("under-way", false)
@@ -173,12 +172,12 @@ func TestCertificatesEndWhenItIsSaidThatRedisLostData(t *testing.T) {
 
 func TestAHistoryWithoutItsBeginningIsNone(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, r *replica){
-		"trimmed, without a snapshot": func(t *testing.T, r *replica) { r.raw.XTrimMaxLen(t.Context(), entrylog.KeyLog+chat.Route, 10) },
+		"trimmed, without a snapshot": func(t *testing.T, r *replica) { r.raw.XTrimMaxLen(t.Context(), keyLog+chat.Route, 10) },
 		"a foreign snapshot": func(t *testing.T, r *replica) {
-			r.raw.XAdd(t.Context(), &redis.XAddArgs{Stream: entrylog.KeySnapshot + chat.Route, ID: r.fold().Last.String(), Values: []string{"s", "{}"}})
+			r.raw.XAdd(t.Context(), &redis.XAddArgs{Stream: keySnapshot + chat.Route, ID: r.fold().Last.String(), Values: []string{"s", "{}"}})
 		},
 		"a snapshot of the future": func(t *testing.T, r *replica) {
-			r.raw.XAdd(t.Context(), &redis.XAddArgs{Stream: entrylog.KeySnapshot + chat.Route, ID: "9999999999999-0", Values: []string{"s", "{}"}})
+			r.raw.XAdd(t.Context(), &redis.XAddArgs{Stream: keySnapshot + chat.Route, ID: "9999999999999-0", Values: []string{"s", "{}"}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -294,8 +293,8 @@ func TestAKeyOfTheWrongTypeStopsItsRouteAlone(t *testing.T) {
 	r := join(t, s.Addr)
 	r.certify()
 	other := risk.Key{Route: "other", TrafficClass: "c"}
-	r.raw.ZAdd(t.Context(), entrylog.KeyRoutes, redis.Z{Member: other.Route})
-	r.raw.Set(t.Context(), entrylog.KeyLog+other.Route, "foreign", 0)
+	r.raw.ZAdd(t.Context(), keyRoutes, redis.Z{Member: other.Route})
+	r.raw.Set(t.Context(), keyLog+other.Route, "foreign", 0)
 	late := join(t, s.Addr)
 	if err := late.Tick(t.Context()); !errors.Is(err, ErrAway) {
 		t.Errorf("it is not told: %v", err)
@@ -306,7 +305,7 @@ func TestAKeyOfTheWrongTypeStopsItsRouteAlone(t *testing.T) {
 	if _, err := late.OpenWarmup(t.Context(), other, "w"); !errors.Is(err, ErrAway) || late.View(other).New || !late.View(other).Seen.IsZero() {
 		t.Errorf("%v, %+v", err, late.View(other))
 	}
-	r.raw.Set(t.Context(), entrylog.KeyRoutes, "foreign", 0)
+	r.raw.Set(t.Context(), keyRoutes, "foreign", 0)
 	r.later(2 * time.Minute)
 	_ = r.Tick(t.Context())
 	if v := r.View(chat); !v.Serves() {

@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/foregate/foregate/tiers/evidence/entrylog"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -123,9 +122,9 @@ func TestTheLogTellsOfEveryAuditWithItsOutcome(t *testing.T) {
 		r.close("unknown", true)
 		if r.raw != nil { // what somebody else put there is passed over
 			for _, text := range []string{"banana", `{"do":"open"}`, `{"do":"close","class":"to_1k.0a1b2c3d","ticket":"lost","bad":2}`, `{"do":"close","class":"other","rule":{"eps":0.2,"delta":0.05,"lease":400,"run":500},"ticket":"lost"}`} {
-				r.raw.XAdd(t.Context(), &redis.XAddArgs{Stream: entrylog.KeyLog + chat.Route, Values: []string{"e", text}})
+				r.raw.XAdd(t.Context(), &redis.XAddArgs{Stream: keyLog + chat.Route, Values: []string{"e", text}})
 			}
-			r.raw.XAdd(t.Context(), &redis.XAddArgs{Stream: entrylog.KeyLog + chat.Route, Values: []string{"else", "1"}})
+			r.raw.XAdd(t.Context(), &redis.XAddArgs{Stream: keyLog + chat.Route, Values: []string{"else", "1"}})
 		}
 		var got []risk.LogEntry
 		if err := r.Log(t.Context(), func(e risk.LogEntry) error { got = append(got, e); return nil }); err != nil {

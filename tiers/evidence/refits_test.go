@@ -26,7 +26,7 @@ func TestARecordIsReplacedOnlyWhileItIsTheOneThatWasRead(t *testing.T) {
 		if _, err := r.WriteRefit(ctx, "", "", "x"); err == nil {
 			t.Error("a record of no route was written")
 		}
-		if _, err := r.WriteRefit(ctx, "r", "", string(make([]byte, MaxRecord+1))); err == nil {
+		if _, err := r.WriteRefit(ctx, "r", "", string(make([]byte, maxRecord+1))); err == nil {
 			t.Error("a record without end was written")
 		}
 	})

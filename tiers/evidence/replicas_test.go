@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/internal/redistest"
-	"github.com/foregate/foregate/tiers/evidence/entrylog"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -100,7 +99,7 @@ func TestAReplicaThatJoinsLateComesToTheSameState(t *testing.T) {
 	s := redistest.Start(t)
 	r := join(t, s.Addr)
 	r.certify()
-	first := r.raw.XRangeN(t.Context(), entrylog.KeyLog+chat.Route, "-", "+", 1).Val()[0].ID
+	first := r.raw.XRangeN(t.Context(), keyLog+chat.Route, "-", "+", 1).Val()[0].ID
 	for i := 0; i < 3*saveEvery; i += 2 {
 		r.audit(1, 100, 1)
 		if i%100 == 0 {
@@ -110,7 +109,7 @@ func TestAReplicaThatJoinsLateComesToTheSameState(t *testing.T) {
 	for range 100 {
 		r.fold()
 	}
-	saved := r.raw.XRange(t.Context(), entrylog.KeySnapshot+chat.Route, "-", "+").Val()
+	saved := r.raw.XRange(t.Context(), keySnapshot+chat.Route, "-", "+").Val()
 	if len(saved) != 1 || r.fold().Unsaved >= saveEvery {
 		t.Fatalf("%d snapshots, the last one %d entries ago", len(saved), r.fold().Unsaved)
 	}
@@ -118,13 +117,13 @@ func TestAReplicaThatJoinsLateComesToTheSameState(t *testing.T) {
 	if err := r.Store.log.Save(t.Context(), chat.Route, risk.ID{MS: 1, Seq: 0}, "old"); err != nil {
 		t.Fatal(err)
 	}
-	if now := r.raw.XRange(t.Context(), entrylog.KeySnapshot+chat.Route, "-", "+").Val(); len(now) != 1 || now[0].ID != saved[0].ID {
+	if now := r.raw.XRange(t.Context(), keySnapshot+chat.Route, "-", "+").Val(); len(now) != 1 || now[0].ID != saved[0].ID {
 		t.Fatalf("%v", now)
 	}
-	if n := r.raw.XTrimMinID(t.Context(), entrylog.KeyLog+chat.Route, saved[0].ID).Val(); n == 0 {
+	if n := r.raw.XTrimMinID(t.Context(), keyLog+chat.Route, saved[0].ID).Val(); n == 0 {
 		t.Fatal("nothing was trimmed")
 	}
-	if now := r.raw.XRangeN(t.Context(), entrylog.KeyLog+chat.Route, "-", "+", 1).Val()[0].ID; now == first {
+	if now := r.raw.XRangeN(t.Context(), keyLog+chat.Route, "-", "+", 1).Val()[0].ID; now == first {
 		t.Fatal("the beginning is there")
 	}
 	late := join(t, s.Addr)
@@ -145,7 +144,7 @@ func TestAnAuditCosts(t *testing.T) {
 	hook := &counter{}
 	r.raw.AddHook(hook)
 	const audits = 200
-	before := r.raw.MemoryUsage(t.Context(), entrylog.KeyLog+chat.Route, 0).Val()
+	before := r.raw.MemoryUsage(t.Context(), keyLog+chat.Route, 0).Val()
 	hook.commands, hook.trips = 0, 0
 	for i := range audits {
 		a := risk.Audit{
@@ -161,10 +160,10 @@ func TestAnAuditCosts(t *testing.T) {
 	if hook.trips != 2*audits || hook.commands != 4*audits {
 		t.Errorf("%d audits took %d round trips and %d commands", audits, hook.trips, hook.commands)
 	}
-	bytes := (r.raw.MemoryUsage(t.Context(), entrylog.KeyLog+chat.Route, 0).Val() - before) / audits
+	bytes := (r.raw.MemoryUsage(t.Context(), keyLog+chat.Route, 0).Val() - before) / audits
 	t.Logf("%d bytes an audit, %.1f MB in an hour of one a second", bytes, float64(bytes)*3600/1e6)
-	if most := int64(64 << 20); bytes/2*entrylog.MaxEntries > most/2 {
-		t.Errorf("a full log of such audits has %d bytes", bytes/2*entrylog.MaxEntries)
+	if most := int64(64 << 20); bytes/2*maxEntries > most/2 {
+		t.Errorf("a full log of such audits has %d bytes", bytes/2*maxEntries)
 	}
 }
 

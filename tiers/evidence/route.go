@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/internal/redis/script"
-	"github.com/foregate/foregate/tiers/evidence/entrylog"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -54,7 +53,7 @@ func (b *Store) route(name string) *route {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.routes[name]
-	if r == nil && len(b.routes) < entrylog.MaxRoutes {
+	if r == nil && len(b.routes) < maxRoutes {
 		r = &route{name: name, busy: make(chan struct{}, 1)}
 		b.routes[name] = r
 	}
@@ -96,7 +95,7 @@ func (b *Store) adopt(r *route, f *risk.Fold, at time.Time) {
 func (b *Store) begin(ctx context.Context, r *route) error {
 	e := risk.Entry{Do: risk.DoBegin, Again: r.lost, Record: r.record}
 	f, asked := &risk.Fold{}, b.Now()
-	a, err := b.one(ctx, entrylog.Ask{Route: r.name, Add: &e, From: risk.ID{MS: math.MaxInt64}})
+	a, err := b.one(ctx, ask{Route: r.name, Add: &e, From: risk.ID{MS: math.MaxInt64}})
 	if err != nil || a.Err != nil {
 		return b.failed(cmp.Or(err, a.Err))
 	}
@@ -106,10 +105,10 @@ func (b *Store) begin(ctx context.Context, r *route) error {
 }
 
 // one is an exchange about one route.
-func (b *Store) one(ctx context.Context, a entrylog.Ask) (entrylog.Answer, error) {
-	answers, err := b.log.Exchange(ctx, []entrylog.Ask{a})
+func (b *Store) one(ctx context.Context, a ask) (answer, error) {
+	answers, err := b.log.Exchange(ctx, []ask{a})
 	if err != nil {
-		return entrylog.Answer{}, err
+		return answer{}, err
 	}
 	return answers[0], nil
 }
@@ -129,7 +128,7 @@ func (b *Store) load(ctx context.Context, name string) (*risk.Fold, error) {
 		return nil, errLost
 	}
 	for more := true; more; {
-		a, err := b.one(ctx, entrylog.Ask{Route: name, From: f.Last})
+		a, err := b.one(ctx, ask{Route: name, From: f.Last})
 		if err == nil {
 			_, more, err = b.took(f, name, a)
 		}
@@ -142,7 +141,7 @@ func (b *Store) load(ctx context.Context, name string) (*risk.Fold, error) {
 
 // took folds an answer, and returns the result of the own entry if it is there, and whether there are more entries. It
 // returns errLost if the entries do not go on where the fold ends, or nothing begins the evidence.
-func (b *Store) took(f *risk.Fold, name string, a entrylog.Answer) (result string, more bool, err error) {
+func (b *Store) took(f *risk.Fold, name string, a answer) (result string, more bool, err error) {
 	if a.Err != nil {
 		return "", false, a.Err
 	}
@@ -162,7 +161,7 @@ func (b *Store) took(f *risk.Fold, name string, a entrylog.Answer) (result strin
 			result = of
 		}
 	}
-	if more = len(a.Found) == entrylog.Page; !more && f.Last != (risk.ID{}) && f.Began == (risk.ID{}) {
+	if more = len(a.Found) == page; !more && f.Last != (risk.ID{}) && f.Began == (risk.ID{}) {
 		err = errLost
 	}
 	return result, more, err
@@ -174,7 +173,7 @@ func (b *Store) advance(ctx context.Context, r *route, e *risk.Entry) (result st
 	var own risk.ID
 	for more := true; more; e = nil {
 		asked := b.Now()
-		a, err := b.one(ctx, entrylog.Ask{Route: r.name, Add: e, From: r.fold.Last})
+		a, err := b.one(ctx, ask{Route: r.name, Add: e, From: r.fold.Last})
 		if err != nil {
 			return "", b.failed(err)
 		}
@@ -192,7 +191,7 @@ func (b *Store) advance(ctx context.Context, r *route, e *risk.Entry) (result st
 }
 
 // fold folds an answer to what was asked at a time into the evidence in force. The caller has the route.
-func (b *Store) fold(r *route, a entrylog.Answer, asked time.Time) (result string, more bool, err error) {
+func (b *Store) fold(r *route, a answer, asked time.Time) (result string, more bool, err error) {
 	b.mu.Lock()
 	result, more, err = b.took(r.fold, r.name, a)
 	if err == nil && !more {
@@ -253,7 +252,7 @@ func (b *Store) Tick(ctx context.Context) error {
 	}
 	lost := b.lost.Load()
 	var mine []*route
-	var asks []entrylog.Ask
+	var asks []ask
 	for _, r := range routes {
 		select {
 		case r.busy <- struct{}{}:
@@ -271,7 +270,7 @@ func (b *Store) Tick(ctx context.Context) error {
 			return of
 		}
 		if err = cmp.Or(err, of); of == nil {
-			mine, asks = append(mine, r), append(asks, entrylog.Ask{Route: r.name, From: r.fold.Last})
+			mine, asks = append(mine, r), append(asks, ask{Route: r.name, From: r.fold.Last})
 		}
 	}
 	if lost {

@@ -16,12 +16,25 @@ type Sample struct {
 	Lost  bool // it has no outcome
 }
 
-// FrontierInput is the evidence that a [Frontier] is made from: all audits of one key and one grid since the
-// grid was placed, or since the last drift alarm.
+// FrontierInput is what a [Frontier] is made from: all audits of one key and one grid since the grid was placed, or since
+// the last drift alarm, and what its requests are like.
 type FrontierInput struct {
-	Grid    Grid
-	Samples []Sample
-	Rule    Rule // in force
+	Key       Key
+	Grid      Grid
+	Samples   []Sample
+	Rule      Rule    // in force
+	PerMinute float64 // audits; 0: unknown
+	Economics Economics
+}
+
+// Economics is what is known of the requests of one key.
+type Economics struct {
+	Label  string  // what counts as disagreement (risk.label)
+	PerDay float64 // requests at all replicas; 0: unknown
+	Priced bool    // the prices of the route's tokens are known
+	// Saved returns what is saved a day, against the target alone, if a threshold serves a share of the drafts: USD, and
+	// answer tokens of the target. serves is false without a threshold.
+	Saved func(share float64, serves bool) (usd, tokens float64)
 }
 
 // Range is an estimate with the interval around it.
@@ -31,7 +44,8 @@ type Range struct {
 	High     float64 `json:"high"`
 }
 
-// Frontier says what each ε would give: which thresholds could be certified, and how many drafts they would serve.
+// Frontier says what each ε would give for one kind of request: which thresholds could be certified, how many drafts they
+// would serve, and what that saves. As JSON it is one of GET /admin/risk/frontier; null means not known.
 //
 // # What holds, and why ε may be chosen after looking
 //
@@ -54,41 +68,69 @@ type Range struct {
 // audited and its floor are decided before it exists, and every audit that began is a sample. If the oldest samples are no
 // longer known, each look still holds with probability 1 − δ, but not all looks at once.
 type Frontier struct {
-	Audits     int // samples
-	Lost       int // of these, without an outcome
-	Bad        int // of these, bad
-	FullRange  int // of these, full-range
-	Known      bool
-	Needed     float64 // about how many audits certify a first threshold for the ε in force, if none is bad
-	Thresholds []ThresholdEvidence
-	Points     []FrontierPoint // by ε, ascending: [OfferedRates], and the ε in force
+	Key
+	Label string `json:"label"`
+
+	MaxDisagreement  float64 `json:"max_disagreement"` // in force
+	ErrorProbability float64 `json:"error_probability"`
+
+	Known     bool    `json:"known"` // false: too few audits; all ranges are 0 … 1
+	Audits    int     `json:"audits"`
+	Lost      int     `json:"lost"` // of these, without an outcome; they count as bad and as good, whichever is worse
+	Bad       int     `json:"bad"`
+	FullRange int     `json:"full_range"`    // of the audits, of drafts with any score
+	Needed    float64 `json:"audits_needed"` // about how many certify a first threshold for the ε in force, if none is bad
+
+	RequestsPerDay *float64            `json:"requests_per_day"` // at all replicas; null: none were seen
+	Priced         bool                `json:"priced"`           // the prices of the route's tokens are known
+	Points         []FrontierPoint     `json:"points"`           // by ε, ascending: [OfferedRates], and the ε in force
+	Thresholds     []ThresholdEvidence `json:"thresholds"`       // from the strictest
+}
+
+// Frontiers are those of the kinds of request in use.
+type Frontiers struct {
+	Frontiers []Frontier `json:"frontiers"`
+	Omitted   int        `json:"omitted"` // kinds of request that are left out, because there are too many
 }
 
 // ThresholdEvidence is what audits show of one threshold.
 type ThresholdEvidence struct {
-	Threshold float64 // λ_j
-	Audits    int     // with a score of λ_j or more and a floor of λ_j or less
-	Bad, Lost int     // of these
-	Risk      Range   // [L, U]; the estimate is Bad/(Audits−Lost)
-	Share     Range   // of the drafts that it would serve
+	Threshold float64 `json:"threshold_nats"` // λ_j
+	Share     Range   `json:"share"`          // of the drafts that it would serve
+	Risk      Range   `json:"disagreement"`   // [L, U]; the estimate is Bad/(Audits−Lost)
+	Audits    int     `json:"-"`              // with a score of λ_j or more and a floor of λ_j or less
+	Bad       int     `json:"-"`              // of these
+	Lost      int     `json:"-"`              // of these
 }
 
 // FrontierPoint is what one ε would give. An index is that of a threshold; 0 is none: no draft is served.
 type FrontierPoint struct {
-	MaxDisagreement float64 // ε
-	Low             int     // loosest threshold that the samples certify
-	Estimate        int     // loosest threshold that half a lease of audits is expected to certify
-	High            int     // loosest threshold that is not refuted
-	Share           Range   // of drafts that would be served
-	Risk            Range   // at threshold Estimate; at the strictest if that is 0
-	// MoreAudits is about how many more audits certify threshold Estimate: 0 if the samples do, +Inf if none is expected.
-	MoreAudits float64
+	MaxDisagreement float64  `json:"max_disagreement"` // ε
+	InForce         bool     `json:"in_force"`
+	Certified       bool     `json:"certified"`    // the audits so far certify a threshold for it
+	Share           Range    `json:"share"`        // of drafts that would be served
+	Risk            Range    `json:"disagreement"` // at threshold Estimate; at the strictest if that is 0
+	MoreAudits      *float64 `json:"more_audits"`  // about how many more certify threshold Estimate: 0 if the samples do; null: none is expected
+	Seconds         *float64 `json:"more_seconds"` // until then, at the present rate of audits
+
+	USD    *Range `json:"usd_saved_per_day"`    // against the target alone, audits included; negative if drafts cost more
+	Tokens *Range `json:"tokens_saved_per_day"` // of answers that drafts write in the place of the target
+
+	Low      int `json:"-"` // loosest threshold that the samples certify
+	Estimate int `json:"-"` // loosest threshold that half a lease of audits is expected to certify
+	High     int `json:"-"` // loosest threshold that is not refuted
 }
 
 // FrontierOf computes a frontier. With fewer outcomes than [minOutcomes] its ranges are 0 … 1 and it is not Known.
 func FrontierOf(in FrontierInput) Frontier {
 	delta := in.Rule.ErrorProbability
-	f := Frontier{Audits: len(in.Samples), Thresholds: make([]ThresholdEvidence, len(in.Grid))}
+	f := Frontier{
+		Key: in.Key, Label: in.Economics.Label, MaxDisagreement: in.Rule.MaxDisagreement, ErrorProbability: delta,
+		Audits: len(in.Samples), Priced: in.Economics.Priced, Thresholds: make([]ThresholdEvidence, len(in.Grid)),
+	}
+	if in.Economics.PerDay > 0 {
+		f.RequestsPerDay = &in.Economics.PerDay
+	}
 	above := make([]int, len(in.Grid)) // full-range audits that each threshold accepts
 	for i := range in.Samples {
 		f.count(in.Grid, &in.Samples[i], above)
@@ -104,9 +146,37 @@ func FrontierOf(in FrontierInput) Frontier {
 	}
 	f.Needed = math.Ceil(allGoodFactor * RequiredAudits(0, in.Rule.MaxDisagreement, in.Rule.ErrorProbability/(2*gridSize)) / f.fraction(lookTo(0)))
 	for _, eps := range offered(in.Rule.MaxDisagreement) {
-		f.Points = append(f.Points, f.point(eps, in.Rule))
+		p := f.point(eps, in.Rule)
+		p.InForce, p.Certified = eps == in.Rule.MaxDisagreement, p.Low > 0
+		if p.MoreAudits != nil && in.PerMinute > 0 {
+			p.Seconds = new(60 * *p.MoreAudits / in.PerMinute)
+		}
+		if f.Known && in.Economics.PerDay > 0 {
+			p.save(&in.Economics)
+		}
+		f.Points = append(f.Points, p)
 	}
 	return f
+}
+
+// save sets what is saved a day.
+func (p *FrontierPoint) save(e *Economics) {
+	var usd, tokens [3]float64
+	for i, at := range [...]struct {
+		share float64
+		index int
+	}{{p.Share.Low, p.Low}, {p.Share.Estimate, p.Estimate}, {p.Share.High, p.High}} {
+		usd[i], tokens[i] = e.Saved(at.share, at.index > 0)
+	}
+	p.Tokens = rangeOf(tokens)
+	if e.Priced {
+		p.USD = rangeOf(usd)
+	}
+}
+
+// rangeOf returns the range of three values, of which the second is the estimate.
+func rangeOf(v [3]float64) *Range {
+	return &Range{Low: slices.Min(v[:]), Estimate: v[1], High: slices.Max(v[:])}
 }
 
 // allGoodFactor is by how much more audits than [RequiredAudits] are needed if none is bad.
@@ -184,7 +254,7 @@ func (f *Frontier) fraction(j int) float64 {
 
 // point computes what one ε would give.
 func (f *Frontier) point(eps float64, r Rule) FrontierPoint {
-	p := FrontierPoint{MaxDisagreement: eps, Share: Range{High: 1}, Risk: Range{High: 1}, MoreAudits: math.Inf(1)}
+	p := FrontierPoint{MaxDisagreement: eps, Share: Range{High: 1}, Risk: Range{High: 1}}
 	if !f.Known {
 		return p
 	}
@@ -207,10 +277,12 @@ func (f *Frontier) point(eps float64, r Rule) FrontierPoint {
 	switch t := f.Thresholds[max(p.Estimate, 1)-1]; {
 	case p.Estimate == 0:
 	case p.Estimate <= p.Low:
-		p.MoreAudits = 0
+		p.MoreAudits = new(0.0)
 	default:
 		more := RequiredAudits(p.Risk.Estimate, eps, r.ErrorProbability/(2*gridSize)) - float64(t.Audits-t.Lost)
-		p.MoreAudits = math.Ceil(max(more, 1) / f.fraction(p.Estimate))
+		if more = math.Ceil(max(more, 1) / f.fraction(p.Estimate)); !math.IsInf(more, 0) {
+			p.MoreAudits = &more
+		}
 	}
 	return p
 }

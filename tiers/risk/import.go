@@ -15,13 +15,11 @@ type PastAudit struct {
 
 // Import is past audits as the first evidence of a state.
 type Import struct {
-	Grid    Grid
-	Audits  int // that count
-	Bad     int // of those
-	Outside int // audits outside the range of all indices
-	Older   int // audits beyond the lease
-	Failed  int // policies that were tried before this one and not certified, see [Epoch].Turn
-	N, K    [gridSize]int
+	Grid   Grid
+	Audits int // that count
+	Bad    int // of those
+	Failed int // policies that were tried before this one and not certified, see [Epoch].Turn
+	N, K   [gridSize]int
 }
 
 // PlanImport returns what past audits, the oldest first, are as evidence by a grid; nil is one that they place themselves,
@@ -39,13 +37,8 @@ func PlanImport(r Rule, grid Grid, past []PastAudit) Import {
 	for i := len(past) - 1; i >= 0; i-- {
 		a := past[i]
 		first, hi := grid.First(a.Score), grid.last(a.Floor)
-		switch {
-		case len(grid) == 0, math.IsNaN(a.Score), math.IsInf(a.Score, 0), first > hi:
-			p.Outside++
-			continue
-		case p.Audits >= r.LeaseAudits:
-			p.Older++
-			continue
+		if len(grid) == 0 || math.IsNaN(a.Score) || math.IsInf(a.Score, 0) || first > hi || p.Audits >= r.LeaseAudits {
+			continue // outside of the range of all indices, or older than a lease
 		}
 		p.Audits++
 		if a.Bad {

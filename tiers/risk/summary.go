@@ -18,9 +18,8 @@ const (
 	PhaseInfeasible  Phase = "infeasible"  // audits show that no threshold keeps the guarantee: the target answers
 )
 
-// Phase returns the phase of the traffic class. limit is the duration of its warm-up.
-func (s *State) Phase(r Rule, now time.Time, limit time.Duration) Phase {
-	v := s.View(r)
+// phase returns the phase of the traffic class by its view. limit is the duration of its warm-up.
+func (s *State) phase(v View, now time.Time, limit time.Duration) Phase {
 	switch {
 	case v.Serves():
 		return PhaseCertified
@@ -69,10 +68,12 @@ type Summary struct {
 	Warmup    Warmup   `json:"warmup"`
 }
 
-// Summarise returns the summary of the state under a rule, without its key and phase. It changes nothing.
-func (s *State) Summarise(r Rule) Summary {
+// Summary returns the summary of a key. limit is the duration of its warm-up. It changes nothing.
+func (k *KeyState) Summary(now time.Time, limit time.Duration) Summary {
+	s, r := &k.State, k.Rule
 	v := s.View(r)
 	sum := Summary{
+		Route: k.Key.Route, TrafficClass: k.Key.TrafficClass, Phase: s.phase(v, now, limit),
 		MaxDisagreement: r.MaxDisagreement, ErrorProbability: r.ErrorProbability, Op: v.Op, Acceptance: AcceptanceShare(v.Op), High: 1, Bound: 1,
 		Drift: min(max(s.Drift.Level(r.DriftRunLength), 0), 1), Warned: v.Warned, Alarms: s.Alarm, Learned: len(s.Scores), Warmup: s.Warmup,
 	}

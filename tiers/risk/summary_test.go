@@ -33,16 +33,16 @@ func audit(s *State, r Rule, score float64, bad bool) OpenResult {
 
 func TestASummaryOfNothingPromisesNothing(t *testing.T) {
 	var s State
-	got := s.Summarise(plain)
+	got := summary(&s, plain)
 	if want := RequiredAudits(0, .05, .025/gridSize); *got.ToCertify != want {
 		t.Errorf("%g audits certify, not %g", *got.ToCertify, want)
 	}
 	got.ToCertify = nil
-	if want := (Summary{MaxDisagreement: .05, ErrorProbability: .05, High: 1, Bound: 1, Wanted: GridScores}); got != want {
+	if want := (Summary{Phase: PhaseLearning, MaxDisagreement: .05, ErrorProbability: .05, High: 1, Bound: 1, Wanted: GridScores}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	audit(&s, plain, .5, false)
-	if got := s.Summarise(plain); got.Learned != 1 || got.Audits != 0 {
+	if got := summary(&s, plain); got.Learned != 1 || got.Audits != 0 {
 		t.Errorf("after one score: %+v", got)
 	}
 }
@@ -54,7 +54,7 @@ func TestASummaryTellsWhatCertified(t *testing.T) {
 	}
 	d := s.View(plain).Decide(Key{}, Sampling{Rate: 1}, 0)
 	s.Open(plain, d, 1, "open", time.Unix(2, 0))
-	got := s.Summarise(plain)
+	got := summary(s, plain)
 	n, bad := s.Epochs[0].Closed(got.Op)
 	if got.Op != s.Op || *got.Threshold != s.Grid.At(s.Op) || got.Acceptance != AcceptanceShare(s.Op) ||
 		got.Audits != n || got.Bad != 1 || bad != 1 || got.Estimate != 1/float64(n) || got.Pending != 1 || got.Learned != 0 {
@@ -64,7 +64,7 @@ func TestASummaryTellsWhatCertified(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	s.Close(plain, "open", false)
-	if got := s.Summarise(plain); got.Bound > plain.MaxDisagreement {
+	if got := summary(s, plain); got.Bound > plain.MaxDisagreement {
 		t.Errorf("what is certified is bounded by %.4f", got.Bound)
 	}
 }
@@ -76,7 +76,7 @@ func TestASummaryOfAnotherRuleServesNothing(t *testing.T) {
 	}
 	strict := plain
 	strict.MaxDisagreement = .01
-	if got := s.Summarise(strict); got.Op != 0 || got.Threshold != nil || got.Bound <= .01 || *got.ToCertify <= 0 {
+	if got := summary(s, strict); got.Op != 0 || got.Threshold != nil || got.Bound <= .01 || *got.ToCertify <= 0 {
 		t.Errorf("%+v", got)
 	}
 	if s.Op == 0 {
@@ -89,10 +89,10 @@ func TestASummaryOfWhatCannotBeCertifiedIsOutOfReach(t *testing.T) {
 	for range 200 {
 		audit(s, plain, 1, true)
 	}
-	if got := s.Summarise(plain); !s.Infeasible || got.ToCertify != nil {
+	if got := summary(s, plain); !s.Infeasible || got.ToCertify != nil {
 		t.Errorf("%+v", got)
 	}
-	if needed := *(&State{}).Summarise(Rule{MaxDisagreement: .1, ErrorProbability: .05}).ToCertify; math.Abs(needed-math.Log(40*gridSize)/-math.Log(.9)) > 1e-9 {
+	if needed := *summary(&State{}, Rule{MaxDisagreement: .1, ErrorProbability: .05}).ToCertify; math.Abs(needed-math.Log(40*gridSize)/-math.Log(.9)) > 1e-9 {
 		t.Errorf("%g audits of the best kind", needed)
 	}
 }
@@ -114,11 +114,16 @@ func TestThePhaseIsThatOfTheEvidence(t *testing.T) {
 		PhaseCertified: certified, PhaseInfeasible: infeasible, PhaseUncertified: taught(plain), PhaseLearning: {},
 		PhaseWarmup: {Warmup: warm}, PhaseStopped: {Warmup: stopped},
 	} {
-		if got := s.Phase(plain, now, time.Hour); got != want {
+		if got := s.phase(s.View(plain), now, time.Hour); got != want {
 			t.Errorf("%s, not %s", got, want)
 		}
 	}
-	if got := (&State{Warmup: warm}).Phase(plain, now, time.Second); got != PhaseLearning {
+	if got := (&State{Warmup: warm}).phase(new(State).View(plain), now, time.Second); got != PhaseLearning {
 		t.Errorf("after the time of its warm-up: %s", got)
 	}
+}
+
+// summary is that of a state without a key.
+func summary(s *State, r Rule) Summary {
+	return (&KeyState{State: *s, Rule: r}).Summary(time.Unix(1e9, 0), 0)
 }

@@ -86,17 +86,6 @@ func (w Warmup) HasOutcomes() bool {
 	return w.Served < minServed+servedPerOutcome*n
 }
 
-// After merges with what was known before: a warm-up that had begun or ended stays so, even if evidence was lost.
-func (w Warmup) After(was Warmup) Warmup {
-	if was.Began != 0 && (w.Began == 0 || w.Began > was.Began) {
-		w.Began = was.Began
-	}
-	if w.Ended == WarmupRuns {
-		w.Ended = was.Ended
-	}
-	return w
-}
-
 // end ends it for good. The first reason counts.
 func (w *Warmup) end(why WarmupEnd) {
 	if w.Ended == WarmupRuns {

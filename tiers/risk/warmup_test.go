@@ -120,23 +120,6 @@ func TestAWarmupOfWhichTooManyAuditsHaveNoOutcomeEnds(t *testing.T) {
 	}
 }
 
-func TestAWarmupThatWasSeenIsNotBegunAnew(t *testing.T) {
-	for _, tc := range []struct {
-		what           string
-		was, now, want Warmup
-	}{
-		{"the first look", Warmup{}, Warmup{Began: 5, Drafts: 2}, Warmup{Began: 5, Drafts: 2}},
-		{"an emptied Redis", Warmup{Began: 5, Ended: WarmupDisagreement}, Warmup{}, Warmup{Began: 5, Ended: WarmupDisagreement}},
-		{"a failover that lost the end", Warmup{Began: 5, Ended: WarmupInfeasible}, Warmup{Began: 5, Drafts: 9}, Warmup{Began: 5, Drafts: 9, Ended: WarmupInfeasible}},
-		{"begun anew by another replica", Warmup{Began: 5}, Warmup{Began: 9, Drafts: 1}, Warmup{Began: 5, Drafts: 1}},
-		{"it has ended", Warmup{Began: 5}, Warmup{Began: 5, Ended: WarmupCertified}, Warmup{Began: 5, Ended: WarmupCertified}},
-	} {
-		if got := tc.now.After(tc.was); got != tc.want {
-			t.Errorf("%s: %+v, want %+v", tc.what, got, tc.want)
-		}
-	}
-}
-
 func TestTheCautiousThresholdAcceptsAboutAThird(t *testing.T) {
 	rng := seeded(3)
 	var s State

@@ -1,10 +1,10 @@
-// Package evidencetest makes evidence for tests by opening and closing audits, as the cascade does.
-package evidencetest
+package main
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -12,26 +12,26 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// Rule is the default promise.
-var Rule = risk.Rule{MaxDisagreement: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
+// auditRule is the default promise.
+var auditRule = risk.Rule{MaxDisagreement: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
 
-// Audits are made by real openings and closings.
-type Audits struct {
+// testAudits are made by real openings and closings.
+type testAudits struct {
 	Book *evidence.Store
 	dice *rand.Rand
 	n    int
 }
 
-// New returns audits with a fixed random source.
-func New(client redis.UniversalClient) *Audits {
-	return &Audits{
-		Book: evidence.New(evidence.Options{Redis: client, Rule: func(string) risk.Rule { return Rule }}),
+// newAudits returns audits with a fixed random source.
+func newAudits(client redis.UniversalClient) *testAudits {
+	return &testAudits{
+		Book: evidence.New(evidence.Options{Redis: client, Rule: func(string) risk.Rule { return auditRule }, Warmup: func(string) time.Duration { return time.Hour }, Economics: economicsOf}),
 		dice: rand.New(rand.NewPCG(3, 4)),
 	}
 }
 
 // Learn adds scores without outcomes, evenly from 0 to 1.
-func (a *Audits) Learn(t testing.TB, k risk.Key, n int) {
+func (a *testAudits) Learn(t testing.TB, k risk.Key, n int) {
 	t.Helper()
 	for i := range n {
 		if fate := a.Open(t, k, float64(i)/risk.GridScores); fate != risk.Learned {
@@ -41,7 +41,7 @@ func (a *Audits) Learn(t testing.TB, k risk.Key, n int) {
 }
 
 // Audit makes n audits of drafts within the region; every badEvery-th is bad, 0 is none.
-func (a *Audits) Audit(t testing.TB, k risk.Key, n, badEvery int) {
+func (a *testAudits) Audit(t testing.TB, k risk.Key, n, badEvery int) {
 	t.Helper()
 	for i := range n {
 		floor := a.Book.View(k).Floor
@@ -55,10 +55,10 @@ func (a *Audits) Audit(t testing.TB, k risk.Key, n, badEvery int) {
 }
 
 // Ticket is the id of the last audit.
-func (a *Audits) Ticket() string { return fmt.Sprintf("t%06d", a.n) }
+func (a *testAudits) Ticket() string { return fmt.Sprintf("t%06d", a.n) }
 
 // Open begins an audit with the next ticket.
-func (a *Audits) Open(t testing.TB, k risk.Key, score float64) risk.OpenResult {
+func (a *testAudits) Open(t testing.TB, k risk.Key, score float64) risk.OpenResult {
 	t.Helper()
 	a.n++
 	fate, err := a.Book.Open(t.Context(), risk.Audit{
@@ -71,23 +71,23 @@ func (a *Audits) Open(t testing.TB, k risk.Key, score float64) risk.OpenResult {
 	return fate
 }
 
-// Key returns a key with the rules of these tests.
-func Key(route, length string) risk.Key {
+// auditKey returns a key with the rules of these tests.
+func auditKey(route, length string) risk.Key {
 	return risk.Key{Route: route, TrafficClass: length + ".0a1b2c3d"}
 }
 
 // Mixed makes a key of each state: certified with an audit in progress, uncertified, learning, and infeasible.
-func (a *Audits) Mixed(t testing.TB) {
+func (a *testAudits) Mixed(t testing.TB) {
 	t.Helper()
-	certified := Key("chat", "to_1k")
+	certified := auditKey("chat", "to_1k")
 	a.Learn(t, certified, risk.GridScores)
 	a.Audit(t, certified, 400, 150)
 	a.Open(t, certified, .99)
-	uncertified := Key("chat", "to_4k")
+	uncertified := auditKey("chat", "to_4k")
 	a.Learn(t, uncertified, risk.GridScores)
 	a.Audit(t, uncertified, 20, 0)
-	a.Learn(t, Key("chat", "above_4k"), 120)
-	infeasible := Key("code", "to_1k")
+	a.Learn(t, auditKey("chat", "above_4k"), 120)
+	infeasible := auditKey("code", "to_1k")
 	a.Learn(t, infeasible, risk.GridScores)
 	a.Audit(t, infeasible, 40, 2)
 }

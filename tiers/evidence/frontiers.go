@@ -1,0 +1,131 @@
+package evidence
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+const (
+	// frontierInterval is how long a replica reuses its frontiers, because they read the whole log.
+	frontierInterval = 5 * time.Second
+	// maxFrontierKeys bounds the kinds of request, the most recently seen first: each takes about 20 ms.
+	maxFrontierKeys = 32
+	// inUse is the time, before the last use of the route's latest class, within which another class counts
+	// as in use. Classes of former models do not count.
+	inUse = 10 * time.Minute
+	// rateWindow is the time over which the rate of audits is measured.
+	rateWindow = time.Hour
+)
+
+// Summaries returns all current states for people.
+func (b *Store) Summaries(ctx context.Context) ([]risk.Summary, error) {
+	known, err := b.All(ctx)
+	summaries := make([]risk.Summary, len(known))
+	for i := range known {
+		summaries[i] = b.summary(&known[i])
+	}
+	return summaries, err
+}
+
+func (b *Store) summary(k *risk.KeyState) risk.Summary {
+	return k.Summary(b.Now(), b.Warmup(k.Key.Route))
+}
+
+// frontiers are the last ones.
+type frontiers struct {
+	mu  sync.Mutex // one computation at a time
+	all *risk.Frontiers
+	at  time.Time
+}
+
+// Frontiers returns what each maximum of disagreement would give for the kinds of request in use. One caller computes at a
+// time; the others get its result.
+func (b *Store) Frontiers(ctx context.Context) (risk.Frontiers, error) {
+	f := &b.frontiers
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := b.Now()
+	if f.all != nil && now.Sub(f.at) < frontierInterval {
+		return *f.all, nil
+	}
+	known, err := b.All(ctx)
+	if err != nil {
+		return risk.Frontiers{}, err
+	}
+	known, omitted := inFrontier(known)
+	audits, err := b.auditsOf(ctx, known)
+	if err != nil {
+		return risk.Frontiers{}, err
+	}
+	all := risk.Frontiers{Omitted: omitted}
+	for i := range known {
+		if err := ctx.Err(); err != nil {
+			return risk.Frontiers{}, err
+		}
+		k := &known[i]
+		all.Frontiers = append(all.Frontiers, risk.FrontierOf(risk.FrontierInput{
+			Key: k.Key, Grid: k.State.Grid, Rule: k.Rule, Samples: samplesOf(audits[k.Key]), PerMinute: perMinute(audits[k.Key], now),
+			Economics: b.Economics(k.Key),
+		}))
+	}
+	f.all, f.at = &all, now
+	return all, nil
+}
+
+// inFrontier returns the states of the kinds in use, and how many of these it has left out.
+func inFrontier(known []risk.KeyState) (states []risk.KeyState, omitted int) {
+	last := map[string]time.Time{}
+	for i := range known {
+		if k := &known[i]; k.Seen.After(last[k.Key.Route]) {
+			last[k.Key.Route] = k.Seen
+		}
+	}
+	states = slices.DeleteFunc(known, func(k risk.KeyState) bool { return last[k.Key.Route].Sub(k.Seen) > inUse })
+	if omitted = len(states) - maxFrontierKeys; omitted <= 0 {
+		return states, 0
+	}
+	slices.SortStableFunc(states, func(a, b risk.KeyState) int { return b.Seen.Compare(a.Seen) })
+	states = states[:maxFrontierKeys]
+	slices.SortFunc(states, func(a, b risk.KeyState) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	return states, omitted
+}
+
+// auditsOf reads the audits of states from the log: those of the grid and alarm in force.
+func (b *Store) auditsOf(ctx context.Context, known []risk.KeyState) (map[risk.Key][]risk.LogEntry, error) {
+	states := map[risk.Key]*risk.State{}
+	for i := range known {
+		if known[i].State.Version != 0 {
+			states[known[i].Key] = &known[i].State
+		}
+	}
+	audits := map[risk.Key][]risk.LogEntry{}
+	err := b.Log(ctx, func(e risk.LogEntry) error {
+		if s := states[e.Key]; s != nil && e.Version == s.Version && e.Alarm == s.Alarm {
+			audits[e.Key] = append(audits[e.Key], e)
+		}
+		return nil
+	})
+	return audits, err
+}
+
+func samplesOf(entries []risk.LogEntry) (samples []risk.Sample) {
+	for i := range entries {
+		e := &entries[i]
+		samples = append(samples, risk.Sample{Score: e.Score, Floor: e.Floor, Bad: e.Label == risk.Bad, Lost: e.Label == risk.Lost})
+	}
+	return samples
+}
+
+// perMinute returns the rate of audits in the last hour; 0 if fewer than two are known.
+func perMinute(entries []risk.LogEntry, now time.Time) float64 {
+	at := slices.IndexFunc(entries, func(e risk.LogEntry) bool { return now.Sub(e.When) <= rateWindow })
+	if at < 0 || len(entries)-at < 2 {
+		return 0
+	}
+	return float64(len(entries)-at) / max(now.Sub(entries[at].When).Minutes(), 1)
+}

@@ -1,0 +1,200 @@
+package evidence
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redis/script"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// The keys share the hash tag {fg} with the other keys of the replicas. None has a TTL, because a full Redis evicts keys
+// with a TTL first. The number in their names rises when the format changes.
+const (
+	// keyRoutes is a sorted set: the routes that have a log, all with the score 0.
+	keyRoutes = "foregate:{fg}:log1:routes"
+	// keyLog plus a route is the stream of its entries, each as JSON in one field.
+	keyLog = "foregate:{fg}:log1:of:"
+	// keySnapshot plus a route is a stream of one entry: the states as JSON, under the id of the last entry in them, so
+	// that Redis itself refuses to replace a snapshot by an older one.
+	keySnapshot = "foregate:{fg}:log1:state:"
+	maxRoutes   = 256     // in all
+	maxEntries  = 30000   // of a route's log
+	maxEntry    = 2 << 10 // bytes of an entry, so that a log has 59 MiB at most
+	page        = 500     // entries of one read
+)
+
+// entryLog is where the entries of all routes are: a [stream] or a [Memory].
+type entryLog interface {
+	// List returns the routes that have a log.
+	List(ctx context.Context) ([]string, error)
+	// Exchange appends and reads, for several routes in one round trip.
+	Exchange(ctx context.Context, asks []ask) ([]answer, error)
+	// Snapshot returns the id and the text of the snapshot of a route; the zero ID is none.
+	Snapshot(ctx context.Context, route string) (risk.ID, string, error)
+	// Save replaces the snapshot, unless there is one of the same entry or a later one.
+	Save(ctx context.Context, route string, id risk.ID, text string) error
+}
+
+// ask is what is asked of the log of one route: to append an entry, nil for none, and then for the entries from an id on.
+// With the entry that begins evidence the route is listed, and its snapshot deleted.
+type ask struct {
+	Route string
+	Add   *risk.Entry
+	From  risk.ID
+}
+
+// answer has the id of the new entry, and the entries from the id on, that one included, at most a page.
+type answer struct {
+	Added risk.ID
+	Found []risk.Message
+	Err   error // of this route alone
+}
+
+// stream is the log in Redis. It needs no scripts.
+type stream struct{ Redis redis.UniversalClient }
+
+// List implements [entryLog].
+func (s *stream) List(ctx context.Context) ([]string, error) {
+	return s.Redis.ZRange(ctx, keyRoutes, 0, maxRoutes-1).Result()
+}
+
+// Exchange implements [entryLog].
+func (s *stream) Exchange(ctx context.Context, asks []ask) ([]answer, error) {
+	p := s.Redis.Pipeline()
+	added, found := make([]*redis.StringCmd, len(asks)), make([]*redis.XMessageSliceCmd, len(asks))
+	for i, a := range asks {
+		if a.Add != nil && a.Add.Do == risk.DoBegin {
+			p.ZAdd(ctx, keyRoutes, redis.Z{Member: a.Route})
+			p.Unlink(ctx, keySnapshot+a.Route)
+		}
+		if a.Add != nil {
+			text, err := json.Marshal(a.Add)
+			if err != nil || len(text) > maxEntry {
+				return nil, fmt.Errorf("evidence: an entry of %d bytes, want %d at most: %w", len(text), maxEntry, err)
+			}
+			added[i] = p.XAdd(ctx, &redis.XAddArgs{Stream: keyLog + a.Route, MaxLen: maxEntries, Approx: true, Values: []any{"e", text}})
+		}
+		found[i] = p.XRangeN(ctx, keyLog+a.Route, a.From.String(), "+", page)
+	}
+	if _, err := p.Exec(ctx); err != nil && !script.Answered(err) {
+		return nil, err
+	}
+	out := make([]answer, len(asks))
+	for i := range asks {
+		out[i] = parseEntries(found[i])
+		if added[i] != nil && out[i].Err == nil {
+			if out[i].Err = added[i].Err(); out[i].Err == nil {
+				out[i].Added, out[i].Err = risk.ParseID(added[i].Val())
+			}
+		}
+	}
+	return out, nil
+}
+
+func parseEntries(cmd *redis.XMessageSliceCmd) (a answer) {
+	list, err := cmd.Result()
+	a.Found, a.Err = make([]risk.Message, len(list)), err
+	for i, x := range list {
+		m := &a.Found[i]
+		m.ID, err = risk.ParseID(x.ID)
+		a.Err = cmp.Or(a.Err, err)
+		text, _ := x.Values["e"].(string)
+		if len(text) > maxEntry {
+			m.Err = fmt.Errorf("%d fields, %d bytes", len(x.Values), len(text))
+			continue
+		}
+		m.Err = json.Unmarshal([]byte(text), &m.Entry)
+	}
+	return a
+}
+
+// Snapshot implements [entryLog].
+func (s *stream) Snapshot(ctx context.Context, route string) (id risk.ID, text string, err error) {
+	found, err := s.Redis.XRevRangeN(ctx, keySnapshot+route, "+", "-", 1).Result()
+	if err != nil || len(found) == 0 {
+		return risk.ID{}, "", err
+	}
+	text, _ = found[0].Values["s"].(string)
+	id, err = risk.ParseID(found[0].ID)
+	return id, text, err
+}
+
+// Save implements [entryLog].
+func (s *stream) Save(ctx context.Context, route string, id risk.ID, text string) error {
+	err := s.Redis.XAdd(ctx, &redis.XAddArgs{Stream: keySnapshot + route, ID: id.String(), MaxLen: 1, Values: []any{"s", text}}).Err()
+	if err != nil && strings.Contains(err.Error(), "equal or smaller") {
+		return nil // another replica was faster
+	}
+	return err
+}
+
+// errAway is why a log fails while [Memory.Away] says so.
+var errAway = errors.New("evidence: the log is away")
+
+// Memory is a log in this process. It keeps no snapshots: who reads it has read it from the beginning.
+type Memory struct {
+	Now  func() time.Time
+	Away func() bool // reports whether it fails now, for simulations; nil is never
+
+	mu   sync.Mutex
+	logs map[string][]risk.Message // by route, at most maxEntries each
+}
+
+// List implements [entryLog].
+func (m *Memory) List(context.Context) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(maps.Keys(m.logs)), m.fails()
+}
+
+func (m *Memory) fails() error {
+	if m.Away != nil && m.Away() {
+		return errAway
+	}
+	return nil
+}
+
+// Exchange implements [entryLog].
+func (m *Memory) Exchange(_ context.Context, asks []ask) ([]answer, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]answer, len(asks))
+	for i, a := range asks {
+		list := m.logs[a.Route]
+		if a.Add != nil && m.fails() == nil {
+			next := risk.ID{MS: uint64(m.Now().UnixMilli())}
+			if n := len(list); n > 0 && next.Compare(list[n-1].ID) <= 0 {
+				next = risk.ID{MS: list[n-1].ID.MS, Seq: list[n-1].ID.Seq + 1}
+			}
+			if list = append(list, risk.Message{ID: next, Entry: *a.Add}); len(list) > maxEntries {
+				list = slices.Delete(list, 0, maxEntries/10)
+			}
+			if m.logs == nil {
+				m.logs = map[string][]risk.Message{}
+			}
+			m.logs[a.Route], out[i].Added = list, next
+		}
+		at, _ := slices.BinarySearchFunc(list, a.From, func(x risk.Message, id risk.ID) int { return x.ID.Compare(id) })
+		out[i].Found = slices.Clone(list[at:min(at+page, len(list))])
+	}
+	return out, m.fails()
+}
+
+// Snapshot implements [entryLog].
+func (m *Memory) Snapshot(context.Context, string) (risk.ID, string, error) {
+	return risk.ID{}, "", m.fails()
+}
+
+// Save implements [entryLog].
+func (m *Memory) Save(context.Context, string, risk.ID, string) error { return nil }

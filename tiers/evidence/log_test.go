@@ -1,0 +1,20 @@
+package evidence
+
+import (
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+func TestTheLogInTheProcessIsBounded(t *testing.T) {
+	m := &Memory{Now: time.Now}
+	for range maxEntries + 1 {
+		if _, err := m.Exchange(t.Context(), []ask{{Route: "r", Add: &risk.Entry{Do: risk.DoSaved}, From: risk.ID{MS: 1 << 62}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(m.logs["r"]); n >= maxEntries || n < maxEntries/2 {
+		t.Errorf("%d entries", n)
+	}
+}
