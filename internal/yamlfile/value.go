@@ -21,6 +21,7 @@ type Value struct {
 func (f *File) value(path string, n *yaml.Node) Value {
 	v := Value{file: f, node: n, path: path, bad: true}
 	switch {
+	case !f.Sound(path): // it was told
 	case anchored(n):
 		v.Fail("anchors and aliases are not read; write the value out, or put text that begins with * or & in quotes")
 	case n.Style&yaml.TaggedStyle != 0:
@@ -58,17 +59,9 @@ func (v Value) Sound() bool { return v.file.Sound(v.path) }
 // asked for.
 type Fields struct {
 	Value
-	entries    map[string]*entry
+	entries    map[string]*yaml.Node
 	names      []string // as they stand in the file
 	validNames []string // as they were asked for
-}
-
-// entry is a field that the file gives.
-type entry struct {
-	node  *yaml.Node
-	place position // of its name
-	read  bool     // it was looked at, and its mistakes told
-	Value
 }
 
 // Fields opens a mapping. It always returns one; that of something else is without fields and misses none.
@@ -81,7 +74,7 @@ func (v Value) Fields() *Fields {
 		v.Fail("want fields (name: value), got %s", kindOf(v.node))
 		return b
 	}
-	b.entries = map[string]*entry{}
+	b.entries = map[string]*yaml.Node{}
 	for i := 0; i+1 < len(v.node.Content); i += 2 {
 		key, val := v.node.Content[i], v.node.Content[i+1]
 		if !isScalar(key) || !SafeName(key.Value) || anchored(key) {
@@ -90,12 +83,12 @@ func (v Value) Fields() *Fields {
 			continue
 		}
 		at := b.pathOf(key.Value)
-		if first, twice := b.entries[key.Value]; twice {
-			v.file.add(placeOf(key), at, fmt.Sprintf("is already given in line %d; remove one", first.place.line))
+		if b.entries[key.Value] != nil {
+			v.file.add(placeOf(key), "", fmt.Sprintf("%s: is already given in line %d; remove one", at, v.file.places[at].line))
 			continue
 		}
 		v.file.places[at] = placeOf(key)
-		b.entries[key.Value] = &entry{node: val, place: placeOf(key)}
+		b.entries[key.Value] = val
 		b.names = append(b.names, key.Value)
 	}
 	return b
@@ -120,23 +113,11 @@ func (b *Fields) At(name string) Value {
 	if !slices.Contains(b.validNames, name) {
 		b.validNames = append(b.validNames, name)
 	}
-	e, ok := b.entries[name]
+	n, ok := b.entries[name]
 	if !ok {
 		return Value{file: b.file, path: b.pathOf(name)}
 	}
-	if !e.read {
-		e.read, e.Value = true, b.file.value(b.pathOf(name), e.node)
-	}
-	return e.Value
-}
-
-// Need returns a field that must be given.
-func (b *Fields) Need(name, want string) Value {
-	v := b.At(name)
-	if b.entries != nil && !v.IsSet() {
-		v.Fail("missing; want %s", want)
-	}
-	return v
+	return b.file.value(b.pathOf(name), n)
 }
 
 // One returns which of the names is given, when exactly one must be.
@@ -146,7 +127,7 @@ func (b *Fields) One(names ...string) (name string, ok bool) {
 		switch {
 		case !v.IsSet():
 		case ok:
-			v.Fail("contradicts %s in line %d; want exactly one of %s", name, b.entries[name].place.line, strings.Join(names, ", "))
+			v.Fail("contradicts %s in line %d; want exactly one of %s", name, b.file.places[b.pathOf(name)].line, strings.Join(names, ", "))
 		default:
 			name, ok = n, true
 		}
