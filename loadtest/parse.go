@@ -2,13 +2,17 @@ package loadtest
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/foregate/foregate/internal/yamlfile"
 )
@@ -37,18 +41,21 @@ func Load(path string) (*Scenario, error) {
 // Parse reads a scenario; name is the file's, for messages. Its error has a line
 // for every mistake: the file and line, the field, and what is allowed there.
 func Parse(name string, data []byte) (*Scenario, error) {
-	file, root, ok := yamlfile.Open(yamlfile.Options{Name: name, Needs: "duration, arrivals, prompts and target", MaxBytes: maxFile}, data)
+	file, root, ok := yamlfile.Open(yamlfile.Options{Name: name, Needs: "duration, arrivals, prompts and target", MaxBytes: maxFile, Forms: forms}, data)
 	if !ok {
 		return nil, file.Err()
 	}
 	base := filepath.Base(name)
-	s := &Scenario{Name: strings.TrimSuffix(base, filepath.Ext(base)), Kind: Live, Seed: 1, Deadline: 10 * time.Minute, TimeScale: 1}
-	b, r := root.Fields(), &reading{file: file, s: s}
-	r.base = Case{Name: s.Name, Replicas: 1, Load: 1, Settings: Settings{}}
-	fill(b, s, byName)
-	fill(b, &r.base, byName)
-	items(b.At("compare"), 32, r.variant)
-	b.Done()
+	s := &Scenario{Name: strings.TrimSuffix(base, filepath.Ext(base))}
+	r := &reading{file: file, s: s, base: Case{Name: s.Name, Settings: Settings{}}}
+	whole := struct {
+		*Scenario `yaml:",inline"`
+		*Case     `yaml:",inline" without:"name,only,warmup,oracle,router"`
+		Compare   yamlfile.Value `yaml:"compare"`
+	}{Scenario: s, Case: &r.base}
+	root.Into(&whole)
+	r.base.name()
+	items(whole.Compare, 32, r.variant)
 	if len(s.Cases) == 0 {
 		s.Cases = []Case{r.base}
 	}
@@ -71,20 +78,45 @@ type reading struct {
 
 // variant reads one entry of compare: a case that is laid over the scenario's.
 func (r *reading) variant(v yamlfile.Value) {
-	b, c := v.Fields(), r.base
+	c := r.base
 	c.Name, c.Settings = "", maps.Clone(r.base.Settings)
 	if c.Draft != nil {
 		d := *c.Draft
 		c.Draft = &d
 	}
-	fill(b, &c, byName)
-	fill(b, &c, ofCases)
-	b.Done()
+	v.Into(&c)
+	c.name()
 	r.s.Cases = append(r.s.Cases, c)
 }
 
-func freshPool(model string) Pool {
-	return Pool{Model: model, Count: 1, Policy: "fcfs", Restart: time.Minute}
+// name gives the pools of a case their usual models.
+func (c *Case) name() {
+	c.Target.Model = cmp.Or(c.Target.Model, "target")
+	if c.Draft != nil {
+		c.Draft.Model = cmp.Or(c.Draft.Model, "draft")
+	}
+}
+
+// forms are the forms of texts.
+var forms = map[string]yamlfile.Form{
+	"word": func(s string) (string, error) {
+		if s == "" || len(s) > 64 || !yamlfile.Only(s, "._:-") {
+			return "", errors.New("want 1 … 64 of A-Z a-z 0-9 . _ : -")
+		}
+		return s, nil
+	},
+	"line": prose(64), "prose": prose(16 << 10),
+}
+
+// prose is a text for people.
+func prose(most int) yamlfile.Form {
+	return func(s string) (string, error) {
+		s = strings.TrimSpace(s)
+		if s == "" || len(s) > most || strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' }) {
+			return "", fmt.Errorf("want 1 … %d bytes, without control characters", most)
+		}
+		return s, nil
+	}
 }
 
 // fail notes a mistake of a field, if the file gives it or what is around it.
@@ -250,37 +282,57 @@ func spans[T any](r *reading, list string, all []T, of func(T) (at, lasts time.D
 	}
 }
 
-// arrivals reads when conversations begin.
-func (a *Arrivals) read(v yamlfile.Value) {
+// ReadYAML reads when conversations begin.
+func (a *Arrivals) ReadYAML(v yamlfile.Value, _ reflect.StructTag) {
 	b := v.Fields()
 	kind, ok := b.One(Closed, Rate, Poisson, Bursts, Day)
 	b.Done()
 	if a.Kind = kind; !ok {
 		return
 	}
-	p := b.At(kind)
-	if kind == Rate || kind == Poisson {
+	switch p := b.At(kind); kind {
+	case Rate, Poisson:
 		p.Number(&a.PerSecond, 0.001, maxPerSecond)
-		return
+	case Closed:
+		p.Into(&struct {
+			Users *int    `yaml:"users" need:"want how many take turns" min:"1" max:"10000"`
+			Think *Spread `yaml:"think" min:"0" max:"86400"`
+		}{&a.Users, &a.Think})
+	case Bursts:
+		p.Into(&struct {
+			PerSecond *float64 `yaml:"per_second" min:"0" max:"10000"`
+			*Batch    `yaml:",inline"`
+		}{&a.PerSecond, &a.Batch})
+	case Day:
+		p.Into(&struct {
+			Low    *float64       `yaml:"low" need:"want the rate per second at its quietest" min:"0" max:"10000"`
+			High   *float64       `yaml:"high" min:"0" max:"10000"`
+			Length *time.Duration `yaml:"length" default:"24h" min:"1s" max:"24h"`
+			Bursts *Batch         `yaml:"bursts"`
+		}{&a.Lowest, &a.PerSecond, &a.Length, &a.Batch})
 	}
-	in := p.Fields()
-	fill(in, a, kind)
-	switch {
-	case kind == Bursts:
-		fill(in, a, inBursts)
-	case kind == Day:
-		a.Length = cmp.Or(a.Length, 24*time.Hour)
-		if bursts := in.At("bursts"); bursts.IsSet() {
-			within := bursts.Fields()
-			fill(within, a, inBursts)
-			within.Done()
-		}
-	}
-	in.Done()
 }
 
-// spread reads a number, or the fields of a [Spread], all of lo … hi.
-func (s *Spread) read(v yamlfile.Value, lo, hi float64) {
+// ReadYAML reads the weights that are given.
+func (w *Weights) ReadYAML(v yamlfile.Value, _ reflect.StructTag) {
+	b := v.Fields()
+	*w = Weights{}
+	for _, name := range []string{"high", "normal", "low"} {
+		if x := 0.0; b.At(name).IsSet() {
+			b.At(name).Number(&x, 0, 1e6)
+			(*w)[name] = x
+		}
+	}
+	b.Done()
+}
+
+// ReadYAML reads a number, or the fields of a [Spread], all within the bounds of its tag.
+func (s *Spread) ReadYAML(v yamlfile.Value, tag reflect.StructTag) {
+	lo, err1 := strconv.ParseFloat(tag.Get("min"), 64)
+	hi, err2 := strconv.ParseFloat(tag.Get("max"), 64)
+	if err := errors.Join(err1, err2); err != nil {
+		panic("loadtest: a tag: " + err.Error()) // any test finds it
+	}
 	if v.IsScalar() {
 		v.Number(&s.Fixed, lo, hi)
 		return
@@ -302,8 +354,8 @@ func (s *Spread) read(v yamlfile.Value, lo, hi float64) {
 	}
 }
 
-// read lays text over the settings, each value as it is written.
-func (s *Settings) read(v yamlfile.Value) {
+// ReadYAML lays text over the settings, each value as it is written.
+func (s *Settings) ReadYAML(v yamlfile.Value, _ reflect.StructTag) {
 	if *s == nil {
 		*s = Settings{}
 	}

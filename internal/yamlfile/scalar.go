@@ -30,10 +30,7 @@ func (v Value) text(opaque bool) (s string, ok bool) {
 	return v.Scalar("text")
 }
 
-// Choice reads one of a few words.
-func (v Value) Choice(to *string, words ...string) { v.choice(to, words, "") }
-
-// choice is Choice with a hint for people.
+// choice reads one of a few words; hint is for who chose another.
 func (v Value) choice(to *string, words []string, hint string) {
 	want := "one of " + strings.Join(words, ", ")
 	switch s, ok := v.Scalar(want, KindText); {
@@ -45,8 +42,8 @@ func (v Value) choice(to *string, words []string, hint string) {
 	}
 }
 
-// Bool reads true or false.
-func (v Value) Bool(to *bool) {
+// bool reads true or false.
+func (v Value) bool(to *bool) {
 	if s, ok := v.Scalar("true or false", KindTruth); ok {
 		*to = strings.EqualFold(s, "true")
 	}
@@ -80,8 +77,8 @@ func read[T int | int64 | float64 | time.Duration](v Value, to *T, m measure[T])
 	}
 }
 
-// Whole reads a decimal whole number of lo … hi.
-func (v Value) Whole(to *int, lo, hi int) {
+// whole reads a decimal whole number of lo … hi.
+func (v Value) whole(to *int, lo, hi int) {
 	bounds := strconv.Itoa(lo) + " … " + strconv.Itoa(hi)
 	read(v, to, measure[int]{"a whole number", "a whole number in plain decimal digits, " + bounds, []Kind{KindNumber}, lo, hi, bounds,
 		func(s string) (int, bool) { n, err := strconv.Atoi(s); return n, err == nil }})
@@ -98,8 +95,8 @@ func (v Value) Number(to *float64, lo, hi float64) {
 
 func short(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
-// Duration reads a duration of lo … hi with its unit.
-func (v Value) Duration(to *time.Duration, lo, hi time.Duration) {
+// duration reads a duration of lo … hi with its unit.
+func (v Value) duration(to *time.Duration, lo, hi time.Duration) {
 	read(v, to, measure[time.Duration]{`a duration such as "5s"`, `a duration with its unit, such as "5s" or "1500ms"`, nil, lo, hi, Short(lo) + " … " + Short(hi),
 		func(s string) (time.Duration, bool) { d, err := time.ParseDuration(s); return d, err == nil }})
 }

@@ -24,25 +24,40 @@ type Form func(text string) (kept string, err error)
 //	yaml:"NAME"         its name in the file; without one it is not read
 //	yaml:"NAME,opaque"  its texts may look like numbers
 //	yaml:"NAME,distinct" a list has no member twice
-//	yaml:",inline"      a pointer to a struct whose fields stand here
-//	default:"…"         its value where the file gives none, spelled as in the file; of a list its members, with commas
-//	need:"…"            it must be given, and how
+//	yaml:",inline"      a pointer to a struct whose fields stand here, those in without excepted
+//	default:"…"         its value if it has none, spelled as in the file; of a list its members, with commas
+//	need:"…"            it must be given if it has no value, and how
 //	empty:"…"           a list or mapping has a member, and which
 //	with:"NAME, …"      it needs another field, and what for
-//	min:"…" max:"…"     bounds of a number, a duration or a size; required with these
+//	min:"…" max:"…"     bounds of a number, a duration or a size; required with these; of a list of structs, the members at most
+//	word:"all=-1"       a word that stands for a whole number
 //	choice:"a,b"        the words that a text may be; a bool is the second
 //	hint:"…"            what else to tell who chose another word
 //	form:"NAME"         the text has this form of [Options]
 //	scale:"1e9"         an int64 is this multiple of a number, without a fraction
 //	without:"a,b"       fields of a nested struct that are unknown here
 //
-// An int is a whole number, an int64 without scale a size, a [32]byte a digest. Types with a text of their own read it. Into
-// panics where a type or a tag is none of these: the first test that reads the struct tells.
+// An int is a whole number, an int64 without scale a size, a [32]byte a digest. Types with a text of their own read it, a [Reader]
+// reads itself, and a Value is read later. A pointer is followed, if the file gives something to point to; the word none makes it
+// nil. Into panics where a type or a tag is none of these: the first test that reads the struct tells.
 func (v Value) Into(to any) { v.into(reflect.ValueOf(to).Elem(), "") }
+
+// Reader is a type that reads itself, from a value that is given.
+type Reader interface {
+	ReadYAML(v Value, tag reflect.StructTag)
+}
 
 // into reads a value; tag is that of the struct's field that it is read into.
 func (v Value) into(to reflect.Value, tag reflect.StructTag) {
+	self, reads := to.Addr().Interface().(Reader)
 	switch {
+	case to.Type() == reflect.TypeFor[Value]():
+		to.Set(reflect.ValueOf(v))
+	case reads && v.IsSet():
+		self.ReadYAML(v, tag)
+	case reads:
+	case to.Kind() == reflect.Pointer:
+		v.intoPointer(to, tag)
 	case isText(to.Type()):
 		v.intoLeaf(to, tag)
 	case to.Kind() == reflect.Struct:
@@ -72,11 +87,14 @@ func (v Value) intoStruct(b *Fields, to reflect.Value, without []string) {
 		field, tag := to.Field(i), to.Type().Field(i).Tag
 		name, option := names(tag)
 		if option == "inline" {
-			field.Set(reflect.New(field.Type().Elem()))
-			v.intoStruct(b, field.Elem(), without)
+			if field.IsNil() {
+				field.Set(reflect.New(field.Type().Elem()))
+			}
+			v.intoStruct(b, field.Elem(), append(strings.Split(tag.Get("without"), ","), without...))
 			continue
 		}
-		if text, ok := tag.Lookup("default"); ok {
+		zero := field.IsZero() || field.Kind() == reflect.Pointer && field.Elem().IsZero()
+		if text, ok := tag.Lookup("default"); ok && zero {
 			setDefault(field, tag, text)
 		}
 		if name == "" || slices.Contains(without, name) {
@@ -84,7 +102,7 @@ func (v Value) intoStruct(b *Fields, to reflect.Value, without []string) {
 		}
 		one := b.At(name)
 		one.into(field, tag)
-		if hint, ok := tag.Lookup("need"); ok && b.Opened() && b.Sound() && !one.IsSet() {
+		if hint, ok := tag.Lookup("need"); ok && b.Opened() && b.Sound() && !one.IsSet() && zero {
 			one.Fail("missing; %s", hint)
 		}
 		if other, why, ok := strings.Cut(tag.Get("with"), ", "); ok && one.IsSet() && !b.At(other).IsSet() {
@@ -92,6 +110,23 @@ func (v Value) intoStruct(b *Fields, to reflect.Value, without []string) {
 		}
 	}
 }
+
+// intoPointer reads what a pointer points to.
+func (v Value) intoPointer(to reflect.Value, tag reflect.StructTag) {
+	switch {
+	case v.isWord("none"):
+		to.SetZero()
+		return
+	case to.IsNil() && !v.IsSet():
+		return
+	case to.IsNil():
+		to.Set(reflect.New(to.Type().Elem()))
+	}
+	v.into(to.Elem(), tag)
+}
+
+// isWord tells whether the value is a word that stands for something else.
+func (v Value) isWord(word string) bool { return v.IsScalar() && v.node.Value == word }
 
 // names are the name and the option of a field.
 func names(tag reflect.StructTag) (name, option string) {
@@ -116,8 +151,13 @@ func (v Value) intoList(to reflect.Value, tag reflect.StructTag) {
 		to.SetZero() // in the place of the default
 	}
 	_, option := names(tag)
+	items := v.Items()
+	if most := tag.Get("max"); most != "" && to.Type().Elem().Kind() == reflect.Struct && v.IsList() && (len(items) == 0 || len(items) > int(number(tag, "max"))) {
+		v.Fail("has %d entries; want 1 … %s", len(items), most)
+		return
+	}
 	first := map[any]string{}
-	for _, item := range v.Items() {
+	for _, item := range items {
 		one := reflect.New(to.Type().Elem()).Elem()
 		item.into(one, tag)
 		to.Set(reflect.Append(to, one))
@@ -146,7 +186,7 @@ func (v Value) intoLeaf(to reflect.Value, tag reflect.StructTag) {
 		}
 		return
 	case *time.Duration:
-		v.Duration(p, parsed(time.ParseDuration(tag.Get("min"))), parsed(time.ParseDuration(tag.Get("max"))))
+		v.duration(p, parsed(time.ParseDuration(tag.Get("min"))), parsed(time.ParseDuration(tag.Get("max"))))
 		return
 	case *[32]byte:
 		v.digest(p)
@@ -160,15 +200,28 @@ func (v Value) intoLeaf(to reflect.Value, tag reflect.StructTag) {
 	case reflect.Bool:
 		s, b := "", to.Bool()
 		if !chosen {
-			v.Bool(&b)
-		} else if v.Choice(&s, strings.Split(words, ",")...); s != "" {
+			v.bool(&b)
+		} else if v.choice(&s, strings.Split(words, ","), ""); s != "" {
 			b = strings.HasSuffix(words, ","+s)
 		}
 		to.SetBool(b)
 	case reflect.Int:
 		n := int(to.Int())
-		v.Whole(&n, int(number(tag, "min")), int(number(tag, "max")))
+		if word, stands, ok := strings.Cut(tag.Get("word"), "="); ok && v.isWord(word) {
+			to.SetInt(int64(parsed(strconv.Atoi(stands))))
+			return
+		}
+		v.whole(&n, int(number(tag, "min")), int(number(tag, "max")))
 		to.SetInt(int64(n))
+	case reflect.Uint64:
+		if text, ok := v.Scalar("a whole number", KindNumber); ok {
+			n, err := strconv.ParseUint(text, 10, 64)
+			if err != nil {
+				v.Fail("want a whole number of 0 … %d", uint64(math.MaxUint64))
+				return
+			}
+			to.SetUint(n)
+		}
 	case reflect.Int64:
 		n := to.Int()
 		if _, scaled := tag.Lookup("scale"); scaled {
@@ -262,7 +315,7 @@ func rows(prefix string, t reflect.Type, without []string) (all []Row) {
 		_, documented := f.Tag.Lookup("doc")
 		switch inner, suffix := element(f.Type); {
 		case option == "inline":
-			all = append(all, rows(prefix, f.Type.Elem(), without)...)
+			all = append(all, rows(prefix, inner, without)...)
 		case name == "" || slices.Contains(without, name):
 		case documented || inner.Kind() != reflect.Struct:
 			all = append(all, rowOf(prefix+name, f))
@@ -280,6 +333,8 @@ func element(t reflect.Type) (elem reflect.Type, suffix string) {
 		return t.Elem(), ".NAME"
 	case reflect.Slice:
 		return t.Elem(), "[]"
+	case reflect.Pointer:
+		return t.Elem(), ""
 	}
 	return t, ""
 }

@@ -24,7 +24,11 @@ type file struct {
 	Nano    int64             `yaml:"nano" scale:"1e9" min:"0" max:"10" doc:"A price."`
 	Level   level             `yaml:"level" default:"low" doc:"A type with a text of its own."`
 	Named   map[string]member `yaml:"named"`
-	List    []member          `yaml:"list"`
+	List    []member          `yaml:"list" max:"2"`
+	Ptr     *member           `yaml:"ptr"`
+	Seed    uint64            `yaml:"seed" doc:"A seed."`
+	Any     int               `yaml:"any" word:"all=-1" min:"0" max:"9" doc:"A number, or all."`
+	Self    self              `yaml:"self" doc:"Reads itself."`
 	Inner   member            `yaml:"inner" without:"name"`
 	Other   member            `yaml:"other" doc:"As 'inner'."`
 	Inlined *member           `yaml:",inline"`
@@ -47,7 +51,16 @@ func (l *level) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// testForms refuses words with an x.
+// self reads itself.
+type self string
+
+func (s *self) ReadYAML(v Value, _ reflect.StructTag) {
+	if text, ok := v.Scalar("a word"); ok {
+		*s = self("<" + text + ">")
+	}
+}
+
+// forms refuses words with an x.
 var forms = map[string]Form{"no x": func(s string) (string, error) {
 	if strings.Contains(s, "x") {
 		return "", errors.New("want a word without x")
@@ -88,6 +101,10 @@ func TestAMistakeIsToldWithItsLineAndIsNotRead(t *testing.T) {
 		"text: a\ndeny: true":              "a.yaml:2:1: deny: want one of share, deny, got true or false",
 		"text: a\nlevel: medium":           "a.yaml:2:1: level: want low or high",
 		"text: a\nnano: 11":                "a.yaml:2:1: nano: out of range; want 0 … 10",
+		"text: a\nlist: []":                "a.yaml:2:1: list: has 0 entries; want 1 … 2",
+		"text: a\nseed: -1":                "a.yaml:2:1: seed: want a whole number of 0 … 18446744073709551615",
+		"text: a\nptr: {rate: 10}":         "a.yaml:2:7: ptr.rate: out of range; want 0 … 9",
+		"text: a\nany: none":               "a.yaml:2:1: any: want a whole number, got text",
 		"text: a\nsum: 00":                 "a.yaml:2:1: sum: want the 64 hex digits of the key's SHA-256 (printf %s \"$KEY\" | sha256sum), got 2 characters",
 		"text:":                            "a.yaml:1:1: text: has no value; give one or remove the field",
 		"":                                 "a.yaml:1:1: the file is empty; it needs at least text",
@@ -129,10 +146,10 @@ func TestTagsSayWhatIsReadAndWhatAFileThatGivesNothingMeans(t *testing.T) {
 		t.Errorf("nothing: %+v", got)
 	}
 	got, err := readFile("text: A\ntexts: [http://h:1]\ndigests: [0123]\nsum: " + strings.Repeat("01", 32) + "\nflag: true\ndeny: deny\nchoice: two\nwhole: 1\nnumber: 0\nwait: 1m\nsize: 1MiB\n" +
-		"nano: 0.5\nlevel: high\nnamed: {x: {name: n}}\nlist: [{rate: 0}, {name: m}]\ninner: {rate: 9}\nname: in\nrate: 2")
+		"nano: 0.5\nlevel: high\nnamed: {x: {name: n}}\nlist: [{rate: 0}, {name: m}]\ninner: {rate: 9}\nname: in\nrate: 2\nptr: {rate: 1}\nseed: 18446744073709551615\nany: all\nself: me")
 	want = file{Text: "a", Choice: "two", Texts: []string{"http://h:1"}, Digests: []string{"0123"}, Sum: [32]byte([]byte(strings.Repeat("\x01", 32))), Flag: true, Deny: true,
 		Whole: 1, Wait: time.Minute, Size: 1 << 20, Nano: 5e8, Level: 4, Named: map[string]member{"x": {"n", 7}}, List: []member{{"", 0}, {"m", 7}},
-		Inner: member{Rate: 9}, Other: member{Rate: 7}, Inlined: &member{"in", 2}}
+		Ptr: &member{Rate: 1}, Seed: 1<<64 - 1, Any: -1, Self: "<me>", Inner: member{Rate: 9}, Other: member{Rate: 7}, Inlined: &member{"in", 2}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("all: %+v, %v", got, err)
 	}
@@ -146,7 +163,7 @@ a.yaml:2:1: whole: out of range; want 1 … 10
 a.yaml:3:13: named.x.rate: out of range; want 0 … 9
 a.yaml:4:9: list[0].names: unknown field; known here: name, rate
 a.yaml:5:9: inner.name: unknown field; known here: rate
-a.yaml:6:1: unread: unknown field; known here: choice, deny, digests, flag, inner, level, list, name, named, nano, number, other, rate, size, sum, text, texts, wait, whole`
+a.yaml:6:1: unread: unknown field; known here: any, choice, deny, digests, flag, inner, level, list, name, named, nano, number, other, ptr, rate, seed, self, size, sum, text, texts, wait, whole`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
@@ -174,7 +191,7 @@ func TestTheReferenceIsMadeOfTheTags(t *testing.T) {
 			t.Errorf("got %+v\nwant %+v", got[want.Name], want)
 		}
 	}
-	if len(got) != 21 {
+	if len(got) != 26 {
 		t.Errorf("%d rows", len(got))
 	}
 }
