@@ -10,6 +10,7 @@ import (
 
 const (
 	lookEvery    = 250 * time.Millisecond // between two looks for breakers to test
+	idleEvery    = time.Second            // while all are closed; none is due sooner after it has opened
 	probeWait    = 2 * time.Second        // bounds a probe
 	successPause = 100 * time.Millisecond // between the probes that must succeed in a row
 	maxTests     = 32                     // of this replica at a time
@@ -26,19 +27,23 @@ func (s *Set) Run(ctx context.Context) error {
 	tests.Begin(ctx)
 	defer tests.Wait()
 	defer cancel(nil) // before the wait, so that a panic does not block for ever
-	defer s.look(nil)
+	defer func() { s.look(nil) }()
 	s.probes.Store(true)
 	defer s.probes.Store(false)
-	for s.look(tests); s.o.World.Sleep(ctx, lookEvery) == nil; s.look(tests) {
+	for s.o.World.Sleep(ctx, s.look(tests)) == nil {
 	}
 	return nil
 }
 
-// look handles changes by time alone, and starts tests that are due.
-func (s *Set) look(tests *background.Tasks) {
+// look handles changes by time alone, and starts tests that are due. It returns the time until the next look.
+func (s *Set) look(tests *background.Tasks) (pause time.Duration) {
 	now := s.o.World.Now()
+	pause = idleEvery
 	for k, e := range *s.entries.Load() {
 		v, name := s.change(e, now, func() {}), k.Backend
+		if v.state != Closed {
+			pause = lookEvery
+		}
 		if v.turn > 1 {
 			// After a test that failed another replica tests: what failed may be the last one's way.
 			name += "#" + strconv.Itoa(v.turn)
@@ -53,6 +58,7 @@ func (s *Set) look(tests *background.Tasks) {
 			e.probing.Store(false)
 		}
 	}
+	return pause
 }
 
 // test tests a breaker: it ends with the first fault, or with as many successes as close. A busy backend is alive.

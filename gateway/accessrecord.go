@@ -138,7 +138,7 @@ func (g *Gateway) settle(l *accessRecord, r *http.Request) {
 	}
 	took := time.Since(l.Began)
 	g.metrics.request(l, took)
-	g.countUsage(l)
+	g.countUsage(l, took)
 	g.keepReceipt(l, g.receiptOf(l, r.URL.Path, took))
 	if quiet(r.URL.Path) {
 		return

@@ -40,8 +40,9 @@ var scopes = map[string]Scope{
 	"/admin/session": noScope, // tells whose token was sent
 	"/console/*":     noScope, // static pages without data
 
-	"/metrics":     ScopeMetrics,
-	"/admin/usage": ScopeMetrics, // counts and costs, as in the metrics; for a tool that charges back
+	"/metrics":           ScopeMetrics,
+	"/admin/usage/hours": ScopeMetrics,
+	"/admin/usage":       ScopeMetrics, // counts and costs, as in the metrics; for a tool that charges back
 
 	"/admin/backends": ScopeDrain,
 	"/admin/drain":    ScopeDrain,

@@ -127,6 +127,7 @@ func (g *Gateway) adminRoutes() http.Handler {
 	r.Post("/admin/reload", forOperators(g.reload))
 	r.Get("/admin/tenants", forOperators(g.tenants))
 	r.Get("/admin/usage", forOperators(g.usage))
+	r.Get("/admin/usage/hours", forOperators(g.usageHours))
 	r.Get("/admin/receipts", forOperators(g.listReceipts))
 	r.Get("/admin/receipts/{id}", forOperators(g.oneReceipt))
 	g.backendRoutes(r)

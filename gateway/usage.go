@@ -17,12 +17,15 @@ import (
 )
 
 // countUsage counts a finished request for its tenant. Requests without a known route are not counted: they used nothing.
-func (g *Gateway) countUsage(l *accessRecord) {
+func (g *Gateway) countUsage(l *accessRecord, took time.Duration) {
 	if l.route == "" {
 		return
 	}
-	c := usageOf(l)
-	g.opts.Ledger.Add(l.Began, l.Caller.Tenant, l.route, &c)
+	u := ledger.Use{Began: l.Began, Tenant: l.Caller.Tenant, Route: l.route, Counts: usageOf(l), Took: took}
+	if l.Receipt != nil {
+		u.First = l.Receipt.First
+	}
+	g.opts.Ledger.Add(&u)
 }
 
 // usageOf returns the usage of one request, as its receipt tells it.
@@ -98,6 +101,20 @@ func (g *Gateway) usage(w http.ResponseWriter, r *http.Request) (any, error) {
 	h.Set("Cache-Control", "no-store")
 	_, _ = w.Write(table.Bytes()) // the client may have disconnected
 	return nil, nil
+}
+
+// usageHours answers GET /admin/usage/hours?from=&to=.
+func (g *Gateway) usageHours(w http.ResponseWriter, r *http.Request) (any, error) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(usageTimeout)) // net/http always supports it
+	q, err := query(r, "from", "to")
+	if err != nil {
+		return nil, err
+	}
+	from, to, err := ledger.ParseHours(q.Get("from"), q.Get("to"), time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return g.opts.Ledger.ReadHours(r.Context(), from, to)
 }
 
 // columnsOfCSV are the counts in the order of a CSV file, by their names in JSON.

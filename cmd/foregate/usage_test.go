@@ -19,7 +19,7 @@ func TestTheUsageCommandPrintsATableOrJSONOrCSV(t *testing.T) {
 			http.NotFound(w, r)
 			return
 		}
-		report := ledger.Report{By: []ledger.Dimension{ledger.ByTenant}, Scope: ledger.ScopeFleet, From: "2026-11-01", To: "2026-11-23", Rows: []ledger.Row{
+		report := ledger.Report{By: []ledger.Dimension{ledger.ByTenant}, Span: ledger.Span{Scope: ledger.ScopeFleet, From: "2026-11-01", To: "2026-11-23"}, Rows: []ledger.Row{
 			{Tenant: "acme", Counts: ledger.Counts{Requests: 812, OK: 800}, USD: 1_234_567_891},
 		}}
 		if r.URL.Query().Get("format") == "csv" {

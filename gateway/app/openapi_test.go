@@ -178,6 +178,7 @@ var adminCalls = []call{
 	{method: "GET", path: "/admin/usage", headers: asAnn, status: 200},
 	{method: "GET", path: "/admin/usage?from=2026-11-01&to=2026-11-30&by=tenant,route,day&format=json", headers: asAnn, status: 200},
 	{method: "GET", path: "/admin/usage?format=csv", headers: asAnn, status: 200},
+	{method: "GET", path: "/admin/usage/hours?from=2026-11-01&to=2026-11-30", headers: asAnn, status: 200},
 	{method: "GET", path: "/admin/receipts", headers: asAnn, status: 200},
 	{method: "GET", path: "/admin/receipts?n=2&route=llama-3&since=5m", headers: asAnn, status: 200},
 	{method: "GET", path: "/admin/receipts/mine-1", headers: asAnn, status: 200},
@@ -228,6 +229,7 @@ var adminRefusals = []call{
 	{method: "POST", path: "/admin/cache/purge?route=nobody", headers: asAnn, status: 404},
 	{method: "GET", path: "/admin/usage?format=xml", headers: asAnn, status: 400, wrong: true},
 	{method: "GET", path: "/admin/usage?from=yesterday", headers: asAnn, status: 400, wrong: true},
+	{method: "GET", path: "/admin/usage/hours?from=yesterday", headers: asAnn, status: 400, wrong: true},
 	{method: "GET", path: "/admin/receipts?n=1001", headers: asAnn, status: 400, wrong: true},
 	{method: "GET", path: "/admin/receipts?acceptance=perhaps", headers: asAnn, status: 400, wrong: true},
 	{method: "GET", path: "/admin/receipts?route=nobody", headers: asAnn, status: 404},
@@ -242,6 +244,7 @@ var withoutRedis = []call{
 	{method: "POST", path: "/admin/settings", body: `{"set":{"shed.low":"0.7"}}`, headers: asAnn, status: 503},
 	{method: "POST", path: "/admin/cache/purge", headers: asAnn, status: 200}, // at this replica only
 	{method: "GET", path: "/admin/usage", headers: asAnn, status: 503},
+	{method: "GET", path: "/admin/usage/hours", headers: asAnn, status: 503},
 	{method: "GET", path: "/admin/status", headers: asAnn, status: 200},
 }
 

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
 )
 
-// Counts are the usage of one or several requests. Fields may be added at the end of columns only: Redis keeps them in
-// that order.
+// Counts are the usage of one or several requests. Fields may be added at the end only: Redis keeps them in that order.
 type Counts struct {
 	Requests   int64 `json:"requests"`    // that named a known route; the next six add up to it
 	OK         int64 `json:"ok"`          // 2xx
@@ -34,48 +34,33 @@ type Counts struct {
 	CacheSaved     Nanos `json:"saved_by_cache_usd"`  // what the cached and coalesced answers had cost to make
 }
 
+// USD is what the requests cost.
+func (c *Counts) USD() Nanos { return c.DraftUSD + c.TargetUSD }
+
 // numColumns is the number of counts.
-const numColumns = 18
+var numColumns = reflect.TypeFor[Counts]().NumField()
 
-// columns are the counts in the order of Redis.
-func (c *Counts) columns() [numColumns]*int64 {
-	return [...]*int64{
-		&c.Requests, &c.OK, &c.Refused, &c.Limited, &c.Shed, &c.Failed, &c.ClientLeft, &c.Cached, &c.Coalesced,
-		&c.Prompt, &c.Completion, &c.DraftTokens, &c.CachedTokens,
-		(*int64)(&c.DraftUSD), (*int64)(&c.TargetUSD), (*int64)(&c.TargetAloneUSD), (*int64)(&c.DraftsSaved), (*int64)(&c.CacheSaved),
-	}
-}
-
-// plus is a sum that stays within ±[maxAmount]: Lua computes with floating point.
-func plus(a, b int64) int64 { return max(-maxAmount, min(a+b, maxAmount)) }
-
-// Add adds o.
-func (c *Counts) Add(o *Counts) {
-	other := o.columns()
-	for i, n := range c.columns() {
-		*n = plus(*n, *other[i])
-	}
-}
-
-// numbers are the values of columns.
-func (c *Counts) numbers() (all [numColumns]int64) {
-	for i, n := range c.columns() {
-		all[i] = *n
+// sums returns the counts as they are added up.
+func (c *Counts) sums() sums {
+	all, fields := make(sums, numColumns), reflect.ValueOf(c).Elem()
+	for i := range all {
+		all[i] = fields.Field(i).Int()
 	}
 	return all
 }
 
-// countsOf is the inverse of numbers. A row of an earlier version has fewer, of a later one's only the known ones are read.
-func countsOf(s sums) (c Counts) {
-	for i, n := range c.columns() {
-		if i < len(s) {
-			*n = s[i]
-		}
+// add adds sums. A row of an earlier version has fewer, of a later one's only the known ones are read.
+func (c *Counts) add(s sums) {
+	fields := reflect.ValueOf(c).Elem()
+	for i := range min(len(s), numColumns) {
+		fields.Field(i).SetInt(plus(fields.Field(i).Int(), s[i]))
 	}
-	return c
 }
 
-// sums are numbers that are added up by row, in the order of Redis.
+// Add adds o.
+func (c *Counts) Add(o *Counts) { c.add(o.sums()) }
+
+// sums are numbers that are added up by row, in the order of Redis: decimal numbers, separated by spaces.
 type sums []int64
 
 // add adds o, of which a later version may have more numbers.
@@ -85,23 +70,19 @@ func (s sums) add(o sums) {
 	}
 }
 
-// encode returns the sums as Redis keeps them: decimal numbers, separated by spaces.
-func (s sums) encode() string { return string(appendNumbers(nil, s...)[1:]) }
+func (s sums) String() string { return string(appendNumbers(nil, s...)[1:]) }
 
-// maxValue bounds the text of a row in Redis, in bytes: a later version may have more numbers.
-const maxValue = 20 * 64
+// maxNumbers bounds the numbers of a row: a later version may have more than this one.
+const maxNumbers = 512
 
 // errCounts means that a row in Redis is not one.
 var errCounts = errors.New("not the counts of a row")
 
-// decode is the inverse of encode.
+// decode is the inverse of String.
 func decode(text string) (s sums, err error) {
-	if text == "" || len(text) > maxValue {
-		return nil, errCounts
-	}
 	for word := range strings.SplitSeq(text, " ") {
 		n, err := strconv.ParseInt(word, 10, 64)
-		if err != nil || n > maxAmount || n < -maxAmount {
+		if err != nil || n > maxAmount || n < -maxAmount || len(s) == maxNumbers {
 			return nil, errCounts
 		}
 		s = append(s, n)

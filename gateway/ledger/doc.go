@@ -1,50 +1,47 @@
 // Package ledger enforces tenants' limits and budgets, and counts what they use, over all replicas. Start at
 // [Ledger.Reserve], which checks a request, [Reservation.Settle], which reports what it has really used, and [Ledger.Add],
-// which counts it by tenant, route and day.
+// which counts it by tenant, route and day, and by route and hour.
 //
 // # What is promised
 //
 // One script checks a tenant's limits per minute and its budgets per hour, day and month of the UTC calendar, and reserves, in
-// one round trip: if one refuses, none is charged. A tenant without them costs no round trip. No request fails because of
-// Redis, and none waits for Redis longer than its budget of time, which it shares with the look-up in the cache (100 ms
-// longer for budgets with on_redis_loss: deny); after five failures in a row no request waits at all, until Redis has answered in
-// time in the background. While Redis answers, what all requests of a window have used is above the budget by no more than
-// what the requests in flight use beyond their estimates, and no minute admits more requests than limit + burst.
+// one round trip: if one refuses, none is charged. A tenant without them costs no round trip, and one that is far from them a
+// few in each second ([lease]). No request fails because of Redis, and none waits for Redis longer than its budget of time, which it
+// shares with the look-up in the cache (100 ms longer for budgets with on_redis_loss: deny); after five failures in a row no
+// request waits at all, until Redis has answered in time in the background. While Redis answers, what all requests of a window
+// have used is above the budget by no more than what the requests in flight use beyond their estimates, and no minute admits
+// more requests than limit + burst.
 //
 // # Budgets and usage: sums of each process
 //
-// Every number is written by one process only: what it has settled and reserved since its start, as an absolute sum with a
-// version, in a field of its own. The script ignores versions that it has, and adds the fields up. So a command that is repeated,
-// late or lost counts once or not at all, and the next one says everything again. The check is atomic, so no two replicas get
-// the same rest. The state is a process' own memory. So what happens to Redis changes when replicas know of each other, and
-// never what was spent: what Redis has lost is written again by those that live ([Ledger.Lost]).
+// Every number is written by one process only: what it has counted since its start, as an absolute sum with a version. The
+// scripts ignore versions that they have, and add the sums up. So a command that is repeated, late or lost counts once or not
+// at all, and the next one says everything again. The check of a budget is atomic, so no two replicas get the same rest. The
+// state is a process' own memory. So what happens to Redis changes when replicas know of each other, and never what was spent:
+// what Redis has lost is written again by those that live ([Ledger.Lost]).
 //
 // What others have settled in a window never becomes less. So a replica refuses what exceeds the budget by what it has heard
-// before, whatever an older Redis says. If Redis has an older version of a replica's own part, or [Ledger.Lost] was called,
-// its sums are not used for 2.5 s, as if Redis were away: by then all have told theirs again.
+// before, whatever an older Redis says. For 2.5 s after [Ledger.Lost] Redis' sums are not used, as if it were away: by then all
+// have told theirs again.
 //
 // Without Redis, each of N replicas may add 1/N of what was left when it heard of all others last, at each of its requests and
 // every five seconds. What others have reserved since then may come on top.
 //
 // A process that has died leaves what it had settled; its reservations stop to count after 30 s. More than 64 fields of a tenant are
 // added up, those that were silent for an hour first: if such a process was only cut off, its part counts twice, and the budget
-// is used up early. Rows of usage are folded into rows that all share by their own process: when it stops, or an hour after the end
-// of their day. A fold has a version, too, and is repeated with the same values until Redis has it.
+// is used up early.
 //
 // # Limits: levels
 //
-// The algorithm is GCRA, stored as a level, so that a changed limit takes effect at once. A bucket holds the charged amount. One
-// minute's limit drains from it per minute. A request is admitted while the level is at most the slack, and then its whole amount
-// is added. So limits slide, and no tenant gets two windows' worth at a boundary. The slack of requests is 1/50 of the limit minus
-// one (for limits under 200: up to three requests, up to 1/10), so a burst is 1.2 seconds' worth; that of tokens is three seconds'
-// worth, because amounts are estimates until they are settled, and large. A smaller request has no precedence over a larger one.
-// A charge that Redis counted after its reply was late, and a correction that was lost, drain away within two minutes.
+// The algorithm is GCRA, stored as a level, so that a changed limit takes effect at once. One minute's limit drains from a level
+// per minute. A request is admitted while the level is at most the slack, and then its whole amount is added. So limits slide,
+// and no tenant gets two windows' worth at a boundary. The slack of requests is 1/50 of the limit minus one (for limits under
+// 200: up to three requests, up to 1/10), so a burst is 1.2 seconds' worth; that of tokens is three seconds' worth, because
+// amounts are estimates until they are settled, and large. A smaller request has no precedence over a larger one. A charge that
+// Redis counted after its reply was late, and a correction that was lost, drain away within two minutes.
 //
-// When Redis fails, each of N replicas continues with 1/N of the free part of the bucket, its burst minus its level, that Redis
-// reported last, and drains slower by the slack, so that no minute admits more than its share. When Redis returns, or has lost
-// data, the replica that asks first raises the level there to at least the burst minus N times its own free part. If it was
-// alone for longer than a few failures, it also adds its own level. So no minute admits more than limit + burst, however often
-// Redis fails, if requests are spread evenly: N parts of 1/N are no more than the free part that there was, all together drain no
-// faster than the limit, and at the return the first speaks for all. Each replica but the first may differ by one request.
-// Concurrent requests are counted by each replica for itself: the limit divided by the replicas, rounded up, at least one.
+// When Redis fails, each of N replicas continues with 1/N of the free part, the burst minus the level, that Redis reported last, and
+// drains slower by the slack, so that no minute admits more than its share. When Redis returns, or has lost data, each replica
+// charges there what it has admitted alone and has not drained. Concurrent requests are counted by each replica for itself: the
+// limit divided by the replicas, rounded up, at least one.
 package ledger

@@ -21,9 +21,6 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// flushInterval is that of package lookup.
-const flushInterval = 250 * time.Millisecond
-
 // replica is a ledger in a test, with what its wire does.
 type replica struct {
 	*Ledger

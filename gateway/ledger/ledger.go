@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"crypto/rand"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,7 +26,7 @@ type Options struct {
 	Background redis.UniversalClient // the same server, with timeouts for reading and writing usage; nil is Redis
 	Embedded   bool                  // Redis is inside this process and ends with it
 	Replicas   func() int            // last known number; nil and less than 1 are 1
-	Budget     func() time.Duration  // longest wait for Redis, live; nil and 0 are 15 ms
+	Budget     func() time.Duration  // longest wait for Redis, live; nil is 15 ms
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // nil registers nothing
@@ -43,12 +42,14 @@ type Ledger struct {
 	process string // names this process in Redis
 
 	redis   redis.UniversalClient
-	scripts *script.Runner
+	scripts *script.Runner // of reservations
+	writer  *script.Runner // of usage
 	asker   *lookup.Client
 	lost    atomic.Bool // Redis has lost data, and Run has not seen it
+	book    book
 
 	mu             sync.Mutex
-	tenants        tenants
+	tenants        map[string]*tenant
 	made           int64                // tenants ever: each has a field of its own
 	unsent         map[*tenant]struct{} // whose state Redis may not know
 	doubt          time.Time            // until then nobody uses Redis' sums
@@ -56,7 +57,6 @@ type Ledger struct {
 
 	refreshed time.Time // of Run's goroutine
 	unlimited Reservation
-	usage     usage
 }
 
 // New returns a ledger. Without [Ledger.Run] it counts, too, but does not settle in Redis, and does not return to a
@@ -65,26 +65,27 @@ func New(o Options) *Ledger {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Budget == nil {
+		o.Budget = func() time.Duration { return defaultWait }
+	}
+	if o.Replicas == nil || o.Redis == nil {
+		o.Replicas = func() int { return 1 }
+	}
 	if o.Background == nil {
 		o.Background = o.Redis
 	}
 	l := &Ledger{
 		o: o, log: o.Logger, now: o.Now, redis: o.Redis, process: rand.Text()[:13], // 65 bits
-		scripts: script.NewRunner(o.Redis, reserveScript), unsent: map[*tenant]struct{}{},
+		scripts: script.NewRunner(o.Redis, reserveScript), writer: script.NewRunner(o.Background, writeScript), tenants: map[string]*tenant{}, unsent: map[*tenant]struct{}{},
 	}
-	l.usage.init(&l.o)
+	l.book.began, l.book.wake = o.Now(), make(chan struct{}, 1)
 	l.metrics = newMetrics(o.Registerer, l.pending)
 	l.asker = l.newAsker()
 	return l
 }
 
 // replicas is the number of those that share a limit.
-func (l *Ledger) replicas() int {
-	if l.redis == nil || l.o.Replicas == nil {
-		return 1
-	}
-	return max(1, l.o.Replicas())
-}
+func (l *Ledger) replicas() int { return max(1, l.o.Replicas()) }
 
 // Request is a request that asks for admission.
 type Request struct {
@@ -102,11 +103,11 @@ type Request struct {
 	Fallback bool
 }
 
-// charge is what the request adds to its tenant's buckets.
+// charge is what the request adds to its tenant's levels.
 func (a *Request) charge() charge {
-	n := charge{requests: 1, tokens: a.Tokens}
-	if a.High {
-		n.high = 1
+	n := charge{ofRequests: 1, ofTokens: a.Tokens}
+	if a.High && a.Limit.HighShare > 0 {
+		n[ofHigh] = 1
 	}
 	return n
 }
@@ -121,13 +122,6 @@ func (a *Request) denies() *identity.Budget {
 	return nil
 }
 
-// Where a request is charged to the limits.
-const (
-	nowhere = iota
-	here    // in this replica's buckets
-	shared  // in Redis
-)
-
 // Reservation is an admitted request. Settle must be called when it ends. A nil one, and one of a request without limits and
 // budgets, has nothing to settle.
 type Reservation struct {
@@ -138,10 +132,10 @@ type Reservation struct {
 	tenant  *tenant
 	request Request
 	ask     amounts
-	slots   int // that it has taken, besides the one of [Ledger.AcquireSlot]
-	charged int // where
 	charge  charge
-	begins  [len(periods)]int64 // of the windows in which it has reserved; 0: not in this one
+	slots   int    // that it has taken, besides the one of [Ledger.AcquireSlot]
+	shared  bool   // the charge is in Redis' levels, otherwise in this replica's
+	begins  begins // of the windows in which it has reserved
 	ended   atomic.Bool
 }
 
@@ -154,7 +148,7 @@ func (l *Ledger) AcquireSlot(a Request) (leave func(), err error) {
 	replicas, now := l.replicas(), l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t, _ := l.tenantOf(&a, replicas, now)
+	t, _ := l.tenantOf(&a, now)
 	taken, refused := t.acquireSlots(&a, replicas, now)
 	if refused != nil {
 		l.attempt(t, &a, now)
@@ -175,11 +169,7 @@ func (l *Ledger) Reserve(ctx context.Context, a Request) (*Reservation, error) {
 	a.Tokens = max(a.Tokens, 0)
 	g, c, err := l.begin(&a)
 	if err == nil && c != nil {
-		got, result := answer{}, lookup.ResultShared
-		if l.redis != nil {
-			got, result = l.lookup(ctx, c, a.denies() != nil)
-		}
-		err = l.decide(g, c, got, result)
+		err = l.ask(ctx, g, c)
 	}
 	if err != nil {
 		if !a.Fallback {
@@ -193,13 +183,26 @@ func (l *Ledger) Reserve(ctx context.Context, a Request) (*Reservation, error) {
 	return g, nil
 }
 
+// ask has Redis decide, or this replica if Redis does not. A lease is no reason to refuse a request: it is given back, and Redis
+// is asked again.
+func (l *Ledger) ask(ctx context.Context, g *Reservation, c *call) error {
+	if l.redis == nil {
+		return l.decide(g, c, answer{}, lookup.ResultShared)
+	}
+	got, result := l.lookup(ctx, c)
+	if got.refused != 0 && l.unlease(g, c) {
+		got, result = l.lookup(ctx, c)
+	}
+	return l.decide(g, c, got, result)
+}
+
 // begin does everything that needs no Redis: it counts the attempt, takes slots, and reserves in this process. The call is nil
-// where nothing else is counted.
+// where Redis need not be asked.
 func (l *Ledger) begin(a *Request) (*Reservation, *call, error) {
 	replicas, now := l.replicas(), l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t, room := l.tenantOf(a, replicas, now)
+	t, room := l.tenantOf(a, now)
 	if !a.Fallback {
 		l.attempt(t, a, now)
 	}
@@ -220,41 +223,20 @@ func (l *Ledger) begin(a *Request) (*Reservation, *call, error) {
 	if !a.Limit.perMinute() && len(a.Budgets) == 0 {
 		return g, nil, nil
 	}
-	for _, b := range a.Budgets {
-		i := indexOf(b)
-		w := &t.windows[i]
-		w.open(b.Per, now)
-		if g.begins[i] == 0 {
-			g.begins[i], w.own.reserved = w.begin, w.own.reserved.plus(g.ask)
-		}
+	t.asked++
+	g.begins = t.begins(a.Budgets, now)
+	if t.take(g, now) {
+		l.metrics.asked(a, lookup.ResultShared, lookup.ResultShared)
+		g.Status = a.Limit.status(a.Limit.shared(), t.sharedLevels())
+		return g, nil, nil
 	}
+	lease := int64(0)
+	if l.redis != nil && !l.asker.Away() {
+		lease = t.worth(g, a.Limit.shared())
+	}
+	t.reserve(g.begins, g.ask, 1+lease)
 	t.pending++
-	return g, l.newCall(t, g, replicas, now), nil
-}
-
-// tenantOf returns or makes the tenant of a request; room is false if there are too many. The caller holds the lock.
-func (l *Ledger) tenantOf(a *Request, replicas int, now time.Time) (t *tenant, room bool) {
-	room = true
-	if t = l.tenants.find(a.Tenant); t == nil {
-		l.made++
-		t = &tenant{name: a.Tenant, field: l.process + "." + strconv.FormatInt(l.made, 36)}
-		if l.redis != nil { // without Redis, a new tenant starts with empty buckets
-			t.start(a.Limit.local(replicas), now)
-		}
-		room = l.tenants.insert(t, l.forgettable)
-	}
-	if !a.Fallback {
-		t.limit = a.Limit
-	}
-	return t, room
-}
-
-// forgettable reports whether a tenant can be forgotten: no request may change it, and Redis knows its budgets. The caller
-// holds the lock.
-func (l *Ledger) forgettable(t *tenant) bool {
-	_, unsent := l.unsent[t]
-	budgeted, quiet := t.budgeted(l.now())
-	return t.slots == 0 && t.pending == 0 && !unsent && quiet && (!budgeted || l.redis != nil)
+	return g, l.newCall(t, g, lease, replicas, now), nil
 }
 
 // attempt counts a request once; the caller holds the lock.
@@ -267,7 +249,7 @@ func (l *Ledger) attempt(t *tenant, a *Request, now time.Time) {
 	t.retries.first(now)
 }
 
-// own are the rates of this replica's buckets: its share, or the whole limit if no Redis is configured.
+// own are the rates of this replica's levels: its share, or the whole limit if no Redis is configured.
 func (l *Ledger) own(limit Limit, replicas int) rates {
 	if l.redis == nil {
 		return limit.shared()
@@ -281,19 +263,28 @@ func (l *Ledger) decide(g *Reservation, c *call, got answer, result string) erro
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t.pending--
-	w, byRedis := l.own(a.Limit, replicas), l.redis != nil && (result == lookup.ResultShared || result == resultRefilling)
-	if byRedis {
-		t.follow(got, a.Limit.shared(), w, replicas, now)
-		w, g.charged = a.Limit.shared(), shared
+	w, here := a.Limit.shared(), l.own(a.Limit, replicas)
+	counts := l.redis != nil && (result == lookup.ResultShared || result == resultRefilling) // Redis has counted the levels
+	if counts {
+		t.shared = got.levels
+		t.local.follow(got.levels, w, here, replicas, now)
+		t.grant(g, c.leased, now)
+		if result == resultRefilling {
+			t.release()
+		}
+		got.levels = t.sharedLevels()
 	} else {
-		t.away = t.away || result == lookup.ResultSkipped
-		got, g.charged = t.admit(g.charge, w, now), here
-		t.alone = t.alone || c.unsynced != unsynced{} || l.redis != nil && got.refused == 0
+		w, got = here, t.local.admit(g.charge, here, now)
+		if got.refused == 0 && l.redis != nil && a.Limit.perMinute() {
+			t.untold = t.untold.plus(g.charge, 1)
+		}
+		t.reserve(g.begins, g.ask, -c.leased)
 	}
+	g.shared = counts
 	if g.Demoted = got.demoted; g.Demoted {
-		g.charge.high = 0
+		g.charge[ofHigh] = 0
 	}
-	g.Status = a.Limit.status(w, got.requests, got.tokens)
+	g.Status = a.Limit.status(w, got.levels)
 	var err error
 	switch {
 	case got.refused == refusedRequests || got.refused == refusedTokens:
@@ -306,12 +297,11 @@ func (l *Ledger) decide(g *Reservation, c *call, got answer, result string) erro
 		err = g.overspent(got.refused, replicas, now)
 	}
 	switch {
+	case err != nil && got.refused != 0: // it is not charged
+		g.end(charge{}, amounts{})
 	case err != nil:
-		if got.refused != 0 {
-			g.charged = nowhere
-		}
-		g.end(g.charge.negative(), amounts{})
-	case result != lookup.ResultShared && len(a.Budgets) > 0:
+		g.end(charge{}.plus(g.charge, -1), amounts{})
+	case !counts || c.leased > 0:
 		l.send(t)
 	}
 	return err
@@ -320,10 +310,10 @@ func (l *Ledger) decide(g *Reservation, c *call, got answer, result string) erro
 // limited is a refusal by a limit, with the time until this client may come again.
 func (l *Ledger) limited(g *Reservation, got answer, w rates, replicas int, now time.Time) error {
 	a := &g.request
-	e := &LimitError{Tenant: a.Tenant, Limit: Requests, Max: a.Limit.RPM, Requested: 1, Wait: w.requests.wait(got.requests), Status: g.Status}
+	e := &LimitError{Tenant: a.Tenant, Limit: Requests, Max: a.Limit.RPM, Requested: 1, Wait: w[ofRequests].wait(got.levels[ofRequests]), Status: g.Status}
 	each := 1 / float64(a.Limit.RPM) // minutes from one place to the next
 	if got.refused == refusedTokens {
-		e.Limit, e.Max, e.Requested, e.Wait = Tokens, a.Limit.TPM, a.Tokens, w.tokens.wait(got.tokens)
+		e.Limit, e.Max, e.Requested, e.Wait = Tokens, a.Limit.TPM, a.Tokens, w[ofTokens].wait(got.levels[ofTokens])
 		each = float64(a.Tokens) / float64(a.Limit.TPM)
 	}
 	g.tenant.promise(e, minutes(each*float64(replicas)), now) // every replica gives places
@@ -359,7 +349,7 @@ func (g *Reservation) Settle(tokens int, usd float64) {
 	if tokens < 0 {
 		used.tokens = g.ask.tokens
 	} else if g.request.Limit.TPM > 0 {
-		more.tokens = tokens - g.request.Tokens
+		more[ofTokens] = tokens - g.request.Tokens
 	}
 	g.ledger.mu.Lock()
 	defer g.ledger.mu.Unlock()
@@ -370,42 +360,20 @@ func (g *Reservation) Settle(tokens int, usd float64) {
 func (g *Reservation) end(more charge, used amounts) {
 	l, t := g.ledger, g.tenant
 	t.slots -= g.slots
-	switch {
-	case more == charge{} || !g.request.Limit.perMinute():
-	case g.charged == shared:
-		t.corrections = t.corrections.plus(more)
-		l.send(t)
-	case g.charged == here:
-		t.add(more, l.own(g.request.Limit, l.replicas()), l.now())
-	}
-	for i, begin := range g.begins {
-		if w := &t.windows[i]; begin != 0 && w.begin == begin { // a window that is over limits nobody
-			w.own = part{w.own.settled.plus(used), w.own.reserved.minus(g.ask)}
+	if more != (charge{}) && g.request.Limit.perMinute() {
+		if g.shared {
+			t.corrections = t.corrections.plus(more, 1)
 			l.send(t)
+		} else {
+			t.local.add(more, l.own(g.request.Limit, l.replicas()), l.now())
 		}
 	}
-}
-
-// send has Redis told of a tenant. The caller holds the lock.
-func (l *Ledger) send(t *tenant) {
-	if l.redis != nil {
-		l.unsent[t] = struct{}{}
+	if t.reserve(g.begins, g.ask, -1) { // a window that is over limits nobody
+		for i := range t.windows {
+			if w := &t.windows[i]; g.begins[i] != 0 && w.begin == g.begins[i] {
+				w.own.settled = w.own.settled.plus(used)
+			}
+		}
+		l.send(t)
 	}
-}
-
-// AdviseRetry reports whether a client may be told to retry after a 5xx, and after which wait, which is never shorter than the given
-// one. Those of a tenant that obey arrive no faster than a tenth of its recent first tries, or one in 14 s if there were fewer than
-// ten. Each replica counts for itself. Callers that were refused before Reserve, "" among them, share one budget; retry says that
-// such a caller was refused before.
-func (l *Ledger) AdviseRetry(tenant string, retry bool, wait time.Duration) (time.Duration, bool) {
-	now := l.now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	budget := &l.unknownRetries
-	if t := l.tenants.find(tenant); t != nil {
-		budget = &t.retries
-	} else if !retry {
-		budget.first(now)
-	}
-	return budget.advise(wait, now)
 }

@@ -16,61 +16,68 @@ type Limit struct {
 // perMinute reports whether the limit needs counts of all replicas.
 func (l Limit) perMinute() bool { return l.RPM > 0 || l.TPM > 0 }
 
-// rate holds the parameters of a bucket: how much drains per minute, and up to which level the next request
-// is admitted. A zero rate admits all.
-type rate struct{ perMinute, slack float64 }
-
-// rates are the rates of a tenant's three buckets.
-type rates struct{ requests, tokens, high rate }
-
-// A burst of requests is slack + 1: 1.2 s worth; for small limits 4 requests, but at most a tenth of a
-// minute, and at least one.
-func requestSlack(n float64) float64 { return math.Max(0, math.Max(n/50, math.Min(4, n/10))-1) }
-
-// Three seconds' worth: requests come with hundreds or thousands of tokens each.
-func tokenSlack(n float64) float64 { return n / 20 }
-
-// A quarter of a minute's share: requests beyond it are demoted, not refused.
-func highSlack(n float64) float64 { return math.Max(0, n/4-1) }
-
-// shared are the rates of a tenant's buckets in Redis.
-func (l Limit) shared() rates {
-	r, t, h := float64(l.RPM), float64(l.TPM), float64(l.RPM)*l.HighShare
-	return rates{rate{r, requestSlack(r)}, rate{t, tokenSlack(t)}, rate{h, highSlack(h)}}
-}
-
-// local are the rates of one of n replicas that count for themselves. The drain is reduced by the slack, so
-// that all replicas together admit no more than the limit in any minute.
-func (l Limit) local(n int) rates {
-	share := func(whole float64, slack func(float64) float64) rate {
-		part := whole / float64(n)
-		s := slack(part)
-		return rate{part - s, s}
-	}
-	r := float64(l.RPM)
-	return rates{share(r, requestSlack), share(float64(l.TPM), tokenSlack), share(r*l.HighShare, highSlack)}
-}
-
 // slots is the number of concurrent requests that one of n replicas admits.
 func (l Limit) slots(n int) int { return max(1, (l.Concurrent+n-1)/n) }
 
-// burst is what an empty bucket admits.
-func (w rate) burst() float64 { return w.slack + 1 }
+// What a tenant's levels are of, in the order of Redis.
+const (
+	ofRequests = iota
+	ofTokens
+	ofHigh // requests of priority high
+	numLevels
+	numHeard = ofHigh // Redis tells the first two
+)
 
-// localLevel converts the shared level to the level of one of n replicas: each has 1/n of the part that is free, its burst
-// minus its level. There and back creates no free part.
-func localLevel(level float64, there, here rate, n int) float64 {
-	return math.Max(0, here.burst()-(there.burst()-level)/float64(n))
+// charge is what a request adds to a tenant's levels; negative numbers are refunds.
+type charge [numLevels]int
+
+// plus returns the charge and o n times.
+func (c charge) plus(o charge, n int) charge {
+	for i := range c {
+		c[i] += n * o[i]
+	}
+	return c
 }
 
-// sharedLevel converts the level of one of n replicas, which speaks for all, to a shared level, at most a burst.
-func sharedLevel(level float64, there, here rate, n int) float64 {
-	return math.Max(0, math.Min(there.burst(), there.burst()-float64(n)*(here.burst()-level)))
+// rate holds the parameters of a level: how much drains per minute, and up to which level the next request is admitted. A zero
+// rate admits all.
+type rate struct{ perMinute, slack float64 }
+
+// burst is what an empty level admits.
+func (w rate) burst() float64 { return w.slack + 1 }
+
+// rates are those of a tenant's levels.
+type rates [numLevels]rate
+
+// slacks are the slacks of whole limits per minute.
+var slacks = [numLevels]func(n float64) float64{
+	// A burst of requests is slack + 1: 1.2 s worth; for small limits 4 requests, but at most a tenth of a minute, and at least one.
+	ofRequests: func(n float64) float64 { return math.Max(0, math.Max(n/50, math.Min(4, n/10))-1) },
+	// Three seconds' worth: requests come with hundreds or thousands of tokens each.
+	ofTokens: func(n float64) float64 { return n / 20 },
+	// A quarter of a minute's share: requests beyond it are demoted, not refused.
+	ofHigh: func(n float64) float64 { return math.Max(0, n/4-1) },
+}
+
+// shared are the rates of a tenant's levels in Redis.
+func (l Limit) shared() rates { return l.rates(1, 0) }
+
+// local are the rates of one of n replicas that count for themselves. The drain is reduced by the slack, so that all replicas
+// together admit no more than the limit in any minute.
+func (l Limit) local(n int) rates { return l.rates(n, 1) }
+
+func (l Limit) rates(n int, reduced float64) (w rates) {
+	for i, whole := range [...]float64{float64(l.RPM), float64(l.TPM), float64(l.RPM) * l.HighShare} {
+		part := whole / float64(n)
+		s := slacks[i](part)
+		w[i] = rate{part - reduced*s, s}
+	}
+	return w
 }
 
 const (
 	epsilon  = 1e-6 // tolerates rounding errors
-	maxLevel = 2    // of a bucket, in minutes of its limit: a wrong charge is forgotten after that time
+	maxLevel = 2    // in minutes of the limit: a wrong charge is forgotten after that time
 )
 
 // wait is the time until the next request is admitted at this level; 0 is now.
@@ -81,46 +88,75 @@ func (w rate) wait(level float64) time.Duration {
 	return minutes((level - w.slack) / w.perMinute)
 }
 
-// bucket is a level that drains with time. The zero value is empty.
-type bucket struct {
-	level float64
-	at    time.Time
+// levels drain with time. The zero value is empty.
+type levels struct {
+	now [numLevels]float64
+	at  time.Time
 }
 
-// drain updates the level to now. A clock that steps back drains nothing.
-func (b *bucket) drain(w rate, now time.Time) {
-	b.level = math.Min(b.level, maxLevel*w.perMinute)
-	if passed := now.Sub(b.at); passed > 0 {
-		b.level, b.at = math.Max(0, b.level-passed.Minutes()*w.perMinute), now
+// add drains the levels until now, and charges n, up to some minutes of the limits. A clock that steps back drains nothing.
+func (l *levels) add(n charge, w rates, now time.Time) {
+	passed := math.Max(0, now.Sub(l.at).Minutes())
+	if now.After(l.at) {
+		l.at = now
+	}
+	for i, r := range w {
+		level := math.Max(0, math.Min(l.now[i], maxLevel*r.perMinute)-passed*r.perMinute)
+		l.now[i] = math.Max(0, math.Min(level+float64(n[i]), maxLevel*r.perMinute))
 	}
 }
 
-// add charges n; a negative n is a refund.
-func (b *bucket) add(w rate, n int) {
-	b.level = math.Max(0, math.Min(b.level+float64(n), maxLevel*w.perMinute))
+// follow takes over the levels that Redis told, as one of n replicas: if Redis fails next, each has 1/n of the part that is free, its
+// burst less its level.
+func (l *levels) follow(told [numHeard]float64, there, here rates, n int, now time.Time) {
+	l.add(charge{}, here, now)
+	for i, level := range told {
+		if there[i].perMinute > 0 {
+			l.now[i] = math.Max(0, here[i].burst()-(there[i].burst()-level)/float64(n))
+		}
+	}
+}
+
+// admit decides about a request by these levels, and charges it.
+func (l *levels) admit(n charge, w rates, now time.Time) (got answer) {
+	l.add(charge{}, w, now)
+	switch requests, tokens := w[ofRequests].wait(l.now[ofRequests]), w[ofTokens].wait(l.now[ofTokens]); {
+	case tokens > requests:
+		got.refused = refusedTokens
+	case requests > 0:
+		got.refused = refusedRequests
+	default:
+		if got.demoted = n[ofHigh] > 0 && w[ofHigh].wait(l.now[ofHigh]) > 0; got.demoted {
+			n[ofHigh] = 0
+		}
+		l.add(n, w, now)
+	}
+	got.levels = [numHeard]float64(l.now[:numHeard])
+	return got
 }
 
 // Window is a tenant's state for one limit.
 type Window struct {
 	Limit     int           // per minute; 0: no limit
 	Remaining int           // could be requested now
-	Reset     time.Duration // until the bucket is empty
+	Reset     time.Duration // until the level is 0
 }
 
 // Status is a tenant's state after its request. Clients receive it in headers.
 type Status struct{ Requests, Tokens Window }
 
 // status says how many requests are admitted at once, and how large an admitted request may be.
-func (l Limit) status(w rates, requests, tokens float64) (s Status) {
+func (l Limit) status(w rates, levels [numHeard]float64) (s Status) {
+	requests, tokens := levels[ofRequests], levels[ofTokens]
 	if l.RPM > 0 {
-		s.Requests = Window{Limit: l.RPM, Reset: minutes(requests / w.requests.perMinute)}
-		if requests <= w.requests.slack+epsilon {
-			s.Requests.Remaining = min(l.RPM, int(w.requests.slack-requests+epsilon)+1)
+		s.Requests = Window{Limit: l.RPM, Reset: minutes(requests / w[ofRequests].perMinute)}
+		if requests <= w[ofRequests].slack+epsilon {
+			s.Requests.Remaining = min(l.RPM, int(w[ofRequests].slack-requests+epsilon)+1)
 		}
 	}
 	if l.TPM > 0 {
-		s.Tokens = Window{Limit: l.TPM, Reset: minutes(tokens / w.tokens.perMinute)}
-		if tokens <= w.tokens.slack+epsilon {
+		s.Tokens = Window{Limit: l.TPM, Reset: minutes(tokens / w[ofTokens].perMinute)}
+		if tokens <= w[ofTokens].slack+epsilon {
 			s.Tokens.Remaining = max(0, l.TPM-int(math.Ceil(tokens)))
 		}
 	}

@@ -58,6 +58,16 @@ func newMetrics(reg prometheus.Registerer, pending func() float64) *metrics {
 	}
 }
 
+// asked counts how a request's limits and budgets were counted.
+func (m *metrics) asked(a *Request, limits, budgets string) {
+	if a.Limit.perMinute() {
+		m.limits.WithLabelValues(limits).Inc()
+	}
+	if len(a.Budgets) > 0 {
+		m.budgets.WithLabelValues(budgets).Inc()
+	}
+}
+
 // refused counts a refusal.
 func (m *metrics) refused(err error) {
 	switch e := err.(type) {

@@ -115,9 +115,6 @@ func (b *books) meet() {
 func (b *books) believe() {
 	for _, l := range b.replicas {
 		l.doubt, l.asker = time.Time{}, l.newAsker()
-		for _, t := range l.tenants.byName {
-			t.Value.(*tenant).doubt = time.Time{}
-		}
 	}
 }
 
@@ -158,8 +155,8 @@ func (b *books) fault() {
 	switch kind {
 	case 0: // a replica dies with its requests; it had told what it settled
 		i := b.random.IntN(len(b.replicas))
-		for _, t := range b.replicas[i].tenants.byName {
-			b.gone[t.Value.(*tenant).field] = b.own[i]
+		for _, t := range b.replicas[i].tenants {
+			b.gone[t.field] = b.own[i]
 		}
 		b.start(i)
 	case 1: // Redis is away for a while

@@ -2,15 +2,28 @@ package ledger
 
 import (
 	"context"
+	_ "embed" // the scripts
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/internal/redis/lookup"
+	"github.com/foregate/foregate/internal/redis/script"
+)
+
+// All keys have the hash tag {fg} of the replicas' other keys. keyTenant plus a tenant's name is a hash: its levels, and the
+// windows of each replica process (reserve.lua). It expires three minutes after its last use, or an hour after the end of
+// its windows.
+const (
+	keyTenant = "foregate:{fg}:ledger1:tenant:"
+	keyProbe  = keyTenant + "/probe" // for testing a recovery; no tenant's name has a slash
+
+	expiry       = (maxLevel + 1) * time.Minute // longer than the longest drain
+	windowExpiry = time.Hour
 )
 
 const (
@@ -19,15 +32,12 @@ const (
 	// denyTime is how much longer than the budget of time a request with on_redis_loss: deny waits: a late answer is
 	// better than none.
 	denyTime = 100 * time.Millisecond
+)
 
-	// refreshInterval is how often a tenant without changes is sent: so reservations stay known for the 30 s of the script, and
-	// so does what the others have spent. Of those without a request in progress, it is maxRefreshed.
-	refreshInterval = 5 * time.Second
-	maxRefreshed    = 2000
-	// refillTime is for how long budgets are not decided by Redis' sums after it has lost data: every process has sent its own
-	// again by then.
-	refillTime = 2500 * time.Millisecond
-	flushBatch = 256 // calls in one round trip
+var (
+	//go:embed reserve.lua
+	reserveSource string
+	reserveScript = script.New(reserveSource)
 )
 
 // What a call of the script does.
@@ -49,71 +59,73 @@ var errReply = errors.New("the key is not a tenant's")
 
 // call is a call of the script about a tenant.
 type call struct {
-	tenant          *tenant
-	limits, budgets bool   // what it asks for
-	charge          charge // to the levels
-	unsynced        unsynced
-	version, known  int64 // of the windows; 0: they are not told
-	begins          [len(periods)]int64
-	args            [3]string // numbers, field, windows
+	tenant  *tenant
+	of      *Request // that waits for it; nil for none
+	charge  charge   // to the levels
+	untold  charge   // of these, what was admitted without Redis
+	leased  int64    // requests of a lease
+	version int64    // of the windows; 0: they are not told
+	begins  begins
+	args    [3]string // numbers, field, windows
 }
 
-// newCall makes a call about a tenant with its present state: for a reservation, or else with its corrections. The caller holds the
-// lock.
-func (l *Ledger) newCall(t *tenant, g *Reservation, replicas int, now time.Time) *call {
-	c := &call{tenant: t, known: t.known}
-	what, limit, ask := callTell, t.limit, amounts{}
+// newCall makes a call about a tenant with its present state: for a reservation and a lease, or else with its corrections. The
+// caller holds the lock.
+func (l *Ledger) newCall(t *tenant, g *Reservation, lease int64, replicas int, now time.Time) *call {
+	c := &call{tenant: t, leased: lease}
 	if l.redis == nil {
 		return c
 	}
+	what, limit, ask := callTell, t.limit, amounts{}
+	var most [len(periods)]amounts
 	if g != nil {
-		what, limit, c.charge, ask = callAsk, g.request.Limit, g.charge, g.ask
-		c.limits, c.budgets = limit.perMinute(), len(g.request.Budgets) > 0
+		what, limit, c.of, c.charge = callAsk, g.request.Limit, &g.request, g.charge.plus(g.charge, int(lease))
+		ask = amounts{g.ask.tokens * (1 + lease), g.ask.nanos * (1 + lease)}
+		for _, b := range g.request.Budgets {
+			m := &most[indexOf(b)]
+			m.tokens, m.nanos = max(m.tokens, b.Tokens), max(m.nanos, b.NanoUSD)
+		}
 	} else {
+		t.release()
 		c.charge, t.corrections = t.corrections, charge{}
-	}
-	w := limit.shared()
-	if g == nil || c.limits && !l.asker.Away() { // otherwise Redis is not told
-		c.unsynced = t.takeUnsynced(w, l.own(limit, replicas), replicas, now)
+		c.untold = t.tellAlone(l.own(limit, replicas), now)
+		c.charge = c.charge.plus(c.untold, 1)
 	}
 	if budgeted, _ := t.budgeted(now); budgeted {
 		t.version++
 		c.version = t.version
 	}
-	c.fill(what, w, ask, expiryOf(t, now))
-	var most [len(periods)]amounts
-	if g != nil {
-		for _, b := range g.request.Budgets {
-			i := indexOf(b)
-			most[i].tokens, most[i].nanos = max(most[i].tokens, b.Tokens), max(most[i].nanos, b.NanoUSD)
-		}
-	}
-	c.window(most)
+	c.encode(what, limit.shared(), ask, most, now)
 	return c
 }
 
-// fill writes the arguments of a call but for the windows.
-func (c *call) fill(what int, w rates, ask amounts, keep time.Duration) {
-	b := strconv.AppendInt(make([]byte, 0, 256), int64(what), 10)
-	for _, f := range [...]float64{w.requests.perMinute, w.requests.slack, w.tokens.perMinute, w.tokens.slack, w.high.perMinute, w.high.slack} {
-		b = strconv.AppendFloat(append(b, ' '), f, 'f', -1, 64) // the Lua of the embedded Redis reads no exponents
+// encode writes the arguments of a call.
+func (c *call) encode(what int, w rates, ask amounts, most [len(periods)]amounts, now time.Time) {
+	numbers := appendNumbers(nil, what)
+	for _, r := range w {
+		numbers = appendNumbers(numbers, r.perMinute, r.slack)
 	}
-	b = appendNumbers(b, c.charge.requests, c.charge.tokens, c.charge.high)
-	for _, f := range [...]float64{c.unsynced.requests, c.unsynced.tokens, c.unsynced.minRequests, c.unsynced.minTokens} {
-		b = strconv.AppendFloat(append(b, ' '), f, 'f', -1, 64)
-	}
-	c.args[0] = string(appendNumbers(b, c.version, ask.tokens, ask.nanos, keep.Milliseconds()))
-}
-
-// window adds the windows of the tenant.
-func (c *call) window(most [len(periods)]amounts) {
-	numbers, told := []byte(c.args[0]), strconv.AppendInt(nil, c.version, 10)
+	keep := expiry
+	numbers = appendNumbers(numbers, c.charge[:]...)
+	told, windows := appendNumbers(nil, c.version), []byte(nil)
 	for i := range c.tenant.windows {
 		w := &c.tenant.windows[i]
-		c.begins[i] = w.begin
-		numbers, told = appendNumbers(numbers, w.begin, most[i].tokens, most[i].nanos), w.append(told)
+		if c.begins[i] = w.begin; w.end > 0 {
+			keep = max(keep, time.Unix(w.end, 0).Sub(now)+windowExpiry)
+		}
+		windows = appendNumbers(windows, w.begin, most[i].tokens, most[i].nanos)
+		told = appendNumbers(told, w.begin, w.own.settled.tokens, w.own.settled.nanos, w.own.reserved.tokens, w.own.reserved.nanos)
 	}
-	c.args = [3]string{string(numbers), c.tenant.field, string(told)}
+	numbers = appendNumbers(numbers, c.version, ask.tokens, ask.nanos, keep.Milliseconds())
+	c.args = [3]string{string(append(numbers, windows...)[1:]), c.tenant.field, string(told[1:])}
+}
+
+// appendNumbers appends numbers, each after a space, as the scripts read them: the Lua of the embedded Redis reads no exponents.
+func appendNumbers[T int | int64 | float64](b []byte, numbers ...T) []byte {
+	for _, n := range numbers {
+		b = strconv.AppendFloat(append(b, ' '), float64(n), 'f', -1, 64)
+	}
+	return b
 }
 
 // send puts the call into a pipeline.
@@ -123,11 +135,10 @@ func (c *call) send(ctx context.Context, to redis.Scripter) {
 
 // answer is a reply of the script.
 type answer struct {
-	refused          int // 0: not
-	demoted          bool
-	requests, tokens float64 // levels
-	before           int64   // version that Redis had
-	others           [len(periods)]part
+	refused int // 0: not
+	demoted bool
+	levels  [numHeard]float64
+	others  [len(periods)]part
 }
 
 // parse parses the script's reply.
@@ -136,21 +147,12 @@ func parse(cmd *redis.Cmd) (a answer, err error) {
 	if err != nil {
 		return answer{}, err
 	}
-	const fixed = 5
-	var n [fixed + 4*len(periods)]int64
-	words := strings.Fields(text)
-	if len(words) != len(n) {
+	const fixed = 4
+	n, err := decode(text)
+	if err != nil || len(n) != fixed+4*len(periods) || slices.Min(n) < 0 || n[0] > refusedTokens+2*int64(len(periods)) {
 		return answer{}, fmt.Errorf("%w: %.64q", errReply, text)
 	}
-	for i, word := range words {
-		if n[i], err = strconv.ParseInt(word, 10, 64); err != nil || n[i] < 0 || n[i] > maxAmount {
-			return answer{}, fmt.Errorf("%w: %.64q", errReply, text)
-		}
-	}
-	if n[0] > refusedTokens+2*int64(len(periods)) {
-		return answer{}, fmt.Errorf("%w: verdict %d", errReply, n[0])
-	}
-	a = answer{refused: int(n[0]), demoted: n[1] == 1, requests: float64(n[2]) / 1000, tokens: float64(n[3]) / 1000, before: n[4]}
+	a = answer{refused: int(n[0]), demoted: n[1] == 1, levels: [numHeard]float64{float64(n[2]) / 1000, float64(n[3]) / 1000}}
 	for i := range a.others {
 		o := n[fixed+4*i:]
 		a.others[i] = part{amounts{o[0], o[1]}, amounts{o[2], o[3]}}
@@ -161,14 +163,7 @@ func parse(cmd *redis.Cmd) (a answer, err error) {
 // newAsker makes the client for calls that a request waits for.
 func (l *Ledger) newAsker() *lookup.Client {
 	return lookup.New(lookup.Options{
-		Budget: func() time.Duration {
-			if l.o.Budget != nil {
-				if d := l.o.Budget(); d > 0 {
-					return d
-				}
-			}
-			return defaultWait
-		},
+		Budget:   l.o.Budget,
 		Slots:    maxLookups,
 		IsAnswer: func(err error) bool { return errors.Is(err, errReply) },
 		OnAway: func(err error) {
@@ -181,32 +176,27 @@ func (l *Ledger) newAsker() *lookup.Client {
 
 // lookup calls Redis, waits at most for the budget of time, and returns how it ended; unless that is shared, the answer's
 // budgets must not be used, and its limits only if it is refilling. A later answer goes to the windows, too.
-func (l *Ledger) lookup(ctx context.Context, c *call, deny bool) (a answer, result string) {
+func (l *Ledger) lookup(ctx context.Context, c *call) (a answer, result string) {
 	late := lookup.Late[answer]{OnLate: func(_ context.Context, a answer) { l.hear(c, a) }}
-	if deny {
+	if c.of.denies() != nil {
 		late.Extra = denyTime
 	}
-	a, err := lookup.Do(ctx, l.asker, func(ctx context.Context) (answer, error) { return l.ask(ctx, c) }, late)
+	a, err := lookup.Do(ctx, l.asker, func(ctx context.Context) (answer, error) { return l.run(ctx, c) }, late)
 	result = l.asker.Result(err)
-	if c.limits {
-		l.metrics.limits.WithLabelValues(result).Inc()
-	}
+	limits := result
 	if err == nil && !l.hear(c, a) {
 		result = resultRefilling
 	}
-	if c.budgets {
-		l.metrics.budgets.WithLabelValues(result).Inc()
-	}
+	l.metrics.asked(c.of, limits, result)
 	return a, result
 }
 
-// ask makes one round trip; two more if Redis does not know the script.
-func (l *Ledger) ask(ctx context.Context, c *call) (answer, error) {
+// run makes one round trip; two more if Redis does not know the script.
+func (l *Ledger) run(ctx context.Context, c *call) (answer, error) {
 	return parse(l.scripts.Run(ctx, reserveScript, []string{keyTenant + c.tenant.name}, c.args[0], c.args[1], c.args[2]))
 }
 
-// hear takes over a reply, and reports whether its sums may be used: not after Redis has lost data. That shows here if it
-// has an older version of this process' part than it had confirmed.
+// hear takes over a reply, and reports whether its sums may be used: not for a while after Redis has lost data.
 func (l *Ledger) hear(c *call, a answer) bool {
 	now := l.now()
 	l.mu.Lock()
@@ -215,15 +205,7 @@ func (l *Ledger) hear(c *call, a answer) bool {
 	if c.version == 0 {
 		return true
 	}
-	if a.before < c.known {
-		t.doubt = now.Add(refillTime)
-		t.known = a.before
-		l.send(t)
-	}
-	if a.refused == 0 {
-		t.known = max(t.known, c.version)
-	}
-	if now.Before(t.doubt) || now.Before(l.doubt) {
+	if now.Before(l.doubt) {
 		return false
 	}
 	if c.version < t.heard {
@@ -236,138 +218,4 @@ func (l *Ledger) hear(c *call, a answer) bool {
 		}
 	}
 	return true
-}
-
-// Lost says that Redis has lost data. It returns at once: within a quarter of a second [Ledger.Run] and [Ledger.RunUsage] send
-// again what this process knows.
-func (l *Ledger) Lost() {
-	l.lost.Store(true)
-	l.usage.republish()
-}
-
-// Run tells Redis what requests have used, every 250 ms, and probes an unavailable Redis, until ctx ends. Then it tells
-// the rest and waits for calls in progress, at most a second, and returns nil.
-func (l *Ledger) Run(ctx context.Context) error {
-	l.refreshed = l.now()
-	if l.redis == nil {
-		<-ctx.Done()
-		return nil
-	}
-	l.load(context.WithoutCancel(ctx))
-	l.asker.Run(ctx, lookup.Background{
-		Flush: func(flush context.Context) {
-			l.refresh()
-			if ctx.Err() != nil || !l.asker.Away() { // at the end also if Redis was unavailable of late
-				l.flush(flush)
-			}
-		},
-		Probe: func(ctx context.Context) error {
-			c := &call{tenant: &tenant{name: strings.TrimPrefix(keyProbe, keyTenant), field: l.process}}
-			c.fill(callTell, Limit{RPM: 1}.shared(), amounts{}, expiry)
-			c.window([len(periods)]amounts{})
-			_, err := l.ask(ctx, c)
-			return err
-		},
-		Back: func(ctx context.Context) {
-			l.flush(ctx) // what this replica has counted alone
-			l.log.Info().Msg("tenants' limits and budgets are counted over all replicas again")
-		},
-	})
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if n := len(l.unsent); n > 0 {
-		l.log.Warn().Int("tenants", n).Msg("the last state of tenants' limits and budgets could not be sent to Redis")
-	}
-	return nil
-}
-
-// load loads the script. A failure shows at the first request.
-func (l *Ledger) load(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, lookup.BackgroundTime)
-	defer cancel()
-	_ = l.scripts.Load(ctx, keyTenant)
-}
-
-// refresh has tenants sent: all after a loss of data, and every five seconds those with budgets that are quiet, each time others,
-// because the order of a map is random, and all with reservations.
-func (l *Ledger) refresh() {
-	now, lost := l.now(), l.lost.Swap(false)
-	if !lost && now.Sub(l.refreshed) < refreshInterval {
-		return
-	}
-	l.refreshed = now
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if lost {
-		l.doubt = now.Add(refillTime)
-		l.log.Warn().Msg("Redis has lost tenants' limits and budgets, or is new: replicas fill it again, and count budgets for themselves until then")
-	}
-	quiet := 0
-	for _, e := range l.tenants.byName {
-		t := e.Value.(*tenant)
-		budgeted, idle := t.budgeted(now)
-		if idle {
-			quiet++
-		}
-		switch {
-		case lost:
-			t.alone = t.limit.perMinute()
-			l.send(t)
-		case budgeted && (!idle || quiet <= maxRefreshed):
-			l.send(t)
-		}
-	}
-}
-
-// flush tells Redis what it may not know.
-func (l *Ledger) flush(ctx context.Context) {
-	l.mu.Lock()
-	list := make([]*tenant, 0, len(l.unsent))
-	for t := range l.unsent {
-		list = append(list, t)
-	}
-	l.mu.Unlock()
-	for len(list) > 0 {
-		n := min(len(list), flushBatch)
-		if !l.tell(ctx, list[:n]) {
-			return
-		}
-		list = list[n:]
-	}
-}
-
-// tell makes one round trip; two more if Redis does not know the script. It reports whether Redis has answered. Windows that
-// failed are told again; corrections of levels are not, because they may have been counted: what is charged too much drains
-// away.
-func (l *Ledger) tell(ctx context.Context, list []*tenant) bool {
-	replicas, now, pipe := l.replicas(), l.now(), l.scripts.Pipeline()
-	calls := make([]*call, 0, len(list))
-	l.mu.Lock()
-	for _, t := range list {
-		delete(l.unsent, t) // from here on, every change is told anew
-		c := l.newCall(t, nil, replicas, now)
-		calls = append(calls, c)
-		c.send(ctx, pipe)
-	}
-	l.mu.Unlock()
-	cmds := pipe.Cmds()
-	answered := l.scripts.Exec(ctx, pipe, lookup.BackgroundTime) == nil
-	for i, c := range calls {
-		if answered {
-			if a, err := parse(cmds[i].(*redis.Cmd)); err == nil {
-				l.hear(c, a)
-				continue
-			}
-		}
-		l.mu.Lock()
-		if c.charge != (charge{}) {
-			l.metrics.dropped.Inc()
-		}
-		c.tenant.alone = c.tenant.alone || c.unsynced != unsynced{}
-		if c.version > 0 {
-			l.send(c.tenant)
-		}
-		l.mu.Unlock()
-	}
-	return answered
 }

@@ -34,49 +34,48 @@ func (e *ParamError) Error() string { return e.Name + ": " + e.Message }
 // ParseQuery parses the parameters of a query, "" for a missing one. The default is the current month until today, by
 // tenant. With only to, the query begins with that day's month. Errors are of type *ParamError.
 func ParseQuery(from, to, by string, now time.Time) (q Query, err error) {
-	q.To = pageOf(now).begin()
-	if to != "" {
-		if q.To, err = parseDay("to", to); err != nil {
-			return Query{}, err
-		}
+	if q.From, q.To, err = parseDays(from, to, MaxDays, now); err != nil {
+		return Query{}, err
 	}
-	q.From = q.To.AddDate(0, 0, 1-q.To.Day())
-	if from != "" {
-		if q.From, err = parseDay("from", from); err != nil {
-			return Query{}, err
-		}
+	if from == "" {
+		q.From = q.To.AddDate(0, 0, 1-q.To.Day())
 	}
-	first, last := q.From.Format(time.DateOnly), q.To.Format(time.DateOnly)
-	switch days := pageOf(q.To) - pageOf(q.From) + 1; {
-	case days < 1:
-		return Query{}, &ParamError{"from", fmt.Sprintf("%s is after %s; both are UTC days and included", first, last)}
-	case days > MaxDays:
-		return Query{}, &ParamError{"from", fmt.Sprintf("%s … %s are %d days; want at most %d", first, last, days, MaxDays)}
+	if by == "" {
+		by = string(ByTenant)
 	}
-	q.By, err = parseBy(by)
-	return q, err
-}
-
-func parseDay(name, text string) (time.Time, error) {
-	t, err := time.Parse(time.DateOnly, text)
-	if err != nil || t.Year() < 1970 {
-		return time.Time{}, &ParamError{name, "want a UTC day such as 2026-11-23"}
-	}
-	return t, nil
-}
-
-func parseBy(text string) (by []Dimension, err error) {
-	if text == "" {
-		return []Dimension{ByTenant}, nil
-	}
-	for word := range strings.SplitSeq(text, ",") {
+	for word := range strings.SplitSeq(by, ",") {
 		d := Dimension(strings.TrimSpace(word))
-		if !slices.Contains([]Dimension{ByTenant, ByRoute, ByDay}, d) || slices.Contains(by, d) {
-			return nil, &ParamError{"by", "want tenant, route and day, one or more of them, each once, such as tenant,day"}
+		if !slices.Contains([]Dimension{ByTenant, ByRoute, ByDay}, d) || slices.Contains(q.By, d) {
+			return Query{}, &ParamError{"by", "want tenant, route and day, one or more of them, each once, such as tenant,day"}
 		}
-		by = append(by, d)
+		q.By = append(q.By, d)
 	}
-	return by, nil
+	return q, nil
+}
+
+// parseDays parses the first and the last day of a query; both are today by default.
+func parseDays(from, to string, most day, now time.Time) (first, last time.Time, err error) {
+	parse := func(name, text string, otherwise time.Time) time.Time {
+		if text == "" {
+			return otherwise
+		}
+		t, wrong := time.Parse(time.DateOnly, text)
+		if wrong != nil || t.Year() < 1970 {
+			err = &ParamError{name, "want a UTC day such as 2026-11-23"}
+		}
+		return t
+	}
+	last = parse("to", to, dayOf(now).begin())
+	first = parse("from", from, last)
+	f, l := first.Format(time.DateOnly), last.Format(time.DateOnly)
+	switch days := dayOf(last) - dayOf(first) + 1; {
+	case err != nil:
+	case days < 1:
+		err = &ParamError{"from", fmt.Sprintf("%s is after %s; both are UTC days and included", f, l)}
+	case days > most:
+		err = &ParamError{"from", fmt.Sprintf("%s … %s are %d days; want at most %d", f, l, days, most)}
+	}
+	return first, last, err
 }
 
 // Whose usage a report shows.
@@ -91,16 +90,21 @@ const MaxReportRows = 20_000
 // ErrTooManyRows means that a report has more rows than are told.
 var ErrTooManyRows = fmt.Errorf("the usage has more than %d rows", MaxReportRows)
 
+// Span says whose usage a report shows, and of which UTC days.
+type Span struct {
+	From    string     `json:"from"` // the first and the last day, both included
+	To      string     `json:"to"`
+	Scope   string     `json:"scope"`           // fleet, or replica: the one that was asked
+	Since   *time.Time `json:"since,omitempty"` // where usage is only in the process' memory, or in a Redis inside it: its start
+	Damaged int        `json:"damaged_fields"`  // fields in Redis that are not usage and were not counted
+}
+
 // Report is the usage of some UTC days, as GET /admin/usage shows it.
 type Report struct {
-	From    string      `json:"from"` // the first and the last day, both included
-	To      string      `json:"to"`
-	By      []Dimension `json:"by"`
-	Scope   string      `json:"scope"`           // fleet, or replica: the one that was asked
-	Since   *time.Time  `json:"since,omitempty"` // where usage is only in the process' memory, or in a Redis inside it: its start
-	Damaged int         `json:"damaged_fields"`  // fields in Redis that are not usage and were not counted
-	Rows    []Row       `json:"rows"`            // ordered by their groups
-	Total   Row         `json:"total"`
+	Span
+	By    []Dimension `json:"by"`
+	Rows  []Row       `json:"rows"` // ordered by their groups
+	Total Row         `json:"total"`
 }
 
 // Row is the usage of one group. What the report is not grouped by is "".
@@ -123,57 +127,57 @@ func (r *Row) Group(by Dimension) string {
 	return r.Day
 }
 
-func rowOf(c Counts) Row { return Row{Counts: c, USD: c.DraftUSD + c.TargetUSD} }
+// read reads rows of some days, and says what they are.
+func (l *Ledger) read(ctx context.Context, kind string, from, to time.Time, see func(day, rowKey, sums)) (s Span, err error) {
+	s = Span{From: from.Format(time.DateOnly), To: to.Format(time.DateOnly), Scope: ScopeFleet}
+	if l.redis == nil {
+		s.Scope = ScopeReplica
+	}
+	if l.redis == nil || l.o.Embedded {
+		s.Since = &l.book.began
+	}
+	if s.Damaged, err = l.readRows(ctx, kind, dayOf(from), dayOf(to), see); s.Damaged > 0 {
+		l.log.Warn().Int("fields", s.Damaged).Msg("usage in Redis has fields that are not usage; they are not counted")
+	}
+	return s, err
+}
 
 // Read returns the usage of the fleet, or of this process without Redis. Errors are [ErrAway], [ErrTooManyRows] and the
 // context's.
 func (l *Ledger) Read(ctx context.Context, q Query) (*Report, error) {
-	type group struct{ tenant, route, day string }
-	groups, total := map[group]*Counts{}, Counts{}
-	report := &Report{From: q.From.Format(time.DateOnly), To: q.To.Format(time.DateOnly), By: q.By, Scope: ScopeFleet}
-	if l.redis == nil {
-		report.Scope = ScopeReplica
-	}
-	if l.redis == nil || l.o.Embedded {
-		report.Since = &l.usage.began
-	}
-	var err error
-	report.Damaged, err = l.readRows(ctx, pageOf(q.From), pageOf(q.To), func(p page, key rowKey, n sums) {
-		c := countsOf(n)
-		total.Add(&c)
-		var g group
+	rows, total := map[Row]*Row{}, Row{} // by their groups
+	span, err := l.read(ctx, pageUsage, q.From, q.To, func(d day, key rowKey, n sums) {
+		total.Counts.add(n)
+		var g Row
 		for _, by := range q.By {
 			switch by {
 			case ByTenant:
-				g.tenant = key.tenant
+				g.Tenant = key.name
 			case ByRoute:
-				g.route = key.route
+				g.Route = key.route
 			case ByDay:
-				g.day = p.begin().Format(time.DateOnly)
+				g.Day = d.begin().Format(time.DateOnly)
 			}
 		}
-		all := groups[g]
-		if all == nil && len(groups) > MaxReportRows {
-			return
-		} else if all == nil {
-			all = &Counts{}
-			groups[g] = all
+		if rows[g] == nil && len(rows) <= MaxReportRows {
+			first := g
+			rows[g] = &first
 		}
-		all.Add(&c)
+		if row := rows[g]; row != nil {
+			row.add(n)
+		}
 	})
 	switch {
 	case err != nil:
 		return nil, err
-	case len(groups) > MaxReportRows:
+	case len(rows) > MaxReportRows:
 		return nil, ErrTooManyRows
-	case report.Damaged > 0:
-		l.log.Warn().Int("fields", report.Damaged).Msg("usage in Redis has fields that are not usage; they are not counted")
 	}
-	report.Rows, report.Total = make([]Row, 0, len(groups)), rowOf(total)
-	for g, c := range groups {
-		row := rowOf(*c)
-		row.Tenant, row.Route, row.Day = g.tenant, g.route, g.day
-		report.Rows = append(report.Rows, row)
+	total.USD = total.Counts.USD()
+	report := &Report{Span: span, By: q.By, Rows: make([]Row, 0, len(rows)), Total: total}
+	for _, row := range rows {
+		row.USD = row.Counts.USD()
+		report.Rows = append(report.Rows, *row)
 	}
 	slices.SortFunc(report.Rows, func(a, b Row) int {
 		for _, by := range report.By {

@@ -12,6 +12,9 @@ const (
 	retryShare = 0.1
 	// retryMinTries is the number of first tries below which the budget does not fall.
 	retryMinTries = 10
+	// maxPromise is the longest wait after which clients are told to retry. With the spread that the gateway adds it is less than
+	// the minute that the SDKs obey.
+	maxPromise = 50 * time.Second
 )
 
 // retryBudget is the budget of one tenant's retries after a 5xx: of those with X-Should-Retry: true. Each gets a place of its own,
@@ -35,32 +38,43 @@ func (r *retryBudget) first(now time.Time) {
 	r.firsts++
 }
 
-// advise gives a refused client that would come again after wait a place, and returns the wait until then. False: it is too far.
-func (r *retryBudget) advise(wait time.Duration, now time.Time) (time.Duration, bool) {
-	r.forget(now)
-	turn := max(wait, r.free.Sub(now))
-	if turn > max(wait, maxPromise) {
+// AdviseRetry reports whether a client may be told to retry after a 5xx, and after which wait, which is never shorter than the given
+// one. Those of a tenant that obey arrive no faster than a tenth of its recent first tries, or one in 14 s if there were fewer than
+// ten. Each replica counts for itself. Callers that were refused before Reserve, "" among them, share one budget; retry says that
+// such a caller was refused before.
+func (l *Ledger) AdviseRetry(tenant string, retry bool, wait time.Duration) (time.Duration, bool) {
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	budget := &l.unknownRetries
+	if t := l.tenants[tenant]; t != nil {
+		budget = &t.retries
+	} else if !retry {
+		budget.first(now)
+	}
+	budget.forget(now)
+	each := retryShare * max(budget.firsts, retryMinTries) * math.Ln2 / retryHalfLife.Seconds() // places in a second
+	return takePlace(&budget.free, wait, max(wait, maxPromise), time.Duration(float64(time.Second)/each), now)
+}
+
+// takePlace gives a refused client that would come again after wait a place of its own behind those that wait already, a step after
+// the one before it, and returns the wait until then. False: it is further off than most, so the client is not told to retry.
+func takePlace(free *time.Time, wait, most, step time.Duration, now time.Time) (time.Duration, bool) {
+	turn := max(wait, free.Sub(now))
+	if turn > most {
 		return wait, false
 	}
-	each := retryShare * max(r.firsts, retryMinTries) * math.Ln2 / retryHalfLife.Seconds() // places in a second
-	r.free = now.Add(turn + time.Duration(float64(time.Second)/each))
+	*free = now.Add(turn + step)
 	return turn, true
 }
 
-// maxPromise is the longest wait after which clients are told to retry. With the spread that the gateway adds it is less than the
-// minute that the SDKs obey.
-const maxPromise = 50 * time.Second
-
-// promise gives a refused client a place of its own behind those that wait already, a step after the one before it, and sets the wait
-// until then. So no more clients are told to retry than the limit admits, and those that obey are admitted, if nobody else takes
-// their places. If the place is too far, the wait stays, and the client is not told to retry.
+// promise gives a client that a limit has refused a place. So no more clients are told to retry than the limit admits, and those
+// that obey are admitted, if nobody else takes their places.
 func (t *tenant) promise(e *LimitError, step time.Duration, now time.Time) {
-	turn := max(e.Wait, t.promised[e.Limit].Sub(now))
-	if turn > maxPromise {
-		return
-	}
 	if t.promised == nil {
 		t.promised = map[Kind]time.Time{}
 	}
-	e.Retry, e.Wait, t.promised[e.Limit] = true, turn, now.Add(turn+step)
+	free := t.promised[e.Limit]
+	e.Wait, e.Retry = takePlace(&free, e.Wait, maxPromise, step, now)
+	t.promised[e.Limit] = free
 }

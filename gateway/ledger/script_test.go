@@ -16,18 +16,15 @@ import (
 
 // model is what the script keeps of a tenant, in a few lines of Go: levels, and of each process a version and its parts.
 type model struct {
-	requests, tokens, high bucket
-	versions               [3]int64
-	parts                  [3]part
+	levels   levels
+	versions [3]int64
+	parts    [3]part
 }
 
 // apply is the script's arithmetic for one call of a process.
 func (m *model) apply(process int, c *call, what int, own part, ask amounts, most int64, w rates, now time.Time) (a answer) {
-	for b, r := range map[*bucket]rate{&m.requests: w.requests, &m.tokens: w.tokens, &m.high: w.high} {
-		b.drain(r, now)
-	}
-	a.before = m.versions[process]
-	newer := c.version > a.before
+	m.levels.add(charge{}, w, now)
+	newer := c.version > m.versions[process]
 	for i, p := range m.parts {
 		if i != process {
 			o := &a.others[0]
@@ -40,28 +37,26 @@ func (m *model) apply(process int, c *call, what int, own part, ask amounts, mos
 	}
 	n := c.charge
 	if what == callAsk {
-		r, k := m.requests.level-w.requests.slack, m.tokens.level-w.tokens.slack
+		r, k := m.levels.now[ofRequests]-w[ofRequests].slack, m.levels.now[ofTokens]-w[ofTokens].slack
 		sum := mine.total().plus(a.others[0].total()).tokens
 		switch {
-		case r > epsilon && r/w.requests.perMinute >= k/w.tokens.perMinute:
+		case r > epsilon && r/w[ofRequests].perMinute >= k/w[ofTokens].perMinute:
 			a.refused = refusedRequests
 		case k > epsilon:
 			a.refused = refusedTokens
 		case sum > most || sum-ask.tokens >= most:
 			a.refused = refusedWindow
-		case n.high > 0 && m.high.level > w.high.slack+epsilon:
-			a.demoted, n.high = true, 0
+		case n[ofHigh] > 0 && m.levels.now[ofHigh] > w[ofHigh].slack+epsilon:
+			a.demoted, n[ofHigh] = true, 0
 		}
 	}
 	if a.refused == 0 {
-		m.requests.add(w.requests, n.requests)
-		m.tokens.add(w.tokens, n.tokens)
-		m.high.add(w.high, n.high)
+		m.levels.add(n, w, now)
 		if newer {
 			m.versions[process], m.parts[process] = c.version, own
 		}
 	}
-	a.requests, a.tokens = m.requests.level, m.tokens.level
+	a.levels = [numHeard]float64(m.levels.now[:numHeard])
 	return a
 }
 
@@ -87,7 +82,7 @@ func TestTheScriptCountsAsItsModel(t *testing.T) {
 		last[i] = max(last[i], x.version)
 		if what == callAsk {
 			x.charge = charge{1, random.IntN(400), random.IntN(2)}
-			ask = amounts{tokens: int64(x.charge.tokens)}
+			ask = amounts{tokens: int64(x.charge[ofTokens])}
 			own.reserved = own.reserved.plus(ask)
 		} else {
 			x.charge = charge{-random.IntN(2), random.IntN(400) - 300, 0}
@@ -99,18 +94,17 @@ func TestTheScriptCountsAsItsModel(t *testing.T) {
 		}
 		begin := int64(1_799_997_600)
 		tn.windows[0] = window{begin: begin, end: begin + 3600, own: own}
-		x.fill(what, w, ask, time.Hour)
-		x.window([len(periods)]amounts{{tokens: most}})
+		x.encode(what, w, ask, [len(periods)]amounts{{tokens: most}}, now)
 		got, err := parse(redis.NewScript(reserveSource).Run(context.Background(), c, []string{keyTenant + "acme"}, x.args[0], x.args[1], x.args[2]))
 		if err != nil {
 			t.Fatal(err)
 		}
 		should := want.apply(i, x, what, own, ask, most, w, now)
 		refused[got.refused]++
-		if math.Abs(got.requests-should.requests) > 0.01 || math.Abs(got.tokens-should.tokens) > 0.01 {
-			t.Fatalf("levels %v %v, want %v %v", got.requests, got.tokens, should.requests, should.tokens)
+		if math.Abs(got.levels[0]-should.levels[0]) > 0.01 || math.Abs(got.levels[1]-should.levels[1]) > 0.01 {
+			t.Fatalf("levels %v, want %v", got.levels, should.levels)
 		}
-		got.requests, got.tokens = should.requests, should.tokens
+		got.levels = should.levels
 		if got != should {
 			t.Fatalf("%s: got %+v, want %+v", x.args, got, should)
 		}
@@ -144,15 +138,14 @@ func FuzzTenant(f *testing.F) {
 		tn := &tenant{name: "acme", field: "mine"}
 		ask := func(version int64) (answer, error) {
 			c := &call{tenant: tn, charge: charge{1, 10, 1}, version: version}
-			c.fill(callAsk, Limit{RPM: 600, TPM: 60_000, HighShare: 0.2}.shared(), amounts{7, 8}, time.Hour)
-			c.window([len(periods)]amounts{})
-			return l.ask(t.Context(), c)
+			c.encode(callAsk, Limit{RPM: 600, TPM: 60_000, HighShare: 0.2}.shared(), amounts{7, 8}, [len(periods)]amounts{}, time.Now())
+			return l.run(t.Context(), c)
 		}
 		got, err := ask(1)
 		if err != nil && !strings.Contains(err.Error(), errReply.Error()) || (err != nil) != text {
 			t.Fatalf("%q %q: %+v, %v", levels, field, got, err)
 		}
-		if got.requests > maxLevel*600 || got.tokens > maxLevel*60_000 {
+		if got.levels[ofRequests] > maxLevel*600 || got.levels[ofTokens] > maxLevel*60_000 {
 			t.Errorf("%q: %+v", levels, got)
 		}
 		if text {

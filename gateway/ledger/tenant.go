@@ -1,48 +1,76 @@
 package ledger
 
 import (
-	"container/list"
 	"math"
+	"strconv"
 	"time"
+
+	"github.com/foregate/foregate/gateway/identity"
 )
 
-// maxTenants bounds the memory, and maxPassed how many tenants that cannot be forgotten a new one looks at.
 const (
-	maxTenants = 10_000
-	maxPassed  = 64
+	maxTenants = 10_000 // bounds the memory
+	maxPassed  = 64     // tenants that a new one looks at for one to forget
 )
-
-// charge is what a request adds to a tenant's buckets; negative numbers are refunds.
-type charge struct{ requests, tokens, high int }
-
-func (a charge) plus(b charge) charge {
-	return charge{a.requests + b.requests, a.tokens + b.tokens, a.high + b.high}
-}
-
-func (a charge) negative() charge { return charge{-a.requests, -a.tokens, -a.high} }
-
-// unsynced is what Redis must take over from a replica that counted for itself: amounts to add, and then minimum levels.
-type unsynced struct{ requests, tokens, minRequests, minTokens float64 }
 
 // tenant is this replica's state of one tenant. The ledger's lock guards it.
 type tenant struct {
-	name, field string // field is that of its windows in Redis
+	name, field string    // field is that of its windows in Redis
+	used        time.Time // last
 
-	limit                  Limit // of its last request
-	requests, tokens, high bucket
-	slots                  int    // answers in progress that count
-	corrections            charge // corrections that Redis must be told
-	alone                  bool   // this replica admitted requests that Redis may not know
-	away                   bool   // it was also without Redis for longer than a few failures
-	retries                retryBudget
-	promised               map[Kind]time.Time // the next place that no client was told to wait for, by limit
+	limit       Limit  // of its last request
+	local       levels // of this replica by itself
+	slots       int    // answers in progress that count
+	corrections charge // of levels, that Redis must be told
+	untold      charge // what was admitted without Redis
+	retries     retryBudget
+	promised    map[Kind]time.Time // the next place that no client was told to wait for, by limit
 
 	windows [len(periods)]window
-	version int64     // of the last call about the windows
-	known   int64     // the highest that Redis has confirmed
-	heard   int64     // of the newest call whose reply was used
-	doubt   time.Time // until then Redis' sums lack something
-	pending int       // requests that wait for a reply
+	version int64 // of the last call about the windows
+	heard   int64 // of the newest call whose reply was used
+	pending int   // requests that wait for a reply
+
+	shared      [numHeard]float64 // levels in Redis as heard last
+	lease       lease
+	asked, last int // requests since Redis was told of the tenant last, and in the time before
+}
+
+// tenantOf returns or makes the tenant of a request; room is false if there are too many. The caller holds the lock.
+func (l *Ledger) tenantOf(a *Request, now time.Time) (t *tenant, room bool) {
+	t, room = l.tenants[a.Tenant], true
+	if t == nil {
+		l.made++
+		t = &tenant{name: a.Tenant, field: l.process + "." + strconv.FormatInt(l.made, 36)}
+		room = len(l.tenants) < maxTenants || l.forgetOne()
+		l.tenants[a.Tenant] = t
+	}
+	t.used = now
+	if !a.Fallback {
+		t.limit = a.Limit
+	}
+	return t, room
+}
+
+// forgetOne forgets the tenant that was silent longest of some that may be forgotten: no request may change it, and Redis knows its
+// budgets. False: none of those may. The caller holds the lock.
+func (l *Ledger) forgetOne() bool {
+	var oldest *tenant
+	passed := 0
+	for _, t := range l.tenants {
+		_, unsent := l.unsent[t]
+		budgeted, quiet := t.budgeted(l.now())
+		if t.slots == 0 && t.pending == 0 && !unsent && quiet && (!budgeted || l.redis != nil) && (oldest == nil || t.used.Before(oldest.used)) {
+			oldest = t
+		}
+		if passed++; passed == maxPassed {
+			break
+		}
+	}
+	if oldest != nil {
+		delete(l.tenants, oldest.name)
+	}
+	return oldest != nil
 }
 
 // budgeted reports whether a window of the tenant is not over; quiet that none has a request in progress.
@@ -57,47 +85,31 @@ func (t *tenant) budgeted(now time.Time) (budgeted, quiet bool) {
 	return budgeted, quiet
 }
 
-// tenants holds the most recent tenants; the caller holds the lock.
-type tenants struct {
-	byName map[string]*list.Element
-	recent list.List // of *tenant, the most recent first
+// begins opens the windows of budgets.
+func (t *tenant) begins(budgets []identity.Budget, now time.Time) (all begins) {
+	for _, b := range budgets {
+		w := &t.windows[indexOf(b)]
+		w.open(b.Per, now)
+		all[indexOf(b)] = w.begin
+	}
+	return all
 }
 
-// find returns a tenant, nil if it is not among the recent ones.
-func (ts *tenants) find(name string) *tenant {
-	e := ts.byName[name]
-	if e == nil {
-		return nil
-	}
-	ts.recent.MoveToFront(e)
-	return e.Value.(*tenant)
-}
-
-// insert adds a tenant. If there are too many, the one that was silent longest is forgotten of those that may be; false:
-// there was none among those that were looked at, which are not looked at again soon.
-func (ts *tenants) insert(t *tenant, forgettable func(*tenant) bool) (room bool) {
-	if ts.byName == nil {
-		ts.byName = map[string]*list.Element{}
-	}
-	room = ts.recent.Len() < maxTenants
-	for passed := 0; !room && passed < maxPassed; passed++ {
-		e := ts.recent.Back()
-		if room = forgettable(e.Value.(*tenant)); room {
-			ts.recent.Remove(e)
-			delete(ts.byName, e.Value.(*tenant).name)
-		} else {
-			ts.recent.MoveToFront(e)
+// reserve reserves n times an amount in windows, or frees it, n below 0, where they are not over. It reports whether one is not.
+func (t *tenant) reserve(in begins, a amounts, n int64) (changed bool) {
+	for i := range t.windows {
+		w := &t.windows[i]
+		switch r := &w.own.reserved; {
+		case in[i] == 0 || w.begin != in[i]:
+			continue
+		case n < 0:
+			*r = r.minus(a)
+		default:
+			*r = r.plus(amounts{a.tokens * n, a.nanos * n})
 		}
+		changed = true
 	}
-	ts.byName[t.name] = ts.recent.PushFront(t)
-	return room
-}
-
-// start sets the buckets of a new tenant: half of the slack of w, with capacity for at least two requests. Redis may know
-// more, but did not answer, and a replica that has just started must not refuse a tenant that others admit.
-func (t *tenant) start(w rates, now time.Time) {
-	t.requests = bucket{math.Max(0, math.Min(w.requests.slack/2, w.requests.burst()-2)), now}
-	t.tokens, t.high = bucket{w.tokens.slack / 2, now}, bucket{0, now}
+	return changed
 }
 
 // acquireSlots takes a slot for each answer that a request asks for, or refuses it. One that asks for more than this
@@ -123,70 +135,18 @@ func (t *tenant) acquireSlots(a *Request, replicas int, now time.Time) (taken in
 	return want, nil
 }
 
-// admit decides about a request from this replica's own buckets.
-func (t *tenant) admit(n charge, w rates, now time.Time) (got answer) {
-	t.drain(w, now)
-	r, k := w.requests.wait(t.requests.level), w.tokens.wait(t.tokens.level)
-	switch {
-	case r == 0 && k == 0:
-		got.demoted = n.high > 0 && w.high.wait(t.high.level) > 0
-		if got.demoted {
-			n.high = 0
-		}
-		t.add(n, w, now)
-	case k > r:
-		got.refused = refusedTokens
-	default:
-		got.refused = refusedRequests
-	}
-	got.requests, got.tokens = t.requests.level, t.tokens.level
-	return got
-}
+// everything is more than any level: after a loss of data Redis must be told all.
+const everything = 1 << 40
 
-// add charges the buckets.
-func (t *tenant) add(n charge, w rates, now time.Time) {
-	t.drain(w, now)
-	t.requests.add(w.requests, n.requests)
-	t.tokens.add(w.tokens, n.tokens)
-	t.high.add(w.high, n.high)
-}
-
-// drain updates the buckets to now.
-func (t *tenant) drain(w rates, now time.Time) {
-	t.requests.drain(w.requests, now)
-	t.tokens.drain(w.tokens, now)
-	t.high.drain(w.high, now)
-}
-
-// follow takes over the levels that Redis returned, as one of n replicas: if Redis fails next, the tenant
-// continues here with this replica's share of the free part.
-func (t *tenant) follow(got answer, there, here rates, n int, now time.Time) {
-	t.away = false
-	if there.requests.perMinute > 0 {
-		t.requests = bucket{localLevel(got.requests, there.requests, here.requests, n), now}
+// tellAlone returns what Redis must be told of what was admitted without it: as much as has not drained since.
+func (t *tenant) tellAlone(here rates, now time.Time) (n charge) {
+	if t.untold == n {
+		return n
 	}
-	if there.tokens.perMinute > 0 {
-		t.tokens = bucket{localLevel(got.tokens, there.tokens, here.tokens, n), now}
+	t.local.add(charge{}, here, now)
+	for i, level := range t.local.now {
+		n[i] = min(t.untold[i], int(math.Round(level)))
 	}
-}
-
-// takeUnsynced returns what Redis must take over after requests were admitted without it, or data were lost: at least the
-// level that results if all n replicas are at this one's level, and, if Redis was unavailable for longer, this
-// replica's level in addition. It is returned once, until alone is set again.
-func (t *tenant) takeUnsynced(there, here rates, n int, now time.Time) (u unsynced) {
-	if !t.alone {
-		return unsynced{}
-	}
-	t.alone = false
-	t.drain(here, now)
-	if there.requests.perMinute > 0 {
-		u.minRequests = sharedLevel(t.requests.level, there.requests, here.requests, n)
-	}
-	if there.tokens.perMinute > 0 {
-		u.minTokens = sharedLevel(t.tokens.level, there.tokens, here.tokens, n)
-	}
-	if t.away {
-		u.requests, u.tokens = t.requests.level, t.tokens.level
-	}
-	return u
+	t.untold = charge{}
+	return n
 }

@@ -21,9 +21,11 @@ var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
 // some returns counts with a random number in every column.
 func some(r *rand.Rand) (c Counts) {
-	for _, n := range c.columns() {
-		*n = r.Int64N(1_000_000)
+	all := make(sums, numColumns)
+	for i := range all {
+		all[i] = r.Int64N(1_000_000)
 	}
+	c.add(all)
 	c.Requests, c.DraftsSaved = 1+r.Int64N(9), -c.DraftsSaved
 	return c
 }
@@ -84,7 +86,7 @@ func (w *world) work() {
 	for _, l := range w.ledgers {
 		for range w.random.IntN(20) {
 			c := some(w.random)
-			l.Add(w.now.Add(-time.Duration(w.random.IntN(3))*time.Minute), fmt.Sprint("tenant-", w.random.IntN(5)), fmt.Sprint("r|", w.random.IntN(3)), &c)
+			l.Add(&Use{Began: w.now.Add(-time.Duration(w.random.IntN(3)) * time.Minute), Tenant: fmt.Sprint("tenant-", w.random.IntN(5)), Route: fmt.Sprint("r|", w.random.IntN(3)), Counts: c})
 			w.want.Add(&c)
 		}
 	}
@@ -92,8 +94,11 @@ func (w *world) work() {
 
 func (w *world) write(stop bool) {
 	for _, l := range w.ledgers {
-		l.usage.rows.close(w.now, stop)
-		l.write(w.t.Context())
+		open := dayOf(w.now.Add(-closeAfter))
+		if stop {
+			open = dayOf(w.now) + 1
+		}
+		l.write(w.t.Context(), open)
 	}
 }
 
@@ -126,9 +131,8 @@ func TestUsageIsTheSumOfWhatReplicasCountWhateverRepliesAreLost(t *testing.T) {
 			w.faults.faulty = false
 			if round%10 == 9 { // a replica is replaced
 				old := w.ledgers[round%3]
-				old.usage.rows.close(w.now, true)
-				old.write(t.Context())
-				if n := old.pending(); n > 0 || old.usage.rows.held > 0 {
+				old.write(t.Context(), dayOf(w.now)+1)
+				if n := old.pending(); n > 0 || old.book.held > 0 {
 					t.Fatalf("%v requests are left behind", n)
 				}
 				w.ledgers[round%3] = w.ledger()
@@ -138,7 +142,7 @@ func TestUsageIsTheSumOfWhatReplicasCountWhateverRepliesAreLost(t *testing.T) {
 		}
 		w.write(true)
 		w.equal("at the end")
-		for _, name := range w.client.HKeys(t.Context(), pageOf(noon).key()).Val() {
+		for _, name := range w.client.HKeys(t.Context(), page{pageUsage, dayOf(noon)}.key()).Val() {
 			if strings.HasPrefix(name, "o") {
 				t.Errorf("%s was not folded", name)
 			}
@@ -149,7 +153,7 @@ func TestUsageIsTheSumOfWhatReplicasCountWhateverRepliesAreLost(t *testing.T) {
 func TestUsageIsWholeAfterRedisHasLostItOrCameBackWithOldData(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, addr string, c *redis.Client) {
 		w := newWorld(t, addr, 3)
-		key := pageOf(noon).key()
+		key := page{pageUsage, dayOf(noon)}.key()
 		for _, old := range []bool{false, true} {
 			w.work()
 			w.write(false)
@@ -178,17 +182,17 @@ func TestOtherThingsInRedisAreNotCounted(t *testing.T) {
 		w := newWorld(t, addr, 1)
 		w.work()
 		w.write(false)
-		day := pageOf(noon)
-		for field, value := range map[string]string{"r|acme|llama-3": "1 2 x", "r|acme": "1", "o|acme|x": "1", "z|a|b": "1", "": "1", "r|a|" + strings.Repeat("b", maxName): "1", "r|a|c": strings.Repeat("9", 30), "p|x": "y"} {
-			if err := c.HSet(t.Context(), day.key(), field, value).Err(); err != nil {
+		today := page{pageUsage, dayOf(noon)}
+		for field, value := range map[string]string{"r|acme|llama-3": "1 2 x", "r|acme": "1", "o|acme": "1", "z|a|b": "1", "": "1", "r|a|" + strings.Repeat("b", maxName): "1", "r|a|c": strings.Repeat("9", 30), "p|x": "y"} {
+			if err := c.HSet(t.Context(), today.key(), field, value).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := c.Set(t.Context(), (day - 1).key(), "a string", 0).Err(); err != nil {
+		if err := c.Set(t.Context(), page{pageUsage, today.day - 1}.key(), "a string", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 		r, err := w.ledgers[0].Read(t.Context(), Query{From: noon.AddDate(0, 0, -3), To: noon})
-		if err != nil || r.Total.Counts != w.want || r.Damaged != 8 {
+		if err != nil || r.Total.Counts != w.want || r.Damaged != 7 {
 			t.Errorf("%+v, want %+v, %v", r, w.want, err)
 		}
 	})
@@ -197,7 +201,7 @@ func TestOtherThingsInRedisAreNotCounted(t *testing.T) {
 func TestAHashThatIsFullTakesNoMoreAndNothingIsLost(t *testing.T) {
 	s := redistest.Start(t)
 	w := newWorld(t, s.Addr, 1)
-	key := pageOf(noon).key()
+	key := page{pageUsage, dayOf(noon)}.key()
 	fields := make([]any, 0, 2*maxFields)
 	for i := range maxFields {
 		fields = append(fields, fmt.Sprint("p|", i), "1")
@@ -207,7 +211,7 @@ func TestAHashThatIsFullTakesNoMoreAndNothingIsLost(t *testing.T) {
 	}
 	w.work()
 	w.write(false)
-	if l := w.ledgers[0]; !l.usage.away || l.pending() != float64(w.want.Requests) {
+	if l := w.ledgers[0]; !l.book.away || l.pending() != float64(w.want.Requests) {
 		t.Errorf("%v requests wait", l.pending())
 	}
 	if err := s.Client.Del(t.Context(), key).Err(); err != nil {
@@ -221,12 +225,13 @@ func TestOldDaysAreDeleted(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, addr string, c *redis.Client) {
 		w := newWorld(t, addr, 1)
 		var keys []string
-		for _, age := range []page{MaxDays - 1, MaxDays, MaxDays + 30} {
-			keys = append(keys, (pageOf(noon) - age).key())
+		for _, age := range []day{MaxDays - 1, MaxDays, MaxDays + 20} {
+			keys = append(keys, page{pageUsage, dayOf(noon) - age}.key())
 			if err := c.HSet(t.Context(), keys[len(keys)-1], "r|a|b", "1").Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
+		w.work()
 		w.write(false)
 		if n := c.Exists(t.Context(), keys...).Val(); n != 1 {
 			t.Errorf("%d days are left", n)
@@ -248,12 +253,12 @@ func TestUsageIsWrittenWhileARunAndTheRestAtItsEnd(t *testing.T) {
 			}
 			return told.Total.Requests
 		}
-		r.Add(now, "acme", "r", &Counts{Requests: 1})
+		r.Add(&Use{Began: now, Tenant: "acme", Route: "r", Counts: Counts{Requests: 1}})
 		time.Sleep(writeInterval + time.Second)
 		if n := requests(); n != 1 {
 			t.Errorf("%d requests after one interval", n)
 		}
-		r.Add(now, "acme", "r", &Counts{Requests: 1})
+		r.Add(&Use{Began: now, Tenant: "acme", Route: "r", Counts: Counts{Requests: 1}})
 		r.stop()
 		if n := requests(); n != 2 {
 			t.Errorf("%d requests after the end", n)
@@ -263,7 +268,7 @@ func TestUsageIsWrittenWhileARunAndTheRestAtItsEnd(t *testing.T) {
 
 func TestAStopWithASilentRedisEndsAndKeepsWhatIsLost(t *testing.T) {
 	l := New(Options{Redis: redistest.Client(t, redistest.Background(redistest.StartSilent(t)))})
-	l.Add(time.Now(), "acme", "r", &Counts{Requests: 3})
+	l.Add(&Use{Began: time.Now(), Tenant: "acme", Route: "r", Counts: Counts{Requests: 3}})
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	if err := l.RunUsage(ctx); err != nil || l.pending() != 3 {
@@ -277,7 +282,7 @@ func TestAStopWithASilentRedisEndsAndKeepsWhatIsLost(t *testing.T) {
 func TestTooManyTenantsShareARowPerRoute(t *testing.T) {
 	l := New(Options{})
 	for i := range 3 * maxRows {
-		l.Add(noon, fmt.Sprint("tenant-", i), fmt.Sprint("route-", i%2), &Counts{Requests: 1})
+		l.Add(&Use{Began: noon, Tenant: fmt.Sprint("tenant-", i), Route: fmt.Sprint("route-", i%2), Counts: Counts{Requests: 1}})
 	}
 	r := reportOf(t, l, "tenant,route")
 	if len(r.Rows) != maxRows+2 || r.Total.Requests != 3*maxRows {
@@ -291,13 +296,13 @@ func TestTooManyTenantsShareARowPerRoute(t *testing.T) {
 }
 
 func TestAllPagesTogetherAreBoundedAndOldOnesAreForgotten(t *testing.T) {
-	var r rows
-	for day := range page(2 * MaxDays) {
+	var r book
+	for d := range day(2 * MaxDays) {
 		for i := range 100 {
-			r.add(day, fmt.Sprint(i), "r", sums{1})
+			r.add(page{pageUsage, d}, fmt.Sprint(i), "r", sums{1})
 		}
 		if len(r.pages) > MaxDays || r.held > maxHeldRows+MaxDays {
-			t.Fatalf("on day %d: %d days, %d rows", day, len(r.pages), r.held)
+			t.Fatalf("on day %d: %d days, %d rows", d, len(r.pages), r.held)
 		}
 	}
 	n := 0
@@ -326,7 +331,7 @@ func reportOf(t *testing.T, l *Ledger, by string) *Report {
 func TestRowsAreGroupedAndOrderedAsAsked(t *testing.T) {
 	l := New(Options{})
 	for i := range 12 {
-		l.Add(noon.AddDate(0, 0, -i%3), fmt.Sprint("t", i%2), fmt.Sprint("r", i%4), &Counts{Requests: 1})
+		l.Add(&Use{Began: noon.AddDate(0, 0, -i%3), Tenant: fmt.Sprint("t", i%2), Route: fmt.Sprint("r", i%4), Counts: Counts{Requests: 1}})
 	}
 	for by, want := range map[string]string{
 		"tenant":       "t0:6 t1:6",
@@ -353,8 +358,8 @@ func TestAReportWithTooManyRowsIsRefused(t *testing.T) {
 	l := New(Options{})
 	for i := range MaxReportRows/maxRows + 1 {
 		for j := range maxRows {
-			l.usage.rows.held = 0 // as if other replicas had counted them
-			l.Add(noon.AddDate(0, 0, -i), fmt.Sprint(i, " ", j), "r", &Counts{Requests: 1})
+			l.book.held = 0 // as if other replicas had counted them
+			l.Add(&Use{Began: noon.AddDate(0, 0, -i), Tenant: fmt.Sprint(i, " ", j), Route: "r", Counts: Counts{Requests: 1}})
 		}
 	}
 	if _, err := l.Read(t.Context(), Query{From: noon.AddDate(0, 0, -30), To: noon, By: []Dimension{ByTenant}}); !errors.Is(err, ErrTooManyRows) {
@@ -428,11 +433,11 @@ func FuzzFieldsOfUsage(f *testing.F) {
 	f.Add("p|0123456789abcdef", "7")
 	f.Add("", "")
 	f.Fuzz(func(t *testing.T, field, value string) {
-		readPage(20780, map[string]string{field: value}, func(_ page, key rowKey, n sums) {
-			if len(key.tenant)+len(key.route) > maxName {
-				t.Errorf("a name of %d bytes", len(key.tenant)+len(key.route))
+		readPage(20780, map[string]string{field: value}, func(_ day, key rowKey, n sums) {
+			if len(key.name)+len(key.route) > maxName {
+				t.Errorf("a name of %d bytes", len(key.name)+len(key.route))
 			}
-			if again, err := decode(n.encode()); err != nil || fmt.Sprint(again) != fmt.Sprint(n) {
+			if again, err := decode(n.String()); err != nil || fmt.Sprint(again) != fmt.Sprint(n) {
 				t.Errorf("%q: %v is not written as it was read: %v", value, n, err)
 			}
 		})

@@ -3,7 +3,6 @@ package ledger
 import (
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/foregate/foregate/gateway/identity"
@@ -12,13 +11,16 @@ import (
 // maxAmount bounds every sum: 9e15 tokens, or 9 million USD. Lua and JSON count so far exactly.
 const maxAmount = 9_000_000_000_000_000
 
+// plus is a sum that stays within ±maxAmount.
+func plus(a, b int64) int64 { return max(-maxAmount, min(a+b, maxAmount)) }
+
 // periods are the lengths of windows, in the order of Redis.
 var periods = [...]identity.Period{identity.Hour, identity.Day, identity.Month}
 
 // indexOf is where a budget's window is among a tenant's.
 func indexOf(b identity.Budget) int { return max(0, slices.Index(periods[:], b.Per)) }
 
-// amounts are tokens and nano-dollars.
+// amounts are tokens and nano-dollars, 0 or more.
 type amounts struct{ tokens, nanos int64 }
 
 // nanos converts expected dollars to nano-dollars, rounded up. What is no price is 0.
@@ -30,7 +32,7 @@ func nanos(usd float64) int64 {
 }
 
 func (a amounts) plus(b amounts) amounts {
-	return amounts{min(a.tokens+b.tokens, maxAmount), min(a.nanos+b.nanos, maxAmount)}
+	return amounts{plus(a.tokens, b.tokens), plus(a.nanos, b.nanos)}
 }
 
 func (a amounts) minus(b amounts) amounts {
@@ -59,6 +61,9 @@ type window struct {
 	base       amounts // total of own when it was heard
 }
 
+// begins are those of windows; 0: none.
+type begins [len(periods)]int64
+
 // open begins the window of a period that a time is in, unless it has begun.
 func (w *window) open(per identity.Period, now time.Time) {
 	if now.Unix() >= w.end {
@@ -67,19 +72,16 @@ func (w *window) open(per identity.Period, now time.Time) {
 	}
 }
 
-// append writes the own part as Redis keeps it.
-func (w *window) append(b []byte) []byte {
-	for _, n := range [...]int64{w.begin, w.own.settled.tokens, w.own.settled.nanos, w.own.reserved.tokens, w.own.reserved.nanos} {
-		b = strconv.AppendInt(append(b, ' '), n, 10)
-	}
-	return b
-}
-
 // hear takes over the others' part.
 func (w *window) hear(others part) {
 	s := &w.others.settled
 	s.tokens, s.nanos = max(s.tokens, others.settled.tokens), max(s.nanos, others.settled.nanos)
 	w.others.reserved, w.base = others.reserved, w.own.total()
+}
+
+// left is what of a budget is neither settled nor reserved.
+func (w *window) left(b identity.Budget) int64 {
+	return max(0, limitOf(b)-w.others.total().of(b)-w.own.total().of(b))
 }
 
 // overdrawn reports whether what is settled, as far as this process knows, leaves no room for a request, whatever Redis says.

@@ -25,10 +25,11 @@ const (
 	defaultInterval = 500 * time.Millisecond
 	minInterval     = 50 * time.Millisecond
 	// maxInterval ensures two heartbeats within goneAfter.
-	maxInterval = 650 * time.Millisecond
-	tidyEvery   = 30 * time.Second
-	keepReading = 60 * time.Second // a reading that is not renewed is removed after it
-	publishable = 10 * time.Second // an older reading is useless
+	maxInterval   = 650 * time.Millisecond
+	aloneInterval = 900 * time.Millisecond // without others: a new one, and what is purged or drained there, is heard of within a second
+	tidyEvery     = 30 * time.Second
+	keepReading   = 60 * time.Second // a reading that is not renewed is removed after it
+	publishable   = 10 * time.Second // an older reading is useless
 )
 
 // Pool receives what other replicas share. Only [Fleet.Run]'s goroutine calls its methods, which must not block.
@@ -55,7 +56,7 @@ type Options struct {
 	Lost []func()
 	// Expect is the minimum number of replicas; 0 is 1.
 	Expect int
-	// Interval is the time between ticks, live, 50..650 ms; nil or 0 is 500 ms, at least that while the replica is alone.
+	// Interval is the time between ticks, live, 50..650 ms; nil or 0 is 500 ms. While the replica is alone it is 900 ms.
 	Interval func() time.Duration
 
 	Logger     zerolog.Logger

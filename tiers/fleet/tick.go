@@ -42,11 +42,10 @@ func (f *Fleet) pause() time.Duration {
 	if f.interval != nil {
 		d = cmp.Or(f.interval(), d)
 	}
-	d = min(max(d, minInterval), maxInterval)
-	if v := f.view.Load(); v != nil && len(v.members) == 1 {
-		d = max(d, defaultInterval) // nobody waits for what it tells
+	if v := f.view.Load(); v != nil && len(v.members) == 1 && v.mode(time.Now()) == Shared {
+		return aloneInterval // nobody waits for what it tells
 	}
-	return min(beat.Next(d), maxInterval)
+	return min(beat.Next(min(max(d, minInterval), maxInterval)), maxInterval)
 }
 
 // tick sends and receives everything once, in one round trip without errors. If Redis refuses the heartbeat,

@@ -49,6 +49,7 @@ type Client struct {
 	slots chan struct{} // of calls in flight
 	away  atomic.Bool   // written under mu
 	left  chan struct{} // Redis is left alone since now
+	wake  chan struct{} // there is something to flush
 
 	mu       sync.Mutex
 	failures int // in a row
@@ -66,7 +67,7 @@ func New(o Options) *Client {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Client{o: o, slots: make(chan struct{}, o.Slots), left: make(chan struct{}, 1)}
+	return &Client{o: o, slots: make(chan struct{}, o.Slots), left: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
 }
 
 // Late is what becomes of a call that has no answer within the budget.
@@ -114,8 +115,10 @@ func Do[T any](ctx context.Context, c *Client, call func(context.Context) (T, er
 		select {
 		case reply <- o:
 		case <-left:
-			if cut {
-				c.recordLate(o.err, time.Since(began) > budget)
+			if late := time.Since(began) > budget; cut && o.err == nil && late {
+				c.record(ErrLate)
+			} else if cut {
+				c.record(o.err)
 			}
 			if o.err == nil && late.OnLate != nil {
 				_, _ = recovered(func() (T, error) { late.OnLate(detached, o.answer); return none, nil })
@@ -169,14 +172,6 @@ func (c *Client) record(err error) {
 	}
 }
 
-// recordLate is record of a call whose wait was shorter than the budget.
-func (c *Client) recordLate(err error, late bool) {
-	if err == nil && late {
-		err = ErrLate
-	}
-	c.record(err)
-}
-
 // schedule sets the time of the next probe; mu is held.
 func (c *Client) schedule() { c.probeAt = c.o.Now().Add(pause + rand.N(pause/2)) }
 
@@ -214,7 +209,6 @@ func (c *Client) Result(err error) string {
 }
 
 const (
-	flushInterval = 250 * time.Millisecond // far fewer round trips than requests
 	// BackgroundTime bounds a round trip that no request waits for.
 	BackgroundTime = 250 * time.Millisecond
 	restTime       = time.Second // for calls in flight at the end
@@ -222,32 +216,45 @@ const (
 
 // Background is what the owner of a [Client] does in the background.
 type Background struct {
-	Flush func(context.Context)       // tells Redis what it must know, every 250 ms and at the end; nil: nothing
+	Flush func(context.Context)       // tells Redis what it must know; nil: nothing
+	Pause time.Duration               // from [Client.Wake] to a flush
+	Most  time.Duration               // from one flush to the next
 	Probe func(context.Context) error // calls Redis as a request would
 	Back  func(context.Context)       // is called when Redis answers again, before requests ask it
+}
+
+// Wake has [Client.Run] flush soon.
+func (c *Client) Wake() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
 }
 
 // Run flushes, and tries a Redis that is left alone, until ctx ends. Then it flushes once more, and waits for the calls in
 // flight, a second at most.
 func (c *Client) Run(ctx context.Context, b Background) {
 	whole := context.WithoutCancel(ctx)
-	flush := time.NewTimer(beat.Next(flushInterval))
-	defer flush.Stop()
 	if b.Flush == nil {
-		b.Flush = func(context.Context) {}
-		flush.Stop() // nothing wakes a client that has nothing to do
+		b.Flush, b.Most = func(context.Context) {}, time.Hour
 	}
+	flush := time.NewTimer(beat.Next(b.Most))
+	defer flush.Stop()
 	try := time.NewTimer(c.untilProbe())
 	defer try.Stop()
-	for {
+	for wake := c.wake; ; {
 		select {
 		case <-ctx.Done():
 			b.Flush(whole)
 			c.Drain(restTime)
 			return
+		case <-wake:
+			wake = nil // more until then change nothing
+			flush.Reset(min(beat.Next(b.Pause), b.Pause))
 		case <-flush.C:
+			wake = c.wake
 			b.Flush(whole)
-			flush.Reset(beat.Next(flushInterval))
+			flush.Reset(beat.Next(b.Most))
 		case <-c.left:
 			try.Reset(c.untilProbe())
 		case <-try.C:
@@ -294,9 +301,6 @@ func (c *Client) untilProbe() time.Duration {
 	defer c.mu.Unlock()
 	return c.probeAt.Sub(c.o.Now())
 }
-
-// InFlight is how many calls are.
-func (c *Client) InFlight() int { return len(c.slots) }
 
 // Drain waits for the calls in flight, no longer than atMost. Later ones are [ErrBusy].
 func (c *Client) Drain(atMost time.Duration) {

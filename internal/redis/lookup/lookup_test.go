@@ -45,8 +45,8 @@ func TestAQuestionIsWaitedForNoLongerThanTheBudget(t *testing.T) {
 		if took := time.Since(began); took != 2*budget-1 {
 			t.Errorf("waited for %v", took)
 		}
-		if a.InFlight() != 1 {
-			t.Errorf("%d are under way", a.InFlight())
+		if len(a.slots) != 1 {
+			t.Errorf("%d are under way", len(a.slots))
 		}
 		a.Drain(time.Second)
 		if took := time.Since(began); took != 2*budget-1+time.Second {
@@ -92,7 +92,7 @@ func TestQuestionsUnderWayAreBounded(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if a.InFlight() != 0 {
+		if len(a.slots) != 0 {
 			t.Error("the slots are not given back")
 		}
 	})
