@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -330,20 +329,5 @@ func TestARouteWithoutBackendsSaysWhenToComeBack(t *testing.T) {
 			}
 		}
 		soon(t, "nothing is under way", func() bool { return g.idle() })
-	}
-}
-
-func TestNamesAreMatchedInOneFormAtATime(t *testing.T) {
-	views := []pool.Backend{{Pool: "p", ID: "h-80", URL: "http://h/a"}, {Pool: "p", ID: "h-80-b", URL: "http://h:80/b"}, {Pool: "q", ID: "x", URL: "nonsense"}}
-	for name, want := range map[string][]string{
-		"h-80": {"h-80"}, "h:80": {"h-80", "h-80-b"}, "h": {"h-80", "h-80-b"}, "http://h/b/": {"h-80-b"}, "http://h": nil, "h/a": nil, "": nil, "://": nil, "http://": nil, "[": nil,
-	} {
-		var got []string
-		for _, v := range matchBackends(views, "", name) {
-			got = append(got, v.ID)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%q: got %q, want %q", name, got, want)
-		}
 	}
 }

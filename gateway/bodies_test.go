@@ -89,34 +89,6 @@ func FuzzNobodyGetsMoreThanThereIs(f *testing.F) {
 	})
 }
 
-func TestBytesAreHeldUntilTheRequestIsOver(t *testing.T) {
-	b := room(10, 90)
-	first := beginBody(t, b, "acme")
-	for _, n := range []int64{4, 30, 30, 10} { // it never falls
-		if err := first.charge(n); err != nil {
-			t.Fatal(err)
-		}
-	}
-	expectHeld(t, b, 1, 30, 1)
-	second, other := beginBody(t, b, "acme"), beginBody(t, b, "other")
-	if err := second.charge(30); err != nil {
-		t.Fatal(err)
-	}
-	if err := second.charge(31); reasonOf(err) != "tenant_bytes" {
-		t.Errorf("beyond two thirds: %v", err)
-	}
-	if err := other.charge(31); reasonOf(err) != "bytes" {
-		t.Errorf("beyond all: %v", err)
-	}
-	if err := other.charge(30); err != nil {
-		t.Errorf("what is free: %v", err)
-	}
-	for _, one := range []*body{first, second, other} {
-		one.release()
-	}
-	expectHeld(t, b, 0, 0, 0)
-}
-
 func TestAClaimBeyondWhatThereIsIsRefusedAtOnceAndCostsNothingElse(t *testing.T) {
 	b := room(10, 90)
 	if err := beginBody(t, b, "acme").charge(50); err != nil {

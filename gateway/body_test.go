@@ -9,20 +9,6 @@ import (
 	"time"
 )
 
-func TestABufferGrowsByWhatHasCome(t *testing.T) {
-	const maximum = 4 << 20
-	for _, tc := range []struct{ have, claimed, want int64 }{
-		{0, 0, 0}, {0, 100, 100}, {0, minBuffer, minBuffer}, {0, maximum, minBuffer}, {0, 1 << 62, minBuffer}, {minProof - 1, maximum, minBuffer},
-		{minProof, 10_000, 10_000}, {minProof, atOnce, atOnce}, {minProof, atOnce + 1, maxUnproved}, {minBuffer, maximum, maxUnproved},
-		{maxUnproved - 1, maximum, maxUnproved}, {maxUnproved, maximum, maximum}, {100, 100, 100}, {atOnce, atOnce, atOnce},
-		{0, -1, minBuffer}, {minBuffer, -1, 2 * minBuffer}, {maxUnproved, -1, 2 * maxUnproved}, {3 << 20, -1, maximum + 1},
-	} {
-		if got := nextBuffer(tc.have, tc.claimed, maximum); got != tc.want {
-			t.Errorf("%d of %d have come: %d, want %d", tc.have, tc.claimed, got, tc.want)
-		}
-	}
-}
-
 func TestBodiesOfEverySizeAreReadWhole(t *testing.T) {
 	const maximum = 1 << 20
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

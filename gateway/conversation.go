@@ -23,16 +23,11 @@ type conversation struct {
 }
 
 // makeConversation makes a conversation with the items of the body.
-func (g *Gateway) makeConversation(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
-	in, err := g.enter(l, w, r)
-	if err != nil {
-		return err
-	}
-	defer in.leave()
+func (g *Gateway) makeConversation(in *admittedRequest, l *accessRecord, w http.ResponseWriter, r *http.Request) error {
 	if !g.keepsResponses(l) {
 		return &clientapi.EngineOnlyError{Field: "conversation", Reason: clientapi.ReasonState}
 	}
-	items, metadata, err := g.conversationItems(&in)
+	items, metadata, err := g.conversationItems(in)
 	if err != nil {
 		return err
 	}

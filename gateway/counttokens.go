@@ -21,12 +21,7 @@ var errNoTokenizer = refuse("unknown_url", "The engines of this model tell no to
 
 // countTokens counts the tokens of the prompt of a message, as the tokenizer of the target's engines does. What only an engine
 // can do is forwarded if passthrough lists the path, and refused otherwise.
-func (g *Gateway) countTokens(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
-	in, err := g.enter(l, w, r)
-	if err != nil {
-		return err
-	}
-	defer in.leave()
+func (g *Gateway) countTokens(in *admittedRequest, l *accessRecord, w http.ResponseWriter, r *http.Request) error {
 	env, err := openai.Peek(countTokensPath, in.body, g.opts.Scan)
 	if err != nil {
 		return err
@@ -38,7 +33,7 @@ func (g *Gateway) countTokens(l *accessRecord, w http.ResponseWriter, r *http.Re
 	if !route.Target.Tokenizes() {
 		return g.forwardOr(errNoTokenizer, countTokensPath, env)(l, w, r)
 	}
-	t, err := g.translate(messages.API{Counts: true}, messagesCost, &in)
+	t, err := g.translate(messages.API{Counts: true}, messagesCost, in)
 	if e, ok := errors.AsType[*clientapi.EngineOnlyError](err); ok {
 		return g.forwardOr(engineOnly(countTokensPath, e), countTokensPath, env)(l, w, r)
 	}

@@ -77,16 +77,26 @@ func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request)
 	return a, nil
 }
 
-// generate answers chat completions and completions through the cascade.
-func (g *Gateway) generate(kind openai.Kind) handler {
+// admittedHandler is a handler of requests whose body was read.
+type admittedHandler func(in *admittedRequest, l *accessRecord, w http.ResponseWriter, r *http.Request) error
+
+// admit is the handler that reads the body.
+func (g *Gateway) admit(h admittedHandler) handler {
 	return func(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
 		in, err := g.enter(l, w, r)
 		if err != nil {
 			return err
 		}
 		defer in.leave()
-		return g.answer(clientBody{kind, in.body, g.opts.Scan, nil}, &in, l, w, r)
+		return h(&in, l, w, r)
 	}
+}
+
+// generate answers chat completions and completions through the cascade.
+func (g *Gateway) generate(kind openai.Kind) handler {
+	return g.admit(func(in *admittedRequest, l *accessRecord, w http.ResponseWriter, r *http.Request) error {
+		return g.answer(clientBody{kind, in.body, g.opts.Scan, nil}, in, l, w, r)
+	})
 }
 
 // clientBody is a body for the cascade, and the limits that hold for it.
@@ -166,18 +176,13 @@ func (g *Gateway) assign(route *tiers.Route, l *accessRecord, body *openai.Reque
 
 // forward passes an allowed path through to the target pool.
 func (g *Gateway) forward(path string) handler {
-	return func(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
-		in, err := g.enter(l, w, r)
-		if err != nil {
-			return err
-		}
-		defer in.leave()
+	return g.admit(func(in *admittedRequest, l *accessRecord, w http.ResponseWriter, r *http.Request) error {
 		env, err := openai.Peek(path, in.body, g.opts.Scan)
 		if err != nil {
 			return err
 		}
 		return g.forwardBody(path, env, l, w, r)
-	}
+	})
 }
 
 // forwardBody passes a request that was read through to the target pool, on a route with variants that of the incumbent:

@@ -6,9 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -154,34 +152,6 @@ func TestAConnectionOfHTTP2ThatTakesNothingHoldsNoGeneration(t *testing.T) {
 		t.Fatal("a client that reads nothing holds its generation")
 	}
 	soon(t, "nothing is under way", b.idle)
-}
-
-func TestABlockedWriteResetsItsStreamOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const wait = 10 * time.Second
-		var resets atomic.Int32
-		g := &writeGuard{reset: func() { resets.Add(1) }}
-		expect := func(what string, want int32) {
-			t.Helper()
-			synctest.Wait()
-			if got := resets.Load(); got != want {
-				t.Errorf("%s: %d resets, want %d", what, got, want)
-			}
-		}
-		for range 3 {
-			g.begin(wait)
-			time.Sleep(wait - time.Millisecond)
-			g.end()
-			time.Sleep(2 * wait)
-			expect("writes in time, and pauses", 0)
-		}
-		g.begin(wait)
-		time.Sleep(wait)
-		expect("a blocked write", 1)
-		time.Sleep(2 * wait)
-		expect("a write that the reset does not end", 1)
-		g.end()
-	})
 }
 
 func TestRapidResetsTakeNoMoreThanOneConnectionsStreams(t *testing.T) {

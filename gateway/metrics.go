@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/foregate/foregate/gateway/pipeline"
 )
@@ -29,36 +30,33 @@ const tierCache = "cache"
 var latencyBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640}
 
 func newMetrics(reg prometheus.Registerer) *metrics {
-	m := &metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+	f := promauto.With(reg)
+	return &metrics{
+		requests: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "foregate_requests_total", Help: "Requests by route, the tier that answered, status and priority. 504 with tier cache is a request that only the cache might answer (only-if-cached).",
 		}, []string{"route", "tier", "code", "priority"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		duration: f.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "llm_request_duration_seconds", Help: "Seconds from the request to the end of its answer.", Buckets: latencyBuckets,
 		}, []string{"cache_hit", "model"}),
-		firstByte: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		firstByte: f.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "foregate_time_to_first_token_seconds", Help: "Seconds from the request to the first byte of its answer.", Buckets: latencyBuckets,
 		}, []string{"route", "tier"}),
-		shed: prometheus.NewCounterVec(prometheus.CounterOpts{
+		shed: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "foregate_shed_total", Help: "Requests shed with 503 because a pool had no capacity, by reason.",
 		}, []string{"priority", "pool", "reason"}),
-		diverted: prometheus.NewCounterVec(prometheus.CounterOpts{
+		diverted: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "foregate_canary_diverted_total", Help: "Requests of routes with several targets that the first of them answered, because the pool of their conversation took none.",
 		}, []string{"route", "pool"}),
-		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+		inFlight: f.NewGauge(prometheus.GaugeOpts{
 			Name: "foregate_requests_in_flight", Help: "Requests in flight.",
 		}),
-		conns: prometheus.NewGauge(prometheus.GaugeOpts{
+		conns: f.NewGauge(prometheus.GaugeOpts{
 			Name: "foregate_connections", Help: "Open connections of the public listener.",
 		}),
-		panics: prometheus.NewCounter(prometheus.CounterOpts{
+		panics: f.NewCounter(prometheus.CounterOpts{
 			Name: "foregate_panics_total", Help: "Panics that were recovered.",
 		}),
 	}
-	if reg != nil {
-		reg.MustRegister(m.requests, m.duration, m.firstByte, m.shed, m.diverted, m.inFlight, m.conns, m.panics)
-	}
-	return m
 }
 
 // request counts a finished request. Requests without a known route share the empty label.

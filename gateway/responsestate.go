@@ -196,7 +196,7 @@ func stateProblem(err error, field string) error {
 func (g *Gateway) responseRoutes(r chi.Router) {
 	r.Get(responsesPath+"/{id}", g.handle(g.storedResponse))
 	r.Delete(responsesPath+"/{id}", g.handle(g.deleteStored))
-	r.Post(conversationsPath, g.handle(g.makeConversation))
+	r.Post(conversationsPath, g.handle(g.admit(g.makeConversation)))
 	r.Get(conversationsPath+"/{id}", g.handle(g.storedResponse))
 	r.Delete(conversationsPath+"/{id}", g.handle(g.deleteStored))
 }

@@ -25,7 +25,7 @@ func (g *Gateway) routes() http.Handler {
 
 // posts are the handlers of POST by path.
 func (g *Gateway) posts() map[string]handler {
-	posts := map[string]handler{"/v1/chat/completions": g.generate(openai.Chat), "/v1/completions": g.generate(openai.Completion), countTokensPath: g.countTokens}
+	posts := map[string]handler{"/v1/chat/completions": g.generate(openai.Chat), "/v1/completions": g.generate(openai.Completion), countTokensPath: g.admit(g.countTokens)}
 	for path, api := range clientAPIs {
 		posts[path] = g.generateAs(api, path)
 	}

@@ -53,12 +53,4 @@ func TestTheStatusTellsWhatTheGatewayAndWhatTheReplicaKnow(t *testing.T) {
 			t.Errorf("%s: status %d, want %d: %s", at, status, want, body)
 		}
 	}
-	for _, at := range []string{"/admin/status", "/admin/settings"} {
-		if status, _ := g.send(t, http.MethodPost, admin+at, ""); status != http.StatusMethodNotAllowed {
-			t.Errorf("POST %s: status %d", at, status)
-		}
-		if status, _ := g.send(t, http.MethodGet, g.url+at, ""); status != http.StatusNotFound {
-			t.Errorf("%s on the public listener: status %d", at, status)
-		}
-	}
 }

@@ -140,12 +140,7 @@ func badAnswer(err error) error {
 // generateAs answers the requests of another API through the cascade. Requests that only an engine's own implementation
 // can serve are forwarded to the target if passthrough lists the path, and refused otherwise.
 func (g *Gateway) generateAs(api *clientAPI, path string) handler {
-	return func(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
-		in, err := g.enter(l, w, r)
-		if err != nil {
-			return err
-		}
-		defer in.leave()
+	return g.admit(func(in *admittedRequest, l *accessRecord, w http.ResponseWriter, r *http.Request) error {
 		limits := g.opts.Scan
 		if api.stateful {
 			limits.Own = responses.Stateful
@@ -154,8 +149,8 @@ func (g *Gateway) generateAs(api *clientAPI, path string) handler {
 		if err != nil {
 			return err
 		}
-		speaks, after := g.translator(r.Context(), api, &in, l)
-		translated, err := g.translate(speaks, api.cost, &in)
+		speaks, after := g.translator(r.Context(), api, in, l)
+		translated, err := g.translate(speaks, api.cost, in)
 		after()
 		if e, ok := errors.AsType[*clientapi.EngineOnlyError](err); ok {
 			if env.Own() {
@@ -167,8 +162,8 @@ func (g *Gateway) generateAs(api *clientAPI, path string) handler {
 			return err
 		}
 		translated.TellThinking(g.opts.Cascade.Thinks(env.Name))
-		return g.answer(g.chatOf(translated, l), &in, l, w, r)
-	}
+		return g.answer(g.chatOf(translated, l), in, l, w, r)
+	})
 }
 
 // translate translates a body. The memory for that is charged while it lasts, and the chat completion as long as the body is.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
 // twoTenants have no limits of their own.
@@ -52,36 +51,6 @@ func TestATenantsPlaceIsTakenBeforeItsBodyIsRead(t *testing.T) {
 	if r := b.as(t, "other", short); r.status != http.StatusOK {
 		t.Errorf("another tenant: %d %s", r.status, r.body)
 	}
-}
-
-// TestALargeBodyHasOnePlaceUntilItsRequestIsOver has its answer hang.
-func TestALargeBodyHasOnePlaceUntilItsRequestIsOver(t *testing.T) {
-	sim := simulator(t)
-	b := limited(t, sim.URL(), nil, identity.Tenant{ID: "acme", Concurrent: 1})
-	large := `,"pad":"` + strings.Repeat("x", 100<<10) + `"`
-	for range 2 { // the place is given back
-		if r := b.as(t, "acme", short+large); r.status != http.StatusOK {
-			t.Fatalf("%d %s", r.status, r.body)
-		}
-	}
-	sim.SetFault(vllmsim.Fault{Hang: "stream", AfterTokens: 1})
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.url+"/v1/chat/completions",
-		strings.NewReader(`{"model":"llama-3","stream":true,"messages":[{"role":"user","content":"hi"}]`+large+`}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Tenant-ID", "acme")
-	resp, err := b.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r := b.as(t, "acme", short); r.status != http.StatusTooManyRequests {
-		t.Errorf("a small one beside it: %d %s", r.status, r.body)
-	}
-	_ = resp.Body.Close()
-	sim.SetFault(vllmsim.Fault{})
-	soon(t, "the place is free", func() bool { return b.as(t, "acme", short).status == http.StatusOK })
 }
 
 // TestStalledUploadsOfOneTenantLeaveRoomForOthers fills what one tenant can get.
