@@ -19,7 +19,7 @@ import (
 	"github.com/foregate/foregate/gateway/receipts"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/dispatch"
-	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/inflight"
 )
 
 // Codes of the access record that are no HTTP status.
@@ -177,7 +177,7 @@ func (g *Gateway) settle(l *accessRecord, r *http.Request) {
 	e.Msg("request")
 }
 
-func recordReceipt(e *zerolog.Event, rc *receipt.Receipt) *zerolog.Event {
+func recordReceipt(e *zerolog.Event, rc *inflight.Receipt) *zerolog.Event {
 	return e.Str("route", rc.Route).Str("tier", string(rc.Tier)).Str("acceptance", rc.Acceptance()).
 		Array("attempts", (*attempts)(&rc.Tries)).Dur("queued_ms", rc.Waited).Dur("first_byte_ms", rc.First).Str("finish", rc.Finish).
 		Int("prompt_tokens", rc.PromptTokens).Int("accepted_tokens", rc.AcceptedTokens).

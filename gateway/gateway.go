@@ -144,7 +144,7 @@ func New(o Options) (*Gateway, error) {
 // newPipeline wires the request pipeline.
 func (g *Gateway) newPipeline() *pipeline.Pipeline {
 	o := pipeline.Options{
-		Cascade: g.opts.Cascade, Outside: g.opts.Cascade, Ledger: g.opts.Ledger, Generations: g.opts.Generations,
+		Cascade: g.opts.Cascade, Ledger: g.opts.Ledger, Generations: g.opts.Generations,
 		HighShare:   func() float64 { return g.opts.Settings.Snapshot().Global().Limit.HighPriorityShare },
 		CacheConfig: func(route string) cache.Config { return g.opts.Settings.Snapshot().Route(route).Cache },
 		Salt:        g.opts.Salt, WouldFailAgain: wouldFailAgain, IsShed: func(err error) bool { return errors.Is(err, admission.ErrShed) }, Base: g.streams,

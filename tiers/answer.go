@@ -4,117 +4,141 @@ import (
 	"context"
 
 	"github.com/foregate/foregate/tiers/audit"
-	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/receipt"
-	"github.com/foregate/foregate/tiers/strategy"
+	"github.com/foregate/foregate/tiers/prefix"
 )
 
-// Sink writes an answer to the client. Begin is called once, before the first Write. Each Write holds whole frames and
-// is flushed.
-type Sink interface {
-	Begin(Head) error
-	Write(p []byte) error
-}
-
-// Head holds what is known of an answer at its first byte.
-type Head struct {
-	strategy.Head
-	ContentType string           // of an answer that passes through; "" otherwise
-	Receipt     *receipt.Receipt // what is recorded so far
-}
-
-// headed adds the receipt to the head of an answer. Strategies never read it.
-type headed struct {
-	Sink
-	receipt *receipt.Receipt
-}
-
-// Begin implements [strategy.Sink].
-func (s *headed) Begin(h strategy.Head) error { return s.Sink.Begin(Head{Head: h, Receipt: s.receipt}) }
-
-// Answer answers one request into sink. The receipt is never nil. After an error before the first byte nothing was
-// written. After the first byte the error is a *[strategy.BrokenError] or the sink's own. When the client disconnects,
-// ctx ends and all upstream calls are cancelled.
-func (c *Cascade) Answer(ctx context.Context, a Request, sink Sink) (*receipt.Receipt, error) {
-	rc := receipt.New(a.Body.Model, c.now())
-	r, answer, err := c.newAnswer(&a, sink, rc)
-	if err != nil {
-		return rc, err
-	}
-	err = answer.Run(ctx)
-	c.settle(r, answer, rc, err)
-	if err == nil && a.Confirmation != nil {
-		c.keep(r, &a, answer.Outcome())
-	}
-	return rc, err
-}
-
-// newAnswer returns a request and its answer, which has not started. What it needs of the stack is free again when the
-// answer waits for its engine.
-func (c *Cascade) newAnswer(a *Request, sink Sink, rc *receipt.Receipt) (*inflight.Request, *strategy.Answer, error) {
-	rt, err := c.routeOf(a.Route, a.Body.Model)
-	if err != nil {
-		return nil, nil, err
-	}
-	cfg := a.Config
-	if cfg == nil {
-		live := rt.Config()
-		cfg = &live
-	}
-	r := c.newRequest(rt, cfg, a)
-	record := *receipt.NewRecorder(rc, c.now)
-	record.RecordPlan(r.Plan, r.AuditDecision)
-	return r, strategy.New(strategy.Options{
-		Request: r, Record: record, Sink: &headed{sink, rc}, Observer: a.Observer, Auditor: c.newAuditor(r, a), Sent: a.Sent,
-	}), nil
-}
-
-// settle records the outcome of an answer.
-func (c *Cascade) settle(r *inflight.Request, answer *strategy.Answer, rc *receipt.Receipt, err error) {
-	c.metrics.countOutcome(rc, r.Config.Mode)
-	c.recordOutcome(r, answer.Outcome(), receipt.NewRecorder(rc, c.now), err)
-}
-
-// newRequest decides how the request is answered and returns it with the plan.
-func (c *Cascade) newRequest(rt *Route, cfg *plan.Config, a *Request) *inflight.Request {
-	f := c.facts(rt, a.Body, a.Tier) // read once, so that all decisions use the same capabilities
+// Arrive takes a request up: it reads the settings of its route and what its engines can do, once, and says what they
+// allow. Nothing is decided yet, and the response cache may have the answer.
+func (c *Cascade) Arrive(rt *Route, a inflight.Arrival) *inflight.Request {
+	r := &inflight.Request{Arrival: a, Config: rt.Config().Stricter(a.Demand), Prices: rt.Prices, Services: c.services}
+	r.Facts = c.facts(rt, a.Body, a.Demanded)
 	if a.PerTenantEvidence {
-		f.EvidenceTenant = a.Tenant
+		r.Facts.EvidenceTenant = a.Tenant
 	}
-	r := c.unplanned(rt, cfg, a, f)
-	c.decide(rt, r, a, f)
-	return r
-}
-
-// unplanned returns the request without a plan.
-func (c *Cascade) unplanned(rt *Route, cfg *plan.Config, a *Request, f plan.Facts) *inflight.Request {
-	r := &inflight.Request{Body: a.Body, Config: *cfg, Route: rt.Model, Tenant: a.Tenant, Class: a.Class, Salt: a.Salt, Services: c.services, Prices: rt.Prices, Variant: rt.variant()}
-	r.Identity = dispatch.Identity{ID: a.ID, Header: a.Header, Spans: a.Spans}
-	r.Demand = plan.DemandOf(a.Body, a.head())
-	r.Target = inflight.Pool{Pool: rt.Target, Capabilities: f.Target, Tier: plan.Target}
+	r.Plan = plan.Make(r.Config, r.Facts)
+	system, first := a.Body.Head()
+	r.Needs = plan.DemandOf(a.Body, prefix.Head{Tenant: a.Tenant, RAG: a.RAG, System: system, First: first})
+	r.Target = inflight.Pool{Pool: rt.Target, Capabilities: r.Facts.Target, Tier: plan.Target}
 	if rt.Draft != nil {
-		r.Draft = inflight.Pool{Pool: rt.Draft, Capabilities: f.Draft, Tier: plan.Draft}
+		r.Draft = inflight.Pool{Pool: rt.Draft, Capabilities: r.Facts.Draft, Tier: plan.Draft}
 	}
 	return r
 }
 
-// newAuditor returns the auditor of the request's draft, or nil if the draft is not audited. It starts shadow drafts.
-func (c *Cascade) newAuditor(r *inflight.Request, a *Request) strategy.Auditor {
-	if r.AuditDecision == nil || !r.AuditDecision.Own.Audited && !r.AuditDecision.Shadow {
+// Answer decides how a request is answered, answers it, and learns from the outcome. The request has a receipt afterwards,
+// also with an error. After an error before the first byte nothing was written. After the first byte the error is a
+// *[inflight.BrokenError] or the sink's own. When the client disconnects, ctx ends and all upstream calls are cancelled.
+func (c *Cascade) Answer(ctx context.Context, r *inflight.Request, to inflight.Delivery) error {
+	r.Receipt = inflight.NewReceipt(r.Body.Model, c.now())
+	c.decide(r, len(to.Sent) > 0)
+	err := r.Answer(ctx, to, c.auditorOf(r, to.Confirmation))
+	c.settle(r, err)
+	if err == nil && to.Confirmation != nil {
+		c.keep(r, to.Confirmation)
+	}
+	return err
+}
+
+// decide reads what a decision depends on, and makes it. resumes says that clients have a part of a lost answer.
+func (c *Cascade) decide(r *inflight.Request, resumes bool) {
+	in := plan.Inputs{
+		Plan: r.Plan, Config: &r.Config, Request: r.Body, Rejected: r.Rejected,
+		Resumes: resumes && r.Config.MidstreamFailover && r.Target.CanContinue(r.Body),
+	}
+	if r.Plan.Judged && !r.Rejected {
+		c.read(r, &in)
+	}
+	r.Decision = plan.Decide(&in)
+	t := r.Decision.Audit
+	if t == nil {
+		return
+	}
+	if t.Own.Audited {
+		c.audits.Tenants.Add(audit.Tenant{Key: in.Key, ID: r.Tenant}, c.now())
+	}
+	if r.Views.Own.New && r.Views.IsFirstTime(&r.Config.Risk) {
+		c.evidence.Drafted(in.Key, 0, 0) // start the warm-up now, not at the end of the first answer
+	}
+}
+
+// read reads prices, statistics, evidence and load for a draft that would be judged.
+func (c *Cascade) read(r *inflight.Request, in *plan.Inputs) {
+	in.Prices, in.Expected = r.TokenPrices(), c.costs.Expect(trafficClassOf(r, &r.Plan))
+	in.Explore = c.services.Random(r.ID, inflight.DrawExplore)
+	if !r.Config.Mode.Audited() {
+		return
+	}
+	in.All = c.auditsAll(r.Body.Model) // before the draft exists, and by earlier audits only
+	in.Key = plan.EvidenceKeyOf(r.Config, r.Facts)
+	if r.Facts.EvidenceTenant == "" && c.audits.Tenants.IsApart(audit.Tenant{Key: in.Key, ID: r.Tenant}, c.now()) {
+		r.Facts.EvidenceTenant = r.Tenant
+		in.Key = plan.EvidenceKeyOf(r.Config, r.Facts)
+	}
+	r.Views = c.audits.Views(in.Key).UnderLoad(&r.Config.Risk, r.Target.Load())
+	in.Views, in.Draw = &r.Views, 1
+	whose := audit.Tenant{Key: in.Key, ID: r.Tenant}
+	if c.audits.MayAudit(r.Body.Model, &r.Config.Risk, r.Views.SpareCapacity) && c.audits.Tenants.MayAudit(whose, c.now()) {
+		in.Draw = c.services.Random(r.ID, inflight.DrawAudit)
+	}
+}
+
+// auditorOf returns the auditor of the request's draft, or nil if the draft is not audited. It starts shadow drafts.
+func (c *Cascade) auditorOf(r *inflight.Request, confirmation inflight.Confirmation) inflight.Auditor {
+	t := r.Decision.Audit
+	switch {
+	case t == nil || !t.Own.Audited && !t.Shadow:
+		return nil
+	case t.Shadow:
+		audit.RequestAuditor{Request: r, Auditor: c.audits}.Shadow()
 		return nil
 	}
 	subject := audit.RequestAuditor{Request: r, Auditor: c.audits}
-	if a.Confirmation != nil && !r.AuditDecision.Shadow {
-		subject.OnLabel = a.Confirmation.Confirm
-	}
-	if a.Retainer != nil {
-		subject.RetainBody = a.Retainer.Retain
-	}
-	if r.AuditDecision.Shadow {
-		subject.Shadow()
-		return nil
+	if confirmation != nil {
+		subject.OnLabel = confirmation.Confirm
 	}
 	return subject
+}
+
+// keep decides whether an answer may be kept for others at once. If the target must accept its draft first, it says so,
+// and starts the check unless an audit makes it. Without capacity there is no check, and a doubtful draft is not kept.
+func (c *Cascade) keep(r *inflight.Request, confirmation inflight.Confirmation) {
+	served := plan.Served{Verdict: r.Verdict, Whole: r.Served != nil && r.Tier == plan.Draft, Accepted: r.AcceptedTokens}
+	keeping := r.Config.KeepingOf(served, &r.Decision, r.Views.Own)
+	if keeping == plan.KeepNow {
+		return
+	}
+	confirmation.Await()
+	if keeping == plan.KeepIfAudited {
+		return
+	}
+	s := audit.RequestAuditor{Request: r, Auditor: c.audits, OnLabel: confirmation.Confirm}
+	if keeping == plan.KeepUnlessRejected {
+		s.OnSkip = func() { confirmation.Confirm(true) }
+	}
+	s.Check(r.Served, plan.IsSpare(r.Target.Load()))
+}
+
+// CountTokens has the target's engines count the tokens of a request's prompt, without an answer. The request's receipt has
+// no tokens: nothing is computed.
+func (c *Cascade) CountTokens(ctx context.Context, r *inflight.Request) (tokens int, err error) {
+	r.Receipt = inflight.NewReceipt(r.Body.Model, c.now())
+	r.Decision.Plan = plan.Plan{Tier: plan.Target, Reason: "count_tokens"}
+	ctx, cancel := c.services.World.WithTimeout(ctx, r.Deadline())
+	defer cancel()
+	r.Enter(plan.Target)
+	defer r.Leave()
+	if tokens, err = inflight.CountPrompt(ctx, r.Caller(), r.Target); err == nil {
+		r.Tier = plan.Target
+	}
+	return tokens, err
+}
+
+// trafficClassOf returns the traffic class whose cost statistics apply to a judged request.
+func trafficClassOf(r *inflight.Request, p *plan.Plan) economy.TrafficClass {
+	class := economy.TrafficClassOf(r.Body.Model, string(p.Mode), r.Body.PromptTokens, p.Whole)
+	class.Variant = r.Facts.Variant
+	return class
 }

@@ -10,9 +10,9 @@ import (
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -174,7 +174,7 @@ func (r *rig) certify(t *testing.T, n *notebook) (asked int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rc.Plan.Judged {
+		if rc.Decision.Judged {
 			return asked
 		}
 		if asked%8 == 7 {
@@ -188,7 +188,7 @@ func (r *rig) certify(t *testing.T, n *notebook) (asked int) {
 func TestDraftsAreServedOnceAuditsHaveCertifiedAThreshold(t *testing.T) {
 	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.1}, vllmsim.Options{})
 	_, rc, err := r.ask(openai.Chat, plan.Auto, chat("hello", `,"stream":true`))
-	if err != nil || rc.Tier != plan.Target || rc.Plan.Reason != plan.ReasonUncertified || !strings.HasPrefix(rc.Acceptance(), "bypassed;reason=uncertified;policy=g0.a0.op0") {
+	if err != nil || rc.Tier != plan.Target || rc.Reason() != plan.ReasonUncertified || !strings.HasPrefix(rc.Acceptance(), "bypassed;reason=uncertified;policy=g0.a0.op0") {
 		t.Fatalf("before: %s from %s, %v", rc.Acceptance(), rc.Tier, err)
 	}
 	asked := r.certify(t, n)
@@ -205,8 +205,8 @@ func TestDraftsAreServedOnceAuditsHaveCertifiedAThreshold(t *testing.T) {
 		}
 		if rc.Verdict.Accept {
 			served++
-			if rc.Verdict.Cohort != accept.CohortConfidence || rc.Needed != accept.Nats(rc.Audit.Own.Threshold) || rc.Verdict.Score < rc.Needed {
-				t.Errorf("%+v by %+v", rc.Verdict, rc.Audit.Own)
+			if rc.Verdict.Cohort != accept.CohortConfidence || rc.Decision.Accept.Threshold != accept.Nats(rc.Decision.Audit.Own.Threshold) || rc.Verdict.Score < rc.Decision.Accept.Threshold {
+				t.Errorf("%+v by %+v", rc.Verdict, rc.Decision.Audit.Own)
 			}
 		}
 	}
@@ -246,25 +246,25 @@ func TestAuditsCostNoMoreThanTheirShare(t *testing.T) {
 func TestATenantWhoseDraftsAreRefutedDoesNotTurnThemOffForOthers(t *testing.T) {
 	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 1}, vllmsim.Options{})
 	n.grid, n.op, r.cfg.Risk.Rule.MaxDisagreement = everything, 1, .02 // so that a few audits do
-	ask := func(tenant string, i int) *receipt.Receipt {
+	ask := func(tenant string, i int) *inflight.Receipt {
 		req, err := openai.Scan(openai.Chat, []byte(chat(fmt.Sprint(tenant, " asks ", i), `,"max_tokens":60`)), openai.DefaultLimits())
 		if err != nil {
 			t.Fatal(err)
 		}
-		rc, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "test", Tenant: tenant}, &collector{})
+		rc, err := answerBy(t.Context(), r.cascade, Request{Body: req, ID: "test", Tenant: tenant}, &collector{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.rests(t)
 		return rc
 	}
-	shared := ask("innocent", 0).Audit.Own.Key
+	shared := ask("innocent", 0).Decision.Audit.Own.Key
 	for i := range 20 { // a tenant has half of the audits at most
 		ask(fmt.Sprint("other", i), 0)
 	}
 	apart := -1
 	for i := range 40 {
-		if k := ask("attacker", i).Audit.Own.Key; k != shared {
+		if k := ask("attacker", i).Decision.Audit.Own.Key; k != shared {
 			if apart = i; k.TrafficClass != shared.TrafficClass+".attacker" {
 				t.Errorf("its evidence is that of %s", k)
 			}
@@ -275,7 +275,7 @@ func TestATenantWhoseDraftsAreRefutedDoesNotTurnThemOffForOthers(t *testing.T) {
 		all, bad := n.closed()
 		t.Errorf("set apart after %d requests, %d audits of which %d bad", apart, all, bad)
 	}
-	if rc := ask("innocent", 1); rc.Audit.Own.Key != shared || !rc.Plan.Judged {
-		t.Errorf("the other tenant goes by %s: %s", rc.Audit.Own.Key, rc.Acceptance())
+	if rc := ask("innocent", 1); rc.Decision.Audit.Own.Key != shared || !rc.Decision.Judged {
+		t.Errorf("the other tenant goes by %s: %s", rc.Decision.Audit.Own.Key, rc.Acceptance())
 	}
 }

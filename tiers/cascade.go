@@ -1,3 +1,15 @@
+// Package tiers is the cascade. It plans whether a request gets a draft, judges the draft while it streams, and
+// escalates to the target if the draft is rejected; the target continues the accepted part.
+//
+// Start at [Cascade.Arrive] and [Cascade.Answer]: answer.go decides by the pure functions of tiers/plan, the request in
+// flight (tiers/inflight) answers itself by the steps of the decision, and settle.go updates statistics and evidence.
+// Requests that are passed through unread start at [Cascade.Forward].
+//
+// Guarantees: bytes that were sent to the client are never retracted, and the connection of a rejected draft is closed
+// at once. A call that fails before its first byte is retried on another backend within the retry budget. If an answer
+// fails later, another backend continues it, three times at most, unless speculation.midstream_failover is off or the
+// request does not allow it; then the answer ends with an error and never looks complete. A panic fails one request
+// only, and releases all that the request held.
 package tiers
 
 import (
@@ -6,6 +18,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -179,21 +192,8 @@ func (c *Cascade) Thinks(model string) bool {
 	return thinks(rt) || slices.ContainsFunc(rt.Variants, func(v Variant) bool { return thinks(v.Route) })
 }
 
-// routeOf returns the route that a request has kept, or the current one of its model.
-func (c *Cascade) routeOf(kept *Route, model string) (*Route, error) {
-	if kept != nil {
-		return kept, nil
-	}
-	return c.Route(model)
-}
-
 // ErrUnknownModel is returned for a model without a route.
 var ErrUnknownModel = errors.New("unknown model")
-
-// Plan returns how a request to the route would be answered under a config, without regard to cost.
-func (c *Cascade) Plan(rt *Route, cfg plan.Config, r *openai.Request, demanded plan.Tier) plan.Plan {
-	return plan.Make(cfg, c.facts(rt, r, demanded))
-}
 
 // facts returns the inputs of a plan for a request.
 func (c *Cascade) facts(rt *Route, r *openai.Request, demanded plan.Tier) plan.Facts {
@@ -218,4 +218,80 @@ func (c *Cascade) contextWindow(pool string) int {
 		return max(read, probed)
 	}
 	return min(read, probed)
+}
+
+// Run reads the context lengths of the target pools and runs audits until ctx ends.
+func (c *Cascade) Run(ctx context.Context) error {
+	c.audits.Begin(ctx)
+	defer c.audits.Wait()
+	for {
+		wait := contextWindowInterval
+		for _, rt := range *c.routes.Load() {
+			rt.targets(func(v *Route) {
+				if err := c.readWindow(ctx, v.Target); err != nil && c.windows.of(v.Target.Name()) == 0 {
+					wait = contextWindowRetry
+				}
+			})
+		}
+		if c.services.World.Sleep(ctx, wait) != nil {
+			return nil
+		}
+	}
+}
+
+// readWindow asks the backends of a pool until one reports its context length.
+func (c *Cascade) readWindow(ctx context.Context, p *pool.Pool) error {
+	if c.windows.read == nil {
+		return nil
+	}
+	var last error
+	for _, b := range p.Snapshot() {
+		if b.State == pool.StateDown {
+			continue
+		}
+		tokens, err := c.windows.read(ctx, b.URL, p.Model(), p.Credentials())
+		if err == nil {
+			c.windows.set(p.Name(), tokens)
+			return nil
+		}
+		last = err
+	}
+	return last
+}
+
+const (
+	contextWindowInterval = 15 * time.Second // between two reads of a pool's model card
+	contextWindowRetry    = time.Second      // between two tries before the first success
+)
+
+// contextWindows holds the context lengths of the target pools in tokens. A continuation by ids must set max_tokens, and
+// only the engine's model card (/v1/models) tells how many fit.
+type contextWindows struct {
+	read func(ctx context.Context, url, model string, own *credentials.Credentials) (int, error) // nil: always unknown
+
+	mu sync.RWMutex
+	by map[string]int // pool → max_model_len
+}
+
+// of returns the context length of a pool by its name, 0 while it is unknown.
+func (w *contextWindows) of(name string) int {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.by[name]
+}
+
+// forget makes the context length of a pool unknown.
+func (w *contextWindows) forget(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.by, name)
+}
+
+func (w *contextWindows) set(name string, tokens int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.by == nil {
+		w.by = make(map[string]int)
+	}
+	w.by[name] = tokens
 }

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/receipt"
 )
 
 func chat(prompt, more string) string {
@@ -90,7 +90,7 @@ func (r *rig) breakOff(i int) {
 	}
 }
 
-func (r *rig) checkParts(prompt string, limit int, got answer, rc *receipt.Receipt) {
+func (r *rig) checkParts(prompt string, limit int, got answer, rc *inflight.Receipt) {
 	r.t.Helper()
 	draft := direct(r.t, r.draft.URL(), "/v1/chat/completions",
 		strings.Replace(chat(prompt, fmt.Sprintf(`,"max_tokens":%d,"return_token_ids":true`, limit)), `"m"`, `"small"`, 1))
@@ -218,7 +218,7 @@ func TestAClientThatLeavesStopsTheBackend(t *testing.T) {
 	}
 	gone := errors.New("client gone")
 	out := &failingSink{after: 3, err: gone}
-	if _, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "x"}, out); !errors.Is(err, gone) {
+	if _, err := answerBy(t.Context(), r.cascade, Request{Body: req, ID: "x"}, out); !errors.Is(err, gone) {
 		t.Errorf("got %v", err)
 	}
 	eventually(t, "the abort", func() bool { return r.draft.State().Running == 0 })
@@ -230,7 +230,7 @@ type failingSink struct {
 	err   error
 }
 
-func (s *failingSink) Begin(Head) error { return nil }
+func (s *failingSink) Begin(inflight.Head) error { return nil }
 
 func (s *failingSink) Write([]byte) error {
 	if s.after--; s.after < 0 {
@@ -335,7 +335,7 @@ func TestAnAnswerWithItsUsageSoFarMayBeADraft(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out collector
-			rc, err := r.cascade.Answer(t.Context(), Request{Body: body, Tier: plan.Auto, ID: "test", Header: http.Header{}}, &out)
+			rc, err := answerBy(t.Context(), r.cascade, Request{Body: body, Tier: plan.Auto, ID: "test", Header: http.Header{}}, &out)
 			if err != nil {
 				t.Fatal(err)
 			}

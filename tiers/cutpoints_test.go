@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // The ways in which an answer comes to have a seam.
@@ -133,7 +133,7 @@ func (p *seam) body() string {
 // result is what came of it.
 type result struct {
 	answer
-	rc     *receipt.Receipt
+	rc     *inflight.Receipt
 	writes [][]byte
 }
 
@@ -154,7 +154,7 @@ func (s *stage) ask(t *testing.T, p *seam) (result, error) {
 		c = s.other
 	}
 	var out collector
-	rc, err := c.Answer(t.Context(), a, &out)
+	rc, err := answerBy(t.Context(), c, a, &out)
 	if err != nil {
 		return result{rc: rc}, err
 	}

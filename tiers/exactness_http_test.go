@@ -84,7 +84,7 @@ func TestExactnessThroughTheCascade(t *testing.T) {
 						t.Fatalf("%s: %v", body, err)
 					}
 					want := f.alone(r, body)
-					if got.text != want.text || got.finish != want.finish || got.stop != want.stop || got.usage != want.usage || !rc.Plan.Judged {
+					if got.text != want.text || got.finish != want.finish || got.stop != want.stop || got.usage != want.usage || !rc.Decision.Judged {
 						t.Errorf("%s: from %s, %s\n got %q (%s, %s, %+v)\nwant %q (%s, %s, %+v)", body, rc.Tier, rc.Acceptance(),
 							got.text, got.finish, got.stop, got.usage, want.text, want.finish, want.stop, want.usage)
 					}

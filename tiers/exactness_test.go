@@ -111,9 +111,10 @@ type duo struct {
 }
 
 // whole drafts all of the answer, has it scored, and has the target carry on where it does
-// not stand by it, as package strategy does; own tells of each token whether the target wrote it, unscored.
+// not stand by it, as package inflight does; own tells of each token whether the target wrote it, unscored.
 func (d duo) answer(prompt []int32, b bounds) (got written, own []bool) {
-	c := accept.NewState(accept.Config{}, accept.State{Whole: true, CanResume: true, Checked: true})
+	c, kept := accept.NewScoreTracker(accept.Config{}), 0
+	c.AwaitTarget()
 	var ends []int // of the text, by token
 	drafted := d.draft.goOn(prompt, written{}, b, func(_ int32, lp float64, text int) {
 		c.Add(lp, nil)
@@ -136,13 +137,17 @@ func (d duo) answer(prompt []int32, b bounds) (got written, own []bool) {
 			said = append(said, o.TargetScore)
 		}
 		check := accept.CheckGreedy(said)
-		c.ApplyCheck(&check)
+		if kept = check.Kept; check.Pass {
+			c.Pass()
+		} else {
+			c.Reject(check.Reason)
+		}
 		v = c.FinalVerdict(draft)
 	}
-	if c.IsAnswer(v, true) {
+	if v.Accept {
 		return drafted, make([]bool, len(drafted.ids))
 	}
-	at := t.CutAt(c.Salvage(v, true).Tokens)
+	at := t.CutAt(kept)
 	got = d.target.goOn(prompt, written{ids: drafted.ids[:at.IDs], text: drafted.text[:at.Text]}, b, nil)
 	own = make([]bool, len(got.ids))
 	for i := at.IDs; i < len(own); i++ {

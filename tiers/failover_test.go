@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // lossy is a rig with two targets, of which the first is to be lost.
@@ -67,7 +67,7 @@ func TestAnAnswerThatKeepsBreakingOffEndsInAnError(t *testing.T) {
 		}
 	}
 	_, rc, err := r.ask(openai.Chat, plan.Auto, chat("Tell me", `,"max_tokens":400,"ignore_eos":true,"stream":true`))
-	if _, broken := err.(*strategy.BrokenError); !broken || len(rc.Failovers) != 3 {
+	if _, broken := err.(*inflight.BrokenError); !broken || len(rc.Failovers) != 3 {
 		t.Errorf("%v after %d takeovers", err, len(rc.Failovers))
 	}
 	r.cfg.MidstreamFailover = false
@@ -106,7 +106,7 @@ func TestAnAnswerThatOthersHaveInPartIsCarriedOnFromThere(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out collector
-			rc, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "x", Sent: said}, &out)
+			rc, err := answerBy(t.Context(), r.cascade, Request{Body: req, ID: "x", Sent: said}, &out)
 			if err != nil {
 				t.Fatalf("%q from byte %d: %v", p, cut, err)
 			}
@@ -131,7 +131,7 @@ func TestAnAnswerThatWasLostIsCarriedOnWithInEveryMode(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out collector
-		rc, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "x", Sent: []byte(said)}, &out)
+		rc, err := answerBy(t.Context(), r.cascade, Request{Body: req, ID: "x", Sent: []byte(said)}, &out)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,52 +4,37 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
-	"github.com/foregate/foregate/tiers/receipt"
-	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // Forward is a request that is passed through to a route's target pool without being interpreted.
 type Forward struct {
-	Path     string          // allow-listed by the caller
-	Envelope openai.Envelope // the body, as it was read
-	Route    *Route          // as Request.Route
-	Tenant   string
-	Class    int8   // as Request.Class
-	ID       string // as Request.ID
-	Salt     string // as Request.Salt
-	Header   http.Header
-	Spans    bool // as Request.Spans
+	inflight.Arrival                 // without a scanned body
+	Path             string          // allow-listed by the caller
+	Envelope         openai.Envelope // the body, as it was read
 }
 
-// Forward sends a request to the target pool of the route that its body names, and returns the answer byte for byte. It
-// replaces the model's name, and sets the tenant's cache salt if an engine computes on the prompt; engines without that
-// field ignore it. Before the first byte it retries as Answer does. The receipt has the tokens that the answer reports,
-// limited to what is possible.
-func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*receipt.Receipt, error) {
-	w := c.services.World
-	rc := &receipt.Receipt{Began: w.Now(), Plan: plan.Plan{Tier: plan.Target, Reason: "passthrough"}}
-	rt, err := c.routeOf(f.Route, f.Envelope.Name)
-	if err != nil {
-		return rc, err
-	}
-	rc.Route = rt.Model
-	need := f.Envelope.Need()
-	record := receipt.NewRecorder(rc, w.Now)
-	cfg := rt.Config()
-	ctx, cancel := w.WithTimeout(ctx, cfg.Timeouts.Deadline(need.Prompt, need.Answer))
+// Forward sends a request to the target pool of a route, and returns the answer byte for byte. It replaces the model's
+// name, and sets the tenant's cache salt if an engine computes on the prompt; engines without that field ignore it. Before
+// the first byte it retries as Answer does. The receipt, which is never nil, has the tokens that the answer reports, limited
+// to what is possible.
+func (c *Cascade) Forward(ctx context.Context, rt *Route, f Forward, sink inflight.Sink) (*inflight.Receipt, error) {
+	r := &inflight.Request{Arrival: f.Arrival, Receipt: inflight.NewReceipt(rt.Model, c.now()), Services: c.services}
+	rc, need, cfg := r.Receipt, f.Envelope.Need(), rt.Config()
+	rc.Decision.Plan = plan.Plan{Tier: plan.Target, Reason: "passthrough"}
+	ctx, cancel := c.services.World.WithTimeout(ctx, cfg.Timeouts.Deadline(need.Prompt, need.Answer))
 	defer cancel()
 
 	passed := &engine.Forwarded{}
 	o := f.newRequest(rt, cfg, passed)
-	o.Events = record
-	record.Enter(plan.Target)
+	o.Events = r.Caller().Events
+	r.Enter(plan.Target)
 	x, err := c.services.Dispatch.Open(ctx, o)
 	if f, failed := errors.AsType[*engine.Failure](err); failed && f.Kind == engine.WrongModel { // no backend has what the client asks for
 		f.Kind = engine.Rejected
@@ -59,11 +44,11 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*receipt.R
 		return rc, err
 	}
 	defer x.Drop()
-	record.SetTier(plan.Target)
-	record.RecordFirstByte()
-	record.Leave()
-	err = forwardStream(x, passed, Head{Head: strategy.Head{Length: passed.Length}, ContentType: passed.Type, Receipt: rc}, sink)
-	record.RecordTally(receipt.Tally{Prompt: passed.Used.Prompt, Target: passed.Used.Completion})
+	rc.Tier = plan.Target
+	r.RecordFirstByte()
+	r.Leave()
+	err = forwardStream(x, passed, inflight.Head{Length: passed.Length, ContentType: passed.Type, Receipt: rc}, sink)
+	rc.PromptTokens, rc.TargetTokens = passed.Used.Prompt, passed.Used.Completion
 	c.metrics.countForwarded(rc)
 	return rc, err
 }
@@ -83,7 +68,7 @@ func (f *Forward) newRequest(rt *Route, cfg plan.Config, into *engine.Forwarded)
 		IdleTimeout: cfg.Timeouts.StreamIdle, // no first-byte deadline: an answer that is not streamed comes in one piece
 		Retry:       dispatch.Retry{MaxRetries: cfg.MaxRetries, Budget: cfg.RetryBudget},
 		MaxPrompt:   need.MaxPrompt,
-		Identity:    dispatch.Identity{ID: f.ID, Header: f.Header, Spans: f.Spans},
+		Identity:    f.Identity,
 	}
 	d := &o.Demand
 	if need.Computes { // otherwise only the engine's front end works
@@ -100,7 +85,7 @@ func (f *Forward) newRequest(rt *Route, cfg plan.Config, into *engine.Forwarded)
 }
 
 // forwardStream copies an answer, one write per read.
-func forwardStream(x *dispatch.Exchange, passed *engine.Forwarded, h Head, sink Sink) error {
+func forwardStream(x *dispatch.Exchange, passed *engine.Forwarded, h inflight.Head, sink inflight.Sink) error {
 	var failed *engine.Failure
 	defer func() { x.Close(failed, passed.Used.Completion) }()
 	if err := sink.Begin(h); err != nil {
@@ -113,7 +98,7 @@ func forwardStream(x *dispatch.Exchange, passed *engine.Forwarded, h Head, sink 
 		}
 		if f, broke := errors.AsType[*engine.Failure](err); broke {
 			failed = f
-			return &strategy.BrokenError{Cause: f}
+			return &inflight.BrokenError{Cause: f}
 		}
 		if err := sink.Write(c.Raw); err != nil {
 			return err

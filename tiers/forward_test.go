@@ -9,14 +9,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/receipt"
 )
 
+var ownID = inflight.Arrival{Identity: dispatch.Identity{ID: "own"}}
+
 // passedBy has a backend answer a request that passes through.
-func passedBy(t *testing.T, path, members string, sink Sink, answer http.HandlerFunc) (*receipt.Receipt, error) {
+func passedBy(t *testing.T, path, members string, sink inflight.Sink, answer http.HandlerFunc) (*inflight.Receipt, error) {
 	t.Helper()
 	srv := httptest.NewServer(answer)
 	t.Cleanup(srv.Close)
@@ -27,7 +30,7 @@ func passedBy(t *testing.T, path, members string, sink Sink, answer http.Handler
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.Forward(t.Context(), Forward{Path: path, Envelope: env, ID: "own"}, sink)
+	return c.Forward(t.Context(), routeOf(c), Forward{Path: path, Envelope: env, Arrival: ownID}, sink)
 }
 
 func TestWhatNobodyPassesOnHasNoTimeOfTheTargets(t *testing.T) {
@@ -58,7 +61,7 @@ func TestAnAnswerOfAnotherTypeIsAskedOfAnotherBackend(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := &collector{}
-	rc, err := c.Forward(t.Context(), Forward{Path: "/v1/embeddings", Envelope: env, ID: "own"}, out)
+	rc, err := c.Forward(t.Context(), routeOf(c), Forward{Path: "/v1/embeddings", Envelope: env, Arrival: ownID}, out)
 	if err != nil || out.head.ContentType != "application/json" || rc.PromptTokens != 7 || rc.Tier != plan.Target || len(rc.Tries) != 2 {
 		t.Fatalf("%v, %+v, %+v", err, out.head, rc)
 	}
@@ -81,9 +84,10 @@ func TestTheUsageOfAQuestionIsCutToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	var a openai.DraftAnswer
-	rc := &receipt.Receipt{Began: time.Now()}
-	q := c.newRequest(routeOf(c), &cfg, &Request{Body: r, ID: "own", Header: http.Header{}})
-	caller := q.Caller(receipt.NewRecorder(rc, time.Now))
+	rc := &inflight.Receipt{Began: time.Now()}
+	q := c.Arrive(routeOf(c), inflight.Arrival{Body: r})
+	q.Receipt = rc
+	caller := q.Caller()
 	o := caller.NewRequest(q.Target, &engine.Answer{Terms: q.Terms(q.Target), Request: r, Into: &a})
 	if _, err := caller.Do(t.Context(), o); err != nil {
 		t.Fatal(err)

@@ -12,10 +12,11 @@ import (
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
-	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/upstream"
 )
 
@@ -92,13 +93,13 @@ func testPool(t *testing.T, name, model string, urls ...string) *pool.Pool {
 
 // collector is a client in memory.
 type collector struct {
-	head   Head
+	head   inflight.Head
 	begun  int
 	writes [][]byte
 	onText func() // after each write
 }
 
-func (c *collector) Begin(h Head) error {
+func (c *collector) Begin(h inflight.Head) error {
 	c.head = h
 	c.begun++
 	return nil
@@ -209,14 +210,14 @@ func read(t *testing.T, stream bool, body []byte) answer {
 }
 
 // ask sends a chat or completion body through the cascade.
-func (r *rig) ask(kind openai.Kind, tier plan.Tier, body string) (answer, *receipt.Receipt, error) {
+func (r *rig) ask(kind openai.Kind, tier plan.Tier, body string) (answer, *inflight.Receipt, error) {
 	r.t.Helper()
 	req, err := openai.Scan(kind, []byte(body), openai.DefaultLimits())
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	var out collector
-	rc, err := r.cascade.Answer(r.t.Context(), Request{Body: req, Tier: tier, ID: "test", Header: http.Header{}}, &out)
+	rc, err := answerBy(r.t.Context(), r.cascade, Request{Body: req, Tier: tier, ID: "test", Header: http.Header{}}, &out)
 	if err != nil {
 		return answer{}, rc, err
 	}
@@ -224,6 +225,34 @@ func (r *rig) ask(kind openai.Kind, tier plan.Tier, body string) (answer, *recei
 		r.t.Errorf("Begin was called %d times", out.begun)
 	}
 	return read(r.t, req.Stream, bytes.Join(out.writes, nil)), rc, nil
+}
+
+// Request is what a test asks.
+type Request struct {
+	Body         *openai.Request
+	Tier         plan.Tier
+	ID, Tenant   string
+	Class        int8
+	Header       http.Header
+	Config       *plan.Config // nil: the route's
+	Sent         []byte
+	Confirmation inflight.Confirmation
+}
+
+// answerBy has a cascade answer a request by the route of its model.
+func answerBy(ctx context.Context, c *Cascade, a Request, sink inflight.Sink) (*inflight.Receipt, error) {
+	rt, err := c.Route(a.Body.Model)
+	if err != nil {
+		return nil, err
+	}
+	r := c.Arrive(rt, inflight.Arrival{
+		Body: a.Body, Demanded: a.Tier, Identity: dispatch.Identity{ID: a.ID, Header: a.Header}, Tenant: a.Tenant, Class: a.Class,
+	})
+	if a.Config != nil {
+		r.Config, r.Plan = *a.Config, plan.Make(*a.Config, r.Facts)
+	}
+	err = c.Answer(ctx, r, inflight.Delivery{Sink: sink, Sent: a.Sent, Confirmation: a.Confirmation})
+	return r.Receipt, err
 }
 
 // direct asks a simulator itself.

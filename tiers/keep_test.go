@@ -8,19 +8,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
 // confirmation counts what the cascade says of an answer.
 type confirmation struct{ awaited, confirmed, refused atomic.Int64 }
 
-// Await implements [Confirmation].
+// Await implements [inflight.Confirmation].
 func (c *confirmation) Await() { c.awaited.Add(1) }
 
-// Confirm implements [Confirmation].
+// Confirm implements [inflight.Confirmation].
 func (c *confirmation) Confirm(good bool) {
 	if good {
 		c.confirmed.Add(1)
@@ -30,14 +30,14 @@ func (c *confirmation) Confirm(good bool) {
 }
 
 // confirmed asks for an answer that is to be kept, and waits until nothing runs in the background.
-func (r *rig) confirmed(t *testing.T, question string) (*receipt.Receipt, *confirmation) {
+func (r *rig) confirmed(t *testing.T, question string) (*inflight.Receipt, *confirmation) {
 	t.Helper()
 	req, err := openai.Scan(openai.Chat, []byte(chat(question, `,"max_tokens":60`)), openai.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &confirmation{}
-	rc, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: question, Confirmation: c}, &collector{})
+	rc, err := answerBy(t.Context(), r.cascade, Request{Body: req, ID: question, Confirmation: c}, &collector{})
 	if err != nil {
 		t.Fatal(err)
 	}

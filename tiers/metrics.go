@@ -8,8 +8,8 @@ import (
 	"github.com/foregate/foregate/internal/recent"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // metrics are the cascade's own. Labels come from the configuration or have a fixed set of values.
@@ -79,13 +79,13 @@ func counters(name, help string, labels ...string) *prometheus.CounterVec {
 }
 
 // countForwarded counts a request that was passed through.
-func (m *metrics) countForwarded(rc *receipt.Receipt) {
+func (m *metrics) countForwarded(rc *inflight.Receipt) {
 	m.tokens.WithLabelValues(string(plan.Target), "prompt").Add(float64(rc.PromptTokens))
 	m.tokens.WithLabelValues(string(plan.Target), "delivered").Add(float64(rc.TargetTokens))
 }
 
 // countCheck counts one check of a draft by the target.
-func (m *metrics) countCheck(route string, c receipt.Check) {
+func (m *metrics) countCheck(route string, c inflight.Check) {
 	verdict := "disagrees"
 	switch {
 	case c.Pass:
@@ -95,6 +95,28 @@ func (m *metrics) countCheck(route string, c receipt.Check) {
 	}
 	m.checks.WithLabelValues(route, string(c.Scorer), verdict, c.Reason).Inc()
 	m.checkTook.WithLabelValues(route).Observe(c.Took.Seconds())
+}
+
+// The outcomes of foregate_fallbacks_total that the cascade sees.
+const (
+	fallbackAnswered = "answered"
+	fallbackFailed   = "failed" // before its first byte
+	fallbackBroken   = "broken" // after it
+)
+
+// countFallback counts an attempt at a fallback.
+func (m *metrics) countFallback(rc *inflight.Receipt, pool string, usd float64, err error) {
+	outcome := fallbackAnswered
+	switch {
+	case err != nil && rc.First == 0:
+		outcome = fallbackFailed
+	case err != nil:
+		outcome = fallbackBroken
+	}
+	m.fallbacks.WithLabelValues(rc.Route, pool, outcome).Inc()
+	m.fallbackUSD.WithLabelValues(rc.Route, pool).Add(usd)
+	m.tokens.WithLabelValues(string(plan.Fallback), "prompt").Add(float64(rc.PromptTokens))
+	m.tokens.WithLabelValues(string(plan.Fallback), "delivered").Add(float64(rc.TargetTokens))
 }
 
 // CountFailure implements [dispatch.Metrics].
@@ -127,7 +149,7 @@ func (m *metrics) CountServedCheck(route, result string) {
 }
 
 // countOutcome counts a finished request.
-func (m *metrics) countOutcome(rc *receipt.Receipt, mode plan.Mode) {
+func (m *metrics) countOutcome(rc *inflight.Receipt, mode plan.Mode) {
 	verdict, reason := rc.Outcome()
 	if rc.WasJudged() {
 		m.drafted.WithLabelValues(rc.Route).Add(float64(rc.Verdict.Tokens))

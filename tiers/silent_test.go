@@ -12,11 +12,10 @@ import (
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
-	"github.com/foregate/foregate/tiers/receipt"
-	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // underWay is one request in the making.
@@ -24,7 +23,7 @@ type underWay struct {
 	out     collector
 	began   chan struct{} // closed at its first text
 	over    chan struct{} // closed at its end
-	receipt *receipt.Receipt
+	receipt *inflight.Receipt
 	err     error
 }
 
@@ -38,7 +37,7 @@ func (r *rig) begin(body string) *underWay {
 	u.out.onText = sync.OnceFunc(func() { close(u.began) })
 	go func() {
 		defer close(u.over)
-		u.receipt, u.err = r.cascade.Answer(r.t.Context(), Request{Body: req, ID: "test", Header: http.Header{}}, &u.out)
+		u.receipt, u.err = answerBy(r.t.Context(), r.cascade, Request{Body: req, ID: "test", Header: http.Header{}}, &u.out)
 	}()
 	return u
 }
@@ -180,7 +179,7 @@ func TestNobodyWaitsForTheOnlyTargetThatIsFrozen(t *testing.T) {
 		t.Errorf("a draft that is accepted: %v by %s", drafted.err, drafted.receipt.Tier)
 	}
 	within(stream, 15*time.Second, "a stream that nobody can continue")
-	if _, broken := errors.AsType[*strategy.BrokenError](stream.err); !broken {
+	if _, broken := errors.AsType[*inflight.BrokenError](stream.err); !broken {
 		t.Errorf("the stream ended with %v", stream.err)
 	}
 }

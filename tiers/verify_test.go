@@ -29,8 +29,8 @@ func TestADraftOfAnotherTokenizerIsScoredInTheTargetsTokens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := r.own(body); got.text != want.text || got.finish != want.finish || rc.Plan.Scorer != plan.ScorerText {
-			t.Errorf("%q: %s, %s\n got %q\nwant %q", p, rc.Tier, rc.Plan.Scorer, got.text, want.text)
+		if want := r.own(body); got.text != want.text || got.finish != want.finish || rc.Decision.Scorer != plan.ScorerText {
+			t.Errorf("%q: %s, %s\n got %q\nwant %q", p, rc.Tier, rc.Decision.Scorer, got.text, want.text)
 		}
 		tiers[rc.Tier]++
 	}
@@ -45,9 +45,9 @@ func TestADraftWithoutIdsOfItsPromptIsScoredByItsText(t *testing.T) {
 	for i, p := range prompts(4) {
 		body := chat(p, fmt.Sprintf(`,"max_tokens":40,"stream":%v`, i%2 == 0))
 		got, rc, err := r.ask(openai.Chat, plan.Auto, body)
-		if err != nil || rc.Plan.Scorer != plan.ScorerText || len(rc.Checks) != 1 ||
+		if err != nil || rc.Decision.Scorer != plan.ScorerText || len(rc.Checks) != 1 ||
 			rc.Checks[0].Reason != accept.ReasonTargetAgrees && rc.Checks[0].Reason != accept.ReasonTargetDisagrees || got.text != r.own(body).text {
-			t.Errorf("%q: scored by %s, %+v, %v", p, rc.Plan.Scorer, rc.Checks, err)
+			t.Errorf("%q: scored by %s, %+v, %v", p, rc.Decision.Scorer, rc.Checks, err)
 		}
 	}
 }
@@ -143,8 +143,8 @@ func TestAModeThatTheEnginesDoNotAllowIsRefusedWithAReason(t *testing.T) {
 			}
 			r.cfg.Mode = s.Mode
 			_, rc, err := r.ask(openai.Chat, plan.Auto, chat("Hello", `,"max_tokens":20`))
-			if err != nil || reason != "" && (rc.Tier != plan.Target || rc.Plan.Reason != reason) || reason == "" && !rc.Plan.Judged {
-				t.Errorf("without %q: mode %s: from %s, %q, %v", without, s.Mode, rc.Tier, rc.Plan.Reason, err)
+			if err != nil || reason != "" && (rc.Tier != plan.Target || rc.Reason() != reason) || reason == "" && !rc.Decision.Judged {
+				t.Errorf("without %q: mode %s: from %s, %q, %v", without, s.Mode, rc.Tier, rc.Reason(), err)
 			}
 		}
 	}
@@ -157,7 +157,7 @@ func TestWhatWasScoredForAClientThatLeftIsBooked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rc, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "x"}, &leftAlready{})
+	rc, err := answerBy(t.Context(), r.cascade, Request{Body: req, ID: "x"}, &leftAlready{})
 	if !errors.Is(err, context.Canceled) || len(rc.Checks) != 1 || rc.ScoredTokens == 0 {
 		t.Errorf("%v after %d checks; %d tokens scored", err, len(rc.Checks), rc.ScoredTokens)
 	}

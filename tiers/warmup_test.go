@@ -11,9 +11,9 @@ import (
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -25,7 +25,7 @@ func warmRig(t *testing.T, draft vllmsim.Options, grid risk.Grid) (*rig, *notebo
 	r.cfg.Risk.Warmup, r.cfg.Risk.WarmupDuration = true, time.Hour
 	n.rule.MaxDisagreement, n.rule.ErrorProbability = 0.45, 1e-100 // so that it goes on
 	r.cfg.Risk.Rule = n.rule
-	if _, rc, err := r.ask(openai.Chat, plan.Auto, chat("the first", `,"max_tokens":20`)); err != nil || rc.Tier != plan.Target || rc.Audit.Warmup {
+	if _, rc, err := r.ask(openai.Chat, plan.Auto, chat("the first", `,"max_tokens":20`)); err != nil || rc.Tier != plan.Target || rc.Decision.Audit.Warmup {
 		t.Fatalf("before the warm-up is known to have begun: %s from %s, %v", rc.Acceptance(), rc.Tier, err)
 	}
 	r.rests(t)
@@ -60,7 +60,7 @@ func TestEveryDraftThatAWarmupServesIsMarkedAndHasOneAuditOfIt(t *testing.T) {
 					t.Fatal(err)
 				}
 				var c confirmation
-				rc, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "test", Confirmation: &c}, out)
+				rc, err := answerBy(t.Context(), r.cascade, Request{Body: req, ID: "test", Confirmation: &c}, out)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -122,11 +122,11 @@ func TestADraftOfAWarmupWhoseClientLeftIsNotServed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rc, err := r.cascade.Answer(ctx, Request{Body: req, ID: "test"}, &collector{onText: leave})
+		rc, err := answerBy(ctx, r.cascade, Request{Body: req, ID: "test"}, &collector{onText: leave})
 		if err == nil {
 			t.Fatalf("%s: answered", rc.Acceptance())
 		}
-		if leave(); rc.Verdict.Accept && rc.Audit.Warmup {
+		if leave(); rc.Verdict.Accept && rc.Decision.Audit.Warmup {
 			left++
 		}
 	}
@@ -138,24 +138,24 @@ func TestADraftOfAWarmupWhoseClientLeftIsNotServed(t *testing.T) {
 
 func TestTheObjectOfAnAnswerSaysWarmupOnlyOfOne(t *testing.T) {
 	for what, tc := range map[string]struct {
-		rc   receipt.Receipt
+		rc   inflight.Receipt
 		word bool
 	}{
-		"served by it":           {receipt.Receipt{Audit: &plan.AuditDecision{Warmup: true}, Verdict: accept.Verdict{Accept: true, Reason: "confident", Cohort: accept.CohortWarmup}}, true},
-		"refused by it":          {receipt.Receipt{Audit: &plan.AuditDecision{Warmup: true}, Verdict: accept.Verdict{Reason: "low_score"}}, true},
-		"verified by the target": {receipt.Receipt{Audit: &plan.AuditDecision{Warmup: true}, Verdict: accept.Verdict{Accept: true, Reason: "target_agrees", Cohort: accept.CohortWhole}}, false},
-		"certified":              {receipt.Receipt{Audit: &plan.AuditDecision{}, Verdict: accept.Verdict{Accept: true, Reason: "confident", Cohort: accept.CohortConfidence}}, false},
-		"not judged":             {receipt.Receipt{Audit: &plan.AuditDecision{Warmup: true}, Plan: plan.Plan{Reason: "draft_full"}}, false},
+		"served by it":           {inflight.Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{Warmup: true}}, Verdict: accept.Verdict{Accept: true, Reason: "confident", Cohort: accept.CohortWarmup}}, true},
+		"refused by it":          {inflight.Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{Warmup: true}}, Verdict: accept.Verdict{Reason: "low_score"}}, true},
+		"verified by the target": {inflight.Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{Warmup: true}}, Verdict: accept.Verdict{Accept: true, Reason: "target_agrees", Cohort: accept.CohortWhole}}, false},
+		"certified":              {inflight.Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{}}, Verdict: accept.Verdict{Accept: true, Reason: "confident", Cohort: accept.CohortConfidence}}, false},
+		"not judged":             {inflight.Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{Warmup: true}}, Bypass: "draft_full"}, false},
 	} {
 		var object struct{ Phase string }
-		if err := json.Unmarshal(tc.rc.Extra(), &object); err != nil {
+		if err := json.Unmarshal(tc.rc.AppendExtra(nil), &object); err != nil {
 			t.Fatal(err)
 		}
 		if got := object.Phase == "warmup"; got != tc.word || isWarmup(&tc.rc) != tc.word {
-			t.Errorf("%s: %s, %s", what, tc.rc.Extra(), tc.rc.Acceptance())
+			t.Errorf("%s: %s, %s", what, tc.rc.AppendExtra(nil), tc.rc.Acceptance())
 		}
 	}
 }
 
 // isWarmup reports whether the header of an answer says that it was judged by the threshold of a warm-up.
-func isWarmup(rc *receipt.Receipt) bool { return strings.Contains(rc.Acceptance(), ";phase=warmup") }
+func isWarmup(rc *inflight.Receipt) bool { return strings.Contains(rc.Acceptance(), ";phase=warmup") }

@@ -15,8 +15,7 @@ import (
 // background work come from tiers/world.
 var worldly = []string{
 	"gateway/pipeline", "tiers", "tiers/accept", "tiers/audit", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine",
-	"tiers/inflight", "tiers/openai", "tiers/plan", "tiers/prefix", "tiers/receipt", "tiers/risk", "tiers/schema",
-	"tiers/strategy",
+	"tiers/inflight", "tiers/openai", "tiers/plan", "tiers/prefix", "tiers/risk", "tiers/schema",
 }
 
 // collecting are the files of these that no request runs through: Prometheus takes what they collect from a channel.
@@ -26,12 +25,8 @@ var collecting = []string{"tiers/acceptrate.go", "tiers/economy/metrics.go"}
 // and statuses.
 var serverless = []string{
 	"gateway/pipeline", "tiers/accept", "tiers/audit", "tiers/dispatch", "tiers/draft", "tiers/engine", "tiers/inflight",
-	"tiers/openai", "tiers/plan", "tiers/prefix", "tiers/receipt", "tiers/risk", "tiers/schema", "tiers/strategy",
+	"tiers/openai", "tiers/plan", "tiers/prefix", "tiers/risk", "tiers/schema",
 }
-
-// tellers are the packages that tell a request's record what they do, and never read it: nothing that is decided hangs on
-// what is only to be shown.
-var tellers = []string{"tiers/audit", "tiers/dispatch", "tiers/draft", "tiers/inflight", "tiers/strategy"}
 
 func TestARequestMeetsTimeOnlyInItsWorld(t *testing.T) {
 	eachSource(t, worldly, func(t *testing.T, name string, f *ast.File) {
@@ -43,17 +38,6 @@ func TestARequestMeetsTimeOnlyInItsWorld(t *testing.T) {
 
 func TestARequestKnowsOfNoServer(t *testing.T) {
 	eachSource(t, serverless, knowsNoServer)
-}
-
-func TestNothingIsDecidedByWhatWasRecorded(t *testing.T) {
-	eachSource(t, tellers, func(t *testing.T, name string, f *ast.File) {
-		ast.Inspect(f, func(n ast.Node) bool {
-			if pkg, of := selected(n); pkg == "receipt" && of == "Receipt" {
-				t.Errorf("%s names receipt.Receipt", name) // a Recorder gives none
-			}
-			return true
-		})
-	})
 }
 
 // eachSource visits the files of packages, but for tests.

@@ -2,49 +2,44 @@ package pipeline
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/internal/redis/lookup"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/inflight"
+	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 )
 
-// request is a request in progress. It is answered from the cache, by an identical request's generation, or
-// by the cascade.
+// request is a request in progress. It is answered from the cache, by an identical request's generation, or by the
+// cascade.
 type request struct {
 	Request
 	p      *Pipeline
 	client Client
 	record *Record
+	flight *inflight.Request // as the cascade has it, from its arrival to its end
 
-	cfg         cache.Config // settings at its arrival
-	draftConfig plan.Config
-	rag         string        // digest of the retrieved context
-	patience    lookup.Waited // how long it has waited for Redis
-	bypass      bool          // the cache is not used
-	share       shareKey      // zero with bypass
-	sink        sink          // of an answer that is made for this request alone
+	cfg       cache.Config  // settings at its arrival
+	patience  lookup.Waited // how long it has waited for Redis
+	bypass    bool          // the cache is not used
+	key       cache.Key     // zero with bypass
+	tier      string        // of the key
+	cacheable bool          // answers may be read and stored
+	sink      sink          // of an answer that is made for this request alone
 }
 
-// Answer answers a request in the cheapest way: with a cached answer, with that of an identical request, or
-// by the cascade. ctx ends when the client leaves. After an error the client has received nothing, or only a
-// part.
+// Answer answers a request in the cheapest way: with a cached answer, with that of an identical request, or by the cascade.
+// ctx ends when the client leaves. After an error the client has received nothing, or only a part.
 func (p *Pipeline) Answer(ctx context.Context, in Request, to Client, record *Record) error {
-	return p.newRequest(in, to, record).answer(ctx)
-}
-
-// newRequest reads the settings of a request, and decides what the cache may do for it.
-func (p *Pipeline) newRequest(in Request, to Client, record *Record) *request {
-	q := &request{Request: in, p: p, client: to, record: record, rag: ragDigest(in.Caller.RAGHash, in.Body)}
-	q.cfg, q.draftConfig = p.o.CacheConfig(in.Route.Model), in.Route.Config().Stricter(in.Demand)
-	record.Config = &q.draftConfig
-	q.bypass = !q.share.make(q)
-	if q.share.cacheable && q.share.plan.Judged && p.rejected.has(q.share.key) {
-		q.share.plan = plan.Plan{Tier: plan.Target, Reason: plan.ReasonRejectedBefore}
-	}
-	return q
-}
-
-func (q *request) answer(ctx context.Context) error {
+	q := p.newRequest(in, to, record)
+	q.bypass = !q.makeKey()
 	switch {
 	case q.bypass && q.CacheControl.OnlyIfCached:
 		q.count(cache.ResultBypass, nil)
@@ -59,7 +54,7 @@ func (q *request) answer(ctx context.Context) error {
 	}
 	ctx = lookup.WithWaited(ctx, &q.patience)
 	if q.coalesces() {
-		if s := q.p.o.Generations.join(q.generation()); s != nil {
+		if s := p.o.Generations.join(q.generation()); s != nil {
 			defer s.Depart()
 			return q.follow(ctx, s)
 		}
@@ -78,13 +73,64 @@ func (q *request) answer(ctx context.Context) error {
 	return q.generateAlone(ctx, result)
 }
 
+// newRequest reads the settings of a request, and has the cascade take it up.
+func (p *Pipeline) newRequest(in Request, to Client, record *Record) *request {
+	a := p.arrival(in.Metadata, in.Route.Model)
+	a.Body, a.Demanded, a.Demand, a.RAG = in.Body, in.Tier, in.Demand, ragDigest(in.Caller.RAGHash, in.Body)
+	a.PerTenantEvidence, a.Retainer = in.Caller.PerTenantEvidence, in.Retainer
+	q := &request{Request: in, p: p, client: to, record: record, cfg: p.o.CacheConfig(in.Route.Model)}
+	q.flight = p.o.Cascade.Arrive(in.Route, a)
+	record.Config = &q.flight.Config
+	return q
+}
+
+// arrival is what is known of a request before its body is.
+func (p *Pipeline) arrival(m *Metadata, route string) inflight.Arrival {
+	return inflight.Arrival{
+		Identity: dispatch.Identity{ID: m.ID, Header: m.Header, Spans: m.Spans},
+		Tenant:   m.Caller.Tenant, Class: int8(m.Caller.Priority), Salt: p.salt(route, m.Caller.Tenant),
+	}
+}
+
+// makeKey computes the key of the request's answer. It returns false if the cache is not used.
+func (q *request) makeKey() bool {
+	o, r := &q.p.o, q.flight
+	if o.Store == nil || !q.cfg.Enabled || q.CacheControl.NoStore || q.Body.Unshareable() != "" || q.wantsOwnSample() {
+		return false
+	}
+	q.tier = r.Plan.CacheTier(&r.Config)
+	digest, err := q.Body.Digest()
+	parts := cache.Parts{
+		Kind: q.Body.Kind.Path(), Tenant: q.Caller.Tenant, Route: q.Route.Model, RAG: r.RAG, Tier: q.tier,
+		Draft: q.Route.Serves.Draft, Target: q.Route.Serves.Target, Request: digest[:],
+	}
+	parts.Epochs, q.cacheable = o.Store.Epochs(q.Caller.Tenant, q.Route.Model)
+	q.key = cache.KeyOf(&parts)
+	if err != nil {
+		return false // other JSON parsers could read the body differently, so it is not shared
+	}
+	r.Rejected = q.cacheable && r.Plan.Judged && q.p.rejected.has(q.key)
+	return true
+}
+
+// wantsOwnSample reports whether the answer must be sampled from the target's distribution for this request alone.
+func (q *request) wantsOwnSample() bool {
+	return q.Body.Temperature > 0 && (q.flight.Config.IsExact() || q.Demand == plan.DemandExact)
+}
+
+// allows reports whether an answer's tier is the one that its key promises. Key and answer are made under one
+// config, so it always is; the check ensures that a draft is never taken for the target's answer.
+func (q *request) allows(e *cache.Entry) bool {
+	return q.tier != string(plan.Target) || e.Tier == string(plan.Target)
+}
+
 // local returns a usable copy in this replica, nil for none.
 func (q *request) local() *cache.Entry {
-	if !q.share.cacheable || q.CacheControl.NoCache {
+	if !q.cacheable || q.CacheControl.NoCache {
 		return nil
 	}
 	now := q.p.o.World.Now()
-	e, ok := q.p.o.Store.Local(q.share.key)
+	e, ok := q.p.o.Store.Local(q.key)
 	if !ok || !q.CacheControl.Allows(e, now) || now.Sub(e.Created) > q.cfg.TTL { // Redis may have dropped it meanwhile
 		return nil
 	}
@@ -98,21 +144,21 @@ func (q *request) coalesces() bool {
 
 // generation identifies the generation that identical requests share.
 func (q *request) generation() generationID {
-	return generationID{Key: q.share.key, Class: int8(q.Caller.Priority), Stream: q.Body.Stream}
+	return generationID{Key: q.key, Class: int8(q.Caller.Priority), Stream: q.Body.Stream}
 }
 
 // lookUp reads the shared cache, if the request allows it. The entry is nil if none is usable; the result
 // says why.
 func (q *request) lookUp(ctx context.Context) (*cache.Entry, cache.Result) {
 	switch {
-	case !q.share.cacheable:
+	case !q.cacheable:
 		return nil, cache.ResultAway
 	case q.CacheControl.NoCache:
 		return nil, cache.ResultMiss
 	}
 	w := q.p.o.World
 	began := w.Now()
-	e, result := q.p.o.Store.Look(ctx, q.share.key)
+	e, result := q.p.o.Store.Look(ctx, q.key)
 	now := w.Now()
 	q.record.LookedUpAt, q.record.Lookup = began, now.Sub(began)
 	if e != nil && !q.CacheControl.Allows(e, now) {
@@ -133,17 +179,16 @@ func (q *request) count(result cache.Result, e *cache.Entry) {
 func (q *request) generateAlone(ctx context.Context, result cache.Result) error {
 	q.count(result, nil)
 	q.sink = sink{q.client, q.record}
-	to := &q.sink
-	if q.bypass || !q.share.cacheable {
-		_, err := q.runCascade(ctx, ctx, cascadeCall{sink: to})
-		return err
+	to := call{Delivery: inflight.Delivery{Sink: &q.sink}}
+	if q.bypass || !q.cacheable {
+		return q.run(ctx, ctx, to)
 	}
 	g := q.newGeneration()
-	rc, err := q.runCascade(ctx, ctx, cascadeCall{sink: to, observer: &g.recorder, confirmation: g.awaits()})
-	if err != nil {
+	to.Observer, to.Confirmation = &g.recorder, g.awaits()
+	if err := q.run(ctx, ctx, to); err != nil {
 		return err
 	}
-	if e, whole := g.recorder.entry(rc, g.p.o.World.Now()); e != nil {
+	if e, whole := g.recorder.entry(q.flight.Receipt, g.p.o.World.Now()); e != nil {
 		g.settle(e, whole, func(_ *cache.Entry, keep func(then func())) {
 			if keep != nil {
 				keep(nil)
@@ -151,4 +196,127 @@ func (q *request) generateAlone(ctx context.Context, result cache.Result) error 
 		})
 	}
 	return nil
+}
+
+// call is a request's call to the cascade.
+type call struct {
+	inflight.Delivery
+
+	// leave is called before a fallback makes the answer. It returns the sink of the request's own client, to whom alone
+	// the answer goes; nil: no fallback may make it. A nil leave is that of a request that shares nothing.
+	leave func() inflight.Sink
+}
+
+// startAnew gives the request to the cascade as it arrived: an audit of the attempt before still reads that one.
+func (q *request) startAnew() {
+	if q.flight.Receipt != nil {
+		anew := *q.flight
+		anew.Receipt, anew.Served = nil, nil
+		q.flight = &anew
+	}
+}
+
+// run lets the cascade answer, within the tenant's limits. ctx belongs to the client; the generation runs until making
+// ends.
+func (q *request) run(ctx, making context.Context, to call) (err error) {
+	need := estimateOf(q.Body)
+	need.prices = q.Route.Prices
+	reserved, err := q.p.reserve(ctx, q.Metadata, need, q.record)
+	if err != nil {
+		return err
+	}
+	q.startAnew()
+	r := q.flight
+	r.Class = int8(q.Caller.Priority) // it may be demoted
+	defer func() { settle(reserved, need.used(r.Receipt), r.Receipt) }()
+	if q.Observe != nil {
+		to.Observer = observeToo(to.Observer, q.Observe())
+	}
+	err = q.p.o.Cascade.Answer(making, r, to.Delivery)
+	q.record.Receipt = r.Receipt
+	if err != nil && making.Err() == nil {
+		err = q.fallBack(ctx, to, err)
+	}
+	return err
+}
+
+// serve sends a cached answer. served is false if the answer cannot be read: then it counts as missing.
+func (q *request) serve(e *cache.Entry, result cache.Result) (served bool, err error) {
+	whole, err := openai.ParseWhole(e.Answer)
+	if err != nil || !q.allows(e) {
+		return false, nil
+	}
+	q.count(result, e)
+	q.record.Entry = e
+	now := q.p.o.World.Now()
+	h := ResponseHead{
+		Stream: q.Body.Stream, Tier: e.Tier, Acceptance: e.Acceptance, FromCache: true, Age: max(now.Sub(e.Created), 0),
+		Timing: Timing{Cache: q.record.Lookup, Total: now.Sub(q.Began)},
+	}
+	whole.Usage.Cached = whole.Usage.Prompt
+	extra := extraOf(e, result, h.Age)
+	f := openai.NewFramer(q.Body.Kind, q.ID, q.Route.Model, e.Created.Unix()).WithNulls(q.Route.Target.WritesNulls()) // with this request's own id
+	room, _ := bodies.Get().(*[]byte)
+	defer bodies.Put(room)
+	body := (*room)[:0]
+	if q.Body.Stream {
+		body = f.WholeStream(body, whole, extra, q.Body.IncludeUsage)
+	} else {
+		body = f.Whole(body, whole, extra)
+		h.Length = int64(len(body))
+	}
+	if cap(body) <= maxBody {
+		*room = body
+	}
+	if err := q.client.Begin(h); err != nil {
+		return true, err
+	}
+	return true, q.client.Write(body)
+}
+
+// bodies is a pool of buffers for answers: they would be half of the bytes that a hit allocates
+// (BenchmarkCost).
+var bodies = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxBody is the largest buffer that is reused, in bytes.
+const maxBody = 64 << 10
+
+// extraOf is the object "foregate" of an answer that was not made for this request.
+func extraOf(e *cache.Entry, result cache.Result, age time.Duration) []byte {
+	word, rest, _ := strings.Cut(e.Acceptance, ";")
+	b := openai.AppendQuote(append(make([]byte, 0, 192), `{"tier":`...), e.Tier)
+	b = appendField(b, "accepted_tokens", int64(e.Accepted))
+	b = appendField(b, "target_tokens", int64(e.Target))
+	b = openai.AppendQuote(append(b, `,"acceptance":`...), word)
+	for part := range strings.SplitSeq(rest, ";") {
+		switch name, value, _ := strings.Cut(part, "="); name {
+		case "phase":
+			b = openai.AppendQuote(append(b, `,"phase":`...), value)
+		case "reason":
+			b = openai.AppendQuote(append(b, `,"reason":`...), value)
+		case "score":
+			if nats, err := strconv.ParseFloat(value, 64); err == nil {
+				b = strconv.AppendFloat(append(b, `,"score":`...), nats, 'f', 3, 64)
+			}
+		}
+	}
+	b = openai.AppendQuote(append(b, `,"cache":`...), string(result))
+	return append(appendField(b, "age_s", int64(age/time.Second)), '}')
+}
+
+func appendField(b []byte, name string, v int64) []byte {
+	b = append(append(append(b, `,"`...), name...), `":`...)
+	return strconv.AppendInt(b, v, 10)
+}
+
+// ragDigest is the digest of the retrieved context: the given one, else that of the documents in the body.
+func ragDigest(told string, r *openai.Request) string {
+	if told != "" {
+		return told
+	}
+	if docs := r.Documents(); docs != nil {
+		sum := sha256.Sum256(docs)
+		return hex.EncodeToString(sum[:])
+	}
+	return ""
 }

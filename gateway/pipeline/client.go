@@ -3,7 +3,7 @@ package pipeline
 import (
 	"time"
 
-	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/inflight"
 )
 
 // Client receives an answer. Begin is called once, before the first Write.
@@ -45,10 +45,10 @@ type sink struct {
 	record *Record
 }
 
-var _ tiers.Sink = (*sink)(nil)
+var _ inflight.Sink = (*sink)(nil)
 
-// Begin implements tiers.Sink.
-func (s *sink) Begin(h tiers.Head) error {
+// Begin implements [inflight.Sink].
+func (s *sink) Begin(h inflight.Head) error {
 	rc := h.Receipt
 	draft := rc.Draft
 	if draft == 0 && rc.Target == 0 {
@@ -63,5 +63,5 @@ func (s *sink) Begin(h tiers.Head) error {
 // discard ignores an answer.
 type discard struct{}
 
-func (discard) Begin(tiers.Head) error { return nil }
-func (discard) Write([]byte) error     { return nil }
+func (discard) Begin(inflight.Head) error { return nil }
+func (discard) Write([]byte) error        { return nil }

@@ -10,8 +10,8 @@ import (
 	"github.com/foregate/foregate/internal/redis/lookup"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // What became of a request at a fallback, as foregate_fallbacks_total names it.
@@ -31,25 +31,27 @@ func FallbackBudget(fb *tiers.Fallback) []identity.Budget {
 // leaving is a request whose own pools gave no answer.
 type leaving struct {
 	*request
-	call    tiers.Request // as it was made to the cascade
-	to      cascadeCall
-	receipt *receipt.Receipt
-	own     error // how the own pools failed
-	facts   plan.FallbackFacts
-	stale   []bool // by fallback: its connection had been closed while it was idle, so it was tried again
+	to    call
+	own   error // how the own pools failed
+	facts plan.FallbackFacts
+	stale []bool // by fallback: its connection had been closed while it was idle, so it was tried again
 }
 
 // fallBack answers a request by a fallback of its route, after its own pools failed with err. ctx belongs to the client.
 // If no fallback answers, the error is err: how the own pools failed is what the client should know.
-func (q *request) fallBack(ctx context.Context, to cascadeCall, rc *receipt.Receipt, err error) error {
-	if q.p.o.Outside == nil || len(q.Route.Fallbacks) == 0 || rc == nil {
+func (q *request) fallBack(ctx context.Context, to call, err error) error {
+	if len(q.Route.Fallbacks) == 0 {
 		return err
 	}
-	l := &leaving{request: q, call: q.toCascade(&to), to: to, receipt: rc, own: err, stale: make([]bool, len(q.Route.Fallbacks))}
+	flight, receipt := *q.flight, *q.flight.Receipt // an audit still reads the first
+	flight.Receipt = &receipt
+	q.flight, q.record.Receipt = &flight, &receipt
+	rc := &receipt
+	l := &leaving{request: q, to: to, own: err, stale: make([]bool, len(q.Route.Fallbacks))}
 	l.facts = plan.FallbackFacts{
 		Cause:    tiers.FailureCauseOf(err, q.p.o.IsShed(err)),
 		External: q.Caller.Access.MayLeave(), Demanded: q.Tier != plan.Auto && q.Tier != "" || q.Demand != plan.DemandDefault,
-		Sent: len(to.sentPrefix) > 0 || rc.First > 0, Unfit: !plan.FitsOutside(q.Body),
+		Sent: len(to.Sent) > 0 || rc.First > 0, Unfit: !plan.FitsOutside(q.Body),
 		Candidates: q.candidates(),
 	}
 	for {
@@ -57,7 +59,7 @@ func (q *request) fallBack(ctx context.Context, to cascadeCall, rc *receipt.Rece
 		i, why := plan.ChooseFallback(l.facts)
 		if i < 0 {
 			rc.Stayed = why
-			q.p.o.Outside.CountStayed(q.Route.Model, why)
+			q.p.o.Cascade.CountStayed(q.Route.Model, why)
 			return err
 		}
 		if done, failed := l.try(ctx, i); done {
@@ -81,26 +83,26 @@ func (l *leaving) try(ctx context.Context, i int) (done bool, err error) {
 	dollars, ok := l.reserve(ctx, fb)
 	if !ok {
 		*state = plan.FallbackSpent
-		l.p.o.Outside.CountFallback(l.Route.Model, fb.Pool.Name(), outcomeSpent)
+		l.p.o.Cascade.CountFallback(l.Route.Model, fb.Pool.Name(), outcomeSpent)
 		return false, nil
 	}
 	spent := fb.Price.Bound(l.Body) // unless the attempt says less
 	defer func() { dollars.settle(spent) }()
 	if l.to.leave != nil {
-		if l.to.sink = l.to.leave(); l.to.sink == nil {
+		if l.to.Sink = l.to.leave(); l.to.Sink == nil {
 			spent = 0
 			return true, l.own
 		}
 		l.to.leave = nil // it has left
 	}
-	l.call.Observer = nil // nobody shares the answer, and it is not stored
+	to, rc := inflight.Delivery{Sink: l.to.Sink}, l.flight.Receipt // nobody shares the answer, and it is not stored
 	if l.Observe != nil {
-		l.call.Observer = l.Observe()
+		to.Observer = l.Observe()
 	}
-	before := l.receipt.USD
-	err = l.p.o.Outside.AnswerFallback(ctx, l.call, fb, l.receipt, l.to.sink)
-	spent = l.receipt.USD - before
-	if err == nil || l.receipt.First > 0 {
+	before := rc.USD
+	err = l.p.o.Cascade.AnswerFallback(ctx, l.flight, fb, to)
+	spent = rc.USD - before
+	if err == nil || rc.First > 0 {
 		return true, err
 	}
 	f, failed := errors.AsType[*engine.Failure](err)

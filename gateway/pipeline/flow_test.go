@@ -11,11 +11,10 @@ import (
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/receipt"
 )
 
 func TestAnAnswerIsMadeOnceAndGivenAgainInEitherShape(t *testing.T) {
@@ -175,9 +174,9 @@ func TestARequestThatPassesThroughIsHeldToItsTenantsLimits(t *testing.T) {
 }
 
 func TestAnAnswerThatAwaitsTheTargetIsKeptOnlyOnceItIsConfirmed(t *testing.T) {
-	awaits := func(_ int, a tiers.Request, rc *receipt.Receipt) {
+	awaits := func(_ int, a made, rc *inflight.Receipt) {
 		rc.Tier, rc.AcceptedTokens = plan.Draft, 3
-		rc.Plan, rc.Verdict.Accept, rc.Verdict.Reason = plan.Plan{Judged: true, Mode: plan.ModeRisk}, true, accept.ReasonConfident
+		rc.Decision.Plan, rc.Verdict.Accept, rc.Verdict.Reason = plan.Plan{Judged: true, Mode: plan.ModeRisk}, true, accept.ReasonConfident
 		a.Confirmation.Await()
 	}
 	inBubble(t, nil, func(t *testing.T, b *bench) {
@@ -195,8 +194,8 @@ func TestAnAnswerThatAwaitsTheTargetIsKeptOnlyOnceItIsConfirmed(t *testing.T) {
 
 // TestAfterARejectedDraftTheTargetAnswersTheSameRequest has the cascade make drafts while it may.
 func TestAfterARejectedDraftTheTargetAnswersTheSameRequest(t *testing.T) {
-	drafts := func(_ int, a tiers.Request, rc *receipt.Receipt) {
-		if rc.Tier = plan.Target; a.Plan.Judged {
+	drafts := func(_ int, a made, rc *inflight.Receipt) {
+		if rc.Tier = plan.Target; !a.Rejected {
 			rc.Tier, rc.AcceptedTokens = plan.Draft, 3
 			a.Confirmation.Await()
 		}
@@ -207,8 +206,8 @@ func TestAfterARejectedDraftTheTargetAnswersTheSameRequest(t *testing.T) {
 		b.ask(question{})
 		b.speaker.asks[0].Confirmation.Confirm(false)
 		b.ask(question{}).is(t, "after the target has rejected it", "It is answer 2.", cache.ResultMiss)
-		if p := b.speaker.asks[1].Plan; p.Judged || p.Reason != plan.ReasonRejectedBefore {
-			t.Errorf("drafted again: %+v", p)
+		if !b.speaker.asks[1].Rejected {
+			t.Error("drafted again")
 		}
 		b.ask(question{}).is(t, "the target's answer", "It is answer 2.", cache.ResultHit)
 	})
@@ -225,7 +224,7 @@ func TestOnlyAnswersThatMayServeOthersAreKept(t *testing.T) {
 		"half an object":     {func(b *bench) { b.says(`{"a"`, `:1`) }, `,"response_format":{"type":"json_object"}`, 0},
 		"an object":          {func(b *bench) { b.says(`{"a"`, `:1}`) }, `,"response_format":{"type":"json_object"}`, 1},
 		"a draft for a target": {func(b *bench) {
-			b.speaker.judged = func(_ int, _ tiers.Request, rc *receipt.Receipt) { rc.Tier = plan.Draft }
+			b.speaker.judged = func(_ int, _ made, rc *inflight.Receipt) { rc.Tier = plan.Draft }
 		}, "", 0},
 		"not as many as wanted": {func(*bench) {}, `,"n":2`, 0},
 	} {

@@ -6,6 +6,7 @@ import (
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 )
 
 // ForwardRequest is a request that is forwarded to the target pool.
@@ -25,9 +26,8 @@ func (p *Pipeline) Forward(ctx context.Context, in ForwardRequest, to Client, re
 		return err
 	}
 	defer func() { settle(reserved, about.used(record.Receipt), record.Receipt) }()
-	record.Receipt, err = p.o.Cascade.Forward(ctx, tiers.Forward{
-		Path: in.Path, Envelope: in.Envelope, Route: in.Route, ID: in.ID, Tenant: in.Caller.Tenant, Class: int8(in.Caller.Priority),
-		Salt: p.salt(in.Envelope.Name, in.Caller.Tenant), Header: in.Header, Spans: in.Spans,
+	record.Receipt, err = p.o.Cascade.Forward(ctx, in.Route, tiers.Forward{
+		Arrival: p.arrival(in.Metadata, in.Envelope.Name), Path: in.Path, Envelope: in.Envelope,
 	}, &sink{to, record})
 	return err
 }
@@ -40,9 +40,11 @@ func (p *Pipeline) CountTokens(ctx context.Context, in Request, record *Record) 
 		return 0, err
 	}
 	defer func() { settle(reserved, 0, record.Receipt) }()
-	tokens, record.Receipt, err = p.o.Cascade.CountTokens(ctx, tiers.Request{
-		Body: in.Body, Route: in.Route, ID: in.ID, Tenant: in.Caller.Tenant, Class: int8(in.Caller.Priority), Header: in.Header, Spans: in.Spans,
-	})
+	a := p.arrival(in.Metadata, in.Route.Model)
+	a.Body, a.Demanded, a.Salt = in.Body, plan.Target, ""
+	r := p.o.Cascade.Arrive(in.Route, a)
+	tokens, err = p.o.Cascade.CountTokens(ctx, r)
+	record.Receipt = r.Receipt
 	return tokens, err
 }
 

@@ -6,11 +6,9 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/cache"
-	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/receipt"
-	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // generation is an answer that is made for a request and may be shared.
@@ -29,7 +27,7 @@ func (q *request) maxAnswer() int { return max(q.cfg.MaxEntryBytes, minSharedByt
 
 // settle calls complete with a whole answer and its cache entry, which is nil if it must not be stored (yet).
 func (g *generation) settle(e *cache.Entry, w *openai.Whole, complete func(e *cache.Entry, keep func(then func()))) {
-	keep := func(then func()) { g.p.o.Store.Put(g.share.key, e, g.cfg.TTL, then) }
+	keep := func(then func()) { g.p.o.Store.Put(g.key, e, g.cfg.TTL, then) }
 	switch {
 	case !g.mayKeep(e, w):
 		complete(e, nil)
@@ -40,7 +38,7 @@ func (g *generation) settle(e *cache.Entry, w *openai.Whole, complete func(e *ca
 				keep(nil)
 				return
 			}
-			g.p.rejected.add(g.share.key) // the next one is the target's, and can be kept
+			g.p.rejected.add(g.key) // the next one is the target's, and can be kept
 		})
 	default:
 		complete(e, keep)
@@ -49,7 +47,7 @@ func (g *generation) settle(e *cache.Entry, w *openai.Whole, complete func(e *ca
 
 // mayKeep reports whether a whole answer may be stored for others.
 func (g *generation) mayKeep(e *cache.Entry, w *openai.Whole) bool {
-	if !g.share.cacheable || len(e.Answer) > g.cfg.MaxEntryBytes || !g.share.allows(e) {
+	if !g.cacheable || len(e.Answer) > g.cfg.MaxEntryBytes || !g.allows(e) {
 		return false
 	}
 	for i := range w.Choices {
@@ -66,8 +64,8 @@ func (g *generation) mayKeep(e *cache.Entry, w *openai.Whole) bool {
 
 // awaits returns what the cascade tells when the answer must wait for the target's opinion of its draft; nil if the answer
 // is not stored anyway.
-func (g *generation) awaits() tiers.Confirmation {
-	if !g.share.cacheable {
+func (g *generation) awaits() inflight.Confirmation {
+	if !g.cacheable {
 		return nil
 	}
 	return &g.confirmation
@@ -84,12 +82,12 @@ type confirmation struct {
 	opinion func(good bool) // nil until it is wanted
 }
 
-var _ tiers.Confirmation = (*confirmation)(nil)
+var _ inflight.Confirmation = (*confirmation)(nil)
 
-// Await implements [tiers.Confirmation].
+// Await implements [inflight.Confirmation].
 func (v *confirmation) Await() { v.awaited = true }
 
-// Confirm implements [tiers.Confirmation].
+// Confirm implements [inflight.Confirmation].
 func (v *confirmation) Confirm(good bool) {
 	v.mu.Lock()
 	if v.known {
@@ -121,7 +119,7 @@ func (v *confirmation) onOpinion(opinion func(good bool)) {
 // recorder records an answer while it is made.
 type recorder struct{ answer openai.Assembler }
 
-var _ strategy.Observer = (*recorder)(nil)
+var _ inflight.Observer = (*recorder)(nil)
 
 func newRecorder(r *openai.Request, maxBytes int) recorder {
 	made := recorder{*openai.NewAssembler(r.Kind, maxBytes)}
@@ -129,21 +127,21 @@ func newRecorder(r *openai.Request, maxBytes int) recorder {
 	return made
 }
 
-// Text implements strategy.Observer.
+// Text implements inflight.Observer.
 func (r *recorder) Text(text []byte) { r.answer.Text(text) }
 
-// Chunk implements strategy.Observer.
+// Chunk implements inflight.Observer.
 func (r *recorder) Chunk(chunk []byte) { r.answer.Chunk(chunk) }
 
-// Body implements strategy.Observer.
+// Body implements inflight.Observer.
 func (r *recorder) Body(answer []byte) { r.answer.Body(answer) }
 
-// End implements strategy.Observer.
+// End implements inflight.Observer.
 func (r *recorder) End(e openai.Ending) { r.answer.End(e) }
 
 // entry returns the recorded answer, after the cascade has reported that it is complete: as a cache entry and
 // as it is read. Both are nil if it cannot be parsed or is too large.
-func (r *recorder) entry(rc *receipt.Receipt, now time.Time) (*cache.Entry, *openai.Whole) {
+func (r *recorder) entry(rc *inflight.Receipt, now time.Time) (*cache.Entry, *openai.Whole) {
 	if rc != nil && rc.Tier == plan.Fallback { // whoever asks next is answered by the operator's own pools, if they can
 		return nil, nil
 	}
@@ -155,4 +153,81 @@ func (r *recorder) entry(rc *receipt.Receipt, now time.Time) (*cache.Entry, *ope
 		Created: now.Truncate(time.Millisecond), Tier: string(rc.Tier), Acceptance: rc.Acceptance(), Finish: rc.Finish,
 		Prompt: rc.PromptTokens, Accepted: rc.AcceptedTokens, Target: rc.TargetTokens, USD: rc.USD, Answer: whole.Append(nil),
 	}, whole
+}
+
+// observers are two observers of one answer.
+type observers [2]inflight.Observer
+
+var _ inflight.Observer = (*observers)(nil)
+
+// observeToo returns an observer for both; either may be nil.
+func observeToo(first, second inflight.Observer) inflight.Observer {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return &observers{first, second}
+}
+
+// Text implements inflight.Observer.
+func (o *observers) Text(text []byte) {
+	for _, each := range o {
+		each.Text(text)
+	}
+}
+
+// Chunk implements inflight.Observer.
+func (o *observers) Chunk(chunk []byte) {
+	for _, each := range o {
+		each.Chunk(chunk)
+	}
+}
+
+// Body implements inflight.Observer.
+func (o *observers) Body(answer []byte) {
+	for _, each := range o {
+		each.Body(answer)
+	}
+}
+
+// End implements inflight.Observer.
+func (o *observers) End(e openai.Ending) {
+	for _, each := range o {
+		each.End(e)
+	}
+}
+
+// maxRejectedKeys bounds one generation of rejected keys: 4,096 of 80 bytes.
+const maxRejectedKeys = 4096
+
+// rejectedKeys are the keys of requests whose last draft was served and then rejected by the target. The next such request
+// is answered by the target: another draft would probably be rejected, too, so each repeat would get a wrong answer.
+// The zero value is ready. When a generation is full the one before it is forgotten. Other replicas do not know these
+// keys, but find the target's answer in the shared cache.
+type rejectedKeys struct {
+	mu         sync.Mutex
+	young, old map[cache.Key]struct{}
+}
+
+// add adds a key.
+func (r *rejectedKeys) add(k cache.Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.young == nil || len(r.young) >= maxRejectedKeys {
+		r.young, r.old = make(map[cache.Key]struct{}), r.young
+	}
+	r.young[k] = struct{}{}
+}
+
+// has reports whether a key was added and is not forgotten.
+func (r *rejectedKeys) has(k cache.Key) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.young[k]; ok {
+		return true
+	}
+	_, ok := r.old[k]
+	return ok
 }

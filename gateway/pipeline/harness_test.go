@@ -16,10 +16,9 @@ import (
 	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/receipt"
-	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // memory is a store in memory.
@@ -89,23 +88,35 @@ type speaker struct {
 	fails  func(n int) error    // before the first byte; nil never does
 	breaks func(n int) error    // behind the first piece; nil never does
 	opaque bool                 // what it says is more than text
-	judged func(n int, a tiers.Request, rc *receipt.Receipt)
+	judged func(n int, a made, rc *inflight.Receipt)
 
 	mu     sync.Mutex
-	asks   []tiers.Request
+	asks   []made
 	causes []error // why generations were cancelled
 }
 
-func (e *speaker) Plan(*tiers.Route, plan.Config, *openai.Request, plan.Tier) plan.Plan {
-	return e.plan
+// made is an answer that the speaker was asked for.
+type made struct {
+	*inflight.Request
+	inflight.Delivery
 }
 
-func (e *speaker) CountTokens(context.Context, tiers.Request) (int, *receipt.Receipt, error) {
+func (e *speaker) Arrive(rt *tiers.Route, a inflight.Arrival) *inflight.Request {
+	return &inflight.Request{Arrival: a, Config: rt.Config().Stricter(a.Demand), Plan: e.plan}
+}
+
+func (e *speaker) AnswerFallback(context.Context, *inflight.Request, *tiers.Fallback, inflight.Delivery) error {
+	panic("nothing leaves here")
+}
+func (e *speaker) CountFallback(string, string, string) {}
+func (e *speaker) CountStayed(string, string)           {}
+
+func (e *speaker) CountTokens(context.Context, *inflight.Request) (int, error) {
 	panic("nothing is counted here")
 }
 
-func (e *speaker) Forward(context.Context, tiers.Forward, tiers.Sink) (*receipt.Receipt, error) {
-	return &receipt.Receipt{Tier: plan.Target, PromptTokens: 7, TargetTokens: 2}, nil
+func (e *speaker) Forward(context.Context, *tiers.Route, tiers.Forward, inflight.Sink) (*inflight.Receipt, error) {
+	return &inflight.Receipt{Tier: plan.Target, PromptTokens: 7, TargetTokens: 2}, nil
 }
 
 // generations is how many were begun, cancelled is why some did not end.
@@ -121,28 +132,30 @@ func (e *speaker) cancelled() []error {
 	return e.causes
 }
 
-func (e *speaker) Answer(ctx context.Context, a tiers.Request, to tiers.Sink) (*receipt.Receipt, error) {
+func (e *speaker) Answer(ctx context.Context, r *inflight.Request, to inflight.Delivery) error {
+	a := made{r, to}
 	e.mu.Lock()
 	e.asks = append(e.asks, a)
 	n := len(e.asks)
 	e.mu.Unlock()
-	rc := &receipt.Receipt{Route: a.Body.Model, Plan: e.plan, Tries: []dispatch.Try{{Pool: "p"}}}
+	rc := &inflight.Receipt{Route: a.Body.Model, Decision: plan.Decision{Plan: e.plan}, Tries: []dispatch.Try{{Pool: "p"}}}
+	r.Receipt = rc
 	if e.fails != nil {
 		if err := e.fails(n); err != nil {
 			time.Sleep(e.pace)
 			rc.Tries[0].Failed = "refused"
-			return rc, err
+			return err
 		}
 	}
 	rc.Tier, rc.Finish, rc.PromptTokens = plan.Target, "stop", 7
 	if e.judged != nil {
 		e.judged(n, a, rc)
 	}
-	return rc, e.say(ctx, n, a, to, rc)
+	return e.say(ctx, n, a, to.Sink, rc)
 }
 
 // say tells an answer.
-func (e *speaker) say(ctx context.Context, n int, a tiers.Request, to tiers.Sink, rc *receipt.Receipt) error {
+func (e *speaker) say(ctx context.Context, n int, a made, to inflight.Sink, rc *inflight.Receipt) error {
 	pieces := []string{"It is", fmt.Sprintf(" answer %d.", n)}
 	if e.pieces != nil {
 		pieces = e.pieces(n)
@@ -154,7 +167,7 @@ func (e *speaker) say(ctx context.Context, n int, a tiers.Request, to tiers.Sink
 		tap = &alone
 	}
 	if a.Body.Stream {
-		if err := to.Begin(tiers.Head{Head: strategy.Head{Stream: true}, Receipt: rc}); err != nil {
+		if err := to.Begin(inflight.Head{Stream: true, Receipt: rc}); err != nil {
 			return err
 		}
 	}
@@ -169,7 +182,7 @@ func (e *speaker) say(ctx context.Context, n int, a tiers.Request, to tiers.Sink
 		}
 		if i == 1 && e.breaks != nil {
 			if err := e.breaks(n); err != nil {
-				return &strategy.BrokenError{Cause: err}
+				return &inflight.BrokenError{Cause: err}
 			}
 		}
 		rc.TargetTokens++
@@ -192,7 +205,7 @@ func (e *speaker) say(ctx context.Context, n int, a tiers.Request, to tiers.Sink
 	if a.Body.Stream {
 		return to.Write(f.Finish(nil, nil, end, false))
 	}
-	if err := to.Begin(tiers.Head{Receipt: rc}); err != nil {
+	if err := to.Begin(inflight.Head{Receipt: rc}); err != nil {
 		return err
 	}
 	return to.Write(f.Body(nil, []byte(strings.Join(pieces, "")), end))

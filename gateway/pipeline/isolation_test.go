@@ -130,16 +130,17 @@ func (k *keyer) key(values []string, order []int) cache.Key {
 	}}
 	in := Request{Metadata: &Metadata{Caller: caller}, Body: req, Route: route, Tier: tier, Demand: stricter}
 	q := k.p.newRequest(in, nil, &Record{})
+	keyed := q.makeKey()
 	if k.alone = q.wantsOwnSample(); k.alone {
 		k.judged = false
 		k.keyless++
 		return cache.KeyOf(&cache.Parts{RAG: strconv.Itoa(k.keyless)})
 	}
-	if q.bypass {
+	if !keyed {
 		k.t.Fatalf("%v: not for the cache", members)
 	}
-	k.judged = strings.HasPrefix(q.share.tier, "auto")
-	return q.share.key
+	k.judged = strings.HasPrefix(q.tier, "auto")
+	return q.key
 }
 
 func TestRequestsThatDifferInOnePartNeverShareAnEntry(t *testing.T) {

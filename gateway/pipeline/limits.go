@@ -7,13 +7,11 @@ import (
 
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
-	"github.com/foregate/foregate/tiers/receipt"
-	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // typicalAnswer is the expected length in tokens of an answer that the client does not limit. The real use is
@@ -40,7 +38,7 @@ func (p *Pipeline) ledgerRequest(a *Metadata) ledger.Request {
 }
 
 // settle ends a request: used is its tokens, or less than 0 if that is unknown.
-func settle(g *ledger.Reservation, used int, rc *receipt.Receipt) {
+func settle(g *ledger.Reservation, used int, rc *inflight.Receipt) {
 	var usd float64
 	if rc != nil {
 		usd = rc.USD
@@ -68,53 +66,6 @@ func (p *Pipeline) reserve(ctx context.Context, a *Metadata, need estimate, reco
 		a.Caller.Priority, record.Demoted = identity.Normal, true
 	}
 	return g, nil
-}
-
-// cascadeCall is a request's call to the cascade.
-type cascadeCall struct {
-	sink         tiers.Sink
-	observer     strategy.Observer  // nil is none
-	sentPrefix   []byte             // the beginning of the answer, which clients have already
-	confirmation tiers.Confirmation // nil: the answer is not stored
-
-	// leave is called before a fallback makes the answer. It returns the sink of the request's own client, to whom alone
-	// the answer goes; nil: no fallback may make it. A nil leave is that of a request that shares nothing.
-	leave func() tiers.Sink
-}
-
-// runCascade lets the cascade answer, within the tenant's limits. ctx belongs to the client; the generation
-// runs until making ends.
-func (q *request) runCascade(ctx, making context.Context, c cascadeCall) (rc *receipt.Receipt, err error) {
-	need := estimateOf(q.Body)
-	need.prices = q.Route.Prices
-	reserved, err := q.p.reserve(ctx, q.Metadata, need, q.record)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { settle(reserved, need.used(rc), rc) }()
-	if q.Observe != nil {
-		c.observer = observeToo(c.observer, q.Observe())
-	}
-	rc, err = q.p.o.Cascade.Answer(making, q.toCascade(&c), c.sink)
-	q.record.Receipt = rc
-	if err != nil && making.Err() == nil {
-		err = q.fallBack(ctx, c, rc, err)
-	}
-	return rc, err
-}
-
-// toCascade returns the request as the cascade gets it.
-func (q *request) toCascade(c *cascadeCall) tiers.Request {
-	a := tiers.Request{
-		Body: q.Body, Route: q.Route, Tier: q.Tier, ID: q.ID, Tenant: q.Caller.Tenant, Class: int8(q.Caller.Priority), RAG: q.rag,
-		Salt: q.p.salt(q.Route.Model, q.Caller.Tenant), Header: q.Header, Spans: q.Spans, Observer: c.observer, Config: &q.draftConfig,
-		Sent: c.sentPrefix, Confirmation: c.confirmation, PerTenantEvidence: q.Caller.PerTenantEvidence,
-		Retainer: q.Retainer,
-	}
-	if !q.bypass {
-		a.Plan = &q.share.plan
-	}
-	return a
 }
 
 // salt separates a tenant's prefixes in the engines' prefix caches, "" if it need not.
@@ -162,7 +113,7 @@ func estimateForwarded(n openai.Need) estimate {
 // number if this is unknown, so that the estimate remains charged. The estimate also remains if a client
 // disconnects before the first byte: an engine may have made the whole answer, and a refund would allow
 // requests without end.
-func (e estimate) used(rc *receipt.Receipt) int {
+func (e estimate) used(rc *inflight.Receipt) int {
 	if rc == nil || rc.Tier == "" && !worked(rc) {
 		return 0
 	}
@@ -178,7 +129,7 @@ func (e estimate) used(rc *receipt.Receipt) int {
 
 // worked reports whether an engine worked for a request: an attempt succeeded, or was ended by the client, by the request's
 // deadline or by limits.response_bytes. Tokenizing is not counted.
-func worked(rc *receipt.Receipt) bool {
+func worked(rc *inflight.Receipt) bool {
 	return slices.ContainsFunc(rc.Tries, func(t dispatch.Try) bool {
 		if t.Role == dispatch.RoleTokenize {
 			return false

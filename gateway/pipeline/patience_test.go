@@ -38,7 +38,7 @@ func TestARequestWaitsForASilentRedisOnceForCacheAndLimitsTogether(t *testing.T)
 		})
 		for range 3 { // fewer than make it be left alone
 			a := &Metadata{Caller: identity.Caller{Tenant: "acme", RPM: 6000, TPM: 1_000_000}}
-			q := &request{Request: Request{Metadata: a}, p: p, record: &Record{}, share: shareKey{cacheable: true}}
+			q := &request{Request: Request{Metadata: a}, p: p, record: &Record{}, cacheable: true}
 			ctx := lookup.WithWaited(t.Context(), &q.patience)
 			began := time.Now()
 			if e, result := q.lookUp(ctx); e != nil || result != cache.ResultLate {
@@ -74,7 +74,7 @@ func TestACopyIsNotServedForLongerThanAnswersAreKept(t *testing.T) {
 		t.Fatalf("the look: %v", result)
 	}
 	for ttl, want := range map[time.Duration]bool{2 * time.Minute: true, 30 * time.Second: false} {
-		q := &request{Request: Request{Metadata: &Metadata{}}, p: New(Options{Store: store}), share: shareKey{key: key, cacheable: true}, cfg: cache.Config{TTL: ttl}}
+		q := &request{Request: Request{Metadata: &Metadata{}}, p: New(Options{Store: store}), key: key, cacheable: true, cfg: cache.Config{TTL: ttl}}
 		if e := q.local(); (e != nil) != want {
 			t.Errorf("kept for %v, made a minute ago: served %t", ttl, e != nil)
 		}

@@ -15,10 +15,9 @@ import (
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/receipt"
-	"github.com/foregate/foregate/tiers/strategy"
 	"github.com/foregate/foregate/tiers/world"
 )
 
@@ -31,16 +30,13 @@ var (
 
 // Cascade makes answers; [tiers.Cascade] is one.
 type Cascade interface {
-	Plan(rt *tiers.Route, cfg plan.Config, r *openai.Request, demanded plan.Tier) plan.Plan
-	Answer(ctx context.Context, a tiers.Request, to tiers.Sink) (*receipt.Receipt, error)
-	Forward(ctx context.Context, f tiers.Forward, to tiers.Sink) (*receipt.Receipt, error)
-	CountTokens(ctx context.Context, a tiers.Request) (int, *receipt.Receipt, error)
-}
-
-// Outside answers requests by fallbacks; [tiers.Cascade] does.
-type Outside interface {
-	// AnswerFallback makes one attempt, and adds it to the receipt.
-	AnswerFallback(ctx context.Context, a tiers.Request, fb *tiers.Fallback, rc *receipt.Receipt, to tiers.Sink) error
+	// Arrive takes a request up, and says what its settings and engines allow.
+	Arrive(rt *tiers.Route, a inflight.Arrival) *inflight.Request
+	Answer(ctx context.Context, r *inflight.Request, to inflight.Delivery) error
+	Forward(ctx context.Context, rt *tiers.Route, f tiers.Forward, to inflight.Sink) (*inflight.Receipt, error)
+	CountTokens(ctx context.Context, r *inflight.Request) (int, error)
+	// AnswerFallback makes one attempt at a fallback, and adds it to the receipt.
+	AnswerFallback(ctx context.Context, r *inflight.Request, fb *tiers.Fallback, to inflight.Delivery) error
 	// CountFallback counts a fallback that was not asked.
 	CountFallback(route, pool, outcome string)
 	// CountStayed counts a request that no fallback answered.
@@ -72,7 +68,6 @@ type Ledger interface {
 // Options wires a Pipeline.
 type Options struct {
 	Cascade     Cascade
-	Outside     Outside                         // nil: no request leaves for a fallback
 	Ledger      Ledger                          // nil is one for this replica only
 	HighShare   func() float64                  // the share of a tenant's requests per minute that may be high, live; nil is 0.2, 0 is all
 	Store       Store                           // nil stores no answers
@@ -145,29 +140,43 @@ type Request struct {
 	*Metadata
 	Body         *openai.Request
 	Route        *tiers.Route
-	Tier         plan.Tier    // demanded
-	Demand       plan.Demand  // acceptance mode; overrides the route's
-	CacheControl CacheControl // cache directives
-	Retainer     BodyRetainer // of the body's memory; nil is none
+	Tier         plan.Tier             // demanded
+	Demand       plan.Demand           // acceptance mode; overrides the route's
+	CacheControl CacheControl          // cache directives
+	Retainer     inflight.BodyRetainer // of the body's memory; nil is none
 
 	// Observe returns what receives the content of an answer that is made for the request, from its beginning. It is
 	// called at each attempt at one; nil: nobody observes.
-	Observe func() strategy.Observer
+	Observe func() inflight.Observer
 }
-
-// BodyRetainer holds the memory of a request's body until it is answered.
-type BodyRetainer = tiers.BodyRetainer
 
 // Record collects the details of a request for its headers, the log, metrics and traces. The pipeline only
 // writes it. Until Answer returns, other goroutines may write to it.
 type Record struct {
-	Config      *plan.Config     // by which a draft is judged; nil if none was wanted
-	Cache       cache.Result     // what came of the cache, "" where it was not asked
-	Entry       *cache.Entry     // the answer, if it was not made for this request
-	Receipt     *receipt.Receipt // of the generation; nil if the cascade was not called
-	LookedUpAt  time.Time        // start of the last look-up in the shared cache
-	Lookup      time.Duration    // its duration
-	Limits      time.Duration    // spent on the tenant's limits
-	LimitStatus ledger.Status    // of the tenant, after this request
-	Demoted     bool             // from priority high: its tenant's share was used up
+	Config      *plan.Config      // by which a draft is judged; nil if none was wanted
+	Cache       cache.Result      // what came of the cache, "" where it was not asked
+	Entry       *cache.Entry      // the answer, if it was not made for this request
+	Receipt     *inflight.Receipt // of the generation; nil if the cascade was not called
+	LookedUpAt  time.Time         // start of the last look-up in the shared cache
+	Lookup      time.Duration     // its duration
+	Limits      time.Duration     // spent on the tenant's limits
+	LimitStatus ledger.Status     // of the tenant, after this request
+	Demoted     bool              // from priority high: its tenant's share was used up
+}
+
+// CacheControl holds a request's cache directives (RFC 9111, section 5.2.1).
+type CacheControl struct {
+	NoStore      bool // the answer is neither stored nor read from the cache
+	NoCache      bool // a fresh answer, which is stored
+	OnlyIfCached bool // a cached answer or none
+	HasMaxAge    bool // the answer may be as old as MaxAge
+	MaxAge       time.Duration
+}
+
+// empty reports whether there are no directives.
+func (c CacheControl) empty() bool { return c == CacheControl{} }
+
+// Allows reports whether a cached answer is young enough.
+func (c CacheControl) Allows(e *cache.Entry, now time.Time) bool {
+	return !c.HasMaxAge || now.Sub(e.Created) <= c.MaxAge
 }

@@ -2,8 +2,8 @@ package receipts
 
 import (
 	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
-	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // Content is what one request asked and what it was answered, in the form of OpenTelemetry's conventions for generative AI: for
@@ -22,7 +22,7 @@ type Content struct {
 func NewContent(kind openai.Kind) *Content { return &Content{kind: kind} }
 
 // Observe returns what receives a new attempt at the answer.
-func (c *Content) Observe() strategy.Observer {
+func (c *Content) Observe() inflight.Observer {
 	c.observed = &observer{whole: openai.NewAssembler(c.kind, maxAnswer)}
 	return c.observed
 }
@@ -64,21 +64,21 @@ type observer struct {
 	begin []byte // of a plain answer: at most maxMessages bytes
 }
 
-var _ strategy.Observer = (*observer)(nil)
+var _ inflight.Observer = (*observer)(nil)
 
-// Text implements [strategy.Observer].
+// Text implements [inflight.Observer].
 func (o *observer) Text(text []byte) {
 	o.whole.Text(text)
 	o.begin = append(o.begin, text[:min(len(text), maxMessages-len(o.begin))]...)
 }
 
-// Chunk implements [strategy.Observer].
+// Chunk implements [inflight.Observer].
 func (o *observer) Chunk(chunk []byte) { o.whole.Chunk(chunk) }
 
-// Body implements [strategy.Observer].
+// Body implements [inflight.Observer].
 func (o *observer) Body(answer []byte) { o.whole.Body(answer) }
 
-// End implements [strategy.Observer].
+// End implements [inflight.Observer].
 func (o *observer) End(e openai.Ending) { o.whole.End(e) }
 
 // messages returns the answer. Of one that broke off, or is too long, it is the beginning of its text; cut is then true.

@@ -13,8 +13,8 @@ import (
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // Receipt is what is kept of one finished request: its JSON in GET /admin/receipts and in the log, the decisions for the
@@ -61,15 +61,15 @@ type Receipt struct {
 	SpentUSD      float64            `json:"spent_usd"`        // cost by the same prices
 	CacheSaved    float64            `json:"cache_saved_usd"`  // what a cached answer had cost to make
 
-	Path       string           `json:"-"`
-	Stream     bool             `json:"-"`
-	Took       time.Duration    `json:"-"` // until the end of the answer
-	LookedUpAt time.Time        `json:"-"` // start of the cache look-up in Redis
-	Lookup     time.Duration    `json:"-"` // its duration; 0: there was none
-	Limits     time.Duration    `json:"-"` // spent on the tenant's limits
-	Model      string           `json:"-"` // of the pool that wrote the answer, "" if it is not known
-	Cascade    *receipt.Receipt `json:"-"` // nil if the cascade was not called
-	Content    *Content         `json:"-"` // for the trace alone; nil unless the tenant opted in
+	Path       string            `json:"-"`
+	Stream     bool              `json:"-"`
+	Took       time.Duration     `json:"-"` // until the end of the answer
+	LookedUpAt time.Time         `json:"-"` // start of the cache look-up in Redis
+	Lookup     time.Duration     `json:"-"` // its duration; 0: there was none
+	Limits     time.Duration     `json:"-"` // spent on the tenant's limits
+	Model      string            `json:"-"` // of the pool that wrote the answer, "" if it is not known
+	Cascade    *inflight.Receipt `json:"-"` // nil if the cascade was not called
+	Content    *Content          `json:"-"` // for the trace alone; nil unless the tenant opted in
 }
 
 // Settings are the settings of the route that the decisions depend on; the thresholds are in verdictJSON.
@@ -202,7 +202,7 @@ func PricesOf(p economy.Prices) Prices {
 }
 
 // Answer fills in what the cascade, or an entry of the cache, tells of the answer: tier, finish and tokens. Both may be nil.
-func (r *Receipt) Answer(rc *receipt.Receipt, e *cache.Entry) {
+func (r *Receipt) Answer(rc *inflight.Receipt, e *cache.Entry) {
 	switch {
 	case e != nil: // it may be large: nothing of it is kept
 		r.Tier, r.Finish, r.CacheSaved = strings.Clone(e.Tier), strings.Clone(e.Finish), finite(e.USD)
@@ -239,11 +239,11 @@ func (r *Receipt) Encode() []byte {
 }
 
 // of fills in the cascade's receipt.
-func (r *Receipt) of(rc *receipt.Receipt) {
+func (r *Receipt) of(rc *inflight.Receipt) {
 	r.FallbackUnused = rc.Stayed
 	r.USD, r.DraftUSD, r.AloneUSD, r.SpentUSD = finite(rc.USD), finite(rc.DraftUSD), finite(rc.TargetAloneUSD), finite(rc.SpentUSD)
-	r.Plan = planOf(&rc.Plan)
-	if t := rc.Audit; t != nil {
+	r.Plan = planOf(&rc.Decision, rc.Reason())
+	if t := rc.Decision.Audit; t != nil {
 		r.Audit = &auditJSON{t.Policy(), t.Own.TrafficClass, t.Own.Audited, t.Shadow}
 	}
 	for _, t := range rc.Tries {
@@ -257,7 +257,7 @@ func (r *Receipt) of(rc *receipt.Receipt) {
 		})
 	}
 	if w := rc.Verdict; w.Reason != "" {
-		r.Verdict = &verdictJSON{w.Accept, w.Reason, string(w.Cohort), finite(w.Score), finite(rc.Needed), w.Tokens, milliseconds(rc.Judged)}
+		r.Verdict = &verdictJSON{w.Accept, w.Reason, string(w.Cohort), finite(w.Score), finite(rc.Decision.Accept.Threshold), w.Tokens, milliseconds(rc.Judged)}
 	}
 	for _, m := range rc.ScoreSeries {
 		r.ScoreByToken = append(r.ScoreByToken, [2]float64{float64(m.Tokens), finite(m.Score)})
@@ -271,8 +271,8 @@ func (r *Receipt) of(rc *receipt.Receipt) {
 	r.MS = msJSON{Queued: milliseconds(rc.Waited), Draft: milliseconds(rc.Draft), Verify: milliseconds(rc.Verify), Target: milliseconds(rc.Target), FirstByte: milliseconds(rc.First)}
 }
 
-func planOf(p *plan.Plan) *planJSON {
-	v := &planJSON{Tier: string(p.Tier), Judged: p.Judged, Reason: p.Reason, Mode: string(p.Mode), Buffered: p.Whole, Verification: cmp.Or(string(p.Rule), "never"), Scorer: string(p.Scorer)}
+func planOf(p *plan.Decision, reason string) *planJSON {
+	v := &planJSON{Tier: string(p.Tier), Judged: p.Judged, Reason: reason, Mode: string(p.Mode), Buffered: p.Whole, Verification: cmp.Or(string(p.Rule), "never"), Scorer: string(p.Scorer)}
 	if s := &p.Estimate; s.Output > 0 {
 		v.Estimate = &estimateJSON{
 			Prompt: finite(s.Prompt), Output: finite(s.Output), Holdback: finite(s.Holdback), Acceptance: finite(s.Acceptance), Samples: finite(s.Samples),

@@ -15,7 +15,7 @@ import (
 
 	"github.com/foregate/foregate/gateway/receipts"
 	"github.com/foregate/foregate/tiers/dispatch"
-	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/inflight"
 )
 
 // Attributes that the conventions do not have.
@@ -240,13 +240,13 @@ func (b *builder) lookup() {
 }
 
 // answer makes the spans of the cascade.
-func (b *builder) answer(rc *receipt.Receipt) {
+func (b *builder) answer(rc *inflight.Receipt) {
 	about := []attribute.KeyValue{keyAcceptance.String(rc.Acceptance()), keyUSD.Float64(rc.USD)}
 	if rc.First > 0 && b.summary.Stream {
 		about = append(about, semconv.GenAIResponseTimeToFirstChunk((b.began + rc.First).Seconds()))
 	}
-	if rc.Plan.Judged {
-		about = append(about, keyMode.String(string(rc.Plan.Mode)),
+	if rc.Decision.Judged {
+		about = append(about, keyMode.String(string(rc.Decision.Mode)),
 			keyDrafted.Int(rc.DraftedTokens), keyAccepted.Int(rc.AcceptedTokens), keyWasted.Int(rc.WastedTokens))
 	}
 	set(b.request, about...)
@@ -262,7 +262,7 @@ func (b *builder) answer(rc *receipt.Receipt) {
 }
 
 // tries makes the spans of upstream calls and of the wait before each. They are not ended yet.
-func (b *builder) tries(rc *receipt.Receipt) []*span {
+func (b *builder) tries(rc *inflight.Receipt) []*span {
 	left := rc.Waited // waits without a call
 	spans := make([]*span, len(rc.Tries))
 	for i := range rc.Tries {
@@ -345,7 +345,7 @@ func server(base string) []attribute.KeyValue {
 var usualPorts = map[string]int{"http": 80, "https": 443}
 
 // verdict adds the verdict on the draft to the span of the last draft call.
-func (b *builder) verdict(rc *receipt.Receipt, spans []*span) {
+func (b *builder) verdict(rc *inflight.Receipt, spans []*span) {
 	v := rc.Verdict
 	if v.Reason == "" {
 		return
@@ -358,11 +358,11 @@ func (b *builder) verdict(rc *receipt.Receipt, spans []*span) {
 		}
 	}
 	b.event(at, eventVerdict, rc.Judged, keyAccept.Bool(v.Accept), keyReason.String(v.Reason),
-		keyScore.Float64(float64(v.Score)), keyThreshold.Float64(float64(rc.Needed)), keyTokens.Int(v.Tokens))
+		keyScore.Float64(float64(v.Score)), keyThreshold.Float64(float64(rc.Decision.Accept.Threshold)), keyTokens.Int(v.Tokens))
 }
 
 // checks adds each check of the draft to the span of its call.
-func (b *builder) checks(rc *receipt.Receipt, spans []*span) {
+func (b *builder) checks(rc *inflight.Receipt, spans []*span) {
 	for _, c := range rc.Checks {
 		at := b.request
 		for i, t := range rc.Tries {

@@ -15,10 +15,9 @@ import (
 	"github.com/foregate/foregate/loadtest/virtual/engines"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/receipt"
-	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // request is one request of the load, and the client that waits for its answer.
@@ -35,7 +34,7 @@ type request struct {
 
 var (
 	_ pipeline.Client       = (*request)(nil)
-	_ pipeline.BodyRetainer = (*request)(nil)
+	_ inflight.BodyRetainer = (*request)(nil)
 )
 
 // send sends a request to a replica and returns the answer's text when the client has it, "" when there
@@ -97,7 +96,7 @@ func bodyOf(q *loadtest.Request) *openai.Request {
 	return r
 }
 
-// Retain implements [pipeline.BodyRetainer]: somebody uses the request, until it is released.
+// Retain implements [inflight.BodyRetainer]: somebody uses the request, until it is released.
 func (r *request) Retain() (released func()) {
 	r.lab.requests[r.body] = r
 	r.users++
@@ -162,7 +161,7 @@ func (r *request) settle(err, left error) (text string) {
 func (r *request) failed(err error) {
 	r.out.End, r.out.Detail = loadtest.Failed, "http_502"
 	f, _ := errors.AsType[*engine.Failure](err)
-	_, broken := errors.AsType[*strategy.BrokenError](err)
+	_, broken := errors.AsType[*inflight.BrokenError](err)
 	switch {
 	case errors.Is(err, admission.ErrShed):
 		r.out.End, r.out.Detail = loadtest.Shed, ""
@@ -187,7 +186,7 @@ func (r *request) answered() (text string) {
 	out.Acceptance, out.Reason = rc.Outcome()
 	out.Tier, out.DraftTokens, out.TargetTokens = string(rc.Tier), rc.AcceptedTokens, rc.TargetTokens
 	out.Drafted, out.Scored = rc.DraftedTokens, rc.ScoredTokens
-	out.TargetChecked = slices.ContainsFunc(rc.Checks, func(c receipt.Check) bool { // and could say
+	out.TargetChecked = slices.ContainsFunc(rc.Checks, func(c inflight.Check) bool { // and could say
 		return c.Reason == accept.ReasonTargetAgrees || c.Reason == accept.ReasonTargetDisagrees
 	})
 	out.Unverified = rc.Tier == plan.Draft && rc.Verdict.Cohort != accept.CohortWhole

@@ -6,17 +6,17 @@ const (
 	// window is the length in tokens of the running window; a run of doubtful
 	// tokens of about a clause's length is what announces a rejection.
 	window = 16
-	// headTokens is how many first tokens the entropy term looks at, and the
+	// HeadTokens is how many first tokens the entropy term looks at, and the
 	// fewest after which a score may abort a draft.
-	headTokens = 8
+	HeadTokens = 8
 	// priorTokens and priorMean shrink the means of short answers: as if so many
 	// tokens of so many nats each had come before.
 	priorTokens = 8
 	priorMean   = -0.25
 	// maxMissing is the share of tokens that may lack a logprob.
 	maxMissing = 0.10
-	// minLogprob is what engines write for minus infinity.
-	minLogprob = -9999
+	// NoLogprob is what engines write for minus infinity, and stands for a token that came without a logprob.
+	NoLogprob = -9999
 	// maxLogprob is how far rounding may lift a logprob above 0; what is above that is none.
 	maxLogprob = 0.01
 )
@@ -65,6 +65,21 @@ func NewScoreTracker(cfg Config) *ScoreTracker {
 	return j
 }
 
+// maxThreshold is a score that no draft has.
+const maxThreshold Nats = 1e9
+
+// AwaitTarget says that the target checks the draft: its own score neither accepts nor rejects it.
+func (j *ScoreTracker) AwaitTarget() {
+	j.checked = true
+	j.setThresholds(-maxThreshold, maxThreshold)
+}
+
+// Pass says that the target stands by the draft.
+func (j *ScoreTracker) Pass() { j.acceptScore = j.minScore }
+
+// RequireAtEnd says that the draft is no longer rejected by its score before its end, where it needs this one.
+func (j *ScoreTracker) RequireAtEnd(need Nats) { j.setThresholds(-maxThreshold, need) }
+
 // setThresholds sets the score below which a draft is rejected for good, and the score that it needs.
 func (j *ScoreTracker) setThresholds(floor, need Nats) {
 	j.minScore, j.acceptScore = float64(floor), float64(need)
@@ -73,7 +88,7 @@ func (j *ScoreTracker) setThresholds(floor, need Nats) {
 // Add scores the next token: its logprob, and those of the most likely alternatives at its position (any order, possibly
 // with its own, possibly none). It reports whether the draft may still be accepted.
 func (j *ScoreTracker) Add(logprob float64, top []float64) bool {
-	if !(logprob > minLogprob && logprob <= maxLogprob) { // NaN is neither
+	if !(logprob > NoLogprob && logprob <= maxLogprob) { // NaN is neither
 		j.missing++
 		logprob = priorMean
 	}
@@ -81,31 +96,24 @@ func (j *ScoreTracker) Add(logprob float64, top []float64) bool {
 	j.recentSum += logprob - j.recent[slot]
 	j.recent[slot] = logprob
 	j.sum += logprob
-	if j.n < headTokens {
+	if j.n < HeadTokens {
 		j.entropy += truncatedEntropy(logprob, top)
 	}
 	j.doubt += max(1-math.Exp(logprob), 0) // rounding may lift the logprob above 0
 	j.surprise += min(max(surpriseFrom-logprob, 0), maxSurprise)
 	j.n++
 	j.updateWindow()
-	if j.n >= headTokens {
+	if j.n >= HeadTokens {
 		j.updateMinimum()
 	}
 	return !j.crossed
 }
 
 // NeedsTopLogprobs reports whether the score uses the alternatives of the next token: only those of the first tokens.
-func (j *ScoreTracker) NeedsTopLogprobs() bool { return j.n < headTokens }
+func (j *ScoreTracker) NeedsTopLogprobs() bool { return j.n < HeadTokens }
 
 // AddEnd counts a token that only ended the answer and has no logprob. It is neither scored nor missing.
 func (j *ScoreTracker) AddEnd() { j.ends++ }
-
-// AddMissing counts n tokens without logprobs.
-func (j *ScoreTracker) AddMissing(n int) {
-	for range n {
-		j.Add(minLogprob, nil)
-	}
-}
 
 func (j *ScoreTracker) updateWindow() {
 	filled := min(j.n, window)
@@ -153,7 +161,7 @@ func (j *ScoreTracker) currentScore() float64 {
 
 // headEntropy returns the mean entropy of the first tokens.
 func (j *ScoreTracker) headEntropy() float64 {
-	return j.entropy / float64(max(min(j.n, headTokens), 1))
+	return j.entropy / float64(max(min(j.n, HeadTokens), 1))
 }
 
 // Features returns the features of the tokens so far. A feature of more tokens than there are uses those that there are.

@@ -53,7 +53,7 @@ func TestTheRunningMinimumOnlyFalls(t *testing.T) {
 				t.Fatal("a crossed draft was taken back")
 			}
 			crossed = crossed || !kept
-			if j.n >= headTokens {
+			if j.n >= HeadTokens {
 				if s := float64(j.Score()); s > last {
 					t.Fatalf("score rose from %v to %v", last, s)
 				} else {
@@ -68,7 +68,7 @@ func TestTheRunningMinimumOnlyFalls(t *testing.T) {
 func slowScore(lps []float64) float64 {
 	minimum := math.Inf(1)
 	for n := 1; n <= len(lps); n++ {
-		if n < headTokens && n != len(lps) {
+		if n < HeadTokens && n != len(lps) {
 			continue
 		}
 		sum := 0.0
@@ -89,10 +89,10 @@ func slowScore(lps []float64) float64 {
 			minwin = min(minwin, w/window)
 		}
 		head := 0.0
-		for _, lp := range lps[:min(n, headTokens)] {
+		for _, lp := range lps[:min(n, HeadTokens)] {
 			head += truncatedEntropy(lp, []float64{lp})
 		}
-		head /= float64(min(n, headTokens))
+		head /= float64(min(n, HeadTokens))
 		minimum = min(minimum, mean-float64(meanOffset), minwin-float64(windowOffset), float64(entropyOffset)-head)
 	}
 	return minimum
@@ -129,11 +129,15 @@ func TestEntropyOfAFairCoinIsLn2(t *testing.T) {
 
 func TestMissingLogprobsEscalate(t *testing.T) {
 	j := judged(testConfig, repeat(-0.01, 80)...)
-	j.AddMissing(8)
+	for range 8 {
+		j.Add(NoLogprob, nil)
+	}
 	if v := j.EarlyVerdict(); !v.Accept {
 		t.Errorf("9 %% missing: %+v", v)
 	}
-	j.AddMissing(2)
+	for range 2 {
+		j.Add(NoLogprob, nil)
+	}
 	if v := j.EarlyVerdict(); v.Accept || v.Reason != ReasonNoLogprobs {
 		t.Errorf("11 %% missing: %+v", v)
 	}

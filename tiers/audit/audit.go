@@ -15,7 +15,6 @@ import (
 	"github.com/foregate/foregate/tiers/background"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/risk"
 	"github.com/foregate/foregate/tiers/world"
 )
@@ -128,7 +127,7 @@ func (a *Auditor) Begin(ctx context.Context) { a.tasks.Begin(ctx) }
 func (a *Auditor) Wait() { a.tasks.Wait() }
 
 // AddBudget adds a share of the cost of target tokens for a request to the audit budget of its route.
-func (a *Auditor) AddBudget(r *inflight.Request, t receipt.Tally) {
+func (a *Auditor) AddBudget(r *inflight.Request, t inflight.Tally) {
 	cost, _ := TargetCost(t, r.TokenPrices())
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -153,7 +152,7 @@ func (a *Auditor) budget(route string) *budget {
 }
 
 // AddAnswer counts a whole answer to a request of a key, whoever gave it. judged says that a draft was judged.
-func (a *Auditor) AddAnswer(k risk.Key, t receipt.Tally, judged bool) {
+func (a *Auditor) AddAnswer(k risk.Key, t inflight.Tally, judged bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w := a.workloads[k]

@@ -19,7 +19,7 @@ type auditRun struct {
 // prepare finds what the draft is evidence for, and reports whether there is anything. A score that only helps to place a
 // grid is stored at once.
 func (b *auditRun) prepare(ctx context.Context) bool {
-	for _, e := range entriesOf(b.AuditDecision, b.score) {
+	for _, e := range entriesOf(b.Decision.Audit, b.score) {
 		switch {
 		case e.needsScoreOnly():
 			b.open(ctx, e)
@@ -75,7 +75,7 @@ func (b *auditRun) openAll(ctx context.Context) error {
 
 // close stores the outcome of the open entries.
 func (b *auditRun) close(ctx context.Context, bad bool) {
-	v, own := &b.Views.Own, &b.AuditDecision.Own
+	v, own := &b.Views.Own, &b.Decision.Audit.Own
 	if best := min(own.Threshold, v.Cautious); b.score >= best {
 		b.Auditor.Tenants.settle(Tenant{own.Key, b.Tenant}, bad, b.Config.Risk.Rule, b.World.Now())
 	}

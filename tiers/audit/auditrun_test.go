@@ -54,10 +54,10 @@ func TestAnAuditThatTheTargetNeverAnswersStaysBad(t *testing.T) {
 
 func TestADraftThatCannotBeAskedAboutIsBookedAsBad(t *testing.T) {
 	play(t, func(r *rig) {
-		r.subject.Plan.Auditor = plan.ScorerNone
+		r.subject.Decision.Auditor = plan.ScorerNone
 		r.watched()
 		r.happens("no way to ask", "open own t1")
-		r.subject.Plan.Auditor = plan.ScorerText
+		r.subject.Decision.Auditor = plan.ScorerText
 		r.target = func(*engine.Attempt) error { return &engine.Failure{Kind: engine.Rejected, Status: 400} }
 		r.watched()
 		r.happens("a text that is refused", "tokenizeprompt", "open own t2")
@@ -68,7 +68,7 @@ func TestADraftThatCannotBeAskedAboutIsBookedAsBad(t *testing.T) {
 func TestAScoreThatHelpsToPlaceAGridIsToldAtOnce(t *testing.T) {
 	play(t, func(r *rig) {
 		r.fate = func(string) (risk.OpenResult, error) { return risk.Learned, nil }
-		r.subject.AuditDecision.Own = risk.Decision{Key: ownKey, Audited: true, Floor: -1e9}
+		r.subject.Decision.Audit.Own = risk.Decision{Key: ownKey, Audited: true, Floor: -1e9}
 		r.watched()
 		r.happens("learned", "open own t1")
 		r.drops()
@@ -95,7 +95,7 @@ func TestWhatNobodyCountsIsNotAsked(t *testing.T) {
 func TestAFaultOfShapeThatShowsTooLateIsBad(t *testing.T) {
 	for whole, want := range map[bool][]string{false: {"open own t1"}, true: nil} {
 		play(t, func(r *rig) {
-			r.subject.Plan.Whole, r.loops, r.words = whole, true, 20
+			r.subject.Decision.Whole, r.loops, r.words = whole, true, 20
 			r.watched()
 			r.happens("it runs in circles", want...)
 			r.drops()
@@ -128,13 +128,13 @@ func TestADraftOfTheWarmupIsVouchedForWhereTheTargetStandsByIt(t *testing.T) {
 				vouched++
 			}
 		}
-		r.subject.AuditDecision.Warmup, r.subject.AuditDecision.Cautious = true, -1
+		r.subject.Decision.Audit.Warmup, r.subject.Decision.Audit.Cautious = true, -1
 		r.watched()
 		r.happens("good", "open own t1", "warmup own t2", "score", "close t1 good", "close t2 good")
 		r.refuses = true
 		r.watched()
 		r.happens("bad", "open own t3", "warmup own t4", "score", "close t3 bad", "close t4 bad")
-		r.subject.AuditDecision.Cautious, r.refuses = 5, false
+		r.subject.Decision.Audit.Cautious, r.refuses = 5, false
 		r.watched()
 		r.happens("not served by the warm-up", "open own t5", "score", "close t5 good")
 		if vouched != 2 {
@@ -158,7 +158,7 @@ func TestEveryLabelIsTheTargetsWord(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			play(t, func(r *rig) {
-				r.subject.Config.Risk.Label, r.subject.Plan.Auditor = c.label, c.auditor
+				r.subject.Config.Risk.Label, r.subject.Decision.Auditor = c.label, c.auditor
 				r.same = c.same
 				r.watched()
 				r.happens("stood by", append(append([]string{"open own t1"}, c.asked...), "close t1 good")...)
@@ -170,7 +170,7 @@ func TestEveryLabelIsTheTargetsWord(t *testing.T) {
 		})
 	}
 	play(t, func(r *rig) {
-		r.subject.Config.Risk.Label, r.subject.Plan.Auditor = plan.LabelRegenerate, plan.ScorerNone
+		r.subject.Config.Risk.Label, r.subject.Decision.Auditor = plan.LabelRegenerate, plan.ScorerNone
 		r.watched()
 		r.happens("another answer, and nobody to judge", "open own t1", "answer", "close t1 bad")
 		if a := r.attempts[0]; a.Call.(*engine.Answer).Request != r.subject.Body || r.tickets[0].Class != 0 || !r.tickets[0].NoWait {
@@ -182,7 +182,7 @@ func TestEveryLabelIsTheTargetsWord(t *testing.T) {
 func TestWhatAnAuditCostsComesOutOfItsRoutesBudget(t *testing.T) {
 	play(t, func(r *rig) {
 		r.subject.Prices = func() economy.Prices { return prices }
-		r.subject.Config.Risk.Label, r.subject.Plan.Auditor = plan.LabelRegenerate, plan.ScorerJudge
+		r.subject.Config.Risk.Label, r.subject.Decision.Auditor = plan.LabelRegenerate, plan.ScorerJudge
 		r.watched()
 		r.rests()
 		n := r.subject.Body.PromptTokens // of the answer's prompt, and of the judge's

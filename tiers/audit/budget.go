@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/economy"
-	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -68,7 +68,7 @@ func (b *budget) spend(cost float64) {
 
 // TargetCost returns the cost of the target's tokens: in USD if prices are known (priced), else in tokens. It includes
 // the prompt if the target generated anything.
-func TargetCost(t receipt.Tally, p economy.Prices) (cost float64, priced bool) {
+func TargetCost(t inflight.Tally, p economy.Prices) (cost float64, priced bool) {
 	prompt := t.Scored
 	if t.Target > 0 {
 		prompt += t.Prompt

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -35,13 +35,13 @@ func TestARouteSavesUpForSoManyAuditsOnly(t *testing.T) {
 func TestTheTargetsTokensCostWhatTheyCost(t *testing.T) {
 	known := economy.Prices{DraftPrefill: 1, DraftDecode: 2, TargetPrefill: 3, TargetDecode: 5}
 	for what, c := range map[string]struct {
-		tally       receipt.Tally
+		tally       inflight.Tally
 		usd, tokens float64
 	}{
-		"nothing":                     {receipt.Tally{Prompt: 100, Drafted: 9, Accepted: 9}, 0, 0},
-		"an answer":                   {receipt.Tally{Prompt: 100, Target: 10}, 350, 110},
-		"a score":                     {receipt.Tally{Prompt: 100, Scored: 120}, 360, 120},
-		"a score, and the rest of it": {receipt.Tally{Prompt: 100, Scored: 120, Target: 10}, 710, 230},
+		"nothing":                     {inflight.Tally{Prompt: 100, Drafted: 9, Accepted: 9}, 0, 0},
+		"an answer":                   {inflight.Tally{Prompt: 100, Target: 10}, 350, 110},
+		"a score":                     {inflight.Tally{Prompt: 100, Scored: 120}, 360, 120},
+		"a score, and the rest of it": {inflight.Tally{Prompt: 100, Scored: 120, Target: 10}, 710, 230},
 	} {
 		if usd, priced := TargetCost(c.tally, known); usd != c.usd || !priced {
 			t.Errorf("%s: %g USD, want %g", what, usd, c.usd)

@@ -28,7 +28,7 @@ func (s RequestAuditor) Check(served *draft.Draft, spare bool) {
 			s.OnSkip()
 		}
 	}
-	if d.Plan.Auditor == plan.ScorerNone || !s.Auditor.MayAudit(s.Route, &s.Config.Risk, spare) {
+	if d.Decision.Auditor == plan.ScorerNone || !s.Auditor.MayAudit(s.Route, &s.Config.Risk, spare) {
 		counted()
 		return
 	}

@@ -6,12 +6,11 @@ import (
 
 	"github.com/foregate/foregate/tiers/draft"
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // served is a finished draft that the client has.
 func (r *rig) served() *draft.Draft {
-	d := draft.New(strategy.DraftOptions(r.subject.Request))
+	d := draft.New(r.subject.DraftOptions())
 	for _, c := range r.chunks() {
 		d.Take(c)
 	}
@@ -27,6 +26,11 @@ func (r *rig) checks(want ...string) {
 	r.checked = nil
 }
 
+// retainer keeps a body, and returns what releases it.
+type retainer func() func()
+
+func (r retainer) Retain() (released func()) { return r() }
+
 func TestAServedDraftIsCheckedOnceAndIsNoEvidence(t *testing.T) {
 	play(t, func(r *rig) {
 		passed, failed, released := 0, 0, 0
@@ -37,7 +41,7 @@ func TestAServedDraftIsCheckedOnceAndIsNoEvidence(t *testing.T) {
 		}
 		skipped := 0
 		r.subject.OnSkip = func() { skipped++ }
-		r.subject.RetainBody = func() func() { return func() { released++ } }
+		r.subject.Retainer = retainer(func() func() { return func() { released++ } })
 		r.subject.Check(r.served(), true)
 		r.happens("the target stands by it", "score")
 		r.checks("passed")

@@ -9,8 +9,6 @@ import (
 	"github.com/foregate/foregate/tiers/draft"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/receipt"
-	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // RequestAuditor audits the drafts of one request, which has an AuditDecision.
@@ -18,9 +16,8 @@ type RequestAuditor struct {
 	*inflight.Request
 	Auditor *Auditor
 
-	RetainBody func() (released func()) // keeps the request's body valid until released is called; nil: not needed
-	OnLabel    func(good bool)          // called when it is known whether the target accepts the draft; may be nil
-	OnSkip     func()                   // called when a check of a served draft is not made, or has no answer; may be nil
+	OnLabel func(good bool) // called when it is known whether the target accepts the draft; may be nil
+	OnSkip  func()          // called when a check of a served draft is not made, or has no answer; may be nil
 }
 
 // Draft is an audited draft. It observes the chunks of the client's draft, or reads a stream of its own. When the stream
@@ -29,7 +26,7 @@ type Draft struct {
 	*draft.Audit
 	RequestAuditor
 	caller inflight.Caller
-	cost   receipt.Tally // tokens of the audit
+	cost   inflight.Tally // tokens of the audit
 
 	started time.Time // of the draft
 	slot    bool      // it has one of the route's slots for audits
@@ -58,7 +55,7 @@ func (d *Draft) leave() {
 // newDraft starts the audit of a draft.
 func (s RequestAuditor) newDraft() *Draft {
 	r := s.Request
-	return s.draft(draft.NewAudit(strategy.DraftOptions(r), accept.Nats(r.AuditDecision.Floor())))
+	return s.draft(draft.NewAudit(r.DraftOptions(), accept.Nats(r.Decision.Audit.Floor())))
 }
 
 // draft returns a draft with the caller of its calls to the engines.
@@ -66,7 +63,7 @@ func (s RequestAuditor) draft(a *draft.Audit) *Draft {
 	return &Draft{
 		Audit: a, RequestAuditor: s,
 		caller: inflight.Caller{Request: s.Request, Identity: s.Untraced(), Events: dispatch.IgnoreEvents{}},
-		cost:   receipt.Tally{Prompt: s.Body.PromptTokens}, started: s.World.Now(),
+		cost:   inflight.Tally{Prompt: s.Body.PromptTokens}, started: s.World.Now(),
 	}
 }
 
@@ -87,8 +84,8 @@ func (d *Draft) startAudit(task func(context.Context)) bool {
 // a slot.
 func (d *Draft) start(task func(context.Context)) bool {
 	released := func() {}
-	if d.RetainBody != nil {
-		released = d.RetainBody()
+	if d.Retainer != nil {
+		released = d.Retainer.Retain()
 	}
 	started := d.Auditor.tasks.Start(max(d.Deadline(), auditTime), func(ctx context.Context) {
 		defer released()
@@ -112,7 +109,7 @@ func (d *Draft) newVerifier() inflight.Verifier {
 	if d.Config.Risk.Label == plan.LabelExact {
 		rule = plan.RuleExact
 	}
-	return inflight.Verifier{Caller: d.caller, Scorer: d.Plan.Auditor, Rule: inflight.RuleOf(rule, d.Body.Temperature), Patience: auditWait}
+	return inflight.Verifier{Caller: d.caller, Scorer: d.Decision.Auditor, Rule: inflight.RuleOf(rule, d.Body.Temperature), Patience: auditWait}
 }
 
 // settle counts what the audit cost, and charges it to the route's budget, unless the target had spare capacity for it.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -15,7 +16,7 @@ import (
 // open begins a draft that the client may get, as the request does.
 func (r *rig) open() *dispatch.Exchange {
 	r.t.Helper()
-	c := r.subject.Caller(dispatch.IgnoreEvents{})
+	c := inflight.Caller{Request: r.subject.Request, Events: dispatch.IgnoreEvents{}}
 	x, err := c.Open(context.Background(), c.NewRequest(r.subject.Draft, &engine.Draft{Request: r.subject.Body}))
 	if err != nil {
 		r.t.Fatal(err)
@@ -65,11 +66,11 @@ func TestAnAuditedDraftGoesOnToItsEndWhenTheRequestHasNoUseForIt(t *testing.T) {
 func TestDraftsGoOnWithinTheSlotsForAuditsOnly(t *testing.T) {
 	play(t, func(r *rig) {
 		r.subject.Views.Own = risk.View{Version: 1, Op: 1, Hi: 3, Threshold: -1, Floor: -3}
-		decision := *r.subject.AuditDecision
+		decision := *r.subject.Decision.Audit
 		r.logprob = -3 // between floor and threshold
 		first, x := r.half()
 		own := decision
-		r.subject.AuditDecision = &own
+		r.subject.Decision.Audit = &own
 		second, y := r.half()
 		if !first.NeedsMore() || second.NeedsMore() {
 			t.Errorf("the first goes on %v, the second %v", first.NeedsMore(), second.NeedsMore())
@@ -77,7 +78,7 @@ func TestDraftsGoOnWithinTheSlotsForAuditsOnly(t *testing.T) {
 		y.Drop()
 		second.End()
 		third := decision
-		r.subject.AuditDecision = &third
+		r.subject.Decision.Audit = &third
 		r.subject.Shadow()
 		r.happens("no slot is free", "draft", "draft")
 		r.drops("busy")
@@ -89,7 +90,7 @@ func TestDraftsGoOnWithinTheSlotsForAuditsOnly(t *testing.T) {
 		r.logprob = -0.05
 		held := r.auditor.tasks.TryEnter(1)
 		fourth := decision
-		r.subject.AuditDecision = &fourth
+		r.subject.Decision.Audit = &fourth
 		w := r.subject.Watch()
 		r.auditor.tasks.Leave()
 		for _, c := range r.chunks() {
@@ -108,8 +109,8 @@ func TestDraftsGoOnWithinTheSlotsForAuditsOnly(t *testing.T) {
 func TestWhatAClientWasShownBeforeItLeftIsAudited(t *testing.T) {
 	play(t, func(r *rig) {
 		leaves := func(after int) {
-			own := *r.subject.AuditDecision
-			r.subject.AuditDecision = &own
+			own := *r.subject.Decision.Audit
+			r.subject.Decision.Audit = &own
 			w := r.subject.Watch()
 			for _, c := range r.chunks()[:after] {
 				w.Observe(c, false)
@@ -126,7 +127,7 @@ func TestWhatAClientWasShownBeforeItLeftIsAudited(t *testing.T) {
 		r.refuses = true
 		leaves(8)
 		r.happens("a wrong part", "open own t2", "score", "close t2 bad")
-		r.subject.Plan.Auditor = plan.ScorerJudge
+		r.subject.Decision.Auditor = plan.ScorerJudge
 		leaves(8)
 		r.happens("a judge in words", "open own t3")
 		r.drops()
@@ -172,7 +173,7 @@ func TestADraftInTheShadowIsMadeAtTheLowestClassAndOutsideOfTheTrace(t *testing.
 		r.drops("draft_lost")
 	})
 	play(t, func(r *rig) {
-		r.subject.Plan.Calls, r.subject.Config.Risk.MaxConcurrentAudits = true, 1
+		r.subject.Decision.Calls, r.subject.Config.Risk.MaxConcurrentAudits = true, 1
 		r.subject.Shadow()
 		r.happens("in one piece", "draftwhole", "open own t1", "score", "close t1 good")
 		if ticket := r.tickets[0]; ticket.Class != 0 || !ticket.NoWait {
@@ -184,7 +185,7 @@ func TestADraftInTheShadowIsMadeAtTheLowestClassAndOutsideOfTheTrace(t *testing.
 func TestABodyIsKeptUntilItsAuditIsOver(t *testing.T) {
 	play(t, func(r *rig) {
 		kept, released := 0, 0
-		r.subject.RetainBody = func() func() { kept++; return func() { released++ } }
+		r.subject.Retainer = retainer(func() func() { kept++; return func() { released++ } })
 		r.watched()
 		r.happens("audited", "open own t1", "score", "close t1 good")
 		if kept != 1 || released != 1 {

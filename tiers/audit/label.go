@@ -25,7 +25,7 @@ func (d *Draft) audit(ctx context.Context) {
 	if !b.prepare(ctx) {
 		return
 	}
-	inWords := d.Plan.Auditor == plan.ScorerJudge || d.Config.Risk.Label == plan.LabelRegenerate
+	inWords := d.Decision.Auditor == plan.ScorerJudge || d.Config.Risk.Label == plan.LabelRegenerate
 	if !v.Accept || d.Left() && inWords { // in words nobody can say whether a beginning is right
 		b.leaveBad(ctx)
 		return
@@ -114,7 +114,7 @@ func (b *auditRun) regenerated(ctx context.Context) (good bool, err error) {
 	}
 	b.cost.Target += own.Usage.Completion
 	good = accept.SameAnswer(b.Transcript().Text(), own.Text)
-	if !good && b.Plan.Auditor == plan.ScorerJudge {
+	if !good && b.Decision.Auditor == plan.ScorerJudge {
 		r, err := b.applyCheck(ctx)
 		if err != nil {
 			return false, err

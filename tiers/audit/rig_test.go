@@ -112,18 +112,21 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	r.subject = RequestAuditor{Auditor: r.auditor, Request: &inflight.Request{
-		Body: body, Route: "m", Class: 2,
-		Identity: dispatch.Identity{ID: "id", Header: map[string][]string{"Traceparent": {"x"}}, Spans: true},
+		Arrival: inflight.Arrival{
+			Body: body, Class: 2, Identity: dispatch.Identity{ID: "id", Header: map[string][]string{"Traceparent": {"x"}}, Spans: true},
+		},
 		Services: &inflight.Services{World: world.System{}, Dispatch: d, MaxBody: 1 << 20},
-		Plan:     plan.Plan{Tier: plan.Draft, Judged: true, Mode: plan.ModeRisk, Auditor: plan.ScorerIDs, Resume: plan.ResumeIDs},
+		Receipt: &inflight.Receipt{Route: "m", Decision: plan.Decision{
+			Plan: plan.Plan{Tier: plan.Draft, Judged: true, Mode: plan.ModeRisk, Auditor: plan.ScorerIDs, Resume: plan.ResumeIDs}, Accept: accept.Config{Threshold: -1},
+			Audit: &plan.AuditDecision{Own: risk.Decision{Key: ownKey, Version: 1, Op: 1, Hi: 3, Threshold: -1, Floor: -3, Audited: true}},
+		}},
 		Config: plan.Config{
-			Mode: plan.ModeRisk, Accept: accept.Config{Threshold: -1}, HoldbackTokens: 4, MidstreamFailover: true, MaxRetries: 2,
+			Mode: plan.ModeRisk, HoldbackTokens: 4, MidstreamFailover: true, MaxRetries: 2,
 			MaxConcurrentScores: 4,
 			Risk:                plan.Risk{MaxConcurrentAudits: 1, Label: plan.LabelLenient},
 		},
-		AuditDecision: &plan.AuditDecision{Own: risk.Decision{Key: ownKey, Version: 1, Op: 1, Hi: 3, Threshold: -1, Floor: -3, Audited: true}},
-		Draft:         inflight.Pool{Pool: r.pools[0], Tier: plan.Draft, Capabilities: &probe.Capabilities{TokenIDs: true}},
-		Target:        inflight.Pool{Pool: r.pools[1], Tier: plan.Target, Capabilities: &probe.Capabilities{Scoring: openai.ScoreCompletions}},
+		Draft:  inflight.Pool{Pool: r.pools[0], Tier: plan.Draft, Capabilities: &probe.Capabilities{TokenIDs: true}},
+		Target: inflight.Pool{Pool: r.pools[1], Tier: plan.Target, Capabilities: &probe.Capabilities{Scoring: openai.ScoreCompletions}},
 	}}
 	return r
 }

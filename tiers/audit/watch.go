@@ -7,18 +7,18 @@ import (
 
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
-	"github.com/foregate/foregate/tiers/strategy"
 )
 
 var (
-	_ strategy.Auditor    = RequestAuditor{}
-	_ strategy.AuditDraft = (*Draft)(nil)
+	_ inflight.Auditor    = RequestAuditor{}
+	_ inflight.AuditDraft = (*Draft)(nil)
 )
 
-// Watch implements [strategy.Auditor]. Without a slot the audit ends where the client's draft does.
-func (s RequestAuditor) Watch() strategy.AuditDraft {
-	t, slot := s.AuditDecision, false
+// Watch implements [inflight.Auditor]. Without a slot the audit ends where the client's draft does.
+func (s RequestAuditor) Watch() inflight.AuditDraft {
+	t, slot := s.Decision.Audit, false
 	if t.Own.Audited {
 		if slot = s.reserve(); !slot {
 			t.Own = s.Views.Own.Within(t.Own)
@@ -29,7 +29,7 @@ func (s RequestAuditor) Watch() strategy.AuditDraft {
 	return d
 }
 
-// Whole implements [strategy.Auditor].
+// Whole implements [inflight.Auditor].
 func (s RequestAuditor) Whole(answer *openai.DraftAnswer) {
 	d := s.newDraft()
 	d.ObserveWhole(answer)
@@ -50,10 +50,10 @@ func (s RequestAuditor) Shadow() {
 	})
 }
 
-// End implements [strategy.AuditDraft].
+// End implements [inflight.AuditDraft].
 func (d *Draft) End() { d.startAudit(d.audit) }
 
-// Leave implements [strategy.AuditDraft]. What the client was shown is audited; without that nobody got a draft.
+// Leave implements [inflight.AuditDraft]. What the client was shown is audited; without that nobody got a draft.
 func (d *Draft) Leave() {
 	if !d.Audit.Leave() {
 		d.leave()
@@ -62,7 +62,7 @@ func (d *Draft) Leave() {
 	d.startAudit(d.audit)
 }
 
-// TakeStream implements [strategy.AuditDraft]. The exchange's context must outlive the request.
+// TakeStream implements [inflight.AuditDraft]. The exchange's context must outlive the request.
 func (d *Draft) TakeStream(x *dispatch.Exchange) {
 	x.HandOver(dispatch.IgnoreEvents{}, d.Tokens())
 	started := d.slot && d.startAudit(func(ctx context.Context) {
@@ -101,7 +101,7 @@ func (d *Draft) read(x *dispatch.Exchange) bool {
 
 // made asks the draft pool for the draft, at the lowest priority. It reports whether there is one.
 func (d *Draft) made(ctx context.Context) bool {
-	if d.Plan.Calls {
+	if d.Decision.Calls {
 		return d.madeWhole(ctx)
 	}
 	capabilities := d.Request.Draft.Capabilities

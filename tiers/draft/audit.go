@@ -10,9 +10,7 @@ import (
 // to its end while its score is of interest, whatever becomes of the other meanwhile. A draft in
 // the shadow is an Audit only. Nobody gets it, and nobody is asked before it is over.
 type Audit struct {
-	*Draft
-	streams bool            // the client would get it as it comes
-	shown   bool            // the client may have its beginning, whatever the verdict
+	*Draft                  // committed where the client would have been shown its beginning
 	over    bool            // nothing more of it is wanted
 	left    bool            // the client left before its end
 	verdict *accept.Verdict // of one that came in one piece
@@ -20,32 +18,32 @@ type Audit struct {
 
 // NewAudit starts the audit of a draft with the given options. Scores below floor are of no interest.
 func NewAudit(o Options, floor accept.Nats) *Audit {
-	a := &Audit{streams: !o.Plan.Whole}
-	o.Config.Accept.Threshold = floor
-	o.Plan = plan.Plan{Tier: plan.Draft, Judged: true, Whole: true, Calls: o.Plan.Calls, Resume: o.Plan.Resume}
-	o.Warmup = false
-	a.Draft = New(o)
+	was := o.Decision
+	d := &plan.Decision{Plan: plan.Plan{Tier: plan.Draft, Judged: true, Whole: was.Whole, Calls: was.Calls, Resume: was.Resume}, Accept: was.Accept}
+	d.Accept.Threshold = floor
+	o.Decision = d
+	a := &Audit{Draft: New(o)}
+	a.keeps = false
 	return a
 }
 
 // Observe takes a chunk of the client's draft. waited says that the hold-back's time is over. Whoever has a threshold that
-// is at or below the score would have been shown the draft from the end of the hold-back on, as [Draft.Decide] does.
+// is at or below the score would have been shown the draft from the end of the hold-back on, as [Draft.Commit] does.
 func (a *Audit) Observe(c *openai.Chunk, waited bool) {
 	if !a.NeedsMore() {
 		return
 	}
-	a.over = a.Take(c) || a.Rejected()
-	if a.over || !a.streams || a.shown || a.finish != "" || !a.judge.IsDue(waited) {
+	if a.over = a.Take(c) || a.state == Rejected; a.over || a.finish != "" {
 		return
 	}
-	v := a.EarlyVerdict()
-	a.shown, a.over = v.Accept, !v.Accept
+	a.Commit(waited)
+	a.over = a.state == Rejected
 }
 
 // ObserveWhole takes a draft that came in one piece.
 func (a *Audit) ObserveWhole(whole *openai.DraftAnswer) {
 	a.TakeWhole(whole)
-	v := a.Draft.Verdict()
+	v := a.Draft.End()
 	a.verdict, a.over = &v, !v.Accept
 }
 
@@ -53,7 +51,7 @@ func (a *Audit) ObserveWhole(whole *openai.DraftAnswer) {
 // the draft.
 func (a *Audit) Leave() (shown bool) {
 	a.left = a.finish == ""
-	return a.shown
+	return a.Committed()
 }
 
 // Left reports whether the draft is only the beginning of one, whose client has left.
@@ -69,14 +67,14 @@ func (a *Audit) Verdict() accept.Verdict {
 		return *a.verdict
 	case a.left:
 		return a.EarlyVerdict()
-	case a.over && a.finish == "" && !a.shown:
+	case a.over && a.finish == "" && !a.Committed():
 		return accept.Verdict{}
 	}
-	return a.Draft.Verdict()
+	return a.Draft.End()
 }
 
 // IsMalformed reports whether the shape of a draft turned out to be at fault after the client was shown its beginning.
 // Nobody needs to be asked: it is bad.
 func (a *Audit) IsMalformed(v accept.Verdict) bool {
-	return a.shown && v.Tokens > 0 && v.Reason != accept.ReasonScore
+	return a.Committed() && v.Tokens > 0 && v.Reason != accept.ReasonScore
 }

@@ -14,9 +14,9 @@ func both(t *testing.T, o Options, floor accept.Nats, all []*openai.Chunk) (*Dra
 	over := false
 	for _, c := range all {
 		a.Observe(c, false)
-		over = over || d.Take(c) || d.Rejected()
+		over = over || d.Take(c) || d.State() == Rejected
 		if !over {
-			d.Decide(false)
+			d.Commit(false)
 		}
 	}
 	return d, a
@@ -24,11 +24,11 @@ func both(t *testing.T, o Options, floor accept.Nats, all []*openai.Chunk) (*Dra
 
 func TestAnAuditGoesOnWhereTheClientsDraftWasGivenUp(t *testing.T) {
 	o := options(t, "")
-	o.Config.Accept.Threshold = 0.2
+	o.Decision.Accept.Threshold = 0.2
 	all := chunks(t, append(append(words(10, sure), words(10, doubtful)...), ending("stop"))...)
 	d, a := both(t, o, -3, all)
-	if !d.Rejected() || d.Finish() != "" {
-		t.Fatalf("the client's draft: rejected %v, finish %q", d.Rejected(), d.Finish())
+	if d.State() != Rejected || d.Finish() != "" {
+		t.Fatalf("the client's draft: rejected %v, finish %q", d.State() == Rejected, d.Finish())
 	}
 	if v := a.Verdict(); !v.Accept || v.Tokens != 21 || a.NeedsMore() {
 		t.Errorf("the audit: %+v, wants more %v", v, a.NeedsMore())
@@ -48,7 +48,7 @@ func TestAFaultOfShapeThatShowsTooLateIsOneOfTheAudits(t *testing.T) {
 		want  bool
 	}{"the client has it": {false, true}, "it was held back": {true, false}} {
 		o := options(t, "")
-		o.Plan.Whole = c.whole
+		o.Decision.Whole = c.whole
 		_, a := both(t, o, -3, chunks(t, append(append(words(10, sure), circles()...), ending("stop"))...))
 		if v := a.Verdict(); v.Accept || a.IsMalformed(v) != c.want {
 			t.Errorf("%s: %+v, faulty %v", name, v, a.IsMalformed(v))
@@ -76,8 +76,8 @@ func TestAnAuditCountsWhatTheClientWasShown(t *testing.T) {
 		d, a := New(o), NewAudit(o, -3)
 		for _, k := range chunks(t, append(words(c.before, sure), c.all...)...) {
 			a.Observe(k, c.waited)
-			if over := d.Take(k); !over && d.Finish() == "" && !d.Rejected() {
-				d.Decide(c.waited)
+			if over := d.Take(k); !over && d.Finish() == "" && d.State() != Rejected {
+				d.Commit(c.waited)
 			}
 		}
 		if v := a.Verdict(); d.Committed() != c.shown || a.IsMalformed(v) != c.shown {

@@ -31,11 +31,10 @@ func options(t *testing.T, members string) Options {
 		t.Fatal(err)
 	}
 	return Options{
-		Request: r, Plan: plan.Plan{Tier: plan.Draft, Judged: true, Resume: plan.ResumeIDs},
-		Config: plan.Config{
-			Mode: plan.ModeConfidence, Accept: accept.Config{Threshold: -1}, HoldbackTokens: 4, MidstreamFailover: true,
-		},
-		EOS: []int32{2}, Schemas: (&schema.Schemas{Now: time.Now}).Of(""), MaxBytes: 1 << 20,
+		Request:  r,
+		Decision: &plan.Decision{Plan: plan.Plan{Tier: plan.Draft, Judged: true, Resume: plan.ResumeIDs}, Accept: accept.Config{Threshold: -1}},
+		Config:   &plan.Config{Mode: plan.ModeConfidence, HoldbackTokens: 4, MidstreamFailover: true},
+		EOS:      []int32{2}, Schemas: (&schema.Schemas{Now: time.Now}).Of(""), MaxBytes: 1 << 20,
 	}
 }
 
@@ -119,7 +118,7 @@ func ending(reason string) scriptedChunk {
 // take has a draft take chunks and decide behind each, until it is over.
 func take(d *Draft, all []*openai.Chunk) {
 	for _, c := range all {
-		if d.Take(c) || d.finish == "" && !d.Decide(false) && d.Rejected() {
+		if d.Take(c) || d.finish == "" && !d.Commit(false) && d.State() == Rejected {
 			return
 		}
 	}
@@ -137,21 +136,21 @@ func TestTheVerdictOnADraftThatIsOver(t *testing.T) {
 		cut     int // tokens with which the target carries on; of what was not accepted
 	}{
 		"it is good":                            {"", nil, slices.Concat(long, []scriptedChunk{ending("stop")}), false, accept.ReasonConfident, "stop", 0},
-		"it falls before it is committed":       {"", func(o *Options) { o.Plan.Whole = true }, append(words(20, sure), words(20, bad)...), false, accept.ReasonScore, "", 11},
+		"it falls before it is committed":       {"", func(o *Options) { o.Decision.Whole = true }, append(words(20, sure), words(20, bad)...), false, accept.ReasonScore, "", 11},
 		"it falls after that":                   {"", nil, append(words(20, sure), words(20, bad)...), false, accept.ReasonScore, "", 26},
 		"it broke off":                          {"", nil, long, true, accept.ReasonLost, "", 20},
-		"it broke off before that was worth it": {"", func(o *Options) { o.Plan.Whole = true }, words(7, sure), true, accept.ReasonLost, "", 0},
+		"it broke off before that was worth it": {"", func(o *Options) { o.Decision.Whole = true }, words(7, sure), true, accept.ReasonLost, "", 0},
 		"it ends without a reason":              {"", nil, long, false, accept.ReasonCut, "", 20},
 		"its own context ends it":               {"", nil, slices.Concat(long, []scriptedChunk{ending("length")}), false, accept.ReasonCut, "", 20},
 		"the client's limit ends it":            {`,"max_tokens":21`, nil, slices.Concat(long, []scriptedChunk{ending("length")}), false, accept.ReasonConfident, "length", 0},
 		"a stop string ends it":                 {`,"stop":["w9 w1"]`, nil, long, false, accept.ReasonConfident, "stop", 0},
-		"the engine gave it up":                 {"", func(o *Options) { o.Plan.Whole = true }, slices.Concat(long, []scriptedChunk{ending("abort")}), false, accept.ReasonCut, "abort", 0},
+		"the engine gave it up":                 {"", func(o *Options) { o.Decision.Whole = true }, slices.Concat(long, []scriptedChunk{ending("abort")}), false, accept.ReasonCut, "abort", 0},
 		"it says more than text":                {"", nil, append(long[:12:12], scriptedChunk{text: []string{"x"}, more: `,"delta":{"reasoning_content":"hm"}`}), false, ReasonMalformed, "", 12},
 		"it is too long":                        {"", func(o *Options) { o.MaxBytes = 30 }, long, false, accept.ReasonLong, "", 10},
 		"it is nothing":                         {"", nil, []scriptedChunk{ending("stop")}, false, accept.ReasonEmpty, "stop", 0},
-		"it is no JSON from the beginning":      {`,"response_format":{"type":"json_object"}`, func(o *Options) { o.Plan.Whole = true }, long, false, accept.ReasonInvalid, "", 0},
-		"it is not of the schema":               {`,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"type":"array"}}}`, func(o *Options) { o.Plan.Whole = true }, []scriptedChunk{{text: []string{"{", "}"}, logprob: sure}, ending("stop")}, false, schema.ReasonMismatch, "stop", 0},
-		"it runs in circles":                    {"", func(o *Options) { o.Plan.Whole = true }, circles(), false, accept.ReasonRepetition, "", 0},
+		"it is no JSON from the beginning":      {`,"response_format":{"type":"json_object"}`, func(o *Options) { o.Decision.Whole = true }, long, false, accept.ReasonInvalid, "", 0},
+		"it is not of the schema":               {`,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"type":"array"}}}`, func(o *Options) { o.Decision.Whole = true }, []scriptedChunk{{text: []string{"{", "}"}, logprob: sure}, ending("stop")}, false, schema.ReasonMismatch, "stop", 0},
+		"it runs in circles":                    {"", func(o *Options) { o.Decision.Whole = true }, circles(), false, accept.ReasonRepetition, "", 0},
 		"it has no logprobs":                    {"", nil, bare(20), false, accept.ReasonNoLogprobs, "", 0},
 	} {
 		o := options(t, c.members)
@@ -161,9 +160,9 @@ func TestTheVerdictOnADraftThatIsOver(t *testing.T) {
 		d := New(o)
 		take(d, chunks(t, c.check...))
 		if c.lost {
-			d.Fail()
+			d.Lose()
 		}
-		v := d.Verdict()
+		v := d.End()
 		if v.Reason != c.reason || d.Finish() != c.finish {
 			t.Errorf("%s: %+v, finish %q, want %s, %q", name, v, d.Finish(), c.reason, c.finish)
 		}
@@ -205,7 +204,7 @@ func TestTheTokenThatEndsTheAnswerMayLackItsLogprob(t *testing.T) {
 		"two are without, of which it ends": {"", scriptedChunk{text: []string{"end", "e", ""}, bare: 2, logprob: sure, more: `,"finish_reason":"stop"`}, accept.ReasonNoLogprobs},
 	} {
 		o := options(t, c.members)
-		o.Plan.Whole = true
+		o.Decision.Whole = true
 		d := New(o)
 		take(d, chunks(t, append(words(3, sure), c.last)...))
 		if v := d.EarlyVerdict(); v.Reason != c.reason {
@@ -245,18 +244,18 @@ func TestADraftThatIsNotTheTextOfItsTokensIsMalformed(t *testing.T) {
 	} {
 		for _, whole := range []bool{true, false} {
 			o := options(t, "")
-			o.Plan.Whole = whole
+			o.Decision.Whole = whole
 			d := New(o)
 			for _, k := range append(chunks(t, words(8, sure)...), c.more...) {
 				if d.Take(k) {
 					break
 				}
 				if d.finish == "" {
-					d.Decide(false)
+					d.Commit(false)
 				}
 			}
-			v := d.Verdict()
-			if v.Reason != c.reason || d.IsAnswer(v) != (c.reason == accept.ReasonConfident) || strings.Contains(string(d.Transcript().Text()), "never") {
+			v := d.End()
+			if v.Reason != c.reason || (d.State() == Accepted) != (c.reason == accept.ReasonConfident) || strings.Contains(string(d.Transcript().Text()), "never") {
 				t.Errorf("%s, whole %v: %+v of %q", name, whole, v, d.Transcript().Text())
 			}
 		}
@@ -277,7 +276,7 @@ func TestTokensAreCountedAsTheEngineTellsThem(t *testing.T) {
 		"it claims too much": {[]scriptedChunk{counted(500)}, 11, false},
 	} {
 		o := options(t, "")
-		o.Plan.Whole, o.Plan.Checked = true, true // by the target: else a token without a logprob ends the draft
+		o.Decision.Whole, o.Decision.Checked = true, true // by the target: else a token without a logprob ends the draft
 		d := New(o)
 		take(d, chunks(t, c.check...))
 		if d.Tokens() != c.n || d.EstimatedTokens() != c.guessed {
@@ -307,7 +306,7 @@ func TestADraftMayBeCutWhereItsTextEndsWithItsTokens(t *testing.T) {
 	} {
 		o := options(t, "")
 		if !c.resume {
-			o.Plan.Resume = plan.ResumeText
+			o.Decision.Resume = plan.ResumeText
 		}
 		d := New(o)
 		d.Take(chunks(t, c.check)[0])
@@ -333,7 +332,7 @@ func TestACommittedDraftIsReleasedAsFarAsItMayBeCut(t *testing.T) {
 		if d.Take(c) {
 			t.Fatal("over")
 		}
-		if got := d.Decide(false); got != (i == 3) {
+		if got := d.Commit(false); got != (i == 3) {
 			t.Errorf("behind %d tokens: committed %t", i+1, got)
 		}
 	}
@@ -361,7 +360,7 @@ func TestADraftThatIsTheAnswerEndsAsItDid(t *testing.T) {
 	} {
 		d := New(options(t, c.members))
 		take(d, chunks(t, c.check...))
-		if v := d.Verdict(); !d.IsAnswer(v) {
+		if v := d.End(); d.State() != Accepted {
 			t.Errorf("%s: not kept: %+v", name, v)
 		}
 		if diff := cmp.Diff(c.want, d.Ending()); diff != "" {
@@ -381,15 +380,15 @@ func TestADoubtfulDraftIsWhatTheTargetSaysOfIt(t *testing.T) {
 		"it could not say any": {nil, accept.Verdict{Reason: accept.ReasonNoVerdict}, 0},
 	} {
 		o := options(t, "")
-		o.Plan.Whole, o.Plan.Checked, o.Config.Accept.Threshold = true, true, -1
+		o.Decision.Whole, o.Decision.Checked, o.Decision.Accept.Threshold = true, true, -1
 		d := New(o)
 		take(d, chunks(t, append(words(19, sure), ending("stop"))...))
-		if v := d.Verdict(); v.Reason != accept.ReasonDoubtful || !tellsIDs(d) || !d.EndsItself() {
+		if v := d.End(); v.Reason != accept.ReasonDoubtful || !tellsIDs(d) || !d.EndsItself() {
 			t.Fatalf("%s: %+v", name, v)
 		}
-		d.ApplyCheck(c.check)
-		v := d.Verdict()
-		if v.Accept != c.want.Accept || v.Reason != c.want.Reason || v.Cohort != c.want.Cohort || d.IsAnswer(v) != v.Accept {
+		d.Check(c.check)
+		v := d.End()
+		if v.Accept != c.want.Accept || v.Reason != c.want.Reason || v.Cohort != c.want.Cohort || (d.State() == Accepted) != v.Accept {
 			t.Errorf("%s: %+v", name, v)
 		}
 		if at := d.CutPoint(v); !v.Accept && at.Tokens != c.cut {
@@ -425,10 +424,10 @@ func TestADraftInOnePieceIsJudgedWithItsCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := options(t, tools)
-		o.Plan.Whole, o.Plan.Calls = true, true
+		o.Decision.Whole, o.Decision.Calls = true, true
 		d := New(o)
 		d.TakeWhole(&a)
-		if v := d.Verdict(); v.Reason != c.reason || v.Accept != (c.reason == accept.ReasonConfident) {
+		if v := d.End(); v.Reason != c.reason || v.Accept != (c.reason == accept.ReasonConfident) {
 			t.Errorf("%s: %+v, want %s", name, v, c.reason)
 		}
 		if d.Tokens() != c.ids || !tellsIDs(d) {
@@ -439,7 +438,7 @@ func TestADraftInOnePieceIsJudgedWithItsCalls(t *testing.T) {
 
 func TestTheScoreIsToldAtPowersOfTwoAndHalfBetween(t *testing.T) {
 	o := options(t, "")
-	o.Plan.Whole = true
+	o.Decision.Whole = true
 	d := New(o)
 	take(d, chunks(t, words(50, sure)...))
 	var at []int
@@ -449,7 +448,7 @@ func TestTheScoreIsToldAtPowersOfTwoAndHalfBetween(t *testing.T) {
 	if want := []int{8, 12, 16, 24, 32, 48, 50}; !slices.Equal(at, want) {
 		t.Errorf("at %v, want %v", at, want)
 	}
-	if last := d.ScoreSeries(); len(last) != len(at) || last[len(last)-1].Score != d.Score() {
+	if last := d.ScoreSeries(); len(last) != len(at) || last[len(last)-1].Score != d.score.Score() {
 		t.Errorf("at the end: %v", last)
 	}
 }

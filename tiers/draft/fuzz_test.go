@@ -21,11 +21,11 @@ func FuzzTake(f *testing.F) {
 			return
 		}
 		o := options(t, []string{"", `,"stop":["STOP","é"]`, `,"response_format":{"type":"json_object"}`, `,"max_tokens":4`}[kind%4])
-		o.Plan.Whole, o.Plan.Checked = kind&4 > 0, kind&8 > 0
+		o.Decision.Whole, o.Decision.Checked = kind&4 > 0, kind&8 > 0
 		if kind&32 > 0 {
-			o.Plan.Resume = plan.ResumeText
+			o.Decision.Resume = plan.ResumeText
 		}
-		o.Config.HoldbackTokens, o.Config.Accept.Threshold = int(kind>>6), -3
+		o.Config.HoldbackTokens, o.Decision.Accept.Threshold = int(kind>>6), -3
 		d, a := New(o), NewAudit(o, -5)
 		p := openai.ChunkParser{Judged: true}
 		var sent []byte
@@ -39,19 +39,19 @@ func FuzzTake(f *testing.F) {
 				break
 			}
 			if d.Finish() == "" {
-				d.Decide(false)
+				d.Commit(false)
 			}
-			if d.Committed() && !d.Rejected() {
+			if d.Committed() && d.State() != Rejected {
 				sent = append(sent, d.Release()...)
 			}
 		}
-		v := d.Verdict()
+		v := d.End()
 		a.Verdict()
 		tr := d.Transcript()
 		if !bytes.HasPrefix(tr.Text(), sent) || len(sent) != tr.Sent() {
 			t.Fatalf("sent %q of %q", sent, tr.Text())
 		}
-		if d.IsAnswer(v) {
+		if d.State() == Accepted {
 			if rest := tr.Rest(); string(tr.Text()) != string(sent)+string(rest) || d.Ending().Finish == "" {
 				t.Fatalf("sent %q and %q of %q", sent, rest, tr.Text())
 			}

@@ -20,14 +20,14 @@ func (d *Draft) Take(c *openai.Chunk) (over bool) {
 	goesOn := c.Choices > 0 && (len(c.Text) > 0 || len(c.Finish) > 0 || len(c.IDs) > 0)
 	switch {
 	case !c.Plain, c.Choices > 1, d.finish != "" && goesOn, len(c.IDs) > 0 && len(c.Logprobs) > len(c.IDs):
-		d.judge.Reject(ReasonMalformed)
+		d.reject(ReasonMalformed)
 		return true
 	case int64(d.text.Len()+len(c.Text)) > d.o.MaxBytes:
-		d.judge.Reject(accept.ReasonLong)
+		d.reject(accept.ReasonLong)
 		return true
 	}
 	for i, lp := range c.Logprobs {
-		if !d.judge.Add(lp, c.Top(i)) {
+		if !d.add(lp, c.Top(i)) {
 			return true // the crossing chunk is not part of what was accepted
 		}
 	}
@@ -48,10 +48,10 @@ func (d *Draft) Take(c *openai.Chunk) (over bool) {
 		d.finish = string(c.Finish)
 		d.stopReason = append(d.stopReason[:0], c.Stop...)
 		if !d.match.Ends() {
-			d.judge.Reject(ReasonMalformed)
+			d.reject(ReasonMalformed)
 		}
 	}
-	return d.Rejected()
+	return d.state == Rejected
 }
 
 // addUnscored counts the tokens of a chunk that came without logprobs. Where all but the last have
@@ -60,14 +60,14 @@ func (d *Draft) addUnscored(c *openai.Chunk) {
 	missing := len(c.IDs) - len(c.Logprobs)
 	switch {
 	case missing > 0 && d.endsIn(c):
-		d.judge.AddEnd()
+		d.score.AddEnd()
 		missing--
 	case len(c.Logprobs) == 0 && len(c.IDs) == 0:
 		n, reported := c.Tokens(d.Tokens())
 		missing, d.estimated = n, d.estimated || !reported
 	}
-	if d.judge.AddMissing(missing); missing > 0 && !d.o.Plan.Checked {
-		d.judge.Reject(accept.ReasonNoLogprobs)
+	if d.addMissing(missing); missing > 0 && !d.o.Decision.Checked {
+		d.reject(accept.ReasonNoLogprobs)
 	}
 }
 
@@ -84,19 +84,19 @@ func (d *Draft) endsIn(c *openai.Chunk) bool {
 // its tokens, text that no JSON begins with, and a loop.
 func (d *Draft) isHopeless(c *openai.Chunk) bool {
 	if !d.match.Add(c.Told, c.Text) {
-		d.judge.Reject(ReasonMalformed)
+		d.reject(ReasonMalformed)
 	}
-	if d.Rejected() {
+	if d.state == Rejected {
 		return true
 	}
 	if d.o.Request.JSON && d.text.Len() == 0 && !accept.BeginsJSON(c.Text) {
-		d.judge.Reject(accept.ReasonInvalid)
+		d.reject(accept.ReasonInvalid)
 		return true
 	}
 	for i, id := range c.IDs {
 		if repeated := d.loops.Add(id); repeated > 0 {
 			d.soundTokens = max(d.Tokens()-(len(c.IDs)-1-i)-repeated, 0)
-			d.judge.Reject(accept.ReasonRepetition)
+			d.reject(accept.ReasonRepetition)
 			return true
 		}
 	}
@@ -114,7 +114,7 @@ func (d *Draft) isSqueezed() bool {
 	if !accept.IsCompressible(text) {
 		return false
 	}
-	d.judge.Reject(accept.ReasonRepetition)
+	d.reject(accept.ReasonRepetition)
 	return true
 }
 
@@ -132,7 +132,7 @@ func (d *Draft) cutPoints(c *openai.Chunk) {
 	// a character that it does not show; the tokens' own bytes would tell. The last
 	// chunk also holds the token that ended the answer, which a continuation must
 	// not see.
-	inStep := len(c.IDs) <= 1 || reported || d.o.Plan.Resume != plan.ResumeIDs
+	inStep := len(c.IDs) <= 1 || reported || d.o.Decision.Resume != plan.ResumeIDs
 	d.text.Mark(d.Tokens(), len(c.Text) > 0 && len(c.Finish) == 0 && inStep)
 }
 
@@ -142,22 +142,22 @@ func (d *Draft) TakeWhole(a *openai.DraftAnswer) {
 	d.text.Adopt(a.PromptIDs, a.IDs, len(a.Text))
 	d.whole, d.calls, d.finish, d.usage = true, len(a.Calls), a.Finish, a.Usage
 	for i, lp := range a.Logprobs {
-		if !d.judge.Add(lp, a.Top(i)) {
+		if !d.add(lp, a.Top(i)) {
 			break
 		}
 	}
 	missing := max(len(a.IDs), a.Usage.Completion) - len(a.Logprobs)
 	if missing > 0 && (a.Finish == "stop" || a.Finish == "tool_calls") {
-		d.judge.AddEnd()
+		d.score.AddEnd()
 		missing--
 	}
-	d.judge.AddMissing(missing)
+	d.addMissing(missing)
 	d.addScorePoint()
 	agrees := len(a.Calls) > 0 || d.match.Add(a.Told, a.Text) && d.match.Ends() // the text of calls is the engine's own
 	if a.Choices != 1 || !a.Plain || a.Foreign || a.Fault != nil || !agrees {
-		d.judge.Reject(ReasonMalformed)
+		d.reject(ReasonMalformed)
 	} else if reason := d.isUnsound(a); reason != "" {
-		d.judge.Reject(reason)
+		d.reject(reason)
 	}
 }
 

@@ -17,7 +17,7 @@ func TestAPromptIsRefusedByItsCountAndNotByItsEstimate(t *testing.T) {
 	}{
 		"blanks": {800, true}, "a large prompt": {1601, false}, "an engine without a tokenizer": {0, true},
 	} {
-		r := newRig(t, "0")
+		r := newCheckRig(t, "0")
 		for _, b := range r.target.Snapshot() { // memory for 1,600 tokens
 			r.target.Observe(b.ID, pressure.Reading{At: time.Now(), BlockSize: 16, Blocks: 101, Engines: 1}, nil)
 		}
@@ -35,7 +35,7 @@ func TestAPromptIsRefusedByItsCountAndNotByItsEstimate(t *testing.T) {
 			return nil
 		}
 		caller := r.asker.Caller
-		caller.Demand.PromptBytes = 700 << 10
+		caller.Needs.PromptBytes = 700 << 10
 		o := caller.NewRequest(caller.Target, &engine.ContinueText{Request: caller.Body})
 		x, err := caller.Open(t.Context(), o)
 		if x != nil {

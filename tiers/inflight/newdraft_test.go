@@ -29,8 +29,8 @@ func TestWhatATargetIsToldOfADraft(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := draft.New(draft.Options{
-			Request: body, Config: plan.Config{Accept: accept.Config{Threshold: -1}},
-			Plan: plan.Plan{Judged: true, Resume: plan.ResumeIDs}, MaxBytes: 1000,
+			Request: body, Config: &plan.Config{}, MaxBytes: 1000,
+			Decision: &plan.Decision{Plan: plan.Plan{Judged: true, Resume: plan.ResumeIDs}, Accept: accept.Config{Threshold: -1}},
 		})
 		for i, text := range []string{"one ", c.last} {
 			chunk := &openai.Chunk{Choices: 1, Plain: true, Text: []byte(text), Stop: []byte("null")}
@@ -42,7 +42,7 @@ func TestWhatATargetIsToldOfADraft(t *testing.T) {
 			}
 			d.Take(chunk)
 		}
-		d.Verdict()
+		d.End()
 		c.want.PromptIDs, c.want.IDs, c.want.Tokens, c.want.Resumes = []int32{1, 2}, []int32{7, 8}, 2, true
 		if diff := cmp.Diff(c.want, NewDraft(d)); diff != "" {
 			t.Errorf("%s: %s", what, diff)

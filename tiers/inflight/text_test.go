@@ -11,7 +11,7 @@ import (
 
 // tells has engines turn the prompt into ids 1, 2 and any text into 10, 11, 12, of which the target refuses those from one on,
 // and say that ids are so much text.
-func (r *rig) tells(from int, text string) *rig {
+func (r *checkRig) tells(from int, text string) *checkRig {
 	r.asker.Scorer = plan.ScorerText
 	r.reply = func(a *engine.Attempt) error {
 		switch c := a.Call.(type) {
@@ -35,7 +35,7 @@ func (r *rig) tells(from int, text string) *rig {
 }
 
 func TestATextIsScoredInTheTargetsOwnTokens(t *testing.T) {
-	r := newRig(t, "0").tells(9, "")
+	r := newCheckRig(t, "0").tells(9, "")
 	res := r.said(t, Draft{Text: []byte("one two"), StopWord: []byte(" end"), Tokens: 7})
 	if !res.Pass || res.Tokens != 3 || res.Part != nil || res.Computed != 5 {
 		t.Errorf("%+v", res)
@@ -49,7 +49,7 @@ func TestATextIsScoredInTheTargetsOwnTokens(t *testing.T) {
 			t.Errorf("a front end is waited for: %+v", ticket)
 		}
 	}
-	r = newRig(t, "0").tells(9, "")
+	r = newCheckRig(t, "0").tells(9, "")
 	if res = r.said(t, Draft{Text: []byte("one two"), Ended: true, Tokens: 7}); !res.Pass || res.Tokens != 4 {
 		t.Errorf("with its end: %+v", res)
 	}
@@ -69,7 +69,7 @@ func TestOfARefusedTextTheTargetCarriesOnInItsOwnTokens(t *testing.T) {
 		"its text is not the draft's":   {2, "two", true, 0, 4},
 		"nobody carries on from a part": {2, "one", false, 0, 3},
 	} {
-		r := newRig(t, "0").tells(c.from, c.text)
+		r := newCheckRig(t, "0").tells(c.from, c.text)
 		res := r.said(t, Draft{Text: []byte("one two three"), Tokens: 7, Resumes: c.resumes})
 		n := 0
 		if res.Part != nil {
@@ -83,7 +83,7 @@ func TestOfARefusedTextTheTargetCarriesOnInItsOwnTokens(t *testing.T) {
 }
 
 func TestWhereNobodyTellsTheIDsOfATextThereIsNoWord(t *testing.T) {
-	r := newRig(t, "0")
+	r := newCheckRig(t, "0")
 	r.asker.Scorer = plan.ScorerText
 	r.reply = func(*engine.Attempt) error { return &engine.Failure{Kind: engine.ServerError} }
 	res, err := r.ask(Draft{Text: []byte("x"), IDs: []int32{1, 2}})

@@ -11,7 +11,7 @@ import (
 )
 
 // backends are those of the attempts.
-func (r *rig) backends() (ids []string) {
+func (r *checkRig) backends() (ids []string) {
 	for _, a := range r.attempts {
 		ids = append(ids, a.Backend)
 	}
@@ -19,7 +19,7 @@ func (r *rig) backends() (ids []string) {
 }
 
 func TestNobodyIsAskedForTheTextOfNoIDs(t *testing.T) {
-	r := newRig(t, "0")
+	r := newCheckRig(t, "0")
 	text, err := Detokenize(context.Background(), r.asker.Caller, r.asker.Target, nil)
 	if text != nil || err != nil || len(r.attempts) != 0 {
 		t.Errorf("%q, %v, %d attempts", text, err, len(r.attempts))
@@ -27,7 +27,7 @@ func TestNobodyIsAskedForTheTextOfNoIDs(t *testing.T) {
 }
 
 func TestTokensAreCountedByABackendThatWasNotLost(t *testing.T) {
-	r := newRig(t, "0").tells(9, "")
+	r := newCheckRig(t, "0").tells(9, "")
 	all := r.target.Snapshot()
 	for _, lost := range all {
 		r.attempts = nil
@@ -45,7 +45,7 @@ func TestTokensAreCountedByABackendThatWasNotLost(t *testing.T) {
 }
 
 func TestACountIsTriedElsewhereAndOnceMore(t *testing.T) {
-	r := newRig(t, "0").tells(9, "")
+	r := newCheckRig(t, "0").tells(9, "")
 	well, lost := r.reply, r.target.Snapshot()[0].ID
 	r.reply = func(a *engine.Attempt) error {
 		if len(r.attempts) == 1 {
@@ -67,7 +67,7 @@ func TestACountIsTriedElsewhereAndOnceMore(t *testing.T) {
 
 func TestAllCountsOfAContinuationShareTheirTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, "0")
+		r := newCheckRig(t, "0")
 		r.reply = func(a *engine.Attempt) error { // it hangs for as long as it may, or 1.5 s
 			time.Sleep(min(a.FirstByteTimeout, 1500*time.Millisecond))
 			return &engine.Failure{Kind: engine.Timeout}

@@ -1,6 +1,7 @@
 package inflight
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,8 +15,75 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
-	"github.com/foregate/foregate/tiers/receipt"
 )
+
+// Verifier asks the target to check drafts, for a request or for its audit.
+type Verifier struct {
+	Caller
+	Scorer plan.Scorer // how [Verifier.Verify] asks
+	Rule   Rule        // by which it judges what it hears
+
+	// Before is called when there is a place for a score and before that is asked for; its error ends it. nil is not at all.
+	Before func(ctx context.Context) error
+	// Admission is for how many tokens a place is asked, however many are scored; 0 is for as many as are scored.
+	Admission int
+	// Patience is how long the target may take at least; 0 is as long as the timeout of scores says.
+	Patience time.Duration
+}
+
+// NewVerifier returns the verifier that a request's plan asks for.
+func NewVerifier(c Caller) Verifier {
+	return Verifier{Caller: c, Scorer: c.Decision.Scorer, Rule: RuleOf(c.Decision.Rule, c.Body.Temperature)}
+}
+
+// endIDs returns the target's end-of-sequence ids; nil if unknown.
+func (a Verifier) endIDs() []int32 {
+	if a.Target.Capabilities == nil || len(a.Target.Capabilities.EOS) == 0 {
+		return nil
+	}
+	return a.Target.Capabilities.EOS
+}
+
+// Draft is what the target needs to know of a draft.
+type Draft struct {
+	PromptIDs, IDs []int32
+	Tokens         int    // of it, with or without ids
+	Text           []byte // as the client would get it
+	StopWord       []byte // the stop string that ended it, where Text does not hold that
+	Ended          bool   // by itself: by no stop string, and by no id that the client named
+	AtLimit        bool   // the client's limit ended it
+	Resumes        bool   // the target can carry on from a part of it
+}
+
+// NewDraft describes a draft as far as it is.
+func NewDraft(d *draft.Draft) Draft {
+	t := d.Transcript()
+	out := Draft{
+		PromptIDs: t.PromptIDs(), IDs: t.IDs(), Tokens: d.Tokens(), Text: t.Text(),
+		Ended: d.EndsItself(), AtLimit: d.Finish() == "length", Resumes: d.CanResume(),
+	}
+	if withStop := t.TextWithStop(); len(withStop) > len(out.Text) {
+		out.StopWord = withStop[len(out.Text):]
+	}
+	return out
+}
+
+// Result is the target's check of a draft. With an error Scorer, Backend, Tokens and Computed are still valid.
+type Result struct {
+	accept.Check
+	Scorer   plan.Scorer
+	Backend  string // that was asked; "" is none
+	Tokens   int    // that it was asked about
+	Computed int    // tokens that it computed for that, prompts included
+	Warm     string // the backend that has the prompt and the draft in its cache now; "" is none
+	Part     *Part  // from where the target may carry on in tokens of its own; nil is nowhere
+}
+
+// Part is the accepted beginning of a draft in the target's own ids.
+type Part struct {
+	PromptIDs, IDs []int32
+	Text           int // bytes of the draft's text
+}
 
 // Verify asks the target to check the draft as far as it is. An error says that there is no verdict; see
 // [FailureReason].
@@ -36,8 +104,8 @@ func (a Verifier) Verify(ctx context.Context, d Draft) (Result, error) {
 }
 
 // Receipt returns the result for the record; err is that of [Verifier.Verify].
-func (r Result) Receipt(err error, took time.Duration) receipt.Check {
-	c := receipt.Check{Scorer: r.Scorer, Backend: r.Backend, Tokens: r.Tokens, Took: took}
+func (r Result) Receipt(err error, took time.Duration) Check {
+	c := Check{Scorer: r.Scorer, Backend: r.Backend, Tokens: r.Tokens, Took: took}
 	if err != nil {
 		c.Reason = FailureReason(err)
 		return c
@@ -113,4 +181,49 @@ func FailureReason(err error) string {
 		return "no_backend"
 	}
 	return "failed"
+}
+
+// byText has the target score the draft's text in its own tokens. The check is then exact in the target's tokens,
+// whatever the draft's are.
+func (a Verifier) byText(ctx context.Context, d Draft, r *Result) error {
+	prompt, err := TokenizePrompt(ctx, a.Caller, a.Target)
+	if err != nil {
+		return err
+	}
+	ids, err := TokenizeText(ctx, a.Caller, a.Target, d.textWithStop())
+	if err != nil {
+		return err
+	}
+	own := len(ids)
+	if end := a.endIDs(); d.Ended && end != nil {
+		ids = append(ids, end[0]) // that it ends here is a choice, too
+	}
+	r.Tokens = len(ids)
+	s, err := a.Score(ctx, Question{Prompt: prompt, IDs: ids})
+	r.Backend, r.Computed = s.Backend, s.Computed
+	if err != nil {
+		return err
+	}
+	r.Warm = s.Backend
+	text := span{limit: a.Body.Limit(), scored: len(ids), own: own, atLimit: d.AtLimit}
+	var kept int
+	if r.Check, kept = a.Rule.checkText(s.Choices, text); r.Pass {
+		return nil
+	}
+	if kept == 0 || !d.Resumes {
+		return nil
+	}
+	part, err := Detokenize(ctx, a.Caller, a.Target, ids[:kept])
+	if err == nil && bytes.HasPrefix(d.Text, part) {
+		r.Part = &Part{PromptIDs: prompt, IDs: ids[:kept], Text: len(part)}
+	}
+	return nil // without it the draft is refused all the same
+}
+
+// textWithStop returns the draft's text with the stop string that ended it, because the target must choose that, too.
+func (d *Draft) textWithStop() []byte {
+	if len(d.StopWord) == 0 {
+		return d.Text
+	}
+	return append(bytes.Clone(d.Text), d.StopWord...)
 }

@@ -14,11 +14,10 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
-	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // question is what the rig's last attempt asked an engine to score.
-func (r *rig) question() openai.ScoreQuestion {
+func (r *checkRig) question() openai.ScoreQuestion {
 	switch c := r.attempts[len(r.attempts)-1].Call.(type) {
 	case *engine.Score:
 		return c.Question
@@ -36,7 +35,7 @@ func TestThatADraftEndsIsAChoiceToo(t *testing.T) {
 		"its engine told the id that ends it": {[]int32{5, 91}, true, []int32{5, 91}},
 		"something else ended it":             {[]int32{5, 6}, false, []int32{5, 6}},
 	} {
-		r := newRig(t, "0")
+		r := newCheckRig(t, "0")
 		var s []openai.Scored
 		for _, id := range c.asked {
 			s = append(s, chosen(id))
@@ -53,7 +52,7 @@ func TestThatADraftEndsIsAChoiceToo(t *testing.T) {
 }
 
 func TestIDsThatEndAnAnswerMeanTheSame(t *testing.T) {
-	r := newRig(t, "0")
+	r := newCheckRig(t, "0")
 	d := Draft{PromptIDs: []int32{1}, IDs: []int32{5, 90}, Tokens: 2, Ended: true}
 	res := r.scores(chosen(5), openai.Scored{Logprob: -3, Top: -0.1, TopID: 91}).said(t, d)
 	if !res.Pass {
@@ -66,7 +65,7 @@ func TestIDsThatEndAnAnswerMeanTheSame(t *testing.T) {
 }
 
 func TestADraftOfWhichIDsAreMissingIsNotScored(t *testing.T) {
-	r := newRig(t, "0").scores()
+	r := newCheckRig(t, "0").scores()
 	for _, d := range []Draft{{IDs: []int32{5}, Tokens: 1}, {PromptIDs: []int32{1}}, {PromptIDs: []int32{1}, IDs: []int32{5}, Tokens: 2}} {
 		if res, err := r.ask(d); FailureReason(err) != "no_ids" || res.Receipt(err, 0).Reason != "no_ids" || res.Backend != "" {
 			t.Errorf("%+v, %v", res, err)
@@ -81,7 +80,7 @@ func TestADraftOfWhichIDsAreMissingIsNotScored(t *testing.T) {
 
 func TestTheLawIsAskedForWhereAnswersAreDrawn(t *testing.T) {
 	for temperature, top := range map[string]int{"0": firstTop, "0.7": distributionTop} {
-		r := newRig(t, temperature)
+		r := newCheckRig(t, temperature)
 		r.scores(chosen(5)).said(t, Draft{PromptIDs: []int32{1}, IDs: []int32{5}, Tokens: 1})
 		if q := r.question(); q.Top != top || q.Model != "big" || q.Style != openai.ScoreCompletions {
 			t.Errorf("at temperature %s: %+v", temperature, q)
@@ -102,7 +101,7 @@ func TestTheRuleFollowsTheSettingAndTheTemperature(t *testing.T) {
 }
 
 func TestAQuestionTakesNoPlaceThatTheLowestClassWouldNotGet(t *testing.T) {
-	r := newRig(t, "0")
+	r := newCheckRig(t, "0")
 	long := make([]int32, 3000)
 	r.reply = scored(nil, openai.Scores{})
 	if _, err := r.asker.Score(context.Background(), Question{Prompt: long, IDs: []int32{5}}); err != nil {
@@ -118,7 +117,7 @@ func TestAQuestionTakesNoPlaceThatTheLowestClassWouldNotGet(t *testing.T) {
 }
 
 func TestThePlaceOfAnAuditDoesNotHangOnTheDraftsLength(t *testing.T) {
-	r := newRig(t, "0")
+	r := newCheckRig(t, "0")
 	r.asker.Admission = 210
 	for _, n := range []int{1, 1000} {
 		r.reply = scored(nil, openai.Scores{})
@@ -139,7 +138,7 @@ func TestThePlaceOfAnAuditDoesNotHangOnTheDraftsLength(t *testing.T) {
 // A draft whose ids are another text than the client would read is malformed, however likely the ids are.
 func TestADraftIsTheTextThatTheTargetReadsInItsIds(t *testing.T) {
 	for text, want := range map[string]bool{"It rains.": true, "It never rains.": false, "It rains": true, "It": false} {
-		r := newRig(t, "0")
+		r := newCheckRig(t, "0")
 		r.reply = scored([]openai.Scored{chosen(5), chosen(6), chosen(7)}, openai.Scores{Told: openai.TokenText{Text: []byte("It rains."), Last: 1}})
 		res := r.said(t, Draft{PromptIDs: []int32{1}, IDs: []int32{5, 6, 7}, Tokens: 3, Text: []byte(text), Ended: true})
 		if res.Pass != want || !want && (res.Reason != draft.ReasonMalformed || res.Kept != 0) {
@@ -149,7 +148,7 @@ func TestADraftIsTheTextThatTheTargetReadsInItsIds(t *testing.T) {
 }
 
 func TestWhatComesBeforeAQuestionMayEndIt(t *testing.T) {
-	r, no := newRig(t, "0"), errors.New("no")
+	r, no := newCheckRig(t, "0"), errors.New("no")
 	r.asker.Before = func(context.Context) error { return no }
 	res, err := r.ask(Draft{PromptIDs: []int32{1}, IDs: []int32{5}, Tokens: 1})
 	if !errors.Is(err, no) || res.Backend != "" || res.Computed != 0 || len(r.attempts) != 0 {
@@ -163,13 +162,13 @@ func TestWhatComesBeforeAQuestionMayEndIt(t *testing.T) {
 }
 
 func TestWhatAFailedQuestionCostIsToldAllTheSame(t *testing.T) {
-	r := newRig(t, "0")
+	r := newCheckRig(t, "0")
 	r.reply = func(*engine.Attempt) error { return &engine.Failure{Kind: engine.ServerError, Status: 500} }
 	res, err := r.ask(Draft{PromptIDs: []int32{1, 2}, IDs: []int32{5}, Tokens: 1})
 	if err == nil || res.Backend == "" || res.Computed != 3 || res.Warm != "" {
 		t.Errorf("%+v, %v", res, err)
 	}
-	want := receipt.Check{
+	want := Check{
 		Reason: string(engine.ServerError), Backend: res.Backend, Scorer: plan.ScorerIDs, Tokens: 1, Took: time.Second,
 	}
 	if c := res.Receipt(err, time.Second); c != want {
@@ -198,7 +197,7 @@ func TestWhyTheTargetCouldNotSayIsOneWord(t *testing.T) {
 
 func TestInWordsTheOddsDecide(t *testing.T) {
 	for odds, pass := range map[float64]bool{-0.1: false, 0: true, 3: true} {
-		r := newRig(t, "0")
+		r := newCheckRig(t, "0")
 		r.asker.Scorer = plan.ScorerJudge
 		r.reply = func(a *engine.Attempt) error {
 			*a.Call.(*engine.Judge).Into = odds
@@ -214,7 +213,7 @@ func TestInWordsTheOddsDecide(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	r := newRig(t, "0")
+	r := newCheckRig(t, "0")
 	r.asker.Scorer = plan.ScorerJudge
 	r.reply = func(*engine.Attempt) error { return &engine.Failure{Kind: engine.Timeout} }
 	if res, err := r.ask(Draft{Tokens: 4}); FailureReason(err) != "upstream_timeout" || res.Computed != 0 {

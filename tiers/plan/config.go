@@ -141,22 +141,18 @@ const (
 // Checks reports whether any drafts are checked.
 func (v VerifyDrafts) Checks() bool { return v == VerifyDoubtful || v == VerifyAlways }
 
-// Fingerprint returns a short text that is equal for equal judging rules.
-func (c *Config) Fingerprint() string {
+// fingerprint returns a short text that is equal for equal judging rules.
+func (c *Config) fingerprint() string {
 	b := append(make([]byte, 0, 160), c.Mode...)
 	b = append(append(b, ' '), c.VerifyRule...)
 	b = append(append(b, ' '), c.VerifyDrafts...) // with a stricter one, answers that were kept before are not served
 	// Without mid-stream failover a draft that has begun is kept even if its score falls.
 	b = strconv.AppendBool(append(b, ' '), c.MidstreamFailover)
-	// In an audited mode the threshold does not come from the setting.
-	if c.Mode.Audited() {
-		r := &c.Risk
+	if r := &c.Risk; c.Mode.Audited() {
 		b = append(append(append(b, ' '), r.Label...), ' ')
-		b = strconv.AppendUint(append(b, ' '), math.Float64bits(r.Rule.MaxDisagreement), 16)
+		b = strconv.AppendUint(append(b, ' '), math.Float64bits(r.Rule.MaxDisagreement), 16) // ten times as fast as decimals
 		b = strconv.AppendUint(append(b, ' '), math.Float64bits(r.Rule.ErrorProbability), 16)
-		return string(strconv.AppendInt(append(b, ' '), int64(r.ScoreVersion), 10))
 	}
-	b = strconv.AppendUint(append(b, ' '), math.Float64bits(float64(c.Accept.Threshold)), 16) // ten times as fast as decimals
 	return string(b)
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// reasonFallback is the reason of [FallbackPlan].
+// reasonFallback is the reason of [FallbackDecision].
 const reasonFallback = "fallback"
 
 // FailureCause says why the route's own pools gave no answer.
@@ -152,5 +152,7 @@ func (c Config) ForFallback() Config {
 	return c
 }
 
-// FallbackPlan is the plan of an answer by a fallback.
-func FallbackPlan() Plan { return Plan{Tier: Fallback, Reason: reasonFallback} }
+// FallbackDecision is that of an answer by a fallback.
+func FallbackDecision() Decision {
+	return Decision{Plan: Plan{Tier: Fallback, Reason: reasonFallback}, Steps: []Step{{Fallback, Relay}}}
+}

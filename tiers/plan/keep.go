@@ -28,8 +28,7 @@ func (s *Served) byScore() bool {
 	return s.Verdict.Reason != "" && s.Verdict.Cohort != accept.CohortWhole
 }
 
-// KeepingOf decides when an answer may be kept. t is nil outside of the audited modes; own is the evidence that the
-// request used.
+// KeepingOf decides when an answer by a decision may be kept. own is the evidence that the decision used.
 //
 // One wrong draft that is kept is served again with every hit. So drafts that nothing has certified yet, those of a
 // warm-up, are kept only after the target has accepted them, and so are doubtful ones, unless cfg says never. Where the
@@ -37,7 +36,8 @@ func (s *Served) byScore() bool {
 //
 // A check is not an audit: it is made because of the draft's score, so it is no random sample, and its outcome is no
 // evidence.
-func (cfg *Config) KeepingOf(s Served, t *AuditDecision, own risk.View) Keeping {
+func (cfg *Config) KeepingOf(s Served, d *Decision, own risk.View) Keeping {
+	t := d.Audit
 	warmup := t != nil && t.Warmup && s.Accepted > 0 && s.byScore() && (s.Verdict.Cohort == "" || s.Verdict.Cohort == accept.CohortWarmup)
 	audited := t != nil && t.Own.Audited && !t.Shadow
 	switch {
@@ -49,7 +49,7 @@ func (cfg *Config) KeepingOf(s Served, t *AuditDecision, own risk.View) Keeping 
 		return KeepNow
 	case audited:
 		return KeepIfAudited
-	case cfg.isDoubtful(&s.Verdict, own):
+	case cfg.isDoubtful(&s.Verdict, d.Accept.Threshold, own):
 		return KeepIfChecked
 	case cfg.VerifyDrafts == VerifyAlways:
 		return KeepUnlessRejected
@@ -64,12 +64,12 @@ const doubtfulNats accept.Nats = 0.3
 // isDoubtful reports whether a served draft is doubtful: it was served although its verdict is a rejection, or its score
 // is little above the threshold. That is, in the audited modes, within the loosest two certified thresholds, and else
 // within [doubtfulNats] above the threshold.
-func (cfg *Config) isDoubtful(v *accept.Verdict, own risk.View) bool {
+func (cfg *Config) isDoubtful(v *accept.Verdict, threshold accept.Nats, own risk.View) bool {
 	switch {
 	case !v.Accept:
 		return true
 	case cfg.Mode.Audited():
 		return float64(v.Score) < own.Sure
 	}
-	return v.Score < cfg.Accept.Threshold+doubtfulNats
+	return v.Score < threshold+doubtfulNats
 }

@@ -39,7 +39,7 @@ func TestWhenAnAnswerMayBeKeptForOthers(t *testing.T) {
 	} {
 		for setting, want := range c.want {
 			cfg := Config{Mode: ModeRisk, VerifyDrafts: setting}
-			if got := cfg.KeepingOf(c.served, c.audit, own); got != want {
+			if got := cfg.KeepingOf(c.served, &Decision{Audit: c.audit}, own); got != want {
 				t.Errorf("%s, %q: %d, want %d", name, setting, got, want)
 			}
 		}
@@ -47,22 +47,42 @@ func TestWhenAnAnswerMayBeKeptForOthers(t *testing.T) {
 }
 
 func TestInModeConfidenceTheBandAboveTheThresholdIsDoubtful(t *testing.T) {
-	cfg := Config{Mode: ModeConfidence, VerifyDrafts: VerifyDoubtful, Accept: accept.Config{Threshold: -0.5}}
+	cfg, d := Config{Mode: ModeConfidence, VerifyDrafts: VerifyDoubtful}, Decision{Accept: accept.Config{Threshold: -0.5}}
 	for score, want := range map[accept.Nats]Keeping{-0.45: KeepIfChecked, -0.21: KeepIfChecked, -0.2: KeepNow, 0: KeepNow} {
 		v := accept.Verdict{Accept: true, Reason: accept.ReasonConfident, Score: score, Cohort: accept.CohortConfidence}
-		if got := cfg.KeepingOf(Served{Verdict: v, Whole: true, Accepted: 9}, nil, risk.View{}); got != want {
+		if got := cfg.KeepingOf(Served{Verdict: v, Whole: true, Accepted: 9}, &d, risk.View{}); got != want {
 			t.Errorf("score %g: %d, want %d", score, got, want)
 		}
 	}
 }
 
-func TestAnAnswerThatWasKeptUnderALaxerSettingIsOfAnotherRule(t *testing.T) {
-	seen := map[string]VerifyDrafts{}
-	for _, v := range []VerifyDrafts{VerifyNever, VerifyDoubtful, VerifyAlways} {
-		cfg := Config{Mode: ModeRisk, VerifyDrafts: v}
-		if was, ok := seen[cfg.Fingerprint()]; ok {
-			t.Errorf("%s and %s share answers", was, v)
+// The key of a kept answer reads the policy by which its draft was judged, and nothing that changes while that holds.
+func TestAKeptAnswerIsFoundByThePolicyThatMadeIt(t *testing.T) {
+	judged := Plan{Tier: Draft, Judged: true}
+	base := Config{Mode: ModeRisk, MidstreamFailover: true, Risk: Risk{Label: LabelLenient, Rule: risk.Rule{MaxDisagreement: .1, ErrorProbability: .05}}}
+	for what, c := range map[string]struct {
+		change func(*Config)
+		same   bool
+	}{
+		"another mode":      {func(c *Config) { c.Mode = ModeConfidence }, false},
+		"another label":     {func(c *Config) { c.Risk.Label = LabelExact }, false},
+		"another bound":     {func(c *Config) { c.Risk.Rule.MaxDisagreement = .05 }, false},
+		"more certain":      {func(c *Config) { c.Risk.Rule.ErrorProbability = .01 }, false},
+		"another rule":      {func(c *Config) { c.VerifyRule = RuleExact }, false},
+		"checked more":      {func(c *Config) { c.VerifyDrafts = VerifyAlways }, false},
+		"nobody takes over": {func(c *Config) { c.MidstreamFailover = false }, false},
+		"another threshold": {func(c *Config) { c.Accept.Threshold = 1 }, true},
+		"another score":     {func(c *Config) { c.Risk.ScoreVersion, c.Accept.ScoreMap = 3, &accept.ScoreMap{Version: 3} }, true},
+		"the guard":         {func(c *Config) { c.Economy.Enabled = true }, true},
+		"other timeouts":    {func(c *Config) { c.Timeouts.Total = 1 }, true},
+	} {
+		cfg := base
+		c.change(&cfg)
+		if same := judged.CacheTier(&cfg) == judged.CacheTier(&base); same != c.same {
+			t.Errorf("%s: the same key %t", what, same)
 		}
-		seen[cfg.Fingerprint()] = v
+		if alone := (Plan{Tier: Target}); alone.CacheTier(&cfg) != "target" {
+			t.Errorf("%s: the target's own answer is kept under %q", what, alone.CacheTier(&cfg))
+		}
 	}
 }

@@ -1,41 +1,90 @@
-// Package plan decides how a request is answered, before anything is sent. It holds pure functions of the settings, the
-// request, the engines' capabilities, prices and evidence. Start at [Make].
+// Package plan decides how a request is answered. It holds pure functions of values, in two steps:
 //
-// A [Plan] is made once and never changed. The progress of a request is recorded elsewhere (tiers/receipt).
+//   - When a request arrives, [Make] says what the settings, the request and the engines allow: a [Plan]. The key of the
+//     response cache is made from it and the settings ([Plan.CacheTier]), so that nothing else can be part of it.
+//   - When nobody has the answer yet, [Decide] chooses, once: it takes the plan with prices, statistics, evidence and load,
+//     and returns a [Decision].
+//
+// Neither is ever changed. What happens on the way is recorded beside it (inflight.Receipt).
 package plan
 
 import (
-	"github.com/foregate/foregate/tiers/economy"
+	"strings"
+
+	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/probe"
 )
 
-// Plan says how a request is answered. It is decided once, before anything is sent.
-type Plan struct {
-	Tier     Tier             // Draft: through the cascade, or only the draft pool if the client demands it; Target: the target alone
-	Judged   bool             // the draft is judged, and the target answers if it is rejected
-	Reason   string           // why it is not judged: the reason in "X-Acceptance: bypassed;reason=…"
-	Mode     Mode             // the mode by which the draft is judged
-	Whole    bool             // nothing is released before the whole draft was judged
-	Calls    bool             // the draft may call tools: it is requested in one piece
-	Checked  bool             // the target checks the whole draft before it is served
-	Rule     VerifyRule       // mode verify: by which rule it does
-	Scorer   Scorer           // how the target checks it
-	Auditor  Scorer           // modes risk, shadow and confidence: how the target labels an audited draft, or checks a served one
-	Estimate economy.Estimate // expected cost; zero without prices
+// Tier is the role of a pool for a route, and what an answer came from.
+type Tier string
 
-	Resume Resume // how the target can continue a part of the draft
+// The tiers. A request demands auto, draft or target; an answer is draft,
+// target, mixed or fallback.
+const (
+	Auto     Tier = "auto"
+	Draft    Tier = "draft"
+	Target   Tier = "target"
+	Mixed    Tier = "mixed"
+	Fallback Tier = "fallback" // a hosted pool, which is not the operator's own
+)
+
+// Facts are the inputs of a plan.
+type Facts struct {
+	Request       *openai.Request
+	Variant       string // the target pool, if it is not the route's pool in force; "" otherwise
+	Revisions     string // of the weights of draft and target, as the configuration names them; "" if it names none
+	Demanded      Tier
+	HasDraft      bool // the route has a draft pool
+	SameTokenizer bool // the configuration says that its pools share tokenizer and chat template
+
+	EvidenceTenant string              // the tenant for which a promise of its own is kept; "": all tenants together
+	Draft, Target  *probe.Capabilities // what the pools' engines support; nil: unknown
+	TargetEngine   dialect.Kind        // of the target's engines until they are probed; "": not known
+}
+
+// sameTokens reports whether draft ids are valid for the target: as the engines were probed, and until then as the
+// configuration says.
+func (f Facts) sameTokens() bool {
+	if same, known := probe.SameTokens(f.Draft, f.Target); known {
+		return same
+	}
+	return f.SameTokenizer
+}
+
+// Plan says how a request may be answered by its settings and by what the engines can do.
+type Plan struct {
+	Tier    Tier       // Draft: through the cascade, or only the draft pool if the client demands it; Target: the target alone
+	Judged  bool       // the draft is judged, and the target answers if it is rejected
+	Reason  string     // why it is not judged: the reason in "X-Acceptance: bypassed;reason=…"
+	Mode    Mode       // the mode by which the draft is judged
+	Whole   bool       // nothing is released before the whole draft was judged
+	Calls   bool       // the draft may call tools: it is requested in one piece
+	Checked bool       // the target checks the whole draft before it is served
+	Rule    VerifyRule // mode verify: by which rule it does
+	Scorer  Scorer     // how the target checks it
+	Auditor Scorer     // modes risk, shadow and confidence: how the target labels an audited draft, or checks a served one
+	Resume  Resume     // how the target can continue a part of the draft
 }
 
 // CanResume reports whether the target can continue a part of the draft.
 func (p Plan) CanResume() bool { return p.Resume != resumeNever }
+
+// CacheTier is what the key of the response cache says of how an answer is made: the mode, the label and the bound by which
+// drafts are judged, or the tier that answers alone. A threshold, the version of a score, prices and load are no part of it.
+func (p Plan) CacheTier(cfg *Config) string {
+	if p.Judged {
+		return string(Auto) + " " + cfg.fingerprint()
+	}
+	return string(p.Tier)
+}
 
 // MayServeUnchecked reports whether a draft may be served without a check by the target.
 func (p Plan) MayServeUnchecked() bool {
 	return p.Judged && !p.Checked && p.Mode != ModeShadow
 }
 
-// Make decides how to answer a request. The first rule that matches wins. [Plan.Weigh] then decides by cost.
+// Make says how a request may be answered. The first rule that matches wins.
 func Make(cfg Config, f Facts) Plan {
 	r := f.Request
 	if f.Demanded == Draft && f.HasDraft {
@@ -118,30 +167,75 @@ func bypassReason(cfg Config, f Facts) string {
 	return ""
 }
 
-// Shape returns the request as package economy needs it.
-func (p Plan) Shape(cfg Config, r *openai.Request) economy.Shape {
-	return economy.Shape{
-		Prompt: r.PromptTokens, MaxOutput: r.Limit(), Holdback: cfg.HoldbackTokens,
-		Whole: p.Whole, Scored: p.Checked,
+// Scorer says how the target checks a draft.
+type Scorer string
+
+// The scorers.
+const (
+	ScorerNone  Scorer = ""
+	ScorerIDs   Scorer = "ids"   // it scores the draft's own tokens
+	ScorerText  Scorer = "text"  // it scores the draft's text in its own tokens, because the tokenizers differ
+	ScorerJudge Scorer = "judge" // it is asked in words whether the answer is correct
+)
+
+// ScorerFor returns how the target can score drafts, or the capability that it lacks for that.
+func ScorerFor(f Facts) (s Scorer, missing string) {
+	same, known := probe.SameTokens(f.Draft, f.Target)
+	switch {
+	case f.Target.Pending(probe.MissingScoring):
+		return ScorerNone, "target_unprobed"
+	case f.Target.Scoring == "":
+		return ScorerNone, "target_without_scoring"
+	case known && same && f.Draft.Pending(probe.MissingPromptIDs):
+		return ScorerNone, "draft_unprobed"
+	case known && same && f.Draft.TokenIDs && f.Draft.MissingReason(probe.MissingPromptIDs) == "":
+		return ScorerIDs, ""
+	case f.Target.MissingReason(probe.MissingTokenize) == "" && f.Target.MissingReason(probe.MissingWords) == "" && !f.Request.Rendered():
+		return ScorerText, ""
 	}
+	return ScorerNone, "tokenizers_differ"
 }
 
-// Weights are the inputs of [Plan.Weigh].
-type Weights struct {
-	Prices   economy.Prices      // of the route
-	Expected economy.Expectation // statistics of the request's traffic class
-	Draw     float64             // random number from [0, 1)
+// AuditorFor returns how the target can label audited drafts, or the capability that it lacks. Evidence is kept by it, so
+// what is not known yet is not taken for missing.
+func AuditorFor(cfg Config, f Facts) (s Scorer, missing string) {
+	s, missing = ScorerFor(f)
+	switch label := cfg.Risk.Label; {
+	case label == LabelExact:
+		return s, missing
+	case label != LabelJudge && label != LabelRegenerate && (missing == "" || strings.HasSuffix(missing, "_unprobed")):
+		return s, missing
+	case f.Target.Pending(probe.MissingLogprobs):
+		return ScorerNone, "target_unprobed"
+	case f.Target.MissingReason(probe.MissingLogprobs) == "":
+		return ScorerJudge, ""
+	case label == LabelJudge:
+		return ScorerNone, "target_without_logprobs"
+	case label == LabelRegenerate:
+		return ScorerNone, "" // then a draft is good only if the target's answer is the same
+	}
+	return s, missing
 }
 
-// Weigh drops the draft if it is not expected to save cost. A plan without a judged draft is returned unchanged.
-func (p Plan) Weigh(cfg Config, r *openai.Request, w Weights) Plan {
-	if !p.Judged {
-		return p
+// ModeState says whether a route's engines support a mode.
+type ModeState struct {
+	Mode    Mode
+	Missing string // reason by which requests bypass the draft; "": the mode works
+	Reason  string // the same as a sentence
+}
+
+// MissingReason returns a sentence for a plan's reason that comes from a missing capability.
+func (f Facts) MissingReason(reason, target string) string {
+	if reason == "draft_unprobed" {
+		return "the draft's engines were not asked yet"
 	}
-	sums, reason := economy.Decide(cfg.Economy, w.Prices, p.Shape(cfg, r), w.Expected, w.Draw)
-	if reason != "" {
-		return Plan{Tier: Target, Reason: reason, Mode: p.Mode, Whole: p.Whole, Calls: p.Calls, Auditor: p.Auditor, Estimate: sums}
+	what := map[string]string{
+		"target_unprobed": probe.MissingScoring, "target_without_scoring": probe.MissingScoring,
+		"target_without_logprobs": probe.MissingLogprobs, "tokenizers_differ": probe.MissingTokenize,
+	}[reason]
+	why := f.Target.MissingReason(what)
+	if reason == "tokenizers_differ" && why == "" {
+		why = "the pools' tokenizers or templates differ"
 	}
-	p.Estimate = sums
-	return p
+	return "pool " + target + ": " + why
 }

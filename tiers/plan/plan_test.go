@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/probe"
 )
@@ -122,32 +121,6 @@ func TestARequestMayOnlyAskForSomethingStricter(t *testing.T) {
 		if got := c.Stricter(DemandDefault); got.Mode != c.Mode || got.VerifyRule != c.VerifyRule {
 			t.Errorf("%s and default: %s by rule %s", c.Mode, got.Mode, got.VerifyRule)
 		}
-	}
-}
-
-// priceA are the prices of a cheap draft pool before a dear target, in USD per token.
-var priceA = economy.Prices{DraftPrefill: 0.143e-6, DraftDecode: 0.200e-6, TargetPrefill: 0.341e-6, TargetDecode: 1.470e-6}
-
-func TestAPlanIsWeighed(t *testing.T) {
-	cfg := Config{Mode: ModeConfidence, MaxPromptTokens: 1e6, HoldbackTokens: 32, Economy: economy.Policy{Enabled: true, ExploreRate: 0.02}}
-	plain, err := openai.Scan(openai.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"Why?"}],"temperature":0,"stream":true}`), openai.DefaultLimits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := Make(cfg, Facts{Request: plain, HasDraft: true, SameTokenizer: true, Draft: able(), Target: able()})
-	bad := economy.Expectation{Samples: 200, Acceptance: 0.001, UpperBound: 0.01, Output: 300, Holdback: 60}
-	good := economy.Expectation{Samples: 200, Acceptance: 0.7, UpperBound: 0.75, Output: 300, Holdback: 40}
-	if got := p.Weigh(cfg, plain, Weights{priceA, bad, 0.5}); got.Tier != Target || got.Reason != economy.ReasonNoSaving || got.Estimate.SavingUSD() >= 0 {
-		t.Errorf("a draft that never holds: %+v", got)
-	}
-	if got := p.Weigh(cfg, plain, Weights{priceA, bad, 0.01}); got.Tier != Draft || !got.Estimate.Explored {
-		t.Errorf("the dice say explore: %+v", got)
-	}
-	if got := p.Weigh(cfg, plain, Weights{economy.Prices{}, bad, 0.5}); got.Tier != Draft {
-		t.Errorf("without prices: %+v", got)
-	}
-	if got := p.Weigh(cfg, plain, Weights{priceA, good, 0.5}); got.Tier != Draft || got.Checked || got.Estimate.SavingUSD() <= 0 {
-		t.Errorf("a draft that mostly holds: %+v", got)
 	}
 }
 

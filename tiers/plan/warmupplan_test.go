@@ -16,7 +16,7 @@ func TestTryInAWarmup(t *testing.T) {
 	known := early
 	known.Cautious, known.Version, known.Hi, known.Floor = 0.4, 1, 3, 0.4
 	with := func(v risk.View, change func(*risk.View)) risk.View { change(&v); return v }
-	certified := risk.View{Version: 1, Op: 5, Hi: 8, Threshold: 0.3, Floor: 0, Seen: now}
+	warm := risk.View{Version: 1, Op: 5, Hi: 8, Threshold: 0.3, Floor: 0, Seen: now}
 	drafted := Plan{Tier: Draft, Judged: true, Mode: ModeRisk, Auditor: ScorerIDs}
 	for _, tc := range []struct {
 		what      string
@@ -46,7 +46,7 @@ func TestTryInAWarmup(t *testing.T) {
 		{what: "infeasible", own: with(known, func(v *risk.View) { v.Infeasible = true }), threshold: 1e9, audited: true},
 		{what: "the guard has shut it out", plan: Plan{Tier: Target, Reason: economy.ReasonNoSaving, Auditor: ScorerIDs}, own: known, threshold: 1e9, audited: true},
 		{what: "the guard has, and the dice say no", plan: Plan{Tier: Target, Reason: economy.ReasonNoSaving, Auditor: ScorerIDs}, own: known, random: .9, threshold: 1e9},
-		{what: "certified", own: certified, threshold: 0.3, audited: true},
+		{what: "certified", own: warm, threshold: 0.3, audited: true},
 	} {
 		t.Run(tc.what, func(t *testing.T) {
 			cfg := planConfig()
@@ -59,9 +59,10 @@ func TestTryInAWarmup(t *testing.T) {
 				tc.plan = drafted
 			}
 			v := Views{Own: tc.own, Now: now}
-			p, got, decision := tc.plan.ApplyEvidence(cfg, risk.Key{}, v, tc.random)
-			if decision.Warmup != tc.warmup || got.Accept.Threshold != tc.threshold || decision.Own.Audited != tc.audited {
-				t.Errorf("%+v by %g: %+v", decision, got.Accept.Threshold, p)
+			d := certify(cfg, tc.plan, v, tc.random)
+			p, decision := d.Plan, d.Audit
+			if decision.Warmup != tc.warmup || d.Accept.Threshold != tc.threshold || decision.Own.Audited != tc.audited {
+				t.Errorf("%+v by %g: %+v", decision, d.Accept.Threshold, p)
 			}
 			if tc.waits && decision.Shadow != tc.audited {
 				t.Errorf("in the shadow: %v", decision.Shadow)

@@ -1,0 +1,94 @@
+package tiers
+
+import (
+	"cmp"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/audit"
+	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/inflight"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// settle counts an outcome, and adds it to the budget of audits, the warm-up and the cost statistics. Failed requests, and
+// those that never had a draft, are not part of the statistics.
+func (c *Cascade) settle(r *inflight.Request, err error) {
+	c.metrics.countOutcome(r.Receipt, r.Config.Mode)
+	c.fundAudits(r)
+	c.recordWarmup(r, err)
+	switch r.Verdict.Reason {
+	case accept.ReasonLost, accept.ReasonNoVerdict:
+		return
+	}
+	if err != nil || !r.WasJudged() && r.Reason() != economy.ReasonNoSaving {
+		return
+	}
+	c.recordCost(r)
+	c.costs.Learn(trafficClassOf(r, &r.Decision.Plan), economy.Outcome{
+		Drafted: r.WasJudged(), Served: r.Tier == plan.Draft && r.Verdict.Accept,
+		Prompt: r.PromptTokens, Output: r.AcceptedTokens + r.TargetTokens,
+		Holdback: r.DraftedTokens, Salvaged: r.AcceptedTokens,
+	})
+}
+
+// recordWarmup counts a request during the warm-up of its traffic class. The first one starts the warm-up, whether it
+// had a draft or not.
+func (c *Cascade) recordWarmup(r *inflight.Request, err error) {
+	t := r.Decision.Audit
+	if t == nil || !r.Views.IsFirstTime(&r.Config.Risk) {
+		return
+	}
+	made, served := 0, 0
+	if r.WasJudged() || t.Shadow {
+		made = 1
+	}
+	if err == nil && r.ServedByWarmup() {
+		served = 1
+	}
+	c.evidence.Drafted(t.Own.Key, made, served)
+}
+
+// recordCost counts what the request cost, and what the target alone would have cost, at the same token prices.
+func (c *Cascade) recordCost(r *inflight.Request) {
+	p := r.TokenPrices()
+	if !p.Complete() {
+		return
+	}
+	r.TargetAloneUSD, r.SpentUSD = costOf(&p, r.Receipt)
+	c.metrics.addCost(r.Route, r.TargetAloneUSD, r.SpentUSD)
+}
+
+// costOf returns what the target alone would have cost, and what the request cost, in USD by the prices of tokens.
+func costOf(p *economy.Prices, rc *inflight.Receipt) (alone, spent float64) {
+	prompt, output := float64(rc.PromptTokens), float64(rc.AcceptedTokens+rc.TargetTokens)
+	alone = prompt*p.TargetPrefill + output*p.TargetDecode
+	spent = float64(rc.ScoredTokens)*p.TargetPrefill + float64(rc.TargetTokens)*p.TargetDecode
+	if rc.WasJudged() {
+		spent += prompt*p.DraftPrefill + float64(rc.DraftedTokens)*p.DraftDecode
+	}
+	if rc.TargetTokens > 0 && rc.ScoredTokens == 0 { // scored tokens are in the KV cache already
+		spent += (prompt + float64(rc.AcceptedTokens)) * p.TargetPrefill
+	}
+	return alone, spent
+}
+
+// fundAudits adds a share of what the target alone would have cost to the audit budget. It is not a share of the target's
+// own tokens: the more drafts are served, the fewer these are, and the more there is to audit.
+// It also counts the answer for its evidence key.
+func (c *Cascade) fundAudits(r *inflight.Request) {
+	if !r.Config.Mode.Audited() && !r.Config.VerifyDrafts.Checks() {
+		return
+	}
+	t := inflight.Tally{Prompt: cmp.Or(r.PromptTokens, r.Body.PromptTokens), Accepted: r.AcceptedTokens, Target: r.TargetTokens, Drafted: r.DraftedTokens}
+	c.audits.AddBudget(r, inflight.Tally{Prompt: t.Prompt, Target: t.Accepted + t.Target})
+	if r.Decision.Audit != nil && r.Finish != "" {
+		c.audits.AddAnswer(r.Decision.Audit.Own.Key, t, r.WasJudged())
+	}
+}
+
+// Workload returns what the requests of an evidence key are like at this replica.
+func (c *Cascade) Workload(k risk.Key) audit.Workload { return c.audits.Workload(k) }
+
+// CostStatistics returns the cost statistics, for metrics and status.
+func (c *Cascade) CostStatistics() *economy.Statistics { return c.costs }
