@@ -11,7 +11,6 @@ import (
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/openapi"
 	"github.com/foregate/foregate/gateway/settings"
-	"github.com/foregate/foregate/tiers/fields"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -59,23 +58,23 @@ func fieldsText() string {
 	b.WriteString("Of chats, completions and all that passes through. Fields that are not listed are sent on as they are. *Target*: sent on, and the target answers. *Stripped*: the request goes on without it. " +
 		"*Refused*: 400 where it asks for something (not `null`, `false` or empty), unless the route lists it in `allow_fields`. *Forbidden*: 400, and no route can list it. " +
 		"The fields forbidden and stripped are refused within `sampling_params`, too.\n\n| field | becomes | engines | what it does there |\n|---|---|---|---|\n")
-	for _, f := range fields.Table {
+	for _, f := range openai.FieldTable {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Name, f.Verdict, f.Engines, f.Effect)
 	}
 	l := openai.DefaultLimits()
 	fmt.Fprintf(&b, "\nA body has at most %d fields and nests at most %d levels deep; `messages` %d, `n` and `best_of` %d each, prompts and choices together %d answers, `input` %d texts, `stop` %d strings, "+
 		"`logit_bias` %d tokens, `max_tokens` %d, a schema, regex or grammar %d bytes. More is a 400 that names the field.\n",
 		l.Fields, l.Depth, l.Messages, l.N, l.Answers, l.Inputs, l.Stops, l.LogitBias, l.Tokens, l.Grammar)
-	b.WriteString("\nOf the fields that single engines have, these keep drafts: `" + strings.Join(fields.Kept, "`, `") + "`.\n")
+	b.WriteString("\nOf the fields that single engines have, these keep drafts: `" + strings.Join(openai.KeptFields, "`, `") + "`.\n")
 	var free []string
-	for _, name := range slices.Sorted(maps.Keys(fields.TemplateKwargs)) {
+	for _, name := range slices.Sorted(maps.Keys(openai.TemplateKwargs)) {
 		free = append(free, "`"+name+"`")
 	}
-	b.WriteString("\nOf `" + fields.Kwargs + "`, " + strings.Join(free, ", ") + " are sent on for everybody, another `NAME` where the route lists `" + fields.Kwargs + ".NAME`. " +
+	b.WriteString("\nOf `" + openai.Kwargs + "`, " + strings.Join(free, ", ") + " are sent on for everybody, another `NAME` where the route lists `" + openai.Kwargs + ".NAME`. " +
 		"`documents` of a rerank or a score are what is ranked, and are sent on.\n\n" +
 		"A content part holds the keys of its type and nothing else:\n\n| type | keys | |\n|---|---|---|\n")
-	for _, typ := range slices.Sorted(maps.Keys(fields.Parts)) {
-		p, note := fields.Parts[typ], ""
+	for _, typ := range slices.Sorted(maps.Keys(openai.PartTypes)) {
+		p, note := openai.PartTypes[typ], ""
 		if p.Media {
 			note = "where the route lists it"
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/foregate/foregate/internal/yamlfile"
 	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/discover"
-	"github.com/foregate/foregate/tiers/fields"
+	"github.com/foregate/foregate/tiers/openai"
 )
 
 // forms are the forms of texts by their names in form tags. None repeats the text in its error, because it may be a secret in the
@@ -43,7 +43,7 @@ var forms = map[string]yamlfile.Form{
 		_, err := dialect.ParseKind(s)
 		return s, err
 	},
-	"request field": func(s string) (string, error) { return s, fields.Allowable(s) },
+	"request field": func(s string) (string, error) { return s, openai.FieldAllowable(s) },
 	"passed path":   passedPath,
 	"network":       network,
 	"backend": func(s string) (string, error) {

@@ -10,7 +10,6 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/foregate/foregate/tiers/fields"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -79,7 +78,7 @@ func TestTheDocumentRefusesWhatTheGatewayRefuses(t *testing.T) {
 			case "model", "messages", "prompt":
 				continue
 			}
-			if fields.Lookup(name).Verdict == fields.Refused {
+			if openai.LookupField(name).Verdict == openai.FieldRefused {
 				continue
 			}
 			for _, value := range []string{`null`, `false`, `"x"`, `""`, `-1`, `3`, `1.5`, `[]`, `[{}]`, `["x"]`, `[1]`, `{}`, `{"1":200}`} {

@@ -4,7 +4,7 @@
 //
 // public.json and admin.json are written by hand: paths and bodies, and the headers of the admin listener. What the
 // gateway has as a table is added to them: headers and error codes of package gateway (headers.go, errorcodes.go), and
-// the request fields of tiers/fields that are removed, refused or forbidden.
+// the request fields of tiers/openai that are removed, refused or forbidden.
 //
 // A new path goes into public.json or admin.json, with a request that the test in gateway/app/openapi_test.go sends. That
 // test holds each answer to its schema: a member that the schema does not have fails it. A new error code is one row of
@@ -22,7 +22,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/foregate/foregate/tiers/fields"
+	"github.com/foregate/foregate/tiers/openai"
 )
 
 //go:embed public.json
@@ -231,14 +231,14 @@ var noEffect = []any{nil, false, []any{}, object{}, ""}
 // fieldRules is the schema of the request fields that are not simply forwarded.
 func fieldRules() object {
 	rules := object{}
-	for _, f := range fields.Table {
+	for _, f := range openai.FieldTable {
 		does := "An engine (" + f.Engines + ") " + f.Effect + "."
 		switch f.Verdict {
-		case fields.Target:
+		case openai.FieldTarget:
 			rules[f.Name] = object{"description": "The target answers unless it asks for nothing. " + does}
-		case fields.Stripped:
+		case openai.FieldStripped:
 			rules[f.Name] = object{"description": "Removed. " + does}
-		case fields.Refused:
+		case openai.FieldRefused:
 			rules[f.Name] = object{"description": "Refused with 400 unless it asks for nothing or the route lists it in allow_fields. " + does}
 		default:
 			rules[f.Name] = object{"description": "Refused with 400 unless it asks for nothing. " + does, "enum": noEffect}

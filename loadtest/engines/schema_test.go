@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestEachFieldOfTheEnginesSchemaIsRecorded compares the names that vLLM takes now with those about which package tiers/fields has decided.
+// TestEachFieldOfTheEnginesSchemaIsRecorded compares the names that vLLM takes now with those about which package tiers/openai has decided.
 func TestEachFieldOfTheEnginesSchemaIsRecorded(t *testing.T) {
-	recorded, err := os.ReadFile("../../tiers/fields/testdata/vllm.txt")
+	recorded, err := os.ReadFile("../../tiers/openai/testdata/vllm.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestEachFieldOfTheEnginesSchemaIsRecorded(t *testing.T) {
 			}
 		}
 		if got := slices.Sorted(maps.Keys(names)); !slices.Equal(got, strings.Fields(string(recorded))) {
-			t.Errorf("the engine takes %q: decide about each new field in tiers/fields, and record the list in testdata/vllm.txt", got)
+			t.Errorf("the engine takes %q: decide about each new field in tiers/openai, and record the list in testdata/vllm.txt", got)
 		}
 	})
 }

@@ -12,15 +12,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/foregate/foregate/tiers/fields"
 )
 
 // permissive are limits under which every field that may be allowed is.
 func permissive() Limits {
 	lim := DefaultLimits()
 	lim.Allow = func(string) []string {
-		return append(fields.Allowed(), fields.Kwargs+".a", fields.Kwargs+".b", fields.Kwargs+".style")
+		return append(AllowableFields(), Kwargs+".a", Kwargs+".b", Kwargs+".style")
 	}
 	return lim
 }
@@ -171,8 +169,8 @@ func TestEachFieldIsInTheCanonicalForm(t *testing.T) {
 			t.Errorf("%s is not in the table", name)
 		}
 	}
-	for _, f := range fields.Table {
-		if _, ok := spellings[f.Name]; !ok && f.Verdict == fields.Refused {
+	for _, f := range FieldTable {
+		if _, ok := spellings[f.Name]; !ok && f.Verdict == FieldRefused {
 			t.Errorf("%s is not in the table", f.Name)
 		}
 	}
@@ -261,8 +259,8 @@ func TestWhatIsNotSentOnOrChangesNoAnswerIsNotInTheCanonicalForm(t *testing.T) {
 	} {
 		sent[name] = value
 	}
-	for _, f := range fields.Table {
-		if f.Verdict == fields.Stripped {
+	for _, f := range FieldTable {
+		if f.Verdict == FieldStripped {
 			sent[f.Name] = `"x"`
 		}
 	}

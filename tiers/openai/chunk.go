@@ -2,6 +2,8 @@ package openai
 
 import (
 	"errors"
+	"fmt"
+	"strconv"
 	"sync"
 )
 
@@ -124,4 +126,205 @@ func (p *ChunkParser) expectObject() {
 		p.cur.token() // reports a syntax error, if it is one
 		p.cur.fail(errNotChunk)
 	}
+}
+
+// Tokens is how many tokens a chunk adds to an answer that already has before tokens: the listed ones, or the
+// growth of the engine's own count. If an engine reports neither, a chunk with text counts as one token,
+// which is never too many, and told is false.
+func (c *Chunk) Tokens(before int) (n int, reported bool) {
+	if n = max(len(c.IDs), len(c.Logprobs)); n > 0 {
+		return n, true
+	}
+	if grown := c.Usage.Completion - before; c.HasUsage && c.Choices > 0 && grown > 0 {
+		return min(grown, len(c.Text)+1), true // a token has at least a byte, except the one that ends the answer
+	}
+	if len(c.Text) > 0 {
+		return 1, false
+	}
+	return 0, true
+}
+
+// TokensPast counts the tokens of a chunk that begin after this many bytes of its text, if the bytes are
+// reported: an engine that had detected a stop string there would not have made them.
+func (c *Chunk) TokensPast(text int) (n int) {
+	from := len(c.Text)
+	for i := len(c.TokenBytes) - 1; i > 0; i-- {
+		if from -= c.TokenBytes[i]; from >= text {
+			n++
+		}
+	}
+	if len(c.TokenBytes) == 0 || from != c.TokenBytes[0] {
+		return 0 // the tokens' bytes differ from the text
+	}
+	return n
+}
+
+// BytesReported reports whether each of a chunk's tokens has its bytes, an id and a logprob, and the bytes
+// together are the chunk's text.
+func (c *Chunk) BytesReported() bool {
+	size := 0
+	for _, n := range c.TokenBytes {
+		size += n
+	}
+	n := len(c.TokenBytes)
+	return size == len(c.Text) && n == len(c.IDs) && n == len(c.Logprobs)
+}
+
+// logprobs reads the logprobs of a choice in either shape: chat's
+// {"content":[{"logprob":…,"top_logprobs":[…]}]} or completions'
+// {"token_logprobs":[…],"top_logprobs":[{…}]}.
+func (p *ChunkParser) logprobs() {
+	if !p.Judged {
+		p.cur.skip()
+		return
+	}
+	for name := range p.cur.object() {
+		switch string(name) {
+		case "content":
+			for range p.cur.array() {
+				p.contentToken()
+			}
+		case "token_logprobs":
+			for range p.cur.array() {
+				p.chunk.Logprobs = append(p.chunk.Logprobs, p.nats())
+			}
+		case "tokens":
+			for range p.cur.array() {
+				raw, _ := p.cur.value()
+				p.chunk.Told.add(raw)
+			}
+		case "top_logprobs":
+			if p.NoTop {
+				p.cur.skip()
+				continue
+			}
+			p.topMaps()
+		default:
+			p.cur.skip()
+		}
+	}
+	for len(p.chunk.topEnd) < len(p.chunk.Logprobs) {
+		p.chunk.topEnd = append(p.chunk.topEnd, len(p.chunk.tops))
+	}
+}
+
+func (p *ChunkParser) contentToken() {
+	p.expectObject()
+	size, from := 0, len(p.chunk.Told.Text)
+	for name := range p.cur.object() {
+		switch string(name) {
+		case "token":
+			raw, _ := p.cur.value()
+			if size == 0 {
+				p.chunk.Told.Text = appendToken(p.chunk.Told.Text[:from], raw)
+			}
+		case "bytes":
+			if p.cur.kind() != '[' {
+				p.cur.skip()
+				continue
+			}
+			told := p.chunk.Told.Text[:from]
+			for range p.cur.array() {
+				raw, _ := p.cur.value()
+				b, _ := strconv.ParseUint(string(raw), 10, 8) // what is no byte agrees with no text
+				told = append(told, byte(b))
+			}
+			if size = len(told) - from; size > 0 { // they are more exact than the token
+				p.chunk.Told.Text = told
+			}
+		case "logprob":
+			p.chunk.Logprobs = append(p.chunk.Logprobs, p.nats())
+		case "id":
+			raw, _ := p.cur.value()
+			if p.LogprobIDs && len(raw) > 0 && kindOf[raw[0]] == '0' {
+				p.chunk.IDs = p.addID(p.chunk.IDs, raw)
+			}
+		case "top_logprobs":
+			if p.NoTop {
+				p.cur.skip()
+				continue
+			}
+			for range p.cur.array() {
+				p.alternative()
+			}
+		default:
+			p.cur.skip()
+		}
+	}
+	p.chunk.Told.end(from)
+	p.chunk.endToken(size)
+}
+
+func (p *ChunkParser) alternative() {
+	p.expectObject()
+	for name := range p.cur.object() {
+		if string(name) == "logprob" {
+			p.chunk.tops = append(p.chunk.tops, p.nats())
+		} else {
+			p.cur.skip()
+		}
+	}
+}
+
+// topMaps reads completions' list of {token text: logprob}.
+func (p *ChunkParser) topMaps() {
+	for range p.cur.array() {
+		for range p.cur.object() {
+			p.chunk.tops = append(p.chunk.tops, p.nats())
+		}
+		p.chunk.topEnd = append(p.chunk.topEnd, len(p.chunk.tops))
+	}
+}
+
+// noLogprob replaces a logprob that is missing or not a number: vLLM's own value for minus infinity.
+// tiers/accept treats it as a token without one.
+const noLogprob = -9999
+
+func (p *ChunkParser) nats() float64 {
+	raw, _ := p.cur.value()
+	return nats(raw)
+}
+
+func nats(raw []byte) float64 {
+	v, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || v > 0 || v < noLogprob {
+		if err == nil && v > 0 && v < 1e-3 {
+			return 0 // rounding
+		}
+		return noLogprob
+	}
+	return v
+}
+
+// Answer is the data that the gateway needs from a whole JSON answer.
+type Answer struct {
+	Model   Span // the value of "model", quotes included
+	End     int  // offset of the object's last brace
+	Choices int
+	Finish  string // of the last choice
+	Aborted bool   // the engine aborted one of the choices
+	Usage   Usage
+	Counts  [3]Span // as in [Chunk]
+	Size    int     // bytes of its text; with more than text, of all of it
+	Fault   *Fault
+}
+
+// ParseAnswer reads a non-streamed answer. Duplicate names are errors: two readers could read two answers. It writes over
+// numbers of the usage that can be no counts.
+func ParseAnswer(body []byte) (Answer, error) {
+	p := BorrowChunkParser(false)
+	defer p.Release()
+	c, err := p.parse(body, true)
+	if err != nil {
+		return Answer{}, fmt.Errorf("answer: %w", err)
+	}
+	return Answer{Counts: c.Counts, Size: c.Size(), Model: c.Model, End: c.Close, Choices: c.Choices, Finish: string(c.Finish), Aborted: c.Aborted, Usage: c.Usage, Fault: c.Fault}, nil
+}
+
+// Size is how many bytes a chunk says: of its text, or with more than text of all of it.
+func (c *Chunk) Size() int {
+	if c.Plain {
+		return len(c.Text)
+	}
+	return len(c.Raw)
 }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
-
-	"github.com/foregate/foregate/tiers/fields"
 )
 
 // Edit sets a top-level field to a raw JSON value, or deletes it if the value is nil.
@@ -102,7 +100,7 @@ func (r *Request) AppendDrops(edits []Edit, kept func(name string) bool) []Edit 
 // place of its own.
 func (r *Request) KwargsWithoutThinking() []byte {
 	var members []Edit
-	if m, ok := r.member(fields.Kwargs); ok && !m.drop && m.value.Of(r.Body)[0] == '{' {
+	if m, ok := r.member(Kwargs); ok && !m.drop && m.value.Of(r.Body)[0] == '{' {
 		eachMember(m.value.Of(r.Body), func(name, value []byte) {
 			if key := string(name); key != "enable_thinking" && key != "thinking" {
 				members = append(members, Edit{key, value})

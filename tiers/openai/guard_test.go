@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/foregate/foregate/tiers/fields"
 )
 
 // inputs are what a request to each path needs beside its model.
@@ -45,8 +43,8 @@ func sent(path string, body []byte, lim Limits) (map[string]json.RawMessage, err
 
 func TestEachFieldOfTheTableHasItsVerdictOnEveryPath(t *testing.T) {
 	for path, input := range inputs {
-		for _, f := range fields.Table {
-			if f.Verdict <= fields.Target || fields.LookupIn(path, f.Name).Verdict != f.Verdict {
+		for _, f := range FieldTable {
+			if f.Verdict <= FieldTarget || LookupFieldIn(path, f.Name).Verdict != f.Verdict {
 				continue
 			}
 			listed := DefaultLimits()
@@ -58,7 +56,7 @@ func TestEachFieldOfTheTableHasItsVerdictOnEveryPath(t *testing.T) {
 					got, err := sent(path, body, DefaultLimits())
 					refused, isRefusal := errors.AsType[*RequestError](err)
 					switch {
-					case f.Verdict == fields.Stripped:
+					case f.Verdict == FieldStripped:
 						if _, there := got[f.Name]; err != nil || there || string(got["kept"]) != "1" {
 							t.Errorf("%s: %s: %v, %s", path, body, err, got)
 						}
@@ -67,7 +65,7 @@ func TestEachFieldOfTheTableHasItsVerdictOnEveryPath(t *testing.T) {
 						t.Errorf("%s: %s: %v", path, body, err)
 					}
 					got, err = sent(path, body, listed)
-					if allowed := f.Verdict == fields.Refused && f.Name != fields.Kwargs; allowed != (err == nil) || allowed && string(got[f.Name]) != value {
+					if allowed := f.Verdict == FieldRefused && f.Name != Kwargs; allowed != (err == nil) || allowed && string(got[f.Name]) != value {
 						t.Errorf("%s, on a route that lists it: %s: %v, %s", path, body, err, got)
 					}
 				}
@@ -84,8 +82,8 @@ func TestEachFieldOfTheTableHasItsVerdictOnEveryPath(t *testing.T) {
 }
 
 func TestSamplingParametersOfAnEnginesOwnPathAreJudgedLikeTheRequest(t *testing.T) {
-	for _, f := range fields.Table {
-		if f.Verdict <= fields.Target || f.Name == fields.Kwargs {
+	for _, f := range FieldTable {
+		if f.Verdict <= FieldTarget || f.Name == Kwargs {
 			continue
 		}
 		listed := DefaultLimits()
@@ -99,7 +97,7 @@ func TestSamplingParametersOfAnEnginesOwnPathAreJudgedLikeTheRequest(t *testing.
 				if !isRefusal || refused.Param != f.Name || refused.Code != "unsupported_parameter" {
 					t.Errorf("%s: %v", body, err)
 				}
-				if _, err = Peek("/generate", body, listed); (err == nil) != (f.Verdict == fields.Refused) {
+				if _, err = Peek("/generate", body, listed); (err == nil) != (f.Verdict == FieldRefused) {
 					t.Errorf("%s, listed: %v", body, err)
 				}
 			}
@@ -109,7 +107,7 @@ func TestSamplingParametersOfAnEnginesOwnPathAreJudgedLikeTheRequest(t *testing.
 
 func TestArgumentsOfTheTemplateAreJudgedOneByOne(t *testing.T) {
 	lim := DefaultLimits()
-	lim.Allow = func(string) []string { return []string{fields.Kwargs + ".style", fields.Kwargs + ".tokenize"} }
+	lim.Allow = func(string) []string { return []string{Kwargs + ".style", Kwargs + ".tokenize"} }
 	for kwargs, param := range map[string]string{
 		`{"enable_thinking":true}`:                        "",
 		`{"enable_thinking":false,"thinking":true}`:       "",
@@ -130,7 +128,7 @@ func TestArgumentsOfTheTemplateAreJudgedOneByOne(t *testing.T) {
 			got, err := sent(path, []byte(`{"model":"m",`+input+`,"chat_template_kwargs":`+kwargs+`}`), lim)
 			refused, _ := errors.AsType[*RequestError](err)
 			switch {
-			case param == "" && (err != nil || kwargs != "{}" && string(got[fields.Kwargs]) != kwargs):
+			case param == "" && (err != nil || kwargs != "{}" && string(got[Kwargs]) != kwargs):
 				t.Errorf("%s: %s: %v, %s", path, kwargs, err, got)
 			case param != "" && (refused == nil || refused.Param != param):
 				t.Errorf("%s: %s: %v", path, kwargs, err)
@@ -178,7 +176,7 @@ func TestMoreThanCanBeAskedForIsRefused(t *testing.T) {
 	allow := make([]string, 0, 2*maxGatedFields)
 	for i := range cap(allow) {
 		fmt.Fprintf(&b, `"k%d":1,`, i)
-		allow = append(allow, fmt.Sprintf("%s.k%d", fields.Kwargs, i))
+		allow = append(allow, fmt.Sprintf("%s.k%d", Kwargs, i))
 	}
 	lim := DefaultLimits()
 	lim.Allow = func(string) []string { return allow }

@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/foregate/foregate/tiers/fields"
 )
 
 func TestAJudgeIsAskedAboutTheAnswerAndNothingElse(t *testing.T) {
@@ -115,7 +113,7 @@ func TestAJudgeIsToldNotToThinkWhateverTheClientWants(t *testing.T) {
 		`,"chat_template_kwargs":{"x":{"enable_thinking":true},"enable_thinking":true,"y":1.5}`: `{"x":{"enable_thinking":true},"y":1.5,"enable_thinking":false}`,
 	} {
 		lim := DefaultLimits()
-		lim.Allow = func(string) []string { return []string{fields.Kwargs + ".x", fields.Kwargs + ".y"} }
+		lim.Allow = func(string) []string { return []string{Kwargs + ".x", Kwargs + ".y"} }
 		body := `{"model":"m","messages":[{"role":"user","content":"hi"}]` + kwargs + `}`
 		r, err := Scan(Chat, []byte(body), lim)
 		if err != nil {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Limits bound one request.
@@ -172,3 +174,205 @@ const bytesPerToken = 4
 
 // EstimateTokens estimates the tokens of n bytes of text.
 func EstimateTokens(n int) int { return int(math.Ceil(float64(n) / bytesPerToken)) }
+
+// prompts are the prompts in a list of texts, of ids, or of lists of ids. The zero value is one prompt.
+type prompts struct {
+	n       int  // prompts; 0 is 1
+	ids     bool // they are token ids
+	size    int  // bytes of the texts, or number of ids
+	longest int  // the same of the longest one
+}
+
+// readPrompts reads a JSON array. odd is the kind of an element that engines may read in another way, 0 if there is none: all
+// must be texts, ids, or lists of ids.
+func readPrompts(raw []byte) (p prompts, odd jsontext.Kind) {
+	var in cursor
+	in.reset(raw)
+	var kind jsontext.Kind
+	for range in.array() {
+		k := in.kind()
+		if kind != 0 && k != kind {
+			odd = k
+		}
+		kind = k
+		v, _ := in.value()
+		size := len(v)
+		switch k {
+		case '"':
+			size -= len(`""`)
+		case '[':
+			if i := bytes.IndexAny(v[1:], `[{"`); i >= 0 {
+				odd = jsontext.Kind(v[1+i])
+			}
+			size = bytes.Count(v, []byte{','}) + 1
+		case '0':
+			size = 1
+		default:
+			odd = k
+		}
+		p.n++
+		p.size += size
+		p.longest = max(p.longest, size)
+	}
+	if p.ids = kind != '"'; odd == 0 && kind == '0' {
+		p.n, p.longest = 1, p.size // one prompt of ids
+	}
+	return p, odd
+}
+
+// share returns how much of all prompts the longest one is, 0 … 1.
+func (p *prompts) share() float64 {
+	if p.n <= 1 || p.size == 0 {
+		return 1
+	}
+	return float64(p.longest) / float64(p.size)
+}
+
+// LongestShare returns how much of all prompts the longest one is, 0 … 1: an engine holds each of them on its own.
+func (r *Request) LongestShare() float64 { return r.prompts.share() }
+
+// Documents is the raw value of the field documents, which vLLM's templates print into the prompt; nil if
+// there is none or it is not forwarded.
+func (r *Request) Documents() []byte {
+	if m, ok := r.member("documents"); ok && !m.drop {
+		return m.value.Of(r.Body)
+	}
+	return nil
+}
+
+// Choices is the number of choices in a whole answer: n for each prompt, independent of best_of.
+func (r *Request) Choices() int {
+	n := 1
+	if raw := r.Raw("n"); raw != nil {
+		if asked, err := strconv.Atoi(string(raw)); err == nil {
+			n = asked
+		}
+	}
+	return n * max(r.prompts.n, 1)
+}
+
+// Answers is the number of answers that an engine generates: the choices for each prompt, with best_of also those that it
+// discards.
+func (r *Request) Answers() int { return r.N * max(r.prompts.n, 1) }
+
+// Unshareable returns why an answer to the request may not serve an identical one: "logprobs" were requested,
+// "output_fields" that only a backend can fill, or "prompt_kind", several prompts in one request. It is "" if
+// the answer may be shared.
+func (r *Request) Unshareable() string {
+	switch {
+	case r.Logprobs:
+		return "logprobs"
+	case r.shows:
+		return "output_fields"
+	case r.Kind == Completion && r.prompts.n != 1:
+		return "prompt_kind"
+	}
+	return ""
+}
+
+// Sampled reports whether two answers to the request may differ: the temperature is above 0 and there is no
+// seed.
+func (r *Request) Sampled() bool { return r.Temperature > 0 && !r.HasSeed }
+
+const (
+	// A plain prompt is identified by its first bytes: by shortHead bytes, for a template that many prompts
+	// share, if the prompt is at least twice as long, and by longHead bytes.
+	shortHead = 2 << 10
+	longHead  = 16 << 10
+)
+
+// Head returns the parts of the prompt with which later prompts probably begin, too: the tools and the
+// leading system messages, and the first message after them; of a plain prompt its first bytes. They are raw
+// JSON, or nil, and only useful for comparison.
+func (r *Request) Head() (system, first []byte) {
+	if r.Kind == Chat {
+		system = r.slice(r.system)
+		if tools := r.Raw("tools"); r.tools && tools != nil {
+			system = append(append(make([]byte, 0, len(tools)+len(system)), tools...), system...)
+		}
+		return system, r.slice(r.first)
+	}
+	raw := r.Raw("prompt")
+	if len(raw) >= 2*shortHead {
+		system = raw[:shortHead]
+	}
+	return system, raw[min(len(system), len(raw)):min(longHead, len(raw))]
+}
+
+func (r *Request) slice(at Span) []byte {
+	if at.End <= at.Start || at.End > len(r.Body) {
+		return nil
+	}
+	return r.Body[at.Start:at.End]
+}
+
+// PromptText is the text of the request's prompt without JSON's escapes: for a chat the texts of its
+// messages, one after the other. If it is longer than most bytes, it is the end.
+func (r *Request) PromptText(maximum int) []byte {
+	if r.Kind == Completion {
+		return lastBytes(r.Text(), maximum)
+	}
+	var in cursor
+	in.resetLenient(r.Raw("messages"))
+	var out []byte
+	for range in.array() {
+		for name := range in.object() {
+			switch {
+			case string(name) != "content":
+				in.skip()
+			case in.kind() == '"':
+				raw, _ := in.value()
+				out = append(unquote(out, raw), '\n')
+			default:
+				out = partTexts(&in, out)
+			}
+		}
+	}
+	return lastBytes(out, maximum)
+}
+
+// partTexts appends the texts of a message's parts.
+func partTexts(in *cursor, out []byte) []byte {
+	for range in.array() {
+		for name := range in.object() {
+			is := string(name) == "text" && in.kind() == '"'
+			raw, _ := in.value()
+			if is && in.err == nil {
+				out = append(unquote(out, raw), '\n')
+			}
+		}
+	}
+	return out
+}
+
+func lastBytes(text []byte, maximum int) []byte { return text[max(len(text)-maximum, 0):] }
+
+// Rescan parses a changed body of a request that was accepted. It refuses nothing that [Scan] has accepted.
+func (r *Request) Rescan(body []byte) (*Request, error) {
+	const most = math.MaxInt32
+	return Scan(r.Kind, body, Limits{
+		Depth: most, Fields: most, Messages: most, N: most, Answers: most, Tokens: most, Stops: most, LogitBias: most, Grammar: most,
+		Allow: func(string) []string { return AllowableFields() },
+	})
+}
+
+// Kind is one of the two generation endpoints.
+type Kind uint8
+
+// The endpoints whose requests the cascade answers.
+const (
+	Chat       Kind = iota // POST /v1/chat/completions
+	Completion             // POST /v1/completions
+)
+
+// Path is the endpoint's path on the wire.
+func (k Kind) Path() string {
+	if k == Completion {
+		return "/v1/completions"
+	}
+	return "/v1/chat/completions"
+}
+
+// Usage is the token count of an answer. Cached are the prompt tokens that cost nothing, as reported for an
+// answer from a cache; [ChunkParser] does not read them.
+type Usage struct{ Prompt, Completion, Cached int }

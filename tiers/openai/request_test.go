@@ -8,8 +8,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/foregate/foregate/tiers/fields"
 )
 
 func scanChat(t *testing.T, body string) *Request {
@@ -235,7 +233,7 @@ func FuzzScan(f *testing.F) {
 		}
 		_ = json.Unmarshal(body, &before)
 		for name, raw := range before {
-			if name != "model" && fields.Lookup(name).Verdict == fields.Forwarded && string(after[name]) != string(raw) {
+			if name != "model" && LookupField(name).Verdict == FieldForwarded && string(after[name]) != string(raw) {
 				t.Fatalf("field %q changed from %s to %s", name, raw, after[name])
 			}
 		}

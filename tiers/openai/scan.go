@@ -1,8 +1,19 @@
 package openai
 
 import (
-	"github.com/foregate/foregate/tiers/fields"
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
+
+import ()
 
 // Scan parses a request body strictly: exactly one JSON object, no duplicate names, valid UTF-8, bounded
 // depth, and correct types and ranges of the fields that the gateway uses. The error is always a
@@ -67,7 +78,7 @@ func (s *scanner) member() {
 		return
 	}
 	if read == nil || (s.cur.kind() == 'n' && !needed(m.name)) { // null means absent in all other fields
-		m.drop, m.value = s.field(m.name, fields.Lookup(m.name))
+		m.drop, m.value = s.field(m.name, LookupField(m.name))
 	} else {
 		start := s.cur.last
 		if read(s, m.name); s.cur.err == nil {
@@ -112,12 +123,254 @@ func (s *scanner) check() {
 // extras records fields that only the target can serve.
 func (s *scanner) extras() {
 	for _, m := range s.req.members {
-		if m.drop || m.name == fields.Kwargs && s.req.onlyTurnsThinkingOff(m.value) {
+		if m.drop || m.name == Kwargs && s.req.onlyTurnsThinkingOff(m.value) {
 			continue
 		}
-		if f := fields.Lookup(m.name); f.Verdict == fields.Refused || f.Verdict == fields.Target {
+		if f := LookupField(m.name); f.Verdict == FieldRefused || f.Verdict == FieldTarget {
 			s.req.Extras = true
 			s.req.shows = s.req.shows || !f.Prompt
 		}
 	}
+}
+
+// scanner reads the members of a generation request.
+type scanner struct {
+	walker
+
+	req           *Request
+	maxCompletion int // max_completion_tokens, -1 when absent
+}
+
+// reader reads the value of one top-level field.
+type reader func(s *scanner, name string)
+
+// read consumes a value of one of the wanted kinds; nil if it is of another, which is refused.
+func (s *scanner) read(name, want string, kinds ...jsontext.Kind) []byte {
+	got := s.cur.kind()
+	if got != 0 && !slices.Contains(kinds, got) {
+		s.cur.fail(wrongType(name, want, got))
+	}
+	raw, _ := s.cur.value()
+	return raw
+}
+
+func boolean(set func(*Request, bool)) reader {
+	return func(s *scanner, name string) { set(s.req, string(s.read(name, "a boolean", 't', 'f')) == "true") }
+}
+
+// whole reads a non-negative integer.
+func whole(set func(*scanner, int)) reader {
+	return func(s *scanner, name string) { set(s, s.integer(name, 0, s.lim.Tokens)) }
+}
+
+func (s *scanner) integer(name string, minimum, maximum int) int {
+	raw := s.read(name, "an integer", '0')
+	v, err := strconv.Atoi(string(raw))
+	switch {
+	case len(raw) > longestNumber:
+		s.bad(name, "invalid_value", "%s has more than %d digits.", name, longestNumber)
+	case err != nil:
+		s.bad(name, "invalid_type", "%s must be an integer, but is %s.", name, clip(string(raw), longestNumber))
+	case v < minimum || v > maximum:
+		s.bad(name, "invalid_value", "%s must be between %d and %d, but is %d.", name, minimum, maximum, v)
+	}
+	return v
+}
+
+func number(minimum, maximum float64, set func(*Request, float64)) reader {
+	return func(s *scanner, name string) {
+		raw := s.read(name, "a number", '0')
+		v, err := strconv.ParseFloat(string(raw), 64)
+		if len(raw) > longestNumber || err != nil || math.IsNaN(v) || v < minimum || v > maximum {
+			s.bad(name, "invalid_value", "%s must be between %g and %g, but is %s.", name, minimum, maximum, clip(string(raw), longestNumber))
+		}
+		if set != nil {
+			set(s.req, v)
+		}
+	}
+}
+
+// list reads an array whose elements are of one kind; set is called if there are any.
+func list(kind jsontext.Kind, set func(*Request)) reader {
+	return func(s *scanner, name string) {
+		raw := s.read(name, "an array", '[')
+		var in cursor
+		in.reset(raw)
+		for range in.array() {
+			if in.kind() != kind {
+				s.bad(name, "invalid_type", "%s must hold only elements that are %s.", name, kindWord(kind))
+			}
+			in.skip()
+		}
+		if s.bounded(name, raw); !harmless(raw) {
+			set(s.req)
+		}
+	}
+}
+
+// bounded refuses a value that is larger than a grammar may be.
+func (s *scanner) bounded(name string, raw []byte) {
+	if len(raw) > s.lim.Grammar {
+		s.bad(name, "invalid_value", "%s is larger than %d bytes.", name, s.lim.Grammar)
+	}
+}
+
+// readers are the fields that the gateway uses or bounds. All others are forwarded unread.
+var readers = map[string]reader{
+	"model":                 readModel,
+	"messages":              readMessages,
+	"prompt":                readPrompt,
+	"stream":                boolean(func(r *Request, v bool) { r.Stream = v }),
+	"stream_options":        readStreamOptions,
+	"max_tokens":            whole(func(s *scanner, v int) { s.req.MaxTokens = v }),
+	"max_completion_tokens": whole(func(s *scanner, v int) { s.maxCompletion = v }),
+	"min_tokens":            whole(readMinTokens),
+	"n":                     readN,
+	"best_of":               readN,
+	"stop":                  readStop,
+	"seed":                  readSeed,
+	"temperature":           number(0, 2, func(r *Request, v float64) { r.Temperature = v }),
+	"top_p":                 number(0, 1, nil),
+	"frequency_penalty":     number(-2, 2, func(r *Request, v float64) { r.Penalties = r.Penalties || v != 0 }),
+	"presence_penalty":      number(-2, 2, func(r *Request, v float64) { r.Penalties = r.Penalties || v != 0 }),
+	"repetition_penalty":    number(0, 10, func(r *Request, v float64) { r.Penalties = r.Penalties || v != 1 }),
+	"logit_bias":            readLogitBias,
+	"bad_words":             list('"', func(r *Request) { r.Penalties = true }),
+	"allowed_token_ids":     list('0', func(r *Request) { r.Penalties = true }),
+
+	"logprobs":                   readLogprobs,
+	"top_logprobs":               whole(func(s *scanner, v int) { s.req.Logprobs = s.req.Logprobs || v > 0 }),
+	"tools":                      readTools,
+	"functions":                  readTools,
+	"tool_choice":                readToolChoice,
+	"response_format":            readFormat,
+	"structured_outputs":         readStructured,
+	"guided_json":                readGrammar, // vLLM up to v0.11
+	"guided_regex":               readGrammar,
+	"guided_choice":              readGrammar,
+	"guided_grammar":             readGrammar,
+	"json_schema":                readGrammar, // SGLang
+	"regex":                      readGrammar,
+	"ebnf":                       readGrammar,
+	"grammar":                    readGrammar, // llama.cpp
+	"structural_tag":             readGrammar,
+	"continue_final_message":     boolean(func(r *Request, v bool) { r.Continues = r.Continues || v }),
+	"add_generation_prompt":      boolean(func(r *Request, v bool) { r.Continues = r.Continues || !v }),
+	"include_stop_str_in_output": boolean(func(r *Request, v bool) { r.IncludeStop = v }),
+}
+
+// knownNames are the names of all fields that the gateway reads or has a rule for. A body's names are taken from it,
+// so that usual names cost no allocation (BenchmarkScan).
+var knownNames = func() map[string]string {
+	names := map[string]string{}
+	for name := range readers {
+		names[name] = name
+	}
+	for i := range FieldTable {
+		names[FieldTable[i].Name] = FieldTable[i].Name
+	}
+	for _, name := range append(slices.Clone(Ephemeral), "metadata", "store", "parallel_tool_calls", "service_tier", "reasoning_effort", "top_k", "min_p") {
+		names[name] = name
+	}
+	return names
+}()
+
+// nameOf returns a quoted name's text.
+func nameOf(quoted []byte) string {
+	plain := plainName(quoted)
+	if name, ok := knownNames[string(plain)]; ok {
+		return name
+	}
+	return string(plain)
+}
+
+// HasBeside reports whether the request has a forwarded field that is not null, and that neither the gateway
+// reads nor known lists.
+func (r *Request) HasBeside(known ...[]string) bool {
+	for i := range r.members {
+		m := &r.members[i]
+		if _, read := readers[m.name]; read || m.drop || m.value.Of(r.Body)[0] == 'n' {
+			continue
+		}
+		if !slices.ContainsFunc(known, func(names []string) bool { return slices.Contains(names, m.name) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// readerOf returns a field's reader. A name that differs from a known one only in case is refused, because
+// parsers disagree about its meaning.
+func readerOf(name string, kind Kind) (reader, *RequestError) {
+	if read, ok := readers[name]; ok {
+		if (kind == Chat && name == "prompt") || (kind == Completion && name == "messages") {
+			return nil, badField(name, "unknown_parameter", "%s is not a parameter of %s.", name, kind.Path())
+		}
+		return read, nil
+	}
+	lower := strings.ToLower(name)
+	if lower == name {
+		return nil, nil
+	}
+	if _, ok := readers[lower]; ok {
+		return nil, badField(clip(name, 64), "duplicate_key", "The field %q must be written %q.", clip(name, 64), lower)
+	}
+	return nil, nil
+}
+
+// RequestError says what is wrong with a request and where.
+type RequestError struct {
+	Status  int    // HTTP status
+	Message string // for the client
+	Param   string // the field, "" when the whole body is meant
+	Code    string // OpenAI's error code
+}
+
+// Error implements error.
+func (e *RequestError) Error() string { return e.Message }
+
+func badField(param, code, format string, args ...any) *RequestError {
+	return &RequestError{Status: http.StatusBadRequest, Param: param, Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+func wrongType(name, want string, got jsontext.Kind) *RequestError {
+	return badField(name, "invalid_type", "%s must be %s, but is %s.", name, want, kindWord(got))
+}
+
+// syntaxError describes an error of the JSON text, with its byte offset and its location in the document.
+func syntaxError(body []byte, err error) *RequestError {
+	out := &RequestError{Status: http.StatusBadRequest, Code: "invalid_json"}
+	var syn *jsontext.SyntacticError
+	switch {
+	case errors.As(err, &syn):
+		where := string(syn.JSONPointer)
+		if where == "" {
+			where = "the top level"
+		}
+		out.Message = fmt.Sprintf("The request body is not valid JSON at byte %d (%s): %s.", syn.ByteOffset, clip(where, 100), clip(reason(syn.Err), 200))
+		if errors.Is(syn.Err, jsontext.ErrDuplicateName) {
+			out.Code = "duplicate_key"
+			out.Param = clip(strings.TrimPrefix(string(syn.JSONPointer), "/"), 100)
+		}
+	case len(bytes.TrimSpace(body)) == 0:
+		out.Message = "The request body is empty; a JSON object is needed."
+	default:
+		out.Message = fmt.Sprintf("The request body is not valid JSON at byte %d: %v.", len(body), err)
+	}
+	return out
+}
+
+func reason(err error) string {
+	if err == nil {
+		return "syntax error"
+	}
+	return err.Error()
+}
+
+// clip bounds external text in a message.
+func clip(s string, maximum int) string {
+	if len(s) > maximum {
+		s = strings.ToValidUTF8(s[:maximum], "") + "…"
+	}
+	return s
 }

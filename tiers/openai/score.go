@@ -1,6 +1,15 @@
 package openai
 
-import "errors"
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // ScoreStyle is a way to let an engine score tokens that it did not choose itself.
 type ScoreStyle string
@@ -82,4 +91,367 @@ func scheduling(saltName, salt string, priority *int64) (members []Edit) {
 		members = append(members, SetInt("priority", *priority))
 	}
 	return members
+}
+
+// scoredAnswer is an answer with scores. The large arrays stay raw, because only their ends are read.
+type scoredAnswer struct {
+	Choices []struct { // vLLM's; the first one has the scores
+		Places jsontext.Value `json:"prompt_logprobs"`
+	} `json:"choices"`
+	Usage struct {
+		Details cachedTokens `json:"prompt_tokens_details"`
+	} `json:"usage"`
+	SGLang struct {
+		cachedTokens
+		Places jsontext.Value `json:"input_token_logprobs"`
+		Lists  jsontext.Value `json:"input_top_logprobs"`
+	} `json:"meta_info"`
+}
+
+type cachedTokens struct {
+	Cached jsontext.Value `json:"cached_tokens"`
+}
+
+// count is the number of cached prompt tokens.
+func (c cachedTokens) count() int {
+	n, err := strconv.Atoi(string(c.Cached))
+	if err != nil {
+		return 0
+	}
+	return max(n, 0)
+}
+
+// Parse reads the answer to the question. Positions are counted from the end, because an engine may omit a
+// cached beginning of the prompt; entries of the prompt are skipped. An error matches [ErrShort],
+// [ErrMisaligned] or, for all others, [ErrScores].
+func (q *ScoreQuestion) Parse(body []byte) (Scores, error) {
+	var a *scoredAnswer
+	if err := json.Unmarshal(body, &a, lenient); err != nil {
+		return Scores{}, fmt.Errorf("%w: %w", ErrScores, err)
+	}
+	if a == nil {
+		return Scores{}, fmt.Errorf("%w: the answer is null", ErrScores)
+	}
+	p := scoreParser{q: q, in: borrowCursor(nil)}
+	defer p.in.release()
+	cached := a.Usage.Details
+	switch {
+	case q.Style == ScoreSGLang:
+		cached = a.SGLang.cachedTokens
+		p.places, p.lists = p.tail(a.SGLang.Places), p.tail(a.SGLang.Lists)
+	case len(a.Choices) > 0:
+		p.places = p.tail(a.Choices[0].Places)
+	}
+	tokens, err := p.tokens()
+	if err != nil {
+		return Scores{}, err
+	}
+	return Scores{Tokens: tokens, Told: p.told, Cached: cached.count()}, nil
+}
+
+// scoreParser reads the scores of the draft.
+type scoreParser struct {
+	q  *ScoreQuestion
+	in *cursor
+
+	places tail // prompt_logprobs, or input_token_logprobs
+	lists  tail // SGLang's input_top_logprobs
+	told   TokenText
+}
+
+// tail keeps the last elements of an array.
+type tail struct {
+	last [][]byte // a ring
+	n    int      // number of elements
+}
+
+// at is the i-th of the elements kept.
+func (t *tail) at(i int) []byte { return t.last[(t.n+i)%len(t.last)] }
+
+// tail reads an array. Another value, such as null, is as an empty one.
+func (p *scoreParser) tail(raw []byte) (t tail) {
+	if len(raw) == 0 || raw[0] != '[' || len(p.q.Draft) == 0 {
+		return t
+	}
+	t.last = make([][]byte, len(p.q.Draft))
+	p.in.resetLenient(raw)
+	for range p.in.array() {
+		t.last[t.n%len(t.last)], _ = p.in.value()
+		t.n++
+	}
+	return t
+}
+
+// tokens reads the scores of the draft at the positions in the tails.
+func (p *scoreParser) tokens() ([]Scored, error) {
+	draft, all := p.q.Draft, len(p.q.Prompt)+len(p.q.Draft)
+	for _, t := range [...]*tail{&p.places, &p.lists} {
+		switch {
+		case t == &p.lists && p.q.Style != ScoreSGLang:
+		case t.n < len(draft):
+			return nil, fmt.Errorf("%w: %d places for %d tokens", ErrShort, t.n, len(draft))
+		case t.n > all && len(draft) > 0:
+			return nil, fmt.Errorf("%w: %d places for a prompt and a draft of %d tokens", ErrMisaligned, t.n, all)
+		}
+	}
+	out := make([]Scored, len(draft))
+	room := p.q.top() + 1 // alternatives, and the draft's own token
+	tops := make([]float64, len(draft)*room)
+	for i, id := range draft {
+		at := place{own: id, tops: tops[i*room : i*room : (i+1)*room]}
+		err := p.read(&at, i)
+		if err == nil {
+			err = at.check(p.q.top())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("token %d of %d, id %d: %w", i+1, len(draft), id, err)
+		}
+		p.told.add(at.ownText)
+		at.settle()
+		out[i] = Scored{Logprob: at.ownNats, TopID: at.top.id, Top: at.top.nats, Tops: at.tops, Alike: at.alike()}
+	}
+	return out, nil
+}
+
+func (p *scoreParser) read(at *place, i int) error {
+	entry := p.places.at(i)
+	var err error
+	if p.q.Style == ScoreSGLang {
+		err = at.lists(p.in, entry, p.lists.at(i))
+	} else {
+		err = at.byID(p.in, entry)
+	}
+	if err == nil && p.in.err != nil {
+		err = fmt.Errorf("%w: %w", ErrScores, p.in.err)
+	}
+	return err
+}
+
+// tokenID reads an id in the engines' notation. It accepts no other one, because text may look like a number.
+func tokenID(raw []byte) (int32, bool) {
+	id, err := strconv.ParseInt(string(raw), 10, 32)
+	if err != nil || id < 0 || raw[0] == '+' || raw[0] == '-' || raw[0] == '0' && len(raw) > 1 {
+		return 0, false
+	}
+	return int32(id), true
+}
+
+// scoreNats reads a logprob: a number at most 0, apart from rounding, and at least vLLM's value for minus
+// infinity.
+func scoreNats(raw []byte) (float64, error) {
+	v, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || math.IsNaN(v) || v > roundedUp {
+		return 0, fmt.Errorf("%w: a logprob is %s", ErrScores, clip(string(raw), longestNumber))
+	}
+	return max(min(v, 0), noLogprob), nil
+}
+
+// roundedUp is the largest accepted rounding error above 0, in nats.
+const roundedUp = 1e-3
+
+// place is an engine's list at one position of the draft.
+type place struct {
+	own     int32 // the draft's id there
+	found   bool
+	ownNats float64
+	ownText []byte // raw JSON
+	rank    int    // of the draft's own token; 0 if it is not reported
+
+	listed int
+	top    listing   // the most likely listed token, the first of equals
+	tops   []float64 // falling
+}
+
+// listing is one token of a place.
+type listing struct {
+	id   int32
+	nats float64
+	text []byte // raw JSON
+	rank int
+}
+
+// list adds a listed token. The highest logprobs that fit are kept.
+func (a *place) list(l listing) {
+	if a.listed == 0 || l.nats > a.top.nats {
+		a.top = l
+	}
+	a.listed++
+	i := len(a.tops)
+	switch {
+	case i < cap(a.tops):
+		a.tops = a.tops[:i+1]
+	case i > 0 && a.tops[i-1] < l.nats:
+		i--
+	default:
+		return
+	}
+	for ; i > 0 && a.tops[i-1] < l.nats; i-- {
+		a.tops[i] = a.tops[i-1]
+	}
+	a.tops[i] = l.nats
+}
+
+// byID reads vLLM's form of a place: an object with a member for each listed token, named by its id.
+func (a *place) byID(in *cursor, entry []byte) error {
+	in.resetLenient(entry)
+	switch in.kind() {
+	case 'n':
+		return fmt.Errorf("%w: it was not scored", ErrShort)
+	case '{':
+	default:
+		return fmt.Errorf("%w: its scores are %s", ErrScores, kindWord(in.kind()))
+	}
+	for name := range in.object() {
+		id, isID := tokenID(name)
+		if in.kind() != '{' {
+			return fmt.Errorf("%w: they are named by text, not by id, as vLLM's Rust frontend does", ErrMisaligned)
+		}
+		l, err := readListing(in, entry)
+		if err != nil {
+			return err
+		}
+		if !isID {
+			continue
+		}
+		if l.id = id; id == a.own {
+			if a.found {
+				return fmt.Errorf("%w: it is listed twice", ErrScores)
+			}
+			a.found, a.ownNats, a.ownText, a.rank = true, l.nats, l.text, l.rank
+		}
+		a.list(l)
+	}
+	return nil
+}
+
+// readListing reads {"logprob":…,"rank":…,"decoded_token":…}, a part of the entry.
+func readListing(in *cursor, entry []byte) (l listing, err error) {
+	reported := false
+	for name := range in.object() {
+		switch string(name) {
+		case "logprob":
+			raw, _ := in.value()
+			if l.nats, err = scoreNats(raw); err != nil {
+				return l, err
+			}
+			reported = true
+		case "rank":
+			raw, _ := in.value()
+			l.rank, _ = strconv.Atoi(string(raw)) // null means not reported
+		case "decoded_token":
+			_, at := in.value()
+			l.text = at.Of(entry)
+		default:
+			in.skip()
+		}
+	}
+	if !reported {
+		return l, fmt.Errorf("%w: a token has no logprob", ErrScores)
+	}
+	return l, nil
+}
+
+// lists reads SGLang's form: [logprob, id, text] of the draft's own token, and a list of these of the most
+// likely tokens.
+func (a *place) lists(in *cursor, own, likeliest []byte) error {
+	in.resetLenient(own)
+	l, scored, err := readTuple(in, own)
+	switch {
+	case err != nil:
+		return err
+	case !scored:
+		return fmt.Errorf("%w: it was not scored", ErrShort)
+	case l.id != a.own:
+		return fmt.Errorf("%w: the scored one is %d", ErrMisaligned, l.id)
+	}
+	a.found, a.ownNats, a.ownText = true, l.nats, l.text
+	in.resetLenient(likeliest)
+	among := false
+	for range in.array() {
+		l, scored, err := readTuple(in, likeliest)
+		if err == nil && !scored {
+			err = fmt.Errorf("%w: a token has no logprob", ErrScores)
+		}
+		if err != nil {
+			return err
+		}
+		if a.list(l); l.id == a.own {
+			among = true
+			a.ownNats = max(a.ownNats, l.nats) // they differ by rounding at most
+		}
+	}
+	if n := a.listed; n > 0 && !among { // vLLM lists it in any case
+		a.list(l)
+		a.listed = n
+	}
+	return nil
+}
+
+// readTuple reads [logprob, id, text], a part of the entry; scored is false if the logprob is null.
+func readTuple(in *cursor, entry []byte) (l listing, scored bool, err error) {
+	if in.kind() != '[' {
+		return l, false, fmt.Errorf("%w: a token is %s", ErrScores, kindWord(in.kind()))
+	}
+	isID := false
+	for i := range in.array() {
+		raw, span := in.value()
+		switch i {
+		case 0:
+			if scored = string(raw) != "null"; scored {
+				l.nats, err = scoreNats(raw)
+			}
+		case 1:
+			l.id, isID = tokenID(raw)
+		case 2:
+			l.text = span.Of(entry)
+		}
+		if err != nil {
+			return l, false, err
+		}
+	}
+	if !isID {
+		return l, false, fmt.Errorf("%w: a token has no id", ErrScores)
+	}
+	return l, scored, nil
+}
+
+// check checks that the place has what was requested: the draft's own token and the most likely ones. An
+// engine that ignores the requested number and lists only the draft's own token would make it the first
+// choice everywhere. If one alternative was requested, the rank reveals this: it must be 1, or with vLLM's
+// counting of ties rarely more.
+func (a *place) check(requested int) error {
+	const tied = 2
+	switch {
+	case !a.found:
+		return fmt.Errorf("%w: it is not among the %d listed", ErrMisaligned, a.listed)
+	case a.listed < requested:
+		return fmt.Errorf("%w: %d alternatives are listed, not %d", ErrScores, a.listed, requested)
+	case a.listed == 1 && a.top.id == a.own && a.rank > tied:
+		return fmt.Errorf("%w: of rank %d, but no other is listed", ErrScores, a.rank)
+	}
+	return nil
+}
+
+// settle makes the draft's own token the first choice if none is more likely: the order of equals has no
+// meaning.
+func (a *place) settle() {
+	if a.ownNats >= a.top.nats {
+		a.top = listing{id: a.own, nats: a.ownNats, text: a.ownText}
+	}
+}
+
+// alike reports whether the first choice and the draft's own token differ only in white space and case. A
+// text that is empty or has replacement characters belongs to a part of a character, and proves nothing.
+func (a *place) alike() bool {
+	if a.top.id == a.own {
+		return true
+	}
+	if len(a.ownText) <= len(`""`) || len(a.top.text) <= len(`""`) || a.ownText[0] != '"' || a.top.text[0] != '"' {
+		return false
+	}
+	own, top := unquote(nil, a.ownText), unquote(nil, a.top.text)
+	if bytes.ContainsRune(own, '\uFFFD') || bytes.ContainsRune(top, '\uFFFD') {
+		return false
+	}
+	return bytes.EqualFold(bytes.TrimSpace(own), bytes.TrimSpace(top))
 }

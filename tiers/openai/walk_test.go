@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/foregate/foregate/tiers/fields"
 )
 
 // allowAll are limits under which everything passes that any route may list.
 func allowAll() Limits {
 	lim := DefaultLimits()
-	lim.Allow = func(string) []string { return append(fields.Allowed(), fields.Kwargs+".style") }
+	lim.Allow = func(string) []string { return append(AllowableFields(), Kwargs+".style") }
 	return lim
 }
 
@@ -171,7 +169,7 @@ var mediaParts = map[string]string{
 }
 
 func TestMediaOfTheTypesThatTheRouteListsPass(t *testing.T) {
-	for typ, p := range fields.Parts {
+	for typ, p := range PartTypes {
 		if part, ok := mediaParts[typ]; ok != p.Media {
 			t.Errorf("%s: media %v, but the test has %q", typ, p.Media, part)
 		}
@@ -264,7 +262,7 @@ func TestEachKeyOfAPartIsJudgedInSomeWay(t *testing.T) {
 	if len(partKeys) > 32 {
 		t.Fatalf("%d keys of parts do not fit into a set of 32", len(partKeys))
 	}
-	for typ, p := range fields.Parts {
+	for typ, p := range PartTypes {
 		for _, key := range p.Keys {
 			if _, ok := keyBits[key]; !ok {
 				t.Errorf("%s: how %q is judged is not said", typ, key)
@@ -303,7 +301,7 @@ func FuzzNoAddressPasses(f *testing.F) {
 		}
 		for name, value := range request {
 			_, constrains := topModes[name]
-			if constrains || name == "stream_options" || fields.LookupIn(path, name).Verdict == fields.Stripped {
+			if constrains || name == "stream_options" || LookupFieldIn(path, name).Verdict == FieldStripped {
 				continue
 			}
 			naive(t, name, value, name == "tools" || name == "functions")

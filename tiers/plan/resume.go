@@ -2,7 +2,6 @@ package plan
 
 import (
 	"github.com/foregate/foregate/tiers/dialect"
-	"github.com/foregate/foregate/tiers/fields"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/probe"
 )
@@ -25,7 +24,7 @@ var settled = []string{
 }
 
 // ContinuesExactly reports whether a continuation by ids honours all fields of the request.
-func ContinuesExactly(r *openai.Request) bool { return !r.HasBeside(fields.Sampling, settled) }
+func ContinuesExactly(r *openai.Request) bool { return !r.HasBeside(openai.SamplingFields, settled) }
 
 // resumeOf returns how the target can continue a part of a draft.
 func resumeOf(f Facts) Resume {

@@ -15,7 +15,6 @@ import (
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/fields"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -152,17 +151,17 @@ func (a *asker) request(members map[string]any) (*openai.Request, error) {
 		kind = openai.Completion
 	} else if !a.unpinned && a.dialect().Members.TemplateArgs {
 		arguments := map[string]any{pinned: "26 Jul 2024"}
-		if own, is := q[fields.Kwargs].(map[string]any); is {
+		if own, is := q[openai.Kwargs].(map[string]any); is {
 			maps.Copy(arguments, own)
 		}
-		q[fields.Kwargs] = arguments
+		q[openai.Kwargs] = arguments
 	}
 	body, err := json.Marshal(q)
 	if err != nil {
 		return nil, err
 	}
 	limits := openai.DefaultLimits()
-	limits.Allow = func(string) []string { return []string{fields.Kwargs + "." + pinned} }
+	limits.Allow = func(string) []string { return []string{openai.Kwargs + "." + pinned} }
 	return openai.Scan(kind, body, limits)
 }
 

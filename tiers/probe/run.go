@@ -9,7 +9,7 @@ import (
 
 	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/fields"
+	"github.com/foregate/foregate/tiers/openai"
 )
 
 // probeRun is what is known of an engine, and how it is asked. A question is asked of a copy, so that one that fails
@@ -136,7 +136,7 @@ func asked(question string) map[string]any { return chat(message{"user", questio
 
 // unthinking are those of a chat whose engine is not to think.
 func unthinking(members map[string]any) map[string]any {
-	members[fields.Kwargs] = map[string]any{"enable_thinking": false}
+	members[openai.Kwargs] = map[string]any{"enable_thinking": false}
 	return members
 }
 

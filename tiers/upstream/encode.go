@@ -6,7 +6,6 @@ import (
 
 	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/fields"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -146,7 +145,7 @@ func (e encoder) restEdits(c *engine.ContinueText) []openai.Edit {
 // ofChats are the members of a chat that a completion has not, or otherwise. A request with others of them that matter is
 // not continued.
 var ofChats = []openai.Edit{
-	openai.Drop("messages"), openai.Drop("tools"), openai.Drop("tool_choice"), openai.Drop(fields.Kwargs), openai.Drop("response_format"), openai.Drop("logprobs"), openai.Drop("top_logprobs"),
+	openai.Drop("messages"), openai.Drop("tools"), openai.Drop("tool_choice"), openai.Drop(openai.Kwargs), openai.Drop("response_format"), openai.Drop("logprobs"), openai.Drop("top_logprobs"),
 }
 
 // tokensBody requests a continuation behind ids, with all else that the request has.
@@ -163,8 +162,8 @@ func (e encoder) idsBody(c *engine.ContinueIDs) []byte {
 	if first := e.EnginePriority(c.Priority); first != nil {
 		members = append(members, openai.SetInt("priority", *first))
 	}
-	for _, m := range membersOf(c.Request, fields.Sampling...) {
-		if !e.Members.Strict || fields.Portable(m.Name) {
+	for _, m := range membersOf(c.Request, openai.SamplingFields...) {
+		if !e.Members.Strict || openai.PortableField(m.Name) {
 			members = append(members, m)
 		}
 	}

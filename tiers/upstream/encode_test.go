@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/fields"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -99,7 +98,7 @@ func TestACallThatWasWrittenIsAsItWas(t *testing.T) {
 
 // TestAContinuationByIDsSamplesAsItsRequestDoes: its body is a new one, and what is not carried over is not meant.
 func TestAContinuationByIDsSamplesAsItsRequestDoes(t *testing.T) {
-	for _, name := range fields.Sampling {
+	for _, name := range openai.SamplingFields {
 		value := "1"
 		switch name {
 		case "stop_token_ids":

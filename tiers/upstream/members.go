@@ -3,7 +3,6 @@ package upstream
 import (
 	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/fields"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -50,7 +49,7 @@ func (e encoder) appendTermEdits(edits []openai.Edit, r *openai.Request, t *engi
 // appendOwnNames appends the edits that name a client's members as the engine does, and delete those that it may refuse.
 func (e encoder) appendOwnNames(edits []openai.Edit, r *openai.Request) []openai.Edit {
 	if e.Members.Strict {
-		edits = r.AppendDrops(edits, fields.Portable)
+		edits = r.AppendDrops(edits, openai.PortableField)
 	} else if !e.Members.OnlyMaxTokens {
 		return edits
 	}
@@ -122,7 +121,7 @@ func (e encoder) completionIDs() openai.Edit {
 // unthinking are the edits by which an engine does not think before it answers; none where no way is known.
 func (e encoder) unthinking(r *openai.Request) []openai.Edit {
 	if e.Thinking == dialect.ThinkingTemplate {
-		return []openai.Edit{{Name: fields.Kwargs, Value: r.KwargsWithoutThinking()}}
+		return []openai.Edit{{Name: openai.Kwargs, Value: r.KwargsWithoutThinking()}}
 	}
 	return nil
 }

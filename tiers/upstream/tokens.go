@@ -7,7 +7,6 @@ import (
 
 	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/fields"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -62,9 +61,9 @@ func (e encoder) encodeTokens(call engine.Call) (path string, body []byte, err e
 	case *tokenizeRendered:
 		return openai.TokenizePath, contentBody(c.text, "true"), nil
 	case *applyTemplate:
-		members := membersOf(c.request, "messages", "tools", "tool_choice", fields.Kwargs)
+		members := membersOf(c.request, "messages", "tools", "tool_choice", openai.Kwargs)
 		if c.kwargs != nil {
-			members = append(members[:len(members)-1], openai.Edit{Name: fields.Kwargs, Value: c.kwargs})
+			members = append(members[:len(members)-1], openai.Edit{Name: openai.Kwargs, Value: c.kwargs})
 		}
 		return openai.TemplatePath, openai.Object(nil, members...), nil
 	case *engine.Detokenize:
@@ -89,7 +88,7 @@ func (e encoder) promptBody(c *engine.TokenizePrompt) []byte {
 	if c.Request.Kind == openai.Completion {
 		return openai.Object(nil, append(members, membersOf(c.Request, "prompt")...)...)
 	}
-	members = append(members, membersOf(c.Request, "messages", "tools", fields.Kwargs, "chat_template")...)
+	members = append(members, membersOf(c.Request, "messages", "tools", openai.Kwargs, "chat_template")...)
 	if !c.Request.Tools && e.Tokenize == dialect.TokenizeSGLang {
 		members[2].Value = nil
 	}
