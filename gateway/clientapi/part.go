@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -109,4 +110,56 @@ func Recode(dst, frames []byte, enc Encoder) ([]byte, error) {
 		}
 	}
 	return dst, nil
+}
+
+// HeldText is the text and the reasoning that come behind a tool call. They are held back until the calls have ended: neither
+// of the other APIs goes back to what it has begun before.
+type HeldText struct {
+	Bound *Bound
+
+	text, reasoning, refusal strings.Builder
+}
+
+// Add adds what a part says.
+func (h *HeldText) Add(p *Part) error {
+	h.text.WriteString(p.Text)
+	h.reasoning.WriteString(p.Reasoning)
+	h.refusal.WriteString(p.Refusal)
+	return h.Bound.Keep(len(p.Text) + len(p.Reasoning) + len(p.Refusal))
+}
+
+// Empty reports whether there is none.
+func (h *HeldText) Empty() bool { return h.text.Len()+h.reasoning.Len()+h.refusal.Len() == 0 }
+
+// Part is all of it.
+func (h *HeldText) Part() *Part {
+	return &Part{Text: h.text.String(), Reasoning: h.reasoning.String(), Refusal: h.refusal.String()}
+}
+
+// Bound limits what the parts of an encoder keep of an answer together. nil is no limit.
+type Bound struct {
+	max  int64 // bytes
+	kept int64
+}
+
+// ErrTooLarge is in the error of an answer of which more must be kept than a Bound allows.
+var ErrTooLarge = errors.New("which must be kept until its end")
+
+// NewBound returns a Bound; 0 bytes are no limit.
+func NewBound(maxBytes int64) *Bound {
+	if maxBytes == 0 {
+		return nil
+	}
+	return &Bound{max: maxBytes}
+}
+
+// Keep counts bytes that are kept from now on.
+func (b *Bound) Keep(bytes int) error {
+	if b == nil {
+		return nil
+	}
+	if b.kept += int64(bytes); b.kept > b.max {
+		return fmt.Errorf("an answer of more than %d bytes, %w", b.max, ErrTooLarge)
+	}
+	return nil
 }

@@ -188,3 +188,19 @@ func IsNotServed(status int) bool {
 	}
 	return false
 }
+
+// Of returns the dialect of a kind. An engine that is not known yet ("" or Auto) is taken for vLLM.
+func Of(k Kind) *Dialect {
+	switch k {
+	case SGLang:
+		return &sglang
+	case LlamaCpp:
+		return &llamacpp
+	case OpenAI:
+		return &openaiCompatible
+	}
+	return &vllm
+}
+
+// openaiCompatible is a server of which nothing is known but that it speaks OpenAI's API.
+var openaiCompatible = Dialect{Kind: OpenAI, Members: Members{Strict: true}, ContinueBy: ContinueByPrefill}

@@ -2,12 +2,19 @@ package dispatch
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"maps"
+	"math/rand/v2"
 	"net/http"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/world"
 )
 
 // Request is a call that some backend of a pool must answer.
@@ -126,4 +133,98 @@ type Metrics interface {
 	CountFailure(f *engine.Failure)
 	CountRetryBudgetSpent()
 	AddCost(tier plan.Tier, usd float64)
+}
+
+// Try is one call to one backend. Its times are on the gateway's clock.
+type Try struct {
+	Pool    string
+	Backend string
+	URL     string             // of the backend, as it is configured or found
+	Role    Role               // what it was asked for
+	Failed  engine.FailureKind // "" when it answered
+	Broke   engine.FailureKind // why it broke off after its first byte; "" when it did not
+	Score   bool               // it was asked what it thinks of a draft
+
+	Status int // of its response; 0 is none
+	Tokens int // that it made for the answer, as far as they came
+
+	Waited time.Duration // for capacity, before it
+	At     time.Duration // when it was begun, after Receipt.Began
+	First  time.Duration // from then until its first event, or the whole of what is not streamed; 0 is none
+	Took   time.Duration // from then until it was over; 0 while it is not
+
+	Call uint64  // its number, see [CallName]; 0 where it had none
+	Span [8]byte // the id that its backend was told as its parent; zero where requests are not traced
+}
+
+// Role is the purpose of a call.
+type Role string
+
+// The roles.
+const (
+	RoleDraft    Role = "draft"    // a draft, or an answer of the draft tier
+	RoleTarget   Role = "target"   // an answer of the target, or the rest of one
+	RoleFallback Role = "fallback" // an answer of a hosted pool
+	RoleScore    Role = "score"    // what it thinks of a draft
+	RoleTokenize Role = "tokenize" // text into ids, or back
+)
+
+// Options wires a Dispatcher. All of them are needed.
+type Options struct {
+	World    world.World
+	Upstream engine.Upstream
+	Queue    Queue
+	Breaker  Breaker
+	Scores   *ScoreLimiter
+	Metrics  Metrics
+	Window   func(pool string) int // a pool's context length in tokens; 0 while it is unknown
+}
+
+// services is what all exchanges of a Dispatcher use.
+type services struct {
+	Options
+	calls atomic.Uint64 // that were ever made: their numbers
+}
+
+// CallName is what the id that a backend is told of a call has behind the request's own id and a
+// hyphen. No two calls of a replica have the same.
+func CallName(call uint64) string { return strconv.FormatUint(call, 36) }
+
+// The headers of the W3C's trace context. A traceparent of version 00 is
+// 00-<trace, 32 hex>-<parent, 16 hex>-<flags, 2 hex>.
+const (
+	traceparent = "Traceparent"
+	tracestate  = "Tracestate"
+
+	traceparentSize = 55
+	parentAt        = 36
+)
+
+// span makes a call a span of its own in the request's trace: its backend is told an id, which the
+// record keeps, in place of the request's. A call that the record has no place for stays the request's
+// own.
+func span(h http.Header, t *Try) http.Header {
+	parents := h[traceparent]
+	if len(parents) != 1 || len(parents[0]) != traceparentSize {
+		return h
+	}
+	binary.BigEndian.PutUint64(t.Span[:], max(rand.Uint64(), 1)) // zero is no id
+	own := []byte(parents[0])
+	hex.Encode(own[parentAt:parentAt+16], t.Span[:])
+	h = maps.Clone(h)
+	h[traceparent] = []string{string(own)}
+	return h
+}
+
+// Untraced is what is told upstream of work that no trace shows, such as audits: it would hang in
+// the request's trace long after its end, below spans that nobody has sent.
+func (i Identity) Untraced() Identity {
+	if !i.Spans {
+		return i
+	}
+	i.Header = maps.Clone(i.Header)
+	delete(i.Header, traceparent)
+	delete(i.Header, tracestate)
+	i.Spans = false
+	return i
 }

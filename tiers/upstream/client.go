@@ -2,11 +2,15 @@
 // sends it, enforces its deadlines, reads the answer (events.go, whole.go, raw.go) and reports failures (failure.go).
 //
 // Data from engines is untrusted: it is bounded, checked before use, and token counts are limited to what is possible
-// (usagebound.go). A client has no state besides its connections.
+// (exchange.go). A client has no state besides its connections.
 package upstream
 
 import (
 	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"time"
 
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dialect"
@@ -99,4 +103,56 @@ func (c *Client) stream(a *engine.Attempt) (answer, *httpExchange) {
 	}
 	s := &whole{httpExchange: x}
 	return s, &s.httpExchange
+}
+
+const defaultMaxBody = 16 << 20 // bytes
+
+// Options configure a Client.
+type Options struct {
+	Transport http.RoundTripper // for everything, whatever the TLS; nil is NewTransports, with Connect
+
+	// Connect bounds the time until a TCP connection of the default transports is established, live; nil is ConnectTimeout.
+	Connect func() time.Duration
+
+	MaxBody int64            // of an answer that is not a stream; 0 is 16 MiB
+	Now     func() time.Time // nil is time.Now
+}
+
+// complete sets the defaults.
+func (o Options) complete() Options {
+	if o.MaxBody == 0 {
+		o.MaxBody = defaultMaxBody
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+// transports are the client's.
+func (o *Options) transports() *credentials.Transports {
+	if o.Transport == nil {
+		return newTransports(dialer{o.Connect})
+	}
+	return credentials.NewTransports(func(*tls.Config) http.RoundTripper { return o.Transport })
+}
+
+// cardWait bounds the wait for a model's card.
+const cardWait = 2 * time.Second
+
+// ContextWindow reads a model's context length, in tokens and above 0, from the model card at a backend's
+// base URL. It shows the pool's credentials.
+func (c *Client) ContextWindow(ctx context.Context, url, model string, own *credentials.Credentials) (int, error) {
+	var body []byte
+	a := engine.Attempt{Call: &engine.Ask{Path: dialect.ModelsPath, Into: &body}, URL: url, Credentials: own, FirstByteTimeout: cardWait}
+	if err := c.ask(ctx, &a, a.Call); err != nil {
+		return 0, fmt.Errorf("model card of %s: %w", url, err)
+	}
+	models, err := dialect.ParseModels(body)
+	for _, m := range models {
+		if m.ID == model && m.Window > 0 {
+			return m.Window, nil
+		}
+	}
+	return 0, fmt.Errorf("model card of %s: no context length of %s: %w", url, model, err)
 }

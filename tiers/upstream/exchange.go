@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -204,4 +205,154 @@ func (x *httpExchange) Close() {
 		}
 	}
 	x.resp.close()
+}
+
+// errLate ends a request whose engine sends nothing in time.
+var errLate = errors.New("no bytes of a response in time")
+
+// watchdog ends a request if a wait for the engine takes too long. Its timer only runs while the exchange waits: what the
+// reader takes between two reads is not the engine's.
+type watchdog struct {
+	ctx    context.Context // of the request
+	cancel context.CancelCauseFunc
+	timer  *time.Timer   // made by the first bounded wait
+	wait   time.Duration // bound of the reads to come, from the first of them; 0 is none or begun
+	until  time.Time     // bound of the current ones; zero is none
+}
+
+// watch bounds a request that begins now. wait bounds the time until the whole response is read, or until restart is
+// called; 0 is no bound.
+func (w *watchdog) watch(ctx context.Context, wait time.Duration) {
+	w.ctx, w.cancel = context.WithCancelCause(ctx)
+	if wait > 0 {
+		w.until = time.Now().Add(wait)
+	}
+}
+
+// restart bounds the time of the following reads together, counted from the beginning of the first. 0 is no bound.
+func (w *watchdog) restart(wait time.Duration) { w.wait, w.until = wait, time.Time{} }
+
+// begin is called before each wait, end after it.
+func (w *watchdog) begin() {
+	if w.wait > 0 {
+		w.until, w.wait = time.Now().Add(w.wait), 0
+	}
+	switch {
+	case w.until.IsZero():
+	case w.timer == nil:
+		w.timer = time.AfterFunc(time.Until(w.until), func() { w.cancel(errLate) })
+	default:
+		w.timer.Reset(time.Until(w.until))
+	}
+}
+
+// end returns err, or errLate if the wait was too long.
+func (w *watchdog) end(err error) error {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	if err != nil && err != io.EOF && errors.Is(context.Cause(w.ctx), errLate) {
+		return errLate
+	}
+	return err
+}
+
+// response is what an engine answered.
+type response struct {
+	*http.Response
+	reused bool // the connection had served an earlier request; also set if the exchange failed
+	watch  watchdog
+}
+
+// Read reads the body, within the bound of the wait.
+func (r *response) Read(p []byte) (int, error) {
+	r.watch.begin()
+	n, err := r.Body.Read(p)
+	return n, r.watch.end(err)
+}
+
+// close ends the request. The connection is kept if the body was read to its end.
+func (r *response) close() {
+	if r.watch.cancel != nil {
+		r.watch.cancel(context.Canceled)
+	}
+	if r.Response != nil {
+		_ = r.Body.Close() // errors of an abandoned body do not matter
+	}
+}
+
+// maxCopied is the size up to which the pieces of a body are joined, in bytes. net/http sends the head of a request
+// together with a body in one piece, and alone before another one: that costs a write more than to copy a small body.
+const maxCopied = 64 << 10
+
+// content is the body of a request.
+type content struct {
+	joined []byte
+	pieces [][]byte // instead of joined
+}
+
+// newContent returns the content of a body. It shares the memory of a large one, so that is not held twice.
+func newContent(body *openai.Pieces) content {
+	if body.Len() <= maxCopied {
+		return content{joined: body.Bytes()}
+	}
+	return content{pieces: body.Append(nil)}
+}
+
+// reader returns a reader of the whole content. net/http may still read it after the response was closed.
+func (c *content) reader() io.Reader {
+	if c.pieces == nil {
+		return bytes.NewReader(c.joined)
+	}
+	readers := make([]io.Reader, len(c.pieces))
+	for i, p := range c.pieces {
+		readers[i] = bytes.NewReader(p)
+	}
+	return io.MultiReader(readers...)
+}
+
+// usageBound is the largest possible usage of a call. Limits, metrics, receipts, costs and audits use values
+// within it.
+type usageBound struct {
+	sent   openai.Pieces // the call's body
+	prompt int           // maximum for its prompts; 0: derived from sent
+	answer int           // maximum for its answer
+
+	searched  bool // sent was searched: the next fields are known
+	maxTokens int  // maximum tokens in sent
+	hides     bool // the answer may omit generated tokens
+}
+
+// inOnePiece tells clamp that the answer is not a stream.
+const inOnePiece = -1
+
+// clamp limits the usage that an engine reports: the prompt by the bytes that were sent, the answer by its limit, and in
+// a stream by the bytes received, because each token is an event or a part of one. An engine that goes on behind the limit
+// has generated what it said: a token has at least a byte. Without a count it has, by estimate.
+func (b *usageBound) clamp(u openai.Usage, came int64, said int) openai.Usage {
+	if u.Completion <= 0 {
+		u.Completion = openai.EstimateTokens(said)
+	}
+	can := openai.Bound{Prompt: b.prompt, Answer: max(b.answer, said)}
+	if b.prompt == 0 {
+		can.Prompt = b.sent.Len()
+		if u.Prompt > can.Prompt {
+			b.search()
+			can.Prompt = b.maxTokens
+		}
+	}
+	if came != inOnePiece && int64(u.Completion) > came {
+		if b.search(); !b.hides {
+			can.Answer = min(can.Answer, int(came))
+		}
+	}
+	return can.Clamp(u)
+}
+
+// search searches the body, once and only if it may matter.
+func (b *usageBound) search() {
+	if !b.searched {
+		sent := b.sent.Bytes()
+		b.searched, b.maxTokens, b.hides = true, openai.MaxPromptTokens(sent), openai.HidesTokens(sent)
+	}
 }
