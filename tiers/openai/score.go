@@ -98,33 +98,18 @@ type scoredAnswer struct {
 	Choices []struct { // vLLM's; the first one has the scores
 		Places jsontext.Value `json:"prompt_logprobs"`
 	} `json:"choices"`
-	Usage struct {
-		Details cachedTokens `json:"prompt_tokens_details"`
-	} `json:"usage"`
+	Usage  SaidUsage `json:"usage"`
 	SGLang struct {
-		cachedTokens
+		Cached count          `json:"cached_tokens"`
 		Places jsontext.Value `json:"input_token_logprobs"`
 		Lists  jsontext.Value `json:"input_top_logprobs"`
 	} `json:"meta_info"`
 }
 
-type cachedTokens struct {
-	Cached jsontext.Value `json:"cached_tokens"`
-}
-
-// count is the number of cached prompt tokens.
-func (c cachedTokens) count() int {
-	n, err := strconv.Atoi(string(c.Cached))
-	if err != nil {
-		return 0
-	}
-	return max(n, 0)
-}
-
 // Parse reads the answer to the question. Positions are counted from the end, because an engine may omit a
 // cached beginning of the prompt; entries of the prompt are skipped. An error matches [ErrShort],
 // [ErrMisaligned] or, for all others, [ErrScores].
-func (q *ScoreQuestion) Parse(body []byte) (Scores, error) {
+func (q *ScoreQuestion) Parse(body []byte) (s Scores, err error) {
 	var a *scoredAnswer
 	if err := json.Unmarshal(body, &a, lenient); err != nil {
 		return Scores{}, fmt.Errorf("%w: %w", ErrScores, err)
@@ -132,99 +117,68 @@ func (q *ScoreQuestion) Parse(body []byte) (Scores, error) {
 	if a == nil {
 		return Scores{}, fmt.Errorf("%w: the answer is null", ErrScores)
 	}
-	p := scoreParser{q: q, in: borrowCursor(nil)}
-	defer p.in.release()
-	cached := a.Usage.Details
-	switch {
-	case q.Style == ScoreSGLang:
-		cached = a.SGLang.cachedTokens
-		p.places, p.lists = p.tail(a.SGLang.Places), p.tail(a.SGLang.Lists)
-	case len(a.Choices) > 0:
-		p.places = p.tail(a.Choices[0].Places)
+	cached, places := a.Usage.Details.Cached, jsontext.Value(nil)
+	if q.Style == ScoreSGLang {
+		cached, places = a.SGLang.Cached, a.SGLang.Places
+	} else if len(a.Choices) > 0 {
+		places = a.Choices[0].Places
 	}
-	tokens, err := p.tokens()
+	cached.set(&s.Cached)
+	at, err := q.last(places)
 	if err != nil {
 		return Scores{}, err
 	}
-	return Scores{Tokens: tokens, Told: p.told, Cached: cached.count()}, nil
-}
-
-// scoreParser reads the scores of the draft.
-type scoreParser struct {
-	q  *ScoreQuestion
-	in *cursor
-
-	places tail // prompt_logprobs, or input_token_logprobs
-	lists  tail // SGLang's input_top_logprobs
-	told   TokenText
-}
-
-// tail keeps the last elements of an array.
-type tail struct {
-	last [][]byte // a ring
-	n    int      // number of elements
-}
-
-// at is the i-th of the elements kept.
-func (t *tail) at(i int) []byte { return t.last[(t.n+i)%len(t.last)] }
-
-// tail reads an array. Another value, such as null, is as an empty one.
-func (p *scoreParser) tail(raw []byte) (t tail) {
-	if len(raw) == 0 || raw[0] != '[' || len(p.q.Draft) == 0 {
-		return t
-	}
-	t.last = make([][]byte, len(p.q.Draft))
-	p.in.resetLenient(raw)
-	for range p.in.array() {
-		t.last[t.n%len(t.last)], _ = p.in.value()
-		t.n++
-	}
-	return t
-}
-
-// tokens reads the scores of the draft at the positions in the tails.
-func (p *scoreParser) tokens() ([]Scored, error) {
-	draft, all := p.q.Draft, len(p.q.Prompt)+len(p.q.Draft)
-	for _, t := range [...]*tail{&p.places, &p.lists} {
-		switch {
-		case t == &p.lists && p.q.Style != ScoreSGLang:
-		case t.n < len(draft):
-			return nil, fmt.Errorf("%w: %d places for %d tokens", ErrShort, t.n, len(draft))
-		case t.n > all && len(draft) > 0:
-			return nil, fmt.Errorf("%w: %d places for a prompt and a draft of %d tokens", ErrMisaligned, t.n, all)
+	tops := at
+	if q.Style == ScoreSGLang {
+		if tops, err = q.last(a.SGLang.Lists); err != nil {
+			return Scores{}, err
 		}
 	}
-	out := make([]Scored, len(draft))
-	room := p.q.top() + 1 // alternatives, and the draft's own token
-	tops := make([]float64, len(draft)*room)
-	for i, id := range draft {
-		at := place{own: id, tops: tops[i*room : i*room : (i+1)*room]}
-		err := p.read(&at, i)
-		if err == nil {
-			err = at.check(p.q.top())
+	s.Tokens = make([]Scored, len(q.Draft))
+	for i := range q.Draft {
+		if s.Tokens[i], err = q.token(i, at[i], tops[i], &s.Told); err != nil {
+			return Scores{}, fmt.Errorf("token %d of %d, id %d: %w", i+1, len(q.Draft), q.Draft[i], err)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("token %d of %d, id %d: %w", i+1, len(draft), id, err)
-		}
-		p.told.add(at.ownText)
-		at.settle()
-		out[i] = Scored{Logprob: at.ownNats, TopID: at.top.id, Top: at.top.nats, Tops: at.tops, Alike: at.alike()}
 	}
-	return out, nil
+	return s, nil
 }
 
-func (p *scoreParser) read(at *place, i int) error {
-	entry := p.places.at(i)
-	var err error
-	if p.q.Style == ScoreSGLang {
-		err = at.lists(p.in, entry, p.lists.at(i))
+// last returns the elements of an array that belong to the draft, the last ones. Another value, such as null, is as an empty
+// array.
+func (q *ScoreQuestion) last(array []byte) (rawValues, error) {
+	elements, _ := Elements(array)
+	switch all, most := len(elements), len(q.Prompt)+len(q.Draft); {
+	case all < len(q.Draft):
+		return nil, fmt.Errorf("%w: %d places for %d tokens", ErrShort, all, len(q.Draft))
+	case all > most && len(q.Draft) > 0:
+		return nil, fmt.Errorf("%w: %d places for a prompt and a draft of %d tokens", ErrMisaligned, all, most)
+	}
+	return elements[len(elements)-len(q.Draft):], nil
+}
+
+// token reads the score of a token of the draft from what is listed at its position: vLLM's object, or SGLang's own token and
+// the most likely ones.
+func (q *ScoreQuestion) token(i int, entry, likeliest []byte, told *TokenText) (s Scored, err error) {
+	in := borrowCursor(nil)
+	defer in.release()
+	at := place{own: q.Draft[i], tops: make([]float64, 0, q.top()+1)} // the alternatives, and the draft's own token
+	if q.Style == ScoreSGLang {
+		err = at.lists(in, entry, likeliest)
 	} else {
-		err = at.byID(p.in, entry)
+		err = at.byID(in, entry)
 	}
-	if err == nil && p.in.err != nil {
-		err = fmt.Errorf("%w: %w", ErrScores, p.in.err)
+	if err == nil && in.err != nil {
+		err = fmt.Errorf("%w: %w", ErrScores, in.err)
 	}
-	return err
+	if err == nil {
+		err = at.check(q.top())
+	}
+	if err != nil {
+		return s, err
+	}
+	told.add(at.ownText)
+	at.settle()
+	return Scored{Logprob: at.ownNats, TopID: at.top.id, Top: at.top.nats, Tops: at.tops, Alike: at.alike()}, nil
 }
 
 // tokenID reads an id in the engines' notation. It accepts no other one, because text may look like a number.
