@@ -55,7 +55,7 @@ type Attempt struct {
 	Engine  dialect.Kind // its kind; "" is not known yet
 
 	ID     string      // that the engine is to know the call by; "" names none
-	Header http.Header // to be sent along: the trace. It must not be changed
+	Header http.Header // to be sent along: the trace, or another User-Agent. It must not be changed
 
 	Credentials *credentials.Credentials // that the pool shows to its engines; nil is none
 

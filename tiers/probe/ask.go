@@ -79,12 +79,15 @@ func reason(err error) string {
 	return line(strings.Join(said, ": "))
 }
 
+// userAgent tells an engine's operator who asks.
+var userAgent = http.Header{"User-Agent": {"foregate-probe"}}
+
 // open makes a call. Behind some proxies only the paths of requests are open: 403 for another path, or for the list of
 // models, says that the engine lacks it.
 func (a *asker) open(ctx context.Context, call engine.Call) (engine.Stream, error) {
 	s, err := a.upstream.Open(ctx, &engine.Attempt{
 		Call: call, URL: strings.TrimSuffix(a.url, "/"), Engine: a.engine, Credentials: a.credentials, FirstByteTimeout: a.timeout,
-		IdleTimeout: a.timeout, MaxAnswer: answerTokens,
+		IdleTimeout: a.timeout, MaxAnswer: answerTokens, Header: userAgent,
 	})
 	f, _ := errors.AsType[*engine.Failure](err)
 	if f == nil || f.Kind != engine.Unauthorized || f.Status == 0 {

@@ -149,6 +149,7 @@ func TestAnotherModelCardBringsANewCard(t *testing.T) {
 	s.become(Backend{ID: "a", URL: b.URL(), Up: true}) // the same life, as far as one knows
 	until(t, p, "probed again", func(c *Capabilities) bool { return good(c) && c.Window == 5000 })
 	// One line per change, though the model's card was looked at again and again.
+	until(t, p, "two lines in the log", func(*Capabilities) bool { return len(log.all()) >= 2 })
 	got := log.all()
 	if len(got) != 2 || !strings.Contains(got[0], `"why":"it was not probed yet"`) || !strings.Contains(got[1], `"why":"its model's card has changed"`) {
 		t.Errorf("logged %q", got)

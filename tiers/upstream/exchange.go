@@ -124,9 +124,9 @@ func (x *httpExchange) request(ctx context.Context, path string, body *openai.Pi
 
 // setHeader sets the header lines of a request, but for those of the pool's credentials.
 func (x *httpExchange) setHeader(h http.Header) {
+	h["User-Agent"] = userAgent
 	maps.Copy(h, x.attempt.Header)
 	h["Content-Type"] = contentJSON
-	h["User-Agent"] = userAgent
 	if x.attempt.ID != "" {
 		h["X-Request-Id"] = []string{x.attempt.ID}
 	}
