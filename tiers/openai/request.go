@@ -87,13 +87,6 @@ type member struct {
 	drop  bool // it is not forwarded
 }
 
-// Clone returns a copy with a body of its own.
-func (r *Request) Clone() *Request {
-	c := *r
-	c.Body = bytes.Clone(r.Body)
-	return &c
-}
-
 func (r *Request) has(name string) bool {
 	_, ok := r.member(name)
 	return ok
