@@ -40,7 +40,7 @@ func (a *answers) LookupSRV(ctx context.Context, service, proto, name string) (s
 	return "", a.srv, a.err
 }
 
-func source(t *testing.T, raw string, r Resolver) Source {
+func source(t *testing.T, raw string, r Resolver) *Source {
 	t.Helper()
 	s, err := New(raw, Options{Resolver: r})
 	if err != nil {
@@ -50,7 +50,7 @@ func source(t *testing.T, raw string, r Resolver) Source {
 }
 
 // finds expects one answer of s.
-func finds(t *testing.T, s Source, want ...string) {
+func finds(t *testing.T, s *Source, want ...string) {
 	t.Helper()
 	got, err := s.Find(t.Context())
 	if err != nil {
@@ -65,8 +65,8 @@ func TestEveryAddressOfANameIsABackend(t *testing.T) {
 	dns := &answers{addrs: []string{"10.0.0.2", "10.0.0.1", "10.0.0.2", "::ffff:10.0.0.1", "fd00::1", "fe80::1%eth0", "nonsense"}}
 	s := source(t, "dns://gpu.internal:8000", dns)
 	finds(t, s, "http://10.0.0.1:8000", "http://10.0.0.2:8000", "http://[fd00::1]:8000")
-	if dns.asked != "gpu.internal" || s.Every() != 5*time.Second {
-		t.Errorf("asked for %q every %s", dns.asked, s.Every())
+	if dns.asked != "gpu.internal" {
+		t.Errorf("asked for %q", dns.asked)
 	}
 	finds(t, source(t, "dns://gpu.internal:80", dns), "http://10.0.0.1", "http://10.0.0.2", "http://[fd00::1]")
 }
@@ -107,8 +107,8 @@ func TestEveryServiceRecordIsABackendOnItsOwnPort(t *testing.T) {
 	}}
 	s := source(t, "srv://_vllm._tcp.gpu.internal", dns)
 	finds(t, s, "http://gpu-0.internal:8000", "http://gpu-0.internal:8001", "http://gpu-1.internal:8001", "http://gpu-2.internal")
-	if dns.asked != "vllm tcp gpu.internal" || s.Every() != 5*time.Second {
-		t.Errorf("asked for %q every %s", dns.asked, s.Every())
+	if dns.asked != "vllm tcp gpu.internal" {
+		t.Errorf("asked for %q", dns.asked)
 	}
 }
 
@@ -151,6 +151,60 @@ func TestBaseURLsHaveOneSpelling(t *testing.T) {
 		got, err := URL(raw)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: got %q, %v", raw, got, err)
+		}
+	}
+}
+
+func TestBackendsOfAPoolWithTLSAreFoundByHTTPS(t *testing.T) {
+	dns := &answers{addrs: []string{"10.0.0.1"}, srv: []*net.SRV{{Target: "gpu-0.internal.", Port: 8000}}}
+	secure := func(raw string) *Source {
+		s, err := New(raw, Options{Resolver: dns, HTTPS: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	finds(t, secure("dns://gpu.internal:8000"), "https://10.0.0.1:8000")
+	finds(t, secure("srv://_vllm._tcp.gpu.internal"), "https://gpu-0.internal:8000")
+}
+
+// nameServer answers all questions with a response code, on loopback.
+func nameServer(t *testing.T, code byte) *net.UDPAddr {
+	t.Helper()
+	c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	go func() {
+		question := make([]byte, 512)
+		for {
+			n, from, err := c.ReadFrom(question)
+			if err != nil {
+				return // the test is over
+			}
+			question[2], question[3] = question[2]|0x80, 0x80|code // a response
+			_, _ = c.WriteTo(question[:n], from)
+		}
+	}()
+	return c.LocalAddr().(*net.UDPAddr)
+}
+
+func TestANameServerThatFailsIsToldFromOneThatKnowsNoBackend(t *testing.T) {
+	for code, c := range map[byte]struct {
+		name string
+		want bool
+	}{0: {"an answer without addresses", false}, 2: {"SERVFAIL", true}, 3: {"NXDOMAIN", false}, 5: {"REFUSED", true}} {
+		server := nameServer(t, code)
+		resolver := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return net.DialUDP("udp", nil, server) }}
+		for _, raw := range []string{"dns://gpu.internal.:8000", "srv://_vllm._tcp.gpu.internal."} {
+			s, err := New(raw, Options{Resolver: resolver})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found, err := s.Find(t.Context()); err == nil || Unanswered(err) != c.want {
+				t.Errorf("%s, %s: %q, %v", raw, c.name, found, err)
+			}
 		}
 	}
 }

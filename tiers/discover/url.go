@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -36,13 +35,6 @@ func URL(raw string) (string, error) {
 	port := map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
 	u.Host = strings.TrimSuffix(strings.TrimSuffix(u.Host, port), ":")
 	return strings.TrimRight(u.String(), "/"), nil
-}
-
-// tidy sorts the result and removes duplicates. It changes urls.
-func tidy(urls []string) []string {
-	slices.Sort(urls)
-	urls = slices.Compact(urls)
-	return urls[:min(len(urls), MaxBackends)]
 }
 
 // portOK reports whether s is a port number, 1 … 65535.

@@ -58,7 +58,7 @@ type Options struct {
 }
 
 // validate checks the options and returns the backends' normalized URLs, or the source of backends.
-func (o Options) validate() ([]string, discover.Source, error) {
+func (o Options) validate() ([]string, *discover.Source, error) {
 	switch {
 	case o.Name == "":
 		return nil, nil, errors.New("has no name")

@@ -33,18 +33,16 @@ func (p *Pool) PickInto(l *Lease, d *Demand) error {
 // pickOnce makes one round over the backends that there are at its begin.
 func (p *Pool) pickOnce(r *round, d *Demand, l *Lease) error {
 	r.begin(p, d)
-	err := errNotScraped
 	if len(r.set) > maxCandidates {
 		p.sample(r, d)
 		r.ask(p, d)
-		err = p.decide(r, d, l)
+		if p.decide(r, d, l) == nil {
+			return nil
+		}
 	}
-	if err != nil {
-		r.all()
-		r.ask(p, d)
-		err = p.decide(r, d, l)
-	}
-	return err
+	r.all()
+	r.ask(p, d)
+	return p.decide(r, d, l)
 }
 
 // decide chooses one of the round's backends and commits the choice.

@@ -37,7 +37,7 @@ type Pool struct {
 	score     prometheus.Observer
 	prevented prometheus.Counter
 	scraper   *pressure.Scraper
-	source    discover.Source // nil: the backends are fixed
+	source    *discover.Source // nil: the backends are fixed
 	found     discovered
 	slots     chan struct{} // bounds concurrent scrapes
 	running   atomic.Bool

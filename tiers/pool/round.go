@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -16,9 +15,6 @@ const (
 	// maxHomes of them are the first by rendezvous hashing of the prompt.
 	maxHomes = 4
 )
-
-// errNotScraped says that a backend was not scraped yet.
-var errNotScraped = errors.New("no backend was looked at")
 
 // round is one pass over the backends, for a pick or a snapshot, and its reusable memory.
 type round struct {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/internal/panics"
+	"github.com/foregate/foregate/tiers/discover"
 	"github.com/foregate/foregate/tiers/pool/estimate"
 	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
@@ -65,7 +66,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	if p.source == nil {
 		return p.runFixed(ctx, &w)
 	}
-	ticker := time.NewTicker(p.source.Every())
+	ticker := time.NewTicker(discover.Every)
 	defer ticker.Stop()
 	for {
 		p.discover(ctx)

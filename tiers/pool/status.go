@@ -37,19 +37,21 @@ type Backend struct {
 	Life    uint64           `json:"-"` // changes with each restart
 }
 
-// Snapshot returns every backend in the order of the set.
+// Snapshot returns every backend in the order of the set. It renews the forecasts of their memory, as a pick does.
 func (p *Pool) Snapshot() []Backend {
-	now, set := p.o.Now(), *p.set.Load()
-	out := make([]Backend, len(set))
-	for i, b := range set {
-		out[i] = Backend{Pool: p.o.Name, ID: b.id, URL: b.url, Probed: !p.o.Open(b.id)}
-	}
+	var r round
+	r.begin(p, &Demand{})
+	r.all()
+	r.ask(p, &Demand{})
+	out, now := make([]Backend, len(r.backends)), r.now
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, b := range set {
+	p.fill(&r)
+	for i, b := range r.backends {
 		s := &out[i]
+		s.Pool, s.ID, s.URL = p.o.Name, b.id, b.url
 		s.Engine, s.State, s.InFlight, s.Reading, s.Life = b.identity.kind, p.stateOf(b, now), b.account.All().Requests, b.reading, b.life
-		s.Probed = s.Probed && !p.out(b, now) && !b.identity.isUnasked()
+		s.Probed = !r.views[i].broken && !p.out(b, now) && !b.identity.isUnasked()
 		s.Why = p.why(b, now)
 		if r := &s.Reading; !r.At.IsZero() {
 			s.Age = new(now.Sub(r.At).Seconds())

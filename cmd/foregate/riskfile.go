@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/foregate/foregate/gateway/display"
+	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+type riskExportCmd struct {
+	redisFlags
+	Route string        `help:"Only this route." placeholder:"NAME"`
+	Since time.Duration `help:"Only audits that were begun in this time; without it all that the log has." placeholder:"DURATION"`
+}
+
+// Run writes the log to the standard output, one risk.LogEntry as JSON in each line. The exit status tells whether it is
+// whole.
+func (c *riskExportCmd) Run(e *env) error {
+	if c.Since < 0 {
+		return fmt.Errorf("--since: want 0s or more")
+	}
+	b, err := c.openEvidence(e)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	if c.Route != "" {
+		if err := b.mustKnow(c.Route); err != nil {
+			return err
+		}
+	}
+	var from time.Time
+	if c.Since > 0 {
+		now, err := b.client.Time(b.ctx).Result() // the log goes by Redis' clock
+		if err != nil {
+			return fmt.Errorf("redis: %w", err)
+		}
+		from = now.Add(-c.Since)
+	}
+	counts := map[string]int{}
+	out := bufio.NewWriter(e.stdout)
+	err = b.book.Log(b.ctx, func(a risk.LogEntry) error {
+		if c.Route != "" && a.Route != c.Route || a.When.Before(from) {
+			return nil
+		}
+		counts[a.Label]++
+		a.When = a.When.UTC()
+		return json.NewEncoder(out).Encode(a)
+	})
+	if err = cmp.Or(err, out.Flush()); err != nil {
+		return err
+	}
+	good, bad, lost := counts[risk.Good], counts[risk.Bad], counts[risk.Lost]
+	_, _ = fmt.Fprintf(e.stderr, "%s: %d good, %d bad, %d lost or under way\n", display.Count(good+bad+lost, "audit", "audits"), good, bad, lost) // whoever reads may be gone
+	return nil
+}
+
+type riskImportCmd struct {
+	redisFlags
+	File  string `arg:"" help:"What foregate risk export wrote; - is the standard input."`
+	Route string `help:"Only the audits of this route." placeholder:"NAME"`
+}
+
+// Run takes all audits of a kind of request as evidence or none, each kind by itself. The exit status is 1 where something
+// was refused.
+func (c *riskImportCmd) Run(e *env) error {
+	in := os.Stdin
+	if c.File != "-" {
+		f, err := os.Open(c.File)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }() // it was read
+		in = f
+	}
+	audits, err := readAudits(in, c.Route)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.File, err)
+	}
+	b, err := c.openEvidence(e)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	if len(audits) == 0 && c.Route != "" {
+		return fmt.Errorf("%s has no audits of %s", c.File, display.Clip(c.Route, 60))
+	}
+	var refused error
+	for _, k := range slices.SortedFunc(maps.Keys(audits), func(a, b risk.Key) int { return cmp.Compare(a.String(), b.String()) }) {
+		if err := b.mustKnow(k.Route); err != nil {
+			return err
+		}
+		text, err := b.take(k, audits[k])
+		if errors.Is(err, evidence.ErrAway) {
+			return fmt.Errorf("%s: %w", k, err)
+		}
+		if err != nil {
+			text, refused = err.Error(), errSilent
+		}
+		_, _ = fmt.Fprintf(e.stdout, "%s: %s\n", k, text) // whoever reads may be gone
+	}
+	return refused
+}
+
+// take makes audits the first evidence of their traffic class, and says how many count. Lost ones count as bad.
+func (b *evidenceClient) take(k risk.Key, audits []risk.LogEntry) (text string, err error) {
+	slices.SortStableFunc(audits, func(a, b risk.LogEntry) int { return a.When.Compare(b.When) })
+	var past []risk.PastAudit
+	for i := range audits {
+		if a := &audits[i]; a.Chance > 0 {
+			past = append(past, risk.PastAudit{Score: a.Score, Floor: a.Floor, Bad: a.Label != risk.Good})
+		}
+	}
+	p := risk.PlanImport(b.rule(k.Route), nil, past)
+	if p.Audits == 0 {
+		return "", fmt.Errorf("evidence: no such audit counts: a grid is placed by %d of them at least, drawn at random", risk.GridScores)
+	}
+	done, err := b.book.Certify(b.ctx, k, p)
+	if err == nil && !done {
+		err = errors.New("evidence: it has evidence already; foregate risk reset forgets that")
+	}
+	return fmt.Sprintf("%d of %s taken, %d of them bad or lost", p.Audits, display.Count(len(audits), "audit", "audits"), p.Bad), err
+}
+
+// maxAuditLineBytes bounds a line of a file of audits; exported ones have 500 bytes.
+const maxAuditLineBytes = 16 << 10
+
+// auditFields are those of a line. All must be there.
+var auditFields = []string{"when", "route", "traffic_class", "ticket", "score", "floor", "threshold", "chance", "served", "features", "tokens", "grid", "alarm", "label", "request"}
+
+// readAudits reads and checks a whole file, and returns its audits by traffic class. If route is not "", audits of other
+// routes are left out. An error names the line and the field.
+func readAudits(from io.Reader, route string) (map[risk.Key][]risk.LogEntry, error) {
+	in := bufio.NewScanner(from)
+	in.Buffer(nil, maxAuditLineBytes)
+	of := map[risk.Key][]risk.LogEntry{}
+	n := 1
+	for ; in.Scan(); n++ {
+		e, err := parseAudit(in.Bytes())
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if route == "" || e.Route == route {
+			of[e.Key] = append(of[e.Key], e)
+		}
+	}
+	if err := in.Err(); err != nil {
+		return nil, fmt.Errorf("line %d: %w", n, err)
+	}
+	return of, nil
+}
+
+// parseAudit reads one line. Audits by a fitted score are refused: another fleet's score with the same number is another
+// score.
+func parseAudit(text []byte) (e risk.LogEntry, err error) {
+	var have map[string]json.RawMessage
+	if err := json.Unmarshal(text, &have); err != nil {
+		return e, fmt.Errorf("want one JSON object: %w", err)
+	}
+	for _, name := range auditFields {
+		if v := have[name]; v == nil || string(v) == "null" {
+			return e, fmt.Errorf("%s: is missing", name)
+		}
+		delete(have, name)
+	}
+	for name := range have {
+		return e, fmt.Errorf("%.40q: an unknown field", name)
+	}
+	if err := json.Unmarshal(text, &e); err != nil {
+		return e, err // it names the field
+	}
+	if version := plan.ScoreOf(e.Key); version != 0 {
+		return e, fmt.Errorf("traffic_class: it is of the fitted score %d, which only its own fleet has", version)
+	}
+	return e, e.Check()
+}
