@@ -243,6 +243,9 @@ func (l *link) relay(to, from net.Conn, answer bool) {
 	buf := make([]byte, proxyPiece)
 	for {
 		n, err := from.Read(buf)
+		if err != nil && answer && l.swallows() {
+			<-l.over // nor does the client hear of the server's end
+		}
 		if n > 0 && !l.swallows() && !l.pass(to, buf[:n], answer) || err != nil {
 			return
 		}
