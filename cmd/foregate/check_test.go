@@ -12,7 +12,6 @@ import (
 
 	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/gateway/stores"
 )
 
 // call runs the program in this process.
@@ -62,31 +61,5 @@ func TestAnswersThatCanBeForgedAreToldByCheckAtTheStartAndToTheConsole(t *testin
 		if got := len(status.Warnings) == 1 && strings.HasPrefix(status.Warnings[0], warning); got != want {
 			t.Errorf("%s: operators are told %q, want a warning: %t", redis, status.Warnings, want)
 		}
-	}
-}
-
-func TestARedisThatRefusesIsToldOnceByName(t *testing.T) {
-	file, err := config.Parse("f", []byte(`listen: 127.0.0.1:0
-pools: {p: {model: m, backends: ["http://127.0.0.1:1"]}}
-routes: [{model: m, target: p}]
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := miniredis.RunT(t)
-	m.RequireAuth("another")
-	store, stop, err := stores.Open(config.Redis{URL: "redis://:hunter2@" + m.Addr(), CacheURL: "none"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	var log bytes.Buffer
-	if _, err := app.New(t.Context(), app.Options{File: file, Stores: store, Logger: zerolog.New(&log)}); err != nil {
-		t.Fatal(err)
-	}
-	result := log.String()
-	if strings.Count(result, "settings are not readable") != 1 || strings.Count(result, `"warn"`) != 1 || !strings.Contains(result, `"redis":"single `+m.Addr()+`"`) ||
-		!strings.Contains(result, "defaults are in force until they are") || strings.Contains(result, "hunter2") {
-		t.Errorf("got %s", result)
 	}
 }

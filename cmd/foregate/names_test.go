@@ -112,14 +112,3 @@ func TestNamesAreTheFieldsOwn(t *testing.T) {
 		t.Errorf("%s: %s", strings.TrimPrefix(at, "../../"), problems[at])
 	}
 }
-
-func TestAGoneWordIsFoundInAnyPartOfAName(t *testing.T) {
-	for name, wrong := range map[string]bool{
-		"twin": true, "newTwin": true, "Said": true, "mostTokens": true, "LeastScore": true,
-		"twine": false, "Almost": false, "most": false, "asked": false, "TestATwinIsRead": false, "thing": false,
-	} {
-		if got := problemOf(name) != ""; got != wrong {
-			t.Errorf("%s: a problem is %v, want %v", name, got, wrong)
-		}
-	}
-}

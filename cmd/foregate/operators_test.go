@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -26,23 +25,5 @@ func TestCommandsThatReadAReplicasFileShowATokenThatMayOperate(t *testing.T) {
 		if string(secret) != c.want || c.no == "" && err != nil || c.no != "" && (err == nil || err.Error() != c.no) {
 			t.Errorf("%s: %q %v", name, secret, err)
 		}
-	}
-}
-
-func TestCheckReadsTheOperatorsTokens(t *testing.T) {
-	const rest = "\npools: {only: {model: m, backends: [\"http://127.0.0.1:1\"]}}\nroutes: [{model: llama-3, target: only}]\nlisten: 127.0.0.1:0\n"
-	secret := strings.Repeat("1", 32)
-	if status, _, errs := call(t, "check", configFile(t, "admin_tokens_file: "+secretFile(t, "ann all "+secret)+rest)); status != 1 || !strings.Contains(errs, "admin_tokens_file: line 1: want scopes out of metrics, drain, operate") || strings.Contains(errs, secret) {
-		t.Errorf("an unknown scope: %d %s", status, errs)
-	}
-	good := secretFile(t, "ann operate "+secret)
-	if status, _, errs := call(t, "check", configFile(t, "admin_tokens_file: "+good+rest)); status != 0 || errs != "" {
-		t.Errorf("a good file: %d %s", status, errs)
-	}
-	if err := os.Chmod(good, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if status, _, errs := call(t, "check", configFile(t, "admin_tokens_file: "+good+rest)); status != 0 || !strings.Contains(errs, "admin_tokens_file: every user of this machine may read the file") {
-		t.Errorf("one that all may read: %d %s", status, errs)
 	}
 }

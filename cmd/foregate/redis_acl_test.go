@@ -310,30 +310,3 @@ func TestTheACLDeniesAllElse(t *testing.T) {
 		}
 	}
 }
-
-func TestTheOperatorsUserMayDoWhatSettingsNeed(t *testing.T) {
-	n := guardedRedis(t)
-	store := settings.NewStore(n.as(t, "operator"), []string{"m"})
-	if _, err := store.Set(t.Context(), settings.Edit{Who: "o"}, map[string]string{"shed.low": "0.8"}, nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := store.Set(t.Context(), settings.Edit{Who: "o"}, nil, []string{"shed.low"}); err != nil {
-		t.Error(err)
-	}
-	if _, err := store.Rollback(t.Context(), settings.Edit{Who: "o"}, 1); err != nil {
-		t.Error(err)
-	}
-	entries := 0
-	if err := store.History(t.Context(), func(settings.Entry) bool { entries++; return true }); err != nil || entries != 3 {
-		t.Errorf("%d entries, %v", entries, err)
-	}
-	if s, err := store.Read(t.Context()); err != nil || s == nil {
-		t.Error(err)
-	}
-	if got := n.do(t, "HGET", settings.Key, "shed.low"); got != "0.8" {
-		t.Errorf("the setting is %v", got)
-	}
-	if denied := n.do(t, "ACL", "LOG"); len(denied.([]any)) > 0 {
-		t.Errorf("denied: %v", denied)
-	}
-}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,20 +14,6 @@ import (
 
 	"github.com/foregate/foregate/gateway/app/apptest"
 )
-
-func TestReplicasShareThroughAUnixSocket(t *testing.T) {
-	t.Parallel()
-	dir, err := os.MkdirTemp("", "fg") //nolint:usetesting // a socket's path has at most 107 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	socket := filepath.Join(dir, "s")
-	n := node(t, &redis.Options{Network: "unix", Addr: socket}, "--port", "0", "--unixsocket", socket)
-	p := newPair(t, "url: unix://"+socket)
-	apptest.Eventually(t, "they share", p.shared)
-	p.obeys(t, n.raw, 450*time.Millisecond)
-}
 
 func TestReplicasShareThroughTLSAsAnACLUser(t *testing.T) {
 	t.Parallel()

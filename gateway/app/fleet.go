@@ -20,10 +20,10 @@ import (
 // they need it.
 func (a *App) makeFleet() (err error) {
 	o := fleet.Options{
-		Redis: a.Options.Stores.Control, Expect: a.Options.File.Redis.Replicas, Logger: a.Options.Logger, Registerer: a.Options.Registerer,
+		Redis: a.Stores.Control, Expect: a.File.Redis.Replicas, Logger: a.Logger, Registerer: a.Registerer,
 		// A reading takes up to one tick of its sender and one of its receiver, and must arrive before it is
 		// overdue (pool.Overdue).
-		Interval: func() time.Duration { return a.Settings.Snapshot().Global().ScrapeInterval / 2 },
+		Interval: func() time.Duration { return a.global().ScrapeInterval / 2 },
 		Topics: []fleet.Topic{
 			{Name: probe.Topic, Tell: func() map[string]string { return a.prober.Tell() }, Take: a.takeProbe},
 			{Name: breaker.Topic, Tell: a.Breakers.Tell, Take: a.Breakers.Take, Keep: time.Minute},

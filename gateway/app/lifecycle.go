@@ -46,14 +46,14 @@ func (a *App) components() []*component {
 	add("responses", a.Conversations != nil, func() func(context.Context) error { return a.Conversations.Run })
 	add("traces", a.tracer != nil, func() func(context.Context) error { return a.tracer.Run })
 	add("console", a.console != nil, func() func(context.Context) error { return a.console.Run })
-	add("signals", a.Options.Hangups != nil, func() func(context.Context) error { return a.reloadOnSignals })
+	add("signals", a.Hangups != nil, func() func(context.Context) error { return a.reloadOnSignals })
 	return list
 }
 
 // start runs a component in a goroutine. If it returns or panics before its end, that is logged, and it is started again
 // after a pause that grows.
 func (a *App) start(c *component) {
-	log := a.Options.Logger.With().Str("component", c.name).Logger()
+	log := a.Logger.With().Str("component", c.name).Logger()
 	ctx, cancel := context.WithCancel(panics.OnPanic(context.Background(), func(err error) {
 		a.gateway.CountPanic()
 		if e, ok := errors.AsType[*panics.Error](err); ok {
@@ -114,7 +114,7 @@ func (a *App) endComponents() {
 
 // Run serves until ctx ends or a listener fails, and then drains as the file's drain section says.
 func (a *App) Run(ctx context.Context) error {
-	log, drain := a.Options.Logger, a.Options.File.Drain
+	log, drain := a.Logger, a.File.Drain
 	if err := a.Start(); err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ func TestAPanicOfAComponentIsLoggedWithItsStackAndTheComponentStartedAgain(t *te
 		}
 	}
 	const counted = "# HELP foregate_panics_total Panics that were recovered.\n# TYPE foregate_panics_total counter\nforegate_panics_total 1\n"
-	if err := testutil.GatherAndCompare(a.Options.Gatherer, strings.NewReader(counted), "foregate_panics_total"); err != nil {
+	if err := testutil.GatherAndCompare(a.Gatherer, strings.NewReader(counted), "foregate_panics_total"); err != nil {
 		t.Error(err)
 	}
 }

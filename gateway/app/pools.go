@@ -110,7 +110,7 @@ func (a *App) endRetired(now time.Time) {
 			return false
 		}
 		a.endPool(r, p)
-		a.Options.Logger.Info().Str("pool", p.Name()).Msg("a pool that the configuration no longer has was ended")
+		a.Logger.Info().Str("pool", p.Name()).Msg("a pool that the configuration no longer has was ended")
 		return true
 	})
 	if len(a.retired) < before {

@@ -29,21 +29,21 @@ const (
 func (a *App) watchConfig() error {
 	a.restart.Store(&[]string{})
 	a.registerReloads()
-	if a.Options.Path == "" {
+	if a.Path == "" {
 		return nil
 	}
 	return a.files.Add(files.File{
-		Setting: configSetting, Paths: []string{a.Options.Path}, Max: config.MaxFile,
+		Setting: configSetting, Paths: []string{a.Path}, Max: config.MaxFile,
 		Apply: func(contents [][]byte) error { return a.applyConfig(contents[0]) },
 	})
 }
 
 // registerReloads registers the metric of what waits for a restart.
 func (a *App) registerReloads() {
-	if a.Options.Registerer == nil {
+	if a.Registerer == nil {
 		return
 	}
-	a.Options.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	a.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "foregate_config_restart_required",
 		Help: "Number of top-level fields of the configuration file whose new values are in force only after a restart.",
 	}, func() float64 { return float64(len(*a.restart.Load())) }))
@@ -64,10 +64,10 @@ func (a *App) applyConfig(data []byte) error {
 			return err
 		}
 		a.changes.Store(&r.Changes)
-		a.Options.Logger.Info().Strs("changes", r.Changes[:min(len(r.Changes), maxLoggedChanges)]).Int("count", len(r.Changes)).Msg("the configuration file was read again; its changes are in force")
+		a.Logger.Info().Strs("changes", r.Changes[:min(len(r.Changes), maxLoggedChanges)]).Int("count", len(r.Changes)).Msg("the configuration file was read again; its changes are in force")
 	}
 	if before := *a.restart.Load(); len(r.Restart) > 0 && !slices.Equal(before, r.Restart) {
-		a.Options.Logger.Warn().Strs("fields", r.Restart).Msg("these fields of the configuration file differ, and keep their old values until this replica starts again")
+		a.Logger.Warn().Strs("fields", r.Restart).Msg("these fields of the configuration file differ, and keep their old values until this replica starts again")
 	}
 	a.restart.Store(&r.Restart)
 	return nil
@@ -164,7 +164,7 @@ func (a *App) warn(all []string) {
 	}
 	for _, w := range all {
 		if !slices.Contains(known, w) {
-			a.Options.Logger.Warn().Msg(w)
+			a.Logger.Warn().Msg(w)
 		}
 	}
 	a.warnings.Store(&all)
@@ -189,7 +189,7 @@ func (a *App) allWarnings() []string {
 // Reload reads all files again at once: the configuration file, and the files that it names. With dryRun it only reports
 // what the configuration file would change.
 func (a *App) Reload(ctx context.Context, dryRun bool) (gateway.ReloadResult, error) {
-	if a.Options.Path == "" {
+	if a.Path == "" {
 		return gateway.ReloadResult{}, gateway.ErrNoConfigFile
 	}
 	if dryRun {
@@ -225,7 +225,7 @@ func (a *App) reloadOnSignals(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case s := <-a.Options.Hangups:
+		case s := <-a.Hangups:
 			a.reloadOn(ctx, s)
 		}
 	}
@@ -236,9 +236,9 @@ func (a *App) reloadOn(ctx context.Context, s os.Signal) {
 	ctx, cancel := context.WithTimeout(ctx, gateway.ReloadTimeout)
 	defer cancel()
 	result, err := a.Reload(ctx, false)
-	log := a.Options.Logger.Info()
+	log := a.Logger.Info()
 	if err != nil || len(result.Problems) > 0 {
-		log = a.Options.Logger.Warn().Err(err).Strs("problems", result.Problems[:min(len(result.Problems), maxLoggedChanges)])
+		log = a.Logger.Warn().Err(err).Strs("problems", result.Problems[:min(len(result.Problems), maxLoggedChanges)])
 	}
 	log.Stringer("signal", s).Strs("changes", result.Changes[:min(len(result.Changes), maxLoggedChanges)]).Int("count", len(result.Changes)).Strs("restart", result.Restart).Msg("files were read again because of a signal")
 }
@@ -246,7 +246,7 @@ func (a *App) reloadOn(ctx context.Context, s os.Signal) {
 // tryReload reports what the configuration file would change, and changes nothing.
 func (a *App) tryReload() (gateway.ReloadResult, error) {
 	result := gateway.ReloadResult{DryRun: true, Changes: []string{}, Restart: []string{}, Problems: []string{}}
-	data, _, err := files.Read(a.Options.Path, config.MaxFile)
+	data, _, err := files.Read(a.Path, config.MaxFile)
 	if err != nil {
 		result.Problems = problemLines(configSetting, err.Error())
 		return result, nil

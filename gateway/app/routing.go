@@ -123,15 +123,15 @@ func (a *App) newPool(name string, def config.Pool) (*servedPool, error) {
 		Credentials: own, HTTPS: def.TLS.On,
 		Name: name, Model: def.Model, Backends: def.Backends, Discover: def.Discover, USDPerHour: def.USDPerHour,
 		External: def.PaidByToken(), Priorities: def.Scheduler == config.SchedulerPriority, Engine: dialect.Kind(def.Engine),
-		Policy:         func() string { return a.Settings.Snapshot().Global().RoutePolicy },
-		ScrapeInterval: func() time.Duration { return a.Settings.Snapshot().Global().ScrapeInterval },
+		Policy:         func() string { return a.global().RoutePolicy },
+		ScrapeInterval: func() time.Duration { return a.global().ScrapeInterval },
 
 		Open:       func(backend string) bool { return a.Breakers.Open(name, backend) },
 		Shut:       func(backend string) bool { return a.Breakers.Shut(name, backend) },
 		Ramp:       func(backend string) float64 { return a.Breakers.Ramp(name, backend) },
 		Fleet:      a.Fleet,
 		OnCapacity: func() { a.queues.Wake(name) },
-		Logger:     a.Options.Logger, Registerer: a.Options.Registerer,
+		Logger:     a.Logger, Registerer: a.Registerer,
 	}
 	if served.Pool, err = pool.New(o); err != nil {
 		unwatch()
@@ -174,3 +174,23 @@ func (r *routing) fleetPools() []fleet.Pool {
 	}
 	return out
 }
+
+// served returns the model and revision of a route's pools.
+func served(f *config.File, rt config.Route) tiers.Served {
+	name := func(pool string) string {
+		def, ok := f.Pools[pool]
+		if !ok || def.Revision == "" {
+			return def.Model
+		}
+		return def.Model + " " + def.Revision // neither holds a space
+	}
+	return tiers.Served{Draft: name(rt.Draft), Target: name(rt.Target)}
+}
+
+// rolesOf returns the pools of a route by their role, which is the index.
+func rolesOf(rt config.Route) [][]string {
+	return [][]string{{rt.Draft}, {rt.Target}, rt.TargetPools()[1:]}
+}
+
+// hasBackends reports whether a pool has backends; nil has none.
+func hasBackends(p *pool.Pool) bool { return p != nil && len(p.Snapshot()) > 0 }

@@ -7,13 +7,19 @@ import (
 
 	"github.com/foregate/foregate/breaker"
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
 )
+
+var _ gateway.Replica = (*App)(nil)
 
 // Status returns the state of the replica, without what the gateway adds.
 func (a *App) Status() gateway.Status {
 	s := gateway.Status{
-		Version: a.Options.Version, Uptime: time.Since(a.began).Seconds(), Replicas: a.Fleet.Members(),
-		Redis: gateway.RedisView{Name: a.Options.Stores.Name, Level: a.Fleet.Mode().String(), Since: time.Since(a.Fleet.Since()).Seconds()},
+		Version: a.Version, Uptime: time.Since(a.began).Seconds(), Replicas: a.Fleet.Members(),
+		Redis: gateway.RedisView{Name: a.Stores.Name, Level: a.Fleet.Mode().String(), Since: time.Since(a.Fleet.Since()).Seconds()},
 	}
 	if at := a.Fleet.LostData(); at != nil {
 		s.Redis.LostData = time.Since(*at).Seconds()
@@ -42,4 +48,100 @@ func (a *App) Status() gateway.Status {
 	}
 	slices.SortFunc(s.Shedding, func(x, y gateway.SheddingView) int { return strings.Compare(x.Pool, y.Pool) })
 	return s
+}
+
+// Health tells what can be served now.
+func (a *App) Health() gateway.Health {
+	return gateway.Health{Routes: a.RouteStates(), Redis: a.Fleet.Mode().String(), LostSettings: len(a.Settings.Lost())}
+}
+
+// SettingsEditor returns this replica's editor, nil if no Redis has settings. A reload changes the routes that may have
+// settings.
+func (a *App) SettingsEditor() gateway.SettingsEditor {
+	if a.Stores.Settings == nil {
+		return nil
+	}
+	return settings.NewStore(a.Stores.Settings, a.routes())
+}
+
+// reaches returns the readiness of a route's pools. Drafts go only to backends that accept them without a
+// wait. Without a draft pool the draft's readiness is the target's.
+func reaches(draft, target *pool.Pool) (forDrafts, forTarget pool.Readiness) {
+	forTarget = target.Readiness()
+	if draft == nil {
+		return forTarget, forTarget
+	}
+	return draft.OptionalReadiness(), forTarget
+}
+
+// RouteStates returns the state of each route, in the order of the file.
+func (a *App) RouteStates() []gateway.RouteState {
+	r := a.routing.Load()
+	out := make([]gateway.RouteState, 0, len(r.file.Routes))
+	for _, def := range r.file.Routes {
+		draft, target := reaches(r.pool(def.Draft), r.pool(def.Target))
+		rt, err := a.cascade.Route(def.Model)
+		state := gateway.RouteStateOf(def.Model, draft, target, err == nil && a.cascade.ServesUncheckedDrafts(rt))
+		if !state.Ready && a.leaves(r, def) {
+			// Without it no replica would be ready, and nobody would reach the last resort.
+			state.Ready, state.State = true, gateway.RouteFallback
+		}
+		if is := a.prober.Capabilities(def.Target); is != nil {
+			state.Window = is.Window
+		}
+		out = append(out, state)
+	}
+	return out
+}
+
+// Shedding returns the classes that are shed now, by pool.
+func (a *App) Shedding() map[string][]string {
+	out := map[string][]string{}
+	for name := range a.routing.Load().pools {
+		for _, class := range a.queues.Shedding(name) {
+			out[name] = append(out[name], class.String())
+		}
+	}
+	return out
+}
+
+// targetViews returns the routes with several targets, in the order of the file.
+func (a *App) targetViews() []gateway.TargetsView {
+	var out []gateway.TargetsView
+	for _, def := range a.file().Routes {
+		rt, err := a.cascade.Route(def.Model)
+		if err != nil || len(rt.Variants) == 0 {
+			continue
+		}
+		out = append(out, gateway.TargetsView{Route: def.Model, Targets: a.variantViews(rt)})
+	}
+	return out
+}
+
+// variantViews returns the targets of a route, the incumbent first.
+func (a *App) variantViews(rt *tiers.Route) []gateway.TargetView {
+	sum := rt.Weight
+	for _, v := range rt.Variants {
+		sum += v.Weight
+	}
+	possible := a.cascade.Modes(rt)
+	out := []gateway.TargetView{{Pool: rt.Target.Name(), Share: rt.Weight / sum}}
+	for _, v := range rt.Variants {
+		out = append(out, gateway.TargetView{
+			Pool: v.Route.Target.Name(), Share: v.Weight / sum, Diverted: rt.PassesOver(v.Route),
+			UnavailableModes: lostModes(possible, a.cascade.Modes(v.Route)),
+		})
+	}
+	return out
+}
+
+// lostModes returns the modes that the incumbent's engines allow and the variant's do not. Both lists have the same order.
+func lostModes(incumbent, variant []plan.ModeState) []gateway.UnavailableView {
+	var out []gateway.UnavailableView
+	for i, m := range variant {
+		if m.Missing != "" && incumbent[i].Missing == "" {
+			out = append(out, gateway.UnavailableView{Name: string(m.Mode), Reason: m.Reason})
+		}
+	}
+	return out
 }

@@ -25,7 +25,7 @@ type CheckResult struct {
 // error of the first invalid file.
 func Check(f *config.File) (CheckResult, error) {
 	watcher := files.New(files.Options{Logger: zerolog.Nop()})
-	who, err := Resolver(f, watcher)
+	who, err := resolver(f, watcher)
 	if err != nil {
 		return CheckResult{}, err
 	}
@@ -148,4 +148,53 @@ func readableSecrets(watcher *files.Watcher) []string {
 		}
 	}
 	return out
+}
+
+// targetWarnings names routes whose targets cannot be told apart as the operator wants to.
+func targetWarnings(f *config.File) []string {
+	var out []string
+	for _, rt := range f.Routes {
+		pools := rt.TargetPools()
+		if len(pools) < 2 {
+			continue
+		}
+		if w := unequalPrices(f, pools); w != "" {
+			out = append(out, fmt.Sprintf("route %s: %s", rt.Model, w))
+		}
+		if w := sharedAnswers(f, rt); w != "" {
+			out = append(out, fmt.Sprintf("route %s: %s", rt.Model, w))
+		}
+	}
+	return out
+}
+
+// unequalPrices says which pools have no price beside others that have one, "" if all or none of them have.
+func unequalPrices(f *config.File, pools []string) string {
+	var free []string
+	for _, name := range pools {
+		if f.Pools[name].USDPerHour == 0 {
+			free = append(free, "pools."+name)
+		}
+	}
+	if len(free) == 0 || len(free) == len(pools) {
+		return ""
+	}
+	return fmt.Sprintf("%s %s no usd_per_hour and other targets have one, so costs cannot be compared", display.List(free), display.Plural(len(free), "has", "have"))
+}
+
+// sharedAnswers says which target pools serve the same model in the same revision as another one of the route, "" for none:
+// a cached answer of one is then an answer of the other, too.
+func sharedAnswers(f *config.File, rt config.Route) string {
+	seen, alike := map[string]bool{}, []string(nil)
+	for _, v := range rt.Variants() {
+		serves := served(f, v).Target
+		if seen[serves] {
+			alike = append(alike, "pools."+v.Target)
+		}
+		seen[serves] = true
+	}
+	if len(alike) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s %s the model and revision of another target, so they share cached answers; if their weights differ, set revision", display.List(alike), display.Plural(len(alike), "has", "have"))
 }

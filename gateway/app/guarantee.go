@@ -1,0 +1,64 @@
+package app
+
+import (
+	"context"
+
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/refit"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// economics returns what the requests of an evidence key are like: those that came to this replica, of each of them as many.
+func (a *App) economics(k risk.Key) risk.Economics {
+	var p economy.Prices
+	r := a.routing.Load()
+	if def, ok := r.routes[k.Route]; ok {
+		p = r.prices(def)()
+	}
+	w, c := a.cascade.Workload(k), a.live(k.Route).Tiers
+	w.PerDay *= float64(max(a.Fleet.Replicas(), 1))
+	return w.Economics(p, &c)
+}
+
+// Guarantees returns the guarantee of each traffic class.
+func (a *App) Guarantees(ctx context.Context) ([]risk.Summary, error) {
+	return a.evidence.Summaries(ctx)
+}
+
+// evidenceShown is what audits have shown, with the candidates for the scores.
+type evidenceShown struct {
+	*evidence.Store
+	app *App
+}
+
+// Refits returns the candidates for the scores of all routes.
+func (e evidenceShown) Refits() []gateway.RefitView {
+	var views []gateway.RefitView
+	for _, route := range e.app.routes() {
+		if p := e.app.refits.Progress(route); p.Candidate.Version != 0 {
+			views = append(views, gateway.RefitView{Route: route, Version: p.Candidate.Version, Audits: p.Audits})
+		}
+	}
+	return views
+}
+
+// refitRoute returns the live settings of a route's refits.
+func (a *App) refitRoute(route string) refit.Route {
+	cfg := &a.live(route).Tiers
+	return refit.Route{Auto: refits(cfg), Rule: cfg.Risk.Rule}
+}
+
+// refits reports whether a fitted score may judge drafts.
+func refits(cfg *plan.Config) bool { return cfg.Risk.Refit && cfg.Mode.Audited() }
+
+// tiersConfig returns the live settings of a route's requests, with the score in force.
+func (a *App) tiersConfig(route string) plan.Config {
+	cfg := a.live(route).Tiers
+	if m := a.refits.Score(route); m != nil && refits(&cfg) {
+		cfg.Risk.ScoreVersion, cfg.Accept.ScoreMap = m.Version, m
+	}
+	return cfg
+}
