@@ -60,9 +60,9 @@ func TestEachScopeOpensItsPathsAndNoOther(t *testing.T) {
 	everybodys := []string{"/", "/livez", "/readyz", "/admin/session", "/console/x"}
 	open := map[string][]string{
 		"":         nil,
-		promToken:  {"/metrics", "/admin/usage"},
+		promToken:  {"/metrics", "/admin/usage", "/admin/usage/hours"},
 		drainToken: {"/admin/backends", "/admin/drain", "/admin/undrain", "/admin/spot"},
-		adminToken: {"/metrics", "/admin/usage", "/admin/backends", "/admin/drain", "/admin/undrain", "/admin/spot"},
+		adminToken: {"/metrics", "/admin/usage", "/admin/usage/hours", "/admin/backends", "/admin/drain", "/admin/undrain", "/admin/spot"},
 	}
 	for token, its := range open {
 		for _, p := range paths {

@@ -40,7 +40,7 @@ func (g *Gateway) tenants(_ http.ResponseWriter, r *http.Request) (any, error) {
 	for i, t := range listed {
 		queries[i].Tenant = t.ID
 		if t.Access != nil {
-			queries[i].Budgets = t.Access.Budgets
+			queries[i].Budgets = t.Budgets
 		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), budgetsTime)

@@ -347,7 +347,7 @@ func (s *Spread) ReadYAML(v yamlfile.Value, tag reflect.StructTag) {
 	case !b.Opened():
 	case given("p50") != given("p95"):
 		v.Fail("a lognormal needs both p50 and p95")
-	case !given("p50") && !(given("min") && given("max")):
+	case !given("p50") && (!given("min") || !given("max")):
 		v.Fail("want a number, {min, max} or {p50, p95}")
 	case given("max") && s.Max < s.Min, given("p50") && (s.P50 <= 0 || s.P95 < s.P50 || s.Min > s.P50 || given("max") && s.Max < s.P50):
 		v.Fail("want min ≤ max, and of a lognormal min ≤ p50 ≤ p95, p50 ≤ max and p50 above 0")

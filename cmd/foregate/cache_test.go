@@ -93,7 +93,7 @@ func keeper(t *testing.T, file string) *app.App {
 	started(t, r)
 	apptest.Eventually(t, "it hears of purges", func() bool {
 		_, ok := r.Cache.Epochs("acme", "m")
-		return ok || r.Options.Stores.Control == nil && store.Answers == nil
+		return ok || r.Stores.Control == nil && store.Answers == nil
 	})
 	return r
 }

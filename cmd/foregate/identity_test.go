@@ -6,9 +6,6 @@ import (
 	"testing"
 )
 
-// canary is the secret of these tests. Nothing that a gateway says may hold it.
-const canary = "canary-5f2c7a9be1d34c60a8f1b2c3d4e5f607"
-
 // secretFile writes text as a file that its owner alone may read.
 func secretFile(t *testing.T, text string) string {
 	t.Helper()

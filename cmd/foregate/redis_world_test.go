@@ -141,8 +141,6 @@ func (p *pair) lines(what string) int { return strings.Count(p.logs[0].String(),
 
 const (
 	fleetModel = "m"
-	// busyMachine is what a machine that does other things, too, may add to a time that is promised.
-	busyMachine = 500 * time.Millisecond
 	// fresh is how old a reading may be that counts as it is.
 	fresh = 2 * time.Second
 )

@@ -41,7 +41,7 @@ var ErrChoices = errors.New("the answer has more than one choice")
 
 // ParsePart reads a chat completion or one chunk of its stream.
 func ParsePart(raw []byte) (*Part, error) {
-	w, err := openai.ParseSaid(raw)
+	w, err := openai.ParseReply(raw)
 	if err != nil {
 		return nil, fmt.Errorf("a part of the answer: %w", err)
 	}

@@ -32,8 +32,9 @@ const (
 var keptDays = map[string]day{pageUsage: MaxDays, pageHours: MaxHourDays}
 
 const (
-	// MaxDays and MaxHourDays are for how many days usage and hours are kept, and the longest times that queries may cover.
-	MaxDays     = 400
+	// MaxDays is for how many days usage is kept, and the longest time that a query may cover.
+	MaxDays = 400
+	// MaxHourDays is for how many days hours are kept, and the longest time that a query may cover.
 	MaxHourDays = 35
 
 	// Others is the tenant of the rows that too many tenants share. No tenant has this name.

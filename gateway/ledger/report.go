@@ -147,7 +147,7 @@ func (l *Ledger) read(ctx context.Context, kind string, from, to time.Time, see 
 func (l *Ledger) Read(ctx context.Context, q Query) (*Report, error) {
 	rows, total := map[Row]*Row{}, Row{} // by their groups
 	span, err := l.read(ctx, pageUsage, q.From, q.To, func(d day, key rowKey, n sums) {
-		total.Counts.add(n)
+		total.add(n)
 		var g Row
 		for _, by := range q.By {
 			switch by {

@@ -32,9 +32,9 @@ func TestPausesBeforeARestartGrowAndAreShortAgainAfterAHealthyRun(t *testing.T) 
 			}
 			return errors.New("of a loop")
 		}, func(error, time.Duration) {})
-		want := []time.Duration{1, 2, 4, 8, 16, 30, 30, 1, 2}
-		for i := range want {
-			want[i] *= time.Second
+		var want []time.Duration
+		for _, seconds := range []int{1, 2, 4, 8, 16, 30, 30, 1, 2} {
+			want = append(want, time.Duration(seconds)*time.Second)
 		}
 		if !slices.Equal(pauses, want) {
 			t.Errorf("pauses %v, want %v", pauses, want)

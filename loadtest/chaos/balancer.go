@@ -49,8 +49,8 @@ func (r *rotation) recordCheck(ok bool, at time.Time) (in bool, window time.Dura
 	return !r.out, window
 }
 
-// rotations is what a load balancer has seen of the gateways.
-type rotations struct {
+// Rotations is what a load balancer has seen of the gateways.
+type Rotations struct {
 	mu      sync.Mutex
 	out     map[int]bool
 	fewest  int           // gateways in turn at a moment
@@ -58,7 +58,7 @@ type rotations struct {
 }
 
 // note takes up what came of a check at one of n gateways.
-func (t *rotations) note(gateway, n int, in bool, window time.Duration) {
+func (t *Rotations) note(gateway, n int, in bool, window time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.out[gateway] = true; in {
@@ -67,7 +67,7 @@ func (t *rotations) note(gateway, n int, in bool, window time.Duration) {
 	t.fewest, t.longest = min(t.fewest, n-len(t.out)), max(t.longest, window)
 }
 
-func (t *rotations) seen() (fewest int, longest time.Duration) {
+func (t *Rotations) seen() (fewest int, longest time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.fewest, t.longest
@@ -81,12 +81,12 @@ func (w *Testbed) balance() {
 }
 
 // BalanceBy is a load balancer with checks as a cloud's has them. It ends with the world.
-func (w *Testbed) BalanceBy(c Checks) *rotations {
+func (w *Testbed) BalanceBy(c Checks) *Rotations {
 	w.tries = c.Tries
 	for _, l := range w.loads {
 		l.tries.Store(int32(c.Tries)) //nolint:gosec // a handful
 	}
-	seen := &rotations{out: map[int]bool{}, fewest: len(w.Gateways)}
+	seen := &Rotations{out: map[int]bool{}, fewest: len(w.Gateways)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var asking sync.WaitGroup
 	for _, g := range w.Gateways {
@@ -101,7 +101,7 @@ func (w *Testbed) BalanceBy(c Checks) *rotations {
 }
 
 // lookAfter checks one gateway until ctx ends.
-func (w *Testbed) lookAfter(ctx context.Context, g *Gateway, c Checks, seen *rotations) {
+func (w *Testbed) lookAfter(ctx context.Context, g *Gateway, c Checks, seen *Rotations) {
 	r := rotation{checks: c}
 	tick := time.NewTicker(c.Every)
 	defer tick.Stop()

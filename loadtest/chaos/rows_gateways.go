@@ -34,12 +34,11 @@ func killedOver(ctx context.Context, w *Testbed) error {
 	if w.Short() {
 		times = 3
 	}
-	look := func() error {
+	look := func() {
 		for _, g := range w.Gateways {
 			m, _ := g.Metrics(ctx) // one that does not answer has no readings
 			_ = m.Each("foregate_scrape_age_seconds", func(_ string, age float64) { oldest = max(oldest, age) })
 		}
-		return nil
 	}
 	kills := map[int][]time.Time{}
 	for n := range times {
@@ -47,7 +46,7 @@ func killedOver(ctx context.Context, w *Testbed) error {
 		err := w.Inject(ctx, 0, func() error {
 			g.Kill()
 			kills[g.Number] = append(kills[g.Number], time.Now())
-			return w.repeat(ctx, w.Span(2500*time.Millisecond, 4*time.Second), 100*time.Millisecond, look)
+			return w.repeat(ctx, w.Span(2500*time.Millisecond, 4*time.Second), 100*time.Millisecond, func() error { look(); return nil })
 		}, func() error { return g.Start(ctx) })
 		if err != nil {
 			return err

@@ -43,7 +43,7 @@ func (a *Audit) Observe(c *openai.Chunk, waited bool) {
 // ObserveWhole takes a draft that came in one piece.
 func (a *Audit) ObserveWhole(whole *openai.DraftAnswer) {
 	a.TakeWhole(whole)
-	v := a.Draft.End()
+	v := a.End()
 	a.verdict, a.over = &v, !v.Accept
 }
 
@@ -70,7 +70,7 @@ func (a *Audit) Verdict() accept.Verdict {
 	case a.over && a.finish == "" && !a.Committed():
 		return accept.Verdict{}
 	}
-	return a.Draft.End()
+	return a.End()
 }
 
 // IsMalformed reports whether the shape of a draft turned out to be at fault after the client was shown its beginning.

@@ -38,8 +38,8 @@ const (
 type entryLog interface {
 	// List returns the routes that have a log.
 	List(ctx context.Context) ([]string, error)
-	// Exchange appends and reads, for several routes in one round trip.
-	Exchange(ctx context.Context, asks []ask) ([]answer, error)
+	// exchange appends and reads, for several routes in one round trip.
+	exchange(ctx context.Context, asks []ask) ([]answer, error)
 	// Snapshot returns the id and the text of the snapshot of a route; the zero ID is none.
 	Snapshot(ctx context.Context, route string) (risk.ID, string, error)
 	// Save replaces the snapshot, unless there is one of the same entry or a later one.
@@ -69,8 +69,8 @@ func (s *stream) List(ctx context.Context) ([]string, error) {
 	return s.Redis.ZRange(ctx, keyRoutes, 0, maxRoutes-1).Result()
 }
 
-// Exchange implements [entryLog].
-func (s *stream) Exchange(ctx context.Context, asks []ask) ([]answer, error) {
+// exchange implements [entryLog].
+func (s *stream) exchange(ctx context.Context, asks []ask) ([]answer, error) {
 	p := s.Redis.Pipeline()
 	added, found := make([]*redis.StringCmd, len(asks)), make([]*redis.XMessageSliceCmd, len(asks))
 	for i, a := range asks {
@@ -165,8 +165,8 @@ func (m *Memory) fails() error {
 	return nil
 }
 
-// Exchange implements [entryLog].
-func (m *Memory) Exchange(_ context.Context, asks []ask) ([]answer, error) {
+// exchange implements [entryLog].
+func (m *Memory) exchange(_ context.Context, asks []ask) ([]answer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := make([]answer, len(asks))

@@ -106,7 +106,7 @@ func (b *Store) begin(ctx context.Context, r *route) error {
 
 // one is an exchange about one route.
 func (b *Store) one(ctx context.Context, a ask) (answer, error) {
-	answers, err := b.log.Exchange(ctx, []ask{a})
+	answers, err := b.log.exchange(ctx, []ask{a})
 	if err != nil {
 		return answer{}, err
 	}
@@ -279,7 +279,7 @@ func (b *Store) Tick(ctx context.Context) error {
 	call, cancel := b.detached(ctx)
 	defer cancel()
 	asked := b.Now()
-	answers, of := b.log.Exchange(call, asks)
+	answers, of := b.log.exchange(call, asks)
 	err = cmp.Or(err, b.failed(of))
 	for i, a := range answers {
 		_, more, of := b.fold(mine[i], a, asked)

@@ -199,7 +199,7 @@ func (c *continuation) retriesAll(err error) bool {
 
 // tier returns which tier writes the rest: the draft pool if it continues its own answer, else the target.
 func (c *continuation) tier() plan.Tier {
-	if c.pool.Tier == plan.Draft && c.Receipt.Tier == plan.Draft {
+	if c.pool.Tier == plan.Draft && c.Tier == plan.Draft {
 		return plan.Draft
 	}
 	return plan.Target

@@ -105,7 +105,7 @@ func (s *drafted) judge() error {
 	if !s.d.Committed() && s.d.Commit(s.waited) {
 		s.ScoreSeries = s.d.ScoreSeries()
 		s.recordVerdict(s.d.EarlyVerdict())
-		s.Tier, s.Receipt.Committed = plan.Draft, s.d.Tokens()
+		s.Tier, s.Committed = plan.Draft, s.d.Tokens()
 		if !s.Config.MidstreamFailover {
 			s.x.SetMovable(false)
 		}

@@ -104,7 +104,7 @@ func (a *Assembler) read(raw []byte) {
 	if a.err != nil {
 		return
 	}
-	var in Said
+	var in Reply
 	if json.Unmarshal(raw, &in) != nil || bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
 		a.foreign("JSON of another form")
 		return

@@ -29,7 +29,7 @@ func Scan(kind Kind, body []byte, lim Limits) (*Request, error) {
 	defer c.release()
 	c.maxDepth = lim.Depth
 	s := scanner{req: r, maxCompletion: -1, walker: walker{cur: c, body: body, lim: lim}}
-	for s.walker.members(len(r.members)) {
+	for s.members(len(r.members)) {
 		s.member()
 	}
 	if s.ended(r.has("model")); c.err == nil {

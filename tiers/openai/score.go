@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -145,7 +146,7 @@ func (q *ScoreQuestion) Parse(body []byte) (s Scores, err error) {
 
 // last returns the elements of an array that belong to the draft, the last ones. Another value, such as null, is as an empty
 // array.
-func (q *ScoreQuestion) last(array []byte) (rawValues, error) {
+func (q *ScoreQuestion) last(array []byte) ([]stdjson.RawMessage, error) {
 	elements, _ := Elements(array)
 	switch all, most := len(elements), len(q.Prompt)+len(q.Draft); {
 	case all < len(q.Draft):

@@ -324,11 +324,8 @@ func Members(raw []byte) (members map[string]json.RawMessage, ok bool) {
 	return members, c.err == nil
 }
 
-// rawValues are parts of JSON.
-type rawValues = []json.RawMessage
-
 // Elements returns the elements of a JSON array. They are parts of raw, not copies. ok is false if raw is anything else.
-func Elements(raw []byte) (elements rawValues, ok bool) {
+func Elements(raw []byte) (elements []json.RawMessage, ok bool) {
 	c := borrowCursor(nil)
 	defer c.release()
 	c.resetLenient(raw)

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // walker checks the forwarded values of a request, so that none contains an address or a file that an engine
@@ -447,8 +445,8 @@ func (w *walker) kwargs() {
 		want, isSet := TemplateKwargs[name]
 		switch {
 		case w.cur.err != nil:
-		case isSet && kind != jsontext.Kind(want):
-			w.refuse("invalid_type", "must be %s", kindWord(jsontext.Kind(want)))
+		case isSet && kind != want:
+			w.refuse("invalid_type", "must be %s", kindWord(want))
 		case isSet:
 		case KwargForbidden(name):
 			w.cur.fail(refusal())

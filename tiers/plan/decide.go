@@ -87,7 +87,7 @@ func Decide(in *Inputs) Decision {
 		d.Steps = resumes
 		return d
 	}
-	d.Steps = d.Plan.steps()
+	d.Steps = d.steps()
 	return d
 }
 

@@ -46,7 +46,9 @@ func encode(v any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(v) // texts, maps and parts of the request
+	if err := e.Encode(v); err != nil {
+		return nil // texts, maps and parts of the request have a form
+	}
 	return bytes.TrimSpace(b.Bytes())
 }
 

@@ -7,9 +7,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Said is a chunk, or an answer in one piece, as JSON. A member that is null counts as absent; any other that has no field
+// Reply is a chunk, or an answer in one piece, as JSON. A member that is null counts as absent; any other that has no field
 // here is in More.
-type Said struct {
+type Reply struct {
 	Created int64          `json:"created"`
 	Model   string         `json:"model"`
 	Choices []SaidChoice   `json:"choices"`
@@ -95,9 +95,9 @@ func (w *SaidUsage) Reasoning() (n int) {
 	return n
 }
 
-// ParseSaid reads a chunk, or an answer in one piece.
-func ParseSaid(raw []byte) (*Said, error) {
-	s := &Said{}
+// ParseReply reads a chunk, or an answer in one piece.
+func ParseReply(raw []byte) (*Reply, error) {
+	s := &Reply{}
 	return s, json.Unmarshal(raw, s, lenient)
 }
 
