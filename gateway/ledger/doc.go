@@ -21,8 +21,8 @@
 // what Redis has lost is written again by those that live ([Ledger.Lost]).
 //
 // What others have settled in a window never becomes less. So a replica refuses what exceeds the budget by what it has heard
-// before, whatever an older Redis says. For 2.5 s after [Ledger.Lost] Redis' sums are not used, as if it were away: by then all
-// have told theirs again.
+// before, whatever an older Redis says. If Redis has an older version of a replica's own part, or [Ledger.Lost] was called, its sums
+// are not used for 2.5 s, as if Redis were away: by then all have told theirs again.
 //
 // Without Redis, each of N replicas may add 1/N of what was left when it heard of all others last, at each of its requests and
 // every five seconds. What others have reserved since then may come on top.
@@ -41,7 +41,8 @@
 // Redis counted after its reply was late, and a correction that was lost, drain away within two minutes.
 //
 // When Redis fails, each of N replicas continues with 1/N of the free part, the burst minus the level, that Redis reported last, and
-// drains slower by the slack, so that no minute admits more than its share. When Redis returns, or has lost data, each replica
-// charges there what it has admitted alone and has not drained. Concurrent requests are counted by each replica for itself: the
+// drains slower by the slack, so that no minute admits more than its share. When Redis returns, or has lost data, the replica that asks
+// first raises the level there to at least the burst minus N times its own free part; one that was alone for longer than a few
+// failures also adds its own level. Concurrent requests are counted by each replica for itself: the
 // limit divided by the replicas, rounded up, at least one.
 package ledger

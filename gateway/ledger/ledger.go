@@ -148,7 +148,7 @@ func (l *Ledger) AcquireSlot(a Request) (leave func(), err error) {
 	replicas, now := l.replicas(), l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t, _ := l.tenantOf(&a, now)
+	t, _ := l.tenantOf(&a, replicas, now)
 	taken, refused := t.acquireSlots(&a, replicas, now)
 	if refused != nil {
 		l.attempt(t, &a, now)
@@ -202,7 +202,7 @@ func (l *Ledger) begin(a *Request) (*Reservation, *call, error) {
 	replicas, now := l.replicas(), l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t, room := l.tenantOf(a, now)
+	t, room := l.tenantOf(a, replicas, now)
 	if !a.Fallback {
 		l.attempt(t, a, now)
 	}
@@ -266,7 +266,7 @@ func (l *Ledger) decide(g *Reservation, c *call, got answer, result string) erro
 	w, here := a.Limit.shared(), l.own(a.Limit, replicas)
 	counts := l.redis != nil && (result == lookup.ResultShared || result == resultRefilling) // Redis has counted the levels
 	if counts {
-		t.shared = got.levels
+		t.shared, t.away = got.levels, false
 		t.local.follow(got.levels, w, here, replicas, now)
 		t.grant(g, c.leased, now)
 		if result == resultRefilling {
@@ -274,10 +274,9 @@ func (l *Ledger) decide(g *Reservation, c *call, got answer, result string) erro
 		}
 		got.levels = t.sharedLevels()
 	} else {
+		t.away = t.away || result == lookup.ResultSkipped
 		w, got = here, t.local.admit(g.charge, here, now)
-		if got.refused == 0 && l.redis != nil && a.Limit.perMinute() {
-			t.untold = t.untold.plus(g.charge, 1)
-		}
+		t.alone = t.alone || c.unsynced != unsynced{} || l.redis != nil && got.refused == 0
 		t.reserve(g.begins, g.ask, -c.leased)
 	}
 	g.shared = counts

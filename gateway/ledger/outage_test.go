@@ -152,6 +152,23 @@ func TestALargeRequestIsNotStarvedBySmallOnes(t *testing.T) {
 	})
 }
 
+// A replica that has just started has not heard of anybody; nor did Redis answer in time.
+func TestWhoIsNewLetsInHalfABurstAndTwoAtLeastWhereABurstHasTwo(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	for share, want := range map[int]int{1: 1, 10: 1, 20: 2, 25: 2, 30: 2, 40: 2, 200: 2, 600: 6, 6000: 60} {
+		w, fresh := Limit{RPM: share}.local(1), tenant{}
+		fresh.start(w, now)
+		let := 0
+		for w[ofRequests].wait(fresh.local.now[ofRequests]) == 0 {
+			fresh.local.now[ofRequests]++
+			let++
+		}
+		if let != want || float64(let) > w[ofRequests].burst() {
+			t.Errorf("of %d a minute it lets in %d at once, want %d of a burst of %g", share, let, want, w[ofRequests].burst())
+		}
+	}
+}
+
 // outages runs a test in virtual time with three replicas at one miniredis, and a hand that
 // cuts them all off from it or brings it back, emptied in between where lost says so.
 func outages(t *testing.T, test func(t *testing.T, fleet []*replica, reach func(there bool))) {

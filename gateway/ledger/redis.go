@@ -59,20 +59,20 @@ var errReply = errors.New("the key is not a tenant's")
 
 // call is a call of the script about a tenant.
 type call struct {
-	tenant  *tenant
-	of      *Request // that waits for it; nil for none
-	charge  charge   // to the levels
-	untold  charge   // of these, what was admitted without Redis
-	leased  int64    // requests of a lease
-	version int64    // of the windows; 0: they are not told
-	begins  begins
-	args    [3]string // numbers, field, windows
+	tenant         *tenant
+	of             *Request // that waits for it; nil for none
+	charge         charge   // to the levels
+	unsynced       unsynced
+	leased         int64 // requests of a lease
+	version, known int64 // of the windows; 0: they are not told
+	begins         begins
+	args           [3]string // numbers, field, windows
 }
 
 // newCall makes a call about a tenant with its present state: for a reservation and a lease, or else with its corrections. The
 // caller holds the lock.
 func (l *Ledger) newCall(t *tenant, g *Reservation, lease int64, replicas int, now time.Time) *call {
-	c := &call{tenant: t, leased: lease}
+	c := &call{tenant: t, leased: lease, known: t.known}
 	if l.redis == nil {
 		return c
 	}
@@ -88,8 +88,9 @@ func (l *Ledger) newCall(t *tenant, g *Reservation, lease int64, replicas int, n
 	} else {
 		t.release()
 		c.charge, t.corrections = t.corrections, charge{}
-		c.untold = t.tellAlone(l.own(limit, replicas), now)
-		c.charge = c.charge.plus(c.untold, 1)
+	}
+	if g == nil || limit.perMinute() && !l.asker.Away() { // otherwise Redis is not told
+		c.unsynced = t.takeUnsynced(limit.shared(), l.own(limit, replicas), replicas, now)
 	}
 	if budgeted, _ := t.budgeted(now); budgeted {
 		t.version++
@@ -107,6 +108,7 @@ func (c *call) encode(what int, w rates, ask amounts, most [len(periods)]amounts
 	}
 	keep := expiry
 	numbers = appendNumbers(numbers, c.charge[:]...)
+	numbers = appendNumbers(appendNumbers(numbers, c.unsynced.more[:]...), c.unsynced.least[:]...)
 	told, windows := appendNumbers(nil, c.version), []byte(nil)
 	for i := range c.tenant.windows {
 		w := &c.tenant.windows[i]
@@ -138,6 +140,7 @@ type answer struct {
 	refused int // 0: not
 	demoted bool
 	levels  [numHeard]float64
+	before  int64 // version that Redis had
 	others  [len(periods)]part
 }
 
@@ -147,12 +150,12 @@ func parse(cmd *redis.Cmd) (a answer, err error) {
 	if err != nil {
 		return answer{}, err
 	}
-	const fixed = 4
+	const fixed = 5
 	n, err := decode(text)
 	if err != nil || len(n) != fixed+4*len(periods) || slices.Min(n) < 0 || n[0] > refusedTokens+2*int64(len(periods)) {
 		return answer{}, fmt.Errorf("%w: %.64q", errReply, text)
 	}
-	a = answer{refused: int(n[0]), demoted: n[1] == 1, levels: [numHeard]float64{float64(n[2]) / 1000, float64(n[3]) / 1000}}
+	a = answer{refused: int(n[0]), demoted: n[1] == 1, levels: [numHeard]float64{float64(n[2]) / 1000, float64(n[3]) / 1000}, before: n[4]}
 	for i := range a.others {
 		o := n[fixed+4*i:]
 		a.others[i] = part{amounts{o[0], o[1]}, amounts{o[2], o[3]}}
@@ -196,7 +199,8 @@ func (l *Ledger) run(ctx context.Context, c *call) (answer, error) {
 	return parse(l.scripts.Run(ctx, reserveScript, []string{keyTenant + c.tenant.name}, c.args[0], c.args[1], c.args[2]))
 }
 
-// hear takes over a reply, and reports whether its sums may be used: not for a while after Redis has lost data.
+// hear takes over a reply, and reports whether its sums may be used: not after Redis has lost data. That shows here if it
+// has an older version of this process' part than it had confirmed.
 func (l *Ledger) hear(c *call, a answer) bool {
 	now := l.now()
 	l.mu.Lock()
@@ -205,7 +209,15 @@ func (l *Ledger) hear(c *call, a answer) bool {
 	if c.version == 0 {
 		return true
 	}
-	if now.Before(l.doubt) {
+	if a.before < c.known {
+		t.doubt = now.Add(refillTime)
+		t.known = a.before
+		l.send(t)
+	}
+	if a.refused == 0 {
+		t.known = max(t.known, c.version)
+	}
+	if now.Before(t.doubt) || now.Before(l.doubt) {
 		return false
 	}
 	if c.version < t.heard {

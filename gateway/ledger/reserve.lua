@@ -3,11 +3,11 @@
 -- per replica process, and folded for those that are gone: time in ms, version, and for hour, day and month the begin of the
 -- window, settled tokens and nano-dollars, reserved tokens and nano-dollars
 -- ARGV[1] numbers: 1 what (1 ask, 0 tell, -1 read), 2-7 per minute and slack of requests, tokens, high ones (0: no limit), 8-10
--- requests, tokens, high ones to charge, 11 version (0: none), 12-13 tokens and nanos of the request, 14 expiry in ms, then of each
--- window the begin, most tokens and nanos (0: none)
+-- requests, tokens, high ones to charge, 11-12 requests and tokens that a replica counted alone, 13-14 least levels then, 15 version
+-- (0: none), 16-17 tokens and nanos of the request, 18 expiry in ms, then of each window the begin, most tokens and nanos (0: none)
 -- ARGV[2] the process' field, 3 its content from the version on, with the reservation of the request
 -- -> refused (0 no, 1 requests, 2 tokens, 3-8 tokens and nanos of each window), 1 when high is used up, levels of requests and
--- tokens in thousandths, for each window settled and reserved of the others; or ! and an error
+-- tokens in thousandths, the process' version before, for each window settled and reserved of the others; or ! and an error
 local k,field,told=KEYS[1],ARGV[2],ARGV[3]
 local a={} for n in string.gmatch(ARGV[1],'%S+') do a[#a+1]=tonumber(n) end
 local function numbers(s,n)
@@ -26,7 +26,7 @@ for i=1,#v,2 do
   if name=='levels' then levels=f elseif name==field then mine=f else
     local age=now-f[1]
     for w=0,2 do
-      if f[3+5*w]==a[15+3*w] then
+      if f[3+5*w]==a[19+3*w] then
         local last=age<30000 and name~='folded' and 4 or 2 -- a silent process' reservations do not count
         for j=1,last do others[4*w+j]=math.min(others[4*w+j]+f[3+5*w+j],9e15) end
       end
@@ -36,9 +36,9 @@ for i=1,#v,2 do
 end
 local minutes=math.max(0,(us-levels[1])/60000000)
 local function add(n,more,cap) return math.max(0,math.min(n+more,2*cap)) end -- more than two minutes are never owed
-local function owed(i,cap) return math.max(0,math.min(levels[i],2*cap)-minutes*cap) end
-local r,tok,h=owed(2,a[2]),owed(3,a[4]),owed(4,a[6])
-local newer=a[11]>0 and (not mine or a[11]>mine[2])
+local function owed(i,cap,more,least) return math.max(add(math.max(0,math.min(levels[i],2*cap)-minutes*cap),more,cap),least) end
+local r,tok,h=owed(2,a[2],a[11],a[13]),owed(3,a[4],a[12],a[14]),owed(4,a[6],0,0)
+local newer=a[15]>0 and (not mine or a[15]>mine[2])
 local own=numbers('0 '..told,17)
 local have=not newer and mine or own
 local refused,demoted=0,0
@@ -47,15 +47,16 @@ if a[1]==1 then
   local wr,wt=wait(r,a[2],a[3]),wait(tok,a[4],a[5])
   if wr>0 or wt>0 then refused=wt>wr and 2 or 1 end
   for w=2,0,-1 do -- the longest wait is told
-    local f=have[3+5*w]==a[15+3*w] and have or own
+    local f=have[3+5*w]==a[19+3*w] and have or own
     for u=1,2 do
-      local sum,ask,most=f[3+5*w+u]+f[5+5*w+u]+others[4*w+u]+others[4*w+u+2],a[11+u],a[15+3*w+u]
+      local sum,ask,most=f[3+5*w+u]+f[5+5*w+u]+others[4*w+u]+others[4*w+u+2],a[15+u],a[19+3*w+u]
       if refused==0 and most>0 and (sum>most or sum-ask>=most) then refused=2+2*w+u end
     end
   end
   if refused==0 and a[10]>0 and a[6]>0 and h>a[7]+0.000001 then demoted,a[10]=1,0 end
 end
 local function text(f) for i=1,#f do f[i]=string.format('%.0f',f[i]) end return table.concat(f,' ') end
+local before=mine and mine[2] or 0
 if a[1]>=0 then
   if refused>0 then a[8],a[9],a[10]=0,0,0 end
   r,tok,h=add(r,a[8],a[2]),add(tok,a[9],a[4]),add(h,a[10],a[6])
@@ -74,6 +75,6 @@ if a[1]>=0 then
     end
   end
   if #set>0 then redis.call('HSET',k,unpack(set)) end
-  if math.floor(last/60000)~=math.floor(now/60000) then redis.call('PEXPIRE',k,a[14]) end -- once a minute is enough
+  if math.floor(last/60000)~=math.floor(now/60000) then redis.call('PEXPIRE',k,a[18]) end -- once a minute is enough
 end
-return text({refused,demoted,math.floor(r*1000),math.floor(tok*1000),unpack(others)})
+return text({refused,demoted,math.floor(r*1000),math.floor(tok*1000),before,unpack(others)})

@@ -102,7 +102,7 @@ func (l *Ledger) refresh() {
 		}
 		switch {
 		case lost:
-			t.untold = charge{everything, everything, everything}
+			t.alone = t.limit.perMinute()
 			l.send(t)
 		case budgeted && (!idle || quiet <= maxRefreshed):
 			l.send(t)
@@ -145,8 +145,8 @@ func (l *Ledger) tell(ctx context.Context, list []*tenant) bool {
 		if c.charge != (charge{}) {
 			l.metrics.dropped.Inc()
 		}
-		c.tenant.untold = c.tenant.untold.plus(c.untold, 1)
-		if c.version > 0 || c.untold != (charge{}) {
+		c.tenant.alone = c.tenant.alone || c.unsynced != unsynced{}
+		if c.version > 0 {
 			l.send(c.tenant)
 		}
 	})
@@ -200,7 +200,7 @@ func (l *Ledger) States(ctx context.Context, list []BudgetQuery) [][]BudgetState
 			calls, shared[c] = append(calls, c), l.redis == nil
 		}
 		asks = asks && ctx.Err() == nil && l.together(ctx, calls, func(c *call, a answer, err error) {
-			if shared[c] = err == nil && !now.Before(doubt); shared[c] {
+			if shared[c] = err == nil && !now.Before(doubt) && !now.Before(c.tenant.doubt); shared[c] {
 				for i := range c.tenant.windows {
 					c.tenant.windows[i].others = a.others[i]
 				}
@@ -219,7 +219,7 @@ func (l *Ledger) copyOf(q BudgetQuery, now time.Time) *tenant {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if t := l.tenants[q.Tenant]; t != nil {
-		c.field, c.windows = t.field, t.windows
+		c.field, c.windows, c.doubt = t.field, t.windows, t.doubt
 	}
 	c.begins(q.Budgets, now)
 	return c

@@ -24,7 +24,8 @@ type model struct {
 // apply is the script's arithmetic for one call of a process.
 func (m *model) apply(process int, c *call, what int, own part, ask amounts, most int64, w rates, now time.Time) (a answer) {
 	m.levels.add(charge{}, w, now)
-	newer := c.version > m.versions[process]
+	a.before = m.versions[process]
+	newer := c.version > a.before
 	for i, p := range m.parts {
 		if i != process {
 			o := &a.others[0]

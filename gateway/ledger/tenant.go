@@ -22,14 +22,17 @@ type tenant struct {
 	local       levels // of this replica by itself
 	slots       int    // answers in progress that count
 	corrections charge // of levels, that Redis must be told
-	untold      charge // what was admitted without Redis
+	alone       bool   // this replica admitted requests that Redis may not know
+	away        bool   // it was also without Redis for longer than a few failures
 	retries     retryBudget
 	promised    map[Kind]time.Time // the next place that no client was told to wait for, by limit
 
 	windows [len(periods)]window
-	version int64 // of the last call about the windows
-	heard   int64 // of the newest call whose reply was used
-	pending int   // requests that wait for a reply
+	version int64     // of the last call about the windows
+	known   int64     // the highest that Redis has confirmed
+	heard   int64     // of the newest call whose reply was used
+	doubt   time.Time // until then Redis' sums lack something
+	pending int       // requests that wait for a reply
 
 	shared      [numHeard]float64 // levels in Redis as heard last
 	lease       lease
@@ -37,11 +40,14 @@ type tenant struct {
 }
 
 // tenantOf returns or makes the tenant of a request; room is false if there are too many. The caller holds the lock.
-func (l *Ledger) tenantOf(a *Request, now time.Time) (t *tenant, room bool) {
+func (l *Ledger) tenantOf(a *Request, replicas int, now time.Time) (t *tenant, room bool) {
 	t, room = l.tenants[a.Tenant], true
 	if t == nil {
 		l.made++
 		t = &tenant{name: a.Tenant, field: l.process + "." + strconv.FormatInt(l.made, 36)}
+		if l.redis != nil { // without Redis, the levels of a new tenant are 0
+			t.start(a.Limit.local(replicas), now)
+		}
 		room = len(l.tenants) < maxTenants || l.forgetOne()
 		l.tenants[a.Tenant] = t
 	}
@@ -135,18 +141,33 @@ func (t *tenant) acquireSlots(a *Request, replicas int, now time.Time) (taken in
 	return want, nil
 }
 
-// everything is more than any level: after a loss of data Redis must be told all.
-const everything = 1 << 40
+// start sets the levels of a new tenant: half of the slack of w, with capacity for at least two requests. Redis may know
+// more, but did not answer, and a replica that has just started must not refuse a tenant that others admit.
+func (t *tenant) start(w rates, now time.Time) {
+	t.local.at = now
+	t.local.now[ofRequests] = math.Max(0, math.Min(w[ofRequests].slack/2, w[ofRequests].burst()-2))
+	t.local.now[ofTokens] = w[ofTokens].slack / 2
+}
 
-// tellAlone returns what Redis must be told of what was admitted without it: as much as has not drained since.
-func (t *tenant) tellAlone(here rates, now time.Time) (n charge) {
-	if t.untold == n {
-		return n
+// unsynced is what Redis must take over from a replica that counted for itself: amounts to add, and then minimum levels.
+type unsynced struct{ more, least [numHeard]float64 }
+
+// takeUnsynced returns what Redis must take over after requests were admitted without it, or data were lost: at least the
+// level that results if all n replicas are at this one's level, and, if Redis was unavailable for longer, this
+// replica's level in addition. It is returned once, until alone is set again.
+func (t *tenant) takeUnsynced(there, here rates, n int, now time.Time) (u unsynced) {
+	if !t.alone {
+		return unsynced{}
 	}
+	t.alone = false
 	t.local.add(charge{}, here, now)
-	for i, level := range t.local.now {
-		n[i] = min(t.untold[i], int(math.Round(level)))
+	for i := range u.least {
+		if there[i].perMinute > 0 {
+			u.least[i] = sharedLevel(t.local.now[i], there[i], here[i], n)
+		}
+		if t.away {
+			u.more[i] = t.local.now[i]
+		}
 	}
-	t.untold = charge{}
-	return n
+	return u
 }
