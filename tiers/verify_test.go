@@ -73,7 +73,7 @@ func TestALenientRuleServesOnlyWhatTheTargetStandsBy(t *testing.T) {
 
 func TestScoresThatGoWrongAreNobodysTrouble(t *testing.T) {
 	questions, want := prompts(sample(6, 12)), map[string]string{}
-	for _, fault := range []string{"error"} {
+	for _, fault := range []string{"error", "hang", "short", "misaligned", "garbage", "die"} {
 		t.Run(fault, func(t *testing.T) {
 			r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{Restart: 1})
 			other := vllmsim.Start(t, vllmsim.Options{Model: "big", Profile: "h100-70b-tp4", Seed: 7, TimeScale: testScale})
@@ -101,7 +101,7 @@ func TestScoresThatGoWrongAreNobodysTrouble(t *testing.T) {
 					}
 				}
 			}
-			if open, why, _ := r.cascade.ScoringState("targets"); !open || scored > 4 {
+			if open, why, _ := r.cascade.ScoringState("targets"); fault != "short" && (!open || scored > 4) {
 				t.Errorf("%d scores were asked for; open %v: %s", scored, open, why)
 			}
 		})

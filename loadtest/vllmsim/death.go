@@ -32,7 +32,7 @@ func (e *engine) dead() bool {
 	return e.closed == finishDead
 }
 
-// outOfMemory reports whether a full cache killed the engine.
+// outOfMemory reports whether a full cache or a deadly request killed the engine.
 func (e *engine) outOfMemory() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

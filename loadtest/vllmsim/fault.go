@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -30,7 +31,10 @@ type Fault struct {
 	Metrics               string  `json:"metrics,omitempty"`                  // "garbage", "frozen" or "nan"
 
 	// Score is what goes wrong with requests that score a prompt (prompt_logprobs, SGLang's logprob_start_len), and with no
-	// others: while it is set, whatever this fault does to requests it does to those alone. "error": a 500.
+	// others: while it is set, whatever this fault does to requests it does to those alone. "error": a 500. "hang": no answer.
+	// "short": the array's first entries are left out, up to the last full block. "misaligned": entries stand one place late, so
+	// that a token's own id is not in its entry. "garbage": logprobs or entries are null or text. "die": the engine dies, as out
+	// of memory, when it schedules the request.
 	Score string `json:"score,omitempty"`
 
 	KVUsage *float64 `json:"kv_usage,omitempty"` // what /metrics says of the KV cache instead of the truth
@@ -80,8 +84,8 @@ func (f *Fault) validate() error {
 		return errors.New("vllmsim: fault rate is within 0..1")
 	case f.Metrics != "" && f.Metrics != "garbage" && f.Metrics != "frozen" && f.Metrics != "nan":
 		return fmt.Errorf("vllmsim: unknown metrics fault %q; known: garbage, frozen, nan", f.Metrics)
-	case f.Score != "" && f.Score != scoreError:
-		return fmt.Errorf("vllmsim: unknown score fault %q; known: %s", f.Score, scoreError)
+	case f.Score != "" && !slices.Contains(scoreFaults, f.Score):
+		return fmt.Errorf("vllmsim: unknown score fault %q; known: %s", f.Score, strings.Join(scoreFaults, ", "))
 	}
 	return nil
 }
@@ -253,21 +257,4 @@ func withCut(w http.ResponseWriter, r *http.Request, f *Fault) http.ResponseWrit
 	}
 	conn, _ := r.Context().Value(connKey{}).(net.Conn)
 	return &cutWriter{ResponseWriter: w, remaining: f.CutAfterBytes, conn: conn}
-}
-
-// scoreError is the one value of Fault.Score.
-const scoreError = "error"
-
-// asksForScores reports whether a body wants the logprobs of tokens that it brings along, on whichever route. What cannot
-// be read asks for nothing.
-func asksForScores(body []byte) bool {
-	var q struct {
-		PromptLogprobs *int `json:"prompt_logprobs"`
-		ReturnLogprob  bool `json:"return_logprob"`
-		StartLen       *int `json:"logprob_start_len"`
-	}
-	if decode(body, &q) != nil {
-		return false
-	}
-	return q.PromptLogprobs != nil || q.ReturnLogprob && q.StartLen != nil && *q.StartLen >= 0
 }

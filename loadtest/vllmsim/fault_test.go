@@ -3,7 +3,6 @@ package vllmsim
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -169,48 +168,4 @@ func TestAProcessThatHangsAnswersNothingAndThenGoesOnWhereItStood(t *testing.T) 
 		t.Fatal(err)
 	}
 	expect(t, "status", ended(t, out).status, 200)
-}
-
-const (
-	plainAsk = `{"prompt":[40,41,42],"max_tokens":2,"temperature":0}`
-	scoreAsk = `{"prompt":%s,"max_tokens":1,"temperature":0,"prompt_logprobs":1}`
-)
-
-// score asks a server to score ids.
-func score(t *testing.T, s *Server, ids []int32) (int, string) {
-	t.Helper()
-	return post(t, s, "/v1/completions", fmt.Sprintf(scoreAsk, encode(ids)))
-}
-
-func TestAScoreFaultTouchesScoringAlone(t *testing.T) {
-	s := Start(t, Options{TimeScale: fast, Seed: 1})
-	if err := s.SetFault(Fault{Score: "error"}); err != nil {
-		t.Fatal(err)
-	}
-	for _, q := range []struct {
-		path, body string
-		status     int
-	}{
-		{"/v1/completions", plainAsk, 200},
-		{"/v1/completions", `{"prompt":"x","max_tokens":1,"logprobs":1}`, 200},
-		{"/v1/completions", `{"prompt":"x","max_tokens":1,"prompt_logprobs":0}`, 500},
-		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"max_tokens":1,"logprobs":true}`, 200},
-		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"max_tokens":1,"prompt_logprobs":1}`, 500},
-	} {
-		status, body := post(t, s, q.path, q.body)
-		if status != q.status {
-			t.Errorf("%s %s: %d, want %d: %s", q.path, q.body, status, q.status, body)
-		}
-	}
-	status, _ := post(t, s, "/sim/fault", `{"score":"error","for":1}`)
-	expect(t, "set over HTTP", status, 200)
-	ask(t, s, "/v1/completions", plainAsk) // does not use it up
-	status, _ = score(t, s, []int32{40, 41})
-	expect(t, "the one", status, 500)
-	status, _ = score(t, s, []int32{40, 41})
-	expect(t, "the next", status, 200)
-	status, body := post(t, s, "/sim/fault", `{"score":"badly"}`)
-	if status != 400 || !strings.Contains(body, "known: error") {
-		t.Errorf("%d %s", status, body)
-	}
 }

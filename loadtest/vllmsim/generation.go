@@ -20,7 +20,7 @@ type call struct {
 func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request, a api) {
 	body, err := readBody(r)
 	fault := s.nextFault(body)
-	if fault.Hang == "headers" {
+	if fault.Hang == "headers" || fault.Score == scoreHang {
 		s.hang(r)
 		panic(http.ErrAbortHandler)
 	}
@@ -60,7 +60,7 @@ func (c *call) submit() {
 		prompt := c.req.prompts[i/c.req.n]
 		g := newGenerator(c.s.model, prompt, spec, i)
 		q := &Seq{Prompt: prompt, Priority: c.req.priority, Salt: c.req.salt, NoCacheRead: c.req.noCacheRead,
-			ScoreFrom: c.req.scoreFrom, Source: g}
+			ScoreFrom: c.req.scoreFrom, Deadly: c.fault.Score == scoreDie, Source: g}
 		c.jobs = append(c.jobs, &job{seq: q, gen: g, box: c.box})
 	}
 	c.engine.add(c.jobs)

@@ -92,7 +92,7 @@ func (c *call) scores(prompt []int32) []map[int32]ranked {
 	if c.req.promptLogprobs < 0 {
 		return nil
 	}
-	return c.s.model.promptLogprobs(scoring{prompt: prompt, form: c.req.form, wire: c.s.wire}, c.req.promptLogprobs)
+	return c.s.model.promptLogprobs(scoring{prompt: prompt, form: c.req.form, fault: c.fault.Score, wire: c.s.wire}, c.req.promptLogprobs)
 }
 
 // promptIDs are the ids of a prompt, if they were asked for.
