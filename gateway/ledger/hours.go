@@ -24,17 +24,6 @@ const (
 	UnitUSD     = 1e-6
 )
 
-// Bound is the upper bound of a bucket: values of one histogram's unit, above the bound before.
-func Bound(unit float64, bucket int) float64 {
-	switch {
-	case bucket <= 0:
-		return 0
-	case bucket > numBounds:
-		return math.Inf(1)
-	}
-	return unit * math.Pow(10, float64(bucket-1)/perDecade)
-}
-
 // Histogram counts values by bucket, without zeros at the end.
 type Histogram []int64
 
