@@ -2,17 +2,14 @@ package cache
 
 import (
 	"bytes"
-	"flag"
-	"os"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/common/expfmt"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"github.com/foregate/foregate/internal/golden"
+)
 
 // gathered is what Prometheus would read.
 func gathered(t *testing.T, reg *prometheus.Registry) []byte {
@@ -42,17 +39,7 @@ func TestWhatIsCountedIsToldToPrometheusAndToOperators(t *testing.T) {
 	}
 	s.metrics.refused.WithLabelValues(refusedDamaged).Inc()
 	s.metrics.dropped.WithLabelValues(droppedQueue).Inc()
-	const golden = "testdata/metrics.txt"
-	got := gathered(t, reg)
-	if *update {
-		must(t, os.MkdirAll("testdata", 0o755))
-		must(t, os.WriteFile(golden, got, 0o644))
-	}
-	want, err := os.ReadFile(golden)
-	must(t, err)
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Error(diff)
-	}
+	golden.Check(t, "testdata/metrics.txt", string(gathered(t, reg)))
 	if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}

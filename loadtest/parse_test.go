@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/foregate/foregate/internal/golden"
 )
 
 // TestEveryMistakeIsToldWithItsLineAndWhatIsAllowed reads one file per mistake;
@@ -25,7 +27,7 @@ func TestEveryMistakeIsToldWithItsLineAndWhatIsAllowed(t *testing.T) {
 			if err == nil {
 				t.Fatal("it is read without an error")
 			}
-			golden(t, strings.TrimSuffix(file, ".yaml")+".txt", err.Error()+"\n")
+			golden.Check(t, strings.TrimSuffix(file, ".yaml")+".txt", err.Error()+"\n")
 		})
 	}
 }
@@ -49,7 +51,7 @@ func TestAGoodFileBecomesTheScenarioItSays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, strings.TrimSuffix(file, ".yaml")+".json", string(got)+"\n")
+			golden.Check(t, strings.TrimSuffix(file, ".yaml")+".json", string(got)+"\n")
 		})
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/foregate/foregate/internal/golden"
 )
 
 // made is a report with so many cases, made up but plausible.
@@ -88,11 +90,11 @@ func madeOutcome(rng *rand.Rand, n int) Outcome {
 func TestTablesAreAsInTheGoldenFiles(t *testing.T) {
 	for _, n := range []int{0, 2, 8} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			golden(t, fmt.Sprintf("testdata/report_%d.txt", n), made(n).Table())
+			golden.Check(t, fmt.Sprintf("testdata/report_%d.txt", n), made(n).Table())
 		})
 	}
 	empty := &Report{Results: []*Result{{Case: "nothing came"}, {Case: "nor here"}}}
-	golden(t, "testdata/report_empty.txt", empty.Table())
+	golden.Check(t, "testdata/report_empty.txt", empty.Table())
 }
 
 func TestJSONIsAsInTheGoldenFile(t *testing.T) {
@@ -100,5 +102,5 @@ func TestJSONIsAsInTheGoldenFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "testdata/report_2.json", string(got))
+	golden.Check(t, "testdata/report_2.json", string(got))
 }

@@ -83,6 +83,7 @@ var arrows = map[string][]string{
 	"internal/beat":           {},
 	"internal/blame":          {},
 	"internal/certtest":       {}, // for tests alone
+	"internal/golden":         {}, // for tests alone
 	"internal/redistest":      {"internal/certtest", "internal/redis/connect", "internal/redis/embedded", "loadtest/process"},
 	"internal/panics":         {},
 	"internal/recent":         {},
@@ -129,7 +130,7 @@ var walls = map[string][]string{
 	"github.com/cespare/xxhash":            {"tiers", "tiers/pool", "tiers/prefix"},
 	"go.opentelemetry.io":                  {"gateway/tracing"},
 	"github.com/getkin/kin-openapi":        {}, // tests only
-	"github.com/google/go-cmp":             {}, // tests only
+	"github.com/google/go-cmp":             {"internal/golden"}, // tests only
 }
 
 // eachPath visits every Go file of the module that is not a test, with the folder of its package.

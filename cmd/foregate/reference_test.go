@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"os"
 	"regexp"
@@ -15,9 +14,9 @@ import (
 
 	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"github.com/foregate/foregate/internal/golden"
+)
 
 func TestTheReferenceIsUpToDate(t *testing.T) {
 	const path = "../../docs/reference.md"
@@ -29,18 +28,7 @@ func TestTheReferenceIsUpToDate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("docs/reference.md is stale; run make docs:\n%s", diff)
-	}
+	golden.Check(t, path, got) // if it is stale, run make docs
 }
 
 // flagsText is the help of every command.

@@ -21,6 +21,8 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/risk"
 	"github.com/foregate/foregate/tiers/upstream"
+
+	"github.com/foregate/foregate/internal/golden"
 )
 
 // bare is a replica that knows nothing but what audits have shown.
@@ -74,7 +76,7 @@ func (o *keyboard) enter(line string, args ...string) string {
 func (o *keyboard) compare(name string) {
 	o.t.Helper()
 	text := strings.ReplaceAll(o.b.String(), filepath.Dir(o.file), "DIR")
-	golden(o.t, "testdata/"+name, text)
+	golden.Check(o.t, "testdata/"+name, text)
 }
 
 // TestTheEvidenceIsLookedAfterFromTheCommandLine goes through all that an operator does with
@@ -184,7 +186,7 @@ func TestAReplicaTellsWhatAuditsHaveShown(t *testing.T) {
 	t.Setenv("FOREGATE_ADMIN", "")
 	t.Setenv("FOREGATE_REDIS", "")
 	status, out, errs := call(t, "risk", "show", "--admin", admin)
-	golden(t, "testdata/riskadmin.txt", out)
+	golden.Check(t, "testdata/riskadmin.txt", out)
 	if status != 0 || errs != "" {
 		t.Errorf("status %d: %s", status, errs)
 	}
@@ -206,7 +208,7 @@ routes: [{model: chat, target: p}, {model: code, target: p}]
 		t.Errorf("status %d: %s", status, errs)
 	}
 	status, out, errs = call(t, "risk", "show", "--frontier", "--admin", admin)
-	golden(t, "testdata/riskfrontier.txt", timed.ReplaceAllString(out, " (SOON)"))
+	golden.Check(t, "testdata/riskfrontier.txt", timed.ReplaceAllString(out, " (SOON)"))
 	if status != 0 || errs != "" {
 		t.Errorf("status %d: %s", status, errs)
 	}

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"os"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/google/go-cmp/cmp"
+
+	"github.com/foregate/foregate/internal/golden"
 )
 
 var (
@@ -61,24 +61,7 @@ routes: [{model: llama-3, target: p}, {model: qwen, target: p}]
 	enter("settings rollback")
 	enter("settings log")
 	enter("settings log shed.low --limit 1")
-	golden(t, "testdata/settings.txt", clock.ReplaceAllString(b.String(), "MM-DD HH:MM"))
-}
-
-// golden compares with a file, or rewrites it.
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s: -want +got:\n%s", file, diff)
-	}
+	golden.Check(t, "testdata/settings.txt", clock.ReplaceAllString(b.String(), "MM-DD HH:MM"))
 }
 
 func TestARedisThatCannotBeUsedIsToldWithoutItsPassword(t *testing.T) {

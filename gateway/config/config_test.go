@@ -1,7 +1,6 @@
 package config
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,9 +15,9 @@ import (
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/internal/yamlfile"
 	"github.com/foregate/foregate/tiers/discover"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"github.com/foregate/foregate/internal/golden"
+)
 
 // TestEveryMistakeIsToldWithItsLineAndItsCure runs one file per mistake
 // against the exact message in the .txt beside it.
@@ -35,7 +34,7 @@ func TestEveryMistakeIsToldWithItsLineAndItsCure(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = Parse("foregate.yaml", data)
-			golden(t, strings.TrimSuffix(file, ".yaml")+".txt", fmt.Sprintln(message(err)))
+			golden.Check(t, strings.TrimSuffix(file, ".yaml")+".txt", fmt.Sprintln(message(err)))
 			if strings.Contains(message(err), "hunter2") {
 				t.Errorf("the message holds a secret: %v", err)
 			}
@@ -48,22 +47,6 @@ func message(err error) string {
 		return "ok"
 	}
 	return err.Error()
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
 }
 
 func TestAFullFileIsReadWhole(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers/pool"
+
+	"github.com/foregate/foregate/internal/golden"
 )
 
 // fullStatus is the status of a replica that has it all.
@@ -55,7 +57,7 @@ func TestTheStatusTellsEverything(t *testing.T) {
 	Status(&b, fullStatus())
 	b.WriteString("\n---\n\n")
 	Status(&b, gateway.Status{Version: "v1.4.0", Uptime: 61, Ready: "yes", Replicas: []string{"a1"}, Redis: gateway.RedisView{Level: "local", Since: 61}})
-	golden(t, "testdata/status.txt", b.String())
+	golden.Check(t, "testdata/status.txt", b.String())
 	if strings.ContainsAny(b.String(), "\x1b\t") {
 		t.Errorf("a terminal obeys:\n%s", b.String())
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway/ledger"
+
+	"github.com/foregate/foregate/internal/golden"
 )
 
 func TestUsageIsOneLinePerGroupAndATotal(t *testing.T) {
@@ -22,5 +24,5 @@ func TestUsageIsOneLinePerGroupAndATotal(t *testing.T) {
 	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	r.Scope, r.Since, r.Damaged, r.By, r.Rows = ledger.ScopeReplica, &noon, 2, []ledger.Dimension{ledger.ByTenant}, nil
 	Usage(&b, &r)
-	golden(t, "testdata/usage.txt", b.String())
+	golden.Check(t, "testdata/usage.txt", b.String())
 }

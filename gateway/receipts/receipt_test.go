@@ -1,13 +1,9 @@
 package receipts
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/tiers/accept"
@@ -16,9 +12,9 @@ import (
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"github.com/foregate/foregate/internal/golden"
+)
 
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
@@ -55,21 +51,7 @@ func TestTheFormOfAReceipt(t *testing.T) {
 	hit := &Receipt{ID: "7d793037a0760186574b0282f2f435e7", Route: "llama-3", Priority: "low", Time: noon, Took: time.Millisecond, Code: 200, Cache: "hit", Lookup: 500 * time.Microsecond}
 	hit.Answer(nil, &cache.Entry{Tier: "draft", Finish: "stop", Prompt: 301, Accepted: 150, USD: 0.00031})
 	got := string(whole.Encode()) + "\n" + string(hit.Encode()) + "\n"
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	golden.Check(t, file, got)
 }
 
 func TestTheNewestReceiptsAreKept(t *testing.T) {

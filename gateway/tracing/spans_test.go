@@ -1,22 +1,19 @@
 package tracing
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/foregate/foregate/gateway/receipts"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/inflight"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"github.com/foregate/foregate/internal/golden"
+)
 
 // written is a trace for people: times in ms from when the request came.
 func written(began time.Time, spans []sdk.ReadOnlySpan) string {
@@ -71,19 +68,5 @@ func TestATraceTellsWhatItsReceiptDoes(t *testing.T) {
 		got += "\n" + written(d.Time, tr.build(&receipts.Trace{ID: at.ID, Span: at.Span, Flags: 1}, &c))
 	}
 	const file = "testdata/spans.txt"
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	golden.Check(t, file, got)
 }

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,10 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/foregate/foregate/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // fast is a time scale at which nothing is waited for.
 const fast = 2000
@@ -133,23 +129,11 @@ func ask(t *testing.T, s *Server, path, body string) answer {
 
 var volatile = regexp.MustCompile(`"created":\d+|"request_id":"(?:chatcmpl|cmpl)-[0-9a-f]{32}|chatcmpl-tool-[0-9a-f]+|modelperm-[0-9a-f]+`)
 
-// golden compares with testdata, ids and times made equal.
-func golden(t *testing.T, name, got string) {
+// matches compares with testdata, ids and times made equal.
+func matches(t *testing.T, name, got string) {
 	t.Helper()
 	got = volatile.ReplaceAllStringFunc(got, func(m string) string { return strings.TrimRight(m, "0123456789abcdef") + "1" })
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); d != "" {
-		t.Errorf("%s (-want +got):\n%s", name, d)
-	}
+	golden.Check(t, filepath.Join("testdata", name), got)
 }
 
 const tools = `"tools":[{"type":"function","function":{"name":"get_weather","parameters":{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"},"metric":{"type":"boolean"}}}}}]`
@@ -308,5 +292,5 @@ func TestMetricNamesAreThoseOfVLLM(t *testing.T) {
 			names = append(names, line[:strings.LastIndexByte(line, ' ')])
 		}
 	}
-	golden(t, "metrics_v1.txt", strings.Join(names, "\n"))
+	matches(t, "metrics_v1.txt", strings.Join(names, "\n"))
 }

@@ -1,17 +1,14 @@
 package openai
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/foregate/foregate/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden file")
 
 // TestTheVerdictOfEachField is the list of what is decided, to be read by people: a change of it is a change of what
 // clients may send.
@@ -21,19 +18,8 @@ func TestTheVerdictOfEachField(t *testing.T) {
 		fmt.Fprintf(&b, "%s: %s (%s): it %s\n", f.Name, f.Verdict, f.Engines, f.Effect)
 	}
 	b.WriteString("\nA route may list: " + strings.Join(AllowableFields(), ", ") + "\n")
-	const golden = "testdata/fields.txt"
-	if *update {
-		if err := os.WriteFile(golden, []byte(b.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), b.String()); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	const file = "testdata/fields.txt"
+	golden.Check(t, file, b.String())
 }
 
 func TestEachFieldIsListedOnceWithAllThatIsSaidOfIt(t *testing.T) {

@@ -2,21 +2,17 @@ package upstream
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"github.com/foregate/foregate/internal/golden"
+)
 
 // namedCall is a call with the name that the golden files give it.
 type namedCall struct {
@@ -86,19 +82,8 @@ func TestTheBytesForEachKindOfEngine(t *testing.T) {
 				}
 				fmt.Fprintf(&b, "%s: POST %s\n%s\n\n", c.name, path, body.Bytes())
 			}
-			golden := filepath.Join("testdata", "wire", string(kind)+".txt")
-			if *update {
-				if err := os.WriteFile(golden, []byte(b.String()), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), b.String()); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			file := filepath.Join("testdata", "wire", string(kind)+".txt")
+			golden.Check(t, file, b.String())
 		})
 	}
 }
