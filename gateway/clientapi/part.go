@@ -61,7 +61,7 @@ func ParsePart(raw []byte) (*Part, error) {
 }
 
 // add adds what the choice says.
-func (p *Part) add(c *openai.SaidChoice) {
+func (p *Part) add(c *openai.ReplyChoice) {
 	p.Finish = text(c.Finish)
 	for _, stop := range [...][]byte{c.Stop, c.Matched} {
 		_ = json.Unmarshal(stop, &p.Stop) // a token id is no stop string

@@ -105,7 +105,7 @@ type chatMessage struct {
 	Content    json.RawMessage `json:"content"`
 	ToolCallID string          `json:"tool_call_id"`
 
-	ToolCalls []openai.SaidCall `json:"tool_calls"`
+	ToolCalls []openai.ReplyCall `json:"tool_calls"`
 }
 
 // input returns the messages of a request; none where they cannot be read.

@@ -340,7 +340,7 @@ type wholeDraft struct {
 
 // readCalls reads the calls of a message, which are valid JSON, and reports whether it understood everything.
 func (w *wholeDraft) readCalls(raw []byte) (ok bool) {
-	var read []SaidCall
+	var read []ReplyCall
 	if json.Unmarshal(raw, &read) != nil || len(w.calls) > 0 {
 		return false
 	}

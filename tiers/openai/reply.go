@@ -12,37 +12,37 @@ import (
 type Reply struct {
 	Created int64          `json:"created"`
 	Model   string         `json:"model"`
-	Choices []SaidChoice   `json:"choices"`
-	Usage   *SaidUsage     `json:"usage"`
+	Choices []ReplyChoice  `json:"choices"`
+	Usage   *ReplyUsage    `json:"usage"`
 	Extra   jsontext.Value `json:"foregate"` // the gateway's own object
 	More    jsontext.Value `json:",embed"`
 }
 
-// SaidChoice is a choice of it.
-type SaidChoice struct {
+// ReplyChoice is a choice of it.
+type ReplyChoice struct {
 	Index   *uint16        `json:"index"`
 	Text    *string        `json:"text"`    // of a completion
-	Delta   *SaidMessage   `json:"delta"`   // of a chat's chunk
-	Message *SaidMessage   `json:"message"` // of a chat's answer in one piece
+	Delta   *ReplyMessage  `json:"delta"`   // of a chat's chunk
+	Message *ReplyMessage  `json:"message"` // of a chat's answer in one piece
 	Finish  *string        `json:"finish_reason"`
 	Stop    jsontext.Value `json:"stop_reason"`
 	Matched jsontext.Value `json:"matched_stop"` // SGLang's stop_reason; a number may also be the id of an ordinary end
 	More    jsontext.Value `json:",embed"`
 }
 
-// SaidMessage is what a choice of a chat says.
-type SaidMessage struct {
+// ReplyMessage is what a choice of a chat says.
+type ReplyMessage struct {
 	Role             *string        `json:"role"`
 	Content          *string        `json:"content"`
 	Reasoning        *string        `json:"reasoning"`
 	ReasoningContent *string        `json:"reasoning_content"`
 	Refusal          *string        `json:"refusal"`
-	Calls            []SaidCall     `json:"tool_calls"`
+	Calls            []ReplyCall    `json:"tool_calls"`
 	More             jsontext.Value `json:",embed"`
 }
 
-// SaidCall is a call of a tool, or what a chunk adds to one.
-type SaidCall struct {
+// ReplyCall is a call of a tool, or what a chunk adds to one.
+type ReplyCall struct {
 	Index    *uint16 `json:"index"`
 	ID       string  `json:"id"`
 	Type     *string `json:"type"`
@@ -57,8 +57,8 @@ type SaidCall struct {
 // callType is the type of all calls that are understood.
 const callType = "function"
 
-// SaidUsage is the usage of an answer.
-type SaidUsage struct {
+// ReplyUsage is the usage of an answer.
+type ReplyUsage struct {
 	Prompt     count `json:"prompt_tokens"`
 	Completion count `json:"completion_tokens"`
 	Details    struct {
@@ -83,14 +83,14 @@ func (c count) set(into *int) {
 }
 
 // AddTo sets the counts that are told.
-func (w *SaidUsage) AddTo(u *Usage) {
+func (w *ReplyUsage) AddTo(u *Usage) {
 	w.Prompt.set(&u.Prompt)
 	w.Completion.set(&u.Completion)
 	w.Details.Cached.set(&u.Cached)
 }
 
 // Reasoning is how many tokens of the answer are thoughts, as far as it is told.
-func (w *SaidUsage) Reasoning() (n int) {
+func (w *ReplyUsage) Reasoning() (n int) {
 	w.Answer.Reasoning.set(&n)
 	return n
 }
@@ -124,7 +124,7 @@ func (a *Assembler) nothingElse(more []byte, known func(name []byte) bool) {
 }
 
 // choice adds one element of the choices.
-func (a *Assembler) choice(in *SaidChoice) {
+func (a *Assembler) choice(in *ReplyChoice) {
 	a.nothingElse(in.More, nil)
 	if in.Index == nil {
 		a.foreign("no index")
@@ -164,7 +164,7 @@ func (a *Assembler) grow(into *[]byte, text string) {
 }
 
 // ending records how a choice ended, if it has.
-func (a *Assembler) ending(c *growing, in *SaidChoice) {
+func (a *Assembler) ending(c *growing, in *ReplyChoice) {
 	if in.Finish != nil {
 		if c.Finish = *in.Finish; !finishes(c.Finish) {
 			a.foreign("finish_reason")
@@ -181,7 +181,7 @@ func (a *Assembler) ending(c *growing, in *SaidChoice) {
 }
 
 // message adds what a chunk adds to a choice, or the message of a whole answer.
-func (a *Assembler) message(c *growing, m *SaidMessage) {
+func (a *Assembler) message(c *growing, m *ReplyMessage) {
 	if a.nothingElse(m.More, nil); m.Refusal != nil {
 		a.foreign("refusal")
 	}
@@ -231,7 +231,7 @@ func (a *Assembler) reason(c *growing, newer, older *string) {
 }
 
 // call adds to a call, an existing one or the next. Those of a whole answer are in order, and have no index.
-func (a *Assembler) call(c *growing, in *SaidCall) {
+func (a *Assembler) call(c *growing, in *ReplyCall) {
 	index := len(c.calls)
 	if !a.whole {
 		if index = -1; in.Index != nil {
@@ -273,7 +273,7 @@ func (a *Assembler) once(into *string, text string) bool {
 }
 
 // understoodCalls returns the calls of a message in one piece, or false if some of them has more than a call has.
-func understoodCalls(in []SaidCall) (calls []Call, ok bool) {
+func understoodCalls(in []ReplyCall) (calls []Call, ok bool) {
 	for i := range in {
 		k := &in[i]
 		if k.ID == "" || k.Function.Name == "" || k.Type != nil && *k.Type != callType || !harmlessMembers(k.More) || !harmlessMembers(k.Function.More) {

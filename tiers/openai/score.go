@@ -99,7 +99,7 @@ type scoredAnswer struct {
 	Choices []struct { // vLLM's; the first one has the scores
 		Places jsontext.Value `json:"prompt_logprobs"`
 	} `json:"choices"`
-	Usage  SaidUsage `json:"usage"`
+	Usage  ReplyUsage `json:"usage"`
 	SGLang struct {
 		Cached count          `json:"cached_tokens"`
 		Places jsontext.Value `json:"input_token_logprobs"`

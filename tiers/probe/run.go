@@ -84,8 +84,8 @@ func (e *probeRun) addMissing(what, why string) {
 	}
 }
 
-// misses adds a capability as missing if an error says so. It returns an error that says nothing of it.
-func (e *probeRun) misses(what, before string, err error) error {
+// missingBy adds a capability as missing if an error says so. It returns an error that says nothing of it.
+func (e *probeRun) missingBy(what, before string, err error) error {
 	if err == nil || fails(err) {
 		return err
 	}
@@ -210,7 +210,7 @@ func (e *probeRun) thinking(ctx context.Context) error {
 	if err == nil && (a.thinks || e.begins && e.beginsAnyhow(ctx)) {
 		e.addMissing(MissingLogprobs, "it thinks before it answers, and enable_thinking: false does not turn that off")
 	}
-	return e.misses(MissingLogprobs, "it thinks before it answers, and refuses enable_thinking: false: ", err)
+	return e.missingBy(MissingLogprobs, "it thinks before it answers, and refuses enable_thinking: false: ", err)
 }
 
 // continuation finds out whether an answer can be continued from ids.
@@ -222,7 +222,7 @@ func (e *probeRun) continuation(ctx context.Context) error {
 	var err error
 	if e.chatted.text == "" { // another replica has asked for it
 		if e.chatted, err = e.relay(ctx, asked(longQuestion)); err != nil {
-			return e.misses(MissingContinue, "", err)
+			return e.missingBy(MissingContinue, "", err)
 		}
 	}
 	prompt := e.chatted.prompt
@@ -237,7 +237,7 @@ func (e *probeRun) continuation(ctx context.Context) error {
 	}
 	a, err := e.behindIDs(ctx, prompt)
 	if err != nil {
-		return e.misses(MissingContinue, "", err)
+		return e.missingBy(MissingContinue, "", err)
 	}
 	if same, at := goesOn(&e.chatted, &a); !same && (at == 0 || !a.tied(at)) {
 		e.addMissing(MissingContinue, fmt.Sprintf("from ids it answers otherwise than in the chat, from token %d on", at+1))
@@ -283,16 +283,16 @@ func (e *probeRun) ending(ctx context.Context) error {
 	said := []message{{"user", "Say OK."}, {"assistant", "OK"}, {"user", "Thanks."}}
 	prompt, err := e.rendered(ctx, chat(said[0]))
 	if err != nil {
-		return e.misses(MissingEOS, "", err)
+		return e.missingBy(MissingEOS, "", err)
 	}
 	whole, err := e.rendered(ctx, chat(said...))
 	if err != nil {
-		return e.misses(MissingEOS, "", err)
+		return e.missingBy(MissingEOS, "", err)
 	}
 	for _, id := range behind(prompt, whole) {
 		a, err := e.relay(ctx, map[string]any{"prompt": prompt, "max_tokens": 2, "logit_bias": map[int32]int{id: 100}})
 		if err != nil {
-			return e.misses(MissingEOS, "", err)
+			return e.missingBy(MissingEOS, "", err)
 		}
 		if a.finish == "stop" && !a.cut && a.text == "" {
 			e.found.EOS = []int32{id}

@@ -86,7 +86,7 @@ func (e *probeRun) tokenizer(ctx context.Context) error {
 			err = errNoIDs
 		}
 		if err != nil {
-			return e.misses(MissingTokenize, "/tokenize: ", err)
+			return e.missingBy(MissingTokenize, "/tokenize: ", err)
 		}
 		fold(h, ids)
 		e.ids = append(e.ids, ids...)
@@ -107,7 +107,7 @@ func (e *probeRun) template(ctx context.Context) error {
 			ids, err = nil, nil
 		}
 		if err != nil {
-			return e.misses(MissingTokenize, fmt.Sprintf("/tokenize of chat %d: ", i+1), err)
+			return e.missingBy(MissingTokenize, fmt.Sprintf("/tokenize of chat %d: ", i+1), err)
 		}
 		fold(h, ids)
 		if i == 0 {
@@ -143,7 +143,7 @@ func (e *probeRun) detokenize(ctx context.Context) error {
 	var text []byte
 	err := e.ask(ctx, &engine.Detokenize{Model: e.asker.model, IDs: ids, Into: &text})
 	e.begins = strings.HasSuffix(strings.TrimSpace(string(text)), thinkTag)
-	return e.misses(MissingWords, "/detokenize: ", err)
+	return e.missingBy(MissingWords, "/detokenize: ", err)
 }
 
 // beginsAnyhow reports whether a chat's end is the same where the engine is told not to think.
