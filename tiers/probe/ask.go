@@ -82,14 +82,22 @@ func reason(err error) string {
 // userAgent tells an engine's operator who asks.
 var userAgent = http.Header{"User-Agent": {"foregate-probe"}}
 
-// open makes a call. Behind some proxies only the paths of requests are open: 403 for another path, or for the list of
-// models, says that the engine lacks it.
+// open makes a call, once more if a kept connection broke, which says nothing of the engine; a score may have killed it, and is not
+// asked for again. Behind some proxies only the paths of requests are open: 403 for another path, or for the list of models, says
+// that the engine lacks it.
 func (a *asker) open(ctx context.Context, call engine.Call) (engine.Stream, error) {
-	s, err := a.upstream.Open(ctx, &engine.Attempt{
-		Call: call, URL: strings.TrimSuffix(a.url, "/"), Engine: a.engine, Credentials: a.credentials, FirstByteTimeout: a.timeout,
-		IdleTimeout: a.timeout, MaxAnswer: answerTokens, Header: userAgent,
-	})
-	f, _ := errors.AsType[*engine.Failure](err)
+	try := func() (engine.Stream, *engine.Failure, error) {
+		s, err := a.upstream.Open(ctx, &engine.Attempt{
+			Call: call, URL: strings.TrimSuffix(a.url, "/"), Engine: a.engine, Credentials: a.credentials, FirstByteTimeout: a.timeout,
+			IdleTimeout: a.timeout, MaxAnswer: answerTokens, Header: userAgent,
+		})
+		f, _ := errors.AsType[*engine.Failure](err)
+		return s, f, err
+	}
+	s, f, err := try()
+	if _, scores := call.(*engine.Score); f != nil && f.StaleConnection && !scores {
+		s, f, err = try()
+	}
 	if f == nil || f.Kind != engine.Unauthorized || f.Status == 0 {
 		return s, err
 	}
