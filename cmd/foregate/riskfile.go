@@ -116,13 +116,8 @@ func (c *riskImportCmd) Run(e *env) error {
 // take makes audits the first evidence of their traffic class, and says how many count. Lost ones count as bad.
 func (b *evidenceClient) take(k risk.Key, audits []risk.LogEntry) (text string, err error) {
 	slices.SortStableFunc(audits, func(a, b risk.LogEntry) int { return a.When.Compare(b.When) })
-	var past []risk.PastAudit
-	for i := range audits {
-		if a := &audits[i]; a.Chance > 0 {
-			past = append(past, risk.PastAudit{Score: a.Score, Floor: a.Floor, Bad: a.Label != risk.Good})
-		}
-	}
-	p := risk.PlanImport(b.rule(k.Route), nil, past)
+	drawn := slices.DeleteFunc(slices.Clone(audits), func(a risk.LogEntry) bool { return a.Chance <= 0 })
+	p := risk.PlanImport(b.rule(k.Route), nil, drawn)
 	if p.Audits == 0 {
 		return "", fmt.Errorf("evidence: no such audit counts: a grid is placed by %d of them at least, drawn at random", risk.GridScores)
 	}

@@ -46,7 +46,7 @@ func (c *riskResetCmd) Run(e *env) error {
 				return fmt.Errorf("%s: %w", k.Key, err)
 			}
 		}
-		s := k.Summary(k.Seen, 0)
+		s := k.Summary(k.State.Used, 0)
 		_, _ = fmt.Fprintf(e.stdout, "%s %s: %s, certified threshold %d\n", verb, k.Key, display.Count(s.Audits, "audit", "audits"), s.Op) // whoever reads may be gone
 	}
 	if !c.Yes {

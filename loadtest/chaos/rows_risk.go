@@ -25,7 +25,7 @@ const (
 	promiseStale = time.Second
 	certifies    = 30 * time.Second // 200 scores and 16 good audits at that rate are 3 s
 
-	riskKeys = "foregate:{fg}:log1:" // begin the names of evidence
+	riskKeys = "foregate:{fg}:log2:" // begin the names of evidence
 )
 
 // promising is a world in which the draft is the target's equal, all drafts score alike, and

@@ -23,6 +23,18 @@ type audit struct {
 	good     bool
 }
 
+// entry is a full-range audit of the log.
+func (a *audit) entry() risk.LogEntry {
+	return risk.LogEntry{Audit: risk.Audit{Score: a.score, Decision: risk.Decision{Floor: -risk.Unreachable}}, Label: risk.LabelOf(!a.good)}
+}
+
+func entriesOf(audits []audit) (entries []risk.LogEntry) {
+	for i := range audits {
+		entries = append(entries, audits[i].entry())
+	}
+	return entries
+}
+
 // Evidence is what one label says of all drafts, and what the gateway's own functions make of it.
 type Evidence struct {
 	Label   string   `json:"label"`
@@ -158,17 +170,17 @@ const scorePlain, scoreFitted = "plain score", "fitted score, cross-validated"
 
 // points are what the frontier tells: the first scores place the grid, the other drafts are its audits.
 func (e *Evidence) points(audits []audit) {
-	in := risk.FrontierInput{Rule: ruleFor(.1)}
 	var first []float64
+	var rest []risk.LogEntry
 	for i, a := range audits {
 		if i < risk.GridScores {
 			first = append(first, a.score)
 			continue
 		}
-		in.Samples = append(in.Samples, risk.Sample{Score: a.score, Floor: -risk.Unreachable, Bad: !a.good})
+		rest = append(rest, a.entry())
 	}
-	in.Grid = risk.GridOf(first)
-	f := risk.FrontierOf(in)
+	k := risk.KeyState{State: risk.State{Grid: risk.GridOf(first)}, Rule: ruleFor(.1)}
+	f := risk.FrontierOf(&k, rest, 0, risk.Economics{})
 	for i := range f.Points {
 		p := &f.Points[i]
 		if !f.Known || !slices.Contains(comparedRates, p.MaxDisagreement) {
@@ -222,10 +234,7 @@ func replay(rate float64, audits []audit) Replay {
 
 // promised is the smallest ε for which audits certify a threshold when they are imported; false if there is none.
 func promised(audits []audit) (float64, bool) {
-	var past []risk.PastAudit
-	for _, a := range audits {
-		past = append(past, risk.PastAudit{Score: a.score, Floor: -risk.Unreachable, Bad: !a.good})
-	}
+	past := entriesOf(audits)
 	for _, rate := range promisedRates {
 		var s risk.State
 		s.ApplyImport(ruleFor(rate), risk.PlanImport(ruleFor(rate), nil, past), time.Unix(1, 0))

@@ -183,11 +183,7 @@ func (m *run) importAudits(ctx context.Context, settings map[string]string, past
 	if err != nil {
 		return err
 	}
-	outcomes := make([]risk.PastAudit, len(past))
-	for i, a := range past {
-		outcomes[i] = risk.PastAudit{Score: a.score, Floor: -risk.Unreachable, Bad: !a.good}
-	}
-	if done, err := store.Certify(ctx, key, risk.PlanImport(ruleFor(rate), nil, outcomes)); err != nil || !done {
+	if done, err := store.Certify(ctx, key, risk.PlanImport(ruleFor(rate), nil, entriesOf(past))); err != nil || !done {
 		return fmt.Errorf("the audits were not imported: %v, %w", done, err)
 	}
 	return m.untilCertified(ctx)

@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,8 +102,8 @@ func (b *Store) states() (out []risk.KeyState) {
 			continue
 		}
 		for class, k := range r.fold.Kinds {
-			if s := k.State.Copy(); s.Version != 0 || s.Alarm != 0 || len(s.Scores) > 0 || s.Warmup.Drafts+s.Warmup.Audits > 0 {
-				out = append(out, risk.KeyState{Key: risk.Key{Route: name, TrafficClass: class}, State: s, Rule: b.Rule(name), Seen: k.Used})
+			if s := k.Copy(); s.Version != 0 || s.Alarm != 0 || len(s.Scores) > 0 || s.Warmup.Drafts+s.Warmup.Audits > 0 {
+				out = append(out, risk.KeyState{Key: risk.Key{Route: name, TrafficClass: class}, State: s, Rule: b.Rule(name)})
 			}
 		}
 	}
@@ -133,27 +132,36 @@ func (b *Store) Log(ctx context.Context, visit func(risk.LogEntry) error) error 
 	return nil
 }
 
-// audits returns the audits of a route's log, the oldest first.
-func (b *Store) audits(ctx context.Context, name string) ([]risk.LogEntry, error) {
-	var pairs risk.Pairs
+// audits returns the audits of a route's log, the oldest first, without those that only taught a score.
+func (b *Store) audits(ctx context.Context, name string) (all []risk.LogEntry, err error) {
+	places := map[string]int{} // by ticket
 	var last risk.ID
-	for more := true; more && len(pairs.Audits) < 2*maxEntries && ctx.Err() == nil; {
+	for more := true; more && len(all) < 2*maxEntries && ctx.Err() == nil; {
 		call, cancel := b.detached(ctx)
 		a, err := b.one(call, ask{Route: name, From: last})
 		cancel()
-		if err = cmp.Or(err, a.Err); err != nil {
+		if err != nil {
 			return nil, err
 		}
 		for i := range a.Found {
-			if m := &a.Found[i]; m.ID != last {
-				pairs.Add(name, m)
+			m := &a.Found[i]
+			e := &m.Entry
+			if m.ID == last || m.Err != nil || e.Check(name) != nil {
+				continue
+			}
+			switch at, known := places[e.Ticket]; {
+			case e.Do == risk.DoOpen && e.Audit.Version != 0 && e.Audit.Score >= e.Audit.Floor:
+				places[e.Audit.Ticket] = len(all)
+				all = append(all, risk.LogEntry{Audit: *e.Audit, When: m.ID.Time(), Served: e.Audit.Score >= e.Audit.Threshold, Label: risk.Lost})
+			case e.Do == risk.DoClose && known && all[at].TrafficClass == e.Class && all[at].Label == risk.Lost:
+				all[at].Label = risk.LabelOf(e.Bad)
 			}
 		}
 		if more = len(a.Found) == page; more {
 			last = a.Found[page-1].ID
 		}
 	}
-	return pairs.Audits, ctx.Err()
+	return all, ctx.Err()
 }
 
 // drafted counts the drafts of warm-ups that are not in the log yet.

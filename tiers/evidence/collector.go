@@ -54,7 +54,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	shown := c.states()
 	if len(shown) > maxSeries {
 		slices.SortFunc(shown, func(a, b risk.KeyState) int {
-			return cmp.Or(b.Seen.Compare(a.Seen), cmp.Compare(a.Key.String(), b.Key.String()))
+			return cmp.Or(b.State.Used.Compare(a.State.Used), cmp.Compare(a.Key.String(), b.Key.String()))
 		})
 		shown = shown[:maxSeries]
 	}

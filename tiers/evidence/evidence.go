@@ -159,9 +159,9 @@ func (b *Store) look(k risk.Key, rule risk.Rule, now time.Time) (v risk.View, ro
 		case known == nil:
 			room = len(r.fold.Kinds) < risk.MaxKinds && !r.fold.Again
 		case !b.alone && now.Sub(seen) > b.Stale(k.Route):
-			v = known.State.StaleView(rule)
+			v = known.StaleView(rule)
 		default:
-			v = known.State.View(rule)
+			v = known.View(rule)
 		}
 	}
 	if v.Seen = seen; b.alone {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -175,6 +176,15 @@ func TestAHistoryWithoutItsBeginningIsNone(t *testing.T) {
 		"trimmed, without a snapshot": func(t *testing.T, r *replica) { r.raw.XTrimMaxLen(t.Context(), keyLog+chat.Route, 10) },
 		"a foreign snapshot": func(t *testing.T, r *replica) {
 			r.raw.XAdd(t.Context(), &redis.XAddArgs{Stream: keySnapshot + chat.Route, ID: r.fold().Last.String(), Values: []string{"s", "{}"}})
+		},
+		"a snapshot with another bit": func(t *testing.T, r *replica) {
+			if err := r.Store.log.Save(t.Context(), chat.Route, r.fold()); err != nil {
+				t.Fatal(err)
+			}
+			saved := r.raw.XRange(t.Context(), keySnapshot+chat.Route, "-", "+").Val()[0]
+			saved.Values["s"] = strings.Replace(saved.Values["s"].(string), `"Op":`, `"Op":1`, 1)
+			r.raw.Del(t.Context(), keySnapshot+chat.Route)
+			r.raw.XAdd(t.Context(), &redis.XAddArgs{Stream: keySnapshot + chat.Route, ID: saved.ID, Values: saved.Values})
 		},
 		"a snapshot of the future": func(t *testing.T, r *replica) {
 			r.raw.XAdd(t.Context(), &redis.XAddArgs{Stream: keySnapshot + chat.Route, ID: "9999999999999-0", Values: []string{"s", "{}"}})

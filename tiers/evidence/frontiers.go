@@ -68,10 +68,8 @@ func (b *Store) Frontiers(ctx context.Context) (risk.Frontiers, error) {
 			return risk.Frontiers{}, err
 		}
 		k := &known[i]
-		all.Frontiers = append(all.Frontiers, risk.FrontierOf(risk.FrontierInput{
-			Key: k.Key, Grid: k.State.Grid, Rule: k.Rule, Samples: samplesOf(audits[k.Key]), PerMinute: perMinute(audits[k.Key], now),
-			Economics: b.Economics(k.Key),
-		}))
+		of := audits[k.Key]
+		all.Frontiers = append(all.Frontiers, risk.FrontierOf(k, of, perMinute(of, now), b.Economics(k.Key)))
 	}
 	f.all, f.at = &all, now
 	return all, nil
@@ -81,15 +79,15 @@ func (b *Store) Frontiers(ctx context.Context) (risk.Frontiers, error) {
 func inFrontier(known []risk.KeyState) (states []risk.KeyState, omitted int) {
 	last := map[string]time.Time{}
 	for i := range known {
-		if k := &known[i]; k.Seen.After(last[k.Key.Route]) {
-			last[k.Key.Route] = k.Seen
+		if k := &known[i]; k.State.Used.After(last[k.Key.Route]) {
+			last[k.Key.Route] = k.State.Used
 		}
 	}
-	states = slices.DeleteFunc(known, func(k risk.KeyState) bool { return last[k.Key.Route].Sub(k.Seen) > inUse })
+	states = slices.DeleteFunc(known, func(k risk.KeyState) bool { return last[k.Key.Route].Sub(k.State.Used) > inUse })
 	if omitted = len(states) - maxFrontierKeys; omitted <= 0 {
 		return states, 0
 	}
-	slices.SortStableFunc(states, func(a, b risk.KeyState) int { return b.Seen.Compare(a.Seen) })
+	slices.SortStableFunc(states, func(a, b risk.KeyState) int { return b.State.Used.Compare(a.State.Used) })
 	states = states[:maxFrontierKeys]
 	slices.SortFunc(states, func(a, b risk.KeyState) int { return strings.Compare(a.Key.String(), b.Key.String()) })
 	return states, omitted
@@ -111,14 +109,6 @@ func (b *Store) auditsOf(ctx context.Context, known []risk.KeyState) (map[risk.K
 		return nil
 	})
 	return audits, err
-}
-
-func samplesOf(entries []risk.LogEntry) (samples []risk.Sample) {
-	for i := range entries {
-		e := &entries[i]
-		samples = append(samples, risk.Sample{Score: e.Score, Floor: e.Floor, Bad: e.Label == risk.Bad, Lost: e.Label == risk.Lost})
-	}
-	return samples
 }
 
 // perMinute returns the rate of audits in the last hour; 0 if fewer than two are known.

@@ -203,7 +203,7 @@ func TestSeriesTellOfTheStatesSeenLast(t *testing.T) {
 	}
 	f := r.fold()
 	for i := range maxSeries {
-		f.Kinds[fmt.Sprintf("b%03d", i)] = &risk.Kind{State: risk.State{Alarm: 2}, Used: time.Now().Add(time.Duration(i+1) * time.Second)}
+		f.Kinds[fmt.Sprintf("b%03d", i)] = &risk.State{Alarm: 2, Used: time.Now().Add(time.Duration(i+1) * time.Second)}
 	}
 	got = shownBy(t, reg)
 	if _, ok := got["audits"+key]; ok || got["alarms_total "+chat.Route+" b000"] != 2 {

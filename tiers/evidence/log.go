@@ -22,12 +22,12 @@ import (
 // with a TTL first. The number in their names rises when the format changes.
 const (
 	// keyRoutes is a sorted set: the routes that have a log, all with the score 0.
-	keyRoutes = "foregate:{fg}:log1:routes"
+	keyRoutes = "foregate:{fg}:log2:routes"
 	// keyLog plus a route is the stream of its entries, each as JSON in one field.
-	keyLog = "foregate:{fg}:log1:of:"
-	// keySnapshot plus a route is a stream of one entry: the states as JSON, under the id of the last entry in them, so
-	// that Redis itself refuses to replace a snapshot by an older one.
-	keySnapshot = "foregate:{fg}:log1:state:"
+	keyLog = "foregate:{fg}:log2:of:"
+	// keySnapshot plus a route is a stream of one entry: the states as JSON and its digest, under the id of the last entry
+	// in them, so that Redis itself refuses to replace a snapshot by an older one.
+	keySnapshot = "foregate:{fg}:log2:state:"
 	maxRoutes   = 256     // in all
 	maxEntries  = 30000   // of a route's log
 	maxEntry    = 2 << 10 // bytes of an entry, so that a log has 59 MiB at most
@@ -40,10 +40,10 @@ type entryLog interface {
 	List(ctx context.Context) ([]string, error)
 	// exchange appends and reads, for several routes in one round trip.
 	exchange(ctx context.Context, asks []ask) ([]answer, error)
-	// Snapshot returns the id and the text of the snapshot of a route; the zero ID is none.
-	Snapshot(ctx context.Context, route string) (risk.ID, string, error)
+	// Snapshot returns the snapshot of a route; an empty fold if there is none; errForeign if it is not what was saved.
+	Snapshot(ctx context.Context, route string) (*risk.Fold, error)
 	// Save replaces the snapshot, unless there is one of the same entry or a later one.
-	Save(ctx context.Context, route string, id risk.ID, text string) error
+	Save(ctx context.Context, route string, f *risk.Fold) error
 }
 
 // ask is what is asked of the log of one route: to append an entry, nil for none, and then for the entries from an id on.
@@ -119,20 +119,32 @@ func parseEntries(cmd *redis.XMessageSliceCmd) (a answer) {
 	return a
 }
 
+// errForeign means that a snapshot is not what a replica saved.
+var errForeign = errors.New("it is not what was saved")
+
 // Snapshot implements [entryLog].
-func (s *stream) Snapshot(ctx context.Context, route string) (id risk.ID, text string, err error) {
+func (s *stream) Snapshot(ctx context.Context, route string) (*risk.Fold, error) {
+	f := &risk.Fold{}
 	found, err := s.Redis.XRevRangeN(ctx, keySnapshot+route, "+", "-", 1).Result()
 	if err != nil || len(found) == 0 {
-		return risk.ID{}, "", err
+		return f, err
 	}
-	text, _ = found[0].Values["s"].(string)
-	id, err = risk.ParseID(found[0].ID)
-	return id, text, err
+	text, _ := found[0].Values["s"].(string)
+	if found[0].Values["d"] != risk.Digest(text) || json.Unmarshal([]byte(text), f) != nil || f.Last.String() != found[0].ID {
+		return nil, errForeign
+	}
+	return f, nil
 }
 
 // Save implements [entryLog].
-func (s *stream) Save(ctx context.Context, route string, id risk.ID, text string) error {
-	err := s.Redis.XAdd(ctx, &redis.XAddArgs{Stream: keySnapshot + route, ID: id.String(), MaxLen: 1, Values: []any{"s", text}}).Err()
+func (s *stream) Save(ctx context.Context, route string, f *risk.Fold) error {
+	text, err := json.Marshal(f)
+	if err != nil || len(text) > maxSnapshot {
+		return fmt.Errorf("evidence: the snapshot of %.200s has %d bytes, want %d at most: %w", route, len(text), maxSnapshot, err)
+	}
+	err = s.Redis.XAdd(ctx, &redis.XAddArgs{
+		Stream: keySnapshot + route, ID: f.Last.String(), MaxLen: 1, Values: []any{"s", text, "d", risk.Digest(string(text))},
+	}).Err()
 	if err != nil && strings.Contains(err.Error(), "equal or smaller") {
 		return nil // another replica was faster
 	}
@@ -192,9 +204,9 @@ func (m *Memory) exchange(_ context.Context, asks []ask) ([]answer, error) {
 }
 
 // Snapshot implements [entryLog].
-func (m *Memory) Snapshot(context.Context, string) (risk.ID, string, error) {
-	return risk.ID{}, "", m.fails()
+func (m *Memory) Snapshot(context.Context, string) (*risk.Fold, error) {
+	return &risk.Fold{}, m.fails()
 }
 
 // Save implements [entryLog].
-func (m *Memory) Save(context.Context, string, risk.ID, string) error { return nil }
+func (m *Memory) Save(context.Context, string, *risk.Fold) error { return nil }

@@ -33,10 +33,10 @@ func TestARecordIsReplacedOnlyWhileItIsTheOneThatWasRead(t *testing.T) {
 }
 
 // pastOf are audits of scores from 0 to 1 of which the every-th is bad.
-func pastOf(n, every int) []risk.PastAudit {
-	past := make([]risk.PastAudit, n)
+func pastOf(n, every int) []risk.LogEntry {
+	past := make([]risk.LogEntry, n)
 	for i := range past {
-		past[i] = risk.PastAudit{Score: float64(i%100+1) / 100, Floor: -risk.Unreachable, Bad: i%every == 0}
+		past[i].Score, past[i].Floor, past[i].Label = float64(i%100+1)/100, -risk.Unreachable, risk.LabelOf(i%every == 0)
 	}
 	return past
 }

@@ -114,7 +114,7 @@ func TestAReplicaThatJoinsLateComesToTheSameState(t *testing.T) {
 		t.Fatalf("%d snapshots, the last one %d entries ago", len(saved), r.fold().Unsaved)
 	}
 	// An older snapshot never replaces a newer one.
-	if err := r.Store.log.Save(t.Context(), chat.Route, risk.ID{MS: 1, Seq: 0}, "old"); err != nil {
+	if err := r.Store.log.Save(t.Context(), chat.Route, &risk.Fold{Last: risk.ID{MS: 1, Seq: 0}}); err != nil {
 		t.Fatal(err)
 	}
 	if now := r.raw.XRange(t.Context(), keySnapshot+chat.Route, "-", "+").Val(); len(now) != 1 || now[0].ID != saved[0].ID {

@@ -3,7 +3,6 @@ package evidence
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -66,15 +65,14 @@ func (b *Store) ready(ctx context.Context, r *route) error {
 	if r.fold != nil {
 		return nil
 	}
-	asked := b.Now()
-	f, err := b.load(ctx, r.name)
-	if errors.Is(err, errLost) && !r.lost {
-		_ = b.lose(r) // counted
-	}
+	f, asked, err := b.load(ctx, r.name)
 	switch {
+	case errors.Is(err, errLost) && !r.lost:
+		_ = b.lose(r) // counted
 	case err != nil && !errors.Is(err, errLost):
 		return b.failed(err)
-	case err != nil, r.lost && f.Began.Compare(r.was) <= 0:
+	}
+	if err != nil || r.lost && f.Began.Compare(r.was) <= 0 {
 		return b.begin(ctx, r)
 	}
 	b.adopt(r, f, asked)
@@ -96,8 +94,8 @@ func (b *Store) begin(ctx context.Context, r *route) error {
 	e := risk.Entry{Do: risk.DoBegin, Again: r.lost, Record: r.record}
 	f, asked := &risk.Fold{}, b.Now()
 	a, err := b.one(ctx, ask{Route: r.name, Add: &e, From: risk.ID{MS: math.MaxInt64}})
-	if err != nil || a.Err != nil {
-		return b.failed(cmp.Or(err, a.Err))
+	if err != nil {
+		return b.failed(err)
 	}
 	_, _ = f.Apply(r.name, &risk.Message{ID: a.Added, Entry: e}) // it is valid
 	b.adopt(r, f, asked)
@@ -110,38 +108,51 @@ func (b *Store) one(ctx context.Context, a ask) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answers[0], nil
+	return answers[0], answers[0].Err
 }
 
-// load folds the whole log of a route, from its snapshot on.
-func (b *Store) load(ctx context.Context, name string) (*risk.Fold, error) {
-	id, text, err := b.log.Snapshot(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	f := &risk.Fold{}
-	if id != (risk.ID{}) {
-		f, err = risk.ParseFold(text, id)
-	}
-	if err != nil {
+// load folds the whole log of a route, from its snapshot on, and returns when it was read.
+func (b *Store) load(ctx context.Context, name string) (*risk.Fold, time.Time, error) {
+	f, err := b.log.Snapshot(ctx, name)
+	if errors.Is(err, errForeign) {
 		b.metrics.note(problemForeign, fmt.Errorf("the snapshot of %.200s: %w", name, err))
-		return nil, errLost
+		err = errLost
 	}
-	for more := true; more; {
-		a, err := b.one(ctx, ask{Route: name, From: f.Last})
-		if err == nil {
-			_, more, err = b.took(f, name, a)
-		}
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	_, asked, err := b.read(ctx, name, f, nil)
+	return f, asked, err
+}
+
+// read appends an entry, unless it is nil, and folds all that the log has. It returns the entry's result, and when it asked
+// last.
+func (b *Store) read(ctx context.Context, name string, f *risk.Fold, e *risk.Entry) (result string, asked time.Time, err error) {
+	var own risk.ID
+	for more := true; more; e = nil {
+		asked = b.Now()
+		a, err := b.one(ctx, ask{Route: name, Add: e, From: f.Last})
 		if err != nil {
-			return nil, err
+			return "", asked, err
 		}
+		if e != nil {
+			own = a.Added
+		}
+		a.Added = own
+		var got string
+		if got, more, err = b.took(f, name, a); err != nil {
+			return "", asked, err
+		}
+		result = cmp.Or(got, result)
 	}
-	return f, nil
+	return result, asked, nil
 }
 
 // took folds an answer, and returns the result of the own entry if it is there, and whether there are more entries. It
 // returns errLost if the entries do not go on where the fold ends, or nothing begins the evidence.
 func (b *Store) took(f *risk.Fold, name string, a answer) (result string, more bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if a.Err != nil {
 		return "", false, a.Err
 	}
@@ -169,39 +180,22 @@ func (b *Store) took(f *risk.Fold, name string, a answer) (result string, more b
 
 // advance appends an entry, unless it is nil, folds all that the log has, and returns the entry's result. The caller has
 // the route.
-func (b *Store) advance(ctx context.Context, r *route, e *risk.Entry) (result string, err error) {
-	var own risk.ID
-	for more := true; more; e = nil {
-		asked := b.Now()
-		a, err := b.one(ctx, ask{Route: r.name, Add: e, From: r.fold.Last})
-		if err != nil {
-			return "", b.failed(err)
-		}
-		if e != nil {
-			own = a.Added
-		}
-		a.Added = own
-		var got string
-		if got, more, err = b.fold(r, a, asked); err != nil {
-			return "", err
-		}
-		result = cmp.Or(got, result)
-	}
-	return result, nil
+func (b *Store) advance(ctx context.Context, r *route, e *risk.Entry) (string, error) {
+	result, asked, err := b.read(ctx, r.name, r.fold, e)
+	return result, b.ended(r, asked, err)
 }
 
-// fold folds an answer to what was asked at a time into the evidence in force. The caller has the route.
-func (b *Store) fold(r *route, a answer, asked time.Time) (result string, more bool, err error) {
-	b.mu.Lock()
-	result, more, err = b.took(r.fold, r.name, a)
-	if err == nil && !more {
-		r.at = asked
-	}
-	b.mu.Unlock()
+// ended takes down how a read of a route's log ended that was asked for at a time. The caller has the route.
+func (b *Store) ended(r *route, asked time.Time, err error) error {
 	if errors.Is(err, errLost) {
-		return "", false, b.lose(r)
+		return b.lose(r)
 	}
-	return result, more, b.failed(err)
+	if err == nil {
+		b.mu.Lock()
+		r.at = asked
+		b.mu.Unlock()
+	}
+	return b.failed(err)
 }
 
 // detached returns the context of a call.
@@ -282,12 +276,15 @@ func (b *Store) Tick(ctx context.Context) error {
 	answers, of := b.log.exchange(call, asks)
 	err = cmp.Or(err, b.failed(of))
 	for i, a := range answers {
-		_, more, of := b.fold(mine[i], a, asked)
+		r := mine[i]
+		_, more, of := b.took(r.fold, r.name, a)
 		if of == nil && more {
-			_, of = b.advance(ctx, mine[i], nil)
+			_, of = b.advance(ctx, r, nil)
+		} else {
+			of = b.ended(r, asked, of)
 		}
 		if of == nil {
-			of = b.save(ctx, mine[i])
+			of = b.save(ctx, r)
 		}
 		err = cmp.Or(err, of)
 	}
@@ -320,18 +317,11 @@ func (b *Store) save(ctx context.Context, r *route) error {
 	if r.fold.Unsaved < saveEvery || b.alone || rand.IntN(4) != 0 {
 		return nil
 	}
-	text, err := json.Marshal(r.fold)
-	if err == nil && len(text) > maxSnapshot {
-		err = fmt.Errorf("evidence: the snapshot of %.200s has %d bytes, want %d at most", r.name, len(text), maxSnapshot)
-	}
 	ctx, cancel := b.detached(ctx)
 	defer cancel()
-	if err == nil {
-		err = b.log.Save(ctx, r.name, r.fold.Last, string(text))
-	}
-	if err != nil {
+	if err := b.log.Save(ctx, r.name, r.fold); err != nil {
 		return b.failed(err)
 	}
-	_, err = b.advance(ctx, r, &risk.Entry{Do: risk.DoSaved})
+	_, err := b.advance(ctx, r, &risk.Entry{Do: risk.DoSaved})
 	return err
 }

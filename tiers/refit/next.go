@@ -192,7 +192,7 @@ func (h history) collect(in *Input) Step {
 	}
 	for i := range in.States { // a class that serves drafts and has no evidence for the candidate would lose them
 		k := &in.States[i]
-		if k.Key == plan.ScoredBy(k.Key, in.Progress.Live.Version) && k.Seen.After(p.Fitted) && k.State.View(in.Rule).Serves() {
+		if k.Key == plan.ScoredBy(k.Key, in.Progress.Live.Version) && k.State.Used.After(p.Fitted) && k.State.View(in.Rule).Serves() {
 			ready = ready && certified[plan.ScoredBy(k.Key, 0)]
 		}
 	}
@@ -209,8 +209,8 @@ func (h history) collect(in *Input) Step {
 type class struct {
 	key    risk.Key // by the plain score
 	live   risk.View
-	past   []risk.PastAudit // by the candidate's score
-	scores []float64        // by the score in force
+	past   []risk.LogEntry // by the candidate's score
+	scores []float64       // by the score in force
 	newest time.Time
 }
 
@@ -219,7 +219,7 @@ func (h history) classes(in *Input) []*class {
 	var all []*class
 	for _, e := range h.entries {
 		live, known := in.liveScore(e)
-		if !e.When.After(in.Progress.Fitted) || !isFullRange(e) || !known {
+		if !e.When.After(in.Progress.Fitted) || !e.IsFullRange() || !known {
 			continue
 		}
 		key := plan.ScoredBy(e.Key, 0)
@@ -229,7 +229,9 @@ func (h history) classes(in *Input) []*class {
 			all = append(all, &class{key: key, live: in.liveView(key)})
 		}
 		c := all[i]
-		c.past = append(c.past, risk.PastAudit{Score: float64(in.Progress.Candidate.Score(featuresOf(e))), Floor: -risk.Unreachable, Bad: e.Label != risk.Good})
+		judged := *e
+		judged.Score = float64(in.Progress.Candidate.Score(featuresOf(e)))
+		c.past = append(c.past, judged)
 		c.scores, c.newest = append(c.scores, live), e.When
 	}
 	return all

@@ -2,6 +2,7 @@ package refit
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,12 +35,10 @@ func candidate(t *testing.T, law population, seed uint64) *run {
 // serving is a live state that serves by a threshold of the plain score.
 func serving(lambda float64, seen time.Time) risk.KeyState {
 	var s risk.State
-	var past []risk.PastAudit
-	for range 300 {
-		past = append(past, risk.PastAudit{Score: lambda, Floor: -risk.Unreachable})
-	}
-	s.ApplyImport(usual, risk.PlanImport(usual, risk.Grid{lambda}, past), seen)
-	return risk.KeyState{Key: chat, State: s, Rule: usual, Seen: seen}
+	good := risk.LogEntry{Audit: risk.Audit{Score: lambda, Decision: risk.Decision{Floor: -risk.Unreachable}}, Label: risk.Good}
+	s.ApplyImport(usual, risk.PlanImport(usual, risk.Grid{lambda}, slices.Repeat([]risk.LogEntry{good}, 300)), seen)
+	s.Used = seen
+	return risk.KeyState{Key: chat, State: s, Rule: usual}
 }
 
 func TestAScoreThatTellsMoreIsPromotedOnceItIsCertified(t *testing.T) {
@@ -95,7 +94,7 @@ func TestAClassThatServesDraftsMustNotLoseThem(t *testing.T) {
 	if s := r.round(t); s.Do != Wait {
 		t.Errorf("%s: a class without evidence for the candidate would lose its certificate", s.Do)
 	}
-	other.Seen = time.Unix(1, 0)
+	other.State.Used = time.Unix(1, 0)
 	r.states[0] = other
 	if s := r.round(t); s.Do != Promote {
 		t.Errorf("%s: the class is not in use any more", s.Do)

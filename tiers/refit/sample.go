@@ -49,7 +49,7 @@ func (s *Samples) Add(e *risk.LogEntry) {
 	}
 	if e.Label != risk.Lost && len(e.Features) == len(accept.Features{}) {
 		s.Labelled = append(s.Labelled, Sample{Features: featuresOf(e), Score: e.Score, Good: e.Label == risk.Good, Greedy: plan.IsGreedy(e.TrafficClass)})
-		s.fullRange = append(s.fullRange, isFullRange(e))
+		s.fullRange = append(s.fullRange, e.IsFullRange())
 	}
 }
 
@@ -58,6 +58,3 @@ func featuresOf(e *risk.LogEntry) (f accept.Features) {
 	copy(f[:], e.Features)
 	return f
 }
-
-// isFullRange reports whether the audit was of a random one of all drafts.
-func isFullRange(e *risk.LogEntry) bool { return e.Floor <= -risk.Unreachable }

@@ -115,7 +115,6 @@ type KeyState struct {
 	Key   Key
 	State State
 	Rule  Rule
-	Seen  time.Time // last use
 }
 
 // LogEntry is one audit with its outcome. As JSON it is a line of foregate risk export; names and meanings of the fields
@@ -153,26 +152,5 @@ func (e *LogEntry) Check() error {
 	return e.Audit.Check()
 }
 
-// Pairs collects the audits of a log, the oldest first, each with its outcome. Those that only taught a score are none.
-type Pairs struct {
-	Audits []LogEntry
-	places map[string]int // by ticket
-}
-
-// Add adds an entry of a route's log. Foreign ones are passed over.
-func (p *Pairs) Add(route string, m *Message) {
-	e := &m.Entry
-	if m.Err != nil || e.Check(route) != nil {
-		return
-	}
-	if p.places == nil {
-		p.places = map[string]int{}
-	}
-	switch at, known := p.places[e.Ticket]; {
-	case e.Do == DoOpen && e.Audit.Version != 0 && e.Audit.Score >= e.Audit.Floor:
-		p.places[e.Audit.Ticket] = len(p.Audits)
-		p.Audits = append(p.Audits, LogEntry{Audit: *e.Audit, When: m.ID.Time(), Served: e.Audit.Score >= e.Audit.Threshold, Label: Lost})
-	case e.Do == DoClose && known && p.Audits[at].TrafficClass == e.Class && p.Audits[at].Label == Lost:
-		p.Audits[at].Label = LabelOf(e.Bad)
-	}
-}
+// IsFullRange reports whether the audit was of a random one of all drafts, whatever its score.
+func (e *LogEntry) IsFullRange() bool { return e.Floor <= -Unreachable }

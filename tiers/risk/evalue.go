@@ -64,13 +64,28 @@ func logMean(terms []float64) float64 {
 // to high at every moment with probability 1 − delta, half of which is for each side. It is made
 // of the same e-values: the values of ε that neither refutes. 0 and 1 where n is 0.
 func Interval(n, k int, delta float64) (low, high float64) {
-	if n <= 0 {
-		return 0, 1
+	return lowerBound(n, k, delta/2), upperBound(n, k, delta/2)
+}
+
+// lowerBound is the largest ε that n audits, k of them bad, refute at delta from above: the probability is not below it at any
+// moment with probability 1 − delta. It is 0 without audits.
+func lowerBound(n, k int, delta float64) float64 {
+	need := math.Log(1 / delta)
+	return edge(share(k, n), 0, func(eps float64) bool { return LogUpperE(n, k, eps) < need })
+}
+
+// upperBound is the smallest ε that they refute at delta. It is 1 without audits.
+func upperBound(n, k int, delta float64) float64 {
+	need := math.Log(1 / delta)
+	return edge(share(k, n), 1, func(eps float64) bool { return LogE(n, k, eps) < need })
+}
+
+// share returns part/whole, and 0 if whole is 0.
+func share(part, whole int) float64 {
+	if whole <= 0 {
+		return 0
 	}
-	need, seen := math.Log(2/delta), float64(k)/float64(n)
-	high = edge(seen, 1, func(eps float64) bool { return LogE(n, k, eps) < need })
-	low = edge(seen, 0, func(eps float64) bool { return LogUpperE(n, k, eps) < need })
-	return low, high
+	return float64(part) / float64(whole)
 }
 
 // edge is where, on the way from what was seen to the end, stands ceases to hold; the end where

@@ -3,35 +3,24 @@ package risk
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 	"time"
 )
-
-// errForeign means what no replica writes.
-var errForeign = errors.New("risk: not what was written")
 
 // MaxKinds is the largest number of traffic classes of a route.
 const MaxKinds = 1024
 
 // Fold is what the log of a route comes to, up to an entry. It is a pure function of the entries and their ids: replicas
-// that have folded the same log, from its beginning or from a snapshot, have the same. As JSON it is a snapshot.
+// that have folded the same log, from its beginning or from a snapshot, have the same. As JSON it is a snapshot, and
+// all of it comes back from that.
 type Fold struct {
-	Began   ID               // the entry with which the evidence begins; zero: none yet, so no entry counts
-	Again   bool             // that entry told of a loss
-	Last    ID               // the last entry
-	Unsaved int              // entries since the last snapshot
-	Kinds   map[string]*Kind // by traffic class, at most MaxKinds
-	Record  string           // of the refits
-}
-
-// Kind is the state of one traffic class.
-type Kind struct {
-	State State
-	Used  time.Time // last use
-	Began int64     // of the warm-up, and
-	Ended WarmupEnd // why it ended: JSON leaves both out of a state
+	Began   ID                // the entry with which the evidence begins; zero: none yet, so no entry counts
+	Again   bool              // that entry told of a loss
+	Last    ID                // the last entry
+	Unsaved int               // entries since the last snapshot
+	Kinds   map[string]*State // by traffic class, at most MaxKinds
+	Record  string            // of the refits
 }
 
 const (
@@ -62,7 +51,7 @@ func (f *Fold) Apply(route string, m *Message) (result string, err error) {
 	now := m.ID.Time()
 	switch {
 	case e.Do == DoBegin:
-		*f = Fold{Began: m.ID, Again: e.Again, Last: m.ID, Kinds: map[string]*Kind{}, Record: e.Record}
+		*f = Fold{Began: m.ID, Again: e.Again, Last: m.ID, Kinds: map[string]*State{}, Record: e.Record}
 	case f.Began == ID{}, e.Do == DoRefits && Digest(f.Record) != e.Was:
 		return Nothing, nil
 	case e.Do == DoRefits:
@@ -80,17 +69,16 @@ func (f *Fold) Apply(route string, m *Message) (result string, err error) {
 
 // reset forgets a class, but not that its warm-up began.
 func (f *Fold) reset(class string) {
-	if k := f.Kinds[class]; k != nil {
-		w := k.State.Warmup
-		k.State = State{Warmup: Warmup{Began: w.Began, Ended: w.Ended}}
+	if s := f.Kinds[class]; s != nil {
+		*s = State{Used: s.Used, Warmup: Warmup{Began: s.Warmup.Began, Ended: s.Warmup.Ended}}
 	}
 }
 
 // kindOf returns the state of an entry's class; nil if it is unknown and must be, or there are too many.
-func (f *Fold) kindOf(e *Entry, now time.Time) *Kind {
-	k := f.Kinds[e.Class]
-	if k != nil || e.Do == DoClose {
-		return k
+func (f *Fold) kindOf(e *Entry, now time.Time) *State {
+	s := f.Kinds[e.Class]
+	if s != nil || e.Do == DoClose {
+		return s
 	}
 	f.tidy(now, keptFor)
 	if len(f.Kinds) >= MaxKinds {
@@ -99,33 +87,28 @@ func (f *Fold) kindOf(e *Entry, now time.Time) *Kind {
 	if len(f.Kinds) >= MaxKinds {
 		return nil
 	}
-	k = &Kind{}
+	s = &State{}
 	if f.Again && now.Sub(f.Began.Time()) < noWarmup {
-		k.State.Warmup = Warmup{Began: now.UnixMicro(), Ended: WarmupCertified}
+		s.Warmup = Warmup{Began: now.UnixMicro(), Ended: WarmupCertified}
 	}
-	f.Kinds[e.Class] = k
-	return k
+	f.Kinds[e.Class] = s
+	return s
 }
 
 // tidy deletes kinds that were not used for some time.
 func (f *Fold) tidy(now time.Time, kept time.Duration) {
-	for class, k := range f.Kinds {
-		if now.Sub(k.Used) > kept {
-			delete(f.Kinds, class)
-		}
-	}
+	maps.DeleteFunc(f.Kinds, func(_ string, s *State) bool { return now.Sub(s.Used) > kept })
 }
 
-// apply folds an entry about the kind, which is nil if there is no room for it.
-func (k *Kind) apply(e *Entry, now time.Time) string {
+// apply folds an entry about the traffic class, which is nil if there is no room for it.
+func (s *State) apply(e *Entry, now time.Time) string {
 	switch {
-	case k == nil && e.Do == DoClose:
+	case s == nil && e.Do == DoClose:
 		return Lost
-	case k == nil:
+	case s == nil:
 		return string(Full)
 	}
-	defer func() { k.Used, k.Began, k.Ended = now, k.State.Warmup.Began, k.State.Warmup.Ended }()
-	s := &k.State
+	s.Used = now
 	switch e.Do {
 	case DoOpen:
 		d := e.Audit.Decision
@@ -151,29 +134,8 @@ func (k *Kind) apply(e *Entry, now time.Time) string {
 	return Done
 }
 
-// Digest identifies a record.
-func Digest(record string) string {
-	sum := sha256.Sum256([]byte(record))
+// Digest identifies a record, or another text that is stored.
+func Digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:8])
-}
-
-// ParseFold reads a snapshot, up to an entry.
-func ParseFold(text string, id ID) (*Fold, error) {
-	f := &Fold{}
-	if err := json.Unmarshal([]byte(text), f); err != nil {
-		return nil, err
-	}
-	if f.Began == (ID{}) || f.Last != id || f.Kinds == nil || len(f.Kinds) > MaxKinds {
-		return nil, errForeign
-	}
-	for _, k := range f.Kinds {
-		if k == nil {
-			return nil, errForeign
-		}
-		k.State.Warmup.Began, k.State.Warmup.Ended = k.Began, k.Ended
-		if err := k.State.Check(); err != nil {
-			return nil, err
-		}
-	}
-	return f, nil
 }

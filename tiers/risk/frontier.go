@@ -8,25 +8,6 @@ import (
 // OfferedRates are the values of ε that a [Frontier] compares.
 var OfferedRates = [...]float64{.01, .02, .03, .05, .08, .10, .15, .20, .30}
 
-// Sample is one audit as a frontier counts it.
-type Sample struct {
-	Score float64 // one that is not finite is below every threshold
-	Floor float64 // lowest audited score; at or below -[Unreachable]: a full-range audit, whose draft is a random one of all drafts
-	Bad   bool
-	Lost  bool // it has no outcome
-}
-
-// FrontierInput is what a [Frontier] is made from: all audits of one key and one grid since the grid was placed, or since
-// the last drift alarm, and what its requests are like.
-type FrontierInput struct {
-	Key       Key
-	Grid      Grid
-	Samples   []Sample
-	Rule      Rule    // in force
-	PerMinute float64 // audits; 0: unknown
-	Economics Economics
-}
-
 // Economics is what is known of the requests of one key.
 type Economics struct {
 	Label  string  // what counts as disagreement (risk.label)
@@ -101,6 +82,7 @@ type ThresholdEvidence struct {
 	Audits    int     `json:"-"`              // with a score of λ_j or more and a floor of λ_j or less
 	Bad       int     `json:"-"`              // of these
 	Lost      int     `json:"-"`              // of these
+	above     int     // full-range audits with such a score
 }
 
 // FrontierPoint is what one ε would give. An index is that of a threshold; 0 is none: no draft is served.
@@ -121,38 +103,35 @@ type FrontierPoint struct {
 	High     int `json:"-"` // loosest threshold that is not refuted
 }
 
-// FrontierOf computes a frontier. With fewer outcomes than [minOutcomes] its ranges are 0 … 1 and it is not Known.
-func FrontierOf(in FrontierInput) Frontier {
-	delta := in.Rule.ErrorProbability
+// FrontierOf computes the frontier of a key from all its audits by its grid since that was placed, or since the last drift
+// alarm. perMinute is their rate, 0 if it is unknown. With fewer outcomes than [minOutcomes] its ranges are 0 … 1 and it is
+// not Known.
+func FrontierOf(k *KeyState, audits []LogEntry, perMinute float64, e Economics) Frontier {
+	grid, r := k.State.Grid, k.Rule
 	f := Frontier{
-		Key: in.Key, Label: in.Economics.Label, MaxDisagreement: in.Rule.MaxDisagreement, ErrorProbability: delta,
-		Audits: len(in.Samples), Priced: in.Economics.Priced, Thresholds: make([]ThresholdEvidence, len(in.Grid)),
+		Key: k.Key, Label: e.Label, MaxDisagreement: r.MaxDisagreement, ErrorProbability: r.ErrorProbability,
+		Audits: len(audits), Priced: e.Priced, Thresholds: make([]ThresholdEvidence, len(grid)),
 	}
-	if in.Economics.PerDay > 0 {
-		f.RequestsPerDay = &in.Economics.PerDay
+	if e.PerDay > 0 {
+		f.RequestsPerDay = &e.PerDay
 	}
-	above := make([]int, len(in.Grid)) // full-range audits that each threshold accepts
-	for i := range in.Samples {
-		f.count(in.Grid, &in.Samples[i], above)
+	for i := range audits {
+		f.count(grid, &audits[i])
 	}
-	f.Known = f.Audits-f.Lost >= minOutcomes && len(in.Grid) > 0
+	f.Known = f.Audits-f.Lost >= minOutcomes && len(grid) > 0
 	for j := range f.Thresholds {
-		t := &f.Thresholds[j]
-		t.Threshold = in.Grid[j]
-		t.estimate(j+1, above[j], f.FullRange)
-		if f.Known {
-			t.bounds(above[j], f.FullRange, delta)
-		}
+		f.Thresholds[j].Threshold = grid[j]
+		f.estimate(j + 1)
 	}
-	f.Needed = math.Ceil(allGoodFactor * RequiredAudits(0, in.Rule.MaxDisagreement, in.Rule.ErrorProbability/(2*gridSize)) / f.fraction(lookTo(0)))
-	for _, eps := range offered(in.Rule.MaxDisagreement) {
-		p := f.point(eps, in.Rule)
-		p.InForce, p.Certified = eps == in.Rule.MaxDisagreement, p.Low > 0
-		if p.MoreAudits != nil && in.PerMinute > 0 {
-			p.Seconds = new(60 * *p.MoreAudits / in.PerMinute)
+	f.Needed = math.Ceil(allGoodFactor * RequiredAudits(0, r.MaxDisagreement, r.ErrorProbability/(2*gridSize)) / f.fraction(lookTo(0)))
+	for _, eps := range offered(r.MaxDisagreement) {
+		p := f.point(eps, r)
+		p.InForce, p.Certified = eps == r.MaxDisagreement, p.Low > 0
+		if p.MoreAudits != nil && perMinute > 0 {
+			p.Seconds = new(60 * *p.MoreAudits / perMinute)
 		}
-		if f.Known && in.Economics.PerDay > 0 {
-			p.save(&in.Economics)
+		if f.Known && e.PerDay > 0 {
+			p.save(&e)
 		}
 		f.Points = append(f.Points, p)
 	}
@@ -189,60 +168,43 @@ func offered(inForce float64) []float64 {
 	return slices.Compact(all)
 }
 
-// count adds one sample.
-func (f *Frontier) count(g Grid, s *Sample, above []int) {
-	finite, full := !math.IsNaN(s.Score) && !math.IsInf(s.Score, 0), s.Floor <= -Unreachable
-	switch {
-	case s.Lost:
-		f.Lost++
-	case s.Bad:
-		f.Bad++
+// count adds one audit. A score that is not finite is below every threshold.
+func (f *Frontier) count(g Grid, e *LogEntry) {
+	lost, bad, full := 0, 0, 0
+	switch e.Label {
+	case Lost:
+		lost = 1
+	case Bad:
+		bad = 1
 	}
-	if full {
-		f.FullRange++
+	if e.IsFullRange() {
+		full = 1
 	}
-	if !finite {
+	f.Lost, f.Bad, f.FullRange = f.Lost+lost, f.Bad+bad, f.FullRange+full
+	for j := len(g) - 1; j >= 0 && e.Score >= g[j] && !math.IsInf(e.Score, 0); j-- {
+		t := &f.Thresholds[j]
+		t.above += full
+		if e.Floor <= g[j] {
+			t.Audits, t.Lost, t.Bad = t.Audits+1, t.Lost+lost, t.Bad+bad
+		}
+	}
+}
+
+// estimate sets the estimates of threshold j, and their ranges, each at its part of δ; ranges that say nothing while the
+// frontier is not Known. The scores that placed the grid count for the share as full-range audits do.
+func (f *Frontier) estimate(j int) {
+	t, delta := &f.Thresholds[j-1], f.ErrorProbability
+	t.Risk = Range{0, share(t.Bad, t.Audits-t.Lost), 1}
+	t.Share = Range{0, (float64(t.above) + GridScores*AcceptanceShare(j)) / float64(f.FullRange+GridScores), 1}
+	if !f.Known {
 		return
 	}
-	for j := len(g) - 1; j >= 0 && s.Score >= g[j]; j-- {
-		if full {
-			above[j]++
-		}
-		if !(s.Floor <= g[j]) {
-			continue
-		}
-		t := &f.Thresholds[j]
-		t.Audits++
-		switch {
-		case s.Lost:
-			t.Lost++
-		case s.Bad:
-			t.Bad++
-		}
+	t.Risk.Low, t.Risk.High = lowerBound(t.Audits, t.Bad, delta/(4*gridSize)), upperBound(t.Audits, t.Bad+t.Lost, delta/(2*gridSize))
+	t.Share.Low, t.Share.High = shareInterval(f.FullRange, t.above, delta/(4*gridSize))
+	for _, r := range []*Range{&t.Risk, &t.Share} {
+		r.Estimate = max(r.Low, min(r.Estimate, r.High))
 	}
 }
-
-// estimate sets the estimates of threshold j, with ranges that say nothing. The scores that placed the grid count for the
-// share as full-range audits do.
-func (t *ThresholdEvidence) estimate(j, above, full int) {
-	t.Risk = Range{0, share(t.Bad, t.Audits-t.Lost), 1}
-	t.Share = Range{0, (float64(above) + GridScores*AcceptanceShare(j)) / float64(full+GridScores), 1}
-}
-
-// bounds sets the ranges, each at its part of δ.
-func (t *ThresholdEvidence) bounds(above, full int, delta float64) {
-	if t.Audits > 0 {
-		t.Risk.High = bound(t.Audits, t.Bad+t.Lost, delta/(2*gridSize))
-		need := math.Log(4 * gridSize / delta)
-		t.Risk.Low = edge(share(t.Bad, t.Audits), 0, func(eps float64) bool { return LogUpperE(t.Audits, t.Bad, eps) < need })
-		t.Risk.Estimate = within(t.Risk)
-	}
-	t.Share.Low, t.Share.High = shareInterval(full, above, delta/(4*gridSize))
-	t.Share.Estimate = within(t.Share)
-}
-
-// within returns the estimate, moved into its interval.
-func within(r Range) float64 { return max(r.Low, min(r.Estimate, r.High)) }
 
 // fraction returns the share of audits that count for index j. Too few audits are not believed.
 func (f *Frontier) fraction(j int) float64 {
@@ -273,8 +235,9 @@ func (f *Frontier) point(eps float64, r Rule) FrontierPoint {
 	}
 	p.Estimate = max(p.Low, min(p.Estimate, p.High))
 	p.Share = Range{f.share(p.Low).Low, f.share(p.Estimate).Estimate, f.share(p.High).High}
-	p.Risk = f.Thresholds[max(p.Estimate, 1)-1].Risk
-	switch t := f.Thresholds[max(p.Estimate, 1)-1]; {
+	t := &f.Thresholds[max(p.Estimate, 1)-1]
+	p.Risk = t.Risk
+	switch {
 	case p.Estimate == 0:
 	case p.Estimate <= p.Low:
 		p.MoreAudits = new(0.0)

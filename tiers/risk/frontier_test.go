@@ -35,7 +35,7 @@ type audited struct {
 	rng  *rand.Rand
 	lose float64
 	grid Grid
-	all  []Sample
+	all  []LogEntry
 }
 
 func newAudited(law population, lose float64, seed, run uint64) *audited {
@@ -51,17 +51,23 @@ func newAudited(law population, lose float64, seed, run uint64) *audited {
 // audit adds samples.
 func (a *audited) audit(samples int) {
 	for to := len(a.all) + samples; len(a.all) < to; {
-		s := Sample{Floor: -Unreachable}
+		floor := float64(-Unreachable)
 		if a.rng.Float64() >= .2 {
-			s.Floor = a.grid.At(min(lookAhead+len(a.all)/150, len(a.grid)))
+			floor = a.grid.At(min(lookAhead+len(a.all)/150, len(a.grid)))
 		}
 		score, bad := a.law.draw(a.rng)
-		s.Score, s.Bad = score, bad
-		s.Lost = bad && a.rng.Float64() < a.lose
-		if score >= s.Floor {
-			a.all = append(a.all, s)
+		label := LabelOf(bad)
+		if bad && a.rng.Float64() < a.lose {
+			label = Lost
+		}
+		if score >= floor {
+			a.all = append(a.all, past(score, floor, label))
 		}
 	}
+}
+
+func (a *audited) frontier() Frontier {
+	return FrontierOf(&KeyState{State: State{Grid: a.grid}, Rule: frontierRule}, a.all, 0, Economics{})
 }
 
 // truth is the loosest index with a risk of ε or less, and the share of drafts that it accepts.
@@ -101,13 +107,13 @@ func wilson(n, k int) (low, high float64) {
 }
 
 // rivalOf replaces the intervals of a frontier by Wilson's, and what follows from them.
-func rivalOf(f *Frontier, in FrontierInput) Frontier {
+func (a *audited) rivalOf(f *Frontier) Frontier {
 	rival := Frontier{Known: true, Thresholds: append([]ThresholdEvidence(nil), f.Thresholds...)}
 	for j := range rival.Thresholds {
 		t := &rival.Thresholds[j]
 		t.Risk.Low, t.Risk.High = wilson(t.Audits-t.Lost, t.Bad)
 		above := 0
-		for _, s := range in.Samples {
+		for _, s := range a.all {
 			if s.Floor <= -Unreachable && s.Score >= t.Threshold {
 				above++
 			}
@@ -115,7 +121,7 @@ func rivalOf(f *Frontier, in FrontierInput) Frontier {
 		t.Share.Low, t.Share.High = wilson(f.FullRange, above)
 	}
 	for _, p := range f.Points {
-		rival.Points = append(rival.Points, rival.point(p.MaxDisagreement, in.Rule))
+		rival.Points = append(rival.Points, rival.point(p.MaxDisagreement, frontierRule))
 	}
 	return rival
 }
@@ -143,11 +149,10 @@ type looked struct {
 func (a *audited) looks() (l looked) {
 	for range 40 {
 		a.audit(50)
-		in := FrontierInput{Grid: a.grid, Samples: a.all, Rule: frontierRule}
-		f := FrontierOf(in)
+		f := a.frontier()
 		l.missed = l.missed || !a.covered(&f)
 		if !l.rivalMissed {
-			rival := rivalOf(&f, in)
+			rival := a.rivalOf(&f)
 			l.rivalMissed = !a.covered(&rival)
 		}
 		for j := range f.Thresholds {
@@ -202,16 +207,16 @@ func TestAFrontierOfLostAuditsSaysNothing(t *testing.T) {
 	a := newAudited(usual, 0, proofSeed, 2)
 	a.audit(2000)
 	for i := range a.all {
-		a.all[i].Lost = true
+		a.all[i].Label = Lost
 	}
-	f := FrontierOf(FrontierInput{Grid: a.grid, Samples: a.all, Rule: frontierRule})
+	f := a.frontier()
 	if f.Known || f.Lost != 2000 || f.Bad != 0 || f.Points[0].Share != (Range{High: 1}) {
 		t.Errorf("%+v", f)
 	}
 	for i := range 40 { // and of nearly all lost: the share is known, the risk is not
-		a.all[i].Bad, a.all[i].Lost = false, false
+		a.all[i].Label = Good
 	}
-	f = FrontierOf(FrontierInput{Grid: a.grid, Samples: a.all, Rule: frontierRule})
+	f = a.frontier()
 	for _, p := range f.Points {
 		if !f.Known || p.Low != 0 || p.High != len(a.grid) || p.Share.Low != 0 {
 			t.Errorf("lost audits prove something: %+v", p)
@@ -225,17 +230,18 @@ func TestAFrontierAcceptsNoScoreThatIsNone(t *testing.T) {
 	a.audit(500)
 	for _, score := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		for range 100 {
-			a.all = append(a.all, Sample{Score: score, Floor: -Unreachable})
+			a.all = append(a.all, past(score, -Unreachable, Good))
 		}
 	}
-	a.all = append(a.all, Sample{Score: 1e6, Floor: math.NaN()})
-	f := FrontierOf(FrontierInput{Grid: a.grid, Samples: a.all, Rule: frontierRule})
+	a.all = append(a.all, past(1e6, math.NaN(), Good))
+	f := a.frontier()
 	for j, th := range f.Thresholds {
 		if th.Audits > 500 || th.Share.High > .99 || math.IsNaN(th.Risk.High+th.Share.Low) {
 			t.Errorf("index %d: %+v", j+1, th)
 		}
 	}
-	if empty := FrontierOf(FrontierInput{Samples: a.all, Rule: frontierRule}); empty.Known || len(empty.Points) != len(OfferedRates) {
+	a.grid = nil
+	if empty := a.frontier(); empty.Known || len(empty.Points) != len(OfferedRates) {
 		t.Errorf("without a grid: %+v", empty)
 	}
 }

@@ -6,13 +6,6 @@ import (
 	"time"
 )
 
-// PastAudit is an audit that was made elsewhere or earlier, for the same traffic class, models and rules.
-type PastAudit struct {
-	Score float64
-	Floor float64 // drafts with a lower score were not audited
-	Bad   bool    // bad or lost
-}
-
 // Import is past audits as the first evidence of a state.
 type Import struct {
 	Grid   Grid
@@ -22,43 +15,43 @@ type Import struct {
 	N, K   [gridSize]int
 }
 
-// PlanImport returns what past audits, the oldest first, are as evidence by a grid; nil is one that they place themselves,
+// PlanImport returns what past audits, the oldest first, are as evidence by a grid, whatever grid they were made by; nil is one that they place themselves,
 // if there are [GridScores] of them.
 //
 // They become evidence of the first epoch, the newest first, up to one lease. They age it by half a lease at most, so that
 // they expire after another half, and the gateway's own audits are not displaced. Index j counts only audits whose range
 // included λ_j; others were not selected at random. The caller must know that past audits are like future ones, and that
-// they were not selected by outcome.
-func PlanImport(r Rule, grid Grid, past []PastAudit) Import {
+// they were not selected by outcome. Lost ones count as bad.
+func PlanImport(r Rule, grid Grid, past []LogEntry) Import {
 	if grid == nil {
 		grid = placed(past)
 	}
 	p := Import{Grid: grid}
 	for i := len(past) - 1; i >= 0; i-- {
-		a := past[i]
+		a := &past[i]
 		first, hi := grid.First(a.Score), grid.last(a.Floor)
 		if len(grid) == 0 || math.IsNaN(a.Score) || math.IsInf(a.Score, 0) || first > hi || p.Audits >= r.LeaseAudits {
 			continue // outside of the range of all indices, or older than a lease
 		}
-		p.Audits++
-		if a.Bad {
-			p.Bad++
+		bad := 0
+		if a.Label != Good {
+			bad = 1
 		}
+		p.Audits++
+		p.Bad += bad
 		for j := first - 1; j < hi; j++ {
 			p.N[j]++
-			if a.Bad {
-				p.K[j]++
-			}
+			p.K[j] += bad
 		}
 	}
 	return p
 }
 
 // placed returns a grid from past audits; nil for fewer than [GridScores].
-func placed(past []PastAudit) Grid {
+func placed(past []LogEntry) Grid {
 	scores := make([]float64, 0, len(past))
-	for _, a := range past {
-		if !math.IsNaN(a.Score) && !math.IsInf(a.Score, 0) {
+	for i := range past {
+		if a := &past[i]; !math.IsNaN(a.Score) && !math.IsInf(a.Score, 0) {
 			scores = append(scores, a.Score)
 		}
 	}

@@ -8,12 +8,16 @@ import (
 )
 
 // pasts are n audits with scores that go evenly from 0 to 1 over and over; each every-th is bad.
-func pasts(n, every int, floor float64) []PastAudit {
-	out := make([]PastAudit, n)
-	for i := range out {
-		out[i] = PastAudit{Score: float64(i*37%1000) / 1000, Floor: floor, Bad: i%every == every-1}
+func pasts(n, every int, floor float64) (out []LogEntry) {
+	for i := range n {
+		out = append(out, past(float64(i*37%1000)/1000, floor, LabelOf(i%every == every-1)))
 	}
 	return out
+}
+
+// past is one audit.
+func past(score, floor float64, label string) LogEntry {
+	return LogEntry{Audit: Audit{Score: score, Decision: Decision{Floor: floor}}, Label: label}
 }
 
 func TestPastAuditsAreEvidenceAsOthers(t *testing.T) {
@@ -42,7 +46,7 @@ func TestPastAuditsAreEvidenceAsOthers(t *testing.T) {
 
 func TestAPastAuditCountsForTheIndicesThatItsRegionHeld(t *testing.T) {
 	s := taught(plain) // λ_j is about 1 − (j+3)/20
-	p := PlanImport(plain, s.Grid, []PastAudit{{Score: .82, Floor: .58}, {Score: .57, Floor: .36, Bad: true}, {Score: .2, Floor: .4}, {Score: math.NaN()}})
+	p := PlanImport(plain, s.Grid, []LogEntry{past(.82, .58, Good), past(.57, .36, Lost), past(.2, .4, Good), past(math.NaN(), 0, Good)})
 	if p.Audits != 2 || p.Bad != 1 {
 		t.Fatalf("%+v", p)
 	}

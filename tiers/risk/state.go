@@ -8,7 +8,7 @@ import (
 
 // State is the evidence for one traffic class. The zero value is empty: it collects scores until there are
 // enough for a grid. It is not safe for concurrent use. Every replica has its own, and all make the same changes in the same
-// order, which is that of a log (package tiers/evidence). It is stored as JSON, without what [Warmup] leaves out.
+// order, which is that of a log (package tiers/evidence). It is stored as JSON.
 type State struct {
 	Version          int64     // of the grid; 0: no grid yet
 	Alarm            int64     // number of drift alarms
@@ -25,7 +25,15 @@ type State struct {
 	Warmup           Warmup
 
 	Tickets    map[string]OpenAudit
-	EpochCount int64 // all epochs so far
+	EpochCount int64     // all epochs so far
+	Used       time.Time // last entry about it
+}
+
+// Copy returns a copy that shares nothing with the state, without the open audits.
+func (s *State) Copy() State {
+	c := *s
+	c.Grid, c.Scores, c.Epochs, c.Tickets = slices.Clone(s.Grid), slices.Clone(s.Scores), slices.Clone(s.Epochs), nil
+	return c
 }
 
 // Epoch is evidence that expires as a whole.

@@ -77,6 +77,7 @@ func (k *KeyState) Summary(now time.Time, limit time.Duration) Summary {
 		MaxDisagreement: r.MaxDisagreement, ErrorProbability: r.ErrorProbability, Op: v.Op, Acceptance: AcceptanceShare(v.Op), High: 1, Bound: 1,
 		Drift: min(max(s.Drift.Level(r.DriftRunLength), 0), 1), Warned: v.Warned, Alarms: s.Alarm, Learned: len(s.Scores), Warmup: s.Warmup,
 	}
+	sum.Warmup.Began, sum.Warmup.Ended = 0, WarmupRuns // the phase tells
 	if s.Version == 0 {
 		sum.Wanted = GridScores
 	}
@@ -86,7 +87,7 @@ func (k *KeyState) Summary(now time.Time, limit time.Duration) Summary {
 		sum.Audits, sum.Bad = e.Closed(j)
 		sum.Estimate = share(sum.Bad, sum.Audits)
 		sum.Low, sum.High = Interval(sum.Audits, sum.Bad, r.ErrorProbability)
-		sum.Bound = bound(e.N[j-1], e.K[j-1], e.level(r.ErrorProbability)/gridSize)
+		sum.Bound = upperBound(e.N[j-1], e.K[j-1], e.level(r.ErrorProbability)/gridSize)
 		sum.Pending = e.O[j-1]
 	}
 	if v.Op > 0 {
@@ -130,19 +131,4 @@ func (s *State) toCertify(e *Epoch, v View, r Rule) float64 {
 		need = min(need, max(more, 0)/counted)
 	}
 	return need
-}
-
-// share returns part/whole, and 0 if whole is 0.
-func share(part, whole int) float64 {
-	if whole <= 0 {
-		return 0
-	}
-	return float64(part) / float64(whole)
-}
-
-// bound returns the smallest ε that n audits, k of them bad, refute at delta: the risk is below it at every moment with
-// probability 1 − delta. It is 1 without audits.
-func bound(n, k int, delta float64) float64 {
-	need := math.Log(1 / delta)
-	return edge(share(k, n), 1, func(eps float64) bool { return LogE(n, k, eps) < need })
 }

@@ -54,13 +54,13 @@ func WarmupShare() float64 { return AcceptanceShare(warmupIndex) }
 // certified, and audited. They are not part of the promise, and their audits are no evidence for a threshold. It begins
 // with the first request and ends once.
 type Warmup struct {
-	Began  int64     `json:"-"`      // µs of the Unix epoch; 0: not begun
-	Drafts int       `json:"drafts"` // drafts that were made
-	Served int       `json:"served"` // of these, served without a check by the target
-	Audits int       `json:"audits"` // of served drafts, and of those that it would have served with more outcomes
-	Bad    int       `json:"bad"`    // of these, bad or open
-	Open   int       `json:"open"`   // of these, without an outcome
-	Ended  WarmupEnd `json:"-"`
+	Began  int64     `json:"began,omitzero"` // µs of the Unix epoch; 0: not begun
+	Drafts int       `json:"drafts"`         // drafts that were made
+	Served int       `json:"served"`         // of these, served without a check by the target
+	Audits int       `json:"audits"`         // of served drafts, and of those that it would have served with more outcomes
+	Bad    int       `json:"bad"`            // of these, bad or open
+	Open   int       `json:"open"`           // of these, without an outcome
+	Ended  WarmupEnd `json:"ended,omitzero"`
 }
 
 // IsRunning reports whether the warm-up may serve drafts now. limit is its duration.
