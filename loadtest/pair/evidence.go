@@ -23,14 +23,10 @@ type audit struct {
 	good     bool
 }
 
-// entry is a full-range audit of the log.
-func (a *audit) entry() risk.LogEntry {
-	return risk.LogEntry{Audit: risk.Audit{Score: a.score, Decision: risk.Decision{Floor: -risk.Unreachable}}, Label: risk.LabelOf(!a.good)}
-}
-
+// entriesOf are the entries of full-range audits in a log.
 func entriesOf(audits []audit) (entries []risk.LogEntry) {
-	for i := range audits {
-		entries = append(entries, audits[i].entry())
+	for _, a := range audits {
+		entries = append(entries, risk.LogEntry{Audit: risk.Audit{Score: a.score, Decision: risk.Decision{Floor: -risk.Unreachable}}, Label: risk.LabelOf(!a.good)})
 	}
 	return entries
 }
@@ -171,16 +167,11 @@ const scorePlain, scoreFitted = "plain score", "fitted score, cross-validated"
 // points are what the frontier tells: the first scores place the grid, the other drafts are its audits.
 func (e *Evidence) points(audits []audit) {
 	var first []float64
-	var rest []risk.LogEntry
-	for i, a := range audits {
-		if i < risk.GridScores {
-			first = append(first, a.score)
-			continue
-		}
-		rest = append(rest, a.entry())
+	for _, a := range audits[:risk.GridScores] {
+		first = append(first, a.score)
 	}
 	k := risk.KeyState{State: risk.State{Grid: risk.GridOf(first)}, Rule: ruleFor(.1)}
-	f := risk.FrontierOf(&k, rest, 0, risk.Economics{})
+	f := risk.FrontierOf(&k, entriesOf(audits[risk.GridScores:]), 0, risk.Economics{})
 	for i := range f.Points {
 		p := &f.Points[i]
 		if !f.Known || !slices.Contains(comparedRates, p.MaxDisagreement) {
