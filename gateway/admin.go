@@ -129,7 +129,7 @@ func (g *Gateway) routeParam(r *http.Request) (string, error) {
 // hasRoute refuses the name of a route that does not exist.
 func (g *Gateway) hasRoute(name string) error {
 	if _, err := g.opts.Cascade.Route(name); err != nil {
-		return &modelError{name}
+		return unknownModel(name)
 	}
 	return nil
 }

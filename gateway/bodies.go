@@ -117,41 +117,31 @@ type body struct {
 	over    bool
 }
 
-// charge raises the bytes of the body, before their memory is taken. They never fall.
+// charge sets the bytes of the body and of what is made of it, before more memory is taken or after some was given back.
 func (b *body) charge(bytes int64) error {
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()
 	more := bytes - b.bytes
-	if more <= 0 {
-		return nil
+	if more > 0 {
+		if err := b.of.take(&b.of.bytes, &b.holding.bytes, more, "bytes"); err != nil {
+			return err
+		}
+	} else {
+		b.of.bytes.used += more
+		b.holding.bytes += more
 	}
-	err := b.of.take(&b.of.bytes, &b.holding.bytes, more, "bytes")
-	if err == nil {
-		b.bytes = bytes
+	b.bytes = bytes
+	return nil
+}
+
+// borrow charges bytes beside those of the body, until the next charge. The error is errTranslation if not even an idle gateway
+// would lend them, so that a retry cannot help.
+func (b *body) borrow(bytes int64) error {
+	err := b.charge(b.bytes + bytes)
+	if err != nil && 3*(b.bytes+bytes) > 2*b.of.bytes.total {
+		return errTranslation
 	}
 	return err
-}
-
-// borrow takes bytes beside those of the body, until returned is called.
-func (b *body) borrow(bytes int64) (returned func(), err error) {
-	b.of.mu.Lock()
-	defer b.of.mu.Unlock()
-	if err := b.of.take(&b.of.bytes, &b.holding.bytes, bytes, "bytes"); err != nil {
-		return nil, err
-	}
-	return func() {
-		b.of.mu.Lock()
-		defer b.of.mu.Unlock()
-		b.of.bytes.used -= bytes
-		b.holding.bytes -= bytes
-	}, nil
-}
-
-// couldBorrow reports whether an idle gateway would lend the bytes. If not, a retry cannot help.
-func (b *body) couldBorrow(bytes int64) bool {
-	b.of.mu.Lock()
-	defer b.of.mu.Unlock()
-	return 3*(b.bytes+bytes) <= 2*b.of.bytes.total
 }
 
 // Retain implements [pipeline.BodyRetainer].

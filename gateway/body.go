@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -82,7 +83,7 @@ func (b bodyReader) take(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	case large:
 		return nil, errTooLarge
 	}
-	return nil, &bodyError{err}
+	return nil, fmt.Errorf("%w (%w)", errBadBody, err)
 }
 
 // read reads a body of which the client claims so many bytes, −1 for unknown.

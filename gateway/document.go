@@ -47,9 +47,6 @@ func (g *Gateway) makeDocuments() error {
 	return nil
 }
 
-// ServeHTTP answers GET and HEAD.
-func (d *document) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.serve(w, r) }
-
 // serve answers GET and HEAD, with 304 to a caller that has the document, and returns the status. It reads one header of
 // the request and writes fixed bytes.
 func (d *document) serve(w http.ResponseWriter, r *http.Request) (status int) {

@@ -90,6 +90,7 @@ var (
 	errContentType = refuse("unsupported_media_type", "Content-Type must be application/json, in UTF-8.")
 	errTooLarge    = refuse("body_too_large", "The request body is larger than this gateway accepts.")
 	errTranslation = refuse("body_too_large", "To translate this body into a chat completion takes more memory than this gateway has for one tenant. Send less, or a chat completion.")
+	errBadBody     = refuse("bad_body", "The request body could not be read whole.")
 	errBodyTimeout = refuse("body_timeout", "The request body did not come in time.")
 	errNotCached   = refuse("not_cached", "There is no cached answer to this request that will do, and only-if-cached allows no other.")
 	errTier        = refuse("bad_header", "X-Tier must be auto, draft or target.")
@@ -120,23 +121,15 @@ var sentinels = []struct {
 	{ledger.ErrTooManyRows, errTooMuch}, {ledger.ErrAway, errNoUsage}, {ErrNoConfigFile, errNoConfig},
 }
 
-// modelError is a request for a model that no route has.
-type modelError struct{ name string }
-
-func (e *modelError) Error() string { return fmt.Sprintf("unknown model %q", e.name) }
-
-// accessError is a request for a model that its tenant may not use.
-type accessError struct{ tenant, model string }
-
-func (e *accessError) Error() string {
-	return fmt.Sprintf("tenant %s may not use model %q", e.tenant, clip(e.model))
+// unknownModel refuses a model that no route has.
+func unknownModel(name string) *problem {
+	return refuse("model_not_found", fmt.Sprintf("The model %q does not exist. GET /v1/models lists those that do.", clip(name))).of("model")
 }
 
-// bodyError wraps the error of a request body that could not be read.
-type bodyError struct{ err error }
-
-func (e *bodyError) Error() string { return "reading the body: " + e.err.Error() }
-func (e *bodyError) Unwrap() error { return e.err }
+// forbiddenModel refuses a model that the tenant may not use.
+func forbiddenModel(name string) *problem {
+	return refuse("model_not_allowed", fmt.Sprintf("You may not use the model %q. GET /v1/models lists those that you may use.", clip(name))).of("model")
+}
 
 // problemOf is the error table: it maps every error of a handler to what the client sees. Details for
 // operators appear only in the log.
@@ -145,9 +138,6 @@ func problemOf(err error) *problem {
 		fixed     *problem
 		request   *openai.RequestError
 		header    *identity.Error
-		model     *modelError
-		access    *accessError
-		body      *bodyError
 		limited   *ledger.LimitError
 		overspent *ledger.BudgetError
 		refused   *shortage
@@ -165,12 +155,6 @@ func problemOf(err error) *problem {
 		return refuseWith(request.Status, request.Code, request.Message).of(request.Param)
 	case errors.As(err, &header):
 		return headerProblem(header)
-	case errors.As(err, &model):
-		return refuse("model_not_found", fmt.Sprintf("The model %q does not exist. GET /v1/models lists those that do.", clip(model.name))).of("model")
-	case errors.As(err, &access):
-		return refuse("model_not_allowed", fmt.Sprintf("You may not use the model %q. GET /v1/models lists those that you may use.", clip(access.model))).of("model")
-	case errors.As(err, &body):
-		return refuse("bad_body", "The request body could not be read whole.")
 	case errors.As(err, &limited):
 		return limitProblem(limited)
 	case errors.As(err, &overspent):

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -160,21 +161,8 @@ func (g *Gateway) newPipeline() *pipeline.Pipeline {
 }
 
 func (l Limits) withDefaults() Limits {
-	if l.Body == 0 {
-		l.Body = 4 << 20
-	}
-	if l.Header == 0 {
-		l.Header = 16 << 10
-	}
-	if l.InFlight == 0 {
-		l.InFlight = 4096
-	}
-	if l.Conns == 0 {
-		l.Conns = 20_000
-	}
-	if l.Bodies == 0 {
-		l.Bodies = 256 << 20
-	}
+	l.Body, l.Header, l.InFlight = cmp.Or(l.Body, 4<<20), cmp.Or(l.Header, 16<<10), cmp.Or(l.InFlight, 4096)
+	l.Conns, l.Bodies = cmp.Or(l.Conns, 20_000), cmp.Or(l.Bodies, 256<<20)
 	l.Body = min(l.Body, max(1, l.Bodies/2)) // a larger body could never be admitted
 	return l
 }

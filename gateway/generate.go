@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"regexp"
 	"slices"
 
 	"github.com/foregate/foregate/gateway/clientapi"
@@ -202,11 +203,11 @@ func (g *Gateway) forwardBody(path string, env openai.Envelope, l *accessRecord,
 // it or not.
 func (g *Gateway) routeFor(c *identity.Caller, model string) (*tiers.Route, error) {
 	if !c.Access.Allows(model) {
-		return nil, &accessError{c.Tenant, model}
+		return nil, forbiddenModel(model)
 	}
 	route, err := g.opts.Cascade.Route(model)
 	if err != nil {
-		return nil, &modelError{model}
+		return nil, unknownModel(model)
 	}
 	return route, nil
 }
@@ -243,26 +244,14 @@ func upstreamHeader(l *accessRecord, r *http.Request) http.Header {
 		}
 		return h
 	}
-	if t := r.Header.Get("Traceparent"); traceparent(t) {
+	if t := r.Header.Get("Traceparent"); traceparent.MatchString(t) {
 		return http.Header{"Traceparent": {t}}
 	}
 	return nil
 }
 
-// traceparent reports whether t has the form of the W3C's trace context,
-// version 00: 00-<32 hex>-<16 hex>-<2 hex>.
-func traceparent(t string) bool {
-	if len(t) != 55 || t[:3] != "00-" || t[35] != '-' || t[52] != '-' {
-		return false
-	}
-	for i, c := range []byte(t[3:]) {
-		hex := (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')
-		if dash := i == 32 || i == 49; hex == dash {
-			return false
-		}
-	}
-	return true
-}
+// traceparent is the form of the W3C's trace context, version 00.
+var traceparent = regexp.MustCompile("^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")
 
 // clientLeft reports whether the request's client has disconnected.
 func clientLeft(ctx context.Context) bool {

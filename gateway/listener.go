@@ -67,7 +67,7 @@ const (
 	// maxReadFrame is the largest frame, in bytes; each connection keeps a buffer of that size. It is the least that
 	// RFC 9113 allows.
 	maxReadFrame = 16 << 10
-	// maxBlocked is how long a connection may take no bytes at all. [writeGuard] bounds each answer.
+	// maxBlocked is how long a connection may take no bytes at all. [sink.write] bounds each answer.
 	maxBlocked = 15 * time.Second
 )
 

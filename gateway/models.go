@@ -23,48 +23,29 @@ type modelJSON struct {
 	ContextWindow int    `json:"context_window,omitempty"`
 }
 
-// messagesModelJSON is a model in the form of the Messages API, whose time is the epoch if it is unknown.
-type messagesModelJSON struct {
-	Type        string `json:"type"`
-	ID          string `json:"id"`
-	DisplayName string `json:"display_name"`
-	CreatedAt   string `json:"created_at"`
-	MaxInput    *int   `json:"max_input_tokens"`
-	MaxTokens   *int   `json:"max_tokens"`
-}
-
-// modelList is the list in OpenAI's form.
-type modelList struct {
-	Object string      `json:"object"`
-	Data   []modelJSON `json:"data"`
-}
-
-// messagesModelList is the list in the form of the Messages API: one page.
-type messagesModelList struct {
-	Data    []messagesModelJSON `json:"data"`
-	HasMore bool                `json:"has_more"`
-	FirstID *string             `json:"first_id"`
-	LastID  *string             `json:"last_id"`
-}
-
-// models lists the routes that the caller may use, in the form of its API.
+// models lists the routes that the caller may use, in the form of its API: of the Messages API as one page.
 func (g *Gateway) models(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
 	models, err := g.allowedModels(l, r)
 	if err != nil {
 		return err
 	}
-	if l.api == nil {
-		list := modelList{Object: "list", Data: make([]modelJSON, 0, len(models))}
-		for _, m := range models {
-			list.Data = append(list.Data, newModel(m))
-		}
-		return l.writeJSON(w, list)
-	}
-	page := messagesModelList{Data: make([]messagesModelJSON, 0, len(models))}
+	data := make([]any, 0, len(models))
 	for _, m := range models {
-		page.Data = append(page.Data, newMessagesModel(m))
+		data = append(data, l.shown(m))
 	}
-	if len(models) > 0 {
+	if l.api == nil {
+		return l.writeJSON(w, struct {
+			Object string `json:"object"`
+			Data   []any  `json:"data"`
+		}{"list", data})
+	}
+	var page struct {
+		Data    []any   `json:"data"`
+		HasMore bool    `json:"has_more"`
+		FirstID *string `json:"first_id"`
+		LastID  *string `json:"last_id"`
+	}
+	if page.Data = data; len(models) > 0 {
 		page.FirstID, page.LastID = &models[0].Route, &models[len(models)-1].Route
 	}
 	return l.writeJSON(w, page)
@@ -82,13 +63,11 @@ func (g *Gateway) model(l *accessRecord, w http.ResponseWriter, r *http.Request)
 	case err != nil:
 		return errNotFound
 	case !l.Caller.Access.Allows(id):
-		return &accessError{l.Caller.Tenant, id}
+		return forbiddenModel(id)
 	case at < 0:
-		return &modelError{id}
-	case l.api == nil:
-		return l.writeJSON(w, newModel(models[at]))
+		return unknownModel(id)
 	}
-	return l.writeJSON(w, newMessagesModel(models[at]))
+	return l.writeJSON(w, l.shown(models[at]))
 }
 
 // allowedModels identifies the caller and returns the models that it may use.
@@ -104,16 +83,23 @@ func (g *Gateway) allowedModels(l *accessRecord, r *http.Request) (models []Rout
 	return models, nil
 }
 
-func newModel(m RouteState) modelJSON {
-	return modelJSON{ID: m.Route, Object: "model", OwnedBy: "foregate", MaxModelLen: m.Window, ContextLength: m.Window, ContextWindow: m.Window}
-}
-
-func newMessagesModel(m RouteState) messagesModelJSON {
-	out := messagesModelJSON{Type: "model", ID: m.Route, DisplayName: m.Route, CreatedAt: "1970-01-01T00:00:00Z"}
-	if m.Window > 0 {
-		out.MaxInput, out.MaxTokens = &m.Window, &m.Window
+// shown is a model in the form of the caller's API. The time of one of the Messages API is the epoch if it is unknown.
+func (l *accessRecord) shown(m RouteState) any {
+	if l.api == nil {
+		return modelJSON{ID: m.Route, Object: "model", OwnedBy: "foregate", MaxModelLen: m.Window, ContextLength: m.Window, ContextWindow: m.Window}
 	}
-	return out
+	var window *int
+	if m.Window > 0 {
+		window = &m.Window
+	}
+	return struct {
+		Type        string `json:"type"`
+		ID          string `json:"id"`
+		DisplayName string `json:"display_name"`
+		CreatedAt   string `json:"created_at"`
+		MaxInput    *int   `json:"max_input_tokens"`
+		MaxTokens   *int   `json:"max_tokens"`
+	}{"model", m.Route, m.Route, "1970-01-01T00:00:00Z", window, window}
 }
 
 // writeJSON writes a small answer.

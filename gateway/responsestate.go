@@ -36,7 +36,6 @@ type responseState struct {
 	read   map[string][]json.RawMessage // items of answers by the id of their response
 	bytes  int64                        // of what was read
 	past   int64                        // of these, of the conversation that the request goes on from
-	lent   []func()                     // returns the memory for the translation
 }
 
 var _ responses.State = (*responseState)(nil)
@@ -47,17 +46,12 @@ func (g *Gateway) keepsResponses(l *accessRecord) bool {
 	return s != nil && s.Config().Enabled && !l.Caller.Access.Forgets()
 }
 
-// translator returns what translates a request of an API, and what it is to be called after.
-func (g *Gateway) translator(ctx context.Context, api *clientAPI, in *admittedRequest, l *accessRecord) (_ clientapi.API, after func()) {
+// translator returns what translates a request of an API.
+func (g *Gateway) translator(ctx context.Context, api *clientAPI, in *admittedRequest, l *accessRecord) clientapi.API {
 	if !api.stateful || !g.keepsResponses(l) {
-		return api.API, func() {}
+		return api.API
 	}
-	s := &responseState{g: g, l: l, ctx: ctx, in: in}
-	return responses.API{State: s}, func() {
-		for _, returned := range s.lent {
-			returned()
-		}
-	}
+	return responses.API{State: &responseState{g: g, l: l, ctx: ctx, in: in}}
 }
 
 // Past implements [responses.State].
@@ -134,7 +128,7 @@ func (s *responseState) Answer(id, field string) ([]json.RawMessage, error) {
 	return items, nil
 }
 
-// charge takes the memory for items that were read, as if the client had sent them.
+// charge takes the memory for items that were read, as if the client had sent them, until the request is translated.
 func (s *responseState) charge(items []json.RawMessage, field string) error {
 	var needed, size int64
 	for _, item := range items {
@@ -144,14 +138,7 @@ func (s *responseState) charge(items []json.RawMessage, field string) error {
 	if s.bytes += size; s.bytes > s.g.opts.Limits.Body {
 		return stateProblem(conversations.ErrLarge, field)
 	}
-	returned, err := s.in.reservation.borrow(needed)
-	if err != nil && !s.in.reservation.couldBorrow(needed) {
-		return errTranslation
-	}
-	if err == nil {
-		s.lent = append(s.lent, returned)
-	}
-	return err
+	return s.in.reservation.borrow(needed)
 }
 
 // Name implements [responses.State].
@@ -166,11 +153,11 @@ func (s *responseState) Keep(t responses.Turn) bool {
 	for _, item := range t.Input {
 		size += len(item)
 	}
-	returned, err := s.in.reservation.borrow(int64(sealingCost * size))
-	if err != nil {
+	before := s.in.reservation.bytes
+	if s.in.reservation.borrow(int64(sealingCost*size)) != nil {
 		return false
 	}
-	defer returned()
+	defer func() { _ = s.in.reservation.charge(before) }() // less is never refused
 	turn := conversations.Turn{ID: s.id, Before: s.before, Input: t.Input, Output: t.Output, Whole: t.Whole, Head: s.head}
 	return s.g.opts.Conversations.Put(s.ctx, s.l.Caller.Tenant, turn, s.past) == nil
 }

@@ -134,7 +134,7 @@ func (g *Gateway) adminRoutes() http.Handler {
 	g.cacheRoutes(r)
 	g.riskRoutes(r)
 	g.settingsRoutes(r)
-	r.Get(adminDocumentPath, g.adminDocument.ServeHTTP)
+	r.Get(adminDocumentPath, func(w http.ResponseWriter, r *http.Request) { g.adminDocument.serve(w, r) })
 	if g.opts.Gatherer != nil {
 		r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(g.opts.Gatherer, promhttp.HandlerOpts{ErrorLog: newServerLog(g.log)}))
 	}

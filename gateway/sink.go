@@ -22,7 +22,6 @@ type sink struct {
 	began  bool             // the headers are out
 	wait   time.Duration    // maximum for one write, see [settings.Client]
 	until  time.Time        // the current write deadline; HTTP/1.1 only
-	guard  *writeGuard      // nil for HTTP/1.1
 	first  time.Time        // time of the first byte
 
 	streams     context.Context // of all requests and generations: a generation may end with it before the request does
@@ -43,7 +42,6 @@ func (g *Gateway) open(l *accessRecord, w http.ResponseWriter, r *http.Request, 
 	timeouts := g.opts.Settings.Snapshot().Route(l.route).Client
 	l.sink = sink{w: w, r: r, rc: *http.NewResponseController(w), record: &l.Record, wait: timeouts.Write, stream: stream, streams: g.streams, api: l.api, id: l.requestID()}
 	l.out = &l.sink
-	l.out.guard = newWriteGuard(&l.out.rc, r)
 	if stream && timeouts.EarlyHeaders {
 		l.out.mu.Lock()
 		l.out.start(l.out.beat)
@@ -236,10 +234,12 @@ func (s *sink) send(p []byte) error {
 	return s.write(p)
 }
 
+// write bounds one write. With HTTP/1.1 the deadline is looked at while something is written only. With HTTP/2 it is a timer that
+// resets the stream, even if the answer only waits for its next token, so it is lifted afterwards.
 func (s *sink) write(p []byte) error {
-	if s.guard != nil {
-		s.guard.begin(s.wait)
-		defer s.guard.end()
+	if s.r.ProtoMajor >= 2 {
+		_ = s.rc.SetWriteDeadline(time.Now().Add(s.wait)) // it cannot fail with HTTP/2
+		defer func() { _ = s.rc.SetWriteDeadline(time.Time{}) }()
 	} else if now := time.Now(); s.until.Sub(now) < s.wait-s.wait/10 { // not on every write: it costs as much as a small write
 		s.until = now.Add(s.wait)
 		if err := s.rc.SetWriteDeadline(s.until); err != nil {

@@ -149,9 +149,7 @@ func (g *Gateway) generateAs(api *clientAPI, path string) handler {
 		if err != nil {
 			return err
 		}
-		speaks, after := g.translator(r.Context(), api, in, l)
-		translated, err := g.translate(speaks, api.cost, in)
-		after()
+		translated, err := g.translate(g.translator(r.Context(), api, in, l), api.cost, in)
 		if e, ok := errors.AsType[*clientapi.EngineOnlyError](err); ok {
 			if env.Own() {
 				return e
@@ -168,19 +166,13 @@ func (g *Gateway) generateAs(api *clientAPI, path string) handler {
 
 // translate translates a body. The memory for that is charged while it lasts, and the chat completion as long as the body is.
 func (g *Gateway) translate(api clientapi.API, cost translationCost, in *admittedRequest) (*clientapi.Request, error) {
-	needed := cost.bytes(in.body)
-	returned, err := in.reservation.borrow(needed)
-	if err != nil && !in.reservation.couldBorrow(needed) {
-		return nil, errTranslation
-	}
-	if err != nil {
+	before := in.reservation.bytes
+	if err := in.reservation.borrow(cost.bytes(in.body)); err != nil {
 		return nil, err
 	}
-	r, err := func() (*clientapi.Request, error) {
-		defer returned() // before the chat is charged, so that both need not fit
-		return api.Translate(in.body)
-	}()
+	r, err := api.Translate(in.body)
 	if err != nil {
+		_ = in.reservation.charge(before) // less is never refused
 		return nil, err
 	}
 	return r, in.reservation.charge(int64(cap(in.body) + cap(r.Chat) + r.Kept))
