@@ -19,32 +19,41 @@ const (
 	folds = 5
 )
 
+// Sample is one audit with an outcome.
+type Sample struct {
+	Features  accept.Features // finite
+	Score     float64         // by which the draft was judged then, nats
+	Good      bool            // the target stood by the draft
+	Greedy    bool            // the request had temperature 0
+	FullRange bool            // the draft was a random one of all
+}
+
 // Fitted is a fitted score, and what it is worth. What is said of its worth comes from
 // drafts that were held out: each fifth was scored by a fit of the other four.
 type Fitted struct {
-	Map    accept.ScoreMap // of all samples; version 0, whoever keeps it numbers it
-	N, Bad int             // samples, and those that the target did not stand by
+	Map accept.ScoreMap // of all samples; version 0, whoever keeps it numbers it
 
 	Before, After Area // how well the score of then, and this one, tell good from bad
 	Gain          Area // the difference, with its own error: both see the same drafts
 }
 
-// FitScore fits a score to samples. The same samples in the same order make the same fit. Its time
-// grows with the number of samples and is bounded. It fails where labels are fewer than
-// [MinSamples], or those of one kind fewer than [MinPerLabel], and where a sample is not made of finite
-// numbers of an ordinary size.
-func FitScore(samples []Sample) (Fitted, error) {
-	f := Fitted{N: len(samples)}
-	for i, s := range samples {
-		if err := s.check(); err != nil {
-			return Fitted{}, fmt.Errorf("refit: sample %d: %w", i, err)
-		}
-		if !s.Good {
-			f.Bad++
-		}
+// tooFew returns an error if labels are fewer than [MinSamples], or those of one kind fewer than [MinPerLabel].
+func tooFew(samples []Sample) error {
+	good := 0
+	for i := range samples {
+		good += indexOf(samples[i].Good)
 	}
-	if f.N < MinSamples || min(f.N-f.Bad, f.Bad) < MinPerLabel {
-		return Fitted{}, fmt.Errorf("refit: %d good and %d bad labels, want %d together and %d of each", f.N-f.Bad, f.Bad, MinSamples, MinPerLabel)
+	if bad := len(samples) - good; len(samples) < MinSamples || min(good, bad) < MinPerLabel {
+		return fmt.Errorf("refit: %d good and %d bad labels, want %d together and %d of each", good, bad, MinSamples, MinPerLabel)
+	}
+	return nil
+}
+
+// FitScore fits a score to samples. The same samples in the same order make the same fit. Its time
+// grows with the number of samples and is bounded. It fails if they are too few.
+func FitScore(samples []Sample) (f Fitted, err error) {
+	if err := tooFew(samples); err != nil {
+		return f, err
 	}
 	f.Map = regress(samples).ScoreMap
 	f.validate(samples)

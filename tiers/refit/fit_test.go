@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/foregate/foregate/tiers/accept"
@@ -169,8 +168,8 @@ func TestDataThatAreToldApartWithoutFaultDoNotDiverge(t *testing.T) {
 		odds[i] = samples[i].Features[accept.FeatureMean]
 	}
 	f := mustFit(t, samples)
-	if err := checkMap(&f.Map); err != nil {
-		t.Fatal(err)
+	if w := f.Map.Weights; slices.Max(w[:]) > maxWeight || slices.Min(w[:]) < 0 || math.Abs(f.Map.Bias) > 1e8 {
+		t.Fatalf("%+v", f.Map)
 	}
 	if f.After.Value < 0.999 {
 		t.Errorf("area %v", f.After)
@@ -195,21 +194,5 @@ func TestTooFewLabelsAreNoFit(t *testing.T) {
 		if c.few != (err != nil) || err != nil && err.Error() != want {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-func TestASampleThatIsNoNumberIsRefused(t *testing.T) {
-	samples, _ := known.draw(rand.New(rand.NewPCG(10, 10)), MinSamples)
-	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1e5} {
-		bad := slices.Clone(samples)
-		bad[17].Features[accept.FeatureWorst] = x
-		if _, err := FitScore(bad); err == nil || !strings.Contains(err.Error(), "sample 17: feature worst4 is") {
-			t.Errorf("a feature of %v: %v", x, err)
-		}
-	}
-	bad := slices.Clone(samples)
-	bad[3].Score = math.NaN()
-	if _, err := FitScore(bad); err == nil || !strings.Contains(err.Error(), "sample 3: its score is") {
-		t.Errorf("a score of NaN: %v", err)
 	}
 }

@@ -35,10 +35,12 @@ const (
 type Step struct {
 	Do       Action
 	Progress Progress // from now on; of Fit and Promote until they are done
-	Samples  *Samples // of Fit
-	Version  int      // of Fit: number of the new score
 	Openings []Opening
-	Newest   time.Time // of Promote: when the newest audit of the evidence began
+
+	// Of Fit:
+	Samples []Sample
+	Newest  time.Time // when the newest audit began that there is
+	Version int       // number of the new score
 }
 
 // Opening is the evidence with which a key of the candidate begins.
@@ -116,38 +118,33 @@ func (in *Input) liveScore(e *risk.LogEntry) (float64, bool) {
 // growth is the share of audits that are new when a score is fitted again.
 const growth = 0.25
 
+// featuresOf returns the features of an audit that has as many as there are.
+func featuresOf(e *risk.LogEntry) (f accept.Features) {
+	copy(f[:], e.Features)
+	return f
+}
+
 // fit decides whether there is enough to fit a score to.
 func (h history) fit(in *Input) Step {
-	fresh, goods, bads := 0, 0, 0
+	s := Step{Do: Fit, Progress: in.Progress, Version: in.nextVersion()}
+	fresh := 0
 	for _, e := range h.entries {
 		if e.When.After(in.Progress.Fitted) {
 			fresh++
 		}
-		switch e.Label {
-		case risk.Good:
-			goods++
-		case risk.Bad:
-			bads++
+		if score, known := in.liveScore(e); known && e.Label != risk.Lost {
+			s.Samples = append(s.Samples, Sample{featuresOf(e), score, e.Label == risk.Good, plan.IsGreedy(e.TrafficClass), e.IsFullRange()})
 		}
 	}
-	isEnough := goods+bads >= MinSamples && min(goods, bads) >= MinPerLabel
-	if !isEnough || fresh == 0 || float64(fresh) < growth*float64(in.Progress.Samples) {
+	if tooFew(s.Samples) != nil || fresh == 0 || float64(fresh) < growth*float64(in.Progress.Samples) {
 		return Step{Do: Wait, Progress: in.Progress}
-	}
-	s := &Samples{}
-	for _, e := range h.entries {
-		if score, known := in.liveScore(e); known {
-			judged := *e
-			judged.Score = score
-			s.Add(&judged)
-		}
 	}
 	for i := range in.Log { // an audit that the fit cannot use began before its evidence, too
 		if when := in.Log[i].When; when.After(s.Newest) {
 			s.Newest = when
 		}
 	}
-	return Step{Do: Fit, Progress: in.Progress, Samples: s, Version: in.nextVersion()}
+	return s
 }
 
 // nextVersion is above every version that evidence or audits have: a number is never given to two scores, also if Redis has
@@ -155,14 +152,10 @@ func (h history) fit(in *Input) Step {
 func (in *Input) nextVersion() int {
 	last := max(in.Progress.Last, in.Progress.Live.Version)
 	for i := range in.States {
-		if v := plan.ScoreOf(in.States[i].Key); v < maxVersion {
-			last = max(last, v)
-		}
+		last = max(last, plan.ScoreOf(in.States[i].Key))
 	}
 	for i := range in.Log {
-		if v := plan.ScoreOf(in.Log[i].Key); v < maxVersion {
-			last = max(last, v)
-		}
+		last = max(last, plan.ScoreOf(in.Log[i].Key))
 	}
 	return last + 1
 }
@@ -186,9 +179,6 @@ func (h history) collect(in *Input) Step {
 			step.Openings = append(step.Openings, o)
 		}
 		audits = max(audits, len(c.past))
-		if c.newest.After(step.Newest) {
-			step.Newest = c.newest
-		}
 	}
 	for i := range in.States { // a class that serves drafts and has no evidence for the candidate would lose them
 		k := &in.States[i]
@@ -211,7 +201,6 @@ type class struct {
 	live   risk.View
 	past   []risk.LogEntry // by the candidate's score
 	scores []float64       // by the score in force
-	newest time.Time
 }
 
 // classes returns the candidate's evidence: full-range audits that began after its fit.
@@ -232,7 +221,7 @@ func (h history) classes(in *Input) []*class {
 		judged := *e
 		judged.Score = float64(in.Progress.Candidate.Score(featuresOf(e)))
 		c.past = append(c.past, judged)
-		c.scores, c.newest = append(c.scores, live), e.When
+		c.scores = append(c.scores, live)
 	}
 	return all
 }
@@ -256,7 +245,7 @@ func (c *class) judge(in *Input) (o Opening, fine bool) {
 	o = Opening{Key: plan.ScoredBy(c.key, p.Candidate.Version), Import: risk.PlanImport(in.Rule, grid, c.past)}
 	o.Import.Failed = p.Failed
 	var trial risk.State
-	trial.ApplyImport(in.Rule, o.Import, c.newest)
+	trial.ApplyImport(in.Rule, o.Import, p.Fitted)
 	o.Index = trial.Op
 	accepts, does := 0, 0
 	for i := range c.past {

@@ -121,16 +121,16 @@ func (r *run) round(t testing.TB) Step {
 	if s.Do != Fit {
 		return s
 	}
-	f, err := FitScore(s.Samples.Labelled)
+	f, err := FitScore(s.Samples)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r.gate && !IsBetter(&f) {
-		r.state = r.state.WithFit(s.Samples)
+		r.state = s.withFit()
 		return s
 	}
 	r.fits++
-	if r.state = r.state.WithCandidate(s.Version, &f, s.Samples); r.rival == fitted {
+	if r.state = s.withCandidate(&f); r.rival == fitted {
 		r.state.Fitted = time.Time{}
 	}
 	return s

@@ -36,11 +36,8 @@ package refit
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
@@ -71,42 +68,20 @@ type grids [2]risk.Grid
 
 // of returns the thresholds for a traffic class.
 func (g grids) of(trafficClass string) risk.Grid {
-	if plan.IsGreedy(trafficClass) {
-		return g[1]
-	}
-	return g[0]
+	return g[indexOf(plan.IsGreedy(trafficClass))]
 }
 
-// Bounds of a record.
-const (
-	maxVersion = 1_000_000
-	maxCount   = 1 << 31
-	maxRecord  = 8 << 10 // bytes
-)
-
-// Parse reads a record; an empty one is the zero Progress. What [Progress.Encode] does not write is an error: records come
-// from Redis.
+// Parse reads a record that a replica has written; an empty one is the zero Progress.
 func Parse(text string) (Progress, error) {
 	if text == "" {
 		return Progress{}, nil
 	}
-	if len(text) > maxRecord {
-		return Progress{}, fmt.Errorf("refit: a record of %d bytes, want %d at most", len(text), maxRecord)
-	}
-	d := json.NewDecoder(strings.NewReader(text))
-	d.DisallowUnknownFields()
 	var r record
-	if err := d.Decode(&r); err != nil {
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		return Progress{}, fmt.Errorf("refit: %w", err)
-	}
-	if d.More() {
-		return Progress{}, errors.New("refit: something follows the record")
 	}
 	if !slices.Equal(r.Features, accept.FeatureNames[:]) {
 		return Progress{}, fmt.Errorf("refit: scores of other features: %.200q", r.Features)
-	}
-	if err := r.check(); err != nil {
-		return Progress{}, fmt.Errorf("refit: %w", err)
 	}
 	return r.Progress, nil
 }
@@ -118,45 +93,6 @@ func (p Progress) Encode() string {
 		return ""
 	}
 	return string(raw)
-}
-
-// check refuses what no refit comes to.
-func (p Progress) check() error {
-	for _, n := range [...]struct{ n, most int }{
-		{p.Live.Version, maxVersion}, {p.Candidate.Version, maxVersion}, {p.Last, maxVersion}, {p.Samples, maxCount}, {p.Failed, maxCount}, {p.Audits, maxCount},
-	} {
-		if n.n < 0 || n.n > n.most {
-			return fmt.Errorf("a count of %d, want 0 to %d", n.n, n.most)
-		}
-	}
-	for _, m := range []*accept.ScoreMap{&p.Live, &p.Candidate} {
-		if err := checkMap(m); err != nil {
-			return err
-		}
-	}
-	switch {
-	case !p.Grids[0].IsValid() || !p.Grids[1].IsValid():
-		return fmt.Errorf("thresholds that are no grid: %v", p.Grids)
-	case p.Candidate.Version != 0 && (len(p.Grids[0]) == 0 || len(p.Grids[1]) == 0 || p.Fitted.IsZero()):
-		return fmt.Errorf("the candidate %d has no thresholds or no beginning", p.Candidate.Version)
-	}
-	return nil
-}
-
-// maxBias keeps every score within the ±1e9 that stand for never and always.
-const maxBias = 1e8
-
-// checkMap refuses a score that no fit comes to.
-func checkMap(m *accept.ScoreMap) error {
-	if !(math.Abs(m.Bias) <= maxBias) {
-		return fmt.Errorf("a score with the bias %v", m.Bias)
-	}
-	for i, w := range m.Weights {
-		if !(w >= 0 && w <= maxWeight) {
-			return fmt.Errorf("the weight of %s is %v, want 0 to %v", accept.FeatureNames[i], w, maxWeight)
-		}
-	}
-	return nil
 }
 
 // clearGain is how many standard errors a fit must be better by than the score in force, on drafts that it has not seen.
@@ -172,26 +108,24 @@ func IsBetter(f *Fitted) bool {
 // (one standard deviation).
 const minGridScores = 60
 
-// WithCandidate returns the progress after a fit that is the candidate from now on, under a version.
-func (p Progress) WithCandidate(version int, f *Fitted, s *Samples) Progress {
-	next := p.WithFit(s)
-	next.Candidate, next.Last = f.Map, version
-	next.Candidate.Version = version
-	next.Grids = place(&f.Map, s)
+// withCandidate returns the progress after a fit that is the candidate from now on.
+func (s *Step) withCandidate(f *Fitted) Progress {
+	next := s.withFit()
+	next.Candidate, next.Last = f.Map, s.Version
+	next.Candidate.Version = s.Version
+	next.Grids = place(&f.Map, s.Samples)
 	return next
 }
 
 // place places the candidate's thresholds by the samples of its fit, those of greedy requests apart. The lowest scores are
 // known from full-range audits alone, so if there are enough of these, they alone are used.
-func place(m *accept.ScoreMap, s *Samples) (g grids) {
+func place(m *accept.ScoreMap, samples []Sample) (g grids) {
 	var all, full [2][]float64
-	for i := range s.Labelled {
-		score, kind := float64(m.Score(s.Labelled[i].Features)), 0
-		if s.Labelled[i].Greedy {
-			kind = 1
-		}
+	for i := range samples {
+		s := &samples[i]
+		score, kind := float64(m.Score(s.Features)), indexOf(s.Greedy)
 		all[kind] = append(all[kind], score)
-		if s.fullRange[i] {
+		if s.FullRange {
 			full[kind] = append(full[kind], score)
 		}
 	}
@@ -208,17 +142,17 @@ func place(m *accept.ScoreMap, s *Samples) (g grids) {
 	return g
 }
 
-// WithFit returns the progress after a fit that made no candidate.
-func (p Progress) WithFit(s *Samples) Progress {
-	return Progress{Live: p.Live, Last: p.Last, Fitted: s.Newest, Samples: len(s.Labelled), Failed: p.Failed}
+// withFit returns the progress after a fit that made no candidate.
+func (s *Step) withFit() Progress {
+	return Progress{Live: s.Progress.Live, Last: s.Progress.Last, Fitted: s.Newest, Samples: len(s.Samples), Failed: s.Progress.Failed}
 }
 
-// WithPromotion returns the progress after its candidate was put in force.
-func (p Progress) WithPromotion() Progress {
+// withPromotion returns the progress after its candidate was put in force.
+func (p Progress) withPromotion() Progress {
 	return Progress{Live: p.Candidate, Last: p.Last, Fitted: p.Fitted, Samples: p.Samples}
 }
 
 // withoutCandidate returns the progress after its candidate was given up.
 func (p Progress) withoutCandidate() Progress {
-	return Progress{Live: p.Live, Last: p.Last, Fitted: p.Fitted, Samples: p.Samples, Failed: min(p.Failed+1, maxCount)}
+	return Progress{Live: p.Live, Last: p.Last, Fitted: p.Fitted, Samples: p.Samples, Failed: p.Failed + 1}
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -52,9 +50,11 @@ type Options struct {
 // Refitter refits the scores of routes in the background, one replica at a time. Its methods are safe for concurrent use.
 type Refitter struct {
 	Options
-	counted *prometheus.CounterVec               // refits, by outcome
-	round   sync.Mutex                           // one round at a time
-	known   atomic.Pointer[map[string]*Progress] // by route, as this replica read it last
+	counted *prometheus.CounterVec // refits, by outcome
+	round   sync.Mutex             // one round at a time
+
+	mu    sync.Mutex
+	known map[string]*Progress // by route, as this replica read it last; what it points to is not changed
 }
 
 // New returns a refitter, which the caller runs.
@@ -101,7 +101,9 @@ func (r *Refitter) Round(ctx context.Context) {
 		p, _ := Parse(records[i]) // told below, by the replica that works on it
 		known[route] = &p
 	}
-	r.publish(known)
+	r.mu.Lock()
+	r.known = known
+	r.mu.Unlock()
 	mine := slices.DeleteFunc(slices.Clone(routes), func(route string) bool { return !r.Mine(route) })
 	if len(mine) == 0 {
 		return
@@ -112,45 +114,34 @@ func (r *Refitter) Round(ctx context.Context) {
 	}
 	for _, route := range mine {
 		p := r.work(ctx, w, route, records[slices.Index(routes, route)])
+		r.mu.Lock()
 		known[route] = &p
+		r.mu.Unlock()
 	}
-	r.publish(known)
 }
 
-// publish takes over what is known.
-func (r *Refitter) publish(known map[string]*Progress) {
-	known = maps.Clone(known)
-	r.known.Store(&known)
+// Progress returns what this replica knows of a route, at most half a minute old; nothing while refits are off.
+func (r *Refitter) Progress(route string) Progress {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p := r.known[route]; p != nil {
+		return *p
+	}
+	return Progress{}
 }
 
 // Collects reports whether a candidate of the route collects evidence, so that its audits must have no floor.
-func (r *Refitter) Collects(route string) bool {
-	p := r.latest(route)
-	return p != nil && p.Candidate.Version != 0
-}
+func (r *Refitter) Collects(route string) bool { return r.Progress(route).Candidate.Version != 0 }
 
 // Score returns the fitted score in force of a route, as this replica read it last, or nil: the plain score is in force, or
 // refits are off. It is not changed.
 func (r *Refitter) Score(route string) *accept.ScoreMap {
-	if p := r.latest(route); p != nil && p.Live.Version != 0 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p := r.known[route]; p != nil && p.Live.Version != 0 {
 		return &p.Live
 	}
 	return nil
-}
-
-func (r *Refitter) latest(route string) *Progress {
-	if known := r.known.Load(); known != nil {
-		return (*known)[route]
-	}
-	return nil
-}
-
-// Progress returns what this replica knows of a route, at most half a minute old.
-func (r *Refitter) Progress(route string) Progress {
-	if p := r.latest(route); p != nil {
-		return *p
-	}
-	return Progress{}
 }
 
 // shared is what a round reads once.
@@ -218,14 +209,14 @@ func (r *Refitter) carryOut(ctx context.Context, rule risk.Rule, s Step) (Progre
 
 // fit fits a score, and makes it the candidate if it is clearly better.
 func fit(s Step) (Progress, string, error) {
-	f, err := FitScore(s.Samples.Labelled)
+	f, err := FitScore(s.Samples)
 	switch {
 	case err != nil:
-		return s.Progress.WithFit(s.Samples), outcomeFailed, err
+		return s.withFit(), outcomeFailed, err
 	case !IsBetter(&f):
-		return s.Progress.WithFit(s.Samples), outcomeNoGain, nil
+		return s.withFit(), outcomeNoGain, nil
 	}
-	return s.Progress.WithCandidate(s.Version, &f, s.Samples), outcomeFitted, nil
+	return s.withCandidate(&f), outcomeFitted, nil
 }
 
 // errOtherEvidence means that the candidate's keys do not serve what was decided: something else was written there.
@@ -251,7 +242,7 @@ func (r *Refitter) promote(ctx context.Context, rule risk.Rule, s Step) (Progres
 			return p.withoutCandidate(), outcomeFailed, errOtherEvidence
 		}
 	}
-	return p.WithPromotion(), outcomePromoted, nil
+	return p.withPromotion(), outcomePromoted, nil
 }
 
 // note counts and logs an outcome.
