@@ -57,7 +57,7 @@ func (c *Cascade) decide(r *inflight.Request, resumes bool) {
 		return
 	}
 	if t.Own.Audited {
-		c.audits.Tenants.Add(audit.Tenant{Key: in.Key, ID: r.Tenant}, c.now())
+		c.audits.Classes.AddAudit(in.Key, r.Tenant, c.now())
 	}
 	if r.Views.Own.New && r.Views.IsFirstTime(&r.Config.Risk) {
 		c.evidence.Drafted(in.Key, 0, 0) // start the warm-up now, not at the end of the first answer
@@ -73,14 +73,13 @@ func (c *Cascade) read(r *inflight.Request, in *plan.Inputs) {
 	}
 	in.All = c.auditsAll(r.Body.Model) // before the draft exists, and by earlier audits only
 	in.Key = plan.EvidenceKeyOf(r.Config, r.Facts)
-	if r.Facts.EvidenceTenant == "" && c.audits.Tenants.IsApart(audit.Tenant{Key: in.Key, ID: r.Tenant}, c.now()) {
+	if r.Facts.EvidenceTenant == "" && c.audits.Classes.IsApart(in.Key, r.Tenant, c.now()) {
 		r.Facts.EvidenceTenant = r.Tenant
 		in.Key = plan.EvidenceKeyOf(r.Config, r.Facts)
 	}
 	r.Views = c.audits.Views(in.Key).UnderLoad(&r.Config.Risk, r.Target.Load())
 	in.Views, in.Draw = &r.Views, 1
-	whose := audit.Tenant{Key: in.Key, ID: r.Tenant}
-	if c.audits.MayAudit(r.Body.Model, &r.Config.Risk, r.Views.SpareCapacity) && c.audits.Tenants.MayAudit(whose, c.now()) {
+	if c.audits.MayAudit(r.Body.Model, &r.Config.Risk, r.Views.SpareCapacity) && c.audits.Classes.MayAudit(in.Key, r.Tenant, c.now()) {
 		in.Draw = c.services.Random(r.ID, inflight.DrawAudit)
 	}
 }

@@ -83,12 +83,12 @@ func (c *Cascade) fundAudits(r *inflight.Request) {
 	t := inflight.Tally{Prompt: cmp.Or(r.PromptTokens, r.Body.PromptTokens), Accepted: r.AcceptedTokens, Target: r.TargetTokens, Drafted: r.DraftedTokens}
 	c.audits.AddBudget(r, inflight.Tally{Prompt: t.Prompt, Target: t.Accepted + t.Target})
 	if r.Decision.Audit != nil && r.Finish != "" {
-		c.audits.AddAnswer(r.Decision.Audit.Own.Key, t, r.WasJudged())
+		c.audits.Classes.AddAnswer(r.Decision.Audit.Own.Key, t, r.WasJudged(), c.now())
 	}
 }
 
 // Workload returns what the requests of an evidence key are like at this replica.
-func (c *Cascade) Workload(k risk.Key) audit.Workload { return c.audits.Workload(k) }
+func (c *Cascade) Workload(k risk.Key) audit.Workload { return c.audits.Classes.Workload(k, c.now()) }
 
 // CostStatistics returns the cost statistics, for metrics and status.
 func (c *Cascade) CostStatistics() *economy.Statistics { return c.costs }

@@ -69,15 +69,12 @@ const (
 // Auditor limits audits and runs them in the background. It is safe for concurrent use.
 type Auditor struct {
 	Options
-	Tenants Tenants
+	Classes Classes
 
 	tasks *background.Tasks
 
 	mu      sync.Mutex
-	rates   rates
 	budgets map[string]*budget // by route; routes come from the configuration
-
-	workloads map[risk.Key]*workload // at most maxClasses
 }
 
 // New returns an Auditor. It audits nothing before [Auditor.Begin].
@@ -92,20 +89,13 @@ func New(o Options) (*Auditor, error) {
 		o.NewTicket = rand.Text
 	}
 	tasks := background.New(background.Options{World: o.World, Max: maxAudits, Patience: auditWait, OnPanic: func() { o.Metrics.CountDroppedAudit("", "panic") }})
-	return &Auditor{Options: o, tasks: tasks, rates: rates{}, budgets: map[string]*budget{}, workloads: map[risk.Key]*workload{}}, nil
+	return &Auditor{Options: o, tasks: tasks, budgets: map[string]*budget{}}, nil
 }
 
 // Views counts a request and returns what the evidence says of its traffic class.
 func (a *Auditor) Views(k risk.Key) plan.Views {
 	now, n := a.World.Now(), float64(max(a.Replicas(), 1))
-	return plan.Views{Own: a.Evidence.View(k), PerMinute: n * a.rate(k, now), Now: now}
-}
-
-// rate counts a request of a traffic class and returns the class's requests per minute.
-func (a *Auditor) rate(k risk.Key, now time.Time) float64 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.rates.add(k, now)
+	return plan.Views{Own: a.Evidence.View(k), PerMinute: n * a.Classes.addRequest(k, now), Now: now}
 }
 
 // MayAudit reports whether the route may start another audit. spare says that the target has spare capacity; the audit
@@ -149,30 +139,4 @@ func (a *Auditor) budget(route string) *budget {
 		a.budgets[route] = b
 	}
 	return b
-}
-
-// AddAnswer counts a whole answer to a request of a key, whoever gave it. judged says that a draft was judged.
-func (a *Auditor) AddAnswer(k risk.Key, t inflight.Tally, judged bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	w := a.workloads[k]
-	if w == nil {
-		if len(a.workloads) >= maxClasses {
-			clear(a.workloads) // they are learned again within an hour
-		}
-		w = &workload{}
-		a.workloads[k] = w
-	}
-	w.add(t, judged, a.World.Now())
-}
-
-// Workload returns what the requests of a key are like at this replica.
-func (a *Auditor) Workload(k risk.Key) Workload {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	w := a.workloads[k]
-	if w == nil {
-		return Workload{}
-	}
-	return w.view(a.World.Now())
 }

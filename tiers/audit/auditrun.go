@@ -11,63 +11,63 @@ import (
 type auditRun struct {
 	*Draft
 	score   float64
-	entries []entry // the keys for which its outcome is evidence
-	opened  []entry // those that the evidence has accepted
-	why     string  // the reason if none was accepted
+	own     bool     // its outcome is evidence for the thresholds of its traffic class
+	warmup  bool     // it counts for the warm-up
+	tickets []string // of the entries that the evidence has opened
+	why     string   // the reason if none was opened
 }
 
 // prepare finds what the draft is evidence for, and reports whether there is anything. A score that only helps to place a
-// grid is stored at once.
+// grid is stored at once: the target is not asked.
 func (b *auditRun) prepare(ctx context.Context) bool {
-	for _, e := range entriesOf(b.Decision.Audit, b.score) {
-		switch {
-		case e.needsScoreOnly():
-			b.open(ctx, e)
-		case e.counts():
-			b.entries = append(b.entries, e)
-		}
+	t := b.Decision.Audit
+	b.own = t.Own.Audited && t.Own.Version != 0 && b.score >= t.Own.Floor
+	b.warmup = t.Warmup && b.score >= t.Cautious
+	if t.Own.Audited && t.Own.Version == 0 {
+		b.open(ctx, false)
 	}
-	return len(b.entries) > 0
+	return b.own || b.warmup
 }
 
-// open opens the audit of one entry.
-func (b *auditRun) open(ctx context.Context, e entry) {
-	e.ticket = b.Auditor.NewTicket()
-	fate, err := b.addOpened(ctx, e)
+// open opens an entry.
+func (b *auditRun) open(ctx context.Context, warmup bool) {
+	own, ticket := &b.Decision.Audit.Own, b.Auditor.NewTicket()
+	var fate risk.OpenResult
+	var err error
+	if warmup {
+		fate, err = b.Auditor.Evidence.OpenWarmup(ctx, own.Key, ticket)
+	} else {
+		f := b.Features()
+		fate, err = b.Auditor.Evidence.Open(ctx, risk.Audit{
+			Decision: *own, Ticket: ticket, Score: b.score, Features: f[:], Tokens: b.Tokens(), Request: b.ID,
+		})
+	}
 	switch {
 	case err != nil:
 		b.why = "evidence_away"
 	case fate == risk.Opened:
-		b.opened = append(b.opened, e)
+		b.tickets = append(b.tickets, ticket)
 	default:
 		b.why = string(fate)
 	}
 }
 
-// addOpened stores one audit in the evidence.
-func (b *auditRun) addOpened(ctx context.Context, e entry) (risk.OpenResult, error) {
-	evidence := b.Auditor.Evidence
-	if e.warmup {
-		return evidence.OpenWarmup(ctx, e.Key, e.ticket)
-	}
-	f := b.Features()
-	return evidence.Open(ctx, risk.Audit{
-		Decision: e.Decision, Ticket: e.ticket, Score: e.score, Features: f[:], Tokens: b.Tokens(), Request: b.ID,
-	})
-}
-
 // errNotOpened says that the evidence accepted no entry, so the target need not be asked.
 var errNotOpened = errors.New("the audit was not booked")
 
-// openAll opens all entries of the draft. It is called when the target has capacity, before the question is sent.
+// openAll opens all entries of the draft. It is called when the target has capacity, before the question is sent; and for a
+// draft that the target is not or cannot be asked about, which stays bad: without those the promise would exclude such drafts.
 func (b *auditRun) openAll(ctx context.Context) error {
-	if len(b.opened) > 0 {
+	if len(b.tickets) > 0 {
 		return nil // a second try: all is open already
 	}
-	for _, e := range b.entries {
-		b.open(ctx, e)
+	if b.own {
+		b.open(ctx, false)
 	}
-	if len(b.opened) == 0 {
+	if b.warmup {
+		b.open(ctx, true)
+	}
+	if len(b.tickets) == 0 {
 		return errNotOpened
 	}
 	return nil
@@ -77,20 +77,14 @@ func (b *auditRun) openAll(ctx context.Context) error {
 func (b *auditRun) close(ctx context.Context, bad bool) {
 	v, own := &b.Views.Own, &b.Decision.Audit.Own
 	if best := min(own.Threshold, v.Cautious); b.score >= best {
-		b.Auditor.Tenants.settle(Tenant{own.Key, b.Tenant}, bad, b.Config.Risk.Rule, b.World.Now())
+		b.Auditor.Classes.settle(own.Key, b.Tenant, bad, b.Config.Risk.Rule, b.World.Now())
 	}
-	for _, e := range b.opened {
+	for _, ticket := range b.tickets {
 		for try := 1; ; try++ {
-			err := b.Auditor.Evidence.Close(ctx, e.Key, e.ticket, bad)
+			err := b.Auditor.Evidence.Close(ctx, own.Key, ticket, bad)
 			if err == nil || try == auditTries || b.World.Sleep(ctx, auditPause) != nil {
 				break // an entry that cannot be closed stays bad
 			}
 		}
 	}
-}
-
-// leaveBad opens the entries of a draft that the target is not or cannot be asked about, and leaves them bad. Without
-// them the promise would exclude such drafts.
-func (b *auditRun) leaveBad(ctx context.Context) {
-	_ = b.openAll(ctx) // errNotOpened: nothing to leave
 }

@@ -1,48 +1,9 @@
 package audit
 
 import (
-	"math"
-	"time"
-
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/inflight"
-	"github.com/foregate/foregate/tiers/risk"
 )
-
-// maxClasses bounds the traffic classes whose rate is measured.
-const maxClasses = 1024
-
-// rates holds the request rates of traffic classes.
-type rates map[risk.Key]perMinute
-
-// add counts a request and returns the class's requests per minute.
-func (r rates) add(k risk.Key, now time.Time) float64 {
-	if _, known := r[k]; !known && len(r) >= maxClasses {
-		clear(r) // the rates are learned again within a minute
-	}
-	p := r[k].add(now)
-	r[k] = p
-	return p.count
-}
-
-// perMinute is an exponentially decaying count of events: each counts e^(−age/1 min).
-type perMinute struct {
-	count float64
-	last  time.Time
-}
-
-// add counts one event.
-func (p perMinute) add(now time.Time) perMinute {
-	return perMinute{p.at(now) + 1, now}
-}
-
-// at is the count at a time.
-func (p perMinute) at(now time.Time) float64 {
-	if p.count == 0 {
-		return 0
-	}
-	return p.count * math.Exp(-now.Sub(p.last).Minutes())
-}
 
 // maxBalance bounds the balance of a budget, as a multiple of the last audit's cost.
 const maxBalance = 50

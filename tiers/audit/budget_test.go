@@ -5,8 +5,6 @@ import (
 
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/inflight"
-	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/risk"
 )
 
 func TestARouteSavesUpForSoManyAuditsOnly(t *testing.T) {
@@ -48,37 +46,6 @@ func TestTheTargetsTokensCostWhatTheyCost(t *testing.T) {
 		}
 		if n, priced := TargetCost(c.tally, economy.Prices{TargetPrefill: 3}); n != c.tokens || priced {
 			t.Errorf("%s: %g tokens, want %g", what, n, c.tokens)
-		}
-	}
-}
-
-func TestWhichKeysADraftIsEvidenceFor(t *testing.T) {
-	at := func(k risk.Key, version int64, audited bool) risk.Decision {
-		return risk.Decision{Key: k, Version: version, Floor: -3, Audited: audited}
-	}
-	for what, c := range map[string]struct {
-		trial        plan.AuditDecision
-		score        float64
-		learns, want string // buckets
-	}{
-		"its kind":                  {plan.AuditDecision{Own: at(ownKey, 1, true)}, -1, "", "own"},
-		"below the region":          {plan.AuditDecision{Own: at(ownKey, 1, true)}, -4, "", ""},
-		"at its edge":               {plan.AuditDecision{Own: at(ownKey, 1, true)}, -3, "", "own"},
-		"no grid yet":               {plan.AuditDecision{Own: at(ownKey, 0, true)}, -4, "own", ""},
-		"the warm-up":               {plan.AuditDecision{Own: at(ownKey, 0, true), Warmup: true, Cautious: -1}, -1, "own", "own"},
-		"the warm-up served it not": {plan.AuditDecision{Own: at(ownKey, 1, true), Warmup: true, Cautious: 0}, -1, "", "own"},
-	} {
-		learns, want := "", ""
-		for _, e := range entriesOf(&c.trial, c.score) {
-			switch {
-			case e.needsScoreOnly():
-				learns += e.TrafficClass
-			case e.counts():
-				want += e.TrafficClass
-			}
-		}
-		if learns != c.learns || want != c.want {
-			t.Errorf("%s: learns %q, counts for %q; want %q, %q", what, learns, want, c.learns, c.want)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func (d *Draft) audit(ctx context.Context) {
 	}
 	inWords := d.Decision.Auditor == plan.ScorerJudge || d.Config.Risk.Label == plan.LabelRegenerate
 	if !v.Accept || d.Left() && inWords { // in words nobody can say whether a beginning is right
-		b.leaveBad(ctx)
+		_ = b.openAll(ctx) // it stays bad
 		return
 	}
 	if !d.enter(ctx) {
@@ -36,7 +36,7 @@ func (d *Draft) audit(ctx context.Context) {
 	}
 	good, answered := b.ask(ctx)
 	switch {
-	case len(b.opened) == 0:
+	case len(b.tickets) == 0:
 		d.countDropped(b.why)
 	case answered:
 		b.close(ctx, !good)
@@ -58,14 +58,14 @@ func (b *auditRun) ask(ctx context.Context) (good, answered bool) {
 			return good, true
 		case errors.Is(err, errNotOpened), ctx.Err() != nil:
 			return false, false
-		case len(b.opened) > 0:
+		case len(b.tickets) > 0:
 			tries++
 		case !isFull(err):
 			b.why = inflight.FailureReason(err) // the target cannot be asked, for example because the text is too long
-			b.leaveBad(ctx)
+			_ = b.openAll(ctx)                  // it stays bad
 			return false, false
 		}
-		if b.why = "target_full"; len(b.opened) == 0 && waiting.Err() != nil || b.World.Sleep(ctx, auditPause) != nil {
+		if b.why = "target_full"; len(b.tickets) == 0 && waiting.Err() != nil || b.World.Sleep(ctx, auditPause) != nil {
 			return false, false
 		}
 	}

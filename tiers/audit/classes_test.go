@@ -10,30 +10,29 @@ import (
 var tenantRule = risk.Rule{MaxDisagreement: .10, ErrorProbability: .05, LeaseAudits: 400, DriftRunLength: 1000}
 
 func TestATenantHasHalfOfAClassAuditsAtMost(t *testing.T) {
-	all, now := new(Tenants), time.Unix(1e9, 0)
-	flood, other := Tenant{ownKey, "flood"}, Tenant{ownKey, "other"}
+	all, now := new(Classes), time.Unix(1e9, 0)
 	for range 500 { // alone it may have all
-		if !all.MayAudit(flood, now) {
+		if !all.MayAudit(ownKey, "flood", now) {
 			t.Fatal("a tenant that is alone is held back")
 		}
-		all.Add(flood, now)
+		all.AddAudit(ownKey, "flood", now)
 	}
 	now = now.Add(10 * time.Minute)
-	drawn := map[Tenant]int{}
+	drawn := map[string]int{}
 	for second := range 600 {
 		now = now.Add(time.Second)
 		for i := range 20 {
-			k := flood
+			id := "flood"
 			if i == 0 && second%2 == 0 { // one in forty requests
-				k = other
+				id = "other"
 			}
-			if all.MayAudit(k, now) {
-				all.Add(k, now)
-				drawn[k]++
+			if all.MayAudit(ownKey, id, now) {
+				all.AddAudit(ownKey, id, now)
+				drawn[id]++
 			}
 		}
 	}
-	if n, m := drawn[flood], drawn[other]; m != 300 || n > 360 || n < 250 {
+	if n, m := drawn["flood"], drawn["other"]; m != 300 || n > 360 || n < 250 {
 		t.Errorf("%d audits of the flood, %d of the other", n, m)
 	}
 }
@@ -46,30 +45,29 @@ func TestATenantWhoseDraftsAreRefutedHasEvidenceOfItsOwn(t *testing.T) {
 		badEvery int
 		apart    bool
 	}{"always bad": {true, 1, true}, "alone": {false, 1, false}, "one in two": {true, 2, true}, "one in twenty": {true, 20, false}} {
-		all := new(Tenants)
-		k := Tenant{ownKey, "a"}
-		if all.Add(k, now); c.others {
-			all.Add(Tenant{ownKey, "b"}, now)
+		all := new(Classes)
+		if all.AddAudit(ownKey, "a", now); c.others {
+			all.AddAudit(ownKey, "b", now)
 		}
 		n := 0
-		for ; n < 400 && !all.IsApart(k, now); n++ {
-			all.settle(k, n%c.badEvery == 0, tenantRule, now)
+		for ; n < 400 && !all.IsApart(ownKey, "a", now); n++ {
+			all.settle(ownKey, "a", n%c.badEvery == 0, tenantRule, now)
 		}
-		if all.IsApart(k, now) != c.apart || c.badEvery == 1 && c.apart && n > 6 {
+		if all.IsApart(ownKey, "a", now) != c.apart || c.badEvery == 1 && c.apart && n > 6 {
 			t.Errorf("%s: after %d audits apart %v", name, n, !c.apart)
 		}
-		if all.IsApart(Tenant{ownKey, "b"}, now) || all.IsApart(k, now.Add(apartFor)) {
+		if all.IsApart(ownKey, "b", now) || all.IsApart(ownKey, "a", now.Add(apartFor)) {
 			t.Errorf("%s: others, or for ever", name)
 		}
 	}
 }
 
 func TestMoreTenantsThanAreToldApartAreLearnedAnew(t *testing.T) {
-	all := new(Tenants)
+	all := new(Classes)
 	for i := range maxTenants + 10 {
-		all.Add(Tenant{ownKey, time.Duration(i).String()}, time.Unix(1e9, 0))
+		all.AddAudit(ownKey, time.Duration(i).String(), time.Unix(1e9, 0))
 	}
-	if len(all.each) > maxTenants || len(all.classes) != 1 {
-		t.Errorf("%d tenants", len(all.each))
+	if n := len(all.of(ownKey).tenants); n != 10 || all.tenants != n || len(all.all) != 1 {
+		t.Errorf("%d tenants", n)
 	}
 }
