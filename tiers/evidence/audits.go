@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -107,7 +106,7 @@ func (b *Store) states() (out []risk.KeyState) {
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b risk.KeyState) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	slices.SortFunc(out, byKey)
 	return out
 }
 
@@ -189,13 +188,7 @@ func (d *drafted) of(k risk.Key, now time.Time) (waits, overdue bool) {
 // Drafted records a request during the warm-up of a key: the number of its drafts, and how many of them were served. It
 // does not block: Redis is told within a second, or later if it does not answer.
 func (b *Store) Drafted(k risk.Key, made, served int) {
-	b.drafted.add(k, made, served, b.Now())
-	if b.alone {
-		b.tellDrafted(context.Background())
-	}
-}
-
-func (d *drafted) add(k risk.Key, made, served int, now time.Time) {
+	d, now := &b.drafted, b.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.counts == nil {

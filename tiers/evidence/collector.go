@@ -1,9 +1,6 @@
 package evidence
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/foregate/foregate/tiers/risk"
@@ -51,13 +48,7 @@ func (c collector) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c collector) Collect(to chan<- prometheus.Metric) {
-	shown := c.states()
-	if len(shown) > maxSeries {
-		slices.SortFunc(shown, func(a, b risk.KeyState) int {
-			return cmp.Or(b.State.Used.Compare(a.State.Used), cmp.Compare(a.Key.String(), b.Key.String()))
-		})
-		shown = shown[:maxSeries]
-	}
+	shown, _ := latest(c.states(), maxSeries)
 	for i := range shown {
 		s := c.summary(&shown[i])
 		to <- prometheus.MustNewConstMetric(phase, prometheus.GaugeValue, 1, s.Route, s.TrafficClass, string(s.Phase))

@@ -63,7 +63,6 @@ const (
 type Store struct {
 	Options
 	log      entryLog
-	alone    bool          // this store is the only writer, and its log cannot fail
 	patience time.Duration // bounds a call
 	metrics  *metrics
 	drafted  drafted
@@ -95,7 +94,7 @@ func New(o Options) *Store {
 	case o.Memory != nil:
 		b.log = o.Memory
 	default:
-		b.log, b.alone = &Memory{Now: o.Now}, true
+		b.log = &Memory{Now: o.Now}
 	}
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(collector{b})
@@ -128,46 +127,30 @@ func (b *Store) Lost() { b.lost.Store(true) }
 // warm-ups. New says that no warm-up of the key has begun: until [Store.Drafted] is called. A view that is too old serves
 // nothing.
 func (b *Store) View(k risk.Key) risk.View {
-	rule, now := b.Rule(k.Route), b.Now()
-	v, room := b.look(k, rule, now)
-	if b.lost.Load() {
-		v = new(risk.State).View(rule)
-	}
+	rule, now, lost := b.Rule(k.Route), b.Now(), b.lost.Load()
 	waiting, overdue := b.drafted.of(k, now)
-	if overdue || k.Check() != nil {
-		v.Seen = time.Time{}
-	}
-	v.New = !v.Seen.IsZero() && room && v.Warmup.Began == 0 && !waiting
-	return v
-}
-
-// look returns the view of a key, and whether there is room for its evidence.
-func (b *Store) look(k risk.Key, rule risk.Rule, now time.Time) (v risk.View, room bool) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	v, room = new(risk.State).View(rule), true
-	seen := b.listed
+	s, seen, room := new(risk.State), b.listed, true
 	switch r := b.routes[k.Route]; {
 	case r == nil:
 		room = len(b.routes) < maxRoutes
 	case r.fold == nil:
-		return v, false
-	default:
-		seen = r.at
-		known := r.fold.Kinds[k.TrafficClass]
-		switch {
-		case known == nil:
-			room = len(r.fold.Kinds) < risk.MaxKinds && !r.fold.Again
-		case !b.alone && now.Sub(seen) > b.Stale(k.Route):
-			v = known.StaleView(rule)
-		default:
-			v = known.View(rule)
-		}
+		seen = time.Time{}
+	case r.fold.Kinds[k.TrafficClass] == nil:
+		seen, room = r.at, len(r.fold.Kinds) < risk.MaxKinds && !r.fold.Again
+	case !lost:
+		s, seen = r.fold.Kinds[k.TrafficClass], r.at
 	}
-	if v.Seen = seen; b.alone {
-		v.Seen = now
+	v := s.View(rule)
+	if now.Sub(seen) > b.Stale(k.Route) {
+		v = s.StaleView(rule)
 	}
-	return v, room
+	if !lost && !overdue && k.Check() == nil {
+		v.Seen = seen
+	}
+	v.New = !v.Seen.IsZero() && room && v.Warmup.Began == 0 && !waiting
+	return v
 }
 
 // Run reads the logs, and writes the counts of warm-ups, once a second, until ctx ends.

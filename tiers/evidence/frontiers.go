@@ -83,15 +83,21 @@ func inFrontier(known []risk.KeyState) (states []risk.KeyState, omitted int) {
 			last[k.Key.Route] = k.State.Used
 		}
 	}
-	states = slices.DeleteFunc(known, func(k risk.KeyState) bool { return last[k.Key.Route].Sub(k.State.Used) > inUse })
-	if omitted = len(states) - maxFrontierKeys; omitted <= 0 {
+	return latest(slices.DeleteFunc(known, func(k risk.KeyState) bool { return last[k.Key.Route].Sub(k.State.Used) > inUse }), maxFrontierKeys)
+}
+
+// latest returns the states that were used last, at most so many, sorted by key, and how many it has left out.
+func latest(states []risk.KeyState, most int) (kept []risk.KeyState, omitted int) {
+	if omitted = len(states) - most; omitted <= 0 {
 		return states, 0
 	}
 	slices.SortStableFunc(states, func(a, b risk.KeyState) int { return b.State.Used.Compare(a.State.Used) })
-	states = states[:maxFrontierKeys]
-	slices.SortFunc(states, func(a, b risk.KeyState) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	states = states[:most]
+	slices.SortFunc(states, byKey)
 	return states, omitted
 }
+
+func byKey(a, b risk.KeyState) int { return strings.Compare(a.Key.String(), b.Key.String()) }
 
 // auditsOf reads the audits of states from the log: those of the grid and alarm in force.
 func (b *Store) auditsOf(ctx context.Context, known []risk.KeyState) (map[risk.Key][]risk.LogEntry, error) {

@@ -33,10 +33,6 @@ func TestWithoutARedisABookIsTheSame(t *testing.T) {
 	if r.counted(risk.Bad) != 1 || r.counted(risk.Lost) != 1 || r.counted(risk.Good) != 60 || r.counted("learned") != risk.GridScores || r.counted("outside") != 1 {
 		t.Error("audits are not counted")
 	}
-	r.later(time.Hour)
-	if v := r.View(chat); !v.Serves() || time.Since(v.Seen) > 0 {
-		t.Errorf("an own view is never old: %+v", v)
-	}
 	sound(t, r.state())
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup

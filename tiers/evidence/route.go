@@ -314,7 +314,7 @@ func (b *Store) list(ctx context.Context) ([]*route, error) {
 // save writes a snapshot if it is time. Each replica does so at one of four ticks, so that hardly ever two do. The caller has
 // the route.
 func (b *Store) save(ctx context.Context, r *route) error {
-	if r.fold.Unsaved < saveEvery || b.alone || rand.IntN(4) != 0 {
+	if r.fold.Unsaved < saveEvery || rand.IntN(4) != 0 {
 		return nil
 	}
 	ctx, cancel := b.detached(ctx)

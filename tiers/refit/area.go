@@ -20,11 +20,12 @@ func AUROC(scores []float64, good []bool) Area { return areaOf(placements(scores
 // placements says of each good score which share of the bad ones is below it, and of each bad one
 // which share of the good ones is above it, ties counted as half. nil where all are of one kind.
 func placements(scores []float64, good []bool) []float64 {
-	order := byScore(scores)
-	goods := 0
-	for _, g := range good {
+	order, goods := make([]int, len(scores)), 0
+	for i, g := range good {
+		order[i] = i
 		goods += indexOf(g)
 	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[a], scores[b]) })
 	bads := len(scores) - goods
 	if goods == 0 || bads == 0 {
 		return nil
@@ -83,14 +84,4 @@ func indexOf(is bool) int {
 		return 1
 	}
 	return 0
-}
-
-// byScore are the indices of scores in rising order; equal ones stay as they were.
-func byScore(scores []float64) []int {
-	order := make([]int, len(scores))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[a], scores[b]) })
-	return order
 }

@@ -8,9 +8,10 @@ import (
 
 const (
 	features = len(accept.Features{})
-	bias     = features     // index of the bias
-	greedy   = features + 1 // index of what greedy requests add to the bias
-	terms    = features + 2
+	greedy   = features     // index of what greedy requests add to the bias
+	inputs   = features + 1 // all but the bias
+	bias     = inputs
+	terms    = inputs + 1
 
 	// maxWeight is the largest weight of a feature: a hundredth of a nat more or less would
 	// then be e^10 in the odds.
@@ -27,27 +28,27 @@ const (
 	still      = 1e-10  // deviations: a term that moves less stands still
 )
 
-// vector is a value for each weight, one for the bias, and one for what greedy requests add to it.
+// vector is a value for each weight, one for what greedy requests add to the bias, and one for the bias.
 type vector [terms]float64
 
-// regression is a logistic regression on features that are scaled to mean 0 and deviation 1:
+// regression is a logistic regression on features x that are scaled to mean 0 and deviation 1:
 //
 //	minimise  1/n·Σ ln(1 + exp(∓z)) + 1/(2n)·(Σ w² + g²),   z = b + g·k + Σ w·x,   0 ≤ w ≤ 1000·deviation
 //
-// k says whether the request was greedy. Thresholds of greedy and of sampled requests are never compared, so g belongs to no
-// score; without it, the weights would explain the difference between the two (docs/measurements.md#fitted-scores).
+// k, which is scaled, too, says whether the request was greedy. Thresholds of greedy and of sampled requests are never
+// compared, so g belongs to no score; without it, the weights would explain the difference between the two
+// (docs/measurements.md#fitted-scores).
 //
 // The second sum is as if each weight had been drawn from a unit normal: it keeps weights finite
 // where the features tell good from bad without fault, and settles which of two features that say
 // the same is meant. With thousands of samples it moves the others by about a hundredth.
 type regression struct {
 	rows        []row
-	mean, scale accept.Features
-	maxWeight   vector     // bounds of the weights
-	kind        [2]float64 // scaled k of sampled and of greedy requests
+	mean, scale [inputs]float64
+	most        vector // bounds of the weights; 0: the feature says nothing
 }
 
-// row is one sample, scaled, with the 1 of the bias and its scaled k.
+// row is one sample, scaled, with the 1 of the bias.
 type row struct {
 	x    vector
 	good bool
@@ -70,14 +71,15 @@ func regress(samples []Sample) (m model) {
 	w := r.solve()
 	m.Bias = w[bias]
 	for i := range features {
-		if r.maxWeight[i] == 0 {
-			continue
+		if r.most[i] > 0 {
+			m.Weights[i] = min(w[i]/r.scale[i], maxWeight)
+			m.Bias -= m.Weights[i] * r.mean[i]
 		}
-		m.Weights[i] = min(w[i]/r.scale[i], maxWeight)
-		m.Bias -= m.Weights[i] * r.mean[i]
 	}
-	for k := range m.offset {
-		m.offset[k] = w[greedy] * r.kind[k]
+	if r.most[greedy] > 0 {
+		for k := range m.offset {
+			m.offset[k] = w[greedy] * (float64(k) - r.mean[greedy]) / r.scale[greedy]
+		}
 	}
 	return m
 }
@@ -86,43 +88,34 @@ func regress(samples []Sample) (m model) {
 func scaled(samples []Sample) *regression {
 	r := &regression{rows: make([]row, len(samples))}
 	n := float64(len(samples))
-	for _, s := range samples {
-		for i, x := range s.Features {
-			r.mean[i] += x / n
+	for k := range samples {
+		s, to := &samples[k], &r.rows[k]
+		copy(to.x[:], s.Features[:])
+		to.good, to.x[greedy], to.x[bias] = s.Good, float64(indexOf(s.Greedy)), 1
+		for i := range inputs {
+			r.mean[i] += to.x[i] / n
 		}
 	}
-	for _, s := range samples {
-		for i, x := range s.Features {
-			r.scale[i] += (x - r.mean[i]) * (x - r.mean[i]) / n
+	for k := range r.rows {
+		for i := range inputs {
+			x := r.rows[k].x[i] - r.mean[i]
+			r.scale[i] += x * x / n
 		}
 	}
-	for i := range r.scale {
+	for i := range inputs {
 		if r.scale[i] = math.Sqrt(r.scale[i]); r.scale[i] > minSpread {
-			r.maxWeight[i] = maxWeight * r.scale[i]
+			r.most[i] = maxWeight * r.scale[i]
 		}
-	}
-	r.scaleKinds(samples)
-	for k, s := range samples {
-		to := &r.rows[k]
-		to.good, to.x[bias], to.x[greedy] = s.Good, 1, r.kind[indexOf(s.Greedy)]
-		for i, x := range s.Features {
-			if r.maxWeight[i] > 0 {
-				to.x[i] = (x - r.mean[i]) / r.scale[i]
+		for k := range r.rows {
+			x := &r.rows[k].x[i]
+			if *x -= r.mean[i]; r.most[i] > 0 {
+				*x /= r.scale[i]
+			} else {
+				*x = 0
 			}
 		}
 	}
 	return r
-}
-
-// scaleKinds scales k. It stays 0 if all requests are of one kind.
-func (r *regression) scaleKinds(samples []Sample) {
-	share := 0.0
-	for _, s := range samples {
-		share += float64(indexOf(s.Greedy)) / float64(len(samples))
-	}
-	if deviation := math.Sqrt(share * (1 - share)); deviation > minSpread {
-		r.kind = [2]float64{-share / deviation, (1 - share) / deviation}
-	}
 }
 
 // solve is Newton's method within bounds: each step goes to the least of the quadratic that the
@@ -227,7 +220,7 @@ func (r *regression) within(w, slope *vector, curve *[terms]vector) (step vector
 		for i := range step {
 			to := step[i] - (slope[i]+dot(&curve[i], &step))/curve[i][i]
 			if i < features {
-				to = min(max(to, -w[i]), r.maxWeight[i]-w[i])
+				to = min(max(to, -w[i]), r.most[i]-w[i])
 			}
 			moved = max(moved, math.Abs(to-step[i]))
 			step[i] = to

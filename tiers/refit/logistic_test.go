@@ -25,8 +25,8 @@ func TestNoWeightCanBeMovedForTheBetter(t *testing.T) {
 		w := r.solve()
 		slope, _ := r.slopes(&w)
 		for i, s := range slope {
-			held := i < features && (w[i] == 0 && s >= 0 || w[i] == r.maxWeight[i] && s <= 0)
-			if !held && math.Abs(s) > 1e-5 || i < features && (w[i] < 0 || w[i] > r.maxWeight[i]) {
+			held := i < features && (w[i] == 0 && s >= 0 || w[i] == r.most[i] && s <= 0)
+			if !held && math.Abs(s) > 1e-5 || i < features && (w[i] < 0 || w[i] > r.most[i]) {
 				t.Fatalf("law %+v: term %d is %v and could be moved: slope %v", l, i, w[i], s)
 			}
 		}
