@@ -97,10 +97,8 @@ func New(o Options) (*Cascade, error) {
 	c.services = &inflight.Services{
 		World: o.World, Dispatch: d, Schemas: &schema.Schemas{Now: o.World.Now}, Random: o.Random, MaxBody: o.MaxBody, ContextWindow: c.contextWindow, OnCheck: c.metrics.countCheck,
 	}
-	c.audits, err = audit.New(audit.Options{
-		World: o.World, Evidence: o.Evidence, Metrics: c.metrics, Replicas: o.Replicas,
-	})
-	return c, err
+	c.audits = audit.New(audit.Options{World: o.World, Evidence: o.Evidence, Metrics: c.metrics, Replicas: o.Replicas})
+	return c, nil
 }
 
 // defaults sets optional fields that are missing.

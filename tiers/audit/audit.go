@@ -8,7 +8,6 @@ package audit
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"sync"
 	"time"
 
@@ -74,14 +73,11 @@ type Auditor struct {
 	tasks *background.Tasks
 
 	mu      sync.Mutex
-	budgets map[string]*budget // by route; routes come from the configuration
+	budgets map[string]budget // by route; routes come from the configuration
 }
 
 // New returns an Auditor. It audits nothing before [Auditor.Begin].
-func New(o Options) (*Auditor, error) {
-	if o.World == nil || o.Metrics == nil {
-		return nil, fmt.Errorf("audit: no world or no metrics")
-	}
+func New(o Options) *Auditor {
 	if o.Replicas == nil {
 		o.Replicas = func() int { return 1 }
 	}
@@ -89,7 +85,7 @@ func New(o Options) (*Auditor, error) {
 		o.NewTicket = rand.Text
 	}
 	tasks := background.New(background.Options{World: o.World, Max: maxAudits, Patience: auditWait, OnPanic: func() { o.Metrics.CountDroppedAudit("", "panic") }})
-	return &Auditor{Options: o, tasks: tasks, budgets: map[string]*budget{}}, nil
+	return &Auditor{Options: o, tasks: tasks, budgets: map[string]budget{}}
 }
 
 // Views counts a request and returns what the evidence says of its traffic class.
@@ -106,8 +102,7 @@ func (a *Auditor) MayAudit(route string, r *plan.Risk, spare bool) bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	b := a.budgets[route]
-	return spare || r.AuditBudget == 0 || b == nil || b.balance >= 0
+	return spare || r.AuditBudget == 0 || a.budgets[route].balance >= 0
 }
 
 // Begin allows audits until ctx ends. Call [Auditor.Wait] afterwards.
@@ -118,25 +113,19 @@ func (a *Auditor) Wait() { a.tasks.Wait() }
 
 // AddBudget adds a share of the cost of target tokens for a request to the audit budget of its route.
 func (a *Auditor) AddBudget(r *inflight.Request, t inflight.Tally) {
-	cost, _ := TargetCost(t, r.TokenPrices())
+	cost, _ := targetCost(t, r.TokenPrices())
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.budget(r.Route).earn(r.Config.Risk.AuditBudget * cost)
+	b := a.budgets[r.Route]
+	b.earn(r.Config.Risk.AuditBudget * cost)
+	a.budgets[r.Route] = b
 }
 
 // charge subtracts the cost of an audit from the route's budget.
 func (a *Auditor) charge(route string, cost float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.budget(route).spend(cost)
-}
-
-// budget returns the route's budget. The caller holds mu.
-func (a *Auditor) budget(route string) *budget {
 	b := a.budgets[route]
-	if b == nil {
-		b = &budget{}
-		a.budgets[route] = b
-	}
-	return b
+	b.spend(cost)
+	a.budgets[route] = b
 }

@@ -195,9 +195,9 @@ func TestWhatAnAuditCostsComesOutOfItsRoutesBudget(t *testing.T) {
 		}
 		r.subject.Prices = nil
 		r.usd, r.subject.Views.SpareCapacity = 0, true
-		before := *r.auditor.budgets["m"]
+		before := r.auditor.budgets["m"]
 		r.watched()
-		if r.rests(); r.usd != 0 || *r.auditor.budgets["m"] != before {
+		if r.rests(); r.usd != 0 || r.auditor.budgets["m"] != before {
 			t.Errorf("%g USD, %+v: prices are not known, and capacity is to spare", r.usd, r.auditor.budgets["m"])
 		}
 	})

@@ -27,9 +27,9 @@ func (b *budget) spend(cost float64) {
 	}
 }
 
-// TargetCost returns the cost of the target's tokens: in USD if prices are known (priced), else in tokens. It includes
+// targetCost returns the cost of the target's tokens: in USD if prices are known (priced), else in tokens. It includes
 // the prompt if the target generated anything.
-func TargetCost(t inflight.Tally, p economy.Prices) (cost float64, priced bool) {
+func targetCost(t inflight.Tally, p economy.Prices) (cost float64, priced bool) {
 	prompt := t.Scored
 	if t.Target > 0 {
 		prompt += t.Prompt

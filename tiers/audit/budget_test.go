@@ -41,10 +41,10 @@ func TestTheTargetsTokensCostWhatTheyCost(t *testing.T) {
 		"a score":                     {inflight.Tally{Prompt: 100, Scored: 120}, 360, 120},
 		"a score, and the rest of it": {inflight.Tally{Prompt: 100, Scored: 120, Target: 10}, 710, 230},
 	} {
-		if usd, priced := TargetCost(c.tally, known); usd != c.usd || !priced {
+		if usd, priced := targetCost(c.tally, known); usd != c.usd || !priced {
 			t.Errorf("%s: %g USD, want %g", what, usd, c.usd)
 		}
-		if n, priced := TargetCost(c.tally, economy.Prices{TargetPrefill: 3}); n != c.tokens || priced {
+		if n, priced := targetCost(c.tally, economy.Prices{TargetPrefill: 3}); n != c.tokens || priced {
 			t.Errorf("%s: %g tokens, want %g", what, n, c.tokens)
 		}
 	}

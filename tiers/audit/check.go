@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/foregate/foregate/tiers/draft"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
 )
 
@@ -35,33 +34,22 @@ func (s RequestAuditor) Check(served *draft.Draft, spare bool) {
 	started := d.start(func(ctx context.Context) {
 		defer counted()
 		defer func() { d.settle(spare) }()
-		if !s.Auditor.tasks.Enter(ctx, s.Config.Risk.MaxConcurrentAudits) {
+		if !d.enter(ctx) {
 			return
 		}
-		defer s.Auditor.tasks.Leave()
-		result = d.check(ctx)
+		defer d.leave()
+		good, err := d.verify(ctx, nil) // once: what the target has no capacity for is not worth a wait
+		if err != nil {
+			return
+		}
+		if result = checkFailed; good {
+			result = checkPassed
+		}
+		if d.OnLabel != nil {
+			d.OnLabel(good)
+		}
 	})
 	if !started {
 		counted()
 	}
-}
-
-// check asks the target once. What it has no capacity for is not worth a wait.
-func (d *Draft) check(ctx context.Context) (result string) {
-	asker := d.newVerifier()
-	asked := inflight.NewDraft(d.Draft)
-	asked.Resumes = false // the draft is not continued
-	r, err := asker.Verify(ctx, asked)
-	d.cost.Scored += r.Computed
-	if err != nil {
-		return checkSkipped
-	}
-	good := r.Pass
-	if d.OnLabel != nil {
-		d.OnLabel(good)
-	}
-	if good {
-		return checkPassed
-	}
-	return checkFailed
 }

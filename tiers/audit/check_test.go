@@ -65,12 +65,12 @@ func TestAServedDraftIsCheckedWithSpareCapacityOrWithinTheBudget(t *testing.T) {
 		r.subject.Config.Risk.AuditBudget = 0.03
 		r.subject.Check(r.served(), true)
 		r.happens("spare capacity", "score")
-		if b := r.auditor.budgets["m"]; b != nil {
+		if b := r.auditor.budgets["m"]; b != (budget{}) {
 			t.Errorf("the budget is %+v", b)
 		}
 		r.subject.Check(r.served(), false)
 		r.happens("within the budget", "score")
-		if b := r.auditor.budgets["m"]; b == nil || b.balance >= 0 {
+		if b := r.auditor.budgets["m"]; b.balance >= 0 {
 			t.Errorf("not charged: %+v", b)
 		}
 		r.subject.Check(r.served(), false)

@@ -97,24 +97,9 @@ func (d *Draft) start(task func(context.Context)) bool {
 	return started
 }
 
-// whole returns the time limit for an answer in one piece from a pool with the given first-byte timeout.
-func (d *Draft) whole(firstByte time.Duration) time.Duration {
-	return d.Config.Timeouts.WholeAnswer(d.FirstByteTimeout(firstByte), d.Body)
-}
-
-// newVerifier returns a verifier for the label. Nobody waits for an audit, and an audit without an answer counts
-// as bad, so the target has longer than for a score that a client waits for.
-func (d *Draft) newVerifier() inflight.Verifier {
-	rule := plan.RuleLenient
-	if d.Config.Risk.Label == plan.LabelExact {
-		rule = plan.RuleExact
-	}
-	return inflight.Verifier{Caller: d.caller, Scorer: d.Decision.Auditor, Rule: inflight.RuleOf(rule, d.Body.Temperature), Patience: auditWait}
-}
-
 // settle counts what the audit cost, and charges it to the route's budget, unless the target had spare capacity for it.
 func (d *Draft) settle(spare bool) {
-	cost, priced := TargetCost(d.cost, d.TokenPrices())
+	cost, priced := targetCost(d.cost, d.TokenPrices())
 	if !spare {
 		d.Auditor.charge(d.Route, cost)
 	}

@@ -88,19 +88,25 @@ func (b *auditRun) label(ctx context.Context) (good bool, err error) {
 	if b.Config.Risk.Label == plan.LabelRegenerate {
 		return b.regenerated(ctx)
 	}
-	r, err := b.applyCheck(ctx)
-	return err == nil && r.Pass, err
+	return b.verify(ctx, b.openAll)
 }
 
-// applyCheck asks the target to check the draft. Whether an audit gets capacity must not depend on the draft's length.
-func (b *auditRun) applyCheck(ctx context.Context) (inflight.Result, error) {
-	asker := b.newVerifier()
-	asker.Before, asker.Admission = b.openAll, b.Body.PromptTokens+plan.TypicalOutput
-	draft := inflight.NewDraft(b.Audit.Draft)
-	draft.Resumes = false // the draft is not continued
-	r, err := asker.Verify(ctx, draft)
-	b.cost.Scored += r.Computed
-	return r, err
+// verify asks the target to check the draft by the rule of the label; before is called when it has capacity. Nobody waits for
+// an audit, and an audit without an answer counts as bad, so the target has longer than for a score that a client waits for.
+func (d *Draft) verify(ctx context.Context, before func(context.Context) error) (good bool, err error) {
+	rule := plan.RuleLenient
+	if d.Config.Risk.Label == plan.LabelExact {
+		rule = plan.RuleExact
+	}
+	asker := inflight.Verifier{Caller: d.caller, Scorer: d.Decision.Auditor, Rule: inflight.RuleOf(rule, d.Body.Temperature), Patience: auditWait}
+	if before != nil { // whether an audit gets capacity must not depend on the draft's length
+		asker.Before, asker.Admission = before, d.Body.PromptTokens+plan.TypicalOutput
+	}
+	asked := inflight.NewDraft(d.Draft)
+	asked.Resumes = false // the draft is not continued
+	r, err := asker.Verify(ctx, asked)
+	d.cost.Scored += r.Computed
+	return err == nil && r.Pass, err
 }
 
 // regenerated lets the target write its own answer. The draft is good if it says the same; otherwise the target judges
@@ -115,11 +121,7 @@ func (b *auditRun) regenerated(ctx context.Context) (good bool, err error) {
 	b.cost.Target += own.Usage.Completion
 	good = accept.SameAnswer(b.Transcript().Text(), own.Text)
 	if !good && b.Decision.Auditor == plan.ScorerJudge {
-		r, err := b.applyCheck(ctx)
-		if err != nil {
-			return false, err
-		}
-		good = r.Pass
+		return b.verify(ctx, b.openAll)
 	}
 	return good, nil
 }

@@ -100,12 +100,10 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	n := 0
-	if r.auditor, err = New(Options{World: world.System{}, Evidence: ledger{r}, Metrics: r, NewTicket: func() string {
+	r.auditor = New(Options{World: world.System{}, Evidence: ledger{r}, Metrics: r, NewTicket: func() string {
 		n++
 		return fmt.Sprint("t", n)
-	}}); err != nil {
-		t.Fatal(err)
-	}
+	}})
 	said := []byte(`{"model":"m","messages":[{"role":"user","content":"hello"}],"stream":true,"max_tokens":600}`)
 	body, err := openai.Scan(openai.Chat, said, openai.DefaultLimits())
 	if err != nil {

@@ -124,7 +124,7 @@ func (d *Draft) madeWhole(ctx context.Context) bool {
 	var answer openai.DraftAnswer
 	o := d.newRequest(&engine.DraftWhole{Terms: d.Terms(d.Request.Draft), Request: d.Body, Into: &answer})
 	o.Demand.Whole = true
-	o.FirstByteTimeout = d.whole(d.Config.Timeouts.DraftFirstToken)
+	o.FirstByteTimeout = d.Config.Timeouts.WholeAnswer(d.FirstByteTimeout(d.Config.Timeouts.DraftFirstToken), d.Body)
 	if _, err := d.caller.Do(ctx, o); err != nil {
 		d.countDropped("draft_unavailable")
 		return false
