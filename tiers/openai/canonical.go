@@ -101,9 +101,9 @@ func canonicalValue(dst []byte, in *cursor, levels int) []byte {
 	raw, _ := in.value()
 	switch {
 	case len(raw) == 0: // an error
-	case raw[0] == '"' && readText(raw, 1).longer:
+	case raw[0] == '"' && bytes.IndexByte(raw, '\\') >= 0:
 		return quote(dst, unquote(nil, raw))
-	case kindOf[raw[0]] == '0' && bytes.ContainsAny(raw, ".eE"):
+	case bytes.ContainsAny(raw, ".eE"):
 		return canonicalFraction(dst, raw)
 	}
 	return append(dst, raw...)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Chunk is one event of a streamed answer. Its slices are valid until the next
@@ -96,11 +98,12 @@ func BorrowChunkParser(judged bool) *ChunkParser {
 func (p *ChunkParser) Release() {
 	const most = 4 << 10 // entries of a slice; parsers of longer chunks are not kept
 	c := &p.chunk
-	if !p.cur.forget() || cap(c.Text) > most || cap(c.Stop) > most || cap(c.Logprobs) > most || cap(c.IDs) > most || cap(c.tops) > most ||
+	if cap(c.Text) > most || cap(c.Stop) > most || cap(c.Logprobs) > most || cap(c.IDs) > most || cap(c.tops) > most ||
 		cap(c.Ended) > most || cap(c.Begun) > most || cap(c.Told.Text) > most {
 		return
 	}
 	c.Reset()
+	p.cur.reset(nil)
 	p.Judged, p.NoTop, p.LogprobIDs, p.whole = false, false, false, nil
 	chunkParsers.Put(p)
 }
@@ -236,7 +239,7 @@ func (p *ChunkParser) contentToken() {
 			p.chunk.Logprobs = append(p.chunk.Logprobs, p.nats())
 		case "id":
 			raw, _ := p.cur.value()
-			if p.LogprobIDs && len(raw) > 0 && kindOf[raw[0]] == '0' {
+			if p.LogprobIDs && jsontext.Value(raw).Kind() == '0' {
 				p.chunk.IDs = p.addID(p.chunk.IDs, raw)
 			}
 		case "top_logprobs":

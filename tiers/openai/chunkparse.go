@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Parse parses one event's data. It ignores unknown fields and is strict about JSON. It writes over nulls in data that
@@ -31,7 +32,7 @@ func (p *ChunkParser) parse(data []byte, strict bool) (*Chunk, error) {
 			p.field(name)
 		}
 	}
-	c.Close = p.cur.last - 1
+	c.Close = p.cur.last() - 1
 	p.cur.end()
 	if p.cur.err != nil {
 		return nil, fmt.Errorf("chunk: %w", p.cur.err)
@@ -82,8 +83,8 @@ func (p *ChunkParser) absent(instead string) bool {
 	if p.cur.kind() != 'n' {
 		return false
 	}
-	_, at := p.cur.value()
-	copy(at.Of(p.cur.data), instead)
+	raw, _ := p.cur.value()
+	copy(raw, instead)
 	return true
 }
 
@@ -139,7 +140,7 @@ func (p *ChunkParser) choice() {
 		case "matched_stop": // SGLang's stop_reason for stop strings; a number may also be the id of an ordinary end
 			if raw, _ := p.cur.value(); len(raw) > 0 && raw[0] == '"' {
 				c.Stop = append(c.Stop[:0], raw...)
-			} else if !harmless(raw) && kindOf[raw[0]] != '0' {
+			} else if !harmless(raw) && jsontext.Value(raw).Kind() != '0' {
 				c.Foreign = true
 			}
 		case "index":
@@ -233,14 +234,6 @@ func (p *ChunkParser) ids(into []int32) []int32 {
 	if !p.Judged {
 		p.cur.skip()
 		return into
-	}
-	if p.cur.kind() != '[' {
-		p.cur.skip()
-		return into
-	}
-	if cap(into) == 0 { // the prompt's may be many
-		list := p.cur.data[p.cur.at:]
-		into = make([]int32, 0, 1+bytes.Count(list[:max(bytes.IndexByte(list, ']'), 0)], []byte{','}))
 	}
 	for range p.cur.array() {
 		raw, _ := p.cur.value()

@@ -11,9 +11,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// lenient is for answers of backends, as in [cursor.resetLenient]: of members of one name the last one counts.
-var lenient = jsontext.AllowDuplicateNames(true)
-
 // judgeQuestion is the question to the judge after an answer.
 const judgeQuestion = "Is the previous answer correct, complete and in the requested format? Answer yes or no."
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 func readMinTokens(s *scanner, v int) {
@@ -43,7 +45,7 @@ func readStop(s *scanner, name string) {
 	for range in.array() {
 		v, _ := in.value()
 		if !isText(v) {
-			s.cur.fail(wrongType(name, "an array of strings", kindOf[v[0]]))
+			s.cur.fail(wrongType(name, "an array of strings", jsontext.Value(v).Kind()))
 			return
 		}
 		if s.req.Stop = appendStop(s.req.Stop, v); len(s.req.Stop) > s.lim.Stops {
@@ -172,7 +174,7 @@ func readMessages(s *scanner, name string) {
 	count := 0
 	for i := range s.cur.array() {
 		if i == 0 {
-			s.req.system = Span{s.cur.last, s.cur.last}
+			s.req.system = Span{s.cur.last(), s.cur.last()}
 		}
 		if count++; count > s.lim.Messages {
 			s.bad(name, "invalid_value", "There are more than %d messages.", s.lim.Messages)
@@ -203,7 +205,7 @@ func (s *scanner) message(i int) {
 		case "content":
 			s.readContent(i)
 		default:
-			start := s.cur.last
+			start := s.cur.last()
 			if s.outside(string(name)); s.cur.err == nil {
 				at := s.since(start)
 				s.req.PromptBytes += at.End - at.Start
@@ -218,7 +220,7 @@ func (s *scanner) message(i int) {
 
 // lead records the end of the leading system messages, and the first message after them.
 func (s *scanner) lead(system bool) {
-	end := s.cur.last
+	end := s.cur.last()
 	switch r := s.req; {
 	case r.first.End > 0:
 	case system:
@@ -236,14 +238,14 @@ func (s *scanner) readContent(i int) {
 		raw, _ := s.cur.value()
 		s.req.PromptBytes += max(len(raw)-2, 0)
 	case '[':
-		start := s.cur.last
+		start := s.cur.last()
 		for range s.cur.array() {
 			if k := s.cur.kind(); k != '{' && k != 0 {
 				s.cur.fail(wrongType(at(), "an array of objects", k))
 			}
 			s.object(true)
 		}
-		s.req.PromptBytes += s.cur.last - start
+		s.req.PromptBytes += s.cur.last() - start
 	case 'n', 0:
 		s.cur.skip()
 	default:
@@ -257,7 +259,7 @@ func readTools(s *scanner, name string) {
 		s.read(name, "an array", '[')
 		return
 	}
-	start := s.cur.last
+	start := s.cur.last()
 	s.schemas = true
 	for range s.cur.array() {
 		if k := s.cur.kind(); k != '{' && k != 0 {

@@ -13,8 +13,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-import ()
-
 // Scan parses a request body strictly: exactly one JSON object, no duplicate names, valid UTF-8, bounded
 // depth, and correct types and ranges of the fields that the gateway uses. The error is always a
 // *RequestError. The request keeps body, which must not change afterwards.
@@ -43,7 +41,7 @@ func Scan(kind Kind, body []byte, lim Limits) (*Request, error) {
 
 // members reports whether the body has another member, of which so many were read. It enters the body.
 func (w *walker) members(read int) bool {
-	if len(w.cur.frames) == 0 && !w.cur.enter('{') {
+	if w.cur.dec.StackDepth() == 0 && !w.cur.enter('{') {
 		if w.cur.kind() != 0 {
 			w.bad("", "invalid_json", "The request body must be a JSON object.")
 		}
@@ -80,7 +78,7 @@ func (s *scanner) member() {
 	if read == nil || (s.cur.kind() == 'n' && !needed(m.name)) { // null means absent in all other fields
 		m.drop, m.value = s.field(m.name, LookupField(m.name))
 	} else {
-		start := s.cur.last
+		start := s.cur.last()
 		if read(s, m.name); s.cur.err == nil {
 			m.value = s.since(start)
 		}

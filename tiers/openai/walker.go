@@ -80,7 +80,7 @@ func (w *walker) allowed(model string) {
 
 // since is the span of the last value, which was read since this offset of its member's name.
 func (w *walker) since(offset int) Span {
-	end := w.cur.last
+	end := w.cur.last()
 	return Span{end - len(bytes.TrimLeft(w.body[offset:end], ": \t\r\n")), end}
 }
 
@@ -113,16 +113,16 @@ func (w *walker) refuse(code, format string, args ...any) {
 // refusal is an error at the last read value or name, with its location and the offset after it.
 func (w *walker) refusal(code, format string, args ...any) *RequestError {
 	at := fieldAt(w.cur.pointer())
-	return badField(at, code, "%s (at byte %d) "+format+".", append([]any{at, w.cur.last}, args...)...)
+	return badField(at, code, "%s (at byte %d) "+format+".", append([]any{at, w.cur.last()}, args...)...)
 }
 
 // failed returns why the request is refused; nil if it is not. That it nests too deep comes first.
 func (w *walker) failed() error {
-	if w.cur.err == nil {
-		return nil
-	}
 	if at := depthOffset(w.body, w.lim.Depth); at >= 0 {
 		return badField("", "too_deep", "The request body nests deeper than %d levels at byte %d.", w.lim.Depth, at)
+	}
+	if w.cur.err == nil {
+		return nil
 	}
 	if refused, is := errors.AsType[*RequestError](w.cur.err); is {
 		return refused
@@ -360,7 +360,7 @@ func (w *walker) part(o *partKeysSeen, p PartType) {
 // field checks the value of a top-level member without a reader, or of a sampling parameter, and returns its
 // position. drop means that the request is forwarded without it.
 func (w *walker) field(name string, f Field) (drop bool, value Span) {
-	start := w.cur.last
+	start := w.cur.last()
 	switch {
 	case f.Verdict == FieldStripped:
 		w.cur.skip()
