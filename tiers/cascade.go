@@ -34,7 +34,6 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/probe"
-	"github.com/foregate/foregate/tiers/schema"
 	"github.com/foregate/foregate/tiers/world"
 )
 
@@ -95,7 +94,7 @@ func New(o Options) (*Cascade, error) {
 		return nil, fmt.Errorf("tiers: %w", err)
 	}
 	c.services = &inflight.Services{
-		World: o.World, Dispatch: d, Schemas: &schema.Schemas{Now: o.World.Now}, Random: o.Random, MaxBody: o.MaxBody, ContextWindow: c.contextWindow, OnCheck: c.metrics.countCheck,
+		World: o.World, Dispatch: d, Random: o.Random, MaxBody: o.MaxBody, ContextWindow: c.contextWindow, OnCheck: c.metrics.countCheck,
 	}
 	c.audits = audit.New(audit.Options{World: o.World, Evidence: o.Evidence, Metrics: c.metrics, Replicas: o.Replicas})
 	return c, nil

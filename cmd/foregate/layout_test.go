@@ -44,7 +44,7 @@ var arrows = map[string][]string{
 	"gateway/tracing":             {"gateway/receipts", "tiers/dispatch", "tiers/inflight"},
 	"gateway/files":               {},
 
-	"tiers":               {"internal/recent", "tiers/accept", "tiers/audit", "tiers/credentials", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/risk", "tiers/schema", "tiers/world"},
+	"tiers":               {"internal/recent", "tiers/accept", "tiers/audit", "tiers/credentials", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/risk", "tiers/world"},
 	"tiers/accept":        {},
 	"tiers/audit":         {"tiers/accept", "tiers/background", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/risk", "tiers/world"},
 	"tiers/choose":        {},
@@ -58,7 +58,7 @@ var arrows = map[string][]string{
 	"tiers/engine":        {"tiers/accept", "tiers/credentials", "tiers/dialect", "tiers/openai"},
 	"tiers/evidence":      {"internal/redis/script", "tiers/risk"},
 	"tiers/fleet":         {"internal/beat", "internal/redis/dataloss", "internal/redis/script", "tiers/prefix", "tiers/pressure"},
-	"tiers/inflight":      {"tiers/accept", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/probe", "tiers/schema", "tiers/world"},
+	"tiers/inflight":      {"tiers/accept", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/probe", "tiers/world"},
 	"tiers/openai":        {},
 	"tiers/plan":          {"tiers/accept", "tiers/dialect", "tiers/economy", "tiers/openai", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/risk"},
 	"tiers/pool":          {"internal/beat", "internal/panics", "tiers/choose", "tiers/credentials", "tiers/dialect", "tiers/discover", "tiers/pool/estimate", "tiers/pool/health", "tiers/prefix", "tiers/pressure"},
@@ -114,7 +114,7 @@ var arrows = map[string][]string{
 // those rooms. A folder stands for itself alone.
 var walls = map[string][]string{
 	"github.com/go-chi/chi":                {"gateway"},
-	"github.com/santhosh-tekuri":           {"tiers/schema"},
+	"github.com/santhosh-tekuri":           {}, // tests only
 	"github.com/sony/gobreaker":            {"breaker"},
 	"github.com/redis/go-redis":            {"cache", "cmd/foregate", "cmd/loadtest", "gateway/conversations", "gateway/ledger", "gateway/settings", "gateway/stores", "internal/redis/connect", "internal/redis/dataloss", "internal/redis/embedded", "internal/redis/script", "internal/redistest", "loadtest/chaos", "tiers/evidence", "tiers/fleet"},
 	"github.com/alicebob/miniredis":        {"internal/redis/embedded", "internal/redistest"},

@@ -45,7 +45,6 @@ type Options struct {
 	Config   *plan.Config   // of the route
 	Decision *plan.Decision // by whose threshold it is judged
 	EOS      []int32        // ids with which the draft pool's engines end answers, as far as they are known
-	Schemas  schema.Checker // of the tenant's schemas; may be zero if the request has none
 	MaxBytes int64          // of the draft's text
 }
 
@@ -305,7 +304,7 @@ func (d *Draft) unlimited() {
 // malformed returns what is wrong with the format of a text, or "".
 func (d *Draft) malformed(text []byte) string {
 	if format := d.o.Request.Raw("response_format"); format != nil {
-		return d.o.Schemas.CheckFormat(text, format)
+		return schema.CheckFormat(text, format)
 	}
 	return ""
 }

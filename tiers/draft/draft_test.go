@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -34,7 +33,7 @@ func options(t *testing.T, members string) Options {
 		Request:  r,
 		Decision: &plan.Decision{Plan: plan.Plan{Tier: plan.Draft, Judged: true, Resume: plan.ResumeIDs}, Accept: accept.Config{Threshold: -1}},
 		Config:   &plan.Config{Mode: plan.ModeConfidence, HoldbackTokens: 4, MidstreamFailover: true},
-		EOS:      []int32{2}, Schemas: (&schema.Schemas{Now: time.Now}).Of(""), MaxBytes: 1 << 20,
+		EOS:      []int32{2}, MaxBytes: 1 << 20,
 	}
 }
 

@@ -168,7 +168,7 @@ func (d *Draft) isUnsound(a *openai.DraftAnswer) string {
 	for i, c := range a.Calls {
 		calls[i] = schema.ToolCall{Name: c.Name, Arguments: []byte(c.Arguments)}
 	}
-	if reason := d.o.Schemas.CheckCalls(calls, r.Raw("tools"), r.Raw("tool_choice")); reason != "" {
+	if reason := schema.CheckCalls(calls, r.Raw("tools"), r.Raw("tool_choice")); reason != "" {
 		return reason
 	}
 	if len(calls) > 0 {

@@ -17,7 +17,6 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/probe"
-	"github.com/foregate/foregate/tiers/schema"
 	"github.com/foregate/foregate/tiers/world"
 )
 
@@ -63,7 +62,7 @@ func newRig(t *testing.T, p plan.Plan, more string) *rig {
 		Draft:  Pool{Pool: newPool(t, "drafts"), Capabilities: capabilities, Tier: plan.Draft},
 		Target: Pool{Pool: newPool(t, "targets"), Capabilities: capabilities, Tier: plan.Target},
 		Services: &Services{
-			World: world.System{}, Dispatch: d, Schemas: &schema.Schemas{Now: time.Now}, MaxBody: 1000, ContextWindow: func(string) int { return 0 },
+			World: world.System{}, Dispatch: d, MaxBody: 1000, ContextWindow: func(string) int { return 0 },
 			Random: func(string, Purpose) float64 { return 0.5 }, OnCheck: func(string, Check) {},
 		},
 	}

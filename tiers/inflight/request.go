@@ -22,7 +22,6 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/probe"
-	"github.com/foregate/foregate/tiers/schema"
 	"github.com/foregate/foregate/tiers/world"
 )
 
@@ -111,7 +110,6 @@ const (
 type Services struct {
 	World         world.World
 	Dispatch      *dispatch.Dispatcher
-	Schemas       *schema.Schemas
 	Random        func(request string, p Purpose) float64 // draws from [0, 1)
 	MaxBody       int64                                   // bytes of an answer
 	ContextWindow func(pool string) int                   // a pool's context length in tokens; 0 while it is unknown
@@ -142,7 +140,7 @@ func (r *Request) Deadline() time.Duration {
 // DraftOptions returns how the drafts of the request are judged.
 func (r *Request) DraftOptions() draft.Options {
 	o := draft.Options{
-		Request: r.Body, Config: &r.Config, Decision: &r.Decision, Schemas: r.Schemas.Of(r.Tenant), MaxBytes: r.MaxBody,
+		Request: r.Body, Config: &r.Config, Decision: &r.Decision, MaxBytes: r.MaxBody,
 	}
 	if r.Draft.Capabilities != nil {
 		o.EOS = r.Draft.Capabilities.EOS

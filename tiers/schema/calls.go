@@ -12,14 +12,11 @@ type ToolCall struct {
 	Arguments []byte // as the model wrote them
 }
 
-// maxCalled bounds the text of the schemas that one answer's calls are checked against, in bytes.
-const maxCalled = 2 * maxText
-
 // CheckCalls checks a draft's calls: "" or a reason. Each must name an offered tool, its arguments must be a
 // JSON object that fits the tool's schema, and there must be calls if tool_choice demands them. tools is the
 // request's array and choice its tool_choice, both as raw JSON; no choice is "auto", or "none" without tools.
 // No calls are valid if none is demanded.
-func (s Checker) CheckCalls(calls []ToolCall, tools, choice []byte) (reason string) {
+func CheckCalls(calls []ToolCall, tools, choice []byte) (reason string) {
 	want, ok := readChoice(choice)
 	switch {
 	case !ok:
@@ -35,16 +32,13 @@ func (s Checker) CheckCalls(calls []ToolCall, tools, choice []byte) (reason stri
 	if !ok {
 		return ReasonUnusable
 	}
-	m, text := newMeter(), 0
+	left := maxSteps
 	for _, call := range calls {
 		schema, ok := offered[call.Name]
 		if !ok || want.only != nil && !slices.Contains(want.only, call.Name) {
 			return ReasonUnknown
 		}
-		if text += len(schema); text > maxCalled {
-			return ReasonUnusable
-		}
-		if reason := s.arguments(call.Arguments, schema, m); reason != "" {
+		if reason := arguments(call.Arguments, schema, &left); reason != "" {
 			return reason
 		}
 	}
@@ -52,8 +46,8 @@ func (s Checker) CheckCalls(calls []ToolCall, tools, choice []byte) (reason stri
 }
 
 // arguments checks the arguments of one call. A tool without a schema takes any object.
-func (s Checker) arguments(text, schema []byte, m *meter) (reason string) {
-	v, err := decodeValue(text)
+func arguments(text, schema []byte, left *int) (reason string) {
+	v, err := decode(text, maxAnswer)
 	if err != nil && !errors.Is(err, errNotJSON) {
 		return ReasonUnusable
 	}
@@ -63,11 +57,8 @@ func (s Checker) arguments(text, schema []byte, m *meter) (reason string) {
 	if len(schema) == 0 || string(schema) == "null" {
 		return ""
 	}
-	sch, err := s.compiled(schema)
-	if err != nil {
-		return ReasonUnusable
-	}
-	if reason = check(sch, v, m); reason == ReasonMismatch {
+	*left -= len(schema) / 64 // it is read
+	if reason = check(schema, v, left); reason == ReasonMismatch {
 		return ReasonArguments
 	}
 	return reason
@@ -146,9 +137,9 @@ func readChoice(raw []byte) (c choice, ok bool) {
 }
 
 // CheckFormat checks a whole answer against the request's response_format, given as raw JSON: "" or a reason
-// of [Checker.CheckSchema]. Formats other than text, json_object and json_schema cannot be checked:
+// [ReasonInvalid], [ReasonMismatch] or [ReasonUnusable]. Formats other than text, json_object and json_schema cannot be checked:
 // ReasonUnusable.
-func (s Checker) CheckFormat(text, format []byte) (reason string) {
+func CheckFormat(text, format []byte) (reason string) {
 	if len(format) == 0 || string(format) == "null" {
 		return ""
 	}
@@ -165,7 +156,7 @@ func (s Checker) CheckFormat(text, format []byte) (reason string) {
 	case f.Type == "text":
 		return ""
 	case f.Type == "json_schema" && len(f.Schema.Schema) > 0:
-		return s.CheckSchema(text, f.Schema.Schema)
+		return checkSchema(text, f.Schema.Schema)
 	case f.Type != "json_object":
 		return ReasonUnusable
 	case !json.Valid(text):

@@ -3,7 +3,6 @@ package schema
 import (
 	"strings"
 	"testing"
-	"time"
 )
 
 // offer is a request's tools: weather wants a city, clock takes anything, and odd has a
@@ -23,7 +22,6 @@ func called(pairs ...string) (calls []ToolCall) {
 }
 
 func TestCallsAreWhatWasOfferedAndDemanded(t *testing.T) {
-	s := (&Schemas{Now: time.Now}).Of("acme")
 	for name, c := range map[string]struct {
 		calls         []ToolCall
 		tools, choice string
@@ -67,16 +65,13 @@ func TestCallsAreWhatWasOfferedAndDemanded(t *testing.T) {
 		"arguments that nest too deep":  {called("clock", `{"a":`+strings.Repeat("[", 200)+strings.Repeat("]", 200)+`}`), offer, "", ReasonUnusable},
 		"arguments beyond all measures": {called("clock", `{"a":"`+strings.Repeat("x", maxAnswer)+`"}`), offer, "", ReasonUnusable},
 	} {
-		for range 2 { // the second time, schemas are kept
-			if got := s.CheckCalls(c.calls, []byte(c.tools), []byte(c.choice)); got != c.want {
-				t.Errorf("%s: %q, want %q", name, got, c.want)
-			}
+		if got := CheckCalls(c.calls, []byte(c.tools), []byte(c.choice)); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }
 
 func TestAWholeAnswerIsOfTheFormatAskedFor(t *testing.T) {
-	s := (&Schemas{Now: time.Now}).Of("acme")
 	const person = `{"type":"json_schema","json_schema":{"name":"person","strict":true,"schema":{"type":"object","properties":{"name":{"type":"string"},"next":{"$ref":"#"}},"required":["name"],"additionalProperties":false}}}`
 	for name, c := range map[string]struct{ text, format, want string }{
 		"no format":              {"words", "", ""},
@@ -97,7 +92,7 @@ func TestAWholeAnswerIsOfTheFormatAskedFor(t *testing.T) {
 		"nothing is":             {`7`, `{"type":"json_schema","json_schema":{"schema":false}}`, ReasonMismatch},
 		"too long for the check": {`"` + strings.Repeat("x", maxAnswer) + `"`, person, ReasonUnusable},
 	} {
-		if got := s.CheckFormat([]byte(c.text), []byte(c.format)); got != c.want {
+		if got := CheckFormat([]byte(c.text), []byte(c.format)); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
