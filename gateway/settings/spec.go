@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
 )
 
 // Spec describes one setting.
@@ -116,7 +116,7 @@ var specs = sorted([]Spec{
 		duration(100*time.Millisecond, 10*time.Minute, func(v *Values) *time.Duration { return &v.Breaker.Open })),
 
 	fleet("route.policy", "fit", "How a backend of a pool is chosen. `fit` weighs prefix-cache hits, KV memory and load; `round_robin` is a baseline for comparison.",
-		choice(func(v *Values) *string { return &v.RoutePolicy }, choose.PolicyFit, choose.PolicyRoundRobin)),
+		choice(func(v *Values) *string { return &v.RoutePolicy }, pool.PolicyFit, pool.PolicyRoundRobin)),
 
 	fleet("receipts.log_sample_rate", "0.01", "Share of requests whose receipt is written to the log, chosen at random. The admin listener always has the last 1,000 receipts.",
 		number(0, 1, func(v *Values) *float64 { return &v.ReceiptLog.LogShare })),

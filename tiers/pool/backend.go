@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/pool/estimate"
 	"github.com/foregate/foregate/tiers/pool/health"
 	"github.com/foregate/foregate/tiers/pressure"
@@ -44,12 +43,13 @@ type backend struct {
 	speed    estimate.Speed
 	pace     float64 // seconds per token of one request between the last two readings; 0: unknown
 
-	account estimate.Account // our requests there
+	joined  time.Time // before all requests
+	account account   // our requests there
 }
 
 // take stores a reading, from which units learn. restarted says that the server has restarted, so that its cache is empty.
 func (b *backend) take(r pressure.Reading, units *estimate.UnitCosts) (restarted bool) {
-	b.account.Read(r.At)
+	b.account.noteRead(r.At, b.joined)
 	restarted = b.health.Observe(r, b.load())
 	was, incomparable := b.reading, restarted || b.health.IsShared(r.At)
 	if incomparable {
@@ -64,21 +64,18 @@ func (b *backend) take(r pressure.Reading, units *estimate.UnitCosts) (restarted
 
 // load returns our load there that a reading could include.
 func (b *backend) load() health.Load {
-	all, recent := b.account.All(), b.account.Recent()
+	all, recent := b.account.all, b.account.recent
 	return health.Load{
-		Requests: all.Requests - recent.Requests, Waiting: all.Waiting - recent.Waiting,
-		Queued: all.Queued, Prefill: b.speed.Prefill,
+		Requests: all.requests - recent.requests, Waiting: all.waiting - recent.waiting,
+		Queued: all.queued, Prefill: b.speed.Prefill,
 	}
 }
 
+// engines returns the number of engines behind the URL.
+func (b *backend) engines() float64 { return float64(max(b.reading.Engines, 1)) }
+
 // errSilent is the reason of a backend that answers nothing, and gives no token.
 var errSilent = errors.New("answers nothing")
-
-// moment holds the values that are common to all backends in one round.
-type moment struct {
-	now      time.Time
-	replicas int // at least 1
-}
 
 // mean holds averages over the pool's backends with a fresh reading. They replace readings that are old or missing.
 type mean struct {
@@ -102,7 +99,7 @@ func meanOf(set []*backend, now time.Time) mean {
 		m.speed.Decode += b.speed.Decode
 		if b.down == nil {
 			up++
-			m.own += float64(b.account.All().Requests)
+			m.own += float64(b.account.all.requests)
 		}
 		if b.down != nil || b.health.IsStuck() || b.health.IsUnreliable() || !b.fresh(now) {
 			continue
@@ -137,49 +134,44 @@ func (b *backend) weigh(now time.Time) (weight float64, known bool) {
 	return pressure.Weight(b.reading.At, now)
 }
 
-// candidate sets b's load for package choose.
-func (b *backend) candidate(c *choose.Candidate, m *mean, at *moment) {
-	c.Suspect = b.health.IsSuspect()
-	c.Ramp = b.health.Ramp(at.now)
-	c.FaultShare = b.health.FaultShare(at.now)
-	c.Capacity, c.BlockSize = b.reading.Capacity(), b.reading.BlockSize
-	c.MeanPrompt = m.prompt
+// candidate sets b's load for choose.
+func (b *backend) candidate(c *candidate, m *mean, r *round) {
+	c.suspect = b.health.IsSuspect()
+	c.ramp = min(b.health.Ramp(r.now), c.ramp)
+	c.faultShare = b.health.FaultShare(r.now)
+	c.capacity, c.blockSize = b.reading.Capacity(), b.reading.BlockSize
+	c.meanPrompt = m.prompt
 	speed := b.speed.Within(m.speed)
-	c.PrefillRate, c.DecodeRate = 1/speed.Prefill, 1/speed.Decode
+	c.prefillRate, c.decodeRate = 1/speed.Prefill, 1/speed.Decode
 
-	weight, known := b.weigh(at.now)
-	all := b.account.All()
-	c.UsageUnknown, c.OwnTotal = !known, float64(all.Requests)
+	weight, known := b.weigh(r.now)
+	all := &b.account.all
+	c.usageUnknown, c.ownTotal = !known, float64(all.requests)
 	if known {
 		b.seen(c, m, weight)
-		c.OwnPrefill = b.account.Uncomputed(at.now, c.PrefillRate)
+		c.ownPrefill = b.account.uncomputed(r.now, c.prefillRate)
 	} else {
 		// Only our own requests are known. The mean replaces those of other replicas, and theirs
 		// are assumed to differ from it as ours do.
-		c.Usage, c.Waiting, c.Running = m.usage, m.waiting, m.running
-		more := (c.OwnTotal - m.own) * max((m.waiting+m.running)/max(m.own, 1), 1)
-		c.Running = max(c.Running+more, 0)
-		c.OwnQueued = max(float64(all.Queued)-m.waiting*m.prompt, 0)
+		c.usage, c.waiting, c.running = m.usage, m.waiting, m.running
+		more := (c.ownTotal - m.own) * max((m.waiting+m.running)/max(m.own, 1), 1)
+		c.running = max(c.running+more, 0)
+		c.ownQueued = max(float64(all.queued)-m.waiting*m.prompt, 0)
 	}
-	o := b.account.Forecast(at.now, &estimate.Inputs{
-		ReadAt: b.reading.At, Running: c.Running, Waiting: c.Waiting,
-		Capacity: c.Capacity, BlockSize: c.BlockSize, Engines: b.reading.Engines, Replicas: at.replicas,
-		Speed: b.speed, Pooled: speed, Pace: b.pace, Prompt: m.prompt, Output: m.output, Variance: m.variance,
-	})
-	c.Growth, c.Margin, c.OwnPartly, c.OthersTokens = o.Growth, o.Margin, o.OwnPartly, o.OthersTokens
+	b.forecast(c, m, r, speed)
 }
 
 // seen sets what b's reading says, by its weight, and what it cannot include yet.
-func (b *backend) seen(c *choose.Candidate, m *mean, weight float64) {
+func (b *backend) seen(c *candidate, m *mean, weight float64) {
 	if !m.hasReadings {
 		weight = 1 // no mean to mix with
 	}
-	c.Usage = b.reading.KVUsage*weight + m.usage*(1-weight)
-	c.Waiting = float64(b.reading.Waiting)*weight + m.waiting*(1-weight)
-	c.Running = float64(b.reading.Running)*weight + m.running*(1-weight)
-	own := b.account.Recent()
+	c.usage = b.reading.KVUsage*weight + m.usage*(1-weight)
+	c.waiting = float64(b.reading.Waiting)*weight + m.waiting*(1-weight)
+	c.running = float64(b.reading.Running)*weight + m.running*(1-weight)
+	own := &b.account.recent
 	// A request that the reading could include but does not show has not started yet.
-	unseen := b.account.All().Requests - b.reading.Running - b.reading.Waiting
-	c.OwnRequests, c.OwnQueued = float64(max(own.Requests, unseen)), float64(own.Queued)
-	c.OwnTokens = float64(own.PromptTokens) / float64(max(b.reading.Engines, 1)) // the capacity is one engine's
+	unseen := b.account.all.requests - b.reading.Running - b.reading.Waiting
+	c.ownRequests, c.ownQueued = float64(max(own.requests, unseen)), float64(own.queued)
+	c.ownTokens = float64(own.prompt) / b.engines() // the capacity is one engine's
 }

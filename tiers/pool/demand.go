@@ -28,7 +28,7 @@ type Demand struct {
 	Exclude     []string // ids of backends that were tried already
 }
 
-// Admission limits how full a backend may be, or become, to get a request; see [choose.Candidate.Above].
+// Admission limits how full a backend may be, or become, to get a request; see candidate.above.
 type Admission struct {
 	MaxUsage float64 // share of the KV cache, 0..1; 0: no limit
 	MaxQueue int     // requests that may wait there; 0: no limit

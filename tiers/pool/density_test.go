@@ -4,7 +4,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/foregate/foregate/tiers/pool/estimate"
 	"github.com/foregate/foregate/tiers/prefix"
 )
 
@@ -22,8 +21,8 @@ func TestWhatWasRememberedByTheRuleOfThumbIsRescaled(t *testing.T) {
 	l.Done(1)
 	// The next one is estimated by what was learned, and found warm.
 	n := pick(t, b.Pool, Demand{PromptBytes: 8000, Parts: parts})
-	if n.request.Totals().PromptTokens != 4001 || n.request.Totals().Queued > 1 {
-		t.Errorf("held %d, to be computed %d", n.request.Totals().PromptTokens, n.request.Totals().Queued)
+	if n.totals.prompt != 4001 || n.totals.queued > 1 {
+		t.Errorf("held %d, to be computed %d", n.totals.prompt, n.totals.queued)
 	}
 	n.SetPromptTokens(4100)
 	if got := b.warm.Placed(0); math.Abs(got-4002) > 2 {
@@ -34,17 +33,16 @@ func TestWhatWasRememberedByTheRuleOfThumbIsRescaled(t *testing.T) {
 
 func TestCountedPutsRightWhatIsHeldAndQueued(t *testing.T) {
 	for name, c := range map[string]struct {
-		counted           int
-		first             bool // the first token came before
-		held, queue, used int
+		counted     int
+		first       bool // the first token came before
+		held, queue int
 	}{
-		"longer":                      {1500, false, 1500, 1500, 1550},
-		"shorter":                     {400, false, 400, 400, 450},
-		"longer, after first token":   {1500, true, 1500, 0, 1550},
-		"shorter, after first token":  {400, true, 400, 0, 450},
-		"as estimated":                {1000, false, 1000, 1000, 1050},
-		"nothing is no count":         {0, false, 1000, 1000, 1050},
-		"less than nothing is no one": {-3, false, 1000, 1000, 1050},
+		"longer":                      {1500, false, 1500, 1500},
+		"shorter":                     {400, false, 400, 400},
+		"longer, after first token":   {1500, true, 1500, 0},
+		"shorter, after first token":  {400, true, 400, 0},
+		"nothing is no count":         {0, false, 1000, 1000},
+		"less than nothing is no one": {-3, false, 1000, 1000},
 	} {
 		b := newBench(t, Options{Backends: []string{"http://a"}})
 		other := pick(t, b.Pool, Demand{PromptTokens: 10, OutputTokens: 20})
@@ -54,15 +52,15 @@ func TestCountedPutsRightWhatIsHeldAndQueued(t *testing.T) {
 		}
 		l.SetPromptTokens(c.counted)
 		other.Done(0)
-		for _, a := range []*estimate.Totals{b.first().account.All(), b.first().account.Recent()} {
-			if a.Requests != 1 || a.Queued != c.queue || a.PromptTokens != c.held || a.Tokens != c.used {
+		for _, a := range []totals{b.first().account.all, b.first().account.recent} {
+			if a.requests != 1 || a.queued != c.queue || a.prompt != c.held {
 				t.Errorf("%s: %+v, want %+v", name, a, c)
 			}
 		}
 		l.Done(0)
 		l.SetPromptTokens(77)
-		if a := b.first(); *a.account.All() != (estimate.Totals{}) || *a.account.Recent() != (estimate.Totals{}) {
-			t.Errorf("%s: left behind %+v, %+v", name, a.account.All(), a.account.Recent())
+		if a := &b.first().account; a.all != (totals{}) || a.recent != (totals{}) {
+			t.Errorf("%s: left behind %+v, %+v", name, a.all, a.recent)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func (p *Pool) noteDrain(b *backend) {
 	var was, why string
 	inflight := 0
 	p.locked(func() {
-		was, why, inflight = b.lastDrain, p.drained(b, now), b.account.All().Requests
+		was, why, inflight = b.lastDrain, p.drained(b, now), b.account.all.requests
 		b.lastDrain = why
 		if was != "" && why == "" {
 			b.health.MarkStarted(now)

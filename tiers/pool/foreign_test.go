@@ -10,7 +10,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -49,7 +48,7 @@ func newForeign(t *testing.T, backends []string) (*foreign, *Pool) {
 	f := &foreign{calls: map[string]int{}, locked: map[string]int{}, now: time.Unix(1_800_000_000, 0)}
 	f.pool = fixed(t, Options{
 		Backends:   backends,
-		Policy:     func() string { f.call("Policy"); return choose.PolicyFit },
+		Policy:     func() string { f.call("Policy"); return PolicyFit },
 		Open:       func(string) bool { f.call("Open"); return false },
 		Shut:       func(string) bool { f.call("Shut"); return false },
 		Ramp:       func(string) float64 { f.call("Ramp"); return 1 },
@@ -61,43 +60,40 @@ func newForeign(t *testing.T, backends []string) (*foreign, *Pool) {
 }
 
 func TestNothingForeignIsCalledUnderThePoolsLock(t *testing.T) {
-	all := map[string]int{}
-	for _, n := range []int{3, 2 * maxCandidates} {
-		f, p := newForeign(t, urls(n))
-		set := *p.set.Load()
-		for i := range set {
-			p.give(i, works(3, 1))
-		}
-		l := pick(t, p, conversation("x", 4000))
-		l.SetPromptTokens(4100)
-		l.MarkAlive()
-		l.FirstToken()
-		l.ReportFailed()
-		l.Done(3)
-		pick(t, p, Demand{Optional: true}).ReportRefused(nil)
-		if _, err := p.pick(Demand{PromptTokens: 1 << 30, Admission: Admission{MaxUsage: 0.1}}); !errors.Is(err, ErrNoBackend) {
-			t.Error(err)
-		}
-		id := set[0].id
-		p.Drain(id, "x", time.Hour)
-		p.Undrain(id)
-		p.ReceiveDrains(map[string]string{id: "y"})
-		p.ReceiveDrains(nil)
-		p.ReceivePlacements([]prefix.Placement{{Key: 5, Backend: id, Tokens: 900, Own: 900}})
-		p.Observe(id, pressure.Reading{}, errors.New("refused"))
-		p.Observe(id, works(3, 2), nil)
-		p.ReceiveReading(id, works(3, 3))
-		p.ShouldScrape(id, false, time.Time{})
-		p.Snapshot()
-		p.Load()
-		p.Readiness()
-		p.OptionalReadiness()
-		p.replace(urls(n + 1))
-		if len(f.locked) > 0 {
-			t.Errorf("%d backends: under the lock: %v", n, f.locked)
-		}
-		maps.Copy(all, f.calls)
+	f, p := newForeign(t, urls(3))
+	set := *p.set.Load()
+	for i := range set {
+		p.give(i, works(3, 1))
 	}
+	l := pick(t, p, conversation("x", 4000))
+	l.SetPromptTokens(4100)
+	l.MarkAlive()
+	l.FirstToken()
+	l.ReportFailed()
+	l.Done(3)
+	pick(t, p, Demand{Optional: true}).ReportRefused(nil)
+	if _, err := p.pick(Demand{PromptTokens: 1 << 30, Admission: Admission{MaxUsage: 0.1}}); !errors.Is(err, ErrNoBackend) {
+		t.Error(err)
+	}
+	id := set[0].id
+	p.Drain(id, "x", time.Hour)
+	p.Undrain(id)
+	p.ReceiveDrains(map[string]string{id: "y"})
+	p.ReceiveDrains(nil)
+	p.ReceivePlacements([]prefix.Placement{{Key: 5, Backend: id, Tokens: 900, Own: 900}})
+	p.Observe(id, pressure.Reading{}, errors.New("refused"))
+	p.Observe(id, works(3, 2), nil)
+	p.ReceiveReading(id, works(3, 3))
+	p.ShouldScrape(id, false, time.Time{})
+	p.Snapshot()
+	p.Load()
+	p.Readiness()
+	p.OptionalReadiness()
+	p.replace(urls(4))
+	if len(f.locked) > 0 {
+		t.Errorf("under the lock: %v", f.locked)
+	}
+	all := maps.Clone(f.calls)
 	maps.Copy(all, watched(t))
 	for _, name := range []string{
 		"Policy", "Open", "Shut", "Ramp", "OnCapacity", "Now", "Logger", "Fleet.Replicas", "Fleet.Sharing",

@@ -17,29 +17,29 @@ func TestASharedPrefixCountsOnceWhileItIsInUseAndAgainAfter(t *testing.T) {
 		return d
 	}
 	first := pick(t, b.Pool, d(1))
-	if first.request.Totals().PromptTokens != 1000 || first.request.Shared != 0 {
-		t.Fatalf("the first holds %d of its 1000 tokens", first.request.Totals().PromptTokens)
+	if first.totals.prompt != 1000 || first.shared != 0 {
+		t.Fatalf("the first holds %d of its 1000 tokens", first.totals.prompt)
 	}
 	second, third := pick(t, b.Pool, d(2)), pick(t, b.Pool, d(3))
 	for _, l := range []*Lease{second, third} {
-		if l.request.Totals().PromptTokens != 250 || l.request.Shared != 750 {
-			t.Errorf("holds %d beside the first", l.request.Totals().PromptTokens)
+		if l.totals.prompt != 250 || l.shared != 750 {
+			t.Errorf("holds %d beside the first", l.totals.prompt)
 		}
 	}
 	same := pick(t, b.Pool, d(1)) // all of it, up to what the engine computes anew
-	if same.request.Totals().PromptTokens > 250 {
-		t.Errorf("the same prompt holds %d", same.request.Totals().PromptTokens)
+	if same.totals.prompt > 250 {
+		t.Errorf("the same prompt holds %d", same.totals.prompt)
 	}
 	other := pick(t, b.Pool, prompted("another system prompt", 1))
-	if other.request.Totals().PromptTokens != 1000 {
-		t.Errorf("another holds %d", other.request.Totals().PromptTokens)
+	if other.totals.prompt != 1000 {
+		t.Errorf("another holds %d", other.totals.prompt)
 	}
 	for _, l := range []*Lease{first, second, third, same} {
 		l.Done(1)
 	}
 	again := pick(t, b.Pool, d(4)) // it is warm, but nobody holds it: it may have to be taken from what is free
-	if again.request.Totals().PromptTokens != 1000 || again.request.Totals().Queued != 250 {
-		t.Errorf("after their end it holds %d and computes %d", again.request.Totals().PromptTokens, again.request.Totals().Queued)
+	if again.totals.prompt != 1000 || again.totals.queued != 250 {
+		t.Errorf("after their end it holds %d and computes %d", again.totals.prompt, again.totals.queued)
 	}
 }
 
@@ -85,14 +85,14 @@ func TestAListOfPromptsIsAsManySequencesAsTheEngineSays(t *testing.T) {
 	l.FirstToken()
 	b.tick(time.Second, func(int) pressure.Reading { return works(answers, 100) })
 	c := looked(b.Pool)[0]
-	if c.Growth < 0.9*answers*each || c.Growth > 1.5*answers*each {
-		t.Errorf("%v tokens are to come, want some %d", c.Growth, answers*each)
+	if c.growth < 0.9*answers*each || c.growth > 1.5*answers*each {
+		t.Errorf("%v tokens are to come, want some %d", c.growth, answers*each)
 	}
 	b.tick(9*time.Second, func(int) pressure.Reading { return works(answers, 200) })
 	if usd := l.Done(answers * each); usd < 0.009 || usd > 0.011 {
 		t.Errorf("ten seconds of all of the backend cost %v USD", usd)
 	}
-	if got := looked(b.Pool)[0].DecodeRate; got > 2.5*alone.DecodeRate {
-		t.Errorf("answers of 100 tokens per second teach %v, from %v", got, alone.DecodeRate)
+	if got := looked(b.Pool)[0].decodeRate; got > 2.5*alone.decodeRate {
+		t.Errorf("answers of 100 tokens per second teach %v, from %v", got, alone.decodeRate)
 	}
 }

@@ -152,10 +152,10 @@ func TestFrozenReadingsOfAnEngineThatAnswersAreUntrueAndItServesAtTheMean(t *tes
 	l := pick(t, b.Pool, Demand{PromptTokens: 10, Exclude: []string{"b", "c", "d"}})
 	b.run(6*time.Second, func() pressure.Reading { l.MarkAlive(); return frozen })
 	s := b.Snapshot()[0]
-	if s.State == StateSuspect || !looked(b.Pool)[0].UsageUnknown || s.Why != "its metrics stand still, it answers" {
+	if s.State == StateSuspect || !looked(b.Pool)[0].usageUnknown || s.Why != "its metrics stand still, it answers" {
 		t.Fatalf("got %+v", s)
 	}
-	if usage := looked(b.Pool)[0].KVUsage(); usage > 0.9 {
+	if usage := looked(b.Pool)[0].filled(); usage > 0.9 {
 		t.Errorf("its usage stands at %v", usage)
 	}
 	l.Done(0)
@@ -327,7 +327,7 @@ func TestFailedCallsRepelAndFade(t *testing.T) {
 	b := newBench(t, Options{})
 	share := func() float64 {
 		b.tick(0, func(i int) pressure.Reading { return works(8*min(i, 1), 1) })
-		return looked(b.Pool)[0].FaultShare
+		return looked(b.Pool)[0].faultShare
 	}
 	for i := range 10 {
 		l := pick(t, b.Pool, Demand{PromptTokens: 10, Exclude: []string{"b", "c", "d"}})

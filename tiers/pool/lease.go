@@ -3,11 +3,12 @@ package pool
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dialect"
-	"github.com/foregate/foregate/tiers/pool/estimate"
+	"github.com/foregate/foregate/tiers/prefix"
 )
 
 // Lease is one request's slot on a backend. Call Done in any case. All methods may be called from any goroutine. It must
@@ -17,13 +18,28 @@ type Lease struct {
 	backend *backend
 	engine  dialect.Kind // of backend at the pick
 	bytes   int          // of the prompt's text; 0: the token count was exact
-	answers int          // requested answers, at least 1
+	answers int          // requested answers, at least 1; each is a sequence in the engine, and in totals
 	kind    int          // of the answer, for length estimates
 	spare   bool         // Demand.Optional
 
-	request estimate.Request        // guarded by Pool.mu, like the fields below
-	lost    context.CancelCauseFunc // called when the request must leave the backend; nil: it was, or nobody waits for it
-	stays   bool                    // no other backend can do the rest
+	start     time.Time
+	ahead     float64                      // prompt tokens that were queued before its own
+	shared    int                          // tokens of its prompt that another request there held already
+	output    int                          // tokens that all its answers are expected to have
+	variance  float64                      // of that
+	maxOutput int                          // tokens that they may have; 0 is unknown
+	whole     bool                         // they come in one piece, so that nobody sees them begin
+	parts     [prefix.MaxParts]prefix.Part // what the prompt begins with
+
+	came atomic.Int32 // tokens of the answer so far, about
+
+	// Guarded by Pool.mu.
+	index  int                     // its place in account.leases
+	totals totals                  // what is counted of it
+	first  time.Time               // when the first token came; zero until then
+	ended  bool                    // Done was called
+	lost   context.CancelCauseFunc // called when the request must leave the backend; nil: it was, or nobody waits for it
+	stays  bool                    // no other backend can do the rest
 }
 
 // Backend returns the backend's id: host and port in [a-z0-9.-]{1,64}, stable and unique in the pool.
@@ -53,7 +69,7 @@ func (l *Lease) OnLost(cancel context.CancelCauseFunc, stays bool) {
 func (l *Lease) MarkAlive() { l.pool.noteTokens(l.backend) }
 
 // CountToken counts one token, or chunk, of the answer. It is cheap.
-func (l *Lease) CountToken() { l.request.CountToken() }
+func (l *Lease) CountToken() { l.came.Add(1) }
 
 // FirstToken says that the prefill has finished: the prompt no longer queues, and the prefill speed is learned. Call it
 // at the first generated token of a stream. For an answer in one piece call Done only.
@@ -69,14 +85,14 @@ func (l *Lease) began(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l.stays = true
-	tokens, first := b.account.FirstToken(&l.request, now)
+	tokens, first := b.account.firstToken(l, now)
 	if !first {
 		return
 	}
 	b.health.MarkServed(now)
 	b.reachability.MarkAnswered(now)
-	b.speed.LearnPrefill(tokens, now.Sub(l.request.Began))
-	p.units.Prompt(tokens, now.Sub(l.request.Began))
+	b.speed.LearnPrefill(tokens, now.Sub(l.start))
+	p.units.Prompt(tokens, now.Sub(l.start))
 }
 
 // SetPromptTokens sets the exact length of the prompt. It corrects the held tokens and later estimates.
@@ -92,7 +108,7 @@ func (l *Lease) SetPromptTokens(prompt int) {
 			p.warm.Rescale(factor)
 		}
 	}
-	l.backend.account.Count(&l.request, prompt)
+	l.backend.account.correct(l, prompt)
 }
 
 // ReportRefused says that no connection could be made (refused, no such host). The backend is out at once, until a
@@ -135,29 +151,29 @@ func (l *Lease) Done(generated int) (usd float64) {
 
 // release is Done inside the pool. It reports whether this is the first call.
 func (l *Lease) release(generated int) (usd float64, first bool) {
-	p, b, r := l.pool, l.backend, &l.request
+	p, b := l.pool, l.backend
 	now := p.o.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r.IsEnded() {
+	if l.ended {
 		return 0, false
 	}
-	all := b.account.All()
-	usd = now.Sub(r.Began).Hours() * p.usdPerHour * float64(l.answers) / float64(max(all.Requests, b.reading.Running, 1))
-	if !r.FirstToken().IsZero() {
-		tokens, took := float64(generated/l.answers-1), now.Sub(r.FirstToken())
+	all := &b.account.all
+	usd = now.Sub(l.start).Hours() * p.usdPerHour * float64(l.answers) / float64(max(all.requests, b.reading.Running, 1))
+	if !l.first.IsZero() {
+		tokens, took := float64(generated/l.answers-1), now.Sub(l.first)
 		b.speed.LearnDecode(tokens, took)
 		if b.pace == 0 { // readings measure the speed over all requests
-			p.units.Answer(float64(max(all.Requests-all.Waiting, b.reading.Running, 1)), tokens, took, now)
+			p.units.Answer(float64(max(all.requests-all.waiting, b.reading.Running, 1)), tokens, took, now)
 		}
 	}
 	if !b.removed {
 		p.warm.Push(b.number, generated)
 	}
 	if generated > 0 {
-		p.outputs.Learn(l.kind, r.MaxOutput/l.answers, generated/l.answers)
+		p.outputs.Learn(l.kind, l.maxOutput/l.answers, generated/l.answers)
 	}
-	p.freed.Add(float64(r.Totals().PromptTokens+generated), now)
-	b.account.End(r)
+	p.freed.Add(float64(l.totals.prompt+generated), now)
+	b.account.end(l)
 	return usd, true
 }

@@ -27,17 +27,17 @@ func TestTheSystemPromptTellsTheKind(t *testing.T) {
 	if one.kind < 0 || two.kind < 0 || one.kind == two.kind {
 		t.Fatalf("kinds %d and %d", one.kind, two.kind)
 	}
-	if one.request.Output != 50 || two.request.Output != 800 {
-		t.Errorf("expected %d and %d tokens", one.request.Output, two.request.Output)
+	if one.output != 50 || two.output != 800 {
+		t.Errorf("expected %d and %d tokens", one.output, two.output)
 	}
 	plain := pick(t, b.Pool, Demand{PromptTokens: 1000, MaxOutput: 64})
-	if plain.kind != -1 || plain.request.Output != 64 {
-		t.Errorf("without a system prompt: kind %d, %d tokens", plain.kind, plain.request.Output)
+	if plain.kind != -1 || plain.output != 64 {
+		t.Errorf("without a system prompt: kind %d, %d tokens", plain.kind, plain.output)
 	}
 	for _, l := range []*Lease{one, two, plain} {
 		l.Done(0) // of which nothing is learned
 	}
-	if again := pick(t, b.Pool, prompted(terse, 102)); again.request.Output != 50 {
-		t.Errorf("calls that failed were taken for short answers: %d", again.request.Output)
+	if again := pick(t, b.Pool, prompted(terse, 102)); again.output != 50 {
+		t.Errorf("calls that failed were taken for short answers: %d", again.output)
 	}
 }

@@ -188,7 +188,7 @@ func (s *states) Collect(to chan<- prometheus.Metric) {
 		p.locked(func() {
 			for _, b := range *p.set.Load() {
 				key := [2]string{p.o.Name, b.id}
-				if inFlight[key] += len(b.account.Requests()); !shown[key] {
+				if inFlight[key] += len(b.account.leases); !shown[key] {
 					shown[key] = true
 					all = p.collect(all, b, now)
 				}

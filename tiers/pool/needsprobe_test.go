@@ -83,11 +83,11 @@ func TestAnAnswerWithoutAStepShowsThatTheMetricsAreFrozenThoughTheySayIdle(t *te
 	l.FirstToken()
 	l.Done(5)
 	b.run(500*time.Millisecond, idle)
-	if s := b.Snapshot()[0]; !looked(b.Pool)[0].UsageUnknown || s.State == StateSuspect || s.Why == "" {
+	if s := b.Snapshot()[0]; !looked(b.Pool)[0].usageUnknown || s.State == StateSuspect || s.Why == "" {
 		t.Errorf("got %+v", s)
 	}
 	b.run(500*time.Millisecond, func() pressure.Reading { return works(0, 101) })
-	if s := b.Snapshot()[0]; looked(b.Pool)[0].UsageUnknown || s.Why != "" {
+	if s := b.Snapshot()[0]; looked(b.Pool)[0].usageUnknown || s.Why != "" {
 		t.Errorf("they move again: %+v", s)
 	}
 }

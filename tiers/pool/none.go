@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/foregate/foregate/tiers/choose"
 )
 
 // The errors of a failed pick, for errors.Is. The types below have the details.
@@ -79,36 +77,35 @@ func (e *FullError) Is(target error) bool { return target == ErrFull }
 func (p *Pool) noBackendError(r *round, d *Demand) error {
 	if d.Admission.MaxUsage > 0 {
 		e := &FullError{Pool: p.o.Name, Limit: d.Admission.MaxUsage, Queue: d.Admission.MaxQueue, Partial: len(d.Exclude) > 0}
-		if e.of(r.cands, r.need, p.freed.PerSecond(r.now)) {
+		if e.of(r.cands, &r.need, p.freed.PerSecond(r.now)) {
 			return e
 		}
 	}
-	e := &NoBackendError{Pool: p.o.Name, Total: len(r.backends)}
-	e.Prompt, e.TooLong = r.need.LongestPrompt, len(r.cands) > 0
-	if r.need.Many {
+	e := &NoBackendError{Pool: p.o.Name, Total: len(r.set)}
+	e.Prompt, e.TooLong = r.need.longest, len(r.cands) > 0
+	if r.need.many {
 		e.Answers = d.answers()
 	}
 	var last time.Time
-	for i := range r.cands {
-		b := r.backends[i]
-		if r.cands[i].TooSmall(r.need) {
-			e.Largest = max(e.Largest, r.cands[i].Capacity)
-		} else {
-			e.TooLong = false
+	for i, b := range r.set {
+		c := &r.cands[i]
+		small := c.tooSmall(&r.need)
+		if e.TooLong = e.TooLong && small; small {
+			e.Largest = max(e.Largest, c.capacity)
 		}
-		switch c := &r.cands[i]; {
+		switch {
 		case b.down != nil:
 			e.Down++
 			if e.Last == nil || b.downAt.After(last) {
 				e.Last, last = b.down, b.downAt
 			}
-		case c.Down:
+		case c.down:
 			e.Drained++
-		case c.Broken:
+		case c.broken:
 			e.Broken++
-		case c.Excluded:
+		case c.excluded:
 			e.Excluded++
-		case c.TooSmall(r.need):
+		case small:
 			e.Full++
 		}
 	}
@@ -117,28 +114,28 @@ func (p *Pool) noBackendError(r *round, d *Demand) error {
 
 // of sets the numbers from the candidates that only exceed the limits, and reports whether there is one. freed is the
 // rate of freed tokens per second; 0: unknown.
-func (e *FullError) of(cands []choose.Candidate, need choose.Request, freed float64) bool {
+func (e *FullError) of(cands []candidate, n *need, freed float64) bool {
 	e.Usage, e.Large = 1, true
-	minOver, n := 0.0, 0
+	minOver, some := 0.0, 0
 	for i := range cands {
 		c := &cands[i]
-		if c.Down || c.Broken || c.Excluded || c.TooSmall(need) || c.Suspect {
+		if !c.mayTake(n) || c.suspect {
 			continue
 		}
-		n++
-		e.FreeElsewhere = e.FreeElsewhere || need.WaitForCapacity && !c.Above(need)
-		if over := c.Over(need); n == 1 || over < minOver {
+		some++
+		e.FreeElsewhere = e.FreeElsewhere || n.CanWaitForWarm && !c.above(n)
+		if over := c.excess(n); some == 1 || over < minOver {
 			minOver = over
-			e.Peak, e.PeakLimit = c.Peak(need)
+			e.Peak, e.PeakLimit = c.peak(n)
 		}
-		if waits := int(c.Waiting); n == 1 || waits < e.Waiting {
+		if waits := int(c.waiting); some == 1 || waits < e.Waiting {
 			e.Waiting = waits
 		}
-		e.Large = e.Large && c.Capacity > 0 && 2*need.HoldOne > c.Capacity
-		e.Usage = min(e.Usage, c.Filled())
+		e.Large = e.Large && c.capacity > 0 && 2*n.holdOne > c.capacity
+		e.Usage = min(e.Usage, c.filled())
 	}
-	if rate := freed / float64(max(n, 1)); rate > 0 {
+	if rate := freed / float64(max(some, 1)); rate > 0 {
 		e.Wait = time.Duration(minOver / rate * float64(time.Second))
 	}
-	return n > 0
+	return some > 0
 }

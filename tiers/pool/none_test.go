@@ -52,8 +52,8 @@ func TestThePeakIsWhatTheMemoryWouldComeTo(t *testing.T) {
 	e := refused(t, b.Pool, d)
 	c := looked(b.Pool)[0]
 	// What is there and what it grows to, the prompt and all of its answer.
-	want := 0.5 + (77_000+3000+c.Growth)/160_000
-	if math.Abs(e.Usage-0.5) > 1e-9 || math.Abs(e.Peak-want) > 1e-6 || e.PeakLimit != 0.85 || c.Growth <= 0 {
+	want := 0.5 + (77_000+3000+c.growth)/160_000
+	if math.Abs(e.Usage-0.5) > 1e-9 || math.Abs(e.Peak-want) > 1e-6 || e.PeakLimit != 0.85 || c.growth <= 0 {
 		t.Errorf("%#v, want a peak of %v", *e, want)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/discover"
@@ -33,7 +32,7 @@ type Options struct {
 
 	Credentials *credentials.Live // what is shown to the backends; nil: nothing
 
-	Policy         func() string        // of choosing, live: a choose.Policy constant; nil: choose.PolicyFit
+	Policy         func() string        // of choosing, live: [PolicyFit] or [PolicyRoundRobin]; nil: PolicyFit
 	ScrapeInterval func() time.Duration // between two scrapes of one backend, live; nil: pressure.Interval
 	ScrapeTimeout  time.Duration        // of one question to a backend; 0: pressure.Timeout
 
@@ -103,7 +102,7 @@ func (o *Options) configuredEngine() dialect.Kind {
 // withDefaults sets missing options.
 func (o Options) withDefaults() Options {
 	if o.Policy == nil {
-		o.Policy = func() string { return choose.PolicyFit }
+		o.Policy = func() string { return PolicyFit }
 	}
 	if o.ScrapeInterval == nil {
 		o.ScrapeInterval = func() time.Duration { return pressure.Interval }

@@ -3,23 +3,20 @@ package pool
 import (
 	"cmp"
 	"math"
-
-	"github.com/foregate/foregate/tiers/choose"
-	"github.com/foregate/foregate/tiers/pool/estimate"
 )
 
 // PickInto chooses a backend and makes l a lease on it; the request counts there until Done. The error is a
-// *NoBackendError, or a *FullError if backends only exceed the demand's limits; l is then unchanged. In a large pool it
-// tries a sample first, then all. A round has four steps: select backends (sample, all), query breaker, index and fleet
-// (ask), decide under the lock (decide), and notify (tell). If the backends were replaced meanwhile, a round that finds
-// none is repeated.
+// *NoBackendError, or a *FullError if backends only exceed the demand's limits; l is then unchanged. A round has three
+// steps: query breaker and fleet (begin), decide under the lock (decide), and notify (tell). If the backends were
+// replaced meanwhile, a round that finds none is repeated.
 func (p *Pool) PickInto(l *Lease, d *Demand) error {
 	r := p.scratch.Get().(*round)
 	defer p.scratch.Put(r)
 	r.turn = p.turn.Add(1) - 1
 	for {
 		set := p.set.Load()
-		err := p.pickOnce(r, d, l)
+		r.begin(p, d, *set)
+		err := p.decide(r, d, l)
 		if err == nil {
 			p.tell(r, l)
 			return nil
@@ -30,31 +27,17 @@ func (p *Pool) PickInto(l *Lease, d *Demand) error {
 	}
 }
 
-// pickOnce makes one round over the backends that there are at its begin.
-func (p *Pool) pickOnce(r *round, d *Demand, l *Lease) error {
-	r.begin(p, d)
-	if len(r.set) > maxCandidates {
-		p.sample(r, d)
-		r.ask(p, d)
-		if p.decide(r, d, l) == nil {
-			return nil
-		}
-	}
-	r.all()
-	r.ask(p, d)
-	return p.decide(r, d, l)
-}
-
-// decide chooses one of the round's backends and commits the choice.
+// decide chooses one of the backends and commits the choice.
 func (p *Pool) decide(r *round, d *Demand, l *Lease) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.need = p.need(r, d)
+	r.need = p.need(d)
+	r.need.hasHome = r.keyed
 	p.fill(r)
 	r.usable(d)
 	p.warmth(r, d)
 	p.shared(r, d)
-	r.picked = choose.Choose(r.policy, r.cands, r.need, r.turn)
+	r.picked = choose(r.policy, r.cands, &r.need, r.turn)
 	if r.picked < 0 {
 		return p.noBackendError(r, d)
 	}
@@ -62,35 +45,33 @@ func (p *Pool) decide(r *round, d *Demand, l *Lease) error {
 	return nil
 }
 
-// need converts the demand for package choose. The caller holds mu.
-func (p *Pool) need(r *round, d *Demand) choose.Request {
-	n := choose.Request{PromptTokens: max(d.PromptTokens, 0), OutputTokens: max(d.OutputTokens, 0), HasHome: r.keyed}
+// need converts the demand for choose. The caller holds mu.
+func (p *Pool) need(d *Demand) need {
+	n := need{Admission: d.Admission, prompt: max(d.PromptTokens, 0), output: max(d.OutputTokens, 0)}
 	if d.PromptBytes > 0 {
-		n.PromptTokens = p.length.Of(d.PromptBytes)
+		n.prompt = p.length.Of(d.PromptBytes)
 	}
-	n.LongestPrompt = int(math.Ceil(cmp.Or(d.LongestShare, 1) * float64(n.PromptTokens)))
-	if d.Admission.MaxUsage > 0 {
-		n.MaxUsage, n.MaxQueue, n.Many = d.Admission.MaxUsage, d.Admission.MaxQueue, d.answers() > manyAnswers
-		n.WaitForCapacity, n.WaitedSeconds = d.Admission.CanWaitForWarm, d.Admission.Waited.Seconds()
-		if !d.Admission.Now {
+	n.longest = int(math.Ceil(cmp.Or(d.LongestShare, 1) * float64(n.prompt)))
+	if n.MaxUsage > 0 {
+		n.many = d.answers() > manyAnswers
+		if !n.Now {
 			output, _ := p.output(d)
-			n.HoldTokens, n.HoldOne = d.holds(n.PromptTokens, n.LongestPrompt)+output, n.LongestPrompt+output/d.answers()
+			n.hold, n.holdOne = d.holds(n.prompt, n.longest)+output, n.longest+output/d.answers()
 		}
 	}
 	return n
 }
 
-// fill makes a candidate of each backend with its load. The caller holds mu.
+// fill sets the load of each candidate. The caller holds mu.
 func (p *Pool) fill(r *round) {
-	m := p.meanNow(r.now)
+	m := meanOf(r.set, r.now)
+	m.prompt = float64(p.meanPrompt)
 	m.output, m.variance = p.outputs.Of(-1, 0)
-	r.cands = append(r.cands[:0], make([]choose.Candidate, len(r.backends))...)
-	for i, b := range r.backends {
+	for i, b := range r.set {
 		c := &r.cands[i]
-		c.Down = p.out(b, r.now)
-		b.candidate(c, &m, &r.moment)
-		c.Ramp = min(c.Ramp, r.views[i].ramp)
-		c.Placed = p.warm.Placed(b.number) / float64(max(b.reading.Engines, 1))
+		c.down = p.out(b, r.now)
+		b.candidate(c, &m, r)
+		c.placed = p.warm.Placed(b.number) / b.engines()
 	}
 }
 
@@ -99,36 +80,33 @@ func (p *Pool) fill(r *round) {
 // holds mu.
 func (p *Pool) shared(r *round, d *Demand) {
 	others := 1 - math.Pow(1-float64(p.inUse), float64(r.replicas-1))
-	for i, b := range r.backends {
-		if c := &r.cands[i]; c.Cached > 0 {
-			own := b.account.Using(d.Parts[:], r.need.PromptTokens, c.Cached)
-			c.Shared = max(own, int(others*float64(c.Cached)))
+	for i, b := range r.set {
+		if c := &r.cands[i]; c.cached > 0 {
+			own := b.account.shares(d.Parts[:], r.need.prompt, c.cached)
+			c.shared = max(own, int(others*float64(c.cached)))
 		}
 	}
 }
 
 // commit makes l a lease on the chosen backend and counts it. The caller holds mu.
 func (p *Pool) commit(r *round, d *Demand, l *Lease) {
-	b, c, prompt := r.backends[r.picked], &r.cands[r.picked], r.need.PromptTokens
-	p.meanPrompt.Learn(float64(max(prompt-c.Cached, 0)))
-	if c.Cached > 0 {
-		p.inUse.Learn(float64(b.account.Using(d.Parts[:], prompt, c.Cached)) / float64(c.Cached))
+	b, c, prompt := r.set[r.picked], &r.cands[r.picked], r.need.prompt
+	p.meanPrompt.Learn(c.uncached(&r.need))
+	if c.cached > 0 {
+		p.inUse.Learn(float64(b.account.shares(d.Parts[:], prompt, c.cached)) / float64(c.cached))
 	}
 	output, variance := p.output(d)
-	held := max(d.holds(prompt, r.need.LongestPrompt)-c.Shared, 0)
+	held := max(d.holds(prompt, r.need.longest)-c.shared, 0)
 	*l = Lease{
 		pool: p, backend: b, engine: b.identity.kind, bytes: d.PromptBytes, answers: d.answers(), kind: d.kind(), spare: d.Optional,
-		request: estimate.Request{
-			Began: r.now, Ahead: c.Ahead(), Shared: prompt - held, Answers: d.answers(), Output: output,
-			Variance: variance, MaxOutput: d.MaxOutput * d.answers(), Whole: d.Whole, Parts: d.Parts, Owner: l,
-		},
+		start: r.now, ahead: c.ahead(), shared: prompt - held, output: output, variance: variance, maxOutput: d.MaxOutput * d.answers(),
+		whole: d.Whole, parts: d.Parts,
+		totals: totals{requests: d.answers(), waiting: d.answers(), queued: int(c.uncached(&r.need)), prompt: held},
 	}
-	b.account.Start(&l.request, estimate.Totals{
-		Requests: d.answers(), Waiting: d.answers(), Queued: max(prompt-c.Cached, 0), PromptTokens: held, Tokens: held + r.need.OutputTokens*d.answers()/2,
-	})
+	b.account.begin(l)
 	p.leave(r, d)
-	r.placed = p.warm.Place(r.placed[:0], d.parts(), prompt, b.number, b.id, r.now)
-	b.hits.Expect(float64(r.raw[r.picked]), float64(prompt))
+	r.placements = p.warm.Place(r.placements[:0], d.parts(), prompt, b.number, b.id, r.now)
+	b.hits.Expect(float64(c.expected), float64(prompt))
 }
 
 // manyAnswers is how many answers of one request are forecast like as many requests. More than that may all be longer than
@@ -149,39 +127,35 @@ func (p *Pool) output(d *Demand) (tokens int, variance float64) {
 
 // tell shares the placement with the fleet and the metrics.
 func (p *Pool) tell(r *round, l *Lease) {
-	if len(r.placed) > 0 {
-		p.o.Fleet.Place(p.o.Name, r.placed)
+	if len(r.placements) > 0 {
+		p.o.Fleet.Place(p.o.Name, r.placements)
 	}
 	c, m := &r.cands[r.picked], &l.backend.metrics
-	m.expected.Add(float64(min(c.Cached, r.need.PromptTokens)))
-	m.prompt.Add(float64(r.need.PromptTokens))
-	p.score.Observe(choose.Score(choose.Wait(*c, r.need)))
+	m.expected.Add(float64(min(c.cached, r.need.prompt)))
+	m.prompt.Add(float64(r.need.prompt))
+	p.score.Observe(1 / (1 + c.wait(&r.need)))
 	if r.prevented() {
 		p.prevented.Inc()
 	}
 }
 
-// warmth sets how much of the prompt each candidate has in its cache: by placements, and all of it on the backend that has just computed it. The caller holds mu.
+// warmth sets how much of the prompt each candidate has in its cache: by placements, and all of it on the backend that
+// has just computed it. The caller holds mu.
 func (p *Pool) warmth(r *round, d *Demand) {
-	prompt := r.need.PromptTokens
-	r.raw = append(r.raw[:0], make([]int, len(r.backends))...)
-	p.warm.Find(d.parts(), prompt, func(number, tokens int, main bool) {
+	p.warm.Find(d.parts(), r.need.prompt, func(number, tokens int, main bool) {
 		b := p.numbered[number]
-		if b == nil {
-			return
+		if b == nil || b.at >= len(r.set) || r.set[b.at] != b {
+			return // it came after the round began
 		}
-		if i := r.index(b); i >= 0 && tokens > r.cands[i].Cached {
-			r.cands[i].Cached, r.cands[i].Main = tokens, main
+		if c := &r.cands[b.at]; tokens > c.expected {
+			c.expected, c.main = tokens, main
 		}
 	})
-	for i, b := range r.backends {
+	for i, b := range r.set {
 		c := &r.cands[i]
-		r.raw[i] = c.Cached
-		if c.Cached > 0 {
-			c.Cached = int(float64(c.Cached) * b.hits.Trust())
-		}
+		c.cached = int(float64(c.expected) * b.hits.Trust())
 		if d.WarmBackend != "" && b.id == d.WarmBackend {
-			c.Cached, c.Main = max(prompt-1, 0), true
+			c.cached, c.main = max(r.need.prompt-1, 0), true
 		}
 	}
 }
@@ -189,8 +163,8 @@ func (p *Pool) warmth(r *round, d *Demand) {
 // leave removes an expected prefix that the engine has no space for: most such expectations on that backend were wrong.
 // It removes one at a time, because the remaining ones may fit now. The caller holds mu.
 func (p *Pool) leave(r *round, d *Demand) {
-	for i, b := range r.backends {
-		if i != r.picked && r.raw[i] > r.raw[r.picked] && b.hits.Trust() < 1 {
+	for i, b := range r.set {
+		if i != r.picked && r.cands[i].expected > r.cands[r.picked].expected && b.hits.Trust() < 1 {
 			b.hits.Forgive()
 			p.warm.Remove(d.parts(), b.number)
 		}

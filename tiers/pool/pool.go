@@ -1,9 +1,8 @@
 // Package pool holds the backends that serve one model: which exist, which are up, how loaded they are, and which one a
 // request goes to.
 //
-// Start at [New], [Pool.Run] and [Pool.PickInto]. The choice itself is [choose.Choose], a pure function; Pool collects
-// its inputs. The subpackages are pure, too: estimate computes the KV memory that requests hold and holds learned values,
-// and health decides whether a backend is well. Pool has the lock, the clock and the network.
+// Start at [New], [Pool.Run] and [Pool.PickInto]. The choice itself is the pure function choose; Pool collects its
+// inputs. The subpackages are pure, too: estimate holds learned values, and health decides whether a backend is well. Pool has the lock, the clock and the network.
 //
 // A backend that refuses a connection is out at once and returns when a probe succeeds. One that answers nothing for a
 // second, or makes no steps although it has work, is suspect: it gets requests only if no other is left, and running
@@ -61,8 +60,6 @@ type Pool struct {
 	freed       estimate.Flow    // tokens freed by ended requests
 	units       estimate.UnitCosts
 	usdPerHour  float64 // price of one backend
-	mean        mean
-	meanAt      time.Time
 
 	refusalLogged time.Time // the last log line about refused credentials
 }

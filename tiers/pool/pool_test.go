@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/pool/estimate"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -124,7 +123,7 @@ func TestOwnRequestsCountUntilAReadingThatBeganAfterThemIncludesThem(t *testing.
 	b := (*p.set.Load())[0]
 	want := func(requests, queued, held int) {
 		t.Helper()
-		if own := b.account.Recent(); own.Requests != requests || own.Queued != queued || own.PromptTokens != held {
+		if own := b.account.recent; own.requests != requests || own.queued != queued || own.prompt != held {
 			t.Fatalf("own %+v; want %d, %d, %d", own, requests, queued, held)
 		}
 	}
@@ -152,8 +151,8 @@ func TestOwnRequestsCountUntilAReadingThatBeganAfterThemIncludesThem(t *testing.
 	want(1, 0, 16)
 	second.Done(5)
 	want(0, 0, 0)
-	if s := p.Snapshot()[0]; s.InFlight != 0 || *b.account.All() != (estimate.Totals{}) {
-		t.Errorf("left over: %+v, %+v", s, b.account.All())
+	if s := p.Snapshot()[0]; s.InFlight != 0 || b.account.all != (totals{}) {
+		t.Errorf("left over: %+v, %+v", s, b.account.all)
 	}
 }
 
@@ -161,8 +160,8 @@ func TestUnknownReadingIsNeitherIdleNorFull(t *testing.T) {
 	p := fixed(t, Options{Backends: []string{"http://idle", "http://unknown", "http://busy"}})
 	p.give(0, pressure.Reading{KVUsage: 0.1})
 	p.give(2, pressure.Reading{KVUsage: 0.9, Waiting: 20, Running: 100})
-	wait := func(i int) float64 { return choose.Wait(looked(p)[i], choose.Request{PromptTokens: 512}) }
-	if c := looked(p)[1]; !c.UsageUnknown || c.Usage != 0.5 {
+	wait := func(i int) float64 { return looked(p)[i].wait(fitting(need{prompt: 512})) }
+	if c := looked(p)[1]; !c.usageUnknown || c.usage != 0.5 {
 		t.Errorf("unknown: %+v", c)
 	}
 	if !(wait(0) < wait(1) && wait(1) < wait(2)) {
@@ -177,7 +176,7 @@ func TestUnknownReadingIsNeitherIdleNorFull(t *testing.T) {
 		t.Errorf("40 own requests: %v, then %v", before, after)
 	}
 	// Where nobody knows anything, it is half.
-	if c := looked(fixed(t, Options{}))[0]; c.Usage != unknownUsage {
+	if c := looked(fixed(t, Options{}))[0]; c.usage != unknownUsage {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -233,8 +232,8 @@ func TestSpeedIsLearnedPerBackendWithinBounds(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			l.Done(101) // 10 tokens/s
 		}
-		if s := looked(p)[0]; s.PrefillRate < 990 || s.PrefillRate > 1010 || s.DecodeRate < 9.9 || s.DecodeRate > 10.1 {
-			t.Errorf("learned %v and %v", s.PrefillRate, s.DecodeRate)
+		if s := looked(p)[0]; s.prefillRate < 990 || s.prefillRate > 1010 || s.decodeRate < 9.9 || s.decodeRate > 10.1 {
+			t.Errorf("learned %v and %v", s.prefillRate, s.decodeRate)
 		}
 		// Two at once: the second's time is explained by the first before it.
 		for range 20 {
@@ -246,8 +245,8 @@ func TestSpeedIsLearnedPerBackendWithinBounds(t *testing.T) {
 			one.Done(0)
 			two.Done(0)
 		}
-		if s := looked(p)[0]; s.PrefillRate < 900 || s.PrefillRate > 1100 {
-			t.Errorf("with a queue: %v", s.PrefillRate)
+		if s := looked(p)[0]; s.prefillRate < 900 || s.prefillRate > 1100 {
+			t.Errorf("with a queue: %v", s.prefillRate)
 		}
 		for range 200 {
 			l := pick(t, p, Demand{PromptTokens: 2000})
@@ -256,8 +255,8 @@ func TestSpeedIsLearnedPerBackendWithinBounds(t *testing.T) {
 			time.Sleep(time.Hour)
 			l.Done(1000)
 		}
-		if s := looked(p)[0]; s.PrefillRate < estimate.MinPrefill || s.DecodeRate < estimate.MinDecode {
-			t.Errorf("below the bounds: %v and %v", s.PrefillRate, s.DecodeRate)
+		if s := looked(p)[0]; s.prefillRate < estimate.MinPrefill || s.decodeRate < estimate.MinDecode {
+			t.Errorf("below the bounds: %v and %v", s.prefillRate, s.decodeRate)
 		}
 	})
 }
@@ -285,8 +284,8 @@ func TestLeasesOfManyGoroutinesLeaveNothingBehind(t *testing.T) {
 	}
 	wg.Wait()
 	for _, b := range *p.set.Load() {
-		if *b.account.All() != (estimate.Totals{}) || *b.account.Recent() != (estimate.Totals{}) {
-			t.Errorf("%s: %+v, %+v", b.id, b.account.All(), b.account.Recent())
+		if b.account.all != (totals{}) || b.account.recent != (totals{}) {
+			t.Errorf("%s: %+v, %+v", b.id, b.account.all, b.account.recent)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/pool/estimate"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -42,11 +41,9 @@ func taken(t *testing.T, p *Pool) int {
 }
 
 // looked are the candidates of a pick as of now.
-func looked(p *Pool) []choose.Candidate {
+func looked(p *Pool) []candidate {
 	var r round
-	r.begin(p, &Demand{})
-	r.all()
-	r.ask(p, &Demand{})
+	r.begin(p, &Demand{}, *p.set.Load())
 	p.locked(func() { p.fill(&r) })
 	return r.cands
 }
@@ -78,7 +75,7 @@ func TestNobodyIsBelievedToBeMuchFasterOrSlowerThanThePool(t *testing.T) {
 	cands := looked(p)
 	mean := (1.0/40_000 + 2.0/estimate.DefaultPrefill + 1.0/400) / 4
 	for i, want := range []float64{1 / (estimate.Fastest * mean), 1 / (estimate.Fastest * mean), 1 / (estimate.Fastest * mean), 1 / (estimate.Slowest * mean)} {
-		if got := cands[i].PrefillRate; got < want*0.999 || got > want*1.001 {
+		if got := cands[i].prefillRate; got < want*0.999 || got > want*1.001 {
 			t.Errorf("backend %d: %v tokens/s, want %v", i, got, want)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/foregate/foregate/tiers/discover"
 	"github.com/foregate/foregate/tiers/pool/estimate"
+	"github.com/foregate/foregate/tiers/prefix"
 )
 
 // keepGood is how long the last good answer of a name server is used after empty and failed ones, so that a restart of
@@ -121,7 +122,7 @@ func distinct(urls []string) (out []string) {
 func (p *Pool) join(id, url string, now time.Time) *backend {
 	b := &backend{
 		id: id, url: url, identity: identity{kind: p.o.configuredEngine()}, hash: xxhash.Sum64String(id), metrics: p.metrics.of(p.o.Name, id),
-		speed: estimate.NewSpeed(), account: estimate.NewAccount(now),
+		speed: estimate.NewSpeed(), joined: now, account: account{using: map[prefix.Key]int{}},
 	}
 	b.health.Begin(now)
 	if p.o.External {

@@ -42,8 +42,8 @@ func (p *Pool) release(b *backend) {
 	better, now := p.hasBetter(b), p.o.Now()
 	var moves []context.CancelCauseFunc
 	p.locked(func() {
-		for _, r := range b.account.Requests() {
-			if l := r.Owner.(*Lease); l.lost != nil && l.leaves(better, now) {
+		for _, l := range b.account.leases {
+			if l.lost != nil && l.leaves(better, now) {
 				moves = append(moves, l.lost)
 				l.lost = nil
 			}
@@ -58,13 +58,13 @@ func (p *Pool) release(b *backend) {
 // answer in one piece may be under way for long when its backend falls silent, so it has the time of a stream. The caller
 // holds mu.
 func (l *Lease) leaves(better bool, now time.Time) bool {
-	b, r := l.backend, &l.request
+	b := l.backend
 	switch since := b.health.SilentSince(); {
 	case better && !l.stays, l.spare:
 		return true
 	case b.down != errSilent:
 		return false
-	case !r.FirstToken().IsZero(), r.Whole && r.Began.Before(since.Add(-time.Second)):
+	case !l.first.IsZero(), l.whole && l.start.Before(since.Add(-time.Second)):
 		return now.Sub(since) >= silentStream
 	}
 	return true

@@ -251,7 +251,7 @@ func (follower) Mine(string, string) bool { return false }
 func TestAProcessThatFreezesIsFoundOutByEachReplicaAndComesBack(t *testing.T) {
 	a, other := serve(t, usage), serve(t, usage)
 	p, log := runWith(t, follower{}, Options{ScrapeInterval: func() time.Duration { return pressure.Interval }, ScrapeTimeout: pressure.Timeout}, a, other)
-	eventually(t, "readings", func() bool { return !looked(p)[0].UsageUnknown && !looked(p)[1].UsageUnknown })
+	eventually(t, "readings", func() bool { return !looked(p)[0].usageUnknown && !looked(p)[1].usageUnknown })
 	thaw := make(chan struct{})
 	a.frozen.Store(&thaw)
 	eventually(t, "suspect", func() bool { return p.Snapshot()[0].State == StateSuspect })

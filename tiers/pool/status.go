@@ -40,18 +40,19 @@ type Backend struct {
 // Snapshot returns every backend in the order of the set. It renews the forecasts of their memory, as a pick does.
 func (p *Pool) Snapshot() []Backend {
 	var r round
-	r.begin(p, &Demand{})
-	r.all()
-	r.ask(p, &Demand{})
-	out, now := make([]Backend, len(r.backends)), r.now
+	r.begin(p, &Demand{}, *p.set.Load())
+	out, now := make([]Backend, len(r.set)), r.now
+	for i := range r.set {
+		out[i].Probed = !r.cands[i].broken
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fill(&r)
-	for i, b := range r.backends {
+	for i, b := range r.set {
 		s := &out[i]
 		s.Pool, s.ID, s.URL = p.o.Name, b.id, b.url
-		s.Engine, s.State, s.InFlight, s.Reading, s.Life = b.identity.kind, p.stateOf(b, now), b.account.All().Requests, b.reading, b.life
-		s.Probed = !r.views[i].broken && !p.out(b, now) && !b.identity.isUnasked()
+		s.Engine, s.State, s.InFlight, s.Reading, s.Life = b.identity.kind, p.stateOf(b, now), b.account.all.requests, b.reading, b.life
+		s.Probed = s.Probed && !p.out(b, now) && !b.identity.isUnasked()
 		s.Why = p.why(b, now)
 		if r := &s.Reading; !r.At.IsZero() {
 			s.Age = new(now.Sub(r.At).Seconds())
@@ -144,7 +145,7 @@ func (p *Pool) Load() float64 {
 	now := p.o.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m := p.meanNow(now)
+	m := meanOf(*p.set.Load(), now)
 	if m.waiting > 1+queueShare*m.running {
 		return 1
 	}

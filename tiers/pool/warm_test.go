@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 
@@ -41,80 +40,6 @@ func TestTheNextTurnGoesWhereTheLastOneIsWarm(t *testing.T) {
 			l.FirstToken()
 			l.Done(50)
 		}
-	}
-}
-
-func TestOfHundredsOfBackendsAPickAlwaysSeesTheWarmOnes(t *testing.T) {
-	for _, n := range []int{65, 200, 1000} {
-		b := newBench(t, Options{Backends: urls(n)})
-		b.tick(0, func(int) pressure.Reading { return works(4, 1) })
-		set := *b.set.Load()
-		for i := range 300 {
-			d := conversation(fmt.Sprint(i), 4000)
-			at := set[(i*7919)%n]
-			b.ReceivePlacements([]prefix.Placement{{Key: d.key(), Backend: at.id, Tokens: 4000, Own: 4000, Cold: true}})
-			l := pick(t, b.Pool, d)
-			if l.backend != at {
-				t.Fatalf("%d backends, pick %d: %s, warm is %s", n, i, l.Backend(), at.id)
-			}
-			l.Done(0)
-		}
-	}
-}
-
-func TestASampleHasWarmOnesHomesAndOthersAndEachOnce(t *testing.T) {
-	b := newBench(t, Options{Backends: urls(300)})
-	set := *b.set.Load()
-	d := conversation("x", 4000)
-	for i := range prefixPlaces {
-		b.ReceivePlacements([]prefix.Placement{{Key: d.key(), Backend: set[i].id, Tokens: 4000, Own: 4000, Cold: true}})
-	}
-	seen := map[*backend]bool{}
-	for turn := range uint64(400) {
-		s := round{turn: turn}
-		s.begin(b.Pool, &d)
-		b.sample(&s, &d)
-		once := map[*backend]bool{}
-		for _, x := range s.backends {
-			once[x], seen[x] = true, true
-		}
-		if len(once) != len(s.backends) || len(once) > maxCandidates {
-			t.Fatalf("%d backends, %d of them different", len(s.backends), len(once))
-		}
-		for i := range prefixPlaces {
-			if !once[set[i]] {
-				t.Fatalf("turn %d: the warm backend %d is not looked at", turn, i)
-			}
-		}
-	}
-	if len(seen) != len(set) {
-		t.Errorf("only %d of %d are ever looked at", len(seen), len(set))
-	}
-}
-
-const prefixPlaces = 16 // a part is known on so many backends at most
-
-func TestWhereNoneOfTheSampleMayBeUsedAllAreLookedAt(t *testing.T) {
-	b := newBench(t, Options{Backends: urls(400)})
-	last := (*b.set.Load())[399]
-	// All but one have a cache that the prompt cannot fit.
-	b.tick(0, func(i int) pressure.Reading {
-		r := works(1, 1)
-		if i != 399 {
-			r.Blocks = 11
-		}
-		return r
-	})
-	for i := range 100 {
-		l := pick(t, b.Pool, conversation(fmt.Sprint(i), 4000))
-		if l.backend != last {
-			t.Fatal(l.Backend())
-		}
-		l.Done(0)
-	}
-	_, err := b.pick(Demand{PromptTokens: 4000, Exclude: []string{last.id}})
-	if e, ok := errors.AsType[*NoBackendError](err); !ok || e.Total != 400 || e.Full != 399 || e.Excluded != 1 {
-		t.Errorf("got %v", err)
 	}
 }
 

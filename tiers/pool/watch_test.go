@@ -181,7 +181,7 @@ func TestReadingsArriveAndAreShown(t *testing.T) {
 	s := serve(t, usage+"vllm:num_requests_waiting 3\n")
 	reg := prometheus.NewPedanticRegistry()
 	p, _ := run(t, Options{Registerer: reg}, s)
-	eventually(t, "a reading", func() bool { return !looked(p)[0].UsageUnknown })
+	eventually(t, "a reading", func() bool { return !looked(p)[0].usageUnknown })
 	got := p.Snapshot()[0]
 	if *got.KVUsage != 0.25 || got.Reading.Waiting != 3 || got.Reading.Capacity() != 16_000 || got.State != StateUp {
 		t.Errorf("got %+v", got)
@@ -228,7 +228,7 @@ func TestBackendThatRefusesIsOutAtOnceAndBackByAProbe(t *testing.T) {
 func TestScraperThatIsRefusedTakesTheBackendOutBeforeARequestMeetsIt(t *testing.T) {
 	a := serve(t, usage)
 	p, log := run(t, Options{}, a)
-	eventually(t, "a reading", func() bool { return !looked(p)[0].UsageUnknown })
+	eventually(t, "a reading", func() bool { return !looked(p)[0].usageUnknown })
 	a.http.Close()
 	log.await(t, "backend is down")
 	if p.Readiness() != Down {
@@ -253,7 +253,7 @@ func TestServerWithoutHealthComesBackByItsMetrics(t *testing.T) {
 	a := serve(t, usage)
 	a.health.Store(http.StatusNotFound)
 	p, log := run(t, Options{}, a)
-	eventually(t, "a reading", func() bool { return !looked(p)[0].UsageUnknown })
+	eventually(t, "a reading", func() bool { return !looked(p)[0].usageUnknown })
 	pick(t, p, Demand{}).ReportRefused(errors.New("connection refused"))
 	log.await(t, "backend is up again")
 }
@@ -264,7 +264,7 @@ func TestBackendWithoutMetricsStaysInWithAnUnknownReading(t *testing.T) {
 			a := serve(t, body)
 			p, log := run(t, Options{}, a)
 			log.await(t, "backend's metrics cannot be read")
-			if s := p.Snapshot()[0]; s.State == StateDown || s.KVUsage != nil || looked(p)[0].Usage != unknownUsage {
+			if s := p.Snapshot()[0]; s.State == StateDown || s.KVUsage != nil || looked(p)[0].usage != unknownUsage {
 				t.Errorf("got %+v", s)
 			}
 			pick(t, p, Demand{PromptTokens: 10}).Done(0)

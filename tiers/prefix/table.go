@@ -155,10 +155,10 @@ func (t *Table) main(e *entry) int {
 // Rendezvous ranks backends for a key (highest random weight, Thaler and Ravishankar 1998). The backend with the
 // greatest value is the key's home. Every replica computes the same, and a backend that joins or leaves moves only its
 // own keys, 1/n of all.
-func Rendezvous(key Key, backend uint64) uint64 { return mix(uint64(key) ^ mix(backend)) }
+func Rendezvous(key Key, backend uint64) uint64 { return Mix(uint64(key) ^ Mix(backend)) }
 
-// mix spreads the bits of x (the finaliser of splitmix64).
-func mix(x uint64) uint64 {
+// Mix spreads the bits of x (the finaliser of splitmix64).
+func Mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

@@ -21,7 +21,7 @@ func tableOf(maxEntries, backends, capacity int) *Table {
 
 // prompt names the parts of a prompt: a system prompt and a conversation.
 func prompt(system, conversation int) []Part {
-	return []Part{{Key(mix(uint64(system)) | 1), 0.5}, {Key(mix(uint64(conversation)+1<<32) | 1), 1}}
+	return []Part{{Key(Mix(uint64(system)) | 1), 0.5}, {Key(Mix(uint64(conversation)+1<<32) | 1), 1}}
 }
 
 // found is what Find tells, the most of each backend, and which are main places.

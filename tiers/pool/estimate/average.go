@@ -1,10 +1,7 @@
-// Package estimate computes the KV memory that this replica's requests hold on one backend, the prompt tokens still to be
-// computed there, and a forecast of the memory when all answers have grown ([Account]). It learns from requests and
-// readings: a backend's speed, the lengths of prompts and answers, the hit rate of the prefix cache, and the cost of a
-// token; these values decay exponentially.
+// Package estimate learns from requests and readings: a backend's speed, the lengths of prompts and answers, the hit rate of
+// the prefix cache, and the cost of a token. These values decay exponentially.
 //
 // The package is pure: it has no clock, no lock and no logger. Callers pass the time and serialize the calls.
-// [Account.End] releases what [Account.Start] has taken, whatever came between.
 package estimate
 
 import (
