@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/foregate/foregate/internal/redis/lookup"
 )
 
 // KeyEpochs is a hash: purged scope → its epoch, the time of the purge in µs or more. It has no TTL, because stored
@@ -21,8 +19,6 @@ import (
 const KeyEpochs = "foregate:{fg}:epochs"
 
 const (
-	// EpochsInterval is the time between readings of the hash where no exchange reads it.
-	EpochsInterval = 250 * time.Millisecond
 	// MaxEpochAge is how old the last reading may be for what Redis holds to be used.
 	MaxEpochAge = time.Second
 	// maxEpochs is the maximum number of fields of the hash; a purge beyond that purges everything.
@@ -101,43 +97,22 @@ func (p *purges) wake() {
 	}
 }
 
-// watchPurges writes the hash when that is due, and reads it where no exchange does, until ctx ends.
+// watchPurges writes the hash when that is due, until ctx ends.
 func (s *Store) watchPurges(ctx context.Context) {
-	ticker := time.NewTicker(EpochsInterval)
-	defer ticker.Stop()
-	poll := ticker.C
-	if s.exchange {
-		ticker.Stop()
-	} else {
-		s.askEpochs(ctx)
-	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-poll:
-			s.askEpochs(ctx)
 		case <-s.purges.due:
-			s.purges.mu.Lock()
-			err := s.amend(ctx)
-			s.noteRefusal(err)
-			s.purges.mu.Unlock()
-			if err != nil {
-				time.AfterFunc(retryAmend, s.purges.wake)
-			}
+		}
+		s.purges.mu.Lock()
+		err := s.amend(ctx)
+		s.noteRefusal(err)
+		s.purges.mu.Unlock()
+		if err != nil {
+			time.AfterFunc(retryAmend, s.purges.wake)
 		}
 	}
-}
-
-// askEpochs makes a reading, if Redis answers.
-func (s *Store) askEpochs(ctx context.Context) {
-	at := s.now()
-	var hash map[string]string
-	err := recovered(ctx, lookup.BackgroundTime, func(ctx context.Context) (err error) {
-		hash, err = s.control.HGetAll(ctx, KeyEpochs).Result()
-		return err
-	})
-	s.ReadEpochs(hash, err, at)
 }
 
 // noteRefusal counts a refusal of Redis, and logs its beginning and its end; mu is held.
@@ -157,37 +132,39 @@ func (s *Store) noteRefusal(err error) {
 	}
 }
 
-// amend writes into the hash what was purged here and what it has lost; mu is held.
+// amend writes into the hash what was purged here and what it has lost; mu is held. If another replica writes a scope at the same
+// time, and an earlier purge, its later reading shows that.
 func (s *Store) amend(ctx context.Context) error {
 	p, at := &s.purges, s.now()
 	known := p.known.Load()
 	var next map[Scope]uint64
-	err := recovered(ctx, p.limit, func(ctx context.Context) (err error) {
-		for range 3 { // others may write it at the same time
-			err = s.control.Watch(ctx, func(tx *redis.Tx) error {
-				hash, err := tx.HGetAll(ctx, KeyEpochs).Result()
-				if err != nil && !isWrongType(err) {
-					return err
-				}
-				said, _ := parseEpochs(hash)
-				next = revise(known, said, at)
-				for scope := range p.pending {
-					next = purge(next, scope, at)
-				}
-				if maps.Equal(next, said) {
-					return nil
-				}
-				_, err = tx.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
-					pipe.Unlink(ctx, KeyEpochs)
-					pipe.HSet(ctx, KeyEpochs, fieldsOf(next)...)
-					return nil
-				})
-				return err
-			}, KeyEpochs)
-			if !errors.Is(err, redis.TxFailedErr) {
-				break
+	err := recovered(ctx, p.limit, func(ctx context.Context) error {
+		hash, err := s.control.HGetAll(ctx, KeyEpochs).Result()
+		wrongType := isWrongType(err)
+		if err != nil && !wrongType {
+			return err
+		}
+		said, _ := parseEpochs(hash)
+		next = revise(known, said, at)
+		for scope := range p.pending {
+			next = purge(next, scope, at)
+		}
+		var fields []any
+		for scope, epoch := range next {
+			if said[scope] != epoch {
+				fields = append(fields, scope.field(), epoch)
 			}
 		}
+		if len(fields) == 0 {
+			return nil
+		}
+		_, err = s.control.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+			if wrongType || said == nil || len(next) < len(said) { // a purge of everything replaces it
+				pipe.Unlink(ctx, KeyEpochs)
+			}
+			pipe.HSet(ctx, KeyEpochs, fields...)
+			return nil
+		})
 		return err
 	})
 	if err != nil {
@@ -252,14 +229,6 @@ func parseEpochs(hash map[string]string) (map[Scope]uint64, error) {
 		epochs[scope] = epoch
 	}
 	return epochs, nil
-}
-
-// fieldsOf are the fields and values of the hash.
-func fieldsOf(epochs map[Scope]uint64) (fields []any) {
-	for scope, epoch := range epochs {
-		fields = append(fields, scope.field(), epoch)
-	}
-	return fields
 }
 
 // scopeOf is the scope of a field of the hash.

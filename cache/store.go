@@ -28,8 +28,7 @@ type Options struct {
 	// Redis holds the answers and serves look-ups; nil stores none. Its timeouts bound a command, so they
 	// should be short (100 ms), and it should not retry.
 	Redis      redis.UniversalClient
-	Control    redis.UniversalClient // holds the purge epochs; nil: the same as Redis
-	Exchange   bool                  // [Store.ReadEpochs] is called at least twice a second; false: Run reads them itself
+	Control    redis.UniversalClient // holds the purge epochs, which [Store.ReadEpochs] is told of; nil: the same as Redis
 	Budget     func() time.Duration  // live; nil and 0 are 15 ms
 	MaxEntry   func() int            // live; nil and 0 are 1 MiB
 	Sealer     *Sealer               // nil is one without keys
@@ -43,7 +42,6 @@ type Options struct {
 type Store struct {
 	redis           redis.UniversalClient
 	control         redis.UniversalClient
-	exchange        bool
 	budget          func() time.Duration
 	maxEntry        func() int
 	sealer          *Sealer
@@ -69,7 +67,7 @@ const (
 // NewStore makes a store; it does not use Redis before Run.
 func NewStore(o Options) *Store {
 	s := &Store{
-		redis: o.Redis, control: o.Control, exchange: o.Exchange, sealer: o.Sealer, log: o.Logger, now: o.Now,
+		redis: o.Redis, control: o.Control, sealer: o.Sealer, log: o.Logger, now: o.Now,
 		budget:   orDefault(o.Budget, defaultBudget),
 		maxEntry: orDefault(o.MaxEntry, defaultMaxEntry),
 		queue:    queue{waits: make(chan write, maxQueued)},
@@ -116,7 +114,7 @@ func orDefault[T int | time.Duration](live func() T, other T) func() T {
 // Local returns this process' copy of an entry, if there is a current one. It is read-only.
 func (s *Store) Local(k Key) (*Entry, bool) { return s.local.get(k, s.now()) }
 
-// Run writes the entries of Put, receives purges, and probes an unavailable Redis, until
+// Run writes the entries of Put and purges, and probes an unavailable Redis, until
 // ctx ends. Then it writes the rest, for at most a second, and returns nil.
 func (s *Store) Run(ctx context.Context) error {
 	var all sync.WaitGroup

@@ -44,6 +44,18 @@ func running(t testing.TB, s *Store) (stop func()) {
 			t.Errorf("run: %v", err)
 		}
 	})
+	if s.control != nil {
+		wg.Go(func() { // as the exchange does
+			for ctx.Err() == nil {
+				at := time.Now()
+				asked, end := context.WithTimeout(ctx, 250*time.Millisecond)
+				hash, err := s.control.HGetAll(asked, KeyEpochs).Result()
+				end()
+				s.ReadEpochs(hash, err, at)
+				time.Sleep(250 * time.Millisecond)
+			}
+		})
+	}
 	stop = func() { cancel(); wg.Wait() }
 	t.Cleanup(stop)
 	return stop

@@ -118,7 +118,7 @@ func (a *App) makeCache() error {
 	a.registerGauge("foregate_cache_coalescing_requests", "Requests that share an answer being generated, or generate one that others may share.",
 		func() float64 { return float64(a.Generations.Subscribers()) })
 	a.Cache = cache.NewStore(cache.Options{
-		Redis: a.Stores.Answers, Control: a.Stores.Control, Exchange: a.Stores.Control != nil, Sealer: s, LocalBytes: local,
+		Redis: a.Stores.Answers, Control: a.Stores.Control, Sealer: s, LocalBytes: local,
 		Budget:   func() time.Duration { return a.global().RedisTimeout },
 		MaxEntry: func() int { return a.global().Cache.MaxEntryBytes },
 		Logger:   a.Logger, Registerer: a.Registerer,
