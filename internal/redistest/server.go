@@ -2,21 +2,16 @@
 // ([StartCluster]), or one inside the process ([Embedded]), and makes them fail: killed, restarted, frozen, forgetful, slow,
 // unreachable. Everything listens on loopback at free ports and ends with the test, by its process id.
 //
-// A package whose tests start many servers hands its TestMain to [Main]: servers are then used by one test after another.
-//
 // Where redis-server is not installed a test is skipped; in CI (the variable CI is set) it fails.
 package redistest
 
 import (
 	"context"
 	"flag"
-	"fmt"
-	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"slices"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -27,25 +22,13 @@ import (
 // parallel is how many tests run at the same time: they wait for servers and timers, not for the CPU.
 const parallel = "4"
 
-// pool has the servers that wait for the next test.
-var pool struct {
-	mu   sync.Mutex
-	on   bool // Main runs
-	idle []*Server
-}
-
-// Main runs a package's tests, with servers that are used again.
+// Main runs a package's tests, more of them at the same time than there are cores.
 func Main(m *testing.M) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		_ = f.Value.Set(parallel) // it is a number
 	}
-	pool.on = true
-	code := m.Run()
-	for _, s := range pool.idle {
-		s.remove()
-	}
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
 // Server is one redis-server process.
@@ -58,61 +41,36 @@ type Server struct {
 	exe  string
 	args []string
 	cmd  *exec.Cmd // nil while it is dead
-
-	config map[string]string // as it was started; nil of one that is not used again
-	users  []string          // of its ACL, likewise
 }
 
 // Start starts a redis-server at a free port, without persistence, which ends with the test. args are more of its
 // arguments.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	if len(args) > 0 || !pool.on {
-		return StartWith(t, &redis.Options{}, args...)
-	}
-	s := pooled()
-	if s == nil {
-		_ = Executable(t)                         // else there is nothing to do
-		dir, err := os.MkdirTemp("", "redistest") //nolint:usetesting // the next test has it, too
-		if err != nil {
-			t.Fatal(err)
-		}
-		s = launch(t, &redis.Options{}, dir)
-		s.config, s.users = s.configured(t)
-	}
-	s.t = t
-	t.Cleanup(s.release)
-	return s
+	return StartWith(t, &redis.Options{}, args...)
 }
 
 // StartWith is [Start] for a server that the test's own client reaches in another way, by a socket, with TLS or a user.
 // Where hands.Addr is set, args make the server listen there.
 func StartWith(t testing.TB, hands *redis.Options, args ...string) *Server {
 	t.Helper()
-	s := launch(t, hands, t.TempDir(), args...)
-	t.Cleanup(func() {
-		_ = s.Client.Close() // only connections are lost
-		s.Kill()
-	})
-	return s
-}
-
-// launch starts a process.
-func launch(t testing.TB, hands *redis.Options, dir string, args ...string) *Server {
-	t.Helper()
 	o := *hands
-	s := &Server{t: t, exe: Executable(t), Dir: dir}
+	s := &Server{t: t, exe: Executable(t), Dir: t.TempDir()}
 	if o.Addr == "" {
 		o.Addr = "127.0.0.1:" + FreePort(t)
 		_, port, _ := net.SplitHostPort(o.Addr)
 		args = append([]string{"--port", port}, args...)
 	}
-	s.Addr, s.args = o.Addr, slices.Concat(args, []string{"--bind", "127.0.0.1", "--dir", dir})
+	s.Addr, s.args = o.Addr, slices.Concat(args, []string{"--bind", "127.0.0.1", "--dir", s.Dir})
 	if !slices.Contains(args, "--sentinel") { // a Sentinel saves nothing, and does not know these words
 		s.args = append(s.args, "--save", "", "--appendonly", "no")
 	}
 	o.DialTimeout, o.ReadTimeout, o.MaxRetries, o.DisableIdentity = 10*time.Second, 10*time.Second, -1, true
 	s.Client = redis.NewClient(&o)
+	t.Cleanup(func() {
+		_ = s.Client.Close() // only connections are lost
+		s.Kill()
+	})
 	s.Restart()
 	return s
 }
@@ -193,72 +151,6 @@ func (s *Server) Do(args ...any) any {
 		s.t.Fatalf("%v: %v", args, err)
 	}
 	return reply
-}
-
-// pooled is a server that waits for a test, nil for none.
-func pooled() *Server {
-	pool.mu.Lock()
-	defer pool.mu.Unlock()
-	if len(pool.idle) == 0 {
-		return nil
-	}
-	s := pool.idle[len(pool.idle)-1]
-	pool.idle = pool.idle[:len(pool.idle)-1]
-	return s
-}
-
-// release lets the next test have the server, unless this one has changed it in a way that cannot be undone.
-func (s *Server) release() {
-	if s.cmd == nil || !s.reset() {
-		s.remove()
-		return
-	}
-	pool.mu.Lock()
-	defer pool.mu.Unlock()
-	pool.idle = append(pool.idle, s)
-}
-
-// remove ends the server for good.
-func (s *Server) remove() {
-	s.Kill()
-	_ = s.Client.Close() // only connections are lost
-	_ = os.RemoveAll(s.Dir)
-}
-
-// reset makes the server as it was started, and reports whether it could.
-func (s *Server) reset() bool {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	cmds, err := s.Client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.ConfigGet(ctx, "*")
-		p.Do(ctx, "ACL", "LIST")
-		p.FlushAll(ctx)
-		p.ScriptFlush(ctx)
-		p.ConfigResetStat(ctx)
-		p.ClientUnpause(ctx)
-		return nil
-	})
-	if err != nil {
-		return false
-	}
-	if files, err := os.ReadDir(s.Dir); err != nil || len(files) > 0 {
-		return false
-	}
-	users, _ := cmds[1].(*redis.Cmd).StringSlice()
-	return maps.Equal(s.config, cmds[0].(*redis.MapStringStringCmd).Val()) && slices.Equal(s.users, users)
-}
-
-// configured is the configuration that the server was started with.
-func (s *Server) configured(t testing.TB) (config map[string]string, users []string) {
-	t.Helper()
-	config, err := s.Client.ConfigGet(t.Context(), "*").Result()
-	if err == nil {
-		users, err = s.Client.Do(t.Context(), "ACL", "LIST").StringSlice()
-	}
-	if err != nil {
-		t.Fatal(fmt.Errorf("the server's configuration: %w", err))
-	}
-	return config, users
 }
 
 // Eventually polls until ok, and fails the test after 20 s.
