@@ -28,22 +28,17 @@ func (m Mode) String() string {
 }
 
 const (
-	// recoverTicks is how many ticks in a row must succeed before the mode is Shared again.
+	// recoverTicks is how many ticks in a row must succeed before the mode is Shared again, and recoverTime for how long.
 	recoverTicks = 3
-	// minHold is how long they must succeed, maxHold its upper bound. A failure within shortStay after the recovery doubles
-	// it, so that the mode does not alternate while Redis fails repeatedly.
-	minHold   = 500 * time.Millisecond
-	maxHold   = 4 * time.Second
-	shortStay = 5 * time.Second
+	recoverTime  = 500 * time.Millisecond
 )
 
 // degradation decides between Shared and Degraded. One failed tick degrades, several successful ones in a row recover; at
 // the start one is enough. A replica becomes Local by the age of the last successful tick ([view.mode]).
 type degradation struct {
-	goodTicks   int           // successful ticks in a row, while below Shared
-	goodSince   time.Time     // time of the first of them
-	sharedSince time.Time     // when Shared was reached
-	hold        time.Duration // required time of success before the next recovery; 0 before the first failure
+	failed    bool      // a tick has failed since the start
+	goodTicks int       // successful ticks in a row, while below Shared
+	goodSince time.Time // time of the first of them
 }
 
 // afterSuccess is the mode after a successful tick.
@@ -55,24 +50,15 @@ func (l *degradation) afterSuccess(was Mode, now time.Time) Mode {
 		l.goodSince = now
 	}
 	l.goodTicks++
-	if l.hold > 0 && (l.goodTicks < recoverTicks || now.Sub(l.goodSince) < l.hold) {
+	if l.failed && (l.goodTicks < recoverTicks || now.Sub(l.goodSince) < recoverTime) {
 		return was
 	}
-	l.goodTicks, l.sharedSince = 0, now
+	l.goodTicks = 0
 	return Shared
 }
 
 // afterFailure is the mode after a failed tick.
-func (l *degradation) afterFailure(was Mode, now time.Time) Mode {
-	l.goodTicks = 0
-	if was != Shared {
-		l.hold = max(l.hold, minHold)
-		return was
-	}
-	if l.hold > 0 && now.Sub(l.sharedSince) < shortStay {
-		l.hold = min(2*l.hold, maxHold)
-	} else {
-		l.hold = minHold
-	}
-	return Degraded
+func (l *degradation) afterFailure(was Mode) Mode {
+	l.failed, l.goodTicks = true, 0
+	return min(was, Degraded)
 }

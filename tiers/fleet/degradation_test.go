@@ -42,34 +42,6 @@ func TestARedisThatFailsEveryOtherTickIsCalledDegradedOnce(t *testing.T) {
 	})
 }
 
-func TestAFallSoonAfterAClimbMakesTheNextOneLonger(t *testing.T) {
-	var l degradation
-	now := time.Unix(0, 0)
-	if l.afterSuccess(Local, now) != Shared {
-		t.Fatal("the start is no climb")
-	}
-	climb := func(from Mode) time.Duration {
-		began := now
-		for mode := from; mode != Shared; now = now.Add(250 * time.Millisecond) {
-			mode = l.afterSuccess(from, now)
-		}
-		return now.Sub(began)
-	}
-	for i, ms := range []int{750, 1250, 2250, 4250, 4250} {
-		if mode := l.afterFailure(Shared, now); mode != Degraded {
-			t.Fatalf("fell to %s", mode)
-		}
-		if took := climb(Degraded); took.Milliseconds() != int64(ms) {
-			t.Errorf("climb %d took %v, want %d ms", i, took, ms)
-		}
-	}
-	now = now.Add(shortStay)
-	l.afterFailure(Shared, now)
-	if took := climb(Local); took != 750*time.Millisecond {
-		t.Errorf("after a good while a climb takes %v", took)
-	}
-}
-
 func TestSinceIsWhenTheModeWasEntered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, o := redistest.Embedded(t, redistest.Background)

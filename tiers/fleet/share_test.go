@@ -117,7 +117,7 @@ func TestATopicHasABudget(t *testing.T) {
 }
 
 // climbs is longer than the longest way back to Shared.
-const climbs = minHold + goneAfter
+const climbs = recoverTime + goneAfter
 
 func TestAWrongTypeHarmsOnlyItsOwnKey(t *testing.T) {
 	if testing.Short() {

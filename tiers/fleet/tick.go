@@ -120,7 +120,7 @@ func (f *Fleet) look(t *turn, look func() (dataloss.Loss, error)) {
 func (f *Fleet) degrade() {
 	now := time.Now()
 	v := f.view.Load()
-	level := f.degradation.afterFailure(v.mode(now), now)
+	level := f.degradation.afterFailure(v.mode(now))
 	if v != nil && v.mode(now) != level {
 		older := *v
 		older.level, older.since = level, now

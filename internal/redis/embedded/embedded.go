@@ -24,6 +24,7 @@ type Server struct {
 	Client   redis.UniversalClient
 	Password string // of the user default
 
+	hook    server.Hook // sees each command before it runs; nil is none
 	mu      sync.Mutex
 	mini    *miniredis.Miniredis
 	stopped bool // a pool dials in the background, also while it is closed
@@ -31,19 +32,29 @@ type Server struct {
 
 // Open starts a Redis; its first connection starts its goroutines.
 func Open() *Server {
-	s := &Server{mini: miniredis.NewMiniRedis(), Password: rand.Text()}
+	s := start(nil, func(*redis.UniversalOptions) {})
 	s.mini.ClockTTL(true)
-	s.connect(func(*redis.UniversalOptions) {})
 	return s
 }
 
-// connect makes the client.
-func (s *Server) connect(change func(*redis.UniversalOptions)) {
-	s.mini.RequireAuth(s.Password)
+// start makes a server and its client.
+func start(hook server.Hook, change func(*redis.UniversalOptions)) *Server {
+	s := &Server{Password: rand.Text(), hook: hook}
+	s.empty()
 	o := connect.Background(connect.Options{Addrs: []string{"127.0.0.1:0"}, Password: s.Password})
 	o.Dialer = s.dial
 	change(o)
 	s.Client = connect.New(o)
+	return s
+}
+
+// empty has an empty server take the place of the one before, which it returns.
+func (s *Server) empty() (old *miniredis.Miniredis) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, s.mini = s.mini, miniredis.NewMiniRedis()
+	s.mini.RequireAuth(s.Password)
+	return old
 }
 
 func (s *Server) dial(context.Context, string, string) (net.Conn, error) {
@@ -56,6 +67,9 @@ func (s *Server) dial(context.Context, string, string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.hook != nil {
+		s.mini.Server().SetPreHook(s.hook)
+	}
 	return Pipe(c), nil
 }
 
@@ -64,9 +78,8 @@ func (s *Server) Stop() {
 	_ = s.Client.Close() // only connections are lost
 	s.mu.Lock()
 	s.stopped = true
-	mini := s.mini
 	s.mu.Unlock()
-	mini.Close()
+	s.mini.Close() // which nobody replaces any more
 }
 
 // Listen opens the server to programs of this machine that know the password, at an address of loopback. Where its port
@@ -140,14 +153,23 @@ func OpenAnswers() (client redis.UniversalClient, stop func()) {
 	return s.Client, func() { cancel(); <-ended; s.Stop() }
 }
 
+// written counts what is written with SET and by scripts.
+type written struct{ answers, bytes atomic.Int64 }
+
 func newAnswers() (*Server, *written) {
-	s, w := &Server{mini: miniredis.NewMiniRedis(), Password: rand.Text()}, &written{}
-	s.connect(func(o *redis.UniversalOptions) {
+	w := &written{}
+	return start(func(_ *server.Peer, name string, args ...string) bool {
+		if name == "SET" || name == "EVALSHA" {
+			w.answers.Add(1)
+			for _, arg := range args {
+				w.bytes.Add(int64(len(arg)))
+			}
+		}
+		return false
+	}, func(o *redis.UniversalOptions) {
 		o.PoolSize, o.MaxActiveConns = 2, 2 // their ends are too few failures for Redis to be left alone
 		o.PoolTimeout = o.ReadTimeout
-	})
-	s.Client.AddHook(w)
-	return s, w
+	}), w
 }
 
 // pass lets time pass, and forgets all answers if too much was written.
@@ -158,35 +180,5 @@ func (s *Server) pass(w *written) {
 	}
 	w.answers.Store(0)
 	w.bytes.Store(0)
-	s.mu.Lock()
-	old := s.mini
-	s.mini = miniredis.NewMiniRedis()
-	s.mini.RequireAuth(s.Password)
-	s.mu.Unlock()
-	old.Close() // its connections end
-}
-
-// written counts what is written with SET and by scripts.
-type written struct{ answers, bytes atomic.Int64 }
-
-// DialHook changes nothing.
-func (*written) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-// ProcessHook counts.
-func (w *written) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if args := cmd.Args(); len(args) > 2 && (cmd.Name() == "set" || cmd.Name() == "evalsha") {
-			w.answers.Add(1)
-			for _, arg := range args[2:] {
-				value, _ := arg.([]byte)
-				w.bytes.Add(int64(len(value)))
-			}
-		}
-		return next(ctx, cmd)
-	}
-}
-
-// ProcessPipelineHook changes nothing.
-func (*written) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+	s.empty().Close() // its connections end
 }
