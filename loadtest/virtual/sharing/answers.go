@@ -11,9 +11,6 @@ import (
 	"github.com/foregate/foregate/loadtest/virtual/engines"
 )
 
-// epochsInterval is the time between readings of purges.
-const epochsInterval = 250 * time.Millisecond
-
 // Answers are the answers that the replicas keep together: what Redis would hold. A question to it takes a
 // hop there, and one back where there is nothing. Without the way to Redis nothing is found or kept, and what is
 // there is used again once purges are heard. Left out are the copies that a replica keeps for itself,
@@ -29,7 +26,7 @@ var _ pipeline.Store = (*Answers)(nil)
 
 // Epochs implements [pipeline.Store].
 func (a *Answers) Epochs(string, string) (cache.Epochs, bool) {
-	return cache.Epochs{}, a.Link.age(epochsInterval) <= cache.MaxEpochAge
+	return cache.Epochs{}, a.Link.age(250*time.Millisecond) <= cache.MaxEpochAge
 }
 
 // Local implements [pipeline.Store].
