@@ -35,10 +35,14 @@ func (c *riskExportCmd) Run(e *env) error {
 		return err
 	}
 	defer b.close()
-	if c.Route != "" {
-		if err := b.mustKnow(c.Route); err != nil {
-			return err
-		}
+	routes := []string{c.Route}
+	if c.Route == "" {
+		routes, err = b.book.Routes(b.ctx)
+	} else {
+		err = b.mustKnow(c.Route)
+	}
+	if err != nil {
+		return err
 	}
 	var from time.Time
 	if c.Since > 0 {
@@ -50,15 +54,21 @@ func (c *riskExportCmd) Run(e *env) error {
 	}
 	counts := map[string]int{}
 	out := bufio.NewWriter(e.stdout)
-	err = b.book.Log(b.ctx, func(a risk.LogEntry) error {
-		if c.Route != "" && a.Route != c.Route || a.When.Before(from) {
-			return nil
+	for _, route := range routes {
+		audits, err := b.book.Audits(b.ctx, route)
+		if err != nil {
+			return err
 		}
-		counts[a.Label]++
-		a.When = a.When.UTC()
-		return json.NewEncoder(out).Encode(a)
-	})
-	if err = cmp.Or(err, out.Flush()); err != nil {
+		for i := range audits {
+			if a := &audits[i]; !a.When.Before(from) {
+				counts[a.Label]++
+				if err := json.NewEncoder(out).Encode(a); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if err := out.Flush(); err != nil {
 		return err
 	}
 	good, bad, lost := counts[risk.Good], counts[risk.Bad], counts[risk.Lost]

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,42 +111,28 @@ func (b *Store) states() (out []risk.KeyState) {
 	return out
 }
 
-// Log calls visit with the audits of the logs, the oldest of each route first, each with its outcome, until visit returns an
-// error, which Log returns. Foreign entries are skipped.
-func (b *Store) Log(ctx context.Context, visit func(risk.LogEntry) error) error {
+// Routes returns the routes that have a log, sorted.
+func (b *Store) Routes(ctx context.Context) ([]string, error) {
 	names, err := b.log.List(ctx)
-	if err != nil {
-		return b.failed(err)
-	}
-	for _, name := range names {
-		audits, err := b.audits(ctx, name)
-		if err != nil {
-			return b.failed(err)
-		}
-		for i := range audits {
-			if err := visit(audits[i]); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return names, b.failed(err)
 }
 
-// audits returns the audits of a route's log, the oldest first, without those that only taught a score.
-func (b *Store) audits(ctx context.Context, name string) (all []risk.LogEntry, err error) {
+// Audits returns the audits of a route's log, the oldest first, each with its outcome, without those that only taught a
+// score. Foreign entries are skipped.
+func (b *Store) Audits(ctx context.Context, route string) (all []risk.LogEntry, err error) {
 	places := map[string]int{} // by ticket
 	var last risk.ID
-	for more := true; more && len(all) < 2*maxEntries && ctx.Err() == nil; {
+	for more := true; more && len(all) < 2*maxEntries; {
 		call, cancel := b.detached(ctx)
-		a, err := b.one(call, ask{Route: name, From: last})
+		a, err := b.one(call, ask{Route: route, From: last})
 		cancel()
-		if err != nil {
-			return nil, err
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return nil, b.failed(err)
 		}
 		for i := range a.Found {
 			m := &a.Found[i]
 			e := &m.Entry
-			if m.ID == last || m.Err != nil || e.Check(name) != nil {
+			if m.ID == last || m.Err != nil || e.Check(route) != nil {
 				continue
 			}
 			switch at, known := places[e.Ticket]; {
@@ -160,7 +147,7 @@ func (b *Store) audits(ctx context.Context, name string) (all []risk.LogEntry, e
 			last = a.Found[page-1].ID
 		}
 	}
-	return all, ctx.Err()
+	return all, nil
 }
 
 // drafted counts the drafts of warm-ups that are not in the log yet.

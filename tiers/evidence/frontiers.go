@@ -58,18 +58,23 @@ func (b *Store) Frontiers(ctx context.Context) (risk.Frontiers, error) {
 		return risk.Frontiers{}, err
 	}
 	known, omitted := inFrontier(known)
-	audits, err := b.auditsOf(ctx, known)
-	if err != nil {
-		return risk.Frontiers{}, err
-	}
-	all := risk.Frontiers{Omitted: omitted}
+	all, logs := risk.Frontiers{Omitted: omitted}, map[string][]risk.LogEntry{} // by route
 	for i := range known {
-		if err := ctx.Err(); err != nil {
-			return risk.Frontiers{}, err
-		}
 		k := &known[i]
-		of := audits[k.Key]
-		all.Frontiers = append(all.Frontiers, risk.FrontierOf(k, of, perMinute(of, now), b.Economics(k.Key)))
+		log, read := logs[k.Key.Route]
+		if !read {
+			if log, err = b.Audits(ctx, k.Key.Route); err != nil {
+				return risk.Frontiers{}, err
+			}
+			logs[k.Key.Route] = log
+		}
+		var audits []risk.LogEntry // of the grid and alarm in force
+		for i := range log {
+			if e := &log[i]; e.Key == k.Key && e.Version == k.State.Version && e.Alarm == k.State.Alarm {
+				audits = append(audits, *e)
+			}
+		}
+		all.Frontiers = append(all.Frontiers, risk.FrontierOf(k, audits, perMinute(audits, now), b.Economics(k.Key)))
 	}
 	f.all, f.at = &all, now
 	return all, nil
@@ -98,24 +103,6 @@ func latest(states []risk.KeyState, most int) (kept []risk.KeyState, omitted int
 }
 
 func byKey(a, b risk.KeyState) int { return strings.Compare(a.Key.String(), b.Key.String()) }
-
-// auditsOf reads the audits of states from the log: those of the grid and alarm in force.
-func (b *Store) auditsOf(ctx context.Context, known []risk.KeyState) (map[risk.Key][]risk.LogEntry, error) {
-	states := map[risk.Key]*risk.State{}
-	for i := range known {
-		if known[i].State.Version != 0 {
-			states[known[i].Key] = &known[i].State
-		}
-	}
-	audits := map[risk.Key][]risk.LogEntry{}
-	err := b.Log(ctx, func(e risk.LogEntry) error {
-		if s := states[e.Key]; s != nil && e.Version == s.Version && e.Alarm == s.Alarm {
-			audits[e.Key] = append(audits[e.Key], e)
-		}
-		return nil
-	})
-	return audits, err
-}
 
 // perMinute returns the rate of audits in the last hour; 0 if fewer than two are known.
 func perMinute(entries []risk.LogEntry, now time.Time) float64 {

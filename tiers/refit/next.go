@@ -66,34 +66,20 @@ type history struct {
 }
 
 // historyOf chooses the audits. A class is the requests of a key, whatever score judged them.
-func historyOf(in *Input) history {
-	var h history
-	type kind struct {
-		class risk.Key
-		rules string
-		alarm int64
-	}
-	kinds, drifts := map[risk.Key]*kind{}, map[risk.Key]time.Time{} // of drifts by class
+func historyOf(in *Input) (h history) {
+	alarms, drifts := map[risk.Key]int64{}, map[risk.Key]time.Time{} // of drifts by class
 	rules := ""
 	for i := range in.Log {
 		e := &in.Log[i]
-		k := kinds[e.Key]
-		if k == nil {
-			k = &kind{plan.ScoredBy(e.Key, 0), plan.RulesOf(e.Key), e.Alarm}
-			kinds[e.Key] = k
+		if was, seen := alarms[e.Key]; seen && was != e.Alarm {
+			drifts[plan.ScoredBy(e.Key, 0)] = e.When
 		}
-		if rules = k.rules; k.alarm != e.Alarm {
-			k.alarm, drifts[k.class] = e.Alarm, e.When
-		}
+		alarms[e.Key], rules = e.Alarm, plan.RulesOf(e.Key)
 	}
 	for i := range in.Log {
 		e := &in.Log[i]
-		k := kinds[e.Key]
-		if k == nil || k.rules != rules {
-			continue
-		}
-		since := drifts[k.class]
-		if !e.When.Before(since) && len(e.Features) == len(accept.Features{}) {
+		since := drifts[plan.ScoredBy(e.Key, 0)]
+		if plan.RulesOf(e.Key) == rules && !e.When.Before(since) && len(e.Features) == len(accept.Features{}) {
 			h.entries = append(h.entries, e)
 			if since.After(h.drifted) {
 				h.drifted = since

@@ -24,7 +24,7 @@ const (
 
 // Book is what replicas share. *evidence.Store implements it.
 type Book interface {
-	Log(ctx context.Context, visit func(risk.LogEntry) error) error
+	Audits(ctx context.Context, route string) ([]risk.LogEntry, error)
 	All(ctx context.Context) ([]risk.KeyState, error)
 	Refits(ctx context.Context, routes []string) ([]string, error)
 	WriteRefit(ctx context.Context, route, was, next string) (bool, error)
@@ -108,12 +108,12 @@ func (r *Refitter) Round(ctx context.Context) {
 	if len(mine) == 0 {
 		return
 	}
-	w, err := r.read(ctx, mine)
+	states, err := r.Book.All(ctx)
 	if err != nil {
 		return
 	}
 	for _, route := range mine {
-		p := r.work(ctx, w, route, records[slices.Index(routes, route)])
+		p := r.work(ctx, route, records[slices.Index(routes, route)], states)
 		r.mu.Lock()
 		known[route] = &p
 		r.mu.Unlock()
@@ -144,32 +144,8 @@ func (r *Refitter) Score(route string) *accept.ScoreMap {
 	return nil
 }
 
-// shared is what a round reads once.
-type shared struct {
-	logs   map[string][]risk.LogEntry // by route, the oldest first
-	states map[string][]risk.KeyState
-}
-
-func (r *Refitter) read(ctx context.Context, routes []string) (shared, error) {
-	w := shared{map[string][]risk.LogEntry{}, map[string][]risk.KeyState{}}
-	all, err := r.Book.All(ctx)
-	if err != nil {
-		return w, err
-	}
-	for _, k := range all {
-		w.states[k.Key.Route] = append(w.states[k.Key.Route], k)
-	}
-	err = r.Book.Log(ctx, func(e risk.LogEntry) error {
-		if slices.Contains(routes, e.Route) {
-			w.logs[e.Route] = append(w.logs[e.Route], e)
-		}
-		return nil
-	})
-	return w, err
-}
-
 // work decides about one route, and returns its progress then.
-func (r *Refitter) work(ctx context.Context, w shared, route, record string) (now Progress) {
+func (r *Refitter) work(ctx context.Context, route, record string, states []risk.KeyState) (now Progress) {
 	defer func() {
 		if what := recover(); what != nil {
 			r.note(route, outcomePanic, fmt.Errorf("%v", what))
@@ -180,9 +156,17 @@ func (r *Refitter) work(ctx context.Context, w shared, route, record string) (no
 	if err != nil {
 		r.note(route, outcomeForeign, err)
 	}
-	rule := r.Route(route).Rule
-	step := Next(Input{Progress: p, Rule: rule, States: w.states[route], Log: w.logs[route]})
-	next, outcome, err := r.carryOut(ctx, rule, step)
+	in := Input{Progress: p, Rule: r.Route(route).Rule}
+	for i := range states {
+		if states[i].Key.Route == route {
+			in.States = append(in.States, states[i])
+		}
+	}
+	if in.Log, err = r.Book.Audits(ctx, route); err != nil {
+		return now
+	}
+	step := Next(in)
+	next, outcome, err := r.carryOut(ctx, in.Rule, step)
 	if encoded := next.Encode(); encoded != record {
 		if done, err := r.Book.WriteRefit(ctx, route, record, encoded); err != nil || !done {
 			return now // it is tried again
