@@ -16,7 +16,7 @@ import (
 // Open records an audit as bad before its outcome is known. The audit must have been drawn at random. Open waits for Redis
 // for at most a second, even if ctx ends. An error that is not [ErrAway] means that the audit is invalid.
 func (b *Store) Open(ctx context.Context, a risk.Audit) (risk.OpenResult, error) {
-	fate, err := b.append(ctx, a.Route, risk.Entry{Do: risk.DoOpen, Class: a.TrafficClass, Rule: b.Rule(a.Route), Audit: &a, Hi: a.Hi})
+	fate, err := b.append(ctx, a.Route, risk.Entry{Do: risk.DoOpen, Class: a.TrafficClass, Rule: b.Rule(a.Route), Audit: &a})
 	b.count(a.Key, fate, err)
 	return risk.OpenResult(fate), err
 }

@@ -72,7 +72,7 @@ func (h *history) step() {
 		h.open = append(h.open, opened{ticket, class, h.rng.IntN(40) == 0})
 	case 2, 3, 4, 5, 6, 7, 8, 9:
 		a := risk.Audit{Decision: k.View(rule).Decide(risk.Key{Route: "r", TrafficClass: class}, risk.Sampling{Rate: 1, FullRange: .2}, h.rng.Float64()), Ticket: fmt.Sprint("t", h.n), Score: math.Sqrt(h.rng.Float64())}
-		h.write(risk.Entry{Do: risk.DoOpen, Class: class, Rule: rule, Audit: &a, Hi: a.Hi})
+		h.write(risk.Entry{Do: risk.DoOpen, Class: class, Rule: rule, Audit: &a})
 		h.open = append(h.open, opened{a.Ticket, class, h.rng.Float64() < .4-.4*a.Score})
 	case 10:
 		switch h.rng.IntN(400) {

@@ -34,7 +34,6 @@ type Entry struct {
 	Ticket string  `json:"ticket,omitempty"`
 	Bad    bool    `json:"bad,omitempty"`
 	Audit  *Audit  `json:"audit,omitempty"`
-	Hi     int     `json:"hi,omitempty"` // the last index that the audit counts for
 	Made   int     `json:"made,omitempty"`
 	Served int     `json:"served,omitempty"`
 	Prior  *Import `json:"prior,omitempty"`
@@ -56,7 +55,7 @@ func (e *Entry) Check(route string) error {
 	}
 	switch e.Do {
 	case DoOpen:
-		if e.Audit == nil || e.Hi < 0 || e.Audit.Chance == 0 {
+		if e.Audit == nil || e.Audit.Chance == 0 {
 			return errors.New("risk: an audit that was not drawn at random is no evidence")
 		}
 		return e.Audit.Check()

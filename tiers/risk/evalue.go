@@ -2,13 +2,14 @@ package risk
 
 import "math"
 
-// bets are the alternatives that the mixture e-value bets on, as shares of ε: that audits turn
-// out bad with probability r = share·ε. Each of them alone grows fastest where the truth is what
-// it says; the mean of all is within a factor of seven of the best.
-var bets = [...]float64{0, .1, .25, .4, .55, .7, .85}
+// mixture are alternatives to the hypothesis that the probability of a bad audit is ε, as multiples of that. Each of them
+// alone grows fastest where the truth is what it says; the mean of all is within a factor of seven of the best.
+type mixture [7]float64
 
-// upperBets are the alternatives above ε of the opposite test, as multiples of it.
-var upperBets = [...]float64{1.15, 1.35, 1.7, 2.2, 3, 4.5, 7}
+var (
+	betsBelow = mixture{0, .1, .25, .4, .55, .7, .85}
+	betsAbove = mixture{1.15, 1.35, 1.7, 2.2, 3, 4.5, 7} // at most half of the way from ε to 1
+)
 
 // LogE is the natural logarithm of the e-value of n audits, k of them bad, against the hypothesis
 // that each is bad with probability eps or more, given those before it:
@@ -18,40 +19,20 @@ var upperBets = [...]float64{1.15, 1.35, 1.7, 2.2, 3, 4.5, 7}
 // Under that hypothesis each term is a non-negative supermartingale with mean 1 at most (exactly 1
 // where the probability is ε), so P(E ever reaches 1/δ) ≤ δ. It depends on counts alone: in
 // which order audits come, and through which replica, does not matter. 0 ≤ k ≤ n, 0 < eps < 1.
-func LogE(n, k int, eps float64) float64 {
-	var terms [len(bets)]float64
-	for i, share := range bets {
-		terms[i] = logBet(n, k, share*eps, eps)
-	}
-	return logMean(terms[:])
-}
+func LogE(n, k int, eps float64) float64 { return betsBelow.logE(n, k, eps) }
 
 // LogUpperE is the same against the hypothesis that each is bad with probability eps or less.
-func LogUpperE(n, k int, eps float64) float64 {
-	var terms [len(upperBets)]float64
-	for i, times := range upperBets {
-		terms[i] = logBet(n, k, min(times*eps, (1+eps)/2), eps)
-	}
-	return logMean(terms[:])
-}
+func LogUpperE(n, k int, eps float64) float64 { return betsAbove.logE(n, k, eps) }
 
-// logBet is ln((r/ε)^k·((1−r)/(1−ε))^(n−k)): what a bet on r has made of a stake of 1.
-func logBet(n, k int, r, eps float64) float64 {
-	v := float64(n-k) * (math.Log1p(-r) - math.Log1p(-eps))
-	if k == 0 {
-		return v // 0·ln 0 is 0
-	}
-	return v + float64(k)*math.Log(r/eps)
-}
-
-// logMean is ln of the mean of exp(terms).
-func logMean(terms []float64) float64 {
-	top := math.Inf(-1)
-	for _, t := range terms {
-		top = math.Max(top, t)
-	}
-	if math.IsInf(top, -1) {
-		return top
+func (m *mixture) logE(n, k int, eps float64) float64 {
+	terms, top := mixture{}, math.Inf(-1)
+	for i, times := range m {
+		r := min(times*eps, (1+eps)/2)
+		terms[i] = float64(n-k) * (math.Log1p(-r) - math.Log1p(-eps))
+		if k > 0 { // 0·ln 0 is 0
+			terms[i] += float64(k) * math.Log(r/eps)
+		}
+		top = max(top, terms[i])
 	}
 	sum := 0.0
 	for _, t := range terms {

@@ -111,9 +111,7 @@ func (s *State) apply(e *Entry, now time.Time) string {
 	s.Used = now
 	switch e.Do {
 	case DoOpen:
-		d := e.Audit.Decision
-		d.Hi = e.Hi
-		return string(s.Open(e.Rule, d, e.Audit.Score, e.Audit.Ticket, now))
+		return string(s.Open(e.Rule, e.Audit.Decision, e.Audit.Score, e.Audit.Ticket, now))
 	case DoWarmup:
 		return string(s.OpenWarmup(e.Rule, e.Ticket, now))
 	case DoDrafts:

@@ -1,6 +1,7 @@
 package risk
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -133,16 +134,18 @@ const doubtfulSteps = 2
 // the grid, now becomes the grid's version. A score that is not finite is out of range.
 func (s *State) Open(r Rule, d Decision, score float64, ticket string, now time.Time) OpenResult {
 	s.begin(r)
-	if why := s.Refuses(d, score); why != "" {
-		return why
-	}
-	if s.Version == 0 {
+	first := s.Grid.First(score)
+	switch {
+	case math.IsNaN(score) || math.IsInf(score, 0):
+		return OutOfRange
+	case d.Version != s.Version || d.Alarm != s.Alarm:
+		return Stale
+	case s.Version == 0:
 		s.learn(score, now)
 		return Learned
-	}
-	first := s.Grid.First(score)
-	s.forget(now)
-	if _, ok := s.Tickets[ticket]; ok || len(s.Tickets) >= maxOpen {
+	case first > d.Hi && d.Floor > -Unreachable: // a full-range audit below every threshold counts in the log: it was a draft
+		return OutOfRange
+	case !s.reserve(ticket, now):
 		return Full
 	}
 	b := OpenAudit{First: first, Hi: min(d.Hi, len(s.Grid)), Served: score >= d.Threshold, Born: now.Unix()}
@@ -156,30 +159,28 @@ func (s *State) Open(r Rule, d Decision, score float64, ticket string, now time.
 			e.O[j]++
 		}
 	}
-	s.addTicket(ticket, b)
+	s.Tickets[ticket] = b
 	s.rotate(r)
 	return Opened
 }
 
-// Refuses returns why [State.Open] would not take an audit, Full apart; "" if it would. It changes nothing.
-func (s *State) Refuses(d Decision, score float64) OpenResult {
-	switch {
-	case math.IsNaN(score) || math.IsInf(score, 0):
-		return OutOfRange
-	case d.Version != s.Version || d.Alarm != s.Alarm:
-		return Stale
-	case s.Version != 0 && s.Grid.First(score) > d.Hi && d.Floor > -Unreachable: // a full-range audit below every threshold counts in the log: it was a draft
-		return OutOfRange
+// reserve makes room for an open audit. It reports false if too many are open, or this one is.
+func (s *State) reserve(ticket string, now time.Time) bool {
+	if len(s.Tickets) >= maxOpen/2 { // those of lost audits go
+		maps.DeleteFunc(s.Tickets, func(_ string, b OpenAudit) bool { return now.Unix()-b.Born > openFor })
 	}
-	return ""
+	if s.Tickets == nil {
+		s.Tickets = make(map[string]OpenAudit)
+	}
+	_, isOpen := s.Tickets[ticket]
+	return !isOpen && len(s.Tickets) < maxOpen
 }
 
 // OpenWarmup stores the audit of a draft that the warm-up served, or would have served if it were [Warmup.HasOutcomes],
 // as bad until its outcome is known. [State.Close] ends it.
 func (s *State) OpenWarmup(r Rule, ticket string, now time.Time) OpenResult {
 	s.begin(r)
-	s.forget(now)
-	if _, ok := s.Tickets[ticket]; ok || len(s.Tickets) >= maxOpen {
+	if !s.reserve(ticket, now) {
 		return Full
 	}
 	if s.Warmup.Open >= maxWarmupOpen {
@@ -190,7 +191,7 @@ func (s *State) OpenWarmup(r Rule, ticket string, now time.Time) OpenResult {
 	s.Warmup.Audits++
 	s.Warmup.Bad++
 	s.Warmup.Open++
-	s.addTicket(ticket, OpenAudit{Warmup: true, Born: now.Unix()})
+	s.Tickets[ticket] = OpenAudit{Warmup: true, Born: now.Unix()}
 	return Opened
 }
 
@@ -201,14 +202,6 @@ func (s *State) Drafted(r Rule, drafts, served int, now time.Time) {
 	s.Warmup.drafted(drafts, served, now)
 }
 
-// addTicket stores an open audit.
-func (s *State) addTicket(ticket string, b OpenAudit) {
-	if s.Tickets == nil {
-		s.Tickets = make(map[string]OpenAudit)
-	}
-	s.Tickets[ticket] = b
-}
-
 // learn adds a score for the grid.
 func (s *State) learn(score float64, now time.Time) {
 	if s.Scores = append(s.Scores, score); len(s.Scores) < GridScores {
@@ -217,18 +210,6 @@ func (s *State) learn(score float64, now time.Time) {
 	s.Grid, s.Scores = GridOf(s.Scores), nil
 	s.Version = now.UnixMicro()
 	s.renew()
-}
-
-// forget removes the tickets of lost audits.
-func (s *State) forget(now time.Time) {
-	if len(s.Tickets) < maxOpen/2 {
-		return
-	}
-	for id, b := range s.Tickets {
-		if now.Unix()-b.Born > openFor {
-			delete(s.Tickets, id)
-		}
-	}
 }
 
 // Close stores the outcome of an audit. It reports whether the audit was open; one that was closed or lost, or that is

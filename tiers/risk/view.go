@@ -84,7 +84,7 @@ type Decision struct {
 	Version   int64   `json:"grid"`  // of the grid
 	Alarm     int64   `json:"alarm"` // drift alarms before it
 	Op        int     `json:"-"`
-	Hi        int     `json:"-"`
+	Hi        int     `json:"hi"`        // last threshold that its audit counts for
 	Threshold float64 `json:"threshold"` // least accepted score; above every score if none is accepted
 	Floor     float64 `json:"floor"`     // least audited score
 	Audited   bool    `json:"-"`         // drawn at random before the draft began
