@@ -71,18 +71,14 @@ func (b *Store) WriteRefit(ctx context.Context, route, was, next string) (bool, 
 	return result == risk.Done, err
 }
 
-// Refits returns the records of the routes' refits, in their order; "" is none. Their content is opaque to this package.
-func (b *Store) Refits(ctx context.Context, routes []string) ([]string, error) {
-	out := make([]string, len(routes))
-	err := b.Tick(ctx)
+// Refit returns the record of a route's refits, as this replica knows it; "" is none. Its content is opaque to this package.
+func (b *Store) Refit(route string) string {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	for i, name := range routes {
-		if r := b.routes[name]; r != nil && r.fold != nil {
-			out[i] = r.fold.Record
-		}
+	if r := b.routes[route]; r != nil && r.fold != nil {
+		return r.fold.Record
 	}
-	return out, err
+	return ""
 }
 
 // All returns the states of every key that has any evidence, sorted by key.

@@ -26,7 +26,7 @@ const (
 type Book interface {
 	Audits(ctx context.Context, route string) ([]risk.LogEntry, error)
 	All(ctx context.Context) ([]risk.KeyState, error)
-	Refits(ctx context.Context, routes []string) ([]string, error)
+	Refit(route string) string // as All has read it
 	WriteRefit(ctx context.Context, route, was, next string) (bool, error)
 	Certify(ctx context.Context, k risk.Key, p risk.Import) (bool, error)
 }
@@ -86,37 +86,28 @@ func (r *Refitter) Round(ctx context.Context) {
 	defer r.round.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, roundTime)
 	defer cancel()
-	var routes []string
-	for _, name := range r.Routes() {
-		if r.Route(name).Auto {
-			routes = append(routes, name)
-		}
-	}
-	records, err := r.Book.Refits(ctx, routes)
+	states, err := r.Book.All(ctx)
 	if err != nil {
 		return // the evidence counts it; what was known stays
 	}
-	known := make(map[string]*Progress, len(routes))
-	for i, route := range routes {
-		p, _ := Parse(records[i]) // told below, by the replica that works on it
-		known[route] = &p
+	known, records := map[string]*Progress{}, map[string]string{}
+	for _, route := range r.Routes() {
+		if r.Route(route).Auto {
+			records[route] = r.Book.Refit(route)
+			p, _ := Parse(records[route]) // told below, by the replica that works on it
+			known[route] = &p
+		}
 	}
 	r.mu.Lock()
 	r.known = known
 	r.mu.Unlock()
-	mine := slices.DeleteFunc(slices.Clone(routes), func(route string) bool { return !r.Mine(route) })
-	if len(mine) == 0 {
-		return
-	}
-	states, err := r.Book.All(ctx)
-	if err != nil {
-		return
-	}
-	for _, route := range mine {
-		p := r.work(ctx, route, records[slices.Index(routes, route)], states)
-		r.mu.Lock()
-		known[route] = &p
-		r.mu.Unlock()
+	for route, record := range records {
+		if r.Mine(route) {
+			p := r.work(ctx, route, record, states)
+			r.mu.Lock()
+			known[route] = &p
+			r.mu.Unlock()
+		}
 	}
 }
 
@@ -183,16 +174,11 @@ func (r *Refitter) carryOut(ctx context.Context, rule risk.Rule, s Step) (Progre
 	switch s.Do {
 	case Wait:
 		return s.Progress, "", nil
-	case Fit:
-		return fit(s)
 	case Promote:
 		return r.promote(ctx, rule, s)
+	case DropDrift, DropUncertain:
+		return s.Progress, string(s.Do), nil
 	}
-	return s.Progress, string(s.Do), nil
-}
-
-// fit fits a score, and makes it the candidate if it is clearly better.
-func fit(s Step) (Progress, string, error) {
 	f, err := FitScore(s.Samples)
 	switch {
 	case err != nil:

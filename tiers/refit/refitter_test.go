@@ -202,11 +202,7 @@ func TestARecordThatIsLostPutsThePlainScoreInForceAndItsNumberIsNotGivenAgain(t 
 		if r.Round(t.Context()); r.live() != 1 {
 			t.Fatalf("version %d in force", r.live())
 		}
-		records, err := b.Refits(t.Context(), []string{"org/chat"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if done, err := b.Store.WriteRefit(t.Context(), "org/chat", records[0], "{"); !done || err != nil {
+		if done, err := b.Store.WriteRefit(t.Context(), "org/chat", b.Refit("org/chat"), "{"); !done || err != nil {
 			t.Fatal(done, err)
 		}
 		if r.Round(t.Context()); r.live() != 0 || r.count(outcomeForeign) != 1 {
