@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,11 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/tiers"
-	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
-	"github.com/foregate/foregate/tiers/upstream"
 )
 
 // orders is a fleet that notes what it was told.
@@ -201,43 +195,6 @@ func TestAnOrderForABackendThatNobodyKnowsNamesThoseThatAre(t *testing.T) {
 	}
 }
 
-func TestEveryOrderLeavesOneLine(t *testing.T) {
-	f := twoPools()
-	o := openOffice(t, f)
-	o.send(t, http.MethodPost, o.admin+"/admin/drain?backend=h100&for=1m&why=new+driver", "")
-	f.err = errors.New("broken")
-	o.send(t, http.MethodPost, o.admin+"/admin/undrain?backend=h100", "")
-	got := o.log.holding("operator action")
-	if len(got) != 2 {
-		t.Fatalf("%d lines: %q", len(got), got)
-	}
-	for i, parts := range [][]string{
-		{`"level":"info"`, `"order":"drain"`, `"remote":"127.0.0.1:`, `"pool":"big"`, `"backend":"h100"`, `"why":"new driver"`, `"done":true`},
-		{`"level":"warn"`, `"order":"undrain"`, `"error":"broken"`, `"done":false`},
-	} {
-		for _, part := range parts {
-			if !strings.Contains(got[i], part) {
-				t.Errorf("line %d does not hold %s: %s", i, part, got[i])
-			}
-		}
-	}
-}
-
-func TestThePublicPortKnowsNoOrders(t *testing.T) {
-	f := twoPools()
-	o := openOffice(t, f)
-	for _, path := range []string{"drain", "undrain", "spot", "backends", ""} {
-		for _, method := range []string{http.MethodGet, http.MethodPost} {
-			if code, body := o.send(t, method, o.url+"/admin/"+path+"?backend=h100", ""); code != http.StatusNotFound || !strings.Contains(body, "unknown_url") {
-				t.Errorf("%s %s: %d %s", method, path, code, body)
-			}
-		}
-	}
-	if told := f.last(); told != "" {
-		t.Errorf("told %q", told)
-	}
-}
-
 func TestBackendsAreListedByPool(t *testing.T) {
 	o := openOffice(t, twoPools())
 	code, body := o.send(t, http.MethodGet, o.admin+"/admin/backends", "")
@@ -283,51 +240,4 @@ func FuzzOrder(f *testing.F) {
 			_ = matchBackends(twoPools().views, o.pool, o.backend)
 		}
 	})
-}
-
-// TestARouteWithoutBackendsSaysWhenToComeBack is for the minute in which a pool
-// has lost all its machines: every kind of request is answered at once.
-func TestARouteWithoutBackendsSaysWhenToComeBack(t *testing.T) {
-	nobody, err := pool.New(pool.Options{Name: "nobody", Model: "m", Discover: "dns://gpu.invalid:8000"}) // never asked: it is not run
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, draft := range map[string]*pool.Pool{"target alone": nil, "draft and target": nobody} {
-		cfg := plan.Config{Mode: plan.ModeConfidence, MaxPromptTokens: 1000, Timeouts: plan.Timeouts{
-			DraftFirstToken: 20 * time.Second, TargetFirstToken: 20 * time.Second, StreamIdle: 20 * time.Second, Total: time.Minute}}
-		cascade, err := tiers.New(tiers.Options{Upstream: upstream.New(upstream.Options{}), Routes: []tiers.Route{{
-			Model: "llama-3", Draft: draft, Target: nobody, Config: func() plan.Config { return cfg }}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		who, err := identity.New(identity.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		g := startBench(t, "http://127.0.0.1:9", func(o *Options) {
-			o.Cascade, o.Identity, o.Forward = cascade, who, []string{"/v1/embeddings"}
-		})
-		for _, c := range []struct{ path, body string }{
-			{"/v1/chat/completions", `{"model":"llama-3","messages":[{"role":"user","content":"hi"}]}`},
-			{"/v1/chat/completions", `{"model":"llama-3","stream":true,"messages":[{"role":"user","content":"hi"}]}`},
-			{"/v1/completions", `{"model":"llama-3","prompt":"hi"}`},
-			{"/v1/embeddings", `{"model":"llama-3","input":"hi"}`},
-		} {
-			began := time.Now()
-			resp, err := g.client.Post(g.url+c.path, "application/json", strings.NewReader(c.body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			body, err := io.ReadAll(resp.Body)
-			_ = resp.Body.Close()
-			seconds, notWhole := strconv.Atoi(resp.Header.Get("Retry-After"))
-			if err != nil || resp.StatusCode != http.StatusServiceUnavailable || notWhole != nil || seconds < 1 || !bytes.Contains(body, []byte(`"code":"no_backend"`)) {
-				t.Errorf("%s, %s: %d, Retry-After %q, %v: %s", name, c.path, resp.StatusCode, resp.Header.Get("Retry-After"), err, body)
-			}
-			if took := time.Since(began); took > 5*time.Second { // its deadlines are 20 s and more
-				t.Errorf("%s, %s: it took %s", name, c.path, took)
-			}
-		}
-		soon(t, "nothing is under way", func() bool { return g.idle() })
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/pipeline"
 )
 
@@ -32,19 +31,6 @@ func TestCacheControlIsReadAsTheStandardSays(t *testing.T) {
 	} {
 		if got := readCacheControl(http.Header{"Cache-Control": c.lines}); got != c.want {
 			t.Errorf("%q: %+v, want %+v", c.lines, got, c.want)
-		}
-	}
-}
-
-func TestAnAnswerMayBeAsOldAsTheRequestSays(t *testing.T) {
-	now := time.Now()
-	e := &cache.Entry{Created: now.Add(-time.Minute)}
-	for _, c := range []struct {
-		header string
-		want   bool
-	}{{"", true}, {"max-age=60", true}, {"max-age=59", false}, {"no-transform", true}} {
-		if got := readCacheControl(http.Header{"Cache-Control": {c.header}}).Allows(e, now); got != c.want {
-			t.Errorf("%q takes an answer of a minute: %t", c.header, got)
 		}
 	}
 }

@@ -133,26 +133,6 @@ var asked = map[string]string{
 	responsesPath:          `{"model":"llama-3","temperature":0,"max_output_tokens":40,"instructions":"be short","input":"tell me of %"}`,
 }
 
-func TestAGreedyAnswerIsTheSameTextThroughAllAPIs(t *testing.T) {
-	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: "acme"})
-	for _, topic := range []string{"ships", "snow"} {
-		texts := map[string]string{}
-		for path, body := range asked {
-			r := b.to(t, path, "acme", strings.ReplaceAll(body, "%", topic))
-			if r.status != http.StatusOK {
-				t.Fatalf("%s: %d %s", path, r.status, r.body)
-			}
-			texts[path] = textOf(t, path, r.body)
-		}
-		want := texts["/v1/chat/completions"]
-		for path, text := range texts {
-			if text != want || text == "" {
-				t.Errorf("%s: %q, and as a chat %q", path, text, want)
-			}
-		}
-	}
-}
-
 // shapes is the first member that only an answer in the path's form has.
 var shapes = map[string]string{"/v1/chat/completions": "chat.completion", messagesPath: `"stop_sequence":`, responsesPath: `"object":"response"`}
 

@@ -72,20 +72,3 @@ func TestNobodyChangesAnythingAtAStrangeNameOfALoopbackListener(t *testing.T) {
 		}
 	}
 }
-
-func TestAKubeletProbesAPodsAddressWithoutAToken(t *testing.T) {
-	o, _, _ := openGuarded(t, false)
-	for _, path := range []string{"/livez", "/readyz"} {
-		for _, method := range []string{http.MethodGet, http.MethodHead} {
-			req, err := http.NewRequestWithContext(t.Context(), method, o.admin+path, http.NoBody)
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Host = "10.1.2.3:9090"
-			req.Header.Set("User-Agent", "kube-probe/1.33")
-			if r := o.answered(t, req); r.status != http.StatusOK {
-				t.Errorf("%s %s: %d %s", method, path, r.status, r.body)
-			}
-		}
-	}
-}

@@ -1,12 +1,8 @@
 package gateway
 
 import (
-	"bytes"
-	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -142,51 +138,5 @@ func TestGenerationsOfOneTenantLeaveRoomForOthers(t *testing.T) {
 	sim.SetFault(vllmsim.Fault{})
 	if r := b.as(t, "other", short); r.status != http.StatusOK {
 		t.Errorf("another tenant: %d %s", r.status, r.body)
-	}
-}
-
-// TestALargeBodyCostsNoBufferBesideItsOwn reads 4 MiB. Doubling from the start on would take 8 MiB.
-func TestALargeBodyCostsNoBufferBesideItsOwn(t *testing.T) {
-	const size = 4 << 20
-	sent := bytes.Repeat([]byte("x"), size)
-	var charged []int64
-	reader := bodyReader{max: size, charge: func(n int64) error { charged = append(charged, n); return nil }}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	body, err := reader.read(bytes.NewReader(sent), size)
-	runtime.ReadMemStats(&after)
-	if err != nil || len(body) != size {
-		t.Fatal(len(body), err)
-	}
-	if got := after.TotalAlloc - before.TotalAlloc; got > size+size/8 {
-		t.Errorf("%d bytes are taken for a body of %d", got, size)
-	}
-	if len(charged) != 3 || charged[0] != minBuffer || charged[1] != maxUnproved || charged[2] != size {
-		t.Errorf("charged: %d", charged)
-	}
-}
-
-// badWriter has deadlines that nobody keeps.
-type badWriter struct{ *httptest.ResponseRecorder }
-
-func (badWriter) SetReadDeadline(time.Time) error { return nil }
-
-func TestABodyThatMayNotBeChargedIsReadNoFurther(t *testing.T) {
-	refusal := &shortage{what: "bytes"}
-	for _, chunked := range []bool{false, true} {
-		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(make([]byte, 1<<20)))
-		if chunked {
-			r.ContentLength = -1
-		}
-		w := badWriter{httptest.NewRecorder()}
-		reader := bodyReader{max: 2 << 20, wait: time.Minute, charge: func(n int64) error {
-			if n > 300_000 {
-				return refusal
-			}
-			return nil
-		}}
-		if _, err := reader.take(w, r); !errors.Is(err, refusal) || w.Header().Get("Connection") != "close" {
-			t.Errorf("chunked %v: %v, %v", chunked, err, w.Header())
-		}
 	}
 }
