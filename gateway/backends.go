@@ -14,8 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-chi/chi/v5"
-
 	"github.com/foregate/foregate/tiers/pool"
 )
 
@@ -53,14 +51,9 @@ type PoolView struct {
 	Backends []pool.Backend `json:"backends"`
 }
 
-// backendRoutes are the routes of operators' actions on backends.
-func (g *Gateway) backendRoutes(r chi.Router) {
-	r.Get("/admin/backends", forOperators(func(http.ResponseWriter, *http.Request) (any, error) {
-		return map[string]any{"pools": poolViews(g.opts.Fleet.Backends())}, nil
-	}))
-	r.Post("/admin/drain", forOperators(g.backendAction(backendAction{name: "drain", drained: true, params: []string{"backend", "pool", "for", "why"}, read: readDrain})))
-	r.Post("/admin/undrain", forOperators(g.backendAction(backendAction{name: "undrain", params: []string{"backend", "pool"}, read: readUndrain})))
-	r.Post("/admin/spot", forOperators(g.backendAction(backendAction{name: "spot", drained: true, params: []string{"backend", "pool", "for"}, read: readSpotNotice})))
+// backends answers GET /admin/backends.
+func (g *Gateway) backends(http.ResponseWriter, *http.Request) (any, error) {
+	return map[string]any{"pools": poolViews(g.opts.Fleet.Backends())}, nil
 }
 
 // poolViews sorts backends into pools, both by name.
@@ -252,29 +245,19 @@ func readSpotNotice(q url.Values, body []byte) (o backendRequest, err error) {
 	return o, err
 }
 
-// matchBackends returns the backends that match name: an id, else a base URL, else host:port; in one pool, or
-// in all pools if of is "".
-func matchBackends(backends []pool.Backend, of, name string) []pool.Backend {
+// matchBackends returns the backends that match name, an id, a base URL or host:port; in one pool, or in all pools if of is "".
+func matchBackends(backends []pool.Backend, of, name string) (found []pool.Backend) {
 	base, address := normalizeAddress(name)
-	for _, same := range []func(v pool.Backend) bool{
-		func(v pool.Backend) bool { return v.ID == name },
-		func(v pool.Backend) bool { b, _ := normalizeAddress(v.URL); return base != "" && b == base },
-		func(v pool.Backend) bool {
-			_, a := normalizeAddress(v.URL)
-			return base == "" && address != "" && a == address
-		},
-	} {
-		var found []pool.Backend
-		for _, v := range backends {
-			if (of == "" || v.Pool == of) && same(v) {
-				found = append(found, v)
-			}
+	for _, v := range backends {
+		if of != "" && v.Pool != of {
+			continue
 		}
-		if len(found) > 0 {
-			return found
+		itsBase, itsAddress := normalizeAddress(v.URL)
+		if v.ID == name || base != "" && base == itsBase || base == "" && address != "" && address == itsAddress {
+			found = append(found, v)
 		}
 	}
-	return nil
+	return found
 }
 
 // normalizeAddress returns the base URL in comparable form ("" if raw is only an address) and its host:port

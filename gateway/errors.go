@@ -131,48 +131,32 @@ func forbiddenModel(name string) *problem {
 	return refuse("model_not_allowed", fmt.Sprintf("You may not use the model %q. GET /v1/models lists those that you may use.", clip(name))).of("model")
 }
 
+// kinds are the errors with details.
+var kinds = []func(error) *problem{
+	as(func(p *problem) *problem { return p }),
+	as(func(e *openai.RequestError) *problem { return refuseWith(e.Status, e.Code, e.Message).of(e.Param) }),
+	as(headerProblem), as(limitProblem), as(budgetProblem), as(shortageProblem), as(shedProblem), as(exhaustedProblem), as(noBackendProblem), as(failureProblem),
+	as(func(e *clientapi.EngineOnlyError) *problem { return engineOnly("", e) }), // where no engine may get the request
+	as(func(e *ledger.ParamError) *problem { return badParam(e.Name, e.Message) }),
+}
+
+// as is a row of kinds: the problem of an error of a type, nil for others.
+func as[E error](of func(E) *problem) func(error) *problem {
+	return func(err error) *problem {
+		if e, ok := errors.AsType[E](err); ok {
+			return of(e)
+		}
+		return nil
+	}
+}
+
 // problemOf is the error table: it maps every error of a handler to what the client sees. Details for
 // operators appear only in the log.
 func problemOf(err error) *problem {
-	var (
-		fixed     *problem
-		request   *openai.RequestError
-		header    *identity.Error
-		limited   *ledger.LimitError
-		overspent *ledger.BudgetError
-		refused   *shortage
-		shed      *admission.ShedError
-		none      *pool.NoBackendError
-		exhausted *dispatch.ExhaustedError
-		failure   *engine.Failure
-		param     *ledger.ParamError
-		stateful  *clientapi.EngineOnlyError
-	)
-	switch {
-	case errors.As(err, &fixed):
-		return fixed
-	case errors.As(err, &request):
-		return refuseWith(request.Status, request.Code, request.Message).of(request.Param)
-	case errors.As(err, &header):
-		return headerProblem(header)
-	case errors.As(err, &limited):
-		return limitProblem(limited)
-	case errors.As(err, &overspent):
-		return budgetProblem(overspent)
-	case errors.As(err, &refused):
-		return shortageProblem(refused)
-	case errors.As(err, &shed):
-		return shedProblem(shed)
-	case errors.As(err, &exhausted):
-		return exhaustedProblem(exhausted)
-	case errors.As(err, &none):
-		return noBackendProblem(none)
-	case errors.As(err, &failure):
-		return failureProblem(failure)
-	case errors.As(err, &stateful): // where no engine may get the request
-		return engineOnly("", stateful)
-	case errors.As(err, &param):
-		return badParam(param.Name, param.Message)
+	for _, kind := range kinds {
+		if p := kind(err); p != nil {
+			return p
+		}
 	}
 	for _, s := range sentinels {
 		if errors.Is(err, s.err) {

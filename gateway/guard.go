@@ -31,53 +31,6 @@ func errScope(want Scope) error {
 		`, error="insufficient_scope", scope="`+string(want)+`"`)
 }
 
-// scopes maps a path of the admin listener to the scope that it requires, for all methods. "/*" stands for
-// all paths below. A path that is not listed requires operate, so that a forgotten one is open to nobody.
-var scopes = map[string]Scope{
-	"/":              noScope,
-	"/livez":         noScope,
-	"/readyz":        noScope,
-	"/admin/session": noScope, // tells whose token was sent
-	"/console/*":     noScope, // static pages without data
-
-	"/metrics":           ScopeMetrics,
-	"/admin/usage/hours": ScopeMetrics,
-	"/admin/usage":       ScopeMetrics, // counts and costs, as in the metrics; for a tool that charges back
-
-	"/admin/backends": ScopeDrain,
-	"/admin/drain":    ScopeDrain,
-	"/admin/undrain":  ScopeDrain,
-	"/admin/spot":     ScopeDrain,
-
-	"/console/live":            ScopeOperate,
-	"/admin/status":            ScopeOperate,
-	"/admin/reload":            ScopeOperate,
-	"/admin/settings":          ScopeOperate,
-	"/admin/settings/log":      ScopeOperate,
-	"/admin/settings/rollback": ScopeOperate,
-	"/admin/cache/purge":       ScopeOperate,
-	"/admin/risk":              ScopeOperate,
-	"/admin/risk/frontier":     ScopeOperate,
-	"/admin/tenants":           ScopeOperate,
-	"/admin/receipts":          ScopeOperate,
-	"/admin/receipts/*":        ScopeOperate,
-	adminDocumentPath:          ScopeOperate,
-	"/debug/pprof/*":           ScopeOperate,
-}
-
-// scopeOf returns the scope that a path requires; listed is false if the path is not in the table.
-func scopeOf(path string) (want Scope, listed bool) {
-	if want, listed = scopes[path]; listed {
-		return want, true
-	}
-	for at := strings.LastIndexByte(path, '/'); at > 0; at = strings.LastIndexByte(path[:at], '/') {
-		if want, listed = scopes[path[:at]+"/*"]; listed {
-			return want, true
-		}
-	}
-	return ScopeOperate, false
-}
-
 // guard decides who may do what at the admin listener. If tokens are configured, every change requires one,
 // and so does every read if the listener is not on loopback. A token grants its scopes. Tools and the
 // console's pages send it as a bearer token, which a browser never does for another site's page.
@@ -114,13 +67,12 @@ func (g *guard) identify(r *http.Request) (caller, error) {
 	return caller{}, errBadToken
 }
 
-// admit returns the caller, and an error if the request is refused.
-func (g *guard) admit(r *http.Request) (caller, error) {
+// admit returns the caller of a path that requires a scope, and an error if the request is refused.
+func (g *guard) admit(want Scope, r *http.Request) (caller, error) {
 	c, err := g.identify(r)
 	if err != nil {
 		return c, err
 	}
-	want, _ := scopeOf(r.URL.Path)
 	may := want == noScope || c.operator != nil && c.operator.hasScope(want)
 	looks := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
@@ -182,17 +134,17 @@ func callerOf(r *http.Request) caller {
 }
 
 // guarded serves the requests that admit accepts.
-func (g *Gateway) guarded(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, err := g.guard.admit(r)
+func (g *Gateway) guarded(want Scope, next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c, err := g.guard.admit(want, r)
 		if err != nil {
 			g.log.Warn().Str("operator", c.name()).Str("remote", r.RemoteAddr).Str("origin", clip(r.Header.Get("Origin"))).
 				Str("method", clip(r.Method)).Str("path", clip(r.URL.Path)).Str("error", problemOf(err).body.Code).Msg("refused at the admin listener")
 			writeProblem(w, problemOf(err))
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
-	})
+		next(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
+	}
 }
 
 // SessionView is the answer to GET /admin/session: what the console may do with the token that it sent.
@@ -218,10 +170,10 @@ func (g *Gateway) logAction(r *http.Request, what string, err error) *zerolog.Ev
 
 // whileAdmitted ends a stream when its request is no longer admitted: the token was removed. Actions that have
 // begun are finished and answered.
-func (g *Gateway) whileAdmitted(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(&admittedWriter{ResponseWriter: w, admit: func() error { _, err := g.guard.admit(r); return err }}, r)
-	})
+func (g *Gateway) whileAdmitted(want Scope, next http.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(&admittedWriter{ResponseWriter: w, admit: func() error { _, err := g.guard.admit(want, r); return err }}, r)
+	}
 }
 
 type admittedWriter struct {

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/go-chi/chi/v5"
-
 	"github.com/foregate/foregate/cache"
 )
 
@@ -15,13 +13,6 @@ type PurgeResult struct {
 	Everything bool   `json:"everything,omitempty"`        // more was purged than the given scope
 	Alone      bool   `json:"this_replica_only,omitempty"` // until Redis answers
 	Message    string `json:"message"`
-}
-
-// cacheRoutes are the routes of the cache. A gateway without a cache has none.
-func (g *Gateway) cacheRoutes(r chi.Router) {
-	if g.opts.Cache != nil {
-		r.Post("/admin/cache/purge", forOperators(g.purge))
-	}
 }
 
 // purge executes a purge, even if the client disconnects. The body is ignored. It writes one log line.

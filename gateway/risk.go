@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/go-chi/chi/v5"
-
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -35,12 +33,6 @@ type RefitView struct {
 type RiskAnswer struct {
 	Risk   []risk.Summary `json:"risk"`
 	Refits []RefitView    `json:"refits"`
-}
-
-// riskRoutes are the routes of audit results.
-func (g *Gateway) riskRoutes(r chi.Router) {
-	r.Get("/admin/risk", forOperators(g.risk))
-	r.Get("/admin/risk/frontier", forOperators(g.riskFrontier))
 }
 
 // risk answers GET /admin/risk?route=NAME.

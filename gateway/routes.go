@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/pprof"
 	"net/url"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -53,7 +51,8 @@ func (g *Gateway) publicRoutes(posts map[string]handler) chi.Router {
 	r.Get("/ping", g.health)
 	r.Get("/version", g.version)
 	g.responseRoutes(r)
-	g.probes(r)
+	r.Get("/livez", g.livez)
+	r.Get("/readyz", g.readyz)
 	return r
 }
 
@@ -108,48 +107,6 @@ func tidied(r *http.Request) *http.Request {
 	}
 	to.Path = path
 	return &tidy
-}
-
-// adminRoutes is the operators' surface, on a separate listener.
-func (g *Gateway) adminRoutes() http.Handler {
-	r := chi.NewRouter()
-	r.Use(middleware.GetHead, g.guarded)
-	r.NotFound(func(w http.ResponseWriter, _ *http.Request) { writeProblem(w, errNoPath) })
-	r.MethodNotAllowed(adminMethod)
-	if g.opts.Console != nil {
-		r.Get("/", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/console/", http.StatusFound) })
-		r.Method(http.MethodGet, "/console/*", g.opts.Console)
-		r.Method(http.MethodGet, "/console/live", g.whileAdmitted(g.opts.Console))
-	}
-	g.probes(r)
-	r.Get("/admin/session", forOperators(g.session))
-	r.Get("/admin/status", forOperators(g.status))
-	r.Post("/admin/reload", forOperators(g.reload))
-	r.Get("/admin/tenants", forOperators(g.tenants))
-	r.Get("/admin/usage", forOperators(g.usage))
-	r.Get("/admin/usage/hours", forOperators(g.usageHours))
-	r.Get("/admin/receipts", forOperators(g.listReceipts))
-	r.Get("/admin/receipts/{id}", forOperators(g.oneReceipt))
-	g.backendRoutes(r)
-	g.cacheRoutes(r)
-	g.riskRoutes(r)
-	g.settingsRoutes(r)
-	r.Get(adminDocumentPath, func(w http.ResponseWriter, r *http.Request) { g.adminDocument.serve(w, r) })
-	if g.opts.Gatherer != nil {
-		r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(g.opts.Gatherer, promhttp.HandlerOpts{ErrorLog: newServerLog(g.log)}))
-	}
-	r.HandleFunc("/debug/pprof/*", pprof.Index)
-	r.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-	r.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	r.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	r.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	return r
-}
-
-// probes are called by load balancers.
-func (g *Gateway) probes(r chi.Router) {
-	r.Get("/livez", g.livez)
-	r.Get("/readyz", g.readyz)
 }
 
 // wrongMethod lists the methods that a path takes.

@@ -10,8 +10,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-chi/chi/v5"
-
 	"github.com/foregate/foregate/gateway/settings"
 )
 
@@ -44,30 +42,22 @@ var (
 	errNoSettings       = refuse("no_settings", "Redis does not answer, so settings cannot be read or changed. When it answers again, the history shows whether this change was applied.").after(2 * time.Second)
 )
 
-// settingsRoutes are the routes of settings. Without a SettingsEditor they cannot be changed, and the history is empty.
-func (g *Gateway) settingsRoutes(r chi.Router) {
-	r.Get("/admin/settings", forOperators(g.settings))
-	if g.opts.Replica.SettingsEditor() == nil {
-		r.Get("/admin/settings/log", forOperators(func(http.ResponseWriter, *http.Request) (any, error) {
-			return map[string]any{"entries": []settings.Entry{}}, nil
-		}))
-		return
+// setSettings sets and unsets.
+func (g *Gateway) setSettings(ctx context.Context, o *settingsEditRequest) (settings.Result, error) {
+	if len(o.Set) == 0 && len(o.Unset) == 0 {
+		return settings.Result{}, badParam("set", "give settings in set, or names in unset")
 	}
-	r.Get("/admin/settings/log", forOperators(g.settingsLog))
-	r.Post("/admin/settings", forOperators(g.settingsEdit(func(ctx context.Context, o *settingsEditRequest) (settings.Result, error) {
-		if len(o.Set) == 0 && len(o.Unset) == 0 {
-			return settings.Result{}, badParam("set", "give settings in set, or names in unset")
-		}
-		return g.opts.Replica.SettingsEditor().Set(ctx, o.edit(), o.Set, o.Unset)
-	})))
-	r.Post("/admin/settings/rollback", forOperators(g.settingsEdit(func(ctx context.Context, o *settingsEditRequest) (settings.Result, error) {
-		if o.Version == nil || *o.Version < 0 {
-			return settings.Result{}, badParam("version", "give the version of an entry of the history; 0 is nothing set")
-		}
-		edit := o.edit()
-		edit.Why = cmp.Or(edit.Why, fmt.Sprintf("back to version %d", *o.Version))
-		return g.opts.Replica.SettingsEditor().Rollback(ctx, edit, *o.Version)
-	})))
+	return g.opts.Replica.SettingsEditor().Set(ctx, o.edit(), o.Set, o.Unset)
+}
+
+// rollbackSettings restores the settings after a version.
+func (g *Gateway) rollbackSettings(ctx context.Context, o *settingsEditRequest) (settings.Result, error) {
+	if o.Version == nil || *o.Version < 0 {
+		return settings.Result{}, badParam("version", "give the version of an entry of the history; 0 is nothing set")
+	}
+	edit := o.edit()
+	edit.Why = cmp.Or(edit.Why, fmt.Sprintf("back to version %d", *o.Version))
+	return g.opts.Replica.SettingsEditor().Rollback(ctx, edit, *o.Version)
 }
 
 // settingsEditRequest is the body of an edit.
@@ -147,7 +137,7 @@ func settingsProblem(err error) error {
 	return err
 }
 
-// settingsLog answers GET /admin/settings/log?n=.
+// settingsLog answers GET /admin/settings/log?n=. Without an editor there is no history.
 func (g *Gateway) settingsLog(_ http.ResponseWriter, r *http.Request) (any, error) {
 	q, err := query(r, "n")
 	if err != nil {
@@ -160,10 +150,12 @@ func (g *Gateway) settingsLog(_ http.ResponseWriter, r *http.Request) (any, erro
 	ctx, cancel := context.WithTimeout(r.Context(), settingsTimeout)
 	defer cancel()
 	entries := []settings.Entry{}
-	err = g.opts.Replica.SettingsEditor().History(ctx, func(e settings.Entry) bool {
-		entries = append(entries, e)
-		return len(entries) < n
-	})
+	if editor := g.opts.Replica.SettingsEditor(); editor != nil {
+		err = editor.History(ctx, func(e settings.Entry) bool {
+			entries = append(entries, e)
+			return len(entries) < n
+		})
+	}
 	if err != nil {
 		return nil, settingsProblem(err)
 	}
