@@ -137,7 +137,7 @@ func (s *sink) errorEvent(p *problem) []byte {
 	}
 	encoder := s.encoder
 	if encoder == nil || s.api.namesRequest {
-		encoder = s.api.newEncoder(s.id)
+		encoder = s.api.NewEncoder(s.id)
 	}
 	return encoder.Broken(nil, p.status, p.body)
 }

@@ -30,30 +30,12 @@ type clientAPI struct {
 	overloaded   int             // its status for a gateway or engines that are overloaded; 0 is 503
 	namesRequest bool            // its errors and the header Request-Id have the request's id
 	cost         translationCost // of a body
-
-	// newEncoder returns an encoder of an answer that has no translated request: a stream that an engine writes itself.
-	newEncoder func(id string) clientapi.Encoder
 }
 
 // clientAPIs are the other APIs that the cascade answers, by path.
 var clientAPIs = map[string]*clientAPI{
-	messagesPath: {
-		API: messages.API{}, image: "image", overloaded: messages.StatusOverloaded, namesRequest: true, cost: messagesCost,
-		newEncoder: encoderOf(messages.API{}, `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":""}]}`),
-	},
-	responsesPath: {
-		API: responses.API{}, image: "input_image", stateful: true, cost: responsesCost,
-		newEncoder: encoderOf(responses.API{}, `{"model":"m","input":""}`),
-	},
-}
-
-// encoderOf returns what makes encoders of the answers to a request, which must be one of the API.
-func encoderOf(api clientapi.API, body string) func(id string) clientapi.Encoder {
-	r, err := api.Translate([]byte(body))
-	if err != nil {
-		panic(err)
-	}
-	return func(id string) clientapi.Encoder { return r.NewEncoder(id, 0) } // it keeps nothing of a stream
+	messagesPath:  {API: messages.API{}, image: "image", overloaded: messages.StatusOverloaded, namesRequest: true, cost: messagesCost},
+	responsesPath: {API: responses.API{}, image: "input_image", stateful: true, cost: responsesCost},
 }
 
 // apiOf returns the API in whose form a request is refused; nil is OpenAI's completions. Both Anthropic's and OpenAI's clients
@@ -87,24 +69,13 @@ type translation struct {
 
 // part returns a part of a stream.
 func (t *translation) part(p []byte) (out []byte, err error) {
-	encoder := t.encoder
-	if t.endsLate {
-		encoder = openEncoder{t.encoder, t}
+	var ended bool
+	if t.out, ended, err = clientapi.Recode(t.out[:0], p, t.encoder); ended && t.endsLate {
+		t.ended = true
+	} else if ended {
+		t.out, err = t.encoder.End(t.out)
 	}
-	t.out, err = clientapi.Recode(t.out[:0], p, encoder)
 	return t.out, badAnswer(err)
-}
-
-// openEncoder leaves the end of an answer to [translation.end].
-type openEncoder struct {
-	clientapi.Encoder
-	of *translation
-}
-
-// End implements [clientapi.Encoder].
-func (e openEncoder) End(dst []byte) ([]byte, error) {
-	e.of.ended = true
-	return dst, nil
 }
 
 // end returns the end of a stream, where it was left.

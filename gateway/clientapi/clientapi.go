@@ -15,6 +15,8 @@ type API interface {
 	Translate(body []byte) (*Request, error)
 	// ErrorBody appends the body of a refusal with an HTTP status; id is the request's.
 	ErrorBody(dst []byte, status int, e openai.ErrorBody, id string) []byte
+	// NewEncoder returns an encoder for the error of a stream that an engine writes itself, without a translated request.
+	NewEncoder(id string) Encoder
 }
 
 // Request is a translated request.

@@ -81,6 +81,19 @@ func (p *Part) add(c *openai.ReplyChoice) {
 	}
 }
 
+// Note keeps what the end of an answer needs of another part of it: how it ended, its usage and the gateway's own member.
+func (p *Part) Note(next *Part) {
+	if next.Finish != "" {
+		p.Finish, p.Stop = next.Finish, next.Stop
+	}
+	if next.Usage != nil {
+		p.Usage = next.Usage
+	}
+	if len(next.Extra) > 0 {
+		p.Extra = bytes.Clone(next.Extra)
+	}
+}
+
 // text is a text that may be absent.
 func text(s *string) string {
 	if s == nil {
@@ -89,27 +102,26 @@ func text(s *string) string {
 	return *s
 }
 
-// Recode appends the frames of a chat stream to dst, as enc writes them: whole frames, as the cascade writes them.
-func Recode(dst, frames []byte, enc Encoder) ([]byte, error) {
+// Recode appends the frames of a chat stream to dst, as enc writes them: whole frames, as the cascade writes them. ended says that
+// the chat has ended: [Encoder.End] is left to the caller.
+func Recode(dst, frames []byte, enc Encoder) (_ []byte, ended bool, err error) {
 	for frame := range bytes.SplitSeq(frames, []byte("\n\n")) {
 		data, ok := bytes.CutPrefix(bytes.TrimSpace(frame), []byte("data: "))
 		if !ok {
 			continue // the empty rest, and comments
 		}
-		var err error
 		if string(data) == openai.Done {
-			dst, err = enc.End(dst)
-		} else {
-			var p *Part
-			if p, err = ParsePart(data); err == nil {
-				dst, err = enc.Part(dst, p)
-			}
+			return dst, true, nil
+		}
+		p, err := ParsePart(data)
+		if err == nil {
+			dst, err = enc.Part(dst, p)
 		}
 		if err != nil {
-			return dst, err
+			return dst, false, err
 		}
 	}
-	return dst, nil
+	return dst, false, nil
 }
 
 // HeldText is the text and the reasoning that come behind a tool call. They are held back until the calls have ended: neither

@@ -1,6 +1,9 @@
 package tracing
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
 
 // Why a trace was dropped.
 const (
@@ -15,19 +18,17 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
+	f := promauto.With(reg)
 	m := &metrics{
-		exported: prometheus.NewCounter(prometheus.CounterOpts{
+		exported: f.NewCounter(prometheus.CounterOpts{
 			Name: "foregate_traces_exported_total", Help: "Traces that the collector accepted, one per request.",
 		}),
-		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
+		dropped: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "foregate_traces_dropped_total", Help: "Traces that were dropped: the queue was full (queue), the collector refused them (refused), or the gateway stopped (stop).",
 		}, []string{"reason"}),
 	}
 	for _, reason := range []string{dropQueue, dropRefused, dropStop} {
 		m.dropped.WithLabelValues(reason)
-	}
-	if reg != nil {
-		reg.MustRegister(m.exported, m.dropped)
 	}
 	return m
 }

@@ -1,6 +1,7 @@
 package tracing
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strconv"
@@ -133,8 +134,14 @@ func (b *builder) event(s *span, name string, at time.Duration, about ...attribu
 	s.Events = append(s.Events, sdk.Event{Name: name, Attributes: about, Time: b.summary.Time.Add(min(b.began+at, b.summary.Took))})
 }
 
-// set adds attributes to a span.
-func set(s *span, about ...attribute.KeyValue) { s.Attributes = append(s.Attributes, about...) }
+// set adds attributes to a span; texts that are "" are left out.
+func set(s *span, about ...attribute.KeyValue) {
+	for _, a := range about {
+		if a.Valid() && (a.Value.Type() != attribute.STRING || a.Value.AsString() != "") {
+			s.Attributes = append(s.Attributes, a)
+		}
+	}
+}
 
 // failed gives a span the status of an error; why may be "".
 func failed(s *span, why string) { s.Status = sdk.Status{Code: codes.Error, Description: why} }
@@ -150,45 +157,23 @@ func titleCase(what, model string) string {
 // describe sets the attributes of the request and its result.
 func (b *builder) describe() {
 	d := b.summary
-	about := []attribute.KeyValue{
-		semconv.HTTPRequestMethodPost, semconv.URLPath(d.Path), semconv.HTTPRoute(d.Path), provider,
-		keyRequest.String(d.ID), keyPriority.String(d.Priority),
-	}
-	if d.Client != "" {
-		about = append(about, keyClient.String(d.Client))
-	}
-	if b.op.Valid() {
-		about = append(about, b.op)
-	}
+	set(b.request, semconv.HTTPRequestMethodPost, semconv.URLPath(d.Path), semconv.HTTPRoute(d.Path), provider,
+		keyRequest.String(d.ID), keyPriority.String(d.Priority), keyClient.String(d.Client), b.op)
 	if d.Route != "" {
-		about = append(about, semconv.GenAIRequestModel(d.Route), semconv.GenAIRequestStream(d.Stream))
+		set(b.request, semconv.GenAIRequestModel(d.Route), semconv.GenAIRequestStream(d.Stream))
 	}
-	if d.Tenant != "" {
-		about = append(about, keyTenant.String(d.Tenant))
-	}
-	if d.TargetPool != "" {
-		about = append(about, keyTarget.String(d.TargetPool))
-	}
-	if d.DivertedFrom != "" {
-		about = append(about, keyDiverted.String(d.DivertedFrom))
-	}
-	if d.Cache != "" {
-		about = append(about, keyCache.String(d.Cache))
-	}
+	set(b.request, keyTenant.String(d.Tenant), keyTarget.String(d.TargetPool), keyDiverted.String(d.DivertedFrom), keyCache.String(d.Cache))
 	if d.Limits > 0 {
-		about = append(about, keyLimits.Float64(d.Limits.Seconds()))
+		set(b.request, keyLimits.Float64(d.Limits.Seconds()))
 	}
 	if d.Tier != "" {
-		about = append(about, keyTier.String(d.Tier),
+		set(b.request, keyTier.String(d.Tier),
 			semconv.GenAIUsageInputTokens(d.Tokens.Prompt), semconv.GenAIUsageOutputTokens(d.Tokens.Accepted+d.Tokens.Target))
 	}
-	if d.Model != "" {
-		about = append(about, semconv.GenAIResponseModel(d.Model))
-	}
+	set(b.request, semconv.GenAIResponseModel(d.Model))
 	if d.Finish != "" {
-		about = append(about, semconv.GenAIResponseFinishReasons(d.Finish))
+		set(b.request, semconv.GenAIResponseFinishReasons(d.Finish))
 	}
-	set(b.request, about...)
 }
 
 // content sets the messages and the answer, where the tenant opted in. They are JSON, as the conventions want it where spans
@@ -198,14 +183,10 @@ func (b *builder) content() {
 	if c == nil {
 		return
 	}
-	about := []attribute.KeyValue{semconv.GenAIInputMessagesKey.String(c.Input)}
-	if c.Output != "" {
-		about = append(about, semconv.GenAIOutputMessagesKey.String(c.Output))
-	}
+	set(b.request, semconv.GenAIInputMessagesKey.String(c.Input), semconv.GenAIOutputMessagesKey.String(c.Output))
 	if c.Truncated {
-		about = append(about, keyTruncated.Bool(true))
+		set(b.request, keyTruncated.Bool(true))
 	}
-	set(b.request, about...)
 }
 
 // status sets the span's status. A request that cannot be answered is the client's error, not the gateway's;
@@ -219,9 +200,7 @@ func (b *builder) status() {
 	default:
 		set(b.request, semconv.HTTPResponseStatusCode(d.Code))
 	}
-	if d.Error != "" {
-		set(b.request, semconv.ErrorTypeKey.String(d.Error))
-	}
+	set(b.request, semconv.ErrorTypeKey.String(d.Error))
 	if d.Code >= 500 || d.Code == 429 {
 		failed(b.request, d.Error)
 	}
@@ -241,15 +220,14 @@ func (b *builder) lookup() {
 
 // answer makes the spans of the cascade.
 func (b *builder) answer(rc *inflight.Receipt) {
-	about := []attribute.KeyValue{keyAcceptance.String(rc.Acceptance()), keyUSD.Float64(rc.USD)}
+	set(b.request, keyAcceptance.String(rc.Acceptance()), keyUSD.Float64(rc.USD))
 	if rc.First > 0 && b.summary.Stream {
-		about = append(about, semconv.GenAIResponseTimeToFirstChunk((b.began + rc.First).Seconds()))
+		set(b.request, semconv.GenAIResponseTimeToFirstChunk((b.began + rc.First).Seconds()))
 	}
 	if rc.Decision.Judged {
-		about = append(about, keyMode.String(string(rc.Decision.Mode)),
+		set(b.request, keyMode.String(string(rc.Decision.Mode)),
 			keyDrafted.Int(rc.DraftedTokens), keyAccepted.Int(rc.AcceptedTokens), keyWasted.Int(rc.WastedTokens))
 	}
-	set(b.request, about...)
 	spans := b.tries(rc)
 	b.verdict(rc, spans)
 	b.checks(rc, spans)
@@ -291,38 +269,24 @@ func (b *builder) wait(pool string, at, long time.Duration) {
 }
 
 func (b *builder) try(try *dispatch.Try) *span {
-	model := b.model(try.Pool)
-	about := []attribute.KeyValue{provider, keyRole.String(string(try.Role)), keyPool.String(try.Pool), keyBackend.String(try.Backend)}
-	name := string(try.Role)
-	if made := try.Role == dispatch.RoleDraft || try.Role == dispatch.RoleTarget; made {
-		if b.op.Valid() {
-			name = b.op.Value.AsString()
-			about = append(about, b.op)
-		} else {
-			name = b.summary.Path
-		}
-		if try.Tokens > 0 {
-			about = append(about, semconv.GenAIUsageOutputTokens(try.Tokens))
-		}
-	} else {
-		about = append(about, semconv.GenAIOperationNameKey.String(name))
-	}
-	if model != "" {
-		about = append(about, semconv.GenAIRequestModel(model))
-	}
-	if try.First > 0 {
-		about = append(about, semconv.GenAIResponseTimeToFirstChunk(try.First.Seconds()))
-	}
-	if try.Status > 0 {
-		about = append(about, semconv.HTTPResponseStatusCode(try.Status))
+	model, name, op, tokens := b.model(try.Pool), string(try.Role), semconv.GenAIOperationNameKey.String(string(try.Role)), 0
+	if try.Role == dispatch.RoleDraft || try.Role == dispatch.RoleTarget {
+		name, op, tokens = cmp.Or(b.op.Value.Emit(), b.summary.Path), b.op, try.Tokens
 	}
 	s := b.start(titleCase(name, model), try.Span, trace.SpanKindClient, b.began+try.At)
-	set(s, append(about, server(try.URL)...)...)
-	why := try.Failed
-	if why == "" {
-		why = try.Broke
+	set(s, provider, keyRole.String(string(try.Role)), keyPool.String(try.Pool), keyBackend.String(try.Backend), op)
+	if tokens > 0 {
+		set(s, semconv.GenAIUsageOutputTokens(tokens))
 	}
-	if why != "" {
+	set(s, semconv.GenAIRequestModel(model))
+	if try.First > 0 {
+		set(s, semconv.GenAIResponseTimeToFirstChunk(try.First.Seconds()))
+	}
+	if try.Status > 0 {
+		set(s, semconv.HTTPResponseStatusCode(try.Status))
+	}
+	set(s, server(try.URL)...)
+	if why := cmp.Or(try.Failed, try.Broke); why != "" {
 		set(s, semconv.ErrorTypeKey.String(string(why)))
 		failed(s, "")
 	}

@@ -165,66 +165,33 @@ func (t *Tracer) End(at *receipts.Trace, d *receipts.Receipt) {
 	t.metrics.dropped.WithLabelValues(dropQueue).Inc()
 }
 
-// Run sends the queue until ctx ends; then the rest, for at most two seconds.
+// Run sends what is queued every [batchDelay] until ctx ends; then the rest, for at most two seconds.
 func (t *Tracer) Run(ctx context.Context) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastSendTimeout, cancel) })()
+	tick := time.NewTicker(batchDelay)
+	defer tick.Stop()
 	for ctx.Err() == nil {
-		t.send(work, t.gather(ctx))
-	}
-	for work.Err() == nil && len(t.queue) > 0 {
-		t.send(work, t.waiting(nil))
-	}
-	if left := len(t.queue); left > 0 {
-		t.metrics.dropped.WithLabelValues(dropStop).Add(float64(left))
-	}
-	return ctx.Err()
-}
-
-// gather waits for a request, and shortly for more.
-func (t *Tracer) gather(ctx context.Context) []finishedRequest {
-	var batch []finishedRequest
-	select {
-	case <-ctx.Done():
-		return nil
-	case o := <-t.queue:
-		batch = append(make([]finishedRequest, 0, batchSize), o)
-	}
-	timer := time.NewTimer(batchDelay)
-	defer timer.Stop()
-	for len(batch) < batchSize {
 		select {
 		case <-ctx.Done():
-			return t.waiting(batch)
-		case <-timer.C:
-			return batch
-		case o := <-t.queue:
-			batch = append(batch, o)
+		case <-tick.C:
+		}
+		for work.Err() == nil && len(t.queue) > 0 {
+			batch := make([]finishedRequest, min(len(t.queue), batchSize))
+			for i := range batch {
+				batch[i] = <-t.queue // nobody else takes any
+			}
+			t.send(work, batch)
 		}
 	}
-	return batch
-}
-
-// waiting adds the queued requests.
-func (t *Tracer) waiting(batch []finishedRequest) []finishedRequest {
-	for len(batch) < batchSize {
-		select {
-		case o := <-t.queue:
-			batch = append(batch, o)
-		default:
-			return batch
-		}
-	}
-	return batch
+	t.metrics.dropped.WithLabelValues(dropStop).Add(float64(len(t.queue)))
+	return ctx.Err()
 }
 
 // send sends requests to the collector. If it fails, they are dropped: counters and one log line show that
 // the collector is unavailable.
 func (t *Tracer) send(ctx context.Context, batch []finishedRequest) {
-	if len(batch) == 0 {
-		return
-	}
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	var content int64

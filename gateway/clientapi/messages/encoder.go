@@ -29,15 +29,10 @@ type encoder struct {
 
 var _ clientapi.Encoder = (*encoder)(nil)
 
-func newEncoder(id string, maxBytes int64) clientapi.Encoder {
+// newEncoder returns an encoder; a silent one tells that the model thinks, but not what.
+func newEncoder(id string, maxBytes int64, silent bool) clientapi.Encoder {
 	b := clientapi.NewBound(maxBytes)
-	return &encoder{id: id, calls: clientapi.Calls{Bound: b}, held: clientapi.HeldText{Bound: b}}
-}
-
-// newSilentEncoder returns an encoder that tells that the model thinks, but not what.
-func newSilentEncoder(id string, maxBytes int64) clientapi.Encoder {
-	b := clientapi.NewBound(maxBytes)
-	return &encoder{id: id, calls: clientapi.Calls{Bound: b}, held: clientapi.HeldText{Bound: b}, silent: true}
+	return &encoder{id: id, calls: clientapi.Calls{Bound: b}, held: clientapi.HeldText{Bound: b}, silent: silent}
 }
 
 // signature is that of every block of thinking: clients send blocks back only with one. It proves nothing, as blocks that come
@@ -109,16 +104,7 @@ func appendCall(dst []byte, c *clientapi.CallPart) []byte {
 
 // note keeps what the end of the answer needs.
 func (e *encoder) note(p *clientapi.Part) {
-	if p.Finish != "" {
-		e.last.Finish, e.last.Stop = p.Finish, p.Stop
-	}
-	if p.Usage != nil {
-		u := *p.Usage
-		e.last.Usage = &u
-	}
-	if len(p.Extra) > 0 {
-		e.last.Extra = append(json.RawMessage(nil), p.Extra...)
-	}
+	e.last.Note(p)
 	e.called = e.called || len(p.Calls) > 0
 	e.refused = e.refused || p.Refusal != ""
 }

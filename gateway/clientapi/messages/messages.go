@@ -21,6 +21,9 @@ type API struct {
 
 var _ clientapi.API = API{}
 
+// NewEncoder implements [clientapi.API].
+func (API) NewEncoder(id string) clientapi.Encoder { return newEncoder(id, 0, false) }
+
 // ErrorBody implements [clientapi.API].
 func (API) ErrorBody(dst []byte, status int, e openai.ErrorBody, id string) []byte {
 	dst = append(dst, `{"type":"error","error":{"type":"`+errorType(status)+`","message":`...)

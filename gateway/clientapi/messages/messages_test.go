@@ -192,7 +192,7 @@ func TestWhatAStreamHoldsBackIsBounded(t *testing.T) {
 		"": {{Text: text}, {Text: text}, {Reasoning: text}}, // nothing is held back
 		"an answer of more than 500 bytes, which must be kept until its end": {{Calls: []clientapi.CallPart{{Name: "f"}}}, {Text: text}, {Text: text}, {Text: text}},
 	} {
-		e := newEncoder("1", 500)
+		e := newEncoder("1", 500, false)
 		var err error
 		for i := range parts {
 			_, err = e.Part(nil, &parts[i])

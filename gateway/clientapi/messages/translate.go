@@ -29,16 +29,14 @@ var ownName = map[string]string{
 // Translate implements [clientapi.API].
 func (a API) Translate(body []byte) (*clientapi.Request, error) {
 	o := clientapi.ReadObject(body)
-	r := &clientapi.Request{NewEncoder: newEncoder, Param: param, Stream: o.Flag("stream")}
+	r := &clientapi.Request{Param: param, Stream: o.Flag("stream")}
 	t := translator{in: o, counts: a.Counts}
 	r.Chat = t.chat(r.Stream)
 	if err := o.Err(); err != nil {
 		return nil, err
 	}
 	r.Dropped, r.Thinking = t.dropped, t.thinking
-	if t.silent {
-		r.NewEncoder = newSilentEncoder
-	}
+	r.NewEncoder = func(id string, maxBytes int64) clientapi.Encoder { return newEncoder(id, maxBytes, t.silent) }
 	return r, nil
 }
 

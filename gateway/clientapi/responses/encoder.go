@@ -95,16 +95,7 @@ func (e *encoder) note(p *clientapi.Part) {
 	if !e.began {
 		e.began, e.all.Created, e.all.Model = true, p.Created, p.Model
 	}
-	if p.Finish != "" {
-		e.all.Finish = p.Finish
-	}
-	if p.Usage != nil {
-		u := *p.Usage
-		e.all.Usage = &u
-	}
-	if len(p.Extra) > 0 {
-		e.all.Extra = slices.Clone(p.Extra)
-	}
+	e.all.Note(p)
 }
 
 // begin appends the first events, once.

@@ -21,6 +21,9 @@ var _ clientapi.API = API{}
 // ErrorBody implements [clientapi.API].
 func (API) ErrorBody(dst []byte, _ int, e openai.ErrorBody, _ string) []byte { return e.Append(dst) }
 
+// NewEncoder implements [clientapi.API].
+func (API) NewEncoder(id string) clientapi.Encoder { return newEncoder(id, form{}, 0) }
+
 // Translate implements [clientapi.API].
 func (a API) Translate(body []byte) (*clientapi.Request, error) {
 	in := clientapi.ReadObject(body)

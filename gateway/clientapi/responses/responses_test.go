@@ -11,6 +11,15 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
+// recoded is a whole chat stream as an encoder writes it.
+func recoded(frames []byte, e clientapi.Encoder) ([]byte, error) {
+	out, ended, err := clientapi.Recode(nil, frames, e)
+	if ended && err == nil {
+		return e.End(out)
+	}
+	return out, err
+}
+
 func TestARequestBecomesAChatCompletion(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"model":"m","input":"hi","tool_choice":"auto","tools":[]}`: `{"messages":[{"content":"hi","role":"user"}],"model":"m"}`,
@@ -132,7 +141,7 @@ func TestAStreamSaysWhatTheWholeAnswerSays(t *testing.T) {
 	if err != nil || !strings.Contains(string(want), `"reason":"max_output_tokens"`) {
 		t.Fatalf("%s, %v", want, err)
 	}
-	stream, err := clientapi.Recode(nil, []byte("data: "+strings.Join(frames, "\n\ndata: ")+"\n\n"), r.NewEncoder("1", 0))
+	stream, err := recoded([]byte("data: "+strings.Join(frames, "\n\ndata: ")+"\n\n"), r.NewEncoder("1", 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +230,7 @@ func TestAStreamIsKeptUpToItsBound(t *testing.T) {
 func FuzzEncoder(f *testing.F) {
 	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\ndata: [DONE]\n\n"))
 	f.Fuzz(func(t *testing.T, frames []byte) {
-		out, err := clientapi.Recode(nil, frames, &encoder{id: "1"})
+		out, err := recoded(frames, &encoder{id: "1"})
 		if err != nil {
 			return
 		}

@@ -99,7 +99,7 @@ func TestCallsComeBackUnderTheNamesOfTheClient(t *testing.T) {
 		t.Errorf("%v: %s", err, got)
 	}
 	frames := `data: {"choices":[{"delta":{"tool_calls":[` + calls + `]},"finish_reason":"tool_calls"}]}` + "\n\ndata: [DONE]\n\n"
-	stream, err := clientapi.Recode(nil, []byte(frames), r.NewEncoder("1", 0))
+	stream, err := recoded([]byte(frames), r.NewEncoder("1", 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestCallsComeBackUnderTheNamesOfTheClient(t *testing.T) {
 func TestReasoningIsTheSummaryWhereOneIsAskedFor(t *testing.T) {
 	r := translate(t, `{"input":"x","reasoning":{"summary":"auto"}}`)
 	frames := `data: {"choices":[{"delta":{"reasoning_content":"hm"}}]}` + "\n\n" + `data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
-	stream, err := clientapi.Recode(nil, []byte(frames), r.NewEncoder("1", 0))
+	stream, err := recoded([]byte(frames), r.NewEncoder("1", 0))
 	if err != nil {
 		t.Fatal(err)
 	}
