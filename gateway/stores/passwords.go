@@ -47,17 +47,22 @@ func readPasswords(endpoints ...config.Endpoint) (passwords, error) {
 	return all, nil
 }
 
-// passwordsOf reads the files of a Redis configuration.
-func passwordsOf(r config.Redis) (passwords, error) {
-	var all []config.Endpoint
-	for _, of := range []func() (config.Endpoint, error){r.Endpoint, r.CacheEndpoint, r.SettingsEndpoint} {
-		ep, err := of()
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, ep)
+// endpoints are where a replica connects to.
+type endpoints struct{ control, answers, settings config.Endpoint }
+
+// read returns the endpoints of a Redis configuration, and the passwords in their files.
+func read(r config.Redis) (at endpoints, all passwords, err error) {
+	if at.control, err = r.Endpoint(); err != nil {
+		return at, nil, err
 	}
-	return readPasswords(all...)
+	if at.answers, err = r.CacheEndpoint(); err != nil {
+		return at, nil, err
+	}
+	if at.settings, err = r.SettingsEndpoint(); err != nil {
+		return at, nil, err
+	}
+	all, err = readPasswords(at.control, at.answers, at.settings)
+	return at, all, err
 }
 
 // apply takes the current content of the file.
@@ -109,7 +114,7 @@ func (ps passwords) options(ep config.Endpoint) (o connect.Options, err error) {
 // PasswordFiles reads the password files of a configuration, and returns them for reload. An error begins
 // with the setting.
 func PasswordFiles(r config.Redis) ([]files.File, error) {
-	ps, err := passwordsOf(r)
+	_, ps, err := read(r)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@
 package stores
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -31,17 +30,22 @@ type Stores struct {
 // Open connects without waiting: an unavailable Redis does not prevent a start. stop closes everything. An
 // error comes from the configuration, or from a file that it names.
 func Open(r config.Redis) (s Stores, stop func(), err error) {
-	o := opener{config: r}
-	if err := o.open(); err != nil {
-		o.stop()
+	at, passwords, err := read(r)
+	if err != nil {
 		return Stores{}, nil, err
+	}
+	o := opener{passwords: passwords, stores: Stores{Name: at.control.String(), Files: passwords.files()}}
+	for _, err := range []error{o.openControl(at.control), o.openAnswers(at.answers), o.openSettings(at.settings)} {
+		if err != nil {
+			o.stop()
+			return Stores{}, nil, err
+		}
 	}
 	return o.stores, o.stop, nil
 }
 
 // opener collects the opened connections.
 type opener struct {
-	config    config.Redis
 	passwords passwords
 	stores    Stores
 	cleanups  []func()
@@ -53,27 +57,8 @@ func (o *opener) stop() {
 	}
 }
 
-func (o *opener) open() (err error) {
-	if o.passwords, err = passwordsOf(o.config); err != nil {
-		return err
-	}
-	o.stores.Files = o.passwords.files()
-	if err := o.openControl(); err != nil {
-		return err
-	}
-	if err := o.openAnswers(); err != nil {
-		return err
-	}
-	return o.openSettings()
-}
-
 // openControl connects to the Redis that replicas share.
-func (o *opener) openControl() error {
-	ep, err := o.config.Endpoint()
-	if err != nil {
-		return err
-	}
-	o.stores.Name = ep.String()
+func (o *opener) openControl(ep config.Endpoint) error {
 	switch ep.Kind {
 	case config.KindNone:
 		return nil
@@ -95,13 +80,8 @@ func (o *opener) openControl() error {
 
 // openAnswers connects to the Redis of cached answers. Even if it is the shared one, answers have connections
 // of their own, so that many look-ups take none from the tenants' limits.
-func (o *opener) openAnswers() error {
-	ep, err := o.config.CacheEndpoint()
-	if err != nil {
-		return err
-	}
-	switch ep.Kind {
-	case config.KindNone, config.KindEmbedded:
+func (o *opener) openAnswers(ep config.Endpoint) error {
+	if ep.Kind == config.KindNone || ep.Kind == config.KindEmbedded {
 		client, stop := embedded.OpenAnswers()
 		o.cleanups = append(o.cleanups, stop)
 		if o.stores.Responses = client; ep.Kind == config.KindEmbedded {
@@ -114,39 +94,30 @@ func (o *opener) openAnswers() error {
 		return err
 	}
 	background := connect.Background(at)
-	answers := connect.New(onLookups(background))
+	answers, stored := connect.New(onLookups(background)), connect.New(onStored(background))
 	ready := connect.Warm(answers)
 	o.cleanups = append(o.cleanups, func() {
-		_ = answers.Close() // only connections are lost; it ends the warm-up of connections, too
+		_, _ = answers.Close(), stored.Close() // only connections are lost; it ends the warm-up of connections, too
 		<-ready
 	})
-	o.stores.Answers = answers
-	stored := connect.New(onStored(background))
-	o.cleanups = append(o.cleanups, func() { _ = stored.Close() }) // only connections are lost
-	o.stores.Responses = stored
+	o.stores.Answers, o.stores.Responses = answers, stored
 	return nil
 }
 
 // openSettings connects, at the first change, to the Redis for operators' changes. Settings of an embedded
 // Redis are written there.
-func (o *opener) openSettings() error {
-	ep, err := o.config.SettingsEndpoint()
-	switch {
-	case err != nil:
-		return fmt.Errorf("redis.settings_url: %w", err)
-	case ep.Kind == config.KindNone:
+func (o *opener) openSettings(ep config.Endpoint) (err error) {
+	switch ep.Kind {
+	case config.KindNone:
 		return nil
-	case ep.Kind == config.KindEmbedded:
+	case config.KindEmbedded:
 		o.stores.Settings = o.stores.Control
 		return nil
 	}
-	client, err := openForOperator(ep, o.passwords)
-	if err != nil {
-		return err
+	if o.stores.Settings, err = openForOperator(ep, o.passwords); err == nil {
+		o.cleanups = append(o.cleanups, func() { _ = o.stores.Settings.Close() }) // only connections are lost
 	}
-	o.stores.Settings = client
-	o.cleanups = append(o.cleanups, func() { _ = client.Close() }) // only connections are lost
-	return nil
+	return err
 }
 
 // onStored returns the options for stored responses: values of up to some MiB, which a request waits for.
