@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"sync"
 
@@ -15,59 +16,49 @@ var errBehind = errors.New("the client is too far behind those who share its ans
 
 // detached is a client with a goroutine of its own that writes its pending bytes. Write never blocks.
 type detached struct {
-	sink *sink
-	done chan struct{} // closed when the goroutine ends
-	more chan struct{} // capacity 1: there is more to write, or the answer is complete
-
-	panicked any   // from the goroutine; read it after done is closed
-	bad      error // the answer has no form in the client's API
+	sink     *sink
+	bad      error         // the answer has no form in the client's API
+	done     chan struct{} // closed when the goroutine ends
+	panicked any           // from the goroutine; read it after done is closed
 
 	mu     sync.Mutex
-	behind []byte // bytes that wait to be written
-	over   bool   // no more bytes will come
-	err    error  // the error that ended the writing
+	more   *sync.Cond // one of the next has changed
+	behind []byte     // bytes that wait to be written
+	over   bool       // no more bytes will come
+	err    error      // the error that ended the writing
 }
 
 var _ pipeline.AsyncClient = (*detached)(nil)
 
 // Detach implements pipeline.Client. Close ends the goroutine.
 func (s *sink) Detach() pipeline.AsyncClient {
-	d := &detached{sink: s, done: make(chan struct{}), more: make(chan struct{}, 1)}
+	d := &detached{sink: s, done: make(chan struct{})}
+	d.more = sync.NewCond(&d.mu)
 	go func() {
 		defer close(d.done)
 		defer func() { d.panicked = recover() }()
-		for d.writeOn() {
-			<-d.more
+		for p := d.pending(); len(p) > 0; p = d.pending() {
+			if err := s.send(p); err != nil {
+				d.mu.Lock()
+				d.err = cmp.Or(d.err, err)
+				d.mu.Unlock()
+			}
 		}
 	}()
 	return d
 }
 
-// writeOn writes the pending bytes, and reports whether more may come.
-func (d *detached) writeOn() bool {
-	for {
-		d.mu.Lock()
-		p, over, err := d.behind, d.over, d.err
-		d.behind = nil
-		d.mu.Unlock()
-		switch {
-		case err != nil:
-			return false
-		case len(p) == 0:
-			return !over
-		}
-		if err := d.sink.send(p); err != nil {
-			d.fail(err)
-		}
-	}
-}
-
-func (d *detached) fail(err error) {
+// pending waits for bytes to be written, and takes them; it returns none at the end.
+func (d *detached) pending() (p []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.err == nil {
-		d.err = err
+	for len(d.behind) == 0 && !d.over && d.err == nil {
+		d.more.Wait()
 	}
+	if d.err == nil {
+		p, d.behind = d.behind, nil
+	}
+	return p
 }
 
 // Write implements pipeline.AsyncClient: it queues p for the goroutine.
@@ -79,35 +70,25 @@ func (d *detached) Write(p []byte) {
 		return
 	}
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.err == nil && len(d.behind)+len(p) > maxBehind && len(d.behind) > 0 {
 		d.err, d.behind = errBehind, nil
 	}
 	if d.err == nil {
 		d.behind = append(d.behind, p...)
 	}
-	d.mu.Unlock()
-	d.signal()
-}
-
-func (d *detached) signal() {
-	select {
-	case d.more <- struct{}{}:
-	default:
-	}
+	d.more.Signal()
 }
 
 // Close implements pipeline.AsyncClient.
 func (d *detached) Close() error {
 	d.mu.Lock()
 	d.over = true
+	d.more.Signal()
 	d.mu.Unlock()
-	d.signal()
 	<-d.done
 	if d.panicked != nil {
 		panic(d.panicked) // it belongs to this request
 	}
-	if d.err != nil {
-		return d.err
-	}
-	return d.bad
+	return cmp.Or(d.err, d.bad)
 }

@@ -219,21 +219,20 @@ func readDuration(q url.Values) (time.Duration, error) {
 // readSpotNotice reads a cloud's notice. The query was written by an operator and takes precedence over the
 // body. Of the body only three fields are read, if it is JSON: clouds send various formats.
 func readSpotNotice(q url.Values, body []byte) (o backendRequest, err error) {
-	var fields map[string]json.RawMessage
-	_ = json.Unmarshal(body, &fields) // another format is not an error
-	for _, name := range []string{"backend", "pool"} {
-		var text string
-		if raw, ok := fields[name]; ok && !q.Has(name) {
-			if json.Unmarshal(raw, &text) != nil {
-				return o, badParam(name, "want text in the body")
-			}
-			q.Set(name, text)
-		}
+	var notice struct {
+		Backend string  `json:"backend"`
+		Pool    string  `json:"pool"`
+		Seconds float64 `json:"deadline_seconds"`
 	}
-	var notice float64
-	if raw, ok := fields["deadline_seconds"]; ok {
-		if json.Unmarshal(raw, &notice) != nil || notice < 0 || notice > maxSpotNotice.Seconds() {
-			return o, badParam("deadline_seconds", fmt.Sprintf("want seconds, 0 … %g", maxSpotNotice.Seconds()))
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](json.Unmarshal(body, &notice)); ok && e.Field != "" && !q.Has(e.Field) {
+		return o, badParam(e.Field, "is of another type in the body")
+	}
+	if notice.Seconds < 0 || notice.Seconds > maxSpotNotice.Seconds() {
+		return o, badParam("deadline_seconds", fmt.Sprintf("want seconds, 0 … %g", maxSpotNotice.Seconds()))
+	}
+	for name, value := range map[string]string{"backend": notice.Backend, "pool": notice.Pool} {
+		if !q.Has(name) {
+			q.Set(name, value)
 		}
 	}
 	if o, err = readUndrain(q, nil); err != nil {
@@ -241,7 +240,7 @@ func readSpotNotice(q url.Values, body []byte) (o backendRequest, err error) {
 	}
 	o.why = "spot notice"
 	o.duration, err = readDuration(q)
-	o.duration = cmp.Or(o.duration, time.Duration(math.Ceil(notice))*time.Second+drainAfterSpot)
+	o.duration = cmp.Or(o.duration, time.Duration(math.Ceil(notice.Seconds))*time.Second+drainAfterSpot)
 	return o, err
 }
 

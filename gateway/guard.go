@@ -39,55 +39,37 @@ type guard struct {
 	local     bool       // the listener is on loopback
 }
 
-// caller is the sender of an admin request.
-type caller struct {
-	operator *operator // nil: anonymous
-}
-
-// name is the operator's name, "" for an anonymous caller.
-func (c caller) name() string {
-	if c.operator == nil {
-		return ""
-	}
-	return c.operator.name
-}
-
-// identify returns the caller. A wrong token is an error, even on a public path.
-func (g *guard) identify(r *http.Request) (caller, error) {
-	if g.operators == nil {
-		return caller{}, nil
-	}
+// identify returns who sends a request, nil for nobody. A wrong token is an error, even on a public path.
+func (g *guard) identify(r *http.Request) (*operator, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return caller{}, nil
+	if g.operators == nil || !strings.EqualFold(scheme, "Bearer") {
+		return nil, nil
 	}
 	if o := g.operators.authenticate(token); o != nil {
-		return caller{operator: o}, nil
+		return o, nil
 	}
-	return caller{}, errBadToken
+	return nil, errBadToken
 }
 
-// admit returns the caller of a path that requires a scope, and an error if the request is refused.
-func (g *guard) admit(want Scope, r *http.Request) (caller, error) {
-	c, err := g.identify(r)
-	if err != nil {
-		return c, err
-	}
-	may := want == noScope || c.operator != nil && c.operator.hasScope(want)
+// admit returns who calls a path that requires a scope, and an error if the request is refused.
+func (g *guard) admit(want Scope, r *http.Request) (*operator, error) {
+	o, err := g.identify(r)
 	looks := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
-	case c.operator != nil && !may:
-		return c, errScope(want)
-	case c.operator != nil:
-		return c, sameSite(r, true)
-	case looks && may:
-		return c, nil
+	case err != nil:
+		return nil, err
+	case o != nil && want != noScope && !o.hasScope(want):
+		return o, errScope(want)
+	case o != nil:
+		return o, sameSite(r, true)
+	case looks && want == noScope:
+		return nil, nil
 	case looks && g.local:
-		return c, ownLook(r)
+		return nil, ownLook(r)
 	case looks:
-		return c, errNoToken
+		return nil, errNoToken
 	}
-	return c, g.admitChange(r)
+	return nil, g.admitChange(r)
 }
 
 // ownLook refuses cross-site reads through a browser at a listener on loopback: from a page of another site,
@@ -124,26 +106,26 @@ func (g *guard) admitChange(r *http.Request) error {
 	return nil
 }
 
-// callerKey is the context key of an admin request's caller.
-type callerKey struct{}
+// operatorKey is the context key of an admin request's operator.
+type operatorKey struct{}
 
-// callerOf returns the caller that admit has found.
-func callerOf(r *http.Request) caller {
-	c, _ := r.Context().Value(callerKey{}).(caller)
-	return c
+// operatorOf returns the operator whom admit has found, nil for nobody.
+func operatorOf(r *http.Request) *operator {
+	o, _ := r.Context().Value(operatorKey{}).(*operator)
+	return o
 }
 
 // guarded serves the requests that admit accepts.
 func (g *Gateway) guarded(want Scope, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c, err := g.guard.admit(want, r)
+		o, err := g.guard.admit(want, r)
 		if err != nil {
-			g.log.Warn().Str("operator", c.name()).Str("remote", r.RemoteAddr).Str("origin", clip(r.Header.Get("Origin"))).
+			g.log.Warn().Str("operator", o.label()).Str("remote", r.RemoteAddr).Str("origin", clip(r.Header.Get("Origin"))).
 				Str("method", clip(r.Method)).Str("path", clip(r.URL.Path)).Str("error", problemOf(err).body.Code).Msg("refused at the admin listener")
 			writeProblem(w, problemOf(err))
 			return
 		}
-		next(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
+		next(w, r.WithContext(context.WithValue(r.Context(), operatorKey{}, o)))
 	}
 }
 
@@ -155,8 +137,8 @@ type SessionView struct {
 }
 
 func (g *Gateway) session(_ http.ResponseWriter, r *http.Request) (any, error) {
-	c := callerOf(r)
-	return SessionView{Writable: g.guard.operators != nil, SignedIn: c.operator != nil && c.operator.hasScope(ScopeOperate), Operator: c.name()}, nil
+	o := operatorOf(r)
+	return SessionView{Writable: g.guard.operators != nil, SignedIn: o.hasScope(ScopeOperate), Operator: o.label()}, nil
 }
 
 // logAction begins the log line of an action: its operator and its result.
@@ -165,7 +147,7 @@ func (g *Gateway) logAction(r *http.Request, what string, err error) *zerolog.Ev
 	if err != nil {
 		e = g.log.Warn().Str("error", clipTo(err.Error(), maxDetail))
 	}
-	return e.Str("order", what).Str("operator", callerOf(r).name()).Str("remote", r.RemoteAddr)
+	return e.Str("order", what).Str("operator", operatorOf(r).label()).Str("remote", r.RemoteAddr)
 }
 
 // whileAdmitted ends a stream when its request is no longer admitted: the token was removed. Actions that have

@@ -24,7 +24,7 @@ const (
 // crew are operators of each scope.
 func crew(t *testing.T) *Operators {
 	t.Helper()
-	s := NewOperators()
+	s := &Operators{}
 	apply(t, s, "ann operate "+adminToken, "vllm drain "+drainToken, "prom metrics "+promToken)
 	return s
 }

@@ -17,7 +17,7 @@ func tokenFile(lines ...string) [][]byte { return [][]byte{[]byte(strings.Join(l
 // operatorsOf is a set of those operators.
 func operatorsOf(t *testing.T, lines ...string) *Operators {
 	t.Helper()
-	s := NewOperators()
+	s := &Operators{}
 	if err := s.Apply(tokenFile(lines...)); err != nil {
 		t.Fatal(err)
 	}

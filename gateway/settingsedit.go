@@ -117,7 +117,7 @@ func (g *Gateway) readSettingsEdit(w http.ResponseWriter, r *http.Request) (*set
 	if err := d.Decode(&o); err != nil || d.More() {
 		return nil, refuse("bad_body", `Want one JSON object: {"set": {NAME: VALUE as text}, "unset": [NAME], "why": TEXT, "dry_run": true|false}, or {"version": N, …} to roll back.`)
 	}
-	o.operator = callerOf(r).name()
+	o.operator = operatorOf(r).label()
 	return &o, checkWhy(o.Why)
 }
 

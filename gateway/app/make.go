@@ -222,7 +222,7 @@ func (a *App) makeOperators() error {
 	if a.Admin == "" || a.Tokens == nil && a.File.AdminTokensFile == "" {
 		return nil
 	}
-	a.operators = gateway.NewOperators()
+	a.operators = &gateway.Operators{}
 	if a.Tokens != nil {
 		return a.operators.Apply([][]byte{a.Tokens})
 	}

@@ -42,7 +42,7 @@ func Check(f *config.File) (CheckResult, error) {
 		}
 	}
 	if f.AdminTokensFile != "" {
-		if err := watcher.Add(adminTokensFile(f, gateway.NewOperators().Apply)); err != nil {
+		if err := watcher.Add(adminTokensFile(f, new(gateway.Operators).Apply)); err != nil {
 			return CheckResult{}, err
 		}
 	}
