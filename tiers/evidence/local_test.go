@@ -1,12 +1,8 @@
 package evidence
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"math"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,65 +13,22 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-func TestWithoutARedisABookIsTheSame(t *testing.T) {
-	r := join(t, "")
-	r.certify()
-	for _, fate := range []struct {
-		score float64
-		want  risk.OpenResult
-	}{{.01, risk.OutOfRange}, {1, risk.Opened}} {
-		if got := r.open(fmt.Sprintf("x-%.0f", fate.score), fate.score); got != fate.want {
-			t.Errorf("a score of %g is %s, not %s", fate.score, got, fate.want)
-		}
-	}
-	r.close("x-1", true)
-	r.close("x-1", true)
-	if r.counted(risk.Bad) != 1 || r.counted(risk.Lost) != 1 || r.counted(risk.Good) != 60 || r.counted("learned") != risk.GridScores || r.counted("outside") != 1 {
-		t.Error("audits are not counted")
-	}
-	sound(t, r.state())
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if err := r.Run(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	cancel()
-	wg.Wait()
-}
-
 func TestWhatIsNoAuditIsRefused(t *testing.T) {
 	stores(t, func(t *testing.T, r *replica) {
 		good := risk.Audit{Decision: risk.Decision{Key: chat, Chance: .05}, Ticket: "x", Score: 1}
 		for name, spoil := range map[string]func(a *risk.Audit){
-			"not drawn":          func(a *risk.Audit) { a.Chance = 0 },
-			"no ticket":          func(a *risk.Audit) { a.Ticket = "" },
-			"a ticket of words":  func(a *risk.Audit) { a.Ticket = "a b" },
-			"a long ticket":      func(a *risk.Audit) { a.Ticket = strings.Repeat("x", 65) },
-			"a request of words": func(a *risk.Audit) { a.Request = "a b" },
-			"many features":      func(a *risk.Audit) { a.Features = make([]float64, 9) },
-			"no route":           func(a *risk.Audit) { a.Route = "" },
-			"a bucket of two":    func(a *risk.Audit) { a.TrafficClass = "a/b" },
-			"a route of lines":   func(a *risk.Audit) { a.Route = "a\nb" },
-			"an index below 0":   func(a *risk.Audit) { a.Hi = -1 },
-			"no score":           func(a *risk.Audit) { a.Score = math.NaN() },
+			"not drawn":        func(a *risk.Audit) { a.Chance = 0 },
+			"no ticket":        func(a *risk.Audit) { a.Ticket = "" },
+			"many features":    func(a *risk.Audit) { a.Features = make([]float64, 9) },
+			"no route":         func(a *risk.Audit) { a.Route = "" },
+			"an index below 0": func(a *risk.Audit) { a.Hi = -1 },
+			"no score":         func(a *risk.Audit) { a.Score = math.NaN() },
 		} {
 			a := good
 			spoil(&a)
 			if fate, err := r.Open(t.Context(), a); err == nil || errors.Is(err, ErrAway) {
 				t.Errorf("%s: %s, %v", name, fate, err)
 			}
-		}
-		if err := r.Close(t.Context(), chat, "a b", false); err == nil || errors.Is(err, ErrAway) {
-			t.Errorf("close: %v", err)
-		}
-		r.by(risk.Rule{MaxDisagreement: 1, ErrorProbability: .05, LeaseAudits: 10, DriftRunLength: 10})
-		if _, err := r.Open(t.Context(), good); err == nil || errors.Is(err, ErrAway) {
-			t.Errorf("a rule that promises nothing: %v", err)
-		}
-		if v := r.View(risk.Key{Route: "x"}); v.Serves() {
-			t.Errorf("%+v", v)
 		}
 	})
 }

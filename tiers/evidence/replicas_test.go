@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -133,53 +131,5 @@ func TestAReplicaThatJoinsLateComesToTheSameState(t *testing.T) {
 	}
 	if !late.View(chat).Serves() {
 		t.Error("it serves nothing")
-	}
-}
-
-// TestAnAuditCosts counts what an audit costs Redis: two round trips, and what a busy route writes in an hour.
-func TestAnAuditCosts(t *testing.T) {
-	s := redistest.Start(t)
-	r := join(t, s.Addr)
-	r.certify()
-	hook := &counter{}
-	r.raw.AddHook(hook)
-	const audits = 200
-	before := r.raw.MemoryUsage(t.Context(), keyLog+chat.Route, 0).Val()
-	hook.commands, hook.trips = 0, 0
-	for i := range audits {
-		a := risk.Audit{
-			Decision: r.View(chat).Decide(chat, risk.Sampling{Rate: 1}, 0), Ticket: fmt.Sprintf("ABCDEFGHIJKLMNOPQRSTUV%04d", i), Score: .97,
-			Features: []float64{-.123456789012345, -1.23456789012345, -.0123456789012345, -2.34567890123456, -3.45678901234567}, Tokens: 312, Request: "0123456789abcdef0123456789abcdef",
-		}
-		a.Chance = .05
-		if fate, err := r.Open(t.Context(), a); err != nil || fate != risk.Opened {
-			t.Fatal(fate, err)
-		}
-		r.close(a.Ticket, false)
-	}
-	if hook.trips != 2*audits || hook.commands != 4*audits {
-		t.Errorf("%d audits took %d round trips and %d commands", audits, hook.trips, hook.commands)
-	}
-	bytes := (r.raw.MemoryUsage(t.Context(), keyLog+chat.Route, 0).Val() - before) / audits
-	t.Logf("%d bytes an audit, %.1f MB in an hour of one a second", bytes, float64(bytes)*3600/1e6)
-	if most := int64(64 << 20); bytes/2*maxEntries > most/2 {
-		t.Errorf("a full log of such audits has %d bytes", bytes/2*maxEntries)
-	}
-}
-
-// counter counts round trips and commands.
-type counter struct{ trips, commands int }
-
-func (c *counter) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error { c.trips++; c.commands++; return next(ctx, cmd) }
-}
-
-func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		c.trips++
-		c.commands += len(cmds)
-		return next(ctx, cmds)
 	}
 }

@@ -12,7 +12,6 @@ const (
 	outcomePromoted = "promoted" // the candidate is in force
 	outcomeFailed   = "failed"   // an error; it is tried again
 	outcomeForeign  = "foreign"  // the record is none; it begins anew
-	outcomePanic    = "panic"
 )
 
 // says is the log line of each outcome, a closed set.
@@ -24,13 +23,12 @@ var says = map[string]string{
 	string(DropDrift):     "refit: the candidate is given up, because of a drift alarm",
 	string(DropUncertain): "refit: the candidate is given up: half a lease of audits did not certify it for as many drafts as the score in force accepts",
 	outcomeForeign:        "refit: what Redis holds is not what was written; it begins anew",
-	outcomePanic:          "refit: a panic ended the round of a route",
 }
 
 // newRefits returns the counter of refits.
 func newRefits(reg prometheus.Registerer) *prometheus.CounterVec {
 	return promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
 		Name: "foregate_risk_refits_total",
-		Help: "Refits of scores, by what became of them: fitted, there is a new candidate; no_gain, the fit is not clearly better; promoted, the candidate is in force; drift, uncertain, the candidate was given up for a drift alarm, too little acceptance; failed, foreign, panic, an error.",
+		Help: "Refits of scores, by what became of them: fitted, there is a new candidate; no_gain, the fit is not clearly better; promoted, the candidate is in force; drift, uncertain, the candidate was given up for a drift alarm, too little acceptance; failed, foreign, an error.",
 	}, []string{"route", "outcome"})
 }

@@ -3,7 +3,6 @@ package refit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -79,8 +78,7 @@ func (r *Refitter) Run(ctx context.Context) error {
 	}
 }
 
-// Round makes one decision for each route, if no other replica does, before its deadline. A panic ends the decision about
-// its route; one outside of these is its caller's (app).
+// Round makes one decision for each route, if no other replica does, before its deadline.
 func (r *Refitter) Round(ctx context.Context) {
 	r.round.Lock()
 	defer r.round.Unlock()
@@ -136,14 +134,8 @@ func (r *Refitter) Score(route string) *accept.ScoreMap {
 }
 
 // work decides about one route, and returns its progress then.
-func (r *Refitter) work(ctx context.Context, route, record string, states []risk.KeyState) (now Progress) {
-	defer func() {
-		if what := recover(); what != nil {
-			r.note(route, outcomePanic, fmt.Errorf("%v", what))
-		}
-	}()
+func (r *Refitter) work(ctx context.Context, route, record string, states []risk.KeyState) Progress {
 	p, err := Parse(record)
-	now = p
 	if err != nil {
 		r.note(route, outcomeForeign, err)
 	}
@@ -154,13 +146,13 @@ func (r *Refitter) work(ctx context.Context, route, record string, states []risk
 		}
 	}
 	if in.Log, err = r.Book.Audits(ctx, route); err != nil {
-		return now
+		return p
 	}
 	step := Next(in)
 	next, outcome, err := r.carryOut(ctx, in.Rule, step)
 	if encoded := next.Encode(); encoded != record {
 		if done, err := r.Book.WriteRefit(ctx, route, record, encoded); err != nil || !done {
-			return now // it is tried again
+			return p // it is tried again
 		}
 	}
 	if outcome != "" {

@@ -32,7 +32,6 @@ type book struct {
 	*evidence.Store
 	w       *world
 	failing error // of records
-	broken  bool  // a record makes the round of a route panic
 }
 
 func (b *book) Audits(context.Context, string) ([]risk.LogEntry, error) {
@@ -42,9 +41,6 @@ func (b *book) Audits(context.Context, string) ([]risk.LogEntry, error) {
 }
 
 func (b *book) WriteRefit(ctx context.Context, route, was, next string) (bool, error) {
-	if b.broken {
-		panic("a record that nobody can write")
-	}
 	if b.failing != nil {
 		return false, b.failing
 	}
@@ -225,19 +221,5 @@ func TestAScoreThatTellsNothingIsNoCandidate(t *testing.T) {
 	w.come(100)
 	if r.Round(t.Context()); r.count(outcomeNoGain) != 1 {
 		t.Error("it was fitted again after 100 audits")
-	}
-}
-
-func TestAPanicEndsTheRoundOfARouteOnly(t *testing.T) {
-	w := newWorld(1)
-	r, b := w.join(t, nil)
-	b.broken = true
-	if r.Round(t.Context()); r.count(outcomePanic) != 1 {
-		t.Errorf("%d panics were counted", r.count(outcomePanic))
-	}
-	b.broken = false
-	w.come(600)
-	if r.Round(t.Context()); r.Progress("org/chat").Candidate.Version != 1 {
-		t.Errorf("%+v", r.Progress("org/chat"))
 	}
 }

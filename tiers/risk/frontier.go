@@ -168,7 +168,7 @@ func offered(inForce float64) []float64 {
 	return slices.Compact(all)
 }
 
-// count adds one audit. A score that is not finite is below every threshold.
+// count adds one audit.
 func (f *Frontier) count(g Grid, e *LogEntry) {
 	lost, bad, full := 0, 0, 0
 	switch e.Label {
@@ -181,7 +181,7 @@ func (f *Frontier) count(g Grid, e *LogEntry) {
 		full = 1
 	}
 	f.Lost, f.Bad, f.FullRange = f.Lost+lost, f.Bad+bad, f.FullRange+full
-	for j := len(g) - 1; j >= 0 && e.Score >= g[j] && !math.IsInf(e.Score, 0); j-- {
+	for j := len(g) - 1; j >= 0 && e.Score >= g[j]; j-- {
 		t := &f.Thresholds[j]
 		t.above += full
 		if e.Floor <= g[j] {

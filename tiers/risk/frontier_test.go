@@ -223,25 +223,3 @@ func TestAFrontierOfLostAuditsSaysNothing(t *testing.T) {
 		}
 	}
 }
-
-// A score that is not finite is accepted by no threshold, and a floor that is none counts for none.
-func TestAFrontierAcceptsNoScoreThatIsNone(t *testing.T) {
-	a := newAudited(usual, 0, proofSeed, 3)
-	a.audit(500)
-	for _, score := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		for range 100 {
-			a.all = append(a.all, past(score, -Unreachable, Good))
-		}
-	}
-	a.all = append(a.all, past(1e6, math.NaN(), Good))
-	f := a.frontier()
-	for j, th := range f.Thresholds {
-		if th.Audits > 500 || th.Share.High > .99 || math.IsNaN(th.Risk.High+th.Share.Low) {
-			t.Errorf("index %d: %+v", j+1, th)
-		}
-	}
-	a.grid = nil
-	if empty := a.frontier(); empty.Known || len(empty.Points) != len(OfferedRates) {
-		t.Errorf("without a grid: %+v", empty)
-	}
-}

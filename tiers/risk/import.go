@@ -2,7 +2,6 @@ package risk
 
 import (
 	"errors"
-	"math"
 	"time"
 )
 
@@ -23,14 +22,18 @@ type Import struct {
 // included λ_j; others were not selected at random. The caller must know that past audits are like future ones, and that
 // they were not selected by outcome. Lost ones count as bad.
 func PlanImport(r Rule, grid Grid, past []LogEntry) Import {
-	if grid == nil {
-		grid = placed(past)
+	if grid == nil && len(past) >= GridScores {
+		scores := make([]float64, len(past))
+		for i := range past {
+			scores[i] = past[i].Score
+		}
+		grid = GridOf(scores)
 	}
 	p := Import{Grid: grid}
 	for i := len(past) - 1; i >= 0; i-- {
 		a := &past[i]
 		first, hi := grid.First(a.Score), grid.last(a.Floor)
-		if len(grid) == 0 || math.IsNaN(a.Score) || math.IsInf(a.Score, 0) || first > hi || p.Audits >= r.LeaseAudits {
+		if len(grid) == 0 || first > hi || p.Audits >= r.LeaseAudits {
 			continue // outside of the range of all indices, or older than a lease
 		}
 		bad := 0
@@ -45,20 +48,6 @@ func PlanImport(r Rule, grid Grid, past []LogEntry) Import {
 		}
 	}
 	return p
-}
-
-// placed returns a grid from past audits; nil for fewer than [GridScores].
-func placed(past []LogEntry) Grid {
-	scores := make([]float64, 0, len(past))
-	for i := range past {
-		if a := &past[i]; !math.IsNaN(a.Score) && !math.IsInf(a.Score, 0) {
-			scores = append(scores, a.Score)
-		}
-	}
-	if len(scores) < GridScores {
-		return nil
-	}
-	return GridOf(scores)
 }
 
 // last is the loosest index whose threshold is floor or more, 0 where none is.

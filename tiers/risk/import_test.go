@@ -46,7 +46,7 @@ func TestPastAuditsAreEvidenceAsOthers(t *testing.T) {
 
 func TestAPastAuditCountsForTheIndicesThatItsRegionHeld(t *testing.T) {
 	s := taught(plain) // λ_j is about 1 − (j+3)/20
-	p := PlanImport(plain, s.Grid, []LogEntry{past(.82, .58, Good), past(.57, .36, Lost), past(.2, .4, Good), past(math.NaN(), 0, Good)})
+	p := PlanImport(plain, s.Grid, []LogEntry{past(.82, .58, Good), past(.57, .36, Lost), past(.2, .4, Good)})
 	if p.Audits != 2 || p.Bad != 1 {
 		t.Fatalf("%+v", p)
 	}

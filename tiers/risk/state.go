@@ -131,13 +131,11 @@ func (s *State) cautiousIndex() int {
 const doubtfulSteps = 2
 
 // Open stores an audit as bad until its outcome is known. ticket identifies it. If its score is the last one needed for
-// the grid, now becomes the grid's version. A score that is not finite is out of range.
+// the grid, now becomes the grid's version.
 func (s *State) Open(r Rule, d Decision, score float64, ticket string, now time.Time) OpenResult {
 	s.begin(r)
 	first := s.Grid.First(score)
 	switch {
-	case math.IsNaN(score) || math.IsInf(score, 0):
-		return OutOfRange
 	case d.Version != s.Version || d.Alarm != s.Alarm:
 		return Stale
 	case s.Version == 0:

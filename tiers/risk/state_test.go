@@ -42,19 +42,6 @@ func TestTheGridIsPlacedByTheLastScoreItWaitsFor(t *testing.T) {
 	}
 }
 
-func TestScoresThatAreNotFiniteAreOutside(t *testing.T) {
-	for _, s := range []*State{{}, taught(plain), certified(plain)} {
-		for _, score := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-			before := copyOf(s)
-			if fate := audit(s, plain, score, false); fate != OutOfRange {
-				t.Errorf("%g was %s", score, fate)
-			}
-			before.MaxDisagreement, before.ErrorProbability = s.MaxDisagreement, s.ErrorProbability
-			same(t, before, s)
-		}
-	}
-}
-
 func TestAnAuditIsBadUntilItIsGood(t *testing.T) {
 	s := taught(plain)
 	d := s.View(plain).Decide(Key{}, Sampling{Rate: 1}, 0)
@@ -429,20 +416,6 @@ func TestEqualScoresAreOneThreshold(t *testing.T) {
 	}
 	if v := s.View(plain); v.Op != 1 || v.Hi != 1 || v.Threshold != .5 {
 		t.Errorf("one threshold: %+v", v)
-	}
-}
-
-func TestAStaleViewServesNothingAndStillTellsItsGrid(t *testing.T) {
-	r := Rule{MaxDisagreement: .1, ErrorProbability: .05, LeaseAudits: 1000, DriftRunLength: 1000}
-	s := State{Version: 3, Grid: Grid{3, 2, 1}, Op: 2, MaxDisagreement: .1, ErrorProbability: .05}
-	if v := s.View(r); !v.Serves() || v.Threshold != 2 {
-		t.Fatalf("%+v", v)
-	}
-	if v := s.StaleView(r); v.Serves() || v.Version != 3 || v.Floor != s.Grid.At(v.Hi) {
-		t.Errorf("%+v", v)
-	}
-	if s.Op != 2 {
-		t.Error("the state has changed")
 	}
 }
 
