@@ -54,7 +54,7 @@ func (g *Gateway) adminTable() []adminRoute {
 		all = append(all,
 			adminRoute{get, "/", noScope, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/console/", http.StatusFound) }},
 			adminRoute{get, "/console/*", noScope, g.opts.Console.ServeHTTP}, // static pages without data
-			adminRoute{get, "/console/live", ScopeOperate, g.whileAdmitted(ScopeOperate, g.opts.Console)})
+			adminRoute{get, "/console/live", ScopeOperate, g.opts.Console.ServeHTTP})
 	}
 	if g.opts.Cache != nil {
 		all = append(all, adminRoute{post, "/admin/cache/purge", ScopeOperate, forOperators(g.purge)})

@@ -150,30 +150,6 @@ func (g *Gateway) logAction(r *http.Request, what string, err error) *zerolog.Ev
 	return e.Str("order", what).Str("operator", operatorOf(r).label()).Str("remote", r.RemoteAddr)
 }
 
-// whileAdmitted ends a stream when its request is no longer admitted: the token was removed. Actions that have
-// begun are finished and answered.
-func (g *Gateway) whileAdmitted(want Scope, next http.Handler) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(&admittedWriter{ResponseWriter: w, admit: func() error { _, err := g.guard.admit(want, r); return err }}, r)
-	}
-}
-
-type admittedWriter struct {
-	http.ResponseWriter
-	admit func() error
-}
-
-// Write fails if the request is no longer admitted.
-func (w *admittedWriter) Write(p []byte) (int, error) {
-	if err := w.admit(); err != nil {
-		return 0, err
-	}
-	return w.ResponseWriter.Write(p)
-}
-
-// Unwrap serves http.ResponseController.
-func (w *admittedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
 // fromPage reports whether a browser sends this request for a page.
 func fromPage(r *http.Request) bool {
 	return len(r.Header.Values("Origin")) > 0 || r.Header.Get("Sec-Fetch-Site") != ""

@@ -1,15 +1,11 @@
 package gateway
 
 import (
-	"bufio"
 	"cmp"
-	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // adminPaths are all paths of the admin listener, by method, as a client would write them.
@@ -109,42 +105,5 @@ func TestOrdersAndRefusalsAreLoggedWithTheNameOfTheTokenAndWithoutIt(t *testing.
 		if lines := o.log.holding(token); len(lines) > 0 {
 			t.Errorf("a secret is in the log: %q", lines)
 		}
-	}
-}
-
-func TestAStreamOfTheConsoleEndsWithItsToken(t *testing.T) {
-	samples := make(chan string)
-	b := startBench(t, simulator(t).URL(), func(o *Options) {
-		o.Admin, o.Operators = "0.0.0.0:0", crew(t)
-		o.Console = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			for line := range samples {
-				if _, err := fmt.Fprintln(w, line); err != nil || http.NewResponseController(w).Flush() != nil {
-					return
-				}
-			}
-		})
-	})
-	o := office{bench: b, admin: "http://" + b.AdminAddr().String()}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, o.admin+"/console/live", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+adminToken)
-	go func() { samples <- "one" }()
-	resp, err := o.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	lines := bufio.NewScanner(resp.Body)
-	if !lines.Scan() || lines.Text() != "one" {
-		t.Fatalf("%d %q %v", resp.StatusCode, lines.Text(), lines.Err())
-	}
-	apply(t, o.guard.operators, "bob operate "+strings.Repeat("n", 32))
-	samples <- "two"
-	if lines.Scan() {
-		t.Errorf("after its token is gone it goes on: %q", lines.Text())
 	}
 }

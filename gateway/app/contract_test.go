@@ -126,10 +126,12 @@ func (c *contract) check(t *testing.T, k call) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := readAnswer(k, resp)
+	text, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close() // it was read to its end, or its error counts
 	if err != nil {
 		t.Fatalf("%s %s: %v", k.method, k.path, err)
 	}
+	body := string(text)
 	where := fmt.Sprintf("%s %.80s: %d: %.300s", k.method, k.path, resp.StatusCode, body)
 	if resp.StatusCode != k.status {
 		t.Errorf("%s: want %d", where, k.status)
@@ -154,18 +156,6 @@ func (c *contract) check(t *testing.T, k call) string {
 		c.checkLines(t, where, input.Route.Path, resp.Header.Get("Content-Type"), body)
 	}
 	return body
-}
-
-// readAnswer reads an answer, of the console's stream the first event only.
-func readAnswer(k call, resp *http.Response) (string, error) {
-	defer func() { _ = resp.Body.Close() }()
-	if k.path != "/console/live" || k.status != http.StatusOK {
-		body, err := io.ReadAll(resp.Body)
-		return string(body), err
-	}
-	some := make([]byte, 64)
-	n, err := io.ReadFull(resp.Body, some)
-	return string(some[:n]), err
 }
 
 // find returns the operation of a request. For a path or a method that is not there, the answers are those for such.

@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -10,23 +11,13 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-const (
-	// maxBackends bounds the series of a chart.
-	maxBackends = 200
-	// maxValue is above all real values, and small enough that sums and rates stay finite.
-	maxValue = 1e15
-)
+// maxBackends bounds the series of a chart.
+const maxBackends = 200
 
 // levels are the degradation levels of Redis, the best first.
 var levels = []string{"shared", "degraded", "local"}
 
-// served are the results of look-ups that saved a generation, and asked the results of all look-ups.
-var (
-	served = []string{"hit", "local", "coalesced"}
-	passed = []string{"bypass"}
-)
-
-// count sums the values of the metrics. Values that are not finite, or above maxValue, are left out.
+// count sums the values of the metrics. Values that are not finite are left out.
 func count(families []*dto.MetricFamily, at time.Time) counts {
 	c := counts{at: at, requests: map[string]float64{}, shed: map[string]float64{}, kv: map[string]float64{}, breakers: map[string]float64{}, shedding: []string{}, classes: map[[2]string]*classCount{}}
 	for _, f := range families {
@@ -35,7 +26,8 @@ func count(families []*dto.MetricFamily, at time.Time) counts {
 			continue
 		}
 		for _, m := range f.GetMetric() {
-			if v := valueOf(m); usable(v) {
+			v := m.GetCounter().GetValue() + m.GetGauge().GetValue() // it has one of them, or a histogram
+			if !math.IsNaN(v) && !math.IsInf(v, 0) {
 				read(&c, labels(m.GetLabel()), v, m)
 			}
 		}
@@ -68,14 +60,13 @@ var readers = map[string]func(c *counts, l labels, v float64, m *dto.Metric){
 		}
 	},
 	"llm_cache_requests_total": func(c *counts, l labels, v float64, _ *dto.Metric) {
-		result := l.get("result")
-		if slices.Contains(passed, result) {
+		switch l.get("result") {
+		case "bypass":
 			return
-		}
-		c.lookups += v
-		if slices.Contains(served, result) {
+		case "hit", "local", "coalesced": // no generation was needed
 			c.hits += v
 		}
+		c.lookups += v
 	},
 	"foregate_time_to_first_token_seconds": func(c *counts, _ labels, _ float64, m *dto.Metric) { c.ttft.add(m.GetHistogram()) },
 	"llm_request_duration_seconds":         func(c *counts, _ labels, _ float64, m *dto.Metric) { c.latency.add(m.GetHistogram()) },
@@ -148,15 +139,8 @@ func (c *counts) worst() *classCount {
 
 // trim keeps as many backends, by name, as a page can draw.
 func (c *counts) trim() {
-	if len(c.kv) <= maxBackends {
-		return
-	}
-	names := make([]string, 0, len(c.kv))
-	for name := range c.kv {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names[maxBackends:] {
+	names := slices.Sorted(maps.Keys(c.kv))
+	for _, name := range names[min(maxBackends, len(names)):] {
 		delete(c.kv, name)
 		c.leftOut++
 	}
@@ -176,36 +160,14 @@ func (l labels) get(name string) string {
 
 func (l labels) backend() string { return l.get("pool") + "/" + l.get("backend") }
 
-// valueOf is the value of a counter or a gauge, and 0 of a histogram.
-func valueOf(m *dto.Metric) float64 {
-	if m.GetCounter() != nil {
-		return m.GetCounter().GetValue()
-	}
-	return m.GetGauge().GetValue()
-}
-
-// usable is false for NaN, too.
-func usable(v float64) bool { return math.Abs(v) <= maxValue }
-
-// add adds a histogram with the same buckets. Others are left out.
+// add adds a histogram. All of a metric have the same buckets.
 func (h *histogram) add(m *dto.Histogram) {
 	buckets := m.GetBucket()
-	if n := len(buckets); n > 0 && math.IsInf(buckets[n-1].GetUpperBound(), 1) { // some exporters include it; it equals the count
-		buckets = buckets[:n-1]
-	}
-	ends := make([]float64, 0, len(buckets)+1)
-	for i, b := range buckets {
-		if !usable(b.GetUpperBound()) || (i > 0 && b.GetUpperBound() <= ends[i-1]) {
-			return
-		}
-		ends = append(ends, b.GetUpperBound())
-	}
-	ends = append(ends, math.Inf(1))
 	if h.ends == nil {
-		h.ends, h.below = ends, make([]float64, len(ends))
-	}
-	if !slices.Equal(ends, h.ends) {
-		return
+		for _, b := range buckets {
+			h.ends = append(h.ends, b.GetUpperBound())
+		}
+		h.ends, h.below = append(h.ends, math.Inf(1)), make([]float64, len(buckets)+1)
 	}
 	for i, b := range buckets {
 		h.below[i] += float64(b.GetCumulativeCount())

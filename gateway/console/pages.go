@@ -24,7 +24,7 @@ func pages() http.Handler {
 	if err != nil {
 		panic(err) // the folder is embedded
 	}
-	files := http.StripPrefix("/console", http.FileServerFS(unlisted{site{root}}))
+	files := http.StripPrefix("/console", http.FileServerFS(site{root}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
@@ -40,24 +40,15 @@ func pages() http.Handler {
 // library is the folder of uPlot's files.
 const library = "vendor/uplot/"
 
-// site is the console's own files and uPlot's.
+// site is the console's own files and uPlot's. Folders without a page are hidden: they would be listed.
 type site struct{ fs.FS }
 
 func (s site) Open(name string) (fs.File, error) {
 	if file, ok := strings.CutPrefix(name, library); ok {
 		return uplot.Files.Open(file)
 	}
-	return s.FS.Open(name)
-}
-
-// unlisted hides folders without a page: they would be listed.
-type unlisted struct{ fs.FS }
-
-func (u unlisted) Open(name string) (fs.File, error) {
-	if what, err := fs.Stat(u.FS, name); err == nil && what.IsDir() {
-		if _, err := fs.Stat(u.FS, path.Join(name, "index.html")); err != nil {
-			return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-		}
+	if name != "." && path.Ext(name) == "" {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
-	return u.FS.Open(name)
+	return s.FS.Open(name)
 }

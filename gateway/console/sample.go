@@ -1,7 +1,6 @@
 package console
 
 import (
-	"encoding/json"
 	"math"
 	"time"
 )
@@ -49,7 +48,7 @@ func sampleOf(all []counts, facts ReplicaState) Sample {
 		}
 	}
 	s := Sample{
-		Time: float64(now.at.UnixMilli()) / 1000, Replicas: facts.Replicas, RedisLevel: now.redisLevel, InFlight: now.inFlight,
+		Time: unixSeconds(now.at), Replicas: facts.Replicas, RedisLevel: now.redisLevel, InFlight: now.inFlight,
 		Requests:      rates(recent, now, func(c *counts) map[string]float64 { return c.requests }),
 		Shed:          rates(recent, now, func(c *counts) map[string]float64 { return c.shed }),
 		Acceptance:    share(now.accepted-first.accepted, now.judged-first.judged),
@@ -88,15 +87,6 @@ func share(part, whole float64) *float64 {
 	}
 	v := min(max(part/whole, 0), 1)
 	return &v
-}
-
-// encode returns a sample as JSON.
-func encode(s Sample) []byte {
-	b, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // only numbers that are not finite cannot be encoded; count leaves them out
-	}
-	return b
 }
 
 // histogram is a sum of histograms with the same buckets: cumulative counts by upper bound.

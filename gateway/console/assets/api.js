@@ -52,7 +52,7 @@ function take(s) {
 }
 
 async function send(method, path, body, signal, shown = token) {
-  const headers = { Accept: 'application/json, text/event-stream' };
+  const headers = { Accept: 'application/json' };
   if (shown) headers.Authorization = `Bearer ${shown}`;
   if (body !== undefined) headers['Content-Type'] = 'application/json';
   let response;
@@ -118,21 +118,6 @@ export async function post(path, body, signal) {
   const said = await (await guarded('POST', `../admin/${path}`, body, signal)).json();
   if (said.problems?.length) throw new Refused(said.problems.join('\n'), 422, 'settings_refused', said.problems);
   return said;
-}
-
-/** Reads a stream of events until it ends, and calls hear(name, data) for each. @throws {Refused} also where it breaks */
-export async function events(path, hear, signal) {
-  const reader = (await guarded('GET', path, undefined, signal)).body.pipeThrough(new TextDecoderStream()).getReader();
-  for (let rest = ''; ; ) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    const frames = (rest + value).split('\n\n');
-    rest = frames.pop();
-    for (const frame of frames) {
-      const [, name, data] = /^event: (.*)\ndata: (.*)$/.exec(frame) ?? [];
-      if (name) hear(name, JSON.parse(data));
-    }
-  }
 }
 
 /** Asks what the token of this tab is good for. */

@@ -53,7 +53,7 @@ const keys = [
 
 const one = (test) => document.querySelector(`[data-test="${test}"]`);
 const view = one('view');
-const live = new Live('live');
+const live = new Live();
 let unmount = () => {};
 let declined = false; // somebody was asked for the token on this page, and does not want to sign in
 
