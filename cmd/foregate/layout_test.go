@@ -30,7 +30,7 @@ var arrows = map[string][]string{
 	"gateway/console":             {"internal/uplot"},
 	"gateway/conversations":       {"cache", "internal/redis/lookup", "internal/redis/script"},
 	"gateway/receipts":            {"cache", "gateway/clientapi", "tiers/dispatch", "tiers/economy", "tiers/inflight", "tiers/openai", "tiers/plan"},
-	"gateway/demo":                {"gateway", "gateway/app", "gateway/config", "gateway/display", "gateway/stores", "loadtest/vllmsim", "tiers/risk"},
+	"gateway/demo":                {"gateway", "gateway/app", "gateway/config", "gateway/display", "gateway/stores", "loadtest/vllmsim", "tiers/dialect", "tiers/risk"},
 	"gateway/display":             {"gateway", "gateway/ledger", "tiers/risk"},
 	"gateway/identity":            {},
 	"gateway/ledger":              {"gateway/identity", "internal/redis/lookup", "internal/redis/script"},

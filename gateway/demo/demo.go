@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -42,21 +43,16 @@ type RedisAccess struct {
 }
 
 const (
-	simRoute      = "llama-3"
-	simDraftPool  = "llama-8b-a10g"
-	simTargetPool = "llama-70b-h100"
-	draftModel    = "sim/llama-3-8b"
-	targetModel   = "sim/llama-3-70b"
+	simRoute, pairRoute = "llama-3", "demo"
+
+	draftModel  = "sim/llama-3-8b"
+	targetModel = "sim/llama-3-70b"
 	// divergence gives a pair of models whose target refuses about a tenth of all drafts
 	// (docs/measurements.md#simulated-drafts).
 	divergence = 0.35
 	// draftBlocks is the KV memory of a draft backend, in blocks of 16 tokens. It is small, as on a GPU that
 	// also serves other models, so that little traffic fills it with warm prefixes.
 	draftBlocks = 720
-
-	pairRoute  = "demo"
-	pairDraft  = "draft"
-	pairTarget = "target"
 
 	// simProbeTimeout bounds how long Run waits for the engines' probes; at real speed they take 5 to 8 s.
 	simProbeTimeout = 20 * time.Second
@@ -71,12 +67,29 @@ const (
 	drainGrace = 5 * time.Second
 )
 
+// The pools for drafts and for targets.
+var (
+	simPools  = [2]string{"llama-8b-a10g", "llama-70b-h100"}
+	pairPools = [2]string{"draft", "target"}
+)
+
+// demo is a running demo.
+type demo struct {
+	Options
+	registry *prometheus.Registry // of all replicas
+	token    string               // the operator's
+	route    string               // that clients ask for
+	pools    [2]string
+	replicas []*app.App
+	cleanups []func() // called at the end, in reverse order
+}
+
 // Run starts everything, prints how to use it, and reports once a second until ctx ends. Then it stops
 // everything.
 func Run(ctx context.Context, o Options) error {
-	d := &demo{Options: o, registry: prometheus.NewRegistry(), token: rand.Text() + rand.Text(), route: simRoute, draftPool: simDraftPool}
+	d := &demo{Options: o, registry: prometheus.NewRegistry(), token: rand.Text() + rand.Text(), route: simRoute, pools: simPools}
 	if o.Pair != nil {
-		d.route, d.draftPool = pairRoute, pairDraft
+		d.route, d.pools = pairRoute, pairPools
 	}
 	defer func() {
 		for _, f := range slices.Backward(d.cleanups) {
@@ -90,68 +103,52 @@ func Run(ctx context.Context, o Options) error {
 	if err := d.printWelcome(ctx); err != nil {
 		return err
 	}
-	d.printOperation()
 	if o.Traffic {
 		sending, cancel := context.WithCancel(ctx)
-		t := newTraffic("http://"+d.Listener.Addr().String(), d.route, o.TimeScale)
-		t.start(sending)
-		d.onStop(func() { cancel(); t.wait() })
+		var all sync.WaitGroup
+		all.Go(func() { newTraffic("http://"+d.Listener.Addr().String(), d.route, o.TimeScale).run(sending) })
+		d.onStop(func() { cancel(); all.Wait() })
 	}
 	d.report(ctx)
 	return nil
 }
 
-// demo is a running demo.
-type demo struct {
-	Options
-	registry  *prometheus.Registry // of all replicas
-	token     string               // the operator's
-	route     string               // that clients ask for
-	draftPool string
-	replicas  []*app.App
-	cleanups  []func()
-}
-
 // say prints to whom it shows the gateway, who may be gone.
 func (d *demo) say(format string, args ...any) { _, _ = fmt.Fprintf(d.Stdout, format, args...) }
 
-// onStop registers f to be called at the end, in reverse order.
 func (d *demo) onStop(f func()) { d.cleanups = append(d.cleanups, f) }
 
+// start starts the replicas, before them simulated engines if there is no pair. All replicas accept from the same listener;
+// the one that stops first closes it for all. The first has an admin listener, which shows the metrics of all.
 func (d *demo) start(ctx context.Context) error {
 	d.onStop(func() { _ = d.Listener.Close() }) // no connection waits in it
-	file, err := d.engines()
+	text, err := d.engines()
+	if err != nil {
+		return err
+	}
+	file, err := config.Parse("demo.yaml", text)
 	if err != nil {
 		return err
 	}
 	d.onStop(d.stopReplicas)
 	for i := range d.Replicas {
-		if err := d.startReplica(ctx, i, file); err != nil {
+		o := app.Options{
+			File: file, Stores: d.Stores, Listener: d.Listener, Version: d.Version,
+			Logger:     zerolog.New(d.Stderr).Level(zerolog.ErrorLevel).With().Timestamp().Int("replica", i+1).Logger(), // errors show between the lines of the report
+			Registerer: prometheus.WrapRegistererWith(prometheus.Labels{"replica": fmt.Sprint(i + 1)}, d.registry),
+		}
+		if i == 0 {
+			o.Admin, o.Gatherer, o.Tokens = d.Admin, d.registry, fmt.Appendf(nil, "demo operate %s\n", d.token)
+		}
+		a, err := app.New(ctx, o)
+		if err != nil {
 			return err
 		}
+		if err := a.Start(); err != nil {
+			return err
+		}
+		d.replicas = append(d.replicas, a)
 	}
-	return nil
-}
-
-// startReplica starts one replica. All accept from the same listener; the one that stops first closes it for all. The first
-// has an admin listener, which shows the metrics of all.
-func (d *demo) startReplica(ctx context.Context, i int, file *config.File) error {
-	o := app.Options{
-		File: file, Stores: d.Stores, Listener: d.Listener, Version: d.Version,
-		Logger:     zerolog.New(d.Stderr).Level(zerolog.ErrorLevel).With().Timestamp().Int("replica", i+1).Logger(), // errors show between the lines of the report
-		Registerer: prometheus.WrapRegistererWith(prometheus.Labels{"replica": fmt.Sprint(i + 1)}, d.registry),
-	}
-	if i == 0 {
-		o.Admin, o.Gatherer, o.Tokens = d.Admin, d.registry, fmt.Appendf(nil, "demo operate %s\n", d.token)
-	}
-	a, err := app.New(ctx, o)
-	if err != nil {
-		return err
-	}
-	if err := a.Start(); err != nil {
-		return err
-	}
-	d.replicas = append(d.replicas, a)
 	return nil
 }
 
@@ -164,17 +161,12 @@ func (d *demo) stopReplicas() {
 	}
 }
 
-// engines returns the configuration of the pair, or of simulated backends that it starts.
-func (d *demo) engines() (*config.File, error) {
+// engines returns the configuration that an operator of the pair would write, or of the simulated backends, which it
+// starts.
+func (d *demo) engines() ([]byte, error) {
 	if d.Pair != nil {
-		return config.Parse("demo.yaml", d.Pair.config(d.route))
+		return d.Pair.config(), nil
 	}
-	return d.startEngines()
-}
-
-// startEngines starts the simulated backends, and makes the configuration that an operator of such a fleet
-// would write.
-func (d *demo) startEngines() (*config.File, error) {
 	small := vllmsim.Options{Model: draftModel, Profile: "a10g-8b", Divergence: divergence, BlocksOverride: draftBlocks}
 	large := vllmsim.Options{Model: targetModel, Profile: "h100-70b-tp4"}
 	var urls []string
@@ -190,15 +182,15 @@ func (d *demo) startEngines() (*config.File, error) {
 		d.onStop(func() { _ = sim.Close() }) // it has no state to lose
 		urls = append(urls, sim.URL())
 	}
-	return config.Parse("demo.yaml", fmt.Appendf(nil, `
+	return fmt.Appendf(nil, `
 listen: 127.0.0.1:0
 pools:
-  %s: {model: %s, usd_per_hour: 1.01, prefill_tokens_per_s: 2500, decode_tokens_per_s: 900, backends: [%q, %q]}
-  %s: {model: %s, usd_per_hour: 27.5, prefill_tokens_per_s: 10000, decode_tokens_per_s: 2300, backends: [%q]}
+  %[1]s: {model: %[2]s, usd_per_hour: 1.01, prefill_tokens_per_s: 2500, decode_tokens_per_s: 900, backends: [%[3]q, %[4]q]}
+  %[5]s: {model: %[6]s, usd_per_hour: 27.5, prefill_tokens_per_s: 10000, decode_tokens_per_s: 2300, backends: [%[7]q]}
 routes:
-  - {model: %s, draft: %s, target: %s, same_tokenizer: true}
-drain: {delay: 0s, grace: %s}
-`, simDraftPool, draftModel, urls[0], urls[1], simTargetPool, targetModel, urls[2], simRoute, simDraftPool, simTargetPool, drainGrace))
+  - {model: %[8]s, draft: %[1]s, target: %[5]s, same_tokenizer: true}
+drain: {delay: 0s, grace: %[9]s}
+`, simPools[0], draftModel, urls[0], urls[1], simPools[1], targetModel, urls[2], simRoute, drainGrace), nil
 }
 
 // awaitProbes waits until every replica has probed its engines, or for so long. Before that no request is drafted, and
@@ -209,23 +201,23 @@ func (d *demo) awaitProbes(ctx context.Context) {
 		limit = pairProbeTimeout
 	}
 	d.say("Starting; each replica asks its engines what they can do …\n")
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
 	began, said := time.Now(), time.Now()
-	d.await(ctx, func() bool {
+	d.await(ctx, limit, func(a *app.App) bool {
 		if time.Since(said) >= waitingLines {
 			said = time.Now()
 			d.say("… asking for %.0f s; small machines take minutes%s\n", said.Sub(began).Seconds(), d.unanswered())
 		}
-		return !slices.ContainsFunc(d.replicas, func(a *app.App) bool { return !a.EnginesKnown() })
+		return a.EnginesKnown()
 	})
 }
 
-// await waits until ok is true, or ctx ends.
-func (d *demo) await(ctx context.Context, ok func() bool) {
+// await waits until ok is true of all replicas, for at most limit, or ctx ends.
+func (d *demo) await(ctx context.Context, limit time.Duration, ok func(*app.App) bool) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for !ok() {
+	for slices.ContainsFunc(d.replicas, func(a *app.App) bool { return !ok(a) }) {
 		select {
 		case <-ctx.Done():
 			return

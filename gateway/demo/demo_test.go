@@ -37,9 +37,9 @@ func TestTwoOfFiveRequestsAreAmongTheLastThatWereNew(t *testing.T) {
 	fresh := map[string]bool{}
 	const n = 2000
 	for i := range n {
-		r, err := tr.next(i)
-		if err != nil || r.tenant == "" || !bytes.Contains(r.body, []byte(`"messages"`)) {
-			t.Fatalf("request %d: %v, %q of tenant %q", i, err, r.body, r.tenant)
+		r := tr.next(i)
+		if r.tenant == "" || !bytes.Contains(r.body, []byte(`"messages"`)) {
+			t.Fatalf("request %d: %q of tenant %q", i, r.body, r.tenant)
 		}
 		if fresh[string(r.body)] && !slices.ContainsFunc(tr.sent, func(s request) bool { return bytes.Equal(s.body, r.body) }) {
 			t.Fatalf("request %d was new too long ago: %s", i, r.body)

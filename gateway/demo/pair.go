@@ -3,7 +3,6 @@ package demo
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/foregate/foregate/gateway/display"
+	"github.com/foregate/foregate/tiers/dialect"
 )
 
 // Pair are two engines that run already; the demo starts none then.
@@ -37,12 +39,11 @@ const (
 // Find checks a pair, and finds the models that are not named. An error is one line that begins with the flag that is
 // to be changed.
 func (p Pair) Find(ctx context.Context) (Pair, error) {
-	if p.Draft.URL == "" || p.Target.URL == "" {
-		missing, given := "--draft", "--target"
-		if p.Target.URL == "" {
-			missing, given = given, missing
-		}
-		return Pair{}, fmt.Errorf("%s is missing: %s needs both URLs", missing, given)
+	switch {
+	case p.Draft.URL == "":
+		return Pair{}, errors.New("--draft is missing: --target needs both URLs")
+	case p.Target.URL == "":
+		return Pair{}, errors.New("--target is missing: --draft needs both URLs")
 	}
 	draft, err := p.Draft.find(ctx, "--draft")
 	if err != nil {
@@ -97,38 +98,53 @@ func plainURL(text string) (string, error) {
 	return u.Scheme + "://" + u.Host, nil
 }
 
-// errLoading says that an engine loads its model: llama.cpp's server answers 503 until it has.
-var errLoading = errors.New("503 Service Unavailable: it may still load its model")
-
-// models asks the engine which models it has. One that loads its model is asked again.
+// models asks the engine which models it has. One that loads its model is asked again: llama.cpp's server answers 503 until
+// it has.
 func (e Engine) models(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxLoading)
 	defer cancel()
 	for {
-		names, err := e.askModels(ctx)
-		if !errors.Is(err, errLoading) {
-			return names, err
-		}
-		select {
-		case <-ctx.Done():
+		status, body, err := e.askModels(ctx)
+		switch at := e.URL + dialect.ModelsPath; {
+		case err != nil:
 			return nil, err
-		case <-time.After(loadingPause):
+		case status == http.StatusServiceUnavailable:
+			select {
+			case <-ctx.Done():
+				return nil, fmt.Errorf("%s answers 503 Service Unavailable: it may still load its model", at)
+			case <-time.After(loadingPause):
+				continue
+			}
+		case status != http.StatusOK:
+			return nil, fmt.Errorf("%s answers %d %s", at, status, http.StatusText(status))
 		}
+		list, err := dialect.ParseModels(body)
+		if err != nil {
+			return nil, fmt.Errorf("%s%s is no list of models as OpenAI's API has it: %w", e.URL, dialect.ModelsPath, err)
+		}
+		var names []string
+		for _, m := range list {
+			if m.ID == "" || len(m.ID) > maxModelName || display.Printable(m.ID) != m.ID {
+				return nil, fmt.Errorf("%.50q is no name of a model", m.ID)
+			}
+			names = append(names, m.ID)
+		}
+		return names, nil
 	}
 }
 
-// askModels asks the engine once.
-func (e Engine) askModels(ctx context.Context) ([]string, error) {
+// askModels asks the engine once, for at most modelsTimeout.
+func (e Engine) askModels(ctx context.Context) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, modelsTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.URL+"/v1/models", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.URL+dialect.ModelsPath, nil)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	if e.KeyFile != "" {
 		key, err := os.ReadFile(e.KeyFile)
 		if err != nil {
-			return nil, err
+			return 0, nil, err
 		}
 		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(key)))
 	}
@@ -137,47 +153,15 @@ func (e Engine) askModels(ctx context.Context) ([]string, error) {
 		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err // without method and URL
 		}
-		return nil, fmt.Errorf("no engine answers at %s: %w", e.URL, err)
+		return 0, nil, fmt.Errorf("no engine answers at %s: %w", e.URL, err)
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxModelsBody))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s/v1/models: %w", e.URL, err)
-	case resp.StatusCode == http.StatusServiceUnavailable:
-		return nil, fmt.Errorf("%s/v1/models answers %w", e.URL, errLoading)
-	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("%s/v1/models answers %s", e.URL, resp.Status)
-	}
-	names, err := modelNames(body)
-	if err != nil {
-		return nil, fmt.Errorf("%s/v1/models is no list of models as OpenAI's API has it: %w", e.URL, err)
-	}
-	return names, nil
-}
-
-// modelNames reads an answer of GET /v1/models.
-func modelNames(body []byte) ([]string, error) {
-	var list struct {
-		Data []struct {
-			ID string `json:"id"`
-		} `json:"data"`
-	}
-	if err := json.Unmarshal(body, &list); err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, m := range list.Data {
-		if m.ID == "" || len(m.ID) > maxModelName || strings.ContainsFunc(m.ID, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\ufffd' }) {
-			return nil, fmt.Errorf("%.50q is no name of a model", m.ID)
-		}
-		names = append(names, m.ID)
-	}
-	return names, nil
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxModelsBody))
+	return resp.StatusCode, body, err
 }
 
 // config is the configuration that an operator of such engines would write.
-func (p Pair) config(route string) []byte {
+func (p Pair) config() []byte {
 	pool := func(name string, e Engine) string {
 		auth := ""
 		if e.KeyFile != "" {
@@ -191,5 +175,5 @@ pools:
 %s%sroutes:
   - {model: %s, draft: %s, target: %s}
 drain: {delay: 0s, grace: %s}
-`, pool(pairDraft, p.Draft), pool(pairTarget, p.Target), route, pairDraft, pairTarget, drainGrace)
+`, pool(pairPools[0], p.Draft), pool(pairPools[1], p.Target), pairRoute, pairPools[0], pairPools[1], drainGrace)
 }

@@ -49,7 +49,7 @@ func TestModelsAreFoundWhereThereIsOne(t *testing.T) {
 	if err != nil || got.Draft.URL != got.Target.URL {
 		t.Errorf("one engine with both models: %+v, %v", got, err)
 	}
-	if _, err := config.Parse("demo.yaml", got.config("demo")); err != nil {
+	if _, err := config.Parse("demo.yaml", got.config()); err != nil {
 		t.Errorf("its configuration: %v", err)
 	}
 }
@@ -121,7 +121,7 @@ func TestTheKeyOfAnEngineIsShownToIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if parsed, err := config.Parse("demo.yaml", got.config("demo")); err != nil || parsed.Pools[pairDraft].Auth.APIKeyFile != file {
+	if parsed, err := config.Parse("demo.yaml", got.config()); err != nil || parsed.Pools[pairPools[0]].Auth.APIKeyFile != file {
 		t.Errorf("%+v, %v", parsed, err)
 	}
 }

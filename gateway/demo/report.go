@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-
 	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -51,32 +49,23 @@ func (d *demo) totals() (t totals) {
 	families, _ := d.registry.Gather()
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			n := int(m.GetCounter().GetValue())
-			switch f.GetName() + "/" + label(m, "verdict") + label(m, "result") {
-			case "foregate_requests_total/":
-				if label(m, "route") == d.route {
-					t.requests += n
-				}
-			case "foregate_acceptance_total/accepted":
-				t.accepted += n
-			case "foregate_acceptance_total/rejected":
-				t.escalated += n
-			case "llm_cache_requests_total/hit", "llm_cache_requests_total/local", "llm_cache_requests_total/coalesced":
-				t.cached += n
-			case "foregate_shed_total/":
+			n, name := int(m.GetCounter().GetValue()), f.GetName()
+			if name == "foregate_shed_total" {
 				t.shed += n
+			}
+			for _, l := range m.GetLabel() {
+				switch name + "/" + l.GetName() + "=" + l.GetValue() {
+				case "foregate_requests_total/route=" + d.route:
+					t.requests += n
+				case "foregate_acceptance_total/verdict=accepted":
+					t.accepted += n
+				case "foregate_acceptance_total/verdict=rejected":
+					t.escalated += n
+				case "llm_cache_requests_total/result=hit", "llm_cache_requests_total/result=local", "llm_cache_requests_total/result=coalesced":
+					t.cached += n
+				}
 			}
 		}
 	}
 	return t
-}
-
-// label returns the value of a metric's label, "" if it has none.
-func label(m *dto.Metric, name string) string {
-	for _, l := range m.GetLabel() {
-		if l.GetName() == name {
-			return l.GetValue()
-		}
-	}
-	return ""
 }

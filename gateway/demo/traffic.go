@@ -15,14 +15,10 @@ import (
 
 // traffic sends a few varied requests a second.
 type traffic struct {
-	base   string
-	route  string
-	client *http.Client
-	pause  time.Duration
-	wg     sync.WaitGroup
-
-	mu   sync.Mutex
-	sent []request // the last maxSent
+	base  string // URL of requests
+	route string
+	pause time.Duration // between requests, on average
+	sent  []request     // the last maxSent that were new
 }
 
 // request is a request that may be repeated.
@@ -32,49 +28,42 @@ type request struct {
 }
 
 const (
-	meanPause     = 150 * time.Millisecond // between requests, on average: four new ones per second
+	meanPause     = 150 * time.Millisecond // at real speed: four new requests per second
 	maxInFlight   = 32                     // requests under way
 	answerTimeout = 2 * time.Minute        // for one answer
 	repeatedOf5   = 2                      // repeated requests, of five: about the published share
 	maxSent       = 16
 
-	documents    = 32  // each tenant reads half of them
+	documents    = 32  // each tenant reads half of them, for every other new request
 	documentSize = 600 // approximate; with a question it is of the same traffic class as a request without a document
-	readsOf2     = 1   // requests about a document, of two new ones
 )
 
 func newTraffic(base, route string, scale float64) *traffic {
-	pause := max(time.Duration(float64(meanPause)/scale), 10*time.Millisecond)
-	return &traffic{base: base, route: route, client: &http.Client{Timeout: answerTimeout}, pause: pause}
+	return &traffic{base: base, route: route, pause: max(time.Duration(float64(meanPause)/scale), 10*time.Millisecond)}
 }
 
-// start sends requests until ctx ends.
-func (t *traffic) start(ctx context.Context) {
+// run sends requests until ctx ends, and returns after the last answer.
+func (t *traffic) run(ctx context.Context) {
+	var all sync.WaitGroup
+	defer all.Wait()
 	slots := make(chan struct{}, maxInFlight)
-	t.wg.Go(func() {
-		for n := 0; ; n++ {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(t.pause/2 + rand.N(t.pause)):
-			}
-			select {
-			case slots <- struct{}{}:
-			default:
-				continue
-			}
-			t.wg.Go(func() {
-				defer func() { <-slots }()
-				t.send(ctx, n)
-			})
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(t.pause/2 + rand.N(t.pause)):
 		}
-	})
-}
-
-// wait returns when the last request has ended.
-func (t *traffic) wait() {
-	t.wg.Wait()
-	t.client.CloseIdleConnections()
+		select {
+		case slots <- struct{}{}:
+		default:
+			continue
+		}
+		r := t.next(n)
+		all.Go(func() {
+			t.send(ctx, r)
+			<-slots
+		})
+	}
 }
 
 var questions = []string{
@@ -101,41 +90,30 @@ func document(number int) string {
 }
 
 // next returns a new request, or repeats an earlier one, as people do.
-func (t *traffic) next(n int) (request, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (t *traffic) next(n int) request {
 	if len(t.sent) > 0 && rand.N(5) < repeatedOf5 {
-		return t.sent[rand.N(len(t.sent))], nil
+		return t.sent[rand.N(len(t.sent))]
 	}
 	question := fmt.Sprintf(questions[rand.N(len(questions))], n) // all differ: the same prompt gives the same draft
 	tenant := rand.N(len(tenants))
 	messages := []map[string]string{{"role": "user", "content": question}}
-	if rand.N(2) < readsOf2 {
+	if rand.N(2) == 0 {
 		number := rand.N(documents/len(tenants))*len(tenants) + tenant
 		messages = append([]map[string]string{{"role": "system", "content": document(number)}}, messages...)
 	}
-	body, err := json.Marshal(map[string]any{
-		"model": t.route, "stream": rand.N(3) > 0, "max_tokens": 64 + rand.N(192),
-		"messages": messages,
+	body, _ := json.Marshal(map[string]any{ // strings and numbers
+		"model": t.route, "stream": rand.N(3) > 0, "max_tokens": 64 + rand.N(192), "messages": messages,
 	})
-	if err != nil {
-		return request{}, err
-	}
-	r := request{tenant: tenants[tenant], body: body}
-	if len(t.sent) < maxSent {
-		t.sent = append(t.sent, r)
-	} else {
-		t.sent[n%maxSent] = r
-	}
-	return r, nil
+	r := request{tenants[tenant], body}
+	t.sent = append(t.sent, r)
+	t.sent = t.sent[max(0, len(t.sent)-maxSent):]
+	return r
 }
 
 // send sends one request. The gateway's counters record the result.
-func (t *traffic) send(ctx context.Context, n int) {
-	r, err := t.next(n)
-	if err != nil {
-		return
-	}
+func (t *traffic) send(ctx context.Context, r request) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.base+"/v1/chat/completions", bytes.NewReader(r.body))
 	if err != nil {
 		return
@@ -143,7 +121,7 @@ func (t *traffic) send(ctx context.Context, n int) {
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Priority", []string{"low", "normal", "high"}[rand.N(3)])
 	req.Header.Set("X-Tenant-Id", r.tenant)
-	resp, err := t.client.Do(req)
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return
 	}

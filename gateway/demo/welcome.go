@@ -6,38 +6,64 @@ import (
 	"strings"
 
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/app"
 )
 
 // question is a question whose draft scores high enough to be served in the warm-up.
 const question = "Why do cats purr?"
 
-// printWelcome prints the addresses and what happens next. With a pair it chooses the mode before.
-func (d *demo) printWelcome(ctx context.Context) error {
-	if d.Pair != nil {
-		return d.welcomePair(ctx)
-	}
-	d.welcomeSimulated()
-	return nil
+// modes are the modes of a pair, in the order in which they are tried: the default first, then those that let the target
+// see each draft, at last the one without a check.
+var modes = []struct{ name, meaning string }{
+	{"risk", "drafts above a cautious threshold, one in eight at first, are served and audited; later a threshold is certified"},
+	{"verify", "each draft is held until the target has found its tokens plausible"},
+	{"confidence", "drafts above a fixed threshold are served; there is no guarantee"},
 }
 
-// welcomePair chooses the mode of the pair, and prints what runs. Engines that are not known yet allow none.
-func (d *demo) welcomePair(ctx context.Context) error {
-	unknown := "its engines are not known yet"
-	drafts := &gateway.DraftView{UnavailableModes: []gateway.UnavailableView{{Name: "risk", Reason: unknown}, {Name: "verify", Reason: unknown}, {Name: "confidence", Reason: unknown}}}
-	if known := d.replicas[0].Status().Drafts; len(known) == 1 && d.replicas[0].EnginesKnown() {
-		drafts = &known[0]
+// choose returns the mode that a pair runs, the first that its engines allow, and says why they do not allow others.
+// drafts is nil if the engines are not known.
+func choose(drafts *gateway.DraftView) (mode, text string) {
+	why := func(name string) string {
+		if drafts == nil {
+			return "its engines are not known yet"
+		}
+		for _, u := range drafts.UnavailableModes {
+			if u.Name == name {
+				return u.Reason
+			}
+		}
+		return ""
 	}
-	mode, able := choose(drafts)
-	if err := d.setMode(ctx, mode); err != nil {
-		return err
+	text = "Modes that the engines allow (foregate status says what each can do):\n\n"
+	for _, m := range modes {
+		state := "works"
+		if reason := why(m.name); reason != "" {
+			state = "not available: " + reason
+		} else if mode == "" {
+			mode, state = m.name, "runs: "+m.meaning
+		}
+		text += fmt.Sprintf("  %-12s %s\n", m.name, state)
 	}
-	addr, admin := d.Listener.Addr().String(), d.admin()
-	d.say(`Foregate demo: replicas in front of your engines: %d
+	if mode == "" {
+		mode = "off"
+		text += fmt.Sprintf("  %-12s runs: no draft can be judged, so that the target answers everything\n", mode)
+	}
+	return mode, text
+}
 
-  draft      %s  %s  (%s)
-  target     %s  %s  (%s)
-
-%s
+// printWelcome prints the addresses, what happens next, and commands that change the demo, with the secrets of this run.
+// With a pair it chooses the mode before. A password in the environment is hidden from the list of processes; the token in
+// the curl line is not.
+func (d *demo) printWelcome(ctx context.Context) error {
+	head, next, stops := d.welcomeSimulated()
+	if d.Pair != nil {
+		var err error
+		if head, next, stops, err = d.welcomePair(ctx); err != nil {
+			return err
+		}
+	}
+	addr, admin := d.Listener.Addr().String(), d.replicas[0].AdminAddr().String()
+	d.say(`Foregate demo: %s
   requests   http://%s/v1/chat/completions
   console    http://%s/console/#token=%s
   metrics    http://%s/metrics
@@ -46,25 +72,68 @@ Try it:
 
   curl -sN -D - http://%s/v1/chat/completions -H 'Content-Type: application/json' -d '{"model":"%s","stream":true,"max_tokens":200,"messages":[{"role":"user","content":"%s"}]}'
 
-X-Tier says which engine answered, X-Acceptance why. To see more drafts served, without a guarantee:
+%s
+Operate it; passwords and tokens are new in each run:
+
+`, head, addr, admin, d.token, admin, addr, d.route, question, next)
+	redis := "redis-cli" // with the credentials of --redis, which may include a password
+	if at := d.Redis.Addr; at != nil {
+		redis = fmt.Sprintf("redis-cli -h %s -p %d", at.IP, at.Port)
+		d.say("  export REDISCLI_AUTH=%s FOREGATE_REDIS=%s\n", d.Redis.Password, d.redisURL())
+	}
+	d.say(`  %s HSET foregate:settings speculation.mode@%s off    # in force within a second; HDEL takes it back
+  bin/foregate settings set --because 'a try' shed.low=0.7    # the same, checked first and with a history
+  curl -X POST -H 'Authorization: Bearer %s' 'http://%s/admin/drain?backend=%s&for=1m'
+  bin/foregate status --admin http://%s
+
+Ctrl-C stops %s.
+
+`, redis, d.route, d.token, admin, d.replicas[0].Pool(d.pools[0]).Snapshot()[0].ID, admin, stops)
+	return nil
+}
+
+// redisURL is the URL of the embedded Redis for local programs.
+func (d *demo) redisURL() string {
+	return fmt.Sprintf("redis://:%s@%s/0", d.Redis.Password, d.Redis.Addr)
+}
+
+// welcomeSimulated says what is simulated, what happens next, and what is stopped at the end.
+func (d *demo) welcomeSimulated() (head, next, stops string) {
+	head = fmt.Sprintf("%d replicas, draft pool 2 x a10g-8b, target pool 1 x h100-70b-tp4 (simulated, %gx speed)\n", d.Replicas, d.TimeScale)
+	return head, fmt.Sprintf(`The models are simulated and answer with random words. Of all drafts of this traffic the target would refuse about 9 in 100.
+The route is in its warm-up: drafts above a cautious threshold (an eighth of them at first, then the best third) are served,
+marked phase=warmup, and audited. The target answers the others. Usually a threshold is certified within five minutes. From then
+on a guarantee holds: of the drafts that are served, the target would refuse at most 10 in 100. The lines below show the
+progress, and so does
+
+  bin/foregate risk show --admin http://%s
+`, d.replicas[0].AdminAddr()), "everything"
+}
+
+// welcomePair chooses the mode of the pair, and says what runs. Engines that are not known yet allow none.
+func (d *demo) welcomePair(ctx context.Context) (head, next, stops string, err error) {
+	var drafts *gateway.DraftView
+	if known := d.replicas[0].Status().Drafts; len(known) == 1 && d.replicas[0].EnginesKnown() {
+		drafts = &known[0]
+	}
+	mode, able := choose(drafts)
+	if err := d.setMode(ctx, mode); err != nil {
+		return "", "", "", err
+	}
+	head = fmt.Sprintf("replicas in front of your engines: %d\n\n  draft      %s  %s  (%s)\n  target     %s  %s  (%s)\n\n%s", d.Replicas,
+		d.Pair.Draft.URL, d.Pair.Draft.Model, d.kind(0), d.Pair.Target.URL, d.Pair.Target.Model, d.kind(1), able)
+	redis := ""
+	if d.Redis.Addr != nil {
+		redis = " --redis " + d.redisURL()
+	}
+	return head, fmt.Sprintf(`X-Tier says which engine answered, X-Acceptance why. To see more drafts served, without a guarantee:
 
   bin/foregate settings set%s --because 'more drafts' speculation.mode@%s=confidence speculation.threshold_nats@%s=-0.5
 
 Dollars are made up: the draft costs $%g an hour and the target $%g
 (--draft-usd-per-hour, --target-usd-per-hour). economy.guard is off, so that drafts are made even where they do not pay.
 A line appears below when something happens.
-
-`, d.Replicas, d.Pair.Draft.URL, d.Pair.Draft.Model, d.kind(pairDraft), d.Pair.Target.URL, d.Pair.Target.Model, d.kind(pairTarget),
-		able, addr, admin, d.token, admin, addr, d.route, question, d.redisFlag(), d.route, d.route, d.Pair.Draft.USDPerHour, d.Pair.Target.USDPerHour)
-	return nil
-}
-
-// redisFlag is the flag of commands that change settings in the embedded Redis; "" if Redis is elsewhere.
-func (d *demo) redisFlag() string {
-	if d.Redis.Addr == nil {
-		return ""
-	}
-	return fmt.Sprintf(" --redis redis://:%s@%s/0", d.Redis.Password, d.Redis.Addr)
+`, redis, d.route, d.route, d.Pair.Draft.USDPerHour, d.Pair.Target.USDPerHour), "the gateway; your engines go on running", nil
 }
 
 // setMode makes a mode the route's, and waits until each replica has it.
@@ -75,20 +144,16 @@ func (d *demo) setMode(ctx context.Context, mode string) error {
 	if err != nil {
 		return fmt.Errorf("the mode cannot be set: %w", err)
 	}
-	d.await(ctx, func() bool {
-		for _, a := range d.replicas {
-			if drafts := a.Status().Drafts; len(drafts) != 1 || drafts[0].Mode != mode {
-				return false
-			}
-		}
-		return true
+	d.await(ctx, modeTimeout, func(a *app.App) bool {
+		drafts := a.Status().Drafts
+		return len(drafts) == 1 && drafts[0].Mode == mode
 	})
 	return nil
 }
 
 // kind is the kind of engine of a pool, as the gateway has found it.
-func (d *demo) kind(pool string) string {
-	for _, b := range d.replicas[0].Pool(pool).Snapshot() {
+func (d *demo) kind(pool int) string {
+	for _, b := range d.replicas[0].Pool(d.pools[pool]).Snapshot() {
 		if b.Engine != "" {
 			return string(b.Engine)
 		}
@@ -108,51 +173,4 @@ func (d *demo) unanswered() string {
 		return ""
 	}
 	return " (" + strings.Join(all, "; ") + ")"
-}
-
-// welcomeSimulated prints the welcome of the simulated pools.
-func (d *demo) welcomeSimulated() {
-	addr, admin := d.Listener.Addr().String(), d.admin()
-	d.say(`Foregate demo: %d replicas, draft pool 2 x a10g-8b, target pool 1 x h100-70b-tp4 (simulated, %gx speed)
-
-  requests   http://%s/v1/chat/completions
-  console    http://%s/console/#token=%s
-  metrics    http://%s/metrics
-
-Try it:
-
-  curl -sN http://%s/v1/chat/completions -H 'Content-Type: application/json' -d '{"model":"%s","stream":true,"messages":[{"role":"user","content":"%s"}]}'
-
-The models are simulated and answer with random words. Of all drafts of this traffic the target would refuse about 9 in 100.
-The route is in its warm-up: drafts above a cautious threshold (an eighth of them at first, then the best third) are served,
-marked phase=warmup, and audited. The target answers the others. Usually a threshold is certified within five minutes. From then
-on a guarantee holds: of the drafts that are served, the target would refuse at most 10 in 100. The lines below show the
-progress, and so does
-
-  bin/foregate risk show --admin http://%s
-
-`, d.Replicas, d.TimeScale, addr, admin, d.token, admin, addr, d.route, question, admin)
-}
-
-// admin is the address of the admin listener.
-func (d *demo) admin() string { return d.replicas[0].AdminAddr().String() }
-
-// printOperation prints commands that change the demo, with the secrets of this run. A password in the
-// environment is hidden from the list of processes; the token in the curl line is not.
-func (d *demo) printOperation() {
-	d.say("Operate it; passwords and tokens are new in each run:\n\n")
-	redis := "redis-cli" // with the credentials of --redis, which may include a password
-	if at := d.Redis.Addr; at != nil {
-		redis = fmt.Sprintf("redis-cli -h %s -p %d", at.IP, at.Port)
-		d.say("  export REDISCLI_AUTH=%s FOREGATE_REDIS=redis://:%s@%s/0\n", d.Redis.Password, d.Redis.Password, at)
-	}
-	d.say("  %s HSET foregate:settings speculation.mode@%s off    # in force within a second; HDEL takes it back\n", redis, d.route)
-	d.say("  bin/foregate settings set --because 'a try' shed.low=0.7    # the same, checked first and with a history\n")
-	d.say("  curl -X POST -H 'Authorization: Bearer %s' 'http://%s/admin/drain?backend=%s&for=1m'\n", d.token, d.admin(), d.replicas[0].Pool(d.draftPool).Snapshot()[0].ID)
-	d.say("  bin/foregate status --admin http://%s\n", d.admin())
-	stops := "everything"
-	if d.Pair != nil {
-		stops = "the gateway; your engines go on running"
-	}
-	d.say("\nCtrl-C stops %s.\n\n", stops)
 }
