@@ -58,13 +58,10 @@ type App struct {
 	Options
 	began     time.Time
 	routing   atomic.Pointer[routing]
-	reloading sync.Mutex               // one replacement of routing at a time; guards the next two, and poolRun
-	retired   []*servedPool            // that routing no longer has, with their last requests
-	poolsRun  bool                     // pools are started when they are made
-	changes   atomic.Pointer[[]string] // of the last reload that changed something; nil: none did
-	restart   atomic.Pointer[[]string] // fields whose new values wait for a restart
+	reloading sync.Mutex                // one replacement of routing at a time; guards the next two, and servedPool.end
+	retired   map[*servedPool]time.Time // that routing no longer has, with their last requests, and since when
+	poolsRun  bool                      // pools are started when they are made
 	files     *files.Watcher
-	warnings  atomic.Pointer[[]string] // about gaps in the configuration, or settings that have no effect
 	Settings  *settings.Watcher
 	Breakers  *breaker.Set
 	Fleet     *fleet.Fleet
@@ -94,7 +91,7 @@ type App struct {
 // New makes a replica. It reads the files that the configuration names, and the live settings once, so that
 // the first request follows them. Errors come from the configuration or from such a file.
 func New(ctx context.Context, o Options) (*App, error) {
-	a := &App{Options: o, began: time.Now()}
+	a := &App{Options: o, began: time.Now(), retired: map[*servedPool]time.Time{}}
 	a.routing.Store(&routing{file: o.File})
 	for _, step := range []func() error{ // each needs some of those above
 		a.makeFiles,

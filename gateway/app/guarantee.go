@@ -5,7 +5,6 @@ import (
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/tiers/economy"
-	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/refit"
 	"github.com/foregate/foregate/tiers/risk"
@@ -23,22 +22,21 @@ func (a *App) economics(k risk.Key) risk.Economics {
 	return w.Economics(p, &c)
 }
 
-// Guarantees returns the guarantee of each traffic class.
-func (a *App) Guarantees(ctx context.Context) ([]risk.Summary, error) {
+// Summaries returns the guarantee of each traffic class.
+func (a *App) Summaries(ctx context.Context) ([]risk.Summary, error) {
 	return a.evidence.Summaries(ctx)
 }
 
-// evidenceShown is what audits have shown, with the candidates for the scores.
-type evidenceShown struct {
-	*evidence.Store
-	app *App
+// Frontiers returns what other bounds would give.
+func (a *App) Frontiers(ctx context.Context) (risk.Frontiers, error) {
+	return a.evidence.Frontiers(ctx)
 }
 
 // Refits returns the candidates for the scores of all routes.
-func (e evidenceShown) Refits() []gateway.RefitView {
+func (a *App) Refits() []gateway.RefitView {
 	var views []gateway.RefitView
-	for _, route := range e.app.routes() {
-		if p := e.app.refits.Progress(route); p.Candidate.Version != 0 {
+	for _, route := range a.routes() {
+		if p := a.refits.Progress(route); p.Candidate.Version != 0 {
 			views = append(views, gateway.RefitView{Route: route, Version: p.Candidate.Version, Audits: p.Audits})
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/fleet"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/probe"
@@ -66,7 +67,7 @@ func (a *App) makeSettings(ctx context.Context) error {
 func (a *App) makeBreakers() error {
 	a.Breakers = breaker.New(breaker.Options{
 		Config:   func() breaker.Config { return a.global().Breaker },
-		Classify: Outcome, Probe: a.probe, Logger: a.Logger, Registerer: a.Registerer,
+		Classify: outcome, Probe: a.probe, Logger: a.Logger, Registerer: a.Registerer,
 		Mine: func(pool, name string) bool { return a.Fleet.Mine(pool, name) }, Wake: func() { a.Fleet.Wake() },
 		Replica: crand.Text(), World: world.System{}, Draw: rand.Float64,
 	})
@@ -77,6 +78,29 @@ func (a *App) makeBreakers() error {
 func (a *App) makeQueues() error {
 	a.queues = admission.NewQueues(slices.Collect(maps.Keys(a.File.Pools)), a.Registerer)
 	return nil
+}
+
+// makeFleet makes the fleet, through which pools share state with other replicas. It is made before the pools, because
+// they need it.
+func (a *App) makeFleet() (err error) {
+	o := fleet.Options{
+		Redis: a.Stores.Control, Expect: a.File.Redis.Replicas, Logger: a.Logger, Registerer: a.Registerer,
+		// A reading takes up to one tick of its sender and one of its receiver, and must arrive before it is
+		// overdue (pool.Overdue).
+		Interval: func() time.Duration { return a.global().ScrapeInterval / 2 },
+		Topics: []fleet.Topic{
+			{
+				Name: probe.Topic, Tell: func() map[string]string { return a.prober.Tell() },
+				Take: func(pool, text string, age time.Duration) { a.prober.Take(pool, text, age) },
+			},
+			{Name: breaker.Topic, Tell: a.Breakers.Tell, Take: a.Breakers.Take, Keep: time.Minute},
+			{Name: settings.Topic, Tell: a.Settings.Tell, Take: a.Settings.Take},
+		},
+		Hashes: []fleet.Hash{{Key: cache.KeyEpochs, Read: func(hash map[string]string, err error, at time.Time) { a.Cache.ReadEpochs(hash, err, at) }}},
+		Lost:   []func(){func() { a.Ledger.Lost() }, func() { a.evidence.Lost() }}, // prober, cache, ledger and evidence are made after the fleet
+	}
+	a.Fleet, err = fleet.New(o)
+	return err
 }
 
 // makePools makes the pools of backends. They watch their backends while the replica runs.
@@ -212,7 +236,7 @@ func (a *App) makeIdentity() (err error) {
 	if a.identity, err = resolver(a.File, a.files); err != nil {
 		return err
 	}
-	a.warn(warnings(a.File, a.identity.Tenants()))
+	a.setWarnings(a.routing.Load(), &routing{})
 	return nil
 }
 
@@ -245,7 +269,7 @@ func (a *App) makeGateway() (err error) {
 		Version: a.Version, Listen: f.Listen, Listener: a.Listener, TLS: a.listeners.public, Admin: a.Admin, AdminTLS: a.listeners.admin,
 		Cascade: a.cascade, Identity: a.identity, Settings: a.Settings, Ledger: a.Ledger,
 		Cache: a.Cache, Generations: a.Generations, Conversations: a.Conversations, Salt: a.salt, Forward: f.Passthrough,
-		Replica: a, Fleet: backendAdmin{a}, Risk: evidenceShown{a.evidence, a}, Operators: a.operators, Gatherer: a.Gatherer,
+		Replica: a, Fleet: a, Risk: a, Operators: a.operators, Gatherer: a.Gatherer,
 		Limits: a.clientLimits(), Scan: openai.Limits{Allow: func(route string) []string { return a.routing.Load().routes[route].AllowFields }},
 		Drain:  gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
 		Logger: a.Logger, Registerer: a.Registerer,

@@ -2,11 +2,11 @@ package app
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/foregate/foregate/breaker"
-	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/internal/beat"
 	"github.com/foregate/foregate/tiers/pool"
 )
@@ -19,19 +19,11 @@ const (
 	maxRetired = time.Hour
 )
 
-// servedPool is a pool, how it was configured, and its run.
+// servedPool is a pool, from the configuration that makes it until its last request has ended.
 type servedPool struct {
 	*pool.Pool
-	def config.Pool
-	run *poolRun // the same in each configuration that keeps the pool
-}
-
-// poolRun is the run of a pool: from the configuration that makes it until its last request has ended. App.reloading
-// guards it.
-type poolRun struct {
-	end     func()    // ends the watching of its backends, and waits; nil: it does not run
-	unwatch func()    // ends the watching of the files of its credentials
-	retired time.Time // when a configuration without it came into force
+	unwatch func() // ends the watching of the files of its credentials
+	end     func() // ends the watching of its backends, and waits; nil: it does not run. App.reloading guards it
 }
 
 // runPools runs the pools of the configuration until ctx ends. Those of a reload are started by it.
@@ -58,38 +50,38 @@ func (a *App) setPoolsRun(on bool) {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
 	a.poolsRun = on
-	all := slices.Clone(a.retired)
-	for _, p := range a.routing.Load().pools {
-		all = append(all, p)
-	}
-	for _, p := range all {
+	for _, p := range slices.AppendSeq(slices.Collect(maps.Keys(a.retired)), maps.Values(a.routing.Load().pools)) {
 		if on {
 			a.startPool(p)
-		} else if p.run.end != nil {
-			p.run.end()
-			p.run.end = nil
+		} else {
+			p.stop()
 		}
 	}
 }
 
 // startPool starts a pool, if the replica runs and the pool does not.
 func (a *App) startPool(p *servedPool) {
-	if !a.poolsRun || p.run.end != nil {
+	if !a.poolsRun || p.end != nil {
 		return
 	}
 	c := &component{name: "pool " + p.Name(), run: p.Run}
 	a.start(c)
-	p.run.end = c.end
+	p.end = c.end
+}
+
+// stop ends the watching of the backends, if it runs.
+func (p *servedPool) stop() {
+	if p.end != nil {
+		p.end()
+		p.end = nil
+	}
 }
 
 // endPool ends a pool that r does not have, and drops what is known of its backends, except of those that a pool with its
 // name has in r.
 func (a *App) endPool(r *routing, p *servedPool) {
-	if p.run.end != nil {
-		p.run.end()
-		p.run.end = nil
-	}
-	p.run.unwatch()
+	p.stop()
+	p.unwatch()
 	var ids []string
 	if now := r.pool(p.Name()); now != nil {
 		ids = backendIDs(now)
@@ -103,17 +95,14 @@ func (a *App) endRetired(now time.Time) {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
 	r := a.routing.Load()
-	before := len(a.retired)
-	a.retired = slices.DeleteFunc(a.retired, func(p *servedPool) bool {
-		age := now.Sub(p.run.retired)
-		if age < minRetired || age < maxRetired && !isIdle(p.Pool) {
-			return false
+	for p, since := range a.retired {
+		age := now.Sub(since)
+		if age < minRetired || age < maxRetired && slices.ContainsFunc(p.Snapshot(), func(b pool.Backend) bool { return b.InFlight > 0 }) {
+			continue
 		}
 		a.endPool(r, p)
+		delete(a.retired, p)
 		a.Logger.Info().Str("pool", p.Name()).Msg("a pool that the configuration no longer has was ended")
-		return true
-	})
-	if len(a.retired) < before {
 		a.queues.SetPools(a.queueNames(r))
 	}
 }
@@ -121,7 +110,7 @@ func (a *App) endRetired(now time.Time) {
 // queueNames returns the pools that requests may wait for: those of r, and those that serve their last requests.
 func (a *App) queueNames(r *routing) []string {
 	names := r.poolNames()
-	for _, p := range a.retired {
+	for p := range a.retired {
 		names = append(names, p.Name())
 	}
 	return names
@@ -141,11 +130,6 @@ func (a *App) tellBreakers(was map[breaker.Key]uint64) map[breaker.Key]uint64 {
 		a.Breakers.Retain(name, backendIDs(p.Pool))
 	}
 	return lives
-}
-
-// isIdle reports whether a pool has no request of this replica.
-func isIdle(p *pool.Pool) bool {
-	return !slices.ContainsFunc(p.Snapshot(), func(b pool.Backend) bool { return b.InFlight > 0 })
 }
 
 // backendIDs returns the ids of a pool's backends.

@@ -49,7 +49,7 @@ func TestRequestsGoByTheFittedScoreInForceUnlessRefitsAreOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = a.Settings.Poll(t.Context())
-	if cfg := a.tiersConfig("chat"); cfg.Risk.ScoreVersion != 0 || cfg.Accept.ScoreMap != nil || a.refitRoute("chat").Auto || len(evidenceShown{app: a}.Refits()) != 0 {
+	if cfg := a.tiersConfig("chat"); cfg.Risk.ScoreVersion != 0 || cfg.Accept.ScoreMap != nil || a.refitRoute("chat").Auto || len(a.Refits()) != 0 {
 		t.Error("refits are off")
 	}
 }

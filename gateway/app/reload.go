@@ -3,13 +3,9 @@ package app
 import (
 	"context"
 	"fmt"
-	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
@@ -27,8 +23,8 @@ const (
 
 // watchConfig has the configuration file read again when it changes.
 func (a *App) watchConfig() error {
-	a.restart.Store(&[]string{})
-	a.registerReloads()
+	a.registerGauge("foregate_config_restart_required", "Number of top-level fields of the configuration file whose new values are in force only after a restart.",
+		func() float64 { return float64(len(a.routing.Load().restart)) })
 	if a.Path == "" {
 		return nil
 	}
@@ -38,38 +34,37 @@ func (a *App) watchConfig() error {
 	})
 }
 
-// registerReloads registers the metric of what waits for a restart.
-func (a *App) registerReloads() {
-	if a.Registerer == nil {
-		return
+// readConfig returns what becomes of the configuration in force with the content of a file. Files that it names must be
+// such that a restart would take them.
+func (a *App) readConfig(data []byte) (config.Reloaded, error) {
+	next, err := config.Parse(configSetting, data)
+	if err != nil {
+		return config.Reloaded{}, err
 	}
-	a.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "foregate_config_restart_required",
-		Help: "Number of top-level fields of the configuration file whose new values are in force only after a restart.",
-	}, func() float64 { return float64(len(*a.restart.Load())) }))
+	if _, err := Check(next); err != nil {
+		return config.Reloaded{}, err
+	}
+	return config.Reload(a.file(), next), nil
 }
 
 // applyConfig puts a configuration file into force, as far as a running replica can, or changes nothing.
 func (a *App) applyConfig(data []byte) error {
-	next, err := config.Parse(configSetting, data)
+	r, err := a.readConfig(data)
 	if err != nil {
 		return err
 	}
-	if _, err := Check(next); err != nil { // files that it names, which a restart would refuse
-		return err
-	}
-	r := config.Reload(a.file(), next)
 	if len(r.Changes) > 0 {
 		if err := a.replaceRouting(r.File); err != nil {
 			return err
 		}
-		a.changes.Store(&r.Changes)
 		a.Logger.Info().Strs("changes", r.Changes[:min(len(r.Changes), maxLoggedChanges)]).Int("count", len(r.Changes)).Msg("the configuration file was read again; its changes are in force")
 	}
-	if before := *a.restart.Load(); len(r.Restart) > 0 && !slices.Equal(before, r.Restart) {
+	now := *a.routing.Load()
+	if len(r.Restart) > 0 && !slices.Equal(now.restart, r.Restart) {
 		a.Logger.Warn().Strs("fields", r.Restart).Msg("these fields of the configuration file differ, and keep their old values until this replica starts again")
 	}
-	a.restart.Store(&r.Restart)
+	now.restart = r.Restart
+	a.routing.Store(&now)
 	return nil
 }
 
@@ -87,13 +82,13 @@ func (a *App) replaceRouting(f *config.File) error {
 		return err
 	}
 	a.setRights(f)
-	return a.putInForce(next)
+	return a.putInForce(next, was)
 }
 
 // abandon ends the pools of next that was does not have. No request has seen them.
 func (a *App) abandon(next, was *routing) {
 	for name, p := range next.pools {
-		if was.pool(name) != p.Pool {
+		if was.pools[name] != p {
 			a.endPool(was, p)
 		}
 	}
@@ -106,12 +101,12 @@ func (a *App) begin(next, was *routing) error {
 	a.queues.SetPools(append(a.queueNames(was), next.poolNames()...))
 	var awaited []string
 	for _, name := range next.poolNames() {
-		old, p := was.pool(name), next.pools[name]
-		if old == p.Pool {
+		old, p := was.pools[name], next.pools[name]
+		if old == p {
 			continue
 		}
 		if old != nil {
-			p.TakeDrains(old)
+			p.TakeDrains(old.Pool)
 		}
 		a.startPool(p)
 		if a.poolsRun && next.replaces(was, name) {
@@ -131,55 +126,50 @@ func (a *App) begin(next, was *routing) error {
 
 // putInForce swaps the pointer to the set of pools and routes, and tells those who keep state by pool or route. It fails
 // only for names that a valid file cannot have. The old pools serve their last requests.
-func (a *App) putInForce(next *routing) error {
+func (a *App) putInForce(next, was *routing) error {
 	if err := a.Fleet.SetPools(next.fleetPools()); err != nil {
 		return err
 	}
-	for _, name := range next.poolNames() {
-		if err := next.pools[name].update(); err != nil {
+	for name, p := range next.pools {
+		if err := p.update(next.file.Pools[name]); err != nil {
 			return err
 		}
 	}
-	was := a.routing.Swap(next)
+	a.setWarnings(next, was)
+	a.routing.Store(next)
 	for name, p := range was.pools {
-		if next.pool(name) != p.Pool {
+		if next.pools[name] != p {
 			p.Retire()
-			p.run.retired = time.Now()
-			a.retired = append(a.retired, p)
+			a.retired[p] = time.Now()
 		}
 	}
 	a.Settings.SetRoutes(a.routes())
 	if err := a.cascade.SetRoutes(a.tierRoutes(next)); err != nil {
 		return err
 	}
-	a.warn(warnings(next.file, a.identity.Tenants()))
 	return a.prober.SetPools(a.probedPools(next))
 }
 
-// warn logs and keeps warnings about the configuration. A warning that is known already is not logged again.
-func (a *App) warn(all []string) {
-	var known []string
-	if last := a.warnings.Load(); last != nil {
-		known = *last
-	}
-	for _, w := range all {
-		if !slices.Contains(known, w) {
+// setWarnings notes the warnings about the configuration of next, and logs those that are not known of was.
+func (a *App) setWarnings(next, was *routing) {
+	next.restart, next.warnings = was.restart, warnings(next.file, a.identity.Tenants())
+	for _, w := range next.warnings {
+		if !slices.Contains(was.warnings, w) {
 			a.Logger.Warn().Msg(w)
 		}
 	}
-	a.warnings.Store(&all)
 }
 
 // allWarnings returns the warnings about the configuration in force, about what waits for a restart, about backends that
 // cannot be found, and about certificates that expire soon.
 func (a *App) allWarnings() []string {
-	out := slices.Clone(*a.warnings.Load())
-	if waits := *a.restart.Load(); len(waits) > 0 {
-		out = append(out, fmt.Sprintf("the configuration file has other values for %s; restart this replica to put them into force", strings.Join(waits, ", ")))
+	r := a.routing.Load()
+	out := slices.Clone(r.warnings)
+	if len(r.restart) > 0 {
+		out = append(out, fmt.Sprintf("the configuration file has other values for %s; restart this replica to put them into force", strings.Join(r.restart, ", ")))
 	}
-	pools := a.routing.Load().pools
-	for _, name := range slices.Sorted(maps.Keys(pools)) {
-		if problem := pools[name].DiscoveryProblem(); problem != "" {
+	for _, name := range r.poolNames() {
+		if problem := r.pools[name].DiscoveryProblem(); problem != "" {
 			out = append(out, fmt.Sprintf("pools.%s.discover fails: %s", name, problem))
 		}
 	}
@@ -192,11 +182,20 @@ func (a *App) Reload(ctx context.Context, dryRun bool) (gateway.ReloadResult, er
 	if a.Path == "" {
 		return gateway.ReloadResult{}, gateway.ErrNoConfigFile
 	}
+	result := gateway.ReloadResult{DryRun: dryRun, Changes: []string{}, Restart: []string{}, Problems: []string{}}
 	if dryRun {
-		return a.tryReload()
+		data, _, err := files.Read(a.Path, config.MaxFile)
+		var r config.Reloaded
+		if err == nil {
+			r, err = a.readConfig(data)
+		}
+		if err != nil {
+			result.Problems = problemLines(configSetting, err.Error())
+		}
+		result.Changes, result.Restart = append(result.Changes, r.Changes...), append(result.Restart, r.Restart...)
+		return result, nil
 	}
-	before := a.changes.Load()
-	counted := map[string]int{}
+	before, counted := a.file(), map[string]int{}
 	for _, s := range a.files.States() {
 		counted[s.Setting] = s.Changes
 	}
@@ -204,10 +203,8 @@ func (a *App) Reload(ctx context.Context, dryRun bool) (gateway.ReloadResult, er
 	if err != nil {
 		return gateway.ReloadResult{}, err
 	}
-	result := gateway.ReloadResult{Changes: []string{}, Restart: *a.restart.Load(), Problems: []string{}}
-	if after := a.changes.Load(); after != before {
-		result.Changes = append(result.Changes, *after...)
-	}
+	result.Changes = append(result.Changes, config.Reload(before, a.file()).Changes...)
+	result.Restart = append(result.Restart, a.routing.Load().restart...)
 	for _, s := range states {
 		if s.Setting != configSetting && s.Changes != counted[s.Setting] {
 			result.Changes = append(result.Changes, s.Setting+": changed")
@@ -219,49 +216,23 @@ func (a *App) Reload(ctx context.Context, dryRun bool) (gateway.ReloadResult, er
 	return result, nil
 }
 
-// reloadOnSignals reloads whenever a signal arrives, until ctx ends.
+// reloadOnSignals reloads whenever a signal arrives, until ctx ends, and logs the results.
 func (a *App) reloadOnSignals(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case s := <-a.Hangups:
-			a.reloadOn(ctx, s)
+			within, cancel := context.WithTimeout(ctx, gateway.ReloadTimeout)
+			result, err := a.Reload(within, false)
+			cancel()
+			log := a.Logger.Info()
+			if err != nil || len(result.Problems) > 0 {
+				log = a.Logger.Warn().Err(err).Strs("problems", result.Problems[:min(len(result.Problems), maxLoggedChanges)])
+			}
+			log.Stringer("signal", s).Strs("changes", result.Changes[:min(len(result.Changes), maxLoggedChanges)]).Int("count", len(result.Changes)).Strs("restart", result.Restart).Msg("files were read again because of a signal")
 		}
 	}
-}
-
-// reloadOn reloads because of a signal, and logs the result.
-func (a *App) reloadOn(ctx context.Context, s os.Signal) {
-	ctx, cancel := context.WithTimeout(ctx, gateway.ReloadTimeout)
-	defer cancel()
-	result, err := a.Reload(ctx, false)
-	log := a.Logger.Info()
-	if err != nil || len(result.Problems) > 0 {
-		log = a.Logger.Warn().Err(err).Strs("problems", result.Problems[:min(len(result.Problems), maxLoggedChanges)])
-	}
-	log.Stringer("signal", s).Strs("changes", result.Changes[:min(len(result.Changes), maxLoggedChanges)]).Int("count", len(result.Changes)).Strs("restart", result.Restart).Msg("files were read again because of a signal")
-}
-
-// tryReload reports what the configuration file would change, and changes nothing.
-func (a *App) tryReload() (gateway.ReloadResult, error) {
-	result := gateway.ReloadResult{DryRun: true, Changes: []string{}, Restart: []string{}, Problems: []string{}}
-	data, _, err := files.Read(a.Path, config.MaxFile)
-	if err != nil {
-		result.Problems = problemLines(configSetting, err.Error())
-		return result, nil
-	}
-	next, err := config.Parse(configSetting, data)
-	if err == nil {
-		_, err = Check(next)
-	}
-	if err != nil {
-		result.Problems = problemLines(configSetting, err.Error())
-		return result, nil
-	}
-	r := config.Reload(a.file(), next)
-	result.Changes, result.Restart = append(result.Changes, r.Changes...), append(result.Restart, r.Restart...)
-	return result, nil
 }
 
 // problemLines splits an error into lines that begin with the setting.

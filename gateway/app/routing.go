@@ -20,6 +20,9 @@ type routing struct {
 	file   *config.File
 	routes map[string]config.Route // by model
 	pools  map[string]*servedPool  // by name
+
+	warnings []string // about gaps in the file, or settings that have no effect
+	restart  []string // fields whose new values wait for a restart
 }
 
 // file returns the configuration in force.
@@ -56,8 +59,8 @@ func (a *App) newRouting(f *config.File, was *routing) (*routing, error) {
 		file: f, routes: make(map[string]config.Route, len(f.Routes)), pools: make(map[string]*servedPool, len(f.Pools)),
 	}
 	for name, def := range f.Pools {
-		if old := was.pools[name]; old != nil && samePool(old.def, def) {
-			r.pools[name] = &servedPool{old.Pool, def, old.run}
+		if old := was.pools[name]; old != nil && samePool(was.file.Pools[name], def) {
+			r.pools[name] = old
 			continue
 		}
 		p, err := a.newPool(name, def)
@@ -104,12 +107,12 @@ func (r *routing) succeeds(before, now [][]string, name string) bool {
 }
 
 // update gives a running pool what is new in its definition.
-func (p *servedPool) update() error {
-	p.SetPrice(p.def.USDPerHour)
-	if p.def.Discover != "" {
+func (p *servedPool) update(def config.Pool) error {
+	p.SetPrice(def.USDPerHour)
+	if def.Discover != "" {
 		return nil
 	}
-	return p.SetBackends(p.def.Backends)
+	return p.SetBackends(def.Backends)
 }
 
 // newPool makes a pool. It watches its backends when it runs.
@@ -118,7 +121,7 @@ func (a *App) newPool(name string, def config.Pool) (*servedPool, error) {
 	if err != nil {
 		return nil, err
 	}
-	served := &servedPool{def: def, run: &poolRun{unwatch: unwatch}}
+	served := &servedPool{unwatch: unwatch}
 	o := pool.Options{
 		Credentials: own, HTTPS: def.TLS.On,
 		Name: name, Model: def.Model, Backends: def.Backends, Discover: def.Discover, USDPerHour: def.USDPerHour,

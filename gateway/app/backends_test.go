@@ -25,14 +25,14 @@ func TestAProbeSaysWhatAFailureMeans(t *testing.T) {
 			}
 		}))
 		a, id := probing(t, srv.URL)
-		if got := Outcome(a.probe(t.Context(), "only", id)); got != want {
+		if got := outcome(a.probe(t.Context(), "only", id)); got != want {
 			t.Errorf("status %d is a %v, want %v", code, got, want)
 		}
 		srv.Close()
-		if got := Outcome(a.probe(t.Context(), "only", id)); got != breaker.Unreachable {
+		if got := outcome(a.probe(t.Context(), "only", id)); got != breaker.Unreachable {
 			t.Errorf("a closed port is a %v", got)
 		}
-		if got := Outcome(a.probe(t.Context(), "only", "nobody")); got == breaker.Success {
+		if got := outcome(a.probe(t.Context(), "only", "nobody")); got == breaker.Success {
 			t.Error("who is not there is well")
 		}
 	}
