@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/foregate/foregate/tiers/risk"
@@ -120,7 +119,7 @@ func (b *Store) Audits(ctx context.Context, route string) (all []risk.LogEntry, 
 	var last risk.ID
 	for more := true; more && len(all) < 2*maxEntries; {
 		call, cancel := b.detached(ctx)
-		a, err := b.one(call, ask{Route: route, From: last})
+		a, err := b.log.exchange(call, ask{Route: route, From: last})
 		cancel()
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return nil, b.failed(err)
@@ -146,67 +145,43 @@ func (b *Store) Audits(ctx context.Context, route string) (all []risk.LogEntry, 
 	return all, nil
 }
 
-// drafted counts the drafts of warm-ups that are not in the log yet.
-type drafted struct {
-	mu     sync.Mutex
-	counts map[risk.Key]draftCount // at most risk.MaxKinds
-	since  time.Time               // how long one of them has waited, or longer; zero: none waits
-}
-
-// draftCount is the number of drafts, and how many of them were served.
+// draftCount is the number of drafts of a warm-up, and how many of them were served.
 type draftCount struct{ made, served int }
 
 // MaxUnsynced is how long Redis may be without the counts of warm-ups. After that the warm-ups serve risk.Nothing, because a
 // Redis that accepts no counts records no audits either, although it still answers reads.
 const MaxUnsynced = 10 * time.Second
 
-// of reports whether counts of a key wait, and whether any have waited for too long.
-func (d *drafted) of(k risk.Key, now time.Time) (waits, overdue bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	_, waits = d.counts[k]
-	return waits, !d.since.IsZero() && now.Sub(d.since) > MaxUnsynced
-}
-
 // Drafted records a request during the warm-up of a key: the number of its drafts, and how many of them were served. It
 // does not block: Redis is told within a second, or later if it does not answer.
 func (b *Store) Drafted(k risk.Key, made, served int) {
-	d, now := &b.drafted, b.Now()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.counts == nil {
-		d.counts = map[risk.Key]draftCount{}
-	}
-	if d.since.IsZero() {
-		d.since = now
-	}
-	if was, ok := d.counts[k]; ok || len(d.counts) < risk.MaxKinds {
-		d.counts[k] = draftCount{was.made + made, was.served + served}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if was, ok := b.drafted[k]; ok || len(b.drafted) < risk.MaxKinds {
+		b.drafted[k] = draftCount{was.made + made, was.served + served}
 	}
 }
 
 // tellDrafted writes the counts of warm-ups. What comes meanwhile is written the next time.
 func (b *Store) tellDrafted(ctx context.Context) {
-	d, now := &b.drafted, b.Now()
-	d.mu.Lock()
-	counts := maps.Clone(d.counts)
-	d.mu.Unlock()
+	now := b.Now()
+	b.mu.RLock()
+	counts := maps.Clone(b.drafted)
+	b.mu.RUnlock()
 	for k, c := range counts {
 		_, err := b.append(ctx, k.Route, risk.Entry{Do: risk.DoDrafts, Class: k.TrafficClass, Rule: b.Rule(k.Route), Made: c.made, Served: c.served})
 		if errors.Is(err, ErrAway) {
 			return
 		}
-		d.mu.Lock()
-		if was := d.counts[k]; was == c {
-			delete(d.counts, k)
+		b.mu.Lock()
+		if was := b.drafted[k]; was == c {
+			delete(b.drafted, k)
 		} else {
-			d.counts[k] = draftCount{was.made - c.made, was.served - c.served}
+			b.drafted[k] = draftCount{was.made - c.made, was.served - c.served}
 		}
-		d.mu.Unlock()
+		b.mu.Unlock()
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.since = now; len(d.counts) == 0 {
-		d.since = time.Time{}
-	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.told = now
 }

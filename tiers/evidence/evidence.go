@@ -65,15 +65,16 @@ type Store struct {
 	log      entryLog
 	patience time.Duration // bounds a call
 	metrics  *metrics
-	drafted  drafted
 
 	frontiers frontiers
 
 	lost atomic.Bool // Redis lost data, and the routes do not know it yet
 
-	mu     sync.RWMutex      // of what follows, and of the routes
-	routes map[string]*route // at most maxRoutes
-	listed time.Time         // when the list of routes was read
+	mu      sync.RWMutex            // of what follows, and of the routes
+	routes  map[string]*route       // at most maxRoutes
+	listed  time.Time               // when the list of routes was read
+	drafted map[risk.Key]draftCount // of warm-ups, that are not in the log yet; at most risk.MaxKinds
+	told    time.Time               // when none waited, or all were written
 }
 
 // New returns an empty store. Without [Store.Run] it learns nothing of what others write.
@@ -87,7 +88,7 @@ func New(o Options) *Store {
 	if o.Warmup == nil {
 		o.Warmup = func(string) time.Duration { return 0 }
 	}
-	b := &Store{Options: o, patience: callTime, metrics: newMetrics(&o), routes: map[string]*route{}}
+	b := &Store{Options: o, patience: callTime, metrics: newMetrics(&o), routes: map[string]*route{}, drafted: map[risk.Key]draftCount{}, told: o.Now()}
 	switch {
 	case o.Redis != nil:
 		b.log = &stream{Redis: o.Redis}
@@ -128,9 +129,10 @@ func (b *Store) Lost() { b.lost.Store(true) }
 // nothing.
 func (b *Store) View(k risk.Key) risk.View {
 	rule, now, lost := b.Rule(k.Route), b.Now(), b.lost.Load()
-	waiting, overdue := b.drafted.of(k, now)
 	b.mu.RLock()
 	defer b.mu.RUnlock()
+	_, waiting := b.drafted[k]
+	overdue := len(b.drafted) > 0 && now.Sub(b.told) > MaxUnsynced
 	s, seen, room := new(risk.State), b.listed, true
 	switch r := b.routes[k.Route]; {
 	case r == nil:

@@ -14,7 +14,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -38,8 +37,8 @@ const (
 type entryLog interface {
 	// List returns the routes that have a log.
 	List(ctx context.Context) ([]string, error)
-	// exchange appends and reads, for several routes in one round trip.
-	exchange(ctx context.Context, asks []ask) ([]answer, error)
+	// exchange appends and reads, in one round trip.
+	exchange(ctx context.Context, a ask) (answer, error)
 	// Snapshot returns the snapshot of a route; an empty fold if there is none; errForeign if it is not what was saved.
 	Snapshot(ctx context.Context, route string) (*risk.Fold, error)
 	// Save replaces the snapshot, unless there is one of the same entry or a later one.
@@ -58,7 +57,6 @@ type ask struct {
 type answer struct {
 	Added risk.ID
 	Found []risk.Message
-	Err   error // of this route alone
 }
 
 // stream is the log in Redis. It needs no scripts.
@@ -70,53 +68,40 @@ func (s *stream) List(ctx context.Context) ([]string, error) {
 }
 
 // exchange implements [entryLog].
-func (s *stream) exchange(ctx context.Context, asks []ask) ([]answer, error) {
+func (s *stream) exchange(ctx context.Context, a ask) (out answer, err error) {
 	p := s.Redis.Pipeline()
-	added, found := make([]*redis.StringCmd, len(asks)), make([]*redis.XMessageSliceCmd, len(asks))
-	for i, a := range asks {
-		if a.Add != nil && a.Add.Do == risk.DoBegin {
+	var added *redis.StringCmd
+	if a.Add != nil {
+		if a.Add.Do == risk.DoBegin {
 			p.ZAdd(ctx, keyRoutes, redis.Z{Member: a.Route})
 			p.Unlink(ctx, keySnapshot+a.Route)
 		}
-		if a.Add != nil {
-			text, err := json.Marshal(a.Add)
-			if err != nil || len(text) > maxEntry {
-				return nil, fmt.Errorf("evidence: an entry of %d bytes, want %d at most: %w", len(text), maxEntry, err)
-			}
-			added[i] = p.XAdd(ctx, &redis.XAddArgs{Stream: keyLog + a.Route, MaxLen: maxEntries, Approx: true, Values: []any{"e", text}})
+		text, err := json.Marshal(a.Add)
+		if err != nil || len(text) > maxEntry {
+			return out, fmt.Errorf("evidence: an entry of %d bytes, want %d at most: %w", len(text), maxEntry, err)
 		}
-		found[i] = p.XRangeN(ctx, keyLog+a.Route, a.From.String(), "+", page)
+		added = p.XAdd(ctx, &redis.XAddArgs{Stream: keyLog + a.Route, MaxLen: maxEntries, Approx: true, Values: []any{"e", text}})
 	}
-	if _, err := p.Exec(ctx); err != nil && !script.Answered(err) {
-		return nil, err
+	found := p.XRangeN(ctx, keyLog+a.Route, a.From.String(), "+", page)
+	if _, err := p.Exec(ctx); err != nil {
+		return out, err
 	}
-	out := make([]answer, len(asks))
-	for i := range asks {
-		out[i] = parseEntries(found[i])
-		if added[i] != nil && out[i].Err == nil {
-			if out[i].Err = added[i].Err(); out[i].Err == nil {
-				out[i].Added, out[i].Err = risk.ParseID(added[i].Val())
-			}
-		}
+	if added != nil {
+		out.Added, err = risk.ParseID(added.Val())
 	}
-	return out, nil
-}
-
-func parseEntries(cmd *redis.XMessageSliceCmd) (a answer) {
-	list, err := cmd.Result()
-	a.Found, a.Err = make([]risk.Message, len(list)), err
-	for i, x := range list {
-		m := &a.Found[i]
-		m.ID, err = risk.ParseID(x.ID)
-		a.Err = cmp.Or(a.Err, err)
-		text, _ := x.Values["e"].(string)
-		if len(text) > maxEntry {
+	for _, x := range found.Val() {
+		var m risk.Message
+		var broken error
+		m.ID, broken = risk.ParseID(x.ID)
+		err = cmp.Or(err, broken)
+		if text, _ := x.Values["e"].(string); len(text) > maxEntry {
 			m.Err = fmt.Errorf("%d fields, %d bytes", len(x.Values), len(text))
-			continue
+		} else {
+			m.Err = json.Unmarshal([]byte(text), &m.Entry)
 		}
-		m.Err = json.Unmarshal([]byte(text), &m.Entry)
+		out.Found = append(out.Found, m)
 	}
-	return a
+	return out, err
 }
 
 // errForeign means that a snapshot is not what a replica saved.
@@ -178,29 +163,29 @@ func (m *Memory) fails() error {
 }
 
 // exchange implements [entryLog].
-func (m *Memory) exchange(_ context.Context, asks []ask) ([]answer, error) {
+func (m *Memory) exchange(_ context.Context, a ask) (out answer, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := make([]answer, len(asks))
-	for i, a := range asks {
-		list := m.logs[a.Route]
-		if a.Add != nil && m.fails() == nil {
-			next := risk.ID{MS: uint64(m.Now().UnixMilli())}
-			if n := len(list); n > 0 && next.Compare(list[n-1].ID) <= 0 {
-				next = risk.ID{MS: list[n-1].ID.MS, Seq: list[n-1].ID.Seq + 1}
-			}
-			if list = append(list, risk.Message{ID: next, Entry: *a.Add}); len(list) > maxEntries {
-				list = slices.Delete(list, 0, maxEntries/10)
-			}
-			if m.logs == nil {
-				m.logs = map[string][]risk.Message{}
-			}
-			m.logs[a.Route], out[i].Added = list, next
-		}
-		at, _ := slices.BinarySearchFunc(list, a.From, func(x risk.Message, id risk.ID) int { return x.ID.Compare(id) })
-		out[i].Found = slices.Clone(list[at:min(at+page, len(list))])
+	if err := m.fails(); err != nil {
+		return out, err
 	}
-	return out, m.fails()
+	list := m.logs[a.Route]
+	if a.Add != nil {
+		out.Added = risk.ID{MS: uint64(m.Now().UnixMilli())}
+		if n := len(list); n > 0 && out.Added.Compare(list[n-1].ID) <= 0 {
+			out.Added = risk.ID{MS: list[n-1].ID.MS, Seq: list[n-1].ID.Seq + 1}
+		}
+		if list = append(list, risk.Message{ID: out.Added, Entry: *a.Add}); len(list) > maxEntries {
+			list = slices.Delete(list, 0, maxEntries/10)
+		}
+		if m.logs == nil {
+			m.logs = map[string][]risk.Message{}
+		}
+		m.logs[a.Route] = list
+	}
+	at, _ := slices.BinarySearchFunc(list, a.From, func(x risk.Message, id risk.ID) int { return x.ID.Compare(id) })
+	out.Found = slices.Clone(list[at:min(at+page, len(list))])
+	return out, nil
 }
 
 // Snapshot implements [entryLog].

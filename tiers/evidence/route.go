@@ -93,22 +93,13 @@ func (b *Store) adopt(r *route, f *risk.Fold, at time.Time) {
 func (b *Store) begin(ctx context.Context, r *route) error {
 	e := risk.Entry{Do: risk.DoBegin, Again: r.lost, Record: r.record}
 	f, asked := &risk.Fold{}, b.Now()
-	a, err := b.one(ctx, ask{Route: r.name, Add: &e, From: risk.ID{MS: math.MaxInt64}})
+	a, err := b.log.exchange(ctx, ask{Route: r.name, Add: &e, From: risk.ID{MS: math.MaxInt64}})
 	if err != nil {
 		return b.failed(err)
 	}
 	_, _ = f.Apply(r.name, &risk.Message{ID: a.Added, Entry: e}) // it is valid
 	b.adopt(r, f, asked)
 	return nil
-}
-
-// one is an exchange about one route.
-func (b *Store) one(ctx context.Context, a ask) (answer, error) {
-	answers, err := b.log.exchange(ctx, []ask{a})
-	if err != nil {
-		return answer{}, err
-	}
-	return answers[0], answers[0].Err
 }
 
 // load folds the whole log of a route, from its snapshot on, and returns when it was read.
@@ -131,7 +122,7 @@ func (b *Store) read(ctx context.Context, name string, f *risk.Fold, e *risk.Ent
 	var own risk.ID
 	for more := true; more; e = nil {
 		asked = b.Now()
-		a, err := b.one(ctx, ask{Route: name, Add: e, From: f.Last})
+		a, err := b.log.exchange(ctx, ask{Route: name, Add: e, From: f.Last})
 		if err != nil {
 			return "", asked, err
 		}
@@ -153,9 +144,6 @@ func (b *Store) read(ctx context.Context, name string, f *risk.Fold, e *risk.Ent
 func (b *Store) took(f *risk.Fold, name string, a answer) (result string, more bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if a.Err != nil {
-		return "", false, a.Err
-	}
 	if f.Last != (risk.ID{}) && (len(a.Found) == 0 || a.Found[0].ID != f.Last) {
 		return "", false, errLost
 	}
@@ -182,20 +170,15 @@ func (b *Store) took(f *risk.Fold, name string, a answer) (result string, more b
 // the route.
 func (b *Store) advance(ctx context.Context, r *route, e *risk.Entry) (string, error) {
 	result, asked, err := b.read(ctx, r.name, r.fold, e)
-	return result, b.ended(r, asked, err)
-}
-
-// ended takes down how a read of a route's log ended that was asked for at a time. The caller has the route.
-func (b *Store) ended(r *route, asked time.Time, err error) error {
 	if errors.Is(err, errLost) {
-		return b.lose(r)
+		return "", b.lose(r)
 	}
 	if err == nil {
 		b.mu.Lock()
 		r.at = asked
 		b.mu.Unlock()
 	}
-	return b.failed(err)
+	return result, b.failed(err)
 }
 
 // detached returns the context of a call.
@@ -214,12 +197,10 @@ func (b *Store) append(ctx context.Context, name string, e risk.Entry) (string, 
 	if r == nil {
 		return string(risk.Full), nil
 	}
-	select {
-	case r.busy <- struct{}{}:
-	case <-ctx.Done():
-		return "", b.failed(ctx.Err())
+	if err := r.take(ctx); err != nil {
+		return "", b.failed(err)
 	}
-	defer func() { <-r.busy }()
+	defer r.leave()
 	if err := b.ready(ctx, r); err != nil {
 		return "", err
 	}
@@ -236,57 +217,55 @@ func (b *Store) append(ctx context.Context, name string, e risk.Entry) (string, 
 	return b.advance(ctx, r, &e)
 }
 
-// Tick writes the counts of warm-ups and reads what is new in all logs: in two round trips, if nothing was lost. What
-// Redis refuses of one route does not end it for the others.
+// take waits for the route, until ctx ends.
+func (r *route) take(ctx context.Context) error {
+	select {
+	case r.busy <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (r *route) leave() { <-r.busy }
+
+// Tick writes the counts of warm-ups and reads what is new in all logs. What Redis refuses of one route does not end it for
+// the others.
 func (b *Store) Tick(ctx context.Context) error {
 	b.tellDrafted(ctx)
 	routes, err := b.list(ctx)
-	if isAway(err) {
-		return err
-	}
 	lost := b.lost.Load()
-	var mine []*route
-	var asks []ask
 	for _, r := range routes {
-		select {
-		case r.busy <- struct{}{}:
-			defer func() { <-r.busy }()
-		case <-ctx.Done():
-			return ctx.Err()
+		if isAway(err) {
+			return err
 		}
-		if lost && (r.fold == nil || r.fold.Began != risk.ID{}) && b.Now().Sub(r.again) > oneLoss {
-			_ = b.lose(r) // counted
-		}
-		call, cancel := context.WithTimeout(ctx, loadTime)
-		of := b.ready(call, r)
-		cancel()
-		if isAway(of) {
-			return of
-		}
-		if err = cmp.Or(err, of); of == nil {
-			mine, asks = append(mine, r), append(asks, ask{Route: r.name, From: r.fold.Last})
-		}
+		err = cmp.Or(b.refresh(ctx, r, lost), err)
 	}
-	if lost {
+	if lost && !isAway(err) {
 		b.lost.Store(false)
 	}
-	call, cancel := b.detached(ctx)
-	defer cancel()
-	asked := b.Now()
-	answers, of := b.log.exchange(call, asks)
-	err = cmp.Or(err, b.failed(of))
-	for i, a := range answers {
-		r := mine[i]
-		_, more, of := b.took(r.fold, r.name, a)
-		if of == nil && more {
-			_, of = b.advance(ctx, r, nil)
-		} else {
-			of = b.ended(r, asked, of)
-		}
-		if of == nil {
-			of = b.save(ctx, r)
-		}
-		err = cmp.Or(err, of)
+	return err
+}
+
+// refresh reads what is new in a route's log, or all of it if that is not known. lost says that Redis lost data.
+func (b *Store) refresh(ctx context.Context, r *route, lost bool) error {
+	if err := r.take(ctx); err != nil {
+		return b.failed(err)
+	}
+	defer r.leave()
+	if lost && (r.fold == nil || r.fold.Began != risk.ID{}) && b.Now().Sub(r.again) > oneLoss {
+		_ = b.lose(r) // counted
+	}
+	call, cancel := context.WithTimeout(ctx, loadTime)
+	err := b.ready(call, r)
+	cancel()
+	if err == nil {
+		call, cancel = b.detached(ctx)
+		_, err = b.advance(call, r, nil)
+		cancel()
+	}
+	if err == nil {
+		err = b.save(ctx, r)
 	}
 	return err
 }
