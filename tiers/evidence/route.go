@@ -24,12 +24,10 @@ type route struct {
 	name string
 	busy chan struct{} // has one element while somebody has it
 
-	fold   *risk.Fold // nil: unknown
-	at     time.Time  // the fold had all entries then
-	lost   bool       // the log is not the one that was read
-	was    risk.ID    // the last entry that was read before the loss
-	record string     // of the refits before the loss
-	again  time.Time  // when the evidence began anew after a loss
+	fold  *risk.Fold // nil: unknown
+	at    time.Time  // the fold had all entries then
+	lost  *risk.Fold // what was read before the log was lost, until evidence begins anew; nil: it was not lost
+	again time.Time  // when the evidence began anew after a loss
 }
 
 // errLost means that a log is not the one that was read before.
@@ -41,9 +39,10 @@ func (b *Store) lose(r *route) error {
 	b.metrics.note(problemLost, err)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if r.lost = true; r.fold != nil {
-		r.was, r.record, r.fold = r.fold.Last, r.fold.Record, nil
+	if r.lost = cmp.Or(r.fold, r.lost); r.lost == nil {
+		r.lost = &risk.Fold{}
 	}
+	r.fold = nil
 	return fmt.Errorf("%w: %w", ErrAway, err)
 }
 
@@ -65,14 +64,22 @@ func (b *Store) ready(ctx context.Context, r *route) error {
 	if r.fold != nil {
 		return nil
 	}
-	f, asked, err := b.load(ctx, r.name)
+	f, err := b.log.Snapshot(ctx, r.name)
+	if errors.Is(err, errForeign) {
+		b.metrics.note(problemForeign, fmt.Errorf("the snapshot of %.200s: %w", r.name, err))
+		err = errLost
+	}
+	var asked time.Time
+	if err == nil {
+		_, asked, err = b.read(ctx, r.name, f, nil)
+	}
 	switch {
-	case errors.Is(err, errLost) && !r.lost:
+	case errors.Is(err, errLost) && r.lost == nil:
 		_ = b.lose(r) // counted
 	case err != nil && !errors.Is(err, errLost):
 		return b.failed(err)
 	}
-	if err != nil || r.lost && f.Began.Compare(r.was) <= 0 {
+	if err != nil || r.lost != nil && f.Began.Compare(r.lost.Last) <= 0 {
 		return b.begin(ctx, r)
 	}
 	b.adopt(r, f, asked)
@@ -83,15 +90,18 @@ func (b *Store) ready(ctx context.Context, r *route) error {
 func (b *Store) adopt(r *route, f *risk.Fold, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if r.lost {
+	if r.lost != nil {
 		r.again = at
 	}
-	r.fold, r.at, r.lost = f, at, false
+	r.fold, r.at, r.lost = f, at, nil
 }
 
 // begin begins the evidence of a route. The caller has it.
 func (b *Store) begin(ctx context.Context, r *route) error {
-	e := risk.Entry{Do: risk.DoBegin, Again: r.lost, Record: r.record}
+	e := risk.Entry{Do: risk.DoBegin}
+	if r.lost != nil {
+		e.Again, e.Record = true, r.lost.Record
+	}
 	f, asked := &risk.Fold{}, b.Now()
 	a, err := b.log.exchange(ctx, ask{Route: r.name, Add: &e, From: risk.ID{MS: math.MaxInt64}})
 	if err != nil {
@@ -100,20 +110,6 @@ func (b *Store) begin(ctx context.Context, r *route) error {
 	_, _ = f.Apply(r.name, &risk.Message{ID: a.Added, Entry: e}) // it is valid
 	b.adopt(r, f, asked)
 	return nil
-}
-
-// load folds the whole log of a route, from its snapshot on, and returns when it was read.
-func (b *Store) load(ctx context.Context, name string) (*risk.Fold, time.Time, error) {
-	f, err := b.log.Snapshot(ctx, name)
-	if errors.Is(err, errForeign) {
-		b.metrics.note(problemForeign, fmt.Errorf("the snapshot of %.200s: %w", name, err))
-		err = errLost
-	}
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	_, asked, err := b.read(ctx, name, f, nil)
-	return f, asked, err
 }
 
 // read appends an entry, unless it is nil, and folds all that the log has. It returns the entry's result, and when it asked
