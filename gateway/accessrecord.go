@@ -15,7 +15,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/gateway/receipts"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/dispatch"
@@ -34,8 +33,8 @@ const maxDetail = 512
 // accessRecord collects the access record of one request. It never holds keys, and prompts and answers only for the trace of a
 // tenant that opted in.
 type accessRecord struct {
-	pipeline.Metadata
-	pipeline.Record
+	tiers.Metadata
+	tiers.Record
 
 	client    string // X-Request-ID as the client sent it, "" where it sent none
 	route     string
@@ -72,7 +71,7 @@ func accessRecordOf(r *http.Request) *accessRecord {
 // record writes one log line and updates the metrics of each request.
 func (g *Gateway) record(next func(*accessRecord, http.ResponseWriter, *http.Request)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		l := &accessRecord{Metadata: pipeline.Metadata{ID: newID(), Began: time.Now()}, api: apiOf(r)}
+		l := &accessRecord{Metadata: tiers.Metadata{ID: newID(), Began: time.Now()}, api: apiOf(r)}
 		g.metrics.inFlight.Inc()
 		defer func() {
 			g.metrics.inFlight.Dec()
@@ -128,7 +127,7 @@ func (g *Gateway) recovered(next handler) func(*accessRecord, http.ResponseWrite
 // isClients reports whether a status of 500 and above is the client's own doing: it allowed only a cached answer, or asked for
 // what no engine can do.
 func (l *accessRecord) isClients() bool {
-	return l.code == http.StatusNotImplemented || errors.Is(l.err, pipeline.ErrNotCached)
+	return l.code == http.StatusNotImplemented || errors.Is(l.err, tiers.ErrNotCached)
 }
 
 // settle records a finished request.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/tiers"
 )
 
 // maxBehind is how far a client may lag behind the other readers of its shared answer, in bytes.
@@ -28,10 +28,10 @@ type detached struct {
 	err    error      // the error that ended the writing
 }
 
-var _ pipeline.AsyncClient = (*detached)(nil)
+var _ tiers.AsyncClient = (*detached)(nil)
 
-// Detach implements pipeline.Client. Close ends the goroutine.
-func (s *sink) Detach() pipeline.AsyncClient {
+// Detach implements tiers.Client. Close ends the goroutine.
+func (s *sink) Detach() tiers.AsyncClient {
 	d := &detached{sink: s, done: make(chan struct{})}
 	d.more = sync.NewCond(&d.mu)
 	go func() {
@@ -61,7 +61,7 @@ func (d *detached) pending() (p []byte) {
 	return p
 }
 
-// Write implements pipeline.AsyncClient: it queues p for the goroutine.
+// Write implements tiers.AsyncClient: it queues p for the goroutine.
 func (d *detached) Write(p []byte) {
 	if d.bad != nil {
 		return
@@ -80,7 +80,7 @@ func (d *detached) Write(p []byte) {
 	d.more.Signal()
 }
 
-// Close implements pipeline.AsyncClient.
+// Close implements tiers.AsyncClient.
 func (d *detached) Close() error {
 	d.mu.Lock()
 	d.over = true

@@ -144,7 +144,7 @@ func (b *body) borrow(bytes int64) error {
 	return err
 }
 
-// Retain implements [pipeline.BodyRetainer].
+// Retain implements [inflight.BodyRetainer].
 func (b *body) Retain() (released func()) {
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/tiers"
 )
 
 // readCacheControl reads all lines of the header (RFC 9111, section 5.2.1). Unknown directives and those
 // without a meaning here are ignored. An age that is not a number counts as 0: the answer must be fresh.
-func readCacheControl(h http.Header) (c pipeline.CacheControl) {
+func readCacheControl(h http.Header) (c tiers.CacheControl) {
 	for _, line := range h["Cache-Control"] {
 		for directive := range strings.SplitSeq(line, ",") {
 			name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")

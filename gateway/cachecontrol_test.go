@@ -5,29 +5,29 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/tiers"
 )
 
 func TestCacheControlIsReadAsTheStandardSays(t *testing.T) {
 	for _, c := range []struct {
 		lines []string
-		want  pipeline.CacheControl
+		want  tiers.CacheControl
 	}{
-		{nil, pipeline.CacheControl{}},
-		{[]string{"no-transform, max-stale=5, x=\"a\""}, pipeline.CacheControl{}},
-		{[]string{"no-store"}, pipeline.CacheControl{NoStore: true}},
-		{[]string{" No-Cache "}, pipeline.CacheControl{NoCache: true}},
-		{[]string{"only-if-cached"}, pipeline.CacheControl{OnlyIfCached: true}},
-		{[]string{"max-age=60"}, pipeline.CacheControl{HasMaxAge: true, MaxAge: time.Minute}},
-		{[]string{`max-age="60"`}, pipeline.CacheControl{HasMaxAge: true, MaxAge: time.Minute}},
-		{[]string{"max-age=60, max-age=5"}, pipeline.CacheControl{HasMaxAge: true, MaxAge: 5 * time.Second}},
-		{[]string{"max-age=60", "max-age=5"}, pipeline.CacheControl{HasMaxAge: true, MaxAge: 5 * time.Second}},
-		{[]string{"max-age=0"}, pipeline.CacheControl{HasMaxAge: true, NoCache: true}},
-		{[]string{"max-age"}, pipeline.CacheControl{HasMaxAge: true, NoCache: true}},
-		{[]string{"max-age=-1"}, pipeline.CacheControl{HasMaxAge: true, NoCache: true}},
-		{[]string{"max-age=99999999999999999999"}, pipeline.CacheControl{HasMaxAge: true, NoCache: true}},
-		{[]string{"max-age=2000000000"}, pipeline.CacheControl{HasMaxAge: true, MaxAge: maxAge}},
-		{[]string{"no-store,,no-cache", "only-if-cached"}, pipeline.CacheControl{NoStore: true, NoCache: true, OnlyIfCached: true}},
+		{nil, tiers.CacheControl{}},
+		{[]string{"no-transform, max-stale=5, x=\"a\""}, tiers.CacheControl{}},
+		{[]string{"no-store"}, tiers.CacheControl{NoStore: true}},
+		{[]string{" No-Cache "}, tiers.CacheControl{NoCache: true}},
+		{[]string{"only-if-cached"}, tiers.CacheControl{OnlyIfCached: true}},
+		{[]string{"max-age=60"}, tiers.CacheControl{HasMaxAge: true, MaxAge: time.Minute}},
+		{[]string{`max-age="60"`}, tiers.CacheControl{HasMaxAge: true, MaxAge: time.Minute}},
+		{[]string{"max-age=60, max-age=5"}, tiers.CacheControl{HasMaxAge: true, MaxAge: 5 * time.Second}},
+		{[]string{"max-age=60", "max-age=5"}, tiers.CacheControl{HasMaxAge: true, MaxAge: 5 * time.Second}},
+		{[]string{"max-age=0"}, tiers.CacheControl{HasMaxAge: true, NoCache: true}},
+		{[]string{"max-age"}, tiers.CacheControl{HasMaxAge: true, NoCache: true}},
+		{[]string{"max-age=-1"}, tiers.CacheControl{HasMaxAge: true, NoCache: true}},
+		{[]string{"max-age=99999999999999999999"}, tiers.CacheControl{HasMaxAge: true, NoCache: true}},
+		{[]string{"max-age=2000000000"}, tiers.CacheControl{HasMaxAge: true, MaxAge: maxAge}},
+		{[]string{"no-store,,no-cache", "only-if-cached"}, tiers.CacheControl{NoStore: true, NoCache: true, OnlyIfCached: true}},
 	} {
 		if got := readCacheControl(http.Header{"Cache-Control": c.lines}); got != c.want {
 			t.Errorf("%q: %+v, want %+v", c.lines, got, c.want)

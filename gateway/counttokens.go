@@ -7,7 +7,7 @@ import (
 
 	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/gateway/clientapi/messages"
-	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 )
@@ -51,7 +51,7 @@ func (g *Gateway) countTokens(in *admittedRequest, l *accessRecord, w http.Respo
 	}
 	body := fmt.Appendf(nil, `{"input_tokens":%d}`, tokens)
 	to := g.open(l, w, r, false)
-	if err := to.Begin(pipeline.ResponseHead{Length: int64(len(body)), Tier: string(plan.Target)}); err != nil {
+	if err := to.Begin(tiers.ResponseHead{Length: int64(len(body)), Tier: string(plan.Target)}); err != nil {
 		return err
 	}
 	return to.Write(body)

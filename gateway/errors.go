@@ -17,7 +17,7 @@ import (
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/gateway/openapi"
-	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
@@ -116,7 +116,7 @@ var sentinels = []struct {
 	err error
 	as  *problem
 }{
-	{pipeline.ErrBroken, errBroken}, {pipeline.ErrNotShareable, errBroken}, {pipeline.ErrNotCached, errNotCached},
+	{tiers.ErrBroken, errBroken}, {tiers.ErrNotShareable, errBroken}, {tiers.ErrNotCached, errNotCached},
 	{context.DeadlineExceeded, timedOut(engine.Expired)},
 	{ledger.ErrTooManyRows, errTooMuch}, {ledger.ErrAway, errNoUsage}, {ErrNoConfigFile, errNoConfig},
 }

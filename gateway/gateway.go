@@ -20,7 +20,6 @@ import (
 	"github.com/foregate/foregate/gateway/conversations"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
-	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/gateway/receipts"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers"
@@ -57,7 +56,7 @@ type Options struct {
 	Settings      *settings.Watcher          // nil: the defaults
 	Ledger        *ledger.Ledger             // of tenants' limits, budgets and usage; nil: one for this replica only
 	Cache         *cache.Store               // of answers; nil is none
-	Generations   *pipeline.Generations      // nil joins no requests
+	Generations   *tiers.Generations         // nil joins no requests
 	Conversations *conversations.Store       // stored responses; nil stores none
 	Tracer        Tracer                     // nil: only forwards a client's traceparent
 	Salt          func(tenant string) string // separates tenants in prefix caches; nil does not
@@ -86,7 +85,7 @@ type Gateway struct {
 	metrics  *metrics
 	bodies   *bodies
 	draining atomic.Bool
-	pipeline *pipeline.Pipeline
+	pipeline *tiers.Pipeline
 	guard    guard
 	receipts receipts.Ring
 
@@ -143,8 +142,8 @@ func New(o Options) (*Gateway, error) {
 }
 
 // newPipeline wires the request pipeline.
-func (g *Gateway) newPipeline() *pipeline.Pipeline {
-	o := pipeline.Options{
+func (g *Gateway) newPipeline() *tiers.Pipeline {
+	o := tiers.PipelineOptions{
 		Cascade: g.opts.Cascade, Ledger: g.opts.Ledger, Generations: g.opts.Generations,
 		HighShare:   func() float64 { return g.opts.Settings.Snapshot().Global().Limit.HighPriorityShare },
 		CacheConfig: func(route string) cache.Config { return g.opts.Settings.Snapshot().Route(route).Cache },
@@ -157,7 +156,7 @@ func (g *Gateway) newPipeline() *pipeline.Pipeline {
 	if g.opts.Cache != nil {
 		o.Store = g.opts.Cache
 	}
-	return pipeline.New(o)
+	return tiers.NewPipeline(o)
 }
 
 func (l Limits) withDefaults() Limits {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/gateway/receipts"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
@@ -131,7 +130,7 @@ func (g *Gateway) answer(from clientBody, in *admittedRequest, l *accessRecord, 
 }
 
 // scan reads a request to the cascade: its headers and its body.
-func (g *Gateway) scan(from clientBody, l *accessRecord, r *http.Request) (asked pipeline.Request, err error) {
+func (g *Gateway) scan(from clientBody, l *accessRecord, r *http.Request) (asked tiers.Request, err error) {
 	tier, err := demanded(r.Header, "X-Tier", errTier, plan.Auto, plan.Draft, plan.Target)
 	if err != nil {
 		return asked, err
@@ -159,7 +158,7 @@ func (g *Gateway) scan(from clientBody, l *accessRecord, r *http.Request) (asked
 		route = g.assign(route, l, body)
 	}
 	l.answering = route
-	return pipeline.Request{
+	return tiers.Request{
 		Metadata: &l.Metadata, Body: body, Route: route, Tier: tier, Demand: stricter, CacheControl: readCacheControl(r.Header),
 	}, nil
 }
@@ -194,7 +193,7 @@ func (g *Gateway) forwardBody(path string, env openai.Envelope, l *accessRecord,
 		return err
 	}
 	l.route, l.answering = env.Name, route
-	return g.pipeline.Forward(r.Context(), pipeline.ForwardRequest{
+	return g.pipeline.Forward(r.Context(), tiers.ForwardRequest{
 		Metadata: &l.Metadata, Path: path, Envelope: env, Route: route,
 	}, g.open(l, w, r, false), &l.Record)
 }

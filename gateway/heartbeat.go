@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/tiers"
 )
 
 // maxSilence is how long the client of a stream may get nothing: proxies take a longer silence for a dead connection.
@@ -61,7 +61,7 @@ func (s *sink) beat() {
 		left = maxSilence
 	default:
 		if !s.began {
-			s.head(pipeline.ResponseHead{Stream: true})
+			s.head(tiers.ResponseHead{Stream: true})
 		}
 		_ = s.write(comment)
 		left = maxSilence

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/engine"
 )
 
@@ -38,7 +38,7 @@ func TestAStreamThatIsSilentForTenSecondsGetsAComment(t *testing.T) {
 				if got := w.Body.String(); got != c.before || s.began != (c.before != "") {
 					t.Errorf("before the answer: %q, headers %v", got, s.began)
 				}
-				if err := s.Begin(pipeline.ResponseHead{Stream: c.stream, Tier: "target"}); err != nil {
+				if err := s.Begin(tiers.ResponseHead{Stream: c.stream, Tier: "target"}); err != nil {
 					t.Fatal(err)
 				}
 				for _, p := range []string{"data: a\n\n", "data: b\n\n"} {
@@ -65,7 +65,7 @@ func TestNoCommentIsWrittenWithinAnEventThatPassesThroughNorAfterAnError(t *test
 		g := &Gateway{opts: Options{Settings: settings.New(settings.Options{})}}
 		w := deadlines{httptest.NewRecorder()}
 		s := g.open(&accessRecord{}, w, httptest.NewRequest(http.MethodPost, "/", http.NoBody), false)
-		if err := s.Begin(pipeline.ResponseHead{ContentType: "text/event-stream"}); err != nil {
+		if err := s.Begin(tiers.ResponseHead{ContentType: "text/event-stream"}); err != nil {
 			t.Fatal(err)
 		}
 		_ = s.Write([]byte("data: ha"))

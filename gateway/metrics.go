@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/tiers"
 )
 
 // metrics of the HTTP surface. Label values come from the configuration and from closed sets.
@@ -70,7 +70,7 @@ func (m *metrics) request(l *accessRecord, took time.Duration) {
 		}
 	case rc != nil:
 		tier, first = string(rc.Tier), rc.First
-	case errors.Is(l.err, pipeline.ErrNotCached): // tells this 504 from a time-out
+	case errors.Is(l.err, tiers.ErrNotCached): // tells this 504 from a time-out
 		tier = tierCache
 	}
 	if first > 0 {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/cache"
-	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -17,12 +17,12 @@ type sink struct {
 	w      http.ResponseWriter
 	r      *http.Request
 	rc     http.ResponseController
-	record *pipeline.Record // of the request
-	stream bool             // the client asked for a stream
-	began  bool             // the headers are out
-	wait   time.Duration    // maximum for one write, see [settings.Client]
-	until  time.Time        // the current write deadline; HTTP/1.1 only
-	first  time.Time        // time of the first byte
+	record *tiers.Record // of the request
+	stream bool          // the client asked for a stream
+	began  bool          // the headers are out
+	wait   time.Duration // maximum for one write, see [settings.Client]
+	until  time.Time     // the current write deadline; HTTP/1.1 only
+	first  time.Time     // time of the first byte
 
 	streams     context.Context // of all requests and generations: a generation may end with it before the request does
 	brokenOff   bool            // the client of a stream got the error event
@@ -35,7 +35,7 @@ type sink struct {
 	heartbeat
 }
 
-var _ pipeline.Client = (*sink)(nil)
+var _ tiers.Client = (*sink)(nil)
 
 // open returns the sink of a request's answer.
 func (g *Gateway) open(l *accessRecord, w http.ResponseWriter, r *http.Request, stream bool) *sink {
@@ -50,9 +50,9 @@ func (g *Gateway) open(l *accessRecord, w http.ResponseWriter, r *http.Request, 
 	return l.out
 }
 
-// Begin implements pipeline.Client: it writes the status and the headers. Those of a translated answer in one piece wait for
+// Begin implements tiers.Client: it writes the status and the headers. Those of a translated answer in one piece wait for
 // its length.
-func (s *sink) Begin(head pipeline.ResponseHead) error {
+func (s *sink) Begin(head tiers.ResponseHead) error {
 	if s.encoder != nil && !head.Stream {
 		s.held = head
 		return nil
@@ -60,7 +60,7 @@ func (s *sink) Begin(head pipeline.ResponseHead) error {
 	return s.begin(head)
 }
 
-func (s *sink) begin(head pipeline.ResponseHead) error {
+func (s *sink) begin(head tiers.ResponseHead) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.first = time.Now()
@@ -74,7 +74,7 @@ func (s *sink) begin(head pipeline.ResponseHead) error {
 }
 
 // head writes the status and the headers.
-func (s *sink) head(head pipeline.ResponseHead) {
+func (s *sink) head(head tiers.ResponseHead) {
 	s.began = true
 	if s.stream != head.Stream { // a heartbeat changes nothing here: others read it without mu
 		s.stream = head.Stream
@@ -106,7 +106,7 @@ func (s *sink) head(head pipeline.ResponseHead) {
 }
 
 // numbers returns the values of Content-Length and Server-Timing, "" for none: parts of one string.
-func (s *sink) numbers(head *pipeline.ResponseHead) (length, timing string) {
+func (s *sink) numbers(head *tiers.ResponseHead) (length, timing string) {
 	var room [128]byte
 	b := room[:0]
 	if head.Length > 0 {
@@ -117,7 +117,7 @@ func (s *sink) numbers(head *pipeline.ResponseHead) (length, timing string) {
 	return text[:n], text[n:]
 }
 
-// BreakOff implements pipeline.Client.
+// BreakOff implements tiers.Client.
 func (s *sink) BreakOff(err error) { s.breakOff(endOf(s.streams, err)) }
 
 // breakOff sends the error event to the client of a stream, once. The connection is aborted afterwards,
@@ -143,7 +143,7 @@ func (s *sink) errorEvent(p *problem) []byte {
 }
 
 // tell sets the headers of every answer, including errors: cache result and rate limits.
-func (h *headers) tell(r *pipeline.Record) {
+func (h *headers) tell(r *tiers.Record) {
 	switch r.Cache {
 	case "":
 	case cache.ResultHit, cache.ResultLocal:
@@ -180,7 +180,7 @@ func (h *headers) set(name, value string) {
 	h.to[name] = h.values[n : n+1 : n+1]
 }
 
-// Write implements pipeline.Client.
+// Write implements tiers.Client.
 func (s *sink) Write(p []byte) error {
 	p, bad := s.encode(p)
 	if len(p) > 0 {
@@ -254,7 +254,7 @@ func (s *sink) write(p []byte) error {
 }
 
 // appendServerTiming appends the phases until the first byte; nothing if there is nothing to report.
-func appendServerTiming(b []byte, t pipeline.Timing) []byte {
+func appendServerTiming(b []byte, t tiers.Timing) []byte {
 	from := len(b)
 	for _, phase := range [...]struct {
 		name string

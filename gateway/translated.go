@@ -11,7 +11,7 @@ import (
 	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/gateway/clientapi/messages"
 	"github.com/foregate/foregate/gateway/clientapi/responses"
-	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -59,11 +59,11 @@ func isUnder(path, other string) bool {
 
 // translation turns an answer of the cascade into the form of another API. The zero value turns none.
 type translation struct {
-	encoder  clientapi.Encoder     // nil: the answer stays as it is
-	endsLate bool                  // the end of a stream is left to the goroutine of the request: it waits for a store, and others may wait for who writes the parts
-	ended    bool                  // that is to be done
-	held     pipeline.ResponseHead // of an answer in one piece, until that is there
-	whole    []byte                // the chat completion so far
+	encoder  clientapi.Encoder  // nil: the answer stays as it is
+	endsLate bool               // the end of a stream is left to the goroutine of the request: it waits for a store, and others may wait for who writes the parts
+	ended    bool               // that is to be done
+	held     tiers.ResponseHead // of an answer in one piece, until that is there
+	whole    []byte             // the chat completion so far
 	out      []byte
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/ledger"
-	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/inflight"
 )
 
@@ -39,7 +39,7 @@ func TestAMissOfOnlyIfCachedIsTheClientsOwn(t *testing.T) {
 		usage ledger.Counts
 		tier  string
 	}{
-		pipeline.ErrNotCached:    {ledger.Counts{Requests: 1, Refused: 1}, tierCache},
+		tiers.ErrNotCached:       {ledger.Counts{Requests: 1, Refused: 1}, tierCache},
 		context.DeadlineExceeded: {ledger.Counts{Requests: 1, Failed: 1}, ""},
 	} {
 		l := &accessRecord{route: "r", code: http.StatusGatewayTimeout, err: fmt.Errorf("as it comes: %w", err)}
@@ -54,7 +54,7 @@ func TestAMissOfOnlyIfCachedIsTheClientsOwn(t *testing.T) {
 }
 
 func TestUsageIsWhatTheReceiptTellsOrTheCachedAnswer(t *testing.T) {
-	made := usageOf(&accessRecord{code: 200, Record: pipeline.Record{Cache: cache.ResultMiss, Receipt: &inflight.Receipt{
+	made := usageOf(&accessRecord{code: 200, Record: tiers.Record{Cache: cache.ResultMiss, Receipt: &inflight.Receipt{
 		PromptTokens: 100, AcceptedTokens: 30, TargetTokens: 20, USD: 0.003, DraftUSD: 0.001, TargetAloneUSD: 0.005, SpentUSD: 0.0055,
 	}}})
 	if want := (ledger.Counts{Requests: 1, OK: 1, Prompt: 100, Completion: 50, DraftTokens: 30, DraftUSD: 1e6, TargetUSD: 2e6, TargetAloneUSD: 5e6, DraftsSaved: -5e5}); made != want {
@@ -67,7 +67,7 @@ func TestUsageIsWhatTheReceiptTellsOrTheCachedAnswer(t *testing.T) {
 		if result == cache.ResultCoalesced {
 			want.Cached, want.Coalesced = 0, 1
 		}
-		if got := usageOf(&accessRecord{code: 200, Record: pipeline.Record{Cache: result, Entry: entry}}); got != want {
+		if got := usageOf(&accessRecord{code: 200, Record: tiers.Record{Cache: result, Entry: entry}}); got != want {
 			t.Errorf("%s: %+v", result, got)
 		}
 	}

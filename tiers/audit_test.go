@@ -251,7 +251,7 @@ func TestATenantWhoseDraftsAreRefutedDoesNotTurnThemOffForOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rc, err := answerBy(t.Context(), r.cascade, Request{Body: req, ID: "test", Tenant: tenant}, &collector{})
+		rc, err := answerBy(t.Context(), r.cascade, arrival{Body: req, ID: "test", Tenant: tenant}, &collector{})
 		if err != nil {
 			t.Fatal(err)
 		}

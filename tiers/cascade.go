@@ -1,7 +1,8 @@
-// Package tiers is the cascade. It plans whether a request gets a draft, judges the draft while it streams, and
-// escalates to the target if the draft is rejected; the target continues the accepted part.
+// Package tiers is the cascade and the pipeline before it. The cascade plans whether a request gets a draft, judges the draft
+// while it streams, and escalates to the target if the draft is rejected; the target continues the accepted part.
 //
-// Start at [Cascade.Arrive] and [Cascade.Answer]: answer.go decides by the pure functions of tiers/plan, the request in
+// Start at [Pipeline.Answer] (lookup.go): kept answers, identical requests, limits. It calls [Cascade.Arrive] and
+// [Cascade.Answer]: answer.go decides by the pure functions of tiers/plan, the request in
 // flight (tiers/inflight) answers itself by the steps of the decision, and settle.go updates statistics and evidence.
 // Requests that are passed through unread start at [Cascade.Forward].
 //

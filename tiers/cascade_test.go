@@ -218,7 +218,7 @@ func TestAClientThatLeavesStopsTheBackend(t *testing.T) {
 	}
 	gone := errors.New("client gone")
 	out := &failingSink{after: 3, err: gone}
-	if _, err := answerBy(t.Context(), r.cascade, Request{Body: req, ID: "x"}, out); !errors.Is(err, gone) {
+	if _, err := answerBy(t.Context(), r.cascade, arrival{Body: req, ID: "x"}, out); !errors.Is(err, gone) {
 		t.Errorf("got %v", err)
 	}
 	eventually(t, "the abort", func() bool { return r.draft.State().Running == 0 })
@@ -335,7 +335,7 @@ func TestAnAnswerWithItsUsageSoFarMayBeADraft(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out collector
-			rc, err := answerBy(t.Context(), r.cascade, Request{Body: body, Tier: plan.Auto, ID: "test", Header: http.Header{}}, &out)
+			rc, err := answerBy(t.Context(), r.cascade, arrival{Body: body, Tier: plan.Auto, ID: "test", Header: http.Header{}}, &out)
 			if err != nil {
 				t.Fatal(err)
 			}

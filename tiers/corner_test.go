@@ -191,7 +191,7 @@ func TestACommentBehindAChunkDoesNotHoldItBack(t *testing.T) {
 			once.Do(func() { close(release) }) // without the text there is no end
 		}
 	}
-	if _, err := answerBy(t.Context(), r.cascade, Request{Body: req, Tier: plan.Target, ID: "x"}, &out); err != nil {
+	if _, err := answerBy(t.Context(), r.cascade, arrival{Body: req, Tier: plan.Target, ID: "x"}, &out); err != nil {
 		t.Error(err)
 	}
 }

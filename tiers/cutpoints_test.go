@@ -30,16 +30,16 @@ const (
 
 var ways = []string{wayLost, wayDoubted, wayGuarded, wayTwice, wayStraight, wayText, wayTextBad, wayTextTwo}
 
-// stage is a theatre with gateways before it: pools of one draft and two targets, with one
+// seams is a theatre with gateways before it: pools of one draft and two targets, with one
 // tokenizer and without.
-type stage struct {
+type seams struct {
 	theatre
 	same, other *Cascade
 	numbers     atomic.Int64
 }
 
-func newStage(t *testing.T) *stage {
-	s := &stage{}
+func newStage(t *testing.T) *seams {
+	s := &seams{}
 	draft, targets := s.engine(t, false), []string{s.engine(t, true), s.engine(t, true)}
 	for _, same := range []bool{true, false} {
 		c := newTestCascade(t, Route{
@@ -64,7 +64,7 @@ type seam struct {
 
 // seamAt draws the answer that has its seam, made in such a way, behind the first cut tokens
 // of a tale.
-func (s *stage) seamAt(tl *tale, way string, cut int) *seam {
+func (s *seams) seamAt(tl *tale, way string, cut int) *seam {
 	number := int(s.numbers.Add(1))
 	h := uint64(number) * 0x9e3779b97f4a7c15 >> 7
 	p := &seam{way: way, form: form{kind: []openai.Kind{openai.Chat, openai.Completion}[h&1], stream: h>>1&7 > 0}, hold: 1 + int(h>>4&15)}
@@ -138,14 +138,14 @@ type result struct {
 }
 
 // ask has the answer made.
-func (s *stage) ask(t *testing.T, p *seam) (result, error) {
+func (s *seams) ask(t *testing.T, p *seam) (result, error) {
 	req, err := openai.Scan(p.form.kind, []byte(p.body()), openai.DefaultLimits())
 	if err != nil {
 		return result{}, err
 	}
 	cfg := testConfig()
 	cfg.Accept.Threshold, cfg.HoldbackTokens = -2, p.hold
-	a := Request{Body: req, ID: "test", Config: &cfg}
+	a := arrival{Body: req, ID: "test", Config: &cfg}
 	c := s.same
 	switch p.way {
 	case wayStraight:

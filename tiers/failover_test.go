@@ -106,7 +106,7 @@ func TestAnAnswerThatOthersHaveInPartIsCarriedOnFromThere(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out collector
-			rc, err := answerBy(t.Context(), r.cascade, Request{Body: req, ID: "x", Sent: said}, &out)
+			rc, err := answerBy(t.Context(), r.cascade, arrival{Body: req, ID: "x", Sent: said}, &out)
 			if err != nil {
 				t.Fatalf("%q from byte %d: %v", p, cut, err)
 			}
@@ -131,7 +131,7 @@ func TestAnAnswerThatWasLostIsCarriedOnWithInEveryMode(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out collector
-		rc, err := answerBy(t.Context(), r.cascade, Request{Body: req, ID: "x", Sent: []byte(said)}, &out)
+		rc, err := answerBy(t.Context(), r.cascade, arrival{Body: req, ID: "x", Sent: []byte(said)}, &out)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -217,7 +217,7 @@ func (r *rig) ask(kind openai.Kind, tier plan.Tier, body string) (answer, *infli
 		r.t.Fatal(err)
 	}
 	var out collector
-	rc, err := answerBy(r.t.Context(), r.cascade, Request{Body: req, Tier: tier, ID: "test", Header: http.Header{}}, &out)
+	rc, err := answerBy(r.t.Context(), r.cascade, arrival{Body: req, Tier: tier, ID: "test", Header: http.Header{}}, &out)
 	if err != nil {
 		return answer{}, rc, err
 	}
@@ -227,8 +227,8 @@ func (r *rig) ask(kind openai.Kind, tier plan.Tier, body string) (answer, *infli
 	return read(r.t, req.Stream, bytes.Join(out.writes, nil)), rc, nil
 }
 
-// Request is what a test asks.
-type Request struct {
+// arrival is what a test asks.
+type arrival struct {
 	Body         *openai.Request
 	Tier         plan.Tier
 	ID, Tenant   string
@@ -240,7 +240,7 @@ type Request struct {
 }
 
 // answerBy has a cascade answer a request by the route of its model.
-func answerBy(ctx context.Context, c *Cascade, a Request, sink inflight.Sink) (*inflight.Receipt, error) {
+func answerBy(ctx context.Context, c *Cascade, a arrival, sink inflight.Sink) (*inflight.Receipt, error) {
 	rt, err := c.Route(a.Body.Model)
 	if err != nil {
 		return nil, err

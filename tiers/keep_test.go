@@ -14,14 +14,14 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// confirmation counts what the cascade says of an answer.
-type confirmation struct{ awaited, confirmed, refused atomic.Int64 }
+// opinions counts what the cascade says of an answer.
+type opinions struct{ awaited, confirmed, refused atomic.Int64 }
 
 // Await implements [inflight.Confirmation].
-func (c *confirmation) Await() { c.awaited.Add(1) }
+func (c *opinions) Await() { c.awaited.Add(1) }
 
 // Confirm implements [inflight.Confirmation].
-func (c *confirmation) Confirm(good bool) {
+func (c *opinions) Confirm(good bool) {
 	if good {
 		c.confirmed.Add(1)
 	} else {
@@ -30,14 +30,14 @@ func (c *confirmation) Confirm(good bool) {
 }
 
 // confirmed asks for an answer that is to be kept, and waits until nothing runs in the background.
-func (r *rig) confirmed(t *testing.T, question string) (*inflight.Receipt, *confirmation) {
+func (r *rig) confirmed(t *testing.T, question string) (*inflight.Receipt, *opinions) {
 	t.Helper()
 	req, err := openai.Scan(openai.Chat, []byte(chat(question, `,"max_tokens":60`)), openai.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &confirmation{}
-	rc, err := answerBy(t.Context(), r.cascade, Request{Body: req, ID: question, Confirmation: c}, &collector{})
+	c := &opinions{}
+	rc, err := answerBy(t.Context(), r.cascade, arrival{Body: req, ID: question, Confirmation: c}, &collector{})
 	if err != nil {
 		t.Fatal(err)
 	}

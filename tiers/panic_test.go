@@ -88,7 +88,7 @@ func TestAPanicOfARequestGivesBackAllThatItHeld(t *testing.T) {
 	}
 	answer := func(tier plan.Tier, req *openai.Request) func(context.Context, *Cascade, inflight.Sink) error {
 		return func(ctx context.Context, c *Cascade, s inflight.Sink) error {
-			_, err := answerBy(ctx, c, Request{Body: req, Tier: tier, Header: http.Header{}}, s)
+			_, err := answerBy(ctx, c, arrival{Body: req, Tier: tier, Header: http.Header{}}, s)
 			return err
 		}
 	}

@@ -61,7 +61,7 @@ func TestOnlyEnginesThatScheduleByPriorityAreToldTheClass(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := answerBy(t.Context(), c, Request{Body: req, ID: "x", Class: class}, &collector{}); err != nil {
+			if _, err := answerBy(t.Context(), c, arrival{Body: req, ID: "x", Class: class}, &collector{}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -44,7 +44,7 @@ func TestStreamsSideBySideKeepTheirOwnText(t *testing.T) {
 					return
 				}
 				var out collector
-				if _, err := answerBy(t.Context(), r.cascade, Request{Body: req, Tier: tier, ID: own, Header: http.Header{}}, &out); err != nil {
+				if _, err := answerBy(t.Context(), r.cascade, arrival{Body: req, Tier: tier, ID: own, Header: http.Header{}}, &out); err != nil {
 					t.Error(err)
 					return
 				}

@@ -37,7 +37,7 @@ func (r *rig) begin(body string) *underWay {
 	u.out.onText = sync.OnceFunc(func() { close(u.began) })
 	go func() {
 		defer close(u.over)
-		u.receipt, u.err = answerBy(r.t.Context(), r.cascade, Request{Body: req, ID: "test", Header: http.Header{}}, &u.out)
+		u.receipt, u.err = answerBy(r.t.Context(), r.cascade, arrival{Body: req, ID: "test", Header: http.Header{}}, &u.out)
 	}()
 	return u
 }

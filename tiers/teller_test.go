@@ -215,8 +215,8 @@ func (th *theatre) engine(t *testing.T, target bool) string {
 	return s.URL
 }
 
-// question is what of a request an engine looks at.
-type question struct {
+// heardRequest is what of a request an engine looks at.
+type heardRequest struct {
 	Prompt   json.RawMessage
 	Messages []struct{ Role, Content string }
 	Most     int      `json:"max_tokens"`
@@ -235,7 +235,7 @@ const firstShow = 1 << 24 // the id of the prompt of show 0
 
 // play answers one request.
 func (th *theatre) play(w http.ResponseWriter, r *http.Request, body []byte, target bool) {
-	q := question{chat: strings.Contains(r.URL.Path, "chat")}
+	q := heardRequest{chat: strings.Contains(r.URL.Path, "chat")}
 	if err := json.Unmarshal(body, &q); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -272,7 +272,7 @@ func (th *theatre) play(w http.ResponseWriter, r *http.Request, body []byte, tar
 // act is an engine's part in a show.
 type act struct {
 	*show
-	q      question
+	q      heardRequest
 	w      http.ResponseWriter
 	target bool
 	given  int // tokens of the answer that it was given

@@ -157,7 +157,7 @@ func TestWhatWasScoredForAClientThatLeftIsBooked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rc, err := answerBy(t.Context(), r.cascade, Request{Body: req, ID: "x"}, &leftAlready{})
+	rc, err := answerBy(t.Context(), r.cascade, arrival{Body: req, ID: "x"}, &leftAlready{})
 	if !errors.Is(err, context.Canceled) || len(rc.Checks) != 1 || rc.ScoredTokens == 0 {
 		t.Errorf("%v after %d checks; %d tokens scored", err, len(rc.Checks), rc.ScoredTokens)
 	}

@@ -59,8 +59,8 @@ func TestEveryDraftThatAWarmupServesIsMarkedAndHasOneAuditOfIt(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				var c confirmation
-				rc, err := answerBy(t.Context(), r.cascade, Request{Body: req, ID: "test", Confirmation: &c}, out)
+				var c opinions
+				rc, err := answerBy(t.Context(), r.cascade, arrival{Body: req, ID: "test", Confirmation: &c}, out)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -122,7 +122,7 @@ func TestADraftOfAWarmupWhoseClientLeftIsNotServed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rc, err := answerBy(ctx, r.cascade, Request{Body: req, ID: "test"}, &collector{onText: leave})
+		rc, err := answerBy(ctx, r.cascade, arrival{Body: req, ID: "test"}, &collector{onText: leave})
 		if err == nil {
 			t.Fatalf("%s: answered", rc.Acceptance())
 		}

@@ -25,7 +25,7 @@ func TestADraftThatCallsToolsIsTheAnswerIfItsCallsAreSound(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out collector
-			rc, err := answerBy(t.Context(), r.cascade, Request{Body: req, ID: "x"}, &out)
+			rc, err := answerBy(t.Context(), r.cascade, arrival{Body: req, ID: "x"}, &out)
 			if err != nil {
 				t.Fatalf("%d: %v", i, err)
 			}

@@ -14,7 +14,7 @@ import (
 // worldly are the packages that a request runs through in the gateway and in the lab: time, waits, cancellation and
 // background work come from tiers/world.
 var worldly = []string{
-	"gateway/pipeline", "tiers", "tiers/accept", "tiers/audit", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine",
+	"tiers", "tiers/accept", "tiers/audit", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine",
 	"tiers/inflight", "tiers/openai", "tiers/plan", "tiers/prefix", "tiers/risk", "tiers/schema",
 }
 
@@ -24,7 +24,7 @@ var collecting = []string{"tiers/acceptrate.go", "tiers/economy/metrics.go"}
 // serverless are those of them that know of no server, client, metrics and logs. Those of the tiers may use HTTP's headers
 // and statuses.
 var serverless = []string{
-	"gateway/pipeline", "tiers/accept", "tiers/audit", "tiers/dispatch", "tiers/draft", "tiers/engine", "tiers/inflight",
+	"tiers/accept", "tiers/audit", "tiers/dispatch", "tiers/draft", "tiers/engine", "tiers/inflight",
 	"tiers/openai", "tiers/plan", "tiers/prefix", "tiers/risk", "tiers/schema",
 }
 

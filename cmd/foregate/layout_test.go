@@ -22,9 +22,9 @@ var arrows = map[string][]string{
 	"cmd/loadtest": {"gateway/demo", "loadtest", "loadtest/chaos", "loadtest/cost", "loadtest/engines", "loadtest/live", "loadtest/pair", "loadtest/proof", "loadtest/quality", "loadtest/soak", "loadtest/virtual"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 
-	"gateway":                     {"cache", "gateway/admission", "gateway/clientapi", "gateway/clientapi/messages", "gateway/clientapi/responses", "gateway/conversations", "gateway/files", "gateway/identity", "gateway/ledger", "gateway/openapi", "gateway/pipeline", "gateway/receipts", "gateway/settings", "tiers", "tiers/dispatch", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/risk"},
+	"gateway":                     {"cache", "gateway/admission", "gateway/clientapi", "gateway/clientapi/messages", "gateway/clientapi/responses", "gateway/conversations", "gateway/files", "gateway/identity", "gateway/ledger", "gateway/openapi", "gateway/receipts", "gateway/settings", "tiers", "tiers/dispatch", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/risk"},
 	"gateway/admission":           {"gateway/identity", "internal/panics", "tiers/pool"},
-	"gateway/app":                 {"breaker", "cache", "gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/conversations", "gateway/display", "gateway/files", "gateway/identity", "gateway/ledger", "gateway/pipeline", "gateway/settings", "gateway/stores", "gateway/tracing", "internal/beat", "internal/panics", "tiers", "tiers/accept", "tiers/audit", "tiers/credentials", "tiers/dialect", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream", "tiers/world"},
+	"gateway/app":                 {"breaker", "cache", "gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/conversations", "gateway/display", "gateway/files", "gateway/identity", "gateway/ledger", "gateway/settings", "gateway/stores", "gateway/tracing", "internal/beat", "internal/panics", "tiers", "tiers/accept", "tiers/audit", "tiers/credentials", "tiers/dialect", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream", "tiers/world"},
 	"gateway/app/apptest":         {"gateway", "gateway/app", "gateway/config", "gateway/stores"}, // for tests alone
 	"gateway/config":              {"gateway/identity", "internal/yamlfile", "tiers/dialect", "tiers/discover", "tiers/openai"},
 	"gateway/console":             {"internal/uplot"},
@@ -38,13 +38,12 @@ var arrows = map[string][]string{
 	"gateway/clientapi/messages":  {"gateway/clientapi", "tiers/openai"},
 	"gateway/clientapi/responses": {"gateway/clientapi", "tiers/openai"},
 	"gateway/openapi":             {"tiers/openai"},
-	"gateway/pipeline":            {"cache", "gateway/identity", "gateway/ledger", "internal/redis/lookup", "tiers", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/world"},
 	"gateway/settings":            {"breaker", "cache", "gateway/admission", "gateway/conversations", "internal/beat", "internal/redis/dataloss", "internal/redis/script", "tiers/accept", "tiers/plan", "tiers/pool", "tiers/pressure", "tiers/upstream"},
 	"gateway/stores":              {"gateway/config", "gateway/files", "internal/redis/connect", "internal/redis/embedded"},
 	"gateway/tracing":             {"gateway/receipts", "tiers/dispatch", "tiers/inflight"},
 	"gateway/files":               {},
 
-	"tiers":               {"internal/recent", "tiers/accept", "tiers/audit", "tiers/credentials", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/risk", "tiers/world"},
+	"tiers":               {"cache", "gateway/identity", "gateway/ledger", "internal/recent", "internal/redis/lookup", "tiers/accept", "tiers/audit", "tiers/credentials", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/risk", "tiers/world"},
 	"tiers/accept":        {},
 	"tiers/audit":         {"tiers/accept", "tiers/background", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/risk", "tiers/world"},
 	"tiers/background":    {"tiers/world"},
@@ -99,11 +98,11 @@ var arrows = map[string][]string{
 	"loadtest/cost":              {}, // the rest of it is a benchmark
 	"loadtest/proof":             {"loadtest", "loadtest/cost", "loadtest/pair", "loadtest/soak", "loadtest/virtual"},
 	"loadtest/quality":           {"loadtest", "loadtest/vllmsim", "tiers/accept"},
-	"loadtest/virtual":           {"breaker", "cache", "gateway/admission", "gateway/identity", "gateway/pipeline", "gateway/settings", "loadtest", "loadtest/quality", "loadtest/virtual/engines", "loadtest/virtual/eventloop", "loadtest/virtual/sharing", "loadtest/vllmsim", "tiers", "tiers/accept", "tiers/audit", "tiers/credentials", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk"},
+	"loadtest/virtual":           {"breaker", "cache", "gateway/admission", "gateway/identity", "gateway/settings", "loadtest", "loadtest/quality", "loadtest/virtual/engines", "loadtest/virtual/eventloop", "loadtest/virtual/sharing", "loadtest/vllmsim", "tiers", "tiers/accept", "tiers/audit", "tiers/credentials", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk"},
 	"loadtest/soak":              {"loadtest/answer", "loadtest/chaos", "loadtest/process", "loadtest/vllmsim"},
 	"loadtest/virtual/engines":   {"loadtest", "loadtest/virtual/eventloop", "loadtest/vllmsim", "tiers/accept", "tiers/economy", "tiers/engine", "tiers/openai", "tiers/pool", "tiers/pressure"},
 	"loadtest/virtual/eventloop": {"tiers/world"},
-	"loadtest/virtual/sharing":   {"cache", "gateway/pipeline", "loadtest/virtual/engines", "loadtest/virtual/eventloop"},
+	"loadtest/virtual/sharing":   {"cache", "loadtest/virtual/engines", "loadtest/virtual/eventloop", "tiers"},
 	"loadtest/vllmsim":           {},
 
 	"deploy/grafana/make": {}, // dashboards; a test here asks a gateway whether it has their metrics

@@ -24,7 +24,6 @@ import (
 	"github.com/foregate/foregate/gateway/files"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
-	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/gateway/stores"
 	"github.com/foregate/foregate/gateway/tracing"
@@ -70,7 +69,7 @@ type App struct {
 	Cache     *cache.Store
 
 	Conversations *conversations.Store // nil stores no responses
-	Generations   *pipeline.Generations
+	Generations   *tiers.Generations
 	salt          func(tenant string) string
 	prober        *probe.Prober
 	evidence      *evidence.Store

@@ -10,7 +10,6 @@ import (
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
-	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
@@ -53,7 +52,7 @@ func (a *App) fallbackViews() []gateway.FallbackView {
 				v.When = append(v.When, string(cause))
 			}
 			out = append(out, v)
-			queries = append(queries, ledger.BudgetQuery{Tenant: pipeline.FallbackOwner(v.Route, v.Pool), Budgets: pipeline.FallbackBudget(fb)})
+			queries = append(queries, ledger.BudgetQuery{Tenant: tiers.FallbackOwner(v.Route, v.Pool), Budgets: tiers.FallbackBudget(fb)})
 		}
 	}
 	if out == nil {

@@ -19,7 +19,6 @@ import (
 	"github.com/foregate/foregate/gateway/conversations"
 	"github.com/foregate/foregate/gateway/files"
 	"github.com/foregate/foregate/gateway/ledger"
-	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/gateway/tracing"
 	"github.com/foregate/foregate/tiers"
@@ -138,7 +137,7 @@ func (a *App) makeCache() error {
 		local = -1 // none
 	}
 	a.salt = s.Salt
-	a.Generations = pipeline.NewGenerations(nil)
+	a.Generations = tiers.NewGenerations(nil)
 	a.registerGauge("foregate_cache_coalescing_requests", "Requests that share an answer being generated, or generate one that others may share.",
 		func() float64 { return float64(a.Generations.Subscribers()) })
 	a.Cache = cache.NewStore(cache.Options{

@@ -8,7 +8,6 @@ import (
 	"github.com/foregate/foregate/breaker"
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
-	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/loadtest/virtual/engines"
 	"github.com/foregate/foregate/loadtest/virtual/eventloop"
@@ -34,7 +33,7 @@ type replica struct {
 	lives    map[breaker.Key]uint64 // of the backends' processes
 	route    *tiers.Route
 	cascade  *tiers.Cascade
-	pipeline *pipeline.Pipeline
+	pipeline *tiers.Pipeline
 	seen     *evidenceView // of what audits have shown
 
 	fleetDraws, draws, breakerDraws uint64 // random numbers: of the fleet, of requests, of breakers
@@ -78,12 +77,12 @@ func (l *lab) newReplica(index int) (*replica, error) {
 	if r.route, err = r.cascade.Route(route); err != nil {
 		return nil, err
 	}
-	o := pipeline.Options{
-		Cascade: r.cascade, World: l.clock, Base: engines.Answering(context.Background()), Store: l.answers, Generations: pipeline.NewGenerations(l.clock),
+	o := tiers.PipelineOptions{
+		Cascade: r.cascade, World: l.clock, Base: engines.Answering(context.Background()), Store: l.answers, Generations: tiers.NewGenerations(l.clock),
 		CacheConfig: func(string) cache.Config { return l.values.Cache }, Salt: func(tenant string) string { return tenant },
 		HighShare: func() float64 { return 0 },
 	}
-	r.pipeline = pipeline.New(o)
+	r.pipeline = tiers.NewPipeline(o)
 	return r, nil
 }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/loadtest"
 	"github.com/foregate/foregate/loadtest/virtual/engines"
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/inflight"
@@ -26,14 +26,14 @@ type request struct {
 	lab    *lab
 	req    *loadtest.Request
 	body   *openai.Request
-	record pipeline.Record
+	record tiers.Record
 	out    loadtest.Outcome
 	era    int // of the draft, when it came
 	users  int // the client, and audits
 }
 
 var (
-	_ pipeline.Client       = (*request)(nil)
+	_ tiers.Client          = (*request)(nil)
 	_ inflight.BodyRetainer = (*request)(nil)
 )
 
@@ -57,8 +57,8 @@ func (l *lab) send(q *loadtest.Request) string {
 	if share := l.spec.Router; share > 0 {
 		tier = l.routed(share, number)
 	}
-	err := to.pipeline.Answer(ctx, pipeline.Request{
-		Metadata: &pipeline.Metadata{
+	err := to.pipeline.Answer(ctx, tiers.Request{
+		Metadata: &tiers.Metadata{
 			ID: strconv.Itoa(number), Began: l.clock.Now(), Caller: identity.Caller{Tenant: q.Tenant, Priority: class(q.Priority), RAGHash: q.RAGHash},
 		},
 		Body: r.body, Route: own, Tier: tier, Retainer: r,
@@ -107,21 +107,21 @@ func (r *request) Retain() (released func()) {
 	}
 }
 
-// Begin implements [pipeline.Client].
-func (r *request) Begin(h pipeline.ResponseHead) error {
+// Begin implements [tiers.Client].
+func (r *request) Begin(h tiers.ResponseHead) error {
 	if h.Stream {
 		r.out.First = r.lab.clock.Elapsed() + 2*hop
 	}
 	return nil
 }
 
-// Write implements [pipeline.Client]: the client reads as fast as it is written to.
+// Write implements [tiers.Client]: the client reads as fast as it is written to.
 func (r *request) Write([]byte) error { return nil }
 
-// Detach implements [pipeline.Client].
-func (r *request) Detach() pipeline.AsyncClient { return detached{} }
+// Detach implements [tiers.Client].
+func (r *request) Detach() tiers.AsyncClient { return detached{} }
 
-// BreakOff implements [pipeline.Client].
+// BreakOff implements [tiers.Client].
 func (r *request) BreakOff(error) {}
 
 type detached struct{}

@@ -1,4 +1,4 @@
-// Package virtual runs a scenario in virtual time: the gateway's own request path ([pipeline.Pipeline],
+// Package virtual runs a scenario in virtual time: the gateway's own request path ([tiers.Pipeline],
 // [tiers.Cascade]) against simulated engines, on one goroutine. An hour of a fleet takes seconds, and
 // the same scenario and seed give the same result to the digit.
 //

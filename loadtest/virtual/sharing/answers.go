@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/cache"
-	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/loadtest/virtual/engines"
+	"github.com/foregate/foregate/tiers"
 )
 
 // Answers are the answers that the replicas keep together: what Redis would hold. A question to it takes a
@@ -22,20 +22,20 @@ type Answers struct {
 	drawn uint64
 }
 
-var _ pipeline.Store = (*Answers)(nil)
+var _ tiers.Store = (*Answers)(nil)
 
-// Epochs implements [pipeline.Store].
+// Epochs implements [tiers.Store].
 func (a *Answers) Epochs(string, string) (cache.Epochs, bool) {
 	return cache.Epochs{}, a.Link.age(250*time.Millisecond) <= cache.MaxEpochAge
 }
 
-// Local implements [pipeline.Store].
+// Local implements [tiers.Store].
 func (a *Answers) Local(cache.Key) (*cache.Entry, bool) { return nil, false }
 
-// Count implements [pipeline.Store].
+// Count implements [tiers.Store].
 func (a *Answers) Count(string, cache.Result, *cache.Entry) {}
 
-// Look implements [pipeline.Store].
+// Look implements [tiers.Store].
 func (a *Answers) Look(ctx context.Context, key cache.Key) (*cache.Entry, cache.Result) {
 	switch loop := a.Link.Loop; {
 	case a.Link.Away():
@@ -52,7 +52,7 @@ func (a *Answers) Look(ctx context.Context, key cache.Key) (*cache.Entry, cache.
 	return nil, cache.ResultMiss
 }
 
-// Put implements [pipeline.Store]: an answer is kept for as long as ttl says, less up to a tenth by chance.
+// Put implements [tiers.Store]: an answer is kept for as long as ttl says, less up to a tenth by chance.
 func (a *Answers) Put(key cache.Key, e *cache.Entry, ttl time.Duration, then func()) {
 	if !a.Link.asked() {
 		if then != nil {

@@ -1,4 +1,4 @@
-package pipeline
+package tiers
 
 import (
 	"bytes"
@@ -25,14 +25,14 @@ type generationID struct {
 // is not the beginning of the new answer.
 var ErrBroken = errors.New("the answer that was followed broke off, and the new one is another")
 
-// stage is the state of a generation.
-type stage uint8
+// progress is the state of a generation.
+type progress uint8
 
 const (
-	leaderless stage = iota // nobody makes the answer: the next subscriber to ask leads
-	led                     // one of the requests makes it
-	completed               // the answer is complete
-	failed                  // it failed for all subscribers
+	leaderless progress = iota // nobody makes the answer: the next subscriber to ask leads
+	led                        // one of the requests makes it
+	completed                  // the answer is complete
+	failed                     // it failed for all subscribers
 )
 
 // sharedGeneration is one answer in progress, with its subscribers. All of it is guarded by [Generations.mu].
@@ -41,7 +41,7 @@ type sharedGeneration struct {
 	id    generationID
 
 	changed     world.Signal // set at the next change; nil while nobody waits
-	stage       stage
+	stage       progress
 	attempt     int    // number of attempts so far: a failed one is followed by one more
 	text        []byte // of the answer so far: append-only, so that parts of it can be shared
 	opaque      bool   // the answer is more than text: only the whole can be shared

@@ -1,10 +1,4 @@
-// Package pipeline answers one request, from its identity to the last byte of its answer, without knowledge
-// of HTTP. It looks for a cached answer, joins identical requests in progress, enforces the tenant's limits,
-// calls the cascade, and stores the answer if that is allowed. Start at [Pipeline.Answer]. Dependencies are
-// interfaces and functions ([Options]), and time, waits and background work come from a [world.World], so
-// that the gateway's handlers and the lab run the same code. The answer goes to a [Client], and the details
-// of the request into a [Record].
-package pipeline
+package tiers
 
 import (
 	"context"
@@ -14,7 +8,6 @@ import (
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
@@ -28,15 +21,15 @@ var (
 	ErrPanicked     = errors.New("making the answer panicked")
 )
 
-// Cascade makes answers; [tiers.Cascade] is one.
-type Cascade interface {
+// answerer makes answers; [Cascade] is one.
+type answerer interface {
 	// Arrive takes a request up, and says what its settings and engines allow.
-	Arrive(rt *tiers.Route, a inflight.Arrival) *inflight.Request
+	Arrive(rt *Route, a inflight.Arrival) *inflight.Request
 	Answer(ctx context.Context, r *inflight.Request, to inflight.Delivery) error
-	Forward(ctx context.Context, rt *tiers.Route, f tiers.Forward, to inflight.Sink) (*inflight.Receipt, error)
+	Forward(ctx context.Context, rt *Route, f Forward, to inflight.Sink) (*inflight.Receipt, error)
 	CountTokens(ctx context.Context, r *inflight.Request) (int, error)
 	// AnswerFallback makes one attempt at a fallback, and adds it to the receipt.
-	AnswerFallback(ctx context.Context, r *inflight.Request, fb *tiers.Fallback, to inflight.Delivery) error
+	AnswerFallback(ctx context.Context, r *inflight.Request, fb *Fallback, to inflight.Delivery) error
 	// CountFallback counts a fallback that was not asked.
 	CountFallback(route, pool, outcome string)
 	// CountStayed counts a request that no fallback answered.
@@ -65,9 +58,10 @@ type Ledger interface {
 	Reserve(ctx context.Context, a ledger.Request) (*ledger.Reservation, error)
 }
 
-// Options wires a Pipeline.
-type Options struct {
-	Cascade     Cascade
+// PipelineOptions wires a [Pipeline]. Its dependencies are interfaces and functions, and time, waits and background work
+// come from a [world.World], so that the handlers of the gateway and the lab run the same code.
+type PipelineOptions struct {
+	Cascade     answerer
 	Ledger      Ledger                          // nil is one for this replica only
 	HighShare   func() float64                  // the share of a tenant's requests per minute that may be high, live; nil is 0.2, 0 is all
 	Store       Store                           // nil stores no answers
@@ -83,9 +77,11 @@ type Options struct {
 	Base  context.Context // parent of shared generations, which outlive single clients; nil is the background
 }
 
-// Pipeline answers requests. It is safe for concurrent use.
+// Pipeline answers requests, from their identity to the last byte of the answer, without knowledge of HTTP: it looks for a kept
+// answer, joins identical requests in progress, enforces the limits of the tenant, calls the cascade, and keeps the answer if
+// that is allowed. The answer goes to a [Client], the details of the request into a [Record]. It is safe for concurrent use.
 type Pipeline struct {
-	o        Options
+	o        PipelineOptions
 	rejected rejectedKeys
 }
 
@@ -93,7 +89,7 @@ type Pipeline struct {
 const defaultHighShare = 0.2
 
 // New wires a pipeline. Options.Cascade is required.
-func New(o Options) *Pipeline {
+func NewPipeline(o PipelineOptions) *Pipeline {
 	if o.World == nil {
 		o.World = world.System{}
 	}
@@ -139,7 +135,7 @@ type Metadata struct {
 type Request struct {
 	*Metadata
 	Body         *openai.Request
-	Route        *tiers.Route
+	Route        *Route
 	Tier         plan.Tier             // demanded
 	Demand       plan.Demand           // acceptance mode; overrides the route's
 	CacheControl CacheControl          // cache directives

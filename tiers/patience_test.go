@@ -1,4 +1,4 @@
-package pipeline
+package tiers
 
 import (
 	"context"
@@ -32,7 +32,7 @@ func TestARequestWaitsForASilentRedisOnceForCacheAndLimitsTogether(t *testing.T)
 		const budget = 15 * time.Millisecond
 		store := cache.NewStore(cache.Options{Redis: silent})
 		store.ReadEpochs(map[string]string{"all": "1"}, nil, time.Now())
-		p := New(Options{
+		p := NewPipeline(PipelineOptions{
 			Store: store, Ledger: ledger.New(ledger.Options{Redis: silent}),
 			HighShare: func() float64 { return 1 },
 		})
@@ -74,7 +74,7 @@ func TestACopyIsNotServedForLongerThanAnswersAreKept(t *testing.T) {
 		t.Fatalf("the look: %v", result)
 	}
 	for ttl, want := range map[time.Duration]bool{2 * time.Minute: true, 30 * time.Second: false} {
-		q := &request{Request: Request{Metadata: &Metadata{}}, p: New(Options{Store: store}), key: key, cacheable: true, cfg: cache.Config{TTL: ttl}}
+		q := &request{Request: Request{Metadata: &Metadata{}}, p: NewPipeline(PipelineOptions{Store: store}), key: key, cacheable: true, cfg: cache.Config{TTL: ttl}}
 		if e := q.local(); (e != nil) != want {
 			t.Errorf("kept for %v, made a minute ago: served %t", ttl, e != nil)
 		}

@@ -1,4 +1,4 @@
-package pipeline
+package tiers
 
 import (
 	"context"
@@ -108,7 +108,7 @@ func TestAGenerationEndsWithThePipeline(t *testing.T) {
 	errEnd := errors.New("the gateway is draining")
 	synctest.Test(t, func(t *testing.T) {
 		base, end := context.WithCancelCause(t.Context())
-		b := newBench(t, func(o *Options) { o.Base = base })
+		b := newBench(t, func(o *PipelineOptions) { o.Base = base })
 		all, over := b.crowd(2, question{})
 		end(errEnd)
 		over()
@@ -269,7 +269,7 @@ func TestAFollowerCarriesOnForItsClientWhereTheLeaderBroke(t *testing.T) {
 
 func TestAPanicOfAGenerationIsHeardAndEndsNobodyElse(t *testing.T) {
 	var heard atomic.Int64
-	inBubble(t, func(o *Options) { o.OnPanic = func(string, any) { heard.Add(1) } }, func(t *testing.T, b *bench) {
+	inBubble(t, func(o *PipelineOptions) { o.OnPanic = func(string, any) { heard.Add(1) } }, func(t *testing.T, b *bench) {
 		b.speaker.fails = func(n int) error {
 			if n == 1 {
 				panic("a bug")

@@ -1,4 +1,4 @@
-package pipeline
+package tiers
 
 import (
 	"context"
@@ -143,7 +143,7 @@ func TestWhatATenantUsedIsSettledAndItsStandingTold(t *testing.T) {
 
 func TestWhatTheCacheGivesCountsAgainstNoLimit(t *testing.T) {
 	limiter := &noted{Ledger: ledger.New(ledger.Options{})}
-	inBubble(t, func(o *Options) { o.Ledger = limiter }, func(t *testing.T, b *bench) {
+	inBubble(t, func(o *PipelineOptions) { o.Ledger = limiter }, func(t *testing.T, b *bench) {
 		for range 5 {
 			b.ask(question{caller: identity.Caller{Tenant: "acme", RPM: 1}})
 		}

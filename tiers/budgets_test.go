@@ -1,4 +1,4 @@
-package pipeline
+package tiers
 
 import (
 	"errors"
@@ -7,13 +7,12 @@ import (
 
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/economy"
 )
 
 func TestARequestIsChargedToItsBudgetOnceAndARefusalIsChargedToNoLimit(t *testing.T) {
 	book := ledger.New(ledger.Options{})
-	inBubble(t, func(o *Options) { o.Ledger = book }, func(t *testing.T, b *bench) {
+	inBubble(t, func(o *PipelineOptions) { o.Ledger = book }, func(t *testing.T, b *bench) {
 		acme := identity.Caller{Tenant: "acme", RPM: 60, Access: &identity.Access{Budgets: []identity.Budget{{Tokens: 1000, Per: identity.Month}}}}
 		state := func() ledger.BudgetState {
 			return book.States(t.Context(), []ledger.BudgetQuery{{Tenant: "acme", Budgets: acme.Access.Budgets}})[0][0]
@@ -59,7 +58,7 @@ func TestTheEstimateInDollarsIsThatOfTheTargetAndTheDraft(t *testing.T) {
 		want   float64
 	}{
 		"cascade":   {prices, 1000*1.1e-6 + 100*4.2e-6},
-		"forwarded": {targetPrices(&tiers.Route{Prices: prices}), 1000*1e-6 + 100*4e-6},
+		"forwarded": {targetPrices(&Route{Prices: prices}), 1000*1e-6 + 100*4e-6},
 		"unknown":   {nil, 0},
 		"no route":  {targetPrices(nil), 0},
 	} {

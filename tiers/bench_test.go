@@ -1,4 +1,4 @@
-package pipeline
+package tiers
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
@@ -101,11 +100,11 @@ type made struct {
 	inflight.Delivery
 }
 
-func (e *speaker) Arrive(rt *tiers.Route, a inflight.Arrival) *inflight.Request {
+func (e *speaker) Arrive(rt *Route, a inflight.Arrival) *inflight.Request {
 	return &inflight.Request{Arrival: a, Config: rt.Config().Stricter(a.Demand), Plan: e.plan}
 }
 
-func (e *speaker) AnswerFallback(context.Context, *inflight.Request, *tiers.Fallback, inflight.Delivery) error {
+func (e *speaker) AnswerFallback(context.Context, *inflight.Request, *Fallback, inflight.Delivery) error {
 	panic("nothing leaves here")
 }
 func (e *speaker) CountFallback(string, string, string) {}
@@ -115,7 +114,7 @@ func (e *speaker) CountTokens(context.Context, *inflight.Request) (int, error) {
 	panic("nothing is counted here")
 }
 
-func (e *speaker) Forward(context.Context, *tiers.Route, tiers.Forward, inflight.Sink) (*inflight.Receipt, error) {
+func (e *speaker) Forward(context.Context, *Route, Forward, inflight.Sink) (*inflight.Receipt, error) {
 	return &inflight.Receipt{Tier: plan.Target, PromptTokens: 7, TargetTokens: 2}, nil
 }
 
@@ -308,21 +307,21 @@ type bench struct {
 	judging plan.Config
 }
 
-func newBench(t *testing.T, adjust func(*Options)) *bench {
+func newBench(t *testing.T, adjust func(*PipelineOptions)) *bench {
 	t.Helper()
 	b := &bench{
 		t: t, store: newMemory(), speaker: &speaker{pace: time.Second, plan: plan.Plan{Tier: plan.Target}},
 		shared: NewGenerations(nil),
 		cfg:    cache.Config{Enabled: true, TTL: time.Hour, MaxEntryBytes: 1 << 20},
 	}
-	o := Options{
+	o := PipelineOptions{
 		Cascade: b.speaker, Store: b.store, Generations: b.shared, CacheConfig: func(string) cache.Config { return b.cfg },
 		WouldFailAgain: func(err error) bool { return errors.Is(err, errHopeless) },
 	}
 	if adjust != nil {
 		adjust(&o)
 	}
-	b.Pipeline = New(o)
+	b.Pipeline = NewPipeline(o)
 	return b
 }
 
@@ -374,7 +373,7 @@ func (b *bench) begin(q question) (a *asked, done chan struct{}) {
 	done = make(chan struct{})
 	in := Request{
 		Metadata: &a.arrival, Body: read, CacheControl: q.control, Tier: plan.Auto, Demand: plan.DemandDefault,
-		Route: &tiers.Route{Model: "m", Config: func() plan.Config { return b.judging }},
+		Route: &Route{Model: "m", Config: func() plan.Config { return b.judging }},
 	}
 	go func() {
 		defer close(done)
@@ -401,7 +400,7 @@ func (a *asked) is(t *testing.T, what, text string, result cache.Result) {
 }
 
 // inBubble runs a test in virtual time.
-func inBubble(t *testing.T, adjust func(*Options), test func(t *testing.T, b *bench)) {
+func inBubble(t *testing.T, adjust func(*PipelineOptions), test func(t *testing.T, b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(t, newBench(t, adjust)) })
 }

@@ -1,4 +1,4 @@
-package pipeline
+package tiers
 
 import (
 	"fmt"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
@@ -84,11 +83,11 @@ func newKeyer(t testing.TB) *keyer {
 		t.Fatal(err)
 	}
 	k.lim.Allow = func(string) []string { return []string{"documents", "chat_template_kwargs.style"} }
-	cascade, err := tiers.New(tiers.Options{Upstream: upstream.New(upstream.Options{})})
+	cascade, err := New(Options{Upstream: upstream.New(upstream.Options{})})
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.p = New(Options{
+	k.p = NewPipeline(PipelineOptions{
 		Cascade: cascade, Store: cache.NewStore(cache.Options{}), CacheConfig: func(string) cache.Config { return cache.Config{Enabled: true} },
 	})
 	return k
@@ -125,7 +124,7 @@ func (k *keyer) key(values []string, order []int) cache.Key {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	route := &tiers.Route{Model: req.Model, Draft: k.draft, Target: k.draft, Serves: tiers.Served{Draft: "small", Target: "big"}, Config: func() plan.Config {
+	route := &Route{Model: req.Model, Draft: k.draft, Target: k.draft, Serves: Served{Draft: "small", Target: "big"}, Config: func() plan.Config {
 		return plan.Config{Mode: plan.ModeConfidence, MaxPromptTokens: 1000}
 	}}
 	in := Request{Metadata: &Metadata{Caller: caller}, Body: req, Route: route, Tier: tier, Demand: stricter}
