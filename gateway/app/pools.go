@@ -86,7 +86,7 @@ func (a *App) endPool(r *routing, p *servedPool) {
 	if now := r.pool(p.Name()); now != nil {
 		ids = backendIDs(now)
 	}
-	p.ForgetMetrics(func(backend string) bool { return !slices.Contains(ids, backend) })
+	p.ForgetMetrics()
 	a.Breakers.Retain(p.Name(), ids)
 }
 

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"errors"
+	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -13,22 +14,21 @@ import (
 // backend is one vLLM server. Pool.mu guards its fields, except its names and the methods of health.Monitor that may be
 // called at any time.
 type backend struct {
-	slot int // of its scrapes; only its watcher reads it
-
 	id, url string
 	hash    uint64 // of the id
 	number  int    // its index in the prefix table
 	at      int    // its index in the set
 	removed bool   // removed from the set
-	metrics backendMetrics
+	counts  counts
 
-	down         error // why it is down; nil: up
-	downAt       time.Time
-	lastDrain    string              // why it was drained when that was last looked at; "": it was not
-	probed       time.Time           // when it was last asked for a token
-	blind        bool                // the lack of readings was logged
-	reachability health.Reachability // its last answer over HTTP
-	life         uint64              // number of observed restarts
+	down      error // why it is down; nil: up
+	downAt    time.Time
+	lastDrain string    // why it was drained when that was last looked at; "": it was not
+	probed    time.Time // when it was last asked for a token
+	blind     bool      // the lack of readings was logged
+	answered  time.Time // its last answer over HTTP; zero: none
+	unreached error     // why it has not answered since
+	life      uint64    // number of observed restarts
 
 	refusals [len(useNames)]mismatch // by use
 	refuses  atomic.Bool             // there is one of the refusals, perhaps of credentials that are out of force
@@ -38,7 +38,8 @@ type backend struct {
 	identity identity
 	reading  pressure.Reading
 	health   health.Monitor
-	changes  health.Changes // of its condition, for the log
+	told     health.Condition // what the log said of its condition last; "" is well
+	toldAt   time.Time        // when it did
 	hits     estimate.CacheHits
 	speed    estimate.Speed
 	pace     float64 // seconds per token of one request between the last two readings; 0: unknown
@@ -73,6 +74,34 @@ func (b *backend) load() health.Load {
 
 // engines returns the number of engines behind the URL.
 func (b *backend) engines() float64 { return float64(max(b.reading.Engines, 1)) }
+
+// markAnswered records an answer over HTTP.
+func (b *backend) markAnswered(now time.Time) { b.answered, b.unreached = now, nil }
+
+// markEnded records the end of a question. An HTTP answer with an error status is an answer.
+func (b *backend) markEnded(err error, now time.Time) {
+	if _, none := errors.AsType[*url.Error](err); none {
+		b.unreached = err
+		return
+	}
+	b.markAnswered(now)
+}
+
+// isReachable reports whether the last answer is recent enough.
+func (b *backend) isReachable(now time.Time) bool {
+	return !b.answered.IsZero() && (b.unreached == nil || now.Sub(b.answered) < pressure.UnknownAfter)
+}
+
+// problem returns why the backend is not reachable; "" if it has answered last.
+func (b *backend) problem() string {
+	switch {
+	case b.unreached != nil:
+		return "does not answer: " + b.unreached.Error()
+	case b.answered.IsZero():
+		return "has not answered yet"
+	}
+	return ""
+}
 
 // errSilent is the reason of a backend that answers nothing, and gives no token.
 var errSilent = errors.New("answers nothing")

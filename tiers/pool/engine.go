@@ -70,7 +70,7 @@ func (p *Pool) identified(b *backend, found dialect.Finding, life uint64) {
 	var before, problem string
 	p.locked(func() {
 		was, before = b.identity.kind, p.engineProblem(b)
-		b.identity.answered(answer{found, life, now}, p.o.configuredEngine())
+		b.identity.answered(found, p.o.configuredEngine(), life, now)
 		is, problem = b.identity.kind, p.engineProblem(b)
 	})
 	switch {
@@ -84,8 +84,8 @@ func (p *Pool) identified(b *backend, found dialect.Finding, life uint64) {
 // engineProblem returns how b's engine contradicts the configuration or the rest of the pool; "" if it does not. The
 // caller holds mu.
 func (p *Pool) engineProblem(b *backend) string {
-	if c := b.identity.contradiction(p.o.Name, p.o.configuredEngine()); c != "" {
-		return c
+	if set, found := p.o.configuredEngine(), b.identity.found; set != "" && found.Kind != "" && found.Kind != set {
+		return fmt.Sprintf("pools.%s.engine is %s, but it answers as %s: %s", p.o.Name, set, found.Kind, found.By)
 	}
 	own := b.identity.kind
 	for _, other := range *p.set.Load() {
@@ -141,32 +141,17 @@ func (i *identity) failed(now time.Time) {
 	i.next = now.Add(min(minIdentifyPause<<min(i.fails-1, 10), maxIdentifyPause))
 }
 
-// answer is what the answers of an engine told.
-type answer struct {
-	found dialect.Finding
-	life  uint64 // in which it was asked
-	at    time.Time
-}
-
 // answered notes what the engine's answers told. A configured kind stays in force. So does the last kind that was found,
 // if nothing is now. A doubt that they did not confirm is not looked into again at once.
-func (i *identity) answered(a answer, configured dialect.Kind) {
-	f, next := a.found, time.Time{}
+func (i *identity) answered(f dialect.Finding, configured dialect.Kind, life uint64, now time.Time) {
+	next := time.Time{}
 	if i.doubted && (f.Kind == "" || f.Kind == i.kind) {
-		next = a.at.Add(maxIdentifyPause)
+		next = now.Add(maxIdentifyPause)
 	}
-	i.found, i.asked, i.life, i.doubted, i.fails, i.next = f, true, a.life, false, 0, next
+	i.found, i.asked, i.life, i.doubted, i.fails, i.next = f, true, life, false, 0, next
 	if configured == "" && f.Kind != "" {
 		i.kind = f.Kind
 	}
-}
-
-// contradiction returns how the answers contradict the configured kind; "" if they do not.
-func (i *identity) contradiction(pool string, configured dialect.Kind) string {
-	if configured == "" || i.found.Kind == "" || i.found.Kind == configured {
-		return ""
-	}
-	return fmt.Sprintf("pools.%s.engine is %s, but it answers as %s: %s", pool, configured, i.found.Kind, i.found.By)
 }
 
 const (

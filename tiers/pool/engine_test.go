@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/tiers/dialect"
@@ -36,11 +35,11 @@ func TestAnEngineIsAskedForItsKindOnceInEachLife(t *testing.T) {
 	if !i.isDue("", 0, now.Add(maxIdentifyPause)) {
 		t.Error("the pause grows without a bound")
 	}
-	i.answered(answer{found: dialect.Finding{Kind: dialect.SGLang, By: "x"}, life: 0}, "")
+	i.answered(dialect.Finding{Kind: dialect.SGLang, By: "x"}, "", 0, now)
 	if i.kind != dialect.SGLang || i.isDue("", 0, now.Add(time.Hour)) || !i.isDue("", 1, now) {
 		t.Errorf("%+v", i)
 	}
-	i.answered(answer{found: dialect.Finding{}, life: 1}, "")
+	i.answered(dialect.Finding{}, "", 1, now)
 	if i.kind != dialect.SGLang {
 		t.Error("answers that tell nothing took the kind away")
 	}
@@ -63,16 +62,13 @@ func TestAnotherKindOfEngineAtTheSameAddressComesUp(t *testing.T) {
 }
 
 func TestAConfiguredKindStaysAndItsContradictionIsTold(t *testing.T) {
-	i := identity{kind: dialect.VLLM}
-	i.answered(answer{found: dialect.Finding{Kind: dialect.SGLang, By: `GET /v1/models has owned_by "sglang"`}, life: 0}, dialect.VLLM)
-	const want = `pools.big.engine is vllm, but it answers as sglang: GET /v1/models has owned_by "sglang"`
-	if got := i.contradiction("big", dialect.VLLM); got != want || i.kind != dialect.VLLM {
-		t.Errorf("%s: %q", i.kind, got)
-	}
-	for configured, found := range map[dialect.Kind]dialect.Kind{"": dialect.SGLang, dialect.VLLM: dialect.VLLM, dialect.SGLang: ""} {
-		i := identity{found: dialect.Finding{Kind: found}}
-		if got := i.contradiction("big", configured); got != "" {
-			t.Errorf("%q configured, %q found: %s", configured, found, got)
+	for found, want := range map[dialect.Kind]string{
+		dialect.SGLang: "pools.big.engine is vllm, but it answers as sglang: x", dialect.VLLM: "", "": "",
+	} {
+		p := fixed(t, Options{Engine: dialect.VLLM})
+		p.identified((*p.set.Load())[0], dialect.Finding{Kind: found, By: "x"}, 0)
+		if b := p.Snapshot()[0]; b.Engine != dialect.VLLM || want != "" && b.Why != want || want == "" && strings.Contains(b.Why, "answers as") {
+			t.Errorf("%q: %+v", found, b)
 		}
 	}
 }
@@ -132,7 +128,7 @@ func TestAnEngineThatTellsNoLoadIsUpWithoutReadings(t *testing.T) {
 	if b := p.Snapshot()[0]; b.Engine != dialect.OpenAI || b.State == StateDown || b.Age != nil || p.Load() > 0.5 {
 		t.Errorf("%+v", b)
 	}
-	if n := testutil.ToFloat64((*p.set.Load())[0].metrics.scrapeErrors); n != 0 {
+	if n := p.scrapeErrors(); n != 0 {
 		t.Errorf("%g errors of scrapes", n)
 	}
 	p.setDown((*p.set.Load())[0], errSilent)

@@ -90,7 +90,7 @@ func (l *Lease) began(now time.Time) {
 		return
 	}
 	b.health.MarkServed(now)
-	b.reachability.MarkAnswered(now)
+	b.markAnswered(now)
 	b.speed.LearnPrefill(tokens, now.Sub(l.start))
 	p.units.Prompt(tokens, now.Sub(l.start))
 }

@@ -15,22 +15,17 @@ import (
 
 // metrics are the package's series. Pools with one registry share them; the label pool separates them.
 type metrics struct {
-	scrapeErrors, expected, prompt *prometheus.CounterVec
-
 	score     *prometheus.HistogramVec
 	prevented *prometheus.CounterVec
 	states    *states
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels))
-	}
 	return &metrics{
-		prevented:    counter("router_evictions_prevented_total", "Picks by which an eviction was avoided: the request is expected to push less than half as much out of the KV memory of the backend that was picked (blocks in use, also by what answers will grow to, and warm prefixes) as it would have of the one whose turn it was (round-robin), which is a block at least.", "pool"),
-		expected:     counter("foregate_prefix_expected_tokens_total", "Prompt tokens that were expected in the prefix cache of the backend that was picked.", "pool", "backend"),
-		prompt:       counter("foregate_prefix_prompt_tokens_total", "Prompt tokens of the requests that were sent there, as estimated.", "pool", "backend"),
-		scrapeErrors: counter("foregate_scrape_errors_total", "Scrapes of the backend's metrics that gave no reading.", "pool", "backend"),
+		prevented: register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "router_evictions_prevented_total",
+			Help: "Picks by which an eviction was avoided: the request is expected to push less than half as much out of the KV memory of the backend that was picked (blocks in use, also by what answers will grow to, and warm prefixes) as it would have of the one whose turn it was (round-robin), which is a block at least.",
+		}, []string{"pool"})),
 		score: register(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "router_fit_score",
 			Help:    "1/(1+expected wait in seconds) of the backend that was picked.",
@@ -58,34 +53,11 @@ func register[C prometheus.Collector](reg prometheus.Registerer, c C) C {
 	panic(err)
 }
 
-// backendMetrics are one backend's counters, bound once to avoid lookups.
-type backendMetrics struct{ scrapeErrors, expected, prompt prometheus.Counter }
+// ForgetMetrics drops the series of the pool's backends. It is called after Run has ended.
+func (p *Pool) ForgetMetrics() { p.metrics.states.leave(p) }
 
-func (m *metrics) of(pool, backend string) backendMetrics {
-	return backendMetrics{
-		scrapeErrors: m.scrapeErrors.WithLabelValues(pool, backend),
-		expected:     m.expected.WithLabelValues(pool, backend),
-		prompt:       m.prompt.WithLabelValues(pool, backend),
-	}
-}
-
-// forget drops a backend's counters.
-func (m *metrics) forget(pool, backend string) {
-	for _, c := range []*prometheus.CounterVec{m.scrapeErrors, m.expected, m.prompt} {
-		c.DeleteLabelValues(pool, backend)
-	}
-}
-
-// ForgetMetrics drops the series of the pool, but for the counters of backends that another pool of its name has now. It
-// is called after Run has ended.
-func (p *Pool) ForgetMetrics(drops func(backend string) bool) {
-	p.metrics.states.leave(p)
-	for _, b := range *p.set.Load() {
-		if drops(b.id) {
-			p.metrics.forget(p.o.Name, b.id)
-		}
-	}
-}
+// counts are what is counted of a backend since it joined its pool.
+type counts struct{ scrapeErrors, expected, prompt float64 }
 
 // states shows the backends as they are at each scrape. Of pools with one name, of which a reload has replaced the older,
 // the newest shows a backend, with the requests in flight of all.
@@ -156,6 +128,12 @@ var (
 			func(_ *Pool, b *backend, now time.Time) float64 {
 				return ifKnown(now.Sub(b.reading.At).Seconds(), !b.reading.At.IsZero() && b.identity.tellsLoad())
 			}},
+		{desc("foregate_scrape_errors_total", "Scrapes of the backend's metrics that gave no reading."), prometheus.CounterValue,
+			func(_ *Pool, b *backend, _ time.Time) float64 { return b.counts.scrapeErrors }},
+		{desc("foregate_prefix_expected_tokens_total", "Prompt tokens that were expected in the prefix cache of the backend that was picked."), prometheus.CounterValue,
+			func(_ *Pool, b *backend, _ time.Time) float64 { return b.counts.expected }},
+		{desc("foregate_prefix_prompt_tokens_total", "Prompt tokens of the requests that were sent there, as estimated."), prometheus.CounterValue,
+			func(_ *Pool, b *backend, _ time.Time) float64 { return b.counts.prompt }},
 		{desc("foregate_backend_prefix_hit_tokens_total", "Prompt tokens found in the prefix cache since the backend's start, by its own count."), prometheus.CounterValue,
 			func(_ *Pool, b *backend, _ time.Time) float64 {
 				return ifKnown(b.reading.PrefixHits, !b.reading.At.IsZero())

@@ -27,14 +27,6 @@ type mismatch struct {
 	shown *credentials.Credentials
 }
 
-// now returns the refusal, nil if there is none of the credentials in force.
-func (r mismatch) now(in *credentials.Credentials) *credentials.Refusal {
-	if r.shown != in {
-		return nil
-	}
-	return r.why
-}
-
 // refusalLogInterval is the shortest time between two log lines of one pool about refused credentials.
 const refusalLogInterval = time.Minute
 
@@ -58,8 +50,8 @@ func (p *Pool) setting(r *credentials.Refusal) string {
 func (p *Pool) refusal(b *backend) string {
 	in := p.Credentials()
 	for use, r := range b.refusals {
-		if why := r.now(in); why != nil {
-			return fmt.Sprintf("%s: %v (%s)", useNames[use], why, p.setting(why))
+		if r.why != nil && r.shown == in {
+			return fmt.Sprintf("%s: %v (%s)", useNames[use], r.why, p.setting(r.why))
 		}
 	}
 	return ""

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -58,15 +57,8 @@ type Options struct {
 
 // validate checks the options and returns the backends' normalized URLs, or the source of backends.
 func (o Options) validate() ([]string, *discover.Source, error) {
-	switch {
-	case o.Name == "":
-		return nil, nil, errors.New("has no name")
-	case len(o.Backends) > 0 && o.Discover != "":
-		return nil, nil, fmt.Errorf("has both backends and discover %q", o.Discover)
-	case len(o.Backends) == 0 && o.Discover == "":
-		return nil, nil, errors.New("has neither backends nor discover")
-	case o.USDPerHour < 0 || math.IsNaN(o.USDPerHour) || math.IsInf(o.USDPerHour, 0):
-		return nil, nil, fmt.Errorf("costs %v USD per hour", o.USDPerHour)
+	if (len(o.Backends) == 0) == (o.Discover == "") {
+		return nil, nil, errors.New("needs backends or discover, one of them")
 	}
 	if o.Discover != "" {
 		source, err := discover.New(o.Discover, discover.Options{Resolver: o.Resolver, HTTPS: o.HTTPS})

@@ -18,7 +18,7 @@ func (p *Pool) PickInto(l *Lease, d *Demand) error {
 		r.begin(p, d, *set)
 		err := p.decide(r, d, l)
 		if err == nil {
-			p.tell(r, l)
+			p.tell(r)
 			return nil
 		}
 		if p.set.Load() == set {
@@ -106,6 +106,8 @@ func (p *Pool) commit(r *round, d *Demand, l *Lease) {
 	b.account.begin(l)
 	p.leave(r, d)
 	r.placements = p.warm.Place(r.placements[:0], d.parts(), prompt, b.number, b.id, r.now)
+	b.counts.expected += float64(min(c.cached, prompt))
+	b.counts.prompt += float64(prompt)
 	b.hits.Expect(float64(c.expected), float64(prompt))
 }
 
@@ -126,14 +128,11 @@ func (p *Pool) output(d *Demand) (tokens int, variance float64) {
 }
 
 // tell shares the placement with the fleet and the metrics.
-func (p *Pool) tell(r *round, l *Lease) {
+func (p *Pool) tell(r *round) {
 	if len(r.placements) > 0 {
 		p.o.Fleet.Place(p.o.Name, r.placements)
 	}
-	c, m := &r.cands[r.picked], &l.backend.metrics
-	m.expected.Add(float64(min(c.cached, r.need.prompt)))
-	m.prompt.Add(float64(r.need.prompt))
-	p.score.Observe(1 / (1 + c.wait(&r.need)))
+	p.score.Observe(1 / (1 + r.cands[r.picked].wait(&r.need)))
 	if r.prevented() {
 		p.prevented.Inc()
 	}

@@ -38,8 +38,6 @@ type Pool struct {
 	scraper   *pressure.Scraper
 	source    *discover.Source // nil: the backends are fixed
 	found     discovered
-	slots     chan struct{} // bounds concurrent scrapes
-	running   atomic.Bool
 	retired   atomic.Bool
 	changed   chan struct{} // SetBackends was called
 

@@ -29,9 +29,8 @@ func New(o Options) (*Pool, error) {
 		o:          o,
 		log:        o.Logger.With().Str("pool", o.Name).Logger(),
 		metrics:    newMetrics(o.Registerer),
-		scraper:    pressure.NewScraper(pressure.Options{Timeout: o.ScrapeTimeout, Credentials: o.Credentials, Now: o.Now}),
+		scraper:    pressure.NewScraper(o.ScrapeTimeout, o.Credentials),
 		source:     source,
-		slots:      make(chan struct{}, maxScrapes),
 		scratch:    sync.Pool{New: func() any { return new(round) }},
 		warm:       prefix.NewTable(maxPrefixes),
 		byID:       map[string]*backend{},
@@ -52,41 +51,25 @@ func New(o Options) (*Pool, error) {
 // Run scrapes, probes and discovers until ctx ends. It returns nil after all its goroutines have ended. Only one Run may
 // be active.
 func (p *Pool) Run(ctx context.Context) error {
-	if p.running.Swap(true) {
-		return fmt.Errorf("pool %s: runs already", p.o.Name)
-	}
-	defer p.running.Store(false)
 	defer p.scraper.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	w := watchers{pool: p, ends: map[*backend]func(){}}
+	w := watchers{pool: p, ends: map[*backend]context.CancelFunc{}}
 	defer w.all.Wait()
-	defer cancel()
-
-	w.follow(ctx)
-	if p.source == nil {
-		return p.runFixed(ctx, &w)
+	var again <-chan time.Time
+	if p.source != nil {
+		ticker := time.NewTicker(discover.Every)
+		defer ticker.Stop()
+		again = ticker.C
 	}
-	ticker := time.NewTicker(discover.Every)
-	defer ticker.Stop()
 	for {
-		p.discover(ctx)
+		if p.source != nil {
+			p.discover(ctx)
+		}
 		w.follow(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
-		}
-	}
-}
-
-// runFixed is Run for a pool without discovery.
-func (p *Pool) runFixed(ctx context.Context, w *watchers) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
+		case <-again:
 		case <-p.changed:
-			w.follow(ctx)
 		}
 	}
 }
@@ -95,42 +78,30 @@ func (p *Pool) runFixed(ctx context.Context, w *watchers) error {
 type watchers struct {
 	pool *Pool
 	all  sync.WaitGroup
-	ends map[*backend]func() // stops a watcher and waits for it
+	ends map[*backend]context.CancelFunc
 }
 
 // follow starts watchers for new backends and stops those of removed ones.
 func (w *watchers) follow(ctx context.Context) {
 	set := *w.pool.set.Load()
 	for b, end := range w.ends {
-		if slices.Contains(set, b) {
-			continue
-		}
-		// After the watcher's end, because the watcher could create the series again.
-		end()
-		delete(w.ends, b)
-		if w.pool.named(b.id) == nil { // http became https at one port
-			w.pool.metrics.forget(w.pool.o.Name, b.id)
+		if !slices.Contains(set, b) {
+			end()
+			delete(w.ends, b)
 		}
 	}
-	for _, b := range set {
-		if w.ends[b] == nil {
-			w.start(ctx, b)
-		}
-	}
-}
-
-func (w *watchers) start(ctx context.Context, b *backend) {
 	if w.pool.o.External {
-		w.ends[b] = func() {}
 		return
 	}
-	b.slot = len(w.ends) % slots
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	w.ends[b] = func() { cancel(); <-ended }
-	w.all.Go(func() {
-		defer close(ended)
-		defer cancel()
-		panics.KeepRunning(ctx, func(ctx context.Context) { w.pool.watch(ctx, b) })
-	})
+	for _, b := range set {
+		if w.ends[b] != nil {
+			continue
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		w.ends[b] = cancel
+		w.all.Go(func() {
+			defer cancel()
+			panics.KeepRunning(ctx, func(ctx context.Context) { w.pool.watch(ctx, b) })
+		})
+	}
 }

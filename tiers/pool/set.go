@@ -62,7 +62,7 @@ func (p *Pool) DiscoveryProblem() (problem string) {
 func (p *Pool) wellURLs(now time.Time) (urls []string) {
 	p.locked(func() {
 		for _, b := range *p.set.Load() {
-			if b.down == nil && b.reachability.IsReachable(now) {
+			if b.down == nil && b.isReachable(now) {
 				urls = append(urls, b.url)
 			}
 		}
@@ -121,12 +121,12 @@ func distinct(urls []string) (out []string) {
 // join adds a backend. The caller holds mu.
 func (p *Pool) join(id, url string, now time.Time) *backend {
 	b := &backend{
-		id: id, url: url, identity: identity{kind: p.o.configuredEngine()}, hash: xxhash.Sum64String(id), metrics: p.metrics.of(p.o.Name, id),
+		id: id, url: url, identity: identity{kind: p.o.configuredEngine()}, hash: xxhash.Sum64String(id),
 		speed: estimate.NewSpeed(), joined: now, account: account{using: map[prefix.Key]int{}},
 	}
 	b.health.Begin(now)
 	if p.o.External {
-		b.reachability.MarkAnswered(now) // nobody asks it; requests show whether it answers
+		b.markAnswered(now) // nobody asks it; requests show whether it answers
 	}
 	b.number = slices.Index(p.numbered, nil)
 	if b.number < 0 {

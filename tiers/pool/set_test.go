@@ -12,9 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
-
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
@@ -141,30 +138,4 @@ func TestAnIDIsAFunctionOfTheURLAlone(t *testing.T) {
 			want[b.URL] = b.ID
 		}
 	}
-}
-
-func TestSeriesOfABackendThatLeftAreDeleted(t *testing.T) {
-	dns := &answers{addrs: []string{"127.0.0.1", "127.0.0.2"}}
-	reg := prometheus.NewPedanticRegistry()
-	p := fixed(t, Options{Discover: "dns://gpu.internal:1", Resolver: dns, Registerer: reg})
-	// A second pool on the same registry shares the series and keeps its own.
-	other := fixed(t, Options{Name: "small", Registerer: reg})
-	pick(t, other, Demand{}).Done(0)
-
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	w := watchers{pool: p, ends: map[*backend]func(){}}
-	p.discover(ctx)
-	w.follow(ctx)
-	if n := testutil.CollectAndCount(p.metrics.scrapeErrors); n != 4 {
-		t.Errorf("%d series, want 4", n)
-	}
-	dns.addrs = []string{"127.0.0.2"}
-	p.discover(ctx)
-	w.follow(ctx)
-	if n := testutil.CollectAndCount(p.metrics.scrapeErrors); n != 3 {
-		t.Errorf("%d series, want 3", n)
-	}
-	cancel()
-	w.all.Wait()
 }

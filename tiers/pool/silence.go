@@ -78,7 +78,7 @@ func (p *Pool) hasBetter(than *backend) (found bool) {
 			continue
 		}
 		p.locked(func() {
-			found = b.reachability.IsReachable(now) && !p.out(b, now) && !b.health.IsSuspect() && !b.health.HasPending()
+			found = b.isReachable(now) && !p.out(b, now) && !b.health.IsSuspect() && !b.health.HasPending()
 		})
 		if found {
 			return true

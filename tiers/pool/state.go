@@ -25,7 +25,7 @@ func (p *Pool) storeReading(b *backend, r pressure.Reading) {
 			p.clearCache(b)
 		}
 		wasBlind, b.blind = b.blind, false
-		b.reachability.MarkAnswered(now)
+		b.markAnswered(now)
 	})
 	if older {
 		return
@@ -52,7 +52,7 @@ func (p *Pool) noteAnswer(b *backend, err error) {
 	now := p.o.Now()
 	p.locked(func() {
 		b.health.MarkAnswered()
-		b.reachability.MarkEnded(err, now)
+		b.markEnded(err, now)
 	})
 }
 
@@ -60,10 +60,10 @@ func (p *Pool) noteAnswer(b *backend, err error) {
 // because requests would be refused, too. A name that does not resolve is ignored here: requests may still have
 // connections.
 func (p *Pool) noteMissed(b *backend, err error) {
-	b.metrics.scrapeErrors.Inc()
 	now, goesBlind := p.o.Now(), false
 	p.locked(func() {
-		b.reachability.MarkEnded(err, now)
+		b.counts.scrapeErrors++
+		b.markEnded(err, now)
 		_, known := pressure.Weight(b.reading.At, now)
 		goesBlind = !known && !b.blind
 		b.blind = b.blind || !known

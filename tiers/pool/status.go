@@ -90,8 +90,8 @@ func (p *Pool) why(b *backend, now time.Time) string {
 		return b.down.Error()
 	case condition != health.Well:
 		return string(condition)
-	case !b.reachability.IsReachable(now):
-		return b.reachability.Problem()
+	case !b.isReachable(now):
+		return b.problem()
 	}
 	return b.identity.hint()
 }
@@ -122,7 +122,7 @@ func (p *Pool) readiness(broken func(backend string) bool, optional bool) Readin
 		}
 		var out, reached bool
 		p.locked(func() {
-			out, reached = p.out(b, now) || optional && b.health.IsSuspect(), b.reachability.IsReachable(now)
+			out, reached = p.out(b, now) || optional && b.health.IsSuspect(), b.isReachable(now)
 		})
 		switch {
 		case out:

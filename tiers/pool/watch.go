@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,9 +17,6 @@ import (
 )
 
 const (
-	// maxScrapes bounds the concurrent scrapes of one pool, so that a large hanging pool does not hold hundreds of
-	// connections.
-	maxScrapes = 32
 	// Overdue is the age of a reading at which this replica scrapes in place of the responsible one: half of the fresh
 	// time, so that a dead replica is replaced in time and a late tick does not double the work.
 	Overdue = 1250 * time.Millisecond
@@ -46,7 +44,7 @@ func (p *Pool) watch(ctx context.Context, b *backend) {
 		p.identify(ctx, b)
 		p.locked(func() { owes = b.health.HasPending() })
 		if owes || p.ShouldScrape(b.id, mine, vain) {
-			if ok := p.scrapeInTurn(ctx, b); !ok && !mine {
+			if ok := p.scrape(ctx, b); !ok && !mine {
 				vain = p.o.Now()
 			}
 		}
@@ -78,23 +76,13 @@ func (p *Pool) overdue() time.Duration {
 	return max(Overdue, 2*p.o.ScrapeInterval())
 }
 
-// scrapeInTurn scrapes b if the limit of concurrent scrapes allows it.
-func (p *Pool) scrapeInTurn(ctx context.Context, b *backend) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case p.slots <- struct{}{}:
-	}
-	defer func() { <-p.slots }()
-	return p.scrape(ctx, b)
-}
-
 // pause returns the time until the next scrape of b: 0 while an answer is missing and b is not down yet.
 func (p *Pool) pause(b *backend, mine bool) time.Duration {
-	now, interval, overdue := p.o.Now(), p.o.ScrapeInterval(), p.overdue()
-	pause := beat.Next(interval) + interval*time.Duration(b.slot)/8
+	now, overdue, interval := p.o.Now(), p.overdue(), p.o.ScrapeInterval()
+	pause := beat.Next(interval)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	pause += interval * time.Duration(b.at%slots) / 8
 	switch {
 	case b.down != nil:
 	case b.health.HasPending():
@@ -134,7 +122,7 @@ func (p *Pool) scrape(ctx context.Context, b *backend) bool {
 		}
 	}
 	shown := p.Credentials()
-	r, err := p.scraper.Scrape(ctx, b.url, d)
+	r, err := p.scraper.Scrape(ctx, b.url, d, p.o.Now())
 	if ctx.Err() != nil {
 		return false // cancelled by the end of Run
 	}
@@ -194,18 +182,23 @@ func (p *Pool) probe(ctx context.Context, b *backend) {
 	}
 }
 
+// tellEvery is the shortest time between two log lines about the condition of a backend, which may come and go.
+const tellEvery = time.Minute
+
 // noteChanges logs a change of b's condition, and notices the end of a drain.
 func (p *Pool) noteChanges(b *backend) {
 	now := p.o.Now()
 	p.noteDrain(b)
 	var is, was health.Condition
-	changes := 0
+	tell := false
 	p.locked(func() {
-		is = b.health.Condition()
-		was, changes = b.changes.Note(is, now)
+		was, is = cmp.Or(b.told, health.Well), b.health.Condition()
+		if tell = is != was && now.Sub(b.toldAt) >= tellEvery; tell {
+			b.told, b.toldAt = is, now
+		}
 	})
-	if changes > 0 {
-		p.log.Warn().Str("backend", b.id).Str("was", string(was)).Str("is", string(is)).Int("changes", changes).Msg("backend's condition changed")
+	if tell {
+		p.log.Warn().Str("backend", b.id).Str("was", string(was)).Str("is", string(is)).Msg("backend's condition changed")
 	}
 }
 
@@ -216,7 +209,7 @@ func (p *Pool) checkAlive(ctx context.Context, b *backend, asked time.Time) bool
 	wanted := true
 	p.locked(func() {
 		if dialect.Of(b.identity.kind).Health == "" {
-			due := (b.down != nil || b.reachability.Problem() != "") && asked.Sub(b.identity.checked) >= checkOutsider
+			due := (b.down != nil || b.problem() != "") && asked.Sub(b.identity.checked) >= checkOutsider
 			wanted = due || b.health.HasPending()
 		}
 		if wanted {

@@ -27,7 +27,7 @@ func sample(t testing.TB, name string) []byte {
 
 // parseNow parses what an engine of a kind exposes now.
 func parseNow(r io.Reader, kind dialect.Kind) (Reading, error) {
-	return parse(r, exposition{&dialect.Of(kind).Load.Metrics, time.Now()})
+	return parse(r, &dialect.Of(kind).Load.Metrics, time.Now())
 }
 
 func TestMetricsOfAnotherEngineAreNoReading(t *testing.T) {
@@ -69,7 +69,7 @@ func TestEachEngineGivesItsReading(t *testing.T) {
 		}},
 	} {
 		t.Run(c.file, func(t *testing.T) {
-			got, err := parse(bytes.NewReader(sample(t, c.file)), exposition{&dialect.Of(c.engine).Load.Metrics, now})
+			got, err := parse(bytes.NewReader(sample(t, c.file)), &dialect.Of(c.engine).Load.Metrics, now)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -148,7 +148,7 @@ func TestAnEngineThatTellsNoNumberIsLeftOutAlone(t *testing.T) {
 	} {
 		name, _, _ := strings.Cut(bad, "{")
 		in := strings.Replace(string(sample(t, "dp.txt")), "# TYPE "+name, "# TYPE "+name+" "+kindOf(name)+"\n"+bad+"\n# of "+name, 1)
-		got, err := parse(strings.NewReader(in), exposition{&dialect.Of(dialect.VLLM).Load.Metrics, at})
+		got, err := parse(strings.NewReader(in), &dialect.Of(dialect.VLLM).Load.Metrics, at)
 		want := Reading{At: at, KVUsage: 0.25, Running: 10, Engines: 1, BlockSize: 16, Blocks: 1000, GenerationTokens: 100}
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v\n%s", bad, err, diff)
@@ -209,12 +209,12 @@ func FuzzParse(f *testing.F) {
 
 func TestFamiliesThatAreNotReadAreNotParsed(t *testing.T) {
 	full := "vllm:kv_cache_usage_perc 0.5\nvllm:num_requests_running 2\nother_total{a=\"b\"} banana\n"
-	r, err := parse(strings.NewReader(full), exposition{&dialect.Of(dialect.VLLM).Load.Metrics, time.Now()})
+	r, err := parse(strings.NewReader(full), &dialect.Of(dialect.VLLM).Load.Metrics, time.Now())
 	if err != nil || r.KVUsage != 0.5 || r.Running != 2 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for _, cut := range []string{full[:len(full)-1], full + "other", full + "vllm:num_requests_waiting banana\n"} {
-		if r, err := parse(strings.NewReader(cut), exposition{&dialect.Of(dialect.VLLM).Load.Metrics, time.Now()}); err == nil {
+		if r, err := parse(strings.NewReader(cut), &dialect.Of(dialect.VLLM).Load.Metrics, time.Now()); err == nil {
 			t.Errorf("%q is read as %+v", cut, r)
 		}
 	}

@@ -35,7 +35,7 @@ func TestRecordedMetricsAreRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, page, _ := strings.Cut(string(text), "# HELP")
-			r, err := parse(strings.NewReader("# HELP"+page), exposition{&dialect.Of(kind).Load.Metrics, time.Now()})
+			r, err := parse(strings.NewReader("# HELP"+page), &dialect.Of(kind).Load.Metrics, time.Now())
 			if err != nil {
 				t.Fatal(file, err)
 			}

@@ -11,36 +11,24 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dialect"
 )
 
-// Options configures a Scraper. The zero value works.
-type Options struct {
-	Timeout     time.Duration     // of one question, parsing included; 0 is [Timeout]
-	Credentials *credentials.Live // shown with each request; nil is none
-	Now         func() time.Time  // nil is time.Now
-}
-
-// Scraper takes readings over its own HTTP client: no proxy, no redirects, no
-// compression, a bounded body and a bounded time. It is safe for concurrent use.
+// Scraper asks engines over its own HTTP client: no proxy, no redirects, no compression, a bounded body and a bounded time.
+// It is safe for concurrent use. Base URLs have no trailing slash.
 type Scraper struct {
 	timeout time.Duration
-	now     func() time.Time
 	client  *http.Client
 }
 
-// NewScraper returns a Scraper with a connection pool of its own.
-func NewScraper(o Options) *Scraper {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	transports := credentials.NewTransports(newTransport)
-	return &Scraper{timeout: cmp.Or(o.Timeout, Timeout), now: o.Now, client: &http.Client{
-		Transport: transports.Of(o.Credentials.Now),
+// NewScraper returns a Scraper with a connection pool of its own, which shows these credentials (nil: none). timeout is of
+// one question, parsing included.
+func NewScraper(timeout time.Duration, shown *credentials.Live) *Scraper {
+	return &Scraper{timeout: timeout, client: &http.Client{
+		Transport: credentials.NewTransports(newTransport).Of(shown.Now),
 		// A redirect is a status other than 200 and so an error.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -85,25 +73,66 @@ func (e *StatusError) Unwrap() error {
 	return nil
 }
 
-// Scrape takes a reading from baseURL + "/metrics" of an engine that has one ([dialect.Load.Reads]). Its At is the time before the request was sent, so that
-// requests that we send meanwhile never count as included.
-func (s *Scraper) Scrape(ctx context.Context, baseURL string, d *dialect.Dialect) (Reading, error) {
+// Scrape takes a reading from baseURL + "/metrics" of an engine that has one ([dialect.Load.Reads]). now is the reading's
+// time, before the request is sent, so that requests that we send meanwhile never count as included.
+func (s *Scraper) Scrape(ctx context.Context, baseURL string, d *dialect.Dialect, now time.Time) (Reading, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	at := s.now()
-	url := strings.TrimSuffix(baseURL, "/") + "/metrics"
-	resp, err := s.get(ctx, url)
+	resp, err := s.get(ctx, baseURL+"/metrics")
 	if err != nil {
 		return Reading{}, err
 	}
 	defer closeBody(resp.Body)
-	// The context also bounds the parsing, which can take seconds for a malicious body: the parser reads a
-	// few kilobytes at a time.
-	r, err := parse(&cancelled{ctx: ctx, r: resp.Body}, exposition{&d.Load.Metrics, at})
+	r, err := parse(resp.Body, &d.Load.Metrics, now)
 	if err != nil {
-		return Reading{}, fmt.Errorf("GET %s: %w", url, err)
+		return Reading{}, fmt.Errorf("GET %s/metrics: %w", baseURL, err)
 	}
 	return r, nil
+}
+
+// maxIdentity bounds what is read of an answer that may tell the kind of an engine, in bytes: hosted APIs list their
+// hundreds of models in about 500 kB.
+const maxIdentity = 4 << 20
+
+// Identify asks a server what kind of engine it is, each question within the timeout. The error says that it could not be
+// asked now: no answer, or /v1/models answers with a refusal of the credentials or an error of the server.
+func (s *Scraper) Identify(ctx context.Context, baseURL string) (dialect.Finding, error) {
+	var answers []dialect.Answer
+	for _, path := range dialect.Questions {
+		a, err := s.answer(ctx, baseURL, path)
+		if err != nil {
+			return dialect.Finding{}, err
+		}
+		if f := dialect.Tell(a); f.Kind != "" {
+			return f, nil
+		}
+		if path == dialect.ModelsPath && cannotAnswer(a.Status) {
+			return dialect.Finding{}, &StatusError{http.MethodGet, baseURL + path, a.Status}
+		}
+		answers = append(answers, a)
+	}
+	return dialect.Find(answers), nil
+}
+
+// cannotAnswer reports whether a status says only that the server cannot answer now, or not us.
+func cannotAnswer(status int) bool {
+	return status == http.StatusTooManyRequests || status >= 500 && status != http.StatusNotImplemented || credentials.RefusedBy(status) != nil
+}
+
+// answer asks one question.
+func (s *Scraper) answer(ctx context.Context, baseURL, path string) (dialect.Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	resp, err := s.do(ctx, http.MethodGet, baseURL+path, nil)
+	if err != nil {
+		return dialect.Answer{}, err
+	}
+	defer closeBody(resp.Body)
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxIdentity))
+	if err != nil {
+		return dialect.Answer{}, fmt.Errorf("GET %s: %w", baseURL+path, err)
+	}
+	return dialect.Answer{Path: path, Status: resp.StatusCode, Body: body}, nil
 }
 
 // Health requests the dialect's path of health; nil means that the server reports itself healthy. A status other than
@@ -114,7 +143,7 @@ func (s *Scraper) Health(ctx context.Context, baseURL string, d *dialect.Dialect
 	if d.Health == "" {
 		return connects(ctx, baseURL)
 	}
-	resp, err := s.get(ctx, strings.TrimSuffix(baseURL, "/")+d.Health)
+	resp, err := s.get(ctx, baseURL+d.Health)
 	if err != nil {
 		return err
 	}
@@ -160,50 +189,46 @@ func (s *Scraper) Probe(ctx context.Context, baseURL string, q Question, d *dial
 	if err != nil {
 		return err
 	}
-	address := strings.TrimSuffix(baseURL, "/") + path
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	resp, err := s.do(ctx, http.MethodPost, baseURL+path, body)
+	if err == nil {
+		resp, err = accepted(resp)
+	}
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", agent)
-	resp, err := s.client.Do(req)
-	if err != nil {
-		return err
-	}
-	if resp, err = accepted(resp); err != nil {
-		return err
-	}
-	_, err = io.CopyN(io.Discard, resp.Body, 64<<10)
-	_ = resp.Body.Close() // nothing can be done about an error
-	if err != io.EOF {
-		return fmt.Errorf("POST %s: %w", address, err)
+	defer closeBody(resp.Body)
+	if _, err = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)); err != nil {
+		return fmt.Errorf("POST %s: %w", baseURL+path, err)
 	}
 	return nil
 }
 
 // get returns a response whose status is 200.
 func (s *Scraper) get(ctx context.Context, url string) (*http.Response, error) {
-	resp, err := s.request(ctx, url)
+	resp, err := s.do(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
 	return accepted(resp)
 }
 
-// request returns the response to a GET.
-func (s *Scraper) request(ctx context.Context, url string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+// agent is how the engines' logs name these requests.
+const agent = "foregate-scraper"
+
+// do sends one question; a body is JSON.
+func (s *Scraper) do(ctx context.Context, method, url string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Accept", "text/plain;version=0.0.4")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	} else {
+		req.Header.Set("Accept", "text/plain;version=0.0.4")
+	}
 	req.Header.Set("User-Agent", agent)
 	return s.client.Do(req)
 }
-
-// agent is how the engines' logs name these requests.
-const agent = "foregate-scraper"
 
 // accepted returns a response with status 200, or its error.
 func accepted(resp *http.Response) (*http.Response, error) {
@@ -219,17 +244,4 @@ func accepted(resp *http.Response) (*http.Response, error) {
 func closeBody(b io.ReadCloser) {
 	_, _ = io.CopyN(io.Discard, b, 4<<10) // best effort: otherwise the connection is closed
 	_ = b.Close()                         // nothing can be done about an error
-}
-
-// cancelled is a reader that ends with its context.
-type cancelled struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (c *cancelled) Read(b []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return c.r.Read(b)
 }

@@ -24,12 +24,12 @@ func backend(t *testing.T, h http.HandlerFunc) string {
 
 func scraper(t *testing.T, timeout time.Duration) *Scraper {
 	t.Helper()
-	s := NewScraper(Options{Timeout: timeout})
+	s := NewScraper(timeout, nil)
 	t.Cleanup(s.Close)
 	return s
 }
 
-func TestScrapeReadsMetricsAndTakesTheTimeBeforeItAsked(t *testing.T) {
+func TestScrapeReadsMetrics(t *testing.T) {
 	url := backend(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/metrics" || !strings.HasPrefix(r.Header.Get("Accept"), "text/plain") {
 			http.Error(w, "no", http.StatusNotFound)
@@ -38,11 +38,11 @@ func TestScrapeReadsMetricsAndTakesTheTimeBeforeItAsked(t *testing.T) {
 		_, _ = w.Write(sample(t, "v1.txt"))
 	})
 	before := time.Now()
-	r, err := scraper(t, 10*time.Second).Scrape(t.Context(), url+"/", dialect.Of(dialect.VLLM))
+	r, err := scraper(t, 10*time.Second).Scrape(t.Context(), url, dialect.Of(dialect.VLLM), before)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Running != 37 || r.At.Before(before) || r.At.After(time.Now()) {
+	if r.Running != 37 || !r.At.Equal(before) {
 		t.Errorf("got %+v", r)
 	}
 }
@@ -66,7 +66,7 @@ func TestScrapeRefusesWhatIsNoReading(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if r, err := scraper(t, 10*time.Second).Scrape(t.Context(), backend(t, h), dialect.Of(dialect.VLLM)); err == nil {
+			if r, err := scraper(t, 10*time.Second).Scrape(t.Context(), backend(t, h), dialect.Of(dialect.VLLM), time.Now()); err == nil {
 				t.Errorf("accepted as %+v", r)
 			}
 		})
@@ -88,7 +88,7 @@ func TestScrapeOfASilentOrEndlessBackendEndsAtTheTimeout(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
-			_, err := scraper(t, 50*time.Millisecond).Scrape(t.Context(), backend(t, h), dialect.Of(dialect.VLLM))
+			_, err := scraper(t, 50*time.Millisecond).Scrape(t.Context(), backend(t, h), dialect.Of(dialect.VLLM), time.Now())
 			if err == nil || time.Since(start) > 2*time.Second {
 				t.Errorf("%v after %s", err, time.Since(start))
 			}
@@ -176,7 +176,7 @@ func TestOneTokenIsRequestedAsEachEngineTakesIt(t *testing.T) {
 		dialect.LlamaCpp: `/v1/completions {"max_tokens":1,"model":"m","prompt":[1]}`,
 		dialect.OpenAI:   `/v1/chat/completions {"max_tokens":1,"messages":[{"content":"1","role":"user"}],"model":"m"}`,
 	} {
-		if err := scraper(t, 0).Probe(t.Context(), url, Question{Model: "m"}, dialect.Of(engine)); err != nil || got != want {
+		if err := scraper(t, 10*time.Second).Probe(t.Context(), url, Question{Model: "m"}, dialect.Of(engine)); err != nil || got != want {
 			t.Errorf("%s: %v, %s", engine, err, got)
 		}
 	}

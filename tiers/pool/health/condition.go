@@ -1,10 +1,5 @@
 package health
 
-import (
-	"cmp"
-	"time"
-)
-
 // Condition is what is wrong with a backend, in logs and status.
 type Condition string
 
@@ -33,30 +28,4 @@ func (v *Monitor) Condition() Condition {
 		return Shared
 	}
 	return Well
-}
-
-// tellEvery is the shortest time between two lines about the condition of a backend.
-const tellEvery = time.Minute
-
-// Changes are the changes of a backend's condition that nobody was told of yet. The zero value is a backend that is well.
-type Changes struct {
-	told, last Condition // "" is Well
-	at         time.Time // when it was told
-	count      int
-}
-
-// Note takes the present condition, and returns the one that was told last and the number of changes since then: 0 if
-// there is nothing to tell now. A condition that comes and goes is told of once a minute.
-func (c *Changes) Note(is Condition, now time.Time) (was Condition, changes int) {
-	was = cmp.Or(c.told, Well)
-	if is != cmp.Or(c.last, Well) {
-		c.last = is
-		c.count++
-	}
-	if c.count == 0 || now.Sub(c.at) < tellEvery {
-		return was, 0
-	}
-	changes = c.count
-	c.told, c.at, c.count = is, now, 0
-	return was, changes
 }

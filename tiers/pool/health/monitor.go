@@ -1,7 +1,7 @@
 // Package health judges one backend by its readings, by the outcome of our own calls, and by whether it answers: whether
 // it hangs, whether its readings can be true, and which share of traffic it may take.
 //
-// Start at [Monitor] and [Reachability]. The package is pure: it has no clock, no lock and no logger. Callers pass the
+// Start at [Monitor]. The package is pure: it has no clock, no lock and no logger. Callers pass the
 // time and serialize the calls, except [Monitor.NeedsTokens] and [Monitor.MarkTokens].
 package health
 
