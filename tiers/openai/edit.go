@@ -52,34 +52,28 @@ func Object(dst []byte, members ...Edit) []byte {
 // have no effect. Everything else, above all the messages, is copied byte for byte. If edits name a field
 // twice, the last value counts.
 func (r *Request) Apply(dst []byte, edits ...Edit) []byte {
-	p := Pieces{own: dst, n: maxCuts} // no member is large
-	r.splice(&p, edits)
-	return p.own
-}
-
-func (r *Request) splice(p *Pieces, edits []Edit) {
+	dst = slices.Grow(dst, len(r.Body)+256)
 	between := byte('{')
 	for i := range r.members {
 		m := &r.members[i]
 		if m.drop || edited(edits, m.name) {
 			continue
 		}
-		p.own = append(p.own, between)
-		p.add(m.whole.Of(r.Body))
+		dst = append(append(dst, between), m.whole.Of(r.Body)...)
 		between = ','
 	}
 	for i, e := range edits {
 		if e.Value == nil || edited(edits[i+1:], e.Name) {
 			continue
 		}
-		p.own = append(quote(append(p.own, between), e.Name), ':')
-		p.own = append(p.own, e.Value...)
+		dst = append(quote(append(dst, between), e.Name), ':')
+		dst = append(dst, e.Value...)
 		between = ','
 	}
 	if between == '{' {
-		p.own = append(p.own, '{')
+		dst = append(dst, '{')
 	}
-	p.own = append(p.own, '}')
+	return append(dst, '}')
 }
 
 func edited(edits []Edit, name string) bool {
@@ -136,83 +130,4 @@ func (r *Request) Extended(text []byte) []byte {
 	out = append(out, `,{"role":"assistant","content":`...)
 	out = quote(out, text)
 	return append(out, "}]"...)
-}
-
-// Pieces is a body to be sent: bytes of its own, and large members of a client's body between them, which are
-// not copied. It is valid as long as the client's body is.
-type Pieces struct {
-	own  []byte
-	cuts [maxCuts]cut
-	n    int // cuts that are used
-	size int
-}
-
-// cut is a place in the own bytes where foreign ones go.
-type cut struct {
-	at      int
-	foreign []byte
-}
-
-const (
-	maxCuts = 3       // further large members are copied
-	minCut  = 4 << 10 // bytes of a member that is not copied; a write of more pieces costs as much as to copy less
-)
-
-// PiecesOf is a body in one piece.
-func PiecesOf(body []byte) Pieces { return Pieces{own: body, size: len(body)} }
-
-// Len is the number of bytes.
-func (p *Pieces) Len() int { return p.size }
-
-// Append appends the pieces to a list.
-func (p *Pieces) Append(to [][]byte) [][]byte {
-	from := 0
-	for _, c := range p.cuts[:p.n] {
-		to = append(to, p.own[from:c.at], c.foreign)
-		from = c.at
-	}
-	return append(to, p.own[from:])
-}
-
-// Bytes returns the body in one piece, which shares nothing with a client's body.
-func (p *Pieces) Bytes() []byte {
-	if p.n == 0 {
-		return p.own
-	}
-	return slices.Concat(p.Append(make([][]byte, 0, 2*maxCuts+1))...)
-}
-
-// add appends a member of a client's body.
-func (p *Pieces) add(member []byte) {
-	if len(member) >= minCut && p.n < maxCuts {
-		p.cuts[p.n] = cut{len(p.own), member}
-		p.n++
-		return
-	}
-	p.own = append(p.own, member...)
-}
-
-// Splice is as [Request.Apply], but it does not copy large members.
-func (r *Request) Splice(edits ...Edit) Pieces {
-	length := 64 // of what is copied, and the punctuation
-	for i, e := range edits {
-		if !edited(edits[i+1:], e.Name) {
-			length += len(e.Name) + len(e.Value) + 4
-		}
-	}
-	cuts := 0
-	for i := range r.members {
-		if n := r.members[i].whole.End - r.members[i].whole.Start; n >= minCut && cuts < maxCuts {
-			cuts++
-		} else {
-			length += n + 1
-		}
-	}
-	p := Pieces{own: make([]byte, 0, length)}
-	r.splice(&p, edits)
-	p.size = len(p.own)
-	for _, c := range p.cuts[:p.n] {
-		p.size += len(c.foreign)
-	}
-	return p
 }

@@ -1,28 +1,56 @@
 package openai
 
 import (
-	"bytes"
+	"errors"
+	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Meter reads the token counts of an answer while it is forwarded. It uses a hundred bytes, however long the
-// answer is, and its result does not depend on how the bytes were split. It reads the usage of each of the
+// Meter reads the token counts of an answer while it is forwarded. It keeps no more than an event or a token of the JSON,
+// however long the answer is, and its result does not depend on how the bytes were split. It reads the usage of each of the
 // APIs: at the top level, or in a "message" or a "response", with the names of chats (prompt_tokens) or of
-// messages and responses (input_tokens). A Meter does not validate: anything that is not JSON has no usage.
+// messages and responses (input_tokens). Anything that is not JSON has no usage.
 type Meter struct {
-	stream bool
-	line   lineState
-	cr     bool // the last byte was a carriage return
+	events *EventReader // of a stream; nil: the answer is one JSON text
+	cur    cursor       // of an event, or of the whole answer
+	rest   fed
+	ended  bool // no more is read
 
-	state  jsonState
 	tokens [len(counted)]int // last reported values, less than 0 before
 	pieces int
 	bytes  int64
 }
 
+// fed is what has come of an answer and was not read yet.
+type fed []byte
+
+// errAwaited says that the rest of an answer has not come yet.
+var errAwaited = errors.New("more is to come")
+
+// Read implements [io.Reader].
+func (f *fed) Read(p []byte) (n int, err error) {
+	if n = copy(p, *f); n == 0 {
+		return 0, errAwaited
+	}
+	*f = (*f)[n:]
+	return n, nil
+}
+
+// maxMetered bounds an event, or a token of the JSON, in bytes: of an answer with a longer one no more is read.
+const maxMetered = 1 << 20
+
+// loosely reads what may be no valid JSON.
+var loosely = []jsontext.Options{lenient, jsontext.AllowInvalidUTF8(true)}
+
 // NewMeter returns a meter of a JSON answer, or of a stream of events.
 func NewMeter(stream bool) *Meter {
-	m := &Meter{stream: stream}
+	m := &Meter{}
+	if m.cur.dec.Reset(&m.rest, loosely...); stream {
+		m.events = NewEventReader(&m.rest, maxMetered)
+	}
 	for i := range m.tokens {
 		m.tokens[i] = -1
 	}
@@ -67,188 +95,61 @@ func (m *Meter) Pieces() int { return m.pieces }
 // Bytes is the number of bytes received.
 func (m *Meter) Bytes() int64 { return m.bytes }
 
-// lineState is the state of a line in a stream of events.
-type lineState uint8
-
-const (
-	lineNew   lineState = iota // no byte yet
-	lineD                      // "d" has come
-	lineDA                     // "da" …
-	lineDAT                    //
-	lineDATA                   // only the colon is missing
-	lineData                   // its value is read
-	lineOther                  // it is skipped
-)
-
-// dataPrefix begins a line whose value is read.
-const dataPrefix = "data:"
-
 // Take reads more of the answer.
 func (m *Meter) Take(p []byte) {
 	m.bytes += int64(len(p))
-	if !m.stream {
-		m.json(p)
-		return
-	}
-	for len(p) > 0 {
-		if m.line == lineData || m.line == lineOther {
-			end := bytes.IndexAny(p, "\r\n")
-			if end < 0 {
-				end = len(p)
-			}
-			if m.line == lineData {
-				m.json(p[:end])
-			}
-			if p = p[end:]; len(p) == 0 {
-				return
-			}
+	m.rest = p
+	for !m.ended {
+		var err error
+		if m.events == nil {
+			_, err = m.read()
+		} else if err = m.event(); err == nil {
+			continue
 		}
-		m.byte(p[0])
-		p = p[1:]
+		m.ended = !errors.Is(err, errAwaited) || len(m.cur.dec.UnreadBuffer()) > maxMetered
+		break
 	}
+	m.rest = nil
 }
 
-// byte reads a byte of a line whose field is not known yet, or the end of a known one.
-func (m *Meter) byte(b byte) {
-	after := m.cr
-	m.cr = b == '\r'
-	switch {
-	case b == '\n' && after: // the second byte of the line end
-	case b == '\n', b == '\r':
-		if m.line == lineNew {
-			m.event()
-		}
-		m.line = lineNew
-	case m.line == lineNew && strings.IndexByte(byteOrderMark, b) >= 0: // it is skipped
-	case b == dataPrefix[m.line]:
-		m.line++
-	default:
-		m.line = lineOther
+// event reads the next event.
+func (m *Meter) event() error {
+	m.events.err = nil // more has come
+	data, err := m.events.Next()
+	if err != nil {
+		return err
 	}
-}
-
-// event ends an event.
-func (m *Meter) event() {
-	if m.state.piece {
+	m.cur.reset(data, loosely...)
+	if piece, _ := m.read(); piece {
 		m.pieces++
 	}
-	m.state = jsonState{}
+	return nil
 }
 
-// jsonState is the state of reading a JSON text.
-type jsonState struct {
-	depth   int                    // open brackets
-	objects [deepestUsage + 1]bool // of the outer ones: which are objects
-	members [deepestUsage + 1]role // the open member of each
-
-	quoted, escaped bool
-	token           [maxMember + 1]byte // the last name, or the number that is read, truncated
-	size            int                 // of it, at most maxMember+1
-	plain           bool                // it has digits only, and no quotes
-	piece           bool                // a top-level member holds a part of an answer
-}
-
-const (
-	deepestUsage = 3  // levels down to the counts of a usage in a response
-	maxMember    = 32 // the length up to which names are distinguished
-)
-
-// role is the meaning of a name. Roles from roleCount on are counts.
-type role int8
-
-const (
-	roleNone   role = iota
-	roleUsage       // the counts
-	roleHolder      // an object that holds a usage
-	rolePiece       // a part of an answer
-	roleCount
-)
-
-// roles are the meanings of names.
-var roles = func() map[string]role {
-	m := map[string]role{"usage": roleUsage, "message": roleHolder, "response": roleHolder, "delta": rolePiece, "choices": rolePiece}
-	for i, name := range counted {
-		m[name] = roleCount + role(i)
-	}
-	return m
-}()
-
-// json reads more of a JSON text.
-func (m *Meter) json(p []byte) {
-	j := &m.state
-	for i := 0; i < len(p); i++ {
-		switch b := p[i]; {
-		case j.escaped:
-			j.escaped = false
-			j.add(b)
-		case j.quoted && b == '"':
-			j.quoted = false
-		case j.quoted:
-			j.escaped = b == '\\'
-			if j.add(b); j.size > maxMember && !j.escaped { // the rest is irrelevant
-				skip := bytes.IndexAny(p[i+1:], `"\`)
-				if skip < 0 {
-					return
-				}
-				i += skip
-			}
-		case b == '"':
-			j.quoted, j.plain, j.size = true, false, 0
-		case j.depth > deepestUsage && !structural[b]: // mainly long lists of numbers
-			for i+1 < len(p) && !structural[p[i+1]] {
-				i++
-			}
-		case b == ':':
-			m.named()
-		case b == '{' || b == '[':
-			if j.depth++; j.depth <= deepestUsage {
-				j.objects[j.depth], j.members[j.depth] = b == '{', roleNone
-			}
-			j.plain = false
-		case b == ',' || b == '}' || b == ']':
-			m.count()
-			if b != ',' {
-				j.depth = max(j.depth-1, 0)
-			}
-		case b >= '0' && b <= '9':
-			j.add(b)
-		case b != ' ' && b != '\t' && b != '\r' && b != '\n':
-			j.plain = false
+// read reads what has come of a JSON text; piece says that a top-level member has a part of an answer. The error is never nil.
+func (m *Meter) read() (piece bool, err error) {
+	for d := &m.cur.dec; ; {
+		t, err := d.ReadToken()
+		if err != nil {
+			return piece, err
+		}
+		switch kind, depth := t.Kind(), d.StackDepth(); {
+		case kind == '0' && (depth == 2 || depth == 3):
+			m.count(string(d.StackPointer()), t.String())
+		case kind == '"' && depth == 1:
+			_, n := d.StackIndex(1)
+			piece = piece || n%2 == 1 && (t.String() == "delta" || t.String() == "choices")
 		}
 	}
 }
 
-// structural are the bytes that matter below the counts.
-var structural = [256]bool{'"': true, '{': true, '[': true, '}': true, ']': true}
-
-// add adds a byte to the token.
-func (j *jsonState) add(b byte) {
-	if j.size <= maxMember {
-		j.token[j.size] = b
-		j.size++
-	}
-}
-
-// named takes the token for the name of the member whose value comes next.
-func (m *Meter) named() {
-	j := &m.state
-	if j.depth > 0 && j.depth <= deepestUsage && j.objects[j.depth] {
-		j.members[j.depth] = roles[string(j.token[:j.size])]
-		j.piece = j.piece || j.depth == 1 && j.members[1] == rolePiece
-	}
-	j.plain, j.size = true, 0
-}
-
-// count stores a number that has ended, if it is a count of a usage.
-func (m *Meter) count() {
-	j := &m.state
-	inUsage := j.depth == 2 && j.members[1] == roleUsage || j.depth == 3 && j.members[1] == roleHolder && j.members[2] == roleUsage
-	if inUsage && j.objects[j.depth] && j.members[j.depth] >= roleCount && j.plain && j.size > 0 {
-		n := 0
-		for _, digit := range j.token[:j.size] {
-			n = min(n*10+int(digit-'0'), maxCount)
+// count stores a number at a place, if it is a count of a usage.
+func (m *Meter) count(place, number string) {
+	for _, holder := range []string{"/message/usage/", "/response/usage/", "/usage/"} {
+		name, within := strings.CutPrefix(place, holder)
+		i := slices.Index(counted[:], name)
+		if n, err := strconv.ParseUint(number, 10, 64); within && i >= 0 && !errors.Is(err, strconv.ErrSyntax) {
+			m.tokens[i] = int(min(n, maxCount))
 		}
-		m.tokens[j.members[j.depth]-roleCount] = n
 	}
-	j.plain = false
 }

@@ -13,24 +13,11 @@ var ErrEventTooLong = errors.New("server-sent event is too long")
 // Done is the payload that ends a stream.
 const Done = "[DONE]"
 
-// The sizes of an EventReader's window.
-const (
-	idleWindow   = 1 << 10  // for a token at a time: all that a slow stream has while it waits
-	smallWindow  = 4 << 10  // holds some tokens with their logprobs
-	middleWindow = 16 << 10 // for steps of many tokens
-	largeWindow  = 64 << 10 // for a stream that comes at once: few reads, and a write for each of them
-)
+// window is the memory of a reader, in bytes: some tokens with their logprobs. An event that is longer has its own.
+const window = 2 << 10
 
-// Windows are shared by all readers. A window belongs to one reader, which gives it back when all its bytes were returned
-// and their events are no longer valid. Without the pools a stream that comes at once allocates 80 KiB (BenchmarkStream), and a
-// slow one 4 KiB more.
-var (
-	smallWindows  = sync.Pool{New: newWindow[[smallWindow]byte]}
-	middleWindows = sync.Pool{New: newWindow[[middleWindow]byte]}
-	largeWindows  = sync.Pool{New: newWindow[[largeWindow]byte]}
-)
-
-func newWindow[W any]() any { return new(W) }
+// windows are of readers that have ended.
+var windows = sync.Pool{New: func() any { return new([window]byte) }}
 
 // EventReader splits a stream of server-sent events into their data. The result does not depend on how the
 // bytes were split into reads. Lines may end in LF, CR LF or CR; comments, fields other than data, and events without
@@ -41,7 +28,6 @@ type EventReader struct {
 
 	buf        []byte // the window
 	start, end int    // unread bytes are buf[start:end]
-	last       int    // bytes of the last read
 	err        error
 
 	joined []byte // data of the last event, if it has several lines
@@ -54,7 +40,7 @@ type EventReader struct {
 // NewEventReader reads events from src. An event whose lines together have more than maximum bytes gives
 // [ErrEventTooLong].
 func NewEventReader(src io.Reader, maximum int) *EventReader {
-	return &EventReader{src: src, maxBytes: maximum, buf: takeWindow(smallWindow), last: idleWindow}
+	return &EventReader{src: src, maxBytes: maximum, buf: windows.Get().(*[window]byte)[:]}
 }
 
 // Next returns the data of the next event, valid until the next call. The error is io.EOF if the stream ended
@@ -98,7 +84,9 @@ func (r *EventReader) find(eof bool) bool {
 
 // Release gives the window back, after which no event is valid and Next returns io.EOF. It is optional.
 func (r *EventReader) Release() {
-	giveWindow(r.buf)
+	if len(r.buf) == window {
+		windows.Put((*[window]byte)(r.buf))
+	}
 	r.buf, r.found, r.start, r.end, r.err = nil, nil, 0, 0, io.EOF
 }
 
@@ -109,70 +97,15 @@ func (r *EventReader) ended() error {
 	return r.err
 }
 
-// fill reads once.
+// fill reads once, behind what was not read yet.
 func (r *EventReader) fill() {
-	r.fit()
-	n, err := r.src.Read(r.buf[r.end:])
-	r.last = n
-	r.end += n
-	r.err = err
-}
-
-// fit makes room for a read: the window's size follows that of the last one.
-func (r *EventReader) fit() {
 	unread := r.buf[r.start:r.end]
-	size := windowFor(r.last)
-	switch {
-	case len(unread) == len(r.buf): // a long event
-		size = 2 * len(r.buf)
-	case size < len(r.buf) && len(unread) > 0: // it shrinks when it is empty
-		size = len(r.buf)
+	if len(unread) == len(r.buf) { // a long event
+		r.buf = make([]byte, 2*len(r.buf))
 	}
-	window := r.buf
-	if size != len(r.buf) {
-		window = takeWindow(size)
-	}
-	r.start, r.end = 0, copy(window, unread)
-	if size != len(r.buf) {
-		giveWindow(r.buf)
-		r.buf = window
-	}
-}
-
-// windowFor is the size of the window after a read of n bytes. It is at least a third more.
-func windowFor(n int) int {
-	switch {
-	case n > middleWindow*3/4:
-		return largeWindow
-	case n > smallWindow*3/4:
-		return middleWindow
-	case n > idleWindow*3/4:
-		return smallWindow
-	}
-	return idleWindow
-}
-
-func takeWindow(size int) []byte {
-	switch size {
-	case smallWindow:
-		return smallWindows.Get().(*[smallWindow]byte)[:]
-	case middleWindow:
-		return middleWindows.Get().(*[middleWindow]byte)[:]
-	case largeWindow:
-		return largeWindows.Get().(*[largeWindow]byte)[:]
-	}
-	return make([]byte, size)
-}
-
-func giveWindow(window []byte) {
-	switch len(window) {
-	case smallWindow:
-		smallWindows.Put((*[smallWindow]byte)(window))
-	case middleWindow:
-		middleWindows.Put((*[middleWindow]byte)(window))
-	case largeWindow:
-		largeWindows.Put((*[largeWindow]byte)(window))
-	}
+	r.start, r.end = 0, copy(r.buf, unread)
+	n, err := r.src.Read(r.buf[r.end:])
+	r.end, r.err = r.end+n, err
 }
 
 // cutEvent finds the first whole event in b: its data (nil if it has none but blanks) and its length. At the end of the

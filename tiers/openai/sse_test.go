@@ -105,49 +105,6 @@ func (r *unitReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// countedReader counts the reads of a stream, each of which brings as much as fits.
-type countedReader struct {
-	rest  []byte
-	reads int
-}
-
-func (r *countedReader) Read(p []byte) (int, error) {
-	r.reads++
-	if len(r.rest) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, r.rest)
-	r.rest = r.rest[n:]
-	return n, nil
-}
-
-func TestAStreamThatComesAtOnceIsReadInFewReads(t *testing.T) {
-	stream := vllmStream(300, true)
-	source := &countedReader{rest: stream}
-	events, err := readAll(source, 1<<20)
-	if len(events) != 301 || err != io.EOF {
-		t.Fatalf("%d events, %v", len(events), err)
-	}
-	if most := 3 + len(stream)/(largeWindow-smallWindow) + 1; source.reads > most {
-		t.Errorf("%d reads of %d bytes, want %d at most", source.reads, len(stream), most)
-	}
-}
-
-func TestAReaderThatWaitsHasTheSmallestWindow(t *testing.T) {
-	burst, event := strings.Repeat("data: x\n\n", largeWindow), "data: y\n\n"
-	r := NewEventReader(io.MultiReader(strings.NewReader(burst), &unitReader{[]byte(strings.Repeat(event, 10)), len(event)}), 1<<20)
-	largest := 0
-	for range largeWindow + 2 {
-		if _, err := r.Next(); err != nil {
-			t.Fatal(err)
-		}
-		largest = max(largest, len(r.buf))
-	}
-	if largest != largeWindow || len(r.buf) != idleWindow {
-		t.Errorf("a window of %d bytes in the burst, and of %d after it", largest, len(r.buf))
-	}
-}
-
 func TestReadersThatShareWindowsKeepTheirEvents(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range 8 {

@@ -14,36 +14,20 @@ var errNoContinuation = errors.New("this engine was not seen to continue a given
 
 // encode returns the path and the body of a call, for engines of a dialect. The error says that such engines cannot be
 // asked for it.
-func encode(call engine.Call, d *dialect.Dialect) (path string, body openai.Pieces, err error) {
+func encode(call engine.Call, d *dialect.Dialect) (path string, body []byte, err error) {
 	e := encoder{d}
 	switch c := call.(type) {
 	case *engine.Relay:
 		if e.Members.OneChoice && c.Request.N > 1 {
-			return "", openai.Pieces{}, onlyOneChoice()
+			return "", nil, onlyOneChoice()
 		}
 		return c.Request.Kind.Path(), e.relayBody(c), nil
 	case *engine.Draft:
 		return c.Request.Kind.Path(), e.draftBody(c), nil
 	case *engine.DraftWhole:
-		edits := append(e.idEdits(true), openai.Set("logprobs", "true"), openai.Set("top_logprobs", "5"))
-		return c.Request.Kind.Path(), e.wholeBody(c.Request, &c.Terms, edits...), nil
+		return c.Request.Kind.Path(), e.wholeBody(c.Request, &c.Terms, append(e.idEdits(true), draftChat...)...), nil
 	case *engine.Answer:
 		return c.Request.Kind.Path(), e.wholeBody(c.Request, &c.Terms), nil
-	}
-	path, own, err := e.encodeOwn(call)
-	return path, openai.PiecesOf(own), err
-}
-
-// onlyOneChoice refuses a request for several choices.
-func onlyOneChoice() *engine.Failure {
-	return &engine.Failure{Kind: engine.Rejected, Status: http.StatusBadRequest, Fault: &openai.Fault{
-		Status: http.StatusBadRequest, Param: "n", Code: "unsupported_parameter", Message: "The engine of this model counts the tokens of one choice only: n and best_of must be 1.",
-	}}
-}
-
-// encodeOwn returns the path and the body of a call that is not a client's request with other members.
-func (e encoder) encodeOwn(call engine.Call) (path string, body []byte, err error) {
-	switch c := call.(type) {
 	case *engine.ContinueIDs:
 		return openai.Completion.Path(), e.idsBody(c), nil
 	case *engine.ContinueText:
@@ -64,54 +48,46 @@ func (e encoder) encodeOwn(call engine.Call) (path string, body []byte, err erro
 	return e.encodeTokens(call)
 }
 
-// The edits of every draft, made once: they are only read.
+// onlyOneChoice refuses a request for several choices.
+func onlyOneChoice() *engine.Failure {
+	return &engine.Failure{Kind: engine.Rejected, Status: http.StatusBadRequest, Fault: &openai.Fault{
+		Status: http.StatusBadRequest, Param: "n", Code: "unsupported_parameter", Message: "The engine of this model counts the tokens of one choice only: n and best_of must be 1.",
+	}}
+}
+
+// Drafts are requested with the logprobs of each token and of five alternatives.
 var (
-	draftChat   = logprobs(openai.Chat, draftTop)
-	draftPrompt = logprobs(openai.Completion, draftTop)
+	draftChat   = []openai.Edit{openai.Set("logprobs", "true"), openai.Set("top_logprobs", "5")}
+	draftPrompt = []openai.Edit{openai.Set("logprobs", "5")}
 )
 
-// draftTop is how many alternatives of each token are requested of a draft.
-const draftTop = 5
-
 // relayBody passes a request on with the terms of the call.
-func (e encoder) relayBody(c *engine.Relay) openai.Pieces {
-	var room [4]openai.Edit
-	edits := e.appendTermEdits(room[:0], c.Request, &c.Terms)
+func (e encoder) relayBody(c *engine.Relay) []byte {
+	edits := e.termEdits(c.Request, &c.Terms)
 	switch {
 	case !c.Request.Stream && e.IgnoresClose:
 		edits = append(edits, streamed, usageLast)
 	case c.Request.Stream && (!c.Request.IncludeUsage || e.Members.Strict):
 		edits = append(edits, usageLast)
 	}
-	return c.Request.Splice(edits...)
+	return c.Request.Apply(nil, edits...)
 }
 
-func (e encoder) draftBody(c *engine.Draft) openai.Pieces {
-	options, scores := usageLast, draftChat
-	if c.Counted && e.Members.UsageSoFar {
-		options = usageSoFar
-	}
+func (e encoder) draftBody(c *engine.Draft) []byte {
+	scores := draftChat
 	if c.Request.Kind == openai.Completion {
 		scores = draftPrompt
 	}
-	edits := append(e.streamEdits(c.Request, &c.Terms, options), e.idEdits(false)...)
-	return c.Request.Splice(append(edits, scores...)...)
+	edits := append(e.streamEdits(c.Request, &c.Terms, e.usage(c.Counted)), e.idEdits(false)...)
+	return c.Request.Apply(nil, append(edits, scores...)...)
 }
 
-// logprobs requests the logprobs of each token and of this many alternatives.
-func logprobs(kind openai.Kind, top int) []openai.Edit {
-	if kind == openai.Completion {
-		return []openai.Edit{openai.SetInt("logprobs", int64(top))}
-	}
-	return []openai.Edit{openai.Set("logprobs", "true"), openai.SetInt("top_logprobs", int64(top))}
-}
-
-func (e encoder) wholeBody(r *openai.Request, t *engine.Terms, more ...openai.Edit) openai.Pieces {
+func (e encoder) wholeBody(r *openai.Request, t *engine.Terms, more ...openai.Edit) []byte {
 	edits := append(e.termEdits(r, t), openai.Set("stream", "false"), openai.Drop("stream_options"))
 	if e.IgnoresClose {
 		edits = append(edits, streamed, usageLast)
 	}
-	return r.Splice(append(edits, more...)...)
+	return r.Apply(nil, append(edits, more...)...)
 }
 
 // textBody requests a continuation of a text. In a chat, the text is an unfinished assistant message.
@@ -135,7 +111,7 @@ func (e encoder) textBody(c *engine.ContinueText) ([]byte, error) {
 
 // restEdits request the rest of an answer as a stream.
 func (e encoder) restEdits(c *engine.ContinueText) []openai.Edit {
-	edits := e.streamEdits(c.Request, &c.Terms, openai.Set("stream_options", e.usage(true)))
+	edits := e.streamEdits(c.Request, &c.Terms, e.usage(true))
 	if c.MaxTokens > 0 {
 		edits = append(edits, openai.Drop("max_completion_tokens"), openai.SetInt("max_tokens", int64(c.MaxTokens)))
 	}
@@ -155,67 +131,51 @@ func (e encoder) tokensBody(c *continueTokens) []byte {
 
 // idsBody is a completion after ids, with the request's sampling.
 func (e encoder) idsBody(c *engine.ContinueIDs) []byte {
-	members := []openai.Edit{openai.SetText("model", c.Model), openai.SetIDs("prompt", c.PromptIDs, c.IDs), openai.SetInt("max_tokens", int64(c.MaxTokens))}
-	if salt := e.salt(c.Salt); salt != "" {
-		members = append(members, openai.SetText("cache_salt", salt))
-	}
-	if first := e.EnginePriority(c.Priority); first != nil {
-		members = append(members, openai.SetInt("priority", *first))
-	}
+	terms := e.terms(&c.Terms)
+	members := append([]openai.Edit{terms[0], openai.SetIDs("prompt", c.PromptIDs, c.IDs), openai.SetInt("max_tokens", int64(c.MaxTokens))}, terms[1:]...)
 	for _, m := range membersOf(c.Request, openai.SamplingFields...) {
 		if !e.Members.Strict || openai.PortableField(m.Name) {
 			members = append(members, m)
 		}
 	}
-	return openai.Object(nil, append(members, streamed, e.completionIDs(), openai.Set("stream_options", e.usage(true)))...)
+	return openai.Object(nil, append(members, streamed, e.completionIDs(), e.usage(true))...)
 }
-
-// The options of a stream.
-const (
-	usageStream   = `{"include_usage":true}`                               // the usage at its end
-	countedStream = `{"include_usage":true,"continuous_usage_stats":true}` // the usage so far in every chunk
-)
 
 // encoder writes calls for engines of a dialect.
 type encoder struct{ *dialect.Dialect }
 
-// The edits of every stream, made once: they are only read.
+// Edits of streams: with the usage at the end, or so far in every chunk, too.
 var (
 	streamed   = openai.Set("stream", "true")
-	usageLast  = openai.Set("stream_options", usageStream)
-	usageSoFar = openai.Set("stream_options", countedStream)
+	usageLast  = openai.Set("stream_options", `{"include_usage":true}`)
+	usageSoFar = openai.Set("stream_options", `{"include_usage":true,"continuous_usage_stats":true}`)
 	withIDs    = openai.Set("return_token_ids", "true")
 )
 
-// termEdits are the edits for the terms of a call.
+// termEdits are the edits for the terms of a call, behind those of the dialect: where the call itself sets a member, its edit
+// is a later one and counts.
 func (e encoder) termEdits(r *openai.Request, t *engine.Terms) []openai.Edit {
-	return e.appendTermEdits(make([]openai.Edit, 0, 16), r, t)
+	return append(e.ownNames(r), e.terms(t)...)
 }
 
-// appendTermEdits appends the edits for the terms of a call, behind those of the dialect: where the call itself sets a
-// member, its edit is a later one and counts. Their values are parts of one allocation.
-func (e encoder) appendTermEdits(edits []openai.Edit, r *openai.Request, t *engine.Terms) []openai.Edit {
-	edits = e.appendOwnNames(edits, r)
-	salt := e.salt(t.Salt)
-	values := openai.AppendQuote(make([]byte, 0, len(t.Model)+len(salt)+4), t.Model)
-	n := len(values)
-	edits = append(edits, openai.Edit{Name: "model", Value: values[:n:n]})
-	if salt != "" {
-		values = openai.AppendQuote(values, salt)
-		edits = append(edits, openai.Edit{Name: "cache_salt", Value: values[n:]})
+// terms are the members for the terms of a call.
+func (e encoder) terms(t *engine.Terms) []openai.Edit {
+	members := []openai.Edit{openai.SetText("model", t.Model)}
+	if salt := e.salt(t.Salt); salt != "" {
+		members = append(members, openai.SetText("cache_salt", salt))
 	}
 	if first := e.EnginePriority(t.Priority); first != nil {
-		edits = append(edits, openai.SetInt("priority", *first))
+		members = append(members, openai.SetInt("priority", *first))
 	}
-	return edits
+	return members
 }
 
-// appendOwnNames appends the edits that name a client's members as the engine does, and delete those that it may refuse.
-func (e encoder) appendOwnNames(edits []openai.Edit, r *openai.Request) []openai.Edit {
+// ownNames are the edits that name a client's members as the engine does, and delete those that it may refuse.
+func (e encoder) ownNames(r *openai.Request) (edits []openai.Edit) {
 	if e.Members.Strict {
 		edits = r.AppendDrops(edits, openai.PortableField)
 	} else if !e.Members.OnlyMaxTokens {
-		return edits
+		return nil
 	}
 	given := func(name string) bool { raw := r.Raw(name); return raw != nil && string(raw) != "null" }
 	if r.Kind == openai.Completion { // they have only max_tokens, and such engines may lack OpenAI's default
@@ -247,12 +207,12 @@ func (e encoder) question(q openai.ScoreQuestion) *openai.ScoreQuestion {
 	return &q
 }
 
-// usage are the options of a stream; counted asks for the usage so far in every chunk.
-func (e encoder) usage(counted bool) string {
+// usage asks for the usage of a stream; counted, so far in every chunk.
+func (e encoder) usage(counted bool) openai.Edit {
 	if counted && e.Members.UsageSoFar {
-		return countedStream
+		return usageSoFar
 	}
-	return usageStream
+	return usageLast
 }
 
 // streamEdits request a stream without stop strings.
@@ -263,13 +223,10 @@ func (e encoder) streamEdits(r *openai.Request, t *engine.Terms, options openai.
 // idEdits request the ids of generated tokens where a member does so. whole says that the answer is not streamed.
 func (e encoder) idEdits(whole bool) []openai.Edit {
 	if e.Members.TokenIDs || whole && e.Members.WholeTokenIDs {
-		return askForIDs
+		return []openai.Edit{withIDs}
 	}
 	return nil
 }
-
-// askForIDs is only read.
-var askForIDs = []openai.Edit{withIDs}[:1:1]
 
 // completionIDs is the member by which a completion tells its ids, if there is one.
 func (e encoder) completionIDs() openai.Edit {

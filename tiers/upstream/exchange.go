@@ -77,7 +77,7 @@ func (x *httpExchange) send(a answer) error {
 		return &engine.Failure{Kind: engine.Rejected, Err: err}
 	}
 	x.path, x.bound = path, usageBound{sent: body, prompt: x.attempt.MaxPrompt, answer: x.attempt.MaxAnswer}
-	if err := x.exchange(path, &body); err != nil {
+	if err := x.exchange(path, body); err != nil {
 		return err
 	}
 	if x.resp.StatusCode != http.StatusOK {
@@ -92,7 +92,7 @@ func (x *httpExchange) tellsIDsInLogprobs() bool {
 }
 
 // exchange sends a request and reads the head of its response.
-func (x *httpExchange) exchange(path string, body *openai.Pieces) error {
+func (x *httpExchange) exchange(path string, body []byte) error {
 	x.resp.watch.watch(x.parent, x.attempt.FirstByteTimeout)
 	trace := &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { x.resp.reused = c.Reused }}
 	req, err := x.request(httptrace.WithClientTrace(x.resp.watch.ctx, trace), path, body)
@@ -108,18 +108,11 @@ func (x *httpExchange) exchange(path string, body *openai.Pieces) error {
 }
 
 // request returns the HTTP request: a POST of the body, or what only asks.
-func (x *httpExchange) request(ctx context.Context, path string, body *openai.Pieces) (*http.Request, error) {
+func (x *httpExchange) request(ctx context.Context, path string, body []byte) (*http.Request, error) {
 	if _, asks := x.attempt.Call.(*engine.Ask); asks {
 		return http.NewRequestWithContext(ctx, http.MethodGet, x.attempt.URL+path, nil)
 	}
-	content := newContent(body)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.attempt.URL+path, content.reader())
-	if err != nil {
-		return nil, err
-	}
-	req.ContentLength = int64(body.Len())
-	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(content.reader()), nil }
-	return req, nil
+	return http.NewRequestWithContext(ctx, http.MethodPost, x.attempt.URL+path, bytes.NewReader(body))
 }
 
 // setHeader sets the header lines of a request, but for those of the pool's credentials.
@@ -281,42 +274,12 @@ func (r *response) close() {
 	}
 }
 
-// maxCopied is the size up to which the pieces of a body are joined, in bytes. net/http sends the head of a request
-// together with a body in one piece, and alone before another one: that costs a write more than to copy a small body.
-const maxCopied = 64 << 10
-
-// content is the body of a request.
-type content struct {
-	joined []byte
-	pieces [][]byte // instead of joined
-}
-
-// newContent returns the content of a body. It shares the memory of a large one, so that is not held twice.
-func newContent(body *openai.Pieces) content {
-	if body.Len() <= maxCopied {
-		return content{joined: body.Bytes()}
-	}
-	return content{pieces: body.Append(nil)}
-}
-
-// reader returns a reader of the whole content. net/http may still read it after the response was closed.
-func (c *content) reader() io.Reader {
-	if c.pieces == nil {
-		return bytes.NewReader(c.joined)
-	}
-	readers := make([]io.Reader, len(c.pieces))
-	for i, p := range c.pieces {
-		readers[i] = bytes.NewReader(p)
-	}
-	return io.MultiReader(readers...)
-}
-
 // usageBound is the largest possible usage of a call. Limits, metrics, receipts, costs and audits use values
 // within it.
 type usageBound struct {
-	sent   openai.Pieces // the call's body
-	prompt int           // maximum for its prompts; 0: derived from sent
-	answer int           // maximum for its answer
+	sent   []byte // the call's body
+	prompt int    // maximum for its prompts; 0: derived from sent
+	answer int    // maximum for its answer
 
 	searched  bool // sent was searched: the next fields are known
 	maxTokens int  // maximum tokens in sent
@@ -335,7 +298,7 @@ func (b *usageBound) clamp(u openai.Usage, came int64, said int) openai.Usage {
 	}
 	can := openai.Bound{Prompt: b.prompt, Answer: max(b.answer, said)}
 	if b.prompt == 0 {
-		can.Prompt = b.sent.Len()
+		can.Prompt = len(b.sent)
 		if u.Prompt > can.Prompt {
 			b.search()
 			can.Prompt = b.maxTokens
@@ -352,7 +315,6 @@ func (b *usageBound) clamp(u openai.Usage, came int64, said int) openai.Usage {
 // search searches the body, once and only if it may matter.
 func (b *usageBound) search() {
 	if !b.searched {
-		sent := b.sent.Bytes()
-		b.searched, b.maxTokens, b.hides = true, openai.MaxPromptTokens(sent), openai.HidesTokens(sent)
+		b.searched, b.maxTokens, b.hides = true, openai.MaxPromptTokens(b.sent), openai.HidesTokens(b.sent)
 	}
 }

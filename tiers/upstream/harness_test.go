@@ -110,11 +110,11 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// encoded is encode with the body in one piece.
+// encoded is encode for vLLM.
 func encoded(call engine.Call) (path string, body []byte) {
-	path, pieces, err := encode(call, dialect.Of(dialect.VLLM))
+	path, body, err := encode(call, dialect.Of(dialect.VLLM))
 	if err != nil {
 		panic(err)
 	}
-	return path, pieces.Bytes()
+	return path, body
 }

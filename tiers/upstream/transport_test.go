@@ -109,29 +109,6 @@ func TestARequestIsSentAgainOnlyIfNothingOfItWasWritten(t *testing.T) {
 	}
 }
 
-func TestALargeBodyArrivesInItsOrder(t *testing.T) {
-	for _, size := range []int{100, 5 << 10, maxCopied, 300 << 10} {
-		content := strings.Repeat("0123456789", size/10)
-		var got string
-		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
-			b, _ := io.ReadAll(r.Body)
-			if got = string(b); r.ContentLength != int64(len(b)) {
-				t.Errorf("%d bytes, and %d are announced", len(b), r.ContentLength)
-			}
-			write(w, "application/json", aWhole)
-		})
-		call := relay(t, `{"model":"m","messages":[{"role":"user","content":"`+content+`"}]}`)
-		s, err := newClient(t, Options{}).Open(t.Context(), at(url, call))
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Close()
-		if _, want := encoded(call); got != string(want) || !strings.Contains(got, content) {
-			t.Errorf("%d bytes came, want %d", len(got), len(want))
-		}
-	}
-}
-
 func TestConnectionsOfOneTLSIdentityServeNoOther(t *testing.T) {
 	var peer string
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

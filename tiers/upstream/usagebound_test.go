@@ -30,7 +30,7 @@ func TestUsageIsCutByWhatItsCallCanHaveUsed(t *testing.T) {
 		"a stream that does":                      {body, 0, 50, 700, 300, can(openai.MaxPromptTokens([]byte(body)), 300)},
 		"known prompts":                           {body, 77, 0, inOnePiece, 0, can(77, 0)},
 	} {
-		b := usageBound{sent: openai.PiecesOf([]byte(tc.sent)), prompt: tc.prompt, answer: tc.answer}
+		b := usageBound{sent: []byte(tc.sent), prompt: tc.prompt, answer: tc.answer}
 		for range 2 { // what was looked for is remembered
 			if got := b.clamp(absurd, tc.came, tc.said); got != tc.want {
 				t.Errorf("%s: %+v, want %+v", name, got, tc.want)
@@ -40,7 +40,7 @@ func TestUsageIsCutByWhatItsCallCanHaveUsed(t *testing.T) {
 			t.Errorf("%s: %+v of less than nothing", name, got)
 		}
 	}
-	b := usageBound{sent: openai.PiecesOf([]byte(body)), answer: 50}
+	b := usageBound{sent: []byte(body), answer: 50}
 	if got := b.clamp(openai.Usage{Prompt: len(body), Completion: 9}, 9, 0); got != (openai.Usage{Prompt: len(body), Completion: 9}) || b.searched {
 		t.Errorf("%+v; looked through: %v", got, b.searched)
 	}
