@@ -2,10 +2,12 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
@@ -158,28 +160,45 @@ func (q *ScoreQuestion) last(array []byte) ([]stdjson.RawMessage, error) {
 }
 
 // token reads the score of a token of the draft from what is listed at its position: vLLM's object, or SGLang's own token and
-// the most likely ones.
+// the most likely ones. An engine that ignores the requested number and lists only the draft's own token would make it the
+// first choice everywhere. If one alternative was requested, the rank reveals this: it must be 1, or with vLLM's counting of
+// ties rarely more.
 func (q *ScoreQuestion) token(i int, entry, likeliest []byte, told *TokenText) (s Scored, err error) {
-	in := borrowCursor(nil)
-	defer in.release()
-	at := place{own: q.Draft[i], tops: make([]float64, 0, q.top()+1)} // the alternatives, and the draft's own token
+	own, listed := listing{id: -1}, []listing(nil)
 	if q.Style == ScoreSGLang {
-		err = at.lists(in, entry, likeliest)
+		own, listed, err = byTuples(q.Draft[i], entry, likeliest)
 	} else {
-		err = at.byID(in, entry)
+		listed, err = byID(entry)
 	}
-	if err == nil && in.err != nil {
-		err = fmt.Errorf("%w: %w", ErrScores, in.err)
+	at := slices.IndexFunc(listed, func(l listing) bool { return l.id == q.Draft[i] })
+	if at >= 0 && own.id < 0 {
+		own = listed[at]
 	}
-	if err == nil {
-		err = at.check(q.top())
-	}
-	if err != nil {
+	const tied = 2
+	switch n := len(listed); {
+	case err != nil:
 		return s, err
+	case own.id < 0:
+		return s, fmt.Errorf("%w: it is not among the %d listed", ErrMisaligned, n)
+	case n < q.top():
+		return s, fmt.Errorf("%w: %d alternatives are listed, not %d", ErrScores, n, q.top())
+	case n == 1 && listed[0].id == own.id && own.rank > tied:
+		return s, fmt.Errorf("%w: of rank %d, but no other is listed", ErrScores, own.rank)
 	}
-	told.add(at.ownText)
-	at.settle()
-	return Scored{Logprob: at.ownNats, TopID: at.top.id, Top: at.top.nats, Tops: at.tops, Alike: at.alike()}, nil
+	told.add(own.text)
+	if at < 0 { // vLLM lists it in any case
+		listed = append(listed, own)
+	}
+	slices.SortFunc(listed, func(a, b listing) int { return cmp.Or(cmp.Compare(b.nats, a.nats), cmp.Compare(a.id, b.id)) })
+	top := listed[0]
+	if own.nats >= top.nats { // the order of equals has no meaning
+		top = own
+	}
+	s = Scored{Logprob: own.nats, TopID: top.id, Top: top.nats, Alike: own.id == top.id || alike(own.text, top.text)}
+	for _, l := range listed[:min(len(listed), q.top()+1)] {
+		s.Tops = append(s.Tops, l.nats)
+	}
+	return s, nil
 }
 
 // tokenID reads an id in the engines' notation. It accepts no other one, because text may look like a number.
@@ -204,207 +223,101 @@ func scoreNats(raw []byte) (float64, error) {
 // roundedUp is the largest accepted rounding error above 0, in nats.
 const roundedUp = 1e-3
 
-// place is an engine's list at one position of the draft.
-type place struct {
-	own     int32 // the draft's id there
-	found   bool
-	ownNats float64
-	ownText []byte // raw JSON
-	rank    int    // of the draft's own token; 0 if it is not reported
-
-	listed int
-	top    listing   // the most likely listed token, the first of equals
-	tops   []float64 // falling
-}
-
-// listing is one token of a place.
+// listing is one token of an engine's list at one position of the draft.
 type listing struct {
 	id   int32
 	nats float64
 	text []byte // raw JSON
-	rank int
+	rank int    // 0 if it is not reported
 }
 
-// list adds a listed token. The highest logprobs that fit are kept.
-func (a *place) list(l listing) {
-	if a.listed == 0 || l.nats > a.top.nats {
-		a.top = l
-	}
-	a.listed++
-	i := len(a.tops)
-	switch {
-	case i < cap(a.tops):
-		a.tops = a.tops[:i+1]
-	case i > 0 && a.tops[i-1] < l.nats:
-		i--
-	default:
-		return
-	}
-	for ; i > 0 && a.tops[i-1] < l.nats; i-- {
-		a.tops[i] = a.tops[i-1]
-	}
-	a.tops[i] = l.nats
-}
-
-// byID reads vLLM's form of a place: an object with a member for each listed token, named by its id.
-func (a *place) byID(in *cursor, entry []byte) error {
-	in.resetLenient(entry)
-	switch in.kind() {
+// byID reads vLLM's form of a list: an object with a member for each token, named by its id.
+func byID(entry []byte) (listed []listing, err error) {
+	switch kind := jsontext.Value(entry).Kind(); kind {
 	case 'n':
-		return fmt.Errorf("%w: it was not scored", ErrShort)
+		return nil, fmt.Errorf("%w: it was not scored", ErrShort)
 	case '{':
 	default:
-		return fmt.Errorf("%w: its scores are %s", ErrScores, kindWord(in.kind()))
+		return nil, fmt.Errorf("%w: its scores are %s", ErrScores, kindWord(kind))
 	}
-	for name := range in.object() {
-		id, isID := tokenID(name)
-		if in.kind() != '{' {
-			return fmt.Errorf("%w: they are named by text, not by id, as vLLM's Rust frontend does", ErrMisaligned)
+	var members map[string]jsontext.Value
+	if err := json.Unmarshal(entry, &members); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrScores, err)
+	}
+	for name, value := range members {
+		if value.Kind() != '{' {
+			return nil, fmt.Errorf("%w: they are named by text, not by id, as vLLM's Rust frontend does", ErrMisaligned)
 		}
-		l, err := readListing(in, entry)
+		var told struct {
+			Logprob jsontext.Value `json:"logprob"`
+			Rank    jsontext.Value `json:"rank"`
+			Text    jsontext.Value `json:"decoded_token"`
+		}
+		l := listing{}
+		if err = json.Unmarshal(value, &told, lenient); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrScores, err)
+		}
+		if l.nats, err = scoreNats(told.Logprob); err != nil {
+			return nil, err
+		}
+		l.text = told.Text
+		l.rank, _ = strconv.Atoi(string(told.Rank)) // null means not reported
+		if id, isID := tokenID([]byte(name)); isID {
+			l.id = id
+			listed = append(listed, l)
+		}
+	}
+	return listed, nil
+}
+
+// byTuples reads SGLang's form: [logprob, id, text] of the draft's own token, and a list of these of the most likely tokens.
+func byTuples(id int32, entry, likeliest []byte) (own listing, listed []listing, err error) {
+	if own, err = readTuple(entry); err != nil {
+		return own, nil, err
+	}
+	if own.id != id {
+		return own, nil, fmt.Errorf("%w: the scored one is %d", ErrMisaligned, own.id)
+	}
+	tuples, _ := Elements(likeliest)
+	for _, tuple := range tuples {
+		l, err := readTuple(tuple)
 		if err != nil {
-			return err
+			return own, nil, fmt.Errorf("%w: among the most likely: %s", ErrScores, err)
 		}
-		if !isID {
-			continue
+		if listed = append(listed, l); l.id == id {
+			own.nats = max(own.nats, l.nats) // they differ by rounding at most
 		}
-		if l.id = id; id == a.own {
-			if a.found {
-				return fmt.Errorf("%w: it is listed twice", ErrScores)
-			}
-			a.found, a.ownNats, a.ownText, a.rank = true, l.nats, l.text, l.rank
-		}
-		a.list(l)
 	}
-	return nil
+	return own, listed, nil
 }
 
-// readListing reads {"logprob":…,"rank":…,"decoded_token":…}, a part of the entry.
-func readListing(in *cursor, entry []byte) (l listing, err error) {
-	reported := false
-	for name := range in.object() {
-		switch string(name) {
-		case "logprob":
-			raw, _ := in.value()
-			if l.nats, err = scoreNats(raw); err != nil {
-				return l, err
-			}
-			reported = true
-		case "rank":
-			raw, _ := in.value()
-			l.rank, _ = strconv.Atoi(string(raw)) // null means not reported
-		case "decoded_token":
-			_, at := in.value()
-			l.text = at.Of(entry)
-		default:
-			in.skip()
-		}
+// readTuple reads [logprob, id, text].
+func readTuple(entry []byte) (l listing, err error) {
+	parts, _ := Elements(entry)
+	if len(parts) < 2 {
+		return l, fmt.Errorf("%w: a token is %s", ErrScores, clip(string(entry), longestNumber))
 	}
-	if !reported {
-		return l, fmt.Errorf("%w: a token has no logprob", ErrScores)
+	id, isID := tokenID(parts[1])
+	if l.id = id; !isID {
+		return l, fmt.Errorf("%w: a token has no id", ErrScores)
 	}
-	return l, nil
-}
-
-// lists reads SGLang's form: [logprob, id, text] of the draft's own token, and a list of these of the most
-// likely tokens.
-func (a *place) lists(in *cursor, own, likeliest []byte) error {
-	in.resetLenient(own)
-	l, scored, err := readTuple(in, own)
-	switch {
-	case err != nil:
-		return err
-	case !scored:
-		return fmt.Errorf("%w: it was not scored", ErrShort)
-	case l.id != a.own:
-		return fmt.Errorf("%w: the scored one is %d", ErrMisaligned, l.id)
+	if string(parts[0]) == "null" {
+		return l, fmt.Errorf("%w: it was not scored", ErrShort)
 	}
-	a.found, a.ownNats, a.ownText = true, l.nats, l.text
-	in.resetLenient(likeliest)
-	among := false
-	for range in.array() {
-		l, scored, err := readTuple(in, likeliest)
-		if err == nil && !scored {
-			err = fmt.Errorf("%w: a token has no logprob", ErrScores)
-		}
-		if err != nil {
-			return err
-		}
-		if a.list(l); l.id == a.own {
-			among = true
-			a.ownNats = max(a.ownNats, l.nats) // they differ by rounding at most
-		}
+	if len(parts) > 2 {
+		l.text = parts[2]
 	}
-	if n := a.listed; n > 0 && !among { // vLLM lists it in any case
-		a.list(l)
-		a.listed = n
-	}
-	return nil
-}
-
-// readTuple reads [logprob, id, text], a part of the entry; scored is false if the logprob is null.
-func readTuple(in *cursor, entry []byte) (l listing, scored bool, err error) {
-	if in.kind() != '[' {
-		return l, false, fmt.Errorf("%w: a token is %s", ErrScores, kindWord(in.kind()))
-	}
-	isID := false
-	for i := range in.array() {
-		raw, span := in.value()
-		switch i {
-		case 0:
-			if scored = string(raw) != "null"; scored {
-				l.nats, err = scoreNats(raw)
-			}
-		case 1:
-			l.id, isID = tokenID(raw)
-		case 2:
-			l.text = span.Of(entry)
-		}
-		if err != nil {
-			return l, false, err
-		}
-	}
-	if !isID {
-		return l, false, fmt.Errorf("%w: a token has no id", ErrScores)
-	}
-	return l, scored, nil
-}
-
-// check checks that the place has what was requested: the draft's own token and the most likely ones. An
-// engine that ignores the requested number and lists only the draft's own token would make it the first
-// choice everywhere. If one alternative was requested, the rank reveals this: it must be 1, or with vLLM's
-// counting of ties rarely more.
-func (a *place) check(requested int) error {
-	const tied = 2
-	switch {
-	case !a.found:
-		return fmt.Errorf("%w: it is not among the %d listed", ErrMisaligned, a.listed)
-	case a.listed < requested:
-		return fmt.Errorf("%w: %d alternatives are listed, not %d", ErrScores, a.listed, requested)
-	case a.listed == 1 && a.top.id == a.own && a.rank > tied:
-		return fmt.Errorf("%w: of rank %d, but no other is listed", ErrScores, a.rank)
-	}
-	return nil
-}
-
-// settle makes the draft's own token the first choice if none is more likely: the order of equals has no
-// meaning.
-func (a *place) settle() {
-	if a.ownNats >= a.top.nats {
-		a.top = listing{id: a.own, nats: a.ownNats, text: a.ownText}
-	}
+	l.nats, err = scoreNats(parts[0])
+	return l, err
 }
 
 // alike reports whether the first choice and the draft's own token differ only in white space and case. A
 // text that is empty or has replacement characters belongs to a part of a character, and proves nothing.
-func (a *place) alike() bool {
-	if a.top.id == a.own {
-		return true
-	}
-	if len(a.ownText) <= len(`""`) || len(a.top.text) <= len(`""`) || a.ownText[0] != '"' || a.top.text[0] != '"' {
+func alike(ownText, topText []byte) bool {
+	if len(ownText) <= len(`""`) || len(topText) <= len(`""`) || ownText[0] != '"' || topText[0] != '"' {
 		return false
 	}
-	own, top := unquote(nil, a.ownText), unquote(nil, a.top.text)
+	own, top := unquote(nil, ownText), unquote(nil, topText)
 	if bytes.ContainsRune(own, '\uFFFD') || bytes.ContainsRune(top, '\uFFFD') {
 		return false
 	}

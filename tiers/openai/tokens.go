@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/go-json-experiment/json"
 )
@@ -65,17 +64,10 @@ func ParseText(body []byte) ([]byte, error) {
 
 // Named reads the id and the creation time of an answer from one of its frames; missing values are zero.
 func Named(frame []byte) (id string, created int64) {
-	var in cursor
-	in.resetLenient(frame)
-	for name := range in.object() {
-		key := string(name)
-		raw, _ := in.value()
-		switch {
-		case key == "id" && len(raw) > 0 && raw[0] == '"':
-			id = string(unquote(nil, raw))
-		case key == "created":
-			created, _ = strconv.ParseInt(string(raw), 10, 64) // 0 if it is not a number
-		}
+	var a struct {
+		ID      string `json:"id"`
+		Created int64  `json:"created"`
 	}
-	return id, created
+	_ = json.Unmarshal(frame, &a, lenient) // what is of another type stays zero
+	return a.ID, a.Created
 }
