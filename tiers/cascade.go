@@ -19,21 +19,18 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/foregate/foregate/tiers/audit"
-	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/probe"
 	"github.com/foregate/foregate/tiers/world"
 )
@@ -47,12 +44,11 @@ type Options struct {
 	World    world.World      // nil is world.System
 	MaxBody  int64            // bytes of an answer; 0 is 16 MiB
 
-	ContextWindow func(ctx context.Context, url, model string, own *credentials.Credentials) (int, error) // asks a backend for its context length in tokens; nil: always unknown
-	Capabilities  func(pool string) *probe.Capabilities                                                   // what the engines of a pool support; nil: always unknown
-	Evidence      audit.Evidence                                                                          // outcomes of audits; nil: no route is audited
-	AuditsAll     func(route string) bool                                                                 // whether audits of a route are of drafts with any score, for a candidate score; nil: never
-	Replicas      func() int                                                                              // replicas that share the evidence; nil: one
-	Random        func(request string, p inflight.Purpose) float64                                        // random numbers from [0, 1); nil: math/rand
+	Capabilities func(pool string) *probe.Capabilities            // what the engines of a pool support; nil: always unknown
+	Evidence     audit.Evidence                                   // outcomes of audits; nil: no route is audited
+	AuditsAll    func(route string) bool                          // whether audits of a route are of drafts with any score, for a candidate score; nil: never
+	Replicas     func() int                                       // replicas that share the evidence; nil: one
+	Random       func(request string, p inflight.Purpose) float64 // random numbers from [0, 1); nil: math/rand
 
 	Registerer prometheus.Registerer // nil: no metrics
 }
@@ -63,7 +59,6 @@ type Cascade struct {
 	services     *inflight.Services
 	now          func() time.Time // of the world
 	metrics      *metrics
-	windows      contextWindows
 	capabilities func(pool string) *probe.Capabilities
 	evidence     audit.Evidence
 	auditsAll    func(route string) bool
@@ -81,7 +76,7 @@ func New(o Options) (*Cascade, error) {
 	}
 	o.defaults()
 	c := &Cascade{
-		now: o.World.Now, metrics: newMetrics(o.Registerer, o.World.Now), windows: contextWindows{read: o.ContextWindow},
+		now: o.World.Now, metrics: newMetrics(o.Registerer, o.World.Now),
 		capabilities: o.Capabilities, evidence: o.Evidence, auditsAll: o.AuditsAll,
 		costs: economy.NewStatistics(), scores: dispatch.NewScoreLimiter(),
 	}
@@ -89,7 +84,7 @@ func New(o Options) (*Cascade, error) {
 		return nil, err
 	}
 	d, err := dispatch.New(dispatch.Options{
-		World: o.World, Upstream: o.Upstream, Queue: o.Queue, Breaker: o.Breaker, Scores: c.scores, Metrics: c.metrics, Window: c.windows.of, // what is possible at most
+		World: o.World, Upstream: o.Upstream, Queue: o.Queue, Breaker: o.Breaker, Scores: c.scores, Metrics: c.metrics, Window: c.contextWindow,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("tiers: %w", err)
@@ -150,21 +145,7 @@ func (c *Cascade) SetRoutes(routes []Route) error {
 		rt.Variants = rt.ownVariants()
 		next[rt.Model] = &rt
 	}
-	was := c.routes.Swap(&next)
-	if was == nil {
-		return nil
-	}
-	kept := make(map[*pool.Pool]bool)
-	for _, rt := range next {
-		rt.targets(func(v *Route) { kept[v.Target] = true })
-	}
-	for _, rt := range *was { // what was read of a pool that was replaced may not hold for the new one
-		rt.targets(func(v *Route) {
-			if !kept[v.Target] {
-				c.windows.forget(v.Target.Name())
-			}
-		})
-	}
+	c.routes.Store(&next)
 	return nil
 }
 
@@ -205,91 +186,19 @@ func (c *Cascade) facts(rt *Route, r *openai.Request, demanded plan.Tier) plan.F
 	return f
 }
 
-// contextWindow returns the context length of a pool in tokens, 0 while it is unknown: what the engines tell, but no more
-// than the probe has found. Some engines tell it only to the probe, and some cut what is longer than they tell.
+// contextWindow returns the context length of a pool in tokens, 0 while the probe has not found it.
 func (c *Cascade) contextWindow(pool string) int {
-	read, probed := c.windows.of(pool), 0
 	if found := c.capabilities(pool); found != nil {
-		probed = found.Window
+		return found.Window
 	}
-	if read == 0 || probed == 0 {
-		return max(read, probed)
-	}
-	return min(read, probed)
+	return 0
 }
 
-// Run reads the context lengths of the target pools and runs audits until ctx ends.
+// Run runs audits until ctx ends.
 func (c *Cascade) Run(ctx context.Context) error {
 	c.audits.Begin(ctx)
 	defer c.audits.Wait()
-	for {
-		wait := contextWindowInterval
-		for _, rt := range *c.routes.Load() {
-			rt.targets(func(v *Route) {
-				if err := c.readWindow(ctx, v.Target); err != nil && c.windows.of(v.Target.Name()) == 0 {
-					wait = contextWindowRetry
-				}
-			})
-		}
-		if c.services.World.Sleep(ctx, wait) != nil {
-			return nil
-		}
+	for c.services.World.Sleep(ctx, time.Minute) == nil { // they have goroutines of their own
 	}
-}
-
-// readWindow asks the backends of a pool until one reports its context length.
-func (c *Cascade) readWindow(ctx context.Context, p *pool.Pool) error {
-	if c.windows.read == nil {
-		return nil
-	}
-	var last error
-	for _, b := range p.Snapshot() {
-		if b.State == pool.StateDown {
-			continue
-		}
-		tokens, err := c.windows.read(ctx, b.URL, p.Model(), p.Credentials())
-		if err == nil {
-			c.windows.set(p.Name(), tokens)
-			return nil
-		}
-		last = err
-	}
-	return last
-}
-
-const (
-	contextWindowInterval = 15 * time.Second // between two reads of a pool's model card
-	contextWindowRetry    = time.Second      // between two tries before the first success
-)
-
-// contextWindows holds the context lengths of the target pools in tokens. A continuation by ids must set max_tokens, and
-// only the engine's model card (/v1/models) tells how many fit.
-type contextWindows struct {
-	read func(ctx context.Context, url, model string, own *credentials.Credentials) (int, error) // nil: always unknown
-
-	mu sync.RWMutex
-	by map[string]int // pool → max_model_len
-}
-
-// of returns the context length of a pool by its name, 0 while it is unknown.
-func (w *contextWindows) of(name string) int {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	return w.by[name]
-}
-
-// forget makes the context length of a pool unknown.
-func (w *contextWindows) forget(name string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.by, name)
-}
-
-func (w *contextWindows) set(name string, tokens int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.by == nil {
-		w.by = make(map[string]int)
-	}
-	w.by[name] = tokens
+	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
@@ -63,10 +64,27 @@ func newTestCascade(t *testing.T, rt Route) *Cascade {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.readWindow(t.Context(), rt.Target); err != nil {
-		t.Logf("context length: %v", err)
-	}
+	window := windowOf(rt.Target)
+	c.services.ContextWindow = func(string) int { return window }
+	c.services.Dispatch.Window = c.services.ContextWindow
 	return c
+}
+
+// windowOf is the context length that a pool's first engine tells, as the probe would find it; 0 where it tells none.
+func windowOf(p *pool.Pool) int {
+	resp, err := (&http.Client{Timeout: 2 * time.Second}).Get(p.Snapshot()[0].URL + dialect.ModelsPath)
+	if err != nil {
+		return 0
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	models, _ := dialect.ParseModels(body)
+	for _, m := range models {
+		if m.ID == p.Model() {
+			return m.Window
+		}
+	}
+	return 0
 }
 
 // testOptions are options with connections of the test's own.
@@ -74,7 +92,7 @@ func testOptions(t *testing.T) Options {
 	t.Helper()
 	u := upstream.New(upstream.Options{})
 	t.Cleanup(u.Close)
-	return Options{Upstream: u, ContextWindow: u.ContextWindow}
+	return Options{Upstream: u}
 }
 
 // sendBy has a cascade send by another transport from now on.

@@ -127,14 +127,6 @@ func (rt *Route) ownVariants() []Variant {
 	return out
 }
 
-// targets calls each with the route and its variants.
-func (rt *Route) targets(each func(*Route)) {
-	each(rt)
-	for _, v := range rt.Variants {
-		each(v.Route)
-	}
-}
-
 // checkVariants returns what is wrong with the variants of a route.
 func (rt *Route) checkVariants() error {
 	if len(rt.Variants) > 0 && !(rt.Weight > 0) {

@@ -221,7 +221,7 @@ func (a *App) makeTracer() error {
 func (a *App) makeCascade() (err error) {
 	a.cascade, err = tiers.New(tiers.Options{
 		Routes: a.tierRoutes(a.routing.Load()), Upstream: a.upstream, Breaker: permits{a.Breakers}, Queue: a, MaxBody: a.File.Limits.ResponseBytes,
-		Registerer: a.Registerer, ContextWindow: a.upstream.ContextWindow, Capabilities: a.prober.Capabilities,
+		Registerer: a.Registerer, Capabilities: a.prober.Capabilities,
 		Evidence: a.evidence, AuditsAll: a.refits.Collects, Replicas: a.Fleet.Replicas,
 	})
 	if err == nil {

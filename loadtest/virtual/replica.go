@@ -13,7 +13,6 @@ import (
 	"github.com/foregate/foregate/loadtest/virtual/eventloop"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
@@ -67,9 +66,6 @@ func (l *lab) newReplica(index int) (*replica, error) {
 		Random:       func(string, inflight.Purpose) float64 { return r.draw() },
 		Capabilities: func(pool string) *probe.Capabilities { return l.card(pool) }, Evidence: r.seen,
 		AuditsAll: l.refits.Collects, Replicas: func() int { return len(l.replicas) },
-		ContextWindow: func(_ context.Context, url, _ string, _ *credentials.Credentials) (int, error) {
-			return l.fleet.Backend(url).Context(), nil
-		},
 	})
 	if err != nil {
 		return nil, err

@@ -8,7 +8,6 @@ package upstream
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -135,24 +134,4 @@ func (o *Options) transports() *credentials.Transports {
 		return newTransports(dialer{o.Connect})
 	}
 	return credentials.NewTransports(func(*tls.Config) http.RoundTripper { return o.Transport })
-}
-
-// cardWait bounds the wait for a model's card.
-const cardWait = 2 * time.Second
-
-// ContextWindow reads a model's context length, in tokens and above 0, from the model card at a backend's
-// base URL. It shows the pool's credentials.
-func (c *Client) ContextWindow(ctx context.Context, url, model string, own *credentials.Credentials) (int, error) {
-	var body []byte
-	a := engine.Attempt{Call: &engine.Ask{Path: dialect.ModelsPath, Into: &body}, URL: url, Credentials: own, FirstByteTimeout: cardWait}
-	if err := c.ask(ctx, &a, a.Call); err != nil {
-		return 0, fmt.Errorf("model card of %s: %w", url, err)
-	}
-	models, err := dialect.ParseModels(body)
-	for _, m := range models {
-		if m.ID == model && m.Window > 0 {
-			return m.Window, nil
-		}
-	}
-	return 0, fmt.Errorf("model card of %s: no context length of %s: %w", url, model, err)
 }

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -215,38 +214,5 @@ func TestABreakBehindTheFirstByteIsNoneOfAKeptConnection(t *testing.T) {
 		if f := failureOf(t, err); f.ReusedConnection || f.Kind != engine.Cut {
 			t.Errorf("kept %v: %v", f.ReusedConnection, f)
 		}
-	}
-}
-
-func TestTheContextLengthIsReadOffTheModelsCard(t *testing.T) {
-	capabilities := ""
-	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet || r.URL.Path != "/v1/models" {
-			http.NotFound(w, r)
-			return
-		}
-		write(w, "application/json", capabilities)
-	})
-	c := newClient(t, Options{})
-	for body, want := range map[string]int{
-		`{"data":[{"id":"small","max_model_len":7},{"id":"big","max_model_len":4096}]}`: 4096,
-		`{"data":[{"id":"big"}]}`:                    0,
-		`{"data":[{"id":"big","max_model_len":-1}]}`: 0,
-		`{"data":[]}`: 0,
-		`nothing`:     0,
-		`{"x":"` + strings.Repeat("a", defaultMaxBody) + `"}`: 0,
-		`{"data":[{"id":"big","max_model_len":1e99}]}`:        0,
-		`{"data":[{"id":"BIG","max_model_len":4096},{"id":1}`: 0,
-	} {
-		capabilities = body
-		got, err := c.ContextWindow(t.Context(), url, "big", nil)
-		if got != want || (err == nil) != (want > 0) {
-			t.Errorf("%.80s: %d, %v", body, got, err)
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := c.ContextWindow(ctx, url, "big", nil); err == nil {
-		t.Error("it was read for nobody")
 	}
 }
