@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/internal/redis/lookup"
+	"github.com/foregate/foregate/internal/redis/calls"
 	"github.com/foregate/foregate/internal/redistest"
 )
 
@@ -37,7 +37,7 @@ func TestAFrozenRedisCostsAFewLooksTheirBudgetAndThenNothing(t *testing.T) {
 		found[f]++
 		waited += time.Since(began)
 	}
-	if found[ResultLate]+found[ResultError] > 2*lookup.MaxFailures || found[ResultAway] < 900 {
+	if found[ResultLate]+found[ResultError] > 2*calls.MaxFailures || found[ResultAway] < 900 {
 		t.Errorf("%v", found)
 	}
 	if waited > time.Second { // five budgets, and a machine that stalls

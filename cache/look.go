@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/foregate/foregate/internal/redis/lookup"
+	"github.com/foregate/foregate/internal/redis/calls"
 )
 
 // maxLooks bounds the look-ups in progress; others wait for their turn. With the writers they are fewer than the
@@ -27,13 +27,13 @@ func (s *Store) Look(ctx context.Context, k Key) (*Entry, Result) {
 		return nil, ResultAway
 	}
 	began := s.now()
-	e, err := lookup.Do(ctx, s.asker, func(ctx context.Context) (*Entry, error) { return s.read(ctx, k) }, lookup.Late[*Entry]{})
-	if errors.Is(err, lookup.ErrAway) {
+	e, err := calls.Do(ctx, s.asker, func(ctx context.Context) (*Entry, error) { return s.read(ctx, k) }, calls.Late[*Entry]{})
+	if errors.Is(err, calls.ErrAway) {
 		return nil, ResultAway
 	}
 	s.metrics.lookup.Observe(s.now().Sub(began).Seconds())
 	switch {
-	case errors.Is(err, lookup.ErrLate), errors.Is(err, lookup.ErrBusy):
+	case errors.Is(err, calls.ErrLate), errors.Is(err, calls.ErrBusy):
 		return nil, ResultLate
 	case err != nil:
 		return nil, ResultError

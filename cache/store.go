@@ -12,7 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/internal/panics"
-	"github.com/foregate/foregate/internal/redis/lookup"
+	"github.com/foregate/foregate/internal/redis/calls"
 )
 
 // Config is the live configuration of the cache.
@@ -51,7 +51,7 @@ type Store struct {
 	refusalLoggedAt atomic.Int64 // last log line about a refused value, in Unix nanoseconds
 	fullLoggedAt    atomic.Int64 // that about a full Redis
 
-	asker  *lookup.Client // counts for or against Redis
+	asker  *calls.Client // counts for or against Redis
 	local  local
 	queue  queue
 	purges purges
@@ -90,7 +90,7 @@ func NewStore(o Options) *Store {
 	}
 	s.local = newLocal(o.LocalBytes)
 	s.metrics = newMetrics(o.Registerer, s)
-	s.asker = lookup.New(lookup.Options{
+	s.asker = calls.New(calls.Options{
 		Budget: s.budget, Slots: maxLooks, Now: s.now,
 		OnAway: func(err error) {
 			s.log.Warn().Err(err).Msg("the cache is not asked: Redis does not answer")
@@ -127,7 +127,7 @@ func (s *Store) Run(ctx context.Context) error {
 		return nil
 	}
 	all.Go(func() { s.runQueue(ctx) })
-	s.asker.Run(ctx, lookup.Background{
+	s.asker.Run(ctx, calls.Background{
 		Probe: func(ctx context.Context) error {
 			_, err := s.ask(ctx, keyProbe)
 			return err
@@ -139,7 +139,7 @@ func (s *Store) Run(ctx context.Context) error {
 
 // inBackground bounds a round trip that nobody waits for.
 func inBackground(ctx context.Context, do func(context.Context) error) error {
-	return recovered(ctx, lookup.BackgroundTime, do)
+	return recovered(ctx, calls.BackgroundTime, do)
 }
 
 // recovered bounds a call. A panic of the client on a server's reply is an error.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
-	"github.com/foregate/foregate/internal/redis/lookup"
+	"github.com/foregate/foregate/internal/redis/calls"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/inflight"
@@ -235,7 +235,7 @@ func (d fallbackDollars) settle(usd float64) {
 
 // reserve takes the most that an answer may cost.
 func (l *leaving) reserve(ctx context.Context, fb *Fallback) (d fallbackDollars, ok bool) {
-	ctx = lookup.WithWaited(ctx, new(lookup.Waited)) // the cascade has taken its time
+	ctx = calls.WithWaited(ctx, new(calls.Waited)) // the cascade has taken its time
 	most := fb.Price.Bound(l.Body)
 	var err error
 	if access := l.Caller.Access; access.HasBudgets() {

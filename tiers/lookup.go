@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/cache"
-	"github.com/foregate/foregate/internal/redis/lookup"
+	"github.com/foregate/foregate/internal/redis/calls"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
@@ -26,13 +26,13 @@ type request struct {
 	record *Record
 	flight *inflight.Request // as the cascade has it, from its arrival to its end
 
-	cfg       cache.Config  // settings at its arrival
-	patience  lookup.Waited // how long it has waited for Redis
-	bypass    bool          // the cache is not used
-	key       cache.Key     // zero with bypass
-	tier      string        // of the key
-	cacheable bool          // answers may be read and stored
-	sink      sink          // of an answer that is made for this request alone
+	cfg       cache.Config // settings at its arrival
+	patience  calls.Waited // how long it has waited for Redis
+	bypass    bool         // the cache is not used
+	key       cache.Key    // zero with bypass
+	tier      string       // of the key
+	cacheable bool         // answers may be read and stored
+	sink      sink         // of an answer that is made for this request alone
 }
 
 // Answer answers a request in the cheapest way: with a cached answer, with that of an identical request, or by the cascade.
@@ -52,7 +52,7 @@ func (p *Pipeline) Answer(ctx context.Context, in Request, to Client, record *Re
 			return err
 		}
 	}
-	ctx = lookup.WithWaited(ctx, &q.patience)
+	ctx = calls.WithWaited(ctx, &q.patience)
 	if q.coalesces() {
 		if s := p.o.Generations.join(q.generation()); s != nil {
 			defer s.Depart()

@@ -15,7 +15,7 @@ import (
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
-	"github.com/foregate/foregate/internal/redis/lookup"
+	"github.com/foregate/foregate/internal/redis/calls"
 )
 
 func TestARequestWaitsForASilentRedisOnceForCacheAndLimitsTogether(t *testing.T) {
@@ -39,7 +39,7 @@ func TestARequestWaitsForASilentRedisOnceForCacheAndLimitsTogether(t *testing.T)
 		for range 3 { // fewer than make it be left alone
 			a := &Metadata{Caller: identity.Caller{Tenant: "acme", RPM: 6000, TPM: 1_000_000}}
 			q := &request{Request: Request{Metadata: a}, p: p, record: &Record{}, cacheable: true}
-			ctx := lookup.WithWaited(t.Context(), &q.patience)
+			ctx := calls.WithWaited(t.Context(), &q.patience)
 			began := time.Now()
 			if e, result := q.lookUp(ctx); e != nil || result != cache.ResultLate {
 				t.Errorf("the look: %v", result)

@@ -7,7 +7,7 @@ import (
 	"encoding/hex"
 
 	"github.com/foregate/foregate/cache"
-	"github.com/foregate/foregate/internal/redis/script"
+	"github.com/foregate/foregate/internal/redis/calls"
 )
 
 // keyPrefix begins all keys. A tenant's are in one slot of a cluster:
@@ -25,13 +25,13 @@ const keyPrefix = "foregate:response:"
 var (
 	//go:embed put.lua
 	putSource string
-	putScript = script.New(putSource)
+	putScript = calls.NewScript(putSource)
 	//go:embed read.lua
 	readSource string
-	readScript = script.New(readSource)
+	readScript = calls.NewScript(readSource)
 	//go:embed delete.lua
 	deleteSource string
-	deleteScript = script.New(deleteSource)
+	deleteScript = calls.NewScript(deleteSource)
 )
 
 // owner is a tenant since its last purge.

@@ -14,8 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/cache"
-	"github.com/foregate/foregate/internal/redis/lookup"
-	"github.com/foregate/foregate/internal/redis/script"
+	"github.com/foregate/foregate/internal/redis/calls"
 )
 
 // Why there is no result.
@@ -64,8 +63,8 @@ type Options struct {
 // Store keeps responses. It is safe for concurrent use. [Store.Run] must run.
 type Store struct {
 	o       Options
-	scripts *script.Runner
-	asker   *lookup.Client
+	scripts *calls.Runner
+	asker   *calls.Client
 	calls   *prometheus.CounterVec
 	putTime time.Duration // PutTime; tests on a busy machine wait longer
 }
@@ -78,11 +77,11 @@ func New(o Options) *Store {
 	if o.Epochs == nil {
 		o.Epochs = func(string) (cache.Epochs, bool) { return cache.Epochs{}, true }
 	}
-	s := &Store{o: o, scripts: script.NewRunner(o.Redis, putScript, readScript, deleteScript), calls: newCalls(o.Registerer), putTime: PutTime}
-	s.asker = lookup.New(lookup.Options{
+	s := &Store{o: o, scripts: calls.NewRunner(o.Redis, putScript, readScript, deleteScript), calls: newCalls(o.Registerer), putTime: PutTime}
+	s.asker = calls.New(calls.Options{
 		Budget: func() time.Duration { return s.putTime }, Slots: maxInFlight, Now: o.Now,
 		IsAnswer: func(err error) bool {
-			return script.Answered(err) || errors.Is(err, ErrMissing) || errors.Is(err, ErrLarge)
+			return calls.Answered(err) || errors.Is(err, ErrMissing) || errors.Is(err, ErrLarge)
 		},
 		OnAway: func(err error) { o.Logger.Warn().Err(err).Msg("responses are not stored: Redis does not answer") },
 	})
@@ -91,7 +90,7 @@ func New(o Options) *Store {
 
 // Run tries a Redis that is left alone, until ctx ends.
 func (s *Store) Run(ctx context.Context) error {
-	s.asker.Run(ctx, lookup.Background{
+	s.asker.Run(ctx, calls.Background{
 		Probe: func(ctx context.Context) error {
 			_, err := s.read(ctx, owner{}, ID{}, "")
 			return err
@@ -163,11 +162,11 @@ func (s *Store) Put(ctx context.Context, tenant string, t Turn, past int64) erro
 	if t.Head != nil {
 		args[len(args)-2], args[len(args)-1] = s.o.Sealer.SealText(of.seal("head", ID{t.ID.root, t.ID.root}), []byte(t.ID.String())), t.Head.sealed
 	}
-	late := lookup.Late[string]{}
+	late := calls.Late[string]{}
 	if t.Head == nil { // the client is told that it is not stored; the head of a conversation stays, as others may go on from it already
 		late.OnLate = func(ctx context.Context, _ string) { _, _ = s.remove(ctx, of, t.ID, of.field(t.ID)) }
 	}
-	said, err := lookup.Do(ctx, s.asker, func(ctx context.Context) (string, error) {
+	said, err := calls.Do(ctx, s.asker, func(ctx context.Context) (string, error) {
 		return s.scripts.Run(ctx, putScript, keys, args...).Text()
 	}, late)
 	switch said {
@@ -185,7 +184,7 @@ var ends = []struct {
 	result    string
 }{
 	{errUnsealed, ErrMissing, "unsealed"}, {errGone, ErrMissing, "gone"}, {ErrMissing, ErrMissing, "missing"}, {ErrLarge, ErrLarge, "large"},
-	{lookup.ErrLate, ErrAway, "late"}, {lookup.ErrAway, ErrAway, "away"}, {lookup.ErrBusy, ErrAway, "away"}, {ErrAway, ErrAway, "away"},
+	{calls.ErrLate, ErrAway, "late"}, {calls.ErrAway, ErrAway, "away"}, {calls.ErrBusy, ErrAway, "away"}, {ErrAway, ErrAway, "away"},
 }
 
 // end counts a call that ended with an error or nil, and returns what its caller is told.
@@ -222,8 +221,8 @@ func ask[T any](ctx context.Context, s *Store, tenant, name string, call func(co
 	if !ok {
 		return answer, s.end(name, ErrAway)
 	}
-	answer, err = lookup.Do(ctx, s.asker, func(ctx context.Context) (T, error) { return call(ctx, owner{tenant, epochs}) },
-		lookup.Late[T]{Extra: readTime - PutTime})
+	answer, err = calls.Do(ctx, s.asker, func(ctx context.Context) (T, error) { return call(ctx, owner{tenant, epochs}) },
+		calls.Late[T]{Extra: readTime - PutTime})
 	return answer, s.end(name, err)
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/foregate/foregate/internal/redis/script"
+	"github.com/foregate/foregate/internal/redis/calls"
 )
 
 // A page is a hash of one UTC day, "foregate:{fg}:usage2:2026-11-23" or "…:hours1:2026-11-23". Its fields:
@@ -58,7 +58,7 @@ const (
 var (
 	//go:embed write.lua
 	writeSource string
-	writeScript = script.New(writeSource)
+	writeScript = calls.NewScript(writeSource)
 
 	// ErrAway means that Redis does not answer.
 	ErrAway = errors.New("usage cannot be read: Redis does not answer")
@@ -326,7 +326,7 @@ func (l *Ledger) readRows(ctx context.Context, kind string, from, to day, see fu
 		for d := from; d <= min(to, from+readPages-1); d++ {
 			read = append(read, pipe.HGetAll(ctx, page{kind, d}.key()))
 		}
-		if _, err := pipe.Exec(ctx); err != nil && !script.Answered(err) {
+		if _, err := pipe.Exec(ctx); err != nil && !calls.Answered(err) {
 			return damaged, fmt.Errorf("%w: %w", ErrAway, err)
 		}
 		for i, fields := range read {

@@ -16,7 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/internal/redis/lookup"
+	"github.com/foregate/foregate/internal/redis/calls"
 	"github.com/foregate/foregate/internal/redistest"
 )
 
@@ -346,8 +346,8 @@ func TestAKeyOfAnotherTypeRefusesNobodyWithAShare(t *testing.T) {
 	if !r.settle(t, a, 50) || r.settle(t, a, 50) {
 		t.Error("want one half of the budget")
 	}
-	if r.budgetResults(lookup.ResultWrong) != 2 || r.asker.Away() {
-		t.Errorf("%d wrong answers, away %t", r.budgetResults(lookup.ResultWrong), r.asker.Away())
+	if r.budgetResults(calls.ResultWrong) != 2 || r.asker.Away() {
+		t.Errorf("%d wrong answers, away %t", r.budgetResults(calls.ResultWrong), r.asker.Away())
 	}
 	s.Do("DEL", keyTenant+"acme")
 	redistest.Eventually(t, "the window is sent again", func() bool {

@@ -12,8 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/internal/redis/lookup"
-	"github.com/foregate/foregate/internal/redis/script"
+	"github.com/foregate/foregate/internal/redis/calls"
 )
 
 const defaultWait = 15 * time.Millisecond
@@ -42,9 +41,9 @@ type Ledger struct {
 	process string // names this process in Redis
 
 	redis   redis.UniversalClient
-	scripts *script.Runner // of reservations
-	writer  *script.Runner // of usage
-	asker   *lookup.Client
+	scripts *calls.Runner // of reservations
+	writer  *calls.Runner // of usage
+	asker   *calls.Client
 	lost    atomic.Bool // Redis has lost data, and Run has not seen it
 	book    book
 
@@ -76,7 +75,7 @@ func New(o Options) *Ledger {
 	}
 	l := &Ledger{
 		o: o, log: o.Logger, now: o.Now, redis: o.Redis, process: rand.Text()[:13], // 65 bits
-		scripts: script.NewRunner(o.Redis, reserveScript), writer: script.NewRunner(o.Background, writeScript), tenants: map[string]*tenant{}, unsent: map[*tenant]struct{}{},
+		scripts: calls.NewRunner(o.Redis, reserveScript), writer: calls.NewRunner(o.Background, writeScript), tenants: map[string]*tenant{}, unsent: map[*tenant]struct{}{},
 	}
 	l.book.began, l.book.wake = o.Now(), make(chan struct{}, 1)
 	l.metrics = newMetrics(o.Registerer, l.pending)
@@ -187,7 +186,7 @@ func (l *Ledger) Reserve(ctx context.Context, a Request) (*Reservation, error) {
 // is asked again.
 func (l *Ledger) ask(ctx context.Context, g *Reservation, c *call) error {
 	if l.redis == nil {
-		return l.decide(g, c, answer{}, lookup.ResultShared)
+		return l.decide(g, c, answer{}, calls.ResultShared)
 	}
 	got, result := l.lookup(ctx, c)
 	if got.refused != 0 && l.unlease(g, c) {
@@ -226,7 +225,7 @@ func (l *Ledger) begin(a *Request) (*Reservation, *call, error) {
 	t.asked++
 	g.begins = t.begins(a.Budgets, now)
 	if t.take(g, now) {
-		l.metrics.asked(a, lookup.ResultShared, lookup.ResultShared)
+		l.metrics.asked(a, calls.ResultShared, calls.ResultShared)
 		g.Status = a.Limit.status(a.Limit.shared(), t.sharedLevels())
 		return g, nil, nil
 	}
@@ -264,7 +263,7 @@ func (l *Ledger) decide(g *Reservation, c *call, got answer, result string) erro
 	defer l.mu.Unlock()
 	t.pending--
 	w, here := a.Limit.shared(), l.own(a.Limit, replicas)
-	counts := l.redis != nil && (result == lookup.ResultShared || result == resultRefilling) // Redis has counted the levels
+	counts := l.redis != nil && (result == calls.ResultShared || result == resultRefilling) // Redis has counted the levels
 	if counts {
 		t.shared, t.away = got.levels, false
 		t.local.follow(got.levels, w, here, replicas, now)
@@ -274,7 +273,7 @@ func (l *Ledger) decide(g *Reservation, c *call, got answer, result string) erro
 		}
 		got.levels = t.sharedLevels()
 	} else {
-		t.away = t.away || result == lookup.ResultSkipped
+		t.away = t.away || result == calls.ResultSkipped
 		w, got = here, t.local.admit(g.charge, here, now)
 		t.alone = t.alone || c.unsynced != unsynced{} || l.redis != nil && got.refused == 0
 		t.reserve(g.begins, g.ask, -c.leased)
@@ -288,7 +287,7 @@ func (l *Ledger) decide(g *Reservation, c *call, got answer, result string) erro
 	switch {
 	case got.refused == refusedRequests || got.refused == refusedTokens:
 		err = l.limited(g, got, w, replicas, now)
-	case result == lookup.ResultShared && l.redis != nil:
+	case result == calls.ResultShared && l.redis != nil:
 		err = g.overspent(got.refused, 0, now)
 	case l.redis != nil && a.denies() != nil:
 		err = &BudgetError{Tenant: a.Tenant, Budget: *a.denies(), Uncounted: true}

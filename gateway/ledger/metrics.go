@@ -4,10 +4,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/foregate/foregate/internal/redis/lookup"
+	"github.com/foregate/foregate/internal/redis/calls"
 )
 
-// resultRefilling is a result of a call to Redis besides those of [lookup.Results]: Redis has lost data, and replicas fill it
+// resultRefilling is a result of a call to Redis besides those of [calls.Results]: Redis has lost data, and replicas fill it
 // again.
 const resultRefilling = "refilling"
 
@@ -47,10 +47,10 @@ func newMetrics(reg prometheus.Registerer, pending func() float64) *metrics {
 			"reason", "usd", "tokens", "uncounted"),
 		limits: counters("foregate_limit_redis_total",
 			"Requests of tenants with a limit per minute, by how they were counted: shared means in Redis and in time; every other result means by this replica alone.",
-			"result", lookup.Results...),
+			"result", calls.Results...),
 		budgets: counters("foregate_budget_redis_total",
 			"Requests of tenants with a budget, by how they were counted: shared means in Redis and in time; every other result means by this replica alone.",
-			"result", append([]string{resultRefilling}, lookup.Results...)...),
+			"result", append([]string{resultRefilling}, calls.Results...)...),
 		first: attempts.WithLabelValues("first"), retry: attempts.WithLabelValues("retry"),
 		demoted:     counter("foregate_limit_demoted_total", "Requests of priority high that were served as normal because the tenant's limit.high_priority_share was used up."),
 		dropped:     counter("foregate_limit_corrections_dropped_total", "Corrections of estimated token charges that could not be sent to Redis."),

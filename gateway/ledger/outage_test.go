@@ -9,7 +9,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/foregate/foregate/internal/redis/lookup"
+	"github.com/foregate/foregate/internal/redis/calls"
 	"github.com/foregate/foregate/internal/redistest"
 )
 
@@ -112,7 +112,7 @@ func TestRedisGoingAndComingGivesNoSecondBurst(t *testing.T) {
 		if len(at) < 3*c*95/100 {
 			t.Errorf("only %d in three minutes", len(at))
 		}
-		if skipped, shared := fleet[0].limitResults(lookup.ResultSkipped), fleet[0].limitResults(lookup.ResultShared); skipped < c/2 || shared < c {
+		if skipped, shared := fleet[0].limitResults(calls.ResultSkipped), fleet[0].limitResults(calls.ResultShared); skipped < c/2 || shared < c {
 			t.Errorf("skipped %d, shared %d: Redis did not go and come", skipped, shared)
 		}
 		t.Logf("%d in three minutes, at most %d in one", len(at), maxInAMinute(at))
@@ -214,7 +214,7 @@ func TestATenantAtHalfOfItsLimitIsNotRefusedWhenRedisGoesOrReturns(t *testing.T)
 					}
 					time.Sleep(every)
 				}
-				if c >= 600 && (fleet[0].limitResults(lookup.ResultSkipped) == 0 || fleet[0].limitResults(lookup.ResultShared) == 0) {
+				if c >= 600 && (fleet[0].limitResults(calls.ResultSkipped) == 0 || fleet[0].limitResults(calls.ResultShared) == 0) {
 					t.Error("Redis did not go and come")
 				}
 			})
@@ -248,7 +248,7 @@ func TestWhatWasLetInWithoutRedisIsToldOnceEvenByOneWhoIsRefused(t *testing.T) {
 		r, a := fleet[0], Request{Tenant: "acme", Limit: Limit{RPM: 1200, TPM: 60_000}, Tokens: 100}
 		r.enter(t, a)
 		reach(false)
-		for range lookup.MaxFailures {
+		for range calls.MaxFailures {
 			r.ask(t, Request{Tenant: "other", Limit: a.Limit})
 		}
 		r.enter(t, Request{Tenant: "acme", Limit: a.Limit, Tokens: 20_000})

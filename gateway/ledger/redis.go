@@ -11,8 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/foregate/foregate/internal/redis/lookup"
-	"github.com/foregate/foregate/internal/redis/script"
+	"github.com/foregate/foregate/internal/redis/calls"
 )
 
 // All keys have the hash tag {fg} of the replicas' other keys. keyTenant plus a tenant's name is a hash: its levels, and the
@@ -37,7 +36,7 @@ const (
 var (
 	//go:embed reserve.lua
 	reserveSource string
-	reserveScript = script.New(reserveSource)
+	reserveScript = calls.NewScript(reserveSource)
 )
 
 // What a call of the script does.
@@ -164,8 +163,8 @@ func parse(cmd *redis.Cmd) (a answer, err error) {
 }
 
 // newAsker makes the client for calls that a request waits for.
-func (l *Ledger) newAsker() *lookup.Client {
-	return lookup.New(lookup.Options{
+func (l *Ledger) newAsker() *calls.Client {
+	return calls.New(calls.Options{
 		Budget:   l.o.Budget,
 		Slots:    maxLookups,
 		IsAnswer: func(err error) bool { return errors.Is(err, errReply) },
@@ -180,11 +179,11 @@ func (l *Ledger) newAsker() *lookup.Client {
 // lookup calls Redis, waits at most for the budget of time, and returns how it ended; unless that is shared, the answer's
 // budgets must not be used, and its limits only if it is refilling. A later answer goes to the windows, too.
 func (l *Ledger) lookup(ctx context.Context, c *call) (a answer, result string) {
-	late := lookup.Late[answer]{OnLate: func(_ context.Context, a answer) { l.hear(c, a) }}
+	late := calls.Late[answer]{OnLate: func(_ context.Context, a answer) { l.hear(c, a) }}
 	if c.of.denies() != nil {
 		late.Extra = denyTime
 	}
-	a, err := lookup.Do(ctx, l.asker, func(ctx context.Context) (answer, error) { return l.run(ctx, c) }, late)
+	a, err := calls.Do(ctx, l.asker, func(ctx context.Context) (answer, error) { return l.run(ctx, c) }, late)
 	result = l.asker.Result(err)
 	limits := result
 	if err == nil && !l.hear(c, a) {

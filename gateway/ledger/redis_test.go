@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/foregate/foregate/internal/redis/lookup"
+	"github.com/foregate/foregate/internal/redis/calls"
 	"github.com/foregate/foregate/internal/redistest"
 )
 
@@ -54,7 +54,7 @@ func TestALimitCostsOneRoundTripAndNoneWithoutIt(t *testing.T) {
 	s := redistest.Start(t)
 	r := join(t, redistest.OnRequests(s.Addr), 3, patient)
 	a := Request{Tenant: "acme", Limit: Limit{RPM: 600_000, TPM: 6_000_000, Concurrent: 100, HighShare: 0.2}, Tokens: 10, High: true}
-	redistest.Within(t, 5*time.Second, "a request is counted in Redis", func() bool { r.ask(t, a); return r.limitResults(lookup.ResultShared) > 0 })
+	redistest.Within(t, 5*time.Second, "a request is counted in Redis", func() bool { r.ask(t, a); return r.limitResults(calls.ResultShared) > 0 })
 	before, dials := r.writes.Load(), r.dials.Load()
 	for range 100 {
 		r.ask(t, a)
@@ -118,24 +118,24 @@ func TestNoRequestFailsOrWaitsBecauseOfRedis(t *testing.T) {
 		result      string // what is counted
 		waits, away bool   // requests wait for the budget until, after five, Redis is left alone
 	}{
-		{"killed", func(s *redistest.Server, _ *redis.Client) error { s.Kill(); return nil }, func(s *redistest.Server, _ *redis.Client) error { s.Restart(); return nil }, lookup.ResultError, false, true},
+		{"killed", func(s *redistest.Server, _ *redis.Client) error { s.Kill(); return nil }, func(s *redistest.Server, _ *redis.Client) error { s.Restart(); return nil }, calls.ResultError, false, true},
 		{"frozen", func(s *redistest.Server, _ *redis.Client) error { s.Freeze(); return nil },
-			func(s *redistest.Server, _ *redis.Client) error { s.Thaw(); return nil }, lookup.ResultLate, true, true},
-		{"full", configure("maxmemory", "1"), configure("maxmemory", "0"), lookup.ResultError, false, true},
+			func(s *redistest.Server, _ *redis.Client) error { s.Thaw(); return nil }, calls.ResultLate, true, true},
+		{"full", configure("maxmemory", "1"), configure("maxmemory", "0"), calls.ResultError, false, true},
 		{"read-only", func(_ *redistest.Server, c *redis.Client) error {
 			return c.ReplicaOf(context.Background(), "127.0.0.1", "1").Err()
 		},
 			func(_ *redistest.Server, c *redis.Client) error {
 				return c.ReplicaOf(context.Background(), "NO", "ONE").Err()
-			}, lookup.ResultError, false, true},
+			}, calls.ResultError, false, true},
 		{"another type", func(_ *redistest.Server, c *redis.Client) error {
 			return c.Set(context.Background(), key, "hello", 0).Err()
 		},
-			func(_ *redistest.Server, c *redis.Client) error { return c.Del(context.Background(), key).Err() }, lookup.ResultWrong, false, false},
+			func(_ *redistest.Server, c *redis.Client) error { return c.Del(context.Background(), key).Err() }, calls.ResultWrong, false, false},
 		{"scripts flushed", func(_ *redistest.Server, c *redis.Client) error { return c.ScriptFlush(context.Background()).Err() },
-			func(*redistest.Server, *redis.Client) error { return nil }, lookup.ResultShared, false, false},
+			func(*redistest.Server, *redis.Client) error { return nil }, calls.ResultShared, false, false},
 		{"emptied", func(_ *redistest.Server, c *redis.Client) error { return c.FlushAll(context.Background()).Err() },
-			func(*redistest.Server, *redis.Client) error { return nil }, lookup.ResultShared, false, false},
+			func(*redistest.Server, *redis.Client) error { return nil }, calls.ResultShared, false, false},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			t.Parallel()
@@ -147,7 +147,7 @@ func TestNoRequestFailsOrWaitsBecauseOfRedis(t *testing.T) {
 			}
 			r := join(t, redistest.OnRequests(s.Addr), 1, wait).run(t)
 			a := Request{Tenant: "acme", Limit: Limit{RPM: 600_000}}
-			redistest.Within(t, 5*time.Second, "requests are counted in Redis", func() bool { r.ask(t, a); return r.limitResults(lookup.ResultShared) > 0 })
+			redistest.Within(t, 5*time.Second, "requests are counted in Redis", func() bool { r.ask(t, a); return r.limitResults(calls.ResultShared) > 0 })
 			must := func(what func(*redistest.Server, *redis.Client) error) {
 				t.Helper()
 				if err := what(s, raw); err != nil {
@@ -170,15 +170,15 @@ func TestNoRequestFailsOrWaitsBecauseOfRedis(t *testing.T) {
 				t.Errorf("%d of 200 let in, the slowest after %v", let, took[190:])
 			}
 			t.Logf("%s: the slowest took %v", fault.name, took[len(took)-1])
-			if got := r.limitResults(fault.result) - before; got == 0 || fault.away && got > 2*lookup.MaxFailures {
+			if got := r.limitResults(fault.result) - before; got == 0 || fault.away && got > 2*calls.MaxFailures {
 				t.Errorf("%d counted as %s", got, fault.result)
 			}
-			if got := r.limitResults(lookup.ResultSkipped); fault.away != (got > 0) {
+			if got := r.limitResults(calls.ResultSkipped); fault.away != (got > 0) {
 				t.Errorf("%d did not ask", got)
 			}
 			must(fault.mend)
-			shared := r.limitResults(lookup.ResultShared)
-			redistest.Within(t, 10*time.Second, "requests are counted in Redis again", func() bool { r.ask(t, a); return r.limitResults(lookup.ResultShared) > shared })
+			shared := r.limitResults(calls.ResultShared)
+			redistest.Within(t, 10*time.Second, "requests are counted in Redis again", func() bool { r.ask(t, a); return r.limitResults(calls.ResultShared) > shared })
 		})
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/internal/redis/lookup"
+	"github.com/foregate/foregate/internal/redis/calls"
 )
 
 const (
@@ -54,10 +54,10 @@ func (l *Ledger) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	loading, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookup.BackgroundTime)
+	loading, cancel := context.WithTimeout(context.WithoutCancel(ctx), calls.BackgroundTime)
 	_ = l.scripts.Load(loading, keyTenant) // a failure shows at the first request
 	cancel()
-	l.asker.Run(ctx, lookup.Background{
+	l.asker.Run(ctx, calls.Background{
 		Pause: flushInterval, Most: refreshInterval,
 		Flush: func(flush context.Context) {
 			l.refresh()
@@ -153,14 +153,14 @@ func (l *Ledger) tell(ctx context.Context, list []*tenant) bool {
 }
 
 // together makes calls in one round trip, and passes each answer on, or an error. It reports whether Redis has answered.
-func (l *Ledger) together(ctx context.Context, calls []*call, take func(*call, answer, error)) bool {
+func (l *Ledger) together(ctx context.Context, list []*call, take func(*call, answer, error)) bool {
 	pipe := l.scripts.Pipeline()
-	for _, c := range calls {
+	for _, c := range list {
 		c.send(ctx, pipe)
 	}
 	cmds := pipe.Cmds()
-	failed := l.scripts.Exec(ctx, pipe, lookup.BackgroundTime)
-	for i, c := range calls {
+	failed := l.scripts.Exec(ctx, pipe, calls.BackgroundTime)
+	for i, c := range list {
 		a, err := answer{}, failed
 		if failed == nil {
 			a, err = parse(cmds[i].(*redis.Cmd))

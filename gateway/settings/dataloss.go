@@ -9,8 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/foregate/foregate/internal/redis/dataloss"
-	"github.com/foregate/foregate/internal/redis/script"
+	"github.com/foregate/foregate/internal/redis/calls"
 )
 
 // When Redis loses its data, nobody meant the settings to change. So replicas keep those in force that it lost, and one of
@@ -27,12 +26,12 @@ const Replicas = "foregate"
 
 // lostWith returns what a loss of data has changed: after a return to older data everything that differs, else what is
 // missing, because the rest was set since.
-func lostWith(loss dataloss.Loss, known, found map[string]string) []Change {
-	if loss == dataloss.None {
+func lostWith(loss calls.Loss, known, found map[string]string) []Change {
+	if loss == calls.NoLoss {
 		return nil
 	}
 	changes := changesOf(kept(known), kept(found))
-	if loss == dataloss.Other {
+	if loss == calls.OtherData {
 		changes = slices.DeleteFunc(changes, func(c Change) bool { return c.New != nil })
 	}
 	return changes
@@ -54,44 +53,44 @@ func with(lost, more []Change) []Change {
 // readFields reads the hash, and what of it was lost since the last read. The detector looks after the hash was read: before it,
 // a loss in between would look like a deletion. After a loss the hash is read again, because it may be from before: if that
 // fails, the loss is remembered for the next read.
-func (w *Watcher) readFields(ctx context.Context) (map[string]string, dataloss.Loss, error) {
+func (w *Watcher) readFields(ctx context.Context) (map[string]string, calls.Loss, error) {
 	pipe := w.redis.Pipeline()
 	hash := pipe.HGetAll(ctx, Key)
 	look := w.detector.Queue(ctx, pipe)
 	_ = w.scripts.Exec(ctx, pipe, readDeadline) // each command has its error
 	fields, err := shortened(hash.Result())
 	if err != nil {
-		return nil, dataloss.None, err
+		return nil, calls.NoLoss, err
 	}
 	loss, err := look()
 	switch {
-	case err != nil && !script.Answered(err):
-		return nil, dataloss.None, fmt.Errorf("settings: read %s: %w", RunKey, err)
+	case err != nil && !calls.Answered(err):
+		return nil, calls.NoLoss, fmt.Errorf("settings: read %s: %w", RunKey, err)
 	case err != nil && !w.bare:
 		w.log.Warn().Err(err).Str("key", RunKey).Msg("settings are not safe from a Redis that comes back empty: its run cannot be kept (deploy/redis/users.acl)")
 	}
 	w.bare = err != nil
-	if w.loss = max(w.loss, loss); w.loss == dataloss.None {
+	if w.loss = max(w.loss, loss); w.loss == calls.NoLoss {
 		return fields, w.loss, nil
 	}
 	if fields, err = readHash(ctx, w.redis); err != nil {
-		return nil, dataloss.None, err
+		return nil, calls.NoLoss, err
 	}
-	loss, w.loss = w.loss, dataloss.None
+	loss, w.loss = w.loss, calls.NoLoss
 	return fields, loss, nil
 }
 
 // keep returns the fields with the settings that Redis has lost.
-func (w *Watcher) keep(fields map[string]string, loss dataloss.Loss) map[string]string {
+func (w *Watcher) keep(fields map[string]string, loss calls.Loss) map[string]string {
 	if len(fields) > maxFields {
 		return fields // the last good ones stay in force as a whole
 	}
 	lost := pending(with(w.Lost(), lostWith(loss, w.raw, fields)), fields)
 	w.setLost(lost)
 	switch loss {
-	case dataloss.None:
+	case calls.NoLoss:
 		return undo(fields, lost)
-	case dataloss.Other:
+	case calls.OtherData:
 		w.since = w.detector.Run()
 	default:
 		w.since = 0
@@ -135,7 +134,7 @@ func (w *Watcher) republish(ctx context.Context) {
 		w.setLost(nil)
 		w.read, w.unpublished = false, false // the next read puts into force what Redis has
 		w.log.Info().Strs("settings", namesOf(lost)).Msg("settings that Redis had lost are published again")
-	case script.Answered(err):
+	case calls.Answered(err):
 		if !w.unpublished {
 			w.log.Error().Err(err).Msg("settings that Redis has lost cannot be published again; they stay in force on running replicas until somebody sets them")
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/foregate/foregate/internal/redis/dataloss"
+	"github.com/foregate/foregate/internal/redis/calls"
 )
 
 func TestOnlyWhatWentWithTheDataStaysInForce(t *testing.T) {
@@ -21,20 +21,20 @@ func TestOnlyWhatWentWithTheDataStaysInForce(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		known, found hash
-		loss         dataloss.Loss
+		loss         calls.Loss
 		lost         []Change // before
 		force        hash
 	}{
-		{"deleted on purpose", off, hash{}, dataloss.None, nil, hash{}},
-		{"all is gone", off, hash{}, dataloss.Other, nil, off},
-		{"all is gone, and something was set since", off, hash{shedLow: "0"}, dataloss.Other, nil, hash{"speculation.mode": "off", shedLow: "0"}},
-		{"older data: one is not there yet, one has its old value, one is there again", off, hash{shedLow: "0.6", shedHigh: "0"}, dataloss.Older, nil, off},
-		{"older data that do not differ", off, off, dataloss.Older, nil, off},
-		{"nobody has published it", off, hash{}, dataloss.None, removed, off},
-		{"nobody has published it, and Redis was emptied again", off, hash{}, dataloss.Other, removed, off},
-		{"published", off, off, dataloss.None, removed, off},
-		{"set to another value", off, hash{"speculation.mode": "risk", shedLow: "0.7"}, dataloss.None, removed, hash{"speculation.mode": "risk", shedLow: "0.7"}},
-		{"a replica that knows nothing", nil, hash{}, dataloss.Other, nil, hash{}},
+		{"deleted on purpose", off, hash{}, calls.NoLoss, nil, hash{}},
+		{"all is gone", off, hash{}, calls.OtherData, nil, off},
+		{"all is gone, and something was set since", off, hash{shedLow: "0"}, calls.OtherData, nil, hash{"speculation.mode": "off", shedLow: "0"}},
+		{"older data: one is not there yet, one has its old value, one is there again", off, hash{shedLow: "0.6", shedHigh: "0"}, calls.OlderData, nil, off},
+		{"older data that do not differ", off, off, calls.OlderData, nil, off},
+		{"nobody has published it", off, hash{}, calls.NoLoss, removed, off},
+		{"nobody has published it, and Redis was emptied again", off, hash{}, calls.OtherData, removed, off},
+		{"published", off, off, calls.NoLoss, removed, off},
+		{"set to another value", off, hash{"speculation.mode": "risk", shedLow: "0.7"}, calls.NoLoss, removed, hash{"speculation.mode": "risk", shedLow: "0.7"}},
+		{"a replica that knows nothing", nil, hash{}, calls.OtherData, nil, hash{}},
 	} {
 		w := New(Options{})
 		w.raw = c.known

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/foregate/foregate/internal/redis/script"
+	"github.com/foregate/foregate/internal/redis/calls"
 )
 
 // Store changes the settings and reads their history. It is for people and scripts, a few changes a minute:
@@ -202,7 +202,7 @@ func write(ctx context.Context, tx *redis.Tx, entries []Entry, changes []Change)
 	switch {
 	case err == nil, errors.Is(err, redis.TxFailedErr):
 		return err
-	case script.Answered(err):
+	case calls.Answered(err):
 		return fmt.Errorf("settings: write %s: %w; nothing was changed", Key, err)
 	}
 	return fmt.Errorf("settings: write %s: %w; whether the change was made is not known: look with foregate settings log", Key, err)

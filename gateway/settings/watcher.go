@@ -13,8 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/internal/beat"
-	"github.com/foregate/foregate/internal/redis/dataloss"
-	"github.com/foregate/foregate/internal/redis/script"
+	"github.com/foregate/foregate/internal/redis/calls"
 )
 
 const (
@@ -52,12 +51,12 @@ type Watcher struct {
 	read     bool              // once at least
 	raw      map[string]string // the hash of snapshot
 	refused  bool              // Redis answered the last reads with an error
-	detector *dataloss.Detector
-	loss     dataloss.Loss // found, and the settings were not read since
-	since    int64         // run of the data that Redis has since the last loss, 0 after a return to older data
-	bare     bool          // it was logged that losses cannot be found
+	detector *calls.Detector
+	loss     calls.Loss // found, and the settings were not read since
+	since    int64      // run of the data that Redis has since the last loss, 0 after a return to older data
+	bare     bool       // it was logged that losses cannot be found
 
-	scripts     *script.Runner // has none, only sends pipelines
+	scripts     *calls.Runner // has none, only sends pipelines
 	store       *Store
 	lost        atomic.Pointer[[]Change] // settings in force that Redis has lost
 	unpublished bool                     // it was logged that they cannot be published; used by Run's goroutine
@@ -69,7 +68,7 @@ func New(o Options) *Watcher {
 		o.Interval = defaultInterval
 	}
 	w := &Watcher{redis: o.Redis, routes: slices.Clone(o.Routes), interval: o.Interval, log: o.Logger, metrics: newMetrics(o.Registerer),
-		detector: dataloss.New(RunKey), store: o.Store, scripts: script.NewRunner(o.Redis)}
+		detector: calls.NewDetector(RunKey), store: o.Store, scripts: calls.NewRunner(o.Redis)}
 	w.setLost(nil)
 	s, _ := FromHash(nil, w.routes, nil)
 	w.snapshot.Store(s)
@@ -159,7 +158,7 @@ func (w *Watcher) failed(ctx context.Context, err error) error {
 		return err // the caller stops; that says nothing about Redis
 	}
 	w.metrics.errors.Inc()
-	if !w.refused && script.Answered(err) {
+	if !w.refused && calls.Answered(err) {
 		w.refused = true
 		inForce := "the last good ones stay in force"
 		if !w.read {

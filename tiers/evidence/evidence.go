@@ -31,7 +31,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/internal/redis/script"
+	"github.com/foregate/foregate/internal/redis/calls"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -113,7 +113,7 @@ func (b *Store) failed(err error) error {
 		return nil
 	}
 	what := problemAway
-	if script.Answered(err) {
+	if calls.Answered(err) {
 		what = problemRefused
 	}
 	b.metrics.note(what, err)

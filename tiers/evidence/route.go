@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/foregate/foregate/internal/redis/script"
+	"github.com/foregate/foregate/internal/redis/calls"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -267,7 +267,7 @@ func (b *Store) refresh(ctx context.Context, r *route, lost bool) error {
 }
 
 // isAway reports whether an error is that Redis does not answer at all.
-func isAway(err error) bool { return err != nil && !script.Answered(err) && !errors.Is(err, errLost) }
+func isAway(err error) bool { return err != nil && !calls.Answered(err) && !errors.Is(err, errLost) }
 
 // list returns all routes in a fixed order, so that two ticks take them in the same, after it has read which Redis has.
 func (b *Store) list(ctx context.Context) ([]*route, error) {

@@ -14,8 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/internal/redis/dataloss"
-	"github.com/foregate/foregate/internal/redis/script"
+	"github.com/foregate/foregate/internal/redis/calls"
 	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -66,7 +65,7 @@ type Options struct {
 // Fleet is this replica's membership in the fleet. Its methods are safe for concurrent use.
 type Fleet struct {
 	redis    redis.UniversalClient
-	scripts  *script.Runner // nil without Redis
+	scripts  *calls.Runner // nil without Redis
 	self     string
 	pools    atomic.Pointer[pools]
 	topics   map[string]*Topic // by name, that of readings among them
@@ -93,7 +92,7 @@ type Fleet struct {
 	// Used only by the goroutine that ticks.
 	degradation    degradation
 	fewerSince     time.Time // since when fewer replicas than known are live
-	detector       *dataloss.Detector
+	detector       *calls.Detector
 	heartbeatError error // why the last tick's heartbeat failed
 	modeLogged     bool  // the first mode was logged
 	mode           Mode  // last logged mode
@@ -150,11 +149,11 @@ func New(o Options) (*Fleet, error) {
 		redis: o.Redis, self: o.Replica, hashes: o.Hashes, interval: o.Interval, log: o.Logger,
 		wakeup: make(chan struct{}, 1), problems: map[string]bool{}, expect: max(o.Expect, 1),
 		orders: map[string]*order{}, readings: map[string]pressure.Reading{}, topics: map[string]*Topic{},
-		lost: o.Lost, detector: dataloss.New(keyRun), metrics: newMetrics(o.Registerer), startedAt: time.Now(), tidied: time.Now(),
+		lost: o.Lost, detector: calls.NewDetector(keyRun), metrics: newMetrics(o.Registerer), startedAt: time.Now(), tidied: time.Now(),
 	}
 	f.pools.Store(&pools{})
 	if o.Redis != nil {
-		f.scripts = script.NewRunner(o.Redis, beatScript)
+		f.scripts = calls.NewRunner(o.Redis, beatScript)
 	}
 	readings := Topic{Name: topicPressure, Tell: f.tellReadings, Take: f.takeReading, Max: maxBackends, Keep: keepReading}
 	for _, t := range append(slices.Clone(o.Topics), readings) {

@@ -3,7 +3,7 @@ package fleet
 import (
 	_ "embed" // the script
 
-	"github.com/foregate/foregate/internal/redis/script"
+	"github.com/foregate/foregate/internal/redis/calls"
 )
 
 // The keys share the hash tag {fg}, so that in a cluster one node answers a tick. None has a TTL, because a full Redis evicts
@@ -24,7 +24,7 @@ const (
 var (
 	//go:embed beat.lua
 	beatSource string
-	beatScript = script.New(beatSource)
+	beatScript = calls.NewScript(beatSource)
 )
 
 const (

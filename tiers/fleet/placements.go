@@ -14,7 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/foregate/foregate/internal/redis/script"
+	"github.com/foregate/foregate/internal/redis/calls"
 	"github.com/foregate/foregate/tiers/prefix"
 )
 
@@ -152,7 +152,7 @@ func (f *Fleet) queueLogs(t *turn) {
 	read := t.pipe.XRead(context.Background(), &redis.XReadArgs{Streams: append(keys, ids...), Count: readEntries, Block: -1})
 	t.calls = append(t.calls, call{cmd: read, done: func(err error) {
 		for _, p := range t.follow {
-			p.logRead = !script.Answered(err) // one of a wrong type harms only itself: they are read one by one
+			p.logRead = !calls.Answered(err) // one of a wrong type harms only itself: they are read one by one
 		}
 	}, receive: func() error {
 		for _, s := range read.Val() {

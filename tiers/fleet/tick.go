@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/internal/beat"
-	"github.com/foregate/foregate/internal/redis/dataloss"
+	"github.com/foregate/foregate/internal/redis/calls"
 )
 
 // Run ticks at once and then every interval until ctx ends. Then it leaves the set of replicas, so that others take over at
@@ -102,10 +102,10 @@ func (f *Fleet) followClock(t *turn, was clock) {
 }
 
 // look finds whether Redis has lost data.
-func (f *Fleet) look(t *turn, look func() (dataloss.Loss, error)) {
+func (f *Fleet) look(t *turn, look func() (calls.Loss, error)) {
 	loss, err := look()
 	f.countProblem(errRun, keyRun, err)
-	if t.lost = loss != dataloss.None; !t.lost {
+	if t.lost = loss != calls.NoLoss; !t.lost {
 		return
 	}
 	f.metrics.lostData.Inc()

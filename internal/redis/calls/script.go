@@ -1,14 +1,4 @@
-// Package script runs Lua scripts in Redis: one server, one behind Sentinels, or a cluster. Start at [New] and [NewRunner].
-//
-// Scripts are run by EVALSHA and loaded by SCRIPT LOAD, never by EVAL, which an operator's ACL may deny. A Redis that
-// does not know a script says NOSCRIPT: it was restarted, another server took over, or the slot moved. A [Runner] then
-// loads its scripts and sends again what was not run.
-//
-// # Panics
-//
-// go-redis panics at some malformed replies. What runs in the caller's goroutine panics there; the caller recovers. What
-// this package starts on several nodes of a cluster runs in goroutines of go-redis: [Runner.Load] recovers there.
-package script
+package calls
 
 import (
 	"context"
@@ -31,8 +21,8 @@ type Script struct {
 	sha    string // of the source, by which Redis knows it
 }
 
-// New returns a script.
-func New(source string) *Script { return &Script{source, redis.NewScript(source).Hash()} }
+// NewScript returns a script.
+func NewScript(source string) *Script { return &Script{source, redis.NewScript(source).Hash()} }
 
 // Hash is the script's name in EVALSHA.
 func (s *Script) Hash() string { return s.sha }

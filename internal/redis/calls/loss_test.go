@@ -1,20 +1,18 @@
-package dataloss_test
+package calls_test
 
 import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/foregate/foregate/internal/redis/dataloss"
+	"github.com/foregate/foregate/internal/redis/calls"
 	"github.com/foregate/foregate/internal/redistest"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
-
-const key = "foregate:{fg}:run"
+const runKey = "foregate:{fg}:run"
 
 // look has a detector look once.
-func look(t *testing.T, c redis.UniversalClient, d *dataloss.Detector) dataloss.Loss {
+func look(t *testing.T, c redis.UniversalClient, d *calls.Detector) calls.Loss {
 	t.Helper()
 	pipe := c.Pipeline()
 	seen := d.Queue(t.Context(), pipe)
@@ -30,21 +28,21 @@ func TestEveryReplicaFindsALossOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		lose  func(s *redistest.Server, older any)
-		first dataloss.Loss
+		first calls.Loss
 	}{
-		"emptied":           {func(s *redistest.Server, _ any) { s.Do("FLUSHALL") }, dataloss.Other},
-		"an older snapshot": {func(s *redistest.Server, older any) { s.Do("SET", key, older) }, dataloss.Older},
+		"emptied":           {func(s *redistest.Server, _ any) { s.Do("FLUSHALL") }, calls.OtherData},
+		"an older snapshot": {func(s *redistest.Server, older any) { s.Do("SET", runKey, older) }, calls.OlderData},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
-			a, b := dataloss.New(key), dataloss.New(key)
+			a, b := calls.NewDetector(runKey), calls.NewDetector(runKey)
 			for range 3 {
-				if got := [2]dataloss.Loss{look(t, s.Client, a), look(t, s.Client, b)}; got != [2]dataloss.Loss{} {
+				if got := [2]calls.Loss{look(t, s.Client, a), look(t, s.Client, b)}; got != [2]calls.Loss{} {
 					t.Fatalf("lost %v of a Redis that kept all", got)
 				}
 			}
-			older := s.Do("GET", key)
+			older := s.Do("GET", runKey)
 			for range 5 { // a's number outgrows b's
 				look(t, s.Client, a)
 			}
@@ -55,14 +53,14 @@ func TestEveryReplicaFindsALossOnce(t *testing.T) {
 			found := 0
 			for range 3 {
 				look(t, s.Client, a)
-				if look(t, s.Client, b) != dataloss.None {
+				if look(t, s.Client, b) != calls.NoLoss {
 					found++
 				}
 			}
 			if found != 1 {
 				t.Errorf("the second replica found it %d times", found)
 			}
-			if got := [2]dataloss.Loss{look(t, s.Client, dataloss.New(key)), look(t, s.Client, a)}; got != [2]dataloss.Loss{} {
+			if got := [2]calls.Loss{look(t, s.Client, calls.NewDetector(runKey)), look(t, s.Client, a)}; got != [2]calls.Loss{} {
 				t.Errorf("after the loss: %v", got)
 			}
 		})
@@ -72,19 +70,19 @@ func TestEveryReplicaFindsALossOnce(t *testing.T) {
 func TestAnErrorSaysNothingAboutTheData(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	d := dataloss.New(key)
+	d := calls.NewDetector(runKey)
 	look(t, s.Client, d)
-	s.Do("SET", key+":kept", s.Do("GET", key))
-	s.Do("DEL", key)
-	s.Do("RPUSH", key, "a list")
+	s.Do("SET", runKey+":kept", s.Do("GET", runKey))
+	s.Do("DEL", runKey)
+	s.Do("RPUSH", runKey, "a list")
 	pipe := s.Client.Pipeline()
 	seen := d.Queue(t.Context(), pipe)
 	_, _ = pipe.Exec(t.Context())
-	if loss, err := seen(); loss != dataloss.None || err == nil {
+	if loss, err := seen(); loss != calls.NoLoss || err == nil {
 		t.Errorf("%v, %v", loss, err)
 	}
-	s.Do("RENAME", key+":kept", key)
-	if loss := look(t, s.Client, d); loss != dataloss.None {
+	s.Do("RENAME", runKey+":kept", runKey)
+	if loss := look(t, s.Client, d); loss != calls.NoLoss {
 		t.Errorf("%v after the error", loss)
 	}
 }

@@ -1,4 +1,4 @@
-package script_test
+package calls_test
 
 import (
 	"context"
@@ -11,14 +11,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/internal/panics"
+	"github.com/foregate/foregate/internal/redis/calls"
 	"github.com/foregate/foregate/internal/redis/connect"
-	"github.com/foregate/foregate/internal/redis/script"
 	"github.com/foregate/foregate/internal/redistest"
 )
 
 var (
-	count = script.New("return redis.call('INCRBY', KEYS[1], ARGV[1])")
-	wrong = script.New("local a = 1\nreturn redis.call('NONE', KEYS[1])")
+	count = calls.NewScript("return redis.call('INCRBY', KEYS[1], ARGV[1])")
+	wrong = calls.NewScript("local a = 1\nreturn redis.call('NONE', KEYS[1])")
 )
 
 const (
@@ -27,14 +27,14 @@ const (
 )
 
 // each runs a test with a runner on each topology. forget makes every master forget the scripts.
-func each(t *testing.T, test func(t *testing.T, client redis.UniversalClient, r *script.Runner, forget func())) {
+func each(t *testing.T, test func(t *testing.T, client redis.UniversalClient, r *calls.Runner, forget func())) {
 	t.Helper()
 	redistest.EachTopology(t, func(t *testing.T, where connect.Options, masters []*redistest.Server) {
 		o := connect.Background(where)
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = deadline, deadline, deadline, deadline
 		c := connect.New(o)
 		t.Cleanup(func() { _ = c.Close() })
-		test(t, c, script.NewRunner(c, count, wrong), func() {
+		test(t, c, calls.NewRunner(c, count, wrong), func() {
 			for _, m := range masters {
 				m.Do("SCRIPT", "FLUSH")
 			}
@@ -44,7 +44,7 @@ func each(t *testing.T, test func(t *testing.T, client redis.UniversalClient, r 
 
 func TestAScriptThatRedisDoesNotKnowIsLoadedAndRunOnce(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, _ redis.UniversalClient, r *script.Runner, forget func()) {
+	each(t, func(t *testing.T, _ redis.UniversalClient, r *calls.Runner, forget func()) {
 		for want := range int64(3) {
 			if got, err := r.Run(t.Context(), count, []string{key}, 1).Int64(); got != want+1 || err != nil {
 				t.Errorf("call %d: %d, %v", want, got, err)
@@ -56,7 +56,7 @@ func TestAScriptThatRedisDoesNotKnowIsLoadedAndRunOnce(t *testing.T) {
 
 func TestOfAPipelineOnlyCallsOfUnknownScriptsAreSentAgain(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, client redis.UniversalClient, r *script.Runner, forget func()) {
+	each(t, func(t *testing.T, client redis.UniversalClient, r *calls.Runner, forget func()) {
 		for round := range int64(3) {
 			pipe := r.Pipeline()
 			plain := pipe.Incr(t.Context(), key+":plain")
@@ -68,7 +68,7 @@ func TestOfAPipelineOnlyCallsOfUnknownScriptsAreSentAgain(t *testing.T) {
 			}
 			a, _ := first.Int64()
 			b, _ := second.Int64()
-			if plain.Val() != round+1 || a != 11*round+1 || b != 11*round+11 || !script.Answered(refused.Err()) {
+			if plain.Val() != round+1 || a != 11*round+1 || b != 11*round+11 || !calls.Answered(refused.Err()) {
 				t.Errorf("round %d: %v, %v, %v, %v", round, plain, first, second, refused)
 			}
 			forget()
@@ -82,11 +82,11 @@ func TestOfAPipelineOnlyCallsOfUnknownScriptsAreSentAgain(t *testing.T) {
 func TestAPipelineThatCannotBeSentIsAnErrorWithinItsTime(t *testing.T) {
 	t.Parallel()
 	c := redistest.Client(t, redistest.Background(redistest.StartSilent(t)))
-	r := script.NewRunner(c, count)
+	r := calls.NewRunner(c, count)
 	pipe := r.Pipeline()
 	cmd := count.EvalSha(t.Context(), pipe, []string{key}, 1)
 	began := time.Now()
-	if err := r.Exec(t.Context(), pipe, 50*time.Millisecond); err == nil || script.Answered(err) || cmd.Err() == nil {
+	if err := r.Exec(t.Context(), pipe, 50*time.Millisecond); err == nil || calls.Answered(err) || cmd.Err() == nil {
 		t.Errorf("%v, %v", err, cmd.Err())
 	}
 	if took := time.Since(began); took > 5*time.Second {
@@ -100,10 +100,10 @@ func TestEveryCommandOfAPipelineHasTheErrorOfARefusedUser(t *testing.T) {
 	s.Do("ACL", "SETUSER", "gate", "on", ">secret", "~*", "+@all")
 	o := redistest.Background(s.Addr)
 	o.Username, o.Password = "gate", "wrong"
-	r := script.NewRunner(redistest.Client(t, o))
+	r := calls.NewRunner(redistest.Client(t, o))
 	pipe := r.Pipeline()
 	hash, number := pipe.HGetAll(t.Context(), key+":hash"), pipe.Incr(t.Context(), key)
-	if err := r.Exec(t.Context(), pipe, deadline); err != nil || !script.Answered(hash.Err()) || !script.Answered(number.Err()) {
+	if err := r.Exec(t.Context(), pipe, deadline); err != nil || !calls.Answered(hash.Err()) || !calls.Answered(number.Err()) {
 		t.Errorf("%v, %v, %v", err, hash, number)
 	}
 }
@@ -114,13 +114,13 @@ func TestAScriptThatMayNotBeLoadedIsToldAndStaysUnknown(t *testing.T) {
 	s.Do("ACL", "SETUSER", "gate", "on", "nopass", "~*", "+@all", "-script|load")
 	o := redistest.Background(s.Addr)
 	o.Username, o.Password = "gate", "any"
-	r := script.NewRunner(redistest.Client(t, o), count)
+	r := calls.NewRunner(redistest.Client(t, o), count)
 	pipe := r.Pipeline()
 	cmd := count.EvalSha(t.Context(), pipe, []string{key}, 1)
-	if err := r.Exec(t.Context(), pipe, deadline); !script.Answered(err) || !strings.Contains(err.Error(), "NOPERM") || !script.Unknown(cmd.Err()) {
+	if err := r.Exec(t.Context(), pipe, deadline); !calls.Answered(err) || !strings.Contains(err.Error(), "NOPERM") || !calls.Unknown(cmd.Err()) {
 		t.Errorf("%v, %v", err, cmd.Err())
 	}
-	if err := r.Run(t.Context(), count, []string{key}, 1).Err(); !script.Answered(err) || !strings.Contains(err.Error(), "NOPERM") {
+	if err := r.Run(t.Context(), count, []string{key}, 1).Err(); !calls.Answered(err) || !strings.Contains(err.Error(), "NOPERM") {
 		t.Errorf("%v", err)
 	}
 }
@@ -149,7 +149,7 @@ func TestAClusterWhoseOtherNodesMakeTheClientPanicIsGivenTheScriptsAllTheSame(t 
 		}
 	})
 	ctx := panics.OnPanic(t.Context(), func(error) { told.Add(1) })
-	if got, err := script.NewRunner(c, count).Run(ctx, count, []string{key}, 7).Int64(); got != 7 || err != nil {
+	if got, err := calls.NewRunner(c, count).Run(ctx, count, []string{key}, 7).Int64(); got != 7 || err != nil {
 		t.Errorf("%d, %v", got, err)
 	}
 	if told.Load() != 2 {
@@ -170,7 +170,7 @@ func TestANodeThatForgotTheScriptsIsGivenThemWhileAnotherIsFrozen(t *testing.T) 
 	}
 	c := redis.NewClusterClient(o)
 	t.Cleanup(func() { _ = c.Close() })
-	r := script.NewRunner(c, count)
+	r := calls.NewRunner(c, count)
 	for call := range int64(2) { // the second time it had them
 		well.Do("SCRIPT", "FLUSH")
 		if got, err := r.Run(t.Context(), count, []string{key}, 1).Int64(); got != 2*call+1 || err != nil {
@@ -189,7 +189,7 @@ func TestANodeThatForgotTheScriptsIsGivenThemWhileAnotherIsFrozen(t *testing.T) 
 func TestAnErrorNamesTheLineOfTheScript(t *testing.T) {
 	t.Parallel()
 	c := redistest.Start(t).Client
-	err := wrong.Explain(script.NewRunner(c, wrong).Run(t.Context(), wrong, []string{key}).Err())
+	err := wrong.Explain(calls.NewRunner(c, wrong).Run(t.Context(), wrong, []string{key}).Err())
 	if !strings.HasSuffix(err.Error(), "(return redis.call('NONE', KEYS[1]))") {
 		t.Error(err)
 	}

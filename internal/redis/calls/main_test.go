@@ -1,4 +1,4 @@
-package script_test
+package calls_test
 
 import (
 	"testing"

@@ -1,9 +1,4 @@
-// Package dataloss finds that a Redis has lost data: it was emptied, came back with an older snapshot, or another server
-// took over before it had everything. Start at [New].
-//
-// The key of a [Detector] holds a number: a random run in its upper bits, and how often it was read in its lower 32. Every
-// read of every replica adds one. So a lower number, or another run, is that of other data.
-package dataloss
+package calls
 
 import (
 	"context"
@@ -17,20 +12,23 @@ type Loss int
 
 // The kinds of losses.
 const (
-	None  Loss = iota // nothing was lost since the last look
-	Older             // the data are those of an earlier time: all that was changed since is lost
-	Other             // other data, as after it was emptied: others may have written since, and nothing else is left
+	NoLoss    Loss = iota // nothing was lost since the last look
+	OlderData             // the data are those of an earlier time: all that was changed since is lost
+	OtherData             // other data, as after it was emptied: others may have written since, and nothing else is left
 )
 
-// Detector looks at one key, which is lost together with the other keys of its slot. It belongs to one goroutine at a time.
+// Detector finds that a Redis has lost data: it was emptied, came back with an older snapshot, or another server took over
+// before it had everything. It looks at one key, which is lost together with the other keys of its slot. The key holds a number: a random
+// run in its upper bits, and in its lower 32 how often it was read. Every read of every replica adds one. So a lower number, or
+// another run, is that of other data. It belongs to one goroutine at a time.
 type Detector struct {
 	key   string
 	known int64 // the number of the last look; 0: there was none
 	renew bool  // begin a new run at the next look, so that every replica finds the loss
 }
 
-// New returns a detector that knows of nothing yet, so its first look finds no loss.
-func New(key string) *Detector { return &Detector{key: key} }
+// NewDetector returns one that knows of nothing yet, so its first look finds no loss.
+func NewDetector(key string) *Detector { return &Detector{key: key} }
 
 const countBits = 32
 
@@ -49,17 +47,17 @@ func (d *Detector) Queue(ctx context.Context, pipe redis.Pipeliner) (look func()
 	return func() (Loss, error) {
 		now, err := number.Result()
 		if err != nil {
-			return None, err
+			return NoLoss, err
 		}
-		loss := None
+		loss := NoLoss
 		switch renewed := d.renew; {
 		case d.known == 0 || renewed:
 		case now>>countBits != d.known>>countBits:
-			loss = Other
+			loss = OtherData
 		case now <= d.known:
-			loss = Older
+			loss = OlderData
 		}
-		d.known, d.renew = now, loss == Older
+		d.known, d.renew = now, loss == OlderData
 		return loss, nil
 	}
 }

@@ -1,11 +1,4 @@
-// Package lookup makes calls to Redis that a request waits for: no longer than its budget, and not at all while
-// Redis does not answer.
-//
-// Start at [New] and [Do]. A deadline on the command itself would close its connection, and nobody would know
-// whether Redis has counted. So the call runs to its end in a goroutine of its own, and only the wait for it is cut
-// short. The owner of a [Client] tries a Redis that is away in the background ([Client.Run]): requests never find
-// out for others.
-package lookup
+package calls
 
 import (
 	"context"
