@@ -285,7 +285,7 @@ func (d *Draft) Ending() openai.Ending {
 	e := openai.Ending{Finish: d.finish, Stop: d.stopReason, Usage: d.usage}
 	word, _, stopped := d.text.Stop()
 	if stopped {
-		e.Stop = openai.Quote(string(word))
+		e.Stop = openai.Quote(word)
 	}
 	if stopped || e.Usage.Completion == 0 {
 		e.Usage.Completion = d.Tokens() - d.past

@@ -115,7 +115,7 @@ func (c *client) release(t *draft.Transcript, prompt int) error {
 // finish sends the rest of an answer and its end.
 func (c *client) finish(t *draft.Transcript, e openai.Ending) error {
 	if word, _, ok := t.Stop(); ok {
-		e.Stop = openai.Quote(string(word))
+		e.Stop = openai.Quote(word)
 	}
 	rest := t.Rest()
 	c.observer.Text(rest)

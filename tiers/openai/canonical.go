@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // Ephemeral are the fields that do not change the content of an answer.
@@ -33,22 +32,12 @@ var errCanonical = errors.New("the request's body is not what was scanned")
 // digestContext separates digests from other hashes, and from digests of another canonical form.
 const digestContext = "foregate 2026-11 request in canonical form, 2\n"
 
-// maxRoom bounds the memory that is kept for another canonical form, in bytes.
-const maxRoom = 1 << 20
-
-// rooms are memory for canonical forms.
-var rooms = sync.Pool{New: func() any { return new([]byte) }}
-
 // Digest is a SHA-256 hash of the request's canonical form ([Request.Canonical]). Equal digests mean requests that
 // no engine can distinguish. It fails only if the body was changed after the scan.
 func (r *Request) Digest() (sum [32]byte, err error) {
-	room, _ := rooms.Get().(*[]byte)
-	*room, err = r.Canonical(append((*room)[:0], digestContext...))
+	form, err := r.Canonical(append(make([]byte, 0, len(r.Body)+len(digestContext)), digestContext...))
 	if err == nil {
-		sum = sha256.Sum256(*room)
-	}
-	if cap(*room) <= maxRoom {
-		rooms.Put(room)
+		sum = sha256.Sum256(form)
 	}
 	return sum, err
 }
@@ -75,7 +64,7 @@ func (r *Request) Canonical(dst []byte) ([]byte, error) {
 			dst = append(dst, ',')
 		}
 		in.reset(m.value.Of(r.Body))
-		dst = canonicalValue(append(quote(dst, m.name), ':'), in, readByName[m.name])
+		dst = canonicalValue(append(AppendQuote(dst, m.name), ':'), in, readByName[m.name])
 		if in.end(); in.err != nil {
 			return before, errCanonical
 		}
@@ -102,7 +91,7 @@ func canonicalValue(dst []byte, in *cursor, levels int) []byte {
 	switch {
 	case len(raw) == 0: // an error
 	case raw[0] == '"' && bytes.IndexByte(raw, '\\') >= 0:
-		return quote(dst, unquote(nil, raw))
+		return AppendQuote(dst, unquote(nil, raw))
 	case bytes.ContainsAny(raw, ".eE"):
 		return canonicalFraction(dst, raw)
 	}
@@ -132,7 +121,7 @@ func canonicalObject(dst []byte, in *cursor, levels int) []byte {
 			dst = append(dst, ',')
 		}
 		began := len(dst)
-		dst = canonicalValue(append(quote(dst, name), ':'), in, max(levels-1, 0))
+		dst = canonicalValue(append(AppendQuote(dst, name), ':'), in, max(levels-1, 0))
 		if levels > 0 {
 			parts = append(parts, part{began, len(dst)})
 		}

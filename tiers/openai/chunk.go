@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -80,32 +79,6 @@ type ChunkParser struct {
 	cur   cursor
 	chunk Chunk
 	whole *wholeDraft // only for ParseDraftAnswer; see there
-}
-
-// chunkParsers are parsers of streams that ended: their memory is most of what it allocates to parse a judged stream
-// (BenchmarkStream).
-var chunkParsers = sync.Pool{New: func() any { return new(ChunkParser) }}
-
-// BorrowChunkParser returns a parser for a stream. It may be given back with Release.
-func BorrowChunkParser(judged bool) *ChunkParser {
-	p, _ := chunkParsers.Get().(*ChunkParser)
-	p.Judged = judged
-	return p
-}
-
-// Release gives the parser back for another stream: no chunk of it is valid afterwards, except for its PromptIDs and its
-// Fault, which are never memory of a parser. Nothing that it parsed is left in it.
-func (p *ChunkParser) Release() {
-	const most = 4 << 10 // entries of a slice; parsers of longer chunks are not kept
-	c := &p.chunk
-	if cap(c.Text) > most || cap(c.Stop) > most || cap(c.Logprobs) > most || cap(c.IDs) > most || cap(c.tops) > most ||
-		cap(c.Ended) > most || cap(c.Begun) > most || cap(c.Told.Text) > most {
-		return
-	}
-	c.Reset()
-	p.cur.reset(nil)
-	p.Judged, p.NoTop, p.LogprobIDs, p.whole = false, false, false, nil
-	chunkParsers.Put(p)
 }
 
 // errNotChunk is returned for a data event that is JSON but not a chunk.
@@ -315,8 +288,7 @@ type Answer struct {
 // ParseAnswer reads a non-streamed answer. Duplicate names are errors: two readers could read two answers. It writes over
 // numbers of the usage that can be no counts.
 func ParseAnswer(body []byte) (Answer, error) {
-	p := BorrowChunkParser(false)
-	defer p.Release()
+	var p ChunkParser
 	c, err := p.parse(body, true)
 	if err != nil {
 		return Answer{}, fmt.Errorf("answer: %w", err)

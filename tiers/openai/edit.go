@@ -20,7 +20,7 @@ func Drop(name string) Edit { return Edit{Name: name} }
 
 // SetText sets a field to a text.
 func SetText[T ~[]byte | ~string](name string, text T) Edit {
-	return Edit{name, quote(make([]byte, 0, len(text)+2), text)}
+	return Edit{name, Quote(text)}
 }
 
 // SetInt sets a field to a whole number.
@@ -42,7 +42,7 @@ func Object(dst []byte, members ...Edit) []byte {
 	dst = append(dst, '{')
 	for _, m := range members {
 		if m.Value != nil {
-			dst = append(append(append(quote(dst, m.Name), ':'), m.Value...), ',')
+			dst = append(append(append(AppendQuote(dst, m.Name), ':'), m.Value...), ',')
 		}
 	}
 	return append(bytes.TrimSuffix(dst, []byte{','}), '}')
@@ -66,7 +66,7 @@ func (r *Request) Apply(dst []byte, edits ...Edit) []byte {
 		if e.Value == nil || edited(edits[i+1:], e.Name) {
 			continue
 		}
-		dst = append(quote(append(dst, between), e.Name), ':')
+		dst = append(AppendQuote(append(dst, between), e.Name), ':')
 		dst = append(dst, e.Value...)
 		between = ','
 	}
@@ -128,6 +128,6 @@ func (r *Request) Extended(text []byte) []byte {
 	out := make([]byte, 0, len(inside)+len(text)+64)
 	out = append(out, inside[:len(inside)-1]...)
 	out = append(out, `,{"role":"assistant","content":`...)
-	out = quote(out, text)
+	out = AppendQuote(out, text)
 	return append(out, "}]"...)
 }

@@ -71,13 +71,13 @@ func (f *Framer) prefix() []byte {
 
 func (f *Framer) head(dst []byte, object string) []byte {
 	dst = append(dst, `{"id":`...)
-	dst = quote(dst, f.id)
+	dst = AppendQuote(dst, f.id)
 	dst = append(dst, `,"object":"`...)
 	dst = append(dst, object...)
 	dst = append(dst, `","created":`...)
 	dst = strconv.AppendInt(dst, f.created, 10)
 	dst = append(dst, `,"model":`...)
-	dst = quote(dst, f.model)
+	dst = AppendQuote(dst, f.model)
 	return append(dst, `,"choices":[`...)
 }
 
@@ -121,11 +121,11 @@ func (f *Framer) open(dst []byte, index int) []byte {
 func (f *Framer) choice(dst []byte, index int, text []byte) []byte {
 	dst = f.open(dst, index)
 	if f.kind == Completion {
-		return quote(append(dst, `,"text":`...), text)
+		return AppendQuote(append(dst, `,"text":`...), text)
 	}
 	dst = append(dst, `,"delta":{`...)
 	if len(text) > 0 || f.nulls {
-		dst = quote(append(dst, `"content":`...), text)
+		dst = AppendQuote(append(dst, `"content":`...), text)
 	}
 	return append(dst, '}')
 }
@@ -171,7 +171,7 @@ func (f *Framer) finish(dst []byte, finish string, stop []byte) []byte {
 // appendFinish says how a choice ended.
 func appendFinish(dst []byte, finish string, stop []byte) []byte {
 	dst = append(dst, `,"logprobs":null,"finish_reason":`...)
-	dst = quote(dst, finish)
+	dst = AppendQuote(dst, finish)
 	dst = append(dst, `,"stop_reason":`...)
 	return append(dst, orNull(stop)...)
 }
@@ -216,7 +216,7 @@ func Rewrite(dst, object []byte, model Span, end int, as string, extra []byte) [
 	at := 0
 	if model.End > 0 {
 		dst = append(dst, object[:model.Start]...)
-		dst = quote(dst, as)
+		dst = AppendQuote(dst, as)
 		at = model.End
 	}
 	dst = append(dst, object[at:end]...)
@@ -254,9 +254,9 @@ type ErrorBody struct{ Message, Type, Param, Code string }
 // Append appends the body {"error":{…}}. An empty param or code is null.
 func (e ErrorBody) Append(dst []byte) []byte {
 	dst = append(dst, `{"error":{"message":`...)
-	dst = quote(dst, e.Message)
+	dst = AppendQuote(dst, e.Message)
 	dst = append(dst, `,"type":`...)
-	dst = quote(dst, e.Type)
+	dst = AppendQuote(dst, e.Type)
 	dst = append(dst, `,"param":`...)
 	dst = quoteOrNull(dst, e.Param)
 	dst = append(dst, `,"code":`...)
@@ -268,7 +268,7 @@ func quoteOrNull(dst []byte, text string) []byte {
 	if text == "" {
 		return append(dst, "null"...)
 	}
-	return quote(dst, text)
+	return AppendQuote(dst, text)
 }
 
 // pieceSize is the maximum length of the text in a frame of a complete answer, in bytes: about eight tokens.
@@ -291,7 +291,7 @@ func (f *Framer) Whole(dst []byte, w *Whole, extra []byte) []byte {
 		dst = append(dst, `{"index":`...)
 		dst = strconv.AppendInt(dst, int64(i), 10)
 		if f.kind == Completion {
-			dst = quote(append(dst, `,"text":`...), c.Text)
+			dst = AppendQuote(append(dst, `,"text":`...), c.Text)
 		} else {
 			dst = f.message(append(dst, `,"message":`...), c)
 		}
@@ -319,7 +319,7 @@ func (f *Framer) message(dst []byte, c *Choice) []byte {
 	if c.Null {
 		dst = append(dst, "null"...)
 	} else {
-		dst = quote(dst, c.Text)
+		dst = AppendQuote(dst, c.Text)
 	}
 	dst = f.null(append(dst, `,"refusal":null`...), "annotations audio function_call", "")
 	if len(c.Reasoning) > 0 {
@@ -334,7 +334,7 @@ func (f *Framer) message(dst []byte, c *Choice) []byte {
 		} else {
 			dst = append(dst, ',')
 		}
-		dst = append(quote(appendCall(dst, k), k.Arguments), "}}"...)
+		dst = append(AppendQuote(appendCall(dst, k), k.Arguments), "}}"...)
 	}
 	if len(c.Calls) > 0 {
 		dst = append(dst, ']')
@@ -348,18 +348,18 @@ func appendReasoning(dst []byte, as string, text []byte) []byte {
 		dst = append(appendReasoning(dst, asReasoning, text), ',')
 		as = asReasoningContent
 	}
-	return quote(append(quote(dst, as), ':'), text)
+	return AppendQuote(append(AppendQuote(dst, as), ':'), text)
 }
 
 // appendCall appends a call up to its arguments.
 func appendCall(dst []byte, k *Call) []byte {
-	dst = quote(append(dst, `{"id":`...), k.ID)
+	dst = AppendQuote(append(dst, `{"id":`...), k.ID)
 	return appendFunction(dst, k)
 }
 
 func appendFunction(dst []byte, k *Call) []byte {
-	dst = quote(append(dst, `,"type":`...), k.Type)
-	dst = quote(append(dst, `,"function":{"name":`...), k.Name)
+	dst = AppendQuote(append(dst, `,"type":`...), k.Type)
+	dst = AppendQuote(append(dst, `,"function":{"name":`...), k.Name)
 	return append(dst, `,"arguments":`...)
 }
 
@@ -408,13 +408,13 @@ func (f *Framer) choiceStream(dst []byte, index int, c *Choice) []byte {
 func (f *Framer) callStream(dst []byte, index, call int, k *Call) []byte {
 	dst = append(f.open(dst, index), `,"delta":{"tool_calls":[{"index":`...)
 	dst = strconv.AppendInt(dst, int64(call), 10)
-	dst = quote(append(dst, `,"id":`...), k.ID)
+	dst = AppendQuote(append(dst, `,"id":`...), k.ID)
 	dst = f.goesOn(append(appendFunction(dst, k), `""}}]}`...))
 	for rest := []byte(k.Arguments); len(rest) > 0; {
 		n := pieceEnd(rest)
 		dst = append(f.open(dst, index), `,"delta":{"tool_calls":[{"index":`...)
 		dst = strconv.AppendInt(dst, int64(call), 10)
-		dst = quote(append(dst, `,"function":{"arguments":`...), rest[:n])
+		dst = AppendQuote(append(dst, `,"function":{"arguments":`...), rest[:n])
 		dst = f.goesOn(append(dst, `}}]}`...))
 		rest = rest[n:]
 	}

@@ -172,7 +172,7 @@ func (v *merged) append(dst []byte, name string) []byte {
 		case key == "object":
 			p.raw = bytes.Replace(p.raw, []byte(".chunk"), nil, 1)
 		}
-		dst = append(quote(dst, key), ':')
+		dst = append(AppendQuote(dst, key), ':')
 		dst = append(p.append(dst, v.names[i]), ',')
 	}
 	return append(bytes.TrimSuffix(dst, []byte{','}), '}')

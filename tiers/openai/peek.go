@@ -84,7 +84,7 @@ func (e *Envelope) read(w *walker, path string) {
 func (e Envelope) Apply(dst []byte, model string, more ...Edit) []byte {
 	if !e.drops && len(more) == 0 {
 		dst = append(dst, e.body[:e.model.Start]...)
-		dst = quote(dst, model)
+		dst = AppendQuote(dst, model)
 		return append(dst, e.body[e.model.End:]...)
 	}
 	r := Request{Body: e.body, members: e.members}

@@ -62,8 +62,7 @@ func TestRecordedStreamsAreReadWhole(t *testing.T) {
 			if pattern != "stream*" {
 				kind = Completion
 			}
-			parser := BorrowChunkParser(true)
-			defer parser.Release()
+			parser := ChunkParser{Judged: true}
 			parser.LogprobIDs = strings.HasPrefix(name, "llamacpp")
 			a, said, ended, ids, tokens := NewAssembler(kind, 1<<20), "", "", 0, 0
 			var p plain

@@ -17,12 +17,7 @@ import (
 // depth, and correct types and ranges of the fields that the gateway uses. The error is always a
 // *RequestError. The request keeps body, which must not change afterwards.
 func Scan(kind Kind, body []byte, lim Limits) (*Request, error) {
-	both := &struct { // one allocation for a request of a typical number of members
-		Request
-		room [16]member
-	}{}
-	r := &both.Request
-	*r = Request{Kind: kind, Body: body, MaxTokens: -1, N: 1, Temperature: 1, members: both.room[:0]}
+	r := &Request{Kind: kind, Body: body, MaxTokens: -1, N: 1, Temperature: 1, members: make([]member, 0, 16)}
 	c := borrowCursor(body)
 	defer c.release()
 	c.maxDepth = lim.Depth
@@ -69,7 +64,7 @@ func (s *scanner) member() {
 	if s.cur.err != nil {
 		return
 	}
-	m := member{name: nameOf(quoted)}
+	m := member{name: string(plainName(quoted))}
 	read, err := readerOf(m.name, s.req.Kind)
 	if err != nil {
 		s.cur.fail(err)
@@ -255,31 +250,6 @@ var readers = map[string]reader{
 	"continue_final_message":     boolean(func(r *Request, v bool) { r.Continues = r.Continues || v }),
 	"add_generation_prompt":      boolean(func(r *Request, v bool) { r.Continues = r.Continues || !v }),
 	"include_stop_str_in_output": boolean(func(r *Request, v bool) { r.IncludeStop = v }),
-}
-
-// knownNames are the names of all fields that the gateway reads or has a rule for. A body's names are taken from it,
-// so that usual names cost no allocation (BenchmarkScan).
-var knownNames = func() map[string]string {
-	names := map[string]string{}
-	for name := range readers {
-		names[name] = name
-	}
-	for i := range FieldTable {
-		names[FieldTable[i].Name] = FieldTable[i].Name
-	}
-	for _, name := range append(slices.Clone(Ephemeral), "metadata", "store", "parallel_tool_calls", "service_tier", "reasoning_effort", "top_k", "min_p") {
-		names[name] = name
-	}
-	return names
-}()
-
-// nameOf returns a quoted name's text.
-func nameOf(quoted []byte) string {
-	plain := plainName(quoted)
-	if name, ok := knownNames[string(plain)]; ok {
-		return name
-	}
-	return string(plain)
 }
 
 // HasBeside reports whether the request has a forwarded field that is not null, and that neither the gateway

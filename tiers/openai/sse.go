@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"sync"
 )
 
 // ErrEventTooLong is returned for a server-sent event above the reader's limit.
@@ -15,9 +14,6 @@ const Done = "[DONE]"
 
 // window is the memory of a reader, in bytes: some tokens with their logprobs. An event that is longer has its own.
 const window = 2 << 10
-
-// windows are of readers that have ended.
-var windows = sync.Pool{New: func() any { return new([window]byte) }}
 
 // EventReader splits a stream of server-sent events into their data. The result does not depend on how the
 // bytes were split into reads. Lines may end in LF, CR LF or CR; comments, fields other than data, and events without
@@ -40,7 +36,7 @@ type EventReader struct {
 // NewEventReader reads events from src. An event whose lines together have more than maximum bytes gives
 // [ErrEventTooLong].
 func NewEventReader(src io.Reader, maximum int) *EventReader {
-	return &EventReader{src: src, maxBytes: maximum, buf: windows.Get().(*[window]byte)[:]}
+	return &EventReader{src: src, maxBytes: maximum, buf: make([]byte, window)}
 }
 
 // Next returns the data of the next event, valid until the next call. The error is io.EOF if the stream ended
@@ -80,14 +76,6 @@ func (r *EventReader) find(eof bool) bool {
 		r.found, r.foundSize = data, size
 	}
 	return r.found != nil
-}
-
-// Release gives the window back, after which no event is valid and Next returns io.EOF. It is optional.
-func (r *EventReader) Release() {
-	if len(r.buf) == window {
-		windows.Put((*[window]byte)(r.buf))
-	}
-	r.buf, r.found, r.start, r.end, r.err = nil, nil, 0, 0, io.EOF
 }
 
 func (r *EventReader) ended() error {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/iotest"
 )
@@ -103,31 +102,6 @@ func (r *unitReader) Read(p []byte) (int, error) {
 	n := copy(p, r.rest[:min(r.n, len(r.rest))])
 	r.rest = r.rest[n:]
 	return n, nil
-}
-
-func TestReadersThatShareWindowsKeepTheirEvents(t *testing.T) {
-	var group sync.WaitGroup
-	for i := range 8 {
-		group.Go(func() {
-			word := strings.Repeat(string(rune('a'+i)), 100)
-			stream := strings.Repeat("data: "+word+"\n\n", 3000)
-			for range 20 {
-				r := NewEventReader(strings.NewReader(stream), 1<<20)
-				for n := range 3000 {
-					event, err := r.Next()
-					if r.Buffered(); err != nil || string(event) != word {
-						t.Errorf("event %d: %q, %v", n, event, err)
-						return
-					}
-				}
-				r.Release()
-				if _, err := r.Next(); err != io.EOF || r.Buffered() {
-					t.Errorf("after its release: %v", err)
-				}
-			}
-		})
-	}
-	group.Wait()
 }
 
 func TestAnEventThatWasFoundAheadIsTheNext(t *testing.T) {

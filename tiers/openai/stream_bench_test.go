@@ -54,15 +54,13 @@ func BenchmarkStream(b *testing.B) {
 			b.SetBytes(int64(len(stream)))
 			for b.Loop() {
 				r := NewEventReader(&unitReader{stream, unit}, 1<<20)
-				p := BorrowChunkParser(bc.judged)
+				p := ChunkParser{Judged: bc.judged}
 				for i := 0; ; i++ {
 					data, err := r.Next()
 					if err != nil {
 						b.Fatal(err)
 					}
 					if string(data) == Done {
-						r.Release()
-						p.Release()
 						break
 					}
 					p.NoTop = i >= bc.tops

@@ -8,13 +8,10 @@ import (
 )
 
 // Quote returns text as a JSON string.
-func Quote(text string) []byte { return quote(make([]byte, 0, len(text)+2), text) }
+func Quote[T ~[]byte | ~string](text T) []byte { return AppendQuote(nil, text) }
 
 // AppendQuote appends text as a JSON string. Invalid UTF-8 becomes U+FFFD.
-func AppendQuote(dst []byte, text string) []byte { return quote(dst, text) }
-
-// quote appends text as a JSON string. Invalid UTF-8 becomes U+FFFD.
-func quote[T ~[]byte | ~string](dst []byte, text T) []byte {
+func AppendQuote[T ~[]byte | ~string](dst []byte, text T) []byte {
 	dst, _ = jsontext.AppendQuote(dst, text) // the error only reports replaced bytes
 	return dst
 }

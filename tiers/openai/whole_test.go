@@ -23,7 +23,7 @@ func aWhole(rng *rand.Rand) *Whole {
 		c := Choice{Text: someText(rng), Finish: []string{"stop", "length"}[rng.IntN(2)]}
 		switch rng.IntN(4) {
 		case 0:
-			c.Stop = quote(nil, someText(rng))
+			c.Stop = AppendQuote(nil, someText(rng))
 		case 1:
 			c.Stop = fmt.Append(nil, rng.IntN(128000))
 		}

@@ -74,27 +74,26 @@ func (c *Client) stream(a *engine.Attempt) (answer, *httpExchange) {
 		s := &raw{httpExchange: x, into: call.Into}
 		return s, &s.httpExchange
 	case *engine.Draft, *engine.ContinueIDs:
-		s := &events{httpExchange: x, parser: openai.BorrowChunkParser(true)}
-		s.parser.LogprobIDs = x.tellsIDsInLogprobs()
+		s := &events{httpExchange: x, parser: openai.ChunkParser{Judged: true, LogprobIDs: x.tellsIDsInLogprobs()}}
 		return s, &s.httpExchange
 	case *engine.ContinueText:
-		s := &events{httpExchange: x, parser: openai.BorrowChunkParser(false)}
+		s := &events{httpExchange: x}
 		if call.Found == dialect.Repeats {
 			s.repeated = call.Text
 		}
 		return s, &s.httpExchange
 	case *continueTokens:
-		s := &events{httpExchange: x, parser: openai.BorrowChunkParser(false)}
+		s := &events{httpExchange: x}
 		return s, &s.httpExchange
 	case *engine.Relay:
 		if call.Request.Stream {
-			s := &events{httpExchange: x, parser: openai.BorrowChunkParser(false)}
+			s := &events{httpExchange: x}
 			s.finishes.Want = call.Request.Choices()
 			return s, &s.httpExchange
 		}
 	}
 	if x.merges() {
-		s := &mergedStream{events: events{httpExchange: x, parser: openai.BorrowChunkParser(false)}}
+		s := &mergedStream{events: events{httpExchange: x}}
 		if call, is := a.Call.(*engine.Relay); is {
 			s.finishes.Want = call.Request.Choices()
 		}

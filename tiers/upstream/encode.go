@@ -97,7 +97,7 @@ func (e encoder) textBody(c *engine.ContinueText) ([]byte, error) {
 	case len(c.Text) == 0:
 	case c.Request.Kind == openai.Completion:
 		prompt := append(c.Request.Text(), c.Text...)
-		edits = append(edits, openai.Edit{Name: "prompt", Value: openai.Quote(string(prompt))})
+		edits = append(edits, openai.Edit{Name: "prompt", Value: openai.Quote(prompt)})
 	case e.ContinueBy == dialect.ContinueByFlags:
 		edits = append(edits, openai.Edit{Name: "messages", Value: c.Request.Extended(c.Text)},
 			openai.Set("add_generation_prompt", "false"), openai.Set("continue_final_message", "true"))

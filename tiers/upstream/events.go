@@ -16,7 +16,7 @@ const maxEvent = 1 << 20 // bytes of one server-sent event
 type events struct {
 	httpExchange
 	reader     *openai.EventReader
-	parser     *openai.ChunkParser
+	parser     openai.ChunkParser
 	firstChunk *openai.Chunk // the first, read by Open
 	finishes   engine.FinishTracker
 	complete   bool   // all choices have ended and the usage has come: nothing but the terminator is missing
@@ -131,8 +131,5 @@ func (s *events) leaveOut(c *openai.Chunk) error {
 // end ends a whole answer.
 func (s *events) end() error {
 	s.finished = true
-	s.reader.Release()
-	s.parser.Release()
-	s.parser = nil
 	return io.EOF
 }
