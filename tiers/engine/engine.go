@@ -68,51 +68,35 @@ type Attempt struct {
 
 // FinishTracker tracks which choices of an answer have ended. The zero value waits for one choice.
 type FinishTracker struct {
-	Want  int      // choices of a whole answer; 0 is 1
-	state []choice // of each
-	begun int
-	ended int
+	Want         int          // choices of a whole answer; 0 is 1
+	begun, ended map[int]bool // by index
 }
-
-// choice is how far a choice is.
-type choice uint8
-
-const (
-	choiceBegun choice = iota + 1
-	choiceEnded
-)
 
 // Add takes what a chunk says of its choices.
 func (e *FinishTracker) Add(c *openai.Chunk) {
-	e.mark(c.Begun, choiceBegun)
-	e.mark(c.Ended, choiceEnded)
+	e.mark(&e.begun, c.Begun)
+	e.mark(&e.begun, c.Ended)
+	e.mark(&e.ended, c.Ended)
 }
 
-func (e *FinishTracker) mark(indexes []int, as choice) {
+func (e *FinishTracker) mark(marked *map[int]bool, indexes []int) {
 	want := max(e.Want, 1)
 	for _, i := range indexes {
 		if want == 1 {
 			i = 0 // there is no other, whatever the engine calls it
 		}
-		if i < 0 || i >= want {
-			continue
+		if *marked == nil {
+			*marked = map[int]bool{}
 		}
-		if e.state == nil {
-			e.state = make([]choice, want)
-		}
-		was := e.state[i]
-		if e.state[i] = max(was, as); was == 0 {
-			e.begun++
-		}
-		if was < choiceEnded && as == choiceEnded {
-			e.ended++
+		if i >= 0 && i < want {
+			(*marked)[i] = true
 		}
 	}
 }
 
 // All reports whether every choice has ended.
-func (e *FinishTracker) All() bool { return e.ended >= max(e.Want, 1) }
+func (e *FinishTracker) All() bool { return len(e.ended) >= max(e.Want, 1) }
 
 // AllBegun reports whether every choice that has begun has ended, and there is one. Where the engine says that the answer
 // is done, that is all of it: some engines ignore n.
-func (e *FinishTracker) AllBegun() bool { return e.ended > 0 && e.ended == e.begun }
+func (e *FinishTracker) AllBegun() bool { return len(e.ended) > 0 && len(e.ended) == len(e.begun) }

@@ -2,7 +2,10 @@ package openai
 
 import (
 	"bytes"
+	"maps"
 	"slices"
+
+	"github.com/go-json-experiment/json"
 )
 
 // Merger puts the chunks of a stream together into the answer that the engine would have given in one piece, with all that
@@ -17,10 +20,10 @@ func NewMerger(maxBytes int) *Merger { return &Merger{left: maxBytes} }
 
 // merged is a value that grows from chunk to chunk: an object's or a list's parts, else its JSON.
 type merged struct {
-	kind  byte // '{' and '[' have parts or elements, '"' a text, '0' anything else; 0: nothing but null has come
-	raw   []byte
-	names []string // of an object's parts
-	parts []*merged
+	kind   byte // '{' and '[' have parts or elements, '"' a text, '0' anything else; 0: nothing but null has come
+	raw    []byte
+	object map[string]*merged
+	list   []*merged
 }
 
 // nodeSize is the memory of a part besides its content, in bytes.
@@ -73,88 +76,75 @@ func (m *Merger) add(to *merged, name string, raw []byte) error {
 }
 
 func (m *Merger) addObject(to *merged, raw []byte) error {
-	var in cursor
-	in.resetLenient(raw)
-	for name := range in.object() {
-		key := string(name)
-		v, _ := in.value()
-		at := slices.Index(to.names, key)
-		if at < 0 {
-			at = len(to.names)
-			to.names, to.parts = append(to.names, key), append(to.parts, &merged{})
-			if err := m.spend(nodeSize + len(key)); err != nil {
-				return err
-			}
+	members, ok := Members(raw)
+	if !ok {
+		return errNotChunk
+	}
+	if to.object == nil {
+		to.object = map[string]*merged{}
+	}
+	for key, value := range members {
+		if to.object[key] == nil {
+			to.object[key] = &merged{}
+			m.left -= nodeSize + len(key)
 		}
-		if err := m.add(to.parts[at], key, v); err != nil {
+		if err := m.add(to.object[key], key, value); err != nil {
 			return err
 		}
 	}
-	return in.err
+	return m.spend(0)
 }
 
 // addList merges the elements of choices and calls by their indexes, and appends those of other lists.
 func (m *Merger) addList(to *merged, name string, raw []byte) error {
-	var in cursor
-	in.resetLenient(raw)
-	for range in.array() {
-		v, _ := in.value()
+	elements, ok := Elements(raw)
+	if !ok {
+		return errNotChunk
+	}
+	for _, value := range elements {
 		if !slices.Contains(nested, name) {
-			if len(to.raw) > 0 {
-				to.raw = append(to.raw, ',')
-			}
-			to.raw = append(to.raw, v...)
-			if err := m.spend(len(v)); err != nil {
-				return err
-			}
+			to.list = append(to.list, &merged{kind: '0', raw: bytes.Clone(value)})
+			m.left -= nodeSize + len(value)
 			continue
 		}
-		at := indexOf(v, len(to.parts))
-		for len(to.parts) <= at {
+		at := indexOf(value, len(to.list))
+		for len(to.list) <= at {
 			if err := m.spend(nodeSize); err != nil {
 				return err
 			}
-			to.parts = append(to.parts, &merged{})
+			to.list = append(to.list, &merged{})
 		}
-		if err := m.add(to.parts[at], "", v); err != nil {
+		if err := m.add(to.list[at], "", value); err != nil {
 			return err
 		}
 	}
-	return in.err
+	return m.spend(0)
 }
 
 // indexOf returns the index that an element tells; without a possible one the given.
 func indexOf(element []byte, otherwise int) int {
-	var p ChunkParser
-	p.cur.resetLenient(element)
-	at := otherwise
-	if p.cur.kind() != '{' {
-		return at
+	var told struct {
+		Index *uint16 `json:"index"`
 	}
-	for name := range p.cur.object() {
-		if string(name) == "index" {
-			at = p.index(otherwise, maxChoices)
-		} else {
-			p.cur.skip()
-		}
+	if json.Unmarshal(element, &told, lenient) != nil || told.Index == nil || *told.Index >= maxChoices {
+		return otherwise
 	}
-	return at
+	return int(*told.Index)
 }
 
 // append appends the value of a member as it is in an answer in one piece.
 func (v *merged) append(dst []byte, name string) []byte {
-	switch {
-	case v.kind == 0:
+	switch v.kind {
+	case 0:
 		return append(dst, "null"...)
-	case v.kind == '[' && len(v.parts) == 0:
-		return append(append(append(dst, '['), v.raw...), ']')
-	case v.kind == '[':
+	case '[':
 		dst = append(dst, '[')
-		for _, p := range v.parts {
+		for _, p := range v.list {
 			dst = append(p.append(dst, name), ',')
 		}
-		return append(dst[:len(dst)-1], ']')
-	case v.kind != '{':
+		return append(bytes.TrimSuffix(dst, []byte{','}), ']')
+	case '{':
+	default:
 		return append(dst, v.raw...)
 	}
 	dst = append(dst, '{')
@@ -162,27 +152,24 @@ func (v *merged) append(dst []byte, name string) []byte {
 		dst = v.appendUnless(dst, `"role":"assistant",`, "role")
 		dst = v.appendUnless(dst, `"content":"",`, "content", "tool_calls")
 	}
-	for i, p := range v.parts {
-		key := v.names[i]
+	for _, key := range slices.Sorted(maps.Keys(v.object)) {
+		p, named := v.object[key], key
 		switch {
 		case key == "index" && name == "tool_calls", p.kind == 0 && name == "delta" && !v.has("tool_calls"):
 			continue
 		case key == "delta":
-			key = "message"
+			named = "message"
 		case key == "object":
 			p.raw = bytes.Replace(p.raw, []byte(".chunk"), nil, 1)
 		}
-		dst = append(AppendQuote(dst, key), ':')
-		dst = append(p.append(dst, v.names[i]), ',')
+		dst = append(AppendQuote(dst, named), ':')
+		dst = append(p.append(dst, key), ',')
 	}
 	return append(bytes.TrimSuffix(dst, []byte{','}), '}')
 }
 
 // has reports whether a member has a value other than null.
-func (v *merged) has(name string) bool {
-	at := slices.Index(v.names, name)
-	return at >= 0 && v.parts[at].kind != 0
-}
+func (v *merged) has(name string) bool { return v.object[name] != nil && v.object[name].kind != 0 }
 
 // appendUnless appends members unless one of these has a value.
 func (v *merged) appendUnless(dst []byte, members string, names ...string) []byte {
