@@ -155,9 +155,6 @@ func (s *Set) locked(e *entry, now time.Time, do func()) (v verdict, from State)
 	return v, was.state
 }
 
-// maxEjectionPercent is the share of a pool that may be kept out because of bad answers.
-const maxEjectionPercent = 50
-
 // eject decides which of a pool's breakers may keep requests out because of bad answers: the first half of the pool that
 // opened, rounded down. So neither a prompt that breaks every backend nor a wrong classification of answers can close a
 // pool. A pool of one backend always keeps it. A permission stays until the breaker has closed. Backends that cannot be
@@ -179,7 +176,7 @@ func (s *Set) eject(pool string, now time.Time) {
 		return cmp.Or(a.left.Compare(b.left), cmp.Compare(a.Backend, b.Backend))
 	})
 	for i, e := range slices.Backward(candidates) { // those that lose the permission first, so that never too many have it
-		e.mayEject = i < size*maxEjectionPercent/100
+		e.mayEject = i < size/2
 		e.settle(now)
 	}
 }
@@ -223,21 +220,19 @@ func (s *Set) Retain(pool string, backends []string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old, gone := *s.entries.Load(), 0
-	for k := range old {
+	var gone []Key
+	for k := range *s.entries.Load() {
 		if k.Pool == pool && !slices.Contains(backends, k.Backend) {
-			gone++
+			gone = append(gone, k)
 		}
 	}
-	if size, known := s.sizes[pool]; known && size == len(backends) && gone == 0 {
+	if size, known := s.sizes[pool]; known && size == len(backends) && len(gone) == 0 {
 		return
 	}
-	kept := maps.Clone(old)
-	for k := range old {
-		if k.Pool == pool && !slices.Contains(backends, k.Backend) {
-			delete(kept, k) // a call in progress then increments a counter that is not collected
-			s.transitions.DeletePartialMatch(prometheus.Labels{"pool": pool, "backend": k.Backend})
-		}
+	kept := maps.Clone(*s.entries.Load())
+	for _, k := range gone {
+		delete(kept, k) // a call in progress then increments a counter that is not collected
+		s.transitions.DeletePartialMatch(prometheus.Labels{"pool": pool, "backend": k.Backend})
 	}
 	s.sizes[pool] = len(backends)
 	s.entries.Store(&kept)
@@ -298,8 +293,7 @@ func (collector) Describe(out chan<- *prometheus.Desc) { out <- stateDesc; out <
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	for _, s := range c.States() {
-		alone := map[bool]float64{true: 1}[s.Alone]
 		out <- prometheus.MustNewConstMetric(stateDesc, prometheus.GaugeValue, float64(s.State), s.Pool, s.Backend)
-		out <- prometheus.MustNewConstMetric(aloneDesc, prometheus.GaugeValue, alone, s.Pool, s.Backend)
+		out <- prometheus.MustNewConstMetric(aloneDesc, prometheus.GaugeValue, map[bool]float64{true: 1}[s.Alone], s.Pool, s.Backend)
 	}
 }

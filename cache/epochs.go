@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redis/calls"
 )
 
 // KeyEpochs is a hash: purged scope → its epoch, the time of the purge in µs or more. It has no TTL, because stored
@@ -138,7 +140,7 @@ func (s *Store) amend(ctx context.Context) error {
 	p, at := &s.purges, s.now()
 	known := p.known.Load()
 	var next map[Scope]uint64
-	err := recovered(ctx, p.limit, func(ctx context.Context) error {
+	err := calls.Bounded(ctx, p.limit, func(ctx context.Context) error {
 		hash, err := s.control.HGetAll(ctx, KeyEpochs).Result()
 		wrongType := isWrongType(err)
 		if err != nil && !wrongType {

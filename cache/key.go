@@ -2,8 +2,8 @@ package cache
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
-	"encoding/hex"
 )
 
 // Parts are all inputs that decide which answer a request gets. Two requests share an entry only if all of
@@ -27,7 +27,7 @@ type Epochs struct{ All, Tenant, Route uint64 }
 
 // Key identifies an entry; its value is sealed to it. Keys are comparable.
 type Key struct {
-	tenant [16]byte // hash of the tenant's name, for sweeping
+	tenant [16]byte // hash of the tenant's name
 	name   [32]byte // hash of the parts: the name in Redis
 	seal   [32]byte // another hash of the parts: never leaves the process
 }
@@ -46,8 +46,8 @@ const (
 // keyPrefix begins the Redis keys of all entries.
 const keyPrefix = "foregate:cache:"
 
-// nameLen is the length of a Redis key of an entry, in bytes.
-const nameLen = len(keyPrefix) + 2*16 + len(":{") + 2*32 + len("}")
+// nameLen is the length of a Redis key of an entry, in bytes: 32 are 43 in base64.
+const nameLen = len(keyPrefix) + 43
 
 // KeyOf hashes the parts, each with its length before it. The name and the seal are hashes of that hash, so
 // the name in Redis reveals nothing about the seal.
@@ -76,25 +76,20 @@ func KeyOf(p *Parts) Key {
 	return k
 }
 
-// Name is the Redis key of the entry: foregate:cache:<tenant hash>:{<sha256>}, both in hexadecimal.
+// Name is the Redis key of the entry: foregate:cache:<sha256>, in base64 for URLs. It is short: each request sends it.
 func (k Key) Name() string {
 	var room [nameLen]byte
 	return string(k.appendName(room[:0]))
 }
 
 func (k *Key) appendName(b []byte) []byte {
-	b = append(b, keyPrefix...)
-	b = hex.AppendEncode(b, k.tenant[:])
-	b = append(b, ":{"...)
-	b = hex.AppendEncode(b, k.name[:])
-	return append(b, '}')
+	return base64.RawURLEncoding.AppendEncode(append(b, keyPrefix...), k.name[:])
 }
 
 // Tenant is a hash of the tenant's name.
 func (k Key) Tenant() [16]byte { return k.tenant }
 
-// tenantHash is the first half of the hash of a tenant's name; Redis does not get more. Two tenants with the
-// same hash would be swept together, but still share no entry.
+// tenantHash is the first half of the hash of a tenant's name.
 func tenantHash(tenant string) [16]byte {
 	var room [128]byte
 	sum := sha256.Sum256(append(append(room[:0], labelTenant...), tenant...))

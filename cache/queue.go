@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/internal/panics"
+	"github.com/foregate/foregate/internal/redis/calls"
 )
 
 const (
@@ -134,7 +135,7 @@ func (s *Store) keep(ctx context.Context, w write) (dropped string) {
 		return droppedUnsound
 	}
 	ttl := max(w.ttl-rand.N(w.ttl/10+1), time.Millisecond)
-	err := inBackground(ctx, func(ctx context.Context) error { return s.redis.Set(ctx, w.key.Name(), value, ttl).Err() })
+	err := calls.Bounded(ctx, calls.BackgroundTime, func(ctx context.Context) error { return s.redis.Set(ctx, w.key.Name(), value, ttl).Err() })
 	switch {
 	case err == nil:
 		s.local.drop(w.key) // it may be of an answer that this one replaces

@@ -139,7 +139,7 @@ func TestAValueOfAnotherVersionIsForeign(t *testing.T) {
 func TestAValueOpensOnlyAtItsOwnKey(t *testing.T) {
 	s, k := mustSealer(t, SealKey{"a", secret(1)}), keyNo(1)
 	moved, other := k, k
-	moved.tenant[0]++
+	moved.name[0]++
 	other.seal[0]++
 	entry := s.Seal(k, entryNo(1, 100))
 	opens := map[string]func() error{

@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -135,23 +134,6 @@ func (s *Store) Run(ctx context.Context) error {
 		Back: func(context.Context) { s.log.Info().Msg("the cache is asked again") },
 	})
 	return nil
-}
-
-// inBackground bounds a round trip that nobody waits for.
-func inBackground(ctx context.Context, do func(context.Context) error) error {
-	return recovered(ctx, calls.BackgroundTime, do)
-}
-
-// recovered bounds a call. A panic of the client on a server's reply is an error.
-func recovered(ctx context.Context, limit time.Duration, do func(context.Context) error) (err error) {
-	bounded, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
-		}
-	}()
-	return do(bounded)
 }
 
 // Result is the cache result of a request, as in the metrics.

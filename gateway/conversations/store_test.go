@@ -304,7 +304,7 @@ func TestRedisThatFailsIsToldInTime(t *testing.T) {
 	full.Do("CONFIG", "SET", "maxmemory", "1")
 	killed := redistest.Start(t)
 	killed.Kill()
-	for name, addr := range map[string]string{"full": full.Addr, "killed": killed.Addr, "silent": redistest.StartSilent(t)} {
+	for name, addr := range map[string]string{"full": full.Addr, "killed": killed.Addr, "silent": redistest.StartFrozen(t)} {
 		t.Run(name, func(t *testing.T) {
 			s := newWorld(addr).replica(t)
 			s.putTime = PutTime

@@ -381,16 +381,6 @@ func TestAPlaceThatWasTakenBeforeIsNotTakenAgain(t *testing.T) {
 	})
 }
 
-func TestATenantWithoutALimitOnPlacesNeedsNone(t *testing.T) {
-	places(t, func(t *testing.T, r *replica) {
-		leave, err := r.AcquireSlot(Request{Tenant: "acme"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		leave()
-	})
-}
-
 func TestEachAnswerOfARequestTakesAPlace(t *testing.T) {
 	r := join(t, nil, 1)
 	asks := func(answers int) Request {

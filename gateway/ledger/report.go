@@ -118,13 +118,7 @@ type Row struct {
 
 // Group returns the row's value of a dimension.
 func (r *Row) Group(by Dimension) string {
-	switch by {
-	case ByTenant:
-		return r.Tenant
-	case ByRoute:
-		return r.Route
-	}
-	return r.Day
+	return map[Dimension]string{ByTenant: r.Tenant, ByRoute: r.Route, ByDay: r.Day}[by]
 }
 
 // read reads rows of some days, and says what they are.

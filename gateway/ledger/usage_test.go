@@ -267,7 +267,7 @@ func TestUsageIsWrittenWhileARunAndTheRestAtItsEnd(t *testing.T) {
 }
 
 func TestAStopWithASilentRedisEndsAndKeepsWhatIsLost(t *testing.T) {
-	l := New(Options{Redis: redistest.Client(t, redistest.Background(redistest.StartSilent(t)))})
+	l := New(Options{Redis: redistest.Client(t, redistest.Background(redistest.StartFrozen(t)))})
 	l.Add(&Use{Began: time.Now(), Tenant: "acme", Route: "r", Counts: Counts{Requests: 3}})
 	ctx, stop := context.WithCancel(t.Context())
 	stop()

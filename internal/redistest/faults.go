@@ -2,9 +2,7 @@ package redistest
 
 import (
 	"context"
-	"io"
 	"net"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -32,28 +30,12 @@ func StartProxy(t testing.TB, server string, latency time.Duration) Proxy {
 	return late
 }
 
-// StartSilent starts a node that takes everything and answers nothing.
-func StartSilent(t testing.TB) (addr string) {
+// StartFrozen starts a server that takes everything and answers nothing.
+func StartFrozen(t testing.TB) (addr string) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() {
-				_, _ = io.Copy(io.Discard, c) // until the client ends it
-				_ = c.Close()
-			})
-		}
-	})
-	t.Cleanup(func() { _ = ln.Close(); wg.Wait() })
-	return ln.Addr().String()
+	s := Start(t)
+	s.Freeze()
+	return s.Addr
 }
 
 // Dialer is a redis.Options.Dialer.

@@ -141,6 +141,14 @@ func recovered[T any](do func() (T, error)) (answer T, err error) {
 	return do()
 }
 
+// Bounded makes a call that no request waits for. One that panics has failed.
+func Bounded(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	_, err := recovered(func() (struct{}, error) { return struct{}{}, call(ctx) })
+	return err
+}
+
 // record counts the result of a call for or against Redis.
 func (c *Client) record(err error) {
 	c.mu.Lock()
@@ -282,9 +290,7 @@ func (c *Client) probe(ctx context.Context, b Background) {
 
 // answers reports whether Redis answers a call in the background.
 func (c *Client) answers(ctx context.Context, call func(context.Context) error) bool {
-	ctx, cancel := context.WithTimeout(ctx, BackgroundTime)
-	defer cancel()
-	_, err := recovered(func() (struct{}, error) { return struct{}{}, call(ctx) })
+	err := Bounded(ctx, BackgroundTime, call)
 	return err == nil || c.o.IsAnswer(err)
 }
 

@@ -271,40 +271,6 @@ func TestAFrozenRedisHoldsNobodyForLongerThanTheBudget(t *testing.T) {
 	})
 }
 
-func BenchmarkAsk(b *testing.B) {
-	a := newClient(Options{Slots: 64})
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = Do(b.Context(), a, after(0, nil), Late[int]{})
-	}
-}
-func TestARequestWaitsForAllItsQuestionsTogetherNoLongerThanOneBudget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		first, second := newClient(Options{}), newClient(Options{})
-		ctx := WithWaited(t.Context(), new(Waited))
-		began := time.Now()
-		if got, err := Do(ctx, first, after(budget/3, nil), Late[int]{}); got != 7 || err != nil {
-			t.Errorf("got %d, %v", got, err)
-		}
-		if _, err := Do(ctx, second, after(time.Second, nil), Late[int]{}); !errors.Is(err, ErrLate) {
-			t.Errorf("the second call: %v", err)
-		}
-		asked := make(chan struct{})
-		if _, err := Do(ctx, first, func(context.Context) (int, error) { close(asked); time.Sleep(time.Second); return 0, nil }, Late[int]{}); !errors.Is(err, ErrLate) {
-			t.Errorf("the third call: %v", err)
-		}
-		if took := time.Since(began); took != budget {
-			t.Errorf("waited for %v", took)
-		}
-		<-asked // though nobody had time left for it
-		if _, err := Do(WithWaited(t.Context(), new(Waited)), second, after(budget-1, nil), Late[int]{}); err != nil {
-			t.Errorf("another request: %v", err)
-		}
-		first.Drain(time.Minute)
-		second.Drain(time.Minute)
-	})
-}
-
 func TestAWaitThatWasCutShortSaysNothingOfRedisBeforeItsAnswerComes(t *testing.T) {
 	for name, c := range map[string]struct {
 		takes time.Duration

@@ -81,7 +81,7 @@ func (r *Runner) Run(ctx context.Context, s *Script, keys []string, args ...any)
 func (r *Runner) Pipeline() redis.Pipeliner { return r.client.Pipeline() }
 
 // Exec sends what a pipeline has queued in one round trip. Calls of scripts that Redis does not know are sent once more,
-// after the scripts were loaded. Each of the three round trips takes no longer than timeout; 0 is the client's own timeouts.
+// after the scripts were loaded. Each of the three round trips takes no longer than timeout.
 // The error is the connection's, after which nobody knows what was done, or that of the loading. Redis' answers, also
 // errors, are in the commands.
 func (r *Runner) Exec(ctx context.Context, pipe redis.Pipeliner, timeout time.Duration) error {
@@ -94,7 +94,9 @@ func (r *Runner) Exec(ctx context.Context, pipe redis.Pipeliner, timeout time.Du
 		return nil
 	}
 	unknown := slices.DeleteFunc(slices.Clone(cmds), isKnown)
-	if err := r.loadWithin(ctx, firstKey(unknown[0]), timeout); err != nil {
+	loading, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := r.Load(loading, firstKey(unknown[0])); err != nil {
 		return err
 	}
 	for _, cmd := range unknown {
@@ -122,7 +124,7 @@ func firstKey(cmd redis.Cmder) string {
 // send is one round trip. A command that is alone is sent without a pipeline, which would allocate more than the command
 // itself.
 func (r *Runner) send(ctx context.Context, cmds []redis.Cmder, timeout time.Duration) error {
-	ctx, cancel := within(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	switch len(cmds) {
 	case 0:
@@ -166,21 +168,6 @@ func (r *Runner) Load(ctx context.Context, key string) error {
 		return r.loadInto(ctx, node)
 	})
 	return nil
-}
-
-// loadWithin is Load in a bounded time.
-func (r *Runner) loadWithin(ctx context.Context, key string, timeout time.Duration) error {
-	ctx, cancel := within(ctx, timeout)
-	defer cancel()
-	return r.Load(ctx, key)
-}
-
-// within bounds a round trip; a timeout of 0 does not.
-func within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
-	if timeout == 0 {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, timeout)
 }
 
 func (r *Runner) loadInto(ctx context.Context, node redis.Cmdable) error {

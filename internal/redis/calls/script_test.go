@@ -81,7 +81,7 @@ func TestOfAPipelineOnlyCallsOfUnknownScriptsAreSentAgain(t *testing.T) {
 
 func TestAPipelineThatCannotBeSentIsAnErrorWithinItsTime(t *testing.T) {
 	t.Parallel()
-	c := redistest.Client(t, redistest.Background(redistest.StartSilent(t)))
+	c := redistest.Client(t, redistest.Background(redistest.StartFrozen(t)))
 	r := calls.NewRunner(c, count)
 	pipe := r.Pipeline()
 	cmd := count.EvalSha(t.Context(), pipe, []string{key}, 1)
@@ -159,7 +159,7 @@ func TestAClusterWhoseOtherNodesMakeTheClientPanicIsGivenTheScriptsAllTheSame(t 
 
 func TestANodeThatForgotTheScriptsIsGivenThemWhileAnotherIsFrozen(t *testing.T) {
 	t.Parallel()
-	well, frozen := redistest.Start(t), redistest.StartSilent(t)
+	well, frozen := redistest.Start(t), redistest.StartFrozen(t)
 	o := connect.Background(connect.Options{Network: "tcp", Cluster: true}).Cluster()
 	o.DisableRoutingPolicies = true
 	o.ClusterSlots = func(context.Context) ([]redis.ClusterSlot, error) { // {fg} is slot 15821
