@@ -65,8 +65,7 @@ type Store struct {
 	log      entryLog
 	patience time.Duration // bounds a call
 	metrics  *metrics
-
-	frontiers frontiers
+	frontier sync.Mutex // of who computes frontiers
 
 	lost atomic.Bool // Redis lost data, and the routes do not know it yet
 
@@ -136,7 +135,6 @@ func (b *Store) View(k risk.Key) risk.View {
 	s, seen, room := new(risk.State), b.listed, true
 	switch r := b.routes[k.Route]; {
 	case r == nil:
-		room = len(b.routes) < maxRoutes
 	case r.fold == nil:
 		seen = time.Time{}
 	case r.fold.Kinds[k.TrafficClass] == nil:

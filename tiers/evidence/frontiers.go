@@ -4,15 +4,12 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/foregate/foregate/tiers/risk"
 )
 
 const (
-	// frontierInterval is how long a replica reuses its frontiers, because they read the whole log.
-	frontierInterval = 5 * time.Second
 	// maxFrontierKeys bounds the kinds of request, the most recently seen first: each takes about 20 ms.
 	maxFrontierKeys = 32
 	// inUse is the time, before the last use of the route's latest class, within which another class counts
@@ -36,23 +33,11 @@ func (b *Store) summary(k *risk.KeyState) risk.Summary {
 	return k.Summary(b.Now(), b.Warmup(k.Key.Route))
 }
 
-// frontiers are the last ones.
-type frontiers struct {
-	mu  sync.Mutex // one computation at a time
-	all *risk.Frontiers
-	at  time.Time
-}
-
-// Frontiers returns what each maximum of disagreement would give for the kinds of request in use. One caller computes at a
-// time; the others get its result.
+// Frontiers returns what each maximum of disagreement would give for the kinds of request in use. It reads whole logs, so one
+// caller computes at a time.
 func (b *Store) Frontiers(ctx context.Context) (risk.Frontiers, error) {
-	f := &b.frontiers
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := b.Now()
-	if f.all != nil && now.Sub(f.at) < frontierInterval {
-		return *f.all, nil
-	}
+	b.frontier.Lock()
+	defer b.frontier.Unlock()
 	known, err := b.All(ctx)
 	if err != nil {
 		return risk.Frontiers{}, err
@@ -74,9 +59,8 @@ func (b *Store) Frontiers(ctx context.Context) (risk.Frontiers, error) {
 				audits = append(audits, *e)
 			}
 		}
-		all.Frontiers = append(all.Frontiers, risk.FrontierOf(k, audits, perMinute(audits, now), b.Economics(k.Key)))
+		all.Frontiers = append(all.Frontiers, risk.FrontierOf(k, audits, perMinute(audits, b.Now()), b.Economics(k.Key)))
 	}
-	f.all, f.at = &all, now
 	return all, nil
 }
 

@@ -41,7 +41,7 @@ func (r *replica) wide(n int) {
 // frontier reads the only one.
 func (r *replica) frontier(e risk.Economics) risk.Frontier {
 	r.t.Helper()
-	r.Economics, r.frontiers.all = func(risk.Key) risk.Economics { return e }, nil
+	r.Economics = func(risk.Key) risk.Economics { return e }
 	f, err := r.Frontiers(r.t.Context())
 	if err != nil || len(f.Frontiers) != 1 {
 		r.t.Fatalf("%v, %+v", err, f)

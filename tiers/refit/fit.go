@@ -39,10 +39,7 @@ type Fitted struct {
 
 // tooFew returns an error if labels are fewer than [MinSamples], or those of one kind fewer than [MinPerLabel].
 func tooFew(samples []Sample) error {
-	good := 0
-	for i := range samples {
-		good += indexOf(samples[i].Good)
-	}
+	good := goods(samples)
 	if bad := len(samples) - good; len(samples) < MinSamples || min(good, bad) < MinPerLabel {
 		return fmt.Errorf("refit: %d good and %d bad labels, want %d together and %d of each", good, bad, MinSamples, MinPerLabel)
 	}
@@ -60,87 +57,76 @@ func FitScore(samples []Sample) (f Fitted, err error) {
 	return f, nil
 }
 
-// validate holds out one part of the samples after the other. The areas are means over the
-// parts, whose scores come from different fits and are not compared with each other.
-func (f *Fitted) validate(samples []Sample) {
-	for _, part := range split(samples) {
-		m := regress(part.train)
-		var kinds [2]validationSet
-		for i := range part.test {
-			s := &part.test[i]
-			kinds[indexOf(s.Greedy)].add(s, m.odds(s))
+// part is what a fit is made of, and what it is tried on: drafts of sampled and of greedy requests.
+type part struct {
+	train []Sample
+	test  [2][]Sample
+}
+
+// split deals the samples out to the parts in turn, those of each label and kind of request by themselves, so that all parts
+// have their share of each.
+func split(samples []Sample) (parts [folds]part) {
+	var dealt [4]int
+	for _, s := range samples {
+		greedy := indexOf(s.Greedy)
+		turn := &dealt[2*greedy+indexOf(s.Good)]
+		for i := range parts {
+			if i == *turn%folds {
+				parts[i].test[greedy] = append(parts[i].test[greedy], s)
+			} else {
+				parts[i].train = append(parts[i].train, s)
+			}
 		}
-		before, after, gain := joined(kinds)
-		f.Before.join(before, 1./folds)
-		f.After.join(after, 1./folds)
-		f.Gain.join(gain, 1./folds)
+		*turn++
 	}
+	return parts
+}
+
+// validate holds out one part of the samples after the other. The areas are means over the parts, whose scores come from
+// different fits and are not compared with each other; nor are drafts of sampled and of greedy requests, which are weighed by
+// how many pairs of a good and a bad draft there are.
+func (f *Fitted) validate(samples []Sample) {
+	for _, p := range split(samples) {
+		m := regress(p.train)
+		pairs := [2]float64{pairsOf(p.test[0]), pairsOf(p.test[1])}
+		for kind, test := range p.test {
+			if pairs[kind] > 0 {
+				f.compare(&m, test, pairs[kind]/(pairs[0]+pairs[1])/folds)
+			}
+		}
+	}
+}
+
+// pairsOf is how many pairs of a good and a bad draft there are.
+func pairsOf(samples []Sample) float64 {
+	good := goods(samples)
+	return float64(good) * float64(len(samples)-good)
+}
+
+func goods(samples []Sample) (n int) {
+	for i := range samples {
+		n += indexOf(samples[i].Good)
+	}
+	return n
+}
+
+// compare adds a share of what the score of then, and a fit, are worth on samples that the fit has not seen.
+func (f *Fitted) compare(m *model, test []Sample, share float64) {
+	before, after, good := make([]float64, len(test)), make([]float64, len(test)), make([]bool, len(test))
+	for i := range test {
+		before[i], after[i], good[i] = test[i].Score, m.odds(&test[i]), test[i].Good
+	}
+	was, is := placements(before, good), placements(after, good)
+	f.Before.join(areaOf(was, good), share)
+	f.After.join(areaOf(is, good), share)
+	for i := range is {
+		is[i] -= was[i]
+	}
+	f.Gain.join(areaOf(is, good), share)
 }
 
 // join adds a share of another area, which is of other drafts.
 func (a *Area) join(part Area, share float64) {
 	a.Value += part.Value * share
 	a.Error = math.Hypot(a.Error, part.Error*share)
-}
-
-// validationSet are the scores of drafts that a fit has not seen.
-type validationSet struct {
-	before, after []float64
-	good          []bool
-	bad           int
-}
-
-func (h *validationSet) add(s *Sample, after float64) {
-	h.before = append(h.before, s.Score)
-	h.after = append(h.after, after)
-	h.good = append(h.good, s.Good)
-	h.bad += 1 - indexOf(s.Good)
-}
-
-// pairs is how many pairs of a good and a bad draft there are.
-func (h *validationSet) pairs() float64 { return float64(h.bad) * float64(len(h.good)-h.bad) }
-
-// joined returns the areas of sampled and of greedy requests, joined by how many pairs of drafts each compares: a good and a
-// bad draft are compared only if their requests are of the same kind.
-func joined(kinds [2]validationSet) (before, after, gain Area) {
-	pairs := kinds[0].pairs() + kinds[1].pairs()
-	if pairs == 0 {
-		return Area{.5, .5}, Area{.5, .5}, Area{0, .5}
-	}
-	for _, h := range kinds {
-		if h.pairs() == 0 {
-			continue
-		}
-		share := h.pairs() / pairs
-		was, is := placements(h.before, h.good), placements(h.after, h.good)
-		before.join(areaOf(was, h.good), share)
-		after.join(areaOf(is, h.good), share)
-		for i := range is {
-			is[i] -= was[i]
-		}
-		gain.join(areaOf(is, h.good), share)
-	}
-	return before, after, gain
-}
-
-// part is what a fit is made of and what it is tried on.
-type part struct{ train, test []Sample }
-
-// split deals the samples out to the parts in turn, those of each label and kind of request by themselves, so that all parts
-// have their share of each.
-func split(samples []Sample) [folds]part {
-	var parts [folds]part
-	var dealt [4]int
-	for _, s := range samples {
-		kind := 2*indexOf(s.Greedy) + indexOf(s.Good)
-		for i := range parts {
-			if i == dealt[kind]%folds {
-				parts[i].test = append(parts[i].test, s)
-			} else {
-				parts[i].train = append(parts[i].train, s)
-			}
-		}
-		dealt[kind]++
-	}
-	return parts
 }
