@@ -6,7 +6,6 @@ import (
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/refit"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -43,10 +42,15 @@ func (a *App) Refits() []gateway.RefitView {
 	return views
 }
 
-// refitRoute returns the live settings of a route's refits.
-func (a *App) refitRoute(route string) refit.Route {
-	cfg := &a.live(route).Tiers
-	return refit.Route{Auto: refits(cfg), Rule: cfg.Risk.Rule}
+// refitRules returns the rules of the routes whose scores are refitted.
+func (a *App) refitRules() map[string]risk.Rule {
+	rules := map[string]risk.Rule{}
+	for _, route := range a.routes() {
+		if cfg := a.live(route).Tiers; refits(&cfg) {
+			rules[route] = cfg.Risk.Rule
+		}
+	}
+	return rules
 }
 
 // refits reports whether a fitted score may judge drafts.

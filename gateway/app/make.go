@@ -193,7 +193,7 @@ func (a *App) makeEvidence() error {
 // makeRefits makes the refits of the routes' scores.
 func (a *App) makeRefits() error {
 	a.refits = refit.New(refit.Options{
-		Book: a.evidence, Routes: a.routes, Route: a.refitRoute, Logger: a.Logger, Registerer: a.Registerer,
+		Book: a.evidence, Rules: a.refitRules, Logger: a.Logger, Registerer: a.Registerer,
 		Mine: func(route string) bool { return a.Fleet.Mine("refits", route) },
 	})
 	return nil

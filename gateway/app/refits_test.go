@@ -28,8 +28,8 @@ func refitting(t *testing.T, s stores.Stores) *App {
 func TestRequestsGoByTheFittedScoreInForceUnlessRefitsAreOff(t *testing.T) {
 	client := redistest.Client(t, redistest.Background(redistest.Start(t).Addr))
 	a := refitting(t, stores.Stores{Control: client, Settings: client})
-	if at := a.refitRoute("chat"); !at.Auto || at.Rule.MaxDisagreement != .1 {
-		t.Fatalf("%+v", at)
+	if rules := a.refitRules(); rules["chat"].MaxDisagreement != .1 {
+		t.Fatalf("%+v", rules)
 	}
 	if cfg := a.tiersConfig("chat"); cfg.Risk.ScoreVersion != 0 || cfg.Accept.ScoreMap != nil {
 		t.Errorf("version %d of nothing", cfg.Risk.ScoreVersion)
@@ -49,7 +49,7 @@ func TestRequestsGoByTheFittedScoreInForceUnlessRefitsAreOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = a.Settings.Poll(t.Context())
-	if cfg := a.tiersConfig("chat"); cfg.Risk.ScoreVersion != 0 || cfg.Accept.ScoreMap != nil || a.refitRoute("chat").Auto || len(a.Refits()) != 0 {
+	if cfg := a.tiersConfig("chat"); cfg.Risk.ScoreVersion != 0 || cfg.Accept.ScoreMap != nil || len(a.refitRules()) != 0 || len(a.Refits()) != 0 {
 		t.Error("refits are off")
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/refit"
+	"github.com/foregate/foregate/tiers/risk"
 )
 
 // refitEvery is the time between two rounds of refits.
@@ -23,10 +24,13 @@ type refits struct {
 func newRefits(l *lab) *refits {
 	r := &refits{lab: l, scores: map[int]*accept.ScoreMap{}, samples: map[int]*draftSample{}}
 	r.Refitter = refit.New(refit.Options{
-		Book: l.evidence.book, Routes: func() []string { return []string{route} },
-		Route: func(string) refit.Route {
+		Book: l.evidence.book,
+		Rules: func() map[string]risk.Rule {
 			c := &l.values.Tiers
-			return refit.Route{Auto: c.Risk.Refit && c.Mode.Audited(), Rule: c.Risk.Rule}
+			if !c.Risk.Refit || !c.Mode.Audited() {
+				return nil
+			}
+			return map[string]risk.Rule{route: c.Risk.Rule}
 		},
 	})
 	return r

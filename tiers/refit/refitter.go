@@ -30,17 +30,10 @@ type Book interface {
 	Certify(ctx context.Context, k risk.Key, p risk.Import) (bool, error)
 }
 
-// Route are the live settings of a route.
-type Route struct {
-	Auto bool // refits are on, and drafts are audited
-	Rule risk.Rule
-}
-
-// Options configure a [Refitter]. Book, Routes and Route are required.
+// Options configure a [Refitter]. Book and Rules are required.
 type Options struct {
 	Book       Book
-	Routes     func() []string // live
-	Route      func(name string) Route
+	Rules      func() map[string]risk.Rule // of the routes where refits are on, and drafts are audited: live
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer   // nil registers nothing
 	Mine       func(route string) bool // this replica works on a route; two that do are harmless: the older record wins; nil: on all
@@ -89,19 +82,18 @@ func (r *Refitter) Round(ctx context.Context) {
 		return // the evidence counts it; what was known stays
 	}
 	known, records := map[string]*Progress{}, map[string]string{}
-	for _, route := range r.Routes() {
-		if r.Route(route).Auto {
-			records[route] = r.Book.Refit(route)
-			p, _ := Parse(records[route]) // told below, by the replica that works on it
-			known[route] = &p
-		}
+	rules := r.Rules()
+	for route := range rules {
+		records[route] = r.Book.Refit(route)
+		p, _ := Parse(records[route]) // told below, by the replica that works on it
+		known[route] = &p
 	}
 	r.mu.Lock()
 	r.known = known
 	r.mu.Unlock()
 	for route, record := range records {
 		if r.Mine(route) {
-			p := r.work(ctx, route, record, states)
+			p := r.work(ctx, route, record, Input{Rule: rules[route], States: ofRoute(states, route)})
 			r.mu.Lock()
 			known[route] = &p
 			r.mu.Unlock()
@@ -133,18 +125,18 @@ func (r *Refitter) Score(route string) *accept.ScoreMap {
 	return nil
 }
 
+// ofRoute returns the states of a route.
+func ofRoute(states []risk.KeyState, route string) []risk.KeyState {
+	return slices.DeleteFunc(slices.Clone(states), func(k risk.KeyState) bool { return k.Key.Route != route })
+}
+
 // work decides about one route, and returns its progress then.
-func (r *Refitter) work(ctx context.Context, route, record string, states []risk.KeyState) Progress {
+func (r *Refitter) work(ctx context.Context, route, record string, in Input) Progress {
 	p, err := Parse(record)
 	if err != nil {
 		r.note(route, outcomeForeign, err)
 	}
-	in := Input{Progress: p, Rule: r.Route(route).Rule}
-	for i := range states {
-		if states[i].Key.Route == route {
-			in.States = append(in.States, states[i])
-		}
-	}
+	in.Progress = p
 	if in.Log, err = r.Book.Audits(ctx, route); err != nil {
 		return p
 	}

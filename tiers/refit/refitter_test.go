@@ -58,11 +58,14 @@ func (w *world) join(t *testing.T, client redis.UniversalClient) (*Refitter, *bo
 		Redis: client, Rule: func(string) risk.Rule { return usual }, Logger: zerolog.Nop(), Now: func() time.Time { return w.now },
 	})}
 	r := New(Options{
-		Book: b, Routes: func() []string { return []string{"org/chat", "other"} }, Registerer: prometheus.NewRegistry(), Logger: zerolog.Nop(),
-		Route: func(name string) Route {
+		Book: b, Registerer: prometheus.NewRegistry(), Logger: zerolog.Nop(),
+		Rules: func() map[string]risk.Rule {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			return Route{Auto: w.auto && name == "org/chat", Rule: usual}
+			if !w.auto {
+				return nil
+			}
+			return map[string]risk.Rule{"org/chat": usual}
 		},
 	})
 	return r, b
