@@ -32,8 +32,7 @@ func (a *App) Frontiers(ctx context.Context) (risk.Frontiers, error) {
 }
 
 // Refits returns the candidates for the scores of all routes.
-func (a *App) Refits() []gateway.RefitView {
-	var views []gateway.RefitView
+func (a *App) Refits() (views []gateway.RefitView) {
 	for _, route := range a.routes() {
 		if p := a.refits.Progress(route); p.Candidate.Version != 0 {
 			views = append(views, gateway.RefitView{Route: route, Version: p.Candidate.Version, Audits: p.Audits})

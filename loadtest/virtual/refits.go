@@ -23,16 +23,12 @@ type refits struct {
 
 func newRefits(l *lab) *refits {
 	r := &refits{lab: l, scores: map[int]*accept.ScoreMap{}, samples: map[int]*draftSample{}}
-	r.Refitter = refit.New(refit.Options{
-		Book: l.evidence.book,
-		Rules: func() map[string]risk.Rule {
-			c := &l.values.Tiers
-			if !c.Risk.Refit || !c.Mode.Audited() {
-				return nil
-			}
-			return map[string]risk.Rule{route: c.Risk.Rule}
-		},
-	})
+	r.Refitter = refit.New(refit.Options{Book: l.evidence.book, Rules: func() (rules map[string]risk.Rule) {
+		if c := &l.values.Tiers; c.Risk.Refit && c.Mode.Audited() {
+			rules = map[string]risk.Rule{route: c.Risk.Rule}
+		}
+		return rules
+	}})
 	return r
 }
 
