@@ -45,20 +45,17 @@ func (a *App) Refits() (views []gateway.RefitView) {
 func (a *App) refitRules() map[string]risk.Rule {
 	rules := map[string]risk.Rule{}
 	for _, route := range a.routes() {
-		if cfg := a.live(route).Tiers; refits(&cfg) {
+		if cfg := a.live(route).Tiers; cfg.Risk.Refit && cfg.Mode.Audited() {
 			rules[route] = cfg.Risk.Rule
 		}
 	}
 	return rules
 }
 
-// refits reports whether a fitted score may judge drafts.
-func refits(cfg *plan.Config) bool { return cfg.Risk.Refit && cfg.Mode.Audited() }
-
 // tiersConfig returns the live settings of a route's requests, with the score in force.
 func (a *App) tiersConfig(route string) plan.Config {
 	cfg := a.live(route).Tiers
-	if m := a.refits.Score(route); m != nil && refits(&cfg) {
+	if m := a.refits.Score(route); m != nil && cfg.Risk.Refit && cfg.Mode.Audited() {
 		cfg.Risk.ScoreVersion, cfg.Accept.ScoreMap = m.Version, m
 	}
 	return cfg

@@ -193,8 +193,7 @@ func (a *App) makeEvidence() error {
 // makeRefits makes the refits of the routes' scores.
 func (a *App) makeRefits() error {
 	a.refits = refit.New(refit.Options{
-		Book: a.evidence, Rules: a.refitRules, Logger: a.Logger, Registerer: a.Registerer,
-		Mine: func(route string) bool { return a.Fleet.Mine("refits", route) },
+		Book: a.evidence, Rules: a.refitRules, Mine: a.Fleet.Mine, Logger: a.Logger, Registerer: a.Registerer,
 	})
 	return nil
 }

@@ -39,7 +39,7 @@ func TestRequestsGoByTheFittedScoreInForceUnlessRefitsAreOff(t *testing.T) {
 	if done, err := a.evidence.WriteRefit(t.Context(), "chat", "", record); !done || err != nil {
 		t.Fatal(done, err)
 	}
-	a.refits.Mine = func(string) bool { return true }
+	a.refits.Mine = func(string, string) bool { return true }
 	a.refits.Round(t.Context())
 	if cfg := a.tiersConfig("chat"); cfg.Risk.ScoreVersion != 3 || cfg.Accept.ScoreMap == nil || *cfg.Accept.ScoreMap != live {
 		t.Errorf("version %d, %+v", cfg.Risk.ScoreVersion, cfg.Accept.ScoreMap)

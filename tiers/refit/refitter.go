@@ -35,8 +35,8 @@ type Options struct {
 	Book       Book
 	Rules      func() map[string]risk.Rule // of the routes where refits are on, and drafts are audited: live
 	Logger     zerolog.Logger
-	Registerer prometheus.Registerer   // nil registers nothing
-	Mine       func(route string) bool // this replica works on a route; two that do are harmless: the older record wins; nil: on all
+	Registerer prometheus.Registerer         // nil registers nothing
+	Mine       func(what, route string) bool // this replica works on a route; two that do are harmless: the older record wins; nil: on all
 }
 
 // Refitter refits the scores of routes in the background, one replica at a time. Its methods are safe for concurrent use.
@@ -52,7 +52,7 @@ type Refitter struct {
 // New returns a refitter, which the caller runs.
 func New(o Options) *Refitter {
 	if o.Mine == nil {
-		o.Mine = func(string) bool { return true }
+		o.Mine = func(string, string) bool { return true }
 	}
 	return &Refitter{Options: o, counted: newRefits(o.Registerer)}
 }
@@ -92,7 +92,7 @@ func (r *Refitter) Round(ctx context.Context) {
 	r.known = known
 	r.mu.Unlock()
 	for route, record := range records {
-		if r.Mine(route) {
+		if r.Mine("refits", route) {
 			p := r.work(ctx, route, record, Input{Rule: rules[route], States: ofRoute(states, route)})
 			r.mu.Lock()
 			known[route] = &p
