@@ -29,13 +29,7 @@ type Terms struct {
 type Relay struct {
 	Terms
 	Request *openai.Request
-	Into    *Whole // where the answer is not streamed
-}
-
-// Whole is an answer in one piece, checked, with its bytes.
-type Whole struct {
-	openai.Answer
-	Body []byte
+	Into    *openai.Chunk // where the answer is not streamed: all of it
 }
 
 // Draft asks for a streamed answer with ids, logprobs and alternatives of each token. The gateway

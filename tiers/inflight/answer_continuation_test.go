@@ -24,7 +24,7 @@ func afresh(t *testing.T, c *engine.Relay) *stream {
 	if err != nil {
 		t.Fatal(err)
 	}
-	*c.Into = engine.Whole{Answer: a, Body: body}
+	*c.Into = a
 	return &stream{}
 }
 

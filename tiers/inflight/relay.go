@@ -19,7 +19,7 @@ type relay struct {
 	*answer
 	pool  Pool
 	call  engine.Relay
-	whole engine.Whole // the answer to call, if it came in one piece
+	whole openai.Chunk // the answer to call, if it came in one piece
 }
 
 func (a *relay) run(ctx context.Context) error {
@@ -65,15 +65,15 @@ func (a *relay) passOn(x *dispatch.Exchange) error {
 	if whole.Usage.Prompt == 0 {
 		whole.Usage.Prompt, a.Estimated = a.Body.PromptTokens, true
 	}
-	a.PromptTokens, a.Finish = whole.Usage.Prompt, whole.Finish
+	a.PromptTokens, a.Finish = whole.Usage.Prompt, string(whole.Finish)
 	a.count(whole.Usage.Completion)
 	x.Close(nil, whole.Usage.Completion)
-	a.client.observer.Body(whole.Body)
+	a.client.observer.Body(whole.Raw)
 	a.client.observer.End(openai.Ending{Usage: whole.Usage})
 	var room [256]byte
 	buf, _ := bodies.Get().(*[]byte)
 	defer bodies.Put(buf)
-	out := openai.Rewrite((*buf)[:0], whole.Body, whole.Model, whole.End, a.Route, a.AppendExtra(room[:0]))
+	out := openai.Rewrite((*buf)[:0], whole.Raw, whole.Model, whole.Close, a.Route, a.AppendExtra(room[:0]))
 	out = openai.CutCall(out, 0, a.ID)
 	if cap(out) <= maxPooledBody {
 		*buf = out

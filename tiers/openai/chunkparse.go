@@ -312,7 +312,7 @@ func overwrite(raw []byte, n int) {
 	}
 }
 
-// WriteUsage writes counts over larger ones in the JSON of a [Chunk] or an [Answer], at the places of its Counts.
+// WriteUsage writes counts over larger ones in the JSON of a [Chunk], at the places of its Counts.
 func WriteUsage(object []byte, at [3]Span, u Usage) {
 	cut := false
 	for i, n := range [...]int{u.Prompt, u.Completion, u.Prompt + u.Completion} {

@@ -179,7 +179,7 @@ func FuzzDraftAnswer(f *testing.F) {
 			return
 		}
 		whole, err := ParseAnswer(body)
-		if a.Choices <= 1 && (err != nil || whole.Choices != a.Choices || whole.Model != a.Model || whole.End != a.Close || whole.Usage != a.Usage) {
+		if a.Choices <= 1 && (err != nil || whole.Choices != a.Choices || whole.Model != a.Model || whole.Close != a.Close || whole.Usage != a.Usage) {
 			t.Fatalf("%s is %+v, and %+v, %v", body, a, whole, err)
 		}
 		if !bytes.Equal(body, was) {

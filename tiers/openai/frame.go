@@ -211,7 +211,7 @@ func appendExtra(dst, extra []byte) []byte {
 }
 
 // Rewrite appends a backend's JSON object with another value of its model and the extra object, if any, as
-// its last member. The spans are those of a [Chunk] or [Answer] of the same bytes.
+// its last member. The spans are those of a [Chunk] of the same bytes.
 func Rewrite(dst, object []byte, model Span, end int, as string, extra []byte) []byte {
 	at := 0
 	if model.End > 0 {

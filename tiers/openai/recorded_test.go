@@ -105,7 +105,7 @@ func TestRecordedAnswersAreReadWhole(t *testing.T) {
 			var p plain
 			text, finish := p.add(t, r[1])
 			got, err := ParseAnswer([]byte(r[1]))
-			if err != nil || got.Choices != len(p.Choices) || !strings.HasSuffix(finish, got.Finish) || got.Finish == "" || got.Usage.Prompt != p.Usage.Prompt || got.Usage.Completion != p.Usage.Completion || got.Fault != nil {
+			if err != nil || got.Choices != len(p.Choices) || !strings.HasSuffix(finish, string(got.Finish)) || string(got.Finish) == "" || got.Usage.Prompt != p.Usage.Prompt || got.Usage.Completion != p.Usage.Completion || got.Fault != nil {
 				t.Errorf("%s: %+v, %v", name, got, err)
 			}
 			kind := Chat

@@ -313,7 +313,7 @@ func TestNumbersOfAUsageThatCannotBeAreNotPassedOn(t *testing.T) {
 		if err := answered(t, scripted("application/json", []byte(strings.Split(aWhole, `,"usage"`)[0]+usage)), at("http://127.0.0.1:1", one)); err != nil {
 			t.Fatal(err)
 		}
-		if passed["one piece"] = one.Into.Body; one.Into.Usage.Completion < 1 || one.Into.Usage.Completion > 1000 {
+		if passed["one piece"] = one.Into.Raw; one.Into.Usage.Completion < 1 || one.Into.Usage.Completion > 1000 {
 			t.Errorf("%s: %+v", n, one.Into.Usage)
 		}
 		for name, raw := range passed {

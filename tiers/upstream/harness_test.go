@@ -65,7 +65,7 @@ const (
 // relay asks for an answer as it is, streamed or not.
 func relay(t testing.TB, body string) *engine.Relay {
 	t.Helper()
-	return &engine.Relay{Terms: engine.Terms{Model: "big"}, Request: scan(t, openai.Chat, body), Into: new(engine.Whole)}
+	return &engine.Relay{Terms: engine.Terms{Model: "big"}, Request: scan(t, openai.Chat, body), Into: new(openai.Chunk)}
 }
 
 // drain reads a stream to its end: the texts of its chunks and the error, nil behind the last chunk.

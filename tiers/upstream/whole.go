@@ -132,7 +132,7 @@ func (x *httpExchange) take(body []byte) (err error) {
 var errNoChoices = errors.New("an answer without choices")
 
 // relayed checks an answer that goes to the client unchanged.
-func (x *httpExchange) relayed(into *engine.Whole, body []byte) error {
+func (x *httpExchange) relayed(into *openai.Chunk, body []byte) error {
 	a, err := openai.ParseAnswer(body)
 	switch {
 	case err != nil:
@@ -144,9 +144,9 @@ func (x *httpExchange) relayed(into *engine.Whole, body []byte) error {
 	case a.Choices == 0:
 		return errNoChoices
 	}
-	a.Usage = x.bound.clamp(a.Usage, inOnePiece, a.Size)
+	a.Usage = x.bound.clamp(a.Usage, inOnePiece, a.Size())
 	openai.WriteUsage(body, a.Counts, a.Usage)
-	*into = engine.Whole{Answer: a, Body: body}
+	*into = a
 	return nil
 }
 

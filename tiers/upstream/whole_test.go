@@ -32,7 +32,7 @@ const absurdUse = `{"model":"big","prompt_token_ids":[1,2],"choices":[{"index":0
 func TestTheUsageOfAnAnswerInOnePieceIsCutToWhatCanBe(t *testing.T) {
 	r := scan(t, openai.Chat, aPlain)
 	for _, call := range []engine.Call{
-		&engine.Relay{Request: r, Into: new(engine.Whole)},
+		&engine.Relay{Request: r, Into: new(openai.Chunk)},
 		&engine.DraftWhole{Request: r, Into: new(openai.DraftAnswer)},
 		&engine.Answer{Request: r, Into: new(openai.DraftAnswer)},
 	} {
@@ -56,9 +56,9 @@ func TestAnAnswerInOnePieceIsReadIntoItsCall(t *testing.T) {
 			t.Fatalf("%T: %v", call, err)
 		}
 	}
-	relayed := &engine.Relay{Request: r, Into: new(engine.Whole)}
+	relayed := &engine.Relay{Request: r, Into: new(openai.Chunk)}
 	open(relayed, "\ufeff"+aWhole)
-	if w := relayed.Into; string(w.Body) != aWhole || w.Finish != "stop" || w.Usage != (openai.Usage{Prompt: 2, Completion: 1}) || w.Choices != 1 {
+	if w := relayed.Into; string(w.Raw) != aWhole || string(w.Finish) != "stop" || w.Usage != (openai.Usage{Prompt: 2, Completion: 1}) || w.Choices != 1 {
 		t.Errorf("%+v", w)
 	}
 }
@@ -130,7 +130,7 @@ func TestAnEngineAnswersEveryCall(t *testing.T) {
 		t.Errorf("%d ids of %q; of the prompt %d, told %d", len(tokens), begun, len(asked), len(prompt))
 	}
 	wholes := []engine.Call{
-		&engine.Relay{Terms: terms, Request: one, Into: new(engine.Whole)}, &engine.DraftWhole{Terms: terms, Request: one, Into: new(openai.DraftAnswer)},
+		&engine.Relay{Terms: terms, Request: one, Into: new(openai.Chunk)}, &engine.DraftWhole{Terms: terms, Request: one, Into: new(openai.DraftAnswer)},
 		&engine.Answer{Terms: terms, Request: one, Into: new(openai.DraftAnswer)},
 	}
 	for _, call := range wholes {

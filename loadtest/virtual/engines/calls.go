@@ -139,7 +139,7 @@ func (a *attempt) finish() {
 }
 
 // whole is an answer in one piece as engines write it.
-func (a *attempt) whole(text string) engine.Whole {
+func (a *attempt) whole(text string) openai.Chunk {
 	u := a.used()
 	body := fmt.Appendf(nil, `{"object":"chat.completion","model":%s,"choices":[{"index":0,"message":{"role":"assistant","content":%s},"finish_reason":%q}],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`,
 		openai.Quote(a.backend.pool.Def.Model), openai.Quote(text), a.writer.Finish(), u.Prompt, u.Completion, u.Prompt+u.Completion)
@@ -147,7 +147,7 @@ func (a *attempt) whole(text string) engine.Whole {
 	if err != nil {
 		panic(err) // it was written here
 	}
-	return engine.Whole{Answer: answer, Body: body}
+	return answer
 }
 
 // scores is what the target says of the ids that it was asked about.

@@ -187,7 +187,7 @@ func TestAnAnswerInOnePieceComesAtItsEnd(t *testing.T) {
 	b := newBench(t, loadtest.Pool{})
 	r := b.request("")
 	streamed := b.run(context.Background(), engine.Attempt{Call: &engine.Relay{Request: r}}, engine.WantTokens)
-	var whole engine.Whole
+	var whole openai.Chunk
 	var again openai.DraftAnswer
 	var text []byte
 	var ids []int32
@@ -197,7 +197,7 @@ func TestAnAnswerInOnePieceComesAtItsEnd(t *testing.T) {
 	in.Stream = false
 	b.run(context.Background(), engine.Attempt{Call: &engine.Relay{Request: in, Into: &whole}}, 0)
 	b.play()
-	if whole.Usage != streamed.used || whole.Finish != "stop" || whole.Choices != 1 || b.Loop.Elapsed() < streamed.at[len(streamed.at)-1] {
+	if whole.Usage != streamed.used || string(whole.Finish) != "stop" || whole.Choices != 1 || b.Loop.Elapsed() < streamed.at[len(streamed.at)-1] {
 		t.Errorf("%+v at %v, streamed until %v", whole, b.Loop.Elapsed(), streamed.at)
 	}
 	b = newBench(t, loadtest.Pool{})
