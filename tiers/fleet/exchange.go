@@ -13,9 +13,8 @@ type turn struct {
 	pipe    redis.Pipeliner
 	calls   []call            // the heartbeat first
 	told    map[string]string // texts, by topic and field
-	follow  []*pool
-	lost    bool     // Redis has lost data since the last tick
-	answers []func() // to operators, once all is applied
+	lost    bool              // Redis has lost data since the last tick
+	answers []func()          // to operators, once all is applied
 }
 
 // call is one command of a round trip.

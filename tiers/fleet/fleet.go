@@ -132,8 +132,7 @@ type pool struct {
 	toPlace   []prefix.Placement // to publish; Fleet.queueMu guards it
 
 	// Used only by the goroutine that ticks.
-	logRead   bool    // the log was read
-	lastEntry entryID // last read entry of the log
+	lastEntry string // id of the last read entry of the log; "": none was read
 	drained   map[string]string
 }
 

@@ -14,15 +14,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/foregate/foregate/internal/redis/calls"
 	"github.com/foregate/foregate/tiers/prefix"
 )
 
 const (
-	maxPlaced   = 512  // placements per pool and tick
-	keptEntries = 8192 // of a pool's log, approximately
-	readEntries = 256  // of a pool's log in one tick
-	firstRead   = 64   // entries that a new replica reads
+	maxPlaced   = 512         // placements per pool and tick
+	keptEntries = 8192        // of a pool's log, approximately
+	readEntries = 256         // of a pool's log in one tick
+	firstAge    = time.Minute // of the oldest entry that a new replica reads
 	// warmFor is the maximum age of an entry that is read: prefix.Table forgets at the same age.
 	warmFor = 5 * time.Minute
 	// maxPayload bounds the bytes of an entry: 512 placements on 512 backends.
@@ -77,23 +76,6 @@ func decodePlacements(into []prefix.Placement, text string) ([]prefix.Placement,
 	return values, nil
 }
 
-// entryID is the position of an entry in a log.
-type entryID struct{ ms, n uint64 }
-
-// parseID parses "1700000000000-0".
-func parseID(id string) (entryID, bool) {
-	ms, n, _ := strings.Cut(id, "-")
-	a, err := strconv.ParseUint(ms, 10, 64)
-	b, err2 := strconv.ParseUint(n, 10, 64)
-	return entryID{a, b}, err == nil && err2 == nil
-}
-
-func (e entryID) String() string {
-	return strconv.FormatUint(e.ms, 10) + "-" + strconv.FormatUint(e.n, 10)
-}
-
-func (e entryID) after(o entryID) bool { return e.ms > o.ms || e.ms == o.ms && e.n > o.n }
-
 // Place sends placements at the next tick, in this order: up to 512 per pool and tick; more are dropped. It never
 // blocks, and keeps no reference to them. Those of a failed tick are dropped, because some may have arrived.
 func (f *Fleet) Place(pool string, placements []prefix.Placement) {
@@ -107,8 +89,8 @@ func (f *Fleet) Place(pool string, placements []prefix.Placement) {
 	p.toPlace = append(p.toPlace, placements[:room]...)
 }
 
-// queuePlacements sends a pool's placements and reads the new entries of its log. A new replica begins at its end. So does
-// one whose last entry is ahead of Redis' clock: after the clock was set back, the ids of a new log would be lower for hours.
+// queuePlacements sends a pool's placements and reads the new entries of its log. Where nothing of it was read, as in a new
+// replica or after a loss of data, that begins at those of the last minute.
 func (f *Fleet) queuePlacements(t *turn, p *pool) {
 	ctx := context.Background() // the round trip has the deadline
 	f.queueMu.Lock()
@@ -120,47 +102,18 @@ func (f *Fleet) queuePlacements(t *turn, p *pool) {
 			Stream: p.log, MaxLen: keptEntries, Approx: true, Values: []any{"by", f.self, "said", packed},
 		})})
 	}
-	if p.logRead && p.lastEntry.ms <= uint64(max(f.clock.ms, 0))+slack {
-		t.follow = append(t.follow, p)
+	if f.clock.at.IsZero() {
 		return
 	}
-	newest := t.pipe.XRevRangeN(ctx, p.log, "+", "-", firstRead)
-	t.calls = append(t.calls, call{cmd: newest, kind: errPlaced, key: p.log, receive: func() error {
-		entries := slices.Clone(newest.Val())
-		slices.Reverse(entries)
-		if last := len(entries) - 1; last < 0 {
-			p.lastEntry = entryID{}
-		} else if id, _ := parseID(entries[last].ID); p.lastEntry.after(id) {
-			p.lastEntry = entryID{} // it is another log
-		}
-		p.logRead = true
-		return f.receivePlacements(t, p, entries)
-	}})
-}
-
-// queueLogs reads the new entries of the logs that are followed, in one command.
-func (f *Fleet) queueLogs(t *turn) {
-	if len(t.follow) == 0 {
-		return
+	if p.lastEntry == "" {
+		p.lastEntry = strconv.FormatInt(max(f.clock.when(t.at)-firstAge.Milliseconds(), 0), 10)
 	}
-	var keys, ids []string
-	byLog := map[string]*pool{}
-	for _, p := range t.follow {
-		keys, ids = append(keys, p.log), append(ids, p.lastEntry.String())
-		byLog[p.log] = p
-	}
-	read := t.pipe.XRead(context.Background(), &redis.XReadArgs{Streams: append(keys, ids...), Count: readEntries, Block: -1})
-	t.calls = append(t.calls, call{cmd: read, done: func(err error) {
-		for _, p := range t.follow {
-			p.logRead = !calls.Answered(err) // one of a wrong type harms only itself: they are read one by one
-		}
-	}, receive: func() error {
+	read := t.pipe.XRead(ctx, &redis.XReadArgs{Streams: []string{p.log, p.lastEntry}, Count: readEntries, Block: -1})
+	t.calls = append(t.calls, call{cmd: read, kind: errPlaced, key: p.log, receive: func() (err error) {
 		for _, s := range read.Val() {
-			if p := byLog[s.Stream]; p != nil {
-				f.countProblem(errPlaced, p.log, f.receivePlacements(t, p, s.Messages))
-			}
+			err = f.receivePlacements(t, p, s.Messages)
 		}
-		return nil
+		return err
 	}})
 }
 
@@ -168,15 +121,12 @@ func (f *Fleet) queueLogs(t *turn) {
 func (f *Fleet) receivePlacements(t *turn, p *pool, entries []redis.XMessage) (problem error) {
 	var placements []prefix.Placement
 	for _, e := range entries {
-		id, ok := parseID(e.ID)
-		if !ok || !id.after(p.lastEntry) {
-			continue
-		}
-		p.lastEntry = id
+		p.lastEntry = e.ID
+		at, _, _ := strings.Cut(e.ID, "-")
+		ms, _ := strconv.ParseInt(at, 10, 64) // one that is no time is old
 		by, _ := e.Values["by"].(string)
 		said, _ := e.Values["said"].(string)
-		old := f.clock.when(t.at) - int64(min(id.ms, math.MaxInt64))
-		if by == f.self || old > warmFor.Milliseconds() {
+		if by == f.self || f.clock.when(t.at)-ms > warmFor.Milliseconds() {
 			continue
 		}
 		var err error

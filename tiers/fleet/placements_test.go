@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
@@ -105,6 +106,7 @@ func TestPlacementsAreHeardInOneOrderByAll(t *testing.T) {
 			t.Error("another pool heard of it")
 		}
 		d, e := join(t, o, "d"), join(t, o, "e")
+		ticks(t, d, e) // which asks for the time
 		ticks(t, d, e)
 		if diff := cmp.Diff(d.small.places(), e.small.places()); diff != "" || len(d.small.places()) != 40 {
 			t.Errorf("two fresh replicas heard %d: %s", len(d.small.places()), diff)
@@ -112,22 +114,26 @@ func TestPlacementsAreHeardInOneOrderByAll(t *testing.T) {
 	})
 }
 
-func TestAFreshReplicaHearsTheLastEntriesOnly(t *testing.T) {
-	stores(t, func(t *testing.T, o *redis.Options, _ *redis.Client) {
+func TestAFreshReplicaHearsTheLastMinuteOnce(t *testing.T) {
+	stores(t, func(t *testing.T, o *redis.Options, raw *redis.Client) {
+		if err := raw.XAdd(t.Context(), &redis.XAddArgs{
+			Stream: keyPlaced + "small", ID: fmt.Sprintf("%d-1", time.Now().Add(-2*firstAge).UnixMilli()),
+			Values: []any{"by", "x", "said", encodePlacements(placements(1))},
+		}).Err(); err != nil {
+			t.Fatal(err)
+		}
+		const n = 20
 		a := join(t, o, "a")
-		for i := range firstRead + 10 {
+		for i := range n {
 			a.Place("small", []prefix.Placement{{Key: prefix.Key(i), Backend: "b0", Tokens: 300, Own: 300}})
 			ticks(t, a)
 		}
 		b := join(t, o, "b")
-		ticks(t, b)
-		placements := b.small.places()
-		if len(placements) != firstRead || placements[0].Key != 10 || placements[firstRead-1].Key != firstRead+9 {
-			t.Fatalf("heard %d, from %d", len(placements), placements[0].Key)
+		for range 3 { // the first one asks for the time
+			ticks(t, b)
 		}
-		ticks(t, b)
-		if len(b.small.places()) != firstRead {
-			t.Error("entries were heard twice")
+		if placements := b.small.places(); len(placements) != n || placements[0].Key != 0 || placements[n-1].Key != n-1 {
+			t.Fatalf("heard %v", placements)
 		}
 	})
 }

@@ -60,7 +60,6 @@ func (f *Fleet) tick(ctx context.Context) {
 	for _, p := range f.pools.Load().all {
 		f.queuePlacements(t, p)
 	}
-	f.queueLogs(t)
 	look := f.detector.Queue(ctx, t.pipe) // last, after everything that it is about
 	err := f.scripts.Exec(ctx, t.pipe, deadline)
 	f.heartbeatError = err
@@ -111,6 +110,9 @@ func (f *Fleet) look(t *turn, look func() (calls.Loss, error)) {
 	f.metrics.lostData.Inc()
 	f.lostAt.Store(&t.at)
 	f.log.Error().Msg("fleet: Redis has lost data; replicas publish again what they know")
+	for _, p := range f.pools.Load().all {
+		p.lastEntry = "" // it is another log
+	}
 	for _, lost := range f.lost {
 		lost()
 	}
