@@ -139,7 +139,6 @@ func (a *App) putInForce(next, was *routing) error {
 	a.routing.Store(next)
 	for name, p := range was.pools {
 		if next.pools[name] != p {
-			p.Retire()
 			a.retired[p] = time.Now()
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/foregate/foregate/tiers/pool/estimate"
 	"github.com/foregate/foregate/tiers/pool/health"
+	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
@@ -15,10 +16,8 @@ import (
 // called at any time.
 type backend struct {
 	id, url string
-	hash    uint64 // of the id
-	number  int    // its index in the prefix table
-	at      int    // its index in the set
-	removed bool   // removed from the set
+	cache   *prefix.Cache // its Index is that of the backend in the set
+	removed bool          // removed from the set
 	counts  counts
 
 	down      error // why it is down; nil: up

@@ -97,20 +97,6 @@ func TestPromptGoesWhereItsBlocksFitEvenIfThatIsBusier(t *testing.T) {
 	}
 }
 
-func TestEqualsAreTakenInTurn(t *testing.T) {
-	slightlyFaster := with(func(c *candidate) { c.prefillRate *= 1.05 })
-	down := candidate{down: true}
-	busy := with(func(c *candidate) { c.waiting = 10 })
-	cands := []candidate{idle(), down, slightlyFaster, busy, idle()}
-	got := map[int]int{}
-	for turn := range uint64(300) {
-		got[chosen(PolicyFit, cands, need{prompt: 1000}, turn)]++
-	}
-	if got[0] != 100 || got[2] != 100 || got[4] != 100 {
-		t.Errorf("got %v", got)
-	}
-}
-
 func TestTheBaselineTakesEachInTurnAndAnUnknownPolicyIsFit(t *testing.T) {
 	cands := []candidate{
 		with(func(c *candidate) { c.running = 9 }),
@@ -164,31 +150,5 @@ func TestEveryPolicyObeysTheLimit(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-func TestOneThatHasJustStartedTakesEverythingWhileTheOthersAreFull(t *testing.T) {
-	fresh := func(c *candidate) { c.ramp = 0.1 }
-	tight := func(c *candidate) { c.usage = 0.9 }
-	request := need{prompt: 1000, Admission: Admission{MaxUsage: 0.85}, hold: 1100}
-	for _, policy := range []string{PolicyFit, PolicyRoundRobin} {
-		for turn := range uint64(100) {
-			if got := chosen(policy, []candidate{working(tight), working(fresh)}, request, turn); got != 1 {
-				t.Fatalf("%s, turn %d: %d", policy, turn, got)
-			}
-			both := func(c *candidate) { fresh(c); tight(c) }
-			if got := chosen(policy, []candidate{working(tight), working(both)}, request, turn); got != -1 {
-				t.Fatalf("%s, turn %d: %d, though all are full", policy, turn, got)
-			}
-		}
-	}
-	n := 0
-	for turn := range uint64(1000) {
-		if chosen(PolicyFit, []candidate{working(func(*candidate) {}), working(fresh)}, request, turn) == 1 {
-			n++
-		}
-	}
-	if n == 0 || n > 150 {
-		t.Errorf("%d of 1000 turns while the other has room", n)
 	}
 }

@@ -11,11 +11,11 @@ func TestWhatWasRememberedByTheRuleOfThumbIsRescaled(t *testing.T) {
 	b := newBench(t, Options{Backends: []string{"http://a"}})
 	parts := prefix.Head{Tenant: "t", First: []byte("x")}.Parts(8000)
 	l := pick(t, b.Pool, Demand{PromptBytes: 8000, Parts: parts})
-	if got := b.warm.Placed(0); got != 2001 {
+	if got := b.first().cache.Placed(); got != 2001 {
 		t.Fatalf("placed %v", got)
 	}
 	l.SetPromptTokens(4000)
-	if got := b.warm.Placed(0); math.Abs(got-4002) > 1e-6 {
+	if got := b.first().cache.Placed(); math.Abs(got-4002) > 1e-6 {
 		t.Errorf("placed %v after it was counted", got)
 	}
 	l.Done(1)
@@ -25,7 +25,7 @@ func TestWhatWasRememberedByTheRuleOfThumbIsRescaled(t *testing.T) {
 		t.Errorf("held %d, to be computed %d", n.totals.prompt, n.totals.queued)
 	}
 	n.SetPromptTokens(4100)
-	if got := b.warm.Placed(0); math.Abs(got-4002) > 2 {
+	if got := b.first().cache.Placed(); math.Abs(got-4002) > 2 {
 		t.Errorf("the second sample rescaled: %v", got)
 	}
 	n.Done(1)

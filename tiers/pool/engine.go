@@ -89,7 +89,7 @@ func (p *Pool) engineProblem(b *backend) string {
 	}
 	own := b.identity.kind
 	for _, other := range *p.set.Load() {
-		if kind := other.identity.kind; other.at < b.at && own != "" && kind != "" && kind != own {
+		if kind := other.identity.kind; other.cache.Index < b.cache.Index && own != "" && kind != "" && kind != own {
 			return fmt.Sprintf("it is %s, but %s of the same pool is %s: make a pool for each kind of engine", own, other.id, kind)
 		}
 	}

@@ -251,12 +251,12 @@ func TestCountersThatBeginAnewAreARestart(t *testing.T) {
 	l := pick(t, b.Pool, Demand{PromptTokens: 4000, Parts: parts, Exclude: []string{"b", "c", "d"}})
 	l.Done(1)
 	b.run(time.Second, func() pressure.Reading { return works(1, 500) })
-	at := b.first().number
-	if b.warm.Placed(at) != 4000 || b.first().health.Ramp(b.now) != 1 {
+	at := b.first().cache
+	if at.Placed() != 4000 || b.first().health.Ramp(b.now) != 1 {
 		t.Fatal("nothing to lose")
 	}
 	b.run(500*time.Millisecond, func() pressure.Reading { return works(1, 3) })
-	if b.warm.Placed(at) != 0 {
+	if at.Placed() != 0 {
 		t.Error("its cache is thought to be warm after a restart")
 	}
 	if r := b.first().health.Ramp(b.now); r != health.MinRamp {

@@ -74,25 +74,20 @@ func (l *Lease) CountToken() { l.came.Add(1) }
 // FirstToken says that the prefill has finished: the prompt no longer queues, and the prefill speed is learned. Call it
 // at the first generated token of a stream. For an answer in one piece call Done only.
 func (l *Lease) FirstToken() {
-	now := l.pool.o.Now()
+	p, b, now := l.pool, l.backend, l.pool.o.Now()
 	l.MarkAlive()
-	l.began(now)
-	l.pool.o.OnCapacity() // there may be capacity for the next prompt
-}
-
-func (l *Lease) began(now time.Time) {
-	p, b := l.pool, l.backend
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	l.stays = true
-	tokens, first := b.account.firstToken(l, now)
-	if !first {
-		return
-	}
-	b.health.MarkServed(now)
-	b.markAnswered(now)
-	b.speed.LearnPrefill(tokens, now.Sub(l.start))
-	p.units.Prompt(tokens, now.Sub(l.start))
+	p.locked(func() {
+		l.stays = true
+		tokens, first := b.account.firstToken(l, now)
+		if !first {
+			return
+		}
+		b.health.MarkServed(now)
+		b.markAnswered(now)
+		b.speed.LearnPrefill(tokens, now.Sub(l.start))
+		p.units.Prompt(tokens, now.Sub(l.start))
+	})
+	p.o.OnCapacity() // there may be capacity for the next prompt
 }
 
 // SetPromptTokens sets the exact length of the prompt. It corrects the held tokens and later estimates.
@@ -142,38 +137,29 @@ func (l *Lease) ReportCredentials(use Use, shown *credentials.Credentials, err e
 // is the request's cost: its share of the backend's price over its time there, divided by the requests that run there
 // now.
 func (l *Lease) Done(generated int) (usd float64) {
-	usd, first := l.release(generated)
+	p, b, now, first := l.pool, l.backend, l.pool.o.Now(), false
+	p.locked(func() {
+		if first = !l.ended; !first {
+			return
+		}
+		all := &b.account.all
+		usd = now.Sub(l.start).Hours() * p.usdPerHour * float64(l.answers) / float64(max(all.requests, b.reading.Running, 1))
+		if !l.first.IsZero() {
+			tokens, took := float64(generated/l.answers-1), now.Sub(l.first)
+			b.speed.LearnDecode(tokens, took)
+			if b.pace == 0 { // readings measure the speed over all requests
+				p.units.Answer(float64(max(all.requests-all.waiting, b.reading.Running, 1)), tokens, took, now)
+			}
+		}
+		p.warm.Push(b.cache, generated)
+		if generated > 0 {
+			p.outputs.Learn(l.kind, l.maxOutput/l.answers, generated/l.answers)
+		}
+		p.freed.Add(float64(l.totals.prompt+generated), now)
+		b.account.end(l)
+	})
 	if first {
-		l.pool.o.OnCapacity()
+		p.o.OnCapacity()
 	}
 	return usd
-}
-
-// release is Done inside the pool. It reports whether this is the first call.
-func (l *Lease) release(generated int) (usd float64, first bool) {
-	p, b := l.pool, l.backend
-	now := p.o.Now()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if l.ended {
-		return 0, false
-	}
-	all := &b.account.all
-	usd = now.Sub(l.start).Hours() * p.usdPerHour * float64(l.answers) / float64(max(all.requests, b.reading.Running, 1))
-	if !l.first.IsZero() {
-		tokens, took := float64(generated/l.answers-1), now.Sub(l.first)
-		b.speed.LearnDecode(tokens, took)
-		if b.pace == 0 { // readings measure the speed over all requests
-			p.units.Answer(float64(max(all.requests-all.waiting, b.reading.Running, 1)), tokens, took, now)
-		}
-	}
-	if !b.removed {
-		p.warm.Push(b.number, generated)
-	}
-	if generated > 0 {
-		p.outputs.Learn(l.kind, l.maxOutput/l.answers, generated/l.answers)
-	}
-	p.freed.Add(float64(l.totals.prompt+generated), now)
-	b.account.end(l)
-	return usd, true
 }

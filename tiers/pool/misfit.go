@@ -79,7 +79,7 @@ func (p *Pool) noteCredentials(b *backend, use Use, shown *credentials.Credentia
 	p.locked(func() {
 		b.refusals[use] = mismatch{why, shown}
 		b.refuses.Store(slices.ContainsFunc(b.refusals[:], func(r mismatch) bool { return r.why != nil }))
-		if tell = why != nil && !p.retired.Load() && (p.refusalLogged.IsZero() || now.Sub(p.refusalLogged) >= refusalLogInterval); tell {
+		if tell = why != nil && (p.refusalLogged.IsZero() || now.Sub(p.refusalLogged) >= refusalLogInterval); tell {
 			p.refusalLogged = now
 		}
 	})

@@ -36,17 +36,6 @@ func TestTheEndOfAStalledRequestIsNoSignOfLife(t *testing.T) {
 	}
 }
 
-func TestAClientThatReadsSlowlyKeepsNoEngineBusy(t *testing.T) {
-	b := newBench(t, Options{})
-	l := pick(t, b.Pool, Demand{PromptTokens: 10, Exclude: []string{"b", "c", "d"}})
-	l.FirstToken() // and the engine has long finished
-	b.run(time.Minute, func() pressure.Reading { return works(0, 100) })
-	if b.Snapshot()[0].State == StateSuspect {
-		t.Error("an idle engine is suspect for a client's sake")
-	}
-	l.Done(3)
-}
-
 func TestDrainsHoldForBackendsThatComeLater(t *testing.T) {
 	b := newBench(t, Options{})
 	b.Drain("b", "by hand", 0)
@@ -68,7 +57,7 @@ func TestOnlyWhatRefusedConnectionsHasLostItsCache(t *testing.T) {
 		l.ReportRefused(err)
 		b.now = b.now.Add(time.Second)
 		b.setUp(b.first(), b.now)
-		if got := b.warm.Placed(b.first().number) == 0; got != cold {
+		if got := b.first().cache.Placed() == 0; got != cold {
 			t.Errorf("%v: cold %v", err, got)
 		}
 	}

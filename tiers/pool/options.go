@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -72,9 +71,6 @@ func (o Options) validate() ([]string, *discover.Source, error) {
 		u, err := discover.URL(raw)
 		if err != nil {
 			return nil, nil, fmt.Errorf("backend %q: %w", raw, err)
-		}
-		if slices.Contains(urls, u) {
-			return nil, nil, fmt.Errorf("backend %q: given twice", raw)
 		}
 		if urls = append(urls, u); len(distinct(urls)) < len(urls) {
 			return nil, nil, fmt.Errorf("backend %q: its id, %s, is that of another", raw, idOf(u))

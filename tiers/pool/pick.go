@@ -3,6 +3,8 @@ package pool
 import (
 	"cmp"
 	"math"
+
+	"github.com/foregate/foregate/tiers/prefix"
 )
 
 // PickInto chooses a backend and makes l a lease on it; the request counts there until Done. The error is a
@@ -71,7 +73,7 @@ func (p *Pool) fill(r *round) {
 		c := &r.cands[i]
 		c.down = p.out(b, r.now)
 		b.candidate(c, &m, r)
-		c.placed = p.warm.Placed(b.number) / b.engines()
+		c.placed = b.cache.Placed() / b.engines()
 	}
 }
 
@@ -105,7 +107,7 @@ func (p *Pool) commit(r *round, d *Demand, l *Lease) {
 	}
 	b.account.begin(l)
 	p.leave(r, d)
-	r.placements = p.warm.Place(r.placements[:0], d.parts(), prompt, b.number, b.id, r.now)
+	r.placements = p.warm.Place(r.placements[:0], d.parts(), prompt, b.cache, r.now)
 	b.counts.expected += float64(min(c.cached, prompt))
 	b.counts.prompt += float64(prompt)
 	b.hits.Expect(float64(c.expected), float64(prompt))
@@ -141,12 +143,11 @@ func (p *Pool) tell(r *round) {
 // warmth sets how much of the prompt each candidate has in its cache: by placements, and all of it on the backend that
 // has just computed it. The caller holds mu.
 func (p *Pool) warmth(r *round, d *Demand) {
-	p.warm.Find(d.parts(), r.need.prompt, func(number, tokens int, main bool) {
-		b := p.numbered[number]
-		if b == nil || b.at >= len(r.set) || r.set[b.at] != b {
-			return // it came after the round began
+	p.warm.Find(d.parts(), r.need.prompt, func(cache *prefix.Cache, tokens int, main bool) {
+		if cache.Index >= len(r.set) || r.set[cache.Index].cache != cache {
+			return // it came after the round began, or is gone
 		}
-		if c := &r.cands[b.at]; tokens > c.expected {
+		if c := &r.cands[cache.Index]; tokens > c.expected {
 			c.expected, c.main = tokens, main
 		}
 	})
@@ -165,7 +166,7 @@ func (p *Pool) leave(r *round, d *Demand) {
 	for i, b := range r.set {
 		if i != r.picked && r.cands[i].expected > r.cands[r.picked].expected && b.hits.Trust() < 1 {
 			b.hits.Forgive()
-			p.warm.Remove(d.parts(), b.number)
+			p.warm.Remove(d.parts(), b.cache)
 		}
 	}
 }

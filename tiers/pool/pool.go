@@ -38,7 +38,6 @@ type Pool struct {
 	scraper   *pressure.Scraper
 	source    *discover.Source // nil: the backends are fixed
 	found     discovered
-	retired   atomic.Bool
 	changed   chan struct{} // SetBackends was called
 
 	set     atomic.Pointer[[]*backend] // never changed, only replaced
@@ -47,7 +46,6 @@ type Pool struct {
 
 	mu          sync.Mutex // guards the backends' state and what follows
 	byID        map[string]*backend
-	numbered    []*backend            // by number in warm; nil: removed
 	fleetDrains map[string]string     // reason by id; never changed, only replaced
 	ownDrains   map[string]drainOrder // by id; known to this replica only
 	warm        *prefix.Table

@@ -58,7 +58,6 @@ func TestOptionsThatWouldGoWrongAreRefusedWithPoolAndURL(t *testing.T) {
 		"scheme":    {Options{Name: "big", Backends: []string{"ftp://a"}}, `backend "ftp://a": scheme is "ftp", not http or https`},
 		"no scheme": {Options{Name: "big", Backends: []string{"a:8000"}}, `backend "a:8000": scheme is "a", not http or https`},
 		"no host":   {Options{Name: "big", Backends: []string{"http://:8000"}}, `no host`},
-		"twice":     {Options{Name: "big", Backends: []string{"http://a", "HTTP://A:80/"}}, `backend "HTTP://A:80/": given twice`},
 		"one id":    {Options{Name: "big", Backends: []string{"http://a:1", "https://a:1"}}, `backend "https://a:1": its id, a-1, is that of another`},
 		"not dns":   {Options{Name: "big", Discover: "http://a:1"}, `discover "http://a:1": want dns://HOST:PORT or srv://`},
 	} {

@@ -48,7 +48,7 @@ func (r *round) usable(d *Demand) {
 		c.broken = c.broken || d.Optional && c.suspect
 		c.excluded = slices.Contains(d.Exclude, b.id)
 		if key != 0 {
-			c.home = prefix.Rendezvous(key, b.hash)
+			c.home = b.cache.Rank(key)
 		}
 	}
 }

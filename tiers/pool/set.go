@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/foregate/foregate/tiers/discover"
 	"github.com/foregate/foregate/tiers/pool/estimate"
 	"github.com/foregate/foregate/tiers/prefix"
@@ -90,7 +88,7 @@ func (p *Pool) replace(urls []string) {
 					b.health.MarkStarted(now)
 				}
 			}
-			b.at = len(set)
+			b.cache.Index = len(set)
 			set = append(set, b)
 		}
 		for _, b := range old {
@@ -121,21 +119,13 @@ func distinct(urls []string) (out []string) {
 // join adds a backend. The caller holds mu.
 func (p *Pool) join(id, url string, now time.Time) *backend {
 	b := &backend{
-		id: id, url: url, identity: identity{kind: p.o.configuredEngine()}, hash: xxhash.Sum64String(id),
+		id: id, url: url, identity: identity{kind: p.o.configuredEngine()}, cache: prefix.NewCache(id),
 		speed: estimate.NewSpeed(), joined: now, account: account{using: map[prefix.Key]int{}},
 	}
 	b.health.Begin(now)
 	if p.o.External {
 		b.markAnswered(now) // nobody asks it; requests show whether it answers
 	}
-	b.number = slices.Index(p.numbered, nil)
-	if b.number < 0 {
-		b.number = p.warm.Join(b.hash)
-		p.numbered = append(p.numbered, nil)
-	} else {
-		p.warm.Rejoin(b.number, b.hash)
-	}
-	p.numbered[b.number] = b
 	p.byID[id] = b
 	return b
 }
@@ -143,8 +133,7 @@ func (p *Pool) join(id, url string, now time.Time) *backend {
 // remove removes a backend; its leases stay valid. The caller holds mu.
 func (p *Pool) remove(b *backend) {
 	b.removed = true
-	p.warm.Forget(b.number)
-	p.numbered[b.number] = nil
+	b.cache.Forget()
 	if p.byID[b.id] == b {
 		delete(p.byID, b.id)
 	}
@@ -206,7 +195,3 @@ func (p *Pool) SetPrice(usdPerHour float64) {
 	defer p.mu.Unlock()
 	p.usdPerHour = usdPerHour
 }
-
-// Retire says that another pool has replaced this one, which only serves its last requests: what the new one knows better
-// is no longer shown or logged.
-func (p *Pool) Retire() { p.retired.Store(true) }

@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net"
 	"net/url"
 	"strings"
@@ -120,22 +119,4 @@ func TestANameServerThatDoesNotAnswerEmptiesNoPoolOfBackendsThatDo(t *testing.T)
 			}
 		}
 	})
-}
-
-func TestAnIDIsAFunctionOfTheURLAlone(t *testing.T) {
-	urls := []string{"http://a:8000", "https://b", "http://[fd00::1]:8000", "http://c:8000/x", "http://c:8000/y", "http://c:8000", "http://g_1:80", "http://g-1:80"}
-	want := map[string]string{"http://a:8000": "a-8000", "https://b": "b", "http://[fd00::1]:8000": "-fd00--1--8000", "http://c:8000": "c-8000"}
-	p := fixed(t, Options{Backends: urls})
-	for range 20 {
-		rand.Shuffle(len(urls), func(i, j int) { urls[i], urls[j] = urls[j], urls[i] })
-		if err := p.SetBackends(urls[:1+rand.IntN(len(urls))]); err != nil {
-			t.Fatal(err)
-		}
-		for _, b := range p.Snapshot() {
-			if was, known := want[b.URL]; known && was != b.ID {
-				t.Errorf("%s is %s, and was %s", b.URL, b.ID, was)
-			}
-			want[b.URL] = b.ID
-		}
-	}
 }

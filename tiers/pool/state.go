@@ -18,9 +18,7 @@ func (p *Pool) storeReading(b *backend, r pressure.Reading) {
 			return
 		}
 		restarted = b.take(r, &p.units)
-		if !b.removed {
-			p.warm.Capacity(b.number, r.Capacity()*max(r.Engines, 1))
-		}
+		b.cache.SetCapacity(r.Capacity() * max(r.Engines, 1))
 		if restarted {
 			p.clearCache(b)
 		}
@@ -121,9 +119,7 @@ func (p *Pool) setUp(b *backend, asked time.Time) {
 // clearCache records that b's cache is empty after a restart. The caller holds mu.
 func (p *Pool) clearCache(b *backend) {
 	b.life++
-	if !b.removed {
-		p.warm.Forget(b.number)
-	}
+	b.cache.Forget()
 }
 
 // ReceiveReading stores a reading of another replica; r.At is in this replica's clock. A reading that is not newer is
@@ -164,7 +160,7 @@ func (p *Pool) ReceivePlacements(placements []prefix.Placement) {
 	defer p.mu.Unlock()
 	for _, s := range placements {
 		if b := p.byID[s.Backend]; b != nil {
-			p.warm.Merge(s, b.number, now)
+			p.warm.Merge(s, b.cache, now)
 		}
 	}
 }

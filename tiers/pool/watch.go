@@ -82,7 +82,7 @@ func (p *Pool) pause(b *backend, mine bool) time.Duration {
 	pause := beat.Next(interval)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	pause += interval * time.Duration(b.at%slots) / 8
+	pause += interval * time.Duration(b.cache.Index%slots) / 8
 	switch {
 	case b.down != nil:
 	case b.health.HasPending():

@@ -228,30 +228,6 @@ func TestBackendThatRefusesIsOutAtOnceAndBackByAProbe(t *testing.T) {
 	}
 }
 
-func TestScraperThatIsRefusedTakesTheBackendOutBeforeARequestMeetsIt(t *testing.T) {
-	a := serve(t, usage)
-	p, log := run(t, Options{}, a)
-	eventually(t, "a reading", func() bool { return !looked(p)[0].usageUnknown })
-	a.http.Close()
-	log.await(t, "backend is down")
-	if p.Readiness() != Down {
-		t.Error("healthy")
-	}
-	_, err := p.pick(Demand{})
-	if e, ok := errors.AsType[*NoBackendError](err); !ok || e.Down != 1 || !strings.Contains(err.Error(), "connection refused") {
-		t.Errorf("got %v", err)
-	}
-	// Its engine is dead: the port answers, its health does not.
-	a.health.Store(http.StatusServiceUnavailable)
-	a.up(a.addr)
-	eventually(t, "three probes", func() bool { return a.probes.Load() >= 3 })
-	if p.Readiness() != Down {
-		t.Error("a dead engine is healthy")
-	}
-	a.health.Store(http.StatusOK)
-	log.await(t, "backend is up again")
-}
-
 func TestServerWithoutHealthComesBackByItsMetrics(t *testing.T) {
 	a := serve(t, usage)
 	a.health.Store(http.StatusNotFound)

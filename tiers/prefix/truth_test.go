@@ -119,19 +119,19 @@ func TestWhatIsThoughtToBeWarmIsWarmInAnEngine(t *testing.T) {
 			tr := c.tr
 			tr.rng = rand.New(rand.NewPCG(1, 2))
 			now := time.Unix(1_800_000_000, 0)
-			table, cache := NewTable(10_000), newEngine(c.capacity)
-			table.Capacity(table.Join(1), c.capacity)
+			table, at, cache := NewTable(10_000), NewCache("a"), newEngine(c.capacity)
+			at.SetCapacity(c.capacity)
 			var off, prompts, found, expected float64
 			const requests = 1500
 			for i := range requests {
 				k := tr.next()
 				now = now.Add(time.Duration(tr.rng.IntN(100)) * time.Millisecond)
 				warm := 0
-				table.Find(tr.parts(k), len(k.ids), func(_, tokens int, _ bool) { warm = max(warm, tokens) })
+				table.Find(tr.parts(k), len(k.ids), func(_ *Cache, tokens int, _ bool) { warm = max(warm, tokens) })
 				out := 1 + tr.rng.Int32N(50)
 				cached := cache.serve(k.ids, out)
-				table.Place(nil, tr.parts(k), len(k.ids), 0, "a", now)
-				table.Push(0, int(out))
+				table.Place(nil, tr.parts(k), len(k.ids), at, now)
+				table.Push(at, int(out))
 				if i < requests/3 {
 					continue // both begin empty, which is easy
 				}

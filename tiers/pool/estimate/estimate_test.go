@@ -8,29 +8,6 @@ import (
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
-func TestTheFirstLongSampleReplacesTheRuleOfThumb(t *testing.T) {
-	var d Density
-	if got := d.Of(4000); got != 1001 {
-		t.Errorf("by the rule of thumb: %d", got)
-	}
-	if f := d.Learn(1999, 1000); f != 1 || d != 0 {
-		t.Errorf("a short prompt taught %v, %v", d, f)
-	}
-	if f := d.Learn(4000, 800); math.Abs(f-0.8) > 1e-9 || d != 0.2 {
-		t.Errorf("factor %v, density %v", f, d)
-	}
-	if f := d.Learn(4000, 1600); f != 1 || math.Abs(float64(d)-(0.2+0.2*0.2)) > 1e-9 {
-		t.Errorf("the second moves by a fifth: %v, %v", d, f)
-	}
-	was := d
-	if d.Learn(20, 20); math.Abs(float64(d-was)) > 0.002 {
-		t.Errorf("a prompt of 20 bytes moved it from %v to %v", was, d)
-	}
-	if d.Of(0) < 1 || d.Of(-5) < 1 {
-		t.Error("a prompt of no bytes has no tokens")
-	}
-}
-
 func TestKindsOfAnswersAreToldApartAfter32(t *testing.T) {
 	o := NewOutputs()
 	for range minOwnSamples {

@@ -35,26 +35,6 @@ func TestOneFailedCallIsForgottenInSeconds(t *testing.T) {
 	}
 }
 
-func TestALongStepIsLearnedByThePauseThatEndedWell(t *testing.T) {
-	var v Monitor
-	at := time.Unix(1_800_000_000, 0)
-	see := func(steps float64, after time.Duration) {
-		at = at.Add(after)
-		v.Observe(pressure.Reading{At: at, Running: 2, Iterations: steps}, Load{})
-	}
-	see(1, 0)
-	see(1, 3*time.Second) // three seconds without a step
-	see(2, 0)             // that ended well
-	see(2, 4*time.Second)
-	if v.IsSuspect() {
-		t.Error("suspect after 4 s, though 3 s were well: 4.5 s are waited")
-	}
-	see(2, time.Second)
-	if !v.IsSuspect() {
-		t.Error("not suspect after 5 s")
-	}
-}
-
 func TestAnEngineWithoutAGPUStandsStillOnlyForLongerThanItsOwnLongSteps(t *testing.T) {
 	var v Monitor
 	at, steps, suspects := time.Unix(1_800_000_000, 0), 0.0, 0
