@@ -7,13 +7,12 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/pool/estimate"
-	"github.com/foregate/foregate/tiers/pool/health"
 	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
-// backend is one vLLM server. Pool.mu guards its fields, except its names and the methods of health.Monitor that may be
-// called at any time.
+// backend is one vLLM server. Pool.mu guards its fields, except its names and what monitor allows
+// at any time.
 type backend struct {
 	id, url string
 	cache   *prefix.Cache // its Index is that of the backend in the set
@@ -36,9 +35,9 @@ type backend struct {
 
 	identity identity
 	reading  pressure.Reading
-	health   health.Monitor
-	told     health.Condition // what the log said of its condition last; "" is well
-	toldAt   time.Time        // when it did
+	health   monitor
+	told     condition // what the log said of its condition last; "" is well
+	toldAt   time.Time // when it did
 	hits     estimate.CacheHits
 	speed    estimate.Speed
 	pace     float64 // seconds per token of one request between the last two readings; 0: unknown
@@ -50,8 +49,8 @@ type backend struct {
 // take stores a reading, from which units learn. restarted says that the server has restarted, so that its cache is empty.
 func (b *backend) take(r pressure.Reading, units *estimate.UnitCosts) (restarted bool) {
 	b.account.noteRead(r.At, b.joined)
-	restarted = b.health.Observe(r, b.load())
-	was, incomparable := b.reading, restarted || b.health.IsShared(r.At)
+	restarted = b.health.observe(r, b.load())
+	was, incomparable := b.reading, restarted || b.health.isShared(r.At)
 	if incomparable {
 		was = r
 	}
@@ -63,11 +62,11 @@ func (b *backend) take(r pressure.Reading, units *estimate.UnitCosts) (restarted
 }
 
 // load returns our load there that a reading could include.
-func (b *backend) load() health.Load {
+func (b *backend) load() load {
 	all, recent := b.account.all, b.account.recent
-	return health.Load{
-		Requests: all.requests - recent.requests, Waiting: all.waiting - recent.waiting,
-		Queued: all.queued, Prefill: b.speed.Prefill,
+	return load{
+		requests: all.requests - recent.requests, waiting: all.waiting - recent.waiting,
+		queued: all.queued, prefill: b.speed.Prefill,
 	}
 }
 
@@ -129,7 +128,7 @@ func meanOf(set []*backend, now time.Time) mean {
 			up++
 			m.own += float64(b.account.all.requests)
 		}
-		if b.down != nil || b.health.IsStuck() || b.health.IsUnreliable() || !b.fresh(now) {
+		if b.down != nil || b.health.stuck || b.health.isUnreliable() || !b.fresh(now) {
 			continue
 		}
 		n++
@@ -154,7 +153,7 @@ func (b *backend) fresh(now time.Time) bool { return now.Sub(b.reading.At) <= pr
 // weigh returns the weight of the reading ([pressure.Weight]); 0 for an unreliable one.
 func (b *backend) weigh(now time.Time) (weight float64, known bool) {
 	switch {
-	case b.health.IsUnreliable():
+	case b.health.isUnreliable():
 		return 0, false
 	case b.fresh(now): // the usual case; this runs for every request
 		return 1, true
@@ -164,9 +163,9 @@ func (b *backend) weigh(now time.Time) (weight float64, known bool) {
 
 // candidate sets b's load for choose.
 func (b *backend) candidate(c *candidate, m *mean, r *round) {
-	c.suspect = b.health.IsSuspect()
-	c.ramp = min(b.health.Ramp(r.now), c.ramp)
-	c.faultShare = b.health.FaultShare(r.now)
+	c.suspect = b.health.isSuspect()
+	c.ramp = min(b.health.ramp(r.now), c.ramp)
+	c.faultShare = b.health.currentFaults(r.now)
 	c.capacity, c.blockSize = b.reading.Capacity(), b.reading.BlockSize
 	c.meanPrompt = m.prompt
 	speed := b.speed.Within(m.speed)

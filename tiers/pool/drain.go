@@ -48,7 +48,7 @@ func (p *Pool) noteDrain(b *backend) {
 		was, why, inflight = b.lastDrain, p.drained(b, now), b.account.all.requests
 		b.lastDrain = why
 		if was != "" && why == "" {
-			b.health.MarkStarted(now)
+			b.health.markStarted(now)
 		}
 	})
 	if why != was {

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/pool/health"
 	"github.com/foregate/foregate/tiers/prefix"
 )
 
@@ -51,8 +50,8 @@ func TestADrainEndsByItself(t *testing.T) {
 	}
 	b.now = b.now.Add(1)
 	b.noteChanges(b.first())
-	if b.drainOf(0) != "" || b.first().health.Ramp(b.now) != health.MinRamp {
-		t.Errorf("%q, ramp %v", b.drainOf(0), b.first().health.Ramp(b.now))
+	if b.drainOf(0) != "" || b.first().health.ramp(b.now) != minRamp {
+		t.Errorf("%q, ramp %v", b.drainOf(0), b.first().health.ramp(b.now))
 	}
 }
 
@@ -64,7 +63,7 @@ func TestAFleetsDrainAndAnOwnOneAreEachEnough(t *testing.T) {
 		t.Errorf("%q, %q", b.drainOf(0), b.drainOf(1))
 	}
 	b.ReceiveDrains(nil)
-	if b.drainOf(0) != "here" || b.first().health.Ramp(b.now) != 1 {
+	if b.drainOf(0) != "here" || b.first().health.ramp(b.now) != 1 {
 		t.Errorf("the fleet's is over, the own one is not: %q", b.drainOf(0))
 	}
 	b.ReceiveDrains(map[string]string{"a": "fleet"})
@@ -73,7 +72,7 @@ func TestAFleetsDrainAndAnOwnOneAreEachEnough(t *testing.T) {
 		t.Errorf("the own one is over, the fleet's is not: %q", b.drainOf(0))
 	}
 	b.ReceiveDrains(map[string]string{"b": "other"})
-	if b.drainOf(0) != "" || b.drainOf(1) != "other" || b.first().health.Ramp(b.now) != health.MinRamp {
+	if b.drainOf(0) != "" || b.drainOf(1) != "other" || b.first().health.ramp(b.now) != minRamp {
 		t.Errorf("%q, %q", b.drainOf(0), b.drainOf(1))
 	}
 }
@@ -101,7 +100,7 @@ func TestHearIgnoresOldReadingsAndUnknownBackends(t *testing.T) {
 		t.Error("up by another's word, or not looked at by this one")
 	}
 	b.Observe("a", r, nil)
-	if b.Snapshot()[0].State == StateDown || b.first().health.Ramp(b.now) != health.MinRamp || b.ShouldScrape("a", false, b.now) {
+	if b.Snapshot()[0].State == StateDown || b.first().health.ramp(b.now) != minRamp || b.ShouldScrape("a", false, b.now) {
 		t.Error("not up by its own, or at once in full")
 	}
 }

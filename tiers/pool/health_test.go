@@ -8,7 +8,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/tiers/pool/health"
 	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -133,7 +132,7 @@ func TestOurOwnPromptsExplainALongStep(t *testing.T) {
 	b.first().speed.Prefill = 1.0 / 500 // 2,048 tokens take four seconds
 	b.run(2*time.Second, func() pressure.Reading { return works(1, 5) })
 	l := pick(t, b.Pool, Demand{PromptTokens: 8000})
-	b.first().health = health.Monitor{}
+	b.first().health = monitor{}
 	b.run(6*time.Second, func() pressure.Reading { return works(1, 5) })
 	if b.Snapshot()[0].State == StateSuspect {
 		t.Error("suspect after 6 s; 1.5 × 4.1 s are explained")
@@ -196,31 +195,31 @@ func TestAUsageThatNeverChangesUnderLoadIsALieWhateverItIs(t *testing.T) {
 		}
 		same := func() float64 { return usage }
 		b.run(9*time.Second, read(8, same))
-		if b.first().health.IsUnreliable() {
+		if b.first().health.isUnreliable() {
 			t.Errorf("usage %v: a lie after 9 s", usage)
 		}
 		b.run(2*time.Second, read(8, same))
 		s := b.Snapshot()[0]
-		if !b.first().health.IsUnreliable() || s.Why != "its KV usage never changes" {
+		if !b.first().health.isUnreliable() || s.Why != "its KV usage never changes" {
 			t.Errorf("usage %v: believed after 11 s: %+v", usage, s)
 		}
 		if n := b.picks(400); n < 60 || n > 150 {
 			t.Errorf("usage %v: %d of 400 picks, want about its share", usage, n)
 		}
 		b.run(500*time.Millisecond, read(8, func() float64 { return 0.55 }))
-		if b.first().health.IsUnreliable() {
+		if b.first().health.isUnreliable() {
 			t.Errorf("usage %v: not believed after a change", usage)
 		}
 		b.run(30*time.Second, read(8, func() float64 { return 0.3 + float64(int(steps/10)%7)/100 }))
-		if b.first().health.IsUnreliable() {
+		if b.first().health.isUnreliable() {
 			t.Error("a usage that varies is no lie")
 		}
 		b.run(9500*time.Millisecond, read(7, same))
-		if b.first().health.IsUnreliable() {
+		if b.first().health.isUnreliable() {
 			t.Error("seven requests are too few to tell in so short a time")
 		}
 		b.run(30*time.Second, read(1, same))
-		if got := b.first().health.IsUnreliable(); got != (usage > 0) {
+		if got := b.first().health.isUnreliable(); got != (usage > 0) {
 			t.Errorf("usage %v stays through hundreds of steps for one request: a lie %v", usage, got)
 		}
 	}
@@ -236,11 +235,11 @@ func TestALieThatKeepsEverybodyAwayIsFoundOut(t *testing.T) {
 		}
 	}
 	b.run(12*time.Second, read(1))
-	if !b.first().health.IsUnreliable() || b.picks(400) < 50 {
+	if !b.first().health.isUnreliable() || b.picks(400) < 50 {
 		t.Error("full without a request, and believed")
 	}
 	b.run(12*time.Second, read(0))
-	if b.first().health.IsUnreliable() {
+	if b.first().health.isUnreliable() {
 		t.Error("an idle engine whose cache is empty says the truth")
 	}
 }
@@ -252,14 +251,14 @@ func TestCountersThatBeginAnewAreARestart(t *testing.T) {
 	l.Done(1)
 	b.run(time.Second, func() pressure.Reading { return works(1, 500) })
 	at := b.first().cache
-	if at.Placed() != 4000 || b.first().health.Ramp(b.now) != 1 {
+	if at.Placed() != 4000 || b.first().health.ramp(b.now) != 1 {
 		t.Fatal("nothing to lose")
 	}
 	b.run(500*time.Millisecond, func() pressure.Reading { return works(1, 3) })
 	if at.Placed() != 0 {
 		t.Error("its cache is thought to be warm after a restart")
 	}
-	if r := b.first().health.Ramp(b.now); r != health.MinRamp {
+	if r := b.first().health.ramp(b.now); r != minRamp {
 		t.Errorf("ramp %v", r)
 	}
 	if b.Snapshot()[0].State == StateSuspect {
@@ -280,12 +279,12 @@ func TestEnginesThatAnswerInTurnAtOneAddressRestartOnceAtMost(t *testing.T) {
 			n++
 			return works(1, counts[n%len(counts)]+float64(n))
 		})
-		if c := b.first().health.Condition(); restarts > 1 || c != health.Shared || b.first().health.Ramp(b.now) != 1 {
-			t.Errorf("%s: %d restarts in 30 s, %s, ramp %v", name, restarts, c, b.first().health.Ramp(b.now))
+		if c := b.first().health.condition(); restarts > 1 || c != conditionShared || b.first().health.ramp(b.now) != 1 {
+			t.Errorf("%s: %d restarts in 30 s, %s, ramp %v", name, restarts, c, b.first().health.ramp(b.now))
 		}
 		b.run(61*time.Second, func() pressure.Reading { n++; return works(1, float64(10_000+n)) })
 		b.run(500*time.Millisecond, func() pressure.Reading { return works(1, 3) })
-		if c := b.first().health.Condition(); c != health.Well || b.first().health.Ramp(b.now) != health.MinRamp {
+		if c := b.first().health.condition(); c != conditionWell || b.first().health.ramp(b.now) != minRamp {
 			t.Errorf("%s: a minute after only one has answered, a restart is not seen: %s", name, c)
 		}
 	}
@@ -297,7 +296,7 @@ func TestCountersOfFewerEnginesAreNoRestart(t *testing.T) {
 	two.Engines = 2
 	b.run(time.Second, func() pressure.Reading { return two })
 	b.run(500*time.Millisecond, func() pressure.Reading { return works(1, 250) }) // one tells no number
-	if r := b.first().health.Ramp(b.now); r != 1 {
+	if r := b.first().health.ramp(b.now); r != 1 {
 		t.Errorf("ramp %v", r)
 	}
 }

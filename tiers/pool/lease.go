@@ -82,7 +82,7 @@ func (l *Lease) FirstToken() {
 		if !first {
 			return
 		}
-		b.health.MarkServed(now)
+		b.health.markServed(now)
 		b.markAnswered(now)
 		b.speed.LearnPrefill(tokens, now.Sub(l.start))
 		p.units.Prompt(tokens, now.Sub(l.start))
@@ -124,7 +124,7 @@ func (l *Lease) ReportFailed() {
 	now := p.o.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l.backend.health.RecordCall(true, now)
+	l.backend.health.recordCall(true, now)
 }
 
 // ReportCredentials says that the backend accepts these credentials, because it began to answer, or with an error that it

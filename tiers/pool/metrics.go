@@ -9,7 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/foregate/foregate/tiers/pool/health"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
@@ -107,7 +106,7 @@ func ifKnown(v float64, known bool) float64 {
 
 var (
 	suspectDesc  = desc("foregate_backend_suspect", "1 while the backend seems to hang, by the reason: answers_nothing (neither metrics nor health nor tokens in time) or stands_still (its engine makes no step).", "reason")
-	suspicions   = map[string]health.Condition{"answers_nothing": health.Silent, "stands_still": health.Hung} // by reason
+	suspicions   = map[string]condition{"answers_nothing": conditionSilent, "stands_still": conditionHung} // by reason
 	inFlightDesc = desc("foregate_backend_requests_in_flight", "Requests of this replica under way on the backend.")
 
 	allSeries = []series{
@@ -189,7 +188,7 @@ func (p *Pool) collect(all []prometheus.Metric, b *backend, now time.Time) []pro
 		}
 	}
 	for reason, c := range suspicions {
-		all = append(all, prometheus.MustNewConstMetric(suspectDesc, prometheus.GaugeValue, number(b.health.Condition() == c), p.o.Name, b.id, reason))
+		all = append(all, prometheus.MustNewConstMetric(suspectDesc, prometheus.GaugeValue, number(b.health.condition() == c), p.o.Name, b.id, reason))
 	}
 	return all
 }

@@ -2,7 +2,8 @@
 // request goes to.
 //
 // Start at [New], [Pool.Run] and [Pool.PickInto]. The choice itself is the pure function choose; Pool collects its
-// inputs. The subpackages are pure, too: estimate holds learned values, and health decides whether a backend is well. Pool has the lock, the clock and the network.
+// inputs. Package estimate, which holds learned values, and monitor, which decides whether a backend is well, have no
+// clock, lock or network either: Pool has them.
 //
 // A backend that refuses a connection is out at once and returns when a probe succeeds. One that answers nothing for a
 // second, or makes no steps although it has work, is suspect: it gets requests only if no other is left, and running

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/pool/health"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
@@ -27,13 +26,13 @@ func TestWhoComesBackFromARefusalStartsColdAndGradually(t *testing.T) {
 func TestBackendsOfTheStartTakeTheirShareAtOnceAndLaterOnesDoNot(t *testing.T) {
 	b := newBench(t, Options{})
 	for i, x := range *b.set.Load() {
-		if x.health.Ramp(b.now) != 1 {
+		if x.health.ramp(b.now) != 1 {
 			t.Errorf("backend %d ramps at the start of everything", i)
 		}
 	}
 	b.replace([]string{"http://a", "http://new"})
 	set := *b.set.Load()
-	if set[0].health.Ramp(b.now) != 1 || set[1].health.Ramp(b.now) != health.MinRamp {
-		t.Errorf("ramps %v and %v", set[0].health.Ramp(b.now), set[1].health.Ramp(b.now))
+	if set[0].health.ramp(b.now) != 1 || set[1].health.ramp(b.now) != minRamp {
+		t.Errorf("ramps %v and %v", set[0].health.ramp(b.now), set[1].health.ramp(b.now))
 	}
 }

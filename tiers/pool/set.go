@@ -85,7 +85,7 @@ func (p *Pool) replace(urls []string) {
 			if b == nil {
 				b = p.join(idOf(u), u, now)
 				if len(old) > 0 {
-					b.health.MarkStarted(now)
+					b.health.markStarted(now)
 				}
 			}
 			b.cache.Index = len(set)
@@ -122,7 +122,7 @@ func (p *Pool) join(id, url string, now time.Time) *backend {
 		id: id, url: url, identity: identity{kind: p.o.configuredEngine()}, cache: prefix.NewCache(id),
 		speed: estimate.NewSpeed(), joined: now, account: account{using: map[prefix.Key]int{}},
 	}
-	b.health.Begin(now)
+	b.health.base = now
 	if p.o.External {
 		b.markAnswered(now) // nobody asks it; requests show whether it answers
 	}

@@ -16,11 +16,11 @@ func (p *Pool) noteUnanswered(b *backend, asked time.Time) {
 	out := false
 	p.locked(func() {
 		if slow {
-			b.health.MarkAnswered()
+			b.health.markAnswered()
 		} else {
-			b.health.MarkUnanswered(asked, now, b.load())
+			b.health.markUnanswered(asked, now, b.load())
 		}
-		out = b.health.IsOut()
+		out = b.health.isOut()
 	})
 	if out {
 		p.setDown(b, errSilent)
@@ -35,7 +35,7 @@ const silentStream = 4 * time.Second
 // release cancels the requests at a lost backend so that they move, or end where nobody else can answer them.
 func (p *Pool) release(b *backend) {
 	lost := false
-	p.locked(func() { lost = b.health.IsLost() })
+	p.locked(func() { lost = b.health.isLost() })
 	if !lost {
 		return
 	}
@@ -59,7 +59,7 @@ func (p *Pool) release(b *backend) {
 // holds mu.
 func (l *Lease) leaves(better bool, now time.Time) bool {
 	b := l.backend
-	switch since := b.health.SilentSince(); {
+	switch since := b.health.unansweredSince; {
 	case better && !l.stays, l.spare:
 		return true
 	case b.down != errSilent:
@@ -78,7 +78,7 @@ func (p *Pool) hasBetter(than *backend) (found bool) {
 			continue
 		}
 		p.locked(func() {
-			found = b.isReachable(now) && !p.out(b, now) && !b.health.IsSuspect() && !b.health.HasPending()
+			found = b.isReachable(now) && !p.out(b, now) && !b.health.isSuspect() && !b.health.hasPending()
 		})
 		if found {
 			return true

@@ -39,8 +39,8 @@ func (p *Pool) storeReading(b *backend, r pressure.Reading) {
 
 // noteTokens records that b gives tokens, if the health monitor needs it.
 func (p *Pool) noteTokens(b *backend) {
-	if b.health.NeedsTokens() {
-		b.health.MarkTokens(p.o.Now())
+	if b.health.listening.Load() {
+		b.health.markTokens(p.o.Now())
 	}
 }
 
@@ -49,7 +49,7 @@ func (p *Pool) noteTokens(b *backend) {
 func (p *Pool) noteAnswer(b *backend, err error) {
 	now := p.o.Now()
 	p.locked(func() {
-		b.health.MarkAnswered()
+		b.health.markAnswered()
 		b.markEnded(err, now)
 	})
 }
@@ -109,7 +109,7 @@ func (p *Pool) setUp(b *backend, asked time.Time) {
 			p.clearCache(b)
 		}
 		b.down = nil
-		b.health.MarkStarted(now)
+		b.health.markStarted(now)
 	})
 	if comes {
 		p.log.Info().Str("backend", b.id).Dur("after", now.Sub(since)).Msg("backend is up again")

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/dialect"
-	"github.com/foregate/foregate/tiers/pool/health"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
@@ -71,7 +70,7 @@ func (p *Pool) stateOf(b *backend, now time.Time) State {
 		return StateDown
 	case p.drained(b, now) != "":
 		return StateDrained
-	case b.health.IsSuspect():
+	case b.health.isSuspect():
 		return StateSuspect
 	}
 	return StateUp
@@ -79,7 +78,7 @@ func (p *Pool) stateOf(b *backend, now time.Time) State {
 
 // why returns why b gets no requests, or what is wrong with it; "" if neither. The caller holds mu.
 func (p *Pool) why(b *backend, now time.Time) string {
-	condition, drain := b.health.Condition(), p.drained(b, now)
+	condition, drain := b.health.condition(), p.drained(b, now)
 	misfit := cmp.Or(p.refusal(b), b.modelProblem(), p.engineProblem(b))
 	switch {
 	case drain != "" && b.down == nil:
@@ -88,7 +87,7 @@ func (p *Pool) why(b *backend, now time.Time) string {
 		return misfit
 	case b.down != nil:
 		return b.down.Error()
-	case condition != health.Well:
+	case condition != conditionWell:
 		return string(condition)
 	case !b.isReachable(now):
 		return b.problem()
@@ -122,7 +121,7 @@ func (p *Pool) readiness(broken func(backend string) bool, optional bool) Readin
 		}
 		var out, reached bool
 		p.locked(func() {
-			out, reached = p.out(b, now) || optional && b.health.IsSuspect(), b.isReachable(now)
+			out, reached = p.out(b, now) || optional && b.health.isSuspect(), b.isReachable(now)
 		})
 		switch {
 		case out:

@@ -12,7 +12,6 @@ import (
 	"github.com/foregate/foregate/internal/beat"
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dialect"
-	"github.com/foregate/foregate/tiers/pool/health"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
@@ -42,7 +41,7 @@ func (p *Pool) watch(ctx context.Context, b *backend) {
 		}
 		mine, owes := p.o.Fleet.Mine(p.o.Name, b.id), false
 		p.identify(ctx, b)
-		p.locked(func() { owes = b.health.HasPending() })
+		p.locked(func() { owes = b.health.hasPending() })
 		if owes || p.ShouldScrape(b.id, mine, vain) {
 			if ok := p.scrape(ctx, b); !ok && !mine {
 				vain = p.o.Now()
@@ -85,7 +84,7 @@ func (p *Pool) pause(b *backend, mine bool) time.Duration {
 	pause += interval * time.Duration(b.cache.Index%slots) / 8
 	switch {
 	case b.down != nil:
-	case b.health.HasPending():
+	case b.health.hasPending():
 		return 0
 	case !mine && !b.reading.At.IsZero(): // the time at which another replica's reading is overdue
 		if missing := b.reading.At.Add(overdue).Sub(now); missing > 0 {
@@ -143,7 +142,7 @@ func (p *Pool) scrape(ctx context.Context, b *backend) bool {
 	}
 	p.noteAnswer(b, nil)
 	p.locked(func() { b.identity.unmeasured = time.Time{} })
-	r.Answers = b.health.GaveTokensSince(asked.Add(-Overdue))
+	r.Answers = b.health.gaveTokensSince(asked.Add(-Overdue))
 	p.storeReading(b, r)
 	p.setUp(b, asked)
 	p.o.Fleet.Publish(p.o.Name, b.id, r)
@@ -153,7 +152,7 @@ func (p *Pool) scrape(ctx context.Context, b *backend) bool {
 // setUpByTokens marks b as up if it was taken to be silent and gives tokens: then only its health cannot be asked.
 func (p *Pool) setUpByTokens(b *backend) (up bool) {
 	now := p.o.Now()
-	p.locked(func() { up = b.down == errSilent && b.health.GaveTokensSince(now.Add(-patience)) })
+	p.locked(func() { up = b.down == errSilent && b.health.gaveTokensSince(now.Add(-patience)) })
 	if up {
 		p.setUp(b, now)
 	}
@@ -189,10 +188,10 @@ const tellEvery = time.Minute
 func (p *Pool) noteChanges(b *backend) {
 	now := p.o.Now()
 	p.noteDrain(b)
-	var is, was health.Condition
+	var is, was condition
 	tell := false
 	p.locked(func() {
-		was, is = cmp.Or(b.told, health.Well), b.health.Condition()
+		was, is = cmp.Or(b.told, conditionWell), b.health.condition()
 		if tell = is != was && now.Sub(b.toldAt) >= tellEvery; tell {
 			b.told, b.toldAt = is, now
 		}
@@ -210,7 +209,7 @@ func (p *Pool) checkAlive(ctx context.Context, b *backend, asked time.Time) bool
 	p.locked(func() {
 		if dialect.Of(b.identity.kind).Health == "" {
 			due := (b.down != nil || b.problem() != "") && asked.Sub(b.identity.checked) >= checkOutsider
-			wanted = due || b.health.HasPending()
+			wanted = due || b.health.hasPending()
 		}
 		if wanted {
 			b.identity.checked = asked
@@ -270,8 +269,8 @@ func (p *Pool) needsProbe(b *backend) bool {
 	now := p.o.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	stuck := b.health.IsStuck() && b.down == nil && !b.health.HasPending()
-	silent := b.down == errSilent || b.down == nil && b.health.IsSilent()
+	stuck := b.health.stuck && b.down == nil && !b.health.hasPending()
+	silent := b.down == errSilent || b.down == nil && b.health.isSilent()
 	if !stuck && !silent || !b.identity.readsMetrics(now) || now.Sub(b.probed) < probeEvery {
 		return false
 	}

@@ -1,4 +1,4 @@
-package health
+package pool
 
 import (
 	"testing"
@@ -8,39 +8,39 @@ import (
 )
 
 func TestTheRampIsLinearOverTenSeconds(t *testing.T) {
-	var v Monitor
+	var v monitor
 	now := time.Unix(1_800_000_000, 0)
-	if v.Ramp(now) != 1 {
+	if v.ramp(now) != 1 {
 		t.Error("who was always there takes everything")
 	}
-	v.MarkStarted(now)
+	v.markStarted(now)
 	for s, want := range map[int]float64{-5: 0.1, 0: 0.1, 1: 0.19, 5: 0.55, 9: 0.91, 10: 1, 3600: 1} {
-		if got := v.Ramp(now.Add(time.Duration(s) * time.Second)); got < want-1e-9 || got > want+1e-9 {
+		if got := v.ramp(now.Add(time.Duration(s) * time.Second)); got < want-1e-9 || got > want+1e-9 {
 			t.Errorf("after %d s: %v, want %v", s, got, want)
 		}
 	}
 }
 
 func TestOneFailedCallIsForgottenInSeconds(t *testing.T) {
-	var v Monitor
+	var v monitor
 	now := time.Unix(1_800_000_000, 0)
 	for fails, want := range map[int]time.Duration{1: 6 * time.Second, 3: 10 * time.Second} {
 		v.faults = 0
 		for range fails {
-			v.RecordCall(true, now)
+			v.recordCall(true, now)
 		}
-		if v.FaultShare(now.Add(time.Second)) == 0 || v.FaultShare(now.Add(want)) > 0 {
-			t.Errorf("%d failed calls count for %v after 1 s and %v after %v", fails, v.FaultShare(now.Add(time.Second)), v.FaultShare(now.Add(want)), want)
+		if v.currentFaults(now.Add(time.Second)) == 0 || v.currentFaults(now.Add(want)) > 0 {
+			t.Errorf("%d failed calls count for %v after 1 s and %v after %v", fails, v.currentFaults(now.Add(time.Second)), v.currentFaults(now.Add(want)), want)
 		}
 	}
 }
 
 func TestAnEngineWithoutAGPUStandsStillOnlyForLongerThanItsOwnLongSteps(t *testing.T) {
-	var v Monitor
+	var v monitor
 	at, steps, suspects := time.Unix(1_800_000_000, 0), 0.0, 0
 	second := func(moves float64) {
 		at, steps = at.Add(time.Second), steps+moves
-		if v.Observe(pressure.Reading{At: at, Running: 2, Iterations: steps}, Load{}); v.IsSuspect() {
+		if v.observe(pressure.Reading{At: at, Running: 2, Iterations: steps}, load{}); v.isSuspect() {
 			suspects++
 		}
 	}
@@ -62,17 +62,17 @@ func TestAnEngineWithoutAGPUStandsStillOnlyForLongerThanItsOwnLongSteps(t *testi
 	for range 14 {
 		second(0)
 	}
-	if !v.IsSuspect() {
+	if !v.isSuspect() {
 		t.Error("not suspect 14 s after its last step")
 	}
 }
 
 func TestAHangOfAFastEngineIsNotLearnedAsAStep(t *testing.T) {
-	var v Monitor
+	var v monitor
 	at, steps := time.Unix(1_800_000_000, 0), 0.0
 	see := func(moves float64) {
 		at, steps = at.Add(500*time.Millisecond), steps+moves
-		v.Observe(pressure.Reading{At: at, Running: 2, Iterations: steps}, Load{})
+		v.observe(pressure.Reading{At: at, Running: 2, Iterations: steps}, load{})
 	}
 	for range 3 {
 		for range 100 {
@@ -86,7 +86,7 @@ func TestAHangOfAFastEngineIsNotLearnedAsAStep(t *testing.T) {
 	see(0)
 	see(0)
 	see(0)
-	if !v.IsSuspect() {
+	if !v.isSuspect() {
 		t.Error("after hangs of 20 s it is not suspect 1.5 s after a step")
 	}
 }
@@ -101,43 +101,43 @@ func TestAChangedGaugeEndsStandingMetricsAtOnce(t *testing.T) {
 		"generation": func(r *pressure.Reading) { r.GenerationTokens++ },
 	} {
 		t.Run(name, func(t *testing.T) {
-			var v Monitor
+			var v monitor
 			r := standing
 			r.At = time.Unix(1_800_000_000, 0)
-			v.Begin(r.At.Add(-time.Hour))
-			see := func() Condition {
+			v.base = r.At.Add(-time.Hour)
+			see := func() condition {
 				r.At = r.At.Add(500 * time.Millisecond)
-				v.Observe(r, Load{})
-				v.MarkTokens(r.At)
-				return v.Condition()
+				v.observe(r, load{})
+				v.markTokens(r.At)
+				return v.condition()
 			}
 			for range 6 {
 				see()
 			}
-			if c := see(); c != Frozen {
+			if c := see(); c != conditionFrozen {
 				t.Fatalf("the condition is %q", c)
 			}
-			if change(&r); see() != Well {
-				t.Errorf("the condition is %q after a change", v.Condition())
+			if change(&r); see() != conditionWell {
+				t.Errorf("the condition is %q after a change", v.condition())
 			}
 		})
 	}
 }
 
 func TestWhatTheEngineTellsALittleAfterAnAnswerBeganIsNoStandingMetric(t *testing.T) {
-	var v Monitor
+	var v monitor
 	at := time.Unix(1_800_000_000, 0)
-	see := func(after time.Duration, steps float64) Condition {
+	see := func(after time.Duration, steps float64) condition {
 		at = at.Add(after)
-		v.Observe(pressure.Reading{At: at, Running: 1, Iterations: steps}, Load{})
-		return v.Condition()
+		v.observe(pressure.Reading{At: at, Running: 1, Iterations: steps}, load{})
+		return v.condition()
 	}
 	see(0, 1)
-	v.MarkServed(at.Add(500 * time.Millisecond))
-	if c := see(600*time.Millisecond, 1); c != Well {
+	v.markServed(at.Add(500 * time.Millisecond))
+	if c := see(600*time.Millisecond, 1); c != conditionWell {
 		t.Errorf("%q 0.1 s after an answer began", c)
 	}
-	if c := see(300*time.Millisecond, 1); c != Frozen {
+	if c := see(300*time.Millisecond, 1); c != conditionFrozen {
 		t.Errorf("%q 0.4 s after an answer began", c)
 	}
 }

@@ -1,9 +1,4 @@
-// Package health judges one backend by its readings, by the outcome of our own calls, and by whether it answers: whether
-// it hangs, whether its readings can be true, and which share of traffic it may take.
-//
-// Start at [Monitor]. The package is pure: it has no clock, no lock and no logger. Callers pass the
-// time and serialize the calls, except [Monitor.NeedsTokens] and [Monitor.MarkTokens].
-package health
+package pool
 
 import (
 	"math"
@@ -46,10 +41,10 @@ const (
 	// engine starts and makes as many steps in that time. They are believed to be there for sharedFor.
 	returnWithin = 10 * time.Second
 	sharedFor    = time.Minute
-	// rampTime is the slow start of a new backend, linear from MinRamp (as in Traefik's breaker: 10 s).
+	// rampTime is the slow start of a new backend, linear from minRamp (as in Traefik's breaker: 10 s).
 	rampTime = 10 * time.Second
-	// MinRamp is the first share of a slow start.
-	MinRamp = 0.1
+	// minRamp is the first share of a slow start.
+	minRamp = 0.1
 	// faultsFade is the time constant in which the share of failed calls decays (to 1/e).
 	faultsFade = 5 * time.Second
 	// minFaults is the share of failed calls that counts as 0: one failed call counts for 5 s, three in a row for 10 s.
@@ -58,8 +53,10 @@ const (
 	faultShare = 0.3
 )
 
-// Monitor judges a backend by its readings and by the outcome of our own calls.
-type Monitor struct {
+// monitor judges a backend by its readings, by the outcome of our own calls, and by whether it answers: whether it hangs,
+// whether its readings can be true, and which share of traffic it may take. Pool.mu guards it, except markTokens and
+// listening, which may be used at any time.
+type monitor struct {
 	base time.Time        // before all other times; lastToken counts from it
 	last pressure.Reading // the last one
 
@@ -90,31 +87,28 @@ type Monitor struct {
 	quiet           time.Duration // silence at the last question
 	limit           time.Duration // limit of quiet
 
-	listening atomic.Bool  // MarkTokens is needed
+	listening atomic.Bool  // markTokens is needed
 	lastToken atomic.Int64 // last token, nanoseconds after base
 }
 
-// Load is our load on a backend as far as a reading could include it.
-type Load struct {
-	Requests, Waiting int     // Waiting: those without a first token
-	Queued            int     // prompt tokens not computed yet
-	Prefill           float64 // seconds per prompt token
+// load is our load on a backend as far as a reading could include it.
+type load struct {
+	requests, waiting int     // waiting: those without a first token
+	queued            int     // prompt tokens not computed yet
+	prefill           float64 // seconds per prompt token
 }
 
 // step returns the longest step that the load explains.
-func (l Load) step() time.Duration {
-	return time.Duration(min(float64(l.Queued), longStep) * l.Prefill * float64(time.Second))
+func (l load) step() time.Duration {
+	return time.Duration(min(float64(l.queued), longStep) * l.prefill * float64(time.Second))
 }
 
-// Begin sets the earliest time. Call it first.
-func (v *Monitor) Begin(base time.Time) { v.base = base }
-
-// Observe takes a reading. restarted says that its counters restarted, so the cache is empty.
-func (v *Monitor) Observe(r pressure.Reading, own Load) (restarted bool) {
+// observe takes a reading. restarted says that its counters restarted, so the cache is empty.
+func (v *monitor) observe(r pressure.Reading, own load) (restarted bool) {
 	if restarted = v.restarts(r); restarted {
-		v.MarkStarted(r.At)
+		v.markStarted(r.At)
 	}
-	v.step(r, r.Running > 0 || r.Waiting > 0 || own.Waiting > 0, restarted)
+	v.step(r, r.Running > 0 || r.Waiting > 0 || own.waiting > 0, restarted)
 	v.patience = max(hungAfter, fewSteps*v.usual, time.Duration(slowSteps*float64(max(v.pause, own.step()))))
 	v.stuck = v.still >= v.patience
 	v.listening.Store(v.still > 0 || !v.unansweredSince.IsZero())
@@ -124,7 +118,7 @@ func (v *Monitor) Observe(r pressure.Reading, own Load) (restarted bool) {
 	v.last = r
 	// Without requests nothing is in use, so a usage above 0 is a false one, too. The verdict stands until the usage
 	// changes, even if no request goes there.
-	running := max(r.Running, own.Requests)
+	running := max(r.Running, own.requests)
 	few := running < lyingRequests && !v.lying && (r.KVUsage == 0 || r.Running+r.Waiting > 0)
 	worked := running > 0 && r.KVUsage > 0 && r.Iterations-v.steps >= lyingSteps // with an unchanged usage
 	if r.KVUsage != v.usage || few && running == 0 || v.changed.IsZero() || restarted {
@@ -136,23 +130,23 @@ func (v *Monitor) Observe(r pressure.Reading, own Load) (restarted bool) {
 
 // restarts reports whether a reading shows that the engine has restarted: its step counter falls. If fewer engines tell
 // theirs, their sum falls, too, and if several engines answer in turn, it falls all the time.
-func (v *Monitor) restarts(r pressure.Reading) bool {
+func (v *monitor) restarts(r pressure.Reading) bool {
 	switch {
 	case r.Iterations < v.last.Iterations && r.Engines >= v.last.Engines:
 		v.fellFrom, v.fellAt = v.last.Iterations, r.At
-		return !v.IsShared(r.At)
+		return !v.isShared(r.At)
 	case v.fellFrom > 0 && r.Iterations >= v.fellFrom && r.At.Sub(v.fellAt) <= returnWithin:
 		v.sharedUntil, v.fellFrom, v.since = r.At.Add(sharedFor), 0, time.Time{}
 	}
 	return false
 }
 
-// IsShared reports whether several engines answer in turn at the address, so that a reading is not comparable with the
+// isShared reports whether several engines answer in turn at the address, so that a reading is not comparable with the
 // one before.
-func (v *Monitor) IsShared(at time.Time) bool { return at.Before(v.sharedUntil) }
+func (v *monitor) isShared(at time.Time) bool { return at.Before(v.sharedUntil) }
 
 // step measures how long the engine has made no step although it had work.
-func (v *Monitor) step(r pressure.Reading, busy, restarted bool) {
+func (v *monitor) step(r pressure.Reading, busy, restarted bool) {
 	// An answer that began between two readings implies a step between them. The engine may tell of it a little later.
 	seen := v.served.After(v.moved.Add(frozenMargin)) && r.At.After(v.served.Add(frozenMargin))
 	v.frozen = v.frozen || seen && !v.moved.IsZero() && r.Iterations > 0
@@ -176,7 +170,7 @@ func (v *Monitor) step(r pressure.Reading, busy, restarted bool) {
 
 // moves reports whether a reading differs from the last one by work that the engine did. That there is less of it is not
 // enough, because clients leave, unless the engine gives tokens meanwhile.
-func (v *Monitor) moves(r pressure.Reading) bool {
+func (v *monitor) moves(r pressure.Reading) bool {
 	was := &v.last
 	work := r.Iterations != was.Iterations || r.PromptTokens != was.PromptTokens || r.GenerationTokens != was.GenerationTokens ||
 		r.PrefixQueries != was.PrefixQueries || r.KVUsage > was.KVUsage
@@ -185,7 +179,7 @@ func (v *Monitor) moves(r pressure.Reading) bool {
 }
 
 // learn takes so many steps that took so long, all told.
-func (v *Monitor) learn(took time.Duration, steps float64) {
+func (v *monitor) learn(took time.Duration, steps float64) {
 	if v.still > 0 {
 		v.pause = max(v.still, v.pause-v.pause/512)
 	}
@@ -198,9 +192,9 @@ func (v *Monitor) learn(took time.Duration, steps float64) {
 	v.usual += time.Duration(learnSteps * float64(min(took, 2*v.usual)-v.usual))
 }
 
-// MarkUnanswered records that a question asked at the given time was not answered in time: the process may hang.
-func (v *Monitor) MarkUnanswered(asked, now time.Time, own Load) {
-	if v.unansweredSince.IsZero() || v.GaveTokensSince(v.unansweredSince) {
+// markUnanswered records that a question asked at the given time was not answered in time: the process may hang.
+func (v *monitor) markUnanswered(asked, now time.Time, own load) {
+	if v.unansweredSince.IsZero() || v.gaveTokensSince(v.unansweredSince) {
 		v.unansweredSince = asked
 	}
 	v.quiet = now.Sub(v.unansweredSince)
@@ -208,78 +202,69 @@ func (v *Monitor) MarkUnanswered(asked, now time.Time, own Load) {
 	v.listening.Store(true)
 }
 
-// MarkAnswered records an answer, or that answers were late by this replica's own fault.
-func (v *Monitor) MarkAnswered() { v.unansweredSince, v.quiet = time.Time{}, 0 }
+// markAnswered records an answer, or that answers were late by this replica's own fault.
+func (v *monitor) markAnswered() { v.unansweredSince, v.quiet = time.Time{}, 0 }
 
-// IsSilent reports whether the backend has given no answer and no token for too long.
-func (v *Monitor) IsSilent() bool {
-	return !v.unansweredSince.IsZero() && v.quiet >= v.limit && !v.GaveTokensSince(v.unansweredSince)
+// isSilent reports whether the backend has given no answer and no token for too long.
+func (v *monitor) isSilent() bool {
+	return !v.unansweredSince.IsZero() && v.quiet >= v.limit && !v.gaveTokensSince(v.unansweredSince)
 }
 
-// SilentSince returns when the first question was asked that has no answer yet; zero: none.
-func (v *Monitor) SilentSince() time.Time { return v.unansweredSince }
-
-// IsLost reports whether it was silent or stuck for so long that its requests must move.
-func (v *Monitor) IsLost() bool {
-	return v.IsSilent() || v.IsSuspect() && v.still >= lostAfter*v.patience
+// isLost reports whether it was silent or stuck for so long that its requests must move.
+func (v *monitor) isLost() bool {
+	return v.isSilent() || v.isSuspect() && v.still >= lostAfter*v.patience
 }
 
-// NeedsTokens reports whether MarkTokens is needed. It is safe for concurrent use.
-func (v *Monitor) NeedsTokens() bool { return v.listening.Load() }
-
-// MarkTokens records that the backend gives tokens. It is safe for concurrent use.
-func (v *Monitor) MarkTokens(now time.Time) { v.lastToken.Store(int64(now.Sub(v.base))) }
+// markTokens records that the backend gives tokens. It is safe for concurrent use.
+func (v *monitor) markTokens(now time.Time) { v.lastToken.Store(int64(now.Sub(v.base))) }
 
 // givesTokens reports whether it gives tokens although its readings stand still: then the metrics are frozen, not the
 // engine.
-func (v *Monitor) givesTokens() bool {
+func (v *monitor) givesTokens() bool {
 	lastToken := time.Duration(v.lastToken.Load())
 	return lastToken > v.moved.Sub(v.base)+hungAfter/2 && lastToken > v.last.At.Sub(v.base)-answersFor
 }
 
-// GaveTokensSince reports whether MarkTokens was called since t.
-func (v *Monitor) GaveTokensSince(t time.Time) bool {
+// gaveTokensSince reports whether MarkTokens was called since t.
+func (v *monitor) gaveTokensSince(t time.Time) bool {
 	lastToken := time.Duration(v.lastToken.Load())
 	return lastToken > 0 && lastToken > t.Sub(v.base)
 }
 
-// IsSuspect reports whether the backend seems to hang.
-func (v *Monitor) IsSuspect() bool { return v.IsSilent() || v.stuck && !v.givesTokens() }
+// isSuspect reports whether the backend seems to hang.
+func (v *monitor) isSuspect() bool { return v.isSilent() || v.stuck && !v.givesTokens() }
 
-// IsStuck reports whether the engine has work and makes no step, by its readings.
-func (v *Monitor) IsStuck() bool { return v.stuck }
+// hasPending reports whether the last question has no answer yet.
+func (v *monitor) hasPending() bool { return !v.unansweredSince.IsZero() }
 
-// HasPending reports whether the last question has no answer yet.
-func (v *Monitor) HasPending() bool { return !v.unansweredSince.IsZero() }
+// isOut reports whether it was silent for so long that it counts as down.
+func (v *monitor) isOut() bool { return v.isSilent() && v.quiet >= outAfter*v.limit }
 
-// IsOut reports whether it was silent for so long that it counts as down.
-func (v *Monitor) IsOut() bool { return v.IsSilent() && v.quiet >= outAfter*v.limit }
-
-// MarkServed records the first byte of an answer of ours.
-func (v *Monitor) MarkServed(now time.Time) {
+// markServed records the first byte of an answer of ours.
+func (v *monitor) markServed(now time.Time) {
 	v.served = now
-	v.RecordCall(false, now)
+	v.recordCall(false, now)
 }
 
-// IsUnreliable reports whether the readings cannot be true.
-func (v *Monitor) IsUnreliable() bool { return v.lying || v.frozen || v.stuck && v.givesTokens() }
+// isUnreliable reports whether the readings cannot be true.
+func (v *monitor) isUnreliable() bool { return v.lying || v.frozen || v.stuck && v.givesTokens() }
 
-// MarkStarted records that the backend is up now with an empty cache. It forgets earlier failures: without requests they
+// markStarted records that the backend is up now with an empty cache. It forgets earlier failures: without requests they
 // would never decay.
-func (v *Monitor) MarkStarted(now time.Time) { v.since, v.faults = now, 0 }
+func (v *monitor) markStarted(now time.Time) { v.since, v.faults = now, 0 }
 
-// Ramp returns the share of its traffic that it may take after a start, 0.1 to 1.
-func (v *Monitor) Ramp(now time.Time) float64 {
+// ramp returns the share of its traffic that it may take after a start, 0.1 to 1.
+func (v *monitor) ramp(now time.Time) float64 {
 	if v.since.IsZero() {
 		return 1
 	}
 	done := now.Sub(v.since).Seconds() / rampTime.Seconds()
-	return max(MinRamp, min(MinRamp+(1-MinRamp)*done, 1))
+	return max(minRamp, min(minRamp+(1-minRamp)*done, 1))
 }
 
-// RecordCall records the end of a call.
-func (v *Monitor) RecordCall(failed bool, now time.Time) {
-	share := v.FaultShare(now)
+// recordCall records the end of a call.
+func (v *monitor) recordCall(failed bool, now time.Time) {
+	share := v.currentFaults(now)
 	if failed {
 		share += (1 - share) * faultShare
 	} else {
@@ -288,8 +273,8 @@ func (v *Monitor) RecordCall(failed bool, now time.Time) {
 	v.faults, v.faultsAt = share, now
 }
 
-// FaultShare returns the share of recent calls that failed.
-func (v *Monitor) FaultShare(now time.Time) float64 {
+// currentFaults returns the share of recent calls that failed.
+func (v *monitor) currentFaults(now time.Time) float64 {
 	if v.faults == 0 {
 		return 0
 	}
@@ -298,4 +283,34 @@ func (v *Monitor) FaultShare(now time.Time) float64 {
 		return 0
 	}
 	return share
+}
+
+// condition is what is wrong with a backend, in logs and status.
+type condition string
+
+// The conditions. A silent or hung backend is suspect.
+const (
+	conditionWell   condition = "well"
+	conditionSilent condition = "answers nothing"
+	conditionHung   condition = "stands still"
+	conditionFrozen condition = "its metrics stand still, it answers"
+	conditionLying  condition = "its KV usage never changes"
+	conditionShared condition = "several engines answer at its address; give each an address of its own"
+)
+
+// condition returns the first condition that holds.
+func (v *monitor) condition() condition {
+	switch {
+	case v.isSilent():
+		return conditionSilent
+	case v.isSuspect():
+		return conditionHung
+	case v.stuck, v.frozen:
+		return conditionFrozen
+	case v.lying:
+		return conditionLying
+	case v.isShared(v.last.At):
+		return conditionShared
+	}
+	return conditionWell
 }
