@@ -2,16 +2,13 @@ package breaker
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/tiers/world"
@@ -80,42 +77,4 @@ func TestNothingIsCalledUnderTheSetsLock(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestManyWhoCallAtOnceLeaveItClosed has breakers open and close under many goroutines: at the end they close.
-func TestManyWhoCallAtOnceLeaveItClosed(t *testing.T) {
-	s := set(Options{
-		Config:     func() Config { return Config{Failures: 2, Open: 20 * time.Microsecond} },
-		Registerer: prometheus.NewPedanticRegistry(),
-	})
-	var bad, refused atomic.Int64
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(rand.Uint64(), 1))
-			for range 3000 {
-				permit, err := s.Allow("big", "a", "")
-				switch {
-				case errors.Is(err, ErrOpen):
-					refused.Add(1)
-				case err != nil:
-					bad.Add(1)
-				default:
-					permit.Report([]error{nil, errBad, errBad, errBusy}[rng.IntN(4)])
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if bad.Load() > 0 || refused.Load() == 0 {
-		t.Errorf("%d other errors, %d refused", bad.Load(), refused.Load())
-	}
-	for end := time.Now().Add(10 * time.Second); s.States()[0].State != Closed; {
-		if permit, err := s.Allow("big", "a", ""); err == nil {
-			permit.Report(nil)
-		}
-		if time.Now().After(end) {
-			t.Fatalf("a success does not close it: %+v", s.States())
-		}
-	}
 }

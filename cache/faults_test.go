@@ -61,19 +61,3 @@ func putDropped(t *testing.T, r *Store, k Key) {
 		t.Errorf("%d dropped, told %t", got, told)
 	}
 }
-
-func TestARedisThatDiesIsLeftAloneUntilItIsBack(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	r := NewStore(Options{Redis: redistest.Client(t, redistest.OnRequests(s.Addr))})
-	running(t, r)
-	k := keyNo(1)
-	redistest.Within(t, 5*time.Second, "it is asked", func() bool { _, f := r.Look(t.Context(), k); return f == ResultMiss })
-	s.Kill()
-	redistest.Within(t, 5*time.Second, "it is left alone", func() bool { _, f := r.Look(t.Context(), k); return f == ResultAway })
-	if !r.asker.Away() {
-		t.Error("nobody is told")
-	}
-	s.Restart()
-	redistest.Within(t, 10*time.Second, "it is asked again", func() bool { _, f := r.Look(t.Context(), k); return f == ResultMiss })
-}

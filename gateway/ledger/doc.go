@@ -16,29 +16,21 @@
 //
 // Every number is written by one process only: what it has counted since its start, as an absolute sum with a version. The
 // scripts ignore versions that they have, and add the sums up. So a command that is repeated, late or lost counts once or not
-// at all, and the next one says everything again. The check of a budget is atomic, so no two replicas get the same rest. The
-// state is a process' own memory. So what happens to Redis changes when replicas know of each other, and never what was spent:
-// what Redis has lost is written again by those that live ([Ledger.Lost]).
-//
-// What others have settled in a window never becomes less. So a replica refuses what exceeds the budget by what it has heard
-// before, whatever an older Redis says. If Redis has an older version of a replica's own part, or [Ledger.Lost] was called, its sums
-// are not used for 2.5 s, as if Redis were away: by then all have told theirs again.
+// at all, and what Redis has lost is written again by those that live ([Ledger.Lost]). If Redis has an older version of a
+// replica's own part, or has lost data, its sums are not used for 2.5 s, as if Redis were away: by then all have told theirs again.
+// What others have settled in a window never becomes less, so what exceeds the budget by that is refused whatever Redis says.
 //
 // Without Redis, each of N replicas may add 1/N of what was left when it heard of all others last, at each of its requests and
-// every five seconds. What others have reserved since then may come on top.
-//
-// A process that has died leaves what it had settled; its reservations stop to count after 30 s. More than 64 fields of a tenant are
-// added up, those that were silent for an hour first: if such a process was only cut off, its part counts twice, and the budget
-// is used up early.
+// every five seconds. What others have reserved since then may come on top. A process that has died leaves what it had settled;
+// its reservations stop to count after 30 s. If one of more than 64 was silent for an hour and only cut off, its part counts
+// twice, and the budget is used up early.
 //
 // # Limits: levels
 //
 // The algorithm is GCRA, stored as a level, so that a changed limit takes effect at once. One minute's limit drains from a level
 // per minute. A request is admitted while the level is at most the slack, and then its whole amount is added. So limits slide,
-// and no tenant gets two windows' worth at a boundary. The slack of requests is 1/50 of the limit minus one (for limits under
-// 200: up to three requests, up to 1/10), so a burst is 1.2 seconds' worth; that of tokens is three seconds' worth, because
-// amounts are estimates until they are settled, and large. A smaller request has no precedence over a larger one. A charge that
-// Redis counted after its reply was late, and a correction that was lost, drain away within two minutes.
+// and a smaller request has no precedence over a larger one. A charge that Redis counted after its reply was late, and a
+// correction that was lost, drain away within two minutes.
 //
 // When Redis fails, each of N replicas continues with 1/N of the free part, the burst minus the level, that Redis reported last, and
 // drains slower by the slack, so that no minute admits more than its share. When Redis returns, or has lost data, the replica that asks

@@ -244,33 +244,6 @@ func TestAnAnswerThatIsWorthMoreIsWaitedForLongerThanTheBudget(t *testing.T) {
 	})
 }
 
-func TestAFrozenRedisHoldsNobodyForLongerThanTheBudget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const frozen = 20 * budget
-		a := newClient(Options{Slots: 8})
-		var all sync.WaitGroup
-		for range 500 {
-			all.Go(func() {
-				began := time.Now()
-				if _, err := Do(t.Context(), a, after(frozen, nil), Late[int]{}); err == nil || time.Since(began) > budget {
-					t.Errorf("%v after %v", err, time.Since(began))
-				}
-			})
-		}
-		all.Wait()
-		if began := time.Now(); !a.Away() {
-			t.Error("it is asked on")
-		} else if _, err := Do(t.Context(), a, after(0, nil), Late[int]{}); !errors.Is(err, ErrAway) || time.Since(began) != 0 {
-			t.Errorf("%v after %v", err, time.Since(began))
-		}
-		time.Sleep(frozen)
-		a.probe(t.Context(), tried(nil))
-		if _, err := Do(t.Context(), a, after(0, nil), Late[int]{}); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 func TestAWaitThatWasCutShortSaysNothingOfRedisBeforeItsAnswerComes(t *testing.T) {
 	for name, c := range map[string]struct {
 		takes time.Duration
