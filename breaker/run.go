@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/foregate/foregate/tiers/background"
+	"github.com/foregate/foregate/tiers/world"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 // Run tests open breakers with probes until ctx ends. It returns nil after everything that it started has ended. It may
 // run once at a time, and again after a panic.
 func (s *Set) Run(ctx context.Context) error {
-	tests := background.New(background.Options{World: s.o.World, Max: maxTests, OnPanic: func() {
+	tests := world.NewTasks(world.TaskOptions{World: s.o.World, Max: maxTests, OnPanic: func() {
 		s.o.Logger.Error().Msg("breaker: a probe has panicked")
 	}})
 	ctx, cancel := s.o.World.WithCancel(ctx)
@@ -36,7 +36,7 @@ func (s *Set) Run(ctx context.Context) error {
 }
 
 // look handles changes by time alone, and starts tests that are due. It returns the time until the next look.
-func (s *Set) look(tests *background.Tasks) (pause time.Duration) {
+func (s *Set) look(tests *world.Tasks) (pause time.Duration) {
 	now := s.o.World.Now()
 	pause = idleEvery
 	for k, e := range *s.entries.Load() {

@@ -163,7 +163,7 @@ func (e *speaker) say(ctx context.Context, n int, a made, to inflight.Sink, rc *
 	tap := a.Observer
 	if tap == nil {
 		alone := newRecorder(a.Body, 1<<20)
-		tap = &alone
+		tap = alone
 	}
 	if a.Body.Stream {
 		if err := to.Begin(inflight.Head{Stream: true, Receipt: rc}); err != nil {

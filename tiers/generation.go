@@ -117,27 +117,15 @@ func (v *confirmation) onOpinion(opinion func(good bool)) {
 }
 
 // recorder records an answer while it is made.
-type recorder struct{ answer openai.Assembler }
+type recorder struct{ *openai.Assembler }
 
 var _ inflight.Observer = (*recorder)(nil)
 
 func newRecorder(r *openai.Request, maxBytes int) recorder {
-	made := recorder{*openai.NewAssembler(r.Kind, maxBytes)}
-	made.answer.Want(r.Choices())
+	made := recorder{openai.NewAssembler(r.Kind, maxBytes)}
+	made.Want(r.Choices())
 	return made
 }
-
-// Text implements inflight.Observer.
-func (r *recorder) Text(text []byte) { r.answer.Text(text) }
-
-// Chunk implements inflight.Observer.
-func (r *recorder) Chunk(chunk []byte) { r.answer.Chunk(chunk) }
-
-// Body implements inflight.Observer.
-func (r *recorder) Body(answer []byte) { r.answer.Body(answer) }
-
-// End implements inflight.Observer.
-func (r *recorder) End(e openai.Ending) { r.answer.End(e) }
 
 // entry returns the recorded answer, after the cascade has reported that it is complete: as a cache entry and
 // as it is read. Both are nil if it cannot be parsed or is too large.
@@ -145,7 +133,7 @@ func (r *recorder) entry(rc *inflight.Receipt, now time.Time) (*cache.Entry, *op
 	if rc != nil && rc.Tier == plan.Fallback { // whoever asks next is answered by the operator's own pools, if they can
 		return nil, nil
 	}
-	whole, err := r.answer.Whole()
+	whole, err := r.Whole()
 	if err != nil || rc == nil {
 		return nil, nil
 	}
@@ -153,50 +141,6 @@ func (r *recorder) entry(rc *inflight.Receipt, now time.Time) (*cache.Entry, *op
 		Created: now.Truncate(time.Millisecond), Tier: string(rc.Tier), Acceptance: rc.Acceptance(), Finish: rc.Finish,
 		Prompt: rc.PromptTokens, Accepted: rc.AcceptedTokens, Target: rc.TargetTokens, USD: rc.USD, Answer: whole.Append(nil),
 	}, whole
-}
-
-// observers are two observers of one answer.
-type observers [2]inflight.Observer
-
-var _ inflight.Observer = (*observers)(nil)
-
-// observeToo returns an observer for both; either may be nil.
-func observeToo(first, second inflight.Observer) inflight.Observer {
-	switch {
-	case first == nil:
-		return second
-	case second == nil:
-		return first
-	}
-	return &observers{first, second}
-}
-
-// Text implements inflight.Observer.
-func (o *observers) Text(text []byte) {
-	for _, each := range o {
-		each.Text(text)
-	}
-}
-
-// Chunk implements inflight.Observer.
-func (o *observers) Chunk(chunk []byte) {
-	for _, each := range o {
-		each.Chunk(chunk)
-	}
-}
-
-// Body implements inflight.Observer.
-func (o *observers) Body(answer []byte) {
-	for _, each := range o {
-		each.Body(answer)
-	}
-}
-
-// End implements inflight.Observer.
-func (o *observers) End(e openai.Ending) {
-	for _, each := range o {
-		each.End(e)
-	}
 }
 
 // maxRejectedKeys bounds one generation of rejected keys: 4,096 of 80 bytes.

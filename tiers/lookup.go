@@ -230,7 +230,11 @@ func (q *request) run(ctx, making context.Context, to call) (err error) {
 	r.Class = int8(q.Caller.Priority) // it may be demoted
 	defer func() { settle(reserved, need.used(r.Receipt), r.Receipt) }()
 	if q.Observe != nil {
-		to.Observer = observeToo(to.Observer, q.Observe())
+		both := inflight.Observers{q.Observe()}
+		if to.Observer != nil {
+			both = append(both, to.Observer)
+		}
+		to.Observer = both
 	}
 	err = q.p.o.Cascade.Answer(making, r, to.Delivery)
 	q.record.Receipt = r.Receipt

@@ -45,8 +45,7 @@ var arrows = map[string][]string{
 
 	"tiers":               {"cache", "gateway/identity", "gateway/ledger", "internal/recent", "internal/redis/calls", "tiers/accept", "tiers/audit", "tiers/credentials", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/risk", "tiers/world"},
 	"tiers/accept":        {},
-	"tiers/audit":         {"tiers/accept", "tiers/background", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/risk", "tiers/world"},
-	"tiers/background":    {"tiers/world"},
+	"tiers/audit":         {"tiers/accept", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/risk", "tiers/world"},
 	"tiers/credentials":   {},
 	"tiers/dialect":       {"tiers/openai"},
 	"tiers/discover":      {},
@@ -70,7 +69,7 @@ var arrows = map[string][]string{
 	"tiers/upstream":      {"tiers/accept", "tiers/credentials", "tiers/dialect", "tiers/engine", "tiers/openai", "tiers/pool"},
 	"tiers/world":         {},
 
-	"breaker":                 {"internal/blame", "tiers/background", "tiers/world"},
+	"breaker":                 {"internal/blame", "tiers/world"},
 	"cache":                   {"internal/redis/calls", "internal/panics", "internal/recent"},
 	"internal/redis/connect":  {},
 	"internal/redis/embedded": {"internal/redis/connect", "internal/panics"},

@@ -46,28 +46,13 @@ func (l *RepetitionDetector) Add(id int32) (repeated int) {
 // Repeats reports whether the last 256 ids hold the same phrase of 4 to 32 tokens four
 // times in a row. One that a model found its way out of long before is forgiven.
 func Repeats(ids []int32) bool {
-	ids = ids[max(len(ids)-nearEnd, 0):]
-	for gram := minGram; gram <= maxGram; gram++ {
-		run := gram * (maxRepeats - 1) // tokens in a row that are as the one a phrase before
-		for i := gram + run - 1; i < len(ids); i += run {
-			if ids[i] == ids[i-gram] && alikeAround(ids, i, gram) >= run { // every such run holds one of these tokens
-				return true
-			}
+	var loops RepetitionDetector
+	for _, id := range ids[max(len(ids)-nearEnd, 0):] {
+		if loops.Add(id) > 0 {
+			return true
 		}
 	}
 	return false
-}
-
-// alikeAround counts the tokens in a row around i that are as the one a phrase before.
-func alikeAround(ids []int32, i, gram int) int {
-	from, to := i, i
-	for from > gram && ids[from-1] == ids[from-1-gram] {
-		from--
-	}
-	for to+1 < len(ids) && ids[to+1] == ids[to+1-gram] {
-		to++
-	}
-	return to - from + 1
 }
 
 // An answer is compressible when its last compressedTail bytes fit in less than

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/foregate/foregate/tiers/background"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
@@ -70,7 +69,7 @@ type Auditor struct {
 	Options
 	Classes Classes
 
-	tasks *background.Tasks
+	tasks *world.Tasks
 
 	mu      sync.Mutex
 	budgets map[string]budget // by route; routes come from the configuration
@@ -84,7 +83,7 @@ func New(o Options) *Auditor {
 	if o.NewTicket == nil {
 		o.NewTicket = rand.Text
 	}
-	tasks := background.New(background.Options{World: o.World, Max: maxAudits, Patience: auditWait, OnPanic: func() { o.Metrics.CountDroppedAudit("", "panic") }})
+	tasks := world.NewTasks(world.TaskOptions{World: o.World, Max: maxAudits, Patience: auditWait, OnPanic: func() { o.Metrics.CountDroppedAudit("", "panic") }})
 	return &Auditor{Options: o, tasks: tasks, budgets: map[string]budget{}}
 }
 

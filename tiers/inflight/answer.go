@@ -92,7 +92,7 @@ func (r *Request) Answer(ctx context.Context, to Delivery, auditor Auditor) erro
 	a := &answer{Caller: r.Caller(), auditor: auditor}
 	a.client = client{request: r, sink: to.Sink, observer: to.Observer, startedAt: r.World.Now()}
 	if to.Observer == nil {
-		a.client.observer = noObserver{}
+		a.client.observer = Observers(nil)
 	}
 	steps := r.Decision.Steps
 	if len(steps) == 1 { // one call: its own context is enough

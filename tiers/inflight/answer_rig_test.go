@@ -97,7 +97,7 @@ func (r *rig) begin() {
 func (r *rig) answering() *answer {
 	r.begin()
 	a := &answer{Caller: r.request.Caller()}
-	a.client = client{request: r.request, sink: r, observer: noObserver{}, startedAt: time.Now()}
+	a.client = client{request: r.request, sink: r, observer: Observers(nil), startedAt: time.Now()}
 	return a
 }
 

@@ -35,12 +35,38 @@ type Observer interface {
 	End(openai.Ending)
 }
 
-type noObserver struct{}
+// Observers are the observers of one answer; nil is none.
+type Observers []Observer
 
-func (noObserver) Text([]byte)       {}
-func (noObserver) Chunk([]byte)      {}
-func (noObserver) Body([]byte)       {}
-func (noObserver) End(openai.Ending) {}
+var _ Observer = Observers(nil)
+
+// Text implements [Observer].
+func (o Observers) Text(text []byte) {
+	for _, each := range o {
+		each.Text(text)
+	}
+}
+
+// Chunk implements [Observer].
+func (o Observers) Chunk(chunk []byte) {
+	for _, each := range o {
+		each.Chunk(chunk)
+	}
+}
+
+// Body implements [Observer].
+func (o Observers) Body(answer []byte) {
+	for _, each := range o {
+		each.Body(answer)
+	}
+}
+
+// End implements [Observer].
+func (o Observers) End(e openai.Ending) {
+	for _, each := range o {
+		each.End(e)
+	}
+}
 
 // client writes an answer in the shape that the client asked for: a stream or one JSON body.
 type client struct {

@@ -2,9 +2,7 @@ package inflight
 
 import (
 	"cmp"
-	"maps"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
@@ -99,7 +97,7 @@ const maxTries = 32
 func (rc *Receipt) Acceptance() string {
 	word, reason := rc.Outcome()
 	if !rc.WasJudged() {
-		word = bypassed(word, reason)
+		word += ";reason=" + reason
 		if rc.Decision.Audit != nil {
 			word += ";policy=" + rc.Decision.Audit.Policy()
 		}
@@ -119,33 +117,6 @@ func (rc *Receipt) Acceptance() string {
 		word += ";rule=" + string(rc.Decision.Rule)
 	}
 	return word
-}
-
-// bypassTexts holds the texts that bypassed has made. It is copied when it grows.
-var bypassTexts atomic.Pointer[map[string]string]
-
-// maxBypassTexts bounds bypassTexts: a reason is one of some 30 constants.
-const maxBypassTexts = 64
-
-// bypassed returns the acceptance of a request without a draft. Nearly every straight answer has the same, in its
-// header and in the log.
-func bypassed(word, reason string) string {
-	var known map[string]string
-	at := bypassTexts.Load()
-	if at != nil {
-		known = *at
-	}
-	if text, ok := known[reason]; ok {
-		return text
-	}
-	text := word + ";reason=" + reason
-	if len(known) < maxBypassTexts {
-		grown := make(map[string]string, len(known)+1)
-		maps.Copy(grown, known)
-		grown[reason] = text
-		bypassTexts.CompareAndSwap(at, &grown) // otherwise another request has grown it
-	}
-	return text
 }
 
 // phaseWarmup marks answers that were judged by the threshold of a warm-up.

@@ -88,45 +88,17 @@ func (System) WithTimeout(parent context.Context, d time.Duration) (context.Cont
 	return context.WithTimeout(parent, d)
 }
 
-// WithDeadline implements [Contexts]. It is one context, where WithTimeout and WithCancel are two.
+// WithDeadline implements [Contexts].
 func (System) WithDeadline(parent context.Context, at time.Time) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	if at.IsZero() {
 		return ctx, cancel
 	}
-	c := &deadlineContext{Context: ctx, at: at, cancel: cancel}
-	c.timer = time.AfterFunc(time.Until(at), func() { cancel(context.DeadlineExceeded) })
-	return c, c.end
-}
-
-// deadlineContext is a standard context that ends at a time, as context.WithDeadline's does.
-type deadlineContext struct {
-	context.Context
-	at     time.Time
-	timer  *time.Timer
-	cancel context.CancelCauseFunc
-}
-
-// end ends the context.
-func (c *deadlineContext) end(cause error) {
-	c.timer.Stop()
-	c.cancel(cause)
-}
-
-// Deadline implements [context.Context].
-func (c *deadlineContext) Deadline() (time.Time, bool) {
-	if above, ok := c.Context.Deadline(); ok && above.Before(c.at) {
-		return above, ok
+	ctx, stop := context.WithDeadline(ctx, at)
+	return ctx, func(cause error) {
+		cancel(cause)
+		stop()
 	}
-	return c.at, true
-}
-
-// Err implements [context.Context].
-func (c *deadlineContext) Err() error {
-	if err := c.Context.Err(); err == nil || context.Cause(c.Context) != context.DeadlineExceeded {
-		return err
-	}
-	return context.DeadlineExceeded
 }
 
 // OnCancel implements [Contexts].

@@ -1,18 +1,14 @@
-// Package background runs work of the cascade that no client waits for, such as audits: a bounded number of tasks, each
-// with a time limit, whose panics end nothing but themselves.
-package background
+package world
 
 import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/foregate/foregate/tiers/world"
 )
 
-// Options configure [Tasks]. All are required.
-type Options struct {
-	World    world.World
+// TaskOptions configure [Tasks]. All are required.
+type TaskOptions struct {
+	World    World
 	Max      int           // tasks that run or wait
 	Patience time.Duration // how long a task waits for a slot at the pools
 	OnPanic  func()        // called for each recovered panic
@@ -21,20 +17,21 @@ type Options struct {
 // pause is the time between two looks for a free slot.
 const pause = 500 * time.Millisecond
 
-// Tasks runs tasks. It is safe for concurrent use.
+// Tasks runs work that no client waits for, such as audits: a bounded number of tasks, each with a time limit, whose panics
+// end nothing but themselves. It is safe for concurrent use.
 type Tasks struct {
-	o Options
+	o TaskOptions
 
 	mu      sync.Mutex
 	ctx     context.Context // of Begin; nil before and after
 	running int
-	working int          // tasks that use a pool now
-	waiting int          // tasks that wait for a slot
-	idle    world.Signal // set when the last task ends; nil while nothing waits
+	working int    // tasks that use a pool now
+	waiting int    // tasks that wait for a slot
+	idle    Signal // set when the last task ends; nil while nothing waits
 }
 
-// New returns Tasks that start nothing before [Tasks.Begin].
-func New(o Options) *Tasks { return &Tasks{o: o} }
+// NewTasks returns Tasks that start nothing before [Tasks.Begin].
+func NewTasks(o TaskOptions) *Tasks { return &Tasks{o: o} }
 
 // Begin allows tasks until ctx ends. Call [Tasks.Wait] afterwards.
 func (t *Tasks) Begin(ctx context.Context) {

@@ -1,4 +1,4 @@
-package background
+package world
 
 import (
 	"context"
@@ -6,8 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/foregate/foregate/tiers/world"
 )
 
 // play runs a test in a bubble of time, with tasks that have begun. At most three run, and each waits a minute for a slot.
@@ -15,7 +13,7 @@ func play(t *testing.T, test func(t *testing.T, tasks *Tasks, panicked *atomic.I
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var panicked atomic.Int64
-		tasks := New(Options{World: world.System{}, Max: 3, Patience: time.Minute, OnPanic: func() { panicked.Add(1) }})
+		tasks := NewTasks(TaskOptions{World: System{}, Max: 3, Patience: time.Minute, OnPanic: func() { panicked.Add(1) }})
 		ctx, cancel := context.WithCancel(t.Context())
 		tasks.Begin(ctx)
 		test(t, tasks, &panicked)
@@ -80,7 +78,7 @@ func TestTasksWaitForASlotAsLongAsTheirPatience(t *testing.T) {
 
 func TestNothingStartsBeforeTheBeginningOrAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tasks := New(Options{World: world.System{}, Max: 3})
+		tasks := NewTasks(TaskOptions{World: System{}, Max: 3})
 		never := func(context.Context) { t.Error("it runs") }
 		if tasks.Free() || tasks.Start(time.Hour, never) {
 			t.Error("before it begins")
