@@ -34,7 +34,10 @@ func TestTheEngineTakesTheProfilesTime(t *testing.T) {
 			<-box.notify
 			events = append(events, box.take(nil)...)
 		}
-		p := profiles["a10g-8b"]
+		p, err := ProfileByName("a10g-8b")
+		if err != nil {
+			t.Fatal(err)
+		}
 		want := p.stepTime(work{prefill: 500, kvRead: 500}) + p.stepTime(work{decoding: 1, kvRead: 501}) + p.stepTime(work{decoding: 1, kvRead: 502})
 		// The last result may come up to early ahead of time.
 		if got := time.Since(start); got > want/2 || got < want/2-early {

@@ -1,6 +1,8 @@
 package vllmsim
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
@@ -36,9 +38,96 @@ func TestProfilesStayWithinWhatIsReported(t *testing.T) {
 
 // The rates of docs/science.md, Cost model: 11.2k tokens of prompts a second, and with 64 sequences 2,966 of answers.
 func TestAProfilesRatesAreThoseOfAUsualLoad(t *testing.T) {
-	p := profiles["h100-70b-fp8-tp2"]
+	p, err := ProfileByName("h100-70b-fp8-tp2")
+	if err != nil {
+		t.Fatal(err)
+	}
 	prefill, decode := p.Rates(UsualSequences)
 	if prefill < 11100 || prefill > 11300 || decode < 2900 || decode > 3050 {
 		t.Errorf("%v and %v tokens a second", prefill, decode)
+	}
+}
+
+// Rates of engines that are full, as the scheduler makes them, beside those that the file says were published. Where longer answers
+// do not fit, it preempts, as vLLM does.
+func TestAFullEnginesRateIsWithin30PercentOfThePublishedOne(t *testing.T) {
+	h, err := readHardware()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range h.Published {
+		p, err := ProfileByName(table.Profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, shape := range table.Shapes {
+			for name, published := range shape {
+				var prompt, output int
+				if _, err := fmt.Sscanf(name, "%d/%d", &prompt, &output); err != nil {
+					t.Fatalf("%s: shape %s: %v", table.Profile, name, err)
+				}
+				rate := fullRate(p, prompt, output)
+				t.Logf("%s %s: %.0f tokens/s, published %.0f, × %.2f", table.Profile, name, rate, published, rate/published)
+				if rate < 0.7*published || rate > 1.3*published {
+					t.Errorf("%s %s: %.0f tokens/s, published %.0f", table.Profile, name, rate, published)
+				}
+			}
+		}
+	}
+}
+
+// fullRate is how many tokens of answers a second an engine makes that always has more to do than it has room for. Answers of
+// the first sequences are shorter, so that not all end together.
+func fullRate(p Profile, prompt, output int) float64 {
+	s, now, added := NewScheduler(p, SchedulerOptions{}), time.Duration(0), 0
+	from, made := time.Duration(0), 0
+	room := min(p.MaxSeqs, p.Blocks*BlockSize/(prompt+output))
+	for steps := 0; steps < 3*output; steps++ {
+		for len(s.waiting) < 8 {
+			left := output
+			if added < room {
+				left = 1 + added*output/room
+			}
+			added++
+			ids := make([]int32, prompt)
+			ids[0] = int32(added)                                              //nolint:gosec // nobody shares a prefix
+			s.Add(&Seq{Prompt: ids, Source: &counter{left: int32(left)}}, now) //nolint:gosec // a few thousand
+		}
+		if steps == output {
+			from, made = now, s.counts.GeneratedTokens
+		}
+		b := s.Step(now)
+		now = b.End
+		s.Commit(b)
+	}
+	return float64(s.counts.GeneratedTokens-made) / (now - from).Seconds()
+}
+
+func TestEveryProfileHasAGPUWithPricesAndKnownSources(t *testing.T) {
+	h, err := readHardware()
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := []string{"blocks", "base", "per_prefill_token", "per_seq", "per_kv_token", "lm_head"}
+	for i := range h.Profiles {
+		p := &h.Profiles[i]
+		if _, known := h.GPUs[p.GPU]; !known || p.GPUs < 1 || p.Model == "" || p.Precision == "" {
+			t.Errorf("%s: GPU %q × %d, model %q, precision %q", p.Name, p.GPU, p.GPUs, p.Model, p.Precision)
+		}
+		for _, v := range []float64{float64(p.Blocks), float64(p.MaxBatchedTokens), float64(p.MaxSeqs), p.Base, p.PerPrefillToken, p.PerSeq, p.PerKVToken, p.LMHead} {
+			if v <= 0 {
+				t.Errorf("%s: %+v", p.Name, p)
+			}
+		}
+		for _, n := range slices.Concat(p.Published, p.Measured) {
+			if !slices.Contains(numbers, n) {
+				t.Errorf("%s: a source of %q, want one of %v", p.Name, n, numbers)
+			}
+		}
+		for _, list := range h.Prices {
+			if list.USDPerGPUHour[p.GPU] <= 0 || list.Date == "" {
+				t.Errorf("%s: no price of a %s in list %s", p.Name, p.GPU, list.Name)
+			}
+		}
 	}
 }
