@@ -31,6 +31,7 @@ type cli struct {
 	Check   checkCmd   `cmd:"" help:"Check scenario files and say what is wrong with them."`
 
 	Proof     proofCmd     `cmd:"" help:"Measure every claim of the page docs/proof.md and print what came of it."`
+	Fleets    fleetsCmd    `cmd:"" help:"Seek the highest load of each of many fleets, and what a token costs in rent there (hours)."`
 	Pair      pairCmd      `cmd:"" help:"Measure real pairs of models on vLLM and llama.cpp, on the CPU (.ci/need-engines sets them up): scores, what mode risk may serve, the guarantee, right answers."`
 	ProofLive proofLiveCmd `cmd:"" help:"Measure a pair of engines that run already, as pair does, with its dollars."`
 }

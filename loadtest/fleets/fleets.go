@@ -1,0 +1,252 @@
+// Package fleets seeks, for each of a grid of fleets, the highest load that it carries within an SLO, in virtual time, and
+// tells what a token costs in rent there. Start at [Search]; [Grid] is what is sought.
+package fleets
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/virtual"
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+// MaxTTFT99 is the SLO: nothing is lost, and P99 TTFT is at most this.
+const MaxTTFT99 = 2 * time.Second
+
+// Engines are servers of one profile; none where Count is 0.
+type Engines struct {
+	Profile string
+	Count   int
+}
+
+// Law says how good drafts are, and by which threshold mode confidence serves them.
+type Law struct {
+	Acceptance float64 // that the threshold gives in mode confidence, about
+	AUROC      float64 // of the score, about
+	divergence float64 // of the simulated draft
+	blind      float64
+	nats       string // the threshold
+}
+
+// laws are drafts of which the target would stand by four in five, and by two in three.
+var laws = []Law{
+	{0.7, 0.85, 0.34, 0, "0.02"},
+	{0.45, 0.85, 0.42, 0, "0.15"},
+	{0.7, 0.70, 0.31, 0.75, "0.02"},
+	{0.45, 0.70, 0.38, 0.85, "0.15"},
+}
+
+// The modes of fleets with drafts: risk keeps the guarantee with risk.max_disagreement .10.
+const (
+	TargetOnly = "off"
+	Confidence = "confidence"
+	Risk       = "risk"
+)
+
+// Fleet is one fleet and what it serves by. Of a fleet without drafts Law is the zero value.
+type Fleet struct {
+	Target, Draft Engines
+	Mode          string
+	Law           Law
+}
+
+// String names a fleet, in a word for each part.
+func (f Fleet) String() string {
+	if f.Mode == TargetOnly {
+		return fmt.Sprintf("%d×%s", f.Target.Count, f.Target.Profile)
+	}
+	return fmt.Sprintf("%d×%s+%d×%s %s acceptance=%g auroc=%g", f.Target.Count, f.Target.Profile, f.Draft.Count, f.Draft.Profile, f.Mode, f.Law.Acceptance, f.Law.AUROC)
+}
+
+// Grid is what is compared: each target with no drafts, and with drafts on each GPU for about the rent of one more target, and
+// on one H100.
+func Grid() (all []Fleet) {
+	for _, g := range []struct {
+		alone, target Engines
+		drafts        []Engines
+	}{
+		{
+			Engines{"h100-70b-fp8-tp2", 3}, Engines{"h100-70b-fp8-tp2", 2},
+			[]Engines{{"h100-8b-fp8", 1}, {"h100-8b-fp8", 2}, {"l40s-8b-fp8", 7}, {"l4-8b-fp8", 16}, {"a10g-8b", 13}},
+		},
+		{
+			Engines{"h100-405b-fp8-tp8", 2}, Engines{"h100-405b-fp8-tp8", 1},
+			[]Engines{{"h100-8b-fp8", 1}, {"l40s-8b-fp8", 4}, {"l4-8b-fp8", 8}, {"a10g-8b", 7}},
+		},
+	} {
+		all = append(all, Fleet{Target: g.alone, Mode: TargetOnly})
+		for _, law := range laws {
+			for _, mode := range []string{Confidence, Risk} {
+				for _, draft := range g.drafts {
+					all = append(all, Fleet{g.target, draft, mode, law})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// Found is the highest load of a fleet, and what it was like there. Times are in ms; shares 0 to 1.
+type Found struct {
+	Fleet        string             `json:"fleet"`
+	Seed         uint64             `json:"seed"`
+	PerSecond    float64            `json:"requests_per_s"`
+	Tokens       float64            `json:"tokens_per_s"` // of answers
+	TTFT50       float64            `json:"ttft_p50_ms"`
+	TTFT99       float64            `json:"ttft_p99_ms"`
+	E2E99        float64            `json:"e2e_p99_ms"`
+	Acceptance   float64            `json:"acceptance"`
+	DraftShare   float64            `json:"draft_token_share"`
+	Disagreement float64            `json:"disagreement"`      // of accepted drafts
+	Rent         map[string]float64 `json:"rent_usd_per_mtok"` // by price list
+}
+
+// The length of a run: mode risk needs its certificates before anything is counted.
+const (
+	counted  = 120 * time.Second
+	warm     = 30 * time.Second
+	warmRisk = 280 * time.Second
+)
+
+// run makes the scenario and the case of a fleet at a load, in requests a second.
+func (f Fleet) run(base *loadtest.Scenario, load float64) (*loadtest.Scenario, *loadtest.Case) {
+	s, c := *base, base.Cases[0]
+	s.Warmup = warm
+	c.Settings = loadtest.Settings{"cache.mode": "off", "speculation.mode": f.Mode}
+	switch f.Mode {
+	case Confidence:
+		c.Settings["speculation.threshold_nats"] = f.Law.nats
+	case Risk:
+		c.Settings["risk.max_disagreement"] = "0.1"
+		s.Warmup = warmRisk
+	}
+	s.Duration = s.Warmup + counted
+	c.Name, c.Load = f.String(), load/s.Arrivals.PerSecond
+	c.Target.Profile, c.Target.Count = f.Target.Profile, f.Target.Count
+	c.Draft = nil
+	if f.Mode != TargetOnly {
+		draft := *base.Cases[1].Draft
+		draft.Profile, draft.Count, draft.Divergence, draft.Blind = f.Draft.Profile, f.Draft.Count, f.Law.divergence, f.Law.blind
+		c.Draft = &draft
+	}
+	return &s, &c
+}
+
+// rent is what an hour costs by a price list.
+func (f Fleet) rent(list *vllmsim.PriceList) (usd float64, err error) {
+	for _, e := range []Engines{f.Target, f.Draft} {
+		if e.Count == 0 {
+			continue
+		}
+		one, err := price(list, e.Profile)
+		if err != nil {
+			return 0, err
+		}
+		usd += float64(e.Count) * one
+	}
+	return usd, nil
+}
+
+// price is what an hour of one server costs.
+func price(list *vllmsim.PriceList, profile string) (usd float64, err error) {
+	p, err := vllmsim.ProfileByName(profile)
+	return float64(p.GPUs) * list.USDPerGPUHour[p.GPU], err
+}
+
+// Search finds the highest load of a fleet. The prices by which the gateway decides are the first list's.
+func Search(ctx context.Context, f Fleet, seed uint64) (found Found, err error) {
+	base, err := loadtest.Named("fleets")
+	if err != nil {
+		return found, err
+	}
+	lists, err := vllmsim.Prices()
+	if err != nil {
+		return found, err
+	}
+	at := map[float64]Found{}
+	load, err := highest(start, func(load float64) (bool, error) {
+		s, c := f.run(base, load)
+		if c.Target.USDPerHour, err = price(&lists[0], f.Target.Profile); err != nil {
+			return false, err
+		}
+		if c.Draft != nil {
+			if c.Draft.USDPerHour, err = price(&lists[0], f.Draft.Profile); err != nil {
+				return false, err
+			}
+		}
+		r, err := virtual.Run(ctx, s, c, seed)
+		if err != nil {
+			return false, err
+		}
+		row := r.Row()
+		tokens := row.TokensPerSecond * r.Window.Seconds() / counted.Seconds()
+		at[load] = Found{
+			Fleet: f.String(), Seed: seed, PerSecond: load, Tokens: tokens, TTFT50: row.TTFT50, TTFT99: row.TTFT99, E2E99: row.E2E99,
+			Acceptance: row.Acceptance, DraftShare: row.DraftTokenShare, Disagreement: row.CheckedDisagreement,
+		}
+		return row.Errors+row.Shed == 0 && row.TTFT99 <= float64(MaxTTFT99.Milliseconds()), nil
+	})
+	if err != nil {
+		return found, fmt.Errorf("%s: %w", f, err)
+	}
+	found = at[load]
+	found.Fleet, found.Seed, found.Rent = f.String(), seed, map[string]float64{}
+	for i := range lists {
+		usd, err := f.rent(&lists[i])
+		if err != nil {
+			return found, err
+		}
+		if found.Tokens > 0 {
+			found.Rent[lists[i].Name] = usd * 1e6 / 3600 / found.Tokens
+		}
+	}
+	return found, nil
+}
+
+// The search: a first load in requests a second, by how much the next one differs, and how near the end is.
+const (
+	start     = 16
+	step      = 1.5
+	precision = 1.03
+	least     = 0.1
+)
+
+// highest is the highest load that holds, to [precision]: 0 if none above [least] does. A load is tried once.
+func highest(load float64, holds func(load float64) (bool, error)) (float64, error) {
+	low, high := 0.0, 0.0
+	for low == 0 || high == 0 || high > low*precision {
+		ok, err := holds(load)
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			low = load
+		} else {
+			high = load
+		}
+		switch {
+		case high == 0:
+			load *= step
+		case low == 0:
+			if load /= step; load < least {
+				return 0, nil
+			}
+		default:
+			load = (low + high) / 2
+		}
+	}
+	return low, nil
+}
+
+// Match reports whether a fleet's name has all of the words.
+func (f Fleet) Match(words []string) bool {
+	for _, w := range words {
+		if !strings.Contains(f.String(), w) {
+			return false
+		}
+	}
+	return true
+}
