@@ -166,8 +166,12 @@ func Search(ctx context.Context, f Fleet, seed uint64) (found Found, err error) 
 	if err != nil {
 		return found, err
 	}
+	guess, err := f.guess()
+	if err != nil {
+		return found, err
+	}
 	at := map[float64]Found{}
-	load, err := highest(start, func(load float64) (bool, error) {
+	load, err := highest(guess, func(load float64) (bool, error) {
 		s, c := f.run(base, load)
 		if c.Target.USDPerHour, err = price(&lists[0], f.Target.Profile); err != nil {
 			return false, err
@@ -206,13 +210,24 @@ func Search(ctx context.Context, f Fleet, seed uint64) (found Found, err error) 
 	return found, nil
 }
 
-// The search: a first load in requests a second, by how much the next one differs, and how near the end is.
+// The search: by how much the second load differs from the first, and how near the end is. Runs above the end take longest.
 const (
-	start     = 16
-	step      = 1.5
+	step      = 1.25
 	precision = 1.03
-	least     = 0.1
+	least     = 0.1 // requests a second
 )
+
+// guess is about what a fleet carries, in requests a second: half of what its targets decode with 256 sequences each, in answers of
+// 300 tokens, and of those without the accepted ones.
+func (f Fleet) guess() (float64, error) {
+	p, err := vllmsim.ProfileByName(f.Target.Profile)
+	_, decode := p.Rates(256)
+	load := float64(f.Target.Count) * decode / 300 / 2
+	if f.Mode == Confidence {
+		load /= 1 - f.Law.Acceptance
+	}
+	return load, err
+}
 
 // highest is the highest load that holds, to [precision]: 0 if none above [least] does. A load is tried once.
 func highest(load float64, holds func(load float64) (bool, error)) (float64, error) {
