@@ -80,7 +80,11 @@ func Table(found []Found) string {
 			mean(func(f *Found) float64 { return f.TTFT99 })/1000, mean(func(f *Found) float64 { return f.Disagreement }))
 		for _, list := range []string{"aws", "market"} {
 			own, beside := rent(name, list), rent(alone.String(), list)
-			fmt.Fprintf(&b, " %.2f (%.2f–%.2f) | %.2f |", own.mean(), own.low, own.high, own.mean()/max(beside.mean(), 1e-9))
+			ratio := "–"
+			if beside.n > 0 {
+				ratio = fmt.Sprintf("%.2f", own.mean()/beside.mean())
+			}
+			fmt.Fprintf(&b, " %.2f (%.2f–%.2f) | %s |", own.mean(), own.low, own.high, ratio)
 		}
 		b.WriteString("\n")
 	}
