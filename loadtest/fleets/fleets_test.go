@@ -1,0 +1,78 @@
+package fleets
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/virtual"
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+func TestTheSearchFindsTheHighestLoadThatHolds(t *testing.T) {
+	for _, c := range []struct{ begin, end float64 }{{10, 47}, {10, 9.5}, {100, 2}, {47, 47}} {
+		tries := map[float64]int{}
+		got, err := highest(c.begin, func(load float64) (bool, error) {
+			tries[load]++
+			return load <= c.end, nil
+		})
+		if err != nil || got > c.end || got < c.end/precision {
+			t.Errorf("from %g on: %g, %v, want just below %g", c.begin, got, err, c.end)
+		}
+		for load, n := range tries {
+			if n > 1 {
+				t.Errorf("from %g on: %g was tried %d times", c.begin, load, n)
+			}
+		}
+	}
+	if got, err := highest(10, func(float64) (bool, error) { return false, nil }); got != 0 || err != nil {
+		t.Errorf("nothing holds: %g, %v", got, err)
+	}
+	broken := errors.New("broken")
+	if _, err := highest(10, func(float64) (bool, error) { return false, broken }); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestEveryFleetOfTheGridHasItsOwnNameAndPrices(t *testing.T) {
+	lists, err := vllmsim.Prices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, f := range Grid() {
+		if seen[f.String()] {
+			t.Errorf("%s is there twice", f)
+		}
+		seen[f.String()] = true
+		for i := range lists {
+			if usd, err := f.rent(&lists[i]); err != nil || usd <= 0 {
+				t.Errorf("%s: %g $ an hour, %v", f, usd, err)
+			}
+		}
+	}
+}
+
+// What a search measures at a load, with a fleet that is far from full: the draft's answers come, and are as good as the law says.
+func TestAFleetServesTheShareOfDraftsThatItsLawSays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
+	base, err := loadtest.Named("fleets")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, law := range laws {
+		f := Fleet{Engines{"h100-70b-fp8-tp2", 2}, Engines{"h100-8b-fp8", 1}, Confidence, law}
+		s, c := f.run(base, 10)
+		c.Target.USDPerHour, c.Draft.USDPerHour = 13.76, 6.88
+		r, err := virtual.Run(t.Context(), s, c, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := r.Row()
+		if row.Errors+row.Shed > 0 || row.Acceptance < law.Acceptance-0.06 || row.Acceptance > law.Acceptance+0.06 {
+			t.Errorf("%s: %d lost, acceptance %.3f", f, row.Errors+row.Shed, row.Acceptance)
+		}
+	}
+}
