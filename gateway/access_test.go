@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,5 +38,36 @@ func TestAModelThatATenantMayNotUseIsRefusedOnEveryPath(t *testing.T) {
 	}
 	if got := b.to(t, "/v1/embeddings", "other", `{"model":"llama-3","input":"a"}`); got.status != http.StatusOK {
 		t.Errorf("a tenant without restrictions: %d %s", got.status, got.body)
+	}
+}
+
+func TestTheListOfModelsHasWhatTheTenantMayUse(t *testing.T) {
+	tenant := func(id string, models ...string) identity.Tenant {
+		return identity.Tenant{ID: id, MaxPriority: identity.High, Access: &identity.Access{Models: models}}
+	}
+	b := limited(t, simulator(t).URL(), func(o *Options) {
+		o.Replica = serving(RouteState{Route: "code-a"}, RouteState{Route: "llama-3"}, RouteState{Route: "code-b"})
+	},
+		tenant("coder", "code-*"), tenant("chatter", "llama-3", "gone"), tenant("nobody", "gone"), tenant("all"))
+	for id, want := range map[string][]string{
+		"coder": {"code-a", "code-b"}, "chatter": {"llama-3"}, "nobody": nil, "all": {"code-a", "llama-3", "code-b"}, "unlisted": {"code-a", "llama-3", "code-b"},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.url+"/v1/models", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Tenant-ID", id)
+		var list struct{ Data []struct{ ID string } }
+		got := b.answered(t, req)
+		if err := json.Unmarshal([]byte(got.body), &list); err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for _, m := range list.Data {
+			ids = append(ids, m.ID)
+		}
+		if got.status != http.StatusOK || !slices.Equal(ids, want) {
+			t.Errorf("%s: %d %v, want %v", id, got.status, ids, want)
+		}
 	}
 }

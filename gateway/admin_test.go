@@ -241,3 +241,40 @@ func FuzzOrder(f *testing.F) {
 		}
 	})
 }
+
+func TestEveryOrderLeavesOneLine(t *testing.T) {
+	f := twoPools()
+	o := openOffice(t, f)
+	o.send(t, http.MethodPost, o.admin+"/admin/drain?backend=h100&for=1m&why=new+driver", "")
+	f.err = errors.New("broken")
+	o.send(t, http.MethodPost, o.admin+"/admin/undrain?backend=h100", "")
+	got := o.log.holding("operator action")
+	if len(got) != 2 {
+		t.Fatalf("%d lines: %q", len(got), got)
+	}
+	for i, parts := range [][]string{
+		{`"level":"info"`, `"order":"drain"`, `"remote":"127.0.0.1:`, `"pool":"big"`, `"backend":"h100"`, `"why":"new driver"`, `"done":true`},
+		{`"level":"warn"`, `"order":"undrain"`, `"error":"broken"`, `"done":false`},
+	} {
+		for _, part := range parts {
+			if !strings.Contains(got[i], part) {
+				t.Errorf("line %d does not hold %s: %s", i, part, got[i])
+			}
+		}
+	}
+}
+
+func TestThePublicPortKnowsNoOrders(t *testing.T) {
+	f := twoPools()
+	o := openOffice(t, f)
+	for _, path := range []string{"drain", "undrain", "spot", "backends", ""} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			if code, body := o.send(t, method, o.url+"/admin/"+path+"?backend=h100", ""); code != http.StatusNotFound || !strings.Contains(body, "unknown_url") {
+				t.Errorf("%s %s: %d %s", method, path, code, body)
+			}
+		}
+	}
+	if told := f.last(); told != "" {
+		t.Errorf("told %q", told)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -382,4 +383,48 @@ func TestAClientThatReadsNothingIsCutAndItsGenerationWithIt(t *testing.T) {
 	if got, err := io.ReadAll(bufio.NewReader(conn)); bytes.Contains(got, []byte("[DONE]")) {
 		t.Errorf("a cut stream has an end: %v", err)
 	}
+}
+
+func TestAStoppedGatewayLeavesNoGoroutineBehind(t *testing.T) {
+	sim := simulator(t)
+	warm := startBench(t, sim.URL(), nil) // the packages' own goroutines, such as the resolver's
+	if _, err := rest(warm.ask(t, true, 5)); err != nil {
+		t.Fatal(err)
+	}
+	warm.Stop(t.Context())
+	warm.endLoops()
+	warm.engines.Close()
+	warm.client.CloseIdleConnections()
+	before := settled(t)
+	g := startBench(t, sim.URL(), nil)
+	for i := range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		resp, err := g.try(ctx, i%2 == 0, 20+i*50)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%3 == 0 {
+			cancel() // the client leaves in the middle
+		}
+		_, _ = rest(resp) // whole or cut
+		cancel()
+	}
+	g.Stop(t.Context())
+	g.endLoops()
+	g.engines.Close()
+	g.client.CloseIdleConnections()
+	soon(t, fmt.Sprintf("as many goroutines as before (%d)", before), func() bool { return runtime.NumGoroutine() <= before })
+}
+
+// settled is the number of goroutines once it no longer falls.
+func settled(t *testing.T) int {
+	t.Helper()
+	least, since := runtime.NumGoroutine(), time.Now()
+	soon(t, "the goroutines settle", func() bool {
+		if n := runtime.NumGoroutine(); n < least {
+			least, since = n, time.Now()
+		}
+		return time.Since(since) > 300*time.Millisecond
+	})
+	return least
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
@@ -201,6 +202,28 @@ func TestABodyIsKeptUntilItsAuditIsOver(t *testing.T) {
 		}
 		if r.streams != 0 {
 			t.Error("the draft's stream is open")
+		}
+	})
+}
+
+func TestAnAuditThatIsNotWantedAnyMoreLeavesNothingBehind(t *testing.T) {
+	play(t, func(r *rig) {
+		ctx, cancel := context.WithCancel(r.t.Context())
+		r.auditor.Wait()
+		r.ctx = ctx
+		r.auditor.Begin(ctx)
+		r.target = func(*engine.Attempt) error { // it hangs until the audit is cancelled
+			cancel()
+			time.Sleep(time.Minute)
+			return &engine.Failure{Kind: engine.ClientGone}
+		}
+		r.watched()
+		r.auditor.Wait()
+		if len(r.log) != 2 || r.log[1] != "score" {
+			t.Errorf("%v", r.log)
+		}
+		if r.auditor.MayAudit("m", &plan.Risk{MaxConcurrentAudits: 1}, true) {
+			t.Error("it may be audited while nothing runs")
 		}
 	})
 }

@@ -427,3 +427,17 @@ func TestScoresThatOnlyTheLoosestTwoCertifiedThresholdsAcceptAreNotSure(t *testi
 		}
 	}
 }
+
+func TestAStaleViewServesNothingAndStillTellsItsGrid(t *testing.T) {
+	r := Rule{MaxDisagreement: .1, ErrorProbability: .05, LeaseAudits: 1000, DriftRunLength: 1000}
+	s := State{Version: 3, Grid: Grid{3, 2, 1}, Op: 2, MaxDisagreement: .1, ErrorProbability: .05}
+	if v := s.View(r); !v.Serves() || v.Threshold != 2 {
+		t.Fatalf("%+v", v)
+	}
+	if v := s.StaleView(r); v.Serves() || v.Version != 3 || v.Floor != s.Grid.At(v.Hi) {
+		t.Errorf("%+v", v)
+	}
+	if s.Op != 2 {
+		t.Error("the state has changed")
+	}
+}
