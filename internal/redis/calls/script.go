@@ -24,9 +24,6 @@ type Script struct {
 // NewScript returns a script.
 func NewScript(source string) *Script { return &Script{source, redis.NewScript(source).Hash()} }
 
-// Hash is the script's name in EVALSHA.
-func (s *Script) Hash() string { return s.sha }
-
 // EvalSha runs the script, or puts it into c where that is a pipeline. NOSCRIPT is the caller's, see [Runner].
 func (s *Script) EvalSha(ctx context.Context, c redis.Scripter, keys []string, args ...any) *redis.Cmd {
 	return c.EvalSha(ctx, s.sha, keys, args...)
