@@ -1,6 +1,11 @@
 package audit
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/inflight"
+)
 
 func TestARouteSavesUpForSoManyAuditsOnly(t *testing.T) {
 	var b budget
@@ -22,5 +27,25 @@ func TestARouteSavesUpForSoManyAuditsOnly(t *testing.T) {
 	b.earn(-1e6)
 	if b.earn(0); b.balance >= 0 {
 		t.Errorf("a debt is forgotten: %g", b.balance)
+	}
+}
+
+func TestTheTargetsTokensCostWhatTheyCost(t *testing.T) {
+	known := economy.Prices{DraftPrefill: 1, DraftDecode: 2, TargetPrefill: 3, TargetDecode: 5}
+	for what, c := range map[string]struct {
+		tally       inflight.Tally
+		usd, tokens float64
+	}{
+		"nothing":                     {inflight.Tally{Prompt: 100, Drafted: 9, Accepted: 9}, 0, 0},
+		"an answer":                   {inflight.Tally{Prompt: 100, Target: 10}, 350, 110},
+		"a score":                     {inflight.Tally{Prompt: 100, Scored: 120}, 360, 120},
+		"a score, and the rest of it": {inflight.Tally{Prompt: 100, Scored: 120, Target: 10}, 710, 230},
+	} {
+		if usd, priced := targetCost(c.tally, known); usd != c.usd || !priced {
+			t.Errorf("%s: %g USD, want %g", what, usd, c.usd)
+		}
+		if n, priced := targetCost(c.tally, economy.Prices{TargetPrefill: 3}); n != c.tokens || priced {
+			t.Errorf("%s: %g tokens, want %g", what, n, c.tokens)
+		}
 	}
 }

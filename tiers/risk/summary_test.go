@@ -69,6 +69,21 @@ func TestASummaryTellsWhatCertified(t *testing.T) {
 	}
 }
 
+func TestASummaryOfAnotherRuleServesNothing(t *testing.T) {
+	s := taught(plain)
+	for s.Op == 0 {
+		audit(s, plain, 1, false)
+	}
+	strict := plain
+	strict.MaxDisagreement = .01
+	if got := summary(s, strict); got.Op != 0 || got.Threshold != nil || got.Bound <= .01 || *got.ToCertify <= 0 {
+		t.Errorf("%+v", got)
+	}
+	if s.Op == 0 {
+		t.Error("the summary changed the state")
+	}
+}
+
 func TestASummaryOfWhatCannotBeCertifiedIsOutOfReach(t *testing.T) {
 	s := taught(plain)
 	for range 200 {
