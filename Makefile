@@ -134,7 +134,7 @@ proof-live: build ## The same at a pair of engines that run already (TARGET=URL 
 	@bin/loadtest proof-live --out bin/proof-live --target '$(TARGET)' --draft '$(DRAFT)' $(if $(TARGET_MODEL),--target-model '$(TARGET_MODEL)') $(if $(DRAFT_MODEL),--draft-model '$(DRAFT_MODEL)') $(FLAGS)
 
 golden: ## Rewrite the golden files.
-	$(GO) test ./cache ./gateway/config ./gateway/display ./gateway/receipts ./gateway/tracing ./tiers/openai ./tiers/upstream ./loadtest ./loadtest/vllmsim ./loadtest/virtual ./cmd/foregate -update
+	$(GO) test ./cache ./gateway ./gateway/config ./gateway/display ./gateway/receipts ./gateway/tracing ./tiers/openai ./tiers/upstream ./loadtest ./loadtest/vllmsim ./loadtest/virtual ./cmd/foregate -update
 
 dashboards: ## Rewrite Grafana's dashboards (deploy/grafana).
 	$(GO) run ./deploy/grafana/make

@@ -2,12 +2,14 @@ package gateway
 
 import (
 	"crypto/sha256"
+	"embed"
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
-
-	"github.com/foregate/foregate/gateway/openapi"
 )
 
 // The paths of the OpenAPI documents.
@@ -29,16 +31,73 @@ func newDocument(body []byte, cacheControl string) *document {
 	return &document{body: body, etag: `"` + hex.EncodeToString(sum[:16]) + `"`, length: strconv.Itoa(len(body)), cacheControl: cacheControl}
 }
 
+// documents are written by hand: paths and bodies, and the headers of the admin listener. generated.json has what the gateway has
+// as a table: headers, error codes, and the request fields that are removed, refused or forbidden; make golden writes it.
+//
+//go:embed openapi/*.json
+var documents embed.FS
+
+// object is a JSON object.
+type object = map[string]any
+
+// readDocument reads a file of documents, which must be JSON.
+func readDocument(name string) (o object, err error) {
+	text, err := documents.ReadFile("openapi/" + name)
+	if err == nil {
+		err = json.Unmarshal(text, &o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("openapi: %s: %w", name, err)
+	}
+	return o, nil
+}
+
+// makeDocument makes the document of a listener, public or admin. It has a path for each one that is passed through to the target.
+func makeDocument(listener string, forward []string) ([]byte, error) {
+	doc, err := readDocument(listener + ".json")
+	if err != nil {
+		return nil, err
+	}
+	generated, err := readDocument("generated.json")
+	if err != nil {
+		return nil, err
+	}
+	components := doc["components"].(object)
+	for kind, members := range generated[listener].(object) {
+		if of, ok := components[kind].(object); ok {
+			maps.Copy(of, members.(object))
+		} else {
+			components[kind] = members
+		}
+	}
+	paths := doc["paths"].(object)
+	for _, path := range forward {
+		if paths[path] == nil {
+			paths[path] = forwarded(path, doc["passthrough"].(object))
+		}
+	}
+	delete(doc, "passthrough")
+	return json.Marshal(doc)
+}
+
+// forwarded returns the item of a path that is passed through.
+func forwarded(path string, template object) object {
+	post := maps.Clone(template["post"].(object))
+	id := "post"
+	for _, word := range strings.FieldsFunc(path, func(c rune) bool { return strings.ContainsRune("/_.-", c) }) {
+		id += strings.ToUpper(word[:1]) + word[1:]
+	}
+	post["operationId"] = id
+	return object{"post": post}
+}
+
 // makeDocuments makes the documents of both listeners.
 func (g *Gateway) makeDocuments() error {
-	tables := openapi.Tables{
-		RequestHeaders: RequestHeaders, ResponseHeaders: ResponseHeaders, ErrorCodes: ErrorCodes, Forward: g.opts.Forward,
-	}
-	public, err := openapi.Public(tables)
+	public, err := makeDocument("public", g.opts.Forward)
 	if err != nil {
 		return err
 	}
-	admin, err := openapi.Admin(tables)
+	admin, err := makeDocument("admin", nil)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"github.com/foregate/foregate/gateway/openapi"
 	"github.com/foregate/foregate/tiers/engine"
 )
 
@@ -222,7 +221,7 @@ func TestEveryErrorCodeIsInTheTable(t *testing.T) {
 	for _, kind := range failureKinds {
 		p := failureProblem(&engine.Failure{Kind: kind})
 		found[p.body.Code] = "failureProblem"
-		row := func(c openapi.ErrorCode) bool { return c.Code == p.body.Code && slices.Contains(c.Statuses, p.status) }
+		row := func(c ErrorCode) bool { return c.Code == p.body.Code && slices.Contains(c.Statuses, p.status) }
 		if !slices.ContainsFunc(ErrorCodes, row) {
 			t.Errorf("a failure of kind %s is answered %d %q, which is not in ErrorCodes (gateway/errorcodes.go): add it", kind, p.status, p.body.Code)
 		}

@@ -16,7 +16,6 @@ import (
 	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
-	"github.com/foregate/foregate/gateway/openapi"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
@@ -44,8 +43,8 @@ func (p *problem) after(wait time.Duration) *problem {
 }
 
 // codes are the rows of [ErrorCodes] by their codes.
-var codes = func() map[string]openapi.ErrorCode {
-	all := map[string]openapi.ErrorCode{}
+var codes = func() map[string]ErrorCode {
+	all := map[string]ErrorCode{}
 	for _, c := range ErrorCodes {
 		all[c.Code] = c
 	}

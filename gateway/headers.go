@@ -1,9 +1,14 @@
 package gateway
 
-import "github.com/foregate/foregate/gateway/openapi"
+// Header is one header of the public listener.
+type Header struct {
+	Name    string // two headers that differ in the last word: "X-RateLimit-Limit-Requests, -Tokens"
+	Values  string // in Markdown
+	Meaning string
+}
 
 // RequestHeaders are the request headers that the gateway interprets.
-var RequestHeaders = []openapi.Header{
+var RequestHeaders = []Header{
 	{Name: "Authorization", Values: "`Bearer KEY`", Meaning: "The caller's key, which identifies tenant and highest priority (identity mode `keys`), or a JSON Web Token that names them (mode `jwt`)."},
 	{Name: "X-Api-Key", Values: "`KEY`", Meaning: "The same as `Authorization: Bearer KEY`, for clients that send their key here (Anthropic's). Only one of both may be given."},
 	{Name: "X-Tenant-ID", Values: "`[A-Za-z0-9._:-]{1,64}`", Meaning: "The tenant, in identity mode `trusted_headers`. In the other modes it must equal the authenticated tenant."},
@@ -18,7 +23,7 @@ var RequestHeaders = []openapi.Header{
 }
 
 // ResponseHeaders are the headers that the gateway sets.
-var ResponseHeaders = []openapi.Header{
+var ResponseHeaders = []Header{
 	{Name: "X-Request-ID", Values: "as above", Meaning: "On every response: the client's id, or the gateway's own request id, which is `request_id` in the log and `id` in the receipt. Engines get the gateway's id plus a suffix for every attempt (`attempts[].call` in the receipt), so equal ids of different clients never meet in an engine."},
 	{Name: "Request-Id", Values: "as above", Meaning: "With `/v1/messages`: the same id, where Anthropic's clients look for it."},
 	{Name: "X-Content-Type-Options", Values: "`nosniff`", Meaning: "On every response. A forwarded answer is JSON or an event stream; any other content type of a backend becomes 502."},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/gateway/openapi"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -84,7 +84,7 @@ func fieldsText() string {
 	return b.String()
 }
 
-func headerTable(docs []openapi.Header) string {
+func headerTable(docs []gateway.Header) string {
 	var b strings.Builder
 	b.WriteString("| header | values | meaning |\n|---|---|---|\n")
 	for _, h := range docs {
@@ -93,12 +93,12 @@ func headerTable(docs []openapi.Header) string {
 	return b.String()
 }
 
-func codeTable(codes []openapi.ErrorCode) string {
+func codeTable(codes []gateway.ErrorCode) string {
 	var b strings.Builder
 	b.WriteString("| code | status | listener | meaning |\n|---|---|---|---|\n")
 	for _, c := range codes {
 		statuses := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(c.Statuses)), ", "), "[]")
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", c.Code, statuses, c.At, c.Meaning)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", c.Code, statuses, cmp.Or(c.At, "both"), c.Meaning)
 	}
 	return b.String()
 }
