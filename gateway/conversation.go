@@ -31,7 +31,7 @@ func (g *Gateway) makeConversation(in *admittedRequest, l *accessRecord, w http.
 	if err != nil {
 		return err
 	}
-	c := conversation{responses.ConversationPrefix + l.ID, "conversation", l.Began.Unix(), metadata}
+	c := conversation{conversations.ConversationPrefix + l.ID, "conversation", l.Began.Unix(), metadata}
 	whole, err := json.Marshal(c)
 	if err != nil {
 		return err

@@ -54,35 +54,16 @@ func (g *Gateway) translator(ctx context.Context, api *clientAPI, in *admittedRe
 	return responses.API{State: &responseState{g: g, l: l, ctx: ctx, in: in}}
 }
 
-// Past implements [responses.State].
-func (s *responseState) Past(id, field string) ([]json.RawMessage, error) {
+// Past implements [responses.State]. The field tells a conversation from a response.
+func (s *responseState) Past(id, field string) (items []json.RawMessage, err error) {
 	at, ok := conversations.ParseID(id)
-	if !ok {
+	if !ok || at.IsConversation() != (field == "conversation") {
 		return nil, stateProblem(conversations.ErrMissing, field)
 	}
-	turns, err := s.g.opts.Conversations.Turns(s.ctx, s.l.Caller.Tenant, at)
+	turns, head, err := s.g.opts.Conversations.Turns(s.ctx, s.l.Caller.Tenant, at)
 	if err != nil {
 		return nil, stateProblem(err, field)
 	}
-	return s.goOn(turns, field)
-}
-
-// Conversation implements [responses.State].
-func (s *responseState) Conversation(id, field string) ([]json.RawMessage, error) {
-	at, ok := conversations.Conversation(id)
-	if !ok {
-		return nil, stateProblem(conversations.ErrMissing, field)
-	}
-	turns, head, err := s.g.opts.Conversations.Conversation(s.ctx, s.l.Caller.Tenant, at)
-	if err != nil {
-		return nil, stateProblem(err, field)
-	}
-	s.head = head
-	return s.goOn(turns, field)
-}
-
-// goOn has the answer go on from the last of some turns, and returns their items.
-func (s *responseState) goOn(turns []conversations.Turn, field string) (items []json.RawMessage, err error) {
 	for _, turn := range turns {
 		answer, ok := openai.Elements(turn.Output)
 		if !ok {
@@ -93,7 +74,7 @@ func (s *responseState) goOn(turns []conversations.Turn, field string) (items []
 	if err := s.charge(items, field); err != nil {
 		return nil, err
 	}
-	s.before, s.past = turns[len(turns)-1].ID, s.bytes
+	s.head, s.before, s.past = head, turns[len(turns)-1].ID, s.bytes
 	return items, nil
 }
 
@@ -193,12 +174,8 @@ func (g *Gateway) stored(l *accessRecord, r *http.Request) (id conversations.ID,
 	if l.Caller, err = g.opts.Identity.Identify(r); err != nil {
 		return id, err
 	}
-	name := strings.TrimPrefix(chi.URLParam(r, "id"), responses.Prefix)
-	id, ok := conversations.ParseID(name)
-	if strings.HasPrefix(r.URL.Path, conversationsPath) {
-		id, ok = conversations.Conversation(strings.TrimPrefix(name, responses.ConversationPrefix))
-	}
-	if !ok || !g.keepsResponses(l) {
+	id, ok := conversations.ParseID(chi.URLParam(r, "id"))
+	if !ok || id.IsConversation() != strings.HasPrefix(r.URL.Path, conversationsPath) || !g.keepsResponses(l) {
 		return id, stateProblem(conversations.ErrMissing, "")
 	}
 	return id, nil
@@ -230,12 +207,11 @@ func (g *Gateway) deleteStored(l *accessRecord, w http.ResponseWriter, r *http.R
 	if err != nil {
 		return err
 	}
-	remove, deleted := g.opts.Conversations.Delete, deletedObject{responses.Prefix + id.String(), "response", true}
-	if strings.HasPrefix(r.URL.Path, conversationsPath) {
-		remove, deleted = g.opts.Conversations.DeleteConversation, deletedObject{responses.ConversationPrefix + id.String(), "conversation.deleted", true}
-	}
-	if err := remove(r.Context(), l.Caller.Tenant, id); err != nil {
+	if err := g.opts.Conversations.Delete(r.Context(), l.Caller.Tenant, id); err != nil {
 		return stateProblem(err, "")
 	}
-	return l.writeJSON(w, deleted)
+	if id.IsConversation() {
+		return l.writeJSON(w, deletedObject{conversations.ConversationPrefix + id.String(), "conversation.deleted", true})
+	}
+	return l.writeJSON(w, deletedObject{conversations.ResponsePrefix + id.String(), "response", true})
 }

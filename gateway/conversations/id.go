@@ -2,7 +2,13 @@ package conversations
 
 import "strings"
 
-// ID names a response: its own id, and that of the first response of its conversation.
+// What begins the ids of responses and of conversations where clients see them.
+const (
+	ResponsePrefix     = "resp_"
+	ConversationPrefix = "conv_"
+)
+
+// ID names a response by its own id and that of the first response of its conversation, or a conversation by the latter alone.
 type ID struct{ root, own string }
 
 // idLen is the length of the ids of requests: 16 bytes in hexadecimal.
@@ -16,20 +22,24 @@ func Next(after ID, request string) ID {
 	return ID{after.root, request}
 }
 
-// Conversation is the id of a conversation by that of its first response.
-func Conversation(first string) (id ID, ok bool) { return ID{first, first}, isID(first) }
+// IsConversation reports whether the id is that of a conversation.
+func (id ID) IsConversation() bool { return id.own == "" }
 
-// String is the id without a prefix: the first response's is that of its request alone.
+// String is the id without a prefix: the first response's, and a conversation's, is that of the first request alone.
 func (id ID) String() string {
-	if id.root == id.own {
-		return id.own
+	if id.IsConversation() || id.root == id.own {
+		return id.root
 	}
 	return id.root + "_" + id.own
 }
 
-// ParseID reads an id as [ID.String] writes it. Whether there is such a response is not known by that.
+// ParseID reads an id as [ID.String] writes it, with a prefix or, for a response, without. Whether there is such a response is not
+// known by that.
 func ParseID(s string) (id ID, ok bool) {
-	root, own, later := strings.Cut(s, "_")
+	if root, named := strings.CutPrefix(s, ConversationPrefix); named {
+		return ID{root: root}, isID(root)
+	}
+	root, own, later := strings.Cut(strings.TrimPrefix(s, ResponsePrefix), "_")
 	if !later {
 		own = root
 	}

@@ -160,7 +160,7 @@ func (s *Store) Put(ctx context.Context, tenant string, t Turn, past int64) erro
 		c.TTL.Milliseconds(), c.TenantBytes, 2 * s.o.MaxBytes, maxTurns, "", "",
 	}
 	if t.Head != nil {
-		args[len(args)-2], args[len(args)-1] = s.o.Sealer.SealText(of.seal("head", ID{t.ID.root, t.ID.root}), []byte(t.ID.String())), t.Head.sealed
+		args[len(args)-2], args[len(args)-1] = s.o.Sealer.SealText(of.seal("head", ID{root: t.ID.root}), []byte(t.ID.String())), t.Head.sealed
 	}
 	late := calls.Late[string]{}
 	if t.Head == nil { // the client is told that it is not stored; the head of a conversation stays, as others may go on from it already
@@ -226,46 +226,33 @@ func ask[T any](ctx context.Context, s *Store, tenant, name string, call func(co
 	return answer, s.end(name, err)
 }
 
-// Turns returns the turns up to a response, the first one first, without whole responses.
-func (s *Store) Turns(ctx context.Context, tenant string, id ID) ([]Turn, error) {
-	return ask(ctx, s, tenant, callRead, func(ctx context.Context, of owner) ([]Turn, error) {
+// Turns returns the turns up to a response, or those of a conversation and its head, the first turn first, without whole responses.
+func (s *Store) Turns(ctx context.Context, tenant string, id ID) (turns []Turn, head *Head, err error) {
+	turns, err = ask(ctx, s, tenant, callRead, func(ctx context.Context, of owner) ([]Turn, error) {
 		fields, err := s.read(ctx, of, id, "")
-		if err != nil {
-			return nil, err
-		}
-		return s.walk(of, id, fields)
-	})
-}
-
-// Conversation returns the turns of a conversation that requests name, as Turns does, and its head.
-func (s *Store) Conversation(ctx context.Context, tenant string, id ID) ([]Turn, *Head, error) {
-	type conversation struct {
-		turns []Turn
-		head  Head
-	}
-	c, err := ask(ctx, s, tenant, callRead, func(ctx context.Context, of owner) (c conversation, err error) {
-		fields, err := s.read(ctx, of, id, "")
-		if err != nil {
-			return c, err
+		if err != nil || !id.IsConversation() {
+			return s.walk(of, id, fields, err)
 		}
 		at := slices.Index(fields, "head")
 		if at < 0 || at+1 == len(fields) {
-			return c, ErrMissing
+			return nil, ErrMissing
 		}
 		text, err := s.o.Sealer.OpenText(of.seal("head", id), []byte(fields[at+1]), 2*idLen+1)
 		last, ok := ParseID(string(text))
 		if err != nil || !ok {
-			return c, errUnsealed
+			return nil, errUnsealed
 		}
-		c.head.sealed = fields[at+1]
-		c.turns, err = s.walk(of, last, fields)
-		return c, err
+		head = &Head{fields[at+1]}
+		return s.walk(of, last, fields, nil)
 	})
-	return c.turns, &c.head, err
+	return turns, head, err
 }
 
-// walk goes back from a response to the first one. fields are names and values in turns.
-func (s *Store) walk(of owner, id ID, fields []string) (turns []Turn, err error) {
+// walk goes back from a response to the first one. fields are names and values in turns, unless they could not be read.
+func (s *Store) walk(of owner, id ID, fields []string, err error) (turns []Turn, _ error) {
+	if err != nil {
+		return nil, err
+	}
 	sealed := map[string]string{}
 	for pair := range slices.Chunk(fields, 2) {
 		if len(pair) == 2 {
@@ -315,20 +302,15 @@ func (s *Store) Whole(ctx context.Context, tenant string, id ID) ([]byte, error)
 	})
 }
 
-// DeleteConversation deletes all responses of a conversation.
-func (s *Store) DeleteConversation(ctx context.Context, tenant string, id ID) error {
-	return s.delete(ctx, tenant, id, func(owner) string { return "" })
-}
-
-// Delete deletes a response. Those that go on from it can be read as before, but nothing goes on from them any more.
+// Delete deletes a response, or a conversation with its responses. Those that go on from a response can be read as before, but
+// nothing goes on from them any more.
 func (s *Store) Delete(ctx context.Context, tenant string, id ID) error {
-	return s.delete(ctx, tenant, id, func(of owner) string { return of.field(id) })
-}
-
-// delete deletes what a field of a conversation names.
-func (s *Store) delete(ctx context.Context, tenant string, id ID, field func(owner) string) error {
 	_, err := ask(ctx, s, tenant, callDelete, func(ctx context.Context, of owner) (int, error) {
-		n, err := s.remove(ctx, of, id, field(of))
+		field := of.field(id)
+		if id.IsConversation() {
+			field = ""
+		}
+		n, err := s.remove(ctx, of, id, field)
 		if err == nil && n == 0 {
 			err = ErrMissing
 		}

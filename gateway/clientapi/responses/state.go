@@ -10,13 +10,12 @@ import (
 
 // State is what is kept between the requests of the client's tenant. It is for one request.
 type State interface {
-	// Past returns the items of the conversation up to a response, from which the request goes on: the first item first, and those of
-	// its answer last. id is without a prefix, and may be anything that a client writes. The error is the client's, and names the field.
+	// Past returns the items of the conversation up to a response, or of a conversation that has a name, from which the request goes
+	// on: the first item first, and those of the last answer last. id may be anything that a client writes. The error is the client's,
+	// and names the field.
 	Past(id, field string) ([]json.RawMessage, error)
 	// Answer returns the items of a response's answer alone.
 	Answer(id, field string) ([]json.RawMessage, error)
-	// Conversation is Past of a conversation that has a name.
-	Conversation(id, field string) ([]json.RawMessage, error)
 	// Name is the id of the answer, without a prefix, to a request.
 	Name(request string) string
 	// Keep stores the answer, and reports whether it is stored. It may wait.
@@ -29,12 +28,6 @@ type Turn struct {
 	Output json.RawMessage   // the items of the answer: an array
 	Whole  []byte            // the answer
 }
-
-// Prefix begins the ids of responses.
-const Prefix = "resp_"
-
-// ConversationPrefix begins the ids of conversations.
-const ConversationPrefix = "conv_"
 
 // readState reads whether the answer is to be kept, and what it goes on from.
 func (t *translator) readState() {
@@ -70,10 +63,10 @@ func (t *translator) past() (field string, items []json.RawMessage, err error) {
 	case t.previous != "" && t.conversation != "":
 		t.in.BadValue(conversation, "and previous_response_id exclude each other.")
 	case t.conversation != "":
-		items, err = t.state.Conversation(strings.TrimPrefix(t.conversation, ConversationPrefix), conversation)
+		items, err = t.state.Past(t.conversation, conversation)
 		return conversation, items, err
 	case t.previous != "":
-		items, err = t.state.Past(strings.TrimPrefix(t.previous, Prefix), previous)
+		items, err = t.state.Past(t.previous, previous)
 		return previous, items, err
 	}
 	return "", nil, nil
