@@ -64,12 +64,12 @@ type RedisView struct {
 
 // SettingsView summarizes the live settings.
 type SettingsView struct {
-	Age      float64               `json:"age_seconds"`        // since they were last read
-	Changed  []SettingView         `json:"changed"`            // in force and different from their defaults
-	Rejected []RejectedSettingView `json:"rejected"`           // their last good values stay in force
-	Unknown  []RejectedSettingView `json:"unknown"`            // ignored: of another version, or misspelt
-	Switches []string              `json:"switches,omitempty"` // kill switches in force
-	Lost     []settings.Change     `json:"lost,omitempty"`     // lost by Redis with its data: old is in force, new is what Redis has
+	Age      float64                  `json:"age_seconds"`        // since they were last read
+	Changed  []SettingView            `json:"changed"`            // in force and different from their defaults
+	Rejected []settings.RejectedValue `json:"rejected"`           // their last good values stay in force
+	Unknown  []settings.RejectedValue `json:"unknown"`            // ignored: of another version, or misspelt
+	Switches []string                 `json:"switches,omitempty"` // kill switches in force
+	Lost     []settings.Change        `json:"lost,omitempty"`     // lost by Redis with its data: old is in force, new is what Redis has
 }
 
 // FileView is a file that is reloaded when it changes.
@@ -90,13 +90,6 @@ type SettingView struct {
 
 	Meaning  string `json:"meaning,omitempty"` // only in GET /admin/settings, like the next field
 	PerRoute bool   `json:"per_route,omitempty"`
-}
-
-// RejectedSettingView is a setting that is not in force, with the reason.
-type RejectedSettingView struct {
-	Name   string `json:"name"`
-	Value  string `json:"value"`
-	Reason string `json:"reason"`
 }
 
 // BreakerView is a breaker that is not closed.
@@ -207,7 +200,7 @@ func (g *Gateway) settingsView(routes []RouteState) SettingsView {
 	snapshot := g.opts.Settings.Snapshot()
 	v := SettingsView{
 		Age: g.opts.Settings.Age().Seconds(), Switches: snapshot.Warnings(), Lost: g.opts.Settings.Lost(),
-		Changed: []SettingView{}, Rejected: rejectedViews(snapshot.Rejected()), Unknown: rejectedViews(snapshot.Unknown()),
+		Changed: []SettingView{}, Rejected: append([]settings.RejectedValue{}, snapshot.Rejected()...), Unknown: append([]settings.RejectedValue{}, snapshot.Unknown()...), // none is []
 	}
 	for _, s := range settings.Specs() {
 		if shown := settingView(s, snapshot, ""); shown.Value != shown.Default {
@@ -229,14 +222,6 @@ func settingView(s settings.Spec, snapshot *settings.Snapshot, route string) Set
 		v.Name += "@" + route
 	}
 	return v
-}
-
-func rejectedViews(rejected []settings.RejectedValue) []RejectedSettingView {
-	out := []RejectedSettingView{}
-	for _, r := range rejected {
-		out = append(out, RejectedSettingView(r))
-	}
-	return out
 }
 
 // settings answers GET /admin/settings?route=NAME with all settings in force.

@@ -31,7 +31,7 @@ var arrows = map[string][]string{
 	"gateway/conversations":       {"cache", "internal/redis/calls"},
 	"gateway/receipts":            {"cache", "gateway/clientapi", "tiers/dispatch", "tiers/economy", "tiers/inflight", "tiers/openai", "tiers/plan"},
 	"gateway/demo":                {"gateway", "gateway/app", "gateway/config", "gateway/display", "gateway/stores", "loadtest/vllmsim", "tiers/dialect", "tiers/risk"},
-	"gateway/display":             {"gateway", "gateway/ledger", "tiers/risk"},
+	"gateway/display":             {"gateway", "gateway/ledger", "gateway/settings", "tiers/risk"},
 	"gateway/identity":            {},
 	"gateway/ledger":              {"gateway/identity", "internal/redis/calls"},
 	"gateway/clientapi":           {"tiers/openai"},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/settings"
 )
 
 // Status prints a status.
@@ -98,7 +99,7 @@ func printSettings(w io.Writer, v gateway.SettingsView) {
 	changed.Write(w)
 	for _, part := range []struct {
 		what string
-		all  []gateway.RejectedSettingView
+		all  []settings.RejectedValue
 	}{{"REJECTED", v.Rejected}, {"UNKNOWN", v.Unknown}} {
 		for _, r := range part.all {
 			Line(w, fmt.Sprintf("  %s %s %q: %s", part.what, r.Name, Printable(r.Value), r.Reason))

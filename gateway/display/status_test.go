@@ -23,8 +23,8 @@ func fullStatus() gateway.Status {
 		Settings: gateway.SettingsView{
 			Age:      0.4,
 			Changed:  []gateway.SettingView{{Name: "shed.low", Value: "0", Default: "0.85"}, {Name: "timeout.stream_idle@llama-3", Value: "5s", Default: "20s"}},
-			Rejected: []gateway.RejectedSettingView{{Name: "shed.normal", Value: "ban\x1bana", Reason: "not a decimal number; want 0 … 1"}},
-			Unknown:  []gateway.RejectedSettingView{{Name: "shed.lo", Value: strings.Repeat("x", 64), Reason: "unknown setting"}},
+			Rejected: []settings.RejectedValue{{Name: "shed.normal", Value: "ban\x1bana", Reason: "not a decimal number; want 0 … 1"}},
+			Unknown:  []settings.RejectedValue{{Name: "shed.lo", Value: strings.Repeat("x", 64), Reason: "unknown setting"}},
 			Lost:     []settings.Change{{Name: "speculation.mode@llama-3", Old: new("off")}, {Name: "shed.high", New: new("0")}},
 			Switches: []string{"shed.low is 0: the whole class is turned away"},
 		},

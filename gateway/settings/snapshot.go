@@ -26,9 +26,9 @@ type Snapshot struct {
 // RejectedValue is a field that is not in force, with the reason. Name and Value are printable and at most 64
 // bytes long; a Value too long to be read is "…".
 type RejectedValue struct {
-	Name   string
-	Value  string
-	Reason string
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Reason string `json:"reason"`
 }
 
 // Global returns the values of a route without overrides.
