@@ -2,7 +2,6 @@ package tiers
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -67,24 +66,6 @@ func want(t testing.TB, s *subscriber, e eventKind) event {
 	return n
 }
 
-// wantText is next, which must be that text.
-func wantText(t testing.TB, s *subscriber, text string) {
-	t.Helper()
-	if n := want(t, s, eventText); string(n.Text) != text {
-		t.Fatalf("told %q, want %q", n.Text, text)
-	}
-}
-
-// waits fails a test whose subscriber has anything to do. Only in a bubble.
-func waits(t testing.TB, s *subscriber) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-	defer cancel()
-	if n, err := s.Next(ctx, time.Time{}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("event %d (text %q), want none", n.Kind, n.Text)
-	}
-}
-
 // begin takes a subscriber and leads; cancelled says whether its generation was ended.
 func begin(t testing.TB, fs *Generations, id generationID) (s *subscriber, l *leader, cancelled func() bool) {
 	t.Helper()
@@ -99,33 +80,6 @@ func departed(subscribers ...*subscriber) {
 	for _, s := range subscribers {
 		s.Depart()
 	}
-}
-
-func TestTextArrivesInOrderAndWhole(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Generations) {
-		id := streamed(1)
-		leader, lead, _ := begin(t, fs, id)
-		early := fs.join(id)
-		lead.Append([]byte("one "))
-		wantText(t, early, "one ")
-		waits(t, early)
-		lead.Append([]byte("two "))
-		lead.Append([]byte("three"))
-		late := fs.join(id)
-		wantText(t, late, "one two three")
-		wantText(t, early, "two three")
-		if string(early.Sent()) != "one two three" {
-			t.Errorf("sent %q", early.Sent())
-		}
-		e := wholeOf("one two three")
-		lead.Complete(e, nil)
-		for _, s := range []*subscriber{leader, early, late} {
-			if n := want(t, s, eventComplete); n.Entry != e {
-				t.Error("another entry")
-			}
-		}
-		departed(leader, early, late)
-	})
 }
 
 func TestAnAnswerThatIsBeingKeptIsThereForThoseWhoAskMeanwhile(t *testing.T) {

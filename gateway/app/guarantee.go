@@ -56,7 +56,7 @@ func (a *App) refitRules() map[string]risk.Rule {
 func (a *App) tiersConfig(route string) plan.Config {
 	cfg := a.live(route).Tiers
 	if m := a.refits.Score(route); m != nil && cfg.Risk.Refit && cfg.Mode.Audited() {
-		cfg.Risk.ScoreVersion, cfg.Accept.ScoreMap = m.Version, m
+		cfg.Accept.ScoreMap = m
 	}
 	return cfg
 }

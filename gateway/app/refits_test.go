@@ -31,8 +31,8 @@ func TestRequestsGoByTheFittedScoreInForceUnlessRefitsAreOff(t *testing.T) {
 	if rules := a.refitRules(); rules["chat"].MaxDisagreement != .1 {
 		t.Fatalf("%+v", rules)
 	}
-	if cfg := a.tiersConfig("chat"); cfg.Risk.ScoreVersion != 0 || cfg.Accept.ScoreMap != nil {
-		t.Errorf("version %d of nothing", cfg.Risk.ScoreVersion)
+	if cfg := a.tiersConfig("chat"); cfg.Accept.ScoreVersion() != 0 || cfg.Accept.ScoreMap != nil {
+		t.Errorf("version %d of nothing", cfg.Accept.ScoreVersion())
 	}
 	live := accept.ScoreMap{Version: 3, Bias: 2, Weights: accept.Features{1}}
 	record := refit.Progress{Live: live, Last: 4, Fitted: time.Now(), Samples: 600}.Encode()
@@ -41,15 +41,15 @@ func TestRequestsGoByTheFittedScoreInForceUnlessRefitsAreOff(t *testing.T) {
 	}
 	a.refits.Mine = func(string, string) bool { return true }
 	a.refits.Round(t.Context())
-	if cfg := a.tiersConfig("chat"); cfg.Risk.ScoreVersion != 3 || cfg.Accept.ScoreMap == nil || *cfg.Accept.ScoreMap != live {
-		t.Errorf("version %d, %+v", cfg.Risk.ScoreVersion, cfg.Accept.ScoreMap)
+	if cfg := a.tiersConfig("chat"); cfg.Accept.ScoreVersion() != 3 || cfg.Accept.ScoreMap == nil || *cfg.Accept.ScoreMap != live {
+		t.Errorf("version %d, %+v", cfg.Accept.ScoreVersion(), cfg.Accept.ScoreMap)
 	}
 	desk := settings.NewStore(client, []string{"chat"})
 	if _, err := desk.Set(t.Context(), settings.Edit{}, map[string]string{"risk.refit": "off"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	_ = a.Settings.Poll(t.Context())
-	if cfg := a.tiersConfig("chat"); cfg.Risk.ScoreVersion != 0 || cfg.Accept.ScoreMap != nil || len(a.refitRules()) != 0 || len(a.Refits()) != 0 {
+	if cfg := a.tiersConfig("chat"); cfg.Accept.ScoreVersion() != 0 || cfg.Accept.ScoreMap != nil || len(a.refitRules()) != 0 || len(a.Refits()) != 0 {
 		t.Error("refits are off")
 	}
 }

@@ -51,7 +51,7 @@ func (l *lab) planChanges() error {
 
 // set puts settings in force. A score that refits have promoted stays.
 func (l *lab) set(v *settings.Values) {
-	v.Tiers.Risk.ScoreVersion, v.Tiers.Accept.ScoreMap = l.values.Tiers.Risk.ScoreVersion, l.values.Tiers.Accept.ScoreMap
+	v.Tiers.Accept.ScoreMap = l.values.Tiers.Accept.ScoreMap
 	l.values = v
 	l.evidence.noteSettings()
 }

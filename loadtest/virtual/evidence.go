@@ -70,7 +70,7 @@ func (e *evidence) states() map[risk.Key]*risk.State {
 // note takes down which threshold is in force. Of a score that does not judge drafts none is.
 func (e *evidence) note(k risk.Key, by *store.Store) {
 	cfg := &e.lab.values.Tiers
-	version := cfg.Risk.ScoreVersion
+	version := cfg.Accept.ScoreVersion()
 	if !cfg.Mode.Audited() || k != plan.ScoredBy(k, version) {
 		return
 	}

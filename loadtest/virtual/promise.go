@@ -113,7 +113,7 @@ func (l *lab) kept(p *loadtest.Promise, bucket string) string {
 	text := fmt.Sprintf("%s, kind %s (%.0f %% of the drafts): above ε %.2f and %.2f of the time before and after the drift, until %s after it; accepts %.3f and %.3f of the drafts, the best %.3f and %.3f; lets through %.3f ± %.3f at the end",
 		l.spec.Name, name, 100*share, above[0], above[1], until.Round(time.Second), served[0], served[1], best[0], best[1], last.risk, last.deviation())
 	k := risk.Key{Route: route, TrafficClass: bucket}
-	if s := l.evidence.states()[plan.ScoredBy(k, l.values.Tiers.Risk.ScoreVersion)]; s != nil {
+	if s := l.evidence.states()[plan.ScoredBy(k, l.values.Tiers.Accept.ScoreVersion())]; s != nil {
 		text += l.shown(p, k, s)
 	}
 	return text
@@ -122,7 +122,7 @@ func (l *lab) kept(p *loadtest.Promise, bucket string) string {
 // shown adds what an operator saw of a kind of request to p, and words it.
 func (l *lab) shown(p *loadtest.Promise, k risk.Key, s *risk.State) string {
 	sum := (&risk.KeyState{State: *s, Rule: l.evidence.rule()}).Summary(l.clock.Now(), 0)
-	for version := range l.values.Tiers.Risk.ScoreVersion + 1 {
+	for version := range l.values.Tiers.Accept.ScoreVersion() + 1 {
 		if of := l.evidence.states()[plan.ScoredBy(k, version)]; of != nil {
 			p.Alarms += int(of.Alarm)
 		}

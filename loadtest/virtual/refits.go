@@ -45,7 +45,7 @@ func (r *refits) tick() {
 		r.Round(context.Background())
 		if is := r.Score(route); is != nil && (was == nil || was.Version != is.Version) {
 			r.scores[is.Version] = is
-			r.lab.values.Tiers.Risk.ScoreVersion, r.lab.values.Tiers.Accept.ScoreMap = is.Version, is
+			r.lab.values.Tiers.Accept.ScoreMap = is
 			for k := range r.lab.evidence.states() {
 				r.lab.evidence.note(k, r.lab.evidence.book)
 			}

@@ -24,10 +24,10 @@ func TestARefitIsPutInForceAndThePromiseIsKept(t *testing.T) {
 		return l
 	}
 	off, auto := played("off"), played("auto")
-	if off.values.Tiers.Risk.ScoreVersion != 0 || off.refits.says() != "" {
+	if off.values.Tiers.Accept.ScoreVersion() != 0 || off.refits.says() != "" {
 		t.Errorf("off: %s", off.refits.says())
 	}
-	if auto.values.Tiers.Risk.ScoreVersion == 0 {
+	if auto.values.Tiers.Accept.ScoreVersion() == 0 {
 		t.Fatalf("auto: %s", auto.refits.says())
 	}
 	was, is := off.result().Row(), auto.result().Row()

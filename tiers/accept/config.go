@@ -15,6 +15,14 @@ type Config struct {
 	ScoreMap *ScoreMap
 }
 
+// ScoreVersion returns the version of the score: 0 is the plain one.
+func (c *Config) ScoreVersion() int {
+	if c.ScoreMap == nil {
+		return 0
+	}
+	return c.ScoreMap.Version
+}
+
 // The plain score is the least of three terms, each shifted by its offset so that one threshold fits all three. An offset
 // is the value that the worst fifth of ordinary traffic does not reach.
 const (

@@ -211,15 +211,12 @@ func (j *ScoreTracker) Score() Nats {
 // Tokens returns the number of tokens so far.
 func (j *ScoreTracker) Tokens() int { return j.n + j.ends }
 
-// EarlyVerdict returns the verdict on an unfinished draft: whether its tokens so far may be sent.
-func (j *ScoreTracker) EarlyVerdict() Verdict { return j.verdict() }
-
 // FinalVerdict returns the verdict on a finished draft, including its structure.
 func (j *ScoreTracker) FinalVerdict(d Draft) Verdict {
 	if j.n > 0 {
 		j.updateMinimum()
 	}
-	v := j.verdict()
+	v := j.EarlyVerdict()
 	if v.Accept || v.Reason == ReasonDoubtful {
 		if reason := d.fault(); reason != "" {
 			v.Accept, v.Reason = false, reason
@@ -228,7 +225,8 @@ func (j *ScoreTracker) FinalVerdict(d Draft) Verdict {
 	return v
 }
 
-func (j *ScoreTracker) verdict() Verdict {
+// EarlyVerdict returns the verdict on an unfinished draft: whether its tokens so far may be sent.
+func (j *ScoreTracker) EarlyVerdict() Verdict {
 	v := Verdict{Accept: true, Reason: ReasonConfident, Score: j.Score(), Tokens: j.n}
 	switch {
 	case j.refused != "":

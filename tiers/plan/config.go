@@ -108,7 +108,6 @@ type Risk struct {
 	Label               Label      // what makes an audited draft good (risk.label)
 	AuditBudget         float64    // cost of audits as a share of the target's cost (risk.audit_budget, 0 … 1; 0: no bound)
 	MaxConcurrentAudits int        // audits under way in one replica (risk.max_concurrent_audits, 0 … 1000)
-	ScoreVersion        int        // version of the fitted score in force, which Accept.ScoreMap is; 0 is the plain one
 	Refit               bool       // whether the score is refitted in the background (risk.refit)
 
 	Warmup         bool          // whether a new traffic class is served drafts above a cautious threshold (risk.warmup)

@@ -71,7 +71,7 @@ func rulesOf(cfg Config, f Facts) string {
 	}
 	auditor, _ := AuditorFor(cfg, f)
 	_, _ = fmt.Fprintln(h, labelRules, cfg.Risk.Label, auditor, cfg.HoldbackTokens)
-	return fmt.Sprintf("%08x", h.Sum32()) + versionSuffix(cfg.Risk.ScoreVersion)
+	return fmt.Sprintf("%08x", h.Sum32()) + versionSuffix(cfg.Accept.ScoreVersion())
 }
 
 // versionSuffix marks the rules of a fitted score; that of the plain score is empty.
@@ -141,7 +141,7 @@ func (v Views) warmup(cfg *Config) (threshold float64, runs bool) {
 		return 0, false
 	case risk.IsKnown(own.Cautious):
 		return own.Cautious, true
-	case r.ScoreVersion == 0:
+	case cfg.Accept.ScoreVersion() == 0:
 		return cautiousScore, true
 	}
 	return 0, false // of a fitted score nothing is known beforehand

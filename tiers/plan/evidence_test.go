@@ -118,7 +118,7 @@ func TestEvidenceIsKeptApartWhereverItsMeaningDiffers(t *testing.T) {
 		"another template":   func(_ *Config, f *Facts) { f.Target = capabilities("big"); f.Target.Template = "u" },
 		"a tenant's own":     func(_ *Config, f *Facts) { f.EvidenceTenant = "acme" },
 		"another label":      func(c *Config, _ *Facts) { c.Risk.Label = LabelJudge },
-		"another score":      func(c *Config, _ *Facts) { c.Risk.ScoreVersion = 3 },
+		"another score":      func(c *Config, _ *Facts) { c.Accept.ScoreMap = &accept.ScoreMap{Version: 3} },
 		"another route":      func(_ *Config, f *Facts) { f.Request = &openai.Request{Model: "n", PromptTokens: 100} },
 		"a longer hold-back": func(c *Config, _ *Facts) { c.HoldbackTokens++ },
 	} {
@@ -147,7 +147,7 @@ func TestAKeyOfAnotherScoreIsTheSameButForItsVersion(t *testing.T) {
 		f := Facts{Request: &openai.Request{Model: "org/chat", PromptTokens: 2000}, EvidenceTenant: tenant}
 		keys := map[int]risk.Key{}
 		for _, version := range []int{0, 1, 1_000_000} {
-			cfg.Risk.ScoreVersion = version
+			cfg.Accept.ScoreMap = &accept.ScoreMap{Version: version}
 			keys[version] = EvidenceKeyOf(cfg, f)
 		}
 		for from, k := range keys {

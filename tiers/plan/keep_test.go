@@ -72,7 +72,7 @@ func TestAKeptAnswerIsFoundByThePolicyThatMadeIt(t *testing.T) {
 		"checked more":      {func(c *Config) { c.VerifyDrafts = VerifyAlways }, false},
 		"nobody takes over": {func(c *Config) { c.MidstreamFailover = false }, false},
 		"another threshold": {func(c *Config) { c.Accept.Threshold = 1 }, true},
-		"another score":     {func(c *Config) { c.Risk.ScoreVersion, c.Accept.ScoreMap = 3, &accept.ScoreMap{Version: 3} }, true},
+		"another score":     {func(c *Config) { c.Accept.ScoreMap = &accept.ScoreMap{Version: 3} }, true},
 		"the guard":         {func(c *Config) { c.Economy.Enabled = true }, true},
 		"other timeouts":    {func(c *Config) { c.Timeouts.Total = 1 }, true},
 	} {
