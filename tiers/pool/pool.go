@@ -38,8 +38,8 @@ type Pool struct {
 	prevented prometheus.Counter
 	scraper   *pressure.Scraper
 	source    *discover.Source // nil: the backends are fixed
-	found     discovered
-	changed   chan struct{} // SetBackends was called
+	found     time.Time        // the last answer of discovery with backends; Run alone uses it
+	changed   chan struct{}    // SetBackends was called
 
 	set     atomic.Pointer[[]*backend] // never changed, only replaced
 	turn    atomic.Uint64              // picks so far
@@ -47,6 +47,7 @@ type Pool struct {
 
 	mu          sync.Mutex // guards the backends' state and what follows
 	byID        map[string]*backend
+	notFound    string                // why discovery finds nothing now; "": it does
 	fleetDrains map[string]string     // reason by id; never changed, only replaced
 	ownDrains   map[string]drainOrder // by id; known to this replica only
 	warm        *prefix.Table
@@ -59,12 +60,6 @@ type Pool struct {
 	usdPerHour  float64 // price of one backend
 
 	refusalLogged time.Time // the last log line about refused credentials
-}
-
-// discovered is the result of discovery; one goroutine uses it.
-type discovered struct {
-	good    time.Time // time of the last answer with backends
-	problem string    // why there is none now, which mu guards; "" is none
 }
 
 // locked runs f with the lock. A panic of f releases the lock.

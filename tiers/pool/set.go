@@ -25,13 +25,12 @@ func (p *Pool) discover(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	f := &p.found
 	now, was, is := p.o.Now(), p.DiscoveryProblem(), ""
 	switch {
 	case err == nil:
-		f.good = now
+		p.found = now
 		p.replace(urls)
-	case now.Sub(f.good) < keepGood:
+	case now.Sub(p.found) < keepGood:
 		is = err.Error() + "; the last good backends are kept"
 	case discover.Unanswered(err):
 		is = err.Error() + "; backends that pass their checks are kept"
@@ -40,7 +39,7 @@ func (p *Pool) discover(ctx context.Context) {
 		is = err.Error()
 		p.replace(nil)
 	}
-	p.locked(func() { f.problem = is })
+	p.locked(func() { p.notFound = is })
 	switch {
 	case was == is:
 	case is == "":
@@ -52,7 +51,7 @@ func (p *Pool) discover(ctx context.Context) {
 
 // DiscoveryProblem returns why the backends cannot be found now, and which are kept; "" if they can, or are fixed.
 func (p *Pool) DiscoveryProblem() (problem string) {
-	p.locked(func() { problem = p.found.problem })
+	p.locked(func() { problem = p.notFound })
 	return problem
 }
 
