@@ -295,18 +295,6 @@ func TestADrainLetsStreamsOfHTTP2FinishAndMovesTheirConnections(t *testing.T) {
 	stopped.Wait()
 }
 
-func TestStreamsOfHTTP2ThatOutliveTheGraceAreToldAndCut(t *testing.T) {
-	t.Parallel()
-	e := newPacedEngine(t)
-	b := secureBench(t, e.url, true, func(o *Options) { o.Drain = Drain{Grace: 200 * time.Millisecond} })
-	s := b.beginStream(t.Context(), t, e)
-	b.Stop(t.Context())
-	if !s.has(`"error"`) || s.has("[DONE]") || s.lines.Err() == nil {
-		t.Errorf("a cut stream ended with %v", s.lines.Err())
-	}
-	e.expect(t, "the engine's request is cancelled", e.left)
-}
-
 func TestOrdersOfAPageThatDidNotComeOverTLSAreRefused(t *testing.T) {
 	t.Parallel()
 	bothVersions(t, func(t *testing.T, http2 bool) {

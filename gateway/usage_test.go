@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"testing"
@@ -69,20 +68,6 @@ func TestUsageIsWhatTheReceiptTellsOrTheCachedAnswer(t *testing.T) {
 		}
 		if got := usageOf(&accessRecord{code: 200, Record: tiers.Record{Cache: result, Entry: entry}}); got != want {
 			t.Errorf("%s: %+v", result, got)
-		}
-	}
-}
-
-func TestErrorsOfUsageHaveTheirStatus(t *testing.T) {
-	for err, want := range map[error]string{
-		&ledger.ParamError{Name: "by", Message: "wrong"}: "400 bad_parameter by: wrong",
-		fmt.Errorf("read: %w", ledger.ErrAway):           "503 usage_away " + errNoUsage.body.Message,
-		ledger.ErrTooManyRows:                            "400 too_many_rows The usage has more than 20000 rows. Ask for fewer days, or for fewer of tenant, route and day in by.",
-		errors.New("else"):                               "500 " + errPanic.body.Code + " " + errPanic.body.Message,
-	} {
-		p := problemOf(err)
-		if got := fmt.Sprintf("%d %s %s", p.status, p.body.Code, p.body.Message); got != want {
-			t.Errorf("%v: %s", err, got)
 		}
 	}
 }
