@@ -38,7 +38,7 @@ func (c *listCmd) Run(e *env) error {
 	if c.JSON {
 		return writeLines(e.stdout, lines)
 	}
-	t := display.Table{MaxWidth: 32}
+	t := display.Table{}
 	t.Add("SETTING", "VALUE", "DEFAULT", "CHANGED", "ALLOWED")
 	for _, l := range lines {
 		if l.Problem == "" {

@@ -93,25 +93,8 @@ func New(ctx context.Context, o Options) (*App, error) {
 	a := &App{Options: o, began: time.Now(), retired: map[*servedPool]time.Time{}}
 	a.routing.Store(&routing{file: o.File})
 	for _, step := range []func() error{ // each needs some of those above
-		a.makeFiles,
-		func() error { return a.makeSettings(ctx) },
-		a.makeBreakers,
-		a.makeQueues,
-		a.makeFleet,
-		a.makePools,
-		a.makeLedger,
-		a.makeCache,
-		a.makeUpstream,
-		a.makeProber,
-		a.makeEvidence,
-		a.makeRefits,
-		a.makeTracer,
-		a.makeCascade,
-		a.makeIdentity,
-		a.makeOperators,
-		a.makeListeners,
-		a.makeGateway,
-		a.watchConfig,
+		a.makeFiles, func() error { return a.makeSettings(ctx) }, a.makeFleet, a.makePools, a.makeLedger, a.makeCache, a.makeEngines,
+		a.makeEvidence, a.makeTracer, a.makeCascade, a.makeIdentity, a.makeListeners, a.makeGateway, a.watchConfig,
 	} {
 		if err := step(); err != nil {
 			return nil, err

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -16,44 +15,43 @@ import (
 // probedPools returns the pools for the prober. Each means the pool that has its name when it is called. An engine is not
 // probed before it was asked for its kind: by the rules of another kind a slow engine would be busy for minutes in vain.
 func (a *App) probedPools(r *routing) []probe.Pool {
-	probed := map[string]bool{}
-	for _, def := range r.file.Routes {
-		for _, name := range def.ProbedPools() {
-			probed[name] = true
-		}
-	}
 	var pools []probe.Pool
-	for _, name := range slices.Sorted(maps.Keys(probed)) {
-		p := r.pools[name]
-		asked := probe.Pool{Name: name, Model: p.Model(), Backends: func() []probe.Backend {
-			p := a.Pool(name)
-			if p == nil {
-				return nil // a reload has removed it
-			}
-			all := p.Snapshot()
-			out := make([]probe.Backend, len(all))
-			for i, b := range all {
-				out[i] = probe.Backend{ID: b.ID, URL: b.URL, Engine: b.Engine, Up: b.Probed, Life: b.Life}
-			}
-			return out
-		}}
-		asked.Credentials = func() *credentials.Credentials { return a.Pool(name).Credentials() }
-		asked.Ended = func(backend string, err error) {
-			if p := a.Pool(name); p != nil {
-				p.NoteProbe(backend, p.Credentials(), err)
-			}
+	for _, name := range r.poolNames() {
+		if !r.probes(name) {
+			continue
 		}
-		asked.Scores = func() bool {
-			closed, _, _ := a.cascade.ScoringState(name)
-			return !closed
+		asked := probe.Pool{
+			Name: name, Model: r.pools[name].Model(), Credentials: func() *credentials.Credentials { return a.Pool(name).Credentials() },
+			Scores: func() bool {
+				closed, _, _ := a.cascade.ScoringState(name)
+				return !closed
+			},
+			Backends: func() (out []probe.Backend) {
+				if p := a.Pool(name); p != nil { // else a reload has removed it
+					for _, b := range p.Snapshot() {
+						out = append(out, probe.Backend{ID: b.ID, URL: b.URL, Engine: b.Engine, Up: b.Probed, Life: b.Life})
+					}
+				}
+				return out
+			},
+			Ended: func(backend string, err error) {
+				if p := a.Pool(name); p != nil {
+					p.NoteProbe(backend, p.Credentials(), err)
+				}
+			},
 		}
-		if p.Priorities() {
+		if r.pools[name].Priorities() {
 			late := plan.EnginePriority(0)
 			asked.Priority = &late
 		}
 		pools = append(pools, asked)
 	}
 	return pools
+}
+
+// probes reports whether a route needs what the engines of the pool can do.
+func (r *routing) probes(name string) bool {
+	return slices.ContainsFunc(r.file.Routes, func(def config.Route) bool { return slices.Contains(def.ProbedPools(), name) })
 }
 
 // economyRoutes returns the routes with drafts.
@@ -73,7 +71,8 @@ func (a *App) economyRoutes() []economy.Route {
 // engines returns the results of the probes.
 func (a *App) engines() []gateway.EngineView {
 	out := []gateway.EngineView{}
-	for _, name := range a.routing.Load().poolNames() {
+	r := a.routing.Load()
+	for _, name := range r.poolNames() {
 		c := a.prober.Capabilities(name)
 		v := gateway.EngineView{Pool: name, Age: -1, Missing: []gateway.UnavailableView{}}
 		if c != nil {
@@ -92,18 +91,11 @@ func (a *App) engines() []gateway.EngineView {
 		if open, why, until := a.cascade.ScoringState(name); open {
 			v.ScoringClosed, v.SecondsLeft = why, max(time.Until(until).Seconds(), 0)
 		}
-		if c != nil || a.drafts(name) {
+		if c != nil || r.probes(name) {
 			out = append(out, v)
 		}
 	}
 	return out
-}
-
-// drafts reports whether a route needs what the engines of the pool can do.
-func (a *App) drafts(name string) bool {
-	return slices.ContainsFunc(a.file().Routes, func(def config.Route) bool {
-		return slices.Contains(def.ProbedPools(), name)
-	})
 }
 
 // drafting returns how each route uses its draft pool.
@@ -144,12 +136,6 @@ func typicalShape(cfg plan.Config) economy.Shape {
 
 // EnginesKnown reports whether the engines of every pool of a route that drafts, or has several targets, have been probed.
 func (a *App) EnginesKnown() bool {
-	for _, def := range a.file().Routes {
-		for _, name := range def.ProbedPools() {
-			if !a.prober.Capabilities(name).Complete() {
-				return false
-			}
-		}
-	}
-	return true
+	r := a.routing.Load()
+	return !slices.ContainsFunc(r.poolNames(), func(name string) bool { return r.probes(name) && !a.prober.Capabilities(name).Complete() })
 }

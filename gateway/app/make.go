@@ -62,27 +62,17 @@ func (a *App) makeSettings(ctx context.Context) error {
 	return nil
 }
 
-// makeBreakers makes the breakers of all pools.
-func (a *App) makeBreakers() error {
+// makeFleet makes what pools need: the queues in which requests wait for pools without free memory, the breakers of all
+// backends, and the fleet, through which replicas share state.
+func (a *App) makeFleet() (err error) {
+	a.queues = admission.NewQueues(slices.Collect(maps.Keys(a.File.Pools)), a.Registerer)
 	a.Breakers = breaker.New(breaker.Options{
 		Config:   func() breaker.Config { return a.global().Breaker },
 		Classify: outcome, Probe: a.probe, Logger: a.Logger, Registerer: a.Registerer,
 		Mine: func(pool, name string) bool { return a.Fleet.Mine(pool, name) }, Wake: func() { a.Fleet.Wake() },
 		Replica: crand.Text(), World: world.System{}, Draw: rand.Float64,
 	})
-	return nil
-}
-
-// makeQueues makes the admission queues, in which requests wait for pools without free memory.
-func (a *App) makeQueues() error {
-	a.queues = admission.NewQueues(slices.Collect(maps.Keys(a.File.Pools)), a.Registerer)
-	return nil
-}
-
-// makeFleet makes the fleet, through which pools share state with other replicas. It is made before the pools, because
-// they need it.
-func (a *App) makeFleet() (err error) {
-	o := fleet.Options{
+	a.Fleet, err = fleet.New(fleet.Options{
 		Redis: a.Stores.Control, Expect: a.File.Redis.Replicas, Logger: a.Logger, Registerer: a.Registerer,
 		// A reading takes up to one tick of its sender and one of its receiver, and must arrive before it is
 		// overdue (pool.Overdue).
@@ -97,8 +87,7 @@ func (a *App) makeFleet() (err error) {
 		},
 		Hashes: []fleet.Hash{{Key: cache.KeyEpochs, Read: func(hash map[string]string, err error, at time.Time) { a.Cache.ReadEpochs(hash, err, at) }}},
 		Lost:   []func(){func() { a.Ledger.Lost() }, func() { a.evidence.Lost() }}, // prober, cache, ledger and evidence are made after the fleet
-	}
-	a.Fleet, err = fleet.New(o)
+	})
 	return err
 }
 
@@ -160,16 +149,12 @@ func (a *App) makeCache() error {
 	return nil
 }
 
-// makeUpstream makes the client of the engines.
-func (a *App) makeUpstream() error {
+// makeEngines makes the client of the engines, and the prober of their capabilities, for all pools of routes that draft or
+// have several targets.
+func (a *App) makeEngines() (err error) {
 	a.upstream = upstream.New(upstream.Options{
 		Connect: func() time.Duration { return a.global().ConnectTimeout }, MaxBody: a.File.Limits.ResponseBytes,
 	})
-	return nil
-}
-
-// makeProber makes the prober of engine capabilities, for all pools of routes that draft or have several targets.
-func (a *App) makeProber() (err error) {
 	a.prober, err = probe.New(probe.Options{
 		Pools: a.probedPools(a.routing.Load()), Upstream: a.upstream, Mine: a.Fleet.Mine, Ready: a.Fleet.Ticked,
 		Logger: a.Logger, Registerer: a.Registerer,
@@ -177,7 +162,7 @@ func (a *App) makeProber() (err error) {
 	return err
 }
 
-// makeEvidence makes the store of audit results, which all replicas share.
+// makeEvidence makes the store of audit results, which all replicas share, and the refits of the routes' scores.
 func (a *App) makeEvidence() error {
 	of := func(route string) *plan.Risk { return &a.live(route).Tiers.Risk }
 	a.evidence = evidence.New(evidence.Options{
@@ -187,11 +172,6 @@ func (a *App) makeEvidence() error {
 		Warmup:    func(route string) time.Duration { return of(route).WarmupDuration },
 		Economics: a.economics,
 	})
-	return nil
-}
-
-// makeRefits makes the refits of the routes' scores.
-func (a *App) makeRefits() error {
 	a.refits = refit.New(refit.Options{
 		Book: a.evidence, Rules: a.refitRules, Mine: a.Fleet.Mine, Logger: a.Logger, Registerer: a.Registerer,
 	})
@@ -229,18 +209,13 @@ func (a *App) makeCascade() (err error) {
 	return err
 }
 
-// makeIdentity makes the resolver of callers, and notes warnings about the configuration.
+// makeIdentity makes the resolver of callers and notes warnings about the configuration. For the admin listener, if there is
+// one, it reads the operators' tokens, and reloads them.
 func (a *App) makeIdentity() (err error) {
 	if a.identity, err = resolver(a.File, a.files); err != nil {
 		return err
 	}
 	a.setWarnings(a.routing.Load(), &routing{})
-	return nil
-}
-
-// makeOperators reads the operators' tokens of the admin listener, and reloads them. A replica without that
-// listener has none.
-func (a *App) makeOperators() error {
 	if a.Admin == "" || a.Tokens == nil && a.File.AdminTokensFile == "" {
 		return nil
 	}

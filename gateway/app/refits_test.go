@@ -21,7 +21,6 @@ func refitting(t *testing.T, s stores.Stores) *App {
 	a.routing.Store(&routing{file: &config.File{Routes: []config.Route{{Model: "chat"}}}})
 	a.makeSettings(t.Context())
 	a.makeEvidence()
-	a.makeRefits()
 	return a
 }
 

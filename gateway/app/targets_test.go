@@ -17,11 +17,11 @@ pools:
   cheap: {model: n, backends: ["http://127.0.0.1:4"], usd_per_hour: 0.1, prefill_tokens_per_s: 100000, decode_tokens_per_s: 10000}
 routes:
 `
-	const unequal, shared = "pools.b has no usd_per_hour and other targets have one", "pools.b has the model and revision of another target"
+	const shared = "pools.b has the model and revision of another target"
 	for route, want := range map[string][]string{
 		"target: a": nil,
 		"targets: [{pool: a, weight: 1}, {pool: cheap, weight: 1}]":           nil,
-		"targets: [{pool: a, weight: 1}, {pool: b, weight: 1}]":               {unequal, shared},
+		"targets: [{pool: a, weight: 1}, {pool: b, weight: 1}]":               {shared},
 		"draft: d, targets: [{pool: a, weight: 1}, {pool: cheap, weight: 1}]": {"drafts cannot pay"},
 	} {
 		f, err := config.Parse("f", []byte(file+"  - {model: x, "+route+"}\n"))

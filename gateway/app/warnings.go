@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,38 +25,34 @@ type CheckResult struct {
 // Check reads all files that a configuration names, as a replica does, and starts nothing. It returns the
 // error of the first invalid file.
 func Check(f *config.File) (CheckResult, error) {
-	watcher := files.New(files.Options{Logger: zerolog.Nop()})
+	watcher, expiry := files.New(files.Options{Logger: zerolog.Nop()}), files.NewExpiry(nil)
 	who, err := resolver(f, watcher)
 	if err != nil {
 		return CheckResult{}, err
 	}
-	if _, err := sealer(f.Cache, watcher, zerolog.Nop()); err != nil {
-		return CheckResult{}, err
-	}
-	passwords, err := stores.PasswordFiles(f.Redis)
+	all, err := stores.PasswordFiles(f.Redis)
 	if err != nil {
 		return CheckResult{}, err
 	}
-	for _, file := range passwords {
-		if err := watcher.Add(file); err != nil {
-			return CheckResult{}, err
-		}
-	}
 	if f.AdminTokensFile != "" {
-		if err := watcher.Add(adminTokensFile(f, new(gateway.Operators).Apply)); err != nil {
-			return CheckResult{}, err
-		}
+		all = append(all, adminTokensFile(f, new(gateway.Operators).Apply))
 	}
-	expiry := files.NewExpiry(nil)
+	_, err = sealer(f.Cache, watcher, zerolog.Nop())
+	for _, file := range all {
+		err = cmp.Or(err, watcher.Add(file))
+	}
 	for _, name := range slices.Sorted(maps.Keys(f.Pools)) {
-		if _, _, err := poolCredentials(name, f.Pools[name], watcher, expiry); err != nil {
-			return CheckResult{}, err
+		if err == nil {
+			_, _, err = poolCredentials(name, f.Pools[name], watcher, expiry)
 		}
 	}
-	if _, err := listenerTLS("tls", f.TLS, watcher, expiry); err != nil {
-		return CheckResult{}, err
+	if err == nil {
+		_, err = listenerTLS("tls", f.TLS, watcher, expiry)
 	}
-	if _, err := listenerTLS("admin_tls", f.AdminTLS, watcher, expiry); err != nil {
+	if err == nil {
+		_, err = listenerTLS("admin_tls", f.AdminTLS, watcher, expiry)
+	}
+	if err != nil {
 		return CheckResult{}, err
 	}
 	return CheckResult{Tenants: len(who.Tenants()), Warnings: slices.Concat(warnings(f, who.Tenants()), expiry.Warnings(), readableSecrets(watcher))}, nil
@@ -150,51 +147,23 @@ func readableSecrets(watcher *files.Watcher) []string {
 	return out
 }
 
-// targetWarnings names routes whose targets cannot be told apart as the operator wants to.
+// targetWarnings names routes with target pools that serve the same model in the same revision as another one of the route:
+// a cached answer of one is then an answer of the other, too.
 func targetWarnings(f *config.File) []string {
 	var out []string
 	for _, rt := range f.Routes {
-		pools := rt.TargetPools()
-		if len(pools) < 2 {
-			continue
+		seen, alike := map[string]bool{}, []string(nil)
+		for _, v := range rt.Variants() {
+			serves := served(f, v).Target
+			if seen[serves] {
+				alike = append(alike, "pools."+v.Target)
+			}
+			seen[serves] = true
 		}
-		if w := unequalPrices(f, pools); w != "" {
-			out = append(out, fmt.Sprintf("route %s: %s", rt.Model, w))
-		}
-		if w := sharedAnswers(f, rt); w != "" {
-			out = append(out, fmt.Sprintf("route %s: %s", rt.Model, w))
+		if len(alike) > 0 {
+			out = append(out, fmt.Sprintf("route %s: %s %s the model and revision of another target, so they share cached answers; if their weights differ, set revision",
+				rt.Model, display.List(alike), display.Plural(len(alike), "has", "have")))
 		}
 	}
 	return out
-}
-
-// unequalPrices says which pools have no price beside others that have one, "" if all or none of them have.
-func unequalPrices(f *config.File, pools []string) string {
-	var free []string
-	for _, name := range pools {
-		if f.Pools[name].USDPerHour == 0 {
-			free = append(free, "pools."+name)
-		}
-	}
-	if len(free) == 0 || len(free) == len(pools) {
-		return ""
-	}
-	return fmt.Sprintf("%s %s no usd_per_hour and other targets have one, so costs cannot be compared", display.List(free), display.Plural(len(free), "has", "have"))
-}
-
-// sharedAnswers says which target pools serve the same model in the same revision as another one of the route, "" for none:
-// a cached answer of one is then an answer of the other, too.
-func sharedAnswers(f *config.File, rt config.Route) string {
-	seen, alike := map[string]bool{}, []string(nil)
-	for _, v := range rt.Variants() {
-		serves := served(f, v).Target
-		if seen[serves] {
-			alike = append(alike, "pools."+v.Target)
-		}
-		seen[serves] = true
-	}
-	if len(alike) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%s %s the model and revision of another target, so they share cached answers; if their weights differ, set revision", display.List(alike), display.Plural(len(alike), "has", "have"))
 }

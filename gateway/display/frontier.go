@@ -30,8 +30,12 @@ func frontier(w io.Writer, v *risk.Frontier) {
 		return
 	}
 	Line(w, text)
-	t := Table{Indent: 2, MaxWidth: 32}
-	t.Add("MAX DISAGREEMENT", "DRAFTS SERVED", "DISAGREEMENT", savedTitle(v), "CERTIFIED")
+	t := Table{Indent: 2}
+	saved := "TARGET TOKENS SAVED PER DAY (no prices)"
+	if v.Priced {
+		saved = "SAVED PER DAY"
+	}
+	t.Add("MAX DISAGREEMENT", "DRAFTS SERVED", "DISAGREEMENT", saved, "CERTIFIED")
 	for i := range v.Points {
 		p := &v.Points[i]
 		rate := Percent(p.MaxDisagreement)
@@ -41,20 +45,12 @@ func frontier(w io.Writer, v *risk.Frontier) {
 		t.Add(rate, rangeText(p.Share, roundPercent), rangeText(p.Risk, roundPercent), savedText(p), certifiedText(p))
 	}
 	t.Write(w)
-	byThreshold := Table{Indent: 2, MaxWidth: 32}
+	byThreshold := Table{Indent: 2}
 	byThreshold.Add("THRESHOLD", "DRAFTS SERVED", "DISAGREEMENT")
 	for _, th := range v.Thresholds {
 		byThreshold.Add(fmt.Sprintf("%.2f nats", th.Threshold), rangeText(th.Share, roundPercent), rangeText(th.Risk, roundPercent))
 	}
 	byThreshold.Write(w)
-}
-
-// savedTitle names the column of what is saved.
-func savedTitle(v *risk.Frontier) string {
-	if v.Priced {
-		return "SAVED PER DAY"
-	}
-	return "TARGET TOKENS SAVED PER DAY (no prices)"
 }
 
 func savedText(p *risk.FrontierPoint) string {

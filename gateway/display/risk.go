@@ -22,11 +22,21 @@ func Risk(w io.Writer, views []risk.Summary) {
 		}
 		Line(w, fmt.Sprintf("%s: disagreement of unverified drafts at most %s, with probability %s",
 			first.Route, Percent(first.MaxDisagreement), Percent(1-first.ErrorProbability)))
-		t := Table{Indent: 2, MaxWidth: 24}
+		t := Table{Indent: 2}
 		t.Add("TRAFFIC CLASS", "STATE", "THRESHOLD", "ACCEPTS", "AUDITS", "DISAGREEMENT", "PROVEN BELOW", "DRIFT", "FIRST CERTIFICATE")
 		for i := range views[:n] {
 			v := &views[i]
-			t.Add(v.TrafficClass, string(v.Phase), thresholdText(v), acceptsText(v), auditsText(v), disagreementText(v), Percent(v.Bound), driftText(v), waitText(v))
+			threshold, accepts, disagreement := none, none, none
+			if v.Threshold != nil {
+				threshold = fmt.Sprintf("%d: %.2f nats", v.Op, *v.Threshold)
+			}
+			if v.Op > 0 {
+				accepts = Percent(v.Acceptance)
+			}
+			if v.Audits > 0 {
+				disagreement = fmt.Sprintf("%s (%s … %s)", Percent(v.Estimate), Percent(v.Low), Percent(v.High))
+			}
+			t.Add(v.TrafficClass, string(v.Phase), threshold, accepts, auditsText(v), disagreement, Percent(v.Bound), driftText(v), waitText(v))
 		}
 		t.Write(w)
 		views = views[n:]
@@ -42,20 +52,6 @@ func Refits(w io.Writer, views []gateway.RefitView) {
 
 // none is printed for an empty cell.
 const none = "—"
-
-func thresholdText(v *risk.Summary) string {
-	if v.Threshold == nil {
-		return none
-	}
-	return fmt.Sprintf("%d: %.2f nats", v.Op, *v.Threshold)
-}
-
-func acceptsText(v *risk.Summary) string {
-	if v.Op == 0 {
-		return none
-	}
-	return Percent(v.Acceptance)
-}
 
 func auditsText(v *risk.Summary) string {
 	if v.Pending > 0 {
@@ -75,14 +71,6 @@ func waitText(v *risk.Summary) string {
 		return "not reachable"
 	}
 	return fmt.Sprintf("%.0f audits to go", *v.ToCertify)
-}
-
-// disagreementText is the estimated disagreement with its interval.
-func disagreementText(v *risk.Summary) string {
-	if v.Audits == 0 {
-		return none
-	}
-	return fmt.Sprintf("%s (%s … %s)", Percent(v.Estimate), Percent(v.Low), Percent(v.High))
 }
 
 // driftText is how far the watch for a drift has come, and how often it gave an alarm.

@@ -12,7 +12,7 @@ import (
 
 // Status prints a status.
 func Status(w io.Writer, s gateway.Status) {
-	head := Table{MaxWidth: 12}
+	var head Table
 	ready := "ready"
 	if s.Ready != "yes" {
 		ready = "NOT READY: " + s.Ready
@@ -53,22 +53,42 @@ func Status(w io.Writer, s gateway.Status) {
 	printSettings(w, s.Settings)
 	printFiles(w, s.Files)
 	printBreakers(w, s.Breakers)
-	printDrafts(w, s.Drafts, s.Engines)
-	printTargets(w, s.Targets)
-	printFallbacks(w, s.Fallbacks)
-	printPools(w, s.Pools)
-}
-
-func printFallbacks(w io.Writer, fallbacks []gateway.FallbackView) {
-	t := Table{MaxWidth: 36}
-	for _, f := range fallbacks {
+	var routes Table
+	addDrafts(&routes, s.Drafts)
+	addEngines(&routes, s.Engines)
+	addTargets(&routes, s.Targets)
+	for _, f := range s.Fallbacks {
 		text := fmt.Sprintf("pool %s when %s; %s of %s spent this hour", f.Pool, strings.Join(f.When, " or "), Dollars(f.Spent.Used+f.Spent.Reserved), Dollars(f.Spent.Limit))
 		if !f.Spent.Shared {
 			text += ", as this replica knew it last"
 		}
-		t.Add("fallback "+f.Route, text)
+		routes.Add("fallback "+f.Route, text)
 	}
-	t.Write(w)
+	routes.Write(w)
+	printPools(w, s.Pools)
+}
+
+// addTargets adds the routes with several targets.
+func addTargets(t *Table, all []gateway.TargetsView) {
+	for _, v := range all {
+		var shares []string
+		for _, target := range v.Targets {
+			shares = append(shares, fmt.Sprintf("%s %.3g%%", target.Pool, 100*target.Share))
+		}
+		t.Add("targets "+v.Route, strings.Join(shares, ", "))
+		for _, target := range v.Targets {
+			if target.Diverted {
+				t.Add("", "POOL "+target.Pool+" TAKES NO REQUESTS: "+v.Targets[0].Pool+" answers its conversations")
+			}
+			addUnavailable(t, target.UnavailableModes)
+		}
+	}
+}
+
+func addUnavailable(t *Table, modes []gateway.UnavailableView) {
+	for _, m := range modes {
+		t.Add("", "mode "+m.Name+" unavailable: "+m.Reason)
+	}
 }
 
 func redisText(r gateway.RedisView) string {
@@ -87,7 +107,11 @@ func printSettings(w io.Writer, v gateway.SettingsView) {
 		Line(w, "  KILL SWITCH: "+warning)
 	}
 	for _, l := range v.Lost {
-		Line(w, "  LOST IN REDIS: "+l.Name+", in force: "+ValueOr(l.Old, "its default"))
+		old := "its default"
+		if l.Old != nil {
+			old = *l.Old
+		}
+		Line(w, "  LOST IN REDIS: "+l.Name+", in force: "+old)
 	}
 	if len(v.Lost) > 0 {
 		Line(w, "  they are not published again yet; if that lasts, set them: foregate settings set NAME=VALUE")
@@ -133,14 +157,6 @@ func printFiles(w io.Writer, files []gateway.FileView) {
 	}
 }
 
-// ValueOr is the value, or unset if it is nil.
-func ValueOr(value *string, unset string) string {
-	if value == nil {
-		return unset
-	}
-	return *value
-}
-
 func printBreakers(w io.Writer, all []gateway.BreakerView) {
 	if len(all) == 0 {
 		_, _ = fmt.Fprintln(w, "breakers   all closed")
@@ -158,8 +174,7 @@ func printBreakers(w io.Writer, all []gateway.BreakerView) {
 	t.Write(w)
 }
 
-func printDrafts(w io.Writer, drafts []gateway.DraftView, engines []gateway.EngineView) {
-	t := Table{MaxWidth: 36}
+func addDrafts(t *Table, drafts []gateway.DraftView) {
 	for _, d := range drafts {
 		text := fmt.Sprintf("%s; %.0f%% of %.0f recent drafts served", d.Mode, 100*d.Accepted, d.Drafts)
 		if d.BreakEven > 0 {
@@ -169,10 +184,11 @@ func printDrafts(w io.Writer, drafts []gateway.DraftView, engines []gateway.Engi
 			text = d.Mode + "; drafts of typical requests cost more than they save"
 		}
 		t.Add("drafts "+d.Route, text)
-		for _, m := range d.UnavailableModes {
-			t.Add("", "mode "+m.Name+" unavailable: "+m.Reason)
-		}
+		addUnavailable(t, d.UnavailableModes)
 	}
+}
+
+func addEngines(t *Table, engines []gateway.EngineView) {
 	for _, e := range engines {
 		text := "not probed yet"
 		if e.Age >= 0 {
@@ -182,29 +198,24 @@ func printDrafts(w io.Writer, drafts []gateway.DraftView, engines []gateway.Engi
 		for _, m := range e.Missing {
 			t.Add("", "missing "+m.Name+": "+m.Reason)
 		}
-		if text := openQuestions(e); text != "" {
-			t.Add("", text)
+		if len(e.Open) > 0 {
+			t.Add("", "not answered yet: "+strings.Join(e.Open, ", ")+"; "+nextQuestion(e))
 		}
 		if e.ScoringClosed != "" {
 			t.Add("", "SCORING PAUSED for "+Duration(e.SecondsLeft)+": "+e.ScoringClosed)
 		}
 	}
-	t.Write(w)
 }
 
-// openQuestions says what is not known yet, why, and when it is asked; "" if nothing is open.
-func openQuestions(e gateway.EngineView) string {
+// nextQuestion says when an engine is asked what is not known of it, and why it is not known.
+func nextQuestion(e gateway.EngineView) string {
 	switch {
-	case len(e.Open) == 0:
-		return ""
 	case e.Shared:
-		return "not answered yet: " + strings.Join(e.Open, ", ") + "; another replica asks"
+		return "another replica asks"
+	case e.Failed != "":
+		return "next try in " + Duration(e.NextTry) + "; the last failed: " + e.Failed
 	}
-	text := "not answered yet: " + strings.Join(e.Open, ", ") + "; next try in " + Duration(e.NextTry)
-	if e.Failed != "" {
-		text += "; the last failed: " + e.Failed
-	}
-	return text
+	return "next try in " + Duration(e.NextTry)
 }
 
 // can lists an engine's capabilities in a few words.
@@ -225,7 +236,7 @@ func can(e gateway.EngineView) string {
 }
 
 func printPools(w io.Writer, pools []gateway.PoolView) {
-	t := Table{MaxWidth: 36}
+	var t Table
 	for _, p := range pools {
 		t.Add("pool "+p.Pool, "engine", "state", "KV", "in flight", "reading", "reason")
 		for _, b := range p.Backends {

@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 	"unicode"
 	"unicode/utf8"
 )
 
 // Table is text in columns.
 type Table struct {
-	Indent   int // columns
-	MaxWidth int // widest cell for alignment; longer cells stand out. 0 is 40
-	rows     [][]string
+	Indent int // columns
+	rows   [][]string
 }
 
 // Add appends a row.
@@ -22,30 +22,17 @@ func (t *Table) Add(cells ...string) { t.rows = append(t.rows, cells) }
 
 // Write prints the aligned cells.
 func (t *Table) Write(w io.Writer) {
-	maxWidth := t.MaxWidth
-	if maxWidth == 0 {
-		maxWidth = 40
-	}
-	var widths []int
+	var text strings.Builder
+	aligned := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	for _, row := range t.rows {
-		for i, cell := range row[:max(len(row)-1, 0)] { // the last cell needs no width
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			if n := utf8.RuneCountInString(cell); n <= maxWidth {
-				widths[i] = max(widths[i], n)
-			}
-		}
-	}
-	for _, row := range t.rows {
-		line := strings.Repeat(" ", t.Indent)
 		for i, cell := range row {
-			line += cell
-			if i < len(row)-1 {
-				line += strings.Repeat(" ", max(widths[i]-utf8.RuneCountInString(cell), 0)+2)
-			}
+			row[i] = Printable(cell)
 		}
-		Line(w, line)
+		_, _ = fmt.Fprintln(aligned, strings.Repeat(" ", t.Indent)+strings.Join(row, "\t")) // a Builder takes all
+	}
+	_ = aligned.Flush()
+	for line := range strings.Lines(text.String()) {
+		Line(w, strings.TrimSuffix(line, "\n"))
 	}
 }
 
