@@ -26,50 +26,43 @@ type tlsFlags struct {
 // nil is none.
 func (f tlsFlags) client(file *config.File, timeout time.Duration) (*http.Client, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.ServerName}
-	var err error
 	switch {
 	case f.CAFile != "":
-		c.RootCAs, err = authorities("--ca-file", f.CAFile)
-	case file != nil && file.AdminTLS.On():
-		err = trustOwn(c, file.AdminTLS.CertFile)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if f.CertFile != "" || f.KeyFile != "" {
-		pair, err := f.pair()
+		data, _, err := files.Read(f.CAFile, files.MaxCertificates)
+		if err == nil {
+			c.RootCAs, err = files.ParseAuthorities(data)
+		}
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("--ca-file: %w", err)
+		}
+	case file != nil && file.AdminTLS.On():
+		if err := trustOwn(c, file.AdminTLS.CertFile); err != nil {
+			return nil, fmt.Errorf("admin_tls.cert_file: %w", err)
+		}
+	}
+	switch {
+	case (f.CertFile == "") != (f.KeyFile == ""):
+		return nil, errors.New("--cert-file and --key-file: give both or neither")
+	case f.CertFile != "":
+		pair, err := tls.LoadX509KeyPair(f.CertFile, f.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("--cert-file and --key-file: %s", strings.TrimPrefix(err.Error(), "tls: "))
 		}
 		c.Certificates = []tls.Certificate{pair}
 	}
 	return &http.Client{Timeout: timeout, Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true, TLSClientConfig: c}}, nil
 }
 
-// authorities reads certificates to trust; errors begin with the name of the flag or setting.
-func authorities(name, path string) (*x509.CertPool, error) {
-	data, _, err := files.Read(path, files.MaxCertificates)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	pool, err := files.ParseAuthorities(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return pool, nil
-}
-
 // trustOwn trusts the certificate of a replica whose configuration is known, under whatever name it has: the address in
 // the configuration is often none of them.
 func trustOwn(c *tls.Config, path string) error {
-	const name = "admin_tls.cert_file"
 	data, _, err := files.Read(path, files.MaxCertificates)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return err
 	}
 	leaf, pool, err := files.ParseOwn(data)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return err
 	}
 	c.RootCAs = pool
 	switch {
@@ -80,18 +73,6 @@ func trustOwn(c *tls.Config, path string) error {
 		c.ServerName = leaf.IPAddresses[0].String()
 	}
 	return nil
-}
-
-// pair reads the client certificate.
-func (f tlsFlags) pair() (tls.Certificate, error) {
-	if f.CertFile == "" || f.KeyFile == "" {
-		return tls.Certificate{}, errors.New("--cert-file and --key-file: give both or neither")
-	}
-	pair, err := tls.LoadX509KeyPair(f.CertFile, f.KeyFile)
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("--cert-file and --key-file: %s", strings.TrimPrefix(err.Error(), "tls: "))
-	}
-	return pair, nil
 }
 
 // unreachable explains why a replica could not be asked.
@@ -121,14 +102,6 @@ func unreachable(err error) error {
 func isError[E error](err error) bool {
 	_, is := errors.AsType[E](err)
 	return is
-}
-
-// errPlain is the error of a request without TLS to a listener that speaks it.
-var errPlain = errors.New("the listener speaks TLS: give --admin https://…")
-
-// saysHTTPS reports whether an answer is that of a listener with TLS to a request without it.
-func saysHTTPS(resp *http.Response, body []byte) bool {
-	return resp.StatusCode == http.StatusBadRequest && resp.TLS == nil && strings.Contains(string(body), "HTTP request to an HTTPS server")
 }
 
 // adminOf is the address of the admin listener of a replica's configuration, or another one if it is given.

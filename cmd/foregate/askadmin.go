@@ -24,6 +24,8 @@ const (
 	maxAdminBytes = 16 << 20 // bytes of an answer; 1,000 backends are 300 kB
 )
 
+var errAdmin = errors.New("--admin: want a URL such as http://127.0.0.1:9090")
+
 // adminURL is a path of an admin listener. It may hold a password, so it is shown Redacted only, and
 // an error does not repeat it.
 func adminURL(base, path string) (*url.URL, error) {
@@ -32,7 +34,7 @@ func adminURL(base, path string) (*url.URL, error) {
 	}
 	u, err := url.Parse(base)
 	if err != nil {
-		return nil, errors.New("--admin: want a URL such as http://127.0.0.1:9090")
+		return nil, errAdmin
 	}
 	return u.JoinPath(path), nil
 }
@@ -88,14 +90,13 @@ func (f tokenFlags) secret() ([]byte, error) {
 	switch {
 	case f.TokenFile != "":
 		data, _, err := files.Read(f.TokenFile, files.MaxSecrets)
+		if err == nil {
+			data, err = files.Line(data, files.MinSecret)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("--token-file: %w", err)
 		}
-		secret, err := files.Line(data, files.MinSecret)
-		if err != nil {
-			return nil, fmt.Errorf("--token-file: %w", err)
-		}
-		return secret, nil
+		return data, nil
 	case f.file == nil || f.file.AdminTokensFile == "":
 		return nil, nil
 	}
@@ -117,38 +118,48 @@ func askAdmin(e *env, method string, at *url.URL, f tokenFlags) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(e.ctx, method, at.String(), http.NoBody)
-	if err != nil {
-		return nil, errors.New("--admin: want a URL such as http://127.0.0.1:9090")
-	}
-	if token != nil {
-		req.Header.Set("Authorization", "Bearer "+string(token))
-	}
 	client, err := f.client(f.file, adminTimeout)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, unreachable(err)
-	}
-	defer func() { _ = resp.Body.Close() }() // it was read
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAdminBytes+1))
+	status, body, err := fetch(e, client, method, at, token)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w", at.Redacted(), err)
-	case saysHTTPS(resp, body):
-		return nil, fmt.Errorf("%s: %w", at.Redacted(), errPlain)
-	case resp.StatusCode == http.StatusUnauthorized && token == nil:
+		return nil, err
+	case status == http.StatusUnauthorized && token == nil:
 		return nil, fmt.Errorf("%s: the listener wants an operator's token: give --token-file, or $FOREGATE_ADMIN_TOKEN_FILE", at.Redacted())
-	case resp.StatusCode == http.StatusUnauthorized:
+	case status == http.StatusUnauthorized:
 		return nil, fmt.Errorf("%s: what --token-file or $FOREGATE_ADMIN_TOKEN_FILE holds is none of the listener's tokens", at.Redacted())
-	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("%s: status %d: %s", at.Redacted(), resp.StatusCode, refusalMessage(body))
-	case len(body) > maxAdminBytes:
-		return nil, fmt.Errorf("%s: an answer of more than %d bytes", at.Redacted(), maxAdminBytes)
+	case status != http.StatusOK:
+		return nil, fmt.Errorf("%s: status %d: %s", at.Redacted(), status, refusalMessage(body))
 	}
 	return body, nil
+}
+
+// fetch makes a request of a listener, and returns the answer's status and body.
+func fetch(e *env, client *http.Client, method string, at *url.URL, token []byte) (status int, body []byte, err error) {
+	req, err := http.NewRequestWithContext(e.ctx, method, at.String(), http.NoBody)
+	if err != nil {
+		return 0, nil, errAdmin
+	}
+	if token != nil {
+		req.Header.Set("Authorization", "Bearer "+string(token))
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, nil, unreachable(err)
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxAdminBytes+1))
+	switch {
+	case err != nil:
+		return 0, nil, fmt.Errorf("%s: %w", at.Redacted(), err)
+	case resp.StatusCode == http.StatusBadRequest && resp.TLS == nil && strings.Contains(string(body), "HTTP request to an HTTPS server"):
+		return 0, nil, fmt.Errorf("%s: the listener speaks TLS: give --admin https://…", at.Redacted())
+	case len(body) > maxAdminBytes:
+		return 0, nil, fmt.Errorf("%s: an answer of more than %d bytes", at.Redacted(), maxAdminBytes)
+	}
+	return resp.StatusCode, body, nil
 }
 
 // refusalMessage is why an admin listener refuses, in its own words where it has some.

@@ -9,7 +9,6 @@ import (
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/demo"
 	"github.com/foregate/foregate/gateway/stores"
-	"github.com/foregate/foregate/internal/redis/embedded"
 )
 
 type demoCmd struct {
@@ -63,11 +62,15 @@ func (c *demoCmd) Run(e *env) error {
 		return fmt.Errorf("--redis: %w", err)
 	}
 	defer closeStores()
-	access, closeAccess, err := c.listenRedis(e.ctx, opened.Embedded)
-	if err != nil {
-		return err
+	access := demo.RedisAccess{}
+	if opened.Embedded != nil { // local programs may reach it
+		addr, stop, err := opened.Embedded.Listen(e.ctx, c.RedisListen)
+		if err != nil {
+			return fmt.Errorf("--redis-listen: %w", err)
+		}
+		defer stop()
+		access = demo.RedisAccess{Addr: addr, Password: opened.Embedded.Password}
 	}
-	defer closeAccess()
 	var lc net.ListenConfig
 	ln, err := lc.Listen(e.ctx, "tcp", c.Listen)
 	if err != nil {
@@ -92,16 +95,4 @@ func (c *demoCmd) pair(ctx context.Context) (*demo.Pair, error) {
 		Target: demo.Engine{URL: c.Target, Model: c.TargetModel, KeyFile: c.TargetKeyFile, USDPerHour: c.TargetUSDPerHour},
 	}.Find(ctx)
 	return &found, err
-}
-
-// listenRedis lets this machine's programs reach the embedded Redis. A Redis that is elsewhere is left alone.
-func (c *demoCmd) listenRedis(ctx context.Context, s *embedded.Server) (access demo.RedisAccess, stop func(), err error) {
-	if s == nil {
-		return demo.RedisAccess{}, func() {}, nil
-	}
-	addr, stop, err := s.Listen(ctx, c.RedisListen)
-	if err != nil {
-		return demo.RedisAccess{}, nil, fmt.Errorf("--redis-listen: %w", err)
-	}
-	return demo.RedisAccess{Addr: addr, Password: s.Password}, stop, nil
 }

@@ -57,8 +57,9 @@ func tuneMemory(ctx context.Context) memory {
 	}
 	limit := debug.SetMemoryLimit(-1) // as GOMEMLIMIT says
 	if limit == math.MaxInt64 {
-		group, _ := os.ReadFile(groupFile) // there may be none
-		limit = groupMemory(string(group)) / 10 * 9
+		group, _ := os.ReadFile(groupFile) // there may be none, or it says "max"
+		most, _ := strconv.ParseInt(strings.TrimSpace(string(group)), 10, 64)
+		limit = most / 10 * 9
 	}
 	m := planMemory(limit)
 	if m.runtime > 0 {
@@ -96,13 +97,4 @@ func paceCollector(ctx context.Context) {
 // would take a tenth of the CPU if it ran whenever that has doubled. With 10,000 streams, four times what lives would be a gigabyte.
 func growth(live uint64) int {
 	return int(min(max(maxGarbage*100/max(live, 1), minGrowth), maxGrowth))
-}
-
-// groupMemory reads memory.max; 0 is no limit.
-func groupMemory(text string) int64 {
-	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
-	if err != nil || n < 0 { // "max", or no such file
-		return 0
-	}
-	return n
 }

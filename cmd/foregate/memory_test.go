@@ -26,11 +26,3 @@ func TestTheHeapGrowsLessTheMoreLives(t *testing.T) {
 		}
 	}
 }
-
-func TestAControlGroupsLimitIsRead(t *testing.T) {
-	for text, want := range map[string]int64{"536870912\n": 512 << 20, "max\n": 0, "": 0, "-1": 0, "many": 0} {
-		if got := groupMemory(text); got != want {
-			t.Errorf("%q: %d, want %d", text, got, want)
-		}
-	}
-}

@@ -1,18 +1,14 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
 )
 
-const (
-	readyTimeout  = 2 * time.Second // shorter than what a container's health check is given
-	maxReadyBytes = 4 << 10         // bytes of an answer
-)
+// readyTimeout is shorter than what a container's health check is given.
+const readyTimeout = 2 * time.Second
 
 type readyCmd struct {
 	Admin string `default:"http://127.0.0.1:9090" env:"FOREGATE_ADMIN" help:"Either of the replica's listeners (${default})." placeholder:"URL"`
@@ -26,26 +22,17 @@ func (c *readyCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(e.ctx, http.MethodGet, at.String(), http.NoBody)
-	if err != nil {
-		return errors.New("--admin: want a URL such as http://127.0.0.1:9090")
-	}
 	client, err := c.client(nil, readyTimeout)
 	if err != nil {
 		return err
 	}
-	resp, err := client.Do(req)
+	status, body, err := fetch(e, client, http.MethodGet, at, nil)
 	if err != nil {
-		return unreachable(err)
+		return err
 	}
-	defer func() { _ = resp.Body.Close() }()                        // it was read
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxReadyBytes)) // the status is what counts
 	why := strings.Join(strings.Fields(string(body)), " ")
-	if saysHTTPS(resp, body) {
-		return fmt.Errorf("%s: %w", at.Redacted(), errPlain)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("not ready: status %d: %s", resp.StatusCode, why)
+	if status != http.StatusOK {
+		return fmt.Errorf("not ready: status %d: %s", status, why)
 	}
 	_, err = fmt.Fprintln(e.stdout, why)
 	return err

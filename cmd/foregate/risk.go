@@ -1,12 +1,8 @@
 package main
 
 import (
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/risk"
@@ -46,11 +42,3 @@ func (f redisFlags) openEvidence(e *env) (*evidenceClient, error) {
 
 // rule is what is promised of a route, by the settings as they were read.
 func (b *evidenceClient) rule(route string) risk.Rule { return b.snapshot.Route(route).Tiers.Risk.Rule }
-
-// mustKnow refuses a route that the configuration does not have.
-func (b *evidenceClient) mustKnow(route string) error {
-	if b.routes == nil || slices.Contains(b.routes, route) {
-		return nil
-	}
-	return fmt.Errorf("--route: there is no route %s; there are: %s", display.Clip(route, 60), display.Clip(strings.Join(b.routes, ", "), 200))
-}

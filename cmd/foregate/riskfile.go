@@ -39,7 +39,7 @@ func (c *riskExportCmd) Run(e *env) error {
 	if c.Route == "" {
 		routes, err = b.book.Routes(b.ctx)
 	} else {
-		err = b.mustKnow(c.Route)
+		err = b.knownRoute(c.Route)
 	}
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (c *riskImportCmd) Run(e *env) error {
 	}
 	var refused error
 	for _, k := range slices.SortedFunc(maps.Keys(audits), func(a, b risk.Key) int { return cmp.Compare(a.String(), b.String()) }) {
-		if err := b.mustKnow(k.Route); err != nil {
+		if err := b.knownRoute(k.Route); err != nil {
 			return err
 		}
 		text, err := b.take(k, audits[k])

@@ -22,7 +22,7 @@ func (c *riskResetCmd) Run(e *env) error {
 		return err
 	}
 	defer b.close()
-	if err := b.mustKnow(c.Route); err != nil {
+	if err := b.knownRoute(c.Route); err != nil {
 		return err
 	}
 	known, err := b.book.All(b.ctx)

@@ -78,7 +78,7 @@ func (d *settingsEditor) knownRoute(route string) error {
 	if route == "" || d.routes == nil || slices.Contains(d.routes, route) {
 		return nil
 	}
-	return fmt.Errorf("there is no route %s; there are: %s", display.Clip(route, 60), strings.Join(d.routes, ", "))
+	return fmt.Errorf("there is no route %s; there are: %s", display.Clip(route, 60), display.Clip(strings.Join(d.routes, ", "), 200))
 }
 
 type logCmd struct {

@@ -61,8 +61,6 @@ const (
 	pairProbeTimeout = 10 * time.Minute
 	// waitingLines is the time between two lines that say so.
 	waitingLines = 15 * time.Second
-	// modeTimeout bounds how long Run waits for the mode of a pair to be in force; usually a second.
-	modeTimeout = 10 * time.Second
 	// drainGrace is the time that requests in progress get at the end.
 	drainGrace = 5 * time.Second
 )
@@ -201,27 +199,20 @@ func (d *demo) awaitProbes(ctx context.Context) {
 		limit = pairProbeTimeout
 	}
 	d.say("Starting; each replica asks its engines what they can do …\n")
-	began, said := time.Now(), time.Now()
-	d.await(ctx, limit, func(a *app.App) bool {
-		if time.Since(said) >= waitingLines {
-			said = time.Now()
-			d.say("… asking for %.0f s; small machines take minutes%s\n", said.Sub(began).Seconds(), d.unanswered())
-		}
-		return a.EnginesKnown()
-	})
-}
-
-// await waits until ok is true of all replicas, for at most limit, or ctx ends.
-func (d *demo) await(ctx context.Context, limit time.Duration, ok func(*app.App) bool) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	began, said := time.Now(), time.Now()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for slices.ContainsFunc(d.replicas, func(a *app.App) bool { return !ok(a) }) {
+	for slices.ContainsFunc(d.replicas, func(a *app.App) bool { return !a.EnginesKnown() }) {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if time.Since(said) >= waitingLines {
+			said = time.Now()
+			d.say("… asking for %.0f s; small machines take minutes%s\n", said.Sub(began).Seconds(), d.unanswered())
 		}
 	}
 }

@@ -4,55 +4,12 @@ import (
 	"context"
 	"fmt"
 	"strings"
-
-	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/gateway/app"
 )
 
 // question is a question whose draft scores high enough to be served in the warm-up.
 const question = "Why do cats purr?"
 
-// modes are the modes of a pair, in the order in which they are tried: the default first, then those that let the target
-// see each draft, at last the one without a check.
-var modes = []struct{ name, meaning string }{
-	{"risk", "drafts above a cautious threshold, one in eight at first, are served and audited; later a threshold is certified"},
-	{"verify", "each draft is held until the target has found its tokens plausible"},
-	{"confidence", "drafts above a fixed threshold are served; there is no guarantee"},
-}
-
-// choose returns the mode that a pair runs, the first that its engines allow, and says why they do not allow others.
-// drafts is nil if the engines are not known.
-func choose(drafts *gateway.DraftView) (mode, text string) {
-	why := func(name string) string {
-		if drafts == nil {
-			return "its engines are not known yet"
-		}
-		for _, u := range drafts.UnavailableModes {
-			if u.Name == name {
-				return u.Reason
-			}
-		}
-		return ""
-	}
-	text = "Modes that the engines allow (foregate status says what each can do):\n\n"
-	for _, m := range modes {
-		state := "works"
-		if reason := why(m.name); reason != "" {
-			state = "not available: " + reason
-		} else if mode == "" {
-			mode, state = m.name, "runs: "+m.meaning
-		}
-		text += fmt.Sprintf("  %-12s %s\n", m.name, state)
-	}
-	if mode == "" {
-		mode = "off"
-		text += fmt.Sprintf("  %-12s runs: no draft can be judged, so that the target answers everything\n", mode)
-	}
-	return mode, text
-}
-
-// printWelcome prints the addresses, what happens next, and commands that change the demo, with the secrets of this run.
-// With a pair it chooses the mode before. A password in the environment is hidden from the list of processes; the token in
+// printWelcome prints the addresses, what happens next, and commands that change the demo, with the secrets of this run. A password in the environment is hidden from the list of processes; the token in
 // the curl line is not.
 func (d *demo) printWelcome(ctx context.Context) error {
 	head, next, stops := d.welcomeSimulated()
@@ -110,18 +67,17 @@ progress, and so does
 `, d.replicas[0].AdminAddr()), "everything"
 }
 
-// welcomePair chooses the mode of the pair, and says what runs. Engines that are not known yet allow none.
+// welcomePair has drafts made even where they do not pay, and says what runs and which modes the engines allow.
 func (d *demo) welcomePair(ctx context.Context) (head, next, stops string, err error) {
-	var drafts *gateway.DraftView
-	if known := d.replicas[0].Status().Drafts; len(known) == 1 && d.replicas[0].EnginesKnown() {
-		drafts = &known[0]
+	err = d.Stores.Control.HSet(ctx, "foregate:settings", "speculation.verify_rule@"+d.route, "lenient", "economy.guard@"+d.route, "off").Err()
+	if err != nil {
+		return "", "", "", fmt.Errorf("settings cannot be changed: %w", err)
 	}
-	mode, able := choose(drafts)
-	if err := d.setMode(ctx, mode); err != nil {
-		return "", "", "", err
+	head = fmt.Sprintf("replicas in front of your engines: %d\n\n  draft      %s  %s  (%s)\n  target     %s  %s  (%s)\n\nModes that the engines allow (foregate status says what each can do); risk is set:\n\n", d.Replicas,
+		d.Pair.Draft.URL, d.Pair.Draft.Model, d.kind(0), d.Pair.Target.URL, d.Pair.Target.Model, d.kind(1))
+	for _, mode := range []string{"risk", "verify", "confidence"} {
+		head += fmt.Sprintf("  %-12s %s\n", mode, d.allows(mode))
 	}
-	head = fmt.Sprintf("replicas in front of your engines: %d\n\n  draft      %s  %s  (%s)\n  target     %s  %s  (%s)\n\n%s", d.Replicas,
-		d.Pair.Draft.URL, d.Pair.Draft.Model, d.kind(0), d.Pair.Target.URL, d.Pair.Target.Model, d.kind(1), able)
 	redis := ""
 	if d.Redis.Addr != nil {
 		redis = " --redis " + d.redisURL()
@@ -136,19 +92,18 @@ A line appears below when something happens.
 `, redis, d.route, d.route, d.Pair.Draft.USDPerHour, d.Pair.Target.USDPerHour), "the gateway; your engines go on running", nil
 }
 
-// setMode makes a mode the route's, and waits until each replica has it.
-func (d *demo) setMode(ctx context.Context, mode string) error {
-	ctx, cancel := context.WithTimeout(ctx, modeTimeout)
-	defer cancel()
-	err := d.Stores.Control.HSet(ctx, "foregate:settings", "speculation.mode@"+d.route, mode, "speculation.verify_rule@"+d.route, "lenient", "economy.guard@"+d.route, "off").Err()
-	if err != nil {
-		return fmt.Errorf("the mode cannot be set: %w", err)
+// allows says whether the engines of the pair allow a mode, and why they do not.
+func (d *demo) allows(mode string) string {
+	drafts := d.replicas[0].Status().Drafts
+	if len(drafts) != 1 || !d.replicas[0].EnginesKnown() {
+		return "not known yet"
 	}
-	d.await(ctx, modeTimeout, func(a *app.App) bool {
-		drafts := a.Status().Drafts
-		return len(drafts) == 1 && drafts[0].Mode == mode
-	})
-	return nil
+	for _, u := range drafts[0].UnavailableModes {
+		if u.Name == mode {
+			return "not available: " + u.Reason
+		}
+	}
+	return "works"
 }
 
 // kind is the kind of engine of a pool, as the gateway has found it.
