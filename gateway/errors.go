@@ -206,14 +206,14 @@ func shortageProblem(e *shortage) *problem {
 
 func shedProblem(e *admission.ShedError) *problem {
 	message := "The pools are short of memory and this priority is shed for now."
-	switch d := e.Decision; {
-	case d.Threshold == 0:
+	switch {
+	case e.Threshold == 0:
 		message = "This priority is turned away for now, by an operator's setting."
-	case d.Reason == admission.ReasonBackendQueue, d.Reason == admission.ReasonQueueFull:
+	case e.Reason == admission.ReasonBackendQueue, e.Reason == admission.ReasonQueueFull:
 		message = "Too many requests wait for the pools, and this priority is shed for now."
 	}
-	p := refuse("shed", message).after(e.RetryAfter())
-	p.header = [2]string{"X-Shed-Reason", e.Decision.String()}
+	p := refuse("shed", message).after(e.RetryAfter)
+	p.header = [2]string{"X-Shed-Reason", e.Header()}
 	return p
 }
 
@@ -303,8 +303,7 @@ func clipTo(s string, maximum int) string {
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *accessRecord, err error) {
 	l.err = err
 	if shed, ok := errors.AsType[*admission.ShedError](err); ok {
-		d := shed.Decision
-		g.metrics.shed.WithLabelValues(d.Class.String(), d.Pool, d.Reason).Inc()
+		g.metrics.shed.WithLabelValues(shed.Class.String(), shed.Pool, shed.Reason).Inc()
 	}
 	if clientLeft(r.Context()) && !errors.Is(err, errBodyTimeout) { // the server also ends the context when it cannot read a body
 		l.code = statusGone

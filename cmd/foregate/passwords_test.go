@@ -8,6 +8,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/foregate/foregate/gateway/app/apptest"
+	"github.com/foregate/foregate/gateway/identity"
 )
 
 // rewrite puts something else into a file.
@@ -32,7 +33,7 @@ func TestCommandsAndReplicasShowThePasswordsOfFiles(t *testing.T) {
 	}
 	r := keeper(t, file)
 	apptest.Eventually(t, "the replica shares", func() bool { return r.Fleet.Mode().String() == "shared" })
-	if got := r.Settings.Snapshot().Global().Admission.Low; got != 0.7 {
+	if got := r.Settings.Snapshot().Global().Admission.Threshold[identity.Low]; got != 0.7 {
 		t.Errorf("the replica reads shed.low %v", got)
 	}
 	if err := r.Options.Stores.Settings.Ping(t.Context()).Err(); err != nil {

@@ -16,6 +16,8 @@
 package admission
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"time"
@@ -23,49 +25,17 @@ import (
 	"github.com/foregate/foregate/gateway/identity"
 )
 
-// Config is the live configuration of shedding, per route.
+// Config is the live configuration of shedding, per route. What is by class is low, normal, high.
 type Config struct {
-	Low, Normal, High float64 // KV usage at which the class is shed, 0 … 1; 0 sheds all of it (shed.low, shed.normal, shed.high)
-	Hysteresis        float64 // shedding ends this far below the threshold (shed.hysteresis)
-	QueueDepth        int     // waiting requests per backend above which low is shed; 0 is off (shed.queue_depth)
-	Forecast          bool    // also count the expected growth of KV memory, not only the current use (shed.forecast)
+	Threshold  [identity.High + 1]float64 // KV usage at which the class is shed, 0 … 1; 0 sheds all of it (shed.low, shed.normal, shed.high)
+	Hysteresis float64                    // shedding ends this far below the threshold (shed.hysteresis)
+	QueueDepth int                        // waiting requests per backend above which low is shed; 0 is off (shed.queue_depth)
+	Forecast   bool                       // also count the expected growth of KV memory, not only the current use (shed.forecast)
 
-	MaxWaitLow, MaxWaitNormal, MaxWaitHigh time.Duration // longest wait for capacity, 0 … 10 min; 0 sheds at once (shed.max_wait_low, …)
+	MaxWait [identity.High + 1]time.Duration // longest wait for capacity, 0 … 10 min; 0 sheds at once (shed.max_wait_low, …)
 }
 
-// Threshold is the usage at which class p is shed.
-func (c Config) Threshold(p identity.Priority) float64 {
-	switch p {
-	case identity.Low:
-		return c.Low
-	case identity.High:
-		return c.High
-	default:
-		return c.Normal
-	}
-}
-
-// Wait is how long a request of class p may wait for capacity.
-func (c Config) Wait(p identity.Priority) time.Duration {
-	switch p {
-	case identity.Low:
-		return c.MaxWaitLow
-	case identity.High:
-		return c.MaxWaitHigh
-	default:
-		return c.MaxWaitNormal
-	}
-}
-
-// queue is the maximum number of waiting requests at a backend for class p; 0 is unlimited.
-func (c Config) queue(p identity.Priority) int {
-	if p == identity.Low {
-		return c.QueueDepth
-	}
-	return 0
-}
-
-// The reasons of a [Decision].
+// The reasons of a [ShedError].
 const (
 	ReasonKV           = "kv_pressure"   // the KV usage is above the threshold
 	ReasonGrowth       = "kv_growth"     // it would be, with this request, before others have ended
@@ -73,8 +43,11 @@ const (
 	ReasonQueueFull    = "gateway_queue" // too many requests wait in the gateway
 )
 
-// Decision is the reason why a pool sheds a class.
-type Decision struct {
+// ErrShed is every [ShedError], for errors.Is: 503.
+var ErrShed = errors.New("shed")
+
+// ShedError refuses a request because its pool sheds its class.
+type ShedError struct {
 	Pool  string
 	Class identity.Priority
 
@@ -86,9 +59,25 @@ type Decision struct {
 	RetryAfter       time.Duration // whole seconds, 1 … 30
 }
 
-// String is the value of X-Shed-Reason.
-func (d Decision) String() string {
-	return d.Reason + ";pool=" + d.Pool + ";usage=" + short(d.Usage) + ";threshold=" + short(d.Threshold)
+// Error names the pool, its load and the limit of the class.
+func (e *ShedError) Error() string {
+	what := "KV memory in use"
+	switch e.Reason {
+	case ReasonGrowth:
+		what = "KV memory to be used"
+	case ReasonBackendQueue, ReasonQueueFull:
+		what = "requests waiting"
+	}
+	return fmt.Sprintf("pool %s is too busy for priority %s: %s %s, limit %s; retry in %s",
+		e.Pool, e.Class, short(e.Usage), what, short(e.Threshold), e.RetryAfter)
+}
+
+// Unwrap makes it an [ErrShed].
+func (e *ShedError) Unwrap() error { return ErrShed }
+
+// Header is the value of X-Shed-Reason.
+func (e *ShedError) Header() string {
+	return e.Reason + ";pool=" + e.Pool + ";usage=" + short(e.Usage) + ";threshold=" + short(e.Threshold)
 }
 
 func short(f float64) string { return strconv.FormatFloat(f, 'g', 4, 64) }
@@ -103,13 +92,10 @@ const (
 	closedRetryAfter = 20 * time.Second
 )
 
-// RetryAfter is the time until a retry makes sense: whole seconds, 1 … 30. wait is the expected time without
+// retryAfter is the time until a retry makes sense: whole seconds, 1 … 30. wait is the expected time without
 // capacity for the class, 0 if unknown. r is uniform in 0 … 1 and spreads callers by ± 25 %, so that they do
 // not all return in the same second.
-func RetryAfter(wait time.Duration, r float64) time.Duration {
-	if !(r >= 0 && r <= 1) {
-		r = 1
-	}
+func retryAfter(wait time.Duration, r float64) time.Duration {
 	seconds := r * retrySpread
 	if wait > 0 {
 		seconds = wait.Seconds() * (0.75 + r/2)

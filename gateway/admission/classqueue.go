@@ -1,8 +1,9 @@
 package admission
 
 import (
-	"math"
+	"cmp"
 	"slices"
+	"strings"
 )
 
 // classQueue holds the waiting requests of one class. Tenants take turns by the tokens that were admitted for
@@ -28,37 +29,33 @@ func (q *classQueue) join(w *Ticket) {
 		if q.tenants == nil {
 			q.tenants = map[string]*tenantQueue{}
 		}
-		t = &tenantQueue{servedTokens: q.minServedTokens()}
+		t = &tenantQueue{}
+		if next := q.next(); next != nil {
+			t.servedTokens = next.servedTokens
+		}
 		q.tenants[w.Tenant] = t
 	}
 	t.tickets = append(t.tickets, w)
 	q.n++
 }
 
-// minServedTokens is the lowest count of all tenants.
-func (q *classQueue) minServedTokens() float64 {
-	minimum := math.Inf(1)
+// next returns the tenant whose turn it is, nil if none waits.
+func (q *classQueue) next() *tenantQueue {
+	var next *tenantQueue
 	for _, t := range q.tenants {
-		minimum = min(minimum, t.servedTokens)
+		if next == nil || t.compare(next) < 0 {
+			next = t
+		}
 	}
-	if math.IsInf(minimum, 1) {
-		return 0
-	}
-	return minimum
+	return next
 }
 
 // first returns the next request, nil if none waits.
 func (q *classQueue) first() *Ticket {
-	var next *tenantQueue
-	for _, t := range q.tenants {
-		if next == nil || t.before(next) {
-			next = t
-		}
+	if next := q.next(); next != nil {
+		return next.tickets[0]
 	}
-	if next == nil {
-		return nil
-	}
-	return next.tickets[0]
+	return nil
 }
 
 // waitingForWarm is the number of requests at the head of the tenant's queue that wait only for their warm
@@ -79,12 +76,7 @@ func (q *classQueue) candidates() []*Ticket {
 	for _, t := range q.tenants {
 		q.tenantOrder = append(q.tenantOrder, t)
 	}
-	slices.SortFunc(q.tenantOrder, func(a, b *tenantQueue) int {
-		if a.before(b) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(q.tenantOrder, (*tenantQueue).compare)
 	q.candidateBuffer = q.candidateBuffer[:0]
 	for _, t := range q.tenantOrder {
 		n := t.waitingForWarm()
@@ -101,10 +93,13 @@ func (q *classQueue) candidates() []*Ticket {
 	return q.candidateBuffer
 }
 
-// before reports whether t's turn comes before o's. With equal tokens, the tenant that waits longest is
-// first, so that the order does not depend on the map's.
-func (t *tenantQueue) before(o *tenantQueue) bool {
-	return t.servedTokens < o.servedTokens || t.servedTokens == o.servedTokens && earlier(t.tickets[0], o.tickets[0])
+// compare orders tenants by their turns. With equal tokens, the tenant that waits longest is first, so that the order
+// does not depend on the map's.
+func (t *tenantQueue) compare(o *tenantQueue) int {
+	if c := cmp.Compare(t.servedTokens, o.servedTokens); c != 0 {
+		return c
+	}
+	return t.tickets[0].compare(o.tickets[0])
 }
 
 // full reports whether the queue has no place for w. A tenant with few waiting requests still gets a place,
@@ -117,17 +112,14 @@ func (q *classQueue) full(w *Ticket) bool {
 	return q.n >= 2*maxWaiting || t != nil && len(t.tickets) >= guaranteedPerTenant
 }
 
-func earlier(a, b *Ticket) bool {
-	if !a.deadline.Equal(b.deadline) {
-		return a.deadline.Before(b.deadline)
-	}
-	return a.Tenant < b.Tenant
+// compare orders tickets by the ends of their waits.
+func (w *Ticket) compare(o *Ticket) int {
+	return cmp.Or(w.deadline.Compare(o.deadline), strings.Compare(w.Tenant, o.Tenant))
 }
 
 // served removes an admitted request.
 func (q *classQueue) served(w *Ticket) {
-	t := q.tenants[w.Tenant]
-	t.servedTokens += float64(max(w.Tokens, 1))
+	q.tenants[w.Tenant].servedTokens += float64(max(w.Tokens, 1))
 	q.leave(w)
 }
 
@@ -159,11 +151,6 @@ func (q *classQueue) expired(is func(*Ticket) bool) []*Ticket {
 			}
 		}
 	}
-	slices.SortFunc(over, func(a, b *Ticket) int {
-		if earlier(a, b) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(over, (*Ticket).compare)
 	return over
 }

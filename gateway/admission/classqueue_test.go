@@ -20,7 +20,7 @@ type queued struct {
 func newQueued(t *testing.T) *queued {
 	q := &queued{bench: newBench(t)}
 	q.mem.places = 0
-	q.cfg.MaxWaitLow, q.cfg.MaxWaitNormal, q.cfg.MaxWaitHigh = time.Hour, time.Hour, time.Hour
+	q.cfg.MaxWait = [3]time.Duration{time.Hour, time.Hour, time.Hour}
 	q.starvedServedAt = q.now // the trickle has a test of its own
 	return q
 }

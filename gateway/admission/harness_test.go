@@ -102,7 +102,7 @@ func (a *asked) is() string {
 	case a.err == nil:
 		return "in"
 	case ok:
-		return shed.Decision.Reason
+		return shed.Reason
 	default:
 		return a.err.Error()
 	}
@@ -119,7 +119,7 @@ func (b *bench) want(a *asked, want string) {
 // defaultConfig returns the default values.
 func defaultConfig() Config {
 	return Config{
-		Low: 0.85, Normal: 0.95, High: 1.0, Hysteresis: 0.05, Forecast: true,
-		MaxWaitLow: 10 * time.Second, MaxWaitNormal: 15 * time.Second, MaxWaitHigh: 30 * time.Second,
+		Threshold: [3]float64{0.85, 0.95, 1}, Hysteresis: 0.05, Forecast: true,
+		MaxWait: [3]time.Duration{10 * time.Second, 15 * time.Second, 30 * time.Second},
 	}
 }

@@ -29,11 +29,11 @@ func TestAHugePromptLetsMuchSmallerOnesPassForHalfOfItsWait(t *testing.T) {
 		b.want(b.enter(normal, tenant, fits), "in")
 		b.want(b.enter(low, tenant, fits), "in")
 	}
-	b.serve(b.cfg.MaxWaitNormal / 2)
+	b.serve(b.cfg.MaxWait[normal] / 2)
 	b.want(b.enter(high, "t", fits), "in") // a higher class never queues behind it
 	late := b.enter(normal, "other", fits)
 	b.want(late, "waits") // everybody of its class waits for it now
-	b.serve(b.cfg.MaxWaitNormal/2 - 1)
+	b.serve(b.cfg.MaxWait[normal]/2 - 1)
 	b.want(huge, "waits")
 	b.want(late, "waits")
 	b.serve(1)
@@ -69,11 +69,11 @@ func TestARequestThatNeedsMostOfAMemoryIsLetInInTheEndByWhatIsInUse(t *testing.T
 			return &pool.FullError{Pool: "p", Limit: l.MaxUsage, Usage: 0.1, Peak: 1.1, PeakLimit: 0.95, Large: true}
 		}
 	})
-	b.serve(b.cfg.MaxWaitNormal - 1)
+	b.serve(b.cfg.MaxWait[normal] - 1)
 	b.want(a, "waits")
 	b.serve(1)
 	b.want(a, "in")
-	if last := asked[len(asked)-1]; last != (pool.Admission{MaxUsage: b.cfg.Normal, Now: true}) {
+	if last := asked[len(asked)-1]; last != (pool.Admission{MaxUsage: b.cfg.Threshold[normal], Now: true}) {
 		t.Errorf("with %+v", last)
 	}
 }
@@ -81,7 +81,7 @@ func TestARequestThatNeedsMostOfAMemoryIsLetInInTheEndByWhatIsInUse(t *testing.T
 func TestTriesAtOtherBackendsDoNotWaitAnew(t *testing.T) {
 	b := newBench(t)
 	b.mem.places = 0
-	a := b.enter(normal, "t", func(w *Ticket) { w.Waited = b.cfg.MaxWaitNormal - time.Second })
+	a := b.enter(normal, "t", func(w *Ticket) { w.Waited = b.cfg.MaxWait[normal] - time.Second })
 	b.want(a, "waits")
 	b.serve(time.Second)
 	b.want(a, ReasonGrowth)

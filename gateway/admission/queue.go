@@ -49,10 +49,13 @@ type Ticket struct {
 
 	// Try reserves capacity on a backend below the limit, or returns a *pool.FullError if there is none.
 	Try func(pool.Admission) error
-	// Done is called once with the result: nil, an error of Try, or a *ShedError. It is called within the
-	// queue's own methods. With [Queues.Enter] it is nil: the ticket keeps its outcome.
-	Done    func(error)
-	outcome outcome
+	// Done, if it is not nil, is called once with the result: nil, an error of Try, or a *ShedError. It is called within
+	// the queue's own methods.
+	Done func(error)
+
+	done bool       // it has its result, err
+	err  error      // guarded, with done, by the lock of [Queues]
+	over chan error // with [Queues.Enter]: the result of one that waits
 
 	arrived       time.Time
 	deadline      time.Time
@@ -63,11 +66,13 @@ type Ticket struct {
 
 // tell tells w its result.
 func (w *Ticket) tell(err error) {
-	if w.Done == nil {
-		w.outcome.set(err)
-		return
+	w.err, w.done = err, true
+	if w.over != nil {
+		w.over <- err
 	}
-	w.Done(err)
+	if w.Done != nil {
+		w.Done(err)
+	}
 }
 
 // rank is the class that its turn depends on.
@@ -80,9 +85,9 @@ func (w *Ticket) rank() identity.Priority {
 
 // maxWait is how long it may wait.
 func (w *Ticket) maxWait() time.Duration {
-	wait := w.Config.Wait(w.Class)
+	wait := w.Config.MaxWait[w.Class]
 	if w.MidStream {
-		wait = min(w.Config.MaxWaitHigh, maxMidStreamWait)
+		wait = min(w.Config.MaxWait[identity.High], maxMidStreamWait)
 	}
 	return max(wait-w.Waited, 0)
 }
@@ -95,9 +100,7 @@ type Queue struct {
 
 	waiting         [midStreamRank + 1]classQueue
 	failedTickets   []*Ticket // reused; the failed tries of one pass
-	current         *Ticket   // the request that is being tried, until it gets its result
 	shedStates      map[routeClass]*shedState
-	shedPeriods     map[routeClass]*shedPeriod
 	flips           int // total
 	starvedServedAt time.Time
 }
@@ -122,8 +125,8 @@ func (l *Queue) Len() int {
 // Enter admits w if there is capacity and no waiting request comes first. Otherwise w waits, and
 // [Queue.Serve] calls its Done later.
 func (l *Queue) Enter(w *Ticket, now time.Time) {
-	if w.Config.Threshold(w.Class) <= 0 && !w.MidStream { // the operator's kill switch
-		w.tell(&ShedError{Decision{Pool: l.Pool, Class: w.Class, Reason: ReasonKV, RetryAfter: RetryAfter(closedRetryAfter, l.random())}})
+	if w.Config.Threshold[w.Class] <= 0 && !w.MidStream { // the operator's kill switch
+		w.tell(&ShedError{Pool: l.Pool, Class: w.Class, Reason: ReasonKV, RetryAfter: retryAfter(closedRetryAfter, l.random())})
 		return
 	}
 	w.lastFull, w.arrived = pool.FullError{Pool: l.Pool}, now
@@ -177,17 +180,16 @@ func (l *Queue) cannotFitInTime(w *Ticket, wait time.Duration) bool {
 // aboveThreshold reports whether the known KV usage of every backend is above the threshold of w's class:
 // then w does not wait. No usage is above a threshold of 1. A request whose answer has begun waits anyway.
 func (l *Queue) aboveThreshold(w *Ticket, now time.Time) bool {
-	if w.MidStream || w.Config.Threshold(w.Class) >= 1 {
+	if w.MidStream || w.Config.Threshold[w.Class] >= 1 {
 		return false
 	}
-	s := l.shedStates[routeClass{w.Route, w.Class}]
-	return s != nil && now.Sub(s.seen) <= stateLifetime && s.usage >= s.limit
+	s := l.state(w.Route, w.Class)
+	return s.current(now) && s.usage >= s.limit
 }
 
 // Serve admits waiting requests that have capacity, in turn, and sheds those whose wait is over. It is called
 // when capacity may have become free, and periodically.
 func (l *Queue) Serve(now time.Time) {
-	l.current = nil
 	l.expire(now)
 	l.failedTickets = l.failedTickets[:0]
 	vain := 0
@@ -203,7 +205,7 @@ func (l *Queue) Serve(now time.Time) {
 			continue
 		}
 		l.waiting[w.rank()].served(w)
-		l.finish(w, err)
+		w.tell(err)
 	}
 	clear(l.failedTickets)
 	l.serveStarved(now)
@@ -262,14 +264,13 @@ func (l *Queue) serveStarved(now time.Time) {
 		if w == nil {
 			continue
 		}
-		l.current = w
-		usage := max(w.Config.Threshold(c), w.Config.Threshold(c+1)) // the class above may be closed: 0 would mean no limit
+		usage := max(w.Config.Threshold[c], w.Config.Threshold[c+1]) // the class above may be closed: 0 would mean no limit
 		at := w.limit(usage, now)
 		at.MaxQueue = 0
 		if err := w.Try(at); !errors.Is(err, pool.ErrFull) {
 			l.starvedServedAt = now
 			l.waiting[c].served(w)
-			l.finish(w, err)
+			w.tell(err)
 		}
 		return
 	}
@@ -281,7 +282,7 @@ func (l *Queue) expire(now time.Time) {
 		for _, w := range l.waiting[c].expired(func(w *Ticket) bool {
 			return !now.Before(w.deadline) || l.aboveThreshold(w, now)
 		}) {
-			l.waiting[c].leave(w) // one at a time: should this panic, the others are still there
+			l.waiting[c].leave(w)
 			l.endWait(w, now)
 		}
 	}
@@ -291,17 +292,16 @@ func (l *Queue) expire(now time.Time) {
 // finds it free only where the others end at once: it is let in by what is in use, and
 // waits in the engine.
 func (l *Queue) endWait(w *Ticket, now time.Time) {
-	l.current = w
 	switch {
 	case w.MidStream:
-		l.finish(w, w.Try(pool.Admission{}))
+		w.tell(w.Try(pool.Admission{}))
 	case w.lastFull.Large && w.Config.Forecast:
-		err := w.Try(pool.Admission{MaxUsage: w.Config.Threshold(w.Class), Now: true})
+		err := w.Try(pool.Admission{MaxUsage: w.Config.Threshold[w.Class], Now: true})
 		if errors.Is(err, pool.ErrFull) {
 			l.refuse(w, now)
 			return
 		}
-		l.finish(w, err)
+		w.tell(err)
 	default:
 		l.placeElsewhereOrRefuse(w, now)
 	}
@@ -312,17 +312,11 @@ func (l *Queue) placeElsewhereOrRefuse(w *Ticket, now time.Time) {
 	if w.lastFull.FreeElsewhere {
 		w.deadline = now // it is patient no more
 		if err := l.try(w, l.maxUsage(w, now), now); !errors.Is(err, pool.ErrFull) {
-			l.finish(w, err)
+			w.tell(err)
 			return
 		}
 	}
 	l.refuse(w, now)
-}
-
-// finish tells w what came of it.
-func (l *Queue) finish(w *Ticket, err error) {
-	l.current = nil
-	w.tell(err)
 }
 
 // Leave takes w out, whose client has left, and reports whether it was still waiting;
@@ -332,7 +326,10 @@ func (l *Queue) Leave(w *Ticket) bool { return l.waiting[w.rank()].leave(w) }
 // limit is what w may ask of a backend. While it may still wait it is patient: it waits for
 // room where it is warm as long as that costs less than to go elsewhere.
 func (w *Ticket) limit(limit float64, now time.Time) pool.Admission {
-	at := pool.Admission{MaxUsage: limit, MaxQueue: w.Config.queue(w.Class), Now: !w.Config.Forecast, CanWaitForWarm: !w.NoWait && !w.MidStream && now.Before(w.deadline)}
+	at := pool.Admission{MaxUsage: limit, Now: !w.Config.Forecast, CanWaitForWarm: !w.NoWait && !w.MidStream && now.Before(w.deadline)}
+	if w.Class == identity.Low {
+		at.MaxQueue = w.Config.QueueDepth
+	}
 	if !w.warmWaitSince.IsZero() {
 		at.Waited = now.Sub(w.warmWaitSince)
 	}
@@ -341,7 +338,6 @@ func (w *Ticket) limit(limit float64, now time.Time) pool.Admission {
 
 // try takes a place for w, and notes whether its class, and those below, are shed.
 func (l *Queue) try(w *Ticket, limit float64, now time.Time) error {
-	l.current = w
 	at := w.limit(limit, now)
 	if limit >= 1 && !w.Config.Forecast {
 		at = pool.Admission{} // it is let in whatever there is
@@ -359,14 +355,13 @@ func (l *Queue) try(w *Ticket, limit float64, now time.Time) error {
 	case ok:
 		for c := identity.Low; c <= w.Class; c++ { // lower classes may not come to a try of their own
 			if c < w.Class || !w.MidStream {
-				l.recordUsage(routeClass{w.Route, c}, full.Usage, l.threshold(w.Config, w.Route, c, now), now)
+				l.record(l.state(w.Route, c), full.Usage, l.threshold(w.Config, w.Route, c, now), now)
 			}
 		}
 	case err == nil && !w.MidStream:
-		l.recordUsage(routeClass{w.Route, w.Class}, 0, limit, now)
-		if a := l.shedPeriods[routeClass{w.Route, w.Class}]; a != nil {
-			a.admit(w.arrived)
-		}
+		s := l.state(w.Route, w.Class)
+		l.record(s, 0, limit, now)
+		s.admit(w.arrived)
 	}
 	return err
 }

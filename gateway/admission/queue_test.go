@@ -22,7 +22,7 @@ func TestAClassEntersBelowItsThresholdAndNotAtIt(t *testing.T) {
 		{high, 0.95, "in"}, {high, 0.9999, "in"}, {high, 1, ReasonKV},
 	} {
 		b := newBench(t)
-		b.cfg.MaxWaitLow, b.cfg.MaxWaitNormal, b.cfg.MaxWaitHigh = 0, 0, 0
+		b.cfg.MaxWait = [3]time.Duration{}
 		b.mem.usage = c.usage
 		a := b.enter(c.class, "t", nil)
 		b.want(a, c.want)
@@ -30,30 +30,26 @@ func TestAClassEntersBelowItsThresholdAndNotAtIt(t *testing.T) {
 			continue
 		}
 		d := errOf(t, a)
-		want := Decision{Pool: "p", Class: c.class, Usage: c.usage, Threshold: b.cfg.Threshold(c.class), Reason: ReasonKV, RetryAfter: time.Second}
+		want := ShedError{Pool: "p", Class: c.class, Usage: c.usage, Threshold: b.cfg.Threshold[c.class], Reason: ReasonKV, RetryAfter: time.Second}
 		if d != want {
 			t.Errorf("%+v, want %+v", d, want)
 		}
 	}
 }
 
-func errOf(t *testing.T, a *asked) Decision {
+func errOf(t *testing.T, a *asked) ShedError {
 	t.Helper()
 	shed, ok := errors.AsType[*ShedError](a.err)
 	if !ok {
 		t.Fatalf("%s of %s: %s, want it shed", a.Class, a.Tenant, a.is())
 	}
-	return shed.Decision
+	return *shed
 }
 
 func TestAThresholdOfZeroClosesTheClassAndNoOther(t *testing.T) {
 	for _, closed := range []identity.Priority{low, normal, high} {
 		b := newBench(t)
-		for c, threshold := range map[identity.Priority]*float64{low: &b.cfg.Low, normal: &b.cfg.Normal, high: &b.cfg.High} {
-			if c == closed {
-				*threshold = 0
-			}
-		}
+		b.cfg.Threshold[closed] = 0
 		for class := low; class <= high; class++ {
 			a := b.enter(class, "t", nil)
 			if class != closed {
@@ -87,7 +83,7 @@ func TestWhatIsForeseenCountsUnlessItIsOff(t *testing.T) {
 
 func TestAShedClassComesBackOnlyBelowTheReleaseAndNotWithinASecond(t *testing.T) {
 	b := newBench(t)
-	b.cfg.MaxWaitLow = 0
+	b.cfg.MaxWait[low] = 0
 	for i, step := range []struct {
 		after time.Duration
 		usage float64
@@ -120,7 +116,7 @@ func TestAShedClassComesBackOnlyBelowTheReleaseAndNotWithinASecond(t *testing.T)
 
 func TestAQueueOrGrowthIsToldAsSuchAndLowersNoThreshold(t *testing.T) {
 	b := newBench(t)
-	b.cfg.MaxWaitLow, b.cfg.QueueDepth = 0, 4
+	b.cfg.MaxWait[low], b.cfg.QueueDepth = 0, 4
 	b.mem.usage, b.mem.waiting = 0.5, 5
 	if d := errOf(t, b.enter(low, "t", nil)); d.Reason != ReasonBackendQueue || d.Usage != 5 || d.Threshold != 4 {
 		t.Errorf("%+v", d)
@@ -236,11 +232,11 @@ func TestMustIsNeverTurnedAway(t *testing.T) {
 			b.serve(1)
 			b.want(a, "in")
 
-			b.cfg.MaxWaitHigh = 0
+			b.cfg.MaxWait[high] = 0
 			b.want(b.enter(class, "t", must), "in")
 
 			b = newBench(t)
-			b.cfg.Low, b.cfg.Normal, b.cfg.High = 0, 0, 0
+			b.cfg.Threshold = [3]float64{}
 			b.mem.usage = 1
 			b.want(b.enter(class, "t", must), "in")
 

@@ -2,6 +2,8 @@ package admission
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,31 +20,27 @@ const pollInterval = 50 * time.Millisecond
 
 // Queues are the lines at the pools of a replica. They are safe for concurrent use.
 type Queues struct {
-	byPool   atomic.Pointer[map[string]*lockedQueue] // never changed, only replaced
-	metrics  *metrics
-	panicked chan error // that no request hears of; Run tells
+	byPool  atomic.Pointer[map[string]*lockedQueue] // never changed, only replaced
+	metrics *metrics
 }
 
 // lockedQueue is a Queue with a lock, a timer and gauges.
 type lockedQueue struct {
-	mu           sync.Mutex
-	queue        Queue
-	timer        *time.Timer
-	timerRunning bool // the timer runs
-	shownFlips   int  // flips that the gauges show
-	gauges       [identity.High + 1]prometheus.Gauge
-	shedding     [identity.High + 1]prometheus.Gauge
+	mu         sync.Mutex
+	queue      Queue
+	timer      *time.Timer // runs while somebody waits
+	shown      int         // requests that wait, by the gauges
+	shownFlips int         // flips that the gauges show
+	gauges     [identity.High + 1]prometheus.Gauge
+	shedding   [identity.High + 1]prometheus.Gauge
 
-	waiting        atomic.Int64 // as line says, for who only wants to know whether to look
-	entering       atomic.Bool  // somebody asks for a place who will wait if there is none
+	inside         atomic.Int64 // requests in Enter: without any, nobody need look
 	serveRequested atomic.Bool  // somebody asked for a look that nobody has taken yet
-
-	panicked chan<- error // Queues.panicked
 }
 
 // NewQueues makes a line for each pool. reg may be nil.
 func NewQueues(pools []string, reg prometheus.Registerer) *Queues {
-	s := &Queues{metrics: newMetrics(reg), panicked: make(chan error, 1)}
+	s := &Queues{metrics: newMetrics(reg)}
 	s.byPool.Store(&map[string]*lockedQueue{})
 	s.SetPools(pools)
 	return s
@@ -69,7 +67,7 @@ func (s *Queues) SetPools(pools []string) {
 
 // newLine makes the line of a pool.
 func (s *Queues) newLine(name string) *lockedQueue {
-	l := &lockedQueue{queue: Queue{Pool: name}, panicked: s.panicked}
+	l := &lockedQueue{queue: Queue{Pool: name}}
 	for c := identity.Low; c <= identity.High; c++ {
 		l.gauges[c] = s.metrics.waiting.WithLabelValues(name, c.String())
 		l.shedding[c] = s.metrics.shedding.WithLabelValues(name, c.String())
@@ -82,58 +80,60 @@ func (s *Queues) newLine(name string) *lockedQueue {
 // line returns the line of a pool, nil if it has none.
 func (s *Queues) line(pool string) *lockedQueue { return (*s.byPool.Load())[pool] }
 
-// outcome is what becomes of one Enter. The line's lock guards it.
-type outcome struct {
-	err  error
-	done bool
-	over chan error // of one that waits
-}
-
-func (o *outcome) set(err error) {
-	if o.done {
-		return // then it panicked
-	}
-	o.err, o.done = err, true
-	if o.over != nil {
-		o.over <- err
-	}
-}
-
 // Enter waits until w may enter its pool, and returns what came of it: nil, an error of
-// w.Try's, a *ShedError, or the context's cause when the caller has left. w.Done is
-// nil. waited is 0 where it did not have to. A panic of w.Try's is Enter's, whoever called it.
+// w.Try's, a *ShedError, or the context's cause when the caller has left. waited is 0 where
+// it did not have to. A panic of w.Try's is Enter's, whoever called it.
 func (s *Queues) Enter(ctx context.Context, poolName string, w *Ticket) (waited time.Duration, err error) {
 	l := s.line(poolName)
 	if l == nil {
 		return 0, w.Try(pool.Admission{}) // not a pool of the configuration: nothing to keep order at
 	}
 	now := time.Now()
-	o := &w.outcome
+	w.Try = catching(w.Try)
+	l.inside.Add(1)
 	defer func() {
+		l.inside.Add(-1)
 		if p, ok := err.(panicError); ok {
 			panic(string(p))
 		}
 	}()
-	if l.enter(w, o, now) {
-		return 0, o.err
+	if l.enter(w, now) {
+		return 0, w.err
 	}
 	select {
-	case err = <-o.over:
+	case err = <-w.over:
 	case <-ctx.Done():
-		if l.leave(w, o) {
+		if l.leave(w) {
 			return time.Since(now), context.Cause(ctx)
 		}
-		err = o.err // it was its turn just then; whoever it goes to hears of the leaving
+		err = w.err // it was its turn just then; whoever it goes to hears of the leaving
 	}
 	waited = time.Since(now)
 	s.metrics.wait.WithLabelValues(w.Class.String()).Observe(waited.Seconds())
 	return waited, err
 }
 
+// panicError is a panic of a try, which may be called by the goroutine of another request or of a timer.
+type panicError string
+
+func (e panicError) Error() string { return string(e) }
+
+// catching returns a try whose panic is an error of its request.
+func catching(try func(pool.Admission) error) func(pool.Admission) error {
+	return func(at pool.Admission) (err error) {
+		defer func() {
+			if what := recover(); what != nil {
+				err = panicError(fmt.Sprintf("panic: %v\n%s", what, debug.Stack()))
+			}
+		}()
+		return try(at)
+	}
+}
+
 // Wake says that there may be more room at a pool. It is cheap where nobody waits, and
 // never blocks.
 func (s *Queues) Wake(poolName string) {
-	if l := s.line(poolName); l != nil && (l.waiting.Load() > 0 || l.entering.Load()) {
+	if l := s.line(poolName); l != nil && l.inside.Load() > 0 {
 		l.wake()
 	}
 }
@@ -150,26 +150,24 @@ func (s *Queues) Shedding(poolName string) []identity.Priority {
 }
 
 // enter asks for w, and reports whether the answer is there already.
-func (l *lockedQueue) enter(w *Ticket, o *outcome, now time.Time) bool {
+func (l *lockedQueue) enter(w *Ticket, now time.Time) bool {
 	l.mu.Lock()
 	defer l.unlock()
-	defer l.entering.Store(false)
-	l.entering.Store(true)
 	l.queue.Enter(w, now)
-	if !o.done {
-		o.over = make(chan error, 1)
+	if !w.done {
+		w.over = make(chan error, 1)
 	}
 	l.updateTimerAndGauges()
-	return o.done
+	return w.done
 }
 
 // leave takes w out, and reports whether nothing had come of it.
-func (l *lockedQueue) leave(w *Ticket, o *outcome) bool {
+func (l *lockedQueue) leave(w *Ticket) bool {
 	l.mu.Lock()
 	defer l.unlock()
 	l.queue.Leave(w)
 	l.updateTimerAndGauges()
-	return !o.done
+	return !w.done
 }
 
 // unlock takes the look that others asked for meanwhile.
@@ -193,7 +191,7 @@ func (l *lockedQueue) wake() {
 func (l *lockedQueue) serveRequests() {
 	defer l.mu.Unlock()
 	for l.serveRequested.Swap(false) {
-		l.serve(time.Now())
+		l.queue.Serve(time.Now())
 	}
 	l.updateTimerAndGauges()
 }
@@ -202,21 +200,22 @@ func (l *lockedQueue) serveRequests() {
 func (l *lockedQueue) tick() {
 	l.mu.Lock()
 	defer l.unlock()
-	l.timerRunning = false
-	l.serve(time.Now())
+	l.queue.Serve(time.Now())
 	l.updateTimerAndGauges()
-}
-
-// updateTimerAndGauges has the timer run while somebody waits, and shows who waits and what is shed.
-// l.mu is held.
-func (l *lockedQueue) updateTimerAndGauges() {
-	all := l.queue.Len()
-	was := l.waiting.Swap(int64(all))
-	if all > 0 && !l.timerRunning {
-		l.timerRunning = true
+	if l.shown > 0 {
 		l.timer.Reset(pollInterval)
 	}
-	if was > 0 || all > 0 {
+}
+
+// updateTimerAndGauges starts the timer when somebody waits, and shows who waits and what is shed.
+// l.mu is held.
+func (l *lockedQueue) updateTimerAndGauges() {
+	was := l.shown
+	l.shown = l.queue.Len()
+	if was == 0 && l.shown > 0 {
+		l.timer.Reset(pollInterval)
+	}
+	if was > 0 || l.shown > 0 {
 		for c := range l.gauges {
 			l.gauges[c].Set(float64(l.queue.ClassLen(identity.Priority(c))))
 		}

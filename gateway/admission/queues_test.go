@@ -78,8 +78,8 @@ func atRest(t *testing.T, s *Queues) {
 	synctest.Wait()
 	for name, l := range *s.byPool.Load() {
 		l.mu.Lock()
-		if l.queue.Len() != 0 || l.waiting.Load() != 0 || l.timerRunning || l.timer.Stop() || l.serveRequested.Load() || l.entering.Load() {
-			t.Errorf("pool %s: %d wait, the timer runs: %v", name, l.queue.Len(), l.timerRunning)
+		if l.queue.Len() != 0 || l.inside.Load() != 0 || l.timer.Stop() || l.serveRequested.Load() {
+			t.Errorf("pool %s: %d wait, or something runs on", name, l.queue.Len())
 		}
 		l.mu.Unlock()
 		for class := low; class <= high; class++ {

@@ -50,12 +50,12 @@ func (p *play) tries(v *visit, l pool.Admission) error {
 	if !p.engine.fits(v.Tokens, l.MaxUsage) {
 		return &pool.FullError{Pool: "p", Limit: l.MaxUsage, Usage: p.engine.usage(), Peak: l.MaxUsage, Wait: time.Duration(v.Tokens) * 10 * time.Millisecond}
 	}
-	trickles := l.MaxUsage > max(v.Config.Threshold(v.Class), p.line.maxUsage(&v.Ticket, p.now))
+	trickles := l.MaxUsage > max(v.Config.Threshold[v.Class], p.line.maxUsage(&v.Ticket, p.now))
 	if l.MaxUsage > 0 {
 		p.ordered(v, trickles)
 	}
 	if trickles {
-		if p.now.Sub(p.borrowed) < starvationInterval || v.Class == high || l.MaxUsage > v.Config.Threshold(v.Class+1) {
+		if p.now.Sub(p.borrowed) < starvationInterval || v.Class == high || l.MaxUsage > v.Config.Threshold[v.Class+1] {
 			p.t.Errorf("%s got %v at %v, the last that did at %v", v.Class, l.MaxUsage, p.now, p.borrowed)
 		}
 		p.borrowed = p.now
@@ -98,8 +98,8 @@ func (p *play) told(v *visit, err error) {
 		p.t.Errorf("told %d times, left: %t", v.done, v.left)
 	}
 	shed, ok := errors.AsType[*ShedError](err)
-	if ok && (v.MidStream || v.NoWait && v.Config.Threshold(v.Class) > 0 || shed.RetryAfter() < time.Second || shed.RetryAfter() > 30*time.Second || shed.Decision.Class != v.Class) {
-		p.t.Errorf("%+v of %+v", shed.Decision, v.Ticket)
+	if ok && (v.MidStream || v.NoWait && v.Config.Threshold[v.Class] > 0 || shed.RetryAfter < time.Second || shed.RetryAfter > 30*time.Second || shed.Class != v.Class) {
+		p.t.Errorf("%+v of %+v", shed, v.Ticket)
 	}
 	if err != nil && !ok && !v.NoWait {
 		p.t.Errorf("told %v", err)
@@ -151,9 +151,9 @@ func (p *play) enter(what, which byte) {
 	}}
 	switch what >> 3 % 16 {
 	case 3:
-		v.Config.MaxWaitLow, v.Config.MaxWaitNormal, v.Config.MaxWaitHigh = 0, 0, 0
+		v.Config.MaxWait = [3]time.Duration{}
 	case 4:
-		v.Config.Low, v.Config.Normal = 0, 0
+		v.Config.Threshold[low], v.Config.Threshold[normal] = 0, 0
 	}
 	v.Try = func(l pool.Admission) error { return p.tries(v, l) }
 	v.Done = func(err error) { p.told(v, err) }
@@ -170,12 +170,12 @@ func (p *play) enter(what, which byte) {
 func (p *play) serve() {
 	p.line.Serve(p.now)
 	for _, v := range p.waits {
-		if wait := v.Config.Wait(v.rank()); p.now.Sub(v.entered) >= wait {
+		if wait := v.Config.MaxWait[min(v.rank(), high)]; p.now.Sub(v.entered) >= wait {
 			p.t.Errorf("%s waits since %v at %v", v.Class, v.entered, p.now)
 		}
 	}
 	p.line.Serve(p.now) // who was first changed with whom the last look let pass
-	if h := p.line.first(); h != nil && p.engine.fits(h.Tokens, h.Config.Threshold(h.Class)-h.Config.Hysteresis) {
+	if h := p.line.first(); h != nil && p.engine.fits(h.Tokens, h.Config.Threshold[h.Class]-h.Config.Hysteresis) {
 		p.t.Errorf("one of %s waits while there is room for it", h.Class)
 	}
 }

@@ -73,7 +73,7 @@ func TestALookTriesThoseBehindTheOnesThatWaitForTheirWarmBackends(t *testing.T) 
 func TestWhoWaitsForItsWarmBackendSaysForHowLongAndIsNeverRefused(t *testing.T) {
 	for name, change := range map[string]func(*Ticket){
 		"it waits to the end":  nil,
-		"it may not wait":      func(w *Ticket) { w.Config.MaxWaitNormal = 0 },
+		"it may not wait":      func(w *Ticket) { w.Config.MaxWait[normal] = 0 },
 		"it waited before":     func(w *Ticket) { w.Waited = time.Hour },
 		"its answer has begun": func(w *Ticket) { w.MidStream = true },
 		"it takes no for a no": func(w *Ticket) { w.NoWait = true },

@@ -27,7 +27,6 @@ func (a *App) components() []*component {
 		{name: "settings", run: a.Settings.Run},
 		{name: "fleet", run: a.Fleet.Run},
 		{name: "breakers", run: a.Breakers.Run},
-		{name: "admission queues", run: a.queues.Run},
 		{name: "pools", run: a.runPools},
 		{name: "engine connections", run: a.upstream.Run},
 		{name: "probe", run: a.prober.Run},

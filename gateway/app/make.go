@@ -18,6 +18,7 @@ import (
 	"github.com/foregate/foregate/gateway/console"
 	"github.com/foregate/foregate/gateway/conversations"
 	"github.com/foregate/foregate/gateway/files"
+	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/gateway/tracing"
@@ -263,7 +264,7 @@ func (a *App) consoleState() console.ReplicaState {
 	shed := a.global().Admission
 	return console.ReplicaState{
 		Replicas:       a.Fleet.Replicas(),
-		ShedThresholds: map[string]float64{"low": shed.Low, "normal": shed.Normal, "high": shed.High},
+		ShedThresholds: map[string]float64{"low": shed.Threshold[identity.Low], "normal": shed.Threshold[identity.Normal], "high": shed.Threshold[identity.High]},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway/app/apptest"
+	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/pool"
 )
@@ -102,7 +103,7 @@ drain: {delay: 0s, grace: 2s}
 	inForce := func() bool {
 		return !slices.ContainsFunc(replicas, func(r *apptest.Replica) bool {
 			drained := slices.ContainsFunc(r.App.Pool("p").Snapshot(), func(s pool.Backend) bool { return s.ID == id && s.State == pool.StateDrained })
-			return !drained || r.App.Settings.Snapshot().Global().Admission.Low != 0.6
+			return !drained || r.App.Settings.Snapshot().Global().Admission.Threshold[identity.Low] != 0.6
 		})
 	}
 	apptest.Within(t, settingsWithin, "all have the setting and the drain", inForce)
@@ -123,6 +124,8 @@ drain: {delay: 0s, grace: 2s}
 		t.Fatal(err)
 	}
 	apptest.Within(t, settingsWithin, "what is deleted on purpose is deleted", func() bool {
-		return !slices.ContainsFunc(replicas, func(r *apptest.Replica) bool { return r.App.Settings.Snapshot().Global().Admission.Low == 0.6 })
+		return !slices.ContainsFunc(replicas, func(r *apptest.Replica) bool {
+			return r.App.Settings.Snapshot().Global().Admission.Threshold[identity.Low] == 0.6
+		})
 	})
 }

@@ -1,6 +1,10 @@
 package settings
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/foregate/foregate/gateway/identity"
+)
 
 // minHighThreshold is the minimum of shed.high without shed.allow_high.
 const minHighThreshold = 0.5
@@ -13,7 +17,7 @@ type threshold struct {
 
 // thresholds are those of the classes, the first to be shed first.
 func thresholds(v *Values) []threshold {
-	return []threshold{{shedLow, v.Admission.Low}, {shedNormal, v.Admission.Normal}, {shedHigh, v.Admission.High}}
+	return []threshold{{shedLow, v.Admission.Threshold[identity.Low]}, {shedNormal, v.Admission.Threshold[identity.Normal]}, {shedHigh, v.Admission.Threshold[identity.High]}}
 }
 
 // broken returns the fields and the reason of the first rule between fields that values break, of all routes or of one.
@@ -24,9 +28,9 @@ func broken(v *Values) (fields []string, reason string) {
 			return []string{lower.name, upper.name}, fmt.Sprintf("%s %s is above %s %s", lower.name, decimal(lower.at), upper.name, decimal(upper.at))
 		}
 	}
-	if v.Admission.High < minHighThreshold && !v.AllowHighShed {
+	if v.Admission.Threshold[identity.High] < minHighThreshold && !v.AllowHighShed {
 		return []string{shedHigh, shedAllowHigh}, fmt.Sprintf("shed.high %s is below %s and would turn even high away; shed.allow_high must be yes as well",
-			decimal(v.Admission.High), decimal(minHighThreshold))
+			decimal(v.Admission.Threshold[identity.High]), decimal(minHighThreshold))
 	}
 	for _, t := range all { // a threshold of 0 is a kill switch, which has no release
 		if t.at > 0 && v.Admission.Hysteresis >= t.at {

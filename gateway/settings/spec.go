@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
@@ -90,21 +91,21 @@ var specs = sorted([]Spec{
 		duration(time.Second, 24*time.Hour, func(v *Values) *time.Duration { return &v.Tiers.Risk.MaxStaleness })),
 
 	route(shedLow, "0.85", "KV usage at which priority `low` is shed. If every backend of the pool is at or above it, the request is refused within 50 ms (503); below it the request waits for capacity up to `shed.max_wait_low`. 0 sheds all of priority `low`.",
-		number(0, 1, func(v *Values) *float64 { return &v.Admission.Low })),
+		number(0, 1, func(v *Values) *float64 { return &v.Admission.Threshold[identity.Low] })),
 	route(shedNormal, "0.95", "KV usage at which priority `normal` is shed. If every backend of the pool is at or above it, the request is refused within 50 ms (503); below it the request waits for capacity up to `shed.max_wait_normal`. Not below `shed.low`. 0 sheds all of priority `normal`.",
-		number(0, 1, func(v *Values) *float64 { return &v.Admission.Normal })),
+		number(0, 1, func(v *Values) *float64 { return &v.Admission.Threshold[identity.Normal] })),
 	route(shedHigh, "1.0", "KV usage at which priority `high` is shed. With 1 it always waits for capacity, up to `shed.max_wait_high`. Not below `shed.normal`. A value below 0.5 is rejected unless `shed.allow_high` is `yes`.",
-		number(0, 1, func(v *Values) *float64 { return &v.Admission.High })),
+		number(0, 1, func(v *Values) *float64 { return &v.Admission.Threshold[identity.High] })),
 	route(shedAllowHigh, "no", "Safety catch: `shed.high` may be below 0.5 only if this is `yes`, so that one mistake cannot shed all traffic.",
 		yesNo(func(v *Values) *bool { return &v.AllowHighShed })),
 	route(shedRelease, "0.05", "How far KV usage must fall below a class's threshold before shedding of that class ends. Must be smaller than every threshold that is not 0.",
 		number(0, 1, func(v *Values) *float64 { return &v.Admission.Hysteresis })),
 	route("shed.max_wait_low", "10s", "Longest wait of a request of priority `low` for capacity at a pool whose KV usage is below `shed.low`; then it is shed (503). 0s sheds at once.",
-		duration(0, 10*time.Minute, func(v *Values) *time.Duration { return &v.Admission.MaxWaitLow })),
+		duration(0, 10*time.Minute, func(v *Values) *time.Duration { return &v.Admission.MaxWait[identity.Low] })),
 	route("shed.max_wait_normal", "15s", "Longest wait of a request of priority `normal` for capacity at a pool whose KV usage is below `shed.normal`; then it is shed (503). 0s sheds at once.",
-		duration(0, 10*time.Minute, func(v *Values) *time.Duration { return &v.Admission.MaxWaitNormal })),
+		duration(0, 10*time.Minute, func(v *Values) *time.Duration { return &v.Admission.MaxWait[identity.Normal] })),
 	route("shed.max_wait_high", "30s", "Longest wait of a request of priority `high` for capacity; then it is shed (503). Its queue is served first. 0s sheds at once.",
-		duration(0, 10*time.Minute, func(v *Values) *time.Duration { return &v.Admission.MaxWaitHigh })),
+		duration(0, 10*time.Minute, func(v *Values) *time.Duration { return &v.Admission.MaxWait[identity.High] })),
 	route("shed.forecast", "yes", "Count the KV memory that running requests will still need, not only what is in use. Without it, engines can run out of memory below every threshold, and a class with threshold 1 is admitted without a check.",
 		yesNo(func(v *Values) *bool { return &v.Admission.Forecast })),
 	route("shed.queue_depth", "0", "Requests waiting in the engine of every backend above which priority `low` is shed; 0 turns the check off.",

@@ -40,7 +40,7 @@ func (c *retryAccuracy) hear(l *lab, k queueClass, err error, came time.Duration
 		return
 	}
 	if shed, ok := errors.AsType[*admission.ShedError](err); ok {
-		c.refuse(k, refusal{l.clock.Elapsed(), shed.RetryAfter().Seconds()})
+		c.refuse(k, refusal{l.clock.Elapsed(), shed.RetryAfter.Seconds()})
 	} else if err == nil {
 		c.admit(k, came)
 	}
