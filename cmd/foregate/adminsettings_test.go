@@ -22,13 +22,15 @@ func deskAt(t *testing.T, r config.Redis) *settings.Store {
 
 func TestOperatorsChangeSettingsAtAReplicaAsTheUserWhoMay(t *testing.T) {
 	n := guardedRedis(t)
-	own := "redis://foregate:foregate@" + n.addr
+	own := config.Endpoint{Kind: config.KindSingle, Network: "tcp", Addrs: []string{n.addr}, Username: "foregate", Password: "foregate"}
+	operator := own
+	operator.Username, operator.Password = "operator", "operator"
 	order := settings.Edit{Who: "ann", Why: "night"}
 	set := map[string]string{"shed.low": "0.7", "speculation.mode@llama-3": "off"}
 	if _, err := deskAt(t, config.Redis{URL: own}).Set(t.Context(), order, set, nil); !settings.IsForbidden(err) {
 		t.Errorf("with the replica's own user: %v", err)
 	}
-	d := deskAt(t, config.Redis{URL: own, SettingsURL: "redis://operator:operator@" + n.addr})
+	d := deskAt(t, config.Redis{URL: own, SettingsURL: operator})
 	dry := order
 	dry.DryRun = true
 	for _, o := range []settings.Edit{dry, order} {

@@ -57,7 +57,11 @@ func (c *demoCmd) Run(e *env) error {
 	if err := config.CheckAdmin(c.Admin); err != nil {
 		return fmt.Errorf("--admin: %w", err)
 	}
-	opened, closeStores, err := stores.Open(config.Redis{URL: c.Redis})
+	at, err := config.ParseRedis(c.Redis)
+	if err != nil {
+		return fmt.Errorf("--redis: %w", err)
+	}
+	opened, closeStores, err := stores.Open(config.Redis{URL: at})
 	if err != nil {
 		return fmt.Errorf("--redis: %w", err)
 	}

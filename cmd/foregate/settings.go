@@ -36,9 +36,8 @@ type redisFlags struct {
 
 // open connects to the settings.
 func (f redisFlags) open(ctx context.Context) (*settingsEditor, error) {
-	url, from := cmp.Or(f.Redis, os.Getenv("FOREGATE_REDIS")), "--redis"
 	d := &settingsEditor{}
-	ep, err := config.ParseRedis(url)
+	ep, err := config.ParseRedis(cmp.Or(f.Redis, os.Getenv("FOREGATE_REDIS")))
 	if f.Config != "" {
 		file, ferr := config.Load(f.Config)
 		if ferr != nil {
@@ -48,12 +47,11 @@ func (f redisFlags) open(ctx context.Context) (*settingsEditor, error) {
 			d.routes = append(d.routes, r.Model)
 		}
 		if f.Redis == "" {
-			from = f.Config
-			ep, err = file.Redis.SettingsEndpoint()
+			ep, err = file.Redis.SettingsEndpoint(), nil
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", from, err)
+		return nil, fmt.Errorf("--redis: %w", err)
 	}
 	switch ep.Kind {
 	case config.KindNone:

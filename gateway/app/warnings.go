@@ -68,7 +68,7 @@ func warnings(f *config.File, tenants []identity.Tenant) []string {
 	}
 	out = append(out, modelWarnings(f, tenants)...)
 	out = append(out, budgetWarnings(f, tenants)...)
-	if ep, err := f.Redis.CacheEndpoint(); err == nil && ep.Shared() && f.Cache.SealKeysFile == "" {
+	if f.Redis.CacheEndpoint().Shared() && f.Cache.SealKeysFile == "" {
 		out = append(out, "cache.seal_keys_file: there is none, so who can write to the Redis of answers and knows a request can forge its answer; "+
 			"give all replicas one with a line \"k1 SECRET\" (openssl rand -hex 32)")
 	}
@@ -117,7 +117,7 @@ func budgetWarnings(f *config.File, tenants []identity.Tenant) []string {
 		out = append(out, fmt.Sprintf("the budgets in USD of %s are not enforced for requests to %s, which %s no usd_per_hour: they are charged nothing; set usd_per_hour",
 			display.List(dollars), display.List(free), display.Plural(len(free), "has", "have")))
 	}
-	if len(all) > 0 && f.Redis.URL == "none" {
+	if len(all) > 0 && f.Redis.URL.Kind == config.KindNone {
 		out = append(out, fmt.Sprintf("redis.url is none: the budgets of %s begin anew whenever this process starts, and every replica counts its own", display.List(all)))
 	}
 	return out

@@ -104,35 +104,26 @@ func FuzzParseRedis(f *testing.F) {
 
 func TestWhatStandsBesideAURLGoesWhereItIsRead(t *testing.T) {
 	r := Redis{
-		URL: "rediss://u@h", CacheURL: "redis+sentinel://a/m", SettingsURL: "redis://o:p@h", CAFile: "ca", CertFile: "cert", KeyFile: "key", ServerName: "name",
+		CAFile: "ca", CertFile: "cert", KeyFile: "key", ServerName: "name",
 		SentinelUsername: "su", PasswordFile: "/pw", SentinelPasswordFile: "/sp",
 	}
-	control, err := r.Endpoint()
-	if err != nil {
-		t.Fatal(err)
+	for url, text := range map[*Endpoint]string{&r.URL: "rediss://u@h", &r.CacheURL: "redis+sentinel://a/m", &r.SettingsURL: "redis://o:p@h"} {
+		if err := url.UnmarshalText([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	want := Endpoint{
+	control := Endpoint{
 		Kind: KindSingle, Network: "tcp", Addrs: []string{"h:6379"}, TLS: true, Username: "u", PasswordFile: SecretFile{"redis.password_file", "/pw"},
 		CAFile: "ca", CertFile: "cert", KeyFile: "key", ServerName: "name",
 	}
-	if diff := cmp.Diff(want, control); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	cache, err := r.CacheEndpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want = Endpoint{Kind: KindSentinel, Network: "tcp", Addrs: []string{"a:26379"}, Master: "m",
+	cache := Endpoint{Kind: KindSentinel, Network: "tcp", Addrs: []string{"a:26379"}, Master: "m",
 		SentinelUsername: "su", PasswordFile: SecretFile{"redis.password_file", "/pw"}, SentinelPasswordFile: SecretFile{"redis.sentinel_password_file", "/sp"}}
-	if diff := cmp.Diff(want, cache); diff != "" {
+	operator := Endpoint{Kind: KindSingle, Network: "tcp", Addrs: []string{"h:6379"}, Username: "o", Password: "p"}
+	if diff := cmp.Diff([]Endpoint{control, cache, operator}, []Endpoint{r.Endpoint(), r.CacheEndpoint(), r.SettingsEndpoint()}); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	own, err := r.SettingsEndpoint()
-	if diff := cmp.Diff(Endpoint{Kind: KindSingle, Network: "tcp", Addrs: []string{"h:6379"}, Username: "o", Password: "p"}, own); err != nil || diff != "" {
-		t.Errorf("who writes settings: %v, -want +got:\n%s", err, diff)
-	}
-	r.CacheURL = ""
-	if cache, err = r.CacheEndpoint(); err != nil || cmp.Diff(control, cache) != "" {
-		t.Errorf("without a URL of its own the cache is at %v, %v", cache, err)
+	r.CacheURL = Endpoint{}
+	if diff := cmp.Diff(control, r.CacheEndpoint()); diff != "" {
+		t.Errorf("without a URL of its own the cache is elsewhere: %s", diff)
 	}
 }

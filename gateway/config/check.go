@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/url"
@@ -23,7 +24,6 @@ func (r reader) check(f *File) {
 	for _, name := range slices.Sorted(maps.Keys(f.Pools)) {
 		if path := "pools." + name; r.Sound(path) {
 			r.checkPool(path, f.Pools[name])
-			r.checkTokenPrices(path, name, f)
 		}
 	}
 	r.checkRoutes(f)
@@ -52,60 +52,75 @@ func (r reader) checkPool(path string, p Pool) {
 			r.Fail(at, "the pool has tls; want https://, or remove tls")
 		}
 	}
+	r.checkTokenPrices(path, p)
 }
 
 // checkTokenPrices checks the prices of tokens of a pool.
-func (r reader) checkTokenPrices(path, name string, f *File) {
-	p, in, out := f.Pools[name], path+".usd_per_million_input", path+".usd_per_million_output"
-	if !r.Has(in) && !r.Has(out) {
-		return
-	}
+func (r reader) checkTokenPrices(path string, p Pool) {
+	in, out := path+".usd_per_million_input", path+".usd_per_million_output"
 	switch {
-	case !r.Has(out) || !r.Has(in):
+	case !r.Has(in) || !r.Has(out):
 	case !p.PaidByToken() && r.Sound(in) && r.Sound(out):
 		r.Fail(in, "both prices are 0, so max_usd_per_hour would bound nothing; give the prices of the provider")
 	case p.USDPerHour > 0:
 		r.Fail(in, "usd_per_hour is given as well; a pool is paid by the hour or by the token")
 	}
-	for i, rt := range f.Routes {
-		for _, role := range []struct{ field, pool string }{{"draft", rt.Draft}, {"target", rt.Target}} {
-			if at := fmt.Sprintf("routes[%d].%s", i, role.field); role.pool == name && r.Has(at) && r.Sound(at) {
-				r.Fail(at, "pool %s is paid by the token, as only fallbacks are; define a second pool with the same backends and without these prices", name)
-			}
-		}
-	}
 }
 
 func (r reader) checkRoutes(f *File) {
-	models := map[string]int{}
 	for i, t := range f.Routes {
 		path := fmt.Sprintf("routes[%d]", i)
 		if !r.Sound(path) {
 			continue
 		}
-		if first, twice := r.first(models, t.Model, path+".model", i); twice {
-			r.Fail(path+".model", "routes[%d] has this model already; remove one", first)
+		if r.Has(path + ".draft") {
+			r.checkOwnPool(path+".draft", t.Draft, f)
 		}
 		r.checkTargets(path, f, t)
-		if r.Has(path + ".draft") {
-			r.checkPoolName(path+".draft", t.Draft, f)
+		for k, fb := range t.Fallbacks {
+			at := fmt.Sprintf("%s.fallbacks[%d]", path, k)
+			if !r.Sound(at) {
+				continue
+			}
+			r.checkPoolName(at+".pool", fb.Pool, f)
+			if p, ok := f.Pools[fb.Pool]; ok && r.Sound(at+".pool") {
+				r.checkHosted(at+".pool", fb.Pool, p)
+			}
 		}
-		if t.Draft != "" && t.Draft == t.Target && len(t.Targets) == 0 {
-			r.Fail(path+".draft", "is the target as well; name a cheaper pool, or leave draft out to use the target alone")
-		}
-		r.checkFallbacks(path+".fallbacks", f, t.Fallbacks)
 	}
 }
 
-// first remembers the name of member i of a list, which field at gives, and returns the member that has it already.
-func (r reader) first(seen map[string]int, name, at string, i int) (first int, twice bool) {
-	if !r.Has(at) || !r.Sound(at) {
-		return 0, false
+// checkTargets checks the target pools of a route: one by target, or several by targets.
+func (r reader) checkTargets(path string, f *File, t Route) {
+	one, several := path+".target", path+".targets"
+	switch {
+	case !r.Has(several):
+		r.checkOwnPool(one, t.Target, f)
+		if t.Draft != "" && t.Draft == t.Target {
+			r.Fail(path+".draft", "is the target as well; name a cheaper pool, or leave draft out to use the target alone")
+		}
+	case r.Has(one):
+		r.Fail(several, "target is given as well; give one of both")
+	case r.Sound(several):
+		for i, w := range t.Targets {
+			at := fmt.Sprintf("%s[%d]", several, i)
+			if !r.Sound(at) {
+				continue
+			}
+			r.checkOwnPool(at+".pool", w.Pool, f)
+			if w.Pool != "" && w.Pool == t.Draft {
+				r.Fail(at+".pool", "is the draft as well; name another pool")
+			}
+		}
 	}
-	if first, twice = seen[name]; !twice {
-		seen[name] = i
+}
+
+// checkOwnPool checks that a pool can draft or be a target.
+func (r reader) checkOwnPool(at, name string, f *File) {
+	r.checkPoolName(at, name, f)
+	if f.Pools[name].PaidByToken() && r.Sound(at) {
+		r.Fail(at, "pool %s is paid by the token, as only fallbacks are; define a second pool with the same backends and without these prices", name)
 	}
-	return first, twice
 }
 
 // checkPoolName checks that a pool is named, and one that is defined.
@@ -128,69 +143,6 @@ func (r reader) checkPoolName(path, name string, f *File) {
 		r.Fail(path, "is not a pool's name (defined: %s)", names)
 	default:
 		r.Fail(path, "pool %q is not defined (defined: %s)", name, names)
-	}
-}
-
-const (
-	minTargets   = 2
-	maxTargets   = 4 // of a route
-	maxFallbacks = 4 // of a route
-)
-
-// checkTargets checks the target pools of a route: one by target, or several by targets.
-func (r reader) checkTargets(path string, f *File, t Route) {
-	one, several := path+".target", path+".targets"
-	switch {
-	case !r.Has(several):
-		r.checkPoolName(one, t.Target, f)
-		return
-	case r.Has(one):
-		r.Fail(several, "target is given as well; give one of both")
-		return
-	case !r.Sound(several):
-		return
-	case len(t.Targets) < minTargets || len(t.Targets) > maxTargets:
-		r.Fail(several, "there are %d; want %d … %d, or target for one", len(t.Targets), minTargets, maxTargets)
-		return
-	}
-	seen := map[string]int{}
-	for i, w := range t.Targets {
-		at := fmt.Sprintf("%s[%d]", several, i)
-		if !r.Sound(at) {
-			continue
-		}
-		name := at + ".pool"
-		r.checkPoolName(name, w.Pool, f)
-		switch first, twice := r.first(seen, w.Pool, name, i); {
-		case twice:
-			r.Fail(name, "%s[%d] is this pool already; remove one", several, first)
-		case w.Pool != "" && w.Pool == t.Draft:
-			r.Fail(name, "is the draft as well; name another pool")
-		case f.Pools[w.Pool].PaidByToken():
-			r.Fail(name, "pool %s is paid by the token, as only fallbacks are; define a second pool without these prices", w.Pool)
-		}
-	}
-}
-
-// checkFallbacks checks the fallbacks of a route.
-func (r reader) checkFallbacks(path string, f *File, all []Fallback) {
-	if len(all) > maxFallbacks && r.Sound(path) {
-		r.Fail(path, "there are %d; at most %d are tried, one after the other", len(all), maxFallbacks)
-	}
-	seen := map[string]int{}
-	for i, fb := range all {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		if !r.Sound(at) {
-			continue
-		}
-		name := at + ".pool"
-		r.checkPoolName(name, fb.Pool, f)
-		if first, twice := r.first(seen, fb.Pool, name, i); twice {
-			r.Fail(name, "%s[%d] is this pool already; remove one", path, first)
-		}
-		if p, ok := f.Pools[fb.Pool]; ok && r.Sound(name) {
-			r.checkHosted(name, fb.Pool, p)
-		}
 	}
 }
 
@@ -218,14 +170,11 @@ func (r reader) checkHosted(at, name string, p Pool) {
 }
 
 func (r reader) checkTenants(all []identity.Tenant) {
-	ids, keys := map[string]int{}, map[[32]byte]string{}
+	keys := map[[32]byte]string{}
 	for i, t := range all {
 		path := fmt.Sprintf("tenants[%d]", i)
 		if !r.Sound(path) {
 			continue
-		}
-		if first, twice := r.first(ids, t.ID, path+".id", i); twice {
-			r.Fail(path+".id", "tenants[%d] has this id already; put all its keys into one entry", first)
 		}
 		for k, key := range t.KeySHA256 {
 			at := fmt.Sprintf("%s.keys_sha256[%d]", path, k)
@@ -244,7 +193,7 @@ func (r reader) checkBudgets(path string, a *identity.Access) {
 	if a == nil {
 		return
 	}
-	seen := map[string]int{}
+	seen := map[string]string{}
 	for i, b := range a.Budgets {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		if !r.Sound(at) {
@@ -255,10 +204,12 @@ func (r reader) checkBudgets(path string, a *identity.Access) {
 			r.Fail(at, "has usd and tokens; make it two budgets")
 		case !usd && !tokens:
 			r.Fail(at, "has neither usd nor tokens; give one, such as {usd: 50, per: day}")
-		default:
-			if first, twice := r.first(seen, fmt.Sprintf("%t %s", usd, b.Per), at+".per", i); twice {
-				r.Fail(at, "%s[%d] has the same unit and period; keep one of them", path, first)
+		case b.Per != "":
+			unit := fmt.Sprintf("%t %s", usd, b.Per)
+			if first, twice := seen[unit]; twice {
+				r.Fail(at, "%s has the same unit and period; keep one of them", first)
 			}
+			seen[unit] = cmp.Or(seen[unit], at)
 		}
 	}
 }

@@ -29,8 +29,8 @@ type File struct {
 	Identity identity.Options `yaml:"identity"`
 
 	Pools       map[string]Pool   `yaml:"pools" need:"give at least one pool with its model and backends" empty:"give at least one pool with its model and backends"`
-	Routes      []Route           `yaml:"routes" need:"give at least one route: {model: NAME, target: POOL}" empty:"give at least one route: {model: NAME, target: POOL}"`
-	Tenants     []identity.Tenant `yaml:"tenants"`
+	Routes      []Route           `yaml:"routes,distinct" need:"give at least one route: {model: NAME, target: POOL}" empty:"give at least one route: {model: NAME, target: POOL}"`
+	Tenants     []identity.Tenant `yaml:"tenants,distinct"`
 	TenantsFile string            `yaml:"tenants_file" form:"file" doc:"Path of a YAML file with 'tenants:' alone, instead of 'tenants' here; 'identity.mode' is then 'keys' by default. Read again when it changes, see *Files that are read again*: added tenants are served, removed keys are refused, new limits hold for new requests, and requests in flight continue."` // used instead of Tenants
 
 	Passthrough []string `yaml:"passthrough,distinct" form:"passed path" default:"/v1/embeddings,/tokenize,/detokenize,/v1/rerank,/v1/score" doc:"Exact paths that are forwarded to the route's target pool unchanged. Their tokens count against 'tpm': first what the request may need, then what the answer reports. Requests whose prompt an engine computes get the tenant's 'cache_salt'; vLLM obeys it at '/v1/responses', and for pooling requests that know the field. The cascade answers '/v1/responses' and '/v1/messages' itself, and the gateway '/v1/messages/count_tokens'; listed here, requests that only an engine can serve (stored responses, tools that a server runs, counts of engines whose kind has no tokenizer) are forwarded instead of refused. '/v1/messages' has no 'cache_salt': tenants whose requests are forwarded there share an engine's prefix cache, and one can measure by timing what another asked. Paths that control or reveal an engine are refused."`
@@ -54,12 +54,12 @@ type ListenerTLS struct {
 // On reports whether the listener speaks TLS.
 func (t ListenerTLS) On() bool { return t.CertFile != "" }
 
-// Redis configures the shared state. Do not log the URLs: log the [Endpoint] that [Redis.Endpoint] returns.
+// Redis configures the shared state.
 type Redis struct {
-	URL         string `yaml:"url" default:"none" doc:"Where live settings are read from and replicas share what they know: 'redis://[USER:PASSWORD@]HOST:6379/0', 'rediss://…' (TLS), 'unix:///PATH', 'redis+sentinel://HOST:26379,HOST:26379/MASTER', 'redis+cluster://HOST:6379,HOST:6379' (both with 'rediss+…', too), 'embedded' (inside this process, one replica only) or 'none'. In a password, write '?', '#', '%' and '/' as '%3F', '%23', '%25' and '%2F'."`
-	CacheURL    string `yaml:"cache_url" absent:"'redis.url'" doc:"A separate Redis for cached answers, in the same forms as 'redis.url', so that a full cache cannot evict the replicas' shared state."`
-	SettingsURL string `yaml:"settings_url" absent:"'redis.url'" doc:"The Redis of 'redis.url' with a user who may write live settings ('operator' in deploy/redis/users.acl). Needed to change settings at the admin listener; replicas themselves only read them."`
-	Replicas    int    `yaml:"replicas" default:"1" min:"1" max:"1000" doc:"Number of replicas, used until Redis reports it: while Redis is down, every tenant limit is divided by it."`
+	URL         Endpoint `yaml:"url" default:"none" doc:"Where live settings are read from and replicas share what they know: 'redis://[USER:PASSWORD@]HOST:6379/0', 'rediss://…' (TLS), 'unix:///PATH', 'redis+sentinel://HOST:26379,HOST:26379/MASTER', 'redis+cluster://HOST:6379,HOST:6379' (both with 'rediss+…', too), 'embedded' (inside this process, one replica only) or 'none'. In a password, write '?', '#', '%' and '/' as '%3F', '%23', '%25' and '%2F'."`
+	CacheURL    Endpoint `yaml:"cache_url" absent:"'redis.url'" doc:"A separate Redis for cached answers, in the same forms as 'redis.url', so that a full cache cannot evict the replicas' shared state."`
+	SettingsURL Endpoint `yaml:"settings_url" absent:"'redis.url'" doc:"The Redis of 'redis.url' with a user who may write live settings ('operator' in deploy/redis/users.acl). Needed to change settings at the admin listener; replicas themselves only read them."`
+	Replicas    int      `yaml:"replicas" default:"1" min:"1" max:"1000" doc:"Number of replicas, used until Redis reports it: while Redis is down, every tenant limit is divided by it."`
 
 	CAFile           string `yaml:"ca_file" form:"file" absent:"the system's" doc:"PEM file of the certificate authorities that sign the certificates of Redis and the Sentinels. Only with TLS URLs."`
 	CertFile         string `yaml:"cert_file" form:"file" with:"key_file, the certificate's private key" doc:"PEM file of the client certificate that is presented to Redis, with 'redis.key_file'. Only with TLS URLs."`
@@ -122,9 +122,9 @@ type Route struct {
 	Model         string           `yaml:"model" form:"route" need:"give the model name that clients ask for" doc:"Model name that clients request: 1–128 of 'A-Z a-z 0-9 . _ : / -'."`
 	Draft         string           `yaml:"draft" doc:"Name of the draft pool. Without it the target answers every request."`
 	Target        string           `yaml:"target" absent:"this or 'targets'" doc:"Name of the target pool: it answers what is not served from a draft."` // with Targets the first of them
-	Targets       []WeightedTarget `yaml:"targets"`                                                                                                      // none: Target alone
+	Targets       []WeightedTarget `yaml:"targets,distinct" min:"2" max:"4"`                                                                             // none: Target alone
 	SameTokenizer bool             `yaml:"same_tokenizer" doc:"'true' if draft and target have the same tokenizer and chat template. The target can then continue from the draft's token ids."`
-	Fallbacks     []Fallback       `yaml:"fallbacks"`
+	Fallbacks     []Fallback       `yaml:"fallbacks,distinct" min:"0" max:"4"`
 	AllowFields   []string         `yaml:"allow_fields,distinct" form:"request field" doc:"What clients of this route may send beyond the default: names of refused [request fields](#request-fields), media types of content parts, and chat-template arguments as 'chat_template_kwargs.NAME', such as '[image_url, documents, chat_template_kwargs.custom_instructions]'."`
 }
 

@@ -60,7 +60,10 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 		TLS:      ListenerTLS{CertFile: "/run/tls/tls.crt", KeyFile: "/run/tls/tls.key", ClientCAFile: "/run/tls/ca.crt"},
 		AdminTLS: ListenerTLS{CertFile: "/run/tls/admin.crt", KeyFile: "/run/tls/admin.key", ClientCAFile: "/run/tls/operators.crt"},
 		Redis: Redis{
-			URL: "rediss://gateway@redis:6379/1", CacheURL: "redis+sentinel://cache/answers", SettingsURL: "rediss://operator:hunter2@redis:6379/1", Replicas: 3,
+			URL:         Endpoint{Kind: KindSingle, Network: "tcp", Addrs: []string{"redis:6379"}, TLS: true, Username: "gateway", DB: 1},
+			CacheURL:    Endpoint{Kind: KindSentinel, Network: "tcp", Addrs: []string{"cache:26379"}, Master: "answers"},
+			SettingsURL: Endpoint{Kind: KindSingle, Network: "tcp", Addrs: []string{"redis:6379"}, TLS: true, Username: "operator", Password: "hunter2", DB: 1},
+			Replicas:    3,
 			CAFile: "/etc/foregate/ca.pem", CertFile: "/etc/foregate/redis.pem", KeyFile: "/etc/foregate/redis.key", ServerName: "redis.internal",
 			SentinelUsername: "watcher", PasswordFile: "/run/secrets/redis", SentinelPasswordFile: "/run/secrets/sentinels",
 		},
@@ -109,7 +112,7 @@ func TestWhatIsLeftOutHasItsDefault(t *testing.T) {
 	}
 	if got.Limits.BodyBytes != 4<<20 || got.Limits.ResponseBytes != 16<<20 || got.Limits.InFlight != 4096 ||
 		got.Limits.HeaderBytes != 16<<10 || got.Drain != (Drain{5 * time.Second, 25 * time.Second}) ||
-		got.Redis.URL != "none" || got.Cache.LocalBytes != 32<<20 || got.Admin != "127.0.0.1:9090" || len(got.Passthrough) != 5 {
+		got.Redis.URL.Kind != KindNone || got.Cache.LocalBytes != 32<<20 || got.Admin != "127.0.0.1:9090" || len(got.Passthrough) != 5 {
 		t.Errorf("defaults moved: %+v", got)
 	}
 }

@@ -58,7 +58,7 @@ func read(o yamlfile.Options, data []byte, to any, check func(reader)) error {
 // "tenants_file:line:column: field: mistake and correction".
 func Tenants(data []byte, mode identity.Mode) ([]identity.Tenant, error) {
 	var only struct { // an empty file must not lock out all tenants
-		Tenants []identity.Tenant `yaml:"tenants" need:"give at least one tenant" empty:"give at least one tenant"`
+		Tenants []identity.Tenant `yaml:"tenants,distinct" need:"give at least one tenant" empty:"give at least one tenant"`
 	}
 	err := read(yamlfile.Options{Name: "tenants_file", Needs: "tenants"}, data, &only, func(r reader) {
 		r.checkTenants(only.Tenants)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -11,7 +12,7 @@ import (
 	"github.com/foregate/foregate/internal/yamlfile"
 )
 
-// Kind is how a Redis is reached.
+// Kind is how a Redis is reached; "" is that of a field that was not given.
 type Kind string
 
 // The kinds of Redis.
@@ -46,7 +47,7 @@ type Endpoint struct {
 	Master   string // the master's name at the Sentinels
 	DB       int
 
-	// Settings besides the URL (see [Redis]).
+	// Settings besides the URL, see [Redis]: methods of Redis set them.
 	CAFile, CertFile, KeyFile, ServerName string
 	SentinelUsername                      string
 	PasswordFile, SentinelPasswordFile    SecretFile
@@ -75,6 +76,12 @@ func (e Endpoint) String() string {
 }
 
 var errRedis = errors.New(`want redis://HOST:6379/0, rediss:// (TLS), unix:///PATH, redis+sentinel://HOST:26379,HOST:26379/MASTER, redis+cluster://HOST:6379,HOST:6379, "embedded" or "none"`)
+
+// UnmarshalText is [ParseRedis], for the configuration.
+func (e *Endpoint) UnmarshalText(text []byte) (err error) {
+	*e, err = ParseRedis(string(text))
+	return err
+}
 
 // ParseRedis parses a Redis URL. Its errors never repeat the URL, which may hold a password.
 func ParseRedis(raw string) (Endpoint, error) {
@@ -199,33 +206,30 @@ const (
 )
 
 // Endpoint is the Redis for coordination.
-func (r Redis) Endpoint() (Endpoint, error) {
-	return r.endpoint(r.URL, SecretFile{passwordFile, r.PasswordFile})
+func (r Redis) Endpoint() Endpoint {
+	return r.with(r.URL, SecretFile{passwordFile, r.PasswordFile})
 }
 
 // CacheEndpoint is the Redis for cached answers: that of coordination, unless CacheURL is set.
-func (r Redis) CacheEndpoint() (Endpoint, error) {
-	if r.CacheURL == "" {
+func (r Redis) CacheEndpoint() Endpoint {
+	if r.CacheURL.Kind == "" {
 		return r.Endpoint()
 	}
-	return r.endpoint(r.CacheURL, SecretFile{passwordFile, r.PasswordFile})
+	return r.with(r.CacheURL, SecretFile{passwordFile, r.PasswordFile})
 }
 
 // SettingsEndpoint is where operators write live settings: the Redis for coordination, with a user that may
 // write them.
-func (r Redis) SettingsEndpoint() (Endpoint, error) {
-	if r.SettingsURL == "" {
+func (r Redis) SettingsEndpoint() Endpoint {
+	if r.SettingsURL.Kind == "" {
 		return r.Endpoint()
 	}
-	return r.endpoint(r.SettingsURL, SecretFile{settingsPasswordFile, r.SettingsPasswordFile})
+	return r.with(r.SettingsURL, SecretFile{settingsPasswordFile, r.SettingsPasswordFile})
 }
 
-// endpoint combines a URL, the settings besides it, and its user's password file.
-func (r Redis) endpoint(raw string, password SecretFile) (Endpoint, error) {
-	e, err := ParseRedis(raw)
-	if err != nil {
-		return e, err
-	}
+// with is an endpoint with the settings besides it, and its user's password file.
+func (r Redis) with(e Endpoint, password SecretFile) Endpoint {
+	e.Kind = cmp.Or(e.Kind, KindNone)
 	if e.TLS {
 		e.CAFile, e.CertFile, e.KeyFile, e.ServerName = r.CAFile, r.CertFile, r.KeyFile, r.ServerName
 	}
@@ -238,50 +242,41 @@ func (r Redis) endpoint(raw string, password SecretFile) (Endpoint, error) {
 	if e.Shared() && password.Path != "" {
 		e.PasswordFile = password
 	}
-	return e, nil
+	return e
 }
 
 func (r reader) checkRedis(f *Redis) {
-	control, err := f.Endpoint()
-	if err != nil {
-		r.Fail("redis.url", "%v", err)
+	if !r.Sound("redis.url") || !r.Sound("redis.cache_url") || !r.Sound("redis.settings_url") {
+		return // without valid URLs the other settings cannot be checked
 	}
-	cache, err2 := f.CacheEndpoint()
-	if err2 != nil && f.CacheURL != "" {
-		r.Fail("redis.cache_url", "%v", err2)
-	}
-	own, err3 := f.SettingsEndpoint()
+	control, cache, own := f.Endpoint(), f.CacheEndpoint(), f.SettingsEndpoint()
 	switch {
-	case f.SettingsURL == "" || err != nil:
-	case err3 != nil:
-		r.Fail("redis.settings_url", "%v", err3)
+	case f.SettingsURL.Kind == "":
 	case own.Kind != control.Kind || own.DB != control.DB || own.Master != control.Master:
 		r.Fail("redis.settings_url", "want the Redis of redis.url, with another user: live settings are read from there")
 	case !own.Shared():
 		r.Fail("redis.settings_url", "is only of use beside a Redis in redis.url; remove it")
 	}
-	if err != nil || err2 != nil {
-		return // without a valid URL the other settings cannot be checked
+	const tls, sentinel = "rediss://… (TLS)", "redis+sentinel://…"
+	used := map[string]bool{
+		tls:      control.TLS || cache.TLS || own.TLS,
+		sentinel: control.Kind == KindSentinel || cache.Kind == KindSentinel,
+		"a Redis in redis.url or redis.cache_url": control.Shared() || cache.Shared(),
+		"redis.settings_url":                      f.SettingsURL.Kind != "",
 	}
-	tls := control.TLS || cache.TLS || own.TLS
-	sentinel := control.Kind == KindSentinel || cache.Kind == KindSentinel
-	for _, of := range []struct {
-		used  bool
-		field string
-		by    string
-	}{
-		{tls, "ca_file", "rediss://… (TLS)"}, {tls, "cert_file", "rediss://… (TLS)"}, {tls, "key_file", "rediss://… (TLS)"}, {tls, "server_name", "rediss://… (TLS)"},
-		{sentinel, "sentinel_username", "redis+sentinel://…"}, {sentinel, "sentinel_password_file", "redis+sentinel://…"},
-		{control.Shared() || cache.Shared(), "password_file", "a Redis in redis.url or redis.cache_url"}, {f.SettingsURL != "", "settings_password_file", "redis.settings_url"},
+	for _, of := range [][2]string{
+		{"ca_file", tls}, {"cert_file", tls}, {"key_file", tls}, {"server_name", tls}, {"sentinel_username", sentinel}, {"sentinel_password_file", sentinel},
+		{"password_file", "a Redis in redis.url or redis.cache_url"}, {"settings_password_file", "redis.settings_url"},
 	} {
-		if r.Has("redis."+of.field) && !of.used {
-			r.Fail("redis."+of.field, "is only read with %s; change the URL or remove this", of.by)
+		if field := "redis." + of[0]; r.Has(field) && !used[of[1]] {
+			r.Fail(field, "is only read with %s; change the URL or remove this", of[1])
 		}
 	}
-	for _, u := range []struct{ url, raw, file string }{
-		{"redis.url", f.URL, passwordFile}, {"redis.cache_url", f.CacheURL, passwordFile}, {"redis.settings_url", f.SettingsURL, settingsPasswordFile},
-	} {
-		if e, err := ParseRedis(u.raw); err == nil && r.Has(u.file) && e.Password != "" {
+	for _, u := range []struct {
+		url, file string
+		at        Endpoint
+	}{{"redis.url", passwordFile, f.URL}, {"redis.cache_url", passwordFile, f.CacheURL}, {"redis.settings_url", settingsPasswordFile, f.SettingsURL}} {
+		if r.Has(u.file) && u.at.Password != "" {
 			r.Fail(u.file, "%s holds a password as well; remove it there (USER@HOST), or remove this", u.url)
 		}
 	}

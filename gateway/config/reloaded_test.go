@@ -64,7 +64,7 @@ func TestWhatARunningProcessCannotTakeOverKeepsItsValue(t *testing.T) {
 	if diff := cmp.Diff([]string{"pools.small: changed"}, r.Changes); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if r.File.Listen != running.Listen || r.File.Limits.InFlight != running.Limits.InFlight || r.File.Redis != running.Redis {
+	if r.File.Listen != running.Listen || r.File.Limits.InFlight != running.Limits.InFlight || !cmp.Equal(r.File.Redis, running.Redis) {
 		t.Errorf("in force: %+v", r.File)
 	}
 	if running.Pools["small"].Model != "s" {

@@ -8,8 +8,8 @@ import (
 func TestTargetsThatCannotServeAreRefusedWithTheirLine(t *testing.T) {
 	for route, want := range map[string]string{
 		"target: a, targets: [{pool: a, weight: 1}, {pool: b, weight: 1}]": "f:5:27: routes[0].targets: target is given as well",
-		"targets: [{pool: a, weight: 1}]":                                  "f:5:16: routes[0].targets: there are 1; want 2 … 4",
-		"targets: [{pool: a, weight: 1}, {pool: a, weight: 1}]":            "f:5:49: routes[0].targets[1].pool: routes[0].targets[0] is this pool already",
+		"targets: [{pool: a, weight: 1}]":                                  "f:5:16: routes[0].targets: has 1 entries; want 2 … 4",
+		"targets: [{pool: a, weight: 1}, {pool: a, weight: 1}]":            "f:5:49: routes[0].targets[1].pool: is the same as routes[0].targets[0].pool; remove one",
 		"targets: [{pool: a, weight: 1}, {pool: b}]":                       "f:5:48: routes[0].targets[1].weight: missing",
 		"targets: [{pool: a, weight: 1}, {pool: b, weight: 0}]":            "f:5:58: routes[0].targets[1].weight",
 		"targets: [{pool: a, weight: 1}, {pool: c, weight: 1}]":            `f:5:49: routes[0].targets[1].pool: pool "c" is not defined`,

@@ -52,15 +52,7 @@ type endpoints struct{ control, answers, settings config.Endpoint }
 
 // read returns the endpoints of a Redis configuration, and the passwords in their files.
 func read(r config.Redis) (at endpoints, all passwords, err error) {
-	if at.control, err = r.Endpoint(); err != nil {
-		return at, nil, err
-	}
-	if at.answers, err = r.CacheEndpoint(); err != nil {
-		return at, nil, err
-	}
-	if at.settings, err = r.SettingsEndpoint(); err != nil {
-		return at, nil, err
-	}
+	at = endpoints{r.Endpoint(), r.CacheEndpoint(), r.SettingsEndpoint()}
 	all, err = readPasswords(at.control, at.answers, at.settings)
 	return at, all, err
 }

@@ -17,7 +17,7 @@ func TestNewConnectionsShowThePasswordThatTheFileHoldsNowAndOldOnesStay(t *testi
 	m := miniredis.RunT(t)
 	m.RequireUserAuth("foregate", "first-password")
 	file := writeFile(t, "first-password\n")
-	_, files, err := read(config.Redis{URL: "redis://foregate@" + m.Addr(), PasswordFile: file})
+	_, files, err := read(config.Redis{URL: config.Endpoint{Kind: config.KindSingle, Network: "tcp", Addrs: []string{m.Addr()}, Username: "foregate"}, PasswordFile: file})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestNewConnectionsShowThePasswordThatTheFileHoldsNowAndOldOnesStay(t *testi
 
 func TestAnotherPasswordAtSentinelsWantsARestart(t *testing.T) {
 	file := writeFile(t, "watch")
-	_, files, err := read(config.Redis{URL: "redis+sentinel://foregate@127.0.0.1:1/fg", SentinelPasswordFile: file})
+	_, files, err := read(config.Redis{URL: config.Endpoint{Kind: config.KindSentinel, Addrs: []string{"127.0.0.1:1"}, Master: "fg"}, SentinelPasswordFile: file})
 	if err != nil {
 		t.Fatal(err)
 	}

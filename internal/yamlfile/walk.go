@@ -1,6 +1,7 @@
 package yamlfile
 
 import (
+	"cmp"
 	"encoding"
 	"encoding/hex"
 	"fmt"
@@ -23,13 +24,13 @@ type Form func(text string) (kept string, err error)
 //
 //	yaml:"NAME"         its name in the file; without one it is not read
 //	yaml:"NAME,opaque"  its texts may look like numbers
-//	yaml:"NAME,distinct" a list has no member twice
+//	yaml:"NAME,distinct" a list has no member twice; one of structs none with the same first field
 //	yaml:",inline"      a pointer to a struct whose fields stand here, those in without excepted
 //	default:"…"         its value if it has none, spelled as in the file; of a list its members, with commas
 //	need:"…"            it must be given if it has no value, and how
 //	empty:"…"           a list or mapping has a member, and which
 //	with:"NAME, …"      it needs another field, and what for
-//	min:"…" max:"…"     bounds of a number, a duration or a size; required with these; of a list of structs, the members at most
+//	min:"…" max:"…"     bounds of a number, a duration or a size; required with these; of a list of structs, the number of members, at least 1
 //	word:"all=-1"       a word that stands for a whole number
 //	choice:"a,b"        the words that a text may be; a bool is the second
 //	hint:"…"            what else to tell who chose another word
@@ -152,23 +153,30 @@ func (v Value) intoList(to reflect.Value, tag reflect.StructTag) {
 	}
 	_, option := names(tag)
 	items := v.Items()
-	if most := tag.Get("max"); most != "" && to.Type().Elem().Kind() == reflect.Struct && v.IsList() && (len(items) == 0 || len(items) > int(number(tag, "max"))) {
-		v.Fail("has %d entries; want 1 … %s", len(items), most)
-		return
+	if most := tag.Get("max"); most != "" && to.Type().Elem().Kind() == reflect.Struct && v.IsList() {
+		least := cmp.Or(tag.Get("min"), "1")
+		if n := len(items); n < parsed(strconv.Atoi(least)) || n > parsed(strconv.Atoi(most)) {
+			v.Fail("has %d entries; want %s … %s", n, least, most)
+		}
 	}
 	first := map[any]string{}
 	for _, item := range items {
 		one := reflect.New(to.Type().Elem()).Elem()
 		item.into(one, tag)
 		to.Set(reflect.Append(to, one))
-		if option != "distinct" || !item.Sound() {
+		at := item.path
+		if option == "distinct" && one.Kind() == reflect.Struct && !isText(one.Type()) {
+			name, _ := names(one.Type().Field(0).Tag)
+			one, at = one.Field(0), at+"."+name
+		}
+		if option != "distinct" || !item.Sound() || !v.file.Has(at) || !v.file.Sound(at) {
 			continue
 		}
-		if at, twice := first[one.Interface()]; twice {
-			item.Fail("is the same as %s; remove one", at)
+		if before, twice := first[one.Interface()]; twice {
+			v.file.Fail(at, "is the same as %s; remove one", before)
 			continue
 		}
-		first[one.Interface()] = item.path
+		first[one.Interface()] = at
 	}
 }
 

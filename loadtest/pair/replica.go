@@ -87,7 +87,7 @@ func (r *replica) start(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
-	if r.stores, r.stopStores, err = stores.Open(config.Redis{URL: "embedded"}); err != nil {
+	if r.stores, r.stopStores, err = stores.Open(config.Redis{URL: config.Endpoint{Kind: config.KindEmbedded}}); err != nil {
 		r.stopStores = func() {}
 		return err
 	}
