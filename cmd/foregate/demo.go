@@ -12,13 +12,13 @@ import (
 )
 
 type demoCmd struct {
-	Listen      string  `default:"127.0.0.1:8080" help:"Where requests are taken; port 0 picks one."`
-	Admin       string  `default:"127.0.0.1:9090" help:"Where metrics are; port 0 picks one."`
-	Replicas    int     `help:"Gateway replicas behind the port (1 to 16); 2 without it, 1 with real engines."`
-	Traffic     *bool   `negatable:"" help:"Send varied requests, a few a second; on without it, off with real engines."`
-	Redis       string  `default:"embedded" help:"\"embedded\", or the URL of a Redis."`
-	RedisListen string  `default:"127.0.0.1:6379" help:"Where on loopback the embedded Redis listens, with a password of its own; where that is taken, at a free port."`
-	TimeScale   float64 `default:"1" help:"How many times faster than real hardware the simulated pools run."`
+	Listen      string          `default:"127.0.0.1:8080" help:"Where requests are taken; port 0 picks one."`
+	Admin       string          `default:"127.0.0.1:9090" help:"Where metrics are; port 0 picks one."`
+	Replicas    int             `help:"Gateway replicas behind the port (1 to 16); 2 without it, 1 with real engines."`
+	Traffic     *bool           `negatable:"" help:"Send varied requests, a few a second; on without it, off with real engines."`
+	Redis       config.Endpoint `default:"embedded" help:"\"embedded\", or the URL of a Redis."`
+	RedisListen string          `default:"127.0.0.1:6379" help:"Where on loopback the embedded Redis listens, with a password of its own; where that is taken, at a free port."`
+	TimeScale   float64         `default:"1" help:"How many times faster than real hardware the simulated pools run."`
 
 	Draft            string  `placeholder:"URL" help:"A real engine for drafts that runs already, such as http://127.0.0.1:8081. With --target: no pools are simulated."`
 	Target           string  `placeholder:"URL" help:"A real engine that answers what the draft cannot; the same URL as --draft if it serves both models."`
@@ -57,11 +57,7 @@ func (c *demoCmd) Run(e *env) error {
 	if err := config.CheckAdmin(c.Admin); err != nil {
 		return fmt.Errorf("--admin: %w", err)
 	}
-	at, err := config.ParseRedis(c.Redis)
-	if err != nil {
-		return fmt.Errorf("--redis: %w", err)
-	}
-	opened, closeStores, err := stores.Open(config.Redis{URL: at})
+	opened, closeStores, err := stores.Open(config.Redis{URL: c.Redis})
 	if err != nil {
 		return fmt.Errorf("--redis: %w", err)
 	}

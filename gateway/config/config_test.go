@@ -64,7 +64,7 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 			CacheURL:    Endpoint{Kind: KindSentinel, Network: "tcp", Addrs: []string{"cache:26379"}, Master: "answers"},
 			SettingsURL: Endpoint{Kind: KindSingle, Network: "tcp", Addrs: []string{"redis:6379"}, TLS: true, Username: "operator", Password: "hunter2", DB: 1},
 			Replicas:    3,
-			CAFile: "/etc/foregate/ca.pem", CertFile: "/etc/foregate/redis.pem", KeyFile: "/etc/foregate/redis.key", ServerName: "redis.internal",
+			CAFile:      "/etc/foregate/ca.pem", CertFile: "/etc/foregate/redis.pem", KeyFile: "/etc/foregate/redis.key", ServerName: "redis.internal",
 			SentinelUsername: "watcher", PasswordFile: "/run/secrets/redis", SentinelPasswordFile: "/run/secrets/sentinels",
 		},
 		Cache: Cache{SealKeysFile: "/run/secrets/seal-keys", LocalBytes: 64 << 20},

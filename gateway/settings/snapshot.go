@@ -77,7 +77,7 @@ func FromHash(h map[string]string, routes []string, last *Snapshot) (*Snapshot, 
 	}
 	if len(h) > maxFields { // any choice of fields would be random, so none are read: the last good hash stays in force
 		s := *last
-		s.unknown, s.rejected = nil, []RejectedValue{{Name: Key, Reason: fmt.Sprintf("more than %d fields, so nothing was applied", maxFields)}}
+		s.unknown, s.rejected = []RejectedValue{}, []RejectedValue{{Name: Key, Reason: fmt.Sprintf("more than %d fields, so nothing was applied", maxFields)}}
 		return &s, s.rejected
 	}
 	b := builder{hash: h, last: map[string]string{}, kept: map[string]string{}, refused: map[string]RejectedValue{}, unknown: map[string]RejectedValue{}}
@@ -99,7 +99,7 @@ func FromHash(h map[string]string, routes []string, last *Snapshot) (*Snapshot, 
 
 // byName sorts fields by their names in the hash.
 func byName(fields map[string]RejectedValue) []RejectedValue {
-	var out []RejectedValue
+	out := []RejectedValue{}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		out = append(out, fields[name])
 	}

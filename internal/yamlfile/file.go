@@ -19,8 +19,6 @@ import (
 // MaxProblems is how many lines of errors one file prints at most.
 const MaxProblems = 50
 
-const maxDepth = 20 // of nested values
-
 // Options say what a file is.
 type Options struct {
 	Name     string // in errors
@@ -53,7 +51,7 @@ func ReadFile(path string, maxBytes int) ([]byte, error) {
 func Open(o Options, data []byte) (f *File, root Value, ok bool) {
 	f = &File{name: o.Name, forms: o.Forms, places: map[string]position{}, bad: map[string]bool{}}
 	n := f.document(o, data)
-	if n == nil || !f.shallow(n, 0) {
+	if n == nil {
 		return f, root, false
 	}
 	f.places[""] = placeOf(n)
@@ -77,20 +75,6 @@ func (f *File) document(o Options, data []byte) *yaml.Node {
 		return root
 	}
 	return nil
-}
-
-// shallow refuses a file that is nested too deep. Nothing else of it is read then.
-func (f *File) shallow(n *yaml.Node, depth int) bool {
-	if depth > maxDepth {
-		f.add(placeOf(n), "", fmt.Sprintf("nested more than %d deep", maxDepth))
-		return false
-	}
-	for _, c := range n.Content {
-		if !f.shallow(c, depth+1) {
-			return false
-		}
-	}
-	return true
 }
 
 // add notes a mistake of field path, "" when it belongs to none.
