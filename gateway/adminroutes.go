@@ -73,7 +73,7 @@ func (g *Gateway) adminTable() []adminRoute {
 // scopes.
 func (g *Gateway) adminRoutes() chi.Router {
 	r := chi.NewRouter()
-	r.Use(middleware.GetHead)
+	r.Use(decoded, middleware.GetHead)
 	r.NotFound(g.guarded(ScopeOperate, func(w http.ResponseWriter, _ *http.Request) { writeProblem(w, errNoPath) }))
 	r.MethodNotAllowed(g.guarded(ScopeOperate, adminMethod))
 	for _, a := range g.adminTable() {
@@ -84,4 +84,12 @@ func (g *Gateway) adminRoutes() chi.Router {
 		}
 	}
 	return r
+}
+
+// decoded has the router judge a path as who serves it reads it: /console/%6cive is no file of the console.
+func decoded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		chi.RouteContext(r.Context()).RoutePath = r.URL.Path
+		next.ServeHTTP(w, r)
+	})
 }

@@ -19,7 +19,7 @@ func adminPaths(g *Gateway) (all [][2]string) {
 func TestEachScopeOpensItsPathsAndNoOther(t *testing.T) {
 	o, _, _ := openGuarded(t, false)
 	paths := append(adminPaths(o.Gateway), [][2]string{ // and what is at none
-		{"GET", "/admin/new"}, {"GET", "/metrics/x"}, {"GET", "/Metrics"}, {"GET", "//metrics"}, {"GET", "/admin/drain/x"}, {"GET", "/livez/x"}, {"GET", "/console"}}...)
+		{"GET", "/admin/new"}, {"GET", "/metrics/x"}, {"GET", "/Metrics"}, {"GET", "//metrics"}, {"GET", "/admin/drain/x"}, {"GET", "/livez/x"}, {"GET", "/console"}, {"GET", "/console/%6cive"}, {"GET", "/%61dmin/status"}}...)
 	everybodys := []string{"/", "/livez", "/readyz", "/admin/session", "/console/x"}
 	open := map[string][]string{
 		"":         nil,
