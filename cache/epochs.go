@@ -21,6 +21,8 @@ import (
 const KeyEpochs = "foregate:{fg}:epochs"
 
 const (
+	// epochsInterval is the time between readings of the hash where no exchange reads it.
+	epochsInterval = 250 * time.Millisecond
 	// MaxEpochAge is how old the last reading may be for what Redis holds to be used.
 	MaxEpochAge = time.Second
 	// maxEpochs is the maximum number of fields of the hash; a purge beyond that purges everything.
@@ -99,12 +101,22 @@ func (p *purges) wake() {
 	}
 }
 
-// watchPurges writes the hash when that is due, until ctx ends.
+// watchPurges writes the hash when that is due, and reads it where no exchange does, until ctx ends.
 func (s *Store) watchPurges(ctx context.Context) {
+	var poll <-chan time.Time
+	if s.polls {
+		ticker := time.NewTicker(epochsInterval)
+		defer ticker.Stop()
+		poll = ticker.C
+		s.askEpochs(ctx)
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-poll:
+			s.askEpochs(ctx)
+			continue
 		case <-s.purges.due:
 		}
 		s.purges.mu.Lock()
@@ -115,6 +127,17 @@ func (s *Store) watchPurges(ctx context.Context) {
 			time.AfterFunc(retryAmend, s.purges.wake)
 		}
 	}
+}
+
+// askEpochs makes a reading.
+func (s *Store) askEpochs(ctx context.Context) {
+	at := s.now()
+	var hash map[string]string
+	err := calls.Bounded(ctx, calls.BackgroundTime, func(ctx context.Context) (err error) {
+		hash, err = s.control.HGetAll(ctx, KeyEpochs).Result()
+		return err
+	})
+	s.ReadEpochs(hash, err, at)
 }
 
 // noteRefusal counts a refusal of Redis, and logs its beginning and its end; mu is held.

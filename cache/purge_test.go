@@ -395,3 +395,15 @@ func FuzzEpochsNeverGoBack(f *testing.F) {
 		}
 	})
 }
+
+func TestWhereNoExchangeReadsPurgesTheStoreDoes(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, addr string, _ *redis.Client) {
+		s, other := freshAt(t, addr), freshAt(t, addr)
+		running(t, s)
+		redistest.Within(t, 10*time.Second, "purges are heard", func() bool { _, ok := s.Epochs("acme", "m"); return ok && s.Hears() })
+		before := reads(t, other)
+		_, err := other.Purge(t.Context(), Scope{Tenant: "acme"})
+		must(t, err)
+		redistest.Within(t, 10*time.Second, "the purge of another is heard", func() bool { e, _ := s.Epochs("acme", "m"); return e.Tenant > before.Tenant })
+	})
+}

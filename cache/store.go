@@ -27,7 +27,7 @@ type Options struct {
 	// Redis holds the answers and serves look-ups; nil stores none. Its timeouts bound a command, so they
 	// should be short (100 ms), and it should not retry.
 	Redis      redis.UniversalClient
-	Control    redis.UniversalClient // holds the purge epochs, which [Store.ReadEpochs] is told of; nil: the same as Redis
+	Control    redis.UniversalClient // holds the purge epochs, which [Store.ReadEpochs] is told of; nil: Redis does, and Run reads them
 	Budget     func() time.Duration  // live; nil and 0 are 15 ms
 	MaxEntry   func() int            // live; nil and 0 are 1 MiB
 	Sealer     *Sealer               // nil is one without keys
@@ -41,6 +41,7 @@ type Options struct {
 type Store struct {
 	redis           redis.UniversalClient
 	control         redis.UniversalClient
+	polls           bool // nobody calls ReadEpochs
 	budget          func() time.Duration
 	maxEntry        func() int
 	sealer          *Sealer
@@ -73,7 +74,7 @@ func NewStore(o Options) *Store {
 		purges:   purges{due: make(chan struct{}, 1), limit: amendTime, pending: map[Scope]bool{}},
 	}
 	if s.control == nil {
-		s.control = s.redis
+		s.control, s.polls = s.redis, s.redis != nil
 	}
 	if s.control == nil {
 		s.purges.known.Store(&reading{epochs: map[Scope]uint64{}})

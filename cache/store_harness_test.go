@@ -44,7 +44,7 @@ func running(t testing.TB, s *Store) (stop func()) {
 			t.Errorf("run: %v", err)
 		}
 	})
-	if s.control != nil {
+	if s.control != nil && !s.polls {
 		wg.Go(func() { // as the exchange does
 			for ctx.Err() == nil {
 				at := time.Now()
