@@ -52,8 +52,10 @@ func New(o Options) (*Pool, error) {
 // be active.
 func (p *Pool) Run(ctx context.Context) error {
 	defer p.scraper.Close()
+	ctx, cancel := context.WithCancel(ctx)
 	w := watchers{pool: p, ends: map[*backend]context.CancelFunc{}}
 	defer w.all.Wait()
+	defer cancel() // also after a panic, which would wait for the watchers
 	var again <-chan time.Time
 	if p.source != nil {
 		ticker := time.NewTicker(discover.Every)
