@@ -61,7 +61,7 @@ func (o *Operators) Apply(contents [][]byte) error {
 	}
 	known := map[[sha256.Size]byte]*operator{}
 	for _, t := range tokens {
-		known[sha256.Sum256([]byte(t.Secret))] = &operator{t.Name, t.Scopes}
+		known[sha256.Sum256(t.Secret)] = &operator{t.Name, t.Scopes}
 	}
 	o.known.Store(&known)
 	return nil

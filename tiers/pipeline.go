@@ -88,7 +88,7 @@ type Pipeline struct {
 // defaultHighShare is the default share of a tenant's requests that may have priority high.
 const defaultHighShare = 0.2
 
-// New wires a pipeline. Options.Cascade is required.
+// NewPipeline wires a pipeline. Options.Cascade is required.
 func NewPipeline(o PipelineOptions) *Pipeline {
 	if o.World == nil {
 		o.World = world.System{}

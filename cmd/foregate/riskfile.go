@@ -54,7 +54,9 @@ func (c *riskExportCmd) Run(e *env) error {
 		for i := range audits {
 			if a := &audits[i]; c.Since == 0 || time.Since(a.When) <= c.Since {
 				counts[a.Label]++
-				_ = json.NewEncoder(out).Encode(a) // Flush tells
+				if err := json.NewEncoder(out).Encode(a); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -113,7 +113,7 @@ func (s *Queues) Enter(ctx context.Context, poolName string, w *Ticket) (waited 
 	return waited, err
 }
 
-// panicError is a panic of a try, which may be called by the goroutine of another request or of a timer.
+// panicError is a panic of a try, which the goroutine of another request or of a timer may call, or of that timer.
 type panicError string
 
 func (e panicError) Error() string { return string(e) }
@@ -200,10 +200,30 @@ func (l *lockedQueue) serveRequests() {
 func (l *lockedQueue) tick() {
 	l.mu.Lock()
 	defer l.unlock()
+	defer l.endAll()
 	l.queue.Serve(time.Now())
 	l.updateTimerAndGauges()
 	if l.shown > 0 {
 		l.timer.Reset(pollInterval)
+	}
+}
+
+// endAll makes a panic of the timer's goroutine, which has no other owner, one of those who wait, and empties the line.
+func (l *lockedQueue) endAll() {
+	what := recover()
+	if what == nil {
+		return
+	}
+	err := panicError(fmt.Sprintf("panic: %v\n%s", what, debug.Stack()))
+	waiting := l.queue.waiting
+	clear(l.queue.waiting[:])
+	l.shown = 0
+	for c := range waiting {
+		for _, t := range waiting[c].tenants {
+			for _, w := range t.tickets {
+				w.tell(err)
+			}
+		}
 	}
 }
 

@@ -101,7 +101,7 @@ func (t *traffic) next(n int) request {
 		number := rand.N(documents/len(tenants))*len(tenants) + tenant
 		messages = append([]map[string]string{{"role": "system", "content": document(number)}}, messages...)
 	}
-	body, _ := json.Marshal(map[string]any{ // strings and numbers
+	body, _ := json.Marshal(map[string]any{ //nolint:errchkjson // strings and numbers
 		"model": t.route, "stream": rand.N(3) > 0, "max_tokens": 64 + rand.N(192), "messages": messages,
 	})
 	r := request{tenants[tenant], body}

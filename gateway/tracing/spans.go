@@ -271,7 +271,7 @@ func (b *builder) wait(pool string, at, long time.Duration) {
 func (b *builder) try(try *dispatch.Try) *span {
 	model, name, op, tokens := b.model(try.Pool), string(try.Role), semconv.GenAIOperationNameKey.String(string(try.Role)), 0
 	if try.Role == dispatch.RoleDraft || try.Role == dispatch.RoleTarget {
-		name, op, tokens = cmp.Or(b.op.Value.Emit(), b.summary.Path), b.op, try.Tokens
+		name, op, tokens = cmp.Or(b.op.Value.String(), b.summary.Path), b.op, try.Tokens
 	}
 	s := b.start(titleCase(name, model), try.Span, trace.SpanKindClient, b.began+try.At)
 	set(s, provider, keyRole.String(string(try.Role)), keyPool.String(try.Pool), keyBackend.String(try.Backend), op)

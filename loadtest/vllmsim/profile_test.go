@@ -82,7 +82,7 @@ func fullRate(p Profile, prompt, output int) float64 {
 	s, now, added := NewScheduler(p, SchedulerOptions{}), time.Duration(0), 0
 	from, made := time.Duration(0), 0
 	room := min(p.MaxSeqs, p.Blocks*BlockSize/(prompt+output))
-	for steps := 0; steps < 3*output; steps++ {
+	for steps := range 3 * output {
 		for len(s.waiting) < 8 {
 			left := output
 			if added < room {

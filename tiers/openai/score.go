@@ -164,7 +164,8 @@ func (q *ScoreQuestion) last(array []byte) ([]stdjson.RawMessage, error) {
 // first choice everywhere. If one alternative was requested, the rank reveals this: it must be 1, or with vLLM's counting of
 // ties rarely more.
 func (q *ScoreQuestion) token(i int, entry, likeliest []byte, told *TokenText) (s Scored, err error) {
-	own, listed := listing{id: -1}, []listing(nil)
+	own := listing{id: -1}
+	var listed []listing
 	if q.Style == ScoreSGLang {
 		own, listed, err = byTuples(q.Draft[i], entry, likeliest)
 	} else {
@@ -282,7 +283,7 @@ func byTuples(id int32, entry, likeliest []byte) (own listing, listed []listing,
 	for _, tuple := range tuples {
 		l, err := readTuple(tuple)
 		if err != nil {
-			return own, nil, fmt.Errorf("%w: among the most likely: %s", ErrScores, err)
+			return own, nil, fmt.Errorf("%w: among the most likely: %w", ErrScores, err)
 		}
 		if listed = append(listed, l); l.id == id {
 			own.nats = max(own.nats, l.nats) // they differ by rounding at most

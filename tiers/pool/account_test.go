@@ -92,11 +92,11 @@ func TestWhatIsTakenIsGivenBackInAnyOrder(t *testing.T) {
 
 func TestARequestThatBeganInTheSliceOfAReadingIsNotInIt(t *testing.T) {
 	a := account{using: map[prefix.Key]int{}}
-	for _, ms := range []time.Duration{0, 49, 50, 99, 100} {
-		a.begin(&Lease{start: began.Add(ms * time.Millisecond), totals: totals{requests: 1}})
+	for _, ms := range []int{0, 49, 50, 99, 100} {
+		a.begin(&Lease{start: began.Add(time.Duration(ms) * time.Millisecond), totals: totals{requests: 1}})
 	}
-	for ms, want := range map[time.Duration]int{-5: 5, 0: 5, 49: 5, 50: 3, 80: 3, 100: 1, 150: 0} {
-		if a.noteRead(began.Add(ms*time.Millisecond), began); a.recent.requests != want {
+	for ms, want := range map[int]int{-5: 5, 0: 5, 49: 5, 50: 3, 80: 3, 100: 1, 150: 0} {
+		if a.noteRead(began.Add(time.Duration(ms)*time.Millisecond), began); a.recent.requests != want {
 			t.Errorf("a reading at %d ms leaves out %d requests, want %d", ms, a.recent.requests, want)
 		}
 	}

@@ -67,12 +67,6 @@ func (b *bench) lie(i int, r pressure.Reading) {
 	}
 }
 
-// meanOutput is how many tokens an answer is expected to have, of which nothing is known.
-func (b *bench) meanOutput() float64 {
-	mean, _ := b.outputs.Of(-1, 0)
-	return mean
-}
-
 func (b *bench) picks(n int) (first int) {
 	b.t.Helper()
 	for range n {
