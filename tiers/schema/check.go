@@ -7,6 +7,7 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -95,6 +96,7 @@ func (c *checker) isOf(types, v any) bool {
 		names = []any{types}
 	}
 	is := types == nil
+	c.spend(len(names) / 8)
 	for _, name := range names {
 		switch name {
 		case "null":
@@ -147,7 +149,9 @@ func (c *checker) equal(a, b any) bool {
 		o, is := b.(map[string]any)
 		for name, v := range a {
 			other, has := o[name]
-			is = is && has && c.equal(v, other)
+			if is = is && len(a) == len(o) && has && c.equal(v, other); !is {
+				return false
+			}
 		}
 		return is && len(a) == len(o)
 	}
@@ -168,6 +172,7 @@ func (c *checker) number(v any) *big.Rat {
 func (c *checker) shaped(s map[string]any, v any) bool {
 	switch v := v.(type) {
 	case string:
+		c.spend(len(v) / 256)
 		n := big.NewRat(int64(utf8.RuneCountInString(v)), 1)
 		return c.between(s, n, "minLength", "maxLength") && (s["pattern"] == nil || c.matches(as[string](c, s["pattern"]), v)) && c.formatted(s["format"], v)
 	case json.Number:
@@ -245,9 +250,20 @@ func (c *checker) formatted(format any, text string) bool {
 	if !c.old || format == nil {
 		return true
 	}
-	expression, known := formats[as[string](c, format)]
+	name := as[string](c, format)
+	expression, known := formats[name]
 	c.stuck = c.stuck || !known
-	return c.matches(expression, text)
+	if !c.matches(expression, text) {
+		return false
+	}
+	var err error
+	switch name { // there is no 31 February, and no 25 o'clock
+	case "date":
+		_, err = time.Parse(time.DateOnly, text)
+	case "date-time":
+		_, err = time.Parse(time.RFC3339, strings.ToUpper(text))
+	}
+	return err == nil
 }
 
 func (c *checker) unique(asked bool, list []any) bool {
@@ -267,6 +283,7 @@ func (c *checker) elements(s map[string]any, list []any) bool {
 		first, rest = rest, s["additionalItems"]
 	}
 	each := as[[]any](c, first)
+	c.spend(len(list) / 32)
 	for i, item := range list {
 		one := rest
 		if i < len(each) {
@@ -281,13 +298,18 @@ func (c *checker) elements(s map[string]any, list []any) bool {
 
 // members checks those of an object, by their names, by patterns of these, and else by additionalProperties.
 func (c *checker) members(s, o map[string]any) bool {
-	for _, name := range as[[]any](c, s["required"]) {
-		if _, has := o[as[string](c, name)]; !has {
+	required := as[[]any](c, s["required"])
+	c.spend(len(required)/8 + len(o)/4)
+	for _, v := range required {
+		name := as[string](c, v)
+		if _, has := o[name]; !has {
 			return false
 		}
+		c.spend(len(name) / 256)
 	}
 	byName, byPattern := as[map[string]any](c, s["properties"]), as[map[string]any](c, s["patternProperties"])
 	for name, member := range o {
+		c.spend(len(name) / 256)
 		schema, known := byName[name]
 		if known && !c.fits(schema, member) || s["propertyNames"] != nil && !c.fits(s["propertyNames"], name) {
 			return false
@@ -306,17 +328,21 @@ func (c *checker) members(s, o map[string]any) bool {
 	return true
 }
 
+var unescaped = strings.NewReplacer("~1", "/", "~0", "~")
+
 // refers follows a reference into the schema itself: "#", or a JSON pointer behind it, as it is written.
 func (c *checker) refers(ref, v any) bool {
 	if ref == nil {
 		return true
 	}
-	steps := strings.Split(as[string](c, ref), "/")
+	path := as[string](c, ref)
+	c.spend(len(path) / 16)
+	steps := strings.Split(path, "/")
 	c.stuck = c.stuck || steps[0] != "#"
 	at := c.root
 	for _, step := range steps[1:] {
 		in, _ := at.(map[string]any) // a reference into a list is rare, and not followed
-		at = in[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]
+		at = in[unescaped.Replace(step)]
 	}
 	return c.fits(at, v)
 }

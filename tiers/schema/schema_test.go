@@ -79,7 +79,25 @@ func hostile() map[string][2]string {
 		}
 		trees = next
 	}
+	bushy := func(end string) string { // 2^17 ways to one schema
+		var b strings.Builder
+		for i := range 17 {
+			fmt.Fprintf(&b, `"a%d":{"allOf":[{"$ref":"#/$defs/a%d"},{"$ref":"#/$defs/a%d"}]},`, i, i+1, i+1)
+		}
+		return `{"$ref":"#/$defs/a0","$defs":{` + b.String() + `"a17":` + end + `}}`
+	}
+	few := `{` + members(10_000, `"n%d":1`) + `}`
+	long := strings.Repeat("x", 60_000)
 	return map[string][2]string{
+		"a wide object, often":    {bushy(`{}`), few},
+		"a wide object, no rules": {`{"allOf":[` + members(40_000, `{}`) + `]}`, few},
+		"a long list, often":      {bushy(`{}`), list},
+		"a long text, often":      {bushy(`{"maxLength":9999999}`), `"` + strings.Repeat("é", 400_000) + `"`},
+		"a long name, often":      {bushy(`{"properties":{}}`), `{"` + strings.Repeat("x", 1_000_000) + `":1}`},
+		"a wide constant":         {`{"items":{"not":{"const":{` + members(9_000, `"n%d":1`) + `}}}}`, "[" + strings.Repeat("{},", 100_000) + "{}]"},
+		"many types":              {`{"items":{"type":[` + strings.Repeat(`"null",`, 16_000) + `"number"]}}`, list},
+		"required, often":         {`{"items":{"required":[` + strings.Repeat(`"a",`, 30_000) + `"a"]}}`, "[" + strings.Repeat(`{"a":1},`, 100_000) + `{"a":1}]`},
+		"a long reference":        {`{"$defs":{"` + long + `":{}},"items":{"$ref":"#/$defs/` + long + `"}}`, "[" + strings.Repeat("1,", 100_000) + "1]"},
 		"allOf doubles":           {doubling("allOf"), `7`},
 		"anyOf doubles":           {doubling("anyOf"), `7`},
 		"oneOf doubles":           {doubling("oneOf"), `"x"`},
@@ -131,7 +149,7 @@ func hostile() map[string][2]string {
 // TestHostileSchemasTakeNoTime: the bound is generous, for a machine that has other things to do;
 // without the bounds of this package, several of these take hours.
 func TestHostileSchemasTakeNoTime(t *testing.T) {
-	const most = 5 * time.Second
+	const most = 2 * time.Second
 	for name, c := range hostile() {
 		started := time.Now()
 		done := make(chan string, 1)
@@ -140,7 +158,7 @@ func TestHostileSchemasTakeNoTime(t *testing.T) {
 		case reason := <-done:
 			t.Logf("%s: %q after %v", name, reason, time.Since(started).Round(100*time.Microsecond))
 		case <-time.After(most):
-			t.Fatalf("%s is not over after %v", name, most)
+			t.Errorf("%s is not over after %v", name, most)
 		}
 	}
 }
@@ -169,6 +187,8 @@ func ordinary() map[string]struct{ schema, good, bad string } {
 		"a long list":       {`{"type":"array","items":{"type":"object","properties":{"id":{"type":"integer"},"tags":{"type":"array","items":{"type":"string"},"uniqueItems":true}}}}`, "[" + strings.Repeat(`{"id":1,"tags":["a","b"]},`, 2000) + `{"id":2}]`, "[" + strings.Repeat(`{"id":1},`, 2000) + `{"id":"2"}]`},
 		"one of many kinds": {`{"oneOf":[{"properties":{"t":{"const":"a"}},"required":["t"]},{"properties":{"t":{"const":"b"},"n":{"type":"integer"}},"required":["t","n"],"additionalProperties":false}]}`, `{"t":"b","n":1}`, `{"t":"b","n":1,"m":2}`},
 		"an old format":     {`{"$schema":"http://json-schema.org/draft-07/schema#","format":"email"}`, `"a@b.example"`, `"a"`},
+		"a date":            {`{"$schema":"http://json-schema.org/draft-07/schema#","format":"date"}`, `"2024-02-29"`, `"2023-02-29"`},
+		"a time":            {`{"$schema":"http://json-schema.org/draft-07/schema#","format":"date-time"}`, `"2024-02-29t23:59:59.25z"`, `"2024-02-29T25:00:00Z"`},
 		"branches":          {`{"if":{"required":["a"]},"then":{"required":["b"]},"else":{"maxProperties":1},"not":{"required":["c"]},"propertyNames":{"maxLength":2},"patternProperties":{"^d":{"contains":{"const":null}}}}`, `{"a":1,"b":2,"d":[1,null]}`, `{"a":1,"d":[null]}`},
 		"numbers":           {`{"type":["number","null"],"multipleOf":0.1,"exclusiveMinimum":0,"maximum":1e2,"exclusiveMaximum":100}`, `99.9`, `100`},
 		"tuples":            {`{"prefixItems":[{"const":{"a":[1.0]}}],"items":false,"minItems":1}`, `[{"a":[1]}]`, `[{"a":[1]},2]`},
