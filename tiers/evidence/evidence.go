@@ -16,7 +16,7 @@
 // # What is kept
 //
 // The latest 30,000 entries of a route, for [Store.Log], and a snapshot of its states every 1,000 entries, so that the log
-// may be trimmed, and a replica that starts need not fold all of it. Both together are at most 64 MiB .
+// may be trimmed, and a replica that starts need not fold all of it. Both together are at most 64 MiB.
 package evidence
 
 import (

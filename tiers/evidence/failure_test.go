@@ -186,6 +186,15 @@ func TestAHistoryWithoutItsBeginningIsNone(t *testing.T) {
 			r.raw.Del(t.Context(), keySnapshot+chat.Route)
 			r.raw.XAdd(t.Context(), &redis.XAddArgs{Stream: keySnapshot + chat.Route, ID: saved.ID, Values: saved.Values})
 		},
+		"a snapshot of no state": func(t *testing.T, r *replica) {
+			f := r.fold()
+			was := f.Kinds
+			f.Kinds = nil
+			if err := r.Store.log.Save(t.Context(), chat.Route, f); err != nil {
+				t.Fatal(err)
+			}
+			f.Kinds = was
+		},
 		"a snapshot of the future": func(t *testing.T, r *replica) {
 			r.raw.XAdd(t.Context(), &redis.XAddArgs{Stream: keySnapshot + chat.Route, ID: "9999999999999-0", Values: []string{"s", "{}"}})
 		},
@@ -206,6 +215,31 @@ func TestAHistoryWithoutItsBeginningIsNone(t *testing.T) {
 				t.Error("it never serves again")
 			}
 		})
+	}
+}
+
+func TestASnapshotThatIsTooLongEndsNothingForOtherRoutes(t *testing.T) {
+	r := join(t, redistest.Start(t).Addr)
+	r.certify()
+	r.fold().Record = strings.Repeat("x", maxSnapshot)
+	if err := r.Store.log.Save(t.Context(), chat.Route, r.fold()); err == nil || isAway(r.failed(err)) {
+		t.Errorf("Redis is away: %v", err)
+	}
+}
+
+func TestRoutesThatOthersListAreBounded(t *testing.T) {
+	r := join(t, redistest.Start(t).Addr)
+	for i := range 2 * maxRoutes {
+		r.raw.ZAdd(t.Context(), keyRoutes, redis.Z{Member: fmt.Sprintf("%04d", i)})
+		if (i+1)%maxRoutes == 0 {
+			if err := r.Tick(t.Context()); err != nil || len(r.routes) != maxRoutes {
+				t.Fatalf("%d routes, %v", len(r.routes), err)
+			}
+			r.raw.Del(t.Context(), keyRoutes)
+		}
+	}
+	if r.certify(); !r.View(chat).Serves() {
+		t.Error("the own route has no place")
 	}
 }
 

@@ -146,6 +146,9 @@ func (h *history) agree() {
 		} else if want != string(text) {
 			h.t.Fatalf("after %d entries replica %d has\n%s\nand the first\n%s", len(h.log), i, text, want)
 		}
+		if len(f.Kinds) > 0 && !f.IsWhole() {
+			h.t.Fatalf("a snapshot of it would be refused: %s", text)
+		}
 		for _, k := range f.Kinds {
 			sound(h.t, *k)
 		}
@@ -214,6 +217,35 @@ func TestAForeignEntryChangesNothing(t *testing.T) {
 	}
 	if is, _ := json.Marshal(f); string(is) != string(was) {
 		t.Errorf("%s\nwas\n%s", is, was)
+	}
+}
+
+func TestASnapshotThatCannotGoOnIsRefused(t *testing.T) {
+	for name, spoil := range map[string]func(f *risk.Fold, s *risk.State){
+		"no beginning":         func(f *risk.Fold, _ *risk.State) { f.Began = risk.ID{} },
+		"no kinds":             func(f *risk.Fold, _ *risk.State) { f.Kinds = nil },
+		"a kind that is null":  func(f *risk.Fold, _ *risk.State) { f.Kinds["x"] = nil },
+		"a long grid":          func(_ *risk.Fold, s *risk.State) { s.Grid = make(risk.Grid, 99) },
+		"an index beyond it":   func(_ *risk.Fold, s *risk.State) { s.Epochs[0].Cert = 99 },
+		"an index below it":    func(_ *risk.Fold, s *risk.State) { s.Epochs[0].Cert = -1 },
+		"an audit beyond it":   func(_ *risk.Fold, s *risk.State) { s.Tickets["under-way"] = risk.OpenAudit{First: 1, Hi: 99} },
+		"an audit of no index": func(_ *risk.Fold, s *risk.State) { s.Tickets["under-way"] = risk.OpenAudit{Hi: 1} },
+		"more kinds than there": func(f *risk.Fold, s *risk.State) {
+			for i := range risk.MaxKinds {
+				f.Kinds[fmt.Sprint(i)] = s
+			}
+		},
+	} {
+		r := join(t, "")
+		r.certify()
+		r.open("under-way", 1)
+		f := r.fold()
+		if !f.IsWhole() {
+			t.Fatal("a fold is refused")
+		}
+		if spoil(f, f.Kinds[chat.TrafficClass]); f.IsWhole() {
+			t.Errorf("%s: it is believed", name)
+		}
 	}
 }
 

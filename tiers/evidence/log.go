@@ -77,8 +77,11 @@ func (s *stream) exchange(ctx context.Context, a ask) (out answer, err error) {
 			p.Unlink(ctx, keySnapshot+a.Route)
 		}
 		text, err := json.Marshal(a.Add)
-		if err != nil || len(text) > maxEntry {
-			return out, fmt.Errorf("evidence: an entry of %d bytes, want %d at most: %w", len(text), maxEntry, err)
+		if err == nil && len(text) > maxEntry {
+			err = fmt.Errorf("%w: %d bytes, want %d at most", errTooLong, len(text), maxEntry)
+		}
+		if err != nil {
+			return out, fmt.Errorf("evidence: an entry: %w", err)
 		}
 		added = p.XAdd(ctx, &redis.XAddArgs{Stream: keyLog + a.Route, MaxLen: maxEntries, Approx: true, Values: []any{"e", text}})
 	}
@@ -104,8 +107,10 @@ func (s *stream) exchange(ctx context.Context, a ask) (out answer, err error) {
 	return out, err
 }
 
-// errForeign means that a snapshot is not what a replica saved.
-var errForeign = errors.New("it is not what was saved")
+var (
+	errForeign = errors.New("it is not what was saved") // a snapshot that no replica has written
+	errTooLong = errors.New("too long")                 // Redis was not asked
+)
 
 // Snapshot implements [entryLog].
 func (s *stream) Snapshot(ctx context.Context, route string) (*risk.Fold, error) {
@@ -115,7 +120,7 @@ func (s *stream) Snapshot(ctx context.Context, route string) (*risk.Fold, error)
 		return f, err
 	}
 	text, _ := found[0].Values["s"].(string)
-	if found[0].Values["d"] != risk.Digest(text) || json.Unmarshal([]byte(text), f) != nil || f.Last.String() != found[0].ID {
+	if found[0].Values["d"] != risk.Digest(text) || json.Unmarshal([]byte(text), f) != nil || f.Last.String() != found[0].ID || !f.IsWhole() {
 		return nil, errForeign
 	}
 	return f, nil
@@ -124,8 +129,11 @@ func (s *stream) Snapshot(ctx context.Context, route string) (*risk.Fold, error)
 // Save implements [entryLog].
 func (s *stream) Save(ctx context.Context, route string, f *risk.Fold) error {
 	text, err := json.Marshal(f)
-	if err != nil || len(text) > maxSnapshot {
-		return fmt.Errorf("evidence: the snapshot of %.200s has %d bytes, want %d at most: %w", route, len(text), maxSnapshot, err)
+	if err == nil && len(text) > maxSnapshot {
+		err = fmt.Errorf("%w: %d bytes, want %d at most", errTooLong, len(text), maxSnapshot)
+	}
+	if err != nil {
+		return fmt.Errorf("evidence: the snapshot of %.200s: %w", route, err)
 	}
 	err = s.Redis.XAdd(ctx, &redis.XAddArgs{
 		Stream: keySnapshot + route, ID: f.Last.String(), MaxLen: 1, Values: []any{"s", text, "d", risk.Digest(string(text))},

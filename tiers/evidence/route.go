@@ -46,10 +46,15 @@ func (b *Store) lose(r *route) error {
 	return fmt.Errorf("%w: %w", ErrAway, err)
 }
 
-// route returns a route. There are those of the configuration, and at most maxRoutes that others have written to the list.
+// route returns a route. There are those of the configuration, and of others that Redis lists as many as there is room for.
 func (b *Store) route(name string) *route {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.routeOf(name)
+}
+
+// routeOf is route for who holds mu.
+func (b *Store) routeOf(name string) *route {
 	r := b.routes[name]
 	if r == nil {
 		r = &route{name: name, busy: make(chan struct{}, 1)}
@@ -264,7 +269,9 @@ func (b *Store) refresh(ctx context.Context, r *route, lost bool) error {
 }
 
 // isAway reports whether an error is that Redis does not answer at all.
-func isAway(err error) bool { return err != nil && !calls.Answered(err) && !errors.Is(err, errLost) }
+func isAway(err error) bool {
+	return err != nil && !calls.Answered(err) && !errors.Is(err, errLost) && !errors.Is(err, errTooLong)
+}
 
 // list returns all routes in a fixed order, so that two ticks take them in the same, after it has read which Redis has.
 func (b *Store) list(ctx context.Context) ([]*route, error) {
@@ -272,11 +279,13 @@ func (b *Store) list(ctx context.Context) ([]*route, error) {
 	defer cancel()
 	asked := b.Now()
 	names, err := b.log.List(ctx)
-	for _, name := range names {
-		b.route(name) // a foreign one has no valid entries
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for _, name := range names {
+		if len(b.routes) < maxRoutes {
+			b.routeOf(name) // a foreign one has no valid entries
+		}
+	}
 	if err == nil {
 		b.listed = asked
 	}

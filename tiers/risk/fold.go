@@ -67,6 +67,23 @@ func (f *Fold) Apply(route string, m *Message) (result string, err error) {
 	return Done, nil
 }
 
+// IsWhole reports whether a fold that was stored is one that can be read and go on: other parts than these may be of any value.
+func (f *Fold) IsWhole() bool {
+	ok := f.Began != ID{} && f.Kinds != nil && len(f.Kinds) <= MaxKinds
+	for _, s := range f.Kinds {
+		if ok = ok && s != nil && s.Grid.IsValid(); !ok {
+			return false
+		}
+		for i := range s.Epochs {
+			ok = ok && s.Epochs[i].Cert >= 0 && s.Epochs[i].Cert <= len(s.Grid)
+		}
+		for _, a := range s.Tickets {
+			ok = ok && a.Hi <= len(s.Grid) && (a.First > 0 || a.Warmup)
+		}
+	}
+	return ok
+}
+
 // reset forgets a class, but not that its warm-up began.
 func (f *Fold) reset(class string) {
 	if s := f.Kinds[class]; s != nil {
