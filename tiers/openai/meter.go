@@ -39,8 +39,15 @@ func (f *fed) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// maxMetered bounds an event, or a token of the JSON, in bytes: of an answer with a longer one no more is read.
-const maxMetered = 1 << 20
+// maxMetered bounds an event, or a token of the JSON, in bytes. Names that are open are kept, so there are bounds of a name and
+// of the depth. Of an answer beyond these no more is read.
+const (
+	maxMetered      = 1 << 20
+	maxMeteredName  = 4 << 10
+	maxMeteredDepth = 256
+)
+
+var errBeyond = errors.New("an answer that is not metered")
 
 // loosely reads what may be no valid JSON.
 var loosely = []jsontext.Options{lenient, jsontext.AllowInvalidUTF8(true)}
@@ -129,18 +136,26 @@ func (m *Meter) event() error {
 // read reads what has come of a JSON text; piece says that a top-level member has a part of an answer. The error is never nil.
 func (m *Meter) read() (piece bool, err error) {
 	for d := &m.cur.dec; ; {
+		from := d.InputOffset()
 		t, err := d.ReadToken()
 		if err != nil {
 			return piece, err
 		}
 		switch kind, depth := t.Kind(), d.StackDepth(); {
+		case depth > maxMeteredDepth, kind == '"' && d.InputOffset()-from > maxMeteredName && isName(d, depth):
+			return piece, errBeyond
 		case kind == '0' && (depth == 2 || depth == 3):
 			m.count(string(d.StackPointer()), t.String())
 		case kind == '"' && depth == 1:
-			_, n := d.StackIndex(1)
-			piece = piece || n%2 == 1 && (t.String() == "delta" || t.String() == "choices")
+			piece = piece || isName(d, depth) && (t.String() == "delta" || t.String() == "choices")
 		}
 	}
+}
+
+// isName reports whether the token that was read last is the name of a member.
+func isName(d *jsontext.Decoder, depth int) bool {
+	kind, n := d.StackIndex(depth)
+	return kind == '{' && n%2 == 1
 }
 
 // count stores a number at a place, if it is a count of a usage.

@@ -59,6 +59,31 @@ func TestTheUsageOfEachAPIIsReadHoweverItsBytesAreCut(t *testing.T) {
 	}
 }
 
+func TestAMeterKeepsFewOfTheNamesOfADeepAnswer(t *testing.T) {
+	part := []byte(`{"` + strings.Repeat("x", 500_000) + `":`)
+	for _, within := range []string{"", `{"a":`, `[`} {
+		m, kept := NewMeter(false), 0
+		for range 100 {
+			m.Take([]byte(within))
+			m.Take(part)
+			kept = max(kept, len(m.cur.dec.StackPointer()))
+		}
+		if kept > maxMetered {
+			t.Errorf("inside of %q: %d bytes of names are kept", within, kept)
+		}
+	}
+	deep := NewMeter(false)
+	deep.Take([]byte(strings.Repeat(`{"a":`, 9000)))
+	if !deep.ended {
+		t.Error("it reads on, however deep the answer is")
+	}
+	text := NewMeter(false)
+	text.Take([]byte(`{"a":["` + strings.Repeat("x", 500_000) + `"],"usage":{"prompt_tokens":7}}`))
+	if u, _ := text.Usage(); u.Prompt != 7 {
+		t.Errorf("a long text hides the usage: %+v", u)
+	}
+}
+
 func TestAMeterHoldsNothingOfALongAnswer(t *testing.T) {
 	m := NewMeter(true)
 	part := []byte("data: {\"choices\":[{\"delta\":{\"content\":\"" + strings.Repeat("x", 1000) + "\"}}]}\n\n")
