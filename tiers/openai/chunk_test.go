@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -176,4 +177,20 @@ func FuzzChunk(f *testing.F) {
 			t.Fatalf("%s: %+v", data, fault)
 		}
 	})
+}
+
+func TestAFrameIsNamedByWhatItTells(t *testing.T) {
+	for frame, want := range map[string]string{
+		`{"id":"a\u0062","created":7}`:       "ab 7",
+		`{"created":1.5,"id":"ab"}`:          "ab 0",
+		`{"created":"7","id":"ab","id":"c"}`: "c 0",
+		`{"id":7,"created":7}`:               " 7",
+		`{"choices":[]}`:                     " 0",
+		`[]`:                                 " 0",
+		``:                                   " 0",
+	} {
+		if id, created := Named([]byte(frame)); fmt.Sprint(id, " ", created) != want {
+			t.Errorf("%s: %q %d, want %q", frame, id, created, want)
+		}
+	}
 }

@@ -12,8 +12,12 @@ var ErrEventTooLong = errors.New("server-sent event is too long")
 // Done is the payload that ends a stream.
 const Done = "[DONE]"
 
-// window is the memory of a reader, in bytes: some tokens with their logprobs. An event that is longer has its own.
-const window = 2 << 10
+// window is the memory of a reader, in bytes: some tokens with their logprobs. An event that is longer has its own, which is
+// given up behind one that is longer by far.
+const (
+	window     = 2 << 10
+	keptWindow = 32 << 10
+)
 
 // EventReader splits a stream of server-sent events into their data. The result does not depend on how the
 // bytes were split into reads. Lines may end in LF, CR LF or CR; comments, fields other than data, and events without
@@ -88,8 +92,11 @@ func (r *EventReader) ended() error {
 // fill reads once, behind what was not read yet.
 func (r *EventReader) fill() {
 	unread := r.buf[r.start:r.end]
-	if len(unread) == len(r.buf) { // a long event
+	switch {
+	case len(unread) == len(r.buf): // a long event
 		r.buf = make([]byte, 2*len(r.buf))
+	case len(r.buf) > keptWindow && len(unread) < window:
+		r.buf = make([]byte, window)
 	}
 	r.start, r.end = 0, copy(r.buf, unread)
 	n, err := r.src.Read(r.buf[r.end:])

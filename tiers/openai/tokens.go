@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // TokenizePath and DetokenizePath convert text to an engine's ids and back; TemplatePath renders a chat (llama.cpp).
@@ -65,9 +67,13 @@ func ParseText(body []byte) ([]byte, error) {
 // Named reads the id and the creation time of an answer from one of its frames; missing values are zero.
 func Named(frame []byte) (id string, created int64) {
 	var a struct {
-		ID      string `json:"id"`
-		Created int64  `json:"created"`
+		ID      jsontext.Value `json:"id"`
+		Created jsontext.Value `json:"created"`
 	}
-	_ = json.Unmarshal(frame, &a, lenient) // what is of another type stays zero
-	return a.ID, a.Created
+	_ = json.Unmarshal(frame, &a, lenient) // raw: one of another type does not end the reading
+	if a.ID.Kind() == '"' {
+		id = string(unquote(nil, a.ID))
+	}
+	created, _ = strconv.ParseInt(string(a.Created), 10, 64) // 0 if it is not a number
+	return id, created
 }
