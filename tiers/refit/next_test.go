@@ -210,7 +210,7 @@ func TestARecordIsReadAsItWasWrittenAndNoneOfOtherFeatures(t *testing.T) {
 	if empty, err := Parse(""); err != nil || empty.Last != 0 {
 		t.Errorf("%+v, %v", empty, err)
 	}
-	for _, bad := range []string{"x", text + "{}", strings.Replace(text, `"features":["`, `"features":["x`, 1)} {
+	for _, bad := range []string{"x", text + "{}", strings.Replace(text, `"grids":[[`, `"grids":[[],[`, 1), strings.Replace(text, `"grids":[[`, `"grids":[[1,2,`, 1), strings.Replace(text, `"features":["`, `"features":["x`, 1)} {
 		if got, err := Parse(bad); err == nil {
 			t.Errorf("%s: %+v", bad, got)
 		}

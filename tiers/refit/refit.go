@@ -83,6 +83,11 @@ func Parse(text string) (Progress, error) {
 	if !slices.Equal(r.Features, accept.FeatureNames[:]) {
 		return Progress{}, fmt.Errorf("refit: scores of other features: %.200q", r.Features)
 	}
+	for _, g := range r.Grids { // without one, the evidence would place its own
+		if !g.IsValid() || r.Candidate.Version != 0 && len(g) == 0 {
+			return Progress{}, fmt.Errorf("refit: thresholds that are no grid: %v", r.Grids)
+		}
+	}
 	return r.Progress, nil
 }
 
