@@ -1,5 +1,5 @@
 // Package evidence stores the results of audits for all replicas together: an append-only log for each route, a stream
-// in Redis. Every replica folds the logs, entry by entry, into the states of package risk ([fold]). The order is Redis'
+// in Redis. Every replica folds the logs, entry by entry, into the states of package risk ([risk.Fold]). The order is Redis'
 // own, so all replicas come to the same states. Without a Redis the log is in this process ([Memory]).
 //
 // Start at [Store]. Requests read what was folded, which is at most a second old; audits are opened and closed in the
@@ -15,7 +15,7 @@
 //
 // # What is kept
 //
-// The latest 30,000 entries of a route, for [Store.Log], and a snapshot of its states every 1,000 entries, so that the log
+// The latest 30,000 entries of a route, for [Store.Audits], and a snapshot of its states every 1,000 entries, so that the log
 // may be trimmed, and a replica that starts need not fold all of it. Both together are at most 64 MiB.
 package evidence
 

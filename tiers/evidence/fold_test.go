@@ -305,3 +305,44 @@ func TestAfterALossNoWarmupBeginsForADay(t *testing.T) {
 
 // Those of package risk.
 const keptFor, noWarmup = 7 * 24 * time.Hour, 24 * time.Hour
+
+// FuzzSnapshot: no snapshot that is taken makes a fold panic that goes on, or what is told of it.
+func FuzzSnapshot(f *testing.F) {
+	r := join(f, "")
+	r.certify()
+	r.open("under-way", 1)
+	r.OpenWarmup(f.Context(), chat, "w")
+	text, err := json.Marshal(r.fold())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(text))
+	f.Fuzz(func(t *testing.T, text string) {
+		fold := &risk.Fold{}
+		if json.Unmarshal([]byte(text), fold) != nil || !fold.IsWhole() {
+			return
+		}
+		key := risk.Key{Route: "r", TrafficClass: chat.TrafficClass}
+		tell := func() risk.View {
+			s := fold.Kinds[key.TrafficClass]
+			if s == nil {
+				return risk.View{}
+			}
+			k := risk.KeyState{Key: key, State: s.Copy(), Rule: plain}
+			k.Summary(time.Now(), time.Hour)
+			risk.FrontierOf(&k, []risk.LogEntry{{Label: risk.Good}}, 1, busy)
+			return s.View(plain)
+		}
+		a := risk.Audit{Decision: tell().Decide(key, risk.Sampling{Rate: 1, FullRange: 1}, 0), Ticket: "t", Score: 1}
+		for i, e := range []risk.Entry{
+			{Do: risk.DoOpen, Audit: &a}, {Do: risk.DoWarmup, Ticket: "v"}, {Do: risk.DoClose, Ticket: "under-way"},
+			{Do: risk.DoClose, Ticket: "t", Bad: true}, {Do: risk.DoClose, Ticket: "w"}, {Do: risk.DoDrafts, Made: 1}, {Do: risk.DoReset},
+		} {
+			e.Class, e.Rule = key.TrafficClass, plain
+			if _, err := fold.Apply(key.Route, &risk.Message{ID: risk.ID{MS: 1 << 41, Seq: uint64(i)}, Entry: e}); err != nil {
+				t.Fatal(err)
+			}
+			tell()
+		}
+	})
+}

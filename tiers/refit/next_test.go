@@ -216,3 +216,18 @@ func TestARecordIsReadAsItWasWrittenAndNoneOfOtherFeatures(t *testing.T) {
 		}
 	}
 }
+
+// FuzzRecord: no record of Redis makes a decision panic.
+func FuzzRecord(f *testing.F) {
+	p := Progress{Candidate: accept.ScoreMap{Version: 1}, Fitted: time.Unix(5, 0), Grids: grids{{2, 1}, {1}}}
+	f.Add(p.Encode())
+	f.Add(strings.Replace(p.Encode(), `"last":0`, `"last":1e9`, 1))
+	f.Fuzz(func(t *testing.T, record string) {
+		p, err := Parse(record)
+		if err != nil {
+			return
+		}
+		one := risk.LogEntry{When: time.Unix(9e9, 0), Label: risk.Good, Audit: risk.Audit{Decision: risk.Decision{Key: chat, Floor: -risk.Unreachable}, Features: make([]float64, len(accept.Features{}))}}
+		Next(Input{Progress: p, Rule: usual, Log: []risk.LogEntry{one, one}})
+	})
+}
