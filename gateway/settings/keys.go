@@ -8,7 +8,7 @@ const Key = "foregate:settings"
 // It has no TTL either. It is in the slot of Key, so that one transaction changes both.
 const LogKey = "{foregate:settings}:log"
 
-// RunKey shows whether Redis still has the data that replicas have read (package dataloss). It is in the slot of Key, so
+// RunKey shows whether Redis still has the data that replicas have read ([calls.Detector]). It is in the slot of Key, so
 // that both are lost together.
 const RunKey = "{foregate:settings}:run"
 
