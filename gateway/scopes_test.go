@@ -107,3 +107,18 @@ func TestOrdersAndRefusalsAreLoggedWithTheNameOfTheTokenAndWithoutIt(t *testing.
 		}
 	}
 }
+func TestATokenThatIsGoneIsRefusedAndTheNewOneIsGood(t *testing.T) {
+	o, _, _ := openGuarded(t, false)
+	order := func(headers ...string) int {
+		code, _ := o.send(t, http.MethodPost, o.admin+"/admin/drain?backend=h100", "", headers...)
+		return code
+	}
+	if got := order("Authorization", "Bearer "+adminToken); got != 200 {
+		t.Fatalf("before: %v", got)
+	}
+	next := strings.Repeat("n", 32)
+	apply(t, o.guard.operators, "ann operate "+next)
+	if got := [2]int{order("Authorization", "Bearer "+adminToken), order("Authorization", "Bearer "+next)}; got != [2]int{401, 200} {
+		t.Errorf("after: %v", got)
+	}
+}

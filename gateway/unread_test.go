@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -83,5 +84,27 @@ func TestAnswersThatNobodyReadsHoldNoPlace(t *testing.T) {
 			t.Errorf("%s: the connection is still held", name)
 		}
 		_ = conn.Close()
+	}
+}
+
+// TestWhatIsRefusedHoldsNoPlaceForTheRestOfItsBody sends more of a body than may be, but not its end.
+func TestWhatIsRefusedHoldsNoPlaceForTheRestOfItsBody(t *testing.T) {
+	t.Parallel()
+	o, _, _ := openGuarded(t, true)
+	for _, path := range []string{"/admin/settings", "/admin/drain?backend=h100"} {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", o.AdminAddr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second)) // a sixth of what a body may take
+		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n",
+			path, adminToken, maxActionBytes+1, strings.Repeat("x", maxActionBytes+1)); err != nil {
+			t.Fatal(err)
+		}
+		all, err := io.ReadAll(conn)
+		if !strings.HasPrefix(string(all), "HTTP/1.1 413 ") || err != nil {
+			t.Errorf("%s: %.20q, and the connection ends with %v", path, all, err)
+		}
 	}
 }
