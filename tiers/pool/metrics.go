@@ -58,23 +58,44 @@ func (p *Pool) ForgetMetrics() { p.metrics.states.leave(p) }
 // counts are what is counted of a backend since it joined its pool.
 type counts struct{ scrapeErrors, expected, prompt float64 }
 
+func (c *counts) add(o counts) {
+	c.scrapeErrors, c.expected, c.prompt = c.scrapeErrors+o.scrapeErrors, c.expected+o.expected, c.prompt+o.prompt
+}
+
 // states shows the backends as they are at each scrape. Of pools with one name, of which a reload has replaced the older,
-// the newest shows a backend, with the requests in flight of all.
+// the newest shows a backend, with the requests in flight and the counts of all.
 type states struct {
-	mu    sync.Mutex
-	pools []*Pool // the newest first
+	mu    sync.Mutex // taken before the lock of a pool
+	pools []*Pool    // the newest first
 }
 
 func (s *states) join(p *Pool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pools = slices.Insert(slices.Clone(s.pools), 0, p)
+	s.pools = slices.Insert(s.pools, 0, p)
 }
 
+// leave forgets a pool. Another one with its name goes on with its counts, which must not fall.
 func (s *states) leave(p *Pool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pools = slices.DeleteFunc(slices.Clone(s.pools), func(o *Pool) bool { return o == p })
+	s.pools = slices.DeleteFunc(s.pools, func(o *Pool) bool { return o == p })
+	at := slices.IndexFunc(s.pools, func(o *Pool) bool { return o.o.Name == p.o.Name })
+	if at < 0 {
+		return
+	}
+	left := map[string]counts{}
+	p.locked(func() {
+		for id, b := range p.byID {
+			left[id] = b.counts
+		}
+	})
+	other := s.pools[at]
+	other.locked(func() {
+		for id, b := range other.byID {
+			b.counts.add(left[id])
+		}
+	})
 }
 
 // series is one series of each backend. of returns its value, NaN if there is none; the caller holds the pool's lock.
@@ -109,6 +130,16 @@ var (
 	suspicions   = map[string]condition{"answers_nothing": conditionSilent, "stands_still": conditionHung} // by reason
 	inFlightDesc = desc("foregate_backend_requests_in_flight", "Requests of this replica under way on the backend.")
 
+	// counters are told of all pools with one name together.
+	counters = []struct {
+		desc *prometheus.Desc
+		of   func(c counts) float64
+	}{
+		{desc("foregate_scrape_errors_total", "Scrapes of the backend's metrics that gave no reading."), func(c counts) float64 { return c.scrapeErrors }},
+		{desc("foregate_prefix_expected_tokens_total", "Prompt tokens that were expected in the prefix cache of the backend that was picked."), func(c counts) float64 { return c.expected }},
+		{desc("foregate_prefix_prompt_tokens_total", "Prompt tokens of the requests that were sent there, as estimated."), func(c counts) float64 { return c.prompt }},
+	}
+
 	allSeries = []series{
 		{desc("foregate_backend_up", "1 while the backend accepts connections and answers, 0 after it refused one or answered nothing for 2 s."), prometheus.GaugeValue,
 			func(_ *Pool, b *backend, _ time.Time) float64 { return number(b.down == nil) }},
@@ -127,12 +158,6 @@ var (
 			func(_ *Pool, b *backend, now time.Time) float64 {
 				return ifKnown(now.Sub(b.reading.At).Seconds(), !b.reading.At.IsZero() && b.identity.tellsLoad())
 			}},
-		{desc("foregate_scrape_errors_total", "Scrapes of the backend's metrics that gave no reading."), prometheus.CounterValue,
-			func(_ *Pool, b *backend, _ time.Time) float64 { return b.counts.scrapeErrors }},
-		{desc("foregate_prefix_expected_tokens_total", "Prompt tokens that were expected in the prefix cache of the backend that was picked."), prometheus.CounterValue,
-			func(_ *Pool, b *backend, _ time.Time) float64 { return b.counts.expected }},
-		{desc("foregate_prefix_prompt_tokens_total", "Prompt tokens of the requests that were sent there, as estimated."), prometheus.CounterValue,
-			func(_ *Pool, b *backend, _ time.Time) float64 { return b.counts.prompt }},
 		{desc("foregate_backend_prefix_hit_tokens_total", "Prompt tokens found in the prefix cache since the backend's start, by its own count."), prometheus.CounterValue,
 			func(_ *Pool, b *backend, _ time.Time) float64 {
 				return ifKnown(b.reading.PrefixHits, !b.reading.At.IsZero())
@@ -148,6 +173,9 @@ var (
 func (s *states) Describe(to chan<- *prometheus.Desc) {
 	to <- suspectDesc
 	to <- inFlightDesc
+	for _, c := range counters {
+		to <- c.desc
+	}
 	for i := range allSeries {
 		to <- allSeries[i].desc
 	}
@@ -155,29 +183,37 @@ func (s *states) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (s *states) Collect(to chan<- prometheus.Metric) {
+	for _, m := range s.all() {
+		to <- m
+	}
+}
+
+// all returns the series of all backends.
+func (s *states) all() (all []prometheus.Metric) {
 	s.mu.Lock()
-	pools := s.pools
-	s.mu.Unlock()
-	shown, inFlight := map[[2]string]bool{}, map[[2]string]int{}
-	var all []prometheus.Metric
-	for _, p := range pools {
+	defer s.mu.Unlock()
+	type key struct{ pool, backend string }
+	inFlight, counted := map[key]int{}, map[key]counts{}
+	for _, p := range s.pools {
 		now := p.o.Now()
 		p.locked(func() {
 			for _, b := range *p.set.Load() {
-				key := [2]string{p.o.Name, b.id}
-				if inFlight[key] += len(b.account.leases); !shown[key] {
-					shown[key] = true
+				of := key{p.o.Name, b.id}
+				sum, shown := counted[of]
+				sum.add(b.counts)
+				if counted[of], inFlight[of] = sum, inFlight[of]+len(b.account.leases); !shown {
 					all = p.collect(all, b, now)
 				}
 			}
 		})
 	}
-	for key, n := range inFlight {
-		all = append(all, prometheus.MustNewConstMetric(inFlightDesc, prometheus.GaugeValue, float64(n), key[0], key[1]))
+	for of, sum := range counted {
+		all = append(all, prometheus.MustNewConstMetric(inFlightDesc, prometheus.GaugeValue, float64(inFlight[of]), of.pool, of.backend))
+		for _, c := range counters {
+			all = append(all, prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, c.of(sum), of.pool, of.backend))
+		}
 	}
-	for _, m := range all {
-		to <- m
-	}
+	return all
 }
 
 // collect appends the series of a backend. The caller holds mu.
