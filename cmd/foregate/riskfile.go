@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -136,15 +137,15 @@ func (b *evidenceClient) take(k risk.Key, audits []risk.LogEntry) (text string, 
 func readAudits(from io.Reader, route string) (map[risk.Key][]risk.LogEntry, error) {
 	of := map[risk.Key][]risk.LogEntry{}
 	in := json.NewDecoder(from)
-	in.DisallowUnknownFields()
 	for n := 1; ; n++ {
-		var e risk.LogEntry
-		err := in.Decode(&e)
+		var line json.RawMessage
+		err := in.Decode(&line)
 		if err == io.EOF {
 			return of, nil
 		}
+		var e risk.LogEntry
 		if err == nil {
-			err = e.Check()
+			err = readAudit(line, &e)
 		}
 		if version := plan.ScoreOf(e.Key); err == nil && version != 0 {
 			err = fmt.Errorf("traffic_class: it is of the fitted score %d, which only its own fleet has", version)
@@ -156,4 +157,26 @@ func readAudits(from io.Reader, route string) (map[risk.Key][]risk.LogEntry, err
 			of[e.Key] = append(of[e.Key], e)
 		}
 	}
+}
+
+// counted are the fields of an audit that a certificate counts on, where 0 or false would be another audit.
+var counted = []string{"score", "floor", "threshold", "chance", "served"}
+
+// readAudit reads one line, which must have what is counted, and no field that an audit has not.
+func readAudit(line []byte, e *risk.LogEntry) error {
+	var has map[string]json.RawMessage
+	if err := json.Unmarshal(line, &has); err != nil {
+		return err
+	}
+	for _, name := range counted {
+		if v := has[name]; v == nil || string(v) == "null" {
+			return fmt.Errorf("%s: is missing", name)
+		}
+	}
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(e); err != nil {
+		return err
+	}
+	return e.Check()
 }

@@ -21,6 +21,8 @@ func TestWhatIsNoAuditIsRefusedByLineAndField(t *testing.T) {
 		`"route":"chat"`:  {`"route":"ch\u0007at"`, `line 2: risk: route "ch\aat" is not 1 to 256 printable bytes`},
 		`.0a1b2c3d"`:      {`.0a1b2c3d-v3"`, "line 2: traffic_class: it is of the fitted score 3, which only its own fleet has"},
 		`"2026-01-02`:     {`"1026-01-02`, "line 2: when: want a time such as 2006-01-02T15:04:05Z"},
+		`"score":-0.25,`:  {``, "line 2: score: is missing"},
+		`-0.5,"thr`:       {`null,"thr`, "line 2: floor: is missing"},
 		`,"label":"lost"`: {``, "line 2: label: want good, bad or lost"},
 		`"tokens":80,`:    {`"tokens":80,"more":80,`, `line 2: json: unknown field "more"`},
 	} {

@@ -44,6 +44,7 @@ type Pool struct {
 	set     atomic.Pointer[[]*backend] // never changed, only replaced
 	turn    atomic.Uint64              // picks so far
 	scratch sync.Pool                  // of *round, to avoid allocations
+	scrapes chan struct{}              // one of each scrape under way
 
 	mu          sync.Mutex // guards the backends' state and what follows
 	byID        map[string]*backend

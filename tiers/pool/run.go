@@ -32,6 +32,7 @@ func New(o Options) (*Pool, error) {
 		scraper:    pressure.NewScraper(o.ScrapeTimeout, o.Credentials),
 		source:     source,
 		scratch:    sync.Pool{New: func() any { return new(round) }},
+		scrapes:    make(chan struct{}, maxScrapes),
 		warm:       prefix.NewTable(maxPrefixes),
 		byID:       map[string]*backend{},
 		changed:    make(chan struct{}, 1),

@@ -16,6 +16,8 @@ import (
 )
 
 const (
+	// maxScrapes bounds the concurrent scrapes of one pool, and so what hostile engines may have a replica hold.
+	maxScrapes = 32
 	// Overdue is the age of a reading at which this replica scrapes in place of the responsible one: half of the fresh
 	// time, so that a dead replica is replaced in time and a late tick does not double the work.
 	Overdue = 1250 * time.Millisecond
@@ -43,7 +45,7 @@ func (p *Pool) watch(ctx context.Context, b *backend) {
 		p.identify(ctx, b)
 		p.locked(func() { owes = b.health.hasPending() })
 		if owes || p.ShouldScrape(b.id, mine, vain) {
-			if ok := p.scrape(ctx, b); !ok && !mine {
+			if ok := p.scrapeInTurn(ctx, b); !ok && !mine {
 				vain = p.o.Now()
 			}
 		}
@@ -73,6 +75,17 @@ func (p *Pool) ShouldScrape(backend string, mine bool, vain time.Time) bool {
 // overdue returns how old a reading of another replica may be.
 func (p *Pool) overdue() time.Duration {
 	return max(Overdue, 2*p.o.ScrapeInterval())
+}
+
+// scrapeInTurn scrapes b once fewer than [maxScrapes] scrapes are under way.
+func (p *Pool) scrapeInTurn(ctx context.Context, b *backend) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case p.scrapes <- struct{}{}:
+	}
+	defer func() { <-p.scrapes }()
+	return p.scrape(ctx, b)
 }
 
 // pause returns the time until the next scrape of b: 0 while an answer is missing and b is not down yet.
