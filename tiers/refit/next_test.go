@@ -222,7 +222,7 @@ func FuzzRecord(f *testing.F) {
 	p := Progress{Candidate: accept.ScoreMap{Version: 1}, Fitted: time.Unix(5, 0), Grids: grids{{2, 1}, {1}}}
 	f.Add(p.Encode())
 	f.Add(strings.Replace(p.Encode(), `"last":0`, `"last":1e9`, 1))
-	f.Fuzz(func(t *testing.T, record string) {
+	f.Fuzz(func(_ *testing.T, record string) {
 		p, err := Parse(record)
 		if err != nil {
 			return
