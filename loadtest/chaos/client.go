@@ -38,7 +38,9 @@ const (
 const (
 	chatPath        = "/v1/chat/completions"
 	completionsPath = "/v1/completions" // continuations and probes
-	maxAnswer       = 1 << 20           // bytes of an answer's text that are kept
+
+	messagesOverloaded = 529     // the status of the API Messages where others have 503
+	maxAnswer          = 1 << 20 // bytes of an answer's text that are kept
 )
 
 // Request is one that a client sends.
@@ -188,7 +190,7 @@ func refusal(resp *http.Response) (kind, detail string) {
 	switch {
 	case resp.StatusCode == http.StatusTooManyRequests:
 		kind = Limited
-	case resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("X-Shed-Reason") != "":
+	case (resp.StatusCode == http.StatusServiceUnavailable || resp.StatusCode == messagesOverloaded) && resp.Header.Get("X-Shed-Reason") != "":
 		kind = Shed
 	default:
 		kind = fmt.Sprintf("http_%d", resp.StatusCode)
