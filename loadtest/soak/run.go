@@ -51,7 +51,7 @@ const (
 	maxUnderWay = 4096 // requests
 	settle      = 15 * time.Second
 
-	keptFor = "60s" // cache.ttl: within a run the answers in Redis come and go
+	keptFor = "60s" // cache.ttl, responses.ttl: within a run the answers in Redis come and go
 )
 
 // soak is one run.
@@ -119,7 +119,7 @@ func setup() chaos.Setup {
 // settings are those in force. Waits are shorter than a client's patience, so that a backend that says nothing is given up
 // before its clients give up.
 var settings = map[string]string{
-	"speculation.mode": "confidence", "cache.ttl": keptFor,
+	"speculation.mode": "confidence", "cache.ttl": keptFor, "responses.ttl": keptFor,
 	"timeout.draft_first_token": "2s", "timeout.target_first_token": "4s", "timeout.stream_idle": "3s",
 }
 
