@@ -157,8 +157,8 @@ func (s *Store) noteRefusal(err error) {
 	}
 }
 
-// amend writes into the hash what was purged here and what it has lost; mu is held. If another replica writes a scope at the same
-// time, and an earlier purge, its later reading shows that.
+// amend writes into the hash what was purged here and what it has lost; mu is held. If another replica writes an earlier purge
+// of the same scope at the same time, a later reading shows that.
 func (s *Store) amend(ctx context.Context) error {
 	p, at := &s.purges, s.now()
 	known := p.known.Load()

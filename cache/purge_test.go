@@ -23,8 +23,7 @@ func reads(t *testing.T, s *Store) Epochs {
 	t.Helper()
 	redistest.Within(t, 10*time.Second, "the hash is read, and has all", func() bool { // a busy machine may be late
 		at := time.Now()
-		hash, err := s.control.HGetAll(t.Context(), KeyEpochs).Result()
-		s.ReadEpochs(hash, err, at)
+		s.askEpochs(t.Context())
 		select {
 		case <-s.purges.due:
 			s.purges.mu.Lock()

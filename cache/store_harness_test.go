@@ -38,24 +38,13 @@ func storeAt(t testing.TB, addr string) *Store {
 func running(t testing.TB, s *Store) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
+	s.polls = s.control != nil // there is no exchange
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := s.Run(ctx); err != nil {
 			t.Errorf("run: %v", err)
 		}
 	})
-	if s.control != nil && !s.polls {
-		wg.Go(func() { // as the exchange does
-			for ctx.Err() == nil {
-				at := time.Now()
-				asked, end := context.WithTimeout(ctx, 250*time.Millisecond)
-				hash, err := s.control.HGetAll(asked, KeyEpochs).Result()
-				end()
-				s.ReadEpochs(hash, err, at)
-				time.Sleep(250 * time.Millisecond)
-			}
-		})
-	}
 	stop = func() { cancel(); wg.Wait() }
 	t.Cleanup(stop)
 	return stop

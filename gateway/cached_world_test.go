@@ -143,7 +143,10 @@ func startCached(t *testing.T, backend string, k *kept, adjust func(*Options)) *
 			adjust(g)
 		}
 	})
-	b.opts.Cache.ReadEpochs(map[string]string{"all": "1"}, nil, time.Now().Add(time.Hour)) // before it has heard of purges nothing is kept
+	soon(t, "the cache hears of purges", func() bool { // before that nothing is kept
+		_, ok := b.opts.Cache.Epochs("default", "llama-3")
+		return ok
+	})
 	return b
 }
 
