@@ -124,10 +124,8 @@ func mayHaveWorked(tries []dispatch.Try) bool {
 	return false
 }
 
-// What became of a request at a fallback, as foregate_fallbacks_total names it.
-const (
-	outcomeSpent = "spent" // no dollars were left, so it was not asked
-)
+// outcomeSpent is the outcome in foregate_fallbacks_total of a fallback that was not asked, because no dollars were left.
+const outcomeSpent = "spent"
 
 // FallbackOwner is the owner of the dollars of a route's fallback, among those of the tenants' budgets. It begins with a
 // slash, as no tenant's name does, and @ is in no route's name.

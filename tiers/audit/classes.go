@@ -95,7 +95,7 @@ func (s *Classes) AddAudit(k risk.Key, id string, now time.Time) {
 	if t == nil {
 		if s.tenants >= maxTenants {
 			clear(s.all)
-			c = s.of(k)
+			c = s.of(k) // forgets the count of tenants, too
 		}
 		t = &tenant{}
 		c.tenants[id] = t

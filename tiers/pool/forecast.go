@@ -22,9 +22,9 @@ const (
 	growthFor = 50 * time.Millisecond
 )
 
-// forecast sets c's growth, margin and tokens of prompts that are not computed yet: the KV memory that the requests on b will need beyond what its
-// reading says, in tokens of one engine. Requests of other replicas are assumed to be like ours, or like the mean if we
-// have none. pooled is b's speed within the bounds of its pool.
+// forecast sets c's growth, margin and tokens of prompts that are not computed yet: the KV memory that the requests on b will
+// need beyond what its reading says, in tokens of one engine. Requests of other replicas are assumed to be like ours, or like
+// the mean if we have none. pooled is b's speed within the bounds of its pool.
 func (b *backend) forecast(c *candidate, m *mean, r *round, pooled estimate.Speed) {
 	a := &b.account
 	own := float64(a.all.requests)
