@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"runtime"
@@ -17,6 +18,12 @@ type fleetsCmd struct {
 	Out     string   `type:"path" placeholder:"FILE" help:"Add what was found to this file, a list in JSON; what it has already is not sought again."`
 }
 
+// search is one that is to be made.
+type search struct {
+	fleet fleets.Fleet
+	seed  uint64
+}
+
 // Run seeks the highest load of each fleet, and writes after each what is known.
 func (c *fleetsCmd) Run(e *env) error {
 	if c.Seeds < 1 || c.Seeds > 100 {
@@ -26,57 +33,64 @@ func (c *fleetsCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	type job struct {
-		fleet fleets.Fleet
-		seed  uint64
+	if found, err = c.all(e, c.wanted(found), found); err != nil {
+		return err
 	}
-	var jobs []job
+	e.say("%s", fleets.Table(found))
+	return nil
+}
+
+// wanted are the searches that were asked for, without those that were made before.
+func (c *fleetsCmd) wanted(found []fleets.Found) (all []search) {
 	for n := range uint64(c.Seeds) {
 		for _, f := range fleets.Grid() {
 			known := slices.ContainsFunc(found, func(k fleets.Found) bool { return k.Fleet == f.String() && k.Seed == n+1 })
 			if f.Match(c.Only) && !known {
-				jobs = append(jobs, job{f, n + 1})
+				all = append(all, search{f, n + 1})
 			}
 		}
 	}
-	queue := make(chan job, len(jobs))
-	for _, j := range jobs {
-		queue <- j
+	return all
+}
+
+// all makes searches, several at a time, and returns what is known then. The first error ends all.
+func (c *fleetsCmd) all(e *env, wanted []search, found []fleets.Found) ([]fleets.Found, error) {
+	ctx, cancel := context.WithCancelCause(e.ctx)
+	defer cancel(nil)
+	queue := make(chan search, len(wanted))
+	for _, s := range wanted {
+		queue <- s
 	}
 	close(queue)
 	if c.Workers < 1 {
 		c.Workers = runtime.GOMAXPROCS(0)
 	}
 	var mu sync.Mutex
-	var all sync.WaitGroup
-	var failed error
+	var workers sync.WaitGroup
+	done := 0
 	for range c.Workers {
-		all.Go(func() {
-			for j := range queue {
-				got, err := fleets.Search(e.ctx, j.fleet, j.seed)
+		workers.Go(func() {
+			for s := range queue {
+				got, err := fleets.Search(ctx, s.fleet, s.seed)
+				if err != nil {
+					cancel(err)
+					return
+				}
 				mu.Lock()
-				if err == nil {
-					found = append(found, got)
-					err = c.write(found)
-					e.warn("%d of %d: %s, seed %d: %.1f requests/s\n", len(found), len(jobs), got.Fleet, got.Seed, got.PerSecond)
-				}
-				if failed == nil {
-					failed = err
-				}
-				stop := failed != nil
+				found = append(found, got)
+				err = c.write(found)
+				done++
+				e.warn("%d of %d: %s, seed %d: %.1f requests/s\n", done, len(wanted), got.Fleet, got.Seed, got.PerSecond)
 				mu.Unlock()
-				if stop {
+				if err != nil {
+					cancel(err)
 					return
 				}
 			}
 		})
 	}
-	all.Wait()
-	if failed != nil {
-		return failed
-	}
-	e.say("%s", fleets.Table(found))
-	return nil
+	workers.Wait()
+	return found, context.Cause(ctx)
 }
 
 // write writes what was found so far.

@@ -111,9 +111,22 @@ const (
 	warmRisk = 280 * time.Second
 )
 
-// run makes the scenario and the case of a fleet at a load, in requests a second.
-func (f Fleet) run(base *loadtest.Scenario, load float64) (*loadtest.Scenario, *loadtest.Case) {
-	s, c := *base, base.Cases[0]
+// lab is what all searches share: the scenario, and the price lists. The gateway decides by the first list.
+type lab struct {
+	base   *loadtest.Scenario
+	prices []vllmsim.PriceList
+}
+
+func newLab() (l lab, err error) {
+	if l.base, err = loadtest.Named("fleets"); err == nil {
+		l.prices, err = vllmsim.Prices()
+	}
+	return l, err
+}
+
+// at makes the scenario and the case of a fleet at a load, in requests a second.
+func (l *lab) at(f Fleet, load float64) (_ *loadtest.Scenario, _ *loadtest.Case, err error) {
+	s, c := *l.base, l.base.Cases[0]
 	s.Warmup = warm
 	c.Settings = loadtest.Settings{"cache.mode": "off", "speculation.mode": f.Mode}
 	switch f.Mode {
@@ -126,28 +139,52 @@ func (f Fleet) run(base *loadtest.Scenario, load float64) (*loadtest.Scenario, *
 	s.Duration = s.Warmup + counted
 	c.Name, c.Load = f.String(), load/s.Arrivals.PerSecond
 	c.Target.Profile, c.Target.Count = f.Target.Profile, f.Target.Count
-	c.Draft = nil
-	if f.Mode != TargetOnly {
-		draft := *base.Cases[1].Draft
-		draft.Profile, draft.Count, draft.Divergence, draft.Blind = f.Draft.Profile, f.Draft.Count, f.Law.divergence, f.Law.blind
-		c.Draft = &draft
+	if c.Target.USDPerHour, err = price(&l.prices[0], f.Target.Profile); err != nil || f.Mode == TargetOnly {
+		return &s, &c, err
 	}
-	return &s, &c
+	draft := *l.base.Cases[1].Draft
+	draft.Profile, draft.Count, draft.Divergence, draft.Blind = f.Draft.Profile, f.Draft.Count, f.Law.divergence, f.Law.blind
+	draft.USDPerHour, err = price(&l.prices[0], f.Draft.Profile)
+	c.Draft = &draft
+	return &s, &c, err
 }
 
-// rent is what an hour costs by a price list.
-func (f Fleet) rent(list *vllmsim.PriceList) (usd float64, err error) {
-	for _, e := range []Engines{f.Target, f.Draft} {
-		if e.Count == 0 {
-			continue
-		}
-		one, err := price(list, e.Profile)
-		if err != nil {
-			return 0, err
-		}
-		usd += float64(e.Count) * one
+// measure runs a fleet at a load, and reports whether that holds the SLO.
+func (l *lab) measure(ctx context.Context, f Fleet, load float64, seed uint64) (found Found, holds bool, err error) {
+	s, c, err := l.at(f, load)
+	if err != nil {
+		return found, false, err
 	}
-	return usd, nil
+	r, err := virtual.Run(ctx, s, c, seed)
+	if err != nil {
+		return found, false, err
+	}
+	row := r.Row()
+	return Found{
+		Fleet: f.String(), Seed: seed, PerSecond: load, Tokens: row.TokensPerSecond * r.Window.Seconds() / counted.Seconds(),
+		TTFT50: row.TTFT50, TTFT99: row.TTFT99, E2E99: row.E2E99,
+		Acceptance: row.Acceptance, DraftShare: row.DraftTokenShare, Disagreement: row.CheckedDisagreement,
+	}, row.Errors+row.Shed == 0 && row.TTFT99 <= float64(MaxTTFT99.Milliseconds()), nil
+}
+
+// rents are the dollars of rent for a million tokens, by price list, where the fleet makes so many a second.
+func (l *lab) rents(f Fleet, tokens float64) (map[string]float64, error) {
+	out := map[string]float64{}
+	for i := range l.prices {
+		usd := 0.0 // an hour
+		for _, e := range []Engines{f.Target, f.Draft} {
+			if e.Count == 0 {
+				continue
+			}
+			one, err := price(&l.prices[i], e.Profile)
+			if err != nil {
+				return nil, err
+			}
+			usd += float64(e.Count) * one
+		}
+		out[l.prices[i].Name] = usd * 1e6 / time.Hour.Seconds() / tokens
+	}
+	return out, nil
 }
 
 // price is what an hour of one server costs.
@@ -156,13 +193,9 @@ func price(list *vllmsim.PriceList, profile string) (usd float64, err error) {
 	return float64(p.GPUs) * list.USDPerGPUHour[p.GPU], err
 }
 
-// Search finds the highest load of a fleet. The prices by which the gateway decides are the first list's.
+// Search finds the highest load of a fleet.
 func Search(ctx context.Context, f Fleet, seed uint64) (found Found, err error) {
-	base, err := loadtest.Named("fleets")
-	if err != nil {
-		return found, err
-	}
-	lists, err := vllmsim.Prices()
+	l, err := newLab()
 	if err != nil {
 		return found, err
 	}
@@ -170,44 +203,19 @@ func Search(ctx context.Context, f Fleet, seed uint64) (found Found, err error) 
 	if err != nil {
 		return found, err
 	}
-	at := map[float64]Found{}
-	load, err := highest(guess, func(load float64) (bool, error) {
-		s, c := f.run(base, load)
-		if c.Target.USDPerHour, err = price(&lists[0], f.Target.Profile); err != nil {
-			return false, err
+	found = Found{Fleet: f.String(), Seed: seed} // where no load holds
+	_, err = highest(guess, func(load float64) (bool, error) {
+		tried, holds, err := l.measure(ctx, f, load, seed)
+		if holds && load > found.PerSecond {
+			found = tried
 		}
-		if c.Draft != nil {
-			if c.Draft.USDPerHour, err = price(&lists[0], f.Draft.Profile); err != nil {
-				return false, err
-			}
-		}
-		r, err := virtual.Run(ctx, s, c, seed)
-		if err != nil {
-			return false, err
-		}
-		row := r.Row()
-		tokens := row.TokensPerSecond * r.Window.Seconds() / counted.Seconds()
-		at[load] = Found{
-			Fleet: f.String(), Seed: seed, PerSecond: load, Tokens: tokens, TTFT50: row.TTFT50, TTFT99: row.TTFT99, E2E99: row.E2E99,
-			Acceptance: row.Acceptance, DraftShare: row.DraftTokenShare, Disagreement: row.CheckedDisagreement,
-		}
-		return row.Errors+row.Shed == 0 && row.TTFT99 <= float64(MaxTTFT99.Milliseconds()), nil
+		return holds, err
 	})
-	if err != nil {
-		return found, fmt.Errorf("%s: %w", f, err)
+	if err != nil || found.Tokens == 0 {
+		return found, err
 	}
-	found = at[load]
-	found.Fleet, found.Seed, found.Rent = f.String(), seed, map[string]float64{}
-	for i := range lists {
-		usd, err := f.rent(&lists[i])
-		if err != nil {
-			return found, err
-		}
-		if found.Tokens > 0 {
-			found.Rent[lists[i].Name] = usd * 1e6 / 3600 / found.Tokens
-		}
-	}
-	return found, nil
+	found.Rent, err = l.rents(f, found.Tokens)
+	return found, err
 }
 
 // The search: by how much the second load differs from the first, and how near the end is. Runs above the end take longest.

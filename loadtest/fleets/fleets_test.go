@@ -3,10 +3,6 @@ package fleets
 import (
 	"errors"
 	"testing"
-
-	"github.com/foregate/foregate/loadtest"
-	"github.com/foregate/foregate/loadtest/virtual"
-	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
 func TestTheSearchFindsTheHighestLoadThatHolds(t *testing.T) {
@@ -35,7 +31,7 @@ func TestTheSearchFindsTheHighestLoadThatHolds(t *testing.T) {
 }
 
 func TestEveryFleetOfTheGridHasItsOwnNameAndPrices(t *testing.T) {
-	lists, err := vllmsim.Prices()
+	l, err := newLab()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,9 +41,10 @@ func TestEveryFleetOfTheGridHasItsOwnNameAndPrices(t *testing.T) {
 			t.Errorf("%s is there twice", f)
 		}
 		seen[f.String()] = true
-		for i := range lists {
-			if usd, err := f.rent(&lists[i]); err != nil || usd <= 0 {
-				t.Errorf("%s: %g $ an hour, %v", f, usd, err)
+		rents, err := l.rents(f, 1000)
+		for _, list := range l.prices {
+			if usd := rents[list.Name]; usd <= 0 || err != nil {
+				t.Errorf("%s: %g $ for a million tokens by %s, %v", f, usd, list.Name, err)
 			}
 		}
 	}
@@ -58,21 +55,18 @@ func TestAFleetServesTheShareOfDraftsThatItsLawSays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long test: make test-long")
 	}
-	base, err := loadtest.Named("fleets")
+	l, err := newLab()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, law := range laws {
 		f := Fleet{Engines{"h100-70b-fp8-tp2", 2}, Engines{"h100-8b-fp8", 1}, Confidence, law}
-		s, c := f.run(base, 10)
-		c.Target.USDPerHour, c.Draft.USDPerHour = 13.76, 6.88
-		r, err := virtual.Run(t.Context(), s, c, 1)
+		got, holds, err := l.measure(t.Context(), f, 10, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		row := r.Row()
-		if row.Errors+row.Shed > 0 || row.Acceptance < law.Acceptance-0.06 || row.Acceptance > law.Acceptance+0.06 {
-			t.Errorf("%s: %d lost, acceptance %.3f", f, row.Errors+row.Shed, row.Acceptance)
+		if !holds || got.Acceptance < law.Acceptance-0.06 || got.Acceptance > law.Acceptance+0.06 {
+			t.Errorf("%s: %+v", f, got)
 		}
 	}
 }

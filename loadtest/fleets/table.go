@@ -52,7 +52,8 @@ func of(found []Found, fleet string, value func(*Found) float64) (s spread) {
 	return s
 }
 
-// Table has a row for each fleet of [Grid] that was found, means over the seeds. A × is the rent a token beside the target alone.
+// Table has a row for each fleet of [Grid] that was found, with means over the seeds. × is the rent of a token divided by that of
+// the target alone.
 func Table(found []Found) string {
 	var b strings.Builder
 	b.WriteString("| fleet | mode | acceptance (seen) | AUROC | requests/s | TTFT p50 / p99 | disagreement | $/M AWS | × | $/M market | × |\n|---|---|---|---|--:|--:|--:|--:|--:|--:|--:|\n")
