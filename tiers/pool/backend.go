@@ -55,7 +55,7 @@ func (b *backend) take(r pressure.Reading, units *estimate.UnitCosts) (restarted
 		was = r
 	}
 	units.Readings(was, r)
-	b.pace = estimate.SpeedRatio(was, r)
+	b.pace = estimate.Pace(b.pace, was, r)
 	b.reading = r
 	b.hits.See(r, incomparable)
 	return restarted

@@ -110,3 +110,31 @@ func TestAnExpectationThatDoesNotComeTrueIsTrustedLess(t *testing.T) {
 		t.Errorf("0.9 expected, 0.8 found: trust %v", good.Trust())
 	}
 }
+
+// A step of many prompts takes longer than the time between two readings. If that made the pace unknown, answers that cannot be
+// seen would count as nearly complete, and as many requests again would be admitted.
+func TestAnEngineInALongStepIsNotTakenForAFastOne(t *testing.T) {
+	at := time.Unix(1000, 0)
+	reading := func(seconds, tokens float64, running int) pressure.Reading {
+		return pressure.Reading{At: at.Add(time.Duration(seconds * float64(time.Second))), GenerationTokens: tokens, Running: running}
+	}
+	for _, c := range []struct {
+		name    string
+		last    float64
+		was, is pressure.Reading
+		want    float64
+	}{
+		{"tokens of all requests", .1, reading(0, 1000, 10), reading(.5, 1100, 10), .05},
+		{"no token, and slow before", .7, reading(0, 1000, 52), reading(.5, 1000, 52), .7},
+		{"no token, and fast before", .02, reading(0, 1000, 52), reading(.5, 1000, 52), .5},
+		{"no token for longer than a token is believed to take", .02, reading(0, 1000, 52), reading(3, 1000, 52), 1},
+		{"nothing runs", .02, reading(0, 1000, 0), reading(.5, 1000, 0), 0},
+		{"the counter is absent", 0, reading(0, 0, 10), reading(.5, 0, 10), 0},
+		{"the counter has fallen", .02, reading(0, 1000, 10), reading(.5, 10, 10), 0},
+		{"one reading", .02, reading(0, 1000, 10), reading(0, 1000, 10), 0},
+	} {
+		if got := Pace(c.last, c.was, c.is); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s: %v s, want %v", c.name, got, c.want)
+		}
+	}
+}

@@ -77,12 +77,17 @@ func (s Speed) Within(mean Speed) Speed {
 	}
 }
 
-// SpeedRatio returns the seconds per token of one request between two readings; 0 if they do not tell.
-func SpeedRatio(was, is pressure.Reading) float64 {
+// Pace returns the seconds per token of one request between two readings, where it was last before; 0 if they do not tell. If
+// requests run and none got a token, as in a step of many prompts, each waits for its next token since the first reading at
+// least: it is not unknown how slow that is.
+func Pace(last float64, was, is pressure.Reading) float64 {
 	tokens, took := is.GenerationTokens-was.GenerationTokens, is.At.Sub(was.At).Seconds()
 	running := float64(was.Running+is.Running) / 2
-	if tokens <= 0 || took <= 0 || running < 1 {
+	switch {
+	case tokens < 0 || took <= 0 || running < 1 || is.GenerationTokens == 0:
 		return 0
+	case tokens == 0:
+		return max(last, clamp(took, 1/maxDecode, 1/MinDecode))
 	}
 	return clamp(running*took/tokens, 1/maxDecode, 1/MinDecode)
 }
