@@ -9,11 +9,11 @@ import (
 
 // Config is the live configuration of the breakers. A change takes effect once a breaker is closed.
 type Config struct {
-	Failures int // consecutive faults that open, 1 or more
+	Failures int `setting:"breaker.max_failures,fleet" default:"5" min:"1" max:"1000" doc:"Failures, in a row or within 10 s, that open a backend's circuit breaker."`
 
 	// Open is how long this replica's own breaker stays open, ×0.8–1.2 at random: without Redis, or if the other replicas
 	// see the backend work. One that is open for the fleet is tested after 2 s, then 4, 8 … 30 s.
-	Open time.Duration
+	Open time.Duration `setting:"breaker.open_duration,fleet" default:"10s" min:"100ms" max:"10m" doc:"How long a breaker that is open on this replica only, or without Redis, stays open before a trial request. A breaker that is open on all replicas is probed after 2 s, 4 s and so on, up to every 30 s."`
 }
 
 // An outcome counts for ten buckets; the oldest one is dropped when a new one begins.

@@ -16,10 +16,10 @@ import (
 
 // Config is the live configuration of the cache.
 type Config struct {
-	Enabled         bool          // cache.mode
-	TTL             time.Duration // cache.ttl: lifetime of an answer, 1s … 24h; the last tenth is random
-	MaxEntryBytes   int           // cache.max_entry_bytes: maximum size of a stored answer
-	IsolatePrefixes bool          // cache.isolate_prefixes: engines must not share prefixes between tenants
+	Enabled         bool          `setting:"cache.mode" default:"on" choice:"on,off" doc:"'on': answers are cached, and an identical request of the same tenant gets the cached answer. 'off': nothing is cached or read from the cache."`
+	TTL             time.Duration `setting:"cache.ttl" default:"1h" min:"1s" max:"24h" doc:"How long an answer stays in the cache. Up to 10 % is subtracted at random, so that entries do not expire together."`
+	MaxEntryBytes   int           `setting:"cache.max_entry_bytes,fleet" default:"1048576" min:"1024" max:"16777216" doc:"Largest answer that is cached, in bytes."`
+	IsolatePrefixes bool          `setting:"cache.isolate_prefixes" default:"yes" choice:"yes,no" doc:"Whether engines keep the prefix caches of tenants apart ('cache_salt'). With 'no' tenants with equal prompt prefixes share KV cache, which saves prefill but lets a tenant measure that another one uses the same prefix."`
 }
 
 // Options configures a Store.

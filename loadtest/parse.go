@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -285,14 +284,14 @@ func spans[T any](r *reading, list string, all []T, of func(T) (at, lasts time.D
 // ReadYAML reads when conversations begin.
 func (a *Arrivals) ReadYAML(v yamlfile.Value, _ reflect.StructTag) {
 	b := v.Fields()
-	kind, ok := b.One(Closed, Rate, Poisson, Bursts, Day)
+	kind, ok := one(b, Closed, Rate, Poisson, Bursts, Day)
 	b.Done()
 	if a.Kind = kind; !ok {
 		return
 	}
 	switch p := b.At(kind); kind {
 	case Rate, Poisson:
-		p.Number(&a.PerSecond, 0.001, maxPerSecond)
+		p.Leaf(&a.PerSecond, `min:"0.001" max:"10000"`)
 	case Closed:
 		p.Into(&struct {
 			Users *int    `yaml:"users" need:"want how many take turns" min:"1" max:"10000"`
@@ -313,13 +312,31 @@ func (a *Arrivals) ReadYAML(v yamlfile.Value, _ reflect.StructTag) {
 	}
 }
 
+// one returns which of the names is given, when exactly one must be.
+func one(b *yamlfile.Fields, names ...string) (name string, ok bool) {
+	for _, n := range names {
+		v := b.At(n)
+		switch {
+		case !v.IsSet():
+		case ok:
+			v.Fail("contradicts %s; want exactly one of %s", name, strings.Join(names, ", "))
+		default:
+			name, ok = n, true
+		}
+	}
+	if !ok && b.Opened() {
+		b.Fail("says nothing; want exactly one of %s", strings.Join(names, ", "))
+	}
+	return name, ok
+}
+
 // ReadYAML reads the weights that are given.
 func (w *Weights) ReadYAML(v yamlfile.Value, _ reflect.StructTag) {
 	b := v.Fields()
 	*w = Weights{}
 	for _, name := range []string{"high", "normal", "low"} {
 		if x := 0.0; b.At(name).IsSet() {
-			b.At(name).Number(&x, 0, 1e6)
+			b.At(name).Leaf(&x, `min:"0" max:"1000000"`)
 			(*w)[name] = x
 		}
 	}
@@ -328,18 +345,13 @@ func (w *Weights) ReadYAML(v yamlfile.Value, _ reflect.StructTag) {
 
 // ReadYAML reads a number, or the fields of a [Spread], all within the bounds of its tag.
 func (s *Spread) ReadYAML(v yamlfile.Value, tag reflect.StructTag) {
-	lo, err1 := strconv.ParseFloat(tag.Get("min"), 64)
-	hi, err2 := strconv.ParseFloat(tag.Get("max"), 64)
-	if err := errors.Join(err1, err2); err != nil {
-		panic("loadtest: a tag: " + err.Error()) // any test finds it
-	}
 	if v.IsScalar() {
-		v.Number(&s.Fixed, lo, hi)
+		v.Leaf(&s.Fixed, tag)
 		return
 	}
 	b := v.Fields()
 	for name, to := range map[string]*float64{"min": &s.Min, "max": &s.Max, "p50": &s.P50, "p95": &s.P95} {
-		b.At(name).Number(to, lo, hi)
+		b.At(name).Leaf(to, tag)
 	}
 	b.Done()
 	given := func(name string) bool { return b.At(name).IsSet() }

@@ -37,7 +37,7 @@ var arrows = map[string][]string{
 	"gateway/clientapi":           {"tiers/openai"},
 	"gateway/clientapi/messages":  {"gateway/clientapi", "tiers/openai"},
 	"gateway/clientapi/responses": {"gateway/clientapi", "tiers/openai"},
-	"gateway/settings":            {"breaker", "cache", "gateway/admission", "gateway/conversations", "gateway/identity", "internal/beat", "internal/redis/calls", "internal/yamlfile", "tiers/plan", "tiers/pool", "tiers/pressure", "tiers/upstream"},
+	"gateway/settings":            {"breaker", "cache", "gateway/admission", "gateway/conversations", "gateway/identity", "internal/beat", "internal/redis/calls", "internal/yamlfile", "tiers/plan"},
 	"gateway/stores":              {"gateway/config", "gateway/files", "internal/redis/connect", "internal/redis/embedded"},
 	"gateway/tracing":             {"gateway/receipts", "tiers/dispatch", "tiers/inflight"},
 	"gateway/files":               {},

@@ -27,12 +27,12 @@ import (
 
 // Config is the live configuration of shedding, per route. What is by class is low, normal, high.
 type Config struct {
-	Threshold  [identity.High + 1]float64 // KV usage at which the class is shed, 0 … 1; 0 sheds all of it (shed.low, shed.normal, shed.high)
-	Hysteresis float64                    // shedding ends this far below the threshold (shed.hysteresis)
-	QueueDepth int                        // waiting requests per backend above which low is shed; 0 is off (shed.queue_depth)
-	Forecast   bool                       // also count the expected growth of KV memory, not only the current use (shed.forecast)
+	Threshold  [identity.High + 1]float64 `setting:"shed.*" default:"0.85,0.95,1.0" min:"0" max:"1" doc:"KV usage at which priority '*' is shed. If every backend of the pool is at or above it, the request is refused within 50 ms (503); below it, and always with 1, the request waits for capacity up to 'shed.max_wait_*'. Not below that of a lower priority. 0 sheds all of the priority; of 'high' a value below 0.5 needs 'shed.allow_high'."`
+	Hysteresis float64                    `setting:"shed.hysteresis" default:"0.05" min:"0" max:"1" doc:"How far KV usage must fall below a class's threshold before shedding of that class ends. Must be smaller than every threshold that is not 0."`
+	QueueDepth int                        `setting:"shed.queue_depth" default:"0" min:"0" max:"100000" doc:"Requests waiting in the engine of every backend above which priority 'low' is shed; 0 turns the check off."`
+	Forecast   bool                       `setting:"shed.forecast" default:"yes" choice:"yes,no" doc:"Count the KV memory that running requests will still need, not only what is in use. Without it, engines can run out of memory below every threshold, and a class with threshold 1 is admitted without a check."`
 
-	MaxWait [identity.High + 1]time.Duration // longest wait for capacity, 0 … 10 min; 0 sheds at once (shed.max_wait_low, …)
+	MaxWait [identity.High + 1]time.Duration `setting:"shed.max_wait_*" default:"10s,15s,30s" min:"0s" max:"10m" doc:"Longest wait of a request of priority '*' for capacity at a pool whose KV usage is below 'shed.*', or at any if that is 1; then it is shed (503). The queue of 'high' is served first. 0s sheds at once."`
 }
 
 // The reasons of a [ShedError].

@@ -40,9 +40,9 @@ const (
 
 // Config is the live configuration.
 type Config struct {
-	Enabled     bool          // responses.store
-	TTL         time.Duration // responses.ttl: from the last turn of a conversation on
-	TenantBytes int           // responses.max_tenant_bytes; the conversations with the oldest last turns are forgotten for new ones
+	Enabled     bool          `setting:"responses.store,fleet" default:"on" choice:"on,off" doc:"'on': answers of the Responses API are stored, unless the request says 'store: false' or the tenant has 'forget_responses'. 'off': none are stored, and what was is not found."`
+	TTL         time.Duration `setting:"responses.ttl,fleet" default:"1h" min:"1s" max:"720h" doc:"How long a stored conversation is kept after its last response."`
+	TenantBytes int           `setting:"responses.max_tenant_bytes,fleet" default:"67108864" min:"1024" max:"1099511627776" doc:"Bytes of stored responses of a tenant, as they are in Redis. For new ones those conversations are forgotten whose last response is the oldest."`
 }
 
 // Options configures a [Store].

@@ -169,7 +169,7 @@ func (b *builder) settle(suffix string, base Values) Values {
 func (b *builder) apply(suffix string, base Values) Values {
 	for i := range specs {
 		if value, ok := b.kept[specs[i].Name+suffix]; ok {
-			_ = specs[i].kind.set(&base, value) // kept only if it can be parsed
+			_ = specs[i].set(&base, value) // kept only if it can be parsed
 		}
 	}
 	return base

@@ -187,16 +187,16 @@ func TestABadOrderSaysWhatIsWrongAndChangesNothing(t *testing.T) {
 			unset []string
 			want  string
 		}{
-			{set: []string{"shed.low=banana"}, want: `shed.low: "banana" is refused: not a decimal number; want 0 … 1`},
+			{set: []string{"shed.low=banana"}, want: `shed.low: "banana" is refused: want a plain decimal number, 0 … 1`},
 			{set: []string{"shed.low=0.65"}, want: `shed.low: "0.65" is refused: shed.low 0.65 is above shed.normal 0.6`},
 			{set: []string{"shed.hysteresis=0.5"}, want: `shed.hysteresis: "0.5" is refused: shed.hysteresis 0.5 is not below shed.low 0.5, so shedding would never end`},
 			{set: []string{"shed.high@llama=0.55"}, want: `shed.high@llama: "0.55" is refused: shed.normal 0.6 is above shed.high 0.55`},
 			{set: []string{"shed.lo=0.5"}, want: `shed.lo: unknown setting`},
 			{set: []string{"shed.low@lama=0.5"}, want: `shed.low@lama: unknown route`},
 			{set: []string{"breaker.open_duration@llama=3s"}, want: `breaker.open_duration@llama: "3s" is refused: is the same for every route and cannot be overridden`},
-			{set: []string{"timeout.stream_idle=5", "retry.max_retries=99"}, want: `retry.max_retries: "99" is refused: out of range; want whole number, 0 … 10` + "\n" +
-				`timeout.stream_idle: "5" is refused: no unit; write "10s" or "1200ms"; want duration, 10ms … 1h`},
-			{set: []string{"shed.low=0.4", "retry.max_retries=99"}, want: `retry.max_retries: "99" is refused: out of range; want whole number, 0 … 10`},
+			{set: []string{"timeout.stream_idle=5", "retry.max_retries=99"}, want: `retry.max_retries: "99" is refused: out of range; want 0 … 10` + "\n" +
+				`timeout.stream_idle: "5" is refused: want a duration with its unit, such as "5s" or "1500ms", 10ms … 1h`},
+			{set: []string{"shed.low=0.4", "retry.max_retries=99"}, want: `retry.max_retries: "99" is refused: out of range; want 0 … 10`},
 			{set: []string{"retry.max_retries=" + strings.Repeat("0", 300) + "1"}, want: `retry.max_retries: want text, the name of at most 192 bytes and the value of at most 256`},
 			{unset: []string{"shed.normal"}, want: `shed.normal: cannot be removed: shed.normal 0.95 is above shed.high 0.7; 0.6 stays`},
 			{unset: []string{"shed.hig"}, want: `shed.hig: is not set`},

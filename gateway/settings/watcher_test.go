@@ -152,25 +152,6 @@ func TestChangesComeIntoForceOneAfterAnother(t *testing.T) {
 	})
 }
 
-func TestWithoutRedisTheLastGoodSettingsStay(t *testing.T) {
-	m := miniredis.RunT(t)
-	c := client(m.Addr(), nil)
-	defer func() { _ = c.Close() }()
-	w := start(t, Options{Redis: c, Interval: 10 * time.Millisecond})
-	m.HSet(Key, shedLow, "0.7")
-	within(t, 5*time.Second, func() bool { return in(w.Snapshot().Global(), shedLow) == "0.7" })
-	m.Close()
-	within(t, 5*time.Second, func() bool { return w.Age() > 100*time.Millisecond })
-	if in(w.Snapshot().Global(), shedLow) != "0.7" {
-		t.Error("the last good value is gone")
-	}
-	if err := m.Restart(); err != nil {
-		t.Fatal(err)
-	}
-	m.HSet(Key, shedLow, "0.6")
-	within(t, 10*time.Second, func() bool { return in(w.Snapshot().Global(), shedLow) == "0.6" })
-}
-
 func TestAFrozenRedisHoldsUpAPollForItsDeadlineOnly(t *testing.T) {
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // accepts by the backlog and never answers
 	if err != nil {
@@ -220,24 +201,6 @@ foregate_settings_unknown{name="bad??name"} 1
 	}
 	if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
 		t.Errorf("lint: %v, %v", problems, err)
-	}
-}
-
-func TestAKeyOfTheWrongTypeChangesNothing(t *testing.T) {
-	m := miniredis.RunT(t)
-	c := client(m.Addr(), nil)
-	defer func() { _ = c.Close() }()
-	w := New(Options{Redis: c})
-	m.HSet(Key, shedLow, "0.7")
-	if err := w.Poll(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	m.Del(Key)
-	if err := m.Set(Key, "not a hash"); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Poll(t.Context()); err == nil || in(w.Snapshot().Global(), shedLow) != "0.7" {
-		t.Errorf("poll: %v, shed.low %s", err, in(w.Snapshot().Global(), shedLow))
 	}
 }
 

@@ -120,24 +120,6 @@ func (b *Fields) At(name string) Value {
 	return b.file.value(b.pathOf(name), n)
 }
 
-// One returns which of the names is given, when exactly one must be.
-func (b *Fields) One(names ...string) (name string, ok bool) {
-	for _, n := range names {
-		v := b.At(n)
-		switch {
-		case !v.IsSet():
-		case ok:
-			v.Fail("contradicts %s in line %d; want exactly one of %s", name, b.file.places[b.pathOf(name)].line, strings.Join(names, ", "))
-		default:
-			name, ok = n, true
-		}
-	}
-	if !ok && b.entries != nil {
-		b.Fail("says nothing; want exactly one of %s", strings.Join(names, ", "))
-	}
-	return name, ok
-}
-
 // Done notes the fields that nobody asked for.
 func (b *Fields) Done() {
 	for _, name := range b.names {

@@ -3,17 +3,11 @@ package yamlfile
 import (
 	"cmp"
 	"encoding"
-	"encoding/hex"
-	"fmt"
-	"math"
 	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // Form checks a text, and returns it as it is kept. Its error says what is wanted, and never repeats the text.
@@ -32,7 +26,7 @@ type Form func(text string) (kept string, err error)
 //	with:"NAME, …"      it needs another field, and what for
 //	min:"…" max:"…"     bounds of a number, a duration or a size; required with these; of a list of structs, the number of members, at least 1
 //	word:"all=-1"       a word that stands for a whole number
-//	choice:"a,b"        the words that a text may be; a bool is the second
+//	choice:"a,b"        the words that a text may be; a bool is the first
 //	hint:"…"            what else to tell who chose another word
 //	form:"NAME"         the text has this form of [Options]
 //	scale:"1e9"         an int64 is this multiple of a number, without a fraction
@@ -180,131 +174,19 @@ func (v Value) intoList(to reflect.Value, tag reflect.StructTag) {
 	}
 }
 
-// intoLeaf reads a value without fields.
-func (v Value) intoLeaf(to reflect.Value, tag reflect.StructTag) {
-	words, chosen := tag.Lookup("choice")
-	switch p := to.Addr().Interface().(type) {
-	case encoding.TextUnmarshaler:
-		s, ok := v.formed(tag)
-		if !ok {
-			return
-		}
-		if err := p.UnmarshalText([]byte(s)); err != nil {
-			v.Fail("%v", err)
-		}
-		return
-	case *time.Duration:
-		v.duration(p, parsed(time.ParseDuration(tag.Get("min"))), parsed(time.ParseDuration(tag.Get("max"))))
-		return
-	case *[32]byte:
-		v.digest(p)
-		return
-	}
-	switch to.Kind() {
-	case reflect.String:
-		if s, ok := v.formed(tag); ok {
-			to.SetString(s)
-		}
-	case reflect.Bool:
-		s, b := "", to.Bool()
-		if !chosen {
-			v.bool(&b)
-		} else if v.choice(&s, strings.Split(words, ","), ""); s != "" {
-			b = strings.HasSuffix(words, ","+s)
-		}
-		to.SetBool(b)
-	case reflect.Int:
-		n := int(to.Int())
-		if word, stands, ok := strings.Cut(tag.Get("word"), "="); ok && v.isWord(word) {
-			to.SetInt(int64(parsed(strconv.Atoi(stands))))
-			return
-		}
-		v.whole(&n, int(number(tag, "min")), int(number(tag, "max")))
-		to.SetInt(int64(n))
-	case reflect.Uint64:
-		if text, ok := v.Scalar("a whole number", KindNumber); ok {
-			n, err := strconv.ParseUint(text, 10, 64)
-			if err != nil {
-				v.Fail("want a whole number of 0 … %d", uint64(math.MaxUint64))
-				return
-			}
-			to.SetUint(n)
-		}
-	case reflect.Int64:
-		n := to.Int()
-		if _, scaled := tag.Lookup("scale"); scaled {
-			v.scaled(&n, tag)
-		} else {
-			v.size(&n, size(tag.Get("min")), size(tag.Get("max")))
-		}
-		to.SetInt(n)
-	case reflect.Float64:
-		x := to.Float()
-		v.Number(&x, number(tag, "min"), number(tag, "max"))
-		to.SetFloat(x)
-	default:
-		panic(fmt.Sprintf("yamlfile: %s is read into a %s", v.path, to.Type()))
-	}
-}
-
-// formed reads a text that has a form, or is one of some words.
-func (v Value) formed(tag reflect.StructTag) (s string, ok bool) {
-	_, option := names(tag)
-	if words, chosen := tag.Lookup("choice"); chosen {
-		v.choice(&s, strings.Split(words, ","), strings.TrimSuffix("; "+tag.Get("hint"), "; "))
-		return s, s != ""
-	}
-	s, ok = v.text(option == "opaque")
-	if name := tag.Get("form"); ok && name != "" && v.file.forms != nil {
-		kept, err := v.file.forms[name](s)
-		if err != nil {
-			v.Fail("%v", err)
-			return "", false
-		}
-		s = kept
-	}
-	return s, ok
-}
-
-// scaled reads a number as a multiple.
-func (v Value) scaled(to *int64, tag reflect.StructTag) {
-	x, scale := math.NaN(), number(tag, "scale")
-	switch v.Number(&x, number(tag, "min"), number(tag, "max")); {
-	case math.IsNaN(x):
-	case scale == 1 && x != math.Trunc(x):
-		v.Fail("want a whole number")
-	default:
-		*to = int64(math.Round(x * scale))
-	}
-}
-
-// digest reads a SHA-256. Its error does not repeat it: it may be what should have been hashed.
-func (v Value) digest(to *[32]byte) {
-	s, ok := v.text(true)
-	if !ok {
-		return
-	}
-	sum, err := hex.DecodeString(s)
-	if err != nil || len(sum) != len(to) {
-		v.Fail("want the 64 hex digits of the key's SHA-256 (printf %%s \"$KEY\" | sha256sum), got %d characters", len(s))
-		return
-	}
-	*to = [32]byte(sum)
-}
-
-// setDefault sets a field to the text of its tag, as if a file had it.
+// setDefault sets a field to the text of its tag, of a list the members.
 func setDefault(to reflect.Value, tag reflect.StructTag, text string) {
-	n := &yaml.Node{Kind: yaml.ScalarNode, Value: text}
-	if to.Kind() == reflect.Slice {
-		n.Kind = yaml.SequenceNode
+	switch to.Kind() {
+	case reflect.Pointer:
+		setDefault(to.Elem(), tag, text)
+	case reflect.Slice:
 		for word := range strings.SplitSeq(text, ",") {
-			n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: word})
+			one := reflect.New(to.Type().Elem()).Elem()
+			setDefault(one, tag, word)
+			to.Set(reflect.Append(to, one))
 		}
-	}
-	f := &File{name: "a tag", places: map[string]position{}, bad: map[string]bool{}}
-	f.value("default", n).into(to, tag)
-	if err := f.Err(); err != nil {
-		panic("yamlfile: " + err.Error())
+	default:
+		parsed(text, Leaf(to, tag, text))
 	}
 }
 
@@ -348,13 +230,13 @@ func element(t reflect.Type) (elem reflect.Type, suffix string) {
 }
 
 func rowOf(name string, f reflect.StructField) Row {
-	r := Row{Name: name, Default: "none", Doc: code(f.Tag.Get("doc"))}
+	r := Row{Name: name, Default: "none", Doc: Code(f.Tag.Get("doc"))}
 	byDefault, has := f.Tag.Lookup("default")
 	absent, said := f.Tag.Lookup("absent")
 	_, needed := f.Tag.Lookup("need")
 	switch {
 	case said:
-		r.Default = code(absent)
+		r.Default = Code(absent)
 	case has && f.Type.Kind() == reflect.Slice:
 		r.Default = "`[" + strings.ReplaceAll(byDefault, ",", ", ") + "]`"
 	case has:
@@ -376,27 +258,5 @@ func rowOf(name string, f reflect.StructField) Row {
 // quoted is a word between two ' that are no apostrophes.
 var quoted = regexp.MustCompile(`\B'([^']+)'\B`)
 
-// code makes code of the words between two '.
-func code(s string) string { return quoted.ReplaceAllString(s, "`$1`") }
-
-// number is the number of a tag.
-func number(tag reflect.StructTag, key string) float64 {
-	return parsed(strconv.ParseFloat(tag.Get(key), 64))
-}
-
-// size is the size of a tag.
-func size(text string) int64 {
-	n, ok := parseSize(text)
-	if !ok {
-		panic("yamlfile: no size: " + strconv.Quote(text))
-	}
-	return n
-}
-
-// parsed is what a tag says.
-func parsed[T any](x T, err error) T {
-	if err != nil {
-		panic("yamlfile: a tag: " + err.Error())
-	}
-	return x
-}
+// Code makes code of the words between two '.
+func Code(s string) string { return quoted.ReplaceAllString(s, "`$1`") }

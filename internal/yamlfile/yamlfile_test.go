@@ -15,7 +15,7 @@ type file struct {
 	Digests []string          `yaml:"digests,opaque" absent:"'none' at all" doc:"Digests."`
 	Sum     [32]byte          `yaml:"sum" doc:"A hash."`
 	Flag    bool              `yaml:"flag" doc:"A flag."`
-	Deny    bool              `yaml:"deny" default:"share" choice:"share,deny" doc:"A flag in words."`
+	Deny    bool              `yaml:"deny" default:"share" choice:"deny,share" doc:"A flag in words."`
 	Choice  string            `yaml:"choice" default:"one" choice:"one,two" hint:"as you like" doc:"A word of two."`
 	Whole   int               `yaml:"whole" default:"3" min:"1" max:"10" doc:"A number."`
 	Number  float64           `yaml:"number" default:"0.5" min:"0" max:"1" doc:"A share."`
@@ -84,7 +84,7 @@ func TestAMistakeIsToldWithItsLineAndIsNotRead(t *testing.T) {
 		"text: a\nwhole: -1":               "a.yaml:2:1: whole: must not be negative; want 1 … 10",
 		"text: a\nnumber: .nan":            "a.yaml:2:1: number: want a plain decimal number, 0 … 1",
 		"text: a\nflag: true\nwait: 100ms": "a.yaml:3:1: wait: out of range; want 1s … 1m",
-		"text: a\nsize: 2MiB":              "a.yaml:2:1: size: out of range; want 1 … 1048576 bytes",
+		"text: a\nsize: 2MiB":              "a.yaml:2:1: size: out of range; want 1 … 1MiB",
 		"text: 5":                          "a.yaml:1:1: text: want text, got a number; put it in quotes",
 		"text: a\nflag: 1":                 "a.yaml:2:1: flag: want true or false, got a number",
 		"text: a\nchoice: three":           "a.yaml:2:1: choice: want one of one, two; as you like",
@@ -98,7 +98,7 @@ func TestAMistakeIsToldWithItsLineAndIsNotRead(t *testing.T) {
 		"text: a\ntexts: []":               "a.yaml:2:1: texts: is empty; give one",
 		"text: a\ntexts: [a, b, a]":        "a.yaml:2:15: texts[2]: is the same as texts[0]; remove one",
 		"text: a\nwait: 5s":                "a.yaml:2:1: wait: needs flag, to be on",
-		"text: a\ndeny: true":              "a.yaml:2:1: deny: want one of share, deny, got true or false",
+		"text: a\ndeny: true":              "a.yaml:2:1: deny: want one of deny, share, got true or false",
 		"text: a\nlevel: medium":           "a.yaml:2:1: level: want low or high",
 		"text: a\nnano: 11":                "a.yaml:2:1: nano: out of range; want 0 … 10",
 		"text: a\nlist: []":                "a.yaml:2:1: list: has 0 entries; want 1 … 2",

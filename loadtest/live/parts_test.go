@@ -36,7 +36,7 @@ func TestTheScaledSettingsAreThoseOfTheReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\| `([^`]*)` \\| (?:duration|whole milliseconds), ([^ ]+) …")
+	row := regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\| `([^`]*)` \\| (?:duration|milliseconds), ([^ ]+) …")
 	seen := 0
 	for _, m := range row.FindAllStringSubmatch(string(text), -1) {
 		sp, ok := spans[m[1]]

@@ -71,7 +71,7 @@ func scaled(settings map[string]string, scale float64) map[string]string {
 	return out
 }
 
-// millis reports whether a setting is written as whole milliseconds.
+// millis reports whether a setting is written as milliseconds.
 func millis(name string) bool { return strings.HasSuffix(name, "_ms") }
 
 func readSpan(name, value string) (time.Duration, bool) {

@@ -7,9 +7,7 @@ package accept
 
 // Config holds the live settings of the score.
 type Config struct {
-	// Threshold is the lowest score with which a draft is kept
-	// (setting speculation.threshold_nats, −20 … 20).
-	Threshold Nats
+	Threshold Nats `setting:"speculation.threshold_nats" default:"0" min:"-20" max:"20" doc:"Mode 'confidence': lowest score, in nats, with which a draft is served. A higher value serves fewer drafts."`
 
 	// ScoreMap is a score that was fitted to audits; it takes the place of the plain score. nil is none.
 	ScoreMap *ScoreMap

@@ -139,8 +139,8 @@ func breakEven(p Prices, t terms, scored bool) float64 {
 
 // Policy configures the guard.
 type Policy struct {
-	Enabled     bool
-	ExploreRate float64 // share of the requests without an expected saving that get a draft all the same, 0..1
+	Enabled     bool    `setting:"economy.guard" default:"on" choice:"on,off" doc:"Whether the target answers directly if a draft is expected to cost more than it saves."`
+	ExploreRate float64 `setting:"economy.explore_rate" default:"0.005" min:"0" max:"1" doc:"Share of the requests that 'economy.guard' sends to the target which are drafted nevertheless, so that the estimate stays current."`
 }
 
 // ReasonNoSaving is the reason of [Decide]: even at the upper bound a draft costs more than it saves.

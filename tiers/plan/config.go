@@ -58,27 +58,27 @@ const (
 // IsExact reports whether only the target's own tokens are served.
 func (c *Config) IsExact() bool { return c.Mode == ModeVerify && c.VerifyRule != RuleLenient }
 
-// Config holds the live settings of one route's cascade. A request reads them once, when it is planned.
+// Config holds the live settings of one route's cascade, which its tags declare. A request reads them once, when it is planned.
 type Config struct {
-	Mode   Mode
+	Mode   Mode `setting:"speculation.mode" default:"risk" choice:"off,shadow,confidence,risk,verify" doc:"How a route uses its draft pool. 'off': the target answers everything. 'risk': a draft is served if its score reaches a threshold that audits have certified. 'confidence': a draft is served if its score reaches 'speculation.threshold_nats'. 'shadow': drafts are audited and never served. 'verify': the target scores the whole draft before anything is sent; the answer is the draft up to the last token that the target stands by ('speculation.verify_rule'), and the target continues from there."`
 	Accept accept.Config
 
-	HoldbackTokens  int           // tokens of a stream held back before the decision (speculation.holdback_tokens, 0 … 1024)
-	Holdback        time.Duration // time limit for the decision (speculation.holdback_ms, 0 … 60000)
-	MaxPromptTokens int           // prompts estimated longer than this many tokens are not drafted (speculation.max_prompt_tokens, 0 … 1000000)
+	HoldbackTokens  int           `setting:"speculation.holdback_tokens" default:"32" min:"0" max:"1024" doc:"Tokens of a streamed draft that are held back until the draft is judged. Each token adds the time of one decode step to the time to first token."`
+	Holdback        time.Duration `setting:"speculation.holdback_ms" default:"1200" scale:"1e6" min:"0" max:"60000" doc:"Longest hold-back of a streamed draft, in milliseconds. After this time the draft is judged if it has at least 8 tokens."`
+	MaxPromptTokens int           `setting:"speculation.max_prompt_tokens" default:"4000" min:"0" max:"1000000" doc:"Longest prompt, in estimated tokens, that is drafted. The target answers longer ones directly."`
 
-	VerifyRule        VerifyRule // of mode verify (speculation.verify_rule)
-	MidstreamFailover bool       // whether the target continues an answer whose backend failed or whose draft was rejected after the first byte (speculation.midstream_failover)
+	VerifyRule        VerifyRule `setting:"speculation.verify_rule" default:"exact" choice:"exact,lenient" doc:"Mode 'verify': the rule by which the target stands by a draft's tokens. 'exact': only what the target would have generated itself at temperature 0; requests above temperature 0 go to the target. 'lenient': every token is plausible to the target."`
+	MidstreamFailover bool       `setting:"speculation.midstream_failover" default:"yes" choice:"yes,no" doc:"What happens to a stream that has begun if its backend is lost, or if the draft's score falls below the threshold. 'yes': the target continues the answer. 'no': a stream with a lost backend ends with an error, and a draft below the threshold is continued by the draft pool."`
 
-	VerifyDrafts VerifyDrafts // which served drafts the target checks before they are kept for other requests (cache.verify_drafts)
+	VerifyDrafts VerifyDrafts `setting:"cache.verify_drafts" default:"doubtful" choice:"never,doubtful,always" doc:"Which drafts the target checks, in the background and in one prefill, before the cache keeps them. 'doubtful': those that were served with a score little above the threshold (in the modes 'risk' and 'shadow', within the loosest two certified thresholds; in mode 'confidence', within 0.3 nats), and those of a warm-up. 'always': all that only their score accepted. 'never': none. What fails is not kept, and the target answers the next identical request. A doubtful draft that cannot be checked, because the target has neither spare capacity nor audit budget ('risk.audit_budget') left, is not kept either. Where a draft is audited, its audit decides. A check is no evidence for a threshold."`
 
 	Risk    Risk           // of the modes risk and shadow
 	Economy economy.Policy // economy.guard, economy.explore_rate
 
-	MaxConcurrentScores int // scores under way at one backend, of this replica; none at 0 (speculation.max_concurrent_scores)
+	MaxConcurrentScores int `setting:"speculation.max_concurrent_scores" default:"4" min:"0" max:"1000" doc:"Scoring calls that one replica may have in flight at one target backend. Drafts beyond it are handled as if the target could not be asked."`
 
-	MaxRetries  int     // retries on other backends before the first byte (retry.max_retries, 0 … 10)
-	RetryBudget float64 // share of requests in flight that may be retries, never below 10 (retry.budget, 0 … 1)
+	MaxRetries  int     `setting:"retry.max_retries" default:"2" min:"0" max:"10" doc:"Backends that are tried after the first one fails before the first byte."`
+	RetryBudget float64 `setting:"retry.budget" default:"0.2" min:"0" max:"1" doc:"Largest share of requests in flight that may be retries, and never fewer than 10 requests. Retries after a refused or broken connection do not count."`
 
 	Timeouts Timeouts
 }
@@ -105,15 +105,15 @@ const (
 type Risk struct {
 	Rule                risk.Rule  // risk.max_disagreement, .error_probability, .lease_audits
 	Rates               risk.Rates // risk.audit_rate, .cold_start_audits_per_minute
-	Label               Label      // what makes an audited draft good (risk.label)
-	AuditBudget         float64    // cost of audits as a share of the target's cost (risk.audit_budget, 0 … 1; 0: no bound)
-	MaxConcurrentAudits int        // audits under way in one replica (risk.max_concurrent_audits, 0 … 1000)
-	Refit               bool       // whether the score is refitted in the background (risk.refit)
+	Label               Label      `setting:"risk.label" default:"lenient" choice:"lenient,exact,judge,regenerate" doc:"How an audit decides whether a draft is good. 'lenient': its tokens are plausible to the target. 'exact': each token is the target's own first choice. 'judge': the target says in words that it is right. 'regenerate': the target's own answer says the same, or the target says that the draft is right."`
+	AuditBudget         float64    `setting:"risk.audit_budget" default:"0.03" min:"0" max:"1" doc:"Largest cost of audits, as a share of what the target alone would cost for all requests of the route, computed from token prices; 0 means no limit. During the first hour of a traffic class an audit counts only while the target's KV usage is above 0.5 or requests wait there; otherwise only 'risk.max_concurrent_audits' limits it."`
+	MaxConcurrentAudits int        `setting:"risk.max_concurrent_audits" default:"4" min:"0" max:"1000" doc:"Background drafts and audits that one replica may have in flight, and, besides these, questions for comparisons of targets; 0 turns all of them off."`
+	Refit               bool       `setting:"risk.refit" default:"auto" choice:"auto,off" doc:"Whether a score is fitted to the audits in the background. 'auto': a fitted score that is clearly better becomes a candidate. While audits certify it, they are of drafts with any score. It judges drafts when it is certified for as many drafts as the score in force. 'off': the plain score judges drafts."`
 
-	Warmup         bool          // whether a new traffic class is served drafts above a cautious threshold (risk.warmup)
+	Warmup         bool          `setting:"risk.warmup" default:"serve" choice:"serve,shadow" doc:"What happens in a new traffic class until a threshold is certified. 'serve': drafts above a cautious threshold are served from the first minute, marked 'phase=warmup', and audited as far as the target has capacity. 'shadow': nothing unproven is served; drafts are made and audited in the background. The warm-up ends when a threshold is certified, when too many drafts are wrong, or after one hour."`
 	WarmupDuration time.Duration // how long it lasts at most
 
-	MaxStaleness time.Duration // how long thresholds stay valid while Redis cannot be read (risk.max_staleness)
+	MaxStaleness time.Duration `setting:"risk.max_staleness" default:"60s" min:"1s" max:"24h" doc:"How long a certified threshold stays valid if it cannot be refreshed from Redis. Then no draft is accepted."`
 }
 
 // Label says what makes an audited draft good.
@@ -157,10 +157,10 @@ func (c *Config) fingerprint() string {
 
 // Timeouts bound the phases of an upstream call.
 type Timeouts struct {
-	DraftFirstToken    time.Duration // timeout.draft_first_token: the draft's first token
-	TargetFirstToken   time.Duration // timeout.target_first_token: the target's first token, for a prompt of up to 4,000 tokens; longer prompts get proportionally more
-	StreamIdle         time.Duration // timeout.stream_idle: between two events of a stream
-	Total              time.Duration // timeout.total: the whole request
-	MaxTotal           time.Duration // timeout.max_total: the whole request if max_tokens needs longer than Total; off if it is not above Total
-	MinTokensPerSecond float64       // timeout.min_tokens_per_s: of one answer, on a healthy backend; 0 is 5
+	DraftFirstToken    time.Duration `setting:"timeout.draft_first_token" default:"5s" min:"10ms" max:"1h" doc:"Longest wait for the first token of the draft pool."`
+	TargetFirstToken   time.Duration `setting:"timeout.target_first_token" default:"30s" min:"10ms" max:"1h" doc:"Longest wait for the first token of the target pool with a prompt of up to 4,000 tokens. Longer prompts get proportionally more time."`
+	StreamIdle         time.Duration `setting:"timeout.stream_idle" default:"20s" min:"10ms" max:"1h" doc:"Longest pause between two chunks of a backend's stream."`
+	Total              time.Duration `setting:"timeout.total" default:"600s" min:"10ms" max:"24h" doc:"Longest time for a whole request. 'timeout.max_total' gives requests with long answers more."`
+	MaxTotal           time.Duration `setting:"timeout.max_total" default:"0s" min:"0s" max:"24h" doc:"Longest time for a whole request whose 'max_tokens' need more than 'timeout.total'. Such a request gets 'timeout.target_first_token', plus 'max_tokens' ÷ 'timeout.min_tokens_per_s', plus one minute; a request without 'max_tokens' gets this value. 0s, or a value not above 'timeout.total', turns it off. Set 'drain.grace' and the timeouts of proxies in front accordingly."`
+	MinTokensPerSecond float64       `setting:"timeout.min_tokens_per_s" default:"5" min:"0.1" max:"10000" doc:"Slowest rate, in tokens per second, at which a healthy backend generates one answer. It sets how long a non-streamed answer may take for its 'max_tokens'; 'timeout.max_total' uses it too."` // 0 is 5
 }

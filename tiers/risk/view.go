@@ -39,10 +39,10 @@ func (k Key) String() string { return k.Route + "/" + k.TrafficClass }
 
 // Rule is the promise and how it is kept. All replicas must have the same.
 type Rule struct {
-	MaxDisagreement  float64 `json:"eps"`   // ε: largest share of served drafts that the target would have rejected, 0 … 1
-	ErrorProbability float64 `json:"delta"` // δ: probability that this is exceeded, 0 … 1
-	LeaseAudits      int     `json:"lease"` // lifetime of an epoch in audits
-	DriftRunLength   float64 `json:"run"`   // least mean number of audits between two false drift alarms
+	MaxDisagreement  float64 `json:"eps" setting:"risk.max_disagreement" default:"0.1" min:"0.001" max:"0.5" doc:"Modes 'risk' and 'shadow': the largest share of unverified drafts that the target may disagree with. A new value takes effect at once: certified thresholds are computed again from the evidence that is there. It may be chosen by that evidence ('foregate risk show --frontier')."` // ε
+	ErrorProbability float64 `json:"delta" setting:"risk.error_probability" default:"0.05" min:"0.0001" max:"0.5" doc:"Modes 'risk' and 'shadow': the probability that a certificate is wrong, that is, that the disagreement exceeds 'risk.max_disagreement'. It holds for each lease ('risk.lease_audits')."`                                                                                          // δ
+	LeaseAudits      int     `json:"lease" setting:"risk.lease_audits" default:"4000" min:"200" max:"1000000" doc:"Audits after which a certificate expires and must be earned again. A smaller value follows drift faster and accepts fewer drafts."`
+	DriftRunLength   float64 `json:"run"` // least mean number of audits between two false drift alarms
 }
 
 // Check returns an error if no promise can be kept by the rule.
@@ -174,9 +174,9 @@ func (d Decision) Policy() string { return fmt.Sprintf("g%d.a%d.op%d", d.Version
 
 // Rates say how much is audited.
 type Rates struct {
-	Audit              float64 // share of drafts while some threshold is certified
+	Audit              float64 `setting:"risk.audit_rate" default:"0.05" min:"0" max:"1" doc:"Share of drafts that the target audits in the background while a threshold is certified. During the first hour of a traffic class half of them are audited, if the target has spare capacity."`
 	ColdStart          float64 // largest share of requests with a shadow draft while none is certified
-	ColdStartPerMinute float64 // audits per minute that are wanted then, over all replicas
+	ColdStartPerMinute float64 `setting:"risk.cold_start_audits_per_minute" default:"20" min:"0" max:"100000" doc:"Audits per minute that all replicas together aim at for one traffic class while no threshold is certified."`
 	Boost              float64 // factor on Audit while a drift is suspected, and for a new traffic class while the target has spare capacity
 	Explore            float64 // share of requests with a shadow draft while no threshold can be certified
 	FullRange          float64 // share of the audits that have no floor
