@@ -82,6 +82,7 @@ func typeOf(status int) string {
 // The refusals without numbers.
 var (
 	errNotFound    = refuse("unknown_url", "There is nothing at this path. See GET /v1/models for the models served here.")
+	errOutside     = refuse("unknown_url", "The target of this model is hosted by a provider, to which this path is not passed.")
 	errMethod      = refuse("method_not_allowed", "This path does not take this method.")
 	errHeaders     = refuse("too_many_headers", fmt.Sprintf("A request may have at most %d header lines.", maxHeaders))
 	errAbsoluteURI = refuse("bad_request_line", "The request line must name a path, not a whole URL.")
@@ -128,6 +129,11 @@ func unknownModel(name string) *problem {
 // forbiddenModel refuses a model that the tenant may not use.
 func forbiddenModel(name string) *problem {
 	return refuse("model_not_allowed", fmt.Sprintf("You may not use the model %q. GET /v1/models lists those that you may use.", clip(name))).of("model")
+}
+
+// externalModel refuses a model whose target is a provider's.
+func externalModel(name string) *problem {
+	return refuse("external_not_allowed", fmt.Sprintf("The model %q is hosted by a provider, and your requests may not leave this house (allow_external).", clip(name))).of("model")
 }
 
 // kinds are the errors with details.

@@ -192,6 +192,9 @@ func (g *Gateway) forwardBody(path string, env openai.Envelope, l *accessRecord,
 	if err != nil {
 		return err
 	}
+	if route.Target.External() {
+		return errOutside // what it would tell the provider, and cost, is not known
+	}
 	l.route, l.answering = env.Name, route
 	return g.pipeline.Forward(r.Context(), tiers.ForwardRequest{
 		Metadata: &l.Metadata, Path: path, Envelope: env, Route: route,
@@ -199,14 +202,17 @@ func (g *Gateway) forwardBody(path string, env openai.Envelope, l *accessRecord,
 }
 
 // routeFor returns the route of a model. A model that the tenant may not use is refused in the same way whether a route has
-// it or not.
+// it or not. One with a hosted target is only for tenants whose requests may leave.
 func (g *Gateway) routeFor(c *identity.Caller, model string) (*tiers.Route, error) {
 	if !c.Access.Allows(model) {
 		return nil, forbiddenModel(model)
 	}
 	route, err := g.opts.Cascade.Route(model)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, unknownModel(model)
+	case route.Target.External() && !c.Access.MayLeave():
+		return nil, externalModel(model)
 	}
 	return route, nil
 }

@@ -62,9 +62,10 @@ func (g *Gateway) model(l *accessRecord, w http.ResponseWriter, r *http.Request)
 	switch {
 	case err != nil:
 		return errNotFound
-	case !l.Caller.Access.Allows(id):
-		return forbiddenModel(id)
 	case at < 0:
+		if _, err := g.routeFor(&l.Caller, id); err != nil {
+			return err
+		}
 		return unknownModel(id)
 	}
 	return l.writeJSON(w, l.shown(models[at]))
@@ -76,7 +77,7 @@ func (g *Gateway) allowedModels(l *accessRecord, r *http.Request) (models []Rout
 		return nil, err
 	}
 	for _, m := range g.opts.Replica.Health().Routes {
-		if l.Caller.Access.Allows(m.Route) {
+		if _, err := g.routeFor(&l.Caller, m.Route); err == nil {
 			models = append(models, m)
 		}
 	}

@@ -23,15 +23,13 @@ type Fallback struct {
 	Pool           *pool.Pool
 	When           []plan.FailureCause
 	NanoUSDPerHour int64 // 1e-9 USD that all replicas together may spend on it per hour
-	Price          plan.TokenPrice
 	// Names are the routes that offer the same servers with the same model as their own. A tenant needs the right to one
 	// of them; none: to the route of the fallback only.
 	Names []string
 }
 
 // AnswerFallback answers a request by a fallback, with one attempt, after its own pools failed. Its receipt goes on with the
-// calls that it has. Nothing of the gateway's is sent: no id, trace, salt or priority. The errors are as of
-// [Cascade.Answer]. Nothing is learned of the answer.
+// calls that it has. The errors are as of [Cascade.Answer]. Nothing is learned of the answer.
 func (c *Cascade) AnswerFallback(ctx context.Context, r *inflight.Request, fb *Fallback, to inflight.Delivery) error {
 	body, err := boundedBody(r.Body)
 	if err != nil {
@@ -44,21 +42,18 @@ func (c *Cascade) AnswerFallback(ctx context.Context, r *inflight.Request, fb *F
 	}
 	away.Needs = plan.DemandOf(body, prefix.Head{}) // its prefix is nobody's here to remember
 	away.Target = inflight.Pool{Pool: fb.Pool, Tier: plan.Fallback}
-	tries := len(rc.Tries)
+	before := rc.USD
 	err = away.Answer(ctx, inflight.Delivery{Sink: to.Sink, Observer: to.Observer}, nil)
-	usd := fb.cost(r.Body, rc, rc.Tries[tries:], err)
-	rc.USD += usd
-	c.metrics.AddCost(plan.Fallback, usd)
-	c.metrics.countFallback(rc, fb.Pool.Name(), usd, err)
+	c.metrics.countFallback(rc, fb.Pool.Name(), rc.USD-before, err)
 	return err
 }
 
-// boundedBody returns a request with a limit of tokens: its own, or [plan.FallbackAnswer].
+// boundedBody returns a request with a limit of tokens: its own, or [pool.AssumedAnswer].
 func boundedBody(r *openai.Request) (*openai.Request, error) {
 	if r.Limit() > 0 {
 		return r, nil
 	}
-	body := r.Apply(nil, openai.Edit{Name: "max_tokens", Value: fmt.Append(nil, plan.FallbackAnswer)})
+	body := r.Apply(nil, openai.Edit{Name: "max_tokens", Value: fmt.Append(nil, pool.AssumedAnswer)})
 	return r.Rescan(body)
 }
 
@@ -97,33 +92,6 @@ func FailureCauseOf(err error, shed bool) plan.FailureCause {
 	return plan.CauseNone
 }
 
-// cost returns what an answer costs. A server that may have worked without telling its tokens is paid the bound. Nobody
-// has worked behind a connection that had been closed while it was idle.
-func (fb *Fallback) cost(r *openai.Request, rc *inflight.Receipt, tries []dispatch.Try, err error) float64 {
-	f, failed := errors.AsType[*engine.Failure](err)
-	switch {
-	case failed && f.StaleConnection:
-		return 0
-	case err == nil && rc.PromptTokens > 0 && !rc.Estimated:
-		return fb.Price.Of(rc.PromptTokens, rc.TargetTokens)
-	case err != nil && !mayHaveWorked(tries):
-		return 0
-	}
-	return fb.Price.Bound(r)
-}
-
-// mayHaveWorked reports whether a server may have begun to answer.
-func mayHaveWorked(tries []dispatch.Try) bool {
-	for _, t := range tries {
-		switch t.Failed {
-		case engine.Refused, engine.Backpressure, engine.Rejected, engine.WrongModel, engine.Unauthorized, engine.ServerError, engine.Exhausted:
-		default:
-			return true
-		}
-	}
-	return false
-}
-
 // outcomeSpent is the outcome in foregate_fallbacks_total of a fallback that was not asked, because no dollars were left.
 const outcomeSpent = "spent"
 
@@ -134,6 +102,12 @@ func FallbackOwner(route, pool string) string { return "/fallback/" + route + "@
 // FallbackBudget is the budget of a fallback per hour.
 func FallbackBudget(fb *Fallback) []identity.Budget {
 	return []identity.Budget{{NanoUSD: fb.NanoUSDPerHour, Per: identity.Hour}}
+}
+
+// bound returns the most that a request to the fallback is expected to cost, in USD.
+func (fb *Fallback) bound(r *openai.Request) float64 {
+	needs := plan.DemandOf(r, prefix.Head{})
+	return fb.Pool.TokenPrice().Bound(&needs)
 }
 
 // leaving is a request whose own pools gave no answer.
@@ -194,7 +168,7 @@ func (l *leaving) try(ctx context.Context, i int) (done bool, err error) {
 		l.p.o.Cascade.CountFallback(l.Route.Model, fb.Pool.Name(), outcomeSpent)
 		return false, nil
 	}
-	spent := fb.Price.Bound(l.Body) // unless the attempt says less
+	spent := fb.bound(l.Body) // unless the attempt says less
 	defer func() { dollars.settle(spent) }()
 	if l.to.leave != nil {
 		if l.to.Sink = l.to.leave(); l.to.Sink == nil {
@@ -234,7 +208,7 @@ func (d fallbackDollars) settle(usd float64) {
 // reserve takes the most that an answer may cost.
 func (l *leaving) reserve(ctx context.Context, fb *Fallback) (d fallbackDollars, ok bool) {
 	ctx = calls.WithWaited(ctx, new(calls.Waited)) // the cascade has taken its time
-	most := fb.Price.Bound(l.Body)
+	most := fb.bound(l.Body)
 	var err error
 	if access := l.Caller.Access; access.HasBudgets() {
 		if d.tenant, err = l.p.o.Ledger.Reserve(ctx, ledger.Request{Tenant: l.Caller.Tenant, Budgets: access.Budgets, USD: most, Fallback: true}); err != nil {

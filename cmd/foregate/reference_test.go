@@ -48,28 +48,46 @@ func flagsText() (string, error) {
 	return strings.TrimRight(b.String(), "\n") + "\n", nil
 }
 
+// example returns a guide and its first configuration, which is sound.
+func example(t *testing.T, path string) (guide string, f *config.File) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), "```yaml\n")
+	first, _, closed := strings.Cut(rest, "```")
+	if !found || !closed {
+		t.Fatalf("%s has no yaml example", path)
+	}
+	if f, err = config.Parse(path, []byte(first)); err != nil {
+		t.Fatal(err)
+	}
+	return string(text), f
+}
+
+func TestTheExampleOfAHostedTargetIsSoundAndItsDraftsPay(t *testing.T) {
+	_, f := example(t, "../../docs/guides/hosted-target.md")
+	f.Cache.SealKeysFile, f.Pools["hosted"] = "", func() config.Pool { // files that only its reader has
+		p := f.Pools["hosted"]
+		p.Auth = config.PoolAuth{}
+		return p
+	}()
+	checked, err := app.Check(f)
+	if ofRoutes := slices.ContainsFunc(checked.Warnings, func(w string) bool { return strings.HasPrefix(w, "route") }); err != nil || ofRoutes {
+		t.Errorf("%v; its prices are warned of: %q", err, checked.Warnings)
+	}
+}
+
 // TestTheGuidesConfigurationStartsAsItStands: it is sound, and each of its backends is simulated by a line of the guide.
 func TestTheGuidesConfigurationStartsAsItStands(t *testing.T) {
-	const path = "../../docs/guides/first-deployment.md"
-	guide, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, found := strings.Cut(string(guide), "```yaml\n")
-	example, _, closed := strings.Cut(rest, "```")
-	if !found || !closed {
-		t.Fatal("the guide has no yaml example")
-	}
-	f, err := config.Parse(path, []byte(example))
-	if err != nil {
-		t.Fatal(err)
-	}
+	guide, f := example(t, "../../docs/guides/first-deployment.md")
 	checked, err := app.Check(f)
 	if ofRoutes := slices.ContainsFunc(checked.Warnings, func(w string) bool { return strings.HasPrefix(w, "route") }); err != nil || ofRoutes {
 		t.Errorf("%v; its prices are warned of: %q", err, checked.Warnings)
 	}
 	simulated := map[string]string{} // URL: model
-	for _, line := range regexp.MustCompile(`bin/vllmsim --listen (\S+) --model (\S+) `).FindAllStringSubmatch(string(guide), -1) {
+	for _, line := range regexp.MustCompile(`bin/vllmsim --listen (\S+) --model (\S+) `).FindAllStringSubmatch(guide, -1) {
 		simulated["http://"+line[1]] = line[2]
 	}
 	configured := map[string]string{}

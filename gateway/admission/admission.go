@@ -37,10 +37,11 @@ type Config struct {
 
 // The reasons of a [ShedError].
 const (
-	ReasonKV           = "kv_pressure"   // the KV usage is above the threshold
-	ReasonGrowth       = "kv_growth"     // it would be, with this request, before others have ended
-	ReasonBackendQueue = "backend_queue" // too many requests wait at the backends
-	ReasonQueueFull    = "gateway_queue" // too many requests wait in the gateway
+	ReasonKV           = "kv_pressure"    // the KV usage is above the threshold
+	ReasonGrowth       = "kv_growth"      // it would be, with this request, before others have ended
+	ReasonBackendQueue = "backend_queue"  // too many requests wait at the backends
+	ReasonQueueFull    = "gateway_queue"  // too many requests wait in the gateway
+	ReasonProvider     = "provider_limit" // the hosted backends take no more requests for now, by their limits of rates
 )
 
 // ErrShed is every [ShedError], for errors.Is: 503.
@@ -53,7 +54,7 @@ type ShedError struct {
 
 	// Usage is the lowest KV usage of the backends, and Threshold the value that it exceeds. With
 	// ReasonGrowth, Usage is the lowest expected usage. With ReasonBackendQueue and ReasonQueueFull both are
-	// numbers of waiting requests.
+	// numbers of waiting requests; with ReasonProvider, seconds that it would have to wait and may.
 	Usage, Threshold float64
 	Reason           string
 	RetryAfter       time.Duration // whole seconds, 1 … 30
@@ -67,6 +68,8 @@ func (e *ShedError) Error() string {
 		what = "KV memory to be used"
 	case ReasonBackendQueue, ReasonQueueFull:
 		what = "requests waiting"
+	case ReasonProvider:
+		what = "seconds until the provider takes requests"
 	}
 	return fmt.Sprintf("pool %s is too busy for priority %s: %s %s, limit %s; retry in %s",
 		e.Pool, e.Class, short(e.Usage), what, short(e.Threshold), e.RetryAfter)

@@ -108,6 +108,8 @@ func (l *Queue) reasonFor(w *Ticket, s *shedState) *ShedError {
 	f := &w.lastFull
 	e := &ShedError{Pool: l.Pool, Class: w.Class, Usage: f.Usage, Threshold: f.Limit, Reason: ReasonKV}
 	switch {
+	case f.Paused:
+		e.Reason, e.Usage, e.Threshold = ReasonProvider, f.Wait.Seconds(), w.Config.MaxWait[w.Class].Seconds()
 	case f.Limit == 0 && s.shed: // it was never tried; others of its class were
 		e.Usage, e.Threshold = s.usage, s.limit
 	case f.Limit == 0:

@@ -19,10 +19,8 @@ import (
 func (r *routing) fallbacks(def config.Route) []tiers.Fallback {
 	var out []tiers.Fallback
 	for _, fb := range def.Fallbacks {
-		p := r.file.Pools[fb.Pool]
 		t := tiers.Fallback{
-			Pool: r.pool(fb.Pool), NanoUSDPerHour: int64(math.Round(fb.MaxUSDPerHour * 1e9)), Names: namesOf(r.file, p),
-			Price: plan.TokenPrice{Input: p.USDPerMillionInput / 1e6, Output: p.USDPerMillionOutput / 1e6},
+			Pool: r.pool(fb.Pool), NanoUSDPerHour: int64(math.Round(fb.MaxUSDPerHour * 1e9)), Names: namesOf(r.file, r.file.Pools[fb.Pool]),
 		}
 		for _, w := range fb.When {
 			t.When = append(t.When, plan.FailureCause(w))

@@ -19,10 +19,12 @@ import (
 type hostedServer struct {
 	*httptest.Server
 	mu     sync.Mutex
-	status int  // of the next answers; 0 is 200
-	cut    bool // streams break off after their first chunk
-	hangUp bool // the next connection is closed without an answer
-	mute   bool // answers come without usage
+	status int    // of the next answers; 0 is 200
+	cut    bool   // streams break off after their first chunk
+	hangUp bool   // the next connection is closed without an answer
+	mute   bool   // answers come without usage
+	limits int    // the next so many answers are 429
+	after  string // their Retry-After
 	paths  []string
 	heads  []http.Header
 	bodies []map[string]any
@@ -45,6 +47,10 @@ func (h *hostedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.paths, h.heads, h.bodies = append(h.paths, r.URL.Path), append(h.heads, r.Header.Clone()), append(h.bodies, body)
 	status, cut, hangUp, mute := h.status, h.cut, h.hangUp, h.mute
 	h.hangUp = false
+	if h.limits > 0 {
+		h.limits, status = h.limits-1, http.StatusTooManyRequests
+		w.Header().Set("Retry-After", h.after)
+	}
 	h.mu.Unlock()
 	if hangUp {
 		panic(http.ErrAbortHandler)
@@ -85,6 +91,13 @@ func (h *hostedServer) set(status int, cut bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.status, h.cut = status, cut
+}
+
+// limit has the next answers say that the limit is reached.
+func (h *hostedServer) limit(answers int, retryAfter string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.limits, h.after = answers, retryAfter
 }
 
 // asked returns the paths of all requests so far.

@@ -9,9 +9,17 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 )
 
+// tokenPrice returns the prices of a hosted pool's tokens, in USD; zero for others.
+func tokenPrice(def config.Pool) pool.TokenPrice {
+	return pool.TokenPrice{Input: def.USDPerMillionInput / 1e6, Cached: def.USDPerMillionCached / 1e6, Output: def.USDPerMillionOutput / 1e6}
+}
+
 // unitPrices returns a pool's configured prices of a prompt token and an answer token, in USD; 0 is not
 // configured.
 func unitPrices(def config.Pool) (prefill, decode float64) {
+	if t := tokenPrice(def); def.PaidByToken() {
+		return t.Input, t.Output
+	}
 	return economy.PerToken(def.USDPerHour, def.PrefillPerSecond), economy.PerToken(def.USDPerHour, def.DecodePerSecond)
 }
 
@@ -28,6 +36,9 @@ func configuredPrices(f *config.File, rt config.Route) economy.Prices {
 func (r *routing) prices(rt config.Route) func() economy.Prices {
 	configured := configuredPrices(r.file, rt)
 	draft, target := r.pool(rt.Draft), r.pool(rt.Target)
+	if target != nil && target.External() {
+		configured.TargetPrefill, configured.TargetDecode = 0, 0 // it knows what the provider's cache saves
+	}
 	if configured.Complete() || target == nil {
 		return func() economy.Prices { return configured }
 	}
@@ -87,7 +98,7 @@ func draftWarning(f *config.File, rt config.Route) string {
 	switch {
 	case p.Complete():
 		return losingRequests(rt, p)
-	case f.Pools[rt.Draft].USDPerHour == 0 || f.Pools[rt.Target].USDPerHour == 0:
+	case f.Pools[rt.Draft].USDPerHour == 0 || f.Pools[rt.Target].USDPerHour == 0 && !f.Pools[rt.Target].PaidByToken():
 		return fmt.Sprintf("pools.%s or pools.%s has no usd_per_hour: nobody can tell whether drafts pay, and none is left out because it costs more than it saves", rt.Draft, rt.Target)
 	}
 	return fmt.Sprintf("pools.%s or pools.%s has no prefill_tokens_per_s or decode_tokens_per_s: whether drafts pay is judged by the speeds that are learned, and not before they are", rt.Draft, rt.Target)

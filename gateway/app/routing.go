@@ -108,7 +108,7 @@ func (r *routing) succeeds(before, now [][]string, name string) bool {
 
 // update gives a running pool what is new in its definition.
 func (p *servedPool) update(def config.Pool) error {
-	p.SetPrice(def.USDPerHour)
+	p.SetPrice(def.USDPerHour, tokenPrice(def))
 	if def.Discover != "" {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (a *App) newPool(name string, def config.Pool) (*servedPool, error) {
 	o := pool.Options{
 		Credentials: own, HTTPS: def.TLS.On,
 		Name: name, Model: def.Model, Backends: def.Backends, Discover: def.Discover, USDPerHour: def.USDPerHour,
-		External: def.PaidByToken(), Priorities: def.Scheduler == config.SchedulerPriority, Engine: dialect.Kind(def.Engine),
+		External: def.PaidByToken(), TokenPrice: tokenPrice(def), Priorities: def.Scheduler == config.SchedulerPriority, Engine: dialect.Kind(def.Engine),
 		Policy:         func() string { return a.global().RoutePolicy },
 		ScrapeInterval: func() time.Duration { return a.global().ScrapeInterval },
 

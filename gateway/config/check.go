@@ -61,9 +61,11 @@ func (r reader) checkTokenPrices(path string, p Pool) {
 	switch {
 	case !r.Has(in) || !r.Has(out):
 	case !p.PaidByToken() && r.Sound(in) && r.Sound(out):
-		r.Fail(in, "both prices are 0, so max_usd_per_hour would bound nothing; give the prices of the provider")
+		r.Fail(in, "both prices are 0, so no limit in dollars would bound anything; give the prices of the provider")
 	case p.USDPerHour > 0:
 		r.Fail(in, "usd_per_hour is given as well; a pool is paid by the hour or by the token")
+	case p.USDPerMillionCached > p.USDPerMillionInput && r.Sound(path+".usd_per_million_cached"):
+		r.Fail(path+".usd_per_million_cached", "is above usd_per_million_input; want what the provider asks for prompt tokens in its cache")
 	}
 }
 
@@ -95,7 +97,10 @@ func (r reader) checkTargets(path string, f *File, t Route) {
 	one, several := path+".target", path+".targets"
 	switch {
 	case !r.Has(several):
-		r.checkOwnPool(one, t.Target, f)
+		r.checkPoolName(one, t.Target, f)
+		if p := f.Pools[t.Target]; p.PaidByToken() && r.Sound(one) {
+			r.checkHosted(one, t.Target, p)
+		}
 		if t.Draft != "" && t.Draft == t.Target {
 			r.Fail(path+".draft", "is the target as well; name a cheaper pool, or leave draft out to use the target alone")
 		}
@@ -115,11 +120,11 @@ func (r reader) checkTargets(path string, f *File, t Route) {
 	}
 }
 
-// checkOwnPool checks that a pool can draft or be a target.
+// checkOwnPool checks that a pool can draft, or be one of several targets.
 func (r reader) checkOwnPool(at, name string, f *File) {
 	r.checkPoolName(at, name, f)
 	if f.Pools[name].PaidByToken() && r.Sound(at) {
-		r.Fail(at, "pool %s is paid by the token, as only fallbacks are; define a second pool with the same backends and without these prices", name)
+		r.Fail(at, "pool %s is paid by the token, as only the one target of a route and fallbacks may be; name another pool", name)
 	}
 }
 
@@ -146,24 +151,25 @@ func (r reader) checkPoolName(path, name string, f *File) {
 	}
 }
 
-// checkHosted checks that a pool can be a fallback, whose backends are reached by https. at is where a route names it.
+// checkHosted checks that a pool can be a fallback or a hosted target, whose backends are reached by https. at is where a
+// route names it.
 func (r reader) checkHosted(at, name string, p Pool) {
 	path := "pools." + name
 	switch {
 	case !r.Sound(path):
 	case p.Engine != string(dialect.OpenAI) && r.Sound(path+".engine"):
-		r.Fail(at, "pool %s is not OpenAI-compatible only; a fallback needs engine: openai", name)
+		r.Fail(at, "pool %s is not OpenAI-compatible only; a hosted pool needs engine: openai", name)
 	case !r.Has(path+".usd_per_million_input") || !r.Has(path+".usd_per_million_output"):
-		r.Fail(at, "pool %s has no prices; a fallback needs usd_per_million_input and usd_per_million_output", name)
+		r.Fail(at, "pool %s has no prices; a hosted pool needs usd_per_million_input and usd_per_million_output", name)
 	case p.Discover != "":
-		r.Fail(at, "pool %s is discovered; a fallback needs backends: [https://…]", name)
+		r.Fail(at, "pool %s is discovered; a hosted pool needs backends: [https://…]", name)
 	case p.Scheduler == SchedulerPriority:
 		r.Fail(at, "pool %s has scheduler; a hosted server gets nothing of it, remove it", name)
 	default:
 		for i, raw := range p.Backends {
 			u, err := url.Parse(raw)
 			if backend := fmt.Sprintf("%s.backends[%d]", path, i); r.Sound(backend) && err == nil && u.Scheme != "https" && !loopback(u.Hostname()) {
-				r.Fail(backend, "the pool is a fallback; want https://, so that nobody on the way reads prompts and the key")
+				r.Fail(backend, "the pool is hosted; want https://, so that nobody on the way reads prompts and the key")
 			}
 		}
 	}

@@ -83,7 +83,8 @@ type Pool struct {
 	Model               string   `yaml:"model" form:"printable" need:"give the model's name as the backends know it" doc:"Model name that the backends know ('model' in upstream requests)."`
 	Revision            string   `yaml:"revision" form:"revision" doc:"Version of the weights behind that name, such as a commit or a date: 1–64 of 'A-Z a-z 0-9 . _ : @ / -'. It is part of the cache key, so a change invalidates the cached answers of the old weights. Evidence of audits of the old weights does not count any more."`
 	USDPerHour          float64  `yaml:"usd_per_hour" min:"0" max:"100000" absent:"'0'" doc:"Price of one backend in USD per hour. 0 turns cost estimates off."`
-	USDPerMillionInput  float64  `yaml:"usd_per_million_input" min:"0" max:"100000" with:"usd_per_million_output, the price of generated tokens" doc:"Price of a million prompt tokens in USD, up to 100,000, of a hosted pool that is used in 'routes[].fallbacks'. Not with 'usd_per_hour', nor for the draft or target of a route."`
+	USDPerMillionInput  float64  `yaml:"usd_per_million_input" min:"0" max:"100000" with:"usd_per_million_output, the price of generated tokens" doc:"Price of a million prompt tokens in USD, up to 100,000, of a hosted pool: the [target of a route](guides/hosted-target.md), or one of 'routes[].fallbacks'. It needs 'engine: openai' and 'backends' by https (or on loopback). Only tenants with 'allow_external' reach it. Not with 'usd_per_hour', nor for the draft of a route."`
+	USDPerMillionCached float64  `yaml:"usd_per_million_cached" min:"0" max:"100000" with:"usd_per_million_input, the price of other prompt tokens" absent:"as 'usd_per_million_input'" doc:"Price of a million prompt tokens that the provider finds in its cache, as its usage tells ('cached_tokens'). Not above 'usd_per_million_input'."`
 	USDPerMillionOutput float64  `yaml:"usd_per_million_output" min:"0" max:"100000" with:"usd_per_million_input, the price of prompt tokens" absent:"required with 'usd_per_million_input'" doc:"Price of a million generated tokens in USD. One of both prices must be above 0."`
 	PrefillPerSecond    float64  `yaml:"prefill_tokens_per_s" min:"0.01" max:"10000000" absent:"learned" doc:"Prompt tokens per second that one backend computes at its usual batch size, above 0. With 'usd_per_hour' it gives the price of a prompt token, which 'economy.guard' uses. If it is not set, it is learned from traffic."`
 	DecodePerSecond     float64  `yaml:"decode_tokens_per_s" min:"0.01" max:"10000000" absent:"learned" doc:"Tokens per second that one backend generates at its usual batch size, over all its requests, above 0. With 'usd_per_hour' it gives the price of an answer token. If it is not set, it is learned from some dozen answers; 'foregate check' cannot know it then."`
@@ -136,7 +137,7 @@ type WeightedTarget struct {
 
 // Fallback is a hosted last resort of a route.
 type Fallback struct {
-	Pool          string   `yaml:"pool" absent:"required" doc:"Pool of hosted servers that answers when the route's own pools do not, see [fallbacks](guides/fallbacks.md): 'engine: openai', 'backends' by https (or on loopback), prices of tokens, and no other use as 'draft' or 'target'. At most 4 fallbacks, tried in this order. Only for tenants with 'allow_external'."`
+	Pool          string   `yaml:"pool" absent:"required" doc:"Pool of hosted servers that answers when the route's own pools do not, see [fallbacks](guides/fallbacks.md): 'engine: openai', 'backends' by https (or on loopback), prices of tokens, which no route has as its 'draft'. At most 4 fallbacks, tried in this order. Only for tenants with 'allow_external'."`
 	When          []string `yaml:"when,distinct" default:"unavailable" choice:"unavailable,shed" empty:"want unavailable, shed or both" doc:"When a request may go there: 'unavailable' (no backend of the route's pools can answer, or none did before the first byte), 'shed' (the request was refused admission)."`
 	MaxUSDPerHour float64  `yaml:"max_usd_per_hour" min:"0.000001" max:"1000000" need:"give the dollars that all replicas together may spend on it in an hour" doc:"US dollars that all replicas together may spend on this fallback of this route in an hour of the UTC calendar, up to 1,000,000. A request reserves the most that it may cost before it leaves. While Redis is away each replica continues with its share."`
 }
@@ -172,7 +173,7 @@ type Tracing struct {
 	HeadersFile string  `yaml:"headers_file" form:"file" doc:"Path of a file with HTTP headers for the collector, one 'NAME: VALUE' per line, read at the start."`
 }
 
-// PaidByToken reports whether the pool has prices of tokens: then it can be a fallback.
+// PaidByToken reports whether the pool has prices of tokens: then it is hosted.
 func (p Pool) PaidByToken() bool { return p.USDPerMillionInput > 0 || p.USDPerMillionOutput > 0 }
 
 // TargetPools returns the names of the route's target pools, the one in force first.

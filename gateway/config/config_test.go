@@ -74,7 +74,7 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 			"llama-8b-a10g":  {Model: "meta-llama/Meta-Llama-3-8B-Instruct", Revision: "5f0b02c@2024-06/a:1", USDPerHour: 1.01, PrefillPerSecond: 1960, DecodePerSecond: 1400, Backends: []string{"http://a10g-0:8000", "https://a10g-1/vllm"}, Engine: "auto", Scheduler: SchedulerFCFS},
 			"llama-70b-h100": {Model: "meta-llama/Meta-Llama-3-70B-Instruct", USDPerHour: 12, Discover: "dns://vllm-target.svc:8000", Engine: "vllm", Scheduler: SchedulerPriority},
 			"hosted": {Model: "llama-70b-turbo", Engine: "openai", Backends: []string{"https://api.example.com"}, Scheduler: SchedulerFCFS, Auth: PoolAuth{APIKeyFile: "/run/secrets/hosted"},
-				USDPerMillionInput: 0.6, USDPerMillionOutput: 0.9},
+				USDPerMillionInput: 0.6, USDPerMillionCached: 0.6, USDPerMillionOutput: 0.9},
 		},
 		Routes: []Route{
 			{Model: "llama-3", Draft: "llama-8b-a10g", Target: "llama-70b-h100", SameTokenizer: true, Fallbacks: []Fallback{{Pool: "hosted", When: []string{WhenUnavailable, WhenShed}, MaxUSDPerHour: 20}}},

@@ -26,6 +26,9 @@ func Parse(name string, data []byte) (*File, error) {
 	err := read(yamlfile.Options{Name: name, Needs: "pools and routes"}, data, f, func(r reader) {
 		for name, p := range f.Pools {
 			p.TLS.On = r.Has("pools." + name + ".tls")
+			if !r.Has("pools." + name + ".usd_per_million_cached") {
+				p.USDPerMillionCached = p.USDPerMillionInput
+			}
 			f.Pools[name] = p
 		}
 		for i := range f.Routes {

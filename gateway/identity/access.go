@@ -11,7 +11,7 @@ type Access struct {
 	Models  []string `json:"models,omitempty" yaml:"models" form:"models" empty:"the tenant could use nothing: name its models, or leave the list out for all" absent:"all" doc:"Models that the tenant may use: names of routes, or the beginning of names with one '*' at the end, such as '[llama-3, \"code-*\"]'. Every other name is refused with 403 'model_not_allowed', whether a route has it or not, and '/v1/models' does not list it."`
 	Budgets []Budget `json:"-" yaml:"budgets"` // all of them hold; no two have the same unit and period
 
-	AllowExternal   bool `json:"allow_external" yaml:"allow_external" doc:"Whether the tenant's requests may be answered by 'routes[].fallbacks', and so leave the operator's own servers. Requests of other tenants never do."`
+	AllowExternal   bool `json:"allow_external" yaml:"allow_external" doc:"Whether the tenant's requests may leave the operator's own servers: for a [hosted target](guides/hosted-target.md), or for 'routes[].fallbacks'. Requests of other tenants never do; models with a hosted target refuse them (403, 'external_not_allowed')."`
 	ForgetResponses bool `json:"forget_responses" yaml:"forget_responses" doc:"Whether the tenant's answers in the Responses API are not stored, whatever its requests say. For all tenants: the setting 'responses.store'. Guide: docs/guides/apis.md."`
 	TraceContent    bool `json:"trace_content" yaml:"trace_content" doc:"Whether the messages and answers of the tenant's requests go to the trace collector, as 'gen_ai.input.messages' and 'gen_ai.output.messages'. Then all of its requests are traced, whatever 'tracing.sample' and 'traceparent' say. Without 'tracing' it has no effect. Guide: docs/guides/tenants-and-identity.md."`
 }

@@ -70,7 +70,9 @@ func (d *Dispatcher) Open(ctx context.Context, o Request) (*Exchange, error) {
 		}
 		d.Metrics.CountFailure(failure)
 		t.add(failure)
-		o.Demand.Exclude = append(o.Demand.Exclude, failure.Backend)
+		if !o.Pool.External() || failure.Kind != engine.Backpressure { // that one is paused, and may be waited for
+			o.Demand.Exclude = append(o.Demand.Exclude, failure.Backend)
+		}
 		if !failure.Retryable() {
 			return nil, failure
 		}

@@ -37,11 +37,12 @@ type Exchange struct {
 	form    responseForm
 
 	startedAt time.Time
-	first     time.Time // when the first byte came; zero before
-	try       Try       // what is known of it
-	entry     int       // of it in the record; 0 is none, or none any more
-	counted   bool      // the pool knows the prompt's length
-	taken     bool      // a chunk was taken
+	first     time.Time    // when the first byte came; zero before
+	try       Try          // what is known of it
+	entry     int          // of it in the record; 0 is none, or none any more
+	counted   bool         // the pool knows the prompt's length
+	used      openai.Usage // that it told last
+	taken     bool         // a chunk was taken
 	closed    bool
 }
 
@@ -120,6 +121,7 @@ func (x *Exchange) open(waited time.Duration) *engine.Failure {
 	x.begin(waited)
 	x.SetMovable(!x.keepsBackend)
 	stream, err := x.services.Upstream.Open(x.ctx, x.prepare())
+	x.lease.Pause(x.attempt.Pause)
 	if err != nil {
 		f := x.failure(err)
 		x.Close(f, 0)
@@ -158,9 +160,13 @@ func (x *Exchange) begin(waited time.Duration) {
 func (x *Exchange) prepare() *engine.Attempt {
 	o, a := &x.request, &x.attempt
 	*a = engine.Attempt{
-		Call: o.Call, Backend: x.lease.Backend(), URL: x.lease.URL(), Engine: x.lease.Engine(), Header: o.Header,
+		Call: o.Call, Backend: x.lease.Backend(), URL: x.lease.URL(), Engine: x.lease.Engine(),
 		Credentials: o.Pool.Credentials(), FirstByteTimeout: o.FirstByteTimeout, IdleTimeout: o.IdleTimeout, MaxPrompt: o.MaxPrompt, MaxAnswer: x.MaxAnswer(),
 	}
+	if o.Pool.External() {
+		return a // no id and no trace is an outsider's to know
+	}
+	a.Header = o.Header
 	if o.ID != "" {
 		n := x.services.calls.Add(1)
 		a.ID = o.ID + "-" + CallName(n)
@@ -227,6 +233,9 @@ func (x *Exchange) Buffered() bool { return x.stream.Buffered() }
 
 // count tells the pool the exact length of the prompt.
 func (x *Exchange) count(u openai.Usage) {
+	if u.Prompt > 0 {
+		x.used = u
+	}
 	if !x.counted && u.Prompt > 0 {
 		x.counted = true
 		x.lease.SetPromptTokens(u.Prompt)
@@ -263,7 +272,7 @@ func (x *Exchange) Close(f *engine.Failure, generated int) {
 		return
 	}
 	x.closed = true
-	defer x.releaseLease(generated) // also when something before it panics
+	defer x.releaseLease(f, generated) // also when something before it panics
 	defer x.report(f)
 	if x.stream != nil {
 		x.stream.Close()
@@ -308,11 +317,26 @@ func (x *Exchange) HandOver(to Events, tokens int) {
 	x.request.Events = to
 }
 
-// releaseLease releases the slot at the backend.
-func (x *Exchange) releaseLease(generated int) {
+// releaseLease releases the slot at the backend; f is the call's failure or nil.
+func (x *Exchange) releaseLease(f *engine.Failure, generated int) {
 	usd := x.lease.Done(generated)
+	if x.request.Pool.External() {
+		usd = x.tokensUSD(f)
+	}
 	x.request.Events.Cost(x.request.Tier, usd)
 	x.services.Metrics.AddCost(x.request.Tier, usd)
+}
+
+// tokensUSD returns what the call costs at a hosted backend: by the tokens that it has told. One that may have worked
+// without telling them is paid the most that the call may cost.
+func (x *Exchange) tokensUSD(f *engine.Failure) float64 {
+	switch {
+	case x.used.Prompt > 0:
+		return x.lease.Pay(x.used.Prompt, x.used.Cached, x.used.Completion)
+	case x.attempt.Call == nil, x.first.IsZero() && f != nil && !f.MayHaveWorked():
+		return 0
+	}
+	return x.request.Pool.TokenPrice().Bound(&x.demand)
 }
 
 // report tells the pool and the breaker the outcome of the call.

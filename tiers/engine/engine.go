@@ -64,6 +64,9 @@ type Attempt struct {
 
 	MaxPrompt int // tokens that its prompts can have; 0 goes by the bytes that are sent
 	MaxAnswer int // tokens that its answer can have
+
+	// Pause is set by Upstream: for how long the backend wants no further request, by its limits of rates; 0 tells none.
+	Pause time.Duration
 }
 
 // FinishTracker tracks which choices of an answer have ended. The zero value waits for one choice.

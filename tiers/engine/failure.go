@@ -92,6 +92,16 @@ func (f *Failure) IsBackendLost() bool {
 	return f.Kind == Refused || f.Kind == Reset || f.Kind == Cut || f.Kind == Silent || f.Kind == Aborted
 }
 
+// MayHaveWorked reports whether the backend may have begun to answer before the call failed. Nobody has worked behind a
+// connection that had been closed while it was idle.
+func (f *Failure) MayHaveWorked() bool {
+	switch f.Kind {
+	case Refused, Backpressure, Rejected, WrongModel, Unauthorized, ServerError, Exhausted:
+		return false
+	}
+	return !f.StaleConnection
+}
+
 // IsRetryableHere reports whether the same backend may be asked once more where no other is left.
 func (f *Failure) IsRetryableHere() bool { return f.ReusedConnection || f.Kind == Silent }
 

@@ -123,28 +123,6 @@ func FitsOutside(r *openai.Request) bool {
 	return r.Kind == openai.Chat || len(prompt) > 0 && prompt[0] == '"'
 }
 
-// FallbackAnswer is the max_tokens that a fallback gets with a request that has no limit of its own. Without it nobody
-// could say what the answer may cost.
-const FallbackAnswer = 4096
-
-// TokenPrice is what a hosted pool costs, in USD per token.
-type TokenPrice struct{ Input, Output float64 }
-
-// Of returns the price of these tokens.
-func (p TokenPrice) Of(prompt, answer int) float64 {
-	return float64(prompt)*p.Input + float64(answer)*p.Output
-}
-
-// Bound returns the most that a request to a fallback is expected to cost, in USD: its prompt by estimate, and all
-// choices of the longest answer that it allows.
-func (p TokenPrice) Bound(r *openai.Request) float64 {
-	limit := r.Limit()
-	if limit <= 0 {
-		limit = FallbackAnswer
-	}
-	return p.Of(r.PromptTokens, limit*r.Choices())
-}
-
 // ForFallback returns the settings of a route for an answer by a fallback: no draft and no continuation by another
 // backend, and one attempt, because a second one might be paid twice.
 func (c Config) ForFallback() Config {

@@ -28,6 +28,8 @@ type backend struct {
 	unreached error     // why it has not answered since
 	life      uint64    // number of observed restarts
 
+	pausedUntil time.Time // a hosted one wants no requests before, by its limits of rates
+
 	refusals [len(useNames)]mismatch // by use
 	refuses  atomic.Bool             // there is one of the refusals, perhaps of credentials that are out of force
 

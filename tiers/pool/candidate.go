@@ -1,5 +1,7 @@
 package pool
 
+import "time"
+
 // need is what a request asks of a backend.
 type need struct {
 	Admission
@@ -36,6 +38,8 @@ type candidate struct {
 	ownTokens    float64 // tokens that they hold in the KV cache
 	ownPartly    float64 // tokens of own prompts not computed yet; engines allocate blocks step by step, so a reading may include a part
 	othersTokens float64 // estimated tokens of other replicas' requests that the reading does not include
+
+	paused time.Duration // a hosted backend wants no request for so long, by its limits of rates
 
 	usageUnknown bool    // usage is unknown: no limit applies
 	ownTotal     float64 // all own requests, also those in the reading
@@ -119,7 +123,7 @@ const maxUnknownRequests = 32
 // requests of a higher limit, and for what nobody foresees.
 const certain = 0.92
 
-// above reports whether c exceeds the request's limits: its KV usage is at the limit, too many requests wait, or usage
+// above reports whether c exceeds the request's limits: it is paused, its KV usage is at the limit, too many requests wait, or usage
 // would exceed the limit when all its requests and this one have grown. The last rule keeps an engine from running out
 // of memory, because vLLM admits any prompt that fits, and admitted requests keep growing. An idle backend takes
 // whatever fits its cache.
@@ -127,6 +131,8 @@ func (c *candidate) above(n *need) bool {
 	switch {
 	case n.MaxUsage <= 0:
 		return false
+	case c.paused > 0:
+		return true
 	case c.usageUnknown:
 		return n.MaxUsage < certain && c.ownTotal >= maxUnknownRequests
 	case n.MaxQueue > 0 && c.waiting > float64(n.MaxQueue), c.filled() >= n.MaxUsage:

@@ -3,6 +3,7 @@ package pool
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -60,8 +61,10 @@ type FullError struct {
 	Waiting int // fewest waiting requests at one of them
 	Queue   int // the demand's limit of waiting requests; 0: none
 
-	// Wait is the expected time until enough memory is free, by the rate of the last seconds; 0: unknown.
-	Wait time.Duration
+	// Wait is the expected time until enough memory is free, by the rate of the last seconds; 0: unknown. If Paused, it is
+	// the time until a hosted backend takes requests again, by its limits of rates.
+	Wait   time.Duration
+	Paused bool
 }
 
 // Error carries the numbers.
@@ -116,7 +119,7 @@ func (p *Pool) noBackendError(r *round, d *Demand) error {
 // rate of freed tokens per second; 0: unknown.
 func (e *FullError) of(cands []candidate, n *need, freed float64) bool {
 	e.Usage, e.Large = 1, true
-	minOver, some := 0.0, 0
+	minOver, some, paused := 0.0, 0, time.Duration(math.MaxInt64)
 	for i := range cands {
 		c := &cands[i]
 		if !c.mayTake(n) || c.suspect {
@@ -133,6 +136,11 @@ func (e *FullError) of(cands []candidate, n *need, freed float64) bool {
 		}
 		e.Large = e.Large && c.capacity > 0 && 2*n.holdOne > c.capacity
 		e.Usage = min(e.Usage, c.filled())
+		paused = min(paused, c.paused)
+	}
+	if e.Paused = some > 0 && paused > 0; e.Paused {
+		e.Wait = paused
+		return true
 	}
 	if rate := freed / float64(max(some, 1)); rate > 0 {
 		e.Wait = time.Duration(minOver / rate * float64(time.Second))

@@ -24,6 +24,7 @@ type Options struct {
 	Discover   string       // a source of backends instead, see [discover.New]
 	HTTPS      bool         // what is discovered is reached by https
 	USDPerHour float64      // price of one backend
+	TokenPrice TokenPrice   // of hosted backends
 	Engine     dialect.Kind // of the backends; Auto or "": each is asked
 	External   bool         // hosted servers that are not the operator's: they are asked for nothing but answers
 	Priorities bool         // the engines use request priorities (vLLM's --scheduling-policy priority)

@@ -73,6 +73,9 @@ func (p *Pool) fill(r *round) {
 		c := &r.cands[i]
 		c.down = p.out(b, r.now)
 		b.candidate(c, &m, r)
+		if p.o.External {
+			c.hosted(b.pausedUntil, r.now)
+		}
 		c.placed = b.cache.Placed() / b.engines()
 	}
 }

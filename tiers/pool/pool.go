@@ -60,6 +60,9 @@ type Pool struct {
 	units       estimate.UnitCosts
 	usdPerHour  float64 // price of one backend
 
+	tokenPrice     TokenPrice       // of hosted backends
+	providerCached estimate.Average // share of prompts that they find in their cache
+
 	refusalLogged time.Time // the last log line about refused credentials
 }
 

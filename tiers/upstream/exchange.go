@@ -80,6 +80,7 @@ func (x *httpExchange) send(a answer) error {
 	if err := x.exchange(path, body); err != nil {
 		return err
 	}
+	x.attempt.Pause = pause(x.resp.StatusCode, x.resp.Header)
 	if x.resp.StatusCode != http.StatusOK {
 		return refusal(&x.resp)
 	}

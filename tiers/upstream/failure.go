@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -86,10 +87,36 @@ func refusal(resp *response) *engine.Failure {
 	if f.Fault.TooLong {
 		f.Kind, f.Status = engine.Rejected, f.Fault.Status // whatever the status: no other backend does better
 	}
-	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
-		f.RetryAfter = min(time.Duration(s)*time.Second, maxHint)
-	}
+	f.RetryAfter = retryAfter(resp.Header)
 	return f
+}
+
+// retryAfter returns what Retry-After says, in whole seconds; 0 is nothing.
+func retryAfter(h http.Header) time.Duration {
+	if s, err := strconv.Atoi(h.Get("Retry-After")); err == nil && s > 0 {
+		return min(time.Duration(s)*time.Second, maxHint)
+	}
+	return 0
+}
+
+// defaultPause is the pause that a 429 asks for that names none.
+const defaultPause = time.Second
+
+// pause returns for how long a provider wants no further request: by Retry-After of a 429, or where nothing is left of a
+// limit, until the next request has room. The headers of a limit are OpenAI's, which tell the time until all of it is free
+// again.
+func pause(status int, h http.Header) (wait time.Duration) {
+	for _, limit := range []string{"Requests", "Tokens"} {
+		total, err := strconv.Atoi(h.Get("X-Ratelimit-Limit-" + limit))
+		reset, wrong := time.ParseDuration(h.Get("X-Ratelimit-Reset-" + limit))
+		if err == nil && wrong == nil && total > 0 && h.Get("X-Ratelimit-Remaining-"+limit) == "0" {
+			wait = max(wait, min(reset, maxHint)/time.Duration(total))
+		}
+	}
+	if status == http.StatusTooManyRequests {
+		wait = max(wait, cmp.Or(retryAfter(h), defaultPause))
+	}
+	return wait
 }
 
 // eventFailure returns the failure that an error event's code names.

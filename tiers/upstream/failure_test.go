@@ -345,3 +345,31 @@ func TestAPanicOfATransportLeavesNothingOpen(t *testing.T) {
 		t.Error("its context lives on")
 	}
 }
+
+func TestALimitOfRatesTellsWhenTheNextRequestHasRoom(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		head   map[string]string
+		want   time.Duration
+	}{
+		{200, nil, 0},
+		{429, nil, time.Second},
+		{429, map[string]string{"Retry-After": "7"}, 7 * time.Second},
+		{429, map[string]string{"Retry-After": "Wed, 21 Oct 2099 07:28:00 GMT"}, time.Second},
+		{503, map[string]string{"Retry-After": "7"}, 0},
+		{200, map[string]string{"X-Ratelimit-Limit-Requests": "60", "X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Reset-Requests": "1m0s"}, time.Second},
+		{200, map[string]string{"X-Ratelimit-Limit-Requests": "60", "X-Ratelimit-Remaining-Requests": "1", "X-Ratelimit-Reset-Requests": "59s"}, 0},
+		{200, map[string]string{"X-Ratelimit-Limit-Tokens": "30", "X-Ratelimit-Remaining-Tokens": "0", "X-Ratelimit-Reset-Tokens": "48h"}, 2 * time.Second},
+		{200, map[string]string{"X-Ratelimit-Limit-Tokens": "0", "X-Ratelimit-Remaining-Tokens": "0", "X-Ratelimit-Reset-Tokens": "1s"}, 0},
+		{200, map[string]string{"X-Ratelimit-Limit-Tokens": "-5", "X-Ratelimit-Remaining-Tokens": "0", "X-Ratelimit-Reset-Tokens": "-1s"}, 0},
+		{429, map[string]string{"Retry-After": "1", "X-Ratelimit-Limit-Requests": "2", "X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Reset-Requests": "6s"}, 3 * time.Second},
+	} {
+		h := http.Header{}
+		for name, value := range c.head {
+			h.Set(name, value)
+		}
+		if got := pause(c.status, h); got != c.want {
+			t.Errorf("%d %v: %v, want %v", c.status, c.head, got, c.want)
+		}
+	}
+}

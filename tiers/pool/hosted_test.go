@@ -1,0 +1,101 @@
+package pool
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+func TestTheBoundOfAHostedCallCountsThePromptAndEveryAnswer(t *testing.T) {
+	price := TokenPrice{Input: 1, Cached: .1, Output: 10}
+	for _, c := range []struct {
+		d    Demand
+		want float64
+	}{
+		{Demand{PromptTokens: 100}, 100 + 10*AssumedAnswer},
+		{Demand{PromptTokens: 100, MaxOutput: 7}, 170},
+		{Demand{PromptTokens: 100, MaxOutput: 7, Answers: 3}, 310},
+		{Demand{PromptTokens: 100, NoAnswer: true}, 100},
+	} {
+		if got := price.Bound(&c.d); got != c.want {
+			t.Errorf("%+v: %v, want %v", c.d, got, c.want)
+		}
+	}
+	if got := price.Of(100, 40, 5); got != 60+4+50 {
+		t.Errorf("cached tokens have a price of their own: %v", got)
+	}
+}
+
+// TestAHostedBackendThatWantsNoRequestsIsFullUntilThen: whoever can wait does, and hears for how long.
+func TestAHostedBackendThatWantsNoRequestsIsFullUntilThen(t *testing.T) {
+	now := time.Unix(1000, 0)
+	p := fixed(t, Options{Backends: []string{"https://provider.example"}, External: true, Now: func() time.Time { return now }})
+	pick := func(limit float64) error {
+		var l Lease
+		err := p.PickInto(&l, &Demand{PromptTokens: 10, Admission: Admission{MaxUsage: limit}})
+		if err == nil {
+			l.Done(0)
+		}
+		return err
+	}
+	var many [2 * maxUnknownRequests]Lease
+	for i := range many {
+		if err := p.PickInto(&many[i], &Demand{PromptTokens: 10, Admission: Admission{MaxUsage: .5}}); err != nil {
+			t.Fatalf("request %d: %v: the memory of a hosted backend is not the operator's to care for", i, err)
+		}
+	}
+	many[0].Pause(3 * time.Second)
+	full, ok := errors.AsType[*FullError](pick(.95))
+	if !ok || !full.Paused || full.Wait != 3*time.Second {
+		t.Fatalf("%+v", full)
+	}
+	if err := pick(0); err != nil {
+		t.Errorf("what cannot wait is not sent: %v", err)
+	}
+	many[0].Pause(time.Second) // the longest counts
+	now = now.Add(2 * time.Second)
+	if !errors.Is(pick(1), ErrFull) {
+		t.Error("the pause is over too soon")
+	}
+	now = now.Add(time.Second)
+	if err := pick(.5); err != nil {
+		t.Errorf("the pause goes on: %v", err)
+	}
+	many[0].Pause(time.Hour)
+	if now = now.Add(maxRatePause); pick(.5) != nil {
+		t.Error("a pause is longer than its bound")
+	}
+	own := fixed(t, Options{})
+	var l Lease
+	if err := own.PickInto(&l, &Demand{PromptTokens: 10}); err != nil {
+		t.Fatal(err)
+	}
+	l.Pause(time.Minute)
+	if err := own.PickInto(&l, &Demand{PromptTokens: 10, Admission: Admission{MaxUsage: .5}}); err != nil {
+		t.Errorf("a backend of the operator's own is paused: %v", err)
+	}
+}
+
+func TestWhatTheProvidersCacheSavesIsLearned(t *testing.T) {
+	p := fixed(t, Options{External: true, TokenPrice: TokenPrice{Input: 10, Cached: 1, Output: 30}})
+	if prompt, answer, ok := p.UnitCosts(); prompt != 10 || answer != 30 || !ok {
+		t.Errorf("%g, %g, %t", prompt, answer, ok)
+	}
+	var l Lease
+	if err := p.PickInto(&l, &Demand{PromptTokens: 10}); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Done(0)
+	for range 1000 {
+		if usd := l.Pay(100, 50, 10); usd != 50*10+50*1+10*30 {
+			t.Fatalf("paid %g", usd)
+		}
+	}
+	if prompt, answer, _ := p.UnitCosts(); prompt < 5.4 || prompt > 5.6 || answer != 30 {
+		t.Errorf("with half of the prompts in the cache: %g, %g", prompt, answer)
+	}
+	p.SetPrice(0, TokenPrice{Input: 20, Cached: 20, Output: 60})
+	if prompt, answer, _ := p.UnitCosts(); prompt != 20 || answer != 60 {
+		t.Errorf("new prices: %g, %g", prompt, answer)
+	}
+}
