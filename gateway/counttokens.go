@@ -22,25 +22,25 @@ var errNoTokenizer = refuse("unknown_url", "The engines of this model tell no to
 // countTokens counts the tokens of the prompt of a message, as the tokenizer of the target's engines does. What only an engine
 // can do is forwarded if passthrough lists the path, and refused otherwise.
 func (g *Gateway) countTokens(in *admittedRequest, l *accessRecord, w http.ResponseWriter, r *http.Request) error {
-	env, err := openai.Peek(countTokensPath, in.body, g.opts.Scan)
+	passed, err := openai.Peek(countTokensPath, in.body, g.opts.Scan)
 	if err != nil {
 		return err
 	}
-	route, err := g.routeFor(&l.Caller, env.Name)
+	route, err := g.routeFor(&l.Caller, passed.Model)
 	if err != nil {
 		return err
 	}
 	if !route.Target.Tokenizes() {
-		return g.forwardOr(errNoTokenizer, countTokensPath, env)(l, w, r)
+		return g.forwardOr(errNoTokenizer, countTokensPath, passed)(l, w, r)
 	}
 	t, err := g.translate(messages.API{Counts: true}, messagesCost, in)
 	if e, ok := errors.AsType[*clientapi.EngineOnlyError](err); ok {
-		return g.forwardOr(engineOnly(countTokensPath, e), countTokensPath, env)(l, w, r)
+		return g.forwardOr(engineOnly(countTokensPath, e), countTokensPath, passed)(l, w, r)
 	}
 	if err != nil {
 		return err
 	}
-	t.TellThinking(g.opts.Cascade.Thinks(env.Name))
+	t.TellThinking(g.opts.Cascade.Thinks(passed.Model))
 	asked, err := g.scan(g.chatOf(t, l), l, r)
 	if err != nil {
 		return err

@@ -177,27 +177,27 @@ func (g *Gateway) assign(route *tiers.Route, l *accessRecord, body *openai.Reque
 // forward passes an allowed path through to the target pool.
 func (g *Gateway) forward(path string) handler {
 	return g.admit(func(in *admittedRequest, l *accessRecord, w http.ResponseWriter, r *http.Request) error {
-		env, err := openai.Peek(path, in.body, g.opts.Scan)
+		asked, err := openai.Peek(path, in.body, g.opts.Scan)
 		if err != nil {
 			return err
 		}
-		return g.forwardBody(path, env, l, w, r)
+		return g.forwardBody(path, asked, l, w, r)
 	})
 }
 
 // forwardBody passes a request that was read through to the target pool, on a route with variants that of the incumbent:
 // embeddings of two models cannot be mixed, and state that an engine keeps is in one pool.
-func (g *Gateway) forwardBody(path string, env openai.Envelope, l *accessRecord, w http.ResponseWriter, r *http.Request) error {
-	route, err := g.routeFor(&l.Caller, env.Name)
+func (g *Gateway) forwardBody(path string, asked *openai.Request, l *accessRecord, w http.ResponseWriter, r *http.Request) error {
+	route, err := g.routeFor(&l.Caller, asked.Model)
 	if err != nil {
 		return err
 	}
 	if route.Target.External() {
 		return errOutside // what it would tell the provider, and cost, is not known
 	}
-	l.route, l.answering = env.Name, route
+	l.route, l.answering = asked.Model, route
 	return g.pipeline.Forward(r.Context(), tiers.ForwardRequest{
-		Metadata: &l.Metadata, Path: path, Envelope: env, Route: route,
+		Metadata: &l.Metadata, Path: path, Passed: asked, Route: route,
 	}, g.open(l, w, r, false), &l.Record)
 }
 

@@ -116,21 +116,21 @@ func (g *Gateway) generateAs(api *clientAPI, path string) handler {
 		if api.stateful {
 			limits.Own = responses.Stateful
 		}
-		env, err := openai.Peek(path, in.body, limits) // syntax, duplicate names, media: as for every path
+		asked, err := openai.Peek(path, in.body, limits) // syntax, duplicate names, media: as for every path
 		if err != nil {
 			return err
 		}
 		translated, err := g.translate(g.translator(r.Context(), api, in, l), api.cost, in)
 		if e, ok := errors.AsType[*clientapi.EngineOnlyError](err); ok {
-			if env.Own() {
+			if asked.Own {
 				return e
 			}
-			return g.forwardOr(engineOnly(path, e), path, env)(l, w, r)
+			return g.forwardOr(engineOnly(path, e), path, asked)(l, w, r)
 		}
 		if err != nil {
 			return err
 		}
-		translated.TellThinking(g.opts.Cascade.Thinks(env.Name))
+		translated.TellThinking(g.opts.Cascade.Thinks(asked.Model))
 		return g.answer(g.chatOf(translated, l), in, l, w, r)
 	})
 }
@@ -236,11 +236,11 @@ func engineOnly(path string, e *clientapi.EngineOnlyError) *problem {
 }
 
 // forwardOr forwards a request that was read if the configuration lists its path, else refuses it.
-func (g *Gateway) forwardOr(refusal error, path string, env openai.Envelope) handler {
+func (g *Gateway) forwardOr(refusal error, path string, asked *openai.Request) handler {
 	return func(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
 		if !slices.Contains(g.opts.Forward, path) {
 			return refusal
 		}
-		return g.forwardBody(path, env, l, w, r)
+		return g.forwardBody(path, asked, l, w, r)
 	}
 }

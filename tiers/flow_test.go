@@ -162,7 +162,7 @@ func TestARequestThatPassesThroughIsHeldToItsTenantsLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	forward := func() error {
-		return b.Forward(t.Context(), ForwardRequest{Metadata: a, Path: "/v1/responses", Envelope: env}, &reader{ctx: t.Context()}, &record)
+		return b.Forward(t.Context(), ForwardRequest{Metadata: a, Path: "/v1/responses", Passed: env}, &reader{ctx: t.Context()}, &record)
 	}
 	if forward() == nil {
 		t.Error("an answer of unknown length is let in with 100 tokens per minute")

@@ -18,7 +18,7 @@ import (
 type Forward struct {
 	inflight.Arrival                 // without a scanned body
 	Path             string          // allow-listed by the caller
-	Envelope         openai.Envelope // the body, as it was read
+	Passed           *openai.Request // as [openai.Peek] has read it
 }
 
 // Forward sends a request to the target pool of a route, and returns the answer byte for byte. It replaces the model's
@@ -27,7 +27,7 @@ type Forward struct {
 // to what is possible.
 func (c *Cascade) Forward(ctx context.Context, rt *Route, f Forward, sink inflight.Sink) (*inflight.Receipt, error) {
 	r := &inflight.Request{Arrival: f.Arrival, Receipt: inflight.NewReceipt(rt.Model, c.now()), Services: c.services}
-	rc, need, cfg := r.Receipt, f.Envelope.Need(), rt.Config()
+	rc, need, cfg := r.Receipt, f.Passed.Need, rt.Config()
 	rc.Decision.Plan = plan.Plan{Tier: plan.Target, Reason: "passthrough"}
 	ctx, cancel := c.services.World.WithTimeout(ctx, cfg.Timeouts.Deadline(need.Prompt, need.Answer))
 	defer cancel()
@@ -56,12 +56,12 @@ func (c *Cascade) Forward(ctx context.Context, rt *Route, f Forward, sink inflig
 
 // newRequest returns the request's call.
 func (f *Forward) newRequest(rt *Route, cfg plan.Config, into *engine.Forwarded) dispatch.Request {
-	need := f.Envelope.Need()
-	var more []openai.Edit
+	need := f.Passed.Need
+	edits := []openai.Edit{openai.SetText("model", rt.Target.Model())}
 	if f.Salt != "" && need.Computes {
-		more = append(more, openai.Edit{Name: "cache_salt", Value: openai.Quote(f.Salt)})
+		edits = append(edits, openai.SetText("cache_salt", f.Salt))
 	}
-	body := f.Envelope.Apply(make([]byte, 0, f.Envelope.Bytes()+128), rt.Target.Model(), more...)
+	body := f.Passed.Apply(nil, edits...)
 	o := dispatch.Request{
 		Call: &engine.Forward{Path: f.Path, Body: body, Into: into}, Pool: rt.Target, Tier: plan.Target, Role: dispatch.RoleTarget,
 		Ticket:      dispatch.Ticket{Route: rt.Model, Pool: rt.Target.Name(), Tenant: f.Tenant, Class: f.Class},
@@ -110,14 +110,14 @@ func forwardStream(x *dispatch.Exchange, passed *engine.Forwarded, h inflight.He
 // ForwardRequest is a request that is forwarded to the target pool.
 type ForwardRequest struct {
 	*Metadata
-	Path     string          // the caller has checked that it is allowed
-	Envelope openai.Envelope // the body, as it was read
-	Route    *Route          // of its model
+	Path   string          // the caller has checked that it is allowed
+	Passed *openai.Request // as [openai.Peek] has read it
+	Route  *Route          // of its model
 }
 
 // Forward forwards a request to the target pool of the route in its body, within its tenant's limits.
 func (p *Pipeline) Forward(ctx context.Context, in ForwardRequest, to Client, record *Record) error {
-	about := estimateForwarded(in.Envelope.Need())
+	about := estimateForwarded(in.Passed.Need)
 	about.prices = targetPrices(in.Route)
 	reserved, err := p.reserve(ctx, in.Metadata, about, record)
 	if err != nil {
@@ -125,7 +125,7 @@ func (p *Pipeline) Forward(ctx context.Context, in ForwardRequest, to Client, re
 	}
 	defer func() { settle(reserved, about.used(record.Receipt), record.Receipt) }()
 	record.Receipt, err = p.o.Cascade.Forward(ctx, in.Route, Forward{
-		Arrival: p.arrival(in.Metadata, in.Envelope.Name), Path: in.Path, Envelope: in.Envelope,
+		Arrival: p.arrival(in.Metadata, in.Passed.Model), Path: in.Path, Passed: in.Passed,
 	}, &sink{to, record})
 	return err
 }

@@ -30,7 +30,7 @@ func passedBy(t *testing.T, path, members string, sink inflight.Sink, answer htt
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.Forward(t.Context(), routeOf(c), Forward{Path: path, Envelope: env, Arrival: ownID}, sink)
+	return c.Forward(t.Context(), routeOf(c), Forward{Path: path, Passed: env, Arrival: ownID}, sink)
 }
 
 func TestWhatNobodyPassesOnHasNoTimeOfTheTargets(t *testing.T) {
@@ -61,7 +61,7 @@ func TestAnAnswerOfAnotherTypeIsAskedOfAnotherBackend(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := &collector{}
-	rc, err := c.Forward(t.Context(), routeOf(c), Forward{Path: "/v1/embeddings", Envelope: env, Arrival: ownID}, out)
+	rc, err := c.Forward(t.Context(), routeOf(c), Forward{Path: "/v1/embeddings", Passed: env, Arrival: ownID}, out)
 	if err != nil || out.head.ContentType != "application/json" || rc.PromptTokens != 7 || rc.Tier != plan.Target || len(rc.Tries) != 2 {
 		t.Fatalf("%v, %+v, %+v", err, out.head, rc)
 	}

@@ -82,7 +82,7 @@ func TestAPanicOfARequestGivesBackAllThatItHeld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	envelope, err := openai.Peek("/v1/embeddings", []byte(`{"model":"m","input":"hello"}`), openai.DefaultLimits())
+	passed, err := openai.Peek("/v1/embeddings", []byte(`{"model":"m","input":"hello"}`), openai.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestAPanicOfARequestGivesBackAllThatItHeld(t *testing.T) {
 		}
 	}
 	forward := func(ctx context.Context, c *Cascade, s inflight.Sink) error {
-		_, err := c.Forward(ctx, routeOf(c), Forward{Path: "/v1/embeddings", Envelope: envelope}, s)
+		_, err := c.Forward(ctx, routeOf(c), Forward{Path: "/v1/embeddings", Passed: passed}, s)
 		return err
 	}
 	for _, way := range []struct {

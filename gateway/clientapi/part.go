@@ -62,7 +62,7 @@ func ParsePart(raw []byte) (*Part, error) {
 
 // add adds what the choice says.
 func (p *Part) add(c *openai.ReplyChoice) {
-	p.Finish = text(c.Finish)
+	p.Finish = c.Finish
 	for _, stop := range [...][]byte{c.Stop, c.Matched} {
 		_ = json.Unmarshal(stop, &p.Stop) // a token id is no stop string
 	}
@@ -70,7 +70,7 @@ func (p *Part) add(c *openai.ReplyChoice) {
 	if m == nil {
 		return
 	}
-	p.Text, p.Refusal, p.Reasoning = text(m.Content), text(m.Refusal), cmp.Or(text(m.Reasoning), text(m.ReasoningContent))
+	p.Text, p.Refusal, p.Reasoning = m.Content, m.Refusal, cmp.Or(m.Reasoning, m.ReasoningContent)
 	for i := range m.Calls {
 		k := &m.Calls[i]
 		part := CallPart{ID: k.ID, Name: k.Function.Name, Arguments: k.Function.Arguments}
@@ -92,14 +92,6 @@ func (p *Part) Note(next *Part) {
 	if len(next.Extra) > 0 {
 		p.Extra = bytes.Clone(next.Extra)
 	}
-}
-
-// text is a text that may be absent.
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }
 
 // Recode appends the frames of a chat stream to dst, as enc writes them: whole frames, as the cascade writes them. ended says that

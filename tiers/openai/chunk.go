@@ -78,7 +78,6 @@ type ChunkParser struct {
 
 	cur   cursor
 	chunk Chunk
-	whole *wholeDraft // only for ParseDraftAnswer; see there
 }
 
 // errNotChunk is returned for a data event that is JSON but not a chunk.

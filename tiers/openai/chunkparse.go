@@ -11,7 +11,7 @@ import (
 
 // Parse parses one event's data. It ignores unknown fields and is strict about JSON. It writes over nulls in data that
 // clients would look into. The result is valid until the next call.
-func (p *ChunkParser) Parse(data []byte) (*Chunk, error) { return p.parse(data, p.whole != nil) }
+func (p *ChunkParser) Parse(data []byte) (*Chunk, error) { return p.parse(data, false) }
 
 func (p *ChunkParser) parse(data []byte, strict bool) (*Chunk, error) {
 	c := &p.chunk
@@ -22,7 +22,7 @@ func (p *ChunkParser) parse(data []byte, strict bool) (*Chunk, error) {
 	} else {
 		p.cur.resetLenient(data)
 	}
-	if k := p.cur.kind(); p.whole == nil && (k == 'n' || k == '[') { // null or [] is a sign of life
+	if k := p.cur.kind(); !strict && (k == 'n' || k == '[') { // null or [] is a sign of life
 		for range p.cur.array() {
 			p.cur.fail(errNotChunk)
 		}
@@ -50,13 +50,10 @@ func (p *ChunkParser) field(name []byte) {
 			return
 		}
 		for range p.cur.array() {
-			if p.whole == nil && p.absent("{}  ") {
+			if p.absent("{}  ") {
 				continue
 			}
-			if c.Choices++; p.whole != nil && c.Choices > 1 {
-				p.cur.skip()
-				continue
-			}
+			c.Choices++
 			p.choice()
 		}
 	case "usage":
@@ -109,15 +106,13 @@ func (p *ChunkParser) choice() {
 	for name := range p.cur.object() {
 		switch string(name) {
 		case "delta", "message":
-			p.saysNext()
 			if silent = len(name) == len("delta") && p.absent("{}  "); !silent {
 				p.delta()
 			}
 		case "text":
-			p.saysNext()
 			p.text()
 		case "finish_reason":
-			if raw, _ := p.cur.value(); len(raw) > 0 && raw[0] == '"' {
+			if raw, _ := p.cur.value(); isText(raw) {
 				c.Finish = unquote(c.Finish[:0], raw)
 				ended, c.Aborted = true, c.Aborted || string(c.Finish) == "abort"
 			}
@@ -138,7 +133,7 @@ func (p *ChunkParser) choice() {
 			p.foreignUnlessJudged()
 			p.logprobs()
 		case "matched_stop": // SGLang's stop_reason for stop strings; a number may also be the id of an ordinary end
-			if raw, _ := p.cur.value(); len(raw) > 0 && raw[0] == '"' {
+			if raw, _ := p.cur.value(); isText(raw) {
 				c.Stop = append(c.Stop[:0], raw...)
 			} else if !harmless(raw) && jsontext.Value(raw).Kind() != '0' {
 				c.Foreign = true
@@ -175,19 +170,9 @@ func (p *ChunkParser) index(index, maximum int) int {
 	return n
 }
 
-// saysNext records that a member with content comes next.
-func (p *ChunkParser) saysNext() {
-	if p.whole != nil {
-		p.whole.contentMembers++
-	}
-}
-
 func (p *ChunkParser) text() {
-	raw, _ := p.cur.value()
-	if len(raw) > 0 && raw[0] == '"' {
+	if raw, _ := p.cur.value(); isText(raw) {
 		p.chunk.Text = unquote(p.chunk.Text, raw)
-	} else if p.whole != nil && !harmless(raw) {
-		p.chunk.Plain = false
 	}
 }
 
@@ -200,17 +185,10 @@ func (p *ChunkParser) delta() {
 		case "role":
 			p.cur.skip()
 		case "tool_calls":
-			if p.whole == nil {
-				p.calls()
-				continue
-			}
-			fallthrough
+			p.calls()
 		default:
-			calls := p.whole != nil && string(name) == "tool_calls"
 			raw, _ := p.cur.value()
-			if !harmless(raw) && (!calls || !p.whole.readCalls(raw)) {
-				p.chunk.Plain = false
-			}
+			p.chunk.Plain = p.chunk.Plain && harmless(raw)
 		}
 	}
 }
@@ -325,25 +303,9 @@ func WriteUsage(object []byte, at [3]Span, u Usage) {
 	}
 }
 
-// wholeDraft is what a ChunkParser reads of a whole draft besides the chunk.
-type wholeDraft struct {
-	calls          []Call
-	contentMembers int // number of members with content: message, text, delta
-}
-
-// readCalls reads the calls of a message, which are valid JSON, and reports whether it understood everything.
-func (w *wholeDraft) readCalls(raw []byte) (ok bool) {
-	var read []ReplyCall
-	if json.Unmarshal(raw, &read) != nil || len(w.calls) > 0 {
-		return false
-	}
-	w.calls, ok = understoodCalls(read)
-	return ok
-}
-
 // DraftAnswer is a whole answer of a draft backend: not streamed, with logprobs and token ids. It is like one
-// chunk; all fields except Choices belong to the first choice. Engines include the token that ends the answer,
-// which has no text. Plain means that it has only text and tool calls, all of them understood.
+// chunk. Engines include the token that ends the answer, which has no text. Plain means that its only choice has only text and
+// tool calls, all of them understood.
 type DraftAnswer struct {
 	Chunk
 	Calls  []Call
@@ -352,24 +314,27 @@ type DraftAnswer struct {
 }
 
 // ParseDraftAnswer parses the body of a draft that was not streamed. It is stricter than [ParseAnswer],
-// because the judged text must be what the client will read: duplicate names are errors, and so is a choice
-// with both a message and a text. logprobIDs is as in [ChunkParser]. The result does
+// because the judged text must be what the client will read. logprobIDs is as in [ChunkParser]. The calls do
 // not share memory with the body.
 func ParseDraftAnswer(body []byte, logprobIDs bool) (DraftAnswer, error) {
-	p := ChunkParser{Judged: true, LogprobIDs: logprobIDs, whole: &wholeDraft{}}
-	c, err := p.Parse(body)
+	p := ChunkParser{Judged: true, LogprobIDs: logprobIDs}
+	c, err := p.parse(body, true)
 	if err != nil {
 		return DraftAnswer{}, fmt.Errorf("draft: %w", err)
-	}
-	if p.whole.contentMembers > 1 || p.whole.contentMembers == 0 && c.Choices > 0 {
-		return DraftAnswer{}, fmt.Errorf("draft: a choice says %d things: %w", p.whole.contentMembers, errNotChunk)
 	}
 	if n := len(c.topEnd); n != len(c.Logprobs) {
 		return DraftAnswer{}, fmt.Errorf("draft: alternatives of %d tokens for %d: %w", n, len(c.Logprobs), errNotChunk)
 	}
-	a := DraftAnswer{Chunk: *c, Calls: p.whole.calls, Finish: string(c.Finish)}
-	if len(c.Stop) > 0 && string(c.Stop) != "null" {
-		a.Stop = c.Stop
+	a := DraftAnswer{Chunk: *c, Finish: string(c.Finish)}
+	a.Plain = false
+	var in Reply
+	if json.Unmarshal(body, &in) == nil && len(in.Choices) == 1 {
+		if !in.Choices[0].saysOnce() {
+			return DraftAnswer{}, fmt.Errorf("draft: a choice says two things, or none: %w", errNotChunk)
+		}
+		said, err := in.Choices[0].read()
+		a.Calls, a.Stop = said.Calls, said.Stop
+		a.Plain = err == nil && said.As == ""
 	}
 	return a, nil
 }
@@ -378,9 +343,6 @@ func ParseDraftAnswer(body []byte, logprobIDs bool) (DraftAnswer, error) {
 // [Framer.WholeStream]. For an answer that is Plain and not Foreign, it is complete for the client: it omits
 // only what was requested for judging. It shares the draft's memory.
 func (a *DraftAnswer) Whole(kind Kind) *Whole {
-	c := Choice{Text: a.Text, Calls: a.Calls, Finish: a.Finish, Null: len(a.Text) == 0 && len(a.Calls) > 0}
-	if isStop(a.Stop) {
-		c.Stop = a.Stop
-	}
+	c := Choice{Text: a.Text, Calls: a.Calls, Finish: a.Finish, Stop: a.Stop, Null: len(a.Text) == 0 && len(a.Calls) > 0}
 	return &Whole{Kind: kind, Choices: []Choice{c}, Usage: a.Usage}
 }

@@ -19,14 +19,10 @@ func (s Span) Of(b []byte) []byte { return b[s.Start:s.End] }
 // cursor reads one JSON text strictly: duplicate names, invalid UTF-8 and lone surrogates are errors at any depth. It can
 // be reset and reused.
 type cursor struct {
-	dec      jsontext.Decoder
-	src      bytes.Buffer // of the text, which the decoder does not copy
-	maxDepth int          // of objects and arrays that are entered
-	err      error        // the first syntax error; sticky
+	dec jsontext.Decoder
+	src bytes.Buffer // of the text, which the decoder does not copy
+	err error        // the first syntax error; sticky
 }
-
-// deepest is the default of cursor.maxDepth; jsontext has the same.
-const deepest = 10_000
 
 // lenient is for answers of backends: duplicate names are allowed, and the last one counts.
 var lenient = jsontext.AllowDuplicateNames(true)
@@ -35,7 +31,7 @@ var lenient = jsontext.AllowDuplicateNames(true)
 func (c *cursor) reset(data []byte, opts ...jsontext.Options) {
 	c.src = *bytes.NewBuffer(data)
 	c.dec.Reset(&c.src, opts...)
-	c.maxDepth, c.err = deepest, nil
+	c.err = nil
 }
 
 // resetLenient is reset for answers of backends: see lenient.
@@ -45,9 +41,6 @@ func (c *cursor) resetLenient(data []byte) { c.reset(data, lenient) }
 func (c *cursor) enter(open jsontext.Kind) bool {
 	if c.kind() != open {
 		return false
-	}
-	if c.dec.StackDepth() >= c.maxDepth {
-		c.fail(errTooDeep)
 	}
 	c.token()
 	return c.err == nil
@@ -172,7 +165,4 @@ func (c *cursor) fail(err error) {
 	}
 }
 
-var (
-	errTrailing = errors.New("more text after the JSON value")
-	errTooDeep  = errors.New("the JSON value nests too deep")
-)
+var errTrailing = errors.New("more text after the JSON value")

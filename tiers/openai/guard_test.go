@@ -35,7 +35,7 @@ func sent(path string, body []byte, lim Limits) (map[string]json.RawMessage, err
 		if err != nil {
 			return nil, err
 		}
-		out = e.Apply(nil, "engine's")
+		out = e.Apply(nil, SetText("model", "engine's"))
 	}
 	var got map[string]json.RawMessage
 	return got, json.Unmarshal(out, &got)

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -35,6 +36,9 @@ var nested = []string{"choices", "delta", "logprobs", "tool_calls", "function"}
 // grown are the members whose texts are joined.
 var grown = []string{"content", "text", "reasoning", asReasoningContent, "refusal", "arguments"}
 
+// steady are the members that chunks may repeat, but not change: another id is that of another call.
+var steady = []string{"id", "name", "finish_reason"}
+
 // Add adds a chunk, valid JSON. The error is [ErrTooLong], or says that a chunk is none.
 func (m *Merger) Add(chunk []byte) error { return m.add(&m.root, "choices", chunk) }
 
@@ -61,6 +65,9 @@ func (m *Merger) add(to *merged, name string, raw []byte) error {
 	if kind != to.kind {
 		*to = merged{kind: kind}
 	}
+	if isText := kind == '"' && len(to.raw) > len(`""`) && string(raw) != `""`; isText && slices.Contains(steady, name) && string(raw) != string(to.raw) {
+		return fmt.Errorf("another %s: %w", name, errNotChunk)
+	}
 	switch {
 	case kind == '{':
 		return m.addObject(to, raw)
@@ -68,6 +75,7 @@ func (m *Merger) add(to *merged, name string, raw []byte) error {
 		return m.addList(to, name, raw)
 	case kind == '"' && len(to.raw) > 0 && slices.Contains(grown, name):
 		to.raw = append(append(to.raw[:len(to.raw)-1], raw[1:len(raw)-1]...), '"')
+		m.left += len(`""`)
 	case kind == '0' || len(to.raw) == 0 || string(raw) != `""`:
 		m.left += len(to.raw) // it takes the place of another
 		to.raw = append(to.raw[:0], raw...)

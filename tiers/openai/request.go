@@ -21,7 +21,7 @@ type Limits struct {
 	LogitBias int // entries of logit_bias
 	Grammar   int // bytes of a schema, regex or grammar
 
-	// Own are fields that no engine may get and the gateway serves itself, see [Envelope.Own].
+	// Own are fields that no engine may get and the gateway serves itself, see [Request.Own].
 	Own []string
 
 	// Allow returns a route's allow_fields by model: refused fields, types of content parts with media, and
@@ -66,9 +66,11 @@ type Request struct {
 	Continues   bool // continue_final_message, or no generation prompt
 	AnswerBegun bool // the last message is the assistant's: some engines continue it
 	SinglePlain bool // one text prompt: a chat, or a completion of one string
+	Own         bool // some member is one of [Limits.Own]: no engine may get it
 
-	PromptBytes  int // of prompt text
-	PromptTokens int // of all prompts: exact for ids, else estimated from the bytes
+	PromptBytes  int  // of prompt text
+	PromptTokens int  // of all prompts: exact for ids, else estimated from the bytes
+	Need         Need // of a request that Peek has read
 
 	members []member
 	system  Span    // of its leading system messages; empty if there are none

@@ -182,10 +182,10 @@ func TestAContinuationByTextAddsOneAssistantMessage(t *testing.T) {
 func TestPeekFindsTheModelWhereverItStands(t *testing.T) {
 	body := []byte(`{"input":["x"],"model" : "llama-3","k":1}`)
 	env, err := Peek("/v1/responses", body, DefaultLimits())
-	if err != nil || env.Name != "llama-3" {
+	if err != nil || env.Model != "llama-3" {
 		t.Errorf("got %+v, %v", env, err)
 	}
-	if got, want := string(env.Apply(nil, "big")), `{"input":["x"],"model" : "big","k":1}`; got != want {
+	if got, want := string(env.Apply(nil, SetText("model", "big"))), `{"input":["x"],"k":1,"model":"big"}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	for _, bad := range []string{``, `{}`, `{"model":3}`, `{"model":"a","model":"b"}`, `[]`, `{"model":"a"} 1`, `{"model":"a","Model":"b"}`, strings.Repeat("[", 1000)} {

@@ -17,16 +17,35 @@ import (
 // depth, and correct types and ranges of the fields that the gateway uses. The error is always a
 // *RequestError. The request keeps body, which must not change afterwards.
 func Scan(kind Kind, body []byte, lim Limits) (*Request, error) {
-	r := &Request{Kind: kind, Body: body, MaxTokens: -1, N: 1, Temperature: 1, members: make([]member, 0, 16)}
-	c := borrowCursor(body)
+	s := scanner{path: kind.Path(), readers: readers, req: &Request{Kind: kind, Body: body}}
+	return s.scan(lim, s.check)
+}
+
+// Peek reads the model of a JSON request to a path strictly and checks the rest like [Scan]: fields that
+// control an engine are removed. What is refused in a generation request is refused here, too, including
+// anything that a backend would fetch, because it could be an address inside the cluster. The error is always
+// a *RequestError.
+func Peek(path string, body []byte, lim Limits) (*Request, error) {
+	s := scanner{path: path, readers: passedReaders, req: &Request{Body: body}}
+	return s.scan(lim, s.measure)
+}
+
+// scan reads the members of a body; check checks conditions between them.
+func (s *scanner) scan(lim Limits, check func()) (*Request, error) {
+	r := s.req
+	if at := depthOffset(r.Body, lim.Depth); at >= 0 {
+		return nil, badField("", "too_deep", "The request body nests deeper than %d levels at byte %d.", lim.Depth, at)
+	}
+	r.MaxTokens, r.N, r.Temperature, r.members = -1, 1, 1, make([]member, 0, 16)
+	c := borrowCursor(r.Body)
 	defer c.release()
-	c.maxDepth = lim.Depth
-	s := scanner{req: r, maxCompletion: -1, walker: walker{cur: c, body: body, lim: lim}}
+	s.maxCompletion, s.walker = -1, walker{cur: c, body: r.Body, lim: lim}
 	for s.members(len(r.members)) {
 		s.member()
 	}
 	if s.ended(r.has("model")); c.err == nil {
-		s.check()
+		s.allowed(r.Model)
+		check()
 	}
 	if err := s.failed(); err != nil {
 		return nil, err
@@ -65,13 +84,18 @@ func (s *scanner) member() {
 		return
 	}
 	m := member{name: string(plainName(quoted))}
-	read, err := readerOf(m.name, s.req.Kind)
+	read, err := s.readerOf(m.name)
 	if err != nil {
 		s.cur.fail(err)
 		return
 	}
 	if read == nil || (s.cur.kind() == 'n' && !needed(m.name)) { // null means absent in all other fields
-		m.drop, m.value = s.field(m.name, LookupField(m.name))
+		rule, own := LookupFieldIn(s.path, m.name), slices.Contains(s.lim.Own, m.name)
+		if own {
+			rule = Field{}
+		}
+		m.drop, m.value = s.field(m.name, rule)
+		s.req.Own = s.req.Own || own && string(m.value.Of(s.body)) != "null"
 	} else {
 		start := s.cur.last()
 		if read(s, m.name); s.cur.err == nil {
@@ -91,7 +115,6 @@ func (s *scanner) check() {
 	if s.maxCompletion >= 0 && r.Kind == Chat { // vLLM's completions do not have it
 		r.MaxTokens = s.maxCompletion
 	}
-	s.allowed(r.Model)
 	s.extras()
 	input := "messages"
 	if r.Kind == Completion {
@@ -126,10 +149,12 @@ func (s *scanner) extras() {
 	}
 }
 
-// scanner reads the members of a generation request.
+// scanner reads the members of a request.
 type scanner struct {
 	walker
 
+	path          string
+	readers       map[string]reader
 	req           *Request
 	maxCompletion int // max_completion_tokens, -1 when absent
 }
@@ -252,6 +277,9 @@ var readers = map[string]reader{
 	"include_stop_str_in_output": boolean(func(r *Request, v bool) { r.IncludeStop = v }),
 }
 
+// passedReaders are the fields of other requests that the gateway uses.
+var passedReaders = map[string]reader{"model": readModel}
+
 // HasBeside reports whether the request has a forwarded field that is not null, and that neither the gateway
 // reads nor known lists.
 func (r *Request) HasBeside(known ...[]string) bool {
@@ -269,19 +297,16 @@ func (r *Request) HasBeside(known ...[]string) bool {
 
 // readerOf returns a field's reader. A name that differs from a known one only in case is refused, because
 // parsers disagree about its meaning.
-func readerOf(name string, kind Kind) (reader, *RequestError) {
-	if read, ok := readers[name]; ok {
-		if (kind == Chat && name == "prompt") || (kind == Completion && name == "messages") {
-			return nil, badField(name, "unknown_parameter", "%s is not a parameter of %s.", name, kind.Path())
+func (s *scanner) readerOf(name string) (reader, *RequestError) {
+	if read, ok := s.readers[name]; ok {
+		if (s.req.Kind == Chat && name == "prompt") || (s.req.Kind == Completion && name == "messages") {
+			return nil, badField(name, "unknown_parameter", "%s is not a parameter of %s.", name, s.path)
 		}
 		return read, nil
 	}
 	lower := strings.ToLower(name)
-	if lower == name {
-		return nil, nil
-	}
-	if _, ok := readers[lower]; ok {
-		return nil, badField(clip(name, 64), "duplicate_key", "The field %q must be written %q.", clip(name, 64), lower)
+	if _, ok := s.readers[lower]; ok {
+		return nil, badField(clip(name, maxName), "duplicate_key", "The field %q must be written %q.", clip(name, maxName), lower)
 	}
 	return nil, nil
 }

@@ -116,11 +116,8 @@ func (w *walker) refusal(code, format string, args ...any) *RequestError {
 	return badField(at, code, "%s (at byte %d) "+format+".", append([]any{at, w.cur.last()}, args...)...)
 }
 
-// failed returns why the request is refused; nil if it is not. That it nests too deep comes first.
+// failed returns why the request is refused; nil if it is not.
 func (w *walker) failed() error {
-	if at := depthOffset(w.body, w.lim.Depth); at >= 0 {
-		return badField("", "too_deep", "The request body nests deeper than %d levels at byte %d.", w.lim.Depth, at)
-	}
 	if w.cur.err == nil {
 		return nil
 	}

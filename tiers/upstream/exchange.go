@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -291,20 +292,18 @@ func (b *usageBound) clamp(u openai.Usage, came int64, said int) openai.Usage {
 	if u.Completion <= 0 {
 		u.Completion = openai.EstimateTokens(said)
 	}
-	can := openai.Bound{Prompt: b.prompt, Answer: max(b.answer, said)}
-	if b.prompt == 0 {
-		can.Prompt = len(b.sent)
-		if u.Prompt > can.Prompt {
-			b.search()
-			can.Prompt = b.maxTokens
-		}
+	prompt, answer := cmp.Or(b.prompt, len(b.sent)), max(b.answer, said)
+	if b.prompt == 0 && u.Prompt > prompt {
+		b.search()
+		prompt = b.maxTokens
 	}
 	if came != inOnePiece && int64(u.Completion) > came {
 		if b.search(); !b.hides {
-			can.Answer = min(can.Answer, int(came))
+			answer = min(answer, int(came))
 		}
 	}
-	return can.Clamp(u)
+	prompt = min(max(u.Prompt, 0), prompt)
+	return openai.Usage{Prompt: prompt, Completion: min(max(u.Completion, 0), answer), Cached: min(max(u.Cached, 0), prompt)}
 }
 
 // search searches the body, once and only if it may matter.
