@@ -22,7 +22,7 @@ func deskAt(t *testing.T, r config.Redis) *settings.Store {
 
 func TestOperatorsChangeSettingsAtAReplicaAsTheUserWhoMay(t *testing.T) {
 	n := guardedRedis(t)
-	own := config.Endpoint{Kind: config.KindSingle, Network: "tcp", Addrs: []string{n.addr}, Username: "foregate", Password: "foregate"}
+	own := config.Endpoint{Kind: config.KindSingle, Network: "tcp", Addrs: []string{n.Addr}, Username: "foregate", Password: "foregate"}
 	operator := own
 	operator.Username, operator.Password = "operator", "operator"
 	order := settings.Edit{Who: "ann", Why: "night"}
@@ -39,7 +39,7 @@ func TestOperatorsChangeSettingsAtAReplicaAsTheUserWhoMay(t *testing.T) {
 			t.Errorf("%+v %v", got, err)
 		}
 	}
-	if got := n.do(t, "HGET", settings.Key, "shed.low"); got != "0.7" {
+	if got := n.Do("HGET", settings.Key, "shed.low"); got != "0.7" {
 		t.Errorf("in Redis it is %v", got)
 	}
 	var refused *settings.RefusedError
@@ -54,7 +54,7 @@ func TestOperatorsChangeSettingsAtAReplicaAsTheUserWhoMay(t *testing.T) {
 	if err := d.History(t.Context(), newest); err != nil || last.Who != "bob" || len(last.Changes) != 2 || last.When.IsZero() {
 		t.Errorf("%+v %v", last, err)
 	}
-	n.kill()
+	n.Kill()
 	if err := d.History(t.Context(), newest); err == nil || settings.IsForbidden(err) {
 		t.Errorf("without Redis: %v", err)
 	}

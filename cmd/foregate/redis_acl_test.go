@@ -21,6 +21,7 @@ import (
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/prefix"
 )
 
@@ -47,15 +48,15 @@ func aclFile(t *testing.T) string {
 }
 
 // guardedRedis is a redis-server under that ACL.
-func guardedRedis(t *testing.T, args ...string) *redisNode {
+func guardedRedis(t *testing.T, args ...string) *redistest.Server {
 	t.Helper()
-	return node(t, &redis.Options{Username: "tester", Password: "any"}, append(args, "--aclfile", aclFile(t))...)
+	return redistest.StartWith(t, &redis.Options{Username: "tester", Password: "any"}, append(args, "--aclfile", aclFile(t))...)
 }
 
 // as talks to a server as one of its users.
-func (n *redisNode) as(t *testing.T, user string) *redis.Client {
+func as(t *testing.T, n *redistest.Server, user string) *redis.Client {
 	t.Helper()
-	c := redis.NewClient(&redis.Options{Addr: n.addr, Username: user, Password: user, DisableIdentity: true, MaxRetries: -1})
+	c := redis.NewClient(&redis.Options{Addr: n.Addr, Username: user, Password: user, DisableIdentity: true, MaxRetries: -1})
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -143,49 +144,49 @@ func (p *pair) share(t *testing.T) {
 func TestTheACLAllowsAllThatReplicasAskFor(t *testing.T) {
 	t.Parallel()
 	n := guardedRedis(t)
-	p := newPair(t, fmt.Sprintf("url: redis://foregate:foregate@%s/0", n.addr))
+	p := newPair(t, fmt.Sprintf("url: redis://foregate:foregate@%s/0", n.Addr))
 	apptest.Eventually(t, "they share", p.shared)
-	p.obeys(t, n.as(t, "operator"), 450*time.Millisecond)
+	p.obeys(t, as(t, n, "operator"), 450*time.Millisecond)
 	p.work(t)
-	apptest.Eventually(t, "they look whether settings are lost", func() bool { return n.do(t, "EXISTS", settings.RunKey) != int64(0) })
-	n.do(t, "SCRIPT", "FLUSH")
+	apptest.Eventually(t, "they look whether settings are lost", func() bool { return n.Do("EXISTS", settings.RunKey) != int64(0) })
+	n.Do("SCRIPT", "FLUSH")
 	apptest.Eventually(t, "they share after the scripts were lost", p.shared)
-	n.do(t, "CLIENT", "KILL", "TYPE", "NORMAL", "SKIPME", "YES")
+	n.Do("CLIENT", "KILL", "TYPE", "NORMAL", "SKIPME", "YES")
 	apptest.Eventually(t, "they share after their connections were lost", p.shared)
 	for _, r := range p.replicas {
 		r.Stop(t.Context())
 	}
-	if denied := n.do(t, "ACL", "LOG"); len(denied.([]any)) > 0 {
+	if denied := n.Do("ACL", "LOG"); len(denied.([]any)) > 0 {
 		t.Errorf("denied: %v", denied)
 	}
-	stats := fmt.Sprint(n.do(t, "INFO", "commandstats"))
+	stats := fmt.Sprint(n.Do("INFO", "commandstats"))
 	for _, line := range regexp.MustCompile(`cmdstat_(\S+):.*rejected_calls=([1-9]\d*)`).FindAllString(stats, -1) {
 		t.Errorf("rejected: %s", line)
 	}
-	if n := fmt.Sprint(n.do(t, "ZCARD", "foregate:{fg}:replicas")); n != "0" {
+	if n := fmt.Sprint(n.Do("ZCARD", "foregate:{fg}:replicas")); n != "0" {
 		t.Errorf("%s replicas did not leave", n)
 	}
 }
 
 func TestTheACLAllowsAllThatReplicasAskOfACluster(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t)
+	c := redistest.StartCluster(t)
 	grants := regexp.MustCompile(`(?m)^user foregate .*$`).FindString(readText(t, aclFile(t)))
-	for _, n := range c.nodes {
+	for _, n := range c.Nodes {
 		words := []any{"ACL", "SETUSER"}
 		for _, w := range strings.Fields(grants)[1:] {
 			words = append(words, w)
 		}
-		n.do(t, words...)
+		n.Do(words...)
 	}
-	p := newPair(t, `url: "redis+cluster://foregate:foregate@`+strings.TrimPrefix(c.url(), "redis+cluster://")+`"`)
+	p := newPair(t, `url: "redis+cluster://foregate:foregate@`+strings.TrimPrefix(c.URL(), "redis+cluster://")+`"`)
 	apptest.Eventually(t, "they share", p.shared)
 	h := hands(t, c)
 	p.obeys(t, h, 450*time.Millisecond)
 	apptest.Eventually(t, "they look whether settings are lost", func() bool { return h.Exists(t.Context(), settings.RunKey).Val() == 1 })
 	p.work(t)
-	for _, n := range c.nodes {
-		if denied := n.do(t, "ACL", "LOG"); len(denied.([]any)) > 0 {
+	for _, n := range c.Nodes {
+		if denied := n.Do("ACL", "LOG"); len(denied.([]any)) > 0 {
 			t.Errorf("denied: %v", denied)
 		}
 	}
@@ -257,9 +258,9 @@ func TestEveryCommandOfEveryScriptIsGrantedAndNoOtherOfTheirs(t *testing.T) {
 
 func TestTheACLDeniesAllElse(t *testing.T) {
 	n := guardedRedis(t)
-	n.do(t, "HSET", settings.Key, "shed.low", "0.9")
-	n.do(t, "SET", "foregate:cache:x", "y")
-	n.do(t, "SET", "other", "y")
+	n.Do("HSET", settings.Key, "shed.low", "0.9")
+	n.Do("SET", "foregate:cache:x", "y")
+	n.Do("SET", "other", "y")
 	everybody := [][]any{
 		{"KEYS", "*"}, {"RANDOMKEY"}, {"DBSIZE"}, {"FLUSHALL"}, {"FLUSHDB"}, {"SWAPDB", 0, 1}, {"SELECT", 1}, {"CONFIG", "GET", "*"}, {"CONFIG", "SET", "maxmemory", "1"},
 		{"MONITOR"}, {"SHUTDOWN", "NOSAVE"}, {"SAVE"}, {"BGSAVE"}, {"BGREWRITEAOF"}, {"REPLICAOF", "NO", "ONE"}, {"FAILOVER"}, {"ACL", "LIST"}, {"ACL", "SETUSER", "x"},
@@ -282,7 +283,7 @@ func TestTheACLDeniesAllElse(t *testing.T) {
 			{"SUBSCRIBE", "foregate:{fg}:x"}, {"SLOWLOG", "GET"}, {"TIME"}, {"SCAN", "0"}, {"GET", "foregate:cache:x"}, {"UNLINK", "foregate:cache:x"},
 		},
 	} {
-		c := n.as(t, user)
+		c := as(t, n, user)
 		for _, args := range append(slices.Clone(everybody), own...) {
 			if err := c.Do(t.Context(), args...).Err(); err == nil || !strings.HasPrefix(err.Error(), "NOPERM") {
 				t.Errorf("%s: %v: %v", user, args, err)
@@ -290,7 +291,7 @@ func TestTheACLDeniesAllElse(t *testing.T) {
 		}
 	}
 	// Through a script, too.
-	gate := n.as(t, "foregate")
+	gate := as(t, n, "foregate")
 	sha, err := gate.ScriptLoad(t.Context(), "return redis.call('HSET',KEYS[1],'shed.low','0')").Result()
 	if err != nil {
 		t.Fatal(err)
@@ -298,13 +299,13 @@ func TestTheACLDeniesAllElse(t *testing.T) {
 	if err := gate.EvalSha(t.Context(), sha, []string{settings.Key}).Err(); err == nil || !strings.Contains(err.Error(), "NOPERM") {
 		t.Errorf("a script that writes settings: %v", err)
 	}
-	if got := n.do(t, "HGET", settings.Key, "shed.low"); got != "0.9" {
+	if got := n.Do("HGET", settings.Key, "shed.low"); got != "0.9" {
 		t.Errorf("the setting is %v", got)
 	}
-	if err := redis.NewClient(&redis.Options{Addr: n.addr, MaxRetries: -1}).Ping(t.Context()).Err(); err == nil {
+	if err := redis.NewClient(&redis.Options{Addr: n.Addr, MaxRetries: -1}).Ping(t.Context()).Err(); err == nil {
 		t.Error("nobody in particular may come in")
 	}
-	info := n.as(t, "exporter")
+	info := as(t, n, "exporter")
 	for _, args := range [][]any{{"INFO"}, {"PING"}, {"SLOWLOG", "LEN"}, {"LATENCY", "LATEST"}} {
 		if err := info.Do(t.Context(), args...).Err(); err != nil {
 			t.Errorf("exporter: %v: %v", args, err)

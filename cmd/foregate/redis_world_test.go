@@ -12,50 +12,7 @@ import (
 	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/internal/redistest"
 )
-
-// redisNode is a redis-server of a test.
-type redisNode struct {
-	addr   string
-	raw    *redis.Client // the test's own
-	server *redistest.Server
-}
-
-// node starts a redis-server, which ends with the test. o says how the test itself talks to it; nil is by its port.
-func node(t *testing.T, o *redis.Options, args ...string) *redisNode {
-	t.Helper()
-	if o == nil {
-		o = &redis.Options{}
-	}
-	return nodeOf(redistest.StartWith(t, o, args...))
-}
-
-func nodeOf(s *redistest.Server) *redisNode { return &redisNode{s.Addr, s.Client, s} }
-
-func (n *redisNode) kill()                                    { n.server.Kill() }
-func (n *redisNode) do(_ *testing.T, args ...any) (reply any) { return n.server.Do(args...) }
-
-func freePort(t *testing.T) string { return redistest.FreePort(t) }
-
-// cluster are three masters that share the slots.
-type cluster struct {
-	nodes []*redisNode
-	*redistest.Cluster
-}
-
-func newCluster(t *testing.T) *cluster {
-	t.Helper()
-	c := &cluster{Cluster: redistest.StartCluster(t)}
-	for _, n := range c.Nodes {
-		c.nodes = append(c.nodes, nodeOf(n))
-	}
-	return c
-}
-
-func (c *cluster) url() string { return c.URL() }
-
-func redisCertificates(t *testing.T) (ca, cert, key string) { return redistest.Certificates(t) }
 
 // pair is two replicas in this process that share a Redis and a backend.
 type pair struct {

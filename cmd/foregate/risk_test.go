@@ -13,6 +13,7 @@ import (
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/stores"
+	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/economy"
@@ -49,12 +50,12 @@ type keyboard struct {
 }
 
 // newOperator has a configuration with two routes and a Redis.
-func newOperator(t *testing.T, n *redisNode) *keyboard {
+func newOperator(t *testing.T, n *redistest.Server) *keyboard {
 	t.Helper()
 	t.Setenv("FOREGATE_REDIS", "")
 	t.Setenv("FOREGATE_ADMIN", "")
 	return &keyboard{t: t, file: configFile(t, `listen: 127.0.0.1:0
-redis: {url: "redis://`+n.addr+`/0"}
+redis: {url: "redis://`+n.Addr+`/0"}
 pools: {p: {model: m, backends: ["http://h:1"]}}
 routes: [{model: chat, target: p}, {model: code, target: p}]
 `)}
@@ -82,7 +83,7 @@ func (o *keyboard) compare(name string) {
 // TestTheEvidenceIsLookedAfterFromTheCommandLine goes through all that an operator does with
 // evidence that real audits made; the file holds what was typed and what came.
 func TestTheEvidenceIsLookedAfterFromTheCommandLine(t *testing.T) {
-	n := node(t, nil)
+	n := redistest.Start(t)
 	o := newOperator(t, n)
 	a := auditsAt(t, n)
 	a.Mixed(t)
@@ -102,7 +103,7 @@ func TestTheEvidenceIsLookedAfterFromTheCommandLine(t *testing.T) {
 
 // TestAnExportedLogIsEvidenceElsewhere carries audits from one Redis to another, and back.
 func TestAnExportedLogIsEvidenceElsewhere(t *testing.T) {
-	from := node(t, nil)
+	from := redistest.Start(t)
 	a := auditsAt(t, from)
 	k := auditKey("chat", "to_1k")
 	a.Learn(t, k, risk.GridScores)
@@ -120,7 +121,7 @@ func TestAnExportedLogIsEvidenceElsewhere(t *testing.T) {
 	if err := os.WriteFile(file, []byte(out), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	elsewhere := newOperator(t, node(t, nil))
+	elsewhere := newOperator(t, redistest.Start(t))
 	elsewhere.enter("risk import", file)
 	elsewhere.enter("risk import --route chat", file)
 	elsewhere.enter("risk import --route code", file)
@@ -132,13 +133,13 @@ func TestAnExportedLogIsEvidenceElsewhere(t *testing.T) {
 }
 
 // auditsAt are kept in a Redis. Their client is one that waits: a busy machine is no matter here.
-func auditsAt(t *testing.T, n *redisNode) *testAudits {
+func auditsAt(t *testing.T, n *redistest.Server) *testAudits {
 	t.Helper()
-	ep, err := config.ParseRedis("redis://" + n.addr)
-	if err != nil {
+	var r config.Redis
+	if err := r.URL.UnmarshalText([]byte("redis://" + n.Addr)); err != nil {
 		t.Fatal(err)
 	}
-	client, err := stores.OpenForOperator(ep)
+	client, err := stores.OpenForOperator(r)
 	if err != nil {
 		t.Fatal(err)
 	}

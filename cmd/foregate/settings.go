@@ -37,29 +37,30 @@ type redisFlags struct {
 // open connects to the settings.
 func (f redisFlags) open(ctx context.Context) (*settingsEditor, error) {
 	d := &settingsEditor{}
-	ep, err := config.ParseRedis(cmp.Or(f.Redis, os.Getenv("FOREGATE_REDIS")))
+	var r config.Redis
+	err := r.URL.UnmarshalText([]byte(cmp.Or(f.Redis, os.Getenv("FOREGATE_REDIS"))))
 	if f.Config != "" {
 		file, ferr := config.Load(f.Config)
 		if ferr != nil {
 			return nil, ferr
 		}
-		for _, r := range file.Routes {
-			d.routes = append(d.routes, r.Model)
+		for _, route := range file.Routes {
+			d.routes = append(d.routes, route.Model)
 		}
 		if f.Redis == "" {
-			ep, err = file.Redis.SettingsEndpoint(), nil
+			r, err = file.Redis, nil
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--redis: %w", err)
 	}
-	switch ep.Kind {
+	switch r.Endpoint().Kind {
 	case config.KindNone:
 		return nil, errors.New("no Redis is named: give --redis URL, --config FILE or $FOREGATE_REDIS")
 	case config.KindEmbedded:
 		return nil, errors.New("an embedded Redis is inside its replica; nobody else can change settings there")
 	}
-	if d.client, err = stores.OpenForOperator(ep); err != nil {
+	if d.client, err = stores.OpenForOperator(r); err != nil {
 		return nil, err
 	}
 	d.Store = settings.NewStore(d.client, d.routes)

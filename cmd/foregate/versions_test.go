@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/gateway/app/apptest"
+	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -58,7 +59,7 @@ func TestTwoVersionsShareOneRedis(t *testing.T) {
 		t.Skip("a long test: make test-long")
 	}
 	exe := lastBinary(t)
-	n := node(t, &redis.Options{})
+	n := redistest.StartWith(t, &redis.Options{})
 	config := fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 redis: {url: "redis://%s/0"}
@@ -69,10 +70,10 @@ tenants:
 pools: {p: {model: m, backends: [%q, %q]}}
 routes: [{model: m, target: p}]
 drain: {delay: 0s, grace: 2s}
-`, n.addr, sha256.Sum256([]byte("acme")), sha256.Sum256([]byte("small")),
+`, n.Addr, sha256.Sum256([]byte("acme")), sha256.Sum256([]byte("small")),
 		vllmsim.Start(t, vllmsim.Options{Model: "m", Seed: 1, TimeScale: 50}).URL(),
 		vllmsim.Start(t, vllmsim.Options{Model: "m", Seed: 1, TimeScale: 50}).URL())
-	u := &upgraded{redis: n.raw, replicas: map[string]*server{"last": serveBy(t, exe, config), "this": serve(t, config)}, everybody: []string{"last", "this"}}
+	u := &upgraded{redis: n.Client, replicas: map[string]*server{"last": serveBy(t, exe, config), "this": serve(t, config)}, everybody: []string{"last", "this"}}
 	for _, s := range u.replicas {
 		s.ready(t)
 	}

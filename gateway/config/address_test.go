@@ -101,29 +101,3 @@ func FuzzParseRedis(f *testing.F) {
 		}
 	})
 }
-
-func TestWhatStandsBesideAURLGoesWhereItIsRead(t *testing.T) {
-	r := Redis{
-		CAFile: "ca", CertFile: "cert", KeyFile: "key", ServerName: "name",
-		SentinelUsername: "su", PasswordFile: "/pw", SentinelPasswordFile: "/sp",
-	}
-	for url, text := range map[*Endpoint]string{&r.URL: "rediss://u@h", &r.CacheURL: "redis+sentinel://a/m", &r.SettingsURL: "redis://o:p@h"} {
-		if err := url.UnmarshalText([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	control := Endpoint{
-		Kind: KindSingle, Network: "tcp", Addrs: []string{"h:6379"}, TLS: true, Username: "u", PasswordFile: SecretFile{"redis.password_file", "/pw"},
-		CAFile: "ca", CertFile: "cert", KeyFile: "key", ServerName: "name",
-	}
-	cache := Endpoint{Kind: KindSentinel, Network: "tcp", Addrs: []string{"a:26379"}, Master: "m",
-		SentinelUsername: "su", PasswordFile: SecretFile{"redis.password_file", "/pw"}, SentinelPasswordFile: SecretFile{"redis.sentinel_password_file", "/sp"}}
-	operator := Endpoint{Kind: KindSingle, Network: "tcp", Addrs: []string{"h:6379"}, Username: "o", Password: "p"}
-	if diff := cmp.Diff([]Endpoint{control, cache, operator}, []Endpoint{r.Endpoint(), r.CacheEndpoint(), r.SettingsEndpoint()}); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	r.CacheURL = Endpoint{}
-	if diff := cmp.Diff(control, r.CacheEndpoint()); diff != "" {
-		t.Errorf("without a URL of its own the cache is elsewhere: %s", diff)
-	}
-}

@@ -46,16 +46,7 @@ type Endpoint struct {
 	Password Secret
 	Master   string // the master's name at the Sentinels
 	DB       int
-
-	// Settings besides the URL, see [Redis]: methods of Redis set them.
-	CAFile, CertFile, KeyFile, ServerName string
-	SentinelUsername                      string
-	PasswordFile, SentinelPasswordFile    SecretFile
 }
-
-// SecretFile is the path of a file with one secret, and the setting that names it. Both are "" if there is
-// none.
-type SecretFile struct{ Setting, Path string }
 
 // Shared reports whether other processes can reach it.
 func (e Endpoint) Shared() bool { return len(e.Addrs) > 0 }
@@ -83,6 +74,17 @@ func (e *Endpoint) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
+// schemes are the beginnings of URLs.
+var schemes = map[string]Endpoint{
+	"redis":           {Kind: KindSingle, Network: "tcp"},
+	"rediss":          {Kind: KindSingle, Network: "tcp", TLS: true},
+	"unix":            {Kind: KindSingle, Network: "unix"},
+	"redis+sentinel":  {Kind: KindSentinel, Network: "tcp"},
+	"rediss+sentinel": {Kind: KindSentinel, Network: "tcp", TLS: true},
+	"redis+cluster":   {Kind: KindCluster, Network: "tcp"},
+	"rediss+cluster":  {Kind: KindCluster, Network: "tcp", TLS: true},
+}
+
 // ParseRedis parses a Redis URL. Its errors never repeat the URL, which may hold a password.
 func ParseRedis(raw string) (Endpoint, error) {
 	switch raw {
@@ -91,28 +93,9 @@ func ParseRedis(raw string) (Endpoint, error) {
 	case string(KindEmbedded):
 		return Endpoint{Kind: KindEmbedded}, nil
 	}
-	scheme, rest, ok := strings.Cut(raw, "://")
+	scheme, rest, _ := strings.Cut(raw, "://")
+	e, ok := schemes[scheme]
 	if !ok {
-		return Endpoint{}, errRedis
-	}
-	e := Endpoint{Network: "tcp", Kind: KindSingle}
-	transport, topology, _ := strings.Cut(scheme, "+")
-	switch transport {
-	case "redis":
-	case "rediss":
-		e.TLS = true
-	case "unix":
-		e.Network = "unix"
-	default:
-		return Endpoint{}, errRedis
-	}
-	switch {
-	case scheme == transport:
-	case topology == string(KindSentinel) && e.Network == "tcp":
-		e.Kind = KindSentinel
-	case topology == string(KindCluster) && e.Network == "tcp":
-		e.Kind = KindCluster
-	default:
 		return Endpoint{}, errRedis
 	}
 	return e.fill(rest)
@@ -200,14 +183,15 @@ func withPort(addr, port string) (string, error) {
 
 // The settings of files that hold a password.
 const (
-	passwordFile         = "redis.password_file"
-	settingsPasswordFile = "redis.settings_password_file"
-	sentinelPasswordFile = "redis.sentinel_password_file"
+	PasswordFile         = "redis.password_file"
+	SettingsPasswordFile = "redis.settings_password_file"
+	SentinelPasswordFile = "redis.sentinel_password_file"
 )
 
 // Endpoint is the Redis for coordination.
 func (r Redis) Endpoint() Endpoint {
-	return r.with(r.URL, SecretFile{passwordFile, r.PasswordFile})
+	r.URL.Kind = cmp.Or(r.URL.Kind, KindNone)
+	return r.URL
 }
 
 // CacheEndpoint is the Redis for cached answers: that of coordination, unless CacheURL is set.
@@ -215,41 +199,24 @@ func (r Redis) CacheEndpoint() Endpoint {
 	if r.CacheURL.Kind == "" {
 		return r.Endpoint()
 	}
-	return r.with(r.CacheURL, SecretFile{passwordFile, r.PasswordFile})
+	return r.CacheURL
 }
 
-// SettingsEndpoint is where operators write live settings: the Redis for coordination, with a user that may
-// write them.
-func (r Redis) SettingsEndpoint() Endpoint {
+// SettingsEndpoint is where operators write live settings, and the setting of the file with their password: the Redis for
+// coordination, with a user that may write them.
+func (r Redis) SettingsEndpoint() (at Endpoint, passwordFile string) {
 	if r.SettingsURL.Kind == "" {
-		return r.Endpoint()
+		return r.Endpoint(), PasswordFile
 	}
-	return r.with(r.SettingsURL, SecretFile{settingsPasswordFile, r.SettingsPasswordFile})
-}
-
-// with is an endpoint with the settings besides it, and its user's password file.
-func (r Redis) with(e Endpoint, password SecretFile) Endpoint {
-	e.Kind = cmp.Or(e.Kind, KindNone)
-	if e.TLS {
-		e.CAFile, e.CertFile, e.KeyFile, e.ServerName = r.CAFile, r.CertFile, r.KeyFile, r.ServerName
-	}
-	if e.Kind == KindSentinel {
-		e.SentinelUsername = r.SentinelUsername
-		if r.SentinelPasswordFile != "" {
-			e.SentinelPasswordFile = SecretFile{sentinelPasswordFile, r.SentinelPasswordFile}
-		}
-	}
-	if e.Shared() && password.Path != "" {
-		e.PasswordFile = password
-	}
-	return e
+	return r.SettingsURL, SettingsPasswordFile
 }
 
 func (r reader) checkRedis(f *Redis) {
 	if !r.Sound("redis.url") || !r.Sound("redis.cache_url") || !r.Sound("redis.settings_url") {
 		return // without valid URLs the other settings cannot be checked
 	}
-	control, cache, own := f.Endpoint(), f.CacheEndpoint(), f.SettingsEndpoint()
+	control, cache := f.Endpoint(), f.CacheEndpoint()
+	own, _ := f.SettingsEndpoint()
 	switch {
 	case f.SettingsURL.Kind == "":
 	case own.Kind != control.Kind || own.DB != control.DB || own.Master != control.Master:
@@ -275,7 +242,7 @@ func (r reader) checkRedis(f *Redis) {
 	for _, u := range []struct {
 		url, file string
 		at        Endpoint
-	}{{"redis.url", passwordFile, f.URL}, {"redis.cache_url", passwordFile, f.CacheURL}, {"redis.settings_url", settingsPasswordFile, f.SettingsURL}} {
+	}{{"redis.url", PasswordFile, f.URL}, {"redis.cache_url", PasswordFile, f.CacheURL}, {"redis.settings_url", SettingsPasswordFile, f.SettingsURL}} {
 		if r.Has(u.file) && u.at.Password != "" {
 			r.Fail(u.file, "%s holds a password as well; remove it there (USER@HOST), or remove this", u.url)
 		}

@@ -1,6 +1,7 @@
 package stores
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,16 +18,16 @@ func TestNewConnectionsShowThePasswordThatTheFileHoldsNowAndOldOnesStay(t *testi
 	m := miniredis.RunT(t)
 	m.RequireUserAuth("foregate", "first-password")
 	file := writeFile(t, "first-password\n")
-	_, files, err := read(config.Redis{URL: config.Endpoint{Kind: config.KindSingle, Network: "tcp", Addrs: []string{m.Addr()}, Username: "foregate"}, PasswordFile: file})
+	r := config.Redis{PasswordFile: file}
+	if err := r.URL.UnmarshalText([]byte("redis://foregate@" + m.Addr())); err != nil {
+		t.Fatal(err)
+	}
+	files, err := readPasswords(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ep, err := config.ParseRedis("redis://foregate@" + m.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ep.PasswordFile = config.SecretFile{Setting: "redis.password_file", Path: file}
-	o, err := files.options(ep)
+	opener := opener{Redis: r, passwords: files}
+	o, err := opener.options(r.Endpoint(), config.PasswordFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +66,7 @@ func TestNewConnectionsShowThePasswordThatTheFileHoldsNowAndOldOnesStay(t *testi
 
 func TestAnotherPasswordAtSentinelsWantsARestart(t *testing.T) {
 	file := writeFile(t, "watch")
-	_, files, err := read(config.Redis{URL: config.Endpoint{Kind: config.KindSentinel, Addrs: []string{"127.0.0.1:1"}, Master: "fg"}, SentinelPasswordFile: file})
+	files, err := readPasswords(config.Redis{SentinelPasswordFile: file})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,6 +79,41 @@ func TestAnotherPasswordAtSentinelsWantsARestart(t *testing.T) {
 	}
 	if err := all[0].Apply([][]byte{[]byte("watch2")}); err == nil || !strings.Contains(err.Error(), "after a restart only") {
 		t.Errorf("another password: %v", err)
+	}
+}
+
+func TestWhatStandsBesideAURLGoesWhereItIsRead(t *testing.T) {
+	pw, op, sp := writeFile(t, "pw"), writeFile(t, "op"), writeFile(t, "sp")
+	r := config.Redis{ServerName: "name", SentinelUsername: "su", PasswordFile: pw, SettingsPasswordFile: op, SentinelPasswordFile: sp}
+	for url, text := range map[*config.Endpoint]string{&r.URL: "rediss://u@h", &r.CacheURL: "redis+sentinel://a/m", &r.SettingsURL: "redis://o@h"} {
+		if err := url.UnmarshalText([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := readPasswords(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := func(ep config.Endpoint, passwordFile string) string {
+		opener := opener{Redis: r, passwords: files}
+		o, err := opener.options(ep, passwordFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		user, password := o.Credentials()
+		return fmt.Sprintln(o.Addrs, o.Master, user, password, o.SentinelUsername, o.SentinelPassword, o.TLS != nil && o.TLS.ServerName == "name")
+	}
+	r2 := r
+	r2.CacheURL = config.Endpoint{}
+	for got, want := range map[string]string{
+		told(r.Endpoint(), config.PasswordFile):       "[h:6379]  u pw   true\n",
+		told(r.CacheEndpoint(), config.PasswordFile):  "[a:26379] m  pw su sp false\n",
+		told(r.SettingsEndpoint()):                    "[h:6379]  o op   false\n",
+		told(r2.CacheEndpoint(), config.PasswordFile): "[h:6379]  u pw   true\n",
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@
 package stores
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -30,13 +31,13 @@ type Stores struct {
 // Open connects without waiting: an unavailable Redis does not prevent a start. stop closes everything. An
 // error comes from the configuration, or from a file that it names.
 func Open(r config.Redis) (s Stores, stop func(), err error) {
-	at, passwords, err := read(r)
+	passwords, err := readPasswords(r)
 	if err != nil {
 		return Stores{}, nil, err
 	}
-	o := opener{passwords: passwords, stores: Stores{Name: at.control.String(), Files: passwords.files()}}
-	for _, err := range []error{o.openControl(at.control), o.openAnswers(at.answers), o.openSettings(at.settings)} {
-		if err != nil {
+	o := opener{Redis: r, passwords: passwords, stores: Stores{Name: r.Endpoint().String(), Files: passwords.files()}}
+	for _, open := range []func() error{o.openControl, o.openAnswers, o.openSettings} {
+		if err := open(); err != nil {
 			o.stop()
 			return Stores{}, nil, err
 		}
@@ -46,6 +47,7 @@ func Open(r config.Redis) (s Stores, stop func(), err error) {
 
 // opener collects the opened connections.
 type opener struct {
+	config.Redis
 	passwords passwords
 	stores    Stores
 	cleanups  []func()
@@ -57,8 +59,31 @@ func (o *opener) stop() {
 	}
 }
 
+// options returns the client options for an endpoint, whose user has its password in the file of a setting. Each new connection
+// uses the file's password at that time.
+func (o *opener) options(ep config.Endpoint, passwordFile string) (at connect.Options, err error) {
+	at = connect.Options{
+		Network: ep.Network, Addrs: ep.Addrs, DB: ep.DB, Master: ep.Master, Cluster: ep.Kind == config.KindCluster,
+		Username: ep.Username, Password: string(ep.Password),
+	}
+	if ep.TLS {
+		files := connect.TLSFiles{CA: o.CAFile, Cert: o.CertFile, Key: o.KeyFile, ServerName: o.ServerName}
+		if at.TLS, err = files.Config(); err != nil {
+			return connect.Options{}, fmt.Errorf("redis: %w", err)
+		}
+	}
+	if p := o.passwords[passwordFile]; p != nil {
+		at.Credentials = func() (user, password string) { return ep.Username, *p.now.Load() }
+	}
+	if p := o.passwords[config.SentinelPasswordFile]; p != nil && ep.Kind == config.KindSentinel {
+		at.SentinelUsername, at.SentinelPassword = o.SentinelUsername, *p.now.Load()
+	}
+	return at, nil
+}
+
 // openControl connects to the Redis that replicas share.
-func (o *opener) openControl(ep config.Endpoint) error {
+func (o *opener) openControl() error {
+	ep := o.Endpoint()
 	switch ep.Kind {
 	case config.KindNone:
 		return nil
@@ -68,7 +93,7 @@ func (o *opener) openControl(ep config.Endpoint) error {
 		o.stores.Embedded, o.stores.Control, o.stores.Lookups = s, s.Client, s.Client
 		return nil
 	}
-	at, err := o.passwords.options(ep)
+	at, err := o.options(ep, config.PasswordFile)
 	if err != nil {
 		return err
 	}
@@ -80,7 +105,8 @@ func (o *opener) openControl(ep config.Endpoint) error {
 
 // openAnswers connects to the Redis of cached answers. Even if it is the shared one, answers have connections
 // of their own, so that many look-ups take none from the tenants' limits.
-func (o *opener) openAnswers(ep config.Endpoint) error {
+func (o *opener) openAnswers() error {
+	ep := o.CacheEndpoint()
 	if ep.Kind == config.KindNone || ep.Kind == config.KindEmbedded {
 		client, stop := embedded.OpenAnswers()
 		o.cleanups = append(o.cleanups, stop)
@@ -89,7 +115,7 @@ func (o *opener) openAnswers(ep config.Endpoint) error {
 		}
 		return nil
 	}
-	at, err := o.passwords.options(ep)
+	at, err := o.options(ep, config.PasswordFile)
 	if err != nil {
 		return err
 	}
@@ -106,15 +132,15 @@ func (o *opener) openAnswers(ep config.Endpoint) error {
 
 // openSettings connects, at the first change, to the Redis for operators' changes. Settings of an embedded
 // Redis are written there.
-func (o *opener) openSettings(ep config.Endpoint) (err error) {
-	switch ep.Kind {
+func (o *opener) openSettings() (err error) {
+	switch ep, _ := o.SettingsEndpoint(); ep.Kind {
 	case config.KindNone:
 		return nil
 	case config.KindEmbedded:
 		o.stores.Settings = o.stores.Control
 		return nil
 	}
-	if o.stores.Settings, err = openForOperator(ep, o.passwords); err == nil {
+	if o.stores.Settings, err = o.forOperator(); err == nil {
 		o.cleanups = append(o.cleanups, func() { _ = o.stores.Settings.Close() }) // only connections are lost
 	}
 	return err
@@ -136,22 +162,22 @@ func onLookups(control *redis.UniversalOptions) *redis.UniversalOptions {
 }
 
 // OpenForOperator connects for an operator's command: like a replica, but with timeouts of seconds.
-func OpenForOperator(ep config.Endpoint) (c redis.UniversalClient, err error) {
-	files, err := readPasswords(ep)
+func OpenForOperator(r config.Redis) (c redis.UniversalClient, err error) {
+	passwords, err := readPasswords(r)
 	if err != nil {
 		return nil, err
 	}
-	return openForOperator(ep, files)
+	o := opener{Redis: r, passwords: passwords}
+	return o.forOperator()
 }
 
-// openForOperator uses passwords that were read before.
-func openForOperator(ep config.Endpoint, files passwords) (redis.UniversalClient, error) {
-	at, err := files.options(ep)
+func (o *opener) forOperator() (redis.UniversalClient, error) {
+	at, err := o.options(o.SettingsEndpoint())
 	if err != nil {
 		return nil, err
 	}
-	o := connect.Background(at)
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = 5*time.Second, 5*time.Second, 5*time.Second, 5*time.Second
-	o.MinIdleConns = 0
-	return connect.New(o), nil
+	background := connect.Background(at)
+	background.DialTimeout, background.ReadTimeout, background.WriteTimeout, background.PoolTimeout = 5*time.Second, 5*time.Second, 5*time.Second, 5*time.Second
+	background.MinIdleConns = 0
+	return connect.New(background), nil
 }
