@@ -9,11 +9,11 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/ledger"
+	"github.com/foregate/foregate/internal/words"
 )
 
 // countUsage counts a finished request for its tenant. Requests without a known route are not counted: they used nothing.
@@ -169,12 +169,7 @@ func writeCSV(w io.Writer, r *ledger.Report) error {
 
 // cell makes a name harmless in a spreadsheet: it is not taken for a formula, and it is one line of text.
 func cell(name string) string {
-	name = strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, name)
+	name = words.Printable(name)
 	if first, _ := utf8.DecodeRuneInString(name); strings.ContainsRune("=+-@＝＋－＠", first) {
 		return "'" + name
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/gateway/files"
+	"github.com/foregate/foregate/internal/words"
 )
 
 const (
@@ -168,5 +168,5 @@ func refusalMessage(body []byte) string {
 	if json.Unmarshal(body, &result) != nil || result.Error.Message == "" {
 		return "is that the admin listener of a replica?"
 	}
-	return display.Clip(result.Error.Message, 300)
+	return words.Clip(result.Error.Message, 300)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway/display"
+	"github.com/foregate/foregate/internal/words"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
@@ -97,7 +98,7 @@ func (c *riskImportCmd) Run(e *env) error {
 	}
 	defer b.close()
 	if len(audits) == 0 && c.Route != "" {
-		return fmt.Errorf("%s has no audits of %s", c.File, display.Clip(c.Route, 60))
+		return fmt.Errorf("%s has no audits of %s", c.File, words.Clip(c.Route, 60))
 	}
 	var refused error
 	for _, k := range slices.SortedFunc(maps.Keys(audits), func(a, b risk.Key) int { return cmp.Compare(a.String(), b.String()) }) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/foregate/foregate/gateway/display"
+	"github.com/foregate/foregate/internal/words"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -33,7 +34,7 @@ func (c *riskResetCmd) Run(e *env) error {
 		return k.Key.Route != c.Route || c.TrafficClass != "" && k.Key.TrafficClass != c.TrafficClass
 	})
 	if len(known) == 0 {
-		return fmt.Errorf("%s has no such evidence; foregate risk show --route tells what there is", display.Clip(c.Route, 60))
+		return fmt.Errorf("%s has no such evidence; foregate risk show --route tells what there is", words.Clip(c.Route, 60))
 	}
 	verb := "forgot"
 	if !c.Yes {

@@ -6,15 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/gateway/stores"
+	"github.com/foregate/foregate/internal/words"
 )
 
 // settingsTimeout bounds a command of `foregate settings`, all its round trips together.
@@ -123,18 +124,18 @@ func (c *setCmd) Run(e *env) error {
 }
 
 // assignments reads NAME=VALUE …, or NAME VALUE.
-func assignments(words []string) (map[string]string, error) {
-	if len(words) == 2 && !strings.Contains(words[0], "=") {
-		return map[string]string{words[0]: words[1]}, nil
+func assignments(args []string) (map[string]string, error) {
+	if len(args) == 2 && !strings.Contains(args[0], "=") {
+		return map[string]string{args[0]: args[1]}, nil
 	}
 	set := map[string]string{}
-	for _, word := range words {
+	for _, word := range args {
 		name, value, ok := strings.Cut(word, "=")
 		if !ok || name == "" {
-			return nil, fmt.Errorf("%q: want NAME=VALUE", display.Clip(word, 60))
+			return nil, fmt.Errorf("%q: want NAME=VALUE", words.Clip(word, 60))
 		}
 		if _, twice := set[name]; twice {
-			return nil, fmt.Errorf("%s is given twice", display.Clip(name, 60))
+			return nil, fmt.Errorf("%s is given twice", words.Clip(name, 60))
 		}
 		set[name] = value
 	}
@@ -214,12 +215,7 @@ func (f redisFlags) change(e *env, o changeFlags, do func(d *settingsEditor) (se
 }
 
 func namesRoute(changes []settings.Change) bool {
-	for _, c := range changes {
-		if strings.Contains(c.Name, "@") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(changes, func(c settings.Change) bool { return strings.Contains(c.Name, "@") })
 }
 
 // explainPermission says what to do about an error that is Redis' refusal of this user.

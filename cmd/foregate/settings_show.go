@@ -9,6 +9,7 @@ import (
 
 	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/internal/words"
 )
 
 type listCmd struct {
@@ -78,7 +79,7 @@ func (d *settingsEditor) knownRoute(route string) error {
 	if route == "" || d.routes == nil || slices.Contains(d.routes, route) {
 		return nil
 	}
-	return fmt.Errorf("there is no route %s; there are: %s", display.Clip(route, 60), display.Clip(strings.Join(d.routes, ", "), 200))
+	return fmt.Errorf("there is no route %s; there are: %s", words.Clip(route, 60), words.Clip(strings.Join(d.routes, ", "), 200))
 }
 
 type logCmd struct {

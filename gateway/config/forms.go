@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/foregate/foregate/internal/words"
 	"github.com/foregate/foregate/internal/yamlfile"
 	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/discover"
@@ -29,7 +30,7 @@ var forms = map[string]yamlfile.Form{
 	"file": check("want a file's path", func(s string) bool {
 		return s != "" && !strings.HasSuffix(s, "/") && !strings.ContainsFunc(s, unicode.IsControl)
 	}),
-	"host":      check("want the name in the server's certificate, such as vllm.internal", hostOK),
+	"host":      check("want the name in the server's certificate, such as vllm.internal", words.IsHost),
 	"printable": check("want 1–256 printable ASCII characters without spaces", printable),
 	"revision":  check("want 1–64 of A-Z a-z 0-9 . _ : @ / -", word(64, "._:@/-")),
 	"route":     check("want 1–128 of A-Z a-z 0-9 . _ : / -", word(maxRoute, routeMarks)), // no @: settings are written name@route
@@ -72,7 +73,7 @@ const (
 
 // word checks for 1 to longest letters, digits and marks.
 func word(longest int, marks string) func(string) bool {
-	return func(s string) bool { return s != "" && len(s) <= longest && yamlfile.Only(s, marks) }
+	return func(s string) bool { return words.IsName(s, longest, marks) }
 }
 
 func printable(s string) bool {
@@ -134,7 +135,7 @@ func splitAddr(addr string) (host string, port int, err error) {
 	if err != nil {
 		return "", 0, errors.New("not an address with a port")
 	}
-	if host != "" && !hostOK(host) {
+	if host != "" && !words.IsHost(host) {
 		return "", 0, errors.New("the host is malformed")
 	}
 	n, err := strconv.ParseUint(p, 10, 16)
@@ -142,14 +143,6 @@ func splitAddr(addr string) (host string, port int, err error) {
 		return "", 0, errors.New("the port is not a number of 0 … 65535")
 	}
 	return host, int(n), nil
-}
-
-// hostOK reports whether s is an IP address or has the form of a host name.
-func hostOK(s string) bool {
-	if _, err := netip.ParseAddr(s); err == nil {
-		return true
-	}
-	return len(s) > 0 && len(s) <= 253 && yamlfile.Only(s, ".-_") && s[0] != '-' && s[0] != '.' && !strings.Contains(s, "..")
 }
 
 func loopback(host string) bool {
@@ -193,7 +186,7 @@ func (s server) url(raw string) (string, error) {
 	if u.RawQuery != "" || u.ForceQuery || strings.ContainsRune(raw, '#') {
 		return "", errors.New("want the base URL alone, without ? and #")
 	}
-	if !hostOK(u.Hostname()) {
+	if !words.IsHost(u.Hostname()) {
 		return "", errors.New("the host is missing or malformed; want a URL such as " + s.like)
 	}
 	if n, err := strconv.ParseUint(u.Port(), 10, 16); u.Host != bracket(u.Hostname()) && (err != nil || n == 0) {
@@ -203,7 +196,7 @@ func (s server) url(raw string) (string, error) {
 	if strings.HasSuffix(path, s.tail) {
 		return "", fmt.Errorf("leave out %s; the gateway adds %s itself", s.tail, s.adds)
 	}
-	if !yamlfile.Only(path, "/._-") || strings.Contains(path, "//") || strings.Contains(path, "..") {
+	if !words.Only(path, "/._-") || strings.Contains(path, "//") || strings.Contains(path, "..") {
 		return "", errors.New("the path is malformed; want a URL such as " + s.like)
 	}
 	return u.Scheme + "://" + strings.ToLower(u.Host) + path, nil

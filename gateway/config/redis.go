@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/foregate/foregate/internal/words"
 	"github.com/foregate/foregate/internal/yamlfile"
 )
 
@@ -171,11 +172,11 @@ func withPort(addr, port string) (string, error) {
 	if host, p, err := splitAddr(addr); err == nil && host != "" && p != 0 {
 		return addr, nil
 	}
-	if i := strings.LastIndexByte(addr, ':'); i > 0 && hostOK(strings.Trim(addr[:i], "[]")) && !hostOK(addr) {
+	if i := strings.LastIndexByte(addr, ':'); i > 0 && words.IsHost(strings.Trim(addr[:i], "[]")) && !words.IsHost(addr) {
 		return "", errors.New("the port is not a number of 1 … 65535")
 	}
 	bare := strings.TrimSuffix(strings.TrimPrefix(addr, "["), "]")
-	if !hostOK(bare) {
+	if !words.IsHost(bare) {
 		return "", errors.New("a host is missing or malformed; want HOST:PORT")
 	}
 	return net.JoinHostPort(bare, port), nil

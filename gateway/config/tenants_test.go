@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/internal/yamlfile"
+	"github.com/foregate/foregate/internal/words"
 )
 
 const hexKey = "abababababababababababababababababababababababababababababababab"
@@ -74,7 +74,7 @@ func FuzzTenants(f *testing.F) {
 			t.Error("accepted nobody")
 		}
 		for _, tenant := range list {
-			if len(tenant.KeySHA256) == 0 || !yamlfile.Only(tenant.ID, "._:-") || tenant.ID == "" {
+			if len(tenant.KeySHA256) == 0 || !words.Only(tenant.ID, "._:-") || tenant.ID == "" {
 				t.Errorf("accepted %+v", tenant)
 			}
 		}

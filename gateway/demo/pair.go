@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/foregate/foregate/gateway/display"
+	"github.com/foregate/foregate/internal/words"
 	"github.com/foregate/foregate/tiers/dialect"
 )
 
@@ -124,7 +124,7 @@ func (e Engine) models(ctx context.Context) ([]string, error) {
 		}
 		var names []string
 		for _, m := range list {
-			if m.ID == "" || len(m.ID) > maxModelName || display.Printable(m.ID) != m.ID {
+			if m.ID == "" || len(m.ID) > maxModelName || words.Printable(m.ID) != m.ID {
 				return nil, fmt.Errorf("%.50q is no name of a model", m.ID)
 			}
 			names = append(names, m.ID)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/internal/words"
 )
 
 // Status prints a status.
@@ -126,7 +127,7 @@ func printSettings(w io.Writer, v gateway.SettingsView) {
 		all  []settings.RejectedValue
 	}{{"REJECTED", v.Rejected}, {"UNKNOWN", v.Unknown}} {
 		for _, r := range part.all {
-			Line(w, fmt.Sprintf("  %s %s %q: %s", part.what, r.Name, Printable(r.Value), r.Reason))
+			Line(w, fmt.Sprintf("  %s %s %q: %s", part.what, r.Name, words.Printable(r.Value), r.Reason))
 		}
 	}
 }

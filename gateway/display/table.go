@@ -7,8 +7,8 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/foregate/foregate/internal/words"
 )
 
 // Table is text in columns.
@@ -26,7 +26,7 @@ func (t *Table) Write(w io.Writer) {
 	aligned := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	for _, row := range t.rows {
 		for i, cell := range row {
-			row[i] = Printable(cell)
+			row[i] = words.Printable(cell)
 		}
 		_, _ = fmt.Fprintln(aligned, strings.Repeat(" ", t.Indent)+strings.Join(row, "\t")) // a Builder takes all
 	}
@@ -38,24 +38,5 @@ func (t *Table) Write(w io.Writer) {
 
 // Line prints a line.
 func Line(w io.Writer, text string) {
-	_, _ = fmt.Fprintln(w, strings.TrimRight(Printable(text), " ")) // the reader may be gone
-}
-
-// Clip makes s printable and limits it to most characters, for user input in messages.
-func Clip(s string, maxWidth int) string {
-	s = Printable(s)
-	if utf8.RuneCountInString(s) <= maxWidth {
-		return s
-	}
-	return string([]rune(s)[:max(maxWidth-1, 0)]) + "…"
-}
-
-// Printable replaces terminal control characters.
-func Printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, s)
+	_, _ = fmt.Fprintln(w, strings.TrimRight(words.Printable(text), " ")) // the reader may be gone
 }

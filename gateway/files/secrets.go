@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/foregate/foregate/internal/words"
 )
 
 // Limits of files of secrets and of headers, and of their content.
@@ -119,12 +121,12 @@ func parse(data []byte, form []string, each func(words []string) error) error {
 	return nil
 }
 
-func check(words, form []string) error {
-	name, secret := words[0], words[len(words)-1]
+func check(fields, form []string) error {
+	name, secret := fields[0], fields[len(fields)-1]
 	switch {
-	case len(words) != len(form):
-		return fmt.Errorf("has %d words; want %q", len(words), strings.Join(form, " "))
-	case len(name) > maxName || strings.ContainsFunc(name, notOfName):
+	case len(fields) != len(form):
+		return fmt.Errorf("has %d words; want %q", len(fields), strings.Join(form, " "))
+	case !words.IsName(name, maxName, "._:-"):
 		return fmt.Errorf("want a name of 1 … %d of A-Z a-z 0-9 . _ : -", maxName)
 	case len(secret) < MinSecret || len(secret) > maxSecret:
 		return fmt.Errorf("the secret has %d characters; want %d … %d, such as openssl rand -hex 32 writes", len(secret), MinSecret, maxSecret)
@@ -132,10 +134,6 @@ func check(words, form []string) error {
 		return errors.New("the secret has bytes that are not printable ASCII")
 	}
 	return nil
-}
-
-func notOfName(c rune) bool {
-	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("._:-", c)
 }
 
 func printable(b []byte) bool {

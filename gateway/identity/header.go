@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/textproto"
-	"strings"
+
+	"github.com/foregate/foregate/internal/words"
 )
 
 // The headers about the caller, as clients write them.
@@ -67,9 +68,5 @@ func Header(h http.Header, name string, longest int) (string, error) {
 	return values[0], nil
 }
 
-// valid reports whether s is 1 to longest characters without a special meaning in a label, a log line, a header or a Redis key.
-func valid(s string, longest int) bool {
-	return s != "" && len(s) <= longest && !strings.ContainsFunc(s, func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("._:-", c)
-	})
-}
+// valid reports whether s is 1 to longest characters without a special meaning.
+func valid(s string, longest int) bool { return words.IsName(s, longest, "._:-") }

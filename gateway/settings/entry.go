@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/words"
 )
 
 // Entry is one change of the settings in the log.
@@ -145,7 +147,7 @@ func parseEntry(m redis.XMessage) (Entry, error) {
 		s, _ := m.Values[name].(string) // "" is refused below, where it may not be
 		return s
 	}
-	e := Entry{ID: m.ID, When: timeOf(m.ID), Who: showTo(word("who"), keptWho), Why: showTo(word("why"), keptWhy)}
+	e := Entry{ID: m.ID, When: timeOf(m.ID), Who: words.Clip(word("who"), keptWho), Why: words.Clip(word("why"), keptWhy)}
 	version, err1 := strconv.ParseInt(word("version"), 10, 64)
 	err2 := json.Unmarshal([]byte(word("changes")), &e.Changes)
 	err3 := json.Unmarshal([]byte(word("settings")), &e.after)

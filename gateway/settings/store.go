@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/internal/redis/calls"
+	"github.com/foregate/foregate/internal/words"
 )
 
 // Store changes the settings and reads their history. It is for people and scripts, a few changes a minute:
@@ -176,7 +177,7 @@ func entriesOf(o Edit, head Entry, now, next map[string]string) []Entry {
 		entries = append(entries, Entry{Version: version, Who: Nobody, Why: why, Changes: changesOf(head.after, now), after: now})
 	}
 	return append(entries, Entry{
-		Version: version + 1, Who: showTo(o.Who, keptWho), Why: showTo(o.Why, keptWhy), Changes: changesOf(now, next), after: next,
+		Version: version + 1, Who: words.Clip(o.Who, keptWho), Why: words.Clip(o.Why, keptWhy), Changes: changesOf(now, next), after: next,
 	})
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/foregate/foregate/internal/words"
 )
 
 // Value is one value of a file and the path of its field. A value that is not given, or that was refused
@@ -149,18 +151,4 @@ func (v Value) Items() []Value {
 
 // SafeName tells whether s may be a name: short, and fit for a label, a log
 // line and a Redis key.
-func SafeName(s string) bool { return len(s) > 0 && len(s) <= 64 && Only(s, "._-") }
-
-// Only tells whether s is letters, digits and the marks given.
-func Only(s, marks string) bool {
-	for i := range len(s) {
-		c := s[i]
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		case strings.IndexByte(marks, c) >= 0:
-		default:
-			return false
-		}
-	}
-	return true
-}
+func SafeName(s string) bool { return words.IsName(s, 64, "._-") }

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/foregate/foregate/internal/words"
 )
 
 const (
@@ -75,7 +77,7 @@ func (s *Source) findAddresses(rest string, r Resolver) error {
 	if err != nil || !portOK(port) {
 		return errors.New("want dns://HOST:PORT with a port of 1 … 65535, such as dns://vllm-draft.svc:8000")
 	}
-	if !hostOK(host) {
+	if !words.IsHost(host) {
 		return errors.New("the host is missing or malformed; want dns://HOST:PORT, such as dns://vllm-draft.svc:8000")
 	}
 	s.name = host + ": no addresses"
@@ -95,7 +97,7 @@ func (s *Source) findAddresses(rest string, r Resolver) error {
 func (s *Source) findServices(rest string, r Resolver) error {
 	service, name, ok := strings.Cut(rest, "._tcp.")
 	bare, underscored := strings.CutPrefix(service, "_")
-	if !ok || !underscored || strings.Contains(bare, ".") || !hostOK(bare) || !hostOK(name) {
+	if !ok || !underscored || strings.Contains(bare, ".") || !words.IsHost(bare) || !words.IsHost(name) {
 		return errors.New("want srv://_SERVICE._tcp.NAME without a port, such as srv://_vllm._tcp.gpu.internal")
 	}
 	s.name = service + "._tcp." + name + ": no services"
@@ -149,7 +151,7 @@ func Unanswered(err error) bool {
 // should get almost no requests, and is left out.
 func serving(records []*net.SRV) []*net.SRV {
 	usable := slices.DeleteFunc(slices.Clone(records), func(r *net.SRV) bool {
-		return r == nil || r.Port == 0 || !hostOK(target(r))
+		return r == nil || r.Port == 0 || !words.IsHost(target(r))
 	})
 	if len(usable) == 0 {
 		return nil

@@ -3,7 +3,6 @@ package discover
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -41,16 +40,4 @@ func URL(raw string) (string, error) {
 func portOK(s string) bool {
 	n, err := strconv.ParseUint(s, 10, 16)
 	return err == nil && n > 0
-}
-
-// hostOK reports whether s is an IP address or has the form of a host name; it may end with a dot.
-func hostOK(s string) bool {
-	if _, err := netip.ParseAddr(s); err == nil {
-		return true
-	}
-	return len(s) > 0 && len(s) <= 253 && s[0] != '-' && s[0] != '.' && !strings.Contains(s, "..") && !strings.ContainsFunc(s, notInName)
-}
-
-func notInName(c rune) bool {
-	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.'
 }

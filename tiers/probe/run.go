@@ -93,8 +93,8 @@ func (e *probeRun) missingBy(what, before string, err error) error {
 	return nil
 }
 
-// card is what is known. open are the questions that were not answered yet, with the reason.
-func (e *probeRun) card(open map[string]string) *Capabilities {
+// card is what is known. states are those of the questions; none is open without.
+func (e *probeRun) card(states []state) *Capabilities {
 	c := e.found
 	missing := maps.Clone(e.missing)
 	if e.another != "" { // what was found out is of another model
@@ -105,15 +105,19 @@ func (e *probeRun) card(open map[string]string) *Capabilities {
 		}
 	}
 	c.Missing, c.Open = nil, nil
-	for i := range questions {
-		why, isOpen := open[questions[i].name]
-		if !isOpen {
+	for i := range states {
+		q, s := &questions[i], &states[i]
+		if !s.open() {
 			continue
 		}
-		c.Open = append(c.Open, questions[i].name)
-		for _, what := range questions[i].of {
+		why := "not known yet"
+		if s.fails > 0 {
+			why += ": " + s.failed
+		}
+		c.Open = append(c.Open, q.name)
+		for _, what := range q.of {
 			if _, known := missing[what]; !known {
-				c.Missing = append(c.Missing, MissingCapability{what, "not known yet" + why, true})
+				c.Missing = append(c.Missing, MissingCapability{what, why, true})
 			}
 		}
 	}

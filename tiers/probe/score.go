@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/foregate/foregate/tiers/dialect"
@@ -79,9 +80,5 @@ func (e *probeRun) someIDs(n int) []int32 {
 			base = append(base, 300+i*31%97)
 		}
 	}
-	out := make([]int32, 0, n+len(base))
-	for len(out) < n {
-		out = append(out, base...)
-	}
-	return out[:n]
+	return slices.Repeat(base, n/len(base)+1)[:n]
 }

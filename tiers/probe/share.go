@@ -9,7 +9,7 @@ import (
 )
 
 // Topic names what replicas tell each other. It changes with the questions and with the shape of a record.
-const Topic = "probe:2"
+const Topic = "probe:3"
 
 const (
 	// maxRecord bounds a record, in bytes; reasons are cut to fit.

@@ -3,11 +3,10 @@ package probe
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"net/http"
 	"slices"
 	"strings"
@@ -39,15 +38,10 @@ func chat(turns ...message) map[string]any { return map[string]any{"messages": t
 
 // withTools returns those of one that offers a tool.
 func withTools(members map[string]any) map[string]any {
-	members["tools"] = []any{map[string]any{
-		"type": "function",
-		"function": map[string]any{
-			"name": "get_weather", "description": "Current weather in a city.",
-			"parameters": map[string]any{
-				"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}}, "required": []string{"city"},
-			},
-		},
-	}}
+	members["tools"] = json.RawMessage(`[{"function": {
+		"description": "Current weather in a city.", "name": "get_weather",
+		"parameters": {"properties": {"city": {"type": "string"}}, "required": ["city"], "type": "object"}
+	}, "type": "function"}]`)
 	return members
 }
 
@@ -64,21 +58,19 @@ func chats() []map[string]any {
 	}
 }
 
-// fold adds ids to a fingerprint, after their number.
-func fold(h hash.Hash, ids []int32) {
-	b := binary.LittleEndian.AppendUint32(nil, uint32(len(ids)))
-	for _, id := range ids {
-		b = binary.LittleEndian.AppendUint32(b, uint32(id))
-	}
-	_, _ = h.Write(b) // never fails
+// fingerprint is the same for the same ids alone.
+func fingerprint(all [][]int32) string {
+	text, _ := json.Marshal(all) // numbers never fail
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
 var errNoIDs = unusable("it told no ids")
 
 // tokenizer computes the fingerprint of the tokenizer.
 func (e *probeRun) tokenizer(ctx context.Context) error {
-	h := sha256.New()
 	e.found.Tokenizer, e.ids = "", nil
+	var all [][]int32
 	for _, text := range texts {
 		var ids []int32
 		err := e.ask(ctx, &engine.TokenizeText{Model: e.asker.model, Text: []byte(text), Into: &ids})
@@ -88,10 +80,9 @@ func (e *probeRun) tokenizer(ctx context.Context) error {
 		if err != nil {
 			return e.missingBy(MissingTokenize, "/tokenize: ", err)
 		}
-		fold(h, ids)
-		e.ids = append(e.ids, ids...)
+		all = append(all, ids)
 	}
-	e.found.Tokenizer = hex.EncodeToString(h.Sum(nil))
+	e.found.Tokenizer, e.ids = fingerprint(all), slices.Concat(all...)
 	return nil
 }
 
@@ -100,7 +91,7 @@ func (e *probeRun) template(ctx context.Context) error {
 	if e.found.Template = ""; e.found.Tokenizer == "" {
 		return nil
 	}
-	h := sha256.New()
+	var all [][]int32
 	for i, c := range chats() {
 		ids, err := e.rendered(ctx, c)
 		if f, is := errors.AsType[*engine.Failure](err); is && i > 0 && f.Status == http.StatusBadRequest {
@@ -109,12 +100,9 @@ func (e *probeRun) template(ctx context.Context) error {
 		if err != nil {
 			return e.missingBy(MissingTokenize, fmt.Sprintf("/tokenize of chat %d: ", i+1), err)
 		}
-		fold(h, ids)
-		if i == 0 {
-			e.tail = tailOf(ids)
-		}
+		all = append(all, ids)
 	}
-	e.found.Template = hex.EncodeToString(h.Sum(nil))
+	e.found.Template, e.tail = fingerprint(all), tailOf(all[0])
 	return nil
 }
 

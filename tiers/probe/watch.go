@@ -2,7 +2,7 @@ package probe
 
 import (
 	"context"
-	"reflect"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -26,6 +26,7 @@ type watch struct {
 	modelsAt time.Time
 	foreign  bool // what is known is another replica's
 	taken    *record
+	logged   string // what the last line in the log was about
 
 	deaths int       // in a row that scoring was the cause of
 	opens  time.Time // when it may be asked to score again
@@ -285,51 +286,40 @@ func doubled(minimum time.Duration, n int, maximum time.Duration) time.Duration 
 
 // publish publishes what is known, logs it where it has changed, and keeps it for other replicas.
 func (w *watch) publish() {
-	open, p := map[string]string{}, Progress{Shared: w.foreign}
-	latest := -1
-	for i := range w.states {
-		s, name := &w.states[i], questions[i].name
-		if s.known {
-			p.Asked = append(p.Asked, name)
-		}
-		if !s.open() {
-			continue
-		}
-		p.Open, open[name] = append(p.Open, name), ""
-		if s.fails > 0 {
-			open[name] = ": " + s.failed
-			if latest < 0 || s.due.After(w.states[latest].due) {
-				latest = i
-			}
-		}
-		if p.Next.IsZero() || s.due.Before(p.Next) {
-			p.Next = s.due
-		}
-	}
-	if latest >= 0 {
-		p.Failed = questions[latest].name + ": " + w.states[latest].failed
-	}
-	is := w.run.card(open)
+	is := w.run.card(w.states)
 	is.Backend, is.Life = w.backend.ID, w.backend.Life
-	for i := range foundations {
-		if !w.states[i].known {
+	p := Progress{Shared: w.foreign, Open: is.Open}
+	var latest *state
+	for i := range w.states {
+		s := &w.states[i]
+		if s.known {
+			p.Asked = append(p.Asked, questions[i].name)
+		} else if i < foundations {
 			is.At = time.Time{} // it says nothing yet
 		}
+		if s.open() && (p.Next.IsZero() || s.due.Before(p.Next)) {
+			p.Next = s.due
+		}
+		if s.open() && s.fails > 0 && (latest == nil || s.due.After(latest.due)) {
+			latest, p.Failed = s, questions[i].name+": "+s.failed
+		}
 	}
-	was := w.capabilities.Swap(is)
-	before := w.progress.Swap(&p)
-	w.log(was, is, before, &p)
+	w.capabilities.Store(is)
+	w.progress.Store(&p)
+	w.log(is, &p)
 	w.keep(is)
 }
 
-// log logs what has changed: what is known, or that something fails.
-func (w *watch) log(was, is *Capabilities, before, p *Progress) {
-	fails := p.Failed != "" && (before == nil || before.Failed == "")
-	done := len(p.Open) == 0 || p.Shared
-	known := was != nil && before != nil && (len(before.Open) == 0 || before.Shared) && reflect.DeepEqual(was.said(), is.said())
-	if !fails && (!done || known) {
+// log logs what is known where it has changed since the last line, and that something begins to fail.
+func (w *watch) log(is *Capabilities, p *Progress) {
+	about, fails := fmt.Sprint(is.said()), p.Failed != ""
+	if fails {
+		about = "a failure"
+	}
+	if about == w.logged || !fails && len(p.Open) > 0 && !p.Shared {
 		return
 	}
+	w.logged = about
 	missing := make([]string, len(is.Missing))
 	for i, m := range is.Missing {
 		missing[i] = m.Name + ": " + m.Reason
