@@ -142,7 +142,7 @@ func (l *lab) card(pool string) *probe.Capabilities {
 	return &probe.Capabilities{
 		At: eventloop.Epoch, Model: p.Def.Model, Tokenizer: "vllmsim", Template: "vllmsim", EOS: []int32{engines.EndOfTurn()}, Window: p.Context,
 		TokenIDs: true, Scoring: openai.ScoreCompletions,
-		Missing: []probe.MissingCapability{{Name: probe.MissingLogprobs, Reason: "the lab's engines answer no questions in words"}},
+		Missing: []probe.MissingCapability{{Name: probe.MissingJudge, Reason: "the lab's engines answer no questions in words"}},
 	}
 }
 

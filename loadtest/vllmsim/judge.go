@@ -6,8 +6,12 @@ import (
 	"strings"
 )
 
-// judgeQuestion is what a gateway asks about an answer that stands before it (docs/science.md, Scores).
-const judgeQuestion = "Is the previous answer correct, complete and in the requested format? Answer yes or no."
+// judgeQuestion is what a gateway asks about an answer that stands before it (docs/science.md, Scores), and judgeCompares how
+// it ends the question that shows another answer, too. The simulated judge says the same to both.
+const (
+	judgeQuestion = "Is the previous answer correct, complete and in the requested format? Answer yes or no."
+	judgeCompares = "Do both answers say the same? Answer yes or no."
+)
 
 // The judge's log odds: judgeSure for an answer that the target would have given, less for each token that it is sure is
 // wrong (at most judgeMax of them count) and for the mean distance to its first choices. What a draft makes of this is
@@ -48,7 +52,7 @@ func (s *Server) judged(w *wireRequest) (answer []scripted, others []Cand) {
 		return nil, nil
 	}
 	question, err := w.Messages[n-1].text()
-	if err != nil || strings.TrimSpace(question) != judgeQuestion {
+	if question = strings.TrimSpace(question); err != nil || question != judgeQuestion && !strings.HasSuffix(question, judgeCompares) {
 		return nil, nil
 	}
 	in := s.templateInput(w)

@@ -101,7 +101,16 @@ func (a *Auditor) MayAudit(route string, r *plan.Risk, spare bool) bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return spare || r.AuditBudget == 0 || a.budgets[route].balance >= 0
+	b := a.budgets[route]
+	if r.AuditUSDPerDay > 0 && b.dollarsLeft(a.perDay(r), a.World.Now()) < 0 {
+		return false
+	}
+	return spare || r.AuditBudget == 0 || b.balance >= 0
+}
+
+// perDay is this replica's share of what audits of a route may cost in a day.
+func (a *Auditor) perDay(r *plan.Risk) float64 {
+	return r.AuditUSDPerDay / float64(max(a.Replicas(), 1))
 }
 
 // Begin allows audits until ctx ends. Call [Auditor.Wait] afterwards.
@@ -120,11 +129,15 @@ func (a *Auditor) AddBudget(r *inflight.Request, t inflight.Tally) {
 	a.budgets[r.Route] = b
 }
 
-// charge subtracts the cost of an audit from the route's budget.
-func (a *Auditor) charge(route string, cost float64) {
+// charge subtracts the cost of an audit from the route's budget; paid is what it cost at a target that is paid by the token.
+func (a *Auditor) charge(r *inflight.Request, cost, paid float64) {
+	now := a.World.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	b := a.budgets[route]
+	b := a.budgets[r.Route]
 	b.spend(cost)
-	a.budgets[route] = b
+	if paid > 0 {
+		b.dollars, b.at = b.dollarsLeft(a.perDay(&r.Config.Risk), now)-paid, now
+	}
+	a.budgets[r.Route] = b
 }

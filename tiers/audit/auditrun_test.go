@@ -7,6 +7,7 @@ import (
 
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/risk"
@@ -185,8 +186,9 @@ func TestWhatAnAuditCostsComesOutOfItsRoutesBudget(t *testing.T) {
 		r.subject.Config.Risk.Label, r.subject.Decision.Auditor = plan.LabelRegenerate, plan.ScorerJudge
 		r.watched()
 		r.rests()
-		n := r.subject.Body.PromptTokens // of the answer's prompt, and of the judge's
-		want := float64(n+n+12)*3 + 30*5
+		n := r.subject.Body.PromptTokens                    // of the answer's prompt, and of the judge's
+		own := openai.EstimateTokens(len("something else")) // which the judge compares with
+		want := float64(n+n+12+own)*3 + 30*5
 		if r.usd != want || r.auditor.budgets["m"].balance != -want {
 			t.Errorf("%g USD, want %g; budget %+v", r.usd, want, r.auditor.budgets["m"])
 		}

@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"time"
+
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/inflight"
 )
@@ -9,7 +11,21 @@ import (
 const maxBalance = 50
 
 // budget is what the audits of a route may still cost, in the unit of token prices.
-type budget struct{ balance, last float64 }
+type budget struct {
+	balance, last float64
+
+	dollars float64   // that they could still cost at a target that is paid by the token, at that time
+	at      time.Time // zero before the first such audit
+}
+
+// dollarsLeft returns what audits may cost now at a target that is paid by the token, if so much a day may be spent: it
+// comes evenly, and what of it is not used is kept for an hour.
+func (b *budget) dollarsLeft(perDay float64, now time.Time) float64 {
+	if b.at.IsZero() {
+		return 0
+	}
+	return min(b.dollars+perDay*now.Sub(b.at).Hours()/24, perDay/24)
+}
 
 // earn adds a share of the target's cost.
 func (b *budget) earn(cost float64) {

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"testing"
+	"time"
 
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/inflight"
@@ -48,4 +49,45 @@ func TestTheTargetsTokensCostWhatTheyCost(t *testing.T) {
 			t.Errorf("%s: %g tokens, want %g", what, n, c.tokens)
 		}
 	}
+}
+
+// TestDollarsOfAuditsComeEvenlyOverTheDay: what is paid comes back at the rate of the day, and no more than an hour of it is kept.
+func TestDollarsOfAuditsComeEvenlyOverTheDay(t *testing.T) {
+	play(t, func(r *rig) {
+		r.subject.Config.Risk.AuditUSDPerDay = 24
+		risk := r.subject.Config.Risk
+		may := func() bool { return r.auditor.MayAudit("m", &risk, true) }
+		if !may() {
+			t.Fatal("there is no first audit")
+		}
+		r.auditor.charge(r.subject.Request, 0, .5) // half of an hour's dollar
+		if may() {
+			t.Error("what is paid may be paid again at once")
+		}
+		time.Sleep(29 * time.Minute)
+		if may() {
+			t.Error("the dollars are back too soon")
+		}
+		if time.Sleep(2 * time.Minute); !may() {
+			t.Error("the dollars are not back")
+		}
+		time.Sleep(48 * time.Hour)
+		r.auditor.charge(r.subject.Request, 0, 1.5)
+		if time.Sleep(29 * time.Minute); may() {
+			t.Error("more than an hour's dollars were kept")
+		}
+		if risk.AuditUSDPerDay = 0; !may() {
+			t.Error("without a limit there is one")
+		}
+		spent, now := 0.0, r.auditor.World.Now()
+		for risk.AuditUSDPerDay = 24; r.auditor.World.Now().Sub(now) < 24*time.Hour; time.Sleep(time.Minute) {
+			if may() {
+				spent += .1
+				r.auditor.charge(r.subject.Request, 0, .1)
+			}
+		}
+		if spent < 22 || spent > 24.2 {
+			t.Errorf("%g dollars were spent in a day, of 24", spent)
+		}
+	})
 }

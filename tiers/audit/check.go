@@ -38,7 +38,7 @@ func (s RequestAuditor) Check(served *draft.Draft, spare bool) {
 			return
 		}
 		defer d.leave()
-		good, err := d.verify(ctx, nil) // once: what the target has no capacity for is not worth a wait
+		good, err := d.verify(ctx, nil, nil) // once: what the target has no capacity for is not worth a wait
 		if err != nil {
 			return
 		}

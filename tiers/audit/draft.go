@@ -27,6 +27,7 @@ type Draft struct {
 	RequestAuditor
 	caller inflight.Caller
 	cost   inflight.Tally // tokens of the audit
+	paid   paid
 
 	started time.Time // of the draft
 	slot    bool      // it has one of the route's slots for audits
@@ -60,10 +61,21 @@ func (s RequestAuditor) newDraft() *Draft {
 
 // draft returns a draft with the caller of its calls to the engines.
 func (s RequestAuditor) draft(a *draft.Audit) *Draft {
-	return &Draft{
-		Audit: a, RequestAuditor: s,
-		caller: inflight.Caller{Request: s.Request, Identity: s.Untraced(), Events: dispatch.IgnoreEvents{}},
-		cost:   inflight.Tally{Prompt: s.Body.PromptTokens}, started: s.World.Now(),
+	d := &Draft{Audit: a, RequestAuditor: s, cost: inflight.Tally{Prompt: s.Body.PromptTokens}, started: s.World.Now()}
+	d.caller = inflight.Caller{Request: s.Request, Identity: s.Untraced(), Events: &d.paid}
+	return d
+}
+
+// paid hears what the target's answers to an audit cost at its backends.
+type paid struct {
+	dispatch.IgnoreEvents
+	usd float64
+}
+
+// Cost implements [dispatch.Events].
+func (p *paid) Cost(tier plan.Tier, usd float64) {
+	if tier == plan.Target {
+		p.usd += usd
 	}
 }
 
@@ -100,8 +112,12 @@ func (d *Draft) start(task func(context.Context)) bool {
 // settle counts what the audit cost, and charges it to the route's budget, unless the target had spare capacity for it.
 func (d *Draft) settle(spare bool) {
 	cost, priced := targetCost(d.cost, d.TokenPrices())
+	paid := 0.0
+	if d.Target.External() {
+		cost, paid, priced = d.paid.usd, d.paid.usd, true
+	}
 	if !spare {
-		d.Auditor.charge(d.Route, cost)
+		d.Auditor.charge(d.Request, cost, paid)
 	}
 	if !priced {
 		cost = 0 // the unit is tokens, not USD

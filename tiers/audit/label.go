@@ -88,17 +88,17 @@ func (b *auditRun) label(ctx context.Context) (good bool, err error) {
 	if b.Config.Risk.Label == plan.LabelRegenerate {
 		return b.regenerated(ctx)
 	}
-	return b.verify(ctx, b.openAll)
+	return b.verify(ctx, b.openAll, nil)
 }
 
-// verify asks the target to check the draft by the rule of the label; before is called when it has capacity. Nobody waits for
+// verify asks the target to check the draft by the rule of the label, or to compare it with its own answer; before is called when it has capacity. Nobody waits for
 // an audit, and an audit without an answer counts as bad, so the target has longer than for a score that a client waits for.
-func (d *Draft) verify(ctx context.Context, before func(context.Context) error) (good bool, err error) {
+func (d *Draft) verify(ctx context.Context, before func(context.Context) error, own []byte) (good bool, err error) {
 	rule := plan.RuleLenient
 	if d.Config.Risk.Label == plan.LabelExact {
 		rule = plan.RuleExact
 	}
-	asker := inflight.Verifier{Caller: d.caller, Scorer: d.Decision.Auditor, Rule: inflight.RuleOf(rule, d.Body.Temperature), Patience: auditWait}
+	asker := inflight.Verifier{Caller: d.caller, Scorer: d.Decision.Auditor, Rule: inflight.RuleOf(rule, d.Body.Temperature), Own: own, Patience: auditWait}
 	if before != nil { // whether an audit gets capacity must not depend on the draft's length
 		asker.Before, asker.Admission = before, d.Body.PromptTokens+plan.TypicalOutput
 	}
@@ -109,8 +109,8 @@ func (d *Draft) verify(ctx context.Context, before func(context.Context) error) 
 	return err == nil && r.Pass, err
 }
 
-// regenerated lets the target write its own answer. The draft is good if it says the same; otherwise the target judges
-// it in words.
+// regenerated lets the target write its own answer. The draft is good if it is the same; otherwise the target compares both
+// in words.
 func (b *auditRun) regenerated(ctx context.Context) (good bool, err error) {
 	var own openai.DraftAnswer
 	o := b.caller.NewBackgroundRequest(b.Target, &own)
@@ -121,7 +121,7 @@ func (b *auditRun) regenerated(ctx context.Context) (good bool, err error) {
 	b.cost.Target += own.Usage.Completion
 	good = accept.SameAnswer(b.Transcript().Text(), own.Text)
 	if !good && b.Decision.Auditor == plan.ScorerJudge {
-		return b.verify(ctx, b.openAll)
+		return b.verify(ctx, b.openAll, own.Text)
 	}
 	return good, nil
 }

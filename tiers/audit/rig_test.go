@@ -231,8 +231,8 @@ func (r *rig) Open(_ context.Context, a *engine.Attempt) (engine.Stream, error) 
 		}
 		c.Into.Usage.Completion = 30
 	case *engine.Judge:
-		if *c.Into = 3; r.refuses {
-			*c.Into = -3
+		if c.Into.Odds = 3; r.refuses {
+			c.Into.Odds = -3
 		}
 	case *engine.Score:
 		for i, id := range c.Question.Draft {

@@ -85,12 +85,13 @@ type Score struct {
 
 // Judge asks in words whether an answer is correct.
 type Judge struct {
-	uncounted
 	Terms
-	Request *openai.Request
-	Answer  []byte
-	Thinks  bool     // the engine thinks before it answers unless it is told not to
-	Into    *float64 // log odds of yes to no, in nats
+	Request  *openai.Request
+	Answer   []byte
+	Own      []byte // the engine's own answer, to compare with; empty is none
+	Thinks   bool   // the engine thinks before it answers unless it is told not to
+	Unscored bool   // it gives no logprobs: its word alone counts
+	Into     *openai.Judgement
 }
 
 // TokenizeText asks for the ids of a text.
@@ -153,6 +154,9 @@ func (c *Relay) Usage() openai.Usage {
 
 // Usage implements [Call].
 func (c *DraftWhole) Usage() openai.Usage { return c.Into.Usage }
+
+// Usage implements [Call].
+func (c *Judge) Usage() openai.Usage { return c.Into.Usage }
 
 // Usage implements [Call].
 func (c *Answer) Usage() openai.Usage { return c.Into.Usage }

@@ -15,6 +15,7 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/probe"
 )
 
 // Verifier asks the target to check drafts, for a request or for its audit.
@@ -27,6 +28,8 @@ type Verifier struct {
 	Before func(ctx context.Context) error
 	// Admission is for how many tokens a place is asked, however many are scored; 0 is for as many as are scored.
 	Admission int
+	// Own is the target's own answer, which a judge is asked to compare the draft with; empty: it is asked of the draft alone.
+	Own []byte
 	// Patience is how long the target may take at least; 0 is as long as the timeout of scores says.
 	Patience time.Duration
 }
@@ -142,17 +145,20 @@ func (a Verifier) byIDs(ctx context.Context, d Draft, r *Result) error {
 
 // byJudge asks the target in words whether the answer is correct.
 func (a Verifier) byJudge(ctx context.Context, d Draft, r *Result) error {
-	var odds float64
-	computed := a.Body.PromptTokens + d.Tokens
-	thinks := a.Target.Capabilities != nil && a.Target.Capabilities.Thinks
-	o := a.newRequest(&engine.Judge{Terms: a.Terms(a.Target), Request: a.Body, Answer: d.Text, Thinks: thinks, Into: &odds}, computed)
-	o.Demand.PromptBytes = a.Body.PromptBytes + len(d.Text)
+	var said openai.Judgement
+	computed := a.Body.PromptTokens + d.Tokens + openai.EstimateTokens(len(a.Own))
+	judge := &engine.Judge{Terms: a.Terms(a.Target), Request: a.Body, Answer: d.Text, Own: a.Own, Into: &said}
+	if found := a.Target.Capabilities; found != nil {
+		judge.Thinks, judge.Unscored = found.Thinks, found.MissingReason(probe.MissingLogprobs) != ""
+	}
+	o := a.newRequest(judge, computed)
+	o.Demand.PromptBytes = a.Body.PromptBytes + len(d.Text) + len(a.Own)
 	var err error
 	if r.Backend, err = a.Do(ctx, o); err != nil {
 		return fmt.Errorf("judge: %w", err)
 	}
 	r.Computed = computed
-	r.Check = accept.Check{Score: accept.Nats(odds), Pass: odds >= 0, Reason: accept.ReasonTargetAgrees}
+	r.Check = accept.Check{Score: accept.Nats(said.Odds), Pass: said.Odds >= 0, Reason: accept.ReasonTargetAgrees}
 	if !r.Pass {
 		r.Reason = accept.ReasonTargetDisagrees
 	}

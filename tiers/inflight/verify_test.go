@@ -200,7 +200,7 @@ func TestInWordsTheOddsDecide(t *testing.T) {
 		r := newCheckRig(t, "0")
 		r.asker.Scorer = plan.ScorerJudge
 		r.reply = func(a *engine.Attempt) error {
-			*a.Call.(*engine.Judge).Into = odds
+			a.Call.(*engine.Judge).Into.Odds = odds
 			return nil
 		}
 		r.asker.Target.Capabilities.Thinks = pass

@@ -11,8 +11,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// judgeQuestion is the question to the judge after an answer.
-const judgeQuestion = "Is the previous answer correct, complete and in the requested format? Answer yes or no."
+// judgeQuestion is the question to the judge after an answer. Beside an answer of its own the judge is asked to compare both.
+const (
+	judgeQuestion = "Is the previous answer correct, complete and in the requested format? Answer yes or no."
+	judgeBeside   = "Another answer to the same request is:\n\n"
+	judgeCompares = "\n\nDo both answers say the same? Answer yes or no."
+)
 
 // judgeTop is how many of the judge's alternatives are read: "Yes", "yes", "No", "no" and one more.
 const judgeTop = "5"
@@ -26,11 +30,13 @@ type JudgeQuestion struct {
 	Model    string
 	Request  *Request
 	Answer   []byte
+	Own      []byte // its own answer, to compare with; empty is none
 	Salt     string // "" is not sent
 	Priority *int64 // nil is not sent
 	Set      []Edit // members in place of the request's: how an engine is told not to think first
 	Plain    bool   // the request's arguments of the chat template are not sent
 	Stream   bool   // as a stream with its usage
+	Unscored bool   // without logprobs: its word alone counts
 }
 
 // Body appends the question as a chat: the request's messages, the answer, and the question, for [Chat]'s path; read the
@@ -44,24 +50,44 @@ func (q *JudgeQuestion) Body(dst []byte) []byte {
 		}
 		messages = slices.Concat([]byte{'['}, said("user", r.Text()), []byte{','}, said("assistant", q.Answer), []byte{']'})
 	}
-	messages = append(messages[:len(messages)-1], `,{"role":"user","content":"`+judgeQuestion+`"}]`...)
+	question := []byte(judgeQuestion)
+	if len(q.Own) > 0 {
+		question = slices.Concat([]byte(judgeBeside), q.Own, []byte(judgeCompares))
+	}
+	messages = append(messages[:len(messages)-1], `,{"role":"user","content":`...)
+	messages = append(append(messages, Quote(question)...), "}]"...)
 	members := []Edit{SetText("model", q.Model), {"messages", messages}}
 	for _, name := range judged {
 		if m, ok := r.member(name); ok && !m.drop && !q.Plain && r.Kind == Chat && !edited(q.Set, name) {
 			members = append(members, Edit{name, m.value.Of(r.Body)})
 		}
 	}
-	members = append(append(members, q.Set...), Set("max_tokens", "1"), Set("temperature", "0"), Set("logprobs", "true"), Set("top_logprobs", judgeTop),
-		Set("stream", strconv.FormatBool(q.Stream)))
-	if q.Stream {
+	members = append(append(members, q.Set...), Set("max_tokens", "1"), Set("temperature", "0"))
+	if !q.Unscored {
+		members = append(members, Set("logprobs", "true"), Set("top_logprobs", judgeTop))
+	}
+	if members = append(members, Set("stream", strconv.FormatBool(q.Stream))); q.Stream {
 		members = append(members, Set("stream_options", `{"include_usage":true}`))
 	}
 	return Object(dst, append(members, scheduling("cache_salt", q.Salt, q.Priority)...)...)
 }
 
+// Judgement is what a judge has said.
+type Judgement struct {
+	Odds  float64 // log-odds that the answer is good, in nats; without logprobs ± [wordOdds]
+	Usage Usage   // as it was told
+}
+
+// wordOdds are the log-odds of a judge that gives its word without logprobs.
+const wordOdds = 1
+
 // judgeAnswer is a chat answer with the alternatives of its first token.
 type judgeAnswer struct {
+	Usage   ReplyUsage `json:"usage"`
 	Choices []struct {
+		Message struct {
+			Content jsontext.Value `json:"content"`
+		} `json:"message"`
 		Logprobs struct {
 			Content []struct {
 				Top []struct {
@@ -73,21 +99,21 @@ type judgeAnswer struct {
 	} `json:"choices"`
 }
 
-// ParseJudge reads the judge's confidence that an answer is good, from the alternatives of its single token:
-// the log-odds of yes against no, in nats, summed over their spellings. If one of the two is not listed, the
-// lowest listed logprob is its upper bound and is used. An error matches [ErrScores], also if neither is
-// listed.
-func ParseJudge(body []byte) (logOdds float64, err error) {
+// ParseJudge reads what a judge says of an answer, from the alternatives of its single token: the log-odds of yes against no,
+// in nats, summed over their spellings. If one of the two is not listed, the lowest listed logprob is its upper bound and is
+// used. Without logprobs its word counts. An error matches [ErrScores], also if it is neither.
+func ParseJudge(body []byte) (j Judgement, err error) {
 	var a judgeAnswer
 	if err := json.Unmarshal(body, &a, lenient); err != nil {
-		return 0, fmt.Errorf("judge: %w: %w", ErrScores, err)
+		return j, fmt.Errorf("judge: %w: %w", ErrScores, err)
 	}
+	a.Usage.AddTo(&j.Usage)
 	yes, no, lowest := math.Inf(-1), math.Inf(-1), 0.0
 	if len(a.Choices) > 0 && len(a.Choices[0].Logprobs.Content) > 0 {
 		for _, t := range a.Choices[0].Logprobs.Content[0].Top {
 			nats, err := scoreNats(t.Logprob)
 			if err != nil {
-				return 0, fmt.Errorf("judge: %w", err)
+				return j, fmt.Errorf("judge: %w", err)
 			}
 			lowest = min(lowest, nats)
 			switch verdict([]byte(t.Token)) {
@@ -97,21 +123,31 @@ func ParseJudge(body []byte) (logOdds float64, err error) {
 				no = logAdd(no, nats)
 			}
 		}
+	} else if len(a.Choices) > 0 {
+		var word string
+		_ = json.Unmarshal(a.Choices[0].Message.Content, &word) // what is no text is no verdict
+		switch verdict([]byte(word)) {
+		case "yes":
+			yes, no = wordOdds, 0
+		case "no":
+			yes, no = 0, wordOdds
+		}
 	}
 	switch {
 	case math.IsInf(yes, -1) && math.IsInf(no, -1):
-		return 0, fmt.Errorf("judge: %w: neither yes nor no is listed", ErrScores)
+		return j, fmt.Errorf("judge: %w: it says neither yes nor no", ErrScores)
 	case math.IsInf(yes, -1):
 		yes = lowest
 	case math.IsInf(no, -1):
 		no = lowest
 	}
-	return yes - no, nil
+	j.Odds = yes - no
+	return j, nil
 }
 
 // verdict is the token without case, white space and quotes, if it is yes or no.
 func verdict(token []byte) string {
-	switch token = bytes.Trim(token, " \t\r\n\"'`*“”‘’«»"); {
+	switch token = bytes.Trim(token, " \t\r\n\"'`*“”‘’«».,!"); {
 	case bytes.EqualFold(token, []byte("yes")):
 		return "yes"
 	case bytes.EqualFold(token, []byte("no")):

@@ -68,8 +68,8 @@ func TestAVerdictIsTheLogOddsOfYesOverAllItsSpellings(t *testing.T) {
 		`[{"token":"Yes","logprob":-0.5},{"token":"No","logprob":-9999.0},{"token":"no","logprob":-9999.0}]`:                                                         9998.5 - math.Ln2,
 		`[{"token":"Yes","logprob":0.0000001}]`:                                                                                                                      0,
 	} {
-		if got, err := ParseJudge([]byte(verdictOf(top))); err != nil || math.Abs(got-want) > 1e-9 {
-			t.Errorf("%s: %g, %v; want %g", top, got, err, want)
+		if got, err := ParseJudge([]byte(verdictOf(top))); err != nil || math.Abs(got.Odds-want) > 1e-9 {
+			t.Errorf("%s: %g, %v; want %g", top, got.Odds, err, want)
 		}
 	}
 }
@@ -83,8 +83,30 @@ func TestAJudgeThatSaysNeitherYesNorNoIsNoJudge(t *testing.T) {
 		whole[:len(whole)-1], whole + "x",
 	} {
 		if got, err := ParseJudge([]byte(body)); !errors.Is(err, ErrScores) {
-			t.Errorf("%q: %g, %v", body, got, err)
+			t.Errorf("%q: %+v, %v", body, got, err)
 		}
+	}
+}
+
+func TestAJudgeWithoutLogprobsIsTakenAtItsWord(t *testing.T) {
+	said := func(content string) string {
+		return `{"choices":[{"message":{"role":"assistant","content":` + content + `},"logprobs":null}],"usage":{"prompt_tokens":9,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":4}}}`
+	}
+	for content, want := range map[string]float64{`"Yes"`: 1, `" yes."`: 1, `"**No**"`: -1, `"no,"`: -1} {
+		got, err := ParseJudge([]byte(said(content)))
+		if err != nil || got.Odds != want || got.Usage != (Usage{Prompt: 9, Completion: 1, Cached: 4}) {
+			t.Errorf("%s: %+v, %v", content, got, err)
+		}
+	}
+	for _, content := range []string{`"Maybe"`, `""`, `null`, `[{"type":"text","text":"Yes"}]`, `"Yes and no"`} {
+		if got, err := ParseJudge([]byte(said(content))); !errors.Is(err, ErrScores) {
+			t.Errorf("%s: %+v, %v", content, got, err)
+		}
+	}
+	r := scanChat(t, `{"model":"m","messages":[{"role":"user","content":"2+2?"}]}`)
+	body := string((&JudgeQuestion{Model: "m", Request: r, Answer: []byte("4"), Own: []byte("It is \"4\"."), Unscored: true}).Body(nil))
+	if strings.Contains(body, "logprobs") || !strings.Contains(body, `Another answer to the same request is:\n\nIt is \"4\".\n\nDo both answers say the same? Answer yes or no."}]`) {
+		t.Error(body)
 	}
 }
 
@@ -97,8 +119,8 @@ func FuzzJudge(f *testing.F) {
 		if err != nil && !errors.Is(err, ErrScores) {
 			t.Fatalf("an error of no kind: %v", err)
 		}
-		if math.IsNaN(odds) || math.Abs(odds) > 9999+math.Log(float64(len(body)+1)) {
-			t.Fatalf("log-odds of %g", odds)
+		if math.IsNaN(odds.Odds) || math.Abs(odds.Odds) > 9999+math.Log(float64(len(body)+1)) {
+			t.Fatalf("log-odds of %g", odds.Odds)
 		}
 	})
 }

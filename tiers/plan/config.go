@@ -105,8 +105,9 @@ const (
 type Risk struct {
 	Rule                risk.Rule  // risk.max_disagreement, .error_probability, .lease_audits
 	Rates               risk.Rates // risk.audit_rate, .cold_start_audits_per_minute
-	Label               Label      `setting:"risk.label" default:"lenient" choice:"lenient,exact,judge,regenerate" doc:"How an audit decides whether a draft is good. 'lenient': its tokens are plausible to the target. 'exact': each token is the target's own first choice. 'judge': the target says in words that it is right. 'regenerate': the target's own answer says the same, or the target says that the draft is right."`
+	Label               Label      `setting:"risk.label" default:"lenient" choice:"lenient,exact,judge,regenerate" doc:"How an audit decides whether a draft is good. 'lenient': its tokens are plausible to the target. 'exact': each token is the target's own first choice. 'judge': the target says in words that it is right. 'regenerate': the target's own answer is the same, or the target, who compares both, says that they say the same."`
 	AuditBudget         float64    `setting:"risk.audit_budget" default:"0.03" min:"0" max:"1" doc:"Largest cost of audits, as a share of what the target alone would cost for all requests of the route, computed from token prices; 0 means no limit. During the first hour of a traffic class an audit counts only while the target's KV usage is above 0.5 or requests wait there; otherwise only 'risk.max_concurrent_audits' limits it."`
+	AuditUSDPerDay      float64    `setting:"risk.audit_dollars_per_day" default:"10" min:"0" max:"1000000" doc:"US dollars that audits of the route may cost in a day at a target that is paid by the token, over all replicas and evenly over the day; 0 means no limit but 'risk.audit_budget'. Audits stop where either is used up."`
 	MaxConcurrentAudits int        `setting:"risk.max_concurrent_audits" default:"4" min:"0" max:"1000" doc:"Background drafts and audits that one replica may have in flight, and, besides these, questions for comparisons of targets; 0 turns all of them off."`
 	Refit               bool       `setting:"risk.refit" default:"auto" choice:"auto,off" doc:"Whether a score is fitted to the audits in the background. 'auto': a fitted score that is clearly better becomes a candidate. While audits certify it, they are of drafts with any score. It judges drafts when it is certified for as many drafts as the score in force. 'off': the plain score judges drafts."`
 
@@ -124,7 +125,7 @@ const (
 	LabelLenient    Label = "lenient"    // every token is plausible to the target
 	LabelExact      Label = "exact"      // every token is the target's own first choice, up to ties
 	LabelJudge      Label = "judge"      // the target, asked in words, calls it correct
-	LabelRegenerate Label = "regenerate" // the target's own answer is the same, or the target calls the draft correct
+	LabelRegenerate Label = "regenerate" // the target's own answer is the same, or says the same in the target's own words
 )
 
 // VerifyDrafts says which served drafts the target checks before they are kept for other requests.

@@ -77,8 +77,8 @@ var reasons = map[string]situation{
 	"draft_unprobed":         {config: func(c *Config) { c.Mode = ModeRisk }, facts: func(f *Facts) { f.Draft = nil }},
 	"target_unprobed":        {config: func(c *Config) { c.Mode = ModeVerify }, facts: func(f *Facts) { f.Target = nil }},
 	"target_without_scoring": {config: func(c *Config) { c.Mode = ModeVerify }, facts: func(f *Facts) { f.Target.Scoring = "" }},
-	"target_without_logprobs": {
-		config: func(c *Config) { c.Mode, c.Risk.Label = ModeRisk, LabelJudge }, facts: func(f *Facts) { f.Target = lacking(probe.MissingLogprobs) },
+	"target_without_judge": {
+		config: func(c *Config) { c.Mode, c.Risk.Label = ModeRisk, LabelJudge }, facts: func(f *Facts) { f.Target = lacking(probe.MissingJudge) },
 	},
 	"tokenizers_differ": {config: func(c *Config) { c.Mode = ModeVerify }, facts: func(f *Facts) {
 		f.Target = lacking(probe.MissingTokenize)

@@ -52,7 +52,7 @@ func trafficClass(r *openai.Request) string {
 
 // labelRules is the version of the labelling rules. Evidence of another version does not count. Increase it with each
 // change of the plain score, of [accept.LenientCheck], or of an audit that would label drafts differently.
-const labelRules = 4
+const labelRules = 5
 
 // rulesOf returns a fingerprint of all that must not change while evidence counts: models, tokenizers, templates, the
 // inputs of the score, and the labelling rules. The version of the fitted score follows it ([ScoredBy]).

@@ -205,12 +205,12 @@ func AuditorFor(cfg Config, f Facts) (s Scorer, missing string) {
 		return s, missing
 	case label != LabelJudge && label != LabelRegenerate && (missing == "" || strings.HasSuffix(missing, "_unprobed")):
 		return s, missing
-	case f.Target.Pending(probe.MissingLogprobs):
+	case f.Target.Pending(probe.MissingJudge):
 		return ScorerNone, "target_unprobed"
-	case f.Target.MissingReason(probe.MissingLogprobs) == "":
+	case f.Target.MissingReason(probe.MissingJudge) == "":
 		return ScorerJudge, ""
 	case label == LabelJudge:
-		return ScorerNone, "target_without_logprobs"
+		return ScorerNone, "target_without_judge"
 	case label == LabelRegenerate:
 		return ScorerNone, "" // then a draft is good only if the target's answer is the same
 	}
@@ -231,7 +231,7 @@ func (f Facts) MissingReason(reason, target string) string {
 	}
 	what := map[string]string{
 		"target_unprobed": probe.MissingScoring, "target_without_scoring": probe.MissingScoring,
-		"target_without_logprobs": probe.MissingLogprobs, "tokenizers_differ": probe.MissingTokenize,
+		"target_without_judge": probe.MissingJudge, "tokenizers_differ": probe.MissingTokenize,
 	}[reason]
 	why := f.Target.MissingReason(what)
 	if reason == "tokenizers_differ" && why == "" {

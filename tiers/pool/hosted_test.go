@@ -45,6 +45,9 @@ func TestAHostedBackendThatWantsNoRequestsIsFullUntilThen(t *testing.T) {
 		}
 	}
 	many[0].Pause(3 * time.Second)
+	if p.Load() != 1 {
+		t.Errorf("load %g: nothing is to spare where each token is paid", p.Load())
+	}
 	full, ok := errors.AsType[*FullError](pick(.95))
 	if !ok || !full.Paused || full.Wait != 3*time.Second {
 		t.Fatalf("%+v", full)

@@ -139,8 +139,12 @@ func (p *Pool) readiness(broken func(backend string) bool, optional bool) Readin
 const queueShare = 0.1
 
 // Load returns the mean KV usage of the backends that are up, as far as known, or 1 if requests queue for seats (more
-// than queueShare of the running ones). A new request would wait behind them.
+// than queueShare of the running ones). A new request would wait behind them. Of hosted backends it is 1, because nothing is
+// to spare where each token is paid.
 func (p *Pool) Load() float64 {
+	if p.o.External {
+		return 1
+	}
 	now := p.o.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -53,6 +53,7 @@ const (
 	MissingIDs       = "token_ids"        // answers tell no ids
 	MissingPromptIDs = "prompt_token_ids" // or no ids of the prompt: a draft's ids cannot be scored, nor gone on from
 	MissingLogprobs  = "logprobs"         // generated tokens come without, or with untrue ones, or thoughts come first
+	MissingJudge     = "judge"            // chats are refused, or thoughts come before an answer: nothing can be asked in words
 	MissingScoring   = "scoring"          // no way to score a text
 	MissingContinue  = "continuation"     // ids do not give the same answer as the chat
 	MissingEOS       = "eos"              // no id was seen that ends an answer: the end of a draft's text is not scored
@@ -61,7 +62,7 @@ const (
 
 // CapabilityNames are all capabilities: the values of the metric's label.
 var CapabilityNames = []string{
-	MissingTokenize, MissingWords, MissingIDs, MissingPromptIDs, MissingLogprobs, MissingScoring, MissingContinue, MissingEOS,
+	MissingTokenize, MissingWords, MissingIDs, MissingPromptIDs, MissingLogprobs, MissingJudge, MissingScoring, MissingContinue, MissingEOS,
 	MissingWindow,
 }
 

@@ -48,7 +48,7 @@ var questions = []question{
 	{"tokenizer", []string{MissingTokenize}, (*probeRun).tokenizer},
 	{"chat template", nil, (*probeRun).template},
 	{"detokenizer", []string{MissingWords}, (*probeRun).detokenize},
-	{"chat", []string{MissingIDs, MissingPromptIDs, MissingLogprobs}, (*probeRun).chat},
+	{"chat", []string{MissingIDs, MissingPromptIDs, MissingLogprobs, MissingJudge}, (*probeRun).chat},
 	{"continuation", []string{MissingContinue}, (*probeRun).continuation},
 	{"end", []string{MissingEOS}, (*probeRun).ending},
 	{"scores", []string{MissingScoring}, (*probeRun).scoring},
@@ -100,7 +100,7 @@ func (e *probeRun) card(states []state) *Capabilities {
 	if e.another != "" { // what was found out is of another model
 		why := fmt.Sprintf("asked for %q, the model %q answers", line(e.asker.model), e.another)
 		c.Unscored, c.Scoring = true, ""
-		for _, what := range []string{MissingLogprobs, MissingScoring, MissingContinue} {
+		for _, what := range []string{MissingLogprobs, MissingJudge, MissingScoring, MissingContinue} {
 			missing[what] = why
 		}
 	}
@@ -160,7 +160,7 @@ func (e *probeRun) chat(ctx context.Context) error {
 	}
 	if err != nil {
 		e.noChat = "chats are refused: " + reason(err)
-		for _, what := range []string{MissingIDs, MissingPromptIDs, MissingLogprobs} {
+		for _, what := range []string{MissingIDs, MissingPromptIDs, MissingLogprobs, MissingJudge} {
 			e.addMissing(what, e.noChat)
 		}
 		return nil
@@ -207,14 +207,14 @@ func (e *probeRun) thinking(ctx context.Context) error {
 		return nil
 	}
 	if e.dialect().Thinking != dialect.ThinkingTemplate {
-		e.addMissing(MissingLogprobs, "it thinks before it answers, and no way is known to turn that off")
+		e.addMissing(MissingJudge, "it thinks before it answers, and no way is known to turn that off")
 		return nil
 	}
 	a, err := e.relay(ctx, unthinking(asked(longQuestion)))
 	if err == nil && (a.thinks || e.begins && e.beginsAnyhow(ctx)) {
-		e.addMissing(MissingLogprobs, "it thinks before it answers, and enable_thinking: false does not turn that off")
+		e.addMissing(MissingJudge, "it thinks before it answers, and enable_thinking: false does not turn that off")
 	}
-	return e.missingBy(MissingLogprobs, "it thinks before it answers, and refuses enable_thinking: false: ", err)
+	return e.missingBy(MissingJudge, "it thinks before it answers, and refuses enable_thinking: false: ", err)
 }
 
 // continuation finds out whether an answer can be continued from ids.

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"maps"
@@ -212,7 +213,7 @@ func TestAnEngineOfOpenAIsAPIAloneIsAskedNothingElse(t *testing.T) {
 		t.Errorf("asked %q", got)
 	}
 	onlyOpenAI(t, f.asked["/v1/chat/completions"])
-	if !c.Thinks || !strings.Contains(c.MissingReason(MissingLogprobs), "no way is known") {
+	if !c.Thinks || !strings.Contains(c.MissingReason(MissingJudge), "no way is known") {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -241,14 +242,14 @@ func TestWhatGoesWrongThoughItAnswersIsFound(t *testing.T) {
 		thinks  bool
 	}{
 		{"speculated logprobs", &wire{fault: "constant"}, MissingLogprobs, "0 for 15 of 16", false},
-		{"another model", &wire{answers: "n"}, MissingContinue + " " + MissingLogprobs, `asked for "m", the model "n" answers`, false},
+		{"another model", &wire{answers: "n"}, MissingContinue + " " + MissingJudge + " " + MissingLogprobs, `asked for "m", the model "n" answers`, false},
 		{"thinks", &wire{fault: "thinks"}, "", "", true},
-		{"thinks always", &wire{fault: "thinks", deaf: true}, MissingLogprobs, "does not turn that off", true},
+		{"thinks always", &wire{fault: "thinks", deaf: true}, MissingJudge, "does not turn that off", true},
 		{"no logprobs", &wire{fault: "no logprobs"}, "", "without logprobs", false},
 	} {
 		k.f.kind, k.f.window = dialect.LlamaCpp, 4096
 		c := k.f.probed(t)
-		if why := c.MissingReason(MissingLogprobs); (k.part == "") != (why == "") || !strings.Contains(why, k.part) {
+		if why := cmp.Or(c.MissingReason(MissingLogprobs), c.MissingReason(MissingJudge)); (k.part == "") != (why == "") || !strings.Contains(why, k.part) {
 			t.Errorf("%s: no logprobs for %q", k.what, why)
 		}
 		if want := strings.Join(slices.Sorted(slices.Values(strings.Fields(k.missing+" eos prompt_token_ids scoring"))), " "); k.missing != "" && whats(c) != want {

@@ -250,7 +250,8 @@ func (e encoder) unthinking(r *openai.Request) []openai.Edit {
 // judgeBody asks in words whether an answer is correct.
 func (e encoder) judgeBody(c *engine.Judge) []byte {
 	q := openai.JudgeQuestion{
-		Model: c.Model, Request: c.Request, Answer: c.Answer, Salt: e.salt(c.Salt), Priority: e.EnginePriority(c.Priority), Plain: e.Members.Strict, Stream: e.IgnoresClose,
+		Model: c.Model, Request: c.Request, Answer: c.Answer, Own: c.Own, Salt: e.salt(c.Salt), Priority: e.EnginePriority(c.Priority), Plain: e.Members.Strict, Stream: e.IgnoresClose,
+		Unscored: c.Unscored,
 	}
 	if c.Thinks {
 		q.Set = e.unthinking(c.Request)

@@ -111,6 +111,7 @@ func (x *httpExchange) take(body []byte) (err error) {
 		*c.Into, err = c.Question.Parse(body)
 	case *engine.Judge:
 		*c.Into, err = openai.ParseJudge(body)
+		c.Into.Usage = x.bound.clamp(c.Into.Usage, inOnePiece, 0)
 	case *engine.TokenizeText:
 		*c.Into, err = openai.ParseTokens(body)
 	case *engine.TokenizePrompt:

@@ -44,6 +44,7 @@ func wireCalls(t testing.TB) []namedCall {
 		{"score", &engine.Score{Question: question}},
 		{"judge", &engine.Judge{Terms: terms, Request: chat, Answer: []byte("yes")}},
 		{"judge that thinks", &engine.Judge{Terms: terms, Request: chat, Answer: []byte("yes"), Thinks: true}},
+		{"judge without logprobs that compares", &engine.Judge{Terms: terms, Request: chat, Answer: []byte("yes"), Own: []byte("no"), Unscored: true}},
 		{"judge of a completion that thinks", &engine.Judge{Terms: terms, Request: prompt, Answer: []byte("yes"), Thinks: true}},
 		{"ids of a text", &engine.TokenizeText{Model: "big", Text: []byte("a\"b")}},
 		{"ids of a completion's prompt", &engine.TokenizePrompt{Model: "big", Request: prompt}},
