@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -120,29 +121,32 @@ func (c *Chunk) Tokens(before int) (n int, reported bool) {
 }
 
 // TokensPast counts the tokens of a chunk that begin after this many bytes of its text, if the bytes are
-// reported: an engine that had detected a stop string there would not have made them.
-func (c *Chunk) TokensPast(text int) (n int) {
-	from := len(c.Text)
-	for i := len(c.TokenBytes) - 1; i > 0; i-- {
-		if from -= c.TokenBytes[i]; from >= text {
-			n++
+// reported: an engine that had detected a stop string there would not have made them. It looks for one only where a token
+// ends a character.
+func (c *Chunk) TokensPast(text int) int {
+	from, whole := 0, c.textBytes() == len(c.Text)
+	for i, size := range c.TokenBytes {
+		if whole && i > 0 && from >= text && (from == len(c.Text) || utf8.RuneStart(c.Text[from])) {
+			return len(c.TokenBytes) - i
 		}
+		from += size
 	}
-	if len(c.TokenBytes) == 0 || from != c.TokenBytes[0] {
-		return 0 // the tokens' bytes differ from the text
+	return 0
+}
+
+// textBytes adds up the bytes of the chunk's tokens.
+func (c *Chunk) textBytes() (size int) {
+	for _, n := range c.TokenBytes {
+		size += n
 	}
-	return n
+	return size
 }
 
 // BytesReported reports whether each of a chunk's tokens has its bytes, an id and a logprob, and the bytes
 // together are the chunk's text.
 func (c *Chunk) BytesReported() bool {
-	size := 0
-	for _, n := range c.TokenBytes {
-		size += n
-	}
 	n := len(c.TokenBytes)
-	return size == len(c.Text) && n == len(c.IDs) && n == len(c.Logprobs)
+	return c.textBytes() == len(c.Text) && n == len(c.IDs) && n == len(c.Logprobs)
 }
 
 // logprobs reads the logprobs of a choice in either shape: chat's

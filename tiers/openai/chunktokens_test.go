@@ -43,6 +43,11 @@ func TestTokensBehindAStopStringAreThoseThatBeginThere(t *testing.T) {
 			t.Errorf("%s: %d, want %d", name, n, c.n)
 		}
 	}
+	// Behind "the 🤖" ends "the "; the token that begins with the space shows nothing until the next one ends the character.
+	chunk := Chunk{Text: []byte("the 🤖 a"), TokenBytes: []int{3, 2, 3, 2}}
+	if n := chunk.TokensPast(len("the ")); n != 1 {
+		t.Errorf("it ends in a token that ends within a character: %d, want 1", n)
+	}
 }
 
 func TestTheBytesOfTokensAreToldWhereTheyAreTheText(t *testing.T) {
