@@ -18,7 +18,6 @@ import (
 	"github.com/foregate/foregate/gateway/receipts"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/dispatch"
-	"github.com/foregate/foregate/tiers/inflight"
 )
 
 // Codes of the access record that are no HTTP status.
@@ -71,7 +70,7 @@ func accessRecordOf(r *http.Request) *accessRecord {
 // record writes one log line and updates the metrics of each request.
 func (g *Gateway) record(next func(*accessRecord, http.ResponseWriter, *http.Request)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		l := &accessRecord{Metadata: tiers.Metadata{ID: newID(), Began: time.Now()}, api: apiOf(r)}
+		l := &accessRecord{Metadata: tiers.Metadata{Identity: dispatch.Identity{ID: newID()}, Began: time.Now()}, api: apiOf(r)}
 		g.metrics.inFlight.Inc()
 		defer func() {
 			g.metrics.inFlight.Dec()
@@ -176,7 +175,7 @@ func (g *Gateway) settle(l *accessRecord, r *http.Request) {
 	e.Msg("request")
 }
 
-func recordReceipt(e *zerolog.Event, rc *inflight.Receipt) *zerolog.Event {
+func recordReceipt(e *zerolog.Event, rc *tiers.Receipt) *zerolog.Event {
 	return e.Str("route", rc.Route).Str("tier", string(rc.Tier)).Str("acceptance", rc.Acceptance()).
 		Array("attempts", (*attempts)(&rc.Tries)).Dur("queued_ms", rc.Waited).Dur("first_byte_ms", rc.First).Str("finish", rc.Finish).
 		Int("prompt_tokens", rc.PromptTokens).Int("accepted_tokens", rc.AcceptedTokens).

@@ -144,7 +144,7 @@ func (b *body) borrow(bytes int64) error {
 	return err
 }
 
-// Retain implements [inflight.BodyRetainer].
+// Retain implements [tiers.BodyRetainer].
 func (b *body) Retain() (released func()) {
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
 )
@@ -19,7 +19,7 @@ func TestAWaitForABackendThatFellSilentIsToldAsATimeout(t *testing.T) {
 		t.Errorf("all tries: %d, %+v, retry after %v", spent.status, spent.body, spent.retry)
 	}
 	for name, err := range map[string]error{
-		"one try": silent, "in mid-answer": &inflight.BrokenError{Cause: silent},
+		"one try": silent, "in mid-answer": &tiers.BrokenError{Cause: silent},
 	} {
 		if p := problemOf(err); p.status != http.StatusGatewayTimeout || p.body.Code != string(engine.Timeout) || p.body.Type != "timeout_error" || !p.retryable {
 			t.Errorf("%s: %d, %+v, hope %v", name, p.status, p.body, p.retryable)

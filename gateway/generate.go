@@ -130,7 +130,7 @@ func (g *Gateway) answer(from clientBody, in *admittedRequest, l *accessRecord, 
 }
 
 // scan reads a request to the cascade: its headers and its body.
-func (g *Gateway) scan(from clientBody, l *accessRecord, r *http.Request) (asked tiers.Request, err error) {
+func (g *Gateway) scan(from clientBody, l *accessRecord, r *http.Request) (asked tiers.Arrival, err error) {
 	tier, err := demanded(r.Header, "X-Tier", errTier, plan.Auto, plan.Draft, plan.Target)
 	if err != nil {
 		return asked, err
@@ -158,8 +158,8 @@ func (g *Gateway) scan(from clientBody, l *accessRecord, r *http.Request) (asked
 		route = g.assign(route, l, body)
 	}
 	l.answering = route
-	return tiers.Request{
-		Metadata: &l.Metadata, Body: body, Route: route, Tier: tier, Demand: stricter, CacheControl: readCacheControl(r.Header),
+	return tiers.Arrival{
+		Metadata: &l.Metadata, Body: body, Route: route, Demanded: tier, Demand: stricter, CacheControl: readCacheControl(r.Header),
 	}, nil
 }
 
@@ -196,8 +196,8 @@ func (g *Gateway) forwardBody(path string, asked *openai.Request, l *accessRecor
 		return errOutside // what it would tell the provider, and cost, is not known
 	}
 	l.route, l.answering = asked.Model, route
-	return g.pipeline.Forward(r.Context(), tiers.ForwardRequest{
-		Metadata: &l.Metadata, Path: path, Passed: asked, Route: route,
+	return g.pipeline.Forward(r.Context(), tiers.Forward{
+		Arrival: tiers.Arrival{Metadata: &l.Metadata, Body: asked, Route: route}, Path: path,
 	}, g.open(l, w, r, false), &l.Record)
 }
 

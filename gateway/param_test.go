@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/foregate/foregate/gateway/clientapi"
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -37,7 +37,7 @@ func TestAnEnginesCodeSurvives(t *testing.T) {
 
 func TestAnAnswerAboveTheLimitIsNotGeneratedOnceMore(t *testing.T) {
 	for _, err := range []error{
-		&engine.Failure{Kind: engine.TooLarge}, &inflight.BrokenError{Cause: &engine.Failure{Kind: engine.TooLarge}}, badAnswer(clientapi.NewBound(1).Keep(2)),
+		&engine.Failure{Kind: engine.TooLarge}, &tiers.BrokenError{Cause: &engine.Failure{Kind: engine.TooLarge}}, badAnswer(clientapi.NewBound(1).Keep(2)),
 	} {
 		p := problemOf(err)
 		if p.status != http.StatusBadGateway || p.body.Code != "answer_too_large" || !strings.Contains(p.body.Message, "limits.response_bytes") || p.retryable || !wouldFailAgain(err) {

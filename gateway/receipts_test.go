@@ -12,8 +12,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway/receipts"
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/inflight"
 )
 
 // told reads the receipts that the admin listener tells.
@@ -125,7 +125,7 @@ func TestWhyARequestFailedIsInItsReceipt(t *testing.T) {
 	}{
 		{nil, 200, ""},
 		{errOverloaded, 503, "overloaded"},
-		{&inflight.BrokenError{Cause: &engine.Failure{Kind: engine.Stalled}}, statusBroken, string(engine.Stalled)},
+		{&tiers.BrokenError{Cause: &engine.Failure{Kind: engine.Stalled}}, statusBroken, string(engine.Stalled)},
 		{errors.New("secret detail"), statusGone, "client_left"},
 		{errors.New("secret detail"), 500, "internal_error"},
 	} {

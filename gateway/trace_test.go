@@ -10,6 +10,7 @@ import (
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/receipts"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/dispatch"
 )
 
 // keeper is a tracer that records what it is asked to, and keeps the last traceparent.
@@ -39,7 +40,7 @@ func TestUpstreamIsToldWhoseChildACallIs(t *testing.T) {
 		{&keeper{flags: 2}, "00-01000000000000000000000000000000-0200000000000000-02", "vendor=1", false},
 	} {
 		g := &Gateway{opts: Options{Tracer: c.tracer}}
-		l := &accessRecord{Metadata: tiers.Metadata{ID: "x"}}
+		l := &accessRecord{Metadata: tiers.Metadata{Identity: dispatch.Identity{ID: "x"}}}
 		g.beginTrace(l, r.Header)
 		if h := upstreamHeader(l, r); h.Get("Traceparent") != c.parent || h.Get("Tracestate") != c.state || l.trace.Recorded() != c.recorded {
 			t.Errorf("%v: %v, recorded %v", c.tracer, h, l.trace.Recorded())

@@ -6,7 +6,6 @@ import (
 	"github.com/foregate/foregate/gateway/receipts"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/dispatch"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 )
@@ -21,8 +20,8 @@ func TestTheModelIsThatOfThePoolThatWroteTheAnswer(t *testing.T) {
 	}
 	rt := &tiers.Route{Draft: named("small"), Target: named("large"), Fallbacks: []tiers.Fallback{{Pool: named("first")}, {Pool: named("second")}}}
 	straight := &tiers.Route{Target: rt.Target}
-	calls := func(pools ...string) *inflight.Receipt {
-		rc := &inflight.Receipt{}
+	calls := func(pools ...string) *tiers.Receipt {
+		rc := &tiers.Receipt{}
 		for _, p := range pools {
 			rc.Tries = append(rc.Tries, dispatch.Try{Pool: p})
 		}
@@ -31,7 +30,7 @@ func TestTheModelIsThatOfThePoolThatWroteTheAnswer(t *testing.T) {
 	for _, c := range []struct {
 		route   *tiers.Route
 		tier    plan.Tier
-		receipt *inflight.Receipt // nil: it was cached
+		receipt *tiers.Receipt // nil: it was cached
 		want    string
 	}{
 		{rt, plan.Draft, calls("small"), "small-model"},

@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/foregate/foregate/internal/recent"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
 )
 
@@ -39,14 +38,14 @@ func TestTheAcceptanceRateIsShownByRouteWhileDraftsAreJudged(t *testing.T) {
 		t.Errorf("before any draft: %v", got)
 	}
 	draft := func(route string, judged, accepted int) {
-		rc := &inflight.Receipt{Route: route, AcceptedTokens: accepted}
+		rc := &Receipt{Route: route, AcceptedTokens: accepted}
 		rc.Verdict.Tokens, rc.Verdict.Reason = judged, "confident"
 		m.countOutcome(rc, plan.ModeConfidence)
 	}
 	draft("a", 100, 100)
 	draft("a", 100, 0)
-	draft("b", 16, 17)                                                 // an engine counts one more
-	m.countOutcome(&inflight.Receipt{Route: "c"}, plan.ModeConfidence) // nothing was judged
+	draft("b", 16, 17)                                        // an engine counts one more
+	m.countOutcome(&Receipt{Route: "c"}, plan.ModeConfidence) // nothing was judged
 	if got := rates(t, reg); len(got) != 2 || got["a"] != 0.5 || got["b"] != 1 {
 		t.Errorf("got %v, want half of a's tokens and all of b's", got)
 	}

@@ -3,47 +3,46 @@ package tiers
 import (
 	"context"
 
-	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/economy"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/prefix"
 )
 
-// Arrive takes a request up: it reads the settings of its route and what its engines can do, once, and says what they
+// arrive takes a request up: it reads the settings of its route and what its engines can do, once, and says what they
 // allow. Nothing is decided yet, and the response cache may have the answer.
-func (c *Cascade) Arrive(rt *Route, a inflight.Arrival) *inflight.Request {
-	r := &inflight.Request{Arrival: a, Config: rt.Config().Stricter(a.Demand), Prices: rt.Prices, Services: c.services}
+func (c *Cascade) arrive(a Arrival) *Request {
+	rt := a.Route
+	r := &Request{Arrival: a, Config: rt.Config().Stricter(a.Demand), Prices: rt.Prices, Services: c.services, RAG: ragDigest(a.Caller.RAGHash, a.Body)}
 	r.Facts = c.facts(rt, a.Body, a.Demanded)
-	if a.PerTenantEvidence {
-		r.Facts.EvidenceTenant = a.Tenant
+	if a.Caller.PerTenantEvidence {
+		r.Facts.EvidenceTenant = a.Caller.Tenant
 	}
 	r.Plan = plan.Make(r.Config, r.Facts)
 	system, first := a.Body.Head()
-	r.Needs = plan.DemandOf(a.Body, prefix.Head{Tenant: a.Tenant, RAG: a.RAG, System: system, First: first})
-	r.Target = inflight.Pool{Pool: rt.Target, Capabilities: r.Facts.Target, Tier: plan.Target}
+	r.Needs = plan.DemandOf(a.Body, prefix.Head{Tenant: a.Caller.Tenant, RAG: r.RAG, System: system, First: first})
+	r.Target = Pool{Pool: rt.Target, Capabilities: r.Facts.Target, Tier: plan.Target}
 	if rt.Draft != nil {
-		r.Draft = inflight.Pool{Pool: rt.Draft, Capabilities: r.Facts.Draft, Tier: plan.Draft}
+		r.Draft = Pool{Pool: rt.Draft, Capabilities: r.Facts.Draft, Tier: plan.Draft}
 	}
 	return r
 }
 
-// Answer decides how a request is answered, answers it, and learns from the outcome. The request has a receipt afterwards,
+// answer decides how a request is answered, answers it, and learns from the outcome. The request has a receipt afterwards,
 // also with an error. After an error before the first byte nothing was written. After the first byte the error is a
-// *[inflight.BrokenError] or the sink's own. When the client disconnects, ctx ends and all upstream calls are cancelled.
-func (c *Cascade) Answer(ctx context.Context, r *inflight.Request, to inflight.Delivery) error {
-	r.Receipt = inflight.NewReceipt(r.Body.Model, c.now())
+// *[BrokenError] or the sink's own. When the client disconnects, ctx ends and all upstream calls are cancelled.
+func (c *Cascade) answer(ctx context.Context, r *Request, to Delivery) error {
+	r.Receipt = NewReceipt(r.Body.Model, c.now())
 	c.decide(r, len(to.Sent) > 0)
-	err := r.Answer(ctx, to, c.auditorOf(r, to.Confirmation))
+	err := r.answer(ctx, to, r.auditor(to.Confirmation))
 	c.settle(r, err)
 	if err == nil && to.Confirmation != nil {
-		c.keep(r, to.Confirmation)
+		r.keep(to.Confirmation)
 	}
 	return err
 }
 
 // decide reads what a decision depends on, and makes it. resumes says that clients have a part of a lost answer.
-func (c *Cascade) decide(r *inflight.Request, resumes bool) {
+func (c *Cascade) decide(r *Request, resumes bool) {
 	in := plan.Inputs{
 		Plan: r.Plan, Config: &r.Config, Request: r.Body, Rejected: r.Rejected,
 		Resumes: resumes && r.Config.MidstreamFailover && r.Target.CanContinue(r.Body),
@@ -57,7 +56,7 @@ func (c *Cascade) decide(r *inflight.Request, resumes bool) {
 		return
 	}
 	if t.Own.Audited {
-		c.audits.Classes.AddAudit(in.Key, r.Tenant, c.now())
+		c.audits.Classes.AddAudit(in.Key, r.Caller.Tenant, c.now())
 	}
 	if r.Views.Own.New && r.Views.IsFirstTime(&r.Config.Risk) {
 		c.evidence.Drafted(in.Key, 0, 0) // start the warm-up now, not at the end of the first answer
@@ -65,45 +64,43 @@ func (c *Cascade) decide(r *inflight.Request, resumes bool) {
 }
 
 // read reads prices, statistics, evidence and load for a draft that would be judged.
-func (c *Cascade) read(r *inflight.Request, in *plan.Inputs) {
+func (c *Cascade) read(r *Request, in *plan.Inputs) {
 	in.Prices, in.Expected = r.TokenPrices(), c.costs.Expect(trafficClassOf(r, &r.Plan))
-	in.Explore = c.services.Random(r.ID, inflight.DrawExplore)
+	in.Explore = c.services.Random(r.ID, DrawExplore)
 	if !r.Config.Mode.Audited() {
 		return
 	}
 	in.All = c.auditsAll(r.Body.Model) // before the draft exists, and by earlier audits only
 	in.Key = plan.EvidenceKeyOf(r.Config, r.Facts)
-	if r.Facts.EvidenceTenant == "" && c.audits.Classes.IsApart(in.Key, r.Tenant, c.now()) {
-		r.Facts.EvidenceTenant = r.Tenant
+	if r.Facts.EvidenceTenant == "" && c.audits.Classes.IsApart(in.Key, r.Caller.Tenant, c.now()) {
+		r.Facts.EvidenceTenant = r.Caller.Tenant
 		in.Key = plan.EvidenceKeyOf(r.Config, r.Facts)
 	}
 	r.Views = c.audits.Views(in.Key).UnderLoad(&r.Config.Risk, r.Target.Load())
 	in.Views, in.Draw = &r.Views, 1
-	if c.audits.MayAudit(r.Body.Model, &r.Config.Risk, r.Views.SpareCapacity) && c.audits.Classes.MayAudit(in.Key, r.Tenant, c.now()) {
-		in.Draw = c.services.Random(r.ID, inflight.DrawAudit)
+	if c.audits.MayAudit(r.Body.Model, &r.Config.Risk, r.Views.SpareCapacity) && c.audits.Classes.MayAudit(in.Key, r.Caller.Tenant, c.now()) {
+		in.Draw = c.services.Random(r.ID, DrawAudit)
 	}
 }
 
-// auditorOf returns the auditor of the request's draft, or nil if the draft is not audited. It starts shadow drafts.
-func (c *Cascade) auditorOf(r *inflight.Request, confirmation inflight.Confirmation) inflight.Auditor {
-	t := r.Decision.Audit
+// auditor returns the auditor of the request's draft, or nil if the draft is not audited. It starts shadow drafts.
+func (r *Request) auditor(confirmation Confirmation) *auditor {
+	t, by := r.Decision.Audit, &auditor{Request: r}
 	switch {
 	case t == nil || !t.Own.Audited && !t.Shadow:
 		return nil
 	case t.Shadow:
-		audit.RequestAuditor{Request: r, Auditor: c.audits}.Shadow()
+		by.Shadow()
 		return nil
+	case confirmation != nil:
+		by.onLabel = confirmation.Confirm
 	}
-	subject := audit.RequestAuditor{Request: r, Auditor: c.audits}
-	if confirmation != nil {
-		subject.OnLabel = confirmation.Confirm
-	}
-	return subject
+	return by
 }
 
 // keep decides whether an answer may be kept for others at once. If the target must accept its draft first, it says so,
 // and starts the check unless an audit makes it. Without capacity there is no check, and a doubtful draft is not kept.
-func (c *Cascade) keep(r *inflight.Request, confirmation inflight.Confirmation) {
+func (r *Request) keep(confirmation Confirmation) {
 	served := plan.Served{Verdict: r.Verdict, Whole: r.Served != nil && r.Tier == plan.Draft, Accepted: r.AcceptedTokens}
 	keeping := r.Config.KeepingOf(served, &r.Decision, r.Views.Own)
 	if keeping == plan.KeepNow {
@@ -113,30 +110,15 @@ func (c *Cascade) keep(r *inflight.Request, confirmation inflight.Confirmation) 
 	if keeping == plan.KeepIfAudited {
 		return
 	}
-	s := audit.RequestAuditor{Request: r, Auditor: c.audits, OnLabel: confirmation.Confirm}
+	by := &auditor{Request: r, onLabel: confirmation.Confirm}
 	if keeping == plan.KeepUnlessRejected {
-		s.OnSkip = func() { confirmation.Confirm(true) }
+		by.onSkip = func() { confirmation.Confirm(true) }
 	}
-	s.Check(r.Served, plan.IsSpare(r.Target.Load()))
-}
-
-// CountTokens has the target's engines count the tokens of a request's prompt, without an answer. The request's receipt has
-// no tokens: nothing is computed.
-func (c *Cascade) CountTokens(ctx context.Context, r *inflight.Request) (tokens int, err error) {
-	r.Receipt = inflight.NewReceipt(r.Body.Model, c.now())
-	r.Decision.Plan = plan.Plan{Tier: plan.Target, Reason: "count_tokens"}
-	ctx, cancel := c.services.World.WithTimeout(ctx, r.Deadline())
-	defer cancel()
-	r.Enter(plan.Target)
-	defer r.Leave()
-	if tokens, err = inflight.CountPrompt(ctx, r.Caller(), r.Target); err == nil {
-		r.Tier = plan.Target
-	}
-	return tokens, err
+	by.Check(r.Served, plan.IsSpare(r.Target.Load()))
 }
 
 // trafficClassOf returns the traffic class whose cost statistics apply to a judged request.
-func trafficClassOf(r *inflight.Request, p *plan.Plan) economy.TrafficClass {
+func trafficClassOf(r *Request, p *plan.Plan) economy.TrafficClass {
 	class := economy.TrafficClassOf(r.Body.Model, string(p.Mode), r.Body.PromptTokens, p.Whole)
 	class.Variant = r.Facts.Variant
 	return class

@@ -10,7 +10,6 @@ import (
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
@@ -156,14 +155,14 @@ func (r *rig) rests(t *testing.T) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		r.cascade.audits.Wait()
+		r.cascade.audits.Tasks.Wait()
 	}()
 	select {
 	case <-over:
 	case <-time.After(10 * time.Second):
 		t.Fatal("not all audits ended in 10 s")
 	}
-	r.cascade.audits.Begin(r.running)
+	r.cascade.audits.Tasks.Begin(r.running)
 }
 
 // certify lets requests be audited until a threshold is certified.
@@ -246,7 +245,7 @@ func TestAuditsCostNoMoreThanTheirShare(t *testing.T) {
 func TestATenantWhoseDraftsAreRefutedDoesNotTurnThemOffForOthers(t *testing.T) {
 	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 1}, vllmsim.Options{})
 	n.grid, n.op, r.cfg.Risk.Rule.MaxDisagreement = everything, 1, .02 // so that a few audits do
-	ask := func(tenant string, i int) *inflight.Receipt {
+	ask := func(tenant string, i int) *Receipt {
 		req, err := openai.Scan(openai.Chat, []byte(chat(fmt.Sprint(tenant, " asks ", i), `,"max_tokens":60`)), openai.DefaultLimits())
 		if err != nil {
 			t.Fatal(err)

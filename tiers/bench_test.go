@@ -15,7 +15,7 @@ import (
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/tiers/dispatch"
-	"github.com/foregate/foregate/tiers/inflight"
+	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 )
@@ -79,15 +79,14 @@ func (m *memory) kept() int {
 	return len(m.entries)
 }
 
-// speaker is a cascade of one engine, which says "It is answer N." in pieces, one every pace.
+// speaker answers in place of a cascade of one engine, which says "It is answer N." in pieces, one every pace.
 type speaker struct {
 	pace   time.Duration
-	plan   plan.Plan
 	pieces func(n int) []string // nil is the usual
 	fails  func(n int) error    // before the first byte; nil never does
 	breaks func(n int) error    // behind the first piece; nil never does
 	opaque bool                 // what it says is more than text
-	judged func(n int, a made, rc *inflight.Receipt)
+	judged func(n int, a made, rc *Receipt)
 
 	mu     sync.Mutex
 	asks   []made
@@ -96,26 +95,8 @@ type speaker struct {
 
 // made is an answer that the speaker was asked for.
 type made struct {
-	*inflight.Request
-	inflight.Delivery
-}
-
-func (e *speaker) Arrive(rt *Route, a inflight.Arrival) *inflight.Request {
-	return &inflight.Request{Arrival: a, Config: rt.Config().Stricter(a.Demand), Plan: e.plan}
-}
-
-func (e *speaker) AnswerFallback(context.Context, *inflight.Request, *Fallback, inflight.Delivery) error {
-	panic("nothing leaves here")
-}
-func (e *speaker) CountFallback(string, string, string) {}
-func (e *speaker) CountStayed(string, string)           {}
-
-func (e *speaker) CountTokens(context.Context, *inflight.Request) (int, error) {
-	panic("nothing is counted here")
-}
-
-func (e *speaker) Forward(context.Context, *Route, Forward, inflight.Sink) (*inflight.Receipt, error) {
-	return &inflight.Receipt{Tier: plan.Target, PromptTokens: 7, TargetTokens: 2}, nil
+	*Request
+	Delivery
 }
 
 // generations is how many were begun, cancelled is why some did not end.
@@ -131,13 +112,13 @@ func (e *speaker) cancelled() []error {
 	return e.causes
 }
 
-func (e *speaker) Answer(ctx context.Context, r *inflight.Request, to inflight.Delivery) error {
+func (e *speaker) answer(ctx context.Context, r *Request, to Delivery) error {
 	a := made{r, to}
 	e.mu.Lock()
 	e.asks = append(e.asks, a)
 	n := len(e.asks)
 	e.mu.Unlock()
-	rc := &inflight.Receipt{Route: a.Body.Model, Decision: plan.Decision{Plan: e.plan}, Tries: []dispatch.Try{{Pool: "p"}}}
+	rc := &Receipt{Route: a.Body.Model, Decision: plan.Decision{Plan: r.Plan}, Tries: []dispatch.Try{{Pool: "p"}}}
 	r.Receipt = rc
 	if e.fails != nil {
 		if err := e.fails(n); err != nil {
@@ -154,7 +135,7 @@ func (e *speaker) Answer(ctx context.Context, r *inflight.Request, to inflight.D
 }
 
 // say tells an answer.
-func (e *speaker) say(ctx context.Context, n int, a made, to inflight.Sink, rc *inflight.Receipt) error {
+func (e *speaker) say(ctx context.Context, n int, a made, to Sink, rc *Receipt) error {
 	pieces := []string{"It is", fmt.Sprintf(" answer %d.", n)}
 	if e.pieces != nil {
 		pieces = e.pieces(n)
@@ -166,7 +147,7 @@ func (e *speaker) say(ctx context.Context, n int, a made, to inflight.Sink, rc *
 		tap = alone
 	}
 	if a.Body.Stream {
-		if err := to.Begin(inflight.Head{Stream: true, Receipt: rc}); err != nil {
+		if err := to.Begin(Head{Stream: true, Receipt: rc}); err != nil {
 			return err
 		}
 	}
@@ -181,7 +162,7 @@ func (e *speaker) say(ctx context.Context, n int, a made, to inflight.Sink, rc *
 		}
 		if i == 1 && e.breaks != nil {
 			if err := e.breaks(n); err != nil {
-				return &inflight.BrokenError{Cause: err}
+				return &BrokenError{Cause: err}
 			}
 		}
 		rc.TargetTokens++
@@ -204,7 +185,7 @@ func (e *speaker) say(ctx context.Context, n int, a made, to inflight.Sink, rc *
 	if a.Body.Stream {
 		return to.Write(f.Finish(nil, nil, end, false))
 	}
-	if err := to.Begin(inflight.Head{Receipt: rc}); err != nil {
+	if err := to.Begin(Head{Receipt: rc}); err != nil {
 		return err
 	}
 	return to.Write(f.Body(nil, []byte(strings.Join(pieces, "")), end))
@@ -300,6 +281,7 @@ func (r *reader) text(t *testing.T) (text string, whole bool) {
 type bench struct {
 	*Pipeline
 	t       *testing.T
+	route   *Route
 	store   *memory
 	speaker *speaker
 	shared  *Generations
@@ -310,19 +292,39 @@ type bench struct {
 func newBench(t *testing.T, adjust func(*PipelineOptions)) *bench {
 	t.Helper()
 	b := &bench{
-		t: t, store: newMemory(), speaker: &speaker{pace: time.Second, plan: plan.Plan{Tier: plan.Target}},
+		t: t, store: newMemory(), speaker: &speaker{pace: time.Second},
 		shared: NewGenerations(nil),
 		cfg:    cache.Config{Enabled: true, TTL: time.Hour, MaxEntryBytes: 1 << 20},
 	}
+	b.route = &Route{Model: "m", Target: testPool(t, "targets", "big", "http://127.0.0.1:1"), Config: func() plan.Config { return b.judging }}
+	cascade, err := New(Options{Upstream: passing{}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	o := PipelineOptions{
-		Cascade: b.speaker, Store: b.store, Generations: b.shared, CacheConfig: func(string) cache.Config { return b.cfg },
+		Cascade: cascade, Store: b.store, Generations: b.shared, CacheConfig: func(string) cache.Config { return b.cfg },
 		WouldFailAgain: func(err error) bool { return errors.Is(err, errHopeless) },
 	}
 	if adjust != nil {
 		adjust(&o)
 	}
 	b.Pipeline = NewPipeline(o)
+	b.make = b.speaker.answer
 	return b
+}
+
+// drafts has drafts of the bench's requests be judged.
+func (b *bench) drafts() {
+	b.route.Draft = testPool(b.t, "drafts", "small", "http://127.0.0.1:1")
+	b.judging = plan.Config{Mode: plan.ModeConfidence, MaxPromptTokens: 1000, Timeouts: plan.Timeouts{Total: time.Hour}}
+}
+
+// passing is an engine that answers what passes through.
+type passing struct{}
+
+func (passing) Open(_ context.Context, a *engine.Attempt) (engine.Stream, error) {
+	a.Call.(*engine.Forward).Into.Used = openai.Usage{Prompt: 7, Completion: 2}
+	return &stream{}, nil
 }
 
 // says has every answer be of these pieces.
@@ -369,11 +371,10 @@ func (b *bench) begin(q question) (a *asked, done chan struct{}) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	a = &asked{reader: &reader{stuck: q.stuck, ctx: q.ctx, left: errLeft}, arrival: Metadata{ID: "id", Began: time.Now(), Caller: q.caller}}
+	a = &asked{reader: &reader{stuck: q.stuck, ctx: q.ctx, left: errLeft}, arrival: Metadata{Identity: dispatch.Identity{ID: "id"}, Began: time.Now(), Caller: q.caller}}
 	done = make(chan struct{})
-	in := Request{
-		Metadata: &a.arrival, Body: read, CacheControl: q.control, Tier: plan.Auto, Demand: plan.DemandDefault,
-		Route: &Route{Model: "m", Config: func() plan.Config { return b.judging }},
+	in := Arrival{
+		Metadata: &a.arrival, Body: read, CacheControl: q.control, Demanded: plan.Auto, Demand: plan.DemandDefault, Route: b.route,
 	}
 	go func() {
 		defer close(done)

@@ -1,10 +1,17 @@
 // Package tiers is the cascade and the pipeline before it. The cascade plans whether a request gets a draft, judges the draft
 // while it streams, and escalates to the target if the draft is rejected; the target continues the accepted part.
 //
-// Start at [Pipeline.Answer] (lookup.go): kept answers, identical requests, limits. It calls [Cascade.Arrive] and
-// [Cascade.Answer]: answer.go decides by the pure functions of tiers/plan, the request in
-// flight (tiers/inflight) answers itself by the steps of the decision, and settle.go updates statistics and evidence.
-// Requests that are passed through unread start at [Cascade.Forward].
+// Start at [Pipeline.Answer] (lookup.go): kept answers, identical requests, limits. answer.go decides by the pure
+// functions of tiers/plan, steps.go takes the steps of the decision, and settle.go updates statistics and evidence:
+//
+//   - relay.go passes the answer of one pool on.
+//   - drafted.go streams a draft while it is judged, or holds it until its end.
+//   - tools.go judges a draft that comes in one piece.
+//   - continuation.go continues a partial answer: after a rejected draft, a failed backend or a lost leader.
+//   - auditdraft.go reads along with drafts that are audited.
+//
+// [Request] is filled in place from its arrival to its end; its [Receipt] outlives it, and is all that headers, log, spans,
+// console and usage show. Requests that are passed through unread start at [Pipeline.Forward].
 //
 // Guarantees: bytes that were sent to the client are never retracted, and the connection of a rejected draft is closed
 // at once. A call that fails before its first byte is retried on another backend within the retry budget. If an answer
@@ -28,7 +35,6 @@ import (
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/probe"
@@ -44,11 +50,11 @@ type Options struct {
 	World    world.World      // nil is world.System
 	MaxBody  int64            // bytes of an answer; 0 is 16 MiB
 
-	Capabilities func(pool string) *probe.Capabilities            // what the engines of a pool support; nil: always unknown
-	Evidence     audit.Evidence                                   // outcomes of audits; nil: no route is audited
-	AuditsAll    func(route string) bool                          // whether audits of a route are of drafts with any score, for a candidate score; nil: never
-	Replicas     func() int                                       // replicas that share the evidence; nil: one
-	Random       func(request string, p inflight.Purpose) float64 // random numbers from [0, 1); nil: math/rand
+	Capabilities func(pool string) *probe.Capabilities   // what the engines of a pool support; nil: always unknown
+	Evidence     audit.Evidence                          // outcomes of audits; nil: no route is audited
+	AuditsAll    func(route string) bool                 // whether audits of a route are of drafts with any score, for a candidate score; nil: never
+	Replicas     func() int                              // replicas that share the evidence; nil: one
+	Random       func(request string, p Purpose) float64 // random numbers from [0, 1); nil: math/rand
 
 	Registerer prometheus.Registerer // nil: no metrics
 }
@@ -56,7 +62,7 @@ type Options struct {
 // Cascade answers requests with the draft and target pools of their routes. It is safe for concurrent use.
 type Cascade struct {
 	routes       atomic.Pointer[map[string]*Route] // by model; never changed, only replaced
-	services     *inflight.Services
+	services     *Services
 	now          func() time.Time // of the world
 	metrics      *metrics
 	capabilities func(pool string) *probe.Capabilities
@@ -80,6 +86,9 @@ func New(o Options) (*Cascade, error) {
 		capabilities: o.Capabilities, evidence: o.Evidence, auditsAll: o.AuditsAll,
 		costs: economy.NewStatistics(), scores: dispatch.NewScoreLimiter(),
 	}
+	c.audits = audit.New(audit.Options{
+		World: o.World, Evidence: o.Evidence, Replicas: o.Replicas, OnPanic: func() { c.metrics.countDroppedAudit("", "panic") },
+	})
 	if err := c.SetRoutes(o.Routes); err != nil {
 		return nil, err
 	}
@@ -89,10 +98,9 @@ func New(o Options) (*Cascade, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tiers: %w", err)
 	}
-	c.services = &inflight.Services{
-		World: o.World, Dispatch: d, Random: o.Random, MaxBody: o.MaxBody, ContextWindow: c.contextWindow, OnCheck: c.metrics.countCheck,
+	c.services = &Services{
+		World: o.World, Dispatch: d, Random: o.Random, MaxBody: o.MaxBody, ContextWindow: c.contextWindow, metrics: c.metrics, audits: c.audits,
 	}
-	c.audits = audit.New(audit.Options{World: o.World, Evidence: o.Evidence, Metrics: c.metrics, Replicas: o.Replicas})
 	return c, nil
 }
 
@@ -120,7 +128,7 @@ func (o *Options) defaults() {
 		o.Replicas = func() int { return 1 }
 	}
 	if o.Random == nil {
-		o.Random = func(string, inflight.Purpose) float64 { return rand.Float64() }
+		o.Random = func(string, Purpose) float64 { return rand.Float64() }
 	}
 }
 
@@ -196,8 +204,8 @@ func (c *Cascade) contextWindow(pool string) int {
 
 // Run runs audits until ctx ends.
 func (c *Cascade) Run(ctx context.Context) error {
-	c.audits.Begin(ctx)
-	defer c.audits.Wait()
+	c.audits.Tasks.Begin(ctx)
+	defer c.audits.Tasks.Wait()
 	for c.services.World.Sleep(ctx, time.Minute) == nil { // they have goroutines of their own
 	}
 	return nil

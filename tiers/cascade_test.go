@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 )
@@ -90,7 +89,7 @@ func (r *rig) breakOff(i int) {
 	}
 }
 
-func (r *rig) checkParts(prompt string, limit int, got answer, rc *inflight.Receipt) {
+func (r *rig) checkParts(prompt string, limit int, got reply, rc *Receipt) {
 	r.t.Helper()
 	draft := direct(r.t, r.draft.URL(), "/v1/chat/completions",
 		strings.Replace(chat(prompt, fmt.Sprintf(`,"max_tokens":%d,"return_token_ids":true`, limit)), `"m"`, `"small"`, 1))
@@ -230,7 +229,7 @@ type failingSink struct {
 	err   error
 }
 
-func (s *failingSink) Begin(inflight.Head) error { return nil }
+func (s *failingSink) Begin(Head) error { return nil }
 
 func (s *failingSink) Write([]byte) error {
 	if s.after--; s.after < 0 {

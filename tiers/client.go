@@ -2,8 +2,6 @@ package tiers
 
 import (
 	"time"
-
-	"github.com/foregate/foregate/tiers/inflight"
 )
 
 // Client receives an answer. Begin is called once, before the first Write.
@@ -45,10 +43,10 @@ type sink struct {
 	record *Record
 }
 
-var _ inflight.Sink = (*sink)(nil)
+var _ Sink = (*sink)(nil)
 
-// Begin implements [inflight.Sink].
-func (s *sink) Begin(h inflight.Head) error {
+// Begin implements [Sink].
+func (s *sink) Begin(h Head) error {
 	rc := h.Receipt
 	draft := rc.Draft
 	if draft == 0 && rc.Target == 0 {
@@ -63,5 +61,5 @@ func (s *sink) Begin(h inflight.Head) error {
 // discard ignores an answer.
 type discard struct{}
 
-func (discard) Begin(inflight.Head) error { return nil }
-func (discard) Write([]byte) error        { return nil }
+func (discard) Begin(Head) error   { return nil }
+func (discard) Write([]byte) error { return nil }

@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 )
@@ -132,8 +131,8 @@ func (p *seam) body() string {
 
 // result is what came of it.
 type result struct {
-	answer
-	rc     *inflight.Receipt
+	reply
+	rc     *Receipt
 	writes [][]byte
 }
 
@@ -158,7 +157,7 @@ func (s *seams) ask(t *testing.T, p *seam) (result, error) {
 	if err != nil {
 		return result{rc: rc}, err
 	}
-	return result{answer: read(t, p.form.stream, bytes.Join(out.writes, nil)), rc: rc, writes: out.writes}, nil
+	return result{reply: read(t, p.form.stream, bytes.Join(out.writes, nil)), rc: rc, writes: out.writes}, nil
 }
 
 // expected is the answer as one engine gives it when nothing happens; where the target goes on

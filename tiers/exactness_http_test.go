@@ -32,13 +32,13 @@ func (f form) body(prompt, more string) string {
 }
 
 // alone is what the target says to it without a draft.
-func (f form) alone(r *rig, body string) answer {
+func (f form) alone(r *rig, body string) reply {
 	r.t.Helper()
 	return direct(r.t, r.target.URL(), f.kind.Path(), strings.Replace(body, `"m"`, `"big"`, 1))
 }
 
 // endsWith words what ends an answer; own is what the target says when nothing does.
-func endsWith(i int, ending string, own answer, drafted func() string) string {
+func endsWith(i int, ending string, own reply, drafted func() string) string {
 	most := own.usage.Completion + 7
 	w := written{ids: make([]int32, own.usage.Completion), text: own.text}
 	switch b := ends(i, ending, w, drafted); {

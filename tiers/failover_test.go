@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 )
@@ -67,7 +66,7 @@ func TestAnAnswerThatKeepsBreakingOffEndsInAnError(t *testing.T) {
 		}
 	}
 	_, rc, err := r.ask(openai.Chat, plan.Auto, chat("Tell me", `,"max_tokens":400,"ignore_eos":true,"stream":true`))
-	if _, broken := err.(*inflight.BrokenError); !broken || len(rc.Failovers) != 3 {
+	if _, broken := err.(*BrokenError); !broken || len(rc.Failovers) != 3 {
 		t.Errorf("%v after %d takeovers", err, len(rc.Failovers))
 	}
 	r.cfg.MidstreamFailover = false

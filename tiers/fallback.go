@@ -11,7 +11,6 @@ import (
 	"github.com/foregate/foregate/internal/redis/calls"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
@@ -28,22 +27,23 @@ type Fallback struct {
 	Names []string
 }
 
-// AnswerFallback answers a request by a fallback, with one attempt, after its own pools failed. Its receipt goes on with the
-// calls that it has. The errors are as of [Cascade.Answer]. Nothing is learned of the answer.
-func (c *Cascade) AnswerFallback(ctx context.Context, r *inflight.Request, fb *Fallback, to inflight.Delivery) error {
+// answerFallback answers a request by a fallback, with one attempt, after its own pools failed. Its receipt goes on with the
+// calls that it has. The errors are as of [Cascade.answer]. Nothing is learned of the answer.
+func (c *Cascade) answerFallback(ctx context.Context, r *Request, fb *Fallback, to Delivery) error {
 	body, err := boundedBody(r.Body)
 	if err != nil {
 		return err
 	}
 	rc := r.Receipt
 	rc.StartOver(plan.FallbackDecision())
-	away := &inflight.Request{
-		Arrival: inflight.Arrival{Body: body, Tenant: r.Tenant, Class: r.Class}, Receipt: rc, Config: r.Config.ForFallback(), Services: c.services,
+	nobody := &Metadata{Caller: identity.Caller{Tenant: r.Caller.Tenant, Priority: r.Caller.Priority}}
+	away := &Request{
+		Arrival: Arrival{Metadata: nobody, Body: body}, Receipt: rc, Config: r.Config.ForFallback(), Services: c.services,
 	}
 	away.Needs = plan.DemandOf(body, prefix.Head{}) // its prefix is nobody's here to remember
-	away.Target = inflight.Pool{Pool: fb.Pool, Tier: plan.Fallback}
+	away.Target = Pool{Pool: fb.Pool, Tier: plan.Fallback}
 	before := rc.USD
-	err = away.Answer(ctx, inflight.Delivery{Sink: to.Sink, Observer: to.Observer}, nil)
+	err = away.answer(ctx, Delivery{Sink: to.Sink, Observer: to.Observer}, nil)
 	c.metrics.countFallback(rc, fb.Pool.Name(), rc.USD-before, err)
 	return err
 }
@@ -57,18 +57,10 @@ func boundedBody(r *openai.Request) (*openai.Request, error) {
 	return r.Rescan(body)
 }
 
-// CountFallback counts a fallback that was not asked.
-func (c *Cascade) CountFallback(route, pool, outcome string) {
-	c.metrics.fallbacks.WithLabelValues(route, pool, outcome).Inc()
-}
-
-// CountStayed counts a request that no fallback answered.
-func (c *Cascade) CountStayed(route, why string) { c.metrics.stayed.WithLabelValues(route, why).Inc() }
-
-// FailureCauseOf returns why the route's own pools gave no answer, by the error of [Cascade.Answer]. shed: it is
+// FailureCauseOf returns why the route's own pools gave no answer, by the error of [Cascade.answer]. shed: it is
 // the error of a queue that refuses admission.
 func FailureCauseOf(err error, shed bool) plan.FailureCause {
-	if _, broken := errors.AsType[*inflight.BrokenError](err); broken || err == nil {
+	if _, broken := errors.AsType[*BrokenError](err); broken || err == nil {
 		return plan.CauseNone
 	}
 	if shed {
@@ -113,26 +105,28 @@ func (fb *Fallback) bound(r *openai.Request) float64 {
 // leaving is a request whose own pools gave no answer.
 type leaving struct {
 	*request
-	to    call
-	own   error // how the own pools failed
-	facts plan.FallbackFacts
-	stale []bool // by fallback: its connection had been closed while it was idle, so it was tried again
+	to        call
+	own       error // how the own pools failed
+	fallbacks []Fallback
+	facts     plan.FallbackFacts
+	stale     []bool // by fallback: its connection had been closed while it was idle, so it was tried again
 }
 
 // fallBack answers a request by a fallback of its route, after its own pools failed with err. ctx belongs to the client.
 // If no fallback answers, the error is err: how the own pools failed is what the client should know.
 func (q *request) fallBack(ctx context.Context, to call, err error) error {
-	if len(q.Route.Fallbacks) == 0 {
+	fallbacks := q.Arrival.Route.Fallbacks
+	if len(fallbacks) == 0 {
 		return err
 	}
-	flight, receipt := *q.flight, *q.flight.Receipt // an audit still reads the first
-	flight.Receipt = &receipt
-	q.flight, q.record.Receipt = &flight, &receipt
+	anew, receipt := *q.Request, *q.Receipt // an audit still reads the first
+	anew.Receipt = &receipt
+	q.Request, q.record.Receipt = &anew, &receipt
 	rc := &receipt
-	l := &leaving{request: q, to: to, own: err, stale: make([]bool, len(q.Route.Fallbacks))}
+	l := &leaving{request: q, to: to, own: err, fallbacks: fallbacks, stale: make([]bool, len(fallbacks))}
 	l.facts = plan.FallbackFacts{
 		Cause:    FailureCauseOf(err, q.p.o.IsShed(err)),
-		External: q.Caller.Access.MayLeave(), Demanded: q.Tier != plan.Auto && q.Tier != "" || q.Demand != plan.DemandDefault,
+		External: q.Caller.Access.MayLeave(), Demanded: q.Demanded != plan.Auto && q.Demanded != "" || q.Demand != plan.DemandDefault,
 		Sent: len(to.Sent) > 0 || rc.First > 0, Unfit: !plan.FitsOutside(q.Body),
 		Candidates: q.candidates(),
 	}
@@ -141,7 +135,7 @@ func (q *request) fallBack(ctx context.Context, to call, err error) error {
 		i, why := plan.ChooseFallback(l.facts)
 		if i < 0 {
 			rc.Stayed = why
-			q.p.o.Cascade.CountStayed(q.Route.Model, why)
+			q.metrics.stayed.WithLabelValues(q.Body.Model, why).Inc()
 			return err
 		}
 		if done, failed := l.try(ctx, i); done {
@@ -152,8 +146,8 @@ func (q *request) fallBack(ctx context.Context, to call, err error) error {
 
 // candidates returns the route's fallbacks with the rights of the tenant.
 func (q *request) candidates() []plan.Candidate {
-	all := make([]plan.Candidate, 0, len(q.Route.Fallbacks))
-	for _, fb := range q.Route.Fallbacks {
+	all := make([]plan.Candidate, 0, len(q.Arrival.Route.Fallbacks))
+	for _, fb := range q.Arrival.Route.Fallbacks {
 		all = append(all, plan.Candidate{When: fb.When, Allowed: len(fb.Names) == 0 || slices.ContainsFunc(fb.Names, q.Caller.Access.Allows)})
 	}
 	return all
@@ -161,11 +155,11 @@ func (q *request) candidates() []plan.Candidate {
 
 // try asks a fallback, if there are dollars for it. done: the request has its answer, or a part of it with this error.
 func (l *leaving) try(ctx context.Context, i int) (done bool, err error) {
-	fb, state := &l.Route.Fallbacks[i], &l.facts.Candidates[i].State
+	fb, state := &l.fallbacks[i], &l.facts.Candidates[i].State
 	dollars, ok := l.reserve(ctx, fb)
 	if !ok {
 		*state = plan.FallbackSpent
-		l.p.o.Cascade.CountFallback(l.Route.Model, fb.Pool.Name(), outcomeSpent)
+		l.metrics.fallbacks.WithLabelValues(l.Body.Model, fb.Pool.Name(), outcomeSpent).Inc()
 		return false, nil
 	}
 	spent := fb.bound(l.Body) // unless the attempt says less
@@ -177,12 +171,12 @@ func (l *leaving) try(ctx context.Context, i int) (done bool, err error) {
 		}
 		l.to.leave = nil // it has left
 	}
-	to, rc := inflight.Delivery{Sink: l.to.Sink}, l.flight.Receipt // nobody shares the answer, and it is not stored
+	to, rc := Delivery{Sink: l.to.Sink}, l.Receipt // nobody shares the answer, and it is not stored
 	if l.Observe != nil {
 		to.Observer = l.Observe()
 	}
 	before := rc.USD
-	err = l.p.o.Cascade.AnswerFallback(ctx, l.flight, fb, to)
+	err = l.p.answerFallback(ctx, l.Request, fb, to)
 	spent = rc.USD - before
 	if err == nil || rc.First > 0 {
 		return true, err
@@ -215,7 +209,7 @@ func (l *leaving) reserve(ctx context.Context, fb *Fallback) (d fallbackDollars,
 			return d, false
 		}
 	}
-	owner := FallbackOwner(l.Route.Model, fb.Pool.Name())
+	owner := FallbackOwner(l.Body.Model, fb.Pool.Name())
 	if d.pool, err = l.p.o.Ledger.Reserve(ctx, ledger.Request{Tenant: owner, Budgets: FallbackBudget(fb), USD: most, Fallback: true}); err != nil {
 		d.tenant.Settle(0, 0)
 		return d, false

@@ -12,7 +12,7 @@ import (
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/inflight"
+	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 )
@@ -155,14 +155,16 @@ func TestWhatTheCacheGivesCountsAgainstNoLimit(t *testing.T) {
 
 func TestARequestThatPassesThroughIsHeldToItsTenantsLimits(t *testing.T) {
 	b := newBench(t, nil)
+	b.judging.Timeouts.Total = time.Hour
 	var record Record
-	a := &Metadata{ID: "id", Caller: identity.Caller{Tenant: "acme", TPM: 100}}
+	a := &Metadata{Identity: dispatch.Identity{ID: "id"}, Caller: identity.Caller{Tenant: "acme", TPM: 100}}
 	env, err := openai.Peek("/v1/responses", []byte(`{"model":"m"}`), openai.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
 	forward := func() error {
-		return b.Forward(t.Context(), ForwardRequest{Metadata: a, Path: "/v1/responses", Passed: env}, &reader{ctx: t.Context()}, &record)
+		f := Forward{Arrival: Arrival{Metadata: a, Route: b.route, Body: env}, Path: "/v1/responses"}
+		return b.Forward(t.Context(), f, &reader{ctx: t.Context()}, &record)
 	}
 	if forward() == nil {
 		t.Error("an answer of unknown length is let in with 100 tokens per minute")
@@ -174,14 +176,14 @@ func TestARequestThatPassesThroughIsHeldToItsTenantsLimits(t *testing.T) {
 }
 
 func TestAnAnswerThatAwaitsTheTargetIsKeptOnlyOnceItIsConfirmed(t *testing.T) {
-	awaits := func(_ int, a made, rc *inflight.Receipt) {
+	awaits := func(_ int, a made, rc *Receipt) {
 		rc.Tier, rc.AcceptedTokens = plan.Draft, 3
 		rc.Decision.Plan, rc.Verdict.Accept, rc.Verdict.Reason = plan.Plan{Judged: true, Mode: plan.ModeRisk}, true, accept.ReasonConfident
 		a.Confirmation.Await()
 	}
 	inBubble(t, nil, func(t *testing.T, b *bench) {
-		b.judging.Mode = plan.ModeRisk
-		b.speaker.plan, b.speaker.judged = plan.Plan{Judged: true, Mode: plan.ModeRisk}, awaits
+		b.drafts()
+		b.speaker.judged = awaits
 		b.ask(question{})
 		b.ask(question{}).is(t, "before it is confirmed", "It is answer 2.", cache.ResultMiss)
 		if n := b.store.kept(); n != 0 {
@@ -194,15 +196,15 @@ func TestAnAnswerThatAwaitsTheTargetIsKeptOnlyOnceItIsConfirmed(t *testing.T) {
 
 // TestAfterARejectedDraftTheTargetAnswersTheSameRequest has the cascade make drafts while it may.
 func TestAfterARejectedDraftTheTargetAnswersTheSameRequest(t *testing.T) {
-	drafts := func(_ int, a made, rc *inflight.Receipt) {
+	drafts := func(_ int, a made, rc *Receipt) {
 		if rc.Tier = plan.Target; !a.Rejected {
 			rc.Tier, rc.AcceptedTokens = plan.Draft, 3
 			a.Confirmation.Await()
 		}
 	}
 	inBubble(t, nil, func(t *testing.T, b *bench) {
-		b.judging.Mode = plan.ModeRisk
-		b.speaker.plan, b.speaker.judged = plan.Plan{Judged: true, Mode: plan.ModeRisk}, drafts
+		b.drafts()
+		b.speaker.judged = drafts
 		b.ask(question{})
 		b.speaker.asks[0].Confirmation.Confirm(false)
 		b.ask(question{}).is(t, "after the target has rejected it", "It is answer 2.", cache.ResultMiss)
@@ -224,7 +226,7 @@ func TestOnlyAnswersThatMayServeOthersAreKept(t *testing.T) {
 		"half an object":     {func(b *bench) { b.says(`{"a"`, `:1`) }, `,"response_format":{"type":"json_object"}`, 0},
 		"an object":          {func(b *bench) { b.says(`{"a"`, `:1}`) }, `,"response_format":{"type":"json_object"}`, 1},
 		"a draft for a target": {func(b *bench) {
-			b.speaker.judged = func(_ int, _ made, rc *inflight.Receipt) { rc.Tier = plan.Draft }
+			b.speaker.judged = func(_ int, _ made, rc *Receipt) { rc.Tier = plan.Draft }
 		}, "", 0},
 		"not as many as wanted": {func(*bench) {}, `,"n":2`, 0},
 	} {

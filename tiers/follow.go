@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/cache"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/world"
 )
@@ -31,7 +30,7 @@ type follower struct {
 // follow answers a request that has subscribed to a generation.
 func (q *request) follow(ctx context.Context, s *subscriber) (err error) {
 	f := &follower{request: q, subscriber: s}
-	stop := q.p.o.World.OnCancel(ctx, s.Depart)
+	stop := q.World.OnCancel(ctx, s.Depart)
 	defer stop()
 	defer func() {
 		s.Depart()
@@ -42,7 +41,7 @@ func (q *request) follow(ctx context.Context, s *subscriber) (err error) {
 			_ = end.Wait(context.WithoutCancel(ctx)) // a context without cancellation
 		}
 	}()
-	deadline := q.p.o.World.Now().Add(coalesceTimeout)
+	deadline := q.World.Now().Add(coalesceTimeout)
 	for {
 		e, err := s.Next(ctx, deadline)
 		if err != nil {
@@ -101,9 +100,9 @@ func (f *follower) elected(ctx context.Context, l *leader) (over bool, err error
 
 // leadBeside makes the answer for all followers, including this request's own client.
 func (f *follower) leadBeside(ctx context.Context, l *leader) {
-	end := f.p.o.World.NewSignal()
+	end := f.World.NewSignal()
 	f.made = append(f.made, end)
-	f.p.o.World.Go(func() {
+	f.World.Go(func() {
 		defer end.Set()
 		_ = f.lead(ctx, l, discard{}) // the subscribers get its error
 	})
@@ -126,7 +125,7 @@ func (f *follower) begin() error {
 		return nil
 	}
 	f.record.Cache = cache.ResultCoalesced
-	f.framer = openai.NewFramer(f.Body.Kind, f.ID, f.Route.Model, f.p.o.World.Now().Unix()).WithNulls(f.Route.Target.WritesNulls())
+	f.framer = openai.NewFramer(f.Body.Kind, f.ID, f.Body.Model, f.World.Now().Unix()).WithNulls(f.Target.WritesNulls())
 	f.buf = f.framer.Role(f.buf)
 	return f.client.Begin(ResponseHead{Stream: true})
 }
@@ -145,7 +144,7 @@ func (f *follower) complete(ctx context.Context, e *cache.Entry) error {
 	}
 	whole, err := openai.ParseWhole(e.Answer)
 	if err != nil || len(whole.Choices) != 1 || !bytes.HasPrefix(whole.Choices[0].Text, f.subscriber.Sent()) {
-		return &inflight.BrokenError{Cause: ErrBroken}
+		return &BrokenError{Cause: ErrBroken}
 	}
 	if len(f.made) > 0 {
 		f.count(cache.ResultMiss, nil)
@@ -166,7 +165,7 @@ func (f *follower) fail(ctx context.Context, err error) error {
 	switch {
 	case f.framer != nil:
 		f.count(cache.ResultCoalesced, nil)
-		return &inflight.BrokenError{Cause: err}
+		return &BrokenError{Cause: err}
 	case errors.Is(err, ErrNotShareable):
 		return f.generateAlone(ctx, cache.ResultMiss)
 	}
@@ -176,8 +175,8 @@ func (f *follower) fail(ctx context.Context, err error) error {
 
 // lead makes the answer of a shared generation. It continues without the client of ctx while a subscriber
 // wants it. The subscribers get its result.
-func (q *request) lead(ctx context.Context, l *leader, to inflight.Sink) (err error) {
-	making, cancel := q.p.o.World.WithCancel(q.p.o.Base)
+func (q *request) lead(ctx context.Context, l *leader, to Sink) (err error) {
+	making, cancel := q.World.WithCancel(q.p.o.Base)
 	defer cancel(nil)
 	defer func() {
 		if v := recover(); v != nil {
@@ -190,12 +189,12 @@ func (q *request) lead(ctx context.Context, l *leader, to inflight.Sink) (err er
 	g := q.newGeneration()
 	alone, _ := to.(*leaderSink)
 	observer := &publisher{recorder: &g.recorder, leader: l, max: q.maxAnswer()}
-	err = q.run(ctx, making, call{inflight.Delivery{Sink: to, Observer: observer, Sent: l.Sent(), Confirmation: g.awaits()}, leaveAlone{l, alone}.begin})
+	err = q.run(ctx, making, call{Delivery{Sink: to, Observer: observer, Sent: l.Sent(), Confirmation: g.awaits()}, leaveAlone{l, alone}.begin})
 	if err != nil {
 		l.Fail(err, q.p.o.WouldFailAgain(err))
 		return err
 	}
-	e, whole := g.recorder.entry(q.flight.Receipt, q.p.o.World.Now())
+	e, whole := g.recorder.entry(q.Receipt, q.World.Now())
 	if e == nil {
 		l.Fail(ErrNotShareable, true)
 		return nil
@@ -212,7 +211,7 @@ type leaveAlone struct {
 
 // begin ends the shared generation: the others ask for themselves. It returns the sink of the leader's own client, nil if
 // it leads for others.
-func (a leaveAlone) begin() inflight.Sink {
+func (a leaveAlone) begin() Sink {
 	if a.client == nil {
 		return nil
 	}
@@ -228,9 +227,9 @@ type publisher struct {
 	sent   int
 }
 
-var _ inflight.Observer = (*publisher)(nil)
+var _ Observer = (*publisher)(nil)
 
-// Text implements inflight.Observer.
+// Text implements Observer.
 func (t *publisher) Text(text []byte) {
 	t.recorder.Text(text)
 	if len(text) == 0 {
@@ -243,7 +242,7 @@ func (t *publisher) Text(text []byte) {
 	t.leader.Append(text)
 }
 
-// Chunk implements inflight.Observer.
+// Chunk implements Observer.
 func (t *publisher) Chunk(chunk []byte) {
 	t.recorder.Chunk(chunk)
 	t.leader.Opaque()
@@ -260,9 +259,9 @@ type leaderSink struct {
 	clientErr error       // the client's error before it was detached
 }
 
-var _ inflight.Sink = (*leaderSink)(nil)
+var _ Sink = (*leaderSink)(nil)
 
-// Write implements inflight.Sink.
+// Write implements Sink.
 func (s *leaderSink) Write(p []byte) error {
 	switch {
 	case s.clientErr != nil:

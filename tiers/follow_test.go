@@ -11,7 +11,6 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/tiers/inflight"
 )
 
 // crowd sends requests alike at once; the first leads.
@@ -252,7 +251,7 @@ func TestAFollowerCarriesOnForItsClientWhereTheLeaderBroke(t *testing.T) {
 			}
 			all, over := b.crowd(2, question{stream: true})
 			over()
-			if _, broken := errors.AsType[*inflight.BrokenError](all[0].err); !broken {
+			if _, broken := errors.AsType[*BrokenError](all[0].err); !broken {
 				t.Errorf("the leader: %v", all[0].err)
 			}
 			if c.fine {

@@ -8,7 +8,6 @@ import (
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
@@ -16,55 +15,66 @@ import (
 
 // Forward is a request that is passed through to a route's target pool without being interpreted.
 type Forward struct {
-	inflight.Arrival                 // without a scanned body
-	Path             string          // allow-listed by the caller
-	Passed           *openai.Request // as [openai.Peek] has read it
+	Arrival        // its body is as [openai.Peek] has read it
+	Path    string // the caller has checked that it is allowed
 }
 
-// Forward sends a request to the target pool of a route, and returns the answer byte for byte. It replaces the model's
-// name, and sets the tenant's cache salt if an engine computes on the prompt; engines without that field ignore it. Before
-// the first byte it retries as Answer does. The receipt, which is never nil, has the tokens that the answer reports, limited
-// to what is possible.
-func (c *Cascade) Forward(ctx context.Context, rt *Route, f Forward, sink inflight.Sink) (*inflight.Receipt, error) {
-	r := &inflight.Request{Arrival: f.Arrival, Receipt: inflight.NewReceipt(rt.Model, c.now()), Services: c.services}
-	rc, need, cfg := r.Receipt, f.Passed.Need, rt.Config()
+// Forward passes a request through, within its tenant's limits, and the answer byte for byte. It replaces the model's name,
+// and sets the tenant's cache salt if an engine computes on the prompt; engines without that field ignore it. Before the
+// first byte it retries as Answer does. The receipt has the tokens that the answer reports, limited to what is possible.
+func (p *Pipeline) Forward(ctx context.Context, f Forward, to Client, record *Record) error {
+	about := estimateForwarded(f.Body.Need)
+	about.prices = targetPrices(f.Route)
+	reserved, err := p.reserve(ctx, f.Metadata, about, record)
+	if err != nil {
+		return err
+	}
+	defer func() { settle(reserved, about.used(record.Receipt), record.Receipt) }()
+	record.Receipt = NewReceipt(f.Route.Model, p.now())
+	return p.forward(ctx, &f, record.Receipt, &sink{to, record})
+}
+
+// forward passes a request through, and fills in its receipt.
+func (p *Pipeline) forward(ctx context.Context, f *Forward, rc *Receipt, to Sink) error {
+	r := &Request{Arrival: f.Arrival, Receipt: rc, Services: p.services}
+	need, cfg := f.Body.Need, f.Route.Config()
 	rc.Decision.Plan = plan.Plan{Tier: plan.Target, Reason: "passthrough"}
-	ctx, cancel := c.services.World.WithTimeout(ctx, cfg.Timeouts.Deadline(need.Prompt, need.Answer))
+	ctx, cancel := p.services.World.WithTimeout(ctx, cfg.Timeouts.Deadline(need.Prompt, need.Answer))
 	defer cancel()
 
 	passed := &engine.Forwarded{}
-	o := f.newRequest(rt, cfg, passed)
-	o.Events = r.Caller().Events
+	o := f.newRequest(cfg, p.salt(f.Route.Model, f.Caller.Tenant), passed)
+	o.Events = r.calls().Events
 	r.Enter(plan.Target)
-	x, err := c.services.Dispatch.Open(ctx, o)
+	x, err := p.services.Dispatch.Open(ctx, o)
 	if f, failed := errors.AsType[*engine.Failure](err); failed && f.Kind == engine.WrongModel { // no backend has what the client asks for
 		f.Kind = engine.Rejected
-		return rc, f
+		return f
 	}
 	if err != nil {
-		return rc, err
+		return err
 	}
 	defer x.Drop()
 	rc.Tier = plan.Target
 	r.RecordFirstByte()
 	r.Leave()
-	err = forwardStream(x, passed, inflight.Head{Length: passed.Length, ContentType: passed.Type, Receipt: rc}, sink)
+	err = forwardStream(x, passed, Head{Length: passed.Length, ContentType: passed.Type, Receipt: rc}, to)
 	rc.PromptTokens, rc.TargetTokens = passed.Used.Prompt, passed.Used.Completion
-	c.metrics.countForwarded(rc)
-	return rc, err
+	p.metrics.countForwarded(rc)
+	return err
 }
 
 // newRequest returns the request's call.
-func (f *Forward) newRequest(rt *Route, cfg plan.Config, into *engine.Forwarded) dispatch.Request {
-	need := f.Passed.Need
+func (f *Forward) newRequest(cfg plan.Config, salt string, into *engine.Forwarded) dispatch.Request {
+	need, rt := f.Body.Need, f.Route
 	edits := []openai.Edit{openai.SetText("model", rt.Target.Model())}
-	if f.Salt != "" && need.Computes {
-		edits = append(edits, openai.SetText("cache_salt", f.Salt))
+	if salt != "" && need.Computes {
+		edits = append(edits, openai.SetText("cache_salt", salt))
 	}
-	body := f.Passed.Apply(nil, edits...)
+	body := f.Body.Apply(nil, edits...)
 	o := dispatch.Request{
 		Call: &engine.Forward{Path: f.Path, Body: body, Into: into}, Pool: rt.Target, Tier: plan.Target, Role: dispatch.RoleTarget,
-		Ticket:      dispatch.Ticket{Route: rt.Model, Pool: rt.Target.Name(), Tenant: f.Tenant, Class: f.Class},
+		Ticket:      dispatch.Ticket{Route: rt.Model, Pool: rt.Target.Name(), Tenant: f.Caller.Tenant, Class: int8(f.Caller.Priority)},
 		Demand:      pool.Demand{NoAnswer: need.MaxAnswer == 0, Whole: true},
 		IdleTimeout: cfg.Timeouts.StreamIdle, // no first-byte deadline: an answer that is not streamed comes in one piece
 		Retry:       dispatch.Retry{MaxRetries: cfg.MaxRetries, Budget: cfg.RetryBudget},
@@ -86,7 +96,7 @@ func (f *Forward) newRequest(rt *Route, cfg plan.Config, into *engine.Forwarded)
 }
 
 // forwardStream copies an answer, one write per read.
-func forwardStream(x *dispatch.Exchange, passed *engine.Forwarded, h inflight.Head, sink inflight.Sink) error {
+func forwardStream(x *dispatch.Exchange, passed *engine.Forwarded, h Head, sink Sink) error {
 	var failed *engine.Failure
 	defer func() { x.Close(failed, passed.Used.Completion) }()
 	if err := sink.Begin(h); err != nil {
@@ -99,7 +109,7 @@ func forwardStream(x *dispatch.Exchange, passed *engine.Forwarded, h inflight.He
 		}
 		if f, broke := errors.AsType[*engine.Failure](err); broke {
 			failed = f
-			return &inflight.BrokenError{Cause: f}
+			return &BrokenError{Cause: f}
 		}
 		if err := sink.Write(c.Raw); err != nil {
 			return err
@@ -107,42 +117,26 @@ func forwardStream(x *dispatch.Exchange, passed *engine.Forwarded, h inflight.He
 	}
 }
 
-// ForwardRequest is a request that is forwarded to the target pool.
-type ForwardRequest struct {
-	*Metadata
-	Path   string          // the caller has checked that it is allowed
-	Passed *openai.Request // as [openai.Peek] has read it
-	Route  *Route          // of its model
-}
-
-// Forward forwards a request to the target pool of the route in its body, within its tenant's limits.
-func (p *Pipeline) Forward(ctx context.Context, in ForwardRequest, to Client, record *Record) error {
-	about := estimateForwarded(in.Passed.Need)
-	about.prices = targetPrices(in.Route)
-	reserved, err := p.reserve(ctx, in.Metadata, about, record)
-	if err != nil {
-		return err
-	}
-	defer func() { settle(reserved, about.used(record.Receipt), record.Receipt) }()
-	record.Receipt, err = p.o.Cascade.Forward(ctx, in.Route, Forward{
-		Arrival: p.arrival(in.Metadata, in.Passed.Model), Path: in.Path, Passed: in.Passed,
-	}, &sink{to, record})
-	return err
-}
-
-// CountTokens has the target's engines count the tokens of a request's prompt. It is one request of the tenant's limits, of no
-// tokens.
-func (p *Pipeline) CountTokens(ctx context.Context, in Request, record *Record) (tokens int, err error) {
+// CountTokens has the target's engines count the tokens of a request's prompt, without an answer. It is one request of the
+// tenant's limits, of no tokens: nothing is computed.
+func (p *Pipeline) CountTokens(ctx context.Context, in Arrival, record *Record) (tokens int, err error) {
 	reserved, err := p.reserve(ctx, in.Metadata, estimate{answers: 1}, record)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { settle(reserved, 0, record.Receipt) }()
-	a := p.arrival(in.Metadata, in.Route.Model)
-	a.Body, a.Demanded, a.Salt = in.Body, plan.Target, ""
-	r := p.o.Cascade.Arrive(in.Route, a)
-	tokens, err = p.o.Cascade.CountTokens(ctx, r)
+	in.Demanded = plan.Target
+	r := p.arrive(in)
+	r.Receipt = NewReceipt(in.Body.Model, p.now())
+	r.Decision.Plan = plan.Plan{Tier: plan.Target, Reason: "count_tokens"}
 	record.Receipt = r.Receipt
+	ctx, cancel := p.services.World.WithTimeout(ctx, r.Deadline())
+	defer cancel()
+	r.Enter(plan.Target)
+	defer r.Leave()
+	if tokens, err = CountPrompt(ctx, r.calls(), r.Target); err == nil {
+		r.Tier = plan.Target
+	}
 	return tokens, err
 }
 

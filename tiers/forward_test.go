@@ -1,6 +1,7 @@
 package tiers
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,15 +12,19 @@ import (
 
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 )
 
-var ownID = inflight.Arrival{Identity: dispatch.Identity{ID: "own"}}
+// forwardBy has a cascade pass a request through by the route m.
+func forwardBy(ctx context.Context, c *Cascade, path string, body *openai.Request, to Sink) (*Receipt, error) {
+	own := &Metadata{Identity: dispatch.Identity{ID: "own"}}
+	f, rc := &Forward{Arrival: Arrival{Metadata: own, Route: routeOf(c), Body: body}, Path: path}, NewReceipt("m", time.Now())
+	return rc, NewPipeline(PipelineOptions{Cascade: c}).forward(ctx, f, rc, to)
+}
 
 // passedBy has a backend answer a request that passes through.
-func passedBy(t *testing.T, path, members string, sink inflight.Sink, answer http.HandlerFunc) (*inflight.Receipt, error) {
+func passedBy(t *testing.T, path, members string, sink Sink, answer http.HandlerFunc) (*Receipt, error) {
 	t.Helper()
 	srv := httptest.NewServer(answer)
 	t.Cleanup(srv.Close)
@@ -30,7 +35,7 @@ func passedBy(t *testing.T, path, members string, sink inflight.Sink, answer htt
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.Forward(t.Context(), routeOf(c), Forward{Path: path, Passed: env, Arrival: ownID}, sink)
+	return forwardBy(t.Context(), c, path, env, sink)
 }
 
 func TestWhatNobodyPassesOnHasNoTimeOfTheTargets(t *testing.T) {
@@ -61,7 +66,7 @@ func TestAnAnswerOfAnotherTypeIsAskedOfAnotherBackend(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := &collector{}
-	rc, err := c.Forward(t.Context(), routeOf(c), Forward{Path: "/v1/embeddings", Passed: env, Arrival: ownID}, out)
+	rc, err := forwardBy(t.Context(), c, "/v1/embeddings", env, out)
 	if err != nil || out.head.ContentType != "application/json" || rc.PromptTokens != 7 || rc.Tier != plan.Target || len(rc.Tries) != 2 {
 		t.Fatalf("%v, %+v, %+v", err, out.head, rc)
 	}
@@ -84,10 +89,10 @@ func TestTheUsageOfAQuestionIsCutToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	var a openai.DraftAnswer
-	rc := &inflight.Receipt{Began: time.Now()}
-	q := c.Arrive(routeOf(c), inflight.Arrival{Body: r})
+	rc := &Receipt{Began: time.Now()}
+	q := c.arrive(Arrival{Metadata: &Metadata{}, Route: routeOf(c), Body: r})
 	q.Receipt = rc
-	caller := q.Caller()
+	caller := q.calls()
 	o := caller.NewRequest(q.Target, &engine.Answer{Terms: q.Terms(q.Target), Request: r, Into: &a})
 	if _, err := caller.Do(t.Context(), o); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/cache"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 )
@@ -64,7 +63,7 @@ func (g *generation) mayKeep(e *cache.Entry, w *openai.Whole) bool {
 
 // awaits returns what the cascade tells when the answer must wait for the target's opinion of its draft; nil if the answer
 // is not stored anyway.
-func (g *generation) awaits() inflight.Confirmation {
+func (g *generation) awaits() Confirmation {
 	if !g.cacheable {
 		return nil
 	}
@@ -82,12 +81,12 @@ type confirmation struct {
 	opinion func(good bool) // nil until it is wanted
 }
 
-var _ inflight.Confirmation = (*confirmation)(nil)
+var _ Confirmation = (*confirmation)(nil)
 
-// Await implements [inflight.Confirmation].
+// Await implements [Confirmation].
 func (v *confirmation) Await() { v.awaited = true }
 
-// Confirm implements [inflight.Confirmation].
+// Confirm implements [Confirmation].
 func (v *confirmation) Confirm(good bool) {
 	v.mu.Lock()
 	if v.known {
@@ -119,7 +118,7 @@ func (v *confirmation) onOpinion(opinion func(good bool)) {
 // recorder records an answer while it is made.
 type recorder struct{ *openai.Assembler }
 
-var _ inflight.Observer = (*recorder)(nil)
+var _ Observer = (*recorder)(nil)
 
 func newRecorder(r *openai.Request, maxBytes int) recorder {
 	made := recorder{openai.NewAssembler(r.Kind, maxBytes)}
@@ -129,7 +128,7 @@ func newRecorder(r *openai.Request, maxBytes int) recorder {
 
 // entry returns the recorded answer, after the cascade has reported that it is complete: as a cache entry and
 // as it is read. Both are nil if it cannot be parsed or is too large.
-func (r *recorder) entry(rc *inflight.Receipt, now time.Time) (*cache.Entry, *openai.Whole) {
+func (r *recorder) entry(rc *Receipt, now time.Time) (*cache.Entry, *openai.Whole) {
 	if rc != nil && rc.Tier == plan.Fallback { // whoever asks next is answered by the operator's own pools, if they can
 		return nil, nil
 	}

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/dispatch"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
@@ -111,13 +111,13 @@ func testPool(t *testing.T, name, model string, urls ...string) *pool.Pool {
 
 // collector is a client in memory.
 type collector struct {
-	head   inflight.Head
+	head   Head
 	begun  int
 	writes [][]byte
 	onText func() // after each write
 }
 
-func (c *collector) Begin(h inflight.Head) error {
+func (c *collector) Begin(h Head) error {
 	c.head = h
 	c.begun++
 	return nil
@@ -131,8 +131,8 @@ func (c *collector) Write(p []byte) error {
 	return nil
 }
 
-// answer is what a client makes of an answer.
-type answer struct {
+// reply is what a client makes of an answer.
+type reply struct {
 	text     string
 	finish   string
 	stop     string
@@ -173,7 +173,7 @@ type wireChunk struct {
 	Foregate  json.RawMessage `json:"foregate"`
 }
 
-func (a *answer) add(t *testing.T, raw []byte) {
+func (a *reply) add(t *testing.T, raw []byte) {
 	t.Helper()
 	var c wireChunk
 	if err := json.Unmarshal(raw, &c); err != nil {
@@ -203,9 +203,9 @@ func (a *answer) add(t *testing.T, raw []byte) {
 }
 
 // read makes an answer of a body or a stream.
-func read(t *testing.T, stream bool, body []byte) answer {
+func read(t *testing.T, stream bool, body []byte) reply {
 	t.Helper()
-	var a answer
+	var a reply
 	if !stream {
 		a.add(t, body)
 		return a
@@ -228,7 +228,7 @@ func read(t *testing.T, stream bool, body []byte) answer {
 }
 
 // ask sends a chat or completion body through the cascade.
-func (r *rig) ask(kind openai.Kind, tier plan.Tier, body string) (answer, *inflight.Receipt, error) {
+func (r *rig) ask(kind openai.Kind, tier plan.Tier, body string) (reply, *Receipt, error) {
 	r.t.Helper()
 	req, err := openai.Scan(kind, []byte(body), openai.DefaultLimits())
 	if err != nil {
@@ -237,7 +237,7 @@ func (r *rig) ask(kind openai.Kind, tier plan.Tier, body string) (answer, *infli
 	var out collector
 	rc, err := answerBy(r.t.Context(), r.cascade, arrival{Body: req, Tier: tier, ID: "test", Header: http.Header{}}, &out)
 	if err != nil {
-		return answer{}, rc, err
+		return reply{}, rc, err
 	}
 	if out.begun != 1 {
 		r.t.Errorf("Begin was called %d times", out.begun)
@@ -254,27 +254,31 @@ type arrival struct {
 	Header       http.Header
 	Config       *plan.Config // nil: the route's
 	Sent         []byte
-	Confirmation inflight.Confirmation
+	Confirmation Confirmation
 }
 
 // answerBy has a cascade answer a request by the route of its model.
-func answerBy(ctx context.Context, c *Cascade, a arrival, sink inflight.Sink) (*inflight.Receipt, error) {
+func answerBy(ctx context.Context, c *Cascade, a arrival, sink Sink) (*Receipt, error) {
 	rt, err := c.Route(a.Body.Model)
 	if err != nil {
 		return nil, err
 	}
-	r := c.Arrive(rt, inflight.Arrival{
-		Body: a.Body, Demanded: a.Tier, Identity: dispatch.Identity{ID: a.ID, Header: a.Header}, Tenant: a.Tenant, Class: a.Class,
+	r := c.arrive(Arrival{
+		Metadata: &Metadata{
+			Identity: dispatch.Identity{ID: a.ID, Header: a.Header},
+			Caller:   identity.Caller{Tenant: a.Tenant, Priority: identity.Priority(a.Class)},
+		},
+		Body: a.Body, Demanded: a.Tier, Route: rt,
 	})
 	if a.Config != nil {
 		r.Config, r.Plan = *a.Config, plan.Make(*a.Config, r.Facts)
 	}
-	err = c.Answer(ctx, r, inflight.Delivery{Sink: sink, Sent: a.Sent, Confirmation: a.Confirmation})
+	err = c.answer(ctx, r, Delivery{Sink: sink, Sent: a.Sent, Confirmation: a.Confirmation})
 	return r.Receipt, err
 }
 
 // direct asks a simulator itself.
-func direct(t *testing.T, url, path, body string) answer {
+func direct(t *testing.T, url, path, body string) reply {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

@@ -127,7 +127,7 @@ func (k *keyer) key(values []string, order []int) cache.Key {
 	route := &Route{Model: req.Model, Draft: k.draft, Target: k.draft, Serves: Served{Draft: "small", Target: "big"}, Config: func() plan.Config {
 		return plan.Config{Mode: plan.ModeConfidence, MaxPromptTokens: 1000}
 	}}
-	in := Request{Metadata: &Metadata{Caller: caller}, Body: req, Route: route, Tier: tier, Demand: stricter}
+	in := Arrival{Metadata: &Metadata{Caller: caller}, Body: req, Route: route, Demanded: tier, Demand: stricter}
 	q := k.p.newRequest(in, nil, &Record{})
 	keyed := q.makeKey()
 	if k.alone = q.wantsOwnSample(); k.alone {

@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
@@ -17,10 +16,10 @@ import (
 // opinions counts what the cascade says of an answer.
 type opinions struct{ awaited, confirmed, refused atomic.Int64 }
 
-// Await implements [inflight.Confirmation].
+// Await implements [Confirmation].
 func (c *opinions) Await() { c.awaited.Add(1) }
 
-// Confirm implements [inflight.Confirmation].
+// Confirm implements [Confirmation].
 func (c *opinions) Confirm(good bool) {
 	if good {
 		c.confirmed.Add(1)
@@ -30,7 +29,7 @@ func (c *opinions) Confirm(good bool) {
 }
 
 // confirmed asks for an answer that is to be kept, and waits until nothing runs in the background.
-func (r *rig) confirmed(t *testing.T, question string) (*inflight.Receipt, *opinions) {
+func (r *rig) confirmed(t *testing.T, question string) (*Receipt, *opinions) {
 	t.Helper()
 	req, err := openai.Scan(openai.Chat, []byte(chat(question, `,"max_tokens":60`)), openai.DefaultLimits())
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -38,7 +37,7 @@ func (p *Pipeline) ledgerRequest(a *Metadata) ledger.Request {
 }
 
 // settle ends a request: used is its tokens, or less than 0 if that is unknown.
-func settle(g *ledger.Reservation, used int, rc *inflight.Receipt) {
+func settle(g *ledger.Reservation, used int, rc *Receipt) {
 	var usd float64
 	if rc != nil {
 		usd = rc.USD
@@ -52,8 +51,8 @@ func (p *Pipeline) reserve(ctx context.Context, a *Metadata, need estimate, reco
 	ask := p.ledgerRequest(a)
 	ask.Tokens, ask.Answers, ask.High = need.prompt+need.answer, need.answers, a.Caller.Priority == identity.High
 	ask.USD = need.usd()
-	began := p.o.World.Now()
-	defer func() { record.Limits += p.o.World.Now().Sub(began) }()
+	began := p.now()
+	defer func() { record.Limits += p.now().Sub(began) }()
 	g, err := p.o.Ledger.Reserve(ctx, ask)
 	if refused, ok := errors.AsType[*ledger.LimitError](err); ok {
 		record.LimitStatus = refused.Status
@@ -113,7 +112,7 @@ func estimateForwarded(n openai.Need) estimate {
 // number if this is unknown, so that the estimate remains charged. The estimate also remains if a client
 // disconnects before the first byte: an engine may have made the whole answer, and a refund would allow
 // requests without end.
-func (e estimate) used(rc *inflight.Receipt) int {
+func (e estimate) used(rc *Receipt) int {
 	if rc == nil || rc.Tier == "" && !worked(rc) {
 		return 0
 	}
@@ -129,7 +128,7 @@ func (e estimate) used(rc *inflight.Receipt) int {
 
 // worked reports whether an engine worked for a request: an attempt succeeded, or was ended by the client, by the request's
 // deadline or by limits.response_bytes. Tokenizing is not counted.
-func worked(rc *inflight.Receipt) bool {
+func worked(rc *Receipt) bool {
 	return slices.ContainsFunc(rc.Tries, func(t dispatch.Try) bool {
 		if t.Role == dispatch.RoleTokenize {
 			return false

@@ -6,13 +6,10 @@ import (
 	"encoding/hex"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/internal/redis/calls"
-	"github.com/foregate/foregate/tiers/dispatch"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 )
@@ -20,11 +17,10 @@ import (
 // request is a request in progress. It is answered from the cache, by an identical request's generation, or by the
 // cascade.
 type request struct {
-	Request
+	*Request
 	p      *Pipeline
 	client Client
 	record *Record
-	flight *inflight.Request // as the cascade has it, from its arrival to its end
 
 	cfg       cache.Config // settings at its arrival
 	patience  calls.Waited // how long it has waited for Redis
@@ -37,7 +33,7 @@ type request struct {
 
 // Answer answers a request in the cheapest way: with a cached answer, with that of an identical request, or by the cascade.
 // ctx ends when the client leaves. After an error the client has received nothing, or only a part.
-func (p *Pipeline) Answer(ctx context.Context, in Request, to Client, record *Record) error {
+func (p *Pipeline) Answer(ctx context.Context, in Arrival, to Client, record *Record) error {
 	q := p.newRequest(in, to, record)
 	q.bypass = !q.makeKey()
 	switch {
@@ -73,49 +69,38 @@ func (p *Pipeline) Answer(ctx context.Context, in Request, to Client, record *Re
 	return q.generateAlone(ctx, result)
 }
 
-// newRequest reads the settings of a request, and has the cascade take it up.
-func (p *Pipeline) newRequest(in Request, to Client, record *Record) *request {
-	a := p.arrival(in.Metadata, in.Route.Model)
-	a.Body, a.Demanded, a.Demand, a.RAG = in.Body, in.Tier, in.Demand, ragDigest(in.Caller.RAGHash, in.Body)
-	a.PerTenantEvidence, a.Retainer = in.Caller.PerTenantEvidence, in.Retainer
-	q := &request{Request: in, p: p, client: to, record: record, cfg: p.o.CacheConfig(in.Route.Model)}
-	q.flight = p.o.Cascade.Arrive(in.Route, a)
-	record.Config = &q.flight.Config
+// newRequest takes a request up.
+func (p *Pipeline) newRequest(in Arrival, to Client, record *Record) *request {
+	q := &request{Request: p.arrive(in), p: p, client: to, record: record, cfg: p.o.CacheConfig(in.Route.Model)}
+	q.Salt = p.salt(in.Route.Model, in.Caller.Tenant)
+	record.Config = &q.Config
 	return q
-}
-
-// arrival is what is known of a request before its body is.
-func (p *Pipeline) arrival(m *Metadata, route string) inflight.Arrival {
-	return inflight.Arrival{
-		Identity: dispatch.Identity{ID: m.ID, Header: m.Header, Spans: m.Spans},
-		Tenant:   m.Caller.Tenant, Class: int8(m.Caller.Priority), Salt: p.salt(route, m.Caller.Tenant),
-	}
 }
 
 // makeKey computes the key of the request's answer. It returns false if the cache is not used.
 func (q *request) makeKey() bool {
-	o, r := &q.p.o, q.flight
+	o, rt := &q.p.o, q.Arrival.Route
 	if o.Store == nil || !q.cfg.Enabled || q.CacheControl.NoStore || q.Body.Unshareable() != "" || q.wantsOwnSample() {
 		return false
 	}
-	q.tier = r.Plan.CacheTier(&r.Config)
+	q.tier = q.Plan.CacheTier(&q.Config)
 	digest, err := q.Body.Digest()
 	parts := cache.Parts{
-		Kind: q.Body.Kind.Path(), Tenant: q.Caller.Tenant, Route: q.Route.Model, RAG: r.RAG, Tier: q.tier,
-		Draft: q.Route.Serves.Draft, Target: q.Route.Serves.Target, Request: digest[:],
+		Kind: q.Body.Kind.Path(), Tenant: q.Caller.Tenant, Route: rt.Model, RAG: q.RAG, Tier: q.tier,
+		Draft: rt.Serves.Draft, Target: rt.Serves.Target, Request: digest[:],
 	}
-	parts.Epochs, q.cacheable = o.Store.Epochs(q.Caller.Tenant, q.Route.Model)
+	parts.Epochs, q.cacheable = o.Store.Epochs(q.Caller.Tenant, rt.Model)
 	q.key = cache.KeyOf(&parts)
 	if err != nil {
 		return false // other JSON parsers could read the body differently, so it is not shared
 	}
-	r.Rejected = q.cacheable && r.Plan.Judged && q.p.rejected.has(q.key)
+	q.Rejected = q.cacheable && q.Plan.Judged && q.p.rejected.has(q.key)
 	return true
 }
 
 // wantsOwnSample reports whether the answer must be sampled from the target's distribution for this request alone.
 func (q *request) wantsOwnSample() bool {
-	return q.Body.Temperature > 0 && (q.flight.Config.IsExact() || q.Demand == plan.DemandExact)
+	return q.Body.Temperature > 0 && (q.Config.IsExact() || q.Demand == plan.DemandExact)
 }
 
 // allows reports whether an answer's tier is the one that its key promises. Key and answer are made under one
@@ -129,7 +114,7 @@ func (q *request) local() *cache.Entry {
 	if !q.cacheable || q.CacheControl.NoCache {
 		return nil
 	}
-	now := q.p.o.World.Now()
+	now := q.World.Now()
 	e, ok := q.p.o.Store.Local(q.key)
 	if !ok || !q.CacheControl.Allows(e, now) || now.Sub(e.Created) > q.cfg.TTL { // Redis may have dropped it meanwhile
 		return nil
@@ -144,7 +129,7 @@ func (q *request) coalesces() bool {
 
 // generation identifies the generation that identical requests share.
 func (q *request) generation() generationID {
-	return generationID{Key: q.key, Class: int8(q.Caller.Priority), Stream: q.Body.Stream}
+	return generationID{Key: q.key, Class: q.class(), Stream: q.Body.Stream}
 }
 
 // lookUp reads the shared cache, if the request allows it. The entry is nil if none is usable; the result
@@ -156,7 +141,7 @@ func (q *request) lookUp(ctx context.Context) (*cache.Entry, cache.Result) {
 	case q.CacheControl.NoCache:
 		return nil, cache.ResultMiss
 	}
-	w := q.p.o.World
+	w := q.World
 	began := w.Now()
 	e, result := q.p.o.Store.Look(ctx, q.key)
 	now := w.Now()
@@ -171,7 +156,7 @@ func (q *request) lookUp(ctx context.Context) (*cache.Entry, cache.Result) {
 func (q *request) count(result cache.Result, e *cache.Entry) {
 	q.record.Cache = result
 	if q.p.o.Store != nil {
-		q.p.o.Store.Count(q.Route.Model, result, e)
+		q.p.o.Store.Count(q.Body.Model, result, e)
 	}
 }
 
@@ -179,7 +164,7 @@ func (q *request) count(result cache.Result, e *cache.Entry) {
 func (q *request) generateAlone(ctx context.Context, result cache.Result) error {
 	q.count(result, nil)
 	q.sink = sink{q.client, q.record}
-	to := call{Delivery: inflight.Delivery{Sink: &q.sink}}
+	to := call{Delivery: Delivery{Sink: &q.sink}}
 	if q.bypass || !q.cacheable {
 		return q.run(ctx, ctx, to)
 	}
@@ -188,7 +173,7 @@ func (q *request) generateAlone(ctx context.Context, result cache.Result) error 
 	if err := q.run(ctx, ctx, to); err != nil {
 		return err
 	}
-	if e, whole := g.recorder.entry(q.flight.Receipt, g.p.o.World.Now()); e != nil {
+	if e, whole := g.recorder.entry(q.Receipt, g.World.Now()); e != nil {
 		g.settle(e, whole, func(_ *cache.Entry, keep func(then func())) {
 			if keep != nil {
 				keep(nil)
@@ -200,19 +185,19 @@ func (q *request) generateAlone(ctx context.Context, result cache.Result) error 
 
 // call is a request's call to the cascade.
 type call struct {
-	inflight.Delivery
+	Delivery
 
 	// leave is called before a fallback makes the answer. It returns the sink of the request's own client, to whom alone
 	// the answer goes; nil: no fallback may make it. A nil leave is that of a request that shares nothing.
-	leave func() inflight.Sink
+	leave func() Sink
 }
 
 // startAnew gives the request to the cascade as it arrived: an audit of the attempt before still reads that one.
 func (q *request) startAnew() {
-	if q.flight.Receipt != nil {
-		anew := *q.flight
+	if q.Receipt != nil {
+		anew := *q.Request
 		anew.Receipt, anew.Served = nil, nil
-		q.flight = &anew
+		q.Request = &anew
 	}
 }
 
@@ -220,23 +205,22 @@ func (q *request) startAnew() {
 // ends.
 func (q *request) run(ctx, making context.Context, to call) (err error) {
 	need := estimateOf(q.Body)
-	need.prices = q.Route.Prices
+	need.prices = q.Prices
 	reserved, err := q.p.reserve(ctx, q.Metadata, need, q.record)
 	if err != nil {
 		return err
 	}
 	q.startAnew()
-	r := q.flight
-	r.Class = int8(q.Caller.Priority) // it may be demoted
+	r := q.Request
 	defer func() { settle(reserved, need.used(r.Receipt), r.Receipt) }()
 	if q.Observe != nil {
-		both := inflight.Observers{q.Observe()}
+		both := Observers{q.Observe()}
 		if to.Observer != nil {
 			both = append(both, to.Observer)
 		}
 		to.Observer = both
 	}
-	err = q.p.o.Cascade.Answer(making, r, to.Delivery)
+	err = q.p.make(making, r, to.Delivery)
 	q.record.Receipt = r.Receipt
 	if err != nil && making.Err() == nil {
 		err = q.fallBack(ctx, to, err)
@@ -252,14 +236,14 @@ func (q *request) serve(e *cache.Entry, result cache.Result) (served bool, err e
 	}
 	q.count(result, e)
 	q.record.Entry = e
-	now := q.p.o.World.Now()
+	now := q.World.Now()
 	h := ResponseHead{
 		Stream: q.Body.Stream, Tier: e.Tier, Acceptance: e.Acceptance, FromCache: true, Age: max(now.Sub(e.Created), 0),
-		Timing: Timing{Cache: q.record.Lookup, Total: now.Sub(q.Began)},
+		Timing: Timing{Cache: q.record.Lookup, Total: now.Sub(q.Arrival.Began)},
 	}
 	whole.Usage.Cached = whole.Usage.Prompt
 	extra := extraOf(e, result, h.Age)
-	f := openai.NewFramer(q.Body.Kind, q.ID, q.Route.Model, e.Created.Unix()).WithNulls(q.Route.Target.WritesNulls()) // with this request's own id
+	f := openai.NewFramer(q.Body.Kind, q.ID, q.Body.Model, e.Created.Unix()).WithNulls(q.Target.WritesNulls()) // with this request's own id
 	room, _ := bodies.Get().(*[]byte)
 	defer bodies.Put(room)
 	body := (*room)[:0]
@@ -269,7 +253,7 @@ func (q *request) serve(e *cache.Entry, result cache.Result) (served bool, err e
 		body = f.Whole(body, whole, extra)
 		h.Length = int64(len(body))
 	}
-	if cap(body) <= maxBody {
+	if cap(body) <= maxPooledBody {
 		*room = body
 	}
 	if err := q.client.Begin(h); err != nil {
@@ -277,13 +261,6 @@ func (q *request) serve(e *cache.Entry, result cache.Result) (served bool, err e
 	}
 	return true, q.client.Write(body)
 }
-
-// bodies is a pool of buffers for answers: they would be half of the bytes that a hit allocates
-// (BenchmarkCost).
-var bodies = sync.Pool{New: func() any { return new([]byte) }}
-
-// maxBody is the largest buffer that is reused, in bytes.
-const maxBody = 64 << 10
 
 // extraOf is the object "foregate" of an answer that was not made for this request.
 func extraOf(e *cache.Entry, result cache.Result, age time.Duration) []byte {

@@ -8,7 +8,6 @@ import (
 	"github.com/foregate/foregate/internal/recent"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
 )
 
@@ -79,13 +78,13 @@ func counters(name, help string, labels ...string) *prometheus.CounterVec {
 }
 
 // countForwarded counts a request that was passed through.
-func (m *metrics) countForwarded(rc *inflight.Receipt) {
+func (m *metrics) countForwarded(rc *Receipt) {
 	m.tokens.WithLabelValues(string(plan.Target), "prompt").Add(float64(rc.PromptTokens))
 	m.tokens.WithLabelValues(string(plan.Target), "delivered").Add(float64(rc.TargetTokens))
 }
 
 // countCheck counts one check of a draft by the target.
-func (m *metrics) countCheck(route string, c inflight.Check) {
+func (m *metrics) countCheck(route string, c Check) {
 	verdict := "disagrees"
 	switch {
 	case c.Pass:
@@ -105,7 +104,7 @@ const (
 )
 
 // countFallback counts an attempt at a fallback.
-func (m *metrics) countFallback(rc *inflight.Receipt, pool string, usd float64, err error) {
+func (m *metrics) countFallback(rc *Receipt, pool string, usd float64, err error) {
 	outcome := fallbackAnswered
 	switch {
 	case err != nil && rc.First == 0:
@@ -137,19 +136,19 @@ func (m *metrics) CountRetryBudgetSpent() { m.budgetSpent.Inc() }
 // AddCost implements [dispatch.Metrics].
 func (m *metrics) AddCost(tier plan.Tier, usd float64) { m.cost.WithLabelValues(string(tier)).Add(usd) }
 
-// CountAudit implements [audit.Metrics].
-func (m *metrics) CountAudit(route string, usd float64) { m.auditUSD.WithLabelValues(route).Add(usd) }
+// countAudit adds the cost of one audit in USD; 0 if prices are unknown.
+func (m *metrics) countAudit(route string, usd float64) { m.auditUSD.WithLabelValues(route).Add(usd) }
 
-// CountDroppedAudit implements [audit.Metrics].
-func (m *metrics) CountDroppedAudit(route, why string) { m.dropped.WithLabelValues(route, why).Inc() }
+// countDroppedAudit counts an audit that ended without an outcome. After a panic its route is not known.
+func (m *metrics) countDroppedAudit(route, why string) { m.dropped.WithLabelValues(route, why).Inc() }
 
-// CountServedCheck implements [audit.Metrics].
-func (m *metrics) CountServedCheck(route, result string) {
+// countServedCheck counts a check of a served draft by its result: passed, failed or skipped.
+func (m *metrics) countServedCheck(route, result string) {
 	m.served.WithLabelValues(route, result).Inc()
 }
 
 // countOutcome counts a finished request.
-func (m *metrics) countOutcome(rc *inflight.Receipt, mode plan.Mode) {
+func (m *metrics) countOutcome(rc *Receipt, mode plan.Mode) {
 	verdict, reason := rc.Outcome()
 	if rc.WasJudged() {
 		m.drafted.WithLabelValues(rc.Route).Add(float64(rc.Verdict.Tokens))

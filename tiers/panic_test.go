@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/foregate/foregate/tiers/dispatch"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
@@ -32,7 +31,7 @@ func (p *permits) Allow(string, string, string) (dispatch.Permit, error) {
 // panickySink panics when the answer begins, or at its first text.
 type panickySink struct{ begins bool }
 
-func (s panickySink) Begin(inflight.Head) error {
+func (s panickySink) Begin(Head) error {
 	if s.begins {
 		panic("at the beginning")
 	}
@@ -86,19 +85,19 @@ func TestAPanicOfARequestGivesBackAllThatItHeld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer := func(tier plan.Tier, req *openai.Request) func(context.Context, *Cascade, inflight.Sink) error {
-		return func(ctx context.Context, c *Cascade, s inflight.Sink) error {
+	answer := func(tier plan.Tier, req *openai.Request) func(context.Context, *Cascade, Sink) error {
+		return func(ctx context.Context, c *Cascade, s Sink) error {
 			_, err := answerBy(ctx, c, arrival{Body: req, Tier: tier, Header: http.Header{}}, s)
 			return err
 		}
 	}
-	forward := func(ctx context.Context, c *Cascade, s inflight.Sink) error {
-		_, err := c.Forward(ctx, routeOf(c), Forward{Path: "/v1/embeddings", Passed: passed}, s)
+	forward := func(ctx context.Context, c *Cascade, s Sink) error {
+		_, err := forwardBy(ctx, c, "/v1/embeddings", passed, s)
 		return err
 	}
 	for _, way := range []struct {
 		name string
-		ask  func(context.Context, *Cascade, inflight.Sink) error
+		ask  func(context.Context, *Cascade, Sink) error
 		same bool
 		mean float64 // divergence of the draft
 	}{
@@ -111,19 +110,19 @@ func TestAPanicOfARequestGivesBackAllThatItHeld(t *testing.T) {
 	} {
 		for _, fault := range []struct {
 			name string
-			set  func(*Cascade, *permits) inflight.Sink
+			set  func(*Cascade, *permits) Sink
 		}{
-			{"at its beginning", func(*Cascade, *permits) inflight.Sink { return panickySink{begins: true} }},
-			{"at its text", func(*Cascade, *permits) inflight.Sink { return panickySink{} }},
-			{"as it is sent", func(c *Cascade, _ *permits) inflight.Sink {
+			{"at its beginning", func(*Cascade, *permits) Sink { return panickySink{begins: true} }},
+			{"at its text", func(*Cascade, *permits) Sink { return panickySink{} }},
+			{"as it is sent", func(c *Cascade, _ *permits) Sink {
 				sendBy(c, panickyTransport{})
 				return &collector{}
 			}},
-			{"as it is read", func(c *Cascade, _ *permits) inflight.Sink {
+			{"as it is read", func(c *Cascade, _ *permits) Sink {
 				sendBy(c, panickyTransport{http.DefaultTransport, true})
 				return &collector{}
 			}},
-			{"at the breaker", func(_ *Cascade, p *permits) inflight.Sink {
+			{"at the breaker", func(_ *Cascade, p *permits) Sink {
 				p.panics = true
 				return &collector{}
 			}},

@@ -33,12 +33,12 @@ func TestARequestWaitsForASilentRedisOnceForCacheAndLimitsTogether(t *testing.T)
 		store := cache.NewStore(cache.Options{Redis: silent})
 		store.ReadEpochs(map[string]string{"all": "1"}, nil, time.Now())
 		p := NewPipeline(PipelineOptions{
-			Store: store, Ledger: ledger.New(ledger.Options{Redis: silent}),
+			Cascade: newBench(t, nil).Cascade, Store: store, Ledger: ledger.New(ledger.Options{Redis: silent}),
 			HighShare: func() float64 { return 1 },
 		})
 		for range 3 { // fewer than make it be left alone
 			a := &Metadata{Caller: identity.Caller{Tenant: "acme", RPM: 6000, TPM: 1_000_000}}
-			q := &request{Request: Request{Metadata: a}, p: p, record: &Record{}, cacheable: true}
+			q := &request{Request: &Request{Arrival: Arrival{Metadata: a}, Services: p.services}, p: p, record: &Record{}, cacheable: true}
 			ctx := calls.WithWaited(t.Context(), &q.patience)
 			began := time.Now()
 			if e, result := q.lookUp(ctx); e != nil || result != cache.ResultLate {
@@ -74,7 +74,8 @@ func TestACopyIsNotServedForLongerThanAnswersAreKept(t *testing.T) {
 		t.Fatalf("the look: %v", result)
 	}
 	for ttl, want := range map[time.Duration]bool{2 * time.Minute: true, 30 * time.Second: false} {
-		q := &request{Request: Request{Metadata: &Metadata{}}, p: NewPipeline(PipelineOptions{Store: store}), key: key, cacheable: true, cfg: cache.Config{TTL: ttl}}
+		p := NewPipeline(PipelineOptions{Cascade: newBench(t, nil).Cascade, Store: store})
+		q := &request{Request: &Request{Services: p.services}, p: p, key: key, cacheable: true, cfg: cache.Config{TTL: ttl}}
 		if e := q.local(); (e != nil) != want {
 			t.Errorf("kept for %v, made a minute ago: served %t", ttl, e != nil)
 		}

@@ -6,12 +6,8 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/cache"
-	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
-	"github.com/foregate/foregate/tiers/inflight"
-	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/world"
 )
 
 // Why a request has no answer, besides the errors of the cascade, the ledger and the cache.
@@ -20,21 +16,6 @@ var (
 	ErrNotShareable = errors.New("the answer cannot be shared") // it is too large, or cannot be parsed
 	ErrPanicked     = errors.New("making the answer panicked")
 )
-
-// answerer makes answers; [Cascade] is one.
-type answerer interface {
-	// Arrive takes a request up, and says what its settings and engines allow.
-	Arrive(rt *Route, a inflight.Arrival) *inflight.Request
-	Answer(ctx context.Context, r *inflight.Request, to inflight.Delivery) error
-	Forward(ctx context.Context, rt *Route, f Forward, to inflight.Sink) (*inflight.Receipt, error)
-	CountTokens(ctx context.Context, r *inflight.Request) (int, error)
-	// AnswerFallback makes one attempt at a fallback, and adds it to the receipt.
-	AnswerFallback(ctx context.Context, r *inflight.Request, fb *Fallback, to inflight.Delivery) error
-	// CountFallback counts a fallback that was not asked.
-	CountFallback(route, pool, outcome string)
-	// CountStayed counts a request that no fallback answered.
-	CountStayed(route, why string)
-}
 
 // Store holds the cached answers; [cache.Store] is one.
 type Store interface {
@@ -58,10 +39,9 @@ type Ledger interface {
 	Reserve(ctx context.Context, a ledger.Request) (*ledger.Reservation, error)
 }
 
-// PipelineOptions wires a [Pipeline]. Its dependencies are interfaces and functions, and time, waits and background work
-// come from a [world.World], so that the handlers of the gateway and the lab run the same code.
+// PipelineOptions wires a [Pipeline].
 type PipelineOptions struct {
-	Cascade     answerer
+	Cascade     *Cascade
 	Ledger      Ledger                          // nil is one for this replica only
 	HighShare   func() float64                  // the share of a tenant's requests per minute that may be high, live; nil is 0.2, 0 is all
 	Store       Store                           // nil stores no answers
@@ -73,15 +53,16 @@ type PipelineOptions struct {
 	WouldFailAgain func(err error) bool       // whether an identical request would fail in the same way; nil is never
 	OnPanic        func(id string, value any) // is called after a panic in a shared generation; nil is none
 
-	World world.World     // nil is [world.System]
-	Base  context.Context // parent of shared generations, which outlive single clients; nil is the background
+	Base context.Context // parent of shared generations, which outlive single clients; nil is the background
 }
 
 // Pipeline answers requests, from their identity to the last byte of the answer, without knowledge of HTTP: it looks for a kept
 // answer, joins identical requests in progress, enforces the limits of the tenant, calls the cascade, and keeps the answer if
 // that is allowed. The answer goes to a [Client], the details of the request into a [Record]. It is safe for concurrent use.
 type Pipeline struct {
+	*Cascade
 	o        PipelineOptions
+	make     func(ctx context.Context, r *Request, to Delivery) error // makes an answer: [Cascade.answer], but in tests of what is before it
 	rejected rejectedKeys
 }
 
@@ -90,14 +71,11 @@ const defaultHighShare = 0.2
 
 // NewPipeline wires a pipeline. Options.Cascade is required.
 func NewPipeline(o PipelineOptions) *Pipeline {
-	if o.World == nil {
-		o.World = world.System{}
-	}
 	if o.Base == nil {
 		o.Base = context.Background()
 	}
 	if o.Ledger == nil {
-		o.Ledger = ledger.New(ledger.Options{Now: o.World.Now})
+		o.Ledger = ledger.New(ledger.Options{Now: o.Cascade.now})
 	}
 	if o.HighShare == nil {
 		o.HighShare = func() float64 { return defaultHighShare }
@@ -117,47 +95,21 @@ func NewPipeline(o PipelineOptions) *Pipeline {
 	if o.OnPanic == nil {
 		o.OnPanic = func(string, any) {}
 	}
-	return &Pipeline{o: o}
-}
-
-// Metadata is what is known of a request before its body is read.
-type Metadata struct {
-	ID      string // the gateway's own, unique
-	Began   time.Time
-	Caller  identity.Caller
-	Retry   bool                // its client marked it as a retry
-	HasSlot bool                // it has one of its tenant's concurrent slots ([Pipeline.AcquireSlot])
-	Header  map[string][]string // forwarded to backends: its trace
-	Spans   bool                // its upstream calls are spans of that trace
-}
-
-// Request is a request for the cascade.
-type Request struct {
-	*Metadata
-	Body         *openai.Request
-	Route        *Route
-	Tier         plan.Tier             // demanded
-	Demand       plan.Demand           // acceptance mode; overrides the route's
-	CacheControl CacheControl          // cache directives
-	Retainer     inflight.BodyRetainer // of the body's memory; nil is none
-
-	// Observe returns what receives the content of an answer that is made for the request, from its beginning. It is
-	// called at each attempt at one; nil: nobody observes.
-	Observe func() inflight.Observer
+	return &Pipeline{Cascade: o.Cascade, o: o, make: o.Cascade.answer}
 }
 
 // Record collects the details of a request for its headers, the log, metrics and traces. The pipeline only
 // writes it. Until Answer returns, other goroutines may write to it.
 type Record struct {
-	Config      *plan.Config      // by which a draft is judged; nil if none was wanted
-	Cache       cache.Result      // what came of the cache, "" where it was not asked
-	Entry       *cache.Entry      // the answer, if it was not made for this request
-	Receipt     *inflight.Receipt // of the generation; nil if the cascade was not called
-	LookedUpAt  time.Time         // start of the last look-up in the shared cache
-	Lookup      time.Duration     // its duration
-	Limits      time.Duration     // spent on the tenant's limits
-	LimitStatus ledger.Status     // of the tenant, after this request
-	Demoted     bool              // from priority high: its tenant's share was used up
+	Config      *plan.Config  // by which a draft is judged; nil if none was wanted
+	Cache       cache.Result  // what came of the cache, "" where it was not asked
+	Entry       *cache.Entry  // the answer, if it was not made for this request
+	Receipt     *Receipt      // of the generation; nil if the cascade was not called
+	LookedUpAt  time.Time     // start of the last look-up in the shared cache
+	Lookup      time.Duration // its duration
+	Limits      time.Duration // spent on the tenant's limits
+	LimitStatus ledger.Status // of the tenant, after this request
+	Demoted     bool          // from priority high: its tenant's share was used up
 }
 
 // CacheControl holds a request's cache directives (RFC 9111, section 5.2.1).

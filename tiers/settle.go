@@ -6,14 +6,13 @@ import (
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/economy"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
 // settle counts an outcome, and adds it to the budget of audits, the warm-up and the cost statistics. Failed requests, and
 // those that never had a draft, are not part of the statistics.
-func (c *Cascade) settle(r *inflight.Request, err error) {
+func (c *Cascade) settle(r *Request, err error) {
 	c.metrics.countOutcome(r.Receipt, r.Config.Mode)
 	c.fundAudits(r)
 	c.recordWarmup(r, err)
@@ -34,7 +33,7 @@ func (c *Cascade) settle(r *inflight.Request, err error) {
 
 // recordWarmup counts a request during the warm-up of its traffic class. The first one starts the warm-up, whether it
 // had a draft or not.
-func (c *Cascade) recordWarmup(r *inflight.Request, err error) {
+func (c *Cascade) recordWarmup(r *Request, err error) {
 	t := r.Decision.Audit
 	if t == nil || !r.Views.IsFirstTime(&r.Config.Risk) {
 		return
@@ -50,17 +49,17 @@ func (c *Cascade) recordWarmup(r *inflight.Request, err error) {
 }
 
 // recordCost counts what the request cost, and what the target alone would have cost, at the same token prices.
-func (c *Cascade) recordCost(r *inflight.Request) {
+func (c *Cascade) recordCost(r *Request) {
 	p := r.TokenPrices()
 	if !p.Complete() {
 		return
 	}
 	r.TargetAloneUSD, r.SpentUSD = costOf(&p, r.Receipt)
-	c.metrics.addCost(r.Route, r.TargetAloneUSD, r.SpentUSD)
+	c.metrics.addCost(r.Body.Model, r.TargetAloneUSD, r.SpentUSD)
 }
 
 // costOf returns what the target alone would have cost, and what the request cost, in USD by the prices of tokens.
-func costOf(p *economy.Prices, rc *inflight.Receipt) (alone, spent float64) {
+func costOf(p *economy.Prices, rc *Receipt) (alone, spent float64) {
 	prompt, output := float64(rc.PromptTokens), float64(rc.AcceptedTokens+rc.TargetTokens)
 	alone = prompt*p.TargetPrefill + output*p.TargetDecode
 	spent = float64(rc.ScoredTokens)*p.TargetPrefill + float64(rc.TargetTokens)*p.TargetDecode
@@ -76,12 +75,13 @@ func costOf(p *economy.Prices, rc *inflight.Receipt) (alone, spent float64) {
 // fundAudits adds a share of what the target alone would have cost to the audit budget. It is not a share of the target's
 // own tokens: the more drafts are served, the fewer these are, and the more there is to audit.
 // It also counts the answer for its evidence key.
-func (c *Cascade) fundAudits(r *inflight.Request) {
+func (c *Cascade) fundAudits(r *Request) {
 	if !r.Config.Mode.Audited() && !r.Config.VerifyDrafts.Checks() {
 		return
 	}
-	t := inflight.Tally{Prompt: cmp.Or(r.PromptTokens, r.Body.PromptTokens), Accepted: r.AcceptedTokens, Target: r.TargetTokens, Drafted: r.DraftedTokens}
-	c.audits.AddBudget(r, inflight.Tally{Prompt: t.Prompt, Target: t.Accepted + t.Target})
+	t := audit.Tally{Prompt: cmp.Or(r.PromptTokens, r.Body.PromptTokens), Accepted: r.AcceptedTokens, Target: r.TargetTokens, Drafted: r.DraftedTokens}
+	cost, _ := audit.Tally{Prompt: t.Prompt, Target: t.Accepted + t.Target}.TargetCost(r.TokenPrices())
+	c.audits.AddBudget(r.Body.Model, r.Config.Risk.AuditBudget*cost)
 	if r.Decision.Audit != nil && r.Finish != "" {
 		c.audits.Classes.AddAnswer(r.Decision.Audit.Own.Key, t, r.WasJudged(), c.now())
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
@@ -23,7 +22,7 @@ type underWay struct {
 	out     collector
 	began   chan struct{} // closed at its first text
 	over    chan struct{} // closed at its end
-	receipt *inflight.Receipt
+	receipt *Receipt
 	err     error
 }
 
@@ -179,7 +178,7 @@ func TestNobodyWaitsForTheOnlyTargetThatIsFrozen(t *testing.T) {
 		t.Errorf("a draft that is accepted: %v by %s", drafted.err, drafted.receipt.Tier)
 	}
 	within(stream, 15*time.Second, "a stream that nobody can continue")
-	if _, broken := errors.AsType[*inflight.BrokenError](stream.err); !broken {
+	if _, broken := errors.AsType[*BrokenError](stream.err); !broken {
 		t.Errorf("the stream ended with %v", stream.err)
 	}
 }

@@ -7,13 +7,12 @@ import (
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/dispatch"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 )
 
 // inTime holds that every call of a receipt has begun and ended within the request, in order.
-func inTime(t *testing.T, rc *inflight.Receipt, whole time.Duration) {
+func inTime(t *testing.T, rc *Receipt, whole time.Duration) {
 	t.Helper()
 	for i, try := range rc.Tries {
 		if try.At < 0 || try.Took <= 0 || try.First > try.Took || try.At+try.Took > whole || try.First == 0 && try.Failed == "" {

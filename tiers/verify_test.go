@@ -14,7 +14,7 @@ import (
 )
 
 // own is what the target says to a request when it is asked alone.
-func (r *rig) own(body string) answer {
+func (r *rig) own(body string) reply {
 	r.t.Helper()
 	return direct(r.t, r.target.URL(), "/v1/chat/completions", strings.Replace(body, `"m"`, `"big"`, 1))
 }

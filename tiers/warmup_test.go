@@ -11,7 +11,6 @@ import (
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
@@ -138,14 +137,14 @@ func TestADraftOfAWarmupWhoseClientLeftIsNotServed(t *testing.T) {
 
 func TestTheObjectOfAnAnswerSaysWarmupOnlyOfOne(t *testing.T) {
 	for what, tc := range map[string]struct {
-		rc   inflight.Receipt
+		rc   Receipt
 		word bool
 	}{
-		"served by it":           {inflight.Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{Warmup: true}}, Verdict: accept.Verdict{Accept: true, Reason: "confident", Cohort: accept.CohortWarmup}}, true},
-		"refused by it":          {inflight.Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{Warmup: true}}, Verdict: accept.Verdict{Reason: "low_score"}}, true},
-		"verified by the target": {inflight.Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{Warmup: true}}, Verdict: accept.Verdict{Accept: true, Reason: "target_agrees", Cohort: accept.CohortWhole}}, false},
-		"certified":              {inflight.Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{}}, Verdict: accept.Verdict{Accept: true, Reason: "confident", Cohort: accept.CohortConfidence}}, false},
-		"not judged":             {inflight.Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{Warmup: true}}, Bypass: "draft_full"}, false},
+		"served by it":           {Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{Warmup: true}}, Verdict: accept.Verdict{Accept: true, Reason: "confident", Cohort: accept.CohortWarmup}}, true},
+		"refused by it":          {Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{Warmup: true}}, Verdict: accept.Verdict{Reason: "low_score"}}, true},
+		"verified by the target": {Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{Warmup: true}}, Verdict: accept.Verdict{Accept: true, Reason: "target_agrees", Cohort: accept.CohortWhole}}, false},
+		"certified":              {Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{}}, Verdict: accept.Verdict{Accept: true, Reason: "confident", Cohort: accept.CohortConfidence}}, false},
+		"not judged":             {Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{Warmup: true}}, Bypass: "draft_full"}, false},
 	} {
 		var object struct{ Phase string }
 		if err := json.Unmarshal(tc.rc.AppendExtra(nil), &object); err != nil {
@@ -158,4 +157,4 @@ func TestTheObjectOfAnAnswerSaysWarmupOnlyOfOne(t *testing.T) {
 }
 
 // isWarmup reports whether the header of an answer says that it was judged by the threshold of a warm-up.
-func isWarmup(rc *inflight.Receipt) bool { return strings.Contains(rc.Acceptance(), ";phase=warmup") }
+func isWarmup(rc *Receipt) bool { return strings.Contains(rc.Acceptance(), ";phase=warmup") }

@@ -2,7 +2,7 @@ package receipts
 
 import (
 	"github.com/foregate/foregate/cache"
-	"github.com/foregate/foregate/tiers/inflight"
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -22,7 +22,7 @@ type Content struct {
 func NewContent(kind openai.Kind) *Content { return &Content{kind: kind} }
 
 // Observe returns what receives a new attempt at the answer.
-func (c *Content) Observe() inflight.Observer {
+func (c *Content) Observe() tiers.Observer {
 	c.observed = &observer{whole: openai.NewAssembler(c.kind, maxAnswer)}
 	return c.observed
 }
@@ -64,21 +64,21 @@ type observer struct {
 	begin []byte // of a plain answer: at most maxMessages bytes
 }
 
-var _ inflight.Observer = (*observer)(nil)
+var _ tiers.Observer = (*observer)(nil)
 
-// Text implements [inflight.Observer].
+// Text implements [tiers.Observer].
 func (o *observer) Text(text []byte) {
 	o.whole.Text(text)
 	o.begin = append(o.begin, text[:min(len(text), maxMessages-len(o.begin))]...)
 }
 
-// Chunk implements [inflight.Observer].
+// Chunk implements [tiers.Observer].
 func (o *observer) Chunk(chunk []byte) { o.whole.Chunk(chunk) }
 
-// Body implements [inflight.Observer].
+// Body implements [tiers.Observer].
 func (o *observer) Body(answer []byte) { o.whole.Body(answer) }
 
-// End implements [inflight.Observer].
+// End implements [tiers.Observer].
 func (o *observer) End(e openai.Ending) { o.whole.End(e) }
 
 // messages returns the answer. Of one that broke off, or is too long, it is the beginning of its text; cut is then true.

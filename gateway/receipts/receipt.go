@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/economy"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
 )
 
@@ -61,15 +61,15 @@ type Receipt struct {
 	SpentUSD      float64            `json:"spent_usd"`        // cost by the same prices
 	CacheSaved    float64            `json:"cache_saved_usd"`  // what a cached answer had cost to make
 
-	Path       string            `json:"-"`
-	Stream     bool              `json:"-"`
-	Took       time.Duration     `json:"-"` // until the end of the answer
-	LookedUpAt time.Time         `json:"-"` // start of the cache look-up in Redis
-	Lookup     time.Duration     `json:"-"` // its duration; 0: there was none
-	Limits     time.Duration     `json:"-"` // spent on the tenant's limits
-	Model      string            `json:"-"` // of the pool that wrote the answer, "" if it is not known
-	Cascade    *inflight.Receipt `json:"-"` // nil if the cascade was not called
-	Content    *Content          `json:"-"` // for the trace alone; nil unless the tenant opted in
+	Path       string         `json:"-"`
+	Stream     bool           `json:"-"`
+	Took       time.Duration  `json:"-"` // until the end of the answer
+	LookedUpAt time.Time      `json:"-"` // start of the cache look-up in Redis
+	Lookup     time.Duration  `json:"-"` // its duration; 0: there was none
+	Limits     time.Duration  `json:"-"` // spent on the tenant's limits
+	Model      string         `json:"-"` // of the pool that wrote the answer, "" if it is not known
+	Cascade    *tiers.Receipt `json:"-"` // nil if the cascade was not called
+	Content    *Content       `json:"-"` // for the trace alone; nil unless the tenant opted in
 }
 
 // Settings are the settings of the route that the decisions depend on; the thresholds are in verdictJSON.
@@ -202,7 +202,7 @@ func PricesOf(p economy.Prices) Prices {
 }
 
 // Answer fills in what the cascade, or an entry of the cache, tells of the answer: tier, finish and tokens. Both may be nil.
-func (r *Receipt) Answer(rc *inflight.Receipt, e *cache.Entry) {
+func (r *Receipt) Answer(rc *tiers.Receipt, e *cache.Entry) {
 	switch {
 	case e != nil: // it may be large: nothing of it is kept
 		r.Tier, r.Finish, r.CacheSaved = strings.Clone(e.Tier), strings.Clone(e.Finish), finite(e.USD)
@@ -239,7 +239,7 @@ func (r *Receipt) Encode() []byte {
 }
 
 // of fills in the cascade's receipt.
-func (r *Receipt) of(rc *inflight.Receipt) {
+func (r *Receipt) of(rc *tiers.Receipt) {
 	r.FallbackUnused = rc.Stayed
 	r.USD, r.DraftUSD, r.AloneUSD, r.SpentUSD = finite(rc.USD), finite(rc.DraftUSD), finite(rc.TargetAloneUSD), finite(rc.SpentUSD)
 	r.Plan = planOf(&rc.Decision, rc.Reason())

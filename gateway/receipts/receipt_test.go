@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
 
 	"github.com/foregate/foregate/internal/golden"
@@ -25,7 +25,7 @@ func wholeReceipt() *Receipt {
 		Trace: "4bf90000000000000000000000000036", Limits: 400 * time.Microsecond, Code: 597, Cache: "miss", Error: "cut", TargetPool: "big", DivertedFrom: "new",
 		Settings: Settings{"confidence", 32, 1200, true, true, 0.02}, Prices: Prices{1e-8, 1e-7, 2e-7, 2e-6}, Dropped: []string{"truncation", "tools[4] web_search"},
 	}
-	f.Answer(&inflight.Receipt{
+	f.Answer(&tiers.Receipt{
 		Route: "llama-3", Began: noon.Add(1200 * time.Microsecond),
 		Decision: plan.Decision{
 			Plan: plan.Plan{Tier: plan.Draft, Judged: true, Reason: "draft_full", Mode: plan.ModeConfidence, Whole: true, Scorer: plan.ScorerIDs}, Accept: accept.Config{Threshold: 0.1},
@@ -36,8 +36,8 @@ func wholeReceipt() *Receipt {
 		},
 		Verdict: accept.Verdict{Reason: accept.ReasonScore, Score: -0.31, Tokens: 57}, Judged: 513 * time.Millisecond,
 		ScoreSeries: []accept.ScorePoint{{Tokens: 8, Score: 0.2}, {Tokens: 32, Score: -0.05}, {Tokens: 57, Score: -0.31}},
-		Checks:      []inflight.Check{{Scorer: plan.ScorerIDs, Backend: "10.0.1.7-8000", Tokens: 32, Kept: 32, Pass: true, Score: -0.04, Reason: accept.ReasonTargetAgrees, At: 300 * time.Millisecond, Took: 61234567}},
-		Failovers:   []inflight.Failover{{Why: accept.ReasonScore, Tokens: 56, Bytes: 231, At: 514 * time.Millisecond}},
+		Checks:      []tiers.Check{{Scorer: plan.ScorerIDs, Backend: "10.0.1.7-8000", Tokens: 32, Kept: 32, Pass: true, Score: -0.04, Reason: accept.ReasonTargetAgrees, At: 300 * time.Millisecond, Took: 61234567}},
+		Failovers:   []tiers.Failover{{Why: accept.ReasonScore, Tokens: 56, Bytes: 231, At: 514 * time.Millisecond}},
 		Tier:        plan.Mixed, Finish: "stop", PromptTokens: 301, AcceptedTokens: 56, TargetTokens: 94, WastedTokens: 1, DraftedTokens: 57, ScoredTokens: 333, Committed: 32,
 		USD: 0.00031, DraftUSD: 0.00012, TargetAloneUSD: 0.00036, SpentUSD: 0.00029, Waited: time.Millisecond, Draft: 512 * time.Millisecond, Verify: 61234567, Target: 300 * time.Millisecond, First: 433 * time.Millisecond,
 	}, nil)

@@ -15,8 +15,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/foregate/foregate/gateway/receipts"
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/dispatch"
-	"github.com/foregate/foregate/tiers/inflight"
 )
 
 // Attributes that the conventions do not have.
@@ -219,7 +219,7 @@ func (b *builder) lookup() {
 }
 
 // answer makes the spans of the cascade.
-func (b *builder) answer(rc *inflight.Receipt) {
+func (b *builder) answer(rc *tiers.Receipt) {
 	set(b.request, keyAcceptance.String(rc.Acceptance()), keyUSD.Float64(rc.USD))
 	if rc.First > 0 && b.summary.Stream {
 		set(b.request, semconv.GenAIResponseTimeToFirstChunk((b.began + rc.First).Seconds()))
@@ -240,7 +240,7 @@ func (b *builder) answer(rc *inflight.Receipt) {
 }
 
 // tries makes the spans of upstream calls and of the wait before each. They are not ended yet.
-func (b *builder) tries(rc *inflight.Receipt) []*span {
+func (b *builder) tries(rc *tiers.Receipt) []*span {
 	left := rc.Waited // waits without a call
 	spans := make([]*span, len(rc.Tries))
 	for i := range rc.Tries {
@@ -309,7 +309,7 @@ func server(base string) []attribute.KeyValue {
 var usualPorts = map[string]int{"http": 80, "https": 443}
 
 // verdict adds the verdict on the draft to the span of the last draft call.
-func (b *builder) verdict(rc *inflight.Receipt, spans []*span) {
+func (b *builder) verdict(rc *tiers.Receipt, spans []*span) {
 	v := rc.Verdict
 	if v.Reason == "" {
 		return
@@ -326,7 +326,7 @@ func (b *builder) verdict(rc *inflight.Receipt, spans []*span) {
 }
 
 // checks adds each check of the draft to the span of its call.
-func (b *builder) checks(rc *inflight.Receipt, spans []*span) {
+func (b *builder) checks(rc *tiers.Receipt, spans []*span) {
 	for _, c := range rc.Checks {
 		at := b.request
 		for i, t := range rc.Tries {

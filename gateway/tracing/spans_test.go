@@ -9,8 +9,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/foregate/foregate/gateway/receipts"
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/dispatch"
-	"github.com/foregate/foregate/tiers/inflight"
 
 	"github.com/foregate/foregate/internal/golden"
 )
@@ -58,9 +58,9 @@ func TestATraceTellsWhatItsReceiptDoes(t *testing.T) {
 	for _, c := range []receipts.Receipt{
 		{Path: "/v1/chat/completions", Code: 499, Error: "client_left", Route: "m"},
 		{Path: "/v1/completions", Code: 597, Error: "upstream_cut", Route: "m"},
-		{Path: "/v1/embeddings", Code: 200, Route: "m", Cache: "bypass", Cascade: &inflight.Receipt{Began: d.Time, Tries: []dispatch.Try{{Pool: "p", Role: dispatch.RoleTarget, URL: "nonsense", Took: 1}}}},
+		{Path: "/v1/embeddings", Code: 200, Route: "m", Cache: "bypass", Cascade: &tiers.Receipt{Began: d.Time, Tries: []dispatch.Try{{Pool: "p", Role: dispatch.RoleTarget, URL: "nonsense", Took: 1}}}},
 		{Path: "/v1/rerank", Code: 429, Error: "rate_limit_exceeded"},
-		{Path: "/v1/chat/completions", Code: 503, Error: "shed", Route: "m", Cascade: &inflight.Receipt{Began: d.Time, Waited: 20 * time.Millisecond}},
+		{Path: "/v1/chat/completions", Code: 503, Error: "shed", Route: "m", Cascade: &tiers.Receipt{Began: d.Time, Waited: 20 * time.Millisecond}},
 		{Path: "/v1/chat/completions", Code: 200, Route: "m", Cache: "local", Tier: "draft", Finish: "stop", Tokens: receipts.Tokens{Prompt: 3, Accepted: 4}, Model: "small",
 			TargetPool: "old", DivertedFrom: "new", Content: &receipts.Content{Input: `[{"role":"user"}]`, Output: `[{"role":"assistant"}]`, Truncated: true}},
 	} {

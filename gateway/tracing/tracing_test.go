@@ -16,10 +16,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway/receipts"
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/inflight"
 )
 
 // recorded is a request of everything: a draft that broke off, a score, a takeover, a wait.
@@ -31,7 +31,7 @@ func recorded(t *testing.T, tr *Tracer) (*receipts.Trace, *receipts.Receipt) {
 	return at, &receipts.Receipt{
 		ID: "r1", Tenant: "acme", Priority: "high", Path: "/v1/chat/completions", Route: "llama-3", Model: "llama-70b", Stream: true, Time: began, Took: time.Second, Code: 200,
 		Cache: "miss", LookedUpAt: began.Add(ms), Lookup: ms, Limits: ms, Tier: "mixed", Finish: "stop", Tokens: receipts.Tokens{Prompt: 300, Accepted: 56, Target: 94},
-		Cascade: &inflight.Receipt{
+		Cascade: &tiers.Receipt{
 			Began: began.Add(2 * ms), Waited: 40 * ms, First: 300 * ms, Judged: 400 * ms,
 			Verdict: accept.Verdict{Reason: accept.ReasonScore, Score: -0.3, Tokens: 57},
 			Tries: []dispatch.Try{
@@ -39,8 +39,8 @@ func recorded(t *testing.T, tr *Tracer) (*receipts.Trace, *receipts.Receipt) {
 				{Pool: "big", Backend: "b2", URL: "https://big", Role: dispatch.RoleScore, At: 331 * ms, Took: 60 * ms, Status: 200, Span: [8]byte{2}},
 				{Pool: "big", Backend: "b2", URL: "https://big/vllm", Role: dispatch.RoleTarget, At: 410 * ms, First: 20 * ms, Took: 2 * time.Second, Status: 200, Span: [8]byte{3}},
 			},
-			Checks:    []inflight.Check{{Tokens: 57, Kept: 40, Score: -0.2, Reason: accept.ReasonTargetDisagrees, At: 331 * ms, Took: 60 * ms}},
-			Failovers: []inflight.Failover{{Why: accept.ReasonScore, Tokens: 40, At: 405 * ms}},
+			Checks:    []tiers.Check{{Tokens: 57, Kept: 40, Score: -0.2, Reason: accept.ReasonTargetDisagrees, At: 331 * ms, Took: 60 * ms}},
+			Failovers: []tiers.Failover{{Why: accept.ReasonScore, Tokens: 40, At: 405 * ms}},
 		},
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/economy"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
@@ -63,7 +62,7 @@ func (l *lab) newReplica(index int) (*replica, error) {
 	var err error
 	r.cascade, err = tiers.New(tiers.Options{
 		Routes: []tiers.Route{*r.route}, World: l.clock, Upstream: l.fleet, Queue: r.queues, Breaker: r.breakers,
-		Random:       func(string, inflight.Purpose) float64 { return r.draw() },
+		Random:       func(string, tiers.Purpose) float64 { return r.draw() },
 		Capabilities: func(pool string) *probe.Capabilities { return l.card(pool) }, Evidence: r.seen,
 		AuditsAll: l.refits.Collects, Replicas: func() int { return len(l.replicas) },
 	})
@@ -74,7 +73,7 @@ func (l *lab) newReplica(index int) (*replica, error) {
 		return nil, err
 	}
 	o := tiers.PipelineOptions{
-		Cascade: r.cascade, World: l.clock, Base: engines.Answering(context.Background()), Store: l.answers, Generations: tiers.NewGenerations(l.clock),
+		Cascade: r.cascade, Base: engines.Answering(context.Background()), Store: l.answers, Generations: tiers.NewGenerations(l.clock),
 		CacheConfig: func(string) cache.Config { return l.values.Cache }, Salt: func(tenant string) string { return tenant },
 		HighShare: func() float64 { return 0 },
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/foregate/foregate/loadtest/virtual/engines"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 )
@@ -33,8 +33,8 @@ type request struct {
 }
 
 var (
-	_ tiers.Client          = (*request)(nil)
-	_ inflight.BodyRetainer = (*request)(nil)
+	_ tiers.Client       = (*request)(nil)
+	_ tiers.BodyRetainer = (*request)(nil)
 )
 
 // send sends a request to a replica and returns the answer's text when the client has it, "" when there
@@ -57,11 +57,11 @@ func (l *lab) send(q *loadtest.Request) string {
 	if share := l.spec.Router; share > 0 {
 		tier = l.routed(share, number)
 	}
-	err := to.pipeline.Answer(ctx, tiers.Request{
+	err := to.pipeline.Answer(ctx, tiers.Arrival{
 		Metadata: &tiers.Metadata{
-			ID: strconv.Itoa(number), Began: l.clock.Now(), Caller: identity.Caller{Tenant: q.Tenant, Priority: class(q.Priority), RAGHash: q.RAGHash},
+			Identity: dispatch.Identity{ID: strconv.Itoa(number)}, Began: l.clock.Now(), Caller: identity.Caller{Tenant: q.Tenant, Priority: class(q.Priority), RAGHash: q.RAGHash},
 		},
-		Body: r.body, Route: own, Tier: tier, Retainer: r,
+		Body: r.body, Route: own, Demanded: tier, Retainer: r,
 	}, r, &r.record)
 	r.End()
 	text := r.settle(err, context.Cause(ctx))
@@ -96,7 +96,7 @@ func bodyOf(q *loadtest.Request) *openai.Request {
 	return r
 }
 
-// Retain implements [inflight.BodyRetainer]: somebody uses the request, until it is released.
+// Retain implements [tiers.BodyRetainer]: somebody uses the request, until it is released.
 func (r *request) Retain() (released func()) {
 	r.lab.requests[r.body] = r
 	r.users++
@@ -161,7 +161,7 @@ func (r *request) settle(err, left error) (text string) {
 func (r *request) failed(err error) {
 	r.out.End, r.out.Detail = loadtest.Failed, "http_502"
 	f, _ := errors.AsType[*engine.Failure](err)
-	_, broken := errors.AsType[*inflight.BrokenError](err)
+	_, broken := errors.AsType[*tiers.BrokenError](err)
 	switch {
 	case errors.Is(err, admission.ErrShed):
 		r.out.End, r.out.Detail = loadtest.Shed, ""
@@ -186,7 +186,7 @@ func (r *request) answered() (text string) {
 	out.Acceptance, out.Reason = rc.Outcome()
 	out.Tier, out.DraftTokens, out.TargetTokens = string(rc.Tier), rc.AcceptedTokens, rc.TargetTokens
 	out.Drafted, out.Scored = rc.DraftedTokens, rc.ScoredTokens
-	out.TargetChecked = slices.ContainsFunc(rc.Checks, func(c inflight.Check) bool { // and could say
+	out.TargetChecked = slices.ContainsFunc(rc.Checks, func(c tiers.Check) bool { // and could say
 		return c.Reason == accept.ReasonTargetAgrees || c.Reason == accept.ReasonTargetDisagrees
 	})
 	out.Unverified = rc.Tier == plan.Draft && rc.Verdict.Cohort != accept.CohortWhole

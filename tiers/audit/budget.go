@@ -4,8 +4,16 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/economy"
-	"github.com/foregate/foregate/tiers/inflight"
 )
+
+// Tally counts tokens of engines' work.
+type Tally struct {
+	Prompt   int // as engines count it
+	Accepted int // draft tokens in the answer
+	Target   int // target tokens in the answer
+	Drafted  int // draft tokens that were made, as far as they came
+	Scored   int // tokens that the target computed to say what it thinks of the draft, prompts included
+}
 
 // maxBalance bounds the balance of a budget, as a multiple of the last audit's cost.
 const maxBalance = 50
@@ -43,9 +51,9 @@ func (b *budget) spend(cost float64) {
 	}
 }
 
-// targetCost returns the cost of the target's tokens: in USD if prices are known (priced), else in tokens. It includes
+// TargetCost returns the cost of the target's tokens: in USD if prices are known (priced), else in tokens. It includes
 // the prompt if the target generated anything.
-func targetCost(t inflight.Tally, p economy.Prices) (cost float64, priced bool) {
+func (t Tally) TargetCost(p economy.Prices) (cost float64, priced bool) {
 	prompt := t.Scored
 	if t.Target > 0 {
 		prompt += t.Prompt

@@ -1,11 +1,14 @@
 package audit
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/foregate/foregate/tiers/economy"
-	"github.com/foregate/foregate/tiers/inflight"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/world"
 )
 
 func TestARouteSavesUpForSoManyAuditsOnly(t *testing.T) {
@@ -34,18 +37,18 @@ func TestARouteSavesUpForSoManyAuditsOnly(t *testing.T) {
 func TestTheTargetsTokensCostWhatTheyCost(t *testing.T) {
 	known := economy.Prices{DraftPrefill: 1, DraftDecode: 2, TargetPrefill: 3, TargetDecode: 5}
 	for what, c := range map[string]struct {
-		tally       inflight.Tally
+		tally       Tally
 		usd, tokens float64
 	}{
-		"nothing":                     {inflight.Tally{Prompt: 100, Drafted: 9, Accepted: 9}, 0, 0},
-		"an answer":                   {inflight.Tally{Prompt: 100, Target: 10}, 350, 110},
-		"a score":                     {inflight.Tally{Prompt: 100, Scored: 120}, 360, 120},
-		"a score, and the rest of it": {inflight.Tally{Prompt: 100, Scored: 120, Target: 10}, 710, 230},
+		"nothing":                     {Tally{Prompt: 100, Drafted: 9, Accepted: 9}, 0, 0},
+		"an answer":                   {Tally{Prompt: 100, Target: 10}, 350, 110},
+		"a score":                     {Tally{Prompt: 100, Scored: 120}, 360, 120},
+		"a score, and the rest of it": {Tally{Prompt: 100, Scored: 120, Target: 10}, 710, 230},
 	} {
-		if usd, priced := targetCost(c.tally, known); usd != c.usd || !priced {
+		if usd, priced := c.tally.TargetCost(known); usd != c.usd || !priced {
 			t.Errorf("%s: %g USD, want %g", what, usd, c.usd)
 		}
-		if n, priced := targetCost(c.tally, economy.Prices{TargetPrefill: 3}); n != c.tokens || priced {
+		if n, priced := c.tally.TargetCost(economy.Prices{TargetPrefill: 3}); n != c.tokens || priced {
 			t.Errorf("%s: %g tokens, want %g", what, n, c.tokens)
 		}
 	}
@@ -53,14 +56,17 @@ func TestTheTargetsTokensCostWhatTheyCost(t *testing.T) {
 
 // TestDollarsOfAuditsComeEvenlyOverTheDay: what is paid comes back at the rate of the day, and no more than an hour of it is kept.
 func TestDollarsOfAuditsComeEvenlyOverTheDay(t *testing.T) {
-	play(t, func(r *rig) {
-		r.subject.Config.Risk.AuditUSDPerDay = 24
-		risk := r.subject.Config.Risk
-		may := func() bool { return r.auditor.MayAudit("m", &risk, true) }
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		a := New(Options{World: world.System{}})
+		a.Tasks.Begin(ctx)
+		limit := plan.Risk{AuditUSDPerDay: 24, MaxConcurrentAudits: 1}
+		may := func() bool { return a.MayAudit("m", &limit, true) }
 		if !may() {
 			t.Fatal("there is no first audit")
 		}
-		r.auditor.charge(r.subject.Request, 0, .5) // half of an hour's dollar
+		a.Charge("m", &limit, 0, .5) // half of an hour's dollar
 		if may() {
 			t.Error("what is paid may be paid again at once")
 		}
@@ -72,18 +78,18 @@ func TestDollarsOfAuditsComeEvenlyOverTheDay(t *testing.T) {
 			t.Error("the dollars are not back")
 		}
 		time.Sleep(48 * time.Hour)
-		r.auditor.charge(r.subject.Request, 0, 1.5)
+		a.Charge("m", &limit, 0, 1.5)
 		if time.Sleep(29 * time.Minute); may() {
 			t.Error("more than an hour's dollars were kept")
 		}
-		if risk.AuditUSDPerDay = 0; !may() {
+		if limit.AuditUSDPerDay = 0; !may() {
 			t.Error("without a limit there is one")
 		}
-		spent, now := 0.0, r.auditor.World.Now()
-		for risk.AuditUSDPerDay = 24; r.auditor.World.Now().Sub(now) < 24*time.Hour; time.Sleep(time.Minute) {
+		spent, now := 0.0, a.World.Now()
+		for limit.AuditUSDPerDay = 24; a.World.Now().Sub(now) < 24*time.Hour; time.Sleep(time.Minute) {
 			if may() {
 				spent += .1
-				r.auditor.charge(r.subject.Request, 0, .1)
+				a.Charge("m", &limit, 0, .1)
 			}
 		}
 		if spent < 22 || spent > 24.2 {

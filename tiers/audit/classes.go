@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -64,7 +63,7 @@ func (s *Classes) addRequest(k risk.Key, now time.Time) float64 {
 }
 
 // AddAnswer counts a whole answer, whoever gave it. judged says that a draft was judged.
-func (s *Classes) AddAnswer(k risk.Key, t inflight.Tally, judged bool, now time.Time) {
+func (s *Classes) AddAnswer(k risk.Key, t Tally, judged bool, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.of(k).workload.add(t, judged, now)
@@ -104,9 +103,9 @@ func (s *Classes) AddAudit(k risk.Key, id string, now time.Time) {
 	t.audits, c.audits = t.audits.add(now), c.audits.add(now)
 }
 
-// settle counts an outcome. A tenant among others whose drafts are worse than ε beyond doubt gets evidence of its own:
+// Settle counts an outcome. A tenant among others whose drafts are worse than ε beyond doubt gets evidence of its own:
 // its traffic leaves the class, and what it has brought to the class' evidence stays there, as bad as it was.
-func (s *Classes) settle(k risk.Key, id string, bad bool, r risk.Rule, now time.Time) {
+func (s *Classes) Settle(k risk.Key, id string, bad bool, r risk.Rule, now time.Time) {
 	const certain = 100 // times as sure as the guarantee, because there are many tenants
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,6 +7,8 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
+var ownKey = risk.Key{Route: "m", TrafficClass: "own"}
+
 var tenantRule = risk.Rule{MaxDisagreement: .10, ErrorProbability: .05, LeaseAudits: 400, DriftRunLength: 1000}
 
 func TestATenantHasHalfOfAClassAuditsAtMost(t *testing.T) {
@@ -51,7 +53,7 @@ func TestATenantWhoseDraftsAreRefutedHasEvidenceOfItsOwn(t *testing.T) {
 		}
 		n := 0
 		for ; n < 400 && !all.IsApart(ownKey, "a", now); n++ {
-			all.settle(ownKey, "a", n%c.badEvery == 0, tenantRule, now)
+			all.Settle(ownKey, "a", n%c.badEvery == 0, tenantRule, now)
 		}
 		if all.IsApart(ownKey, "a", now) != c.apart || c.badEvery == 1 && c.apart && n > 6 {
 			t.Errorf("%s: after %d audits apart %v", name, n, !c.apart)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/economy"
-	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -58,7 +57,7 @@ func (w *workload) decay(now time.Time) {
 }
 
 // add counts a whole answer. judged says that a draft was made for it and judged.
-func (w *workload) add(t inflight.Tally, judged bool, now time.Time) {
+func (w *workload) add(t Tally, judged bool, now time.Time) {
 	if w.since.IsZero() {
 		w.since, w.at = now, now
 	}

@@ -4,8 +4,6 @@ import (
 	"math"
 	"testing"
 	"time"
-
-	"github.com/foregate/foregate/tiers/inflight"
 )
 
 // Four requests a minute, of which every second is a draft that was given up after 30 tokens, ten of them kept.
@@ -16,7 +14,7 @@ func TestTheWorkloadOfAKeyIsThatOfItsLastHours(t *testing.T) {
 		t.Errorf("of nothing: %+v", v)
 	}
 	for i := range 4 * 60 * 6 {
-		tally, judged := inflight.Tally{Prompt: 500, Target: 300}, i%2 == 0
+		tally, judged := Tally{Prompt: 500, Target: 300}, i%2 == 0
 		if judged {
 			tally.Target, tally.Accepted, tally.Drafted = 290, 10, 30
 		}

@@ -5,7 +5,7 @@
 //   - When nobody has the answer yet, [Decide] chooses, once: it takes the plan with prices, statistics, evidence and load,
 //     and returns a [Decision].
 //
-// Neither is ever changed. What happens on the way is recorded beside it (inflight.Receipt).
+// Neither is ever changed. What happens on the way is recorded beside it (tiers.Receipt).
 package plan
 
 import (

@@ -1,0 +1,239 @@
+package tiers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/probe"
+	"github.com/foregate/foregate/tiers/world"
+)
+
+// playedRig is a request whose engines and client a test plays. An id of these engines is a letter of the answer: 'a' is 97.
+type playedRig struct {
+	t       *testing.T
+	request *Request
+	rc      *Receipt
+	answer  func(call engine.Call) (engine.Stream, error) // of the engines; what it leaves open is a 400
+	calls   []string                                      // that were made, by their kinds
+	begun   int
+	body    bytes.Buffer // what the client has
+	fails   int          // the write with which the client fails; 0 is the beginning, less is none
+	writes  int
+}
+
+var errClient = errors.New("the client's own")
+
+// newPlayedRig makes a request of a stream, of 40 tokens at most, that is answered by a plan.
+func newPlayedRig(t *testing.T, p plan.Plan, more string) *playedRig {
+	t.Helper()
+	r := &playedRig{t: t, fails: -1}
+	const asked = `{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":40,"stream":true`
+	body, err := openai.Scan(openai.Chat, []byte(asked+more+`}`), openai.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := dispatch.New(dispatch.Options{
+		World: world.System{}, Upstream: r, Queue: dispatch.NoQueue{}, Breaker: dispatch.NoBreaker{}, Scores: dispatch.NewScoreLimiter(),
+		Metrics: silent{}, Window: func(string) int { return 0 },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	capabilities := &probe.Capabilities{EOS: []int32{'$'}, Scoring: openai.ScoreCompletions, TokenIDs: true}
+	r.request = &Request{
+		Arrival: Arrival{Metadata: &Metadata{}, Body: body}, Plan: p,
+		Config: plan.Config{
+			MidstreamFailover: true, MaxConcurrentScores: 4,
+			Timeouts: plan.Timeouts{DraftFirstToken: time.Minute, TargetFirstToken: time.Minute, StreamIdle: time.Minute, Total: time.Hour},
+		},
+		Draft:  Pool{Pool: newPool(t, "drafts"), Capabilities: capabilities, Tier: plan.Draft},
+		Target: Pool{Pool: newPool(t, "targets"), Capabilities: capabilities, Tier: plan.Target},
+		Services: &Services{
+			World: world.System{}, Dispatch: d, MaxBody: 1000, ContextWindow: func(string) int { return 0 },
+			Random: func(string, Purpose) float64 { return 0.5 }, metrics: newMetrics(nil, time.Now),
+		},
+	}
+	return r
+}
+
+func newPool(t *testing.T, name string) *pool.Pool {
+	t.Helper()
+	p, err := pool.New(pool.Options{Name: name, Model: "big", Backends: []string{"http://" + name}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// run answers the request.
+func (r *playedRig) run(ctx context.Context) error {
+	r.begin()
+	err := r.request.answer(ctx, Delivery{Sink: r}, nil)
+	r.permitReturned()
+	return err
+}
+
+// begin decides how the request is answered.
+func (r *playedRig) begin() {
+	q := r.request
+	r.rc = NewReceipt("m", time.Now())
+	q.Receipt, r.rc.Decision = r.rc, plan.Decide(&plan.Inputs{Plan: q.Plan, Config: &q.Config, Request: q.Body})
+}
+
+// answering is an answer of which nothing was made yet.
+func (r *playedRig) answering() *answer {
+	r.begin()
+	a := &answer{caller: r.request.calls()}
+	a.client = client{request: r.request, sink: r, observer: Observers(nil), startedAt: time.Now()}
+	return a
+}
+
+// permitReturned fails the test where a place at a backend is held for ever.
+func (r *playedRig) permitReturned() {
+	for _, p := range []Pool{r.request.Draft, r.request.Target} {
+		for _, b := range p.Snapshot() {
+			if b.InFlight != 0 {
+				r.t.Errorf("%d places at %s are held for ever", b.InFlight, b.ID)
+			}
+		}
+	}
+}
+
+// Open implements [engine.Upstream].
+func (r *playedRig) Open(_ context.Context, a *engine.Attempt) (engine.Stream, error) {
+	r.calls = append(r.calls, strings.TrimPrefix(fmt.Sprintf("%T", a.Call), "*engine."))
+	if s, err := r.answer(a.Call); s != nil || err != nil {
+		return s, err
+	}
+	return nil, &engine.Failure{Kind: engine.Rejected, Status: 400, Responded: 400}
+}
+
+// Begin implements [Sink].
+func (r *playedRig) Begin(Head) error {
+	r.begun++
+	return r.fault(0)
+}
+
+// Write implements [Sink].
+func (r *playedRig) Write(p []byte) error {
+	r.writes++
+	if err := r.fault(r.writes); err != nil {
+		return err
+	}
+	r.body.Write(p)
+	return nil
+}
+
+func (r *playedRig) fault(at int) error {
+	if r.fails == at {
+		return errClient
+	}
+	return nil
+}
+
+// clientAnswer is what the client makes of its answer: the text, how it ended, and the usage that it was told.
+func (r *playedRig) clientAnswer() (text, finish string, prompt, completion int) {
+	r.t.Helper()
+	events := openai.NewEventReader(bytes.NewReader(r.body.Bytes()), 1<<20)
+	for {
+		data, err := events.Next()
+		if err == io.EOF || string(data) == openai.Done {
+			return text, finish, prompt, completion
+		}
+		var c struct {
+			Choices []struct {
+				Delta  struct{ Content string }
+				Finish string `json:"finish_reason"`
+			}
+			Usage struct {
+				Prompt     int `json:"prompt_tokens"`
+				Completion int `json:"completion_tokens"`
+			}
+		}
+		if err == nil {
+			err = json.Unmarshal(data, &c)
+		}
+		if err != nil {
+			r.t.Fatalf("%s: %v", data, err)
+		}
+		for _, ch := range c.Choices {
+			text, finish = text+ch.Delta.Content, finish+ch.Finish
+		}
+		prompt, completion = max(prompt, c.Usage.Prompt), max(completion, c.Usage.Completion)
+	}
+}
+
+// stream is an answer whose chunks come one by one, and that ends with err; nil is a good end.
+type stream struct {
+	chunks []openai.Chunk
+	err    error
+}
+
+func (s *stream) Next(engine.Want) (*openai.Chunk, error) {
+	if len(s.chunks) > 0 {
+		c := &s.chunks[0]
+		s.chunks = s.chunks[1:]
+		return c, nil
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	return nil, io.EOF
+}
+
+func (*stream) Buffered() bool { return false }
+func (*stream) Close()         {}
+
+// letters streams a text letter by letter, by ids and with logprobs, to an end if there is one.
+func letters(text, finish string, err error) *stream {
+	s := &stream{err: err}
+	for i, l := range []byte(text) {
+		c := openai.Chunk{Choices: 1, Plain: true, Text: []byte{l}, IDs: []int32{int32(l)}, Logprobs: []float64{-0.01}}
+		c.AddTop(-0.01, -5)
+		if i == 0 {
+			c.PromptIDs = []int32{1, 2, 3}
+		}
+		s.chunks = append(s.chunks, c)
+	}
+	if finish != "" {
+		s.chunks = append(s.chunks, openai.Chunk{Choices: 1, Plain: true, Finish: []byte(finish)})
+	}
+	return s
+}
+
+// relayedAs is the target's own answer.
+func relayedAs(text string) *stream {
+	raw := fmt.Sprintf(`{"model":"big","choices":[{"index":0,"delta":{"content":%q},"finish_reason":"stop"}]}`, text)
+	c := openai.Chunk{
+		Raw: []byte(raw), Model: openai.Span{Start: 9, End: 14}, Close: len(raw) - 1,
+		Choices: 1, Plain: true, Text: []byte(text), Finish: []byte("stop"), Ended: []int{0},
+	}
+	return &stream{chunks: []openai.Chunk{c}}
+}
+
+// scores has the target choose what it is asked about.
+func scores(c *engine.Score) *stream {
+	*c.Into = openai.Scores{}
+	for _, id := range c.Question.Draft {
+		c.Into.Tokens = append(c.Into.Tokens, openai.Scored{Logprob: -0.1, Top: -0.1, TopID: id})
+	}
+	return &stream{}
+}
+
+type silent struct{}
+
+func (silent) CountFailure(*engine.Failure) {}
+func (silent) CountRetryBudgetSpent()       {}
+func (silent) AddCost(plan.Tier, float64)   {}

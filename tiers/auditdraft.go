@@ -1,0 +1,128 @@
+package tiers
+
+import (
+	"context"
+	"time"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/audit"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/draft"
+	"github.com/foregate/foregate/tiers/plan"
+)
+
+// auditor audits the drafts of one request, which has an AuditDecision.
+type auditor struct {
+	*Request
+
+	onLabel func(good bool) // called when it is known whether the target accepts the draft; may be nil
+	onSkip  func()          // called when a check of a served draft is not made, or has no answer; may be nil
+}
+
+// auditedDraft is a draft that is audited. It observes the chunks of the client's draft, or reads a stream of its own. When the stream
+// ends, or the request no longer needs it, it continues in the background. It is for one goroutine.
+type auditedDraft struct {
+	*draft.Audit
+	*auditor
+	caller caller
+	cost   audit.Tally // tokens of the audit
+	paid   paid
+
+	started time.Time // of the draft
+	slot    bool      // it has one of the route's slots for audits
+}
+
+// reserve takes a slot for a draft that nobody but the audit may need to its end, before it begins. Only so many drafts
+// go on, and only while the draft pool has spare capacity. Whether one does cannot depend on what is in it.
+func (s *auditor) reserve() bool {
+	return plan.IsSpare(s.Draft.Load()) && s.audits.Tasks.TryEnter(s.Config.Risk.MaxConcurrentAudits)
+}
+
+// enter waits for a slot, unless the audit has one.
+func (d *auditedDraft) enter(ctx context.Context) bool {
+	d.slot = d.slot || d.audits.Tasks.Enter(ctx, d.Config.Risk.MaxConcurrentAudits)
+	return d.slot
+}
+
+// leave frees its slot.
+func (d *auditedDraft) leave() {
+	if d.slot {
+		d.slot = false
+		d.audits.Tasks.Leave()
+	}
+}
+
+// newDraft starts the audit of a draft.
+func (s *auditor) newDraft() *auditedDraft {
+	r := s.Request
+	return s.draft(draft.NewAudit(r.DraftOptions(), accept.Nats(r.Decision.Audit.Floor())))
+}
+
+// draft returns a draft with the caller of its calls to the engines.
+func (s *auditor) draft(a *draft.Audit) *auditedDraft {
+	d := &auditedDraft{Audit: a, auditor: s, cost: audit.Tally{Prompt: s.Body.PromptTokens}, started: s.World.Now()}
+	d.caller = caller{Request: s.Request, Identity: s.Untraced(), Events: &d.paid}
+	return d
+}
+
+// paid hears what the target's answers to an audit cost at its backends.
+type paid struct {
+	dispatch.IgnoreEvents
+	usd float64
+}
+
+// Cost implements [dispatch.Events].
+func (p *paid) Cost(tier plan.Tier, usd float64) {
+	if tier == plan.Target {
+		p.usd += usd
+	}
+}
+
+// startAudit runs an audit in the background. It reports whether there was a slot; without one the audit is dropped.
+func (d *auditedDraft) startAudit(task func(context.Context)) bool {
+	started := d.start(func(ctx context.Context) {
+		defer d.leave()
+		task(ctx)
+	})
+	if !started {
+		d.leave()
+		d.countDropped("busy")
+	}
+	return started
+}
+
+// start runs a task in the background that uses the request's body after the request's end. It reports whether there was
+// a slot.
+func (d *auditedDraft) start(task func(context.Context)) bool {
+	released := func() {}
+	if d.Retainer != nil {
+		released = d.Retainer.Retain()
+	}
+	started := d.audits.Tasks.Start(max(d.Deadline(), auditTime), func(ctx context.Context) {
+		defer released()
+		task(ctx)
+	})
+	if !started {
+		released()
+	}
+	return started
+}
+
+// settle counts what the audit cost, and charges it to the route's budget, unless the target had spare capacity for it.
+func (d *auditedDraft) settle(spare bool) {
+	cost, priced := d.cost.TargetCost(d.TokenPrices())
+	paid := 0.0
+	if d.Target.External() {
+		cost, paid, priced = d.paid.usd, d.paid.usd, true
+	}
+	if !spare {
+		d.audits.Charge(d.Body.Model, &d.Config.Risk, cost, paid)
+	}
+	if !priced {
+		cost = 0 // the unit is tokens, not USD
+	}
+	d.metrics.countAudit(d.Body.Model, cost)
+}
+
+// countDropped counts an audit that ended without an outcome.
+func (d *auditedDraft) countDropped(why string) { d.metrics.countDroppedAudit(d.Body.Model, why) }

@@ -1,0 +1,137 @@
+package tiers
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/audit"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+const (
+	// auditTime is the least total time limit of an audit with all its tries.
+	auditTime = 10 * time.Minute
+	// auditPause is the pause between two tries.
+	auditPause = 500 * time.Millisecond
+	// auditTries bounds the tries to get the target's label once an audit is open.
+	auditTries = 3
+)
+
+// audit labels a finished draft by the target and stores the label.
+func (d *auditedDraft) audit(ctx context.Context) {
+	v := d.Verdict()
+	if !v.Accept && !d.IsMalformed(v) {
+		return // no threshold in the tested region would serve it
+	}
+	b := &auditRun{auditedDraft: d, score: float64(v.Score)}
+	defer func() { d.settle(d.Views.SpareCapacity) }()
+	if !b.prepare(ctx) {
+		return
+	}
+	inWords := d.Decision.Auditor == plan.ScorerJudge || d.Config.Risk.Label == plan.LabelRegenerate
+	if !v.Accept || d.Left() && inWords { // in words nobody can say whether a beginning is right
+		_ = b.openAll(ctx) // it stays bad
+		return
+	}
+	if !d.enter(ctx) {
+		d.countDropped("busy")
+		return
+	}
+	good, answered := b.ask(ctx)
+	switch {
+	case len(b.tickets) == 0:
+		d.countDropped(b.why)
+	case answered:
+		b.close(ctx, !good)
+		if d.onLabel != nil {
+			d.onLabel(good)
+		}
+	}
+}
+
+// ask asks the target for the label. While the target has no capacity it waits and opens nothing. An open audit that
+// fails three times is lost and stays bad.
+func (b *auditRun) ask(ctx context.Context) (good, answered bool) {
+	waiting, cancel := b.World.WithTimeout(ctx, audit.Wait)
+	defer cancel()
+	for tries := 0; tries < auditTries; {
+		good, err := b.label(ctx)
+		switch {
+		case err == nil:
+			return good, true
+		case errors.Is(err, errNotOpened), ctx.Err() != nil:
+			return false, false
+		case len(b.tickets) > 0:
+			tries++
+		case !isFull(err):
+			b.why = FailureReason(err) // the target cannot be asked, for example because the text is too long
+			_ = b.openAll(ctx)         // it stays bad
+			return false, false
+		}
+		if b.why = "target_full"; len(b.tickets) == 0 && waiting.Err() != nil || b.World.Sleep(ctx, auditPause) != nil {
+			return false, false
+		}
+	}
+	return false, false
+}
+
+// isFull reports whether an audit failed because the target has no capacity now.
+func isFull(err error) bool {
+	if refused, ok := errors.AsType[*dispatch.ScoreRefusedError](err); ok {
+		return refused.Reason != dispatch.ReasonScoreTooLong
+	}
+	if f, ok := errors.AsType[*engine.Failure](err); ok { // of a question before, which may be asked elsewhere,
+		return f.Status < 400 || f.Status >= 500 || f.Status == http.StatusTooManyRequests // but for one that nobody answers
+	}
+	return errors.Is(err, pool.ErrFull) || errors.Is(err, pool.ErrNoBackend)
+}
+
+// label asks the target in the way that risk.label says.
+func (b *auditRun) label(ctx context.Context) (good bool, err error) {
+	if b.Config.Risk.Label == plan.LabelRegenerate {
+		return b.regenerated(ctx)
+	}
+	return b.verify(ctx, b.openAll, nil)
+}
+
+// verify asks the target to check the draft by the rule of the label, or to compare it with its own answer; before is called when it has capacity. Nobody waits for
+// an audit, and an audit without an answer counts as bad, so the target has longer than for a score that a client waits for.
+func (d *auditedDraft) verify(ctx context.Context, before func(context.Context) error, own []byte) (good bool, err error) {
+	rule := plan.RuleLenient
+	if d.Config.Risk.Label == plan.LabelExact {
+		rule = plan.RuleExact
+	}
+	asker := Verifier{caller: d.caller, Scorer: d.Decision.Auditor, Rule: RuleOf(rule, d.Body.Temperature), Own: own, Patience: audit.Wait}
+	if before != nil { // whether an audit gets capacity must not depend on the draft's length
+		asker.Before, asker.Admission = before, d.Body.PromptTokens+plan.TypicalOutput
+	}
+	asked := NewDraft(d.Draft)
+	asked.Resumes = false // the draft is not continued
+	r, err := asker.Verify(ctx, asked)
+	d.cost.Scored += r.Computed
+	return err == nil && r.Pass, err
+}
+
+// regenerated lets the target write its own answer. The draft is good if it is the same; otherwise the target compares both
+// in words.
+func (b *auditRun) regenerated(ctx context.Context) (good bool, err error) {
+	var own openai.DraftAnswer
+	o := b.caller.NewBackgroundRequest(b.Target, &own)
+	o.Before = b.openAll
+	if _, err := b.caller.Do(ctx, o); err != nil {
+		return false, err
+	}
+	b.cost.Target += own.Usage.Completion
+	good = accept.SameAnswer(b.Transcript().Text(), own.Text)
+	if !good && b.Decision.Auditor == plan.ScorerJudge {
+		return b.verify(ctx, b.openAll, own.Text)
+	}
+	return good, nil
+}

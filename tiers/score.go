@@ -1,0 +1,153 @@
+package tiers
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+)
+
+const (
+	// scoreUnit is the length in tokens up to which the timeout of a score holds; longer ones get proportionally more. It is
+	// timeout.target_first_token divided by scoreShare, 1.5 s by default: a score is a short prefill, and who waits for it
+	// can still be answered by the target.
+	scoreUnit, scoreShare = 1000, 20
+	// distributionTop is how many alternatives are wanted where the target's law counts, because
+	// answers are drawn from it, and firstTop where only its first choice does.
+	distributionTop, firstTop = accept.MaxTopLogprobs, 1
+)
+
+// Question asks for scores of ids after a prompt.
+type Question struct {
+	Prompt, IDs []int32
+}
+
+// Scores are the target's scores. With an error only Backend and Computed are valid.
+type Scores struct {
+	Choices  []accept.Choice  // at the place of each
+	Told     openai.TokenText // what the engine says of them
+	Backend  string           // that was asked, and has all of them in its cache now; "" is none
+	Computed int              // tokens that it computed for that
+}
+
+// Score has a target backend score ids.
+func (a Verifier) Score(ctx context.Context, q Question) (Scores, error) {
+	top := firstTop
+	if a.Body.Temperature > 0 {
+		top = distributionTop
+	}
+	var said openai.Scores
+	backend, err := a.Do(ctx, a.newRequest(&engine.Score{Question: a.scoreQuestion(q, top), Into: &said}, len(q.Prompt)+len(q.IDs)))
+	out := Scores{Backend: backend}
+	if backend != "" {
+		out.Computed = len(q.Prompt) + len(q.IDs) - said.Cached
+	}
+	if err != nil {
+		return out, err
+	}
+	out.Told, out.Choices = said.Told, choices(q.IDs, a.endIDs(), said.Tokens)
+	return out, nil
+}
+
+// choices converts an engine's scores of ids. All end-of-sequence ids mean the same.
+func choices(ids, eos []int32, scores []openai.Scored) []accept.Choice {
+	out := make([]accept.Choice, len(ids))
+	for i, s := range scores {
+		ends := slices.Contains(eos, ids[i]) && slices.Contains(eos, s.TopID)
+		out[i] = accept.Choice{ID: s.TopID, TargetScore: accept.TargetScore{
+			Logprob: accept.Nats(s.Logprob), Top: accept.Nats(s.Top), Tops: s.Tops,
+			First: s.TopID == ids[i] || ends, Alike: s.Alike,
+		}}
+	}
+	return out
+}
+
+// scoreQuestion converts a question to the engines' request.
+func (a Verifier) scoreQuestion(q Question, top int) openai.ScoreQuestion {
+	terms := a.Terms(a.Target)
+	w := openai.ScoreQuestion{
+		Model: terms.Model, Prompt: q.Prompt, Draft: q.IDs, Top: top, Salt: terms.Salt, Priority: terms.Priority,
+	}
+	if a.Target.Capabilities != nil {
+		w.Style = a.Target.Capabilities.Scoring
+	}
+	return w
+}
+
+// newRequest returns a call to the target that computes so many tokens. It is admitted like the lowest priority class:
+// an unchecked draft costs less than an overloaded target.
+func (a Verifier) newRequest(call engine.Call, tokens int) dispatch.Request {
+	o := a.NewRequest(a.Target, call)
+	o.Role, o.Before = dispatch.RoleScore, a.Before
+	o.Scoring = &dispatch.Score{MaxConcurrent: a.Config.MaxConcurrentScores, Tokens: tokens}
+	timeout := float64(a.Config.Timeouts.TargetFirstToken) / scoreShare
+	o.FirstByteTimeout = max(time.Duration(timeout*max(1, float64(tokens)/scoreUnit)), a.Patience)
+	if a.Admission > 0 {
+		tokens = a.Admission
+	}
+	o.Ticket.NoWait, o.Ticket.Class, o.Ticket.Tokens = true, 0, tokens
+	o.Demand.PromptTokens, o.Demand.PromptBytes, o.Demand.OutputTokens, o.Demand.MaxOutput = tokens, 0, 1, 1
+	o.Demand.Answers, o.Demand.Whole = 1, true
+	return o
+}
+
+// Rule says how the target's scores of a draft are judged.
+type Rule struct {
+	Exact    bool            // every token is what the target would have chosen
+	Leniency accept.Leniency // else
+}
+
+// RuleOf returns a rule for answers at a temperature.
+func RuleOf(r plan.VerifyRule, temperature float64) Rule {
+	return Rule{Exact: r == plan.RuleExact, Leniency: accept.LeniencyAt(temperature)}
+}
+
+// Check judges the target's scores of a draft's tokens.
+func (r Rule) Check(choices []accept.Choice) accept.Check {
+	opinions := make([]accept.TargetScore, len(choices))
+	for i := range choices {
+		opinions[i] = choices[i].TargetScore
+	}
+	if r.Exact {
+		return accept.CheckGreedy(opinions)
+	}
+	return r.Leniency.Check(opinions)
+}
+
+// checkText judges the target's scores of a draft that was scored by its text. Of a rejected one no token of the draft's own
+// is kept, but the target may continue after so many of its tokens.
+func (r Rule) checkText(choices []accept.Choice, text span) (c accept.Check, continues int) {
+	c = r.Check(choices)
+	continues = r.limitTo(&c, text)
+	if !c.Pass {
+		c.Kept = 0
+	}
+	return c, continues
+}
+
+// span is a draft in the target's own tokens.
+type span struct {
+	limit   int  // the client's; 0 is none
+	scored  int  // tokens, with the one that ends the answer
+	own     int  // without
+	atLimit bool // the draft was ended by the limit
+}
+
+// limitTo applies max_tokens, which counts the target's tokens if the rule is exact. It returns how many tokens the
+// target may continue.
+func (r Rule) limitTo(c *accept.Check, s span) int {
+	if r.Exact && s.limit > 0 && c.Pass && (s.scored > s.limit || s.atLimit && s.scored < s.limit) {
+		c.Pass, c.Reason = false, accept.ReasonTargetDisagrees
+	}
+	if s.limit > 0 && c.Kept > s.limit {
+		return min(s.limit, s.own)
+	}
+	// The last token that stands may end where it does only because the draft's text was cut
+	// there: it counts where another that stands follows it.
+	return min(max(c.Kept-1, 0), s.own)
+}

@@ -1,0 +1,193 @@
+package tiers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/draft"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// maxFailovers bounds how often one answer moves to another backend. An answer that breaks four times is likely to break
+// because of the request itself.
+const maxFailovers = 3
+
+// Why a draft is not judged, or an answer carried on with elsewhere, beside the reasons of accept and draft.
+const (
+	reasonTargetLost  = "target_lost"       // a backend of the target broke off in mid-answer
+	reasonUnavailable = "draft_unavailable" // no backend gave one
+	reasonFull        = "draft_full"        // the draft pool has no capacity for its class
+)
+
+// errNext says that a step gave no answer and that nothing was sent: the next step is taken.
+var errNext = errors.New("no draft to build on")
+
+// BrokenError says that an answer failed after its first byte was sent.
+type BrokenError struct{ Cause error }
+
+// Error names the cause.
+func (e *BrokenError) Error() string { return fmt.Sprintf("broken off in mid-answer: %v", e.Cause) }
+
+// Unwrap returns the cause.
+func (e *BrokenError) Unwrap() error { return e.Cause }
+
+// Delivery is where one answer goes.
+type Delivery struct {
+	Sink         Sink
+	Observer     Observer     // receives the answer's content; nil: none
+	Sent         []byte       // the prefix that clients already have of a lost answer; the target continues it if it can
+	Confirmation Confirmation // of an answer that is to be kept for others; nil: it is not kept
+}
+
+// Confirmation is told whether an answer must wait for the target's opinion of its draft before it is kept for others.
+type Confirmation interface {
+	// Await says that it must. It is called before the answer has ended, or not at all.
+	Await()
+	// Confirm says whether the target accepts the draft. It is called once, before the answer has ended or later, or never.
+	Confirm(good bool)
+}
+
+// answer is a request that is being answered.
+type answer struct {
+	caller
+	client    client
+	auditor   *auditor  // of its drafts; nil: they are not audited
+	failovers int       // how often it moved to another backend
+	deadline  time.Time // of an answer that one call gives; else the context has it, and this is zero
+	straight  relay     // of an answer that one pool gives
+}
+
+// answer answers a request by the steps of its decision. The next step is taken where one gives no answer and the client
+// has nothing of it. After an error before the first byte nothing was written. After the first byte the error is a
+// *[BrokenError] or the sink's own. A nil auditor audits no draft.
+func (r *Request) answer(ctx context.Context, to Delivery, by *auditor) error {
+	a := &answer{caller: r.calls(), auditor: by}
+	a.client = client{request: r, sink: to.Sink, observer: to.Observer, startedAt: r.World.Now()}
+	if to.Observer == nil {
+		a.client.observer = Observers(nil)
+	}
+	steps := r.Decision.Steps
+	if len(steps) == 1 { // one call: its own context is enough
+		a.deadline = r.World.Now().Add(r.Deadline())
+		return a.relay(steps[0].Tier).run(ctx)
+	}
+	ctx, cancel := r.World.WithTimeout(ctx, r.Deadline())
+	defer cancel()
+	for _, step := range steps {
+		if err := a.take(ctx, step, to.Sent); !errors.Is(err, errNext) {
+			return err
+		}
+	}
+	return errNext // not reached: the last step is a relay, which has no next
+}
+
+// take takes one step. sent is the text that clients have of a lost answer.
+func (a *answer) take(ctx context.Context, step plan.Step, sent []byte) error {
+	switch step.Way {
+	case plan.Speculate, plan.Hold:
+		return (&drafted{answer: a, streams: step.Way == plan.Speculate}).run(ctx)
+	case plan.InOnePiece:
+		return (&tools{a}).run(ctx)
+	case plan.Continue:
+		return a.resume(ctx, sent)
+	}
+	return a.relay(step.Tier).run(ctx)
+}
+
+// relay returns the step that passes on the answer of the draft pool, or else of the target. An answer takes one at most.
+func (a *answer) relay(t plan.Tier) *relay {
+	a.straight = relay{answer: a, pool: a.Target}
+	if t == plan.Draft {
+		a.straight.pool = a.Draft
+	}
+	return &a.straight
+}
+
+// resume continues an answer whose replica or backend was lost. Other clients may already have the text in sent.
+func (a *answer) resume(ctx context.Context, sent []byte) error {
+	a.Tier = plan.Target
+	t := draft.NewTranscript(draft.TranscriptOptions{Stop: a.Body.Stop, IncludeStop: a.Body.IncludeStop, Text: sent})
+	c := &continuation{answer: a, t: t, pool: a.Target}
+	// If sent is shorter than a word, or the target cannot continue it, a fresh answer is as good.
+	return c.afterText(ctx, func(text int) int { return openai.EstimateTokens(text) / 2 })
+}
+
+// withoutDraft records why no backend made a draft. It returns errNext, or err if the request is over.
+func (a *answer) withoutDraft(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	if a.Bypass = reasonUnavailable; errors.Is(err, pool.ErrFull) {
+		a.Bypass = reasonFull
+	}
+	return errNext
+}
+
+// interrupted returns the error of a request that was cancelled or timed out. cause is the failure that this caused, or
+// nil.
+func (a *answer) interrupted(ctx context.Context, cause *engine.Failure) error {
+	if cause == nil {
+		kind := engine.ClientGone
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+			kind = engine.Expired
+		}
+		cause = &engine.Failure{Kind: kind, Pool: a.Draft.Name(), Err: context.Cause(ctx)}
+	}
+	return a.wrapError(cause)
+}
+
+// wrapError turns a failure after the first byte into a [BrokenError].
+func (a *answer) wrapError(err error) error {
+	if a.client.headSent {
+		return &BrokenError{err}
+	}
+	return err
+}
+
+// mayFailOver reports whether another backend may continue the answer after a failure.
+func (a *answer) mayFailOver(f *engine.Failure) bool {
+	return a.Config.MidstreamFailover && f.Retryable() && a.failovers < maxFailovers
+}
+
+// failOver records that another backend continues the answer, and from which position.
+func (a *answer) failOver(why string, at draft.CutPoint) {
+	a.failovers++
+	a.recordFailover(Failover{Why: why, Tokens: at.Tokens, Bytes: at.Text})
+}
+
+// draftRequest returns a call to the draft pool. It does not wait for capacity, because the target may have some.
+func (a *answer) draftRequest(call engine.Call) dispatch.Request {
+	o := a.NewRequest(a.Draft, call)
+	o.Ticket.NoWait = true
+	o.FirstByteTimeout = a.FirstByteTimeout(a.Config.Timeouts.DraftFirstToken)
+	return o
+}
+
+// checkDraft asks the target to check a draft as far as it is. An error says that the target gave no answer.
+func (a *answer) checkDraft(ctx context.Context, d *draft.Draft) (Result, error) {
+	began := a.World.Now()
+	verdict, err := NewVerifier(a.caller).Verify(ctx, NewDraft(d))
+	a.ScoredTokens += verdict.Computed
+	a.recordCheck(verdict.Receipt(err, a.World.Now().Sub(began)))
+	return verdict, err
+}
+
+// promptTokens returns the length of the prompt: as an engine has told it, else as one of the pool counts it, else estimated,
+// which is marked.
+func (a *answer) promptTokens(ctx context.Context, told int, p Pool) int {
+	if told > 0 {
+		return told
+	}
+	ids, err := TokenizePrompt(ctx, a.caller, p)
+	if err != nil {
+		a.Estimated = true
+		return a.Body.PromptTokens
+	}
+	return len(ids)
+}
