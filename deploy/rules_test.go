@@ -10,9 +10,6 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
-
-	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/gateway/settings"
 )
 
 // prometheusDir is where rules are, and their tests.
@@ -181,11 +178,12 @@ func TestTheRunbookNamesNoSettingThatIsNot(t *testing.T) {
 		group, _, _ := strings.Cut(name, ".")
 		groups[group] = true
 	}
-	for _, s := range settings.Specs() {
-		note(s.Name)
+	reference, err := os.ReadFile("../docs/reference.md")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, f := range config.Fields() {
-		note(f.Name)
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(string(reference), -1) {
+		note(row[1])
 	}
 	named := regexp.MustCompile("`([a-z_]+(?:\\[\\])?\\.[A-Za-z_.]+)(?:@[A-Z]+)?(?:=[^`]*)?`")
 	found := 0

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -110,16 +109,6 @@ func metricsTable(all []metricDoc) string {
 	}
 	slices.Sort(rows)
 	return "| metric | labels | meaning |\n|---|---|---|\n" + strings.Join(slices.Compact(rows), "")
-}
-
-// configTable is the table of all fields of the configuration file. A name in capitals is chosen by the operator.
-func configTable() string {
-	var b strings.Builder
-	b.WriteString("| field | default | allowed | meaning |\n|---|---|---|---|\n")
-	for _, f := range config.Fields() {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Name, f.Default, f.Allowed, f.Doc)
-	}
-	return b.String()
 }
 
 // settingsTable is the table of all live settings.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/internal/yamlfile"
 )
 
 // File is the whole configuration with its defaults.
@@ -39,9 +38,6 @@ type File struct {
 	Drain   Drain   `yaml:"drain"`
 	Tracing Tracing `yaml:"tracing"`
 }
-
-// Fields are all fields of the file for the reference, in the usual order.
-func Fields() []yamlfile.Row { return yamlfile.Rows(File{}) }
 
 // ListenerTLS names the PEM files of a listener that speaks TLS; the zero value is plain HTTP. They are read again when
 // they change.

@@ -5,18 +5,6 @@ import (
 	"testing"
 )
 
-func TestEveryFieldSaysWhatItMeans(t *testing.T) {
-	all := Fields()
-	if len(all) < 80 {
-		t.Errorf("only %d fields", len(all))
-	}
-	for _, f := range all {
-		if f.Doc == "" || f.Default == "" {
-			t.Errorf("%s: default %q, meaning %q", f.Name, f.Default, f.Doc)
-		}
-	}
-}
-
 // TestEveryFormIsKnown holds the tags together with the table of forms.
 func TestEveryFormIsKnown(t *testing.T) {
 	used := map[string]bool{}

@@ -133,8 +133,9 @@ func (s Spec) Value(v *Values) string {
 
 // DefaultValue is the setting's default in the spelling of [Spec.Value].
 func (s Spec) DefaultValue() string {
-	d := Defaults()
-	return s.Value(&d)
+	var v Values
+	_ = s.set(&v, s.Default) // [Defaults] has tried it
+	return s.Value(&v)
 }
 
 // lookup finds a setting by its name without @route.
@@ -151,8 +152,7 @@ func check(spec *Spec, value string) error {
 	if len(value) > maxValue {
 		return fmt.Errorf("longer than the %d bytes that are read", maxValue)
 	}
-	var scratch Values
-	return spec.set(&scratch, value)
+	return spec.set(new(Values), value)
 }
 
 func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

@@ -115,43 +115,6 @@ func stores(t *testing.T, test func(t *testing.T, s store)) {
 	})
 }
 
-// start runs a watcher until the test ends.
-func start(t *testing.T, o Options) *Watcher {
-	t.Helper()
-	w := New(o)
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if err := w.Run(ctx); err != nil {
-			t.Errorf("run: %v", err)
-		}
-	})
-	t.Cleanup(func() { cancel(); wg.Wait() })
-	return w
-}
-
-func TestChangesComeIntoForceOneAfterAnother(t *testing.T) {
-	stores(t, func(t *testing.T, s store) {
-		c := client(s.addr, nil)
-		defer func() { _ = c.Close() }()
-		w := start(t, Options{Redis: c, Routes: []string{"llama"}})
-		within(t, 10*time.Second, func() bool { return w.Age() < 400*time.Millisecond })
-		for _, value := range []string{"0.8", "0.7", "0.6"} {
-			s.set("shed.low", value)
-			s.set("speculation.mode@llama", "off")
-			within(t, 10*time.Second, func() bool { return in(w.Snapshot().Global(), shedLow) == value })
-			within(t, 10*time.Second, func() bool { return in(w.Snapshot().Route("llama"), "speculation.mode") == "off" })
-		}
-		s.set("shed.low", "banana")
-		within(t, 10*time.Second, func() bool { return len(w.Snapshot().Rejected()) == 1 })
-		if r := w.Snapshot().Rejected()[0]; r.Name != shedLow || r.Value != "banana" || in(w.Snapshot().Global(), shedLow) != "0.6" {
-			t.Errorf("rejected %+v, shed.low %s", r, in(w.Snapshot().Global(), shedLow))
-		}
-		s.del("shed.low", "speculation.mode@llama")
-		within(t, 10*time.Second, func() bool { return in(w.Snapshot().Global(), shedLow) == "0.85" && len(w.Snapshot().Rejected()) == 0 })
-	})
-}
-
 func TestAFrozenRedisHoldsUpAPollForItsDeadlineOnly(t *testing.T) {
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // accepts by the backlog and never answers
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 type Form func(text string) (kept string, err error)
 
 // Into reads the value into what to points to: a struct, or a list or mapping of structs or of leaves. The tags of a struct's
-// fields declare them; [Rows] makes the reference of them.
+// fields declare them; doc and absent are for the reference (cmd/foregate/referenceconfig_test.go).
 //
 //	yaml:"NAME"         its name in the file; without one it is not read
 //	yaml:"NAME,opaque"  its texts may look like numbers
@@ -188,71 +188,6 @@ func setDefault(to reflect.Value, tag reflect.StructTag, text string) {
 	default:
 		parsed(text, Leaf(to, tag, text))
 	}
-}
-
-// Row is a field in the reference. Names in capitals are chosen by operators.
-type Row struct{ Name, Default, Allowed, Doc string }
-
-// Rows describe the fields of a struct by their tags: doc says what a field means, and absent, in the place of its default, what is
-// in force where there is none; a word between two ' is printed as code. A struct with a doc has no rows for its fields: it says
-// where they are.
-func Rows(of any) []Row { return rows("", reflect.TypeOf(of), nil) }
-
-func rows(prefix string, t reflect.Type, without []string) (all []Row) {
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name, option := names(f.Tag)
-		_, documented := f.Tag.Lookup("doc")
-		switch inner, suffix := element(f.Type); {
-		case option == "inline":
-			all = append(all, rows(prefix, inner, without)...)
-		case name == "" || slices.Contains(without, name):
-		case documented || inner.Kind() != reflect.Struct:
-			all = append(all, rowOf(prefix+name, f))
-		default:
-			all = append(all, rows(prefix+name+suffix+".", inner, strings.Split(f.Tag.Get("without"), ","))...)
-		}
-	}
-	return all
-}
-
-// element is the type of the members of a list or mapping, or t, and what their names have besides that of the field.
-func element(t reflect.Type) (elem reflect.Type, suffix string) {
-	switch t.Kind() {
-	case reflect.Map:
-		return t.Elem(), ".NAME"
-	case reflect.Slice:
-		return t.Elem(), "[]"
-	case reflect.Pointer:
-		return t.Elem(), ""
-	}
-	return t, ""
-}
-
-func rowOf(name string, f reflect.StructField) Row {
-	r := Row{Name: name, Default: "none", Doc: Code(f.Tag.Get("doc"))}
-	byDefault, has := f.Tag.Lookup("default")
-	absent, said := f.Tag.Lookup("absent")
-	_, needed := f.Tag.Lookup("need")
-	switch {
-	case said:
-		r.Default = Code(absent)
-	case has && f.Type.Kind() == reflect.Slice:
-		r.Default = "`[" + strings.ReplaceAll(byDefault, ",", ", ") + "]`"
-	case has:
-		r.Default = "`" + byDefault + "`"
-	case needed:
-		r.Default = "required"
-	case f.Type.Kind() == reflect.Bool:
-		r.Default = "`false`"
-	}
-	switch words, chosen := f.Tag.Lookup("choice"); {
-	case chosen:
-		r.Allowed = "`" + strings.ReplaceAll(words, ",", "`, `") + "`"
-	case f.Tag.Get("max") != "":
-		r.Allowed = f.Tag.Get("min") + " … " + f.Tag.Get("max")
-	}
-	return r
 }
 
 // quoted is a word between two ' that are no apostrophes.

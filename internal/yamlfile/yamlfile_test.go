@@ -165,30 +165,3 @@ a.yaml:6:1: unread: unknown field; known here: any, choice, deny, digests, flag,
 		t.Errorf("got %v\nwant %s", err, want)
 	}
 }
-
-func TestTheReferenceIsMadeOfTheTags(t *testing.T) {
-	got := map[string]Row{}
-	for _, r := range Rows(file{}) {
-		got[r.Name] = r
-	}
-	for _, want := range []Row{
-		{"text", "required", "", "A word such as `a`, or the tenant's own."},
-		{"texts", "`[a, b]`", "", "Words."},
-		{"digests", "`none` at all", "", "Digests."},
-		{"flag", "`false`", "", "A flag."},
-		{"choice", "`one`", "`one`, `two`", "A word of two."},
-		{"wait", "`5s`", "1s … 1m", "A time."},
-		{"named.NAME.rate", "`7`", "0 … 9", "A rate."},
-		{"list[].name", "none", "", "A name."},
-		{"inner.rate", "`7`", "0 … 9", "A rate."},
-		{"other", "none", "", "As `inner`."},
-		{"name", "none", "", "A name."},
-	} {
-		if got[want.Name] != want {
-			t.Errorf("got %+v\nwant %+v", got[want.Name], want)
-		}
-	}
-	if len(got) != 26 {
-		t.Errorf("%d rows", len(got))
-	}
-}
