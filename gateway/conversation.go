@@ -69,6 +69,6 @@ func (g *Gateway) conversationItems(in *admittedRequest) (items []json.RawMessag
 	}
 	checked := *in
 	checked.body = request
-	_, err = g.translate(responses.API{}, responsesCost, &checked)
+	_, err = g.translate(responses.API{}, &checked)
 	return items, metadata, err
 }

@@ -33,7 +33,7 @@ func (g *Gateway) countTokens(in *admittedRequest, l *accessRecord, w http.Respo
 	if !route.Target.Tokenizes() {
 		return g.forwardOr(errNoTokenizer, countTokensPath, passed)(l, w, r)
 	}
-	t, err := g.translate(messages.API{Counts: true}, messagesCost, in)
+	t, err := g.translate(messages.API{Counts: true}, in)
 	if e, ok := errors.AsType[*clientapi.EngineOnlyError](err); ok {
 		return g.forwardOr(engineOnly(countTokensPath, e), countTokensPath, passed)(l, w, r)
 	}

@@ -114,7 +114,7 @@ func (s *responseState) charge(items []json.RawMessage, field string) error {
 	var needed, size int64
 	for _, item := range items {
 		size += int64(len(item))
-		needed += responsesCost.bytes(item)
+		needed += translationCost(item)
 	}
 	if s.bytes += size; s.bytes > s.g.opts.Limits.Body {
 		return stateProblem(conversations.ErrLarge, field)

@@ -25,17 +25,16 @@ const (
 // clientAPI is another API that the cascade answers.
 type clientAPI struct {
 	clientapi.API
-	image        string          // the type of a content part with an image
-	stateful     bool            // its requests may go on from answers that are kept
-	overloaded   int             // its status for a gateway or engines that are overloaded; 0 is 503
-	namesRequest bool            // its errors and the header Request-Id have the request's id
-	cost         translationCost // of a body
+	image        string // the type of a content part with an image
+	stateful     bool   // its requests may go on from answers that are kept
+	overloaded   int    // its status for a gateway or engines that are overloaded; 0 is 503
+	namesRequest bool   // its errors and the header Request-Id have the request's id
 }
 
 // clientAPIs are the other APIs that the cascade answers, by path.
 var clientAPIs = map[string]*clientAPI{
-	messagesPath:  {API: messages.API{}, image: "image", overloaded: messages.StatusOverloaded, namesRequest: true, cost: messagesCost},
-	responsesPath: {API: responses.API{}, image: "input_image", stateful: true, cost: responsesCost},
+	messagesPath:  {API: messages.API{}, image: "image", overloaded: messages.StatusOverloaded, namesRequest: true},
+	responsesPath: {API: responses.API{}, image: "input_image", stateful: true},
 }
 
 // apiOf returns the API in whose form a request is refused; nil is OpenAI's completions. Both Anthropic's and OpenAI's clients
@@ -120,7 +119,7 @@ func (g *Gateway) generateAs(api *clientAPI, path string) handler {
 		if err != nil {
 			return err
 		}
-		translated, err := g.translate(g.translator(r.Context(), api, in, l), api.cost, in)
+		translated, err := g.translate(g.translator(r.Context(), api, in, l), in)
 		if e, ok := errors.AsType[*clientapi.EngineOnlyError](err); ok {
 			if asked.Own {
 				return e
@@ -136,9 +135,9 @@ func (g *Gateway) generateAs(api *clientAPI, path string) handler {
 }
 
 // translate translates a body. The memory for that is charged while it lasts, and the chat completion as long as the body is.
-func (g *Gateway) translate(api clientapi.API, cost translationCost, in *admittedRequest) (*clientapi.Request, error) {
+func (g *Gateway) translate(api clientapi.API, in *admittedRequest) (*clientapi.Request, error) {
 	before := in.reservation.bytes
-	if err := in.reservation.borrow(cost.bytes(in.body)); err != nil {
+	if err := in.reservation.borrow(translationCost(in.body)); err != nil {
 		return nil, err
 	}
 	r, err := api.Translate(in.body)

@@ -2,28 +2,22 @@ package gateway
 
 import "bytes"
 
-// translationCost is what translating a body of an API needs besides the body, in bytes.
-type translationCost struct {
-	perByte   int // copies of every byte on the way through the objects that hold it
-	perEscape int // what a character that is escaped, or will be, costs besides: its string grows while it is written
-	perValue  int // a map or a slice, and its header, for every value
-}
-
-// The costs are what lives at once while a body is translated, as a multiple of the body's length. It was measured with one
-// garbage collection after the other, for bodies of 3 MiB. Messages: texts and images 3.0; a text of escaped quotes 4.7, the
-// input of a tool of them 8.2. Responses: images 2.0, tools 3.1, texts 4.0, instructions 5.0; a text of escaped quotes 4.5, one
-// of line separators 7.2. A value took up to 400 bytes, and 640 with what no collection had freed yet.
-var (
-	messagesCost  = translationCost{perByte: 3, perEscape: 11, perValue: 640}
-	responsesCost = translationCost{perByte: 5, perEscape: 7, perValue: 640}
+// What translating a body of another API needs besides the body, in bytes: what lives at once, as a multiple of the body's length. It
+// was measured with one garbage collection after the other, for bodies of 3 MiB. Messages: schemas 3.0; texts 3.7, images 4.0; the
+// input of a tool of escaped quotes 7.0. Responses: images 2.0, tools 3.1, texts 4.0, instructions 5.0; a text of escaped quotes 4.5,
+// one of line separators 7.2. A value took up to 400 bytes, and 640 with what no collection had freed yet.
+const (
+	costPerByte   = 5   // copies of every byte on the way through the objects that hold it
+	costPerEscape = 7   // what a character that is escaped, or will be, costs besides: its string grows while it is written
+	costPerValue  = 640 // a map or a slice, and its header, for every value
 )
 
 // separator is what U+2028 and U+2029 begin with, which package encoding/json writes as escapes.
 var separator = []byte{0xe2, 0x80}
 
-// bytes estimates the memory for a body. It depends on the values of the body more than on its length: a small body with very
+// translationCost estimates the memory for a body. It depends on the values of the body more than on its length: a small body with very
 // many objects takes fifty times its length.
-func (c translationCost) bytes(body []byte) int64 {
+func translationCost(body []byte) int64 {
 	values, escapes, quoted := 0, 0, false
 	for i := 0; i < len(body); i++ {
 		switch b := body[i]; {
@@ -38,5 +32,5 @@ func (c translationCost) bytes(body []byte) int64 {
 			values++
 		}
 	}
-	return int64(c.perByte*len(body) + c.perEscape*escapes + c.perValue*values)
+	return int64(costPerByte*len(body) + costPerEscape*escapes + costPerValue*values)
 }

@@ -64,6 +64,17 @@ func (o Object) Has(name string) bool {
 // Raw is the JSON of a member.
 func (o Object) Raw(name string) json.RawMessage { return o.members[name] }
 
+// Members are some of its members, as they are.
+func (o Object) Members(names ...string) map[string]json.RawMessage {
+	m := map[string]json.RawMessage{}
+	for _, name := range names {
+		if o.Has(name) {
+			m[name] = o.Raw(name)
+		}
+	}
+	return m
+}
+
 // Only leaves an object with another member than these to engines, of which one may know it.
 func (o Object) Only(known ...string) {
 	for _, name := range slices.Sorted(maps.Keys(o.members)) {

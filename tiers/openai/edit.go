@@ -107,15 +107,13 @@ func (r *Request) KwargsWithoutThinking() []byte {
 // onlyTurnsThinkingOff reports whether arguments of the chat template say no more than that nobody is to think before the
 // answer: a draft does not, so it may answer.
 func (r *Request) onlyTurnsThinkingOff(v Span) bool {
-	var in cursor
-	in.reset(v.Of(r.Body))
-	for name := range in.object() {
-		key := string(name)
-		if raw, _ := in.value(); key != "enable_thinking" && key != "thinking" || string(raw) != "false" {
+	members, isObject := Members(v.Of(r.Body))
+	for key, raw := range members {
+		if key != "enable_thinking" && key != "thinking" || string(raw) != "false" {
 			return false
 		}
 	}
-	return in.err == nil
+	return isObject
 }
 
 // Extended returns the messages array plus an assistant message with this text: the request for a

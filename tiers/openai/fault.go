@@ -2,6 +2,8 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
@@ -27,70 +29,49 @@ const longestParam = 128
 // ParseFault parses an error body in any of the forms that backends use: {"error":{…}}, {"error":"…"}, a flat
 // object, {"detail":…}. It never fails.
 func ParseFault(body []byte) *Fault {
-	var in cursor
-	in.reset(body)
-	f := &Fault{}
-	for name := range in.object() {
-		key := string(name)
-		raw, _ := in.value()
-		if len(raw) == 0 {
-			break
-		}
-		switch {
-		case key == "error" && raw[0] == '{':
+	members, _ := Members(body)
+	for _, name := range []string{"error", "detail"} {
+		if raw := members[name]; isText(raw) || name == "error" && len(raw) > 0 && raw[0] == '{' {
 			return parseFault(raw)
-		case (key == "error" || key == "detail") && raw[0] == '"':
-			f.member("message", raw)
-		default:
-			f.member(key, raw)
 		}
 	}
-	return f
+	return readFault(members)
 }
 
+// parseFault parses an error: an object, or its message alone.
 func parseFault(raw []byte) *Fault {
-	f := &Fault{}
-	if len(raw) > 0 && raw[0] == '"' {
-		f.member("message", raw)
-		return f
+	members, isObject := Members(raw)
+	if !isObject {
+		members = map[string]json.RawMessage{"message": raw}
 	}
-	var in cursor
-	in.reset(raw)
-	for name := range in.object() {
-		key := string(name)
-		value, _ := in.value()
-		f.member(key, value)
-	}
-	return f
+	return readFault(members)
 }
 
-func (f *Fault) member(key string, raw []byte) {
-	if len(raw) == 0 {
-		return
-	}
-	switch {
-	case key == "message" && raw[0] == '"':
+func readFault(members map[string]json.RawMessage) *Fault {
+	f := &Fault{}
+	if raw := members["message"]; isText(raw) {
 		f.Message = safeMessage(raw)
-	case key == "type" && raw[0] == '"':
+	}
+	if raw := members["type"]; isText(raw) {
 		f.Type = clip(string(unquote(nil, raw)), 64)
-	case key == "param" && raw[0] == '"':
+	}
+	if raw := members["param"]; isText(raw) {
 		f.Param = clip(safeMessage(raw), longestParam)
-	case key == "code":
+	}
+	if n, err := strconv.Atoi(string(members["n_ctx"])); err == nil && n > 0 && n <= maxFaultWindow {
+		f.Window = n
+	}
+	if raw := members["code"]; len(raw) > 0 {
 		f.code(string(bytes.Trim(raw, `"`)), raw[0] == '"')
-	case key == "n_ctx":
-		if n, err := strconv.Atoi(string(raw)); err == nil && n > 0 && n <= maxFaultWindow {
-			f.Window = n
-		}
 	}
 	if f.Status == 0 || f.Type == tooLongType {
 		f.word(f.Type)
 	}
 	if f.TooLong = f.TooLong || saysTooLong(f.Message); f.TooLong {
 		f.Status = http.StatusBadRequest // engines of 2025 say 500
-		if f.Code == "" {
-			f.Code = codeTooLong
-		}
+		f.Code = cmp.Or(f.Code, codeTooLong)
 	}
+	return f
 }
 
 // codeTooLong is OpenAI's code of an error about a prompt that is longer than the context.

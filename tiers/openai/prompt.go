@@ -40,10 +40,8 @@ func readStop(s *scanner, name string) {
 		s.req.Stop = appendStop(nil, raw)
 		return
 	}
-	var in cursor
-	in.reset(raw)
-	for range in.array() {
-		v, _ := in.value()
+	elements, _ := Elements(raw)
+	for _, v := range elements {
 		if !isText(v) {
 			s.cur.fail(wrongType(name, "an array of strings", jsontext.Value(v).Kind()))
 			return
@@ -62,24 +60,15 @@ func appendStop(stops []string, raw []byte) []string {
 }
 
 func readStreamOptions(s *scanner, name string) {
-	raw := s.read(name, "an object", '{')
-	var in cursor
-	in.reset(raw)
-	for field := range in.object() {
-		requested, each := string(field) == "include_usage", string(field) == "continuous_usage_stats"
-		k := in.kind()
-		v, _ := in.value()
-		if each && string(v) == "true" {
-			s.req.UsageSoFar, s.req.shows = true, true
-		}
-		if !requested || k == 'n' {
-			continue
-		}
-		if k != 't' && k != 'f' {
-			s.cur.fail(wrongType("stream_options.include_usage", "a boolean", k))
-		}
-		s.req.IncludeUsage = string(v) == "true"
+	options, _ := Members(s.read(name, "an object", '{'))
+	if string(options["continuous_usage_stats"]) == "true" {
+		s.req.UsageSoFar, s.req.shows = true, true
 	}
+	usage := options["include_usage"]
+	if k := jsontext.Value(usage).Kind(); len(usage) > 0 && k != 'n' && k != 't' && k != 'f' {
+		s.cur.fail(wrongType("stream_options.include_usage", "a boolean", k))
+	}
+	s.req.IncludeUsage = string(usage) == "true"
 }
 
 func readLogprobs(s *scanner, name string) {
@@ -92,22 +81,16 @@ func readLogprobs(s *scanner, name string) {
 }
 
 func readLogitBias(s *scanner, name string) {
-	raw := s.read(name, "an object", '{')
-	var in cursor
-	in.reset(raw)
-	entries := 0
-	for range in.object() {
-		v, _ := in.value()
-		bias, err := strconv.ParseFloat(string(v), 64)
-		switch {
-		case err != nil || bias < -100 || bias > 100:
+	entries, _ := Members(s.read(name, "an object", '{'))
+	for _, v := range entries {
+		if bias, err := strconv.ParseFloat(string(v), 64); err != nil || bias < -100 || bias > 100 {
 			s.bad(name, "invalid_value", "%s must map token ids to numbers between -100 and 100, but holds %s.", name, clip(string(v), longestNumber))
-		case entries == s.lim.LogitBias:
-			s.bad(name, "invalid_value", "%s has more than %d entries.", name, s.lim.LogitBias)
 		}
-		entries++
 	}
-	s.req.Penalties = s.req.Penalties || entries > 0
+	if len(entries) > s.lim.LogitBias {
+		s.bad(name, "invalid_value", "%s has more than %d entries.", name, s.lim.LogitBias)
+	}
+	s.req.Penalties = s.req.Penalties || len(entries) > 0
 }
 
 func readToolChoice(s *scanner, name string) {
@@ -117,15 +100,10 @@ func readToolChoice(s *scanner, name string) {
 func readFormat(s *scanner, name string) {
 	raw := s.read(name, "an object", '{')
 	s.bounded(name, raw)
-	var in cursor
-	in.reset(raw)
-	for field := range in.object() {
-		isType := string(field) == "type"
-		v, _ := in.value()
-		if isType && string(v) != `"text"` {
-			s.req.Structured = true
-			s.req.JSON = s.req.JSON || strings.HasPrefix(string(v), `"json`)
-		}
+	format, _ := Members(raw)
+	if kind := string(format["type"]); kind != "" && kind != `"text"` {
+		s.req.Structured = true
+		s.req.JSON = s.req.JSON || strings.HasPrefix(kind, `"json`)
 	}
 }
 
@@ -133,11 +111,9 @@ func readStructured(s *scanner, name string) {
 	raw := s.read(name, "an object", '{')
 	s.bounded(name, raw)
 	s.req.Structured = true
-	var in cursor
-	in.reset(raw)
-	for field := range in.object() {
-		s.req.JSON = s.req.JSON || strings.HasPrefix(string(field), "json")
-		in.skip()
+	members, _ := Members(raw)
+	for field := range members {
+		s.req.JSON = s.req.JSON || strings.HasPrefix(field, "json")
 	}
 }
 

@@ -2,7 +2,9 @@ package openai
 
 import (
 	"bytes"
+	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -131,15 +133,8 @@ func (r *Request) IgnoresEOS() bool {
 
 // StopsAt reports whether the request lists the id of a token that ends the answer (stop_token_ids).
 func (r *Request) StopsAt(id int) bool {
-	var in cursor
-	in.reset(r.Raw("stop_token_ids"))
-	for range in.array() {
-		raw, _ := in.value()
-		if listed, err := strconv.Atoi(string(raw)); err == nil && listed == id {
-			return true
-		}
-	}
-	return false
+	ids, _ := Elements(r.Raw("stop_token_ids"))
+	return slices.ContainsFunc(ids, func(raw json.RawMessage) bool { return string(raw) == strconv.Itoa(id) })
 }
 
 // Limit is the client's maximum of tokens, 0 if only the context bounds them. A completion without one gets
@@ -181,16 +176,14 @@ type prompts struct {
 // readPrompts reads a JSON array. odd is the kind of an element that engines may read in another way, 0 if there is none: all
 // must be texts, ids, or lists of ids.
 func readPrompts(raw []byte) (p prompts, odd jsontext.Kind) {
-	var in cursor
-	in.reset(raw)
 	var kind jsontext.Kind
-	for range in.array() {
-		k := in.kind()
+	elements, _ := Elements(raw)
+	for _, v := range elements {
+		k := jsontext.Value(v).Kind()
 		if kind != 0 && k != kind {
 			odd = k
 		}
 		kind = k
-		v, _ := in.value()
 		size := len(v)
 		switch k {
 		case '"':
@@ -237,13 +230,7 @@ func (r *Request) Documents() []byte {
 
 // Choices is the number of choices in a whole answer: n for each prompt, independent of best_of.
 func (r *Request) Choices() int {
-	n := 1
-	if raw := r.Raw("n"); raw != nil {
-		if asked, err := strconv.Atoi(string(raw)); err == nil {
-			n = asked
-		}
-	}
-	return n * max(r.prompts.n, 1)
+	return max(r.count("n"), 1) * max(r.prompts.n, 1)
 }
 
 // Answers is the number of answers that an engine generates: the choices for each prompt, with best_of also those that it
@@ -307,37 +294,22 @@ func (r *Request) PromptText(maximum int) []byte {
 	if r.Kind == Completion {
 		return lastBytes(r.Text(), maximum)
 	}
-	var in cursor
-	in.resetLenient(r.Raw("messages"))
 	var out []byte
-	for range in.array() {
-		for name := range in.object() {
-			switch {
-			case string(name) != "content":
-				in.skip()
-			case in.kind() == '"':
-				raw, _ := in.value()
-				out = append(unquote(out, raw), '\n')
-			default:
-				out = partTexts(&in, out)
+	messages, _ := Elements(r.Raw("messages"))
+	for _, message := range messages {
+		members, _ := Members(message)
+		content := members["content"]
+		if isText(content) {
+			out = append(unquote(out, content), '\n')
+		}
+		parts, _ := Elements(content)
+		for _, part := range parts {
+			if members, _ = Members(part); isText(members["text"]) {
+				out = append(unquote(out, members["text"]), '\n')
 			}
 		}
 	}
 	return lastBytes(out, maximum)
-}
-
-// partTexts appends the texts of a message's parts.
-func partTexts(in *cursor, out []byte) []byte {
-	for range in.array() {
-		for name := range in.object() {
-			is := string(name) == "text" && in.kind() == '"'
-			raw, _ := in.value()
-			if is && in.err == nil {
-				out = append(unquote(out, raw), '\n')
-			}
-		}
-	}
-	return out
 }
 
 func lastBytes(text []byte, maximum int) []byte { return text[max(len(text)-maximum, 0):] }

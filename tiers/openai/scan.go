@@ -212,13 +212,11 @@ func number(minimum, maximum float64, set func(*Request, float64)) reader {
 func list(kind jsontext.Kind, set func(*Request)) reader {
 	return func(s *scanner, name string) {
 		raw := s.read(name, "an array", '[')
-		var in cursor
-		in.reset(raw)
-		for range in.array() {
-			if in.kind() != kind {
+		elements, _ := Elements(raw)
+		for _, v := range elements {
+			if jsontext.Value(v).Kind() != kind {
 				s.bad(name, "invalid_type", "%s must hold only elements that are %s.", name, kindWord(kind))
 			}
-			in.skip()
 		}
 		if s.bounded(name, raw); !harmless(raw) {
 			set(s.req)

@@ -29,7 +29,7 @@ func translated(t *testing.T, body string, thinks bool) *clientapi.Request {
 func TestThinkingReachesTargetsThatThinkAndIsDroppedForOthers(t *testing.T) {
 	const head = `"model":"m","max_tokens":40000,"messages":[{"role":"user","content":"hi"}]`
 	for more, want := range map[string]struct {
-		chat    string   // behind max_tokens, where the target thinks
+		chat    string   // at the end, where the target thinks
 		dropped []string // where it does not
 	}{
 		`"stream":false`:                 {},
@@ -41,7 +41,7 @@ func TestThinkingReachesTargetsThatThinkAndIsDroppedForOthers(t *testing.T) {
 		},
 		`"output_config":{"effort":"low"}`: {`,"reasoning_effort":"low"`, []string{"output_config.effort"}},
 	} {
-		const chat = `{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":40000`
+		const chat = `{"max_tokens":40000,"messages":[{"content":"hi","role":"user"}],"model":"m"`
 		if r := translated(t, `{`+head+`,`+more+`}`, true); string(r.Chat) != chat+want.chat+`}` || len(r.Dropped) > 0 {
 			t.Errorf("%s, and the target thinks: %s, dropped %q", more, r.Chat, r.Dropped)
 		}
@@ -57,8 +57,8 @@ func TestWhatOnlyTunesTheProviderIsDroppedWithANote(t *testing.T) {
 		`"tools":[{"type":"web_search_20250305","name":"w"},{"name":"f","defer_loading":true,"input_examples":[{}],"input_schema":{}}],"tool_choice":{"type":"tool","name":"f"},`+
 		`"messages":[{"role":"user","content":"a"},{"role":"system","content":[{"type":"text","text":"b"},{"type":"tool_addition","tool":{"type":"tool_reference","tool_name":"f"}}]},`+
 		`{"role":"system","content":"c"},{"role":"user","content":"d"}]}`, false)
-	const chat = `{"model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":"a"},{"role":"system","content":"b"},{"role":"system","content":"c"},{"role":"user","content":"d"}],` +
-		`"max_tokens":9,"tools":[{"type":"function","function":{"name":"f","parameters":{}}}],"tool_choice":{"type":"function","function":{"name":"f"}}}`
+	const chat = `{"max_tokens":9,"messages":[{"content":"s","role":"system"},{"content":"a","role":"user"},{"content":"b","role":"system"},{"content":"c","role":"system"},{"content":"d","role":"user"}],` +
+		`"model":"m","tool_choice":{"function":{"name":"f"},"type":"function"},"tools":[{"function":{"name":"f","parameters":{}},"type":"function"}]}`
 	if string(r.Chat) != chat {
 		t.Errorf("got  %s\nwant %s", r.Chat, chat)
 	}
@@ -78,9 +78,9 @@ func TestTextsOfDocumentsAndSearchResultsAreText(t *testing.T) {
 		`{"type":"search_result","title":"U","source":"https://x/","content":[{"type":"text","text":"F"}]}]},`+
 		`{"role":"assistant","content":[{"type":"thinking","thinking":"of another model","signature":"sig"},{"type":"redacted_thinking","data":"x"},{"type":"tool_use","id":"1","name":"f","input":{}}]},`+
 		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":[{"type":"tool_reference","tool_name":"g"}]}]}]}`, false)
-	const chat = `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"T"},{"type":"text","text":"C"},{"type":"text","text":"D"},{"type":"text","text":"E"},` +
-		`{"type":"text","text":"U"},{"type":"text","text":"https://x/"},{"type":"text","text":"F"}]},` +
-		`{"role":"assistant","content":null,"tool_calls":[{"function":{"arguments":"{}","name":"f"},"id":"1","type":"function"}]},{"role":"tool","tool_call_id":"1","content":"g"}],"max_tokens":9}`
+	const chat = `{"max_tokens":9,"messages":[{"content":[{"text":"T","type":"text"},{"text":"C","type":"text"},{"text":"D","type":"text"},{"text":"E","type":"text"},` +
+		`{"text":"U","type":"text"},{"text":"https://x/","type":"text"},{"text":"F","type":"text"}],"role":"user"},` +
+		`{"content":null,"role":"assistant","tool_calls":[{"function":{"arguments":"{}","name":"f"},"id":"1","type":"function"}]},{"content":"g","role":"tool","tool_call_id":"1"}],"model":"m"}`
 	if string(r.Chat) != chat {
 		t.Errorf("got  %s\nwant %s", r.Chat, chat)
 	}

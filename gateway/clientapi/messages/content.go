@@ -1,21 +1,18 @@
 package messages
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 
 	"github.com/foregate/foregate/gateway/clientapi"
-	"github.com/foregate/foregate/tiers/openai"
 )
 
-// turn is one message's content, sorted by what a chat completion does with it. Each list is JSON with a comma behind every element.
+// turn is one message's content, sorted by what a chat completion does with it.
 type turn struct {
-	parts   []byte // content parts
-	count   int    // of them
-	calls   []byte // tool calls
-	results []byte // tool messages
-	dropped *clientapi.Dropped
+	chat    *clientapi.Chat
+	parts   []any // content parts
+	calls   []any // tool calls
+	results []any // tool messages
 }
 
 // systemAt is where the system text is. Claude Code begins it with a block for the provider's accounts, at billingAt, which
@@ -26,30 +23,22 @@ const (
 	billing   = "x-anthropic-billing-header:"
 )
 
-// textHead is a text part up to its text.
-const textHead = `{"type":"text","text":`
-
-// messages appends the system text and the conversation.
-func (t *translator) messages(dst []byte) []byte {
-	o := t.in
-	last := len(o.List("messages")) - 1
+// messages adds the system text and the conversation.
+func (t *translator) messages() {
+	last := len(t.In.List("messages")) - 1
 	if last < 0 {
-		o.BadValue("messages", "is required, and is not empty.")
+		t.In.BadValue("messages", "is required, and is not empty.")
 	}
-	dst = append(dst, `,"messages":[`...)
-	if o.Has(systemAt) {
-		in := turn{dropped: &t.dropped}
-		in.read(o, systemAt, "system")
-		dst = in.appendTo(dst, "system")
+	if t.In.Has(systemAt) {
+		t.turn(t.In, systemAt, "system")
 	}
-	for i, m := range o.Objects("messages") {
-		dst = t.message(dst, m, i == last)
+	for i, m := range t.In.Objects("messages") {
+		t.message(m, i == last)
 	}
-	return closed(dst)
 }
 
-// message appends one message of the conversation, with a comma. Instructions of the system may stand anywhere: they stay there.
-func (t *translator) message(dst []byte, m clientapi.Object, last bool) []byte {
+// message adds one message of the conversation. Instructions of the system may stand anywhere: they stay there.
+func (t *translator) message(m clientapi.Object, last bool) {
 	m.Only("role", "content")
 	role := m.Required("role")
 	if role != "user" && role != "assistant" && role != "system" {
@@ -59,49 +48,28 @@ func (t *translator) message(dst []byte, m clientapi.Object, last bool) []byte {
 		m.EngineOnly("role", clientapi.ReasonPrefill)
 	}
 	m.Need("content")
-	in := turn{dropped: &t.dropped}
-	in.read(m, "content", role)
-	return in.appendTo(dst, role)
+	t.turn(m, "content", role)
 }
 
-// closed ends an array whose elements have a comma behind them.
-func closed(dst []byte) []byte { return append(bytes.TrimSuffix(dst, []byte(",")), ']') }
-
-// appendTo appends the chat messages of the turn, each with a comma: results of tools come before the user's own words.
-func (t *turn) appendTo(dst []byte, role string) []byte {
-	dst = append(dst, t.results...)
-	if t.count == 0 && len(t.calls) == 0 && (len(t.results) > 0 || role == "system") {
-		return dst
+// turn adds the chat messages of a member that is content: results of tools come before the user's own words.
+func (t *translator) turn(of clientapi.Object, name, role string) {
+	in := turn{chat: &t.Chat}
+	in.read(of, name, role)
+	t.Messages = append(t.Messages, in.results...)
+	switch empty := len(in.parts) == 0; {
+	case len(in.calls) > 0:
+		message := map[string]any{"role": role, "content": nil, "tool_calls": in.calls} // null as OpenAI's clients send it back
+		if !empty {
+			message["content"] = clientapi.Content(in.parts)
+		}
+		t.Messages = append(t.Messages, message)
+	case !empty || len(in.results) == 0 && role != "system":
+		t.Say(role, clientapi.Content(in.parts))
 	}
-	dst = append(dst, `{"role":"`+role+`","content":`...)
-	if t.count > 0 || len(t.calls) == 0 {
-		dst = t.appendContent(dst)
-	} else {
-		dst = append(dst, "null"...) // as OpenAI's clients send it back, and the Responses API's requests have it: one key of the cache
-	}
-	if len(t.calls) > 0 {
-		dst = closed(append(append(dst, `,"tool_calls":[`...), t.calls...))
-	}
-	return append(dst, "},"...)
-}
-
-// appendContent appends the parts: a string if there is only one text.
-func (t *turn) appendContent(dst []byte) []byte {
-	text, plain := bytes.CutPrefix(t.parts, []byte(textHead))
-	switch {
-	case t.count == 0:
-		return append(dst, `""`...)
-	case t.count == 1 && plain:
-		return append(dst, bytes.TrimSuffix(text, []byte("},"))...)
-	}
-	return closed(append(append(dst, '['), t.parts...))
 }
 
 // addText adds a text part.
-func (t *turn) addText(s string) {
-	t.parts = append(openai.AppendQuote(append(t.parts, textHead...), s), "},"...)
-	t.count++
-}
+func (t *turn) addText(s string) { t.parts = append(t.parts, clientapi.TextPart(s)) }
 
 // read reads a member that is content: a string or blocks.
 func (t *turn) read(of clientapi.Object, name, role string) {
@@ -127,7 +95,7 @@ func (t *turn) block(b clientapi.Object, role string) {
 		b.Need("text")
 		s := b.Text("text")
 		if b.At == billingAt && strings.HasPrefix(s, billing) {
-			t.dropped.Add(b.At) // it differs between conversations, whose prefix would be cold
+			t.chat.Dropped.Add(b.At) // it differs between conversations, whose prefix would be cold
 			return
 		}
 		t.addText(s)
@@ -147,7 +115,7 @@ func (t *turn) block(b clientapi.Object, role string) {
 	case kind == "tool_reference" && role == "tool":
 		t.addText(b.Required("tool_name"))
 	case (kind == "tool_addition" || kind == "tool_removal") && role == "system":
-		t.dropped.Add(b.Member("type") + " " + kind) // all tools are offered all the time
+		t.chat.Dropped.Add(b.Member("type") + " " + kind) // all tools are offered all the time
 	case role == "system" || kind == "image" || kind == "tool_use" || kind == "tool_result":
 		b.BadValue("type", "is not allowed in this place.")
 	default:
@@ -179,43 +147,34 @@ func (t *turn) headings(b clientapi.Object, names ...string) {
 		}
 	}
 	if b.Object("citations").Flag("enabled") {
-		t.dropped.Add(b.Member("citations"))
+		t.chat.Dropped.Add(b.Member("citations"))
 	}
 }
 
 // image adds an image, which is in the request: [openai.Peek] refuses one that must be fetched.
 func (t *turn) image(b clientapi.Object) {
 	s := b.Object("source")
-	t.parts = openai.AppendQuote(append(t.parts, `{"type":"image_url","image_url":{"url":`...), "data:"+s.Required("media_type")+";base64,"+s.Required("data"))
-	t.parts = append(t.parts, "}},"...)
-	t.count++
+	url := "data:" + s.Required("media_type") + ";base64," + s.Required("data")
+	t.parts = append(t.parts, map[string]any{"type": "image_url", "image_url": map[string]string{"url": url}})
 }
 
 // call adds a call that the assistant made.
 func (t *turn) call(b clientapi.Object) {
 	id, name := b.Required("id"), b.Required("name")
-	if b.NeedObject("input"); b.Err() != nil {
-		return
+	if b.NeedObject("input"); b.Err() == nil {
+		t.calls = append(t.calls, clientapi.Call(id, name, string(clientapi.AppendCompact(nil, b.Raw("input")))))
 	}
-	// The order of members is that of the package responses: some templates print a call as it is, and the key of the cache keeps it.
-	t.calls = openai.AppendQuote(append(t.calls, `{"function":{"arguments":`...), string(clientapi.AppendCompact(nil, b.Raw("input"))))
-	t.calls = openai.AppendQuote(append(t.calls, `,"name":`...), name)
-	t.calls = append(openai.AppendQuote(append(t.calls, `},"id":`...), id), `,"type":"function"},`...)
 }
 
 // result adds what a tool returned.
 func (t *turn) result(b clientapi.Object) {
 	id := b.Required("tool_use_id")
-	in := turn{dropped: t.dropped}
+	in := turn{chat: t.chat}
 	if b.Flag("is_error") {
 		in.addText("Error:")
 	}
 	if b.Has("content") {
 		in.read(b, "content", "tool")
 	}
-	if b.Err() != nil {
-		return
-	}
-	t.results = openai.AppendQuote(append(t.results, `{"role":"tool","tool_call_id":`...), id)
-	t.results = append(in.appendContent(append(t.results, `,"content":`...)), "},"...)
+	t.results = append(t.results, map[string]any{"role": "tool", "tool_call_id": id, "content": clientapi.Content(in.parts)})
 }

@@ -13,26 +13,23 @@ import (
 
 // encoder writes one answer.
 type encoder struct {
+	clientapi.Sequence
 	id      string
 	model   string
 	started bool
 	blocks  int    // that were begun
 	open    string // the type of the open block; "" for none
-	calls   clientapi.Calls
-	held    clientapi.HeldText // behind calls
-	argued  bool               // the open call has arguments
-	called  bool               // tools are called
+	argued  bool   // the open call has arguments
+	called  bool   // tools are called
 	refused bool
-	silent  bool           // what the model thinks is not told
-	last    clientapi.Part // Finish, Stop, Usage and Extra so far
+	silent  bool // what the model thinks is not told
 }
 
 var _ clientapi.Encoder = (*encoder)(nil)
 
 // newEncoder returns an encoder; a silent one tells that the model thinks, but not what.
 func newEncoder(id string, maxBytes int64, silent bool) clientapi.Encoder {
-	b := clientapi.NewBound(maxBytes)
-	return &encoder{id: id, calls: clientapi.Calls{Bound: b}, held: clientapi.HeldText{Bound: b}, silent: silent}
+	return &encoder{Sequence: clientapi.NewSequence(maxBytes), id: id, silent: silent}
 }
 
 // signature is that of every block of thinking: clients send blocks back only with one. It proves nothing, as blocks that come
@@ -43,6 +40,7 @@ const signature = "Zm9yZWdhdGU="
 func (e *encoder) Whole(dst []byte, a *clientapi.Part) ([]byte, error) {
 	e.model = a.Model
 	e.note(a)
+	e.Last.Note(a)
 	dst = e.head(dst)
 	comma := ""
 	if a.Reasoning != "" {
@@ -77,7 +75,7 @@ func (e *encoder) input(arguments string, last bool) (json.RawMessage, error) {
 	switch {
 	case len(raw) > 0 && raw[0] == '{' && json.Valid(raw):
 		return raw, nil
-	case len(raw) == 0, last && e.last.Finish == "length":
+	case len(raw) == 0, last && e.Last.Finish == "length":
 		return json.RawMessage("{}"), nil
 	}
 	return nil, errArguments
@@ -102,9 +100,8 @@ func appendCall(dst []byte, c *clientapi.CallPart) []byte {
 	return openai.AppendQuote(append(dst, `,"name":`...), c.Name)
 }
 
-// note keeps what the end of the answer needs.
+// note keeps what the end of the answer needs besides.
 func (e *encoder) note(p *clientapi.Part) {
-	e.last.Note(p)
 	e.called = e.called || len(p.Calls) > 0
 	e.refused = e.refused || p.Refusal != ""
 }
@@ -113,18 +110,18 @@ func (e *encoder) note(p *clientapi.Part) {
 func (e *encoder) reason(dst []byte) []byte {
 	why := "end_turn"
 	switch {
-	case e.refused || e.last.Finish == "content_filter":
+	case e.refused || e.Last.Finish == "content_filter":
 		why = "refusal"
-	case e.last.Finish == "length":
+	case e.Last.Finish == "length":
 		why = "max_tokens"
-	case e.last.Stop != "":
+	case e.Last.Stop != "":
 		why = "stop_sequence"
 	case e.called:
 		why = "tool_use"
 	}
 	dst = append(dst, `"stop_reason":"`+why+`","stop_sequence":`...)
 	if why == "stop_sequence" {
-		return openai.AppendQuote(dst, e.last.Stop)
+		return openai.AppendQuote(dst, e.Last.Stop)
 	}
 	return append(dst, "null"...)
 }
@@ -132,8 +129,8 @@ func (e *encoder) reason(dst []byte) []byte {
 // usage appends the tokens. Those of input are the ones that were not cached.
 func (e *encoder) usage(dst []byte) []byte {
 	var u clientapi.Usage
-	if e.last.Usage != nil {
-		u = *e.last.Usage
+	if e.Last.Usage != nil {
+		u = *e.Last.Usage
 	}
 	dst = strconv.AppendInt(append(dst, `"usage":{"input_tokens":`...), int64(max(0, u.Prompt-u.Cached)), 10)
 	dst = strconv.AppendInt(append(dst, `,"output_tokens":`...), int64(u.Completion), 10)
@@ -143,8 +140,8 @@ func (e *encoder) usage(dst []byte) []byte {
 
 // extra appends the gateway's own member.
 func (e *encoder) extra(dst []byte) []byte {
-	if len(e.last.Extra) == 0 {
+	if len(e.Last.Extra) == 0 {
 		return dst
 	}
-	return append(append(dst, `,"foregate":`...), e.last.Extra...)
+	return append(append(dst, `,"foregate":`...), e.Last.Extra...)
 }

@@ -14,7 +14,7 @@ import (
 const minimal = `"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]`
 
 func TestARequestBecomesAChatCompletion(t *testing.T) {
-	const head = `{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":9`
+	const head = `{"max_tokens":9,"messages":[{"content":"hi","role":"user"}],"model":"m"`
 	for body, want := range map[string]string{
 		`{` + minimal + `}`:               head + `}`,
 		`{` + minimal + `,"stream":true}`: head + `,"stream":true,"stream_options":{"include_usage":true}}`,
@@ -23,11 +23,11 @@ func TestARequestBecomesAChatCompletion(t *testing.T) {
 			`,"response_format":{"json_schema":{"name":"answer","schema":{"b":1,"a":2},"strict":true},"type":"json_schema"}}`,
 		`{` + minimal + `,"stop_sequences":["a"],"metadata":{"user_id":"u"},"thinking":{"type":"disabled"}}`: head + `,"stop":["a"],"user":"u"}`,
 		`{` + minimal + `,"tools":[{"name":"f","strict":true,"cache_control":{"type":"ephemeral"},"eager_input_streaming":true,"input_schema":{"b": 1.0}}],"tool_choice":{"type":"any","disable_parallel_tool_use":true}}`: head +
-			`,"tools":[{"type":"function","function":{"name":"f","strict":true,"parameters":{"b":1.0}}}],"tool_choice":"required","parallel_tool_calls":false}`,
+			`,"parallel_tool_calls":false,"tool_choice":"required","tools":[{"function":{"name":"f","parameters":{"b":1.0},"strict":true},"type":"function"}]}`,
 		`{"model":"m","max_tokens":1,"system":"s","messages":[{"role":"assistant","content":[{"type":"thinking"},{"type":"tool_use","id":"1","name":"f","input":{"x": 1e2}}]},` +
-			`{"role":"user","content":[{"type":"text","text":"t"},{"type":"tool_result","tool_use_id":"1","content":"r"}]}]}`: `{"model":"m","messages":[{"role":"system","content":"s"},` +
-			`{"role":"assistant","content":null,"tool_calls":[{"function":{"arguments":"{\"x\":1e2}","name":"f"},"id":"1","type":"function"}]},` +
-			`{"role":"tool","tool_call_id":"1","content":"r"},{"role":"user","content":"t"}],"max_tokens":1}`,
+			`{"role":"user","content":[{"type":"text","text":"t"},{"type":"tool_result","tool_use_id":"1","content":"r"}]}]}`: `{"max_tokens":1,"messages":[{"content":"s","role":"system"},` +
+			`{"content":null,"role":"assistant","tool_calls":[{"function":{"arguments":"{\"x\":1e2}","name":"f"},"id":"1","type":"function"}]},` +
+			`{"content":"r","role":"tool","tool_call_id":"1"},{"content":"t","role":"user"}],"model":"m"}`,
 	} {
 		r, err := API{}.Translate([]byte(body))
 		if err != nil {

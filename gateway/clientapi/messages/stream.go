@@ -11,20 +11,10 @@ import (
 
 // Part implements [clientapi.Encoder]. Blocks follow each other: a call ends when the next one begins.
 func (e *encoder) Part(dst []byte, p *clientapi.Part) ([]byte, error) {
-	dst = e.start(dst, p.Model)
+	w := writer{e, e.start(dst, p.Model)}
 	e.note(p)
-	if !e.calls.Any() {
-		dst = e.texts(dst, p)
-	} else if err := e.held.Add(p); err != nil {
-		return dst, err
-	}
-	w := callWriter{e, dst}
-	for i := range p.Calls {
-		if err := e.calls.Add(&p.Calls[i], &w); err != nil {
-			return w.dst, err
-		}
-	}
-	return w.dst, nil
+	err := e.Add(p, &w)
+	return w.dst, err
 }
 
 // start appends the first event, once.
@@ -72,12 +62,6 @@ func (e *encoder) delta(dst []byte, kind, member, s string) []byte {
 	return append(openai.AppendQuote(dst, s), "}}\n\n"...)
 }
 
-// texts appends what a part says in text.
-func (e *encoder) texts(dst []byte, p *clientapi.Part) []byte {
-	dst = e.text(dst, "thinking", p.Reasoning)
-	return e.text(dst, "text", p.Text+p.Refusal)
-}
-
 // text appends a part of the text or of the thinking.
 func (e *encoder) text(dst []byte, kind, s string) []byte {
 	if s == "" {
@@ -96,19 +80,26 @@ func (e *encoder) text(dst []byte, kind, s string) []byte {
 	return e.delta(dst, kind+"_delta", kind, s)
 }
 
-// callWriter writes calls as blocks behind dst.
-type callWriter struct {
+// writer writes blocks behind dst.
+type writer struct {
 	*encoder
 	dst []byte
 }
 
+// Texts implements [clientapi.Writer].
+func (w *writer) Texts(p *clientapi.Part) error {
+	w.dst = w.text(w.dst, "thinking", p.Reasoning)
+	w.dst = w.text(w.dst, "text", p.Text+p.Refusal)
+	return nil
+}
+
 // BeginCall implements [clientapi.CallWriter].
-func (w *callWriter) BeginCall(c *clientapi.CallPart) {
+func (w *writer) BeginCall(c *clientapi.CallPart) {
 	w.dst = w.begin(w.dst, "tool_use", append(appendCall(nil, c), `,"input":{}}`...))
 }
 
 // MoreOfCall implements [clientapi.CallWriter]. White space at the beginning is left out: with nothing behind it, it is no JSON.
-func (w *callWriter) MoreOfCall(arguments string) {
+func (w *writer) MoreOfCall(arguments string) {
 	if !w.argued {
 		arguments = strings.TrimLeft(arguments, space)
 	}
@@ -117,7 +108,7 @@ func (w *callWriter) MoreOfCall(arguments string) {
 }
 
 // EndCall implements [clientapi.CallWriter].
-func (w *callWriter) EndCall(c *clientapi.CallPart, last bool) error {
+func (w *writer) EndCall(c *clientapi.CallPart, last bool) error {
 	if _, err := w.input(c.Arguments, last); err != nil {
 		return fmt.Errorf("a tool call of the answer: %w", err)
 	}
@@ -128,11 +119,11 @@ func (w *callWriter) EndCall(c *clientapi.CallPart, last bool) error {
 
 // End implements [clientapi.Encoder].
 func (e *encoder) End(dst []byte) ([]byte, error) {
-	w := callWriter{e, e.start(dst, e.model)}
-	if err := e.calls.End(&w); err != nil {
+	w := writer{e, e.start(dst, e.model)}
+	if err := e.Finish(&w); err != nil {
 		return w.dst, err
 	}
-	dst = e.stop(e.texts(w.dst, e.held.Part()))
+	dst = e.stop(w.dst)
 	dst = e.reason(append(dst, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{"...))
 	dst = e.extra(e.usage(append(dst, "},"...)))
 	return append(dst, "}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...), nil

@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/foregate/foregate/gateway/clientapi"
-	"github.com/foregate/foregate/tiers/openai"
 )
 
 // known are the fields of a request. Nothing is done with the hints service_tier and cache_control: engines cache every prefix.
@@ -28,27 +26,22 @@ var ownName = map[string]string{
 
 // Translate implements [clientapi.API].
 func (a API) Translate(body []byte) (*clientapi.Request, error) {
-	o := clientapi.ReadObject(body)
-	r := &clientapi.Request{Param: param, Stream: o.Flag("stream")}
-	t := translator{in: o, counts: a.Counts}
-	r.Chat = t.chat(r.Stream)
-	if err := o.Err(); err != nil {
-		return nil, err
+	t := translator{Chat: clientapi.NewChat(body), counts: a.Counts}
+	t.run()
+	r := t.Request()
+	if r == nil {
+		return nil, t.In.Err()
 	}
-	r.Dropped, r.Thinking = t.dropped, t.thinking
+	r.Param = param
 	r.NewEncoder = func(id string, maxBytes int64) clientapi.Encoder { return newEncoder(id, maxBytes, t.silent) }
 	return r, nil
 }
 
 // translator translates one request.
 type translator struct {
-	in       clientapi.Object
-	counts   bool // as in [API]
-	dropped  clientapi.Dropped
-	thinking clientapi.Thinking
-	silent   bool     // the client does not want to see what the model thinks
-	names    []string // of the tools that the chat has
-	server   string   // the place of the type of the first tool that was left out; "" for none
+	clientapi.Chat
+	counts bool // as in [API]
+	silent bool // the client does not want to see what the model thinks
 }
 
 // param is the API's name of a field of a chat completion. The places of messages differ: they lose their index.
@@ -62,35 +55,28 @@ func param(chat string) string {
 	return chat
 }
 
-// chat writes the body of the chat completion.
-func (t *translator) chat(stream bool) []byte {
-	o := t.in
+// run fills the chat completion.
+func (t *translator) run() {
+	o := t.In
 	o.Only(known...)
 	for _, name := range []string{"container", "mcp_servers"} {
 		if o.Has(name) && string(o.Raw(name)) != "[]" {
 			o.EngineOnly(name, clientapi.ReasonTool)
 		}
 	}
-	for _, name := range tuning {
-		if o.Has(name) {
-			t.dropped.Add(name)
+	t.Drop(o, tuning)
+	t.Stream = o.Flag("stream")
+	t.Members["model"] = o.Required("model")
+	for _, step := range []func(){t.messages, t.numbers, t.stop, t.tools, t.choice, t.config, t.user, t.readThinking} {
+		if step(); o.Err() != nil {
+			return
 		}
 	}
-	dst := openai.AppendQuote([]byte(`{"model":`), o.Required("model"))
-	for _, add := range []func([]byte) []byte{t.messages, t.numbers, t.stop, t.tools, t.choice, t.config, t.user} {
-		if dst = add(dst); o.Err() != nil {
-			return nil
-		}
-	}
-	if t.readThinking(); stream {
-		dst = append(dst, `,"stream":true,"stream_options":{"include_usage":true}`...)
-	}
-	return append(slices.Grow(dst, clientapi.ThinkingBytes), '}')
 }
 
-// numbers appends the limits and the sampling.
-func (t *translator) numbers(dst []byte) []byte {
-	o := t.in
+// numbers adds the limits and the sampling.
+func (t *translator) numbers() {
+	o := t.In
 	var limit int
 	if (!t.counts || o.Has("max_tokens")) && (json.Unmarshal(o.Raw("max_tokens"), &limit) != nil || limit < 1) {
 		o.BadValue("max_tokens", "is required, and is a whole number of at least 1.")
@@ -102,35 +88,31 @@ func (t *translator) numbers(dst []byte) []byte {
 	for _, name := range []string{"max_tokens", "temperature", "top_p", "top_k"} {
 		var n float64
 		if o.Value(name, &n, "a number"); o.Has(name) {
-			dst = append(append(dst, `,"`+name+`":`...), o.Raw(name)...)
+			t.Members[name] = o.Raw(name)
 		}
 	}
-	return dst
 }
 
-// stop appends the stop strings.
-func (t *translator) stop(dst []byte) []byte {
+// stop adds the stop strings.
+func (t *translator) stop() {
 	const at = "stop_sequences"
-	l := t.in.List(at)
+	l := t.In.List(at)
 	for i, raw := range l {
 		if raw[0] != '"' {
-			t.in.BadType(clientapi.Element(at, i), "is not a string.")
+			t.In.BadType(clientapi.Element(at, i), "is not a string.")
 		}
 	}
-	if len(l) == 0 {
-		return dst
+	if len(l) > 0 {
+		t.Members["stop"] = t.In.Raw(at)
 	}
-	return clientapi.AppendCompact(append(dst, `,"stop":`...), t.in.Raw(at))
 }
 
-// config appends the schema of the answer. Its name, which chat completions need, says nothing.
-func (t *translator) config(dst []byte) []byte {
-	config := t.in.Object("output_config")
-	if config.Has("task_budget") {
-		t.dropped.Add(config.Member("task_budget"))
-	}
+// config adds the schema of the answer. Its name, which chat completions need, says nothing.
+func (t *translator) config() {
+	config := t.In.Object("output_config")
+	t.Drop(config, []string{"task_budget"})
 	if config.Only("format", "effort", "task_budget"); !config.Has("format") {
-		return dst
+		return
 	}
 	f := config.Object("format")
 	if f.Required("type") != "json_schema" {
@@ -138,19 +120,17 @@ func (t *translator) config(dst []byte) []byte {
 	}
 	f.NeedObject("schema")
 	f.Only("type", "schema")
-	dst = clientapi.AppendCompact(append(dst, `,"response_format":{"json_schema":{"name":"answer","schema":`...), f.Raw("schema"))
-	return append(dst, `,"strict":true},"type":"json_schema"}`...)
+	schema := map[string]any{"name": "answer", "schema": f.Raw("schema"), "strict": true}
+	t.Members["response_format"] = map[string]any{"type": "json_schema", "json_schema": schema}
 }
 
-// user appends the user's name.
-func (t *translator) user(dst []byte) []byte {
-	m := t.in.Object("metadata")
+// user adds the user's name.
+func (t *translator) user() {
+	m := t.In.Object("metadata")
 	m.Only("user_id")
-	user := m.Text("user_id")
-	if user == "" {
-		return dst
+	if user := m.Text("user_id"); user != "" {
+		t.Members["user"] = user
 	}
-	return openai.AppendQuote(append(dst, `,"user":`...), user)
 }
 
 // minBudget is the least budget of thinking in the API, in tokens.
@@ -169,11 +149,11 @@ func effortOf(tokens int) string {
 
 // readThinking reads how the model may think: as the chat's members, for engines that think.
 func (t *translator) readThinking() {
-	if t.thinking = clientapi.ThinkingOf(t.in.Object("output_config"), "effort"); !t.in.Has("thinking") {
+	if t.Thinking = clientapi.ThinkingOf(t.In.Object("output_config"), "effort"); !t.In.Has("thinking") {
 		return
 	}
-	t.thinking.Fields = append(t.thinking.Fields, "thinking")
-	o := t.in.Object("thinking")
+	t.Thinking.Fields = append(t.Thinking.Fields, "thinking")
+	o := t.In.Object("thinking")
 	o.Only("type", "budget_tokens", "display")
 	show := o.Text("display")
 	if t.silent = show == "omitted"; !t.silent && show != "" && show != "summarized" {
@@ -181,12 +161,12 @@ func (t *translator) readThinking() {
 	}
 	switch o.Required("type") {
 	case "disabled":
-		t.thinking.Off, t.thinking.Effort = true, ""
+		t.Thinking.Off, t.Thinking.Effort = true, ""
 	case "adaptive": // the model decides
 	case "enabled":
-		t.thinking.Budget = t.budget(o)
-		t.thinking.On, t.thinking.Off = true, false
-		t.thinking.Effort = cmp.Or(t.thinking.Effort, effortOf(t.thinking.Budget))
+		t.Thinking.Budget = t.budget(o)
+		t.Thinking.On, t.Thinking.Off = true, false
+		t.Thinking.Effort = cmp.Or(t.Thinking.Effort, effortOf(t.Thinking.Budget))
 	default:
 		o.BadValue("type", "is none of adaptive, enabled, disabled.")
 	}
@@ -198,7 +178,7 @@ func (t *translator) budget(o clientapi.Object) int {
 	if json.Unmarshal(o.Raw("budget_tokens"), &tokens) != nil || tokens < minBudget {
 		o.BadValue("budget_tokens", fmt.Sprintf("is required, and is a whole number of at least %d.", minBudget))
 	}
-	if json.Unmarshal(t.in.Raw("max_tokens"), &most) == nil && tokens >= most {
+	if json.Unmarshal(t.In.Raw("max_tokens"), &most) == nil && tokens >= most {
 		o.BadValue("budget_tokens", "is not less than max_tokens.")
 	}
 	return tokens

@@ -66,15 +66,24 @@ func (c *callItem) appendTo(dst []byte, status string, whole bool) []byte {
 	return append(openai.AppendQuote(append(dst, `,"`+member+`":`...), value), '}')
 }
 
-// callWriter writes calls as items behind dst.
-type callWriter struct {
+// writer writes items behind dst.
+type writer struct {
 	*encoder
 	dst    []byte
 	status string // of the last call
 }
 
+// Texts implements [clientapi.Writer].
+func (w *writer) Texts(p *clientapi.Part) error {
+	before := w.items
+	w.dst = w.delta(w.dst, w.reasoning(), p.Reasoning)
+	w.dst = w.delta(w.dst, outputText, p.Text)
+	w.dst = w.delta(w.dst, refusal, p.Refusal)
+	return w.Bound.Keep(len(p.Reasoning) + len(p.Text) + len(p.Refusal) + (w.items-before)*itemBytes)
+}
+
 // BeginCall implements [clientapi.CallWriter].
-func (w *callWriter) BeginCall(c *clientapi.CallPart) {
+func (w *writer) BeginCall(c *clientapi.CallPart) {
 	w.dst = w.close(w.dst, completed)
 	item := w.callOf(c)
 	w.custom = item.custom
@@ -82,7 +91,7 @@ func (w *callWriter) BeginCall(c *clientapi.CallPart) {
 }
 
 // MoreOfCall implements [clientapi.CallWriter]. The text of a custom tool goes out when it is whole: it is in an object.
-func (w *callWriter) MoreOfCall(arguments string) {
+func (w *writer) MoreOfCall(arguments string) {
 	if w.custom {
 		return
 	}
@@ -91,7 +100,7 @@ func (w *callWriter) MoreOfCall(arguments string) {
 }
 
 // EndCall implements [clientapi.CallWriter]. The arguments are a string, which clients read as they do that of a chat.
-func (w *callWriter) EndCall(c *clientapi.CallPart, last bool) error {
+func (w *writer) EndCall(c *clientapi.CallPart, last bool) error {
 	item, dst := w.callOf(c), w.dst
 	member, events := item.argument()
 	value := item.value()

@@ -25,29 +25,26 @@ type form struct {
 // encoder writes one answer. Items come one after the other: a call ends when the next one begins.
 type encoder struct {
 	form
+	clientapi.Sequence
 	id     string
 	seq    int
 	began  bool
-	all    clientapi.Part // the answer so far, without its text and calls
-	bound  *clientapi.Bound
-	held   clientapi.HeldText // behind calls
-	open   *textItem          // that the stream is in; nil for none
-	calls  clientapi.Calls
-	custom bool   // the call that the stream is in is one of a custom tool
-	items  int    // output items that have ended
-	output []byte // these, as JSON, with a comma between them
+	open   *textItem // that the stream is in; nil for none
+	custom bool      // the call that the stream is in is one of a custom tool
+	items  int       // output items that have ended
+	output []byte    // these, as JSON, with a comma between them
 }
 
 var _ clientapi.Encoder = (*encoder)(nil)
 
 func newEncoder(id string, f form, maxBytes int64) *encoder {
-	b := clientapi.NewBound(maxBytes)
-	return &encoder{id: id, form: f, bound: b, held: clientapi.HeldText{Bound: b}, calls: clientapi.Calls{Bound: b}}
+	return &encoder{id: id, form: f, Sequence: clientapi.NewSequence(maxBytes)}
 }
 
 // Whole implements [clientapi.Encoder].
 func (e *encoder) Whole(dst []byte, a *clientapi.Part) ([]byte, error) {
-	e.note(a)
+	e.begun(a)
+	e.Last.Note(a)
 	var texts []textItem
 	for _, t := range []textItem{{kind: e.reasoning(), text: []byte(a.Reasoning)}, {kind: outputText, text: []byte(a.Text)}, {kind: refusal, text: []byte(a.Refusal)}} {
 		if len(t.text) > 0 {
@@ -75,27 +72,14 @@ func (e *encoder) Whole(dst []byte, a *clientapi.Part) ([]byte, error) {
 
 // Part implements [clientapi.Encoder].
 func (e *encoder) Part(dst []byte, p *clientapi.Part) ([]byte, error) {
-	dst = e.begin(dst, p)
-	e.note(p)
-	var err error
-	if e.calls.Any() {
-		err = e.held.Add(p)
-	} else {
-		dst, err = e.texts(dst, p)
-	}
-	w := callWriter{e, dst, completed}
-	for i := 0; i < len(p.Calls) && err == nil; i++ {
-		err = e.calls.Add(&p.Calls[i], &w)
-	}
+	w := writer{e, e.begin(dst, p), completed}
+	err := e.Add(p, &w)
 	return w.dst, err
 }
 
-// note keeps what the end of the answer needs.
-func (e *encoder) note(p *clientapi.Part) {
-	if !e.began {
-		e.began, e.all.Created, e.all.Model = true, p.Created, p.Model
-	}
-	e.all.Note(p)
+// begun keeps what the beginning of an answer says of all of it.
+func (e *encoder) begun(p *clientapi.Part) {
+	e.began, e.Last.Created, e.Last.Model = true, p.Created, p.Model
 }
 
 // begin appends the first events, once.
@@ -103,7 +87,7 @@ func (e *encoder) begin(dst []byte, p *clientapi.Part) []byte {
 	if e.began {
 		return dst
 	}
-	e.note(&clientapi.Part{Created: p.Created, Model: p.Model})
+	e.begun(p)
 	for _, name := range []string{"response.created", "response.in_progress"} {
 		dst = append(e.response(append(e.event(dst, name), `,"response":`...), inProgress), eventEnd...)
 	}
@@ -120,15 +104,6 @@ func (e *encoder) event(dst []byte, name string) []byte {
 	return strconv.AppendInt(dst, int64(e.seq-1), 10)
 }
 
-// texts appends what a part says in text.
-func (e *encoder) texts(dst []byte, p *clientapi.Part) ([]byte, error) {
-	before := e.items
-	dst = e.delta(dst, e.reasoning(), p.Reasoning)
-	dst = e.delta(dst, outputText, p.Text)
-	dst = e.delta(dst, refusal, p.Refusal)
-	return dst, e.bound.Keep(len(p.Reasoning) + len(p.Text) + len(p.Refusal) + (e.items-before)*itemBytes)
-}
-
 // The statuses of items and answers.
 const (
 	inProgress = "in_progress"
@@ -138,7 +113,7 @@ const (
 
 // status is that of the answer at its end.
 func (e *encoder) status() string {
-	if e.all.Finish == "length" || e.all.Finish == "content_filter" {
+	if e.Last.Finish == "length" || e.Last.Finish == "content_filter" {
 		return incomplete
 	}
 	return completed
@@ -146,21 +121,16 @@ func (e *encoder) status() string {
 
 // End implements [clientapi.Encoder].
 func (e *encoder) End(dst []byte) ([]byte, error) {
-	dst = e.begin(dst, &clientapi.Part{})
 	status := e.status()
-	w := callWriter{e, dst, completed}
-	if e.held.Empty() {
+	w := writer{e, e.begin(dst, &clientapi.Part{}), completed}
+	if !e.KeepsText() {
 		w.status = status
 	}
-	if err := e.calls.End(&w); err != nil {
+	if err := e.Finish(&w); err != nil {
 		return w.dst, err
 	}
-	dst, err := e.texts(w.dst, e.held.Part())
-	dst = e.close(dst, status)
+	dst = e.close(w.dst, status)
 	dst = append(e.event(dst, "response."+status), `,"response":`...)
-	if err != nil {
-		return dst, err
-	}
 	return append(e.keep(dst, status), eventEnd...), nil
 }
 
@@ -212,17 +182,17 @@ func echoOf(in clientapi.Object) []byte {
 // response appends the answer so far.
 func (e *encoder) response(dst []byte, status string) []byte {
 	dst = openai.AppendQuote(append(dst, `{"id":`...), "resp_"+e.id)
-	dst = strconv.AppendInt(append(dst, `,"object":"response","created_at":`...), e.all.Created, 10)
+	dst = strconv.AppendInt(append(dst, `,"object":"response","created_at":`...), e.Last.Created, 10)
 	dst = append(dst, `,"status":"`+status+`","error":null,"incomplete_details":`...)
 	switch {
 	case status != incomplete:
 		dst = append(dst, "null"...)
-	case e.all.Finish == "content_filter":
+	case e.Last.Finish == "content_filter":
 		dst = append(dst, `{"reason":"content_filter"}`...)
 	default:
 		dst = append(dst, `{"reason":"max_output_tokens"}`...)
 	}
-	dst = openai.AppendQuote(append(dst, `,"model":`...), e.all.Model)
+	dst = openai.AppendQuote(append(dst, `,"model":`...), e.Last.Model)
 	dst = append(append(append(dst, `,"output":[`...), e.output...), `],"truncation":"disabled","store":`...)
 	dst = append(strconv.AppendBool(dst, e.store), `,"previous_response_id":`...)
 	dst = appendTextOrNull(dst, e.previous)
@@ -230,15 +200,15 @@ func (e *encoder) response(dst []byte, status string) []byte {
 		dst = append(openai.AppendQuote(append(dst, `,"conversation":{"id":`...), e.conversation), '}')
 	}
 	dst = e.usage(append(append(dst, e.echo...), `,"usage":`...))
-	if len(e.all.Extra) > 0 {
-		dst = append(append(dst, `,"foregate":`...), e.all.Extra...)
+	if len(e.Last.Extra) > 0 {
+		dst = append(append(dst, `,"foregate":`...), e.Last.Extra...)
 	}
 	return append(dst, '}')
 }
 
 // usage appends the tokens, or null while they are not known.
 func (e *encoder) usage(dst []byte) []byte {
-	u := e.all.Usage
+	u := e.Last.Usage
 	if u == nil {
 		return append(dst, "null"...)
 	}

@@ -9,12 +9,12 @@ import (
 )
 
 func (t *translator) input() {
-	o := t.in
+	o := t.In
 	o.Need("input")
 	var text string
 	if json.Unmarshal(o.Raw("input"), &text) == nil && o.Has("input") {
 		t.added = []json.RawMessage{slices.Concat([]byte(`{"type":"message","role":"user","content":`), o.Raw("input"), []byte("}"))}
-		t.messages = append(t.messages, map[string]any{"role": "user", "content": text})
+		t.Say("user", text)
 		return
 	}
 	if o.Has("input") && o.Raw("input")[0] != '[' {
@@ -68,7 +68,7 @@ func (t *translator) item(o clientapi.Object) {
 	case isReference(o):
 		o.EngineOnly("id", clientapi.ReasonState)
 	case slices.Contains(providerItems, kind):
-		t.dropped.Add(o.At + " " + kind)
+		t.Dropped.Add(o.At + " " + kind)
 		return
 	case names == nil:
 		o.EngineOnly("type", clientapi.ReasonNoChat)
@@ -84,7 +84,7 @@ func (t *translator) item(o clientapi.Object) {
 	case "custom_tool_call":
 		t.call(o, customInput)
 	case "function_call_output", "custom_tool_call_output": // what a tool returned
-		t.messages = append(t.messages, map[string]any{"role": "tool", "tool_call_id": o.Required("call_id"), "content": parts(o, "output")})
+		t.Messages = append(t.Messages, map[string]any{"role": "tool", "tool_call_id": o.Required("call_id"), "content": parts(o, "output")})
 	case "additional_tools": // a chat has all of its tools from the beginning
 		t.tools(o, "")
 	} // reasoning: an engine's template drops earlier reasoning as well
@@ -95,29 +95,27 @@ func (t *translator) message(o clientapi.Object) {
 	if !slices.Contains([]string{"user", "assistant", "system", "developer"}, role) {
 		o.BadValue("role", "must be user, assistant, system or developer.")
 	}
-	t.messages = append(t.messages, map[string]any{"role": role, "content": parts(o, "content")})
+	t.Say(role, parts(o, "content"))
 }
 
 // call adds a call to the assistant's message before it, if there is one. The text of a custom tool's call is an object in a chat.
 func (t *translator) call(o clientapi.Object, argument string) {
 	o.Required("call_id")
-	o.Text(argument)
 	o.Need(argument)
 	name := toolName{namespace: o.Text("namespace"), name: o.Required("name")}.chatName()
-	arguments := o.Raw(argument)
+	arguments := o.Text(argument)
 	if argument == customInput {
-		arguments = encode(string(encode(map[string]json.RawMessage{customInput: arguments})))
+		arguments = string(clientapi.Encode(map[string]string{customInput: arguments}))
 	}
-	call := function(name, map[string]json.RawMessage{"arguments": arguments})
-	call["id"] = o.Raw("call_id")
-	if n := len(t.messages); n > 0 {
-		if m := t.messages[n-1].(map[string]any); m["role"] == "assistant" {
+	call := clientapi.Call(o.Text("call_id"), name, arguments)
+	if n := len(t.Messages); n > 0 {
+		if m := t.Messages[n-1].(map[string]any); m["role"] == "assistant" {
 			calls, _ := m["tool_calls"].([]any)
 			m["tool_calls"] = append(calls, call)
 			return
 		}
 	}
-	t.messages = append(t.messages, map[string]any{"role": "assistant", "content": nil, "tool_calls": []any{call}})
+	t.Messages = append(t.Messages, map[string]any{"role": "assistant", "content": nil, "tool_calls": []any{call}})
 }
 
 // textMembers are the members that hold the text of content parts, by their type, and that of an image.
@@ -133,16 +131,14 @@ func parts(o clientapi.Object, name string) any {
 		o.BadType(name, "must be a string or an array.")
 		return nil
 	}
-	out := make([]any, 0, len(o.List(name)))
+	out := []any{}
 	for _, p := range o.Objects(name) {
 		out = append(out, part(p))
 	}
-	if len(out) == 1 {
-		if m := out[0].(map[string]any); m["type"] == "text" {
-			return m["text"]
-		}
+	if len(out) == 0 {
+		return out
 	}
-	return out
+	return clientapi.Content(out)
 }
 
 // part translates one content part, whose members [openai.Peek] has accepted.
@@ -156,7 +152,7 @@ func part(p clientapi.Object) map[string]any {
 	if member != "image_url" {
 		return map[string]any{"type": member, member: text}
 	}
-	image := members(p, "detail")
+	image := p.Members("detail")
 	image["url"] = p.Raw(member)
 	return map[string]any{"type": member, member: image}
 }

@@ -3,8 +3,6 @@
 package responses
 
 import (
-	"bytes"
-	"encoding/json"
 	"strings"
 
 	"github.com/foregate/foregate/gateway/clientapi"
@@ -26,33 +24,22 @@ func (API) NewEncoder(id string) clientapi.Encoder { return newEncoder(id, form{
 
 // Translate implements [clientapi.API].
 func (a API) Translate(body []byte) (*clientapi.Request, error) {
-	in := clientapi.ReadObject(body)
-	t := translator{in: in, chat: map[string]any{}, form: form{names: map[string]toolName{}, state: a.State}}
-	if t.run(); in.Err() != nil {
-		return nil, in.Err()
+	t := translator{Chat: clientapi.NewChat(body), form: form{names: map[string]toolName{}, state: a.State}}
+	t.run()
+	r := t.Request()
+	if r == nil {
+		return nil, t.In.Err()
 	}
 	form := t.form
-	form.echo = echoOf(in)
-	return &clientapi.Request{
-		Chat: encode(t.chat), Kept: cap(form.echo) + t.copied, Stream: t.stream, Param: ownName, Dropped: t.dropped, Thinking: t.thinking, Stored: t.store,
-		NewEncoder: func(id string, maxBytes int64) clientapi.Encoder {
-			if form.store {
-				id = form.state.Name(id)
-			}
-			return newEncoder(id, form, maxBytes)
-		},
-	}, nil
-}
-
-// encode writes what JSON has a form for, without escapes for HTML; the members of maps are sorted.
-func encode(v any) json.RawMessage {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil // texts, maps and parts of the request have a form
+	form.echo = echoOf(t.In)
+	r.Kept, r.Param, r.Stored = cap(form.echo)+t.copied, ownName, t.store
+	r.NewEncoder = func(id string, maxBytes int64) clientapi.Encoder {
+		if form.store {
+			id = form.state.Name(id)
+		}
+		return newEncoder(id, form, maxBytes)
 	}
-	return bytes.TrimSpace(b.Bytes())
+	return r, nil
 }
 
 // ownName is the API's name of a field of the chat completion. The places of items differ: they lose their index.

@@ -34,14 +34,14 @@ func (t *translator) readState() {
 	if t.state == nil {
 		return
 	}
-	t.store = t.in.Flag("store") || !t.in.Has("store")
+	t.store = t.In.Flag("store") || !t.In.Has("store")
 	field, items, err := t.past()
 	if err != nil {
-		t.in.Fail(err)
+		t.In.Fail(err)
 	}
 	for _, raw := range items {
-		if t.in.Err() == nil {
-			t.item(t.in.Read(raw, field))
+		if t.In.Err() == nil {
+			t.item(t.In.Read(raw, field))
 		}
 	}
 }
@@ -49,19 +49,19 @@ func (t *translator) readState() {
 // past returns the items that the request goes on from, and the field that names them.
 func (t *translator) past() (field string, items []json.RawMessage, err error) {
 	const previous, conversation = "previous_response_id", "conversation"
-	t.previous = t.in.Text(previous)
+	t.previous = t.In.Text(previous)
 	switch { // an id, or an object with one
-	case t.in.IsObject(conversation):
-		o := t.in.Object(conversation)
+	case t.In.IsObject(conversation):
+		o := t.In.Object(conversation)
 		o.Only("id")
 		t.conversation = o.Required("id")
-	case t.in.Has(conversation):
-		t.conversation = t.in.Required(conversation)
+	case t.In.Has(conversation):
+		t.conversation = t.In.Required(conversation)
 	}
 	switch {
-	case t.in.Err() != nil:
+	case t.In.Err() != nil:
 	case t.previous != "" && t.conversation != "":
-		t.in.BadValue(conversation, "and previous_response_id exclude each other.")
+		t.In.BadValue(conversation, "and previous_response_id exclude each other.")
 	case t.conversation != "":
 		items, err = t.state.Past(t.conversation, conversation)
 		return conversation, items, err

@@ -1,7 +1,6 @@
 package responses
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -48,29 +47,10 @@ var providerTools = []string{
 	"image_generation", "mcp", "computer", "computer_use", "computer_use_preview", "local_shell", "shell", "apply_patch", "tool_search", "programmatic_tool_calling",
 }
 
-// function returns a function as chat completions write it: its members are one level deeper.
-func function(name string, more map[string]json.RawMessage) map[string]any {
-	more["name"] = encode(name)
-	return map[string]any{"type": "function", "function": more}
-}
-
-// chatTool is the function of a tool.
-type chatTool struct {
-	name    string
-	members map[string]json.RawMessage
-}
-
 // toolsAndChoice reads the tools and which of them may be called.
 func (t *translator) toolsAndChoice() {
-	t.tools(t.in, "")
+	t.tools(t.In, "")
 	t.choice()
-	var out []any
-	for _, f := range t.functions {
-		out = append(out, function(f.name, f.members))
-	}
-	if len(out) > 0 {
-		t.chat["tools"] = out
-	}
 }
 
 // tools adds the tools that an object lists, of a namespace; "" for none.
@@ -79,15 +59,14 @@ func (t *translator) tools(of clientapi.Object, namespace string) {
 		switch kind := o.Text("type"); {
 		case kind == "function":
 			o.Only("type", "name", "description", "parameters", "strict", "defer_loading", "output_schema", "allowed_callers")
-			t.add(o, toolName{namespace: namespace, name: o.Required("name")}, members(o, "description", "parameters", "strict"))
+			t.add(o, toolName{namespace: namespace, name: o.Required("name")}, o.Members("description", "parameters", "strict"))
 		case kind == "custom":
 			t.custom(o, namespace)
 		case kind == "namespace" && namespace == "":
 			o.Only("type", "name", "description", "tools", "defer_loading")
 			t.tools(o, o.Required("name"))
 		case slices.Contains(providerTools, kind) && namespace == "":
-			t.dropsTool = cmp.Or(t.dropsTool, o.Member("type"))
-			t.dropped.Add(o.At + " " + kind)
+			t.DropTool(o)
 		default:
 			o.EngineOnly("type", clientapi.ReasonTool)
 		}
@@ -102,7 +81,7 @@ func (t *translator) add(o clientapi.Object, n toolName, members map[string]json
 		o.BadValue("name", "is, with its namespace, the name of another tool, too.")
 	case !ok: // clients repeat additional tools
 		t.names[chat] = n
-		t.functions = append(t.functions, chatTool{chat, members})
+		t.Tools = append(t.Tools, clientapi.ChatTool{Name: chat, Members: members})
 	}
 }
 
@@ -122,23 +101,23 @@ func (t *translator) custom(o clientapi.Object, namespace string) {
 	if definition != "" {
 		description = strings.TrimSpace(description + "\n\nThe input must match this grammar (" + syntax + "):\n" + definition)
 	}
-	t.add(o, toolName{namespace, name, true}, map[string]json.RawMessage{"description": encode(description), "parameters": json.RawMessage(customParameters)})
+	t.add(o, toolName{namespace, name, true}, map[string]json.RawMessage{"description": clientapi.Encode(description), "parameters": json.RawMessage(customParameters)})
 }
 
 func (t *translator) choice() {
 	const at = "tool_choice"
-	raw := t.in.Raw(at)
-	if !t.in.Has(at) {
+	raw := t.In.Raw(at)
+	if !t.In.Has(at) {
 		return
 	}
 	if raw[0] == '"' {
 		t.choose(string(raw))
 		return
 	}
-	o := t.in.Object(at)
+	o := t.In.Object(at)
 	switch kind := string(o.Raw("type")); kind {
 	case `"function"`, `"custom"`:
-		t.chat[at] = function(t.chosen(o), map[string]json.RawMessage{})
+		t.Members[at] = clientapi.Function(t.chosen(o), map[string]json.RawMessage{})
 	case `"allowed_tools"`:
 		t.allowedTools(o)
 	default:
@@ -151,12 +130,12 @@ func (t *translator) choose(word string) {
 	const at = "tool_choice"
 	demands := word != `"auto"` && word != `"none"`
 	switch {
-	case len(t.functions) > 0:
-		t.chat[at] = json.RawMessage(word)
-	case demands && t.dropsTool != "":
-		t.in.Fail(&clientapi.EngineOnlyError{Field: t.dropsTool, Reason: clientapi.ReasonTool})
+	case len(t.Tools) > 0:
+		t.Members[at] = json.RawMessage(word)
+	case demands && t.DroppedTool != "":
+		t.NeedDroppedTool()
 	case demands:
-		t.in.BadValue(at, "demands a call, but there are no tools.")
+		t.In.BadValue(at, "demands a call, but there are no tools.")
 	}
 }
 
@@ -179,7 +158,7 @@ func (t *translator) allowedTools(o clientapi.Object) {
 			names = append(names, t.chosen(one))
 		}
 	}
-	t.functions = slices.DeleteFunc(t.functions, func(f chatTool) bool { return !slices.Contains(names, f.name) })
+	t.Tools = slices.DeleteFunc(t.Tools, func(f clientapi.ChatTool) bool { return !slices.Contains(names, f.Name) })
 	mode := o.Text("mode")
 	if mode != "auto" && mode != "required" {
 		o.BadValue("mode", "must be auto or required.")

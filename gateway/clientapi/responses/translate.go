@@ -1,7 +1,6 @@
 package responses
 
 import (
-	"encoding/json"
 	"slices"
 
 	"github.com/foregate/foregate/gateway/clientapi"
@@ -9,18 +8,9 @@ import (
 
 // translator makes one chat completion of one request.
 type translator struct {
+	clientapi.Chat
 	form
-	in       clientapi.Object
-	chat     map[string]any
-	stream   bool
-	messages []any
-
 	copied int // bytes of the added items that are not the request's own
-
-	functions []chatTool
-	thinking  clientapi.Thinking
-	dropsTool string // the type of the first tool that was dropped; "" for none
-	dropped   clientapi.Dropped
 }
 
 // forwarded are the fields whose value a chat completion takes unchanged, with its name there.
@@ -63,52 +53,45 @@ var fields = func() []string {
 }()
 
 func (t *translator) run() {
-	t.in.Only(fields...)
-	on := func(name string) bool { return t.in.Has(name) && string(t.in.Raw(name)) != "false" }
+	t.In.Only(fields...)
+	on := func(name string) bool { return t.In.Has(name) && string(t.In.Raw(name)) != "false" }
 	for _, name := range fields {
 		if why, ok := engineOnly[name]; ok && on(name) {
-			t.in.EngineOnly(name, why)
+			t.In.EngineOnly(name, why)
 		}
 	}
 	for _, name := range stateful {
 		if t.state == nil && on(name) {
-			t.in.EngineOnly(name, clientapi.ReasonState)
+			t.In.EngineOnly(name, clientapi.ReasonState)
 		}
 	}
-	for _, name := range tuning {
-		if t.in.Has(name) {
-			t.dropped.Add(name)
-		}
-	}
+	t.Drop(t.In, tuning)
 	for name, to := range forwarded {
-		if t.in.Has(name) {
-			t.chat[to] = t.in.Raw(name)
+		if t.In.Has(name) {
+			t.Members[to] = t.In.Raw(name)
 		}
 	}
 	for _, step := range []func(){t.switches, t.user, t.readState, t.input, t.toolsAndChoice, t.texts, t.readReasoning} {
-		if step(); t.in.Err() != nil {
+		if step(); t.In.Err() != nil {
 			return
 		}
 	}
-	t.chat["messages"] = t.messages
 }
 
 func (t *translator) switches() {
-	if t.stream = t.in.Flag("stream"); t.stream {
-		t.chat["stream"], t.chat["stream_options"] = true, map[string]bool{"include_usage": true}
-	}
-	switch truncation := t.in.Text("truncation"); truncation {
+	t.Stream = t.In.Flag("stream")
+	switch truncation := t.In.Text("truncation"); truncation {
 	case "auto": // no input is cut: one that is too long is refused, with a code by which agents compact it
-		t.dropped.Add("truncation")
+		t.Dropped.Add("truncation")
 	case "", "disabled":
 	default:
-		t.in.BadValue("truncation", "must be auto or disabled.")
+		t.In.BadValue("truncation", "must be auto or disabled.")
 	}
 	var calls int
-	t.in.Value("max_tool_calls", &calls, "a whole number") // it counts calls of the provider's tools, and there are none
+	t.In.Value("max_tool_calls", &calls, "a whole number") // it counts calls of the provider's tools, and there are none
 	t.include()
-	if text := t.in.Text("instructions"); text != "" {
-		t.messages = append(t.messages, map[string]any{"role": "system", "content": text})
+	if text := t.In.Text("instructions"); text != "" {
+		t.Say("system", text)
 	}
 }
 
@@ -121,36 +104,36 @@ var includable = []string{
 // include reads what the answer is to include.
 func (t *translator) include() {
 	var include []string
-	t.in.Value("include", &include, "an array of strings")
+	t.In.Value("include", &include, "an array of strings")
 	for i, what := range include {
 		switch {
 		case what == "message.output_text.logprobs":
-			t.in.EngineOnly("include", clientapi.ReasonNoChat)
+			t.In.EngineOnly("include", clientapi.ReasonNoChat)
 		case !slices.Contains(includable, what):
-			t.in.BadValue(clientapi.Element("include", i), "is nothing that an answer could include.")
+			t.In.BadValue(clientapi.Element("include", i), "is nothing that an answer could include.")
 		}
 	}
 	var top int
-	if t.in.Value("top_logprobs", &top, "a whole number"); top > 0 {
-		t.in.EngineOnly("top_logprobs", clientapi.ReasonNoChat)
+	if t.In.Value("top_logprobs", &top, "a whole number"); top > 0 {
+		t.In.EngineOnly("top_logprobs", clientapi.ReasonNoChat)
 	}
 }
 
 // user names the end user. OpenAI has replaced the field user by safety_identifier, so that comes first.
 func (t *translator) user() {
 	for _, name := range []string{"safety_identifier", "user"} {
-		if t.in.Text(name); t.in.Has(name) && t.chat["user"] == nil {
-			t.chat["user"] = t.in.Raw(name)
+		if t.In.Text(name); t.In.Has(name) && t.Members["user"] == nil {
+			t.Members["user"] = t.In.Raw(name)
 		}
 	}
 }
 
 // texts reads how the answer is to be written.
 func (t *translator) texts() {
-	text := t.in.Object("text")
+	text := t.In.Object("text")
 	text.Only("format", "verbosity")
 	if text.Has("verbosity") {
-		t.chat["verbosity"] = text.Raw("verbosity")
+		t.Members["verbosity"] = text.Raw("verbosity")
 	}
 	if !text.Has("format") {
 		return
@@ -160,9 +143,9 @@ func (t *translator) texts() {
 	switch kind := f.Text("type"); kind {
 	case "text":
 	case "json_object":
-		t.chat["response_format"] = map[string]any{"type": kind}
+		t.Members["response_format"] = map[string]any{"type": kind}
 	case "json_schema":
-		t.chat["response_format"] = map[string]any{"type": kind, kind: members(f, "name", "schema", "strict", "description")}
+		t.Members["response_format"] = map[string]any{"type": kind, kind: f.Members("name", "schema", "strict", "description")}
 	default:
 		f.BadValue("type", "must be text, json_object or json_schema.")
 	}
@@ -170,19 +153,8 @@ func (t *translator) texts() {
 
 // readReasoning reads how much the model may reason. Engines tell all that they think: that is the summary, where one is asked for.
 func (t *translator) readReasoning() {
-	r := t.in.Object("reasoning")
+	r := t.In.Object("reasoning")
 	r.Only("effort", "summary", "generate_summary", "context")
-	t.thinking = clientapi.ThinkingOf(r, "effort")
+	t.Thinking = clientapi.ThinkingOf(r, "effort")
 	t.summary = r.Has("summary") || r.Has("generate_summary")
-}
-
-// members are some members of an object, as they are.
-func members(o clientapi.Object, names ...string) map[string]json.RawMessage {
-	m := map[string]json.RawMessage{}
-	for _, name := range names {
-		if o.Has(name) {
-			m[name] = o.Raw(name)
-		}
-	}
-	return m
 }
