@@ -295,7 +295,7 @@ func ragDigest(told string, r *openai.Request) string {
 	if told != "" {
 		return told
 	}
-	if docs := r.Documents(); docs != nil {
+	if docs := r.Sent("documents"); docs != nil {
 		sum := sha256.Sum256(docs)
 		return hex.EncodeToString(sum[:])
 	}

@@ -250,26 +250,14 @@ func TestAnAnswerHasAsManyChoicesAsWereWanted(t *testing.T) {
 	}
 }
 
+// TestAnAnswerIsBoundInAll: the parts of chunks are bounded by the merger, too: TestAMergedAnswerIsBounded.
 func TestAnAnswerIsBoundInAll(t *testing.T) {
 	text := strings.Repeat("x", 50)
 	for name, add := range map[string]func(a *Assembler, i int){
-		"text":      func(a *Assembler, _ int) { a.Text([]byte(text)) },
-		"content":   func(a *Assembler, _ int) { a.Chunk([]byte(chatFrame(`"content":"`+text+`"`, `null`))) },
-		"reasoning": func(a *Assembler, _ int) { a.Chunk([]byte(chatFrame(`"reasoning":"`+text+`"`, `null`))) },
-		"calls": func(a *Assembler, i int) {
-			a.Chunk([]byte(chatFrame(fmt.Sprintf(`"tool_calls":[{"index":%d,"id":"a","function":{"name":"f"}}]`, i), `null`)))
-		},
+		"text":    func(a *Assembler, _ int) { a.Text([]byte(text)) },
+		"content": func(a *Assembler, _ int) { a.Chunk([]byte(chatFrame(`"content":"`+text+`"`, `null`))) },
 		"names": func(a *Assembler, i int) {
 			a.Chunk([]byte(chatFrame(fmt.Sprintf(`"tool_calls":[{"index":%d,"id":"a","function":{"name":%q}}]`, i, text), `null`)))
-		},
-		"choices": func(a *Assembler, i int) {
-			a.Chunk(fmt.Appendf(nil, `{"choices":[{"index":%d,"delta":{},"finish_reason":null}]}`, i))
-		},
-		"arguments": func(a *Assembler, _ int) {
-			a.Chunk([]byte(chatFrame(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"`+text+`"}}]`, `null`)))
-		},
-		"stops": func(a *Assembler, i int) {
-			a.Chunk(fmt.Appendf(nil, `{"choices":[{"index":%d,"delta":{},"finish_reason":"stop","stop_reason":%q}]}`, i, text))
 		},
 	} {
 		a := NewAssembler(Chat, 1000)

@@ -336,7 +336,7 @@ func TestDocumentsAreThoseThatAreSentOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := r.Documents(); string(got) != want || (got == nil) != (want == "") {
+		if got := r.Sent("documents"); string(got) != want || (got == nil) != (want == "") {
 			t.Errorf("%s: %q", value, got)
 		}
 	}

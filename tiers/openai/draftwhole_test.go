@@ -39,18 +39,6 @@ func TestAWholeChatDraftTellsAllThatIsJudged(t *testing.T) {
 	}
 }
 
-func TestAWholeCompletionDraftTellsTheSame(t *testing.T) {
-	a, err := ParseDraftAnswer([]byte(`{"model":"m","choices":[{"index":0,"text":" a b","logprobs":{"text_offset":[0,2],"token_logprobs":[-0.5,-1],"tokens":[" a"," b"],`+
-		`"top_logprobs":[{" a":-0.5," x":-3},null]},"finish_reason":"stop","stop_reason":"END","token_ids":[5,6],"prompt_logprobs":null,"prompt_token_ids":[9]}]}`), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(a.Text) != " a b" || !a.Plain || string(a.Stop) != `"END"` || !cmp.Equal(a.IDs, []int32{5, 6}) || !cmp.Equal(a.PromptIDs, []int32{9}) ||
-		!cmp.Equal(a.Top(0), []float64{-0.5, -3}) {
-		t.Errorf("got %+v", a)
-	}
-}
-
 func TestADraftsCallsAreRead(t *testing.T) {
 	a, err := ParseDraftAnswer([]byte(callDraft), false)
 	if err != nil {

@@ -94,8 +94,8 @@ func (r *Request) AppendDrops(edits []Edit, kept func(name string) bool) []Edit 
 // place of its own.
 func (r *Request) KwargsWithoutThinking() []byte {
 	var members []Edit
-	if m, ok := r.member(Kwargs); ok && !m.drop && m.value.Of(r.Body)[0] == '{' {
-		eachMember(m.value.Of(r.Body), func(name, value []byte) {
+	if kwargs := r.Sent(Kwargs); len(kwargs) > 0 && kwargs[0] == '{' {
+		eachMember(kwargs, func(name, value []byte) {
 			if key := string(name); key != "enable_thinking" && key != "thinking" {
 				members = append(members, Edit{key, value})
 			}

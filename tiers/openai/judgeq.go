@@ -58,8 +58,8 @@ func (q *JudgeQuestion) Body(dst []byte) []byte {
 	messages = append(append(messages, Quote(question)...), "}]"...)
 	members := []Edit{SetText("model", q.Model), {"messages", messages}}
 	for _, name := range judged {
-		if m, ok := r.member(name); ok && !m.drop && !q.Plain && r.Kind == Chat && !edited(q.Set, name) {
-			members = append(members, Edit{name, m.value.Of(r.Body)})
+		if value := r.Sent(name); value != nil && !q.Plain && r.Kind == Chat && !edited(q.Set, name) {
+			members = append(members, Edit{name, value})
 		}
 	}
 	members = append(append(members, q.Set...), Set("max_tokens", "1"), Set("temperature", "0"))

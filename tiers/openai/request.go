@@ -219,10 +219,9 @@ func (p *prompts) share() float64 {
 // LongestShare returns how much of all prompts the longest one is, 0 … 1: an engine holds each of them on its own.
 func (r *Request) LongestShare() float64 { return r.prompts.share() }
 
-// Documents is the raw value of the field documents, which vLLM's templates print into the prompt; nil if
-// there is none or it is not forwarded.
-func (r *Request) Documents() []byte {
-	if m, ok := r.member("documents"); ok && !m.drop {
+// Sent is the raw value of a top-level field that is forwarded; nil if it is absent or removed.
+func (r *Request) Sent(name string) []byte {
+	if m, ok := r.member(name); ok && !m.drop {
 		return m.value.Of(r.Body)
 	}
 	return nil

@@ -144,35 +144,15 @@ func fieldAt(pointer string) string {
 	return clip(b.String(), maxField)
 }
 
-// partKey says how the value of a key of a content part is checked.
-type partKey struct {
-	name string
-	mode mode
+// partKeys are all keys of [PartTypes], and how their values are checked.
+var partKeys = map[string]mode{
+	"type": modeScalar, "text": modeScalar, "refusal": modeScalar, "thinking": modeScalar, "signature": modeScalar,
+	"closed": modeScalar, "detail": modeScalar, "id": modeScalar, "name": modeScalar, "tool_use_id": modeScalar,
+	"is_error": modeScalar, "data": modeScalar, "title": modeScalar, "context": modeScalar, "tool_name": modeScalar, "tool": modeFree,
+	"input": modeSkip, "cache_control": modeSkip, "citations": modeSkip, "annotations": modeSkip, "logprobs": modeSkip,
+	"content":   modeContent,
+	"image_url": modeImage, "audio_url": modeAudio, "video_url": modeVideo, "input_audio": modeSound, "source": modeSource,
 }
-
-// partKeys are all keys of [PartTypes]; the index of a key is its bit.
-var partKeys = []partKey{
-	{"type", modeScalar}, {"text", modeScalar}, {"refusal", modeScalar}, {"thinking", modeScalar}, {"signature", modeScalar},
-	{"closed", modeScalar}, {"detail", modeScalar}, {"id", modeScalar}, {"name", modeScalar}, {"tool_use_id", modeScalar},
-	{"is_error", modeScalar}, {"data", modeScalar}, {"title", modeScalar}, {"context", modeScalar}, {"tool_name", modeScalar}, {"tool", modeFree},
-	{"input", modeSkip}, {"cache_control", modeSkip}, {"citations", modeSkip}, {"annotations", modeSkip}, {"logprobs", modeSkip},
-	{"content", modeContent},
-	{"image_url", modeImage}, {"audio_url", modeAudio}, {"video_url", modeVideo}, {"input_audio", modeSound}, {"source", modeSource},
-}
-
-// keyBits are the indexes in [partKeys] by name, and partBits the sets of keys that each type may have.
-var keyBits, partBits = func() (map[string]int, map[string]uint32) {
-	keys, parts := map[string]int{}, map[string]uint32{}
-	for i, k := range partKeys {
-		keys[k.name] = i
-	}
-	for typ, p := range PartTypes {
-		for _, k := range p.Keys {
-			parts[typ] |= 1 << keys[k]
-		}
-	}
-	return keys, parts
-}()
 
 // freeModes are members of other objects that are not free. Those of media are included because a part may
 // also occur where no list of parts is expected, such as in the documents of a score.
@@ -285,7 +265,7 @@ func (w *walker) object(part bool) {
 			continue
 		}
 		name := string(raw)
-		key, known := keyBits[name]
+		m, known := partKeys[name]
 		switch {
 		case name == "type" && w.cur.kind() == '"':
 			quoted, _ := w.cur.value()
@@ -295,19 +275,16 @@ func (w *walker) object(part bool) {
 		case !part:
 			w.named(name)
 			o.media = o.media || freeModes[name].media()
-			o.loose = o.loose || known && partKeys[key].mode.media() && !freeModes[name].media()
+			o.loose = o.loose || known && m.media() && !freeModes[name].media()
 		case name == "source":
 			o.source = w.source()
 		case known:
-			w.value(partKeys[key].mode)
+			w.value(m)
 		default:
 			w.refuse("unsupported_parameter", "is no key of a content part")
 		}
-		switch {
-		case known:
-			o.keys |= 1 << key
-		case !o.strange:
-			o.strange, o.other = true, clip(name, maxName)
+		if len(o.keys) < maxPartKeys {
+			o.keys = append(o.keys, name)
 		}
 	}
 	if p := PartTypes[o.typ]; w.cur.err == nil && (part || o.media || p.Media) {
@@ -317,18 +294,19 @@ func (w *walker) object(part bool) {
 
 // partKeysSeen is what an object contained.
 type partKeysSeen struct {
-	typ     string // the value of type; "" for none or one that is no string
-	source  string // the type of the source
-	keys    uint32 // bits of partKeys
-	media   bool   // an object that may be a part has a key of media
-	loose   bool   // it has a key of media that was not checked as such, because other objects have the key, too
-	strange bool   // it has a key that no part has
-	other   string // the first of these
+	typ    string   // the value of type; "" for none or one that is no string
+	source string   // the type of the source
+	keys   []string // the first ones
+	media  bool     // an object that may be a part has a key of media
+	loose  bool     // it has a key of media that was not checked as such, because other objects have the key, too
 }
+
+// maxPartKeys is more than any part has: one key of so many is none of its type.
+const maxPartKeys = 8
 
 // part checks a part after it was read.
 func (w *walker) part(o *partKeysSeen, p PartType) {
-	extra := o.keys &^ partBits[o.typ]
+	other := slices.IndexFunc(o.keys, func(key string) bool { return !slices.Contains(p.Keys, key) })
 	switch {
 	case o.typ == "":
 		w.refuse("unsupported_parameter", "is a content part without a type")
@@ -336,15 +314,10 @@ func (w *walker) part(o *partKeysSeen, p PartType) {
 		w.refuse("unsupported_parameter", "is a content part of type %q, which this gateway does not accept", clip(o.typ, maxName))
 	case o.loose:
 		w.refuse("unsupported_parameter", "is a content part of type %q, which may stand only in the content of a message", o.typ)
-	case o.strange:
-		w.refuse("unsupported_parameter", "is a content part of type %q, which has no %q", o.typ, o.other)
+	case other >= 0:
+		w.refuse("unsupported_parameter", "is a content part of type %q, which has no %q", o.typ, clip(o.keys[other], maxName))
 	case o.source != "" && !slices.Contains(p.Sources, o.source):
 		w.refuse("unsupported_parameter", "is a content part of type %q, whose source may not be of type %s", o.typ, o.source)
-	}
-	for i, k := range partKeys {
-		if extra&(1<<i) != 0 {
-			w.refuse("unsupported_parameter", "is a content part of type %q, which has no %q", o.typ, k.name)
-		}
 	}
 	w.special = w.special || o.typ != "text" && o.typ != "refusal"
 	if p.Media {
