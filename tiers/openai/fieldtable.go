@@ -160,6 +160,15 @@ var FieldTable = []Field{
 	{Name: "use_beam_search", Verdict: FieldRefused, Engines: vllm, Effect: "generates many answers for one"},
 }
 
+// KeptFields are fields of engines that are forwarded to drafts, too, because they mean the same there: sampling, ends, and how
+// tokens become text. vLLM uses return_token_offsets only where it renders prompts.
+var KeptFields = strings.Fields(`
+	top_k min_p min_tokens ignore_eos stop_token_ids include_stop_str_in_output repetition_penalty repeat_last_n dry_base
+	dry_allowed_length dry_penalty_last_n dry_sequence_breakers length_penalty typical_p top_n_sigma xtc_probability
+	xtc_threshold dynatemp_range dynatemp_exponent mirostat mirostat_tau mirostat_eta adaptive_target adaptive_decay min_keep
+	samplers skip_special_tokens spaces_between_special_tokens add_special_tokens include_reasoning reasoning_format
+	reasoning_in_content return_token_offsets`)
+
 // SamplingFields are the fields that a continuation by ids sends as the client sent them. Penalties are among them if the
 // client set them to none, because an engine may have other defaults.
 var SamplingFields = []string{

@@ -41,15 +41,6 @@ func TestEachFieldIsListedOnceWithAllThatIsSaidOfIt(t *testing.T) {
 	}
 }
 
-// keptFields are fields of engines that are forwarded to drafts, too, because they mean the same there: sampling, ends, and how
-// tokens become text. vLLM uses return_token_offsets only where it renders prompts.
-var keptFields = strings.Fields(`
-	top_k min_p min_tokens ignore_eos stop_token_ids include_stop_str_in_output repetition_penalty repeat_last_n dry_base
-	dry_allowed_length dry_penalty_last_n dry_sequence_breakers length_penalty typical_p top_n_sigma xtc_probability
-	xtc_threshold dynatemp_range dynatemp_exponent mirostat mirostat_tau mirostat_eta adaptive_target adaptive_decay min_keep
-	samplers skip_special_tokens spaces_between_special_tokens add_special_tokens include_reasoning reasoning_format
-	reasoning_in_content return_token_offsets`)
-
 // TestEachFieldOfRealEnginesIsDecided reads the names that engines take, as recorded: vllm.txt from the schemas of chats and completions in
 // /openapi.json of vLLM 0.32 (a test of loadtest/engines compares it with the engine), llamacpp.txt from llama.cpp b11549, which has none.
 func TestEachFieldOfRealEnginesIsDecided(t *testing.T) {
@@ -59,7 +50,7 @@ func TestEachFieldOfRealEnginesIsDecided(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name := range strings.FieldsSeq(string(names)) {
-			if _, listed := fieldByName[name]; !listed && !PortableField(name) && !slices.Contains(keptFields, name) {
+			if _, listed := fieldByName[name]; !listed && !PortableField(name) && !slices.Contains(KeptFields, name) {
 				t.Errorf("%s: nobody has decided about %s: add it to the table", file, name)
 			}
 		}
