@@ -204,17 +204,25 @@ func (g *Gateway) forwardBody(path string, asked *openai.Request, l *accessRecor
 // routeFor returns the route of a model. A model that the tenant may not use is refused in the same way whether a route has
 // it or not. One with a hosted target is only for tenants whose requests may leave.
 func (g *Gateway) routeFor(c *identity.Caller, model string) (*tiers.Route, error) {
-	if !c.Access.Allows(model) {
-		return nil, forbiddenModel(model)
+	route, unknown := g.opts.Cascade.Route(model)
+	if err := mayUse(c, model, unknown == nil && route.Target.External()); err != nil {
+		return nil, err
 	}
-	route, err := g.opts.Cascade.Route(model)
-	switch {
-	case err != nil:
+	if unknown != nil {
 		return nil, unknownModel(model)
-	case route.Target.External() && !c.Access.MayLeave():
-		return nil, externalModel(model)
 	}
 	return route, nil
+}
+
+// mayUse says why a caller may not use a route whose target is external, or not.
+func mayUse(c *identity.Caller, model string, external bool) error {
+	switch {
+	case !c.Access.Allows(model):
+		return forbiddenModel(model)
+	case external && !c.Access.MayLeave():
+		return externalModel(model)
+	}
+	return nil
 }
 
 // demanded reads a header that has one of some values; the first one is meant where it is not sent.

@@ -38,6 +38,8 @@ type RouteState struct {
 	Ready  bool   `json:"ready"`
 	State  string `json:"state"` // one of the constants below
 	Window int    `json:"-"`     // context length of its target in tokens, prompt and answer; 0 is unknown
+
+	External bool `json:"-"` // its target is hosted: for tenants that may leave
 }
 
 // The states of a route. In the first four the route can serve.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -63,10 +64,8 @@ func (g *Gateway) model(l *accessRecord, w http.ResponseWriter, r *http.Request)
 	case err != nil:
 		return errNotFound
 	case at < 0:
-		if _, err := g.routeFor(&l.Caller, id); err != nil {
-			return err
-		}
-		return unknownModel(id)
+		_, err := g.routeFor(&l.Caller, id)
+		return cmp.Or(err, error(unknownModel(id)))
 	}
 	return l.writeJSON(w, l.shown(models[at]))
 }
@@ -77,7 +76,7 @@ func (g *Gateway) allowedModels(l *accessRecord, r *http.Request) (models []Rout
 		return nil, err
 	}
 	for _, m := range g.opts.Replica.Health().Routes {
-		if _, err := g.routeFor(&l.Caller, m.Route); err == nil {
+		if mayUse(&l.Caller, m.Route, m.External) == nil {
 			models = append(models, m)
 		}
 	}

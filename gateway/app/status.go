@@ -89,6 +89,7 @@ func (a *App) RouteStates() []gateway.RouteState {
 		if is := a.prober.Capabilities(def.Target); is != nil {
 			state.Window = is.Window
 		}
+		state.External = err == nil && rt.Target.External()
 		out = append(out, state)
 	}
 	return out
