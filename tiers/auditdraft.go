@@ -19,8 +19,8 @@ type auditor struct {
 	onSkip  func()          // called when a check of a served draft is not made, or has no answer; may be nil
 }
 
-// auditedDraft is a draft that is audited. It observes the chunks of the client's draft, or reads a stream of its own. When the stream
-// ends, or the request no longer needs it, it continues in the background. It is for one goroutine.
+// auditedDraft is a draft that is audited. It observes the chunks of the client's draft, or reads a stream of its own. When
+// the stream ends, or the request no longer needs it, it continues in the background. It is for one goroutine.
 type auditedDraft struct {
 	*draft.Audit
 	*auditor

@@ -309,7 +309,7 @@ func newBench(t *testing.T, adjust func(*PipelineOptions)) *bench {
 		adjust(&o)
 	}
 	b.Pipeline = NewPipeline(o)
-	b.make = b.speaker.answer
+	b.generate = b.speaker.answer
 	return b
 }
 

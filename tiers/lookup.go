@@ -220,7 +220,7 @@ func (q *request) run(ctx, making context.Context, to call) (err error) {
 		}
 		to.Observer = both
 	}
-	err = q.p.make(making, r, to.Delivery)
+	err = q.p.generate(making, r, to.Delivery)
 	q.record.Receipt = r.Receipt
 	if err != nil && making.Err() == nil {
 		err = q.fallBack(ctx, to, err)

@@ -62,7 +62,7 @@ type PipelineOptions struct {
 type Pipeline struct {
 	*Cascade
 	o        PipelineOptions
-	make     func(ctx context.Context, r *Request, to Delivery) error // makes an answer: [Cascade.answer], but in tests of what is before it
+	generate func(ctx context.Context, r *Request, to Delivery) error // makes an answer: [Cascade.answer], but in tests of what is before it
 	rejected rejectedKeys
 }
 
@@ -95,7 +95,7 @@ func NewPipeline(o PipelineOptions) *Pipeline {
 	if o.OnPanic == nil {
 		o.OnPanic = func(string, any) {}
 	}
-	return &Pipeline{Cascade: o.Cascade, o: o, make: o.Cascade.answer}
+	return &Pipeline{Cascade: o.Cascade, o: o, generate: o.Cascade.answer}
 }
 
 // Record collects the details of a request for its headers, the log, metrics and traces. The pipeline only

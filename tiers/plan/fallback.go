@@ -62,44 +62,37 @@ const (
 )
 
 // ChooseFallback returns the index of the fallback that a request goes to next; -1 is none, and why says the reason. A
-// fallback is tried once, in the order of the route.
+// fallback is tried once, in the order of the route. Of several that cannot be asked, the reason is the one that says most: a
+// failure, then dollars, then the tenant's rights.
 func ChooseFallback(f FallbackFacts) (index int, why string) {
-	if f.Cause == CauseNone || len(f.Candidates) == 0 {
+	switch {
+	case f.Cause == CauseNone || len(f.Candidates) == 0:
 		return -1, StayNoFallback
+	case f.Sent:
+		return -1, StaySent
+	case f.Gone:
+		return -1, StayGone
+	case !f.External:
+		return -1, StayTenant
+	case f.Demanded:
+		return -1, StayDemanded
+	case f.Unfit:
+		return -1, StayUnfit
 	}
-	for _, stays := range []struct {
-		so  bool
-		why string
-	}{{f.Sent, StaySent}, {f.Gone, StayGone}, {!f.External, StayTenant}, {f.Demanded, StayDemanded}, {f.Unfit, StayUnfit}} {
-		if stays.so {
-			return -1, stays.why
-		}
-	}
-	why = StayNoFallback
+	reasons, most := [...]string{StayNoFallback, StayTenant, StaySpent, StayFailed}, 0
 	for i := range f.Candidates {
 		c := &f.Candidates[i]
 		switch {
 		case !slices.Contains(c.When, f.Cause):
 		case !c.Allowed:
-			why = worse(why, StayTenant)
-		case c.State == FallbackSpent:
-			why = worse(why, StaySpent)
-		case c.State == FallbackFailed:
-			why = worse(why, StayFailed)
-		default:
+			most = max(most, 1)
+		case c.State == FallbackUntried:
 			return i, ""
+		default:
+			most = max(most, 1+int(c.State))
 		}
 	}
-	return -1, why
-}
-
-// worse returns the reason that says more of several fallbacks: a failure, then dollars, then the tenant's rights.
-func worse(a, b string) string {
-	rank := []string{StayNoFallback, StayTenant, StaySpent, StayFailed}
-	if slices.Index(rank, a) > slices.Index(rank, b) {
-		return a
-	}
-	return b
+	return -1, reasons[most]
 }
 
 // outsideFields are the members of a request that any OpenAI-compatible server knows, and that mean the same to another
