@@ -215,7 +215,7 @@ func shedProblem(e *admission.ShedError) *problem {
 	switch {
 	case e.Threshold == 0:
 		message = "This priority is turned away for now, by an operator's setting."
-	case e.Reason == admission.ReasonBackendQueue, e.Reason == admission.ReasonQueueFull:
+	case e.Reason == admission.ReasonBackendQueue, e.Reason == admission.ReasonBackendDelay, e.Reason == admission.ReasonQueueFull:
 		message = "Too many requests wait for the pools, and this priority is shed for now."
 	}
 	p := refuse("shed", message).after(e.RetryAfter)

@@ -37,5 +37,5 @@ var ResponseHeaders = []Header{
 	{Name: "X-RateLimit-Limit-Requests, -Tokens", Values: "a number", Meaning: "The tenant's limit per minute, if it has one."},
 	{Name: "X-RateLimit-Remaining-Requests, -Tokens", Values: "a number", Meaning: "Requests that may be sent now; tokens that one request may ask for now."},
 	{Name: "X-RateLimit-Reset-Requests, -Tokens", Values: "`120ms`, `6m0s`", Meaning: "Time until the full burst is available again."},
-	{Name: "X-Shed-Reason", Values: "`kv_pressure;pool=…;usage=…;threshold=…`", Meaning: "With a 503 from shedding: the reason (`kv_pressure`, `kv_growth`, `backend_queue`, `gateway_queue` or `provider_limit`), the pool, and the value that exceeded the threshold."},
+	{Name: "X-Shed-Reason", Values: "`kv_pressure;pool=…;usage=…;threshold=…`", Meaning: "With a 503 from shedding: the reason (`kv_pressure`, `kv_growth`, `backend_queue`, `backend_delay`, `gateway_queue` or `provider_limit`), the pool, and the value that exceeded the threshold."},
 }

@@ -48,6 +48,7 @@ func (c *Cascade) decide(r *Request, resumes bool) {
 		Resumes: resumes && r.Config.MidstreamFailover && r.Target.CanContinue(r.Body),
 	}
 	if r.Plan.Judged && !r.Rejected {
+		in.Scarce = c.scarce.look(r)
 		c.read(r, &in)
 	}
 	r.Decision = plan.Decide(&in)

@@ -181,6 +181,19 @@ func TestADraftInTheShadowIsMadeAtTheLowestClassAndOutsideOfTheTrace(t *testing.
 	})
 }
 
+func TestAnAuditThatTheBudgetPaysForDoesNotGiveWayToRequests(t *testing.T) {
+	for _, spare := range []bool{true, false} {
+		play(t, func(r *rig) {
+			r.subject.Views.SpareCapacity = spare
+			r.watched()
+			r.happens("audited", "open own t1", "score", "close t1 good")
+			if ticket := r.tickets[len(r.tickets)-1]; ticket.NoWait != spare || ticket.MidStream == spare {
+				t.Errorf("with spare capacity %t: %+v", spare, ticket)
+			}
+		})
+	}
+}
+
 func TestABodyIsKeptUntilItsAuditIsOver(t *testing.T) {
 	play(t, func(r *auditRig) {
 		kept, released := 0, 0

@@ -111,6 +111,7 @@ func (d *auditedDraft) verify(ctx context.Context, before func(context.Context) 
 	asker := Verifier{caller: d.caller, Scorer: d.Decision.Auditor, Rule: RuleOf(rule, d.Body.Temperature), Own: own, Patience: audit.Wait}
 	if before != nil { // whether an audit gets capacity must not depend on the draft's length
 		asker.Before, asker.Admission = before, d.Body.PromptTokens+plan.TypicalOutput
+		asker.Funded = !d.Views.SpareCapacity && !d.Target.External() // a full target that waits for evidence would stay full: see risk.audit_budget
 	}
 	asked := NewDraft(d.Draft)
 	asked.Resumes = false // the draft is not continued

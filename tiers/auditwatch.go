@@ -130,6 +130,6 @@ func (d *auditedDraft) madeWhole(ctx context.Context) bool {
 // newRequest returns a call to the draft pool.
 func (d *auditedDraft) newRequest(call engine.Call) dispatch.Request {
 	o := d.caller.NewRequest(d.Request.Draft, call)
-	o.Ticket.NoWait, o.Ticket.Class = true, 0
+	o.Ticket.NoWait, o.Ticket.Class, o.Demand.Optional = true, 0, true
 	return o
 }

@@ -70,6 +70,7 @@ type Cascade struct {
 	auditsAll    func(route string) bool
 	audits       *audit.Auditor
 	costs        *economy.Statistics
+	scarce       scarcity
 	scores       *dispatch.ScoreLimiter
 }
 

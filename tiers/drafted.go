@@ -47,6 +47,9 @@ func (s *drafted) run(ctx context.Context) error {
 		}
 		return s.withoutDraft(ctx, err)
 	}
+	if x.Tier() == plan.Target {
+		return s.instead(ctx, x)
+	}
 	s.x = x
 	defer func() {
 		if s.x != nil {
@@ -66,11 +69,22 @@ func (s *drafted) run(ctx context.Context) error {
 	return s.settle(ctx, lost)
 }
 
-// newRequest returns the call for the draft.
+// instead passes on the answer of the target, which had room while the draft pool had none.
+func (s *drafted) instead(ctx context.Context, x *dispatch.Exchange) error {
+	if s.Bypass = reasonFull; s.watcher != nil {
+		s.watcher.Leave()
+	}
+	s.Enter(plan.Target)
+	defer s.Leave()
+	return s.straight.pass(ctx, x)
+}
+
+// newRequest returns the call for the draft: one that waits for the draft pool only while the target has no room either.
 func (s *drafted) newRequest() dispatch.Request {
 	capabilities := s.Draft.Capabilities
 	o := s.draftRequest(&engine.Draft{Terms: s.Terms(s.Draft), Request: s.Body, Counted: capabilities != nil && !capabilities.TokenIDs})
 	o.Retry.MaxRetries = min(o.Retry.MaxRetries, 1) // one retry is enough: the target can answer without a draft
+	o.Instead = s.relay(plan.Target).request
 	return o
 }
 

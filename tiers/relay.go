@@ -29,7 +29,13 @@ func (a *relay) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return a.pass(ctx, x)
+}
+
+// pass passes on an answer that has begun.
+func (a *relay) pass(ctx context.Context, x *dispatch.Exchange) error {
 	defer x.Drop()
+	a.Tier = a.pool.Tier
 	if !a.Body.Stream {
 		return a.passOn(x)
 	}
@@ -41,12 +47,7 @@ func (a *relay) run(ctx context.Context) error {
 // open asks the pool. The call takes a KiB of the stack, which is free again while the stream waits: see
 // TestAStreamThatWaitsTakesLittleMemory.
 func (a *relay) open(ctx context.Context) (*dispatch.Exchange, error) {
-	x, err := a.Open(ctx, a.request())
-	if err != nil {
-		return nil, err
-	}
-	a.Tier = a.pool.Tier
-	return x, nil
+	return a.Open(ctx, a.request())
 }
 
 // request returns the call to the pool.

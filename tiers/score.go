@@ -79,8 +79,8 @@ func (a Verifier) scoreQuestion(q Question, top int) openai.ScoreQuestion {
 	return w
 }
 
-// newRequest returns a call to the target that computes so many tokens. It is admitted like the lowest priority class:
-// an unchecked draft costs less than an overloaded target.
+// newRequest returns a call to the target that computes so many tokens. It is admitted like the lowest priority class,
+// because an unchecked draft costs less than an overloaded target, unless a budget pays for it.
 func (a Verifier) newRequest(call engine.Call, tokens int) dispatch.Request {
 	o := a.NewRequest(a.Target, call)
 	o.Role, o.Before = dispatch.RoleScore, a.Before
@@ -90,7 +90,11 @@ func (a Verifier) newRequest(call engine.Call, tokens int) dispatch.Request {
 	if a.Admission > 0 {
 		tokens = a.Admission
 	}
-	o.Ticket.NoWait, o.Ticket.Class, o.Ticket.Tokens = true, 0, tokens
+	if o.Ticket.Tokens = tokens; a.Funded {
+		o.Ticket.MidStream = true // it waits for a moment, and is not turned away
+	} else {
+		o.Ticket.NoWait, o.Ticket.Class = true, 0
+	}
 	o.Demand.PromptTokens, o.Demand.PromptBytes, o.Demand.OutputTokens, o.Demand.MaxOutput = tokens, 0, 1, 1
 	o.Demand.Answers, o.Demand.Whole = 1, true
 	return o

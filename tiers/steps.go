@@ -118,13 +118,20 @@ func (a *answer) resume(ctx context.Context, sent []byte) error {
 	return c.afterText(ctx, func(text int) int { return openai.EstimateTokens(text) / 2 })
 }
 
-// withoutDraft records why no backend made a draft. It returns errNext, or err if the request is over.
+// withoutDraft records why no backend made a draft. It returns errNext, or err if the request is over: it has left, or the
+// queue has turned it away.
 func (a *answer) withoutDraft(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	_, spent := errors.AsType[*dispatch.ExhaustedError](err)
+	_, failed := errors.AsType[*engine.Failure](err)
+	switch {
+	case ctx.Err() != nil:
 		return err
-	}
-	if a.Bypass = reasonUnavailable; errors.Is(err, pool.ErrFull) {
+	case errors.Is(err, pool.ErrFull):
 		a.Bypass = reasonFull
+	case spent, failed, errors.Is(err, pool.ErrNoBackend):
+		a.Bypass = reasonUnavailable
+	default:
+		return err
 	}
 	return errNext
 }
@@ -161,11 +168,13 @@ func (a *answer) failOver(why string, at draft.CutPoint) {
 	a.recordFailover(Failover{Why: why, Tokens: at.Tokens, Bytes: at.Text})
 }
 
-// draftRequest returns a call to the draft pool. It does not wait for capacity, because the target may have some.
+// draftRequest returns a call to the draft pool. A backend that is expected to take a quarter of the timeout to begin is
+// full: those who wait wait better in the gateway, by priority and with the target beside.
 func (a *answer) draftRequest(call engine.Call) dispatch.Request {
 	o := a.NewRequest(a.Draft, call)
-	o.Ticket.NoWait = true
+	o.Demand.Optional = true
 	o.FirstByteTimeout = a.FirstByteTimeout(a.Config.Timeouts.DraftFirstToken)
+	o.MaxDelay = o.FirstByteTimeout / 4
 	return o
 }
 

@@ -30,6 +30,8 @@ type Verifier struct {
 	Admission int
 	// Own is the target's own answer, which a judge is asked to compare the draft with; empty: it is asked of the draft alone.
 	Own []byte
+	// Funded says that a budget pays for the question: it does not give way to requests.
+	Funded bool
 	// Patience is how long the target may take at least; 0 is as long as the timeout of scores says.
 	Patience time.Duration
 }

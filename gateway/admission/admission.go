@@ -40,6 +40,7 @@ const (
 	ReasonKV           = "kv_pressure"    // the KV usage is above the threshold
 	ReasonGrowth       = "kv_growth"      // it would be, with this request, before others have ended
 	ReasonBackendQueue = "backend_queue"  // too many requests wait at the backends
+	ReasonBackendDelay = "backend_delay"  // a prompt would wait for too long at the backends
 	ReasonQueueFull    = "gateway_queue"  // too many requests wait in the gateway
 	ReasonProvider     = "provider_limit" // the hosted backends take no more requests for now, by their limits of rates
 )
@@ -54,7 +55,7 @@ type ShedError struct {
 
 	// Usage is the lowest KV usage of the backends, and Threshold the value that it exceeds. With
 	// ReasonGrowth, Usage is the lowest expected usage. With ReasonBackendQueue and ReasonQueueFull both are
-	// numbers of waiting requests; with ReasonProvider, seconds that it would have to wait and may.
+	// numbers of waiting requests; with ReasonBackendDelay and ReasonProvider, seconds that it would have to wait and may.
 	Usage, Threshold float64
 	Reason           string
 	RetryAfter       time.Duration // whole seconds, 1 … 30
@@ -70,6 +71,8 @@ func (e *ShedError) Error() string {
 		what = "requests waiting"
 	case ReasonProvider:
 		what = "seconds until the provider takes requests"
+	case ReasonBackendDelay:
+		what = "seconds until a prompt is begun"
 	}
 	return fmt.Sprintf("pool %s is too busy for priority %s: %s %s, limit %s; retry in %s",
 		e.Pool, e.Class, short(e.Usage), what, short(e.Threshold), e.RetryAfter)

@@ -100,6 +100,9 @@ func (l *Queue) refuse(w *Ticket, now time.Time) {
 	s.refuse(now)
 	e := l.reasonFor(w, s)
 	e.RetryAfter = retryAfter(s.remaining(w.lastFull.Wait), l.random())
+	if w.tooLong > 0 { // then it will not be
+		e.RetryAfter = retryAfter(w.tooLong, l.random())
+	}
 	w.tell(e)
 }
 
@@ -117,6 +120,8 @@ func (l *Queue) reasonFor(w *Ticket, s *shedState) *ShedError {
 	case f.Usage >= f.Limit:
 	case f.Queue > 0 && f.Waiting > f.Queue:
 		e.Reason, e.Usage, e.Threshold = ReasonBackendQueue, float64(f.Waiting), float64(f.Queue)
+	case f.Late > 0:
+		e.Reason, e.Usage, e.Threshold = ReasonBackendDelay, (f.MaxDelay + f.Late).Seconds(), f.MaxDelay.Seconds()
 	default:
 		e.Reason, e.Usage, e.Threshold = ReasonGrowth, f.Peak, f.PeakLimit
 	}

@@ -104,11 +104,13 @@ type Found struct {
 	Rent         map[string]float64 `json:"rent_usd_per_mtok"` // by price list
 }
 
-// The length of a run: mode risk needs its certificates before anything is counted.
+// The length of a run. In mode risk an hour at a low load is before all runs of a fleet: no fleet certifies its thresholds at
+// the load that it can only carry with them.
 const (
-	counted  = 120 * time.Second
-	warm     = 30 * time.Second
-	warmRisk = 280 * time.Second
+	counted = 120 * time.Second
+	warm    = 30 * time.Second
+	before  = time.Hour
+	quiet   = 4 // how many times lower the load is then than what the targets alone carry, about
 )
 
 // lab is what all searches share: the scenario, and the price lists. The gateway decides by the first list.
@@ -127,16 +129,14 @@ func newLab() (l lab, err error) {
 // at makes the scenario and the case of a fleet at a load, in requests a second.
 func (l *lab) at(f Fleet, load float64) (_ *loadtest.Scenario, _ *loadtest.Case, err error) {
 	s, c := *l.base, l.base.Cases[0]
-	s.Warmup = warm
+	s.Warmup, s.Duration = warm, warm+counted
 	c.Settings = loadtest.Settings{"cache.mode": "off", "speculation.mode": f.Mode}
 	switch f.Mode {
 	case Confidence:
 		c.Settings["speculation.threshold_nats"] = f.Law.nats
 	case Risk:
 		c.Settings["risk.max_disagreement"] = "0.1"
-		s.Warmup = warmRisk
 	}
-	s.Duration = s.Warmup + counted
 	c.Name, c.Load = f.String(), load/s.Arrivals.PerSecond
 	c.Target.Profile, c.Target.Count = f.Target.Profile, f.Target.Count
 	if c.Target.USDPerHour, err = price(&l.prices[0], f.Target.Profile); err != nil || f.Mode == TargetOnly {
@@ -149,13 +149,32 @@ func (l *lab) at(f Fleet, load float64) (_ *loadtest.Scenario, _ *loadtest.Case,
 	return &s, &c, err
 }
 
+// earlier runs the hour that is before all runs of a fleet; in other modes than risk there is none.
+func (l *lab) earlier(ctx context.Context, f Fleet, seed uint64) (*virtual.Earlier, error) {
+	nothing := new(virtual.Earlier)
+	if f.Mode != Risk {
+		return nothing, nil
+	}
+	alone, err := f.carried()
+	if err != nil {
+		return nil, err
+	}
+	s, c, err := l.at(f, alone/quiet)
+	if err != nil {
+		return nil, err
+	}
+	s.Duration = before
+	_, known, err := nothing.Run(ctx, s, c, seed)
+	return known, err
+}
+
 // measure runs a fleet at a load, and reports whether that holds the SLO.
-func (l *lab) measure(ctx context.Context, f Fleet, load float64, seed uint64) (found Found, holds bool, err error) {
+func (l *lab) measure(ctx context.Context, f Fleet, load float64, seed uint64, earlier *virtual.Earlier) (found Found, holds bool, err error) {
 	s, c, err := l.at(f, load)
 	if err != nil {
 		return found, false, err
 	}
-	r, err := virtual.Run(ctx, s, c, seed)
+	r, _, err := earlier.Run(ctx, s, c, seed)
 	if err != nil {
 		return found, false, err
 	}
@@ -203,9 +222,13 @@ func Search(ctx context.Context, f Fleet, seed uint64) (found Found, err error) 
 	if err != nil {
 		return found, err
 	}
+	earlier, err := l.earlier(ctx, f, seed)
+	if err != nil {
+		return found, err
+	}
 	found = Found{Fleet: f.String(), Seed: seed} // where no load holds
 	_, err = highest(guess, func(load float64) (bool, error) {
-		tried, holds, err := l.measure(ctx, f, load, seed)
+		tried, holds, err := l.measure(ctx, f, load, seed, earlier)
 		if holds && load > found.PerSecond {
 			found = tried
 		}
@@ -225,13 +248,18 @@ const (
 	least     = 0.1 // requests a second
 )
 
-// guess is about what a fleet carries, in requests a second: half of what its targets decode with 256 sequences each, in answers of
-// 300 tokens, and of those without the accepted ones.
-func (f Fleet) guess() (float64, error) {
+// carried is about what the targets of a fleet carry, in requests a second: half of what they decode with 256 sequences each, in
+// answers of 300 tokens.
+func (f Fleet) carried() (float64, error) {
 	p, err := vllmsim.ProfileByName(f.Target.Profile)
 	_, decode := p.Rates(256)
-	load := float64(f.Target.Count) * decode / 300 / 2
-	if f.Mode == Confidence {
+	return float64(f.Target.Count) * decode / 300 / 2, err
+}
+
+// guess is about what a fleet carries: of accepted drafts its targets know nothing.
+func (f Fleet) guess() (float64, error) {
+	load, err := f.carried()
+	if f.Mode != TargetOnly {
 		load /= 1 - f.Law.Acceptance
 	}
 	return load, err

@@ -3,6 +3,8 @@ package fleets
 import (
 	"errors"
 	"testing"
+
+	"github.com/foregate/foregate/loadtest/virtual"
 )
 
 func TestTheSearchFindsTheHighestLoadThatHolds(t *testing.T) {
@@ -61,7 +63,7 @@ func TestAFleetServesTheShareOfDraftsThatItsLawSays(t *testing.T) {
 	}
 	for _, law := range laws {
 		f := Fleet{Engines{"h100-70b-fp8-tp2", 2}, Engines{"h100-8b-fp8", 1}, Confidence, law}
-		got, holds, err := l.measure(t.Context(), f, 10, 1)
+		got, holds, err := l.measure(t.Context(), f, 10, 1, new(virtual.Earlier))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -39,7 +39,7 @@ type change struct {
 }
 
 func newEvidence(l *lab) *evidence {
-	e := &evidence{lab: l, log: &store.Memory{Now: l.clock.Now, Away: l.redis.Away}, first: map[risk.Key]time.Duration{}}
+	e := &evidence{lab: l, log: l.earlier.log.Copy(l.clock.Now, l.redis.Away), first: map[risk.Key]time.Duration{}}
 	e.book = e.newStore()
 	return e
 }

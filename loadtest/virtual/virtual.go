@@ -19,6 +19,7 @@ import (
 	"github.com/foregate/foregate/loadtest/virtual/eventloop"
 	"github.com/foregate/foregate/loadtest/virtual/sharing"
 	"github.com/foregate/foregate/loadtest/vllmsim"
+	store "github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -40,6 +41,7 @@ var poolNames = []string{"draft", "target"}
 // lab is one run.
 type lab struct {
 	clock    *eventloop.Loop
+	earlier  *Earlier
 	scenario *loadtest.Scenario
 	spec     *loadtest.Case
 	seed     uint64
@@ -75,24 +77,41 @@ type lab struct {
 // Run measures one case. Tenants' limits, time-outs of clients that read slowly, and faults of Redis beside
 // its absence ([sharing.Link]) are not simulated. The error tells what the scenario asks that cannot be run.
 func Run(ctx context.Context, s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*loadtest.Result, error) {
-	l, err := newLab(s, c, seed)
+	r, _, err := new(Earlier).Run(ctx, s, c, seed)
+	return r, err
+}
+
+// Earlier is what earlier runs of the same pools and settings have left in Redis: what audits have shown. The zero value is
+// that nothing ran.
+type Earlier struct {
+	log    *store.Memory
+	lasted time.Duration
+}
+
+// Run is [Run] after the earlier ones. It returns what is known then, too.
+func (e *Earlier) Run(ctx context.Context, s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*loadtest.Result, *Earlier, error) {
+	l, err := e.newLab(s, c, seed)
 	if err != nil {
-		return nil, fmt.Errorf("%s, case %s: %w", s.Name, c.Name, err)
+		return nil, nil, fmt.Errorf("%s, case %s: %w", s.Name, c.Name, err)
 	}
 	if err := l.run(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return l.result(), nil
+	return l.result(), &Earlier{log: l.evidence.log, lasted: e.lasted + l.clock.Elapsed()}, nil
 }
 
 func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
+	return new(Earlier).newLab(s, c, seed)
+}
+
+func (e *Earlier) newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 	s = c.In(s)
 	work, err := loadtest.NewWorkload(s, c, seed)
 	if err != nil {
 		return nil, err
 	}
 	l := &lab{
-		clock: &eventloop.Loop{}, scenario: s, spec: c, seed: seed, work: work,
+		clock: &eventloop.Loop{Before: e.lasted}, earlier: e, scenario: s, spec: c, seed: seed, work: work,
 		prompts: newPrompts(), recorder: loadtest.NewRecorder(s.Warmup), judge: quality.NewJudge(seed, c),
 		pools: map[string]*engines.Pool{}, requests: map[*openai.Request]*request{},
 	}

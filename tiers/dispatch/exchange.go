@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/foregate/foregate/tiers/engine"
@@ -54,14 +55,35 @@ func (x *Exchange) acquire(ctx context.Context, o *Request) (waited time.Duratio
 			x.cancel(context.Canceled)
 		}
 	}()
-	x.demand = o.Demand
-	x.demand.Optional = o.Ticket.NoWait && o.Tier == plan.Draft // the target is behind it
-	tried := len(o.Demand.Exclude)
 	return x.services.Queue.Enter(x.ctx, o.Ticket, func(limit pool.Admission) error {
-		x.demand.Admission = limit
-		x.demand.Exclude = x.demand.Exclude[:tried:tried] // whom a breaker keeps out now may be open in a moment
-		return x.pick(o)
+		limit.MaxDelay = o.MaxDelay
+		if o.Instead == nil {
+			return x.pickWithin(limit, o)
+		}
+		limit.CanWaitForWarm = false
+		err := x.pickWithin(limit, o)
+		if !errors.Is(err, pool.ErrFull) {
+			return err
+		}
+		other := o.Instead()
+		if x.pickWithin(roomElsewhere, &other) != nil {
+			return err
+		}
+		*o = other
+		return nil
 	})
+}
+
+// roomElsewhere is what a pool must have left for a call that another pool has no capacity for: memory for those that cannot
+// go anywhere else, such as the rest of an answer whose draft was rejected, and no queue.
+var roomElsewhere = pool.Admission{MaxUsage: 0.8, MaxDelay: 250 * time.Millisecond}
+
+// pickWithin picks a backend for a call within a limit.
+func (x *Exchange) pickWithin(limit pool.Admission, o *Request) error {
+	x.demand = o.Demand // without those whom a breaker kept out the last time: it may be closed again
+	x.demand.Admission = limit
+	x.demand.Exclude = slices.Clip(x.demand.Exclude)
+	return x.pick(o)
 }
 
 // pick picks a backend whose breaker permits the call.
@@ -196,6 +218,9 @@ func (x *Exchange) MaxAnswer() int {
 
 // Backend returns the backend's id.
 func (x *Exchange) Backend() string { return x.lease.Backend() }
+
+// Tier returns that of the pool: not that of the call which was asked for, if another one was made instead.
+func (x *Exchange) Tier() plan.Tier { return x.request.Tier }
 
 // Pool returns the backend's pool.
 func (x *Exchange) Pool() *pool.Pool { return x.request.Pool }

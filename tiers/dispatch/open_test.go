@@ -10,6 +10,7 @@ import (
 
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 )
 
@@ -304,3 +305,30 @@ func TestAPanicGivesBackAllThatWasHeld(t *testing.T) {
 type panicky struct{ Events }
 
 func (panicky) Tried(Try, time.Time) int { panic("of a test") }
+
+func TestAnotherCallIsMadeInsteadWhereOnlyItsPoolHasRoom(t *testing.T) {
+	r := newRig(t, 1)
+	var err error
+	other := r.order()
+	if other.Pool, err = pool.New(pool.Options{Name: "other", Model: "other", Backends: []string{"http://o0"}}); err != nil {
+		t.Fatal(err)
+	}
+	o := r.order()
+	o.Tier, o.Instead = plan.Draft, func() Request { return other }
+	r.limit = pool.Admission{MaxUsage: 0.5}
+	opened := map[plan.Tier]int{}
+	for err == nil { // a backend without readings takes 32 requests with a limit
+		var x *Exchange
+		if x, err = r.d.Open(t.Context(), o); err == nil {
+			opened[x.Tier()]++
+			t.Cleanup(x.Drop)
+			if want := x.Tier() == plan.Draft; (x.Pool() == r.pool) != want {
+				t.Fatalf("tier %s at pool %s", x.Tier(), x.Pool().Name())
+			}
+		}
+	}
+	full, ok := errors.AsType[*pool.FullError](err)
+	if !ok || full.Pool != "p" || opened[plan.Draft] != 32 || opened[plan.Target] != 32 {
+		t.Errorf("%v after %v, want 32 of each and then that p is full", err, opened)
+	}
+}

@@ -26,6 +26,12 @@ type Request struct {
 	Ticket Ticket    // for the pool's queue
 	Demand pool.Demand
 
+	// MaxDelay is the longest time that a prompt may be expected to wait at a backend: else there is no capacity; 0: no limit.
+	MaxDelay time.Duration
+	// Instead returns another call, to another pool, that is made as soon as this one's pool has no capacity and that one has
+	// room; nil: there is none.
+	Instead func() Request
+
 	Deadline         time.Time     // the call ends then, its wait in the queue included; zero leaves it to the context
 	FirstByteTimeout time.Duration // the longest wait for the first byte; 0 leaves it to the request's deadline
 	IdleTimeout      time.Duration // the longest wait for the next chunk

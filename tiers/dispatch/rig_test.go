@@ -23,6 +23,7 @@ type rig struct {
 
 	answer   func(a *engine.Attempt) (engine.Stream, error) // of the engines
 	enter    func() error                                   // of the queue, before it lets somebody in; nil is no word
+	limit    pool.Admission                                 // of the queue
 	allow    func(backend string) error                     // of the breaker; nil allows
 	attempts []engine.Attempt
 	tickets  []Ticket
@@ -105,7 +106,7 @@ func (r *rig) Enter(_ context.Context, t Ticket, try func(pool.Admission) error)
 			return time.Second, err
 		}
 	}
-	return time.Second, try(pool.Admission{})
+	return time.Second, try(r.limit)
 }
 
 // Allow implements [Breaker].

@@ -156,6 +156,20 @@ type Memory struct {
 	logs map[string][]risk.Message // by route, at most maxEntries each
 }
 
+// Copy returns a log that begins with the entries of m, for a simulation of a later time. Nil has none.
+func (m *Memory) Copy(now func() time.Time, away func() bool) *Memory {
+	own := &Memory{Now: now, Away: away, logs: map[string][]risk.Message{}}
+	if m == nil {
+		return own
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for route, entries := range m.logs {
+		own.logs[route] = slices.Clone(entries)
+	}
+	return own
+}
+
 // List implements [entryLog].
 func (m *Memory) List(context.Context) ([]string, error) {
 	m.mu.Lock()

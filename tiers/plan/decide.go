@@ -55,6 +55,7 @@ type Inputs struct {
 	Config   *Config
 	Request  *openai.Request
 	Rejected bool // the target has rejected the last draft for the same request
+	Scarce   bool // the target is short of room
 	Resumes  bool // clients have a part of a lost answer, and the target can continue it
 
 	Prices   economy.Prices      // of the route
@@ -71,13 +72,18 @@ type Inputs struct {
 // Decide is the only place that chooses.
 func Decide(in *Inputs) Decision {
 	d := Decision{Plan: in.Plan, Accept: in.Config.Accept}
+	spare := in.Config.When == WhenScarce && !in.Scarce
 	switch {
 	case !d.Judged:
 	case in.Rejected:
 		d.Plan = Plan{Tier: Target, Reason: ReasonRejectedBefore}
 	case in.Config.Mode.Audited():
-		in.weigh(&d, in.Views.Expected(in.Config, in.Expected))
+		if in.weigh(&d, in.Views.Expected(in.Config, in.Expected)); spare && d.Judged {
+			d.keepFrom(reasonSpare)
+		}
 		in.certify(&d)
+	case spare:
+		d.keepFrom(reasonSpare)
 	default:
 		d.Accept.ScoreMap = nil // its thresholds are those of the audited modes
 		in.weigh(&d, in.Expected)
@@ -124,8 +130,13 @@ func (in *Inputs) weigh(d *Decision, e economy.Expectation) {
 	}
 	var reason string
 	if d.Estimate, reason = economy.Decide(in.Config.Economy, in.Prices, shape, e, in.Explore); reason != "" {
-		d.Plan = Plan{Tier: Target, Reason: reason, Mode: d.Mode, Whole: d.Whole, Calls: d.Calls, Auditor: d.Auditor}
+		d.keepFrom(reason)
 	}
+}
+
+// keepFrom lets the target answer for a reason. Its draft may still be audited in the background.
+func (d *Decision) keepFrom(reason string) {
+	d.Plan = Plan{Tier: Target, Reason: reason, Mode: d.Mode, Whole: d.Whole, Calls: d.Calls, Auditor: d.Auditor}
 }
 
 // certify decides in the modes risk and shadow by which threshold the draft is judged, whether it is audited, and whether

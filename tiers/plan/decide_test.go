@@ -100,6 +100,7 @@ var reasons = map[string]situation{
 	"no_saving": {config: func(c *Config) { c.Economy = economy.Policy{Enabled: true, ExploreRate: 0.02} }, inputs: func(in *Inputs) {
 		in.Prices, in.Expected = priceA, never
 	}},
+	"target_has_room": {config: func(c *Config) { c.When = WhenScarce }},
 	"rejected_before": {inputs: func(in *Inputs) { in.Rejected = true }},
 	"shadow":          {config: func(c *Config) { c.Mode = ModeShadow }},
 	"uncertified":     {config: func(c *Config) { c.Mode = ModeRisk }},
@@ -127,7 +128,7 @@ func TestEachReasonHasASituationThatIsDecidedByIt(t *testing.T) {
 }
 
 // TestTheDocumentedReasonsAreThoseThatAreDecided reads them from the guide. Three are of requests about which nothing is
-// decided, and one is an outcome.
+// decided, and draft_full is an outcome.
 func TestTheDocumentedReasonsAreThoseThatAreDecided(t *testing.T) {
 	text, err := os.ReadFile("../../docs/guides/choosing-a-mode.md")
 	if err != nil {
@@ -141,7 +142,7 @@ func TestTheDocumentedReasonsAreThoseThatAreDecided(t *testing.T) {
 			documented[m[1]] = true
 		}
 	}
-	for _, of := range []string{"fallback", "count_tokens", "passthrough"} {
+	for _, of := range []string{"fallback", "count_tokens", "passthrough", "draft_full"} {
 		if !documented[of] {
 			t.Errorf("%s is not documented", of)
 		}

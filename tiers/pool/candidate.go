@@ -123,8 +123,8 @@ const maxUnknownRequests = 32
 // requests of a higher limit, and for what nobody foresees.
 const certain = 0.92
 
-// above reports whether c exceeds the request's limits: it is paused, its KV usage is at the limit, too many requests wait, or usage
-// would exceed the limit when all its requests and this one have grown. The last rule keeps an engine from running out
+// above reports whether c exceeds the request's limits: it is paused, its KV usage is at the limit, too many requests wait or for too
+// long, or usage would exceed the limit when all its requests and this one have grown. The last rule keeps an engine from running out
 // of memory, because vLLM admits any prompt that fits, and admitted requests keep growing. An idle backend takes
 // whatever fits its cache.
 func (c *candidate) above(n *need) bool {
@@ -137,10 +137,21 @@ func (c *candidate) above(n *need) bool {
 		return n.MaxUsage < certain && c.ownTotal >= maxUnknownRequests
 	case n.MaxQueue > 0 && c.waiting > float64(n.MaxQueue), c.filled() >= n.MaxUsage:
 		return true
+	case c.late(n) > 0:
+		return true
 	case n.hold == 0 || c.capacity == 0 || c.requests() == 0:
 		return false
 	}
 	return c.over(n) > 0
+}
+
+// late returns by how much the prompt is expected to wait longer at c than the request allows. An engine whose seats are all
+// taken has memory left and queues without bound; its prefill rate, as it is learned, tells how fast that queue moves.
+func (c *candidate) late(n *need) time.Duration {
+	if n.MaxDelay == 0 {
+		return 0
+	}
+	return max(time.Duration(c.ahead()/c.prefillRate*float64(time.Second))-n.MaxDelay, 0)
 }
 
 // over returns by how many tokens c is expected to exceed the limit with the request, or to violate the reserve with the

@@ -3,6 +3,7 @@ package pool
 import (
 	"math"
 	"testing"
+	"time"
 )
 
 // working is a candidate of 100,000 tokens that has something to do.
@@ -38,6 +39,8 @@ func TestRoomIsTheFirstThatApplies(t *testing.T) {
 		"capacity unknown, at it": {with(func(c *candidate) { c.capacity, c.running, c.usage = 0, 9, 0.85 }), request, full},
 		"blind and full":          {working(func(c *candidate) { c.usageUnknown, c.usage, c.capacity = true, 0.99, 0 }), request, fits},
 		"blind, no block free":    {working(func(c *candidate) { c.usageUnknown, c.usage = true, 0.999 }), request, queue},
+		"a slow queue":            {working(func(c *candidate) { c.waiting, c.meanPrompt, c.prefillRate = 30, 200, 4000 }), need{prompt: 1000, Admission: Admission{MaxUsage: 0.85, MaxDelay: time.Second}}, full},
+		"the same, faster":        {working(func(c *candidate) { c.waiting, c.meanPrompt, c.prefillRate = 30, 200, 6000 }), need{prompt: 1000, Admission: Admission{MaxUsage: 0.85, MaxDelay: time.Second}}, fits},
 		"no limit":                {working(func(c *candidate) { c.usage = 0.97 }), need{prompt: 1000, hold: 99_000, Admission: Admission{MaxQueue: 1}}, fits},
 	} {
 		if got := tc.c.fitFor(fitting(tc.request)); got != tc.want {

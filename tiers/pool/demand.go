@@ -34,6 +34,8 @@ type Admission struct {
 	MaxQueue int     // requests that may wait there; 0: no limit
 	Now      bool    // count current use only, not the forecast
 
+	MaxDelay time.Duration // longest time until the engine is expected to begin with the prompt; 0: no limit
+
 	// CanWaitForWarm says that the request can wait for room where it is warm, although there
 	// is some elsewhere; Waited is how long it has done so.
 	CanWaitForWarm bool

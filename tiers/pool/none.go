@@ -61,8 +61,10 @@ type FullError struct {
 	Waiting int // fewest waiting requests at one of them
 	Queue   int // the demand's limit of waiting requests; 0: none
 
-	// Wait is the expected time until enough memory is free, by the rate of the last seconds; 0: unknown. If Paused, it is
-	// the time until a hosted backend takes requests again, by its limits of rates.
+	MaxDelay, Late time.Duration // the demand's limit, and by how much a prompt would wait longer at each of them
+
+	// Wait is the expected time until enough memory is free, by the rate of the last seconds, and until Late is over; 0: unknown.
+	// If Paused, it is the time until a hosted backend takes requests again, by its limits of rates.
 	Wait   time.Duration
 	Paused bool
 }
@@ -79,7 +81,7 @@ func (e *FullError) Is(target error) bool { return target == ErrFull }
 // noBackendError returns why no candidate can be used. The caller holds mu.
 func (p *Pool) noBackendError(r *round, d *Demand) error {
 	if d.Admission.MaxUsage > 0 {
-		e := &FullError{Pool: p.o.Name, Limit: d.Admission.MaxUsage, Queue: d.Admission.MaxQueue, Partial: len(d.Exclude) > 0}
+		e := &FullError{Pool: p.o.Name, Limit: d.Admission.MaxUsage, Queue: d.Admission.MaxQueue, MaxDelay: d.Admission.MaxDelay, Partial: len(d.Exclude) > 0}
 		if e.of(r.cands, &r.need, p.freed.PerSecond(r.now)) {
 			return e
 		}
@@ -134,6 +136,9 @@ func (e *FullError) of(cands []candidate, n *need, freed float64) bool {
 		if waits := int(c.waiting); some == 1 || waits < e.Waiting {
 			e.Waiting = waits
 		}
+		if late := c.late(n); some == 1 || late < e.Late {
+			e.Late = late
+		}
 		e.Large = e.Large && c.capacity > 0 && 2*n.holdOne > c.capacity
 		e.Usage = min(e.Usage, c.filled())
 		paused = min(paused, c.paused)
@@ -145,5 +150,6 @@ func (e *FullError) of(cands []candidate, n *need, freed float64) bool {
 	if rate := freed / float64(max(some, 1)); rate > 0 {
 		e.Wait = time.Duration(minOver / rate * float64(time.Second))
 	}
+	e.Wait = max(e.Wait, e.Late)
 	return some > 0
 }

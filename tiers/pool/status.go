@@ -138,21 +138,35 @@ func (p *Pool) readiness(broken func(backend string) bool, optional bool) Readin
 // seconds the last of them gets a seat in about half a second.
 const queueShare = 0.1
 
-// Load returns the mean KV usage of the backends that are up, as far as known, or 1 if requests queue for seats (more
-// than queueShare of the running ones). A new request would wait behind them. Of hosted backends it is 1, because nothing is
-// to spare where each token is paid.
-func (p *Pool) Load() float64 {
+// Room says how much of a pool is taken: means over the backends that are up, as far as known. Of hosted backends all is,
+// because nothing is to spare where each token is paid.
+type Room struct {
+	Usage            float64 // of KV memory, 0 … 1
+	Running, Waiting float64 // requests
+}
+
+// Queues reports whether requests queue for seats: more than queueShare of the running ones. A new request would wait behind
+// them.
+func (r Room) Queues() bool { return r.Waiting > 1+queueShare*r.Running }
+
+// Room returns how much of the pool is taken.
+func (p *Pool) Room() Room {
 	if p.o.External {
-		return 1
+		return Room{Usage: 1}
 	}
 	now := p.o.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m := meanOf(*p.set.Load(), now)
-	if m.waiting > 1+queueShare*m.running {
-		return 1
+	return Room{Usage: m.usage, Running: m.running, Waiting: m.waiting}
+}
+
+// Load returns the mean KV usage of the backends that are up, as far as known, or 1 if requests queue for seats.
+func (p *Pool) Load() float64 {
+	if r := p.Room(); !r.Queues() {
+		return r.Usage
 	}
-	return m.usage
+	return 1
 }
 
 // UnitCosts returns the learned cost in USD of a prompt token and of an answer token on a busy backend: its price

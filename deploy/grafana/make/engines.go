@@ -100,7 +100,7 @@ func shedding() board {
 		rows: []row{
 			{"Shedding", []panel{
 				areas("Shed by class", "reqps", "Requests turned away with 503. high should never be here.", q(`sum by (priority) (rate(foregate_shed_total{P}[r]))`, "{{priority}}")),
-				areas("Shed by reason", "reqps", "kv_pressure: memory is above the class's threshold; kv_growth: it would be; backend_queue: too many requests wait in the engines; gateway_queue: too many wait in the gateway.",
+				areas("Shed by reason", "reqps", "kv_pressure: memory is above the class's threshold; kv_growth: it would be; backend_queue: too many requests wait in the engines; backend_delay: they wait there for too long; gateway_queue: too many wait in the gateway.",
 					q(`sum by (pool, reason) (rate(foregate_shed_total{P}[r]))`, "{{pool}} {{reason}}")),
 				lines("Fullest backend by pool", "percentunit", "The lines are the defaults of shed.low and shed.normal.", q(`max by (pool) (foregate_backend_kv_usage{P})`, "{{pool}}")).over(0.85, 0.95),
 				states("Classes turned away now", "For some route.", shedWords, q(`max by (pool, priority) (foregate_shedding{P})`, "{{pool}} {{priority}}")).over(1, 1),

@@ -11,11 +11,13 @@ import (
 	"time"
 )
 
-// Epoch is the virtual time 0 as the gateway's code sees it: not the zero time, which means never.
+// Epoch is the virtual time 0 of a [Loop] without a time before, as the gateway's code sees it: not the zero time, which means never.
 var Epoch = time.Unix(1_800_000_000, 0)
 
 // Loop is the queue of what will happen, and the time. The zero value is ready for use.
 type Loop struct {
+	Before time.Duration // what has passed since the Epoch at the begin
+
 	now     time.Duration
 	later   heap
 	soon    []event // at this time, in the order of planning; all of later at this time comes before
@@ -39,7 +41,7 @@ type event struct {
 func (l *Loop) Elapsed() time.Duration { return l.now }
 
 // Now implements [world.Clock].
-func (l *Loop) Now() time.Time { return Epoch.Add(l.now) }
+func (l *Loop) Now() time.Time { return Epoch.Add(l.Before + l.now) }
 
 // At plans do for time t; a time that is over is now. do must not wait: who waits is a coroutine
 // ([Loop.Go]).
