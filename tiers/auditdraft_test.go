@@ -183,7 +183,7 @@ func TestADraftInTheShadowIsMadeAtTheLowestClassAndOutsideOfTheTrace(t *testing.
 
 func TestAnAuditThatTheBudgetPaysForDoesNotGiveWayToRequests(t *testing.T) {
 	for _, spare := range []bool{true, false} {
-		play(t, func(r *rig) {
+		play(t, func(r *auditRig) {
 			r.subject.Views.SpareCapacity = spare
 			r.watched()
 			r.happens("audited", "open own t1", "score", "close t1 good")
