@@ -16,11 +16,11 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 )
 
-// fullQueue has no place for who does not wait.
-type fullQueue struct{}
+// fullQueue has no place at one pool.
+type fullQueue struct{ pool string }
 
-func (fullQueue) Enter(_ context.Context, t dispatch.Ticket, try func(pool.Admission) error) (time.Duration, error) {
-	if t.NoWait {
+func (q fullQueue) Enter(_ context.Context, t dispatch.Ticket, try func(pool.Admission) error) (time.Duration, error) {
+	if t.Pool == q.pool {
 		return 0, pool.ErrFull
 	}
 	return 0, try(pool.Admission{})
@@ -56,7 +56,7 @@ var fates = map[string]fate{
 	accept.ReasonTargetDisagrees: {checked: true, score: refuses},
 	accept.ReasonNoVerdict:       {checked: true},
 	reasonUnavailable:            {word: "bypassed", refused: true},
-	reasonFull:                   {word: "bypassed", set: func(r *playedRig) { r.request.Dispatch.Queue = fullQueue{} }},
+	reasonFull:                   {word: "bypassed", set: func(r *playedRig) { r.request.Dispatch.Queue = fullQueue{r.request.Draft.Name()} }},
 }
 
 // refuses has the target choose other tokens from the first on.
