@@ -117,6 +117,25 @@ func TestWhatStandsBesideAURLGoesWhereItIsRead(t *testing.T) {
 	}
 }
 
+func TestAnOperatorNeedsOnlyItsOwnPassword(t *testing.T) {
+	m := miniredis.RunT(t)
+	m.RequireUserAuth("operator", "op")
+	r := config.Redis{PasswordFile: filepath.Join(t.TempDir(), "of-the-replicas"), SettingsPasswordFile: writeFile(t, "op")}
+	for url, user := range map[*config.Endpoint]string{&r.URL: "foregate", &r.SettingsURL: "operator"} {
+		if err := url.UnmarshalText([]byte("redis://" + user + "@" + m.Addr())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := OpenForOperator(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if err := c.Ping(t.Context()).Err(); err != nil {
+		t.Error(err)
+	}
+}
+
 // writeFile writes a file and returns its path.
 func writeFile(t *testing.T, text string) string {
 	t.Helper()

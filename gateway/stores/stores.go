@@ -163,6 +163,9 @@ func onLookups(control *redis.UniversalOptions) *redis.UniversalOptions {
 
 // OpenForOperator connects for an operator's command: like a replica, but with timeouts of seconds.
 func OpenForOperator(r config.Redis) (c redis.UniversalClient, err error) {
+	if _, file := r.SettingsEndpoint(); file != config.PasswordFile {
+		r.PasswordFile = "" // the replicas' password may be none of the operator's business
+	}
 	passwords, err := readPasswords(r)
 	if err != nil {
 		return nil, err
