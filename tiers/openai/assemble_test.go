@@ -156,9 +156,13 @@ func TestWhatDoesNotFollowMakesAnAnswerUnusable(t *testing.T) {
 		return chatFrame(`"tool_calls":[{"index":0,"id":"`+id+`","function":{"name":"`+name+`","arguments":"{}"}}]`, `null`)
 	}
 	for name, chunks := range map[string][]string{
-		"two ends":                 {end, chatFrame(``, `"length"`)},
-		"a call that changes id":   {call("a", "f"), call("b", "f"), chatFrame(``, `"tool_calls"`)},
-		"a call that changes name": {call("a", "f"), call("a", "g"), chatFrame(``, `"tool_calls"`)},
+		"two ends":                  {end, chatFrame(``, `"length"`)},
+		"content that is a number":  {chatFrame(`"content":"x"`, `null`), chatFrame(`"content":5`, `null`), end},
+		"choices that are a number": {chatFrame(`"content":"x"`, `null`), `{"choices":5}`, end},
+		"calls that are a number":   {call("a", "f"), chatFrame(`"tool_calls":5`, `null`), end},
+		"arguments of an object":    {call("a", "f"), chatFrame(`"tool_calls":[{"index":0,"function":{"arguments":{}}}]`, `null`), call("a", "f"), chatFrame(``, `"tool_calls"`)},
+		"a call that changes id":    {call("a", "f"), call("b", "f"), chatFrame(``, `"tool_calls"`)},
+		"a call that changes name":  {call("a", "f"), call("a", "g"), chatFrame(``, `"tool_calls"`)},
 	} {
 		if w, err := assemble(Chat, chunks...); !errors.Is(err, ErrForeign) {
 			t.Errorf("%s: %v, %v", name, w, err)

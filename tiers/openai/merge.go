@@ -36,11 +36,11 @@ var nested = []string{"choices", "delta", "logprobs", "tool_calls", "function"}
 // grown are the members whose texts are joined.
 var grown = []string{"content", "text", "reasoning", asReasoningContent, "refusal", "arguments"}
 
-// steady are the members that chunks may repeat, but not change: another id is that of another call.
+// steady are the members of choices and calls that chunks may repeat, but not change: another id is that of another call.
 var steady = []string{"id", "name", "finish_reason"}
 
 // Add adds a chunk, valid JSON. The error is [ErrTooLong], or says that a chunk is none.
-func (m *Merger) Add(chunk []byte) error { return m.add(&m.root, "choices", chunk) }
+func (m *Merger) Add(chunk []byte) error { return m.add(&m.root, "choices", bytes.TrimSpace(chunk)) }
 
 // Whole returns the answer.
 func (m *Merger) Whole() []byte { return m.root.append(nil, "") }
@@ -63,6 +63,9 @@ func (m *Merger) add(to *merged, name string, raw []byte) error {
 		kind = '0'
 	}
 	if kind != to.kind {
+		if to.kind != 0 && (slices.Contains(nested, name) || slices.Contains(grown, name)) {
+			return fmt.Errorf("%s of another form: %w", name, errNotChunk) // what came before would be lost
+		}
 		*to = merged{kind: kind}
 	}
 	if isText := kind == '"' && len(to.raw) > len(`""`) && string(raw) != `""`; isText && slices.Contains(steady, name) && string(raw) != string(to.raw) {
@@ -96,7 +99,11 @@ func (m *Merger) addObject(to *merged, raw []byte) error {
 			to.object[key] = &merged{}
 			m.left -= nodeSize + len(key)
 		}
-		if err := m.add(to.object[key], key, value); err != nil {
+		named := key
+		if to == &m.root && key == "id" {
+			named = "" // SGLang gives each choice an id of its own
+		}
+		if err := m.add(to.object[key], named, value); err != nil {
 			return err
 		}
 	}
@@ -163,7 +170,7 @@ func (v *merged) append(dst []byte, name string) []byte {
 	for _, key := range slices.Sorted(maps.Keys(v.object)) {
 		p, named := v.object[key], key
 		switch {
-		case key == "index" && name == "tool_calls", p.kind == 0 && name == "delta" && !v.has("tool_calls"):
+		case key == "index" && name == "tool_calls", p.kind == 0 && name == "delta" && (key == "role" || !v.has("tool_calls")):
 			continue
 		case key == "delta":
 			named = "message"

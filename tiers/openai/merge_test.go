@@ -104,6 +104,14 @@ func TestChunksAreMergedIntoOneAnswer(t *testing.T) {
 			chunk(`{"index":0,"delta":{"content":"x"},"logprobs":{"content":[{"logprob":-0.10}]}}`) + chunk(`{"index":0,"delta":{"content":"y"},"logprobs":{"content":[{"logprob":-2,"top_logprobs":[{"index":9}]}]}}`),
 			`{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"xy"},"logprobs":{"content":[{"logprob":-0.10},{"logprob":-2,"top_logprobs":[{"index":9}]}]}}]}`,
 		},
+		"choices with an id each, behind white space": {
+			`data:  {"id":"a","choices":[{"index":0,"delta":{"content":"x"}}]}` + "\n\n" + `data: {"id":"b","choices":[{"index":1,"delta":{"content":"y"}}]}` + "\n\n",
+			`{"id":"b","choices":[{"index":0,"message":{"role":"assistant","content":"x"}},{"index":1,"message":{"role":"assistant","content":"y"}}]}`,
+		},
+		"a call beside a role of null": {
+			chunk(`{"index":0,"delta":{"role":null,"content":null,"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{}"}}]}}`),
+			`{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]}}]}`,
+		},
 		"nothing was said": {
 			chunk(`{"index":0,"delta":{},"finish_reason":"stop"}`),
 			`{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":""},"finish_reason":"stop"}]}`,
