@@ -23,7 +23,7 @@ var arrows = map[string][]string{
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 
 	"gateway":                     {"cache", "gateway/admission", "gateway/clientapi", "gateway/clientapi/messages", "gateway/clientapi/responses", "gateway/conversations", "gateway/files", "gateway/identity", "gateway/ledger", "gateway/receipts", "gateway/settings", "internal/words", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/risk"},
-	"gateway/admission":           {"gateway/identity", "tiers/pool", "tiers/pool/estimate"},
+	"gateway/admission":           {"gateway/identity", "tiers/pool"},
 	"gateway/app":                 {"breaker", "cache", "gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/conversations", "gateway/display", "gateway/files", "gateway/identity", "gateway/ledger", "gateway/settings", "gateway/stores", "gateway/tracing", "internal/beat", "internal/panics", "tiers", "tiers/accept", "tiers/audit", "tiers/credentials", "tiers/dialect", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk", "tiers/upstream", "tiers/world"},
 	"gateway/app/apptest":         {"gateway", "gateway/app", "gateway/config", "gateway/stores"}, // for tests alone
 	"gateway/config":              {"gateway/identity", "internal/words", "internal/yamlfile", "tiers/dialect", "tiers/discover", "tiers/openai"},

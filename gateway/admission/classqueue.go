@@ -20,7 +20,6 @@ type classQueue struct {
 // tenantQueue holds the waiting requests of one tenant.
 type tenantQueue struct {
 	tickets      []*Ticket
-	waiting      float64 // tokens of these
 	servedTokens float64 // tokens admitted, counted from the start value
 }
 
@@ -37,7 +36,6 @@ func (q *classQueue) join(w *Ticket) {
 		q.tenants[w.Tenant] = t
 	}
 	t.tickets = append(t.tickets, w)
-	t.waiting += w.size()
 	q.n++
 }
 
@@ -104,31 +102,6 @@ func (t *tenantQueue) compare(o *tenantQueue) int {
 	return t.tickets[0].compare(o.tickets[0])
 }
 
-// tokens returns how many tokens wait in the class.
-func (q *classQueue) tokens() (sum float64) {
-	for _, t := range q.tenants {
-		sum += t.waiting
-	}
-	return sum
-}
-
-// before returns how many tokens that wait in the class come before w: those of its tenant, and of every other one as many as
-// its tenant then has, because tenants take turns.
-func (q *classQueue) before(w *Ticket) (sum float64) {
-	own := 0.0
-	if t := q.tenants[w.Tenant]; t != nil {
-		own = t.waiting
-	}
-	for tenant, t := range q.tenants {
-		if tenant == w.Tenant {
-			sum += own
-		} else {
-			sum += min(t.waiting, own+w.size())
-		}
-	}
-	return sum
-}
-
 // full reports whether the queue has no place for w. A tenant with few waiting requests still gets a place,
 // so that no tenant can fill the queue for others.
 func (q *classQueue) full(w *Ticket) bool {
@@ -146,7 +119,7 @@ func (w *Ticket) compare(o *Ticket) int {
 
 // served removes an admitted request.
 func (q *classQueue) served(w *Ticket) {
-	q.tenants[w.Tenant].servedTokens += w.size()
+	q.tenants[w.Tenant].servedTokens += float64(max(w.Tokens, 1))
 	q.leave(w)
 }
 
@@ -161,7 +134,6 @@ func (q *classQueue) leave(w *Ticket) bool {
 		return false
 	}
 	t.tickets = slices.Delete(t.tickets, i, i+1)
-	t.waiting -= w.size()
 	q.n--
 	if len(t.tickets) == 0 {
 		delete(q.tenants, w.Tenant)

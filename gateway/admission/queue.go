@@ -8,7 +8,6 @@ import (
 
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers/pool"
-	"github.com/foregate/foregate/tiers/pool/estimate"
 )
 
 const (
@@ -62,12 +61,8 @@ type Ticket struct {
 	deadline      time.Time
 	noPassingFrom time.Time      // after this time no request may pass it
 	lastFull      pool.FullError // why it waits
-	tooLong       time.Duration  // by how much its wait would be too long behind others; 0: it would not
 	warmWaitSince time.Time      // start of its wait for its warm backend while others have capacity; zero: it does not
 }
-
-// size is what its turn costs its tenant, in tokens.
-func (w *Ticket) size() float64 { return float64(max(w.Tokens, 1)) }
 
 // tell tells w its result.
 func (w *Ticket) tell(err error) {
@@ -108,7 +103,6 @@ type Queue struct {
 	shedStates      map[routeClass]*shedState
 	flips           int // total
 	starvedServedAt time.Time
-	served          estimate.Flow // tokens of those that have waited, since somebody waits
 }
 
 // ClassLen is the number of waiting requests of a class; those whose answer has begun count as high.
@@ -150,12 +144,9 @@ func (l *Queue) Enter(w *Ticket, now time.Time) {
 		w.tell(&w.lastFull)
 	case w.MidStream && (wait <= 0 || crowd):
 		w.tell(w.Try(pool.Admission{}))
-	case !w.MidStream && (wait <= 0 || crowd || l.cannotBeServedInTime(w, now) || l.aboveThreshold(w, now)):
+	case !w.MidStream && (wait <= 0 || crowd || l.cannotFitInTime(w, wait) || l.aboveThreshold(w, now)):
 		l.placeElsewhereOrRefuse(w, now)
 	default:
-		if l.Len() == 0 {
-			l.served = estimate.Flow{}
-		}
 		l.waiting[w.rank()].join(w)
 	}
 }
@@ -180,26 +171,10 @@ func (w *Ticket) allowsPassing(tokens int, now time.Time) bool {
 	return w.lastFull.FreeElsewhere || w.lastFull.Limit > 0 && now.Before(w.noPassingFrom) && tokens < w.Tokens/passingFactor
 }
 
-// cannotBeServedInTime reports whether no capacity is expected within w's wait: by what the pool says, or because those that
-// wait before it take longer, at the rate at which the queue has moved since somebody waits. Class high waits anyway, because
-// the estimates may be wrong.
-func (l *Queue) cannotBeServedInTime(w *Ticket, now time.Time) bool {
-	wait := w.deadline.Sub(now)
-	switch rate := l.served.PerSecond(now); {
-	case w.Class == identity.High:
-		return false
-	case w.lastFull.Wait > wait:
-		return true
-	case rate == 0:
-		return false
-	default:
-		before := l.waiting[w.Class].before(w)
-		for c := w.Class + 1; c <= midStreamRank; c++ {
-			before += l.waiting[c].tokens()
-		}
-		w.tooLong = max(time.Duration(before/rate*float64(time.Second))-wait, 0)
-		return w.tooLong > 0
-	}
+// cannotFitInTime reports whether no capacity is expected within w's wait. Class high waits anyway, because
+// the pool's estimate may be wrong.
+func (l *Queue) cannotFitInTime(w *Ticket, wait time.Duration) bool {
+	return w.Class < identity.High && w.lastFull.Wait > wait
 }
 
 // aboveThreshold reports whether the known KV usage of every backend is above the threshold of w's class:
@@ -229,17 +204,11 @@ func (l *Queue) Serve(now time.Time) {
 			}
 			continue
 		}
-		l.admit(w, now)
+		l.waiting[w.rank()].served(w)
 		w.tell(err)
 	}
 	clear(l.failedTickets)
 	l.serveStarved(now)
-}
-
-// admit takes w out of its queue, because it has its place.
-func (l *Queue) admit(w *Ticket, now time.Time) {
-	l.waiting[w.rank()].served(w)
-	l.served.Add(w.size(), now)
 }
 
 // next returns the request whose turn it is in this pass, nil if there is none: the first of the highest
@@ -300,7 +269,7 @@ func (l *Queue) serveStarved(now time.Time) {
 		at.MaxQueue = 0
 		if err := w.Try(at); !errors.Is(err, pool.ErrFull) {
 			l.starvedServedAt = now
-			l.admit(w, now)
+			l.waiting[c].served(w)
 			w.tell(err)
 		}
 		return

@@ -131,30 +131,6 @@ func TestAQueueOrGrowthIsToldAsSuchAndLowersNoThreshold(t *testing.T) {
 	}
 }
 
-func TestWhoWouldWaitTooLongBehindOthersIsRefusedAtOnce(t *testing.T) {
-	b := newBench(t)
-	b.mem.places = 0
-	for range 10 {
-		b.want(b.enter(normal, "t", nil), "waits") // whatever the time, while the queue's rate is not known
-	}
-	for range 20 { // five a second, each of 100 tokens
-		b.want(b.enter(normal, "t", nil), "waits")
-		b.mem.places = 1
-		b.serve(200 * time.Millisecond)
-	}
-	for range 62 { // 75 take the 15 s that normal waits, and there are 10; the rate is known to a few percent
-		b.want(b.enter(normal, "t", nil), "waits")
-	}
-	for range 15 {
-		b.enter(normal, "t", nil)
-	}
-	b.want(b.enter(normal, "t", nil), ReasonQueueFull)
-	b.want(b.enter(low, "t", nil), ReasonQueueFull)
-	b.want(b.enter(normal, "another", nil), "waits") // tenants take turns
-	b.want(b.enter(high, "t", nil), "waits")
-	b.want(b.enter(normal, "t", func(w *Ticket) { w.MidStream = true }), "waits")
-}
-
 func TestWhoseWaitWouldBeInVainIsRefusedAtOnceAndToldWhenToComeBack(t *testing.T) {
 	for _, c := range []struct {
 		class  identity.Priority

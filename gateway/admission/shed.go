@@ -100,9 +100,6 @@ func (l *Queue) refuse(w *Ticket, now time.Time) {
 	s.refuse(now)
 	e := l.reasonFor(w, s)
 	e.RetryAfter = retryAfter(s.remaining(w.lastFull.Wait), l.random())
-	if w.tooLong > 0 { // then it will not be
-		e.RetryAfter = retryAfter(w.tooLong, l.random())
-	}
 	w.tell(e)
 }
 
