@@ -107,7 +107,7 @@ func TestABadValueChangesNothingAndIsVisible(t *testing.T) {
 
 // another is a good value that is not the default.
 func another(s Spec) string {
-	for _, value := range []string{"0.7", "7", "7000", "7s", "700ms", "7m", "yes", "no", "off", "round_robin", "accept", "exact", "lenient", "0.3", "judge", "shadow", "prompt_length", "never"} {
+	for _, value := range []string{"0.7", "7", "7000", "7s", "700ms", "7m", "yes", "no", "off", "round_robin", "accept", "exact", "lenient", "0.3", "judge", "shadow", "prompt_length", "never", "scarce"} {
 		d := Defaults()
 		if check(&s, value) == nil && value != s.Value(&d) {
 			return value
