@@ -35,6 +35,9 @@ type flags struct {
 
 	PromptTokensDetails bool `group:"The wire" name:"enable-prompt-tokens-details" help:"Usage tells cached_tokens."`
 
+	Hosted            string `group:"A provider" placeholder:"IN,CACHED,OUT" help:"With the engine openai: a hosted server with these prices, in USD per million tokens. It refuses logprobs and messages of the assistant at the end, and tells at /sim/meter what it has charged."`
+	RequestsPerSecond int    `group:"A provider" default:"0" help:"Limit of rates of a hosted server; 0 is none."`
+
 	Answers kong.NamedFileContentFlag `group:"The language" placeholder:"FILE" help:"Answers to chats that offer tools, a JSON list such as '[{\"text\":\"I look.\",\"tool\":\"read\",\"arguments\":{\"path\":\"a.txt\"}},{\"text\":\"Done.\"}]': each chat gets the one with the number of the answers that it holds."`
 
 	Fault string `group:"What goes wrong" placeholder:"JSON" help:"What is wrong from the start, as POST /sim/fault takes it later, such as '{\"status\":503,\"rate\":0.1}' or '{\"score\":\"error\"}'."`
@@ -99,6 +102,10 @@ func (f *flags) options() (o vllmsim.Options, err error) {
 			return o, err
 		}
 	}
+	if o.Hosted, err = vllmsim.ParseHosted(f.Hosted); err != nil {
+		return o, err
+	}
+	o.Hosted.RequestsPerSecond = f.RequestsPerSecond
 	if f.Fault != "" {
 		o.Fault, err = vllmsim.ParseFault([]byte(f.Fault))
 	}

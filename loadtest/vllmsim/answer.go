@@ -99,6 +99,7 @@ func (c *call) whole(choices []choice) *answerBody {
 		a.Choices = append(a.Choices, v)
 	}
 	f.whole(c, a, t)
+	c.told = t
 	return a
 }
 

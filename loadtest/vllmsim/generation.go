@@ -14,6 +14,9 @@ type call struct {
 	r      *http.Request
 	box    *mailbox
 	jobs   []*job
+
+	came int   // tokens that were generated for it so far
+	told spend // what it has told of them; zero before
 }
 
 // serveGenerate answers the routes that generate.
@@ -36,6 +39,9 @@ func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request, a api) {
 		s.writeError(w, statusError(fault.Status))
 		return
 	}
+	if s.limited(w) {
+		return
+	}
 	var req *request
 	if err == nil {
 		req, err = s.parse(body, intake{api: a, header: r.Header.Get})
@@ -45,6 +51,7 @@ func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request, a api) {
 		return
 	}
 	c := &call{s: s, engine: s.life().engine, req: req, fault: fault, w: w, r: r, box: newMailbox()}
+	defer c.charge()
 	if req.stream {
 		c.stream()
 		return
@@ -71,6 +78,9 @@ func (c *call) wait(spare []event) ([]event, bool) {
 	for {
 		if got := c.box.take(spare); len(got) > 0 {
 			for i := range got {
+				if got[i].id >= 0 {
+					c.came++
+				}
 				c.s.wire.event(&got[i])
 			}
 			return got, true

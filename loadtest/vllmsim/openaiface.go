@@ -55,7 +55,7 @@ func (openaiWire) take(s *Server, w *wireRequest, in intake) *apiError {
 		return &apiError{status: http.StatusNotFound, kind: "model_not_found", message: "The model `" + w.Model + "` does not exist or you do not have access to it."}
 	}
 	w.StreamOptions = usageOption(w.StreamOptions)
-	return nil
+	return s.opts.Hosted.check(w, in)
 }
 
 // usageOption keeps of the options of a stream the one that all engines know, and makes them fit any request.
@@ -126,8 +126,8 @@ func (openaiWire) textLogprobs(lps []*tokenLogprob, offset int) any {
 }
 
 // whole implements face.
-func (openaiWire) whole(_ *call, a *answerBody, t spend) {
-	a.Usage = t.body()
+func (f openaiWire) whole(c *call, a *answerBody, t spend) {
+	f.usage(c, a, t)
 	for _, v := range a.Choices {
 		if m := v.(*choiceBody).Message; m != nil {
 			m.Refusal = null
@@ -142,4 +142,10 @@ func (openaiWire) opened(c *call) []any { return c.roles() }
 func (openaiWire) chunk(c *call, ev *chunk) []any { return c.split(ev) }
 
 // usage implements face.
-func (openaiWire) usage(_ *call, a *answerBody, t spend) { a.Usage = t.body() }
+func (openaiWire) usage(c *call, a *answerBody, t spend) {
+	u := t.body()
+	if c.s.opts.Hosted.on() {
+		u.Details = cachedTokens{t.cached}
+	}
+	a.Usage = u
+}

@@ -34,6 +34,8 @@ type Options struct {
 	// are sure or not as its other answers are.
 	Answers []Answer
 
+	Hosted Hosted // of engine openai: a provider's
+
 	APIKeys        []string // --api-key: requests to /v1/… and some others need one of them; none is open
 	KeyForAllPaths bool     // so do /health, /metrics and the rest, as with a proxy in front
 
@@ -100,6 +102,8 @@ func (o *Options) validate(p *Profile) error {
 		return fmt.Errorf("vllmsim: unknown policy %q; known: fcfs, priority", o.Policy)
 	case o.Restart < 0:
 		return fmt.Errorf("vllmsim: restart after %v: it may not be negative", o.Restart)
+	case o.Hosted.on() && o.Engine != engineOpenAI:
+		return fmt.Errorf("vllmsim: a hosted server speaks OpenAI's API, and this one that of %s", o.Engine)
 	case p.Blocks < 2 || p.MaxSeqs < 1 || p.MaxBatchedTokens < 1 || o.MaxModelLen < 1:
 		return fmt.Errorf("vllmsim: %d blocks, %d sequences, %d batched tokens, context %d: all must be positive",
 			p.Blocks, p.MaxSeqs, p.MaxBatchedTokens, o.MaxModelLen)

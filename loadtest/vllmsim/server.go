@@ -30,6 +30,7 @@ type Server struct {
 	wire            wireIDs
 	routes          map[string]route
 	current         atomic.Pointer[life]
+	meter           meter
 
 	mu                sync.Mutex
 	seen              map[string]int
@@ -172,6 +173,9 @@ func (s *Server) generate(a api) route {
 func (s *Server) routeTable() map[string]route {
 	all := s.face.routes(s)
 	all["/sim/state"], all["/sim/fault"] = onGet(s.serveState), onPost(s.serveFault)
+	if s.opts.Hosted.on() {
+		all["/sim/meter"] = onGet(s.serveMeter)
+	}
 	s.missingFeatures.close(all)
 	return all
 }

@@ -194,6 +194,7 @@ func (st *streamer) end() {
 		}
 		a := st.s.face.head(st.call, true)
 		st.s.face.usage(st.call, a, t)
+		st.told = t
 		st.put(a)
 	}
 	st.done()

@@ -241,11 +241,29 @@ func (p *ChunkParser) usage() (found bool) {
 			c.Usage.Completion, c.Counts[1] = p.count()
 		case "total_tokens":
 			_, c.Counts[2] = p.count()
+		case "prompt_tokens_details":
+			c.Usage.Cached = p.cachedTokens()
 		default:
 			p.counts()
 		}
 	}
 	return found
+}
+
+// cachedTokens reads how much of a prompt an engine has found in its cache.
+func (p *ChunkParser) cachedTokens() (n int) {
+	if p.cur.kind() != '{' {
+		p.counts()
+		return 0
+	}
+	for key := range p.cur.object() {
+		if string(key) == "cached_tokens" {
+			n, _ = p.count()
+			continue
+		}
+		p.counts()
+	}
+	return n
 }
 
 // counts reads a part of a usage that the gateway does not know.

@@ -339,6 +339,6 @@ func (k Kind) Path() string {
 	return "/v1/chat/completions"
 }
 
-// Usage is the token count of an answer. Cached are the prompt tokens that cost nothing, as reported for an
-// answer from a cache; [ChunkParser] does not read them.
+// Usage is the token count of an answer. Cached are the prompt tokens that cost nothing, or less, as reported for an
+// answer from a cache.
 type Usage struct{ Prompt, Completion, Cached int }

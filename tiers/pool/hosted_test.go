@@ -52,6 +52,9 @@ func TestAHostedBackendThatWantsNoRequestsIsFullUntilThen(t *testing.T) {
 	if !ok || !full.Paused || full.Wait != 3*time.Second {
 		t.Fatalf("%+v", full)
 	}
+	if why := p.Snapshot()[0].Why; why != "wants no requests for 3s, by its limit of rates" {
+		t.Errorf("operators are told %q", why)
+	}
 	if err := pick(0); err != nil {
 		t.Errorf("what cannot wait is not sent: %v", err)
 	}

@@ -89,6 +89,8 @@ func (p *Pool) why(b *backend, now time.Time) string {
 		return b.down.Error()
 	case condition != conditionWell:
 		return string(condition)
+	case now.Before(b.pausedUntil):
+		return "wants no requests for " + b.pausedUntil.Sub(now).Round(time.Millisecond).String() + ", by its limit of rates"
 	case !b.isReachable(now):
 		return b.problem()
 	}
