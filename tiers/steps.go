@@ -169,7 +169,7 @@ func (a *answer) failOver(why string, at draft.CutPoint) {
 }
 
 // draftRequest returns a call to the draft pool. A backend that is expected to take a quarter of the timeout to begin is
-// full: those who wait wait better in the gateway, by priority and with the target beside.
+// full: who waits does so better in the gateway, by priority and with the target beside.
 func (a *answer) draftRequest(call engine.Call) dispatch.Request {
 	o := a.NewRequest(a.Draft, call)
 	o.Demand.Optional = true

@@ -107,9 +107,12 @@ const defaultPause = time.Second
 // again.
 func pause(status int, h http.Header) (wait time.Duration) {
 	for _, limit := range []string{"Requests", "Tokens"} {
+		if h.Get("X-Ratelimit-Remaining-"+limit) != "0" {
+			continue
+		}
 		total, err := strconv.Atoi(h.Get("X-Ratelimit-Limit-" + limit))
 		reset, wrong := time.ParseDuration(h.Get("X-Ratelimit-Reset-" + limit))
-		if err == nil && wrong == nil && total > 0 && h.Get("X-Ratelimit-Remaining-"+limit) == "0" {
+		if err == nil && wrong == nil && total > 0 {
 			wait = max(wait, min(reset, maxHint)/time.Duration(total))
 		}
 	}
