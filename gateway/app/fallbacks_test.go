@@ -38,6 +38,23 @@ func startHosted(t *testing.T) *hostedServer {
 	return h
 }
 
+// gotOnly checks that the last request had no header that tells anything of ours, and only these members, and returns them.
+func (h *hostedServer) gotOnly(t *testing.T, members ...string) (sent map[string]any) {
+	t.Helper()
+	head, sent := h.last(t)
+	for name := range head {
+		if !slices.Contains([]string{"Content-Type", "Content-Length", "Accept", "Accept-Encoding", "User-Agent", "Host", "Connection"}, name) {
+			t.Errorf("the header %s: %q was sent", name, head.Get(name))
+		}
+	}
+	for name := range sent {
+		if !slices.Contains(members, name) {
+			t.Errorf("the member %s: %v was sent", name, sent[name])
+		}
+	}
+	return sent
+}
+
 // ServeHTTP implements [http.Handler].
 func (h *hostedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	raw, _ := io.ReadAll(r.Body)
@@ -181,17 +198,7 @@ func TestAnOutsiderGetsNothingOfOurs(t *testing.T) {
 	if status != http.StatusOK {
 		t.Fatalf("status %d: %s", status, body)
 	}
-	head, sent := hosted.last(t)
-	for name := range head {
-		if !slices.Contains([]string{"Content-Type", "Content-Length", "Accept", "Accept-Encoding", "User-Agent", "Host", "Connection"}, name) {
-			t.Errorf("the header %s: %q was sent", name, head.Get(name))
-		}
-	}
-	for name := range sent {
-		if !slices.Contains([]string{"model", "messages", "temperature", "max_tokens", "stream", "stream_options"}, name) {
-			t.Errorf("the member %s: %v was sent", name, sent[name])
-		}
-	}
+	sent := hosted.gotOnly(t, "model", "messages", "temperature", "max_tokens", "stream", "stream_options")
 	if sent["model"] != "theirs" || sent["max_tokens"] != 4096.0 {
 		t.Errorf("model %v, max_tokens %v", sent["model"], sent["max_tokens"])
 	}

@@ -168,7 +168,10 @@ func TestAFleetPaysWhatTheProviderCharges(t *testing.T) {
 	if m.Left > 0 || m.Refused == 0 || m.Cached == 0 || audits == 0 && !testing.Short() {
 		t.Errorf("the run shows less than it should: %+v, audits %g", m, audits)
 	}
-	apptest.Within(t, time.Minute, "the ledger has what requests cost", func() bool { return math.Abs(w.spent("acme")+audits-booked) < 1e-6 })
+	apptest.Within(t, time.Minute, "the ledger has what requests cost", func() bool { // an audit is booked at its call, and counted at its end
+		booked, audits = w.sum(`foregate_cost_usd_total{tier="target"}`), w.sum(`foregate_audit_cost_usd_total{route="`+routeUsual+`"}`)
+		return math.Abs(w.spent("acme")+audits-booked) < 1e-6
+	})
 	for outcome, n := range w.outcomes {
 		phase, rest, _ := strings.Cut(outcome, " ")
 		ok := rest == "200"
