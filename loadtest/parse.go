@@ -100,7 +100,7 @@ func (c *Case) name() {
 // forms are the forms of texts.
 var forms = map[string]yamlfile.Form{
 	"word": func(s string) (string, error) {
-		if s == "" || len(s) > 64 || !words.Only(s, "._:-") {
+		if !words.IsName(s, 64, "._:-") {
 			return "", errors.New("want 1 … 64 of A-Z a-z 0-9 . _ : -")
 		}
 		return s, nil

@@ -68,7 +68,8 @@ func (m *Merger) add(to *merged, name string, raw []byte) error {
 		}
 		*to = merged{kind: kind}
 	}
-	if isText := kind == '"' && len(to.raw) > len(`""`) && string(raw) != `""`; isText && slices.Contains(steady, name) && string(raw) != string(to.raw) {
+	empty := string(raw) == `""` || len(to.raw) <= len(`""`)
+	if kind == '"' && slices.Contains(steady, name) && !empty && !bytes.Equal(raw, to.raw) {
 		return fmt.Errorf("another %s: %w", name, errNotChunk)
 	}
 	switch {

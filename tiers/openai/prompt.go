@@ -81,16 +81,16 @@ func readLogprobs(s *scanner, name string) {
 }
 
 func readLogitBias(s *scanner, name string) {
-	entries, _ := Members(s.read(name, "an object", '{'))
-	for _, v := range entries {
+	entries := 0
+	eachMember(s.read(name, "an object", '{'), func(_, v []byte) {
 		if bias, err := strconv.ParseFloat(string(v), 64); err != nil || bias < -100 || bias > 100 {
 			s.bad(name, "invalid_value", "%s must map token ids to numbers between -100 and 100, but holds %s.", name, clip(string(v), longestNumber))
 		}
-	}
-	if len(entries) > s.lim.LogitBias {
-		s.bad(name, "invalid_value", "%s has more than %d entries.", name, s.lim.LogitBias)
-	}
-	s.req.Penalties = s.req.Penalties || len(entries) > 0
+		if entries++; entries > s.lim.LogitBias {
+			s.bad(name, "invalid_value", "%s has more than %d entries.", name, s.lim.LogitBias)
+		}
+	})
+	s.req.Penalties = s.req.Penalties || entries > 0
 }
 
 func readToolChoice(s *scanner, name string) {

@@ -157,8 +157,7 @@ func stopReason(raw []byte) ([]byte, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
 	}
-	_, isID := tokenID(raw)
-	if isText := raw[0] == '"' && jsontext.Value(raw).IsValid(); !isText && !isID {
+	if _, isID := tokenID(raw); !isID && (!isText(raw) || !jsontext.Value(raw).IsValid()) {
 		return nil, foreign("stop_reason")
 	}
 	return bytes.Clone(raw), nil
