@@ -133,7 +133,7 @@ func forbiddenModel(name string) *problem {
 
 // externalModel refuses a model whose target is a provider's.
 func externalModel(name string) *problem {
-	return refuse("external_not_allowed", fmt.Sprintf("The model %q is hosted by a provider, and your requests may not leave this house (allow_external).", clip(name))).of("model")
+	return refuse("external_not_allowed", fmt.Sprintf("The model %q is hosted by a provider, and your tenant may not use such models (allow_external).", clip(name))).of("model")
 }
 
 // kinds are the errors with details.

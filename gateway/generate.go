@@ -214,7 +214,7 @@ func (g *Gateway) routeFor(c *identity.Caller, model string) (*tiers.Route, erro
 	return route, nil
 }
 
-// mayUse says why a caller may not use a route whose target is external, or not.
+// mayUse returns why a caller may not use a model, nil if it may. external says that a provider hosts its target.
 func mayUse(c *identity.Caller, model string, external bool) error {
 	switch {
 	case !c.Access.Allows(model):

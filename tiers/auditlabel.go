@@ -101,8 +101,8 @@ func (b *auditRun) label(ctx context.Context) (good bool, err error) {
 	return b.verify(ctx, b.openAll, nil)
 }
 
-// verify asks the target to check the draft by the rule of the label, or to compare it with its own answer; before is called when it has capacity. Nobody waits for
-// an audit, and an audit without an answer counts as bad, so the target has longer than for a score that a client waits for.
+// verify asks the target to check the draft by the rule of the label, or to compare it with its own answer, if there is one.
+// before is called when it has capacity. An audit without an answer counts as bad, so it has longer than for a client's score.
 func (d *auditedDraft) verify(ctx context.Context, before func(context.Context) error, own []byte) (good bool, err error) {
 	rule := plan.RuleLenient
 	if d.Config.Risk.Label == plan.LabelExact {
@@ -111,7 +111,7 @@ func (d *auditedDraft) verify(ctx context.Context, before func(context.Context) 
 	asker := Verifier{caller: d.caller, Scorer: d.Decision.Auditor, Rule: RuleOf(rule, d.Body.Temperature), Own: own, Patience: audit.Wait}
 	if before != nil { // whether an audit gets capacity must not depend on the draft's length
 		asker.Before, asker.Admission = before, d.Body.PromptTokens+plan.TypicalOutput
-		asker.Funded = !d.Views.SpareCapacity && !d.Target.External() // a full target that waits for evidence would stay full: see risk.audit_budget
+		asker.Funded = !d.Views.SpareCapacity && !d.Target.External() // see risk.audit_budget
 	}
 	asked := NewDraft(d.Draft)
 	asked.Resumes = false // the draft is not continued

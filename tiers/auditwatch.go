@@ -47,7 +47,8 @@ func (s *auditor) Shadow() {
 // End says that the draft is complete.
 func (d *auditedDraft) End() { d.startAudit(d.audit) }
 
-// Leave says that the draft ended without that: its client has left, its backend failed, or there was none. What the client was shown is audited; without that nobody got a draft.
+// Leave says that the draft ended before it was complete: its client has left, its backend failed, or there was none. What the
+// client was shown is audited; if it was shown nothing, nobody got a draft.
 func (d *auditedDraft) Leave() {
 	if !d.Audit.Leave() {
 		d.leave()

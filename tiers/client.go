@@ -1,8 +1,6 @@
 package tiers
 
-import (
-	"time"
-)
+import "time"
 
 // Client receives an answer. Begin is called once, before the first Write.
 type Client interface {

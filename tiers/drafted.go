@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
@@ -83,8 +84,8 @@ func (s *drafted) instead(ctx context.Context, x *dispatch.Exchange) error {
 func (s *drafted) newRequest() dispatch.Request {
 	capabilities := s.Draft.Capabilities
 	o := s.draftRequest(&engine.Draft{Terms: s.Terms(s.Draft), Request: s.Body, Counted: capabilities != nil && !capabilities.TokenIDs})
-	o.Retry.MaxRetries = min(o.Retry.MaxRetries, 1) // one retry is enough: the target can answer without a draft
-	o.Instead = s.relay(plan.Target).request
+	o.Retry.MaxRetries = min(o.Retry.MaxRetries, 1)          // one retry is enough: the target can answer without a draft
+	o.Instead = sync.OnceValue(s.relay(plan.Target).request) // the queue may try often
 	return o
 }
 

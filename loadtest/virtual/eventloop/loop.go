@@ -16,7 +16,7 @@ var Epoch = time.Unix(1_800_000_000, 0)
 
 // Loop is the queue of what will happen, and the time. The zero value is ready for use.
 type Loop struct {
-	Before time.Duration // what has passed since the Epoch at the begin
+	Before time.Duration // what has passed since the Epoch when the loop starts
 
 	now     time.Duration
 	later   heap
