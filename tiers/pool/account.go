@@ -34,16 +34,19 @@ type account struct {
 	growth       growth
 }
 
-// isRecent reports whether the last reading cannot include a request. One that began in the reading's own slice of time
-// counts as not included: counting twice is safer than not at all.
+// isRecent reports whether the last reading cannot include a request. One that began in the slice of time that the reading
+// shows counts as not included: counting twice is safer than not at all.
 func (a *account) isRecent(l *Lease) bool { return !l.start.Before(a.read) }
 
 // slice is the precision of a reading's time.
 const slice = 50 * time.Millisecond
 
-// noteRead says that a reading taken at the given time is in force. The slices begin at base.
+// sliceOf returns the begin of the slice that t is in. The slices begin at base.
+func sliceOf(t, base time.Time) time.Time { return base.Add(t.Sub(base).Truncate(slice)) }
+
+// noteRead says that a reading is in force that shows the engine as it was at the given time.
 func (a *account) noteRead(at, base time.Time) {
-	a.read, a.recent = base.Add(at.Sub(base).Truncate(slice)), totals{}
+	a.read, a.recent = sliceOf(at, base), totals{}
 	for _, l := range a.leases {
 		if a.isRecent(l) {
 			a.recent.add(l.totals, 1)

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/pool/estimate"
 	"github.com/foregate/foregate/tiers/prefix"
+	"github.com/foregate/foregate/tiers/pressure"
 )
 
 // began is when the requests of these tests begin.
@@ -98,6 +100,31 @@ func TestARequestThatBeganInTheSliceOfAReadingIsNotInIt(t *testing.T) {
 	for ms, want := range map[int]int{-5: 5, 0: 5, 49: 5, 50: 3, 80: 3, 100: 1, 150: 0} {
 		if a.noteRead(began.Add(time.Duration(ms)*time.Millisecond), began); a.recent.requests != want {
 			t.Errorf("a reading at %d ms leaves out %d requests, want %d", ms, a.recent.requests, want)
+		}
+	}
+}
+
+func TestARequestThatBeganInTheStepBeforeAReadingIsNotInIt(t *testing.T) {
+	b := backend{joined: began, account: account{using: map[prefix.Key]int{}}, health: monitor{base: began}}
+	take := func(ms int, iterations float64) {
+		t.Helper()
+		b.take(pressure.Reading{At: began.Add(time.Duration(ms) * time.Millisecond), Iterations: iterations}, new(estimate.UnitCosts))
+	}
+	take(0, 100)
+	for i, c := range []struct {
+		starts, reading int // a request's begin and a reading, ms
+		iterations      float64
+		want            int // requests that the reading leaves out
+	}{
+		{50, 500, 100, 1},   // the step has not ended: the reading tells of the engine before it
+		{550, 1000, 101, 1}, // one step, which began at 500 ms
+		{1200, 1500, 101, 2},
+		{1960, 2000, 111, 1}, // steps of 50 ms
+		{2010, 2500, 100, 0}, // it has restarted: the reading says all that it has
+	} {
+		b.account.begin(&Lease{start: began.Add(time.Duration(c.starts) * time.Millisecond), totals: totals{requests: 1, waiting: 1}})
+		if take(c.reading, c.iterations); b.account.recent.requests != c.want {
+			t.Errorf("reading %d leaves out %d requests, want %d", i, b.account.recent.requests, c.want)
 		}
 	}
 }

@@ -50,8 +50,10 @@ type backend struct {
 
 // take stores a reading, from which units learn. restarted says that the server has restarted, so that its cache is empty.
 func (b *backend) take(r pressure.Reading, units *estimate.UnitCosts) (restarted bool) {
-	b.account.noteRead(r.At, b.joined)
-	restarted = b.health.observe(r, b.load())
+	restarted = b.health.observe(r, b.load(r.At))
+	if at := b.health.shows(b.reading, r); !at.IsZero() {
+		b.account.noteRead(at, b.joined)
+	}
 	was, incomparable := b.reading, restarted || b.health.isShared(r.At)
 	if incomparable {
 		was = r
@@ -63,13 +65,17 @@ func (b *backend) take(r pressure.Reading, units *estimate.UnitCosts) (restarted
 	return restarted
 }
 
-// load returns our load there that a reading could include.
-func (b *backend) load() load {
-	all, recent := b.account.all, b.account.recent
-	return load{
-		requests: all.requests - recent.requests, waiting: all.waiting - recent.waiting,
-		queued: all.queued, prefill: b.speed.Prefill,
+// load returns our load there that a reading taken at the given time could include.
+func (b *backend) load(at time.Time) load {
+	l := load{queued: b.account.all.queued, prefill: b.speed.Prefill}
+	since := sliceOf(at, b.joined)
+	for _, lease := range b.account.leases {
+		if lease.start.Before(since) {
+			l.requests += lease.totals.requests
+			l.waiting += lease.totals.waiting
+		}
 	}
+	return l
 }
 
 // engines returns the number of engines behind the URL.

@@ -168,6 +168,20 @@ func (v *monitor) step(r pressure.Reading, busy, restarted bool) {
 	}
 }
 
+// shows returns the time of which a reading tells: engines update their metrics at the end of a step, and a step of many
+// prompts takes longer than the time between two readings. Zero says that it tells nothing new, because the engine made
+// no step since the reading before it. To be called after observe.
+func (v *monitor) shows(was, is pressure.Reading) time.Time {
+	steps := is.Iterations - was.Iterations
+	switch {
+	case v.still > 0:
+		return time.Time{}
+	case steps < 1 || was.At.IsZero():
+		return is.At // it had no work, has restarted, or does not count its steps
+	}
+	return is.At.Add(-time.Duration(float64(is.At.Sub(was.At)) / steps))
+}
+
 // moves reports whether a reading differs from the last one by work that the engine did. That there is less of it is not
 // enough, because clients leave, unless the engine gives tokens meanwhile.
 func (v *monitor) moves(r pressure.Reading) bool {

@@ -18,7 +18,7 @@ func (p *Pool) noteUnanswered(b *backend, asked time.Time) {
 		if slow {
 			b.health.markAnswered()
 		} else {
-			b.health.markUnanswered(asked, now, b.load())
+			b.health.markUnanswered(asked, now, b.load(b.reading.At))
 		}
 		out = b.health.isOut()
 	})
