@@ -120,7 +120,7 @@ func (r *Request) keep(confirmation Confirmation) {
 
 // trafficClassOf returns the traffic class whose cost statistics apply to a judged request.
 func trafficClassOf(r *Request, p *plan.Plan) economy.TrafficClass {
-	class := economy.TrafficClassOf(r.Body.Model, string(p.Mode), r.Body.PromptTokens, p.Whole)
-	class.Variant = r.Facts.Variant
-	return class
+	return economy.TrafficClass{
+		Route: r.Body.Model, Variant: r.Facts.Variant, Mode: string(p.Mode), Prompt: economy.LengthOf(r.Body.PromptTokens), Whole: p.Whole,
+	}
 }

@@ -85,7 +85,7 @@ func New(o Options) (*Cascade, error) {
 	c := &Cascade{
 		now: o.World.Now, metrics: newMetrics(o.Registerer, o.World.Now),
 		capabilities: o.Capabilities, evidence: o.Evidence, auditsAll: o.AuditsAll,
-		costs: economy.NewStatistics(), scores: dispatch.NewScoreLimiter(),
+		costs: new(economy.Statistics), scores: dispatch.NewScoreLimiter(),
 	}
 	c.audits = audit.New(audit.Options{
 		World: o.World, Evidence: o.Evidence, Replicas: o.Replicas, OnPanic: func() { c.metrics.countDroppedAudit("", "panic") },

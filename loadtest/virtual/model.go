@@ -5,11 +5,11 @@ import (
 	"github.com/foregate/foregate/tiers/economy"
 )
 
-// The ways of answering that the formulas tell apart.
+// The ways of answering that the formulas tell apart, with their letters in [economy.EstimateCost].
 const (
-	straight = iota // by the target alone
-	unasked         // drafted, and the target was not asked
-	whole           // it was asked about all of them
+	straight = iota // T: by the target alone
+	unasked         // C: drafted, and the target was not asked: the draft's own confidence decides after m tokens
+	whole           // W: it was asked about the whole draft before anything was released
 	ways
 )
 
@@ -57,12 +57,11 @@ func (l *lab) model() float64 {
 	scored := p
 	scored.TargetPrefill = full * (1 + target.Profile.LMHead)
 	e, usd, tokens := &l.answered, 0.0, 0.0
-	for way, mode := range [ways]economy.Mode{economy.TargetOnly, economy.Confidence, economy.WholeCheck} {
-		n := e.answers[way]
+	for way, n := range e.answers {
 		if n == 0 {
 			continue
 		}
-		w := economy.Workload{Prompt: e.prompt[way] / n, Output: e.output[way] / n, Acceptance: e.accepted[way] / n}
+		w := workload{Prompt: e.prompt[way] / n, Output: e.output[way] / n, Acceptance: e.accepted[way] / n}
 		if e.rejected[way] > 0 && e.holdback[way] > 0 {
 			w.Holdback, w.Salvaged = e.holdback[way]/e.rejected[way], e.salvaged[way]/e.holdback[way]
 		}
@@ -70,11 +69,36 @@ func (l *lab) model() float64 {
 		if way == whole {
 			prices = scored
 		}
-		usd += economy.Model(mode, prices, w) * e.output[way]
+		usd += costOf(way, prices, w) * e.output[way]
 		tokens += e.output[way]
 	}
 	if tokens == 0 {
 		return 0
 	}
 	return usd / tokens
+}
+
+// workload is the input of [costOf], by the symbols of [economy.EstimateCost].
+type workload struct {
+	Prompt, Output float64 // P and L, tokens; the output is above 0
+	Holdback       float64 // m, tokens; of no use where the whole draft is checked
+	Acceptance     float64 // A, 0..1
+	Salvaged       float64 // g, 0..1: of the whole draft where that is checked
+}
+
+// costOf is what a million output tokens cost in a way, in USD, by the formulas of docs/science.md#cost-model. It is what
+// measurements are held against; requests are decided by [economy.EstimateCost], which also knows salvage without a score.
+func costOf(way int, p economy.Prices, w workload) float64 {
+	cDP, cDD, cTP, cTD := p.DraftPrefill, p.DraftDecode, p.TargetPrefill, p.TargetDecode
+	pr, l, m, a, g := w.Prompt, w.Output, w.Holdback, w.Acceptance, w.Salvaged
+	var c float64
+	switch way {
+	case unasked:
+		c = pr*cDP + (a*l+(1-a)*m)*cDD + (1-a)*(pr*cTP+l*cTD)
+	case whole:
+		c = pr*cDP + l*cDD + (pr+l)*cTP + (1-a)*(1-g)*l*cTD
+	default:
+		c = pr*cTP + l*cTD
+	}
+	return c / l * 1e6
 }

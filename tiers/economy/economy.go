@@ -21,7 +21,7 @@ type Shape struct {
 	MaxOutput int  // tokens that the answer may have; 0 is unbounded
 	Holdback  int  // tokens held back before the decision
 	Whole     bool // nothing is released before the whole draft was judged
-	Scored    bool // every draft is scored by the target
+	Scored    bool // the target scores every draft as a whole
 }
 
 // Expectation is what was learned of a traffic class.

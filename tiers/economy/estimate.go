@@ -28,8 +28,7 @@ func PerToken(usdPerHour, perSecond float64) float64 {
 //
 //	T  target only   P·c_tp + L·c_td
 //	C  confidence    P·c_dp + [A·L+(1−A)·m]·c_dd + (1−A)·[(P+g·m)·c_tp + (L−g·m)·c_td]
-//	H  scored head   P·c_dp + [A·L+(1−A)·m]·c_dd + (P+m)·c_tp + (1−A)·(L−g·m)·c_td
-//	W  scored whole  H with m = L
+//	W  scored        P·c_dp + L·c_dd + (P+L)·c_tp + (1−A)·(L−g·L)·c_td
 //
 // These are the formulas of docs/science.md#cost-model, with salvage in C: a continuation
 // reads what it keeps of the draft as a part of its prompt. After a score the prompt is in
@@ -87,10 +86,8 @@ func termsOf(s Shape, e Expectation) terms {
 		t.acceptance = share(e.UpperBound)
 	}
 	switch {
-	case s.Whole && s.Scored:
-		t.holdback = t.output // the target checks all of it
 	case s.Scored:
-		t.holdback = float64(s.Holdback) // the held-back tokens are scored
+		t.holdback = t.output // the target checks all of it
 	case e.Holdback > 0:
 		t.holdback = e.Holdback
 	case s.Whole:
@@ -109,7 +106,7 @@ func target(p Prices, t terms) float64 {
 	return t.prompt*p.TargetPrefill + t.output*p.TargetDecode
 }
 
-// draft returns rows C, H and W.
+// draft returns rows C and W.
 func draft(p Prices, t terms, scored bool) float64 {
 	a, kept := t.acceptance, t.salvaged*t.holdback
 	usd := t.prompt*p.DraftPrefill + (a*t.output+(1-a)*t.holdback)*p.DraftDecode

@@ -9,31 +9,6 @@ import (
 // near reports whether two prices are the same but for rounding.
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(math.Abs(a), math.Abs(b), 1e-9) }
 
-func TestTheSumsAreThoseOfTheModel(t *testing.T) {
-	const samples = 100
-	for _, c := range []struct {
-		name string
-		mode Mode
-		s    Shape
-		e    Expectation
-		w    Workload
-	}{
-		{"confidence", Confidence, Shape{Prompt: 500, Holdback: 48}, Expectation{Output: 300, UpperBound: .5}, Workload{Holdback: 48, Acceptance: .5}},
-		{"confidence, learned hold", Confidence, Shape{Prompt: 500, Holdback: 48}, Expectation{Output: 300, UpperBound: .5, Holdback: 40}, Workload{Holdback: 40, Acceptance: .5}},
-		{"whole", Confidence, Shape{Prompt: 500, Holdback: 48, Whole: true}, Expectation{Output: 300, UpperBound: .5}, Workload{Holdback: 300, Acceptance: .5}},
-		{"scored whole", WholeCheck, Shape{Prompt: 500, Holdback: 48, Whole: true, Scored: true}, Expectation{Output: 300, UpperBound: .7, Salvaged: .3, Holdback: 80}, Workload{Acceptance: .7, Salvaged: .3}},
-	} {
-		c.e.Samples, c.w.Prompt, c.w.Output = samples, 500, 300
-		got := EstimateCost(caseA, c.s, c.e)
-		if want := Model(c.mode, caseA, c.w) * 300 / 1e6; !near(got.DraftUSD, want) {
-			t.Errorf("%s: the draft costs %g, want %g", c.name, got.DraftUSD, want)
-		}
-		if want := Model(TargetOnly, caseA, c.w) * 300 / 1e6; !near(got.TargetUSD, want) {
-			t.Errorf("%s: the target costs %g, want %g", c.name, got.TargetUSD, want)
-		}
-	}
-}
-
 func TestWhatIsSalvagedIsReadAndNotWrittenByTheTarget(t *testing.T) {
 	s, e := Shape{Prompt: 500, Holdback: 100}, Expectation{Samples: 50, UpperBound: .5, Output: 300}
 	without := EstimateCost(caseA, s, e)

@@ -10,11 +10,8 @@ import (
 type Route struct {
 	Name   string
 	Prices func() Prices // as now in force
-	Shape  func() Shape  // of a usual request; its prompt is replaced by the mean that was learned, where one was. nil is Shape{Prompt: 500, Held: 32}
+	Shape  func() Shape  // of a usual request; its prompt is replaced by the mean that was learned, where one was
 }
-
-// typicalShape is the request whose break-even is reported: of a common length, with the default hold-back.
-var typicalShape = Shape{Prompt: 500, Holdback: 32}
 
 // Collector makes series of a [Statistics] when it is asked for them: of each route given, and
 // of none that is learned besides, so their number is bounded by the configuration.
@@ -60,16 +57,9 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 			}
 		}
 		if p := r.Prices(); p.Complete() {
-			to <- prometheus.MustNewConstMetric(c.breakEven, prometheus.GaugeValue, of.breakEven(p, r.shape()), r.Name)
+			to <- prometheus.MustNewConstMetric(c.breakEven, prometheus.GaugeValue, of.breakEven(p, r.Shape()), r.Name)
 		}
 	}
-}
-
-func (r *Route) shape() Shape {
-	if r.Shape == nil {
-		return typicalShape
-	}
-	return r.Shape()
 }
 
 // totals sums traffic classes, weighted by their numbers of drafts.

@@ -15,8 +15,9 @@ func TestTheCollectorTellsOfTheRoutesItWasGiven(t *testing.T) {
 		book.Learn(TrafficClass{Route: "chat", Prompt: UpTo1k, Whole: true}, Outcome{Drafted: true, Prompt: 500, Output: 300, Holdback: 32})
 		book.Learn(TrafficClass{Route: "stranger"}, Outcome{Drafted: true})
 	}
+	typical := Shape{Prompt: 500, Holdback: 32}
 	routes := []Route{
-		{Name: "chat", Prices: func() Prices { return caseB }},
+		{Name: "chat", Prices: func() Prices { return caseB }, Shape: func() Shape { return typical }},
 		{Name: "dear", Prices: func() Prices { return caseB }, Shape: func() Shape { return Shape{Prompt: 4000, Holdback: 32} }},
 		{Name: "free", Prices: func() Prices { return Prices{} }},
 	}
@@ -46,7 +47,7 @@ foregate_expected_acceptance{prompt="to_1k",route="chat"} 0.5
 			got[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
 		}
 	}
-	if len(got) != 2 || !near(got["chat"], BreakEven(caseB, typicalShape, 300)) || got["dear"] <= 1 {
+	if len(got) != 2 || !near(got["chat"], BreakEven(caseB, typical, 300)) || got["dear"] <= 1 {
 		t.Errorf("got %v", got)
 	}
 }

@@ -63,11 +63,6 @@ type TrafficClass struct {
 	Whole   bool // nothing is released before the whole draft was judged
 }
 
-// TrafficClassOf returns the class of a request to a route with a prompt of so many tokens.
-func TrafficClassOf(route, mode string, prompt int, whole bool) TrafficClass {
-	return TrafficClass{Route: route, Mode: mode, Prompt: LengthOf(prompt), Whole: whole}
-}
-
 // Outcome is the result of a request. Drafts that failed by the draft pool's fault, and requests whose client left, are
 // not learned.
 type Outcome struct {
@@ -88,9 +83,6 @@ type Statistics struct {
 	all atomic.Pointer[map[TrafficClass]*classStatistics] // never changed, only replaced
 	mu  sync.Mutex                                        // held while it is replaced
 }
-
-// NewStatistics returns empty statistics.
-func NewStatistics() *Statistics { return new(Statistics) }
 
 // classStatistics is what is known of one traffic class.
 type classStatistics struct {

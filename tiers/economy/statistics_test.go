@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-var chat = TrafficClassOf("chat", "confidence", 500, false)
+var chat = TrafficClass{Route: "chat", Mode: "confidence", Prompt: UpTo1k}
 
 func TestPromptsAreClassedByLength(t *testing.T) {
 	for tokens, want := range map[int]string{0: "to_256", 256: "to_256", 257: "to_1k", 1024: "to_1k", 1025: "to_4k", 4096: "to_4k", 4097: "above_4k", 1 << 30: "above_4k"} {
@@ -27,7 +27,7 @@ func TestOfABucketThatIsNewTheBestIsExpected(t *testing.T) {
 }
 
 func TestWhatHappenedIsExpected(t *testing.T) {
-	b := NewStatistics()
+	var b Statistics
 	for range 300 {
 		b.Learn(chat, Outcome{Drafted: true, Served: true, Prompt: 400, Output: 300})
 		b.Learn(chat, Outcome{Drafted: true, Prompt: 600, Output: 200, Holdback: 40, Salvaged: 10})
@@ -202,7 +202,7 @@ func TestNothingIsAllocatedToDecide(t *testing.T) {
 	var b Statistics
 	b.Learn(chat, Outcome{Drafted: true, Output: 100})
 	pol := Policy{Enabled: true, ExploreRate: .02}
-	if n := testing.AllocsPerRun(100, func() { _, _ = Decide(pol, caseA, typicalShape, b.Expect(chat), .5) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { _, _ = Decide(pol, caseA, Shape{Prompt: 500, Holdback: 32}, b.Expect(chat), .5) }); n != 0 {
 		t.Errorf("%g allocations", n)
 	}
 	if n := testing.AllocsPerRun(100, func() { b.Learn(chat, Outcome{Drafted: true, Output: 100}) }); n != 0 {
