@@ -84,8 +84,8 @@ func (b *auditRun) ask(ctx context.Context) (good, answered bool) {
 
 // isFull reports whether an audit failed because the target has no capacity now.
 func isFull(err error) bool {
-	if refused, ok := errors.AsType[*dispatch.ScoreRefusedError](err); ok {
-		return refused.Reason != dispatch.ReasonScoreTooLong
+	if refused, ok := errors.AsType[dispatch.ScoreRefusedError](err); ok {
+		return refused != dispatch.ErrScoreTooLong
 	}
 	if f, ok := errors.AsType[*engine.Failure](err); ok { // of a question before, which may be asked elsewhere,
 		return f.Status < 400 || f.Status >= 500 || f.Status == http.StatusTooManyRequests // but for one that nobody answers

@@ -360,8 +360,5 @@ func (l journal) Close(_ context.Context, _ risk.Key, ticket string, bad bool) e
 	return l.closes()
 }
 
-// refusedFor is why a score may not be asked for.
-func refusedFor(reason string) error { return &dispatch.ScoreRefusedError{Reason: reason} }
-
 // prices are those of a token.
 var prices = economy.Prices{DraftPrefill: 1, DraftDecode: 2, TargetPrefill: 3, TargetDecode: 5}

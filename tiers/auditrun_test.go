@@ -7,6 +7,7 @@ import (
 
 	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
@@ -211,10 +212,10 @@ func TestWhatAnAuditCostsComesOutOfItsRoutesBudget(t *testing.T) {
 func TestWhatATargetIsAskedLaterAndWhatNever(t *testing.T) {
 	for want, all := range map[bool][]error{
 		true: {
-			pool.ErrFull, pool.ErrNoBackend, refusedFor("score_busy"), refusedFor("score_closed"), &engine.Failure{Kind: engine.Reset},
+			pool.ErrFull, pool.ErrNoBackend, dispatch.ErrScoreBusy, dispatch.ErrScoreClosed, &engine.Failure{Kind: engine.Reset},
 			&engine.Failure{Kind: engine.ServerError, Status: 503}, &engine.Failure{Kind: engine.Backpressure, Status: 429},
 		},
-		false: {refusedFor("score_too_long"), &engine.Failure{Kind: engine.Rejected, Status: 400}, errors.New("else")},
+		false: {dispatch.ErrScoreTooLong, &engine.Failure{Kind: engine.Rejected, Status: 400}, errors.New("else")},
 	} {
 		for _, err := range all {
 			if isFull(err) != want {

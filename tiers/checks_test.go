@@ -130,7 +130,7 @@ func TestThePlaceOfAnAuditDoesNotHangOnTheDraftsLength(t *testing.T) {
 	}
 	// What is computed counts all the same.
 	_, err := r.asker.Score(context.Background(), Question{Prompt: []int32{1}, IDs: make([]int32, dispatch.MaxScoreTokens)})
-	if FailureReason(err) != dispatch.ReasonScoreTooLong {
+	if FailureReason(err) != string(dispatch.ErrScoreTooLong) {
 		t.Errorf("%v", err)
 	}
 }
@@ -182,7 +182,7 @@ func TestWhatAFailedQuestionCostIsToldAllTheSame(t *testing.T) {
 
 func TestWhyTheTargetCouldNotSayIsOneWord(t *testing.T) {
 	for want, err := range map[string]error{
-		"score_busy":       fmt.Errorf("judge: %w", &dispatch.ScoreRefusedError{Reason: dispatch.ReasonScoreBusy}),
+		"score_busy":       fmt.Errorf("judge: %w", dispatch.ErrScoreBusy),
 		"upstream_timeout": &engine.Failure{Kind: engine.Timeout},
 		"target_full":      pool.ErrFull,
 		"no_ids":           errNoIDs,

@@ -174,8 +174,8 @@ var (
 
 // FailureReason returns one word for a failed check, for receipts and metrics.
 func FailureReason(err error) string {
-	if refused, ok := errors.AsType[*dispatch.ScoreRefusedError](err); ok {
-		return refused.Reason
+	if refused, ok := errors.AsType[dispatch.ScoreRefusedError](err); ok {
+		return string(refused)
 	}
 	if f, ok := errors.AsType[*engine.Failure](err); ok {
 		return string(f.Kind)

@@ -96,7 +96,7 @@ func (x *Exchange) pick(o *Request) error {
 		if err == nil {
 			return nil
 		}
-		if refused, ok := errors.AsType[*ScoreRefusedError](err); ok && !refused.Backend {
+		if refused, ok := errors.AsType[ScoreRefusedError](err); ok && refused != ErrScoreBusy {
 			return err
 		}
 		x.demand.Exclude = append(x.demand.Exclude, x.lease.Backend())

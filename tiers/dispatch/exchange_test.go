@@ -153,7 +153,7 @@ func TestScoresHaveABreakerOfTheirOwn(t *testing.T) {
 	o.Call = &engine.Score{}
 	o.Scoring = &Score{Tokens: MaxScoreTokens + 1, MaxConcurrent: 1}
 	_, err := r.d.Do(t.Context(), o)
-	if refused, is := errors.AsType[*ScoreRefusedError](err); !is || refused.Reason != ReasonScoreTooLong || len(r.attempts) > 0 {
+	if !errors.Is(err, ErrScoreTooLong) || len(r.attempts) > 0 {
 		t.Errorf("too long: %v, %d attempts", err, len(r.attempts))
 	}
 	o.Scoring.Tokens = 10

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -36,10 +35,10 @@ func NewScoreLimiter() *ScoreLimiter {
 }
 
 // Acquire asks whether a score may start at the backend. If so, call leave once, with the outcome.
-// If not, the error is a *[ScoreRefusedError].
+// If not, the error is a [ScoreRefusedError].
 func (g *ScoreLimiter) Acquire(pool, backend string, s Score, now time.Time) (leave func(scoreEnd, time.Time), err error) {
 	if s.Tokens > MaxScoreTokens {
-		return nil, &ScoreRefusedError{Reason: ReasonScoreTooLong, Pool: pool, Value: s.Tokens, Max: MaxScoreTokens}
+		return nil, ErrScoreTooLong
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -48,12 +47,12 @@ func (g *ScoreLimiter) Acquire(pool, backend string, s Score, now time.Time) (le
 		b = &scoreBreaker{}
 		g.pools[pool] = b
 	}
-	if shut, left := b.shut(now); shut {
-		return nil, &ScoreRefusedError{Reason: ReasonScoreClosed, Pool: pool, RetryAfter: left}
+	if b.shut(now) {
+		return nil, ErrScoreClosed
 	}
 	at := place{pool, backend}
-	if n := g.running[at]; n >= s.MaxConcurrent {
-		return nil, &ScoreRefusedError{Reason: ReasonScoreBusy, Pool: pool, Backend: true, Value: n, Max: s.MaxConcurrent}
+	if g.running[at] >= s.MaxConcurrent {
+		return nil, ErrScoreBusy
 	}
 	g.running[at]++
 	turn := b.enter()
@@ -97,13 +96,9 @@ type scoreBreaker struct {
 	blame  blame.Blame // what one tenant's drafts provoke is not held against the scores of the others
 }
 
-// shut reports whether no score may start now, and how long the breaker is still open.
-func (b *scoreBreaker) shut(now time.Time) (shut bool, left time.Duration) {
-	if b.period == 0 {
-		return false, 0
-	}
-	left = max(b.until.Sub(now), 0)
-	return left > 0 || b.trying, left
+// shut reports whether no score may start now.
+func (b *scoreBreaker) shut(now time.Time) bool {
+	return b.period > 0 && (now.Before(b.until) || b.trying)
 }
 
 // enter starts a score. If the breaker is not closed, the score is the trial.
@@ -167,35 +162,18 @@ type Score struct {
 	MaxConcurrent int // scores under way at one backend, of this replica; none at 0 (speculation.max_concurrent_scores)
 }
 
-// Why scoring is refused, as [ScoreRefusedError] tells it.
+// ScoreRefusedError is why a score may not start, in one word for receipts and metrics.
+type ScoreRefusedError string
+
+// The refusals.
 const (
-	ReasonScoreTooLong = "score_too_long" // prompt and draft are longer than MaxScoreTokens
-	ReasonScoreBusy    = "score_busy"     // Score.MaxConcurrent scores are under way at the backend
-	ReasonScoreClosed  = "score_closed"   // the pool's breaker of scoring is open, or half-open and being tried
+	ErrScoreTooLong ScoreRefusedError = "score_too_long" // prompt and draft are longer than MaxScoreTokens
+	ErrScoreBusy    ScoreRefusedError = "score_busy"     // Score.MaxConcurrent scores are under way at the backend: another may be free
+	ErrScoreClosed  ScoreRefusedError = "score_closed"   // the pool's breaker of scoring is open, or half-open and being tried
 )
 
-// ScoreRefusedError says why a score may not start.
-type ScoreRefusedError struct {
-	Reason  string // one of the Reason constants
-	Pool    string
-	Backend bool // it concerns this backend only: another may be free
-
-	Value, Max int           // tokens of the score, or running scores, and their limit; 0 for ReasonScoreClosed
-	RetryAfter time.Duration // ReasonScoreClosed: time until the trial; 0 while it runs
-}
-
-// Error carries the numbers.
-func (e *ScoreRefusedError) Error() string {
-	switch {
-	case e.Reason == ReasonScoreTooLong:
-		return fmt.Sprintf("scoring at pool %s: %d tokens, and at most %d are scored", e.Pool, e.Value, e.Max)
-	case e.Reason == ReasonScoreBusy:
-		return fmt.Sprintf("scoring at pool %s: %d scores are under way at the backend, and at most %d may be", e.Pool, e.Value, e.Max)
-	case e.RetryAfter > 0:
-		return fmt.Sprintf("scoring at pool %s: its breaker is open for another %s", e.Pool, e.RetryAfter.Round(time.Millisecond))
-	}
-	return fmt.Sprintf("scoring at pool %s: its breaker is half-open and being tried", e.Pool)
-}
+// Error returns the word.
+func (e ScoreRefusedError) Error() string { return string(e) }
 
 // scoreEnd is the outcome of a score.
 type scoreEnd uint8

@@ -26,15 +26,15 @@ func enter(t *testing.T, g *ScoreLimiter, now time.Time) (leave func(scoreEnd, t
 }
 
 // refused is why a score is not let in; "" where it is, which then ends and says nothing.
-func refused(t *testing.T, g *ScoreLimiter, backend string, tokens int, now time.Time) *ScoreRefusedError {
+func refused(t *testing.T, g *ScoreLimiter, backend string, tokens int, now time.Time) ScoreRefusedError {
 	t.Helper()
 	leave, err := g.Acquire("big", backend, Score{Tokens: tokens, MaxConcurrent: usual}, now)
 	if err == nil {
 		leave(scoreNeutral, now)
-		return &ScoreRefusedError{}
+		return ""
 	}
-	var r *ScoreRefusedError
-	if !errors.As(err, &r) {
+	r, is := errors.AsType[ScoreRefusedError](err)
+	if !is {
 		t.Fatalf("an error of another kind: %v", err)
 	}
 	return r
@@ -43,20 +43,20 @@ func refused(t *testing.T, g *ScoreLimiter, backend string, tokens int, now time
 // shut fails the test unless scoring is closed for just that long.
 func shut(t *testing.T, g *ScoreLimiter, from time.Time, lasts time.Duration) {
 	t.Helper()
-	if r := refused(t, g, "b1", 100, from.Add(lasts-1)); r.Reason != ReasonScoreClosed || r.RetryAfter != 1 || r.Backend {
+	if r := refused(t, g, "b1", 100, from.Add(lasts-1)); r != ErrScoreClosed {
 		t.Errorf("a nanosecond before the end of %s: %+v", lasts, r)
 	}
-	if r := refused(t, g, "b1", 100, from.Add(lasts)); r.Reason != "" {
+	if r := refused(t, g, "b1", 100, from.Add(lasts)); r != "" {
 		t.Errorf("after %s: %v", lasts, r)
 	}
 }
 
 func TestATextThatIsTooLongIsNotScored(t *testing.T) {
 	g := NewScoreLimiter()
-	if r := refused(t, g, "b1", MaxScoreTokens+1, noon); r.Reason != ReasonScoreTooLong || r.Backend || r.Value != MaxScoreTokens+1 || r.Max != MaxScoreTokens {
+	if r := refused(t, g, "b1", MaxScoreTokens+1, noon); r != ErrScoreTooLong {
 		t.Errorf("got %+v", r)
 	}
-	if r := refused(t, g, "b1", MaxScoreTokens, noon); r.Reason != "" {
+	if r := refused(t, g, "b1", MaxScoreTokens, noon); r != "" {
 		t.Error(r)
 	}
 }
@@ -65,10 +65,10 @@ func TestOnlySoManyScoresAreUnderWayAtABackend(t *testing.T) {
 	g := NewScoreLimiter()
 	first, second := enter(t, g, noon), enter(t, g, noon)
 	r := refused(t, g, "b1", 1, noon)
-	if r.Reason != ReasonScoreBusy || !r.Backend || r.Value != 2 || r.Max != 2 {
+	if r != ErrScoreBusy {
 		t.Errorf("got %+v", r)
 	}
-	if r := refused(t, g, "b2", 1, noon); r.Reason != "" {
+	if r := refused(t, g, "b2", 1, noon); r != "" {
 		t.Errorf("another backend: %v", r)
 	}
 	first(scoreGood, noon)
@@ -94,7 +94,7 @@ func TestThreeFaultsInARowCloseScoringForHalfAMinute(t *testing.T) {
 		t.Errorf("got %t, %q, %s", open, why, until)
 	}
 	shut(t, g, noon, 30*time.Second)
-	if r := refused(t, NewScoreLimiter(), "b1", 1, noon); r.Reason != "" {
+	if r := refused(t, NewScoreLimiter(), "b1", 1, noon); r != "" {
 		t.Errorf("elsewhere: %v", r)
 	}
 	leave, err := g.Acquire("other", "b1", Score{Tokens: 100, MaxConcurrent: usual}, noon)
@@ -141,7 +141,7 @@ func TestOneScoreAtATimeTriesAPoolThatIsHalfOpen(t *testing.T) {
 	}
 	later := noon.Add(time.Minute)
 	trial := enter(t, g, later)
-	if r := refused(t, g, "b2", 1, later); r.Reason != ReasonScoreClosed || r.RetryAfter != 0 || r.Backend {
+	if r := refused(t, g, "b2", 1, later); r != ErrScoreClosed {
 		t.Errorf("beside the trial: %+v", r)
 	}
 	if open, _, until := g.State("big"); !open || until.After(later) {
@@ -220,7 +220,7 @@ func TestFaultsOfOneTenantsScoresAreNotHeldAgainstTheOthers(t *testing.T) {
 	for range 30 {
 		ends("one", scoreFault)
 	}
-	if ends("other", scoreFault); refused(t, g, "b1", 100, now).Reason != ReasonScoreClosed {
+	if ends("other", scoreFault); refused(t, g, "b1", 100, now) != ErrScoreClosed {
 		t.Error("the scores of two tenants fail, and it is closed")
 	}
 	g = NewScoreLimiter()
@@ -229,7 +229,7 @@ func TestFaultsOfOneTenantsScoresAreNotHeldAgainstTheOthers(t *testing.T) {
 	for range maxFaults {
 		ends("one", scoreFault)
 	}
-	if refused(t, g, "b1", 100, now).Reason != ReasonScoreClosed {
+	if refused(t, g, "b1", 100, now) != ErrScoreClosed {
 		t.Error("the only tenant's scores fail, and it is closed")
 	}
 }
@@ -243,7 +243,7 @@ func TestTheGateKeepsItsBoundsWhateverHappens(t *testing.T) {
 		leave   func(scoreEnd, time.Time)
 	}
 	var under []score
-	refusals, trials := map[string]int{}, 0
+	refusals, trials := map[ScoreRefusedError]int{}, 0
 	for range 100_000 {
 		now = now.Add(time.Duration(rng.IntN(4000)) * time.Millisecond)
 		if len(under) > 0 && rng.IntN(2) == 0 {
@@ -262,10 +262,10 @@ func TestTheGateKeepsItsBoundsWhateverHappens(t *testing.T) {
 		}
 		open, _, until := g.State("big")
 		leave, err := g.Acquire("big", backend, Score{Tokens: 1 + rng.IntN(MaxScoreTokens*101/100), MaxConcurrent: usual}, now)
-		var r *ScoreRefusedError
+		r, refused := errors.AsType[ScoreRefusedError](err)
 		switch {
-		case errors.As(err, &r):
-			refusals[r.Reason]++
+		case refused:
+			refusals[r]++
 		case before >= usual || open && until.After(now):
 			t.Fatalf("let in with %d under way, open %t until %s", before, open, until)
 		default:
@@ -278,7 +278,7 @@ func TestTheGateKeepsItsBoundsWhateverHappens(t *testing.T) {
 			under = append(under, score{backend, leave})
 		}
 	}
-	if refusals[ReasonScoreBusy] == 0 || refusals[ReasonScoreTooLong] == 0 || refusals[ReasonScoreClosed] == 0 || trials == 0 {
+	if refusals[ErrScoreBusy] == 0 || refusals[ErrScoreTooLong] == 0 || refusals[ErrScoreClosed] == 0 || trials == 0 {
 		t.Errorf("the walk saw too little: %v, %d trials", refusals, trials)
 	}
 }
