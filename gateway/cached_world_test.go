@@ -20,6 +20,7 @@ import (
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/world"
 )
 
 // speaker is a backend that says what a test wants, and remembers what it was asked.
@@ -158,7 +159,7 @@ func withCache(t *testing.T, g *Options, k *kept) {
 		t.Fatal(err)
 	}
 	g.Cache = cache.NewStore(cache.Options{Redis: k.client(t), Sealer: sealer, Budget: func() time.Duration { return 5 * time.Second }, LocalBytes: -1})
-	g.Generations = tiers.NewGenerations(nil)
+	g.Generations = tiers.NewGenerations(world.System{})
 	g.Salt = sealer.Salt
 	background(t, g.Cache.Run)
 }

@@ -27,10 +27,13 @@ import (
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/probe"
 	"github.com/foregate/foregate/tiers/risk"
 	"github.com/foregate/foregate/tiers/upstream"
+	"github.com/foregate/foregate/tiers/world"
 )
 
 // bench is a gateway over one target, with what a test may turn.
@@ -78,11 +81,11 @@ func makeBench(t *testing.T, backend string, adjust func(*Options)) *bench {
 	}
 	cfg := plan.Config{Mode: plan.ModeConfidence, Accept: accept.Config{}, MaxPromptTokens: 1000, Timeouts: plan.Timeouts{
 		DraftFirstToken: 20 * time.Second, TargetFirstToken: 20 * time.Second, StreamIdle: 20 * time.Second, Total: time.Minute}}
-	cascade, err := tiers.New(tiers.Options{Upstream: b.engines, Registerer: b.registry, Routes: []tiers.Route{{
-		Model: "llama-3", Target: target, Config: func() plan.Config { return cfg }}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cascade := tiers.New(tiers.Options{
+		Upstream: b.engines, Queue: open{}, Breaker: open{}, World: world.System{}, MaxBody: 16 << 20, Registerer: b.registry,
+		Capabilities: func(string) *probe.Capabilities { return nil }, Random: func(string, tiers.Purpose) float64 { return 0.5 },
+		Routes: []tiers.Route{{Model: "llama-3", Target: target, Config: func() plan.Config { return cfg }}},
+	})
 	who, err := identity.New(identity.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -98,6 +101,17 @@ func makeBench(t *testing.T, backend string, adjust func(*Options)) *bench {
 	}
 	return b
 }
+
+// open is a queue and a breaker that let every call in.
+type open struct{}
+
+func (open) Enter(_ context.Context, _ dispatch.Ticket, try func(pool.Admission) error) (time.Duration, error) {
+	return 0, try(pool.Admission{})
+}
+
+func (open) Allow(string, string, string) (dispatch.Permit, error) { return open{}, nil }
+
+func (open) Report(error) {}
 
 // replica is the process around a test's gateway.
 type replica struct {

@@ -44,13 +44,10 @@ func newPlayedRig(t *testing.T, p plan.Plan, more string) *playedRig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := dispatch.New(dispatch.Options{
-		World: world.System{}, Upstream: r, Queue: dispatch.NoQueue{}, Breaker: dispatch.NoBreaker{}, Scores: dispatch.NewScoreLimiter(),
+	d := dispatch.New(dispatch.Options{
+		World: world.System{}, Upstream: r, Queue: open{}, Breaker: open{}, Scores: dispatch.NewScoreLimiter(),
 		Metrics: silent{}, Window: func(string) int { return 0 },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	capabilities := &probe.Capabilities{EOS: []int32{'$'}, Scoring: openai.ScoreCompletions, TokenIDs: true}
 	r.request = &Request{
 		Arrival: Arrival{Metadata: &Metadata{}, Body: body}, Plan: p,

@@ -93,13 +93,10 @@ func newAuditRig(t *testing.T) *auditRig {
 			t.Fatal(err)
 		}
 	}
-	d, err := dispatch.New(dispatch.Options{
-		World: world.System{}, Upstream: r, Queue: r, Breaker: dispatch.NoBreaker{}, Scores: dispatch.NewScoreLimiter(), Metrics: silent{},
+	d := dispatch.New(dispatch.Options{
+		World: world.System{}, Upstream: r, Queue: r, Breaker: open{}, Scores: dispatch.NewScoreLimiter(), Metrics: silent{},
 		Window: func(string) int { return 0 },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	n := 0
 	r.auditor = audit.New(audit.Options{World: world.System{}, Evidence: journal{r}, NewTicket: func() string {
 		n++

@@ -18,6 +18,7 @@ import (
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/world"
 )
 
 // memory is a store in memory.
@@ -293,16 +294,13 @@ func newBench(t *testing.T, adjust func(*PipelineOptions)) *bench {
 	t.Helper()
 	b := &bench{
 		t: t, store: newMemory(), speaker: &speaker{pace: time.Second},
-		shared: NewGenerations(nil),
+		shared: NewGenerations(world.System{}),
 		cfg:    cache.Config{Enabled: true, TTL: time.Hour, MaxEntryBytes: 1 << 20},
 	}
 	b.route = &Route{Model: "m", Target: testPool(t, "targets", "big", "http://127.0.0.1:1"), Config: func() plan.Config { return b.judging }}
-	cascade, err := New(Options{Upstream: passing{}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	o := PipelineOptions{
-		Cascade: cascade, Store: b.store, Generations: b.shared, CacheConfig: func(string) cache.Config { return b.cfg },
+		Base: context.Background(), HighShare: func() float64 { return 1 }, IsShed: func(error) bool { return false }, OnPanic: func(string, any) {},
+		Cascade: New(allOptions(passing{})), Store: b.store, Generations: b.shared, CacheConfig: func(string) cache.Config { return b.cfg },
 		WouldFailAgain: func(err error) bool { return errors.Is(err, errHopeless) },
 	}
 	if adjust != nil {

@@ -23,8 +23,6 @@ package tiers
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -43,18 +41,18 @@ import (
 
 // Options configure a [Cascade].
 type Options struct {
-	Routes   []Route          // at the start; [Cascade.SetRoutes] replaces them
-	Upstream engine.Upstream  // makes attempts at backends
-	Queue    dispatch.Queue   // nil: no admission queue
-	Breaker  dispatch.Breaker // nil: no breaker
-	World    world.World      // nil is world.System
-	MaxBody  int64            // bytes of an answer; 0 is 16 MiB
+	Routes   []Route         // at the start; [Cascade.SetRoutes] replaces them
+	Upstream engine.Upstream // makes attempts at backends
+	Queue    dispatch.Queue
+	Breaker  dispatch.Breaker
+	World    world.World
+	MaxBody  int64 // bytes of an answer
 
-	Capabilities func(pool string) *probe.Capabilities   // what the engines of a pool support; nil: always unknown
+	Capabilities func(pool string) *probe.Capabilities   // what the engines of a pool support; nil: unknown
 	Evidence     audit.Evidence                          // outcomes of audits; nil: no route is audited
-	AuditsAll    func(route string) bool                 // whether audits of a route are of drafts with any score, for a candidate score; nil: never
+	AuditsAll    func(route string) bool                 // whether audits of a route are of drafts with any score, for a candidate score
 	Replicas     func() int                              // replicas that share the evidence; nil: one
-	Random       func(request string, p Purpose) float64 // random numbers from [0, 1); nil: math/rand
+	Random       func(request string, p Purpose) float64 // random numbers from [0, 1)
 
 	Registerer prometheus.Registerer // nil: no metrics
 }
@@ -74,14 +72,8 @@ type Cascade struct {
 	scores       *dispatch.ScoreLimiter
 }
 
-const defaultMaxBody = 16 << 20
-
-// New returns a Cascade. It needs an Upstream, and for every route a model, a target and a Config.
-func New(o Options) (*Cascade, error) {
-	if o.Upstream == nil {
-		return nil, errors.New("tiers: no upstream")
-	}
-	o.defaults()
+// New returns a Cascade.
+func New(o Options) *Cascade {
 	c := &Cascade{
 		now: o.World.Now, metrics: newMetrics(o.Registerer, o.World.Now),
 		capabilities: o.Capabilities, evidence: o.Evidence, auditsAll: o.AuditsAll,
@@ -90,72 +82,28 @@ func New(o Options) (*Cascade, error) {
 	c.audits = audit.New(audit.Options{
 		World: o.World, Evidence: o.Evidence, Replicas: o.Replicas, OnPanic: func() { c.metrics.countDroppedAudit("", "panic") },
 	})
-	if err := c.SetRoutes(o.Routes); err != nil {
-		return nil, err
-	}
-	d, err := dispatch.New(dispatch.Options{
+	c.SetRoutes(o.Routes)
+	d := dispatch.New(dispatch.Options{
 		World: o.World, Upstream: o.Upstream, Queue: o.Queue, Breaker: o.Breaker, Scores: c.scores, Metrics: c.metrics, Window: c.contextWindow,
 	})
-	if err != nil {
-		return nil, fmt.Errorf("tiers: %w", err)
-	}
 	c.services = &Services{
 		World: o.World, Dispatch: d, Random: o.Random, MaxBody: o.MaxBody, ContextWindow: c.contextWindow, metrics: c.metrics, audits: c.audits,
 	}
-	return c, nil
-}
-
-// defaults sets optional fields that are missing.
-func (o *Options) defaults() {
-	if o.World == nil {
-		o.World = world.System{}
-	}
-	if o.Queue == nil {
-		o.Queue = dispatch.NoQueue{}
-	}
-	if o.Breaker == nil {
-		o.Breaker = dispatch.NoBreaker{}
-	}
-	if o.MaxBody == 0 {
-		o.MaxBody = defaultMaxBody
-	}
-	if o.Capabilities == nil {
-		o.Capabilities = func(string) *probe.Capabilities { return nil }
-	}
-	if o.AuditsAll == nil {
-		o.AuditsAll = func(string) bool { return false }
-	}
-	if o.Replicas == nil {
-		o.Replicas = func() int { return 1 }
-	}
-	if o.Random == nil {
-		o.Random = func(string, Purpose) float64 { return rand.Float64() }
-	}
+	return c
 }
 
 // MaxAnswerBytes is the maximum of an answer that is kept as a whole.
 func (c *Cascade) MaxAnswerBytes() int64 { return c.services.MaxBody }
 
-// SetRoutes replaces the routes for requests that come later. A request in flight keeps its route with its pools. The
-// context length of a new target pool is read within 15 s. An error changes nothing.
-func (c *Cascade) SetRoutes(routes []Route) error {
+// SetRoutes replaces the routes, each of another model, for requests that come later. A request in flight keeps its route
+// with its pools. The context length of a new target pool is read within 15 s.
+func (c *Cascade) SetRoutes(routes []Route) {
 	next := make(map[string]*Route, len(routes))
-	for i := range routes {
-		rt := routes[i]
-		switch {
-		case rt.Model == "" || rt.Target == nil || rt.Config == nil:
-			return fmt.Errorf("tiers: route %q needs a model, a target and a config", rt.Model)
-		case next[rt.Model] != nil:
-			return fmt.Errorf("tiers: route %q is there twice", rt.Model)
-		}
-		if err := rt.checkVariants(); err != nil {
-			return err
-		}
+	for _, rt := range routes {
 		rt.Variants = rt.ownVariants()
 		next[rt.Model] = &rt
 	}
 	c.routes.Store(&next)
-	return nil
 }
 
 // Route returns the route of a model; the error matches [ErrUnknownModel].

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
@@ -20,7 +21,7 @@ import (
 func forwardBy(ctx context.Context, c *Cascade, path string, body *openai.Request, to Sink) (*Receipt, error) {
 	own := &Metadata{Identity: dispatch.Identity{ID: "own"}}
 	f, rc := &Forward{Arrival: Arrival{Metadata: own, Route: routeOf(c), Body: body}, Path: path}, NewReceipt("m", time.Now())
-	return rc, NewPipeline(PipelineOptions{Cascade: c}).forward(ctx, f, rc, to)
+	return rc, NewPipeline(PipelineOptions{Cascade: c, CacheConfig: func(string) cache.Config { return cache.Config{} }}).forward(ctx, f, rc, to)
 }
 
 // passedBy has a backend answer a request that passes through.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,10 +16,13 @@ import (
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/probe"
 	"github.com/foregate/foregate/tiers/upstream"
+	"github.com/foregate/foregate/tiers/world"
 )
 
 const testScale = 200 // simulated hardware runs that much faster
@@ -60,10 +64,7 @@ func newTestCascade(t *testing.T, rt Route) *Cascade {
 	t.Helper()
 	o := testOptions(t)
 	o.Routes = []Route{rt}
-	c, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := New(o)
 	window := windowOf(rt.Target)
 	c.services.ContextWindow = func(string) int { return window }
 	c.services.Dispatch.Window = c.services.ContextWindow
@@ -88,12 +89,32 @@ func windowOf(p *pool.Pool) int {
 }
 
 // testOptions are options with connections of the test's own.
-func testOptions(t *testing.T) Options {
+func testOptions(t testing.TB) Options {
 	t.Helper()
 	u := upstream.New(upstream.Options{})
 	t.Cleanup(u.Close)
-	return Options{Upstream: u}
+	return allOptions(u)
 }
+
+// allOptions are options with an upstream; nothing else is known, and nobody is kept out.
+func allOptions(u engine.Upstream) Options {
+	return Options{
+		Upstream: u, Queue: open{}, Breaker: open{}, World: world.System{}, MaxBody: 16 << 20,
+		Capabilities: func(string) *probe.Capabilities { return nil }, AuditsAll: func(string) bool { return false },
+		Random: func(string, Purpose) float64 { return rand.Float64() },
+	}
+}
+
+// open is a queue and a breaker that let every call in.
+type open struct{}
+
+func (open) Enter(_ context.Context, _ dispatch.Ticket, try func(pool.Admission) error) (time.Duration, error) {
+	return 0, try(pool.Admission{})
+}
+
+func (open) Allow(string, string, string) (dispatch.Permit, error) { return open{}, nil }
+
+func (open) Report(error) {}
 
 // sendBy has a cascade send by another transport from now on.
 func sendBy(c *Cascade, transport http.RoundTripper) {

@@ -13,7 +13,6 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
-	"github.com/foregate/foregate/tiers/upstream"
 )
 
 // part is one thing that decides which answer a request gets, as it is written in a request.
@@ -83,12 +82,8 @@ func newKeyer(t testing.TB) *keyer {
 		t.Fatal(err)
 	}
 	k.lim.Allow = func(string) []string { return []string{"documents", "chat_template_kwargs.style"} }
-	cascade, err := New(Options{Upstream: upstream.New(upstream.Options{})})
-	if err != nil {
-		t.Fatal(err)
-	}
 	k.p = NewPipeline(PipelineOptions{
-		Cascade: cascade, Store: cache.NewStore(cache.Options{}), CacheConfig: func(string) cache.Config { return cache.Config{Enabled: true} },
+		Cascade: New(testOptions(t)), Store: cache.NewStore(cache.Options{}), CacheConfig: func(string) cache.Config { return cache.Config{Enabled: true} },
 	})
 	return k
 }

@@ -43,17 +43,17 @@ type Ledger interface {
 type PipelineOptions struct {
 	Cascade     *Cascade
 	Ledger      Ledger                          // nil is one for this replica only
-	HighShare   func() float64                  // the share of a tenant's requests per minute that may be high, live; nil is 0.2, 0 is all
+	HighShare   func() float64                  // the share of a tenant's requests per minute that may be high, live; 0 is all
 	Store       Store                           // nil stores no answers
 	Generations *Generations                    // nil shares none
-	CacheConfig func(route string) cache.Config // live; nil is the zero Config
+	CacheConfig func(route string) cache.Config // live
 	Salt        func(tenant string) string      // separates tenants in the engines' prefix caches; nil does not
 
-	IsShed         func(err error) bool       // whether an error is a refusal of admission; nil is never
-	WouldFailAgain func(err error) bool       // whether an identical request would fail in the same way; nil is never
-	OnPanic        func(id string, value any) // is called after a panic in a shared generation; nil is none
+	IsShed         func(err error) bool       // whether an error is a refusal of admission
+	WouldFailAgain func(err error) bool       // whether an identical request would fail in the same way
+	OnPanic        func(id string, value any) // is called after a panic in a shared generation
 
-	Base context.Context // parent of shared generations, which outlive single clients; nil is the background
+	Base context.Context // parent of shared generations, which outlive single clients
 }
 
 // Pipeline answers requests, from their identity to the last byte of the answer, without knowledge of HTTP: it looks for a kept
@@ -66,34 +66,13 @@ type Pipeline struct {
 	rejected rejectedKeys
 }
 
-// defaultHighShare is the default share of a tenant's requests that may have priority high.
-const defaultHighShare = 0.2
-
-// NewPipeline wires a pipeline. Options.Cascade is required.
+// NewPipeline wires a pipeline.
 func NewPipeline(o PipelineOptions) *Pipeline {
-	if o.Base == nil {
-		o.Base = context.Background()
-	}
 	if o.Ledger == nil {
 		o.Ledger = ledger.New(ledger.Options{Now: o.Cascade.now})
 	}
-	if o.HighShare == nil {
-		o.HighShare = func() float64 { return defaultHighShare }
-	}
-	if o.CacheConfig == nil {
-		o.CacheConfig = func(string) cache.Config { return cache.Config{} }
-	}
 	if o.Salt == nil {
 		o.Salt = func(string) string { return "" }
-	}
-	if o.WouldFailAgain == nil {
-		o.WouldFailAgain = func(error) bool { return false }
-	}
-	if o.IsShed == nil {
-		o.IsShed = func(error) bool { return false }
-	}
-	if o.OnPanic == nil {
-		o.OnPanic = func(string, any) {}
 	}
 	return &Pipeline{Cascade: o.Cascade, o: o, generate: o.Cascade.answer}
 }

@@ -37,11 +37,7 @@ func (r *rig) wire(t *testing.T, targets ...string) {
 	rt := Route{Model: "m", Draft: drafts, Target: pool, SameTokenizer: true, Config: func() plan.Config { return r.cfg }}
 	o := testOptions(t)
 	o.Routes, o.Capabilities = []Route{rt}, prober.Capabilities
-	c, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.cascade = c
+	r.cascade = New(o)
 }
 
 // noCredentials are those of engines that ask for none.

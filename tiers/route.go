@@ -1,7 +1,6 @@
 package tiers
 
 import (
-	"fmt"
 	"math"
 	"strings"
 
@@ -14,7 +13,8 @@ import (
 	"github.com/foregate/foregate/tiers/prefix"
 )
 
-// Route maps a model name that clients ask for to its pools.
+// Route maps a model name that clients ask for to its pools. The configuration is checked before: a route has a model, a
+// target and a Config, its variants have targets of their own, and weights are above 0.
 type Route struct {
 	Model         string
 	Draft         *pool.Pool // nil: every request goes to the target
@@ -125,24 +125,4 @@ func (rt *Route) ownVariants() []Variant {
 		out = append(out, Variant{v.Weight, &own})
 	}
 	return out
-}
-
-// checkVariants returns what is wrong with the variants of a route.
-func (rt *Route) checkVariants() error {
-	if len(rt.Variants) > 0 && !(rt.Weight > 0) {
-		return fmt.Errorf("tiers: route %q has variants and no weight of its own", rt.Model)
-	}
-	seen := map[string]bool{rt.Target.Name(): true}
-	for i, v := range rt.Variants {
-		switch {
-		case !(v.Weight > 0) || math.IsInf(v.Weight, 0):
-			return fmt.Errorf("tiers: route %q: variant %d needs a weight above 0", rt.Model, i)
-		case v.Route == nil || v.Route.Target == nil || v.Route.Config == nil || v.Route.Model != rt.Model || len(v.Route.Variants) > 0:
-			return fmt.Errorf("tiers: route %q: variant %d needs the same model, a target, a config, and no variants", rt.Model, i)
-		case seen[v.Route.Target.Name()]:
-			return fmt.Errorf("tiers: route %q: variant %d has the target of another", rt.Model, i)
-		}
-		seen[v.Route.Target.Name()] = true
-	}
-	return nil
 }

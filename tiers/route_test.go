@@ -72,24 +72,6 @@ func TestAConversationIsAssignedAsLongAsNobodyIsKnownToBeAway(t *testing.T) {
 	}
 }
 
-func TestVariantsThatCannotServeAreRefused(t *testing.T) {
-	for name, spoil := range map[string]func(*Route){
-		"no weight":         func(rt *Route) { rt.Weight = 0 },
-		"a variant without": func(rt *Route) { rt.Variants[0].Weight = 0 },
-		"not a number":      func(rt *Route) { rt.Variants[0].Weight = math.NaN() },
-		"another model":     func(rt *Route) { rt.Variants[0].Route.Model = "n" },
-		"no target":         func(rt *Route) { rt.Variants[0].Route.Target = nil },
-		"the same target":   func(rt *Route) { rt.Variants[0].Route.Target = rt.Target },
-	} {
-		rt := canary(t, 95, 5)
-		c := newTestCascade(t, *rt)
-		spoil(rt)
-		if err := c.SetRoutes([]Route{*rt}); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
-	}
-}
-
 func TestWeightsOfAnotherRevisionAreOfOtherEvidence(t *testing.T) {
 	for _, c := range []struct{ draft, target, want string }{
 		{"small", "large", ""}, {"", "large", ""}, {"small", "large b", " b"}, {"small a", "large", "a "}, {"small a", "large b", "a b"},

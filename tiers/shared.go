@@ -249,11 +249,8 @@ type Generations struct {
 	subscribers map[[16]byte]int // by tenant
 }
 
-// NewGenerations makes Generations; nil is [world.System].
+// NewGenerations makes Generations.
 func NewGenerations(w world.World) *Generations {
-	if w == nil {
-		w = world.System{}
-	}
 	return &Generations{world: w, all: map[generationID]*sharedGeneration{}, subscribers: map[[16]byte]int{}}
 }
 

@@ -199,7 +199,7 @@ func (w *cabin) windUp() {
 
 // live runs a cabin through what the bytes say, two for a step.
 func live(t testing.TB, stream bool, ops []byte) {
-	w := &cabin{t: t, fs: NewGenerations(nil), id: generationID{Key: keyNo(1), Stream: stream}}
+	w := &cabin{t: t, fs: NewGenerations(world.System{}), id: generationID{Key: keyNo(1), Stream: stream}}
 	for ; len(ops) > 1; ops = ops[2:] {
 		w.step(ops[0], ops[1])
 	}

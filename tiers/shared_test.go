@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/tiers/world"
 )
 
 // keyNo is one of many keys of a tenant.
@@ -38,7 +39,7 @@ func allGone(t testing.TB, fs *Generations) {
 func inOneProcess(t *testing.T, run func(t *testing.T, fs *Generations)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		fs := NewGenerations(nil)
+		fs := NewGenerations(world.System{})
 		run(t, fs)
 		allGone(t, fs)
 	})

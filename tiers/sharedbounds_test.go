@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/tiers/world"
 )
 
 func TestNoMoreThanABoundShareOneGeneration(t *testing.T) {
@@ -25,7 +26,7 @@ func TestNoMoreThanABoundShareOneGeneration(t *testing.T) {
 }
 
 func TestATenantHasSoManyPlacesAndOthersHaveTheirs(t *testing.T) {
-	fs := NewGenerations(nil)
+	fs := NewGenerations(world.System{})
 	subscribers := make([]*subscriber, 0, maxOfTenant)
 	for i := range maxOfTenant {
 		subscribers = append(subscribers, fs.join(streamed(1+i%4)))

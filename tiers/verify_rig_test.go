@@ -38,13 +38,10 @@ func newCheckRig(t *testing.T, temperature string) *checkRig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := dispatch.New(dispatch.Options{
-		World: world.System{}, Upstream: r, Queue: r, Breaker: dispatch.NoBreaker{}, Scores: dispatch.NewScoreLimiter(), Metrics: silent{},
+	d := dispatch.New(dispatch.Options{
+		World: world.System{}, Upstream: r, Queue: r, Breaker: open{}, Scores: dispatch.NewScoreLimiter(), Metrics: silent{},
 		Window: func(string) int { return 0 },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	said := `{"model":"m","messages":[{"role":"user","content":"hello"}],"max_tokens":6,"temperature":` + temperature + `}`
 	body, err := openai.Scan(openai.Chat, []byte(said), openai.DefaultLimits())
 	if err != nil {

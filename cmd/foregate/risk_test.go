@@ -21,9 +21,9 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/risk"
-	"github.com/foregate/foregate/tiers/upstream"
 
 	"github.com/foregate/foregate/internal/golden"
+	"github.com/foregate/foregate/tiers/world"
 )
 
 // bare is a replica that knows nothing but what audits have shown.
@@ -165,12 +165,9 @@ func TestAReplicaTellsWhatAuditsHaveShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cascade, err := tiers.New(tiers.Options{Upstream: upstream.New(upstream.Options{}), Routes: []tiers.Route{
+	cascade := tiers.New(tiers.Options{World: world.System{}, Routes: []tiers.Route{
 		{Model: "chat", Target: target, Config: func() plan.Config { return plan.Config{} }}, {Model: "code", Target: target, Config: func() plan.Config { return plan.Config{} }},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	who, err := identity.New(identity.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -127,7 +127,7 @@ func (a *App) makeCache() error {
 		local = -1 // none
 	}
 	a.salt = s.Salt
-	a.Generations = tiers.NewGenerations(nil)
+	a.Generations = tiers.NewGenerations(world.System{})
 	a.registerGauge("foregate_cache_coalescing_requests", "Requests that share an answer being generated, or generate one that others may share.",
 		func() float64 { return float64(a.Generations.Subscribers()) })
 	a.Cache = cache.NewStore(cache.Options{
@@ -198,16 +198,15 @@ func (a *App) makeTracer() error {
 }
 
 // makeCascade makes the routes and the cascade, and registers the metrics of the expected savings of drafts.
-func (a *App) makeCascade() (err error) {
-	a.cascade, err = tiers.New(tiers.Options{
+func (a *App) makeCascade() error {
+	a.cascade = tiers.New(tiers.Options{
 		Routes: a.tierRoutes(a.routing.Load()), Upstream: a.upstream, Breaker: permits{a.Breakers}, Queue: a, MaxBody: a.File.Limits.ResponseBytes,
+		World: world.System{}, Random: func(string, tiers.Purpose) float64 { return rand.Float64() },
 		Registerer: a.Registerer, Capabilities: a.prober.Capabilities,
 		Evidence: a.evidence, AuditsAll: a.refits.Collects, Replicas: a.Fleet.Replicas,
 	})
-	if err == nil {
-		a.register(economy.NewCollector(a.cascade.CostStatistics(), a.economyRoutes))
-	}
-	return err
+	a.register(economy.NewCollector(a.cascade.CostStatistics(), a.economyRoutes))
+	return nil
 }
 
 // makeIdentity makes the resolver of callers and notes warnings about the configuration. For the admin listener, if there is

@@ -143,9 +143,7 @@ func (a *App) putInForce(next, was *routing) error {
 		}
 	}
 	a.Settings.SetRoutes(a.routes())
-	if err := a.cascade.SetRoutes(a.tierRoutes(next)); err != nil {
-		return err
-	}
+	a.cascade.SetRoutes(a.tierRoutes(next))
 	return a.prober.SetPools(a.probedPools(next))
 }
 

@@ -59,23 +59,21 @@ func (l *lab) newReplica(index int) (*replica, error) {
 			r.route.Target = own
 		}
 	}
-	var err error
-	r.cascade, err = tiers.New(tiers.Options{
-		Routes: []tiers.Route{*r.route}, World: l.clock, Upstream: l.fleet, Queue: r.queues, Breaker: r.breakers,
+	r.cascade = tiers.New(tiers.Options{
+		Routes: []tiers.Route{*r.route}, World: l.clock, Upstream: l.fleet, Queue: r.queues, Breaker: r.breakers, MaxBody: 16 << 20,
 		Random:       func(string, tiers.Purpose) float64 { return r.draw() },
 		Capabilities: func(pool string) *probe.Capabilities { return l.card(pool) }, Evidence: r.seen,
 		AuditsAll: l.refits.Collects, Replicas: func() int { return len(l.replicas) },
 	})
-	if err != nil {
-		return nil, err
-	}
+	var err error
 	if r.route, err = r.cascade.Route(route); err != nil {
 		return nil, err
 	}
 	o := tiers.PipelineOptions{
 		Cascade: r.cascade, Base: engines.Answering(context.Background()), Store: l.answers, Generations: tiers.NewGenerations(l.clock),
 		CacheConfig: func(string) cache.Config { return l.values.Cache }, Salt: func(tenant string) string { return tenant },
-		HighShare: func() float64 { return 0 },
+		HighShare: func() float64 { return 0 }, IsShed: func(error) bool { return false }, WouldFailAgain: func(error) bool { return false },
+		OnPanic: func(string, any) {},
 	}
 	r.pipeline = tiers.NewPipeline(o)
 	return r, nil

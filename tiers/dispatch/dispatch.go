@@ -29,17 +29,7 @@ type Dispatcher struct {
 }
 
 // New returns a Dispatcher.
-func New(o Options) (*Dispatcher, error) {
-	for name, missing := range map[string]bool{
-		"world": o.World == nil, "upstream": o.Upstream == nil, "queue": o.Queue == nil, "breaker": o.Breaker == nil,
-		"scores": o.Scores == nil, "metrics": o.Metrics == nil, "window": o.Window == nil,
-	} {
-		if missing {
-			return nil, fmt.Errorf("dispatch: no %s", name)
-		}
-	}
-	return &Dispatcher{services: services{Options: o}}, nil
-}
+func New(o Options) *Dispatcher { return &Dispatcher{services: services{Options: o}} }
 
 // Open sends a call to a backend of its pool, and to others when that fails before its first byte.
 // The error is the queue's; a *pool.NoBackendError or other of the pool's; an *[ExhaustedError]; or a

@@ -107,14 +107,6 @@ type Queue interface {
 	Enter(ctx context.Context, t Ticket, try func(pool.Admission) error) (waited time.Duration, err error)
 }
 
-// NoQueue admits every request at once.
-type NoQueue struct{}
-
-// Enter implements [Queue].
-func (NoQueue) Enter(_ context.Context, _ Ticket, try func(pool.Admission) error) (time.Duration, error) {
-	return 0, try(pool.Admission{})
-}
-
 // Breaker is asked before a backend is called for a tenant; "" is nobody's call.
 type Breaker interface {
 	Allow(pool, backend, tenant string) (Permit, error)
@@ -123,16 +115,6 @@ type Breaker interface {
 // Permit allows one call to a backend. Report gives its outcome once, for [engine.Classify]: at the first byte, or the
 // error before it. A later fault is a sample of its own.
 type Permit interface{ Report(err error) }
-
-// NoBreaker permits every call.
-type NoBreaker struct{}
-
-// Allow implements [Breaker].
-func (NoBreaker) Allow(string, string, string) (Permit, error) { return noReport{}, nil }
-
-type noReport struct{}
-
-func (noReport) Report(error) {}
 
 // Metrics counts calls. All labels have a bounded set of values.
 type Metrics interface {

@@ -74,13 +74,10 @@ func newRig(t *testing.T, backends int) *rig {
 	if r.pool, err = pool.New(pool.Options{Name: "p", Model: "big", Backends: urls}); err != nil {
 		t.Fatal(err)
 	}
-	r.d, err = New(Options{
+	r.d = New(Options{
 		World: world.System{}, Upstream: r, Queue: r, Breaker: r, Scores: NewScoreLimiter(), Metrics: counts{r},
 		Window: func(string) int { return r.window },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return r
 }
 
