@@ -22,6 +22,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/internal/beat"
 )
 
 // Interval is the time between checks. A change is in force after at most twice that time.
@@ -154,7 +156,7 @@ func (w *Watcher) show(setting string) {
 
 // Run checks the files every two seconds until ctx ends.
 func (w *Watcher) Run(ctx context.Context) error {
-	tick := time.NewTicker(Interval)
+	tick := time.NewTimer(beat.Next(Interval))
 	defer tick.Stop()
 	for {
 		select {
@@ -162,6 +164,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 			return ctx.Err()
 		case <-tick.C:
 			w.check(false)
+			tick.Reset(beat.Next(Interval))
 		case done := <-w.requests:
 			w.check(true)
 			close(done)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/foregate/foregate/internal/beat"
 	"github.com/foregate/foregate/internal/redis/calls"
 )
 
@@ -194,7 +195,7 @@ func (l *Ledger) RunUsage(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	tick := time.NewTicker(writeInterval)
+	tick := time.NewTimer(beat.Next(writeInterval))
 	defer tick.Stop()
 	for {
 		l.write(ctx, dayOf(l.now().Add(-closeAfter)))
@@ -208,6 +209,7 @@ func (l *Ledger) RunUsage(ctx context.Context) error {
 			}
 			return nil
 		case <-tick.C:
+			tick.Reset(beat.Next(writeInterval))
 		case <-l.book.wake:
 		}
 	}

@@ -31,6 +31,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/internal/beat"
 	"github.com/foregate/foregate/internal/redis/calls"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -155,14 +156,15 @@ func (b *Store) View(k risk.Key) risk.View {
 
 // Run reads the logs, and writes the counts of warm-ups, once a second, until ctx ends.
 func (b *Store) Run(ctx context.Context) error {
-	t := time.NewTicker(period)
+	t := time.NewTimer(0)
 	defer t.Stop()
 	for {
-		_ = b.Tick(ctx) // counted; it is tried again
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
+			_ = b.Tick(ctx) // counted; it is tried again
+			t.Reset(beat.Next(period))
 		}
 	}
 }

@@ -24,11 +24,10 @@ const (
 	defaultInterval = 500 * time.Millisecond
 	minInterval     = 50 * time.Millisecond
 	// maxInterval ensures two heartbeats within goneAfter.
-	maxInterval   = 650 * time.Millisecond
-	aloneInterval = 900 * time.Millisecond // without others: a new one, and what is purged or drained there, is heard of within a second
-	tidyEvery     = 30 * time.Second
-	keepReading   = 60 * time.Second // a reading that is not renewed is removed after it
-	publishable   = 10 * time.Second // an older reading is useless
+	maxInterval = 650 * time.Millisecond
+	tidyEvery   = 30 * time.Second
+	keepReading = 60 * time.Second // a reading that is not renewed is removed after it
+	publishable = 10 * time.Second // an older reading is useless
 )
 
 // Pool receives what other replicas share. Only [Fleet.Run]'s goroutine calls its methods, which must not block.

@@ -42,9 +42,6 @@ func (f *Fleet) pause() time.Duration {
 	if f.interval != nil {
 		d = cmp.Or(f.interval(), d)
 	}
-	if v := f.view.Load(); v != nil && len(v.members) == 1 && v.mode(time.Now()) == Shared {
-		return aloneInterval // nobody waits for what it tells
-	}
 	return min(beat.Next(min(max(d, minInterval), maxInterval)), maxInterval)
 }
 
