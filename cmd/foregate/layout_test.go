@@ -18,7 +18,7 @@ const module = "github.com/foregate/foregate/"
 // arrows is the import table: which of our packages each may import. docs/architecture.md
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
-	"cmd/foregate": {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/display", "gateway/files", "gateway/settings", "gateway/stores", "internal/panics", "internal/words", "tiers/evidence", "tiers/plan", "tiers/risk"},
+	"cmd/foregate": {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/display", "gateway/files", "gateway/settings", "gateway/stores", "internal/panics", "internal/redis/calls", "internal/words", "tiers/evidence", "tiers/plan", "tiers/risk"},
 	"cmd/loadtest": {"gateway/demo", "loadtest", "loadtest/chaos", "loadtest/cost", "loadtest/engines", "loadtest/fleets", "loadtest/live", "loadtest/pair", "loadtest/proof", "loadtest/quality", "loadtest/soak", "loadtest/virtual"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 
@@ -33,14 +33,14 @@ var arrows = map[string][]string{
 	"gateway/demo":                {"gateway/app", "gateway/config", "gateway/display", "gateway/stores", "internal/words", "loadtest/vllmsim", "tiers/dialect", "tiers/risk"},
 	"gateway/display":             {"gateway", "gateway/ledger", "gateway/settings", "internal/words", "tiers/risk"},
 	"gateway/identity":            {"internal/words"},
-	"gateway/ledger":              {"gateway/identity", "internal/redis/calls"},
+	"gateway/ledger":              {"gateway/identity", "internal/beat", "internal/redis/calls"},
 	"gateway/clientapi":           {"tiers/openai"},
 	"gateway/clientapi/messages":  {"gateway/clientapi", "tiers/openai"},
 	"gateway/clientapi/responses": {"gateway/clientapi", "tiers/openai"},
 	"gateway/settings":            {"breaker", "cache", "gateway/admission", "gateway/conversations", "gateway/identity", "internal/beat", "internal/redis/calls", "internal/words", "internal/yamlfile", "tiers/plan"},
 	"gateway/stores":              {"gateway/config", "gateway/files", "internal/redis/connect", "internal/redis/embedded"},
 	"gateway/tracing":             {"gateway/receipts", "tiers", "tiers/dispatch"},
-	"gateway/files":               {"internal/words"},
+	"gateway/files":               {"internal/beat", "internal/words"},
 
 	"tiers":               {"cache", "gateway/identity", "gateway/ledger", "internal/recent", "internal/redis/calls", "tiers/accept", "tiers/audit", "tiers/credentials", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/risk", "tiers/world"},
 	"tiers/accept":        {},
@@ -52,7 +52,7 @@ var arrows = map[string][]string{
 	"tiers/draft":         {"tiers/accept", "tiers/openai", "tiers/plan", "tiers/schema"},
 	"tiers/economy":       {},
 	"tiers/engine":        {"tiers/accept", "tiers/credentials", "tiers/dialect", "tiers/openai"},
-	"tiers/evidence":      {"internal/redis/calls", "tiers/risk"},
+	"tiers/evidence":      {"internal/beat", "internal/redis/calls", "tiers/risk"},
 	"tiers/fleet":         {"internal/beat", "internal/redis/calls", "tiers/prefix", "tiers/pressure"},
 	"tiers/openai":        {},
 	"tiers/plan":          {"tiers/accept", "tiers/dialect", "tiers/economy", "tiers/openai", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/risk"},

@@ -15,6 +15,7 @@ import (
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/gateway/stores"
+	"github.com/foregate/foregate/internal/redis/calls"
 	"github.com/foregate/foregate/internal/words"
 )
 
@@ -64,6 +65,7 @@ func (f redisFlags) open(ctx context.Context) (*settingsEditor, error) {
 	if d.client, err = stores.OpenForOperator(r); err != nil {
 		return nil, err
 	}
+	d.endpoint, _ = r.SettingsEndpoint()
 	d.Store = settings.NewStore(d.client, d.routes)
 	d.ctx, d.cancel = context.WithTimeout(ctx, settingsTimeout)
 	return d, nil
@@ -72,8 +74,9 @@ func (f redisFlags) open(ctx context.Context) (*settingsEditor, error) {
 // settingsEditor is where an operator works on the settings.
 type settingsEditor struct {
 	*settings.Store
-	routes []string // nil: not known
-	client redis.UniversalClient
+	routes   []string // nil: not known
+	client   redis.UniversalClient
+	endpoint config.Endpoint
 
 	ctx    context.Context // of the one command
 	cancel context.CancelFunc
@@ -189,7 +192,7 @@ func (f redisFlags) change(e *env, o changeFlags, do func(d *settingsEditor) (se
 		return errSilent
 	}
 	if err != nil {
-		return explainPermission(err)
+		return d.explain(err)
 	}
 	for _, n := range r.Notes {
 		_, _ = fmt.Fprintln(e.stderr, "note: "+n)
@@ -218,8 +221,11 @@ func namesRoute(changes []settings.Change) bool {
 	return slices.ContainsFunc(changes, func(c settings.Change) bool { return strings.Contains(c.Name, "@") })
 }
 
-// explainPermission says what to do about an error that is Redis' refusal of this user.
-func explainPermission(err error) error {
+// explain says which Redis an error is of, and what to do about its refusal of this user.
+func (d *settingsEditor) explain(err error) error {
+	if !calls.Answered(err) {
+		return fmt.Errorf("Redis (%s) does not answer: %w", d.endpoint, err)
+	}
 	if settings.IsForbidden(err) {
 		return fmt.Errorf("%w\nthe user of this URL may not do that: give --redis the operator's (redis://operator:PASSWORD@HOST:6379/0), or the configuration redis.settings_url", err)
 	}

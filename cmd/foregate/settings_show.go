@@ -30,7 +30,7 @@ func (c *listCmd) Run(e *env) error {
 	}
 	snapshot, err := d.Read(d.ctx)
 	if err != nil {
-		return err
+		return d.explain(err)
 	}
 	lines := settings.List(snapshot, c.Route)
 	if err := d.AddAuthors(d.ctx, lines); err != nil {
@@ -110,7 +110,7 @@ func (c *logCmd) Run(e *env) error {
 		return true
 	})
 	if err != nil {
-		return explainPermission(err)
+		return d.explain(err)
 	}
 	if c.JSON {
 		return writeLines(e.stdout, all)
