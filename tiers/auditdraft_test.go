@@ -174,7 +174,7 @@ func TestADraftInTheShadowIsMadeAtTheLowestClassAndOutsideOfTheTrace(t *testing.
 	play(t, func(r *auditRig) {
 		r.subject.Decision.Calls, r.subject.Config.Risk.MaxConcurrentAudits = true, 1
 		r.subject.Shadow()
-		r.happens("in one piece", "draftwhole", "open own t1", "score", "close t1 good")
+		r.happens("in one piece", "answer", "open own t1", "score", "close t1 good")
 		if ticket := r.tickets[0]; ticket.Class != 0 || !ticket.NoWait {
 			t.Errorf("%+v", ticket)
 		}

@@ -258,13 +258,14 @@ func (r *auditRig) Open(_ context.Context, a *engine.Attempt) (engine.Stream, er
 	switch c := a.Call.(type) {
 	case *engine.Draft:
 		s.chunks = r.chunks()
-	case *engine.DraftWhole:
-		*c.Into = r.answer()
 	case *engine.Answer:
-		if *c.Into = r.answer(); !r.same {
-			c.Into.Text = []byte("something else")
+		if *c.Into = r.answer(); !c.Draft {
+			c.Into.Usage.Completion = 30
+			if !r.same {
+				c.Into.Text = []byte("something else")
+			}
 		}
-		c.Into.Usage.Completion = 30
+		a.Used = c.Into.Usage
 	case *engine.Judge:
 		if c.Into.Odds = 3; r.refuses {
 			c.Into.Odds = -3

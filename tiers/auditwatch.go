@@ -117,7 +117,7 @@ func (d *auditedDraft) made(ctx context.Context) bool {
 // madeWhole is made for an answer that may call tools.
 func (d *auditedDraft) madeWhole(ctx context.Context) bool {
 	var answer openai.DraftAnswer
-	o := d.newRequest(&engine.DraftWhole{Terms: d.Terms(d.Request.Draft), Request: d.Body, Into: &answer})
+	o := d.newRequest(&engine.Answer{Draft: true, Terms: d.Terms(d.Request.Draft), Request: d.Body, Into: &answer})
 	o.Demand.Whole = true
 	o.FirstByteTimeout = d.Config.Timeouts.WholeAnswer(d.FirstByteTimeout(d.Config.Timeouts.DraftFirstToken), d.Body)
 	if _, err := d.caller.Do(ctx, o); err != nil {

@@ -18,7 +18,7 @@ type tools struct {
 
 func (a *tools) run(ctx context.Context) error {
 	d, whole, started := draft.New(a.DraftOptions()), &openai.DraftAnswer{}, a.World.Now()
-	o := a.draftRequest(&engine.DraftWhole{Terms: a.Terms(a.Draft), Request: a.Body, Into: whole})
+	o := a.draftRequest(&engine.Answer{Draft: true, Terms: a.Terms(a.Draft), Request: a.Body, Into: whole})
 	o.Demand.Whole, o.Ticket.NoWait = true, true
 	o.FirstByteTimeout = a.Config.Timeouts.WholeAnswer(o.FirstByteTimeout, a.Body)
 	if _, err := a.Do(ctx, o); err != nil {

@@ -45,11 +45,11 @@ func ParseKind(s string) (Kind, error) {
 
 // Dialect is what differs between kinds of engines. A Dialect never changes.
 type Dialect struct {
-	Kind     Kind
-	Health   string // GET this path answers 200 while the server lives; "": nothing may be asked, only a TCP connection is made
-	Load     Load
-	Tokenize Tokenize
-	Window   Window
+	Kind        Kind
+	Health      string // GET this path answers 200 while the server lives; "": nothing may be asked, only a TCP connection is made
+	Load        Load
+	Tokenize    Tokenize
+	PropsWindow bool // the context length of a request is in GET /props, not in max_model_len of GET /v1/models
 	// Scoring are the ways to score a given text that may work, the best one first. Empty: drafts are checked by a
 	// judge.
 	Scoring []openai.ScoreStyle
@@ -58,7 +58,6 @@ type Dialect struct {
 	// that, so it is asked for one instead.
 	IgnoresClose bool
 	ContinueBy   ContinueBy
-	Thinking     Thinking
 }
 
 // Load says where an engine tells its load.
@@ -94,16 +93,6 @@ const (
 	TokenizeLlamaCpp Tokenize = "llamacpp" // POST /tokenize {"content"}, POST /apply-template, POST /detokenize → "content"
 )
 
-// Window says where an engine tells the context length of a request.
-type Window string
-
-// The places of the context length.
-const (
-	WindowUnknown Window = ""
-	WindowCard    Window = "card"  // max_model_len in GET /v1/models
-	WindowProps   Window = "props" // default_generation_settings.n_ctx in GET /props
-)
-
 // Members are the request members that an engine knows beyond OpenAI's.
 type Members struct {
 	TokenIDs      bool // return_token_ids
@@ -113,7 +102,7 @@ type Members struct {
 	OnlyMaxTokens bool // it ignores or refuses max_completion_tokens
 	CacheSalt     bool // cache_salt
 	Priority      bool // priority
-	TemplateArgs  bool // chat_template_kwargs
+	TemplateArgs  bool // chat_template_kwargs; enable_thinking: false in them turns thinking off
 	Sampling      bool // top_k, min_p and repetition_penalty
 	UsageSoFar    bool // stream_options.continuous_usage_stats
 	OneChoice     bool // it gives one choice, and may answer 500 where more are asked for
@@ -154,15 +143,6 @@ func (d *Dialect) Continues(found Continue) Continue {
 	}
 	return Continues
 }
-
-// Thinking says how an engine is told not to think before it answers.
-type Thinking string
-
-// The ways to turn thinking off.
-const (
-	ThinkingUnknown  Thinking = ""         // no way is known
-	ThinkingTemplate Thinking = "template" // chat_template_kwargs: {"enable_thinking": false}
-)
 
 // Reads reports whether there is a /metrics to read.
 func (l *Load) Reads() bool { return len(l.Metrics.Running) > 0 }

@@ -12,9 +12,8 @@ var llamacpp = Dialect{
 		Iterations:       []string{"llamacpp:n_decode_total"},
 	}},
 	Tokenize:     TokenizeLlamaCpp,
-	Window:       WindowProps,
+	PropsWindow:  true,
 	Members:      Members{IDsInLogprobs: true, IDPrompts: true, OnlyMaxTokens: true, OneChoice: true, TemplateArgs: true},
 	ContinueBy:   ContinueByIDs,
-	Thinking:     ThinkingTemplate,
 	IgnoresClose: true,
 }

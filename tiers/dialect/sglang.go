@@ -19,9 +19,7 @@ var sglang = Dialect{
 		Preemptions:      []string{"sglang:num_retracted_requests_total", "sglang:num_retracted_reqs_total"},
 	}},
 	Tokenize:   TokenizeSGLang,
-	Window:     WindowCard,
 	Scoring:    []openai.ScoreStyle{openai.ScoreSGLang, openai.ScoreCompletions},
 	Members:    Members{WholeTokenIDs: true, IDPrompts: true, CacheSalt: true, Priority: true, HighFirst: true, TemplateArgs: true, Sampling: true},
 	ContinueBy: ContinueByFlags,
-	Thinking:   ThinkingTemplate,
 }

@@ -21,9 +21,7 @@ var vllm = Dialect{
 		Iterations: []string{"vllm:iteration_tokens_total", "vllm:iteration_tokens_total_count"},
 	}},
 	Tokenize:   TokenizeVLLM,
-	Window:     WindowCard,
 	Scoring:    []openai.ScoreStyle{openai.ScoreCompletions},
 	Members:    Members{TokenIDs: true, IDPrompts: true, CacheSalt: true, Priority: true, TemplateArgs: true, Sampling: true, UsageSoFar: true, Nulls: true},
 	ContinueBy: ContinueByFlags,
-	Thinking:   ThinkingTemplate,
 }

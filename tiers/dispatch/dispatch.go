@@ -106,7 +106,7 @@ func (d *Dispatcher) Do(ctx context.Context, o Request) (backend string, err err
 		d.Metrics.CountFailure(failure)
 		return backend, failure
 	}
-	x.Close(nil, o.Call.Usage().Completion)
+	x.Close(nil, x.attempt.Used.Completion)
 	return backend, nil
 }
 

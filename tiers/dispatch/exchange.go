@@ -161,7 +161,7 @@ func (x *Exchange) open(waited time.Duration) *engine.Failure {
 		x.SetMovable(false) // nobody could carry on with it
 	case formBody: // its first byte is its last, too
 		x.lease.MarkAlive()
-		x.count(x.request.Call.Usage())
+		x.count(x.attempt.Used)
 	}
 	x.permit.Report(nil)
 	opened = true

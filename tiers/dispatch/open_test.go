@@ -205,11 +205,10 @@ func TestABackendWithoutAPermitIsPassedOver(t *testing.T) {
 
 func TestAQuestionIsAskedOnce(t *testing.T) {
 	r := newRig(t, 3)
-	used := &openai.DraftAnswer{}
 	o := r.order()
-	o.Call = &engine.Answer{Into: used}
-	r.answer = func(*engine.Attempt) (engine.Stream, error) {
-		used.Usage.Prompt, used.Usage.Completion = 5, 3
+	o.Call = &engine.Answer{}
+	r.answer = func(a *engine.Attempt) (engine.Stream, error) {
+		a.Used = openai.Usage{Prompt: 5, Completion: 3}
 		return &stream{}, nil
 	}
 	backend, err := r.d.Do(t.Context(), o)
@@ -232,7 +231,7 @@ func TestBeforeAQuestionThereIsAPlaceForIt(t *testing.T) {
 	r := newRig(t, 1)
 	unbooked := errors.New("unbooked")
 	o := r.order()
-	o.Call = &engine.Answer{Into: &openai.DraftAnswer{}}
+	o.Call = &engine.Answer{}
 	for _, end := range []error{nil, unbooked} {
 		r.attempts, r.tries, r.reports = nil, nil, nil
 		o.Before = func(context.Context) error {
@@ -283,7 +282,7 @@ func TestAPanicGivesBackAllThatWasHeld(t *testing.T) {
 			},
 			"Ask": func() {
 				o := o
-				o.Call = &engine.Answer{Into: &openai.DraftAnswer{}}
+				o.Call = &engine.Answer{}
 				if _, err := r.d.Do(t.Context(), o); err != nil || name == "at the second try" {
 					panic("none of its own")
 				}

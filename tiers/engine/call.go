@@ -7,16 +7,7 @@ import (
 
 // Call is a request to an engine: one of the types below. It does not change after it was made; Into is set when the
 // answer has come.
-type Call interface {
-	// Usage returns the engine's token counts of an answer in one piece, limited to what is possible; zero for a stream.
-	Usage() openai.Usage
-}
-
-// uncounted is a call without token counts of its own: a stream reports them in its chunks.
-type uncounted struct{}
-
-// Usage implements [Call].
-func (uncounted) Usage() openai.Usage { return openai.Usage{} }
+type Call any
 
 // Terms are sent to an engine with every call.
 type Terms struct {
@@ -35,29 +26,21 @@ type Relay struct {
 // Draft asks for a streamed answer with ids, logprobs and alternatives of each token. The gateway
 // matches its stop strings itself.
 type Draft struct {
-	uncounted
 	Terms
 	Request *openai.Request
 	Counted bool // each chunk tells the usage so far, because it tells no ids
 }
 
-// DraftWhole is Draft in one piece.
-type DraftWhole struct {
-	Terms
-	Request *openai.Request
-	Into    *openai.DraftAnswer
-}
-
-// Answer asks for a whole answer in one piece, without logprobs.
+// Answer asks for a whole answer in one piece.
 type Answer struct {
 	Terms
 	Request *openai.Request
+	Draft   bool // as Draft: with ids, logprobs and alternatives of each token
 	Into    *openai.DraftAnswer
 }
 
 // ContinueIDs requests the rest of an answer as a stream, after token ids.
 type ContinueIDs struct {
-	uncounted
 	Terms
 	Request        *openai.Request // samples as it does
 	PromptIDs, IDs []int32         // of the prompt, and of the answer so far
@@ -66,7 +49,6 @@ type ContinueIDs struct {
 
 // ContinueText requests the rest of an answer as a stream, after a text.
 type ContinueText struct {
-	uncounted
 	Terms
 	Request   *openai.Request
 	Text      []byte // of the answer so far; empty asks for all of it
@@ -78,7 +60,6 @@ type ContinueText struct {
 
 // Score requests the scores of ids after a prompt.
 type Score struct {
-	uncounted
 	Question openai.ScoreQuestion
 	Into     *openai.Scores
 }
@@ -96,7 +77,6 @@ type Judge struct {
 
 // TokenizeText asks for the ids of a text.
 type TokenizeText struct {
-	uncounted
 	Model string
 	Text  []byte
 	Into  *[]int32
@@ -104,7 +84,6 @@ type TokenizeText struct {
 
 // TokenizePrompt asks for the ids of a request's prompt, with its template.
 type TokenizePrompt struct {
-	uncounted
 	Model   string
 	Request *openai.Request
 	Into    *[]int32
@@ -112,7 +91,6 @@ type TokenizePrompt struct {
 
 // Detokenize asks for the text of ids.
 type Detokenize struct {
-	uncounted
 	Model string
 	IDs   []int32
 	Into  *[]byte
@@ -120,14 +98,12 @@ type Detokenize struct {
 
 // Ask reads what an engine tells of itself, by GET.
 type Ask struct {
-	uncounted
 	Path string
 	Into *[]byte // the body of its answer
 }
 
 // Forward sends a body unchanged. Its answer comes as raw bytes: [openai.Chunk].Raw.
 type Forward struct {
-	uncounted
 	Path string
 	Body []byte
 	Into *Forwarded
@@ -143,20 +119,3 @@ type Forwarded struct {
 	// it has ended, and where it tells nothing, each event with a part of an answer counts as a token.
 	Used openai.Usage
 }
-
-// Usage implements [Call].
-func (c *Relay) Usage() openai.Usage {
-	if c.Into == nil {
-		return openai.Usage{}
-	}
-	return c.Into.Usage
-}
-
-// Usage implements [Call].
-func (c *DraftWhole) Usage() openai.Usage { return c.Into.Usage }
-
-// Usage implements [Call].
-func (c *Judge) Usage() openai.Usage { return c.Into.Usage }
-
-// Usage implements [Call].
-func (c *Answer) Usage() openai.Usage { return c.Into.Usage }

@@ -67,6 +67,9 @@ type Attempt struct {
 
 	// Pause is set by Upstream: for how long the backend wants no further request, by its limits of rates; 0 tells none.
 	Pause time.Duration
+	// Used is set by Upstream: the token counts of an answer in one piece, limited to what is possible. A stream reports
+	// them in its chunks.
+	Used openai.Usage
 }
 
 // FinishTracker tracks which choices of an answer have ended. The zero value waits for one choice.

@@ -123,7 +123,7 @@ func (e *probeRun) window(ctx context.Context) error {
 	if fails(err) {
 		return err
 	}
-	if e.dialect().Window == dialect.WindowProps {
+	if e.dialect().PropsWindow {
 		if body, err = e.get(ctx, "/props"); err == nil {
 			e.model.Window, e.model.Start, err = parseProps(body)
 		}

@@ -32,7 +32,7 @@ type Capabilities struct {
 
 	Unscored bool // it answers without logprobs that can be believed, although they were requested
 	TokenIDs bool // it returns generated ids: token_ids, or the id of each entry of logprobs
-	Thinks   bool // it thinks before it answers, unless it is told not to ([dialect.Thinking])
+	Thinks   bool // it thinks before it answers, unless it is told not to ([dialect.Members].TemplateArgs)
 
 	Continue dialect.Continue // what it answers that is asked to continue the text of a chat's answer
 

@@ -206,7 +206,7 @@ func (e *probeRun) thinking(ctx context.Context) error {
 	if e.found.Thinks = e.begins || e.chatted.thinks; !e.found.Thinks {
 		return nil
 	}
-	if e.dialect().Thinking != dialect.ThinkingTemplate {
+	if !e.dialect().Members.TemplateArgs {
 		e.addMissing(MissingJudge, "it thinks before it answers, and no way is known to turn that off")
 		return nil
 	}

@@ -24,10 +24,8 @@ func encode(call engine.Call, d *dialect.Dialect) (path string, body []byte, err
 		return c.Request.Kind.Path(), e.relayBody(c), nil
 	case *engine.Draft:
 		return c.Request.Kind.Path(), e.draftBody(c), nil
-	case *engine.DraftWhole:
-		return c.Request.Kind.Path(), e.wholeBody(c.Request, &c.Terms, append(e.idEdits(true), draftChat...)...), nil
 	case *engine.Answer:
-		return c.Request.Kind.Path(), e.wholeBody(c.Request, &c.Terms), nil
+		return c.Request.Kind.Path(), e.wholeBody(c), nil
 	case *engine.ContinueIDs:
 		return openai.Completion.Path(), e.idsBody(c), nil
 	case *engine.ContinueText:
@@ -82,12 +80,15 @@ func (e encoder) draftBody(c *engine.Draft) []byte {
 	return c.Request.Apply(nil, append(edits, scores...)...)
 }
 
-func (e encoder) wholeBody(r *openai.Request, t *engine.Terms, more ...openai.Edit) []byte {
-	edits := append(e.termEdits(r, t), openai.Set("stream", "false"), openai.Drop("stream_options"))
+func (e encoder) wholeBody(c *engine.Answer) []byte {
+	edits := append(e.termEdits(c.Request, &c.Terms), openai.Set("stream", "false"), openai.Drop("stream_options"))
 	if e.IgnoresClose {
 		edits = append(edits, streamed, usageLast)
 	}
-	return r.Apply(nil, append(edits, more...)...)
+	if c.Draft {
+		edits = append(append(edits, e.idEdits(true)...), draftChat...)
+	}
+	return c.Request.Apply(nil, edits...)
 }
 
 // textBody requests a continuation of a text. In a chat, the text is an unfinished assistant message.
@@ -239,22 +240,14 @@ func (e encoder) completionIDs() openai.Edit {
 	return openai.Edit{}
 }
 
-// unthinking are the edits by which an engine does not think before it answers; none where no way is known.
-func (e encoder) unthinking(r *openai.Request) []openai.Edit {
-	if e.Thinking == dialect.ThinkingTemplate {
-		return []openai.Edit{{Name: openai.Kwargs, Value: r.KwargsWithoutThinking()}}
-	}
-	return nil
-}
-
 // judgeBody asks in words whether an answer is correct.
 func (e encoder) judgeBody(c *engine.Judge) []byte {
 	q := openai.JudgeQuestion{
 		Model: c.Model, Request: c.Request, Answer: c.Answer, Own: c.Own, Salt: e.salt(c.Salt), Priority: e.EnginePriority(c.Priority), Plain: e.Members.Strict, Stream: e.IgnoresClose,
 		Unscored: c.Unscored,
 	}
-	if c.Thinks {
-		q.Set = e.unthinking(c.Request)
+	if c.Thinks && e.Members.TemplateArgs {
+		q.Set = []openai.Edit{{Name: openai.Kwargs, Value: c.Request.KwargsWithoutThinking()}}
 	}
 	return q.Body(nil)
 }

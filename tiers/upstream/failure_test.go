@@ -32,7 +32,7 @@ func faults() map[string]struct {
 	streamed := func(t testing.TB) engine.Call { return relay(t, aStream) }
 	inOne := func(t testing.TB) engine.Call { return relay(t, aPlain) }
 	draft := func(t testing.TB) engine.Call {
-		return &engine.DraftWhole{Request: scan(t, openai.Chat, aPlain), Into: new(openai.DraftAnswer)}
+		return &engine.Answer{Draft: true, Request: scan(t, openai.Chat, aPlain), Into: new(openai.DraftAnswer)}
 	}
 	count := func(testing.TB) engine.Call { return &engine.TokenizeText{Model: "big", Into: new([]int32)} }
 	pass := func(testing.TB) engine.Call {

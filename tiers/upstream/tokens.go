@@ -20,17 +20,11 @@ type applyTemplate struct {
 	into    []byte // the prompt as a text
 }
 
-// Usage implements [engine.Call].
-func (*applyTemplate) Usage() openai.Usage { return openai.Usage{} }
-
 // tokenizeRendered has llama.cpp tokenize a rendered chat, whose text has its special tokens.
 type tokenizeRendered struct {
 	text []byte
 	into *[]int32
 }
-
-// Usage implements [engine.Call].
-func (*tokenizeRendered) Usage() openai.Usage { return openai.Usage{} }
 
 // isOptional reports whether a call is of a path that not every engine has: text into ids or back, and what it tells of itself.
 func isOptional(call engine.Call) bool {

@@ -37,7 +37,7 @@ func (x *httpExchange) merges() bool {
 	switch call := x.attempt.Call.(type) {
 	case *engine.Relay:
 		return !call.Request.Stream && dialect.Of(x.attempt.Engine).IgnoresClose
-	case *engine.DraftWhole, *engine.Answer, *engine.Judge:
+	case *engine.Answer, *engine.Judge:
 		return dialect.Of(x.attempt.Engine).IgnoresClose
 	}
 	return false
@@ -103,15 +103,13 @@ func (x *httpExchange) take(body []byte) (err error) {
 	switch c := x.attempt.Call.(type) {
 	case *engine.Relay:
 		return x.relayed(c.Into, body)
-	case *engine.DraftWhole:
-		return x.drafted(c.Into, body)
 	case *engine.Answer:
 		return x.drafted(c.Into, body)
 	case *engine.Score:
 		*c.Into, err = c.Question.Parse(body)
 	case *engine.Judge:
 		*c.Into, err = openai.ParseJudge(body)
-		c.Into.Usage = x.bound.clamp(c.Into.Usage, inOnePiece, 0)
+		x.attempt.Used = x.bound.clamp(c.Into.Usage, inOnePiece, 0)
 	case *engine.TokenizeText:
 		*c.Into, err = openai.ParseTokens(body)
 	case *engine.TokenizePrompt:
@@ -146,6 +144,7 @@ func (x *httpExchange) relayed(into *openai.Chunk, body []byte) error {
 		return errNoChoices
 	}
 	a.Usage = x.bound.clamp(a.Usage, inOnePiece, a.Size())
+	x.attempt.Used = a.Usage
 	openai.WriteUsage(body, a.Counts, a.Usage)
 	*into = a
 	return nil
@@ -157,5 +156,6 @@ func (x *httpExchange) drafted(into *openai.DraftAnswer, body []byte) (err error
 		return err
 	}
 	into.Usage = x.bound.clamp(into.Usage, inOnePiece, into.Size())
+	x.attempt.Used = into.Usage
 	return nil
 }

@@ -33,7 +33,7 @@ func TestTheUsageOfAnAnswerInOnePieceIsCutToWhatCanBe(t *testing.T) {
 	r := scan(t, openai.Chat, aPlain)
 	for _, call := range []engine.Call{
 		&engine.Relay{Request: r, Into: new(openai.Chunk)},
-		&engine.DraftWhole{Request: r, Into: new(openai.DraftAnswer)},
+		&engine.Answer{Draft: true, Request: r, Into: new(openai.DraftAnswer)},
 		&engine.Answer{Request: r, Into: new(openai.DraftAnswer)},
 	} {
 		a := at("http://127.0.0.1:1", call)
@@ -42,7 +42,7 @@ func TestTheUsageOfAnAnswerInOnePieceIsCutToWhatCanBe(t *testing.T) {
 			t.Fatalf("%T: %v", call, err)
 		}
 		_, body := encoded(call)
-		if u := call.Usage(); u.Completion != 50 || u.Prompt != openai.MaxPromptTokens(body) {
+		if u := a.Used; u.Completion != 50 || u.Prompt != openai.MaxPromptTokens(body) {
 			t.Errorf("%T: %+v", call, u)
 		}
 	}
@@ -130,12 +130,13 @@ func TestAnEngineAnswersEveryCall(t *testing.T) {
 		t.Errorf("%d ids of %q; of the prompt %d, told %d", len(tokens), begun, len(asked), len(prompt))
 	}
 	wholes := []engine.Call{
-		&engine.Relay{Terms: terms, Request: one, Into: new(openai.Chunk)}, &engine.DraftWhole{Terms: terms, Request: one, Into: new(openai.DraftAnswer)},
+		&engine.Relay{Terms: terms, Request: one, Into: new(openai.Chunk)}, &engine.Answer{Draft: true, Terms: terms, Request: one, Into: new(openai.DraftAnswer)},
 		&engine.Answer{Terms: terms, Request: one, Into: new(openai.DraftAnswer)},
 	}
 	for _, call := range wholes {
-		if ask(call); call.Usage() != (openai.Usage{Prompt: len(prompt), Completion: 40}) {
-			t.Errorf("%T: %+v", call, call.Usage())
+		a := at(sim.URL(), call)
+		if err := answered(t, c, a); err != nil || a.Used != (openai.Usage{Prompt: len(prompt), Completion: 40}) {
+			t.Errorf("%T: %+v, %v", call, a.Used, err)
 		}
 	}
 

@@ -35,7 +35,7 @@ func wireCalls(t testing.TB) []namedCall {
 		{"relay of a completion", &engine.Relay{Terms: terms, Request: prompt}},
 		{"draft", &engine.Draft{Terms: terms, Request: chat, Counted: true}},
 		{"draft of a completion", &engine.Draft{Terms: terms, Request: prompt}},
-		{"draft in one piece", &engine.DraftWhole{Terms: terms, Request: chat}},
+		{"draft in one piece", &engine.Answer{Draft: true, Terms: terms, Request: chat}},
 		{"answer in one piece", &engine.Answer{Terms: terms, Request: chat}},
 		{"continuation by ids", &engine.ContinueIDs{Terms: terms, Request: chat, PromptIDs: []int32{1}, IDs: []int32{2}, MaxTokens: 5}},
 		{"continuation of a chat", &engine.ContinueText{Terms: terms, Request: chat, Text: []byte("so far"), MaxTokens: 9}},

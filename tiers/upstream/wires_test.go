@@ -137,7 +137,7 @@ func TestADraftInOnePieceOfEachKindHasOnlyWhatAClientWouldGet(t *testing.T) {
 			write(w, "application/json", body)
 		})
 		var got openai.DraftAnswer
-		s, err := newClient(t, Options{}).Open(t.Context(), atA(tc.kind, url, &engine.DraftWhole{Request: scan(t, openai.Chat, aPlain), Into: &got}))
+		s, err := newClient(t, Options{}).Open(t.Context(), atA(tc.kind, url, &engine.Answer{Draft: true, Request: scan(t, openai.Chat, aPlain), Into: &got}))
 		if err != nil {
 			t.Fatalf("%s: %v", tc.kind, err)
 		}

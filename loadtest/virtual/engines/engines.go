@@ -131,6 +131,9 @@ func (f *Fleet) Open(ctx context.Context, a *engine.Attempt) (engine.Stream, err
 		t.Close()
 		return nil, f
 	}
+	if t.form == inOnePiece && t.writer != nil {
+		a.Used = t.used()
+	}
 	t.forget = f.Loop.OnCancel(ctx, t.Close)
 	return t, nil
 }
