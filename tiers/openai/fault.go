@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -67,7 +69,8 @@ func readFault(members map[string]json.RawMessage) *Fault {
 	if f.Status == 0 || f.Type == tooLongType {
 		f.word(f.Type)
 	}
-	if f.TooLong = f.TooLong || saysTooLong(f.Message); f.TooLong {
+	says := func(part string) bool { return strings.Contains(f.Message, part) }
+	if f.TooLong = f.TooLong || slices.ContainsFunc(tooLong, says); f.TooLong {
 		f.Status = http.StatusBadRequest // engines of 2025 say 500
 		f.Code = cmp.Or(f.Code, codeTooLong)
 	}
@@ -90,7 +93,7 @@ func (f *Fault) code(code string, isText bool) {
 }
 
 // wordLetters are the letters of a code that is passed on.
-const wordLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
+const wordLetters = letters + "_-."
 
 // maxFaultWindow bounds the context length that a fault names, in tokens.
 const maxFaultWindow = 1 << 24
@@ -99,7 +102,7 @@ const maxFaultWindow = 1 << 24
 const tooLongType = "exceed_context_size_error"
 
 // tooLong are parts of what engines say of a prompt that is longer than their context.
-var tooLong = [...]string{
+var tooLong = []string{
 	"maximum context length",             // vLLM, SGLang, OpenAI
 	"longer than the maximum model",      // vLLM
 	"be greater than max_model_len",      // vLLM, of max_tokens alone
@@ -108,16 +111,6 @@ var tooLong = [...]string{
 	"exceeds the available context size", // llama.cpp
 	"exceeds the context length",         // Ollama
 	"exceeded max context length",
-}
-
-// saysTooLong reports whether a message is about a prompt that is too long.
-func saysTooLong(message string) bool {
-	for _, part := range tooLong {
-		if strings.Contains(message, part) {
-			return true
-		}
-	}
-	return false
 }
 
 // word derives the status from the error names of backends without numeric codes.
@@ -138,36 +131,18 @@ func (f *Fault) word(word string) {
 	}
 }
 
+// memoryAddress is a memory address of at least six digits.
+var memoryAddress = regexp.MustCompile(`0x[0-9a-fA-F]{6,}`)
+
 // safeMessage removes what must not reach a client from a backend's message: control characters and memory
 // addresses.
 func safeMessage(raw []byte) string {
-	text := unquote(nil, raw)
-	out := make([]byte, 0, min(len(text), longestMessage))
-	for i := 0; i < len(text) && len(out) < longestMessage; i++ {
-		if text[i] < 0x20 && text[i] != '\n' {
-			continue
+	text := bytes.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' {
+			return -1
 		}
-		if hex := addressLen(text[i:]); hex > 0 {
-			out = append(out, "0x…"...)
-			i += hex - 1
-			continue
-		}
-		out = append(out, text[i])
-	}
-	return string(bytes.ToValidUTF8(out, nil))
-}
-
-// addressLen is the length of a hexadecimal address of at least six digits at the start of b, else 0.
-func addressLen(b []byte) int {
-	if len(b) < 8 || b[0] != '0' || b[1] != 'x' {
-		return 0
-	}
-	n := 2
-	for n < len(b) && strings.IndexByte("0123456789abcdefABCDEF", b[n]) >= 0 {
-		n++
-	}
-	if n < 8 {
-		return 0
-	}
-	return n
+		return r
+	}, unquote(nil, raw))
+	text = memoryAddress.ReplaceAll(text, []byte("0x…"))
+	return string(bytes.ToValidUTF8(text[:min(len(text), longestMessage)], nil))
 }

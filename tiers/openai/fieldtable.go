@@ -2,6 +2,7 @@ package openai
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -194,19 +195,12 @@ func LookupField(name string) Field {
 	return Field{}
 }
 
-// neededByPath are fields that the table refuses, but that a path needs.
-var neededByPath = map[string][]string{
-	"/v1/rerank": {"documents"}, "/v2/rerank": {"documents"}, "/rerank": {"documents"},
-	"/v1/score": {"documents"}, "/score": {"documents"},
-}
-
-// LookupFieldIn returns the row of a field for a path.
-func LookupFieldIn(path, name string) Field {
-	f := LookupField(name)
-	if f.Verdict == FieldRefused && slices.Contains(neededByPath[path], name) {
+// LookupFieldIn returns the row of a field for a path. Scores and ranks are of documents, which the table refuses.
+func LookupFieldIn(at, name string) Field {
+	if endpoint := path.Base(at); name == "documents" && (endpoint == "rerank" || endpoint == "score") {
 		return Field{}
 	}
-	return f
+	return LookupField(name)
 }
 
 // TemplateKwargs are the arguments of the chat template that every client may send, with the kinds of their
@@ -218,15 +212,13 @@ var TemplateKwargs = map[string]jsontext.Kind{
 	"reasoning_effort": '"', // gpt-oss
 }
 
-// engineKwargs are the arguments that the engine itself passes to the function that applies the template.
+// engineKwargs are the arguments that the engine itself passes to the function that applies the template. No route can allow
+// them.
 var engineKwargs = []string{
 	"chat_template", "conversation", "messages", "documents", "tools", "tokenize", "tokenizer", "tokenizer_kwargs",
 	"processor_kwargs", "padding", "truncation", "max_length", "return_tensors", "return_dict", "return_assistant_tokens_mask",
 	"add_generation_prompt", "continue_final_message", "load_audio_from_video", "model_config",
 }
-
-// KwargForbidden reports whether no route can allow a member of [Kwargs].
-func KwargForbidden(name string) bool { return slices.Contains(engineKwargs, name) }
 
 // FieldAllowable returns nil for an entry that a route may list in allow_fields: a refused field, a type of
 // content part with media, or chat_template_kwargs.NAME. The error says why any other entry may not be
@@ -254,9 +246,9 @@ func FieldAllowable(entry string) error {
 func kwargAllowable(name string) error {
 	_, found := TemplateKwargs[name]
 	switch {
-	case name == "" || len(name) > 64 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "":
+	case name == "" || len(name) > 64 || strings.Trim(name, letters+"_") != "":
 		return fmt.Errorf("want %s.NAME with a NAME of 1–64 of A-Z a-z 0-9 _", Kwargs)
-	case KwargForbidden(name):
+	case slices.Contains(engineKwargs, name):
 		return fmt.Errorf("%s.%s can never be allowed: it is an argument of the engine's own, which changes more than the template's text",
 			Kwargs, name)
 	case found:
@@ -285,32 +277,26 @@ func AllowableFields() []string {
 
 // openAIFields are the members of requests to POST /v1/chat/completions and POST /v1/completions in OpenAI's API
 // reference, as of 2026.
-var openAIFields = setOf(
+var openAIFields = []string{
 	"model", "messages", "prompt", "suffix", "stream", "stream_options", "max_tokens", "max_completion_tokens", "n", "best_of",
 	"stop", "seed", "temperature", "top_p", "frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "top_logprobs", "echo",
 	"tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "response_format", "reasoning_effort", "verbosity",
 	"modalities", "audio", "prediction", "web_search_options", "metadata", "store", "service_tier", "user", "safety_identifier",
 	"prompt_cache_key", "prompt_cache_retention",
-)
+}
 
 // bindingFields are members of single engines without which an answer would not be what the client asked for: an engine that
 // does not know them must refuse the request, not ignore them.
-var bindingFields = setOf(
+var bindingFields = []string{
 	"structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "json_schema", "regex", "ebnf", "grammar", "structural_tag",
 	"continue_final_message", "add_generation_prompt", "prompt_embeds", "use_beam_search", "bad_words", "allowed_token_ids",
-)
-
-func setOf(names ...string) map[string]bool {
-	set := make(map[string]bool, len(names))
-	for _, name := range names {
-		set[name] = true
-	}
-	return set
 }
 
 // PortableField reports whether a member is sent to an engine of which only OpenAI's API is known: the API has it, or the
 // answer would be another one without it. Every other member is a hint or a setting of single engines.
-func PortableField(name string) bool { return openAIFields[name] || bindingFields[name] }
+func PortableField(name string) bool {
+	return slices.Contains(openAIFields, name) || slices.Contains(bindingFields, name)
+}
 
 // PartType is a type of content part.
 type PartType struct {

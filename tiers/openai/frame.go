@@ -60,16 +60,17 @@ func (f *Framer) null(dst []byte, chat, completion string) []byte {
 // prefix is the beginning of every frame, up to the choices.
 func (f *Framer) prefix() []byte {
 	if f.frames == nil {
-		object := "chat.completion.chunk"
-		if f.kind == Completion {
-			object = "text_completion"
-		}
-		f.frames = f.head([]byte("data: "), object)
+		f.frames = f.head([]byte("data: "), "chat.completion.chunk")
 	}
 	return f.frames
 }
 
-func (f *Framer) head(dst []byte, object string) []byte {
+// head appends the beginning of an object, up to its choices. chat is what a chat's is called.
+func (f *Framer) head(dst []byte, chat string) []byte {
+	object := chat
+	if f.kind == Completion {
+		object = "text_completion"
+	}
 	dst = append(dst, `{"id":`...)
 	dst = AppendQuote(dst, f.id)
 	dst = append(dst, `,"object":"`...)
@@ -173,7 +174,10 @@ func appendFinish(dst []byte, finish string, stop []byte) []byte {
 	dst = append(dst, `,"logprobs":null,"finish_reason":`...)
 	dst = AppendQuote(dst, finish)
 	dst = append(dst, `,"stop_reason":`...)
-	return append(dst, orNull(stop)...)
+	if len(stop) == 0 {
+		stop = null
+	}
+	return append(dst, stop...)
 }
 
 // Body appends the whole answer as one JSON object.
@@ -181,21 +185,11 @@ func (f *Framer) Body(dst, text []byte, e Ending) []byte {
 	return f.Whole(dst, &Whole{Choices: []Choice{{Text: text, Finish: e.Finish, Stop: e.Stop}}, Usage: e.Usage}, e.Extra)
 }
 
-func orNull(raw []byte) []byte {
-	if len(raw) == 0 {
-		return []byte("null")
-	}
-	return raw
-}
-
 // usage appends the usage, without its closing brace.
 func (f *Framer) usage(dst []byte, u Usage) []byte {
-	for _, n := range [...]struct {
-		name  string
-		count int
-	}{{`{"prompt_tokens":`, u.Prompt}, {`,"completion_tokens":`, u.Completion}, {`,"total_tokens":`, u.Prompt + u.Completion}} {
-		dst = strconv.AppendInt(append(dst, n.name...), int64(n.count), 10)
-	}
+	dst = strconv.AppendInt(append(dst, `{"prompt_tokens":`...), int64(u.Prompt), 10)
+	dst = strconv.AppendInt(append(dst, `,"completion_tokens":`...), int64(u.Completion), 10)
+	dst = strconv.AppendInt(append(dst, `,"total_tokens":`...), int64(u.Prompt+u.Completion), 10)
 	if u.Cached > 0 {
 		dst = append(dst, `,"prompt_tokens_details":{"cached_tokens":`...)
 		dst = append(strconv.AppendInt(dst, int64(u.Cached), 10), '}')
@@ -253,23 +247,17 @@ type ErrorBody struct{ Message, Type, Param, Code string }
 
 // Append appends the body {"error":{…}}. An empty param or code is null.
 func (e ErrorBody) Append(dst []byte) []byte {
-	dst = append(dst, `{"error":{"message":`...)
-	dst = AppendQuote(dst, e.Message)
-	dst = append(dst, `,"type":`...)
-	dst = AppendQuote(dst, e.Type)
-	dst = append(dst, `,"param":`...)
-	dst = quoteOrNull(dst, e.Param)
-	dst = append(dst, `,"code":`...)
-	dst = quoteOrNull(dst, e.Code)
-	return append(dst, "}}"...)
+	param, code := SetText("param", e.Param), SetText("code", e.Code)
+	if e.Param == "" {
+		param.Value = null
+	}
+	if e.Code == "" {
+		code.Value = null
+	}
+	return Object(dst, Edit{"error", Object(nil, SetText("message", e.Message), SetText("type", e.Type), param, code)})
 }
 
-func quoteOrNull(dst []byte, text string) []byte {
-	if text == "" {
-		return append(dst, "null"...)
-	}
-	return AppendQuote(dst, text)
-}
+var null = []byte("null")
 
 // pieceSize is the maximum length of the text in a frame of a complete answer, in bytes: about eight tokens.
 // A frame adds at least 200 bytes, so a stream with one token per frame would be six times as long. Longer
@@ -278,11 +266,7 @@ const pieceSize = 32
 
 // Whole appends a whole answer as one JSON object.
 func (f *Framer) Whole(dst []byte, w *Whole, extra []byte) []byte {
-	object := "chat.completion"
-	if f.kind == Completion {
-		object = "text_completion"
-	}
-	dst = f.head(dst, object)
+	dst = f.head(dst, "chat.completion")
 	for i := range w.Choices {
 		c := &w.Choices[i]
 		if i > 0 {
@@ -334,7 +318,8 @@ func (f *Framer) message(dst []byte, c *Choice) []byte {
 		} else {
 			dst = append(dst, ',')
 		}
-		dst = append(AppendQuote(appendCall(dst, k), k.Arguments), "}}"...)
+		dst = appendFunction(AppendQuote(append(dst, `{"id":`...), k.ID), k)
+		dst = append(AppendQuote(dst, k.Arguments), "}}"...)
 	}
 	if len(c.Calls) > 0 {
 		dst = append(dst, ']')
@@ -351,12 +336,7 @@ func appendReasoning(dst []byte, as string, text []byte) []byte {
 	return AppendQuote(append(AppendQuote(dst, as), ':'), text)
 }
 
-// appendCall appends a call up to its arguments.
-func appendCall(dst []byte, k *Call) []byte {
-	dst = AppendQuote(append(dst, `{"id":`...), k.ID)
-	return appendFunction(dst, k)
-}
-
+// appendFunction appends a call behind its id, up to its arguments.
 func appendFunction(dst []byte, k *Call) []byte {
 	dst = AppendQuote(append(dst, `,"type":`...), k.Type)
 	dst = AppendQuote(append(dst, `,"function":{"name":`...), k.Name)

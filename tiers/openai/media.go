@@ -59,19 +59,6 @@ func isDataURI(text []byte, kind string) bool {
 // subtypeRunes are the allowed characters of a media type after its slash.
 const subtypeRunes = "abcdefghijklmnopqrstuvwxyz0123456789.-"
 
-// inlineKey checks the text of one key of media that are embedded in the request.
-type inlineKey struct {
-	name string
-	fits func(text []byte) bool
-	want string
-}
-
-// soundKeys are the keys of input_audio.
-var soundKeys = []inlineKey{
-	{"data", isBase64, "base64"},
-	{"format", func(t []byte) bool { return len(t) <= maxFormat && len(bytes.Trim(t, subtypeRunes)) == 0 }, "a format such as wav"},
-}
-
 const maxFormat = 32 // bytes
 
 // isImageType reports whether text is the media type of an image.
@@ -79,25 +66,33 @@ func isImageType(text []byte) bool {
 	return isDataURI([]byte("data:"+clip(string(text), maxFormat)+";base64,"), mediaKinds[modeImage])
 }
 
-// inline checks an object that must have exactly these keys.
-func (w *walker) inline(keys []inlineKey) {
+// sound checks input_audio, an object of data in base64 and their format.
+func (w *walker) sound() {
 	if k := w.cur.kind(); k != '{' {
 		w.cur.skip()
 		w.refuse("unsupported_parameter", "must be an object, but is %s", kindWord(k))
 	}
 	seen := 0
 	for name := range w.cur.object() {
-		i := slices.IndexFunc(keys, func(k inlineKey) bool { return k.name == string(name) })
-		if i < 0 {
+		isData := string(name) == "data"
+		if !isData && string(name) != "format" {
 			w.refuse("unsupported_parameter", "is not accepted by this gateway")
 			return
 		}
 		seen++
-		if raw, _ := w.cur.value(); !isText(raw) || !keys[i].fits(plainName(raw)) {
-			w.refuse("unsupported_parameter", "must be %s", keys[i].want)
+		var text []byte
+		raw, _ := w.cur.value()
+		if isText(raw) {
+			text = plainName(raw)
+		}
+		switch {
+		case isData && !isBase64(text):
+			w.refuse("unsupported_parameter", "must be base64")
+		case !isData && (!isText(raw) || len(text) > maxFormat || len(bytes.Trim(text, subtypeRunes)) > 0):
+			w.refuse("unsupported_parameter", "must be a format such as wav")
 		}
 	}
-	if seen < len(keys) {
+	if seen < 2 {
 		w.refuse("unsupported_parameter", "lacks a key")
 	}
 }
@@ -159,12 +154,5 @@ func (w *walker) source() (typ string) {
 
 // isBase64 reports whether text has only base64 characters, which no URL with a scheme has.
 func isBase64(text []byte) bool {
-	for _, c := range text {
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '+', c == '/', c == '=', c == '-', c == '_':
-		default:
-			return false
-		}
-	}
-	return len(text) > 0
+	return len(text) > 0 && len(bytes.Trim(text, letters+"+/=-_")) == 0
 }

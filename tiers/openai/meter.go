@@ -19,7 +19,7 @@ type Meter struct {
 	rest   fed
 	ended  bool // no more is read
 
-	tokens [len(counted)]int // last reported values, less than 0 before
+	tokens map[string]int // last reported values, by their names
 	pieces int
 	bytes  int64
 }
@@ -54,32 +54,18 @@ var loosely = []jsontext.Options{lenient, jsontext.AllowInvalidUTF8(true)}
 
 // NewMeter returns a meter of a JSON answer, or of a stream of events.
 func NewMeter(stream bool) *Meter {
-	m := &Meter{}
+	m := &Meter{tokens: map[string]int{}}
 	if m.cur.dec.Reset(&m.rest, loosely...); stream {
 		m.events = NewEventReader(&m.rest, maxMetered)
-	}
-	for i := range m.tokens {
-		m.tokens[i] = -1
 	}
 	return m
 }
 
 // counted are the counts in a usage.
-var counted = [...]string{
+var counted = []string{
 	"prompt_tokens", "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens",
 	"completion_tokens", "output_tokens", "total_tokens",
 }
-
-// The indexes of counted.
-const (
-	countPrompt = iota
-	countInput
-	countMade
-	countRead
-	countCompletion
-	countOutput
-	countTotal
-)
 
 // maxCount bounds a count, so that sums stay far from overflow.
 const maxCount = 1 << 40
@@ -87,11 +73,11 @@ const maxCount = 1 << 40
 // Usage is what the answer has reported so far: see [Usage]. told is false if it reported neither prompt nor
 // answer tokens.
 func (m *Meter) Usage() (u Usage, reported bool) {
-	t := &m.tokens
-	u.Prompt = max(t[countPrompt], t[countInput], 0) + max(t[countMade], 0) + max(t[countRead], 0)
-	u.Completion = max(t[countCompletion], t[countOutput], 0)
+	t := m.tokens
+	u.Prompt = max(t["prompt_tokens"], t["input_tokens"]) + t["cache_creation_input_tokens"] + t["cache_read_input_tokens"]
+	u.Completion = max(t["completion_tokens"], t["output_tokens"])
 	if u == (Usage{}) {
-		u.Prompt = max(t[countTotal], 0) // endpoints without an answer may report only the total
+		u.Prompt = t["total_tokens"] // endpoints without an answer may report only the total
 	}
 	return u, u != Usage{}
 }
@@ -162,9 +148,8 @@ func isName(d *jsontext.Decoder, depth int) bool {
 func (m *Meter) count(place, number string) {
 	for _, holder := range []string{"/message/usage/", "/response/usage/", "/usage/"} {
 		name, within := strings.CutPrefix(place, holder)
-		i := slices.Index(counted[:], name)
-		if n, err := strconv.ParseUint(number, 10, 64); within && i >= 0 && !errors.Is(err, strconv.ErrSyntax) {
-			m.tokens[i] = int(min(n, maxCount))
+		if n, err := strconv.ParseUint(number, 10, 64); within && slices.Contains(counted, name) && !errors.Is(err, strconv.ErrSyntax) {
+			m.tokens[name] = int(min(n, maxCount))
 		}
 	}
 }

@@ -267,11 +267,11 @@ const (
 // JSON, or nil, and only useful for comparison.
 func (r *Request) Head() (system, first []byte) {
 	if r.Kind == Chat {
-		system = r.slice(r.system)
+		system = r.system.Of(r.Body)
 		if tools := r.Raw("tools"); r.tools && tools != nil {
 			system = append(append(make([]byte, 0, len(tools)+len(system)), tools...), system...)
 		}
-		return system, r.slice(r.first)
+		return system, r.first.Of(r.Body)
 	}
 	raw := r.Raw("prompt")
 	if len(raw) >= 2*shortHead {
@@ -280,20 +280,10 @@ func (r *Request) Head() (system, first []byte) {
 	return system, raw[min(len(system), len(raw)):min(longHead, len(raw))]
 }
 
-func (r *Request) slice(at Span) []byte {
-	if at.End <= at.Start || at.End > len(r.Body) {
-		return nil
-	}
-	return r.Body[at.Start:at.End]
-}
-
 // PromptText is the text of the request's prompt without JSON's escapes: for a chat the texts of its
 // messages, one after the other. If it is longer than most bytes, it is the end.
 func (r *Request) PromptText(maximum int) []byte {
-	if r.Kind == Completion {
-		return lastBytes(r.Text(), maximum)
-	}
-	var out []byte
+	out := r.Text() // nothing for a chat
 	messages, _ := Elements(r.Raw("messages"))
 	for _, message := range messages {
 		members, _ := Members(message)
@@ -308,10 +298,8 @@ func (r *Request) PromptText(maximum int) []byte {
 			}
 		}
 	}
-	return lastBytes(out, maximum)
+	return out[max(len(out)-maximum, 0):]
 }
-
-func lastBytes(text []byte, maximum int) []byte { return text[max(len(text)-maximum, 0):] }
 
 // Rescan parses a changed body of a request that was accepted. It refuses nothing that [Scan] has accepted.
 func (r *Request) Rescan(body []byte) (*Request, error) {

@@ -338,7 +338,7 @@ func syntaxError(body []byte, err error) *RequestError {
 		if where == "" {
 			where = "the top level"
 		}
-		out.Message = fmt.Sprintf("The request body is not valid JSON at byte %d (%s): %s.", syn.ByteOffset, clip(where, 100), clip(reason(syn.Err), 200))
+		out.Message = fmt.Sprintf("The request body is not valid JSON at byte %d (%s): %s.", syn.ByteOffset, clip(where, 100), clip(fmt.Sprint(syn.Err), 200))
 		if errors.Is(syn.Err, jsontext.ErrDuplicateName) {
 			out.Code = "duplicate_key"
 			out.Param = clip(strings.TrimPrefix(string(syn.JSONPointer), "/"), 100)
@@ -349,13 +349,6 @@ func syntaxError(body []byte, err error) *RequestError {
 		out.Message = fmt.Sprintf("The request body is not valid JSON at byte %d: %v.", len(body), err)
 	}
 	return out
-}
-
-func reason(err error) string {
-	if err == nil {
-		return "syntax error"
-	}
-	return err.Error()
 }
 
 // clip bounds external text in a message.

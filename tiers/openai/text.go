@@ -7,6 +7,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// letters are the letters and digits of ASCII.
+const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
 // Quote returns text as a JSON string.
 func Quote[T ~[]byte | ~string](text T) []byte { return AppendQuote(nil, text) }
 
@@ -61,21 +64,16 @@ func depthOffset(body []byte, limit int) int {
 // stringEnd returns the offset of the quote that ends the string opened at i, or the last offset if there is
 // none.
 func stringEnd(body []byte, i int) int {
-	for j := i + 1; j < len(body); j++ {
+	for j := i + 1; ; {
 		k := bytes.IndexByte(body[j:], '"')
 		if k < 0 {
-			break
+			return len(body) - 1
 		}
-		j += k
-		slashes := 0
-		for s := j - 1; s > i && body[s] == '\\'; s-- {
-			slashes++
-		}
-		if slashes%2 == 0 {
-			return j
+		before := body[i+1 : j+k]
+		if j += k + 1; (len(before)-len(bytes.TrimRight(before, `\`)))%2 == 0 {
+			return j - 1
 		}
 	}
-	return len(body) - 1
 }
 
 // harmless reports whether the value of a refused field has no effect. Then the field is removed instead.

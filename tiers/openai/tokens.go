@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // TokenizePath and DetokenizePath convert text to an engine's ids and back; TemplatePath renders a chat (llama.cpp).
@@ -20,12 +20,7 @@ const (
 // Rendered reports whether the request has fields about rendering its prompt that TokenizePrompt cannot pass
 // on.
 func (r *Request) Rendered() bool {
-	for _, name := range [...]string{"documents", "reasoning_effort", "truncate_prompt_tokens", "add_special_tokens", "prompt_embeds"} {
-		if r.has(name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"documents", "reasoning_effort", "truncate_prompt_tokens", "add_special_tokens", "prompt_embeds"}, r.has)
 }
 
 var errNoTokens = errors.New("the answer does not have it")
@@ -66,14 +61,10 @@ func ParseText(body []byte) ([]byte, error) {
 
 // Named reads the id and the creation time of an answer from one of its frames; missing values are zero.
 func Named(frame []byte) (id string, created int64) {
-	var a struct {
-		ID      jsontext.Value `json:"id"`
-		Created jsontext.Value `json:"created"`
+	members, _ := Members(frame)
+	if raw := members["id"]; isText(raw) {
+		id = string(unquote(nil, raw))
 	}
-	_ = json.Unmarshal(frame, &a, lenient) // raw: one of another type does not end the reading
-	if a.ID.Kind() == '"' {
-		id = string(unquote(nil, a.ID))
-	}
-	created, _ = strconv.ParseInt(string(a.Created), 10, 64) // 0 if it is not a number
+	created, _ = strconv.ParseInt(string(members["created"]), 10, 64) // 0 if it is not a number
 	return id, created
 }

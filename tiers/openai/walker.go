@@ -204,7 +204,7 @@ func (w *walker) value(m mode) {
 	case modeImage, modeAudio, modeVideo:
 		w.uri(m)
 	case modeSound:
-		w.inline(soundKeys)
+		w.sound()
 	default:
 		w.objects(m == modeContent)
 	}
@@ -418,7 +418,7 @@ func (w *walker) kwargs() {
 		case isSet && kind != want:
 			w.refuse("invalid_type", "must be %s", kindWord(want))
 		case isSet:
-		case KwargForbidden(name):
+		case slices.Contains(engineKwargs, name):
 			w.cur.fail(refusal())
 		default:
 			w.ask(Kwargs+"."+name, refusal)
