@@ -209,7 +209,7 @@ func TestInWordsTheOddsDecide(t *testing.T) {
 		if res.Pass != pass || res.Score != accept.Nats(odds) || res.Warm != "" || res.Computed != r.asker.Body.PromptTokens+4 {
 			t.Errorf("odds of %g: %+v", odds, res)
 		}
-		if c := r.attempts[0].Call.(*engine.Judge); string(c.Answer) != "an answer" || c.Model != "big" || c.Thinks != pass {
+		if c := r.attempts[0].Call.(*engine.Judge); string(c.Question.Answer) != "an answer" || c.Question.Model != "big" || c.Thinks != pass {
 			t.Errorf("%+v", c)
 		}
 	}

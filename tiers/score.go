@@ -69,10 +69,7 @@ func choices(ids, eos []int32, scores []openai.Scored) []accept.Choice {
 
 // scoreQuestion converts a question to the engines' request.
 func (a Verifier) scoreQuestion(q Question, top int) openai.ScoreQuestion {
-	terms := a.Terms(a.Target)
-	w := openai.ScoreQuestion{
-		Model: terms.Model, Prompt: q.Prompt, Draft: q.IDs, Top: top, Salt: terms.Salt, Priority: terms.Priority,
-	}
+	w := openai.ScoreQuestion{Terms: a.Terms(a.Target), Prompt: q.Prompt, Draft: q.IDs, Top: top}
 	if a.Target.Capabilities != nil {
 		w.Style = a.Target.Capabilities.Scoring
 	}

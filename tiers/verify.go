@@ -149,9 +149,9 @@ func (a Verifier) byIDs(ctx context.Context, d Draft, r *Result) error {
 func (a Verifier) byJudge(ctx context.Context, d Draft, r *Result) error {
 	var said openai.Judgement
 	computed := a.Body.PromptTokens + d.Tokens + openai.EstimateTokens(len(a.Own))
-	judge := &engine.Judge{Terms: a.Terms(a.Target), Request: a.Body, Answer: d.Text, Own: a.Own, Into: &said}
+	judge := &engine.Judge{Question: openai.JudgeQuestion{Terms: a.Terms(a.Target), Request: a.Body, Answer: d.Text, Own: a.Own}, Into: &said}
 	if found := a.Target.Capabilities; found != nil {
-		judge.Thinks, judge.Unscored = found.Thinks, found.MissingReason(probe.MissingLogprobs) != ""
+		judge.Thinks, judge.Question.Unscored = found.Thinks, found.MissingReason(probe.MissingLogprobs) != ""
 	}
 	o := a.newRequest(judge, computed)
 	o.Demand.PromptBytes = a.Body.PromptBytes + len(d.Text) + len(a.Own)

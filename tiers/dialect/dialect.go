@@ -103,7 +103,6 @@ type Members struct {
 	CacheSalt     bool // cache_salt
 	Priority      bool // priority
 	TemplateArgs  bool // chat_template_kwargs; enable_thinking: false in them turns thinking off
-	Sampling      bool // top_k, min_p and repetition_penalty
 	UsageSoFar    bool // stream_options.continuous_usage_stats
 	OneChoice     bool // it gives one choice, and may answer 500 where more are asked for
 	Strict        bool // it may refuse members that OpenAI's API does not have

@@ -20,6 +20,6 @@ var sglang = Dialect{
 	}},
 	Tokenize:   TokenizeSGLang,
 	Scoring:    []openai.ScoreStyle{openai.ScoreSGLang, openai.ScoreCompletions},
-	Members:    Members{WholeTokenIDs: true, IDPrompts: true, CacheSalt: true, Priority: true, HighFirst: true, TemplateArgs: true, Sampling: true},
+	Members:    Members{WholeTokenIDs: true, IDPrompts: true, CacheSalt: true, Priority: true, HighFirst: true, TemplateArgs: true},
 	ContinueBy: ContinueByFlags,
 }

@@ -22,6 +22,6 @@ var vllm = Dialect{
 	}},
 	Tokenize:   TokenizeVLLM,
 	Scoring:    []openai.ScoreStyle{openai.ScoreCompletions},
-	Members:    Members{TokenIDs: true, IDPrompts: true, CacheSalt: true, Priority: true, TemplateArgs: true, Sampling: true, UsageSoFar: true, Nulls: true},
+	Members:    Members{TokenIDs: true, IDPrompts: true, CacheSalt: true, Priority: true, TemplateArgs: true, UsageSoFar: true, Nulls: true},
 	ContinueBy: ContinueByFlags,
 }

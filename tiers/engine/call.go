@@ -10,11 +10,7 @@ import (
 type Call any
 
 // Terms are sent to an engine with every call.
-type Terms struct {
-	Model    string // its pool's
-	Salt     string // keeps a tenant's blocks apart in the prefix cache; "" is none
-	Priority *int64 // for engines that schedule by it; nil for others
-}
+type Terms = openai.Terms
 
 // Relay requests an answer to pass on without judging it, streamed if the request is.
 type Relay struct {
@@ -66,12 +62,8 @@ type Score struct {
 
 // Judge asks in words whether an answer is correct.
 type Judge struct {
-	Terms
-	Request  *openai.Request
-	Answer   []byte
-	Own      []byte // the engine's own answer, to compare with; empty is none
-	Thinks   bool   // the engine thinks before it answers unless it is told not to
-	Unscored bool   // it gives no logprobs: its word alone counts
+	Question openai.JudgeQuestion // but for what engines differ in
+	Thinks   bool                 // the engine thinks before it answers unless it is told not to
 	Into     *openai.Judgement
 }
 

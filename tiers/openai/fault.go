@@ -19,7 +19,6 @@ type Fault struct {
 	Param   string // the field at fault, "" where it does not say; as Message, 128 bytes at most
 	Code    string // its "code" in words, of ASCII letters, digits, "_", "-" and ".", 64 bytes at most; "" where it does not say
 	TooLong bool   // the prompt, or prompt and answer together, are longer than the context; Status is 400
-	Window  int    // the context length in tokens, if it says it as a number (llama.cpp's n_ctx); else 0
 }
 
 // longestMessage bounds a backend's message for the client.
@@ -60,9 +59,6 @@ func readFault(members map[string]json.RawMessage) *Fault {
 	if raw := members["param"]; isText(raw) {
 		f.Param = clip(safeMessage(raw), longestParam)
 	}
-	if n, err := strconv.Atoi(string(members["n_ctx"])); err == nil && n > 0 && n <= maxFaultWindow {
-		f.Window = n
-	}
 	if raw := members["code"]; len(raw) > 0 {
 		f.code(string(bytes.Trim(raw, `"`)), raw[0] == '"')
 	}
@@ -94,9 +90,6 @@ func (f *Fault) code(code string, isText bool) {
 
 // wordLetters are the letters of a code that is passed on.
 const wordLetters = letters + "_-."
-
-// maxFaultWindow bounds the context length that a fault names, in tokens.
-const maxFaultWindow = 1 << 24
 
 // tooLongType is llama.cpp's type of an error about a prompt that is longer than its context.
 const tooLongType = "exceed_context_size_error"

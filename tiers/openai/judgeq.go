@@ -27,12 +27,10 @@ var judged = []string{"chat_template", "chat_template_kwargs", "documents", "med
 
 // JudgeQuestion asks a model whether the answer to a request is good.
 type JudgeQuestion struct {
-	Model    string
+	Terms
 	Request  *Request
 	Answer   []byte
 	Own      []byte // its own answer, to compare with; empty is none
-	Salt     string // "" is not sent
-	Priority *int64 // nil is not sent
 	Set      []Edit // members in place of the request's: how an engine is told not to think first
 	Plain    bool   // the request's arguments of the chat template are not sent
 	Stream   bool   // as a stream with its usage
@@ -69,7 +67,7 @@ func (q *JudgeQuestion) Body(dst []byte) []byte {
 	if members = append(members, Set("stream", strconv.FormatBool(q.Stream))); q.Stream {
 		members = append(members, Set("stream_options", `{"include_usage":true}`))
 	}
-	return Object(dst, append(members, scheduling("cache_salt", q.Salt, q.Priority)...)...)
+	return Object(dst, append(members, q.Scheduling("cache_salt")...)...)
 }
 
 // Judgement is what a judge has said.

@@ -22,7 +22,7 @@ func TestAJudgeIsAskedAboutTheAnswerAndNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := string((&JudgeQuestion{Model: `m"1`, Request: r, Answer: []byte("It is \"4\".\n"), Salt: "ours", Priority: &low}).Body([]byte("x")))
+	got := string((&JudgeQuestion{Terms: Terms{Model: `m"1`, Salt: "ours", Priority: &low}, Request: r, Answer: []byte("It is \"4\".\n")}).Body([]byte("x")))
 	want := `x{"model":"m\"1","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"2+2?"} ,{"role":"assistant","content":"It is \"4\".\n"},` +
 		`{"role":"user","content":"Is the previous answer correct, complete and in the requested format? Answer yes or no."}],"chat_template_kwargs":{"enable_thinking":false},` +
 		`"max_tokens":1,"temperature":0,"logprobs":true,"top_logprobs":5,"stream":false,"cache_salt":"ours","priority":4}`
@@ -43,7 +43,7 @@ func TestAJudgeOfACompletionIsAskedInAChat(t *testing.T) {
 		Messages []struct{ Role, Content string }
 		Stop     any
 	}
-	if err := json.Unmarshal((&JudgeQuestion{Model: "m", Request: r, Answer: []byte("upon"), Salt: "", Priority: nil}).Body(nil), &got); err != nil {
+	if err := json.Unmarshal((&JudgeQuestion{Terms: Terms{Model: "m", Salt: "", Priority: nil}, Request: r, Answer: []byte("upon")}).Body(nil), &got); err != nil {
 		t.Fatal(err)
 	}
 	if len(got.Messages) != 3 || got.Messages[0].Content != "Once ü" || got.Messages[1].Role != "assistant" || got.Messages[1].Content != "upon" || got.Stop != nil {
@@ -104,7 +104,7 @@ func TestAJudgeWithoutLogprobsIsTakenAtItsWord(t *testing.T) {
 		}
 	}
 	r := scanChat(t, `{"model":"m","messages":[{"role":"user","content":"2+2?"}]}`)
-	body := string((&JudgeQuestion{Model: "m", Request: r, Answer: []byte("4"), Own: []byte("It is \"4\"."), Unscored: true}).Body(nil))
+	body := string((&JudgeQuestion{Terms: Terms{Model: "m"}, Request: r, Answer: []byte("4"), Own: []byte("It is \"4\"."), Unscored: true}).Body(nil))
 	if strings.Contains(body, "logprobs") || !strings.Contains(body, `Another answer to the same request is:\n\nIt is \"4\".\n\nDo both answers say the same? Answer yes or no."}]`) {
 		t.Error(body)
 	}

@@ -160,7 +160,7 @@ func TestRecordedScoresAreRead(t *testing.T) {
 		if strings.HasPrefix(name, "llamacpp") {
 			continue // it has none
 		}
-		q := &ScoreQuestion{Style: ScoreCompletions, Model: "target", Prompt: []int32{1}, Draft: []int32{827, 1296}, Top: 1} // " two three"
+		q := &ScoreQuestion{Terms: Terms{Model: "target"}, Style: ScoreCompletions, Prompt: []int32{1}, Draft: []int32{827, 1296}, Top: 1} // " two three"
 		got, err := q.Parse([]byte(r[1]))
 		if err != nil || len(got.Tokens) != 2 || got.Tokens[0].Logprob > -9.7 || got.Tokens[0].TopID != 29 || got.Tokens[1].Top < -2.3 || string(got.Told.Text) != " two three" {
 			t.Errorf("%s: %+v, %v", name, got, err)

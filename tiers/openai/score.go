@@ -25,12 +25,10 @@ const (
 
 // ScoreQuestion asks an engine to score Draft as the continuation of Prompt.
 type ScoreQuestion struct {
+	Terms
 	Style         ScoreStyle
-	Model         string
 	Prompt, Draft []int32
 	Top           int // alternatives per position, 1..20
-	Salt          string
-	Priority      *int64 // nil: the pool's engines do not schedule by priority
 }
 
 // Scored is an engine's score of one token.
@@ -78,20 +76,27 @@ func (q *ScoreQuestion) Body(dst []byte) []byte {
 		return Object(dst, append([]Edit{
 			SetIDs("input_ids", q.Prompt, q.Draft), Set("sampling_params", `{"max_new_tokens":1,"temperature":0}`), Set("return_logprob", "true"),
 			SetInt("logprob_start_len", int64(max(len(q.Prompt)-1, 0))), SetInt("top_logprobs_num", top), Set("return_text_in_logprobs", "true"), Set("stream", "false"),
-		}, scheduling("extra_key", q.Salt, q.Priority)...)...)
+		}, q.Scheduling("extra_key")...)...)
 	}
 	return Object(dst, append([]Edit{
 		SetText("model", q.Model), SetIDs("prompt", q.Prompt, q.Draft), Set("max_tokens", "1"), Set("temperature", "0"), SetInt("prompt_logprobs", top), Set("stream", "false"),
-	}, scheduling("cache_salt", q.Salt, q.Priority)...)...)
+	}, q.Scheduling("cache_salt")...)...)
 }
 
-// scheduling are the members for an engine's cache and its scheduler.
-func scheduling(saltName, salt string, priority *int64) (members []Edit) {
-	if salt != "" {
-		members = append(members, SetText(saltName, salt))
+// Terms are sent to an engine with every call.
+type Terms struct {
+	Model    string // its pool's
+	Salt     string // keeps a tenant's blocks apart in the prefix cache; "" is none
+	Priority *int64 // for engines that schedule by it; nil for others
+}
+
+// Scheduling are the members for an engine's cache, which calls the salt by a name, and its scheduler.
+func (t *Terms) Scheduling(salt string) (members []Edit) {
+	if t.Salt != "" {
+		members = append(members, SetText(salt, t.Salt))
 	}
-	if priority != nil {
-		members = append(members, SetInt("priority", *priority))
+	if t.Priority != nil {
+		members = append(members, SetInt("priority", *t.Priority))
 	}
 	return members
 }

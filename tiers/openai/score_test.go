@@ -19,11 +19,11 @@ func TestAScoreQuestionIsWrittenInEachEnginesOwnWords(t *testing.T) {
 		q          ScoreQuestion
 		path, body string
 	}{
-		{ScoreQuestion{Style: ScoreCompletions, Model: `q"m`, Prompt: []int32{1, 2}, Draft: []int32{3}, Top: 2, Salt: "s", Priority: &low}, "/v1/completions",
+		{ScoreQuestion{Terms: Terms{Model: `q"m`, Salt: "s", Priority: &low}, Style: ScoreCompletions, Prompt: []int32{1, 2}, Draft: []int32{3}, Top: 2}, "/v1/completions",
 			`{"model":"q\"m","prompt":[1,2,3],"max_tokens":1,"temperature":0,"prompt_logprobs":2,"stream":false,"cache_salt":"s","priority":-3}`},
-		{ScoreQuestion{Style: ScoreCompletions, Model: "m", Prompt: []int32{1}, Draft: []int32{3, 4}, Top: 99}, "/v1/completions",
+		{ScoreQuestion{Terms: Terms{Model: "m"}, Style: ScoreCompletions, Prompt: []int32{1}, Draft: []int32{3, 4}, Top: 99}, "/v1/completions",
 			`{"model":"m","prompt":[1,3,4],"max_tokens":1,"temperature":0,"prompt_logprobs":20,"stream":false}`},
-		{ScoreQuestion{Style: ScoreSGLang, Model: "m", Prompt: []int32{1, 2}, Draft: []int32{3}, Salt: "s", Priority: &low}, "/generate",
+		{ScoreQuestion{Terms: Terms{Model: "m", Salt: "s", Priority: &low}, Style: ScoreSGLang, Prompt: []int32{1, 2}, Draft: []int32{3}}, "/generate",
 			`{"input_ids":[1,2,3],"sampling_params":{"max_new_tokens":1,"temperature":0},"return_logprob":true,"logprob_start_len":1,"top_logprobs_num":1,` +
 				`"return_text_in_logprobs":true,"stream":false,"extra_key":"s","priority":-3}`},
 		{ScoreQuestion{Style: ScoreSGLang, Draft: []int32{3}}, "/generate",

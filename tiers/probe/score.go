@@ -60,7 +60,7 @@ func (e *probeRun) score(ctx context.Context, style openai.ScoreStyle) error {
 	n := len(ids) - scoredTokens
 	var scores openai.Scores
 	err := e.ask(ctx, &engine.Score{
-		Question: openai.ScoreQuestion{Style: style, Model: e.asker.model, Prompt: ids[:n:n], Draft: ids[n:], Top: 1, Priority: e.priority},
+		Question: openai.ScoreQuestion{Terms: e.terms(), Style: style, Prompt: ids[:n:n], Draft: ids[n:], Top: 1},
 		Into:     &scores,
 	})
 	if fails(err) {

@@ -2,7 +2,6 @@ package schema
 
 import (
 	"encoding/json"
-	"errors"
 	"slices"
 )
 
@@ -47,9 +46,9 @@ func CheckCalls(calls []ToolCall, tools, choice []byte) (reason string) {
 
 // arguments checks the arguments of one call. A tool without a schema takes any object.
 func arguments(text, schema []byte, left *int) (reason string) {
-	v, err := decode(text, maxAnswer)
-	if err != nil && !errors.Is(err, errNotJSON) {
-		return ReasonUnusable
+	v, reason := decode(text, maxAnswer)
+	if reason == ReasonUnusable {
+		return reason
 	}
 	if _, object := v.(map[string]any); !object {
 		return ReasonArguments

@@ -31,8 +31,8 @@ type checker struct {
 
 // check checks a value against a schema's text, "" or a reason, and takes its steps from left.
 func check(schema []byte, v any, left *int) (reason string) {
-	root, err := decode(schema, maxText)
-	if err != nil {
+	root, reason := decode(schema, maxText)
+	if reason != "" {
 		return ReasonUnusable
 	}
 	c := checker{root: root, left: left, patterns: map[string]pattern{}}

@@ -9,9 +9,8 @@ package schema
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -37,51 +36,41 @@ const (
 	maxExponent = 400
 )
 
-var (
-	errNotJSON = errors.New("not JSON")
-	errTooBig  = errors.New("too big")
-)
-
-// decode reads one JSON text of at most so many bytes, numbers as they are written.
-func decode(text []byte, most int) (v any, err error) {
+// decode reads one JSON text of at most so many bytes, numbers as they are written: "", [ReasonInvalid] or [ReasonUnusable].
+func decode(text []byte, most int) (v any, reason string) {
 	if len(text) > most {
-		return nil, fmt.Errorf("%d bytes: %w", len(text), errTooBig)
+		return nil, ReasonUnusable
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
-		return nil, fmt.Errorf("%w: %w", errNotJSON, err)
+	if d.Decode(&v) != nil {
+		return nil, ReasonInvalid
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("%w: more than one value", errNotJSON)
+		return nil, ReasonInvalid
 	}
-	return v, withinBounds(v, 0)
+	if !withinBounds(v, maxDepth) {
+		return nil, ReasonUnusable
+	}
+	return v, ""
 }
 
-// withinBounds returns which bound a value exceeds that is nested so deep.
-func withinBounds(v any, depth int) error {
-	if depth > maxDepth {
-		return errTooBig
-	}
+// withinBounds reports whether a value has at most so many levels, and numbers that are exact.
+func withinBounds(v any, levels int) bool {
+	beyond := func(v any) bool { return !withinBounds(v, levels-1) }
 	switch v := v.(type) {
 	case json.Number:
-		if !exact(string(v)) {
-			return fmt.Errorf("a number of %d digits: %w", len(v), errTooBig)
-		}
+		return levels >= 0 && exact(string(v))
 	case []any:
-		for _, item := range v {
-			if err := withinBounds(item, depth+1); err != nil {
-				return err
-			}
-		}
+		return levels >= 0 && !slices.ContainsFunc(v, beyond)
 	case map[string]any:
 		for _, member := range v {
-			if err := withinBounds(member, depth+1); err != nil {
-				return err
+			if levels < 0 || beyond(member) {
+				return false
 			}
 		}
 	}
-	return nil
+	return levels >= 0
 }
 
 // exact reports whether a number is short enough for exact arithmetic.
@@ -96,12 +85,9 @@ func exact(number string) bool {
 
 // checkSchema checks that a text is JSON that fits a schema: "", [ReasonInvalid], [ReasonMismatch] or [ReasonUnusable].
 func checkSchema(text, schema []byte) (reason string) {
-	v, err := decode(text, maxAnswer)
-	switch {
-	case errors.Is(err, errNotJSON):
-		return ReasonInvalid
-	case err != nil:
-		return ReasonUnusable
+	v, reason := decode(text, maxAnswer)
+	if reason != "" {
+		return reason
 	}
 	left := maxSteps
 	return check(schema, v, &left)

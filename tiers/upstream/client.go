@@ -47,7 +47,7 @@ func (c *Client) Open(ctx context.Context, a *engine.Attempt) (engine.Stream, er
 	switch call := a.Call.(type) {
 	case *engine.TokenizePrompt:
 		if call.Request.Kind == openai.Chat && d.Tokenize == dialect.TokenizeLlamaCpp {
-			return c.tokenizeChat(ctx, a, &applyTemplate{request: call.Request}, call.Into)
+			return c.tokenizeChat(ctx, a, membersOf(call.Request, "messages", "tools", "tool_choice", openai.Kwargs), call.Into)
 		}
 	case *engine.ContinueText:
 		if call.Request.Kind == openai.Chat && len(call.Text) > 0 && d.ContinueBy == dialect.ContinueByIDs {

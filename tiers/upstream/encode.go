@@ -34,7 +34,8 @@ func encode(call engine.Call, d *dialect.Dialect) (path string, body []byte, err
 	case *continueTokens:
 		return openai.Completion.Path(), e.tokensBody(c), nil
 	case *engine.Score:
-		q := e.question(c.Question)
+		q := c.Question
+		q.Terms = e.known(q.Terms)
 		return q.Path(), q.Body(nil), nil
 	case *engine.Judge:
 		return openai.Chat.Path(), e.judgeBody(c), nil
@@ -42,6 +43,8 @@ func encode(call engine.Call, d *dialect.Dialect) (path string, body []byte, err
 		return c.Path, c.Body, nil
 	case *engine.Ask:
 		return c.Path, nil, nil
+	case *post:
+		return c.path, c.body, nil
 	}
 	return e.encodeTokens(call)
 }
@@ -161,14 +164,16 @@ func (e encoder) termEdits(r *openai.Request, t *engine.Terms) []openai.Edit {
 
 // terms are the members for the terms of a call.
 func (e encoder) terms(t *engine.Terms) []openai.Edit {
-	members := []openai.Edit{openai.SetText("model", t.Model)}
-	if salt := e.salt(t.Salt); salt != "" {
-		members = append(members, openai.SetText("cache_salt", salt))
+	known := e.known(*t)
+	return append([]openai.Edit{openai.SetText("model", t.Model)}, known.Scheduling("cache_salt")...)
+}
+
+// known are the terms as the engine knows them.
+func (e encoder) known(t engine.Terms) engine.Terms {
+	if t.Priority = e.EnginePriority(t.Priority); !e.Members.CacheSalt {
+		t.Salt = ""
 	}
-	if first := e.EnginePriority(t.Priority); first != nil {
-		members = append(members, openai.SetInt("priority", *first))
-	}
-	return members
+	return t
 }
 
 // ownNames are the edits that name a client's members as the engine does, and delete those that it may refuse.
@@ -192,20 +197,6 @@ func (e encoder) ownNames(r *openai.Request) (edits []openai.Edit) {
 		edits = append(edits, openai.Drop("max_tokens"))
 	}
 	return edits
-}
-
-// salt is a tenant's salt for engines that know it, else "".
-func (e encoder) salt(salt string) string {
-	if !e.Members.CacheSalt {
-		return ""
-	}
-	return salt
-}
-
-// question is a score's question with the members that the engine knows.
-func (e encoder) question(q openai.ScoreQuestion) *openai.ScoreQuestion {
-	q.Salt, q.Priority = e.salt(q.Salt), e.EnginePriority(q.Priority)
-	return &q
 }
 
 // usage asks for the usage of a stream; counted, so far in every chunk.
@@ -242,12 +233,10 @@ func (e encoder) completionIDs() openai.Edit {
 
 // judgeBody asks in words whether an answer is correct.
 func (e encoder) judgeBody(c *engine.Judge) []byte {
-	q := openai.JudgeQuestion{
-		Model: c.Model, Request: c.Request, Answer: c.Answer, Own: c.Own, Salt: e.salt(c.Salt), Priority: e.EnginePriority(c.Priority), Plain: e.Members.Strict, Stream: e.IgnoresClose,
-		Unscored: c.Unscored,
-	}
+	q := c.Question
+	q.Terms, q.Plain, q.Stream = e.known(q.Terms), e.Members.Strict, e.IgnoresClose
 	if c.Thinks && e.Members.TemplateArgs {
-		q.Set = []openai.Edit{{Name: openai.Kwargs, Value: c.Request.KwargsWithoutThinking()}}
+		q.Set = []openai.Edit{{Name: openai.Kwargs, Value: q.Request.KwargsWithoutThinking()}}
 	}
 	return q.Body(nil)
 }

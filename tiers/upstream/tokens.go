@@ -13,23 +13,17 @@ import (
 // errNoTokenizer says that an engine of this kind has no route that tells the ids of a text.
 var errNoTokenizer = errors.New("this kind of engine does not tell the ids of a text")
 
-// applyTemplate has llama.cpp render a chat: its /tokenize takes only a text.
-type applyTemplate struct {
-	request *openai.Request
-	kwargs  []byte // as [openai.Request.ApplyTemplate]
-	into    []byte // the prompt as a text
-}
-
-// tokenizeRendered has llama.cpp tokenize a rendered chat, whose text has its special tokens.
-type tokenizeRendered struct {
-	text []byte
-	into *[]int32
+// post is a call that one kind of engine alone needs: a body for a path, and what reads the answer.
+type post struct {
+	path string
+	body []byte
+	read func(answer []byte) error
 }
 
 // isOptional reports whether a call is of a path that not every engine has: text into ids or back, and what it tells of itself.
 func isOptional(call engine.Call) bool {
 	switch call.(type) {
-	case *engine.Ask, *engine.TokenizeText, *engine.TokenizePrompt, *engine.Detokenize, *applyTemplate, *tokenizeRendered:
+	case *engine.Ask, *engine.TokenizeText, *engine.TokenizePrompt, *engine.Detokenize, *post:
 		return true
 	}
 	return false
@@ -52,14 +46,6 @@ func (e encoder) encodeTokens(call engine.Call) (path string, body []byte, err e
 			return openai.TokenizePath, contentBody(c.Request.Text(), "true"), nil
 		}
 		return openai.TokenizePath, e.promptBody(c), nil
-	case *tokenizeRendered:
-		return openai.TokenizePath, contentBody(c.text, "true"), nil
-	case *applyTemplate:
-		members := membersOf(c.request, "messages", "tools", "tool_choice", openai.Kwargs)
-		if c.kwargs != nil {
-			members = append(members[:len(members)-1], openai.Edit{Name: openai.Kwargs, Value: c.kwargs})
-		}
-		return openai.TemplatePath, openai.Object(nil, members...), nil
 	case *engine.Detokenize:
 		if e.Tokenize != dialect.TokenizeSGLang { // which leaves out special tokens by default
 			special = openai.Drop("")
@@ -104,19 +90,38 @@ type continueTokens struct {
 	prompt, text []int32
 }
 
-// tokenizeChat has an engine render a chat and tokenize that, in two exchanges. It returns the second.
-func (c *Client) tokenizeChat(ctx context.Context, a *engine.Attempt, render *applyTemplate, into *[]int32) (engine.Stream, error) {
-	if err := c.ask(ctx, a, render); err != nil {
+// tokenizeChat has llama.cpp render a chat of these members, and tokenize the text, which has its special tokens, in two
+// exchanges: its /tokenize takes only a text. It returns the second.
+func (c *Client) tokenizeChat(ctx context.Context, a *engine.Attempt, chat []openai.Edit, into *[]int32) (engine.Stream, error) {
+	var text []byte
+	if err := c.ask(ctx, a, rendering(chat, &text)); err != nil {
 		return nil, err
 	}
-	return c.openOne(ctx, with(a, &tokenizeRendered{text: render.into, into: into}))
+	return c.openOne(ctx, with(a, tokenizing(text, into)))
+}
+
+// rendering has llama.cpp write a chat of these members as a text.
+func rendering(chat []openai.Edit, into *[]byte) *post {
+	return &post{openai.TemplatePath, openai.Object(nil, chat...), func(body []byte) (err error) {
+		*into, err = openai.ParseText(body)
+		return err
+	}}
+}
+
+// tokenizing has llama.cpp tokenize that.
+func tokenizing(text []byte, into *[]int32) *post {
+	return &post{openai.TokenizePath, contentBody(text, "true"), func(body []byte) (err error) {
+		*into, err = openai.ParseTokens(body)
+		return err
+	}}
 }
 
 // continueByIDs has an engine continue the text of a chat's answer behind ids, all of which it tells itself. What a model
 // thinks first is not part of the text: the prompt is one behind which it does not think.
 func (c *Client) continueByIDs(ctx context.Context, a *engine.Attempt, call *engine.ContinueText) (engine.Stream, error) {
 	behind := continueTokens{ContinueText: call}
-	prompt, err := c.tokenizeChat(ctx, a, &applyTemplate{request: call.Request, kwargs: call.Request.KwargsWithoutThinking()}, &behind.prompt)
+	chat := append(membersOf(call.Request, "messages", "tools", "tool_choice"), openai.Edit{Name: openai.Kwargs, Value: call.Request.KwargsWithoutThinking()})
+	prompt, err := c.tokenizeChat(ctx, a, chat, &behind.prompt)
 	if err != nil {
 		return nil, err
 	}

@@ -118,10 +118,8 @@ func (x *httpExchange) take(body []byte) (err error) {
 		*c.Into, err = openai.ParseText(body)
 	case *engine.Ask:
 		*c.Into = body
-	case *applyTemplate:
-		c.into, err = openai.ParseText(body)
-	case *tokenizeRendered:
-		*c.into, err = openai.ParseTokens(body)
+	case *post:
+		return c.read(body)
 	default:
 		panic(fmt.Sprintf("upstream: no answer in one piece: %T", c))
 	}

@@ -140,11 +140,11 @@ func TestAnEngineAnswersEveryCall(t *testing.T) {
 		}
 	}
 
-	question := openai.ScoreQuestion{Style: openai.ScoreCompletions, Model: "big", Prompt: prompt, Draft: ids[:10], Top: 20}
+	question := openai.ScoreQuestion{Terms: openai.Terms{Model: "big"}, Style: openai.ScoreCompletions, Prompt: prompt, Draft: ids[:10], Top: 20}
 	var scores openai.Scores
 	var odds openai.Judgement
 	ask(&engine.Score{Question: question, Into: &scores})
-	ask(&engine.Judge{Terms: terms, Request: r, Answer: begun, Into: &odds})
+	ask(&engine.Judge{Question: openai.JudgeQuestion{Terms: terms, Request: r, Answer: begun}, Into: &odds})
 	if len(scores.Tokens) != 10 || odds.Odds == 0 || odds.Usage.Prompt == 0 {
 		t.Errorf("%d scores, odds %v", len(scores.Tokens), odds)
 	}

@@ -29,7 +29,7 @@ func wireCalls(t testing.TB) []namedCall {
 	prompt := scan(t, openai.Completion, `{"model":"m","prompt":"hi","repetition_penalty":1,"guided_regex":"a+"}`)
 	late := int64(7)
 	terms := engine.Terms{Model: "big", Salt: "s", Priority: &late}
-	question := openai.ScoreQuestion{Style: openai.ScoreSGLang, Model: "big", Prompt: []int32{1}, Draft: []int32{2}, Top: 5, Salt: "s", Priority: &late}
+	question := openai.ScoreQuestion{Terms: openai.Terms{Model: "big", Salt: "s", Priority: &late}, Style: openai.ScoreSGLang, Prompt: []int32{1}, Draft: []int32{2}, Top: 5}
 	return []namedCall{
 		{"relay of a chat", &engine.Relay{Terms: terms, Request: chat}},
 		{"relay of a completion", &engine.Relay{Terms: terms, Request: prompt}},
@@ -42,16 +42,16 @@ func wireCalls(t testing.TB) []namedCall {
 		{"continuation of a chat without a limit", &engine.ContinueText{Terms: terms, Request: chat, Text: []byte("so far")}},
 		{"continuation of a completion", &engine.ContinueText{Terms: terms, Request: prompt, Text: []byte(" you"), MaxTokens: 9}},
 		{"score", &engine.Score{Question: question}},
-		{"judge", &engine.Judge{Terms: terms, Request: chat, Answer: []byte("yes")}},
-		{"judge that thinks", &engine.Judge{Terms: terms, Request: chat, Answer: []byte("yes"), Thinks: true}},
-		{"judge without logprobs that compares", &engine.Judge{Terms: terms, Request: chat, Answer: []byte("yes"), Own: []byte("no"), Unscored: true}},
-		{"judge of a completion that thinks", &engine.Judge{Terms: terms, Request: prompt, Answer: []byte("yes"), Thinks: true}},
+		{"judge", &engine.Judge{Question: openai.JudgeQuestion{Terms: terms, Request: chat, Answer: []byte("yes")}}},
+		{"judge that thinks", &engine.Judge{Question: openai.JudgeQuestion{Terms: terms, Request: chat, Answer: []byte("yes")}, Thinks: true}},
+		{"judge without logprobs that compares", &engine.Judge{Question: openai.JudgeQuestion{Terms: terms, Request: chat, Answer: []byte("yes"), Own: []byte("no"), Unscored: true}}},
+		{"judge of a completion that thinks", &engine.Judge{Question: openai.JudgeQuestion{Terms: terms, Request: prompt, Answer: []byte("yes")}, Thinks: true}},
 		{"ids of a text", &engine.TokenizeText{Model: "big", Text: []byte("a\"b")}},
 		{"ids of a completion's prompt", &engine.TokenizePrompt{Model: "big", Request: prompt}},
 		{"continuation of a chat at one that was seen to do so", &engine.ContinueText{Terms: terms, Request: chat, Text: []byte("so far"), Found: dialect.Continues, Probed: dialect.OpenAI}},
 		{"continuation behind ids", &continueTokens{&engine.ContinueText{Terms: terms, Request: chat, Text: []byte("so far"), MaxTokens: 9}, []int32{1}, []int32{2, 3}}},
-		{"template of a chat", &applyTemplate{request: chat}},
-		{"ids of a rendered chat", &tokenizeRendered{text: []byte("<s>hi")}},
+		{"template of a chat", rendering(membersOf(chat, "messages", "tools", "tool_choice", openai.Kwargs), nil)},
+		{"ids of a rendered chat", tokenizing([]byte("<s>hi"), nil)},
 		{"text of ids", &engine.Detokenize{Model: "big", IDs: []int32{1, 2}}},
 		{"forwarded", &engine.Forward{Path: "/v1/embeddings", Body: []byte(`{"any":1}`)}},
 	}
@@ -68,7 +68,7 @@ func TestTheBytesForEachKindOfEngine(t *testing.T) {
 			var b strings.Builder
 			for _, c := range wireCalls(t) {
 				switch c.call.(type) {
-				case *applyTemplate, *tokenizeRendered, *continueTokens:
+				case *post, *continueTokens:
 					if d.Tokenize != dialect.TokenizeLlamaCpp {
 						continue
 					}

@@ -39,7 +39,7 @@ func (a *attempt) prepare() error {
 	case *engine.Score:
 		q := &c.Question
 		a.seq = vllmsim.Seq{Prompt: slices.Concat(q.Prompt, q.Draft), NoCacheRead: true}
-		a.schedule(engine.Terms{Salt: q.Salt, Priority: q.Priority})
+		a.schedule(q.Terms)
 		return a.fits(1)
 	case *engine.TokenizeText, *engine.TokenizePrompt, *engine.Detokenize:
 		return nil // the front end answers
