@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -31,11 +32,7 @@ func (a *attempt) prepare() error {
 		return a.generate(c.Terms, c.Request, c.PromptIDs, c.IDs, c.MaxTokens)
 	case *engine.ContinueText:
 		a.form = ided
-		limit := c.MaxTokens
-		if limit == 0 {
-			limit = c.Request.Limit()
-		}
-		return a.generate(c.Terms, c.Request, nil, tok.Encode(string(c.Text)), limit)
+		return a.generate(c.Terms, c.Request, nil, tok.Encode(string(c.Text)), cmp.Or(c.MaxTokens, c.Request.Limit()))
 	case *engine.Score:
 		q := &c.Question
 		a.seq = vllmsim.Seq{Prompt: slices.Concat(q.Prompt, q.Draft), NoCacheRead: true}
