@@ -89,8 +89,9 @@ func (s *sink) head(head tiers.ResponseHead) {
 	default:
 		h.set("Content-Type", "application/json")
 	}
-	length, timing := s.numbers(&head)
-	h.set("Content-Length", length)
+	if head.Length > 0 {
+		h.set("Content-Length", strconv.FormatInt(head.Length, 10))
+	}
 	if s.stream {
 		h.set("Cache-Control", "no-cache")
 		h.set("X-Accel-Buffering", "no") // otherwise nginx buffers the stream
@@ -100,21 +101,9 @@ func (s *sink) head(head tiers.ResponseHead) {
 	}
 	h.set("X-Tier", head.Tier)
 	h.set("X-Acceptance", head.Acceptance)
-	h.set("Server-Timing", timing)
+	h.set("Server-Timing", serverTiming(head.Timing))
 	h.tell(s.record)
 	s.w.WriteHeader(http.StatusOK)
-}
-
-// numbers returns the values of Content-Length and Server-Timing, "" for none: parts of one string.
-func (s *sink) numbers(head *tiers.ResponseHead) (length, timing string) {
-	var room [128]byte
-	b := room[:0]
-	if head.Length > 0 {
-		b = strconv.AppendInt(b, head.Length, 10)
-	}
-	n := len(b)
-	text := string(appendServerTiming(b, head.Timing))
-	return text[:n], text[n:]
 }
 
 // BreakOff implements tiers.Client.
@@ -253,9 +242,10 @@ func (s *sink) write(p []byte) error {
 	return s.rc.Flush()
 }
 
-// appendServerTiming appends the phases until the first byte; nothing if there is nothing to report.
-func appendServerTiming(b []byte, t tiers.Timing) []byte {
-	from := len(b)
+// serverTiming names the phases until the first byte; "" if there is nothing to report.
+func serverTiming(t tiers.Timing) string {
+	var room [128]byte
+	b := room[:0]
 	for _, phase := range [...]struct {
 		name string
 		took time.Duration
@@ -263,12 +253,11 @@ func appendServerTiming(b []byte, t tiers.Timing) []byte {
 		if phase.took <= 0 {
 			continue
 		}
-		if len(b) > from {
+		if len(b) > 0 {
 			b = append(b, ", "...)
 		}
 		b = append(append(b, phase.name...), ";dur="...)
-		tenths := int64((phase.took + 50*time.Microsecond) / (100 * time.Microsecond))
-		b = append(strconv.AppendInt(b, tenths/10, 10), '.', '0'+byte(tenths%10))
+		b = strconv.AppendFloat(b, phase.took.Seconds()*1000, 'f', 1, 64)
 	}
-	return b
+	return string(b)
 }
