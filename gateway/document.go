@@ -1,11 +1,11 @@
 package gateway
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"strconv"
@@ -40,30 +40,20 @@ var documents embed.FS
 // object is a JSON object.
 type object = map[string]any
 
-// readDocument reads a file of documents, which must be JSON.
-func readDocument(name string) (o object, err error) {
+// readDocument reads a file of documents.
+func readDocument(name string) (o object) {
 	text, err := documents.ReadFile("openapi/" + name)
-	if err == nil {
-		err = json.Unmarshal(text, &o)
+	if err = cmp.Or(err, json.Unmarshal(text, &o)); err != nil {
+		panic(err) // it is embedded JSON
 	}
-	if err != nil {
-		return nil, fmt.Errorf("openapi: %s: %w", name, err)
-	}
-	return o, nil
+	return o
 }
 
 // makeDocument makes the document of a listener, public or admin. It has a path for each one that is passed through to the target.
-func makeDocument(listener string, forward []string) ([]byte, error) {
-	doc, err := readDocument(listener + ".json")
-	if err != nil {
-		return nil, err
-	}
-	generated, err := readDocument("generated.json")
-	if err != nil {
-		return nil, err
-	}
+func makeDocument(listener string, forward []string) []byte {
+	doc := readDocument(listener + ".json")
 	components := doc["components"].(object)
-	for kind, members := range generated[listener].(object) {
+	for kind, members := range readDocument("generated.json")[listener].(object) {
 		if of, ok := components[kind].(object); ok {
 			maps.Copy(of, members.(object))
 		} else {
@@ -77,7 +67,11 @@ func makeDocument(listener string, forward []string) ([]byte, error) {
 		}
 	}
 	delete(doc, "passthrough")
-	return json.Marshal(doc)
+	body, err := json.Marshal(doc)
+	if err != nil {
+		panic(err) // it came from JSON
+	}
+	return body
 }
 
 // forwarded returns the item of a path that is passed through.
@@ -92,18 +86,9 @@ func forwarded(path string, template object) object {
 }
 
 // makeDocuments makes the documents of both listeners.
-func (g *Gateway) makeDocuments() error {
-	public, err := makeDocument("public", g.opts.Forward)
-	if err != nil {
-		return err
-	}
-	admin, err := makeDocument("admin", nil)
-	if err != nil {
-		return err
-	}
-	g.publicDocument = newDocument(public, "public, max-age=300")
-	g.adminDocument = newDocument(admin, "private, no-cache")
-	return nil
+func (g *Gateway) makeDocuments() {
+	g.publicDocument = newDocument(makeDocument("public", g.opts.Forward), "public, max-age=300")
+	g.adminDocument = newDocument(makeDocument("admin", nil), "private, no-cache")
 }
 
 // serve answers GET and HEAD, with 304 to a caller that has the document, and returns the status. It reads one header of

@@ -39,9 +39,7 @@ func operationsOf(t *testing.T, document []byte) map[string]bool {
 
 func TestTheDocumentTellsTheScopeOfEachPath(t *testing.T) {
 	o, _, _ := openGuarded(t, true)
-	if err := o.makeDocuments(); err != nil {
-		t.Fatal(err)
-	}
+	o.makeDocuments()
 	var decoded struct {
 		Paths map[string]map[string]struct{ Security []map[string][]string }
 	}
@@ -91,9 +89,7 @@ func registered(t *testing.T, r chi.Routes) map[string]bool {
 func TestTheDocumentsHaveEveryRouteAndNoOther(t *testing.T) {
 	o, _, _ := openGuarded(t, true)
 	o.opts.Forward = []string{"/v1/embeddings", "/v1/rerank"}
-	if err := o.makeDocuments(); err != nil {
-		t.Fatal(err)
-	}
+	o.makeDocuments()
 	for _, c := range []struct {
 		where      string
 		mux        chi.Routes

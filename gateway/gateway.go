@@ -42,7 +42,7 @@ type Drain struct {
 }
 
 // Options wires a Gateway: the components that it calls, and its own limits. Their creator runs the components. Cascade,
-// Identity, Replica, Fleet and Risk are required.
+// Identity, Settings, Ledger, Replica, Fleet and Risk are required.
 type Options struct {
 	Version  string             // of the program
 	Listen   string             // address of the public listener
@@ -53,8 +53,8 @@ type Options struct {
 
 	Cascade       *tiers.Cascade
 	Identity      *identity.Resolver
-	Settings      *settings.Watcher          // nil: the defaults
-	Ledger        *ledger.Ledger             // of tenants' limits, budgets and usage; nil: one for this replica only
+	Settings      *settings.Watcher
+	Ledger        *ledger.Ledger             // of tenants' limits, budgets and usage
 	Cache         *cache.Store               // of answers; nil is none
 	Generations   *tiers.Generations         // nil joins no requests
 	Conversations *conversations.Store       // stored responses; nil stores none
@@ -104,8 +104,8 @@ var errDraining = errors.New("gateway is draining")
 
 // New wires a gateway; it does not listen before Start.
 func New(o Options) (*Gateway, error) {
-	if o.Cascade == nil || o.Identity == nil || o.Replica == nil || o.Fleet == nil || o.Risk == nil {
-		return nil, errors.New("gateway: Options need a Cascade, an Identity, a Replica, a Fleet and a Risk")
+	if o.Cascade == nil || o.Identity == nil || o.Settings == nil || o.Ledger == nil || o.Replica == nil || o.Fleet == nil || o.Risk == nil {
+		return nil, errors.New("gateway: Options need Cascade, Identity, Settings, Ledger, Replica, Fleet and Risk")
 	}
 	asked := o.Limits.Body
 	if o.Limits = o.Limits.withDefaults(); o.Limits.Body < asked {
@@ -114,12 +114,6 @@ func New(o Options) (*Gateway, error) {
 	if allow := o.Scan.Allow; o.Scan.Depth == 0 {
 		o.Scan = openai.DefaultLimits()
 		o.Scan.Allow = allow
-	}
-	if o.Settings == nil {
-		o.Settings = settings.New(settings.Options{})
-	}
-	if o.Ledger == nil {
-		o.Ledger = ledger.New(ledger.Options{Registerer: o.Registerer})
 	}
 	g := &Gateway{
 		opts: o, log: o.Logger, metrics: newMetrics(o.Registerer),
@@ -130,9 +124,7 @@ func New(o Options) (*Gateway, error) {
 	g.metrics.readiness(o.Registerer, g)
 	g.streams, g.cutStreams = context.WithCancelCause(context.Background())
 	g.pipeline = g.newPipeline()
-	if err := g.makeDocuments(); err != nil {
-		return nil, err
-	}
+	g.makeDocuments()
 	g.public = g.newListener(g.routes(), o.TLS)
 	g.public.most = g.opts.Limits.Conns
 	countConns(g.public.server, g.metrics.conns)

@@ -23,6 +23,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers"
@@ -95,6 +96,12 @@ func makeBench(t *testing.T, backend string, adjust func(*Options)) *bench {
 	b.endLoops = background(t, target.Run, cascade.Run)
 	if adjust != nil {
 		adjust(&o)
+	}
+	if o.Settings == nil {
+		o.Settings = settings.New(settings.Options{})
+	}
+	if o.Ledger == nil {
+		o.Ledger = ledger.New(ledger.Options{Registerer: o.Registerer})
 	}
 	if b.Gateway, err = New(o); err != nil {
 		t.Fatal(err)

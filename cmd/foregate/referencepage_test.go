@@ -3,8 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -18,6 +20,11 @@ import (
 func referencePage(ctx context.Context, commands string) (string, error) {
 	metrics, err := registeredMetrics(ctx)
 	if err != nil {
+		return "", err
+	}
+	var headers struct{ Request, Response []headerRow }
+	text, err := os.ReadFile("../../gateway/testdata/headers.json")
+	if err = cmp.Or(err, json.Unmarshal(text, &headers)); err != nil {
 		return "", err
 	}
 	var b strings.Builder
@@ -42,8 +49,8 @@ func referencePage(ctx context.Context, commands string) (string, error) {
 		"keeping the last good one; `foregate_settings_rejected` names it. `name@route` sets one route only.\n\n")
 	b.WriteString(settingsTable())
 	b.WriteString("\n## Request fields\n\n" + fieldsText())
-	b.WriteString("\n## Request headers\n\n" + headerTable(gateway.RequestHeaders))
-	b.WriteString("\n## Response headers\n\n" + headerTable(gateway.ResponseHeaders))
+	b.WriteString("\n## Request headers\n\n" + headerTable(headers.Request))
+	b.WriteString("\n## Response headers\n\n" + headerTable(headers.Response))
 	b.WriteString("\n## Paths and error codes\n\nEach listener describes its paths in OpenAPI 3.1, with their parameters, bodies, headers and statuses: `GET /openapi.json` (public; no key is asked for) and\n" +
 		"`GET /admin/openapi.json` (scope `operate`). Both have an `ETag`. An error body is `{\"error\": {\"message\", \"type\", \"param\", \"code\"}}`; `code` is one of these:\n\n" + codeTable(gateway.ErrorCodes))
 	b.WriteString("\n## Metrics\n\nOn the admin listener, `GET /metrics`.\n\n" + metricsTable(metrics))
@@ -83,7 +90,10 @@ func fieldsText() string {
 	return b.String()
 }
 
-func headerTable(docs []gateway.Header) string {
+// headerRow is a header in gateway/testdata/headers.json.
+type headerRow struct{ Name, Values, Meaning string }
+
+func headerTable(docs []headerRow) string {
 	var b strings.Builder
 	b.WriteString("| header | values | meaning |\n|---|---|---|\n")
 	for _, h := range docs {

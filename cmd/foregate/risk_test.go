@@ -12,6 +12,8 @@ import (
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/ledger"
+	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/gateway/stores"
 	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers"
@@ -172,7 +174,8 @@ func TestAReplicaTellsWhatAuditsHaveShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := gateway.New(gateway.Options{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Cascade: cascade, Identity: who, Replica: bare{}, Fleet: bare{}, Risk: bare{Store: a.Book}})
+	g, err := gateway.New(gateway.Options{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Cascade: cascade, Identity: who,
+		Settings: settings.New(settings.Options{}), Ledger: ledger.New(ledger.Options{}), Replica: bare{}, Fleet: bare{}, Risk: bare{Store: a.Book}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -115,8 +115,8 @@ func (k *call) request(t *testing.T, base string) *http.Request {
 
 // What to do about an answer that is not as the document has it.
 const (
-	correctAnswer = "the answer is not as the document has it: correct gateway/openapi/*.json, or the tables (gateway/headers.go, gateway/errorcodes.go)"
-	correctHeader = "add it to ResponseHeaders (gateway/headers.go), or to the answer in gateway/openapi/*.json"
+	correctAnswer = "the answer is not as the document has it: correct gateway/openapi/*.json, or the tables (gateway/testdata/headers.json, gateway/errorcodes.go)"
+	correctHeader = "add it to gateway/testdata/headers.json, or to the answer in gateway/openapi/*.json"
 )
 
 // check sends a request and holds both it and its answer to the document. It returns the answer's body.
