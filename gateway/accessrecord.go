@@ -59,14 +59,6 @@ var nosniff = []string{"nosniff"}
 
 type accessRecordKey struct{}
 
-func accessRecordOf(r *http.Request) *accessRecord {
-	l, ok := r.Context().Value(accessRecordKey{}).(*accessRecord)
-	if !ok {
-		return &accessRecord{}
-	}
-	return l
-}
-
 // record writes one log line and updates the metrics of each request.
 func (g *Gateway) record(next func(*accessRecord, http.ResponseWriter, *http.Request)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

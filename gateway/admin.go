@@ -60,12 +60,6 @@ func writeJSON(w http.ResponseWriter, v any) {
 	_, _ = w.Write(append(b, '\n')) // the client may have disconnected
 }
 
-// adminMethod lists the methods that a path of the admin listener takes.
-func adminMethod(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Allow", methodsOf(r))
-	writeProblem(w, errMethod)
-}
-
 // untilDone returns a context for an action, which goes on when its client disconnects.
 func untilDone(r *http.Request, most time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(r.Context()), most)

@@ -75,7 +75,10 @@ func (g *Gateway) adminRoutes() chi.Router {
 	r := chi.NewRouter()
 	r.Use(decoded, middleware.GetHead)
 	r.NotFound(g.guarded(ScopeOperate, func(w http.ResponseWriter, _ *http.Request) { writeProblem(w, errNoPath) }))
-	r.MethodNotAllowed(g.guarded(ScopeOperate, adminMethod))
+	r.MethodNotAllowed(g.guarded(ScopeOperate, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", methodsOf(r))
+		writeProblem(w, errMethod)
+	}))
 	for _, a := range g.adminTable() {
 		if serve := g.guarded(a.scope, a.serve); a.method == "" {
 			r.HandleFunc(a.path, serve)

@@ -118,11 +118,8 @@ func (g *Gateway) backendAction(c backendAction) adminHandler {
 			return nil, err
 		}
 		answer := actionResult{Backend: o.backend, Pool: o.pool, Drained: c.drained, Seconds: o.duration.Seconds(), Shared: shared}
-		if c.drained && lastBackendUp(g.opts.Fleet.Backends(), o) {
-			answer.Message = "It was the last backend of its pool that was up. Requests that need the pool get 503."
-		}
 		if !shared {
-			answer.Message = strings.TrimSpace(thisReplicaOnly + " " + answer.Message)
+			answer.Message = thisReplicaOnly
 		}
 		return answer, nil
 	}
@@ -160,21 +157,6 @@ func (g *Gateway) unknownBackend(o backendRequest) error {
 		where = fmt.Sprintf(" in the pool %q", clip(o.pool))
 	}
 	return refuse("unknown_backend", fmt.Sprintf("There is no backend %q%s. Known are: %s.", clip(o.backend), where, backendNames(g.opts.Fleet.Backends())))
-}
-
-// lastBackendUp reports whether no other backend of the pool is up.
-func lastBackendUp(backends []pool.Backend, o backendRequest) bool {
-	known := false
-	for _, b := range backends {
-		if b.Pool != o.pool {
-			continue
-		}
-		if b.ID != o.backend && b.State == pool.StateUp {
-			return false
-		}
-		known = known || b.ID == o.backend
-	}
-	return known
 }
 
 // readDrain reads backend, pool, for and why. The body is ignored.

@@ -14,14 +14,6 @@ import (
 // conversationsPath makes conversations, which requests of the Responses API name; one of them is below it.
 const conversationsPath = "/v1/conversations"
 
-// conversation is a conversation as its path shows it.
-type conversation struct {
-	ID       string          `json:"id"`
-	Object   string          `json:"object"`
-	Created  int64           `json:"created_at"` // Unix seconds
-	Metadata json.RawMessage `json:"metadata"`
-}
-
 // makeConversation makes a conversation with the items of the body.
 func (g *Gateway) makeConversation(in *admittedRequest, l *accessRecord, w http.ResponseWriter, r *http.Request) error {
 	if !g.keepsResponses(l) {
@@ -31,7 +23,7 @@ func (g *Gateway) makeConversation(in *admittedRequest, l *accessRecord, w http.
 	if err != nil {
 		return err
 	}
-	c := conversation{conversations.ConversationPrefix + l.ID, "conversation", l.Began.Unix(), metadata}
+	c := map[string]any{"id": conversations.ConversationPrefix + l.ID, "object": "conversation", "created_at": l.Began.Unix(), "metadata": metadata}
 	whole, err := json.Marshal(c)
 	if err != nil {
 		return err

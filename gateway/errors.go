@@ -126,16 +126,6 @@ func unknownModel(name string) *problem {
 	return refuse("model_not_found", fmt.Sprintf("The model %q does not exist. GET /v1/models lists those that do.", clip(name))).of("model")
 }
 
-// forbiddenModel refuses a model that the tenant may not use.
-func forbiddenModel(name string) *problem {
-	return refuse("model_not_allowed", fmt.Sprintf("You may not use the model %q. GET /v1/models lists those that you may use.", clip(name))).of("model")
-}
-
-// externalModel refuses a model whose target is a provider's.
-func externalModel(name string) *problem {
-	return refuse("external_not_allowed", fmt.Sprintf("The model %q is hosted by a provider, and your tenant may not use such models (allow_external).", clip(name))).of("model")
-}
-
 // kinds are the errors with details.
 var kinds = []func(error) *problem{
 	as(func(p *problem) *problem { return p }),

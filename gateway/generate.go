@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -19,7 +20,7 @@ type handler func(l *accessRecord, w http.ResponseWriter, r *http.Request) error
 
 func (g *Gateway) handle(h handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		l := accessRecordOf(r)
+		l, _ := r.Context().Value(accessRecordKey{}).(*accessRecord) // [Gateway.front] has put it there
 		if err := h(l, w, r); err != nil {
 			g.fail(w, r, l, err)
 		}
@@ -60,20 +61,14 @@ func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request)
 		a.releaseSlot()
 		return a, err
 	}
-	admitted := false
-	defer func() {
-		if !admitted { // it was refused, or it panicked
-			a.leave()
-		}
-	}()
 	reader := bodyReader{g.opts.Limits.Body, g.opts.Settings.Snapshot().Global().Client.Body, a.reservation.charge}
 	if a.body, err = reader.take(w, r); err != nil {
+		a.leave()
 		return a, err
 	}
 	l.bodyRead = true
 	_ = r.Body.Close() // it was read to its end; otherwise the server looks for more of it
 	l.Header, l.Spans = upstreamHeader(l, r), l.trace.Recorded()
-	admitted = true
 	return a, nil
 }
 
@@ -218,9 +213,9 @@ func (g *Gateway) routeFor(c *identity.Caller, model string) (*tiers.Route, erro
 func mayUse(c *identity.Caller, model string, external bool) error {
 	switch {
 	case !c.Access.Allows(model):
-		return forbiddenModel(model)
+		return refuse("model_not_allowed", fmt.Sprintf("You may not use the model %q. GET /v1/models lists those that you may use.", clip(model))).of("model")
 	case external && !c.Access.MayLeave():
-		return externalModel(model)
+		return refuse("external_not_allowed", fmt.Sprintf("The model %q is hosted by a provider, and your tenant may not use such models (allow_external).", clip(model))).of("model")
 	}
 	return nil
 }

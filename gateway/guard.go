@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -171,10 +170,4 @@ func sameSite(r *http.Request, token bool) error {
 		return errCrossSite
 	}
 	return nil
-}
-
-// onLoopback reports whether an address is reachable only from this machine.
-func onLoopback(a net.Addr) bool {
-	tcp, ok := a.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
 }

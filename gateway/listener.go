@@ -121,7 +121,8 @@ func (g *Gateway) listen() error {
 		_ = g.public.ln.Close() // nothing was served on it yet
 		return fmt.Errorf("admin listener: %w", err)
 	}
-	g.guard.local = onLoopback(g.admin.addr)
+	at, ok := g.admin.addr.(*net.TCPAddr)
+	g.guard.local = ok && at.IP.IsLoopback() // only this machine can reach it
 	if !g.guard.local && g.guard.operators == nil {
 		_ = g.public.ln.Close()
 		_ = g.admin.ln.Close()

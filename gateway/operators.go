@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"crypto/sha256"
-	"errors"
 	"slices"
 	"sync/atomic"
 
@@ -44,7 +43,7 @@ func (o *operator) hasScope(s Scope) bool {
 	return o != nil && (slices.Contains(o.scopes, string(s)) || slices.Contains(o.scopes, string(ScopeOperate)))
 }
 
-// Operators are the operators by the SHA-256 of their tokens. The zero value has none. No error repeats a token. It is safe for
+// Operators are the operators by the SHA-256 of their tokens, after the first Apply. No error repeats a token. It is safe for
 // concurrent use.
 type Operators struct {
 	known atomic.Pointer[map[[sha256.Size]byte]*operator]
@@ -52,9 +51,6 @@ type Operators struct {
 
 // Apply replaces the operators by those of a file, the only one of contents. Others are refused from then on.
 func (o *Operators) Apply(contents [][]byte) error {
-	if len(contents) != 1 {
-		return errors.New("want one file")
-	}
 	tokens, err := OperatorTokens(contents[0])
 	if err != nil {
 		return err
@@ -69,8 +65,5 @@ func (o *Operators) Apply(contents [][]byte) error {
 
 // authenticate returns the operator of a token, nil if there is none.
 func (o *Operators) authenticate(token string) *operator {
-	if known := o.known.Load(); known != nil {
-		return (*known)[sha256.Sum256([]byte(token))]
-	}
-	return nil
+	return (*o.known.Load())[sha256.Sum256([]byte(token))]
 }

@@ -194,13 +194,6 @@ func (g *Gateway) storedResponse(l *accessRecord, w http.ResponseWriter, r *http
 	return l.writeJSON(w, json.RawMessage(whole))
 }
 
-// deletedObject is the answer to the deletion of a response or a conversation.
-type deletedObject struct {
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Deleted bool   `json:"deleted"`
-}
-
 // deleteStored deletes a response, or a conversation with its responses.
 func (g *Gateway) deleteStored(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
 	id, err := g.stored(l, r)
@@ -210,8 +203,9 @@ func (g *Gateway) deleteStored(l *accessRecord, w http.ResponseWriter, r *http.R
 	if err := g.opts.Conversations.Delete(r.Context(), l.Caller.Tenant, id); err != nil {
 		return stateProblem(err, "")
 	}
+	prefix, object := conversations.ResponsePrefix, "response"
 	if id.IsConversation() {
-		return l.writeJSON(w, deletedObject{conversations.ConversationPrefix + id.String(), "conversation.deleted", true})
+		prefix, object = conversations.ConversationPrefix, "conversation.deleted"
 	}
-	return l.writeJSON(w, deletedObject{conversations.ResponsePrefix + id.String(), "response", true})
+	return l.writeJSON(w, map[string]any{"id": prefix + id.String(), "object": object, "deleted": true})
 }

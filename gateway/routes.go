@@ -101,11 +101,7 @@ func tidied(r *http.Request) *http.Request {
 		return &tidy
 	}
 	to.RawPath = to.Path
-	path, err := url.PathUnescape(to.RawPath)
-	if err != nil {
-		return r // the server has read it, so that this does not happen
-	}
-	to.Path = path
+	to.Path, _ = url.PathUnescape(to.RawPath) // the server has read it
 	return &tidy
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/files"
 	"github.com/foregate/foregate/gateway/settings"
 )
 
@@ -34,7 +34,7 @@ type Status struct {
 	Warnings  []string       `json:"warnings,omitempty"` // about gaps in the configuration, or settings that have no effect
 	Cache     *CacheTotals   `json:"cache,omitempty"`
 	Settings  SettingsView   `json:"settings"`
-	Files     []FileView     `json:"files,omitempty"` // files that are reloaded when they change
+	Files     []files.State  `json:"files,omitempty"` // files that are reloaded when they change
 	Breakers  []BreakerView  `json:"breakers"`        // breakers that are not closed
 	Pools     []PoolView     `json:"pools"`
 	Shedding  []SheddingView `json:"shedding"`            // classes that are rejected now
@@ -70,15 +70,6 @@ type SettingsView struct {
 	Unknown  []settings.RejectedValue `json:"unknown"`            // ignored: of another version, or misspelt
 	Switches []string                 `json:"switches,omitempty"` // kill switches in force
 	Lost     []settings.Change        `json:"lost,omitempty"`     // lost by Redis with its data: old is in force, new is what Redis has
-}
-
-// FileView is a file that is reloaded when it changes.
-type FileView struct {
-	Setting       string  `json:"setting"`                  // the setting that names it
-	Age           float64 `json:"age_seconds"`              // of the content in force
-	Changes       int     `json:"changes"`                  // reloads since the start
-	Error         string  `json:"error,omitempty"`          // why the current content is not in force, one line per mistake
-	WorldReadable bool    `json:"world_readable,omitempty"` // every user of the machine can read this file of secrets
 }
 
 // SettingView is one setting in force.
@@ -181,18 +172,10 @@ func (g *Gateway) status(http.ResponseWriter, *http.Request) (any, error) {
 	s.Pools = poolViews(g.opts.Fleet.Backends())
 	s.Settings = g.settingsView(health.Routes)
 	if g.opts.Cache != nil {
-		s.Cache = cacheTotals(g.opts.Cache.Totals())
+		t := g.opts.Cache.Totals()
+		s.Cache = &CacheTotals{t.Requests, float64(t.Served) / float64(max(t.Requests, 1)), t.SavedTokens, t.SavedUSD}
 	}
 	return s, nil
-}
-
-// cacheTotals are the totals as operators see them.
-func cacheTotals(t cache.Totals) *CacheTotals {
-	v := CacheTotals{Requests: t.Requests, SavedTokens: t.SavedTokens, SavedUSD: t.SavedUSD}
-	if t.Requests > 0 {
-		v.HitRatio = float64(t.Served) / float64(t.Requests)
-	}
-	return &v
 }
 
 // settingsView summarizes the live settings.

@@ -44,16 +44,10 @@ func apiOf(r *http.Request) *clientAPI {
 	switch {
 	case clientAPIs[path] != nil:
 		return clientAPIs[path]
-	case strings.HasPrefix(path, messagesPath+"/"), isUnder(path, modelsPath) && r.Header["Anthropic-Version"] != nil:
+	case strings.HasPrefix(path, messagesPath+"/"), strings.HasPrefix(path+"/", modelsPath+"/") && r.Header["Anthropic-Version"] != nil:
 		return clientAPIs[messagesPath]
 	}
 	return nil
-}
-
-// isUnder reports whether a path is another one or below it.
-func isUnder(path, other string) bool {
-	rest, ok := strings.CutPrefix(path, other)
-	return ok && (rest == "" || rest[0] == '/')
 }
 
 // translation turns an answer of the cascade into the form of another API. The zero value turns none.

@@ -31,7 +31,7 @@ var arrows = map[string][]string{
 	"gateway/conversations":       {"cache", "internal/redis/calls"},
 	"gateway/receipts":            {"cache", "gateway/clientapi", "tiers", "tiers/dispatch", "tiers/economy", "tiers/openai", "tiers/plan"},
 	"gateway/demo":                {"gateway/app", "gateway/config", "gateway/display", "gateway/stores", "internal/words", "loadtest/vllmsim", "tiers/dialect", "tiers/risk"},
-	"gateway/display":             {"gateway", "gateway/ledger", "gateway/settings", "internal/words", "tiers/risk"},
+	"gateway/display":             {"gateway", "gateway/files", "gateway/ledger", "gateway/settings", "internal/words", "tiers/risk"},
 	"gateway/identity":            {"internal/words"},
 	"gateway/ledger":              {"gateway/identity", "internal/beat", "internal/redis/calls"},
 	"gateway/clientapi":           {"tiers/openai"},

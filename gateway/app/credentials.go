@@ -32,7 +32,7 @@ func poolCredentials(name string, def config.Pool, watcher *files.Watcher, expir
 		for _, end := range ends {
 			end()
 		}
-		if _, still := watcher.State(at + ".tls"); !still {
+		if !slices.ContainsFunc(watcher.States(), func(s files.State) bool { return s.Setting == at+".tls" }) {
 			expiry.Forget(at + ".tls")
 		}
 	}

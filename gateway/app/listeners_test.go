@@ -39,8 +39,8 @@ func secureConfig(backend, tls string) string {
 	return fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 2s}\n%spools: {only: {model: m, backends: [%q]}}\nroutes: [{model: r, target: only}]\n", tls, backend)
 }
 
-// files are the fields of one listener's files.
-func files(setting, cert, key, clients string) string {
+// fileFields are the fields of one listener's files.
+func fileFields(setting, cert, key, clients string) string {
 	s := fmt.Sprintf("%s: {cert_file: %q, key_file: %q", setting, cert, key)
 	if clients != "" {
 		s += fmt.Sprintf(", client_ca_file: %q", clients)
@@ -97,7 +97,7 @@ func replace(t *testing.T, cert, key string, by certtest.Pair) {
 func TestACertificateIsReplacedForNewConnectionsAndABadOneIsNot(t *testing.T) {
 	ca := certtest.New(t)
 	cert, key := ca.Issue(t, certtest.Leaf{Name: "first"}).Files(t)
-	p := apptest.ServeFile(t, secretFile(t, secureConfig(wholeEngine(t), files("tls", cert, key, ""))))
+	p := apptest.ServeFile(t, secretFile(t, secureConfig(wholeEngine(t), fileFields("tls", cert, key, ""))))
 	kept := secureClient(t, ca, true)
 	for _, step := range []struct {
 		pair   certtest.Pair
@@ -129,12 +129,12 @@ func TestACertificateThatNoClientAcceptsIsRefusedAtTheStart(t *testing.T) {
 	goodCert, goodKey := good.Files(t)
 	oldCert, oldKey := expired.Files(t)
 	for name, c := range map[string]struct{ tls, want string }{
-		"expired":                 {files("tls", oldCert, oldKey, ""), "tls: cert_file: the certificate expired at 20"},
-		"expired, admin":          {files("admin_tls", oldCert, oldKey, ""), "admin_tls: cert_file: the certificate expired at 20"},
-		"another key":             {files("tls", goodCert, oldKey, ""), "tls: key_file: is no usable key of the certificate in cert_file"},
-		"no certificate":          {files("tls", "/nowhere/hunter2", goodKey, ""), "tls: cert_file: no such file or directory"},
-		"no key":                  {files("admin_tls", goodCert, "/nowhere/hunter2", ""), "admin_tls: key_file: no such file or directory"},
-		"no authority of clients": {files("tls", goodCert, goodKey, "/nowhere/hunter2"), "tls: client_ca_file: no such file or directory"},
+		"expired":                 {fileFields("tls", oldCert, oldKey, ""), "tls: cert_file: the certificate expired at 20"},
+		"expired, admin":          {fileFields("admin_tls", oldCert, oldKey, ""), "admin_tls: cert_file: the certificate expired at 20"},
+		"another key":             {fileFields("tls", goodCert, oldKey, ""), "tls: key_file: is no usable key of the certificate in cert_file"},
+		"no certificate":          {fileFields("tls", "/nowhere/hunter2", goodKey, ""), "tls: cert_file: no such file or directory"},
+		"no key":                  {fileFields("admin_tls", goodCert, "/nowhere/hunter2", ""), "admin_tls: key_file: no such file or directory"},
+		"no authority of clients": {fileFields("tls", goodCert, goodKey, "/nowhere/hunter2"), "tls: client_ca_file: no such file or directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := config.Parse("replica.yaml", []byte(secureConfig("http://127.0.0.1:1", c.tls)))
@@ -154,7 +154,7 @@ func TestACertificateThatNoClientAcceptsIsRefusedAtTheStart(t *testing.T) {
 
 func TestACheckWarnsOfACertificateThatExpiresSoon(t *testing.T) {
 	cert, key := certtest.New(t).Issue(t, certtest.Leaf{}).Files(t)
-	f, err := config.Parse("replica.yaml", []byte(secureConfig("http://127.0.0.1:1", files("admin_tls", cert, key, ""))))
+	f, err := config.Parse("replica.yaml", []byte(secureConfig("http://127.0.0.1:1", fileFields("admin_tls", cert, key, ""))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestACheckWarnsOfACertificateThatExpiresSoon(t *testing.T) {
 func TestListenersWithClientAuthoritiesWantACertificateOfTheirs(t *testing.T) {
 	ca, clients, strangers := certtest.New(t), certtest.New(t), certtest.New(t)
 	cert, key := ca.Issue(t, certtest.Leaf{ForServer: true}).Files(t)
-	p := apptest.Serve(t, secureConfig(wholeEngine(t), files("tls", cert, key, clients.File)+files("admin_tls", cert, key, clients.File)))
+	p := apptest.Serve(t, secureConfig(wholeEngine(t), fileFields("tls", cert, key, clients.File)+fileFields("admin_tls", cert, key, clients.File)))
 	for name, own := range map[string][]tls.Certificate{
 		"none":                    nil,
 		"one of another":          {strangers.Issue(t, certtest.Leaf{}).TLS(t)},

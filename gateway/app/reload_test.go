@@ -15,6 +15,7 @@ import (
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/app/apptest"
+	"github.com/foregate/foregate/gateway/files"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -170,13 +171,13 @@ func TestABadFileUnderLoadChangesNothingAndIsTold(t *testing.T) {
 }
 
 // fileOf is what a status says of a file.
-func fileOf(s gateway.Status, setting string) gateway.FileView {
+func fileOf(s gateway.Status, setting string) files.State {
 	for _, f := range s.Files {
 		if f.Setting == setting {
 			return f
 		}
 	}
-	return gateway.FileView{}
+	return files.State{}
 }
 
 func TestADryRunTellsTheChangesAndMakesNone(t *testing.T) {

@@ -28,11 +28,7 @@ func (a *App) Status() gateway.Status {
 		s.Redis.Why = err.Error()
 	}
 	s.Warnings = a.allWarnings()
-	for _, f := range a.files.States() {
-		s.Files = append(s.Files, gateway.FileView{
-			Setting: f.Setting, Age: time.Since(f.Since).Seconds(), Changes: f.Changes, Error: f.Error, WorldReadable: f.WorldReadable,
-		})
-	}
+	s.Files = a.files.States()
 	s.Engines, s.Drafts = a.engines(), a.drafting()
 	s.Targets = a.targetViews()
 	s.Fallbacks = a.fallbackViews()

@@ -48,9 +48,6 @@ func ThinkingOf(o Object, name string) Thinking {
 	return Thinking{Fields: []string{o.Member(name)}, Off: told == "", Effort: told}
 }
 
-// ThinkingBytes is what TellThinking may add to a chat completion.
-const ThinkingBytes = 160
-
 // TellThinking adds to the chat completion what the request says of thinking, if the target thinks; else that is dropped.
 // It is called once.
 func (r *Request) TellThinking(thinks bool) {

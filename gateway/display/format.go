@@ -26,10 +26,7 @@ func Duration(seconds float64) string {
 
 // Count formats a number with its noun.
 func Count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
+	return fmt.Sprintf("%d %s", n, Plural(n, one, many))
 }
 
 // Percent formats a share with two decimals at most.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/files"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/internal/words"
 )
@@ -133,12 +134,12 @@ func printSettings(w io.Writer, v gateway.SettingsView) {
 }
 
 // printFiles prints the state of reloaded files.
-func printFiles(w io.Writer, files []gateway.FileView) {
-	if len(files) == 0 {
+func printFiles(w io.Writer, all []files.State) {
+	if len(all) == 0 {
 		return
 	}
 	_, _ = fmt.Fprintln(w, "files")
-	for _, f := range files {
+	for _, f := range all {
 		text := "in force for " + Duration(f.Age)
 		if f.Changes > 0 {
 			text += fmt.Sprintf(", changed %d times since the start", f.Changes)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/files"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers/pool"
 
@@ -28,7 +29,7 @@ func fullStatus() gateway.Status {
 			Lost:     []settings.Change{{Name: "speculation.mode@llama-3", Old: new("off")}, {Name: "shed.high", New: new("0")}},
 			Switches: []string{"shed.low is 0: the whole class is turned away"},
 		},
-		Files: []gateway.FileView{
+		Files: []files.State{
 			{Setting: "tenants_file", Age: 7300, Changes: 2, Error: "tenants_file:3: tenants[0].rpm: want a whole number\x1b, got text; and something long that does not fit\ntenants_file:5: x\ntenants_file:6: y"},
 			{Setting: "cache.seal_keys_file", Age: 3, WorldReadable: true, Error: "line 2: the secret has 5 characters; want 32 … 4096"},
 			{Setting: "identity.jwt.jwks_file", Age: 70},

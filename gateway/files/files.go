@@ -45,11 +45,11 @@ type File struct {
 
 // State is the state of a file.
 type State struct {
-	Setting       string    `json:"setting"`
-	Since         time.Time `json:"since"`           // when the current content was applied
-	Changes       int       `json:"changes"`         // applied since the start
-	Error         string    `json:"error,omitempty"` // why the file as it is now is not in force; "" where it is
-	WorldReadable bool      `json:"open,omitempty"`  // every user of the machine could read this secret file when it was added
+	Setting       string  `json:"setting"`
+	Age           float64 `json:"age_seconds"`              // of the content in force
+	Changes       int     `json:"changes"`                  // applied since the start
+	Error         string  `json:"error,omitempty"`          // why the file as it is now is not in force, one line per mistake; "" where it is
+	WorldReadable bool    `json:"world_readable,omitempty"` // every user of the machine could read this secret file when it was added
 }
 
 // Options configure a [Watcher].
@@ -74,6 +74,7 @@ type Watcher struct {
 type watched struct {
 	File
 	state   State
+	since   time.Time         // when the current content was applied
 	applied [sha256.Size]byte // of the contents
 	read    [sha256.Size]byte // of the contents at the last check
 }
@@ -121,7 +122,7 @@ func (w *Watcher) Watch(f File) (end func(), err error) {
 			Msg("every user of this machine may read this file of secrets; take the permission away (chmod o-r)")
 	}
 	sum := digest(contents)
-	added := &watched{File: f, state: State{Setting: f.Setting, Since: time.Now(), WorldReadable: open}, applied: sum, read: sum}
+	added := &watched{File: f, state: State{Setting: f.Setting, WorldReadable: open}, since: time.Now(), applied: sum, read: sum}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.files = append(w.files, added)
@@ -196,20 +197,9 @@ func (w *Watcher) States() []State {
 	out := make([]State, len(w.files))
 	for i, f := range w.files {
 		out[i] = f.state
+		out[i].Age = time.Since(f.since).Seconds()
 	}
 	return out
-}
-
-// State returns the state of the file of a setting; ok is false if there is none.
-func (w *Watcher) State(setting string) (s State, ok bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, f := range w.files {
-		if f.Setting == setting {
-			return f.state, true
-		}
-	}
-	return State{}, false
 }
 
 // check reads each file, and applies what has changed. complete says that content which was read only once is complete.
@@ -238,7 +228,7 @@ func (w *Watcher) record(f *watched, changed bool, err error) {
 			w.log.Warn().Str("setting", f.Setting).Err(err).Msg("a file cannot be put into force; its last good content stays in force")
 		}
 	case changed:
-		f.state = State{Setting: f.Setting, Since: time.Now(), Changes: f.state.Changes + 1, WorldReadable: f.state.WorldReadable}
+		f.state.Error, f.state.Changes, f.since = "", f.state.Changes+1, time.Now()
 		w.reloads.WithLabelValues(f.Setting).Inc()
 		w.log.Info().Str("setting", f.Setting).Msg("a file was read again; its new content is in force")
 	case failed != "" && f.read == f.applied:
@@ -296,12 +286,11 @@ func (f *File) contents() (contents [][]byte, open bool, err error) {
 
 // digest is a hash of contents.
 func digest(contents [][]byte) (sum [sha256.Size]byte) {
-	all := sha256.New()
 	for _, c := range contents {
 		part := sha256.Sum256(c)
-		_, _ = all.Write(part[:]) // a hash never fails
+		sum = sha256.Sum256(append(sum[:], part[:]...))
 	}
-	return [sha256.Size]byte(all.Sum(nil))
+	return sum
 }
 
 // Read reads a regular file of at most atMost bytes. open means that every user of the machine may read it.

@@ -210,12 +210,6 @@ func TestACheckThatIsAskedForAppliesAChangeAtOnce(t *testing.T) {
 			t.Errorf("%+v, %v", states, err)
 		}
 		x.want("first asked", "")
-		if s, ok := x.w.State("tenants_file"); !ok || s.Changes != 1 {
-			t.Errorf("%+v, %v", s, ok)
-		}
-		if _, ok := x.w.State("none"); ok {
-			t.Error("a setting without a file has a state")
-		}
 		x.write("bad")
 		if states, _ := x.w.CheckNow(x.t.Context()); states[0].Error != "line 1: is bad" {
 			t.Errorf("%+v", states)
