@@ -273,7 +273,7 @@ func (l *Ledger) writePage(ctx context.Context, p page) error {
 		cancel()
 		switch {
 		case err != nil:
-			return fmt.Errorf("%s: %w", p.key(), writeScript.Explain(err))
+			return fmt.Errorf("%s: %w", p.key(), err)
 		case status == 0: // who else would write by this process' name?
 			return fmt.Errorf("%s: %w", p.key(), errReply)
 		case status < 0:

@@ -55,7 +55,7 @@ func (l *Ledger) Run(ctx context.Context) error {
 		return nil
 	}
 	loading, cancel := context.WithTimeout(context.WithoutCancel(ctx), calls.BackgroundTime)
-	_ = l.scripts.Load(loading, keyTenant) // a failure shows at the first request
+	_ = l.scripts.Load(loading) // a failure shows at the first request
 	cancel()
 	l.asker.Run(ctx, calls.Background{
 		Pause: flushInterval, Most: refreshInterval,

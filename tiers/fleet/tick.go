@@ -186,7 +186,7 @@ func (f *Fleet) queueHeartbeat(t *turn) *redis.Cmd {
 func (f *Fleet) receiveHeartbeat(t *turn, heartbeat *redis.Cmd) error {
 	if err := heartbeat.Err(); err != nil {
 		f.metrics.errors.WithLabelValues(errReplicas).Inc()
-		return beatScript.Explain(err)
+		return err
 	}
 	reply, _ := heartbeat.Val().([]any)
 	if len(reply) != 3 {

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -29,26 +26,8 @@ func (s *Script) EvalSha(ctx context.Context, c redis.Scripter, keys []string, a
 	return c.EvalSha(ctx, s.sha, keys, args...)
 }
 
-// scriptLine is where Redis says in which line of a script something went wrong.
-var scriptLine = regexp.MustCompile(`@user_script:(\d+)`)
-
-// Explain adds the line of the script that an error names. When an ACL denies a command to a script, Redis tells the
-// client only the number of the line.
-func (s *Script) Explain(err error) error {
-	m := scriptLine.FindStringSubmatch(err.Error())
-	if m == nil {
-		return err
-	}
-	n, _ := strconv.Atoi(m[1])
-	lines := strings.Split(s.source, "\n")
-	if n < 1 || n > len(lines) {
-		return err
-	}
-	return fmt.Errorf("%w (%s)", err, strings.TrimSpace(lines[n-1]))
-}
-
-// otherNodesTime is how long Load waits for the nodes of a cluster that do not have the key.
-const otherNodesTime = 125 * time.Millisecond
+// nodesTime is how long Load waits for the nodes of a cluster.
+const nodesTime = 125 * time.Millisecond
 
 // Runner runs a package's scripts in one Redis. It is safe for concurrent use.
 type Runner struct {
@@ -67,7 +46,7 @@ func (r *Runner) Run(ctx context.Context, s *Script, keys []string, args ...any)
 	if !Unknown(cmd.Err()) {
 		return cmd
 	}
-	if err := r.Load(ctx, keys[0]); err != nil {
+	if err := r.Load(ctx); err != nil {
 		cmd.SetErr(err)
 		return cmd
 	}
@@ -93,7 +72,7 @@ func (r *Runner) Exec(ctx context.Context, pipe redis.Pipeliner, timeout time.Du
 	unknown := slices.DeleteFunc(slices.Clone(cmds), isKnown)
 	loading, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if err := r.Load(loading, firstKey(unknown[0])); err != nil {
+	if err := r.Load(loading); err != nil {
 		return err
 	}
 	for _, cmd := range unknown {
@@ -102,39 +81,16 @@ func (r *Runner) Exec(ctx context.Context, pipe redis.Pipeliner, timeout time.Du
 	return r.send(ctx, unknown, timeout)
 }
 
-// firstKey is the first key of a call of a script: it follows EVALSHA, the hash and the number of keys.
-func firstKey(cmd redis.Cmder) string {
-	const at = 3
-	args := cmd.Args()
-	if len(args) <= at {
-		return ""
-	}
-	switch key := args[at].(type) {
-	case string:
-		return key
-	case *string:
-		return *key
-	}
-	return ""
-}
-
-// send is one round trip. A command that is alone is sent without a pipeline, which would allocate more than the command
-// itself.
+// send is one round trip.
 func (r *Runner) send(ctx context.Context, cmds []redis.Cmder, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	switch len(cmds) {
-	case 0:
-	case 1:
-		_ = r.client.Process(ctx, cmds[0]) // the command has its error
-	default:
-		pipe := r.client.Pipeline()
-		_ = pipe.BatchProcess(ctx, cmds...) // they are only queued
-		_, err := pipe.Exec(ctx)            // the first error of any command; each has its own
-		if err != nil && !slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return cmd.Err() != nil }) {
-			for _, cmd := range cmds {
-				cmd.SetErr(err) // Redis refused the connection's user, which go-redis does not tell the commands
-			}
+	pipe := r.client.Pipeline()
+	_ = pipe.BatchProcess(ctx, cmds...) // they are only queued
+	_, err := pipe.Exec(ctx)            // the first error of any command; each has its own
+	if err != nil && !slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return cmd.Err() != nil }) {
+		for _, cmd := range cmds {
+			cmd.SetErr(err) // Redis refused the connection's user, which go-redis does not tell the commands
 		}
 	}
 	for _, cmd := range cmds {
@@ -145,20 +101,14 @@ func (r *Runner) send(ctx context.Context, cmds []redis.Cmder, timeout time.Dura
 	return nil
 }
 
-// Load gives Redis the scripts. In a cluster the node that has the key gets them first, and its error is returned. Then
-// every master gets them, because a slot may be moving to another one: nodes that hang or refuse are passed over after
-// 125 ms. A node that still lacks a script says so at the next call.
-func (r *Runner) Load(ctx context.Context, key string) error {
+// Load gives Redis the scripts, in a cluster every master, because a slot may be moving to another one. There it passes over
+// nodes that refuse, and after 125 ms those that hang: a node that still lacks a script says so at the next call.
+func (r *Runner) Load(ctx context.Context) error {
 	cluster, ok := r.client.(*redis.ClusterClient)
 	if !ok {
 		return r.loadInto(ctx, r.client)
 	}
-	if node, err := cluster.MasterForKey(ctx, key); err == nil {
-		if err := r.loadInto(ctx, node); err != nil {
-			return err
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, otherNodesTime)
+	ctx, cancel := context.WithTimeout(ctx, nodesTime)
 	defer cancel()
 	_ = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 		defer panics.Recover(ctx) // it runs in a goroutine of the client

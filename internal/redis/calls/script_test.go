@@ -2,7 +2,6 @@ package calls_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -183,17 +182,5 @@ func TestANodeThatForgotTheScriptsIsGivenThemWhileAnotherIsFrozen(t *testing.T) 
 		if got, _ := cmd.Int64(); got != 2*call+2 || err != nil {
 			t.Errorf("pipeline %d: %d, %v", call, got, err)
 		}
-	}
-}
-
-func TestAnErrorNamesTheLineOfTheScript(t *testing.T) {
-	t.Parallel()
-	c := redistest.Start(t).Client
-	err := wrong.Explain(calls.NewRunner(c, wrong).Run(t.Context(), wrong, []string{key}).Err())
-	if !strings.HasSuffix(err.Error(), "(return redis.call('NONE', KEYS[1]))") {
-		t.Error(err)
-	}
-	if err := errors.New("another"); wrong.Explain(err) != err {
-		t.Error("an error without a line is changed")
 	}
 }
