@@ -214,15 +214,12 @@ func (l *Queue) Serve(now time.Time) {
 // next returns the request whose turn it is in this pass, nil if there is none: the first of the highest
 // waiting class, or one that may pass those that failed.
 func (l *Queue) next(now time.Time) *Ticket {
-	if len(l.failedTickets) == 0 {
-		return l.first()
-	}
 	before := l.failedTickets[:len(l.failedTickets):len(l.failedTickets)] // every passed request must allow it
 	for c := midStreamRank; c >= identity.Low; c-- {
 		for _, w := range l.waiting[c].candidates() {
 			switch {
 			case slices.Contains(l.failedTickets, w):
-			case mayPassAll(w, before, now):
+			case !slices.ContainsFunc(before, func(b *Ticket) bool { return !b.allowsPassing(w.Tokens, now) }):
 				return w
 			default:
 				before = append(before, w)
@@ -230,26 +227,6 @@ func (l *Queue) next(now time.Time) *Ticket {
 		}
 	}
 	return nil
-}
-
-// first returns the first request of the highest waiting class.
-func (l *Queue) first() *Ticket {
-	for c := midStreamRank; c >= identity.Low; c-- {
-		if w := l.waiting[c].first(); w != nil {
-			return w
-		}
-	}
-	return nil
-}
-
-// mayPassAll reports whether all requests before w allow it to pass.
-func mayPassAll(w *Ticket, before []*Ticket, now time.Time) bool {
-	for _, b := range before {
-		if !b.allowsPassing(w.Tokens, now) {
-			return false
-		}
-	}
-	return true
 }
 
 // serveStarved periodically tries the first request of the lowest waiting class with the capacity of the

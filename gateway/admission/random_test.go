@@ -175,7 +175,8 @@ func (p *play) serve() {
 		}
 	}
 	p.line.Serve(p.now) // who was first changed with whom the last look let pass
-	if h := p.line.first(); h != nil && p.engine.fits(h.Tokens, h.Config.Threshold[h.Class]-h.Config.Hysteresis) {
+	p.line.failedTickets = nil
+	if h := p.line.next(p.now); h != nil && p.engine.fits(h.Tokens, h.Config.Threshold[h.Class]-h.Config.Hysteresis) {
 		p.t.Errorf("one of %s waits while there is room for it", h.Class)
 	}
 }
