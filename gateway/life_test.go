@@ -177,8 +177,8 @@ func liveSettings(t *testing.T) (w *settings.Watcher, set func(fields ...string)
 	w = settings.New(settings.Options{Redis: c, Routes: []string{"llama-3"}})
 	return w, func(fields ...string) {
 		m.HSet(settings.Key, fields...)
-		if err := w.Poll(context.Background()); err != nil || len(w.Snapshot().Rejected()) > 0 {
-			t.Fatalf("%v: %v, %v", fields, err, w.Snapshot().Rejected())
+		if err := w.Poll(context.Background()); err != nil || len(w.Snapshot().Rejected) > 0 {
+			t.Fatalf("%v: %v, %v", fields, err, w.Snapshot().Rejected)
 		}
 	}
 }

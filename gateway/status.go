@@ -183,7 +183,7 @@ func (g *Gateway) settingsView(routes []RouteState) SettingsView {
 	snapshot := g.opts.Settings.Snapshot()
 	v := SettingsView{
 		Age: g.opts.Settings.Age().Seconds(), Switches: snapshot.Warnings(), Lost: g.opts.Settings.Lost(),
-		Changed: []SettingView{}, Rejected: append([]settings.RejectedValue{}, snapshot.Rejected()...), Unknown: append([]settings.RejectedValue{}, snapshot.Unknown()...), // none is []
+		Changed: []SettingView{}, Rejected: append([]settings.RejectedValue{}, snapshot.Rejected...), Unknown: append([]settings.RejectedValue{}, snapshot.Unknown...), // none is []
 	}
 	for _, s := range settings.Specs() {
 		if shown := settingView(s, snapshot, ""); shown.Value != shown.Default {

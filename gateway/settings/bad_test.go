@@ -80,7 +80,7 @@ func TestABadValueChangesNothingAndIsVisible(t *testing.T) {
 				s.set(spec.Name, value)
 				poll()
 				poll()
-				rejected := w.Snapshot().Rejected()
+				rejected := w.Snapshot().Rejected
 				if *w.Snapshot().Global() != before {
 					t.Errorf("%s = %q changed what is in force", spec.Name, show(value))
 				}
@@ -97,8 +97,8 @@ func TestABadValueChangesNothingAndIsVisible(t *testing.T) {
 			}
 			s.del(spec.Name, neighbour)
 			poll()
-			if len(w.Snapshot().Rejected()) > 0 || *w.Snapshot().Global() != Defaults() {
-				t.Errorf("%s: removed, there is left %v", spec.Name, w.Snapshot().Rejected())
+			if len(w.Snapshot().Rejected) > 0 || *w.Snapshot().Global() != Defaults() {
+				t.Errorf("%s: removed, there is left %v", spec.Name, w.Snapshot().Rejected)
 			}
 		}
 		t.Logf("%d bad values of %d settings", tried, len(Specs()))

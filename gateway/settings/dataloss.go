@@ -54,7 +54,7 @@ func with(lost, more []Change) []Change {
 // a loss in between would look like a deletion. After a loss the hash is read again, because it may be from before: if that
 // fails, the loss is remembered for the next read.
 func (w *Watcher) readFields(ctx context.Context) (map[string]string, calls.Loss, error) {
-	pipe := w.redis.Pipeline()
+	pipe := w.o.Redis.Pipeline()
 	hash := pipe.HGetAll(ctx, Key)
 	look := w.detector.Queue(ctx, pipe)
 	_ = w.scripts.Exec(ctx, pipe, readDeadline) // each command has its error
@@ -67,13 +67,13 @@ func (w *Watcher) readFields(ctx context.Context) (map[string]string, calls.Loss
 	case err != nil && !calls.Answered(err):
 		return nil, calls.NoLoss, fmt.Errorf("settings: read %s: %w", RunKey, err)
 	case err != nil && !w.bare:
-		w.log.Warn().Err(err).Str("key", RunKey).Msg("settings are not safe from a Redis that comes back empty: its run cannot be kept (deploy/redis/users.acl)")
+		w.o.Logger.Warn().Err(err).Str("key", RunKey).Msg("settings are not safe from a Redis that comes back empty: its run cannot be kept (deploy/redis/users.acl)")
 	}
 	w.bare = err != nil
 	if w.loss = max(w.loss, loss); w.loss == calls.NoLoss {
 		return fields, w.loss, nil
 	}
-	if fields, err = readHash(ctx, w.redis); err != nil {
+	if fields, err = readHash(ctx, w.o.Redis); err != nil {
 		return nil, calls.NoLoss, err
 	}
 	loss, w.loss = w.loss, calls.NoLoss
@@ -96,7 +96,7 @@ func (w *Watcher) keep(fields map[string]string, loss calls.Loss) map[string]str
 		w.since = 0
 	}
 	if len(lost) > 0 {
-		w.log.Error().Strs("settings", namesOf(lost)).Int("count", len(lost)).Msg("Redis has lost data; the settings that went with them stay in force and are published again")
+		w.o.Logger.Error().Strs("settings", namesOf(lost)).Int("count", len(lost)).Msg("Redis has lost data; the settings that went with them stay in force and are published again")
 	}
 	return undo(fields, lost)
 }
@@ -118,7 +118,7 @@ func (w *Watcher) setLost(lost []Change) {
 // republish writes settings again that Redis has lost. What fails is tried again after the next read.
 func (w *Watcher) republish(ctx context.Context) {
 	lost := w.Lost()
-	if len(lost) == 0 || w.store == nil {
+	if len(lost) == 0 || w.o.Store == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, republishDeadline)
@@ -126,17 +126,17 @@ func (w *Watcher) republish(ctx context.Context) {
 	w.mu.Lock()
 	since := w.since
 	w.mu.Unlock()
-	err := w.store.republish(ctx, lost, since)
+	err := w.o.Store.republish(ctx, lost, since)
 	switch {
 	case err == nil || errors.Is(err, errRepublished):
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.setLost(nil)
 		w.read, w.unpublished = false, false // the next read puts into force what Redis has
-		w.log.Info().Strs("settings", namesOf(lost)).Msg("settings that Redis had lost are published again")
+		w.o.Logger.Info().Strs("settings", namesOf(lost)).Msg("settings that Redis had lost are published again")
 	case calls.Answered(err):
 		if !w.unpublished {
-			w.log.Error().Err(err).Msg("settings that Redis has lost cannot be published again; they stay in force on running replicas until somebody sets them")
+			w.o.Logger.Error().Err(err).Msg("settings that Redis has lost cannot be published again; they stay in force on running replicas until somebody sets them")
 		}
 		w.unpublished = true
 	}
@@ -156,7 +156,7 @@ func (w *Watcher) Tell() map[string]string {
 // Take hears from another replica of a setting that Redis has lost. It comes into force with the next read.
 func (w *Watcher) Take(name, text string, age time.Duration) {
 	var c Change
-	if age > maxToldAge || json.Unmarshal([]byte(text), &c) != nil || c.Name != name || !keeps(name, deref(c.Old)) || !keeps(name, deref(c.New)) {
+	if age > maxToldAge || json.Unmarshal([]byte(text), &c) != nil || c.Name != name {
 		return
 	}
 	w.mu.Lock()
@@ -165,14 +165,6 @@ func (w *Watcher) Take(name, text string, age time.Duration) {
 		lost := with(w.Lost(), []Change{c})
 		w.lost.Store(&lost)
 	}
-}
-
-// deref is the value of a change, "" where there is none.
-func deref(value *string) string {
-	if value == nil {
-		return ""
-	}
-	return *value
 }
 
 // errRepublished says that another replica has published lost settings, maybe long ago.

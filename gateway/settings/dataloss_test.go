@@ -160,7 +160,7 @@ func TestARedisThatCameBackEmptyGetsItsSettingsAgain(t *testing.T) {
 		poll(t, all...)
 		has(t, "something was set", "off", 1, all...)
 		for _, w := range all {
-			w.store = desk
+			w.o.Store = desk
 			w.republish(t.Context())
 		}
 		has(t, "published", "off", 0, all...)
@@ -177,7 +177,7 @@ func TestARedisThatCameBackEmptyGetsItsSettingsAgain(t *testing.T) {
 func TestAReplicaThatWasAwayDoesNotUndoWhatWasUnsetSince(t *testing.T) {
 	stores(t, func(t *testing.T, s store) {
 		desk, all := s.watchers(t, 2)
-		all[0].store, all[1].store = desk, desk
+		all[0].o.Store, all[1].o.Store = desk, desk
 		poll(t, all...)
 		must(t, desk, nil, "speculation.mode=off")
 		poll(t, all...)
@@ -258,9 +258,9 @@ func TestARedisThatCameBackWithOlderDataTakesNothingOutOfForceEither(t *testing.
 		poll(t, all[0])
 		has(t, "back to the snapshot", "off", 3, all[0])
 		if v := all[0].Snapshot().Global(); in(v, shedLow) != "0" || in(v, shedHigh) != in(new(Defaults()), shedHigh) {
-			t.Errorf("%v", all[0].Snapshot().Set())
+			t.Errorf("%v", all[0].Snapshot().Set)
 		}
-		all[0].store = desk
+		all[0].o.Store = desk
 		all[0].republish(t.Context())
 		poll(t, all...)
 		has(t, "published", "off", 0, all...)

@@ -38,15 +38,6 @@ type Change struct {
 	New  *string `json:"new"`
 }
 
-// timeOf is when an entry with this id was written; the zero time for what is no id.
-func timeOf(id string) time.Time {
-	ms, _, _ := strings.Cut(id, "-")
-	if n, err := strconv.ParseInt(ms, 10, 64); err == nil {
-		return time.UnixMilli(n).UTC()
-	}
-	return time.Time{}
-}
-
 // Maximum sizes of a field and of a line, in bytes.
 const (
 	keptName  = 192
@@ -129,16 +120,10 @@ func is(fields map[string]string, name string, value *string) bool {
 
 // values are the fields of an entry in the stream.
 func (e Entry) values() ([]string, error) {
-	changes, err := json.Marshal(e.Changes)
-	if err != nil {
-		return nil, err
-	}
-	after, err := json.Marshal(e.after)
-	if err != nil {
-		return nil, err
-	}
+	changes, err1 := json.Marshal(e.Changes)
+	after, err2 := json.Marshal(e.after)
 	return []string{"version", strconv.FormatInt(e.Version, 10), "who", e.Who, "why", e.Why,
-		"changes", string(changes), "settings", string(after)}, nil
+		"changes", string(changes), "settings", string(after)}, errors.Join(err1, err2)
 }
 
 // parseEntry parses what values wrote.
@@ -147,7 +132,9 @@ func parseEntry(m redis.XMessage) (Entry, error) {
 		s, _ := m.Values[name].(string) // "" is refused below, where it may not be
 		return s
 	}
-	e := Entry{ID: m.ID, When: timeOf(m.ID), Who: words.Clip(word("who"), keptWho), Why: words.Clip(word("why"), keptWhy)}
+	ms, _, _ := strings.Cut(m.ID, "-")
+	written, _ := strconv.ParseInt(ms, 10, 64) // Redis made the id
+	e := Entry{ID: m.ID, When: time.UnixMilli(written).UTC(), Who: words.Clip(word("who"), keptWho), Why: words.Clip(word("why"), keptWhy)}
 	version, err1 := strconv.ParseInt(word("version"), 10, 64)
 	err2 := json.Unmarshal([]byte(word("changes")), &e.Changes)
 	err3 := json.Unmarshal([]byte(word("settings")), &e.after)

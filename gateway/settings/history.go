@@ -60,14 +60,9 @@ func (s *Store) routesOf(hashes ...map[string]string) []string {
 // History calls yield with the entries of the log, the newest first, until it returns false. Invalid entries
 // are skipped.
 func (s *Store) History(ctx context.Context, yield func(Entry) bool) error {
-	return walk(ctx, s.redis, yield)
-}
-
-// walk is History on any connection.
-func walk(ctx context.Context, c redis.Cmdable, yield func(Entry) bool) error {
 	last := "+"
 	for range 2 * maxEntries / page { // MAXLEN ~ keeps some more
-		messages, err := c.XRevRangeN(ctx, LogKey, last, "-", page).Result()
+		messages, err := s.redis.XRevRangeN(ctx, LogKey, last, "-", page).Result()
 		if err != nil {
 			return fmt.Errorf("settings: read %s: %w", LogKey, err)
 		}
@@ -85,9 +80,8 @@ func walk(ctx context.Context, c redis.Cmdable, yield func(Entry) bool) error {
 }
 
 // newest is the newest valid entry; the zero Entry if there is none.
-func newest(ctx context.Context, c redis.Cmdable) (Entry, error) {
-	var head Entry
-	err := walk(ctx, c, func(e Entry) bool { head = e; return false })
+func (s *Store) newest(ctx context.Context) (head Entry, err error) {
+	err = s.History(ctx, func(e Entry) bool { head = e; return false })
 	return head, err
 }
 

@@ -23,7 +23,7 @@ type Line struct {
 // List returns all settings in force for a route; if route is "", the global ones and each route's own.
 // Fields that are not in force come last.
 func List(s *Snapshot, route string) []Line {
-	set := s.Set()
+	set := s.Set
 	var lines []Line
 	for _, spec := range Specs() {
 		l := Line{Name: spec.Name, Value: spec.Value(s.Route(route)), Default: spec.DefaultValue(), Allowed: spec.Range}
@@ -41,10 +41,10 @@ func List(s *Snapshot, route string) []Line {
 			}
 		}
 	}
-	for _, r := range s.Rejected() {
+	for _, r := range s.Rejected {
 		lines = append(lines, Line{Name: r.Name, Value: r.Value, Set: true, Problem: "refused: " + r.Reason})
 	}
-	for _, r := range s.Unknown() {
+	for _, r := range s.Unknown {
 		lines = append(lines, Line{Name: r.Name, Value: r.Value, Set: true, Problem: "ignored: " + r.Reason})
 	}
 	return lines

@@ -13,14 +13,15 @@ const (
 	maxValue  = 4 << 10
 )
 
-// Snapshot is the settings in force at one time. It is immutable; results of its methods are shared and
+// Snapshot is the settings in force at one time. It is immutable; what it has, and results of its methods, are shared and
 // read-only.
 type Snapshot struct {
-	global   Values
-	routes   map[string]*Values // only routes with overrides
-	set      map[string]string
-	rejected []RejectedValue
-	unknown  []RejectedValue
+	Set      map[string]string // fields in force as they were written; all others have their default, a refused one its last good value if there was one
+	Rejected []RejectedValue   // refused fields, sorted by name; their last good values stay in force
+	Unknown  []RejectedValue   // fields that this replica does not know and ignores, sorted by name: of another version, unknown routes, misspelt
+
+	global Values
+	routes map[string]*Values // only routes with overrides
 }
 
 // RejectedValue is a field that is not in force, with the reason. Name and Value are printable and at most 64
@@ -41,17 +42,6 @@ func (s *Snapshot) Route(name string) *Values {
 	}
 	return &s.global
 }
-
-// Rejected returns the refused fields, sorted by name; their last good values stay in force.
-func (s *Snapshot) Rejected() []RejectedValue { return s.rejected }
-
-// Unknown returns the fields that this replica does not know, sorted by name: settings of another version,
-// unknown routes, misspelt names. They are ignored.
-func (s *Snapshot) Unknown() []RejectedValue { return s.unknown }
-
-// Set returns the fields in force as they were written; all others have their default. A refused field has
-// its last good value, if there was one.
-func (s *Snapshot) Set() map[string]string { return s.set }
 
 // Warnings lists valid values that deserve attention: every class that a kill switch rejects completely.
 func (s *Snapshot) Warnings() (warn []string) {
@@ -77,11 +67,11 @@ func FromHash(h map[string]string, routes []string, last *Snapshot) (*Snapshot, 
 	}
 	if len(h) > maxFields { // any choice of fields would be random, so none are read: the last good hash stays in force
 		s := *last
-		s.unknown, s.rejected = []RejectedValue{}, []RejectedValue{{Name: Key, Reason: fmt.Sprintf("more than %d fields, so nothing was applied", maxFields)}}
-		return &s, s.rejected
+		s.Unknown, s.Rejected = []RejectedValue{}, []RejectedValue{{Name: Key, Reason: fmt.Sprintf("more than %d fields, so nothing was applied", maxFields)}}
+		return &s, s.Rejected
 	}
 	b := builder{hash: h, last: map[string]string{}, kept: map[string]string{}, refused: map[string]RejectedValue{}, unknown: map[string]RejectedValue{}}
-	maps.Copy(b.last, last.set)
+	maps.Copy(b.last, last.Set)
 	for name, value := range h {
 		b.field(name, value, routes)
 	}
@@ -92,9 +82,9 @@ func FromHash(h map[string]string, routes []string, last *Snapshot) (*Snapshot, 
 			s.routes[name] = &v
 		}
 	}
-	s.set = b.kept
-	s.rejected, s.unknown = byName(b.refused), byName(b.unknown)
-	return s, s.rejected
+	s.Set = b.kept
+	s.Rejected, s.Unknown = byName(b.refused), byName(b.unknown)
+	return s, s.Rejected
 }
 
 // byName sorts fields by their names in the hash.

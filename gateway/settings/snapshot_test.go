@@ -105,13 +105,13 @@ func TestAHashBecomesASnapshot(t *testing.T) {
 			if diff := cmp.Diff(tc.rejected, reasons(rejected)); diff != "" {
 				t.Errorf("rejected: -want +got:\n%s", diff)
 			}
-			if diff := cmp.Diff(tc.unknown, reasons(s.Unknown())); diff != "" {
+			if diff := cmp.Diff(tc.unknown, reasons(s.Unknown)); diff != "" {
 				t.Errorf("unknown: -want +got:\n%s", diff)
 			}
 			expect(t, "global", s.Global(), tc.global)
 			expect(t, "llama", s.Route("llama"), tc.llama)
-			if again, _ := FromHash(hash(tc.now...), routes, s); *again.Global() != *s.Global() || !maps.Equal(again.Set(), s.Set()) {
-				t.Errorf("reading the same hash again changed %v to %v", s.Set(), again.Set())
+			if again, _ := FromHash(hash(tc.now...), routes, s); *again.Global() != *s.Global() || !maps.Equal(again.Set, s.Set) {
+				t.Errorf("reading the same hash again changed %v to %v", s.Set, again.Set)
 			}
 		})
 	}
@@ -179,13 +179,13 @@ func FuzzFromHash(f *testing.F) {
 		for _, v := range []*Values{last.Global(), s.Global(), s.Route("r"), last.Route("r")} {
 			checkRange(t, v)
 		}
-		for _, r := range slices.Concat(rejected, s.Unknown()) {
+		for _, r := range slices.Concat(rejected, s.Unknown) {
 			if len(r.Name) > maxShown || len(r.Value) > maxShown || r.Reason == "" {
 				t.Errorf("rejected %+v", r)
 			}
 		}
-		if len(h) > len(s.Set())+len(rejected)+len(s.Unknown()) && len(h) <= maxFields {
-			t.Errorf("of %d fields %d are set and %d rejected", len(h), len(s.Set()), len(rejected)+len(s.Unknown()))
+		if len(h) > len(s.Set)+len(rejected)+len(s.Unknown) && len(h) <= maxFields {
+			t.Errorf("of %d fields %d are set and %d rejected", len(h), len(s.Set), len(rejected)+len(s.Unknown))
 		}
 	})
 }

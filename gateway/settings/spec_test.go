@@ -72,10 +72,10 @@ func TestARefusalTellsWhatIsWrong(t *testing.T) {
 	} {
 		s, _ := FromHash(map[string]string{tc[0]: tc[1]}, []string{"any-route"}, nil)
 		got := ""
-		for _, r := range s.rejected {
+		for _, r := range s.Rejected {
 			got += problemText(r)
 		}
-		for _, r := range s.unknown {
+		for _, r := range s.Unknown {
 			got += r.Name + ": " + r.Reason
 		}
 		if got != tc[2] {

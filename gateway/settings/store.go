@@ -131,7 +131,7 @@ func (s *Store) change(ctx context.Context, o Edit, edit func(now map[string]str
 
 // try tries an edit once. The error is [redis.TxFailedErr] if another writer was active.
 func (s *Store) try(ctx context.Context, tx *redis.Tx, o Edit, edit func(map[string]string) (map[string]string, error)) (result Result, err error) {
-	head, err := newest(ctx, tx)
+	head, err := s.newest(ctx) // after the WATCH, whatever the connection
 	if err != nil {
 		return result, err
 	}

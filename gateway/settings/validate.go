@@ -12,10 +12,10 @@ func (s *Store) validate(now, next map[string]string, force bool) (notes []strin
 	last, _ := FromHash(now, routes, nil)
 	then, _ := FromHash(next, routes, last)
 	var problems []string
-	for _, r := range newlyIn(last.rejected, then.rejected) {
+	for _, r := range newlyIn(last.Rejected, then.Rejected) {
 		problems = append(problems, problemText(r))
 	}
-	for _, r := range newlyIn(last.unknown, then.unknown) {
+	for _, r := range newlyIn(last.Unknown, then.Unknown) {
 		if !force {
 			problems = append(problems, r.Name+": "+r.Reason)
 		}
@@ -42,10 +42,10 @@ func problemText(r RejectedValue) string {
 // notesOf returns what operators should know about settings.
 func notesOf(s *Snapshot) []string {
 	notes := s.Warnings()
-	for _, r := range s.rejected {
+	for _, r := range s.Rejected {
 		notes = append(notes, r.Name+" is refused by the replicas as it is: "+r.Reason)
 	}
-	for _, r := range s.unknown {
+	for _, r := range s.Unknown {
 		notes = append(notes, r.Name+" is ignored by the replicas of this version: "+r.Reason)
 	}
 	return notes

@@ -38,10 +38,7 @@ type Options struct {
 
 // Watcher holds the newest good snapshot. Its methods are safe for concurrent use.
 type Watcher struct {
-	redis    redis.UniversalClient // nil: defaults only
-	interval time.Duration
-	log      zerolog.Logger
-
+	o        Options
 	snapshot atomic.Pointer[Snapshot]
 	lastRead atomic.Pointer[time.Time] // monotonic; never compared with another machine's
 
@@ -56,8 +53,7 @@ type Watcher struct {
 	since    int64      // run of the data that Redis has since the last loss, 0 after a return to older data
 	bare     bool       // it was logged that losses cannot be found
 
-	scripts     *calls.Runner // has none, only sends pipelines
-	store       *Store
+	scripts     *calls.Runner            // has none, only sends pipelines
 	lost        atomic.Pointer[[]Change] // settings in force that Redis has lost
 	unpublished bool                     // it was logged that they cannot be published; used by Run's goroutine
 }
@@ -67,8 +63,7 @@ func New(o Options) *Watcher {
 	if o.Interval <= 0 {
 		o.Interval = defaultInterval
 	}
-	w := &Watcher{redis: o.Redis, routes: slices.Clone(o.Routes), interval: o.Interval, log: o.Logger, metrics: newMetrics(o.Registerer),
-		detector: calls.NewDetector(RunKey), store: o.Store, scripts: calls.NewRunner(o.Redis)}
+	w := &Watcher{o: o, routes: slices.Clone(o.Routes), metrics: newMetrics(o.Registerer), detector: calls.NewDetector(RunKey), scripts: calls.NewRunner(o.Redis)}
 	w.setLost(nil)
 	s, _ := FromHash(nil, w.routes, nil)
 	w.snapshot.Store(s)
@@ -98,7 +93,7 @@ func (w *Watcher) SetRoutes(routes []string) {
 // Age is the time since the last successful read, or since New if there was none. It is 0 without Redis:
 // defaults do not age.
 func (w *Watcher) Age() time.Duration {
-	if w.redis == nil {
+	if w.o.Redis == nil {
 		return 0
 	}
 	return time.Since(*w.lastRead.Load())
@@ -106,7 +101,7 @@ func (w *Watcher) Age() time.Duration {
 
 // Run reads at once and then every interval until ctx ends, and returns nil.
 func (w *Watcher) Run(ctx context.Context) error {
-	if w.redis == nil {
+	if w.o.Redis == nil {
 		<-ctx.Done()
 		return nil
 	}
@@ -120,14 +115,14 @@ func (w *Watcher) Run(ctx context.Context) error {
 		}
 		_ = w.Poll(ctx) // it logs and counts failures; the next tick tries again
 		w.republish(ctx)
-		tick.Reset(beat.Next(w.interval))
+		tick.Reset(beat.Next(w.o.Interval))
 	}
 }
 
 // Poll reads the settings once, within 250 ms. It is called at the start, so that the first request has the
 // operator's settings.
 func (w *Watcher) Poll(ctx context.Context) error {
-	if w.redis == nil {
+	if w.o.Redis == nil {
 		return nil
 	}
 	w.mu.Lock()
@@ -143,7 +138,7 @@ func (w *Watcher) Poll(ctx context.Context) error {
 	w.lastRead.Store(&now)
 	if w.refused {
 		w.refused = false
-		w.log.Info().Msg("settings are readable again")
+		w.o.Logger.Info().Msg("settings are readable again")
 	}
 	if !w.read || !maps.Equal(fields, w.raw) {
 		w.apply(fields)
@@ -164,7 +159,7 @@ func (w *Watcher) failed(ctx context.Context, err error) error {
 		if !w.read {
 			inForce = "defaults are in force until they are"
 		}
-		w.log.Warn().Err(err).Msg("settings are not readable; " + inForce)
+		w.o.Logger.Warn().Err(err).Msg("settings are not readable; " + inForce)
 	}
 	return err
 }
@@ -176,19 +171,19 @@ func (w *Watcher) apply(fields map[string]string) {
 	first := !w.read
 	w.read, w.raw = true, fields
 	w.snapshot.Store(next)
-	w.metrics.rejected.show(next.rejected)
-	w.metrics.unknown.show(next.unknown)
-	w.logFields(newlyIn(last.rejected, next.rejected), "setting refused; its last good value stays in force")
-	w.logFields(newlyIn(last.unknown, next.unknown), "setting is not known here and is ignored")
-	changed := differing(last.set, next.set)
+	w.metrics.rejected.show(next.Rejected)
+	w.metrics.unknown.show(next.Unknown)
+	w.logFields(newlyIn(last.Rejected, next.Rejected), "setting refused; its last good value stays in force")
+	w.logFields(newlyIn(last.Unknown, next.Unknown), "setting is not known here and is ignored")
+	changed := differing(last.Set, next.Set)
 	if first || len(changed) > 0 {
 		w.metrics.applied.SetToCurrentTime()
 	}
 	if len(changed) > 0 {
-		w.log.Info().Strs("changed", changed[:min(len(changed), maxLines)]).Int("count", len(changed)).Msg("settings applied")
+		w.o.Logger.Info().Strs("changed", changed[:min(len(changed), maxLines)]).Int("count", len(changed)).Msg("settings applied")
 	}
 	for _, warning := range newlyIn(last.Warnings(), next.Warnings()) {
-		w.log.Warn().Str("warning", warning).Msg("kill switch in force")
+		w.o.Logger.Warn().Str("warning", warning).Msg("kill switch in force")
 	}
 }
 
@@ -196,10 +191,10 @@ func (w *Watcher) apply(fields map[string]string) {
 func (w *Watcher) logFields(news []RejectedValue, message string) {
 	for i, r := range news {
 		if i == maxLines {
-			w.log.Warn().Int("more", len(news)-maxLines).Msg("further fields: " + message)
+			w.o.Logger.Warn().Int("more", len(news)-maxLines).Msg("further fields: " + message)
 			return
 		}
-		w.log.Warn().Str("name", r.Name).Str("value", r.Value).Str("reason", r.Reason).Msg(message)
+		w.o.Logger.Warn().Str("name", r.Name).Str("value", r.Value).Str("reason", r.Reason).Msg(message)
 	}
 }
 

@@ -218,15 +218,15 @@ func TestARouteThatIsAddedHasItsOwnSettingsAtOnce(t *testing.T) {
 	if err := w.Poll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(w.Snapshot().Unknown()); n != 1 {
+	if n := len(w.Snapshot().Unknown); n != 1 {
 		t.Fatalf("%d settings of unknown routes", n)
 	}
 	w.SetRoutes([]string{"llama", "added"})
-	if got := in(w.Snapshot().Route("added"), "speculation.mode"); got != "off" || len(w.Snapshot().Unknown()) != 0 {
-		t.Errorf("the added route has mode %s; unknown %v", got, w.Snapshot().Unknown())
+	if got := in(w.Snapshot().Route("added"), "speculation.mode"); got != "off" || len(w.Snapshot().Unknown) != 0 {
+		t.Errorf("the added route has mode %s; unknown %v", got, w.Snapshot().Unknown)
 	}
 	w.SetRoutes([]string{"llama"})
-	if in(w.Snapshot().Route("added"), "speculation.mode") == "off" || len(w.Snapshot().Unknown()) != 1 {
-		t.Errorf("the removed route keeps its settings; unknown %v", w.Snapshot().Unknown())
+	if in(w.Snapshot().Route("added"), "speculation.mode") == "off" || len(w.Snapshot().Unknown) != 1 {
+		t.Errorf("the removed route keeps its settings; unknown %v", w.Snapshot().Unknown)
 	}
 }

@@ -16,7 +16,7 @@ const settingsDelay = 250 * time.Millisecond
 // read reads settings as a replica does. What no gateway takes, or the lab cannot run, is refused.
 func (l *lab) read(all map[string]string) (*settings.Values, error) {
 	snapshot, rejected := settings.FromHash(all, []string{route}, nil)
-	if rejected = append(rejected, snapshot.Unknown()...); len(rejected) > 0 {
+	if rejected = append(rejected, snapshot.Unknown...); len(rejected) > 0 {
 		return nil, fmt.Errorf("setting %s: %s", rejected[0].Name, rejected[0].Reason)
 	}
 	v := snapshot.Route(route)
