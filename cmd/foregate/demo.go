@@ -62,14 +62,14 @@ func (c *demoCmd) Run(e *env) error {
 		return fmt.Errorf("--redis: %w", err)
 	}
 	defer closeStores()
-	access := demo.RedisAccess{}
+	var redisAddr *net.TCPAddr
 	if opened.Embedded != nil { // local programs may reach it
 		addr, stop, err := opened.Embedded.Listen(e.ctx, c.RedisListen)
 		if err != nil {
 			return fmt.Errorf("--redis-listen: %w", err)
 		}
 		defer stop()
-		access = demo.RedisAccess{Addr: addr, Password: opened.Embedded.Password}
+		redisAddr = addr
 	}
 	var lc net.ListenConfig
 	ln, err := lc.Listen(e.ctx, "tcp", c.Listen)
@@ -78,7 +78,7 @@ func (c *demoCmd) Run(e *env) error {
 	}
 	return demo.Run(e.ctx, demo.Options{
 		Listener: ln, Admin: c.Admin, Replicas: replicas, Traffic: traffic, TimeScale: c.TimeScale, Pair: pair,
-		Stores: opened, Redis: access, Version: version(), Stdout: e.stdout, Stderr: e.stderr,
+		Stores: opened, RedisAddr: redisAddr, Version: version(), Stdout: e.stdout, Stderr: e.stderr,
 	})
 }
 

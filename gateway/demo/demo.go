@@ -30,16 +30,10 @@ type Options struct {
 	TimeScale float64      // speed of the simulated engines relative to real hardware; above 0
 	Pair      *Pair        // real engines, as [Pair.Find] returns them; nil: simulated ones
 	Stores    stores.Stores
-	Redis     RedisAccess
+	RedisAddr *net.TCPAddr // where local programs reach the embedded Redis of Stores; nil: Redis is elsewhere
 	Version   string
 
 	Stdout, Stderr io.Writer // the report; errors of the log
-}
-
-// RedisAccess is how local programs reach the embedded Redis; zero if Redis is elsewhere.
-type RedisAccess struct {
-	Addr     *net.TCPAddr
-	Password string
 }
 
 const (

@@ -34,9 +34,9 @@ Operate it; passwords and tokens are new in each run:
 
 `, head, addr, admin, d.token, admin, addr, d.route, question, next)
 	redis := "redis-cli" // with the credentials of --redis, which may include a password
-	if at := d.Redis.Addr; at != nil {
+	if at := d.RedisAddr; at != nil {
 		redis = fmt.Sprintf("redis-cli -h %s -p %d", at.IP, at.Port)
-		d.say("  export REDISCLI_AUTH=%s FOREGATE_REDIS=%s\n", d.Redis.Password, d.redisURL())
+		d.say("  export REDISCLI_AUTH=%s FOREGATE_REDIS=%s\n", d.Stores.Embedded.Password, d.redisURL())
 	}
 	d.say(`  %s HSET foregate:settings speculation.mode@%s off    # in force within a second; HDEL takes it back
   bin/foregate settings set --because 'a try' shed.low=0.7    # the same, checked first and with a history
@@ -51,7 +51,7 @@ Ctrl-C stops %s.
 
 // redisURL is the URL of the embedded Redis for local programs.
 func (d *demo) redisURL() string {
-	return fmt.Sprintf("redis://:%s@%s/0", d.Redis.Password, d.Redis.Addr)
+	return fmt.Sprintf("redis://:%s@%s/0", d.Stores.Embedded.Password, d.RedisAddr)
 }
 
 // welcomeSimulated says what is simulated, what happens next, and what is stopped at the end.
@@ -79,7 +79,7 @@ func (d *demo) welcomePair(ctx context.Context) (head, next, stops string, err e
 		head += fmt.Sprintf("  %-12s %s\n", mode, d.allows(mode))
 	}
 	redis := ""
-	if d.Redis.Addr != nil {
+	if d.RedisAddr != nil {
 		redis = " --redis " + d.redisURL()
 	}
 	return head, fmt.Sprintf(`X-Tier says which engine answered, X-Acceptance why. To see more drafts served, without a guarantee:
