@@ -99,7 +99,8 @@ func (a *App) makePools() error {
 		return err
 	}
 	a.routing.Store(r)
-	return a.Fleet.SetPools(r.fleetPools())
+	a.Fleet.SetPools(r.fleetPools())
+	return nil
 }
 
 // makeLedger makes the ledger of tenants' limits, budgets and usage, over all replicas of the fleet.

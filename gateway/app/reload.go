@@ -127,9 +127,7 @@ func (a *App) begin(next, was *routing) error {
 // putInForce swaps the pointer to the set of pools and routes, and tells those who keep state by pool or route. It fails
 // only for names that a valid file cannot have. The old pools serve their last requests.
 func (a *App) putInForce(next, was *routing) error {
-	if err := a.Fleet.SetPools(next.fleetPools()); err != nil {
-		return err
-	}
+	a.Fleet.SetPools(next.fleetPools())
 	for name, p := range next.pools {
 		if err := p.update(next.file.Pools[name]); err != nil {
 			return err

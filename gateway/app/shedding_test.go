@@ -64,7 +64,7 @@ func TestAboveItsThresholdLowIsShedAtOnceAndSaidToBe(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	}
-	if got := r.Shedding(); len(got) != 1 || got["t"][0] != "low" {
+	if got := r.App.Status().Shedding; len(got) != 1 || got[0].Pool != "t" || got[0].Priorities[0] != "low" {
 		t.Errorf("shedding %v", got)
 	}
 }

@@ -1,8 +1,6 @@
 package app
 
 import (
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/foregate/foregate/breaker"
@@ -39,10 +37,15 @@ func (a *App) Status() gateway.Status {
 		}
 	}
 	s.Shedding = []gateway.SheddingView{}
-	for pool, classes := range a.Shedding() {
-		s.Shedding = append(s.Shedding, gateway.SheddingView{Pool: pool, Priorities: classes})
+	for _, pool := range a.routing.Load().poolNames() {
+		v := gateway.SheddingView{Pool: pool}
+		for _, class := range a.queues.Shedding(pool) {
+			v.Priorities = append(v.Priorities, class.String())
+		}
+		if len(v.Priorities) > 0 {
+			s.Shedding = append(s.Shedding, v)
+		}
 	}
-	slices.SortFunc(s.Shedding, func(x, y gateway.SheddingView) int { return strings.Compare(x.Pool, y.Pool) })
 	return s
 }
 
@@ -87,17 +90,6 @@ func (a *App) RouteStates() []gateway.RouteState {
 		}
 		state.External = err == nil && rt.Target.External()
 		out = append(out, state)
-	}
-	return out
-}
-
-// Shedding returns the classes that are shed now, by pool.
-func (a *App) Shedding() map[string][]string {
-	out := map[string][]string{}
-	for name := range a.routing.Load().pools {
-		for _, class := range a.queues.Shedding(name) {
-			out[name] = append(out[name], class.String())
-		}
 	}
 	return out
 }

@@ -162,17 +162,11 @@ func New(o Options) (*Fleet, error) {
 }
 
 // SetPools replaces the pools from the next tick on. A new one receives what other replicas have shared of its name; one
-// that stays goes on. An error changes nothing. Only one SetPools may run at a time.
-func (f *Fleet) SetPools(all []Pool) error {
+// that stays goes on. Names differ, and have no slash. Only one SetPools may run at a time.
+func (f *Fleet) SetPools(all []Pool) {
 	was, next := f.pools.Load(), &pools{byName: make(map[string]*pool, len(all))}
 	for _, p := range all {
 		name := p.Name()
-		switch {
-		case name == "" || strings.Contains(name, "/"):
-			return fmt.Errorf("fleet: pool name %q is empty or has a slash", name)
-		case next.byName[name] != nil:
-			return fmt.Errorf("fleet: two pools are named %q", name)
-		}
 		own := was.byName[name]
 		if own == nil || own.Pool != p {
 			own = &pool{Pool: p, name: name, log: keyPlaced + name}
@@ -182,7 +176,6 @@ func (f *Fleet) SetPools(all []Pool) error {
 		next.all = append(next.all, own)
 	}
 	f.pools.Store(next)
-	return nil
 }
 
 // pool returns the pool with a name, or nil.

@@ -142,12 +142,10 @@ func join(t *testing.T, o *redis.Options, id string) *member {
 	c.AddHook(m.trips)
 	var err error
 	m.Fleet, err = New(Options{Redis: c, Replica: id, Logger: zerolog.New(m.log)})
-	if err == nil {
-		err = m.SetPools([]Pool{m.small, m.large})
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.SetPools([]Pool{m.small, m.large})
 	return m
 }
 
