@@ -242,6 +242,18 @@ func FuzzOrder(f *testing.F) {
 	})
 }
 
+func TestADrainOfTheLastBackendThatIsUpSaysSo(t *testing.T) {
+	f := twoPools()
+	o := openOffice(t, f)
+	for _, last := range []bool{true, false} {
+		code, body := o.send(t, http.MethodPost, o.admin+"/admin/drain?backend=h100", "")
+		if code != http.StatusOK || strings.Contains(body, "No other backend of its pool is up.") != last {
+			t.Errorf("last %v: %d %s", last, code, body)
+		}
+		f.views = append(f.views, pool.Backend{Pool: "big", ID: "h200", State: pool.StateUp})
+	}
+}
+
 func TestEveryOrderLeavesOneLine(t *testing.T) {
 	f := twoPools()
 	o := openOffice(t, f)

@@ -118,8 +118,12 @@ func (g *Gateway) backendAction(c backendAction) adminHandler {
 			return nil, err
 		}
 		answer := actionResult{Backend: o.backend, Pool: o.pool, Drained: c.drained, Seconds: o.duration.Seconds(), Shared: shared}
+		up := func(b pool.Backend) bool { return b.Pool == o.pool && b.ID != o.backend && b.State == pool.StateUp }
+		if c.drained && !slices.ContainsFunc(g.opts.Fleet.Backends(), up) {
+			answer.Message = "No other backend of its pool is up. Requests that need the pool get 503."
+		}
 		if !shared {
-			answer.Message = thisReplicaOnly
+			answer.Message = strings.TrimSpace(thisReplicaOnly + " " + answer.Message)
 		}
 		return answer, nil
 	}
