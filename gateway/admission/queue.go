@@ -101,7 +101,6 @@ type Queue struct {
 	waiting         [midStreamRank + 1]classQueue
 	failedTickets   []*Ticket // reused; the failed tries of one pass
 	shedStates      map[routeClass]*shedState
-	flips           int // total
 	starvedServedAt time.Time
 }
 
@@ -139,12 +138,13 @@ func (l *Queue) Enter(w *Ticket, now time.Time) {
 		}
 	}
 	crowd := l.waiting[w.rank()].full(w)
+	cannotFit := w.Class < identity.High && w.lastFull.Wait > wait // high waits anyway: the pool's estimate may be wrong
 	switch {
 	case w.NoWait:
 		w.tell(&w.lastFull)
 	case w.MidStream && (wait <= 0 || crowd):
 		w.tell(w.Try(pool.Admission{}))
-	case !w.MidStream && (wait <= 0 || crowd || l.cannotFitInTime(w, wait) || l.aboveThreshold(w, now)):
+	case !w.MidStream && (wait <= 0 || crowd || cannotFit || l.aboveThreshold(w, now)):
 		l.placeElsewhereOrRefuse(w, now)
 	default:
 		l.waiting[w.rank()].join(w)
@@ -169,12 +169,6 @@ func (l *Queue) mayPass(w *Ticket, now time.Time) bool {
 // its warm backend.
 func (w *Ticket) allowsPassing(tokens int, now time.Time) bool {
 	return w.lastFull.FreeElsewhere || w.lastFull.Limit > 0 && now.Before(w.noPassingFrom) && tokens < w.Tokens/passingFactor
-}
-
-// cannotFitInTime reports whether no capacity is expected within w's wait. Class high waits anyway, because
-// the pool's estimate may be wrong.
-func (l *Queue) cannotFitInTime(w *Ticket, wait time.Duration) bool {
-	return w.Class < identity.High && w.lastFull.Wait > wait
 }
 
 // aboveThreshold reports whether the known KV usage of every backend is above the threshold of w's class:

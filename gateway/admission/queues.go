@@ -20,19 +20,16 @@ const pollInterval = 50 * time.Millisecond
 
 // Queues are the lines at the pools of a replica. They are safe for concurrent use.
 type Queues struct {
-	byPool  atomic.Pointer[map[string]*lockedQueue] // never changed, only replaced
-	metrics *metrics
+	byPool atomic.Pointer[map[string]*lockedQueue] // never changed, only replaced
+	waits  *prometheus.HistogramVec
 }
 
-// lockedQueue is a Queue with a lock, a timer and gauges.
+// lockedQueue is a Queue with a lock and a timer.
 type lockedQueue struct {
-	mu         sync.Mutex
-	queue      Queue
-	timer      *time.Timer // runs while somebody waits
-	shown      int         // requests that wait, by the gauges
-	shownFlips int         // flips that the gauges show
-	gauges     [identity.High + 1]prometheus.Gauge
-	shedding   [identity.High + 1]prometheus.Gauge
+	mu      sync.Mutex
+	queue   Queue
+	timer   *time.Timer // runs while somebody waits
+	polling bool        // it runs
 
 	inside         atomic.Int64 // requests in Enter: without any, nobody need look
 	serveRequested atomic.Bool  // somebody asked for a look that nobody has taken yet
@@ -40,9 +37,12 @@ type lockedQueue struct {
 
 // NewQueues makes a line for each pool. reg may be nil.
 func NewQueues(pools []string, reg prometheus.Registerer) *Queues {
-	s := &Queues{metrics: newMetrics(reg)}
+	s := &Queues{waits: newWaits(reg)}
 	s.byPool.Store(&map[string]*lockedQueue{})
 	s.SetPools(pools)
+	if reg != nil {
+		reg.MustRegister(s)
+	}
 	return s
 }
 
@@ -54,27 +54,13 @@ func (s *Queues) SetPools(pools []string) {
 	next := make(map[string]*lockedQueue, len(pools))
 	for _, name := range pools {
 		if next[name] = was[name]; next[name] == nil {
-			next[name] = s.newLine(name)
+			l := &lockedQueue{queue: Queue{Pool: name}}
+			l.timer = time.AfterFunc(time.Hour, l.tick)
+			l.timer.Stop()
+			next[name] = l
 		}
 	}
 	s.byPool.Store(&next)
-	for name := range was {
-		if next[name] == nil {
-			s.metrics.forget(name)
-		}
-	}
-}
-
-// newLine makes the line of a pool.
-func (s *Queues) newLine(name string) *lockedQueue {
-	l := &lockedQueue{queue: Queue{Pool: name}}
-	for c := identity.Low; c <= identity.High; c++ {
-		l.gauges[c] = s.metrics.waiting.WithLabelValues(name, c.String())
-		l.shedding[c] = s.metrics.shedding.WithLabelValues(name, c.String())
-	}
-	l.timer = time.AfterFunc(time.Hour, l.tick)
-	l.timer.Stop()
-	return l
 }
 
 // line returns the line of a pool, nil if it has none.
@@ -109,7 +95,7 @@ func (s *Queues) Enter(ctx context.Context, poolName string, w *Ticket) (waited 
 		err = w.err // it was its turn just then; whoever it goes to hears of the leaving
 	}
 	waited = time.Since(now)
-	s.metrics.wait.WithLabelValues(w.Class.String()).Observe(waited.Seconds())
+	s.waits.WithLabelValues(w.Class.String()).Observe(waited.Seconds())
 	return waited, err
 }
 
@@ -157,7 +143,7 @@ func (l *lockedQueue) enter(w *Ticket, now time.Time) bool {
 	if !w.done {
 		w.over = make(chan error, 1)
 	}
-	l.updateTimerAndGauges()
+	l.poll()
 	return w.done
 }
 
@@ -166,7 +152,7 @@ func (l *lockedQueue) leave(w *Ticket) bool {
 	l.mu.Lock()
 	defer l.unlock()
 	l.queue.Leave(w)
-	l.updateTimerAndGauges()
+	l.poll()
 	return !w.done
 }
 
@@ -193,7 +179,7 @@ func (l *lockedQueue) serveRequests() {
 	for l.serveRequested.Swap(false) {
 		l.queue.Serve(time.Now())
 	}
-	l.updateTimerAndGauges()
+	l.poll()
 }
 
 // tick looks although nothing was heard.
@@ -201,11 +187,9 @@ func (l *lockedQueue) tick() {
 	l.mu.Lock()
 	defer l.unlock()
 	defer l.endAll()
+	l.polling = false
 	l.queue.Serve(time.Now())
-	l.updateTimerAndGauges()
-	if l.shown > 0 {
-		l.timer.Reset(pollInterval)
-	}
+	l.poll()
 }
 
 // endAll makes a panic of the timer's goroutine, which has no other owner, one of those who wait, and empties the line.
@@ -217,7 +201,6 @@ func (l *lockedQueue) endAll() {
 	err := panicError(fmt.Sprintf("panic: %v\n%s", what, debug.Stack()))
 	waiting := l.queue.waiting
 	clear(l.queue.waiting[:])
-	l.shown = 0
 	for c := range waiting {
 		for _, t := range waiting[c].tenants {
 			for _, w := range t.tickets {
@@ -227,27 +210,10 @@ func (l *lockedQueue) endAll() {
 	}
 }
 
-// updateTimerAndGauges starts the timer when somebody waits, and shows who waits and what is shed.
-// l.mu is held.
-func (l *lockedQueue) updateTimerAndGauges() {
-	was := l.shown
-	l.shown = l.queue.Len()
-	if was == 0 && l.shown > 0 {
+// poll has the timer run while somebody waits. l.mu is held.
+func (l *lockedQueue) poll() {
+	if !l.polling && l.queue.Len() > 0 {
+		l.polling = true
 		l.timer.Reset(pollInterval)
-	}
-	if was > 0 || l.shown > 0 {
-		for c := range l.gauges {
-			l.gauges[c].Set(float64(l.queue.ClassLen(identity.Priority(c))))
-		}
-	}
-	if l.shownFlips == l.queue.flips {
-		return
-	}
-	l.shownFlips = l.queue.flips
-	for c := range l.shedding {
-		l.shedding[c].Set(0)
-	}
-	for _, c := range l.queue.shedClasses(time.Now()) {
-		l.shedding[c].Set(1)
 	}
 }

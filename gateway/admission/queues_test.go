@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -82,11 +83,6 @@ func atRest(t *testing.T, s *Queues) {
 			t.Errorf("pool %s: %d wait, or something runs on", name, l.queue.Len())
 		}
 		l.mu.Unlock()
-		for class := low; class <= high; class++ {
-			if n := testutil.ToFloat64(l.gauges[class]); n != 0 {
-				t.Errorf("pool %s: the gauge of %s shows %v", name, class, n)
-			}
-		}
 	}
 }
 
@@ -228,14 +224,19 @@ func TestWhatIsShedAndWhoWaitsIsShown(t *testing.T) {
 			_, err := s.Enter(t.Context(), "p", &Ticket{Route: "r", Class: class, Tenant: "t", Config: defaultConfig(), NoWait: now, Try: try})
 			return err
 		}
-		shows := func(want ...float64) {
+		scrape := func(metric string, want ...int) {
 			t.Helper()
+			text := ""
 			for class := low; class <= high; class++ {
-				if got := testutil.ToFloat64(s.metrics.shedding.WithLabelValues("p", class.String())); got != want[class] {
-					t.Errorf("the gauge of %s shows %v", class, got)
-				}
+				text += fmt.Sprintf("%s{pool=\"p\",priority=%q} %d\n%s{pool=\"q\",priority=%q} 0\n", metric, class, want[class], metric, class)
+			}
+			help := map[string]string{"foregate_shedding": "1 while the priority class is shed at the pool for at least one route.", "foregate_queue_depth": "Requests waiting for capacity at a pool."}
+			head := "# HELP " + metric + " " + help[metric] + "\n# TYPE " + metric + " gauge\n"
+			if err := testutil.GatherAndCompare(reg, strings.NewReader(head+text), metric); err != nil {
+				t.Error(err)
 			}
 		}
+		shows := func(want ...int) { t.Helper(); scrape("foregate_shedding", want...) }
 		shows(0, 0, 0)
 		if err := enter(low, true); !errors.Is(err, pool.ErrFull) {
 			t.Error(err)
@@ -261,15 +262,10 @@ func TestWhatIsShedAndWhoWaitsIsShown(t *testing.T) {
 
 		var c counter
 		waits := going(t.Context(), s, c.waiter(high, "t"))
-		for class := low; class <= high; class++ {
-			want := map[bool]float64{true: 1}[class == high]
-			if got := testutil.ToFloat64(s.metrics.waiting.WithLabelValues("p", class.String())); got != want {
-				t.Errorf("%v of %s wait by the gauge", got, class)
-			}
-		}
+		scrape("foregate_queue_depth", 0, 0, 1)
 		c.free(1)
 		<-waits
-		if n := testutil.CollectAndCount(s.metrics.wait); n != 1 {
+		if n := testutil.CollectAndCount(s.waits); n != 1 {
 			t.Errorf("%d histograms", n)
 		}
 		atRest(t, s)

@@ -83,14 +83,10 @@ func (l *Queue) threshold(c Config, route string, class identity.Priority, now t
 // record records that a class found a KV usage of at least this value, against a limit; 0 means there was capacity.
 func (l *Queue) record(s *shedState, usage, limit float64, now time.Time) {
 	shed := usage >= limit
-	if s.shed && !s.current(now) { // it ended, and no request noticed
-		s.shed = false
-		l.flips++
-	}
+	s.shed = s.shed && s.current(now) // else it ended, and no request noticed
 	s.seen, s.usage, s.limit = now, usage, limit
 	if s.shed != shed && (s.since.IsZero() || now.Sub(s.since) >= minFlipInterval) {
 		s.shed, s.since = shed, now
-		l.flips++
 	}
 }
 
