@@ -46,15 +46,9 @@ func (b *Store) lose(r *route) error {
 	return fmt.Errorf("%w: %w", ErrAway, err)
 }
 
-// route returns a route. There are those of the configuration, and of others that Redis lists as many as there is room for.
+// route returns a route; the caller holds mu. There are those of the configuration, and of others that Redis lists as many as
+// there is room for.
 func (b *Store) route(name string) *route {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.routeOf(name)
-}
-
-// routeOf is route for who holds mu.
-func (b *Store) routeOf(name string) *route {
 	r := b.routes[name]
 	if r == nil {
 		r = &route{name: name, busy: make(chan struct{}, 1)}
@@ -194,7 +188,9 @@ func (b *Store) append(ctx context.Context, name string, e risk.Entry) (string, 
 	}
 	ctx, cancel := b.detached(ctx)
 	defer cancel()
+	b.mu.Lock()
 	r := b.route(name)
+	b.mu.Unlock()
 	if err := r.take(ctx); err != nil {
 		return "", b.failed(err)
 	}
@@ -283,7 +279,7 @@ func (b *Store) list(ctx context.Context) ([]*route, error) {
 	defer b.mu.Unlock()
 	for _, name := range names {
 		if len(b.routes) < maxRoutes {
-			b.routeOf(name) // a foreign one has no valid entries
+			b.route(name) // a foreign one has no valid entries
 		}
 	}
 	if err == nil {

@@ -55,12 +55,7 @@ type Progress struct {
 	Grids     grids           `json:"grids"`     // the candidate's thresholds
 	Failed    int             `json:"failed"`    // candidates since the last promotion that were given up
 	Audits    int             `json:"audits"`    // the candidate's evidence
-}
-
-// record is a Progress with what its weights are of: a score of other features is refused, and not taken for one of these.
-type record struct {
-	Progress
-	Features []string `json:"features"`
+	Features  []string        `json:"features"`  // what weights are of, in a record: a score of others is refused, and not taken for one of these
 }
 
 // grids are the thresholds for sampled and for greedy requests, from the strictest.
@@ -76,24 +71,26 @@ func Parse(text string) (Progress, error) {
 	if text == "" {
 		return Progress{}, nil
 	}
-	var r record
-	if err := json.Unmarshal([]byte(text), &r); err != nil {
+	var p Progress
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		return Progress{}, fmt.Errorf("refit: %w", err)
 	}
-	if !slices.Equal(r.Features, accept.FeatureNames[:]) {
-		return Progress{}, fmt.Errorf("refit: scores of other features: %.200q", r.Features)
+	if !slices.Equal(p.Features, accept.FeatureNames[:]) {
+		return Progress{}, fmt.Errorf("refit: scores of other features: %.200q", p.Features)
 	}
-	for _, g := range r.Grids { // without one, the evidence would place its own
-		if !g.IsValid() || r.Candidate.Version != 0 && len(g) == 0 {
-			return Progress{}, fmt.Errorf("refit: thresholds that are no grid: %v", r.Grids)
+	for _, g := range p.Grids { // without one, the evidence would place its own
+		if !g.IsValid() || p.Candidate.Version != 0 && len(g) == 0 {
+			return Progress{}, fmt.Errorf("refit: thresholds that are no grid: %v", p.Grids)
 		}
 	}
-	return r.Progress, nil
+	p.Features = nil
+	return p, nil
 }
 
 // Encode returns the record.
 func (p Progress) Encode() string {
-	raw, err := json.Marshal(record{p, accept.FeatureNames[:]})
+	p.Features = accept.FeatureNames[:]
+	raw, err := json.Marshal(p)
 	if err != nil { // a threshold that is no number; a fit has none
 		return ""
 	}

@@ -93,7 +93,7 @@ func (r *Refitter) Round(ctx context.Context) {
 	r.mu.Unlock()
 	for route, record := range records {
 		if r.Mine("refits", route) {
-			p := r.work(ctx, route, record, Input{Rule: rules[route], States: ofRoute(states, route)})
+			p := r.work(ctx, route, record, Input{Rule: rules[route], States: slices.DeleteFunc(slices.Clone(states), func(k risk.KeyState) bool { return k.Key.Route != route })})
 			r.mu.Lock()
 			known[route] = &p
 			r.mu.Unlock()
@@ -123,11 +123,6 @@ func (r *Refitter) Score(route string) *accept.ScoreMap {
 		return &p.Live
 	}
 	return nil
-}
-
-// ofRoute returns the states of a route.
-func ofRoute(states []risk.KeyState, route string) []risk.KeyState {
-	return slices.DeleteFunc(slices.Clone(states), func(k risk.KeyState) bool { return k.Key.Route != route })
 }
 
 // work decides about one route, and returns its progress then.

@@ -124,7 +124,9 @@ func FrontierOf(k *KeyState, audits []LogEntry, perMinute float64, e Economics) 
 		f.estimate(j + 1)
 	}
 	f.Needed = math.Ceil(allGoodFactor * RequiredAudits(0, r.MaxDisagreement, r.ErrorProbability/(2*gridSize)) / f.fraction(lookTo(0)))
-	for _, eps := range offered(r.MaxDisagreement) {
+	offered := append(slices.Clone(OfferedRates[:]), r.MaxDisagreement)
+	slices.Sort(offered)
+	for _, eps := range slices.Compact(offered) {
 		p := f.point(eps, r)
 		p.InForce, p.Certified = eps == r.MaxDisagreement, p.Low > 0
 		if p.MoreAudits != nil && perMinute > 0 {
@@ -160,13 +162,6 @@ func rangeOf(v [3]float64) *Range {
 
 // allGoodFactor is by how much more audits than [RequiredAudits] are needed if none is bad.
 const allGoodFactor = 1.35
-
-// offered returns the offered values of ε and the one in force.
-func offered(inForce float64) []float64 {
-	all := append(slices.Clone(OfferedRates[:]), inForce)
-	slices.Sort(all)
-	return slices.Compact(all)
-}
 
 // count adds one audit.
 func (f *Frontier) count(g Grid, e *LogEntry) {
