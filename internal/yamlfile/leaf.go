@@ -56,7 +56,6 @@ func (v Value) intoLeaf(to reflect.Value, tag reflect.StructTag) {
 
 // written says what a type is in YAML, and of which kinds; any without kinds.
 func written(t reflect.Type, tag reflect.StructTag) (want string, kinds []Kind) {
-	_, option := names(tag)
 	words, chosen := tag.Lookup("choice")
 	_, scaled := tag.Lookup("scale")
 	switch kind := t.Kind(); {
@@ -73,7 +72,7 @@ func written(t reflect.Type, tag reflect.StructTag) (want string, kinds []Kind) 
 		return `a duration such as "5s"`, nil
 	case kind == reflect.Int64:
 		return "a size such as 4MiB", nil
-	case kind == reflect.Array, option == "opaque":
+	case kind == reflect.Array:
 		return string(KindText), nil
 	}
 	return string(KindText), []Kind{KindText}

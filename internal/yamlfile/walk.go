@@ -17,7 +17,6 @@ type Form func(text string) (kept string, err error)
 // fields declare them; doc and absent are for the reference (cmd/foregate/referenceconfig_test.go).
 //
 //	yaml:"NAME"         its name in the file; without one it is not read
-//	yaml:"NAME,opaque"  its texts may look like numbers
 //	yaml:"NAME,distinct" a list has no member twice; one of structs none with the same first field
 //	yaml:",inline"      a pointer to a struct whose fields stand here, those in without excepted
 //	default:"…"         its value if it has none, spelled as in the file; of a list its members, with commas

@@ -12,7 +12,7 @@ import (
 type file struct {
 	Text    string            `yaml:"text" need:"want a word" form:"no x" doc:"A word such as 'a', or the tenant's own."`
 	Texts   []string          `yaml:"texts,distinct" default:"a,b" empty:"give one" doc:"Words."`
-	Digests []string          `yaml:"digests,opaque" absent:"'none' at all" doc:"Digests."`
+	Digests []string          `yaml:"digests" absent:"'none' at all" doc:"Digests."`
 	Sum     [32]byte          `yaml:"sum" doc:"A hash."`
 	Flag    bool              `yaml:"flag" doc:"A flag."`
 	Deny    bool              `yaml:"deny" default:"share" choice:"deny,share" doc:"A flag in words."`
@@ -142,7 +142,7 @@ func TestTagsSayWhatIsReadAndWhatAFileThatGivesNothingMeans(t *testing.T) {
 	if (Value{}).Into(&got); !reflect.DeepEqual(got, want) {
 		t.Errorf("nothing: %+v", got)
 	}
-	got, err := readFile("text: A\ntexts: [http://h:1]\ndigests: [0123]\nsum: " + strings.Repeat("01", 32) + "\nflag: true\ndeny: deny\nchoice: two\nwhole: 1\nnumber: 0\nwait: 1m\nsize: 1MiB\n" +
+	got, err := readFile("text: A\ntexts: [http://h:1]\ndigests: ['0123']\nsum: " + strings.Repeat("01", 32) + "\nflag: true\ndeny: deny\nchoice: two\nwhole: 1\nnumber: 0\nwait: 1m\nsize: 1MiB\n" +
 		"nano: 0.5\nlevel: high\nnamed: {x: {name: n}}\nlist: [{rate: 0}, {name: m}]\ninner: {rate: 9}\nname: in\nrate: 2\nptr: {rate: 1}\nseed: 18446744073709551615\nany: all\nself: me")
 	want = file{Text: "a", Choice: "two", Texts: []string{"http://h:1"}, Digests: []string{"0123"}, Sum: [32]byte([]byte(strings.Repeat("\x01", 32))), Flag: true, Deny: true,
 		Whole: 1, Wait: time.Minute, Size: 1 << 20, Nano: 5e8, Level: 4, Named: map[string]member{"x": {"n", 7}}, List: []member{{"", 0}, {"m", 7}},
