@@ -108,11 +108,8 @@ type PoolTLS struct {
 	ServerName string `yaml:"server_name" form:"host" absent:"the host of each URL" doc:"Name that the backends' certificates must contain. 'dns://' finds addresses, so it needs this unless the certificates contain them."`
 }
 
-// The schedulers of backends.
-const (
-	SchedulerFCFS     = "fcfs"
-	SchedulerPriority = "priority"
-)
+// SchedulerPriority is the scheduler of backends that obey priorities.
+const SchedulerPriority = "priority"
 
 // Route is a model name that clients ask for.
 type Route struct {
@@ -138,11 +135,8 @@ type Fallback struct {
 	MaxUSDPerHour float64  `yaml:"max_usd_per_hour" min:"0.000001" max:"1000000" need:"give the dollars that all replicas together may spend on it in an hour" doc:"US dollars that all replicas together may spend on this fallback of this route in an hour of the UTC calendar, up to 1,000,000. A request reserves the most that it may cost before it leaves. While Redis is away each replica continues with its share."`
 }
 
-// The reasons for which a request may leave for a [Fallback].
-const (
-	WhenUnavailable = "unavailable" // the route's own pools cannot answer
-	WhenShed        = "shed"        // the request was refused admission
-)
+// WhenUnavailable is why a request may leave for a [Fallback]: the route's own pools cannot answer.
+const WhenUnavailable = "unavailable"
 
 // DefaultConnections is the default of [Limits.Connections].
 const DefaultConnections = 20000

@@ -71,13 +71,13 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 		Identity: identity.Options{Mode: identity.Keys, Default: identity.Tenant{MaxPriority: identity.Normal, Access: &identity.Access{}},
 			JWT: identity.JWT{Algorithms: []jose.SignatureAlgorithm{"RS256", "ES256", "EdDSA"}, TenantClaim: "tenant", PriorityClaim: "priority"}},
 		Pools: map[string]Pool{
-			"llama-8b-a10g":  {Model: "meta-llama/Meta-Llama-3-8B-Instruct", Revision: "5f0b02c@2024-06/a:1", USDPerHour: 1.01, PrefillPerSecond: 1960, DecodePerSecond: 1400, Backends: []string{"http://a10g-0:8000", "https://a10g-1/vllm"}, Engine: "auto", Scheduler: SchedulerFCFS},
+			"llama-8b-a10g":  {Model: "meta-llama/Meta-Llama-3-8B-Instruct", Revision: "5f0b02c@2024-06/a:1", USDPerHour: 1.01, PrefillPerSecond: 1960, DecodePerSecond: 1400, Backends: []string{"http://a10g-0:8000", "https://a10g-1/vllm"}, Engine: "auto", Scheduler: "fcfs"},
 			"llama-70b-h100": {Model: "meta-llama/Meta-Llama-3-70B-Instruct", USDPerHour: 12, Discover: "dns://vllm-target.svc:8000", Engine: "vllm", Scheduler: SchedulerPriority},
-			"hosted": {Model: "llama-70b-turbo", Engine: "openai", Backends: []string{"https://api.example.com"}, Scheduler: SchedulerFCFS, Auth: PoolAuth{APIKeyFile: "/run/secrets/hosted"},
+			"hosted": {Model: "llama-70b-turbo", Engine: "openai", Backends: []string{"https://api.example.com"}, Scheduler: "fcfs", Auth: PoolAuth{APIKeyFile: "/run/secrets/hosted"},
 				USDPerMillionInput: 0.6, USDPerMillionCached: 0.6, USDPerMillionOutput: 0.9},
 		},
 		Routes: []Route{
-			{Model: "llama-3", Draft: "llama-8b-a10g", Target: "llama-70b-h100", SameTokenizer: true, Fallbacks: []Fallback{{Pool: "hosted", When: []string{WhenUnavailable, WhenShed}, MaxUSDPerHour: 20}}},
+			{Model: "llama-3", Draft: "llama-8b-a10g", Target: "llama-70b-h100", SameTokenizer: true, Fallbacks: []Fallback{{Pool: "hosted", When: []string{WhenUnavailable, "shed"}, MaxUSDPerHour: 20}}},
 			{Model: "llama-3:canary", Target: "llama-70b-h100", Targets: []WeightedTarget{{"llama-70b-h100", 95}, {"llama-8b-a10g", 5}}},
 			{Model: "llama-3:large", Target: "llama-70b-h100", AllowFields: []string{"image_url", "documents", "chat_template_kwargs.custom_instructions"}},
 		},
@@ -105,7 +105,7 @@ func TestWhatIsLeftOutHasItsDefault(t *testing.T) {
 	}
 	want := defaults()
 	want.Listen = "127.0.0.1:8080"
-	want.Pools = map[string]Pool{"big": {Model: "llama", Backends: []string{"http://127.0.0.1:8000"}, Engine: "auto", Scheduler: SchedulerFCFS}}
+	want.Pools = map[string]Pool{"big": {Model: "llama", Backends: []string{"http://127.0.0.1:8000"}, Engine: "auto", Scheduler: "fcfs"}}
 	want.Routes = []Route{{Model: "llama", Target: "big"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -47,9 +47,7 @@ var forms = map[string]yamlfile.Form{
 	"request field": func(s string) (string, error) { return s, openai.FieldAllowable(s) },
 	"passed path":   passedPath,
 	"network":       network,
-	"backend": func(s string) (string, error) {
-		return server{like: "http://host:8000", secrets: "credentials do not belong in a backend's URL; remove what is before the @", tail: "/v1", adds: "the paths"}.url(s)
-	},
+	"backend":       BackendURL,
 	"collector": func(s string) (string, error) {
 		return server{like: "http://collector:4318", secrets: "credentials do not belong in the URL; put the header that the collector wants into headers_file", tail: "/v1/traces", adds: "the path"}.url(s)
 	},
@@ -174,6 +172,11 @@ type server struct {
 	adds    string // … because the gateway appends it
 }
 
+// BackendURL checks the URL of a backend, as [server.url] does.
+func BackendURL(raw string) (string, error) {
+	return server{like: "http://host:8000", secrets: "credentials do not belong in a backend's URL; remove what is before the @", tail: "/v1", adds: "the paths"}.url(raw)
+}
+
 // url checks a base URL and returns its canonical form. Errors never repeat it.
 func (s server) url(raw string) (string, error) {
 	u, err := url.Parse(raw)
@@ -189,7 +192,7 @@ func (s server) url(raw string) (string, error) {
 	if !words.IsHost(u.Hostname()) {
 		return "", errors.New("the host is missing or malformed; want a URL such as " + s.like)
 	}
-	if n, err := strconv.ParseUint(u.Port(), 10, 16); u.Host != bracket(u.Hostname()) && (err != nil || n == 0) {
+	if n, err := strconv.ParseUint(u.Port(), 10, 16); (u.Port() != "" || strings.HasSuffix(u.Host, ":")) && (err != nil || n == 0) {
 		return "", errors.New("the port is not a number of 1 … 65535")
 	}
 	path := strings.TrimRight(u.EscapedPath(), "/")
@@ -200,11 +203,4 @@ func (s server) url(raw string) (string, error) {
 		return "", errors.New("the path is malformed; want a URL such as " + s.like)
 	}
 	return u.Scheme + "://" + strings.ToLower(u.Host) + path, nil
-}
-
-func bracket(host string) string {
-	if strings.Contains(host, ":") {
-		return "[" + host + "]"
-	}
-	return host
 }

@@ -56,7 +56,7 @@ func TestWhatARunningProcessCannotTakeOverKeepsItsValue(t *testing.T) {
 	running := parsed(t, reloadBase)
 	next := parsed(t, reloadBase+"limits: {in_flight: 7}\nredis: {url: embedded}\n")
 	next.Listen = "127.0.0.1:9999"
-	next.Pools["small"] = Pool{Model: "other", Backends: []string{"http://127.0.0.1:1"}, Scheduler: SchedulerFCFS}
+	next.Pools["small"] = Pool{Model: "other", Backends: []string{"http://127.0.0.1:1"}, Scheduler: "fcfs"}
 	r := Reload(running, next)
 	if diff := cmp.Diff([]string{"limits", "listen", "redis"}, r.Restart); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/internal/words"
 	"github.com/foregate/foregate/tiers/dialect"
 )
@@ -61,7 +62,7 @@ func (p Pair) Find(ctx context.Context) (Pair, error) {
 
 // find returns the engine with a plain URL and the name of its model. flag is what sets its URL.
 func (e Engine) find(ctx context.Context, flag string) (Engine, error) {
-	u, err := plainURL(e.URL)
+	u, err := config.BackendURL(strings.TrimSuffix(strings.TrimRight(e.URL, "/"), "/v1"))
 	if err != nil {
 		return Engine{}, fmt.Errorf("%s: %w", flag, err)
 	}
@@ -82,20 +83,6 @@ func (e Engine) find(ctx context.Context, flag string) (Engine, error) {
 	}
 	e.Model = cmp.Or(e.Model, names[0])
 	return e, nil
-}
-
-// plainURL returns scheme and host of an engine's URL.
-func plainURL(text string) (string, error) {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return "", fmt.Errorf("%q is not a URL such as http://127.0.0.1:8081", text)
-	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return "", fmt.Errorf("%q has more than scheme, host and port; a key belongs into a file", u.Redacted())
-	case !slices.Contains([]string{"", "/v1"}, strings.TrimRight(u.Path, "/")):
-		return "", fmt.Errorf("%q has the path %s; give the address alone, as the gateway adds /v1/…", text, u.Path)
-	}
-	return u.Scheme + "://" + u.Host, nil
 }
 
 // models asks the engine which models it has. One that loads its model is asked again: llama.cpp's server answers 503 until
