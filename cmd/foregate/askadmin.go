@@ -41,9 +41,12 @@ func adminURL(base, path string) (*url.URL, error) {
 
 // replicaFlags is for commands that ask one replica, which may be named by its configuration file.
 type replicaFlags struct {
-	Config string `short:"c" type:"path" help:"The replica's configuration file: where its admin listener is, and its tokens."`
-	Admin  string `env:"FOREGATE_ADMIN" help:"The replica's admin listener; otherwise that of --config, or http://127.0.0.1:9090." placeholder:"URL"`
-	tokenFlags
+	Config    string `short:"c" type:"path" help:"The replica's configuration file: where its admin listener is, and its tokens."`
+	Admin     string `env:"FOREGATE_ADMIN" help:"The replica's admin listener; otherwise that of --config, or http://127.0.0.1:9090." placeholder:"URL"`
+	TokenFile string `type:"path" env:"FOREGATE_ADMIN_TOKEN_FILE" help:"File with an operator's token alone, which an admin listener beyond loopback wants (admin_tokens_file)." placeholder:"FILE"`
+	tlsFlags
+
+	file *config.File `kong:"-"` // that of a replica, where its tokens are; nil is none
 }
 
 // ask asks the replica for a path of its admin listener, and reads the JSON object that it answers into to, if it is not
@@ -65,7 +68,7 @@ func (f *replicaFlags) ask(e *env, method, path string, query url.Values, to any
 		return nil, err
 	}
 	at.RawQuery = query.Encode()
-	body, err := askAdmin(e, method, at, f.tokenFlags)
+	body, err := f.askAdmin(e, method, at)
 	if err != nil || to == nil {
 		return body, err
 	}
@@ -75,18 +78,9 @@ func (f *replicaFlags) ask(e *env, method, path string, query url.Values, to any
 	return body, nil
 }
 
-// tokenFlags is for commands that ask an admin listener.
-type tokenFlags struct {
-	TokenFile string `type:"path" env:"FOREGATE_ADMIN_TOKEN_FILE" help:"File with an operator's token alone, which an admin listener beyond loopback wants (admin_tokens_file)." placeholder:"FILE"`
-
-	tlsFlags
-
-	file *config.File `kong:"-"` // that of a replica, where its tokens are; nil is none
-}
-
 // secret is the token to show, nil where none is named. A replica's file has one in its place, which is good for
 // everything.
-func (f tokenFlags) secret() ([]byte, error) {
+func (f *replicaFlags) secret() ([]byte, error) {
 	switch {
 	case f.TokenFile != "":
 		data, _, err := files.Read(f.TokenFile, files.MaxSecrets)
@@ -113,7 +107,7 @@ func (f tokenFlags) secret() ([]byte, error) {
 }
 
 // askAdmin asks an admin listener, and returns what it answers. It shows the token that there is.
-func askAdmin(e *env, method string, at *url.URL, f tokenFlags) ([]byte, error) {
+func (f *replicaFlags) askAdmin(e *env, method string, at *url.URL) ([]byte, error) {
 	token, err := f.secret()
 	if err != nil {
 		return nil, err

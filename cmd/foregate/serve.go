@@ -15,8 +15,8 @@ import (
 )
 
 type serveCmd struct {
-	Config   string `short:"c" required:"" help:"The configuration file." type:"path"`
-	LogLevel string `default:"info" enum:"debug,info,warn,error" help:"Least level that is logged (${enum})."`
+	Config   string        `short:"c" required:"" help:"The configuration file." type:"path"`
+	LogLevel zerolog.Level `default:"info" enum:"debug,info,warn,error" help:"Least level that is logged (${enum})."`
 }
 
 // Run serves until SIGINT or SIGTERM, then drains; a second one ends it at once. SIGHUP has it read its files again.
@@ -29,15 +29,11 @@ func (c *serveCmd) Run(e *env) error {
 	signal.Notify(hangups, syscall.SIGHUP) // before anything takes time: the default would end the process
 	defer signal.Stop(hangups)
 	mem := tuneMemory(e.ctx)
-	level, err := zerolog.ParseLevel(c.LogLevel)
-	if err != nil {
-		return err
-	}
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	lines, closeLog := app.NewLogWriter(e.stderr, reg)
 	defer closeLog()
-	log := zerolog.New(lines).Level(level).With().Timestamp().Logger()
+	log := zerolog.New(lines).Level(c.LogLevel).With().Timestamp().Logger()
 	store, closeStores, err := stores.Open(f.Redis)
 	if err != nil {
 		return err
