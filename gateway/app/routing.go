@@ -84,26 +84,16 @@ func samePool(a, b config.Pool) bool {
 // replaces reports whether a new pool takes the place of one of was that has backends: of its name, or of one that has
 // lost its role on a route.
 func (r *routing) replaces(was *routing, name string) bool {
-	if hasBackends(was.pool(name)) {
-		return true
-	}
 	for model, rt := range r.routes {
-		if before, known := was.routes[model]; known && was.succeeds(rolesOf(before), rolesOf(rt), name) {
-			return true
+		before := rolesOf(was.routes[model]) // of a new route no pool has backends
+		for i, names := range rolesOf(rt) {
+			gone := func(old string) bool { return !slices.Contains(names, old) && hasBackends(was.pool(old)) }
+			if slices.Contains(names, name) && slices.ContainsFunc(before[i], gone) {
+				return true
+			}
 		}
 	}
-	return false
-}
-
-// succeeds reports whether a pool has a role that one of r's pools with backends had before, and has no longer.
-func (r *routing) succeeds(before, now [][]string, name string) bool {
-	for i, names := range now {
-		gone := func(old string) bool { return !slices.Contains(names, old) && hasBackends(r.pool(old)) }
-		if slices.Contains(names, name) && slices.ContainsFunc(before[i], gone) {
-			return true
-		}
-	}
-	return false
+	return hasBackends(was.pool(name))
 }
 
 // update gives a running pool what is new in its definition.

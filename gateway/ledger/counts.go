@@ -57,9 +57,6 @@ func (c *Counts) add(s sums) {
 	}
 }
 
-// Add adds o.
-func (c *Counts) Add(o *Counts) { c.add(o.sums()) }
-
 // sums are numbers that are added up by row, in the order of Redis: decimal numbers, separated by spaces.
 type sums []int64
 

@@ -87,7 +87,7 @@ func (w *world) work() {
 		for range w.random.IntN(20) {
 			c := some(w.random)
 			l.Add(&Use{Began: w.now.Add(-time.Duration(w.random.IntN(3)) * time.Minute), Tenant: fmt.Sprint("tenant-", w.random.IntN(5)), Route: fmt.Sprint("r|", w.random.IntN(3)), Counts: c})
-			w.want.Add(&c)
+			w.want.add(c.sums())
 		}
 	}
 }
@@ -111,7 +111,7 @@ func (w *world) equal(when string) {
 	}
 	var rows Counts
 	for _, row := range r.Rows {
-		rows.Add(&row.Counts)
+		rows.add(row.Counts.sums())
 	}
 	if r.Total.Counts != w.want || rows != w.want || r.Damaged > 0 || r.Scope != ScopeFleet {
 		w.t.Fatalf("%s: %+v\nrows %+v\nwant %+v\n%d damaged", when, r.Total.Counts, rows, w.want, r.Damaged)
