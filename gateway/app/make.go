@@ -65,7 +65,7 @@ func (a *App) makeSettings(ctx context.Context) error {
 
 // makeFleet makes what pools need: the queues in which requests wait for pools without free memory, the breakers of all
 // backends, and the fleet, through which replicas share state.
-func (a *App) makeFleet() (err error) {
+func (a *App) makeFleet() error {
 	a.queues = admission.NewQueues(slices.Collect(maps.Keys(a.File.Pools)), a.Registerer)
 	a.Breakers = breaker.New(breaker.Options{
 		Config:   func() breaker.Config { return a.global().Breaker },
@@ -73,7 +73,7 @@ func (a *App) makeFleet() (err error) {
 		Mine: func(pool, name string) bool { return a.Fleet.Mine(pool, name) }, Wake: func() { a.Fleet.Wake() },
 		Replica: crand.Text(), World: world.System{}, Draw: rand.Float64,
 	})
-	a.Fleet, err = fleet.New(fleet.Options{
+	a.Fleet = fleet.New(fleet.Options{
 		Redis: a.Stores.Control, Expect: a.File.Redis.Replicas, Logger: a.Logger, Registerer: a.Registerer,
 		// A reading takes up to one tick of its sender and one of its receiver, and must arrive before it is
 		// overdue (pool.Overdue).
@@ -89,7 +89,7 @@ func (a *App) makeFleet() (err error) {
 		Hashes: []fleet.Hash{{Key: cache.KeyEpochs, Read: func(hash map[string]string, err error, at time.Time) { a.Cache.ReadEpochs(hash, err, at) }}},
 		Lost:   []func(){func() { a.Ledger.Lost() }, func() { a.evidence.Lost() }}, // prober, cache, ledger and evidence are made after the fleet
 	})
-	return err
+	return nil
 }
 
 // makePools makes the pools of backends. They watch their backends while the replica runs.

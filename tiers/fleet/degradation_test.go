@@ -120,10 +120,7 @@ func TestWhoWasKnownStaysKnownWhileRedisIsAway(t *testing.T) {
 }
 
 func TestKnownIsNeverLessThanExpected(t *testing.T) {
-	f, err := New(Options{Expect: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := New(Options{Expect: 3})
 	f.countReplicas(1, time.Now())
 	if f.Replicas() != 3 {
 		t.Errorf("knows %d of three that are expected", f.Replicas())

@@ -3,7 +3,6 @@ package fleet
 import (
 	"cmp"
 	"crypto/rand"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -136,12 +135,9 @@ type pool struct {
 }
 
 // New returns a fleet that is alone until it runs, and has no pools until [Fleet.SetPools].
-func New(o Options) (*Fleet, error) {
+func New(o Options) *Fleet {
 	if o.Replica == "" {
 		o.Replica = strings.ToLower(rand.Text())
-	}
-	if !validReplica(o.Replica) {
-		return nil, fmt.Errorf("fleet: replica id %q is not 1 to %d printable ASCII characters", o.Replica, maxReplica)
 	}
 	f := &Fleet{
 		redis: o.Redis, self: o.Replica, hashes: o.Hashes, interval: o.Interval, log: o.Logger,
@@ -158,7 +154,7 @@ func New(o Options) (*Fleet, error) {
 		t.Max, t.Keep = cmp.Or(t.Max, defaultMax), cmp.Or(t.Keep, defaultKeep)
 		f.topics[t.Name] = &t
 	}
-	return f, nil
+	return f
 }
 
 // SetPools replaces the pools from the next tick on. A new one receives what other replicas have shared of its name; one

@@ -140,11 +140,7 @@ func join(t *testing.T, o *redis.Options, id string) *member {
 	t.Cleanup(func() { _ = c.Close() })
 	m := &member{small: &recordingPool{name: "small"}, large: &recordingPool{name: "large"}, log: &lines{}, trips: &trips{}}
 	c.AddHook(m.trips)
-	var err error
-	m.Fleet, err = New(Options{Redis: c, Replica: id, Logger: zerolog.New(m.log)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m.Fleet = New(Options{Redis: c, Replica: id, Logger: zerolog.New(m.log)})
 	m.SetPools([]Pool{m.small, m.large})
 	return m
 }

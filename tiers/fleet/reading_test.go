@@ -79,10 +79,7 @@ func FuzzTakeReading(f *testing.F) {
 	f.Add(`{"Source":"a","Reading":{"KVUsage":NaN,"Iterations":1e999}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		p := &recordingPool{name: "small"}
-		a, err := New(Options{Replica: "self"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := New(Options{Replica: "self"})
 		a.SetPools([]Pool{p})
 		a.takeReading("small/b0", text, time.Second)
 		if r := p.reading("b0"); r.Check() != nil {

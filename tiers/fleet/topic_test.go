@@ -18,10 +18,7 @@ func TestAHashOfAnotherOwnerIsReadInEachTick(t *testing.T) {
 		var wrong error
 		var at time.Time
 		read := func(fields map[string]string, err error, askedAt time.Time) { got, wrong, at = fields, err, askedAt }
-		f, err := New(Options{Redis: redistest.Client(t, redistest.Background(addr)), Hashes: []Hash{{key, read}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := New(Options{Redis: redistest.Client(t, redistest.Background(addr)), Hashes: []Hash{{key, read}}})
 		for _, want := range []map[string]string{{}, {"a": "1"}, {"a": "2", "b": "3"}} {
 			for field, value := range want {
 				if err := raw.HSet(t.Context(), key, field, value).Err(); err != nil {
