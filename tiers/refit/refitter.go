@@ -46,7 +46,7 @@ type Refitter struct {
 	round   sync.Mutex             // one round at a time
 
 	mu    sync.Mutex
-	known map[string]*Progress // by route, as this replica read it last; what it points to is not changed
+	known map[string]Progress // by route, as this replica read it last
 }
 
 // New returns a refitter, which the caller runs.
@@ -81,12 +81,11 @@ func (r *Refitter) Round(ctx context.Context) {
 	if err != nil {
 		return // the evidence counts it; what was known stays
 	}
-	known, records := map[string]*Progress{}, map[string]string{}
+	known, records := map[string]Progress{}, map[string]string{}
 	rules := r.Rules()
 	for route := range rules {
 		records[route] = r.Book.Refit(route)
-		p, _ := Parse(records[route]) // told below, by the replica that works on it
-		known[route] = &p
+		known[route], _ = Parse(records[route]) // an error is told below, by the replica that works on it
 	}
 	r.mu.Lock()
 	r.known = known
@@ -95,7 +94,7 @@ func (r *Refitter) Round(ctx context.Context) {
 		if r.Mine("refits", route) {
 			p := r.work(ctx, route, record, Input{Rule: rules[route], States: slices.DeleteFunc(slices.Clone(states), func(k risk.KeyState) bool { return k.Key.Route != route })})
 			r.mu.Lock()
-			known[route] = &p
+			known[route] = p
 			r.mu.Unlock()
 		}
 	}
@@ -105,10 +104,7 @@ func (r *Refitter) Round(ctx context.Context) {
 func (r *Refitter) Progress(route string) Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if p := r.known[route]; p != nil {
-		return *p
-	}
-	return Progress{}
+	return r.known[route]
 }
 
 // Collects reports whether a candidate of the route collects evidence, so that its audits must have no floor.
@@ -117,10 +113,8 @@ func (r *Refitter) Collects(route string) bool { return r.Progress(route).Candid
 // Score returns the fitted score in force of a route, as this replica read it last, or nil: the plain score is in force, or
 // refits are off. It is not changed.
 func (r *Refitter) Score(route string) *accept.ScoreMap {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if p := r.known[route]; p != nil && p.Live.Version != 0 {
-		return &p.Live
+	if live := r.Progress(route).Live; live.Version != 0 {
+		return &live
 	}
 	return nil
 }

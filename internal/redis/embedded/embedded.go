@@ -136,9 +136,8 @@ const (
 func OpenAnswers() (client redis.UniversalClient, stop func()) {
 	s, w := newAnswers()
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	var passing sync.WaitGroup
+	passing.Go(func() {
 		tick := time.NewTicker(passEvery)
 		defer tick.Stop()
 		for {
@@ -149,8 +148,8 @@ func OpenAnswers() (client redis.UniversalClient, stop func()) {
 				s.pass(w)
 			}
 		}
-	}()
-	return s.Client, func() { cancel(); <-ended; s.Stop() }
+	})
+	return s.Client, func() { cancel(); passing.Wait(); s.Stop() }
 }
 
 // written counts what is written with SET and by scripts.
