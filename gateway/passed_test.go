@@ -329,10 +329,7 @@ func TestEqualIDsOfClientsNeverMeetInAnEngineAndEachIsFoundByTheOther(t *testing
 		told[id] = true
 	}
 	for _, f := range b.receipts.Last(10, func(f *receipts.Receipt) bool { return f.Client == "order-7" }) {
-		var r receipts.Receipt
-		if err := json.Unmarshal(f.Encode(), &r); err != nil {
-			t.Fatal(err)
-		}
+		r := readReceipt(t, f.Encode())
 		if r.Client != "order-7" || len(r.Attempts) != 1 || !told[r.ID+"-"+r.Attempts[0].Call] {
 			t.Fatalf("%s", f.Encode())
 		}

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway/receipts"
@@ -28,13 +30,24 @@ func (o office) told(t *testing.T, query string) (list []receipts.Receipt) {
 		t.Fatalf("%d %s %v: %s", resp.StatusCode, resp.Header.Get("Content-Type"), err, text)
 	}
 	for line := range strings.Lines(text) {
-		var r receipts.Receipt
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			t.Fatalf("%v: %s", err, line)
-		}
-		list = append(list, r)
+		list = append(list, readReceipt(t, []byte(line)))
 	}
 	return list
+}
+
+// milliseconds reads the durations of receipts.
+var milliseconds = jsonv2.WithUnmarshalers(jsonv2.UnmarshalFunc(func(text []byte, d *time.Duration) error {
+	ms, err := strconv.ParseFloat(string(text), 64)
+	*d = time.Duration(ms * float64(time.Millisecond))
+	return err
+}))
+
+func readReceipt(t *testing.T, text []byte) (r receipts.Receipt) {
+	t.Helper()
+	if err := jsonv2.Unmarshal(text, &r, milliseconds); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return r
 }
 
 func openBooks(t *testing.T) office {

@@ -67,23 +67,23 @@ func (rc *Receipt) StartOver(d plan.Decision) {
 
 // Check is one check of a part of the draft by the target.
 type Check struct {
-	Scorer  plan.Scorer
-	Backend string
-	Tokens  int // that it was asked about
-	Kept    int // that it stood by, where it did not stand by all
-	Pass    bool
-	Score   accept.Nats
-	Reason  string        // of accept's, or why it could not say
-	At      time.Duration // when it was asked, after Receipt.Began
-	Took    time.Duration
+	Scorer  plan.Scorer   `json:"scorer"`
+	Backend string        `json:"backend,omitzero"`
+	Tokens  int           `json:"tokens"` // that it was asked about
+	Kept    int           `json:"kept"`   // that it stood by, where it did not stand by all
+	Pass    bool          `json:"pass"`
+	Score   accept.Nats   `json:"score"`
+	Reason  string        `json:"reason"` // of accept's, or why it could not say
+	Took    time.Duration `json:"ms"`
+	At      time.Duration `json:"at_ms"` // when it was asked, after Receipt.Began
 }
 
 // Failover is a position from which another backend continued the answer.
 type Failover struct {
-	Why    string // a reason of accept's, draft_lost or target_lost
-	Tokens int    // of the answer before it, as far as they are known
-	Bytes  int
-	At     time.Duration // after Receipt.Began
+	Why    string        `json:"reason"` // a reason of accept's, draft_lost or target_lost
+	Tokens int           `json:"tokens"` // of the answer before it, as far as they are known
+	Bytes  int           `json:"bytes"`
+	At     time.Duration `json:"at_ms"` // after Receipt.Began
 }
 
 // maxChecks bounds the checks and takeovers in a receipt; blocks make many.

@@ -1,10 +1,12 @@
 package clientapi
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"slices"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Chat is the chat completion that a request becomes.
@@ -103,13 +105,11 @@ func Content(parts []any) any {
 	return parts
 }
 
+// encoding takes what the reader of the request has accepted.
+var encoding = jsonv2.JoinOptions(jsonv2.Deterministic(true), jsonv2.FormatNilSliceAsNull(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+
 // Encode writes what JSON has a form for, without escapes for HTML; the members of maps are sorted.
 func Encode(v any) json.RawMessage {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil // texts, maps and parts of the request have a form
-	}
-	return bytes.TrimSpace(b.Bytes())
+	b, _ := jsonv2.Marshal(v, encoding) // texts, maps and parts of the request have a form
+	return b
 }

@@ -1,7 +1,6 @@
 package conversations
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
@@ -125,15 +126,6 @@ type record struct {
 	Output json.RawMessage   `json:"output"`
 }
 
-// encode writes the record without escapes for HTML, which would make texts longer.
-func (r *record) encode() ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(r)
-	return b.Bytes(), err
-}
-
 // Put stores a turn, past of whose input was kept before, in bytes. A turn of a conversation whose head has moved since it was read is
 // not stored: another request was faster. It waits for PutTime at most, also if ctx has ended; an error says
 // that the turn is not stored. One that is stored can be read at every replica at once.
@@ -146,7 +138,7 @@ func (s *Store) Put(ctx context.Context, tenant string, t Turn, past int64) erro
 	if t.Before != (ID{}) {
 		r.Before, before = t.Before.String(), of.field(t.Before)
 	}
-	items, err := r.encode()
+	items, err := jsonv2.Marshal(&r, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) // without escapes for HTML, which would make texts longer
 	switch {
 	case err != nil:
 		return s.end(callPut, err)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -28,7 +29,7 @@ type part struct {
 	ID        string          `json:"id,omitempty"`
 	Name      string          `json:"name,omitempty"`
 	Content   string          `json:"content,omitempty"`
-	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Arguments json.RawMessage `json:"arguments,omitzero"`
 	Response  string          `json:"response,omitempty"`
 }
 
@@ -38,7 +39,7 @@ func (c *Content) bounded(all []message) string {
 	room := maxMessages - len("[]")
 	var kept [][]byte // the newest first
 	for _, m := range slices.Backward(all) {
-		text := encode(m)
+		text := clientapi.Encode(m)
 		if len(text)+len(",") > room {
 			c.Truncated = true
 			if text = shortened(m, room/2-len(",")); text == nil {
@@ -55,7 +56,7 @@ func (c *Content) bounded(all []message) string {
 // shortened returns the beginning of a message as JSON of at most room bytes, nil if hardly any of it fits.
 func shortened(m message, room int) []byte {
 	for limit := room; limit >= minText; limit /= 2 { // escapes take up to six bytes for one
-		if text := encode(m.cut(limit)); len(text) <= room {
+		if text := clientapi.Encode(m.cut(limit)); len(text) <= room {
 			return text
 		}
 	}
@@ -72,7 +73,7 @@ func (m message) cut(limit int) message {
 		}
 		p.Content, p.Response = cutText(p.Content, limit), cutText(p.Response, limit)
 		if len(p.Arguments) > limit {
-			p.Arguments = encode(cutText(string(p.Arguments), limit)) // the beginning of JSON is none
+			p.Arguments = clientapi.Encode(cutText(string(p.Arguments), limit)) // the beginning of JSON is none
 		}
 		m.Parts = append(m.Parts, p)
 		limit -= len(p.Content) + len(p.Response) + len(p.Arguments)
@@ -86,17 +87,6 @@ func cutText(text string, n int) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:n], "")
-}
-
-// encode returns v as JSON without HTML escapes.
-func encode(v any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil // no value of this package fails
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // chatMessage is a message of a chat completion, as far as it is collected.
@@ -161,7 +151,7 @@ func contentOf(raw json.RawMessage) (parts []part) {
 func callPart(id, name, arguments string) part {
 	p := part{Type: "tool_call", ID: id, Name: name, Arguments: json.RawMessage(arguments)}
 	if !json.Valid(p.Arguments) {
-		p.Arguments = encode(arguments)
+		p.Arguments = clientapi.Encode(arguments)
 	}
 	return p
 }

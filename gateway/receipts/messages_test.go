@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -51,7 +52,7 @@ func TestMessagesHaveTheFormOfTheConventions(t *testing.T) {
 
 func TestOfMediaOnlyTheTypeIsCollected(t *testing.T) {
 	parts := contentOf([]byte(`[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]`))
-	if got := string(encode(parts)); got != `[{"type":"image_url"}]` {
+	if got := string(clientapi.Encode(parts)); got != `[{"type":"image_url"}]` {
 		t.Error(got)
 	}
 }
@@ -61,7 +62,7 @@ func TestALongTextLosesItsEndAndStaysJSON(t *testing.T) {
 		long := strings.Repeat(unit, maxMessages)
 		for _, p := range []part{
 			{Type: "text", Content: long}, {Type: "tool_call_response", ID: "c", Response: long},
-			callPart("c", "f", long), callPart("c", "f", string(encode(map[string]string{"a": long}))),
+			callPart("c", "f", long), callPart("c", "f", string(clientapi.Encode(map[string]string{"a": long}))),
 		} {
 			out, back, cut := kept(t, message{Role: "user", Parts: []part{p}}, text("user", "next"))
 			if !cut || len(out) < maxMessages/8 || len(back) != 2 || back[1].Parts[0].Content != "next" {
@@ -128,8 +129,8 @@ func FuzzMessages(f *testing.F) {
 		}
 		for _, m := range input(r) {
 			for limit := range 64 {
-				if !json.Valid(encode(m.cut(limit))) {
-					t.Errorf("cut at %d it is no JSON: %s", limit, encode(m.cut(limit)))
+				if !json.Valid(clientapi.Encode(m.cut(limit))) {
+					t.Errorf("cut at %d it is no JSON: %s", limit, clientapi.Encode(m.cut(limit)))
 				}
 			}
 		}

@@ -4,14 +4,18 @@ package receipts
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/plan"
@@ -44,22 +48,22 @@ type Receipt struct {
 
 	FallbackUnused string `json:"fallback_unused,omitempty"` // why no fallback of the route answered after its own pools failed
 
-	Settings      Settings           `json:"settings,omitzero"` // none if the cascade was not called
-	Audit         *auditJSON         `json:"audit,omitempty"`   // modes risk and shadow: the evidence used
-	Prices        Prices             `json:"prices,omitzero"`   // of the route's tokens, if any price is known
-	Plan          *planJSON          `json:"plan,omitempty"`
-	Attempts      []attemptJSON      `json:"attempts,omitempty"`
-	Verdict       *verdictJSON       `json:"verdict,omitempty"`        // of the draft; absent if none was judged
-	ScoreByToken  [][2]float64       `json:"score_by_token,omitempty"` // [tokens, running minimum of the score]
-	Checks        []checkJSON        `json:"checks,omitempty"`         // the target's checks of the draft
-	Continuations []continuationJSON `json:"continuations,omitempty"`  // continuations by the target
-	Tokens        Tokens             `json:"tokens"`
-	MS            msJSON             `json:"ms"`
-	USD           float64            `json:"usd"`              // its share of the price of its backends
-	DraftUSD      float64            `json:"draft_usd"`        // of that, of the draft's backends
-	AloneUSD      float64            `json:"target_alone_usd"` // cost at the target alone by the prices of tokens; 0: it could not be drafted, or prices are unknown
-	SpentUSD      float64            `json:"spent_usd"`        // cost by the same prices
-	CacheSaved    float64            `json:"cache_saved_usd"`  // what a cached answer had cost to make
+	Settings      Settings         `json:"settings,omitzero"` // none if the cascade was not called
+	Audit         *auditJSON       `json:"audit,omitempty"`   // modes risk and shadow: the evidence used
+	Prices        Prices           `json:"prices,omitzero"`   // of the route's tokens, if any price is known
+	Plan          *planJSON        `json:"plan,omitempty"`
+	Attempts      []dispatch.Try   `json:"attempts,omitempty"`
+	Verdict       *verdictJSON     `json:"verdict,omitempty"`        // of the draft; absent if none was judged
+	ScoreByToken  [][2]float64     `json:"score_by_token,omitempty"` // [tokens, running minimum of the score]
+	Checks        []tiers.Check    `json:"checks,omitempty"`         // the target's checks of the draft
+	Continuations []tiers.Failover `json:"continuations,omitempty"`  // continuations by the target
+	Tokens        Tokens           `json:"tokens"`
+	MS            msJSON           `json:"ms"`
+	USD           float64          `json:"usd"`              // its share of the price of its backends
+	DraftUSD      float64          `json:"draft_usd"`        // of that, of the draft's backends
+	AloneUSD      float64          `json:"target_alone_usd"` // cost at the target alone by the prices of tokens; 0: it could not be drafted, or prices are unknown
+	SpentUSD      float64          `json:"spent_usd"`        // cost by the same prices
+	CacheSaved    float64          `json:"cache_saved_usd"`  // what a cached answer had cost to make
 
 	Path       string         `json:"-"`
 	Stream     bool           `json:"-"`
@@ -74,12 +78,12 @@ type Receipt struct {
 
 // Settings are the settings of the route that the decisions depend on; the thresholds are in verdictJSON.
 type Settings struct {
-	Mode              string  `json:"mode"`
-	Holdback          int     `json:"holdback_tokens"`
-	HoldbackMS        float64 `json:"holdback_ms"`
-	MidstreamFailover bool    `json:"midstream_failover"`
-	EconomyGuard      bool    `json:"economy_guard"`
-	ExploreRate       float64 `json:"explore_rate"`
+	Mode              string        `json:"mode"`
+	Holdback          int           `json:"holdback_tokens"`
+	HoldbackMS        time.Duration `json:"holdback_ms"`
+	MidstreamFailover bool          `json:"midstream_failover"`
+	EconomyGuard      bool          `json:"economy_guard"`
+	ExploreRate       float64       `json:"explore_rate"`
 }
 
 // auditJSON is the evidence that a request was judged by.
@@ -122,47 +126,14 @@ type estimateJSON struct {
 	Explored   bool    `json:"explored"`
 }
 
-type attemptJSON struct {
-	Pool       string  `json:"pool"`
-	Backend    string  `json:"backend"`
-	Failed     string  `json:"failed,omitempty"`
-	Score      bool    `json:"score,omitempty"`      // it scored the draft
-	Role       string  `json:"role"`                 // draft, target, score, tokenize
-	BrokenOff  string  `json:"broken_off,omitempty"` // why it ended early, after its first byte
-	Queued     float64 `json:"queued_ms,omitempty"`  // waited for capacity, before it
-	At         float64 `json:"at_ms"`                // its start, after ms.cascade_start
-	FirstToken float64 `json:"first_token_ms"`       // from its start until its first event; 0: none came
-	MS         float64 `json:"ms"`                   // from its start until its end
-	Call       string  `json:"call,omitempty"`       // its backend got ID-CALL as request id
-}
-
 type verdictJSON struct {
-	Accept    bool    `json:"accept"`
-	Reason    string  `json:"reason"`
-	Cohort    string  `json:"cohort,omitempty"` // who accepted: conf, whole, warmup, pressure
-	Score     float64 `json:"score"`
-	Threshold float64 `json:"threshold"`
-	Tokens    int     `json:"tokens"` // tokens judged
-	At        float64 `json:"at_ms"`  // time of the verdict, after ms.cascade_start
-}
-
-type checkJSON struct {
-	Scorer  string  `json:"scorer"`
-	Backend string  `json:"backend,omitempty"`
-	Tokens  int     `json:"tokens"`
-	Kept    int     `json:"kept"`
-	Pass    bool    `json:"pass"`
-	Score   float64 `json:"score"`
-	Reason  string  `json:"reason"`
-	MS      float64 `json:"ms"`
-	At      float64 `json:"at_ms"` // its start, after ms.cascade_start
-}
-
-type continuationJSON struct {
-	Reason string  `json:"reason"`
-	Tokens int     `json:"tokens"` // of the answer before it
-	Bytes  int     `json:"bytes"`
-	At     float64 `json:"at_ms"` // after ms.cascade_start
+	Accept    bool          `json:"accept"`
+	Reason    string        `json:"reason"`
+	Cohort    string        `json:"cohort,omitempty"` // who accepted: conf, whole, warmup, pressure
+	Score     accept.Nats   `json:"score"`
+	Threshold accept.Nats   `json:"threshold"`
+	Tokens    int           `json:"tokens"` // tokens judged
+	At        time.Duration `json:"at_ms"`  // time of the verdict, after ms.cascade_start
 }
 
 // Tokens are numbers of tokens.
@@ -177,35 +148,35 @@ type Tokens struct {
 }
 
 type msJSON struct {
-	Queued       float64 `json:"queued"`        // waited for capacity in the pools
-	Draft        float64 `json:"draft"`         // spent on the draft
-	Verify       float64 `json:"verify"`        // spent on checks
-	Target       float64 `json:"target"`        // spent on the target's answer, or its part
-	FirstByte    float64 `json:"first_byte"`    // until the answer's first byte
-	Total        float64 `json:"total"`         // from arrival until the end
-	CascadeStart float64 `json:"cascade_start"` // from arrival to the cascade's start, the zero of at_ms; 0: not called
-	Limits       float64 `json:"limits"`        // spent on the tenant's limits, part of cascade_start
-	Cache        float64 `json:"cache"`         // spent on the cache look-up in Redis, also part of cascade_start
+	Queued       time.Duration `json:"queued"`        // waited for capacity in the pools
+	Draft        time.Duration `json:"draft"`         // spent on the draft
+	Verify       time.Duration `json:"verify"`        // spent on checks
+	Target       time.Duration `json:"target"`        // spent on the target's answer, or its part
+	FirstByte    time.Duration `json:"first_byte"`    // until the answer's first byte
+	Total        time.Duration `json:"total"`         // from arrival until the end
+	CascadeStart time.Duration `json:"cascade_start"` // from arrival to the cascade's start, the zero of at_ms; 0: not called
+	Limits       time.Duration `json:"limits"`        // spent on the tenant's limits, part of cascade_start
+	Cache        time.Duration `json:"cache"`         // spent on the cache look-up in Redis, also part of cascade_start
 }
 
 // SettingsOf returns the settings of a receipt.
 func SettingsOf(c *plan.Config) Settings {
 	return Settings{
-		Mode: string(c.Mode), Holdback: c.HoldbackTokens, HoldbackMS: milliseconds(c.Holdback), MidstreamFailover: c.MidstreamFailover,
-		EconomyGuard: c.Economy.Enabled, ExploreRate: finite(c.Economy.ExploreRate),
+		Mode: string(c.Mode), Holdback: c.HoldbackTokens, HoldbackMS: c.Holdback, MidstreamFailover: c.MidstreamFailover,
+		EconomyGuard: c.Economy.Enabled, ExploreRate: c.Economy.ExploreRate,
 	}
 }
 
 // PricesOf returns the prices of a receipt.
 func PricesOf(p economy.Prices) Prices {
-	return Prices{finite(p.DraftPrefill), finite(p.DraftDecode), finite(p.TargetPrefill), finite(p.TargetDecode)}
+	return Prices{p.DraftPrefill, p.DraftDecode, p.TargetPrefill, p.TargetDecode}
 }
 
 // Answer fills in what the cascade, or an entry of the cache, tells of the answer: tier, finish and tokens. Both may be nil.
 func (r *Receipt) Answer(rc *tiers.Receipt, e *cache.Entry) {
 	switch {
 	case e != nil: // it may be large: nothing of it is kept
-		r.Tier, r.Finish, r.CacheSaved = strings.Clone(e.Tier), strings.Clone(e.Finish), finite(e.USD)
+		r.Tier, r.Finish, r.CacheSaved = strings.Clone(e.Tier), strings.Clone(e.Finish), e.USD
 		r.Tokens = Tokens{Prompt: e.Prompt, Accepted: e.Accepted, Target: e.Target}
 	case rc != nil:
 		r.Cascade, r.Tier, r.Finish = rc, string(rc.Tier), rc.Finish
@@ -228,12 +199,12 @@ func (r *Receipt) Encode() []byte {
 	out.Time, out.Acceptance = r.Time.UTC(), r.Word()
 	if rc := r.Cascade; rc != nil {
 		out.of(rc)
-		out.MS.CascadeStart = milliseconds(max(rc.Began.Sub(r.Time), 0))
+		out.MS.CascadeStart = max(rc.Began.Sub(r.Time), 0)
 	}
-	out.MS.Total, out.MS.Limits, out.MS.Cache = milliseconds(r.Took), milliseconds(r.Limits), milliseconds(r.Lookup)
-	b, err := json.Marshal(&out)
+	out.MS.Total, out.MS.Limits, out.MS.Cache = r.Took, r.Limits, r.Lookup
+	b, err := json.Marshal(&out, asTold)
 	if err != nil {
-		panic(err) // only NaN and infinities cannot be encoded, and finite removes them
+		panic(err) // only NaN and infinities cannot be encoded, and asTold replaces them
 	}
 	return b
 }
@@ -241,59 +212,47 @@ func (r *Receipt) Encode() []byte {
 // of fills in the cascade's receipt.
 func (r *Receipt) of(rc *tiers.Receipt) {
 	r.FallbackUnused = rc.Stayed
-	r.USD, r.DraftUSD, r.AloneUSD, r.SpentUSD = finite(rc.USD), finite(rc.DraftUSD), finite(rc.TargetAloneUSD), finite(rc.SpentUSD)
+	r.USD, r.DraftUSD, r.AloneUSD, r.SpentUSD = rc.USD, rc.DraftUSD, rc.TargetAloneUSD, rc.SpentUSD
 	r.Plan = planOf(&rc.Decision, rc.Reason())
 	if t := rc.Decision.Audit; t != nil {
 		r.Audit = &auditJSON{t.Policy(), t.Own.TrafficClass, t.Own.Audited, t.Shadow}
 	}
-	for _, t := range rc.Tries {
-		call := ""
-		if t.Call > 0 {
-			call = dispatch.CallName(t.Call)
-		}
-		r.Attempts = append(r.Attempts, attemptJSON{
-			t.Pool, t.Backend, string(t.Failed), t.Score, string(t.Role), string(t.Broke),
-			milliseconds(t.Waited), milliseconds(t.At), milliseconds(t.First), milliseconds(t.Took), call,
-		})
+	r.Attempts, r.Checks, r.Continuations = rc.Tries, slices.Clone(rc.Checks), rc.Failovers
+	for i := range r.Checks {
+		r.Checks[i].Reason = fmt.Sprintf("%.128s", r.Checks[i].Reason)
 	}
 	if w := rc.Verdict; w.Reason != "" {
-		r.Verdict = &verdictJSON{w.Accept, w.Reason, string(w.Cohort), finite(w.Score), finite(rc.Decision.Accept.Threshold), w.Tokens, milliseconds(rc.Judged)}
+		r.Verdict = &verdictJSON{w.Accept, w.Reason, string(w.Cohort), w.Score, rc.Decision.Accept.Threshold, w.Tokens, rc.Judged}
 	}
 	for _, m := range rc.ScoreSeries {
-		r.ScoreByToken = append(r.ScoreByToken, [2]float64{float64(m.Tokens), finite(m.Score)})
+		r.ScoreByToken = append(r.ScoreByToken, [2]float64{float64(m.Tokens), float64(m.Score)})
 	}
-	for _, c := range rc.Checks {
-		r.Checks = append(r.Checks, checkJSON{string(c.Scorer), c.Backend, c.Tokens, c.Kept, c.Pass, finite(c.Score), fmt.Sprintf("%.128s", c.Reason), milliseconds(c.Took), milliseconds(c.At)})
-	}
-	for _, o := range rc.Failovers {
-		r.Continuations = append(r.Continuations, continuationJSON{o.Why, o.Tokens, o.Bytes, milliseconds(o.At)})
-	}
-	r.MS = msJSON{Queued: milliseconds(rc.Waited), Draft: milliseconds(rc.Draft), Verify: milliseconds(rc.Verify), Target: milliseconds(rc.Target), FirstByte: milliseconds(rc.First)}
+	r.MS = msJSON{Queued: rc.Waited, Draft: rc.Draft, Verify: rc.Verify, Target: rc.Target, FirstByte: rc.First}
 }
 
 func planOf(p *plan.Decision, reason string) *planJSON {
 	v := &planJSON{Tier: string(p.Tier), Judged: p.Judged, Reason: reason, Mode: string(p.Mode), Buffered: p.Whole, Verification: cmp.Or(string(p.Rule), "never"), Scorer: string(p.Scorer)}
 	if s := &p.Estimate; s.Output > 0 {
 		v.Estimate = &estimateJSON{
-			Prompt: finite(s.Prompt), Output: finite(s.Output), Holdback: finite(s.Holdback), Acceptance: finite(s.Acceptance), Samples: finite(s.Samples),
-			TargetUSD: finite(s.TargetUSD), DraftUSD: finite(s.DraftUSD), Saving: finite(s.SavingUSD()), BreakEven: finite(s.BreakEven),
-			Explored: s.Explored,
+			Prompt: s.Prompt, Output: s.Output, Holdback: s.Holdback, Acceptance: s.Acceptance, Samples: s.Samples,
+			TargetUSD: s.TargetUSD, DraftUSD: s.DraftUSD, Saving: s.SavingUSD(), BreakEven: s.BreakEven, Explored: s.Explored,
 		}
 	}
 	return v
 }
 
-// finite replaces numbers that JSON cannot hold.
-func finite[T ~float64](v T) float64 {
-	switch f := float64(v); {
-	case math.IsNaN(f):
-		return 0
-	case math.IsInf(f, 0):
-		return math.Copysign(math.MaxFloat64, f)
-	default:
-		return f
-	}
-}
+// asTold writes durations in milliseconds, with a precision of 1 µs, and numbers that JSON cannot hold as those next to them.
+var asTold = json.JoinOptions(jsontext.AllowInvalidUTF8(true), json.WithMarshalers(json.JoinMarshalers(numbers[float64](), numbers[accept.Nats](),
+	json.MarshalToFunc(func(to *jsontext.Encoder, d time.Duration) error {
+		return to.WriteToken(jsontext.Float(float64(d.Microseconds()) / 1000))
+	}))))
 
-// milliseconds converts with a precision of 1 µs.
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+func numbers[T ~float64]() *json.Marshalers {
+	return json.MarshalToFunc(func(to *jsontext.Encoder, v T) error {
+		f := max(-math.MaxFloat64, min(float64(v), math.MaxFloat64))
+		if math.IsNaN(f) {
+			f = 0
+		}
+		return to.WriteToken(jsontext.Float(f))
+	})
+}

@@ -23,7 +23,7 @@ func wholeReceipt() *Receipt {
 	f := &Receipt{
 		ID: "5d41402abc4b2a76b9719d911017c592", Client: "order-7", Tenant: "acme", Route: "llama-3", Priority: "high", Time: noon, Took: 1500 * time.Millisecond, Lookup: 700 * time.Microsecond,
 		Trace: "4bf90000000000000000000000000036", Limits: 400 * time.Microsecond, Code: 597, Cache: "miss", Error: "cut", TargetPool: "big", DivertedFrom: "new",
-		Settings: Settings{"confidence", 32, 1200, true, true, 0.02}, Prices: Prices{1e-8, 1e-7, 2e-7, 2e-6}, Dropped: []string{"truncation", "tools[4] web_search"},
+		Settings: Settings{"confidence", 32, 1200 * time.Millisecond, true, true, 0.02}, Prices: Prices{1e-8, 1e-7, 2e-7, 2e-6}, Dropped: []string{"truncation", "tools[4] web_search"},
 	}
 	f.Answer(&tiers.Receipt{
 		Route: "llama-3", Began: noon.Add(1200 * time.Microsecond),
@@ -31,7 +31,7 @@ func wholeReceipt() *Receipt {
 			Plan: plan.Plan{Tier: plan.Draft, Judged: true, Reason: "draft_full", Mode: plan.ModeConfidence, Whole: true, Scorer: plan.ScorerIDs}, Accept: accept.Config{Threshold: 0.1},
 			Estimate: economy.Estimate{Prompt: 300, Output: 150, Holdback: 32, Acceptance: 0.75, Samples: 41.5, TargetUSD: 0.00036, DraftUSD: 0.00022, BreakEven: 0.125, Explored: true}},
 		Tries: []dispatch.Try{
-			{Pool: "small", Backend: "10.0.0.7-8000", Role: dispatch.RoleDraft, Broke: engine.Cut, Waited: time.Millisecond, At: 1100 * time.Microsecond, First: 80 * time.Millisecond, Took: 512 * time.Millisecond, Status: 200, Tokens: 57, Call: 71},
+			{Pool: "small", Backend: "10.0.0.7-8000", Role: dispatch.RoleDraft, Broke: engine.Cut, Waited: time.Millisecond, At: 1100 * time.Microsecond, First: 80 * time.Millisecond, Took: 512 * time.Millisecond, Status: 200, Tokens: 57, Call: "1z"},
 			{Pool: "big", Backend: "10.0.1.7-8000", Failed: engine.Timeout, Score: true, Role: dispatch.RoleScore, At: 300 * time.Millisecond, Took: 61234567},
 		},
 		Verdict: accept.Verdict{Reason: accept.ReasonScore, Score: -0.31, Tokens: 57}, Judged: 513 * time.Millisecond,

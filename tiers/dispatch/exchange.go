@@ -190,9 +190,8 @@ func (x *Exchange) prepare() *engine.Attempt {
 	}
 	a.Header = o.Header
 	if o.ID != "" {
-		n := x.services.calls.Add(1)
-		a.ID = o.ID + "-" + CallName(n)
-		x.try.Call = n
+		x.try.Call = CallName(x.services.calls.Add(1))
+		a.ID = o.ID + "-" + x.try.Call
 	}
 	if o.Spans && x.entry > 0 {
 		a.Header = span(o.Header, &x.try)

@@ -55,8 +55,8 @@ func TestTheSecondTryIsToldApartFromTheFirst(t *testing.T) {
 	if want := []string{one.Backend + " upstream_error", two.Backend + " ok"}; !slices.Equal(r.reports, want) {
 		t.Errorf("breakers were told %v, want %v", r.reports, want)
 	}
-	if one.ID != "own-1" || two.ID != "own-2" || r.tries[0].Call != 1 || r.tries[1].Call != 2 {
-		t.Errorf("ids %s and %s, calls %d and %d", one.ID, two.ID, r.tries[0].Call, r.tries[1].Call)
+	if one.ID != "own-1" || two.ID != "own-2" || r.tries[0].Call != "1" || r.tries[1].Call != "2" {
+		t.Errorf("ids %s and %s, calls %s and %s", one.ID, two.ID, r.tries[0].Call, r.tries[1].Call)
 	}
 	a, b := r.tries[0], r.tries[1]
 	if a.Failed != engine.ServerError || a.Broke != "" || a.First != 0 || a.Status != 500 || a.Took <= 0 ||

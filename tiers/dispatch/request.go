@@ -125,24 +125,24 @@ type Metrics interface {
 
 // Try is one call to one backend. Its times are on the gateway's clock.
 type Try struct {
-	Pool    string
-	Backend string
-	URL     string             // of the backend, as it is configured or found
-	Role    Role               // what it was asked for
-	Failed  engine.FailureKind // "" when it answered
-	Broke   engine.FailureKind // why it broke off after its first byte; "" when it did not
-	Score   bool               // it was asked what it thinks of a draft
+	Pool    string             `json:"pool"`
+	Backend string             `json:"backend"`
+	URL     string             `json:"-"`                   // of the backend, as it is configured or found
+	Failed  engine.FailureKind `json:"failed,omitzero"`     // "" when it answered
+	Score   bool               `json:"score,omitzero"`      // it was asked what it thinks of a draft
+	Role    Role               `json:"role"`                // what it was asked for
+	Broke   engine.FailureKind `json:"broken_off,omitzero"` // why it broke off after its first byte; "" when it did not
 
-	Status int // of its response; 0 is none
-	Tokens int // that it made for the answer, as far as they came
+	Status int `json:"-"` // of its response; 0 is none
+	Tokens int `json:"-"` // that it made for the answer, as far as they came
 
-	Waited time.Duration // for capacity, before it
-	At     time.Duration // when it was begun, after Receipt.Began
-	First  time.Duration // from then until its first event, or the whole of what is not streamed; 0 is none
-	Took   time.Duration // from then until it was over; 0 while it is not
+	Waited time.Duration `json:"queued_ms,omitzero"` // for capacity, before it
+	At     time.Duration `json:"at_ms"`              // when it was begun, after Receipt.Began
+	First  time.Duration `json:"first_token_ms"`     // from then until its first event, or the whole of what is not streamed; 0 is none
+	Took   time.Duration `json:"ms"`                 // from then until it was over; 0 while it is not
 
-	Call uint64  // its number, see [CallName]; 0 where it had none
-	Span [8]byte // the id that its backend was told as its parent; zero where requests are not traced
+	Call string  `json:"call,omitzero"` // its name, see [CallName]; "" where it had none
+	Span [8]byte `json:"-"`             // the id that its backend was told as its parent; zero where requests are not traced
 }
 
 // Role is the purpose of a call.
