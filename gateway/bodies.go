@@ -144,7 +144,7 @@ func (b *body) borrow(bytes int64) error {
 	return err
 }
 
-// Retain implements [tiers.BodyRetainer].
+// Retain keeps the memory until released is called.
 func (b *body) Retain() (released func()) {
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()

@@ -108,7 +108,7 @@ func (g *Gateway) answer(from clientBody, in *admittedRequest, l *accessRecord, 
 	if err != nil {
 		return err
 	}
-	asked.Retainer = in.reservation
+	asked.Retain = in.reservation.Retain
 	to := g.open(l, w, r, asked.Body.Stream)
 	if t := from.translation; t != nil {
 		to.encoder, to.endsLate = t.NewEncoder(l.ID, g.opts.Cascade.MaxAnswerBytes()), t.Stored

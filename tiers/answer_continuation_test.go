@@ -117,7 +117,7 @@ func TestAnAuditThatPanicsAsItTakesADraftOverHoldsNoPlace(t *testing.T) {
 	r.request.audits = audit.New(audit.Options{World: world.System{}})
 	r.request.audits.Tasks.Begin(t.Context())
 	r.request.Config.Risk.MaxConcurrentAudits = 1
-	r.request.Retainer = retainer(func() func() { panic("of an audit") })
+	r.request.Retain = func() func() { panic("of an audit") }
 	r.answer = func(engine.Call) (engine.Stream, error) { return letters("x", "", nil), nil }
 	r.begin()
 	r.rc.Decision.Audit = &plan.AuditDecision{Own: risk.Decision{Audited: true, Floor: -100}}

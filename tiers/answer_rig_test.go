@@ -118,7 +118,7 @@ func (r *playedRig) Open(_ context.Context, a *engine.Attempt) (engine.Stream, e
 }
 
 // Begin implements [Sink].
-func (r *playedRig) Begin(Head) error {
+func (r *playedRig) Begin(ResponseHead) error {
 	r.begun++
 	return r.fault(0)
 }

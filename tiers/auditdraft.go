@@ -95,8 +95,8 @@ func (d *auditedDraft) startAudit(task func(context.Context)) bool {
 // a slot.
 func (d *auditedDraft) start(task func(context.Context)) bool {
 	released := func() {}
-	if d.Retainer != nil {
-		released = d.Retainer.Retain()
+	if d.Retain != nil {
+		released = d.Retain()
 	}
 	started := d.audits.Tasks.Start(max(d.Deadline(), auditTime), func(ctx context.Context) {
 		defer released()

@@ -197,7 +197,7 @@ func TestAnAuditThatTheBudgetPaysForDoesNotGiveWayToRequests(t *testing.T) {
 func TestABodyIsKeptUntilItsAuditIsOver(t *testing.T) {
 	play(t, func(r *auditRig) {
 		kept, released := 0, 0
-		r.subject.Retainer = retainer(func() func() { kept++; return func() { released++ } })
+		r.subject.Retain = func() func() { kept++; return func() { released++ } }
 		r.watched()
 		r.happens("audited", "open own t1", "score", "close t1 good")
 		if kept != 1 || released != 1 {

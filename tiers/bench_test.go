@@ -148,7 +148,7 @@ func (e *speaker) say(ctx context.Context, n int, a made, to Sink, rc *Receipt) 
 		tap = alone
 	}
 	if a.Body.Stream {
-		if err := to.Begin(Head{Stream: true, Receipt: rc}); err != nil {
+		if err := to.Begin(a.head()); err != nil {
 			return err
 		}
 	}
@@ -186,7 +186,7 @@ func (e *speaker) say(ctx context.Context, n int, a made, to Sink, rc *Receipt) 
 	if a.Body.Stream {
 		return to.Write(f.Finish(nil, nil, end, false))
 	}
-	if err := to.Begin(Head{Receipt: rc}); err != nil {
+	if err := to.Begin(a.head()); err != nil {
 		return err
 	}
 	return to.Write(f.Body(nil, []byte(strings.Join(pieces, "")), end))

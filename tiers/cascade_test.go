@@ -229,7 +229,7 @@ type failingSink struct {
 	err   error
 }
 
-func (s *failingSink) Begin(Head) error { return nil }
+func (s *failingSink) Begin(ResponseHead) error { return nil }
 
 func (s *failingSink) Write([]byte) error {
 	if s.after--; s.after < 0 {

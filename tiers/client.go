@@ -2,11 +2,16 @@ package tiers
 
 import "time"
 
-// Client receives an answer. Begin is called once, before the first Write.
-type Client interface {
+// Sink takes an answer. Begin is called once, before the first Write. Each Write holds whole frames, is flushed, and blocks
+// until they are accepted.
+type Sink interface {
 	Begin(h ResponseHead) error
-	// Write sends whole frames. It blocks until the client accepts them.
 	Write(p []byte) error
+}
+
+// Client receives an answer.
+type Client interface {
+	Sink
 	// Detach returns a client for the rest of the answer, on which writes do not block.
 	Detach() AsyncClient
 	// BreakOff tells the client of a stream why its answer ends here.
@@ -35,29 +40,20 @@ type ResponseHead struct {
 // Timing splits the time until the first byte; 0 is not reported.
 type Timing struct{ Cache, Draft, Verify, Target, Total time.Duration }
 
-// sink adapts a client to the cascade.
-type sink struct {
-	Client
-	record *Record
-}
-
-var _ Sink = (*sink)(nil)
-
-// Begin implements [Sink].
-func (s *sink) Begin(h Head) error {
-	rc := h.Receipt
-	draft := rc.Draft
-	if draft == 0 && rc.Target == 0 {
-		draft = rc.First - rc.Verify
+// head returns what is known of the answer at its first byte.
+func (r *Request) head() ResponseHead {
+	draft := r.Receipt.Draft
+	if draft == 0 && r.Receipt.Target == 0 {
+		draft = r.First - r.Verify
 	}
-	return s.Client.Begin(ResponseHead{
-		Stream: h.Stream, ContentType: h.ContentType, Length: h.Length, Tier: string(rc.Tier), Acceptance: rc.Acceptance(),
-		Timing: Timing{Cache: s.record.Lookup, Draft: draft, Verify: rc.Verify, Target: rc.Target, Total: rc.First},
-	})
+	return ResponseHead{
+		Stream: r.Body.Stream, Tier: string(r.Tier), Acceptance: r.Acceptance(),
+		Timing: Timing{Cache: r.Lookup, Draft: draft, Verify: r.Verify, Target: r.Receipt.Target, Total: r.First},
+	}
 }
 
 // discard ignores an answer.
 type discard struct{}
 
-func (discard) Begin(Head) error   { return nil }
-func (discard) Write([]byte) error { return nil }
+func (discard) Begin(ResponseHead) error { return nil }
+func (discard) Write([]byte) error       { return nil }

@@ -7,21 +7,6 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// Sink writes an answer to the client. Begin is called once, before the first Write. Each Write holds whole frames and
-// is flushed.
-type Sink interface {
-	Begin(Head) error
-	Write(p []byte) error
-}
-
-// Head holds what is known of an answer at its first byte.
-type Head struct {
-	Stream      bool     // server-sent events, else JSON
-	Length      int64    // of its body in bytes; 0 or less is unknown
-	ContentType string   // of an answer that passes through; "" otherwise
-	Receipt     *Receipt // what is recorded so far
-}
-
 // Observer receives the content of an answer in the order in which the client gets it. Slices are valid during the call
 // only. Whether the answer is complete, the caller of [Request.Answer] knows.
 type Observer interface {
@@ -91,7 +76,9 @@ func (c *client) frames() *openai.Framer {
 func (c *client) begin(length int) error {
 	c.headSent = true
 	c.request.RecordFirstByte()
-	return c.sink.Begin(Head{Stream: c.request.Body.Stream, Length: int64(length), Receipt: c.request.Receipt})
+	h := c.request.head()
+	h.Length = int64(length)
+	return c.sink.Begin(h)
 }
 
 // open starts a stream. A chat answer starts with the role. prompt is the prompt's length in tokens.

@@ -89,7 +89,7 @@ func (f *follower) elected(ctx context.Context, l *leader) (over bool, err error
 		return false, nil
 	}
 	f.record.Cache = result
-	to := &leaderSink{sink: sink{f.client, f.record}, subscriber: f.subscriber}
+	to := &leaderSink{Client: f.client, subscriber: f.subscriber}
 	err = f.lead(ctx, l, to)
 	f.count(result, nil)
 	if closeErr := cmp.Or(to.close(), ctx.Err()); err == nil {
@@ -187,9 +187,15 @@ func (q *request) lead(ctx context.Context, l *leader, to Sink) (err error) {
 	}()
 	l.Begin(cancel)
 	g := q.newGeneration()
-	alone, _ := to.(*leaderSink)
 	observer := &publisher{recorder: &g.recorder, leader: l, max: q.maxAnswer()}
-	err = q.run(ctx, making, call{Delivery{Sink: to, Observer: observer, Sent: l.Sent(), Confirmation: g.awaits()}, leaveAlone{l, alone}.begin})
+	err = q.run(ctx, making, call{Delivery{Sink: to, Observer: observer, Sent: l.Sent(), Confirmation: g.awaits()}, func() Sink {
+		alone, ok := to.(*leaderSink)
+		if !ok {
+			return nil // it leads for the clients of others, who have a part of another answer
+		}
+		l.Fail(ErrNotShareable, true) // the others ask for themselves
+		return alone.Client
+	}})
 	if err != nil {
 		l.Fail(err, q.p.o.WouldFailAgain(err))
 		return err
@@ -201,22 +207,6 @@ func (q *request) lead(ctx context.Context, l *leader, to Sink) (err error) {
 	}
 	g.settle(e, whole, l.Complete)
 	return nil
-}
-
-// leaveAlone is a leader that may go on to a fallback.
-type leaveAlone struct {
-	leader *leader
-	client *leaderSink // nil: it leads for the clients of others, who have a part of another answer
-}
-
-// begin ends the shared generation: the others ask for themselves. It returns the sink of the leader's own client, nil if
-// it leads for others.
-func (a leaveAlone) begin() Sink {
-	if a.client == nil {
-		return nil
-	}
-	a.leader.Fail(ErrNotShareable, true)
-	return &a.client.sink
 }
 
 // publisher records an answer and sends it to the subscribers.
@@ -252,7 +242,7 @@ func (t *publisher) Chunk(chunk []byte) {
 // no longer waits for that client: pending bytes are queued, and if the client disconnects, the answer
 // continues without it.
 type leaderSink struct {
-	sink
+	Client
 	subscriber *subscriber
 
 	detached  AsyncClient // nil: writes wait for the client
@@ -267,7 +257,7 @@ func (s *leaderSink) Write(p []byte) error {
 	case s.clientErr != nil:
 		return nil
 	case s.detached == nil && !s.subscriber.Shared():
-		err := s.sink.Write(p)
+		err := s.Client.Write(p)
 		if err == nil || !s.subscriber.Shared() {
 			return err
 		}

@@ -31,7 +31,7 @@ func (p *Pipeline) Forward(ctx context.Context, f Forward, to Client, record *Re
 	}
 	defer func() { settle(reserved, about.used(record.Receipt), record.Receipt) }()
 	record.Receipt = NewReceipt(f.Route.Model, p.now())
-	return p.forward(ctx, &f, record.Receipt, &sink{to, record})
+	return p.forward(ctx, &f, record.Receipt, to)
 }
 
 // forward passes a request through, and fills in its receipt.
@@ -58,7 +58,9 @@ func (p *Pipeline) forward(ctx context.Context, f *Forward, rc *Receipt, to Sink
 	rc.Tier = plan.Target
 	r.RecordFirstByte()
 	r.Leave()
-	err = forwardStream(x, passed, Head{Length: passed.Length, ContentType: passed.Type, Receipt: rc}, to)
+	h := r.head()
+	h.Stream, h.Length, h.ContentType = false, passed.Length, passed.Type
+	err = forwardStream(x, passed, h, to)
 	rc.PromptTokens, rc.TargetTokens = passed.Used.Prompt, passed.Used.Completion
 	p.metrics.countForwarded(rc)
 	return err
@@ -96,7 +98,7 @@ func (f *Forward) newRequest(cfg plan.Config, salt string, into *engine.Forwarde
 }
 
 // forwardStream copies an answer, one write per read.
-func forwardStream(x *dispatch.Exchange, passed *engine.Forwarded, h Head, sink Sink) error {
+func forwardStream(x *dispatch.Exchange, passed *engine.Forwarded, h ResponseHead, sink Sink) error {
 	var failed *engine.Failure
 	defer func() { x.Close(failed, passed.Used.Completion) }()
 	if err := sink.Begin(h); err != nil {

@@ -132,13 +132,13 @@ func testPool(t *testing.T, name, model string, urls ...string) *pool.Pool {
 
 // collector is a client in memory.
 type collector struct {
-	head   Head
+	head   ResponseHead
 	begun  int
 	writes [][]byte
 	onText func() // after each write
 }
 
-func (c *collector) Begin(h Head) error {
+func (c *collector) Begin(h ResponseHead) error {
 	c.head = h
 	c.begun++
 	return nil

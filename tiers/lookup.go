@@ -28,7 +28,6 @@ type request struct {
 	key       cache.Key    // zero with bypass
 	tier      string       // of the key
 	cacheable bool         // answers may be read and stored
-	sink      sink         // of an answer that is made for this request alone
 }
 
 // Answer answers a request in the cheapest way: with a cached answer, with that of an identical request, or by the cascade.
@@ -145,7 +144,8 @@ func (q *request) lookUp(ctx context.Context) (*cache.Entry, cache.Result) {
 	began := w.Now()
 	e, result := q.p.o.Store.Look(ctx, q.key)
 	now := w.Now()
-	q.record.LookedUpAt, q.record.Lookup = began, now.Sub(began)
+	q.Lookup = now.Sub(began)
+	q.record.LookedUpAt, q.record.Lookup = began, q.Lookup
 	if e != nil && !q.CacheControl.Allows(e, now) {
 		return nil, cache.ResultMiss
 	}
@@ -163,8 +163,7 @@ func (q *request) count(result cache.Result, e *cache.Entry) {
 // generateAlone lets the cascade answer, and stores the answer if that is allowed.
 func (q *request) generateAlone(ctx context.Context, result cache.Result) error {
 	q.count(result, nil)
-	q.sink = sink{q.client, q.record}
-	to := call{Delivery: Delivery{Sink: &q.sink}}
+	to := call{Delivery: Delivery{Sink: q.client}}
 	if q.bypass || !q.cacheable {
 		return q.run(ctx, ctx, to)
 	}
@@ -239,7 +238,7 @@ func (q *request) serve(e *cache.Entry, result cache.Result) (served bool, err e
 	now := q.World.Now()
 	h := ResponseHead{
 		Stream: q.Body.Stream, Tier: e.Tier, Acceptance: e.Acceptance, FromCache: true, Age: max(now.Sub(e.Created), 0),
-		Timing: Timing{Cache: q.record.Lookup, Total: now.Sub(q.Arrival.Began)},
+		Timing: Timing{Cache: q.Lookup, Total: now.Sub(q.Arrival.Began)},
 	}
 	whole.Usage.Cached = whole.Usage.Prompt
 	extra := extraOf(e, result, h.Age)

@@ -31,7 +31,7 @@ func (p *permits) Allow(string, string, string) (dispatch.Permit, error) {
 // panickySink panics when the answer begins, or at its first text.
 type panickySink struct{ begins bool }
 
-func (s panickySink) Begin(Head) error {
+func (s panickySink) Begin(ResponseHead) error {
 	if s.begins {
 		panic("at the beginning")
 	}

@@ -33,17 +33,12 @@ type Arrival struct {
 	Demanded     plan.Tier    // the tier that must answer; "" is Auto
 	Demand       plan.Demand  // a stricter mode than the route's; "" is the route's
 	CacheControl CacheControl // cache directives
-	Retainer     BodyRetainer // keeps the body valid after the end of the request; nil: not needed
+	// Retain keeps the memory of the body until released is called; nil: it stays valid after the end of the request.
+	Retain func() (released func())
 
 	// Observe returns what receives the content of an answer that is made for the request, from its beginning. It is
 	// called at each attempt at one; nil: nobody observes.
 	Observe func() Observer
-}
-
-// BodyRetainer holds the memory of a request's body.
-type BodyRetainer interface {
-	// Retain keeps it until released is called.
-	Retain() (released func())
 }
 
 // Request is one request from its arrival to its end. It is for one goroutine, and for its audit afterwards, which only
@@ -52,13 +47,14 @@ type Request struct {
 	Arrival
 	*Receipt // what was decided and done; nil before an answer is begun
 
-	RAG      string      // digest of the retrieved context; "" if the client sent none
-	Salt     string      // keeps its prompt's blocks apart in the engines' prefix caches; "" is none
-	Config   plan.Config // the settings of its route at its arrival, with what it demands
-	Facts    plan.Facts  // what its engines can do, as far as it is known at its arrival
-	Plan     plan.Plan   // what settings and engines allow
-	Views    plan.Views  // the evidence by which it was decided
-	Rejected bool        // the target has rejected the last draft for the same request
+	RAG      string        // digest of the retrieved context; "" if the client sent none
+	Lookup   time.Duration // of the look-up in the shared cache
+	Salt     string        // keeps its prompt's blocks apart in the engines' prefix caches; "" is none
+	Config   plan.Config   // the settings of its route at its arrival, with what it demands
+	Facts    plan.Facts    // what its engines can do, as far as it is known at its arrival
+	Plan     plan.Plan     // what settings and engines allow
+	Views    plan.Views    // the evidence by which it was decided
+	Rejected bool          // the target has rejected the last draft for the same request
 
 	Draft  Pool // none where its Pool is nil
 	Target Pool

@@ -27,11 +27,6 @@ func (r *auditRig) checks(want ...string) {
 	r.subject.metrics.served.Reset()
 }
 
-// retainer keeps a body, and returns what releases it.
-type retainer func() func()
-
-func (r retainer) Retain() (released func()) { return r() }
-
 func TestAServedDraftIsCheckedOnceAndIsNoEvidence(t *testing.T) {
 	play(t, func(r *auditRig) {
 		passed, failed, released := 0, 0, 0
@@ -42,7 +37,7 @@ func TestAServedDraftIsCheckedOnceAndIsNoEvidence(t *testing.T) {
 		}
 		skipped := 0
 		r.subject.onSkip = func() { skipped++ }
-		r.subject.Retainer = retainer(func() func() { return func() { released++ } })
+		r.subject.Retain = func() func() { return func() { released++ } }
 		r.subject.Check(r.served(), true)
 		r.happens("the target stands by it", "score")
 		r.checks("passed")

@@ -32,10 +32,7 @@ type request struct {
 	users  int // the client, and audits
 }
 
-var (
-	_ tiers.Client       = (*request)(nil)
-	_ tiers.BodyRetainer = (*request)(nil)
-)
+var _ tiers.Client = (*request)(nil)
 
 // send sends a request to a replica and returns the answer's text when the client has it, "" when there
 // is none.
@@ -61,7 +58,7 @@ func (l *lab) send(q *loadtest.Request) string {
 		Metadata: &tiers.Metadata{
 			Identity: dispatch.Identity{ID: strconv.Itoa(number)}, Began: l.clock.Now(), Caller: identity.Caller{Tenant: q.Tenant, Priority: class(q.Priority), RAGHash: q.RAGHash},
 		},
-		Body: r.body, Route: own, Demanded: tier, Retainer: r,
+		Body: r.body, Route: own, Demanded: tier, Retain: r.Retain,
 	}, r, &r.record)
 	r.End()
 	text := r.settle(err, context.Cause(ctx))
@@ -96,7 +93,7 @@ func bodyOf(q *loadtest.Request) *openai.Request {
 	return r
 }
 
-// Retain implements [tiers.BodyRetainer]: somebody uses the request, until it is released.
+// Retain says that somebody uses the request, until it is released.
 func (r *request) Retain() (released func()) {
 	r.lab.requests[r.body] = r
 	r.users++
