@@ -104,11 +104,8 @@ func (b *auditRun) label(ctx context.Context) (good bool, err error) {
 // verify asks the target to check the draft by the rule of the label, or to compare it with its own answer, if there is one.
 // before is called when it has capacity. An audit without an answer counts as bad, so it has longer than for a client's score.
 func (d *auditedDraft) verify(ctx context.Context, before func(context.Context) error, own []byte) (good bool, err error) {
-	rule := plan.RuleLenient
-	if d.Config.Risk.Label == plan.LabelExact {
-		rule = plan.RuleExact
-	}
-	asker := Verifier{caller: d.caller, Scorer: d.Decision.Auditor, Rule: RuleOf(rule, d.Body.Temperature), Own: own, Patience: audit.Wait}
+	rule := Rule{d.Config.Risk.Label == plan.LabelExact, d.Body.Temperature}
+	asker := Verifier{caller: d.caller, Scorer: d.Decision.Auditor, Rule: rule, Own: own, Patience: audit.Wait}
 	if before != nil { // whether an audit gets capacity must not depend on the draft's length
 		asker.Before, asker.Admission = before, d.Body.PromptTokens+plan.TypicalOutput
 		asker.Funded = !d.Views.SpareCapacity && !d.Target.External() // see risk.audit_budget

@@ -91,12 +91,18 @@ func (v voice) goOn(prompt []int32, so written, b bounds, each func(id int32, lp
 	return so
 }
 
+// choice is the target's score of one position, with its own choice there.
+type choice struct {
+	accept.TargetScore
+	ID int32
+}
+
 // choices are what the target says of ids behind ctx when it scores them.
-func (v voice) choices(ctx, ids []int32) []accept.Choice {
-	out := make([]accept.Choice, 0, len(ids))
+func (v voice) choices(ctx, ids []int32) []choice {
+	out := make([]choice, 0, len(ids))
 	v.Score(ctx, ids, func(i int, d *vllmsim.Dist) bool {
 		best := d.Argmax()
-		out = append(out, accept.Choice{ID: best, TargetScore: accept.TargetScore{
+		out = append(out, choice{ID: best, TargetScore: accept.TargetScore{
 			Logprob: accept.Nats(d.LogProb(ids[i])), Top: accept.Nats(d.LogProb(best)),
 			First: best == ids[i] || slices.Contains(eos, best) && slices.Contains(eos, ids[i]),
 		}})

@@ -20,7 +20,7 @@ func TestWhatATargetIsToldOfADraft(t *testing.T) {
 		"it ended by itself":           {"", "stop", "two", Draft{Text: []byte("one two"), Ended: true}},
 		"by the client's limit":        {`,"max_tokens":2`, "length", "two", Draft{Text: []byte("one two"), AtLimit: true}},
 		"by its own context":           {`,"max_tokens":9`, "length", "two", Draft{Text: []byte("one two")}},
-		"by a stop string":             {`,"stop":["wo"]`, "", "two", Draft{Text: []byte("one t"), StopWord: []byte("wo")}},
+		"by a stop string":             {`,"stop":["wo"]`, "", "two", Draft{Text: []byte("one t"), WithStop: []byte("one two")}},
 		"by one that the client wants": {`,"stop":["wo"],"include_stop_str_in_output":true`, "", "two", Draft{Text: []byte("one two")}},
 	} {
 		said := `{"model":"m","messages":[{"role":"user","content":"x"}]` + c.members + `}`
@@ -43,6 +43,9 @@ func TestWhatATargetIsToldOfADraft(t *testing.T) {
 			d.Take(chunk)
 		}
 		d.End()
+		if c.want.WithStop == nil {
+			c.want.WithStop = c.want.Text
+		}
 		c.want.PromptIDs, c.want.IDs, c.want.Tokens, c.want.Resumes = []int32{1, 2}, []int32{7, 8}, 2, true
 		if diff := cmp.Diff(c.want, NewDraft(d)); diff != "" {
 			t.Errorf("%s: %s", what, diff)

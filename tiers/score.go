@@ -9,7 +9,6 @@ import (
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
-	"github.com/foregate/foregate/tiers/plan"
 )
 
 const (
@@ -29,10 +28,10 @@ type Question struct {
 
 // Scores are the target's scores. With an error only Backend and Computed are valid.
 type Scores struct {
-	Choices  []accept.Choice  // at the place of each
-	Told     openai.TokenText // what the engine says of them
-	Backend  string           // that was asked, and has all of them in its cache now; "" is none
-	Computed int              // tokens that it computed for that
+	Tokens   []accept.TargetScore // of each
+	Told     openai.TokenText     // what the engine says of them
+	Backend  string               // that was asked, and has all of them in its cache now; "" is none
+	Computed int                  // tokens that it computed for that
 }
 
 // Score has a target backend score ids.
@@ -50,19 +49,18 @@ func (a Verifier) Score(ctx context.Context, q Question) (Scores, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Told, out.Choices = said.Told, choices(q.IDs, a.endIDs(), said.Tokens)
+	out.Told, out.Tokens = said.Told, targetScores(q.IDs, a.endIDs(), said.Tokens)
 	return out, nil
 }
 
-// choices converts an engine's scores of ids. All end-of-sequence ids mean the same.
-func choices(ids, eos []int32, scores []openai.Scored) []accept.Choice {
-	out := make([]accept.Choice, len(ids))
+// targetScores converts an engine's scores of ids. All end-of-sequence ids mean the same.
+func targetScores(ids, eos []int32, scores []openai.Scored) []accept.TargetScore {
+	out := make([]accept.TargetScore, len(ids))
 	for i, s := range scores {
 		ends := slices.Contains(eos, ids[i]) && slices.Contains(eos, s.TopID)
-		out[i] = accept.Choice{ID: s.TopID, TargetScore: accept.TargetScore{
-			Logprob: accept.Nats(s.Logprob), Top: accept.Nats(s.Top), Tops: s.Tops,
-			First: s.TopID == ids[i] || ends, Alike: s.Alike,
-		}}
+		out[i] = accept.TargetScore{
+			Logprob: accept.Nats(s.Logprob), Top: accept.Nats(s.Top), Tops: s.Tops, First: s.TopID == ids[i] || ends, Alike: s.Alike,
+		}
 	}
 	return out
 }
@@ -99,31 +97,22 @@ func (a Verifier) newRequest(call engine.Call, tokens int) dispatch.Request {
 
 // Rule says how the target's scores of a draft are judged.
 type Rule struct {
-	Exact    bool            // every token is what the target would have chosen
-	Leniency accept.Leniency // else
-}
-
-// RuleOf returns a rule for answers at a temperature.
-func RuleOf(r plan.VerifyRule, temperature float64) Rule {
-	return Rule{Exact: r == plan.RuleExact, Leniency: accept.LeniencyAt(temperature)}
+	Exact       bool    // every token is what the target would have chosen; else it is plausible to the target
+	Temperature float64 // that answers are drawn at
 }
 
 // Check judges the target's scores of a draft's tokens.
-func (r Rule) Check(choices []accept.Choice) accept.Check {
-	opinions := make([]accept.TargetScore, len(choices))
-	for i := range choices {
-		opinions[i] = choices[i].TargetScore
-	}
+func (r Rule) Check(scores []accept.TargetScore) accept.Check {
 	if r.Exact {
-		return accept.CheckGreedy(opinions)
+		return accept.CheckGreedy(scores)
 	}
-	return r.Leniency.Check(opinions)
+	return accept.CheckLenient(r.Temperature, scores)
 }
 
 // checkText judges the target's scores of a draft that was scored by its text. Of a rejected one no token of the draft's own
 // is kept, but the target may continue after so many of its tokens.
-func (r Rule) checkText(choices []accept.Choice, text span) (c accept.Check, continues int) {
-	c = r.Check(choices)
+func (r Rule) checkText(scores []accept.TargetScore, text span) (c accept.Check, continues int) {
+	c = r.Check(scores)
 	continues = r.limitTo(&c, text)
 	if !c.Pass {
 		c.Kept = 0

@@ -36,7 +36,7 @@ func (r *checkRig) tells(from int, text string) *checkRig {
 
 func TestATextIsScoredInTheTargetsOwnTokens(t *testing.T) {
 	r := newCheckRig(t, "0").tells(9, "")
-	res := r.said(t, Draft{Text: []byte("one two"), StopWord: []byte(" end"), Tokens: 7})
+	res := r.said(t, Draft{Text: []byte("one two"), WithStop: []byte("one two end"), Tokens: 7})
 	if !res.Pass || res.Tokens != 3 || res.Part != nil || res.Computed != 5 {
 		t.Errorf("%+v", res)
 	}

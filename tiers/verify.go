@@ -38,7 +38,7 @@ type Verifier struct {
 
 // NewVerifier returns the verifier that a request's plan asks for.
 func NewVerifier(c caller) Verifier {
-	return Verifier{caller: c, Scorer: c.Decision.Scorer, Rule: RuleOf(c.Decision.Rule, c.Body.Temperature)}
+	return Verifier{caller: c, Scorer: c.Decision.Scorer, Rule: Rule{c.Decision.Rule == plan.RuleExact, c.Body.Temperature}}
 }
 
 // endIDs returns the target's end-of-sequence ids; nil if unknown.
@@ -54,7 +54,7 @@ type Draft struct {
 	PromptIDs, IDs []int32
 	Tokens         int    // of it, with or without ids
 	Text           []byte // as the client would get it
-	StopWord       []byte // the stop string that ended it, where Text does not hold that
+	WithStop       []byte // the same with the stop string that ended it, because the target must choose that, too
 	Ended          bool   // by itself: by no stop string, and by no id that the client named
 	AtLimit        bool   // the client's limit ended it
 	Resumes        bool   // the target can carry on from a part of it
@@ -63,14 +63,10 @@ type Draft struct {
 // NewDraft describes a draft as far as it is.
 func NewDraft(d *draft.Draft) Draft {
 	t := d.Transcript()
-	out := Draft{
-		PromptIDs: t.PromptIDs(), IDs: t.IDs(), Tokens: d.Tokens(), Text: t.Text(),
+	return Draft{
+		PromptIDs: t.PromptIDs(), IDs: t.IDs(), Tokens: d.Tokens(), Text: t.Text(), WithStop: t.TextWithStop(),
 		Ended: d.EndsItself(), AtLimit: d.Finish() == "length", Resumes: d.CanResume(),
 	}
-	if withStop := t.TextWithStop(); len(withStop) > len(out.Text) {
-		out.StopWord = withStop[len(out.Text):]
-	}
-	return out
 }
 
 // Result is the target's check of a draft. With an error Scorer, Backend, Tokens and Computed are still valid.
@@ -136,11 +132,11 @@ func (a Verifier) byIDs(ctx context.Context, d Draft, r *Result) error {
 	}
 	r.Warm = s.Backend
 	var match openai.TextMatch
-	if !match.Add(s.Told, d.textWithStop()) || d.Ended && !match.Ends() {
+	if !match.Add(s.Told, d.WithStop) || d.Ended && !match.Ends() {
 		r.Check = accept.Check{Reason: draft.ReasonMalformed}
 		return nil
 	}
-	r.Check = a.Rule.Check(s.Choices)
+	r.Check = a.Rule.Check(s.Tokens)
 	r.Kept = min(r.Kept, len(d.IDs))
 	return nil
 }
@@ -198,7 +194,7 @@ func (a Verifier) byText(ctx context.Context, d Draft, r *Result) error {
 	if err != nil {
 		return err
 	}
-	ids, err := TokenizeText(ctx, a.caller, a.Target, d.textWithStop())
+	ids, err := TokenizeText(ctx, a.caller, a.Target, d.WithStop)
 	if err != nil {
 		return err
 	}
@@ -215,7 +211,7 @@ func (a Verifier) byText(ctx context.Context, d Draft, r *Result) error {
 	r.Warm = s.Backend
 	text := span{limit: a.Body.Limit(), scored: len(ids), own: own, atLimit: d.AtLimit}
 	var kept int
-	if r.Check, kept = a.Rule.checkText(s.Choices, text); r.Pass {
+	if r.Check, kept = a.Rule.checkText(s.Tokens, text); r.Pass {
 		return nil
 	}
 	if kept == 0 || !d.Resumes {
@@ -226,12 +222,4 @@ func (a Verifier) byText(ctx context.Context, d Draft, r *Result) error {
 		r.Part = &Part{PromptIDs: prompt, IDs: ids[:kept], Text: len(part)}
 	}
 	return nil // without it the draft is refused all the same
-}
-
-// textWithStop returns the draft's text with the stop string that ended it, because the target must choose that, too.
-func (d *Draft) textWithStop() []byte {
-	if len(d.StopWord) == 0 {
-		return d.Text
-	}
-	return append(bytes.Clone(d.Text), d.StopWord...)
 }

@@ -87,7 +87,12 @@ func (r *checkRig) scores(s ...openai.Scored) *checkRig {
 	r.reply = scored(s, openai.Scores{})
 	return r
 }
-func (r *checkRig) ask(d Draft) (Result, error)       { return r.asker.Verify(context.Background(), d) }
+func (r *checkRig) ask(d Draft) (Result, error) {
+	if d.WithStop == nil {
+		d.WithStop = d.Text
+	}
+	return r.asker.Verify(context.Background(), d)
+}
 func (r *checkRig) said(t *testing.T, d Draft) Result { t.Helper(); return must(t, r.ask)(d) }
 func scored(s []openai.Scored, more openai.Scores) func(*engine.Attempt) error {
 	return func(a *engine.Attempt) error {

@@ -96,7 +96,7 @@ var arrows = map[string][]string{
 	"loadtest/quality":           {"loadtest", "loadtest/vllmsim", "tiers/accept"},
 	"loadtest/virtual":           {"breaker", "cache", "gateway/admission", "gateway/identity", "gateway/settings", "loadtest", "loadtest/quality", "loadtest/virtual/engines", "loadtest/virtual/eventloop", "loadtest/virtual/sharing", "loadtest/vllmsim", "tiers", "tiers/accept", "tiers/audit", "tiers/credentials", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk"},
 	"loadtest/soak":              {"loadtest/answer", "loadtest/chaos", "loadtest/process", "loadtest/vllmsim"},
-	"loadtest/virtual/engines":   {"loadtest", "loadtest/virtual/eventloop", "loadtest/vllmsim", "tiers/accept", "tiers/economy", "tiers/engine", "tiers/openai", "tiers/pool", "tiers/pressure"},
+	"loadtest/virtual/engines":   {"loadtest", "loadtest/quality", "loadtest/virtual/eventloop", "loadtest/vllmsim", "tiers/economy", "tiers/engine", "tiers/openai", "tiers/pool", "tiers/pressure"},
 	"loadtest/virtual/eventloop": {"tiers/world"},
 	"loadtest/virtual/sharing":   {"cache", "loadtest/virtual/engines", "loadtest/virtual/eventloop", "tiers"},
 	"loadtest/vllmsim":           {},

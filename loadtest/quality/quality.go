@@ -3,7 +3,7 @@
 //
 // An answer is identical when the target alone, asked the same, would have said
 // the same to the token. An accepted draft is wrong when the target does not stand
-// by it by the lenient rule (accept.LeniencyAt), the rule that later modes check
+// by it by the lenient rule (accept.CheckLenient), the rule that later modes check
 // drafts with.
 package quality
 
@@ -129,26 +129,32 @@ func (j *Judge) identical(q *loadtest.Request, prompt, ids []int32) bool {
 
 // stands applies the lenient rule.
 func (j *Judge) stands(q *loadtest.Request, prompt, ids []int32) bool {
-	span := accept.LenientCheck{Leniency: accept.LeniencyAt(q.Temperature)}
-	j.choices(prompt, ids, span.Temperature > 0, func(c accept.Choice) { span.Add(c.TargetScore) })
+	span := accept.LenientCheck{Temperature: q.Temperature}
+	j.choices(prompt, ids, span.Temperature > 0, func(c Choice) { span.Add(c.TargetScore) })
 	return span.Passes()
 }
 
+// Choice is the target's score of one position, with its own choice there.
+type Choice struct {
+	accept.TargetScore
+	ID int32 // the first choice
+}
+
 // Choices are what the target says of the tokens of ids, which follow prompt.
-func (j *Judge) Choices(prompt, ids []int32) []accept.Choice {
-	out := make([]accept.Choice, 0, len(ids))
-	j.choices(prompt, ids, true, func(c accept.Choice) { out = append(out, c) })
+func (j *Judge) Choices(prompt, ids []int32) []Choice {
+	out := make([]Choice, 0, len(ids))
+	j.choices(prompt, ids, true, func(c Choice) { out = append(out, c) })
 	return out
 }
 
-func (j *Judge) choices(prompt, ids []int32, sampled bool, visit func(accept.Choice)) {
+func (j *Judge) choices(prompt, ids []int32, sampled bool, visit func(Choice)) {
 	var room []float64
 	if sampled {
 		room = make([]float64, 0, len(ids)*accept.MaxTopLogprobs)
 	}
 	j.target.model.Score(prompt, ids, func(i int, d *vllmsim.Dist) bool {
 		best := d.Argmax()
-		c := accept.Choice{ID: best, TargetScore: accept.TargetScore{
+		c := Choice{ID: best, TargetScore: accept.TargetScore{
 			Logprob: accept.Nats(d.LogProb(ids[i])), Top: accept.Nats(d.LogProb(best)), First: best == ids[i],
 		}}
 		if sampled {

@@ -16,7 +16,6 @@ func CheckGreedy(span []TargetScore) Check {
 		if c.Pass {
 			c.Pass, c.Kept, c.Reason = false, i, ReasonTargetDisagrees
 		}
-		c.Failed++
 	}
 	if len(span) > 0 {
 		c.Score = -gap / Nats(len(span))

@@ -13,9 +13,9 @@ func TestAGreedyCheckKeepsWhatIsBeforeTheFirstOtherChoice(t *testing.T) {
 	}{
 		"nothing":          {nil, Check{Pass: true, Reason: ReasonTargetAgrees}},
 		"its own":          {[]TargetScore{first, first}, Check{Pass: true, Kept: 2, Reason: ReasonTargetAgrees}},
-		"one other":        {[]TargetScore{first, other, first, first}, Check{Kept: 1, Failed: 1, Score: -0.5, Reason: ReasonTargetDisagrees}},
-		"two others":       {[]TargetScore{first, first, other, other}, Check{Kept: 2, Failed: 2, Score: -1, Reason: ReasonTargetDisagrees}},
-		"from the start":   {[]TargetScore{other}, Check{Failed: 1, Score: -2, Reason: ReasonTargetDisagrees}},
+		"one other":        {[]TargetScore{first, other, first, first}, Check{Kept: 1, Score: -0.5, Reason: ReasonTargetDisagrees}},
+		"two others":       {[]TargetScore{first, first, other, other}, Check{Kept: 2, Score: -1, Reason: ReasonTargetDisagrees}},
+		"from the start":   {[]TargetScore{other}, Check{Score: -2, Reason: ReasonTargetDisagrees}},
 		"an exact tie":     {[]TargetScore{first, {Logprob: -0.2, Top: -0.2}}, Check{Pass: true, Kept: 2, Reason: ReasonTargetAgrees}},
 		"another end only": {[]TargetScore{first, {Logprob: -3, Top: -0.2, First: true}}, Check{Pass: true, Kept: 2, Score: -1.4, Reason: ReasonTargetAgrees}},
 	} {

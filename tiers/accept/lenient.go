@@ -2,22 +2,13 @@ package accept
 
 import "math"
 
-// Leniency says how far a token may be from the target's own choice.
-type Leniency struct {
-	Temperature float64 // that answers are drawn at; 0: the first choice is taken, nothing is drawn
-	Eps         float64 // least probability, as a share of the target's first choice
-	Typical     bool    // tokens that are typical for the target pass too: for answers that are drawn
-	Failures    float64 // share of the tokens that may fail, beyond what chance makes
-	MeanGap     Nats    // largest mean distance to the target's first choice, beyond what chance makes
-}
-
-// LeniencyAt returns the lenient rule's limits for answers at the temperature, 0 … 2 (0: greedy): a token passes with at
-// least 0.3 of the first choice's probability, and one in fifty may fail.
-func LeniencyAt(temperature float64) Leniency {
-	return Leniency{Temperature: temperature, Eps: 0.3, Typical: temperature > 0, Failures: 0.02, MeanGap: 0.15}
-}
-
 const (
+	// minShare is the share of the first choice's probability with which a token passes, maxFailures the share of the tokens
+	// that may fail, and maxMeanGap the largest mean distance to the first choices in nats: the last two beyond what
+	// chance makes.
+	minShare    = 0.3
+	maxFailures = 0.02
+	maxMeanGap  = 0.15
 	// A token is a confident disagreement when the target was this sure of another
 	// one, and thought this little of it.
 	minTopProbability   = 0.9
@@ -37,29 +28,23 @@ type TargetScore struct {
 	Alike   bool      // differs from the first choice by white space or case at most
 }
 
-// Choice is the target's score of one position, with its own choice there.
-type Choice struct {
-	TargetScore
-	ID int32 // the first choice
-}
-
 // Check is the target's verdict on a span of a draft.
 type Check struct {
 	Pass   bool
 	Kept   int    // accepted tokens if not all are accepted
 	Score  Nats   // higher is better: minus the mean distance to its first choices, or a judge's log odds
-	Failed int    // tokens that failed
 	Reason string // one of the Reason constants
 }
 
-// Check judges a span by the target's scores. The kept tokens of a rejected span end before the first confident
-// disagreement, or else before the first token that failed.
-func (l Leniency) Check(span []TargetScore) Check {
-	run := LenientCheck{Leniency: l}
+// CheckLenient judges a span as rule lenient does, of answers that are drawn at a temperature of 0 … 2; at 0 the first choice
+// is taken, and nothing is drawn. The kept tokens of a rejected span end before the first confident disagreement, or else
+// before the first token that failed.
+func CheckLenient(temperature float64, span []TargetScore) Check {
+	run := LenientCheck{Temperature: temperature}
 	for _, o := range span {
 		run.Add(o)
 	}
-	c := Check{Pass: run.Passes(), Kept: len(span), Failed: int(run.failures.seen), Reason: ReasonTargetAgrees}
+	c := Check{Pass: run.Passes(), Kept: len(span), Reason: ReasonTargetAgrees}
 	if run.n > 0 {
 		c.Score = Nats(-run.gap / float64(run.n))
 	}
@@ -78,23 +63,22 @@ func (l Leniency) Check(span []TargetScore) Check {
 	return c
 }
 
-// LenientCheck judges a span of tokens by the target's opinions. The zero value with a
-// Leniency is ready.
+// LenientCheck judges a span of tokens by the target's opinions. The zero value is ready for a greedy answer.
 //
 // It sums three things over the tokens x of the span, with p the target's law at the place of each, and p₁ the probability
 // of its first choice:
 //
 //	confident disagreements   p₁ ≥ 0.9, p(x) < 0.01, and x is not the first choice in other case or white space
-//	failures                  p(x) < min(Eps·p₁, typical), where typical counts only if Typical
+//	failures                  p(x) < min(0.3·p₁, typical), where typical counts only for answers that are drawn
 //	distance                  ln p₁ − ln p(x), nats
 //
-// Where nothing is drawn a span of n tokens stands while these are at most 0, Failures·n and MeanGap·n. Where answers are
+// Where nothing is drawn a span of n tokens stands while these are at most 0, 0.02·n and 0.15·n. Where answers are
 // drawn, the target's own have such tokens too: a sum may then exceed what it would come to in an answer of the target's
 // own at that temperature by the same amount, or by what chance makes of such an answer, if that is more (see law and
 // excess, and docs/science.md#the-lenient-rule for the derivation). A token that the target does not
 // list counts as the likeliest that it might be. Without Tops nothing is allowed for chance, and the entropy is taken for 0.
 type LenientCheck struct {
-	Leniency
+	Temperature float64 // that answers are drawn at; 0: nothing is drawn
 
 	n                         int
 	firstAgainst, firstFailed int
@@ -108,13 +92,11 @@ func (l *LenientCheck) Add(o TargetScore) {
 	l.n++
 	l.gap += float64(o.Top - o.Logprob)
 	nats, top := float64(o.Logprob), math.Exp(float64(o.Top))
-	p, enough := math.Exp(nats), l.Eps*top
+	p, enough := math.Exp(nats), minShare*top
 	if l.Temperature > 0 {
 		var own tokenLaw
 		own.read(o.Tops, l.Temperature)
-		if l.Typical {
-			enough = min(enough, typicalFloor, typicalScale*math.Exp(-own.entropy))
-		}
+		enough = min(enough, typicalFloor, typicalScale*math.Exp(-own.entropy))
 		l.addExpected(&own, enough)
 		if bound, boundNats := own.unlisted(); p < bound {
 			p, nats = bound, boundNats
@@ -162,5 +144,5 @@ func (l *LenientCheck) addExpected(own *tokenLaw, enough float64) {
 // Passes reports whether the target accepts the span. It accepts an empty one.
 func (l *LenientCheck) Passes() bool {
 	n := float64(l.n)
-	return l.against.within(0) && l.failures.within(l.Failures*n) && l.far.within(float64(l.MeanGap)*n)
+	return l.against.within(0) && l.failures.within(maxFailures*n) && l.far.within(maxMeanGap*n)
 }

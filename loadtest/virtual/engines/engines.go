@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/quality"
 	"github.com/foregate/foregate/loadtest/virtual/eventloop"
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -30,8 +30,8 @@ const Hop = 200 * time.Microsecond
 type Options struct {
 	Loop  *eventloop.Loop
 	Seed  uint64
-	Find  func(*openai.Request) *Request            // what the lab knows of a request
-	Score func(prompt, ids []int32) []accept.Choice // what the target says of ids behind a prompt
+	Find  func(*openai.Request) *Request             // what the lab knows of a request
+	Score func(prompt, ids []int32) []quality.Choice // what the target says of ids behind a prompt
 }
 
 // Fleet is all engines of a run.

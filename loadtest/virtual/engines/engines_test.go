@@ -14,7 +14,6 @@ import (
 	"github.com/foregate/foregate/loadtest/quality"
 	"github.com/foregate/foregate/loadtest/virtual/eventloop"
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
@@ -38,7 +37,7 @@ func newBench(t testing.TB, def loadtest.Pool) *bench {
 	tok := vllmsim.DefaultTokenizer()
 	requests := map[*openai.Request]*Request{}
 	f := New(Options{
-		Loop: &eventloop.Loop{}, Seed: 1, Score: func(prompt, ids []int32) []accept.Choice { return judge.Choices(prompt, ids) },
+		Loop: &eventloop.Loop{}, Seed: 1, Score: func(prompt, ids []int32) []quality.Choice { return judge.Choices(prompt, ids) },
 		Find: func(r *openai.Request) *Request {
 			if requests[r] == nil {
 				requests[r] = &Request{Prompt: tok.Chat([]vllmsim.Message{{Role: "user", Content: string(r.Raw("messages"))}})}
