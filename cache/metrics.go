@@ -3,7 +3,6 @@ package cache
 import (
 	"cmp"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -39,11 +38,10 @@ type metrics struct {
 	lookup                  prometheus.Histogram
 	refused, dropped        *prometheus.CounterVec // by reason
 	requests, tokens, saved *prometheus.CounterVec // by route
-	now                     func() time.Time
+	ratios                  *recent.Gauges         // served requests ÷ all requests
 
 	mu     sync.Mutex
 	totals Totals
-	ratios map[string]*recent.Ratio // served requests ÷ all requests, by route
 }
 
 func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
@@ -61,7 +59,8 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 		requests: counter("llm_cache_requests_total", "Requests by what came of their lookup: hit, local and coalesced were served from the cache, bypass did not ask.", "route", "result"),
 		tokens:   counter("foregate_cache_saved_tokens_total", "Tokens of answers that were served without a generation.", "route", "kind"),
 		saved:    counter("foregate_cache_saved_usd_total", "What the answers that were served without a generation had cost to make, in US dollars.", "route"),
-		now:      s.now, ratios: map[string]*recent.Ratio{},
+		ratios: recent.NewGauges("llm_cache_hit_ratio",
+			"Share of the requests of the last five minutes that were served from the cache, of those that asked; 0 where none did.", s.now, true),
 	}
 	for _, reason := range []string{refusedDamaged, refusedForeign, refusedLarge, refusedType, refusedEpochs} {
 		m.refused.WithLabelValues(reason)
@@ -73,7 +72,7 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 		Name: "foregate_cache_local_bytes", Help: "Bytes of the copies of answers in this process.",
 	}, func() float64 { return float64(s.local.held()) })
 	if reg != nil {
-		reg.MustRegister(m)
+		reg.MustRegister(m.ratios)
 	}
 	return m
 }
@@ -82,25 +81,22 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 func (m *metrics) count(route string, r Result, e *Entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ratio := m.ratios[route]
-	if ratio == nil { // the first one shows all series of the route
-		ratio = &recent.Ratio{}
-		m.ratios[route] = ratio
+	asked, served := uint64(0), uint64(0)
+	if r != ResultBypass {
+		asked = 1
+	}
+	if r.served() {
+		served = 1
+	}
+	if m.ratios.Add(route, served, asked) { // the first one shows all series of the route
 		for _, result := range results {
 			m.requests.WithLabelValues(route, string(result))
 		}
 		e = cmp.Or(e, &Entry{})
 	}
 	m.requests.WithLabelValues(route, string(r)).Inc()
-	if r != ResultBypass {
-		served := uint64(0)
-		if r.served() {
-			served = 1
-		}
-		ratio.Add(m.now(), served, 1)
-		m.totals.Requests++
-		m.totals.Served += served
-	}
+	m.totals.Requests += asked
+	m.totals.Served += served
 	if e != nil {
 		prompt, completion, usd := max(e.Prompt, 0), max(e.Accepted, 0)+max(e.Target, 0), max(e.USD, 0)
 		m.tokens.WithLabelValues(route, "prompt").Add(float64(prompt))
@@ -108,27 +104,5 @@ func (m *metrics) count(route string, r Result, e *Entry) {
 		m.saved.WithLabelValues(route).Add(usd)
 		m.totals.SavedTokens += uint64(prompt + completion)
 		m.totals.SavedUSD += usd
-	}
-}
-
-// descRatio is of the only metric that changes with time alone.
-var descRatio = prometheus.NewDesc("llm_cache_hit_ratio",
-	"Share of the requests of the last five minutes that were served from the cache, of those that asked; 0 where none did.", []string{"route"}, nil)
-
-// Describe implements prometheus.Collector.
-func (m *metrics) Describe(out chan<- *prometheus.Desc) { out <- descRatio }
-
-// Collect implements prometheus.Collector.
-func (m *metrics) Collect(out chan<- prometheus.Metric) {
-	now := m.now()
-	m.mu.Lock()
-	all := make([]prometheus.Metric, 0, len(m.ratios))
-	for route, ratio := range m.ratios {
-		share, _ := ratio.Value(now) // 0 without requests
-		all = append(all, prometheus.MustNewConstMetric(descRatio, prometheus.GaugeValue, share, route))
-	}
-	m.mu.Unlock() // which the scraper must not hold
-	for _, made := range all {
-		out <- made
 	}
 }

@@ -121,7 +121,7 @@ func (d *auditedDraft) settle(spare bool) {
 	if !priced {
 		cost = 0 // the unit is tokens, not USD
 	}
-	d.metrics.countAudit(d.Body.Model, cost)
+	d.metrics.auditUSD.WithLabelValues(d.Body.Model).Add(cost)
 }
 
 // countDropped counts an audit that ended without an outcome.

@@ -121,7 +121,9 @@ func (d *auditedDraft) verify(ctx context.Context, before func(context.Context) 
 // in words.
 func (b *auditRun) regenerated(ctx context.Context) (good bool, err error) {
 	var own openai.DraftAnswer
-	o := b.caller.NewBackgroundRequest(b.Target, &own)
+	o := b.caller.NewRequest(b.Target, &engine.Answer{Terms: b.Terms(b.Target), Request: b.Body, Into: &own})
+	o.Ticket.NoWait, o.Ticket.Class, o.Demand.Whole = true, 0, true // it is for no client
+	o.FirstByteTimeout = b.Config.Timeouts.WholeAnswer(b.FirstByteTimeout(b.Config.Timeouts.TargetFirstToken), b.Body)
 	o.Before = b.openAll
 	if _, err := b.caller.Do(ctx, o); err != nil {
 		return false, err

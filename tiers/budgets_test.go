@@ -54,13 +54,12 @@ func TestTheEstimateInDollarsIsThatOfTheTargetAndTheDraft(t *testing.T) {
 		return economy.Prices{DraftPrefill: 1e-7, DraftDecode: 2e-7, TargetPrefill: 1e-6, TargetDecode: 4e-6}
 	}
 	for name, c := range map[string]struct {
-		prices func() economy.Prices
+		prices economy.Prices
 		want   float64
 	}{
-		"cascade":   {prices, 1000*1.1e-6 + 100*4.2e-6},
+		"cascade":   {prices(), 1000*1.1e-6 + 100*4.2e-6},
 		"forwarded": {targetPrices(&Route{Prices: prices}), 1000*1e-6 + 100*4e-6},
-		"unknown":   {nil, 0},
-		"no route":  {targetPrices(nil), 0},
+		"unknown":   {targetPrices(&Route{}), 0},
 	} {
 		if got := (estimate{prompt: 1000, answer: 100, prices: c.prices}).usd(); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("%s: %g, want %g", name, got, c.want)

@@ -25,15 +25,8 @@ func (r *Request) calls() caller { return caller{r, r.Identity, (*events)(r)} }
 
 // NewRequest returns a call to one of the request's pools, with the configured retries.
 func (c caller) NewRequest(p Pool, call engine.Call) dispatch.Request {
-	role := dispatch.RoleTarget
-	switch p.Tier {
-	case plan.Draft:
-		role = dispatch.RoleDraft
-	case plan.Fallback:
-		role = dispatch.RoleFallback
-	}
 	return dispatch.Request{
-		Call: call, Pool: p.Pool, Tier: p.Tier, Role: role, Demand: c.Needs,
+		Call: call, Pool: p.Pool, Tier: p.Tier, Role: dispatch.Role(p.Tier), Demand: c.Needs,
 		Ticket: dispatch.Ticket{
 			Route: c.Body.Model, Pool: p.Name(), Tenant: c.Caller.Tenant, Class: c.class(), Tokens: c.Needs.Tokens(),
 			MidStream: p.Tier == plan.Fallback, // its KV memory is not the operator's to queue for
@@ -42,15 +35,6 @@ func (c caller) NewRequest(p Pool, call engine.Call) dispatch.Request {
 		Retry:       dispatch.Retry{MaxRetries: c.Config.MaxRetries, Budget: c.Config.RetryBudget},
 		Identity:    c.Identity, Events: c.Events,
 	}
-}
-
-// NewBackgroundRequest returns a call that has a target write its own answer into into, for no client: at the lowest priority,
-// and without a wait for capacity.
-func (c caller) NewBackgroundRequest(p Pool, into *openai.DraftAnswer) dispatch.Request {
-	o := c.NewRequest(p, &engine.Answer{Terms: c.Terms(p), Request: c.Body, Into: into})
-	o.Ticket.NoWait, o.Ticket.Class, o.Demand.Whole = true, 0, true
-	o.FirstByteTimeout = c.Config.Timeouts.WholeAnswer(c.FirstByteTimeout(c.Config.Timeouts.TargetFirstToken), c.Body)
-	return o
 }
 
 // NewFrontEndRequest returns a call that an engine's front end answers without its GPU.
@@ -113,9 +97,6 @@ func TokenizeText(ctx context.Context, c caller, p Pool, text []byte) (ids []int
 
 // Detokenize has an engine of a pool convert ids to text.
 func Detokenize(ctx context.Context, c caller, p Pool, ids []int32) (text []byte, err error) {
-	if len(ids) == 0 {
-		return nil, nil
-	}
 	_, err = c.Do(ctx, c.NewFrontEndRequest(p, &engine.Detokenize{Model: p.Model(), IDs: ids, Into: &text}))
 	return text, err
 }

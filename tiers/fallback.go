@@ -84,9 +84,6 @@ func FailureCauseOf(err error, shed bool) plan.FailureCause {
 	return plan.CauseNone
 }
 
-// outcomeSpent is the outcome in foregate_fallbacks_total of a fallback that was not asked, because no dollars were left.
-const outcomeSpent = "spent"
-
 // FallbackOwner is the owner of the dollars of a route's fallback, among those of the tenants' budgets. It begins with a
 // slash, as no tenant's name does, and @ is in no route's name.
 func FallbackOwner(route, pool string) string { return "/fallback/" + route + "@" + pool }
@@ -159,7 +156,7 @@ func (l *leaving) try(ctx context.Context, i int) (done bool, err error) {
 	dollars, ok := l.reserve(ctx, fb)
 	if !ok {
 		*state = plan.FallbackSpent
-		l.metrics.fallbacks.WithLabelValues(l.Body.Model, fb.Pool.Name(), outcomeSpent).Inc()
+		l.metrics.fallbacks.WithLabelValues(l.Body.Model, fb.Pool.Name(), "spent").Inc()
 		return false, nil
 	}
 	spent := fb.bound(l.Body) // unless the attempt says less

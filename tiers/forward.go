@@ -143,13 +143,10 @@ func (p *Pipeline) CountTokens(ctx context.Context, in Arrival, record *Record) 
 }
 
 // targetPrices returns the prices of a route's target; drafts take no part in what is forwarded.
-func targetPrices(rt *Route) func() economy.Prices {
-	if rt == nil || rt.Prices == nil {
-		return nil
+func targetPrices(rt *Route) (p economy.Prices) {
+	if rt.Prices != nil {
+		p = rt.Prices()
 	}
-	return func() economy.Prices {
-		p := rt.Prices()
-		p.DraftPrefill, p.DraftDecode = 0, 0
-		return p
-	}
+	p.DraftPrefill, p.DraftDecode = 0, 0
+	return p
 }

@@ -77,17 +77,14 @@ func (p *Pipeline) salt(route, tenant string) string {
 
 // estimate is the expected use of a request.
 type estimate struct {
-	prompt, answer int                   // tokens, of all answers
-	answers        int                   // answers, at least 1
-	prices         func() economy.Prices // of a token; nil: unknown
+	prompt, answer int            // tokens, of all answers
+	answers        int            // answers, at least 1
+	prices         economy.Prices // of a token; zero: unknown
 }
 
 // usd is what the request may cost: at the target, and at the draft in addition; unknown prices are 0.
 func (e estimate) usd() float64 {
-	if e.prices == nil {
-		return 0
-	}
-	p := e.prices()
+	p := e.prices
 	return float64(e.prompt)*(p.TargetPrefill+p.DraftPrefill) + float64(e.answer)*(p.TargetDecode+p.DraftDecode)
 }
 

@@ -204,7 +204,7 @@ func (q *request) startAnew() {
 // ends.
 func (q *request) run(ctx, making context.Context, to call) (err error) {
 	need := estimateOf(q.Body)
-	need.prices = q.Prices
+	need.prices = q.TokenPrices()
 	reserved, err := q.p.reserve(ctx, q.Metadata, need, q.record)
 	if err != nil {
 		return err

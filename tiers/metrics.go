@@ -16,7 +16,7 @@ type metrics struct {
 	acceptance   *prometheus.CounterVec
 	drafted      *prometheus.CounterVec
 	accepted     *prometheus.CounterVec
-	acceptRate   *acceptRate
+	acceptRate   *recent.Gauges
 	tokens       *prometheus.CounterVec
 	failures     *prometheus.CounterVec
 	cost         *prometheus.CounterVec
@@ -37,7 +37,8 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 	m := &metrics{
-		acceptRate:  &acceptRate{now: now, routes: map[string]*recent.Ratio{}},
+		acceptRate: recent.NewGauges("vllm_spec_acceptance_rate", "Share of the draft tokens judged in the last five minutes that went into answers, of this replica: "+
+			"what foregate_accepted_tokens_total is of foregate_draft_tokens_total. Absent while none were judged.", now, false),
 		acceptance:  counters("foregate_acceptance_total", "Requests by what became of their draft.", "route", "mode", "verdict", "reason"),
 		drafted:     counters("foregate_draft_tokens_total", "Tokens drafted and judged.", "route"),
 		accepted:    counters("foregate_accepted_tokens_total", "Judged draft tokens that went into answers.", "route"),
@@ -96,21 +97,14 @@ func (m *metrics) countCheck(route string, c Check) {
 	m.checkTook.WithLabelValues(route).Observe(c.Took.Seconds())
 }
 
-// The outcomes of foregate_fallbacks_total that the cascade sees.
-const (
-	fallbackAnswered = "answered"
-	fallbackFailed   = "failed" // before its first byte
-	fallbackBroken   = "broken" // after it
-)
-
 // countFallback counts an attempt at a fallback.
 func (m *metrics) countFallback(rc *Receipt, pool string, usd float64, err error) {
-	outcome := fallbackAnswered
+	outcome := "answered"
 	switch {
 	case err != nil && rc.First == 0:
-		outcome = fallbackFailed
+		outcome = "failed" // before its first byte
 	case err != nil:
-		outcome = fallbackBroken
+		outcome = "broken" // after it
 	}
 	m.fallbacks.WithLabelValues(rc.Route, pool, outcome).Inc()
 	m.fallbackUSD.WithLabelValues(rc.Route, pool).Add(usd)
@@ -136,16 +130,8 @@ func (m *metrics) CountRetryBudgetSpent() { m.budgetSpent.Inc() }
 // AddCost implements [dispatch.Metrics].
 func (m *metrics) AddCost(tier plan.Tier, usd float64) { m.cost.WithLabelValues(string(tier)).Add(usd) }
 
-// countAudit adds the cost of one audit in USD; 0 if prices are unknown.
-func (m *metrics) countAudit(route string, usd float64) { m.auditUSD.WithLabelValues(route).Add(usd) }
-
 // countDroppedAudit counts an audit that ended without an outcome. After a panic its route is not known.
 func (m *metrics) countDroppedAudit(route, why string) { m.dropped.WithLabelValues(route, why).Inc() }
-
-// countServedCheck counts a check of a served draft by its result: passed, failed or skipped.
-func (m *metrics) countServedCheck(route, result string) {
-	m.served.WithLabelValues(route, result).Inc()
-}
 
 // countOutcome counts a finished request.
 func (m *metrics) countOutcome(rc *Receipt, mode plan.Mode) {
@@ -153,7 +139,8 @@ func (m *metrics) countOutcome(rc *Receipt, mode plan.Mode) {
 	if rc.WasJudged() {
 		m.drafted.WithLabelValues(rc.Route).Add(float64(rc.Verdict.Tokens))
 		m.accepted.WithLabelValues(rc.Route).Add(float64(rc.AcceptedTokens))
-		m.acceptRate.add(rc.Route, rc.AcceptedTokens, rc.Verdict.Tokens)
+		// An engine's own count may be of more tokens than were judged.
+		m.acceptRate.Add(rc.Route, uint64(min(max(rc.AcceptedTokens, 0), rc.Verdict.Tokens)), uint64(rc.Verdict.Tokens))
 		m.tokens.WithLabelValues(string(plan.Draft), "wasted").Add(float64(rc.WastedTokens))
 	}
 	for _, t := range rc.Failovers {

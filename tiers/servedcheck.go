@@ -23,7 +23,7 @@ func (s *auditor) Check(served *draft.Draft, spare bool) {
 	d := s.draft(&draft.Audit{Draft: served})
 	result := checkSkipped
 	counted := func() {
-		if s.metrics.countServedCheck(s.Body.Model, result); result == checkSkipped && s.onSkip != nil {
+		if s.metrics.served.WithLabelValues(s.Body.Model, result).Inc(); result == checkSkipped && s.onSkip != nil {
 			s.onSkip()
 		}
 	}

@@ -18,14 +18,6 @@ func (r *checkRig) backends() (ids []string) {
 	return ids
 }
 
-func TestNobodyIsAskedForTheTextOfNoIDs(t *testing.T) {
-	r := newCheckRig(t, "0")
-	text, err := Detokenize(context.Background(), r.asker.caller, r.asker.Target, nil)
-	if text != nil || err != nil || len(r.attempts) != 0 {
-		t.Errorf("%q, %v, %d attempts", text, err, len(r.attempts))
-	}
-}
-
 func TestTokensAreCountedByABackendThatWasNotLost(t *testing.T) {
 	r := newCheckRig(t, "0").tells(9, "")
 	all := r.target.Snapshot()

@@ -19,7 +19,7 @@ var worldly = []string{
 }
 
 // collecting are the files of these that no request runs through: Prometheus takes what they collect from a channel.
-var collecting = []string{"tiers/acceptrate.go", "tiers/economy/metrics.go"}
+var collecting = []string{"tiers/economy/metrics.go"}
 
 // serverless are those of them that know of no server, client, metrics and logs. Those of the tiers may use HTTP's headers
 // and statuses.
@@ -29,7 +29,7 @@ var serverless = []string{
 }
 
 // counting are the files of these that have counters.
-var counting = []string{"tiers/acceptrate.go", "tiers/cascade.go", "tiers/metrics.go"}
+var counting = []string{"tiers/cascade.go", "tiers/metrics.go"}
 
 func TestARequestMeetsTimeOnlyInItsWorld(t *testing.T) {
 	eachSource(t, worldly, func(t *testing.T, name string, f *ast.File) {

@@ -1,5 +1,5 @@
-// Package recent counts over the last minutes, for gauges of the present state. Start at [Ratio]. Its callers
-// lock and supply the time.
+// Package recent counts over the last minutes, for gauges of the present state. Start at [Ratio], whose
+// callers lock and supply the time, and [Gauges], which show one for each route.
 package recent
 
 import "time"

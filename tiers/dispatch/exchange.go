@@ -221,9 +221,6 @@ func (x *Exchange) Backend() string { return x.lease.Backend() }
 // Tier returns that of the pool: not that of the call which was asked for, if another one was made instead.
 func (x *Exchange) Tier() plan.Tier { return x.request.Tier }
 
-// Pool returns the backend's pool.
-func (x *Exchange) Pool() *pool.Pool { return x.request.Pool }
-
 // SetMovable says whether the call is cancelled as soon as its backend seems to hang and another one would do better.
 // Before the first byte any other backend can answer; after it the caller must be able to continue the answer.
 func (x *Exchange) SetMovable(may bool) { x.lease.OnLost(x.cancel, !may) }

@@ -321,8 +321,8 @@ func TestAnotherCallIsMadeInsteadWhereOnlyItsPoolHasRoom(t *testing.T) {
 		if x, err = r.d.Open(t.Context(), o); err == nil {
 			opened[x.Tier()]++
 			t.Cleanup(x.Drop)
-			if want := x.Tier() == plan.Draft; (x.Pool() == r.pool) != want {
-				t.Fatalf("tier %s at pool %s", x.Tier(), x.Pool().Name())
+			if want := x.Tier() == plan.Draft; (x.request.Pool == r.pool) != want {
+				t.Fatalf("tier %s at pool %s", x.Tier(), x.request.Pool.Name())
 			}
 		}
 	}

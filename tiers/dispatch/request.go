@@ -148,7 +148,7 @@ type Try struct {
 // Role is the purpose of a call.
 type Role string
 
-// The roles.
+// The roles. Those of answers are named as the tiers of their pools.
 const (
 	RoleDraft    Role = "draft"    // a draft, or an answer of the draft tier
 	RoleTarget   Role = "target"   // an answer of the target, or the rest of one

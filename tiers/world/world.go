@@ -11,24 +11,16 @@ import (
 	"time"
 )
 
-// World combines all of it.
+// World is time, contexts and work beside a caller.
+//
+// Contexts end in this world's time. Their parents are contexts of the same world, or [context.Background]. context.Cause
+// tells why one ended.
 type World interface {
-	Clock
-	Contexts
-	Spawner
-}
-
-// Clock is the time.
-type Clock interface {
 	// Now is the present time.
 	Now() time.Time
 	// Sleep waits for d. It returns nil, or the cause of ctx when that ended first.
 	Sleep(ctx context.Context, d time.Duration) error
-}
 
-// Contexts makes contexts that end in this world's time. Their parents are contexts of the same
-// world, or [context.Background]. context.Cause tells why one ended.
-type Contexts interface {
 	// WithCancel is context.WithCancelCause.
 	WithCancel(parent context.Context) (context.Context, context.CancelCauseFunc)
 	// WithTimeout is context.WithTimeout.
@@ -37,10 +29,7 @@ type Contexts interface {
 	WithDeadline(parent context.Context, at time.Time) (context.Context, context.CancelCauseFunc)
 	// OnCancel is context.AfterFunc: do runs once when ctx has ended, unless stop came before.
 	OnCancel(ctx context.Context, do func()) (stop func() bool)
-}
 
-// Spawner starts work that goes on beside its caller.
-type Spawner interface {
 	// Go runs task. The caller owns it: it bounds the number of tasks, recovers their panics and waits for their end.
 	Go(task func())
 	// NewSignal returns a signal that is not set.
@@ -63,10 +52,10 @@ type System struct{}
 
 var _ World = System{}
 
-// Now implements [Clock].
+// Now implements [World].
 func (System) Now() time.Time { return time.Now() }
 
-// Sleep implements [Clock].
+// Sleep implements [World].
 func (System) Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -78,17 +67,17 @@ func (System) Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// WithCancel implements [Contexts].
+// WithCancel implements [World].
 func (System) WithCancel(parent context.Context) (context.Context, context.CancelCauseFunc) {
 	return context.WithCancelCause(parent)
 }
 
-// WithTimeout implements [Contexts].
+// WithTimeout implements [World].
 func (System) WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(parent, d)
 }
 
-// WithDeadline implements [Contexts].
+// WithDeadline implements [World].
 func (System) WithDeadline(parent context.Context, at time.Time) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	if at.IsZero() {
@@ -101,15 +90,15 @@ func (System) WithDeadline(parent context.Context, at time.Time) (context.Contex
 	}
 }
 
-// OnCancel implements [Contexts].
+// OnCancel implements [World].
 func (System) OnCancel(ctx context.Context, do func()) (stop func() bool) {
 	return context.AfterFunc(ctx, do)
 }
 
-// Go implements [Spawner].
+// Go implements [World].
 func (System) Go(task func()) { go task() }
 
-// NewSignal implements [Spawner].
+// NewSignal implements [World].
 func (System) NewSignal() Signal { return &signal{done: make(chan struct{})} }
 
 // signal is a channel that is closed once.
@@ -146,7 +135,7 @@ func (s *signal) Wait(ctx context.Context) error {
 
 // Fork returns a context for work that may outlive its request: it ends with ctx until release is called, after that
 // with cancel only.
-func Fork(ctx context.Context, w Contexts) (forked context.Context, release func(), cancel context.CancelCauseFunc) {
+func Fork(ctx context.Context, w World) (forked context.Context, release func(), cancel context.CancelCauseFunc) {
 	forked, cancel = w.WithCancel(context.WithoutCancel(ctx))
 	stop := w.OnCancel(ctx, func() { cancel(context.Cause(ctx)) })
 	return forked, func() { stop() }, cancel

@@ -69,13 +69,13 @@ func (l *Loop) virtual(ctx context.Context) *virtualContext {
 	return c
 }
 
-// WithCancel implements [world.Contexts].
+// WithCancel implements [world.World].
 func (l *Loop) WithCancel(parent context.Context) (context.Context, context.CancelCauseFunc) {
 	c := l.newContext(parent)
 	return c, c.cancel
 }
 
-// WithTimeout implements [world.Contexts].
+// WithTimeout implements [world.World].
 func (l *Loop) WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	c := l.newContext(parent)
 	c.deadline = l.Now().Add(d)
@@ -85,7 +85,7 @@ func (l *Loop) WithTimeout(parent context.Context, d time.Duration) (context.Con
 	return c, func() { c.cancel(nil) }
 }
 
-// WithDeadline implements [world.Contexts].
+// WithDeadline implements [world.World].
 func (l *Loop) WithDeadline(parent context.Context, at time.Time) (context.Context, context.CancelCauseFunc) {
 	if at.IsZero() {
 		return l.WithCancel(parent)
@@ -107,7 +107,7 @@ func (l *Loop) newContext(parent context.Context) *virtualContext {
 	return c
 }
 
-// OnCancel implements [world.Contexts]: do happens behind what goes on at the moment of ctx's end. It
+// OnCancel implements [world.World]: do happens behind what goes on at the moment of ctx's end. It
 // must not wait.
 func (l *Loop) OnCancel(ctx context.Context, do func()) (stop func() bool) {
 	c := l.virtual(ctx)

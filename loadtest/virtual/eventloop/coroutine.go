@@ -40,7 +40,7 @@ type coroutine struct {
 	panic *PanicError
 }
 
-// Go implements [world.Spawner]: task begins behind what goes on at this moment. When the run has
+// Go implements [world.World]: task begins behind what goes on at this moment. When the run has
 // ended it does not begin.
 func (l *Loop) Go(task func()) {
 	if l.ended {
@@ -135,7 +135,7 @@ func (l *Loop) wake(w waiting, why error) {
 	l.plan(event{at: l.now, who: w.who, turn: w.who.turn})
 }
 
-// Sleep implements [world.Clock].
+// Sleep implements [world.World].
 func (l *Loop) Sleep(ctx context.Context, d time.Duration) error {
 	w := l.begin()
 	l.plan(event{at: l.now + d, who: w.who, turn: w.turn})
@@ -157,7 +157,7 @@ func (w *Waiter) Wake(l *Loop) {
 	w.waiting = waiting{}
 }
 
-// NewSignal implements [world.Spawner].
+// NewSignal implements [world.World].
 func (l *Loop) NewSignal() world.Signal { return &signal{loop: l} }
 
 type signal struct {

@@ -40,7 +40,7 @@ type event struct {
 // Elapsed is the virtual time since the begin.
 func (l *Loop) Elapsed() time.Duration { return l.now }
 
-// Now implements [world.Clock].
+// Now implements [world.World].
 func (l *Loop) Now() time.Time { return Epoch.Add(l.Before + l.now) }
 
 // At plans do for time t; a time that is over is now. do must not wait: who waits is a coroutine
