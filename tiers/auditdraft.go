@@ -30,6 +30,12 @@ type auditedDraft struct {
 
 	started time.Time // of the draft
 	slot    bool      // it has one of the route's slots for audits
+
+	score   float64  // that is audited
+	own     bool     // its outcome is evidence for the thresholds of its traffic class
+	warmup  bool     // it counts for the warm-up
+	tickets []string // of the entries that the evidence has opened
+	why     string   // the reason if none was opened
 }
 
 // reserve takes a slot for a draft that nobody but the audit may need to its end, before it begins. Only so many drafts

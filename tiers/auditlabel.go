@@ -30,26 +30,26 @@ func (d *auditedDraft) audit(ctx context.Context) {
 	if !v.Accept && !d.IsMalformed(v) {
 		return // no threshold in the tested region would serve it
 	}
-	b := &auditRun{auditedDraft: d, score: float64(v.Score)}
+	d.score = float64(v.Score)
 	defer func() { d.settle(d.Views.SpareCapacity) }()
-	if !b.prepare(ctx) {
+	if !d.prepare(ctx) {
 		return
 	}
 	inWords := d.Decision.Auditor == plan.ScorerJudge || d.Config.Risk.Label == plan.LabelRegenerate
 	if !v.Accept || d.Left() && inWords { // in words nobody can say whether a beginning is right
-		_ = b.openAll(ctx) // it stays bad
+		_ = d.openAll(ctx) // it stays bad
 		return
 	}
 	if !d.enter(ctx) {
 		d.countDropped("busy")
 		return
 	}
-	good, answered := b.ask(ctx)
+	good, answered := d.ask(ctx)
 	switch {
-	case len(b.tickets) == 0:
-		d.countDropped(b.why)
+	case len(d.tickets) == 0:
+		d.countDropped(d.why)
 	case answered:
-		b.close(ctx, !good)
+		d.close(ctx, !good)
 		if d.onLabel != nil {
 			d.onLabel(good)
 		}
@@ -58,24 +58,24 @@ func (d *auditedDraft) audit(ctx context.Context) {
 
 // ask asks the target for the label. While the target has no capacity it waits and opens nothing. An open audit that
 // fails three times is lost and stays bad.
-func (b *auditRun) ask(ctx context.Context) (good, answered bool) {
-	waiting, cancel := b.World.WithTimeout(ctx, audit.Wait)
+func (d *auditedDraft) ask(ctx context.Context) (good, answered bool) {
+	waiting, cancel := d.World.WithTimeout(ctx, audit.Wait)
 	defer cancel()
 	for tries := 0; tries < auditTries; {
-		good, err := b.label(ctx)
+		good, err := d.label(ctx)
 		switch {
 		case err == nil:
 			return good, true
 		case errors.Is(err, errNotOpened), ctx.Err() != nil:
 			return false, false
-		case len(b.tickets) > 0:
+		case len(d.tickets) > 0:
 			tries++
 		case !isFull(err):
-			b.why = FailureReason(err) // the target cannot be asked, for example because the text is too long
-			_ = b.openAll(ctx)         // it stays bad
+			d.why = FailureReason(err) // the target cannot be asked, for example because the text is too long
+			_ = d.openAll(ctx)         // it stays bad
 			return false, false
 		}
-		if b.why = "target_full"; len(b.tickets) == 0 && waiting.Err() != nil || b.World.Sleep(ctx, auditPause) != nil {
+		if d.why = "target_full"; len(d.tickets) == 0 && waiting.Err() != nil || d.World.Sleep(ctx, auditPause) != nil {
 			return false, false
 		}
 	}
@@ -94,11 +94,11 @@ func isFull(err error) bool {
 }
 
 // label asks the target in the way that risk.label says.
-func (b *auditRun) label(ctx context.Context) (good bool, err error) {
-	if b.Config.Risk.Label == plan.LabelRegenerate {
-		return b.regenerated(ctx)
+func (d *auditedDraft) label(ctx context.Context) (good bool, err error) {
+	if d.Config.Risk.Label == plan.LabelRegenerate {
+		return d.regenerated(ctx)
 	}
-	return b.verify(ctx, b.openAll, nil)
+	return d.verify(ctx, d.openAll, nil)
 }
 
 // verify asks the target to check the draft by the rule of the label, or to compare it with its own answer, if there is one.
@@ -119,19 +119,19 @@ func (d *auditedDraft) verify(ctx context.Context, before func(context.Context) 
 
 // regenerated lets the target write its own answer. The draft is good if it is the same; otherwise the target compares both
 // in words.
-func (b *auditRun) regenerated(ctx context.Context) (good bool, err error) {
+func (d *auditedDraft) regenerated(ctx context.Context) (good bool, err error) {
 	var own openai.DraftAnswer
-	o := b.caller.NewRequest(b.Target, &engine.Answer{Terms: b.Terms(b.Target), Request: b.Body, Into: &own})
+	o := d.caller.NewRequest(d.Target, &engine.Answer{Terms: d.Terms(d.Target), Request: d.Body, Into: &own})
 	o.Ticket.NoWait, o.Ticket.Class, o.Demand.Whole = true, 0, true // it is for no client
-	o.FirstByteTimeout = b.Config.Timeouts.WholeAnswer(b.FirstByteTimeout(b.Config.Timeouts.TargetFirstToken), b.Body)
-	o.Before = b.openAll
-	if _, err := b.caller.Do(ctx, o); err != nil {
+	o.FirstByteTimeout = d.Config.Timeouts.WholeAnswer(d.FirstByteTimeout(d.Config.Timeouts.TargetFirstToken), d.Body)
+	o.Before = d.openAll
+	if _, err := d.caller.Do(ctx, o); err != nil {
 		return false, err
 	}
-	b.cost.Target += own.Usage.Completion
-	good = accept.SameAnswer(b.Transcript().Text(), own.Text)
-	if !good && b.Decision.Auditor == plan.ScorerJudge {
-		return b.verify(ctx, b.openAll, own.Text)
+	d.cost.Target += own.Usage.Completion
+	good = accept.SameAnswer(d.Transcript().Text(), own.Text)
+	if !good && d.Decision.Auditor == plan.ScorerJudge {
+		return d.verify(ctx, d.openAll, own.Text)
 	}
 	return good, nil
 }

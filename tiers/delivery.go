@@ -81,6 +81,14 @@ func (c *client) begin(length int) error {
 	return c.sink.Begin(h)
 }
 
+// whole sends an answer in one write. length is as of begin.
+func (c *client) whole(answer []byte, length int) error {
+	if err := c.begin(length); err != nil {
+		return err
+	}
+	return c.sink.Write(answer)
+}
+
 // open starts a stream. A chat answer starts with the role. prompt is the prompt's length in tokens.
 func (c *client) open(prompt int) error {
 	if c.headSent {
@@ -135,10 +143,7 @@ func (c *client) finish(t *draft.Transcript, e openai.Ending) error {
 	c.observer.End(e)
 	if !c.request.Body.Stream {
 		body := c.frames().Body(nil, t.Text(), e)
-		if err := c.begin(len(body)); err != nil {
-			return err
-		}
-		return c.sink.Write(body)
+		return c.whole(body, len(body))
 	}
 	if err := c.open(e.Usage.Prompt); err != nil {
 		return err

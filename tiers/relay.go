@@ -79,10 +79,7 @@ func (a *relay) passOn(x *dispatch.Exchange) error {
 	if cap(out) <= maxPooledBody {
 		*buf = out
 	}
-	if err := a.client.begin(len(out)); err != nil {
-		return err
-	}
-	return a.client.sink.Write(out)
+	return a.client.whole(out, len(out))
 }
 
 // bodies is a pool of buffers for what is written to clients, whole answers and pieces of streams: without it they are a

@@ -61,13 +61,7 @@ func (a *tools) sendWhole(d *openai.DraftAnswer) error {
 	c.observer.End(openai.Ending{Usage: d.Usage})
 	if a.Body.Stream {
 		body = c.frames().WholeStream(body[:0], whole, extra, a.Body.IncludeUsage)
-		if err := c.begin(0); err != nil {
-			return err
-		}
-		return c.sink.Write(body)
+		return c.whole(body, 0)
 	}
-	if err := c.begin(len(body)); err != nil {
-		return err
-	}
-	return c.sink.Write(body)
+	return c.whole(body, len(body))
 }

@@ -265,20 +265,16 @@ func (x *Exchange) count(u openai.Usage) {
 
 // Fail returns a failure of the backend for an error that the gateway found in its answer.
 func (x *Exchange) Fail(kind engine.FailureKind, err error) *engine.Failure {
-	return x.withBackend(&engine.Failure{Kind: kind, Err: err})
+	return x.failure(&engine.Failure{Kind: kind, Err: err})
 }
 
-// failure returns the failure of an attempt's error. An error that is none counts as a broken connection.
+// failure returns the failure of an attempt's error, with pool and backend. An error that is none counts as a broken
+// connection.
 func (x *Exchange) failure(err error) *engine.Failure {
 	f, ok := errors.AsType[*engine.Failure](err)
 	if !ok {
 		f = &engine.Failure{Kind: engine.Reset, Err: err}
 	}
-	return x.withBackend(f)
-}
-
-// withBackend adds pool and backend to a failure.
-func (x *Exchange) withBackend(f *engine.Failure) *engine.Failure {
 	f.Pool, f.Backend = x.request.Pool.Name(), x.lease.Backend()
 	return f
 }

@@ -5,9 +5,6 @@ import (
 	"strings"
 )
 
-// maxSentenceTokens bounds how far a cut moves back to end at a sentence or a line.
-const maxSentenceTokens = 32
-
 // CutPoint is a position in the answer between two chunks, or between two tokens of one, with what came before it. The
 // zero value is the beginning.
 type CutPoint struct {
@@ -20,33 +17,6 @@ type CutPoint struct {
 
 // cutPoints are the cut points of one answer in order.
 type cutPoints []CutPoint
-
-// at returns the last clean cut point of at most so many tokens and bytes; the zero CutPoint if there is none.
-func (cs cutPoints) at(tokens, text int) CutPoint {
-	for i := len(cs) - 1; i >= 0; i-- {
-		if c := cs[i]; c.Clean && c.Tokens <= tokens && c.Text <= text {
-			return c
-		}
-	}
-	return CutPoint{}
-}
-
-// atSentence is at, or the last clean cut point at most maxSentenceTokens before it that ends a sentence or a line.
-func (cs cutPoints) atSentence(tokens, text int) CutPoint {
-	at := cs.at(tokens, text)
-	for i := len(cs) - 1; i >= 0; i-- {
-		c := cs[i]
-		switch {
-		case c.Tokens > at.Tokens || !c.Clean || c.Text > text:
-			continue
-		case c.Tokens < at.Tokens-maxSentenceTokens:
-			return at
-		case c.Sentence && c.Tokens > 0:
-			return c
-		}
-	}
-	return at
-}
 
 // tokens returns the tokens of so many bytes of text, as [Transcript.Tokens] does.
 func (cs cutPoints) tokens(text int) (n int, exact bool) {

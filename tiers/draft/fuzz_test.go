@@ -48,7 +48,7 @@ func FuzzTake(f *testing.F) {
 		v := d.End()
 		a.Verdict()
 		tr := d.Transcript()
-		if !bytes.HasPrefix(tr.Text(), sent) || len(sent) != tr.Sent() {
+		if !bytes.HasPrefix(tr.Text(), sent) || len(sent) != tr.sent {
 			t.Fatalf("sent %q of %q", sent, tr.Text())
 		}
 		if d.State() == Accepted {

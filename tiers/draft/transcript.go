@@ -86,9 +86,6 @@ func (t *Transcript) TextWithStop() []byte {
 // Len returns the length of the text in bytes.
 func (t *Transcript) Len() int { return len(t.text) }
 
-// Sent returns how many bytes of the answer the client has.
-func (t *Transcript) Sent() int { return t.sent }
-
 // Pending reports whether text that the client has must be repeated.
 func (t *Transcript) Pending() bool { return len(t.expected) > len(t.text) }
 
@@ -174,7 +171,14 @@ func (t *Transcript) End(tokens int) CutPoint {
 }
 
 // CutAt returns the last clean cut point of at most so many tokens; the zero CutPoint if there is none.
-func (t *Transcript) CutAt(tokens int) CutPoint { return t.cuts.at(tokens, len(t.text)) }
+func (t *Transcript) CutAt(tokens int) CutPoint {
+	for i := len(t.cuts) - 1; i >= 0; i-- {
+		if c := t.cuts[i]; c.Clean && c.Tokens <= tokens && c.Text <= len(t.text) {
+			return c
+		}
+	}
+	return CutPoint{}
+}
 
 // CutUnsent is CutAt, or the first clean cut point that the client has no text behind.
 func (t *Transcript) CutUnsent(tokens int) CutPoint {
@@ -189,9 +193,24 @@ func (t *Transcript) CutUnsent(tokens int) CutPoint {
 	return t.CutAt(math.MaxInt)
 }
 
+// maxSentenceTokens bounds how far a cut moves back to end at a sentence or a line.
+const maxSentenceTokens = 32
+
 // CutAtSentence is CutAt, or the last clean cut point at most 32 tokens before it that ends a sentence or a line.
 func (t *Transcript) CutAtSentence(tokens int) CutPoint {
-	return t.cuts.atSentence(tokens, len(t.text))
+	at := t.CutAt(tokens)
+	for i := len(t.cuts) - 1; i >= 0; i-- {
+		c := t.cuts[i]
+		switch {
+		case c.Tokens > at.Tokens || !c.Clean || c.Text > len(t.text):
+			continue
+		case c.Tokens < at.Tokens-maxSentenceTokens:
+			return at
+		case c.Sentence && c.Tokens > 0:
+			return c
+		}
+	}
+	return at
 }
 
 // Tokens returns the number of tokens of the text. A token that is only partly in the text counts. If the text ends

@@ -64,7 +64,7 @@ func TestWhatMayBecomeAStopStringIsHeldBack(t *testing.T) {
 	said(t, tr, "AY, café")
 	want(t, "it became another word", tr.Release(), "STAY, caf")
 	want(t, "the rest of an answer that is over", tr.Rest(), "é")
-	if tr.Release() != nil || tr.Sent() != tr.Len() {
+	if tr.Release() != nil || tr.sent != tr.Len() {
 		t.Error("bytes were released twice")
 	}
 }

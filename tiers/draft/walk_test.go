@@ -208,8 +208,8 @@ func (w *walk) check() {
 			w.t.Fatalf("%q is pending, and the text is %q", whole, text)
 		}
 	}
-	if len(w.sent) != tr.Sent() || !bytes.HasPrefix(whole, w.sent) {
-		w.t.Fatalf("the client has %q, %d bytes are booked, and the answer is %q", w.sent, tr.Sent(), whole)
+	if len(w.sent) != tr.sent || !bytes.HasPrefix(whole, w.sent) {
+		w.t.Fatalf("the client has %q, %d bytes are booked, and the answer is %q", w.sent, tr.sent, whole)
 	}
 	if at := tr.CutAt(w.draw(w.tokens + 2)); at.Text > len(text) || at.IDs > len(tr.IDs()) ||
 		at.Text >= w.base && !bytes.Equal(w.join(tr.IDs()[:at.IDs]), text[min(w.base, at.Text):at.Text]) {

@@ -8,9 +8,6 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// reasonFallback is the reason of [FallbackDecision].
-const reasonFallback = "fallback"
-
 // FailureCause says why the route's own pools gave no answer.
 type FailureCause string
 
@@ -125,5 +122,5 @@ func (c Config) ForFallback() Config {
 
 // FallbackDecision is that of an answer by a fallback.
 func FallbackDecision() Decision {
-	return Decision{Plan: Plan{Tier: Fallback, Reason: reasonFallback}, Steps: []Step{{Fallback, Relay}}}
+	return Decision{Plan: Plan{Tier: Fallback, Reason: "fallback"}, Steps: []Step{{Fallback, Relay}}}
 }
