@@ -48,14 +48,14 @@ func probed(t *testing.T, pools ...*pool.Pool) *probe.Prober {
 	t.Helper()
 	client := upstream.New(upstream.Options{})
 	defer client.Close()
-	o := probe.Options{Upstream: client}
+	o := probe.Options{Upstream: client, Mine: func(string, string) bool { return true }, Ready: func() bool { return true }}
 	for _, p := range pools {
 		o.Pools = append(o.Pools, probe.Pool{Name: p.Name(), Model: p.Model(), Backends: func() (out []probe.Backend) {
 			for _, b := range p.Snapshot() {
 				out = append(out, probe.Backend{ID: b.ID, URL: b.URL, Up: b.State != pool.StateDown, Life: 1})
 			}
 			return out
-		}})
+		}, Credentials: p.Credentials, Ended: func(string, error) {}, Scores: func() bool { return true }})
 	}
 	prober, err := probe.New(o)
 	if err != nil {

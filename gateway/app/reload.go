@@ -142,7 +142,8 @@ func (a *App) putInForce(next, was *routing) error {
 	}
 	a.Settings.SetRoutes(a.routes())
 	a.cascade.SetRoutes(a.tierRoutes(next))
-	return a.prober.SetPools(a.probedPools(next))
+	a.prober.SetPools(a.probedPools(next))
+	return nil
 }
 
 // setWarnings notes the warnings about the configuration of next, and logs those that are not known of was.

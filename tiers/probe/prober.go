@@ -20,12 +20,10 @@ import (
 type Options struct {
 	Pools      []Pool                          // at the start; [Prober.SetPools] replaces them
 	Upstream   engine.Upstream                 // asks, as it will for requests
-	Timeout    time.Duration                   // how long an engine may say nothing to a question; 0 is 2 min: busy ones let it wait
-	Mine       func(pool, backend string) bool // this replica asks a backend; nil: it asks all
-	Ready      func() bool                     // what other replicas told was taken; nil: there is nothing to wait for
+	Mine       func(pool, backend string) bool // this replica asks a backend
+	Ready      func() bool                     // what other replicas told was taken
 	Logger     zerolog.Logger                  // one line per change of a card
 	Registerer prometheus.Registerer           // nil registers nothing
-	Now        func() time.Time                // nil is time.Now
 }
 
 // Pool is one to probe.
@@ -33,13 +31,13 @@ type Pool struct {
 	Name, Model string
 	// Backends are those that there are now. It is asked once a second.
 	Backends    func() []Backend
-	Credentials func() *credentials.Credentials // that it shows to its engines; nil: none
-	// Ended is told how each question ended; nil: nobody is.
+	Credentials func() *credentials.Credentials // that it shows to its engines
+	// Ended is told how each question ended.
 	Ended func(backend string, err error)
 	// Priority is what its engines are told where they schedule by priority: a late one. nil:
 	// they do not, and refuse a request that has one.
 	Priority *int64
-	// Scores reports whether its engines may be asked to score now: none has died of it a moment ago. nil: always.
+	// Scores reports whether its engines may be asked to score now: none has died of it a moment ago.
 	Scores func() bool
 }
 
@@ -62,6 +60,7 @@ func (b Backend) like(c Backend) bool { return dialect.Of(b.Engine) == dialect.O
 
 // pace is how often is asked.
 type pace struct {
+	silence            time.Duration // that an engine may keep to a question: busy ones let it wait
 	look, models       time.Duration // at the backends, at the model's card
 	minRetry, maxRetry time.Duration // of a question that got no answer: doubling
 	part, maxPart      time.Duration // of one whose answer may be better: doubling
@@ -71,7 +70,7 @@ type pace struct {
 
 // defaultPace is that of a Prober.
 var defaultPace = pace{
-	look: time.Second, models: 15 * time.Second, minRetry: time.Second, maxRetry: time.Minute,
+	silence: 2 * time.Minute, look: time.Second, models: 15 * time.Second, minRetry: time.Second, maxRetry: time.Minute,
 	part: 10 * time.Second, maxPart: 15 * time.Minute, closed: 5 * time.Minute, maxClosed: time.Hour, told: 20 * time.Second,
 }
 
@@ -83,25 +82,11 @@ type Prober struct {
 	changed chan struct{}                     // SetPools was called
 }
 
-// New checks the options. Nothing is asked before Run.
+// New returns a Prober that asks nothing before Run.
 func New(o Options) (*Prober, error) {
-	if o.Timeout <= 0 {
-		o.Timeout = 2 * time.Minute
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Mine == nil {
-		o.Mine = func(string, string) bool { return true }
-	}
-	if o.Ready == nil {
-		o.Ready = func() bool { return true }
-	}
 	p := &Prober{Options: o, pace: defaultPace, changed: make(chan struct{}, 1)}
 	p.watched.Store(&map[string]*watch{})
-	if err := p.SetPools(o.Pools); err != nil {
-		return nil, err
-	}
+	p.SetPools(o.Pools)
 	if o.Registerer != nil {
 		if err := o.Registerer.Register(collector{p}); err != nil {
 			return nil, fmt.Errorf("probe: %w", err)
@@ -110,15 +95,11 @@ func New(o Options) (*Prober, error) {
 	return p, nil
 }
 
-// SetPools replaces the pools that are probed. What is known of a pool stays known while its model and its priority
-// stay the same; its other fields must then mean the same pool as before. An error changes nothing. Only one
-// SetPools may run at a time.
-func (p *Prober) SetPools(pools []Pool) error {
+// SetPools replaces the pools that are probed, whose names differ. What is known of a pool stays known while its model and its
+// priority stay the same; its other fields must then mean the same pool as before. Only one SetPools may run at a time.
+func (p *Prober) SetPools(pools []Pool) {
 	was, next := *p.watched.Load(), make(map[string]*watch, len(pools))
 	for _, pool := range pools {
-		if pool.Name == "" || pool.Backends == nil || next[pool.Name] != nil {
-			return fmt.Errorf("probe: a pool without a name or backends, or the second one %q", pool.Name)
-		}
 		if next[pool.Name] = was[pool.Name]; next[pool.Name] == nil || !was[pool.Name].pool.probedAs(pool) {
 			next[pool.Name] = &watch{prober: p, pool: pool}
 		}
@@ -128,7 +109,6 @@ func (p *Prober) SetPools(pools []Pool) error {
 	case p.changed <- struct{}{}:
 	default: // Run has not looked yet
 	}
-	return nil
 }
 
 // watches returns the watches of the pools now.
@@ -213,7 +193,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(missingDesc, prometheus.GaugeValue, missing, name, what)
 		}
 		if capabilities != nil {
-			ch <- prometheus.MustNewConstMetric(ageDesc, prometheus.GaugeValue, c.Now().Sub(capabilities.At).Seconds(), name)
+			ch <- prometheus.MustNewConstMetric(ageDesc, prometheus.GaugeValue, time.Since(capabilities.At).Seconds(), name)
 		}
 	}
 }

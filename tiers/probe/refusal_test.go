@@ -19,11 +19,11 @@ func TestAnEngineThatRefusesTheKeyIsNotProbedAndSaysSoUntilItTakesIt(t *testing.
 	show := func(k string) { key.Store(&k) }
 	show("wrong-canary")
 	var ends atomic.Pointer[error]
-	pools := []Pool{{
+	pools := []Pool{askable(Pool{
 		Name: "p", Model: "sim", Backends: func() []Backend { return []Backend{{ID: "a", URL: sim.URL(), Up: true}} },
 		Ended: func(_ string, err error) { ends.Store(&err) },
-	}}
-	p, err := New(Options{Pools: pools, Upstream: upstream.New(upstream.Options{Transport: withKey{transport(t), &key}})})
+	})}
+	p, err := New(Options{Pools: pools, Mine: func(string, string) bool { return true }, Ready: func() bool { return true }, Upstream: upstream.New(upstream.Options{Transport: withKey{transport(t), &key}})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func (p *Prober) Tell() map[string]string {
 	out := map[string]string{}
 	for name, w := range p.watches() {
 		w.mu.Lock()
-		if now := p.Now(); w.told != "" && (w.fresh || now.Sub(w.last) >= p.pace.told) {
+		if now := time.Now(); w.told != "" && (w.fresh || now.Sub(w.last) >= p.pace.told) {
 			out[name], w.fresh, w.last = w.told, false, now
 		}
 		w.mu.Unlock()
@@ -85,7 +85,7 @@ func (p *Prober) Take(pool, text string, age time.Duration) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.heard = heard{r, p.Now().Add(-age)}
+	w.heard = heard{r, time.Now().Add(-age)}
 }
 
 // keep keeps what is known for Tell. What another has told is his to tell.
@@ -140,7 +140,7 @@ func (w *watch) takeOver(set []Backend, now time.Time) bool {
 // recall takes over what was found out before this replica was started, if the engine's card is the same.
 func (w *watch) recall() {
 	h, b, ok := w.lastHeard([]Backend{w.backend})
-	same := ok && h.Card == w.run.model && (h.Card.Start != "" || w.prober.Now().Sub(h.at) <= patience)
+	same := ok && h.Card == w.run.model && (h.Card.Start != "" || time.Since(h.at) <= patience)
 	if !same || slices.ContainsFunc(w.states[1:], func(s state) bool { return s.known }) {
 		return
 	}
@@ -151,7 +151,7 @@ func (w *watch) recall() {
 
 // adopt replaces what is known.
 func (w *watch) adopt(h heard, b Backend) {
-	now := w.prober.Now()
+	now := time.Now()
 	w.taken, w.backend, w.modelsAt = h.record, b, now
 	w.run = newRun(w.asker(b))
 	w.run.found, w.run.model = h.Found, h.Card

@@ -95,7 +95,7 @@ func (w *watch) step(ctx context.Context) (more bool) {
 	if !w.prober.Ready() {
 		return false
 	}
-	set, now := w.pool.Backends(), w.prober.Now()
+	set, now := w.pool.Backends(), time.Now()
 	if b, why := w.next(set); why != "" {
 		w.begin(b, why, now)
 	}
@@ -217,11 +217,10 @@ func (w *watch) remodelled(ctx context.Context, b Backend) bool {
 const maxCardTime = 2 * time.Second
 
 func (w *watch) asker(b Backend) *asker {
-	a := &asker{upstream: w.prober.Upstream, timeout: w.prober.Timeout, url: b.URL, model: w.pool.Model, engine: b.Engine, priority: w.pool.Priority}
-	if w.pool.Credentials != nil {
-		a.credentials = w.pool.Credentials()
+	return &asker{
+		upstream: w.prober.Upstream, timeout: w.prober.pace.silence, url: b.URL, model: w.pool.Model, engine: b.Engine,
+		priority: w.pool.Priority, credentials: w.pool.Credentials(),
 	}
-	return a
 }
 
 // ask asks b a question and publishes what that brings.
@@ -230,23 +229,22 @@ func (w *watch) ask(ctx context.Context, b Backend, i int) {
 	unpinned := w.run.unpinned && w.run.url == b.URL
 	w.run.asker = w.asker(b) // with the credentials that hold now
 	w.run.unpinned, w.run.closed = unpinned, ""
-	if w.prober.Now().Before(w.opens) {
+	if time.Now().Before(w.opens) {
 		w.run.closed = "the engine died when it was last asked to score; it is not asked before " + w.opens.UTC().Format(time.TimeOnly+" UTC")
-	} else if w.pool.Scores != nil && !w.pool.Scores() {
+	} else if !w.pool.Scores() {
 		w.run.closed = "scoring there is closed for a while"
 	}
 	err := w.run.try(ctx, q)
 	if ctx.Err() != nil {
 		return // we are ending, which says nothing of the engine
 	}
-	if w.pool.Ended != nil {
-		w.pool.Ended(b.ID, err)
-	}
-	w.schedule(s, err)
+	w.pool.Ended(b.ID, err)
+	now := time.Now()
+	w.schedule(s, err, now)
 	if other, ok := w.whom(w.pool.Backends(), 1); i == 0 && err != nil && ok {
 		w.backend = other // it is not even said which model that serves
 	}
-	if now := w.prober.Now(); err == nil {
+	if err == nil {
 		w.run.found.At = now
 		switch p := &w.prober.pace; {
 		case w.run.deadly:
@@ -265,8 +263,8 @@ func (w *watch) ask(ctx context.Context, b Backend, i int) {
 }
 
 // schedule says when a question is asked again.
-func (w *watch) schedule(s *state, err error) {
-	p, now := &w.prober.pace, w.prober.Now()
+func (w *watch) schedule(s *state, err error, now time.Time) {
+	p := &w.prober.pace
 	switch {
 	case err != nil:
 		s.fails++
@@ -312,7 +310,13 @@ func (w *watch) publish() {
 
 // log logs what is known where it has changed since the last line, and that something begins to fail.
 func (w *watch) log(is *Capabilities, p *Progress) {
-	about, fails := fmt.Sprint(is.said()), p.Failed != ""
+	lacks, missing := make([]string, len(is.Missing)), make([]string, len(is.Missing))
+	for i, m := range is.Missing {
+		lacks[i], missing[i] = m.Name, m.Name+": "+m.Reason
+	}
+	said, fails := *is, p.Failed != "" // without its time, its backend and its reasons
+	said.At, said.Backend, said.Life, said.Missing = time.Time{}, "", 0, nil
+	about := fmt.Sprint(said, lacks)
 	if fails {
 		about = "a failure"
 	}
@@ -320,26 +324,12 @@ func (w *watch) log(is *Capabilities, p *Progress) {
 		return
 	}
 	w.logged = about
-	missing := make([]string, len(is.Missing))
-	for i, m := range is.Missing {
-		missing[i] = m.Name + ": " + m.Reason
-	}
 	event, text := w.prober.Logger.Info(), "engines were probed"
 	if fails {
-		event, text = w.prober.Logger.Warn().Str("failed", p.Failed).Dur("next_try", p.Next.Sub(w.prober.Now())), "engines cannot be probed, or not wholly"
+		event, text = w.prober.Logger.Warn().Str("failed", p.Failed).Dur("next_try", time.Until(p.Next)), "engines cannot be probed, or not wholly"
 	}
-	event.Str("pool", w.pool.Name).Str("backend", is.Backend).Str("why", w.why).Dur("took", w.prober.Now().Sub(w.since)).
+	event.Str("pool", w.pool.Name).Str("backend", is.Backend).Str("why", w.why).Dur("took", time.Since(w.since)).
 		Str("asked", strings.Join(p.Asked, ", ")).Str("open", strings.Join(p.Open, ", ")).Bool("by_another_replica", p.Shared).
 		Str("tokenizer", is.Tokenizer[:min(len(is.Tokenizer), 12)]).Str("template", is.Template[:min(len(is.Template), 12)]).
 		Str("scoring", string(is.Scoring)).Int("window", is.Window).Strs("missing", missing).Msg(text)
-}
-
-// said is what a card says, without its time, its backend and its reasons.
-func (c *Capabilities) said() Capabilities {
-	s := *c
-	s.At, s.Backend, s.Life, s.Missing = time.Time{}, "", 0, nil
-	for _, m := range c.Missing {
-		s.Missing = append(s.Missing, MissingCapability{Name: m.Name})
-	}
-	return s
 }

@@ -92,11 +92,11 @@ func TestWhichQuestionIsNext(t *testing.T) {
 
 func TestPausesDoubleUpToABound(t *testing.T) {
 	now := time.Unix(1000, 0)
-	w := watch{prober: &Prober{pace: defaultPace, Options: Options{Now: func() time.Time { return now }}}, run: &probeRun{}}
+	w := watch{prober: &Prober{pace: defaultPace}, run: &probeRun{}}
 	s := &state{}
 	wait := func(err error, again string) time.Duration {
 		w.run.again = again
-		w.schedule(s, err)
+		w.schedule(s, err, now)
 		return s.due.Sub(now)
 	}
 	for i, want := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
@@ -118,7 +118,7 @@ func TestPausesDoubleUpToABound(t *testing.T) {
 func TestAPanicOfAProbeEndsNeitherTheProcessNorTheProbes(t *testing.T) {
 	t.Parallel() // a second passes
 	var asked atomic.Int32
-	p, err := New(Options{Pools: []Pool{{Name: "p", Model: "m", Backends: func() []Backend {
+	p, err := New(Options{Ready: func() bool { return true }, Pools: []Pool{{Name: "p", Model: "m", Backends: func() []Backend {
 		if asked.Add(1) == 1 {
 			panic("of a pool")
 		}
