@@ -24,30 +24,16 @@ type Credentials struct {
 // Field is a header line. Its name is in canonical form.
 type Field struct{ Name, Value string }
 
-// none is shared by all pools without credentials.
-var none = &Credentials{}
-
 // Live are the credentials of one pool, as its files say now. A nil *Live has none. It is safe for concurrent use.
 type Live struct{ now atomic.Pointer[Credentials] }
 
-// Now returns the credentials in force, never nil.
+// Now returns the credentials in force.
 func (l *Live) Now() *Credentials {
 	if l == nil {
-		return none
+		return nil
 	}
-	if c := l.now.Load(); c != nil {
-		return c
-	}
-	return none
+	return l.now.Load()
 }
 
 // Set puts credentials into force. They must not change afterwards.
 func (l *Live) Set(c *Credentials) { l.now.Store(c) }
-
-// OrNone returns c, or empty credentials for nil.
-func (c *Credentials) OrNone() *Credentials {
-	if c == nil {
-		return none
-	}
-	return c
-}

@@ -34,6 +34,9 @@ func NewTransports(open func(*tls.Config) http.RoundTripper) *Transports {
 
 // RoundTrip sends a request with credentials. It does not change the request.
 func (t *Transports) RoundTrip(req *http.Request, c *Credentials) (*http.Response, error) {
+	if c == nil {
+		return t.plain.RoundTrip(req)
+	}
 	if len(c.Headers) > 0 {
 		own := *req
 		own.Header = req.Header.Clone()
@@ -95,7 +98,7 @@ type ofPool struct {
 
 // RoundTrip implements [http.RoundTripper].
 func (p *ofPool) RoundTrip(req *http.Request) (*http.Response, error) {
-	return p.transports.RoundTrip(req, p.now().OrNone())
+	return p.transports.RoundTrip(req, p.now())
 }
 
 // CloseIdleConnections closes the idle connections of all pools of these transports.

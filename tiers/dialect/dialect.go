@@ -1,6 +1,6 @@
 // Package dialect describes what differs between the kinds of inference engines: where their load is read, how they
 // tokenize, which request members they know, how they score and how an answer is continued. It is data and pure
-// functions; [Find] alone takes an HTTP client. Each kind has a file of its own. Start at [Of] and [Dialect].
+// functions; [Find] alone asks, by a function. Each kind has a file of its own. Start at [Of] and [Dialect].
 package dialect
 
 import (

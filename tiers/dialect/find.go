@@ -14,13 +14,6 @@ const ModelsPath = "/v1/models"
 // costs an engine next to nothing. All but the first matter only where a proxy hides owned_by.
 var Questions = []string{ModelsPath, "/metrics", "/props", "/get_model_info", "/version"}
 
-// Answer is what a server answered to one of the questions.
-type Answer struct {
-	Path   string
-	Status int
-	Body   []byte // perhaps cut
-}
-
 // Finding is what the answers of a server tell of its kind.
 type Finding struct {
 	Kind Kind   // "": nothing tells it
@@ -36,16 +29,13 @@ var prefixes = []struct {
 	kind   Kind
 }{{"\nvllm:", VLLM}, {"\nsglang:", SGLang}, {"\nllamacpp:", LlamaCpp}}
 
-// Tell returns what one answer tells; a Finding without a kind is nothing.
-func Tell(a Answer) Finding {
-	if a.Status != http.StatusOK {
-		return Finding{}
-	}
-	switch a.Path {
+// tell returns what the answer to a question tells; a Finding without a kind is nothing.
+func tell(path string, body []byte) Finding {
+	switch path {
 	case ModelsPath:
-		return tellModels(a.Body)
+		return tellModels(body)
 	case "/metrics":
-		text := append([]byte("\n"), a.Body...)
+		text := append([]byte("\n"), body...)
 		for _, p := range prefixes {
 			if bytes.Contains(text, []byte(p.prefix)) {
 				return Finding{p.kind, "GET /metrics has names that begin with " + p.prefix[1:]}
@@ -54,11 +44,11 @@ func Tell(a Answer) Finding {
 		return Finding{}
 	}
 	members := map[string]json.RawMessage{}
-	if json.Unmarshal(a.Body, &members) != nil {
+	if json.Unmarshal(body, &members) != nil {
 		return Finding{}
 	}
 	for _, m := range memberOf {
-		if _, has := members[m.name]; has && m.path == a.Path {
+		if _, has := members[m.name]; has && m.path == path {
 			return Finding{m.kind, fmt.Sprintf("GET %s has the member %s", m.path, m.name)}
 		}
 	}
@@ -105,21 +95,23 @@ func ParseModels(body []byte) ([]Model, error) {
 	return list.Data, err
 }
 
-// Find returns what the answers to all questions tell. A server that lists models and whose answers name no engine is
-// one that only speaks OpenAI's API. One that does not even list models stays unknown.
-func Find(answers []Answer) Finding {
-	lists := false
-	for _, a := range answers {
-		if f := Tell(a); f.Kind != "" {
-			return f
+// Find asks a server until an answer tells its kind; ask returns the answer to a GET, perhaps cut. A server that lists models
+// and whose answers name no engine is one that only speaks OpenAI's API. One that does not even list models stays unknown.
+func Find(ask func(path string) (status int, body []byte, err error)) (f Finding, err error) {
+	for _, path := range Questions {
+		status, body, err := ask(path)
+		if err != nil {
+			return Finding{}, err
 		}
-		if a.Path == ModelsPath && a.Status == http.StatusOK {
-			models, err := ParseModels(a.Body)
-			lists = lists || err == nil && len(models) > 0
+		if status != http.StatusOK {
+			continue
+		}
+		if found := tell(path, body); found.Kind != "" {
+			return found, nil
+		}
+		if models, err := ParseModels(body); path == ModelsPath && err == nil && len(models) > 0 {
+			f = Finding{OpenAI, "GET /v1/models lists models, and no answer names an engine"}
 		}
 	}
-	if lists {
-		return Finding{OpenAI, "GET /v1/models lists models, and no answer names an engine"}
-	}
-	return Finding{}
+	return f, nil
 }

@@ -40,10 +40,23 @@ func (s *scanner) scan(lim Limits, check func()) (*Request, error) {
 	c := borrowCursor(r.Body)
 	defer c.release()
 	s.maxCompletion, s.walker = -1, walker{cur: c, body: r.Body, lim: lim}
-	for s.members(len(r.members)) {
+	if !c.enter('{') {
+		if c.kind() != 0 {
+			s.bad("", "invalid_json", "The request body must be a JSON object.")
+		}
+		c.token() // reports a syntax error, if it is one
+	}
+	for c.more() {
+		if len(r.members) >= lim.Fields {
+			s.bad("", "too_many_fields", "The request has more than %d fields.", lim.Fields)
+			break
+		}
 		s.member()
 	}
-	if s.ended(r.has("model")); c.err == nil {
+	if c.end(); !r.has("model") {
+		s.bad("model", "missing_required_parameter", "You must provide a model.")
+	}
+	if c.err == nil {
 		s.allowed(r.Model)
 		check()
 	}
@@ -51,30 +64,6 @@ func (s *scanner) scan(lim Limits, check func()) (*Request, error) {
 		return nil, err
 	}
 	return r, nil
-}
-
-// members reports whether the body has another member, of which so many were read. It enters the body.
-func (w *walker) members(read int) bool {
-	if w.cur.dec.StackDepth() == 0 && !w.cur.enter('{') {
-		if w.cur.kind() != 0 {
-			w.bad("", "invalid_json", "The request body must be a JSON object.")
-		}
-		w.cur.token()
-		return false
-	}
-	more := w.cur.more()
-	if more && read >= w.lim.Fields {
-		w.bad("", "too_many_fields", "The request has more than %d fields.", w.lim.Fields)
-		return false
-	}
-	return more
-}
-
-// ended checks that nothing follows the body, and that it has a model.
-func (w *walker) ended(model bool) {
-	if w.cur.end(); !model {
-		w.bad("model", "missing_required_parameter", "You must provide a model.")
-	}
 }
 
 // member reads one top-level member.

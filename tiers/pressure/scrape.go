@@ -97,21 +97,13 @@ const maxIdentity = 4 << 20
 // Identify asks a server what kind of engine it is, each question within the timeout. The error says that it could not be
 // asked now: no answer, or /v1/models answers with a refusal of the credentials or an error of the server.
 func (s *Scraper) Identify(ctx context.Context, baseURL string) (dialect.Finding, error) {
-	var answers []dialect.Answer
-	for _, path := range dialect.Questions {
-		a, err := s.answer(ctx, baseURL, path)
-		if err != nil {
-			return dialect.Finding{}, err
+	return dialect.Find(func(path string) (status int, body []byte, err error) {
+		status, body, err = s.answer(ctx, baseURL+path)
+		if err == nil && path == dialect.ModelsPath && cannotAnswer(status) {
+			err = &StatusError{http.MethodGet, baseURL + path, status}
 		}
-		if f := dialect.Tell(a); f.Kind != "" {
-			return f, nil
-		}
-		if path == dialect.ModelsPath && cannotAnswer(a.Status) {
-			return dialect.Finding{}, &StatusError{http.MethodGet, baseURL + path, a.Status}
-		}
-		answers = append(answers, a)
-	}
-	return dialect.Find(answers), nil
+		return status, body, err
+	})
 }
 
 // cannotAnswer reports whether a status says only that the server cannot answer now, or not us.
@@ -120,19 +112,18 @@ func cannotAnswer(status int) bool {
 }
 
 // answer asks one question.
-func (s *Scraper) answer(ctx context.Context, baseURL, path string) (dialect.Answer, error) {
+func (s *Scraper) answer(ctx context.Context, url string) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	resp, err := s.do(ctx, http.MethodGet, baseURL+path, nil)
+	resp, err := s.do(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return dialect.Answer{}, err
+		return 0, nil, err
 	}
 	defer closeBody(resp.Body)
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxIdentity))
-	if err != nil {
-		return dialect.Answer{}, fmt.Errorf("GET %s: %w", baseURL+path, err)
+	if body, err = io.ReadAll(io.LimitReader(resp.Body, maxIdentity)); err != nil {
+		err = fmt.Errorf("GET %s: %w", url, err)
 	}
-	return dialect.Answer{Path: path, Status: resp.StatusCode, Body: body}, nil
+	return resp.StatusCode, body, err
 }
 
 // Health requests the dialect's path of health; nil means that the server reports itself healthy. A status other than

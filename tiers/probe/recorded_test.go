@@ -26,7 +26,13 @@ func TestRecordedAnswersTellWhatAnEngineIs(t *testing.T) {
 		window int
 	}{"vllm-0.32.0": {dialect.VLLM, 2048}, "llamacpp-b11549": {dialect.LlamaCpp, 0}} {
 		body := recorded(t, folder+"/models")
-		if f := dialect.Find([]dialect.Answer{{Path: dialect.ModelsPath, Status: 200, Body: body}}); f.Kind != c.kind {
+		answers := func(path string) (int, []byte, error) {
+			if path == dialect.ModelsPath {
+				return 200, body, nil
+			}
+			return 404, nil, nil
+		}
+		if f, err := dialect.Find(answers); err != nil || f.Kind != c.kind {
 			t.Errorf("%s is %+v", folder, f)
 		}
 		cards, err := parseCards(body)

@@ -103,7 +103,7 @@ func (x *httpExchange) exchange(path string, body []byte) error {
 	}
 	x.setHeader(req.Header)
 	x.resp.watch.begin()
-	x.resp.Response, err = x.transports.RoundTrip(req, x.attempt.Credentials.OrNone())
+	x.resp.Response, err = x.transports.RoundTrip(req, x.attempt.Credentials)
 	err = x.resp.watch.end(err)
 	x.answered = err == nil
 	return err
