@@ -1,14 +1,15 @@
 package tiers
 
 import (
+	"crypto/tls"
 	"net/http"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/upstream"
 )
 
 // deadlines notes how long each call had, by its path and from a given moment.
@@ -40,7 +41,7 @@ func (d *deadlines) had(t *testing.T, name, at string, want time.Duration) {
 
 // watched has a cascade's calls noted from now on.
 func watched(t *testing.T, c *Cascade) *deadlines {
-	transports := upstream.NewTransports()
+	transports := credentials.NewTransports(func(*tls.Config) http.RoundTripper { return &http.Transport{} })
 	t.Cleanup(transports.CloseIdleConnections)
 	d := &deadlines{RoundTripper: transports.Of(noCredentials), from: time.Now(), left: map[string]time.Duration{}}
 	sendBy(c, d)

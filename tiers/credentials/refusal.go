@@ -41,18 +41,13 @@ func RefusalOf(err error) *Refusal {
 		return r
 	}
 	if _, bad := errors.AsType[*tls.CertificateVerificationError](err); bad {
-		return &Refusal{TLS: withoutURL(err)}
+		if u, ok := errors.AsType[*url.Error](err); ok { // which net/http's client puts around it
+			err = u.Err
+		}
+		return &Refusal{TLS: err}
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" { // an alert of the engine's TLS
 		return &Refusal{TLS: op.Err}
 	}
 	return nil
-}
-
-// withoutURL is an error without the URL that net/http's client puts before it.
-func withoutURL(err error) error {
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		return u.Err
-	}
-	return err
 }

@@ -81,11 +81,7 @@ func (t *Transports) CloseIdleConnections() {
 	}
 }
 
-func closeIdle(r http.RoundTripper) {
-	if c, ok := r.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
-	}
-}
+func closeIdle(r http.RoundTripper) { (&http.Client{Transport: r}).CloseIdleConnections() }
 
 // Of returns a RoundTripper that sends each request with the credentials that now returns then.
 func (t *Transports) Of(now func() *Credentials) http.RoundTripper { return &ofPool{t, now} }

@@ -33,7 +33,13 @@ var prefixes = []struct {
 func tell(path string, body []byte) Finding {
 	switch path {
 	case ModelsPath:
-		return tellModels(body)
+		models, _ := ParseModels(body) // what is no list names nobody
+		for _, m := range models {
+			if k, known := owners[m.Owner]; known {
+				return Finding{k, fmt.Sprintf("GET /v1/models has owned_by %q", m.Owner)}
+			}
+		}
+		return Finding{}
 	case "/metrics":
 		text := append([]byte("\n"), body...)
 		for _, p := range prefixes {
@@ -63,17 +69,6 @@ var memberOf = []struct {
 	{"/props", "default_generation_settings", LlamaCpp},
 	{"/get_model_info", "model_path", SGLang},
 	{"/version", "version", VLLM},
-}
-
-// tellModels reads owned_by of the first model that names an owner that is known.
-func tellModels(body []byte) Finding {
-	models, _ := ParseModels(body) // what is no list names nobody
-	for _, m := range models {
-		if k, known := owners[m.Owner]; known {
-			return Finding{k, fmt.Sprintf("GET /v1/models has owned_by %q", m.Owner)}
-		}
-	}
-	return Finding{}
 }
 
 // Model is what an engine tells of one model in /v1/models.

@@ -74,7 +74,7 @@ func Check(raw string) error {
 
 func (s *Source) findAddresses(rest string, r Resolver) error {
 	host, port, err := net.SplitHostPort(rest)
-	if err != nil || !portOK(port) {
+	if n, wrong := strconv.ParseUint(port, 10, 16); err != nil || wrong != nil || n == 0 {
 		return errors.New("want dns://HOST:PORT with a port of 1 … 65535, such as dns://vllm-draft.svc:8000")
 	}
 	if !words.IsHost(host) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 )
 
@@ -34,10 +33,4 @@ func URL(raw string) (string, error) {
 	port := map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
 	u.Host = strings.TrimSuffix(strings.TrimSuffix(u.Host, port), ":")
 	return strings.TrimRight(u.String(), "/"), nil
-}
-
-// portOK reports whether s is a port number, 1 … 65535.
-func portOK(s string) bool {
-	n, err := strconv.ParseUint(s, 10, 16)
-	return err == nil && n > 0
 }

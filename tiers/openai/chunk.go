@@ -64,12 +64,6 @@ func (c *Chunk) Reset() {
 	}
 }
 
-// endToken completes a token of so many bytes.
-func (c *Chunk) endToken(size int) {
-	c.TokenBytes = append(c.TokenBytes, size)
-	c.topEnd = append(c.topEnd, len(c.tops))
-}
-
 // ChunkParser parses the chunks of one stream, reusing its memory.
 type ChunkParser struct {
 	Judged bool // read logprobs and token ids as well
@@ -231,7 +225,8 @@ func (p *ChunkParser) contentToken() {
 		}
 	}
 	p.chunk.Told.end(from)
-	p.chunk.endToken(size)
+	p.chunk.TokenBytes = append(p.chunk.TokenBytes, size)
+	p.chunk.topEnd = append(p.chunk.topEnd, len(p.chunk.tops))
 }
 
 func (p *ChunkParser) alternative() {
@@ -261,15 +256,8 @@ const noLogprob = -9999
 
 func (p *ChunkParser) nats() float64 {
 	raw, _ := p.cur.value()
-	return nats(raw)
-}
-
-func nats(raw []byte) float64 {
-	v, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil || v > 0 || v < noLogprob {
-		if err == nil && v > 0 && v < 1e-3 {
-			return 0 // rounding
-		}
+	v, is := logprob(raw)
+	if !is {
 		return noLogprob
 	}
 	return v

@@ -61,11 +61,6 @@ const subtypeRunes = "abcdefghijklmnopqrstuvwxyz0123456789.-"
 
 const maxFormat = 32 // bytes
 
-// isImageType reports whether text is the media type of an image.
-func isImageType(text []byte) bool {
-	return isDataURI([]byte("data:"+clip(string(text), maxFormat)+";base64,"), mediaKinds[modeImage])
-}
-
 // sound checks input_audio, an object of data in base64 and their format.
 func (w *walker) sound() {
 	if k := w.cur.kind(); k != '{' {
@@ -141,8 +136,9 @@ func (w *walker) source() (typ string) {
 			w.refuse("unsupported_parameter", "must be base64, text or content: a URL to be fetched is not accepted by this gateway")
 		}
 	}
+	isImage := isDataURI([]byte("data:"+clip(string(media), maxFormat)+";base64,"), mediaKinds[modeImage])
 	switch typ = string(kind); {
-	case typ == "base64" && !isImageType(media):
+	case typ == "base64" && !isImage:
 		w.refuse("unsupported_parameter", "must have the media_type of an image such as image/png")
 	case typ == "base64" && !content && isBase64(data), typ == "text" && !content && data != nil && string(media) == "text/plain",
 		typ == "content" && content && media == nil && data == nil:

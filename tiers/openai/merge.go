@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-
-	"github.com/go-json-experiment/json"
+	"strconv"
 )
 
 // Merger puts the chunks of a stream together into the answer that the engine would have given in one piece, with all that
@@ -139,13 +138,11 @@ func (m *Merger) addList(to *merged, name string, raw []byte) error {
 
 // indexOf returns the index that an element tells; without a possible one the given.
 func indexOf(element []byte, otherwise int) int {
-	var told struct {
-		Index *uint16 `json:"index"`
+	members, _ := Members(element)
+	if n, err := strconv.ParseUint(string(members["index"]), 10, 16); err == nil && n < maxChoices {
+		return int(n)
 	}
-	if json.Unmarshal(element, &told, lenient) != nil || told.Index == nil || *told.Index >= maxChoices {
-		return otherwise
-	}
-	return int(*told.Index)
+	return otherwise
 }
 
 // append appends the value of a member as it is in an answer in one piece.

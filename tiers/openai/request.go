@@ -163,7 +163,7 @@ func (r *Request) Text() []byte {
 const bytesPerToken = 4
 
 // EstimateTokens estimates the tokens of n bytes of text.
-func EstimateTokens(n int) int { return int(math.Ceil(float64(n) / bytesPerToken)) }
+func EstimateTokens(n int) int { return (n + bytesPerToken - 1) / bytesPerToken }
 
 // prompts are the prompts in a list of texts, of ids, or of lists of ids. The zero value is one prompt.
 type prompts struct {

@@ -6,7 +6,6 @@ import (
 	stdjson "encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 
@@ -216,14 +215,19 @@ func tokenID(raw []byte) (int32, bool) {
 	return int32(id), true
 }
 
-// scoreNats reads a logprob: a number at most 0, apart from rounding, and at least vLLM's value for minus
-// infinity.
-func scoreNats(raw []byte) (float64, error) {
+// logprob reads a number at most 0, apart from rounding, and at least vLLM's value for minus infinity.
+func logprob(raw []byte) (nats float64, is bool) {
 	v, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil || math.IsNaN(v) || v > roundedUp {
+	return max(min(v, 0), noLogprob), err == nil && v <= roundedUp // which NaN is not
+}
+
+// scoreNats reads the logprob of a score.
+func scoreNats(raw []byte) (float64, error) {
+	v, is := logprob(raw)
+	if !is {
 		return 0, fmt.Errorf("%w: a logprob is %s", ErrScores, clip(string(raw), longestNumber))
 	}
-	return max(min(v, 0), noLogprob), nil
+	return v, nil
 }
 
 // roundedUp is the largest accepted rounding error above 0, in nats.

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,36 +26,28 @@ var errNoTokens = errors.New("the answer does not have it")
 
 // ParseTokens reads the ids of a text, or of a prompt.
 func ParseTokens(body []byte) ([]int32, error) {
-	var a struct {
-		Tokens *[]int32 `json:"tokens"`
-	}
-	err := json.Unmarshal(body, &a, lenient)
-	if err == nil && a.Tokens == nil {
+	members, _ := Members(body)
+	var ids []int32
+	err := json.Unmarshal(members["tokens"], &ids)
+	if err == nil && ids == nil {
 		err = errNoTokens
 	}
 	if err != nil {
 		return nil, fmt.Errorf("tokens: %w", err)
 	}
-	return *a.Tokens, nil
+	return ids, nil
 }
 
 // ParseText reads the text of ids, or that of a rendered chat: vLLM's /detokenize and llama.cpp's /apply-template
 // call the text "prompt", llama.cpp's /detokenize "content", SGLang's "text".
 func ParseText(body []byte) ([]byte, error) {
-	var a struct {
-		Prompt  *string `json:"prompt"`
-		Content *string `json:"content"`
-		Text    *string `json:"text"`
+	members, _ := Members(body)
+	for _, name := range []string{"prompt", "content", "text"} {
+		if raw := members[name]; isText(raw) {
+			return unquote(nil, raw), nil
+		}
 	}
-	err := json.Unmarshal(body, &a, lenient)
-	text := cmp.Or(a.Prompt, a.Content, a.Text)
-	if err == nil && text == nil {
-		err = errNoTokens
-	}
-	if err != nil {
-		return nil, fmt.Errorf("text of tokens: %w", err)
-	}
-	return []byte(*text), nil
+	return nil, fmt.Errorf("text of tokens: %w", errNoTokens)
 }
 
 // Named reads the id and the creation time of an answer from one of its frames; missing values are zero.

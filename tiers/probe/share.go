@@ -3,7 +3,6 @@ package probe
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"slices"
 	"time"
 )
@@ -47,17 +46,15 @@ func (r record) encode() string {
 	return string(body)
 }
 
-var errRecord = errors.New("probe: no record of a probe")
-
-// parseRecord reads a record.
-func parseRecord(text string) (*record, error) {
+// parseRecord reads a record; nil is none.
+func parseRecord(text string) *record {
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
 	d.DisallowUnknownFields()
 	r := &record{}
 	if len(text) > maxRecord || d.Decode(r) != nil || d.More() || r.Found.Backend == "" {
-		return nil, errRecord
+		return nil
 	}
-	return r, nil
+	return r
 }
 
 // Tell returns what this replica has found out, by pool: what it has not told yet, and now and then all.
@@ -79,8 +76,8 @@ func (p *Prober) Take(pool, text string, age time.Duration) {
 	if w == nil || age > keptFor {
 		return
 	}
-	r, err := parseRecord(text)
-	if err != nil || r.Found.Model != w.pool.Model {
+	r := parseRecord(text)
+	if r == nil || r.Found.Model != w.pool.Model {
 		return
 	}
 	w.mu.Lock()

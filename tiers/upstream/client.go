@@ -28,7 +28,12 @@ var _ engine.Upstream = (*Client)(nil)
 // New returns a Client.
 func New(o Options) *Client {
 	o = o.complete()
-	return &Client{options: o, transports: o.transports()}
+	return &Client{options: o, transports: credentials.NewTransports(func(config *tls.Config) http.RoundTripper {
+		if o.Transport != nil {
+			return o.Transport
+		}
+		return newTransport(dialer{o.Connect}, config)
+	})}
 }
 
 // Run closes the connections when ctx ends: see [Client.Close].
@@ -107,7 +112,7 @@ const defaultMaxBody = 16 << 20 // bytes
 
 // Options configure a Client.
 type Options struct {
-	Transport http.RoundTripper // for everything, whatever the TLS; nil is NewTransports, with Connect
+	Transport http.RoundTripper // for everything, whatever the TLS; nil makes one for each
 
 	// Connect bounds the time until a TCP connection of the default transports is established, live; nil is ConnectTimeout.
 	Connect func() time.Duration
@@ -125,12 +130,4 @@ func (o Options) complete() Options {
 		o.Now = time.Now
 	}
 	return o
-}
-
-// transports are the client's.
-func (o *Options) transports() *credentials.Transports {
-	if o.Transport == nil {
-		return newTransports(dialer{o.Connect})
-	}
-	return credentials.NewTransports(func(*tls.Config) http.RoundTripper { return o.Transport })
 }

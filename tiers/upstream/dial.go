@@ -7,8 +7,6 @@ import (
 	"net"
 	"net/http"
 	"time"
-
-	"github.com/foregate/foregate/tiers/credentials"
 )
 
 // ConnectTimeout is the default bound of the time until a TCP connection is established.
@@ -63,15 +61,9 @@ func (d dialer) dialTLS(ctx context.Context, network, addr string, config *tls.C
 	return conn, nil
 }
 
-// NewTransports are transports to engines, one per TLS identity of the pools: idle connections are kept for less than the
-// 5 s after which vLLM closes them, nothing is decompressed, no proxy is used and no redirect is followed. They speak
+// newTransport is a transport to engines, for one TLS identity of the pools: idle connections are kept for less than the
+// 5 s after which vLLM closes them, nothing is decompressed, no proxy is used and no redirect is followed. It speaks
 // HTTP/1.1, over TLS as well: the end of an attempt closes its connection, which tells any engine to stop.
-func NewTransports() *credentials.Transports { return newTransports(dialer{}) }
-
-func newTransports(d dialer) *credentials.Transports {
-	return credentials.NewTransports(func(config *tls.Config) http.RoundTripper { return newTransport(d, config) })
-}
-
 func newTransport(d dialer, config *tls.Config) *http.Transport {
 	return &http.Transport{
 		DialContext: d.dial,

@@ -142,7 +142,11 @@ func (e encoder) idsBody(c *engine.ContinueIDs) []byte {
 			members = append(members, m)
 		}
 	}
-	return openai.Object(nil, append(members, streamed, e.completionIDs(), e.usage(true))...)
+	members = append(append(members, streamed), e.idEdits(true)...)
+	if e.Members.IDsInLogprobs {
+		members = append(members, openai.Set("logprobs", "1"))
+	}
+	return openai.Object(nil, append(members, e.usage(true))...)
 }
 
 // encoder writes calls for engines of a dialect.
@@ -212,23 +216,12 @@ func (e encoder) streamEdits(r *openai.Request, t *engine.Terms, options openai.
 	return append(e.termEdits(r, t), streamed, options, openai.Drop("stop"), openai.Drop("include_stop_str_in_output"))
 }
 
-// idEdits request the ids of generated tokens where a member does so. whole says that the answer is not streamed.
+// idEdits request the ids of generated tokens where a member does so. whole says that the answer is no stream of a chat.
 func (e encoder) idEdits(whole bool) []openai.Edit {
 	if e.Members.TokenIDs || whole && e.Members.WholeTokenIDs {
 		return []openai.Edit{withIDs}
 	}
 	return nil
-}
-
-// completionIDs is the member by which a completion tells its ids, if there is one.
-func (e encoder) completionIDs() openai.Edit {
-	switch {
-	case e.Members.TokenIDs, e.Members.WholeTokenIDs:
-		return withIDs
-	case e.Members.IDsInLogprobs:
-		return openai.Set("logprobs", "1")
-	}
-	return openai.Edit{}
 }
 
 // judgeBody asks in words whether an answer is correct.
