@@ -197,7 +197,7 @@ func LookupField(name string) Field {
 
 // LookupFieldIn returns the row of a field for a path. Scores and ranks are of documents, which the table refuses.
 func LookupFieldIn(at, name string) Field {
-	if endpoint := path.Base(at); name == "documents" && (endpoint == "rerank" || endpoint == "score") {
+	if name == "documents" && (path.Base(at) == "rerank" || path.Base(at) == "score") {
 		return Field{}
 	}
 	return LookupField(name)
