@@ -310,13 +310,13 @@ func (w *watch) publish() {
 
 // log logs what is known where it has changed since the last line, and that something begins to fail.
 func (w *watch) log(is *Capabilities, p *Progress) {
-	lacks, missing := make([]string, len(is.Missing)), make([]string, len(is.Missing))
+	names, missing := make([]string, len(is.Missing)), make([]string, len(is.Missing))
 	for i, m := range is.Missing {
-		lacks[i], missing[i] = m.Name, m.Name+": "+m.Reason
+		names[i], missing[i] = m.Name, m.Name+": "+m.Reason
 	}
 	said, fails := *is, p.Failed != "" // without its time, its backend and its reasons
 	said.At, said.Backend, said.Life, said.Missing = time.Time{}, "", 0, nil
-	about := fmt.Sprint(said, lacks)
+	about := fmt.Sprint(said, names)
 	if fails {
 		about = "a failure"
 	}
