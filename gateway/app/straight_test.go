@@ -155,7 +155,7 @@ func answerBarely(c net.Conn) {
 // maxStraightAllocs is how many allocations a straight answer makes at most, the HTTP server's and those of net/http's
 // client for engines included: 138 were measured.
 // A library of JSON that keeps the names of all members to find duplicates makes 28 of them.
-const maxStraightAllocs = 200
+const maxStraightAllocs = 180
 
 func TestAStraightAnswerAllocatesLittle(t *testing.T) {
 	if raced {

@@ -71,7 +71,7 @@ type ChunkParser struct {
 	// LogprobIDs says that the ids of tokens are in their entries of logprobs (llama.cpp), and in token_ids none.
 	LogprobIDs bool
 
-	cur   cursor
+	cur   *cursor // of the chunk that is being parsed
 	chunk Chunk
 }
 

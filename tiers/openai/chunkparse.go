@@ -17,9 +17,9 @@ func (p *ChunkParser) parse(data []byte, strict bool) (*Chunk, error) {
 	c := &p.chunk
 	c.Reset()
 	c.Raw, c.Plain = data, true
-	if strict {
-		p.cur.reset(data)
-	} else {
+	p.cur = borrowCursor(data)
+	defer p.cur.release()
+	if !strict {
 		p.cur.resetLenient(data)
 	}
 	if k := p.cur.kind(); !strict && (k == 'n' || k == '[') { // null or [] is a sign of life
