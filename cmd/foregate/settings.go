@@ -224,7 +224,7 @@ func namesRoute(changes []settings.Change) bool {
 // explain says which Redis an error is of, and what to do about its refusal of this user.
 func (d *settingsEditor) explain(err error) error {
 	if !calls.Answered(err) {
-		return fmt.Errorf("Redis (%s) does not answer: %w", d.endpoint, err)
+		return fmt.Errorf("no answer from Redis (%s): %w", d.endpoint, err)
 	}
 	if settings.IsForbidden(err) {
 		return fmt.Errorf("%w\nthe user of this URL may not do that: give --redis the operator's (redis://operator:PASSWORD@HOST:6379/0), or the configuration redis.settings_url", err)

@@ -69,7 +69,7 @@ func TestARedisThatCannotBeUsedIsToldWithoutItsPassword(t *testing.T) {
 		{"", "no Redis is named"},
 		{"none", "no Redis is named"},
 		{"embedded", "an embedded Redis is inside its replica"},
-		{"redis://u:hunter2@127.0.0.1:1", "Redis (single 127.0.0.1:1) does not answer: "},
+		{"redis://u:hunter2@127.0.0.1:1", "no answer from Redis (single 127.0.0.1:1): "},
 		{"redis://u:hunter2@", "--redis: "},
 	} {
 		t.Setenv("FOREGATE_REDIS", tc.url)

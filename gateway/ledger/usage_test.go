@@ -111,7 +111,7 @@ func (w *world) equal(when string) {
 	}
 	var rows Counts
 	for _, row := range r.Rows {
-		rows.add(row.Counts.sums())
+		rows.add(row.sums())
 	}
 	if r.Total.Counts != w.want || rows != w.want || r.Damaged > 0 || r.Scope != ScopeFleet {
 		w.t.Fatalf("%s: %+v\nrows %+v\nwant %+v\n%d damaged", when, r.Total.Counts, rows, w.want, r.Damaged)

@@ -79,8 +79,8 @@ type Receipt struct {
 // Settings are the settings of the route that the decisions depend on; the thresholds are in verdictJSON.
 type Settings struct {
 	Mode              string        `json:"mode"`
-	Holdback          int           `json:"holdback_tokens"`
-	HoldbackMS        time.Duration `json:"holdback_ms"`
+	HoldbackTokens    int           `json:"holdback_tokens"`
+	Holdback          time.Duration `json:"holdback_ms"`
 	MidstreamFailover bool          `json:"midstream_failover"`
 	EconomyGuard      bool          `json:"economy_guard"`
 	ExploreRate       float64       `json:"explore_rate"`
@@ -162,7 +162,7 @@ type msJSON struct {
 // SettingsOf returns the settings of a receipt.
 func SettingsOf(c *plan.Config) Settings {
 	return Settings{
-		Mode: string(c.Mode), Holdback: c.HoldbackTokens, HoldbackMS: c.Holdback, MidstreamFailover: c.MidstreamFailover,
+		Mode: string(c.Mode), HoldbackTokens: c.HoldbackTokens, Holdback: c.Holdback, MidstreamFailover: c.MidstreamFailover,
 		EconomyGuard: c.Economy.Enabled, ExploreRate: c.Economy.ExploreRate,
 	}
 }
