@@ -165,16 +165,14 @@ func (s *Set) eject(pool string, now time.Time) {
 		return
 	}
 	var candidates []*entry
-	for k, e := range *s.entries.Load() {
-		if k.Pool == pool && e.view.Load().ejected {
+	for _, e := range s.inOrder() {
+		if e.Pool == pool && e.view.Load().ejected {
 			candidates = append(candidates, e)
-		} else if k.Pool == pool {
+		} else if e.Pool == pool {
 			e.mayEject = false
 		}
 	}
-	slices.SortFunc(candidates, func(a, b *entry) int {
-		return cmp.Or(a.left.Compare(b.left), cmp.Compare(a.Backend, b.Backend))
-	})
+	slices.SortStableFunc(candidates, func(a, b *entry) int { return a.left.Compare(b.left) })
 	for i, e := range slices.Backward(candidates) { // those that lose the permission first, so that never too many have it
 		e.mayEject = i < size/2
 		e.settle(now)
@@ -267,15 +265,18 @@ type Status struct {
 
 // States returns all breakers by pool and backend.
 func (s *Set) States() (out []Status) {
-	now := s.o.World.Now()
-	for k, e := range *s.entries.Load() {
-		v := s.change(e, now, func() {})
-		out = append(out, Status{k, v.state, v.remaining, v.alone})
+	for _, e := range s.inOrder() {
+		v := s.change(e, s.o.World.Now(), func() {})
+		out = append(out, Status{e.Key, v.state, v.remaining, v.alone})
 	}
-	slices.SortFunc(out, func(a, b Status) int {
+	return out
+}
+
+// inOrder returns all breakers by pool and backend, so that what is random of them is drawn in the same order in each run.
+func (s *Set) inOrder() []*entry {
+	return slices.SortedFunc(maps.Values(*s.entries.Load()), func(a, b *entry) int {
 		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Backend, b.Backend))
 	})
-	return out
 }
 
 var (

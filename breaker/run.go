@@ -39,8 +39,8 @@ func (s *Set) Run(ctx context.Context) error {
 func (s *Set) look(tests *world.Tasks) (pause time.Duration) {
 	now := s.o.World.Now()
 	pause = idleEvery
-	for k, e := range *s.entries.Load() {
-		v, name := s.change(e, now, func() {}), k.Backend
+	for _, e := range s.inOrder() {
+		v, name := s.change(e, now, func() {}), e.Backend
 		if v.state != Closed {
 			pause = lookEvery
 		}
@@ -48,7 +48,7 @@ func (s *Set) look(tests *world.Tasks) (pause time.Duration) {
 			// After a test that failed another replica tests: what failed may be the last one's way.
 			name += "#" + strconv.Itoa(v.turn)
 		}
-		if tests == nil || !v.due || v.turn > 0 && !s.o.Mine(k.Pool, name) || e.probing.Swap(true) {
+		if tests == nil || !v.due || v.turn > 0 && !s.o.Mine(e.Pool, name) || e.probing.Swap(true) {
 			continue
 		}
 		if !tests.Start((wellCloses+1)*probeWait, func(ctx context.Context) {

@@ -64,9 +64,8 @@ func (e *entry) report(now time.Time) report {
 // opens breakers of which replicas have told enough.
 func (s *Set) Tell() map[string]string {
 	var all []report
-	for _, e := range *s.entries.Load() {
-		var r report
-		now := s.o.World.Now()
+	for _, e := range s.inOrder() {
+		now, r := s.o.World.Now(), report{}
 		s.change(e, now, func() {
 			if _, cut, opens := e.judge(now); opens {
 				e.move(true, true, cut, now)
