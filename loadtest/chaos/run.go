@@ -227,6 +227,9 @@ func (w *Testbed) carryOut(ctx context.Context, r *Row) (err error) {
 // warmUps are the requests that each gateway is warmed up with.
 const warmUps = 6
 
+// logWritten is how long the lines of a start may take until they are in a gateway's log: it writes every half second.
+const logWritten = time.Second
+
 // warmUp sends a few requests to each gateway, so that what is made once is made, and
 // measures what they hold.
 func (w *Testbed) warmUp(ctx context.Context) error {
@@ -238,6 +241,9 @@ func (w *Testbed) warmUp(ctx context.Context) error {
 		}
 	}
 	l.Stop()
+	if err := w.Hold(ctx, logWritten); err != nil {
+		return err
+	}
 	for _, g := range w.Gateways {
 		f, err := footprintOf(ctx, g)
 		if err != nil {
