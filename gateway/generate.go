@@ -61,14 +61,18 @@ func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request)
 		a.releaseSlot()
 		return a, err
 	}
+	defer func() {
+		if !l.bodyRead { // it was refused, or it panicked
+			a.leave()
+		}
+	}()
 	reader := bodyReader{g.opts.Limits.Body, g.opts.Settings.Snapshot().Global().Client.Body, a.reservation.charge}
 	if a.body, err = reader.take(w, r); err != nil {
-		a.leave()
 		return a, err
 	}
-	l.bodyRead = true
 	_ = r.Body.Close() // it was read to its end; otherwise the server looks for more of it
 	l.Header, l.Spans = upstreamHeader(l, r), l.trace.Recorded()
+	l.bodyRead = true
 	return a, nil
 }
 

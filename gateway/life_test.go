@@ -315,6 +315,29 @@ func TestWhatIsLeftAtTheEndOfTheGraceIsToldAndCut(t *testing.T) {
 	soon(t, "nothing is under way", func() bool { return g.idle() })
 }
 
+// brokenBody panics when it is read.
+type brokenBody struct{ io.ReadCloser }
+
+func (brokenBody) Read([]byte) (int, error) { panic("a bug") }
+
+// recorder is one of a connection with deadlines.
+type recorder struct{ *httptest.ResponseRecorder }
+
+func (recorder) SetReadDeadline(time.Time) error { return nil }
+
+func TestAPanicWhileABodyIsReadHoldsNothing(t *testing.T) {
+	g := startBench(t, simulator(t).URL(), nil)
+	r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", brokenBody{http.NoBody})
+	r.Host = g.Addr().String()
+	r.Header.Set("Content-Type", "application/json")
+	r.RemoteAddr = "127.0.0.1:1"
+	w := recorder{httptest.NewRecorder()}
+	g.public.server.Handler.ServeHTTP(w, r)
+	if w.Code != http.StatusInternalServerError || !g.idle() {
+		t.Errorf("status %d %s, %+v is held", w.Code, w.Body, g.held())
+	}
+}
+
 func TestAPanicInAHandlerIsA500AndTheProcessLives(t *testing.T) {
 	sim := simulator(t)
 	broken := true
