@@ -1,10 +1,13 @@
-// Package golden compares texts with files of testdata, for tests. Start at [Check]. Its flag -update rewrites the files.
+// Package golden compares texts with files, for tests. Start at [Check]; its flag -update rewrites the files of testdata. [HasLine]
+// holds figures to the tables of the papers.
 package golden
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,4 +36,25 @@ func Check(t testing.TB, file, got string) {
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s: -want +got:\n%s", file, diff)
 	}
+}
+
+// HasLine fails the test unless a file has the line.
+func HasLine(t testing.TB, file, line string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "\n"+line+"\n") {
+		t.Errorf("%s lacks the line\n%s", file, line)
+	}
+}
+
+// Row is a row of a Markdown table: a name, and numbers in a format, with a minus sign, not a hyphen.
+func Row(format, name string, values ...float64) string {
+	row := "| " + name + " |"
+	for _, v := range values {
+		row += strings.Replace(fmt.Sprintf(" "+format+" |", v), "-", "−", 1)
+	}
+	return row
 }

@@ -2,12 +2,12 @@ package quality
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/foregate/foregate/internal/golden"
 	"github.com/foregate/foregate/loadtest"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/refit"
@@ -125,14 +125,8 @@ func withoutNew(drafts []refit.Sample) []refit.Sample {
 // documented fails for each row that docs/measurements.md lacks.
 func documented(t *testing.T, rows []string) {
 	t.Helper()
-	proof, err := os.ReadFile("../../docs/measurements.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, row := range rows {
-		if !strings.Contains(string(proof), row+"\n") {
-			t.Errorf("docs/measurements.md lacks the row\n%s", row)
-		}
+		golden.HasLine(t, "../../docs/measurements.md", row)
 	}
 }
 

@@ -11,13 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/foregate/foregate/internal/golden"
 	"github.com/foregate/foregate/loadtest"
 )
 
-var (
-	update = flag.Bool("update", false, "rewrite the baselines")
-	day    = flag.Bool("day", false, "run the baselines that take minutes, too")
-)
+var day = flag.Bool("day", false, "run the baselines that take minutes, too")
 
 // longScenarios take more than ten seconds of a processor each. Of each kind of scenario a
 // shorter one stays in make test.
@@ -57,7 +55,7 @@ func TestTheBaselinesAreWhatThisTreeComputes(t *testing.T) {
 			}
 			report := &loadtest.Report{Scenario: s, Seed: s.Seed, Kind: loadtest.Virtual}
 			only, part := shortCases[name]
-			part = part && testing.Short() && !*update
+			part = part && testing.Short() && !golden.Updating()
 			for i := range s.Cases {
 				if part && s.Cases[i].Name != only {
 					continue
@@ -79,7 +77,7 @@ func TestTheBaselinesAreWhatThisTreeComputes(t *testing.T) {
 				return
 			}
 			file := filepath.Join("..", "baselines", name+".json")
-			if *update {
+			if golden.Updating() {
 				if err := os.WriteFile(file, got, 0o644); err != nil {
 					t.Fatal(err)
 				}

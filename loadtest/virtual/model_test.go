@@ -1,30 +1,15 @@
 package virtual
 
 import (
-	"fmt"
 	"math"
-	"os"
-	"strings"
 	"testing"
 
+	"github.com/foregate/foregate/internal/golden"
 	"github.com/foregate/foregate/tiers/economy"
 )
 
-// inScience fails the test unless docs/science.md has the row of a table.
-func inScience(t *testing.T, format, name string, values ...float64) {
-	t.Helper()
-	page, err := os.ReadFile("../../docs/science.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	row := "| " + name + " |"
-	for _, v := range values {
-		row += strings.Replace(fmt.Sprintf(" "+format+" |", v), "-", "−", 1)
-	}
-	if !strings.Contains(string(page), "\n"+row+"\n") {
-		t.Errorf("docs/science.md lacks the row\n%s", row)
-	}
-}
+// science has the worked tables.
+const science = "../../docs/science.md"
 
 // The price cases of docs/science.md#price-cases, from these rates: 1,960 and 1,400 tokens/s of a draft server,
 // 11,200 and 2,600 of a target server with two GPUs.
@@ -78,7 +63,7 @@ func TestTheWorkedTableIsReproduced(t *testing.T) {
 		{"whole, lenient A=.7 g=.3", whole, workload{Acceptance: .7, Salvaged: .3}, -19},
 	} {
 		c.w.Prompt, c.w.Output = 500, 300
-		inScience(t, "%+.0f", c.row, c.want)
+		golden.HasLine(t, science, golden.Row("%+.0f", c.row, c.want))
 		if got := differs(c.way, caseA, c.w); got != c.want {
 			t.Errorf("%s: got %+.0f %%, want %+.0f %%", c.row, got, c.want)
 		}
@@ -106,7 +91,7 @@ func TestTheTableOfOtherShapesIsReproduced(t *testing.T) {
 		{"confidence A=.7", unasked, workload{Holdback: 48, Acceptance: .7}, [6]float64{-58, -38, -18, -62, -33, 33}},
 		{"whole A=.7 g=.3", whole, workload{Acceptance: .7, Salvaged: .3}, [6]float64{-38, -11, 19, -31, 30, 96}},
 	} {
-		inScience(t, "%+.0f", c.row, c.want[:]...)
+		golden.HasLine(t, science, golden.Row("%+.0f", c.row, c.want[:]...))
 		for i, at := range columns {
 			c.w.Prompt, c.w.Output = at.prompt, at.output
 			if got := differs(c.way, at.p, c.w); got != c.want[i] {
@@ -130,7 +115,7 @@ func TestSavingsFollowAcceptanceAsInTheTable(t *testing.T) {
 		{"confidence, C", unasked, caseC, workload{Holdback: 32}, [9]float64{-4, -14, -23, -33, -42, -52, -62, -71, -81}},
 	} {
 		c.w.Prompt, c.w.Output = 500, 300
-		inScience(t, "%+.0f", c.row, c.want[:]...)
+		golden.HasLine(t, science, golden.Row("%+.0f", c.row, c.want[:]...))
 		for i, want := range c.want {
 			c.w.Acceptance = float64(i+1) / 10
 			if got := differs(c.way, c.p, c.w); got != want {

@@ -1,28 +1,14 @@
 package economy
 
 import (
-	"fmt"
 	"math"
-	"os"
-	"strings"
 	"testing"
+
+	"github.com/foregate/foregate/internal/golden"
 )
 
-// stands fails the test unless docs/science.md has the row of a table.
-func stands(t *testing.T, format, name string, values ...float64) {
-	t.Helper()
-	page, err := os.ReadFile("../../docs/science.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	row := "| " + name + " |"
-	for _, v := range values {
-		row += strings.Replace(fmt.Sprintf(" "+format+" |", v), "-", "−", 1)
-	}
-	if !strings.Contains(string(page), "\n"+row+"\n") {
-		t.Errorf("docs/science.md lacks the row\n%s", row)
-	}
-}
+// science has the worked tables.
+const science = "../../docs/science.md"
 
 // The price cases of docs/science.md#price-cases, from these rates: 1,960 and 1,400 tokens/s of a draft server,
 // 11,200 and 2,600 of a target server with two GPUs.
@@ -67,9 +53,9 @@ func TestTheBreakEvenRowsAreReproduced(t *testing.T) {
 	plain := [6]float64{.03, .12, .46, .06, .37, 1.04}
 	fast := [6]float64{.05, .22, .67, .08, .39, 1.10} // the target itself runs EAGLE-class speculation
 	scores := [6]float64{.27, .27, .45, .45, .89, .89}
-	stands(t, "%.2f", "A*", plain[:]...)
-	stands(t, "%.2f", "A*, fast target", fast[:]...)
-	stands(t, "%.2f", "whole check ÷ answer", scores[:]...)
+	golden.HasLine(t, science, golden.Row("%.2f", "A*", plain[:]...))
+	golden.HasLine(t, science, golden.Row("%.2f", "A*, fast target", fast[:]...))
+	golden.HasLine(t, science, golden.Row("%.2f", "whole check ÷ answer", scores[:]...))
 	for i, at := range columns {
 		s := Shape{Prompt: int(at.prompt), Holdback: 32}
 		if got := BreakEven(at.p, s, at.output); math.Round(100*got) != math.Round(100*plain[i]) {
