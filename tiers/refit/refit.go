@@ -55,7 +55,12 @@ type Progress struct {
 	Grids     grids           `json:"grids"`     // the candidate's thresholds
 	Failed    int             `json:"failed"`    // candidates since the last promotion that were given up
 	Audits    int             `json:"audits"`    // the candidate's evidence
-	Features  []string        `json:"features"`  // what weights are of, in a record: a score of others is refused, and not taken for one of these
+}
+
+// record is a Progress with what its weights are of: a score of other features is refused, and not taken for one of these.
+type record struct {
+	Progress
+	Features []string `json:"features"`
 }
 
 // grids are the thresholds for sampled and for greedy requests, from the strictest.
@@ -71,7 +76,7 @@ func Parse(text string) (Progress, error) {
 	if text == "" {
 		return Progress{}, nil
 	}
-	var p Progress
+	var p record
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		return Progress{}, fmt.Errorf("refit: %w", err)
 	}
@@ -83,14 +88,12 @@ func Parse(text string) (Progress, error) {
 			return Progress{}, fmt.Errorf("refit: thresholds that are no grid: %v", p.Grids)
 		}
 	}
-	p.Features = nil
-	return p, nil
+	return p.Progress, nil
 }
 
 // Encode returns the record.
 func (p Progress) Encode() string {
-	p.Features = accept.FeatureNames[:]
-	raw, err := json.Marshal(p)
+	raw, err := json.Marshal(record{p, accept.FeatureNames[:]})
 	if err != nil { // a threshold that is no number; a fit has none
 		return ""
 	}

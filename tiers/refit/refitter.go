@@ -113,10 +113,12 @@ func (r *Refitter) Collects(route string) bool { return r.Progress(route).Candid
 // Score returns the fitted score in force of a route, as this replica read it last, or nil: the plain score is in force, or
 // refits are off. It is not changed.
 func (r *Refitter) Score(route string) *accept.ScoreMap {
-	if live := r.Progress(route).Live; live.Version != 0 {
-		return &live
+	p := r.Progress(route)
+	if p.Live.Version == 0 {
+		return nil // most routes have none, and each request asks
 	}
-	return nil
+	live := p.Live
+	return &live
 }
 
 // work decides about one route, and returns its progress then.
