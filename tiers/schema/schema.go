@@ -57,20 +57,22 @@ func decode(text []byte, most int) (v any, reason string) {
 
 // withinBounds reports whether a value has at most so many levels, and numbers that are exact.
 func withinBounds(v any, levels int) bool {
-	beyond := func(v any) bool { return !withinBounds(v, levels-1) }
+	if levels < 0 {
+		return false
+	}
 	switch v := v.(type) {
 	case json.Number:
-		return levels >= 0 && exact(string(v))
+		return exact(string(v))
 	case []any:
-		return levels >= 0 && !slices.ContainsFunc(v, beyond)
+		return !slices.ContainsFunc(v, func(item any) bool { return !withinBounds(item, levels-1) })
 	case map[string]any:
 		for _, member := range v {
-			if levels < 0 || beyond(member) {
+			if !withinBounds(member, levels-1) {
 				return false
 			}
 		}
 	}
-	return levels >= 0
+	return true
 }
 
 // exact reports whether a number is short enough for exact arithmetic.
