@@ -272,7 +272,7 @@ func (s *Set) States() (out []Status) {
 	return out
 }
 
-// inOrder returns all breakers by pool and backend, so that what is random of them is drawn in the same order in each run.
+// inOrder returns all breakers by pool and backend: random open times are then drawn in the same order in each run of the lab.
 func (s *Set) inOrder() []*entry {
 	return slices.SortedFunc(maps.Values(*s.entries.Load()), func(a, b *entry) int {
 		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Backend, b.Backend))

@@ -41,7 +41,7 @@ func (a *account) isRecent(l *Lease) bool { return !l.start.Before(a.read) }
 // slice is the precision of a reading's time.
 const slice = 50 * time.Millisecond
 
-// sliceOf returns the begin of the slice that t is in. The slices begin at base.
+// sliceOf returns the beginning of the slice of time that contains t. The first slice begins at base.
 func sliceOf(t, base time.Time) time.Time { return base.Add(t.Sub(base).Truncate(slice)) }
 
 // noteRead says that a reading is in force that shows the engine as it was at the given time.

@@ -168,9 +168,9 @@ func (v *monitor) step(r pressure.Reading, busy, restarted bool) {
 	}
 }
 
-// shows returns the time of which a reading tells: engines update their metrics at the end of a step, and a step of many
-// prompts takes longer than the time between two readings. Zero says that it tells nothing new, because the engine made
-// no step since the reading before it. To be called after observe.
+// shows returns the time whose state a reading shows. Engines update their metrics at the end of a step, and a step of many
+// prompts takes longer than the time between two readings. The zero time says that a reading shows nothing new, because the
+// engine has made no step since the reading before it. Call it after observe.
 func (v *monitor) shows(was, is pressure.Reading) time.Time {
 	steps := is.Iterations - was.Iterations
 	switch {
