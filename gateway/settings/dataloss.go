@@ -132,6 +132,7 @@ func (w *Watcher) republish(ctx context.Context) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.setLost(nil)
+		w.settled = since
 		w.read, w.unpublished = false, false // the next read puts into force what Redis has
 		w.o.Logger.Info().Strs("settings", namesOf(lost)).Msg("settings that Redis had lost are published again")
 	case calls.Answered(err):
@@ -153,7 +154,8 @@ func (w *Watcher) Tell() map[string]string {
 	return told
 }
 
-// Take hears from another replica of a setting that Redis has lost. It comes into force with the next read.
+// Take hears from another replica of a setting that Redis has lost. It comes into force with the next read. A replica that is
+// told late, after the settings are published again, does not take back what somebody has unset since.
 func (w *Watcher) Take(name, text string, age time.Duration) {
 	var c Change
 	if age > maxToldAge || json.Unmarshal([]byte(text), &c) != nil || c.Name != name {
@@ -161,10 +163,15 @@ func (w *Watcher) Take(name, text string, age time.Duration) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.read && is(w.raw, c.Name, c.New) {
-		lost := with(w.Lost(), []Change{c})
-		w.lost.Store(&lost)
+	run := w.detector.Run()
+	if !w.read || !is(w.raw, c.Name, c.New) || run != 0 && run == w.settled {
+		return
 	}
+	if len(w.Lost()) == 0 {
+		w.since = run
+	}
+	lost := with(w.Lost(), []Change{c})
+	w.lost.Store(&lost)
 }
 
 // errRepublished says that another replica has published lost settings, maybe long ago.

@@ -195,6 +195,34 @@ func TestAReplicaThatWasAwayDoesNotUndoWhatWasUnsetSince(t *testing.T) {
 	})
 }
 
+func TestWhatIsUnsetAfterALossStaysUnsetWhoeverTellsOfTheLossLate(t *testing.T) {
+	stores(t, func(t *testing.T, s store) {
+		desk, all := s.watchers(t, 2)
+		must(t, desk, nil, "speculation.mode=off")
+		poll(t, all...)
+		s.empty(t, "wiped", 1, all)
+		told := all[1].Tell()
+		all[0].o.Store = desk
+		all[0].republish(t.Context())
+		must(t, desk, []string{"speculation.mode"})
+		late := s.watcher(t)
+		late.o.Store = desk
+		poll(t, all[0], late)
+		for name, text := range told {
+			all[0].Take(name, text, time.Second)
+			poll(t, all[0])
+			has(t, "it has published it", "risk", 0, all[0])
+			late.Take(name, text, time.Second)
+		}
+		late.republish(t.Context())
+		poll(t, late)
+		has(t, "it has read the history", "risk", 0, late)
+		if got := s.hash(t); len(got) != 0 {
+			t.Errorf("set again: %v", got)
+		}
+	})
+}
+
 func TestAReplicaThatStartsHearsOfALossThatCannotBePublished(t *testing.T) {
 	stores(t, func(t *testing.T, s store) {
 		_, all := s.watchers(t, 1)

@@ -51,6 +51,7 @@ type Watcher struct {
 	detector *calls.Detector
 	loss     calls.Loss // found, and the settings were not read since
 	since    int64      // run of the data that Redis has since the last loss, 0 after a return to older data
+	settled  int64      // run whose lost settings are published again, 0 if there was none
 	bare     bool       // it was logged that losses cannot be found
 
 	scripts     *calls.Runner            // has none, only sends pipelines
