@@ -44,9 +44,9 @@ func (a *App) Refits() (views []gateway.RefitView) {
 // refitRules returns the rules of the routes whose scores are refitted.
 func (a *App) refitRules() map[string]risk.Rule {
 	rules := map[string]risk.Rule{}
-	for _, route := range a.routes() {
-		if cfg := a.live(route).Tiers; cfg.Risk.Refit && cfg.Mode.Audited() {
-			rules[route] = cfg.Risk.Rule
+	for _, def := range a.file().Routes {
+		if cfg := a.live(def.Model).Tiers; def.Draft != "" && cfg.Risk.Refit && cfg.Mode.Audited() {
+			rules[def.Model] = cfg.Risk.Rule
 		}
 	}
 	return rules

@@ -18,7 +18,7 @@ import (
 func refitting(t *testing.T, s stores.Stores) *App {
 	t.Helper()
 	a := &App{Options: Options{Stores: s, Logger: zerolog.Nop()}}
-	a.routing.Store(&routing{file: &config.File{Routes: []config.Route{{Model: "chat"}}}})
+	a.routing.Store(&routing{file: &config.File{Routes: []config.Route{{Model: "chat", Draft: "small"}, {Model: "without"}}}})
 	a.makeSettings(t.Context())
 	a.makeEvidence()
 	return a
@@ -27,7 +27,7 @@ func refitting(t *testing.T, s stores.Stores) *App {
 func TestRequestsGoByTheFittedScoreInForceUnlessRefitsAreOff(t *testing.T) {
 	client := redistest.Client(t, redistest.Background(redistest.Start(t).Addr))
 	a := refitting(t, stores.Stores{Control: client, Settings: client})
-	if rules := a.refitRules(); rules["chat"].MaxDisagreement != .1 {
+	if rules := a.refitRules(); len(rules) != 1 || rules["chat"].MaxDisagreement != .1 { // without a draft there is no score
 		t.Fatalf("%+v", rules)
 	}
 	if cfg := a.tiersConfig("chat"); cfg.Accept.ScoreVersion() != 0 || cfg.Accept.ScoreMap != nil {

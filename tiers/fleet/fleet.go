@@ -53,7 +53,8 @@ type Options struct {
 	Lost []func()
 	// Expect is the minimum number of replicas; 0 is 1.
 	Expect int
-	// Interval is the time between ticks, live, 50..650 ms; nil or 0 is 500 ms. While the replica is alone it is 900 ms.
+	// Interval is the time between ticks, live, 50..650 ms; nil or 0 is 500 ms. While the replica is
+	// alone it is 500 ms at least.
 	Interval func() time.Duration
 
 	Logger     zerolog.Logger

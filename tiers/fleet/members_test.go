@@ -244,6 +244,10 @@ func TestTheIntervalLeavesRoomForALostHeartbeat(t *testing.T) {
 			}
 		}
 	}
+	f.setMembers([]string{f.self}, time.Now())
+	if d := f.pause(); d < 125*time.Millisecond {
+		t.Errorf("alone, the pause is %v", d)
+	}
 }
 
 func TestMetricsAreWellFormedAndKnownFromTheStart(t *testing.T) {

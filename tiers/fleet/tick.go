@@ -36,11 +36,14 @@ func (f *Fleet) Run(ctx context.Context) error {
 	}
 }
 
-// pause is the time to the next tick.
+// pause is the time to the next tick. A replica alone needs to hear only of operators and of who joins.
 func (f *Fleet) pause() time.Duration {
 	d := defaultInterval
 	if f.interval != nil {
 		d = cmp.Or(f.interval(), d)
+	}
+	if v := f.view.Load(); v != nil && len(v.members) == 1 {
+		d = max(d, defaultInterval)
 	}
 	return min(beat.Next(min(max(d, minInterval), maxInterval)), maxInterval)
 }
