@@ -78,16 +78,16 @@ func newGobreak(cfg Config, _ time.Time) Local {
 
 // Count implements [Local]. For gobreaker a call begins when it has ended: of a backend that hangs until a time-out all
 // calls began before the window.
-func (l gobreak) Count(failed bool, _ time.Time) bool {
-	if done, err := l.Allow(); err == nil {
+func (g gobreak) Count(failed bool, _ time.Time) bool {
+	if done, err := g.Allow(); err == nil {
 		done(map[bool]error{true: errFault}[failed])
 	}
-	return l.State() == gobreaker.StateOpen
+	return g.State() == gobreaker.StateOpen
 }
 
 // Counts implements [Local].
-func (l gobreak) Counts(time.Time) (successes, faults int) {
-	_ = l.State() // old buckets leave
-	c := l.TwoStepCircuitBreaker.Counts()
+func (g gobreak) Counts(time.Time) (successes, faults int) {
+	_ = g.State() // old buckets leave
+	c := g.TwoStepCircuitBreaker.Counts()
 	return int(c.TotalSuccesses), int(c.TotalFailures)
 }

@@ -65,26 +65,26 @@ type probe struct {
 	at time.Time
 }
 
-func (w *site) set(backend string, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.wrong == nil {
-		w.wrong = map[string]error{}
+func (s *site) set(backend string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wrong == nil {
+		s.wrong = map[string]error{}
 	}
-	w.wrong[backend] = err
+	s.wrong[backend] = err
 }
 
-func (w *site) probe(by, backend string) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.probes = append(w.probes, probe{by, time.Now()})
-	return w.wrong[backend]
+func (s *site) probe(by, backend string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.probes = append(s.probes, probe{by, time.Now()})
+	return s.wrong[backend]
 }
 
-func (w *site) seen() []probe {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return append([]probe(nil), w.probes...)
+func (s *site) seen() []probe {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]probe(nil), s.probes...)
 }
 
 // exchange is where replicas leave their texts, and how it treats them.
@@ -107,42 +107,42 @@ type left struct {
 const tick = 500 * time.Millisecond
 
 // pass is how long a text takes: any time up to the delay, so that texts overtake each other.
-func (x *exchange) pass() time.Duration {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.delay == 0 {
+func (e *exchange) pass() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.delay == 0 {
 		return 0
 	}
-	return time.Duration(x.rng.Int64N(int64(x.delay)))
+	return time.Duration(e.rng.Int64N(int64(e.delay)))
 }
 
 // swap leaves a replica's texts, and returns all; ok says that it has worked.
-func (x *exchange) swap(mine map[string]string) (all map[string]left, ok bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.away || x.rng.Float64() < x.loss {
+func (e *exchange) swap(mine map[string]string) (all map[string]left, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.away || e.rng.Float64() < e.loss {
 		return nil, false
 	}
 	all = map[string]left{}
 	for field, text := range mine {
-		x.texts[field] = left{text, time.Now()}
-		x.longest = max(x.longest, len(text))
+		e.texts[field] = left{text, time.Now()}
+		e.longest = max(e.longest, len(text))
 	}
-	for field, l := range x.texts {
+	for field, l := range e.texts {
 		all[field] = l
 	}
 	return all, true
 }
 
 // owns reports whether a replica owns a name.
-func (x *exchange) owns(id, name string) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.away {
+func (e *exchange) owns(id, name string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.away {
 		return true
 	}
 	best, high := "", uint64(0)
-	for _, r := range x.live {
+	for _, r := range e.live {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(name + r + name))
 		if score := h.Sum64(); best == "" || score > high {
@@ -152,9 +152,9 @@ func (x *exchange) owns(id, name string) bool {
 	return best == id
 }
 
-func (x *exchange) set(change func()) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+func (e *exchange) set(change func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	change()
 }
 
@@ -199,14 +199,14 @@ func fleetOf(t *testing.T, n int, w *site) (*exchange, []*member) {
 }
 
 // join makes a replica and runs it.
-func (x *exchange) join(t *testing.T, id string, w *site) *member {
+func (e *exchange) join(t *testing.T, id string, w *site) *member {
 	t.Helper()
 	wakes := make(chan struct{}, 1)
 	m := &member{id: id, log: &lines{}}
 	m.Set = set(Options{
 		Logger: zerolog.New(m.log), Registerer: prometheus.NewPedanticRegistry(), Replica: id,
 		Probe: func(_ context.Context, _, backend string) error { return w.probe(id, backend) },
-		Mine:  func(_, name string) bool { return x.owns(id, name) },
+		Mine:  func(_, name string) bool { return e.owns(id, name) },
 		Wake: func() {
 			select {
 			case wakes <- struct{}{}:
@@ -215,16 +215,16 @@ func (x *exchange) join(t *testing.T, id string, w *site) *member {
 		},
 	})
 	m.Retain("big", members)
-	x.set(func() { x.live = append(x.live, id) })
+	e.set(func() { e.live = append(e.live, id) })
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	m.stop = func() {
 		cancel()
 		wg.Wait()
-		x.set(func() {
-			for i := len(x.live) - 1; i >= 0; i-- {
-				if x.live[i] == id {
-					x.live = append(x.live[:i], x.live[i+1:]...)
+		e.set(func() {
+			for i := len(e.live) - 1; i >= 0; i-- {
+				if e.live[i] == id {
+					e.live = append(e.live[:i], e.live[i+1:]...)
 				}
 			}
 		})
@@ -238,19 +238,19 @@ func (x *exchange) join(t *testing.T, id string, w *site) *member {
 			case <-wakes:
 			case <-time.After(tick*9/10 + time.Duration(rand.Int64N(int64(tick/5)))):
 			}
-			x.tick(m)
+			e.tick(m)
 		}
 	})
 	return m
 }
 
 // tick is one exchange of a replica.
-func (x *exchange) tick(m *member) {
+func (e *exchange) tick(m *member) {
 	mine := m.Tell()
-	time.Sleep(x.pass())
-	all, ok := x.swap(mine)
+	time.Sleep(e.pass())
+	all, ok := e.swap(mine)
 	read := time.Now()
-	if time.Sleep(x.pass()); ok {
+	if time.Sleep(e.pass()); ok {
 		for field, l := range all {
 			m.Take(field, l.text, read.Sub(l.at)+time.Since(read))
 		}

@@ -82,16 +82,16 @@ func (g *Gateway) record(next func(*accessRecord, http.ResponseWriter, *http.Req
 }
 
 // setID sets the answer's X-Request-Id, and Request-Id, where Anthropic's clients look for it.
-func (l *accessRecord) setID(h http.Header, id string) {
-	l.idLines[0] = id
-	h["X-Request-Id"] = l.idLines[:]
-	if l.api != nil && l.api.namesRequest {
-		h["Request-Id"] = l.idLines[:]
+func (a *accessRecord) setID(h http.Header, id string) {
+	a.idLines[0] = id
+	h["X-Request-Id"] = a.idLines[:]
+	if a.api != nil && a.api.namesRequest {
+		h["Request-Id"] = a.idLines[:]
 	}
 }
 
 // requestID is the request's id as the headers of its answer have it: the client's, if it sent one.
-func (l *accessRecord) requestID() string { return cmp.Or(l.client, l.ID) }
+func (a *accessRecord) requestID() string { return cmp.Or(a.client, a.ID) }
 
 // recovered answers with the error of a handler. It turns a panic into a 500, or into an aborted connection if
 // the answer has begun. The process continues.
@@ -117,8 +117,8 @@ func (g *Gateway) recovered(next handler) func(*accessRecord, http.ResponseWrite
 
 // isClients reports whether a status of 500 and above is the client's own doing: it allowed only a cached answer, or asked for
 // what no engine can do.
-func (l *accessRecord) isClients() bool {
-	return l.code == http.StatusNotImplemented || errors.Is(l.err, tiers.ErrNotCached)
+func (a *accessRecord) isClients() bool {
+	return a.code == http.StatusNotImplemented || errors.Is(a.err, tiers.ErrNotCached)
 }
 
 // settle records a finished request.

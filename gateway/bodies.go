@@ -33,16 +33,16 @@ type shortage struct {
 }
 
 // Error implements error.
-func (e *shortage) Error() string {
-	return fmt.Sprintf("the body is refused: %s, the limit is %d", e.reason(), e.total)
+func (s *shortage) Error() string {
+	return fmt.Sprintf("the body is refused: %s, the limit is %d", s.reason(), s.total)
 }
 
 // reason is the label of the refusal.
-func (e *shortage) reason() string {
-	if e.ofTenant {
-		return "tenant_" + e.what
+func (s *shortage) reason() string {
+	if s.ofTenant {
+		return "tenant_" + s.what
 	}
-	return e.what
+	return s.what
 }
 
 func newBodies(l Limits, reg prometheus.Registerer) *bodies {

@@ -242,7 +242,7 @@ func (b *cacheBench) say(ctx context.Context, q question) clientResult {
 	return out
 }
 
-func (s *clientResult) take(raw []byte) bool {
+func (r *clientResult) take(raw []byte) bool {
 	var c struct {
 		ID      string
 		Choices []struct {
@@ -253,33 +253,33 @@ func (s *clientResult) take(raw []byte) bool {
 		Foregate map[string]any
 	}
 	if json.Unmarshal(raw, &c) != nil {
-		s.broken = true
+		r.broken = true
 		return false
 	}
-	s.id = c.ID
+	r.id = c.ID
 	for _, ch := range c.Choices {
-		s.text += ch.Delta.Content + ch.Message.Content
+		r.text += ch.Delta.Content + ch.Message.Content
 		if ch.Finish != "" {
-			s.finish = ch.Finish
+			r.finish = ch.Finish
 		}
 	}
 	if c.Usage != nil {
-		s.usage = c.Usage
+		r.usage = c.Usage
 	}
 	if c.Foregate != nil {
-		s.extra = c.Foregate
+		r.extra = c.Foregate
 	}
 	return true
 }
 
 // fine checks a whole answer and what the cache had to do with it.
-func (s clientResult) fine(t *testing.T, what, text, cached string) {
+func (r clientResult) fine(t *testing.T, what, text, cached string) {
 	t.Helper()
-	if s.code != http.StatusOK || s.broken || !s.done || s.finish == "" {
-		t.Fatalf("%s: %+v", what, s)
+	if r.code != http.StatusOK || r.broken || !r.done || r.finish == "" {
+		t.Fatalf("%s: %+v", what, r)
 	}
-	if s.text != text || s.header.Get("X-Cache") != cached {
-		t.Errorf("%s: %q (%s), want %q (%s)", what, s.text, s.header.Get("X-Cache"), text, cached)
+	if r.text != text || r.header.Get("X-Cache") != cached {
+		t.Errorf("%s: %q (%s), want %q (%s)", what, r.text, r.header.Get("X-Cache"), text, cached)
 	}
 }
 

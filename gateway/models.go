@@ -84,8 +84,8 @@ func (g *Gateway) allowedModels(l *accessRecord, r *http.Request) (models []Rout
 }
 
 // shown is a model in the form of the caller's API. The time of one of the Messages API is the epoch if it is unknown.
-func (l *accessRecord) shown(m RouteState) any {
-	if l.api == nil {
+func (a *accessRecord) shown(m RouteState) any {
+	if a.api == nil {
 		return modelJSON{ID: m.Route, Object: "model", OwnedBy: "foregate", MaxModelLen: m.Window, ContextLength: m.Window, ContextWindow: m.Window}
 	}
 	var window *int
@@ -103,14 +103,14 @@ func (l *accessRecord) shown(m RouteState) any {
 }
 
 // writeJSON writes a small answer.
-func (l *accessRecord) writeJSON(w http.ResponseWriter, v any) error {
+func (a *accessRecord) writeJSON(w http.ResponseWriter, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if _, err := w.Write(body); err != nil {
-		l.code = statusGone
+		a.code = statusGone
 	}
 	return nil
 }

@@ -71,8 +71,8 @@ type settingsEditRequest struct {
 	operator string // whose token was used
 }
 
-func (o *settingsEditRequest) edit() settings.Edit {
-	return settings.Edit{Who: o.operator, Why: o.Why, DryRun: o.DryRun}
+func (s *settingsEditRequest) edit() settings.Edit {
+	return settings.Edit{Who: s.operator, Why: s.Why, DryRun: s.DryRun}
 }
 
 // settingsEdit makes one kind of edit, even if the client disconnects.

@@ -184,13 +184,13 @@ func withoutOffset(err error) error {
 }
 
 // inOwnNames returns a refusal of a translated request, by the gateway or an engine, with the API's own name of the field.
-func (l *accessRecord) inOwnNames(p *problem) *problem {
+func (a *accessRecord) inOwnNames(p *problem) *problem {
 	field := p.body.Param
-	if l.fieldName == nil || field == "" || l.ownName(field) == field {
+	if a.fieldName == nil || field == "" || a.ownName(field) == field {
 		return p
 	}
 	own := *p
-	own.body.Param = l.ownName(field)
+	own.body.Param = a.ownName(field)
 	if rest, ok := strings.CutPrefix(p.body.Message, field+" "); ok {
 		own.body.Message = own.body.Param + " " + rest
 	}
@@ -208,12 +208,12 @@ func (a *clientAPI) inOwnStatus(p *problem) *problem {
 }
 
 // ownName returns the API's own name of a field of the chat completion, or of a part of the field.
-func (l *accessRecord) ownName(field string) string {
-	if own := l.fieldName(field); own != field {
+func (a *accessRecord) ownName(field string) string {
+	if own := a.fieldName(field); own != field {
 		return own
 	}
 	if at := strings.IndexAny(field, ".["); at > 0 {
-		return l.fieldName(field[:at]) + field[at:]
+		return a.fieldName(field[:at]) + field[at:]
 	}
 	return field
 }

@@ -86,13 +86,13 @@ func byRank(n int, exponent float64) odds {
 }
 
 // pick returns the choice at u, 0 < u < 1.
-func (s odds) pick(u float64) int {
-	i, exact := slices.BinarySearch(s, u)
+func (o odds) pick(u float64) int {
+	i, exact := slices.BinarySearch(o, u)
 	if exact {
 		i++
 	}
-	for i < len(s)-1 && i > 0 && s[i] == s[i-1] { // without a share
+	for i < len(o)-1 && i > 0 && o[i] == o[i-1] { // without a share
 		i++
 	}
-	return min(i, len(s)-1)
+	return min(i, len(o)-1)
 }

@@ -40,8 +40,8 @@ type auditedDraft struct {
 
 // reserve takes a slot for a draft that nobody but the audit may need to its end, before it begins. Only so many drafts
 // go on, and only while the draft pool has spare capacity. Whether one does cannot depend on what is in it.
-func (s *auditor) reserve() bool {
-	return plan.IsSpare(s.Draft.Load()) && s.audits.Tasks.TryEnter(s.Config.Risk.MaxConcurrentAudits)
+func (ad *auditor) reserve() bool {
+	return plan.IsSpare(ad.Draft.Load()) && ad.audits.Tasks.TryEnter(ad.Config.Risk.MaxConcurrentAudits)
 }
 
 // enter waits for a slot, unless the audit has one.
@@ -59,15 +59,15 @@ func (d *auditedDraft) leave() {
 }
 
 // newDraft starts the audit of a draft.
-func (s *auditor) newDraft() *auditedDraft {
-	r := s.Request
-	return s.draft(draft.NewAudit(r.DraftOptions(), accept.Nats(r.Decision.Audit.Floor())))
+func (ad *auditor) newDraft() *auditedDraft {
+	r := ad.Request
+	return ad.draft(draft.NewAudit(r.DraftOptions(), accept.Nats(r.Decision.Audit.Floor())))
 }
 
 // draft returns a draft with the caller of its calls to the engines.
-func (s *auditor) draft(a *draft.Audit) *auditedDraft {
-	d := &auditedDraft{Audit: a, auditor: s, cost: audit.Tally{Prompt: s.Body.PromptTokens}, started: s.World.Now()}
-	d.caller = caller{Request: s.Request, Identity: s.Untraced(), Events: &d.paid}
+func (ad *auditor) draft(a *draft.Audit) *auditedDraft {
+	d := &auditedDraft{Audit: a, auditor: ad, cost: audit.Tally{Prompt: ad.Body.PromptTokens}, started: ad.World.Now()}
+	d.caller = caller{Request: ad.Request, Identity: ad.Untraced(), Events: &d.paid}
 	return d
 }
 

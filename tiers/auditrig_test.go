@@ -326,36 +326,36 @@ func (r *auditRig) Enter(_ context.Context, t dispatch.Ticket, try func(pool.Adm
 // journal is evidence that takes down what it is told.
 type journal struct{ *auditRig }
 
-func (l journal) View(risk.Key) risk.View    { return risk.View{} }
-func (l journal) Drafted(risk.Key, int, int) {}
+func (j journal) View(risk.Key) risk.View    { return risk.View{} }
+func (j journal) Drafted(risk.Key, int, int) {}
 
-func (l journal) Open(_ context.Context, b risk.Audit) (risk.OpenResult, error) {
-	l.mu.Lock()
-	l.bookings = append(l.bookings, b)
-	l.mu.Unlock()
-	return l.told("open", b.Key, b.Ticket)
+func (j journal) Open(_ context.Context, b risk.Audit) (risk.OpenResult, error) {
+	j.mu.Lock()
+	j.bookings = append(j.bookings, b)
+	j.mu.Unlock()
+	return j.told("open", b.Key, b.Ticket)
 }
 
-func (l journal) OpenWarmup(_ context.Context, k risk.Key, ticket string) (risk.OpenResult, error) {
-	return l.told("warmup", k, ticket)
+func (j journal) OpenWarmup(_ context.Context, k risk.Key, ticket string) (risk.OpenResult, error) {
+	return j.told("warmup", k, ticket)
 }
 
-func (l journal) told(what string, k risk.Key, ticket string) (risk.OpenResult, error) {
+func (j journal) told(what string, k risk.Key, ticket string) (risk.OpenResult, error) {
 	key := k.TrafficClass
-	if l.note("%s %s %s", what, key, ticket); l.fate == nil {
+	if j.note("%s %s %s", what, key, ticket); j.fate == nil {
 		return risk.Opened, nil
 	}
-	return l.fate(key)
+	return j.fate(key)
 }
 
-func (l journal) Close(_ context.Context, _ risk.Key, ticket string, bad bool) error {
-	l.mu.Lock()
-	l.results = append(l.results, bad)
-	l.mu.Unlock()
-	if l.note("close %s %s", ticket, map[bool]string{true: "bad", false: "good"}[bad]); l.closes == nil {
+func (j journal) Close(_ context.Context, _ risk.Key, ticket string, bad bool) error {
+	j.mu.Lock()
+	j.results = append(j.results, bad)
+	j.mu.Unlock()
+	if j.note("close %s %s", ticket, map[bool]string{true: "bad", false: "good"}[bad]); j.closes == nil {
 		return nil
 	}
-	return l.closes()
+	return j.closes()
 }
 
 // prices are those of a token.

@@ -11,29 +11,29 @@ import (
 )
 
 // Watch begins the audit of a draft that is streamed to the client. Without a slot the audit ends where that draft does.
-func (s *auditor) Watch() *auditedDraft {
-	t, slot := s.Decision.Audit, false
+func (ad *auditor) Watch() *auditedDraft {
+	t, slot := ad.Decision.Audit, false
 	if t.Own.Audited {
-		if slot = s.reserve(); !slot {
-			t.Own = s.Views.Own.Within(t.Own)
+		if slot = ad.reserve(); !slot {
+			t.Own = ad.Views.Own.Within(t.Own)
 		}
 	}
-	d := s.newDraft()
+	d := ad.newDraft()
 	d.slot = slot
 	return d
 }
 
 // Whole audits a draft that came in one piece.
-func (s *auditor) Whole(answer *openai.DraftAnswer) {
-	d := s.newDraft()
+func (ad *auditor) Whole(answer *openai.DraftAnswer) {
+	d := ad.newDraft()
 	d.ObserveWhole(answer)
 	d.End()
 }
 
 // Shadow makes and audits a draft in the background that the client never sees. It begins now or never.
-func (s *auditor) Shadow() {
-	d := s.newDraft()
-	if d.slot = s.reserve(); !d.slot {
+func (ad *auditor) Shadow() {
+	d := ad.newDraft()
+	if d.slot = ad.reserve(); !d.slot {
 		d.countDropped("busy")
 		return
 	}

@@ -101,45 +101,45 @@ type made struct {
 }
 
 // generations is how many were begun, cancelled is why some did not end.
-func (e *speaker) generations() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return len(e.asks)
+func (s *speaker) generations() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.asks)
 }
 
-func (e *speaker) cancelled() []error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.causes
+func (s *speaker) cancelled() []error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.causes
 }
 
-func (e *speaker) answer(ctx context.Context, r *Request, to Delivery) error {
+func (s *speaker) answer(ctx context.Context, r *Request, to Delivery) error {
 	a := made{r, to}
-	e.mu.Lock()
-	e.asks = append(e.asks, a)
-	n := len(e.asks)
-	e.mu.Unlock()
+	s.mu.Lock()
+	s.asks = append(s.asks, a)
+	n := len(s.asks)
+	s.mu.Unlock()
 	rc := &Receipt{Route: a.Body.Model, Decision: plan.Decision{Plan: r.Plan}, Tries: []dispatch.Try{{Pool: "p"}}}
 	r.Receipt = rc
-	if e.fails != nil {
-		if err := e.fails(n); err != nil {
-			time.Sleep(e.pace)
+	if s.fails != nil {
+		if err := s.fails(n); err != nil {
+			time.Sleep(s.pace)
 			rc.Tries[0].Failed = "refused"
 			return err
 		}
 	}
 	rc.Tier, rc.Finish, rc.PromptTokens = plan.Target, "stop", 7
-	if e.judged != nil {
-		e.judged(n, a, rc)
+	if s.judged != nil {
+		s.judged(n, a, rc)
 	}
-	return e.say(ctx, n, a, to.Sink, rc)
+	return s.say(ctx, n, a, to.Sink, rc)
 }
 
 // say tells an answer.
-func (e *speaker) say(ctx context.Context, n int, a made, to Sink, rc *Receipt) error {
+func (s *speaker) say(ctx context.Context, n int, a made, to Sink, rc *Receipt) error {
 	pieces := []string{"It is", fmt.Sprintf(" answer %d.", n)}
-	if e.pieces != nil {
-		pieces = e.pieces(n)
+	if s.pieces != nil {
+		pieces = s.pieces(n)
 	}
 	f := openai.NewFramer(a.Body.Kind, a.ID, a.Body.Model, 1)
 	tap := a.Observer
@@ -154,20 +154,20 @@ func (e *speaker) say(ctx context.Context, n int, a made, to Sink, rc *Receipt) 
 	}
 	for i, p := range pieces {
 		select {
-		case <-time.After(e.pace):
+		case <-time.After(s.pace):
 		case <-ctx.Done():
-			e.mu.Lock()
-			e.causes = append(e.causes, context.Cause(ctx))
-			e.mu.Unlock()
+			s.mu.Lock()
+			s.causes = append(s.causes, context.Cause(ctx))
+			s.mu.Unlock()
 			return context.Cause(ctx)
 		}
-		if i == 1 && e.breaks != nil {
-			if err := e.breaks(n); err != nil {
+		if i == 1 && s.breaks != nil {
+			if err := s.breaks(n); err != nil {
 				return &BrokenError{Cause: err}
 			}
 		}
 		rc.TargetTokens++
-		if e.opaque {
+		if s.opaque {
 			tap.Chunk([]byte(`{"choices":[{"index":0,"delta":{"content":` + quoted(p) + `},"finish_reason":null}]}`))
 		} else {
 			tap.Text([]byte(p))
@@ -179,7 +179,7 @@ func (e *speaker) say(ctx context.Context, n int, a made, to Sink, rc *Receipt) 
 		}
 	}
 	end := openai.Ending{Finish: "stop", Usage: openai.Usage{Prompt: 7, Completion: len(pieces)}}
-	if e.opaque {
+	if s.opaque {
 		tap.Chunk([]byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`))
 	}
 	tap.End(end)

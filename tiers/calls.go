@@ -112,19 +112,19 @@ type Counter struct {
 }
 
 // Count has an engine of a pool count the tokens of a text.
-func (n *Counter) Count(ctx context.Context, c caller, p Pool, text []byte) (int, error) {
+func (cn *Counter) Count(ctx context.Context, c caller, p Pool, text []byte) (int, error) {
 	var ids []int32
 	o := c.NewFrontEndRequest(p, &engine.TokenizeText{Model: p.Model(), Text: text, Into: &ids})
-	exclude, err := slices.Clone(n.Lost), engine.ErrFirstByte
+	exclude, err := slices.Clone(cn.Lost), engine.ErrFirstByte
 	for range maxCountTries {
-		if o.FirstByteTimeout = FrontEndTimeout - n.spent; o.FirstByteTimeout <= 0 {
+		if o.FirstByteTimeout = FrontEndTimeout - cn.spent; o.FirstByteTimeout <= 0 {
 			break
 		}
 		o.Demand.Exclude = exclude
 		began := c.World.Now()
 		var backend string
 		backend, err = c.Do(ctx, o)
-		n.spent += c.World.Now().Sub(began)
+		cn.spent += c.World.Now().Sub(began)
 		f, failed := errors.AsType[*engine.Failure](err)
 		switch {
 		case err == nil:
@@ -133,8 +133,8 @@ func (n *Counter) Count(ctx context.Context, c caller, p Pool, text []byte) (int
 			return 0, err
 		case failed:
 			exclude = append(exclude, backend)
-		case len(exclude) > len(n.Lost):
-			exclude = exclude[:len(n.Lost)] // nobody else: once more those that failed now
+		case len(exclude) > len(cn.Lost):
+			exclude = exclude[:len(cn.Lost)] // nobody else: once more those that failed now
 		default:
 			exclude = nil // a connection that broke need not be a backend that is dead
 		}

@@ -94,20 +94,20 @@ func (s *seams) seamAt(tl *tale, way string, cut int) *seam {
 
 // ending draws what ends the answer: the tale's own end; a stop string that begins before the
 // seam and ends behind it; a limit at the seam.
-func (p *seam) ending(kind int, h uint64, cut int) (rules speech) {
+func (s *seam) ending(kind int, h uint64, cut int) (rules speech) {
 	switch kind {
 	case 1:
-		at := len(strings.Join(p.tokens[:min(cut, len(p.tokens))], ""))
+		at := len(strings.Join(s.tokens[:min(cut, len(s.tokens))], ""))
 		from, to := at, at
 		for range 1 + h&3 {
-			for from--; from > 0 && !utf8.RuneStart(p.text[from]); from-- {
+			for from--; from > 0 && !utf8.RuneStart(s.text[from]); from-- {
 			}
 		}
 		for range 1 + h>>2&3 {
-			for to++; to < len(p.text) && !utf8.RuneStart(p.text[to]); to++ {
+			for to++; to < len(s.text) && !utf8.RuneStart(s.text[to]); to++ {
 			}
 		}
-		rules.stop, rules.include = []string{p.text[max(from, 0):min(to, len(p.text))], "zebra"}, h>>4&1 == 0
+		rules.stop, rules.include = []string{s.text[max(from, 0):min(to, len(s.text))], "zebra"}, h>>4&1 == 0
 	case 2:
 		rules.limit = max(cut-1+int(h%3), 1)
 	}
@@ -115,18 +115,18 @@ func (p *seam) ending(kind int, h uint64, cut int) (rules speech) {
 }
 
 // body is the request.
-func (p *seam) body() string {
+func (s *seam) body() string {
 	more := ""
-	if p.rules.limit > 0 {
-		more = fmt.Sprintf(`,"max_tokens":%d`, p.rules.limit)
-	} else if p.form.kind == openai.Completion {
+	if s.rules.limit > 0 {
+		more = fmt.Sprintf(`,"max_tokens":%d`, s.rules.limit)
+	} else if s.form.kind == openai.Completion {
 		more = `,"max_tokens":1000`
 	}
-	if len(p.rules.stop) > 0 {
-		stop, _ := json.Marshal(p.rules.stop)
-		more += fmt.Sprintf(`,"stop":%s,"include_stop_str_in_output":%t`, stop, p.rules.include)
+	if len(s.rules.stop) > 0 {
+		stop, _ := json.Marshal(s.rules.stop)
+		more += fmt.Sprintf(`,"stop":%s,"include_stop_str_in_output":%t`, stop, s.rules.include)
 	}
-	return p.form.body(fmt.Sprintf("show %d:", p.number), more)
+	return s.form.body(fmt.Sprintf("show %d:", s.number), more)
 }
 
 // result is what came of it.
@@ -162,16 +162,16 @@ func (s *seams) ask(t *testing.T, p *seam) (result, error) {
 
 // expected is the answer as one engine gives it when nothing happens; where the target goes on
 // by text in a voice of its own, that behind what it was given.
-func (p *seam) expected() (want speech, kept int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	want = p.rules
-	if !p.loud || len(p.heard) == 0 {
-		return want.tell(p.tokens), 0
+func (s *seam) expected() (want speech, kept int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	want = s.rules
+	if !s.loud || len(s.heard) == 0 {
+		return want.tell(s.tokens), 0
 	}
-	behind := p.heard[0]
+	behind := s.heard[0]
 	kept = len(tokensOf(behind))
-	for _, token := range append(tokensOf(behind), tokensOf(p.rest(behind))...) {
+	for _, token := range append(tokensOf(behind), tokensOf(s.rest(behind))...) {
 		if want.hear(token); want.finish != "" {
 			return want, kept
 		}
@@ -181,9 +181,9 @@ func (p *seam) expected() (want speech, kept int) {
 }
 
 // problems says what is wrong with an answer.
-func (p *seam) problems(got result) (out []string) {
+func (s *seam) problems(got result) (out []string) {
 	wrong := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	want, kept := p.expected()
+	want, kept := s.expected()
 	if got.text != want.text {
 		wrong("text %q, want %q", got.text, want.text)
 	}
@@ -199,20 +199,20 @@ func (p *seam) problems(got result) (out []string) {
 		wrong("stop_reason %s, want %s", got.stop, stop)
 	}
 	past := got.usage.Completion - want.n
-	if p.grain > 1 && want.hit != "" && past > 0 && past < p.grain {
+	if s.grain > 1 && want.hit != "" && past > 0 && past < s.grain {
 		past = 0 // tokens of a chunk that the stop string ended in: which, only chats tell, and not of all characters
 	}
-	if len(p.heard) > 1 && len(p.rules.stop) > 0 && past > 0 && past <= utf8.UTFMax {
+	if len(s.heard) > 1 && len(s.rules.stop) > 0 && past > 0 && past <= utf8.UTFMax {
 		past = 0 // what a stop string let be sent may end within a token, which is then written again
 	}
 	if got.usage.Prompt != 2 || past != 0 {
 		wrong("usage %+v, want %d", got.usage, want.n)
 	}
-	if p.loud && kept > 0 && p.rules.limit > 0 && p.limits[0] != p.rules.limit-kept {
-		wrong("%d tokens asked for behind %d, of %d", p.limits[0], kept, p.rules.limit)
+	if s.loud && kept > 0 && s.rules.limit > 0 && s.limits[0] != s.rules.limit-kept {
+		wrong("%d tokens asked for behind %d, of %d", s.limits[0], kept, s.rules.limit)
 	}
-	if p.form.stream {
-		if roles := map[openai.Kind]int{openai.Chat: 1}[p.form.kind]; got.roles != roles {
+	if s.form.stream {
+		if roles := map[openai.Kind]int{openai.Chat: 1}[s.form.kind]; got.roles != roles {
 			wrong("%d roles", got.roles)
 		}
 		if all := bytes.Join(got.writes, nil); !bytes.HasSuffix(all, []byte("data: [DONE]\n\n")) || bytes.Count(all, []byte("data: [DONE]")) != 1 {
@@ -224,9 +224,9 @@ func (p *seam) problems(got result) (out []string) {
 			wrong("a write is no UTF-8 of whole characters: %q", w)
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return append(out, p.faults...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append(out, s.faults...)
 }
 
 // TestSeamsAreSeenByNobody: an answer may change hands behind any of its tokens. What the

@@ -33,201 +33,201 @@ type drafted struct {
 }
 
 // run reads the draft, then serves it or hands its accepted part to the target.
-func (s *drafted) run(ctx context.Context) error {
-	s.d, s.started, s.release = draft.New(s.DraftOptions()), s.World.Now(), func() {}
+func (d *drafted) run(ctx context.Context) error {
+	d.d, d.started, d.release = draft.New(d.DraftOptions()), d.World.Now(), func() {}
 	own := ctx // an audited draft continues when the request is cancelled
-	if s.auditor != nil {
-		s.watcher = s.auditor.Watch()
-		own, s.release, _ = world.Fork(ctx, s.World)
-		defer func() { s.release() }()
+	if d.auditor != nil {
+		d.watcher = d.auditor.Watch()
+		own, d.release, _ = world.Fork(ctx, d.World)
+		defer func() { d.release() }()
 	}
-	x, err := s.Open(own, s.newRequest())
+	x, err := d.Open(own, d.newRequest())
 	if err != nil {
-		if s.watcher != nil {
-			s.watcher.Leave()
+		if d.watcher != nil {
+			d.watcher.Leave()
 		}
-		return s.withoutDraft(ctx, err)
+		return d.withoutDraft(ctx, err)
 	}
 	if x.Tier() == plan.Target {
-		return s.instead(ctx, x)
+		return d.instead(ctx, x)
 	}
-	s.x = x
+	d.x = x
 	defer func() {
-		if s.x != nil {
-			s.x.Drop()
+		if d.x != nil {
+			d.x.Drop()
 		}
 	}()
-	s.x.SetMovable(true) // nothing was sent yet, so the target can answer from the start
-	lost, err := s.read()
-	s.stopReading(ctx, lost, err)
-	s.recordDraft(s.d, s.started)
+	d.x.SetMovable(true) // nothing was sent yet, so the target can answer from the start
+	lost, err := d.read()
+	d.stopReading(ctx, lost, err)
+	d.recordDraft(d.d, d.started)
 	switch {
 	case err != nil: // of the client side
 		return err
 	case ctx.Err() != nil:
-		return s.interrupted(ctx, lost)
+		return d.interrupted(ctx, lost)
 	}
-	return s.settle(ctx, lost)
+	return d.settle(ctx, lost)
 }
 
 // instead passes on the answer of the target, which had room while the draft pool had none.
-func (s *drafted) instead(ctx context.Context, x *dispatch.Exchange) error {
-	if s.Bypass = reasonFull; s.watcher != nil {
-		s.watcher.Leave()
+func (d *drafted) instead(ctx context.Context, x *dispatch.Exchange) error {
+	if d.Bypass = reasonFull; d.watcher != nil {
+		d.watcher.Leave()
 	}
-	s.Enter(plan.Target)
-	defer s.Leave()
-	return s.straight.pass(ctx, x)
+	d.Enter(plan.Target)
+	defer d.Leave()
+	return d.straight.pass(ctx, x)
 }
 
 // newRequest returns the call for the draft: one that waits for the draft pool only while the target has no room either.
-func (s *drafted) newRequest() dispatch.Request {
-	capabilities := s.Draft.Capabilities
-	o := s.draftRequest(&engine.Draft{Terms: s.Terms(s.Draft), Request: s.Body, Counted: capabilities != nil && !capabilities.TokenIDs})
+func (d *drafted) newRequest() dispatch.Request {
+	capabilities := d.Draft.Capabilities
+	o := d.draftRequest(&engine.Draft{Terms: d.Terms(d.Draft), Request: d.Body, Counted: capabilities != nil && !capabilities.TokenIDs})
 	o.Retry.MaxRetries = min(o.Retry.MaxRetries, 1)          // one retry is enough: the target can answer without a draft
-	o.Instead = sync.OnceValue(s.relay(plan.Target).request) // the queue may try often
+	o.Instead = sync.OnceValue(d.relay(plan.Target).request) // the queue may try often
 	return o
 }
 
 // read reads the draft until it ends, is rejected, or its backend fails. err is a failure of the client side.
-func (s *drafted) read() (lost *engine.Failure, err error) {
+func (d *drafted) read() (lost *engine.Failure, err error) {
 	for {
-		c, err := s.x.Next(s.want())
+		c, err := d.x.Next(d.want())
 		if err != nil {
 			f, _ := errors.AsType[*engine.Failure](err)
-			if s.d.Finish() != "" {
+			if d.d.Finish() != "" {
 				f = nil // the answer is whole; only its usage is missing
 			}
 			return f, nil
 		}
-		if s.waited = s.World.Now().Sub(s.started) >= s.Config.Holdback; s.watcher != nil {
-			s.watcher.Observe(c, s.waited)
+		if d.waited = d.World.Now().Sub(d.started) >= d.Config.Holdback; d.watcher != nil {
+			d.watcher.Observe(c, d.waited)
 		}
-		if s.d.Take(c) {
+		if d.d.Take(c) {
 			return nil, nil
 		}
-		if s.d.Finish() != "" || !s.streams {
+		if d.d.Finish() != "" || !d.streams {
 			continue
 		}
-		if err := s.judge(); err != nil || s.d.State() == draft.Rejected {
+		if err := d.judge(); err != nil || d.d.State() == draft.Rejected {
 			return nil, err
 		}
 	}
 }
 
 // judge commits to the draft when the hold-back is over and its score is accepted, and sends the tokens that are.
-func (s *drafted) judge() error {
-	if !s.d.Committed() && s.d.Commit(s.waited) {
-		s.ScoreSeries = s.d.ScoreSeries()
-		s.recordVerdict(s.d.EarlyVerdict())
-		s.Tier, s.Committed = plan.Draft, s.d.Tokens()
-		if !s.Config.MidstreamFailover {
-			s.x.SetMovable(false)
+func (d *drafted) judge() error {
+	if !d.d.Committed() && d.d.Commit(d.waited) {
+		d.ScoreSeries = d.d.ScoreSeries()
+		d.recordVerdict(d.d.EarlyVerdict())
+		d.Tier, d.Committed = plan.Draft, d.d.Tokens()
+		if !d.Config.MidstreamFailover {
+			d.x.SetMovable(false)
 		}
 	}
-	if s.d.State() == draft.Rejected || !s.d.Committed() || !s.Body.Stream || s.x.Buffered() {
+	if d.d.State() == draft.Rejected || !d.d.Committed() || !d.Body.Stream || d.x.Buffered() {
 		return nil
 	}
-	text := s.d.Release()
-	return s.client.send(text, openai.Usage{Prompt: s.d.PromptTokens(), Completion: s.d.Transcript().TokensSent()})
+	text := d.d.Release()
+	return d.client.send(text, openai.Usage{Prompt: d.d.PromptTokens(), Completion: d.d.Transcript().TokensSent()})
 }
 
 // want returns how much of the next chunk must be parsed.
-func (s *drafted) want() engine.Want {
-	if s.d.NeedsTopLogprobs() {
+func (d *drafted) want() engine.Want {
+	if d.d.NeedsTopLogprobs() {
 		return engine.WantTops
 	}
 	return engine.WantTokens
 }
 
 // stopReading closes the stream. If the audit needs more of the draft, the audit takes the stream over instead.
-func (s *drafted) stopReading(ctx context.Context, f *engine.Failure, err error) {
+func (d *drafted) stopReading(ctx context.Context, f *engine.Failure, err error) {
 	lost := f != nil || err != nil || ctx.Err() != nil
-	if !lost && s.watcher != nil && s.watcher.NeedsMore() {
-		s.release()
-		s.watcher.TakeStream(s.x)
-		s.x = nil
+	if !lost && d.watcher != nil && d.watcher.NeedsMore() {
+		d.release()
+		d.watcher.TakeStream(d.x)
+		d.x = nil
 		return
 	}
-	s.x.Close(f, s.d.Tokens())
+	d.x.Close(f, d.d.Tokens())
 	switch {
-	case s.watcher == nil:
+	case d.watcher == nil:
 	case lost:
-		s.watcher.Leave()
+		d.watcher.Leave()
 	default:
-		s.watcher.End()
+		d.watcher.End()
 	}
 }
 
 // checkTarget asks the target to check the draft. It returns nil if the target gave no answer.
-func (s *drafted) checkTarget(ctx context.Context) *accept.Check {
-	verdict, err := s.checkDraft(ctx, s.d)
+func (d *drafted) checkTarget(ctx context.Context) *accept.Check {
+	verdict, err := d.checkDraft(ctx, d.d)
 	if verdict.Warm != "" {
-		s.warm = verdict.Warm
+		d.warm = verdict.Warm
 	}
-	if s.own = verdict.Part; err != nil {
+	if d.own = verdict.Part; err != nil {
 		return nil
 	}
 	return &verdict.Check
 }
 
 // settle serves a finished draft or escalates it.
-func (s *drafted) settle(ctx context.Context, lost *engine.Failure) error {
-	s.DraftedTokens = s.d.Tokens()
+func (d *drafted) settle(ctx context.Context, lost *engine.Failure) error {
+	d.DraftedTokens = d.d.Tokens()
 	if lost != nil {
-		s.d.Lose()
+		d.d.Lose()
 	}
-	v := s.d.End()
-	if v.Reason == accept.ReasonDoubtful && !s.d.Committed() {
-		s.d.Check(s.checkTarget(ctx))
-		v = s.d.End()
+	v := d.d.End()
+	if v.Reason == accept.ReasonDoubtful && !d.d.Committed() {
+		d.d.Check(d.checkTarget(ctx))
+		v = d.d.End()
 	}
-	s.recordVerdict(v)
+	d.recordVerdict(v)
 	switch {
 	case ctx.Err() != nil:
-		return s.interrupted(ctx, nil)
-	case s.d.State() == draft.Accepted:
-		return s.keep(ctx)
+		return d.interrupted(ctx, nil)
+	case d.d.State() == draft.Accepted:
+		return d.keep(ctx)
 	}
-	return s.escalate(ctx, v)
+	return d.escalate(ctx, v)
 }
 
 // keep serves the draft as the answer.
-func (s *drafted) keep(ctx context.Context) error {
-	e := s.d.Ending()
-	e.Usage.Prompt = s.promptTokens(ctx, e.Usage.Prompt, s.Draft)
-	if _, _, stopped := s.d.Transcript().Stop(); stopped && s.d.EstimatedTokens() {
-		s.Estimated = true // its stream was left before its usage
+func (d *drafted) keep(ctx context.Context) error {
+	e := d.d.Ending()
+	e.Usage.Prompt = d.promptTokens(ctx, e.Usage.Prompt, d.Draft)
+	if _, _, stopped := d.d.Transcript().Stop(); stopped && d.d.EstimatedTokens() {
+		d.Estimated = true // its stream was left before its usage
 	}
-	s.Tier, s.Served = plan.Draft, s.d
-	s.AcceptedTokens, s.PromptTokens = e.Usage.Completion, e.Usage.Prompt
-	return s.end(s.d.Transcript(), finish{e.Finish, e.Stop})
+	d.Tier, d.Served = plan.Draft, d.d
+	d.AcceptedTokens, d.PromptTokens = e.Usage.Completion, e.Usage.Prompt
+	return d.end(d.d.Transcript(), finish{e.Finish, e.Stop})
 }
 
 // escalate lets the target continue the accepted part of the draft, or answer from the start if no part was accepted.
-func (s *drafted) escalate(ctx context.Context, v accept.Verdict) error {
-	t, at := s.d.Transcript(), s.d.CutPoint(v)
+func (d *drafted) escalate(ctx context.Context, v accept.Verdict) error {
+	t, at := d.d.Transcript(), d.d.CutPoint(v)
 	c := &continuation{
-		answer: s.answer, t: t, pool: s.Target, warmBackend: s.warm, guessed: s.d.EstimatedTokens(), prompt: s.d.PromptTokens(),
+		answer: d.answer, t: t, pool: d.Target, warmBackend: d.warm, guessed: d.d.EstimatedTokens(), prompt: d.d.PromptTokens(),
 	}
 	switch {
-	case s.own != nil && !s.d.Committed():
-		at, c.exact = t.Adopt(s.own.PromptIDs, s.own.IDs, s.own.Text), true
-	case s.d.Committed() && !s.Config.MidstreamFailover:
+	case d.own != nil && !d.d.Committed():
+		at, c.exact = t.Adopt(d.own.PromptIDs, d.own.IDs, d.own.Text), true
+	case d.d.Committed() && !d.Config.MidstreamFailover:
 		return &BrokenError{fmt.Errorf("the draft did not hold (%s), and speculation.midstream_failover is no", v.Reason)}
 	}
-	s.AcceptedTokens, s.WastedTokens = at.Tokens, max(s.d.Tokens()-at.Tokens, 0)
-	if at.Tokens == 0 && !s.client.headSent {
+	d.AcceptedTokens, d.WastedTokens = at.Tokens, max(d.d.Tokens()-at.Tokens, 0)
+	if at.Tokens == 0 && !d.client.headSent {
 		return errNext
 	}
 	t.Rewind(at)
-	s.Tier = plan.Mixed
-	if s.d.Committed() {
-		s.failOver(v.Reason, at)
+	d.Tier = plan.Mixed
+	if d.d.Committed() {
+		d.failOver(v.Reason, at)
 	}
 	err := c.carryOn(ctx, at)
 	if errors.Is(err, errNext) {
-		s.wasted(s.d.Tokens())
+		d.wasted(d.d.Tokens())
 	}
 	return err
 }

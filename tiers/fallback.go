@@ -111,28 +111,28 @@ type leaving struct {
 
 // fallBack answers a request by a fallback of its route, after its own pools failed with err. ctx belongs to the client.
 // If no fallback answers, the error is err: how the own pools failed is what the client should know.
-func (q *request) fallBack(ctx context.Context, to call, err error) error {
-	fallbacks := q.Arrival.Route.Fallbacks
+func (rq *request) fallBack(ctx context.Context, to call, err error) error {
+	fallbacks := rq.Arrival.Route.Fallbacks
 	if len(fallbacks) == 0 {
 		return err
 	}
-	anew, receipt := *q.Request, *q.Receipt // an audit still reads the first
+	anew, receipt := *rq.Request, *rq.Receipt // an audit still reads the first
 	anew.Receipt = &receipt
-	q.Request, q.record.Receipt = &anew, &receipt
+	rq.Request, rq.record.Receipt = &anew, &receipt
 	rc := &receipt
-	l := &leaving{request: q, to: to, own: err, fallbacks: fallbacks, stale: make([]bool, len(fallbacks))}
+	l := &leaving{request: rq, to: to, own: err, fallbacks: fallbacks, stale: make([]bool, len(fallbacks))}
 	l.facts = plan.FallbackFacts{
-		Cause:    FailureCauseOf(err, q.p.o.IsShed(err)),
-		External: q.Caller.Access.MayLeave(), Demanded: q.Demanded != plan.Auto && q.Demanded != "" || q.Demand != plan.DemandDefault,
-		Sent: len(to.Sent) > 0 || rc.First > 0, Unfit: !plan.FitsOutside(q.Body),
-		Candidates: q.candidates(),
+		Cause:    FailureCauseOf(err, rq.p.o.IsShed(err)),
+		External: rq.Caller.Access.MayLeave(), Demanded: rq.Demanded != plan.Auto && rq.Demanded != "" || rq.Demand != plan.DemandDefault,
+		Sent: len(to.Sent) > 0 || rc.First > 0, Unfit: !plan.FitsOutside(rq.Body),
+		Candidates: rq.candidates(),
 	}
 	for {
 		l.facts.Gone = ctx.Err() != nil
 		i, why := plan.ChooseFallback(l.facts)
 		if i < 0 {
 			rc.Stayed = why
-			q.metrics.stayed.WithLabelValues(q.Body.Model, why).Inc()
+			rq.metrics.stayed.WithLabelValues(rq.Body.Model, why).Inc()
 			return err
 		}
 		if done, failed := l.try(ctx, i); done {
@@ -142,10 +142,10 @@ func (q *request) fallBack(ctx context.Context, to call, err error) error {
 }
 
 // candidates returns the route's fallbacks with the rights of the tenant.
-func (q *request) candidates() []plan.Candidate {
-	all := make([]plan.Candidate, 0, len(q.Arrival.Route.Fallbacks))
-	for _, fb := range q.Arrival.Route.Fallbacks {
-		all = append(all, plan.Candidate{When: fb.When, Allowed: len(fb.Names) == 0 || slices.ContainsFunc(fb.Names, q.Caller.Access.Allows)})
+func (rq *request) candidates() []plan.Candidate {
+	all := make([]plan.Candidate, 0, len(rq.Arrival.Route.Fallbacks))
+	for _, fb := range rq.Arrival.Route.Fallbacks {
+		all = append(all, plan.Candidate{When: fb.When, Allowed: len(fb.Names) == 0 || slices.ContainsFunc(fb.Names, rq.Caller.Access.Allows)})
 	}
 	return all
 }

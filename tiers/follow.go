@@ -28,20 +28,20 @@ type follower struct {
 }
 
 // follow answers a request that has subscribed to a generation.
-func (q *request) follow(ctx context.Context, s *subscriber) (err error) {
-	f := &follower{request: q, subscriber: s}
-	stop := q.World.OnCancel(ctx, s.Depart)
+func (rq *request) follow(ctx context.Context, s *subscriber) (err error) {
+	f := &follower{request: rq, subscriber: s}
+	stop := rq.World.OnCancel(ctx, s.Depart)
 	defer stop()
 	defer func() {
 		s.Depart()
 		if err != nil && len(f.made) > 0 {
-			q.client.BreakOff(err) // before the wait: the answer is now made only for others
+			rq.client.BreakOff(err) // before the wait: the answer is now made only for others
 		}
 		for _, end := range f.made { // they count for this request
 			_ = end.Wait(context.WithoutCancel(ctx)) // a context without cancellation
 		}
 	}()
-	deadline := q.World.Now().Add(coalesceTimeout)
+	deadline := rq.World.Now().Add(coalesceTimeout)
 	for {
 		e, err := s.Next(ctx, deadline)
 		if err != nil {
@@ -61,7 +61,7 @@ func (q *request) follow(ctx context.Context, s *subscriber) (err error) {
 		case eventFailed:
 			return f.fail(ctx, e.Err)
 		case eventAlone:
-			return q.generateAlone(ctx, cache.ResultMiss)
+			return rq.generateAlone(ctx, cache.ResultMiss)
 		}
 	}
 }
@@ -175,20 +175,20 @@ func (f *follower) fail(ctx context.Context, err error) error {
 
 // lead makes the answer of a shared generation. It continues without the client of ctx while a subscriber
 // wants it. The subscribers get its result.
-func (q *request) lead(ctx context.Context, l *leader, to Sink) (err error) {
-	making, cancel := q.World.WithCancel(q.p.o.Base)
+func (rq *request) lead(ctx context.Context, l *leader, to Sink) (err error) {
+	making, cancel := rq.World.WithCancel(rq.p.o.Base)
 	defer cancel(nil)
 	defer func() {
 		if v := recover(); v != nil {
-			q.p.o.OnPanic(q.ID, v)
+			rq.p.o.OnPanic(rq.ID, v)
 			l.Fail(ErrPanicked, false)
 			err = ErrPanicked
 		}
 	}()
 	l.Begin(cancel)
-	g := q.newGeneration()
-	observer := &publisher{recorder: &g.recorder, leader: l, max: q.maxAnswer()}
-	err = q.run(ctx, making, call{Delivery{Sink: to, Observer: observer, Sent: l.Sent(), Confirmation: g.awaits()}, func() Sink {
+	g := rq.newGeneration()
+	observer := &publisher{recorder: &g.recorder, leader: l, max: rq.maxAnswer()}
+	err = rq.run(ctx, making, call{Delivery{Sink: to, Observer: observer, Sent: l.Sent(), Confirmation: g.awaits()}, func() Sink {
 		alone, ok := to.(*leaderSink)
 		if !ok {
 			return nil // it leads for the clients of others, who have a part of another answer
@@ -197,10 +197,10 @@ func (q *request) lead(ctx context.Context, l *leader, to Sink) (err error) {
 		return alone.Client
 	}})
 	if err != nil {
-		l.Fail(err, q.p.o.WouldFailAgain(err))
+		l.Fail(err, rq.p.o.WouldFailAgain(err))
 		return err
 	}
-	e, whole := g.recorder.entry(q.Receipt, q.World.Now())
+	e, whole := g.recorder.entry(rq.Receipt, rq.World.Now())
 	if e == nil {
 		l.Fail(ErrNotShareable, true)
 		return nil
@@ -220,22 +220,22 @@ type publisher struct {
 var _ Observer = (*publisher)(nil)
 
 // Text implements Observer.
-func (t *publisher) Text(text []byte) {
-	t.recorder.Text(text)
+func (p *publisher) Text(text []byte) {
+	p.recorder.Text(text)
 	if len(text) == 0 {
 		return
 	}
-	if t.sent += len(text); t.sent > t.max {
-		t.leader.Opaque() // no subscriber keeps more than that
+	if p.sent += len(text); p.sent > p.max {
+		p.leader.Opaque() // no subscriber keeps more than that
 		return
 	}
-	t.leader.Append(text)
+	p.leader.Append(text)
 }
 
 // Chunk implements Observer.
-func (t *publisher) Chunk(chunk []byte) {
-	t.recorder.Chunk(chunk)
-	t.leader.Opaque()
+func (p *publisher) Chunk(chunk []byte) {
+	p.recorder.Chunk(chunk)
+	p.leader.Opaque()
 }
 
 // leaderSink writes to the leader's client. As soon as another request wants the answer, too, the generation

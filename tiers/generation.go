@@ -17,12 +17,12 @@ type generation struct {
 	confirmation confirmation
 }
 
-func (q *request) newGeneration() *generation {
-	return &generation{request: q, recorder: newRecorder(q.Body, q.maxAnswer())}
+func (rq *request) newGeneration() *generation {
+	return &generation{request: rq, recorder: newRecorder(rq.Body, rq.maxAnswer())}
 }
 
 // maxAnswer is the maximum size in bytes of an answer that is recorded.
-func (q *request) maxAnswer() int { return max(q.cfg.MaxEntryBytes, minSharedBytes) }
+func (rq *request) maxAnswer() int { return max(rq.cfg.MaxEntryBytes, minSharedBytes) }
 
 // settle calls complete with a whole answer and its cache entry, which is nil if it must not be stored (yet).
 func (g *generation) settle(e *cache.Entry, w *openai.Whole, complete func(e *cache.Entry, keep func(then func()))) {
@@ -84,32 +84,32 @@ type confirmation struct {
 var _ Confirmation = (*confirmation)(nil)
 
 // Await implements [Confirmation].
-func (v *confirmation) Await() { v.awaited = true }
+func (c *confirmation) Await() { c.awaited = true }
 
 // Confirm implements [Confirmation].
-func (v *confirmation) Confirm(good bool) {
-	v.mu.Lock()
-	if v.known {
-		v.mu.Unlock()
+func (c *confirmation) Confirm(good bool) {
+	c.mu.Lock()
+	if c.known {
+		c.mu.Unlock()
 		return
 	}
-	v.known, v.good = true, good
-	opinion := v.opinion
-	v.opinion = nil
-	v.mu.Unlock()
+	c.known, c.good = true, good
+	opinion := c.opinion
+	c.opinion = nil
+	c.mu.Unlock()
 	if opinion != nil {
 		opinion(good)
 	}
 }
 
 // onOpinion calls opinion once the target's opinion is known, or never.
-func (v *confirmation) onOpinion(opinion func(good bool)) {
-	v.mu.Lock()
-	known, good := v.known, v.good
+func (c *confirmation) onOpinion(opinion func(good bool)) {
+	c.mu.Lock()
+	known, good := c.known, c.good
 	if !known {
-		v.opinion = opinion
+		c.opinion = opinion
 	}
-	v.mu.Unlock()
+	c.mu.Unlock()
 	if known {
 		opinion(good)
 	}

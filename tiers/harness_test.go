@@ -194,30 +194,30 @@ type wireChunk struct {
 	Foregate  json.RawMessage `json:"foregate"`
 }
 
-func (a *reply) add(t *testing.T, raw []byte) {
+func (r *reply) add(t *testing.T, raw []byte) {
 	t.Helper()
 	var c wireChunk
 	if err := json.Unmarshal(raw, &c); err != nil {
 		t.Fatalf("chunk %s: %v", raw, err)
 	}
-	a.promptIDs = append(a.promptIDs, c.PromptIDs...)
+	r.promptIDs = append(r.promptIDs, c.PromptIDs...)
 	for _, ch := range c.Choices {
-		a.text += ch.Text + ch.Delta.Content + ch.Message.Content
-		a.ids = append(a.ids, ch.IDs...)
-		a.promptIDs = append(a.promptIDs, ch.PromptIDs...)
+		r.text += ch.Text + ch.Delta.Content + ch.Message.Content
+		r.ids = append(r.ids, ch.IDs...)
+		r.promptIDs = append(r.promptIDs, ch.PromptIDs...)
 		if ch.Delta.Role != "" {
-			a.roles++
+			r.roles++
 		}
 		if ch.Finish != "" {
-			a.finish = ch.Finish
-			a.stop = string(ch.Stop)
+			r.finish = ch.Finish
+			r.stop = string(ch.Stop)
 		}
 	}
 	if c.Usage != nil {
-		a.usage = openai.Usage{Prompt: c.Usage.Prompt, Completion: c.Usage.Completion}
+		r.usage = openai.Usage{Prompt: c.Usage.Prompt, Completion: c.Usage.Completion}
 	}
 	if c.Foregate != nil {
-		if err := json.Unmarshal(c.Foregate, &a.foregate); err != nil {
+		if err := json.Unmarshal(c.Foregate, &r.foregate); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -17,14 +17,14 @@ import (
 type opinions struct{ awaited, confirmed, refused atomic.Int64 }
 
 // Await implements [Confirmation].
-func (c *opinions) Await() { c.awaited.Add(1) }
+func (o *opinions) Await() { o.awaited.Add(1) }
 
 // Confirm implements [Confirmation].
-func (c *opinions) Confirm(good bool) {
+func (o *opinions) Confirm(good bool) {
 	if good {
-		c.confirmed.Add(1)
+		o.confirmed.Add(1)
 	} else {
-		c.refused.Add(1)
+		o.refused.Add(1)
 	}
 }
 

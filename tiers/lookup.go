@@ -77,102 +77,102 @@ func (p *Pipeline) newRequest(in Arrival, to Client, record *Record) *request {
 }
 
 // makeKey computes the key of the request's answer. It returns false if the cache is not used.
-func (q *request) makeKey() bool {
-	o, rt := &q.p.o, q.Arrival.Route
-	if o.Store == nil || !q.cfg.Enabled || q.CacheControl.NoStore || q.Body.Unshareable() != "" || q.wantsOwnSample() {
+func (rq *request) makeKey() bool {
+	o, rt := &rq.p.o, rq.Arrival.Route
+	if o.Store == nil || !rq.cfg.Enabled || rq.CacheControl.NoStore || rq.Body.Unshareable() != "" || rq.wantsOwnSample() {
 		return false
 	}
-	q.tier = q.Plan.CacheTier(&q.Config)
-	digest, err := q.Body.Digest()
+	rq.tier = rq.Plan.CacheTier(&rq.Config)
+	digest, err := rq.Body.Digest()
 	parts := cache.Parts{
-		Kind: q.Body.Kind.Path(), Tenant: q.Caller.Tenant, Route: rt.Model, RAG: q.RAG, Tier: q.tier,
+		Kind: rq.Body.Kind.Path(), Tenant: rq.Caller.Tenant, Route: rt.Model, RAG: rq.RAG, Tier: rq.tier,
 		Draft: rt.Serves.Draft, Target: rt.Serves.Target, Request: digest[:],
 	}
-	parts.Epochs, q.cacheable = o.Store.Epochs(q.Caller.Tenant, rt.Model)
-	q.key = cache.KeyOf(&parts)
+	parts.Epochs, rq.cacheable = o.Store.Epochs(rq.Caller.Tenant, rt.Model)
+	rq.key = cache.KeyOf(&parts)
 	if err != nil {
 		return false // other JSON parsers could read the body differently, so it is not shared
 	}
-	q.Rejected = q.cacheable && q.Plan.Judged && q.p.rejected.has(q.key)
+	rq.Rejected = rq.cacheable && rq.Plan.Judged && rq.p.rejected.has(rq.key)
 	return true
 }
 
 // wantsOwnSample reports whether the answer must be sampled from the target's distribution for this request alone.
-func (q *request) wantsOwnSample() bool {
-	return q.Body.Temperature > 0 && (q.Config.IsExact() || q.Demand == plan.DemandExact)
+func (rq *request) wantsOwnSample() bool {
+	return rq.Body.Temperature > 0 && (rq.Config.IsExact() || rq.Demand == plan.DemandExact)
 }
 
 // allows reports whether an answer's tier is the one that its key promises. Key and answer are made under one
 // config, so it always is; the check ensures that a draft is never taken for the target's answer.
-func (q *request) allows(e *cache.Entry) bool {
-	return q.tier != string(plan.Target) || e.Tier == string(plan.Target)
+func (rq *request) allows(e *cache.Entry) bool {
+	return rq.tier != string(plan.Target) || e.Tier == string(plan.Target)
 }
 
 // local returns a usable copy in this replica, nil for none.
-func (q *request) local() *cache.Entry {
-	if !q.cacheable || q.CacheControl.NoCache {
+func (rq *request) local() *cache.Entry {
+	if !rq.cacheable || rq.CacheControl.NoCache {
 		return nil
 	}
-	now := q.World.Now()
-	e, ok := q.p.o.Store.Local(q.key)
-	if !ok || !q.CacheControl.Allows(e, now) || now.Sub(e.Created) > q.cfg.TTL { // Redis may have dropped it meanwhile
+	now := rq.World.Now()
+	e, ok := rq.p.o.Store.Local(rq.key)
+	if !ok || !rq.CacheControl.Allows(e, now) || now.Sub(e.Created) > rq.cfg.TTL { // Redis may have dropped it meanwhile
 		return nil
 	}
 	return e
 }
 
 // coalesces reports whether the request may wait for identical ones in progress.
-func (q *request) coalesces() bool {
-	return q.p.o.Generations != nil && q.CacheControl.empty() && !q.Body.Sampled()
+func (rq *request) coalesces() bool {
+	return rq.p.o.Generations != nil && rq.CacheControl.empty() && !rq.Body.Sampled()
 }
 
 // generation identifies the generation that identical requests share.
-func (q *request) generation() generationID {
-	return generationID{Key: q.key, Class: q.class(), Stream: q.Body.Stream}
+func (rq *request) generation() generationID {
+	return generationID{Key: rq.key, Class: rq.class(), Stream: rq.Body.Stream}
 }
 
 // lookUp reads the shared cache, if the request allows it. The entry is nil if none is usable; the result
 // says why.
-func (q *request) lookUp(ctx context.Context) (*cache.Entry, cache.Result) {
+func (rq *request) lookUp(ctx context.Context) (*cache.Entry, cache.Result) {
 	switch {
-	case !q.cacheable:
+	case !rq.cacheable:
 		return nil, cache.ResultAway
-	case q.CacheControl.NoCache:
+	case rq.CacheControl.NoCache:
 		return nil, cache.ResultMiss
 	}
-	w := q.World
+	w := rq.World
 	began := w.Now()
-	e, result := q.p.o.Store.Look(ctx, q.key)
+	e, result := rq.p.o.Store.Look(ctx, rq.key)
 	now := w.Now()
-	q.Lookup = now.Sub(began)
-	q.record.LookedUpAt, q.record.Lookup = began, q.Lookup
-	if e != nil && !q.CacheControl.Allows(e, now) {
+	rq.Lookup = now.Sub(began)
+	rq.record.LookedUpAt, rq.record.Lookup = began, rq.Lookup
+	if e != nil && !rq.CacheControl.Allows(e, now) {
 		return nil, cache.ResultMiss
 	}
 	return e, result
 }
 
 // count counts the cache result, once per request.
-func (q *request) count(result cache.Result, e *cache.Entry) {
-	q.record.Cache = result
-	if q.p.o.Store != nil {
-		q.p.o.Store.Count(q.Body.Model, result, e)
+func (rq *request) count(result cache.Result, e *cache.Entry) {
+	rq.record.Cache = result
+	if rq.p.o.Store != nil {
+		rq.p.o.Store.Count(rq.Body.Model, result, e)
 	}
 }
 
 // generateAlone lets the cascade answer, and stores the answer if that is allowed.
-func (q *request) generateAlone(ctx context.Context, result cache.Result) error {
-	q.count(result, nil)
-	to := call{Delivery: Delivery{Sink: q.client}}
-	if q.bypass || !q.cacheable {
-		return q.run(ctx, ctx, to)
+func (rq *request) generateAlone(ctx context.Context, result cache.Result) error {
+	rq.count(result, nil)
+	to := call{Delivery: Delivery{Sink: rq.client}}
+	if rq.bypass || !rq.cacheable {
+		return rq.run(ctx, ctx, to)
 	}
-	g := q.newGeneration()
+	g := rq.newGeneration()
 	to.Observer, to.Confirmation = &g.recorder, g.awaits()
-	if err := q.run(ctx, ctx, to); err != nil {
+	if err := rq.run(ctx, ctx, to); err != nil {
 		return err
 	}
-	if e, whole := g.recorder.entry(q.Receipt, g.World.Now()); e != nil {
+	if e, whole := g.recorder.entry(rq.Receipt, g.World.Now()); e != nil {
 		g.settle(e, whole, func(_ *cache.Entry, keep func(then func())) {
 			if keep != nil {
 				keep(nil)
@@ -192,62 +192,62 @@ type call struct {
 }
 
 // startAnew gives the request to the cascade as it arrived: an audit of the attempt before still reads that one.
-func (q *request) startAnew() {
-	if q.Receipt != nil {
-		anew := *q.Request
+func (rq *request) startAnew() {
+	if rq.Receipt != nil {
+		anew := *rq.Request
 		anew.Receipt, anew.Served = nil, nil
-		q.Request = &anew
+		rq.Request = &anew
 	}
 }
 
 // run lets the cascade answer, within the tenant's limits. ctx belongs to the client; the generation runs until making
 // ends.
-func (q *request) run(ctx, making context.Context, to call) (err error) {
-	need := estimateOf(q.Body)
-	need.prices = q.TokenPrices()
-	reserved, err := q.p.reserve(ctx, q.Metadata, need, q.record)
+func (rq *request) run(ctx, making context.Context, to call) (err error) {
+	need := estimateOf(rq.Body)
+	need.prices = rq.TokenPrices()
+	reserved, err := rq.p.reserve(ctx, rq.Metadata, need, rq.record)
 	if err != nil {
 		return err
 	}
-	q.startAnew()
-	r := q.Request
+	rq.startAnew()
+	r := rq.Request
 	defer func() { settle(reserved, need.used(r.Receipt), r.Receipt) }()
-	if q.Observe != nil {
-		both := Observers{q.Observe()}
+	if rq.Observe != nil {
+		both := Observers{rq.Observe()}
 		if to.Observer != nil {
 			both = append(both, to.Observer)
 		}
 		to.Observer = both
 	}
-	err = q.p.generate(making, r, to.Delivery)
-	q.record.Receipt = r.Receipt
+	err = rq.p.generate(making, r, to.Delivery)
+	rq.record.Receipt = r.Receipt
 	if err != nil && making.Err() == nil {
-		err = q.fallBack(ctx, to, err)
+		err = rq.fallBack(ctx, to, err)
 	}
 	return err
 }
 
 // serve sends a cached answer. served is false if the answer cannot be read: then it counts as missing.
-func (q *request) serve(e *cache.Entry, result cache.Result) (served bool, err error) {
+func (rq *request) serve(e *cache.Entry, result cache.Result) (served bool, err error) {
 	whole, err := openai.ParseWhole(e.Answer)
-	if err != nil || !q.allows(e) {
+	if err != nil || !rq.allows(e) {
 		return false, nil
 	}
-	q.count(result, e)
-	q.record.Entry = e
-	now := q.World.Now()
+	rq.count(result, e)
+	rq.record.Entry = e
+	now := rq.World.Now()
 	h := ResponseHead{
-		Stream: q.Body.Stream, Tier: e.Tier, Acceptance: e.Acceptance, FromCache: true, Age: max(now.Sub(e.Created), 0),
-		Timing: Timing{Cache: q.Lookup, Total: now.Sub(q.Arrival.Began)},
+		Stream: rq.Body.Stream, Tier: e.Tier, Acceptance: e.Acceptance, FromCache: true, Age: max(now.Sub(e.Created), 0),
+		Timing: Timing{Cache: rq.Lookup, Total: now.Sub(rq.Arrival.Began)},
 	}
 	whole.Usage.Cached = whole.Usage.Prompt
 	extra := extraOf(e, result, h.Age)
-	f := openai.NewFramer(q.Body.Kind, q.ID, q.Body.Model, e.Created.Unix()).WithNulls(q.Target.WritesNulls()) // with this request's own id
+	f := openai.NewFramer(rq.Body.Kind, rq.ID, rq.Body.Model, e.Created.Unix()).WithNulls(rq.Target.WritesNulls()) // with this request's own id
 	room, _ := bodies.Get().(*[]byte)
 	defer bodies.Put(room)
 	body := (*room)[:0]
-	if q.Body.Stream {
-		body = f.WholeStream(body, whole, extra, q.Body.IncludeUsage)
+	if rq.Body.Stream {
+		body = f.WholeStream(body, whole, extra, rq.Body.IncludeUsage)
 	} else {
 		body = f.Whole(body, whole, extra)
 		h.Length = int64(len(body))
@@ -255,10 +255,10 @@ func (q *request) serve(e *cache.Entry, result cache.Result) (served bool, err e
 	if cap(body) <= maxPooledBody {
 		*room = body
 	}
-	if err := q.client.Begin(h); err != nil {
+	if err := rq.client.Begin(h); err != nil {
 		return true, err
 	}
-	return true, q.client.Write(body)
+	return true, rq.client.Write(body)
 }
 
 // extraOf is the object "foregate" of an answer that was not made for this request.

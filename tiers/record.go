@@ -101,28 +101,28 @@ type events Request
 var _ dispatch.Events = (*events)(nil)
 
 // Waited implements [dispatch.Events].
-func (r *events) Waited(d time.Duration) { r.Receipt.Waited += d }
+func (e *events) Waited(d time.Duration) { e.Receipt.Waited += d }
 
 // Tried implements [dispatch.Events].
-func (r *events) Tried(t dispatch.Try, at time.Time) (entry int) {
-	if len(r.Tries) == maxTries {
+func (e *events) Tried(t dispatch.Try, at time.Time) (entry int) {
+	if len(e.Tries) == maxTries {
 		return 0
 	}
-	t.At = at.Sub(r.Began)
-	r.Tries = append(r.Tries, t)
-	return len(r.Tries)
+	t.At = at.Sub(e.Began)
+	e.Tries = append(e.Tries, t)
+	return len(e.Tries)
 }
 
 // Settled implements [dispatch.Events].
-func (r *events) Settled(entry int, t dispatch.Try) {
-	t.At = r.Tries[entry-1].At
-	r.Tries[entry-1] = t
+func (e *events) Settled(entry int, t dispatch.Try) {
+	t.At = e.Tries[entry-1].At
+	e.Tries[entry-1] = t
 }
 
 // Cost implements [dispatch.Events].
-func (r *events) Cost(tier plan.Tier, usd float64) {
-	r.USD += usd
+func (e *events) Cost(tier plan.Tier, usd float64) {
+	e.USD += usd
 	if tier == plan.Draft {
-		r.DraftUSD += usd
+		e.DraftUSD += usd
 	}
 }

@@ -22,64 +22,64 @@ type relay struct {
 	whole openai.Chunk // the answer to call, if it came in one piece
 }
 
-func (a *relay) run(ctx context.Context) error {
-	a.Enter(a.pool.Tier)
-	defer a.Leave()
-	x, err := a.open(ctx)
+func (r *relay) run(ctx context.Context) error {
+	r.Enter(r.pool.Tier)
+	defer r.Leave()
+	x, err := r.open(ctx)
 	if err != nil {
 		return err
 	}
-	return a.pass(ctx, x)
+	return r.pass(ctx, x)
 }
 
 // pass passes on an answer that has begun.
-func (a *relay) pass(ctx context.Context, x *dispatch.Exchange) error {
+func (r *relay) pass(ctx context.Context, x *dispatch.Exchange) error {
 	defer x.Drop()
-	a.Tier = a.pool.Tier
-	if !a.Body.Stream {
-		return a.passOn(x)
+	r.Tier = r.pool.Tier
+	if !r.Body.Stream {
+		return r.passOn(x)
 	}
-	s := &streamRelay{relay: a, x: x, rich: a.Body.N > 1, keeps: a.Config.MidstreamFailover && a.pool.CanContinue(a.Body)}
-	s.finishes.Want = a.Body.Choices()
+	s := &streamRelay{relay: r, x: x, rich: r.Body.N > 1, keeps: r.Config.MidstreamFailover && r.pool.CanContinue(r.Body)}
+	s.finishes.Want = r.Body.Choices()
 	return s.run(ctx)
 }
 
 // open asks the pool. The call takes a KiB of the stack, which is free again while the stream waits: see
 // TestAStreamThatWaitsTakesLittleMemory.
-func (a *relay) open(ctx context.Context) (*dispatch.Exchange, error) {
-	return a.Open(ctx, a.request())
+func (r *relay) open(ctx context.Context) (*dispatch.Exchange, error) {
+	return r.Open(ctx, r.request())
 }
 
 // request returns the call to the pool.
-func (a *relay) request() dispatch.Request {
-	a.call = engine.Relay{Terms: a.Terms(a.pool), Request: a.Body, Into: &a.whole}
-	o := a.NewRequest(a.pool, &a.call)
-	o.Demand.Whole = !a.Body.Stream
-	o.Deadline = a.deadline
-	o.FirstByteTimeout = a.Config.Timeouts.DirectFirstByte(a.pool.Tier, a.Body)
+func (r *relay) request() dispatch.Request {
+	r.call = engine.Relay{Terms: r.Terms(r.pool), Request: r.Body, Into: &r.whole}
+	o := r.NewRequest(r.pool, &r.call)
+	o.Demand.Whole = !r.Body.Stream
+	o.Deadline = r.deadline
+	o.FirstByteTimeout = r.Config.Timeouts.DirectFirstByte(r.pool.Tier, r.Body)
 	return o
 }
 
 // passOn passes on an answer that came in one piece.
-func (a *relay) passOn(x *dispatch.Exchange) error {
-	whole := &a.whole
+func (r *relay) passOn(x *dispatch.Exchange) error {
+	whole := &r.whole
 	if whole.Usage.Prompt == 0 {
-		whole.Usage.Prompt, a.Estimated = a.Body.PromptTokens, true
+		whole.Usage.Prompt, r.Estimated = r.Body.PromptTokens, true
 	}
-	a.PromptTokens, a.Finish = whole.Usage.Prompt, string(whole.Finish)
-	a.count(whole.Usage.Completion)
+	r.PromptTokens, r.Finish = whole.Usage.Prompt, string(whole.Finish)
+	r.count(whole.Usage.Completion)
 	x.Close(nil, whole.Usage.Completion)
-	a.client.observer.Body(whole.Raw)
-	a.client.observer.End(openai.Ending{Usage: whole.Usage})
+	r.client.observer.Body(whole.Raw)
+	r.client.observer.End(openai.Ending{Usage: whole.Usage})
 	var room [256]byte
 	buf, _ := bodies.Get().(*[]byte)
 	defer bodies.Put(buf)
-	out := openai.Rewrite((*buf)[:0], whole.Raw, whole.Model, whole.Close, a.Body.Model, a.AppendExtra(room[:0]))
-	out = openai.CutCall(out, 0, a.ID)
+	out := openai.Rewrite((*buf)[:0], whole.Raw, whole.Model, whole.Close, r.Body.Model, r.AppendExtra(room[:0]))
+	out = openai.CutCall(out, 0, r.ID)
 	if cap(out) <= maxPooledBody {
 		*buf = out
 	}
-	return a.client.whole(out, len(out))
+	return r.client.whole(out, len(out))
 }
 
 // bodies is a pool of buffers for what is written to clients, whole answers and pieces of streams: without it they are a

@@ -35,13 +35,13 @@ type Scores struct {
 }
 
 // Score has a target backend score ids.
-func (a Verifier) Score(ctx context.Context, q Question) (Scores, error) {
+func (v Verifier) Score(ctx context.Context, q Question) (Scores, error) {
 	top := firstTop
-	if a.Body.Temperature > 0 {
+	if v.Body.Temperature > 0 {
 		top = distributionTop
 	}
 	var said openai.Scores
-	backend, err := a.Do(ctx, a.newRequest(&engine.Score{Question: a.scoreQuestion(q, top), Into: &said}, len(q.Prompt)+len(q.IDs)))
+	backend, err := v.Do(ctx, v.newRequest(&engine.Score{Question: v.scoreQuestion(q, top), Into: &said}, len(q.Prompt)+len(q.IDs)))
 	out := Scores{Backend: backend}
 	if backend != "" {
 		out.Computed = len(q.Prompt) + len(q.IDs) - said.Cached
@@ -49,7 +49,7 @@ func (a Verifier) Score(ctx context.Context, q Question) (Scores, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Told, out.Tokens = said.Told, targetScores(q.IDs, a.endIDs(), said.Tokens)
+	out.Told, out.Tokens = said.Told, targetScores(q.IDs, v.endIDs(), said.Tokens)
 	return out, nil
 }
 
@@ -66,26 +66,26 @@ func targetScores(ids, eos []int32, scores []openai.Scored) []accept.TargetScore
 }
 
 // scoreQuestion converts a question to the engines' request.
-func (a Verifier) scoreQuestion(q Question, top int) openai.ScoreQuestion {
-	w := openai.ScoreQuestion{Terms: a.Terms(a.Target), Prompt: q.Prompt, Draft: q.IDs, Top: top}
-	if a.Target.Capabilities != nil {
-		w.Style = a.Target.Capabilities.Scoring
+func (v Verifier) scoreQuestion(q Question, top int) openai.ScoreQuestion {
+	w := openai.ScoreQuestion{Terms: v.Terms(v.Target), Prompt: q.Prompt, Draft: q.IDs, Top: top}
+	if v.Target.Capabilities != nil {
+		w.Style = v.Target.Capabilities.Scoring
 	}
 	return w
 }
 
 // newRequest returns a call to the target that computes so many tokens. It is admitted like the lowest priority class,
 // because an unchecked draft costs less than an overloaded target, unless a budget pays for it.
-func (a Verifier) newRequest(call engine.Call, tokens int) dispatch.Request {
-	o := a.NewRequest(a.Target, call)
-	o.Role, o.Before = dispatch.RoleScore, a.Before
-	o.Scoring = &dispatch.Score{MaxConcurrent: a.Config.MaxConcurrentScores, Tokens: tokens}
-	timeout := float64(a.Config.Timeouts.TargetFirstToken) / scoreShare
-	o.FirstByteTimeout = max(time.Duration(timeout*max(1, float64(tokens)/scoreUnit)), a.Patience)
-	if a.Admission > 0 {
-		tokens = a.Admission
+func (v Verifier) newRequest(call engine.Call, tokens int) dispatch.Request {
+	o := v.NewRequest(v.Target, call)
+	o.Role, o.Before = dispatch.RoleScore, v.Before
+	o.Scoring = &dispatch.Score{MaxConcurrent: v.Config.MaxConcurrentScores, Tokens: tokens}
+	timeout := float64(v.Config.Timeouts.TargetFirstToken) / scoreShare
+	o.FirstByteTimeout = max(time.Duration(timeout*max(1, float64(tokens)/scoreUnit)), v.Patience)
+	if v.Admission > 0 {
+		tokens = v.Admission
 	}
-	if o.Ticket.Tokens = tokens; a.Funded {
+	if o.Ticket.Tokens = tokens; v.Funded {
 		o.Ticket.MidStream = true // it waits for a moment, and is not turned away
 	} else {
 		o.Ticket.NoWait, o.Ticket.Class = true, 0

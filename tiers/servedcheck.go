@@ -19,15 +19,15 @@ const (
 // check is made only within the audit budget, and charged to it.
 //
 // The draft was chosen by its score, so the outcome is not stored as evidence.
-func (s *auditor) Check(served *draft.Draft, spare bool) {
-	d := s.draft(&draft.Audit{Draft: served})
+func (ad *auditor) Check(served *draft.Draft, spare bool) {
+	d := ad.draft(&draft.Audit{Draft: served})
 	result := checkSkipped
 	counted := func() {
-		if s.metrics.served.WithLabelValues(s.Body.Model, result).Inc(); result == checkSkipped && s.onSkip != nil {
-			s.onSkip()
+		if ad.metrics.served.WithLabelValues(ad.Body.Model, result).Inc(); result == checkSkipped && ad.onSkip != nil {
+			ad.onSkip()
 		}
 	}
-	if d.Decision.Auditor == plan.ScorerNone || !s.audits.MayAudit(s.Body.Model, &s.Config.Risk, spare) {
+	if d.Decision.Auditor == plan.ScorerNone || !ad.audits.MayAudit(ad.Body.Model, &ad.Config.Risk, spare) {
 		counted()
 		return
 	}

@@ -53,18 +53,18 @@ type sharedGeneration struct {
 
 // change changes a generation. If there are news, it wakes those who wait; if no request wants the answer any more, it
 // cancels its making. It does so without the lock, because both may resume another request.
-func (f *sharedGeneration) change(do func(f *sharedGeneration) (news bool)) {
+func (s *sharedGeneration) change(do func(f *sharedGeneration) (news bool)) {
 	var changed world.Signal
 	var cancel context.CancelCauseFunc
-	f.owner.mu.Lock()
-	if do(f) {
-		changed, f.changed = f.changed, nil
+	s.owner.mu.Lock()
+	if do(s) {
+		changed, s.changed = s.changed, nil
 	}
-	if f.subscribers == 0 {
-		cancel, f.cancel = f.cancel, nil
-		f.owner.forget(f)
+	if s.subscribers == 0 {
+		cancel, s.cancel = s.cancel, nil
+		s.owner.forget(s)
 	}
-	f.owner.mu.Unlock()
+	s.owner.mu.Unlock()
 	if changed != nil {
 		changed.Set()
 	}
@@ -256,36 +256,36 @@ func NewGenerations(w world.World) *Generations {
 
 // join adds a subscriber to the identical requests in progress; the first one to call Next leads. nil means
 // that there are too many already.
-func (fs *Generations) join(id generationID) *subscriber {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	f := fs.all[id]
-	if fs.subscribers[id.Key.Tenant()] >= maxOfTenant || f != nil && f.subscribers >= maxSubscribers {
+func (g *Generations) join(id generationID) *subscriber {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f := g.all[id]
+	if g.subscribers[id.Key.Tenant()] >= maxOfTenant || f != nil && f.subscribers >= maxSubscribers {
 		return nil
 	}
 	if f == nil {
-		f = &sharedGeneration{owner: fs, id: id}
-		fs.all[id] = f
+		f = &sharedGeneration{owner: g, id: id}
+		g.all[id] = f
 	}
 	f.subscribers++
-	fs.subscribers[id.Key.Tenant()]++
+	g.subscribers[id.Key.Tenant()]++
 	return &subscriber{generation: f}
 }
 
 // Subscribers is the number of requests that share an answer, or may.
-func (fs *Generations) Subscribers() (n int) {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	for _, of := range fs.subscribers {
+func (g *Generations) Subscribers() (n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, of := range g.subscribers {
 		n += of
 	}
 	return n
 }
 
 // forget makes the next identical request start a new generation; mu is held.
-func (fs *Generations) forget(f *sharedGeneration) {
-	if fs.all[f.id] == f {
-		delete(fs.all, f.id)
+func (g *Generations) forget(f *sharedGeneration) {
+	if g.all[f.id] == f {
+		delete(g.all, f.id)
 	}
 }
 

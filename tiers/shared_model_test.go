@@ -40,25 +40,25 @@ type cabin struct {
 }
 
 // join takes one more subscriber.
-func (w *cabin) join() {
-	if len(w.subscribers) < 12 {
-		w.subscribers = append(w.subscribers, &sitter{subscriber: w.fs.join(w.id)})
+func (c *cabin) join() {
+	if len(c.subscribers) < 12 {
+		c.subscribers = append(c.subscribers, &sitter{subscriber: c.fs.join(c.id)})
 	}
 }
 
 // leave gives a subscriber up.
-func (w *cabin) leave(i int) {
-	w.subscribers[i].subscriber.Depart()
-	w.subscribers = append(w.subscribers[:i], w.subscribers[i+1:]...)
+func (c *cabin) leave(i int) {
+	c.subscribers[i].subscriber.Depart()
+	c.subscribers = append(c.subscribers[:i], c.subscribers[i+1:]...)
 }
 
 // poll has a subscriber look, as it does when it is woken. It reports whether there was anything.
-func (w *cabin) poll(i int, script string) bool {
-	s := w.subscribers[i]
+func (c *cabin) poll(i int, script string) bool {
+	s := c.subscribers[i]
 	f := s.subscriber.generation
 	n, changed := s.subscriber.poll()
 	if n != nil && s.asleep() {
-		w.t.Fatalf("event %d, and the one who waits for it was not woken", n.Kind)
+		c.t.Fatalf("event %d, and the one who waits for it was not woken", n.Kind)
 	}
 	if n == nil {
 		s.quiet = changed
@@ -67,31 +67,31 @@ func (w *cabin) poll(i int, script string) bool {
 	s.quiet = nil
 	switch n.Kind {
 	case eventLead:
-		if w.generation == f && w.lead != nil {
-			w.t.Fatal("two lead at a time")
+		if c.generation == f && c.lead != nil {
+			c.t.Fatal("two lead at a time")
 		}
-		if w.lead != nil { // of a generation that all have left
-			w.end()
+		if c.lead != nil { // of a generation that all have left
+			c.end()
 		}
-		w.lead, w.generation, w.script, w.said, w.ended = n.Leader, f, script, 0, false
-		w.lead.Begin(func(error) { w.ended = true })
+		c.lead, c.generation, c.script, c.said, c.ended = n.Leader, f, script, 0, false
+		c.lead.Begin(func(error) { c.ended = true })
 	case eventText:
 		s.told = append(s.told, n.Text...)
-		if !w.id.Stream || !bytes.HasPrefix([]byte(w.script[:w.said]), s.told) || !bytes.Equal(s.told, s.subscriber.Sent()) {
-			w.t.Fatalf("told %q, and the answer so far is %q", s.told, w.script[:w.said])
+		if !c.id.Stream || !bytes.HasPrefix([]byte(c.script[:c.said]), s.told) || !bytes.Equal(s.told, s.subscriber.Sent()) {
+			c.t.Fatalf("told %q, and the answer so far is %q", s.told, c.script[:c.said])
 		}
 	case eventComplete:
 		if !bytes.HasPrefix(n.Entry.Answer, s.told) && f.attempt == s.subscriber.attempt {
-			w.t.Fatalf("told %q of the attempt that became %q", s.told, n.Entry.Answer)
+			c.t.Fatalf("told %q of the attempt that became %q", s.told, n.Entry.Answer)
 		}
-		w.leave(i)
+		c.leave(i)
 	case eventFailed:
-		if errors.Is(n.Err, ErrBroken) && bytes.HasPrefix([]byte(w.script[:w.said]), s.told) {
-			w.t.Fatalf("told %q, which is how %q begins, and it is broken", s.told, w.script[:w.said])
+		if errors.Is(n.Err, ErrBroken) && bytes.HasPrefix([]byte(c.script[:c.said]), s.told) {
+			c.t.Fatalf("told %q, which is how %q begins, and it is broken", s.told, c.script[:c.said])
 		}
-		w.leave(i)
+		c.leave(i)
 	default:
-		w.t.Fatalf("event %d", n.Kind)
+		c.t.Fatalf("event %d", n.Kind)
 	}
 	return true
 }
@@ -100,101 +100,101 @@ func (w *cabin) poll(i int, script string) bool {
 func (s *sitter) asleep() bool { return s.quiet != nil && !s.quiet.IsSet() }
 
 // say tells n bytes more.
-func (w *cabin) say(n int) {
-	upTo := min(w.said+n, len(w.script))
-	more := []byte(w.script[w.said:upTo])
-	if w.lead == nil {
+func (c *cabin) say(n int) {
+	upTo := min(c.said+n, len(c.script))
+	more := []byte(c.script[c.said:upTo])
+	if c.lead == nil {
 		return
 	}
-	w.lead.Append(more)
-	w.said = upTo
+	c.lead.Append(more)
+	c.said = upTo
 }
 
 // end ends a generation that was cancelled.
-func (w *cabin) end() {
-	if !w.ended {
-		w.t.Fatal("all have left, and it goes on")
+func (c *cabin) end() {
+	if !c.ended {
+		c.t.Fatal("all have left, and it goes on")
 	}
-	w.lead.Fail(context.Canceled, false)
-	w.over()
+	c.lead.Fail(context.Canceled, false)
+	c.over()
 }
 
 // over notes that the leader has ended.
-func (w *cabin) over() { w.ghost, w.lead = w.lead, nil }
+func (c *cabin) over() { c.ghost, c.lead = c.lead, nil }
 
 // land makes the answer whole.
-func (w *cabin) land() {
-	if w.lead != nil {
-		w.lead.Complete(wholeOf(w.script), nil)
-		w.over()
+func (c *cabin) land() {
+	if c.lead != nil {
+		c.lead.Complete(wholeOf(c.script), nil)
+		c.over()
 	}
 }
 
 // haunt is what a leader says that has ended already.
-func (w *cabin) haunt(r int) {
-	if w.ghost == nil {
+func (c *cabin) haunt(r int) {
+	if c.ghost == nil {
 		return
 	}
 	switch r % 3 {
 	case 0:
-		w.ghost.Append([]byte("ghost"))
+		c.ghost.Append([]byte("ghost"))
 	case 1:
-		w.ghost.Fail(errors.New("ghost"), true)
+		c.ghost.Fail(errors.New("ghost"), true)
 	case 2:
-		w.ghost.Complete(wholeOf("ghost"), nil)
+		c.ghost.Complete(wholeOf("ghost"), nil)
 	}
 }
 
 // step does what two numbers say.
-func (w *cabin) step(op, r byte) {
+func (c *cabin) step(op, r byte) {
 	switch op % 16 {
 	case 0, 1:
-		w.join()
+		c.join()
 	case 2, 3, 4, 5:
-		if len(w.subscribers) > 0 {
-			w.poll(int(r)%len(w.subscribers), scripts[int(r>>4)%len(scripts)])
+		if len(c.subscribers) > 0 {
+			c.poll(int(r)%len(c.subscribers), scripts[int(r>>4)%len(scripts)])
 		}
 	case 6, 7, 8:
-		w.say(int(r) % 12)
+		c.say(int(r) % 12)
 	case 9:
-		if len(w.subscribers) > 0 {
-			w.leave(int(r) % len(w.subscribers))
+		if len(c.subscribers) > 0 {
+			c.leave(int(r) % len(c.subscribers))
 		}
 	case 10:
-		if w.lead != nil {
-			w.lead.Fail(errors.New("failed"), r%4 == 0)
-			w.over()
+		if c.lead != nil {
+			c.lead.Fail(errors.New("failed"), r%4 == 0)
+			c.over()
 		}
 	case 11:
-		if w.lead != nil && r%4 == 0 {
-			w.lead.Opaque()
+		if c.lead != nil && r%4 == 0 {
+			c.lead.Opaque()
 		}
 	case 12, 13, 14:
-		w.haunt(int(r))
+		c.haunt(int(r))
 	case 15:
 		if r%4 == 0 {
-			w.land()
+			c.land()
 		}
 	}
 }
 
 // windUp has all ended that is under way, after which nobody may wait any more.
-func (w *cabin) windUp() {
+func (c *cabin) windUp() {
 	for range 4 {
-		w.land()
-		for i := len(w.subscribers) - 1; i >= 0; i-- {
-			for polls := 0; i < len(w.subscribers) && w.poll(i, scripts[0]); polls++ {
+		c.land()
+		for i := len(c.subscribers) - 1; i >= 0; i-- {
+			for polls := 0; i < len(c.subscribers) && c.poll(i, scripts[0]); polls++ {
 				if polls > 4 {
-					w.t.Fatal("one is told things for ever")
+					c.t.Fatal("one is told things for ever")
 				}
-				w.land()
+				c.land()
 			}
 		}
 	}
-	if len(w.subscribers) > 0 {
-		w.t.Fatalf("%d wait for ever", len(w.subscribers))
+	if len(c.subscribers) > 0 {
+		c.t.Fatalf("%d wait for ever", len(c.subscribers))
 	}
-	allGone(w.t, w.fs)
+	allGone(c.t, c.fs)
 }
 
 // live runs a cabin through what the bytes say, two for a step.

@@ -16,51 +16,51 @@ type tools struct {
 	*answer
 }
 
-func (a *tools) run(ctx context.Context) error {
-	d, whole, started := draft.New(a.DraftOptions()), &openai.DraftAnswer{}, a.World.Now()
-	o := a.draftRequest(&engine.Answer{Draft: true, Terms: a.Terms(a.Draft), Request: a.Body, Into: whole})
+func (t *tools) run(ctx context.Context) error {
+	d, whole, started := draft.New(t.DraftOptions()), &openai.DraftAnswer{}, t.World.Now()
+	o := t.draftRequest(&engine.Answer{Draft: true, Terms: t.Terms(t.Draft), Request: t.Body, Into: whole})
 	o.Demand.Whole, o.Ticket.NoWait = true, true
-	o.FirstByteTimeout = a.Config.Timeouts.WholeAnswer(o.FirstByteTimeout, a.Body)
-	if _, err := a.Do(ctx, o); err != nil {
-		return a.withoutDraft(ctx, err)
+	o.FirstByteTimeout = t.Config.Timeouts.WholeAnswer(o.FirstByteTimeout, t.Body)
+	if _, err := t.Do(ctx, o); err != nil {
+		return t.withoutDraft(ctx, err)
 	}
 	d.TakeWhole(whole)
 	v := d.End()
 	if v.Reason == accept.ReasonDoubtful {
 		var check *accept.Check
-		if verdict, err := a.checkDraft(ctx, d); err == nil {
+		if verdict, err := t.checkDraft(ctx, d); err == nil {
 			check = &verdict.Check
 		}
 		d.Check(check)
 		v = d.End()
 	}
-	a.recordDraft(d, started)
-	a.DraftedTokens = d.Tokens()
-	a.recordVerdict(v)
-	if a.auditor != nil {
-		a.auditor.Whole(whole)
+	t.recordDraft(d, started)
+	t.DraftedTokens = d.Tokens()
+	t.recordVerdict(v)
+	if t.auditor != nil {
+		t.auditor.Whole(whole)
 	}
 	switch {
 	case ctx.Err() != nil:
-		return a.interrupted(ctx, nil)
+		return t.interrupted(ctx, nil)
 	case !v.Accept:
-		a.wasted(d.Tokens())
+		t.wasted(d.Tokens())
 		return errNext
 	}
-	a.Served = d
-	return a.sendWhole(whole)
+	t.Served = d
+	return t.sendWhole(whole)
 }
 
 // sendWhole sends a draft that came in one piece, in the shape that the client asked for.
-func (a *tools) sendWhole(d *openai.DraftAnswer) error {
-	a.Tier, a.Finish = plan.Draft, d.Finish
-	a.PromptTokens, a.AcceptedTokens = d.Usage.Prompt, d.Usage.Completion
-	c, whole, extra := &a.client, d.Whole(a.Body.Kind), a.AppendExtra(nil)
+func (t *tools) sendWhole(d *openai.DraftAnswer) error {
+	t.Tier, t.Finish = plan.Draft, d.Finish
+	t.PromptTokens, t.AcceptedTokens = d.Usage.Prompt, d.Usage.Completion
+	c, whole, extra := &t.client, d.Whole(t.Body.Kind), t.AppendExtra(nil)
 	body := c.frames().Whole(nil, whole, extra)
 	c.observer.Body(body)
 	c.observer.End(openai.Ending{Usage: d.Usage})
-	if a.Body.Stream {
-		body = c.frames().WholeStream(body[:0], whole, extra, a.Body.IncludeUsage)
+	if t.Body.Stream {
+		body = c.frames().WholeStream(body[:0], whole, extra, t.Body.IncludeUsage)
 		return c.whole(body, 0)
 	}
 	return c.whole(body, len(body))

@@ -42,11 +42,11 @@ func NewVerifier(c caller) Verifier {
 }
 
 // endIDs returns the target's end-of-sequence ids; nil if unknown.
-func (a Verifier) endIDs() []int32 {
-	if a.Target.Capabilities == nil || len(a.Target.Capabilities.EOS) == 0 {
+func (v Verifier) endIDs() []int32 {
+	if v.Target.Capabilities == nil || len(v.Target.Capabilities.EOS) == 0 {
 		return nil
 	}
-	return a.Target.Capabilities.EOS
+	return v.Target.Capabilities.EOS
 }
 
 // Draft is what the target needs to know of a draft.
@@ -88,16 +88,16 @@ type Part struct {
 
 // Verify asks the target to check the draft as far as it is. An error says that there is no verdict; see
 // [FailureReason].
-func (a Verifier) Verify(ctx context.Context, d Draft) (Result, error) {
-	r := Result{Scorer: a.Scorer, Tokens: len(d.IDs)}
+func (v Verifier) Verify(ctx context.Context, d Draft) (Result, error) {
+	r := Result{Scorer: v.Scorer, Tokens: len(d.IDs)}
 	var err error
-	switch a.Scorer {
+	switch v.Scorer {
 	case plan.ScorerJudge:
-		err = a.byJudge(ctx, d, &r)
+		err = v.byJudge(ctx, d, &r)
 	case plan.ScorerText:
-		err = a.byText(ctx, d, &r)
+		err = v.byText(ctx, d, &r)
 	case plan.ScorerIDs:
-		err = a.byIDs(ctx, d, &r)
+		err = v.byIDs(ctx, d, &r)
 	default:
 		err = errNoScorer
 	}
@@ -117,15 +117,15 @@ func (r Result) Receipt(err error, took time.Duration) Check {
 
 // byIDs has the target score the draft's own ids. The end of the answer is a choice, too, even if the engine does not
 // tell its id.
-func (a Verifier) byIDs(ctx context.Context, d Draft, r *Result) error {
+func (v Verifier) byIDs(ctx context.Context, d Draft, r *Result) error {
 	if len(d.PromptIDs) == 0 || len(d.IDs) == 0 || len(d.IDs) != d.Tokens {
 		return errNoIDs // a backend of the pool told some of them only
 	}
 	ids := d.IDs
-	if end := a.endIDs(); d.Ended && end != nil && !slices.Contains(end, ids[len(ids)-1]) {
+	if end := v.endIDs(); d.Ended && end != nil && !slices.Contains(end, ids[len(ids)-1]) {
 		ids = append(slices.Clone(ids), end[0])
 	}
-	s, err := a.Score(ctx, Question{Prompt: d.PromptIDs, IDs: ids})
+	s, err := v.Score(ctx, Question{Prompt: d.PromptIDs, IDs: ids})
 	r.Backend, r.Computed = s.Backend, s.Computed
 	if err != nil {
 		return err
@@ -136,23 +136,23 @@ func (a Verifier) byIDs(ctx context.Context, d Draft, r *Result) error {
 		r.Check = accept.Check{Reason: draft.ReasonMalformed}
 		return nil
 	}
-	r.Check = a.Rule.Check(s.Tokens)
+	r.Check = v.Rule.Check(s.Tokens)
 	r.Kept = min(r.Kept, len(d.IDs))
 	return nil
 }
 
 // byJudge asks the target in words whether the answer is correct.
-func (a Verifier) byJudge(ctx context.Context, d Draft, r *Result) error {
+func (v Verifier) byJudge(ctx context.Context, d Draft, r *Result) error {
 	var said openai.Judgement
-	computed := a.Body.PromptTokens + d.Tokens + openai.EstimateTokens(len(a.Own))
-	judge := &engine.Judge{Question: openai.JudgeQuestion{Terms: a.Terms(a.Target), Request: a.Body, Answer: d.Text, Own: a.Own}, Into: &said}
-	if found := a.Target.Capabilities; found != nil {
+	computed := v.Body.PromptTokens + d.Tokens + openai.EstimateTokens(len(v.Own))
+	judge := &engine.Judge{Question: openai.JudgeQuestion{Terms: v.Terms(v.Target), Request: v.Body, Answer: d.Text, Own: v.Own}, Into: &said}
+	if found := v.Target.Capabilities; found != nil {
 		judge.Thinks, judge.Question.Unscored = found.Thinks, found.MissingReason(probe.MissingLogprobs) != ""
 	}
-	o := a.newRequest(judge, computed)
-	o.Demand.PromptBytes = a.Body.PromptBytes + len(d.Text) + len(a.Own)
+	o := v.newRequest(judge, computed)
+	o.Demand.PromptBytes = v.Body.PromptBytes + len(d.Text) + len(v.Own)
 	var err error
-	if r.Backend, err = a.Do(ctx, o); err != nil {
+	if r.Backend, err = v.Do(ctx, o); err != nil {
 		return fmt.Errorf("judge: %w", err)
 	}
 	r.Computed = computed
@@ -189,35 +189,35 @@ func FailureReason(err error) string {
 
 // byText has the target score the draft's text in its own tokens. The check is then exact in the target's tokens,
 // whatever the draft's are.
-func (a Verifier) byText(ctx context.Context, d Draft, r *Result) error {
-	prompt, err := TokenizePrompt(ctx, a.caller, a.Target)
+func (v Verifier) byText(ctx context.Context, d Draft, r *Result) error {
+	prompt, err := TokenizePrompt(ctx, v.caller, v.Target)
 	if err != nil {
 		return err
 	}
-	ids, err := TokenizeText(ctx, a.caller, a.Target, d.WithStop)
+	ids, err := TokenizeText(ctx, v.caller, v.Target, d.WithStop)
 	if err != nil {
 		return err
 	}
 	own := len(ids)
-	if end := a.endIDs(); d.Ended && end != nil {
+	if end := v.endIDs(); d.Ended && end != nil {
 		ids = append(ids, end[0]) // that it ends here is a choice, too
 	}
 	r.Tokens = len(ids)
-	s, err := a.Score(ctx, Question{Prompt: prompt, IDs: ids})
+	s, err := v.Score(ctx, Question{Prompt: prompt, IDs: ids})
 	r.Backend, r.Computed = s.Backend, s.Computed
 	if err != nil {
 		return err
 	}
 	r.Warm = s.Backend
-	text := span{limit: a.Body.Limit(), scored: len(ids), own: own, atLimit: d.AtLimit}
+	text := span{limit: v.Body.Limit(), scored: len(ids), own: own, atLimit: d.AtLimit}
 	var kept int
-	if r.Check, kept = a.Rule.checkText(s.Tokens, text); r.Pass {
+	if r.Check, kept = v.Rule.checkText(s.Tokens, text); r.Pass {
 		return nil
 	}
 	if kept == 0 || !d.Resumes {
 		return nil
 	}
-	part, err := Detokenize(ctx, a.caller, a.Target, ids[:kept])
+	part, err := Detokenize(ctx, v.caller, v.Target, ids[:kept])
 	if err == nil && bytes.HasPrefix(d.Text, part) {
 		r.Part = &Part{PromptIDs: prompt, IDs: ids[:kept], Text: len(part)}
 	}

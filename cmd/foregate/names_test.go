@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -83,8 +84,9 @@ func declared(file *ast.File, see func(*ast.Ident)) {
 	})
 }
 
-func TestNamesAreTheFieldsOwn(t *testing.T) {
-	set, problems := token.NewFileSet(), map[string]string{}
+// eachParsed parses every Go file of the repository, tests included.
+func eachParsed(t *testing.T, set *token.FileSet, visit func(path string, file *ast.File)) {
+	t.Helper()
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -94,21 +96,53 @@ func TestNamesAreTheFieldsOwn(t *testing.T) {
 		case d.IsDir() || filepath.Ext(path) != ".go":
 			return nil
 		}
-		file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
+		file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution|parser.ParseComments)
+		if err == nil {
+			visit(strings.TrimPrefix(path, "../../"), file)
 		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNamesAreTheFieldsOwn(t *testing.T) {
+	set, problems := token.NewFileSet(), map[string]string{}
+	eachParsed(t, set, func(_ string, file *ast.File) {
 		declared(file, func(id *ast.Ident) {
 			if problem := problemOf(id.Name); problem != "" {
 				problems[set.Position(id.Pos()).String()] = id.Name + ": " + problem
 			}
 		})
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, at := range slices.Sorted(maps.Keys(problems)) {
 		t.Errorf("%s: %s", strings.TrimPrefix(at, "../../"), problems[at])
 	}
+}
+
+// A receiver is one to three letters of its type's name, in their order, from the beginning of one of its words: t, st or tr of
+// ScoreTracker. It is the same in all methods.
+func TestReceiversFitTheirTypes(t *testing.T) {
+	names := map[string]string{}
+	eachParsed(t, token.NewFileSet(), func(path string, file *ast.File) {
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv == nil || len(f.Recv.List[0].Names) == 0 || f.Recv.List[0].Names[0].Name == "_" {
+				continue
+			}
+			of := strings.TrimPrefix(types.ExprString(f.Recv.List[0].Type), "*")
+			of, _, _ = strings.Cut(of, "[")
+			name, key := f.Recv.List[0].Names[0].Name, filepath.Dir(path)+" "+file.Name.Name+"."+of
+			if before, seen := names[key]; seen && before != name {
+				t.Errorf("%s: the receiver of %s is %s, and elsewhere %s", path, of, name, before)
+			}
+			names[key] = name
+			first, rest := name[:1], strings.Join(strings.Split(name[1:], ""), ".*")
+			fits := regexp.MustCompile("(^" + first + "|" + strings.ToUpper(first) + ").*(?i:" + rest + ")")
+			if len(name) > 3 || !fits.MatchString(of) {
+				t.Errorf("%s: %s is no receiver for %s", path, name, of)
+			}
+		}
+	})
 }

@@ -72,49 +72,49 @@ func serveBy(t *testing.T, exe, config string) *server {
 }
 
 // begin waits for the addresses, and has the test end the server.
-func (p *server) begin(t *testing.T) {
+func (s *server) begin(t *testing.T) {
 	t.Helper()
-	t.Cleanup(func() { p.end(t) })
+	t.Cleanup(func() { s.end(t) })
 	select {
-	case <-p.serving:
-	case <-p.exited:
-		t.Fatalf("the gateway ended at once: %v\n%s", p.err, p.log.String())
+	case <-s.serving:
+	case <-s.exited:
+		t.Fatalf("the gateway ended at once: %v\n%s", s.err, s.log.String())
 	case <-time.After(startWait):
-		t.Fatalf("the gateway did not serve within %v\n%s", startWait, p.log.String())
+		t.Fatalf("the gateway did not serve within %v\n%s", startWait, s.log.String())
 	}
 }
 
 // watch gathers the log, finds the addresses in it, and notes the end.
-func (p *server) watch(stderr io.Reader, wait func() error) {
+func (s *server) watch(stderr io.Reader, wait func() error) {
 	lines := bufio.NewReader(stderr)
 	for {
 		line, err := lines.ReadBytes('\n')
-		_, _ = p.log.Write(line) // never fails
+		_, _ = s.log.Write(line) // never fails
 		var result struct{ Message, Listen, Admin string }
 		if json.Unmarshal(line, &result) == nil && result.Message == "serving" {
-			p.addr, p.base, p.admin = result.Listen, "http://"+result.Listen, "http://"+result.Admin
-			close(p.serving)
+			s.addr, s.base, s.admin = result.Listen, "http://"+result.Listen, "http://"+result.Admin
+			close(s.serving)
 		}
 		if err != nil {
 			break
 		}
 	}
-	p.err = wait()
-	close(p.exited)
+	s.err = wait()
+	close(s.exited)
 }
 
 // end stops the server, if the test did not, and checks how it went.
-func (p *server) end(t *testing.T) {
-	p.interrupt()
+func (s *server) end(t *testing.T) {
+	s.interrupt()
 	select {
-	case <-p.exited:
+	case <-s.exited:
 	case <-time.After(stopWait):
 		t.Errorf("the gateway did not stop within %v", stopWait)
 		return
 	}
-	log := p.log.String()
-	if p.err != nil {
-		t.Errorf("the gateway ended with %v\n%s", p.err, log)
+	log := s.log.String()
+	if s.err != nil {
+		t.Errorf("the gateway ended with %v\n%s", s.err, log)
 	}
 	for _, bad := range []string{"DATA RACE", "panicked", "goroutine "} {
 		if strings.Contains(log, bad) {
@@ -125,10 +125,10 @@ func (p *server) end(t *testing.T) {
 }
 
 // ready waits until the gateway says it can serve every route.
-func (p *server) ready(t *testing.T) {
+func (s *server) ready(t *testing.T) {
 	t.Helper()
 	apptest.Eventually(t, "the gateway is ready", func() bool {
-		status, _ := apptest.Get(t, p.base+"/readyz")
+		status, _ := apptest.Get(t, s.base+"/readyz")
 		return status == http.StatusOK
 	})
 }

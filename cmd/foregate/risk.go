@@ -41,4 +41,4 @@ func (f redisFlags) openEvidence(e *env) (*evidenceClient, error) {
 }
 
 // rule is what is promised of a route, by the settings as they were read.
-func (b *evidenceClient) rule(route string) risk.Rule { return b.snapshot.Route(route).Tiers.Risk.Rule }
+func (e *evidenceClient) rule(route string) risk.Rule { return e.snapshot.Route(route).Tiers.Risk.Rule }

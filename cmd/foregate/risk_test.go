@@ -64,22 +64,22 @@ routes: [{model: chat, target: p}, {model: code, target: p}]
 }
 
 // enter types a command, and returns what came on the standard output.
-func (o *keyboard) enter(line string, args ...string) string {
-	o.t.Helper()
-	status, out, errs := call(o.t, append(append(strings.Fields(line), args...), "-c", o.file)...)
-	o.b.WriteString("$ foregate " + line + "\n" + out + errs)
+func (k *keyboard) enter(line string, args ...string) string {
+	k.t.Helper()
+	status, out, errs := call(k.t, append(append(strings.Fields(line), args...), "-c", k.file)...)
+	k.b.WriteString("$ foregate " + line + "\n" + out + errs)
 	if status != 0 {
-		o.b.WriteString("(status " + string(rune('0'+status)) + ")\n")
+		k.b.WriteString("(status " + string(rune('0'+status)) + ")\n")
 	}
-	o.b.WriteString("\n")
+	k.b.WriteString("\n")
 	return out
 }
 
 // compare compares all that came with a golden file.
-func (o *keyboard) compare(name string) {
-	o.t.Helper()
-	text := strings.ReplaceAll(o.b.String(), filepath.Dir(o.file), "DIR")
-	golden.Check(o.t, "testdata/"+name, text)
+func (k *keyboard) compare(name string) {
+	k.t.Helper()
+	text := strings.ReplaceAll(k.b.String(), filepath.Dir(k.file), "DIR")
+	golden.Check(k.t, "testdata/"+name, text)
 }
 
 // TestTheEvidenceIsLookedAfterFromTheCommandLine goes through all that an operator does with

@@ -118,14 +118,14 @@ func (c *riskImportCmd) Run(e *env) error {
 }
 
 // take makes audits the first evidence of their traffic class, and says how many count. Lost ones count as bad.
-func (b *evidenceClient) take(k risk.Key, audits []risk.LogEntry) (text string, err error) {
+func (e *evidenceClient) take(k risk.Key, audits []risk.LogEntry) (text string, err error) {
 	slices.SortStableFunc(audits, func(a, b risk.LogEntry) int { return a.When.Compare(b.When) })
 	drawn := slices.DeleteFunc(slices.Clone(audits), func(a risk.LogEntry) bool { return a.Chance <= 0 })
-	p := risk.PlanImport(b.rule(k.Route), nil, drawn)
+	p := risk.PlanImport(e.rule(k.Route), nil, drawn)
 	if p.Audits == 0 {
 		return "", fmt.Errorf("evidence: no such audit counts: a grid is placed by %d of them at least, drawn at random", risk.GridScores)
 	}
-	done, err := b.book.Certify(b.ctx, k, p)
+	done, err := e.book.Certify(e.ctx, k, p)
 	if err == nil && !done {
 		err = errors.New("evidence: it has evidence already; foregate risk reset forgets that")
 	}

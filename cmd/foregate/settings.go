@@ -82,9 +82,9 @@ type settingsEditor struct {
 	cancel context.CancelFunc
 }
 
-func (d *settingsEditor) close() {
-	d.cancel()
-	_ = d.client.Close() // only connections are lost
+func (s *settingsEditor) close() {
+	s.cancel()
+	_ = s.client.Close() // only connections are lost
 }
 
 // changeFlags is what commands that change something are told.
@@ -94,8 +94,8 @@ type changeFlags struct {
 	DryRun  bool   `help:"Only tell what would change."`
 }
 
-func (o changeFlags) order(force bool) settings.Edit {
-	return settings.Edit{Who: cmp.Or(o.As, whoami()), Why: o.Because, DryRun: o.DryRun, Force: force}
+func (c changeFlags) order(force bool) settings.Edit {
+	return settings.Edit{Who: cmp.Or(c.As, whoami()), Why: c.Because, DryRun: c.DryRun, Force: force}
 }
 
 // whoami is who runs this process, as far as the environment tells.
@@ -222,9 +222,9 @@ func namesRoute(changes []settings.Change) bool {
 }
 
 // explain says which Redis an error is of, and what to do about its refusal of this user.
-func (d *settingsEditor) explain(err error) error {
+func (s *settingsEditor) explain(err error) error {
 	if !calls.Answered(err) {
-		return fmt.Errorf("no answer from Redis (%s): %w", d.endpoint, err)
+		return fmt.Errorf("no answer from Redis (%s): %w", s.endpoint, err)
 	}
 	if settings.IsForbidden(err) {
 		return fmt.Errorf("%w\nthe user of this URL may not do that: give --redis the operator's (redis://operator:PASSWORD@HOST:6379/0), or the configuration redis.settings_url", err)

@@ -75,11 +75,11 @@ func writeLines(w io.Writer, v any) error {
 }
 
 // knownRoute refuses a route that the configuration file does not have; "" is none.
-func (d *settingsEditor) knownRoute(route string) error {
-	if route == "" || d.routes == nil || slices.Contains(d.routes, route) {
+func (s *settingsEditor) knownRoute(route string) error {
+	if route == "" || s.routes == nil || slices.Contains(s.routes, route) {
 		return nil
 	}
-	return fmt.Errorf("there is no route %s; there are: %s", words.Clip(route, 60), words.Clip(strings.Join(d.routes, ", "), 200))
+	return fmt.Errorf("there is no route %s; there are: %s", words.Clip(route, 60), words.Clip(strings.Join(s.routes, ", "), 200))
 }
 
 type logCmd struct {

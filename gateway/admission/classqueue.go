@@ -113,8 +113,8 @@ func (q *classQueue) full(w *Ticket) bool {
 }
 
 // compare orders tickets by the ends of their waits.
-func (w *Ticket) compare(o *Ticket) int {
-	return cmp.Or(w.deadline.Compare(o.deadline), strings.Compare(w.Tenant, o.Tenant))
+func (t *Ticket) compare(o *Ticket) int {
+	return cmp.Or(t.deadline.Compare(o.deadline), strings.Compare(t.Tenant, o.Tenant))
 }
 
 // served removes an admitted request.

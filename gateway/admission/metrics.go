@@ -23,14 +23,14 @@ func newWaits(reg prometheus.Registerer) *prometheus.HistogramVec {
 }
 
 // Describe implements [prometheus.Collector].
-func (s *Queues) Describe(to chan<- *prometheus.Desc) {
+func (q *Queues) Describe(to chan<- *prometheus.Desc) {
 	to <- depth
 	to <- shedding
 }
 
 // Collect implements [prometheus.Collector].
-func (s *Queues) Collect(to chan<- prometheus.Metric) {
-	for name, l := range *s.byPool.Load() {
+func (q *Queues) Collect(to chan<- prometheus.Metric) {
+	for name, l := range *q.byPool.Load() {
 		var waiting, shed [identity.High + 1]float64
 		l.mu.Lock()
 		for c := range waiting {

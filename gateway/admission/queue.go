@@ -65,31 +65,31 @@ type Ticket struct {
 }
 
 // tell tells w its result.
-func (w *Ticket) tell(err error) {
-	w.err, w.done = err, true
-	if w.over != nil {
-		w.over <- err
+func (t *Ticket) tell(err error) {
+	t.err, t.done = err, true
+	if t.over != nil {
+		t.over <- err
 	}
-	if w.Done != nil {
-		w.Done(err)
+	if t.Done != nil {
+		t.Done(err)
 	}
 }
 
 // rank is the class that its turn depends on.
-func (w *Ticket) rank() identity.Priority {
-	if w.MidStream {
+func (t *Ticket) rank() identity.Priority {
+	if t.MidStream {
 		return midStreamRank
 	}
-	return w.Class
+	return t.Class
 }
 
 // maxWait is how long it may wait.
-func (w *Ticket) maxWait() time.Duration {
-	wait := w.Config.MaxWait[w.Class]
-	if w.MidStream {
-		wait = min(w.Config.MaxWait[identity.High], maxMidStreamWait)
+func (t *Ticket) maxWait() time.Duration {
+	wait := t.Config.MaxWait[t.Class]
+	if t.MidStream {
+		wait = min(t.Config.MaxWait[identity.High], maxMidStreamWait)
 	}
-	return max(wait-w.Waited, 0)
+	return max(wait-t.Waited, 0)
 }
 
 // Queue holds the requests that wait for capacity at one pool, and the classes that are shed there. It has no
@@ -105,58 +105,58 @@ type Queue struct {
 }
 
 // ClassLen is the number of waiting requests of a class; those whose answer has begun count as high.
-func (l *Queue) ClassLen(class identity.Priority) int {
+func (q *Queue) ClassLen(class identity.Priority) int {
 	if class == identity.High {
-		return l.waiting[class].n + l.waiting[midStreamRank].n
+		return q.waiting[class].n + q.waiting[midStreamRank].n
 	}
-	return l.waiting[class].n
+	return q.waiting[class].n
 }
 
 // Len is the number of waiting requests.
-func (l *Queue) Len() int {
+func (q *Queue) Len() int {
 	n := 0
-	for i := range l.waiting {
-		n += l.waiting[i].n
+	for i := range q.waiting {
+		n += q.waiting[i].n
 	}
 	return n
 }
 
 // Enter admits w if there is capacity and no waiting request comes first. Otherwise w waits, and
 // [Queue.Serve] calls its Done later.
-func (l *Queue) Enter(w *Ticket, now time.Time) {
+func (q *Queue) Enter(w *Ticket, now time.Time) {
 	if w.Config.Threshold[w.Class] <= 0 && !w.MidStream { // the operator's kill switch
-		w.tell(&ShedError{Pool: l.Pool, Class: w.Class, Reason: ReasonKV, RetryAfter: retryAfter(closedRetryAfter, l.random())})
+		w.tell(&ShedError{Pool: q.Pool, Class: w.Class, Reason: ReasonKV, RetryAfter: retryAfter(closedRetryAfter, q.random())})
 		return
 	}
-	w.lastFull, w.arrived = pool.FullError{Pool: l.Pool}, now
+	w.lastFull, w.arrived = pool.FullError{Pool: q.Pool}, now
 	wait := w.maxWait()
 	w.deadline, w.noPassingFrom = now.Add(wait), now.Add(wait/2)
-	if l.mayPass(w, now) {
-		if err := l.try(w, l.maxUsage(w, now), now); !errors.Is(err, pool.ErrFull) {
+	if q.mayPass(w, now) {
+		if err := q.try(w, q.maxUsage(w, now), now); !errors.Is(err, pool.ErrFull) {
 			w.tell(err)
 			return
 		}
 	}
-	crowd := l.waiting[w.rank()].full(w)
+	crowd := q.waiting[w.rank()].full(w)
 	cannotFit := w.Class < identity.High && w.lastFull.Wait > wait // high waits anyway: the pool's estimate may be wrong
 	switch {
 	case w.NoWait:
 		w.tell(&w.lastFull)
 	case w.MidStream && (wait <= 0 || crowd):
 		w.tell(w.Try(pool.Admission{}))
-	case !w.MidStream && (wait <= 0 || crowd || cannotFit || l.aboveThreshold(w, now)):
-		l.placeElsewhereOrRefuse(w, now)
+	case !w.MidStream && (wait <= 0 || crowd || cannotFit || q.aboveThreshold(w, now)):
+		q.placeElsewhereOrRefuse(w, now)
 	default:
-		l.waiting[w.rank()].join(w)
+		q.waiting[w.rank()].join(w)
 	}
 }
 
 // mayPass reports whether w need not queue: no request of its class or a higher one waits, or only much
 // larger ones without capacity. A prompt that fits nowhere must not block smaller ones. After half of its
 // wait no request may pass it any more.
-func (l *Queue) mayPass(w *Ticket, now time.Time) bool {
+func (q *Queue) mayPass(w *Ticket, now time.Time) bool {
 	for c := w.rank(); c <= midStreamRank; c++ {
-		for _, t := range l.waiting[c].tenants {
+		for _, t := range q.waiting[c].tenants {
 			if i := t.waitingForWarm(); i < len(t.tickets) && !t.tickets[i].allowsPassing(w.Tokens, now) {
 				return false
 			}
@@ -167,52 +167,52 @@ func (l *Queue) mayPass(w *Ticket, now time.Time) bool {
 
 // allowsPassing reports whether a request of so many tokens may pass w, which found no capacity, or none on
 // its warm backend.
-func (w *Ticket) allowsPassing(tokens int, now time.Time) bool {
-	return w.lastFull.FreeElsewhere || w.lastFull.Limit > 0 && now.Before(w.noPassingFrom) && tokens < w.Tokens/passingFactor
+func (t *Ticket) allowsPassing(tokens int, now time.Time) bool {
+	return t.lastFull.FreeElsewhere || t.lastFull.Limit > 0 && now.Before(t.noPassingFrom) && tokens < t.Tokens/passingFactor
 }
 
 // aboveThreshold reports whether the known KV usage of every backend is above the threshold of w's class:
 // then w does not wait. No usage is above a threshold of 1. A request whose answer has begun waits anyway.
-func (l *Queue) aboveThreshold(w *Ticket, now time.Time) bool {
+func (q *Queue) aboveThreshold(w *Ticket, now time.Time) bool {
 	if w.MidStream || w.Config.Threshold[w.Class] >= 1 {
 		return false
 	}
-	s := l.state(w.Route, w.Class)
+	s := q.state(w.Route, w.Class)
 	return s.current(now) && s.usage >= s.limit
 }
 
 // Serve admits waiting requests that have capacity, in turn, and sheds those whose wait is over. It is called
 // when capacity may have become free, and periodically.
-func (l *Queue) Serve(now time.Time) {
-	l.expire(now)
-	l.failedTickets = l.failedTickets[:0]
+func (q *Queue) Serve(now time.Time) {
+	q.expire(now)
+	q.failedTickets = q.failedTickets[:0]
 	vain := 0
-	for w := l.next(now); w != nil; w = l.next(now) {
-		err := l.try(w, l.maxUsage(w, now), now)
+	for w := q.next(now); w != nil; w = q.next(now) {
+		err := q.try(w, q.maxUsage(w, now), now)
 		if errors.Is(err, pool.ErrFull) {
 			if !w.lastFull.FreeElsewhere {
 				vain++
 			}
-			if l.failedTickets = append(l.failedTickets, w); vain == maxFailedTries || len(l.failedTickets) == maxTriesPerPass {
+			if q.failedTickets = append(q.failedTickets, w); vain == maxFailedTries || len(q.failedTickets) == maxTriesPerPass {
 				break
 			}
 			continue
 		}
-		l.waiting[w.rank()].served(w)
+		q.waiting[w.rank()].served(w)
 		w.tell(err)
 	}
-	clear(l.failedTickets)
-	l.serveStarved(now)
+	clear(q.failedTickets)
+	q.serveStarved(now)
 }
 
 // next returns the request whose turn it is in this pass, nil if there is none: the first of the highest
 // waiting class, or one that may pass those that failed.
-func (l *Queue) next(now time.Time) *Ticket {
-	before := l.failedTickets[:len(l.failedTickets):len(l.failedTickets)] // every passed request must allow it
+func (q *Queue) next(now time.Time) *Ticket {
+	before := q.failedTickets[:len(q.failedTickets):len(q.failedTickets)] // every passed request must allow it
 	for c := midStreamRank; c >= identity.Low; c-- {
-		for _, w := range l.waiting[c].candidates() {
+		for _, w := range q.waiting[c].candidates() {
 			switch {
-			case slices.Contains(l.failedTickets, w):
+			case slices.Contains(q.failedTickets, w):
 			case !slices.ContainsFunc(before, func(b *Ticket) bool { return !b.allowsPassing(w.Tokens, now) }):
 				return w
 			default:
@@ -226,12 +226,12 @@ func (l *Queue) next(now time.Time) *Ticket {
 // serveStarved periodically tries the first request of the lowest waiting class with the capacity of the
 // class above. If higher classes keep a pool just above the lower class' threshold for minutes, it would
 // otherwise never be served.
-func (l *Queue) serveStarved(now time.Time) {
-	if now.Sub(l.starvedServedAt) < starvationInterval {
+func (q *Queue) serveStarved(now time.Time) {
+	if now.Sub(q.starvedServedAt) < starvationInterval {
 		return
 	}
 	for c := identity.Low; c < identity.High; c++ {
-		w := l.waiting[c].first()
+		w := q.waiting[c].first()
 		if w == nil {
 			continue
 		}
@@ -239,8 +239,8 @@ func (l *Queue) serveStarved(now time.Time) {
 		at := w.limit(usage, now)
 		at.MaxQueue = 0
 		if err := w.Try(at); !errors.Is(err, pool.ErrFull) {
-			l.starvedServedAt = now
-			l.waiting[c].served(w)
+			q.starvedServedAt = now
+			q.waiting[c].served(w)
 			w.tell(err)
 		}
 		return
@@ -248,13 +248,13 @@ func (l *Queue) serveStarved(now time.Time) {
 }
 
 // expire ends the waits that are over.
-func (l *Queue) expire(now time.Time) {
-	for c := range l.waiting {
-		for _, w := range l.waiting[c].expired(func(w *Ticket) bool {
-			return !now.Before(w.deadline) || l.aboveThreshold(w, now)
+func (q *Queue) expire(now time.Time) {
+	for c := range q.waiting {
+		for _, w := range q.waiting[c].expired(func(w *Ticket) bool {
+			return !now.Before(w.deadline) || q.aboveThreshold(w, now)
 		}) {
-			l.waiting[c].leave(w)
-			l.endWait(w, now)
+			q.waiting[c].leave(w)
+			q.endWait(w, now)
 		}
 	}
 }
@@ -262,53 +262,53 @@ func (l *Queue) expire(now time.Time) {
 // endWait ends a wait that was in vain. A request that needs most of a backend's memory
 // finds it free only where the others end at once: it is let in by what is in use, and
 // waits in the engine.
-func (l *Queue) endWait(w *Ticket, now time.Time) {
+func (q *Queue) endWait(w *Ticket, now time.Time) {
 	switch {
 	case w.MidStream:
 		w.tell(w.Try(pool.Admission{}))
 	case w.lastFull.Large && w.Config.Forecast:
 		err := w.Try(pool.Admission{MaxUsage: w.Config.Threshold[w.Class], Now: true})
 		if errors.Is(err, pool.ErrFull) {
-			l.refuse(w, now)
+			q.refuse(w, now)
 			return
 		}
 		w.tell(err)
 	default:
-		l.placeElsewhereOrRefuse(w, now)
+		q.placeElsewhereOrRefuse(w, now)
 	}
 }
 
 // placeElsewhereOrRefuse refuses w, unless there is room for it where it is not warm.
-func (l *Queue) placeElsewhereOrRefuse(w *Ticket, now time.Time) {
+func (q *Queue) placeElsewhereOrRefuse(w *Ticket, now time.Time) {
 	if w.lastFull.FreeElsewhere {
 		w.deadline = now // it is patient no more
-		if err := l.try(w, l.maxUsage(w, now), now); !errors.Is(err, pool.ErrFull) {
+		if err := q.try(w, q.maxUsage(w, now), now); !errors.Is(err, pool.ErrFull) {
 			w.tell(err)
 			return
 		}
 	}
-	l.refuse(w, now)
+	q.refuse(w, now)
 }
 
 // Leave takes w out, whose client has left, and reports whether it was still waiting;
 // its Done is not called.
-func (l *Queue) Leave(w *Ticket) bool { return l.waiting[w.rank()].leave(w) }
+func (q *Queue) Leave(w *Ticket) bool { return q.waiting[w.rank()].leave(w) }
 
-// limit is what w may ask of a backend. While it may still wait it is patient: it waits for
+// limit is what t may ask of a backend. While it may still wait it is patient: it waits for
 // room where it is warm as long as that costs less than to go elsewhere.
-func (w *Ticket) limit(limit float64, now time.Time) pool.Admission {
-	at := pool.Admission{MaxUsage: limit, Now: !w.Config.Forecast, CanWaitForWarm: !w.NoWait && !w.MidStream && now.Before(w.deadline)}
-	if w.Class == identity.Low {
-		at.MaxQueue = w.Config.QueueDepth
+func (t *Ticket) limit(limit float64, now time.Time) pool.Admission {
+	at := pool.Admission{MaxUsage: limit, Now: !t.Config.Forecast, CanWaitForWarm: !t.NoWait && !t.MidStream && now.Before(t.deadline)}
+	if t.Class == identity.Low {
+		at.MaxQueue = t.Config.QueueDepth
 	}
-	if !w.warmWaitSince.IsZero() {
-		at.Waited = now.Sub(w.warmWaitSince)
+	if !t.warmWaitSince.IsZero() {
+		at.Waited = now.Sub(t.warmWaitSince)
 	}
 	return at
 }
 
 // try takes a place for w, and notes whether its class, and those below, are shed.
-func (l *Queue) try(w *Ticket, limit float64, now time.Time) error {
+func (q *Queue) try(w *Ticket, limit float64, now time.Time) error {
 	at := w.limit(limit, now)
 	if limit >= 1 && !w.Config.Forecast {
 		at = pool.Admission{} // it is let in whatever there is
@@ -326,20 +326,20 @@ func (l *Queue) try(w *Ticket, limit float64, now time.Time) error {
 	case ok:
 		for c := identity.Low; c <= w.Class; c++ { // lower classes may not come to a try of their own
 			if c < w.Class || !w.MidStream {
-				l.record(l.state(w.Route, c), full.Usage, l.threshold(w.Config, w.Route, c, now), now)
+				q.record(q.state(w.Route, c), full.Usage, q.threshold(w.Config, w.Route, c, now), now)
 			}
 		}
 	case err == nil && !w.MidStream:
-		s := l.state(w.Route, w.Class)
-		l.record(s, 0, limit, now)
+		s := q.state(w.Route, w.Class)
+		q.record(s, 0, limit, now)
 		s.admit(w.arrived)
 	}
 	return err
 }
 
-func (l *Queue) random() float64 {
-	if l.Rand == nil {
+func (q *Queue) random() float64 {
+	if q.Rand == nil {
 		return rand.Float64()
 	}
-	return l.Rand()
+	return q.Rand()
 }

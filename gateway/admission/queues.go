@@ -49,8 +49,8 @@ func NewQueues(pools []string, reg prometheus.Registerer) *Queues {
 // SetPools replaces the pools that have lines. The line of a pool that stays is kept. The caller removes a pool after its
 // last request; one that waits there nevertheless is still let in, but sees free memory up to 50 ms late. Only one
 // SetPools may run at a time.
-func (s *Queues) SetPools(pools []string) {
-	was := *s.byPool.Load()
+func (q *Queues) SetPools(pools []string) {
+	was := *q.byPool.Load()
 	next := make(map[string]*lockedQueue, len(pools))
 	for _, name := range pools {
 		if next[name] = was[name]; next[name] == nil {
@@ -60,17 +60,17 @@ func (s *Queues) SetPools(pools []string) {
 			next[name] = l
 		}
 	}
-	s.byPool.Store(&next)
+	q.byPool.Store(&next)
 }
 
 // line returns the line of a pool, nil if it has none.
-func (s *Queues) line(pool string) *lockedQueue { return (*s.byPool.Load())[pool] }
+func (q *Queues) line(pool string) *lockedQueue { return (*q.byPool.Load())[pool] }
 
 // Enter waits until w may enter its pool, and returns what came of it: nil, an error of
 // w.Try's, a *ShedError, or the context's cause when the caller has left. waited is 0 where
 // it did not have to. A panic of w.Try's is Enter's, whoever called it.
-func (s *Queues) Enter(ctx context.Context, poolName string, w *Ticket) (waited time.Duration, err error) {
-	l := s.line(poolName)
+func (q *Queues) Enter(ctx context.Context, poolName string, w *Ticket) (waited time.Duration, err error) {
+	l := q.line(poolName)
 	if l == nil {
 		return 0, w.Try(pool.Admission{}) // not a pool of the configuration: nothing to keep order at
 	}
@@ -95,7 +95,7 @@ func (s *Queues) Enter(ctx context.Context, poolName string, w *Ticket) (waited 
 		err = w.err // it was its turn just then; whoever it goes to hears of the leaving
 	}
 	waited = time.Since(now)
-	s.waits.WithLabelValues(w.Class.String()).Observe(waited.Seconds())
+	q.waits.WithLabelValues(w.Class.String()).Observe(waited.Seconds())
 	return waited, err
 }
 
@@ -118,15 +118,15 @@ func catching(try func(pool.Admission) error) func(pool.Admission) error {
 
 // Wake says that there may be more room at a pool. It is cheap where nobody waits, and
 // never blocks.
-func (s *Queues) Wake(poolName string) {
-	if l := s.line(poolName); l != nil && l.inside.Load() > 0 {
+func (q *Queues) Wake(poolName string) {
+	if l := q.line(poolName); l != nil && l.inside.Load() > 0 {
 		l.wake()
 	}
 }
 
 // Shedding lists the classes that are shed at a pool for some route.
-func (s *Queues) Shedding(poolName string) []identity.Priority {
-	l := s.line(poolName)
+func (q *Queues) Shedding(poolName string) []identity.Priority {
+	l := q.line(poolName)
 	if l == nil {
 		return nil
 	}

@@ -30,15 +30,15 @@ type shedState struct {
 }
 
 // state returns the state of a class. Routes come from the configuration, so there are few.
-func (l *Queue) state(route string, class identity.Priority) *shedState {
+func (q *Queue) state(route string, class identity.Priority) *shedState {
 	p := routeClass{route, class}
-	s := l.shedStates[p]
+	s := q.shedStates[p]
 	if s == nil {
-		if l.shedStates == nil {
-			l.shedStates = map[routeClass]*shedState{}
+		if q.shedStates == nil {
+			q.shedStates = map[routeClass]*shedState{}
 		}
 		s = &shedState{}
-		l.shedStates[p] = s
+		q.shedStates[p] = s
 	}
 	return s
 }
@@ -47,14 +47,14 @@ func (l *Queue) state(route string, class identity.Priority) *shedState {
 func (s *shedState) current(now time.Time) bool { return now.Sub(s.seen) <= stateLifetime }
 
 // Shedding reports whether a class of a route is shed.
-func (l *Queue) Shedding(route string, class identity.Priority, now time.Time) bool {
-	s := l.state(route, class)
+func (q *Queue) Shedding(route string, class identity.Priority, now time.Time) bool {
+	s := q.state(route, class)
 	return s.shed && s.current(now)
 }
 
 // shedClasses returns the classes that are shed for some route, sorted.
-func (l *Queue) shedClasses(now time.Time) (out []identity.Priority) {
-	for p, s := range l.shedStates {
+func (q *Queue) shedClasses(now time.Time) (out []identity.Priority) {
+	for p, s := range q.shedStates {
 		if s.shed && s.current(now) {
 			out = append(out, p.class)
 		}
@@ -64,24 +64,24 @@ func (l *Queue) shedClasses(now time.Time) (out []identity.Priority) {
 }
 
 // maxUsage is how far w may fill a backend: less while its class is shed.
-func (l *Queue) maxUsage(w *Ticket, now time.Time) float64 {
+func (q *Queue) maxUsage(w *Ticket, now time.Time) float64 {
 	if w.MidStream {
 		return max(w.Config.Threshold[identity.High], w.Config.Threshold[w.Class])
 	}
-	return l.threshold(w.Config, w.Route, w.Class, now)
+	return q.threshold(w.Config, w.Route, w.Class, now)
 }
 
 // threshold is the KV usage at which a class starts to be shed, or stops.
-func (l *Queue) threshold(c Config, route string, class identity.Priority, now time.Time) float64 {
+func (q *Queue) threshold(c Config, route string, class identity.Priority, now time.Time) float64 {
 	threshold := c.Threshold[class]
-	if l.Shedding(route, class, now) && c.Hysteresis < threshold {
+	if q.Shedding(route, class, now) && c.Hysteresis < threshold {
 		threshold -= c.Hysteresis
 	}
 	return threshold
 }
 
 // record records that a class found a KV usage of at least this value, against a limit; 0 means there was capacity.
-func (l *Queue) record(s *shedState, usage, limit float64, now time.Time) {
+func (q *Queue) record(s *shedState, usage, limit float64, now time.Time) {
 	shed := usage >= limit
 	s.shed = s.shed && s.current(now) // else it ended, and no request noticed
 	s.seen, s.usage, s.limit = now, usage, limit
@@ -91,25 +91,25 @@ func (l *Queue) record(s *shedState, usage, limit float64, now time.Time) {
 }
 
 // refuse sheds w.
-func (l *Queue) refuse(w *Ticket, now time.Time) {
-	s := l.state(w.Route, w.Class)
+func (q *Queue) refuse(w *Ticket, now time.Time) {
+	s := q.state(w.Route, w.Class)
 	s.refuse(now)
-	e := l.reasonFor(w, s)
-	e.RetryAfter = retryAfter(s.remaining(w.lastFull.Wait), l.random())
+	e := q.reasonFor(w, s)
+	e.RetryAfter = retryAfter(s.remaining(w.lastFull.Wait), q.random())
 	w.tell(e)
 }
 
 // reasonFor returns why w is shed; s is the state of its class.
-func (l *Queue) reasonFor(w *Ticket, s *shedState) *ShedError {
+func (q *Queue) reasonFor(w *Ticket, s *shedState) *ShedError {
 	f := &w.lastFull
-	e := &ShedError{Pool: l.Pool, Class: w.Class, Usage: f.Usage, Threshold: f.Limit, Reason: ReasonKV}
+	e := &ShedError{Pool: q.Pool, Class: w.Class, Usage: f.Usage, Threshold: f.Limit, Reason: ReasonKV}
 	switch {
 	case f.Paused:
 		e.Reason, e.Usage, e.Threshold = ReasonProvider, f.Wait.Seconds(), w.Config.MaxWait[w.Class].Seconds()
 	case f.Limit == 0 && s.shed: // it was never tried; others of its class were
 		e.Usage, e.Threshold = s.usage, s.limit
 	case f.Limit == 0:
-		e.Reason, e.Usage, e.Threshold = ReasonQueueFull, float64(l.Len()), maxWaiting
+		e.Reason, e.Usage, e.Threshold = ReasonQueueFull, float64(q.Len()), maxWaiting
 	case f.Usage >= f.Limit:
 	case f.Queue > 0 && f.Waiting > f.Queue:
 		e.Reason, e.Usage, e.Threshold = ReasonBackendQueue, float64(f.Waiting), float64(f.Queue)

@@ -18,31 +18,31 @@ type shedPeriod struct {
 }
 
 // refuse records a refusal.
-func (a *shedPeriod) refuse(now time.Time) {
-	if a.began.IsZero() || now.Sub(a.last) > stateLifetime+a.typical {
-		a.began = now // or the old period ended unobserved
+func (s *shedPeriod) refuse(now time.Time) {
+	if s.began.IsZero() || now.Sub(s.last) > stateLifetime+s.typical {
+		s.began = now // or the old period ended unobserved
 	}
-	a.last = now
+	s.last = now
 }
 
 // admit records the admission of a request that arrived at came.
-func (a *shedPeriod) admit(came time.Time) {
-	if a.began.IsZero() || came.Before(a.began) {
+func (s *shedPeriod) admit(came time.Time) {
+	if s.began.IsZero() || came.Before(s.began) {
 		return
 	}
-	lasted := came.Sub(a.began)
-	if unseen := came.Sub(a.last); unseen > maxUnobserved {
+	lasted := came.Sub(s.began)
+	if unseen := came.Sub(s.last); unseen > maxUnobserved {
 		lasted -= unseen - maxUnobserved/2
 	}
-	a.began = time.Time{}
-	if a.last.After(came) { // refused since then: the next period
-		a.began = a.last
+	s.began = time.Time{}
+	if s.last.After(came) { // refused since then: the next period
+		s.began = s.last
 	}
 	// The mean of this period and the typical one, both weighted by their length: a refusal is more likely in
 	// a long one.
-	if sum := (lasted + a.typical).Seconds(); sum > 0 {
-		l, u := lasted.Seconds(), a.typical.Seconds()
-		a.typical = time.Duration((l*l + u*u) / sum * float64(time.Second))
+	if sum := (lasted + s.typical).Seconds(); sum > 0 {
+		l, u := lasted.Seconds(), s.typical.Seconds()
+		s.typical = time.Duration((l*l + u*u) / sum * float64(time.Second))
 	}
 }
 
@@ -50,10 +50,10 @@ func (a *shedPeriod) admit(came time.Time) {
 // duration is left. The same value is used throughout, because durations vary more than the elapsed time
 // tells. guess is the pool's own estimate, from the rate at which its requests free memory; 0 is none. It
 // ignores requests that arrive meanwhile, so it is used only until the end of a period was observed.
-func (a *shedPeriod) remaining(guess time.Duration) time.Duration {
-	lasted := a.last.Sub(a.began)
-	if a.typical == 0 {
+func (s *shedPeriod) remaining(guess time.Duration) time.Duration {
+	lasted := s.last.Sub(s.began)
+	if s.typical == 0 {
 		return max(min(guess, assumedPeriod+lasted), lasted/2)
 	}
-	return max(a.typical/2, lasted/4) // a period longer than usual is likely to continue
+	return max(s.typical/2, lasted/4) // a period longer than usual is likely to continue
 }

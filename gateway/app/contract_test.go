@@ -98,17 +98,17 @@ func closeObjects(v any) {
 // options are those of all checks.
 var options = &openapi3filter.Options{IncludeResponseStatus: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc}
 
-func (k *call) request(t *testing.T, base string) *http.Request {
+func (c *call) request(t *testing.T, base string) *http.Request {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), k.method, base+k.path, strings.NewReader(k.body))
+	req, err := http.NewRequestWithContext(t.Context(), c.method, base+c.path, strings.NewReader(c.body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if k.body != "" {
+	if c.body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	for i := 0; i+1 < len(k.headers); i += 2 {
-		req.Header.Set(k.headers[i], k.headers[i+1])
+	for i := 0; i+1 < len(c.headers); i += 2 {
+		req.Header.Set(c.headers[i], c.headers[i+1])
 	}
 	return req
 }

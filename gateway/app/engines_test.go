@@ -68,9 +68,9 @@ drain: {delay: 0s, grace: 5s}
 }
 
 // engine is what it tells of a pool's engines.
-func (w *probed) engine(t *testing.T, pool string) gateway.EngineView {
+func (p *probed) engine(t *testing.T, pool string) gateway.EngineView {
 	t.Helper()
-	for _, e := range w.Status(t).Engines {
+	for _, e := range p.Status(t).Engines {
 		if e.Pool == pool {
 			return e
 		}
@@ -88,10 +88,10 @@ type heard struct {
 }
 
 // asks puts a question to a route at a temperature; headers are names and values.
-func (w *probed) asks(t *testing.T, route, prompt string, temperature float64, headers ...string) (h heard) {
+func (p *probed) asks(t *testing.T, route, prompt string, temperature float64, headers ...string) (h heard) {
 	t.Helper()
 	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}],"max_tokens":60,"temperature":%g}`, route, prompt, temperature)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.URL+"/v1/chat/completions", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URL+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

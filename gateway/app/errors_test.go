@@ -143,9 +143,9 @@ func TestEveryRowOfTheErrorTableIsAnsweredInOpenAIsShape(t *testing.T) {
 	})
 }
 
-func (row *refusal) send(t *testing.T, p *apptest.Replica) (int, http.Header, string) {
+func (r *refusal) send(t *testing.T, p *apptest.Replica) (int, http.Header, string) {
 	t.Helper()
-	method, path, body := row.method, row.path, row.body
+	method, path, body := r.method, r.path, r.body
 	if method == "" {
 		method = http.MethodPost
 	}
@@ -155,16 +155,16 @@ func (row *refusal) send(t *testing.T, p *apptest.Replica) (int, http.Header, st
 	if body == "" {
 		body = chatBody("good")
 	}
-	return apptest.Send(t, method, p.URL+path, body, append([]string{"Authorization", "Bearer " + keyHigh}, row.headers...)...)
+	return apptest.Send(t, method, p.URL+path, body, append([]string{"Authorization", "Bearer " + keyHigh}, r.headers...)...)
 }
 
-func (row *refusal) check(t *testing.T, p *apptest.Replica) {
+func (r *refusal) check(t *testing.T, p *apptest.Replica) {
 	t.Helper()
-	status, head, body := row.send(t, p)
-	if status != row.status {
-		t.Fatalf("status %d, want %d: %s", status, row.status, body)
+	status, head, body := r.send(t, p)
+	if status != r.status {
+		t.Fatalf("status %d, want %d: %s", status, r.status, body)
 	}
-	checkError(t, head, body, row)
+	checkError(t, head, body, r)
 }
 
 // checkError holds what is true of every error, and what a row says of its own.

@@ -47,24 +47,24 @@ func startLeavers(t *testing.T, n int, redis string, usdPerHour float64) *leaver
 }
 
 // ask sends a chat of acme that nobody sent before, and returns its status.
-func (w *leavers) ask(t testing.TB, replica int) int {
+func (l *leavers) ask(t testing.TB, replica int) int {
 	t.Helper()
-	body := strings.Replace(chatBody("llama-3", `"max_tokens":20`), `"hi"`, fmt.Sprintf(`"question %d"`, w.asked.Add(1)), 1)
-	status, _, _ := apptest.Send(t, http.MethodPost, w.replicas[replica].URL+chat, body, "X-Tenant-ID", "acme")
+	body := strings.Replace(chatBody("llama-3", `"max_tokens":20`), `"hi"`, fmt.Sprintf(`"question %d"`, l.asked.Add(1)), 1)
+	status, _, _ := apptest.Send(t, http.MethodPost, l.replicas[replica].URL+chat, body, "X-Tenant-ID", "acme")
 	return status
 }
 
 // spend sends requests to all replicas at once, and returns how many were answered. ok is false if an hour ended meanwhile.
-func (w *leavers) spend(t testing.TB, each int) (answered int, ok bool) {
+func (l *leavers) spend(t testing.TB, each int) (answered int, ok bool) {
 	t.Helper()
 	hour := time.Now().UTC().Hour()
 	var good atomic.Int64
 	var all sync.WaitGroup
-	for i := range w.replicas {
+	for i := range l.replicas {
 		for range 4 {
 			all.Go(func() {
 				for range each {
-					if w.ask(t, i) == http.StatusOK {
+					if l.ask(t, i) == http.StatusOK {
 						good.Add(1)
 					}
 				}

@@ -73,18 +73,18 @@ drain: {delay: 0s, grace: 10s}
 }
 
 // send sends requests to all replicas from 24 clients, and counts how they end.
-func (w *provided) send(phase, tenant string, requests int, members ...string) {
-	w.t.Helper()
+func (p *provided) send(phase, tenant string, requests int, members ...string) {
+	p.t.Helper()
 	var clients sync.WaitGroup
 	var left atomic.Int64
 	left.Store(int64(requests))
 	for i := range 24 {
 		clients.Go(func() {
 			for left.Add(-1) >= 0 {
-				n := w.asked.Add(1)
+				n := p.asked.Add(1)
 				body := fmt.Sprintf(`{"model":%q,"max_tokens":%d,"temperature":0,"stream":%t,"messages":[{"role":"system","content":%q},{"role":"user","content":"Name %d lakes."}]%s}`,
 					routeUsual, providerAnswer, n%2 == 0, strings.Repeat("You know the lakes of the world. ", 6), n, strings.Join(append([]string{""}, members...), ","))
-				status, head, text := apptest.Send(w.t, http.MethodPost, w.replicas[i%len(w.replicas)].URL+chat, body, "X-Tenant-ID", tenant)
+				status, head, text := apptest.Send(p.t, http.MethodPost, p.replicas[i%len(p.replicas)].URL+chat, body, "X-Tenant-ID", tenant)
 				outcome := fmt.Sprintf("%s %d", phase, status)
 				if reason, _, _ := strings.Cut(head.Get("X-Shed-Reason"), ";"); status != http.StatusOK {
 					_, code, _ := errorOf(text)
@@ -92,9 +92,9 @@ func (w *provided) send(phase, tenant string, requests int, members ...string) {
 				} else if strings.Contains(text, `"error":`) {
 					outcome += " broken"
 				}
-				w.mu.Lock()
-				w.outcomes[strings.TrimSpace(outcome)]++
-				w.mu.Unlock()
+				p.mu.Lock()
+				p.outcomes[strings.TrimSpace(outcome)]++
+				p.mu.Unlock()
 			}
 		})
 	}
@@ -102,10 +102,10 @@ func (w *provided) send(phase, tenant string, requests int, members ...string) {
 }
 
 // sum adds a metric over the replicas.
-func (w *provided) sum(sample string) (total float64) {
+func (p *provided) sum(sample string) (total float64) {
 	line := regexp.MustCompile("(?m)^" + regexp.QuoteMeta(sample) + " (.*)$")
-	for _, r := range w.replicas {
-		for _, m := range line.FindAllStringSubmatch(r.Metrics(w.t), -1) {
+	for _, r := range p.replicas {
+		for _, m := range line.FindAllStringSubmatch(r.Metrics(p.t), -1) {
 			v, _ := strconv.ParseFloat(m[1], 64)
 			total += v
 		}
@@ -114,14 +114,14 @@ func (w *provided) sum(sample string) (total float64) {
 }
 
 // spent is what the ledger has counted of a tenant.
-func (w *provided) spent(tenant string) float64 {
+func (p *provided) spent(tenant string) float64 {
 	var views struct {
 		Tenants []struct {
 			Tenant  string
 			Budgets []struct{ Used float64 }
 		}
 	}
-	w.replicas[0].Read(w.t, "/admin/tenants", &views)
+	p.replicas[0].Read(p.t, "/admin/tenants", &views)
 	for _, v := range views.Tenants {
 		if v.Tenant == tenant && len(v.Budgets) > 0 {
 			return v.Budgets[0].Used
@@ -189,25 +189,25 @@ func TestAFleetPaysWhatTheProviderCharges(t *testing.T) {
 }
 
 // holdsTheBudget has a tenant spend more than it may: the provider's meter goes beyond its budget by what was in flight at most.
-func (w *provided) holdsTheBudget(before float64) {
-	t := w.t
-	w.send("poor", "poor", 300, `"user":"poor"`)
+func (p *provided) holdsTheBudget(before float64) {
+	t := p.t
+	p.send("poor", "poor", 300, `"user":"poor"`)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for m := w.provider.Meter(); ctx.Err() == nil; {
-		if now := w.provider.Meter(); now != m {
+	for m := p.provider.Meter(); ctx.Err() == nil; {
+		if now := p.provider.Meter(); now != m {
 			m = now
 		}
-		if math.Abs(w.sum(`foregate_cost_usd_total{tier="target"}`)+m.ProbeUSD-m.USD) < 1e-9*float64(m.Calls) {
+		if math.Abs(p.sum(`foregate_cost_usd_total{tier="target"}`)+m.ProbeUSD-m.USD) < 1e-9*float64(m.Calls) {
 			break
 		}
 	}
-	spent := w.spent("poor")
+	spent := p.spent("poor")
 	inFlight := 24 * (120*providerInput + providerAnswer*providerOutput) / 1e6
-	if spent <= 0 || spent > providerPoor+inFlight || w.outcomes["poor 429 insufficient_quota"] == 0 {
-		t.Errorf("spent %g of %g USD, %g may be in flight: %v", spent, providerPoor, inFlight, w.outcomes)
+	if spent <= 0 || spent > providerPoor+inFlight || p.outcomes["poor 429 insufficient_quota"] == 0 {
+		t.Errorf("spent %g of %g USD, %g may be in flight: %v", spent, providerPoor, inFlight, p.outcomes)
 	}
-	if charged := w.provider.Meter().USD - before; charged < spent {
+	if charged := p.provider.Meter().USD - before; charged < spent {
 		t.Errorf("the tenant's books have %g USD, and the provider charged %g", spent, charged)
 	}
 }

@@ -38,7 +38,7 @@ func newRecorder(t *testing.T) *recorder {
 }
 
 // ServeHTTP answers the health and metrics probes quietly and records the rest.
-func (b *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (rc *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/health":
 		return
@@ -55,9 +55,9 @@ func (b *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the gateway left
 	}
-	b.mu.Lock()
-	b.seen = append(b.seen, received{r.URL.Path, string(body), r.Header.Clone()})
-	b.mu.Unlock()
+	rc.mu.Lock()
+	rc.seen = append(rc.seen, received{r.URL.Path, string(body), r.Header.Clone()})
+	rc.mu.Unlock()
 	if !strings.Contains(string(body), `"stream":true`) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, `{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"ten sure words"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":10,"total_tokens":13}}`)
@@ -75,16 +75,16 @@ func (b *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // all is what was received so far.
-func (b *recorder) all() []received {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return append([]received(nil), b.seen...)
+func (rc *recorder) all() []received {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	return append([]received(nil), rc.seen...)
 }
 
-func (b *recorder) forget() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.seen = nil
+func (rc *recorder) forget() {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	rc.seen = nil
 }
 
 // chatBody is a small chat request with further members, as raw JSON.

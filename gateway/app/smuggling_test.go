@@ -54,19 +54,19 @@ var probes = []smuggling{
 }
 
 // payload is what goes on the wire.
-func (p *smuggling) payload(id string) string {
-	head, rest := outerHead, p.head
+func (s *smuggling) payload(id string) string {
+	head, rest := outerHead, s.head
 	if after, ok := strings.CutPrefix(rest, "HTTP10"); ok {
 		head, rest = strings.Replace(outerHead, "HTTP/1.1", "HTTP/1.0", 1), after
 	}
-	if strings.Contains(p.body, "\nSMUGGLED") && strings.Contains(p.head, "Content-Length: 3\r\n") {
+	if strings.Contains(s.body, "\nSMUGGLED") && strings.Contains(s.head, "Content-Length: 3\r\n") {
 		rest = "X-Outer: 1\r\n" + rest
 	}
-	return head + "X-Request-ID: outer-" + id + "\r\n" + rest + "\r\n" + strings.Replace(p.body, "SMUGGLED", smuggled("hidden-"+id), 1)
+	return head + "X-Request-ID: outer-" + id + "\r\n" + rest + "\r\n" + strings.Replace(s.body, "SMUGGLED", smuggled("hidden-"+id), 1)
 }
 
 // check holds that at most the outer request was handled.
-func (p *smuggling) check(t *testing.T, got rawResult) {
+func (s *smuggling) check(t *testing.T, got rawResult) {
 	t.Helper()
 	handled := slices.DeleteFunc(slices.Clone(got.replies), func(r rawReply) bool {
 		return r.header.Get("X-Request-Id") == "" // the server made nothing of it
@@ -75,11 +75,11 @@ func (p *smuggling) check(t *testing.T, got rawResult) {
 		t.Errorf("%d responses came, %d of requests: %+v", len(got.replies), len(handled), got.replies)
 	}
 	for _, r := range got.replies {
-		if p.never && r.status < 400 {
+		if s.never && r.status < 400 {
 			t.Errorf("it was handled: %d %s", r.status, r.body)
 		}
 	}
-	if !got.closed && strings.Contains(p.body, "SMUGGLED") {
+	if !got.closed && strings.Contains(s.body, "SMUGGLED") {
 		t.Error("the connection stays open, with the rest of the probe in it")
 	}
 }

@@ -49,89 +49,89 @@ type CallWriter interface {
 }
 
 // Any reports whether there is any call.
-func (s *Calls) Any() bool { return len(s.all) > 0 }
+func (cs *Calls) Any() bool { return len(cs.all) > 0 }
 
 // Add adds a part, and writes what can go out.
-func (s *Calls) Add(p *CallPart, w CallWriter) error {
-	i := s.find(p)
-	if i < s.at {
+func (cs *Calls) Add(p *CallPart, w CallWriter) error {
+	i := cs.find(p)
+	if i < cs.at {
 		if strings.TrimSpace(p.Arguments) != "" {
 			return errCallEnded
 		}
 		return nil
 	}
 	bytes := len(p.Arguments)
-	if i == len(s.all) {
-		s.begin(p)
+	if i == len(cs.all) {
+		cs.begin(p)
 		bytes += callBytes + len(p.ID) + len(p.Name)
 	}
 	if p.Arguments != "" {
-		c := &s.all[i]
+		c := &cs.all[i]
 		c.arguments = append(c.arguments, p.Arguments...)
 		c.nesting.add(p.Arguments)
-		s.argued = max(s.argued, i+1)
+		cs.argued = max(cs.argued, i+1)
 	}
-	if err := s.Bound.Keep(bytes); err != nil {
+	if err := cs.Bound.Keep(bytes); err != nil {
 		return err
 	}
-	return s.write(w, false)
+	return cs.write(w, false)
 }
 
 // find returns the position of the call that a part belongs to; that behind the last one is a new call.
-func (s *Calls) find(p *CallPart) int {
-	if i, ok := s.latest[callKey{p.Index, p.ID}]; ok {
+func (cs *Calls) find(p *CallPart) int {
+	if i, ok := cs.latest[callKey{p.Index, p.ID}]; ok {
 		return i
 	}
-	if i, ok := s.latest[callKey{p.Index, ""}]; ok && (p.Name == "" || s.all[i].ID == "") {
+	if i, ok := cs.latest[callKey{p.Index, ""}]; ok && (p.Name == "" || cs.all[i].ID == "") {
 		return i // a call begins with its name
 	}
-	return len(s.all)
+	return len(cs.all)
 }
 
 // begin adds a call.
-func (s *Calls) begin(p *CallPart) {
-	if s.latest == nil {
-		s.latest = map[callKey]int{}
+func (cs *Calls) begin(p *CallPart) {
+	if cs.latest == nil {
+		cs.latest = map[callKey]int{}
 	}
-	s.latest[callKey{p.Index, ""}] = len(s.all)
-	s.latest[callKey{p.Index, p.ID}] = len(s.all)
-	s.all = append(s.all, call{CallPart: CallPart{Index: p.Index, ID: p.ID, Name: p.Name}})
+	cs.latest[callKey{p.Index, ""}] = len(cs.all)
+	cs.latest[callKey{p.Index, p.ID}] = len(cs.all)
+	cs.all = append(cs.all, call{CallPart: CallPart{Index: p.Index, ID: p.ID, Name: p.Name}})
 }
 
 // End writes the rest.
-func (s *Calls) End(w CallWriter) error { return s.write(w, true) }
+func (cs *Calls) End(w CallWriter) error { return cs.write(w, true) }
 
-func (s *Calls) write(w CallWriter, all bool) error {
-	for s.at < len(s.all) {
-		c := &s.all[s.at]
-		if !s.begun {
+func (cs *Calls) write(w CallWriter, all bool) error {
+	for cs.at < len(cs.all) {
+		c := &cs.all[cs.at]
+		if !cs.begun {
 			w.BeginCall(&c.CallPart)
-			s.begun = true
+			cs.begun = true
 		}
-		if rest := c.arguments[s.sentFrom:]; len(rest) > 0 {
+		if rest := c.arguments[cs.sentFrom:]; len(rest) > 0 {
 			w.MoreOfCall(string(rest))
-			s.sentFrom = len(c.arguments)
+			cs.sentFrom = len(c.arguments)
 		}
-		if !all && !s.whole(c) {
+		if !all && !cs.whole(c) {
 			return nil
 		}
 		c.Arguments, c.arguments = string(c.arguments), nil
-		if err := w.EndCall(&c.CallPart, all && s.at == len(s.all)-1); err != nil {
+		if err := w.EndCall(&c.CallPart, all && cs.at == len(cs.all)-1); err != nil {
 			return err
 		}
 		c.Arguments = ""
-		s.at, s.begun, s.sentFrom = s.at+1, false, 0
+		cs.at, cs.begun, cs.sentFrom = cs.at+1, false, 0
 	}
 	return nil
 }
 
 // whole reports whether the call c that goes out has ended: a call has begun behind it, and it lacks nothing. A call without
 // arguments may still get them until one behind it has some: engines may name all calls first.
-func (s *Calls) whole(c *call) bool {
+func (cs *Calls) whole(c *call) bool {
 	if len(c.arguments) == 0 {
-		return s.at+1 < s.argued
+		return cs.at+1 < cs.argued
 	}
-	return s.at+1 < len(s.all) && c.nesting.closed()
+	return cs.at+1 < len(cs.all) && c.nesting.closed()
 }
 
 // nesting follows the strings and brackets of JSON. It looks at every byte once, and does not say whether the JSON is valid.

@@ -167,22 +167,22 @@ type Tracing struct {
 func (p Pool) PaidByToken() bool { return p.USDPerMillionInput > 0 || p.USDPerMillionOutput > 0 }
 
 // TargetPools returns the names of the route's target pools, the one in force first.
-func (t Route) TargetPools() []string {
-	if len(t.Targets) == 0 {
-		return []string{t.Target}
+func (r Route) TargetPools() []string {
+	if len(r.Targets) == 0 {
+		return []string{r.Target}
 	}
-	names := make([]string, 0, len(t.Targets))
-	for _, w := range t.Targets {
+	names := make([]string, 0, len(r.Targets))
+	for _, w := range r.Targets {
 		names = append(names, w.Pool)
 	}
 	return names
 }
 
 // Variants returns the route once for each of its target pools, each with that one as its only target.
-func (t Route) Variants() []Route {
+func (r Route) Variants() []Route {
 	var out []Route
-	for _, name := range t.TargetPools() {
-		v := t
+	for _, name := range r.TargetPools() {
+		v := r
 		v.Target, v.Targets = name, nil
 		out = append(out, v)
 	}
@@ -191,12 +191,12 @@ func (t Route) Variants() []Route {
 
 // ProbedPools returns the names of the pools whose engines' capabilities the route needs, sorted: of a route that drafts,
 // or that has several targets. It is empty for a route with one target and nothing else.
-func (t Route) ProbedPools() []string {
+func (r Route) ProbedPools() []string {
 	var names []string
-	if t.Draft != "" {
-		names = append(names, t.Draft)
+	if r.Draft != "" {
+		names = append(names, r.Draft)
 	}
-	if all := t.TargetPools(); t.Draft != "" || len(all) > 1 {
+	if all := r.TargetPools(); r.Draft != "" || len(all) > 1 {
 		names = append(names, all...)
 	}
 	slices.Sort(names)

@@ -239,33 +239,33 @@ func (w *Watcher) record(f *watched, changed bool, err error) {
 
 // checkFile reads the file and reports whether new content was applied. Refused content is tried again at
 // each check, because the reason may have been outside the file.
-func (f *watched) checkFile(complete bool) (changed bool, err error) {
-	contents, _, err := f.contents()
+func (w *watched) checkFile(complete bool) (changed bool, err error) {
+	contents, _, err := w.contents()
 	if err != nil {
-		f.read = [sha256.Size]byte{}
+		w.read = [sha256.Size]byte{}
 		return false, err
 	}
 	sum := digest(contents)
-	settled := complete || sum == f.read
-	f.read = sum
-	if !settled || sum == f.applied {
+	settled := complete || sum == w.read
+	w.read = sum
+	if !settled || sum == w.applied {
 		return false, nil
 	}
-	if err := f.apply(contents); err != nil {
+	if err := w.apply(contents); err != nil {
 		return false, err
 	}
-	f.applied = sum
+	w.applied = sum
 	return true, nil
 }
 
 // apply calls Apply; a panic becomes an error.
-func (f *watched) apply(contents [][]byte) (err error) {
+func (w *watched) apply(contents [][]byte) (err error) {
 	defer func() {
 		if what := recover(); what != nil {
 			err = fmt.Errorf("reading it panicked: %T", what) // the value may contain the content
 		}
 	}()
-	return f.Apply(contents)
+	return w.Apply(contents)
 }
 
 // contents reads all paths; open means that every user may read one of them.

@@ -46,38 +46,38 @@ func watching(t *testing.T, do func(*world)) {
 	})
 }
 
-func (x *world) apply(contents [][]byte) error {
+func (w *world) apply(contents [][]byte) error {
 	switch text := string(contents[0]); text {
 	case "bad":
 		return errors.New("line 1: is bad")
 	case "panic":
 		panic("secret")
 	default:
-		x.inForce = append(x.inForce, text)
+		w.inForce = append(w.inForce, text)
 		return nil
 	}
 }
 
-func (x *world) write(text string) {
-	x.t.Helper()
-	if err := os.WriteFile(x.path, []byte(text), 0o600); err != nil {
-		x.t.Fatal(err)
+func (w *world) write(text string) {
+	w.t.Helper()
+	if err := os.WriteFile(w.path, []byte(text), 0o600); err != nil {
+		w.t.Fatal(err)
 	}
 }
 
 // looks waits for n looks.
-func (x *world) looks(n int) {
+func (w *world) looks(n int) {
 	time.Sleep(time.Duration(n) * Interval)
 	synctest.Wait()
 }
 
-func (x *world) want(inForce, failed string) {
-	x.t.Helper()
-	if got := strings.Join(x.inForce, " "); got != inForce {
-		x.t.Errorf("put into force: %q, want %q", got, inForce)
+func (w *world) want(inForce, failed string) {
+	w.t.Helper()
+	if got := strings.Join(w.inForce, " "); got != inForce {
+		w.t.Errorf("put into force: %q, want %q", got, inForce)
 	}
-	if got := x.w.States()[0].Error; got != failed {
-		x.t.Errorf("the state's error is %q, want %q", got, failed)
+	if got := w.w.States()[0].Error; got != failed {
+		w.t.Errorf("the state's error is %q, want %q", got, failed)
 	}
 }
 

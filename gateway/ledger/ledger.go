@@ -103,19 +103,19 @@ type Request struct {
 }
 
 // charge is what the request adds to its tenant's levels.
-func (a *Request) charge() charge {
-	n := charge{ofRequests: 1, ofTokens: a.Tokens}
-	if a.High && a.Limit.HighShare > 0 {
+func (r *Request) charge() charge {
+	n := charge{ofRequests: 1, ofTokens: r.Tokens}
+	if r.High && r.Limit.HighShare > 0 {
 		n[ofHigh] = 1
 	}
 	return n
 }
 
 // denies returns the budget that refuses without Redis, nil for none.
-func (a *Request) denies() *identity.Budget {
-	for i := range a.Budgets {
-		if a.Budgets[i].DenyOnLoss {
-			return &a.Budgets[i]
+func (r *Request) denies() *identity.Budget {
+	for i := range r.Budgets {
+		if r.Budgets[i].DenyOnLoss {
+			return &r.Budgets[i]
 		}
 	}
 	return nil
@@ -320,55 +320,55 @@ func (l *Ledger) limited(g *Reservation, got answer, w rates, replicas int, now 
 
 // overspent is a refusal by a budget: by the verdict of Redis, or by what this process knows, as one of n replicas that count for
 // themselves (0: Redis has counted). The caller holds the lock.
-func (g *Reservation) overspent(refused, n int, now time.Time) error {
-	for _, b := range g.request.Budgets {
+func (r *Reservation) overspent(refused, n int, now time.Time) error {
+	for _, b := range r.request.Budgets {
 		i := indexOf(b)
-		w := &g.tenant.windows[i]
-		no := w.overdrawn(b, g.ask) || n > 0 && !w.admits(b, g.ask, n)
+		w := &r.tenant.windows[i]
+		no := w.overdrawn(b, r.ask) || n > 0 && !w.admits(b, r.ask, n)
 		if no || refused == refusedWindow+2*i && b.Tokens > 0 || refused == refusedWindow+2*i+1 && b.NanoUSD > 0 {
-			e := w.refusal(b, g.ask, max(n, 1), now)
-			e.Tenant = g.request.Tenant
+			e := w.refusal(b, r.ask, max(n, 1), now)
+			e.Tenant = r.request.Tenant
 			return e
 		}
 	}
 	if refused != 0 { // for a budget that the request does not have: Redis is not to be believed
-		return &BudgetError{Tenant: g.request.Tenant, Budget: g.request.Budgets[0], Uncounted: true}
+		return &BudgetError{Tenant: r.request.Tenant, Budget: r.request.Budgets[0], Uncounted: true}
 	}
 	return nil
 }
 
 // Settle ends a request with its real use, prompts and answers; tokens less than 0 are unknown: then the estimate remains
 // charged. It refunds at most the charge, and never waits: Redis is told in the background. Further calls do nothing.
-func (g *Reservation) Settle(tokens int, usd float64) {
-	if g == nil || g.ledger == nil || g.ended.Swap(true) {
+func (r *Reservation) Settle(tokens int, usd float64) {
+	if r == nil || r.ledger == nil || r.ended.Swap(true) {
 		return
 	}
 	used, more := amounts{int64(tokens), nanos(usd)}, charge{}
 	if tokens < 0 {
-		used.tokens = g.ask.tokens
-	} else if g.request.Limit.TPM > 0 {
-		more[ofTokens] = tokens - g.request.Tokens
+		used.tokens = r.ask.tokens
+	} else if r.request.Limit.TPM > 0 {
+		more[ofTokens] = tokens - r.request.Tokens
 	}
-	g.ledger.mu.Lock()
-	defer g.ledger.mu.Unlock()
-	g.end(more, used)
+	r.ledger.mu.Lock()
+	defer r.ledger.mu.Unlock()
+	r.end(more, used)
 }
 
 // end changes what is charged to the limits by more, and replaces the reservation by what was used. The caller holds the lock.
-func (g *Reservation) end(more charge, used amounts) {
-	l, t := g.ledger, g.tenant
-	t.slots -= g.slots
-	if more != (charge{}) && g.request.Limit.perMinute() {
-		if g.shared {
+func (r *Reservation) end(more charge, used amounts) {
+	l, t := r.ledger, r.tenant
+	t.slots -= r.slots
+	if more != (charge{}) && r.request.Limit.perMinute() {
+		if r.shared {
 			t.corrections = t.corrections.plus(more, 1)
 			l.send(t)
 		} else {
-			t.local.add(more, l.own(g.request.Limit, l.replicas()), l.now())
+			t.local.add(more, l.own(r.request.Limit, l.replicas()), l.now())
 		}
 	}
-	if t.reserve(g.begins, g.ask, -1) { // a window that is over limits nobody
+	if t.reserve(r.begins, r.ask, -1) { // a window that is over limits nobody
 		for i := range t.windows {
-			if w := &t.windows[i]; g.begins[i] != 0 && w.begin == g.begins[i] {
+			if w := &t.windows[i]; r.begins[i] != 0 && w.begin == r.begins[i] {
 				w.own.settled = w.own.settled.plus(used)
 			}
 		}

@@ -44,7 +44,7 @@ func (c charge) plus(o charge, n int) charge {
 type rate struct{ perMinute, slack float64 }
 
 // burst is what an empty level admits.
-func (w rate) burst() float64 { return w.slack + 1 }
+func (r rate) burst() float64 { return r.slack + 1 }
 
 // rates are those of a tenant's levels.
 type rates [numLevels]rate
@@ -86,11 +86,11 @@ const (
 )
 
 // wait is the time until the next request is admitted at this level; 0 is now.
-func (w rate) wait(level float64) time.Duration {
-	if w.perMinute <= 0 || level <= w.slack+epsilon {
+func (r rate) wait(level float64) time.Duration {
+	if r.perMinute <= 0 || level <= r.slack+epsilon {
 		return 0
 	}
-	return minutes((level - w.slack) / w.perMinute)
+	return minutes((level - r.slack) / r.perMinute)
 }
 
 // levels drain with time. The zero value is empty.

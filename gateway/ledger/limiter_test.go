@@ -186,10 +186,10 @@ type storm struct {
 }
 
 // run returns how many first tries and how many tries were sent in three minutes.
-func (c storm) run(t *testing.T) (first, attempts int) {
+func (s storm) run(t *testing.T) (first, attempts int) {
 	const clients, step = 1000, 10 * time.Millisecond
 	var fleet []*replica
-	for range c.replicas {
+	for range s.replicas {
 		fleet = append(fleet, join(t, nil, 1))
 	}
 	due := make([]sdk, clients)
@@ -209,12 +209,12 @@ func (c storm) run(t *testing.T) (first, attempts int) {
 			}
 			attempts++
 			r := fleet[(i+d.tries)%len(fleet)]
-			_, err := r.Reserve(t.Context(), Request{Tenant: "acme", Limit: c.limit, Retry: d.tries > 0})
-			wait, limited := c.again, (*LimitError)(nil)
+			_, err := r.Reserve(t.Context(), Request{Tenant: "acme", Limit: s.limit, Retry: d.tries > 0})
+			wait, limited := s.again, (*LimitError)(nil)
 			refused := errors.As(err, &limited)
 			if refused {
 				wait = max(limited.Wait, time.Second)
-			} else if refused = c.limit.RPM == 0 && room < 1; !refused {
+			} else if refused = s.limit.RPM == 0 && room < 1; !refused {
 				room--
 			}
 			invited := refused && d.tries < 2
@@ -223,7 +223,7 @@ func (c storm) run(t *testing.T) (first, attempts int) {
 			} else {
 				var told bool
 				if invited {
-					wait, told = r.AdviseRetry("acme", d.tries > 0, c.again)
+					wait, told = r.AdviseRetry("acme", d.tries > 0, s.again)
 				}
 				invited = invited && told
 			}

@@ -20,17 +20,17 @@ type Ratio struct {
 }
 
 // Add adds to the whole and to the part.
-func (s *Ratio) Add(now time.Time, part, whole uint64) {
-	s.advance(now)
-	s.steps[s.now].part += part
-	s.steps[s.now].whole += whole
+func (r *Ratio) Add(now time.Time, part, whole uint64) {
+	r.advance(now)
+	r.steps[r.now].part += part
+	r.steps[r.now].whole += whole
 }
 
 // Value is the share; ok is false, and the share 0, if nothing was counted.
-func (s *Ratio) Value(now time.Time) (share float64, ok bool) {
-	s.advance(now)
+func (r *Ratio) Value(now time.Time) (share float64, ok bool) {
+	r.advance(now)
 	var part, whole uint64
-	for _, c := range s.steps {
+	for _, c := range r.steps {
 		part += c.part
 		whole += c.whole
 	}
@@ -41,12 +41,12 @@ func (s *Ratio) Value(now time.Time) (share float64, ok bool) {
 }
 
 // advance empties the steps that are too old.
-func (s *Ratio) advance(now time.Time) {
-	if now.Sub(s.began) >= Window {
-		*s = Ratio{began: now}
+func (r *Ratio) advance(now time.Time) {
+	if now.Sub(r.began) >= Window {
+		*r = Ratio{began: now}
 	}
-	for ; now.Sub(s.began) >= Step; s.began = s.began.Add(Step) {
-		s.now = (s.now + 1) % len(s.steps)
-		s.steps[s.now].part, s.steps[s.now].whole = 0, 0
+	for ; now.Sub(r.began) >= Step; r.began = r.began.Add(Step) {
+		r.now = (r.now + 1) % len(r.steps)
+		r.steps[r.now].part, r.steps[r.now].whole = 0, 0
 	}
 }

@@ -97,36 +97,36 @@ func (v Value) Fields() *Fields {
 }
 
 // pathOf is the path of a field of the mapping.
-func (b *Fields) pathOf(name string) string {
-	if b.path == "" {
+func (f *Fields) pathOf(name string) string {
+	if f.path == "" {
 		return name
 	}
-	return b.path + "." + name
+	return f.path + "." + name
 }
 
 // Opened tells whether there was a mapping to open.
-func (b *Fields) Opened() bool { return b.entries != nil }
+func (f *Fields) Opened() bool { return f.entries != nil }
 
 // Names are the fields' names in the order of the file, for mappings whose names are free.
-func (b *Fields) Names() []string { return b.names }
+func (f *Fields) Names() []string { return f.names }
 
 // At returns a field that may be given.
-func (b *Fields) At(name string) Value {
-	if !slices.Contains(b.validNames, name) {
-		b.validNames = append(b.validNames, name)
+func (f *Fields) At(name string) Value {
+	if !slices.Contains(f.validNames, name) {
+		f.validNames = append(f.validNames, name)
 	}
-	n, ok := b.entries[name]
+	n, ok := f.entries[name]
 	if !ok {
-		return Value{file: b.file, path: b.pathOf(name)}
+		return Value{file: f.file, path: f.pathOf(name)}
 	}
-	return b.file.value(b.pathOf(name), n)
+	return f.file.value(f.pathOf(name), n)
 }
 
 // Done notes the fields that nobody asked for.
-func (b *Fields) Done() {
-	for _, name := range b.names {
-		if !slices.Contains(b.validNames, name) {
-			b.file.Fail(b.pathOf(name), "unknown field; known here: %s", strings.Join(slices.Sorted(slices.Values(b.validNames)), ", "))
+func (f *Fields) Done() {
+	for _, name := range f.names {
+		if !slices.Contains(f.validNames, name) {
+			f.file.Fail(f.pathOf(name), "unknown field; known here: %s", strings.Join(slices.Sorted(slices.Values(f.validNames)), ", "))
 		}
 	}
 }

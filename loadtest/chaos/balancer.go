@@ -58,41 +58,41 @@ type Rotations struct {
 }
 
 // note takes up what came of a check at one of n gateways.
-func (t *Rotations) note(gateway, n int, in bool, window time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.out[gateway] = true; in {
-		delete(t.out, gateway)
+func (r *Rotations) note(gateway, n int, in bool, window time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.out[gateway] = true; in {
+		delete(r.out, gateway)
 	}
-	t.fewest, t.longest = min(t.fewest, n-len(t.out)), max(t.longest, window)
+	r.fewest, r.longest = min(r.fewest, n-len(r.out)), max(r.longest, window)
 }
 
-func (t *Rotations) seen() (fewest int, longest time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.fewest, t.longest
+func (r *Rotations) seen() (fewest int, longest time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.fewest, r.longest
 }
 
 // balance keeps the loads away from gateways that are not ready, as a load balancer would
 // that asks /readyz every 100 ms and believes the first answer, and has them try connections
 // that are refused at all other gateways.
-func (w *Testbed) balance() {
-	w.BalanceBy(Checks{Every: balanceEvery, Falls: 1, Rises: 1, Tries: len(w.Gateways) - 1})
+func (tb *Testbed) balance() {
+	tb.BalanceBy(Checks{Every: balanceEvery, Falls: 1, Rises: 1, Tries: len(tb.Gateways) - 1})
 }
 
 // BalanceBy is a load balancer with checks as a cloud's has them. It ends with the world.
-func (w *Testbed) BalanceBy(c Checks) *Rotations {
-	w.tries = c.Tries
-	for _, l := range w.loads {
+func (tb *Testbed) BalanceBy(c Checks) *Rotations {
+	tb.tries = c.Tries
+	for _, l := range tb.loads {
 		l.tries.Store(int32(c.Tries)) //nolint:gosec // a handful
 	}
-	seen := &Rotations{out: map[int]bool{}, fewest: len(w.Gateways)}
+	seen := &Rotations{out: map[int]bool{}, fewest: len(tb.Gateways)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var asking sync.WaitGroup
-	for _, g := range w.Gateways {
-		asking.Go(func() { w.lookAfter(ctx, g, c, seen) })
+	for _, g := range tb.Gateways {
+		asking.Go(func() { tb.lookAfter(ctx, g, c, seen) })
 	}
-	w.Adopt(func() error {
+	tb.Adopt(func() error {
 		cancel()
 		asking.Wait()
 		return nil
@@ -101,7 +101,7 @@ func (w *Testbed) BalanceBy(c Checks) *Rotations {
 }
 
 // lookAfter checks one gateway until ctx ends.
-func (w *Testbed) lookAfter(ctx context.Context, g *Gateway, c Checks, seen *Rotations) {
+func (tb *Testbed) lookAfter(ctx context.Context, g *Gateway, c Checks, seen *Rotations) {
 	r := rotation{checks: c}
 	tick := time.NewTicker(c.Every)
 	defer tick.Stop()
@@ -110,7 +110,7 @@ func (w *Testbed) lookAfter(ctx context.Context, g *Gateway, c Checks, seen *Rot
 		if ctx.Err() == nil {
 			in, window := r.recordCheck(ready, time.Now())
 			g.OutOfTurn.Store(!in)
-			seen.note(g.Number, len(w.Gateways), in, window)
+			seen.note(g.Number, len(tb.Gateways), in, window)
 		}
 		select {
 		case <-ctx.Done():

@@ -23,15 +23,15 @@ type Engine struct {
 }
 
 // startEngines starts n engines of a pool, as its simulators in this process are.
-func (w *Testbed) startEngines(pool string, n int) error {
+func (tb *Testbed) startEngines(pool string, n int) error {
 	addrs, err := process.FreeAddrs(n)
 	if err != nil {
 		return err
 	}
-	o := w.simOptions(pool)
+	o := tb.simOptions(pool)
 	for i, addr := range addrs {
 		e := &Engine{addr: addr, Pool: pool}
-		e.Name, e.Missing, e.Path = "engine "+addr, "run make build", filepath.Join(filepath.Dir(w.opts.Gateway), "vllmsim")
+		e.Name, e.Missing, e.Path = "engine "+addr, "run make build", filepath.Join(filepath.Dir(tb.opts.Gateway), "vllmsim")
 		e.Args = []string{
 			"--listen", addr, "--model", o.Model, "--seed", strconv.FormatUint(o.Seed, 10), "--time-scale", fmt.Sprint(o.TimeScale),
 			"--divergence", fmt.Sprint(o.Divergence), "--blocks", strconv.Itoa(o.BlocksOverride), "--max-num-seqs", strconv.Itoa(o.MaxNumSeqs),
@@ -43,13 +43,13 @@ func (w *Testbed) startEngines(pool string, n int) error {
 		if err := e.Start(context.Background()); err != nil { // its wait has an end of its own
 			return err
 		}
-		w.Engines = append(w.Engines, e)
-		w.Adopt(func() error { e.Kill(); return nil })
-		if i >= n-w.Proxied {
+		tb.Engines = append(tb.Engines, e)
+		tb.Adopt(func() error { e.Kill(); return nil })
+		if i >= n-tb.Proxied {
 			if e.Proxy, err = process.NewProxy(addr, nil); err != nil {
 				return err
 			}
-			w.Adopt(func() error { e.Proxy.Close(); return nil })
+			tb.Adopt(func() error { e.Proxy.Close(); return nil })
 		}
 	}
 	return nil

@@ -60,21 +60,21 @@ func usualLoad(n int) Request {
 
 var priorities = [...]string{"high", "normal", "low"}
 
-// StartLoad sends until [Load.Stop]. The world's own load is w.Load; a row may
+// StartLoad sends until [Load.Stop]. The world's own load is tb.Load; a row may
 // have more. No load repeats a request of another load or of its own, unless its requests have a Prompt: only those can be
 // answered from the cache.
-func (w *Testbed) StartLoad(t Traffic) *Load {
+func (tb *Testbed) StartLoad(t Traffic) *Load {
 	if t.Next == nil {
 		t.Next = usualLoad
 	}
 	if t.Maximum == 0 {
 		t.Maximum = maxInFlight
 	}
-	w.started++
-	l := &Load{Client: NewClient(fmt.Sprint(w.started), clientPatience, t.Maximum, 5*time.Second), Traffic: t, gateways: func() []*Gateway { return w.Gateways }}
-	l.tries.Store(int32(w.tries)) //nolint:gosec // a handful
+	tb.started++
+	l := &Load{Client: NewClient(fmt.Sprint(tb.started), clientPatience, t.Maximum, 5*time.Second), Traffic: t, gateways: func() []*Gateway { return tb.Gateways }}
+	l.tries.Store(int32(tb.tries)) //nolint:gosec // a handful
 	l.Phase(Before)
-	w.loads = append(w.loads, l)
+	tb.loads = append(tb.loads, l)
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
 	if t.Rate > 0 {

@@ -12,18 +12,18 @@ import (
 )
 
 // Short reports whether the short form was asked for.
-func (w *Testbed) Short() bool { return w.opts.Short }
+func (tb *Testbed) Short() bool { return tb.opts.Short }
 
 // Span is how long a phase lasts: short in the short form, else whole times the scale.
-func (w *Testbed) Span(short, whole time.Duration) time.Duration {
-	if w.opts.Short {
+func (tb *Testbed) Span(short, whole time.Duration) time.Duration {
+	if tb.opts.Short {
 		return short
 	}
-	return time.Duration(float64(whole) * w.opts.Scale)
+	return time.Duration(float64(whole) * tb.opts.Scale)
 }
 
 // Hold lets the load go on for a while.
-func (w *Testbed) Hold(ctx context.Context, d time.Duration) error {
+func (tb *Testbed) Hold(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -35,12 +35,12 @@ func (w *Testbed) Hold(ctx context.Context, d time.Duration) error {
 }
 
 // repeat does something every so often, for a span.
-func (w *Testbed) repeat(ctx context.Context, span, every time.Duration, what func() error) error {
+func (tb *Testbed) repeat(ctx context.Context, span, every time.Duration, what func() error) error {
 	for end := time.Now().Add(span); time.Now().Before(end); {
 		if err := what(); err != nil {
 			return err
 		}
-		if err := w.Hold(ctx, every); err != nil {
+		if err := tb.Hold(ctx, every); err != nil {
 			return err
 		}
 	}
@@ -50,20 +50,20 @@ func (w *Testbed) repeat(ctx context.Context, span, every time.Duration, what fu
 // Inject is one fault: begin, hold while the load goes on, end; then it waits until the
 // gateways share with each other again and keeps the longest time that this took. What is
 // sent from the fault's beginning to the recovery counts as sent during the fault.
-func (w *Testbed) Inject(ctx context.Context, hold time.Duration, begin, end func() error) error {
-	return w.InjectUntil(ctx, hold, begin, end, w.Shared)
+func (tb *Testbed) Inject(ctx context.Context, hold time.Duration, begin, end func() error) error {
+	return tb.InjectUntil(ctx, hold, begin, end, tb.Shared)
 }
 
 // maxRecovery is how long a recovery is waited for.
 const maxRecovery = 30 * time.Second
 
 // InjectUntil is Inject with another word on when all is as before.
-func (w *Testbed) InjectUntil(ctx context.Context, hold time.Duration, begin, end func() error, well func(context.Context) bool) error {
-	w.strikes()
+func (tb *Testbed) InjectUntil(ctx context.Context, hold time.Duration, begin, end func() error, well func(context.Context) bool) error {
+	tb.strikes()
 	if err := begin(); err != nil {
 		return err
 	}
-	if err := w.Hold(ctx, hold); err != nil {
+	if err := tb.Hold(ctx, hold); err != nil {
 		return err
 	}
 	if err := end(); err != nil {
@@ -71,12 +71,12 @@ func (w *Testbed) InjectUntil(ctx context.Context, hold time.Duration, begin, en
 	}
 	began := time.Now()
 	ended := func(g *Gateway) bool { return !g.Alive() && !g.Leaving.Load() } // that should not have: nothing will be as before
-	err := process.Poll(ctx, maxRecovery, func() bool { return slices.ContainsFunc(w.Gateways, ended) || well(ctx) })
+	err := process.Poll(ctx, maxRecovery, func() bool { return slices.ContainsFunc(tb.Gateways, ended) || well(ctx) })
 	if err != nil {
-		w.Fail("not recovered %v after the fault's end: %v; modes %v", maxRecovery, err, w.modes(ctx))
+		tb.Fail("not recovered %v after the fault's end: %v; modes %v", maxRecovery, err, tb.modes(ctx))
 	}
-	w.Recovered = max(w.Recovered, time.Since(began))
-	w.Phase(After)
+	tb.Recovered = max(tb.Recovered, time.Since(began))
+	tb.Phase(After)
 	return nil
 }
 
@@ -84,21 +84,21 @@ func (w *Testbed) InjectUntil(ctx context.Context, hold time.Duration, begin, en
 func nothing() error { return nil }
 
 // strikes begins a fault.
-func (w *Testbed) strikes() {
-	w.injections++
-	w.Phase(During)
+func (tb *Testbed) strikes() {
+	tb.injections++
+	tb.Phase(During)
 }
 
 // Phase marks what all loads send from here on.
-func (w *Testbed) Phase(name string) {
-	for _, l := range w.loads {
+func (tb *Testbed) Phase(name string) {
+	for _, l := range tb.loads {
 		l.Phase(name)
 	}
 }
 
 // modes returns the degradation level of each gateway; "" means no answer.
-func (w *Testbed) modes(ctx context.Context) (out []string) {
-	for _, g := range w.Gateways {
+func (tb *Testbed) modes(ctx context.Context) (out []string) {
+	for _, g := range tb.Gateways {
 		m, _ := g.Metrics(ctx) // as said
 		out = append(out, m.Mode())
 	}
@@ -106,19 +106,19 @@ func (w *Testbed) modes(ctx context.Context) (out []string) {
 }
 
 // every reports whether it holds of every gateway.
-func (w *Testbed) every(ok func(g *Gateway) bool) bool {
-	return !slices.ContainsFunc(w.Gateways, func(g *Gateway) bool { return !ok(g) })
+func (tb *Testbed) every(ok func(g *Gateway) bool) bool {
+	return !slices.ContainsFunc(tb.Gateways, func(g *Gateway) bool { return !ok(g) })
 }
 
 // Shared reports whether every gateway shares with all others.
-func (w *Testbed) Shared(ctx context.Context) bool {
-	return w.every(func(g *Gateway) bool {
+func (tb *Testbed) Shared(ctx context.Context) bool {
+	return tb.every(func(g *Gateway) bool {
 		m, err := g.Metrics(ctx)
 		if err != nil || m.Mode() != "shared" {
 			return false
 		}
 		n, err := m.Total("foregate_fleet_replicas")
-		return err != nil || int(n) == len(w.Gateways)
+		return err != nil || int(n) == len(tb.Gateways)
 	})
 }
 
@@ -128,45 +128,45 @@ func openBreakers(ctx context.Context, g *Gateway) int {
 }
 
 // closed reports whether every breaker of every gateway is.
-func (w *Testbed) closed(ctx context.Context) bool {
-	return w.every(func(g *Gateway) bool { return openBreakers(ctx, g) == 0 })
+func (tb *Testbed) closed(ctx context.Context) bool {
+	return tb.every(func(g *Gateway) bool { return openBreakers(ctx, g) == 0 })
 }
 
 // Until waits until ok, at most for limit, and tells how long it took. What does not come
 // in time breaks the row's promise.
-func (w *Testbed) Until(ctx context.Context, limit time.Duration, what string, ok func() bool) time.Duration {
+func (tb *Testbed) Until(ctx context.Context, limit time.Duration, what string, ok func() bool) time.Duration {
 	began := time.Now()
-	if err := process.Poll(ctx, w.TimerLag.Bound(limit), ok); err != nil {
-		w.Fail("%s: not within %v", what, limit)
+	if err := process.Poll(ctx, tb.TimerLag.Bound(limit), ok); err != nil {
+		tb.Fail("%s: not within %v", what, limit)
 	}
 	return time.Since(began)
 }
 
 // Within breaks the promise where a time is longer than promised.
-func (w *Testbed) Within(what string, d, promised time.Duration) {
-	w.Check(d <= w.TimerLag.Bound(promised), "%s: %v, promised %v", what, round(d), promised)
+func (tb *Testbed) Within(what string, d, promised time.Duration) {
+	tb.Check(d <= tb.TimerLag.Bound(promised), "%s: %v, promised %v", what, round(d), promised)
 }
 
 // Note puts words beside the row in the table.
-func (w *Testbed) Note(format string, args ...any) {
-	w.Notes = append(w.Notes, fmt.Sprintf(format, args...))
+func (tb *Testbed) Note(format string, args ...any) {
+	tb.Notes = append(tb.Notes, fmt.Sprintf(format, args...))
 }
 
 // Fail says which promise was not kept; the row fails, and goes on.
-func (w *Testbed) Fail(format string, args ...any) {
-	w.Failures = append(w.Failures, fmt.Sprintf(format, args...))
+func (tb *Testbed) Fail(format string, args ...any) {
+	tb.Failures = append(tb.Failures, fmt.Sprintf(format, args...))
 }
 
 // Check is Fail where something does not hold.
-func (w *Testbed) Check(ok bool, format string, args ...any) {
+func (tb *Testbed) Check(ok bool, format string, args ...any) {
 	if !ok {
-		w.Fail(format, args...)
+		tb.Fail(format, args...)
 	}
 }
 
 // Operator runs the gateway's own command as an operator does, and returns what it prints.
-func (w *Testbed) Operator(ctx context.Context, args ...string) (string, error) {
-	out, err := exec.CommandContext(ctx, w.opts.Gateway, args...).CombinedOutput()
+func (tb *Testbed) Operator(ctx context.Context, args ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, tb.opts.Gateway, args...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("foregate %s: %w: %s", strings.Join(args, " "), err, out)
 	}
@@ -200,32 +200,32 @@ func footprintOf(ctx context.Context, g *Gateway) (footprint, error) {
 
 // invariants checks, with no load any more, what holds in every row: processes alive,
 // goroutines and heap as before the load, few log lines.
-func (w *Testbed) invariants(ctx context.Context, quiet int) {
+func (tb *Testbed) invariants(ctx context.Context, quiet int) {
 	if quiet == 0 {
 		quiet = usualQuiet
 	}
-	for i, g := range w.Gateways {
+	for i, g := range tb.Gateways {
 		if g.Leaving.Load() {
 			continue
 		}
 		if !g.Alive() {
-			w.Fail("gateway %d has ended: %v", i, g.Process().Status())
+			tb.Fail("gateway %d has ended: %v", i, g.Process().Status())
 			continue
 		}
-		was := w.base[i]
-		if was.pid != g.PID() || w.opts.Operations && w.Short() {
+		was := tb.base[i]
+		if was.pid != g.PID() || tb.opts.Operations && tb.Short() {
 			continue // a new life has no baseline; idle connections take seconds to go, which the whole form waits for
 		}
 		var is footprint
 		var err error
-		if process.Poll(ctx, w.TimerLag.Bound(leakPatience), func() bool {
+		if process.Poll(ctx, tb.TimerLag.Bound(leakPatience), func() bool {
 			is, err = footprintOf(ctx, g)
 			return err == nil && is.goroutines <= was.goroutines+leakSlack && is.heap <= was.heap+heapSlack
 		}) != nil {
-			w.Fail("gateway %d: goroutines %.0f, before %.0f; heap %.1f MB, before %.1f MB; %v",
+			tb.Fail("gateway %d: goroutines %.0f, before %.0f; heap %.1f MB, before %.1f MB; %v",
 				i, is.goroutines, was.goroutines, is.heap/1e6, was.heap/1e6, err)
 		}
-		lines, maximum := g.Log.Count()-was.lines, freeLines+quiet*w.injections+w.due
-		w.Check(lines <= maximum, "gateway %d logged %d lines beside access records, at most %d are due", i, lines, maximum)
+		lines, maximum := g.Log.Count()-was.lines, freeLines+quiet*tb.injections+tb.due
+		tb.Check(lines <= maximum, "gateway %d logged %d lines beside access records, at most %d are due", i, lines, maximum)
 	}
 }

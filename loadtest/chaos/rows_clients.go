@@ -153,34 +153,34 @@ func crowdRequest(n int, class string) Request {
 
 // capacity is how many tokens, and answers, a second the backends make when they always
 // have enough to do and nobody is shed.
-func (w *Testbed) capacity(ctx context.Context) (tokens, answers float64, err error) {
-	if err := errors.Join(w.set(ctx, notShedding), w.Hold(ctx, inForceAll)); err != nil {
+func (tb *Testbed) capacity(ctx context.Context) (tokens, answers float64, err error) {
+	if err := errors.Join(tb.set(ctx, notShedding), tb.Hold(ctx, inForceAll)); err != nil {
 		return 0, 0, err
 	}
-	l := w.StartLoad(Traffic{})
+	l := tb.StartLoad(Traffic{})
 	crowded, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var crowd sync.WaitGroup
 	for i := range crowdClients {
 		crowd.Go(func() {
 			for n := i; crowded.Err() == nil; n += crowdClients {
-				l.Keep(l.send(w.Gateways[n%len(w.Gateways)], n, crowdRequest(n, "normal")))
+				l.Keep(l.send(tb.Gateways[n%len(tb.Gateways)], n, crowdRequest(n, "normal")))
 			}
 		})
 	}
-	err = w.Hold(ctx, untilFull)
-	made, sent, began := w.generated(ctx), l.Sent(), time.Now()
-	err = errors.Join(err, w.Hold(ctx, w.Span(6*time.Second, 20*time.Second)))
+	err = tb.Hold(ctx, untilFull)
+	made, sent, began := tb.generated(ctx), l.Sent(), time.Now()
+	err = errors.Join(err, tb.Hold(ctx, tb.Span(6*time.Second, 20*time.Second)))
 	span := time.Since(began).Seconds()
-	tokens, answers = (w.generated(ctx)-made)/span, float64(l.Sent()-sent)/span
+	tokens, answers = (tb.generated(ctx)-made)/span, float64(l.Sent()-sent)/span
 	cancel()
 	crowd.Wait()
-	return tokens, max(answers, 1), errors.Join(err, w.server().do(ctx, "del", settingsKey), w.set(ctx, shortWaits), w.Hold(ctx, inForceAll))
+	return tokens, max(answers, 1), errors.Join(err, tb.server().do(ctx, "del", settingsKey), tb.set(ctx, shortWaits), tb.Hold(ctx, inForceAll))
 }
 
 // generated is how many tokens the targets have made.
-func (w *Testbed) generated(ctx context.Context) (sum float64) {
-	for _, s := range w.Targets {
+func (tb *Testbed) generated(ctx context.Context) (sum float64) {
+	for _, s := range tb.Targets {
 		page, _ := process.Fetch(ctx, s.URL()+"/metrics") // ours always answers
 		sum += process.Metrics(page).Sum("vllm:generation_tokens_total")
 	}
@@ -188,7 +188,7 @@ func (w *Testbed) generated(ctx context.Context) (sum float64) {
 }
 
 // overloaded holds what came of it to the promise.
-func (w *Testbed) overloaded(quiet, all *Load, good, maximum float64) {
+func (tb *Testbed) overloaded(quiet, all *Load, good, maximum float64) {
 	shed, high := map[string]int{}, []Outcome{}
 	for _, o := range all.Outcomes() {
 		if o.Kind == Shed {
@@ -200,11 +200,11 @@ func (w *Testbed) overloaded(quiet, all *Load, good, maximum float64) {
 	}
 	firstHigh := firsts(high, true)
 	is, was := at(firstHigh, 99), at(firsts(quiet.Outcomes(), true), 99)
-	w.Note("goodput %.0f %% of the capacity; high's first byte, p50 %v, p99 of %d: %v, unloaded %v; shed: %s; resident at most %.0f MB",
+	tb.Note("goodput %.0f %% of the capacity; high's first byte, p50 %v, p99 of %d: %v, unloaded %v; shed: %s; resident at most %.0f MB",
 		100*good, round(at(firstHigh, 50)), len(high), round(is), round(was), kinds(shed), maximum)
-	w.Check(is > 0 && was > 0, "no request of high was answered")
-	w.Check(good >= goodput, "goodput is %.0f %% of the capacity", 100*good)
-	w.Within("high waits for its first byte", is, maxHighTTFT)
-	w.Check(shed["high"] == 0 && shed["low"] > 0, "shed: %s", kinds(shed))
-	w.Check(maximum <= maxResident, "resident %.0f MB", maximum)
+	tb.Check(is > 0 && was > 0, "no request of high was answered")
+	tb.Check(good >= goodput, "goodput is %.0f %% of the capacity", 100*good)
+	tb.Within("high waits for its first byte", is, maxHighTTFT)
+	tb.Check(shed["high"] == 0 && shed["low"] > 0, "shed: %s", kinds(shed))
+	tb.Check(maximum <= maxResident, "resident %.0f MB", maximum)
 }

@@ -69,9 +69,9 @@ func lost(begin, end func(context.Context, *Engine) error) step {
 }
 
 // sentTo is how much all gateways have sent to an engine, in prompt tokens of the requests of users.
-func (w *Testbed) sentTo(ctx context.Context, e *Engine) (sum float64) {
+func (tb *Testbed) sentTo(ctx context.Context, e *Engine) (sum float64) {
 	host, port, _ := net.SplitHostPort(e.addr) // the address of a listener
-	for _, g := range w.Gateways {
+	for _, g := range tb.Gateways {
 		sum += g.sum(ctx, "foregate_prefix_prompt_tokens_total", fmt.Sprintf("backend=%q", host+"-"+port))
 	}
 	return sum
@@ -281,11 +281,11 @@ const (
 
 // opened waits until every gateway has an open breaker, and tells how long after the first
 // the last had.
-func (w *Testbed) opened(ctx context.Context) time.Duration {
-	at := make([]time.Duration, len(w.Gateways))
+func (tb *Testbed) opened(ctx context.Context) time.Duration {
+	at := make([]time.Duration, len(tb.Gateways))
 	began := time.Now()
 	var all sync.WaitGroup
-	for i, g := range w.Gateways {
+	for i, g := range tb.Gateways {
 		all.Go(func() {
 			for at[i] = 0; openBreakers(ctx, g) == 0 && at[i] < patience && ctx.Err() == nil; at[i] = time.Since(began) {
 				time.Sleep(20 * time.Millisecond)
@@ -293,7 +293,7 @@ func (w *Testbed) opened(ctx context.Context) time.Duration {
 		})
 	}
 	all.Wait()
-	w.Check(slices.Max(at) < patience, "not all breakers opened within %v", patience)
+	tb.Check(slices.Max(at) < patience, "not all breakers opened within %v", patience)
 	return slices.Max(at) - slices.Min(at)
 }
 

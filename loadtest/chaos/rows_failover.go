@@ -73,31 +73,31 @@ func failover(begin, end step) step {
 }
 
 // heartbeatsReached reports whether every gateway's heartbeat has reached a server within 1.5 s.
-func (w *Testbed) heartbeatsReached(ctx context.Context, s *Server) bool {
+func (tb *Testbed) heartbeatsReached(ctx context.Context, s *Server) bool {
 	now, err := s.Client.Time(ctx).Result()
 	if err != nil {
 		return false
 	}
 	minimum := strconv.FormatInt(now.Add(-alone).UnixMilli(), 10)
 	n, err := s.Client.ZCount(ctx, replicasKey, minimum, "+inf").Result()
-	return err == nil && int(n) == len(w.Gateways)
+	return err == nil && int(n) == len(tb.Gateways)
 }
 
 // settingSpreads changes a setting at a server and waits until every gateway has put it
 // into force.
-func (w *Testbed) settingSpreads(ctx context.Context, s *Server) {
+func (tb *Testbed) settingSpreads(ctx context.Context, s *Server) {
 	applied := func(g *Gateway) float64 { return g.sum(ctx, "foregate_settings_applied_timestamp_seconds") }
 	was := map[*Gateway]float64{}
-	for _, g := range w.Gateways {
+	for _, g := range tb.Gateways {
 		was[g] = applied(g)
 	}
 	if err := s.do(ctx, "hset", settingsKey, "speculation.holdback_ms", 1000+time.Now().UnixMilli()%1000); err != nil { // unlike the last
-		w.Fail("%v", err)
+		tb.Fail("%v", err)
 		return
 	}
-	w.due++
-	w.Note("a setting spreads in %v", round(w.Until(ctx, follows, "a changed setting is in force everywhere", func() bool {
-		return w.every(func(g *Gateway) bool { return applied(g) > was[g] })
+	tb.due++
+	tb.Note("a setting spreads in %v", round(tb.Until(ctx, follows, "a changed setting is in force everywhere", func() bool {
+		return tb.every(func(g *Gateway) bool { return applied(g) > was[g] })
 	})))
 }
 

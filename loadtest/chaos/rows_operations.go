@@ -116,43 +116,43 @@ func operatedRequest(n, tokens int, stream, target bool) Request {
 
 // roll restarts the replicas in turn, each as soon as the load balancer has the one before
 // in turn again. leaving is what happens when a replica was told to end, and drains; away, when it has ended.
-func (w *Testbed) roll(ctx context.Context, leaving, away func(i int) error) error {
-	p := paceOf(w.Short())
+func (tb *Testbed) roll(ctx context.Context, leaving, away func(i int) error) error {
+	p := paceOf(tb.Short())
 	var streams sync.WaitGroup
 	defer streams.Wait()
-	turns := w.BalanceBy(p.checks)
-	w.strikes()
+	turns := tb.BalanceBy(p.checks)
+	tb.strikes()
 	began, longest, outlast := time.Now(), time.Duration(0), 0
-	for i, g := range w.Gateways {
-		if err := errors.Join(w.Hold(ctx, p.rest), w.through(ctx, &streams, []*Gateway{g}, beyond(p.delay), false)); err != nil {
+	for i, g := range tb.Gateways {
+		if err := errors.Join(tb.Hold(ctx, p.rest), tb.through(ctx, &streams, []*Gateway{g}, beyond(p.delay), false)); err != nil {
 			return err
 		}
 		told := time.Now()
 		if err := errors.Join(g.Terminate(), leaving(i)); err != nil {
 			return err
 		}
-		if err := process.Poll(ctx, drainPatience, func() bool { w.continued.look(ctx, w.Gateways); return !g.Alive() }); err != nil {
+		if err := process.Poll(ctx, drainPatience, func() bool { tb.continued.look(ctx, tb.Gateways); return !g.Alive() }); err != nil {
 			return fmt.Errorf("replica %d does not end: %w", i, err)
 		}
 		if err := g.Ended(ctx); err != nil {
-			w.Fail("replica %d: %v", i, err)
+			tb.Fail("replica %d: %v", i, err)
 		}
 		if err := errors.Join(away(i), g.Start(ctx)); err != nil {
 			return err
 		}
-		w.Until(ctx, 10*p.checks.Every, "the load balancer asks it again", func() bool { return !g.OutOfTurn.Load() })
+		tb.Until(ctx, 10*p.checks.Every, "the load balancer asks it again", func() bool { return !g.OutOfTurn.Load() })
 		longest = max(longest, time.Since(told))
-		outlast += outlasted(w.all(), g.Number, told, p.delay)
+		outlast += outlasted(tb.all(), g.Number, told, p.delay)
 	}
 	fewest, window := turns.seen()
-	w.Note("%d replicas in %v, one in %v at most; not ready for %v at most; %d streams went on for longer than the drain delay of %v",
-		len(w.Gateways), round(time.Since(began)), round(longest), round(window), outlast, p.delay)
-	w.Check(fewest >= len(w.Gateways)-1, "only %d replicas were in turn at a moment", fewest)
-	w.Check(outlast > 0, "no stream outlasted the drain delay: the row shows nothing")
-	for _, l := range w.loads {
-		w.Check(l.Elsewhere() == 0, "%d connections were refused: the drain delay was over before the load balancer knew", l.Elsewhere())
+	tb.Note("%d replicas in %v, one in %v at most; not ready for %v at most; %d streams went on for longer than the drain delay of %v",
+		len(tb.Gateways), round(time.Since(began)), round(longest), round(window), outlast, p.delay)
+	tb.Check(fewest >= len(tb.Gateways)-1, "only %d replicas were in turn at a moment", fewest)
+	tb.Check(outlast > 0, "no stream outlasted the drain delay: the row shows nothing")
+	for _, l := range tb.loads {
+		tb.Check(l.Elsewhere() == 0, "%d connections were refused: the drain delay was over before the load balancer knew", l.Elsewhere())
 	}
-	return w.InjectUntil(ctx, 0, nothing, nothing, w.Shared) // ends what counts as during the operation
+	return tb.InjectUntil(ctx, 0, nothing, nothing, tb.Shared) // ends what counts as during the operation
 }
 
 // outlasted counts streams that were answered at a gateway and went on for longer than d
@@ -196,9 +196,9 @@ func backends(file map[string]any, all []string) {
 }
 
 // upgrade is the new file of replica i.
-func (w *Testbed) upgrade(i int) map[string]any {
-	file := w.config(i)
-	backends(file, w.URLs(TargetPool))
+func (tb *Testbed) upgrade(i int) map[string]any {
+	file := tb.config(i)
+	backends(file, tb.URLs(TargetPool))
 	routes, _ := file["routes"].([]any) // as above
 	file["routes"] = append(routes, map[string]any{"model": newRoute, "draft": DraftPool, "target": TargetPool, "same_tokenizer": true})
 	tenants, _ := file["tenants"].([]any) // as above
@@ -248,8 +248,8 @@ func upgradedInTurn(ctx context.Context, w *Testbed) error {
 }
 
 // views reports how many gateways say that an engine is in a state.
-func (w *Testbed) views(ctx context.Context, e *Engine, state string) (n int) {
-	for _, g := range w.Gateways {
+func (tb *Testbed) views(ctx context.Context, e *Engine, state string) (n int) {
+	for _, g := range tb.Gateways {
 		var reported struct {
 			Pools []struct {
 				Backends []struct{ URL, State string }
@@ -269,7 +269,7 @@ func (w *Testbed) views(ctx context.Context, e *Engine, state string) (n int) {
 
 // through sends streams that go on for long to gateways, a few to each, and keeps what becomes
 // of them in the load; it returns when all have begun. draft says whether drafts are wanted.
-func (w *Testbed) through(ctx context.Context, all *sync.WaitGroup, to []*Gateway, tokens int, draft bool) error {
+func (tb *Testbed) through(ctx context.Context, all *sync.WaitGroup, to []*Gateway, tokens int, draft bool) error {
 	var begun atomic.Int64
 	n := runThrough * len(to)
 	for i := range n {
@@ -279,7 +279,7 @@ func (w *Testbed) through(ctx context.Context, all *sync.WaitGroup, to []*Gatewa
 				begun.Add(1)
 			}
 		}
-		all.Go(func() { w.Load.Keep(w.Load.Send(to[i%len(to)], r)) })
+		all.Go(func() { tb.Load.Keep(tb.Load.Send(to[i%len(to)], r)) })
 	}
 	if err := process.Poll(ctx, patience, func() bool { return int(begun.Load()) == n }); err != nil {
 		return fmt.Errorf("%d of %d long streams have begun: %w", begun.Load(), n, err)
@@ -304,11 +304,11 @@ type watched struct {
 
 // busiest waits until an engine of a pool runs two requests at least, and is the one that
 // runs most.
-func (w *Testbed) busiest(ctx context.Context, pool string) (*watched, error) {
+func (tb *Testbed) busiest(ctx context.Context, pool string) (*watched, error) {
 	var found *watched
 	err := process.Poll(ctx, patience, func() bool {
 		maximum := 1
-		for _, e := range w.enginesOf(pool) {
+		for _, e := range tb.enginesOf(pool) {
 			if st, err := e.state(ctx); err == nil && st.Running > maximum {
 				found, maximum = &watched{Engine: e, requests: asked(&st), running: st.Running, aborted: st.Aborted}, st.Running
 			}
@@ -371,25 +371,25 @@ func drainedInOrder(ctx context.Context, w *Testbed) error {
 }
 
 // maintained stops a drained engine, starts it again and has it serve.
-func (w *Testbed) maintained(ctx context.Context, v *watched) error {
-	err := errors.Join(v.Stop(), w.Hold(ctx, w.Span(time.Second, 3*time.Second)), v.Start(ctx), w.Hold(ctx, w.Span(time.Second, 2*time.Second)))
+func (tb *Testbed) maintained(ctx context.Context, v *watched) error {
+	err := errors.Join(v.Stop(), tb.Hold(ctx, tb.Span(time.Second, 3*time.Second)), v.Start(ctx), tb.Hold(ctx, tb.Span(time.Second, 2*time.Second)))
 	if err != nil {
 		return err
 	}
 	st, err := v.state(ctx)
-	w.Check(err == nil && st.Requests[chatPath] == 0, "it is asked before it was undrained: %d requests, %v", st.Requests[chatPath], err)
+	tb.Check(err == nil && st.Requests[chatPath] == 0, "it is asked before it was undrained: %d requests, %v", st.Requests[chatPath], err)
 	began, before := time.Now(), asked(&st)
 	v.requests = before
-	if err := w.Gateways[len(w.Gateways)-1].Order(ctx, "undrain?backend="+url.QueryEscape(v.URL()), ""); err != nil {
+	if err := tb.Gateways[len(tb.Gateways)-1].Order(ctx, "undrain?backend="+url.QueryEscape(v.URL()), ""); err != nil {
 		return err
 	}
-	up := w.Until(ctx, drainedFor, "all replicas say that it is up", func() bool { return w.views(ctx, v.Engine, "up") == len(w.Gateways) })
+	up := tb.Until(ctx, drainedFor, "all replicas say that it is up", func() bool { return tb.views(ctx, v.Engine, "up") == len(tb.Gateways) })
 	if err := watch(ctx, began, []*watched{v}, func() bool { return v.requests > before }); err != nil {
 		return fmt.Errorf("the undrained engine is asked for nothing: %w", err)
 	}
-	w.Note("undrained: up on all after %v, its first request after %v", round(up), round(v.last))
-	w.Within("its first request after undrain", v.last, backServing)
-	return w.Hold(ctx, w.Span(0, 2*time.Second))
+	tb.Note("undrained: up on all after %v, its first request after %v", round(up), round(v.last))
+	tb.Within("its first request after undrain", v.last, backServing)
+	return tb.Hold(ctx, tb.Span(0, 2*time.Second))
 }
 
 // spotNotice is what a cloud's termination handler posts to a webhook, by a template of its

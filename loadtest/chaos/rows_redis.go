@@ -86,10 +86,10 @@ func outage(begin, end step) step {
 	}
 }
 
-func (w *Testbed) outage() time.Duration { return w.Span(2*time.Second, 4*time.Second) }
+func (tb *Testbed) outage() time.Duration { return tb.Span(2*time.Second, 4*time.Second) }
 
 // server is the one of a single Redis; of Sentinel, the first master.
-func (w *Testbed) server() *Server { return w.Redis.Servers[0] }
+func (tb *Testbed) server() *Server { return tb.Redis.Servers[0] }
 
 // again gives the server a command every so often, for as long as an outage lasts.
 func again(every time.Duration, command ...any) step {
@@ -270,14 +270,14 @@ func each[T any](all []T, do func(T) error) (err error) {
 }
 
 // checkLogWords breaks the promise when no gateway's log holds one of the words.
-func (w *Testbed) checkLogWords(words ...string) {
+func (tb *Testbed) checkLogWords(words ...string) {
 	for _, word := range words {
-		if slices.ContainsFunc(w.Gateways, func(g *Gateway) bool { return g.logged(word) }) {
-			w.Note("logged %s", word)
+		if slices.ContainsFunc(tb.Gateways, func(g *Gateway) bool { return g.logged(word) }) {
+			tb.Note("logged %s", word)
 			return
 		}
 	}
-	w.Fail("no gateway's log holds any of %v", words)
+	tb.Fail("no gateway's log holds any of %v", words)
 }
 
 func rotated(ctx context.Context, w *Testbed) error {
@@ -426,15 +426,15 @@ func splitBrain(ctx context.Context, w *Testbed) error {
 
 // probedPerSide has a backend fail while the fleet is two: each side probes by itself, and
 // on each one replica alone.
-func (w *Testbed) probedPerSide(ctx context.Context) error {
-	sick := w.Targets[0]
-	if w.Short() {
+func (tb *Testbed) probedPerSide(ctx context.Context) error {
+	sick := tb.Targets[0]
+	if tb.Short() {
 		return nil
 	}
 	before := sick.State().Requests[completionsPath]
-	err := errors.Join(sick.SetFault(vllmsim.Fault{Status: 500}), w.Hold(ctx, 8*time.Second))
+	err := errors.Join(sick.SetFault(vllmsim.Fault{Status: 500}), tb.Hold(ctx, 8*time.Second))
 	probes := sick.State().Requests[completionsPath] - before
-	w.Note("%d probes by two sides in 8s", probes)
-	w.Check(probes <= 2*3, "%d probes by two sides, at most 6 are due", probes) // after 2 s and 4 s more, and one that is under way
+	tb.Note("%d probes by two sides in 8s", probes)
+	tb.Check(probes <= 2*3, "%d probes by two sides, at most 6 are due", probes) // after 2 s and 4 s more, and one that is under way
 	return errors.Join(err, sick.SetFault(vllmsim.Fault{}))
 }

@@ -55,10 +55,10 @@ func acceptance(o *Outcome) (draft bool, policy string) {
 
 // grants are the policies by which each gateway served the last draft that was decided on since
 // a time; "" is one whose last answer was no draft, or that gave none.
-func (w *Testbed) grants(since time.Time) []string {
-	last := make([]time.Time, len(w.Gateways))
-	out := make([]string, len(w.Gateways))
-	for _, o := range w.Load.Outcomes() {
+func (tb *Testbed) grants(since time.Time) []string {
+	last := make([]time.Time, len(tb.Gateways))
+	out := make([]string, len(tb.Gateways))
+	for _, o := range tb.Load.Outcomes() {
 		if o.Kind != Answered || o.At.Before(since) || o.At.Before(last[o.Gateway]) {
 			continue
 		}
@@ -79,14 +79,14 @@ func newer(policy string, than time.Time) bool {
 
 // promised waits until every gateway serves drafts by one threshold of which nothing was known when the evidence
 // was lost: for up to a second a gateway goes by what it has read before.
-func (w *Testbed) promised(ctx context.Context, lost time.Time) {
+func (tb *Testbed) promised(ctx context.Context, lost time.Time) {
 	began := time.Now()
 	err := process.Poll(ctx, certifies, func() bool {
-		all := w.grants(time.Now().Add(-time.Second))
+		all := tb.grants(time.Now().Add(-time.Second))
 		return newer(all[0], lost) && !slices.ContainsFunc(all, func(g string) bool { return g != all[0] })
 	})
-	w.Check(err == nil, "drafts are not served by all, certified anew: %v", err)
-	w.Note("certified after %v", round(time.Since(began)))
+	tb.Check(err == nil, "drafts are not served by all, certified anew: %v", err)
+	tb.Note("certified after %v", round(time.Since(began)))
 }
 
 // certificateLost kills the Redis that has the evidence. Before, it forgets what the warm-up has shown: its drafts score
@@ -121,10 +121,10 @@ func certificateLost(ctx context.Context, w *Testbed) error {
 }
 
 // lateDrafts checks that no draft was served by a certificate that was too old.
-func (w *Testbed) lateDrafts(died time.Time) {
+func (tb *Testbed) lateDrafts(died time.Time) {
 	var last time.Duration
 	bypassed := 0
-	for _, o := range w.Load.Outcomes() {
+	for _, o := range tb.Load.Outcomes() {
 		draft, _ := acceptance(&o)
 		switch since := o.At.Sub(died); {
 		case o.Kind != Answered || since < 0:
@@ -134,7 +134,7 @@ func (w *Testbed) lateDrafts(died time.Time) {
 			bypassed++
 		}
 	}
-	w.Note("the last draft was asked for %v after Redis' end; %d answers without", round(last), bypassed)
-	w.Within("a draft was served that was asked for after Redis' end", last, promiseStale)
-	w.Check(bypassed > 0, "no answer was without a draft")
+	tb.Note("the last draft was asked for %v after Redis' end; %d answers without", round(last), bypassed)
+	tb.Within("a draft was served that was asked for after Redis' end", last, promiseStale)
+	tb.Check(bypassed > 0, "no answer was without a draft")
 }

@@ -191,36 +191,36 @@ func runRow(ctx context.Context, o *Options, r *Row) Result {
 }
 
 // carryOut takes the row through its phases.
-func (w *Testbed) carryOut(ctx context.Context, r *Row) (err error) {
-	if err := w.warmUp(ctx); err != nil {
+func (tb *Testbed) carryOut(ctx context.Context, r *Row) (err error) {
+	if err := tb.warmUp(ctx); err != nil {
 		return err
 	}
-	before, after := w.Span(1200*time.Millisecond, 4*time.Second), w.Span(time.Second, 2*time.Second)
-	if w.Rate > 0 {
-		w.Load = w.StartLoad(Traffic{Rate: w.Rate, Next: w.Setup.Load})
+	before, after := tb.Span(1200*time.Millisecond, 4*time.Second), tb.Span(time.Second, 2*time.Second)
+	if tb.Rate > 0 {
+		tb.Load = tb.StartLoad(Traffic{Rate: tb.Rate, Next: tb.Setup.Load})
 	} else {
 		before, after = 0, 0 // the row has loads of its own
-		w.Load = w.StartLoad(Traffic{})
+		tb.Load = tb.StartLoad(Traffic{})
 	}
-	if err := w.Hold(ctx, before); err != nil {
+	if err := tb.Hold(ctx, before); err != nil {
 		return err
 	}
-	if err := r.Run(ctx, w); err != nil {
+	if err := r.Run(ctx, tb); err != nil {
 		return err
 	}
-	w.Phase(After)
-	if err := w.Hold(ctx, after); err != nil {
+	tb.Phase(After)
+	if err := tb.Hold(ctx, after); err != nil {
 		return err
 	}
-	for _, l := range w.loads {
+	for _, l := range tb.loads {
 		l.Stop()
 	}
-	if w.opts.Operations {
-		if err := w.account(ctx); err != nil {
+	if tb.opts.Operations {
+		if err := tb.account(ctx); err != nil {
 			return err
 		}
 	}
-	w.invariants(ctx, r.MaxLogLines)
+	tb.invariants(ctx, r.MaxLogLines)
 	return nil
 }
 
@@ -232,70 +232,70 @@ const logWritten = time.Second
 
 // warmUp sends a few requests to each gateway, so that what is made once is made, and
 // measures what they hold.
-func (w *Testbed) warmUp(ctx context.Context) error {
-	l := w.StartLoad(Traffic{})
-	w.loads = nil
+func (tb *Testbed) warmUp(ctx context.Context) error {
+	l := tb.StartLoad(Traffic{})
+	tb.loads = nil
 	for n := range warmUps {
-		for _, g := range w.Gateways {
+		for _, g := range tb.Gateways {
 			l.Send(g, usualLoad(n))
 		}
 	}
 	l.Stop()
-	if err := w.Hold(ctx, logWritten); err != nil {
+	if err := tb.Hold(ctx, logWritten); err != nil {
 		return err
 	}
-	for _, g := range w.Gateways {
+	for _, g := range tb.Gateways {
 		f, err := footprintOf(ctx, g)
 		if err != nil {
 			return err
 		}
-		w.base = append(w.base, f)
+		tb.base = append(tb.base, f)
 	}
 	return nil
 }
 
 // all are the outcomes of all loads.
-func (w *Testbed) all(phases ...string) (out []Outcome) {
-	for _, l := range w.loads {
+func (tb *Testbed) all(phases ...string) (out []Outcome) {
+	for _, l := range tb.loads {
 		out = append(out, l.Outcomes(phases...)...)
 	}
 	return out
 }
 
 // sumUp counts what became of the requests and holds the row to its promise.
-func (w *Testbed) sumUp(r *Row) {
-	w.count(w.all())
-	before, during := w.all(Before), w.all(During)
+func (tb *Testbed) sumUp(r *Row) {
+	tb.count(tb.all())
+	before, during := tb.all(Before), tb.all(During)
 	added := addedLatency(before, during)
-	w.AddedP99, w.AddedWorst = added.p99, added.worst
+	tb.AddedP99, tb.AddedWorst = added.p99, added.worst
 	if len(before) > 0 {
-		w.FrontP99 = max(0, at(fronts(during), 99)-at(fronts(before), 50))
+		tb.FrontP99 = max(0, at(fronts(during), 99)-at(fronts(before), 50))
 	}
-	for _, kind := range slices.Sorted(maps.Keys(w.Errors)) {
-		w.Check(slices.Contains(r.Tolerated, kind), "%d × %s", w.Errors[kind], kind)
+	for _, kind := range slices.Sorted(maps.Keys(tb.Errors)) {
+		tb.Check(slices.Contains(r.Tolerated, kind), "%d × %s", tb.Errors[kind], kind)
 	}
 	budget := r.Added
 	if budget == 0 {
 		budget = lookupBudget
 	}
-	bound := w.TimerLag.Bound(budget) + added.noise
-	w.Check(budget < 0 || added.worst <= bound, "added %v, promised %v (on this machine %v)", round(added.worst), budget, round(bound))
+	bound := tb.TimerLag.Bound(budget) + added.noise
+	tb.Check(budget < 0 || added.worst <= bound, "added %v, promised %v (on this machine %v)", round(added.worst), budget, round(bound))
 	if r.Recover > 0 {
-		w.Within("recovered after", w.Recovered, r.Recover)
+		tb.Within("recovered after", tb.Recovered, r.Recover)
 	}
 }
 
 // count takes outcomes up.
-func (s *Result) count(all []Outcome) {
-	s.Errors = map[string]int{}
+func (r *Result) count(all []Outcome) {
+	r.Errors = map[string]int{}
 	for _, o := range all {
-		s.Sent++
+		r.Sent++
 		if o.Kind == Answered {
-			s.Answered++
+			r.Answered++
 			continue
 		}
-		if s.Errors[o.Kind]++; s.Errors[o.Kind] == 1 {
-			s.Samples = append(s.Samples, fmt.Sprintf("%s (%s the fault, gateway %d, after %v): %s", o.Kind, o.Phase, o.Gateway, round(o.Total), o.Detail))
+		if r.Errors[o.Kind]++; r.Errors[o.Kind] == 1 {
+			r.Samples = append(r.Samples, fmt.Sprintf("%s (%s the fault, gateway %d, after %v): %s", o.Kind, o.Phase, o.Gateway, round(o.Total), o.Detail))
 		}
 	}
 }

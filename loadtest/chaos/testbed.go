@@ -108,35 +108,35 @@ type quiet struct{}
 // Printf drops the line.
 func (quiet) Printf(context.Context, string, ...any) {}
 
-func (w *Testbed) start(ctx context.Context) (err error) {
-	if w.dir, err = os.MkdirTemp("", "foregate-chaos-"); err != nil {
+func (tb *Testbed) start(ctx context.Context) (err error) {
+	if tb.dir, err = os.MkdirTemp("", "foregate-chaos-"); err != nil {
 		return err
 	}
-	if err := errors.Join(w.startPool(DraftPool, max(0, w.Setup.Drafts), &w.Drafts), w.startPool(TargetPool, w.Setup.Targets, &w.Targets)); err != nil {
+	if err := errors.Join(tb.startPool(DraftPool, max(0, tb.Setup.Drafts), &tb.Drafts), tb.startPool(TargetPool, tb.Setup.Targets, &tb.Targets)); err != nil {
 		return err
 	}
-	if w.Redis, err = startRedis(ctx, w.Setup.Redis, w.dir, w.Setup.Gateways); err != nil {
+	if tb.Redis, err = startRedis(ctx, tb.Setup.Redis, tb.dir, tb.Setup.Gateways); err != nil {
 		return err
 	}
-	if err := w.set(ctx, w.Settings); err != nil {
+	if err := tb.set(ctx, tb.Settings); err != nil {
 		return err
 	}
-	for i := range w.Setup.Gateways {
+	for i := range tb.Setup.Gateways {
 		under := ""
 		if i == 0 {
-			under = w.Under
+			under = tb.Under
 		}
-		g, err := newGateway(&w.opts, w.dir, i, w.config(i), under)
+		g, err := newGateway(&tb.opts, tb.dir, i, tb.config(i), under)
 		if err != nil {
 			return err
 		}
-		w.Gateways = append(w.Gateways, g)
+		tb.Gateways = append(tb.Gateways, g)
 		if err := g.Start(ctx); err != nil {
 			return err
 		}
 	}
-	if err := process.Poll(ctx, 15*time.Second, func() bool { return w.Shared(ctx) }); err != nil {
-		return fmt.Errorf("the gateways do not share: modes %v: %w", w.modes(ctx), err)
+	if err := process.Poll(ctx, 15*time.Second, func() bool { return tb.Shared(ctx) }); err != nil {
+		return fmt.Errorf("the gateways do not share: modes %v: %w", tb.modes(ctx), err)
 	}
 	return nil
 }
@@ -161,16 +161,16 @@ func (s Setup) withDefaults() Setup {
 }
 
 // startPool starts the simulators of a pool.
-func (w *Testbed) startPool(pool string, n int, sims *[]*vllmsim.Server) error {
-	if w.Processes {
-		return w.startEngines(pool, n)
+func (tb *Testbed) startPool(pool string, n int, sims *[]*vllmsim.Server) error {
+	if tb.Processes {
+		return tb.startEngines(pool, n)
 	}
 	for range n {
-		s, err := vllmsim.New(w.simOptions(pool))
+		s, err := vllmsim.New(tb.simOptions(pool))
 		if err != nil {
 			return fmt.Errorf("pool %s: %w", pool, err)
 		}
-		w.Adopt(s.Close)
+		tb.Adopt(s.Close)
 		if err := s.Start("127.0.0.1:0"); err != nil {
 			return fmt.Errorf("pool %s: %w", pool, err)
 		}
@@ -180,31 +180,31 @@ func (w *Testbed) startPool(pool string, n int, sims *[]*vllmsim.Server) error {
 }
 
 // simOptions are those of each simulator of a pool.
-func (w *Testbed) simOptions(pool string) vllmsim.Options {
+func (tb *Testbed) simOptions(pool string) vllmsim.Options {
 	o := vllmsim.Options{Model: RouteModel, Seed: simSeed, TimeScale: usualScale}
 	if pool == DraftPool {
 		o.Divergence = usualDivergence
 	}
-	if w.Sim != nil {
-		w.Sim(pool, &o)
+	if tb.Sim != nil {
+		tb.Sim(pool, &o)
 	}
 	return o
 }
 
 // URLs are those of a pool's simulators in this process, or of its processes.
-func (w *Testbed) URLs(pool string) (out []string) {
-	for _, s := range map[string][]*vllmsim.Server{DraftPool: w.Drafts, TargetPool: w.Targets}[pool] {
+func (tb *Testbed) URLs(pool string) (out []string) {
+	for _, s := range map[string][]*vllmsim.Server{DraftPool: tb.Drafts, TargetPool: tb.Targets}[pool] {
 		out = append(out, s.URL())
 	}
-	for _, e := range w.enginesOf(pool) {
+	for _, e := range tb.enginesOf(pool) {
 		out = append(out, e.URL())
 	}
 	return out
 }
 
 // enginesOf are a pool's engines.
-func (w *Testbed) enginesOf(pool string) (out []*Engine) {
-	for _, e := range w.Engines {
+func (tb *Testbed) enginesOf(pool string) (out []*Engine) {
+	for _, e := range tb.Engines {
 		if e.Pool == pool {
 			out = append(out, e)
 		}
@@ -213,10 +213,10 @@ func (w *Testbed) enginesOf(pool string) (out []*Engine) {
 }
 
 // config is the configuration file of gateway i, but for its listeners.
-func (w *Testbed) config(i int) map[string]any {
-	pools := map[string]any{TargetPool: map[string]any{"model": RouteModel, "backends": w.URLs(TargetPool)}}
+func (tb *Testbed) config(i int) map[string]any {
+	pools := map[string]any{TargetPool: map[string]any{"model": RouteModel, "backends": tb.URLs(TargetPool)}}
 	route := map[string]any{"model": RouteModel, "target": TargetPool, "same_tokenizer": true}
-	if drafts := w.URLs(DraftPool); len(drafts) > 0 {
+	if drafts := tb.URLs(DraftPool); len(drafts) > 0 {
 		pools[DraftPool] = map[string]any{"model": RouteModel, "backends": drafts}
 		route["draft"] = DraftPool
 	}
@@ -227,11 +227,11 @@ func (w *Testbed) config(i int) map[string]any {
 		})
 	}
 	file := map[string]any{
-		"redis": map[string]any{"url": w.Redis.url(i)}, "pools": pools, "routes": []any{route}, "tenants": tenants,
+		"redis": map[string]any{"url": tb.Redis.url(i)}, "pools": pools, "routes": []any{route}, "tenants": tenants,
 		"drain": map[string]any{"delay": "0s", "grace": "10s"},
 	}
-	if w.Config != nil {
-		w.Config(w, i, file)
+	if tb.Config != nil {
+		tb.Config(tb, i, file)
 	}
 	return file
 }
@@ -247,17 +247,17 @@ func EachTenant(file map[string]any, change func(i int, tenant map[string]any)) 
 }
 
 // set writes live settings where the gateways read them.
-func (w *Testbed) set(ctx context.Context, values map[string]string) error {
+func (tb *Testbed) set(ctx context.Context, values map[string]string) error {
 	if len(values) == 0 {
 		return nil
 	}
-	s := w.Redis.Servers[0]
-	if w.Redis.Topology == Cluster {
-		i, err := w.Redis.holder(ctx, settingsKey)
+	s := tb.Redis.Servers[0]
+	if tb.Redis.Topology == Cluster {
+		i, err := tb.Redis.holder(ctx, settingsKey)
 		if err != nil {
 			return err
 		}
-		s = w.Redis.Servers[i]
+		s = tb.Redis.Servers[i]
 	}
 	if err := s.Client.HSet(ctx, settingsKey, values).Err(); err != nil {
 		return fmt.Errorf("HSET %s: %w", settingsKey, err)
@@ -266,37 +266,37 @@ func (w *Testbed) set(ctx context.Context, values map[string]string) error {
 }
 
 // Adopt has stop called at the world's end, the last adopted first.
-func (w *Testbed) Adopt(stop func() error) { w.adopted = append(w.adopted, stop) }
+func (tb *Testbed) Adopt(stop func() error) { tb.adopted = append(tb.adopted, stop) }
 
 // Stop ends everything that runs, and waits.
-func (w *Testbed) Stop() error {
+func (tb *Testbed) Stop() error {
 	var errs []error
-	for _, l := range w.loads {
+	for _, l := range tb.loads {
 		l.Stop()
 	}
-	for _, g := range w.Gateways { // all at once
+	for _, g := range tb.Gateways { // all at once
 		if g.Alive() {
 			_ = g.Thaw() // a frozen one hears nothing
 			_ = g.Terminate()
 		}
 	}
-	for _, g := range w.Gateways {
+	for _, g := range tb.Gateways {
 		errs = append(errs, g.Stop())
 	}
-	errs = append(errs, w.Redis.stop())
-	for i := len(w.adopted) - 1; i >= 0; i-- {
-		errs = append(errs, w.adopted[i]())
+	errs = append(errs, tb.Redis.stop())
+	for i := len(tb.adopted) - 1; i >= 0; i-- {
+		errs = append(errs, tb.adopted[i]())
 	}
-	w.TimerLag.stop()
-	if w.dir != "" {
-		errs = append(errs, os.RemoveAll(w.dir))
+	tb.TimerLag.stop()
+	if tb.dir != "" {
+		errs = append(errs, os.RemoveAll(tb.dir))
 	}
 	return errors.Join(errs...)
 }
 
 // Logs are the last log lines of each gateway.
-func (w *Testbed) Logs() (out string) {
-	for _, g := range w.Gateways {
+func (tb *Testbed) Logs() (out string) {
+	for _, g := range tb.Gateways {
 		out += fmt.Sprintf("--- gateway %d, last lines of its log:\n%s\n", g.Number, g.Log.Last(25))
 	}
 	return out

@@ -39,15 +39,15 @@ func startTimerLag() *TimerLag {
 }
 
 // Worst is the most by which a timer was late.
-func (p *TimerLag) Worst() time.Duration { return time.Duration(p.worst.Load()) }
+func (t *TimerLag) Worst() time.Duration { return time.Duration(t.worst.Load()) }
 
 // Bound is what a promised time may become on this machine: 250 ms more, and five times
 // what a timer was late.
-func (p *TimerLag) Bound(promised time.Duration) time.Duration {
-	return promised + busyMachine + 5*p.Worst()
+func (t *TimerLag) Bound(promised time.Duration) time.Duration {
+	return promised + busyMachine + 5*t.Worst()
 }
 
-func (p *TimerLag) stop() {
-	close(p.over)
-	p.joined.Wait()
+func (t *TimerLag) stop() {
+	close(t.over)
+	t.joined.Wait()
 }

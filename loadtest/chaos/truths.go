@@ -120,12 +120,12 @@ func untrue(all []Outcome, truths map[Question]EngineAnswer) (n int, sample stri
 func tail(text string) string { return text[max(0, len(text)-60):] }
 
 // account checks that each answer of an operation is what the engines say, and notes how long streams waited.
-func (w *Testbed) account(ctx context.Context) error {
+func (tb *Testbed) account(ctx context.Context) error {
 	if _, err := promptsByLength(); err != nil {
 		return err
 	}
-	w.continued.look(ctx, w.Gateways)
-	all := w.all()
+	tb.continued.look(ctx, tb.Gateways)
+	all := tb.all()
 	asked, silence, elsewhere := map[Question]bool{}, time.Duration(0), 0
 	for i := range all {
 		if o := &all[i]; o.Kind == Answered {
@@ -137,7 +137,7 @@ func (w *Testbed) account(ctx context.Context) error {
 	for q := range asked {
 		questions = append(questions, q)
 	}
-	for _, l := range w.loads {
+	for _, l := range tb.loads {
 		elsewhere += l.Elsewhere()
 	}
 	truths, err := Truths(ctx, TargetPool, questions)
@@ -145,10 +145,10 @@ func (w *Testbed) account(ctx context.Context) error {
 		return err
 	}
 	n, sample := untrue(all, truths)
-	w.Check(n == 0, "%d answers are not what the engines say: %s", n, sample)
-	w.Check(len(asked) > 0, "nothing was answered")
-	w.Note("%d tried elsewhere, %d continued; first byte of streams, p99: %v before, %v during; the longest silence in one %v", elsewhere, w.continued.sum(),
-		round(at(firsts(w.all(Before), true), 99)), round(at(firsts(w.all(During), true), 99)), round(silence))
+	tb.Check(n == 0, "%d answers are not what the engines say: %s", n, sample)
+	tb.Check(len(asked) > 0, "nothing was answered")
+	tb.Note("%d tried elsewhere, %d continued; first byte of streams, p99: %v before, %v during; the longest silence in one %v", elsewhere, tb.continued.sum(),
+		round(at(firsts(tb.all(Before), true), 99)), round(at(firsts(tb.all(During), true), 99)), round(silence))
 	return nil
 }
 
@@ -160,27 +160,27 @@ type failovers struct {
 }
 
 // look reads the counters of all gateways that answer.
-func (v *failovers) look(ctx context.Context, gateways []*Gateway) {
+func (f *failovers) look(ctx context.Context, gateways []*Gateway) {
 	for _, g := range gateways {
 		pid := g.PID()
 		m, err := g.Metrics(ctx)
 		if err != nil {
 			continue // it has ended
 		}
-		v.mu.Lock()
-		if v.last == nil {
-			v.last = map[int]int{}
+		f.mu.Lock()
+		if f.last == nil {
+			f.last = map[int]int{}
 		}
-		v.last[pid] = max(v.last[pid], int(m.Sum("foregate_midstream_failovers_total")))
-		v.mu.Unlock()
+		f.last[pid] = max(f.last[pid], int(m.Sum("foregate_midstream_failovers_total")))
+		f.mu.Unlock()
 	}
 }
 
 // sum is how many there were.
-func (v *failovers) sum() (n int) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, each := range v.last {
+func (f *failovers) sum() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, each := range f.last {
 		n += each
 	}
 	return n

@@ -21,15 +21,15 @@ type exchange struct {
 const numberDigits = 12
 
 // verify returns an error unless m and d are a whole answer to the request.
-func (x *exchange) verify(m message, d digest) error {
+func (e *exchange) verify(m message, d digest) error {
 	switch {
 	case !bytes.HasPrefix(m.first, []byte("HTTP/1.1 200")):
 		return fmt.Errorf("status line %q", m.first)
-	case d.marks != x.marks:
-		return fmt.Errorf("%d tokens instead of %d", d.marks, x.marks)
-	case x.stream && !bytes.HasSuffix(d.tail[:], []byte("data: [DONE]\n\n")):
+	case d.marks != e.marks:
+		return fmt.Errorf("%d tokens instead of %d", d.marks, e.marks)
+	case e.stream && !bytes.HasSuffix(d.tail[:], []byte("data: [DONE]\n\n")):
 		return fmt.Errorf("the stream ends in %q", d.tail[:])
-	case !x.stream && d.tail[len(d.tail)-1] != '}':
+	case !e.stream && d.tail[len(d.tail)-1] != '}':
 		return fmt.Errorf("the answer ends in %q", d.tail[:])
 	}
 	return nil

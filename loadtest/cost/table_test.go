@@ -13,9 +13,9 @@ import (
 // lines is a table: Markdown, aligned for those who read it as it is.
 type lines [][]string
 
-func (t lines) String() string {
-	widths := make([]int, len(t[0]))
-	for _, line := range t {
+func (l lines) String() string {
+	widths := make([]int, len(l[0]))
+	for _, line := range l {
 		for i, cell := range line {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell), 3)
 		}
@@ -25,7 +25,7 @@ func (t lines) String() string {
 		rule = append(rule, strings.Repeat("-", w-1)+":")
 	}
 	var out strings.Builder
-	for _, line := range slices.Insert(slices.Clone(t), 1, rule) {
+	for _, line := range slices.Insert(slices.Clone(l), 1, rule) {
 		fmt.Fprintf(&out, "| %-*s |", widths[0], line[0])
 		for i, cell := range line[1:] {
 			fmt.Fprintf(&out, " %*s |", widths[i+1], cell)

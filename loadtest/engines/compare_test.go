@@ -118,7 +118,7 @@ func sameLogprobs(a, b string) error {
 }
 
 // differs tells how the gateway's answer to a request in mode off differs from the engine's own; "" is not at all.
-func (q *request) differs(direct, relayed reply) string {
+func (rq *request) differs(direct, relayed reply) string {
 	if said, found := strings.CutPrefix(direct.body, `data: {"error":`); found && relayed.status >= http.StatusBadRequest {
 		data, _, _ := strings.Cut(said, "\n") // a stream that begins with an error is answered with its status
 		return differentErrors(`{"error":`+data, relayed.body)
@@ -129,26 +129,26 @@ func (q *request) differs(direct, relayed reply) string {
 	if direct.status != http.StatusOK {
 		return differentErrors(direct.body, relayed.body)
 	}
-	api := q.api
-	if q.chat != "" {
+	api := rq.api
+	if rq.chat != "" {
 		api = "chat"
 	}
 	want, err := read(api, direct.body)
 	if err != nil {
 		return fmt.Sprintf("the engine itself: %v", err)
 	}
-	got, err := read(q.api, relayed.body)
+	got, err := read(rq.api, relayed.body)
 	if err != nil {
 		return err.Error()
 	}
-	if q.chat != "" { // arguments are written anew
+	if rq.chat != "" { // arguments are written anew
 		compact(want.Calls)
 		compact(got.Calls)
 	}
 	if !reflect.DeepEqual(got, want) {
 		return fmt.Sprintf("%+v, not %+v", got, want)
 	}
-	if q.chat != "" {
+	if rq.chat != "" {
 		return ""
 	}
 	if strings.HasPrefix(direct.body, "data:") || strings.HasPrefix(direct.body, ":") {
@@ -220,19 +220,19 @@ func TestAnswersInModeOffAreTheEnginesOwn(t *testing.T) {
 }
 
 // compare asks the engine and the gateway in mode off.
-func (q *request) compare(t *testing.T, p pair, r *replica, stream bool) {
+func (rq *request) compare(t *testing.T, p pair, r *replica, stream bool) {
 	t.Helper()
 	direct := func() reply {
-		if q.chat != "" {
-			return post(t, p.target.URL+paths["chat"], q.asChat(p.target.Model, stream))
+		if rq.chat != "" {
+			return post(t, p.target.URL+paths["chat"], rq.asChat(p.target.Model, stream))
 		}
-		return post(t, p.target.URL+paths[q.api], q.body(p.target.Model, stream))
+		return post(t, p.target.URL+paths[rq.api], rq.body(p.target.Model, stream))
 	}
-	row := kindOfAnswer{p.target.Kind, q.api, q.kind + map[bool]string{true: ", streamed"}[stream]}
-	relayed := post(t, r.URL+paths[q.api], q.body("off", stream))
+	row := kindOfAnswer{p.target.Kind, rq.api, rq.kind + map[bool]string{true: ", streamed"}[stream]}
+	relayed := post(t, r.URL+paths[rq.api], rq.body("off", stream))
 	first := ""
 	for range again { // an engine that differs from itself gives the gateway's answer, too
-		how := q.differs(direct(), relayed)
+		how := rq.differs(direct(), relayed)
 		switch {
 		case how == "" && first == "":
 			tally(row, equal)
@@ -244,27 +244,27 @@ func (q *request) compare(t *testing.T, p pair, r *replica, stream bool) {
 			first = how
 		}
 	}
-	if q.tie(t, p.target, relayed) {
+	if rq.tie(t, p.target, relayed) {
 		tally(row, explained)
 		return
 	}
 	tally(row, different)
-	t.Errorf("%s %s, stream %v: %.3000s", q.api, q.kind, stream, first)
+	t.Errorf("%s %s, stream %v: %.3000s", rq.api, rq.kind, stream, first)
 }
 
 // maxTie is between the two best tokens of a step that rounding may exchange, in nats.
 const maxTie = 0.13
 
 // tie tells whether the engine's own answer and the given one part at a token whose two best are nearly equal.
-func (q *request) tie(t *testing.T, e *Engine, given reply) bool {
+func (rq *request) tie(t *testing.T, e *Engine, given reply) bool {
 	t.Helper()
-	got, err := read(q.api, given.body)
+	got, err := read(rq.api, given.body)
 	if err != nil {
 		return false
 	}
-	api, members := q.api, q.members
-	if q.chat != "" {
-		api, members = "chat", q.chat
+	api, members := rq.api, rq.members
+	if rq.chat != "" {
+		api, members = "chat", rq.chat
 	}
 	more := `,"logprobs":true,"top_logprobs":2`
 	if api == "completions" {
@@ -273,7 +273,7 @@ func (q *request) tie(t *testing.T, e *Engine, given reply) bool {
 	if strings.Contains(members, `"logprobs"`) {
 		more = ""
 	}
-	own := post(t, e.URL+paths[api], q.write(api, members+more, e.Model, false))
+	own := post(t, e.URL+paths[api], rq.write(api, members+more, e.Model, false))
 	return partsAtTie(own.body, got.Text)
 }
 

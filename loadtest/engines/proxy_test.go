@@ -93,55 +93,55 @@ type tapped struct {
 }
 
 // pass takes a piece up.
-func (c *tapped) pass(answer bool, piece []byte) (passes int, end process.End) {
-	c.proxy.mu.Lock()
-	defer c.proxy.mu.Unlock()
+func (t *tapped) pass(answer bool, piece []byte) (passes int, end process.End) {
+	t.proxy.mu.Lock()
+	defer t.proxy.mu.Unlock()
 	passes = len(piece)
 	switch {
 	case !answer:
-		c.asked(piece)
-	case c.now != nil:
-		if c.fault != nil {
-			if at, met := c.meets(piece); met {
-				passes, end, c.now.Faulted = at, c.fault.How, true
-				c.fault = nil
+		t.asked(piece)
+	case t.now != nil:
+		if t.fault != nil {
+			if at, met := t.meets(piece); met {
+				passes, end, t.now.Faulted = at, t.fault.How, true
+				t.fault = nil
 			}
 		}
-		c.now.Response = append(c.now.Response, piece[:passes]...)
+		t.now.Response = append(t.now.Response, piece[:passes]...)
 	}
 	return passes, end
 }
 
 // asked takes a piece of a request up.
-func (c *tapped) asked(piece []byte) {
-	if c.now == nil || len(c.now.Response) > 0 {
-		c.now, c.fault, c.seen, c.tail = &Exchange{}, nil, 0, nil
-		c.proxy.exchanges = append(c.proxy.exchanges, c.now)
+func (t *tapped) asked(piece []byte) {
+	if t.now == nil || len(t.now.Response) > 0 {
+		t.now, t.fault, t.seen, t.tail = &Exchange{}, nil, 0, nil
+		t.proxy.exchanges = append(t.proxy.exchanges, t.now)
 		line, _, _ := bytes.Cut(piece, []byte("\r\n"))
 		fits := func(f Fault) bool { return strings.Contains(string(line), f.Path) }
-		if i := slices.IndexFunc(c.proxy.armed, fits); i >= 0 {
-			f := c.proxy.armed[i]
-			c.fault, c.proxy.armed = &f, slices.Delete(c.proxy.armed, i, i+1)
+		if i := slices.IndexFunc(t.proxy.armed, fits); i >= 0 {
+			f := t.proxy.armed[i]
+			t.fault, t.proxy.armed = &f, slices.Delete(t.proxy.armed, i, i+1)
 		}
 	}
-	c.now.Request = append(c.now.Request, piece...)
+	t.now.Request = append(t.now.Request, piece...)
 }
 
 // meets tells where in a piece the fault comes.
-func (c *tapped) meets(piece []byte) (at int, met bool) {
+func (t *tapped) meets(piece []byte) (at int, met bool) {
 	const event = "\ndata:"
-	text := slices.Concat(c.tail, piece)
+	text := slices.Concat(t.tail, piece)
 	old := len(text) - len(piece)
 	for i := 0; ; {
 		next := bytes.Index(text[i:], []byte(event))
 		if next < 0 {
-			c.tail = bytes.Clone(text[max(0, len(text)-len(event)+1):])
+			t.tail = bytes.Clone(text[max(0, len(text)-len(event)+1):])
 			return 0, false
 		}
-		if i += next + len(event); c.seen == c.fault.After { // the first that does not pass begins here
+		if i += next + len(event); t.seen == t.fault.After { // the first that does not pass begins here
 			return max(0, i-len(event)+1-old), true
 		}
-		c.seen++
+		t.seen++
 	}
 }
 

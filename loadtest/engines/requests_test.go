@@ -17,16 +17,16 @@ type request struct {
 var paths = map[string]string{"chat": "/v1/chat/completions", "completions": "/v1/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
 
 // body is the request for a model. Streams of chat completions and completions tell their usage.
-func (q *request) body(model string, stream bool) string {
-	return q.write(q.api, q.members, model, stream)
+func (rq *request) body(model string, stream bool) string {
+	return rq.write(rq.api, rq.members, model, stream)
 }
 
 // asChat is the same question as a chat completion.
-func (q *request) asChat(model string, stream bool) string {
-	return q.write("chat", q.chat, model, stream)
+func (rq *request) asChat(model string, stream bool) string {
+	return rq.write("chat", rq.chat, model, stream)
 }
 
-func (q *request) write(api, members, model string, stream bool) string {
+func (rq *request) write(api, members, model string, stream bool) string {
 	if !strings.Contains(members, `"temperature"`) {
 		members += `,"temperature":0`
 	}

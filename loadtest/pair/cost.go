@@ -52,24 +52,24 @@ func sendsUsage(direct []sample) bool {
 }
 
 // noCosts is why nothing has a price, "" if all has.
-func (m *run) noCosts() string {
+func (r *run) noCosts() string {
 	switch {
-	case !m.TargetPrice.known() || !m.DraftPrice.known():
+	case !r.TargetPrice.known() || !r.DraftPrice.known():
 		return "no prices were given (--target-usd-per-million and --draft-usd-per-million)"
-	case !sendsUsage(m.alone), !sendsUsage(m.ways[wayDraft]):
+	case !sendsUsage(r.alone), !sendsUsage(r.ways[wayDraft]):
 		return "an engine sends no usage with its answers, so the tokens of its prompts are not known"
 	}
 	return ""
 }
 
 // price sets the dollars of each way, if the prices and the tokens are known.
-func (m *run) price() {
-	if m.report.NoCosts = m.noCosts(); m.report.NoCosts != "" {
+func (r *run) price() {
+	if r.report.NoCosts = r.noCosts(); r.report.NoCosts != "" {
 		return
 	}
-	for i := range m.report.Ways {
-		if w := &m.report.Ways[i]; w.Answers > 0 {
-			usd := w.Work.usd(m.DraftPrice, m.TargetPrice)
+	for i := range r.report.Ways {
+		if w := &r.report.Ways[i]; w.Answers > 0 {
+			usd := w.Work.usd(r.DraftPrice, r.TargetPrice)
 			w.USD = &usd
 		}
 	}

@@ -50,14 +50,14 @@ const sameScore = 0.1
 
 // labelled are the drafts with the label that mode risk uses here: lenient if the target scores texts. The draft is that which
 // the engine wrote when it was asked alone, and counts if the gateway's was the same.
-func (m *run) labelled() []audit {
-	if m.missing[modeVerify] != "" {
-		return m.sameAnswers()
+func (r *run) labelled() []audit {
+	if r.missing[modeVerify] != "" {
+		return r.sameAnswers()
 	}
-	alone := answered(m.ways[wayDraft])
+	alone := answered(r.ways[wayDraft])
 	var all []audit
-	for i := range m.ways[wayLenient] {
-		s := &m.ways[wayLenient][i]
+	for i := range r.ways[wayLenient] {
+		s := &r.ways[wayLenient][i]
 		own := alone[s.prompt]
 		good, known := s.label()
 		if !known || own == nil || own.score == nil {
@@ -71,10 +71,10 @@ func (m *run) labelled() []audit {
 }
 
 // sameAnswers are the drafts that say what the target says, asked alone, and those that do not.
-func (m *run) sameAnswers() (all []audit) {
-	own := answered(m.alone)
-	for i := range m.ways[wayDraft] {
-		s := &m.ways[wayDraft][i]
+func (r *run) sameAnswers() (all []audit) {
+	own := answered(r.alone)
+	for i := range r.ways[wayDraft] {
+		s := &r.ways[wayDraft][i]
 		if t := own[s.prompt]; s.err == nil && s.score != nil && t != nil {
 			all = append(all, auditOf(s, accept.SameAnswer([]byte(s.text), []byte(t.text))))
 		}
@@ -103,35 +103,35 @@ const reasonAgrees, reasonDisagrees = "target_agrees", "target_disagrees"
 func evidencePart(n int) int { return max(n/2, min(risk.GridScores+10, n-60)) }
 
 // askRisk asks a part of the questions in mode risk, after the audits of the others were imported.
-func (m *run) askRisk(ctx context.Context) {
-	half := evidencePart(len(m.list))
+func (r *run) askRisk(ctx context.Context) {
+	half := evidencePart(len(r.list))
 	label := labelLenient
 	setting := "lenient"
-	if m.missing[modeVerify] != "" {
+	if r.missing[modeVerify] != "" {
 		label, setting = labelSame, "regenerate"
 	}
 	var past []audit
-	for _, a := range m.audits {
+	for _, a := range r.audits {
 		if a.question < half {
 			past = append(past, a)
 		}
 	}
 	rate, certified := promised(past)
 	g := &Guarantee{MaxDisagreement: rate, Label: label}
-	m.report.Guarantee = g
+	r.report.Guarantee = g
 	settings := map[string]string{
 		"risk.max_disagreement": strconv.FormatFloat(rate, 'g', -1, 64), "risk.label": setting, "risk.warmup": "shadow", "risk.refit": "off",
 	}
-	list := m.list[half:]
+	list := r.list[half:]
 	switch {
-	case m.missing[wayRisk] != "":
+	case r.missing[wayRisk] != "":
 	case len(past) < risk.GridScores:
 		g.Why = fmt.Sprintf("%d audits of the first questions are too few; %d are wanted", len(past), risk.GridScores)
 	case !certified:
 		g.Why = fmt.Sprintf("%d audits certify no threshold at any ε up to %g", len(past), promisedRates[len(promisedRates)-1])
 	default:
-		if err := m.importAudits(ctx, settings, past, rate); err != nil {
-			g.Why = m.places.hide(err.Error())
+		if err := r.importAudits(ctx, settings, past, rate); err != nil {
+			g.Why = r.places.hide(err.Error())
 		} else {
 			g.Imported = len(past)
 		}
@@ -139,20 +139,20 @@ func (m *run) askRisk(ctx context.Context) {
 	if g.Imported == 0 {
 		list = list[:min(someQuestions, len(list))] // the target answers all of them
 	}
-	m.askGateway(ctx, wayRisk, list, half, settings)
-	m.countServed(g)
+	r.askGateway(ctx, wayRisk, list, half, settings)
+	r.countServed(g)
 }
 
 // countServed counts the served drafts, and those that the target does not stand by: it was asked about the drafts of the same
 // questions before.
-func (m *run) countServed(g *Guarantee) {
+func (r *run) countServed(g *Guarantee) {
 	labels := map[int]bool{}
-	for _, a := range m.audits {
+	for _, a := range r.audits {
 		labels[a.question] = a.good
 	}
 	judged, bad := 0, 0
-	for i := range m.ways[wayRisk] {
-		s := &m.ways[wayRisk][i]
+	for i := range r.ways[wayRisk] {
+		s := &r.ways[wayRisk][i]
 		if s.err != nil {
 			continue
 		}
@@ -170,32 +170,32 @@ func (m *run) countServed(g *Guarantee) {
 }
 
 // importAudits makes audits the evidence of the route, as foregate risk import does, and waits until they are in force.
-func (m *run) importAudits(ctx context.Context, settings map[string]string, past []audit, rate float64) error {
+func (r *run) importAudits(ctx context.Context, settings map[string]string, past []audit, rate float64) error {
 	values := map[string]string{"speculation.mode": wayRisk}
 	for name, v := range settings {
 		values[name] = v
 	}
-	if err := m.set(ctx, routePair, values); err != nil {
+	if err := r.set(ctx, routePair, values); err != nil {
 		return err
 	}
-	store := evidence.New(evidence.Options{Redis: m.stores.Control, Rule: func(string) risk.Rule { return ruleFor(rate) }})
-	key, err := m.evidenceKey(ctx, store)
+	store := evidence.New(evidence.Options{Redis: r.stores.Control, Rule: func(string) risk.Rule { return ruleFor(rate) }})
+	key, err := r.evidenceKey(ctx, store)
 	if err != nil {
 		return err
 	}
 	if done, err := store.Certify(ctx, key, risk.PlanImport(ruleFor(rate), nil, entriesOf(past))); err != nil || !done {
 		return fmt.Errorf("the audits were not imported: %v, %w", done, err)
 	}
-	return m.untilCertified(ctx)
+	return r.untilCertified(ctx)
 }
 
 // evidenceKey asks the gateway a question until it has evidence for such ones, because not every draft is audited, and returns
 // its key.
-func (m *run) evidenceKey(ctx context.Context, store *evidence.Store) (key risk.Key, err error) {
+func (r *run) evidenceKey(ctx context.Context, store *evidence.Store) (key risk.Key, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settingsTimeout)
 	defer cancel()
 	err = process.Poll(ctx, noLimit, func() bool {
-		if s := m.gate().ask(ctx, m.list[0].text); s.err != nil {
+		if s := r.gate().ask(ctx, r.list[0].text); s.err != nil {
 			return false
 		}
 		known, err := store.All(ctx)
@@ -213,12 +213,12 @@ func (m *run) evidenceKey(ctx context.Context, store *evidence.Store) (key risk.
 const certifiedTries = 20
 
 // untilCertified asks until a draft is judged by a certified threshold.
-func (m *run) untilCertified(ctx context.Context) error {
+func (r *run) untilCertified(ctx context.Context) error {
 	reason := ""
 	for range certifiedTries {
-		s := m.gate().ask(ctx, m.list[0].text)
+		s := r.gate().ask(ctx, r.list[0].text)
 		if s.err == nil {
-			s.receipt, s.err = m.receipt(ctx, s.id)
+			s.receipt, s.err = r.receipt(ctx, s.id)
 		}
 		if s.err != nil {
 			return s.err

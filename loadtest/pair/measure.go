@@ -105,24 +105,24 @@ func (w *Way) count(s, own *sample) {
 }
 
 // measure computes the figures from the ways.
-func (m *run) measure() {
-	m.price()
-	for i := range m.report.Engines {
-		e := &m.report.Engines[i]
+func (r *run) measure() {
+	r.price()
+	for i := range r.report.Engines {
+		e := &r.report.Engines[i]
 		way := map[string]string{poolDraft: wayDraft, poolTarget: wayAlone}[e.Pool]
-		for _, s := range m.ways[way] {
+		for _, s := range r.ways[way] {
 			if e.Version = s.engine; e.Version != "" {
 				break
 			}
 		}
 	}
-	if why := m.missing[modeVerify]; why != "" {
-		m.report.Evidence = append(m.report.Evidence, evidenceOf(labelLenient, m.places.hide(why), nil, m.list))
+	if why := r.missing[modeVerify]; why != "" {
+		r.report.Evidence = append(r.report.Evidence, evidenceOf(labelLenient, r.places.hide(why), nil, r.list))
 	} else {
-		m.report.Evidence = append(m.report.Evidence, evidenceOf(labelLenient, "the target gave no verdict on any draft; the remarks say what became of them", m.audits, m.list))
+		r.report.Evidence = append(r.report.Evidence, evidenceOf(labelLenient, "the target gave no verdict on any draft; the remarks say what became of them", r.audits, r.list))
 	}
-	m.report.Evidence = append(m.report.Evidence, evidenceOf(labelSame, "the draft tells no logprobs, or nothing was answered", m.sameAnswers(), m.list))
-	m.report.Truth = m.truth()
+	r.report.Evidence = append(r.report.Evidence, evidenceOf(labelSame, "the draft tells no logprobs, or nothing was answered", r.sameAnswers(), r.list))
+	r.report.Truth = r.truth()
 }
 
 func orElse(why, otherwise string) string {
@@ -140,16 +140,16 @@ type Truth struct {
 }
 
 // truth counts right answers: of all questions, and of those that mode risk was asked, whose drafts and targets it is compared with.
-func (m *run) truth() (all []Truth) {
+func (r *run) truth() (all []Truth) {
 	risky := map[int]bool{}
-	for i := range m.ways[wayRisk] {
-		risky[m.ways[wayRisk][i].prompt] = true
+	for i := range r.ways[wayRisk] {
+		risky[r.ways[wayRisk][i].prompt] = true
 	}
 	count := func(way, part string, in func(int) bool) {
 		right, of := 0, 0
-		for i := range m.ways[way] {
-			s := &m.ways[way][i]
-			if q := &m.list[s.prompt]; s.err == nil && q.answers != nil && in(s.prompt) {
+		for i := range r.ways[way] {
+			s := &r.ways[way][i]
+			if q := &r.list[s.prompt]; s.err == nil && q.answers != nil && in(s.prompt) {
 				if of++; q.isRight(s.text) {
 					right++
 				}

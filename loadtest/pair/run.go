@@ -90,39 +90,39 @@ func placesOf(o *Options, rep *replica) (*hider, error) {
 }
 
 // askEngines asks the target and the draft all questions without the gateway.
-func (m *run) askEngines(ctx context.Context) error {
-	if err := m.askEngine(ctx, wayAlone, poolTarget, m.Pair.Target); err != nil {
+func (r *run) askEngines(ctx context.Context) error {
+	if err := r.askEngine(ctx, wayAlone, poolTarget, r.Pair.Target); err != nil {
 		return err
 	}
-	m.alone = m.ways[wayAlone]
+	r.alone = r.ways[wayAlone]
 	answered := false
-	for i := range m.alone {
-		answered = answered || m.alone[i].err == nil
+	for i := range r.alone {
+		answered = answered || r.alone[i].err == nil
 	}
 	switch {
 	case answered:
-		return m.askEngine(ctx, wayDraft, poolDraft, m.Pair.Draft)
-	case len(m.alone) == 0:
+		return r.askEngine(ctx, wayDraft, poolDraft, r.Pair.Draft)
+	case len(r.alone) == 0:
 		return context.Cause(ctx)
 	}
-	return fmt.Errorf("the target answers no question: %w", m.alone[0].err)
+	return fmt.Errorf("the target answers no question: %w", r.alone[0].err)
 }
 
 // askEngine asks an engine without the gateway.
-func (m *run) askEngine(ctx context.Context, name, tier string, e demo.Engine) error {
-	engine, err := engineAsker(e, m.client, m.MaxTokens)
+func (r *run) askEngine(ctx context.Context, name, tier string, e demo.Engine) error {
+	engine, err := engineAsker(e, r.client, r.MaxTokens)
 	if err != nil {
 		return err
 	}
 	engine.scores = name == wayDraft
-	m.Say("%s: %d questions", name, len(m.list))
+	r.Say("%s: %d questions", name, len(r.list))
 	began := time.Now()
-	samples := engine.askAll(ctx, m.list, m.Clients)
+	samples := engine.askAll(ctx, r.list, r.Clients)
 	took := time.Since(began)
 	for i := range samples {
 		samples[i].tier = tier
 	}
-	m.add(ctx, name, len(m.list), took, samples)
+	r.add(ctx, name, len(r.list), took, samples)
 	return nil
 }
 
@@ -137,67 +137,67 @@ var needs = map[string]string{
 
 // askGateway asks the gateway questions, of which the first is number first of all, with settings of the route, unless its mode is
 // not available.
-func (m *run) askGateway(ctx context.Context, name string, list []question, first int, settings map[string]string) {
+func (r *run) askGateway(ctx context.Context, name string, list []question, first int, settings map[string]string) {
 	mode := name
 	if name == wayLenient {
 		mode = modeVerify
 	}
-	if why := m.missing[mode]; why != "" {
-		m.skip(name, needs[mode]+"; "+why)
+	if why := r.missing[mode]; why != "" {
+		r.skip(name, needs[mode]+"; "+why)
 		return
 	}
 	values := maps.Clone(common)
 	maps.Copy(values, settings)
 	values["speculation.mode"] = mode
-	if err := m.set(ctx, routePair, values); err != nil {
+	if err := r.set(ctx, routePair, values); err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		m.skip(name, err.Error())
+		r.skip(name, err.Error())
 		return
 	}
-	m.Say("%s: %d questions", name, len(list))
-	gate := m.gate()
+	r.Say("%s: %d questions", name, len(list))
+	gate := r.gate()
 	began := time.Now()
-	samples := gate.askAll(ctx, list, m.Clients)
+	samples := gate.askAll(ctx, list, r.Clients)
 	took := time.Since(began)
 	for i := range samples {
 		s := &samples[i]
 		s.prompt += first
 		if s.err == nil {
-			s.receipt, s.err = m.receipt(ctx, s.id)
+			s.receipt, s.err = r.receipt(ctx, s.id)
 		}
 		if s.err == nil {
 			s.tier = s.receipt.Tier
 		}
 	}
-	m.add(ctx, name, len(list), took, samples)
+	r.add(ctx, name, len(list), took, samples)
 }
 
 // gate asks the gateway.
-func (m *run) gate() asker {
-	return asker{client: m.client, url: m.base, model: routePair, tokens: m.MaxTokens}
+func (r *run) gate() asker {
+	return asker{client: r.client, url: r.base, model: routePair, tokens: r.MaxTokens}
 }
 
 // add puts the samples of a way into the report: of so many questions, in so much time.
-func (m *run) add(ctx context.Context, name string, asked int, took time.Duration, samples []sample) {
-	m.ways[name] = samples
-	own := m.alone
+func (r *run) add(ctx context.Context, name string, asked int, took time.Duration, samples []sample) {
+	r.ways[name] = samples
+	own := r.alone
 	if name == wayAlone {
 		own = samples
 	}
 	row := rowOf(name, samples, own)
 	row.Asked, row.Seconds = asked, took.Seconds()
-	row.Failure = m.places.hide(row.Failure)
+	row.Failure = r.places.hide(row.Failure)
 	if missed := asked - len(samples); missed > 0 {
 		row.Why = fmt.Sprintf("%d of %d questions were not put: %v", missed, asked, context.Cause(ctx))
 	}
-	m.report.Ways = append(m.report.Ways, row)
+	r.report.Ways = append(r.report.Ways, row)
 }
 
 // skip puts a way into the report that was not measured.
-func (m *run) skip(name, why string) {
-	m.report.Ways = append(m.report.Ways, Way{Name: name, Why: m.places.hide(why)})
+func (r *run) skip(name, why string) {
+	r.report.Ways = append(r.report.Ways, Way{Name: name, Why: r.places.hide(why)})
 }
 
 // engineReports says what the engines can do.

@@ -23,28 +23,28 @@ type Log struct {
 }
 
 // Write implements io.Writer; it never fails.
-func (j *Log) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.rest = append(j.rest, p...)
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rest = append(l.rest, p...)
 	for {
-		line, rest, found := bytes.Cut(j.rest, []byte("\n"))
+		line, rest, found := bytes.Cut(l.rest, []byte("\n"))
 		if !found {
 			break
 		}
-		j.note(line)
-		j.rest = rest
+		l.note(line)
+		l.rest = rest
 	}
-	if len(j.rest) > maxLineBytes*16 { // a line without an end is one
-		j.note(j.rest)
-		j.rest = nil
+	if len(l.rest) > maxLineBytes*16 { // a line without an end is one
+		l.note(l.rest)
+		l.rest = nil
 	}
-	j.rest = append([]byte(nil), j.rest...) // lets go of what was read
+	l.rest = append([]byte(nil), l.rest...) // lets go of what was read
 	return len(p), nil
 }
 
 // note takes one line up.
-func (j *Log) note(line []byte) {
+func (l *Log) note(line []byte) {
 	if len(line) == 0 {
 		return
 	}
@@ -57,34 +57,34 @@ func (j *Log) note(line []byte) {
 		return
 	}
 	if !access {
-		j.counted++
+		l.counted++
 	}
-	j.lines = append(j.lines, string(line[:min(len(line), maxLineBytes)]))
-	if over := len(j.lines) - maxLines; over > 0 {
-		j.lines = slices.Delete(j.lines, 0, over)
+	l.lines = append(l.lines, string(line[:min(len(line), maxLineBytes)]))
+	if over := len(l.lines) - maxLines; over > 0 {
+		l.lines = slices.Delete(l.lines, 0, over)
 	}
 }
 
 // Last are the last n lines.
-func (j *Log) Last(n int) string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return strings.Join(j.lines[max(0, len(j.lines)-n):], "\n")
+func (l *Log) Last(n int) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.lines[max(0, len(l.lines)-n):], "\n")
 }
 
 // Count is how many lines there were that are no access records.
-func (j *Log) Count() int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.counted
+func (l *Log) Count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counted
 }
 
 // Find is the first kept line for which ok holds; "" is none.
-func (j *Log) Find(ok func(line string) bool) string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if i := slices.IndexFunc(j.lines, ok); i >= 0 {
-		return j.lines[i]
+func (l *Log) Find(ok func(line string) bool) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.IndexFunc(l.lines, ok); i >= 0 {
+		return l.lines[i]
 	}
 	return ""
 }

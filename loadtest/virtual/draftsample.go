@@ -139,20 +139,20 @@ func (l *lab) bucketOf(q *loadtest.Request) (bucket string, ok bool) {
 }
 
 // add adds one request's drafts, one of each era.
-func (c *draftSample) add(bucket string, judges []*quality.Judge, audit func(*quality.Judge) graded) {
-	if c.kinds[bucket] == nil {
-		c.kinds[bucket] = make([][]graded, len(judges))
+func (d *draftSample) add(bucket string, judges []*quality.Judge, audit func(*quality.Judge) graded) {
+	if d.kinds[bucket] == nil {
+		d.kinds[bucket] = make([][]graded, len(judges))
 	}
 	for e, judge := range judges {
-		c.kinds[bucket][e] = append(c.kinds[bucket][e], audit(judge))
+		d.kinds[bucket][e] = append(d.kinds[bucket][e], audit(judge))
 	}
-	c.share[bucket]++
+	d.share[bucket]++
 }
 
 // sort ends the sample of so many requests.
-func (c *draftSample) sort(taken float64) {
-	for bucket, of := range c.kinds {
-		c.share[bucket] /= taken
+func (d *draftSample) sort(taken float64) {
+	for bucket, of := range d.kinds {
+		d.share[bucket] /= taken
 		for _, list := range of {
 			slices.SortStableFunc(list, func(a, b graded) int { return cmp.Compare(b.score, a.score) })
 		}
@@ -160,9 +160,9 @@ func (c *draftSample) sort(taken float64) {
 }
 
 // scoredBy is the sample with the scores of a map.
-func (c *draftSample) scoredBy(m *accept.ScoreMap) *draftSample {
-	out := &draftSample{kinds: make(map[string][][]graded, len(c.kinds)), share: map[string]float64{}}
-	for bucket, of := range c.kinds {
+func (d *draftSample) scoredBy(m *accept.ScoreMap) *draftSample {
+	out := &draftSample{kinds: make(map[string][][]graded, len(d.kinds)), share: map[string]float64{}}
+	for bucket, of := range d.kinds {
 		for _, list := range of {
 			scored := slices.Clone(list)
 			for i := range scored {
@@ -176,9 +176,9 @@ func (c *draftSample) scoredBy(m *accept.ScoreMap) *draftSample {
 }
 
 // risk is the share of wrong ones of the drafts that a threshold accepts, 0 where it accepts none.
-func (c *draftSample) risk(bucket string, era int, threshold float64) float64 {
+func (d *draftSample) risk(bucket string, era int, threshold float64) float64 {
 	n, bad := 0, 0
-	for _, g := range c.kinds[bucket][era] {
+	for _, g := range d.kinds[bucket][era] {
 		if g.score < threshold {
 			break
 		}
@@ -193,8 +193,8 @@ func (c *draftSample) risk(bucket string, era int, threshold float64) float64 {
 }
 
 // accepts is the share of drafts that a threshold accepts.
-func (c *draftSample) accepts(bucket string, era int, threshold float64) float64 {
-	list := c.kinds[bucket][era]
+func (d *draftSample) accepts(bucket string, era int, threshold float64) float64 {
+	list := d.kinds[bucket][era]
 	n, _ := slices.BinarySearchFunc(list, threshold, func(g graded, t float64) int {
 		if g.score >= t {
 			return -1
@@ -206,8 +206,8 @@ func (c *draftSample) accepts(bucket string, era int, threshold float64) float64
 
 // loosest is the lowest threshold whose risk is at most eps, and the share of drafts that it
 // accepts; above every score where there is none.
-func (c *draftSample) loosest(bucket string, era int, eps float64) (threshold, accepts float64) {
-	list, bad, best := c.kinds[bucket][era], 0, 0
+func (d *draftSample) loosest(bucket string, era int, eps float64) (threshold, accepts float64) {
+	list, bad, best := d.kinds[bucket][era], 0, 0
 	for i, g := range list {
 		if !g.good {
 			bad++
@@ -224,9 +224,9 @@ func (c *draftSample) loosest(bucket string, era int, eps float64) (threshold, a
 }
 
 // buckets are the kinds of request, in order.
-func (c *draftSample) buckets() []string {
+func (d *draftSample) buckets() []string {
 	var out []string
-	for b := range c.kinds {
+	for b := range d.kinds {
 		out = append(out, b)
 	}
 	slices.Sort(out)
@@ -235,9 +235,9 @@ func (c *draftSample) buckets() []string {
 
 // base is the share of wrong ones of all drafts of an era, and the chance that a good one has a
 // higher score than a wrong one of its kind, both as often as kinds come.
-func (c *draftSample) base(era int) (wrong, auroc float64) {
-	for _, bucket := range c.buckets() { // in order, so that sums are the same to the digit
-		of := c.kinds[bucket]
+func (d *draftSample) base(era int) (wrong, auroc float64) {
+	for _, bucket := range d.buckets() { // in order, so that sums are the same to the digit
+		of := d.kinds[bucket]
 		bad, won := 0, 0.0
 		for i, g := range of[era] {
 			if g.good {
@@ -248,9 +248,9 @@ func (c *draftSample) base(era int) (wrong, auroc float64) {
 			bad++
 		}
 		if pairs := float64(bad) * float64(len(of[era])-bad); pairs > 0 {
-			auroc += c.share[bucket] * won / pairs
+			auroc += d.share[bucket] * won / pairs
 		}
-		wrong += c.share[bucket] * float64(bad) / float64(max(len(of[era]), 1))
+		wrong += d.share[bucket] * float64(bad) / float64(max(len(of[era]), 1))
 	}
 	return wrong, auroc
 }

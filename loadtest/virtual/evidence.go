@@ -122,45 +122,45 @@ type evidenceView struct {
 var _ audit.Evidence = (*evidenceView)(nil)
 
 // View implements [audit.Evidence]. It reads the log first if it is due.
-func (s *evidenceView) View(k risk.Key) risk.View {
-	if now := s.Now(); now.Sub(s.read) >= viewEvery {
-		s.tick()
+func (e *evidenceView) View(k risk.Key) risk.View {
+	if now := e.Now(); now.Sub(e.read) >= viewEvery {
+		e.tick()
 	}
-	return s.Store.View(k)
+	return e.Store.View(k)
 }
 
 // tick reads the log, and writes the counts of warm-ups.
-func (s *evidenceView) tick() {
-	s.read = s.Now()
-	_ = s.Tick(context.Background()) // while Redis is away
+func (e *evidenceView) tick() {
+	e.read = e.Now()
+	_ = e.Tick(context.Background()) // while Redis is away
 }
 
 // Open implements [audit.Evidence].
-func (s *evidenceView) Open(ctx context.Context, a risk.Audit) (risk.OpenResult, error) {
-	result, err := s.Store.Open(ctx, a)
-	s.all.note(a.Key, s.Store)
-	return s.counted(result), err
+func (e *evidenceView) Open(ctx context.Context, a risk.Audit) (risk.OpenResult, error) {
+	result, err := e.Store.Open(ctx, a)
+	e.all.note(a.Key, e.Store)
+	return e.counted(result), err
 }
 
 // OpenWarmup implements [audit.Evidence].
-func (s *evidenceView) OpenWarmup(ctx context.Context, k risk.Key, ticket string) (risk.OpenResult, error) {
-	result, err := s.Store.OpenWarmup(ctx, k, ticket)
-	return s.counted(result), err
+func (e *evidenceView) OpenWarmup(ctx context.Context, k risk.Key, ticket string) (risk.OpenResult, error) {
+	result, err := e.Store.OpenWarmup(ctx, k, ticket)
+	return e.counted(result), err
 }
 
-func (s *evidenceView) counted(result risk.OpenResult) risk.OpenResult {
+func (e *evidenceView) counted(result risk.OpenResult) risk.OpenResult {
 	if result == risk.Opened {
-		s.all.booked++
+		e.all.booked++
 	}
 	return result
 }
 
 // Close implements [audit.Evidence].
-func (s *evidenceView) Close(ctx context.Context, k risk.Key, ticket string, bad bool) error {
-	err := s.Store.Close(ctx, k, ticket, bad)
+func (e *evidenceView) Close(ctx context.Context, k risk.Key, ticket string, bad bool) error {
+	err := e.Store.Close(ctx, k, ticket, bad)
 	if err == nil {
-		s.all.closed++
+		e.all.closed++
 	}
-	s.all.note(k, s.Store)
+	e.all.note(k, e.Store)
 	return err
 }

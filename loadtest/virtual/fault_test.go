@@ -43,18 +43,18 @@ func watch(t *testing.T, s *loadtest.Scenario, c *loadtest.Case) *seen {
 }
 
 // play is run, with a look after each event.
-func (v *seen) play(ctx context.Context) error {
-	backends := v.pools["target"].Backends
+func (s *seen) play(ctx context.Context) error {
+	backends := s.pools["target"].Backends
 	was := make([]int, len(backends))
-	v.begin()
-	v.clock.At(struck-1, func() {
+	s.begin()
+	s.clock.At(struck-1, func() {
 		for _, b := range backends {
 			c := b.Counts()
-			v.running = append(v.running, c.Running+c.Waiting)
+			s.running = append(s.running, c.Running+c.Waiting)
 		}
 	})
-	for !v.ended || v.open > 0 {
-		if !v.clock.Step() {
+	for !s.ended || s.open > 0 {
+		if !s.clock.Step() {
 			return errors.New("the run waits for something that never comes")
 		}
 		if ctx.Err() != nil {
@@ -62,7 +62,7 @@ func (v *seen) play(ctx context.Context) error {
 		}
 		for i, b := range backends {
 			if b.Calls > was[i] {
-				v.calls = append(v.calls, sight{v.clock.Elapsed(), i, float64(b.Calls - was[i])})
+				s.calls = append(s.calls, sight{s.clock.Elapsed(), i, float64(b.Calls - was[i])})
 				was[i] = b.Calls
 			}
 		}
@@ -71,8 +71,8 @@ func (v *seen) play(ctx context.Context) error {
 }
 
 // share is a backend's part of the calls in a window, and how many there were.
-func (v *seen) share(backend int, from, to time.Duration) (share, calls float64) {
-	for _, c := range v.calls {
+func (s *seen) share(backend int, from, to time.Duration) (share, calls float64) {
+	for _, c := range s.calls {
 		if c.at >= from && c.at < to {
 			calls += c.calls
 			if c.backend == backend {
@@ -84,8 +84,8 @@ func (v *seen) share(backend int, from, to time.Duration) (share, calls float64)
 }
 
 // last is when a backend was called last within a window.
-func (v *seen) last(backend int, from, to time.Duration) (last time.Duration) {
-	for _, c := range v.calls {
+func (s *seen) last(backend int, from, to time.Duration) (last time.Duration) {
+	for _, c := range s.calls {
 		if c.backend == backend && c.at >= from && c.at < to {
 			last = c.at
 		}
@@ -211,11 +211,11 @@ func bursts(t *testing.T) {
 
 // busiest is the greatest share of the calls of a burst's 5 s that one backend got, as
 // a multiple of the fair one; 0 is that there was no burst.
-func (v *seen) busiest(until time.Duration) (worst float64) {
+func (s *seen) busiest(until time.Duration) (worst float64) {
 	const window = 5 * time.Second
 	for from := time.Duration(0); from < until; from += time.Second {
-		for b := range v.pools["target"].Backends {
-			share, calls := v.share(b, from, from+window)
+		for b := range s.pools["target"].Backends {
+			share, calls := s.share(b, from, from+window)
 			if calls < 200 {
 				break
 			}

@@ -35,41 +35,41 @@ type refusal struct {
 }
 
 // hear takes in what a queue said to who came to it at a time.
-func (c *retryAccuracy) hear(l *lab, k queueClass, err error, came time.Duration) {
+func (a *retryAccuracy) hear(l *lab, k queueClass, err error, came time.Duration) {
 	if came < l.scenario.Warmup {
 		return
 	}
 	if shed, ok := errors.AsType[*admission.ShedError](err); ok {
-		c.refuse(k, refusal{l.clock.Elapsed(), shed.RetryAfter.Seconds()})
+		a.refuse(k, refusal{l.clock.Elapsed(), shed.RetryAfter.Seconds()})
 	} else if err == nil {
-		c.admit(k, came)
+		a.admit(k, came)
 	}
 }
 
-func (c *retryAccuracy) refuse(k queueClass, r refusal) {
-	if c.open == nil {
-		c.open = map[queueClass][]refusal{}
+func (a *retryAccuracy) refuse(k queueClass, r refusal) {
+	if a.open == nil {
+		a.open = map[queueClass][]refusal{}
 	}
-	c.open[k] = append(c.open[k], r)
+	a.open[k] = append(a.open[k], r)
 }
 
 // admit closes the refusals before one came that was let in.
-func (c *retryAccuracy) admit(k queueClass, came time.Duration) {
-	if len(c.open[k]) == 0 {
+func (a *retryAccuracy) admit(k queueClass, came time.Duration) {
+	if len(a.open[k]) == 0 {
 		return
 	}
-	c.open[k] = slices.DeleteFunc(c.open[k], func(r refusal) bool {
+	a.open[k] = slices.DeleteFunc(a.open[k], func(r refusal) bool {
 		if r.at > came {
 			return false
 		}
 		actual := min(max(math.Ceil((came-r.at).Seconds()), 1), maxRetryAfter)
-		c.retryAfter, c.actual, c.ratio = append(c.retryAfter, r.retryAfter), append(c.actual, actual), append(c.ratio, r.retryAfter/actual)
+		a.retryAfter, a.actual, a.ratio = append(a.retryAfter, r.retryAfter), append(a.actual, actual), append(a.ratio, r.retryAfter/actual)
 		return true
 	})
 }
 
-func (c *retryAccuracy) retry() loadtest.Retry {
-	return loadtest.Retry{RetryAfter: median(c.retryAfter), True: median(c.actual), Ratio: median(c.ratio)}
+func (a *retryAccuracy) retry() loadtest.Retry {
+	return loadtest.Retry{RetryAfter: median(a.retryAfter), True: median(a.actual), Ratio: median(a.ratio)}
 }
 
 // median of what is there, 0 of nothing.

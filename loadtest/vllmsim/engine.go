@@ -267,24 +267,24 @@ type mailbox struct {
 
 func newMailbox() *mailbox { return &mailbox{notify: make(chan struct{}, 1)} }
 
-func (b *mailbox) push(ev event) {
-	b.mu.Lock()
-	b.events = append(b.events, ev)
-	b.mu.Unlock()
+func (m *mailbox) push(ev event) {
+	m.mu.Lock()
+	m.events = append(m.events, ev)
+	m.mu.Unlock()
 	select {
-	case b.notify <- struct{}{}:
+	case m.notify <- struct{}{}:
 	default:
 	}
 }
 
 // take swaps the collected events, if any, for spare, which the caller is done with.
-func (b *mailbox) take(spare []event) []event {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.events) == 0 {
+func (m *mailbox) take(spare []event) []event {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.events) == 0 {
 		return nil
 	}
-	got := b.events
-	b.events = spare[:0]
+	got := m.events
+	m.events = spare[:0]
 	return got
 }

@@ -164,8 +164,8 @@ type usageBody struct {
 	Reasoning  *int            `json:"reasoning_tokens,omitempty"` // of SGLang
 }
 
-func (t spend) body() *usageBody {
-	return &usageBody{Prompt: t.prompt, Total: t.prompt + t.generated, Completion: t.generated}
+func (s spend) body() *usageBody {
+	return &usageBody{Prompt: s.prompt, Total: s.prompt + s.generated, Completion: s.generated}
 }
 
 type cachedTokens struct {
@@ -265,9 +265,9 @@ func (c *call) callDelta(ev *chunk) []wireCall {
 }
 
 // said is the text of an output that belongs to the answer.
-func (ev *chunk) said() string {
-	if ev.part == partText {
-		return ev.text
+func (c *chunk) said() string {
+	if c.part == partText {
+		return c.text
 	}
 	return ""
 }

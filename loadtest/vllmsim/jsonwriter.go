@@ -68,50 +68,50 @@ func (m *Model) answer(v *voice, f *form) []scripted {
 }
 
 // call writes the call of a tool.
-func (b *jsonWriter) call(f *form) {
-	b.segment(partHidden)
-	b.put(`{"name": "`+f.tool.Function.Name+`", "arguments": `, sureHead)
-	b.segment(partArgs)
-	h := hashString(b.h, f.tool.Function.Name)
+func (w *jsonWriter) call(f *form) {
+	w.segment(partHidden)
+	w.put(`{"name": "`+f.tool.Function.Name+`", "arguments": `, sureHead)
+	w.segment(partArgs)
+	h := hashString(w.h, f.tool.Function.Name)
 	switch {
 	case f.given == nil:
-		b.schema(f.tool.Function.Parameters, h, 0)
+		w.schema(f.tool.Function.Parameters, h, 0)
 	case f.given.Arguments == nil:
-		b.put("{}", sureText)
+		w.put("{}", sureText)
 	default:
-		b.choose(h)
-		b.value(string(f.given.Arguments))
+		w.choose(h)
+		w.value(string(f.given.Arguments))
 	}
-	b.segment(partHidden)
-	b.put("}", sureHead)
+	w.segment(partHidden)
+	w.put("}", sureHead)
 }
 
 // repeat is a text that was given beforehand.
-func (b *jsonWriter) repeat(text string) (out []scripted) {
-	b.choose(hashString(b.h, text))
-	for _, id := range b.tok.Encode(text) {
-		out = append(out, scripted{id: id, p: b.certainty(), part: partText})
+func (w *jsonWriter) repeat(text string) (out []scripted) {
+	w.choose(hashString(w.h, text))
+	for _, id := range w.tok.Encode(text) {
+		out = append(out, scripted{id: id, p: w.certainty(), part: partText})
 	}
 	return out
 }
 
-func (b *jsonWriter) segment(p part) { b.segs = append(b.segs, segment{b.text.Len(), p}) }
+func (w *jsonWriter) segment(p part) { w.segs = append(w.segs, segment{w.text.Len(), p}) }
 
 // tokens encodes what was written, each segment on its own.
-func (b *jsonWriter) tokens() []scripted {
+func (w *jsonWriter) tokens() []scripted {
 	var out []scripted
-	text, at, k := b.text.String(), 0, 0
-	for i, s := range b.segs {
+	text, at, k := w.text.String(), 0, 0
+	for i, s := range w.segs {
 		to := len(text)
-		if i+1 < len(b.segs) {
-			to = b.segs[i+1].from
+		if i+1 < len(w.segs) {
+			to = w.segs[i+1].from
 		}
-		for _, id := range b.tok.Encode(text[s.from:to]) {
-			for b.sure[k].to <= at {
+		for _, id := range w.tok.Encode(text[s.from:to]) {
+			for w.sure[k].to <= at {
 				k++
 			}
-			out = append(out, scripted{id: id, p: b.sure[k].p, part: s.part})
-			at += len(b.tok.pieces[id])
+			out = append(out, scripted{id: id, p: w.sure[k].p, part: s.part})
+			at += len(w.tok.pieces[id])
 		}
 		if s.part == partHidden && i == 0 && len(out) > 0 {
 			out[len(out)-1].part = partName
@@ -120,29 +120,29 @@ func (b *jsonWriter) tokens() []scripted {
 	return out
 }
 
-func (b *jsonWriter) put(s string, p float64) {
-	b.text.WriteString(s)
-	b.sure = append(b.sure, stretch{b.text.Len(), p})
+func (w *jsonWriter) put(s string, p float64) {
+	w.text.WriteString(s)
+	w.sure = append(w.sure, stretch{w.text.Len(), p})
 }
 
 // choose returns the hash that a value is made from: the target's, or the draft's own.
-func (b *jsonWriter) choose(h uint64) uint64 {
-	b.strayed = unit(mix(h, 0xd1f)) < b.stray
-	if b.strayed {
+func (w *jsonWriter) choose(h uint64) uint64 {
+	w.strayed = unit(mix(h, 0xd1f)) < w.stray
+	if w.strayed {
 		return mix(h, 0xa17)
 	}
 	return mix(h, 0x0a)
 }
 
-func (b *jsonWriter) certainty() float64 {
-	if b.strayed && !b.blind {
+func (w *jsonWriter) certainty() float64 {
+	if w.strayed && !w.blind {
 		return sureStray
 	}
 	return sureText
 }
 
 // value writes a value that is not put together from others.
-func (b *jsonWriter) value(own string) { b.put(own, b.certainty()) }
+func (w *jsonWriter) value(own string) { w.put(own, w.certainty()) }
 
 type jsonSchema struct {
 	Type       json.RawMessage            `json:"type"`
@@ -169,70 +169,70 @@ func (j *jsonSchema) kind() string {
 }
 
 // schema writes a value for a schema. Properties come in order of name; a schema it cannot read is any object.
-func (b *jsonWriter) schema(raw json.RawMessage, h uint64, depth int) {
+func (w *jsonWriter) schema(raw json.RawMessage, h uint64, depth int) {
 	var j jsonSchema
 	if !isNull(raw) && json.Unmarshal(raw, &j) != nil || depth > 8 {
-		b.value("{}")
+		w.value("{}")
 		return
 	}
-	v := b.choose(h)
+	v := w.choose(h)
 	switch {
 	case !isNull(j.Const):
-		b.value(string(j.Const))
+		w.value(string(j.Const))
 	case len(j.Enum) > 0:
-		b.value(string(j.Enum[v%uint64(len(j.Enum))]))
+		w.value(string(j.Enum[v%uint64(len(j.Enum))]))
 	case j.kind() == "object":
-		b.object(&j, h, depth)
+		w.object(&j, h, depth)
 	case j.kind() == "array":
-		b.array(&j, h, depth, 1+int(v%2))
+		w.array(&j, h, depth, 1+int(v%2))
 	default:
-		b.scalar(&j, v)
+		w.scalar(&j, v)
 	}
 }
 
-func (b *jsonWriter) array(j *jsonSchema, h uint64, depth, n int) {
+func (w *jsonWriter) array(j *jsonSchema, h uint64, depth, n int) {
 	if j.Items == nil {
 		n = 0
 	}
-	b.put("[", sureText)
+	w.put("[", sureText)
 	for i := range n {
 		if i > 0 {
-			b.put(", ", sureText)
+			w.put(", ", sureText)
 		}
-		b.schema(j.Items, mix(h, uint64(i)), depth+1)
+		w.schema(j.Items, mix(h, uint64(i)), depth+1)
 	}
-	b.put("]", sureText)
+	w.put("]", sureText)
 }
 
-func (b *jsonWriter) object(j *jsonSchema, h uint64, depth int) {
-	b.put("{", sureText)
+func (w *jsonWriter) object(j *jsonSchema, h uint64, depth int) {
+	w.put("{", sureText)
 	for i, name := range slices.Sorted(maps.Keys(j.Properties)) {
 		if i > 0 {
-			b.put(", ", sureText)
+			w.put(", ", sureText)
 		}
-		b.put(string(encode(name))+": ", sureText)
-		b.schema(j.Properties[name], hashString(h, name), depth+1)
+		w.put(string(encode(name))+": ", sureText)
+		w.schema(j.Properties[name], hashString(h, name), depth+1)
 	}
-	b.put("}", sureText)
+	w.put("}", sureText)
 }
 
-func (b *jsonWriter) scalar(j *jsonSchema, v uint64) {
+func (w *jsonWriter) scalar(j *jsonSchema, v uint64) {
 	base := 0
 	if j.Minimum != nil {
 		base = int(*j.Minimum)
 	}
 	switch j.kind() {
 	case "integer":
-		b.value(strconv.Itoa(base + int(v%100)))
+		w.value(strconv.Itoa(base + int(v%100)))
 	case "number":
-		b.value(strconv.Itoa(base+int(v%100)) + "." + strconv.Itoa(int(v>>32%9)+1))
+		w.value(strconv.Itoa(base+int(v%100)) + "." + strconv.Itoa(int(v>>32%9)+1))
 	case "boolean":
-		b.value(strconv.FormatBool(v&1 == 0))
+		w.value(strconv.FormatBool(v&1 == 0))
 	case "null":
-		b.value("null")
+		w.value("null")
 	default:
-		nouns, adjs := b.tok.byClass[clsNoun], b.tok.byClass[clsAdj]
-		text := b.tok.pieces[adjs[v%uint64(len(adjs))]] + b.tok.pieces[nouns[v>>16%uint64(len(nouns))]]
-		b.value(`"` + strings.TrimSpace(text) + `"`)
+		nouns, adjs := w.tok.byClass[clsNoun], w.tok.byClass[clsAdj]
+		text := w.tok.pieces[adjs[v%uint64(len(adjs))]] + w.tok.pieces[nouns[v>>16%uint64(len(nouns))]]
+		w.value(`"` + strings.TrimSpace(text) + `"`)
 	}
 }

@@ -83,12 +83,12 @@ func (openaiWire) fail(err *apiError) any {
 }
 
 // absent implements face.
-func (f openaiWire) absent(w http.ResponseWriter, r *http.Request, known bool) {
+func (o openaiWire) absent(w http.ResponseWriter, r *http.Request, known bool) {
 	status, message := http.StatusNotFound, "Invalid URL ("+r.Method+" "+r.URL.Path+")"
 	if known {
 		status, message = http.StatusMethodNotAllowed, "Not allowed to "+r.Method+" on "+r.URL.Path+"."
 	}
-	writeJSON(w, status, f.fail(&apiError{message: message}))
+	writeJSON(w, status, o.fail(&apiError{message: message}))
 }
 
 func (s *Server) openaiModels(w http.ResponseWriter, _ *http.Request) {
@@ -126,8 +126,8 @@ func (openaiWire) textLogprobs(lps []*tokenLogprob, offset int) any {
 }
 
 // whole implements face.
-func (f openaiWire) whole(c *call, a *answerBody, t spend) {
-	f.usage(c, a, t)
+func (o openaiWire) whole(c *call, a *answerBody, t spend) {
+	o.usage(c, a, t)
 	for _, v := range a.Choices {
 		if m := v.(*choiceBody).Message; m != nil {
 			m.Refusal = null

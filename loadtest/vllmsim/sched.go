@@ -46,7 +46,7 @@ const (
 )
 
 // Generated returns the number of tokens generated so far.
-func (q *Seq) Generated() int { return len(q.ids) - len(q.Prompt) }
+func (s *Seq) Generated() int { return len(s.ids) - len(s.Prompt) }
 
 // Item is one sequence's part of a batch.
 type Item struct {
@@ -297,14 +297,14 @@ func (s *Scheduler) take(b *Batch, q *Seq, n int) {
 }
 
 // hashTo extends the chained block hashes to cover the full blocks of the first n tokens.
-func (q *Seq) hashTo(n int) {
-	for k := len(q.hashes); k < n/BlockSize; k++ {
-		parent := mix(q.Salt, 0xb10c)
+func (s *Seq) hashTo(n int) {
+	for k := len(s.hashes); k < n/BlockSize; k++ {
+		parent := mix(s.Salt, 0xb10c)
 		if k > 0 {
-			parent = q.hashes[k-1]
+			parent = s.hashes[k-1]
 		}
-		h := hashIDs(parent, q.ids[k*BlockSize:(k+1)*BlockSize])
-		q.hashes = append(q.hashes, h|1) // never 0, which means not cached
+		h := hashIDs(parent, s.ids[k*BlockSize:(k+1)*BlockSize])
+		s.hashes = append(s.hashes, h|1) // never 0, which means not cached
 	}
 }
 

@@ -203,10 +203,10 @@ func (m *machine) checkSequences() error {
 }
 
 // hashesHold reports whether the hashes kept are those of the tokens.
-func (q *Seq) hashesHold() bool {
-	again := &Seq{Salt: q.Salt, ids: q.ids}
-	again.hashTo(len(q.hashes) * BlockSize)
-	return slices.Equal(again.hashes, q.hashes)
+func (s *Seq) hashesHold() bool {
+	again := &Seq{Salt: s.Salt, ids: s.ids}
+	again.hashTo(len(s.hashes) * BlockSize)
+	return slices.Equal(again.hashes, s.hashes)
 }
 
 func count(list []*Seq, q *Seq) (n int) {

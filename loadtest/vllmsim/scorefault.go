@@ -42,17 +42,17 @@ func spoil[T any](in *scoring, list []T) []T {
 const spoiltEntry = "entry"
 
 // garbage is what stands for every logprob of a prompt: "" is the truth. Which kind of garbage it is goes by the prompt.
-func (in *scoring) garbage() string {
-	if in.fault != scoreGarbage {
+func (s *scoring) garbage() string {
+	if s.fault != scoreGarbage {
 		return ""
 	}
 	kinds := [...]string{"null", "text", spoiltEntry}
-	return kinds[hashIDs(hashSeed, in.prompt)%uint64(len(kinds))]
+	return kinds[hashIDs(hashSeed, s.prompt)%uint64(len(kinds))]
 }
 
 // value is a logprob as the fault leaves it.
-func (in *scoring) value(lp float64) any {
-	switch in.garbage() {
+func (s *scoring) value(lp float64) any {
+	switch s.garbage() {
 	case "":
 		return lp
 	case "text":

@@ -105,8 +105,8 @@ func (sglangWire) textLogprobs(lps []*tokenLogprob, _ int) any {
 }
 
 // whole implements face.
-func (f sglangWire) whole(c *call, a *answerBody, t spend) {
-	f.usage(c, a, t)
+func (s sglangWire) whole(c *call, a *answerBody, t spend) {
+	s.usage(c, a, t)
 	a.Metadata = map[string]string{"weight_version": "default"}
 	for _, v := range a.Choices {
 		if m := v.(*choiceBody).Message; m != nil {

@@ -117,15 +117,15 @@ func (vllmWire) opened(c *call) []any {
 }
 
 // chunk implements face. Parts of a tool call that a parser swallows give no chunk.
-func (f vllmWire) chunk(c *call, ev *chunk) []any {
+func (w vllmWire) chunk(c *call, ev *chunk) []any {
 	v := &choiceBody{Index: ev.choice}
-	f.finish(c, v, &ev.end)
+	w.finish(c, v, &ev.end)
 	prompt := c.req.prompts[ev.choice/c.req.n]
 	switch {
 	case c.req.chat && ev.part == partHidden && ev.finish == "":
 		return nil
 	case c.req.chat:
-		v.Delta, v.Logprobs = &message{ToolCalls: c.callDelta(ev)}, f.logprobs(&ev.end)
+		v.Delta, v.Logprobs = &message{ToolCalls: c.callDelta(ev)}, w.logprobs(&ev.end)
 		if v.Delta.ToolCalls == nil {
 			v.Delta.Content = ev.said()
 		}
@@ -133,7 +133,7 @@ func (f vllmWire) chunk(c *call, ev *chunk) []any {
 		text := ev.text
 		v.Text, v.PromptIDs = &text, null
 		if len(ev.end.lps) > 0 {
-			v.Logprobs = f.textLogprobs(ev.end.lps, ev.offset)
+			v.Logprobs = w.textLogprobs(ev.end.lps, ev.offset)
 		}
 		if ev.first {
 			v.PromptIDs = orNull(c.promptIDs(prompt))
@@ -150,8 +150,8 @@ func (f vllmWire) chunk(c *call, ev *chunk) []any {
 }
 
 // soFar is what has been used while an answer goes on.
-func (t spend) soFar(chat bool) *usageBody {
-	u := t.body()
+func (s spend) soFar(chat bool) *usageBody {
+	u := s.body()
 	if chat {
 		u.Spent = null
 	}

@@ -24,4 +24,4 @@ func CheckGreedy(span []TargetScore) Check {
 }
 
 // chosen reports whether the token is what the target would have chosen.
-func (o TargetScore) chosen() bool { return o.First || o.Top <= o.Logprob }
+func (t TargetScore) chosen() bool { return t.First || t.Top <= t.Logprob }

@@ -69,154 +69,154 @@ func NewScoreTracker(cfg Config) *ScoreTracker {
 const maxThreshold Nats = 1e9
 
 // AwaitTarget says that the target checks the draft: its own score neither accepts nor rejects it.
-func (j *ScoreTracker) AwaitTarget() {
-	j.checked = true
-	j.setThresholds(-maxThreshold, maxThreshold)
+func (t *ScoreTracker) AwaitTarget() {
+	t.checked = true
+	t.setThresholds(-maxThreshold, maxThreshold)
 }
 
 // Pass says that the target stands by the draft.
-func (j *ScoreTracker) Pass() { j.acceptScore = j.minScore }
+func (t *ScoreTracker) Pass() { t.acceptScore = t.minScore }
 
 // RequireAtEnd says that the draft is no longer rejected by its score before its end, where it needs this one.
-func (j *ScoreTracker) RequireAtEnd(need Nats) { j.setThresholds(-maxThreshold, need) }
+func (t *ScoreTracker) RequireAtEnd(need Nats) { t.setThresholds(-maxThreshold, need) }
 
 // setThresholds sets the score below which a draft is rejected for good, and the score that it needs.
-func (j *ScoreTracker) setThresholds(floor, need Nats) {
-	j.minScore, j.acceptScore = float64(floor), float64(need)
+func (t *ScoreTracker) setThresholds(floor, need Nats) {
+	t.minScore, t.acceptScore = float64(floor), float64(need)
 }
 
 // Add scores the next token: its logprob, and those of the most likely alternatives at its position (any order, possibly
 // with its own, possibly none). It reports whether the draft may still be accepted.
-func (j *ScoreTracker) Add(logprob float64, top []float64) bool {
+func (t *ScoreTracker) Add(logprob float64, top []float64) bool {
 	if !(logprob > NoLogprob && logprob <= maxLogprob) { // NaN is neither
-		j.missing++
+		t.missing++
 		logprob = priorMean
 	}
-	slot := j.n % window
-	j.recentSum += logprob - j.recent[slot]
-	j.recent[slot] = logprob
-	j.sum += logprob
-	if j.n < HeadTokens {
-		j.entropy += truncatedEntropy(logprob, top)
+	slot := t.n % window
+	t.recentSum += logprob - t.recent[slot]
+	t.recent[slot] = logprob
+	t.sum += logprob
+	if t.n < HeadTokens {
+		t.entropy += truncatedEntropy(logprob, top)
 	}
-	j.doubt += max(1-math.Exp(logprob), 0) // rounding may lift the logprob above 0
-	j.surprise += min(max(surpriseFrom-logprob, 0), maxSurprise)
-	j.n++
-	j.updateWindow()
-	if j.n >= HeadTokens {
-		j.updateMinimum()
+	t.doubt += max(1-math.Exp(logprob), 0) // rounding may lift the logprob above 0
+	t.surprise += min(max(surpriseFrom-logprob, 0), maxSurprise)
+	t.n++
+	t.updateWindow()
+	if t.n >= HeadTokens {
+		t.updateMinimum()
 	}
-	return !j.crossed
+	return !t.crossed
 }
 
 // NeedsTopLogprobs reports whether the score uses the alternatives of the next token: only those of the first tokens.
-func (j *ScoreTracker) NeedsTopLogprobs() bool { return j.n < HeadTokens }
+func (t *ScoreTracker) NeedsTopLogprobs() bool { return t.n < HeadTokens }
 
 // AddEnd counts a token that only ended the answer and has no logprob. It is neither scored nor missing.
-func (j *ScoreTracker) AddEnd() { j.ends++ }
+func (t *ScoreTracker) AddEnd() { t.ends++ }
 
-func (j *ScoreTracker) updateWindow() {
-	filled := min(j.n, window)
-	mean := (j.recentSum + float64(window-filled)*priorMean) / window
-	if mean < j.minWindow {
-		j.minWindow = mean
-		j.worstStart = max(j.n-window, 0)
+func (t *ScoreTracker) updateWindow() {
+	filled := min(t.n, window)
+	mean := (t.recentSum + float64(window-filled)*priorMean) / window
+	if mean < t.minWindow {
+		t.minWindow = mean
+		t.worstStart = max(t.n-window, 0)
 	}
-	if j.n >= worstTokens {
-		if few := j.recentMean(); few < j.minWorst {
-			j.minWorst = few
+	if t.n >= worstTokens {
+		if few := t.recentMean(); few < t.minWorst {
+			t.minWorst = few
 		}
 	}
 }
 
 // recentMean returns the mean logprob of the last 4 tokens. It is summed anew each time, so that rounding errors do not
 // accumulate.
-func (j *ScoreTracker) recentMean() float64 {
-	at, r := uint(j.n)+window, &j.recent
+func (t *ScoreTracker) recentMean() float64 {
+	at, r := uint(t.n)+window, &t.recent
 	return (r[(at-1)%window] + r[(at-2)%window] + r[(at-3)%window] + r[(at-4)%window]) / worstTokens
 }
 
 // updateMinimum lowers the running minimum to the current score.
-func (j *ScoreTracker) updateMinimum() {
-	if mean := (j.sum + priorTokens*priorMean) / float64(j.n+priorTokens); mean < j.minMean {
-		j.minMean = mean
+func (t *ScoreTracker) updateMinimum() {
+	if mean := (t.sum + priorTokens*priorMean) / float64(t.n+priorTokens); mean < t.minMean {
+		t.minMean = mean
 	}
-	if s := j.currentScore(); s < j.min {
-		j.min = s
+	if s := t.currentScore(); s < t.min {
+		t.min = s
 	}
-	j.crossed = j.crossed || j.min < j.minScore
+	t.crossed = t.crossed || t.min < t.minScore
 }
 
 // currentScore returns the score of the tokens so far.
-func (j *ScoreTracker) currentScore() float64 {
-	if m := j.cfg.ScoreMap; m != nil {
-		return float64(m.Score(j.Features()))
+func (t *ScoreTracker) currentScore() float64 {
+	if m := t.cfg.ScoreMap; m != nil {
+		return float64(m.Score(t.Features()))
 	}
 	return min(
-		j.minMean-float64(meanOffset),
-		j.minWindow-float64(windowOffset),
-		float64(entropyOffset)-j.headEntropy(),
+		t.minMean-float64(meanOffset),
+		t.minWindow-float64(windowOffset),
+		float64(entropyOffset)-t.headEntropy(),
 	)
 }
 
 // headEntropy returns the mean entropy of the first tokens.
-func (j *ScoreTracker) headEntropy() float64 {
-	return j.entropy / float64(max(min(j.n, HeadTokens), 1))
+func (t *ScoreTracker) headEntropy() float64 {
+	return t.entropy / float64(max(min(t.n, HeadTokens), 1))
 }
 
 // Features returns the features of the tokens so far. A feature of more tokens than there are uses those that there are.
 // All are 0 before the first token.
-func (j *ScoreTracker) Features() Features {
-	if j.n == 0 {
+func (t *ScoreTracker) Features() Features {
+	if t.n == 0 {
 		return Features{}
 	}
 	f := Features{
-		FeatureMean:     j.minMean,
-		FeatureWindow:   j.minWindow,
-		FeatureEntropy:  -j.headEntropy(),
-		FeatureWorst:    j.minWorst,
-		FeatureLength:   -math.Log(float64(j.n)),
-		FeatureDoubt:    -math.Log(1 + j.doubt),
-		FeatureSurprise: -math.Log(1 + j.surprise),
+		FeatureMean:     t.minMean,
+		FeatureWindow:   t.minWindow,
+		FeatureEntropy:  -t.headEntropy(),
+		FeatureWorst:    t.minWorst,
+		FeatureLength:   -math.Log(float64(t.n)),
+		FeatureDoubt:    -math.Log(1 + t.doubt),
+		FeatureSurprise: -math.Log(1 + t.surprise),
 	}
 	if math.IsInf(f[FeatureMean], 1) {
-		f[FeatureMean] = (j.sum + priorTokens*priorMean) / float64(j.n+priorTokens)
+		f[FeatureMean] = (t.sum + priorTokens*priorMean) / float64(t.n+priorTokens)
 	}
-	if j.n < worstTokens {
-		f[FeatureWorst] = j.sum / float64(j.n)
+	if t.n < worstTokens {
+		f[FeatureWorst] = t.sum / float64(t.n)
 	}
 	return f
 }
 
 // Reject rejects the draft for a reason other than its score.
-func (j *ScoreTracker) Reject(reason string) {
-	if j.refused == "" {
-		j.refused = reason
+func (t *ScoreTracker) Reject(reason string) {
+	if t.refused == "" {
+		t.refused = reason
 	}
 }
 
 // Rejected reports whether the draft can no longer be accepted.
-func (j *ScoreTracker) Rejected() bool { return j.crossed || j.refused != "" }
+func (t *ScoreTracker) Rejected() bool { return t.crossed || t.refused != "" }
 
 // Score returns the running minimum; before the eighth token the current score.
-func (j *ScoreTracker) Score() Nats {
-	if math.IsInf(j.min, 1) && j.n > 0 {
-		early := *j
+func (t *ScoreTracker) Score() Nats {
+	if math.IsInf(t.min, 1) && t.n > 0 {
+		early := *t
 		early.updateMinimum()
 		return Nats(early.min)
 	}
-	return Nats(j.min)
+	return Nats(t.min)
 }
 
 // Tokens returns the number of tokens so far.
-func (j *ScoreTracker) Tokens() int { return j.n + j.ends }
+func (t *ScoreTracker) Tokens() int { return t.n + t.ends }
 
 // FinalVerdict returns the verdict on a finished draft, including its structure.
-func (j *ScoreTracker) FinalVerdict(d Draft) Verdict {
-	if j.n > 0 {
-		j.updateMinimum()
+func (t *ScoreTracker) FinalVerdict(d Draft) Verdict {
+	if t.n > 0 {
+		t.updateMinimum()
 	}
-	v := j.EarlyVerdict()
+	v := t.EarlyVerdict()
 	if v.Accept || v.Reason == ReasonDoubtful {
 		if reason := d.fault(); reason != "" {
 			v.Accept, v.Reason = false, reason
@@ -226,29 +226,29 @@ func (j *ScoreTracker) FinalVerdict(d Draft) Verdict {
 }
 
 // EarlyVerdict returns the verdict on an unfinished draft: whether its tokens so far may be sent.
-func (j *ScoreTracker) EarlyVerdict() Verdict {
-	v := Verdict{Accept: true, Reason: ReasonConfident, Score: j.Score(), Tokens: j.n}
+func (t *ScoreTracker) EarlyVerdict() Verdict {
+	v := Verdict{Accept: true, Reason: ReasonConfident, Score: t.Score(), Tokens: t.n}
 	switch {
-	case j.refused != "":
-		v.Accept, v.Reason = false, j.refused
-	case j.n == 0:
+	case t.refused != "":
+		v.Accept, v.Reason = false, t.refused
+	case t.n == 0:
 		v = Verdict{Reason: ReasonEmpty}
-	case !j.checked && float64(j.missing) > maxMissing*float64(j.n):
+	case !t.checked && float64(t.missing) > maxMissing*float64(t.n):
 		v.Accept, v.Reason = false, ReasonNoLogprobs
-	case j.crossed || float64(v.Score) < j.minScore:
+	case t.crossed || float64(v.Score) < t.minScore:
 		v.Accept, v.Reason = false, ReasonScore
-	case float64(v.Score) < j.acceptScore:
+	case float64(v.Score) < t.acceptScore:
 		v.Accept, v.Reason = false, ReasonDoubtful
 	}
 	return v
 }
 
 // SafePrefix returns how many leading tokens of a rejected draft the target may continue: those before the worst window.
-func (j *ScoreTracker) SafePrefix() int {
-	if j.missing > 0 {
+func (t *ScoreTracker) SafePrefix() int {
+	if t.missing > 0 {
 		return 0
 	}
-	return min(j.worstStart, j.n)
+	return min(t.worstStart, t.n)
 }
 
 // truncatedEntropy is H = −Σ p ln p over the alternatives, the unlisted mass r

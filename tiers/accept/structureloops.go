@@ -23,23 +23,23 @@ type RepetitionDetector struct {
 
 // Add takes in the next token. If a loop ends with it, it returns how many tokens repeat the first phrase of the loop,
 // this one included; else 0.
-func (l *RepetitionDetector) Add(id int32) (repeated int) {
-	for i := range l.runs {
+func (r *RepetitionDetector) Add(id int32) (repeated int) {
+	for i := range r.runs {
 		gram := i + minGram
-		if l.n < gram {
+		if r.n < gram {
 			break
 		}
-		if l.recent[(l.n-gram)%maxGram] != id {
-			l.runs[i] = 0
+		if r.recent[(r.n-gram)%maxGram] != id {
+			r.runs[i] = 0
 			continue
 		}
-		l.runs[i]++ // tokens in a row that are as the one a phrase before
-		if int(l.runs[i]) >= gram*(maxRepeats-1) {
-			repeated = max(repeated, int(l.runs[i]))
+		r.runs[i]++ // tokens in a row that are as the one a phrase before
+		if int(r.runs[i]) >= gram*(maxRepeats-1) {
+			repeated = max(repeated, int(r.runs[i]))
 		}
 	}
-	l.recent[l.n%maxGram] = id
-	l.n++
+	r.recent[r.n%maxGram] = id
+	r.n++
 	return repeated
 }
 

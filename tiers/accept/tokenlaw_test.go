@@ -89,8 +89,8 @@ func draw(r *rand.Rand, q []float64) int {
 	return len(q) - 1
 }
 
-func (l *place) opinion(id int) TargetScore {
-	return TargetScore{Logprob: Nats(l.nats[id]), Top: Nats(l.nats[0]), Tops: l.nats[:5], First: id == 0}
+func (p *place) opinion(id int) TargetScore {
+	return TargetScore{Logprob: Nats(p.nats[id]), Top: Nats(p.nats[0]), Tops: p.nats[:5], First: id == 0}
 }
 
 // refused is the share of answers of n tokens that are refused, where a draft moves the target's logits by noise of a

@@ -41,75 +41,75 @@ type Classes struct {
 }
 
 // of returns a class. The caller holds mu.
-func (s *Classes) of(k risk.Key) *class {
-	c := s.all[k]
+func (cs *Classes) of(k risk.Key) *class {
+	c := cs.all[k]
 	if c == nil {
-		if s.all == nil || len(s.all) >= maxClasses || s.tenants >= maxTenants {
-			s.all, s.tenants = map[risk.Key]*class{}, 0
+		if cs.all == nil || len(cs.all) >= maxClasses || cs.tenants >= maxTenants {
+			cs.all, cs.tenants = map[risk.Key]*class{}, 0
 		}
 		c = &class{tenants: map[string]*tenant{}}
-		s.all[k] = c
+		cs.all[k] = c
 	}
 	return c
 }
 
 // addRequest counts a request and returns the class's requests per minute.
-func (s *Classes) addRequest(k risk.Key, now time.Time) float64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.of(k)
+func (cs *Classes) addRequest(k risk.Key, now time.Time) float64 {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c := cs.of(k)
 	c.requests = c.requests.add(now)
 	return c.requests.count
 }
 
 // AddAnswer counts a whole answer, whoever gave it. judged says that a draft was judged.
-func (s *Classes) AddAnswer(k risk.Key, t Tally, judged bool, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.of(k).workload.add(t, judged, now)
+func (cs *Classes) AddAnswer(k risk.Key, t Tally, judged bool, now time.Time) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.of(k).workload.add(t, judged, now)
 }
 
 // Workload returns what the requests of a class are like.
-func (s *Classes) Workload(k risk.Key, now time.Time) Workload {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.of(k).workload.view(now)
+func (cs *Classes) Workload(k risk.Key, now time.Time) Workload {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.of(k).workload.view(now)
 }
 
 // MayAudit reports whether the tenant's share of the audits of its class leaves room for one more.
-func (s *Classes) MayAudit(k risk.Key, id string, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.of(k)
+func (cs *Classes) MayAudit(k risk.Key, id string, now time.Time) bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c := cs.of(k)
 	t := c.tenants[id]
 	return t == nil || len(c.tenants) == 1 || t.audits.at(now) < freeAudits+c.audits.at(now)/2
 }
 
 // AddAudit counts an audit that was drawn.
-func (s *Classes) AddAudit(k risk.Key, id string, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.of(k)
+func (cs *Classes) AddAudit(k risk.Key, id string, now time.Time) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c := cs.of(k)
 	t := c.tenants[id]
 	if t == nil {
-		if s.tenants >= maxTenants {
-			clear(s.all)
-			c = s.of(k) // forgets the count of tenants, too
+		if cs.tenants >= maxTenants {
+			clear(cs.all)
+			c = cs.of(k) // forgets the count of tenants, too
 		}
 		t = &tenant{}
 		c.tenants[id] = t
-		s.tenants++
+		cs.tenants++
 	}
 	t.audits, c.audits = t.audits.add(now), c.audits.add(now)
 }
 
 // Settle counts an outcome. A tenant among others whose drafts are worse than ε beyond doubt gets evidence of its own:
 // its traffic leaves the class, and what it has brought to the class' evidence stays there, as bad as it was.
-func (s *Classes) Settle(k risk.Key, id string, bad bool, r risk.Rule, now time.Time) {
+func (cs *Classes) Settle(k risk.Key, id string, bad bool, r risk.Rule, now time.Time) {
 	const certain = 100 // times as sure as the guarantee, because there are many tenants
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.of(k)
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c := cs.of(k)
 	t := c.tenants[id]
 	if t == nil {
 		return
@@ -123,10 +123,10 @@ func (s *Classes) Settle(k risk.Key, id string, bad bool, r risk.Rule, now time.
 }
 
 // IsApart reports whether a tenant has evidence of its own.
-func (s *Classes) IsApart(k risk.Key, id string, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t := s.of(k).tenants[id]
+func (cs *Classes) IsApart(k risk.Key, id string, now time.Time) bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	t := cs.of(k).tenants[id]
 	return t != nil && now.Before(t.apart)
 }
 

@@ -48,25 +48,25 @@ type Exchange struct {
 }
 
 // acquire waits in the queue and picks a backend. After an error nothing is held.
-func (x *Exchange) acquire(ctx context.Context, o *Request) (waited time.Duration, err error) {
-	x.ctx, x.cancel = x.services.World.WithDeadline(ctx, o.Deadline)
+func (e *Exchange) acquire(ctx context.Context, o *Request) (waited time.Duration, err error) {
+	e.ctx, e.cancel = e.services.World.WithDeadline(ctx, o.Deadline)
 	defer func() {
-		if x.permit == nil { // there was no place, or it panicked
-			x.cancel(context.Canceled)
+		if e.permit == nil { // there was no place, or it panicked
+			e.cancel(context.Canceled)
 		}
 	}()
-	return x.services.Queue.Enter(x.ctx, o.Ticket, func(limit pool.Admission) error {
+	return e.services.Queue.Enter(e.ctx, o.Ticket, func(limit pool.Admission) error {
 		limit.MaxDelay = o.MaxDelay
 		if o.Instead == nil {
-			return x.pickWithin(limit, o)
+			return e.pickWithin(limit, o)
 		}
 		limit.CanWaitForWarm = false
-		err := x.pickWithin(limit, o)
+		err := e.pickWithin(limit, o)
 		if !errors.Is(err, pool.ErrFull) {
 			return err
 		}
 		other := o.Instead()
-		if x.pickWithin(roomElsewhere, &other) != nil {
+		if e.pickWithin(roomElsewhere, &other) != nil {
 			return err
 		}
 		*o = other
@@ -79,136 +79,136 @@ func (x *Exchange) acquire(ctx context.Context, o *Request) (waited time.Duratio
 var roomElsewhere = pool.Admission{MaxUsage: 0.8, MaxDelay: 250 * time.Millisecond}
 
 // pickWithin picks a backend for a call within a limit.
-func (x *Exchange) pickWithin(limit pool.Admission, o *Request) error {
-	x.demand = o.Demand // without those whom a breaker kept out the last time: it may be closed again
-	x.demand.Admission = limit
-	x.demand.Exclude = slices.Clip(x.demand.Exclude)
-	return x.pick(o)
+func (e *Exchange) pickWithin(limit pool.Admission, o *Request) error {
+	e.demand = o.Demand // without those whom a breaker kept out the last time: it may be closed again
+	e.demand.Admission = limit
+	e.demand.Exclude = slices.Clip(e.demand.Exclude)
+	return e.pick(o)
 }
 
 // pick picks a backend whose breaker permits the call.
-func (x *Exchange) pick(o *Request) error {
+func (e *Exchange) pick(o *Request) error {
 	for {
-		if err := o.Pool.PickInto(&x.lease, &x.demand); err != nil {
+		if err := o.Pool.PickInto(&e.lease, &e.demand); err != nil {
 			return err
 		}
-		err := x.acquirePermit(o)
+		err := e.acquirePermit(o)
 		if err == nil {
 			return nil
 		}
 		if refused, ok := errors.AsType[ScoreRefusedError](err); ok && refused != ErrScoreBusy {
 			return err
 		}
-		x.demand.Exclude = append(x.demand.Exclude, x.lease.Backend())
+		e.demand.Exclude = append(e.demand.Exclude, e.lease.Backend())
 	}
 }
 
 // acquirePermit asks for a permit at the picked backend, and releases the lease if there is none.
-func (x *Exchange) acquirePermit(o *Request) error {
+func (e *Exchange) acquirePermit(o *Request) error {
 	permitted := false
 	defer func() {
 		if !permitted { // or it panicked
-			x.lease.Done(0)
+			e.lease.Done(0)
 		}
 	}()
 	var err error
-	x.permit, err = x.allow(o)
+	e.permit, err = e.allow(o)
 	permitted = err == nil
 	return err
 }
 
 // allow asks the backend's breaker; for a score, the scoring limiter.
-func (x *Exchange) allow(o *Request) (Permit, error) {
+func (e *Exchange) allow(o *Request) (Permit, error) {
 	if o.Scoring == nil {
-		return x.services.Breaker.Allow(o.Pool.Name(), x.lease.Backend(), o.Ticket.Tenant)
+		return e.services.Breaker.Allow(o.Pool.Name(), e.lease.Backend(), o.Ticket.Tenant)
 	}
 	s := *o.Scoring
 	s.Tenant = o.Ticket.Tenant
-	leave, err := x.services.Scores.Acquire(o.Pool.Name(), x.lease.Backend(), s, x.services.World.Now())
+	leave, err := e.services.Scores.Acquire(o.Pool.Name(), e.lease.Backend(), s, e.services.World.Now())
 	if err != nil {
 		return nil, err
 	}
-	return scorePermit{x.services.World, leave}, nil
+	return scorePermit{e.services.World, leave}, nil
 }
 
 // open makes the attempt. After a failure everything is closed and reported.
-func (x *Exchange) open(waited time.Duration) *engine.Failure {
+func (e *Exchange) open(waited time.Duration) *engine.Failure {
 	opened := false
 	defer func() {
 		if !opened {
-			x.Drop()
+			e.Drop()
 		}
 	}()
-	x.form = formOf(x.request.Call)
-	x.begin(waited)
-	x.SetMovable(!x.keepsBackend)
-	stream, err := x.services.Upstream.Open(x.ctx, x.prepare())
-	x.lease.Pause(x.attempt.Pause)
+	e.form = formOf(e.request.Call)
+	e.begin(waited)
+	e.SetMovable(!e.keepsBackend)
+	stream, err := e.services.Upstream.Open(e.ctx, e.prepare())
+	e.lease.Pause(e.attempt.Pause)
 	if err != nil {
-		f := x.failure(err)
-		x.Close(f, 0)
+		f := e.failure(err)
+		e.Close(f, 0)
 		return f
 	}
-	x.stream, x.first = stream, x.services.World.Now()
-	x.lease.ReportCredentials(x.use(), x.attempt.Credentials, nil)
-	if x.form != formRaw && x.request.Role != RoleTokenize {
-		x.lease.ReportModel()
+	e.stream, e.first = stream, e.services.World.Now()
+	e.lease.ReportCredentials(e.use(), e.attempt.Credentials, nil)
+	if e.form != formRaw && e.request.Role != RoleTokenize {
+		e.lease.ReportModel()
 	}
-	switch x.form {
+	switch e.form {
 	case formStream:
-		x.lease.FirstToken()
+		e.lease.FirstToken()
 	case formRaw:
-		x.SetMovable(false) // nobody could carry on with it
+		e.SetMovable(false) // nobody could carry on with it
 	case formBody: // its first byte is its last, too
-		x.lease.MarkAlive()
-		x.count(x.attempt.Used)
+		e.lease.MarkAlive()
+		e.count(e.attempt.Used)
 	}
-	x.permit.Report(nil)
+	e.permit.Report(nil)
 	opened = true
 	return nil
 }
 
 // begin adds the call to the record.
-func (x *Exchange) begin(waited time.Duration) {
-	o := &x.request
-	x.startedAt = x.services.World.Now()
-	x.try = Try{
-		Pool: o.Pool.Name(), Backend: x.lease.Backend(), URL: x.lease.URL(), Role: o.Role, Score: o.Scoring != nil, Waited: waited,
+func (e *Exchange) begin(waited time.Duration) {
+	o := &e.request
+	e.startedAt = e.services.World.Now()
+	e.try = Try{
+		Pool: o.Pool.Name(), Backend: e.lease.Backend(), URL: e.lease.URL(), Role: o.Role, Score: o.Scoring != nil, Waited: waited,
 	}
-	x.entry = o.Events.Tried(x.try, x.startedAt)
+	e.entry = o.Events.Tried(e.try, e.startedAt)
 }
 
 // prepare returns the attempt at the picked backend.
-func (x *Exchange) prepare() *engine.Attempt {
-	o, a := &x.request, &x.attempt
+func (e *Exchange) prepare() *engine.Attempt {
+	o, a := &e.request, &e.attempt
 	*a = engine.Attempt{
-		Call: o.Call, Backend: x.lease.Backend(), URL: x.lease.URL(), Engine: x.lease.Engine(),
-		Credentials: o.Pool.Credentials(), FirstByteTimeout: o.FirstByteTimeout, IdleTimeout: o.IdleTimeout, MaxPrompt: o.MaxPrompt, MaxAnswer: x.MaxAnswer(),
+		Call: o.Call, Backend: e.lease.Backend(), URL: e.lease.URL(), Engine: e.lease.Engine(),
+		Credentials: o.Pool.Credentials(), FirstByteTimeout: o.FirstByteTimeout, IdleTimeout: o.IdleTimeout, MaxPrompt: o.MaxPrompt, MaxAnswer: e.MaxAnswer(),
 	}
 	if o.Pool.External() {
 		return a // no id and no trace is an outsider's to know
 	}
 	a.Header = o.Header
 	if o.ID != "" {
-		x.try.Call = CallName(x.services.calls.Add(1))
-		a.ID = o.ID + "-" + x.try.Call
+		e.try.Call = CallName(e.services.calls.Add(1))
+		a.ID = o.ID + "-" + e.try.Call
 	}
-	if o.Spans && x.entry > 0 {
-		a.Header = span(o.Header, &x.try)
+	if o.Spans && e.entry > 0 {
+		a.Header = span(o.Header, &e.try)
 	}
 	return a
 }
 
 // MaxAnswer returns the largest possible length of the answer in tokens.
-func (x *Exchange) MaxAnswer() int {
-	o := &x.request
+func (e *Exchange) MaxAnswer() int {
+	o := &e.request
 	if o.Demand.NoAnswer {
 		return 0
 	}
 	maxOutput := o.Demand.MaxOutput
 	if maxOutput <= 0 {
 		maxOutput = unknownWindow
-		if window := x.services.Window(o.Pool.Name()); window > 0 {
+		if window := e.services.Window(o.Pool.Name()); window > 0 {
 			maxOutput = min(window, maxWindow)
 		}
 	}
@@ -216,186 +216,186 @@ func (x *Exchange) MaxAnswer() int {
 }
 
 // Backend returns the backend's id.
-func (x *Exchange) Backend() string { return x.lease.Backend() }
+func (e *Exchange) Backend() string { return e.lease.Backend() }
 
 // Tier returns that of the pool: not that of the call which was asked for, if another one was made instead.
-func (x *Exchange) Tier() plan.Tier { return x.request.Tier }
+func (e *Exchange) Tier() plan.Tier { return e.request.Tier }
 
 // SetMovable says whether the call is cancelled as soon as its backend seems to hang and another one would do better.
 // Before the first byte any other backend can answer; after it the caller must be able to continue the answer.
-func (x *Exchange) SetMovable(may bool) { x.lease.OnLost(x.cancel, !may) }
+func (e *Exchange) SetMovable(may bool) { e.lease.OnLost(e.cancel, !may) }
 
 // Next waits for the next chunk. The error is io.EOF after the last one, else a *engine.Failure. The chunk is valid
 // until the next call.
-func (x *Exchange) Next(want engine.Want) (*openai.Chunk, error) {
-	fresh := !x.stream.Buffered() // what is at hand says nothing of the backend now
-	c, err := x.stream.Next(want)
+func (e *Exchange) Next(want engine.Want) (*openai.Chunk, error) {
+	fresh := !e.stream.Buffered() // what is at hand says nothing of the backend now
+	c, err := e.stream.Next(want)
 	switch {
 	case err == io.EOF: // of a failure it may be the cause
 		return nil, err
 	case err != nil:
-		return nil, x.failure(err)
+		return nil, e.failure(err)
 	}
-	if x.taken && x.form == formStream { // bytes that pass through are no tokens
-		x.lease.CountToken()
+	if e.taken && e.form == formStream { // bytes that pass through are no tokens
+		e.lease.CountToken()
 		if fresh {
-			x.lease.MarkAlive()
+			e.lease.MarkAlive()
 		}
 	}
-	x.taken = true
+	e.taken = true
 	if c.HasUsage {
-		x.count(c.Usage)
+		e.count(c.Usage)
 	}
 	return c, nil
 }
 
 // Buffered reports whether Next returns at once.
-func (x *Exchange) Buffered() bool { return x.stream.Buffered() }
+func (e *Exchange) Buffered() bool { return e.stream.Buffered() }
 
 // count tells the pool the exact length of the prompt.
-func (x *Exchange) count(u openai.Usage) {
+func (e *Exchange) count(u openai.Usage) {
 	if u.Prompt > 0 {
-		x.used = u
+		e.used = u
 	}
-	if !x.counted && u.Prompt > 0 {
-		x.counted = true
-		x.lease.SetPromptTokens(u.Prompt)
+	if !e.counted && u.Prompt > 0 {
+		e.counted = true
+		e.lease.SetPromptTokens(u.Prompt)
 	}
 }
 
 // Fail returns a failure of the backend for an error that the gateway found in its answer.
-func (x *Exchange) Fail(kind engine.FailureKind, err error) *engine.Failure {
-	return x.failure(&engine.Failure{Kind: kind, Err: err})
+func (e *Exchange) Fail(kind engine.FailureKind, err error) *engine.Failure {
+	return e.failure(&engine.Failure{Kind: kind, Err: err})
 }
 
 // failure returns the failure of an attempt's error, with pool and backend. An error that is none counts as a broken
 // connection.
-func (x *Exchange) failure(err error) *engine.Failure {
+func (e *Exchange) failure(err error) *engine.Failure {
 	f, ok := errors.AsType[*engine.Failure](err)
 	if !ok {
 		f = &engine.Failure{Kind: engine.Reset, Err: err}
 	}
-	f.Pool, f.Backend = x.request.Pool.Name(), x.lease.Backend()
+	f.Pool, f.Backend = e.request.Pool.Name(), e.lease.Backend()
 	return f
 }
 
 // Cancel ends the exchange. Other goroutines may call it.
-func (x *Exchange) Cancel() { x.cancel(context.Canceled) }
+func (e *Exchange) Cancel() { e.cancel(context.Canceled) }
 
 // Close ends the exchange; an unfinished stream is aborted. f is the failure, or nil; generated is the number of tokens
 // of the answer. Only the first call counts.
-func (x *Exchange) Close(f *engine.Failure, generated int) {
-	if x.closed {
+func (e *Exchange) Close(f *engine.Failure, generated int) {
+	if e.closed {
 		return
 	}
-	x.closed = true
-	defer x.releaseLease(f, generated) // also when something before it panics
-	defer x.report(f)
-	if x.stream != nil {
-		x.stream.Close()
+	e.closed = true
+	defer e.releaseLease(f, generated) // also when something before it panics
+	defer e.report(f)
+	if e.stream != nil {
+		e.stream.Close()
 	}
-	if x.cancel != nil {
-		x.cancel(context.Canceled)
+	if e.cancel != nil {
+		e.cancel(context.Canceled)
 	}
-	x.Settle(f, generated)
+	e.Settle(f, generated)
 }
 
 // Drop closes an exchange that is still open.
-func (x *Exchange) Drop() { x.Close(nil, 0) }
+func (e *Exchange) Drop() { e.Close(nil, 0) }
 
 // Settle completes the record of a call: f is its failure or nil, tokens the number received.
-func (x *Exchange) Settle(f *engine.Failure, tokens int) {
-	if x.entry == 0 {
+func (e *Exchange) Settle(f *engine.Failure, tokens int) {
+	if e.entry == 0 {
 		return
 	}
-	t := &x.try
-	if !x.first.IsZero() {
-		t.First = max(x.first.Sub(x.startedAt), 1)
+	t := &e.try
+	if !e.first.IsZero() {
+		t.First = max(e.first.Sub(e.startedAt), 1)
 		t.Status = http.StatusOK
 	} else if f != nil {
 		t.Status = f.Responded
 	}
-	t.Took, t.Tokens = max(x.services.World.Now().Sub(x.startedAt), 1), tokens
+	t.Took, t.Tokens = max(e.services.World.Now().Sub(e.startedAt), 1), tokens
 	switch {
 	case f == nil:
-	case x.first.IsZero():
+	case e.first.IsZero():
 		t.Failed = f.Kind
 	default:
 		t.Broke = f.Kind
 	}
-	x.request.Events.Settled(x.entry, *t)
-	x.entry = 0
+	e.request.Events.Settled(e.entry, *t)
+	e.entry = 0
 }
 
 // HandOver gives the exchange to another record after so many tokens. The first record is complete and is not changed
 // any more.
-func (x *Exchange) HandOver(to Events, tokens int) {
-	x.Settle(nil, tokens)
-	x.request.Events = to
+func (e *Exchange) HandOver(to Events, tokens int) {
+	e.Settle(nil, tokens)
+	e.request.Events = to
 }
 
 // releaseLease releases the slot at the backend; f is the call's failure or nil.
-func (x *Exchange) releaseLease(f *engine.Failure, generated int) {
-	usd := x.lease.Done(generated)
-	if x.request.Pool.External() {
-		usd = x.tokensUSD(f)
+func (e *Exchange) releaseLease(f *engine.Failure, generated int) {
+	usd := e.lease.Done(generated)
+	if e.request.Pool.External() {
+		usd = e.tokensUSD(f)
 	}
-	x.request.Events.Cost(x.request.Tier, usd)
-	x.services.Metrics.AddCost(x.request.Tier, usd)
+	e.request.Events.Cost(e.request.Tier, usd)
+	e.services.Metrics.AddCost(e.request.Tier, usd)
 }
 
 // tokensUSD returns what the call costs at a hosted backend: by the tokens that it has told. One that may have worked
 // without telling them is paid the most that the call may cost.
-func (x *Exchange) tokensUSD(f *engine.Failure) float64 {
+func (e *Exchange) tokensUSD(f *engine.Failure) float64 {
 	switch {
-	case x.used.Prompt > 0:
-		return x.lease.Pay(x.used.Prompt, x.used.Cached, x.used.Completion)
-	case x.attempt.Call == nil, x.first.IsZero() && f != nil && !f.MayHaveWorked():
+	case e.used.Prompt > 0:
+		return e.lease.Pay(e.used.Prompt, e.used.Cached, e.used.Completion)
+	case e.attempt.Call == nil, e.first.IsZero() && f != nil && !f.MayHaveWorked():
 		return 0
 	}
-	return x.request.Pool.TokenPrice().Bound(&x.demand)
+	return e.request.Pool.TokenPrice().Bound(&e.demand)
 }
 
 // report tells the pool and the breaker the outcome of the call.
-func (x *Exchange) report(f *engine.Failure) {
-	scores := x.request.Scoring != nil
+func (e *Exchange) report(f *engine.Failure) {
+	scores := e.request.Scoring != nil
 	switch {
-	case x.first.IsZero() && f == nil:
-		x.permit.Report(&engine.Failure{Kind: engine.ClientGone})
-	case x.first.IsZero():
+	case e.first.IsZero() && f == nil:
+		e.permit.Report(&engine.Failure{Kind: engine.ClientGone})
+	case e.first.IsZero():
 		switch f.Kind {
 		case engine.Refused:
-			x.lease.ReportRefused(f)
+			e.lease.ReportRefused(f)
 		case engine.Unauthorized:
-			x.lease.ReportCredentials(x.use(), x.attempt.Credentials, f)
+			e.lease.ReportCredentials(e.use(), e.attempt.Credentials, f)
 		case engine.WrongModel:
-			if x.form != formRaw {
-				x.lease.ReportWrongModel(f.Path, f.Reply())
+			if e.form != formRaw {
+				e.lease.ReportWrongModel(f.Path, f.Reply())
 			}
 		}
-		if x.form == formRaw && (f.Kind == engine.Unauthorized || f.Kind == engine.WrongModel) {
-			x.permit.Report(&engine.Failure{Kind: engine.ClientGone}) // clients choose the path, so it says nothing about the others
+		if e.form == formRaw && (f.Kind == engine.Unauthorized || f.Kind == engine.WrongModel) {
+			e.permit.Report(&engine.Failure{Kind: engine.ClientGone}) // clients choose the path, so it says nothing about the others
 			return
 		}
 		if c := engine.Classify(f); !scores && (c == engine.ClassFault || c == engine.ClassBusy) {
-			x.lease.ReportFailed() // however fast it says so
+			e.lease.ReportFailed() // however fast it says so
 		}
 		if f.Kind == engine.Expired { // not a byte in all that time is the backend's fault
 			f = &engine.Failure{Kind: engine.Timeout, Pool: f.Pool, Backend: f.Backend, Err: f.Err}
 		}
-		x.permit.Report(f)
+		e.permit.Report(f)
 	case f != nil && !scores:
 		// The outcome was told at the first byte; a later fault is one more sample.
-		if late, err := x.services.Breaker.Allow(x.request.Pool.Name(), x.lease.Backend(), x.request.Ticket.Tenant); err == nil {
+		if late, err := e.services.Breaker.Allow(e.request.Pool.Name(), e.lease.Backend(), e.request.Ticket.Tenant); err == nil {
 			late.Report(f)
 		}
-		x.services.Metrics.CountFailure(f)
+		e.services.Metrics.CountFailure(f)
 	}
 }
 
 // use is what the pool's credentials are shown for.
-func (x *Exchange) use() pool.Use {
-	if x.form == formRaw {
+func (e *Exchange) use() pool.Use {
+	if e.form == formRaw {
 		return pool.ForPassthrough
 	}
 	return pool.ForRequests

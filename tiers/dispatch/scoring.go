@@ -36,31 +36,31 @@ func NewScoreLimiter() *ScoreLimiter {
 
 // Acquire asks whether a score may start at the backend. If so, call leave once, with the outcome.
 // If not, the error is a [ScoreRefusedError].
-func (g *ScoreLimiter) Acquire(pool, backend string, s Score, now time.Time) (leave func(scoreEnd, time.Time), err error) {
+func (l *ScoreLimiter) Acquire(pool, backend string, s Score, now time.Time) (leave func(scoreEnd, time.Time), err error) {
 	if s.Tokens > MaxScoreTokens {
 		return nil, ErrScoreTooLong
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	b := g.pools[pool]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.pools[pool]
 	if b == nil {
 		b = &scoreBreaker{}
-		g.pools[pool] = b
+		l.pools[pool] = b
 	}
 	if b.shut(now) {
 		return nil, ErrScoreClosed
 	}
 	at := place{pool, backend}
-	if g.running[at] >= s.MaxConcurrent {
+	if l.running[at] >= s.MaxConcurrent {
 		return nil, ErrScoreBusy
 	}
-	g.running[at]++
+	l.running[at]++
 	turn := b.enter()
 	return func(o scoreEnd, now time.Time) {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if g.running[at]--; g.running[at] == 0 {
-			delete(g.running, at)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.running[at]--; l.running[at] == 0 {
+			delete(l.running, at)
 		}
 		b.leave(s.Tenant, turn, o, now)
 	}, nil
@@ -68,10 +68,10 @@ func (g *ScoreLimiter) Acquire(pool, backend string, s Score, now time.Time) (le
 
 // State returns whether the breaker of the pool's scores is open, why, and until when. An until in the past means half-open: the next
 // score is the trial, or the trial is running.
-func (g *ScoreLimiter) State(pool string) (open bool, why string, until time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	b := g.pools[pool]
+func (l *ScoreLimiter) State(pool string) (open bool, why string, until time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.pools[pool]
 	if b == nil || b.period == 0 {
 		return false, "", time.Time{}
 	}

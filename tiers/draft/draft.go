@@ -329,17 +329,17 @@ func (d *Draft) addScorePoint() {
 }
 
 // last is the token count of the last mark.
-func (t scoreSeries) last() int {
-	if len(t) == 0 {
+func (s scoreSeries) last() int {
+	if len(s) == 0 {
 		return 0
 	}
-	return t[len(t)-1].Tokens
+	return s[len(s)-1].Tokens
 }
 
 // next is the token count at which the score is to be noted next.
-func (t scoreSeries) next() int {
+func (s scoreSeries) next() int {
 	next := 8
-	for step := 4; next <= t.last(); {
+	for step := 4; next <= s.last(); {
 		next += step
 		if next&(next-1) == 0 {
 			step = next / 2

@@ -47,4 +47,4 @@ type Estimate struct {
 }
 
 // SavingUSD returns the expected saving by a draft, negative if it costs more.
-func (s Estimate) SavingUSD() float64 { return s.TargetUSD - s.DraftUSD }
+func (e Estimate) SavingUSD() float64 { return e.TargetUSD - e.DraftUSD }

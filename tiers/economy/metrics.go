@@ -68,27 +68,27 @@ type totals struct {
 	prompt, output, holdback, salvaged float64
 }
 
-func (s *totals) add(e Expectation) {
-	s.drafts += e.Samples
-	s.served += e.Samples * e.Acceptance
-	s.prompt += e.Samples * e.Prompt
-	s.output += e.Samples * e.Output
+func (t *totals) add(e Expectation) {
+	t.drafts += e.Samples
+	t.served += e.Samples * e.Acceptance
+	t.prompt += e.Samples * e.Prompt
+	t.output += e.Samples * e.Output
 	lost := e.Samples * (1 - e.Acceptance)
-	s.holdback += lost * e.Holdback
-	s.salvaged += lost * e.Holdback * e.Salvaged
+	t.holdback += lost * e.Holdback
+	t.salvaged += lost * e.Holdback * e.Salvaged
 }
 
 // breakEven is that of the mean request.
-func (s *totals) breakEven(p Prices, shape Shape) float64 {
-	if s.drafts == 0 {
+func (t *totals) breakEven(p Prices, shape Shape) float64 {
+	if t.drafts == 0 {
 		return BreakEven(p, shape, outputDefault)
 	}
-	e := Expectation{Samples: s.drafts, Output: s.output / s.drafts}
-	if lost := s.drafts - s.served; lost > 0 && s.holdback > 0 {
-		e.Holdback, e.Salvaged = s.holdback/lost, s.salvaged/s.holdback
+	e := Expectation{Samples: t.drafts, Output: t.output / t.drafts}
+	if lost := t.drafts - t.served; lost > 0 && t.holdback > 0 {
+		e.Holdback, e.Salvaged = t.holdback/lost, t.salvaged/t.holdback
 	}
-	if s.prompt > 0 {
-		shape.Prompt = int(math.Round(s.prompt / s.drafts))
+	if t.prompt > 0 {
+		shape.Prompt = int(math.Round(t.prompt / t.drafts))
 	}
 	shape.MaxOutput = 0
 	return breakEven(p, termsOf(shape, e), shape.Scored)

@@ -104,19 +104,19 @@ func (m *mean) of() float64 {
 }
 
 // Learn adds the outcome of a request.
-func (b *Statistics) Learn(of TrafficClass, o Outcome) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	p := b.all[of]
+func (s *Statistics) Learn(of TrafficClass, o Outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.all[of]
 	if p == nil {
-		if len(b.all) >= maxClasses {
+		if len(s.all) >= maxClasses {
 			return
 		}
-		if b.all == nil {
-			b.all = map[TrafficClass]*classStatistics{}
+		if s.all == nil {
+			s.all = map[TrafficClass]*classStatistics{}
 		}
 		p = new(classStatistics)
-		b.all[of] = p
+		s.all[of] = p
 	}
 	if o.Prompt > 0 {
 		p.prompt.add(float64(o.Prompt))
@@ -141,34 +141,34 @@ func (b *Statistics) Learn(of TrafficClass, o Outcome) {
 
 // Expect returns what to expect of the class's next request. Without samples the upper bound of acceptance is 1 and the
 // answer has the default length. It does not allocate.
-func (b *Statistics) Expect(of TrafficClass) Expectation {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	p := b.all[of]
+func (s *Statistics) Expect(of TrafficClass) Expectation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.all[of]
 	if p == nil {
 		return Expectation{UpperBound: 1, Output: outputDefault}
 	}
 	return p.expect()
 }
 
-func (p *classStatistics) expect() Expectation {
-	e := Expectation{Samples: p.drafts, UpperBound: UpperBound(p.served, p.drafts), Prompt: p.prompt.of(), Holdback: p.holdback.of()}
-	if p.drafts > 0 {
-		e.Acceptance = share(p.served / p.drafts)
+func (c *classStatistics) expect() Expectation {
+	e := Expectation{Samples: c.drafts, UpperBound: UpperBound(c.served, c.drafts), Prompt: c.prompt.of(), Holdback: c.holdback.of()}
+	if c.drafts > 0 {
+		e.Acceptance = share(c.served / c.drafts)
 	}
-	if p.holdback.sum > 0 {
-		e.Salvaged = share(p.salvaged.sum / p.holdback.sum)
+	if c.holdback.sum > 0 {
+		e.Salvaged = share(c.salvaged.sum / c.holdback.sum)
 	}
-	known := p.answersKnown / priorAnswers
-	e.Output = outputDefault*(1-known) + p.output.of()*known
+	known := c.answersKnown / priorAnswers
+	e.Output = outputDefault*(1-known) + c.output.of()*known
 	return e
 }
 
 // Each calls f for every known class, in no order, with its expectation. f must not use the statistics.
-func (b *Statistics) Each(f func(TrafficClass, Expectation)) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for of, p := range b.all {
+func (s *Statistics) Each(f func(TrafficClass, Expectation)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for of, p := range s.all {
 		f(of, p.expect())
 	}
 }

@@ -79,14 +79,14 @@ type FinishTracker struct {
 }
 
 // Add takes what a chunk says of its choices.
-func (e *FinishTracker) Add(c *openai.Chunk) {
-	e.mark(&e.begun, c.Begun)
-	e.mark(&e.begun, c.Ended)
-	e.mark(&e.ended, c.Ended)
+func (f *FinishTracker) Add(c *openai.Chunk) {
+	f.mark(&f.begun, c.Begun)
+	f.mark(&f.begun, c.Ended)
+	f.mark(&f.ended, c.Ended)
 }
 
-func (e *FinishTracker) mark(marked *map[int]bool, indexes []int) {
-	want := max(e.Want, 1)
+func (f *FinishTracker) mark(marked *map[int]bool, indexes []int) {
+	want := max(f.Want, 1)
 	for _, i := range indexes {
 		if want == 1 {
 			i = 0 // there is no other, whatever the engine calls it
@@ -101,8 +101,8 @@ func (e *FinishTracker) mark(marked *map[int]bool, indexes []int) {
 }
 
 // All reports whether every choice has ended.
-func (e *FinishTracker) All() bool { return len(e.ended) >= max(e.Want, 1) }
+func (f *FinishTracker) All() bool { return len(f.ended) >= max(f.Want, 1) }
 
 // AllBegun reports whether every choice that has begun has ended, and there is one. Where the engine says that the answer
 // is done, that is all of it: some engines ignore n.
-func (e *FinishTracker) AllBegun() bool { return len(e.ended) > 0 && len(e.ended) == len(e.begun) }
+func (f *FinishTracker) AllBegun() bool { return len(f.ended) > 0 && len(f.ended) == len(f.begun) }

@@ -14,47 +14,47 @@ import (
 
 // Open records an audit as bad before its outcome is known. The audit must have been drawn at random. Open waits for Redis
 // for at most a second, even if ctx ends. An error that is not [ErrAway] means that the audit is invalid.
-func (b *Store) Open(ctx context.Context, a risk.Audit) (risk.OpenResult, error) {
-	fate, err := b.append(ctx, a.Route, risk.Entry{Do: risk.DoOpen, Class: a.TrafficClass, Rule: b.Rule(a.Route), Audit: &a})
-	b.count(a.Key, fate, err)
+func (st *Store) Open(ctx context.Context, a risk.Audit) (risk.OpenResult, error) {
+	fate, err := st.append(ctx, a.Route, risk.Entry{Do: risk.DoOpen, Class: a.TrafficClass, Rule: st.Rule(a.Route), Audit: &a})
+	st.count(a.Key, fate, err)
 	return risk.OpenResult(fate), err
 }
 
 // count counts an audit that ended, or that was not opened. The series of the warm-up tell of its audits.
-func (b *Store) count(k risk.Key, label string, err error) {
+func (st *Store) count(k risk.Key, label string, err error) {
 	switch {
 	case errors.Is(err, ErrAway):
 		label = labelAway
 	case err != nil, label == string(risk.Opened), label == risk.Done:
 		return
 	}
-	b.metrics.audits.WithLabelValues(k.Route, label).Inc()
+	st.metrics.audits.WithLabelValues(k.Route, label).Inc()
 }
 
 // OpenWarmup records the audit of a draft that the warm-up of a key served, as bad before its outcome is known.
 // [Store.Close] ends it. Errors are those of [Store.Open].
-func (b *Store) OpenWarmup(ctx context.Context, k risk.Key, ticket string) (risk.OpenResult, error) {
-	fate, err := b.append(ctx, k.Route, risk.Entry{Do: risk.DoWarmup, Class: k.TrafficClass, Rule: b.Rule(k.Route), Ticket: ticket})
+func (st *Store) OpenWarmup(ctx context.Context, k risk.Key, ticket string) (risk.OpenResult, error) {
+	fate, err := st.append(ctx, k.Route, risk.Entry{Do: risk.DoWarmup, Class: k.TrafficClass, Rule: st.Rule(k.Route), Ticket: ticket})
 	return risk.OpenResult(fate), err
 }
 
 // Close ends a recorded audit. If the audit is not in progress any more, nothing changes; this is no error.
-func (b *Store) Close(ctx context.Context, k risk.Key, ticket string, bad bool) error {
-	label, err := b.append(ctx, k.Route, risk.Entry{Do: risk.DoClose, Class: k.TrafficClass, Rule: b.Rule(k.Route), Ticket: ticket, Bad: bad})
-	b.count(k, label, err)
+func (st *Store) Close(ctx context.Context, k risk.Key, ticket string, bad bool) error {
+	label, err := st.append(ctx, k.Route, risk.Entry{Do: risk.DoClose, Class: k.TrafficClass, Rule: st.Rule(k.Route), Ticket: ticket, Bad: bad})
+	st.count(k, label, err)
 	return err
 }
 
 // Reset forgets a key: its grid, its evidence and the audits in progress, but not that its warm-up began. Earlier decisions
 // become stale.
-func (b *Store) Reset(ctx context.Context, k risk.Key) error {
-	_, err := b.append(ctx, k.Route, risk.Entry{Do: risk.DoReset, Class: k.TrafficClass})
+func (st *Store) Reset(ctx context.Context, k risk.Key) error {
+	_, err := st.append(ctx, k.Route, risk.Entry{Do: risk.DoReset, Class: k.TrafficClass})
 	return err
 }
 
 // Certify makes past audits the first evidence of a key. It reports false if the key has some.
-func (b *Store) Certify(ctx context.Context, k risk.Key, p risk.Import) (bool, error) {
-	result, err := b.append(ctx, k.Route, risk.Entry{Do: risk.DoPrior, Class: k.TrafficClass, Rule: b.Rule(k.Route), Prior: &p})
+func (st *Store) Certify(ctx context.Context, k risk.Key, p risk.Import) (bool, error) {
+	result, err := st.append(ctx, k.Route, risk.Entry{Do: risk.DoPrior, Class: k.TrafficClass, Rule: st.Rule(k.Route), Prior: &p})
 	return result == risk.Done, err
 }
 
@@ -62,43 +62,43 @@ func (b *Store) Certify(ctx context.Context, k risk.Key, p risk.Import) (bool, e
 const maxRecord = maxEntry * 3 / 4 // a quote takes two bytes in an entry
 
 // WriteRefit replaces the record of a route's refits. It reports false if the record is not was any more.
-func (b *Store) WriteRefit(ctx context.Context, route, was, next string) (bool, error) {
+func (st *Store) WriteRefit(ctx context.Context, route, was, next string) (bool, error) {
 	if len(next) > maxRecord {
 		return false, fmt.Errorf("evidence: a record of %d bytes, want %d at most", len(next), maxRecord)
 	}
-	result, err := b.append(ctx, route, risk.Entry{Do: risk.DoRefits, Was: risk.Digest(was), Record: next})
+	result, err := st.append(ctx, route, risk.Entry{Do: risk.DoRefits, Was: risk.Digest(was), Record: next})
 	return result == risk.Done, err
 }
 
 // Refit returns the record of a route's refits, as this replica knows it; "" is none. Its content is opaque to this package.
-func (b *Store) Refit(route string) string {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	if r := b.routes[route]; r != nil && r.fold != nil {
+func (st *Store) Refit(route string) string {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	if r := st.routes[route]; r != nil && r.fold != nil {
 		return r.fold.Record
 	}
 	return ""
 }
 
 // All returns the states of every key that has any evidence, sorted by key.
-func (b *Store) All(ctx context.Context) ([]risk.KeyState, error) {
-	if err := b.Tick(ctx); err != nil {
+func (st *Store) All(ctx context.Context) ([]risk.KeyState, error) {
+	if err := st.Tick(ctx); err != nil {
 		return nil, err
 	}
-	return b.states(), nil
+	return st.states(), nil
 }
 
 // states returns the states of every key that has any evidence, as this replica knows them, sorted by key.
-func (b *Store) states() (out []risk.KeyState) {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	for name, r := range b.routes {
+func (st *Store) states() (out []risk.KeyState) {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	for name, r := range st.routes {
 		if r.fold == nil {
 			continue
 		}
 		for class, k := range r.fold.Kinds {
 			if s := k.Copy(); s.Version != 0 || s.Alarm != 0 || len(s.Scores) > 0 || s.Warmup.Drafts+s.Warmup.Audits > 0 {
-				out = append(out, risk.KeyState{Key: risk.Key{Route: name, TrafficClass: class}, State: s, Rule: b.Rule(name)})
+				out = append(out, risk.KeyState{Key: risk.Key{Route: name, TrafficClass: class}, State: s, Rule: st.Rule(name)})
 			}
 		}
 	}
@@ -107,22 +107,22 @@ func (b *Store) states() (out []risk.KeyState) {
 }
 
 // Routes returns the routes that have a log, sorted.
-func (b *Store) Routes(ctx context.Context) ([]string, error) {
-	names, err := b.log.List(ctx)
-	return names, b.failed(err)
+func (st *Store) Routes(ctx context.Context) ([]string, error) {
+	names, err := st.log.List(ctx)
+	return names, st.failed(err)
 }
 
 // Audits returns the audits of a route's log, the oldest first, each with its outcome, without those that only taught a
 // score. Foreign entries are skipped.
-func (b *Store) Audits(ctx context.Context, route string) (all []risk.LogEntry, err error) {
+func (st *Store) Audits(ctx context.Context, route string) (all []risk.LogEntry, err error) {
 	places := map[string]int{} // by ticket
 	var last risk.ID
 	for more := true; more && len(all) < 2*maxEntries; {
-		call, cancel := b.detached(ctx)
-		a, err := b.log.exchange(call, ask{Route: route, From: last})
+		call, cancel := st.detached(ctx)
+		a, err := st.log.exchange(call, ask{Route: route, From: last})
 		cancel()
 		if err = cmp.Or(err, ctx.Err()); err != nil {
-			return nil, b.failed(err)
+			return nil, st.failed(err)
 		}
 		for i := range a.Found {
 			m := &a.Found[i]
@@ -154,34 +154,34 @@ const MaxUnsynced = 10 * time.Second
 
 // Drafted records a request during the warm-up of a key: the number of its drafts, and how many of them were served. It
 // does not block: Redis is told within a second, or later if it does not answer.
-func (b *Store) Drafted(k risk.Key, made, served int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if was, ok := b.drafted[k]; ok || len(b.drafted) < risk.MaxKinds {
-		b.drafted[k] = draftCount{was.made + made, was.served + served}
+func (st *Store) Drafted(k risk.Key, made, served int) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if was, ok := st.drafted[k]; ok || len(st.drafted) < risk.MaxKinds {
+		st.drafted[k] = draftCount{was.made + made, was.served + served}
 	}
 }
 
 // tellDrafted writes the counts of warm-ups. What comes meanwhile is written the next time.
-func (b *Store) tellDrafted(ctx context.Context) {
-	now := b.Now()
-	b.mu.RLock()
-	counts := maps.Clone(b.drafted)
-	b.mu.RUnlock()
+func (st *Store) tellDrafted(ctx context.Context) {
+	now := st.Now()
+	st.mu.RLock()
+	counts := maps.Clone(st.drafted)
+	st.mu.RUnlock()
 	for k, c := range counts {
-		_, err := b.append(ctx, k.Route, risk.Entry{Do: risk.DoDrafts, Class: k.TrafficClass, Rule: b.Rule(k.Route), Made: c.made, Served: c.served})
+		_, err := st.append(ctx, k.Route, risk.Entry{Do: risk.DoDrafts, Class: k.TrafficClass, Rule: st.Rule(k.Route), Made: c.made, Served: c.served})
 		if errors.Is(err, ErrAway) {
 			return
 		}
-		b.mu.Lock()
-		if was := b.drafted[k]; was == c {
-			delete(b.drafted, k)
+		st.mu.Lock()
+		if was := st.drafted[k]; was == c {
+			delete(st.drafted, k)
 		} else {
-			b.drafted[k] = draftCount{was.made - c.made, was.served - c.served}
+			st.drafted[k] = draftCount{was.made - c.made, was.served - c.served}
 		}
-		b.mu.Unlock()
+		st.mu.Unlock()
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.told = now
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.told = now
 }

@@ -108,7 +108,7 @@ func New(o Options) *Store {
 var ErrAway = errors.New("evidence: Redis does not answer")
 
 // failed counts a failure, and returns its error; nil if there was none.
-func (b *Store) failed(err error) error {
+func (st *Store) failed(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -116,25 +116,25 @@ func (b *Store) failed(err error) error {
 	if calls.Answered(err) {
 		what = problemRefused
 	}
-	b.metrics.note(what, err)
+	st.metrics.note(what, err)
 	return fmt.Errorf("%w: %w", ErrAway, err)
 }
 
 // Lost says that Redis lost data: all certificates end. It returns at once; the next [Store.Tick] begins new evidence.
-func (b *Store) Lost() { b.lost.Store(true) }
+func (st *Store) Lost() { st.lost.Store(true) }
 
 // View returns the evidence that requests of a key use, at most a second old while Redis answers. It does not block. Seen
 // is zero if nothing is known yet, after a loss until the log was read again, and while Redis accepts no counts of
 // warm-ups. New says that no warm-up of the key has begun: until [Store.Drafted] is called. A view that is too old serves
 // nothing.
-func (b *Store) View(k risk.Key) risk.View {
-	rule, now, lost := b.Rule(k.Route), b.Now(), b.lost.Load()
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	_, waiting := b.drafted[k]
-	overdue := len(b.drafted) > 0 && now.Sub(b.told) > MaxUnsynced
-	s, seen, room := new(risk.State), b.listed, true
-	switch r := b.routes[k.Route]; {
+func (st *Store) View(k risk.Key) risk.View {
+	rule, now, lost := st.Rule(k.Route), st.Now(), st.lost.Load()
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	_, waiting := st.drafted[k]
+	overdue := len(st.drafted) > 0 && now.Sub(st.told) > MaxUnsynced
+	s, seen, room := new(risk.State), st.listed, true
+	switch r := st.routes[k.Route]; {
 	case r == nil:
 	case r.fold == nil:
 		seen = time.Time{}
@@ -144,7 +144,7 @@ func (b *Store) View(k risk.Key) risk.View {
 		s, seen = r.fold.Kinds[k.TrafficClass], r.at
 	}
 	v := s.View(rule)
-	if now.Sub(seen) > b.Stale(k.Route) {
+	if now.Sub(seen) > st.Stale(k.Route) {
 		v = s.StaleView(rule)
 	}
 	if !lost && !overdue && k.Check() == nil {
@@ -155,7 +155,7 @@ func (b *Store) View(k risk.Key) risk.View {
 }
 
 // Run reads the logs, and writes the counts of warm-ups, once a second, until ctx ends.
-func (b *Store) Run(ctx context.Context) error {
+func (st *Store) Run(ctx context.Context) error {
 	t := time.NewTimer(0)
 	defer t.Stop()
 	for {
@@ -163,7 +163,7 @@ func (b *Store) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
-			_ = b.Tick(ctx) // counted; it is tried again
+			_ = st.Tick(ctx) // counted; it is tried again
 			t.Reset(beat.Next(period))
 		}
 	}

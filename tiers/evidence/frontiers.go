@@ -20,25 +20,25 @@ const (
 )
 
 // Summaries returns all current states for people.
-func (b *Store) Summaries(ctx context.Context) ([]risk.Summary, error) {
-	known, err := b.All(ctx)
+func (st *Store) Summaries(ctx context.Context) ([]risk.Summary, error) {
+	known, err := st.All(ctx)
 	summaries := make([]risk.Summary, len(known))
 	for i := range known {
-		summaries[i] = b.summary(&known[i])
+		summaries[i] = st.summary(&known[i])
 	}
 	return summaries, err
 }
 
-func (b *Store) summary(k *risk.KeyState) risk.Summary {
-	return k.Summary(b.Now(), b.Warmup(k.Key.Route))
+func (st *Store) summary(k *risk.KeyState) risk.Summary {
+	return k.Summary(st.Now(), st.Warmup(k.Key.Route))
 }
 
 // Frontiers returns what each maximum of disagreement would give for the kinds of request in use. It reads whole logs, so one
 // caller computes at a time.
-func (b *Store) Frontiers(ctx context.Context) (risk.Frontiers, error) {
-	b.frontier.Lock()
-	defer b.frontier.Unlock()
-	known, err := b.All(ctx)
+func (st *Store) Frontiers(ctx context.Context) (risk.Frontiers, error) {
+	st.frontier.Lock()
+	defer st.frontier.Unlock()
+	known, err := st.All(ctx)
 	if err != nil {
 		return risk.Frontiers{}, err
 	}
@@ -48,7 +48,7 @@ func (b *Store) Frontiers(ctx context.Context) (risk.Frontiers, error) {
 		k := &known[i]
 		log, read := logs[k.Key.Route]
 		if !read {
-			if log, err = b.Audits(ctx, k.Key.Route); err != nil {
+			if log, err = st.Audits(ctx, k.Key.Route); err != nil {
 				return risk.Frontiers{}, err
 			}
 			logs[k.Key.Route] = log
@@ -59,7 +59,7 @@ func (b *Store) Frontiers(ctx context.Context) (risk.Frontiers, error) {
 				audits = append(audits, *e)
 			}
 		}
-		all.Frontiers = append(all.Frontiers, risk.FrontierOf(k, audits, perMinute(audits, b.Now()), b.Economics(k.Key)))
+		all.Frontiers = append(all.Frontiers, risk.FrontierOf(k, audits, perMinute(audits, st.Now()), st.Economics(k.Key)))
 	}
 	return all, nil
 }

@@ -34,11 +34,11 @@ type route struct {
 var errLost = errors.New("the log is not the one that was read before, or has no beginning")
 
 // lose ends what is known of a route. The caller has it.
-func (b *Store) lose(r *route) error {
+func (st *Store) lose(r *route) error {
 	err := fmt.Errorf("evidence: %.200s: %w", r.name, errLost)
-	b.metrics.note(problemLost, err)
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	st.metrics.note(problemLost, err)
+	st.mu.Lock()
+	defer st.mu.Unlock()
 	if r.lost = cmp.Or(r.fold, r.lost); r.lost == nil {
 		r.lost = &risk.Fold{}
 	}
@@ -48,47 +48,47 @@ func (b *Store) lose(r *route) error {
 
 // route returns a route; the caller holds mu. There are those of the configuration, and of others that Redis lists as many as
 // there is room for.
-func (b *Store) route(name string) *route {
-	r := b.routes[name]
+func (st *Store) route(name string) *route {
+	r := st.routes[name]
 	if r == nil {
 		r = &route{name: name, busy: make(chan struct{}, 1)}
-		b.routes[name] = r
+		st.routes[name] = r
 	}
 	return r
 }
 
 // ready makes sure that the evidence of a route is known. If it was lost, and no replica has begun it anew since, it does
 // so. The caller has the route.
-func (b *Store) ready(ctx context.Context, r *route) error {
+func (st *Store) ready(ctx context.Context, r *route) error {
 	if r.fold != nil {
 		return nil
 	}
-	f, err := b.log.Snapshot(ctx, r.name)
+	f, err := st.log.Snapshot(ctx, r.name)
 	if errors.Is(err, errForeign) {
-		b.metrics.note(problemForeign, fmt.Errorf("the snapshot of %.200s: %w", r.name, err))
+		st.metrics.note(problemForeign, fmt.Errorf("the snapshot of %.200s: %w", r.name, err))
 		err = errLost
 	}
 	var asked time.Time
 	if err == nil {
-		_, asked, err = b.read(ctx, r.name, f, nil)
+		_, asked, err = st.read(ctx, r.name, f, nil)
 	}
 	switch {
 	case errors.Is(err, errLost) && r.lost == nil:
-		_ = b.lose(r) // counted
+		_ = st.lose(r) // counted
 	case err != nil && !errors.Is(err, errLost):
-		return b.failed(err)
+		return st.failed(err)
 	}
 	if err != nil || r.lost != nil && f.Began.Compare(r.lost.Last) <= 0 {
-		return b.begin(ctx, r)
+		return st.begin(ctx, r)
 	}
-	b.adopt(r, f, asked)
+	st.adopt(r, f, asked)
 	return nil
 }
 
 // adopt puts what a log came to at a time in force. The caller has the route.
-func (b *Store) adopt(r *route, f *risk.Fold, at time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (st *Store) adopt(r *route, f *risk.Fold, at time.Time) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
 	if r.lost != nil {
 		r.again = at
 	}
@@ -96,28 +96,28 @@ func (b *Store) adopt(r *route, f *risk.Fold, at time.Time) {
 }
 
 // begin begins the evidence of a route. The caller has it.
-func (b *Store) begin(ctx context.Context, r *route) error {
+func (st *Store) begin(ctx context.Context, r *route) error {
 	e := risk.Entry{Do: risk.DoBegin}
 	if r.lost != nil {
 		e.Again, e.Record = true, r.lost.Record
 	}
-	f, asked := &risk.Fold{}, b.Now()
-	a, err := b.log.exchange(ctx, ask{Route: r.name, Add: &e, From: risk.ID{MS: math.MaxInt64}})
+	f, asked := &risk.Fold{}, st.Now()
+	a, err := st.log.exchange(ctx, ask{Route: r.name, Add: &e, From: risk.ID{MS: math.MaxInt64}})
 	if err != nil {
-		return b.failed(err)
+		return st.failed(err)
 	}
 	_, _ = f.Apply(r.name, &risk.Message{ID: a.Added, Entry: e}) // it is valid
-	b.adopt(r, f, asked)
+	st.adopt(r, f, asked)
 	return nil
 }
 
 // read appends an entry, unless it is nil, and folds all that the log has. It returns the entry's result, and when it asked
 // last.
-func (b *Store) read(ctx context.Context, name string, f *risk.Fold, e *risk.Entry) (result string, asked time.Time, err error) {
+func (st *Store) read(ctx context.Context, name string, f *risk.Fold, e *risk.Entry) (result string, asked time.Time, err error) {
 	var own risk.ID
 	for more := true; more; e = nil {
-		asked = b.Now()
-		a, err := b.log.exchange(ctx, ask{Route: name, Add: e, From: f.Last})
+		asked = st.Now()
+		a, err := st.log.exchange(ctx, ask{Route: name, Add: e, From: f.Last})
 		if err != nil {
 			return "", asked, err
 		}
@@ -126,7 +126,7 @@ func (b *Store) read(ctx context.Context, name string, f *risk.Fold, e *risk.Ent
 		}
 		a.Added = own
 		var got string
-		if got, more, err = b.took(f, name, a); err != nil {
+		if got, more, err = st.took(f, name, a); err != nil {
 			return "", asked, err
 		}
 		result = cmp.Or(got, result)
@@ -136,9 +136,9 @@ func (b *Store) read(ctx context.Context, name string, f *risk.Fold, e *risk.Ent
 
 // took folds an answer, and returns the result of the own entry if it is there, and whether there are more entries. It
 // returns errLost if the entries do not go on where the fold ends, or nothing begins the evidence.
-func (b *Store) took(f *risk.Fold, name string, a answer) (result string, more bool, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (st *Store) took(f *risk.Fold, name string, a answer) (result string, more bool, err error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
 	if f.Last != (risk.ID{}) && (len(a.Found) == 0 || a.Found[0].ID != f.Last) {
 		return "", false, errLost
 	}
@@ -149,7 +149,7 @@ func (b *Store) took(f *risk.Fold, name string, a answer) (result string, more b
 		}
 		of, err := f.Apply(name, m)
 		if err != nil {
-			b.metrics.note(problemForeign, err)
+			st.metrics.note(problemForeign, err)
 		}
 		if m.ID == a.Added {
 			result = of
@@ -163,52 +163,52 @@ func (b *Store) took(f *risk.Fold, name string, a answer) (result string, more b
 
 // advance appends an entry, unless it is nil, folds all that the log has, and returns the entry's result. The caller has
 // the route.
-func (b *Store) advance(ctx context.Context, r *route, e *risk.Entry) (string, error) {
-	result, asked, err := b.read(ctx, r.name, r.fold, e)
+func (st *Store) advance(ctx context.Context, r *route, e *risk.Entry) (string, error) {
+	result, asked, err := st.read(ctx, r.name, r.fold, e)
 	if errors.Is(err, errLost) {
-		return "", b.lose(r)
+		return "", st.lose(r)
 	}
 	if err == nil {
-		b.mu.Lock()
+		st.mu.Lock()
 		r.at = asked
-		b.mu.Unlock()
+		st.mu.Unlock()
 	}
-	return result, b.failed(err)
+	return result, st.failed(err)
 }
 
 // detached returns the context of a call.
-func (b *Store) detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), b.patience)
+func (st *Store) detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), st.patience)
 }
 
 // append writes an entry about a route, folds the log up to it, and returns its result.
-func (b *Store) append(ctx context.Context, name string, e risk.Entry) (string, error) {
+func (st *Store) append(ctx context.Context, name string, e risk.Entry) (string, error) {
 	if err := e.Check(name); err != nil {
 		return "", err
 	}
-	ctx, cancel := b.detached(ctx)
+	ctx, cancel := st.detached(ctx)
 	defer cancel()
-	b.mu.Lock()
-	r := b.route(name)
-	b.mu.Unlock()
+	st.mu.Lock()
+	r := st.route(name)
+	st.mu.Unlock()
 	if err := r.take(ctx); err != nil {
-		return "", b.failed(err)
+		return "", st.failed(err)
 	}
 	defer r.leave()
-	if err := b.ready(ctx, r); err != nil {
+	if err := st.ready(ctx, r); err != nil {
 		return "", err
 	}
 	if r.fold.Began == (risk.ID{}) { // another replica may have begun it in the last second
-		if _, err := b.advance(ctx, r, nil); err != nil {
+		if _, err := st.advance(ctx, r, nil); err != nil {
 			return "", err
 		}
 	}
 	if r.fold.Began == (risk.ID{}) {
-		if err := b.begin(ctx, r); err != nil {
+		if err := st.begin(ctx, r); err != nil {
 			return "", err
 		}
 	}
-	return b.advance(ctx, r, &e)
+	return st.advance(ctx, r, &e)
 }
 
 // take waits for the route, until ctx ends.
@@ -225,41 +225,41 @@ func (r *route) leave() { <-r.busy }
 
 // Tick writes the counts of warm-ups and reads what is new in all logs. What Redis refuses of one route does not end it for
 // the others.
-func (b *Store) Tick(ctx context.Context) error {
-	b.tellDrafted(ctx)
-	routes, err := b.list(ctx)
-	lost := b.lost.Load()
+func (st *Store) Tick(ctx context.Context) error {
+	st.tellDrafted(ctx)
+	routes, err := st.list(ctx)
+	lost := st.lost.Load()
 	for _, r := range routes {
 		if isAway(err) {
 			return err
 		}
-		err = cmp.Or(b.refresh(ctx, r, lost), err)
+		err = cmp.Or(st.refresh(ctx, r, lost), err)
 	}
 	if lost && !isAway(err) {
-		b.lost.Store(false)
+		st.lost.Store(false)
 	}
 	return err
 }
 
 // refresh reads what is new in a route's log, or all of it if that is not known. lost says that Redis lost data.
-func (b *Store) refresh(ctx context.Context, r *route, lost bool) error {
+func (st *Store) refresh(ctx context.Context, r *route, lost bool) error {
 	if err := r.take(ctx); err != nil {
-		return b.failed(err)
+		return st.failed(err)
 	}
 	defer r.leave()
-	if lost && (r.fold == nil || r.fold.Began != risk.ID{}) && b.Now().Sub(r.again) > oneLoss {
-		_ = b.lose(r) // counted
+	if lost && (r.fold == nil || r.fold.Began != risk.ID{}) && st.Now().Sub(r.again) > oneLoss {
+		_ = st.lose(r) // counted
 	}
 	call, cancel := context.WithTimeout(ctx, loadTime)
-	err := b.ready(call, r)
+	err := st.ready(call, r)
 	cancel()
 	if err == nil {
-		call, cancel = b.detached(ctx)
-		_, err = b.advance(call, r, nil)
+		call, cancel = st.detached(ctx)
+		_, err = st.advance(call, r, nil)
 		cancel()
 	}
 	if err == nil {
-		err = b.save(ctx, r)
+		err = st.save(ctx, r)
 	}
 	return err
 }
@@ -270,35 +270,35 @@ func isAway(err error) bool {
 }
 
 // list returns all routes in a fixed order, so that two ticks take them in the same, after it has read which Redis has.
-func (b *Store) list(ctx context.Context) ([]*route, error) {
-	ctx, cancel := b.detached(ctx)
+func (st *Store) list(ctx context.Context) ([]*route, error) {
+	ctx, cancel := st.detached(ctx)
 	defer cancel()
-	asked := b.Now()
-	names, err := b.log.List(ctx)
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	asked := st.Now()
+	names, err := st.log.List(ctx)
+	st.mu.Lock()
+	defer st.mu.Unlock()
 	for _, name := range names {
-		if len(b.routes) < maxRoutes {
-			b.route(name) // a foreign one has no valid entries
+		if len(st.routes) < maxRoutes {
+			st.route(name) // a foreign one has no valid entries
 		}
 	}
 	if err == nil {
-		b.listed = asked
+		st.listed = asked
 	}
-	return slices.SortedFunc(maps.Values(b.routes), func(a, b *route) int { return cmp.Compare(a.name, b.name) }), b.failed(err)
+	return slices.SortedFunc(maps.Values(st.routes), func(a, b *route) int { return cmp.Compare(a.name, b.name) }), st.failed(err)
 }
 
 // save writes a snapshot if it is time. Each replica does so at one of four ticks, so that hardly ever two do. The caller has
 // the route.
-func (b *Store) save(ctx context.Context, r *route) error {
+func (st *Store) save(ctx context.Context, r *route) error {
 	if r.fold.Unsaved < saveEvery || rand.IntN(4) != 0 {
 		return nil
 	}
-	ctx, cancel := b.detached(ctx)
+	ctx, cancel := st.detached(ctx)
 	defer cancel()
-	if err := b.log.Save(ctx, r.name, r.fold); err != nil {
-		return b.failed(err)
+	if err := st.log.Save(ctx, r.name, r.fold); err != nil {
+		return st.failed(err)
 	}
-	_, err := b.advance(ctx, r, &risk.Entry{Do: risk.DoSaved})
+	_, err := st.advance(ctx, r, &risk.Entry{Do: risk.DoSaved})
 	return err
 }

@@ -42,23 +42,23 @@ type degradation struct {
 }
 
 // afterSuccess is the mode after a successful tick.
-func (l *degradation) afterSuccess(was Mode, now time.Time) Mode {
+func (d *degradation) afterSuccess(was Mode, now time.Time) Mode {
 	if was == Shared {
 		return Shared
 	}
-	if l.goodTicks == 0 {
-		l.goodSince = now
+	if d.goodTicks == 0 {
+		d.goodSince = now
 	}
-	l.goodTicks++
-	if l.failed && (l.goodTicks < recoverTicks || now.Sub(l.goodSince) < recoverTime) {
+	d.goodTicks++
+	if d.failed && (d.goodTicks < recoverTicks || now.Sub(d.goodSince) < recoverTime) {
 		return was
 	}
-	l.goodTicks = 0
+	d.goodTicks = 0
 	return Shared
 }
 
 // afterFailure is the mode after a failed tick.
-func (l *degradation) afterFailure(was Mode) Mode {
-	l.failed, l.goodTicks = true, 0
+func (d *degradation) afterFailure(was Mode) Mode {
+	d.failed, d.goodTicks = true, 0
 	return min(was, Degraded)
 }

@@ -30,49 +30,49 @@ type recordingPool struct {
 	drainCalls   int // times of drains
 }
 
-func (e *recordingPool) Name() string { return e.name }
+func (p *recordingPool) Name() string { return p.name }
 
-func (e *recordingPool) ReceiveReading(backend string, r pressure.Reading) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.readingCalls++
-	if e.readings == nil {
-		e.readings = map[string]pressure.Reading{}
+func (p *recordingPool) ReceiveReading(backend string, r pressure.Reading) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.readingCalls++
+	if p.readings == nil {
+		p.readings = map[string]pressure.Reading{}
 	}
-	if r.At.After(e.readings[backend].At) { // as a pool does
-		e.readings[backend] = r
+	if r.At.After(p.readings[backend].At) { // as a pool does
+		p.readings[backend] = r
 	}
 	return true
 }
 
-func (e *recordingPool) ReceivePlacements(placements []prefix.Placement) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.placed = append(e.placed, placements...)
+func (p *recordingPool) ReceivePlacements(placements []prefix.Placement) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.placed = append(p.placed, placements...)
 }
 
-func (e *recordingPool) ReceiveDrains(drained map[string]string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.drained, e.drainCalls = drained, e.drainCalls+1
+func (p *recordingPool) ReceiveDrains(drained map[string]string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drained, p.drainCalls = drained, p.drainCalls+1
 }
 
-func (e *recordingPool) reading(backend string) pressure.Reading {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.readings[backend]
+func (p *recordingPool) reading(backend string) pressure.Reading {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.readings[backend]
 }
 
-func (e *recordingPool) drains() map[string]string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return maps.Clone(e.drained)
+func (p *recordingPool) drains() map[string]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.drained)
 }
 
-func (e *recordingPool) places() []prefix.Placement {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return append([]prefix.Placement(nil), e.placed...)
+func (p *recordingPool) places() []prefix.Placement {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]prefix.Placement(nil), p.placed...)
 }
 
 // member is a replica in a test.
@@ -107,28 +107,28 @@ type trips struct {
 	n  int
 }
 
-func (h *trips) count() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.n
+func (t *trips) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.n
 }
 
-func (h *trips) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (t *trips) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (h *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (t *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		h.mu.Lock()
-		h.n++
-		h.mu.Unlock()
+		t.mu.Lock()
+		t.n++
+		t.mu.Unlock()
 		return next(ctx, cmd)
 	}
 }
 
-func (h *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (t *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		h.mu.Lock()
-		h.n++
-		h.mu.Unlock()
+		t.mu.Lock()
+		t.n++
+		t.mu.Unlock()
 		return next(ctx, cmds)
 	}
 }

@@ -146,29 +146,29 @@ func indexOf(element []byte, otherwise int) int {
 }
 
 // append appends the value of a member as it is in an answer in one piece.
-func (v *merged) append(dst []byte, name string) []byte {
-	switch v.kind {
+func (m *merged) append(dst []byte, name string) []byte {
+	switch m.kind {
 	case 0:
 		return append(dst, "null"...)
 	case '[':
 		dst = append(dst, '[')
-		for _, p := range v.list {
+		for _, p := range m.list {
 			dst = append(p.append(dst, name), ',')
 		}
 		return append(bytes.TrimSuffix(dst, []byte{','}), ']')
 	case '{':
 	default:
-		return append(dst, v.raw...)
+		return append(dst, m.raw...)
 	}
 	dst = append(dst, '{')
 	if name == "delta" { // not each engine says these of an answer that begins with half a character, or is empty
-		dst = v.appendUnless(dst, `"role":"assistant",`, "role")
-		dst = v.appendUnless(dst, `"content":"",`, "content", "tool_calls")
+		dst = m.appendUnless(dst, `"role":"assistant",`, "role")
+		dst = m.appendUnless(dst, `"content":"",`, "content", "tool_calls")
 	}
-	for _, key := range slices.Sorted(maps.Keys(v.object)) {
-		p, named := v.object[key], key
+	for _, key := range slices.Sorted(maps.Keys(m.object)) {
+		p, named := m.object[key], key
 		switch {
-		case key == "index" && name == "tool_calls", p.kind == 0 && name == "delta" && (key == "role" || !v.has("tool_calls")):
+		case key == "index" && name == "tool_calls", p.kind == 0 && name == "delta" && (key == "role" || !m.has("tool_calls")):
 			continue
 		case key == "delta":
 			named = "message"
@@ -182,11 +182,11 @@ func (v *merged) append(dst []byte, name string) []byte {
 }
 
 // has reports whether a member has a value other than null.
-func (v *merged) has(name string) bool { return v.object[name] != nil && v.object[name].kind != 0 }
+func (m *merged) has(name string) bool { return m.object[name] != nil && m.object[name].kind != 0 }
 
 // appendUnless appends members unless one of these has a value.
-func (v *merged) appendUnless(dst []byte, members string, names ...string) []byte {
-	if slices.ContainsFunc(names, v.has) {
+func (m *merged) appendUnless(dst []byte, members string, names ...string) []byte {
+	if slices.ContainsFunc(names, m.has) {
 		return dst
 	}
 	return append(dst, members...)

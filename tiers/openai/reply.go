@@ -83,15 +83,15 @@ func (c count) set(into *int) {
 }
 
 // AddTo sets the counts that are told.
-func (w *ReplyUsage) AddTo(u *Usage) {
-	w.Prompt.set(&u.Prompt)
-	w.Completion.set(&u.Completion)
-	w.Details.Cached.set(&u.Cached)
+func (r *ReplyUsage) AddTo(u *Usage) {
+	r.Prompt.set(&u.Prompt)
+	r.Completion.set(&u.Completion)
+	r.Details.Cached.set(&u.Cached)
 }
 
 // Reasoning is how many tokens of the answer are thoughts, as far as it is told.
-func (w *ReplyUsage) Reasoning() (n int) {
-	w.Answer.Reasoning.set(&n)
+func (r *ReplyUsage) Reasoning() (n int) {
+	r.Answer.Reasoning.set(&n)
 	return n
 }
 

@@ -85,25 +85,25 @@ func readWhole(kind Kind, raw []byte) (*Whole, error) {
 }
 
 // saysOnce reports whether a choice has a message or a text: what has both could be read in two ways.
-func (in *ReplyChoice) saysOnce() bool {
-	return in.Delta == nil && (in.Message == nil) != (in.Text == nil)
+func (r *ReplyChoice) saysOnce() bool {
+	return r.Delta == nil && (r.Message == nil) != (r.Text == nil)
 }
 
 // read reads a choice of an answer in one piece. It does not look at members that it does not know.
-func (in *ReplyChoice) read() (c Choice, err error) {
+func (r *ReplyChoice) read() (c Choice, err error) {
 	switch {
-	case !in.saysOnce():
+	case !r.saysOnce():
 		return c, foreign("content of another form")
-	case in.Message == nil:
-		c.Text = append(c.Text, *in.Text...)
+	case r.Message == nil:
+		c.Text = append(c.Text, *r.Text...)
 	default:
-		err = in.Message.read(&c)
+		err = r.Message.read(&c)
 	}
-	stop := in.Stop
-	if m := in.Matched; len(m) > 0 && m.Kind() != '0' && m.Kind() != 'n' {
+	stop := r.Stop
+	if m := r.Matched; len(m) > 0 && m.Kind() != '0' && m.Kind() != 'n' {
 		stop = m
 	}
-	if c.Finish = in.Finish; err == nil {
+	if c.Finish = r.Finish; err == nil {
 		c.Stop, err = stopReason(stop)
 	}
 	return c, err

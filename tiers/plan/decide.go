@@ -199,16 +199,16 @@ type AuditDecision struct {
 }
 
 // Policy is the evidence key that the request goes by, as headers show it.
-func (t *AuditDecision) Policy() string { return t.Own.Policy() }
+func (a *AuditDecision) Policy() string { return a.Own.Policy() }
 
 // Floor returns the least score at which a draft is of interest to an audit.
-func (t *AuditDecision) Floor() float64 {
+func (a *AuditDecision) Floor() float64 {
 	floor := math.Inf(1)
-	if t.Own.Audited {
-		floor = t.Own.Floor
+	if a.Own.Audited {
+		floor = a.Own.Floor
 	}
-	if t.Warmup {
-		floor = min(floor, t.Cautious)
+	if a.Warmup {
+		floor = min(floor, a.Cautious)
 	}
 	return floor
 }

@@ -31,27 +31,27 @@ func (s *Served) byScore() bool {
 // KeepingOf decides when an answer by a decision may be kept. own is the evidence that the decision used.
 //
 // One wrong draft that is kept is served again with every hit. So drafts that nothing has certified yet, those of a
-// warm-up, are kept only after the target has accepted them, and so are doubtful ones, unless cfg says never. Where the
+// warm-up, are kept only after the target has accepted them, and so are doubtful ones, unless c says never. Where the
 // draft is audited anyway, its audit decides, whatever the score.
 //
 // A check is not an audit: it is made because of the draft's score, so it is no random sample, and its outcome is no
 // evidence.
-func (cfg *Config) KeepingOf(s Served, d *Decision, own risk.View) Keeping {
+func (c *Config) KeepingOf(s Served, d *Decision, own risk.View) Keeping {
 	t := d.Audit
 	warmup := t != nil && t.Warmup && s.Accepted > 0 && s.byScore() && (s.Verdict.Cohort == "" || s.Verdict.Cohort == accept.CohortWarmup)
 	audited := t != nil && t.Own.Audited && !t.Shadow
 	switch {
-	case warmup && (audited || !s.Whole || !cfg.VerifyDrafts.Checks()):
+	case warmup && (audited || !s.Whole || !c.VerifyDrafts.Checks()):
 		return KeepIfAudited
 	case warmup:
 		return KeepIfChecked
-	case !s.Whole || !s.byScore() || !cfg.VerifyDrafts.Checks():
+	case !s.Whole || !s.byScore() || !c.VerifyDrafts.Checks():
 		return KeepNow
 	case audited:
 		return KeepIfAudited
-	case cfg.isDoubtful(&s.Verdict, d.Accept.Threshold, own):
+	case c.isDoubtful(&s.Verdict, d.Accept.Threshold, own):
 		return KeepIfChecked
-	case cfg.VerifyDrafts == VerifyAlways:
+	case c.VerifyDrafts == VerifyAlways:
 		return KeepUnlessRejected
 	}
 	return KeepNow
@@ -64,11 +64,11 @@ const doubtfulNats accept.Nats = 0.3
 // isDoubtful reports whether a served draft is doubtful: it was served although its verdict is a rejection, or its score
 // is little above the threshold. That is, in the audited modes, within the loosest two certified thresholds, and else
 // within [doubtfulNats] above the threshold.
-func (cfg *Config) isDoubtful(v *accept.Verdict, threshold accept.Nats, own risk.View) bool {
+func (c *Config) isDoubtful(v *accept.Verdict, threshold accept.Nats, own risk.View) bool {
 	switch {
 	case !v.Accept:
 		return true
-	case cfg.Mode.Audited():
+	case c.Mode.Audited():
 		return float64(v.Score) < own.Sure
 	}
 	return v.Score < threshold+doubtfulNats

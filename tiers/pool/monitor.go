@@ -104,77 +104,77 @@ func (l load) step() time.Duration {
 }
 
 // observe takes a reading. restarted says that its counters restarted, so the cache is empty.
-func (v *monitor) observe(r pressure.Reading, own load) (restarted bool) {
-	if restarted = v.restarts(r); restarted {
-		v.markStarted(r.At)
+func (m *monitor) observe(r pressure.Reading, own load) (restarted bool) {
+	if restarted = m.restarts(r); restarted {
+		m.markStarted(r.At)
 	}
-	v.step(r, r.Running > 0 || r.Waiting > 0 || own.waiting > 0, restarted)
-	v.patience = max(hungAfter, fewSteps*v.usual, time.Duration(slowSteps*float64(max(v.pause, own.step()))))
-	v.stuck = v.still >= v.patience
-	v.listening.Store(v.still > 0 || !v.unansweredSince.IsZero())
-	if r.Answers && v.stuck {
-		v.lastToken.Store(int64(r.At.Sub(v.base)))
+	m.step(r, r.Running > 0 || r.Waiting > 0 || own.waiting > 0, restarted)
+	m.patience = max(hungAfter, fewSteps*m.usual, time.Duration(slowSteps*float64(max(m.pause, own.step()))))
+	m.stuck = m.still >= m.patience
+	m.listening.Store(m.still > 0 || !m.unansweredSince.IsZero())
+	if r.Answers && m.stuck {
+		m.lastToken.Store(int64(r.At.Sub(m.base)))
 	}
-	v.last = r
+	m.last = r
 	// Without requests nothing is in use, so a usage above 0 is a false one, too. The verdict stands until the usage
 	// changes, even if no request goes there.
 	running := max(r.Running, own.requests)
-	few := running < lyingRequests && !v.lying && (r.KVUsage == 0 || r.Running+r.Waiting > 0)
-	worked := running > 0 && r.KVUsage > 0 && r.Iterations-v.steps >= lyingSteps // with an unchanged usage
-	if r.KVUsage != v.usage || few && running == 0 || v.changed.IsZero() || restarted {
-		v.usage, v.changed, v.steps = r.KVUsage, r.At, r.Iterations
+	few := running < lyingRequests && !m.lying && (r.KVUsage == 0 || r.Running+r.Waiting > 0)
+	worked := running > 0 && r.KVUsage > 0 && r.Iterations-m.steps >= lyingSteps // with an unchanged usage
+	if r.KVUsage != m.usage || few && running == 0 || m.changed.IsZero() || restarted {
+		m.usage, m.changed, m.steps = r.KVUsage, r.At, r.Iterations
 	}
-	v.lying = !r.NoUsage && !v.stuck && r.At.Sub(v.changed) >= lyingAfter && (!few || worked)
+	m.lying = !r.NoUsage && !m.stuck && r.At.Sub(m.changed) >= lyingAfter && (!few || worked)
 	return restarted
 }
 
 // restarts reports whether a reading shows that the engine has restarted: its step counter falls. If fewer engines tell
 // theirs, their sum falls, too, and if several engines answer in turn, it falls all the time.
-func (v *monitor) restarts(r pressure.Reading) bool {
+func (m *monitor) restarts(r pressure.Reading) bool {
 	switch {
-	case r.Iterations < v.last.Iterations && r.Engines >= v.last.Engines:
-		v.fellFrom, v.fellAt = v.last.Iterations, r.At
-		return !v.isShared(r.At)
-	case v.fellFrom > 0 && r.Iterations >= v.fellFrom && r.At.Sub(v.fellAt) <= returnWithin:
-		v.sharedUntil, v.fellFrom, v.since = r.At.Add(sharedFor), 0, time.Time{}
+	case r.Iterations < m.last.Iterations && r.Engines >= m.last.Engines:
+		m.fellFrom, m.fellAt = m.last.Iterations, r.At
+		return !m.isShared(r.At)
+	case m.fellFrom > 0 && r.Iterations >= m.fellFrom && r.At.Sub(m.fellAt) <= returnWithin:
+		m.sharedUntil, m.fellFrom, m.since = r.At.Add(sharedFor), 0, time.Time{}
 	}
 	return false
 }
 
 // isShared reports whether several engines answer in turn at the address, so that a reading is not comparable with the
 // one before.
-func (v *monitor) isShared(at time.Time) bool { return at.Before(v.sharedUntil) }
+func (m *monitor) isShared(at time.Time) bool { return at.Before(m.sharedUntil) }
 
 // step measures how long the engine has made no step although it had work.
-func (v *monitor) step(r pressure.Reading, busy, restarted bool) {
+func (m *monitor) step(r pressure.Reading, busy, restarted bool) {
 	// An answer that began between two readings implies a step between them. The engine may tell of it a little later.
-	seen := v.served.After(v.moved.Add(frozenMargin)) && r.At.After(v.served.Add(frozenMargin))
-	v.frozen = v.frozen || seen && !v.moved.IsZero() && r.Iterations > 0
-	steps := r.Iterations - v.last.Iterations
+	seen := m.served.After(m.moved.Add(frozenMargin)) && r.At.After(m.served.Add(frozenMargin))
+	m.frozen = m.frozen || seen && !m.moved.IsZero() && r.Iterations > 0
+	steps := r.Iterations - m.last.Iterations
 	switch {
-	case v.moves(r) || r.Iterations == 0 || v.moved.IsZero():
-		if !restarted && v.still <= max(maxPause, longSteps*v.usual) {
-			v.learn(r.At.Sub(v.moved), steps)
+	case m.moves(r) || r.Iterations == 0 || m.moved.IsZero():
+		if !restarted && m.still <= max(maxPause, longSteps*m.usual) {
+			m.learn(r.At.Sub(m.moved), steps)
 		}
-		if v.stuck {
-			v.faults = 0 // calls failed because the engine was stuck, which is over
+		if m.stuck {
+			m.faults = 0 // calls failed because the engine was stuck, which is over
 		}
-		v.moved, v.still = r.At, 0
-		v.frozen = false
-	case busy || v.stuck: // a stuck engine is well after a step, not when its work is gone
-		v.still = r.At.Sub(v.moved)
+		m.moved, m.still = r.At, 0
+		m.frozen = false
+	case busy || m.stuck: // a stuck engine is well after a step, not when its work is gone
+		m.still = r.At.Sub(m.moved)
 	default:
-		v.moved, v.still = r.At, 0
+		m.moved, m.still = r.At, 0
 	}
 }
 
 // shows returns the time whose state a reading shows. Engines update their metrics at the end of a step, and a step of many
 // prompts takes longer than the time between two readings. The zero time says that a reading shows nothing new, because the
 // engine has made no step since the reading before it. Call it after observe.
-func (v *monitor) shows(was, is pressure.Reading) time.Time {
+func (m *monitor) shows(was, is pressure.Reading) time.Time {
 	steps := is.Iterations - was.Iterations
 	switch {
-	case v.still > 0:
+	case m.still > 0:
 		return time.Time{}
 	case steps < 1 || was.At.IsZero():
 		return is.At // it had no work, has restarted, or does not count its steps
@@ -184,115 +184,115 @@ func (v *monitor) shows(was, is pressure.Reading) time.Time {
 
 // moves reports whether a reading differs from the last one by work that the engine did. That there is less of it is not
 // enough, because clients leave, unless the engine gives tokens meanwhile.
-func (v *monitor) moves(r pressure.Reading) bool {
-	was := &v.last
+func (m *monitor) moves(r pressure.Reading) bool {
+	was := &m.last
 	work := r.Iterations != was.Iterations || r.PromptTokens != was.PromptTokens || r.GenerationTokens != was.GenerationTokens ||
 		r.PrefixQueries != was.PrefixQueries || r.KVUsage > was.KVUsage
 	gone := r.Running != was.Running || r.Waiting != was.Waiting || r.KVUsage != was.KVUsage
-	return work || gone && (v.frozen || v.givesTokens())
+	return work || gone && (m.frozen || m.givesTokens())
 }
 
 // learn takes so many steps that took so long, all told.
-func (v *monitor) learn(took time.Duration, steps float64) {
-	if v.still > 0 {
-		v.pause = max(v.still, v.pause-v.pause/512)
+func (m *monitor) learn(took time.Duration, steps float64) {
+	if m.still > 0 {
+		m.pause = max(m.still, m.pause-m.pause/512)
 	}
-	if steps < 1 || v.moved.IsZero() {
+	if steps < 1 || m.moved.IsZero() {
 		return
 	}
-	if took = time.Duration(float64(took) / steps); v.usual == 0 {
-		v.usual = min(took, hungAfter/4)
+	if took = time.Duration(float64(took) / steps); m.usual == 0 {
+		m.usual = min(took, hungAfter/4)
 	}
-	v.usual += time.Duration(learnSteps * float64(min(took, 2*v.usual)-v.usual))
+	m.usual += time.Duration(learnSteps * float64(min(took, 2*m.usual)-m.usual))
 }
 
 // markUnanswered records that a question asked at the given time was not answered in time: the process may hang.
-func (v *monitor) markUnanswered(asked, now time.Time, own load) {
-	if v.unansweredSince.IsZero() || v.gaveTokensSince(v.unansweredSince) {
-		v.unansweredSince = asked
+func (m *monitor) markUnanswered(asked, now time.Time, own load) {
+	if m.unansweredSince.IsZero() || m.gaveTokensSince(m.unansweredSince) {
+		m.unansweredSince = asked
 	}
-	v.quiet = now.Sub(v.unansweredSince)
-	v.limit = max(hungAfter, time.Duration(slowSteps*float64(own.step())))
-	v.listening.Store(true)
+	m.quiet = now.Sub(m.unansweredSince)
+	m.limit = max(hungAfter, time.Duration(slowSteps*float64(own.step())))
+	m.listening.Store(true)
 }
 
 // markAnswered records an answer, or that answers were late by this replica's own fault.
-func (v *monitor) markAnswered() { v.unansweredSince, v.quiet = time.Time{}, 0 }
+func (m *monitor) markAnswered() { m.unansweredSince, m.quiet = time.Time{}, 0 }
 
 // isSilent reports whether the backend has given no answer and no token for too long.
-func (v *monitor) isSilent() bool {
-	return !v.unansweredSince.IsZero() && v.quiet >= v.limit && !v.gaveTokensSince(v.unansweredSince)
+func (m *monitor) isSilent() bool {
+	return !m.unansweredSince.IsZero() && m.quiet >= m.limit && !m.gaveTokensSince(m.unansweredSince)
 }
 
 // isLost reports whether it was silent or stuck for so long that its requests must move.
-func (v *monitor) isLost() bool {
-	return v.isSilent() || v.isSuspect() && v.still >= lostAfter*v.patience
+func (m *monitor) isLost() bool {
+	return m.isSilent() || m.isSuspect() && m.still >= lostAfter*m.patience
 }
 
 // markTokens records that the backend gives tokens. It is safe for concurrent use.
-func (v *monitor) markTokens(now time.Time) { v.lastToken.Store(int64(now.Sub(v.base))) }
+func (m *monitor) markTokens(now time.Time) { m.lastToken.Store(int64(now.Sub(m.base))) }
 
 // givesTokens reports whether it gives tokens although its readings stand still: then the metrics are frozen, not the
 // engine.
-func (v *monitor) givesTokens() bool {
-	lastToken := time.Duration(v.lastToken.Load())
-	return lastToken > v.moved.Sub(v.base)+hungAfter/2 && lastToken > v.last.At.Sub(v.base)-answersFor
+func (m *monitor) givesTokens() bool {
+	lastToken := time.Duration(m.lastToken.Load())
+	return lastToken > m.moved.Sub(m.base)+hungAfter/2 && lastToken > m.last.At.Sub(m.base)-answersFor
 }
 
 // gaveTokensSince reports whether MarkTokens was called since t.
-func (v *monitor) gaveTokensSince(t time.Time) bool {
-	lastToken := time.Duration(v.lastToken.Load())
-	return lastToken > 0 && lastToken > t.Sub(v.base)
+func (m *monitor) gaveTokensSince(t time.Time) bool {
+	lastToken := time.Duration(m.lastToken.Load())
+	return lastToken > 0 && lastToken > t.Sub(m.base)
 }
 
 // isSuspect reports whether the backend seems to hang.
-func (v *monitor) isSuspect() bool { return v.isSilent() || v.stuck && !v.givesTokens() }
+func (m *monitor) isSuspect() bool { return m.isSilent() || m.stuck && !m.givesTokens() }
 
 // hasPending reports whether the last question has no answer yet.
-func (v *monitor) hasPending() bool { return !v.unansweredSince.IsZero() }
+func (m *monitor) hasPending() bool { return !m.unansweredSince.IsZero() }
 
 // isOut reports whether it was silent for so long that it counts as down.
-func (v *monitor) isOut() bool { return v.isSilent() && v.quiet >= outAfter*v.limit }
+func (m *monitor) isOut() bool { return m.isSilent() && m.quiet >= outAfter*m.limit }
 
 // markServed records the first byte of an answer of ours.
-func (v *monitor) markServed(now time.Time) {
-	v.served = now
-	v.recordCall(false, now)
+func (m *monitor) markServed(now time.Time) {
+	m.served = now
+	m.recordCall(false, now)
 }
 
 // isUnreliable reports whether the readings cannot be true.
-func (v *monitor) isUnreliable() bool { return v.lying || v.frozen || v.stuck && v.givesTokens() }
+func (m *monitor) isUnreliable() bool { return m.lying || m.frozen || m.stuck && m.givesTokens() }
 
 // markStarted records that the backend is up now with an empty cache. It forgets earlier failures: without requests they
 // would never decay.
-func (v *monitor) markStarted(now time.Time) { v.since, v.faults = now, 0 }
+func (m *monitor) markStarted(now time.Time) { m.since, m.faults = now, 0 }
 
 // ramp returns the share of its traffic that it may take after a start, 0.1 to 1.
-func (v *monitor) ramp(now time.Time) float64 {
-	if v.since.IsZero() {
+func (m *monitor) ramp(now time.Time) float64 {
+	if m.since.IsZero() {
 		return 1
 	}
-	done := now.Sub(v.since).Seconds() / rampTime.Seconds()
+	done := now.Sub(m.since).Seconds() / rampTime.Seconds()
 	return max(minRamp, min(minRamp+(1-minRamp)*done, 1))
 }
 
 // recordCall records the end of a call.
-func (v *monitor) recordCall(failed bool, now time.Time) {
-	share := v.currentFaults(now)
+func (m *monitor) recordCall(failed bool, now time.Time) {
+	share := m.currentFaults(now)
 	if failed {
 		share += (1 - share) * faultShare
 	} else {
 		share -= share * faultShare
 	}
-	v.faults, v.faultsAt = share, now
+	m.faults, m.faultsAt = share, now
 }
 
 // currentFaults returns the share of recent calls that failed.
-func (v *monitor) currentFaults(now time.Time) float64 {
-	if v.faults == 0 {
+func (m *monitor) currentFaults(now time.Time) float64 {
+	if m.faults == 0 {
 		return 0
 	}
-	share := v.faults * math.Exp(-now.Sub(v.faultsAt).Seconds()/faultsFade.Seconds())
+	share := m.faults * math.Exp(-now.Sub(m.faultsAt).Seconds()/faultsFade.Seconds())
 	if share < minFaults {
 		return 0
 	}
@@ -313,17 +313,17 @@ const (
 )
 
 // condition returns the first condition that holds.
-func (v *monitor) condition() condition {
+func (m *monitor) condition() condition {
 	switch {
-	case v.isSilent():
+	case m.isSilent():
 		return conditionSilent
-	case v.isSuspect():
+	case m.isSuspect():
 		return conditionHung
-	case v.stuck, v.frozen:
+	case m.stuck, m.frozen:
 		return conditionFrozen
-	case v.lying:
+	case m.lying:
 		return conditionLying
-	case v.isShared(v.last.At):
+	case m.isShared(m.last.At):
 		return conditionShared
 	}
 	return conditionWell

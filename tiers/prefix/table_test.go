@@ -27,14 +27,14 @@ func tableOf(maxEntries, backends, capacity int) *numbered {
 	return t
 }
 
-func (t *numbered) Place(placements []Placement, parts []Part, prompt, b int, now time.Time) []Placement {
-	return t.Table.Place(placements, parts, prompt, t.caches[b], now)
+func (n *numbered) Place(placements []Placement, parts []Part, prompt, b int, now time.Time) []Placement {
+	return n.Table.Place(placements, parts, prompt, n.caches[b], now)
 }
-func (t *numbered) Merge(p Placement, b int, now time.Time) { t.Table.Merge(p, t.caches[b], now) }
-func (t *numbered) Remove(parts []Part, b int)              { t.Table.Remove(parts, t.caches[b]) }
-func (t *numbered) Push(b, tokens int)                      { t.Table.Push(t.caches[b], tokens) }
-func (t *numbered) Forget(b int)                            { t.caches[b].Forget() }
-func (t *numbered) Placed(b int) float64                    { return t.caches[b].Placed() }
+func (n *numbered) Merge(p Placement, b int, now time.Time) { n.Table.Merge(p, n.caches[b], now) }
+func (n *numbered) Remove(parts []Part, b int)              { n.Table.Remove(parts, n.caches[b]) }
+func (n *numbered) Push(b, tokens int)                      { n.Table.Push(n.caches[b], tokens) }
+func (n *numbered) Forget(b int)                            { n.caches[b].Forget() }
+func (n *numbered) Placed(b int) float64                    { return n.caches[b].Placed() }
 
 // prompt names the parts of a prompt: a system prompt and a conversation.
 func prompt(system, conversation int) []Part {

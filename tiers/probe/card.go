@@ -98,11 +98,11 @@ func parseProps(body []byte) (window int, start string, err error) {
 var startTime = regexp.MustCompile(`(?m)^process_start_time_seconds (\S{1,32})\s*$`)
 
 // started returns when the engine says that it was started, "" if it does not.
-func (e *probeRun) started(ctx context.Context) string {
-	if !e.dialect().Load.Reads() {
+func (p *probeRun) started(ctx context.Context) string {
+	if !p.dialect().Load.Reads() {
 		return ""
 	}
-	body, err := e.get(ctx, "/metrics")
+	body, err := p.get(ctx, "/metrics")
 	if told := startTime.FindSubmatch(body); err == nil && told != nil {
 		return string(told[1])
 	}
@@ -110,34 +110,34 @@ func (e *probeRun) started(ctx context.Context) string {
 }
 
 // window reads the model card, and the context length of a request where the engine tells it.
-func (e *probeRun) window(ctx context.Context) error {
-	body, err := e.get(ctx, dialect.ModelsPath)
+func (p *probeRun) window(ctx context.Context) error {
+	body, err := p.get(ctx, dialect.ModelsPath)
 	if err == nil {
-		e.cards, err = parseCards(body)
+		p.cards, err = parseCards(body)
 	}
-	if at := cardOf(e.cards, e.asker.model); err == nil && at >= 0 {
-		e.model = e.cards[at]
+	if at := cardOf(p.cards, p.asker.model); err == nil && at >= 0 {
+		p.model = p.cards[at]
 	} else if err == nil {
-		err = unusable("/v1/models does not list " + line(strconv.Quote(e.asker.model)))
+		err = unusable("/v1/models does not list " + line(strconv.Quote(p.asker.model)))
 	}
 	if fails(err) {
 		return err
 	}
-	if e.dialect().PropsWindow {
-		if body, err = e.get(ctx, "/props"); err == nil {
-			e.model.Window, e.model.Start, err = parseProps(body)
+	if p.dialect().PropsWindow {
+		if body, err = p.get(ctx, "/props"); err == nil {
+			p.model.Window, p.model.Start, err = parseProps(body)
 		}
 		if fails(err) {
 			return err
 		}
 	} else {
-		e.model.Start = e.started(ctx)
+		p.model.Start = p.started(ctx)
 	}
-	switch e.found.Window = e.model.Window; {
+	switch p.found.Window = p.model.Window; {
 	case err != nil:
-		e.addMissing(MissingWindow, reason(err))
-	case e.found.Window == 0:
-		e.addMissing(MissingWindow, "/v1/models lists the model without max_model_len")
+		p.addMissing(MissingWindow, reason(err))
+	case p.found.Window == 0:
+		p.addMissing(MissingWindow, "/v1/models lists the model without max_model_len")
 	}
 	return nil
 }

@@ -22,13 +22,13 @@ type repeater struct {
 const tale = "It is a long way to the market, and the rain does not end."
 
 // Open implements [engine.Upstream].
-func (e *repeater) Open(_ context.Context, a *engine.Attempt) (engine.Stream, error) {
+func (r *repeater) Open(_ context.Context, a *engine.Attempt) (engine.Stream, error) {
 	c := a.Call.(*engine.ContinueText)
-	e.asked = append(e.asked, *c)
+	r.asked = append(r.asked, *c)
 	answer := tale
 	if len(c.Text) > 0 {
 		var err error
-		if answer, err = e.after(string(c.Text), strings.TrimPrefix(tale, string(c.Text))); err != nil {
+		if answer, err = r.after(string(c.Text), strings.TrimPrefix(tale, string(c.Text))); err != nil {
 			return nil, err
 		}
 	}

@@ -58,17 +58,17 @@ var questions = []question{
 // foundations is how many of the questions must be answered before anything is published: what evidence is kept by.
 const foundations = 4
 
-// try asks a question. With an error e is as it was.
-func (e *probeRun) try(ctx context.Context, q *question) error {
-	trial := *e
-	trial.missing, trial.again, trial.deadly = maps.Clone(e.missing), "", false
+// try asks a question. With an error p is as it was.
+func (p *probeRun) try(ctx context.Context, q *question) error {
+	trial := *p
+	trial.missing, trial.again, trial.deadly = maps.Clone(p.missing), "", false
 	for _, name := range q.of {
 		delete(trial.missing, name)
 	}
 	if err := q.ask(&trial, ctx); err != nil {
 		return err
 	}
-	*e = trial
+	*p = trial
 	return nil
 }
 
@@ -78,27 +78,27 @@ func newRun(a *asker) *probeRun {
 }
 
 // addMissing adds a missing capability; the first reason stays.
-func (e *probeRun) addMissing(what, why string) {
-	if _, reported := e.missing[what]; !reported {
-		e.missing[what] = why
+func (p *probeRun) addMissing(what, why string) {
+	if _, reported := p.missing[what]; !reported {
+		p.missing[what] = why
 	}
 }
 
 // missingBy adds a capability as missing if an error says so. It returns an error that says nothing of it.
-func (e *probeRun) missingBy(what, before string, err error) error {
+func (p *probeRun) missingBy(what, before string, err error) error {
 	if err == nil || fails(err) {
 		return err
 	}
-	e.addMissing(what, before+reason(err))
+	p.addMissing(what, before+reason(err))
 	return nil
 }
 
 // card is what is known. states are those of the questions; none is open without.
-func (e *probeRun) card(states []state) *Capabilities {
-	c := e.found
-	missing := maps.Clone(e.missing)
-	if e.another != "" { // what was found out is of another model
-		why := fmt.Sprintf("asked for %q, the model %q answers", line(e.asker.model), e.another)
+func (p *probeRun) card(states []state) *Capabilities {
+	c := p.found
+	missing := maps.Clone(p.missing)
+	if p.another != "" { // what was found out is of another model
+		why := fmt.Sprintf("asked for %q, the model %q answers", line(p.asker.model), p.another)
 		c.Unscored, c.Scoring = true, ""
 		for _, what := range []string{MissingLogprobs, MissingJudge, MissingScoring, MissingContinue} {
 			missing[what] = why
@@ -147,45 +147,45 @@ func unthinking(members map[string]any) map[string]any {
 
 // chat finds out whether chats are answered, with the ids of prompt and answer, and with logprobs of as many alternatives
 // as drafts ask for, and true ones.
-func (e *probeRun) chat(ctx context.Context) error {
-	e.found.TokenIDs, e.found.Unscored, e.noChat = false, false, ""
+func (p *probeRun) chat(ctx context.Context) error {
+	p.found.TokenIDs, p.found.Unscored, p.noChat = false, false, ""
 	unscored := ""
-	a, err := e.draft(ctx, asked(longQuestion))
+	a, err := p.draft(ctx, asked(longQuestion))
 	if err != nil && !fails(err) {
 		unscored = reason(err)
-		a, err = e.relay(ctx, asked(longQuestion))
+		a, err = p.relay(ctx, asked(longQuestion))
 	}
 	if fails(err) {
 		return err
 	}
 	if err != nil {
-		e.noChat = "chats are refused: " + reason(err)
+		p.noChat = "chats are refused: " + reason(err)
 		for _, what := range []string{MissingIDs, MissingPromptIDs, MissingLogprobs, MissingJudge} {
-			e.addMissing(what, e.noChat)
+			p.addMissing(what, p.noChat)
 		}
 		return nil
 	}
-	if e.chatted, e.another = a, ""; !sameModel(e.cards, e.asker.model, a.model) {
-		e.another = line(a.model)
+	if p.chatted, p.another = a, ""; !sameModel(p.cards, p.asker.model, a.model) {
+		p.another = line(a.model)
 	}
 	switch {
 	case len(a.ids) == 0:
-		e.addMissing(MissingIDs, "it answers without token_ids")
+		p.addMissing(MissingIDs, "it answers without token_ids")
 	case a.tokens >= 0 && a.tokens != len(a.ids):
-		e.addMissing(MissingIDs, fmt.Sprintf("it tells %d ids of %d tokens", len(a.ids), a.tokens))
+		p.addMissing(MissingIDs, fmt.Sprintf("it tells %d ids of %d tokens", len(a.ids), a.tokens))
 	default:
-		e.found.TokenIDs = true
+		p.found.TokenIDs = true
 	}
 	if len(a.prompt) == 0 {
-		e.addMissing(MissingPromptIDs, "it answers without prompt_token_ids")
+		p.addMissing(MissingPromptIDs, "it answers without prompt_token_ids")
 	}
 	if unscored != "" {
-		e.addMissing(MissingLogprobs, unscored)
+		p.addMissing(MissingLogprobs, unscored)
 	} else if why := a.withoutLogprobs(); why != "" {
-		e.found.Unscored = true
-		e.addMissing(MissingLogprobs, why)
+		p.found.Unscored = true
+		p.addMissing(MissingLogprobs, why)
 	}
-	return e.thinking(ctx)
+	return p.thinking(ctx)
 }
 
 // withoutLogprobs says why the logprobs of an answer cannot be believed; "" if they can.
@@ -202,108 +202,108 @@ func (a *answer) withoutLogprobs() string {
 
 // thinking finds out whether an engine that thinks before it answers can be told not to. Where it cannot, a judge cannot
 // be asked: its first token is a thought's.
-func (e *probeRun) thinking(ctx context.Context) error {
-	if e.found.Thinks = e.begins || e.chatted.thinks; !e.found.Thinks {
+func (p *probeRun) thinking(ctx context.Context) error {
+	if p.found.Thinks = p.begins || p.chatted.thinks; !p.found.Thinks {
 		return nil
 	}
-	if !e.dialect().Members.TemplateArgs {
-		e.addMissing(MissingJudge, "it thinks before it answers, and no way is known to turn that off")
+	if !p.dialect().Members.TemplateArgs {
+		p.addMissing(MissingJudge, "it thinks before it answers, and no way is known to turn that off")
 		return nil
 	}
-	a, err := e.relay(ctx, unthinking(asked(longQuestion)))
-	if err == nil && (a.thinks || e.begins && e.beginsAnyhow(ctx)) {
-		e.addMissing(MissingJudge, "it thinks before it answers, and enable_thinking: false does not turn that off")
+	a, err := p.relay(ctx, unthinking(asked(longQuestion)))
+	if err == nil && (a.thinks || p.begins && p.beginsAnyhow(ctx)) {
+		p.addMissing(MissingJudge, "it thinks before it answers, and enable_thinking: false does not turn that off")
 	}
-	return e.missingBy(MissingJudge, "it thinks before it answers, and refuses enable_thinking: false: ", err)
+	return p.missingBy(MissingJudge, "it thinks before it answers, and refuses enable_thinking: false: ", err)
 }
 
 // continuation finds out whether an answer can be continued from ids.
-func (e *probeRun) continuation(ctx context.Context) error {
-	if why := e.cannotTakeIDs(); why != "" {
-		e.addMissing(MissingContinue, why)
+func (p *probeRun) continuation(ctx context.Context) error {
+	if why := p.cannotTakeIDs(); why != "" {
+		p.addMissing(MissingContinue, why)
 		return nil
 	}
 	var err error
-	if e.chatted.text == "" { // another replica has asked for it
-		if e.chatted, err = e.relay(ctx, asked(longQuestion)); err != nil {
-			return e.missingBy(MissingContinue, "", err)
+	if p.chatted.text == "" { // another replica has asked for it
+		if p.chatted, err = p.relay(ctx, asked(longQuestion)); err != nil {
+			return p.missingBy(MissingContinue, "", err)
 		}
 	}
-	prompt := e.chatted.prompt
-	if len(prompt) == 0 && e.missing[MissingTokenize] == "" {
-		if prompt, err = e.rendered(ctx, asked(longQuestion)); fails(err) {
+	prompt := p.chatted.prompt
+	if len(prompt) == 0 && p.missing[MissingTokenize] == "" {
+		if prompt, err = p.rendered(ctx, asked(longQuestion)); fails(err) {
 			return err
 		}
 	}
 	if len(prompt) == 0 {
-		e.addMissing(MissingContinue, "nothing tells the ids of a chat")
+		p.addMissing(MissingContinue, "nothing tells the ids of a chat")
 		return nil
 	}
-	a, err := e.behindIDs(ctx, prompt)
+	a, err := p.behindIDs(ctx, prompt)
 	if err != nil {
-		return e.missingBy(MissingContinue, "", err)
+		return p.missingBy(MissingContinue, "", err)
 	}
-	if same, at := goesOn(&e.chatted, &a); !same && (at == 0 || !a.tied(at)) {
-		e.addMissing(MissingContinue, fmt.Sprintf("from ids it answers otherwise than in the chat, from token %d on", at+1))
+	if same, at := goesOn(&p.chatted, &a); !same && (at == 0 || !a.tied(at)) {
+		p.addMissing(MissingContinue, fmt.Sprintf("from ids it answers otherwise than in the chat, from token %d on", at+1))
 	}
 	return nil
 }
 
 // behindIDs has the engine answer to the ids of a prompt, with logprobs where it has them.
-func (e *probeRun) behindIDs(ctx context.Context, prompt []int32) (answer, error) {
-	if e.missing[MissingLogprobs] == "" {
-		return e.draft(ctx, map[string]any{"prompt": prompt})
+func (p *probeRun) behindIDs(ctx context.Context, prompt []int32) (answer, error) {
+	if p.missing[MissingLogprobs] == "" {
+		return p.draft(ctx, map[string]any{"prompt": prompt})
 	}
-	r, err := e.request(asked(longQuestion))
+	r, err := p.request(asked(longQuestion))
 	if err != nil {
 		return answer{}, err
 	}
-	return e.said(ctx, &engine.ContinueIDs{Terms: e.terms(), Request: r, PromptIDs: prompt, MaxTokens: answerTokens})
+	return p.said(ctx, &engine.ContinueIDs{Terms: p.terms(), Request: r, PromptIDs: prompt, MaxTokens: answerTokens})
 }
 
 // cannotTakeIDs says why no answer can be asked for from ids; "" if it can.
-func (e *probeRun) cannotTakeIDs() string {
+func (p *probeRun) cannotTakeIDs() string {
 	switch {
-	case e.noChat != "":
-		return e.noChat
-	case !e.dialect().Members.IDPrompts:
-		return "the API of " + string(e.engine) + " takes no ids as a prompt"
+	case p.noChat != "":
+		return p.noChat
+	case !p.dialect().Members.IDPrompts:
+		return "the API of " + string(p.engine) + " takes no ids as a prompt"
 	}
 	return ""
 }
 
 // ending looks for the id that ends answers, where a draft's end is scored. Templates have it behind an answer of a chat: of
 // the ids there, it is the one that ends an answer that it is the whole of.
-func (e *probeRun) ending(ctx context.Context) error {
-	e.found.EOS = nil
-	why := e.cannotTakeIDs()
-	if len(e.dialect().Scoring) == 0 {
-		why = string(e.engine) + " scores no drafts, so no end is looked for"
+func (p *probeRun) ending(ctx context.Context) error {
+	p.found.EOS = nil
+	why := p.cannotTakeIDs()
+	if len(p.dialect().Scoring) == 0 {
+		why = string(p.engine) + " scores no drafts, so no end is looked for"
 	}
-	if why = cmp.Or(why, e.missing[MissingTokenize]); why != "" {
-		e.addMissing(MissingEOS, why)
+	if why = cmp.Or(why, p.missing[MissingTokenize]); why != "" {
+		p.addMissing(MissingEOS, why)
 		return nil
 	}
 	said := []message{{"user", "Say OK."}, {"assistant", "OK"}, {"user", "Thanks."}}
-	prompt, err := e.rendered(ctx, chat(said[0]))
+	prompt, err := p.rendered(ctx, chat(said[0]))
 	if err != nil {
-		return e.missingBy(MissingEOS, "", err)
+		return p.missingBy(MissingEOS, "", err)
 	}
-	whole, err := e.rendered(ctx, chat(said...))
+	whole, err := p.rendered(ctx, chat(said...))
 	if err != nil {
-		return e.missingBy(MissingEOS, "", err)
+		return p.missingBy(MissingEOS, "", err)
 	}
 	for _, id := range behind(prompt, whole) {
-		a, err := e.relay(ctx, map[string]any{"prompt": prompt, "max_tokens": 2, "logit_bias": map[int32]int{id: 100}})
+		a, err := p.relay(ctx, map[string]any{"prompt": prompt, "max_tokens": 2, "logit_bias": map[int32]int{id: 100}})
 		if err != nil {
-			return e.missingBy(MissingEOS, "", err)
+			return p.missingBy(MissingEOS, "", err)
 		}
 		if a.finish == "stop" && !a.cut && a.text == "" {
-			e.found.EOS = []int32{id}
+			p.found.EOS = []int32{id}
 			return nil
 		}
 	}
-	e.addMissing(MissingEOS, fmt.Sprintf("none of the %d ids behind an answer in a chat has ended one", maxBehind))
+	p.addMissing(MissingEOS, fmt.Sprintf("none of the %d ids behind an answer in a chat has ended one", maxBehind))
 	return nil
 }
 
@@ -328,19 +328,19 @@ var longQuestions = []string{
 const unlikelyText = "Purple seventeen doorknob, said the"
 
 // continues finds out what the engine answers that is asked to continue a text, by the very call of a continuation.
-func (e *probeRun) continues(ctx context.Context) error {
-	if e.noChat != "" {
+func (p *probeRun) continues(ctx context.Context) error {
+	if p.noChat != "" {
 		return nil
 	}
 	for _, question := range longQuestions {
-		found, err := e.continued(ctx, question)
+		found, err := p.continued(ctx, question)
 		if err != nil && !fails(err) {
 			found, err = dialect.ContinueNot, nil
 		}
 		if err != nil {
 			return err
 		}
-		if e.found.Continue = found; found != dialect.ContinueNot && found != dialect.ContinueUnknown {
+		if p.found.Continue = found; found != dialect.ContinueNot && found != dialect.ContinueUnknown {
 			return nil
 		}
 	}
@@ -349,8 +349,8 @@ func (e *probeRun) continues(ctx context.Context) error {
 
 // continued has the engine continue its own answer to a question, which it does as before. If the text comes once more, it
 // may repeat what it is given, or answer anew: the answer to unlikelyText tells.
-func (e *probeRun) continued(ctx context.Context, question string) (dialect.Continue, error) {
-	whole, err := e.rest(ctx, question, "")
+func (p *probeRun) continued(ctx context.Context, question string) (dialect.Continue, error) {
+	whole, err := p.rest(ctx, question, "")
 	if err != nil {
 		return dialect.ContinueUnknown, err
 	}
@@ -358,10 +358,10 @@ func (e *probeRun) continued(ctx context.Context, question string) (dialect.Cont
 	if cut <= 0 {
 		return dialect.ContinueUnknown, nil // it is too short, or all thoughts
 	}
-	got, err := e.rest(ctx, question, whole[:cut])
+	got, err := p.rest(ctx, question, whole[:cut])
 	found := continuationOf(whole[:cut], whole[cut:], got)
 	if err == nil && found == dialect.Repeats {
-		if got, err = e.rest(ctx, question, unlikelyText); !strings.HasPrefix(got, unlikelyText) {
+		if got, err = p.rest(ctx, question, unlikelyText); !strings.HasPrefix(got, unlikelyText) {
 			found = dialect.ContinueNot
 		}
 	}
@@ -388,13 +388,13 @@ func agree(a, b string) bool {
 }
 
 // rest has the engine continue the text of an answer, by at most answerTokens tokens.
-func (e *probeRun) rest(ctx context.Context, question, text string) (string, error) {
-	r, err := e.request(asked(question))
+func (p *probeRun) rest(ctx context.Context, question, text string) (string, error) {
+	r, err := p.request(asked(question))
 	if err != nil {
 		return "", err
 	}
-	a, err := e.said(ctx, &engine.ContinueText{
-		Terms: e.terms(), Request: r, Text: []byte(text), MaxTokens: answerTokens, Found: dialect.Continues, Probed: e.engine,
+	a, err := p.said(ctx, &engine.ContinueText{
+		Terms: p.terms(), Request: r, Text: []byte(text), MaxTokens: answerTokens, Found: dialect.Continues, Probed: p.engine,
 	})
 	return a.text, err
 }

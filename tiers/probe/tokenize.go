@@ -67,41 +67,41 @@ func fingerprint(all [][]int32) string {
 var errNoIDs = unusable("it told no ids")
 
 // tokenizer computes the fingerprint of the tokenizer.
-func (e *probeRun) tokenizer(ctx context.Context) error {
-	e.found.Tokenizer, e.ids = "", nil
+func (p *probeRun) tokenizer(ctx context.Context) error {
+	p.found.Tokenizer, p.ids = "", nil
 	var all [][]int32
 	for _, text := range texts {
 		var ids []int32
-		err := e.ask(ctx, &engine.TokenizeText{Model: e.asker.model, Text: []byte(text), Into: &ids})
+		err := p.ask(ctx, &engine.TokenizeText{Model: p.asker.model, Text: []byte(text), Into: &ids})
 		if err == nil && len(ids) == 0 {
 			err = errNoIDs
 		}
 		if err != nil {
-			return e.missingBy(MissingTokenize, "/tokenize: ", err)
+			return p.missingBy(MissingTokenize, "/tokenize: ", err)
 		}
 		all = append(all, ids)
 	}
-	e.found.Tokenizer, e.ids = fingerprint(all), slices.Concat(all...)
+	p.found.Tokenizer, p.ids = fingerprint(all), slices.Concat(all...)
 	return nil
 }
 
 // template computes the fingerprint of the chat template. A refused chat, such as one with tools, is part of it.
-func (e *probeRun) template(ctx context.Context) error {
-	if e.found.Template = ""; e.found.Tokenizer == "" {
+func (p *probeRun) template(ctx context.Context) error {
+	if p.found.Template = ""; p.found.Tokenizer == "" {
 		return nil
 	}
 	var all [][]int32
 	for i, c := range chats() {
-		ids, err := e.rendered(ctx, c)
+		ids, err := p.rendered(ctx, c)
 		if f, is := errors.AsType[*engine.Failure](err); is && i > 0 && f.Status == http.StatusBadRequest {
 			ids, err = nil, nil
 		}
 		if err != nil {
-			return e.missingBy(MissingTokenize, fmt.Sprintf("/tokenize of chat %d: ", i+1), err)
+			return p.missingBy(MissingTokenize, fmt.Sprintf("/tokenize of chat %d: ", i+1), err)
 		}
 		all = append(all, ids)
 	}
-	e.found.Template, e.tail = fingerprint(all), tailOf(all[0])
+	p.found.Template, p.tail = fingerprint(all), tailOf(all[0])
 	return nil
 }
 
@@ -117,26 +117,26 @@ func (a *asker) rendered(ctx context.Context, members map[string]any) (ids []int
 }
 
 // detokenize finds out whether ids can be turned into a text, and whether that of a chat's end begins thoughts.
-func (e *probeRun) detokenize(ctx context.Context) error {
-	e.begins = false
-	if why := e.missing[MissingTokenize]; why != "" && len(e.ids) == 0 {
-		e.addMissing(MissingWords, why)
+func (p *probeRun) detokenize(ctx context.Context) error {
+	p.begins = false
+	if why := p.missing[MissingTokenize]; why != "" && len(p.ids) == 0 {
+		p.addMissing(MissingWords, why)
 		return nil
 	}
-	ids := e.tail
+	ids := p.tail
 	if len(ids) == 0 {
-		ids = tailOf(e.ids)
+		ids = tailOf(p.ids)
 	}
 	var text []byte
-	err := e.ask(ctx, &engine.Detokenize{Model: e.asker.model, IDs: ids, Into: &text})
-	e.begins = strings.HasSuffix(strings.TrimSpace(string(text)), thinkTag)
-	return e.missingBy(MissingWords, "/detokenize: ", err)
+	err := p.ask(ctx, &engine.Detokenize{Model: p.asker.model, IDs: ids, Into: &text})
+	p.begins = strings.HasSuffix(strings.TrimSpace(string(text)), thinkTag)
+	return p.missingBy(MissingWords, "/detokenize: ", err)
 }
 
 // beginsAnyhow reports whether a chat's end is the same where the engine is told not to think.
-func (e *probeRun) beginsAnyhow(ctx context.Context) bool {
-	ids, err := e.rendered(ctx, unthinking(plainChat()))
-	return err == nil && slices.Equal(tailOf(ids), e.tail)
+func (p *probeRun) beginsAnyhow(ctx context.Context) bool {
+	ids, err := p.rendered(ctx, unthinking(plainChat()))
+	return err == nil && slices.Equal(tailOf(ids), p.tail)
 }
 
 // tailOf returns the last ids.

@@ -47,40 +47,40 @@ func wordIDs(text string) []int32 {
 	return ids
 }
 
-func (f *wire) start(t *testing.T) string {
+func (wr *wire) start(t *testing.T) string {
 	t.Helper()
-	f.asked = map[string]map[string]bool{}
-	s := httptest.NewServer(http.HandlerFunc(f.serve))
+	wr.asked = map[string]map[string]bool{}
+	s := httptest.NewServer(http.HandlerFunc(wr.serve))
 	t.Cleanup(s.Close)
 	return s.URL
 }
 
 // probed probes it, as the model "m".
-func (f *wire) probed(t *testing.T) *Capabilities {
+func (wr *wire) probed(t *testing.T) *Capabilities {
 	t.Helper()
-	if f.listed == "" {
-		f.listed = "m"
+	if wr.listed == "" {
+		wr.listed = "m"
 	}
-	return allAsked(t, &asker{upstream: up(t), timeout: 20 * time.Second, url: f.start(t), model: "m", engine: f.kind}).card(nil)
+	return allAsked(t, &asker{upstream: up(t), timeout: 20 * time.Second, url: wr.start(t), model: "m", engine: wr.kind}).card(nil)
 }
 
-func (f *wire) serve(w http.ResponseWriter, r *http.Request) {
+func (wr *wire) serve(w http.ResponseWriter, r *http.Request) {
 	q := map[string]any{}
 	_ = json.NewDecoder(r.Body).Decode(&q)
-	f.mu.Lock()
-	if f.asked[r.URL.Path] == nil {
-		f.asked[r.URL.Path] = map[string]bool{}
+	wr.mu.Lock()
+	if wr.asked[r.URL.Path] == nil {
+		wr.asked[r.URL.Path] = map[string]bool{}
 	}
 	for name := range q {
-		f.asked[r.URL.Path][name] = true
+		wr.asked[r.URL.Path][name] = true
 	}
 	if r.Method == http.MethodPost {
-		f.bodies = append(f.bodies, q)
+		wr.bodies = append(wr.bodies, q)
 	}
-	f.mu.Unlock()
-	switch at := string(f.kind) + " " + r.URL.Path; at {
+	wr.mu.Unlock()
+	switch at := string(wr.kind) + " " + r.URL.Path; at {
 	case "llamacpp /props":
-		say(w, map[string]any{"default_generation_settings": map[string]any{"n_ctx": f.window}, "total_slots": 1})
+		say(w, map[string]any{"default_generation_settings": map[string]any{"n_ctx": wr.window}, "total_slots": 1})
 	case "llamacpp /tokenize":
 		ids := []int32{}
 		if text, told := q["content"].(string); told {
@@ -92,20 +92,20 @@ func (f *wire) serve(w http.ResponseWriter, r *http.Request) {
 	case "llamacpp /apply-template":
 		say(w, map[string]any{"prompt": "<user> " + asText(q["messages"]) + " <assistant>"})
 	default:
-		f.common(w, r, q)
+		wr.common(w, r, q)
 	}
 }
 
 // common are the routes of OpenAI's API.
-func (f *wire) common(w http.ResponseWriter, r *http.Request, q map[string]any) {
+func (wr *wire) common(w http.ResponseWriter, r *http.Request, q map[string]any) {
 	switch r.URL.Path {
 	case "/v1/models":
-		say(w, map[string]any{"data": []any{map[string]any{"id": f.listed}}})
+		say(w, map[string]any{"data": []any{map[string]any{"id": wr.listed}}})
 	case "/v1/chat/completions":
-		f.answer(w, q, len(wordIDs(asText(q["messages"])))+2)
+		wr.answer(w, q, len(wordIDs(asText(q["messages"])))+2)
 	case "/v1/completions":
 		ids, _ := q["prompt"].([]any)
-		f.answer(w, q, len(ids))
+		wr.answer(w, q, len(ids))
 	default:
 		http.NotFound(w, r)
 	}
@@ -118,8 +118,8 @@ func asText(messages any) string {
 
 func say(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }
 
-func (f *wire) answer(w http.ResponseWriter, q map[string]any, prompt int) {
-	if f.window > 0 && prompt > f.window {
+func (wr *wire) answer(w http.ResponseWriter, q map[string]any, prompt int) {
+	if wr.window > 0 && prompt > wr.window {
 		w.WriteHeader(http.StatusBadRequest)
 		say(w, map[string]any{"error": map[string]any{"message": "exceeds the available context size"}})
 		return
@@ -128,7 +128,7 @@ func (f *wire) answer(w http.ResponseWriter, q map[string]any, prompt int) {
 	words := strings.Fields(longAnswer)
 	words = words[:min(len(words), int(maximum))]
 	said := map[string]any{"content": strings.Join(words, " ")}
-	if f.fault == "thinks" && (f.deaf || !quiet(q)) {
+	if wr.fault == "thinks" && (wr.deaf || !quiet(q)) {
 		said["reasoning"] = "Let me see."
 	}
 	choice := map[string]any{"index": 0, "delta": said, "finish_reason": "length"}
@@ -136,12 +136,12 @@ func (f *wire) answer(w http.ResponseWriter, q map[string]any, prompt int) {
 		delete(choice, "delta")
 		choice["text"] = said["content"]
 	}
-	if q["logprobs"] != nil && f.fault != "no logprobs" {
-		choice["logprobs"] = map[string]any{"content": f.entries(words)}
+	if q["logprobs"] != nil && wr.fault != "no logprobs" {
+		choice["logprobs"] = map[string]any{"content": wr.entries(words)}
 	}
 	out := map[string]any{"choices": []any{choice}, "usage": map[string]any{"prompt_tokens": prompt, "completion_tokens": len(words)}}
-	if f.answers != "" {
-		out["model"] = f.answers
+	if wr.answers != "" {
+		out["model"] = wr.answers
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	_, _ = io.WriteString(w, "data: ")
@@ -155,15 +155,15 @@ func quiet(q map[string]any) bool {
 	return arguments["enable_thinking"] == false
 }
 
-func (f *wire) entries(words []string) []any {
+func (wr *wire) entries(words []string) []any {
 	var list []any
 	for i, word := range words {
 		e := map[string]any{"token": word, "bytes": []int{int(word[0])}, "logprob": -0.1 - float64(i)/100, "top_logprobs": []any{
 			map[string]any{"token": word, "logprob": -0.1 - float64(i)/100}, map[string]any{"token": "other", "logprob": -3}}}
-		if f.fault == "constant" && i > 0 {
+		if wr.fault == "constant" && i > 0 {
 			e["logprob"], e["top_logprobs"] = 0, []any{}
 		}
-		if f.kind == dialect.LlamaCpp {
+		if wr.kind == dialect.LlamaCpp {
 			e["id"] = wordIDs(word)[0]
 		}
 		list = append(list, e)
@@ -172,10 +172,10 @@ func (f *wire) entries(words []string) []any {
 }
 
 // paths are those that were asked, sorted.
-func (f *wire) paths() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return strings.Join(slices.Sorted(maps.Keys(f.asked)), " ")
+func (wr *wire) paths() string {
+	wr.mu.Lock()
+	defer wr.mu.Unlock()
+	return strings.Join(slices.Sorted(maps.Keys(wr.asked)), " ")
 }
 
 func TestLlamaCppIsAskedInItsOwnWords(t *testing.T) {

@@ -15,14 +15,14 @@ type blinded struct {
 	share float64
 }
 
-func (p blinded) draw(rng *rand.Rand) (float64, bool) {
-	score, bad := p.binormal.draw(rng)
-	return score, bad || rng.Float64() < p.share
+func (b blinded) draw(rng *rand.Rand) (float64, bool) {
+	score, bad := b.binormal.draw(rng)
+	return score, bad || rng.Float64() < b.share
 }
 
-func (p blinded) tail(lambda float64) (accepted, bad float64) {
-	accepted, bad = p.binormal.tail(lambda)
-	return accepted, bad + p.share*(accepted-bad)
+func (b blinded) tail(lambda float64) (accepted, bad float64) {
+	accepted, bad = b.binormal.tail(lambda)
+	return accepted, bad + b.share*(accepted-bad)
 }
 
 // frontierRule is what the frontiers of the tests are made for.

@@ -83,12 +83,12 @@ func (s *State) ApplyImport(r Rule, p Import, now time.Time) bool {
 }
 
 // Check returns an error if the import is none that [PlanImport] makes: it was stored, and is not what was written.
-func (p *Import) Check() error {
-	if p == nil || !p.Grid.IsValid() || p.Audits < 0 || p.Failed < 0 {
+func (i *Import) Check() error {
+	if i == nil || !i.Grid.IsValid() || i.Audits < 0 || i.Failed < 0 {
 		return errors.New("risk: no past audits")
 	}
-	for j := range p.N {
-		if p.K[j] < 0 || p.K[j] > p.N[j] || p.N[j] > p.Audits {
+	for j := range i.N {
+		if i.K[j] < 0 || i.K[j] > i.N[j] || i.N[j] > i.Audits {
 			return errors.New("risk: past audits whose counts cannot be")
 		}
 	}

@@ -13,23 +13,23 @@ type labelled struct {
 	missed, blamed float64
 }
 
-func (p labelled) draw(rng *rand.Rand) (score float64, bad bool) {
-	score, bad = p.population.draw(rng)
-	flips := p.blamed
+func (l labelled) draw(rng *rand.Rand) (score float64, bad bool) {
+	score, bad = l.population.draw(rng)
+	flips := l.blamed
 	if bad {
-		flips = p.missed
+		flips = l.missed
 	}
 	return score, bad != (rng.Float64() < flips)
 }
 
-func (p labelled) tail(lambda float64) (accepted, bad float64) {
-	accepted, bad = p.population.tail(lambda)
-	return accepted, bad*(1-p.missed) + (accepted-bad)*p.blamed
+func (l labelled) tail(lambda float64) (accepted, bad float64) {
+	accepted, bad = l.population.tail(lambda)
+	return accepted, bad*(1-l.missed) + (accepted-bad)*l.blamed
 }
 
 // truth is the share of what is served that is really bad, of which a share is bad by the label.
-func (p labelled) truth(byLabel float64) float64 {
-	return (byLabel - p.blamed) / (1 - p.missed - p.blamed)
+func (l labelled) truth(byLabel float64) float64 {
+	return (byLabel - l.blamed) / (1 - l.missed - l.blamed)
 }
 
 // What is promised of a label that errs is promised of its word: of the served drafts it calls ε bad at most. Really bad are

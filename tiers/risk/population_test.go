@@ -22,16 +22,16 @@ func binormalOf(rho, auroc float64) binormal {
 	return binormal{rho, math.Sqrt2 * math.Sqrt2 * math.Erfinv(2*auroc-1)}
 }
 
-func (p binormal) draw(rng *rand.Rand) (float64, bool) {
-	if rng.Float64() < p.rho {
+func (b binormal) draw(rng *rand.Rand) (float64, bool) {
+	if rng.Float64() < b.rho {
 		return rng.NormFloat64(), true
 	}
-	return p.shift + rng.NormFloat64(), false
+	return b.shift + rng.NormFloat64(), false
 }
 
-func (p binormal) tail(lambda float64) (accepted, bad float64) {
-	bad = p.rho * above(lambda)
-	return bad + (1-p.rho)*above(lambda-p.shift), bad
+func (b binormal) tail(lambda float64) (accepted, bad float64) {
+	bad = b.rho * above(lambda)
+	return bad + (1-b.rho)*above(lambda-b.shift), bad
 }
 
 // above is the probability that a standard normal number is x or more.
@@ -39,20 +39,20 @@ func above(x float64) float64 { return math.Erfc(x/math.Sqrt2) / 2 }
 
 // oracle is the largest acceptance of 20, 25, … 95 % at which the risk is eps at most: what one
 // who knew the law would serve.
-func (p binormal) oracle(eps float64) float64 {
+func (b binormal) oracle(eps float64) float64 {
 	best := 0.0
 	for j := 1; j <= gridSize; j++ {
 		want := AcceptanceShare(j)
 		low, high := -20.0, 20.0
 		for range 60 {
 			mid := (low + high) / 2
-			if a, _ := p.tail(mid); a > want {
+			if a, _ := b.tail(mid); a > want {
 				low = mid
 			} else {
 				high = mid
 			}
 		}
-		if a, bad := p.tail(high); bad <= eps*a {
+		if a, bad := b.tail(high); bad <= eps*a {
 			best = want
 		}
 	}
@@ -76,27 +76,27 @@ func steppedAt(g Grid, j int, calm, edge float64) stepped {
 	return p
 }
 
-func (p stepped) draw(rng *rand.Rand) (float64, bool) {
+func (s stepped) draw(rng *rand.Rand) (float64, bool) {
 	score := rng.Float64()
-	return score, rng.Float64() < p.local(score)
+	return score, rng.Float64() < s.local(score)
 }
 
 // local is the probability that a draft of this score is bad.
-func (p stepped) local(score float64) float64 {
+func (s stepped) local(score float64) float64 {
 	switch {
-	case score >= p.before:
-		return p.calm
-	case score >= p.wall:
-		return (p.edge*(1-p.wall) - p.calm*(1-p.before)) / (p.before - p.wall)
+	case score >= s.before:
+		return s.calm
+	case score >= s.wall:
+		return (s.edge*(1-s.wall) - s.calm*(1-s.before)) / (s.before - s.wall)
 	}
 	return .5
 }
 
-func (p stepped) tail(lambda float64) (accepted, bad float64) {
+func (s stepped) tail(lambda float64) (accepted, bad float64) {
 	lambda = min(max(lambda, 0), 1)
-	bad = p.calm * (1 - max(lambda, p.before))
-	if lambda < p.before {
-		bad += p.local(p.wall) * (p.before - max(lambda, p.wall))
+	bad = s.calm * (1 - max(lambda, s.before))
+	if lambda < s.before {
+		bad += s.local(s.wall) * (s.before - max(lambda, s.wall))
 	}
-	return 1 - lambda, bad + .5*max(p.wall-lambda, 0)
+	return 1 - lambda, bad + .5*max(s.wall-lambda, 0)
 }

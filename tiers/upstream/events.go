@@ -25,12 +25,12 @@ type events struct {
 	said       int    // bytes of the answer in them
 }
 
-func (s *events) begin() (err error) {
-	if kind := mediaType(s.resp.Header.Get("Content-Type")); kind != typeEvents {
+func (e *events) begin() (err error) {
+	if kind := mediaType(e.resp.Header.Get("Content-Type")); kind != typeEvents {
 		return fmt.Errorf("%w: content type %q of a stream", engine.ErrBody, kind)
 	}
-	s.reader = openai.NewEventReader(signs{&s.httpExchange}, maxEvent)
-	s.firstChunk, err = s.read()
+	e.reader = openai.NewEventReader(signs{&e.httpExchange}, maxEvent)
+	e.firstChunk, err = e.read()
 	return err
 }
 
@@ -47,70 +47,70 @@ func (s signs) Read(p []byte) (int, error) {
 }
 
 // Next implements [engine.Stream].
-func (s *events) Next(want engine.Want) (*openai.Chunk, error) {
-	if c := s.firstChunk; c != nil {
-		s.firstChunk = nil
+func (e *events) Next(want engine.Want) (*openai.Chunk, error) {
+	if c := e.firstChunk; c != nil {
+		e.firstChunk = nil
 		return c, nil
 	}
-	if s.finished {
+	if e.finished {
 		return nil, io.EOF
 	}
-	s.parser.NoTop = want != engine.WantTops
-	s.await()
-	c, err := s.read()
+	e.parser.NoTop = want != engine.WantTops
+	e.await()
+	c, err := e.read()
 	if err != nil && err != io.EOF {
-		return nil, s.failure(err)
+		return nil, e.failure(err)
 	}
 	return c, err
 }
 
 // Buffered implements [engine.Stream].
-func (s *events) Buffered() bool { return s.firstChunk != nil || s.reader.Buffered() }
+func (e *events) Buffered() bool { return e.firstChunk != nil || e.reader.Buffered() }
 
 // read reads the next event with content.
-func (s *events) read() (*openai.Chunk, error) {
+func (e *events) read() (*openai.Chunk, error) {
 	for {
-		c, err := s.readEvent()
+		c, err := e.readEvent()
 		if err != nil || c.Choices > 0 || c.HasUsage {
 			return c, err
 		}
 	}
 }
 
-func (s *events) readEvent() (*openai.Chunk, error) {
-	data, err := s.reader.Next()
+func (e *events) readEvent() (*openai.Chunk, error) {
+	data, err := e.reader.Next()
 	switch {
-	case s.complete && (err != nil || string(data) == openai.Done):
-		return nil, s.end()
+	case e.complete && (err != nil || string(data) == openai.Done):
+		return nil, e.end()
 	case err == io.EOF:
 		return nil, io.ErrUnexpectedEOF // the terminator is missing
 	case err != nil:
 		return nil, err
-	case string(data) == openai.Done && s.finishes.AllBegun():
-		return nil, s.end()
+	case string(data) == openai.Done && e.finishes.AllBegun():
+		return nil, e.end()
 	case string(data) == openai.Done:
 		return nil, io.ErrUnexpectedEOF
 	}
-	c, err := s.parser.Parse(data)
+	c, err := e.parser.Parse(data)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", engine.ErrBody, err)
 	}
-	s.came += int64(len(data))
+	e.came += int64(len(data))
 	if c.Fault != nil {
 		return nil, eventFailure(c.Fault)
 	}
 	if c.Aborted {
 		return nil, &engine.Failure{Kind: engine.Aborted}
 	}
-	s.finishes.Add(c)
-	if err := s.leaveOut(c); err != nil {
+	e.finishes.Add(c)
+	if err := e.leaveOut(c); err != nil {
 		return nil, err
 	}
-	s.said += c.Size()
+	e.said += c.Size()
 	if c.HasUsage {
-		c.Usage = s.bound.clamp(c.Usage, s.came, s.said)
+		c.Usage = e.bound.clamp(c.Usage, e.came, e.said)
 		openai.WriteUsage(data, c.Counts, c.Usage)
-		s.complete = s.finishes.All()
+		e.complete = e.finishes.All()
 	}
 	return c, nil
 }
@@ -119,17 +119,17 @@ func (s *events) readEvent() (*openai.Chunk, error) {
 var errNotRepeated = errors.New("the answer does not begin with the text that it continues")
 
 // leaveOut takes from a chunk what it repeats of the text that is continued.
-func (s *events) leaveOut(c *openai.Chunk) error {
-	n := min(len(s.repeated), len(c.Text))
-	if !bytes.Equal(c.Text[:n], s.repeated[:n]) || n < len(s.repeated) && len(c.Finish) > 0 {
+func (e *events) leaveOut(c *openai.Chunk) error {
+	n := min(len(e.repeated), len(c.Text))
+	if !bytes.Equal(c.Text[:n], e.repeated[:n]) || n < len(e.repeated) && len(c.Finish) > 0 {
 		return fmt.Errorf("%w: %w", engine.ErrBody, errNotRepeated)
 	}
-	c.Text, s.repeated = c.Text[n:], s.repeated[n:]
+	c.Text, e.repeated = c.Text[n:], e.repeated[n:]
 	return nil
 }
 
 // end ends a whole answer.
-func (s *events) end() error {
-	s.finished = true
+func (e *events) end() error {
+	e.finished = true
 	return io.EOF
 }

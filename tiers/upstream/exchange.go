@@ -52,78 +52,78 @@ type answer interface {
 }
 
 // open sends the attempt and reads the beginning of the answer. On failure everything is closed.
-func (x *httpExchange) open(ctx context.Context, a answer) *engine.Failure {
-	x.parent, x.sentAt = ctx, x.options.Now()
+func (e *httpExchange) open(ctx context.Context, a answer) *engine.Failure {
+	e.parent, e.sentAt = ctx, e.options.Now()
 	defer func() { // also after a panic
-		if !x.opened {
-			x.Close()
+		if !e.opened {
+			e.Close()
 		}
 	}()
-	if err := x.send(a); err != nil {
-		f := x.failure(err)
-		f.ReusedConnection = x.resp.reused && !x.answered && (f.Kind == engine.Reset || f.Kind == engine.Cut)
-		f.StaleConnection = f.ReusedConnection && x.options.Now().Sub(x.sentAt) < staleWithin
+	if err := e.send(a); err != nil {
+		f := e.failure(err)
+		f.ReusedConnection = e.resp.reused && !e.answered && (f.Kind == engine.Reset || f.Kind == engine.Cut)
+		f.StaleConnection = f.ReusedConnection && e.options.Now().Sub(e.sentAt) < staleWithin
 		return f
 	}
-	x.opened = true
+	e.opened = true
 	return nil
 }
 
 // send sends the request, and calls begin for an answer with status 200.
-func (x *httpExchange) send(a answer) error {
-	path, body, err := encode(x.attempt.Call, dialect.Of(x.attempt.Engine))
+func (e *httpExchange) send(a answer) error {
+	path, body, err := encode(e.attempt.Call, dialect.Of(e.attempt.Engine))
 	if f, is := errors.AsType[*engine.Failure](err); is {
 		return f
 	} else if err != nil {
 		return &engine.Failure{Kind: engine.Rejected, Err: err}
 	}
-	x.path, x.bound = path, usageBound{sent: body, prompt: x.attempt.MaxPrompt, answer: x.attempt.MaxAnswer}
-	if err := x.exchange(path, body); err != nil {
+	e.path, e.bound = path, usageBound{sent: body, prompt: e.attempt.MaxPrompt, answer: e.attempt.MaxAnswer}
+	if err := e.exchange(path, body); err != nil {
 		return err
 	}
-	x.attempt.Pause = pause(x.resp.StatusCode, x.resp.Header)
-	if x.resp.StatusCode != http.StatusOK {
-		return refusal(&x.resp)
+	e.attempt.Pause = pause(e.resp.StatusCode, e.resp.Header)
+	if e.resp.StatusCode != http.StatusOK {
+		return refusal(&e.resp)
 	}
 	return a.begin()
 }
 
 // tellsIDsInLogprobs reports whether the engine's ids of tokens are in their entries of logprobs.
-func (x *httpExchange) tellsIDsInLogprobs() bool {
-	return dialect.Of(x.attempt.Engine).Members.IDsInLogprobs
+func (e *httpExchange) tellsIDsInLogprobs() bool {
+	return dialect.Of(e.attempt.Engine).Members.IDsInLogprobs
 }
 
 // exchange sends a request and reads the head of its response.
-func (x *httpExchange) exchange(path string, body []byte) error {
-	x.resp.watch.watch(x.parent, x.attempt.FirstByteTimeout)
-	trace := &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { x.resp.reused = c.Reused }}
-	req, err := x.request(httptrace.WithClientTrace(x.resp.watch.ctx, trace), path, body)
+func (e *httpExchange) exchange(path string, body []byte) error {
+	e.resp.watch.watch(e.parent, e.attempt.FirstByteTimeout)
+	trace := &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { e.resp.reused = c.Reused }}
+	req, err := e.request(httptrace.WithClientTrace(e.resp.watch.ctx, trace), path, body)
 	if err != nil {
 		return err
 	}
-	x.setHeader(req.Header)
-	x.resp.watch.begin()
-	x.resp.Response, err = x.transports.RoundTrip(req, x.attempt.Credentials)
-	err = x.resp.watch.end(err)
-	x.answered = err == nil
+	e.setHeader(req.Header)
+	e.resp.watch.begin()
+	e.resp.Response, err = e.transports.RoundTrip(req, e.attempt.Credentials)
+	err = e.resp.watch.end(err)
+	e.answered = err == nil
 	return err
 }
 
 // request returns the HTTP request: a POST of the body, or what only asks.
-func (x *httpExchange) request(ctx context.Context, path string, body []byte) (*http.Request, error) {
-	if _, asks := x.attempt.Call.(*engine.Ask); asks {
-		return http.NewRequestWithContext(ctx, http.MethodGet, x.attempt.URL+path, nil)
+func (e *httpExchange) request(ctx context.Context, path string, body []byte) (*http.Request, error) {
+	if _, asks := e.attempt.Call.(*engine.Ask); asks {
+		return http.NewRequestWithContext(ctx, http.MethodGet, e.attempt.URL+path, nil)
 	}
-	return http.NewRequestWithContext(ctx, http.MethodPost, x.attempt.URL+path, bytes.NewReader(body))
+	return http.NewRequestWithContext(ctx, http.MethodPost, e.attempt.URL+path, bytes.NewReader(body))
 }
 
 // setHeader sets the header lines of a request, but for those of the pool's credentials.
-func (x *httpExchange) setHeader(h http.Header) {
+func (e *httpExchange) setHeader(h http.Header) {
 	h["User-Agent"] = userAgent
-	maps.Copy(h, x.attempt.Header)
+	maps.Copy(h, e.attempt.Header)
 	h["Content-Type"] = contentJSON
-	if x.attempt.ID != "" {
-		h["X-Request-Id"] = []string{x.attempt.ID}
+	if e.attempt.ID != "" {
+		h["X-Request-Id"] = []string{e.attempt.ID}
 	}
 }
 
@@ -147,23 +147,23 @@ func mediaType(value string) string {
 }
 
 // await bounds the reads of the next chunk.
-func (x *httpExchange) await() { x.resp.watch.restart(x.attempt.IdleTimeout) }
+func (e *httpExchange) await() { e.resp.watch.restart(e.attempt.IdleTimeout) }
 
 // failure returns why the exchange ended.
-func (x *httpExchange) failure(err error) *engine.Failure {
+func (e *httpExchange) failure(err error) *engine.Failure {
 	f, ok := err.(*engine.Failure)
 	if !ok {
 		if errors.Is(err, errLate) {
-			err = x.late()
+			err = e.late()
 		}
-		f = &engine.Failure{Kind: transportKind(x.parent, err), Err: err}
+		f = &engine.Failure{Kind: transportKind(e.parent, err), Err: err}
 	}
-	if x.answered {
-		f.Responded = x.resp.StatusCode
+	if e.answered {
+		f.Responded = e.resp.StatusCode
 	}
 	if f.Kind == engine.WrongModel {
-		f.Path = x.path
-		if isOptional(x.attempt.Call) {
+		f.Path = e.path
+		if isOptional(e.attempt.Call) {
 			f.Kind = engine.Rejected // not every engine has these paths
 		}
 	}
@@ -171,8 +171,8 @@ func (x *httpExchange) failure(err error) *engine.Failure {
 }
 
 // late returns which wait was too long.
-func (x *httpExchange) late() error {
-	if x.opened {
+func (e *httpExchange) late() error {
+	if e.opened {
 		return engine.ErrStalled
 	}
 	return engine.ErrFirstByte
@@ -180,20 +180,20 @@ func (x *httpExchange) late() error {
 
 // Close implements [engine.Stream]. It keeps the connection if the answer has ended; otherwise it closes it, which tells
 // the engine to stop.
-func (x *httpExchange) Close() {
-	if x.closed {
+func (e *httpExchange) Close() {
+	if e.closed {
 		return
 	}
-	x.closed = true
-	if x.answered && x.finished {
-		x.resp.watch.restart(drainWait)
+	e.closed = true
+	if e.answered && e.finished {
+		e.resp.watch.restart(drainWait)
 		for n, err := 0, error(nil); err == nil && n < maxTail; {
 			var m int
-			m, err = x.resp.Read(x.tail[:])
+			m, err = e.resp.Read(e.tail[:])
 			n += m
 		}
 	}
-	x.resp.close()
+	e.resp.close()
 }
 
 // errLate ends a request whose engine sends nothing in time.

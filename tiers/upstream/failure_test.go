@@ -316,7 +316,7 @@ func TestKindsOfErrorsOfTheTransport(t *testing.T) {
 // roundTripper answers without a network.
 type roundTripper func(*http.Request) (*http.Response, error)
 
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
 // scripted is a client whose backend answers with these bytes.
 func scripted(kind string, body []byte) *Client {

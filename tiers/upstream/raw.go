@@ -22,66 +22,66 @@ type raw struct {
 	ended           bool // the whole body was read
 }
 
-func (s *raw) begin() error {
-	kind, err := passable(&s.resp)
+func (r *raw) begin() error {
+	kind, err := passable(&r.resp)
 	if err != nil {
 		return err
 	}
-	*s.into = engine.Forwarded{Type: kind, Length: s.resp.ContentLength, Events: kind == typeStream}
-	s.meter = openai.NewMeter(s.into.Events)
+	*r.into = engine.Forwarded{Type: kind, Length: r.resp.ContentLength, Events: kind == typeStream}
+	r.meter = openai.NewMeter(r.into.Events)
 	size := int64(maxRead)
-	if length := s.resp.ContentLength; length >= 0 {
+	if length := r.resp.ContentLength; length >= 0 {
 		size = min(size, length+1) // one more, so that the last read also finds the end
 	}
-	s.buf = make([]byte, size)
-	s.prefetchedBytes, err = s.read()
+	r.buf = make([]byte, size)
+	r.prefetchedBytes, err = r.read()
 	return err
 }
 
 // Next implements [engine.Stream].
-func (s *raw) Next(engine.Want) (*openai.Chunk, error) {
-	n := s.prefetchedBytes
-	s.prefetchedBytes = 0
-	for n == 0 && !s.ended {
-		s.await()
+func (r *raw) Next(engine.Want) (*openai.Chunk, error) {
+	n := r.prefetchedBytes
+	r.prefetchedBytes = 0
+	for n == 0 && !r.ended {
+		r.await()
 		var err error
-		n, err = s.read()
+		n, err = r.read()
 		if err != nil {
-			return nil, s.failure(err)
+			return nil, r.failure(err)
 		}
 	}
-	s.chunk.Raw = s.buf[:n]
-	if s.measure(); n == 0 {
+	r.chunk.Raw = r.buf[:n]
+	if r.measure(); n == 0 {
 		return nil, io.EOF
 	}
-	return &s.chunk, nil
+	return &r.chunk, nil
 }
 
 // Buffered implements [engine.Stream].
-func (s *raw) Buffered() bool { return s.prefetchedBytes > 0 || s.ended }
+func (r *raw) Buffered() bool { return r.prefetchedBytes > 0 || r.ended }
 
 // read reads the available bytes. Bytes that came with an error are dropped.
-func (s *raw) read() (int, error) {
-	n, err := s.resp.Read(s.buf)
-	s.ended = err == io.EOF
-	if err != nil && !s.ended {
+func (r *raw) read() (int, error) {
+	n, err := r.resp.Read(r.buf)
+	r.ended = err == io.EOF
+	if err != nil && !r.ended {
 		return 0, err
 	}
 	return n, nil
 }
 
 // measure updates the token counts with the bytes that are forwarded now.
-func (s *raw) measure() {
-	s.meter.Take(s.chunk.Raw)
+func (r *raw) measure() {
+	r.meter.Take(r.chunk.Raw)
 	came := int64(inOnePiece)
-	if s.into.Events {
-		came = s.meter.Bytes()
+	if r.into.Events {
+		came = r.meter.Bytes()
 	}
-	u, reported := s.meter.Usage()
-	if u = s.bound.clamp(u, came, 0); !reported || !s.ended {
-		u.Completion = max(u.Completion, min(s.meter.Pieces(), s.bound.answer))
+	u, reported := r.meter.Usage()
+	if u = r.bound.clamp(u, came, 0); !reported || !r.ended {
+		u.Completion = max(u.Completion, min(r.meter.Pieces(), r.bound.answer))
 	}
-	s.into.Used = u
+	r.into.Used = u
 }
 
 // passable returns the media type of a forwarded answer: JSON or an event stream, from constants of the

@@ -15,12 +15,12 @@ import (
 // be retried on another backend.
 type whole struct{ httpExchange }
 
-func (s *whole) begin() error {
-	body, err := s.readAll()
+func (w *whole) begin() error {
+	body, err := w.readAll()
 	if err != nil {
 		return err
 	}
-	return s.taken(s.take(openai.TrimByteOrderMark(body)))
+	return w.taken(w.take(openai.TrimByteOrderMark(body)))
 }
 
 // Next implements [engine.Stream].
@@ -33,12 +33,12 @@ func (*whole) Buffered() bool { return true }
 type mergedStream struct{ events }
 
 // merges reports whether the attempt is for an answer in one piece that is requested as a stream.
-func (x *httpExchange) merges() bool {
-	switch call := x.attempt.Call.(type) {
+func (e *httpExchange) merges() bool {
+	switch call := e.attempt.Call.(type) {
 	case *engine.Relay:
-		return !call.Request.Stream && dialect.Of(x.attempt.Engine).IgnoresClose
+		return !call.Request.Stream && dialect.Of(e.attempt.Engine).IgnoresClose
 	case *engine.Answer, *engine.Judge:
-		return dialect.Of(x.attempt.Engine).IgnoresClose
+		return dialect.Of(e.attempt.Engine).IgnoresClose
 	}
 	return false
 }
@@ -66,7 +66,7 @@ func (*mergedStream) Next(engine.Want) (*openai.Chunk, error) { return nil, io.E
 func (*mergedStream) Buffered() bool { return true }
 
 // taken returns the error of an answer that was read.
-func (x *httpExchange) taken(err error) error {
+func (e *httpExchange) taken(err error) error {
 	if _, is := err.(*engine.Failure); is || err == nil {
 		return err
 	}
@@ -74,18 +74,18 @@ func (x *httpExchange) taken(err error) error {
 }
 
 // readAll reads the body up to the limit.
-func (s *whole) readAll() ([]byte, error) {
-	length, limit := s.resp.ContentLength, s.options.MaxBody
+func (w *whole) readAll() ([]byte, error) {
+	length, limit := w.resp.ContentLength, w.options.MaxBody
 	if length > limit {
 		return nil, tooLarge(limit)
 	}
 	if length >= 0 {
 		body := make([]byte, length)
-		_, err := io.ReadFull(&s.resp, body)
+		_, err := io.ReadFull(&w.resp, body)
 		return body, err
 	}
 	var buf bytes.Buffer
-	if _, err := buf.ReadFrom(io.LimitReader(&s.resp, limit+1)); err != nil {
+	if _, err := buf.ReadFrom(io.LimitReader(&w.resp, limit+1)); err != nil {
 		return nil, err
 	}
 	if int64(buf.Len()) > limit {
@@ -99,17 +99,17 @@ func tooLarge(limit int64) *engine.Failure {
 }
 
 // take sets what the call's Into points to.
-func (x *httpExchange) take(body []byte) (err error) {
-	switch c := x.attempt.Call.(type) {
+func (e *httpExchange) take(body []byte) (err error) {
+	switch c := e.attempt.Call.(type) {
 	case *engine.Relay:
-		return x.relayed(c.Into, body)
+		return e.relayed(c.Into, body)
 	case *engine.Answer:
-		return x.drafted(c.Into, body)
+		return e.drafted(c.Into, body)
 	case *engine.Score:
 		*c.Into, err = c.Question.Parse(body)
 	case *engine.Judge:
 		*c.Into, err = openai.ParseJudge(body)
-		x.attempt.Used = x.bound.clamp(c.Into.Usage, inOnePiece, 0)
+		e.attempt.Used = e.bound.clamp(c.Into.Usage, inOnePiece, 0)
 	case *engine.TokenizeText:
 		*c.Into, err = openai.ParseTokens(body)
 	case *engine.TokenizePrompt:
@@ -129,7 +129,7 @@ func (x *httpExchange) take(body []byte) (err error) {
 var errNoChoices = errors.New("an answer without choices")
 
 // relayed checks an answer that goes to the client unchanged.
-func (x *httpExchange) relayed(into *openai.Chunk, body []byte) error {
+func (e *httpExchange) relayed(into *openai.Chunk, body []byte) error {
 	a, err := openai.ParseAnswer(body)
 	switch {
 	case err != nil:
@@ -141,19 +141,19 @@ func (x *httpExchange) relayed(into *openai.Chunk, body []byte) error {
 	case a.Choices == 0:
 		return errNoChoices
 	}
-	a.Usage = x.bound.clamp(a.Usage, inOnePiece, a.Size())
-	x.attempt.Used = a.Usage
+	a.Usage = e.bound.clamp(a.Usage, inOnePiece, a.Size())
+	e.attempt.Used = a.Usage
 	openai.WriteUsage(body, a.Counts, a.Usage)
 	*into = a
 	return nil
 }
 
 // drafted parses an answer that is judged.
-func (x *httpExchange) drafted(into *openai.DraftAnswer, body []byte) (err error) {
-	if *into, err = openai.ParseDraftAnswer(body, x.tellsIDsInLogprobs()); err != nil {
+func (e *httpExchange) drafted(into *openai.DraftAnswer, body []byte) (err error) {
+	if *into, err = openai.ParseDraftAnswer(body, e.tellsIDsInLogprobs()); err != nil {
 		return err
 	}
-	into.Usage = x.bound.clamp(into.Usage, inOnePiece, into.Size())
-	x.attempt.Used = into.Usage
+	into.Usage = e.bound.clamp(into.Usage, inOnePiece, into.Size())
+	e.attempt.Used = into.Usage
 	return nil
 }

@@ -62,8 +62,8 @@ func browse(t *testing.T) *browser {
 	return &browser{ctx}
 }
 
-// tab is a page with cookies and a memory of its own. What goes wrong in it fails the test.
-type tab struct {
+// page is a tab of a browser, with cookies and a memory of its own. What goes wrong in it fails the test.
+type page struct {
 	t   *testing.T
 	ctx context.Context
 
@@ -73,16 +73,16 @@ type tab struct {
 }
 
 // open opens an address and waits until the page shows something.
-func (b *browser) open(t *testing.T, address string) *tab {
+func (b *browser) open(t *testing.T, address string) *page {
 	t.Helper()
-	p := b.newTab(t)
+	p := b.newPage(t)
 	p.visit(address)
 	return p
 }
 
-func (b *browser) newTab(t *testing.T) *tab {
+func (b *browser) newPage(t *testing.T) *page {
 	t.Helper()
-	p := &tab{t: t}
+	p := &page{t: t}
 	ctx, end := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext(), chromedp.WithListener(p.hear))
 	p.begin(ctx)
 	t.Cleanup(func() {
@@ -102,7 +102,7 @@ func (b *browser) newTab(t *testing.T) *tab {
 }
 
 // begin opens the tab of a context, which lives as long as the context.
-func (p *tab) begin(ctx context.Context) {
+func (p *page) begin(ctx context.Context) {
 	p.t.Helper()
 	p.ctx = ctx
 	if err := chromedp.Do(ctx, protocol(network.Enable, network.EnableParams{}), protocol(log.Enable, cdp.Empty{}), protocol(runtime.Enable, cdp.Empty{})); err != nil {
@@ -120,7 +120,7 @@ func protocol[P any](command cdp.Command[P, cdp.Empty], params P) chromedp.Actio
 
 // hear notes what browsers tell the developers of a page: exceptions, errors, warnings, breaches
 // of the policy, requests that failed.
-func (p *tab) hear(event any) {
+func (p *page) hear(event any) {
 	fault := ""
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
@@ -153,7 +153,7 @@ func (p *tab) hear(event any) {
 }
 
 // do carries out actions within pageWait.
-func (p *tab) do(what string, actions ...chromedp.Action[chromedp.Void]) {
+func (p *page) do(what string, actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, pageWait)
 	defer cancel()
@@ -162,20 +162,20 @@ func (p *tab) do(what string, actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-func (p *tab) visit(address string) {
+func (p *page) visit(address string) {
 	p.t.Helper()
 	p.do("open "+address, chromedp.Navigate(address))
 	p.ready()
 }
 
 // ready waits until the open view shows something.
-func (p *tab) ready() {
+func (p *page) ready() {
 	p.t.Helper()
 	p.until("the view is ready", `document.querySelector('[data-test=view]')?.dataset.ready === 'true'`)
 }
 
 // turn opens one of the pages by its address, and waits for it.
-func (p *tab) turn(hash string) {
+func (p *page) turn(hash string) {
 	p.t.Helper()
 	view := strings.Split(strings.TrimPrefix(hash, "#/"), "/")
 	name := view[0]
@@ -187,7 +187,7 @@ func (p *tab) turn(hash string) {
 }
 
 // eval runs a script in the page; what it gives is read into out, unless that is nil.
-func (p *tab) eval(out any, script string) {
+func (p *page) eval(out any, script string) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, pageWait)
 	defer cancel()
@@ -203,20 +203,20 @@ func (p *tab) eval(out any, script string) {
 	}
 }
 
-func (p *tab) text(script string) (s string) {
+func (p *page) text(script string) (s string) {
 	p.t.Helper()
 	p.eval(&s, script)
 	return s
 }
 
-func (p *tab) truth(script string) (is bool) {
+func (p *page) truth(script string) (is bool) {
 	p.t.Helper()
 	p.eval(&is, `!!(`+script+`)`)
 	return is
 }
 
 // until waits for a condition in the page.
-func (p *tab) until(what, script string) {
+func (p *page) until(what, script string) {
 	p.t.Helper()
 	programs.Within(p.t, pageWait, what+": "+script, func() bool { return p.truth(script) })
 }
@@ -225,31 +225,31 @@ func (p *tab) until(what, script string) {
 func hook(name string) string { return fmt.Sprintf(`[data-test="%s"]`, name) }
 
 // attr is an attribute of the first element with a hook, "" where there is none.
-func (p *tab) attr(name, attr string) string {
+func (p *page) attr(name, attr string) string {
 	p.t.Helper()
 	return p.text(fmt.Sprintf(`document.querySelector(%q)?.getAttribute(%q) ?? ''`, hook(name), attr))
 }
 
 // click clicks the first that a selector finds, as a mouse would.
-func (p *tab) click(selector string) {
+func (p *page) click(selector string) {
 	p.t.Helper()
 	p.do("click "+selector, chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
 }
 
 // write replaces what is in a field, as a keyboard would.
-func (p *tab) write(name, text string) {
+func (p *page) write(name, text string) {
 	p.t.Helper()
 	p.do("write into "+name, chromedp.Focus(chromedp.CSS(hook(name))), chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`document.querySelector(%q).select()`, hook(name))), chromedp.KeyEvent(text))
 }
 
 // press sends a key, e.g. kb.Tab.
-func (p *tab) press(key string) {
+func (p *page) press(key string) {
 	p.t.Helper()
 	p.do("a key", chromedp.KeyEvent(key))
 }
 
 // look sets how wide the window is, in CSS pixels, and which colours the system prefers.
-func (p *tab) look(width int64, theme string) {
+func (p *page) look(width int64, theme string) {
 	p.t.Helper()
 	p.do("look", protocol(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 900, DeviceScaleFactor: 1}))
 	p.prefer(theme)
@@ -257,25 +257,25 @@ func (p *tab) look(width int64, theme string) {
 }
 
 // prefer sets which colours the system prefers.
-func (p *tab) prefer(theme string) {
+func (p *page) prefer(theme string) {
 	p.t.Helper()
 	p.do("the system's theme", protocol(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}, {Name: "prefers-reduced-motion", Value: "reduce"}}}))
 	p.until("colours have changed", `document.getAnimations().length === 0`)
 }
 
 // shoot writes what the window shows to the folder of screenshots.
-func (p *tab) shoot(name string) {
+func (p *page) shoot(name string) {
 	p.t.Helper()
 	p.keepShot(name, chromedp.CaptureScreenshot())
 }
 
 // shootWhole writes the page from its beginning to its end.
-func (p *tab) shootWhole(name string) {
+func (p *page) shootWhole(name string) {
 	p.t.Helper()
 	p.keepShot(name, chromedp.FullScreenshot(100))
 }
 
-func (p *tab) keepShot(name string, shot chromedp.Action[[]byte]) {
+func (p *page) keepShot(name string, shot chromedp.Action[[]byte]) {
 	p.t.Helper()
 	dir := os.Getenv(shotsEnv)
 	if dir == "" {

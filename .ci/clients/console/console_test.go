@@ -241,7 +241,7 @@ func themesRemembered(t *testing.T, b *browser, d *demoWorld) {
 }
 
 // changeShedLow sets shed.low on the page of the settings, and returns when that was said to be done.
-func changeShedLow(p *tab, to, why string) time.Time {
+func changeShedLow(p *page, to, why string) time.Time {
 	p.t.Helper()
 	p.turn("#/overview")
 	p.turn("#/settings")
@@ -254,7 +254,7 @@ func changeShedLow(p *tab, to, why string) time.Time {
 }
 
 // confirm says why, and waits until what was asked for is done.
-func confirm(p *tab, why string) time.Time {
+func confirm(p *page, why string) time.Time {
 	p.t.Helper()
 	p.write("confirm-why", why)
 	p.until("it may be done", `!document.querySelector('[data-test=confirm-submit]').disabled`)

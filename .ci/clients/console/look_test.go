@@ -26,7 +26,7 @@ func axeCore(t *testing.T) string {
 
 // accessible has axe-core look for what is serious or critical. A policy against scripts does not
 // keep out what the browser's own tools run.
-func (p *tab) accessible(script, where string) {
+func (p *page) accessible(script, where string) {
 	p.t.Helper()
 	if !p.truth(`window.axe`) {
 		p.do("axe-core", chromedp.Evaluate[chromedp.Void](script+";0"))
@@ -52,7 +52,7 @@ const overflowing = `(() => {
 })()`
 
 // fits waits until nothing is wider than the window: charts take a moment to follow it.
-func (p *tab) fits(where string) {
+func (p *page) fits(where string) {
 	p.t.Helper()
 	p.until(where+": nothing is wider than the window", `(`+overflowing+`) === ''`)
 }

@@ -18,20 +18,20 @@ type place struct {
 }
 
 // holds tells whether a peer of a policy in the namespace given is the place.
-func (at place) holds(t *testing.T, p networking.NetworkPolicyPeer, own string) bool {
+func (p place) holds(t *testing.T, peer networking.NetworkPolicyPeer, own string) bool {
 	t.Helper()
-	if p.IPBlock != nil {
+	if peer.IPBlock != nil {
 		in := func(cidr string) bool {
-			return at.address != "" && netip.MustParsePrefix(cidr).Contains(netip.MustParseAddr(at.address))
+			return p.address != "" && netip.MustParsePrefix(cidr).Contains(netip.MustParseAddr(p.address))
 		}
-		for _, e := range p.IPBlock.Except {
+		for _, e := range peer.IPBlock.Except {
 			if in(e) {
 				return false
 			}
 		}
-		return in(p.IPBlock.CIDR)
+		return in(peer.IPBlock.CIDR)
 	}
-	if at.namespace == "" {
+	if p.namespace == "" {
 		return false
 	}
 	matches := func(s *meta.LabelSelector, labels map[string]string) bool {
@@ -41,11 +41,11 @@ func (at place) holds(t *testing.T, p networking.NetworkPolicyPeer, own string) 
 		}
 		return sel.Matches(labelSet(labels))
 	}
-	if p.NamespaceSelector == nil {
-		return at.namespace == own && matches(p.PodSelector, at.labels)
+	if peer.NamespaceSelector == nil {
+		return p.namespace == own && matches(peer.PodSelector, p.labels)
 	}
-	return matches(p.NamespaceSelector, map[string]string{"kubernetes.io/metadata.name": at.namespace}) &&
-		(p.PodSelector == nil || matches(p.PodSelector, at.labels))
+	return matches(peer.NamespaceSelector, map[string]string{"kubernetes.io/metadata.name": p.namespace}) &&
+		(peer.PodSelector == nil || matches(peer.PodSelector, p.labels))
 }
 
 // rule is one of a policy.

@@ -334,6 +334,6 @@ func waitedOf(ctx context.Context) *Waited {
 }
 
 // remaining is what it leaves of a budget.
-func (p *Waited) remaining(budget time.Duration) time.Duration {
-	return max(0, budget-time.Duration(p.total.Load()))
+func (w *Waited) remaining(budget time.Duration) time.Duration {
+	return max(0, budget-time.Duration(w.total.Load()))
 }
