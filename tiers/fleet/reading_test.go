@@ -38,7 +38,13 @@ func TestEveryFieldOfAReadingIsTold(t *testing.T) {
 	a, b := join(t, o, "a"), join(t, o, "b")
 	r := pressure.Reading{At: time.Now()}
 	fill(t, reflect.ValueOf(&r).Elem())
+	ticks(t, a)
+	a.Publish("small", "b0", r)
 	ticks(t, a, b)
+	if told := b.taken[topicPressure+"/small/b0"]; told != "" {
+		t.Errorf("a replica alone has told %s", told)
+	}
+	ticks(t, a)
 	a.Publish("small", "b0", r)
 	ticks(t, a, b)
 	got := b.small.reading("b0")

@@ -33,12 +33,16 @@ func (f *Fleet) Publish(pool, backend string, r pressure.Reading) {
 	}
 }
 
-// tellReadings empties the queue of readings. Those of a failed tick are lost: the next ones are taken half a second later.
+// tellReadings empties the queue of readings. Those of a failed tick are lost: the next ones are taken half a second later. A
+// replica alone has nobody to tell.
 func (f *Fleet) tellReadings() map[string]string {
 	f.queueMu.Lock()
 	queued := f.readings
 	f.readings = map[string]pressure.Reading{}
 	f.queueMu.Unlock()
+	if f.isAlone() {
+		return nil
+	}
 	out := make(map[string]string, len(queued))
 	for field, r := range queued {
 		age := max(time.Since(r.At), 0)

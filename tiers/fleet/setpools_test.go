@@ -34,6 +34,7 @@ func TestAPoolThatIsGoneIsNoLongerShared(t *testing.T) {
 	stores(t, func(t *testing.T, o *redis.Options, _ *redis.Client) {
 		a, b := join(t, o, "a"), join(t, o, "b")
 		a.SetPools([]Pool{a.large})
+		ticks(t, b, a)
 		for _, pool := range []string{"small", "large"} {
 			a.Publish(pool, "x", pressure.Reading{At: time.Now(), KVUsage: .5})
 			a.Place(pool, []prefix.Placement{{Key: 7, Backend: "x", Tokens: 64}})

@@ -18,7 +18,7 @@ func TestAReadingIsHeardByOthersWithItsAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, o := redistest.Embedded(t, redistest.Background)
 		a, b := join(t, o, "a"), join(t, o, "b")
-		ticks(t, a, b)
+		ticks(t, a, b, a)
 		at := time.Now()
 		time.Sleep(300 * time.Millisecond)
 		a.Publish("small", "b0", busy(at.Add(-time.Second), 0.1))

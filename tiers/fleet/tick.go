@@ -42,10 +42,16 @@ func (f *Fleet) pause() time.Duration {
 	if f.interval != nil {
 		d = cmp.Or(f.interval(), d)
 	}
-	if v := f.view.Load(); v != nil && len(v.members) == 1 {
+	if f.isAlone() {
 		d = max(d, defaultInterval)
 	}
 	return min(beat.Next(min(max(d, minInterval), maxInterval)), maxInterval)
+}
+
+// isAlone reports whether the last successful tick has found no other replica.
+func (f *Fleet) isAlone() bool {
+	v := f.view.Load()
+	return v != nil && len(v.members) == 1
 }
 
 // tick sends and receives everything once, in one round trip without errors. If Redis refuses the heartbeat,
