@@ -85,7 +85,7 @@ func (c *Cascade) read(r *Request, in *plan.Inputs) {
 }
 
 // auditor returns the auditor of the request's draft, or nil if the draft is not audited. It starts shadow drafts.
-func (r *Request) auditor(confirmation Confirmation) *auditor {
+func (r *Request) auditor(confirmation *confirmation) *auditor {
 	t, by := r.Decision.Audit, &auditor{Request: r}
 	switch {
 	case t == nil || !t.Own.Audited && !t.Shadow:
@@ -94,26 +94,26 @@ func (r *Request) auditor(confirmation Confirmation) *auditor {
 		by.Shadow()
 		return nil
 	case confirmation != nil:
-		by.onLabel = confirmation.Confirm
+		by.onLabel = confirmation.confirm
 	}
 	return by
 }
 
 // keep decides whether an answer may be kept for others at once. If the target must accept its draft first, it says so,
 // and starts the check unless an audit makes it. Without capacity there is no check, and a doubtful draft is not kept.
-func (r *Request) keep(confirmation Confirmation) {
+func (r *Request) keep(confirmation *confirmation) {
 	served := plan.Served{Verdict: r.Verdict, Whole: r.Served != nil && r.Tier == plan.Draft, Accepted: r.AcceptedTokens}
 	keeping := r.Config.KeepingOf(served, &r.Decision, r.Views.Own)
 	if keeping == plan.KeepNow {
 		return
 	}
-	confirmation.Await()
+	confirmation.awaited = true
 	if keeping == plan.KeepIfAudited {
 		return
 	}
-	by := &auditor{Request: r, onLabel: confirmation.Confirm}
+	by := &auditor{Request: r, onLabel: confirmation.confirm}
 	if keeping == plan.KeepUnlessRejected {
-		by.onSkip = func() { confirmation.Confirm(true) }
+		by.onSkip = func() { confirmation.confirm(true) }
 	}
 	by.Check(r.Served, plan.IsSpare(r.Target.Load()))
 }

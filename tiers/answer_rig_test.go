@@ -46,7 +46,7 @@ func newPlayedRig(t *testing.T, p plan.Plan, more string) *playedRig {
 	}
 	d := dispatch.New(dispatch.Options{
 		World: world.System{}, Upstream: r, Queue: open{}, Breaker: open{}, Scores: dispatch.NewScoreLimiter(),
-		Metrics: silent{}, Window: func(string) int { return 0 },
+		Window: func(string) int { return 0 },
 	})
 	capabilities := &probe.Capabilities{EOS: []int32{'$'}, Scoring: openai.ScoreCompletions, TokenIDs: true}
 	r.request = &Request{
@@ -228,9 +228,3 @@ func scores(c *engine.Score) *stream {
 	}
 	return &stream{}
 }
-
-type silent struct{}
-
-func (silent) CountFailure(*engine.Failure) {}
-func (silent) CountRetryBudgetSpent()       {}
-func (silent) AddCost(plan.Tier, float64)   {}

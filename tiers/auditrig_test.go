@@ -94,7 +94,7 @@ func newAuditRig(t *testing.T) *auditRig {
 		}
 	}
 	d := dispatch.New(dispatch.Options{
-		World: world.System{}, Upstream: r, Queue: r, Breaker: open{}, Scores: dispatch.NewScoreLimiter(), Metrics: silent{},
+		World: world.System{}, Upstream: r, Queue: r, Breaker: open{}, Scores: dispatch.NewScoreLimiter(),
 		Window: func(string) int { return 0 },
 	})
 	n := 0

@@ -13,7 +13,6 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
@@ -402,15 +401,4 @@ func (a *asked) is(t *testing.T, what, text string, result cache.Result) {
 func inBubble(t *testing.T, adjust func(*PipelineOptions), test func(t *testing.T, b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(t, newBench(t, adjust)) })
-}
-
-// noted is a limiter that notes what it was asked.
-type noted struct {
-	*ledger.Ledger
-	asks []ledger.Request
-}
-
-func (n *noted) Reserve(ctx context.Context, a ledger.Request) (*ledger.Reservation, error) {
-	n.asks = append(n.asks, a)
-	return n.Ledger.Reserve(ctx, a)
 }

@@ -84,7 +84,7 @@ func New(o Options) *Cascade {
 	})
 	c.SetRoutes(o.Routes)
 	d := dispatch.New(dispatch.Options{
-		World: o.World, Upstream: o.Upstream, Queue: o.Queue, Breaker: o.Breaker, Scores: c.scores, Metrics: c.metrics, Window: c.contextWindow,
+		World: o.World, Upstream: o.Upstream, Queue: o.Queue, Breaker: o.Breaker, Scores: c.scores, Window: c.contextWindow, Registerer: o.Registerer,
 	})
 	c.services = &Services{
 		World: o.World, Dispatch: d, Random: o.Random, MaxBody: o.MaxBody, ContextWindow: c.contextWindow, metrics: c.metrics, audits: c.audits,

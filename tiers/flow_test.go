@@ -142,13 +142,15 @@ func TestWhatATenantUsedIsSettledAndItsStandingTold(t *testing.T) {
 }
 
 func TestWhatTheCacheGivesCountsAgainstNoLimit(t *testing.T) {
-	limiter := &noted{Ledger: ledger.New(ledger.Options{})}
-	inBubble(t, func(o *PipelineOptions) { o.Ledger = limiter }, func(t *testing.T, b *bench) {
-		for range 5 {
-			b.ask(question{caller: identity.Caller{Tenant: "acme", RPM: 1}})
+	inBubble(t, nil, func(t *testing.T, b *bench) {
+		acme := identity.Caller{Tenant: "acme", RPM: 1}
+		for i := range 5 {
+			if a := b.ask(question{caller: acme}); a.err != nil {
+				t.Errorf("request %d: %v", i, a.err)
+			}
 		}
-		if len(limiter.asks) != 1 {
-			t.Errorf("the limiter was asked %d times", len(limiter.asks))
+		if a := b.ask(question{caller: acme, more: `,"max_tokens":9`}); a.err == nil {
+			t.Error("a miss after that is let in: the limit holds nothing")
 		}
 	})
 }
@@ -179,7 +181,7 @@ func TestAnAnswerThatAwaitsTheTargetIsKeptOnlyOnceItIsConfirmed(t *testing.T) {
 	awaits := func(_ int, a made, rc *Receipt) {
 		rc.Tier, rc.AcceptedTokens = plan.Draft, 3
 		rc.Decision.Plan, rc.Verdict.Accept, rc.Verdict.Reason = plan.Plan{Judged: true, Mode: plan.ModeRisk}, true, accept.ReasonConfident
-		a.Confirmation.Await()
+		a.Confirmation.awaited = true
 	}
 	inBubble(t, nil, func(t *testing.T, b *bench) {
 		b.drafts()
@@ -189,7 +191,7 @@ func TestAnAnswerThatAwaitsTheTargetIsKeptOnlyOnceItIsConfirmed(t *testing.T) {
 		if n := b.store.kept(); n != 0 {
 			t.Fatalf("%d kept before that", n)
 		}
-		b.speaker.asks[1].Confirmation.Confirm(true)
+		b.speaker.asks[1].Confirmation.confirm(true)
 		b.ask(question{}).is(t, "after that", "It is answer 2.", cache.ResultHit)
 	})
 }
@@ -199,14 +201,14 @@ func TestAfterARejectedDraftTheTargetAnswersTheSameRequest(t *testing.T) {
 	drafts := func(_ int, a made, rc *Receipt) {
 		if rc.Tier = plan.Target; !a.Rejected {
 			rc.Tier, rc.AcceptedTokens = plan.Draft, 3
-			a.Confirmation.Await()
+			a.Confirmation.awaited = true
 		}
 	}
 	inBubble(t, nil, func(t *testing.T, b *bench) {
 		b.drafts()
 		b.speaker.judged = drafts
 		b.ask(question{})
-		b.speaker.asks[0].Confirmation.Confirm(false)
+		b.speaker.asks[0].Confirmation.confirm(false)
 		b.ask(question{}).is(t, "after the target has rejected it", "It is answer 2.", cache.ResultMiss)
 		if !b.speaker.asks[1].Rejected {
 			t.Error("drafted again")

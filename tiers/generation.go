@@ -63,7 +63,7 @@ func (g *generation) mayKeep(e *cache.Entry, w *openai.Whole) bool {
 
 // awaits returns what the cascade tells when the answer must wait for the target's opinion of its draft; nil if the answer
 // is not stored anyway.
-func (g *generation) awaits() Confirmation {
+func (g *generation) awaits() *confirmation {
 	if !g.cacheable {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (g *generation) awaits() Confirmation {
 // confirmation records whether an answer must wait for the target's opinion of its draft before it is stored, and that
 // opinion. It may be known before or after the answer has ended.
 type confirmation struct {
-	awaited bool // written before the cascade returns, read afterwards
+	awaited bool // it must wait: written before the answer has ended, or not at all; read afterwards
 
 	mu      sync.Mutex
 	known   bool
@@ -81,13 +81,8 @@ type confirmation struct {
 	opinion func(good bool) // nil until it is wanted
 }
 
-var _ Confirmation = (*confirmation)(nil)
-
-// Await implements [Confirmation].
-func (c *confirmation) Await() { c.awaited = true }
-
-// Confirm implements [Confirmation].
-func (c *confirmation) Confirm(good bool) {
+// confirm says whether the target accepts the draft. It is called once, before the answer has ended or later, or never.
+func (c *confirmation) confirm(good bool) {
 	c.mu.Lock()
 	if c.known {
 		c.mu.Unlock()

@@ -13,7 +13,7 @@ func TestWhoVouchesMayComeBeforeOrAfterTheAnswer(t *testing.T) {
 	for range 200 {
 		v, kept := &confirmation{}, atomic.Int64{}
 		var wg sync.WaitGroup
-		wg.Go(func() { v.Confirm(true) })
+		wg.Go(func() { v.confirm(true) })
 		wg.Go(func() {
 			v.onOpinion(func(good bool) {
 				if good {
@@ -24,7 +24,7 @@ func TestWhoVouchesMayComeBeforeOrAfterTheAnswer(t *testing.T) {
 		if wg.Wait(); kept.Load() != 1 {
 			t.Fatalf("kept %d times", kept.Load())
 		}
-		if v.Confirm(false); kept.Load() != 1 {
+		if v.confirm(false); kept.Load() != 1 {
 			t.Fatal("kept again")
 		}
 	}

@@ -275,7 +275,7 @@ type arrival struct {
 	Header       http.Header
 	Config       *plan.Config // nil: the route's
 	Sent         []byte
-	Confirmation Confirmation
+	Confirmation *confirmation
 }
 
 // answerBy has a cascade answer a request by the route of its model.

@@ -2,7 +2,6 @@ package tiers
 
 import (
 	"fmt"
-	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -13,29 +12,14 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// opinions counts what the cascade says of an answer.
-type opinions struct{ awaited, confirmed, refused atomic.Int64 }
-
-// Await implements [Confirmation].
-func (o *opinions) Await() { o.awaited.Add(1) }
-
-// Confirm implements [Confirmation].
-func (o *opinions) Confirm(good bool) {
-	if good {
-		o.confirmed.Add(1)
-	} else {
-		o.refused.Add(1)
-	}
-}
-
 // confirmed asks for an answer that is to be kept, and waits until nothing runs in the background.
-func (r *rig) confirmed(t *testing.T, question string) (*Receipt, *opinions) {
+func (r *rig) confirmed(t *testing.T, question string) (*Receipt, *confirmation) {
 	t.Helper()
 	req, err := openai.Scan(openai.Chat, []byte(chat(question, `,"max_tokens":60`)), openai.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &opinions{}
+	c := &confirmation{}
 	rc, err := answerBy(t.Context(), r.cascade, arrival{Body: req, ID: question, Confirmation: c}, &collector{})
 	if err != nil {
 		t.Fatal(err)
@@ -58,8 +42,8 @@ func TestADoubtfulDraftIsKeptOnlyIfTheTargetAcceptsIt(t *testing.T) {
 			continue
 		}
 		served++
-		if c.awaited.Load() != 1 || c.confirmed.Load()+c.refused.Load() != 1 {
-			t.Errorf("awaited %d, confirmed %d", c.awaited.Load(), c.confirmed.Load())
+		if !c.awaited || !c.known {
+			t.Errorf("awaited %t, an opinion %t", c.awaited, c.known)
 		}
 	}
 	count := func(result string) int {
@@ -73,7 +57,7 @@ func TestADoubtfulDraftIsKeptOnlyIfTheTargetAcceptsIt(t *testing.T) {
 	}
 	r.cfg.VerifyDrafts = plan.VerifyNever
 	for i := range 4 {
-		if rc, c := r.confirmed(t, fmt.Sprint("unchecked ", i)); rc.Tier == plan.Draft && c.awaited.Load()+c.confirmed.Load() != 0 {
+		if rc, c := r.confirmed(t, fmt.Sprint("unchecked ", i)); rc.Tier == plan.Draft && (c.awaited || c.known) {
 			t.Error("it waits, though nothing is checked")
 		}
 	}
@@ -91,8 +75,8 @@ func TestAnAuditedDraftIsKeptIfItsAuditPasses(t *testing.T) {
 		if rc.Tier != plan.Draft {
 			continue
 		}
-		if c.awaited.Load() != 1 || int(c.confirmed.Load()) != 1-(now-was) {
-			t.Errorf("awaited %d, confirmed %d, %d bad", c.awaited.Load(), c.confirmed.Load(), now-was)
+		if !c.awaited || c.good != (now == was) {
+			t.Errorf("awaited %t, good %t, %d bad", c.awaited, c.good, now-was)
 		}
 		good, bad = good+1-(now-was), bad+now-was
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/foregate/foregate/internal/recent"
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/plan"
 )
 
@@ -18,9 +17,6 @@ type metrics struct {
 	accepted     *prometheus.CounterVec
 	acceptRate   *recent.Gauges
 	tokens       *prometheus.CounterVec
-	failures     *prometheus.CounterVec
-	cost         *prometheus.CounterVec
-	budgetSpent  prometheus.Counter
 	checks       *prometheus.CounterVec
 	checkTook    *prometheus.HistogramVec
 	scored       *prometheus.CounterVec
@@ -43,8 +39,6 @@ func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 		drafted:     counters("foregate_draft_tokens_total", "Tokens drafted and judged.", "route"),
 		accepted:    counters("foregate_accepted_tokens_total", "Judged draft tokens that went into answers.", "route"),
 		tokens:      counters("foregate_tokens_total", "Tokens by tier and kind: of prompts (prompt), delivered to clients (delivered), drafted for nothing (wasted).", "tier", "kind"),
-		failures:    counters("foregate_upstream_failures_total", "Calls to backends that failed, by kind.", "pool", "kind"),
-		cost:        counters("foregate_cost_usd_total", "What requests cost, in US dollars: their shares of the price of the backends that worked for them, by the tier these are of.", "tier"),
 		checks:      counters("foregate_verifications_total", "Drafts about which the target was asked, by what it said.", "route", "scorer", "verdict", "reason"),
 		scored:      counters("foregate_scored_tokens_total", "Tokens that the target computed to say what it thinks of drafts, their prompts included.", "route"),
 		failovers:   counters("foregate_midstream_failovers_total", "Answers with which another backend carried on in the middle, by why.", "route", "reason"),
@@ -56,7 +50,6 @@ func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 		fallbacks:   counters("foregate_fallbacks_total", "Requests at fallbacks, by outcome: answered, failed before the first byte, broken off after it, or spent where the fallback had no dollars left in this hour and was not asked.", "route", "pool", "outcome"),
 		fallbackUSD: counters("foregate_fallback_usd_total", "What fallbacks cost by their prices of tokens, in US dollars. An answer whose tokens are not known costs the most that it may have cost.", "route", "pool"),
 		stayed:      counters("foregate_fallback_unused_total", "Requests whose own pools failed and that no fallback answered, on routes with fallbacks, by why.", "route", "reason"),
-		budgetSpent: prometheus.NewCounter(prometheus.CounterOpts{Name: "foregate_retry_budget_exhausted_total", Help: "Retries that were not made because the budget was spent."}),
 		checkTook: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "foregate_verification_seconds", Help: "Seconds that the target took for its word on a draft.",
 			Buckets: []float64{0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4},
@@ -67,7 +60,7 @@ func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 	}
 	if reg != nil {
 		reg.MustRegister(m.dropped, m.served, m.auditUSD, m.fallbacks, m.fallbackUSD, m.stayed)
-		reg.MustRegister(m.acceptance, m.drafted, m.accepted, m.acceptRate, m.tokens, m.failures, m.cost, m.budgetSpent,
+		reg.MustRegister(m.acceptance, m.drafted, m.accepted, m.acceptRate, m.tokens,
 			m.checks, m.checkTook, m.scored, m.failovers, m.alone, m.spent, m.saved)
 	}
 	return m
@@ -112,23 +105,12 @@ func (m *metrics) countFallback(rc *Receipt, pool string, usd float64, err error
 	m.tokens.WithLabelValues(string(plan.Fallback), "delivered").Add(float64(rc.TargetTokens))
 }
 
-// CountFailure implements [dispatch.Metrics].
-func (m *metrics) CountFailure(f *engine.Failure) {
-	m.failures.WithLabelValues(f.Pool, string(f.Kind)).Inc()
-}
-
 // addCost adds a request's cost by token prices.
 func (m *metrics) addCost(route string, alone, spent float64) {
 	m.alone.WithLabelValues(route).Add(alone)
 	m.spent.WithLabelValues(route).Add(spent)
 	m.saved.WithLabelValues(route).Add(alone - spent)
 }
-
-// CountRetryBudgetSpent implements [dispatch.Metrics].
-func (m *metrics) CountRetryBudgetSpent() { m.budgetSpent.Inc() }
-
-// AddCost implements [dispatch.Metrics].
-func (m *metrics) AddCost(tier plan.Tier, usd float64) { m.cost.WithLabelValues(string(tier)).Add(usd) }
 
 // countDroppedAudit counts an audit that ended without an outcome. After a panic its route is not known.
 func (m *metrics) countDroppedAudit(route, why string) { m.dropped.WithLabelValues(route, why).Inc() }

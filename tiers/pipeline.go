@@ -33,16 +33,10 @@ type Store interface {
 	Count(route string, r cache.Result, e *cache.Entry)
 }
 
-// Ledger enforces tenants' limits and budgets; [ledger.Ledger] is one.
-type Ledger interface {
-	AcquireSlot(a ledger.Request) (leave func(), err error)
-	Reserve(ctx context.Context, a ledger.Request) (*ledger.Reservation, error)
-}
-
 // PipelineOptions wires a [Pipeline].
 type PipelineOptions struct {
 	Cascade     *Cascade
-	Ledger      Ledger                          // nil is one for this replica only
+	Ledger      *ledger.Ledger                  // nil is one for this replica only
 	HighShare   func() float64                  // the share of a tenant's requests per minute that may be high, live; 0 is all
 	Store       Store                           // nil stores no answers
 	Generations *Generations                    // nil shares none

@@ -40,17 +40,9 @@ func (e *BrokenError) Unwrap() error { return e.Cause }
 // Delivery is where one answer goes.
 type Delivery struct {
 	Sink         Sink
-	Observer     Observer     // receives the answer's content; nil: none
-	Sent         []byte       // the prefix that clients already have of a lost answer; the target continues it if it can
-	Confirmation Confirmation // of an answer that is to be kept for others; nil: it is not kept
-}
-
-// Confirmation is told whether an answer must wait for the target's opinion of its draft before it is kept for others.
-type Confirmation interface {
-	// Await says that it must. It is called before the answer has ended, or not at all.
-	Await()
-	// Confirm says whether the target accepts the draft. It is called once, before the answer has ended or later, or never.
-	Confirm(good bool)
+	Observer     Observer      // receives the answer's content; nil: none
+	Sent         []byte        // the prefix that clients already have of a lost answer; the target continues it if it can
+	Confirmation *confirmation // of an answer that is to be kept for others; nil: it is not kept
 }
 
 // answer is a request that is being answered.

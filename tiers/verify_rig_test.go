@@ -39,7 +39,7 @@ func newCheckRig(t *testing.T, temperature string) *checkRig {
 		t.Fatal(err)
 	}
 	d := dispatch.New(dispatch.Options{
-		World: world.System{}, Upstream: r, Queue: r, Breaker: open{}, Scores: dispatch.NewScoreLimiter(), Metrics: silent{},
+		World: world.System{}, Upstream: r, Queue: r, Breaker: open{}, Scores: dispatch.NewScoreLimiter(),
 		Window: func(string) int { return 0 },
 	})
 	said := `{"model":"m","messages":[{"role":"user","content":"hello"}],"max_tokens":6,"temperature":` + temperature + `}`

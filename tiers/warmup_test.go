@@ -58,7 +58,7 @@ func TestEveryDraftThatAWarmupServesIsMarkedAndHasOneAuditOfIt(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				var c opinions
+				var c confirmation
 				rc, err := answerBy(t.Context(), r.cascade, arrival{Body: req, ID: "test", Confirmation: &c}, out)
 				if err != nil {
 					t.Fatal(err)
@@ -74,8 +74,8 @@ func TestEveryDraftThatAWarmupServesIsMarkedAndHasOneAuditOfIt(t *testing.T) {
 					if after != booked+1 || now.Served != was.Served+1 || !marked || !bytes.Contains(body, []byte(`"acceptance":"accepted","reason":"confident","phase":"warmup"`)) {
 						t.Errorf("%s: %d audits, %d served, %s", rc.Acceptance(), after-booked, now.Served-was.Served, body)
 					}
-					if int64(1-bad) != c.confirmed.Load() || c.awaited.Load() != 1 || now.Open != 0 {
-						t.Errorf("%d bad, confirmed %d times, awaited %d, %d open", bad, c.confirmed.Load(), c.awaited.Load(), now.Open)
+					if c.good != (bad == 0) || !c.awaited || now.Open != 0 {
+						t.Errorf("%d bad, confirmed %t, awaited %t, %d open", bad, c.good, c.awaited, now.Open)
 					}
 				default:
 					refused++

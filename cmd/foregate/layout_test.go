@@ -118,7 +118,7 @@ var walls = map[string][]string{
 	"go.yaml.in/yaml":                      {"internal/yamlfile", "loadtest/vllmsim"},
 	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
 	"github.com/prometheus/common":         {"loadtest/vllmsim", "tiers/pressure"},
-	"github.com/prometheus/client_golang":  {"breaker", "cache", "cmd/foregate", "gateway", "gateway/admission", "gateway/app", "gateway/app/apptest", "gateway/console", "gateway/conversations", "gateway/demo", "gateway/files", "gateway/ledger", "gateway/settings", "gateway/tracing", "internal/recent", "loadtest/vllmsim", "tiers", "tiers/economy", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},
+	"github.com/prometheus/client_golang":  {"breaker", "cache", "cmd/foregate", "gateway", "gateway/admission", "gateway/app", "gateway/app/apptest", "gateway/console", "gateway/conversations", "gateway/demo", "gateway/files", "gateway/ledger", "gateway/settings", "gateway/tracing", "internal/recent", "loadtest/vllmsim", "tiers", "tiers/dispatch", "tiers/economy", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},
 	"github.com/rs/zerolog":                {"breaker", "cache", "cmd/foregate", "gateway", "gateway/app", "gateway/app/apptest", "gateway/conversations", "gateway/demo", "gateway/files", "gateway/ledger", "gateway/settings", "gateway/tracing", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},
 	"github.com/klauspost/compress":        {"cache"},
 	"github.com/cespare/xxhash":            {"tiers", "tiers/pool", "tiers/prefix"},

@@ -38,21 +38,11 @@ type call struct {
 // callBytes is what a call takes besides its text, about.
 const callBytes = 256
 
-// CallWriter writes calls, one after the other.
-type CallWriter interface {
-	// BeginCall begins a call with its name.
-	BeginCall(c *CallPart)
-	// MoreOfCall adds to its arguments.
-	MoreOfCall(arguments string)
-	// EndCall ends it; c has all of its arguments. The answer ends with the last call: a limit may have cut that one.
-	EndCall(c *CallPart, last bool) error
-}
-
 // Any reports whether there is any call.
 func (cs *Calls) Any() bool { return len(cs.all) > 0 }
 
 // Add adds a part, and writes what can go out.
-func (cs *Calls) Add(p *CallPart, w CallWriter) error {
+func (cs *Calls) Add(p *CallPart, w Writer) error {
 	i := cs.find(p)
 	if i < cs.at {
 		if strings.TrimSpace(p.Arguments) != "" {
@@ -99,9 +89,9 @@ func (cs *Calls) begin(p *CallPart) {
 }
 
 // End writes the rest.
-func (cs *Calls) End(w CallWriter) error { return cs.write(w, true) }
+func (cs *Calls) End(w Writer) error { return cs.write(w, true) }
 
-func (cs *Calls) write(w CallWriter, all bool) error {
+func (cs *Calls) write(w Writer, all bool) error {
 	for cs.at < len(cs.all) {
 		c := &cs.all[cs.at]
 		if !cs.begun {

@@ -12,11 +12,16 @@ type Sequence struct {
 	text, reasoning, refusal strings.Builder // that came behind a call
 }
 
-// Writer writes what an answer says.
+// Writer writes what an answer says: texts, and calls one after the other.
 type Writer interface {
-	CallWriter
 	// Texts writes what a part says in text.
 	Texts(p *Part) error
+	// BeginCall begins a call with its name.
+	BeginCall(c *CallPart)
+	// MoreOfCall adds to its arguments.
+	MoreOfCall(arguments string)
+	// EndCall ends it; c has all of its arguments. The answer ends with the last call: a limit may have cut that one.
+	EndCall(c *CallPart, last bool) error
 }
 
 // NewSequence returns a Sequence that keeps at most maxBytes; 0 is no limit.

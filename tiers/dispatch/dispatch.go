@@ -29,7 +29,9 @@ type Dispatcher struct {
 }
 
 // New returns a Dispatcher.
-func New(o Options) *Dispatcher { return &Dispatcher{services: services{Options: o}} }
+func New(o Options) *Dispatcher {
+	return &Dispatcher{services: services{Options: o, metrics: newMetrics(o.Registerer)}}
+}
 
 // Open sends a call to a backend of its pool, and to others when that fails before its first byte.
 // The error is the queue's; a *pool.NoBackendError or other of the pool's; an *[ExhaustedError]; or a
@@ -58,7 +60,7 @@ func (d *Dispatcher) Open(ctx context.Context, o Request) (*Exchange, error) {
 		if failure == nil {
 			return x, nil
 		}
-		d.Metrics.CountFailure(failure)
+		d.metrics.countFailure(failure)
 		t.add(failure)
 		if !o.Pool.External() || failure.Kind != engine.Backpressure { // that one is paused, and may be waited for
 			o.Demand.Exclude = append(o.Demand.Exclude, failure.Backend)
@@ -103,7 +105,7 @@ func (d *Dispatcher) Do(ctx context.Context, o Request) (backend string, err err
 		}
 	}
 	if failure := x.open(0); failure != nil {
-		d.Metrics.CountFailure(failure)
+		d.metrics.countFailure(failure)
 		return backend, failure
 	}
 	x.Close(nil, x.attempt.Used.Completion)
@@ -132,7 +134,7 @@ func (d *Dispatcher) takeRetry(budget float64) bool {
 	allowed := max(int64(float64(d.active.Load())*budget), minRetries)
 	if d.retrying.Add(1) > allowed {
 		d.retrying.Add(-1)
-		d.Metrics.CountRetryBudgetSpent()
+		d.metrics.budgetSpent.Inc()
 		return false
 	}
 	return true

@@ -341,7 +341,7 @@ func (e *Exchange) releaseLease(f *engine.Failure, generated int) {
 		usd = e.tokensUSD(f)
 	}
 	e.request.Events.Cost(e.request.Tier, usd)
-	e.services.Metrics.AddCost(e.request.Tier, usd)
+	e.services.metrics.cost.WithLabelValues(string(e.request.Tier)).Add(usd)
 }
 
 // tokensUSD returns what the call costs at a hosted backend: by the tokens that it has told. One that may have worked
@@ -389,7 +389,7 @@ func (e *Exchange) report(f *engine.Failure) {
 		if late, err := e.services.Breaker.Allow(e.request.Pool.Name(), e.lease.Backend(), e.request.Ticket.Tenant); err == nil {
 			late.Report(f)
 		}
-		e.services.Metrics.CountFailure(f)
+		e.services.metrics.countFailure(f)
 	}
 }
 

@@ -49,8 +49,8 @@ func TestAFaultBehindTheFirstByteIsASampleOfItsOwn(t *testing.T) {
 		}
 		x.Close(f, 3)
 		x.Close(nil, 9) // too late
-		if !slices.Equal(r.reports, want) || (len(r.failed) == 0) != scores || s.closed != 1 {
-			t.Errorf("scores %v: breakers were told %v, %v counted, closed %d times", scores, r.reports, r.failed, s.closed)
+		if !slices.Equal(r.reports, want) || (r.failed() == 0) != scores || s.closed != 1 {
+			t.Errorf("scores %v: breakers were told %v, %d counted, closed %d times", scores, r.reports, r.failed(), s.closed)
 		}
 		e := r.tries[0]
 		if e.Broke != engine.Stalled || e.Failed != "" || e.Tokens != 3 || e.Status != http.StatusOK || e.Score != scores || r.settled != 1 {

@@ -36,8 +36,8 @@ func TestWhatFailsBeforeItsFirstByteIsTriedElsewhere(t *testing.T) {
 		if spent != (tc.tries > 1) || spent && (exhausted.Pool != "p" || exhausted.Tries != tc.tries || exhausted.AllBusy != busy) {
 			t.Errorf("%s: %+v", tc.kind, exhausted)
 		}
-		if len(r.attempts) != tc.tries || tc.tries > 1 && r.attempts[0].Backend == r.attempts[1].Backend || len(r.failed) != tc.tries {
-			t.Errorf("%s: %d tries, %v counted", tc.kind, len(r.attempts), r.failed)
+		if len(r.attempts) != tc.tries || tc.tries > 1 && r.attempts[0].Backend == r.attempts[1].Backend || r.failed() != tc.tries {
+			t.Errorf("%s: %d tries, %d counted", tc.kind, len(r.attempts), r.failed())
 		}
 		r.given(string(tc.kind))
 	}
@@ -71,8 +71,8 @@ func TestTheSecondTryIsToldApartFromTheFirst(t *testing.T) {
 	if r.waited != 2*time.Second || r.tickets[0].Waited != 0 || r.tickets[1].Waited != time.Second {
 		t.Errorf("waited %v, tickets %+v", r.waited, r.tickets)
 	}
-	if r.costs != 2 || r.priced != 2 {
-		t.Errorf("the price of %d places was told, of %d counted, want 2", r.costs, r.priced)
+	if r.costs != 2 || len(counted(r.d.metrics.cost)) != 1 {
+		t.Errorf("the price of %d places was told, want 2, at %d tiers, want 1", r.costs, len(counted(r.d.metrics.cost)))
 	}
 	r.given("at the end")
 }
@@ -106,8 +106,8 @@ func TestRetriesAreAShareOfTheCallsUnderWay(t *testing.T) {
 		r.d.retrying.Store(tc.retrying)
 		r.fails(engine.Failure{Kind: tc.kind})
 		_, err := r.d.Open(t.Context(), r.order())
-		if len(r.attempts) != tc.tries || r.spent != tc.spent || err == nil {
-			t.Errorf("%+v: %d tries, %d times the budget was spent, %v", tc, len(r.attempts), r.spent, err)
+		if len(r.attempts) != tc.tries || r.spent() != tc.spent || err == nil {
+			t.Errorf("%+v: %d tries, %d times the budget was spent, %v", tc, len(r.attempts), r.spent(), err)
 		}
 		if r.d.active.Load() != tc.active || r.d.retrying.Load() != tc.retrying {
 			t.Errorf("%+v: %d under way and %d retries afterwards", tc, r.d.active.Load(), r.d.retrying.Load())
@@ -143,7 +143,7 @@ func TestTheOnlyBackendIsAskedAgainWhereItMayBeWell(t *testing.T) {
 	r = newRig(t, 1)
 	r.d.retrying.Store(minRetries)
 	r.fails(engine.Failure{Kind: engine.Silent})
-	if _, err := r.d.Open(t.Context(), r.order()); err == nil || len(r.attempts) != 1 || r.spent != 1 {
+	if _, err := r.d.Open(t.Context(), r.order()); err == nil || len(r.attempts) != 1 || r.spent() != 1 {
 		t.Errorf("without a retry in the budget: %d tries, %v", len(r.attempts), err)
 	}
 }
@@ -217,7 +217,7 @@ func TestAQuestionIsAskedOnce(t *testing.T) {
 	}
 	r.fails(engine.Failure{Kind: engine.ServerError})
 	backend, err = r.d.Do(t.Context(), o)
-	if f, ok := err.(*engine.Failure); !ok || f.Backend != backend || f.Pool != "p" || len(r.attempts) != 2 || len(r.failed) != 1 {
+	if f, ok := err.(*engine.Failure); !ok || f.Backend != backend || f.Pool != "p" || len(r.attempts) != 2 || r.failed() != 1 {
 		t.Errorf("%q, %v, %d attempts", backend, err, len(r.attempts))
 	}
 	r.enter = func() error { return pool.ErrFull }

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
@@ -116,13 +118,6 @@ type Breaker interface {
 // error before it. A later fault is a sample of its own.
 type Permit interface{ Report(err error) }
 
-// Metrics counts calls. All labels have a bounded set of values.
-type Metrics interface {
-	CountFailure(f *engine.Failure)
-	CountRetryBudgetSpent()
-	AddCost(tier plan.Tier, usd float64)
-}
-
 // Try is one call to one backend. Its times are on the gateway's clock.
 type Try struct {
 	Pool    string             `json:"pool"`
@@ -157,21 +152,22 @@ const (
 	RoleTokenize Role = "tokenize" // text into ids, or back
 )
 
-// Options wires a Dispatcher. All of them are needed.
+// Options wires a Dispatcher. All but the last are needed.
 type Options struct {
-	World    world.World
-	Upstream engine.Upstream
-	Queue    Queue
-	Breaker  Breaker
-	Scores   *ScoreLimiter
-	Metrics  Metrics
-	Window   func(pool string) int // a pool's context length in tokens; 0 while it is unknown
+	World      world.World
+	Upstream   engine.Upstream
+	Queue      Queue
+	Breaker    Breaker
+	Scores     *ScoreLimiter
+	Window     func(pool string) int // a pool's context length in tokens; 0 while it is unknown
+	Registerer prometheus.Registerer // nil registers nothing
 }
 
 // services is what all exchanges of a Dispatcher use.
 type services struct {
 	Options
-	calls atomic.Uint64 // that were ever made: their numbers
+	metrics *metrics
+	calls   atomic.Uint64 // that were ever made: their numbers
 }
 
 // CallName is what the id that a backend is told of a call has behind the request's own id and a

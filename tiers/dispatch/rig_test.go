@@ -8,6 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
+
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
@@ -29,9 +33,6 @@ type rig struct {
 	tickets  []Ticket
 	reports  []string // what breakers were told: backend and kind
 	out      int      // permits that nobody has reported on
-	failed   []string // kinds that were counted
-	spent    int      // retries that the budget did not give
-	priced   int      // places whose cost was counted
 	window   int
 
 	record
@@ -75,7 +76,7 @@ func newRig(t *testing.T, backends int) *rig {
 		t.Fatal(err)
 	}
 	r.d = New(Options{
-		World: world.System{}, Upstream: r, Queue: r, Breaker: r, Scores: NewScoreLimiter(), Metrics: counts{r},
+		World: world.System{}, Upstream: r, Queue: r, Breaker: r, Scores: NewScoreLimiter(),
 		Window: func(string) int { return r.window },
 	})
 	return r
@@ -127,11 +128,31 @@ func (p permit) Report(err error) {
 	p.rig.reports = append(p.rig.reports, p.backend+" "+kindOf(err))
 }
 
-type counts struct{ *rig }
+// failed is the number of failures that were counted, of all kinds.
+func (r *rig) failed() (n int) {
+	for _, f := range counted(r.d.metrics.failures) {
+		n += int(f)
+	}
+	return n
+}
 
-func (c counts) CountFailure(f *engine.Failure) { c.failed = append(c.failed, string(f.Kind)) }
-func (c counts) CountRetryBudgetSpent()         { c.spent++ }
-func (c counts) AddCost(_ plan.Tier, _ float64) { c.priced++ }
+// spent is the number of retries that the budget did not give.
+func (r *rig) spent() int { return int(testutil.ToFloat64(r.d.metrics.budgetSpent)) }
+
+// counted are the values of a counter's series.
+func counted(c prometheus.Collector) (values []float64) {
+	all := make(chan prometheus.Metric, 100)
+	c.Collect(all)
+	close(all)
+	for m := range all {
+		var out dto.Metric
+		if err := m.Write(&out); err != nil {
+			panic(err)
+		}
+		values = append(values, out.GetCounter().GetValue())
+	}
+	return values
+}
 
 // kindOf words an outcome: the kind of a failure, or "ok".
 func kindOf(err error) string {

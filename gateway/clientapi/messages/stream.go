@@ -93,12 +93,12 @@ func (w *writer) Texts(p *clientapi.Part) error {
 	return nil
 }
 
-// BeginCall implements [clientapi.CallWriter].
+// BeginCall implements [clientapi.Writer].
 func (w *writer) BeginCall(c *clientapi.CallPart) {
 	w.dst = w.begin(w.dst, "tool_use", append(appendCall(nil, c), `,"input":{}}`...))
 }
 
-// MoreOfCall implements [clientapi.CallWriter]. White space at the beginning is left out: with nothing behind it, it is no JSON.
+// MoreOfCall implements [clientapi.Writer]. White space at the beginning is left out: with nothing behind it, it is no JSON.
 func (w *writer) MoreOfCall(arguments string) {
 	if !w.argued {
 		arguments = strings.TrimLeft(arguments, space)
@@ -107,7 +107,7 @@ func (w *writer) MoreOfCall(arguments string) {
 	w.dst = w.delta(w.dst, "input_json_delta", "partial_json", arguments)
 }
 
-// EndCall implements [clientapi.CallWriter].
+// EndCall implements [clientapi.Writer].
 func (w *writer) EndCall(c *clientapi.CallPart, last bool) error {
 	if _, err := w.input(c.Arguments, last); err != nil {
 		return fmt.Errorf("a tool call of the answer: %w", err)

@@ -82,7 +82,7 @@ func (w *writer) Texts(p *clientapi.Part) error {
 	return w.Bound.Keep(len(p.Reasoning) + len(p.Text) + len(p.Refusal) + (w.items-before)*itemBytes)
 }
 
-// BeginCall implements [clientapi.CallWriter].
+// BeginCall implements [clientapi.Writer].
 func (w *writer) BeginCall(c *clientapi.CallPart) {
 	w.dst = w.close(w.dst, completed)
 	item := w.callOf(c)
@@ -90,7 +90,7 @@ func (w *writer) BeginCall(c *clientapi.CallPart) {
 	w.dst = w.itemEvent(w.dst, "added", item.appendTo(nil, inProgress, false))
 }
 
-// MoreOfCall implements [clientapi.CallWriter]. The text of a custom tool goes out when it is whole: it is in an object.
+// MoreOfCall implements [clientapi.Writer]. The text of a custom tool goes out when it is whole: it is in an object.
 func (w *writer) MoreOfCall(arguments string) {
 	if w.custom {
 		return
@@ -99,7 +99,7 @@ func (w *writer) MoreOfCall(arguments string) {
 	w.dst = append(openai.AppendQuote(append(dst, `,"delta":`...), arguments), eventEnd...)
 }
 
-// EndCall implements [clientapi.CallWriter]. The arguments are a string, which clients read as they do that of a chat.
+// EndCall implements [clientapi.Writer]. The arguments are a string, which clients read as they do that of a chat.
 func (w *writer) EndCall(c *clientapi.CallPart, last bool) error {
 	item, dst := w.callOf(c), w.dst
 	member, events := item.argument()
