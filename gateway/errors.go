@@ -132,7 +132,6 @@ var kinds = []func(error) *problem{
 	as(func(e *openai.RequestError) *problem { return refuseWith(e.Status, e.Code, e.Message).of(e.Param) }),
 	as(headerProblem), as(limitProblem), as(budgetProblem), as(shortageProblem), as(shedProblem), as(exhaustedProblem), as(noBackendProblem), as(failureProblem),
 	as(func(e *clientapi.EngineOnlyError) *problem { return engineOnly("", e) }), // where no engine may get the request
-	as(func(e *ledger.ParamError) *problem { return badParam(e.Name, e.Message) }),
 }
 
 // as is a row of kinds: the problem of an error of a type, nil for others.

@@ -2,11 +2,13 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -83,7 +85,7 @@ func (g *Gateway) usage(w http.ResponseWriter, r *http.Request) (any, error) {
 			return nil, badParam(name, "is empty")
 		}
 	}
-	wanted, err := ledger.ParseQuery(q.Get("from"), q.Get("to"), q.Get("by"), time.Now())
+	wanted, err := usageQuery(q.Get("from"), q.Get("to"), q.Get("by"), time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -110,11 +112,61 @@ func (g *Gateway) usageHours(w http.ResponseWriter, r *http.Request) (any, error
 	if err != nil {
 		return nil, err
 	}
-	from, to, err := ledger.ParseHours(q.Get("from"), q.Get("to"), time.Now())
+	from, to, err := daysOf(q.Get("from"), q.Get("to"), ledger.MaxHourDays, time.Now())
 	if err != nil {
 		return nil, err
 	}
+	if q.Get("from") == "" {
+		from = to.AddDate(0, 0, -7)
+	}
 	return g.opts.Ledger.ReadHours(r.Context(), from, to)
+}
+
+// usageQuery reads the parameters of a query for usage, "" for a missing one. The default is the current month until today, by
+// tenant. With only to, the query begins with that day's month.
+func usageQuery(from, to, by string, now time.Time) (q ledger.Query, err error) {
+	if q.From, q.To, err = daysOf(from, to, ledger.MaxDays, now); err != nil {
+		return ledger.Query{}, err
+	}
+	if from == "" {
+		q.From = q.To.AddDate(0, 0, 1-q.To.Day())
+	}
+	for word := range strings.SplitSeq(cmp.Or(by, string(ledger.ByTenant)), ",") {
+		d := ledger.Dimension(strings.TrimSpace(word))
+		if !slices.Contains([]ledger.Dimension{ledger.ByTenant, ledger.ByRoute, ledger.ByDay}, d) || slices.Contains(q.By, d) {
+			return ledger.Query{}, badParam("by", "want tenant, route and day, one or more of them, each once, such as tenant,day")
+		}
+		q.By = append(q.By, d)
+	}
+	return q, nil
+}
+
+// daysOf reads the first and the last day of a query; both are today by default.
+func daysOf(from, to string, most int, now time.Time) (first, last time.Time, err error) {
+	const day = 24 * time.Hour
+	parse := func(name, text string, otherwise time.Time) time.Time {
+		if text == "" {
+			return otherwise
+		}
+		t, wrong := time.Parse(time.DateOnly, text)
+		if wrong != nil || t.Year() < 1970 {
+			err = badParam(name, "want a UTC day such as 2026-11-23")
+		}
+		return t
+	}
+	last = parse("to", to, now.UTC().Truncate(day))
+	first = parse("from", from, last)
+	if err != nil {
+		return first, last, err
+	}
+	f, l := first.Format(time.DateOnly), last.Format(time.DateOnly)
+	switch days := int(last.Sub(first)/day) + 1; {
+	case days < 1:
+		err = badParam("from", fmt.Sprintf("%s is after %s; both are UTC days and included", f, l))
+	case days > most:
+		err = badParam("from", fmt.Sprintf("%s … %s are %d days; want at most %d", f, l, days, most))
+	}
+	return first, last, err
 }
 
 // columnsOfCSV are the counts in the order of a CSV file, by their names in JSON.

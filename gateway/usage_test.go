@@ -70,3 +70,33 @@ func TestUsageIsWhatTheReceiptTellsOrTheCachedAnswer(t *testing.T) {
 		}
 	}
 }
+
+func TestQueriesAreReadAndMistakesAreNamed(t *testing.T) {
+	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	const by = "by: want tenant, route and day, one or more of them, each once, such as tenant,day"
+	for _, c := range []struct{ from, to, by, want string }{
+		{"", "", "", "2026-11-01 2026-11-23 [tenant]"},
+		{"2026-10-05", "", "", "2026-10-05 2026-11-23 [tenant]"},
+		{"", "2026-02-28", "", "2026-02-01 2026-02-28 [tenant]"},
+		{"2026-11-23", "2026-11-23", "day", "2026-11-23 2026-11-23 [day]"},
+		{"2025-10-20", "2026-11-23", "route, day,tenant", "2025-10-20 2026-11-23 [route day tenant]"},
+		{"2026-11-24", "2027-01-01", "tenant", "2026-11-24 2027-01-01 [tenant]"},
+		{"yesterday", "", "", "from: want a UTC day such as 2026-11-23"},
+		{"", "2026-02-30", "", "to: want a UTC day such as 2026-11-23"},
+		{"0001-01-01", "", "", "from: want a UTC day such as 2026-11-23"},
+		{"2026-11-24", "", "", "from: 2026-11-24 is after 2026-11-23; both are UTC days and included"},
+		{"2025-10-19", "2026-11-23", "", "from: 2025-10-19 … 2026-11-23 are 401 days; want at most 400"},
+		{"", "", "tenant,tenant", by},
+		{"", "", "tenant,", by},
+		{"", "", "model", by},
+	} {
+		q, err := usageQuery(c.from, c.to, c.by, noon)
+		got := fmt.Sprint(q.From.Format(time.DateOnly), " ", q.To.Format(time.DateOnly), " ", q.By)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}

@@ -306,12 +306,17 @@ func (l *Ledger) closePage(ctx context.Context, p page) {
 	_ = l.o.Background.HDel(ctx, p.key(), fields...).Err()
 }
 
-// readRows calls see for each row of the days from … to, at most about five seconds old: what all replicas have written to
-// Redis. Without Redis they are those of this process. damaged are fields that are no rows. Errors are [ErrAway] and the context's.
-func (l *Ledger) readRows(ctx context.Context, kind string, from, to day, see func(day, rowKey, sums)) (damaged int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
+// read calls see for each row of the days from … to, at most about five seconds old: what all replicas have written to Redis.
+// Without Redis they are those of this process. What is no row, to see or to this function, is counted as damaged. Errors are
+// [ErrAway] and the context's.
+func (l *Ledger) read(ctx context.Context, kind string, first, last time.Time, see func(day, rowKey, sums) bool) (s Span, err error) {
+	s = Span{From: first.Format(time.DateOnly), To: last.Format(time.DateOnly), Scope: ScopeFleet}
+	if l.redis == nil || l.o.Embedded {
+		s.Since = &l.book.began
+	}
+	from, to := dayOf(first), dayOf(last)
 	if l.redis == nil {
+		s.Scope = ScopeReplica
 		l.book.mu.Lock()
 		defer l.book.mu.Unlock()
 		for p, all := range l.book.pages {
@@ -321,41 +326,46 @@ func (l *Ledger) readRows(ctx context.Context, kind string, from, to day, see fu
 				}
 			}
 		}
-		return 0, nil
+		return s, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	for ; from <= to; from += readPages {
 		pipe, read := l.o.Background.Pipeline(), []*redis.MapStringStringCmd{}
 		for d := from; d <= min(to, from+readPages-1); d++ {
 			read = append(read, pipe.HGetAll(ctx, page{kind, d}.key()))
 		}
 		if _, err := pipe.Exec(ctx); err != nil && !calls.Answered(err) {
-			return damaged, fmt.Errorf("%w: %w", ErrAway, err)
+			return s, fmt.Errorf("%w: %w", ErrAway, err)
 		}
 		for i, fields := range read {
 			switch err := fields.Err(); {
 			case err == nil:
-				damaged += readPage(from+day(i), fields.Val(), see)
+				s.Damaged += readPage(from+day(i), fields.Val(), see)
 			case strings.HasPrefix(err.Error(), "WRONGTYPE"):
-				damaged++
+				s.Damaged++
 			default:
-				return damaged, fmt.Errorf("%w: %w", ErrAway, err)
+				return s, fmt.Errorf("%w: %w", ErrAway, err)
 			}
 		}
 	}
-	return damaged, nil
+	if s.Damaged > 0 {
+		l.log.Warn().Int("fields", s.Damaged).Msg("usage in Redis has fields that are not usage; they are not counted")
+	}
+	return s, nil
 }
 
 // readPage reads the sums of all in the hash of a page.
-func readPage(d day, fields map[string]string, see func(day, rowKey, sums)) (damaged int) {
+func readPage(d day, fields map[string]string, see func(day, rowKey, sums) bool) (damaged int) {
 	for field, value := range fields {
 		kind, of, _ := strings.Cut(field, "|")
 		name, route, isRow := strings.Cut(of, "|")
-		switch n, err := decode(value); {
-		case kind == "p" || kind == "o":
-		case kind != "r" || !isRow || err != nil || len(field) > maxName:
+		if kind == "p" || kind == "o" {
+			continue
+		}
+		n, err := decode(value)
+		if kind != "r" || !isRow || err != nil || len(field) > maxName || !see(d, rowKey{name, route}, n) {
 			damaged++
-		default:
-			see(d, rowKey{name, route}, n)
 		}
 	}
 	return damaged

@@ -94,25 +94,13 @@ func (l *Ledger) Add(u *Use) {
 	l.book.add(page{pageHours, d}, strconv.Itoa(u.Began.UTC().Hour()), u.Route, n)
 }
 
-// ParseHours parses the days of a query for hours, "" for a missing one: the last week is the default. Errors are of type
-// *ParamError.
-func ParseHours(from, to string, now time.Time) (first, last time.Time, err error) {
-	first, last, err = parseDays(from, to, MaxHourDays, now)
-	if from == "" {
-		first = last.AddDate(0, 0, -7)
-	}
-	return first, last, err
-}
-
 // ReadHours returns what routes did in the UTC days from … to. Errors are [ErrAway] and the context's.
-func (l *Ledger) ReadHours(ctx context.Context, from, to time.Time) (*Hours, error) {
+func (l *Ledger) ReadHours(ctx context.Context, from, to time.Time) (_ *Hours, err error) {
 	all := &Hours{Hours: []Hour{}}
-	wrong := 0
-	span, err := l.read(ctx, pageHours, from, to, func(d day, key rowKey, n sums) {
+	all.Span, err = l.read(ctx, pageHours, from, to, func(d day, key rowKey, n sums) bool {
 		hour, err := strconv.Atoi(key.name)
 		if err != nil || hour < 0 || hour > 23 || len(n) < hourSums {
-			wrong++
-			return
+			return false
 		}
 		h := Hour{Begin: d.begin().Add(time.Duration(hour) * time.Hour), Route: key.route, Answers: n[0], Prompt: n[1], Completion: n[2], USD: Nanos(n[3])}
 		for i, to := range h.histograms() {
@@ -123,12 +111,11 @@ func (l *Ledger) ReadHours(ctx context.Context, from, to time.Time) (*Hours, err
 			*to = Histogram(counts)
 		}
 		all.Hours = append(all.Hours, h)
+		return true
 	})
 	if err != nil {
 		return nil, err
 	}
-	all.Span = span
-	all.Damaged += wrong
 	slices.SortFunc(all.Hours, func(a, b Hour) int {
 		return cmp.Or(a.Begin.Compare(b.Begin), cmp.Compare(a.Route, b.Route))
 	})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -23,59 +22,6 @@ const (
 type Query struct {
 	From, To time.Time   // of the first and the last day, both included
 	By       []Dimension // in the order of the report's columns and rows; without one there is only the total
-}
-
-// ParamError says what is wrong with a parameter of a query.
-type ParamError struct{ Name, Message string }
-
-// Error implements error.
-func (e *ParamError) Error() string { return e.Name + ": " + e.Message }
-
-// ParseQuery parses the parameters of a query, "" for a missing one. The default is the current month until today, by
-// tenant. With only to, the query begins with that day's month. Errors are of type *ParamError.
-func ParseQuery(from, to, by string, now time.Time) (q Query, err error) {
-	if q.From, q.To, err = parseDays(from, to, MaxDays, now); err != nil {
-		return Query{}, err
-	}
-	if from == "" {
-		q.From = q.To.AddDate(0, 0, 1-q.To.Day())
-	}
-	if by == "" {
-		by = string(ByTenant)
-	}
-	for word := range strings.SplitSeq(by, ",") {
-		d := Dimension(strings.TrimSpace(word))
-		if !slices.Contains([]Dimension{ByTenant, ByRoute, ByDay}, d) || slices.Contains(q.By, d) {
-			return Query{}, &ParamError{"by", "want tenant, route and day, one or more of them, each once, such as tenant,day"}
-		}
-		q.By = append(q.By, d)
-	}
-	return q, nil
-}
-
-// parseDays parses the first and the last day of a query; both are today by default.
-func parseDays(from, to string, most day, now time.Time) (first, last time.Time, err error) {
-	parse := func(name, text string, otherwise time.Time) time.Time {
-		if text == "" {
-			return otherwise
-		}
-		t, wrong := time.Parse(time.DateOnly, text)
-		if wrong != nil || t.Year() < 1970 {
-			err = &ParamError{name, "want a UTC day such as 2026-11-23"}
-		}
-		return t
-	}
-	last = parse("to", to, dayOf(now).begin())
-	first = parse("from", from, last)
-	f, l := first.Format(time.DateOnly), last.Format(time.DateOnly)
-	switch days := dayOf(last) - dayOf(first) + 1; {
-	case err != nil:
-	case days < 1:
-		err = &ParamError{"from", fmt.Sprintf("%s is after %s; both are UTC days and included", f, l)}
-	case days > most:
-		err = &ParamError{"from", fmt.Sprintf("%s … %s are %d days; want at most %d", f, l, days, most)}
-	}
-	return first, last, err
 }
 
 // Whose usage a report shows.
@@ -117,69 +63,57 @@ type Row struct {
 }
 
 // Group returns the row's value of a dimension.
-func (r *Row) Group(by Dimension) string {
-	return map[Dimension]string{ByTenant: r.Tenant, ByRoute: r.Route, ByDay: r.Day}[by]
-}
+func (r *Row) Group(by Dimension) string { return *r.group(by) }
 
-// read reads rows of some days, and says what they are.
-func (l *Ledger) read(ctx context.Context, kind string, from, to time.Time, see func(day, rowKey, sums)) (s Span, err error) {
-	s = Span{From: from.Format(time.DateOnly), To: to.Format(time.DateOnly), Scope: ScopeFleet}
-	if l.redis == nil {
-		s.Scope = ScopeReplica
+func (r *Row) group(by Dimension) *string {
+	switch by {
+	case ByTenant:
+		return &r.Tenant
+	case ByRoute:
+		return &r.Route
 	}
-	if l.redis == nil || l.o.Embedded {
-		s.Since = &l.book.began
-	}
-	if s.Damaged, err = l.readRows(ctx, kind, dayOf(from), dayOf(to), see); s.Damaged > 0 {
-		l.log.Warn().Int("fields", s.Damaged).Msg("usage in Redis has fields that are not usage; they are not counted")
-	}
-	return s, err
+	return &r.Day
 }
 
 // Read returns the usage of the fleet, or of this process without Redis. Errors are [ErrAway], [ErrTooManyRows] and the
 // context's.
 func (l *Ledger) Read(ctx context.Context, q Query) (*Report, error) {
-	rows, total := map[Row]*Row{}, Row{} // by their groups
-	span, err := l.read(ctx, pageUsage, q.From, q.To, func(d day, key rowKey, n sums) {
+	groups, total := map[Row]*Row{}, Row{}
+	span, err := l.read(ctx, pageUsage, q.From, q.To, func(d day, key rowKey, n sums) bool {
 		total.add(n)
-		var g Row
+		all, g := Row{Tenant: key.name, Route: key.route, Day: d.begin().Format(time.DateOnly)}, Row{}
 		for _, by := range q.By {
-			switch by {
-			case ByTenant:
-				g.Tenant = key.name
-			case ByRoute:
-				g.Route = key.route
-			case ByDay:
-				g.Day = d.begin().Format(time.DateOnly)
-			}
+			*g.group(by) = all.Group(by)
 		}
-		if rows[g] == nil && len(rows) <= MaxReportRows {
+		row := groups[g]
+		if row == nil && len(groups) <= MaxReportRows {
 			first := g
-			rows[g] = &first
+			row = &first
+			groups[g] = row
 		}
-		if row := rows[g]; row != nil {
+		if row != nil {
 			row.add(n)
 		}
+		return true
 	})
 	switch {
 	case err != nil:
 		return nil, err
-	case len(rows) > MaxReportRows:
+	case len(groups) > MaxReportRows:
 		return nil, ErrTooManyRows
 	}
-	total.USD = total.Counts.USD()
-	report := &Report{Span: span, By: q.By, Rows: make([]Row, 0, len(rows)), Total: total}
-	for _, row := range rows {
+	report := &Report{Span: span, By: q.By, Rows: make([]Row, 0, len(groups)), Total: total}
+	report.Total.USD = total.Counts.USD()
+	for _, row := range groups {
 		row.USD = row.Counts.USD()
 		report.Rows = append(report.Rows, *row)
 	}
 	slices.SortFunc(report.Rows, func(a, b Row) int {
-		for _, by := range report.By {
-			if order := cmp.Compare(a.Group(by), b.Group(by)); order != 0 {
-				return order
-			}
+		order := 0
+		for _, by := range q.By {
+			order = cmp.Or(order, cmp.Compare(a.Group(by), b.Group(by)))
 		}
-		return 0
+		return order
 	})
 	return report, nil
 }
