@@ -75,7 +75,7 @@ func storedOf(t testing.TB, c redis.UniversalClient, name string) (p part) {
 		if field == "levels" || err != nil || n[12] != begin.Unix() {
 			continue
 		}
-		p.settled, p.reserved = p.settled.plus(amounts{n[13], n[14]}), p.reserved.plus(amounts{n[15], n[16]})
+		p.settled, p.reserved = p.settled.plus(cost{ofTokens: n[13], ofNanos: n[14]}), p.reserved.plus(cost{ofTokens: n[15], ofNanos: n[16]})
 	}
 	return p
 }
@@ -93,7 +93,7 @@ func TestThreeReplicasTogetherNeverSpendMoreThanTheBudget(t *testing.T) {
 	for _, r := range fleet {
 		r.stop()
 	}
-	if p := storedOf(t, s.Client, "acme"); p.settled.tokens != used || p.reserved != (amounts{}) {
+	if p := storedOf(t, s.Client, "acme"); p.settled[ofTokens] != used || p.reserved != (cost{}) {
 		t.Errorf("Redis has %+v, and %d were used", p, used)
 	}
 }
@@ -146,7 +146,7 @@ func TestRedisMayBeKilledBetweenReserveAndSettle(t *testing.T) {
 				}
 				r.stop()
 			}
-			if p := storedOf(t, s.Client, "acme"); p.settled.tokens != used || p.reserved != (amounts{}) {
+			if p := storedOf(t, s.Client, "acme"); p.settled[ofTokens] != used || p.reserved != (cost{}) {
 				t.Errorf("Redis has %+v, and %d were used", p, used)
 			}
 		})
@@ -298,9 +298,9 @@ func TestAReplyThatComesLateIsCountedOnce(t *testing.T) {
 		r.settle(t, a, 10)
 	}
 	p.Delay(0)
-	redistest.Eventually(t, "all are settled", func() bool { return storedOf(t, s.Client, "acme").settled.tokens == 40 })
+	redistest.Eventually(t, "all are settled", func() bool { return storedOf(t, s.Client, "acme").settled[ofTokens] == 40 })
 	r.stop()
-	if got := storedOf(t, s.Client, "acme"); got.settled.tokens != 40 || got.reserved.tokens != 0 {
+	if got := storedOf(t, s.Client, "acme"); got.settled[ofTokens] != 40 || got.reserved[ofTokens] != 0 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -351,7 +351,7 @@ func TestAKeyOfAnotherTypeRefusesNobodyWithAShare(t *testing.T) {
 	}
 	s.Do("DEL", keyTenant+"acme")
 	redistest.Eventually(t, "the window is sent again", func() bool {
-		return r.used(t, "acme", b).Used == 50 && storedOf(t, s.Client, "acme").settled.tokens == 50
+		return r.used(t, "acme", b).Used == 50 && storedOf(t, s.Client, "acme").settled[ofTokens] == 50
 	})
 }
 

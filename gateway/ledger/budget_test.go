@@ -186,8 +186,8 @@ func TestAReplicaByItselfAddsItsPartOfWhatWasLeft(t *testing.T) {
 		{"overspent", 200, 0, 1, 1, 3, false},
 		{"what it gave back may be used again", 10, 60, 60, 30, 3, true},
 	} {
-		w := window{own: part{settled: amounts{tokens: c.own}}, others: part{settled: amounts{tokens: c.others}}, base: amounts{tokens: c.base}}
-		if got := w.admits(b, amounts{tokens: c.ask}, c.replicas); got != c.want {
+		w := window{own: part{settled: cost{ofTokens: c.own}}, others: part{settled: cost{ofTokens: c.others}}, base: cost{ofTokens: c.base}}
+		if got := w.admits(b, cost{ofTokens: c.ask}, c.replicas); got != c.want {
 			t.Errorf("%s: %t", c.name, got)
 		}
 	}

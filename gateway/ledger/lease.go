@@ -6,10 +6,9 @@ import "time"
 // had lately, until Redis is told of the tenant next. Requests that it covers do not ask Redis. So far from its limits a
 // tenant costs a few commands in each beat, not four for each request.
 type lease struct {
-	charge charge
-	ask    amounts
-	begins begins    // of the windows in which it is reserved
-	until  time.Time // it is not used any more
+	cost
+	in    begins // of the windows in which it is reserved
+	until time.Time
 }
 
 const (
@@ -20,47 +19,39 @@ const (
 // take has a request covered by the lease, or reports that it is not.
 func (t *tenant) take(g *Reservation, now time.Time) bool {
 	l := &t.lease
-	rest, fits := l.charge.plus(g.charge, -1), amounts{l.ask.tokens - g.ask.tokens, l.ask.nanos - g.ask.nanos}
-	if !now.Before(l.until) || l.begins != g.begins || g.charge[ofHigh] > 0 || min(rest[ofRequests], rest[ofTokens]) < 0 ||
-		g.begins != (begins{}) && min(fits.tokens, fits.nanos) < 0 {
+	rest := l.plus(g.cost.times(-1))
+	if !now.Before(l.until) || l.in != g.in || g.cost[ofHigh] > 0 || min(rest[ofRequests], rest[ofTokens], rest[ofNanos]) < 0 {
 		return false
 	}
-	l.charge, l.ask = rest, fits
-	g.shared = true
+	l.cost, g.shared = rest, true
 	return true
 }
 
 // worth is for how many requests like this one a lease is asked for: none where the tenant is near a limit or the end of a budget.
 func (t *tenant) worth(g *Reservation, w rates) int64 {
 	n := int64(t.last)
-	if g.charge[ofHigh] > 0 || t.lease.begins != (begins{}) && t.lease.begins != g.begins {
+	if g.cost[ofHigh] > 0 || t.lease.in != (begins{}) && t.lease.in != g.in {
 		return 0
 	}
 	for i, level := range t.shared {
-		if each := float64(g.charge[i]); w[i].perMinute > 0 && each > 0 {
+		if each := float64(g.cost[i]); w[i].perMinute > 0 && each > 0 {
 			n = min(n, int64((w[i].slack-level)/leaseShare/each))
 		}
 	}
 	for _, b := range g.request.Budgets {
-		if each := g.ask.of(b); each > 0 {
-			n = min(n, t.windows[indexOf(b)].left(b)/leaseShare/each)
+		if each := g.cost.of(b); each > 0 {
+			n = min(n, t.windows[indexOf(b)].room(b, true)/leaseShare/each)
 		}
 	}
 	return max(n, 0)
 }
 
-// grant adds to the lease what Redis has reserved for n requests.
-func (t *tenant) grant(g *Reservation, n int64, now time.Time) {
-	l := &t.lease
-	l.charge, l.until, l.begins = l.charge.plus(g.charge, int(n)), now.Add(leaseTime), g.begins
-	l.ask = l.ask.plus(amounts{g.ask.tokens * n, g.ask.nanos * n})
-}
-
 // release ends the lease: Redis must be told what is left of it.
 func (t *tenant) release() {
-	t.reserve(t.lease.begins, t.lease.ask, -1)
+	unused := t.lease.times(-1)
+	t.windows.add(t.lease.in, cost{}, unused)
 	if t.limit.perMinute() {
-		t.corrections = t.corrections.plus(t.lease.charge, -1)
+		t.corrections = t.corrections.plus(unused)
 	}
 	t.lease, t.asked, t.last = lease{}, 0, t.asked
 }
@@ -71,20 +62,20 @@ func (l *Ledger) unlease(g *Reservation, c *call) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := g.tenant
-	if c.leased == 0 && t.lease == (lease{}) {
+	if c.leased == (cost{}) && t.lease == (lease{}) {
 		return false
 	}
-	t.reserve(g.begins, g.ask, -c.leased)
+	t.windows.add(g.in, cost{}, c.leased.times(-1))
 	t.release()
 	l.send(t)
-	*c = *l.newCall(t, g, 0, l.replicas(), l.now())
+	*c = *l.newCall(t, g, 0, l.now())
 	return true
 }
 
 // sharedLevels are the levels that Redis told last, without the lease.
 func (t *tenant) sharedLevels() (levels [numHeard]float64) {
 	for i := range levels {
-		levels[i] = max(0, t.shared[i]-float64(t.lease.charge[i]))
+		levels[i] = max(0, t.shared[i]-float64(t.lease.cost[i]))
 	}
 	return levels
 }

@@ -102,11 +102,14 @@ type Request struct {
 	Fallback bool
 }
 
-// charge is what the request adds to its tenant's levels.
-func (r *Request) charge() charge {
-	n := charge{ofRequests: 1, ofTokens: r.Tokens}
+// cost is what the request counts for, before it has ended.
+func (r *Request) cost() cost {
+	n := cost{ofRequests: 1, ofTokens: int64(r.Tokens)}
 	if r.High && r.Limit.HighShare > 0 {
 		n[ofHigh] = 1
+	}
+	if len(r.Budgets) > 0 {
+		n[ofNanos] = nanos(r.USD)
 	}
 	return n
 }
@@ -130,11 +133,10 @@ type Reservation struct {
 	ledger  *Ledger
 	tenant  *tenant
 	request Request
-	ask     amounts
-	charge  charge
+	cost    cost   // that is charged and reserved
 	slots   int    // that it has taken, besides the one of [Ledger.AcquireSlot]
-	shared  bool   // the charge is in Redis' levels, otherwise in this replica's
-	begins  begins // of the windows in which it has reserved
+	shared  bool   // the cost is in Redis' levels, otherwise in this replica's
+	in      begins // of the windows in which it has reserved
 	ended   atomic.Bool
 }
 
@@ -211,7 +213,7 @@ func (l *Ledger) begin(a *Request) (*Reservation, *call, error) {
 	if a.Limit.TPM > 0 && a.Tokens > a.Limit.TPM {
 		return nil, nil, &LimitError{Tenant: a.Tenant, Limit: Tokens, Max: a.Limit.TPM, Requested: a.Tokens, NeverFits: true}
 	}
-	g := &Reservation{ledger: l, tenant: t, request: *a, ask: amounts{int64(a.Tokens), nanos(a.USD)}, charge: a.charge()}
+	g := &Reservation{ledger: l, tenant: t, request: *a, cost: a.cost()}
 	if !room && len(a.Budgets) > 0 {
 		return nil, nil, &BudgetError{Tenant: a.Tenant, Budget: a.Budgets[0], Uncounted: true}
 	}
@@ -223,19 +225,19 @@ func (l *Ledger) begin(a *Request) (*Reservation, *call, error) {
 		return g, nil, nil
 	}
 	t.asked++
-	g.begins = t.begins(a.Budgets, now)
+	g.in = t.windows.open(a.Budgets, now)
 	if t.take(g, now) {
 		l.metrics.asked(a, calls.ResultShared, calls.ResultShared)
 		g.Status = a.Limit.status(a.Limit.shared(), t.sharedLevels())
 		return g, nil, nil
 	}
-	lease := int64(0)
+	n := int64(0)
 	if l.redis != nil && !l.asker.Away() {
-		lease = t.worth(g, a.Limit.shared())
+		n = t.worth(g, a.Limit.shared())
 	}
-	t.reserve(g.begins, g.ask, 1+lease)
+	t.windows.add(g.in, cost{}, g.cost.times(1+n))
 	t.pending++
-	return g, l.newCall(t, g, lease, replicas, now), nil
+	return g, l.newCall(t, g, n, now), nil
 }
 
 // attempt counts a request once; the caller holds the lock.
@@ -267,20 +269,22 @@ func (l *Ledger) decide(g *Reservation, c *call, got answer, result string) erro
 	if counts {
 		t.shared, t.away = got.levels, false
 		t.local.follow(got.levels, w, here, replicas, now)
-		t.grant(g, c.leased, now)
+		if c.leased != (cost{}) {
+			t.lease = lease{t.lease.plus(c.leased), g.in, now.Add(leaseTime)}
+		}
 		if result == resultRefilling {
 			t.release()
 		}
 		got.levels = t.sharedLevels()
 	} else {
 		t.away = t.away || result == calls.ResultSkipped
-		w, got = here, t.local.admit(g.charge, here, now)
+		w, got = here, t.local.admit(g.cost, here, now)
 		t.alone = t.alone || c.unsynced != unsynced{} || l.redis != nil && got.refused == 0
-		t.reserve(g.begins, g.ask, -c.leased)
+		t.windows.add(g.in, cost{}, c.leased.times(-1))
 	}
 	g.shared = counts
 	if g.Demoted = got.demoted; g.Demoted {
-		g.charge[ofHigh] = 0
+		g.cost[ofHigh] = 0
 	}
 	g.Status = a.Limit.status(w, got.levels)
 	var err error
@@ -296,10 +300,10 @@ func (l *Ledger) decide(g *Reservation, c *call, got answer, result string) erro
 	}
 	switch {
 	case err != nil && got.refused != 0: // it is not charged
-		g.end(charge{}, amounts{})
+		g.end(cost{}, cost{})
 	case err != nil:
-		g.end(charge{}.plus(g.charge, -1), amounts{})
-	case !counts || c.leased > 0:
+		g.end(g.cost.times(-1), cost{})
+	case !counts || c.leased != cost{}:
 		l.send(t)
 	}
 	return err
@@ -324,9 +328,9 @@ func (r *Reservation) overspent(refused, n int, now time.Time) error {
 	for _, b := range r.request.Budgets {
 		i := indexOf(b)
 		w := &r.tenant.windows[i]
-		no := w.overdrawn(b, r.ask) || n > 0 && !w.admits(b, r.ask, n)
+		no := w.overdrawn(b, r.cost) || n > 0 && !w.admits(b, r.cost, n)
 		if no || refused == refusedWindow+2*i && b.Tokens > 0 || refused == refusedWindow+2*i+1 && b.NanoUSD > 0 {
-			e := w.refusal(b, r.ask, max(n, 1), now)
+			e := w.refusal(b, r.cost, max(n, 1), now)
 			e.Tenant = r.request.Tenant
 			return e
 		}
@@ -343,11 +347,11 @@ func (r *Reservation) Settle(tokens int, usd float64) {
 	if r == nil || r.ledger == nil || r.ended.Swap(true) {
 		return
 	}
-	used, more := amounts{int64(tokens), nanos(usd)}, charge{}
+	used, more := cost{ofTokens: int64(tokens), ofNanos: nanos(usd)}, cost{}
 	if tokens < 0 {
-		used.tokens = r.ask.tokens
+		used[ofTokens] = r.cost[ofTokens]
 	} else if r.request.Limit.TPM > 0 {
-		more[ofTokens] = tokens - r.request.Tokens
+		more[ofTokens] = int64(tokens - r.request.Tokens)
 	}
 	r.ledger.mu.Lock()
 	defer r.ledger.mu.Unlock()
@@ -355,23 +359,18 @@ func (r *Reservation) Settle(tokens int, usd float64) {
 }
 
 // end changes what is charged to the limits by more, and replaces the reservation by what was used. The caller holds the lock.
-func (r *Reservation) end(more charge, used amounts) {
+func (r *Reservation) end(more, used cost) {
 	l, t := r.ledger, r.tenant
 	t.slots -= r.slots
-	if more != (charge{}) && r.request.Limit.perMinute() {
+	if more != (cost{}) && r.request.Limit.perMinute() {
 		if r.shared {
-			t.corrections = t.corrections.plus(more, 1)
+			t.corrections = t.corrections.plus(more)
 			l.send(t)
 		} else {
 			t.local.add(more, l.own(r.request.Limit, l.replicas()), l.now())
 		}
 	}
-	if t.reserve(r.begins, r.ask, -1) { // a window that is over limits nobody
-		for i := range t.windows {
-			if w := &t.windows[i]; r.begins[i] != 0 && w.begin == r.begins[i] {
-				w.own.settled = w.own.settled.plus(used)
-			}
-		}
+	if t.windows.add(r.in, used, r.cost.times(-1)) { // a window that is over limits nobody
 		l.send(t)
 	}
 }

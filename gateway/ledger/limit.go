@@ -19,26 +19,6 @@ func (l Limit) perMinute() bool { return l.RPM > 0 || l.TPM > 0 }
 // slots is the number of concurrent requests that one of n replicas admits.
 func (l Limit) slots(n int) int { return max(1, (l.Concurrent+n-1)/n) }
 
-// What a tenant's levels are of, in the order of Redis.
-const (
-	ofRequests = iota
-	ofTokens
-	ofHigh // requests of priority high
-	numLevels
-	numHeard = ofHigh // Redis tells the first two
-)
-
-// charge is what a request adds to a tenant's levels; negative numbers are refunds.
-type charge [numLevels]int
-
-// plus returns the charge and o n times.
-func (c charge) plus(o charge, n int) charge {
-	for i := range c {
-		c[i] += n * o[i]
-	}
-	return c
-}
-
 // rate holds the parameters of a level: how much drains per minute, and up to which level the next request is admitted. A zero
 // rate admits all.
 type rate struct{ perMinute, slack float64 }
@@ -100,7 +80,7 @@ type levels struct {
 }
 
 // add drains the levels until now, and charges n, up to some minutes of the limits. A clock that steps back drains nothing.
-func (l *levels) add(n charge, w rates, now time.Time) {
+func (l *levels) add(n cost, w rates, now time.Time) {
 	passed := math.Max(0, now.Sub(l.at).Minutes())
 	if now.After(l.at) {
 		l.at = now
@@ -114,7 +94,7 @@ func (l *levels) add(n charge, w rates, now time.Time) {
 // follow takes over the levels that Redis told, as one of n replicas: if Redis fails next, each has 1/n of the part that is free, its
 // burst less its level.
 func (l *levels) follow(told [numHeard]float64, there, here rates, n int, now time.Time) {
-	l.add(charge{}, here, now)
+	l.add(cost{}, here, now)
 	for i, level := range told {
 		if there[i].perMinute > 0 {
 			l.now[i] = math.Max(0, here[i].burst()-(there[i].burst()-level)/float64(n))
@@ -123,8 +103,8 @@ func (l *levels) follow(told [numHeard]float64, there, here rates, n int, now ti
 }
 
 // admit decides about a request by these levels, and charges it.
-func (l *levels) admit(n charge, w rates, now time.Time) (got answer) {
-	l.add(charge{}, w, now)
+func (l *levels) admit(n cost, w rates, now time.Time) (got answer) {
+	l.add(cost{}, w, now)
 	switch requests, tokens := w[ofRequests].wait(l.now[ofRequests]), w[ofTokens].wait(l.now[ofTokens]); {
 	case tokens > requests:
 		got.refused = refusedTokens

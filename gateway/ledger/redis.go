@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	_ "embed" // the scripts
 	"errors"
@@ -60,65 +61,73 @@ var errReply = errors.New("the key is not a tenant's")
 type call struct {
 	tenant         *tenant
 	of             *Request // that waits for it; nil for none
-	charge         charge   // to the levels
+	leased         cost     // for a lease, beyond that of the request
+	charge         cost     // to the levels
 	unsynced       unsynced
-	leased         int64 // requests of a lease
-	version, known int64 // of the windows; 0: they are not told
-	begins         begins
-	args           [3]string // numbers, field, windows
+	in             begins // of the tenant's windows
+	version, known int64  // of the windows; 0: they are not told
+	numbers        string
+	answer         answer
+	err            error // instead of the answer
 }
 
-// newCall makes a call about a tenant with its present state: for a reservation and a lease, or else with its corrections. The
-// caller holds the lock.
-func (l *Ledger) newCall(t *tenant, g *Reservation, lease int64, replicas int, now time.Time) *call {
-	c := &call{tenant: t, leased: lease, known: t.known}
+// newCall makes a call about a tenant with its present state: for a reservation and n requests of a lease, or else with its
+// corrections. The caller holds the lock.
+func (l *Ledger) newCall(t *tenant, g *Reservation, n int64, now time.Time) *call {
+	c := &call{tenant: t, known: t.known}
 	if l.redis == nil {
 		return c
 	}
-	what, limit, ask := callTell, t.limit, amounts{}
-	var most [len(periods)]amounts
+	what, limit, replicas := callTell, t.limit, l.replicas()
 	if g != nil {
-		what, limit, c.of, c.charge = callAsk, g.request.Limit, &g.request, g.charge.plus(g.charge, int(lease))
-		ask = amounts{g.ask.tokens * (1 + lease), g.ask.nanos * (1 + lease)}
-		for _, b := range g.request.Budgets {
-			m := &most[indexOf(b)]
-			m.tokens, m.nanos = max(m.tokens, b.Tokens), max(m.nanos, b.NanoUSD)
-		}
+		what, limit, c.of, c.leased = callAsk, g.request.Limit, &g.request, g.cost.times(n)
+		c.charge = g.cost.plus(c.leased)
 	} else {
 		t.release()
-		c.charge, t.corrections = t.corrections, charge{}
+		c.charge, t.corrections = t.corrections, cost{}
 	}
-	if g == nil || limit.perMinute() && !l.asker.Away() { // otherwise Redis is not told
+	if limit.perMinute() {
 		c.unsynced = t.takeUnsynced(limit.shared(), l.own(limit, replicas), replicas, now)
 	}
 	if budgeted, _ := t.budgeted(now); budgeted {
 		t.version++
 		c.version = t.version
 	}
-	c.encode(what, limit.shared(), ask, most, now)
+	c.encode(what, limit.shared(), now)
 	return c
 }
 
-// encode writes the arguments of a call.
-func (c *call) encode(what int, w rates, ask amounts, most [len(periods)]amounts, now time.Time) {
+// encode writes the numbers of a call.
+func (c *call) encode(what int, w rates, now time.Time) {
 	numbers := appendNumbers(nil, what)
 	for _, r := range w {
 		numbers = appendNumbers(numbers, r.perMinute, r.slack)
 	}
-	keep := expiry
-	numbers = appendNumbers(numbers, c.charge[:]...)
+	numbers = appendNumbers(numbers, c.charge[:numLevels]...)
 	numbers = appendNumbers(appendNumbers(numbers, c.unsynced.more[:]...), c.unsynced.least[:]...)
-	told, windows := appendNumbers(nil, c.version), []byte(nil)
-	for i := range c.tenant.windows {
-		w := &c.tenant.windows[i]
-		if c.begins[i] = w.begin; w.end > 0 {
-			keep = max(keep, time.Unix(w.end, 0).Sub(now)+windowExpiry)
+	ws, keep, ask, most := &c.tenant.windows, expiry, cost{}, [len(periods)]cost{}
+	if c.of != nil {
+		ask = c.charge
+		for _, b := range c.of.Budgets {
+			m := &most[indexOf(b)]
+			m[ofTokens], m[ofNanos] = max(m[ofTokens], b.Tokens), max(m[ofNanos], b.NanoUSD)
 		}
-		windows = appendNumbers(windows, w.begin, most[i].tokens, most[i].nanos)
-		told = appendNumbers(told, w.begin, w.own.settled.tokens, w.own.settled.nanos, w.own.reserved.tokens, w.own.reserved.nanos)
 	}
-	numbers = appendNumbers(numbers, c.version, ask.tokens, ask.nanos, keep.Milliseconds())
-	c.args = [3]string{string(append(numbers, windows...)[1:]), c.tenant.field, string(told[1:])}
+	for i := range ws {
+		if c.in[i] = ws[i].begin; ws[i].end > 0 {
+			keep = max(keep, time.Unix(ws[i].end, 0).Sub(now)+windowExpiry)
+		}
+	}
+	numbers = appendNumbers(numbers, c.version, ask[ofTokens], ask[ofNanos], int64(keep.Seconds()))
+	for i := range ws {
+		own := &ws[i].own
+		numbers = appendNumbers(numbers, ws[i].begin/int64(time.Hour/time.Second), most[i][ofTokens], most[i][ofNanos],
+			own.settled[ofTokens], own.settled[ofNanos], own.reserved[ofTokens], own.reserved[ofNanos])
+	}
+	for bytes.HasSuffix(numbers, []byte(" 0")) {
+		numbers = numbers[:len(numbers)-2]
+	}
+	c.numbers = string(numbers[1:])
 }
 
 // appendNumbers appends numbers, each after a space, as the scripts read them: the Lua of the embedded Redis reads no exponents.
@@ -129,10 +138,8 @@ func appendNumbers[T int | int64 | float64](b []byte, numbers ...T) []byte {
 	return b
 }
 
-// send puts the call into a pipeline.
-func (c *call) send(ctx context.Context, to redis.Scripter) {
-	reserveScript.EvalSha(ctx, to, []string{keyTenant + c.tenant.name}, c.args[0], c.args[1], c.args[2])
-}
+// key is of the tenant's hash.
+func (c *call) key() []string { return []string{keyTenant + c.tenant.name} }
 
 // answer is a reply of the script.
 type answer struct {
@@ -149,15 +156,16 @@ func parse(cmd *redis.Cmd) (a answer, err error) {
 	if err != nil {
 		return answer{}, err
 	}
-	const fixed = 5
+	const fixed, most = 5, 5 + 4*len(periods)
 	n, err := decode(text)
-	if err != nil || len(n) != fixed+4*len(periods) || slices.Min(n) < 0 || n[0] > refusedTokens+2*int64(len(periods)) {
+	if err != nil || len(n) > most || slices.Min(n) < 0 || n[0] > refusedTokens+2*int64(len(periods)) {
 		return answer{}, fmt.Errorf("%w: %.64q", errReply, text)
 	}
+	n = append(n, make(sums, most-len(n))...)
 	a = answer{refused: int(n[0]), demoted: n[1] == 1, levels: [numHeard]float64{float64(n[2]) / 1000, float64(n[3]) / 1000}, before: n[4]}
 	for i := range a.others {
 		o := n[fixed+4*i:]
-		a.others[i] = part{amounts{o[0], o[1]}, amounts{o[2], o[3]}}
+		a.others[i] = part{cost{ofTokens: o[0], ofNanos: o[1]}, cost{ofTokens: o[2], ofNanos: o[3]}}
 	}
 	return a, nil
 }
@@ -195,7 +203,23 @@ func (l *Ledger) lookup(ctx context.Context, c *call) (a answer, result string) 
 
 // run makes one round trip; two more if Redis does not know the script.
 func (l *Ledger) run(ctx context.Context, c *call) (answer, error) {
-	return parse(l.scripts.Run(ctx, reserveScript, []string{keyTenant + c.tenant.name}, c.args[0], c.args[1], c.args[2]))
+	return parse(l.scripts.Run(ctx, reserveScript, c.key(), c.numbers, c.tenant.field))
+}
+
+// together makes calls in one round trip. It reports whether Redis has answered.
+func (l *Ledger) together(ctx context.Context, list []*call) bool {
+	pipe := l.scripts.Pipeline()
+	for _, c := range list {
+		reserveScript.EvalSha(ctx, pipe, c.key(), c.numbers, c.tenant.field)
+	}
+	cmds := pipe.Cmds()
+	failed := l.scripts.Exec(ctx, pipe, calls.BackgroundTime)
+	for i, c := range list {
+		if c.err = failed; failed == nil {
+			c.answer, c.err = parse(cmds[i].(*redis.Cmd))
+		}
+	}
+	return failed == nil
 }
 
 // hear takes over a reply, and reports whether its sums may be used: not after Redis has lost data. That shows here if it
@@ -209,8 +233,7 @@ func (l *Ledger) hear(c *call, a answer) bool {
 		return true
 	}
 	if a.before < c.known {
-		t.doubt = now.Add(refillTime)
-		t.known = a.before
+		t.doubt, t.known = now.Add(refillTime), a.before
 		l.send(t)
 	}
 	if a.refused == 0 {
@@ -219,14 +242,9 @@ func (l *Ledger) hear(c *call, a answer) bool {
 	if now.Before(t.doubt) || now.Before(l.doubt) {
 		return false
 	}
-	if c.version < t.heard {
-		return true // a newer call was answered before
-	}
-	t.heard = c.version
-	for i := range t.windows {
-		if w := &t.windows[i]; w.begin == c.begins[i] {
-			w.hear(a.others[i])
-		}
+	if c.version >= t.heard { // else a newer call was answered before
+		t.heard = c.version
+		t.windows.hear(c.in, a.others)
 	}
 	return true
 }

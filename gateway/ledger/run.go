@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/internal/redis/calls"
 )
@@ -67,7 +65,7 @@ func (l *Ledger) Run(ctx context.Context) error {
 		},
 		Probe: func(ctx context.Context) error {
 			c := &call{tenant: &tenant{name: strings.TrimPrefix(keyProbe, keyTenant), field: l.process}}
-			c.encode(callTell, Limit{RPM: 1}.shared(), amounts{}, [len(periods)]amounts{}, l.now())
+			c.encode(callTell, Limit{RPM: 1}.shared(), l.now())
 			_, err := l.run(ctx, c)
 			return err
 		},
@@ -126,48 +124,30 @@ func (l *Ledger) flush(ctx context.Context) {
 // failed are told again; corrections of levels are not, because they may have been counted: what is charged too much drains
 // away.
 func (l *Ledger) tell(ctx context.Context, list []*tenant) bool {
-	replicas, now := l.replicas(), l.now()
-	calls := make([]*call, 0, len(list))
+	told, now := make([]*call, len(list)), l.now()
 	l.mu.Lock()
-	for _, t := range list {
-		c := l.newCall(t, nil, 0, replicas, now)
-		calls = append(calls, c)
+	for i, t := range list {
+		told[i] = l.newCall(t, nil, 0, now)
 		delete(l.unsent, t) // from here on, every change is told anew
 	}
 	l.mu.Unlock()
-	return l.together(ctx, calls, func(c *call, a answer, err error) {
-		if err == nil {
-			l.hear(c, a)
-			return
+	answered := l.together(ctx, told)
+	for _, c := range told {
+		if c.err == nil {
+			l.hear(c, c.answer)
+			continue
 		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if c.charge != (charge{}) {
+		if c.charge != (cost{}) {
 			l.metrics.dropped.Inc()
 		}
+		l.mu.Lock()
 		c.tenant.alone = c.tenant.alone || c.unsynced != unsynced{}
 		if c.version > 0 {
 			l.send(c.tenant)
 		}
-	})
-}
-
-// together makes calls in one round trip, and passes each answer on, or an error. It reports whether Redis has answered.
-func (l *Ledger) together(ctx context.Context, list []*call, take func(*call, answer, error)) bool {
-	pipe := l.scripts.Pipeline()
-	for _, c := range list {
-		c.send(ctx, pipe)
+		l.mu.Unlock()
 	}
-	cmds := pipe.Cmds()
-	failed := l.scripts.Exec(ctx, pipe, calls.BackgroundTime)
-	for i, c := range list {
-		a, err := answer{}, failed
-		if failed == nil {
-			a, err = parse(cmds[i].(*redis.Cmd))
-		}
-		take(c, a, err)
-	}
-	return failed == nil
+	return answered
 }
 
 // BudgetQuery asks for the state of a tenant's budgets.
@@ -188,40 +168,39 @@ type BudgetState struct {
 // round trip takes longer than 250 ms, and changes nothing there.
 func (l *Ledger) States(ctx context.Context, list []BudgetQuery) [][]BudgetState {
 	now, states, asks := l.now(), make([][]BudgetState, 0, len(list)), l.redis != nil && !l.asker.Away()
-	l.mu.Lock()
-	doubt := l.doubt
-	l.mu.Unlock()
 	for part := range slices.Chunk(list, flushBatch) {
-		calls := make([]*call, 0, len(part))
-		shared := map[*call]bool{}
-		for _, q := range part {
-			c := &call{tenant: l.copyOf(q, now)}
-			c.encode(callRead, rates{}, amounts{}, [len(periods)]amounts{}, now)
-			calls, shared[c] = append(calls, c), l.redis == nil
+		reads := make([]*call, len(part))
+		l.mu.Lock()
+		for i, q := range part {
+			reads[i] = l.newRead(q, now)
 		}
-		asks = asks && ctx.Err() == nil && l.together(ctx, calls, func(c *call, a answer, err error) {
-			if shared[c] = err == nil && !now.Before(doubt) && !now.Before(c.tenant.doubt); shared[c] {
-				for i := range c.tenant.windows {
-					c.tenant.windows[i].others = a.others[i]
+		l.mu.Unlock()
+		asks = asks && ctx.Err() == nil && l.together(ctx, reads)
+		for i, c := range reads {
+			shared := l.redis == nil || asks && c.err == nil && !now.Before(c.tenant.doubt)
+			for j := range c.tenant.windows {
+				if shared {
+					c.tenant.windows[j].others = c.answer.others[j]
 				}
 			}
-		})
-		for i, c := range calls {
-			states = append(states, c.tenant.states(part[i].Budgets, shared[c]))
+			states = append(states, c.tenant.states(part[i].Budgets, shared))
 		}
 	}
 	return states
 }
 
-// copyOf returns a copy of a tenant's windows.
-func (l *Ledger) copyOf(q BudgetQuery, now time.Time) *tenant {
-	c := &tenant{name: q.Tenant, field: l.process}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if t := l.tenants[q.Tenant]; t != nil {
-		c.field, c.windows, c.doubt = t.field, t.windows, t.doubt
+// newRead makes a call that reads about a copy of a tenant. The caller holds the lock.
+func (l *Ledger) newRead(q BudgetQuery, now time.Time) *call {
+	t := &tenant{name: q.Tenant, field: l.process}
+	if known := l.tenants[q.Tenant]; known != nil {
+		t.field, t.windows, t.doubt = known.field, known.windows, known.doubt
 	}
-	c.begins(q.Budgets, now)
+	if t.doubt.Before(l.doubt) {
+		t.doubt = l.doubt
+	}
+	t.windows.open(q.Budgets, now)
+	c := &call{tenant: t}
+	c.encode(callRead, rates{}, now)
 	return c
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/internal/redistest"
 )
 
@@ -22,8 +23,8 @@ type model struct {
 }
 
 // apply is the script's arithmetic for one call of a process.
-func (m *model) apply(process int, c *call, what int, own part, ask amounts, most int64, w rates, now time.Time) (a answer) {
-	m.levels.add(charge{}, w, now)
+func (m *model) apply(process int, c *call, what int, own part, ask cost, most int64, w rates, now time.Time) (a answer) {
+	m.levels.add(cost{}, w, now)
 	a.before = m.versions[process]
 	newer := c.version > a.before
 	for i, p := range m.parts {
@@ -39,13 +40,13 @@ func (m *model) apply(process int, c *call, what int, own part, ask amounts, mos
 	n := c.charge
 	if what == callAsk {
 		r, k := m.levels.now[ofRequests]-w[ofRequests].slack, m.levels.now[ofTokens]-w[ofTokens].slack
-		sum := mine.total().plus(a.others[0].total()).tokens
+		sum := mine.total().plus(a.others[0].total())[ofTokens]
 		switch {
 		case r > epsilon && r/w[ofRequests].perMinute >= k/w[ofTokens].perMinute:
 			a.refused = refusedRequests
 		case k > epsilon:
 			a.refused = refusedTokens
-		case sum > most || sum-ask.tokens >= most:
+		case sum > most || sum-ask[ofTokens] >= most:
 			a.refused = refusedWindow
 		case n[ofHigh] > 0 && m.levels.now[ofHigh] > w[ofHigh].slack+epsilon:
 			a.demoted, n[ofHigh] = true, 0
@@ -78,25 +79,25 @@ func TestTheScriptCountsAsItsModel(t *testing.T) {
 		m.SetTime(now)
 		i, what := random.IntN(3), callTell+random.IntN(2)
 		tn := &tenant{name: "acme", field: fmt.Sprint("p", i)}
-		own, ask := want.parts[i], amounts{}
+		own, ask := want.parts[i], cost{}
 		x := &call{tenant: tn, version: max(0, last[i]+1-int64(random.IntN(3)))}
 		last[i] = max(last[i], x.version)
 		if what == callAsk {
-			x.charge = charge{1, random.IntN(400), random.IntN(2)}
-			ask = amounts{tokens: int64(x.charge[ofTokens])}
+			x.charge, x.of = cost{1, random.Int64N(400), random.Int64N(2)}, &Request{Budgets: []identity.Budget{tokensPer(most, identity.Hour)}}
+			ask = cost{ofTokens: x.charge[ofTokens]}
 			own.reserved = own.reserved.plus(ask)
 		} else {
-			x.charge = charge{-random.IntN(2), random.IntN(400) - 300, 0}
-			settled := amounts{tokens: own.reserved.tokens / 2}
-			own = part{own.settled.plus(settled), own.reserved.minus(settled)}
+			x.charge = cost{-random.Int64N(2), random.Int64N(400) - 300, 0}
+			settled := cost{ofTokens: own.reserved[ofTokens] / 2}
+			own = part{own.settled.plus(settled), own.reserved.plus(settled.times(-1))}
 			if random.IntN(50) == 0 {
-				own.settled = amounts{} // as a window that has just begun
+				own.settled = cost{} // as a window that has just begun
 			}
 		}
 		begin := int64(1_799_997_600)
 		tn.windows[0] = window{begin: begin, end: begin + 3600, own: own}
-		x.encode(what, w, ask, [len(periods)]amounts{{tokens: most}}, now)
-		got, err := parse(redis.NewScript(reserveSource).Run(context.Background(), c, []string{keyTenant + "acme"}, x.args[0], x.args[1], x.args[2]))
+		x.encode(what, w, now)
+		got, err := parse(redis.NewScript(reserveSource).Run(context.Background(), c, []string{keyTenant + "acme"}, x.numbers, tn.field))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +108,7 @@ func TestTheScriptCountsAsItsModel(t *testing.T) {
 		}
 		got.levels = should.levels
 		if got != should {
-			t.Fatalf("%s: got %+v, want %+v", x.args, got, should)
+			t.Fatalf("%s: got %+v, want %+v", x.numbers, got, should)
 		}
 	}
 	if refused[0] < 500 || refused[refusedRequests]+refused[refusedTokens] < 50 || refused[refusedWindow] < 50 {
@@ -138,8 +139,8 @@ func FuzzTenant(f *testing.F) {
 		}
 		tn := &tenant{name: "acme", field: "mine"}
 		ask := func(version int64) (answer, error) {
-			c := &call{tenant: tn, charge: charge{1, 10, 1}, version: version}
-			c.encode(callAsk, Limit{RPM: 600, TPM: 60_000, HighShare: 0.2}.shared(), amounts{7, 8}, [len(periods)]amounts{}, time.Now())
+			c := &call{tenant: tn, of: &Request{}, charge: cost{1, 10, 1, 8}, version: version}
+			c.encode(callAsk, Limit{RPM: 600, TPM: 60_000, HighShare: 0.2}.shared(), time.Now())
 			return l.run(t.Context(), c)
 		}
 		got, err := ask(1)

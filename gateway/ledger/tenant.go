@@ -4,8 +4,6 @@ import (
 	"math"
 	"strconv"
 	"time"
-
-	"github.com/foregate/foregate/gateway/identity"
 )
 
 const (
@@ -21,13 +19,13 @@ type tenant struct {
 	limit       Limit  // of its last request
 	local       levels // of this replica by itself
 	slots       int    // answers in progress that count
-	corrections charge // of levels, that Redis must be told
+	corrections cost   // of levels, that Redis must be told
 	alone       bool   // this replica admitted requests that Redis may not know
 	away        bool   // it was also without Redis for longer than a few failures
 	retries     retryBudget
 	promised    map[Kind]time.Time // the next place that no client was told to wait for, by limit
 
-	windows [len(periods)]window
+	windows windows
 	version int64     // of the last call about the windows
 	known   int64     // the highest that Redis has confirmed
 	heard   int64     // of the newest call whose reply was used
@@ -85,37 +83,10 @@ func (t *tenant) budgeted(now time.Time) (budgeted, quiet bool) {
 	for i := range t.windows {
 		w := &t.windows[i]
 		if now.Unix() < w.end {
-			budgeted, quiet = true, quiet && w.own.reserved == amounts{}
+			budgeted, quiet = true, quiet && w.own.reserved == cost{}
 		}
 	}
 	return budgeted, quiet
-}
-
-// begins opens the windows of budgets.
-func (t *tenant) begins(budgets []identity.Budget, now time.Time) (all begins) {
-	for _, b := range budgets {
-		w := &t.windows[indexOf(b)]
-		w.open(b.Per, now)
-		all[indexOf(b)] = w.begin
-	}
-	return all
-}
-
-// reserve reserves n times an amount in windows, or frees it, n below 0, where they are not over. It reports whether one is not.
-func (t *tenant) reserve(in begins, a amounts, n int64) (changed bool) {
-	for i := range t.windows {
-		w := &t.windows[i]
-		switch r := &w.own.reserved; {
-		case in[i] == 0 || w.begin != in[i]:
-			continue
-		case n < 0:
-			*r = r.minus(a)
-		default:
-			*r = r.plus(amounts{a.tokens * n, a.nanos * n})
-		}
-		changed = true
-	}
-	return changed
 }
 
 // acquireSlots takes a slot for each answer that a request asks for, or refuses it. One that asks for more than this
@@ -160,7 +131,7 @@ func (t *tenant) takeUnsynced(there, here rates, n int, now time.Time) (u unsync
 		return unsynced{}
 	}
 	t.alone = false
-	t.local.add(charge{}, here, now)
+	t.local.add(cost{}, here, now)
 	for i := range u.least {
 		if there[i].perMinute > 0 {
 			u.least[i] = sharedLevel(t.local.now[i], there[i], here[i], n)
