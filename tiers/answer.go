@@ -3,6 +3,7 @@ package tiers
 import (
 	"context"
 
+	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/prefix"
@@ -13,6 +14,9 @@ import (
 func (c *Cascade) arrive(a Arrival) *Request {
 	rt := a.Route
 	r := &Request{Arrival: a, Config: rt.Config().Stricter(a.Demand), Prices: rt.Prices, Services: c.services, RAG: ragDigest(a.Caller.RAGHash, a.Body)}
+	if a.Caller.Priority == identity.Low {
+		r.Config = r.Config.ForLow()
+	}
 	r.Facts = c.facts(rt, a.Body, a.Demanded)
 	if a.Caller.PerTenantEvidence {
 		r.Facts.EvidenceTenant = a.Caller.Tenant

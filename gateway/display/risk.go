@@ -20,10 +20,9 @@ func Risk(w io.Writer, views []risk.Summary) {
 		for n < len(views) && views[n].Route == first.Route {
 			n++
 		}
-		Line(w, fmt.Sprintf("%s: disagreement of unverified drafts at most %s, with probability %s",
-			first.Route, Percent(first.MaxDisagreement), Percent(1-first.ErrorProbability)))
+		Line(w, fmt.Sprintf("%s: disagreement of unverified drafts at most the limit, with probability %s", first.Route, Percent(1-first.ErrorProbability)))
 		t := Table{Indent: 2}
-		t.Add("TRAFFIC CLASS", "STATE", "THRESHOLD", "ACCEPTS", "AUDITS", "DISAGREEMENT", "PROVEN BELOW", "DRIFT", "FIRST CERTIFICATE")
+		t.Add("TRAFFIC CLASS", "STATE", "THRESHOLD", "ACCEPTS", "AUDITS", "DISAGREEMENT", "PROVEN BELOW", "LIMIT", "DRIFT", "FIRST CERTIFICATE")
 		for i := range views[:n] {
 			v := &views[i]
 			threshold, accepts, disagreement := none, none, none
@@ -36,7 +35,7 @@ func Risk(w io.Writer, views []risk.Summary) {
 			if v.Audits > 0 {
 				disagreement = fmt.Sprintf("%s (%s … %s)", Percent(v.Estimate), Percent(v.Low), Percent(v.High))
 			}
-			t.Add(v.TrafficClass, string(v.Phase), threshold, accepts, auditsText(v), disagreement, Percent(v.Bound), driftText(v), waitText(v))
+			t.Add(v.TrafficClass, string(v.Phase), threshold, accepts, auditsText(v), disagreement, Percent(v.Bound), Percent(v.MaxDisagreement), driftText(v), waitText(v))
 		}
 		t.Write(w)
 		views = views[n:]

@@ -46,6 +46,15 @@ func (c Config) Stricter(d Demand) Config {
 	return c
 }
 
+// ForLow returns the settings for a request of priority low: those of its route, or with the bound of its own where there is one.
+func (c Config) ForLow() Config {
+	if c.Risk.Rule.MaxDisagreementLow > 0 {
+		c.Risk.Low = true
+		c.Risk.Rule = c.Risk.Rule.For(risk.LowPriority)
+	}
+	return c
+}
+
 // VerifyRule says by which tokens of a draft the target stands in mode verify.
 type VerifyRule string
 
@@ -104,7 +113,8 @@ const (
 
 // Risk configures audits and the promise.
 type Risk struct {
-	Rule                risk.Rule  // risk.max_disagreement, .error_probability, .lease_audits
+	Rule                risk.Rule  // risk.max_disagreement, .max_disagreement_low, .error_probability, .lease_audits
+	Low                 bool       // the request is of priority low, and the rule is for such requests alone
 	Rates               risk.Rates // risk.audit_rate, .cold_start_audits_per_minute
 	Label               Label      `setting:"risk.label" default:"lenient" choice:"lenient,exact,judge,regenerate" doc:"How an audit decides whether a draft is good. 'lenient': its tokens are plausible to the target. 'exact': each token is the target's own first choice. 'judge': the target says in words that it is right. 'regenerate': the target's own answer is the same, or the target, who compares both, says that they say the same."`
 	AuditBudget         float64    `setting:"risk.audit_budget" default:"0.03" min:"0" max:"1" doc:"Largest cost of audits, as a share of what the target alone would cost for all requests of the route, computed from token prices; 0 means no limit. During the first hour of a traffic class an audit counts only while the target's KV usage is above 0.5 or requests wait there; otherwise only 'risk.max_concurrent_audits' limits it. An audit that counts is made even where the operator's own target is full: a target that waits for the evidence that drafts need would stay full."`

@@ -76,7 +76,7 @@ func TestStructuredRequestsAreAClassOfTheirOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := trafficClass(r); got != want || IsGreedy(got) != strings.HasSuffix(want, "_t0") {
+		if got := trafficClass(r, false); got != want || IsGreedy(got) != strings.HasSuffix(want, "_t0") {
 			t.Errorf("%s: %s, want %s", more, got, want)
 		}
 	}
@@ -120,6 +120,7 @@ func TestEvidenceIsKeptApartWhereverItsMeaningDiffers(t *testing.T) {
 		"another label":      func(c *Config, _ *Facts) { c.Risk.Label = LabelJudge },
 		"another score":      func(c *Config, _ *Facts) { c.Accept.ScoreMap = &accept.ScoreMap{Version: 3} },
 		"another route":      func(_ *Config, f *Facts) { f.Request = &openai.Request{Model: "n", PromptTokens: 100} },
+		"a bound of its own": func(c *Config, _ *Facts) { c.Risk.Rule.MaxDisagreementLow = .2; *c = c.ForLow() },
 		"a longer hold-back": func(c *Config, _ *Facts) { c.HoldbackTokens++ },
 	} {
 		c, f := cfg, base

@@ -168,7 +168,7 @@ func (h history) collect(in *Input) Step {
 	}
 	for i := range in.States { // a class that serves drafts and has no evidence for the candidate would lose them
 		k := &in.States[i]
-		if k.Key == plan.ScoredBy(k.Key, in.Progress.Live.Version) && k.State.Used.After(p.Fitted) && k.State.View(in.Rule).Serves() {
+		if k.Key == plan.ScoredBy(k.Key, in.Progress.Live.Version) && k.State.Used.After(p.Fitted) && k.State.View(in.Rule.For(k.Key.TrafficClass)).Serves() {
 			ready = ready && certified[plan.ScoredBy(k.Key, 0)]
 		}
 	}
@@ -217,7 +217,7 @@ func (in *Input) liveView(key risk.Key) risk.View {
 	key = plan.ScoredBy(key, in.Progress.Live.Version)
 	for i := range in.States {
 		if in.States[i].Key == key {
-			return in.States[i].State.View(in.Rule)
+			return in.States[i].State.View(in.Rule.For(key.TrafficClass))
 		}
 	}
 	return (&risk.State{}).View(in.Rule)
@@ -226,12 +226,12 @@ func (in *Input) liveView(key risk.Key) risk.View {
 // judge returns what the evidence certifies, and whether the candidate may replace the score in force: of the same drafts
 // it accepts as many.
 func (c *class) judge(in *Input) (o Opening, fine bool) {
-	p := in.Progress
+	p, rule := in.Progress, in.Rule.For(c.key.TrafficClass)
 	grid := p.Grids.of(c.key.TrafficClass)
-	o = Opening{Key: plan.ScoredBy(c.key, p.Candidate.Version), Import: risk.PlanImport(in.Rule, grid, c.past)}
+	o = Opening{Key: plan.ScoredBy(c.key, p.Candidate.Version), Import: risk.PlanImport(rule, grid, c.past)}
 	o.Import.Failed = p.Failed
 	var trial risk.State
-	trial.ApplyImport(in.Rule, o.Import, p.Fitted)
+	trial.ApplyImport(rule, o.Import, p.Fitted)
 	o.Index = trial.Op
 	accepts, does := 0, 0
 	for i := range c.past {

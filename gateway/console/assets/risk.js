@@ -51,11 +51,12 @@ function draw(body, views) {
   return fill(
     body,
     routes.map((route) => {
-      const own = views.filter((v) => v.route === route);
+      const own = views.filter((v) => v.route === route),
+        limits = [...new Set(own.map((v) => percent(v.max_disagreement)))].join(' or ');
       return h(
         'section.block',
         null,
-        h('h2', null, route, h('small', null, `disagreement at most ${percent(own[0].max_disagreement)}, with probability ${percent(1 - own[0].error_probability)}`)),
+        h('h2', null, route, h('small', null, `disagreement at most ${limits}, with probability ${percent(1 - own[0].error_probability)}`)),
         h('ul.kinds', null, own.map(kind)),
       );
     }),
