@@ -14,6 +14,8 @@ type Sample struct {
 	InFlight          float64            `json:"in_flight"`          // requests
 	Requests          map[string]float64 `json:"requests"`           // per second: draft, mixed, target, cache; refused (4xx, 503), failed (other 5xx, broken off)
 	Acceptance        *float64           `json:"acceptance"`         // share of the judged drafts that were served
+	Drafted           *float64           `json:"drafted"`            // share of all requests whose draft was judged
+	ServedByDraft     *float64           `json:"served_by_draft"`    // share of all requests that their draft answered
 	DisagreementBound *float64           `json:"disagreement_bound"` // proven bound of the disagreement, see counts.worst; null without a certificate
 	MaxDisagreement   *float64           `json:"max_disagreement"`   // the promised maximum for the same traffic class
 	CacheHitRatio     *float64           `json:"cache_hit_ratio"`    // share of the requests that used the cache
@@ -57,6 +59,8 @@ func sampleOf(all []counts, facts ReplicaState) Sample {
 		KV: now.kv, ShedThresholds: facts.ShedThresholds, Breakers: now.breakers, Shedding: now.shedding, LeftOut: now.leftOut,
 		Spent: now.spent, Saved: now.saved,
 	}
+	requests := total(now.requests) - total(first.requests)
+	s.Drafted, s.ServedByDraft = share(now.judged-first.judged, requests), share(now.accepted-first.accepted, requests)
 	if k := now.worst(); k != nil {
 		s.DisagreementBound, s.MaxDisagreement = &k.bound, &k.maxDisagreement
 	}
@@ -65,6 +69,14 @@ func sampleOf(all []counts, facts ReplicaState) Sample {
 		s.SpentPerHour, s.SavedPerHour = &spent, &saved
 	}
 	return s
+}
+
+// total is the sum of counts.
+func total(n map[string]float64) (sum float64) {
+	for _, v := range n {
+		sum += v
+	}
+	return sum
 }
 
 // rates are the increases per second from one count to another, for the keys of the later one.

@@ -61,7 +61,7 @@ func TestRatesAreOverTenSecondsAndSharesOverThirty(t *testing.T) {
 	for i := range 16 { // every two seconds; requests and hits come faster and faster
 		n := i * i
 		each = append(each, []string{
-			fmt.Sprintf(`foregate_requests_total{code="200",route="m",tier="draft"} %d`, n),
+			fmt.Sprintf(`foregate_requests_total{code="200",route="m",tier="draft"} %d`, n), fmt.Sprintf(`foregate_requests_total{code="200",route="m",tier="cache"} %d`, n),
 			fmt.Sprintf(`foregate_shed_total{priority="low"} %d`, n),
 			fmt.Sprintf(`foregate_acceptance_total{verdict="accepted"} %d`, n), fmt.Sprintf(`foregate_acceptance_total{verdict="rejected"} %d`, 3*i), `foregate_acceptance_total{verdict="bypassed"} 1000`,
 			fmt.Sprintf(`llm_cache_requests_total{result="hit"} %d`, i), fmt.Sprintf(`llm_cache_requests_total{result="local"} %d`, i), fmt.Sprintf(`llm_cache_requests_total{result="miss"} %d`, 2*i), fmt.Sprintf(`llm_cache_requests_total{result="bypass"} %d`, 99*i),
@@ -77,6 +77,9 @@ func TestRatesAreOverTenSecondsAndSharesOverThirty(t *testing.T) {
 	}
 	if s.Acceptance == nil || *s.Acceptance != 225.0/(225+45) {
 		t.Errorf("acceptance %v, want 225 of 270", s.Acceptance)
+	}
+	if s.Drafted == nil || *s.Drafted != 270.0/450 || *s.ServedByDraft != 225.0/450 {
+		t.Errorf("drafted %v, served %v, want 270 and 225 of 450 requests", s.Drafted, s.ServedByDraft)
 	}
 	if s.CacheHitRatio == nil || *s.CacheHitRatio != 0.5 {
 		t.Errorf("cache hits %v, want a half of those that asked", s.CacheHitRatio)

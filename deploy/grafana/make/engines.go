@@ -6,6 +6,11 @@ var (
 	shedWords    = map[int]word{0: {"let in", "green"}, 1: {"shed", "red"}}
 )
 
+// drafted is the share of a route's requests with one of some verdicts.
+func drafted(verdicts string) string {
+	return `sum by (route) (rate(foregate_acceptance_total{R, verdict=~"` + verdicts + `"}[r])) / sum by (route) (rate(foregate_requests_total{R}[r]))`
+}
+
 func drafts() board {
 	return board{
 		file: "acceptance", title: "Acceptance & risk", vars: []string{"route"},
@@ -14,6 +19,8 @@ func drafts() board {
 			{"Acceptance", []panel{
 				lines("Drafts accepted", "percentunit", "Of the drafts that were judged. Below 20 % drafts rarely pay.",
 					q(`sum by (route) (rate(foregate_acceptance_total{R, verdict="accepted"}[r])) / sum by (route) (rate(foregate_acceptance_total{R, verdict=~"accepted|rejected"}[r]))`, "{{route}}")).under(0.3, 0.2),
+				lines("Drafted and served, of all requests", "percentunit", "Cached answers are requests, too. Where drafts are made only while the target is short of room, or the cost guard keeps them away, both fall and acceptance stays.",
+					q(drafted(`accepted|rejected`), "{{route}} drafted"), q(drafted(`accepted`), "{{route}} served")),
 				areas("What became of requests", "reqps", "bypassed: no draft was judged, the target answered.", q(`sum by (verdict) (rate(foregate_acceptance_total{R}[r]))`, "{{verdict}}")),
 				areas("Why no draft was served", "reqps", "Reasons of refusals and of bypasses.", q(`sum by (verdict, reason) (rate(foregate_acceptance_total{R, verdict!="accepted"}[r]))`, "{{verdict}}: {{reason}}")),
 				lines("Draft tokens in answers", "percentunit", "vllm_spec_acceptance_rate: of the draft tokens that were judged in the last five minutes; mean of the replicas.", q(`avg by (route) (vllm_spec_acceptance_rate{R})`, "{{route}}")),

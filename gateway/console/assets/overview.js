@@ -47,13 +47,15 @@ const specs = [
   {
     test: 'chart-acceptance',
     title: 'Acceptance and disagreement',
-    about: 'Share of judged drafts that were served, and the proven bound on disagreement.',
+    about: 'Share of judged drafts that were served, and the proven bound on disagreement. Of all requests: how many were drafted, and served by their draft.',
     tell: percent,
     scale: 'share',
     headline: (s) => s.acceptance,
     headlineName: 'acceptance',
     lines: () => [
       { label: 'accepted', colour: 'draft', fill: true, value: (s) => s.acceptance },
+      { label: 'drafted, of all requests', colour: 'target', dash: dashes[1], value: (s) => s.drafted },
+      { label: 'served, of all requests', colour: 'target', value: (s) => s.served_by_draft },
       { label: 'disagreement, proven below', colour: 'mixed', dash: dashes[1], value: (s) => s.disagreement_bound },
     ],
     marks: (s) => (s.max_disagreement == null ? [] : [{ label: 'max. disagreement', value: s.max_disagreement, colour: 'failed' }]),
