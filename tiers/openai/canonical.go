@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Ephemeral are the fields that do not change the content of an answer.
@@ -35,12 +36,22 @@ const digestContext = "foregate 2026-11 request in canonical form, 2\n"
 // Digest is a SHA-256 hash of the request's canonical form ([Request.Canonical]). Equal digests mean requests that
 // no engine can distinguish. It fails only if the body was changed after the scan.
 func (r *Request) Digest() (sum [32]byte, err error) {
-	form, err := r.Canonical(append(make([]byte, 0, len(r.Body)+len(digestContext)), digestContext...))
+	room, _ := formRoom.Get().(*[]byte)
+	defer formRoom.Put(room)
+	form, err := r.Canonical(append((*room)[:0], digestContext...))
 	if err == nil {
 		sum = sha256.Sum256(form)
 	}
+	if cap(form) <= keptForm {
+		*room = form
+	}
 	return sum, err
 }
+
+// formRoom is memory for canonical forms, kept up to a size.
+var formRoom = sync.Pool{New: func() any { return new([]byte) }}
+
+const keptForm = 512 << 10
 
 // Canonical appends everything in the request that decides the answer: all members of the body except those
 // of [Ephemeral] and those that are not forwarded, sorted by name, as JSON without white space. Equal bytes
@@ -56,52 +67,102 @@ func (r *Request) Canonical(dst []byte) ([]byte, error) {
 		}
 	}
 	slices.SortFunc(order, func(a, b *member) int { return strings.Compare(a.name, b.name) })
-	in := borrowCursor(nil)
-	defer in.release()
-	dst = append(dst, '{')
+	f := former{dst: append(dst, '{')}
 	for i, m := range order {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		in.reset(m.value.Of(r.Body))
-		dst = canonicalValue(append(AppendQuote(dst, m.name), ':'), in, readByName[m.name])
-		if in.end(); in.err != nil {
+		f.separate(i)
+		f.dst = append(AppendQuote(f.dst, m.name), ':')
+		f.src, f.at = m.value.Of(r.Body), 0
+		f.value(readByName[m.name])
+		if f.changed || f.at != len(f.src) {
 			return before, errCanonical
 		}
 	}
-	return append(dst, '}'), nil
+	return append(f.dst, '}'), nil
 }
 
-// canonicalValue appends the next value; the members of objects are sorted up to this number of levels.
-func canonicalValue(dst []byte, in *cursor, levels int) []byte {
-	switch in.kind() {
-	case '{':
-		return canonicalObject(dst, in, levels)
-	case '[':
-		dst = append(dst, '[')
-		for i := range in.array() {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = canonicalValue(dst, in, levels)
+// former writes JSON in canonical form. Scan has checked the JSON, so quotes, brackets and commas tell where its values end.
+type former struct {
+	dst     []byte
+	src     []byte
+	at      int  // the next byte of src
+	changed bool // src is not what was checked
+}
+
+// next returns the first byte of what comes next. Commas and colons are passed over like white space.
+func (f *former) next() byte {
+	for ; f.at < len(f.src); f.at++ {
+		switch b := f.src[f.at]; b {
+		case ' ', '\t', '\r', '\n', ',', ':':
+		default:
+			return b
 		}
-		return append(dst, ']')
 	}
-	raw, _ := in.value()
-	switch {
-	case len(raw) == 0: // an error
-	case raw[0] == '"' && bytes.IndexByte(raw, '\\') >= 0:
-		return AppendQuote(dst, unquote(nil, raw))
-	case bytes.ContainsAny(raw, ".eE"):
-		return canonicalFraction(dst, raw)
-	}
-	return append(dst, raw...)
+	f.changed = true
+	return 0
 }
 
-// canonicalFraction appends a number with a fraction or an exponent, which is a double in every parser: in the
+// separate appends a comma before all members and elements but the first.
+func (f *former) separate(i int) {
+	if i > 0 {
+		f.dst = append(f.dst, ',')
+	}
+}
+
+// value appends the next value; the members of objects are sorted up to this number of levels.
+func (f *former) value(levels int) {
+	switch f.next() {
+	case '{':
+		f.object(levels)
+	case '[':
+		f.at++
+		f.dst = append(f.dst, '[')
+		for i := 0; f.next() != ']' && !f.changed; i++ {
+			f.separate(i)
+			f.value(levels)
+		}
+		f.at++
+		f.dst = append(f.dst, ']')
+	case '"':
+		f.text()
+	case 0:
+	default:
+		f.scalar()
+	}
+}
+
+// text appends the next string with the escapes that [AppendQuote] writes.
+func (f *former) text() {
+	from, end := f.at, stringEnd(f.src, f.at)
+	if f.at = end + 1; end == len(f.src) || f.src[from] != '"' {
+		f.changed = true
+		return
+	}
+	raw := f.src[from:f.at]
+	if bytes.Contains(raw, []byte(`\u`)) || bytes.Contains(raw, []byte(`\/`)) { // all other escapes have one form
+		f.dst = AppendQuote(f.dst, unquote(nil, raw))
+		return
+	}
+	f.dst = append(f.dst, raw...)
+}
+
+// scalar appends the next number or literal.
+func (f *former) scalar() {
+	from := f.at
+	for f.at++; f.at < len(f.src) && strings.IndexByte(",:]} \t\r\n", f.src[f.at]) < 0; {
+		f.at++
+	}
+	raw := f.src[from:f.at]
+	if c := raw[0]; (c == '-' || c <= '9') && bytes.ContainsAny(raw, ".eE") {
+		f.dst = appendFraction(f.dst, raw)
+	} else {
+		f.dst = append(f.dst, raw...)
+	}
+}
+
+// appendFraction appends a number with a fraction or an exponent, which is a double in every parser: in the
 // shortest notation of that double with an exponent, which no integer has. A number out of a double's range is kept
 // unchanged.
-func canonicalFraction(dst, raw []byte) []byte {
+func appendFraction(dst, raw []byte) []byte {
 	v, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil {
 		return append(dst, raw...)
@@ -112,31 +173,33 @@ func canonicalFraction(dst, raw []byte) []byte {
 // part is where a member of an object that is being sorted is in the form.
 type part struct{ from, to int }
 
-func canonicalObject(dst []byte, in *cursor, levels int) []byte {
-	dst = append(dst, '{')
+func (f *former) object(levels int) {
+	f.at++
+	f.dst = append(f.dst, '{')
 	parts := make([]part, 0, 8)
-	from := len(dst)
-	for name := range in.object() {
-		if len(dst) > from {
-			dst = append(dst, ',')
-		}
-		began := len(dst)
-		dst = canonicalValue(append(AppendQuote(dst, name), ':'), in, max(levels-1, 0))
+	from := len(f.dst)
+	for i := 0; f.next() != '}' && !f.changed; i++ {
+		f.separate(i)
+		began := len(f.dst)
+		f.text()
+		f.dst = append(f.dst, ':')
+		f.value(max(levels-1, 0))
 		if levels > 0 {
-			parts = append(parts, part{began, len(dst)})
+			parts = append(parts, part{began, len(f.dst)})
 		}
 	}
-	byName := func(a, b part) int { return bytes.Compare(dst[a.from:a.to], dst[b.from:b.to]) } // all names are different
+	f.at++
+	byName := func(a, b part) int { return bytes.Compare(f.dst[a.from:a.to], f.dst[b.from:b.to]) } // all names are different
 	if !slices.IsSortedFunc(parts, byName) {
-		unsorted := slices.Clone(dst[from:])
 		slices.SortFunc(parts, byName)
-		dst = dst[:from]
+		to := len(f.dst)
+		f.dst = append(f.dst, f.dst[from:]...) // the members are put in order from behind where they stand
+		unsorted := f.dst[to:]
+		f.dst = f.dst[:from]
 		for i, p := range parts {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = append(dst, unsorted[p.from-from:p.to-from]...)
+			f.separate(i)
+			f.dst = append(f.dst, unsorted[p.from-from:p.to-from]...)
 		}
 	}
-	return append(dst, '}')
+	f.dst = append(f.dst, '}')
 }

@@ -46,7 +46,7 @@ func (c *cursor) enter(open jsontext.Kind) bool {
 	return c.err == nil
 }
 
-// cursors are reused for later texts: their stacks are most allocations of a scan (BenchmarkScan).
+// cursors are reused for later texts: their stacks are most allocations of a scan (BenchmarkRequest).
 var cursors = sync.Pool{New: func() any { return new(cursor) }}
 
 // borrowCursor returns a cursor at the start of data; give it back with release.

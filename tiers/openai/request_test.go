@@ -206,17 +206,27 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-func BenchmarkScan(b *testing.B) {
-	for _, size := range []int{1 << 10, 16 << 10, 128 << 10} {
-		body := []byte(`{"model":"llama-3","stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("lorem ipsum ", size/12) + `"}]}`)
-		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
-			b.SetBytes(int64(len(body)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := Scan(Chat, body, DefaultLimits()); err != nil {
-					b.Fatal(err)
-				}
+// BenchmarkRequest scans requests, and makes the digests for their keys in the cache.
+func BenchmarkRequest(b *testing.B) {
+	for _, size := range []int{200, 1 << 10, 128 << 10} {
+		for name, text := range map[string]string{"text": "lorem ipsum ", "code": `a := \"größe\" // and so on to the end of the line\n`} {
+			body := []byte(`{"model":"llama-3","stream":true,"messages":[{"role":"user","content":"` + strings.Repeat(text, size/len(text)) + `"}]}`)
+			var r *Request
+			for part, do := range map[string]func() error{
+				"scan":   func() (err error) { r, err = Scan(Chat, body, DefaultLimits()); return err },
+				"digest": func() (err error) { _, err = r.Digest(); return err },
+			} {
+				b.Run(fmt.Sprintf("%s/%s/%dB", part, name, size), func(b *testing.B) {
+					r, _ = Scan(Chat, body, DefaultLimits())
+					b.SetBytes(int64(len(body)))
+					b.ReportAllocs()
+					for b.Loop() {
+						if err := do(); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
 			}
-		})
+		}
 	}
 }

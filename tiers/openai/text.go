@@ -61,13 +61,12 @@ func depthOffset(body []byte, limit int) int {
 	return -1
 }
 
-// stringEnd returns the offset of the quote that ends the string opened at i, or the last offset if there is
-// none.
+// stringEnd returns the offset of the quote that ends the string opened at i, or the length of body if there is none.
 func stringEnd(body []byte, i int) int {
 	for j := i + 1; ; {
 		k := bytes.IndexByte(body[j:], '"')
 		if k < 0 {
-			return len(body) - 1
+			return len(body)
 		}
 		before := body[i+1 : j+k]
 		if j += k + 1; (len(before)-len(bytes.TrimRight(before, `\`)))%2 == 0 {
