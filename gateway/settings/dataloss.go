@@ -178,20 +178,21 @@ func (w *Watcher) Take(name, text string, age time.Duration) {
 var errRepublished = errors.New("another replica has published the settings again")
 
 // republish writes lost settings as they were in force. If Redis has other data, of this run, another replica may have done so
-// long ago, and what is missing be unset since; run 0 is none.
+// long ago, and what is missing be unset since; run 0 is none. It looks for that in each try, because the other one may do so
+// meanwhile.
 func (s *Store) republish(ctx context.Context, lost []Change, run int64) error {
 	o := Edit{Who: Replicas, Why: fmt.Sprintf("Redis had lost data (run %d); these were in force", run), Force: true}
-	done := false
-	if err := s.History(ctx, func(e Entry) bool {
-		done = run != 0 && e.Who == o.Who && e.Why == o.Why
-		return !done && run != 0
-	}); err != nil {
-		return err
-	}
-	if done {
-		return errRepublished
-	}
 	_, err := s.change(ctx, o, func(now map[string]string) (map[string]string, error) {
+		done := false
+		if err := s.History(ctx, func(e Entry) bool {
+			done = run != 0 && e.Who == o.Who && e.Why == o.Why
+			return !done && run != 0
+		}); err != nil {
+			return nil, err
+		}
+		if done {
+			return nil, errRepublished
+		}
 		return undo(now, pending(lost, now)), nil
 	})
 	return err

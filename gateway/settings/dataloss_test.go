@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"sync"
 	"testing"
 	"time"
 
@@ -217,6 +218,49 @@ func TestWhatIsUnsetAfterALossStaysUnsetWhoeverTellsOfTheLossLate(t *testing.T) 
 		late.republish(t.Context())
 		poll(t, late)
 		has(t, "it has read the history", "risk", 0, late)
+		if got := s.hash(t); len(got) != 0 {
+			t.Errorf("set again: %v", got)
+		}
+	})
+}
+
+// afterLook has something happen once, after a store has read the log.
+type afterLook struct {
+	between
+	once sync.Once
+}
+
+func (a *afterLook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() == "xrevrange" {
+			a.once.Do(a.happens)
+		}
+		return err
+	}
+}
+
+func (a *afterLook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func TestTwoReplicasThatPublishAtOnceDoNotUndoWhatIsUnsetInBetween(t *testing.T) {
+	stores(t, func(t *testing.T, s store) {
+		desk, all := s.watchers(t, 2)
+		must(t, desk, nil, "speculation.mode=off")
+		poll(t, all...)
+		s.empty(t, "wiped", 1, all)
+		all[0].o.Store = desk
+		c := longTimeoutClient(s.addr)
+		t.Cleanup(func() { _ = c.Close() })
+		c.AddHook(&afterLook{between: between{happens: func() {
+			all[0].republish(t.Context())
+			must(t, desk, []string{"speculation.mode"})
+		}}})
+		all[1].o.Store = NewStore(c, []string{"m"})
+		all[1].republish(t.Context())
+		poll(t, all...)
+		has(t, "one has published", "risk", 0, all...)
 		if got := s.hash(t); len(got) != 0 {
 			t.Errorf("set again: %v", got)
 		}
