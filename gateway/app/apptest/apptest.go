@@ -243,10 +243,10 @@ func Post(t testing.TB, url, body string, headers ...string) (string, http.Heade
 	return got, head
 }
 
-// Eventually polls until ok, for at most 10 seconds.
+// Eventually polls until ok, for at most 30 seconds: only what hangs takes so long, also on a busy machine.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	Within(t, 10*time.Second, what, ok)
+	Within(t, 30*time.Second, what, ok)
 }
 
 // Within polls until ok. A look that takes long is followed by an equal pause, which leaves the
