@@ -40,6 +40,7 @@ func (g *Gateway) adminTable() []adminRoute {
 		{get, "/admin/receipts/{id}", ScopeOperate, forOperators(g.oneReceipt)},
 		{get, "/admin/risk", ScopeOperate, forOperators(g.risk)},
 		{get, "/admin/risk/frontier", ScopeOperate, forOperators(g.riskFrontier)},
+		{get, "/admin/risk/applications", ScopeOperate, forOperators(g.riskApplications)},
 		{get, "/admin/settings", ScopeOperate, forOperators(g.settings)},
 		{get, "/admin/settings/log", ScopeOperate, forOperators(g.settingsLog)},
 		{get, adminDocumentPath, ScopeOperate, func(w http.ResponseWriter, r *http.Request) { g.adminDocument.serve(w, r) }},

@@ -151,6 +151,7 @@ func (r *replica) SettingsEditor() SettingsEditor { return r.editor }
 type auditor struct {
 	summaries []risk.Summary
 	frontiers risk.Frontiers
+	apps      []risk.Application
 	err       error
 }
 
@@ -164,6 +165,11 @@ func (a *auditor) Summaries(ctx context.Context) ([]risk.Summary, error) {
 func (a *auditor) Frontiers(ctx context.Context) (risk.Frontiers, error) {
 	_, err := a.Summaries(ctx)
 	return a.frontiers, err
+}
+
+func (a *auditor) Applications(ctx context.Context) ([]risk.Application, error) {
+	_, err := a.Summaries(ctx)
+	return a.apps, err
 }
 
 func (a *auditor) Refits() []RefitView { return nil }

@@ -14,6 +14,8 @@ type Risk interface {
 	Summaries(ctx context.Context) ([]risk.Summary, error)
 	// Frontiers are what each bound would give.
 	Frontiers(ctx context.Context) (risk.Frontiers, error)
+	// Applications are where drafts agree, by application.
+	Applications(ctx context.Context) ([]risk.Application, error)
 	// Refits are the candidates for the scores of routes. It does not block.
 	Refits() []RefitView
 }
@@ -59,6 +61,21 @@ func (g *Gateway) riskFrontier(_ http.ResponseWriter, r *http.Request) (any, err
 	}
 	all.Frontiers = append([]risk.Frontier{}, all.Frontiers...) // none is [], not null
 	return all, nil
+}
+
+// ApplicationsAnswer is what GET /admin/risk/applications returns.
+type ApplicationsAnswer struct {
+	Applications []risk.Application `json:"applications"`
+}
+
+// riskApplications answers GET /admin/risk/applications?route=NAME.
+func (g *Gateway) riskApplications(_ http.ResponseWriter, r *http.Request) (any, error) {
+	all, route, err := readEvidence(g, r, g.opts.Risk.Applications)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(slices.Clone(all), func(a risk.Application) bool { return route != "" && a.Route != route })
+	return ApplicationsAnswer{append([]risk.Application{}, all...)}, nil // none is [], not null
 }
 
 // readEvidence returns what read says, and the route that the request names, "" for all.

@@ -82,3 +82,27 @@ func TestOperatorsSeeWhatEachMaximumDisagreementWouldGive(t *testing.T) {
 		t.Errorf("status %d: %s", status, body)
 	}
 }
+
+func TestOperatorsSeeWhereDraftsAgree(t *testing.T) {
+	known := []risk.Application{
+		{Route: "llama-3", Name: "acme/tickets", Drafts: 900, Audits: 80, Agreement: risk.Range{Low: .8, Estimate: .9, High: .95}, Served: .7, Disagreement: new(.02), USD: new(12.5), Tokens: new(9e5)},
+		{Route: "other", Name: risk.Other, Audits: 4, Agreement: risk.Range{High: 1}},
+	}
+	a := &auditor{apps: known}
+	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Risk = a })
+	at := "http://" + g.AdminAddr().String() + "/admin/risk/applications"
+	for query, want := range map[string][]risk.Application{"": known, "?route=llama-3": known[:1]} {
+		status, body := g.send(t, http.MethodGet, at+query, "")
+		var got ApplicationsAnswer
+		if err := json.Unmarshal([]byte(body), &got); err != nil || status != http.StatusOK {
+			t.Fatalf("status %d, %v: %s", status, err, body)
+		}
+		if diff := cmp.Diff(want, got.Applications); diff != "" {
+			t.Errorf("%q: -want +got:\n%s", query, diff)
+		}
+	}
+	a.apps = nil
+	if status, body := g.send(t, http.MethodGet, at, ""); status != http.StatusOK || body != `{"applications":[]}`+"\n" {
+		t.Errorf("status %d: %s", status, body)
+	}
+}

@@ -21,7 +21,7 @@ func (d *auditedDraft) prepare(ctx context.Context) bool {
 
 // open opens an entry.
 func (d *auditedDraft) open(ctx context.Context, warmup bool) {
-	own, ticket := &d.Decision.Audit.Own, d.audits.NewTicket()
+	own, ticket := d.Decision.Audit.Own.Of(d.score), d.audits.NewTicket()
 	var fate risk.OpenResult
 	var err error
 	if warmup {
@@ -29,7 +29,7 @@ func (d *auditedDraft) open(ctx context.Context, warmup bool) {
 	} else {
 		f := d.Features()
 		fate, err = d.audits.Evidence.Open(ctx, risk.Audit{
-			Decision: *own, Ticket: ticket, Score: d.score, Features: f[:], Tokens: d.Tokens(), Request: d.ID,
+			Decision: own, Ticket: ticket, Score: d.score, Features: f[:], Tokens: d.Tokens(), Request: d.ID, Application: d.Application,
 		})
 	}
 	switch {

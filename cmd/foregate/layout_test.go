@@ -42,8 +42,9 @@ var arrows = map[string][]string{
 	"gateway/tracing":             {"gateway/receipts", "tiers", "tiers/dispatch"},
 	"gateway/files":               {"internal/beat", "internal/words"},
 
-	"tiers":               {"cache", "gateway/identity", "gateway/ledger", "internal/recent", "internal/redis/calls", "tiers/accept", "tiers/audit", "tiers/credentials", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/risk", "tiers/world"},
+	"tiers":               {"cache", "gateway/identity", "gateway/ledger", "internal/recent", "internal/redis/calls", "tiers/accept", "tiers/application", "tiers/audit", "tiers/credentials", "tiers/dispatch", "tiers/draft", "tiers/economy", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/risk", "tiers/world"},
 	"tiers/accept":        {},
+	"tiers/application":   {"tiers/openai"},
 	"tiers/audit":         {"tiers/economy", "tiers/plan", "tiers/risk", "tiers/world"},
 	"tiers/credentials":   {},
 	"tiers/dialect":       {"tiers/openai"},
@@ -121,7 +122,7 @@ var walls = map[string][]string{
 	"github.com/prometheus/client_golang":  {"breaker", "cache", "cmd/foregate", "gateway", "gateway/admission", "gateway/app", "gateway/app/apptest", "gateway/console", "gateway/conversations", "gateway/demo", "gateway/files", "gateway/ledger", "gateway/settings", "gateway/tracing", "internal/recent", "loadtest/vllmsim", "tiers", "tiers/dispatch", "tiers/economy", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},
 	"github.com/rs/zerolog":                {"breaker", "cache", "cmd/foregate", "gateway", "gateway/app", "gateway/app/apptest", "gateway/conversations", "gateway/demo", "gateway/files", "gateway/ledger", "gateway/settings", "gateway/tracing", "tiers/evidence", "tiers/fleet", "tiers/pool", "tiers/probe", "tiers/refit"},
 	"github.com/klauspost/compress":        {"cache"},
-	"github.com/cespare/xxhash":            {"tiers", "tiers/pool", "tiers/prefix"},
+	"github.com/cespare/xxhash":            {"tiers", "tiers/application", "tiers/pool", "tiers/prefix"},
 	"go.opentelemetry.io":                  {"gateway/tracing"},
 	"github.com/getkin/kin-openapi":        {},                  // tests only
 	"github.com/google/go-cmp":             {"internal/golden"}, // tests only

@@ -9,10 +9,11 @@ import (
 )
 
 type riskCmd struct {
-	Show   riskShowCmd   `cmd:"" help:"Show the guarantee for drafts that are served unverified, and what audits found."`
-	Export riskExportCmd `cmd:"" help:"Write the log of audits to the standard output as JSON lines."`
-	Import riskImportCmd `cmd:"" help:"Take audits of such a file as evidence: those of a trial in advance, say."`
-	Reset  riskResetCmd  `cmd:"" help:"Forget what audits have shown, so that it is learned anew."`
+	Show         riskShowCmd         `cmd:"" help:"Show the guarantee for drafts that are served unverified, and what audits found."`
+	Applications riskApplicationsCmd `cmd:"" help:"Show where drafts agree: for each application the share of its drafts that the target stands by, and what serving them would save."`
+	Export       riskExportCmd       `cmd:"" help:"Write the log of audits to the standard output as JSON lines."`
+	Import       riskImportCmd       `cmd:"" help:"Take audits of such a file as evidence: those of a trial in advance, say."`
+	Reset        riskResetCmd        `cmd:"" help:"Forget what audits have shown, so that it is learned anew."`
 }
 
 // evidenceClient is where an operator works on what audits have shown.

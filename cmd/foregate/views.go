@@ -93,6 +93,23 @@ func (c *riskShowCmd) Run(e *env) error {
 	})
 }
 
+type riskApplicationsCmd struct {
+	Route string `help:"Only this route." placeholder:"NAME"`
+	JSON  bool   `help:"As JSON, as GET /admin/risk/applications tells it."`
+	replicaFlags
+}
+
+// Run asks a replica, which knows what all replicas share.
+func (c *riskApplicationsCmd) Run(e *env) error {
+	query := url.Values{}
+	if c.Route != "" {
+		query.Set("route", c.Route)
+	}
+	return show(e, &c.replicaFlags, "/admin/risk/applications", query, c.JSON, func(w io.Writer, a gateway.ApplicationsAnswer) {
+		display.Applications(w, a.Applications)
+	})
+}
+
 type cacheCmd struct {
 	Purge cachePurgeCmd `cmd:"" help:"Make the answers of a tenant, of a route, or all of them unreachable on every replica."`
 }

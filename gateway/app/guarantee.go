@@ -31,6 +31,11 @@ func (a *App) Frontiers(ctx context.Context) (risk.Frontiers, error) {
 	return a.evidence.Frontiers(ctx)
 }
 
+// Applications returns where drafts agree, by application.
+func (a *App) Applications(ctx context.Context) ([]risk.Application, error) {
+	return a.evidence.Applications(ctx)
+}
+
 // Refits returns the candidates for the scores of all routes.
 func (a *App) Refits() (views []gateway.RefitView) {
 	for _, route := range a.routes() {

@@ -185,6 +185,7 @@ var adminCalls = []call{
 	{method: "GET", path: "/admin/risk", headers: asAnn, status: 200},
 	{method: "GET", path: "/admin/risk?route=llama-3", headers: asAnn, status: 200},
 	{method: "GET", path: "/admin/risk/frontier", headers: asAnn, status: 200},
+	{method: "GET", path: "/admin/risk/applications", headers: asAnn, status: 200},
 	{method: "GET", path: "/admin/session", status: 200},
 	{method: "GET", path: "/metrics", headers: asProm, status: 200},
 	{method: "GET", path: "/metrics", headers: as(asProm, "Accept", "application/openmetrics-text; version=1.0.0"), status: 200},

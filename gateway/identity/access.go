@@ -11,9 +11,10 @@ type Access struct {
 	Models  []string `json:"models,omitempty" yaml:"models" form:"models" empty:"the tenant could use nothing: name its models, or leave the list out for all" absent:"all" doc:"Models that the tenant may use: names of routes, or the beginning of names with one '*' at the end, such as '[llama-3, \"code-*\"]'. Every other name is refused with 403 'model_not_allowed', whether a route has it or not, and '/v1/models' does not list it."`
 	Budgets []Budget `json:"-" yaml:"budgets"` // all of them hold; no two have the same unit and period
 
-	AllowExternal   bool `json:"allow_external" yaml:"allow_external" doc:"Whether the tenant's requests may leave the operator's own servers: for a [hosted target](guides/hosted-target.md), or for 'routes[].fallbacks'. Requests of other tenants never do; models with a hosted target refuse them (403, 'external_not_allowed')."`
-	ForgetResponses bool `json:"forget_responses" yaml:"forget_responses" doc:"Whether the tenant's answers in the Responses API are not stored, whatever its requests say. For all tenants: the setting 'responses.store'. Guide: docs/guides/apis.md."`
-	TraceContent    bool `json:"trace_content" yaml:"trace_content" doc:"Whether the messages and answers of the tenant's requests go to the trace collector, as 'gen_ai.input.messages' and 'gen_ai.output.messages'. Then all of its requests are traced, whatever 'tracing.sample' and 'traceparent' say. Without 'tracing' it has no effect. Guide: docs/guides/tenants-and-identity.md."`
+	AllowExternal    bool `json:"allow_external" yaml:"allow_external" doc:"Whether the tenant's requests may leave the operator's own servers: for a [hosted target](guides/hosted-target.md), or for 'routes[].fallbacks'. Requests of other tenants never do; models with a hosted target refuse them (403, 'external_not_allowed')."`
+	NameApplications bool `json:"name_applications" yaml:"name_applications" doc:"Whether the tenant's requests may say of which application they are ('X-Application'). Without it an application is known by its system prompt, tools and answer format."`
+	ForgetResponses  bool `json:"forget_responses" yaml:"forget_responses" doc:"Whether the tenant's answers in the Responses API are not stored, whatever its requests say. For all tenants: the setting 'responses.store'. Guide: docs/guides/apis.md."`
+	TraceContent     bool `json:"trace_content" yaml:"trace_content" doc:"Whether the messages and answers of the tenant's requests go to the trace collector, as 'gen_ai.input.messages' and 'gen_ai.output.messages'. Then all of its requests are traced, whatever 'tracing.sample' and 'traceparent' say. Without 'tracing' it has no effect. Guide: docs/guides/tenants-and-identity.md."`
 }
 
 // Period is the length of a budget's window. Windows are those of the UTC calendar.
@@ -55,6 +56,9 @@ func (a *Access) HasBudgets() bool { return a != nil && len(a.Budgets) > 0 }
 
 // MayLeave reports whether the tenant's requests may be answered outside of the operator's own pools.
 func (a *Access) MayLeave() bool { return a != nil && a.AllowExternal }
+
+// NamesApplications reports whether the tenant's requests may name their application.
+func (a *Access) NamesApplications() bool { return a != nil && a.NameApplications }
 
 // Forgets reports whether the answers of a tenant are not stored.
 func (a *Access) Forgets() bool { return a != nil && a.ForgetResponses }

@@ -14,6 +14,8 @@ const (
 	HeaderPriority = "X-Priority"
 	HeaderRAGHash  = "X-RAG-Hash"
 
+	HeaderApplication = "X-Application"
+
 	headerAuthorization = "Authorization"
 	headerAPIKey        = "X-Api-Key"
 )

@@ -70,6 +70,7 @@ type Caller struct {
 	RPM, TPM          int    // requests and tokens per minute; 0 is unlimited
 	Concurrent        int    // requests in progress; 0 is unlimited
 	RAGHash           string // "" when the header is absent
+	Application       string // as the client named it, if its tenant may; "" is by its prompt
 	PerTenantEvidence bool
 	Access            *Access
 }
@@ -122,6 +123,10 @@ func (r *Resolver) Identify(req *http.Request) (Caller, error) {
 	if err != nil {
 		return Caller{}, err
 	}
+	app, err := Header(req.Header, HeaderApplication, maxIdentity)
+	if err != nil {
+		return Caller{}, err
+	}
 	who, err := r.claim(r.table.Load(), req, name)
 	if err != nil {
 		return Caller{}, err
@@ -129,6 +134,9 @@ func (r *Resolver) Identify(req *http.Request) (Caller, error) {
 	t := who.tenant
 	c := Caller{Tenant: who.id, RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent, RAGHash: rag,
 		PerTenantEvidence: t.PerTenantEvidence, Access: t.Access}
+	if t.Access.NamesApplications() {
+		c.Application = app
+	}
 	c.Priority, c.Clamped = min(asked, who.ceiling), explicit && asked > who.ceiling
 	return c, nil
 }

@@ -64,6 +64,25 @@ func (st *Store) Frontiers(ctx context.Context) (risk.Frontiers, error) {
 	return all, nil
 }
 
+// Applications returns what the audits of the last day tell of the applications of all routes, route by route. It reads whole
+// logs, so one caller computes at a time.
+func (st *Store) Applications(ctx context.Context) (all []risk.Application, err error) {
+	st.frontier.Lock()
+	defer st.frontier.Unlock()
+	routes, err := st.Routes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, route := range routes {
+		log, err := st.Audits(ctx, route)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, risk.ApplicationsOf(route, log, st.Now(), st.Economics)...)
+	}
+	return all, nil
+}
+
 // inFrontier returns the states of the kinds in use, and how many of these it has left out.
 func inFrontier(known []risk.KeyState) (states []risk.KeyState, omitted int) {
 	last := map[string]time.Time{}

@@ -280,6 +280,9 @@ func (r *Request) Head() (system, first []byte) {
 	return system, raw[min(len(system), len(raw)):min(longHead, len(raw))]
 }
 
+// System is the leading system messages of a chat as raw JSON; nil if there are none.
+func (r *Request) System() []byte { return r.system.Of(r.Body) }
+
 // PromptText is the text of the request's prompt without JSON's escapes: for a chat the texts of its
 // messages, one after the other. If it is longer than most bytes, it is the end.
 func (r *Request) PromptText(maximum int) []byte {

@@ -109,6 +109,9 @@ type Decision struct {
 	Floor     float64 `json:"floor"`     // least audited score
 	Audited   bool    `json:"-"`         // drawn at random before the draft began
 	Chance    float64 `json:"chance"`    // the probability with which it was drawn; 0: not at random, so that it is no evidence
+
+	Common    float64 `json:"-"` // floor of those audits that have one
+	FullRange float64 `json:"-"` // share of the audits that have none
 }
 
 // Within returns the decision for a draft that does not go on below the score with which it is served: its audit is
@@ -137,7 +140,7 @@ type Sampling struct {
 func (v View) Decide(k Key, s Sampling, random float64) Decision {
 	d := Decision{
 		Key: k, Version: v.Version, Alarm: v.Alarm, Op: v.Op, Hi: v.Hi,
-		Threshold: v.Threshold, Floor: v.Floor, Audited: random < s.Rate, Chance: s.Rate,
+		Threshold: v.Threshold, Floor: v.Floor, Audited: random < s.Rate, Chance: s.Rate, Common: v.Floor, FullRange: s.FullRange,
 	}
 	if v.Op == 0 {
 		d.Threshold = Unreachable
@@ -145,6 +148,14 @@ func (v View) Decide(k Key, s Sampling, random float64) Decision {
 	if v.Version == 0 || random < s.Rate*s.FullRange {
 		d.Floor = -Unreachable // all scores help to place the grid
 		d.Hi = gridSize
+	}
+	return d
+}
+
+// Of returns the decision for a draft with a score: below the floor of the others only the audits of all scores are drawn.
+func (d Decision) Of(score float64) Decision {
+	if d.Version != 0 && score < d.Common {
+		d.Chance *= d.FullRange
 	}
 	return d
 }
@@ -157,6 +168,8 @@ type Audit struct {
 	Features []float64 `json:"features"` // of the score, in the order of accept.FeatureNames, at most 8
 	Tokens   int       `json:"tokens"`   // of the draft
 	Request  string    `json:"request"`  // id of the draft's request: as a ticket, or "" if unknown
+
+	Application string `json:"application,omitempty"` // of the request, see package application
 }
 
 const (
@@ -164,6 +177,8 @@ const (
 	maxFeatures = 8
 	// maxCount is the largest count.
 	maxCount = 9e15
+	// maxApplication is the longest name of an application, in bytes.
+	maxApplication = 140
 )
 
 // Check returns the field that no audit has in this way, and what it should be; nil if there is none.
@@ -174,6 +189,8 @@ func (a *Audit) Check() error {
 		}
 	}
 	switch {
+	case len(a.Application) > maxApplication || strings.ContainsFunc(a.Application, func(r rune) bool { return r <= ' ' || r >= '\u007f' }):
+		return fmt.Errorf("application: want at most %d printable bytes", maxApplication)
 	case len(a.Features) > maxFeatures:
 		return fmt.Errorf("features: want at most %d", maxFeatures)
 	case !IsTicket(a.Ticket), a.Request != "" && !IsTicket(a.Request):

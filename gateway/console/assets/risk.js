@@ -2,6 +2,7 @@
 
 import { get, poll } from './api.js';
 import { fill, h, say } from './dom.js';
+import { mountApplications } from './applications.js';
 import { mountFrontiers } from './frontier.js';
 import { many, number, percent } from './format.js';
 
@@ -22,6 +23,7 @@ export function mount(root, { ready }) {
     problem,
     body,
   );
+  const applications = mountApplications(root);
   const frontiers = mountFrontiers(root);
   const asking = poll(
     4000,
@@ -33,6 +35,7 @@ export function mount(root, { ready }) {
   );
   return () => {
     asking.stop();
+    applications();
     frontiers();
   };
 }

@@ -57,6 +57,7 @@ function limits(t) {
     ...(t.budgets ?? []).map(budget),
     t.per_tenant_evidence && 'own guarantee',
     t.allow_external && 'may go to hosted fallbacks',
+    t.name_applications && 'names its applications',
     t.forget_responses && 'answers are not stored',
     t.trace_content && 'traced with content',
   ].filter(Boolean);
