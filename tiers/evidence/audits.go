@@ -120,13 +120,13 @@ func (st *Store) Audits(ctx context.Context, route string) (all []risk.LogEntry,
 	var last risk.ID
 	for more := true; more && len(all) < 2*maxEntries; {
 		call, cancel := st.detached(ctx)
-		a, err := st.log.exchange(call, ask{Route: route, From: last})
+		_, found, err := st.log.exchange(call, route, nil, last)
 		cancel()
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return nil, st.failed(err)
 		}
-		for i := range a.Found {
-			m := &a.Found[i]
+		for i := range found {
+			m := &found[i]
 			e := &m.Entry
 			if m.ID == last || m.Err != nil || e.Check(route) != nil {
 				continue
@@ -139,8 +139,8 @@ func (st *Store) Audits(ctx context.Context, route string) (all []risk.LogEntry,
 				all[at].Label = risk.LabelOf(e.Bad)
 			}
 		}
-		if more = len(a.Found) == page; more {
-			last = a.Found[page-1].ID
+		if more = len(found) == page; more {
+			last = found[page-1].ID
 		}
 	}
 	return all, nil

@@ -37,26 +37,14 @@ const (
 type entryLog interface {
 	// List returns the routes that have a log.
 	List(ctx context.Context) ([]string, error)
-	// exchange appends and reads, in one round trip.
-	exchange(ctx context.Context, a ask) (answer, error)
+	// exchange appends an entry to the log of a route, unless it is nil, and returns its id, and the entries from an id on, that
+	// one and the new one included, at most a page, in one round trip. With the entry that begins evidence the route is listed,
+	// and its snapshot deleted.
+	exchange(ctx context.Context, route string, add *risk.Entry, from risk.ID) (risk.ID, []risk.Message, error)
 	// Snapshot returns the snapshot of a route; an empty fold if there is none; errForeign if it is not what was saved.
 	Snapshot(ctx context.Context, route string) (*risk.Fold, error)
 	// Save replaces the snapshot, unless there is one of the same entry or a later one.
 	Save(ctx context.Context, route string, f *risk.Fold) error
-}
-
-// ask is what is asked of the log of one route: to append an entry, nil for none, and then for the entries from an id on.
-// With the entry that begins evidence the route is listed, and its snapshot deleted.
-type ask struct {
-	Route string
-	Add   *risk.Entry
-	From  risk.ID
-}
-
-// answer has the id of the new entry, and the entries from the id on, that one included, at most a page.
-type answer struct {
-	Added risk.ID
-	Found []risk.Message
 }
 
 // stream is the log in Redis. It needs no scripts.
@@ -68,29 +56,26 @@ func (s *stream) List(ctx context.Context) ([]string, error) {
 }
 
 // exchange implements [entryLog].
-func (s *stream) exchange(ctx context.Context, a ask) (out answer, err error) {
+func (s *stream) exchange(ctx context.Context, route string, add *risk.Entry, from risk.ID) (own risk.ID, entries []risk.Message, err error) {
 	p := s.Redis.Pipeline()
 	var added *redis.StringCmd
-	if a.Add != nil {
-		if a.Add.Do == risk.DoBegin {
-			p.ZAdd(ctx, keyRoutes, redis.Z{Member: a.Route})
-			p.Unlink(ctx, keySnapshot+a.Route)
+	if add != nil {
+		if add.Do == risk.DoBegin {
+			p.ZAdd(ctx, keyRoutes, redis.Z{Member: route})
+			p.Unlink(ctx, keySnapshot+route)
 		}
-		text, err := json.Marshal(a.Add)
-		if err == nil && len(text) > maxEntry {
-			err = fmt.Errorf("%w: %d bytes, want %d at most", errTooLong, len(text), maxEntry)
-		}
+		text, err := marshal(add, maxEntry)
 		if err != nil {
-			return out, fmt.Errorf("evidence: an entry: %w", err)
+			return own, nil, err
 		}
-		added = p.XAdd(ctx, &redis.XAddArgs{Stream: keyLog + a.Route, MaxLen: maxEntries, Approx: true, Values: []any{"e", text}})
+		added = p.XAdd(ctx, &redis.XAddArgs{Stream: keyLog + route, MaxLen: maxEntries, Approx: true, Values: []any{"e", text}})
 	}
-	found := p.XRangeN(ctx, keyLog+a.Route, a.From.String(), "+", page)
+	found := p.XRangeN(ctx, keyLog+route, from.String(), "+", page)
 	if _, err := p.Exec(ctx); err != nil {
-		return out, err
+		return own, nil, err
 	}
 	if added != nil {
-		out.Added, err = risk.ParseID(added.Val())
+		own, err = risk.ParseID(added.Val())
 	}
 	for _, x := range found.Val() {
 		var m risk.Message
@@ -102,9 +87,21 @@ func (s *stream) exchange(ctx context.Context, a ask) (out answer, err error) {
 		} else {
 			m.Err = json.Unmarshal([]byte(text), &m.Entry)
 		}
-		out.Found = append(out.Found, m)
+		entries = append(entries, m)
 	}
-	return out, err
+	return own, entries, err
+}
+
+// marshal makes the JSON of an entry or a snapshot.
+func marshal(v any, most int) ([]byte, error) {
+	text, err := json.Marshal(v)
+	if err == nil && len(text) > most {
+		err = fmt.Errorf("%w: %d bytes, want %d at most", errTooLong, len(text), most)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("evidence: %T: %w", v, err)
+	}
+	return text, nil
 }
 
 var (
@@ -128,12 +125,9 @@ func (s *stream) Snapshot(ctx context.Context, route string) (*risk.Fold, error)
 
 // Save implements [entryLog].
 func (s *stream) Save(ctx context.Context, route string, f *risk.Fold) error {
-	text, err := json.Marshal(f)
-	if err == nil && len(text) > maxSnapshot {
-		err = fmt.Errorf("%w: %d bytes, want %d at most", errTooLong, len(text), maxSnapshot)
-	}
+	text, err := marshal(f, maxSnapshot)
 	if err != nil {
-		return fmt.Errorf("evidence: the snapshot of %.200s: %w", route, err)
+		return fmt.Errorf("%.200s: %w", route, err)
 	}
 	err = s.Redis.XAdd(ctx, &redis.XAddArgs{
 		Stream: keySnapshot + route, ID: f.Last.String(), MaxLen: 1, Values: []any{"s", text, "d", risk.Digest(string(text))},
@@ -185,29 +179,28 @@ func (m *Memory) fails() error {
 }
 
 // exchange implements [entryLog].
-func (m *Memory) exchange(_ context.Context, a ask) (out answer, err error) {
+func (m *Memory) exchange(_ context.Context, route string, add *risk.Entry, from risk.ID) (own risk.ID, entries []risk.Message, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.fails(); err != nil {
-		return out, err
+		return own, nil, err
 	}
-	list := m.logs[a.Route]
-	if a.Add != nil {
-		out.Added = risk.ID{MS: uint64(m.Now().UnixMilli())}
-		if n := len(list); n > 0 && out.Added.Compare(list[n-1].ID) <= 0 {
-			out.Added = risk.ID{MS: list[n-1].ID.MS, Seq: list[n-1].ID.Seq + 1}
+	list := m.logs[route]
+	if add != nil {
+		own = risk.ID{MS: uint64(m.Now().UnixMilli())}
+		if n := len(list); n > 0 && own.Compare(list[n-1].ID) <= 0 {
+			own = risk.ID{MS: list[n-1].ID.MS, Seq: list[n-1].ID.Seq + 1}
 		}
-		if list = append(list, risk.Message{ID: out.Added, Entry: *a.Add}); len(list) > maxEntries {
+		if list = append(list, risk.Message{ID: own, Entry: *add}); len(list) > maxEntries {
 			list = slices.Delete(list, 0, maxEntries/10)
 		}
 		if m.logs == nil {
 			m.logs = map[string][]risk.Message{}
 		}
-		m.logs[a.Route] = list
+		m.logs[route] = list
 	}
-	at, _ := slices.BinarySearchFunc(list, a.From, func(x risk.Message, id risk.ID) int { return x.ID.Compare(id) })
-	out.Found = slices.Clone(list[at:min(at+page, len(list))])
-	return out, nil
+	at, _ := slices.BinarySearchFunc(list, from, func(x risk.Message, id risk.ID) int { return x.ID.Compare(id) })
+	return own, slices.Clone(list[at:min(at+page, len(list))]), nil
 }
 
 // Snapshot implements [entryLog].

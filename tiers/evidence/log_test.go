@@ -10,7 +10,7 @@ import (
 func TestTheLogInTheProcessIsBounded(t *testing.T) {
 	m := &Memory{Now: time.Now}
 	for range maxEntries + 1 {
-		if _, err := m.exchange(t.Context(), ask{Route: "r", Add: &risk.Entry{Do: risk.DoSaved}, From: risk.ID{MS: 1 << 62}}); err != nil {
+		if _, _, err := m.exchange(t.Context(), "r", &risk.Entry{Do: risk.DoSaved}, risk.ID{MS: 1 << 62}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -102,48 +102,44 @@ func (st *Store) begin(ctx context.Context, r *route) error {
 		e.Again, e.Record = true, r.lost.Record
 	}
 	f, asked := &risk.Fold{}, st.Now()
-	a, err := st.log.exchange(ctx, ask{Route: r.name, Add: &e, From: risk.ID{MS: math.MaxInt64}})
+	added, _, err := st.log.exchange(ctx, r.name, &e, risk.ID{MS: math.MaxInt64})
 	if err != nil {
 		return st.failed(err)
 	}
-	_, _ = f.Apply(r.name, &risk.Message{ID: a.Added, Entry: e}) // it is valid
+	_, _ = f.Apply(r.name, &risk.Message{ID: added, Entry: e}) // it is valid
 	st.adopt(r, f, asked)
 	return nil
 }
 
 // read appends an entry, unless it is nil, and folds all that the log has. It returns the entry's result, and when it asked
-// last.
+// last. errLost says that the entries do not go on where the fold ends, or that nothing begins the evidence.
 func (st *Store) read(ctx context.Context, name string, f *risk.Fold, e *risk.Entry) (result string, asked time.Time, err error) {
 	var own risk.ID
 	for more := true; more; e = nil {
 		asked = st.Now()
-		a, err := st.log.exchange(ctx, ask{Route: name, Add: e, From: f.Last})
+		added, found, err := st.log.exchange(ctx, name, e, f.Last)
+		if err == nil && f.Last != (risk.ID{}) && (len(found) == 0 || found[0].ID != f.Last) {
+			err = errLost
+		}
 		if err != nil {
 			return "", asked, err
 		}
-		if e != nil {
-			own = a.Added
-		}
-		a.Added = own
-		var got string
-		if got, more, err = st.took(f, name, a); err != nil {
-			return "", asked, err
-		}
-		result = cmp.Or(got, result)
+		own = cmp.Or(added, own)
+		result = cmp.Or(st.apply(name, f, found, own), result)
+		more = len(found) == page
 	}
-	return result, asked, nil
+	if f.Last != (risk.ID{}) && f.Began == (risk.ID{}) {
+		err = errLost
+	}
+	return result, asked, err
 }
 
-// took folds an answer, and returns the result of the own entry if it is there, and whether there are more entries. It
-// returns errLost if the entries do not go on where the fold ends, or nothing begins the evidence.
-func (st *Store) took(f *risk.Fold, name string, a answer) (result string, more bool, err error) {
+// apply folds entries, and returns the result of one of them, "" if it is not there.
+func (st *Store) apply(name string, f *risk.Fold, found []risk.Message, own risk.ID) (result string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if f.Last != (risk.ID{}) && (len(a.Found) == 0 || a.Found[0].ID != f.Last) {
-		return "", false, errLost
-	}
-	for i := range a.Found {
-		m := &a.Found[i]
+	for i := range found {
+		m := &found[i]
 		if m.ID == f.Last {
 			continue
 		}
@@ -151,14 +147,11 @@ func (st *Store) took(f *risk.Fold, name string, a answer) (result string, more 
 		if err != nil {
 			st.metrics.note(problemForeign, err)
 		}
-		if m.ID == a.Added {
+		if m.ID == own {
 			result = of
 		}
 	}
-	if more = len(a.Found) == page; !more && f.Last != (risk.ID{}) && f.Began == (risk.ID{}) {
-		err = errLost
-	}
-	return result, more, err
+	return result
 }
 
 // advance appends an entry, unless it is nil, folds all that the log has, and returns the entry's result. The caller has
