@@ -94,13 +94,13 @@ func (p page) keys() []string {
 }
 
 // rowKey names a row of a page.
-type rowKey struct{ name, route string }
+type rowKey struct {
+	page
+	name, route string
+}
 
 // row is what this process has counted for a name and a route.
-type row struct {
-	sums  sums
-	known sums // of these, what Redis has
-}
+type row struct{ sums, known sums } // known is what Redis has of the sums
 
 // book is what this process has counted on the pages that are not over.
 type book struct {
@@ -108,8 +108,8 @@ type book struct {
 	wake  chan struct{}
 
 	mu      sync.Mutex
-	pages   map[page]map[rowKey]*row
-	held    int // rows of all pages
+	rows    map[rowKey]*row
+	pages   map[page]int // numbers of rows
 	version int64
 	from    day // earlier pages are closed: what belongs there counts on this day
 
@@ -122,39 +122,35 @@ func (b *book) add(p page, name, route string, n sums) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p.day = max(p.day, b.from)
-	all := b.pages[p]
-	if all == nil {
-		all = b.open(p)
-	}
-	one := all[rowKey{name, route}]
+	key := rowKey{p, name, route}
+	one := b.rows[key]
 	if one == nil {
-		if p.kind == pageUsage && (len(all) >= maxRows || b.held >= maxHeldRows) {
-			name = Others // one row per route, which the configuration bounds
+		if b.pages[p] == 0 {
+			b.forget(func(old page) bool { return old.day <= p.day-keptDays[old.kind] })
 		}
-		key := rowKey{strings.Clone(name), strings.Clone(route)}
-		if one = all[key]; one == nil {
-			one = &row{sums: make(sums, len(n)), known: make(sums, len(n))}
-			all[key] = one
-			b.held++
+		if p.kind == pageUsage && (b.pages[p] >= maxRows || len(b.rows) >= maxHeldRows) {
+			key.name = Others // one row per route, which the configuration bounds
 		}
+		one = b.rows[key]
+	}
+	if one == nil {
+		one = &row{make(sums, len(n)), make(sums, len(n))}
+		b.rows[rowKey{p, strings.Clone(key.name), strings.Clone(route)}] = one
+		b.pages[p]++
 	}
 	one.sums.add(n)
 }
 
-// open begins a page, and forgets those that are too old.
-func (b *book) open(p page) map[rowKey]*row {
-	if b.pages == nil {
-		b.pages = map[page]map[rowKey]*row{}
-	}
-	for old, all := range b.pages {
-		if old.day <= p.day-keptDays[old.kind] {
-			b.held -= len(all)
-			delete(b.pages, old)
+// forget forgets pages, and returns the rows that they had.
+func (b *book) forget(which func(page) bool) (had []rowKey) {
+	for key := range b.rows {
+		if which(key.page) {
+			had = append(had, key)
+			delete(b.rows, key)
 		}
 	}
-	all := map[rowKey]*row{}
-	b.pages[p] = all
-	return all
+	maps.DeleteFunc(b.pages, func(p page, _ int) bool { return which(p) })
+	return had
 }
 
 // again has all rows written once more, at once: Redis has lost them.
@@ -162,10 +158,8 @@ func (b *book) again() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.version++ // of a call in progress, nothing is known
-	for _, all := range b.pages {
-		for _, one := range all {
-			clear(one.known)
-		}
+	for _, one := range b.rows {
+		clear(one.known)
 	}
 	select {
 	case b.wake <- struct{}{}:
@@ -178,11 +172,9 @@ func (l *Ledger) pending() float64 {
 	n := int64(0)
 	l.book.mu.Lock()
 	defer l.book.mu.Unlock()
-	for p, all := range l.book.pages {
-		for _, one := range all {
-			if p.kind == pageUsage && l.redis != nil {
-				n += one.sums[0] - one.known[0]
-			}
+	for key, one := range l.book.rows {
+		if key.kind == pageUsage && l.redis != nil {
+			n += one.sums[0] - one.known[0]
 		}
 	}
 	return float64(n)
@@ -249,23 +241,26 @@ func (l *Ledger) write(ctx context.Context, open day) {
 // writePage runs the script with the rows that Redis may not have. A call whose reply is lost is followed by one with a higher
 // version and what was counted since; what is known twice counts once.
 func (l *Ledger) writePage(ctx context.Context, p page) error {
-	b := &l.book
-	var keys []rowKey
+	type change struct {
+		field string
+		*row
+	}
+	b, changes := &l.book, []change{}
 	b.mu.Lock()
-	for key, one := range b.pages[p] {
-		if !slices.Equal(one.sums, one.known) {
-			keys = append(keys, key)
+	for key, one := range b.rows {
+		if key.page == p && !slices.Equal(one.sums, one.known) {
+			changes = append(changes, change{key.name + "|" + key.route, one})
 		}
 	}
 	b.mu.Unlock()
-	for part := range slices.Chunk(keys, batchRows) {
+	for part := range slices.Chunk(changes, batchRows) {
 		b.mu.Lock()
 		b.version++
 		version, sent := b.version, make([]sums, len(part))
 		args := []any{l.process, version, maxFields}
-		for i, key := range part {
-			sent[i] = slices.Clone(b.pages[p][key].sums)
-			args = append(args, key.name+"|"+key.route, sent[i].String())
+		for i, c := range part {
+			sent[i] = slices.Clone(c.sums)
+			args = append(args, c.field, sent[i].String())
 		}
 		b.mu.Unlock()
 		bounded, cancel := context.WithTimeout(ctx, writeTimeout)
@@ -280,9 +275,9 @@ func (l *Ledger) writePage(ctx context.Context, p page) error {
 			return fmt.Errorf("%s: %w", p.key(), errFull)
 		}
 		b.mu.Lock()
-		for i, key := range part {
+		for i, c := range part {
 			if b.version == version { // else Redis has lost it
-				b.pages[p][key].known = sent[i]
+				c.known = sent[i]
 			}
 		}
 		b.mu.Unlock()
@@ -293,12 +288,10 @@ func (l *Ledger) writePage(ctx context.Context, p page) error {
 // closePage forgets a page that Redis has, with what shows there which part is this process'. If that remains, it is of no use.
 func (l *Ledger) closePage(ctx context.Context, p page) {
 	l.book.mu.Lock()
-	all := l.book.pages[p]
-	l.book.held -= len(all)
-	delete(l.book.pages, p)
+	had := l.book.forget(func(closed page) bool { return closed == p })
 	l.book.mu.Unlock()
-	fields := make([]string, 0, len(all))
-	for key := range all {
+	fields := make([]string, 0, len(had))
+	for _, key := range had {
 		fields = append(fields, "o|"+l.process+"|"+key.name+"|"+key.route)
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
@@ -309,7 +302,7 @@ func (l *Ledger) closePage(ctx context.Context, p page) {
 // read calls see for each row of the days from … to, at most about five seconds old: what all replicas have written to Redis.
 // Without Redis they are those of this process. What is no row, to see or to this function, is counted as damaged. Errors are
 // [ErrAway] and the context's.
-func (l *Ledger) read(ctx context.Context, kind string, first, last time.Time, see func(day, rowKey, sums) bool) (s Span, err error) {
+func (l *Ledger) read(ctx context.Context, kind string, first, last time.Time, see func(rowKey, sums) bool) (s Span, err error) {
 	s = Span{From: first.Format(time.DateOnly), To: last.Format(time.DateOnly), Scope: ScopeFleet}
 	if l.redis == nil || l.o.Embedded {
 		s.Since = &l.book.began
@@ -319,11 +312,9 @@ func (l *Ledger) read(ctx context.Context, kind string, first, last time.Time, s
 		s.Scope = ScopeReplica
 		l.book.mu.Lock()
 		defer l.book.mu.Unlock()
-		for p, all := range l.book.pages {
-			for key, one := range all {
-				if p.kind == kind && p.day >= from && p.day <= to {
-					see(p.day, key, one.sums)
-				}
+		for key, one := range l.book.rows {
+			if key.kind == kind && key.day >= from && key.day <= to {
+				see(key, one.sums)
 			}
 		}
 		return s, nil
@@ -341,7 +332,7 @@ func (l *Ledger) read(ctx context.Context, kind string, first, last time.Time, s
 		for i, fields := range read {
 			switch err := fields.Err(); {
 			case err == nil:
-				s.Damaged += readPage(from+day(i), fields.Val(), see)
+				s.Damaged += readPage(page{kind, from + day(i)}, fields.Val(), see)
 			case strings.HasPrefix(err.Error(), "WRONGTYPE"):
 				s.Damaged++
 			default:
@@ -356,7 +347,7 @@ func (l *Ledger) read(ctx context.Context, kind string, first, last time.Time, s
 }
 
 // readPage reads the sums of all in the hash of a page.
-func readPage(d day, fields map[string]string, see func(day, rowKey, sums) bool) (damaged int) {
+func readPage(p page, fields map[string]string, see func(rowKey, sums) bool) (damaged int) {
 	for field, value := range fields {
 		kind, of, _ := strings.Cut(field, "|")
 		name, route, isRow := strings.Cut(of, "|")
@@ -364,7 +355,7 @@ func readPage(d day, fields map[string]string, see func(day, rowKey, sums) bool)
 			continue
 		}
 		n, err := decode(value)
-		if kind != "r" || !isRow || err != nil || len(field) > maxName || !see(d, rowKey{name, route}, n) {
+		if kind != "r" || !isRow || err != nil || len(field) > maxName || !see(rowKey{p, name, route}, n) {
 			damaged++
 		}
 	}

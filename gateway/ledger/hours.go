@@ -97,12 +97,12 @@ func (l *Ledger) Add(u *Use) {
 // ReadHours returns what routes did in the UTC days from … to. Errors are [ErrAway] and the context's.
 func (l *Ledger) ReadHours(ctx context.Context, from, to time.Time) (_ *Hours, err error) {
 	all := &Hours{Hours: []Hour{}}
-	all.Span, err = l.read(ctx, pageHours, from, to, func(d day, key rowKey, n sums) bool {
+	all.Span, err = l.read(ctx, pageHours, from, to, func(key rowKey, n sums) bool {
 		hour, err := strconv.Atoi(key.name)
 		if err != nil || hour < 0 || hour > 23 || len(n) < hourSums {
 			return false
 		}
-		h := Hour{Begin: d.begin().Add(time.Duration(hour) * time.Hour), Route: key.route, Answers: n[0], Prompt: n[1], Completion: n[2], USD: Nanos(n[3])}
+		h := Hour{Begin: key.day.begin().Add(time.Duration(hour) * time.Hour), Route: key.route, Answers: n[0], Prompt: n[1], Completion: n[2], USD: Nanos(n[3])}
 		for i, to := range h.histograms() {
 			counts := slices.Clone(n[numTotals+i*numBuckets:][:numBuckets])
 			for len(counts) > 0 && counts[len(counts)-1] == 0 {

@@ -44,7 +44,6 @@ type Ledger struct {
 	scripts *calls.Runner // of reservations
 	writer  *calls.Runner // of usage
 	asker   *calls.Client
-	lost    atomic.Bool // Redis has lost data, and Run has not seen it
 	book    book
 
 	mu             sync.Mutex
@@ -77,7 +76,7 @@ func New(o Options) *Ledger {
 		o: o, log: o.Logger, now: o.Now, redis: o.Redis, process: rand.Text()[:13], // 65 bits
 		scripts: calls.NewRunner(o.Redis, reserveScript), writer: calls.NewRunner(o.Background, writeScript), tenants: map[string]*tenant{}, unsent: map[*tenant]struct{}{},
 	}
-	l.book.began, l.book.wake = o.Now(), make(chan struct{}, 1)
+	l.book = book{began: o.Now(), wake: make(chan struct{}, 1), rows: map[rowKey]*row{}, pages: map[page]int{}}
 	l.metrics = newMetrics(o.Registerer, l.pending)
 	l.asker = l.newAsker()
 	return l
@@ -290,7 +289,7 @@ func (l *Ledger) decide(g *Reservation, c *call, got answer, result string) erro
 	var err error
 	switch {
 	case got.refused == refusedRequests || got.refused == refusedTokens:
-		err = l.limited(g, got, w, replicas, now)
+		err = l.limited(g, got, w)
 	case result == calls.ResultShared && l.redis != nil:
 		err = g.overspent(got.refused, 0, now)
 	case l.redis != nil && a.denies() != nil:
@@ -310,7 +309,7 @@ func (l *Ledger) decide(g *Reservation, c *call, got answer, result string) erro
 }
 
 // limited is a refusal by a limit, with the time until this client may come again.
-func (l *Ledger) limited(g *Reservation, got answer, w rates, replicas int, now time.Time) error {
+func (l *Ledger) limited(g *Reservation, got answer, w rates) error {
 	a := &g.request
 	e := &LimitError{Tenant: a.Tenant, Limit: Requests, Max: a.Limit.RPM, Requested: 1, Wait: w[ofRequests].wait(got.levels[ofRequests]), Status: g.Status}
 	each := 1 / float64(a.Limit.RPM) // minutes from one place to the next
@@ -318,7 +317,7 @@ func (l *Ledger) limited(g *Reservation, got answer, w rates, replicas int, now 
 		e.Limit, e.Max, e.Requested, e.Wait = Tokens, a.Limit.TPM, a.Tokens, w[ofTokens].wait(got.levels[ofTokens])
 		each = float64(a.Tokens) / float64(a.Limit.TPM)
 	}
-	g.tenant.promise(e, minutes(each*float64(replicas)), now) // every replica gives places
+	e.Wait, e.Retry = g.tenant.retries.place(e.Limit, e.Wait, minutes(each*float64(l.replicas())), l.now()) // every replica gives places
 	return e
 }
 

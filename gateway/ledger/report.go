@@ -79,9 +79,9 @@ func (r *Row) group(by Dimension) *string {
 // context's.
 func (l *Ledger) Read(ctx context.Context, q Query) (*Report, error) {
 	groups, total := map[Row]*Row{}, Row{}
-	span, err := l.read(ctx, pageUsage, q.From, q.To, func(d day, key rowKey, n sums) bool {
+	span, err := l.read(ctx, pageUsage, q.From, q.To, func(key rowKey, n sums) bool {
 		total.add(n)
-		all, g := Row{Tenant: key.name, Route: key.route, Day: d.begin().Format(time.DateOnly)}, Row{}
+		all, g := Row{Tenant: key.name, Route: key.route, Day: key.day.begin().Format(time.DateOnly)}, Row{}
 		for _, by := range q.By {
 			*g.group(by) = all.Group(by)
 		}

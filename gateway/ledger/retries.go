@@ -17,12 +17,16 @@ const (
 	maxPromise = 50 * time.Second
 )
 
-// retryBudget is the budget of one tenant's retries after a 5xx: of those with X-Should-Retry: true. Each gets a place of its own,
-// so that those that obey arrive no faster than the budget, however long clients wait. The zero value works.
+// after5xx is what is refused in [Ledger.AdviseRetry], beside the limits.
+const after5xx Kind = ""
+
+// retryBudget is the budget of one tenant's retries: of those with X-Should-Retry: true. Each gets a place of its own, so that
+// those that obey arrive no faster than the limit or, after a 5xx, than the budget, however long clients wait. So those that a
+// limit has refused are admitted, if nobody else takes their places. The zero value works.
 type retryBudget struct {
 	firsts float64 // recent, decaying
 	at     time.Time
-	free   time.Time // the next place
+	free   map[Kind]time.Time // the next place that no client was told to wait for
 }
 
 // forget lets the count decay until now. A clock that steps back changes nothing.
@@ -54,27 +58,22 @@ func (l *Ledger) AdviseRetry(tenant string, retry bool, wait time.Duration) (tim
 	}
 	budget.forget(now)
 	each := retryShare * max(budget.firsts, retryMinTries) * math.Ln2 / retryHalfLife.Seconds() // places in a second
-	return takePlace(&budget.free, wait, max(wait, maxPromise), time.Duration(float64(time.Second)/each), now)
+	return budget.place(after5xx, wait, time.Duration(float64(time.Second)/each), now)
 }
 
-// takePlace gives a refused client that would come again after wait a place of its own behind those that wait already, a step after
+// place gives a refused client that would come again after wait a place of its own behind those that wait already, a step after
 // the one before it, and returns the wait until then. False: it is further off than most, so the client is not told to retry.
-func takePlace(free *time.Time, wait, most, step time.Duration, now time.Time) (time.Duration, bool) {
-	turn := max(wait, free.Sub(now))
+func (r *retryBudget) place(of Kind, wait, step time.Duration, now time.Time) (time.Duration, bool) {
+	turn, most := max(wait, r.free[of].Sub(now)), maxPromise
+	if of == after5xx {
+		most = max(wait, most)
+	}
 	if turn > most {
 		return wait, false
 	}
-	*free = now.Add(turn + step)
-	return turn, true
-}
-
-// promise gives a client that a limit has refused a place. So no more clients are told to retry than the limit admits, and those
-// that obey are admitted, if nobody else takes their places.
-func (t *tenant) promise(e *LimitError, step time.Duration, now time.Time) {
-	if t.promised == nil {
-		t.promised = map[Kind]time.Time{}
+	if r.free == nil {
+		r.free = map[Kind]time.Time{}
 	}
-	free := t.promised[e.Limit]
-	e.Wait, e.Retry = takePlace(&free, e.Wait, maxPromise, step, now)
-	t.promised[e.Limit] = free
+	r.free[of] = now.Add(turn + step)
+	return turn, true
 }

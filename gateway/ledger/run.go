@@ -27,13 +27,15 @@ const (
 // Lost says that Redis has lost data. It returns at once: within a quarter of a second [Ledger.Run] and [Ledger.RunUsage] send
 // again what this process knows.
 func (l *Ledger) Lost() {
-	l.mu.Lock()
-	l.doubt = l.now().Add(refillTime)
-	l.mu.Unlock()
 	l.log.Warn().Msg("Redis has lost tenants' limits and budgets, or is new: replicas fill it again, and count budgets for themselves until then")
-	l.lost.Store(true)
-	l.asker.Wake()
 	l.book.again()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.doubt = l.now().Add(refillTime)
+	for _, t := range l.tenants {
+		t.alone = t.limit.perMinute()
+		l.send(t)
+	}
 }
 
 // send has Redis told of a tenant. The caller holds the lock.
@@ -82,11 +84,11 @@ func (l *Ledger) Run(ctx context.Context) error {
 	return nil
 }
 
-// refresh has tenants sent: all after a loss of data, and every five seconds those with budgets that are quiet, each time others,
-// because the order of a map is random, and all with reservations.
+// refresh has tenants with budgets sent every five seconds: some that are quiet, each time others, because the order of a map is
+// random, and all with reservations.
 func (l *Ledger) refresh() {
-	now, lost := l.now(), l.lost.Swap(false)
-	if !lost && now.Sub(l.refreshed) < refreshInterval {
+	now := l.now()
+	if now.Sub(l.refreshed) < refreshInterval {
 		return
 	}
 	l.refreshed = now
@@ -98,11 +100,7 @@ func (l *Ledger) refresh() {
 		if idle {
 			quiet++
 		}
-		switch {
-		case lost:
-			t.alone = t.limit.perMinute()
-			l.send(t)
-		case budgeted && (!idle || quiet <= maxRefreshed):
+		if budgeted && (!idle || quiet <= maxRefreshed) {
 			l.send(t)
 		}
 	}

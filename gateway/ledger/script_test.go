@@ -65,7 +65,7 @@ func (m *model) apply(process int, c *call, what int, own part, ask cost, most i
 // TestTheScriptCountsAsItsModel calls the script with random requests, settlements, refunds and old versions of three processes.
 func TestTheScriptCountsAsItsModel(t *testing.T) {
 	m, o := redistest.Embedded(t, redistest.OnRequests)
-	o.ReadTimeout = 10 * time.Second // which a busy machine keeps
+	o.ReadTimeout, o.WriteTimeout = 10*time.Second, 10*time.Second // which a busy machine keeps
 	c := redis.NewClient(o)
 	t.Cleanup(func() { _ = c.Close() })
 	random, now := rand.New(rand.NewPCG(1, 45)), time.UnixMicro(1_800_000_000_000_000)
@@ -124,7 +124,7 @@ func FuzzTenant(f *testing.F) {
 		f.Add("9000000000000000 1e9 1e9 1e9", s, true)
 	}
 	m, o := redistest.Embedded(f, redistest.OnRequests)
-	o.ReadTimeout = 10 * time.Second // which a busy machine keeps
+	o.ReadTimeout, o.WriteTimeout = 10*time.Second, 10*time.Second // which a busy machine keeps
 	l := New(Options{Redis: redistest.Client(f, o)})
 	key := keyTenant + "acme"
 	f.Fuzz(func(t *testing.T, levels, field string, text bool) {

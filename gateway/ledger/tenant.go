@@ -23,7 +23,6 @@ type tenant struct {
 	alone       bool   // this replica admitted requests that Redis may not know
 	away        bool   // it was also without Redis for longer than a few failures
 	retries     retryBudget
-	promised    map[Kind]time.Time // the next place that no client was told to wait for, by limit
 
 	windows windows
 	version int64     // of the last call about the windows
@@ -105,7 +104,8 @@ func (t *tenant) acquireSlots(a *Request, replicas int, now time.Time) (taken in
 	}
 	if t.slots+want > most && want > 0 {
 		err = &LimitError{Tenant: a.Tenant, Limit: Concurrency, Max: most, Requested: max(a.Answers, 1), Wait: time.Second}
-		t.promise(err, time.Second*time.Duration(want)/time.Duration(most), now) // an answer takes about a second
+		step := time.Second * time.Duration(want) / time.Duration(most) // an answer takes about a second
+		err.Wait, err.Retry = t.retries.place(Concurrency, err.Wait, step, now)
 		return 0, err
 	}
 	t.slots += want

@@ -132,7 +132,7 @@ func TestUsageIsTheSumOfWhatReplicasCountWhateverRepliesAreLost(t *testing.T) {
 			if round%10 == 9 { // a replica is replaced
 				old := w.ledgers[round%3]
 				old.write(t.Context(), dayOf(w.now)+1)
-				if n := old.pending(); n > 0 || old.book.held > 0 {
+				if n := old.pending(); n > 0 || len(old.book.rows) > 0 {
 					t.Fatalf("%v requests are left behind", n)
 				}
 				w.ledgers[round%3] = w.ledger()
@@ -296,21 +296,21 @@ func TestTooManyTenantsShareARowPerRoute(t *testing.T) {
 }
 
 func TestAllPagesTogetherAreBoundedAndOldOnesAreForgotten(t *testing.T) {
-	var r book
+	r := &New(Options{}).book
 	for d := range day(2 * MaxDays) {
 		for i := range 100 {
 			r.add(page{pageUsage, d}, fmt.Sprint(i), "r", sums{1})
 		}
-		if len(r.pages) > MaxDays || r.held > maxHeldRows+MaxDays {
-			t.Fatalf("on day %d: %d days, %d rows", d, len(r.pages), r.held)
+		if len(r.pages) > MaxDays || len(r.rows) > maxHeldRows+MaxDays {
+			t.Fatalf("on day %d: %d days, %d rows", d, len(r.pages), len(r.rows))
 		}
 	}
 	n := 0
-	for _, all := range r.pages {
-		n += len(all)
+	for _, rows := range r.pages {
+		n += rows
 	}
-	if n != r.held {
-		t.Errorf("%d rows, counted as %d", n, r.held)
+	if n != len(r.rows) {
+		t.Errorf("%d rows, counted as %d", len(r.rows), n)
 	}
 }
 
@@ -358,8 +358,7 @@ func TestAReportWithTooManyRowsIsRefused(t *testing.T) {
 	l := New(Options{})
 	for i := range MaxReportRows/maxRows + 1 {
 		for j := range maxRows {
-			l.book.held = 0 // as if other replicas had counted them
-			l.Add(&Use{Began: noon.AddDate(0, 0, -i), Tenant: fmt.Sprint(i, " ", j), Route: "r", Counts: Counts{Requests: 1}})
+			l.book.rows[rowKey{page{pageUsage, dayOf(noon) - day(i)}, fmt.Sprint(i, " ", j), "r"}] = &row{sums: sums{1}} // as if other replicas had counted them
 		}
 	}
 	if _, err := l.Read(t.Context(), Query{From: noon.AddDate(0, 0, -30), To: noon, By: []Dimension{ByTenant}}); !errors.Is(err, ErrTooManyRows) {
@@ -404,7 +403,7 @@ func FuzzFieldsOfUsage(f *testing.F) {
 	f.Add("p|0123456789abcdef", "7")
 	f.Add("", "")
 	f.Fuzz(func(t *testing.T, field, value string) {
-		readPage(20780, map[string]string{field: value}, func(_ day, key rowKey, n sums) bool {
+		readPage(page{pageUsage, 20780}, map[string]string{field: value}, func(key rowKey, n sums) bool {
 			if len(key.name)+len(key.route) > maxName {
 				t.Errorf("a name of %d bytes", len(key.name)+len(key.route))
 			}
