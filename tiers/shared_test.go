@@ -111,6 +111,19 @@ func TestAGenerationThatNobodyWantsAsItBeginsIsEndedAtOnce(t *testing.T) {
 	})
 }
 
+func TestWhoAsksAfterAFailureWaitsForNobodyElses(t *testing.T) {
+	inOneProcess(t, func(t *testing.T, fs *Generations) {
+		first, second := fs.join(streamed(1)), fs.join(streamed(1))
+		want(t, first, eventLead).Leader.Fail(ErrNotShareable, true)
+		third := fs.join(streamed(1))
+		want(t, second, eventFailed)
+		want(t, third, eventLead)
+		for _, s := range []*subscriber{first, second, third} {
+			s.Depart()
+		}
+	})
+}
+
 func TestPatienceEndsOnlyAWaitInWhichNothingHasCome(t *testing.T) {
 	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		leader, lead, cancelled := begin(t, fs, streamed(1))
