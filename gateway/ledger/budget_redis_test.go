@@ -380,6 +380,35 @@ func TestLimitsAndBudgetsCostFourCommandsTogether(t *testing.T) {
 	}
 }
 
+func TestALimitAndABudgetCostFewBytes(t *testing.T) {
+	s := redistest.Start(t)
+	bytes := func() (n int) {
+		for _, m := range regexp.MustCompile(`total_net_(?:in|out)put_bytes:(\d+)`).FindAllStringSubmatch(s.Do("INFO", "stats").(string), -1) {
+			i, _ := strconv.Atoi(m[1])
+			n += i
+		}
+		return n
+	}
+	for _, c := range []struct {
+		a    Request
+		most int
+	}{
+		{Request{Tenant: "acme", Tokens: 300, Limit: Limit{RPM: 6000, TPM: 1e6, HighShare: 0.2}}, 240},
+		{Request{Tenant: "beta", Tokens: 300, USD: 0.001, Budgets: []identity.Budget{tokensPer(1e9, identity.Month)}}, 290},
+	} {
+		r := join(t, patientOptions(s.Addr), 1, patient) // it does not run: every call is a request's
+		r.settle(t, c.a, 200)
+		began := bytes()
+		own := bytes() - began
+		for range 10 {
+			r.settle(t, c.a, 200)
+		}
+		if got := (bytes() - began - 2*own) / 10; got > c.most {
+			t.Errorf("%s: %d bytes for each request, want %d at most", c.a.Tenant, got, c.most)
+		}
+	}
+}
+
 func TestTheStatesOfManyTenantsAreReadTogetherAndChangeNothing(t *testing.T) {
 	s := redistest.Start(t, "--maxclients", "1000")
 	fleet := fleetOf(t, s.Addr)
