@@ -9,7 +9,7 @@ import (
 // script writes calls in words.
 type script struct{ strings.Builder }
 
-func (s *script) Texts(p *Part) error         { return nil }
+func (s *script) Texts(*Part) error           { return nil }
 func (s *script) BeginCall(c *CallPart)       { s.WriteString("+" + c.Name) }
 func (s *script) MoreOfCall(arguments string) { s.WriteString(arguments) }
 func (s *script) EndCall(c *CallPart, last bool) error {

@@ -134,7 +134,7 @@ func (r *Resolver) Identify(req *http.Request) (Caller, error) {
 	t := who.tenant
 	c := Caller{Tenant: who.id, RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent, RAGHash: rag,
 		PerTenantEvidence: t.PerTenantEvidence, Access: t.Access}
-	if t.Access.NamesApplications() {
+	if t.NamesApplications() {
 		c.Application = app
 	}
 	c.Priority, c.Clamped = min(asked, who.ceiling), explicit && asked > who.ceiling
