@@ -105,8 +105,8 @@ func marshal(v any, most int) ([]byte, error) {
 }
 
 var (
-	errForeign = errors.New("it is not what was saved") // a snapshot that no replica has written
-	errTooLong = errors.New("too long")                 // Redis was not asked
+	errForeign = fmt.Errorf("it is not what was saved: %w", errLost) // a snapshot that no replica has written
+	errTooLong = errors.New("too long")                              // Redis was not asked
 )
 
 // Snapshot implements [entryLog].

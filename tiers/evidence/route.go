@@ -66,7 +66,6 @@ func (st *Store) ready(ctx context.Context, r *route) error {
 	f, err := st.log.Snapshot(ctx, r.name)
 	if errors.Is(err, errForeign) {
 		st.metrics.note(problemForeign, fmt.Errorf("the snapshot of %.200s: %w", r.name, err))
-		err = errLost
 	}
 	var asked time.Time
 	if err == nil {
@@ -162,9 +161,7 @@ func (st *Store) advance(ctx context.Context, r *route, e *risk.Entry) (string, 
 		return "", st.lose(r)
 	}
 	if err == nil {
-		st.mu.Lock()
-		r.at = asked
-		st.mu.Unlock()
+		st.adopt(r, r.fold, asked)
 	}
 	return result, st.failed(err)
 }
