@@ -73,6 +73,9 @@ type ChunkParser struct {
 
 	cur   *cursor // of the chunk that is being parsed
 	chunk Chunk
+	said  Span   // its text, between the quotes
+	texts int    // how many it has
+	last  []byte // its JSON, if the next one may be like it; see repeats
 }
 
 // errNotChunk is returned for a data event that is JSON but not a chunk.

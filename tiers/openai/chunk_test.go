@@ -1,12 +1,14 @@
 package openai
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 const chatChunk = `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"Par\u00e9"},` +
@@ -175,6 +177,26 @@ func FuzzChunk(f *testing.F) {
 		fault := ParseFault(data)
 		if fault.TooLong && fault.Status != 400 {
 			t.Fatalf("%s: %+v", data, fault)
+		}
+	})
+}
+
+// FuzzRepeatedChunk: what a chunk says does not depend on the one before it, of which it may differ only in its text.
+func FuzzRepeatedChunk(f *testing.F) {
+	head, tail, _ := strings.Cut(vllmChunk(0, false), " woad")
+	for _, text := range []string{"b", "größe", "a\",\"role\":\"x", "\\n", "\\", "\x01", "\xff", ""} {
+		f.Add(head, "a", text, tail)
+		f.Add(`{"choices":[{"text":"`, "", text, `"}],"model":"m"}`)
+		f.Add(`{"choices":[null,{"delta":{"content":"`, "", text, `"},"text":"a"}]}`)
+	}
+	f.Fuzz(func(t *testing.T, head, one, other, tail string) {
+		var p, fresh ChunkParser
+		_, _ = p.Parse([]byte(head + one + tail))
+		data, same := []byte(head+other+tail), []byte(head+other+tail)
+		got, err := p.Parse(data)
+		want, wantErr := fresh.Parse(same)
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(Chunk{}), cmpopts.EquateEmpty()); diff != "" || fmt.Sprint(err) != fmt.Sprint(wantErr) || !bytes.Equal(data, same) {
+			t.Fatalf("%s after %q: %v, not %v: %s", data, one, err, wantErr, diff)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -11,7 +12,37 @@ import (
 
 // Parse parses one event's data. It ignores unknown fields and is strict about JSON. It writes over nulls in data that
 // clients would look into. The result is valid until the next call.
-func (p *ChunkParser) Parse(data []byte) (*Chunk, error) { return p.parse(data, false) }
+func (p *ChunkParser) Parse(data []byte) (*Chunk, error) {
+	if p.repeats(data) {
+		return &p.chunk, nil
+	}
+	p.last, p.texts = append(p.last[:0], data...), 0
+	c, err := p.parse(data, false)
+	if err != nil || p.texts != 1 || c.HasUsage || len(c.IDs)+len(c.Logprobs) > 0 || !bytes.Equal(p.last, data) {
+		p.last = p.last[:0] // it is no pattern of others
+	}
+	return c, err
+}
+
+// repeats takes up a chunk that is the last one but for its text, as most of a stream are: what needs no escapes is no other
+// JSON. It reports whether it is one.
+func (p *ChunkParser) repeats(data []byte) bool {
+	head, tail, grown := p.said.Start, len(p.last)-p.said.End, len(data)-len(p.last)
+	if len(p.last) == 0 || len(data) < head+tail || !bytes.HasPrefix(data, p.last[:head]) || !bytes.HasSuffix(data, p.last[p.said.End:]) {
+		return false
+	}
+	text := data[head : len(data)-tail]
+	if !utf8.Valid(text) || bytes.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == '"' || c == '\\' }) {
+		return false
+	}
+	c := &p.chunk
+	if c.Close += grown; c.Model.Start > head {
+		c.Model = Span{c.Model.Start + grown, c.Model.End + grown}
+	}
+	c.Raw, c.Text = data, append(c.Text[:0], text...)
+	p.last, p.said.End = append(p.last[:0], data...), p.said.End+grown
+	return true
+}
 
 func (p *ChunkParser) parse(data []byte, strict bool) (*Chunk, error) {
 	c := &p.chunk
@@ -171,8 +202,9 @@ func (p *ChunkParser) index(index, maximum int) int {
 }
 
 func (p *ChunkParser) text() {
-	if raw, _ := p.cur.value(); isText(raw) {
+	if raw, at := p.cur.value(); isText(raw) {
 		p.chunk.Text = unquote(p.chunk.Text, raw)
+		p.said, p.texts = Span{at.Start + 1, at.End - 1}, p.texts+1
 	}
 }
 
