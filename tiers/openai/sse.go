@@ -12,10 +12,11 @@ var ErrEventTooLong = errors.New("server-sent event is too long")
 // Done is the payload that ends a stream.
 const Done = "[DONE]"
 
-// window is the memory of a reader, in bytes: some tokens with their logprobs. An event that is longer has its own, which is
-// given up behind one that is longer by far.
+// window is the memory of a reader, in bytes: some tokens with their logprobs. It grows where more has come at once, up to
+// wideWindow, and for an event that is longer; it is given up behind one that is longer by far.
 const (
 	window     = 2 << 10
+	wideWindow = 16 << 10
 	keptWindow = 32 << 10
 )
 
@@ -93,7 +94,7 @@ func (r *EventReader) ended() error {
 func (r *EventReader) fill() {
 	unread := r.buf[r.start:r.end]
 	switch {
-	case len(unread) == len(r.buf): // a long event
+	case len(unread) == len(r.buf), r.end == len(r.buf) && r.end < wideWindow: // a long event, or many
 		r.buf = make([]byte, 2*len(r.buf))
 	case len(r.buf) > keptWindow && len(unread) < window:
 		r.buf = make([]byte, window)
