@@ -60,7 +60,7 @@ func (g *Gateway) adminTable() []adminRoute {
 	if g.opts.Cache != nil {
 		all = append(all, adminRoute{post, "/admin/cache/purge", ScopeOperate, forOperators(g.purge)})
 	}
-	if g.opts.Replica.SettingsEditor() != nil {
+	if g.opts.Replica.SettingsStore() != nil {
 		all = append(all, adminRoute{post, "/admin/settings", ScopeOperate, forOperators(g.settingsEdit(g.setSettings))},
 			adminRoute{post, "/admin/settings/rollback", ScopeOperate, forOperators(g.settingsEdit(g.rollbackSettings))})
 	}

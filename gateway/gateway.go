@@ -22,8 +22,11 @@ import (
 	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/gateway/receipts"
 	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/gateway/tracing"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/refit"
 )
 
 // Limits bound what the gateway accepts. Zero fields take the defaults.
@@ -42,7 +45,7 @@ type Drain struct {
 }
 
 // Options wires a Gateway: the components that it calls, and its own limits. Their creator runs the components. Cascade,
-// Identity, Settings, Ledger, Replica, Fleet and Risk are required.
+// Identity, Settings, Ledger, Replica, Fleet, Evidence and Refits are required.
 type Options struct {
 	Version  string             // of the program
 	Listen   string             // address of the public listener
@@ -58,14 +61,15 @@ type Options struct {
 	Cache         *cache.Store               // of answers; nil is none
 	Generations   *tiers.Generations         // nil joins no requests
 	Conversations *conversations.Store       // stored responses; nil stores none
-	Tracer        Tracer                     // nil: only forwards a client's traceparent
+	Tracer        *tracing.Tracer            // nil: only forwards a client's traceparent
 	Salt          func(tenant string) string // separates tenants in prefix caches; nil does not
 	Forward       []string                   // paths that are forwarded to the target
 
 	// What the admin listener serves.
 	Replica   Replica
 	Fleet     Fleet
-	Risk      Risk
+	Evidence  *evidence.Store // what audits have shown
+	Refits    *refit.Refitter
 	Operators *Operators          // who may act; nil: pages are read-only, and the listener must be on loopback
 	Console   http.Handler        // served under /console/; nil is none
 	Gatherer  prometheus.Gatherer // served under /metrics; nil is none
@@ -104,8 +108,8 @@ var errDraining = errors.New("gateway is draining")
 
 // New wires a gateway; it does not listen before Start.
 func New(o Options) (*Gateway, error) {
-	if o.Cascade == nil || o.Identity == nil || o.Settings == nil || o.Ledger == nil || o.Replica == nil || o.Fleet == nil || o.Risk == nil {
-		return nil, errors.New("gateway: Options need Cascade, Identity, Settings, Ledger, Replica, Fleet and Risk")
+	if o.Cascade == nil || o.Identity == nil || o.Settings == nil || o.Ledger == nil || o.Replica == nil || o.Fleet == nil || o.Evidence == nil || o.Refits == nil {
+		return nil, errors.New("gateway: Options need Cascade, Identity, Settings, Ledger, Replica, Fleet, Evidence and Refits")
 	}
 	asked := o.Limits.Body
 	if o.Limits = o.Limits.withDefaults(); o.Limits.Body < asked {

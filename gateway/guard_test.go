@@ -1,14 +1,12 @@
 package gateway
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/cache"
@@ -37,51 +35,20 @@ func apply(t *testing.T, s *Operators, lines ...string) {
 	}
 }
 
-// told is an edit that a desk was told.
-type told struct {
-	settings.Edit
-	Set     map[string]string
-	Unset   []string
-	Version int64
-}
-
-// desk is a SettingsEditor that notes what it was told.
-type desk struct {
-	told []told
-	err  error
-}
-
-func (d *desk) note(ctx context.Context, o told) (settings.Result, error) {
-	if _, bounded := ctx.Deadline(); !bounded {
-		return settings.Result{}, errors.New("an order without a deadline")
-	}
-	d.told = append(d.told, o)
-	if d.err != nil {
-		return settings.Result{}, d.err
-	}
-	value := "0.7"
-	return settings.Result{Version: 3, Changes: []settings.Change{{Name: "shed.low", New: &value}}}, nil
-}
-
-func (d *desk) Set(ctx context.Context, o settings.Edit, set map[string]string, unset []string) (settings.Result, error) {
-	return d.note(ctx, told{Edit: o, Set: set, Unset: unset})
-}
-
-func (d *desk) Rollback(ctx context.Context, o settings.Edit, version int64) (settings.Result, error) {
-	return d.note(ctx, told{Edit: o, Version: version})
-}
-
-func (d *desk) History(_ context.Context, yield func(settings.Entry) bool) error {
-	for yield(settings.Entry{ID: "1-0", Version: 1, Who: "ann"}) {
-	}
-	return d.err
-}
-
-// openGuarded is an office with operators and all that they may ask for.
-func openGuarded(t *testing.T, local bool) (office, *orders, *desk) {
+// settingsStore is a store of settings, with its Redis.
+func settingsStore(t *testing.T) (*settings.Store, *miniredis.Miniredis) {
 	t.Helper()
-	f, d := twoPools(), &desk{}
-	log := &lines{}
+	m := miniredis.RunT(t)
+	c := redis.NewClient(&redis.Options{Addr: m.Addr(), ContextTimeoutEnabled: true, DisableIdentity: true})
+	t.Cleanup(func() { _ = c.Close() })
+	return settings.NewStore(c, nil), m
+}
+
+// openGuarded is an office with operators and all that they may ask for; settings are in the Redis.
+func openGuarded(t *testing.T, local bool) (office, *orders, *miniredis.Miniredis) {
+	t.Helper()
+	f, log := twoPools(), &lines{}
+	store, m := settingsStore(t)
 	sealer, err := cache.NewSealer()
 	if err != nil {
 		t.Fatal(err)
@@ -90,11 +57,11 @@ func openGuarded(t *testing.T, local bool) (office, *orders, *desk) {
 		if !local {
 			o.Admin = "0.0.0.0:0"
 		}
-		o.Fleet, o.Replica, o.Operators, o.Logger = f, &replica{editor: d}, crew(t), zerolog.New(log)
+		o.Fleet, o.Replica, o.Operators, o.Logger = f, &replica{store: store}, crew(t), zerolog.New(log)
 		o.Cache = cache.NewStore(cache.Options{Sealer: sealer})
 		o.Console = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, "a page") })
 	})
-	return office{bench: b, admin: "http://" + b.AdminAddr().String(), log: log}, f, d
+	return office{bench: b, admin: "http://" + b.AdminAddr().String(), log: log}, f, m
 }
 
 func TestWhoLooksShowsTheTokenBeyondLoopback(t *testing.T) {
@@ -133,7 +100,7 @@ func (o office) get(t *testing.T, path string, headers ...string) int {
 }
 
 func TestWithATokenNobodyChangesAnythingWithoutIt(t *testing.T) {
-	o, f, d := openGuarded(t, true)
+	o, f, m := openGuarded(t, true)
 	for _, c := range []struct {
 		code    string // of the refusal; "" is allowed
 		headers []string
@@ -152,8 +119,8 @@ func TestWithATokenNobodyChangesAnythingWithoutIt(t *testing.T) {
 	} {
 		for _, path := range []string{"/admin/drain?backend=h100", "/admin/settings"} {
 			code, body := o.send(t, http.MethodPost, o.admin+path, `{"set":{"shed.low":"0.7"}}`, c.headers...)
-			told := f.last() != "" || len(d.told) > 0
-			d.told = nil
+			told := f.last() != "" || m.Exists(settings.Key)
+			m.FlushAll()
 			if allowed := c.code == ""; (code == http.StatusOK) != allowed || told != allowed || !strings.Contains(body, c.code) {
 				t.Errorf("%s %q: %d %s, told %v", path, c.headers, code, body, told)
 			}
@@ -185,16 +152,19 @@ func TestAPageElsewhereSeesNothingOfALoopbackListener(t *testing.T) {
 }
 
 func TestSettingsOrdersAreReadStrictlyAndAnswered(t *testing.T) {
-	o, _, d := openGuarded(t, true)
+	o, _, m := openGuarded(t, true)
 	as := []string{"Authorization", "Bearer " + adminToken}
 	for _, c := range []struct {
 		path, body string
 		code       int
 		holds      string
 	}{
-		{"", `{"set":{"shed.low":"0.7"},"why":"night","dry_run":true}`, 200, `{"version":3,"changes":[{"name":"shed.low","old":null,"new":"0.7"}],"found":[],"notes":[],"dry_run":true}`},
-		{"", `{"unset":["shed.low"]}`, 200, `"dry_run":false`},
-		{"/rollback", `{"version":2}`, 200, `"version":3`},
+		{"", `{"set":{"shed.low":"0.7"},"why":"night","dry_run":true}`, 200, `{"version":0,"changes":[{"name":"shed.low","old":null,"new":"0.7"}],"found":[],"notes":[],"dry_run":true}`},
+		{"", `{"set":{"shed.low":"0.7"},"why":"night"}`, 200, `"dry_run":false`},
+		{"", `{"unset":["shed.low"]}`, 200, `"version":2`},
+		{"/rollback", `{"version":1}`, 200, `"version":3`},
+		{"", `{"set":{"shed.low":"7"}}`, 422, `"code":"settings_refused"},"problems":["shed.low`},
+		{"", `{"set":{"shed.low":"7"},"dry_run":true}`, 200, `"changes":[],"found":[],"notes":[],"dry_run":true,"problems":["shed.low`},
 		{"", `{}`, 400, `give settings in set`},
 		{"", `{"sett":{"shed.low":"0.7"}}`, 400, `bad_body`},
 		{"", `{"unset":["shed.low"],"who":"bob"}`, 400, `bad_body`},
@@ -211,36 +181,26 @@ func TestSettingsOrdersAreReadStrictlyAndAnswered(t *testing.T) {
 			t.Errorf("%s %s: %d %s", c.path, c.body, code, body)
 		}
 	}
-	want := []told{
-		{Edit: settings.Edit{Who: "ann", Why: "night", DryRun: true}, Set: map[string]string{"shed.low": "0.7"}},
-		{Edit: settings.Edit{Who: "ann"}, Unset: []string{"shed.low"}},
-		{Edit: settings.Edit{Who: "ann", Why: "back to version 2"}, Version: 2},
+	code, body := o.send(t, http.MethodGet, o.admin+"/admin/settings/log?n=2", "")
+	if code != 200 || strings.Count(body, `"id"`) != 2 || strings.Count(body, `"who":"ann"`) != 2 || !strings.Contains(body, `"why":"back to version 1"`) || strings.Contains(body, "night") {
+		t.Errorf("%d %s", code, body)
 	}
-	if diff := cmp.Diff(want, d.told, cmpopts.IgnoreUnexported(settings.Edit{})); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
+	if code, body := o.send(t, http.MethodGet, o.admin+"/admin/settings/log", ""); code != 200 || strings.Count(body, `"id"`) != 3 || strings.Count(body, `"why":"night"`) != 1 {
+		t.Errorf("%d %s", code, body)
 	}
 	for _, c := range []struct {
-		err   error
+		err   string
 		code  int
 		holds string
 	}{
-		{&settings.RefusedError{Problems: []string{"shed.low: want 0 … 1", "x: unknown"}}, 422, `"code":"settings_refused"},"problems":["shed.low: want 0 … 1","x: unknown"]}`},
-		{errors.New("NOPERM this user has no permissions to run the 'exec' command"), 403, "settings_read_only"},
-		{errors.New("dial redis://operator:hunter2@r"), 503, "no_settings"},
+		{"NOPERM this user has no permissions to run the 'exec' command", 403, "settings_read_only"},
+		{"dial redis://operator:hunter2@r", 503, "no_settings"},
 	} {
-		d.err = c.err
+		m.SetError(c.err)
 		code, body := o.send(t, http.MethodPost, o.admin+"/admin/settings", `{"set":{"shed.low":"0.7"}}`, as...)
 		if code != c.code || !strings.Contains(body, c.holds) || strings.Contains(body, "hunter2") {
 			t.Errorf("%v: %d %s", c.err, code, body)
 		}
-	}
-	d.err = &settings.RefusedError{Problems: []string{"shed.low: want 0 … 1"}}
-	if code, body := o.send(t, http.MethodPost, o.admin+"/admin/settings", `{"set":{"shed.low":"7"},"dry_run":true}`, as...); code != 200 || !strings.Contains(body, `"changes":[]`) || !strings.Contains(body, `"problems":["shed.low: want 0 … 1"]`) {
-		t.Errorf("a dry run: %d %s", code, body)
-	}
-	d.err = nil
-	if code, body := o.send(t, http.MethodGet, o.admin+"/admin/settings/log?n=5", ""); code != 200 || !strings.Contains(body, `"who":"ann"`) || strings.Count(body, `"id"`) != 5 {
-		t.Errorf("%d %s", code, body)
 	}
 	if code, body := o.send(t, http.MethodGet, o.admin+"/admin/settings/log?n=501", ""); code != 400 || !strings.Contains(body, "1 … 500") {
 		t.Errorf("%d %s", code, body)
@@ -248,10 +208,10 @@ func TestSettingsOrdersAreReadStrictlyAndAnswered(t *testing.T) {
 }
 
 func TestWithoutATokenNobodyChangesSettings(t *testing.T) {
-	d := &desk{}
-	b := startBench(t, simulator(t).URL(), func(o *Options) { o.Replica = &replica{editor: d} })
+	store, m := settingsStore(t)
+	b := startBench(t, simulator(t).URL(), func(o *Options) { o.Replica = &replica{store: store} })
 	o := office{bench: b, admin: "http://" + b.AdminAddr().String()}
-	if code, body := o.send(t, http.MethodPost, o.admin+"/admin/settings", `{"set":{"shed.low":"0.7"}}`); code != http.StatusForbidden || !strings.Contains(body, "read_only") || len(d.told) > 0 {
+	if code, body := o.send(t, http.MethodPost, o.admin+"/admin/settings", `{"set":{"shed.low":"0.7"}}`); code != http.StatusForbidden || !strings.Contains(body, "read_only") || m.Exists(settings.Key) {
 		t.Errorf("%d %s", code, body)
 	}
 }

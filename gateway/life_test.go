@@ -29,10 +29,11 @@ import (
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/probe"
-	"github.com/foregate/foregate/tiers/risk"
+	"github.com/foregate/foregate/tiers/refit"
 	"github.com/foregate/foregate/tiers/upstream"
 	"github.com/foregate/foregate/tiers/world"
 )
@@ -91,7 +92,8 @@ func makeBench(t *testing.T, backend string, adjust func(*Options)) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Cascade: cascade, Identity: who, Replica: &replica{}, Fleet: twoPools(), Risk: &auditor{},
+	o := Options{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Cascade: cascade, Identity: who, Replica: &replica{}, Fleet: twoPools(),
+		Evidence: evidence.New(evidence.Options{}), Refits: refit.New(refit.Options{}),
 		Drain: Drain{Grace: 5 * time.Second}, Registerer: b.registry, Gatherer: b.registry}
 	b.endLoops = background(t, target.Run, cascade.Run)
 	if adjust != nil {
@@ -124,7 +126,7 @@ func (open) Report(error) {}
 type replica struct {
 	health atomic.Pointer[Health] // nil: it has one route
 	status Status
-	editor SettingsEditor
+	store  *settings.Store
 }
 
 // serving is a replica with these routes.
@@ -145,34 +147,7 @@ func (r *replica) Status() Status { return r.status }
 
 func (r *replica) Reload(context.Context, bool) (ReloadResult, error) { return ReloadResult{}, nil }
 
-func (r *replica) SettingsEditor() SettingsEditor { return r.editor }
-
-// auditor has fixed results of audits. It wants to be asked with a deadline.
-type auditor struct {
-	summaries []risk.Summary
-	frontiers risk.Frontiers
-	apps      []risk.Application
-	err       error
-}
-
-func (a *auditor) Summaries(ctx context.Context) ([]risk.Summary, error) {
-	if _, bounded := ctx.Deadline(); !bounded {
-		return nil, errors.New("a reading without a deadline")
-	}
-	return a.summaries, a.err
-}
-
-func (a *auditor) Frontiers(ctx context.Context) (risk.Frontiers, error) {
-	_, err := a.Summaries(ctx)
-	return a.frontiers, err
-}
-
-func (a *auditor) Applications(ctx context.Context) ([]risk.Application, error) {
-	_, err := a.Summaries(ctx)
-	return a.apps, err
-}
-
-func (a *auditor) Refits() []RefitView { return nil }
+func (r *replica) SettingsStore() *settings.Store { return r.store }
 
 // liveSettings are settings that a test changes: name, value, …
 func liveSettings(t *testing.T) (w *settings.Watcher, set func(fields ...string)) {

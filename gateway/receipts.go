@@ -23,14 +23,6 @@ const (
 	receiptTimeout  = 10 * time.Second
 )
 
-// Tracer traces generations and forwarded requests. Neither method may block.
-type Tracer interface {
-	// Begin chooses the trace of a request by its headers, and whether it is recorded.
-	Begin(h http.Header) *receipts.Trace
-	// End receives a finished request whose trace is recorded.
-	End(t *receipts.Trace, f *receipts.Receipt)
-}
-
 // receiptOf returns the receipt of a finished request.
 func (g *Gateway) receiptOf(l *accessRecord, path string, took time.Duration) *receipts.Receipt {
 	f := &receipts.Receipt{

@@ -8,18 +8,6 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// Risk tells what audits have shown. It is safe for concurrent use; errors are those of Redis.
-type Risk interface {
-	// Summaries are the results of audits, by traffic class.
-	Summaries(ctx context.Context) ([]risk.Summary, error)
-	// Frontiers are what each bound would give.
-	Frontiers(ctx context.Context) (risk.Frontiers, error)
-	// Applications are where drafts agree, by application.
-	Applications(ctx context.Context) ([]risk.Application, error)
-	// Refits are the candidates for the scores of routes. It does not block.
-	Refits() []RefitView
-}
-
 // errEvidence is the answer if audit results cannot be read.
 var errEvidence = refuse("evidence_away", "Redis does not answer, or refuses, so what audits have shown could not be read; the gateway's log says why.")
 
@@ -39,20 +27,23 @@ type RiskAnswer struct {
 
 // risk answers GET /admin/risk?route=NAME.
 func (g *Gateway) risk(_ http.ResponseWriter, r *http.Request) (any, error) {
-	all, route, err := readEvidence(g, r, g.opts.Risk.Summaries)
+	all, route, err := readEvidence(g, r, g.opts.Evidence.Summaries)
 	if err != nil {
 		return nil, err
 	}
 	other := func(of string) bool { return route != "" && of != route }
-	return RiskAnswer{ // none is [], not null
-		Risk:   append([]risk.Summary{}, slices.DeleteFunc(slices.Clone(all), func(s risk.Summary) bool { return other(s.Route) })...),
-		Refits: append([]RefitView{}, slices.DeleteFunc(slices.Clone(g.opts.Risk.Refits()), func(v RefitView) bool { return other(v.Route) })...),
-	}, nil
+	a := RiskAnswer{Risk: slices.DeleteFunc(all, func(s risk.Summary) bool { return other(s.Route) }), Refits: []RefitView{}} // none is [], not null
+	for _, served := range g.opts.Replica.Health().Routes {
+		if p := g.opts.Refits.Progress(served.Route); p.Candidate.Version != 0 && !other(served.Route) {
+			a.Refits = append(a.Refits, RefitView{Route: served.Route, Version: p.Candidate.Version, Audits: p.Audits})
+		}
+	}
+	return a, nil
 }
 
 // riskFrontier answers GET /admin/risk/frontier?route=NAME.
 func (g *Gateway) riskFrontier(_ http.ResponseWriter, r *http.Request) (any, error) {
-	all, route, err := readEvidence(g, r, g.opts.Risk.Frontiers)
+	all, route, err := readEvidence(g, r, g.opts.Evidence.Frontiers)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +61,7 @@ type ApplicationsAnswer struct {
 
 // riskApplications answers GET /admin/risk/applications?route=NAME.
 func (g *Gateway) riskApplications(_ http.ResponseWriter, r *http.Request) (any, error) {
-	all, route, err := readEvidence(g, r, g.opts.Risk.Applications)
+	all, route, err := readEvidence(g, r, g.opts.Evidence.Applications)
 	if err != nil {
 		return nil, err
 	}

@@ -1,108 +1,80 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
-	"errors"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-func TestOperatorsSeeWhatAuditsHaveShown(t *testing.T) {
-	threshold, needed := -0.4, 120.0
-	known := []risk.Summary{
-		{Route: "llama-3", TrafficClass: "to_1k.0a1b2c3d", Phase: risk.PhaseCertified, MaxDisagreement: .1, ErrorProbability: .05, Op: 4, Threshold: &threshold, Acceptance: .2,
-			Audits: 300, Bad: 3, Pending: 1, Estimate: .01, Low: .002, High: .04, Bound: .05, ToCertify: &needed, Drift: .2},
-		{Route: "other", TrafficClass: "to_4k.0a1b2c3d", Phase: risk.PhaseInfeasible, High: 1, Bound: 1},
-	}
-	a, log := &auditor{summaries: known}, &lines{}
-	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Logger, o.Risk = zerolog.New(log), a })
-	admin := "http://" + g.AdminAddr().String()
-	for query, want := range map[string][]risk.Summary{"": known, "?route=llama-3": known[:1]} {
-		status, body := g.send(t, http.MethodGet, admin+"/admin/risk"+query, "")
-		var got struct{ Risk []risk.Summary }
-		if err := json.Unmarshal([]byte(body), &got); err != nil || status != http.StatusOK {
-			t.Fatalf("status %d, %v: %s", status, err, body)
-		}
-		if diff := cmp.Diff(want, got.Risk); diff != "" {
-			t.Errorf("%q: -want +got:\n%s", query, diff)
-		}
-	}
-	for query, want := range map[string]int{"?route=nobody": http.StatusNotFound, "?rute=x": http.StatusBadRequest} {
-		if status, body := g.send(t, http.MethodGet, admin+"/admin/risk"+query, ""); status != want {
-			t.Errorf("%s: status %d: %s", query, status, body)
-		}
-	}
-	a.summaries = nil
-	if status, body := g.send(t, http.MethodGet, admin+"/admin/risk", ""); status != http.StatusOK || body != `{"risk":[],"refits":[]}`+"\n" {
-		t.Errorf("status %d: %s", status, body)
-	}
-	a.err = errors.New("evidence: Redis does not answer")
-	if status, body := g.send(t, http.MethodGet, admin+"/admin/risk", ""); status != http.StatusServiceUnavailable ||
-		!strings.Contains(body, `"evidence_away"`) || len(log.holding("Redis does not answer")) != 1 {
-		t.Errorf("status %d: %s", status, body)
-	}
-}
-
-func TestOperatorsSeeWhatEachMaximumDisagreementWouldGive(t *testing.T) {
-	more := 120.0
-	known := risk.Frontiers{
-		Frontiers: []risk.Frontier{
-			{Key: risk.Key{Route: "llama-3", TrafficClass: "all.0a1b2c3d"}, Label: "lenient", MaxDisagreement: .1, Known: true, Audits: 1500,
-				Points: []risk.FrontierPoint{{MaxDisagreement: .1, InForce: true, Share: risk.Range{Low: .2, Estimate: .3, High: .4}, Risk: risk.Range{Low: .01, Estimate: .02, High: .03}, MoreAudits: &more}}},
-			{Key: risk.Key{Route: "other", TrafficClass: "all.0a1b2c3d"}, Label: "judge"},
+// audited are results of audits of two routes. While away is set, they cannot be read.
+func audited(t *testing.T, away *atomic.Bool) *evidence.Store {
+	t.Helper()
+	e := evidence.New(evidence.Options{
+		Memory: &evidence.Memory{Now: time.Now, Away: away.Load},
+		Economics: func(risk.Key) risk.Economics {
+			return risk.Economics{Saved: func(float64, bool) (usd, tokens float64) { return 0, 0 }}
 		},
-	}
-	a := &auditor{frontiers: known}
-	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Risk = a })
-	at := "http://" + g.AdminAddr().String() + "/admin/risk/frontier"
-	all := known
-	mine := risk.Frontiers{Frontiers: known.Frontiers[:1]}
-	for query, want := range map[string]risk.Frontiers{"": all, "?route=llama-3": mine} {
-		status, body := g.send(t, http.MethodGet, at+query, "")
-		var got risk.Frontiers
-		if err := json.Unmarshal([]byte(body), &got); err != nil || status != http.StatusOK {
-			t.Fatalf("status %d, %v: %s", status, err, body)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%q: -want +got:\n%s", query, diff)
+		Rule: func(string) risk.Rule {
+			return risk.Rule{MaxDisagreement: .2, ErrorProbability: .05, LeaseAudits: 400, DriftRunLength: 500}
+		},
+	})
+	for i := range 600 { // enough for a grid of thresholds
+		k, ticket := risk.Key{Route: []string{"llama-3", "other"}[i%2], TrafficClass: "all.0a1b2c3d"}, strconv.Itoa(i)
+		d := e.View(k).Decide(k, risk.Sampling{Rate: 1}, 0)
+		d.Chance = 1
+		_, err := e.Open(t.Context(), risk.Audit{Decision: d, Ticket: ticket, Score: float64(i%50) / 50, Features: []float64{float64(i%50) / 50, 1}, Tokens: 7})
+		if err = cmp.Or(err, e.Close(t.Context(), k, ticket, i%20 == 0)); err != nil {
+			t.Fatal(err)
 		}
 	}
-	a.frontiers = risk.Frontiers{}
-	if status, body := g.send(t, http.MethodGet, at, ""); status != http.StatusOK || body != `{"frontiers":[],"omitted":0}`+"\n" {
-		t.Errorf("status %d: %s", status, body)
+	return e
+}
+
+func TestOperatorsSeeWhatAuditsHaveShown(t *testing.T) {
+	var away atomic.Bool
+	log, e := &lines{}, audited(t, &away)
+	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Logger, o.Evidence = zerolog.New(log), e })
+	admin := "http://" + g.AdminAddr().String()
+	for at, list := range map[string]string{"/admin/risk": "risk", "/admin/risk/frontier": "frontiers", "/admin/risk/applications": "applications"} {
+		for query, want := range map[string]int{"": 2, "?route=llama-3": 1} {
+			status, body := g.send(t, http.MethodGet, admin+at+query, "")
+			var got map[string]json.RawMessage
+			var rows []struct{ Route string }
+			if err := cmp.Or(json.Unmarshal([]byte(body), &got), json.Unmarshal(got[list], &rows)); err != nil || status != http.StatusOK || len(rows) != want || rows[0].Route != "llama-3" {
+				t.Errorf("%s%s: status %d, %v: %s", at, query, status, err, body)
+			}
+		}
+		for query, want := range map[string]int{"?route=nobody": http.StatusNotFound, "?rute=x": http.StatusBadRequest} {
+			if status, body := g.send(t, http.MethodGet, admin+at+query, ""); status != want {
+				t.Errorf("%s%s: status %d: %s", at, query, status, body)
+			}
+		}
+		away.Store(true)
+		if status, body := g.send(t, http.MethodGet, admin+at, ""); status != http.StatusServiceUnavailable || !strings.Contains(body, `"evidence_away"`) {
+			t.Errorf("%s: status %d: %s", at, status, body)
+		}
+		away.Store(false)
 	}
-	a.err = errors.New("evidence: Redis does not answer")
-	if status, body := g.send(t, http.MethodGet, at, ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "evidence_away") {
-		t.Errorf("status %d: %s", status, body)
+	if len(log.holding("the log is away")) != 3 {
+		t.Errorf("the log:\n%s", log.holding(""))
 	}
 }
 
-func TestOperatorsSeeWhereDraftsAgree(t *testing.T) {
-	known := []risk.Application{
-		{Route: "llama-3", Name: "acme/tickets", Drafts: 900, Audits: 80, Agreement: risk.Range{Low: .8, Estimate: .9, High: .95}, Served: .7, Disagreement: new(.02), USD: new(12.5), Tokens: new(9e5)},
-		{Route: "other", Name: risk.Other, Audits: 4, Agreement: risk.Range{High: 1}},
-	}
-	a := &auditor{apps: known}
-	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Risk = a })
-	at := "http://" + g.AdminAddr().String() + "/admin/risk/applications"
-	for query, want := range map[string][]risk.Application{"": known, "?route=llama-3": known[:1]} {
-		status, body := g.send(t, http.MethodGet, at+query, "")
-		var got ApplicationsAnswer
-		if err := json.Unmarshal([]byte(body), &got); err != nil || status != http.StatusOK {
-			t.Fatalf("status %d, %v: %s", status, err, body)
+func TestWithoutAuditsTheListsAreEmpty(t *testing.T) {
+	g := startBench(t, simulator(t).URL(), nil)
+	for at, want := range map[string]string{"/admin/risk": `{"risk":[],"refits":[]}`, "/admin/risk/frontier": `{"frontiers":[],"omitted":0}`, "/admin/risk/applications": `{"applications":[]}`} {
+		if status, body := g.send(t, http.MethodGet, "http://"+g.AdminAddr().String()+at, ""); status != http.StatusOK || body != want+"\n" {
+			t.Errorf("%s: status %d: %s", at, status, body)
 		}
-		if diff := cmp.Diff(want, got.Applications); diff != "" {
-			t.Errorf("%q: -want +got:\n%s", query, diff)
-		}
-	}
-	a.apps = nil
-	if status, body := g.send(t, http.MethodGet, at, ""); status != http.StatusOK || body != `{"applications":[]}`+"\n" {
-		t.Errorf("status %d: %s", status, body)
 	}
 }

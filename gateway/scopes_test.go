@@ -79,14 +79,14 @@ func TestTheConsoleIsToldWhatItsTokenIsGoodFor(t *testing.T) {
 }
 
 func TestOrdersAndRefusalsAreLoggedWithTheNameOfTheTokenAndWithoutIt(t *testing.T) {
-	o, _, d := openGuarded(t, true)
+	o, _, _ := openGuarded(t, true)
 	page := []string{"Authorization", "Bearer " + adminToken, "Origin", o.admin}
 	for _, c := range []struct {
 		path, body, logged string
 		headers            []string
 	}{
 		{"/admin/drain?backend=h100", "", `"order":"drain","operator":"vllm"`, []string{"Authorization", "Bearer " + drainToken}},
-		{"/admin/settings", `{"unset":["shed.low"]}`, `"order":"settings","operator":"ann"`, page},
+		{"/admin/settings", `{"set":{"shed.low":"0.7"}}`, `"order":"settings","operator":"ann"`, page},
 		{"/admin/settings", `{"unset":["shed.low"]}`, `"order":"settings","operator":"ann"`, []string{"Authorization", "Bearer " + adminToken}},
 		{"/admin/cache/purge", "", `"operator":"prom","remote"`, []string{"Authorization", "Bearer " + promToken}},
 		{"/admin/drain?backend=h100", "", `"operator":"ann","remote"`, []string{"Authorization", "Bearer " + adminToken, "Origin", "http://evil.example"}},
@@ -98,8 +98,8 @@ func TestOrdersAndRefusalsAreLoggedWithTheNameOfTheTokenAndWithoutIt(t *testing.
 			t.Errorf("%s as %q: logged %q", c.path, c.headers, got)
 		}
 	}
-	if len(d.told) != 2 || d.told[0].Who != "ann" || d.told[1].Who != "ann" {
-		t.Errorf("the history is told %+v", d.told)
+	if _, body := o.send(t, http.MethodGet, o.admin+"/admin/settings/log", ""); strings.Count(body, `"who":"ann"`) != 2 || strings.Count(body, `"id"`) != 2 {
+		t.Errorf("the history is %s", body)
 	}
 	for _, token := range []string{adminToken, drainToken, promToken} {
 		if lines := o.log.holding(token); len(lines) > 0 {

@@ -13,17 +13,6 @@ import (
 	"github.com/foregate/foregate/gateway/settings"
 )
 
-// SettingsEditor changes the live settings of all replicas, and shows their history; [settings.Store] implements it. It is
-// safe for concurrent use, and waits as long as ctx allows. Its errors match *[settings.RefusedError], or come from Redis.
-type SettingsEditor interface {
-	// Set sets and unsets settings, by name or name@route, all or none.
-	Set(ctx context.Context, o settings.Edit, set map[string]string, unset []string) (settings.Result, error)
-	// Rollback restores the settings after a version; 0 means no settings.
-	Rollback(ctx context.Context, o settings.Edit, version int64) (settings.Result, error)
-	// History calls yield with the changes, the newest first, until it returns false.
-	History(ctx context.Context, yield func(settings.Entry) bool) error
-}
-
 // settingsEditResult is the answer to an edit.
 type settingsEditResult struct {
 	settings.Result
@@ -47,7 +36,7 @@ func (g *Gateway) setSettings(ctx context.Context, o *settingsEditRequest) (sett
 	if len(o.Set) == 0 && len(o.Unset) == 0 {
 		return settings.Result{}, badParam("set", "give settings in set, or names in unset")
 	}
-	return g.opts.Replica.SettingsEditor().Set(ctx, o.edit(), o.Set, o.Unset)
+	return g.opts.Replica.SettingsStore().Set(ctx, o.edit(), o.Set, o.Unset)
 }
 
 // rollbackSettings restores the settings after a version.
@@ -57,7 +46,7 @@ func (g *Gateway) rollbackSettings(ctx context.Context, o *settingsEditRequest) 
 	}
 	edit := o.edit()
 	edit.Why = cmp.Or(edit.Why, fmt.Sprintf("back to version %d", *o.Version))
-	return g.opts.Replica.SettingsEditor().Rollback(ctx, edit, *o.Version)
+	return g.opts.Replica.SettingsStore().Rollback(ctx, edit, *o.Version)
 }
 
 // settingsEditRequest is the body of an edit.
@@ -150,7 +139,7 @@ func (g *Gateway) settingsLog(_ http.ResponseWriter, r *http.Request) (any, erro
 	ctx, cancel := context.WithTimeout(r.Context(), settingsTimeout)
 	defer cancel()
 	entries := []settings.Entry{}
-	if editor := g.opts.Replica.SettingsEditor(); editor != nil {
+	if editor := g.opts.Replica.SettingsStore(); editor != nil {
 		err = editor.History(ctx, func(e settings.Entry) bool {
 			entries = append(entries, e)
 			return len(entries) < n

@@ -16,8 +16,8 @@ type Replica interface {
 	Status() Status
 	// Reload reads the configuration again. The error is ErrNoConfigFile, or that of ctx.
 	Reload(ctx context.Context, dryRun bool) (ReloadResult, error)
-	// SettingsEditor changes settings; nil if there is no Redis for them.
-	SettingsEditor() SettingsEditor
+	// SettingsStore changes settings and has their history; nil if there is no Redis for them.
+	SettingsStore() *settings.Store
 }
 
 // Status is the state of one replica, as GET /admin/status returns it. Optional parts are nil or empty if

@@ -19,25 +19,24 @@ import (
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/economy"
-	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/refit"
 	"github.com/foregate/foregate/tiers/risk"
 
 	"github.com/foregate/foregate/internal/golden"
 	"github.com/foregate/foregate/tiers/world"
 )
 
-// bare is a replica that knows nothing but what audits have shown.
+// bare is a replica that knows nothing.
 type bare struct {
-	*evidence.Store
 	gateway.Replica
 	gateway.Fleet
 }
 
-func (bare) SettingsEditor() gateway.SettingsEditor { return nil }
+func (bare) SettingsStore() *settings.Store { return nil }
 
-func (bare) Refits() []gateway.RefitView { return nil }
+func (bare) Health() (h gateway.Health) { return h }
 
 var (
 	// timed is how long some more audits take.
@@ -175,7 +174,7 @@ func TestAReplicaTellsWhatAuditsHaveShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	g, err := gateway.New(gateway.Options{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Cascade: cascade, Identity: who,
-		Settings: settings.New(settings.Options{}), Ledger: ledger.New(ledger.Options{}), Replica: bare{}, Fleet: bare{}, Risk: bare{Store: a.Book}})
+		Settings: settings.New(settings.Options{}), Ledger: ledger.New(ledger.Options{}), Replica: bare{}, Fleet: bare{}, Evidence: a.Book, Refits: refit.New(refit.Options{})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ type App struct {
 	Generations   *tiers.Generations
 	salt          func(tenant string) string
 	prober        *probe.Prober
-	evidence      *evidence.Store
+	Evidence      *evidence.Store
 	refits        *refit.Refitter
 	tracer        *tracing.Tracer // nil without tracing
 	upstream      *upstream.Client

@@ -1,9 +1,6 @@
 package app
 
 import (
-	"context"
-
-	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
@@ -19,31 +16,6 @@ func (a *App) economics(k risk.Key) risk.Economics {
 	w, c := a.cascade.Workload(k), a.live(k.Route).Tiers
 	w.PerDay *= float64(max(a.Fleet.Replicas(), 1))
 	return w.Economics(p, &c)
-}
-
-// Summaries returns the guarantee of each traffic class.
-func (a *App) Summaries(ctx context.Context) ([]risk.Summary, error) {
-	return a.evidence.Summaries(ctx)
-}
-
-// Frontiers returns what other bounds would give.
-func (a *App) Frontiers(ctx context.Context) (risk.Frontiers, error) {
-	return a.evidence.Frontiers(ctx)
-}
-
-// Applications returns where drafts agree, by application.
-func (a *App) Applications(ctx context.Context) ([]risk.Application, error) {
-	return a.evidence.Applications(ctx)
-}
-
-// Refits returns the candidates for the scores of all routes.
-func (a *App) Refits() (views []gateway.RefitView) {
-	for _, route := range a.routes() {
-		if p := a.refits.Progress(route); p.Candidate.Version != 0 {
-			views = append(views, gateway.RefitView{Route: route, Version: p.Candidate.Version, Audits: p.Audits})
-		}
-	}
-	return views
 }
 
 // refitRules returns the rules of the routes whose scores are refitted.

@@ -33,7 +33,7 @@ func (a *App) components() []*component {
 		{name: "ledger", run: a.Ledger.Run},
 		{name: "usage", run: a.Ledger.RunUsage},
 		{name: "cache", run: a.Cache.Run},
-		{name: "evidence", run: a.evidence.Run},
+		{name: "evidence", run: a.Evidence.Run},
 		{name: "refits", run: a.refits.Run},
 		{name: "cascade", run: a.cascade.Run},
 	}

@@ -87,7 +87,7 @@ func (a *App) makeFleet() error {
 			{Name: settings.Topic, Tell: a.Settings.Tell, Take: a.Settings.Take},
 		},
 		Hashes: []fleet.Hash{{Key: cache.KeyEpochs, Read: func(hash map[string]string, err error, at time.Time) { a.Cache.ReadEpochs(hash, err, at) }}},
-		Lost:   []func(){func() { a.Ledger.Lost() }, func() { a.evidence.Lost() }}, // prober, cache, ledger and evidence are made after the fleet
+		Lost:   []func(){func() { a.Ledger.Lost() }, func() { a.Evidence.Lost() }}, // prober, cache, ledger and evidence are made after the fleet
 	})
 	return nil
 }
@@ -167,7 +167,7 @@ func (a *App) makeEngines() (err error) {
 // makeEvidence makes the store of audit results, which all replicas share, and the refits of the routes' scores.
 func (a *App) makeEvidence() error {
 	of := func(route string) *plan.Risk { return &a.live(route).Tiers.Risk }
-	a.evidence = evidence.New(evidence.Options{
+	a.Evidence = evidence.New(evidence.Options{
 		Redis: a.Stores.Control, Logger: a.Logger, Registerer: a.Registerer,
 		Rule:      func(route string) risk.Rule { return of(route).Rule },
 		Stale:     func(route string) time.Duration { return of(route).MaxStaleness },
@@ -175,7 +175,7 @@ func (a *App) makeEvidence() error {
 		Economics: a.economics,
 	})
 	a.refits = refit.New(refit.Options{
-		Book: a.evidence, Rules: a.refitRules, Mine: a.Fleet.Mine, Logger: a.Logger, Registerer: a.Registerer,
+		Book: a.Evidence, Rules: a.refitRules, Mine: a.Fleet.Mine, Logger: a.Logger, Registerer: a.Registerer,
 	})
 	return nil
 }
@@ -204,7 +204,7 @@ func (a *App) makeCascade() error {
 		Routes: a.tierRoutes(a.routing.Load()), Upstream: a.upstream, Breaker: permits{a.Breakers}, Queue: a, MaxBody: a.File.Limits.ResponseBytes,
 		World: world.System{}, Random: func(string, tiers.Purpose) float64 { return rand.Float64() },
 		Registerer: a.Registerer, Capabilities: a.prober.Capabilities,
-		Evidence: a.evidence, AuditsAll: a.refits.Collects, Replicas: a.Fleet.Replicas,
+		Evidence: a.Evidence, AuditsAll: a.refits.Collects, Replicas: a.Fleet.Replicas,
 	})
 	a.register(economy.NewCollector(a.cascade.CostStatistics(), a.economyRoutes))
 	return nil
@@ -242,8 +242,8 @@ func (a *App) makeGateway() (err error) {
 	o := gateway.Options{
 		Version: a.Version, Listen: f.Listen, Listener: a.Listener, TLS: a.listeners.public, Admin: a.Admin, AdminTLS: a.listeners.admin,
 		Cascade: a.cascade, Identity: a.identity, Settings: a.Settings, Ledger: a.Ledger,
-		Cache: a.Cache, Generations: a.Generations, Conversations: a.Conversations, Salt: a.salt, Forward: f.Passthrough,
-		Replica: a, Fleet: a, Risk: a, Operators: a.operators, Gatherer: a.Gatherer,
+		Cache: a.Cache, Generations: a.Generations, Conversations: a.Conversations, Tracer: a.tracer, Salt: a.salt, Forward: f.Passthrough,
+		Replica: a, Fleet: a, Evidence: a.Evidence, Refits: a.refits, Operators: a.operators, Gatherer: a.Gatherer,
 		Limits: a.clientLimits(), Scan: openai.Limits{Allow: func(route string) []string { return a.routing.Load().routes[route].AllowFields }},
 		Drain:  gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
 		Logger: a.Logger, Registerer: a.Registerer,
@@ -251,9 +251,6 @@ func (a *App) makeGateway() (err error) {
 	if a.Admin != "" && a.Gatherer != nil {
 		a.console = console.New(console.Options{Gatherer: a.Gatherer, State: a.consoleState})
 		o.Console = a.console.Handler()
-	}
-	if a.tracer != nil {
-		o.Tracer = a.tracer
 	}
 	a.gateway, err = gateway.New(o)
 	return err

@@ -35,7 +35,7 @@ func TestRequestsGoByTheFittedScoreInForceUnlessRefitsAreOff(t *testing.T) {
 	}
 	live := accept.ScoreMap{Version: 3, Bias: 2, Weights: accept.Features{1}}
 	record := refit.Progress{Live: live, Last: 4, Fitted: time.Now(), Samples: 600}.Encode()
-	if done, err := a.evidence.WriteRefit(t.Context(), "chat", "", record); !done || err != nil {
+	if done, err := a.Evidence.WriteRefit(t.Context(), "chat", "", record); !done || err != nil {
 		t.Fatal(done, err)
 	}
 	a.refits.Mine = func(string, string) bool { return true }
@@ -48,7 +48,7 @@ func TestRequestsGoByTheFittedScoreInForceUnlessRefitsAreOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = a.Settings.Poll(t.Context())
-	if cfg := a.tiersConfig("chat"); cfg.Accept.ScoreVersion() != 0 || cfg.Accept.ScoreMap != nil || len(a.refitRules()) != 0 || len(a.Refits()) != 0 {
+	if cfg := a.tiersConfig("chat"); cfg.Accept.ScoreVersion() != 0 || cfg.Accept.ScoreMap != nil || len(a.refitRules()) != 0 || a.refits.Progress("chat").Candidate.Version != 0 {
 		t.Error("refits are off")
 	}
 }

@@ -54,9 +54,9 @@ func (a *App) Health() gateway.Health {
 	return gateway.Health{Routes: a.RouteStates(), Redis: a.Fleet.Mode().String(), LostSettings: len(a.Settings.Lost())}
 }
 
-// SettingsEditor returns this replica's editor, nil if no Redis has settings. A reload changes the routes that may have
+// SettingsStore returns the store of settings, nil if no Redis has settings. A reload changes the routes that may have
 // settings.
-func (a *App) SettingsEditor() gateway.SettingsEditor {
+func (a *App) SettingsStore() *settings.Store {
 	if a.Stores.Settings == nil {
 		return nil
 	}

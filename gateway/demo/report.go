@@ -29,7 +29,7 @@ func (d *demo) report(ctx context.Context) {
 		d.say("%s  requests %3d (+%d)  accepted %3d  escalated %3d  cached %3d  shed %3d\n",
 			time.Now().Format(time.TimeOnly), now.requests, now.requests-last.requests, now.accepted, now.escalated, now.cached, now.shed)
 		last = now
-		classes, _ := d.replicas[0].Summaries(ctx) // none while Redis is away
+		classes, _ := d.replicas[0].Evidence.Summaries(ctx) // none while Redis is away
 		for i := range classes {
 			c := &classes[i]
 			if phases[c.TrafficClass] != c.Phase {

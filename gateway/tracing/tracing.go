@@ -115,7 +115,7 @@ func newClient() *http.Client {
 	}
 }
 
-// Begin implements gateway.Tracer. The sender of a traceparent decides about recording; other requests are
+// Begin chooses the trace of a request by its headers, and whether it is recorded. The sender of a traceparent decides about recording; other requests are
 // sampled by their trace's id, as other services would.
 func (t *Tracer) Begin(h http.Header) *receipts.Trace {
 	at := &receipts.Trace{Span: newSpan()}
@@ -151,7 +151,7 @@ func newSpan() (id trace.SpanID) {
 	return id
 }
 
-// End implements gateway.Tracer.
+// End receives a finished request whose trace is recorded.
 func (t *Tracer) End(at *receipts.Trace, d *receipts.Receipt) {
 	size := int64(d.Content.Size())
 	if t.content.Add(size) <= maxContent || size == 0 {
