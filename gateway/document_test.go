@@ -172,7 +172,7 @@ func codeExpressions(n ast.Node) []ast.Expr {
 				return n.Rhs[i : i+1]
 			}
 		}
-	case *ast.ValueSpec: // const codeTooManyFailures = "…"
+	case *ast.ValueSpec: // a constant whose name begins with code
 		if strings.HasPrefix(n.Names[0].Name, "code") {
 			return n.Values
 		}

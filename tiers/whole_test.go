@@ -10,7 +10,7 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 )
 
-// toolsOf offers two tools; one takes what its schema says, the other what no draft gives.
+// weather offers two tools; one takes what its schema says, the other what no draft gives.
 const weather = `,"tools":[{"type":"function","function":{"name":"weather","parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}}}]`
 
 func TestADraftThatCallsToolsIsTheAnswerIfItsCallsAreSound(t *testing.T) {

@@ -1,5 +1,5 @@
 // Package accept is the acceptance logic: it judges a draft by the draft model's token logprobs, and by the target's.
-// All functions are pure: no clock, no network, no log. Start at [State] and [ScoreTracker].
+// All functions are pure: no clock, no network, no log. Start at [ScoreTracker].
 //
 // A draft has one score, whose running minimum only falls. Early rejection, the commit decision, and the guard after the
 // commit therefore apply the same rule at different times (docs/science.md, "Scores").

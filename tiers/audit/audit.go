@@ -55,7 +55,7 @@ type Auditor struct {
 	budgets map[string]budget // by route; routes come from the configuration
 }
 
-// New returns an Auditor. It audits nothing before [Auditor.Begin].
+// New returns an Auditor.
 func New(o Options) *Auditor {
 	if o.Replicas == nil {
 		o.Replicas = func() int { return 1 }

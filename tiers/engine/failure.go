@@ -138,7 +138,7 @@ func Classify(err error) Class {
 	return ClassFault
 }
 
-// errFirstByte and errStalled are the causes with which a call's own timers
+// ErrFirstByte and ErrStalled are the causes with which a call's own timers
 // cancel it.
 var (
 	ErrFirstByte = errors.New("no first byte in time")
