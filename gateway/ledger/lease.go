@@ -56,6 +56,23 @@ func (t *tenant) release() {
 	t.lease, t.asked, t.last = lease{}, 0, t.asked
 }
 
+// hold keeps reserved what a call that failed asked for a lease: Redis may have counted it, and others have not heard of what is
+// left. It is free when Redis is believed again.
+func (t *tenant) hold(c *call, in begins) {
+	if t.held.in != in {
+		t.unhold()
+		t.held.in = in
+	}
+	t.held.cost = t.held.plus(c.leased)
+}
+
+// unhold frees what is held, and reports whether something was.
+func (t *tenant) unhold() bool {
+	held := t.held
+	t.held = lease{}
+	return held.cost != cost{} && t.windows.add(held.in, cost{}, held.times(-1))
+}
+
 // unlease gives back the lease of a call that was refused, and the tenant's. It reports whether there was one: then the call is a
 // new one.
 func (l *Ledger) unlease(g *Reservation, c *call) bool {

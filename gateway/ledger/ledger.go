@@ -279,7 +279,7 @@ func (l *Ledger) decide(g *Reservation, c *call, got answer, result string) erro
 		t.away = t.away || result == calls.ResultSkipped
 		w, got = here, t.local.admit(g.cost, here, now)
 		t.alone = t.alone || c.unsynced != unsynced{} || l.redis != nil && got.refused == 0
-		t.windows.add(g.in, cost{}, c.leased.times(-1))
+		t.hold(c, g.in)
 	}
 	g.shared = counts
 	if g.Demoted = got.demoted; g.Demoted {

@@ -132,7 +132,12 @@ func (l *Ledger) tell(ctx context.Context, list []*tenant) bool {
 	answered := l.together(ctx, told)
 	for _, c := range told {
 		if c.err == nil {
-			l.hear(c, c.answer)
+			believed := l.hear(c, c.answer)
+			l.mu.Lock()
+			if believed && c.tenant.unhold() {
+				l.send(c.tenant)
+			}
+			l.mu.Unlock()
 			continue
 		}
 		if c.charge != (cost{}) {

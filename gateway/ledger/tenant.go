@@ -33,7 +33,8 @@ type tenant struct {
 
 	shared      [numHeard]float64 // levels in Redis as heard last
 	lease       lease
-	asked, last int // requests since Redis was told of the tenant last, and in the time before
+	held        lease // of calls that failed
+	asked, last int   // requests since Redis was told of the tenant last, and in the time before
 }
 
 // tenantOf returns or makes the tenant of a request; room is false if there are too many. The caller holds the lock.
