@@ -7,6 +7,7 @@ import (
 
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/probe"
 )
 
 func canary(t *testing.T, weights ...float64) *Route {
@@ -78,6 +79,17 @@ func TestWeightsOfAnotherRevisionAreOfOtherEvidence(t *testing.T) {
 	} {
 		if got := (Served{Draft: c.draft, Target: c.target}).revisions(); got != c.want {
 			t.Errorf("%q and %q: %q, want %q", c.draft, c.target, got, c.want)
+		}
+	}
+}
+
+func TestARouteThinksIfOneOfItsTargetsDoes(t *testing.T) {
+	for _, thinker := range []string{"a", "b", "none"} {
+		o := allOptions(nil)
+		o.Routes = []Route{*canary(t, 80, 20)}
+		o.Capabilities = func(pool string) *probe.Capabilities { return &probe.Capabilities{Thinks: pool == thinker} }
+		if c := New(o); c.Thinks("m") != (thinker != "none") || c.Thinks("unknown") {
+			t.Errorf("%s: %t, an unknown model %t", thinker, c.Thinks("m"), c.Thinks("unknown"))
 		}
 	}
 }

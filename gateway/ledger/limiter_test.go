@@ -236,6 +236,13 @@ func (s storm) run(t *testing.T) (first, attempts int) {
 		}
 		time.Sleep(step)
 	}
+	counted := 0.0
+	for _, r := range fleet {
+		counted += testutil.ToFloat64(r.metrics.retry)
+	}
+	if counted != float64(attempts-first) {
+		t.Errorf("%v retries were counted, %d were sent", counted, attempts-first)
+	}
 	return first, attempts
 }
 
