@@ -16,7 +16,7 @@ const reasonSpare = "target_has_room"
 
 const (
 	// scarceFrom is the KV usage from which on the target is short of room, and scarceUntil to where that must fall again.
-	scarceFrom, scarceUntil = 0.7, 0.5
+	scarceFrom, scarceUntil = 0.5, 0.3
 	// seatsUntil is the share of the requests that ran when others began to queue, to which they must fall again.
 	seatsUntil = 0.8
 )

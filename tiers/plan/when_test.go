@@ -12,7 +12,7 @@ func TestATargetIsShortOfRoomFromOneLoadOnAndUntilALowerOne(t *testing.T) {
 		room   pool.Room
 		scarce bool
 	}{
-		"memory": {{usage(0.69), false}, {usage(0.7), true}, {usage(0.51), true}, {usage(0.5), false}, {usage(0.69), false}},
+		"memory": {{usage(0.49), false}, {usage(0.5), true}, {usage(0.31), true}, {usage(0.3), false}, {usage(0.49), false}},
 		"seats": {
 			{pool.Room{Usage: 0.2, Running: 256, Waiting: 26}, false}, // a tenth of them wait a moment
 			{pool.Room{Usage: 0.2, Running: 256, Waiting: 27}, true},
@@ -23,11 +23,11 @@ func TestATargetIsShortOfRoomFromOneLoadOnAndUntilALowerOne(t *testing.T) {
 		},
 		"both": {
 			{pool.Room{Usage: 0.8, Running: 100, Waiting: 12}, true},
-			{pool.Room{Usage: 0.6, Running: 70}, true},
-			{pool.Room{Usage: 0.4, Running: 81}, true},
-			{pool.Room{Usage: 0.4, Running: 80}, false},
+			{pool.Room{Usage: 0.4, Running: 70}, true},
+			{pool.Room{Usage: 0.25, Running: 81}, true},
+			{pool.Room{Usage: 0.25, Running: 80}, false},
 		},
-		"unknown": {{pool.Room{Usage: 0.5}, false}},
+		"unknown": {{pool.Room{Usage: 0.4}, false}},
 	} {
 		var s Scarcity
 		for i, look := range looks {
