@@ -36,7 +36,7 @@ func frontierProposes(t *testing.T, b *browser, d *demoWorld) {
 	}
 	d.ask("/admin/settings?route=llama-3", &told)
 	for _, s := range told.Settings {
-		if strings.HasPrefix(s.Name, "risk.max_disagreement") && s.Value != "0.1" {
+		if name, _, _ := strings.Cut(s.Name, "@"); name == "risk.max_disagreement" && s.Value != "0.1" {
 			t.Errorf("%s was changed to %s", s.Name, s.Value)
 		}
 	}
