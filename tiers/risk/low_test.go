@@ -32,7 +32,7 @@ func TestProofEachPriorityKeepsToItsOwnBound(t *testing.T) {
 // wrongByPriority returns the classes that were ever served by a threshold whose risk is above their bound.
 func wrongByPriority(t *testing.T, rule Rule, laws map[string]binormal, apart bool, rng *rand.Rand) map[string]bool {
 	states, wrong := map[string]*State{"all.x": {}, "all_low.x": {}}, map[string]bool{}
-	for i := range 10_000 {
+	for i := range 20_000 {
 		class := []string{"all.x", "all_low.x"}[i%2]
 		score, bad := laws[class].draw(rng)
 		for key, s := range states {
