@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/tiers/application"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/prefix"
@@ -76,7 +75,6 @@ func (c *Cascade) read(r *Request, in *plan.Inputs) {
 	if !r.Config.Mode.Audited() {
 		return
 	}
-	r.Application = application.Of(r.Body, r.Caller.Tenant, r.Caller.Application, r.Salt)
 	in.All = c.auditsAll(r.Body.Model) // before the draft exists, and by earlier audits only
 	in.Key = plan.EvidenceKeyOf(r.Config, r.Facts)
 	if r.Facts.EvidenceTenant == "" && c.audits.Classes.IsApart(in.Key, r.Caller.Tenant, c.now()) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/foregate/foregate/tiers/application"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -27,9 +28,10 @@ func (d *auditedDraft) open(ctx context.Context, warmup bool) {
 	if warmup {
 		fate, err = d.audits.Evidence.OpenWarmup(ctx, own.Key, ticket)
 	} else {
-		f := d.Features()
+		f, who := d.Features(), &d.Caller
 		fate, err = d.audits.Evidence.Open(ctx, risk.Audit{
-			Decision: own, Ticket: ticket, Score: d.score, Features: f[:], Tokens: d.Tokens(), Request: d.ID, Application: d.Application,
+			Decision: own, Ticket: ticket, Score: d.score, Features: f[:], Tokens: d.Tokens(), Request: d.ID,
+			Application: application.Of(d.Body, who.Tenant, who.Application, d.Salt),
 		})
 	}
 	switch {

@@ -56,8 +56,6 @@ type Request struct {
 	Views    plan.Views    // the evidence by which it was decided
 	Rejected bool          // the target has rejected the last draft for the same request
 
-	Application string // which of its tenant's applications it is of, in the modes risk and shadow
-
 	Draft  Pool // none where its Pool is nil
 	Target Pool
 	Prices func() economy.Prices // per token of these pools; nil: unknown

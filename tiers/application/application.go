@@ -23,7 +23,7 @@ const (
 
 // Of returns the name of a request's application: the tenant, a slash, and the name that the client gave, or without one
 // the fingerprint in 12 hex digits. secret is of the tenant, the same on all replicas; with another one all fingerprints are
-// others. Nobody can tell the prompt from a fingerprint without the secret.
+// others. Without one ("") whoever guesses a prompt can compute its fingerprint.
 func Of(r *openai.Request, tenant, named, secret string) string {
 	if named != "" {
 		return tenant + "/" + named

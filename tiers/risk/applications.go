@@ -45,15 +45,18 @@ func ApplicationsOf(route string, log []LogEntry, now time.Time, economics func(
 	if len(log) == 0 {
 		return nil
 	}
+	own := ownApplications(log)
 	total, byName := map[Key]float64{}, map[string]*applicationAudits{}
 	for i := range log {
-		e := &log[i]
-		total[e.Key] += 1 / e.Chance
-		name := cmp.Or(e.Application, Other)
+		e, name := &log[i], Other
+		if own[e.Application] {
+			name = e.Application
+		}
 		if byName[name] == nil {
-			byName[name] = &applicationAudits{}
+			byName[name] = &applicationAudits{byKey: map[Key]float64{}}
 		}
 		byName[name].add(e)
+		total[e.Key] += 1 / e.Chance
 	}
 	days := max(now.Sub(log[0].When), minApplicationSpan).Hours() / 24
 	known := map[Key]Economics{}
@@ -61,7 +64,7 @@ func ApplicationsOf(route string, log []LogEntry, now time.Time, economics func(
 		known[k] = economics(k)
 	}
 	var all []Application
-	for name, a := range foldOthers(byName) {
+	for name, a := range byName {
 		v := a.view(days)
 		v.Route, v.Name = route, name
 		if a.labelled > 0 {
@@ -75,31 +78,29 @@ func ApplicationsOf(route string, log []LogEntry, now time.Time, economics func(
 	return all
 }
 
-// foldOthers adds the applications with too few audits, and those beyond the largest ones, to Other.
-func foldOthers(byName map[string]*applicationAudits) map[string]*applicationAudits {
-	names := slices.SortedFunc(maps.Keys(byName), func(a, b string) int {
-		return cmp.Or(cmp.Compare(byName[b].drafts, byName[a].drafts), cmp.Compare(a, b))
-	})
-	kept := map[string]*applicationAudits{}
-	for _, name := range names {
-		a := byName[name]
-		switch {
-		case name == Other || a.entries < minApplicationAudits || len(kept) >= maxApplications-1:
-			if kept[Other] == nil {
-				kept[Other] = &applicationAudits{}
-			}
-			kept[Other].merge(a)
-		default:
-			kept[name] = a
+// ownApplications returns the applications that have a row of their own: the largest ones, each with enough audits.
+func ownApplications(log []LogEntry) map[string]bool {
+	audits, drafts := map[string]int{}, map[string]float64{}
+	for i := range log {
+		if e := &log[i]; e.Application != "" {
+			audits[e.Application]++
+			drafts[e.Application] += 1 / e.Chance
 		}
 	}
-	return kept
+	maps.DeleteFunc(drafts, func(name string, _ float64) bool { return audits[name] < minApplicationAudits })
+	names := slices.SortedFunc(maps.Keys(drafts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(drafts[b], drafts[a]), cmp.Compare(a, b))
+	})
+	own := map[string]bool{}
+	for _, name := range names[:min(len(names), maxApplications-1)] {
+		own[name] = true
+	}
+	return own
 }
 
 // applicationAudits are sums over audits, each weighted by one in its chance.
 type applicationAudits struct {
-	entries  int     // audits, lost ones among them
-	outcomes int     // with an outcome
+	outcomes int     // audits with an outcome
 	drafts   float64 // that the audits stand for
 	served   float64
 	byKey    map[Key]float64 // drafts
@@ -110,13 +111,9 @@ type applicationAudits struct {
 
 func (a *applicationAudits) add(e *LogEntry) {
 	w := 1 / e.Chance
-	a.entries++
 	a.drafts += w
 	if e.Served {
 		a.served += w
-	}
-	if a.byKey == nil {
-		a.byKey = map[Key]float64{}
 	}
 	a.byKey[e.Key] += w
 	if e.Label == Lost {
@@ -131,19 +128,6 @@ func (a *applicationAudits) add(e *LogEntry) {
 	a.good += good
 	if e.Served {
 		a.servedLabelled, a.servedOK = a.servedLabelled+w, a.servedOK+good
-	}
-}
-
-func (a *applicationAudits) merge(b *applicationAudits) {
-	a.entries, a.outcomes = a.entries+b.entries, a.outcomes+b.outcomes
-	a.drafts, a.served = a.drafts+b.drafts, a.served+b.served
-	a.labelled, a.good, a.squares = a.labelled+b.labelled, a.good+b.good, a.squares+b.squares
-	a.servedLabelled, a.servedOK = a.servedLabelled+b.servedLabelled, a.servedOK+b.servedOK
-	if a.byKey == nil {
-		a.byKey = map[Key]float64{}
-	}
-	for k, w := range b.byKey {
-		a.byKey[k] += w
 	}
 }
 
