@@ -80,10 +80,7 @@ type riskShowCmd struct {
 
 // Run asks a replica, which knows what all replicas share, the requests of a day and the prices of their tokens.
 func (c *riskShowCmd) Run(e *env) error {
-	query := url.Values{}
-	if c.Route != "" {
-		query.Set("route", c.Route)
-	}
+	query := ofRoute(c.Route)
 	if c.Frontier {
 		return show(e, &c.replicaFlags, "/admin/risk/frontier", query, c.JSON, display.Frontiers)
 	}
@@ -91,6 +88,14 @@ func (c *riskShowCmd) Run(e *env) error {
 		display.Risk(w, a.Risk)
 		display.Refits(w, a.Refits)
 	})
+}
+
+// ofRoute is the query for one route; "" is all.
+func ofRoute(name string) url.Values {
+	if name == "" {
+		return url.Values{}
+	}
+	return url.Values{"route": {name}}
 }
 
 type riskApplicationsCmd struct {
@@ -101,11 +106,7 @@ type riskApplicationsCmd struct {
 
 // Run asks a replica, which knows what all replicas share.
 func (c *riskApplicationsCmd) Run(e *env) error {
-	query := url.Values{}
-	if c.Route != "" {
-		query.Set("route", c.Route)
-	}
-	return show(e, &c.replicaFlags, "/admin/risk/applications", query, c.JSON, func(w io.Writer, a gateway.ApplicationsAnswer) {
+	return show(e, &c.replicaFlags, "/admin/risk/applications", ofRoute(c.Route), c.JSON, func(w io.Writer, a gateway.ApplicationsAnswer) {
 		display.Applications(w, a.Applications)
 	})
 }

@@ -59,16 +59,12 @@ func Applications(w io.Writer, all []risk.Application) {
 		_, _ = fmt.Fprintln(w, "no audits of the last day: set speculation.mode of a route to risk or shadow and send requests to it") // the reader may be gone
 		return
 	}
-	for len(all) > 0 {
-		n := 1
-		for n < len(all) && all[n].Route == all[0].Route {
-			n++
-		}
-		Line(w, all[0].Route+": where drafts agree, by the audits of the last day")
+	for _, own := range byRoute(all, func(a *risk.Application) string { return a.Route }) {
+		Line(w, own[0].Route+": where drafts agree, by the audits of the last day")
 		t := Table{Indent: 2}
 		t.Add("APPLICATION", "DRAFTS PER DAY", "AGREEMENT", "SERVED", "OF THESE DISAGREED", "POSSIBLE PER DAY", "AUDITS")
-		for i := range all[:n] {
-			a := &all[i]
+		for i := range own {
+			a := &own[i]
 			agreement, disagreed, possible := none, none, none
 			if a.Audits > 0 {
 				agreement = rangeText(a.Agreement, roundPercent)
@@ -85,7 +81,6 @@ func Applications(w io.Writer, all []risk.Application) {
 			t.Add(a.Name, Amount(a.Drafts), agreement, roundPercent(a.Served), disagreed, possible, fmt.Sprint(a.Audits))
 		}
 		t.Write(w)
-		all = all[n:]
 	}
 }
 

@@ -14,32 +14,42 @@ func Risk(w io.Writer, views []risk.Summary) {
 		_, _ = fmt.Fprintln(w, "no audits yet: set speculation.mode of a route to risk or shadow and send requests to it") // the reader may be gone
 		return
 	}
-	for len(views) > 0 {
-		first := &views[0]
-		n := 1
-		for n < len(views) && views[n].Route == first.Route {
-			n++
-		}
-		Line(w, fmt.Sprintf("%s: disagreement of unverified drafts at most the limit, with probability %s", first.Route, Percent(1-first.ErrorProbability)))
-		t := Table{Indent: 2}
-		t.Add("TRAFFIC CLASS", "STATE", "THRESHOLD", "ACCEPTS", "AUDITS", "DISAGREEMENT", "PROVEN BELOW", "LIMIT", "DRIFT", "FIRST CERTIFICATE")
-		for i := range views[:n] {
-			v := &views[i]
-			threshold, accepts, disagreement := none, none, none
-			if v.Threshold != nil {
-				threshold = fmt.Sprintf("%d: %.2f nats", v.Op, *v.Threshold)
-			}
-			if v.Op > 0 {
-				accepts = Percent(v.Acceptance)
-			}
-			if v.Audits > 0 {
-				disagreement = fmt.Sprintf("%s (%s … %s)", Percent(v.Estimate), Percent(v.Low), Percent(v.High))
-			}
-			t.Add(v.TrafficClass, string(v.Phase), threshold, accepts, auditsText(v), disagreement, Percent(v.Bound), Percent(v.MaxDisagreement), driftText(v), waitText(v))
-		}
-		t.Write(w)
-		views = views[n:]
+	for _, own := range byRoute(views, func(v *risk.Summary) string { return v.Route }) {
+		riskOf(w, own)
 	}
+}
+
+// riskOf prints the views of one route.
+func riskOf(w io.Writer, views []risk.Summary) {
+	Line(w, fmt.Sprintf("%s: disagreement of unverified drafts at most the limit, with probability %s", views[0].Route, Percent(1-views[0].ErrorProbability)))
+	t := Table{Indent: 2}
+	t.Add("TRAFFIC CLASS", "STATE", "THRESHOLD", "ACCEPTS", "AUDITS", "DISAGREEMENT", "PROVEN BELOW", "LIMIT", "DRIFT", "FIRST CERTIFICATE")
+	for i := range views {
+		v := &views[i]
+		threshold, accepts, disagreement := none, none, none
+		if v.Threshold != nil {
+			threshold = fmt.Sprintf("%d: %.2f nats", v.Op, *v.Threshold)
+		}
+		if v.Op > 0 {
+			accepts = Percent(v.Acceptance)
+		}
+		if v.Audits > 0 {
+			disagreement = fmt.Sprintf("%s (%s … %s)", Percent(v.Estimate), Percent(v.Low), Percent(v.High))
+		}
+		t.Add(v.TrafficClass, string(v.Phase), threshold, accepts, auditsText(v), disagreement, Percent(v.Bound), Percent(v.MaxDisagreement), driftText(v), waitText(v))
+	}
+	t.Write(w)
+}
+
+// byRoute splits rows into those of each route, which follow each other.
+func byRoute[T any](rows []T, route func(*T) string) (groups [][]T) {
+	from := 0
+	for i := range rows {
+		if route(&rows[i]) != route(&rows[from]) {
+			groups, from = append(groups, rows[from:i]), i
+		}
+	}
+	return append(groups, rows[from:])
 }
 
 // Refits prints the candidates for the scores of routes, one line for each.

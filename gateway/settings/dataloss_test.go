@@ -146,6 +146,16 @@ func (s store) empty(t *testing.T, when string, lost int, all []*Watcher) {
 	has(t, when, "off", lost, all...)
 }
 
+// emptied are two replicas that have mode off in force, which Redis has lost.
+func (s store) emptied(t *testing.T) (*Store, []*Watcher) {
+	t.Helper()
+	desk, all := s.watchers(t, 2)
+	must(t, desk, nil, "speculation.mode=off")
+	poll(t, all...)
+	s.empty(t, "wiped", 1, all)
+	return desk, all
+}
+
 func TestARedisThatCameBackEmptyGetsItsSettingsAgain(t *testing.T) {
 	stores(t, func(t *testing.T, s store) {
 		desk, all := s.watchers(t, 2)
@@ -198,10 +208,7 @@ func TestAReplicaThatWasAwayDoesNotUndoWhatWasUnsetSince(t *testing.T) {
 
 func TestWhatIsUnsetAfterALossStaysUnsetWhoeverTellsOfTheLossLate(t *testing.T) {
 	stores(t, func(t *testing.T, s store) {
-		desk, all := s.watchers(t, 2)
-		must(t, desk, nil, "speculation.mode=off")
-		poll(t, all...)
-		s.empty(t, "wiped", 1, all)
+		desk, all := s.emptied(t)
 		told := all[1].Tell()
 		all[0].o.Store = desk
 		all[0].republish(t.Context())
@@ -246,10 +253,7 @@ func (a *afterLook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 
 func TestTwoReplicasThatPublishAtOnceDoNotUndoWhatIsUnsetInBetween(t *testing.T) {
 	stores(t, func(t *testing.T, s store) {
-		desk, all := s.watchers(t, 2)
-		must(t, desk, nil, "speculation.mode=off")
-		poll(t, all...)
-		s.empty(t, "wiped", 1, all)
+		desk, all := s.emptied(t)
 		all[0].o.Store = desk
 		c := longTimeoutClient(s.addr)
 		t.Cleanup(func() { _ = c.Close() })
