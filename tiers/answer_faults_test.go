@@ -2,8 +2,10 @@ package tiers
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
@@ -138,6 +140,9 @@ func TestWhereTheClientFailsNothingMoreIsSentAndTheErrorIsItsOwn(t *testing.T) {
 			if err := r.run(t.Context()); err != errClient || r.writes != at || r.begun != 1 {
 				t.Errorf("%s, failing at write %d of %d: %v after %d", name, at, whole.writes, err, r.writes)
 			}
+			if len(r.rc.Checks) != len(whole.rc.Checks) || r.rc.ScoredTokens != whole.rc.ScoredTokens {
+				t.Errorf("%s: %d checks of %d tokens are booked, want %d of %d", name, len(r.rc.Checks), r.rc.ScoredTokens, len(whole.rc.Checks), whole.rc.ScoredTokens)
+			}
 			if sent := r.body.Len(); sent > 0 && !strings.HasPrefix(stripped(whole), stripped(r)) {
 				t.Errorf("%s: %q is not the beginning of %q", name, r.body.Bytes(), whole.body.Bytes())
 			}
@@ -149,4 +154,110 @@ func TestWhereTheClientFailsNothingMoreIsSentAndTheErrorIsItsOwn(t *testing.T) {
 func stripped(r *playedRig) string {
 	text, _, _, _ := r.clientAnswer()
 	return text
+}
+
+func TestADraftThatFallsSilentBeforeItIsSentIsLeftWithoutFailover(t *testing.T) {
+	r := asItComes(t)
+	r.request.Config.HoldbackTokens, r.request.Config.MidstreamFailover = 1000, false
+	r.answer = func(call engine.Call) (engine.Stream, error) {
+		if _, draft := call.(*engine.Draft); draft {
+			return letters("It rains. It po", "", &engine.Failure{Kind: engine.Silent}), nil
+		}
+		return letters("urs.", "stop", nil), nil
+	}
+	if err := r.run(t.Context()); err != nil || r.rc.Tier != plan.Mixed || r.rc.Tries[0].Broke != engine.Silent {
+		t.Errorf("%v; %s, %+v", err, r.rc.Tier, r.rc.Tries)
+	}
+}
+
+func TestADraftThatIsTheAnswerThoughItsFaultWasSeenTooLateIsNotCalledRejected(t *testing.T) {
+	r := asItComes(t)
+	r.answer = func(engine.Call) (engine.Stream, error) {
+		return letters("released and then", "content_filter", nil), nil
+	}
+	if err := r.run(t.Context()); err != nil || r.rc.Tier != plan.Draft || r.rc.Verdict.Accept || r.rc.Verdict.Reason != accept.ReasonCut {
+		t.Fatalf("%v: tier %s, %+v", err, r.rc.Tier, r.rc.Verdict)
+	}
+	if word, reason := r.rc.Outcome(); word != "accepted" || reason != "late_cut_short" {
+		t.Errorf("the answer says %s, %s", word, reason)
+	}
+}
+
+// Also where no ids are told, and loops show in the text only.
+func TestADraftThatBeginsToRunInCirclesIsContinuedByTheTarget(t *testing.T) {
+	for _, ids := range []bool{true, false} {
+		r := asItComes(t)
+		r.request.MaxBody, r.request.Body.MaxTokens, r.request.Config.HoldbackTokens = 1<<20, 2000, 16
+		r.answer = func(call engine.Call) (engine.Stream, error) {
+			if _, draft := call.(*engine.Draft); !draft {
+				return letters("TARGET", "stop", nil), nil
+			}
+			s := letters("It begins well, and after some time of saying what it has to say "+strings.Repeat("wxyz", 250), "stop", nil)
+			for i := range s.chunks {
+				if !ids {
+					s.chunks[i].IDs = nil
+				}
+			}
+			return s, nil
+		}
+		err := r.run(t.Context())
+		text, _, _, _ := r.clientAnswer()
+		if err != nil || r.rc.Tier != plan.Mixed || r.rc.Verdict.Reason != accept.ReasonRepetition || !strings.HasSuffix(text, "TARGET") {
+			t.Errorf("ids %t: tier %s, %+v, %v, %q", ids, r.rc.Tier, r.rc.Verdict, err, text)
+		}
+		if n := strings.Count(text, "wxyz"); ids && n > 4 || n > 200 {
+			t.Errorf("ids %t: the client got the phrase %d times", ids, n)
+		}
+	}
+}
+
+func TestAStopStringWithinAChunkOfSeveralTokensEndsTheCountThere(t *testing.T) {
+	for _, stream := range []bool{true, false} {
+		r := newPlayedRig(t, plan.Plan{Tier: plan.Draft, Judged: true, Whole: !stream}, `,"stop":["two"]`)
+		r.request.Body.Stream, r.request.Config.Accept.Threshold = stream, -100
+		r.answer = func(engine.Call) (engine.Stream, error) {
+			s := letters("x", "", nil)
+			c := &s.chunks[0]
+			c.Text, c.IDs, c.Logprobs, c.TokenBytes = []byte("one two three four"), []int32{5, 6, 7, 8}, make([]float64, 4), []int{3, 4, 6, 5}
+			for range 3 {
+				c.AddTop(-0.01, -5)
+			}
+			return s, nil
+		}
+		err := r.run(t.Context())
+		if u := r.request.usage(); err != nil || !strings.Contains(r.body.String(), `"one "`) || u.Completion != 2 || r.rc.AcceptedTokens != 2 {
+			t.Errorf("stream %v: %s, %+v, %v", stream, r.body.String(), u, err)
+		}
+	}
+}
+
+func TestEveryWayOfAnsweringHasTheRequestsDeadline(t *testing.T) {
+	const long = 6800*time.Second + 30*time.Second + time.Minute // for 680 tokens
+	for name, tc := range map[string]struct {
+		plan  plan.Plan
+		limit int
+		whole bool
+		want  time.Duration
+	}{
+		"a draft":                {plan.Plan{Tier: plan.Draft, Judged: true}, 680, false, long},
+		"a draft in one piece":   {plan.Plan{Tier: plan.Draft, Judged: true, Whole: true, Calls: true}, 680, true, long},
+		"the target":             {plan.Plan{Tier: plan.Target}, 680, false, long},
+		"the target's, in one":   {plan.Plan{Tier: plan.Target}, 680, true, long},
+		"a short answer":         {plan.Plan{Tier: plan.Target}, 8, false, 10 * time.Minute},
+		"a chat without a limit": {plan.Plan{Tier: plan.Target}, -1, false, 3 * time.Hour},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newPlayedRig(t, tc.plan, "")
+			r.request.Body.MaxTokens, r.request.Body.Stream = tc.limit, !tc.whole
+			r.request.Config.Timeouts = plan.Timeouts{
+				DraftFirstToken: 30 * time.Second, TargetFirstToken: 30 * time.Second, StreamIdle: time.Minute,
+				Total: 10 * time.Minute, MaxTotal: 3 * time.Hour, MinTokensPerSecond: 0.1,
+			}
+			r.answer = func(engine.Call) (engine.Stream, error) { return nil, nil }
+			_ = r.run(t.Context())
+			if len(r.left) == 0 || slices.Min(r.left) != tc.want || slices.Max(r.left) != tc.want {
+				t.Errorf("%s: the calls %v had %v, want %v", name, r.calls, r.left, tc.want)
+			}
+		})
+	}
 }

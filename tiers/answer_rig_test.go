@@ -27,6 +27,8 @@ type playedRig struct {
 	rc      *Receipt
 	answer  func(call engine.Call) (engine.Stream, error) // of the engines; what it leaves open is a 400
 	calls   []string                                      // that were made, by their kinds
+	left    []time.Duration                               // until each call's deadline
+	streams int                                           // that are open
 	begun   int
 	body    bytes.Buffer // what the client has
 	fails   int          // the write with which the client fails; 0 is the beginning, less is none
@@ -97,8 +99,11 @@ func (r *playedRig) answering() *answer {
 	return a
 }
 
-// permitReturned fails the test where a place at a backend is held for ever.
+// permitReturned fails the test where a place at a backend is held for ever, or an engine writes on.
 func (r *playedRig) permitReturned() {
+	if r.streams != 0 {
+		r.t.Errorf("%d streams are open", r.streams)
+	}
 	for _, p := range []Pool{r.request.Draft, r.request.Target} {
 		for _, b := range p.Snapshot() {
 			if b.InFlight != 0 {
@@ -109,10 +114,17 @@ func (r *playedRig) permitReturned() {
 }
 
 // Open implements [engine.Upstream].
-func (r *playedRig) Open(_ context.Context, a *engine.Attempt) (engine.Stream, error) {
+func (r *playedRig) Open(ctx context.Context, a *engine.Attempt) (engine.Stream, error) {
 	r.calls = append(r.calls, strings.TrimPrefix(fmt.Sprintf("%T", a.Call), "*engine."))
-	if s, err := r.answer(a.Call); s != nil || err != nil {
-		return s, err
+	at, _ := ctx.Deadline()
+	r.left = append(r.left, time.Until(at))
+	s, err := r.answer(a.Call)
+	if err != nil {
+		return nil, err
+	}
+	if s != nil {
+		r.streams++
+		return &openStream{Stream: s, over: func() { r.streams-- }}, nil
 	}
 	return nil, &engine.Failure{Kind: engine.Rejected, Status: 400, Responded: 400}
 }
@@ -188,6 +200,17 @@ func (s *stream) Next(engine.Want) (*openai.Chunk, error) {
 		return nil, s.err
 	}
 	return nil, io.EOF
+}
+
+// openStream is a stream until it is closed.
+type openStream struct {
+	engine.Stream
+	over func()
+}
+
+func (s *openStream) Close() {
+	s.over()
+	s.over = func() {}
 }
 
 func (*stream) Buffered() bool { return false }

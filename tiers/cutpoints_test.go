@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -211,6 +210,9 @@ func (s *seam) problems(got result) (out []string) {
 	if s.loud && kept > 0 && s.rules.limit > 0 && s.limits[0] != s.rules.limit-kept {
 		wrong("%d tokens asked for behind %d, of %d", s.limits[0], kept, s.rules.limit)
 	}
+	if rc := got.rc; rc.Decision.Judged && rc.AcceptedTokens+rc.WastedTokens != rc.Verdict.Tokens {
+		wrong("%d accepted and %d wasted of %d", rc.AcceptedTokens, rc.WastedTokens, rc.Verdict.Tokens)
+	}
 	if s.form.stream {
 		if roles := map[openai.Kind]int{openai.Chat: 1}[s.form.kind]; got.roles != roles {
 			wrong("%d roles", got.roles)
@@ -336,21 +338,5 @@ func TestSeamsOfSimulatedEnginesAreSeenByNobody(t *testing.T) {
 				t.Error("the test shows nothing")
 			}
 		})
-	}
-}
-
-func TestAStopStringWithinAChunkOfSeveralTokensEndsTheCountThere(t *testing.T) {
-	one := func(s string) string {
-		return `{"logprob":-0.01,"bytes":` + bytesList(s) + `}`
-	}
-	draft := newScripted(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
-		say(w, roleChunk, `{"choices":[{"index":0,"delta":{"content":"one two three four"},"logprobs":{"content":[`+
-			one("one")+","+one(" two")+","+one(" three")+","+one(" four")+`]},"finish_reason":null,"token_ids":[5,6,7,8]}]}`)
-	})
-	for _, stream := range []bool{true, false} {
-		got, _, err := scriptedRig(t, draft.URL, draft.URL).ask(openai.Chat, plan.Auto, form{openai.Chat, stream}.body("Hello", `,"stop":["two"],"max_tokens":9`))
-		if err != nil || got.text != "one " || got.usage.Completion != 2 || got.foregate.Accepted != 2 {
-			t.Errorf("stream %v: %q, %+v, %+v, %v", stream, got.text, got.usage, got.foregate, err)
-		}
 	}
 }

@@ -2,7 +2,6 @@ package tiers
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -12,32 +11,6 @@ import (
 )
 
 // Engines differ in what they tell of an answer while they write it. These tests are of those that tell less than vLLM.
-
-// TestWhatARequestAsksOfAnEngineIsAskedBehindTheSeamToo: a continuation by ids is a body of its own. What it cannot say is
-// continued by text, which keeps the request's.
-func TestWhatARequestAsksOfAnEngineIsAskedBehindTheSeamToo(t *testing.T) {
-	for field, way := range map[string]string{
-		`"top_k":40`: "ids", `"min_p":0.05`: "ids", `"stop_token_ids":[7]`: "ids", `"repetition_penalty":1.0`: "ids",
-		`"reasoning_effort":"low"`: "", `"metadata":{"a":"b"}`: "", `"typical_p":null`: "", // nothing that a continuation by ids would miss
-		`"typical_p":0.9`: "text", `"no_stop_trim":true`: "text", `"thinking_token_budget":64`: "text",
-		`"repetition_detection":{"max_pattern_size":4}`: "text", `"a_field_of_next_year":1`: "text",
-	} {
-		draft := newScripted(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
-			say(w, roleChunk)
-			for i := range 20 { // and cut
-				say(w, spoken(fmt.Sprintf(" w%d", i), fmt.Sprint(100+i), -0.01, ""))
-			}
-		})
-		target := newScripted(t, ending)
-		if _, _, err := scriptedRig(t, draft.URL, target.URL).ask(openai.Chat, plan.Auto, chat("Hello", `,"stream":true,"max_tokens":100,`+field)); err != nil {
-			t.Fatalf("%s: %v", field, err)
-		}
-		asked := target.asked(1) // the first is about the model
-		if byIDs := strings.Contains(asked, `"prompt":[`); byIDs != (way != "text") || way != "" && !strings.Contains(asked, field) {
-			t.Errorf("%s: continued with %s", field, asked)
-		}
-	}
-}
 
 // TestAStopStringBehindASeamLeavesTheUsageRight: the engine that carries on tells the ids of its chunks, of several tokens
 // each, and no usage before the end, which a stop string keeps from coming.

@@ -62,25 +62,3 @@ func TestADoubtfulDraftIsKeptOnlyIfTheTargetAcceptsIt(t *testing.T) {
 		}
 	}
 }
-
-func TestAnAuditedDraftIsKeptIfItsAuditPasses(t *testing.T) {
-	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.5}, vllmsim.Options{})
-	n.grid, n.op = everything, 1
-	r.cfg.VerifyDrafts = plan.VerifyDoubtful
-	good, bad := 0, 0
-	for i := range 12 {
-		_, was := n.closed()
-		rc, c := r.confirmed(t, fmt.Sprint("question ", i))
-		_, now := n.closed()
-		if rc.Tier != plan.Draft {
-			continue
-		}
-		if !c.awaited || c.good != (now == was) {
-			t.Errorf("awaited %t, good %t, %d bad", c.awaited, c.good, now-was)
-		}
-		good, bad = good+1-(now-was), bad+now-was
-	}
-	if good == 0 || bad == 0 {
-		t.Errorf("%d good, %d bad: the test shows nothing", good, bad)
-	}
-}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/probe"
@@ -39,9 +38,6 @@ func (r *rig) wire(t *testing.T, targets ...string) {
 	o.Routes, o.Capabilities = []Route{rt}, prober.Capabilities
 	r.cascade = New(o)
 }
-
-// noCredentials are those of engines that ask for none.
-func noCredentials() *credentials.Credentials { return &credentials.Credentials{} }
 
 // probed probes pools until their cards are known.
 func probed(t *testing.T, pools ...*pool.Pool) *probe.Prober {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/draft"
 	"github.com/foregate/foregate/tiers/openai"
@@ -45,6 +46,13 @@ func TestTimesAreThoseOfTheTierThatTookThem(t *testing.T) {
 	after(time.Second)
 	r.recordCheck(Check{Took: time.Second})
 	r.recordDraft(draft.New(draft.Options{Request: &openai.Request{}, Config: &plan.Config{}, Decision: &plan.Decision{}}), asked.Add(-5*time.Second))
+	if (*events)(r).Tried(dispatch.Try{}, clock.now); rc.Tries[0].At != clock.now.Sub(rc.Began) {
+		t.Errorf("a call at %v, want %v", rc.Tries[0].At, clock.now.Sub(rc.Began))
+	}
+	(*events)(r).Settled(1, dispatch.Try{Tokens: 1})
+	if r.recordVerdict(accept.Verdict{}); rc.Judged != clock.now.Sub(rc.Began) || rc.Tries[0].Tokens != 1 || rc.Tries[0].At != rc.Judged {
+		t.Errorf("judged at %v, want %v; %+v", rc.Judged, clock.now.Sub(rc.Began), rc.Tries)
+	}
 	if rc.Verify != time.Second || rc.Draft != 5*time.Second || rc.Checks[0].At != asked.Sub(rc.Began) {
 		t.Errorf("%v of asking, %v of the draft, %+v", rc.Verify, rc.Draft, rc.Checks)
 	}

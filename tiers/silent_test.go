@@ -105,33 +105,6 @@ func TestCallsAtAProcessThatFallsSilentAreMadeByAnother(t *testing.T) {
 	}
 }
 
-func TestADraftThatFallsSilentBeforeItIsSentIsLeftWithoutFailover(t *testing.T) {
-	draft := vllmsim.Start(t, vllmsim.Options{Model: "small", Profile: "h100-70b-tp4", Seed: 7})
-	target := vllmsim.Start(t, vllmsim.Options{Model: "big", Profile: "h100-70b-tp4", Seed: 7, TimeScale: 4})
-	drafts := testPool(t, "drafts", "small", draft.URL())
-	cfg := testConfig()
-	cfg.MidstreamFailover, cfg.HoldbackTokens, cfg.Holdback = false, 1000, time.Minute
-	cfg.Timeouts = plan.Timeouts{DraftFirstToken: time.Minute, TargetFirstToken: time.Minute, StreamIdle: time.Minute, Total: 2 * time.Minute}
-	r := &rig{t: t, cascade: newTestCascade(t, Route{
-		Model: "m", Draft: drafts, Target: testPool(t, "targets", "big", target.URL()), SameTokenizer: true, Config: func() plan.Config { return cfg },
-	})}
-	runs(t, drafts)
-	eventually(t, "readings", func() bool { return drafts.Snapshot()[0].Age != nil })
-	u := r.begin(chat("Hello", `,"max_tokens":400,"ignore_eos":true,"stream":true`))
-	eventually(t, "some words of a draft", func() bool { return drafts.Snapshot()[0].Reading.GenerationTokens > 30 })
-	if err := draft.SetFault(vllmsim.Fault{Hang: "process"}); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-u.over:
-	case <-time.After(10 * time.Second):
-		t.Fatal("the client waits for a draft that is silent, of which it has nothing")
-	}
-	if u.err != nil || u.receipt.Tier != plan.Mixed || u.receipt.Tries[0].Broke != engine.Silent {
-		t.Errorf("%v; %s, %+v", u.err, u.receipt.Tier, u.receipt.Tries)
-	}
-}
-
 func TestNobodyWaitsForTheOnlyTargetThatIsFrozen(t *testing.T) {
 	frozen := vllmsim.Start(t, vllmsim.Options{Model: "big", Profile: "h100-70b-tp4", Seed: 7})
 	p := testPool(t, "targets", "big", frozen.URL())

@@ -1,14 +1,11 @@
 package tiers
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 )
@@ -17,58 +14,6 @@ import (
 func (r *rig) own(body string) reply {
 	r.t.Helper()
 	return direct(r.t, r.target.URL(), "/v1/chat/completions", strings.Replace(body, `"m"`, `"big"`, 1))
-}
-
-func TestADraftOfAnotherTokenizerIsScoredInTheTargetsTokens(t *testing.T) {
-	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3, Tokenizer: "other"}, vllmsim.Options{})
-	r.cfg.Mode = plan.ModeVerify
-	tiers := map[plan.Tier]int{}
-	for i, p := range prompts(sample(12, 24)) {
-		body := chat(p, fmt.Sprintf(`,"max_tokens":300,"stream":%v`, i%2 == 0))
-		got, rc, err := r.ask(openai.Chat, plan.Auto, body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := r.own(body); got.text != want.text || got.finish != want.finish || rc.Decision.Scorer != plan.ScorerText {
-			t.Errorf("%q: %s, %s\n got %q\nwant %q", p, rc.Tier, rc.Decision.Scorer, got.text, want.text)
-		}
-		tiers[rc.Tier]++
-	}
-	if tiers[plan.Draft] == 0 || tiers[plan.Mixed] == 0 {
-		t.Errorf("answers by tier %v: the test shows nothing", tiers)
-	}
-}
-
-func TestADraftWithoutIdsOfItsPromptIsScoredByItsText(t *testing.T) {
-	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.1, Without: []string{"prompt_token_ids"}}, vllmsim.Options{})
-	r.cfg.Mode = plan.ModeVerify
-	for i, p := range prompts(4) {
-		body := chat(p, fmt.Sprintf(`,"max_tokens":40,"stream":%v`, i%2 == 0))
-		got, rc, err := r.ask(openai.Chat, plan.Auto, body)
-		if err != nil || rc.Decision.Scorer != plan.ScorerText || len(rc.Checks) != 1 ||
-			rc.Checks[0].Reason != accept.ReasonTargetAgrees && rc.Checks[0].Reason != accept.ReasonTargetDisagrees || got.text != r.own(body).text {
-			t.Errorf("%q: scored by %s, %+v, %v", p, rc.Decision.Scorer, rc.Checks, err)
-		}
-	}
-}
-
-func TestALenientRuleServesOnlyWhatTheTargetStandsBy(t *testing.T) {
-	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{})
-	r.cfg.Mode, r.cfg.VerifyRule = plan.ModeVerify, plan.RuleLenient
-	tiers := map[plan.Tier]int{}
-	for i, p := range prompts(sample(16, 40)) {
-		_, rc, err := r.ask(openai.Chat, plan.Auto, chat(p, fmt.Sprintf(`,"max_tokens":300,"stream":%v`, i%2 == 0)))
-		if err != nil || len(rc.Checks) != 1 {
-			t.Fatalf("%+v, %v", rc.Checks, err)
-		}
-		if c := rc.Checks[0]; rc.AcceptedTokens > c.Kept || c.Pass && rc.Tier != plan.Draft {
-			t.Errorf("%d tokens of the draft in the answer from %s, by %+v", rc.AcceptedTokens, rc.Tier, c)
-		}
-		tiers[rc.Tier]++
-	}
-	if tiers[plan.Draft] == 0 || tiers[plan.Mixed] == 0 {
-		t.Errorf("answers by tier %v: the test shows nothing", tiers)
-	}
 }
 
 func TestScoresThatGoWrongAreNobodysTrouble(t *testing.T) {
@@ -149,21 +94,3 @@ func TestAModeThatTheEnginesDoNotAllowIsRefusedWithAReason(t *testing.T) {
 		}
 	}
 }
-
-func TestWhatWasScoredForAClientThatLeftIsBooked(t *testing.T) {
-	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.2}, vllmsim.Options{})
-	r.cfg.Mode = plan.ModeVerify
-	req, err := openai.Scan(openai.Chat, []byte(chat("Tell me", `,"max_tokens":200,"stream":true`)), openai.DefaultLimits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	rc, err := answerBy(t.Context(), r.cascade, arrival{Body: req, ID: "x"}, &leftAlready{})
-	if !errors.Is(err, context.Canceled) || len(rc.Checks) != 1 || rc.ScoredTokens == 0 {
-		t.Errorf("%v after %d checks; %d tokens scored", err, len(rc.Checks), rc.ScoredTokens)
-	}
-}
-
-// leftAlready is a client that cannot be written to.
-type leftAlready struct{ collector }
-
-func (*leftAlready) Write([]byte) error { return context.Canceled }

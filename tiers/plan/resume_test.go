@@ -95,3 +95,23 @@ func TestATextIsContinuedOnlyByEnginesThatDo(t *testing.T) {
 		}
 	}
 }
+
+// TestAnAnswerIsCarriedOnOnlyWhereNothingOfItIsLost: by text only a plain answer, by ids what a body of its own can ask for.
+func TestAnAnswerIsCarriedOnOnlyWhereNothingOfItIsLost(t *testing.T) {
+	for more, want := range map[string][2]bool{ // by text, by ids
+		`"stop":["a"]`: {true, true}, `"logprobs":true`: {false, true}, `"n":2,"temperature":1`: {false, true}, `"frequency_penalty":1`: {false, true},
+		`"response_format":{"type":"json_object"}`: {false, true},
+		`"top_k":40`: {true, true}, `"min_p":0.05`: {true, true}, `"stop_token_ids":[7]`: {true, true}, `"repetition_penalty":1.0`: {true, true},
+		`"reasoning_effort":"low"`: {true, true}, `"metadata":{"a":"b"}`: {true, true}, `"typical_p":null`: {true, true},
+		`"typical_p":0.9`: {true, false}, `"no_stop_trim":true`: {true, false}, `"thinking_token_budget":64`: {false, false},
+		`"repetition_detection":{"max_pattern_size":4}`: {false, false}, `"a_field_of_next_year":1`: {true, false},
+	} {
+		r, err := openai.Scan(openai.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"hi"}],`+more+`}`), openai.DefaultLimits())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := [2]bool{CanContinue(r, nil, dialect.VLLM), ContinuesExactly(r)}; got != want {
+			t.Errorf("%s: by text %t, by ids %t", more, got[0], got[1])
+		}
+	}
+}

@@ -94,6 +94,7 @@ func faults() map[string]struct {
 		"an answer with choices twice": {inOne, body("application/json", `{"choices":[],`+aWhole[1:]), "bad_upstream_response 0 200"},
 		"an answer without choices":    {inOne, body("application/json", `{"choices":[]}`), "bad_upstream_response 0 200"},
 		"an answer that was aborted":   {inOne, body("application/json", strings.Replace(aWhole, "stop", "abort", 1)), "upstream_aborted 0 200"},
+		"a choice that was aborted":    {inOne, body("application/json", `{"choices":[{"index":0,"text":"a","finish_reason":"abort"},{"index":1,"text":"b","finish_reason":"stop"}]}`), "upstream_aborted 0 200"},
 		"an answer beyond the cap":     {inOne, body("application/json", strings.Repeat(" ", 2000)+aWhole), "answer_too_large 0 200"},
 		"a draft of two minds":         {draft, body("application/json", `{"choices":[{"message":{"content":"a"},"text":"b"}]}`), "bad_upstream_response 0 200"},
 		"ids that are none":            {count, body("application/json", `{"tokens":["a"]}`), "bad_upstream_response 0 200"},
