@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 
 	"github.com/foregate/foregate/loadtest/process"
@@ -29,7 +28,7 @@ type Gateway struct {
 }
 
 // newGateway writes the configuration of number i; nothing runs yet. What is under runs before it in its place: words of a
-// shell, such as ulimit -n 256; the process keeps its id.
+// shell, such as ulimit -d 262144; the process keeps its id.
 func newGateway(o *Options, dir string, i int, file map[string]any, under string) (*Gateway, error) {
 	addrs, err := process.FreeAddrs(2)
 	if err != nil {
@@ -123,9 +122,4 @@ func (g *Gateway) Order(ctx context.Context, what, body string) error {
 		return fmt.Errorf("POST /admin/%s: %d: %s", what, status, text)
 	}
 	return nil
-}
-
-// logged reports whether a line that is kept holds the words.
-func (g *Gateway) logged(words string) bool {
-	return g.Log.Find(func(line string) bool { return strings.Contains(line, words) }) != ""
 }

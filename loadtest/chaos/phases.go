@@ -182,11 +182,11 @@ type footprint struct {
 }
 
 const (
-	leakPatience = 6 * time.Second // gateways keep idle connections to backends for 4 s
-	leakSlack    = 12              // goroutines: a connection of a scrape, of a pool of Redis
-	heapSlack    = 10 << 20
-	freeLines    = 10
-	usualQuiet   = 10
+	leakPatience  = 6 * time.Second // gateways keep idle connections to backends for 4 s
+	leakSlack     = 12              // goroutines: a connection of a scrape, of a pool of Redis
+	heapSlack     = 10 << 20
+	freeLines     = 10
+	linesPerFault = 10
 )
 
 // footprintOf measures it; the collector runs before.
@@ -200,10 +200,7 @@ func footprintOf(ctx context.Context, g *Gateway) (footprint, error) {
 
 // invariants checks, with no load any more, what holds in every row: processes alive,
 // goroutines and heap as before the load, few log lines.
-func (tb *Testbed) invariants(ctx context.Context, quiet int) {
-	if quiet == 0 {
-		quiet = usualQuiet
-	}
+func (tb *Testbed) invariants(ctx context.Context) {
 	for i, g := range tb.Gateways {
 		if g.Leaving.Load() {
 			continue
@@ -225,7 +222,7 @@ func (tb *Testbed) invariants(ctx context.Context, quiet int) {
 			tb.Fail("gateway %d: goroutines %.0f, before %.0f; heap %.1f MB, before %.1f MB; %v",
 				i, is.goroutines, was.goroutines, is.heap/1e6, was.heap/1e6, err)
 		}
-		lines, maximum := g.Log.Count()-was.lines, freeLines+quiet*tb.injections+tb.due
+		lines, maximum := g.Log.Count()-was.lines, freeLines+linesPerFault*tb.injections+tb.due
 		tb.Check(lines <= maximum, "gateway %d logged %d lines beside access records, at most %d are due", i, lines, maximum)
 	}
 }

@@ -335,13 +335,6 @@ func (r *Redis) Set(t process.NetworkFault) {
 	}
 }
 
-// cut resets the gateways' connections, as a fault in between would.
-func (r *Redis) cut() {
-	for _, d := range r.Proxies {
-		d.Cut()
-	}
-}
-
 // connections is how many all proxies have accepted.
 func (r *Redis) connections() (n int) {
 	for _, d := range r.Proxies {

@@ -2,13 +2,9 @@ package chaos
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
@@ -68,20 +64,12 @@ func killedOver(ctx context.Context, w *Testbed) error {
 	return nil
 }
 
-// starvedRows are gateways that are short of memory or of descriptors.
-func starvedRows() []Row {
-	return []Row{
-		{
-			ID: "G6", Fault: "one gateway with GOMEMLIMIT 64 MiB and 256 MiB in total: 300 prompts of 400 kB that their backend never answers", Added: -1,
-			Promise: "stays alive; admin answers; recovers", Tolerated: []string{Shed, Unreached, TimedOut, CutSilent, "http_400", "http_413", "http_429", "http_502", "http_503", "http_504"},
-			Setup: Setup{Under: "ulimit -d 262144\nexport GOMEMLIMIT=64MiB", Drafts: -1, Config: unlimited}, Run: heavy,
-		},
-		{
-			ID: "G7", Fault: "one gateway with 256 descriptors, and 400 silent connections to it", Added: -1,
-			Promise:   "its admin listener answers ≤ 1 s; 0 failed at the others; serves again ≤ 2 s after the end",
-			Tolerated: []string{Unreached, TimedOut, "http_502", "http_503", "http_504"}, Recover: 2 * time.Second,
-			Setup: Setup{Under: "ulimit -n 256"}, Run: hoarded,
-		},
+// heavyRow is a gateway that is short of memory.
+func heavyRow() Row {
+	return Row{
+		ID: "G6", Fault: "one gateway with GOMEMLIMIT 64 MiB and 256 MiB in total: 300 prompts of 400 kB that their backend never answers", Added: -1,
+		Promise: "stays alive; admin answers; recovers", Tolerated: []string{Shed, Unreached, TimedOut, CutSilent, "http_400", "http_413", "http_429", "http_502", "http_503", "http_504"},
+		Setup: Setup{Under: "ulimit -d 262144\nexport GOMEMLIMIT=64MiB", Drafts: -1, Config: unlimited}, Run: heavy,
 	}
 }
 
@@ -96,94 +84,6 @@ func unlimited(_ *Testbed, _ int, file map[string]any) {
 // resident is a gateway's memory, in MB; 0 when it does not tell.
 func resident(ctx context.Context, g *Gateway) float64 {
 	return g.sum(ctx, "process_resident_memory_bytes") / 1e6
-}
-
-// hoarded holds all descriptors of the first gateway.
-func hoarded(ctx context.Context, w *Testbed) error {
-	w.balance()
-	g := w.Gateways[0]
-	h := &hoard{addr: g.listen, open: map[net.Conn]bool{}}
-	asked, silent, worst := 0, 0, time.Duration(0)
-	err := w.InjectUntil(ctx, 0, func() error {
-		h.start(400)
-		return w.repeat(ctx, w.Span(4*time.Second, 12*time.Second), 200*time.Millisecond, func() error {
-			began := time.Now()
-			_, err := g.Page(ctx, "/livez")
-			asked, worst = asked+1, max(worst, time.Since(began))
-			if err != nil {
-				silent++
-			}
-			return nil
-		})
-	}, func() error {
-		h.stop()
-		return nil
-	}, func(ctx context.Context) bool {
-		return g.IsReady(ctx) && w.Shared(ctx) && w.Load.Send(g, usualLoad(0)).Kind == Answered
-	})
-	w.Note("%d connections taken; admin asked %d times, silent %d times, %v at most", h.peak, asked, silent, round(worst))
-	w.Check(silent == 0, "the admin listener was silent %d times of %d", silent, asked)
-	w.Within("the admin listener answered after", worst, time.Second)
-	for _, o := range w.all() {
-		w.Check(o.Kind == Answered || o.Gateway == 0, "at gateway %d: %s: %s", o.Gateway, o.Kind, o.Detail)
-	}
-	return err
-}
-
-// hoard opens connections on which nothing is said, and opens them again when they end.
-type hoard struct {
-	addr string
-	peak int // at once, at most
-
-	mu      sync.Mutex
-	open    map[net.Conn]bool
-	ended   bool
-	running sync.WaitGroup
-}
-
-func (h *hoard) start(connections int) {
-	for range connections {
-		h.running.Go(func() {
-			for h.one() {
-				time.Sleep(50 * time.Millisecond)
-			}
-		})
-	}
-}
-
-// one holds one connection until it ends; false: enough.
-func (h *hoard) one() (more bool) {
-	c, err := (&net.Dialer{Timeout: time.Second}).Dial("tcp", h.addr)
-	if err != nil {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		return !h.ended
-	}
-	defer func() { _ = c.Close() }() // nothing was said on it
-	h.mu.Lock()
-	more = !h.ended
-	if more {
-		h.open[c] = true
-		h.peak = max(h.peak, len(h.open))
-	}
-	h.mu.Unlock()
-	if more {
-		_, _ = io.Copy(io.Discard, c) // to its end, whichever it is
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.open, c)
-	return !h.ended
-}
-
-func (h *hoard) stop() {
-	h.mu.Lock()
-	h.ended = true
-	for c := range h.open {
-		_ = c.Close() // its goroutine sees that
-	}
-	h.mu.Unlock()
-	h.running.Wait()
 }
 
 // heavy sends prompts of 400 kB at once to the first gateway, whose answers do not come.
@@ -227,53 +127,5 @@ func heavy(ctx context.Context, w *Testbed) error {
 		w.Until(ctx, 20*time.Second, "it answers again", func() bool { return w.Load.Send(g, usualLoad(0)).Kind == Answered })
 	}
 	w.Load.Pause(false)
-	return err
-}
-
-// switchRow is what operators reach for when all else fails.
-func switchRow() Row {
-	return Row{
-		ID: "G11", Fault: "kill switch: shed.low, .normal and .high 0; then shed.allow_high yes", Short: true, Added: -1, Tolerated: []string{Shed},
-		Promise: "in force ≤ 1 s; high needs the second setting; /admin/status lists the switches; ended ≤ 1 s after the reset", Run: switchedOff,
-	}
-}
-
-// switchedOff sheds all of low and normal, then of high too, and ends that.
-func switchedOff(ctx context.Context, w *Testbed) error {
-	w.strikes()
-	are := func(what string, high, others string) {
-		w.Note("%s after %v", what, round(w.Until(ctx, time.Second, what, func() bool {
-			return w.every(func(g *Gateway) bool {
-				return !slices.ContainsFunc(priorities[:], func(class string) bool {
-					want := others
-					if class == "high" {
-						want = high
-					}
-					return w.Load.Send(g, Request{Tenant: Tenants[0], Priority: class, Tokens: 3}).Kind != want
-				})
-			})
-		})))
-	}
-	if err := w.server().do(ctx, "hset", settingsKey, "shed.low", 0, "shed.normal", 0, "shed.high", 0); err != nil {
-		return err
-	}
-	are("low and normal shed, high not", Answered, Shed)
-	err := w.Hold(ctx, w.Span(time.Second, 3*time.Second))
-	for _, g := range w.Gateways {
-		var s struct {
-			Settings struct {
-				Rejected []struct{ Name, Value string }
-				Switches []string
-			}
-		}
-		err = errors.Join(err, g.read(ctx, "/admin/status", &s))
-		w.Check(len(s.Settings.Switches) > 0 && len(s.Settings.Rejected) == 1, "gateway %d shows the switches %q, refused %v", g.Number, s.Settings.Switches, s.Settings.Rejected)
-	}
-	if err := errors.Join(err, w.server().do(ctx, "hset", settingsKey, "shed.allow_high", "yes")); err != nil {
-		return err
-	}
-	are("all shed", Shed, Shed)
-	err = w.server().do(ctx, "del", settingsKey)
-	are("nobody shed", Answered, Answered)
 	return err
 }

@@ -15,9 +15,6 @@ import (
 // redisRows are faults of one Redis server and of the way to it.
 func redisRows() []Row {
 	const promise = "0 failed; + ≤ 15 ms; shared again ≤ 2 s"
-	refuses := func(id, fault string, run step) Row {
-		return Row{ID: id, Fault: fault, Promise: promise, Recover: backAgain, Run: run}
-	}
 	return []Row{
 		{
 			ID: "R1", Fault: "Redis killed, and restarted empty; tenants at half of their limits", Short: true, Recover: backAgain,
@@ -33,16 +30,6 @@ func redisRows() []Row {
 		},
 		{ID: "R6", Fault: "Redis full: OOM, noeviction", Promise: "0 failed; reads continue; shared again ≤ 2 s", Short: true, Recover: backAgain, Run: full},
 		{ID: "R7", Fault: "FLUSHALL every second", Promise: promise, Short: true, Recover: backAgain, Run: again(time.Second, "flushall")},
-		{
-			ID: "R8", Fault: "a wrong type at each kind of key, which is then evicted, one after the other; at last at all of them at once",
-			Promise: promise, Recover: backAgain, Run: wrongTypes, MaxLogLines: 4 * usualQuiet,
-		},
-		{ID: "R11", Fault: "password rotated; then NOPERM: the user has no permissions", Promise: promise + "; the log names the cause", Recover: backAgain, Run: inTurn(rotated, forbidden)},
-		refuses("R12a", "READONLY: a replica in place of the master", demoted("yes")),
-		refuses("R12b", "MASTERDOWN: a replica that has lost its master", demoted("no")),
-		refuses("R12c", "NOSCRIPT: SCRIPT FLUSH five times a second", again(200*time.Millisecond, "script", "flush")),
-		refuses("R12d", "BUSY: a script that does not end", busy),
-		refuses("R12e", "max clients reached", crowded),
 		{
 			ID: "R13", Fault: "one replica cut off from Redis", Promise: "0 failed; it is at level local, the others share state; no flapping afterwards",
 			Short: true, Recover: backAgain, Run: partitioned,
@@ -215,132 +202,12 @@ func full(ctx context.Context, w *Testbed) error {
 	})
 }
 
-// answerKeys begin the Redis keys of answers.
-const answerKeys = "foregate:cache:"
-
-// knownKeys are keys that there may not be while nothing is wrong.
-var knownKeys = []string{
-	settingsKey, replicasKey, "foregate:{fg}:drain", "foregate:{fg}:told1",
-	"foregate:{fg}:placed2:draft", "foregate:{fg}:placed2:target", "foregate:{fg}:ledger1:tenant:acme", "foregate:{fg}:ledger1:tenant:globex",
-	"foregate:{fg}:epochs",
-}
-
-// spoilable are the keys that there are and those that there may be; of answers two.
-func spoilable(ctx context.Context, s *Server) ([]string, error) {
-	keys, err := s.Client.Keys(ctx, "foregate:*").Result()
-	keys = append(keys, knownKeys...)
-	slices.Sort(keys)
-	answers := 0
-	return slices.DeleteFunc(slices.Compact(keys), func(key string) bool {
-		if strings.HasPrefix(key, answerKeys) {
-			answers++
-		}
-		return answers > 2 && strings.HasPrefix(key, answerKeys)
-	}), err
-}
-
-// wrongTypes makes keys lists, which none of ours is.
-func wrongTypes(ctx context.Context, w *Testbed) error {
-	keys, err := spoilable(ctx, w.server())
-	if err != nil {
-		return err
-	}
-	spoil := func(key string) error {
-		return w.server().do(ctx, "eval", "redis.call('del', KEYS[1]); return redis.call('lpush', KEYS[1], 'nonsense')", 1, key)
-	}
-	evict := func(key string) error { return commands("del "+key)(ctx, w) }
-	return w.Inject(ctx, w.outage(), func() error {
-		for _, key := range keys {
-			err := errors.Join(spoil(key), w.Hold(ctx, w.Span(300*time.Millisecond, 800*time.Millisecond)), evict(key))
-			if err != nil {
-				return err
-			}
-		}
-		w.Note("%d keys", len(keys))
-		return each(keys, spoil)
-	}, func() error { return each(keys, evict) })
-}
-
 // each does something to all, and joins the errors.
 func each[T any](all []T, do func(T) error) (err error) {
 	for _, v := range all {
 		err = errors.Join(err, do(v))
 	}
 	return err
-}
-
-// checkLogWords breaks the promise when no gateway's log holds one of the words.
-func (tb *Testbed) checkLogWords(words ...string) {
-	for _, word := range words {
-		if slices.ContainsFunc(tb.Gateways, func(g *Gateway) bool { return g.logged(word) }) {
-			tb.Note("logged %s", word)
-			return
-		}
-	}
-	tb.Fail("no gateway's log holds any of %v", words)
-}
-
-func rotated(ctx context.Context, w *Testbed) error {
-	user := "acl setuser " + redisUser
-	err := outage(inTurn(commands(user+" resetpass >another"), cut), commands(user+" >"+redisPassword))(ctx, w)
-	w.checkLogWords("WRONGPASS", "NOAUTH")
-	return err
-}
-
-// cut resets the gateways' connections to Redis.
-func cut(_ context.Context, w *Testbed) error { w.Redis.cut(); return nil }
-
-func forbidden(ctx context.Context, w *Testbed) error {
-	err := outage(commands("acl setuser "+redisUser+" -@all"), commands("acl setuser "+redisUser+" +@all"))(ctx, w)
-	w.checkLogWords("NOPERM")
-	return err
-}
-
-// busy runs a script that does not end, until it is killed.
-func busy(ctx context.Context, w *Testbed) error {
-	if err := commands("config set busy-reply-threshold 50")(ctx, w); err != nil {
-		return err
-	}
-	another := adminClient(w.server().Addr)
-	defer func() { _ = another.Close() }()
-	ended := make(chan error, 1)
-	return w.Inject(ctx, w.outage(), func() error {
-		go func() { ended <- another.WithTimeout(time.Minute).Eval(ctx, "while true do end", nil).Err() }()
-		return nil
-	}, func() error {
-		if err := commands("script kill")(ctx, w); err != nil {
-			return err
-		}
-		if err := <-ended; err == nil {
-			return errors.New("the script ended by itself")
-		}
-		return nil
-	})
-}
-
-// crowded lets nobody in who is not in already, and throws the gateways out.
-func crowded(ctx context.Context, w *Testbed) error {
-	conn := w.server().Client.Conn()
-	defer func() { _ = conn.Close() }() // back to the pool
-	if err := conn.Ping(ctx).Err(); err != nil {
-		return err
-	}
-	return w.Inject(ctx, w.outage(), func() error {
-		err := conn.ConfigSet(ctx, "maxclients", "1").Err()
-		w.Redis.cut()
-		return err
-	}, func() error { return conn.ConfigSet(ctx, "maxclients", "1000").Err() })
-}
-
-// demoted makes the server a replica of a master that there is not. stale says whether it answers reads.
-func demoted(stale string) step {
-	return func(ctx context.Context, w *Testbed) error {
-		nobody, err := process.FreeAddrs(1)
-		if err != nil {
-			return err
-		}
-		return outage(commands("config set replica-serve-stale-data "+stale, "replicaof 127.0.0.1 "+process.Port(nobody[0])), commands("replicaof no one"))(ctx, w)
-	}
 }
 
 func partitioned(ctx context.Context, w *Testbed) error {

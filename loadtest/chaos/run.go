@@ -25,9 +25,6 @@ type Row struct {
 	Recover time.Duration
 	// Tolerated are kinds of outcomes, beside [Answered], that break no promise.
 	Tolerated []string
-	// MaxLogLines is how many lines each gateway may log per strike beside access records; 0 is
-	// 10. Ten more are free.
-	MaxLogLines int
 
 	// Run makes the fault, once the load runs and its latency before is known, and checks
 	// what is particular to the row with [Testbed.Fail] and [Testbed.Until]. An error means
@@ -46,8 +43,8 @@ func (r *Row) is(id string) bool {
 
 // Rows are all rows, in the order of the table. A file adds its rows here.
 func Rows() []Row {
-	return slices.Concat(redisRows(), failoverRows(), lostRows(), starvedRows(), verifyRows(),
-		[]Row{breakerRow(), killedRow(), hotRow(), switchRow(), overloadRow(), riskRow()})
+	return slices.Concat(redisRows(), failoverRows(), lostRows(), verifyRows(),
+		[]Row{heavyRow(), breakerRow(), killedRow(), hotRow(), overloadRow(), riskRow()})
 }
 
 // Result is what came of a row.
@@ -220,7 +217,7 @@ func (tb *Testbed) carryOut(ctx context.Context, r *Row) (err error) {
 			return err
 		}
 	}
-	tb.invariants(ctx, r.MaxLogLines)
+	tb.invariants(ctx)
 	return nil
 }
 

@@ -60,7 +60,7 @@ type Setup struct {
 	Rate      float64 // of w.Load, requests a second; default 40, below 0 none
 	Load      func(n int) Request
 	Sim       func(pool string, o *vllmsim.Options) // changes what each simulator is
-	// Under are words of a shell before the first gateway runs in its place, such as ulimit -n 256.
+	// Under are words of a shell before the first gateway runs in its place, such as ulimit -d 262144.
 	Under string
 	// Config changes the configuration file of gateway i before it is written.
 	Config   func(w *Testbed, i int, file map[string]any)

@@ -78,13 +78,3 @@ func (l *Log) Count() int {
 	defer l.mu.Unlock()
 	return l.counted
 }
-
-// Find is the first kept line for which ok holds; "" is none.
-func (l *Log) Find(ok func(line string) bool) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if i := slices.IndexFunc(l.lines, ok); i >= 0 {
-		return l.lines[i]
-	}
-	return ""
-}
