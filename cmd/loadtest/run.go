@@ -151,12 +151,11 @@ var errInterrupted = errors.New("interrupted; everything that was started has en
 // measure runs the cases with one seed.
 func (c *runCmd) measure(e *env, s *loadtest.Scenario, cases []*loadtest.Case, seed uint64) (*loadtest.Report, error) {
 	r := &loadtest.Report{Scenario: s, Seed: seed, Kind: s.Kind, Command: command(e.args)}
-	m := newMeter(e.stderr)
 	for _, cs := range cases {
 		var res *loadtest.Result
 		var err error
 		if r.Kind == loadtest.Live {
-			res, err = live.Run(e.ctx, c.options(s, cs, seed, m, r))
+			res, err = live.Run(e.ctx, c.options(e, s, cs, r))
 		} else {
 			e.warn("%s: computing\n", cs.Name)
 			res, err = virtual.Run(e.ctx, s, cs, seed)
@@ -173,14 +172,14 @@ func (c *runCmd) measure(e *env, s *loadtest.Scenario, cases []*loadtest.Case, s
 }
 
 // options are those of one live case.
-func (c *runCmd) options(s *loadtest.Scenario, cs *loadtest.Case, seed uint64, m *meter, r *loadtest.Report) live.Options {
+func (c *runCmd) options(e *env, s *loadtest.Scenario, cs *loadtest.Case, r *loadtest.Report) live.Options {
 	o := live.Options{
-		Scenario: s, Case: cs, Seed: seed, Gateway: c.Gateway,
+		Scenario: s, Case: cs, Seed: r.Seed, Gateway: c.Gateway,
 		Target: c.Target, Model: c.Model, Key: c.APIKey,
-		Progress: m.show, Note: func(text string) { r.Notes = append(r.Notes, text) },
+		Say: e.warn, Note: func(text string) { r.Notes = append(r.Notes, text) },
 	}
 	if c.Target == "" { // of another target nobody knows what it should have said
-		o.Check = quality.NewJudge(seed, cs).CheckText
+		o.Check = quality.NewJudge(r.Seed, cs).CheckText
 	}
 	return o
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/foregate/foregate/loadtest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
@@ -28,23 +27,10 @@ type Options struct {
 	// answered requests, after the answer, by one goroutine; answers that it has
 	// not come to when too many wait stay unchecked. Nil checks none.
 	Check func(q *loadtest.Request, text string, out *loadtest.Outcome)
-	// Progress is told a few times a second; nil tells nobody.
-	Progress func(Progress)
+	// Say is told every ten seconds how far the run is; nil tells nobody.
+	Say func(format string, args ...any)
 	// Note is told what a reader must know to trust the result; nil is not.
 	Note func(text string)
-}
-
-// Progress is how far a run has come.
-type Progress struct {
-	Case     string
-	At       time.Duration // the profiles' time; 0 while things are being started
-	Duration time.Duration // of the arrivals
-
-	Sent, InFlight         int // requests
-	Answered, Shed, Failed int
-	Unchecked              int           // answers that Check did not come to
-	Lag                    time.Duration // how far this machine has fallen behind the time scale, the wall's time
-	Done                   bool          // this is the last word
 }
 
 // Run measures one case. It returns when the last answer has come and everything

@@ -18,7 +18,7 @@ const (
 	// maxUnchecked bounds the answers that wait to be checked.
 	maxUnchecked = 4096
 
-	tellEvery = 200 * time.Millisecond
+	tellEvery = 10 * time.Second
 
 	// tooLate is a delay of the sender, on average and of the wall's time, that a
 	// reader must know of.
@@ -186,30 +186,18 @@ func (r *run) checkAll(ctx context.Context) {
 	}
 }
 
-// tell reports progress until ctx ends, and then once more.
+// tell says how far the run is, until ctx ends.
 func (r *run) tell(ctx context.Context) {
-	if r.opts.Progress == nil {
-		return
-	}
 	tick := time.NewTicker(tellEvery)
 	defer tick.Stop()
-	for {
-		r.opts.Progress(r.progress(false))
+	for r.opts.Say != nil {
 		select {
 		case <-tick.C:
+			r.opts.Say("%s: %v of %v; %d sent, %d under way, %d answered, %d shed, %d failed; %v behind\n", r.opts.Case.Name, r.client.clock.now().Truncate(time.Second),
+				r.scenario.Duration, r.sent.Load(), r.client.inFlight.Load(), r.answered.Load(), r.shed.Load(), r.failed.Load(), r.gauge.lag().Truncate(time.Millisecond))
 		case <-ctx.Done():
-			r.opts.Progress(r.progress(true))
 			return
 		}
-	}
-}
-
-func (r *run) progress(done bool) Progress {
-	return Progress{
-		Case: r.opts.Case.Name, At: r.client.clock.now(), Duration: r.scenario.Duration,
-		Sent: int(r.sent.Load()), InFlight: int(r.client.inFlight.Load()),
-		Answered: int(r.answered.Load()), Shed: int(r.shed.Load()), Failed: int(r.failed.Load()),
-		Unchecked: int(r.unchecked.Load()), Lag: r.gauge.lag(), Done: done,
 	}
 }
 
