@@ -20,39 +20,37 @@ func pooled(n int) (*member, []string) {
 	return m, ids
 }
 
-func TestAPoolWhoseBackendsAllAnswerErrorsKeepsHalfOfThem(t *testing.T) {
-	for n, want := range map[int]string{1: "[]", 2: "[b1]", 3: "[b2]", 4: "[b2 b3]", 5: "[b3 b4]"} {
+// What answers errors is kept in up to one half of its pool, shut all the same; what cannot be reached is kept out.
+func TestAPoolWhoseBackendsAllFailKeepsHalfOfThoseThatAnswer(t *testing.T) {
+	for _, c := range []struct {
+		n     int
+		fault error
+		want  string // kept out
+	}{
+		{1, errBad, "[]"}, {2, errBad, "[b1]"}, {3, errBad, "[b2]"}, {4, errBad, "[b2 b3]"}, {5, errBad, "[b3 b4]"},
+		{4, errUnreachable, "[b0 b1 b2 b3]"},
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			m, ids := pooled(n)
+			m, ids := pooled(c.n)
 			for i := range ids {
-				m.calls(ids[n-1-i], 5, errBad) // the last first
+				m.calls(ids[c.n-1-i], 5, c.fault) // the last first
 				time.Sleep(time.Millisecond)
 			}
-			if got := fmt.Sprint(m.shut(ids)); got != want {
-				t.Errorf("of %d backends %s are kept out, want %s", n, got, want)
-			}
-			for _, s := range m.States() {
-				if s.State != Open {
-					t.Errorf("%+v", s)
+			for range 2 {
+				if got := fmt.Sprint(m.shut(ids)); got != c.want {
+					t.Errorf("of %d backends %s are kept out, want %s", c.n, got, c.want)
 				}
-			}
-			if m.calls("b0", 3, errBad) != 3 {
-				t.Error("who is kept in is refused")
+				for _, s := range m.States() {
+					if s.State != Open || !m.Shut("big", s.Backend) {
+						t.Errorf("%+v", s)
+					}
+				}
+				if let := m.calls("b0", 3, c.fault); (let == 3) != (c.fault == errBad) {
+					t.Errorf("%d calls are let through", let)
+				}
 			}
 		})
 	}
-}
-
-func TestWhatCannotBeReachedIsKeptOutAllTheSame(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, ids := pooled(4)
-		for _, id := range ids {
-			m.calls(id, 5, errUnreachable)
-		}
-		if got := m.shut(ids); len(got) != 4 {
-			t.Errorf("only %v", got)
-		}
-	})
 }
 
 func TestWhoOpenedFirstStaysOutAndAnotherTakesItsPlaceWhenItCloses(t *testing.T) {
@@ -156,19 +154,6 @@ func TestWhoCouldNotBeReachedAndThenAnswersErrorsStaysOut(t *testing.T) {
 			if !m.Open("big", "a") {
 				t.Fatalf("requests go there: %+v", m.States())
 			}
-		}
-	})
-}
-
-func TestShutHoldsForAPoolThatTheFloorKeepsOpen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, ids := pooled(1)
-		m.calls(ids[0], 5, errBad)
-		if m.Open("big", ids[0]) || !m.Shut("big", ids[0]) {
-			t.Errorf("open %v, shut %v", m.Open("big", ids[0]), m.Shut("big", ids[0]))
-		}
-		if m.calls(ids[0], 3, errBad); !m.Shut("big", ids[0]) {
-			t.Error("not shut after more calls")
 		}
 	})
 }

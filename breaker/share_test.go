@@ -21,20 +21,6 @@ func within(d time.Duration, is func() bool) bool {
 	return true
 }
 
-func TestSixFaultsOnAnIdleBackendOpenItForAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, all := fleetOf(t, 3, &site{})
-		time.Sleep(time.Second)
-		all[2].calls("a", 6, errBad)
-		time.Sleep(heard)
-		for i, m := range all {
-			if s := m.state("a"); s.State != Open || s.Alone || !m.Open("big", "a") || s.Remaining > 2400*time.Millisecond {
-				t.Errorf("replica %d: %+v", i, s)
-			}
-		}
-	})
-}
-
 func TestABusyBackendThatFailsForAllIsOpenForTheFleetAtOnce(t *testing.T) {
 	for name, perSecond := range map[string]int{"busy": 200, "idle": 10} {
 		t.Run(name, func(t *testing.T) {

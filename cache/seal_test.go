@@ -136,23 +136,6 @@ func TestAValueOfAnotherVersionIsForeign(t *testing.T) {
 	}
 }
 
-func TestAValueOpensOnlyAtItsOwnKey(t *testing.T) {
-	s, k := mustSealer(t, SealKey{"a", secret(1)}), keyNo(1)
-	moved, other := k, k
-	moved.name[0]++
-	other.seal[0]++
-	entry := s.Seal(k, entryNo(1, 100))
-	opens := map[string]func() error{
-		"an entry at another Redis key": func() error { _, err := s.Open(moved, entry, 1000); return err },
-		"an entry of another request":   func() error { _, err := s.Open(other, entry, 1000); return err },
-	}
-	for what, open := range opens {
-		if err := open(); !errors.Is(err, ErrDamaged) {
-			t.Errorf("%s: error %v, want ErrDamaged", what, err)
-		}
-	}
-}
-
 func TestWhatIsLargerThanAskedForIsDamagedAndNotMade(t *testing.T) {
 	s, k := mustSealer(t), keyNo(1)
 	for _, answer := range [][]byte{make([]byte, 1<<20), entryNo(1, 3000).Answer, secret(1)} {
