@@ -25,8 +25,19 @@ const (
 	OpenAI   Kind = "openai" // any other server that speaks OpenAI's API, such as Ollama
 )
 
+// dialects are all kinds of engines. The mark of a later one is looked for first.
+var dialects = []*Dialect{&vllm, &sglang, &llamacpp, &openaiCompatible}
+
 // Kinds are all values of pools.NAME.engine.
-var Kinds = []Kind{Auto, VLLM, SGLang, LlamaCpp, OpenAI}
+var Kinds = kinds()
+
+func kinds() []Kind {
+	all := []Kind{Auto}
+	for _, d := range dialects {
+		all = append(all, d.Kind)
+	}
+	return all
+}
 
 // ParseKind returns the kind that a setting names; "" is Auto. The error lists the kinds.
 func ParseKind(s string) (Kind, error) {
@@ -46,6 +57,7 @@ func ParseKind(s string) (Kind, error) {
 // Dialect is what differs between kinds of engines. A Dialect never changes.
 type Dialect struct {
 	Kind        Kind
+	Mark        Mark
 	Health      string // GET this path answers 200 while the server lives; "": nothing may be asked, only a TCP connection is made
 	Load        Load
 	Tokenize    Tokenize
@@ -58,6 +70,13 @@ type Dialect struct {
 	// that, so it is asked for one instead.
 	IgnoresClose bool
 	ContinueBy   ContinueBy
+}
+
+// Mark is what answers of GETs have only of this kind of engine; "": there is nothing.
+type Mark struct {
+	Owner        string // owned_by in /v1/models
+	Prefix       string // the names of metrics in /metrics begin with it
+	Path, Member string // the answer to a path has a member, in JSON
 }
 
 // Load says where an engine tells its load.
@@ -170,13 +189,10 @@ func IsNotServed(status int) bool {
 
 // Of returns the dialect of a kind. An engine that is not known yet ("" or Auto) is taken for vLLM.
 func Of(k Kind) *Dialect {
-	switch k {
-	case SGLang:
-		return &sglang
-	case LlamaCpp:
-		return &llamacpp
-	case OpenAI:
-		return &openaiCompatible
+	for _, d := range dialects {
+		if d.Kind == k {
+			return d
+		}
 	}
 	return &vllm
 }

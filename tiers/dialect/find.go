@@ -5,14 +5,27 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 )
 
 // ModelsPath is the first question.
 const ModelsPath = "/v1/models"
 
+const metricsPath = "/metrics"
+
 // Questions are the paths whose answers tell the kind of an engine, the most telling one first. Each is read by GET and
 // costs an engine next to nothing. All but the first matter only where a proxy hides owned_by.
-var Questions = []string{ModelsPath, "/metrics", "/props", "/get_model_info", "/version"}
+var Questions = questions()
+
+func questions() []string {
+	all := []string{ModelsPath, metricsPath}
+	for _, d := range slices.Backward(dialects) {
+		if d.Mark.Path != "" {
+			all = append(all, d.Mark.Path)
+		}
+	}
+	return all
+}
 
 // Finding is what the answers of a server tell of its kind.
 type Finding struct {
@@ -20,55 +33,36 @@ type Finding struct {
 	By   string // the answer that told it, for operators; at most 120 bytes
 }
 
-// owners are the values of owned_by in /v1/models.
-var owners = map[string]Kind{"vllm": VLLM, "sglang": SGLang, "llamacpp": LlamaCpp}
-
-// prefixes begin the names of metrics.
-var prefixes = []struct {
-	prefix string
-	kind   Kind
-}{{"\nvllm:", VLLM}, {"\nsglang:", SGLang}, {"\nllamacpp:", LlamaCpp}}
-
 // tell returns what the answer to a question tells; a Finding without a kind is nothing.
 func tell(path string, body []byte) Finding {
-	switch path {
-	case ModelsPath:
-		models, _ := ParseModels(body) // what is no list names nobody
-		for _, m := range models {
-			if k, known := owners[m.Owner]; known {
-				return Finding{k, fmt.Sprintf("GET /v1/models has owned_by %q", m.Owner)}
-			}
-		}
-		return Finding{}
-	case "/metrics":
-		text := append([]byte("\n"), body...)
-		for _, p := range prefixes {
-			if bytes.Contains(text, []byte(p.prefix)) {
-				return Finding{p.kind, "GET /metrics has names that begin with " + p.prefix[1:]}
-			}
-		}
-		return Finding{}
-	}
-	members := map[string]json.RawMessage{}
-	if json.Unmarshal(body, &members) != nil {
-		return Finding{}
-	}
-	for _, m := range memberOf {
-		if _, has := members[m.name]; has && m.path == path {
-			return Finding{m.kind, fmt.Sprintf("GET %s has the member %s", m.path, m.name)}
+	for _, d := range dialects {
+		if by := d.Mark.in(path, body); by != "" {
+			return Finding{d.Kind, "GET " + path + " has " + by}
 		}
 	}
 	return Finding{}
 }
 
-// memberOf are members that only one kind of engine has in the answer to a path.
-var memberOf = []struct {
-	path, name string
-	kind       Kind
-}{
-	{"/props", "default_generation_settings", LlamaCpp},
-	{"/get_model_info", "model_path", SGLang},
-	{"/version", "version", VLLM},
+// in returns where the mark is in the answer to a path, "" if it is not there.
+func (m *Mark) in(path string, body []byte) string {
+	switch path {
+	case ModelsPath:
+		models, _ := ParseModels(body) // what is no list names nobody
+		if m.Owner != "" && slices.ContainsFunc(models, func(one Model) bool { return one.Owner == m.Owner }) {
+			return fmt.Sprintf("owned_by %q", m.Owner)
+		}
+	case metricsPath:
+		if m.Prefix != "" && (bytes.HasPrefix(body, []byte(m.Prefix)) || bytes.Contains(body, []byte("\n"+m.Prefix))) {
+			return "names that begin with " + m.Prefix
+		}
+	case m.Path:
+		members := map[string]json.RawMessage{}
+		_ = json.Unmarshal(body, &members) // what is no object has no members
+		if _, has := members[m.Member]; has {
+			return "the member " + m.Member
+		}
+	}
+	return ""
 }
 
 // Model is what an engine tells of one model in /v1/models.

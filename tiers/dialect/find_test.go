@@ -1,7 +1,9 @@
 package dialect
 
 import (
+	"os"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -67,6 +69,12 @@ func TestAKindIsParsedOrTheKindsAreListed(t *testing.T) {
 	}
 	if k, err := ParseKind(""); k != Auto || err != nil {
 		t.Errorf("nothing is %s, %v", k, err)
+	}
+	guide, err := os.ReadFile("../../docs/guides/engines.md")
+	for _, k := range Kinds[1:] {
+		if !strings.Contains(string(guide), "\n| `"+string(k)+"` ") {
+			t.Errorf("docs/guides/engines.md has no row of %s (%v)", k, err)
+		}
 	}
 	const want = `"tgi" is not an engine: use one of auto, vllm, sglang, llamacpp, openai`
 	if _, err := ParseKind("tgi"); err == nil || err.Error() != want {

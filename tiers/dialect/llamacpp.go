@@ -3,6 +3,7 @@ package dialect
 // llamacpp is llama.cpp's llama-server, as its source was in April 2026.
 var llamacpp = Dialect{
 	Kind:   LlamaCpp,
+	Mark:   Mark{"llamacpp", "llamacpp:", "/props", "default_generation_settings"},
 	Health: "/health", // 503 while it loads the model
 	// Its KV memory is divided into slots and cannot run out: it tells no usage, and its queue shows its load.
 	Load: Load{Flag: "--metrics", Metrics: Metrics{

@@ -5,6 +5,7 @@ import "github.com/foregate/foregate/tiers/openai"
 // sglang is SGLang, as its source was in July 2026.
 var sglang = Dialect{
 	Kind:   SGLang,
+	Mark:   Mark{"sglang", "sglang:", "/get_model_info", "model_path"},
 	Health: "/health",
 	Load: Load{Flag: "--enable-metrics", Metrics: Metrics{
 		Rank:    "dp_rank",

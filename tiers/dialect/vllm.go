@@ -5,6 +5,7 @@ import "github.com/foregate/foregate/tiers/openai"
 // vllm is vLLM 0.9.2 to 0.32.
 var vllm = Dialect{
 	Kind:   VLLM,
+	Mark:   Mark{"vllm", "vllm:", "/version", "version"},
 	Health: "/health",
 	Load: Load{Metrics: Metrics{
 		Rank:    "engine",

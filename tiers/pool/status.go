@@ -24,7 +24,7 @@ type Backend struct {
 	Pool     string       `json:"-"`
 	ID       string       `json:"id"`
 	URL      string       `json:"url"`
-	Engine   dialect.Kind `json:"engine,omitempty"` // vllm, sglang, llamacpp or openai; "" is not known
+	Engine   dialect.Kind `json:"engine,omitempty"` // the kind of its engine; "": not known
 	State    State        `json:"state"`
 	Why      string       `json:"why,omitempty"`       // why it is not up, or what is wrong with it
 	KVUsage  *float64     `json:"kv_usage"`            // of the last reading, 0 … 1; null: no reading, or the engine does not tell it
