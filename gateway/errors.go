@@ -93,8 +93,6 @@ var (
 	errBadBody     = refuse("bad_body", "The request body could not be read whole.")
 	errBodyTimeout = refuse("body_timeout", "The request body did not come in time.")
 	errNotCached   = refuse("not_cached", "There is no cached answer to this request that will do, and only-if-cached allows no other.")
-	errTier        = refuse("bad_header", "X-Tier must be auto, draft or target.")
-	errMode        = refuse("bad_header", "X-Acceptance-Mode must be default, exact or target.")
 	errOverloaded  = refuse("overloaded", "The gateway has too many requests under way.").after(time.Second)
 	// errGoing: another replica answers, so a retry is always welcome and counts against no retry budget.
 	errGoing = refuse("gateway_draining", "This replica is shutting down.").after(time.Second)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/foregate/foregate/gateway/clientapi"
 	"github.com/foregate/foregate/gateway/identity"
@@ -130,16 +131,9 @@ func (g *Gateway) answer(from clientBody, in *admittedRequest, l *accessRecord, 
 
 // scan reads a request to the cascade: its headers and its body.
 func (g *Gateway) scan(from clientBody, l *accessRecord, r *http.Request) (asked tiers.Arrival, err error) {
-	tier, err := demanded(r.Header, "X-Tier", errTier, plan.Auto, plan.Draft, plan.Target)
+	demand, err := readDemand(r.Header)
 	if err != nil {
 		return asked, err
-	}
-	stricter, err := demanded(r.Header, "X-Acceptance-Mode", errMode, plan.DemandDefault, plan.DemandExact, plan.DemandTarget)
-	if err != nil {
-		return asked, err
-	}
-	if stricter != plan.DemandDefault && tier == plan.Draft {
-		tier = plan.Auto // a request for both gets the stricter one
 	}
 	body, err := openai.Scan(from.kind, from.raw, from.limits)
 	switch {
@@ -158,7 +152,7 @@ func (g *Gateway) scan(from clientBody, l *accessRecord, r *http.Request) (asked
 	}
 	l.answering = route
 	return tiers.Arrival{
-		Metadata: &l.Metadata, Body: body, Route: route, Demanded: tier, Demand: stricter, CacheControl: readCacheControl(r.Header),
+		Metadata: &l.Metadata, Body: body, Route: route, Demand: demand, CacheControl: readCacheControl(r.Header),
 	}, nil
 }
 
@@ -224,8 +218,23 @@ func mayUse(c *identity.Caller, model string, external bool) error {
 	return nil
 }
 
-// demanded reads a header that has one of some values; the first one is meant where it is not sent.
-func demanded[T ~string](h http.Header, name string, refusal error, values ...T) (T, error) {
+// readDemand reads the headers by which a request demands something of its route. One that demands both a draft and a stricter
+// mode gets the stricter mode.
+func readDemand(h http.Header) (d plan.Demand, err error) {
+	if d.Tier, err = oneOf(h, "X-Tier", plan.Auto, plan.Draft, plan.Target); err != nil {
+		return d, err
+	}
+	if d.Mode, err = oneOf(h, "X-Acceptance-Mode", plan.DemandDefault, plan.DemandExact, plan.DemandTarget); err != nil {
+		return d, err
+	}
+	if d.IsStricter() && d.Tier == plan.Draft {
+		d.Tier = plan.Auto
+	}
+	return d, nil
+}
+
+// oneOf reads a header that has one of some values; the first one is meant where it is not sent.
+func oneOf[T ~string](h http.Header, name string, values ...T) (T, error) {
 	v, err := identity.Header(h, name, 16)
 	switch {
 	case err != nil:
@@ -233,7 +242,8 @@ func demanded[T ~string](h http.Header, name string, refusal error, values ...T)
 	case v == "":
 		return values[0], nil
 	case !slices.Contains(values, T(v)):
-		return "", refusal
+		last := len(values) - 1
+		return "", refuse("bad_header", fmt.Sprintf("%s must be %s or %s.", name, strings.Trim(strings.ReplaceAll(fmt.Sprint(values[:last]), " ", ", "), "[]"), values[last]))
 	}
 	return T(v), nil
 }

@@ -17,7 +17,7 @@ func (c *Cascade) arrive(a Arrival) *Request {
 	if a.Caller.Priority == identity.Low {
 		r.Config = r.Config.ForLow()
 	}
-	r.Facts = c.facts(rt, a.Body, a.Demanded)
+	r.Facts = c.facts(rt, a.Body, a.Demand.Tier)
 	if a.Caller.PerTenantEvidence {
 		r.Facts.EvidenceTenant = a.Caller.Tenant
 	}

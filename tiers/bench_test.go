@@ -371,7 +371,7 @@ func (b *bench) begin(q question) (a *asked, done chan struct{}) {
 	a = &asked{reader: &reader{stuck: q.stuck, ctx: q.ctx, left: errLeft}, arrival: Metadata{Identity: dispatch.Identity{ID: "id"}, Began: time.Now(), Caller: q.caller}}
 	done = make(chan struct{})
 	in := Arrival{
-		Metadata: &a.arrival, Body: read, CacheControl: q.control, Demanded: plan.Auto, Demand: plan.DemandDefault, Route: b.route,
+		Metadata: &a.arrival, Body: read, CacheControl: q.control, Demand: plan.Demand{Tier: plan.Auto, Mode: plan.DemandDefault}, Route: b.route,
 	}
 	go func() {
 		defer close(done)

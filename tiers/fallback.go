@@ -123,7 +123,7 @@ func (rq *request) fallBack(ctx context.Context, to call, err error) error {
 	l := &leaving{request: rq, to: to, own: err, fallbacks: fallbacks, stale: make([]bool, len(fallbacks))}
 	l.facts = plan.FallbackFacts{
 		Cause:    FailureCauseOf(err, rq.p.o.IsShed(err)),
-		External: rq.Caller.Access.MayLeave(), Demanded: rq.Demanded != plan.Auto && rq.Demanded != "" || rq.Demand != plan.DemandDefault,
+		External: rq.Caller.Access.MayLeave(), Demanded: rq.Demand.IsAny(),
 		Sent: len(to.Sent) > 0 || rc.First > 0, Unfit: !plan.FitsOutside(rq.Body),
 		Candidates: rq.candidates(),
 	}

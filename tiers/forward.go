@@ -127,7 +127,7 @@ func (p *Pipeline) CountTokens(ctx context.Context, in Arrival, record *Record) 
 		return 0, err
 	}
 	defer func() { settle(reserved, 0, record.Receipt) }()
-	in.Demanded = plan.Target
+	in.Demand.Tier = plan.Target
 	r := p.arrive(in)
 	r.Receipt = NewReceipt(in.Body.Model, p.now())
 	r.Decision.Plan = plan.Plan{Tier: plan.Target, Reason: "count_tokens"}

@@ -92,16 +92,16 @@ func newKeyer(t testing.TB) *keyer {
 func (k *keyer) key(values []string, order []int) cache.Key {
 	k.t.Helper()
 	r := &http.Request{Header: http.Header{}, RemoteAddr: "127.0.0.1:1", Method: http.MethodPost}
-	tier, stricter := plan.Auto, plan.DemandDefault
+	demand := plan.Demand{Tier: plan.Auto, Mode: plan.DemandDefault}
 	of := map[string]string{}
 	members := make([]string, 0, len(parts))
 	for _, i := range order {
 		p, v := parts[i], values[i]
 		switch {
 		case p.name == "X-Tier":
-			tier = plan.Tier(v)
+			demand.Tier = plan.Tier(v)
 		case p.name == "X-Acceptance-Mode":
-			stricter = plan.Demand(v)
+			demand.Mode = plan.DemandMode(v)
 		case p.header && v != "":
 			r.Header.Set(p.name, v)
 		case p.name == "system" || p.name == "user" || p.name == "role":
@@ -122,7 +122,7 @@ func (k *keyer) key(values []string, order []int) cache.Key {
 	route := &Route{Model: req.Model, Draft: k.draft, Target: k.draft, Serves: Served{Draft: "small", Target: "big"}, Config: func() plan.Config {
 		return plan.Config{Mode: plan.ModeConfidence, MaxPromptTokens: 1000}
 	}}
-	in := Arrival{Metadata: &Metadata{Caller: caller}, Body: req, Route: route, Demanded: tier, Demand: stricter}
+	in := Arrival{Metadata: &Metadata{Caller: caller}, Body: req, Route: route, Demand: demand}
 	q := k.p.newRequest(in, nil, &Record{})
 	keyed := q.makeKey()
 	if k.alone = q.wantsOwnSample(); k.alone {

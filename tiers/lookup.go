@@ -99,7 +99,7 @@ func (rq *request) makeKey() bool {
 
 // wantsOwnSample reports whether the answer must be sampled from the target's distribution for this request alone.
 func (rq *request) wantsOwnSample() bool {
-	return rq.Body.Temperature > 0 && (rq.Config.IsExact() || rq.Demand == plan.DemandExact)
+	return rq.Body.Temperature > 0 && (rq.Config.IsExact() || rq.Demand.Mode == plan.DemandExact)
 }
 
 // allows reports whether an answer's tier is the one that its key promises. Key and answer are made under one

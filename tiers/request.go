@@ -30,8 +30,7 @@ type Arrival struct {
 	*Metadata
 	Body         *openai.Request
 	Route        *Route
-	Demanded     plan.Tier    // the tier that must answer; "" is Auto
-	Demand       plan.Demand  // a stricter mode than the route's; "" is the route's
+	Demand       plan.Demand  // what it demands of its route
 	CacheControl CacheControl // cache directives
 	// Retain keeps the memory of the body until released is called; nil: it stays valid after the end of the request.
 	Retain func() (released func())

@@ -58,7 +58,7 @@ func (l *lab) send(q *loadtest.Request) string {
 		Metadata: &tiers.Metadata{
 			Identity: dispatch.Identity{ID: strconv.Itoa(number)}, Began: l.clock.Now(), Caller: identity.Caller{Tenant: q.Tenant, Priority: class(q.Priority), RAGHash: q.RAGHash},
 		},
-		Body: r.body, Route: own, Demanded: tier, Retain: r.Retain,
+		Body: r.body, Route: own, Demand: plan.Demand{Tier: tier}, Retain: r.Retain,
 	}, r, &r.record)
 	r.End()
 	text := r.settle(err, context.Cause(ctx))

@@ -25,22 +25,34 @@ const (
 // Audited reports whether the thresholds of the mode come from audits.
 func (m Mode) Audited() bool { return m == ModeRisk || m == ModeShadow }
 
-// Demand is what a request may demand (header X-Acceptance-Mode): its route's mode or a stricter one.
-type Demand string
+// Demand is what a request may demand of its route, by headers. The zero value demands nothing.
+type Demand struct {
+	Tier Tier       // X-Tier: who must answer; "" is Auto
+	Mode DemandMode // X-Acceptance-Mode: a stricter mode than the route's; "" is DemandDefault
+}
 
-// The demands.
+// DemandMode is the route's mode or a stricter one.
+type DemandMode string
+
+// The modes that may be demanded.
 const (
-	DemandDefault Demand = "default" // as the route has it
-	DemandExact   Demand = "exact"   // the target's own answer, drafted or not
-	DemandTarget  Demand = "target"  // no draft
+	DemandDefault DemandMode = "default" // as the route has it
+	DemandExact   DemandMode = "exact"   // the target's own answer, drafted or not
+	DemandTarget  DemandMode = "target"  // no draft
 )
+
+// IsStricter reports whether a draft is to be judged more strictly than the route has it.
+func (d Demand) IsStricter() bool { return d.Mode != "" && d.Mode != DemandDefault }
+
+// IsAny reports whether anything is demanded.
+func (d Demand) IsAny() bool { return d.Tier != "" && d.Tier != Auto || d.IsStricter() }
 
 // Stricter returns the settings for a request with a demand on a route with these.
 func (c Config) Stricter(d Demand) Config {
 	switch {
-	case d == DemandTarget:
+	case d.Mode == DemandTarget:
 		c.Mode = ModeOff
-	case d == DemandExact && c.Mode != ModeOff:
+	case d.Mode == DemandExact && c.Mode != ModeOff:
 		c.Mode, c.VerifyRule = ModeVerify, RuleExact
 	}
 	return c

@@ -107,10 +107,10 @@ func onlyLast(body string) string {
 
 func TestARequestMayOnlyAskForSomethingStricter(t *testing.T) {
 	for _, c := range []Config{{Mode: ModeOff}, {Mode: ModeVerify}, {Mode: ModeVerify, VerifyRule: RuleLenient}, {Mode: ModeConfidence}} {
-		if got := c.Stricter(DemandTarget).Mode; got != ModeOff {
+		if got := c.Stricter(Demand{Mode: DemandTarget}).Mode; got != ModeOff {
 			t.Errorf("%s and target: %s", c.Mode, got)
 		}
-		got := c.Stricter(DemandExact)
+		got := c.Stricter(Demand{Mode: DemandExact})
 		if c.Mode == ModeOff { // the target's own answer is exact already
 			if got.Mode != ModeOff {
 				t.Errorf("off and exact: %s", got.Mode)
@@ -118,7 +118,7 @@ func TestARequestMayOnlyAskForSomethingStricter(t *testing.T) {
 		} else if got.Mode != ModeVerify || got.VerifyRule != RuleExact {
 			t.Errorf("%s and exact: %s by rule %s", c.Mode, got.Mode, got.VerifyRule)
 		}
-		if got := c.Stricter(DemandDefault); got.Mode != c.Mode || got.VerifyRule != c.VerifyRule {
+		if got := c.Stricter(Demand{Mode: DemandDefault}); got.Mode != c.Mode || got.VerifyRule != c.VerifyRule {
 			t.Errorf("%s and default: %s by rule %s", c.Mode, got.Mode, got.VerifyRule)
 		}
 	}
