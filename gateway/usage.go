@@ -169,12 +169,8 @@ func daysOf(from, to string, most int, now time.Time) (first, last time.Time, er
 	return first, last, err
 }
 
-// columnsOfCSV are the counts in the order of a CSV file, by their names in JSON.
-var columnsOfCSV = []string{
-	"requests", "ok", "refused", "limited", "shed", "failed", "client_left", "cached_answers", "coalesced_answers",
-	"prompt_tokens", "completion_tokens", "draft_tokens", "cached_tokens",
-	"draft_usd", "target_usd", "usd", "target_alone_usd", "saved_by_drafts_usd", "saved_by_cache_usd",
-}
+// columnsOfCSV are the counts in the order of a CSV file, by their names in JSON: usd is behind what it is the sum of.
+var columnsOfCSV = slices.Insert(ledger.Columns(), slices.Index(ledger.Columns(), "target_usd")+1, "usd")
 
 // numbersOf returns the counts of a row by their names in JSON.
 func numbersOf(r *ledger.Row) (all map[string]json.Number, err error) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,6 +69,15 @@ func TestUsageIsWhatTheReceiptTellsOrTheCachedAnswer(t *testing.T) {
 		}
 		if got := usageOf(&accessRecord{code: 200, Record: tiers.Record{Cache: result, Entry: entry}}); got != want {
 			t.Errorf("%s: %+v", result, got)
+		}
+	}
+}
+
+func TestTheGuideHasEachColumnOfUsage(t *testing.T) {
+	guide, err := os.ReadFile("../docs/guides/tenants-and-identity.md")
+	for _, name := range columnsOfCSV {
+		if !strings.Contains(string(guide), "`"+name+"`") {
+			t.Errorf("docs/guides/tenants-and-identity.md does not have %s (%v)", name, err)
 		}
 	}
 }

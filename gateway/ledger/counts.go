@@ -40,6 +40,15 @@ func (c *Counts) USD() Nanos { return c.DraftUSD + c.TargetUSD }
 // numColumns is the number of counts.
 var numColumns = reflect.TypeFor[Counts]().NumField()
 
+// Columns are the names of the counts in JSON, in their order.
+func Columns() []string {
+	names := make([]string, numColumns)
+	for i := range names {
+		names[i] = reflect.TypeFor[Counts]().Field(i).Tag.Get("json")
+	}
+	return names
+}
+
 // sums returns the counts as they are added up.
 func (c *Counts) sums() sums {
 	all, fields := make(sums, numColumns), reflect.ValueOf(c).Elem()
