@@ -32,7 +32,8 @@ func newDocument(body []byte, cacheControl string) *document {
 }
 
 // documents are written by hand: paths and bodies, and the headers of the admin listener. generated.json has what the gateway has
-// as a table: headers, error codes, and the request fields that are removed, refused or forbidden; make golden writes it.
+// as a table or a Go type: headers, error codes, the request fields that are removed, refused or forbidden, and answers of the admin
+// listener; make golden writes it. Paths of the public listener name a group of its headers.
 //
 //go:embed openapi/*.json
 var documents embed.FS
@@ -51,9 +52,9 @@ func readDocument(name string) (o object) {
 
 // makeDocument makes the document of a listener, public or admin. It has a path for each one that is passed through to the target.
 func makeDocument(listener string, forward []string) []byte {
-	doc := readDocument(listener + ".json")
+	doc, generated := readDocument(listener+".json"), readDocument("generated.json")
 	components := doc["components"].(object)
-	for kind, members := range readDocument("generated.json")[listener].(object) {
+	for kind, members := range generated[listener].(object) {
 		if of, ok := components[kind].(object); ok {
 			maps.Copy(of, members.(object))
 		} else {
@@ -67,11 +68,30 @@ func makeDocument(listener string, forward []string) []byte {
 		}
 	}
 	delete(doc, "passthrough")
+	for _, item := range paths {
+		for _, operation := range item.(object) {
+			nameHeaders(operation.(object), generated["headers"].(object))
+		}
+	}
 	body, err := json.Marshal(doc)
 	if err != nil {
 		panic(err) // it came from JSON
 	}
 	return body
+}
+
+// nameHeaders puts the headers of a group in the place of its name, in an operation and in its answers.
+func nameHeaders(operation, groups object) {
+	if name, ok := operation["headers"].(string); ok {
+		delete(operation, "headers")
+		own, _ := operation["parameters"].([]any)
+		operation["parameters"] = append(own, groups["request"].(object)[name].([]any)...)
+	}
+	for _, answer := range operation["responses"].(object) {
+		if name, ok := answer.(object)["headers"].(string); ok {
+			answer.(object)["headers"] = groups["response"].(object)[name]
+		}
+	}
 }
 
 // forwarded returns the item of a path that is passed through.

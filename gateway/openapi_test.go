@@ -22,14 +22,11 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// ofAnswers are headers of the public listener that no refusal has.
-var ofAnswers = []string{"Age", "X-Tier", "X-Acceptance", "Server-Timing"}
-
 // TestTheDocumentsHaveTheTables holds the generated components of both documents. A new path goes into public.json or admin.json,
-// with a request that the test in gateway/app/openapi_test.go sends; a new header or error code is a row of its table, and make
-// golden.
+// with a request that the test in gateway/app/openapi_test.go sends; a new header, error code or field of an
+// answer (schemas_test.go) is a row of its table, and make golden.
 func TestTheDocumentsHaveTheTables(t *testing.T) {
-	parameters, headers := object{}, object{}
+	parameters, headers, asked, answered := object{}, object{}, object{}, object{}
 	var table struct{ Request, Response []headerRow }
 	text, err := os.ReadFile("testdata/headers.json")
 	if err = cmp.Or(err, json.Unmarshal(text, &table)); err != nil {
@@ -38,16 +35,28 @@ func TestTheDocumentsHaveTheTables(t *testing.T) {
 	for _, h := range flatten(table.Request) {
 		if h.Name != "Authorization" && h.Name != "X-Api-Key" { // those are security schemes
 			parameters[h.Name] = object{"name": h.Name, "in": "header", "required": false, "description": h.Meaning, "schema": valuesSchema(h.Values)}
+			for _, group := range h.On {
+				of, _ := asked[group].([]any)
+				asked[group] = append(of, reference("parameters", h.Name))
+			}
 		}
 	}
 	for _, h := range flatten(table.Response) {
 		headers[h.Name] = object{"description": h.Meaning, "schema": valuesSchema(h.Values)}
+		for _, group := range h.On {
+			of, _ := answered[group].(object)
+			answered[group] = with(of, h.Name, reference("headers", h.Name))
+		}
 	}
-	refusing := slices.DeleteFunc(slices.Sorted(maps.Keys(headers)), func(name string) bool { return slices.Contains(ofAnswers, name) })
-	public := refusals(t, "public", refusing)
+	public := refusals(t, "public", slices.Collect(maps.Keys(answered["refusal"].(object))))
 	public["headers"], public["parameters"] = headers, parameters
 	public["schemas"].(object)["FieldRules"] = fieldRules()
-	text, err = json.MarshalIndent(object{"public": public, "admin": refusals(t, "admin", []string{"Retry-After", "X-Should-Retry", "WWW-Authenticate"})}, "", " ")
+	admin := refusals(t, "admin", []string{"Retry-After", "X-Should-Retry", "WWW-Authenticate"})
+	maps.Copy(admin["schemas"].(object), schemasOf(t, answersOfAdmin))
+	text, err = json.MarshalIndent(object{
+		"public": public, "admin": admin,
+		"headers": object{"request": asked, "response": answered},
+	}, "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,14 +94,24 @@ func refusals(t *testing.T, at string, headers []string) object {
 	return object{"responses": responses, "schemas": object{"ErrorBody": body}}
 }
 
+// with returns o with a member more.
+func with(o object, name string, value any) object {
+	if o == nil {
+		o = object{}
+	}
+	o[name] = value
+	return o
+}
+
 func reference(kind, name string) object {
 	return object{"$ref": "#/components/" + kind + "/" + name}
 }
 
 // headerRow is a header in testdata/headers.json, which the reference shows, too.
 type headerRow struct {
-	Name            string // two headers that differ in the last word: "X-RateLimit-Limit-Requests, -Tokens"
-	Values, Meaning string // in Markdown
+	Name            string   // two headers that differ in the last word: "X-RateLimit-Limit-Requests, -Tokens"
+	Values, Meaning string   // in Markdown
+	On              []string // groups of openapi/public.json that it is in
 }
 
 // flatten returns a row for each header, two for a row that describes two.
