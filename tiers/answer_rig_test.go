@@ -7,17 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/probe"
-	"github.com/foregate/foregate/tiers/world"
 )
 
 // playedRig is a request whose engines and client a test plays. An id of these engines is a letter of the answer: 'a' is 97.
@@ -31,6 +27,7 @@ type playedRig struct {
 	streams int                                           // that are open
 	begun   int
 	body    bytes.Buffer // what the client has
+	panics  bool         // the client, instead of failing
 	fails   int          // the write with which the client fails; 0 is the beginning, less is none
 	writes  int
 }
@@ -42,38 +39,12 @@ func newPlayedRig(t *testing.T, p plan.Plan, more string) *playedRig {
 	t.Helper()
 	r := &playedRig{t: t, fails: -1}
 	const asked = `{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":40,"stream":true`
-	body, err := openai.Scan(openai.Chat, []byte(asked+more+`}`), openai.DefaultLimits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := dispatch.New(dispatch.Options{
-		World: world.System{}, Upstream: r, Queue: open{}, Breaker: open{}, Scores: dispatch.NewScoreLimiter(),
-		Window: func(string) int { return 0 },
-	})
+	r.request = playedRequest(t, r, open{}, asked+more+`}`, "http://targets")
+	r.request.Plan = p
+	r.request.Config.Timeouts = plan.Timeouts{DraftFirstToken: time.Minute, TargetFirstToken: time.Minute, StreamIdle: time.Minute, Total: time.Hour}
 	capabilities := &probe.Capabilities{EOS: []int32{'$'}, Scoring: openai.ScoreCompletions, TokenIDs: true}
-	r.request = &Request{
-		Arrival: Arrival{Metadata: &Metadata{}, Body: body}, Plan: p,
-		Config: plan.Config{
-			MidstreamFailover: true, MaxConcurrentScores: 4,
-			Timeouts: plan.Timeouts{DraftFirstToken: time.Minute, TargetFirstToken: time.Minute, StreamIdle: time.Minute, Total: time.Hour},
-		},
-		Draft:  Pool{Pool: newPool(t, "drafts"), Capabilities: capabilities, Tier: plan.Draft},
-		Target: Pool{Pool: newPool(t, "targets"), Capabilities: capabilities, Tier: plan.Target},
-		Services: &Services{
-			World: world.System{}, Dispatch: d, MaxBody: 1000, ContextWindow: func(string) int { return 0 },
-			Random: func(string, Purpose) float64 { return 0.5 }, metrics: newMetrics(nil, time.Now),
-		},
-	}
+	r.request.Draft.Capabilities, r.request.Target.Capabilities = capabilities, capabilities
 	return r
-}
-
-func newPool(t *testing.T, name string) *pool.Pool {
-	t.Helper()
-	p, err := pool.New(pool.Options{Name: name, Model: "big", Backends: []string{"http://" + name}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
 }
 
 // run answers the request.
@@ -115,7 +86,7 @@ func (r *playedRig) permitReturned() {
 
 // Open implements [engine.Upstream].
 func (r *playedRig) Open(ctx context.Context, a *engine.Attempt) (engine.Stream, error) {
-	r.calls = append(r.calls, strings.TrimPrefix(fmt.Sprintf("%T", a.Call), "*engine."))
+	r.calls = append(r.calls, kindOf(a.Call))
 	at, _ := ctx.Deadline()
 	r.left = append(r.left, time.Until(at))
 	s, err := r.answer(a.Call)
@@ -146,6 +117,9 @@ func (r *playedRig) Write(p []byte) error {
 }
 
 func (r *playedRig) fault(at int) error {
+	if r.fails == at && r.panics {
+		panic("of a client")
+	}
 	if r.fails == at {
 		return errClient
 	}

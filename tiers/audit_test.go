@@ -3,11 +3,15 @@ package tiers
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
@@ -222,10 +226,7 @@ func TestATenantWhoseDraftsAreRefutedDoesNotTurnThemOffForOthers(t *testing.T) {
 	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 1}, vllmsim.Options{})
 	n.grid, n.op, r.cfg.Risk.Rule.MaxDisagreement = everything, 1, .02 // so that a few audits do
 	ask := func(tenant string, i int) *Receipt {
-		req, err := openai.Scan(openai.Chat, []byte(chat(fmt.Sprint(tenant, " asks ", i), `,"max_tokens":60`)), openai.DefaultLimits())
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := scan(t, openai.Chat, chat(fmt.Sprint(tenant, " asks ", i), `,"max_tokens":60`))
 		rc, err := answerBy(t.Context(), r.cascade, arrival{Body: req, ID: "test", Tenant: tenant}, &collector{})
 		if err != nil {
 			t.Fatal(err)
@@ -252,5 +253,132 @@ func TestATenantWhoseDraftsAreRefutedDoesNotTurnThemOffForOthers(t *testing.T) {
 	}
 	if rc := ask("innocent", 1); rc.Decision.Audit.Own.Key != shared || !rc.Decision.Judged {
 		t.Errorf("the other tenant goes by %s: %s", rc.Decision.Audit.Own.Key, rc.Acceptance())
+	}
+}
+
+// fine is a grid whose thresholds lie among the scores of the simulator's drafts.
+var fine = risk.Grid{0.35, 0.3, 0.25, 0.2, 0.15, 0.1, 0, -0.5, -1}
+
+// audited counts the audits that were opened since, with a score of their own threshold or more.
+func (n *notebook) audited(since int) (served int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, a := range n.opened[since:] {
+		if a.Score >= a.Threshold {
+			served++
+		}
+	}
+	return served
+}
+
+func (n *notebook) so() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.opened)
+}
+
+func TestWhatIsServedUnverifiedIsWhatAuditsAreOf(t *testing.T) {
+	for what, change := range map[string]func(*plan.Config){
+		"streams":               func(*plan.Config) {},
+		"nothing is taken over": func(c *plan.Config) { c.MidstreamFailover = false },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{})
+			n.grid, n.op = fine, 3
+			change(&r.cfg)
+			served := 0
+			for i := range sample(30, 60) {
+				before := n.so()
+				_, rc, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("question ", i), fmt.Sprintf(`,"max_tokens":120,"stream":%v`, i%3 > 0)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.rests(t)
+				if rc.Tier == plan.Draft {
+					if got := n.audited(before); got != 1 {
+						t.Errorf("%s from the draft: %d audits are of it", rc.Acceptance(), got)
+					}
+					served++
+				}
+			}
+			if served == 0 {
+				t.Error("nothing was served: the test shows nothing")
+			}
+		})
+	}
+}
+
+// confirmed asks for an answer that is to be kept, and waits until nothing runs in the background.
+func (r *rig) confirmed(t *testing.T, question string) (*Receipt, *confirmation) {
+	t.Helper()
+	req := scan(t, openai.Chat, chat(question, `,"max_tokens":60`))
+	c := &confirmation{}
+	rc, err := answerBy(t.Context(), r.cascade, arrival{Body: req, ID: question, Confirmation: c}, &collector{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.rests(t)
+	return rc, c
+}
+
+// TestADoubtfulDraftIsKeptOnlyIfTheTargetAcceptsIt has drafts of which the target rejects some. All are doubtful, because two
+// thresholds at most are certified. None is audited.
+func TestADoubtfulDraftIsKeptOnlyIfTheTargetAcceptsIt(t *testing.T) {
+	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.5}, vllmsim.Options{})
+	n.grid, n.op = everything, 1
+	r.cfg.Risk.Rates.Audit = 0
+	r.cfg.VerifyDrafts = plan.VerifyDoubtful
+	served := 0
+	for i := range 16 {
+		rc, c := r.confirmed(t, fmt.Sprint("question ", i))
+		if rc.Tier != plan.Draft {
+			continue
+		}
+		served++
+		if !c.awaited || !c.known {
+			t.Errorf("awaited %t, an opinion %t", c.awaited, c.known)
+		}
+	}
+	count := func(result string) int {
+		return int(testutil.ToFloat64(r.cascade.metrics.served.WithLabelValues("m", result)))
+	}
+	if passed, failed := count("passed"), count("failed"); passed == 0 || failed == 0 || passed+failed != served {
+		t.Errorf("of %d drafts %d passed and %d failed", served, passed, failed)
+	}
+	if opened := n.count(risk.Opened); opened != 0 {
+		t.Errorf("%d audits were opened", opened)
+	}
+	r.cfg.VerifyDrafts = plan.VerifyNever
+	for i := range 4 {
+		if rc, c := r.confirmed(t, fmt.Sprint("unchecked ", i)); rc.Tier == plan.Draft && (c.awaited || c.known) {
+			t.Error("it waits, though nothing is checked")
+		}
+	}
+}
+
+func TestRequestsOfPriorityLowHaveABoundAndEvidenceOfTheirOwn(t *testing.T) {
+	r, n := auditedRig(t, vllmsim.Options{}, vllmsim.Options{})
+	r.cfg.Risk.Rule.MaxDisagreementLow = .4
+	for p := identity.Low; p <= identity.High; p++ {
+		body := chat("a question", `,"max_tokens":20`)
+		req := scan(t, openai.Chat, body)
+		if _, err := answerBy(t.Context(), r.cascade, arrival{Body: req, Tier: plan.Auto, ID: p.String(), Header: http.Header{}, Class: int8(p)}, &collector{}); err != nil {
+			t.Fatal(err)
+		}
+		r.rests(t)
+		var low, others int
+		n.mu.Lock()
+		for k := range n.states {
+			if strings.HasPrefix(k.TrafficClass, "all_low_t0.") {
+				low++
+			} else {
+				others++
+			}
+		}
+		n.mu.Unlock()
+		if low != 1 || others != min(int(p), 1) {
+			t.Errorf("after priority %s: %d classes of low, %d of others", p, low, others)
+		}
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/dispatch"
@@ -35,7 +34,6 @@ type auditRig struct {
 	auditor *audit.Auditor
 	ctx     context.Context // in which it runs
 	subject *auditor
-	pools   [2]*pool.Pool // of the draft, and of the target
 
 	fate    func(key string) (risk.OpenResult, error)
 	closes  func() error
@@ -53,14 +51,11 @@ type auditRig struct {
 	attempts []engine.Attempt
 	tickets  []dispatch.Ticket
 	bookings []risk.Audit
-	results  []bool
 	streams  int // that are open
 }
 
-// The keys of the rig's request.
-var (
-	ownKey = risk.Key{Route: "m", TrafficClass: "own"}
-)
+// ownKey is the key of the rig's request.
+var ownKey = risk.Key{Route: "m", TrafficClass: "own"}
 
 // play runs a test in a bubble of time, with an auditor that runs. The draft of the request is audited for its own key: it is
 // served from a score of −1 on, and of interest from −3 on.
@@ -74,7 +69,7 @@ func play(t *testing.T, test func(r *auditRig)) {
 		test(r)
 		cancel()
 		r.auditor.Tasks.Wait()
-		for _, p := range r.pools {
+		for _, p := range []Pool{r.subject.Draft, r.subject.Target} {
 			for _, b := range p.Snapshot() {
 				if b.InFlight != 0 || r.streams != 0 {
 					t.Errorf("%d places and %d streams are held for ever", b.InFlight, r.streams)
@@ -87,47 +82,22 @@ func play(t *testing.T, test func(r *auditRig)) {
 func newAuditRig(t *testing.T) *auditRig {
 	t.Helper()
 	r := &auditRig{t: t, words: 12, logprob: -0.05}
-	for i, name := range []string{"drafts", "targets"} {
-		var err error
-		if r.pools[i], err = pool.New(pool.Options{Name: name, Model: name, Backends: []string{"http://" + name}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	d := dispatch.New(dispatch.Options{
-		World: world.System{}, Upstream: r, Queue: r, Breaker: open{}, Scores: dispatch.NewScoreLimiter(),
-		Window: func(string) int { return 0 },
-	})
 	n := 0
 	r.auditor = audit.New(audit.Options{World: world.System{}, Evidence: journal{r}, NewTicket: func() string {
 		n++
 		return fmt.Sprint("t", n)
 	}})
-	said := []byte(`{"model":"m","messages":[{"role":"user","content":"hello"}],"stream":true,"max_tokens":600}`)
-	body, err := openai.Scan(openai.Chat, said, openai.DefaultLimits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.subject = &auditor{Request: &Request{
-		Arrival: Arrival{
-			Metadata: &Metadata{
-				Identity: dispatch.Identity{ID: "id", Header: map[string][]string{"Traceparent": {"x"}}, Spans: true},
-				Caller:   identity.Caller{Priority: identity.High},
-			},
-			Body: body,
-		},
-		Services: &Services{World: world.System{}, Dispatch: d, MaxBody: 1 << 20, metrics: newMetrics(nil, time.Now), audits: r.auditor},
-		Receipt: &Receipt{Route: "m", Decision: plan.Decision{
-			Plan: plan.Plan{Tier: plan.Draft, Judged: true, Mode: plan.ModeRisk, Auditor: plan.ScorerIDs, Resume: plan.ResumeIDs}, Accept: accept.Config{Threshold: -1},
-			Audit: &plan.AuditDecision{Own: risk.Decision{Key: ownKey, Version: 1, Op: 1, Hi: 3, Threshold: -1, Floor: -3, Audited: true}},
-		}},
-		Config: plan.Config{
-			Mode: plan.ModeRisk, HoldbackTokens: 4, MidstreamFailover: true, MaxRetries: 2,
-			MaxConcurrentScores: 4,
-			Risk:                plan.Risk{MaxConcurrentAudits: 1, Label: plan.LabelLenient},
-		},
-		Draft:  Pool{Pool: r.pools[0], Tier: plan.Draft, Capabilities: &probe.Capabilities{TokenIDs: true}},
-		Target: Pool{Pool: r.pools[1], Tier: plan.Target, Capabilities: &probe.Capabilities{Scoring: openai.ScoreCompletions}},
+	q := playedRequest(t, r, r, `{"model":"m","messages":[{"role":"user","content":"hello"}],"stream":true,"max_tokens":600}`, "http://targets")
+	q.Identity = dispatch.Identity{ID: "id", Header: map[string][]string{"Traceparent": {"x"}}, Spans: true}
+	q.audits, q.MaxBody = r.auditor, 1<<20
+	q.Receipt = &Receipt{Route: "m", Decision: plan.Decision{
+		Plan: plan.Plan{Tier: plan.Draft, Judged: true, Mode: plan.ModeRisk, Auditor: plan.ScorerIDs, Resume: plan.ResumeIDs}, Accept: accept.Config{Threshold: -1},
+		Audit: &plan.AuditDecision{Own: risk.Decision{Key: ownKey, Version: 1, Op: 1, Hi: 3, Threshold: -1, Floor: -3, Audited: true}},
 	}}
+	q.Config.Mode, q.Config.HoldbackTokens, q.Config.MaxRetries = plan.ModeRisk, 4, 2
+	q.Config.Risk = plan.Risk{MaxConcurrentAudits: 1, Label: plan.LabelLenient}
+	q.Draft.Capabilities, q.Target.Capabilities = &probe.Capabilities{TokenIDs: true}, &probe.Capabilities{Scoring: openai.ScoreCompletions}
+	r.subject = &auditor{Request: q}
 	return r
 }
 
@@ -245,7 +215,7 @@ func (r *auditRig) Open(_ context.Context, a *engine.Attempt) (engine.Stream, er
 	r.mu.Lock()
 	r.attempts = append(r.attempts, *a)
 	r.mu.Unlock()
-	r.note("%s", strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", a.Call), "*engine.")))
+	r.note("%s", strings.ToLower(kindOf(a.Call)))
 	if r.target != nil && a.URL == "http://targets" {
 		if err := r.target(a); err != nil {
 			return nil, err
@@ -349,9 +319,6 @@ func (j journal) told(what string, k risk.Key, ticket string) (risk.OpenResult, 
 }
 
 func (j journal) Close(_ context.Context, _ risk.Key, ticket string, bad bool) error {
-	j.mu.Lock()
-	j.results = append(j.results, bad)
-	j.mu.Unlock()
 	if j.note("close %s %s", ticket, map[bool]string{true: "bad", false: "good"}[bad]); j.closes == nil {
 		return nil
 	}

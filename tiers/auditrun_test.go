@@ -1,7 +1,9 @@
 package tiers
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -223,4 +225,232 @@ func TestWhatATargetIsAskedLaterAndWhatNever(t *testing.T) {
 			}
 		}
 	}
+}
+
+// open begins a draft that the client may get, as the request does.
+func (r *auditRig) open() *dispatch.Exchange {
+	r.t.Helper()
+	c := caller{Request: r.subject.Request, Events: dispatch.IgnoreEvents{}}
+	x, err := c.Open(context.Background(), c.NewRequest(r.subject.Draft, &engine.Draft{Request: r.subject.Body}))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return x
+}
+
+// half has a watcher see the first chunks of a draft.
+func (r *auditRig) half() (*auditedDraft, *dispatch.Exchange) {
+	w, x := r.subject.Watch(), r.open()
+	for range 8 {
+		c, err := x.Next(engine.WantTokens)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		w.Observe(c, false)
+	}
+	return w, x
+}
+
+func TestAnAuditedDraftGoesOnToItsEndWhenTheRequestHasNoUseForIt(t *testing.T) {
+	play(t, func(r *auditRig) {
+		w, x := r.half()
+		if !w.NeedsMore() {
+			t.Fatal("it wants no more")
+		}
+		w.TakeStream(x)
+		r.happens("taken over", "draft", "open own t1", "score", "close t1 good")
+		if b := r.bookings[0]; b.Tokens != 12 {
+			t.Errorf("%d tokens", b.Tokens)
+		}
+		r.breaks = 10
+		w, x = r.half()
+		w.TakeStream(x)
+		r.happens("lost on its way", "draft")
+		r.drops("draft_lost")
+		r.breaks, r.logprob = 0, -9
+		if w, x = r.half(); w.NeedsMore() {
+			t.Error("of a draft below the region more is wanted")
+		}
+		x.Drop()
+	})
+}
+
+// Only so many drafts go on for their audits alone. Who gets no slot when its draft begins is audited as far as the client
+// gets it, so that what is in a draft does not decide which of them count.
+func TestDraftsGoOnWithinTheSlotsForAuditsOnly(t *testing.T) {
+	play(t, func(r *auditRig) {
+		r.subject.Views.Own = risk.View{Version: 1, Op: 1, Hi: 3, Threshold: -1, Floor: -3}
+		decision := *r.subject.Decision.Audit
+		r.logprob = -3 // between floor and threshold
+		first, x := r.half()
+		own := decision
+		r.subject.Decision.Audit = &own
+		second, y := r.half()
+		if !first.NeedsMore() || second.NeedsMore() {
+			t.Errorf("the first goes on %v, the second %v", first.NeedsMore(), second.NeedsMore())
+		}
+		y.Drop()
+		second.End()
+		third := decision
+		r.subject.Decision.Audit = &third
+		r.subject.Shadow()
+		r.happens("no slot is free", "draft", "draft")
+		r.drops("busy")
+		first.TakeStream(x)
+		r.happens("the first goes on", "open own t1", "score", "close t1 good")
+		if b := r.bookings[0]; b.Hi != 3 || b.Floor != -3 {
+			t.Errorf("%+v", b.Decision)
+		}
+		r.logprob = -0.05
+		held := r.auditor.Tasks.TryEnter(1)
+		fourth := decision
+		r.subject.Decision.Audit = &fourth
+		w := r.subject.Watch()
+		r.auditor.Tasks.Leave()
+		for _, c := range r.chunks() {
+			w.Observe(c, false)
+		}
+		w.End()
+		r.happens("without a slot it is evidence of what is served", "open own t2", "score", "close t2 good")
+		if b := r.bookings[1]; !held || b.Hi != 1 || b.Floor != -1 {
+			t.Errorf("%+v", b.Decision)
+		}
+	})
+}
+
+// A client that leaves before its answer has begun got no draft. What any other was shown counts, and is bad where nobody
+// can say what it is.
+func TestWhatAClientWasShownBeforeItLeftIsAudited(t *testing.T) {
+	play(t, func(r *auditRig) {
+		leaves := func(after int) {
+			own := *r.subject.Decision.Audit
+			r.subject.Decision.Audit = &own
+			w := r.subject.Watch()
+			for _, c := range r.chunks()[:after] {
+				w.Observe(c, false)
+			}
+			w.Leave()
+		}
+		leaves(3)
+		r.happens("nothing was shown")
+		leaves(8)
+		r.happens("a part was shown", "open own t1", "score", "close t1 good")
+		if b := r.bookings[0]; b.Tokens != 8 {
+			t.Errorf("%d tokens", b.Tokens)
+		}
+		r.refuses = true
+		leaves(8)
+		r.happens("a wrong part", "open own t2", "score", "close t2 bad")
+		r.subject.Decision.Auditor = plan.ScorerJudge
+		leaves(8)
+		r.happens("a judge in words", "open own t3")
+		r.drops()
+		if !r.auditor.Tasks.TryEnter(1) {
+			t.Error("a slot is held for ever")
+		}
+	})
+}
+
+func TestADraftInOnePieceIsAudited(t *testing.T) {
+	play(t, func(r *auditRig) {
+		a := r.answer()
+		r.subject.Whole(&a)
+		r.happens("good", "open own t1", "score", "close t1 good")
+		a = r.answer()
+		a.Plain = false
+		r.subject.Whole(&a)
+		r.happens("not of plain text")
+		r.logprob = -9
+		a = r.answer()
+		r.subject.Whole(&a)
+		r.happens("below the region")
+		r.drops()
+	})
+}
+
+func TestADraftInTheShadowIsMadeAtTheLowestClassAndOutsideOfTheTrace(t *testing.T) {
+	play(t, func(r *auditRig) {
+		r.subject.Shadow()
+		r.happens("made", "draft", "open own t1", "score", "close t1 good")
+		a, ticket := r.attempts[0], r.tickets[0]
+		if len(a.Header) != 0 || !strings.HasPrefix(a.ID, "id-") || a.Call.(*engine.Draft).Counted || ticket.Class != 0 || !ticket.NoWait {
+			t.Errorf("%+v, %+v", a, ticket)
+		}
+		r.subject.Draft.Capabilities.TokenIDs = false
+		r.subject.Shadow()
+		if r.rests(); !r.attempts[len(r.attempts)-2].Call.(*engine.Draft).Counted {
+			t.Error("chunks without ids tell no usage")
+		}
+		r.log, r.breaks = nil, 1
+		r.subject.Shadow()
+		r.happens("lost", "draft")
+		r.drops("draft_lost")
+	})
+	play(t, func(r *auditRig) {
+		r.subject.Decision.Calls, r.subject.Config.Risk.MaxConcurrentAudits = true, 1
+		r.subject.Shadow()
+		r.happens("in one piece", "answer", "open own t1", "score", "close t1 good")
+		if ticket := r.tickets[0]; ticket.Class != 0 || !ticket.NoWait {
+			t.Errorf("%+v", ticket)
+		}
+	})
+}
+
+func TestAnAuditThatTheBudgetPaysForDoesNotGiveWayToRequests(t *testing.T) {
+	for _, spare := range []bool{true, false} {
+		play(t, func(r *auditRig) {
+			r.subject.Views.SpareCapacity = spare
+			r.watched()
+			r.happens("audited", "open own t1", "score", "close t1 good")
+			if ticket := r.tickets[len(r.tickets)-1]; ticket.NoWait != spare || ticket.MidStream == spare {
+				t.Errorf("with spare capacity %t: %+v", spare, ticket)
+			}
+		})
+	}
+}
+
+func TestABodyIsKeptUntilItsAuditIsOver(t *testing.T) {
+	play(t, func(r *auditRig) {
+		kept, released := 0, 0
+		r.subject.Retain = func() func() { kept++; return func() { released++ } }
+		r.watched()
+		r.happens("audited", "open own t1", "score", "close t1 good")
+		if kept != 1 || released != 1 {
+			t.Errorf("kept %d times, released %d times", kept, released)
+		}
+		w, x := r.half()
+		r.auditor.Tasks.Wait()
+		w.TakeStream(x)
+		r.subject.Shadow()
+		r.watched()
+		r.drops("busy", "busy", "busy")
+		if kept != 4 || released != 4 {
+			t.Errorf("without a place: kept %d times, released %d times", kept, released)
+		}
+		if r.streams != 0 {
+			t.Error("the draft's stream is open")
+		}
+	})
+}
+
+func TestAnAuditThatIsNotWantedAnyMoreLeavesNothingBehind(t *testing.T) {
+	play(t, func(r *auditRig) {
+		ctx, cancel := context.WithCancel(r.t.Context())
+		r.auditor.Tasks.Wait()
+		r.ctx = ctx
+		r.auditor.Tasks.Begin(ctx)
+		r.target = func(*engine.Attempt) error { // it hangs until the audit is cancelled
+			cancel()
+			time.Sleep(time.Minute)
+			return &engine.Failure{Kind: engine.ClientGone}
+		}
+		r.watched()
+		r.auditor.Tasks.Wait()
+		if len(r.log) != 2 || r.log[1] != "score" {
+			t.Errorf("%v", r.log)
+		}
+		if r.auditor.MayAudit("m", &plan.Risk{MaxConcurrentAudits: 1}, true) {
+			t.Error("it may be audited while nothing runs")
+		}
+	})
 }

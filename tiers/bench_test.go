@@ -364,10 +364,7 @@ func (b *bench) begin(q question) (a *asked, done chan struct{}) {
 	if q.caller.Tenant == "" {
 		q.caller.Tenant = "acme"
 	}
-	read, err := openai.Scan(openai.Chat, []byte(body+"}"), openai.DefaultLimits())
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	read := scan(b.t, openai.Chat, body+"}")
 	a = &asked{reader: &reader{stuck: q.stuck, ctx: q.ctx, left: errLeft}, arrival: Metadata{Identity: dispatch.Identity{ID: "id"}, Began: time.Now(), Caller: q.caller}}
 	done = make(chan struct{})
 	in := Arrival{

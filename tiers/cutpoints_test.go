@@ -9,7 +9,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 )
@@ -281,62 +280,4 @@ func (r result) receipt() string {
 		return ""
 	}
 	return fmt.Sprintf("%s, %s, over %+v, %d accepted, %d target", r.rc.Tier, r.rc.Acceptance(), r.rc.Failovers, r.rc.AcceptedTokens, r.rc.TargetTokens)
-}
-
-// TestSeamsOfSimulatedEnginesAreSeenByNobody: engines that share a model are lost in all the ways
-// in which the simulator is, once or twice in an answer. By ids the answer is as if nothing had been.
-func TestSeamsOfSimulatedEnginesAreSeenByNobody(t *testing.T) {
-	for name, fault := range map[string]func(tokens int) vllmsim.Fault{
-		"reset":       func(n int) vllmsim.Fault { return vllmsim.Fault{CutAfterBytes: 300 * n} },
-		"end":         func(n int) vllmsim.Fault { return vllmsim.Fault{CleanEOFAfterTokens: n} },
-		"abort":       func(n int) vllmsim.Fault { return vllmsim.Fault{AbortAfterTokens: n} },
-		"error event": func(n int) vllmsim.Fault { return vllmsim.Fault{ErrorEventAfterTokens: n} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel() // most of the time is the engines'
-			r, spare := lossy(t)
-			r.cfg.Mode, r.cfg.Accept.Threshold, r.cfg.HoldbackTokens = plan.ModeConfidence, -15, 1
-			once, twice, n := 0, 0, proofSize(6, 40, 300)
-			for i, p := range prompts(n) {
-				f, ending := forms[i%2], endings[i%3] // of chats: streamed and not
-				own := f.alone(r, f.body(p, `,"max_tokens":300`))
-				body := f.body(p, endsWith(i, ending, own, func() string { return own.text }))
-				want := f.alone(r, body)
-				set := func(s *vllmsim.Server, f vllmsim.Fault) {
-					f.For = 1
-					if err := s.SetFault(f); err != nil {
-						t.Fatal(err)
-					}
-				}
-				set(r.draft, fault(1+i*7%max(own.usage.Completion, 2)))
-				if i%2 == 0 { // for who waits for JSON, an unseen loss is made good by a fresh answer
-					set(r.target, fault(1+i%9))
-					set(spare, fault(1+i%5))
-				}
-				got, rc, err := r.ask(f.kind, plan.Auto, body)
-				for _, s := range []*vllmsim.Server{r.draft, r.target, spare} {
-					if err := s.SetFault(vllmsim.Fault{}); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if err != nil {
-					t.Fatalf("%s: %v; %+v", body, err, rc)
-				}
-				if got.text != want.text || got.finish != want.finish || got.stop != want.stop || got.usage != want.usage || f.stream && (got.roles != 1 || !got.done) {
-					t.Errorf("%s: from %s, %s, over %+v\n got %q (%s, %s, %+v)\nwant %q (%s, %s, %+v)", body, rc.Tier, rc.Acceptance(), rc.Failovers,
-						got.text, got.finish, got.stop, got.usage, want.text, want.finish, want.stop, want.usage)
-				}
-				if len(rc.Failovers) > 0 || rc.Tier != plan.Draft {
-					once++
-				}
-				if len(rc.Failovers) > 1 {
-					twice++
-				}
-			}
-			t.Logf("%d answers, %d with a seam, %d with several", n, once, twice)
-			if once < n/3 || twice == 0 {
-				t.Error("the test shows nothing")
-			}
-		})
-	}
 }

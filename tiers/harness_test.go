@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -115,11 +116,6 @@ func (open) Enter(_ context.Context, _ dispatch.Ticket, try func(pool.Admission)
 func (open) Allow(string, string, string) (dispatch.Permit, error) { return open{}, nil }
 
 func (open) Report(error) {}
-
-// sendBy has a cascade send by another transport from now on.
-func sendBy(c *Cascade, transport http.RoundTripper) {
-	c.services.Dispatch.Upstream = upstream.New(upstream.Options{Transport: transport})
-}
 
 func testPool(t *testing.T, name, model string, urls ...string) *pool.Pool {
 	t.Helper()
@@ -251,10 +247,7 @@ func read(t *testing.T, stream bool, body []byte) reply {
 // ask sends a chat or completion body through the cascade.
 func (r *rig) ask(kind openai.Kind, tier plan.Tier, body string) (reply, *Receipt, error) {
 	r.t.Helper()
-	req, err := openai.Scan(kind, []byte(body), openai.DefaultLimits())
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	req := scan(r.t, kind, body)
 	var out collector
 	rc, err := answerBy(r.t.Context(), r.cascade, arrival{Body: req, Tier: tier, ID: "test", Header: http.Header{}}, &out)
 	if err != nil {
@@ -344,3 +337,93 @@ func eventually(t *testing.T, what string, ok func() bool) {
 
 // routeOf returns the route m.
 func routeOf(c *Cascade) *Route { return (*c.routes.Load())["m"] }
+
+// scan reads a request.
+func scan(t testing.TB, kind openai.Kind, body string) *openai.Request {
+	t.Helper()
+	r, err := openai.Scan(kind, []byte(body), openai.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// probedRig is a rig whose engines were asked what they can do.
+func probedRig(t *testing.T, draft, target vllmsim.Options) *rig {
+	t.Helper()
+	r := &rig{t: t, cfg: testConfig()}
+	r.cfg.MaxConcurrentScores, r.cfg.Timeouts.TargetFirstToken = 4, 200*time.Second
+	draft.Model, target.Model = "small", "big"
+	draft.TimeScale, target.TimeScale = testScale, testScale
+	if target.Profile == "" {
+		target.Profile = "h100-70b-tp4"
+	}
+	target.Seed = draft.Seed
+	r.draft, r.target = vllmsim.Start(t, draft), vllmsim.Start(t, target)
+	r.wire(t, r.target.URL())
+	return r
+}
+
+// wire makes the rig's cascade, with a probe of its pools.
+func (r *rig) wire(t *testing.T, targets ...string) {
+	t.Helper()
+	drafts, pool := testPool(t, "drafts", "small", r.draft.URL()), testPool(t, "targets", "big", targets...)
+	prober := probed(t, drafts, pool)
+	rt := Route{Model: "m", Draft: drafts, Target: pool, SameTokenizer: true, Config: func() plan.Config { return r.cfg }}
+	o := testOptions(t)
+	o.Routes, o.Capabilities = []Route{rt}, prober.Capabilities
+	r.cascade = New(o)
+}
+
+// probed probes pools until their cards are known.
+func probed(t *testing.T, pools ...*pool.Pool) *probe.Prober {
+	t.Helper()
+	client := upstream.New(upstream.Options{})
+	defer client.Close()
+	o := probe.Options{Upstream: client, Mine: func(string, string) bool { return true }, Ready: func() bool { return true }}
+	for _, p := range pools {
+		o.Pools = append(o.Pools, probe.Pool{Name: p.Name(), Model: p.Model(), Backends: func() (out []probe.Backend) {
+			for _, b := range p.Snapshot() {
+				out = append(out, probe.Backend{ID: b.ID, URL: b.URL, Up: b.State != pool.StateDown, Life: 1})
+			}
+			return out
+		}, Credentials: p.Credentials, Ended: func(string, error) {}, Scores: func() bool { return true }})
+	}
+	prober, err := probe.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = prober.Run(ctx)
+	}()
+	for _, p := range pools {
+		eventually(t, "the probe of "+p.Name(), func() bool { return prober.Capabilities(p.Name()).Complete() })
+	}
+	cancel()
+	<-done
+	return prober
+}
+
+// playedRequest is a request of a text whose calls a test answers, by a queue, with the backend http://drafts and others of the target.
+func playedRequest(t *testing.T, up engine.Upstream, q dispatch.Queue, body string, targets ...string) *Request {
+	t.Helper()
+	return &Request{
+		Arrival: Arrival{Metadata: &Metadata{Caller: identity.Caller{Priority: identity.High}}, Body: scan(t, openai.Chat, body)},
+		Config:  plan.Config{MidstreamFailover: true, MaxConcurrentScores: 4},
+		Draft:   Pool{Pool: testPool(t, "drafts", "big", "http://drafts"), Tier: plan.Draft},
+		Target:  Pool{Pool: testPool(t, "targets", "big", targets...), Tier: plan.Target},
+		Services: &Services{
+			World: world.System{}, MaxBody: 1000, ContextWindow: func(string) int { return 0 },
+			Random: func(string, Purpose) float64 { return 0.5 }, metrics: newMetrics(nil, time.Now),
+			Dispatch: dispatch.New(dispatch.Options{
+				World: world.System{}, Upstream: up, Queue: q, Breaker: open{}, Scores: dispatch.NewScoreLimiter(), Window: func(string) int { return 0 },
+			}),
+		},
+	}
+}
+
+// kindOf names a call by its type.
+func kindOf(c engine.Call) string { return strings.TrimPrefix(fmt.Sprintf("%T", c), "*engine.") }

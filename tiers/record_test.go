@@ -1,14 +1,23 @@
 package tiers
 
 import (
+	"fmt"
+	"math"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/internal/recent"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/draft"
+	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/world"
 )
 
@@ -70,5 +79,126 @@ func TestARecordIsBounded(t *testing.T) {
 	}
 	if len(rc.Tries) != maxTries || len(rc.Checks) != maxChecks || len(rc.Failovers) != maxChecks {
 		t.Errorf("%d calls, %d checks, %d takeovers", len(rc.Tries), len(rc.Checks), len(rc.Failovers))
+	}
+}
+
+// Usage is counted from receipts, dashboards show metrics: they cannot disagree.
+func TestReceiptsAndMetricsTellTheSameCostAndTheSameSaving(t *testing.T) {
+	r := newRig(t, 7, 0.1, true)
+	priced := func(name, model, url string, usd float64) *pool.Pool {
+		p, err := pool.New(pool.Options{Name: name, Model: model, Backends: []string{url}, USDPerHour: usd})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	o, reg := testOptions(t), prometheus.NewRegistry()
+	o.Registerer, o.Routes = reg, []Route{{
+		Model: "m", Draft: priced("drafts", "small", r.draft.URL(), 1), Target: priced("targets", "big", r.target.URL(), 20), SameTokenizer: true,
+		Config: func() plan.Config { return r.cfg },
+		Prices: func() economy.Prices {
+			return economy.Prices{DraftPrefill: 1e-8, DraftDecode: 1e-7, TargetPrefill: 1e-6, TargetDecode: 2e-6}
+		},
+	}}
+	r.cascade = New(o)
+	var draft, target, alone, spent float64
+	for i := range 8 {
+		tier := []plan.Tier{plan.Auto, plan.Auto, plan.Target}[i%3]
+		_, rc, err := r.ask(openai.Chat, tier, chat(fmt.Sprint("question ", i), `,"max_tokens":20`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		draft, target, alone, spent = draft+rc.DraftUSD, target+rc.USD-rc.DraftUSD, alone+rc.TargetAloneUSD, spent+rc.SpentUSD
+	}
+	m, cost := r.cascade.metrics, seriesOf(t, reg, "foregate_cost_usd_total")
+	for name, got := range map[string][2]float64{
+		"draft":  {draft, cost["draft"]},
+		"target": {target, cost["target"]},
+		"alone":  {alone, testutil.ToFloat64(m.alone.WithLabelValues("m"))},
+		"saved":  {alone - spent, testutil.ToFloat64(m.saved.WithLabelValues("m"))},
+	} {
+		if got[0] == 0 || math.Abs(got[0]-got[1]) > 1e-12 {
+			t.Errorf("%s: the receipts tell %v USD, the metrics %v", name, got[0], got[1])
+		}
+	}
+}
+
+// seriesOf returns the values of a counter, by its only label.
+func seriesOf(t *testing.T, reg *prometheus.Registry, name string) map[string]float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			if f.GetName() == name {
+				values[m.Label[0].GetValue()] = m.GetCounter().GetValue()
+			}
+		}
+	}
+	return values
+}
+
+// rates are the acceptance rates that a registry shows, by route.
+func rates(t *testing.T, reg prometheus.Gatherer) map[string]float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]float64{}
+	for _, f := range families {
+		if f.GetName() == "vllm_spec_acceptance_rate" {
+			for _, m := range f.GetMetric() {
+				out[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
+			}
+		}
+	}
+	return out
+}
+
+func TestTheAcceptanceRateIsShownByRouteWhileDraftsAreJudged(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	now := time.Now()
+	m := newMetrics(reg, func() time.Time { return now })
+	if got := rates(t, reg); len(got) != 0 {
+		t.Errorf("before any draft: %v", got)
+	}
+	draft := func(route string, judged, accepted int) {
+		rc := &Receipt{Route: route, AcceptedTokens: accepted}
+		rc.Verdict.Tokens, rc.Verdict.Reason = judged, "confident"
+		m.countOutcome(rc, plan.ModeConfidence)
+	}
+	draft("a", 100, 100)
+	draft("a", 100, 0)
+	draft("b", 16, 17)                                        // an engine counts one more
+	m.countOutcome(&Receipt{Route: "c"}, plan.ModeConfidence) // nothing was judged
+	if got := rates(t, reg); len(got) != 2 || got["a"] != 0.5 || got["b"] != 1 {
+		t.Errorf("got %v, want half of a's tokens and all of b's", got)
+	}
+	now = now.Add(recent.Window)
+	draft("a", 10, 1)
+	if got := rates(t, reg); len(got) != 1 || math.Abs(got["a"]-0.1) > 1e-9 {
+		t.Errorf("five minutes later: %v, want a tenth of a's tokens and no b", got)
+	}
+	if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
+		t.Errorf("lint: %v, %v", problems, err)
+	}
+}
+
+func TestOnlyEnginesThatScheduleByPriorityAreToldTheClass(t *testing.T) {
+	for priority, want := range map[identity.Priority]int64{identity.Low: 10, identity.Normal: 0, identity.High: -10} { // vLLM takes the lower number first
+		for _, honours := range []bool{true, false} {
+			p, err := pool.New(pool.Options{Name: "targets", Model: "big", Backends: []string{"http://one"}, Priorities: honours})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := &Request{Arrival: Arrival{Metadata: &Metadata{Caller: identity.Caller{Priority: priority}}}}
+			if got := r.Terms(Pool{Pool: p}).Priority; (got != nil) != honours || honours && *got != want {
+				t.Errorf("honoured %t, %s: told %v, want %d", honours, priority, got, want)
+			}
+		}
 	}
 }

@@ -2,7 +2,9 @@ package tiers
 
 import (
 	"context"
+	"encoding/json"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -165,5 +167,93 @@ func TestWhatIsToldEndsAtTheEndOfACharacter(t *testing.T) {
 		if got != want {
 			t.Errorf("%q: %d, want %d", text[:n], got, want)
 		}
+	}
+}
+
+func TestNoMoreThanABoundShareOneGeneration(t *testing.T) {
+	inOneProcess(t, func(t *testing.T, fs *Generations) {
+		subscribers := make([]*subscriber, maxSubscribers)
+		for i := range subscribers {
+			subscribers[i] = fs.join(streamed(1))
+		}
+		if fs.join(streamed(1)) != nil {
+			t.Errorf("%d share it", maxSubscribers+1)
+		}
+		subscribers[0].Depart()
+		subscribers[0] = fs.join(streamed(1))
+		if subscribers[0] == nil {
+			t.Error("a place that was given up is not free")
+		}
+		departed(subscribers...)
+	})
+}
+
+func TestATenantHasSoManyPlacesAndOthersHaveTheirs(t *testing.T) {
+	fs := NewGenerations(world.System{})
+	subscribers := make([]*subscriber, 0, maxOfTenant)
+	for i := range maxOfTenant {
+		subscribers = append(subscribers, fs.join(streamed(1+i%4)))
+	}
+	if fs.join(streamed(9)) != nil {
+		t.Error("a tenant has more places than it may have")
+	}
+	other := fs.join(generationID{Key: cache.KeyOf(&cache.Parts{Tenant: "globex"}), Stream: true})
+	if other == nil {
+		t.Fatal("another tenant has no place")
+	}
+	departed(append(subscribers, other)...)
+	if len(fs.subscribers) != 0 || len(fs.all) != 0 {
+		t.Errorf("%d tenants and %d generations are left", len(fs.subscribers), len(fs.all))
+	}
+}
+
+func TestWhoVouchesMayComeBeforeOrAfterTheAnswer(t *testing.T) {
+	for range 200 {
+		v, kept := &confirmation{}, atomic.Int64{}
+		var wg sync.WaitGroup
+		wg.Go(func() { v.confirm(true) })
+		wg.Go(func() {
+			v.onOpinion(func(good bool) {
+				if good {
+					kept.Add(1)
+				}
+			})
+		})
+		if wg.Wait(); kept.Load() != 1 {
+			t.Fatalf("kept %d times", kept.Load())
+		}
+		if v.confirm(false); kept.Load() != 1 {
+			t.Fatal("kept again")
+		}
+	}
+	v := &confirmation{}
+	v.onOpinion(func(bool) { t.Error("kept though nobody vouched") })
+}
+
+func TestTheObjectOfASharedAnswerSaysWarmup(t *testing.T) {
+	for acceptance, phase := range map[string]string{
+		"accepted;phase=warmup;reason=confident;score=0.31": "warmup", "accepted;reason=confident;score=0.31": "",
+	} {
+		e := &cache.Entry{Tier: "draft", Accepted: 3, Acceptance: acceptance}
+		var object struct{ Phase, Reason string }
+		if err := json.Unmarshal(extraOf(e, cache.ResultCoalesced, 0), &object); err != nil || object.Phase != phase || object.Reason != "confident" {
+			t.Errorf("%s: %+v, %v", acceptance, object, err)
+		}
+	}
+}
+
+func TestRejectedKeysAreBoundedAndTheOldestAreForgotten(t *testing.T) {
+	var r rejectedKeys
+	key := func(i int) cache.Key { return cache.KeyOf(&cache.Parts{Route: strconv.Itoa(i)}) }
+	if r.has(key(0)) {
+		t.Error("known before it was added")
+	}
+	for i := range 3 * maxRejectedKeys {
+		if r.add(key(i)); !r.has(key(i)) || i >= maxRejectedKeys && !r.has(key(i-maxRejectedKeys+1)) {
+			t.Fatalf("key %d is forgotten", i)
+		}
+	}
+	if r.has(key(0)) || len(r.young)+len(r.old) > 2*maxRejectedKeys {
+		t.Errorf("the oldest is known; %d and %d keys", len(r.young), len(r.old))
 	}
 }

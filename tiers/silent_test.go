@@ -28,10 +28,7 @@ type underWay struct {
 
 func (r *rig) begin(body string) *underWay {
 	r.t.Helper()
-	req, err := openai.Scan(openai.Chat, []byte(body), openai.DefaultLimits())
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	req := scan(r.t, openai.Chat, body)
 	u := &underWay{began: make(chan struct{}), over: make(chan struct{})}
 	u.out.onText = sync.OnceFunc(func() { close(u.began) })
 	go func() {

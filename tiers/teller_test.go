@@ -354,6 +354,9 @@ func (a *act) perform(tokens []string, cut int) {
 				return
 			}
 			a.flush()
+			if a.number%5 == 1 && a.q.Stream {
+				return // as if it had come to its end
+			}
 			panic(http.ErrAbortHandler)
 		}
 		text = append(text, a.hear(token))

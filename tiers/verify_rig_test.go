@@ -7,18 +7,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/probe"
-	"github.com/foregate/foregate/tiers/world"
 )
 
 // checkRig is a request whose target's engines answer as a test says.
 type checkRig struct {
+	dispatch.IgnoreEvents
 	asker  Verifier
 	target *pool.Pool
 
@@ -26,36 +25,17 @@ type checkRig struct {
 	reply    func(a *engine.Attempt) error
 	attempts []engine.Attempt
 	tickets  []dispatch.Ticket
-	costs    int
 }
 
 // newCheckRig makes a request of a temperature, "0" or more, whose target has two backends.
 func newCheckRig(t *testing.T, temperature string) *checkRig {
 	t.Helper()
 	r := &checkRig{}
-	var err error
-	r.target, err = pool.New(pool.Options{Name: "targets", Model: "big", Backends: []string{"http://one", "http://two"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := dispatch.New(dispatch.Options{
-		World: world.System{}, Upstream: r, Queue: r, Breaker: open{}, Scores: dispatch.NewScoreLimiter(),
-		Window: func(string) int { return 0 },
-	})
-	said := `{"model":"m","messages":[{"role":"user","content":"hello"}],"max_tokens":6,"temperature":` + temperature + `}`
-	body, err := openai.Scan(openai.Chat, []byte(said), openai.DefaultLimits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	request := &Request{
-		Arrival: Arrival{Metadata: &Metadata{Caller: identity.Caller{Priority: identity.High}}, Body: body}, Services: &Services{World: world.System{}, Dispatch: d},
-		Receipt: &Receipt{Route: "m", Decision: plan.Decision{Plan: plan.Plan{Judged: true, Mode: plan.ModeVerify, Rule: plan.RuleExact, Scorer: plan.ScorerIDs}}},
-		Config: plan.Config{
-			MaxConcurrentScores: 4,
-			Timeouts:            plan.Timeouts{TargetFirstToken: 20 * time.Second},
-		},
-		Target: Pool{Pool: r.target, Tier: plan.Target, Capabilities: &probe.Capabilities{EOS: []int32{90, 91}, Scoring: openai.ScoreCompletions}},
-	}
+	request := playedRequest(t, r, r, `{"model":"m","messages":[{"role":"user","content":"hello"}],"max_tokens":6,"temperature":`+temperature+`}`, "http://one", "http://two")
+	r.target = request.Target.Pool
+	request.Receipt = &Receipt{Route: "m", Decision: plan.Decision{Plan: plan.Plan{Judged: true, Mode: plan.ModeVerify, Rule: plan.RuleExact, Scorer: plan.ScorerIDs}}}
+	request.Config.Timeouts.TargetFirstToken = 20 * time.Second
+	request.Target.Capabilities = &probe.Capabilities{EOS: []int32{90, 91}, Scoring: openai.ScoreCompletions}
 	r.asker = NewVerifier(caller{request, request.Identity, r})
 	return r
 }
@@ -77,12 +57,14 @@ func (r *checkRig) Enter(_ context.Context, t dispatch.Ticket, try func(pool.Adm
 	return 0, try(pool.Admission{})
 }
 
-// The rig implements [dispatch.Events], too.
-func (*checkRig) Waited(time.Duration)              {}
-func (*checkRig) Tried(dispatch.Try, time.Time) int { return 0 }
-func (*checkRig) Settled(int, dispatch.Try)         {}
-func (r *checkRig) Cost(plan.Tier, float64)         { r.costs++ }
-func (r *checkRig) asked() (kinds []string)         { return kindsOf(r.attempts) }
+// asked names the calls.
+func (r *checkRig) asked() (kinds []string) {
+	for _, a := range r.attempts {
+		kinds = append(kinds, kindOf(a.Call))
+	}
+	return kinds
+}
+
 func (r *checkRig) scores(s ...openai.Scored) *checkRig {
 	r.reply = scored(s, openai.Scores{})
 	return r
@@ -111,25 +93,6 @@ func must(t *testing.T, ask func(Draft) (Result, error)) func(Draft) Result {
 		}
 		return res
 	}
-}
-
-// kindsOf names the calls.
-func kindsOf(attempts []engine.Attempt) (kinds []string) {
-	for _, a := range attempts {
-		switch a.Call.(type) {
-		case *engine.Score:
-			kinds = append(kinds, "score")
-		case *engine.Judge:
-			kinds = append(kinds, "judge")
-		case *engine.TokenizePrompt:
-			kinds = append(kinds, "prompt")
-		case *engine.TokenizeText:
-			kinds = append(kinds, "text")
-		case *engine.Detokenize:
-			kinds = append(kinds, "detokenize")
-		}
-	}
-	return kinds
 }
 
 // over is a stream of which nothing comes.

@@ -54,10 +54,7 @@ func TestEveryDraftThatAWarmupServesIsMarkedAndHasOneAuditOfIt(t *testing.T) {
 				was, booked := n.warmth()
 				out := &collector{}
 				stream := i%3 > 0
-				req, err := openai.Scan(openai.Chat, []byte(chat(fmt.Sprint("question ", i), fmt.Sprintf(`,"max_tokens":80,"stream":%v`, stream))), openai.DefaultLimits())
-				if err != nil {
-					t.Fatal(err)
-				}
+				req := scan(t, openai.Chat, chat(fmt.Sprint("question ", i), fmt.Sprintf(`,"max_tokens":80,"stream":%v`, stream)))
 				var c confirmation
 				rc, err := answerBy(t.Context(), r.cascade, arrival{Body: req, ID: "test", Confirmation: &c}, out)
 				if err != nil {
@@ -117,10 +114,7 @@ func TestADraftOfAWarmupWhoseClientLeftIsNotServed(t *testing.T) {
 	left := 0
 	for i := range 10 {
 		ctx, leave := context.WithCancel(t.Context())
-		req, err := openai.Scan(openai.Chat, []byte(chat(fmt.Sprint("later ", i), `,"max_tokens":4000,"ignore_eos":true,"stream":true`)), openai.DefaultLimits())
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := scan(t, openai.Chat, chat(fmt.Sprint("later ", i), `,"max_tokens":4000,"ignore_eos":true,"stream":true`))
 		rc, err := answerBy(ctx, r.cascade, arrival{Body: req, ID: "test"}, &collector{onText: leave})
 		if err == nil {
 			t.Fatalf("%s: answered", rc.Acceptance())

@@ -40,30 +40,6 @@ func TestADoubtfulRunRejectsAtTheTokenThatCrosses(t *testing.T) {
 	}
 }
 
-func TestTheRunningMinimumOnlyFalls(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for range 200 {
-		j := NewScoreTracker(testConfig)
-		last := math.Inf(1)
-		crossed := false
-		for range 100 {
-			lp := -rng.ExpFloat64() * 0.4
-			kept := j.Add(lp, []float64{lp, math.Log1p(-math.Exp(lp)) - 0.1})
-			if crossed && kept {
-				t.Fatal("a crossed draft was taken back")
-			}
-			crossed = crossed || !kept
-			if j.n >= HeadTokens {
-				if s := float64(j.Score()); s > last {
-					t.Fatalf("score rose from %v to %v", last, s)
-				} else {
-					last = s
-				}
-			}
-		}
-	}
-}
-
 // slowScore computes the score of a prefix from its definition.
 func slowScore(lps []float64) float64 {
 	minimum := math.Inf(1)
@@ -143,12 +119,6 @@ func TestMissingLogprobsEscalate(t *testing.T) {
 	}
 	if n := j.SafePrefix(); n != 0 {
 		t.Errorf("%d tokens are called safe without having been judged", n)
-	}
-}
-
-func TestNothingIsNeverAccepted(t *testing.T) {
-	if v := NewScoreTracker(testConfig).FinalVerdict(Draft{Finish: "stop"}); v.Accept || v.Reason != ReasonEmpty {
-		t.Errorf("got %+v", v)
 	}
 }
 

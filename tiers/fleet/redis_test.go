@@ -1,15 +1,11 @@
 package fleet
 
 import (
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/foregate/foregate/internal/redistest"
 )
-
-// redial is how long go-redis waits between attempts to dial a server that is away.
-const redial = time.Second
 
 // fleetOf runs replicas that share the work on 50 backends.
 func fleetOf(t *testing.T, s *redistest.Server, ids ...string) []*member {
@@ -33,30 +29,6 @@ func together(members []*member) func() bool {
 		}
 		return true
 	}
-}
-
-func TestAKilledRedisMakesEveryReplicaLocalAndItsReturnSharedAgain(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	members := fleetOf(t, s, "a", "b", "c")
-	redistest.Within(t, 5*time.Second, "they found each other", together(members))
-	oneEach(t, owners("small", 50, members...))
-	s.Kill()
-	local := func() bool {
-		return !slices.ContainsFunc(members, func(m *member) bool { return m.Mode() != Local || !m.Mine("small", "b0") })
-	}
-	if took := redistest.Within(t, 5*time.Second, "all are local", local); took > goneAfter+500*time.Millisecond {
-		t.Errorf("local after %v", took)
-	}
-	members[0].Publish("small", "b0", busy(time.Now(), 0.4))
-	s.Restart()
-	took := redistest.Within(t, 10*time.Second, "they found each other again", together(members))
-	if took > redial+2*takeover {
-		t.Errorf("shared again after %v", took)
-	}
-	oneEach(t, owners("small", 50, members...))
-	members[1].Publish("small", "b1", busy(time.Now(), 0.5))
-	redistest.Within(t, 5*time.Second, "a reading arrives", func() bool { return members[2].small.reading("b1").KVUsage == 0.5 })
 }
 
 func TestAFrozenRedisHoldsNobody(t *testing.T) {

@@ -72,10 +72,7 @@ func TestStructuredRequestsAreAClassOfTheirOwn(t *testing.T) {
 		``: "all", `,"temperature":0`: "all_t0", `,"response_format":{"type":"text"}`: "all",
 		`,"response_format":{"type":"json_object"}`: "all_structured", `,"temperature":0,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{}}}`: "all_structured_t0",
 	} {
-		r, err := openai.Scan(openai.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"hi"}]`+more+`}`), openai.DefaultLimits())
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := scan(t, openai.Chat, `{"model":"m","messages":[{"role":"user","content":"hi"}]`+more+`}`)
 		if got := trafficClass(r, false); got != want || IsGreedy(got) != strings.HasSuffix(want, "_t0") {
 			t.Errorf("%s: %s, want %s", more, got, want)
 		}

@@ -154,3 +154,13 @@ func planConfig() Config {
 		Timeouts: Timeouts{DraftFirstToken: 5 * time.Second, TargetFirstToken: 5 * time.Second, StreamIdle: 5 * time.Second, Total: time.Minute},
 	}
 }
+
+// scan reads a request.
+func scan(t *testing.T, kind openai.Kind, body string) *openai.Request {
+	t.Helper()
+	r, err := openai.Scan(kind, []byte(body), openai.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}

@@ -46,10 +46,7 @@ func TestTheTableOfHowEachKindOfTargetGoesOn(t *testing.T) {
 
 func TestATargetThatIsNotProbedYetContinuesAsItsKindDoes(t *testing.T) {
 	for kind, want := range map[dialect.Kind]Resume{"": ResumeIDs, dialect.VLLM: ResumeIDs, dialect.LlamaCpp: ResumeIDs, dialect.OpenAI: resumeNever} {
-		r, err := openai.Scan(openai.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}`), openai.DefaultLimits())
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := scan(t, openai.Chat, `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}`)
 		p := Make(Config{Mode: ModeConfidence, MaxPromptTokens: 1000}, Facts{Request: r, HasDraft: true, SameTokenizer: true, TargetEngine: kind})
 		if p.Resume != want || p.Whole != (want == resumeNever) {
 			t.Errorf("%q: %+v", kind, p)
@@ -73,19 +70,13 @@ func TestATextIsContinuedOnlyByEnginesThatDo(t *testing.T) {
 			if kind == openai.Completion {
 				body = `{"model":"m","prompt":"hi"}`
 			}
-			r, err := openai.Scan(kind, []byte(body), openai.DefaultLimits())
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := scan(t, kind, body)
 			found := engineOf(row.kind)
 			found.Continue = row.found
 			if got := CanContinue(r, found, ""); got != want {
 				t.Errorf("%q, found %q, %v: %t", row.kind, row.found, kind, got)
 			}
-			begun, err := openai.Scan(openai.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"Well"}]}`), openai.DefaultLimits())
-			if err != nil {
-				t.Fatal(err)
-			}
+			begun := scan(t, openai.Chat, `{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"Well"}]}`)
 			if flags := dialect.Of(row.kind).ContinueBy == dialect.ContinueByFlags; CanContinue(begun, found, "") != (row.chat && flags) {
 				t.Errorf("%q continues behind what the client has begun: %t", row.kind, !flags)
 			}
@@ -106,10 +97,7 @@ func TestAnAnswerIsCarriedOnOnlyWhereNothingOfItIsLost(t *testing.T) {
 		`"typical_p":0.9`: {true, false}, `"no_stop_trim":true`: {true, false}, `"thinking_token_budget":64`: {false, false},
 		`"repetition_detection":{"max_pattern_size":4}`: {false, false}, `"a_field_of_next_year":1`: {true, false},
 	} {
-		r, err := openai.Scan(openai.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"hi"}],`+more+`}`), openai.DefaultLimits())
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := scan(t, openai.Chat, `{"model":"m","messages":[{"role":"user","content":"hi"}],`+more+`}`)
 		if got := [2]bool{CanContinue(r, nil, dialect.VLLM), ContinuesExactly(r)}; got != want {
 			t.Errorf("%s: by text %t, by ids %t", more, got[0], got[1])
 		}

@@ -15,10 +15,7 @@ import (
 // opened opens a stream of these events, which a backend sends at once.
 func opened(t *testing.T, call engine.Call, events ...string) engine.Stream {
 	t.Helper()
-	s, err := scripted("text/event-stream", []byte("data: "+strings.Join(events, "\n\ndata: ")+"\n\n")).Open(t.Context(), at("http://127.0.0.1:1", call))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := open(t, scripted("text/event-stream", []byte("data: "+strings.Join(events, "\n\ndata: ")+"\n\n")), at("http://127.0.0.1:1", call))
 	t.Cleanup(s.Close)
 	return s
 }
@@ -159,10 +156,7 @@ func TestOnlyTheTerminatorIsMissing(t *testing.T) {
 		if len(events) < 4 {
 			body += "\n\n"
 		}
-		s, err := scripted("text/event-stream", []byte(body)).Open(t.Context(), at("http://127.0.0.1:1", relay(t, aStream)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := open(t, scripted("text/event-stream", []byte(body)), at("http://127.0.0.1:1", relay(t, aStream)))
 		if texts, err := drain(s); err != nil || strings.Join(texts, "") != "hi you" {
 			t.Errorf("%s: %q, %v", name, texts, err)
 		}
@@ -179,11 +173,7 @@ func TestWhatIsAtHandIsBuffered(t *testing.T) {
 		<-more
 		say(w, anEnd, openai.Done)
 	})
-	s, err := newClient(t, Options{}).Open(t.Context(), at(url, relay(t, aStream)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := open(t, newClient(t, Options{}), at(url, relay(t, aStream)))
 	for i, want := range []bool{true, true, false} { // a comment is no chunk that would be at hand
 		if got := s.Buffered(); got != want {
 			t.Errorf("before chunk %d: %v", i, got)

@@ -26,10 +26,7 @@ func TestAnEngineIsToldWhoAsksAndWhichOfThemIsMeant(t *testing.T) {
 	c := newClient(t, Options{})
 	a := at(url, relay(t, aPlain))
 	a.ID, a.Header = "own-1", http.Header{"Traceparent": {"00-1"}, "Content-Type": {"x"}}
-	s, err := c.Open(t.Context(), a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := open(t, c, a)
 	s.Close()
 	head := fmt.Sprint(got.Method, " ", got.URL.Path, got.Header["X-Request-Id"], got.Header["Traceparent"], got.Header["Content-Type"])
 	if want := "POST /v1/chat/completions[own-1] [00-1] [application/json]"; head != want {
@@ -41,10 +38,7 @@ func TestAnEngineIsToldWhoAsksAndWhichOfThemIsMeant(t *testing.T) {
 	if len(a.Header) != 2 || a.Header.Get("Content-Type") != "x" {
 		t.Errorf("the attempt's header is now %v", a.Header)
 	}
-	s, err = c.Open(t.Context(), at(url, relay(t, aPlain)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s = open(t, c, at(url, relay(t, aPlain)))
 	s.Close()
 	if got.Header["X-Request-Id"] != nil {
 		t.Errorf("told %v of nobody", got.Header)
@@ -139,10 +133,7 @@ func TestABodyLeftOpenBehindItsEndHoldsNobodyUp(t *testing.T) {
 		<-r.Context().Done()
 		close(left)
 	})
-	s, err := newClient(t, Options{}).Open(t.Context(), at(url, relay(t, aStream)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := open(t, newClient(t, Options{}), at(url, relay(t, aStream)))
 	if _, err := drain(s); err != nil {
 		t.Fatal(err)
 	}
@@ -180,10 +171,7 @@ func TestAKeptConnectionThatBreaksAtOnceIsNobodysFault(t *testing.T) {
 		})
 		c := newClient(t, Options{Now: func() time.Time { return time.Unix(0, clock.Load()) }})
 		if tc.kept {
-			s, err := c.Open(t.Context(), at(url, relay(t, aPlain)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := open(t, c, at(url, relay(t, aPlain)))
 			s.Close()
 		}
 		broken.Store(1)

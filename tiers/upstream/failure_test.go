@@ -231,10 +231,7 @@ func TestWhatEndsAStreamThatFallsSilentIsToldApart(t *testing.T) {
 			}
 		}
 		a.IdleTimeout = 20 * time.Millisecond
-		s, err := c.Open(t.Context(), a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := open(t, c, a)
 		texts, err := drain(s)
 		s.Close()
 		if f := failureOf(t, err); f.Kind != engine.Stalled || f.Responded != 200 || len(texts) != 1 {
@@ -260,11 +257,7 @@ func TestTimesAreOfWhatTheyAreFor(t *testing.T) {
 		}()
 		a := at("http://127.0.0.1:1", relay(t, aStream))
 		a.FirstByteTimeout, a.IdleTimeout = time.Second, time.Second
-		s, err := c.Open(t.Context(), a)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+		s := open(t, c, a)
 		time.Sleep(800 * time.Millisecond) // of the reader's own are nobody's silence
 		texts, err := drain(s)
 		if f := failureOf(t, err); f.Kind != engine.Stalled || len(texts) != 5 {

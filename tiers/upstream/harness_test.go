@@ -118,3 +118,14 @@ func encoded(call engine.Call) (path string, body []byte) {
 	}
 	return path, body
 }
+
+// open opens an attempt, and closes it at the end of the test.
+func open(t testing.TB, c *Client, a *engine.Attempt) engine.Stream {
+	t.Helper()
+	s, err := c.Open(t.Context(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}

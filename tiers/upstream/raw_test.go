@@ -59,10 +59,7 @@ func TestAnAnswerPassesThroughByteByByte(t *testing.T) {
 		}, strings.Repeat(messageDelta, 20), engine.Forwarded{Type: "text/event-stream; charset=utf-8", Length: int64(20 * len(messageDelta)), Events: true, Used: openai.Usage{Completion: 20}}},
 	} {
 		call := passed()
-		s, err := newClient(t, Options{}).Open(t.Context(), at(serve(t, tc.do), call))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := open(t, newClient(t, Options{}), at(serve(t, tc.do), call))
 		got, _, err := copied(s)
 		s.Close()
 		if err != nil || string(got) != tc.want {
@@ -77,11 +74,7 @@ func TestAnAnswerPassesThroughByteByByte(t *testing.T) {
 // TestAnAnswerOfAToldLengthIsReadAtOnce: the read that fills the buffer also finds the end, so that nobody waits for it.
 func TestAnAnswerOfAToldLengthIsReadAtOnce(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, _ *http.Request) { write(w, "application/json", `{"data":[]}`) })
-	s, err := newClient(t, Options{}).Open(t.Context(), at(url, passed()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := open(t, newClient(t, Options{}), at(url, passed()))
 	if !s.Buffered() {
 		t.Error("it is still to be read")
 	}
@@ -97,11 +90,7 @@ func TestWhatPassesThroughIsPassedOnAsItComes(t *testing.T) {
 		<-more
 		say(w, "2")
 	})
-	s, err := newClient(t, Options{}).Open(t.Context(), at(url, passed()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := open(t, newClient(t, Options{}), at(url, passed()))
 	c, err := s.Next(engine.WantTokens)
 	if err != nil || string(c.Raw) != "data: 1\n\n" || s.Buffered() {
 		t.Fatalf("%+v, %v", c, err)
@@ -120,12 +109,8 @@ func TestAPassedStreamThatBreaksOffIsCountedByWhatCame(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	call := passed()
-	s, err := newClient(t, Options{}).Open(t.Context(), at(url, call))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	_, _, err = copied(s)
+	s := open(t, newClient(t, Options{}), at(url, call))
+	_, _, err := copied(s)
 	if f := failureOf(t, err); f.Kind != engine.Cut || call.Into.Used != (openai.Usage{Prompt: 25, Completion: 40}) {
 		t.Errorf("%v, %+v", f, call.Into.Used)
 	}
@@ -139,10 +124,7 @@ func TestWhoLeavesAPassedStreamOwesWhatWasMade(t *testing.T) {
 	call := passed()
 	a := at(url, call)
 	a.MaxAnswer = 100000
-	s, err := newClient(t, Options{}).Open(t.Context(), a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := open(t, newClient(t, Options{}), a)
 	c, err := s.Next(engine.WantTokens)
 	if err != nil {
 		t.Fatal(err)
@@ -161,11 +143,8 @@ func TestWhatPassesThroughOwesNoMoreThanItCan(t *testing.T) {
 		call := passed()
 		a := at(url, call)
 		a.MaxPrompt, a.MaxAnswer = 77, answer
-		s, err := newClient(t, Options{}).Open(t.Context(), a)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _, err = copied(s)
+		s := open(t, newClient(t, Options{}), a)
+		_, _, err := copied(s)
 		s.Close()
 		if err != nil || call.Into.Used != (openai.Usage{Prompt: 77, Completion: want}) {
 			t.Errorf("%+v, %v", call.Into.Used, err)

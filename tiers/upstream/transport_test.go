@@ -62,11 +62,7 @@ func TestAStreamMayBeginBeforeTheRequestWasSent(t *testing.T) {
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: "+aChunk+"\n\ndata: "+anEnd+"\n\ndata: [DONE]\n\n")
 		_, _ = io.Copy(io.Discard, conn)
 	})
-	s, err := newClient(t, Options{}).Open(t.Context(), at(url, relay(t, large)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := open(t, newClient(t, Options{}), at(url, relay(t, large)))
 	if texts, err := drain(s); err != nil || strings.Join(texts, "") != "hi you" {
 		t.Errorf("%q, %v", texts, err)
 	}
@@ -127,10 +123,7 @@ func TestConnectionsOfOneTLSIdentityServeNoOther(t *testing.T) {
 	for _, own := range []*credentials.Credentials{first, second, first, second, second} {
 		a := at(srv.URL, &engine.Forward{Path: "/v1/x", Body: []byte("{}"), Into: new(engine.Forwarded)})
 		a.Credentials = own
-		s, err := c.Open(t.Context(), a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := open(t, c, a)
 		_, _ = drain(s)
 		s.Close()
 		peers = append(peers, peer)
@@ -150,10 +143,7 @@ func TestLinesOfThePoolReplaceThoseOfTheRequestAndAreChecked(t *testing.T) {
 	a := at(url, &engine.Forward{Path: "/v1/x", Body: []byte("{}"), Into: new(engine.Forwarded)})
 	a.Header = http.Header{"Traceparent": {"00-1"}, "X-Team": {"client"}}
 	a.Credentials = &credentials.Credentials{Headers: []credentials.Field{{Name: "Authorization", Value: "Bearer pool"}, {Name: "X-Team", Value: "pool"}}}
-	s, err := c.Open(t.Context(), a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := open(t, c, a)
 	s.Close()
 	for name, want := range map[string]string{"Authorization": "Bearer pool", "X-Team": "pool", "Traceparent": "00-1", "User-Agent": "foregate"} {
 		if strings.Join(got[name], ",") != want {

@@ -81,10 +81,7 @@ func TestIDsOfLlamaCppAreReadFromItsLogprobs(t *testing.T) {
 			url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 				say(w, llamaStream(tc.part, "a", "", "aa", " ab", "!")...)
 			})
-			s, err := newClient(t, Options{}).Open(t.Context(), atA(dialect.LlamaCpp, url, tc.call(t)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := open(t, newClient(t, Options{}), atA(dialect.LlamaCpp, url, tc.call(t)))
 			got := readAllOf(t, s)
 			if string(got.Text) != "aaa ab!" || !slices.Equal(got.IDs, []int32{100, 101, 102, 103, 104}) || len(got.Logprobs) != 5 || got.Foreign || !got.HasUsage {
 				t.Errorf("%q %v %v foreign=%t usage=%t", got.Text, got.IDs, got.Logprobs, got.Foreign, got.HasUsage)
@@ -99,10 +96,7 @@ func TestIDsInLogprobsAreNotReadOfOtherEngines(t *testing.T) {
 		say(w, llamaStream(`"delta":{"content":%q}`, "a", "b")...)
 	})
 	for _, kind := range []dialect.Kind{"", dialect.VLLM, dialect.OpenAI} {
-		s, err := newClient(t, Options{}).Open(t.Context(), atA(kind, url, &engine.Draft{Request: scan(t, openai.Chat, aStream)}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := open(t, newClient(t, Options{}), atA(kind, url, &engine.Draft{Request: scan(t, openai.Chat, aStream)}))
 		if got := readAllOf(t, s); len(got.IDs) != 0 || len(got.Logprobs) != 2 {
 			t.Errorf("%s: ids %v, logprobs %v", kind, got.IDs, got.Logprobs)
 		}
@@ -181,10 +175,7 @@ func TestLlamaCppTokenizesAChatOnceItIsRendered(t *testing.T) {
 		&engine.Detokenize{Model: "big", IDs: []int32{15043}, Into: &words},
 	} {
 		a := atA(dialect.LlamaCpp, url, call)
-		s, err := c.Open(t.Context(), a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := open(t, c, a)
 		s.Close()
 	}
 	want := []string{
@@ -263,10 +254,7 @@ func TestLlamaCppContinuesAChatBehindIDs(t *testing.T) {
 	} {
 		var asked []string
 		url := llamaServer(t, &asked)
-		s, err := newClient(t, Options{}).Open(t.Context(), atA(dialect.LlamaCpp, url, &engine.ContinueText{Request: scan(t, openai.Chat, c.request), Text: []byte("thank"), MaxTokens: c.limit}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := open(t, newClient(t, Options{}), atA(dialect.LlamaCpp, url, &engine.ContinueText{Request: scan(t, openai.Chat, c.request), Text: []byte("thank"), MaxTokens: c.limit}))
 		if got := readAllOf(t, s); string(got.Text) != " you" || !got.HasUsage {
 			t.Errorf("%s: the rest is %q, usage %t", name, got.Text, got.HasUsage)
 		}

@@ -1,6 +1,7 @@
 package tiers
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -82,15 +83,7 @@ func asItComes(t *testing.T) *playedRig {
 func TestAContinuationOfMoreBytesThanMayBeBreaksOff(t *testing.T) {
 	r := asItComes(t)
 	r.request.MaxBody = 12
-	r.answer = func(call engine.Call) (engine.Stream, error) {
-		switch call.(type) {
-		case *engine.Draft:
-			return letters("abcdefgh", "", &engine.Failure{Kind: engine.Reset}), nil
-		case *engine.ContinueIDs:
-			return letters("ijklmnop", "stop", nil), nil
-		}
-		return nil, nil
-	}
+	r.answer = lostAfter("abcdefgh", "ijklmnop", engine.Reset)
 	err := r.run(t.Context())
 	f, _ := errors.AsType[*engine.Failure](err)
 	_, broken := errors.AsType[*BrokenError](err)
@@ -102,34 +95,59 @@ func TestAContinuationOfMoreBytesThanMayBeBreaksOff(t *testing.T) {
 	}
 }
 
+// stripped is the text that a client has.
+func stripped(r *playedRig) string {
+	text, _, _, _ := r.clientAnswer()
+	return text
+}
+
+// lostAfter has a draft of letters be lost, and the target say the rest.
+func lostAfter(draft, rest string, how engine.FailureKind) func(engine.Call) (engine.Stream, error) {
+	return func(call engine.Call) (engine.Stream, error) {
+		if _, drafts := call.(*engine.Draft); drafts {
+			return letters(draft, "", &engine.Failure{Kind: how}), nil
+		}
+		return letters(rest, "stop", nil), nil
+	}
+}
+
+// waysToAnswer are rigs whose answers come about in all ways.
+var waysToAnswer = map[string]func(t *testing.T) *playedRig{
+	"passed on": func(t *testing.T) *playedRig {
+		r := newPlayedRig(t, plan.Plan{Tier: plan.Target}, "")
+		r.answer = func(engine.Call) (engine.Stream, error) { return relayedAs("fresh"), nil }
+		return r
+	},
+	"in one piece": func(t *testing.T) *playedRig {
+		r := newPlayedRig(t, plan.Plan{Tier: plan.Target}, "")
+		r.request.Body.Stream = false
+		r.answer = func(call engine.Call) (engine.Stream, error) { return afresh(t, call.(*engine.Relay)), nil }
+		return r
+	},
+	"a draft as it comes": func(t *testing.T) *playedRig {
+		r := asItComes(t)
+		r.answer = func(engine.Call) (engine.Stream, error) { return letters("abcdefgh", "stop", nil), nil }
+		return r
+	},
+	"a draft that is lost": func(t *testing.T) *playedRig {
+		r := asItComes(t)
+		r.answer = lostAfter("abcd", "efgh", engine.Reset)
+		return r
+	},
+	"a draft that is lost, by text": func(t *testing.T) *playedRig {
+		r := asItComes(t)
+		r.request.Plan.Resume, r.answer = plan.ResumeText, lostAfter("It rains. It po", "It pours.", engine.Reset)
+		return r
+	},
+	"a draft of which the target stands by a part": func(t *testing.T) *playedRig {
+		r := checked(t)
+		r.answer = halfRight
+		return r
+	},
+}
+
 func TestWhereTheClientFailsNothingMoreIsSentAndTheErrorIsItsOwn(t *testing.T) {
-	for name, way := range map[string]func(t *testing.T) *playedRig{
-		"passed on": func(t *testing.T) *playedRig {
-			r := newPlayedRig(t, plan.Plan{Tier: plan.Target}, "")
-			r.answer = func(engine.Call) (engine.Stream, error) { return relayedAs("fresh"), nil }
-			return r
-		},
-		"a draft as it comes": func(t *testing.T) *playedRig {
-			r := asItComes(t)
-			r.answer = func(engine.Call) (engine.Stream, error) { return letters("abcdefgh", "stop", nil), nil }
-			return r
-		},
-		"a draft that is lost": func(t *testing.T) *playedRig {
-			r := asItComes(t)
-			r.answer = func(call engine.Call) (engine.Stream, error) {
-				if _, draft := call.(*engine.Draft); draft {
-					return letters("abcd", "", &engine.Failure{Kind: engine.Reset}), nil
-				}
-				return letters("efgh", "stop", nil), nil
-			}
-			return r
-		},
-		"a draft of which the target stands by a part": func(t *testing.T) *playedRig {
-			r := checked(t)
-			r.answer = halfRight
-			return r
-		},
-	} {
+	for name, way := range waysToAnswer {
 		whole := way(t)
 		if err := whole.run(t.Context()); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -150,21 +168,104 @@ func TestWhereTheClientFailsNothingMoreIsSentAndTheErrorIsItsOwn(t *testing.T) {
 	}
 }
 
-// stripped is the text that a client has.
-func stripped(r *playedRig) string {
-	text, _, _, _ := r.clientAnswer()
-	return text
+// panickyStream panics when it is read.
+type panickyStream struct{ stream }
+
+func (*panickyStream) Next(engine.Want) (*openai.Chunk, error) { panic("of a stream") }
+
+// panicky is a client that panics.
+type panicky struct{ *playedRig }
+
+func (panicky) Begin(ResponseHead) error { panic("of a client") }
+
+func TestAPanicOfARequestGivesBackAllThatItHeld(t *testing.T) {
+	run := func(name string, r *playedRig, must bool) {
+		defer func() {
+			if recover() == nil && must {
+				t.Errorf("%s: no panic", name)
+			}
+			r.permitReturned()
+		}()
+		_ = r.run(t.Context())
+	}
+	for name, way := range waysToAnswer {
+		whole := way(t)
+		run(name, whole, false)
+		for at := range whole.writes + 1 {
+			r := way(t)
+			r.fails, r.panics = at, true
+			run(name+", at the client", r, true)
+		}
+		for at := range whole.calls {
+			for _, reads := range []bool{false, true} {
+				r, asked := way(t), 0
+				answer := r.answer
+				r.answer = func(call engine.Call) (engine.Stream, error) {
+					switch asked++; {
+					case asked-1 != at:
+						return answer(call)
+					case reads:
+						return &panickyStream{}, nil
+					}
+					panic("of an engine")
+				}
+				run(name+", at an engine", r, !reads) // of a score nothing is read
+			}
+		}
+	}
+	env, err := openai.Peek("/v1/embeddings", []byte(`{"model":"m","input":"hello"}`), openai.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newPlayedRig(t, plan.Plan{}, "")
+	c := New(allOptions(passing{}))
+	c.SetRoutes([]Route{{Model: "m", Target: r.request.Target.Pool, Config: testConfig}})
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic of what passes through")
+		}
+		r.permitReturned()
+	}()
+	_, _ = forwardBy(t.Context(), c, "/v1/embeddings", env, panicky{r})
+}
+
+// TestAnAnswerWithItsUsageSoFarMayBeADraft asks for the usage in every chunk (continuous_usage_stats), as benchmarks do.
+func TestAnAnswerWithItsUsageSoFarMayBeADraft(t *testing.T) {
+	for _, way := range []string{"a draft as it comes", "a draft that is lost"} {
+		r := waysToAnswer[way](t)
+		r.request.Body.UsageSoFar = true
+		if err := r.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		made := 0
+		for line := range strings.Lines(r.body.String()) {
+			data, ok := strings.CutPrefix(line, "data: {")
+			if !ok {
+				continue
+			}
+			var c wireChunk
+			if err := json.Unmarshal([]byte("{"+data), &c); err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case c.Usage == nil && (len(c.Choices) == 0 || c.Choices[0].Finish == ""):
+				t.Errorf("%s: no usage in %s", way, data)
+			case c.Usage != nil && (c.Usage.Prompt != 3 || c.Usage.Completion < made):
+				t.Errorf("%s: %+v after %d in %s", way, *c.Usage, made, data)
+			case c.Usage != nil:
+				made = c.Usage.Completion
+			}
+		}
+		if made != 8 || made != r.rc.AcceptedTokens+r.rc.TargetTokens {
+			t.Errorf("%s: the last chunk tells %d tokens, the receipt %d", way, made, r.rc.AcceptedTokens+r.rc.TargetTokens)
+		}
+	}
 }
 
 func TestADraftThatFallsSilentBeforeItIsSentIsLeftWithoutFailover(t *testing.T) {
 	r := asItComes(t)
 	r.request.Config.HoldbackTokens, r.request.Config.MidstreamFailover = 1000, false
-	r.answer = func(call engine.Call) (engine.Stream, error) {
-		if _, draft := call.(*engine.Draft); draft {
-			return letters("It rains. It po", "", &engine.Failure{Kind: engine.Silent}), nil
-		}
-		return letters("urs.", "stop", nil), nil
-	}
+	r.answer = lostAfter("It rains. It po", "urs.", engine.Silent)
 	if err := r.run(t.Context()); err != nil || r.rc.Tier != plan.Mixed || r.rc.Tries[0].Broke != engine.Silent {
 		t.Errorf("%v; %s, %+v", err, r.rc.Tier, r.rc.Tries)
 	}
