@@ -1,21 +1,24 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/risk"
 )
 
 // orders is a fleet that notes what it was told.
@@ -66,62 +69,10 @@ func twoPools() *orders {
 	}}
 }
 
-// office is a gateway whose operators can be tested.
-type office struct {
-	*bench
-	admin string
-	log   *lines
-}
-
-// lines is a log that can be read while it is written.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) holding(part string) (found []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.b.String()) {
-		if strings.Contains(line, part) {
-			found = append(found, line)
-		}
-	}
-	return found
-}
-
-func openOffice(t *testing.T, f Fleet) office {
+// openOffice is a gateway whose fleet notes what it is told.
+func openOffice(t *testing.T, f Fleet) *bench {
 	t.Helper()
-	log := &lines{}
-	b := startBench(t, simulator(t).URL(), func(o *Options) { o.Fleet, o.Logger = f, zerolog.New(log) })
-	return office{bench: b, admin: "http://" + b.AdminAddr().String(), log: log}
-}
-
-// send returns status and body; headers are name, value, …
-func (b *bench) send(t *testing.T, method, url, body string, headers ...string) (int, string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(headers); i += 2 {
-		if headers[i] == "Host" {
-			req.Host = headers[i+1]
-			continue
-		}
-		req.Header.Add(headers[i], headers[i+1])
-	}
-	r := b.answered(t, req)
-	if kind := r.head.Get("Content-Type"); kind != "application/json" {
-		t.Errorf("%s %s: Content-Type %q", method, url, kind)
-	}
-	return r.status, r.body
+	return startBench(t, simulator(t).URL(), func(o *Options) { o.Fleet = f })
 }
 
 func TestABackendIsDrainedByAnyOfItsNames(t *testing.T) {
@@ -280,13 +231,115 @@ func TestThePublicPortKnowsNoOrders(t *testing.T) {
 	f := twoPools()
 	o := openOffice(t, f)
 	for _, path := range []string{"drain", "undrain", "spot", "backends", ""} {
-		for _, method := range []string{http.MethodGet, http.MethodPost} {
-			if code, body := o.send(t, method, o.url+"/admin/"+path+"?backend=h100", ""); code != http.StatusNotFound || !strings.Contains(body, "unknown_url") {
-				t.Errorf("%s %s: %d %s", method, path, code, body)
-			}
+		if code, body := o.send(t, http.MethodPost, o.url+"/admin/"+path+"?backend=h100", ""); code != http.StatusNotFound || !strings.Contains(body, "unknown_url") || f.last() != "" {
+			t.Errorf("%s: %d %s", path, code, body)
 		}
 	}
-	if told := f.last(); told != "" {
-		t.Errorf("told %q", told)
+}
+
+// audited are results of audits of two routes. While away is set, they cannot be read.
+func audited(t *testing.T, away *atomic.Bool) *evidence.Store {
+	t.Helper()
+	e := evidence.New(evidence.Options{
+		Memory: &evidence.Memory{Now: time.Now, Away: away.Load},
+		Economics: func(risk.Key) risk.Economics {
+			return risk.Economics{Saved: func(float64, bool) (usd, tokens float64) { return 0, 0 }}
+		},
+		Rule: func(string) risk.Rule {
+			return risk.Rule{MaxDisagreement: .2, ErrorProbability: .05, LeaseAudits: 400, DriftRunLength: 500}
+		},
+	})
+	for i := range 600 { // enough for a grid of thresholds
+		k, ticket := risk.Key{Route: []string{"llama-3", "other"}[i%2], TrafficClass: "all.0a1b2c3d"}, strconv.Itoa(i)
+		d := e.View(k).Decide(k, risk.Sampling{Rate: 1}, 0)
+		d.Chance = 1
+		_, err := e.Open(t.Context(), risk.Audit{Decision: d, Ticket: ticket, Score: float64(i%50) / 50, Features: []float64{float64(i%50) / 50, 1}, Tokens: 7})
+		if err = errors.Join(err, e.Close(t.Context(), k, ticket, i%20 == 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return e
+}
+
+func TestOperatorsSeeWhatAuditsHaveShown(t *testing.T) {
+	var away atomic.Bool
+	e := audited(t, &away)
+	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Evidence = e })
+	for at, list := range map[string]string{"/admin/risk": "risk", "/admin/risk/frontier": "frontiers", "/admin/risk/applications": "applications"} {
+		for query, want := range map[string]int{"": 2, "?route=llama-3": 1} {
+			status, body := g.send(t, http.MethodGet, g.admin+at+query, "")
+			var got map[string]json.RawMessage
+			var rows []struct{ Route string }
+			if err := errors.Join(json.Unmarshal([]byte(body), &got), json.Unmarshal(got[list], &rows)); err != nil || status != http.StatusOK || len(rows) != want || rows[0].Route != "llama-3" {
+				t.Errorf("%s%s: status %d, %v: %s", at, query, status, err, body)
+			}
+		}
+		for query, want := range map[string]int{"?route=nobody": http.StatusNotFound, "?rute=x": http.StatusBadRequest} {
+			if status, body := g.send(t, http.MethodGet, g.admin+at+query, ""); status != want {
+				t.Errorf("%s%s: status %d: %s", at, query, status, body)
+			}
+		}
+		away.Store(true)
+		if status, body := g.send(t, http.MethodGet, g.admin+at, ""); status != http.StatusServiceUnavailable || !strings.Contains(body, `"evidence_away"`) {
+			t.Errorf("%s: status %d: %s", at, status, body)
+		}
+		away.Store(false)
+	}
+	if len(g.log.holding("the log is away")) != 3 {
+		t.Errorf("the log:\n%s", g.log.holding(""))
+	}
+}
+
+func TestWithoutAuditsTheListsAreEmpty(t *testing.T) {
+	g := startBench(t, simulator(t).URL(), nil)
+	for at, want := range map[string]string{"/admin/risk": `{"risk":[],"refits":[]}`, "/admin/risk/frontier": `{"frontiers":[],"omitted":0}`, "/admin/risk/applications": `{"applications":[]}`} {
+		if status, body := g.send(t, http.MethodGet, g.admin+at, ""); status != http.StatusOK || body != want+"\n" {
+			t.Errorf("%s: status %d: %s", at, status, body)
+		}
+	}
+}
+
+func TestTheStatusTellsWhatTheGatewayAndWhatTheReplicaKnow(t *testing.T) {
+	told := Status{
+		Version: "v1", Uptime: 12.5, Replicas: []string{"a", "b"},
+		Redis:    RedisView{Name: "single h:1", Level: "degraded", Since: 1.5, Why: "timeout"},
+		Breakers: []BreakerView{{Pool: "p", Backend: "b", State: "open", SecondsLeft: 3}},
+		Shedding: []SheddingView{{Pool: "p", Priorities: []string{"low"}}},
+	}
+	ready := "no route can serve: no backend is up"
+	r := serving(RouteState{Route: "llama-3", State: RouteDown})
+	r.status = told
+	g := startBench(t, simulator(t).URL(), func(o *Options) {
+		o.Replica, o.Settings = r, setting(t, "shed.low@llama-3", "0.7", "timeout.write", "20s", "nothing.known", "1")
+	})
+	status, body := g.send(t, http.MethodGet, g.admin+"/admin/status", "")
+	var got Status
+	if err := json.Unmarshal([]byte(body), &got); err != nil || status != http.StatusOK {
+		t.Fatalf("status %d, %v: %s", status, err, body)
+	}
+	if got.Ready != ready || got.InFlight != 0 || len(got.Pools) != 2 || got.Pools[0].Pool != "big" || len(got.Pools[0].Backends) != 3 ||
+		got.Pools[1].Backends[1].State != "drained" || got.Pools[1].Backends[1].KVUsage != nil {
+		t.Errorf("got %+v", got)
+	}
+	if v := got.Settings; len(v.Changed) != 2 || v.Changed[0].Name != "shed.low@llama-3" || v.Changed[0].Value != "0.7" || v.Changed[1].Name != "timeout.write" ||
+		len(v.Rejected) != 0 || len(v.Unknown) != 1 || v.Unknown[0].Name != "nothing.known" {
+		t.Errorf("settings: %+v", v)
+	}
+	told.Ready, told.Pools, told.Routes, told.Settings = got.Ready, got.Pools, r.Health().Routes, got.Settings
+	if diff := cmp.Diff(told, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+
+	status, body = g.send(t, http.MethodGet, g.admin+"/admin/settings?route=llama-3", "")
+	if want := `{"name":"shed.low@llama-3","value":"0.7","default":"0.85","range":"0 … 1","meaning":"`; status != http.StatusOK || !strings.HasPrefix(body, `{"route":"llama-3","settings":[{"`) || !strings.Contains(body, want) {
+		t.Errorf("status %d: %s", status, body)
+	}
+	for at, want := range map[string]int{
+		"/admin/settings?route=nobody": http.StatusNotFound, "/admin/settings?rute=x": http.StatusBadRequest,
+		"/admin/settings?route=%zz": http.StatusBadRequest, "/admin/settings": http.StatusOK,
+	} {
+		if status, body := g.send(t, http.MethodGet, g.admin+at, ""); status != want {
+			t.Errorf("%s: status %d, want %d: %s", at, status, want, body)
+		}
 	}
 }

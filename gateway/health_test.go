@@ -1,9 +1,7 @@
 package gateway
 
 import (
-	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -14,121 +12,74 @@ import (
 
 func TestProbesMayAskForTheHeadAlone(t *testing.T) {
 	g := startBench(t, simulator(t).URL(), nil)
-	admin := "http://" + g.AdminAddr().String()
 	for method, want := range map[string]int{http.MethodGet: 200, http.MethodHead: 200, http.MethodPost: 405, http.MethodDelete: 405} {
 		for _, url := range []string{
 			g.url + "/livez", g.url + "/readyz", g.url + "/health", g.url + "/ping", g.url + "/version", g.url + "/v1/models", g.url + "/v1/models/llama-3",
-			g.url + "/openapi.json", admin + "/livez", admin + "/readyz",
+			g.url + "/openapi.json", g.admin + "/livez", g.admin + "/readyz",
 		} {
-			if got, allow := g.status(t, method, url); got != want || want == 405 && allow != "GET, HEAD" {
-				t.Errorf("%s %s: %d, Allow %q, want %d", method, url, got, allow, want)
+			if r := g.call(t, method, url, ""); r.status != want || want == 405 && r.head.Get("Allow") != "GET, HEAD" {
+				t.Errorf("%s %s: %d, Allow %q, want %d", method, url, r.status, r.head.Get("Allow"), want)
 			}
 		}
 	}
-	if got, allow := g.status(t, http.MethodGet, g.url+"/v1/completions"); got != 405 || allow != "POST" {
-		t.Errorf("GET /v1/completions: %d, Allow %q", got, allow)
+	if r := g.call(t, http.MethodGet, g.url+"/v1/completions", ""); r.status != 405 || r.head.Get("Allow") != "POST" {
+		t.Errorf("GET /v1/completions: %d, %v", r.status, r.head)
 	}
 }
 
 func TestToolsThatKnowVLLMFindItsProbes(t *testing.T) {
 	r := serving(RouteState{Route: "m", Ready: true})
 	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Version, o.Replica = "v1.2.3", r })
-	get := func(path string) (int, string) {
-		t.Helper()
-		resp, err := g.client.Get(g.url + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := rest(resp)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, body
-	}
 	for _, want := range []int{200, 503} {
 		for _, path := range []string{"/health", "/ping"} {
-			if status, body := get(path); status != want || body != "" {
-				t.Errorf("%s: %d %q, want %d and nothing more, as of vLLM", path, status, body, want)
+			if r := g.get(t, path, ""); r.status != want || r.body != "" {
+				t.Errorf("%s: %d %q, want %d and nothing more, as of vLLM", path, r.status, r.body, want)
 			}
 		}
 		r.health.Store(&Health{Routes: []RouteState{{Route: "m", State: RouteDown}}})
 	}
-	if status, body := get("/version"); status != 200 || body != `{"version":"v1.2.3"}` {
-		t.Errorf("version: %d %s", status, body)
-	}
-	status, body := get("/metrics")
-	if port := strconv.Itoa(g.AdminAddr().(*net.TCPAddr).Port); status != 404 || !strings.Contains(body, "metrics are on the admin listener, port "+port) {
-		t.Errorf("metrics: %d %s", status, body)
-	}
-	if status, body := get("/nothing"); status != 404 || strings.Contains(body, "admin") {
-		t.Errorf("another path: %d %s", status, body)
-	}
-}
-
-func TestReadyTellsOfRedisAndDoesNotMind(t *testing.T) {
-	r := serving()
-	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Replica = r })
-	for want, health := range map[string]Health{
-		"ok\nredis: shared\n":   {Redis: "shared"},
-		"ok\nredis: degraded\n": {Redis: "degraded"},
-		"ok\nredis: local\nsettings: Redis has lost 3, their last values stay in force\n": {Redis: "local", LostSettings: 3},
+	for path, want := range map[string]struct {
+		status     int
+		says, none string // nothing else
+	}{
+		"/version": {200, `{"version":"v1.2.3"}`, ":9"},
+		"/metrics": {404, "metrics are on the admin listener, port " + g.admin[strings.LastIndex(g.admin, ":")+1:], `"v1.2.3"`},
+		"/nothing": {404, "", "admin"},
 	} {
-		r.health.Store(&health)
-		resp, err := g.client.Get(g.url + "/readyz")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if body, err := rest(resp); err != nil || resp.StatusCode != http.StatusOK || body != want {
-			t.Errorf("%+v: %d %q, %v", health, resp.StatusCode, body, err)
+		if r := g.get(t, path, ""); r.status != want.status || !strings.Contains(r.body, want.says) || strings.Contains(r.body, want.none) {
+			t.Errorf("%s: %d %s", path, r.status, r.body)
 		}
 	}
-}
-
-// status sends a request without a body.
-func (b *bench) status(t *testing.T, method, url string) (code int, allow string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := b.answered(t, req)
-	return r.status, r.head.Get("Allow")
 }
 
 func TestAReplicaIsReadyWhileARouteCanServe(t *testing.T) {
+	m, n := RouteState{Route: "m", Ready: true, State: RouteOK}, RouteState{Route: "n", Ready: false, State: RouteDown}
 	r := serving()
 	b := startBench(t, simulator(t).URL(), func(o *Options) { o.Replica = r })
-	m, n := RouteState{Route: "m", Ready: true, State: RouteOK}, RouteState{Route: "n", Ready: false, State: RouteDown}
-	type answer struct {
-		query string
-		code  int
-		text  string
-	}
+	both, half := Health{Routes: []RouteState{m, n}}, Health{Routes: []RouteState{{Route: "m", Ready: true, State: RouteDraftOnly}, n}}
 	for _, c := range []struct {
-		states  []RouteState
-		answers []answer
+		health Health
+		query  string
+		code   int
+		text   string
 	}{
-		{[]RouteState{m, n}, []answer{
-			{"", 200, "ok\nroute m: ok\nroute n: down\n"},
-			{"?route=m", 200, "ok\nroute m: ok\nroute n: down\n"},
-			{"?route=n", 503, "route n cannot serve\nroute m: ok\nroute n: down\n"},
-			{"?route=m&route=n", 503, "route n cannot serve\nroute m: ok\nroute n: down\n"},
-			{"?route=o", 404, "there is no such route\n"},
-			{"?probe=1", 200, "ok\nroute m: ok\nroute n: down\n"},
-		}},
-		{[]RouteState{{Route: "m", Ready: true, State: RouteDraftOnly}, n}, []answer{{"", 200, "ok\nroute m: draft_only\nroute n: down\n"}, {"?route=m", 200, "ok\nroute m: draft_only\nroute n: down\n"}}},
-		{[]RouteState{n}, []answer{{"", 503, "no route can serve: no backend is up\nroute n: down\n"}}},
-		{[]RouteState{n, {Route: "m", Ready: false, State: RouteUnreached}}, []answer{{"", 503, "no route can serve: no backend has answered\nroute n: down\nroute m: unreached\n"}}},
+		{both, "", 200, "ok\nroute m: ok\nroute n: down\n"},
+		{both, "?route=m", 200, "ok\nroute m: ok\nroute n: down\n"},
+		{both, "?route=n", 503, "route n cannot serve\nroute m: ok\nroute n: down\n"},
+		{both, "?route=m&route=n", 503, "route n cannot serve\nroute m: ok\nroute n: down\n"},
+		{both, "?route=o", 404, "there is no such route\n"},
+		{both, "?probe=1", 200, "ok\nroute m: ok\nroute n: down\n"},
+		{half, "", 200, "ok\nroute m: draft_only\nroute n: down\n"},
+		{half, "?route=m", 200, "ok\nroute m: draft_only\nroute n: down\n"},
+		{Health{Routes: []RouteState{n}}, "", 503, "no route can serve: no backend is up\nroute n: down\n"},
+		{Health{Routes: []RouteState{n, {Route: "m", Ready: false, State: RouteUnreached}}}, "", 503, "no route can serve: no backend has answered\nroute n: down\nroute m: unreached\n"},
+		{Health{Redis: "shared"}, "", 200, "ok\nredis: shared\n"}, // of Redis it tells, and does not mind
+		{Health{Redis: "degraded"}, "", 200, "ok\nredis: degraded\n"},
+		{Health{Redis: "local", LostSettings: 3}, "", 200, "ok\nredis: local\nsettings: Redis has lost 3, their last values stay in force\n"},
 	} {
-		r.health.Store(&Health{Routes: c.states})
-		for _, a := range c.answers {
-			resp, err := b.client.Get(b.url + "/readyz" + a.query)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if body, err := rest(resp); err != nil || resp.StatusCode != a.code || body != a.text {
-				t.Errorf("%v %s: %d %q, %v", c.states, a.query, resp.StatusCode, body, err)
-			}
+		r.health.Store(&c.health)
+		if got := b.get(t, "/readyz"+c.query, ""); got.status != c.code || got.body != c.text {
+			t.Errorf("%+v %s: %d %q", c.health, c.query, got.status, got.body)
 		}
 	}
 }

@@ -1,11 +1,9 @@
 package gateway
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,84 +13,16 @@ import (
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
-// limited is a gateway whose tenants have limits.
-func limited(t *testing.T, backend string, adjust func(*Options), tenants ...identity.Tenant) *bench {
-	t.Helper()
-	who, err := identity.New(identity.Options{Tenants: tenants})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return startBench(t, backend, func(o *Options) {
-		o.Identity = who
-		if adjust != nil {
-			adjust(o)
-		}
-	})
-}
-
-// reply is an answer, read whole.
-type reply struct {
-	status int
-	head   http.Header
-	body   string
-}
-
-// says is what an error says of itself.
-func (r reply) says() (kind, code, message string) {
-	var e struct {
-		Error struct{ Type, Code, Message string }
-	}
-	_ = json.Unmarshal([]byte(r.body), &e) // then it says nothing
-	return e.Error.Type, e.Error.Code, e.Error.Message
-}
-
-// answered sends a request and reads its answer.
-func (b *bench) answered(t *testing.T, req *http.Request) reply {
-	t.Helper()
-	resp, err := b.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := rest(resp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reply{resp.StatusCode, resp.Header, text}
-}
-
-// as sends a chat of a tenant.
-func (b *bench) as(t *testing.T, tenant, extra string, headers ...string) reply {
-	t.Helper()
-	return b.post(t, tenant, `{"model":"llama-3","messages":[{"role":"user","content":"hi"}]`+extra+`}`, headers...)
-}
-
-func (b *bench) post(t *testing.T, tenant, body string, headers ...string) reply {
-	t.Helper()
-	return b.to(t, "/v1/chat/completions", tenant, body, headers...)
-}
-
-// seconds reads Retry-After.
-func (r reply) seconds(t *testing.T) int {
-	t.Helper()
-	n, err := strconv.Atoi(r.head.Get("Retry-After"))
-	if err != nil {
-		t.Errorf("Retry-After is %q", r.head.Get("Retry-After"))
-	}
-	return n
-}
-
-const short = `,"max_tokens":5`
-
 func TestATenantBeyondItsRequestsIsToldAsOpenAITells(t *testing.T) {
 	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: "acme", MaxPriority: identity.High, RPM: 10}, identity.Tenant{ID: "free", MaxPriority: identity.High})
-	first := b.as(t, "acme", short)
+	first := b.chat(t, "acme", short)
 	if first.status != http.StatusOK || first.head.Get("X-Ratelimit-Limit-Requests") != "10" || first.head.Get("X-Ratelimit-Remaining-Requests") != "0" {
 		t.Fatalf("%d %v %s", first.status, first.head, first.body)
 	}
 	if reset, err := time.ParseDuration(first.head.Get("X-Ratelimit-Reset-Requests")); err != nil || reset != 6*time.Second {
 		t.Errorf("reset %v, %v", reset, err)
 	}
-	second := b.as(t, "acme", short)
+	second := b.chat(t, "acme", short)
 	kind, code, message := second.says()
 	if second.status != http.StatusTooManyRequests || kind != "requests" || code != "rate_limit_exceeded" || !strings.Contains(message, "10 requests per minute") {
 		t.Errorf("%d %s", second.status, second.body)
@@ -103,7 +33,7 @@ func TestATenantBeyondItsRequestsIsToldAsOpenAITells(t *testing.T) {
 	if second.head.Get("X-Ratelimit-Limit-Requests") != "10" || second.head.Get("X-Should-Retry") != "true" {
 		t.Errorf("%v", second.head)
 	}
-	for name := range b.as(t, "free", short).head {
+	for name := range b.chat(t, "free", short).head {
 		if strings.HasPrefix(name, "X-Ratelimit") {
 			t.Errorf("a tenant without a limit is told %s", name)
 		}
@@ -112,7 +42,7 @@ func TestATenantBeyondItsRequestsIsToldAsOpenAITells(t *testing.T) {
 
 func TestARequestTooLargeForAMinuteIsToldNotToComeAgain(t *testing.T) {
 	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: "acme", TPM: 1000})
-	r := b.as(t, "acme", `,"max_tokens":2000`)
+	r := b.chat(t, "acme", `,"max_tokens":2000`)
 	kind, code, message := r.says()
 	if r.status != http.StatusTooManyRequests || kind != "tokens" || code != "rate_limit_exceeded" || !strings.Contains(message, "2001 tokens") ||
 		r.head.Get("X-Should-Retry") != "false" || r.head.Get("Retry-After") != "" {
@@ -147,7 +77,7 @@ func TestAListOfPromptsIsAsManyAnswersToATenantsLimits(t *testing.T) {
 func TestWhatNoRouteAnswersCostsATenantNothing(t *testing.T) {
 	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: "acme", TPM: 10_000})
 	for range 3 {
-		r := b.post(t, "acme", `{"model":"other","max_tokens":9000,"messages":[{"role":"user","content":"hi"}]}`)
+		r := b.to(t, chatPath, "acme", `{"model":"other","max_tokens":9000,"messages":[{"role":"user","content":"hi"}]}`)
 		if r.status != http.StatusNotFound || r.head.Get("X-Ratelimit-Limit-Tokens") != "" {
 			t.Errorf("%d %v", r.status, r.head)
 		}
@@ -161,7 +91,7 @@ func TestEachFailureInvitesToWaitForATurn(t *testing.T) {
 	b := limited(t, sim.URL(), nil, identity.Tenant{ID: "free"})
 	var waits []int
 	for i := range 60 { // a first try and two retries, as the SDKs do when they are not told to stop
-		r := b.as(t, "free", short, "X-Stainless-Retry-Count", fmt.Sprint(i%3))
+		r := b.chat(t, "free", short, "X-Stainless-Retry-Count", fmt.Sprint(i%3))
 		if r.status != http.StatusServiceUnavailable && r.status != http.StatusBadGateway {
 			t.Fatalf("%d %s", r.status, r.body)
 		}
@@ -172,7 +102,7 @@ func TestEachFailureInvitesToWaitForATurn(t *testing.T) {
 	if len(waits) < 3 || len(waits) > 8 || !slices.IsSorted(waits) || waits[len(waits)-1] < 25 || waits[len(waits)-1] > 60 {
 		t.Errorf("60 refusals invite to come again after %v s: a turn every 7 to 14 s within 50 s", waits)
 	}
-	if r := b.as(t, "calm", short); r.head.Get("X-Should-Retry") != "true" {
+	if r := b.chat(t, "calm", short); r.head.Get("X-Should-Retry") != "true" {
 		t.Errorf("another tenant: %d %v", r.status, r.head)
 	}
 }
@@ -180,9 +110,9 @@ func TestEachFailureInvitesToWaitForATurn(t *testing.T) {
 // TestEachRefusalAtALimitInvitesToWaitForAPlace: what an earlier refusal said, obeyed or not, is no reason to give up.
 func TestEachRefusalAtALimitInvitesToWaitForAPlace(t *testing.T) {
 	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: "acme", RPM: 10})
-	b.as(t, "acme", short)
+	b.chat(t, "acme", short)
 	for i := range 10 {
-		r := b.as(t, "acme", short, "X-Stainless-Retry-Count", fmt.Sprint(i%2))
+		r := b.chat(t, "acme", short, "X-Stainless-Retry-Count", fmt.Sprint(i%2))
 		// A place every 6 s, and at most half a wait and a second more.
 		if told := r.seconds(t); r.status != http.StatusTooManyRequests || i < 8 && (r.head.Get("X-Should-Retry") != "true" || told < 6*i+4 || told > 6*i+13) || i > 8 && r.head.Get("X-Should-Retry") != "false" {
 			t.Errorf("refusal %d: %d %v", i, r.status, r.head)

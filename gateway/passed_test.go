@@ -1,15 +1,10 @@
 package gateway
 
 import (
-	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -17,77 +12,6 @@ import (
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/receipts"
 )
-
-// scripted is a backend that gives one answer to everything, and remembers what it was asked.
-type scripted struct {
-	kind, body string      // the answer: its type and bytes
-	head       http.Header // more of it
-	status     int         // 0 is 200
-
-	mu   sync.Mutex
-	seen []seen
-}
-
-// seen is a request as a backend got it.
-type seen struct {
-	path string
-	head http.Header
-	body map[string]any
-}
-
-func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost {
-		http.NotFound(w, r)
-		return
-	}
-	raw, err := io.ReadAll(r.Body)
-	if err != nil {
-		return // the gateway left
-	}
-	one := seen{path: r.URL.Path, head: r.Header.Clone()}
-	_ = json.Unmarshal(raw, &one.body) // the gateway sends JSON
-	s.mu.Lock()
-	s.seen = append(s.seen, one)
-	s.mu.Unlock()
-	for name, values := range s.head {
-		w.Header()[name] = values
-	}
-	w.Header().Set("Content-Type", s.kind)
-	w.WriteHeader(cmp.Or(s.status, http.StatusOK))
-	_, _ = io.WriteString(w, s.body)
-}
-
-func (s *scripted) all() []seen {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.seen)
-}
-
-// passing is a gateway before a scripted backend, with paths that pass through.
-func passing(t *testing.T, s *scripted, tenants ...identity.Tenant) *bench {
-	t.Helper()
-	srv := httptest.NewServer(s)
-	t.Cleanup(srv.Close)
-	return limited(t, srv.URL, func(o *Options) {
-		o.Forward = []string{"/v1/embeddings", "/v1/responses", "/v1/messages", "/tokenize", "/v1/rerank", "/v1/score"}
-		o.Salt = func(tenant string) string { return "salt of " + tenant }
-	}, tenants...)
-}
-
-// to sends JSON to a path in a tenant's name.
-func (b *bench) to(t *testing.T, path, tenant, body string, headers ...string) reply {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.url+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Tenant-ID", tenant)
-	for i := 0; i < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
-	}
-	return b.answered(t, req)
-}
 
 // used is what the receipts of a tenant's requests tell, once there are so many.
 func (b *bench) used(t *testing.T, tenant string, requests int) (prompt, made uint64) {
@@ -103,11 +27,6 @@ func (b *bench) used(t *testing.T, tenant string, requests int) (prompt, made ui
 	}
 	return prompt, made
 }
-
-const (
-	plainJSON   = "application/json"
-	plainEvents = "text/event-stream"
-)
 
 // passedPaths are the paths that pass through, each with an answer of its API that tells a usage.
 var passedPaths = []struct {
@@ -328,10 +247,9 @@ func TestEqualIDsOfClientsNeverMeetInAnEngineAndEachIsFoundByTheOther(t *testing
 		}
 		told[id] = true
 	}
-	for _, f := range b.receipts.Last(10, func(f *receipts.Receipt) bool { return f.Client == "order-7" }) {
-		r := readReceipt(t, f.Encode())
+	for _, r := range b.receiptsOf(t, "") {
 		if r.Client != "order-7" || len(r.Attempts) != 1 || !told[r.ID+"-"+r.Attempts[0].Call] {
-			t.Fatalf("%s", f.Encode())
+			t.Fatalf("%+v", r)
 		}
 		delete(told, r.ID+"-"+r.Attempts[0].Call)
 	}
@@ -343,18 +261,17 @@ func TestEqualIDsOfClientsNeverMeetInAnEngineAndEachIsFoundByTheOther(t *testing
 // TestAStreamBreaksOffInTheFormOfItsAPI breaks off what the cascade answers, and what the target's engine answers itself.
 func TestAStreamBreaksOffInTheFormOfItsAPI(t *testing.T) {
 	const passedOn = "event: ping\ndata: {\"type\":\"ping\"}\n\n"
-	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	up := &scripted{write: func(w http.ResponseWriter, q seen, _ int) {
 		event := passedOn
-		if r.URL.Path == "/v1/chat/completions" {
+		if q.path == chatPath {
 			event = "data: {\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":null}]}\n\n"
 		}
 		w.Header().Set("Content-Type", plainEvents)
 		_, _ = io.WriteString(w, event)
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
-	}))
-	t.Cleanup(engine.Close)
-	b := limited(t, engine.URL, func(o *Options) { o.Forward = []string{messagesPath, responsesPath, "/v1/rerank"} }, identity.Tenant{ID: "acme"})
+	}}
+	b := limited(t, up.start(t), func(o *Options) { o.Forward = []string{messagesPath, responsesPath, "/v1/rerank"} }, identity.Tenant{ID: "acme"})
 	const words = `"All tries to get an answer failed."`
 	inMessages := `{"type":"error","error":{"type":"api_error","message":` + words + `,"code":"upstream_cut"},"request_id":"mine"}`
 	inResponses := `{"type":"error","sequence_number":%d,"code":"upstream_cut","message":` + words + `,"param":null,"error":{"message":` + words + `,"type":"server_error","code":"upstream_cut"}}`
@@ -365,18 +282,8 @@ func TestAStreamBreaksOffInTheFormOfItsAPI(t *testing.T) {
 		{responsesPath, `"input":"hi","top_logprobs":2`, fmt.Sprintf(inResponses, 0)},
 		{"/v1/rerank", `"query":"hi"`, `{"error":{"message":` + words + `,"type":"server_error","param":null,"code":"upstream_cut"}}`},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.url+c.path, strings.NewReader(`{"model":"llama-3","stream":true,`+c.members+`}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Content-Type", plainJSON)
-		req.Header.Set("X-Tenant-ID", "acme")
-		req.Header.Set("X-Request-ID", "mine")
-		resp, err := b.client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := rest(resp)
+		r, err := b.do(newRequest(t.Context(), http.MethodPost, b.url+c.path, `{"model":"llama-3","stream":true,`+c.members+`}`, jsonOf("acme", "X-Request-ID", "mine")...))
+		text := r.body
 		if _, last, _ := strings.Cut(text, "event: error\ndata: "); err == nil || last != c.want+"\n\n" {
 			t.Errorf("%s %s: %v\ngot  %s\nwant %s", c.path, c.members, err, text, c.want)
 		}

@@ -1,96 +1,81 @@
 package gateway
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
-	"github.com/rs/zerolog"
-
+	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/receipts"
+	"github.com/foregate/foregate/gateway/tracing"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
 )
 
-// told reads the receipts that the admin listener tells.
-func (o office) told(t *testing.T, query string) (list []receipts.Receipt) {
+// told is what these tests read of a receipt.
+type told struct {
+	ID, Tier string
+	Client   string `json:"client_request_id"`
+	Code     int
+	Plan     struct{ Reason string }
+	Settings struct{ Mode string }
+	Tokens   struct{ Target int }
+	Attempts []struct{ Call string }
+	MS       struct {
+		First float64 `json:"first_byte"`
+		Total float64
+	}
+}
+
+// receiptsOf reads the receipts that the admin listener tells.
+func (b *bench) receiptsOf(t *testing.T, query string) (list []told) {
 	t.Helper()
-	resp, err := o.client.Get(o.admin + "/admin/receipts" + query)
-	if err != nil {
-		t.Fatal(err)
+	r := b.call(t, http.MethodGet, b.admin+"/admin/receipts"+query, "")
+	if r.status != http.StatusOK || r.head.Get("Content-Type") != "application/x-ndjson" {
+		t.Fatalf("%d %v: %s", r.status, r.head, r.body)
 	}
-	text, err := rest(resp)
-	if err != nil || resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "application/x-ndjson" {
-		t.Fatalf("%d %s %v: %s", resp.StatusCode, resp.Header.Get("Content-Type"), err, text)
-	}
-	for line := range strings.Lines(text) {
-		list = append(list, readReceipt(t, []byte(line)))
+	for line := range strings.Lines(r.body) {
+		var one told
+		if err := json.Unmarshal([]byte(line), &one); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		list = append(list, one)
 	}
 	return list
 }
 
-// milliseconds reads the durations of receipts.
-var milliseconds = jsonv2.WithUnmarshalers(jsonv2.UnmarshalFunc(func(text []byte, d *time.Duration) error {
-	ms, err := strconv.ParseFloat(string(text), 64)
-	*d = time.Duration(ms * float64(time.Millisecond))
-	return err
-}))
-
-func readReceipt(t *testing.T, text []byte) (r receipts.Receipt) {
-	t.Helper()
-	if err := jsonv2.Unmarshal(text, &r, milliseconds); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
-	return r
-}
-
-func openBooks(t *testing.T) office {
-	t.Helper()
-	log := &lines{}
-	b := startBench(t, simulator(t).URL(), func(o *Options) {
-		o.Logger = zerolog.New(log)
-		o.Settings = setting(t, "receipts.log_sample_rate", "1")
-	})
-	return office{bench: b, admin: "http://" + b.AdminAddr().String(), log: log}
-}
-
 func TestWhatWasDecidedForARequestCanBeRead(t *testing.T) {
-	o := openBooks(t)
+	o := startBench(t, simulator(t).URL(), func(o *Options) { o.Settings = setting(t, "receipts.log_sample_rate", "1") })
 	const secret = "a word that must not be told"
-	ask := func(model string) (id string, code int) {
-		code, body := o.send(t, http.MethodPost, o.url+"/v1/chat/completions", `{"model":"`+model+`","max_tokens":5,"messages":[{"role":"user","content":"`+secret+`"}]}`,
-			"Content-Type", "application/json", "Authorization", "Bearer sk-hidden")
-		var answer struct{ ID string }
-		if err := json.Unmarshal([]byte(body), &answer); err != nil {
-			t.Fatal(err)
+	var id string
+	for model, want := range map[string]int{"llama-3": http.StatusOK, "nobody knows": http.StatusNotFound} { // which leaves none
+		r := o.to(t, chatPath, "", `{"model":"`+model+`","max_tokens":5,"messages":[{"role":"user","content":"`+secret+`"}]}`, "Authorization", "Bearer sk-hidden")
+		if r.status != want {
+			t.Fatalf("%d %s", r.status, r.body)
 		}
-		id, _, _ = strings.Cut(strings.TrimPrefix(answer.ID, "chatcmpl-"), "-") // behind it is which try of the request this was
-		return id, code
-	}
-	id, code := ask("llama-3")
-	if code != http.StatusOK {
-		t.Fatal(code)
-	}
-	ask("nobody knows")                                                                                    // leaves none
-	for until := time.Now().Add(20 * time.Second); len(o.told(t, "")) == 0; time.Sleep(time.Millisecond) { // it is filed after the answer
-		if time.Now().After(until) {
-			t.Fatal("there is no receipt")
+		if want == http.StatusOK {
+			id = r.head.Get("X-Request-Id")
 		}
 	}
-	r := o.told(t, "?n=1&route=llama-3&acceptance=bypassed&since=1h")[0]
-	if r.ID != id || r.Code != 200 || r.Tier != "target" || r.Plan.Reason != "no_draft_pool" || r.Settings.Mode != "confidence" || r.Tokens.Target != 5 || len(r.Attempts) != 1 || r.MS.FirstByte <= 0 || r.MS.Total < r.MS.FirstByte {
+	soon(t, "there is a receipt", func() bool { return len(o.receiptsOf(t, "")) > 0 }) // it is filed after the answer
+	r := o.receiptsOf(t, "?n=1&route=llama-3&acceptance=bypassed&since=1h")[0]
+	if r.ID != id || r.Code != 200 || r.Tier != "target" || r.Plan.Reason != "no_draft_pool" || r.Settings.Mode != "confidence" || r.Tokens.Target != 5 || len(r.Attempts) != 1 || r.MS.First <= 0 || r.MS.Total < r.MS.First {
 		t.Errorf("%+v %+v", r, r.Plan)
 	}
-	if list := o.told(t, "?acceptance=rejected"); len(list) != 0 {
+	if list := o.receiptsOf(t, "?acceptance=rejected"); len(list) != 0 {
 		t.Errorf("%d rejected", len(list))
 	}
-	if list := o.told(t, "?since="+url.QueryEscape(time.Now().Add(time.Hour).Format(time.RFC3339))); len(list) != 0 {
+	if list := o.receiptsOf(t, "?since="+url.QueryEscape(time.Now().Add(time.Hour).Format(time.RFC3339))); len(list) != 0 {
 		t.Errorf("%d of the future", len(list))
 	}
 	code, one := o.send(t, http.MethodGet, o.admin+"/admin/receipts/"+id, "")
@@ -107,7 +92,7 @@ func TestWhatWasDecidedForARequestCanBeRead(t *testing.T) {
 }
 
 func TestBadQuestionsForReceiptsAreRefusedByName(t *testing.T) {
-	o := openBooks(t)
+	o := startBench(t, simulator(t).URL(), nil)
 	for _, tc := range []struct {
 		path, want string
 		code       int
@@ -145,6 +130,108 @@ func TestWhyARequestFailedIsInItsReceipt(t *testing.T) {
 		f := (&Gateway{}).receiptOf(&accessRecord{route: "r", code: tc.code, err: tc.err}, "/", 0)
 		if f.Error != tc.want {
 			t.Errorf("%v with %d: %q, want %q", tc.err, tc.code, f.Error, tc.want)
+		}
+	}
+}
+
+// newTracer is a tracer that sends nothing: it does not run.
+func newTracer(t *testing.T) *tracing.Tracer {
+	t.Helper()
+	tracer, err := tracing.New(tracing.Options{URL: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tracer
+}
+
+func TestUpstreamIsToldWhoseChildACallIs(t *testing.T) {
+	const id = "4bf92f3577b34da6a3ce929d0e0e4736"
+	for _, c := range []struct {
+		tracer   *tracing.Tracer
+		flags    string // of the client's
+		recorded bool
+	}{
+		{nil, "01", false},
+		{newTracer(t), "01", true},
+		{newTracer(t), "02", false},
+	} {
+		client := "00-" + id + "-00f067aa0ba902b7-" + c.flags
+		r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", http.NoBody)
+		r.Header.Set("Traceparent", client)
+		r.Header.Set("Tracestate", "vendor=1")
+		g := &Gateway{opts: Options{Tracer: c.tracer}}
+		l := &accessRecord{Metadata: tiers.Metadata{Identity: dispatch.Identity{ID: "x"}}}
+		g.beginTrace(l, r.Header)
+		want, state := client, ""
+		if c.tracer != nil {
+			state = "vendor=1"
+			want = "00-" + id + "-" + hex.EncodeToString(l.trace.Span[:]) + "-" + c.flags
+		}
+		if h := upstreamHeader(l, r); h.Get("Traceparent") != want || (c.tracer == nil) != (h.Get("Traceparent") == client) || h.Get("Tracestate") != state || l.trace.Recorded() != c.recorded {
+			t.Errorf("%+v: %v, recorded %v", c, h, l.trace.Recorded())
+		}
+	}
+}
+
+func TestOnlyIdentifiedCallersDecideAboutTheirTraces(t *testing.T) {
+	const id = "4bf92f3577b34da6a3ce929d0e0e4736"
+	who := callers(t, identity.Options{Mode: identity.Keys, Tenants: []identity.Tenant{{ID: "acme", KeySHA256: [][32]byte{sha256.Sum256([]byte("secret"))}}}})
+	b := startBench(t, simulator(t).URL(), func(o *Options) {
+		o.Identity, o.Tracer, o.Forward = who, newTracer(t), []string{"/v1/embeddings"}
+	})
+	paths := []string{"/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses", "/v1/embeddings"}
+	for _, path := range paths {
+		for _, key := range []string{"wrong", "secret"} {
+			code, body := b.send(t, http.MethodPost, b.url+path, `{"model":"llama-3"}`, "Content-Type", "application/json", "Authorization", "Bearer "+key, "Traceparent", "00-"+id+"-00f067aa0ba902b7-01")
+			if (code == http.StatusUnauthorized) != (key == "wrong") {
+				t.Errorf("%s with the key %s: %d %s", path, key, code, body)
+			}
+		}
+	}
+	b.Stop(t.Context())                                                                                              // every request is in the log
+	known, unknown := b.log.holding(`"tenant":"acme","priority":"low","trace_id":"`+id), b.log.holding(`"code":401`) // of requests, not of receipts
+	if len(known) != len(paths) || len(unknown) != len(paths) || strings.Contains(strings.Join(unknown, ""), id) {
+		t.Errorf("with the client's trace:\n%s\nwithout it:\n%s", strings.Join(known, ""), strings.Join(unknown, ""))
+	}
+}
+
+func TestTheModelIsThatOfThePoolThatWroteTheAnswer(t *testing.T) {
+	named := func(name string) *pool.Pool {
+		p, err := pool.New(pool.Options{Name: name, Model: name + "-model", Backends: []string{"http://127.0.0.1:1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	rt := &tiers.Route{Draft: named("small"), Target: named("large"), Fallbacks: []tiers.Fallback{{Pool: named("first")}, {Pool: named("second")}}}
+	straight := &tiers.Route{Target: rt.Target}
+	calls := func(pools ...string) *tiers.Receipt {
+		rc := &tiers.Receipt{}
+		for _, p := range pools {
+			rc.Tries = append(rc.Tries, dispatch.Try{Pool: p})
+		}
+		return rc
+	}
+	for _, c := range []struct {
+		route   *tiers.Route
+		tier    plan.Tier
+		receipt *tiers.Receipt // nil: it was cached
+		want    string
+	}{
+		{rt, plan.Draft, calls("small"), "small-model"},
+		{rt, plan.Mixed, calls("small", "large"), "large-model"},
+		{rt, plan.Target, calls("large"), "large-model"},
+		{rt, plan.Fallback, calls("large", "first", "second"), "second-model"},
+		{rt, plan.Fallback, calls("large"), ""},
+		{rt, plan.Fallback, nil, ""},
+		{rt, plan.Draft, nil, "small-model"},
+		{rt, plan.Mixed, nil, "large-model"},
+		{straight, plan.Draft, nil, ""},
+		{rt, "", calls("large"), ""},
+		{nil, plan.Target, calls("large"), ""},
+	} {
+		if got := modelOf(c.route, &receipts.Receipt{Tier: string(c.tier), Cascade: c.receipt}); got != c.want {
+			t.Errorf("tier %q, receipt %v: %q, want %q", c.tier, c.receipt, got, c.want)
 		}
 	}
 }

@@ -2,18 +2,20 @@ package gateway
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httptrace"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"github.com/foregate/foregate/internal/certtest"
 )
@@ -38,62 +40,13 @@ func secureBench(t *testing.T, backend string, http2 bool, adjust func(*Options)
 			adjust(o)
 		}
 	})
-	b.url = "https://" + b.Addr().String()
+	b.url, b.admin = "https://"+b.Addr().String(), "https://"+b.AdminAddr().String()
 	var versions http.Protocols
 	versions.SetHTTP1(!http2)
 	versions.SetHTTP2(http2)
 	b.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ca.Pool}, Protocols: &versions}, Timeout: time.Minute}
 	t.Cleanup(b.client.CloseIdleConnections)
 	return b
-}
-
-// pacedEngine is an engine whose test decides when it writes.
-type pacedEngine struct {
-	url     string
-	tokens  chan string   // the next one to write
-	arrived chan struct{} // a request
-	left    chan struct{} // a request whose client has hung up
-}
-
-func newPacedEngine(t *testing.T) *pacedEngine {
-	t.Helper()
-	e := &pacedEngine{tokens: make(chan string), arrived: make(chan struct{}, 1000), left: make(chan struct{}, 1000)}
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost {
-			http.NotFound(w, r)
-			return
-		}
-		_, _ = io.Copy(io.Discard, r.Body) // only then does the server hear that the gateway leaves
-		e.arrived <- struct{}{}
-		w.Header().Set("Content-Type", "text/event-stream")
-		for {
-			select {
-			case <-r.Context().Done():
-				e.left <- struct{}{}
-				return
-			case token := <-e.tokens:
-				if token == "" {
-					_, _ = io.WriteString(w, `data: {"id":"x","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
-					return
-				}
-				_, _ = fmt.Fprintf(w, `data: {"id":"x","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":%q}}]}`+"\n\n", token)
-				_ = http.NewResponseController(w).Flush()
-			}
-		}
-	}))
-	t.Cleanup(srv.Close)
-	e.url = srv.URL
-	return e
-}
-
-// expect waits until something has happened at the engine.
-func (e *pacedEngine) expect(t *testing.T, what string, happened <-chan struct{}) {
-	t.Helper()
-	select {
-	case <-happened:
-	case <-time.After(20 * time.Second):
-		t.Fatalf("not within 20 s: %s", what)
-	}
 }
 
 // stream is a streamed chat that a client reads.
@@ -107,14 +60,9 @@ const streamedChat = `{"model":"llama-3","stream":true,"messages":[{"role":"user
 // beginStream sends a streamed chat, and reads its answer up to the first token, which is a.
 func (b *bench) beginStream(ctx context.Context, t *testing.T, e *pacedEngine) *stream {
 	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.url+"/v1/chat/completions", strings.NewReader(streamedChat))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
 	var sent sync.WaitGroup
 	sent.Go(func() { e.tokens <- "a" })
-	resp, err := b.client.Do(req)
+	resp, err := b.client.Do(newRequest(ctx, http.MethodPost, b.url+chatPath, streamedChat, "Content-Type", plainJSON))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +95,7 @@ func TestAHangUpOverTLSCancelsTheEnginesRequest(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		b.beginStream(ctx, t, e)
 		leave()
-		e.expect(t, "the engine's request is cancelled", e.left)
+		expect(t, "the engine's request is cancelled", e.left)
 		soon(t, "nothing is under way", b.idle)
 
 		s := b.beginStream(trace, t, e)
@@ -195,11 +143,7 @@ func TestAStreamThatIsNotReadIsResetAndItsConnectionGoesOn(t *testing.T) {
 		o.Settings = setting(t, "timeout.write", "100ms")
 	})
 	resp := b.ask(t, true, 10)
-	select {
-	case <-left:
-	case <-time.After(20 * time.Second):
-		t.Fatal("the engine goes on")
-	}
+	expect(t, "the engine stops", left)
 	if text, err := rest(resp); err == nil {
 		t.Errorf("the answer looks whole: %d bytes", len(text))
 	}
@@ -213,12 +157,8 @@ func TestAStreamThatIsNotReadIsResetAndItsConnectionGoesOn(t *testing.T) {
 func (b *bench) reuses(t *testing.T) (reused bool) {
 	t.Helper()
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }})
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url+"/v1/models", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r := b.answered(t, req); r.status != http.StatusOK {
-		t.Fatalf("GET /v1/models: %d", r.status)
+	if r, err := b.do(newRequest(ctx, http.MethodGet, b.url+"/v1/models", "")); err != nil || r.status != http.StatusOK {
+		t.Fatalf("GET /v1/models: %d %v", r.status, err)
 	}
 	return reused
 }
@@ -248,8 +188,8 @@ func TestRefusedRequestsLeaveTheirConnectionToOthers(t *testing.T) {
 		if c.header != "" {
 			req.Header.Set("X-Request-Id", c.header)
 		}
-		if r := b.answered(t, req); r.status != c.want {
-			t.Errorf("%s: status %d, want %d: %s", name, r.status, c.want, r.body)
+		if r, err := b.do(req); err != nil || r.status != c.want {
+			t.Errorf("%s: status %d, want %d: %v %s", name, r.status, c.want, err, r.body)
 		}
 		if !b.reuses(t) {
 			t.Errorf("%s: the connection was closed", name)
@@ -279,13 +219,7 @@ func TestADrainLetsStreamsOfHTTP2FinishAndMovesTheirConnections(t *testing.T) {
 	}
 	var stopped sync.WaitGroup
 	stopped.Go(func() { b.Stop(t.Context()) })
-	soon(t, "the listener is closed", func() bool {
-		c, err := net.Dial("tcp", b.Addr().String())
-		if err == nil {
-			_ = c.Close()
-		}
-		return err != nil
-	})
+	b.closes(t)
 	for _, token := range []string{"late", ""} {
 		e.tokens <- token
 	}
@@ -299,11 +233,166 @@ func TestOrdersOfAPageThatDidNotComeOverTLSAreRefused(t *testing.T) {
 	t.Parallel()
 	bothVersions(t, func(t *testing.T, http2 bool) {
 		b := secureBench(t, simulator(t).URL(), http2, func(o *Options) { o.Operators = crew(t) })
-		o := office{bench: b, admin: "https://" + b.AdminAddr().String()}
-		for origin, want := range map[string]int{"http://" + b.AdminAddr().String(): http.StatusForbidden, o.admin: http.StatusOK} {
-			if got := o.get(t, "/admin/session", "Authorization", "Bearer "+adminToken, "Origin", origin); got != want {
+		for origin, want := range map[string]int{"http://" + b.AdminAddr().String(): http.StatusForbidden, b.admin: http.StatusOK} {
+			if got := b.call(t, http.MethodGet, b.admin+"/admin/session", "", bearer(adminToken, "Origin", origin)...).status; got != want {
 				t.Errorf("a page of %s: status %d, want %d", origin, got, want)
 			}
 		}
 	})
+}
+
+// frames is a client that writes the frames of HTTP/2 itself.
+type frames struct {
+	*http2.Framer
+	t    *testing.T
+	conn *tls.Conn
+	next uint32 // id of the next stream
+
+	mu       sync.Mutex
+	settings map[http2.SettingID]uint32 // of the server
+	status   map[uint32]string          // by stream; RST of one that was reset without an answer
+}
+
+// dialFrames opens a connection whose streams may each get so many bytes of an answer before they are read.
+func dialFrames(t *testing.T, b *bench, window uint32) *frames {
+	t.Helper()
+	conn, err := tls.Dial("tcp", b.Addr().String(), &tls.Config{RootCAs: b.client.Transport.(*http.Transport).TLSClientConfig.RootCAs, NextProtos: []string{"h2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	f := &frames{Framer: http2.NewFramer(conn, conn), t: t, conn: conn, next: 1, settings: map[http2.SettingID]uint32{}, status: map[uint32]string{}}
+	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	if _, err := conn.Write([]byte(http2.ClientPreface)); err != nil {
+		t.Fatal(err)
+	}
+	f.do(f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}))
+	f.do(f.WriteWindowUpdate(0, 1<<30))
+	return f
+}
+
+func (f *frames) do(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// request writes the head of a request, and returns its stream.
+func (f *frames) request(method, path string, fields ...hpack.HeaderField) uint32 {
+	f.t.Helper()
+	var block bytes.Buffer
+	enc := hpack.NewEncoder(&block)
+	for _, h := range append([]hpack.HeaderField{{Name: ":method", Value: method}, {Name: ":scheme", Value: "https"}, {Name: ":authority", Value: "127.0.0.1"}, {Name: ":path", Value: path}}, fields...) {
+		_ = enc.WriteField(h) // memory takes all
+	}
+	id := f.next
+	f.next += 2
+	first := block.Next(16 << 10)
+	f.do(f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: first, EndStream: method == http.MethodGet, EndHeaders: block.Len() == 0}))
+	for block.Len() > 0 {
+		part := block.Next(16 << 10)
+		f.do(f.WriteContinuation(id, block.Len() == 0, part))
+	}
+	return id
+}
+
+// jsonType is the field that a body needs.
+var jsonType = hpack.HeaderField{Name: "content-type", Value: "application/json"}
+
+// read reads frames until the connection ends. It gives no window back.
+func (f *frames) read() {
+	for {
+		frame, err := f.ReadFrame()
+		f.mu.Lock()
+		switch x := frame.(type) {
+		case *http2.SettingsFrame:
+			_ = x.ForeachSetting(func(s http2.Setting) error { f.settings[s.ID] = s.Val; return nil })
+		case *http2.MetaHeadersFrame:
+			f.status[x.StreamID] = x.PseudoValue("status")
+		case *http2.RSTStreamFrame:
+			if f.status[x.StreamID] == "" {
+				f.status[x.StreamID] = "RST"
+			}
+		}
+		f.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// says waits until a stream was answered, and returns its status.
+func (f *frames) says(id uint32) (status string) {
+	f.t.Helper()
+	soon(f.t, "a stream is answered", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		status = f.status[id]
+		return status != ""
+	})
+	return status
+}
+
+func TestWhatOneConnectionOfHTTP2MayUseIsBounded(t *testing.T) {
+	t.Parallel()
+	b := secureBench(t, simulator(t).URL(), true, func(o *Options) { o.Limits = Limits{Header: 8 << 10, InFlight: 400} })
+	f := dialFrames(t, b, 1<<20)
+	go f.read()
+	if status := f.says(f.request(http.MethodGet, "/v1/models")); status != "200" {
+		t.Errorf("status %s", status)
+	}
+	for id, want := range map[http2.SettingID]uint32{
+		http2.SettingMaxConcurrentStreams: 250, http2.SettingInitialWindowSize: uploadWindow, http2.SettingMaxFrameSize: maxReadFrame, http2.SettingMaxHeaderListSize: 8<<10 + 320,
+	} {
+		if got := f.settings[id]; got != want {
+			t.Errorf("%v is %d, want %d", id, got, want)
+		}
+	}
+	var long []hpack.HeaderField
+	for range 9 {
+		long = append(long, hpack.HeaderField{Name: "x-long", Value: strings.Repeat("x", 1<<10)})
+	}
+	if status := f.says(f.request(http.MethodGet, "/v1/models", long...)); status != "431" {
+		t.Errorf("a head that is too long: status %s", status)
+	}
+	if status := f.says(f.request(http.MethodGet, "/v1/models")); status != "200" {
+		t.Errorf("a request after it: status %s", status)
+	}
+}
+
+// TestAConnectionOfHTTP2ThatTakesNothingHoldsNoGeneration has flow control allow everything, and reads no byte of the
+// connection. What ends the generation depends on the kernel's buffers: if the reset of its stream finds room there, the
+// connection stays, otherwise it is closed.
+func TestAConnectionOfHTTP2ThatTakesNothingHoldsNoGeneration(t *testing.T) {
+	t.Parallel()
+	url, left := flood(t)
+	b := secureBench(t, url, true, func(o *Options) {
+		o.Settings = setting(t, "timeout.write", "100ms")
+	})
+	f := dialFrames(t, b, 1<<30)
+	id := f.request(http.MethodPost, "/v1/chat/completions", jsonType)
+	f.do(f.WriteData(id, true, []byte(streamedChat)))
+	expect(t, "the generation of a client that reads nothing ends", left)
+	soon(t, "nothing is under way", b.idle)
+}
+
+func TestRapidResetsTakeNoMoreThanOneConnectionsStreams(t *testing.T) {
+	t.Parallel()
+	b := secureBench(t, simulator(t).URL(), true, func(o *Options) { o.Limits = Limits{InFlight: 400} })
+	f := dialFrames(t, b, 1<<20)
+	go f.read()
+	most := 0.0
+	for range 3000 {
+		id := f.request(http.MethodPost, "/v1/chat/completions", jsonType)
+		if f.WriteRSTStream(id, http2.ErrCodeCancel) != nil {
+			break // the server has had enough
+		}
+		most = max(most, testutil.ToFloat64(b.metrics.inFlight))
+	}
+	if most > 250 {
+		t.Errorf("%v requests at once, want at most 250", most)
+	}
+	soon(t, "nothing is under way", func() bool { return b.idle() && testutil.ToFloat64(b.metrics.inFlight) == 0 })
+	b.reuses(t) // another client is served
 }
