@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,9 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/alicebob/miniredis/v2"
 
 	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
@@ -35,8 +30,8 @@ type recording struct {
 	} `json:"requests"`
 }
 
-// bodies are the requests, with a text of the same length for each that the recording left out: another one for each agent.
-func (r *recording) bodies(t *testing.T, model, agent string) (all []string) {
+// bodies are the requests, with a text of the same length for each that the recording left out.
+func (r *recording) bodies(t *testing.T, model string) (all []string) {
 	t.Helper()
 	list := map[string]string{"/v1/messages": "messages", "/v1/responses": "input"}[r.Path]
 	body := map[string]any{"model": model}
@@ -54,7 +49,7 @@ func (r *recording) bodies(t *testing.T, model, agent string) (all []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, leftOut.ReplaceAllStringFunc(string(raw), func(mark string) string { return filler(mark, agent) }))
+		all = append(all, leftOut.ReplaceAllStringFunc(string(raw), filler))
 	}
 	return all
 }
@@ -62,7 +57,7 @@ func (r *recording) bodies(t *testing.T, model, agent string) (all []string) {
 var leftOut = regexp.MustCompile(`«(\d+):([0-9a-f]{8})»`)
 
 // filler is a text of the length and for the hash that a mark names.
-func filler(mark, agent string) string {
+func filler(mark string) string {
 	m := leftOut.FindStringSubmatch(mark)
 	n, err := strconv.Atoi(m[1])
 	if err != nil || n > 1<<20 {
@@ -72,7 +67,7 @@ func filler(mark, agent string) string {
 	h := fnv.New64a()
 	var b strings.Builder
 	for i := 0; b.Len() < n; i++ {
-		fmt.Fprint(h, agent, m[2], i)
+		fmt.Fprint(h, m[2], i)
 		b.WriteString(words[h.Sum64()%uint64(len(words))] + " ")
 	}
 	return b.String()[:n]
@@ -115,25 +110,16 @@ func startAgentPools(t *testing.T, r *recording) *agentPools {
 		p.draft = append(p.draft, vllmsim.Start(t, vllmsim.Options{Model: simDraft, Divergence: 0.3, TimeScale: simScale, Answers: answers, PromptTokensDetails: true}))
 		p.target = append(p.target, vllmsim.Start(t, vllmsim.Options{Model: simTarget, Profile: "h100-70b-tp4", TimeScale: simScale, Answers: answers, PromptTokensDetails: true}))
 	}
-	store := miniredis.RunT(t)
-	for name, value := range map[string]string{"speculation.mode@off": "off", "speculation.mode@risk": "risk", "speculation.max_prompt_tokens": "100000"} {
-		store.HSet("foregate:settings", name, value)
-	}
-	p.replica = apptest.Serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
-admin: 127.0.0.1:0
-redis: {url: "redis://%s"}
-drain: {delay: 0s, grace: 2s}
-pools:
+	p.replica = apptest.Serve(t, conf(`%spools:
   draft: {model: %s, backends: [%q, %q]}
   target: {model: %s, backends: [%q, %q]}
 routes:
   - {model: "off", draft: draft, target: target, same_tokenizer: true}
   - {model: risk, draft: draft, target: target, same_tokenizer: true}
-`, store.Addr(), simDraft, p.draft[0].URL(), p.draft[1].URL(), simTarget, p.target[0].URL(), p.target[1].URL()))
+`, withSettings(t, "speculation.mode@off", "off", "speculation.mode@risk", "risk", "speculation.max_prompt_tokens", "100000"),
+		simDraft, p.draft[0].URL(), p.draft[1].URL(), simTarget, p.target[0].URL(), p.target[1].URL()))
 	p.replica.Ready(t)
-	apptest.Eventually(t, "both pools were probed", func() bool {
-		return strings.Count(p.replica.Metrics(t), "\nforegate_probe_age_seconds{") == 2
-	})
+	probed(t, p.replica, 2)
 	return p
 }
 
@@ -151,48 +137,9 @@ func (p *agentPools) prefixes() (all map[string][2]int) {
 	return all
 }
 
-// turn sends one request of a session, and returns the time to the first event with text or a call, and the answer.
-func (p *agentPools) turn(t *testing.T, r *recording, body string) (first time.Duration, answer string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.replica.URL+r.Path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	for name, v := range r.Headers {
-		req.Header.Set(name, v)
-	}
-	began := time.Now()
-	resp, err := apptest.Client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	var b strings.Builder
-	some := make([]byte, 4096)
-	for {
-		n, err := resp.Body.Read(some)
-		b.Write(some[:n])
-		if first == 0 && firstWords.MatchString(b.String()) {
-			first = time.Since(began)
-		}
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if resp.StatusCode != http.StatusOK {
-		t.Fatalf("%d %s", resp.StatusCode, b.String())
-	}
-	return first, b.String()
-}
-
 var (
-	firstWords = regexp.MustCompile(`event: (response\.(output_text|function_call_arguments)\.delta|content_block_delta)`)
-	lastWords  = regexp.MustCompile(`event: (response\.completed|message_stop)`)
-	tierNames  = regexp.MustCompile(`"tier":"(\w+)"`)
+	lastWords = regexp.MustCompile(`event: (response\.completed|message_stop)`)
+	tierNames = regexp.MustCompile(`"tier":"(\w+)"`)
 )
 
 // TestRecordedAgentsFindTheirPrefixesWarm replays recorded sessions: each request is answered whole, and from a pool's second one on at
@@ -202,22 +149,26 @@ func TestRecordedAgentsFindTheirPrefixesWarm(t *testing.T) {
 		for _, route := range []string{"off", "risk"} {
 			t.Run(r.Program+" "+route, func(t *testing.T) {
 				p := startAgentPools(t, r)
+				var headers []string
+				for name, v := range r.Headers {
+					headers = append(headers, name, v)
+				}
 				tiers, warm := map[string]int{}, map[string]bool{}
-				for i, body := range r.bodies(t, route, "") {
+				for i, body := range r.bodies(t, route) {
 					before := p.prefixes()
-					first, answer := p.turn(t, r, body)
+					answer, _ := apptest.Post(t, p.replica.URL+r.Path, body, headers...)
 					if !lastWords.MatchString(answer) {
 						t.Fatalf("request %d is not answered whole: %s", i, answer)
 					}
-					tier := lastTier(answer)
-					tiers[tier]++
+					if all := tierNames.FindAllStringSubmatch(answer, -1); len(all) > 0 {
+						tiers[all[len(all)-1][1]]++ // the end of the answer tells it
+					}
 					for name, now := range p.prefixes() {
 						asked, had := now[0]-before[name][0], now[1]-before[name][1]
 						if asked < longPrompt {
 							continue // a probe
 						}
 						share := float64(had) / float64(asked)
-						t.Logf("request %d, answered by the %s, first words after %v; the %s had %.1f %% of %d prompt tokens", i, tier, first.Round(time.Millisecond), name, 100*share, asked)
 						if warm[name] && share < 0.95 {
 							t.Errorf("request %d: the %s had %.1f %% of the prompt", i, name, 100*share)
 						}
@@ -227,7 +178,6 @@ func TestRecordedAgentsFindTheirPrefixesWarm(t *testing.T) {
 				if !warm["target"] || route == "off" && tiers["target"] != len(r.Requests) || route == "risk" && !warm["draft"] {
 					t.Errorf("answers by tier: %v, pools with long prompts: %v", tiers, warm)
 				}
-				t.Logf("answers by tier: %v", tiers)
 			})
 		}
 	}
@@ -235,12 +185,3 @@ func TestRecordedAgentsFindTheirPrefixesWarm(t *testing.T) {
 
 // longPrompt is less than a prompt of a coding agent, and more than all prompts of a probe, in tokens.
 const longPrompt = 4000
-
-// lastTier is the tier that the end of an answer tells.
-func lastTier(answer string) string {
-	all := tierNames.FindAllStringSubmatch(answer, -1)
-	if len(all) == 0 {
-		return ""
-	}
-	return all[len(all)-1][1]
-}

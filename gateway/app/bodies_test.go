@@ -1,13 +1,24 @@
 package app_test
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/foregate/foregate/gateway/app/apptest"
+	"github.com/foregate/foregate/tiers/dialect"
 )
 
 // surfaces are the ways by which a generation request reaches a backend.
@@ -128,4 +139,191 @@ func TestNothingOfTheClientsHeadersReachesABackendButIdAndTrace(t *testing.T) {
 			t.Errorf("a malformed trace reached the backend: %q", r.header.Get("Traceparent"))
 		}
 	}
+}
+
+// received is one generation request as a backend got it.
+type received struct {
+	path, body string
+	header     http.Header
+}
+
+// recorder is a backend that notes what reaches it and answers with a fixed text
+// of ten sure tokens.
+type recorder struct {
+	url string
+
+	mu   sync.Mutex
+	seen []received
+}
+
+func newRecorder(t *testing.T) *recorder {
+	t.Helper()
+	b := &recorder{}
+	srv := httptest.NewServer(b)
+	t.Cleanup(srv.Close)
+	b.url = srv.URL
+	return b
+}
+
+// ServeHTTP answers the health and metrics probes quietly and records the rest.
+func (rc *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/health":
+		return
+	}
+	if slices.Contains(dialect.Questions, r.URL.Path) && r.Method == http.MethodGet {
+		http.NotFound(w, r)
+		return
+	}
+	if r.UserAgent() == "foregate-probe" {
+		http.Error(w, "what this can do is of no account", http.StatusServiceUnavailable)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the gateway left
+	}
+	rc.mu.Lock()
+	rc.seen = append(rc.seen, received{r.URL.Path, string(body), r.Header.Clone()})
+	rc.mu.Unlock()
+	if !strings.Contains(string(body), `"stream":true`) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"ten sure words"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":10,"total_tokens":13}}`)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	for i := range 10 {
+		finish := "null"
+		if i == 9 {
+			finish = `"stop"`
+		}
+		_, _ = fmt.Fprintf(w, `data: {"id":"x","model":"m","choices":[{"index":0,"delta":{"content":" w%d"},"text":"","logprobs":{"content":[{"token":" w%d","logprob":-0.01,"top_logprobs":[{"token":" w%d","logprob":-0.01}]}]},"finish_reason":%s,"token_ids":[%d]}]}`+"\n\n", i, i, i, finish, i+20)
+	}
+	_, _ = io.WriteString(w, `data: {"id":"x","model":"m","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":10,"total_tokens":13}}`+"\n\ndata: [DONE]\n\n")
+}
+
+// all is what was received so far.
+func (rc *recorder) all() []received {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	return append([]received(nil), rc.seen...)
+}
+
+func (rc *recorder) forget() {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	rc.seen = nil
+}
+
+// chatBody is a small chat request with further members, as raw JSON.
+func chatBody(model string, members ...string) string {
+	return `{"model":"` + model + `","messages":[{"role":"user","content":"hi"}]` + strings.Join(append([]string{""}, members...), ",") + `}`
+}
+
+// silence is how long a raw connection may say nothing before the test takes it
+// for idle: all that a gateway on the loopback would say has come by then.
+const silence = 700 * time.Millisecond
+
+// reply is one HTTP response read from a raw connection.
+type rawReply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// rawResult is all that a raw connection said.
+type rawResult struct {
+	replies []rawReply
+	closed  bool // by the gateway
+}
+
+// raw sends bytes as they are and reads until the gateway closes or is silent.
+func raw(t *testing.T, addr string, payload []byte) rawResult {
+	t.Helper()
+	var got rawResult
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Error(err)
+		return got
+	}
+	defer func() { _ = conn.Close() }()
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		_ = conn.SetWriteDeadline(time.Now().Add(10 * time.Second))
+		_, _ = conn.Write(payload) // a gateway that has seen enough may close before the end
+	}()
+	in := bufio.NewReader(conn)
+	wait := 10 * time.Second // for the first response
+	for {
+		_ = conn.SetReadDeadline(time.Now().Add(wait))
+		wait = silence
+		if _, err := in.Peek(1); err != nil {
+			got.closed = !isTimeout(err)
+			break
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Errorf("what came is no HTTP response: %v", err)
+			break
+		}
+		body, _ := io.ReadAll(resp.Body) // what there is
+		got.replies = append(got.replies, rawReply{resp.StatusCode, resp.Header, string(body)})
+	}
+	_ = conn.Close()
+	<-sent
+	return got
+}
+
+func isTimeout(err error) bool {
+	var ne net.Error
+	return errors.As(err, &ne) && ne.Timeout()
+}
+
+// request builds a POST of JSON with its true length; extra are whole header
+// lines.
+func request(path string, body []byte, extra ...string) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: localhost\r\n", path)
+	if !strings.Contains(strings.ToLower(strings.Join(extra, "\n")), "content-type:") {
+		b.WriteString("Content-Type: application/json\r\n")
+	}
+	b.WriteString("Content-Length: " + strconv.Itoa(len(body)) + "\r\n")
+	for _, line := range extra {
+		b.WriteString(line + "\r\n")
+	}
+	b.WriteString("\r\n")
+	b.Write(body)
+	return b.Bytes()
+}
+
+// guarded is a gateway over two recording backends, to see what gets through.
+type guarded struct {
+	*apptest.Replica
+	draft, target *recorder
+}
+
+// newGuarded starts one with the given live settings, names and values in turn.
+func newGuarded(t *testing.T, settings ...string) *guarded {
+	t.Helper()
+	g := &guarded{draft: newRecorder(t), target: newRecorder(t)}
+	g.Replica = apptest.Serve(t, conf(`%spools:
+  small: {model: small, backends: [%q]}
+  large: {model: large, backends: [%q]}
+routes: [{model: llama-3, draft: small, target: large, same_tokenizer: true}]
+passthrough: [/v1/embeddings, /v1/responses, /v1/messages, /tokenize, /detokenize, /v1/rerank, /v1/score]
+`, withSettings(t, append(settings, "cache.mode", "off")...), g.draft.url, g.target.url))
+	g.Ready(t)
+	return g
+}
+
+// untouched checks that nothing reached a backend.
+func (g *guarded) untouched(t *testing.T) {
+	t.Helper()
+	for _, r := range append(g.draft.all(), g.target.all()...) {
+		t.Errorf("this reached a backend: %s %.200q %v", r.path, r.body, r.header)
+	}
+	g.draft.forget()
+	g.target.forget()
 }

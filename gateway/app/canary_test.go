@@ -2,17 +2,16 @@ package app_test
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"io"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/app/apptest"
@@ -23,92 +22,30 @@ const (
 	poolNew = "new"
 )
 
-// namedEngine is an engine whose answers are its name.
-type namedEngine struct {
-	*httptest.Server
-	name  string
-	broke atomic.Bool                   // every POST is answered with 500
-	held  atomic.Int64                  // requests that wait for gate
-	asked atomic.Int64                  // chats and embeddings
-	gate  atomic.Pointer[chan struct{}] // nil: requests do not wait
-}
-
-func startNamed(t *testing.T, name string) *namedEngine {
-	t.Helper()
-	e := &namedEngine{name: name}
-	e.Server = httptest.NewServer(e)
-	t.Cleanup(e.Close)
-	return e
-}
-
-// ServeHTTP implements [http.Handler].
-func (e *namedEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/health" {
-		return
-	}
-	if r.Method == http.MethodPost && e.broke.Load() {
-		http.Error(w, `{"error":{"message":"broken"}}`, http.StatusInternalServerError)
-		return
-	}
-	if r.URL.Path != chat && r.URL.Path != embeddings {
-		http.NotFound(w, r)
-		return
-	}
-	e.asked.Add(1)
-	var body struct{ Stream bool }
-	raw, _ := io.ReadAll(r.Body)
-	_ = json.Unmarshal(raw, &body)
-	if gate := e.gate.Load(); gate != nil && strings.Contains(string(raw), "conversation ") { // not a question of the probe
-		e.held.Add(1)
-		<-*gate
-	}
-	switch {
-	case r.URL.Path == embeddings:
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = fmt.Fprintf(w, `{"object":"list","by":%q,"data":[],"usage":{"prompt_tokens":3,"total_tokens":3}}`, e.name)
-	case body.Stream:
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = fmt.Fprintf(w, "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":%q},\"finish_reason\":null}]}\n\n", e.name)
-		_, _ = io.WriteString(w, "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
-	default:
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = fmt.Fprintf(w, `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}`, e.name)
-	}
-}
-
 // embeddings is the path of embeddings, which is passed through.
 const embeddings = "/v1/embeddings"
 
 // canaryWorld has two engines, and a configuration file that a test changes.
 type canaryWorld struct {
 	*reloadWorld
-	old, new *namedEngine
-	more     string // top-level fields of the file
+	old, new *hostedServer
 }
 
-// file is a configuration of the route chat with these targets, or what else the route has.
-func (w *canaryWorld) file(route string) string {
-	return fmt.Sprintf(`listen: 127.0.0.1:0
-admin: 127.0.0.1:0
-drain: {delay: 0s, grace: 5s}
-%spools:
+// file is a configuration of the route chat with both targets.
+func (w *canaryWorld) file(more string) string {
+	return conf(`%spools:
   old: {model: old-model, backends: [%q], usd_per_hour: 2, prefill_tokens_per_s: 1000, decode_tokens_per_s: 100}
   new: {model: new-model, backends: [%q], usd_per_hour: 4, prefill_tokens_per_s: 1000, decode_tokens_per_s: 100}
 routes:
-  - {model: chat, %s}
-`, w.more, w.old.URL, w.new.URL, route)
+  - {model: chat, targets: [{pool: old, weight: 60}, {pool: new, weight: 40}]}
+`, more, w.old.URL, w.new.URL)
 }
 
-// targets are the fields of a route with the pools old and new.
-func targets(old, fresh float64) string {
-	return fmt.Sprintf("targets: [{pool: old, weight: %g}, {pool: new, weight: %g}]", old, fresh)
-}
-
-func startCanary(t *testing.T, route, more string) *canaryWorld {
+func startCanary(t *testing.T, more string) *canaryWorld {
 	t.Helper()
-	w := &canaryWorld{old: startNamed(t, poolOld), new: startNamed(t, poolNew), more: more}
+	w := &canaryWorld{old: startHosted(t, poolOld), new: startHosted(t, poolNew)}
 	w.reloadWorld = &reloadWorld{path: filepath.Join(t.TempDir(), "foregate.yaml")}
-	rotateFile(t, w.path, w.file(route))
+	rotateFile(t, w.path, w.file(more))
 	w.Replica = apptest.ServeFile(t, w.path)
 	w.reached(t, w.Replica)
 	return w
@@ -165,7 +102,7 @@ func (w *canaryWorld) of(t *testing.T, pool string, i int) int {
 }
 
 func TestACanaryKeepsItsConversationsOnAllReplicasAndAfterARestart(t *testing.T) {
-	w := startCanary(t, targets(60, 40), "")
+	w := startCanary(t, "")
 	other := apptest.ServeFile(t, w.path)
 	w.reached(t, other)
 	const conversations, turns = 30, 4
@@ -197,7 +134,7 @@ func TestACanaryKeepsItsConversationsOnAllReplicasAndAfterARestart(t *testing.T)
 
 // TestACanarysReceiptHasItsPricesAndItsPool reads the receipts of both targets, and of what is passed through.
 func TestACanarysReceiptHasItsPricesAndItsPool(t *testing.T) {
-	w := startCanary(t, targets(50, 50), "passthrough: [/v1/embeddings]\n")
+	w := startCanary(t, "passthrough: [/v1/embeddings]\n")
 	for pool, price := range map[string]float64{poolOld: 2 / 3600.0 / 100, poolNew: 4 / 3600.0 / 100} {
 		body := turn(w.of(t, pool, 0), 1)
 		_, head := apptest.Post(t, w.URL+chat, body)
@@ -216,8 +153,69 @@ func TestACanarysReceiptHasItsPricesAndItsPool(t *testing.T) {
 	}
 	for i := range 40 { // each would be another conversation
 		body, _ := apptest.Post(t, w.URL+embeddings, fmt.Sprintf(`{"model":"chat","input":"text %d"}`, i))
-		if !strings.Contains(body, `"by":"old"`) {
+		if !strings.Contains(body, `"content":"old"`) {
 			t.Fatalf("embeddings of the canary were mixed in: %s", body)
 		}
 	}
+}
+
+// diverted is the count of requests that the incumbent answered for the canary.
+func diverted(t *testing.T, r *apptest.Replica) (n int) {
+	t.Helper()
+	_, _ = fmt.Sscanf(apptest.Lines(r.Metrics(t), `foregate_canary_diverted_total{`), `foregate_canary_diverted_total{pool="new",route="chat"} %d`, &n)
+	return n
+}
+
+// shows fails if a diverted request cannot be told from others.
+func (w *canaryWorld) showsDiversion(t *testing.T, conversation int) {
+	t.Helper()
+	before := diverted(t, w.Replica)
+	_, head := apptest.Post(t, w.URL+chat, turn(conversation, 2))
+	var r struct {
+		TargetPool   string `json:"target_pool"`
+		DivertedFrom string `json:"diverted_from"`
+		Attempts     []struct{ Pool string }
+	}
+	w.Read(t, "/admin/receipts/"+head.Get("X-Request-Id"), &r)
+	if r.TargetPool != poolOld || r.DivertedFrom != poolNew || len(r.Attempts) != 1 || r.Attempts[0].Pool != poolOld {
+		t.Errorf("the receipt of a diverted request is %+v", r)
+	}
+	if got := diverted(t, w.Replica); got != before+1 {
+		t.Errorf("%d requests are counted as diverted, before there were %d", got, before)
+	}
+}
+
+// TestADeadCanaryIsNoOutage kills the engine of the canary, and starts it again at the same address.
+func TestADeadCanaryIsNoOutage(t *testing.T) {
+	w := startCanary(t, "")
+	fresh := w.of(t, poolNew, 0)
+	address := w.new.Listener.Addr().String()
+	w.new.CloseClientConnections()
+	w.new.Close()
+	failed, began := 0, time.Now()
+	apptest.Eventually(t, "the incumbent answers", func() bool {
+		got := answerer(t, w.Replica, turn(fresh, 1))
+		if got == "" {
+			failed++
+		}
+		return got == poolOld
+	})
+	t.Logf("%d requests failed in the %v before the dead canary was noticed", failed, time.Since(began))
+	for c := range 200 {
+		if got := answerer(t, w.Replica, turn(c, 1, fmt.Sprintf(`"stream":%t`, c%2 == 0))); got != poolOld {
+			t.Fatalf("%q answers conversation %d", got, c)
+		}
+	}
+	w.showsDiversion(t, fresh)
+	if !slices.ContainsFunc(w.Status(t).Targets[0].Targets, func(v gateway.TargetView) bool { return v.Pool == poolNew && v.Diverted }) {
+		t.Error("the status does not show it")
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Skipf("somebody else has %s now: %v", address, err)
+	}
+	again := &httptest.Server{Listener: listener, Config: &http.Server{Handler: w.new}}
+	again.Start()
+	t.Cleanup(again.Close)
+	apptest.Eventually(t, "the canary answers again", func() bool { return answerer(t, w.Replica, turn(fresh, 3)) == poolNew })
 }

@@ -46,7 +46,7 @@ func startKeepers(t *testing.T, n int, redis string, more ...string) *keepers {
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(engine.Close)
-	config := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nredis: {url: %q}\ndrain: {delay: 0s, grace: 2s}\npools: {p: {model: m, backends: [%q]}}\nroutes: [{model: m, target: p}]\nidentity: {mode: keys}\ntenants:\n", redis, engine.URL)
+	config := conf("redis: {url: %q}\npools: {p: {model: m, backends: [%q]}}\nroutes: [{model: m, target: p}]\nidentity: {mode: keys}\ntenants:\n", redis, engine.URL)
 	for _, tenant := range []string{"acme", "other", "quiet"} {
 		config += fmt.Sprintf("  - {id: %s, keys_sha256: [\"%x\"], forget_responses: %v}\n", tenant, sha256.Sum256([]byte(tenant)), tenant == "quiet")
 	}

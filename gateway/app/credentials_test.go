@@ -7,10 +7,10 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,17 +76,8 @@ func (e *guardedEngine) paths() map[string][]string {
 }
 
 // oneRoute is a configuration with one route to a pool, whose fields are given.
-func oneRoute(pool string, more ...string) string {
-	return "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 2s}\n" + strings.Join(more, "\n") +
-		"\npools:\n  big: {model: m, " + pool + "}\nroutes: [{model: r, target: big}]\n"
-}
-
-// file writes a file of the test and returns its path.
-func file(t *testing.T, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "file")
-	rotateFile(t, path, text)
-	return path
+func oneRoute(pool string) string {
+	return conf("pools:\n  big: {model: m, %s}\nroutes: [{model: r, target: big}]\n", pool)
 }
 
 // why returns what the status says about the backends of a pool.
@@ -110,9 +101,8 @@ func TestAPoolsKeyHeadersAndCertificateAreShownWithEverythingThatAnEngineIsAsked
 	}, engineKey)
 	own := ca.Issue(t, certtest.Leaf{Name: "the-gateway"})
 	access := fmt.Sprintf("backends: [%q], auth: {api_key_file: %q, headers_file: %q}, tls: {ca_file: %q, cert_file: %q, key_file: %q, server_name: vllm.internal}",
-		e.URL, file(t, engineKey+"\n"), file(t, "x-team: gateway\n"), file(t, string(ca.PEM)), file(t, string(own.Cert)), file(t, string(own.Key)))
-	p := apptest.Serve(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 2s}\npools:\n"+
-		"  small: {model: m, usd_per_hour: 1, "+access+"}\n  big: {model: m, usd_per_hour: 9, "+access+"}\nroutes: [{model: r, draft: small, target: big}]\n")
+		e.URL, secretFile(t, engineKey+"\n"), secretFile(t, "x-team: gateway\n"), secretFile(t, string(ca.PEM)), secretFile(t, string(own.Cert)), secretFile(t, string(own.Key)))
+	p := apptest.Serve(t, conf("pools:\n  small: {model: m, usd_per_hour: 1, %s}\n  big: {model: m, usd_per_hour: 9, %s}\nroutes: [{model: r, draft: small, target: big}]\n", access, access))
 	p.Ready(t)
 	apptest.Within(t, 30*time.Second, "the engines are probed", p.EnginesKnown)
 	for path, body := range map[string]string{
@@ -161,11 +151,11 @@ func TestAnEngineWhoseCertificateDoesNotFitGetsNothingAndIsThePoolsFault(t *test
 				server.ClientAuth, server.ClientCAs = tls.RequireAndVerifyClientCert, ca.Pool
 			}
 			e := newGuardedEngine(t, server, engineKey)
-			pool := fmt.Sprintf("\n    backends: [%q]\n    auth: {api_key_file: %q}\n", e.URL, file(t, engineKey))
+			pool := fmt.Sprintf("\n    backends: [%q]\n    auth: {api_key_file: %q}\n", e.URL, secretFile(t, engineKey))
 			if tc.tls != "" {
-				pool += "    tls: " + fmt.Sprintf(tc.tls, file(t, string(ca.PEM))) + "\n"
+				pool += "    tls: " + fmt.Sprintf(tc.tls, secretFile(t, string(ca.PEM))) + "\n"
 			}
-			p := apptest.Serve(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 2s}\npools:\n  big:\n    model: m"+pool+"routes: [{model: r, target: big}]\n")
+			p := apptest.Serve(t, conf("pools:\n  big:\n    model: m%sroutes: [{model: r, target: big}]\n", pool))
 			apptest.Eventually(t, "the status has the reason", func() bool {
 				got := why(t, p, "big")
 				return strings.Contains(got, tc.why) && strings.Contains(got, "(pools.big.tls)")
@@ -187,8 +177,8 @@ func TestAnEngineWhoseCertificateDoesNotFitGetsNothingAndIsThePoolsFault(t *test
 
 func TestAWrongKeyIsThePoolsFaultAndIsSaidLoudly(t *testing.T) {
 	e, other := newGuardedEngine(t, nil, engineKey), newGuardedEngine(t, nil, engineKey)
-	key := file(t, wrongKey)
-	p := apptest.ServeFile(t, file(t, oneRoute(fmt.Sprintf("backends: [%q, %q], auth: {api_key_file: %q}", e.URL, other.URL, key))))
+	key := secretFile(t, wrongKey)
+	p := apptest.ServeFile(t, secretFile(t, oneRoute(fmt.Sprintf("backends: [%q, %q], auth: {api_key_file: %q}", e.URL, other.URL, key))))
 	for _, r := range slices.Repeat([]struct{ path, body string }{
 		{chat, chatBody("r")}, {chat, chatBody("r", `"stream":true`)}, {"/v1/embeddings", `{"model":"r","input":"hi"}`},
 	}, 10) { // longer than breakers take to open
@@ -224,4 +214,37 @@ func TestAWrongKeyIsThePoolsFaultAndIsSaidLoudly(t *testing.T) {
 	apptest.Eventually(t, "the metric is 0 again", func() bool {
 		return !strings.Contains(apptest.Lines(p.Metrics(t), "foregate_backend_refuses_credentials{"), " 1\n")
 	})
+}
+
+// engineOf starts a fast simulated engine that serves a model.
+func engineOf(t testing.TB, model string) *vllmsim.Server {
+	return vllmsim.Start(t, vllmsim.Options{Model: model, Profile: "h100-8b", TimeScale: 20})
+}
+
+func TestABackendThatServesAnotherModelCostsNoRequestAndTheStatusNamesIt(t *testing.T) {
+	right, wrong := engineOf(t, "m"), engineOf(t, "other")
+	p := apptest.Serve(t, oneRoute(fmt.Sprintf("backends: [%q, %q]", right.URL(), wrong.URL())))
+	p.Ready(t)
+	var failed atomic.Int64
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			for n := range 13 {
+				status, _, body := apptest.Send(t, http.MethodPost, p.URL+chat, chatBody("r", `"max_tokens":8`, fmt.Sprintf(`"stream":%t`, n%2 == 0), fmt.Sprintf(`"seed":%d`, 100*i+n)))
+				if status != http.StatusOK || strings.Contains(body, `"error"`) {
+					failed.Add(1)
+					t.Logf("status %d: %s", status, body)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := failed.Load(); n != 0 {
+		t.Errorf("%d of 208 requests failed, want 0", n)
+	}
+	if got := why(t, p, "big"); !strings.Contains(got, "serves another model than m, or not at /v1/chat/completions: status 404") {
+		t.Errorf("the status says of the backends %q", got)
+	}
+	apptest.Eventually(t, "the breaker of the wrong one opens", func() bool { return len(p.Status(t).Breakers) == 1 })
+	p.Stop(t)
 }

@@ -1,16 +1,17 @@
 package app_test
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"net"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
-
-	"github.com/alicebob/miniredis/v2"
 
 	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
@@ -30,23 +31,17 @@ func refusals(t *testing.T) (*apptest.Replica, *recorder) {
 		s.SetFault(f)
 		return s.URL()
 	}
-	store := miniredis.RunT(t)
-	for name, value := range map[string]string{
-		"timeout.total@mute": "300ms", "timeout.target_first_token@slow": "200ms", "retry.max_retries@slow": "0",
-		"shed.low@good": "0", "shed.hysteresis@good": "0",
-	} {
-		store.HSet("foregate:settings", name, value)
-	}
+	settings := withSettings(t, "timeout.total@mute", "300ms", "timeout.target_first_token@slow", "200ms", "retry.max_retries@slow", "0", "shed.low@good", "0", "shed.hysteresis@good", "0")
 	pools := map[string][]string{
 		"good":    {good.url},
 		"broken":  {sim(vllmsim.Fault{Status: 500}), sim(vllmsim.Fault{Status: 502})},
 		"busy":    {sim(vllmsim.Fault{Status: 429, RetryAfter: "3"}), sim(vllmsim.Fault{Status: 503, RetryAfter: "17"})},
 		"mute":    {sim(vllmsim.Fault{Hang: "headers"})},
 		"slow":    {sim(vllmsim.Fault{Hang: "headers"})},
-		"refused": {refusing(t)},
+		"refused": {deadURL},
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nredis: {url: \"redis://%s\"}\ndrain: {delay: 0s, grace: 2s}\npools:\n", store.Addr())
+	b.WriteString(conf("%spools:\n", settings))
 	routes := ""
 	for name, urls := range pools {
 		fmt.Fprintf(&b, "  %s: {model: m, backends: [%s]}\n", name, `"`+strings.Join(urls, `", "`)+`"`)
@@ -59,17 +54,6 @@ func refusals(t *testing.T) (*apptest.Replica, *recorder) {
 	fmt.Fprintf(&b, "  - {id: acme, keys_sha256: [\"%x\"], max_priority: high}\n", sha256.Sum256([]byte(keyHigh)))
 	fmt.Fprintf(&b, "  - {id: globex, keys_sha256: [\"%x\"], rpm: 1}\n", sha256.Sum256([]byte(keyLimited)))
 	return apptest.Serve(t, b.String()), good
-}
-
-// refusing is the URL of a port that nobody listens on.
-func refusing(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = ln.Close() // that is the point
-	return "http://" + ln.Addr().String()
 }
 
 // refusal is one row of the error table.
@@ -145,16 +129,7 @@ func TestEveryRowOfTheErrorTableIsAnsweredInOpenAIsShape(t *testing.T) {
 
 func (r *refusal) send(t *testing.T, p *apptest.Replica) (int, http.Header, string) {
 	t.Helper()
-	method, path, body := r.method, r.path, r.body
-	if method == "" {
-		method = http.MethodPost
-	}
-	if path == "" {
-		path = chat
-	}
-	if body == "" {
-		body = chatBody("good")
-	}
+	method, path, body := cmp.Or(r.method, http.MethodPost), cmp.Or(r.path, chat), cmp.Or(r.body, chatBody("good"))
 	return apptest.Send(t, method, p.URL+path, body, append([]string{"Authorization", "Bearer " + keyHigh}, r.headers...)...)
 }
 
@@ -209,4 +184,83 @@ func matches(pattern, value string) bool {
 		return value == ""
 	}
 	return regexp.MustCompile(pattern).MatchString(value)
+}
+
+// nonsense is what a backend may answer instead of an answer.
+var nonsense = map[string]func(w http.ResponseWriter){
+	"html":        page(200, "text/html", "<html>502 Bad Gateway</html>"),
+	"empty":       page(200, "application/json", ""),
+	"truncated":   page(200, "application/json", `{"id":"x","model":"m","choices":[{"index":0,"mess`),
+	"error":       page(200, "application/json", `{"error":{"message":"engine died at 0x7f0012345678","type":"InternalServerError","code":500}}`),
+	"no-choices":  page(200, "application/json", `{"id":"x","model":"m","choices":[]}`),
+	"huge":        page(200, "application/json", `{"model":"m","x":"`+strings.Repeat("x", 17<<20)+`"}`),
+	"aborted":     page(200, "application/json", `{"model":"m","choices":[{"index":0,"message":{"content":"a"},"finish_reason":"abort"}]}`),
+	"created":     page(201, "application/json", `{"model":"m","choices":[{"index":0,"message":{"content":"a"},"finish_reason":"stop"}]}`),
+	"unknown-404": page(404, "application/json", `{"error":{"message":"The model does not exist.","type":"NotFoundError","code":404}}`),
+	"no-auth":     page(401, "application/json", `{"error":"Unauthorized"}`),
+}
+
+func page(status int, kind, body string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) {
+		w.Header().Set("Content-Type", kind)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body) // the gateway may have seen enough
+	}
+}
+
+func TestNonsenseFromABackendIsA502AndIsNotPassedOn(t *testing.T) {
+	var followed atomic.Int64
+	canary := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed.Add(1) }))
+	t.Cleanup(canary.Close)
+	answers := map[string]func(http.ResponseWriter){
+		"redirect": func(w http.ResponseWriter) {
+			w.Header().Set("Location", canary.URL+"/v1/chat/completions")
+			w.WriteHeader(http.StatusTemporaryRedirect)
+		},
+	}
+	for name, answer := range nonsense {
+		answers[name] = answer
+	}
+	var pools, routes strings.Builder
+	for name, answer := range answers {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodPost {
+				http.NotFound(w, r)
+				return
+			}
+			answer(w)
+		}))
+		t.Cleanup(srv.Close)
+		fmt.Fprintf(&pools, "  %s: {model: m, backends: [%q]}\n", name, srv.URL)
+		fmt.Fprintf(&routes, "  - {model: %s, target: %s}\n", name, name)
+	}
+	p := apptest.Serve(t, conf("pools:\n%sroutes:\n%s", pools.String(), routes.String()))
+	for name := range answers {
+		for kind, stream := range map[string]string{"whole": `"stream":false`, "stream": `"stream":true`} {
+			tenant := strings.ReplaceAll(name, " ", "-") + "-" + kind // each has turns of its own to come again
+			status, head, body := apptest.Send(t, "POST", p.URL+chat, chatBody(name, stream), "X-Tenant-ID", tenant)
+			if status != http.StatusBadGateway {
+				t.Errorf("%s, %s: status %d: %.300s", name, stream, status, body)
+				continue
+			}
+			code := ""
+			for _, known := range []string{"bad_upstream_response", "answer_too_large", "upstream_error", "upstream_aborted", "upstream_rejected", "upstream_wrong_model", "upstream_auth", "upstream_cut"} {
+				if strings.Contains(body, known) {
+					code = known
+				}
+			}
+			checkError(t, head, body, &refusal{kind: "server_error", code: code})
+			for _, secret := range []string{"0x7f", "html", "Unauthorized", "died"} {
+				if strings.Contains(body, secret) {
+					t.Errorf("%s: the client sees %s", name, body)
+				}
+			}
+		}
+	}
+	if followed.Load() > 0 {
+		t.Error("a redirect was followed")
+	}
+	if tries := apptest.Lines(p.Metrics(t), `kind="answer_too_large"`); !strings.HasSuffix(tries, " 1\n") || strings.Count(tries, "\n") != 1 {
+		t.Errorf("an answer above limits.response_bytes was generated more than once: %s", tries)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -15,14 +16,14 @@ import (
 	"github.com/foregate/foregate/gateway/app/apptest"
 )
 
-// hostedServer is a fake of a provider. It answers "from outside", with a usage of 10 prompt and 5 answer tokens.
+// hostedServer is a fake of a provider, whose answers are a text, with a usage of 10 prompt and 5 answer tokens.
 type hostedServer struct {
 	*httptest.Server
+	text string
+
 	mu     sync.Mutex
 	status int    // of the next answers; 0 is 200
 	cut    bool   // streams break off after their first chunk
-	hangUp bool   // the next connection is closed without an answer
-	mute   bool   // answers come without usage
 	limits int    // the next so many answers are 429
 	after  string // their Retry-After
 	paths  []string
@@ -30,9 +31,9 @@ type hostedServer struct {
 	bodies []map[string]any
 }
 
-func startHosted(t *testing.T) *hostedServer {
+func startHosted(t *testing.T, text string) *hostedServer {
 	t.Helper()
-	h := &hostedServer{}
+	h := &hostedServer{text: text}
 	h.Server = httptest.NewServer(h)
 	t.Cleanup(h.Close)
 	return h
@@ -62,15 +63,17 @@ func (h *hostedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.Unmarshal(raw, &body)
 	h.mu.Lock()
 	h.paths, h.heads, h.bodies = append(h.paths, r.URL.Path), append(h.heads, r.Header.Clone()), append(h.bodies, body)
-	status, cut, hangUp, mute := h.status, h.cut, h.hangUp, h.mute
-	h.hangUp = false
+	status, cut := h.status, h.cut
 	if h.limits > 0 {
 		h.limits, status = h.limits-1, http.StatusTooManyRequests
 		w.Header().Set("Retry-After", h.after)
 	}
 	h.mu.Unlock()
-	if hangUp {
-		panic(http.ErrAbortHandler)
+	if r.Method != http.MethodPost {
+		if r.URL.Path != "/health" {
+			http.NotFound(w, r)
+		}
+		return
 	}
 	if status != 0 {
 		w.WriteHeader(status)
@@ -79,11 +82,7 @@ func (h *hostedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if body["stream"] != true {
 		w.Header().Set("Content-Type", "application/json")
-		usage := `,"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}`
-		if mute {
-			usage = ""
-		}
-		_, _ = io.WriteString(w, `{"id":"c1","object":"chat.completion","created":1,"model":"theirs","choices":[{"index":0,"message":{"role":"assistant","content":"from outside"},"finish_reason":"stop"}]`+usage+`}`)
+		_, _ = fmt.Fprintf(w, `{"id":"c1","object":"chat.completion","created":1,"model":"theirs","choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`, h.text)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -91,15 +90,12 @@ func (h *hostedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"theirs",%s}`+"\n\n", s)
 		w.(http.Flusher).Flush()
 	}
-	chunk(`"choices":[{"index":0,"delta":{"role":"assistant","content":"from "},"finish_reason":null}]`)
+	chunk(fmt.Sprintf(`"choices":[{"index":0,"delta":{"role":"assistant","content":%q},"finish_reason":null}]`, h.text))
 	if cut {
 		panic(http.ErrAbortHandler)
 	}
-	chunk(`"choices":[{"index":0,"delta":{"content":"outside"},"finish_reason":null}]`)
 	chunk(`"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]`)
-	if !mute {
-		chunk(`"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}`)
-	}
+	chunk(`"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}`)
 	_, _ = io.WriteString(w, "data: [DONE]\n\n")
 }
 
@@ -138,61 +134,64 @@ func (h *hostedServer) last(t testing.TB) (http.Header, map[string]any) {
 // deadURL is an address where nothing listens: a port that was free a moment ago may be another test's by now.
 const deadURL = "http://127.0.0.1:1"
 
-// fallbackFile is a configuration whose route llama-3 has a dead target and these fallbacks. A dollar is 1,000 tokens.
-func fallbackFile(target, hosted, fallbacks, more string) string {
-	return fmt.Sprintf(`listen: 127.0.0.1:0
-admin: 127.0.0.1:0
-pools:
+// fallbackFile is a configuration whose route llama-3 has a target that does not answer, and of these two hosted pools the fallbacks. A dollar is 1,000 tokens.
+func fallbackFile(target, hosted, other, fallbacks string) string {
+	return conf(`pools:
   own: {model: m, backends: [%q]}
   hosted: {model: theirs, engine: openai, backends: [%q], usd_per_million_input: 1000, usd_per_million_output: 1000}
+  other: {model: others, engine: openai, backends: [%q], usd_per_million_input: 1000, usd_per_million_output: 1000}
 routes: [{model: llama-3, target: own, fallbacks: [%s]}]
 tenants: [{id: acme, allow_external: true}, {id: shy}]
-drain: {delay: 0s, grace: 5s}
-%s`, target, hosted, fallbacks, more)
+`, target, hosted, other, fallbacks)
 }
 
+// TestAFallbackAnswersOnlyTenantsThatMayLeave has a target that is dead, and one that serves another model. The fallback may
+// spend what three answers cost.
 func TestAFallbackAnswersOnlyTenantsThatMayLeave(t *testing.T) {
-	hosted := startHosted(t)
-	r := apptest.Serve(t, fallbackFile(deadURL, hosted.URL, "{pool: hosted, max_usd_per_hour: 20}", ""))
-	for _, stream := range []bool{false, true} {
-		before := len(hosted.asked())
-		member := fmt.Sprintf(`"max_tokens":20,"stream":%t`, stream)
-		status, _, body := apptest.Send(t, http.MethodPost, r.URL+chat, chatBody("llama-3", member), "X-Tenant-ID", "shy")
-		if status < 500 || len(hosted.asked()) != before {
-			t.Fatalf("stream %t: a tenant that may not leave: status %d, %v: %s", stream, status, hosted.asked(), body)
+	for name, target := range map[string]string{"dead": deadURL, "another model": engineOf(t, "other").URL()} {
+		hosted := startHosted(t, "from outside")
+		r := apptest.Serve(t, fallbackFile(target, hosted.URL, deadURL, "{pool: hosted, max_usd_per_hour: 0.065}"))
+		ask := func(tenant string, stream bool) (int, string, string) {
+			status, head, body := apptest.Send(t, http.MethodPost, r.URL+chat, chatBody("llama-3", fmt.Sprintf(`"max_tokens":20,"stream":%t`, stream)), "X-Tenant-ID", tenant, "Cache-Control", "no-store")
+			return status, head.Get("X-Tier"), body
 		}
-		status, head, body := apptest.Send(t, http.MethodPost, r.URL+chat, chatBody("llama-3", member), "X-Tenant-ID", "acme")
-		if status != http.StatusOK || head.Get("X-Tier") != "fallback" || !strings.Contains(body, "outside") || strings.Contains(body, "theirs") {
-			t.Fatalf("stream %t: status %d, tier %q: %s", stream, status, head.Get("X-Tier"), body)
+		for i, stream := range []bool{false, true, false} {
+			if status, _, body := ask("shy", stream); status < 500 || len(hosted.asked()) != i {
+				t.Fatalf("%s, stream %t: a tenant that may not leave: status %d, %v: %s", name, stream, status, hosted.asked(), body)
+			}
+			status, tier, body := ask("acme", stream)
+			if status != http.StatusOK || tier != "fallback" || !strings.Contains(body, "outside") || strings.Contains(body, "theirs") || !strings.Contains(body, `"tier":"fallback"`) || len(hosted.asked()) != i+1 {
+				t.Fatalf("%s, stream %t: status %d, tier %q, asked %v: %s", name, stream, status, tier, hosted.asked(), body)
+			}
 		}
-		if !strings.Contains(body, `"tier":"fallback"`) {
-			t.Errorf("stream %t: the answer does not tell its tier: %s", stream, body)
+		if status, _, body := ask("acme", false); status < 500 || len(hosted.asked()) != 3 {
+			t.Errorf("%s: beyond its dollars: status %d, asked %v: %s", name, status, hosted.asked(), body)
 		}
-		if asked := hosted.asked(); len(asked) != before+1 {
-			t.Errorf("stream %t: asked %v", stream, asked[before:])
+		views := r.Status(t).Fallbacks
+		if len(views) != 1 || views[0].Route != "llama-3" || views[0].Pool != "hosted" || !slices.Equal(views[0].When, []string{"unavailable"}) || views[0].Spent.Limit != 0.065 || math.Abs(views[0].Spent.Used-0.045) > 1e-9 {
+			t.Errorf("%s: the status has %+v", name, views)
 		}
-	}
-	_, views := apptest.Get(t, r.Admin+"/admin/tenants")
-	for tenant, may := range map[string]bool{"acme": true, "shy": false} {
-		if !regexp.MustCompile(fmt.Sprintf(`"tenant":\s*%q[^{}]*"allow_external":\s*%t`, tenant, may)).MatchString(views) {
-			t.Errorf("whether %s may leave is told wrong: %s", tenant, views)
+		_, tenants := apptest.Get(t, r.Admin+"/admin/tenants")
+		for tenant, may := range map[string]bool{"acme": true, "shy": false} {
+			if !regexp.MustCompile(fmt.Sprintf(`"tenant":\s*%q[^{}]*"allow_external":\s*%t`, tenant, may)).MatchString(tenants) {
+				t.Errorf("whether %s may leave is told wrong: %s", tenant, tenants)
+			}
 		}
-	}
-	page := r.Metrics(t)
-	for _, line := range []string{
-		`foregate_fallbacks_total{outcome="answered",pool="hosted",route="llama-3"} 2`,
-		`foregate_fallback_usd_total{pool="hosted",route="llama-3"} 0.03`,
-		`foregate_fallback_unused_total{reason="tenant",route="llama-3"} 2`,
-	} {
-		if !strings.Contains(page, line) {
-			t.Errorf("the metrics have no %s", line)
+		page := r.Metrics(t)
+		for _, line := range []string{
+			`foregate_fallbacks_total{outcome="answered",pool="hosted",route="llama-3"} 3`, `foregate_fallbacks_total{outcome="spent",pool="hosted",route="llama-3"} 1`,
+			`foregate_fallback_usd_total{pool="hosted",route="llama-3"} 0.045`, `foregate_fallback_unused_total{reason="tenant",route="llama-3"} 3`, `foregate_fallback_unused_total{reason="spent",route="llama-3"} 1`,
+		} {
+			if !strings.Contains(page, line) {
+				t.Errorf("%s: the metrics have no %s:\n%s", name, line, apptest.Lines(page, "foregate_fallback"))
+			}
 		}
 	}
 }
 
 func TestAnOutsiderGetsNothingOfOurs(t *testing.T) {
-	hosted := startHosted(t)
-	r := apptest.Serve(t, fallbackFile(deadURL, hosted.URL, "{pool: hosted, max_usd_per_hour: 20}", ""))
+	hosted := startHosted(t, "from outside")
+	r := apptest.Serve(t, fallbackFile(deadURL, hosted.URL, deadURL, "{pool: hosted, max_usd_per_hour: 20}"))
 	status, _, body := apptest.Send(t, http.MethodPost, r.URL+chat, chatBody("llama-3", `"cache_salt":"s"`, `"priority":3`, `"temperature":0.5`), "X-Tenant-ID", "acme",
 		"Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "X-Request-ID", "mine", "X-Priority", "low")
 	if status != http.StatusOK {
@@ -208,12 +207,12 @@ func TestAnOutsiderGetsNothingOfOurs(t *testing.T) {
 }
 
 func TestARouteIsReadyByAFallbackThatSomebodyMayUse(t *testing.T) {
-	hosted := startHosted(t)
+	hosted := startHosted(t, "from outside")
 	const one = "{pool: hosted, max_usd_per_hour: 20}"
 	for _, c := range []struct{ name, file, state string }{
-		{"somebody may leave", fallbackFile(deadURL, hosted.URL, one, ""), "fallback"},
-		{"nobody may leave", strings.Replace(fallbackFile(deadURL, hosted.URL, one, ""), "allow_external: true", "allow_external: false", 1), "down"},
-		{"only when requests are shed", fallbackFile(deadURL, hosted.URL, "{pool: hosted, when: [shed], max_usd_per_hour: 20}", ""), "down"},
+		{"somebody may leave", fallbackFile(deadURL, hosted.URL, deadURL, one), "fallback"},
+		{"nobody may leave", strings.Replace(fallbackFile(deadURL, hosted.URL, deadURL, one), "allow_external: true", "allow_external: false", 1), "down"},
+		{"only when requests are shed", fallbackFile(deadURL, hosted.URL, deadURL, "{pool: hosted, when: [shed], max_usd_per_hour: 20}"), "down"},
 	} {
 		r := apptest.Serve(t, c.file)
 		apptest.Eventually(t, c.name, func() bool {
@@ -228,11 +227,9 @@ func TestARouteIsReadyByAFallbackThatSomebodyMayUse(t *testing.T) {
 
 func TestTheNextFallbackIsAskedWhenOneFails(t *testing.T) {
 	for _, status := range []int{429, 500, 400, 401} {
-		first, second := startHosted(t), startHosted(t)
+		first, second := startHosted(t, "from outside"), startHosted(t, "from outside")
 		first.set(status, false)
-		file := strings.Replace(fallbackFile(deadURL, first.URL, "{pool: hosted, max_usd_per_hour: 20}, {pool: other, max_usd_per_hour: 20}", ""),
-			"routes:", fmt.Sprintf("  other: {model: others, engine: openai, backends: [%q], usd_per_million_input: 1000, usd_per_million_output: 1000}\nroutes:", second.URL), 1)
-		r := apptest.Serve(t, file)
+		r := apptest.Serve(t, fallbackFile(deadURL, first.URL, second.URL, "{pool: hosted, max_usd_per_hour: 20}, {pool: other, max_usd_per_hour: 20}"))
 		code, head, body := apptest.Send(t, http.MethodPost, r.URL+chat, chatBody("llama-3", `"max_tokens":20`), "X-Tenant-ID", "acme")
 		if code != http.StatusOK || head.Get("X-Tier") != "fallback" || len(first.asked()) != 1 || len(second.asked()) != 1 {
 			t.Errorf("%d: status %d, first asked %v, second %v: %s", status, code, first.asked(), second.asked(), body)
@@ -250,12 +247,16 @@ func TestTheNextFallbackIsAskedWhenOneFails(t *testing.T) {
 }
 
 func TestAFallbackThatBreaksOffIsNotJoinedWithAnother(t *testing.T) {
-	first, second := startHosted(t), startHosted(t)
+	first, second := startHosted(t, "from outside"), startHosted(t, "from outside")
 	first.set(0, true)
-	file := strings.Replace(fallbackFile(deadURL, first.URL, "{pool: hosted, max_usd_per_hour: 20}, {pool: other, max_usd_per_hour: 20}", ""),
-		"routes:", fmt.Sprintf("  other: {model: others, engine: openai, backends: [%q], usd_per_million_input: 1000, usd_per_million_output: 1000}\nroutes:", second.URL), 1)
-	r := apptest.Serve(t, file)
-	code, body := readBroken(t, r, `"max_tokens":20,"stream":true`)
+	r := apptest.Serve(t, fallbackFile(deadURL, first.URL, second.URL, "{pool: hosted, max_usd_per_hour: 20}, {pool: other, max_usd_per_hour: 20}"))
+	resp, err := apptest.Client.Do((&call{method: http.MethodPost, path: chat, body: chatBody("llama-3", `"max_tokens":20,"stream":true`), headers: []string{"X-Tenant-ID", "acme"}}).request(t, r.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, _ := io.ReadAll(resp.Body) // it breaks off
+	code, body := resp.StatusCode, string(text)
 	if code != http.StatusOK || !strings.Contains(body, "from ") || !strings.Contains(body, `"error"`) || strings.Contains(body, "[DONE]") || len(second.asked()) > 0 {
 		t.Errorf("status %d, the second was asked %v: %s", code, second.asked(), body)
 	}
@@ -266,22 +267,4 @@ func TestAFallbackThatBreaksOffIsNotJoinedWithAnother(t *testing.T) {
 	if !strings.Contains(page, `foregate_fallback_usd_total{pool="hosted",route="llama-3"} 0.02`) { // 1 or more of prompt, 20 of the answer
 		t.Error(apptest.Lines(page, "foregate_fallback_usd"))
 	}
-}
-
-// readBroken sends a chat of acme, and reads its answer as far as it comes.
-func readBroken(t *testing.T, r *apptest.Replica, members string) (int, string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.URL+chat, strings.NewReader(chatBody("llama-3", members)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Tenant-ID", "acme")
-	resp, err := apptest.Client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, _ := io.ReadAll(resp.Body) // it breaks off
-	return resp.StatusCode, string(body)
 }

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
@@ -73,20 +71,10 @@ func TestAnAnswerHasOneShapeWhereverItComesFrom(t *testing.T) {
 	target := vllmsim.Start(t, vllmsim.Options{Model: simTarget, Seed: simSeed, TimeScale: simScale})
 	draft := vllmsim.Start(t, vllmsim.Options{Model: simDraft, Divergence: 1, Seed: simSeed, TimeScale: simScale})
 	near := vllmsim.Start(t, vllmsim.Options{Model: simDraft, Seed: simSeed, TimeScale: simScale})
-	store := miniredis.RunT(t)
-	for name, value := range map[string]string{
-		"redis.timeout": "1s", "economy.guard": "off", "speculation.mode": "confidence", "speculation.threshold_nats@drafted": "-100", "speculation.mode@continued": "verify",
-		"speculation.mode@relayed": "off",
-	} {
-		store.HSet("foregate:settings", name, value)
-	}
-	r := apptest.Serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
-admin: 127.0.0.1:0
-redis: {url: "redis://%s/0"}
-pools: {near: {model: %s, backends: [%q]}, small: {model: %s, backends: [%q]}, large: {model: %s, backends: [%q]}}
+	r := apptest.Serve(t, conf(`%spools: {near: {model: %s, backends: [%q]}, small: {model: %s, backends: [%q]}, large: {model: %s, backends: [%q]}}
 routes: [{model: relayed, draft: small, target: large}, {model: drafted, draft: near, target: large}, {model: continued, draft: small, target: large, same_tokenizer: true}]
-drain: {delay: 0s, grace: 5s}
-`, store.Addr(), simDraft, near.URL(), simDraft, draft.URL(), simTarget, target.URL()))
+`, withSettings(t, "redis.timeout", "1s", "economy.guard", "off", "speculation.mode", "confidence", "speculation.threshold_nats@drafted", "-100", "speculation.mode@continued", "verify", "speculation.mode@relayed", "off"),
+		simDraft, near.URL(), simDraft, draft.URL(), simTarget, target.URL()))
 	r.Ready(t)
 	apptest.Eventually(t, "all pools were probed", r.EnginesKnown)
 	for path, question := range map[string]string{

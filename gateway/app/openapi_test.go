@@ -20,11 +20,8 @@ func documentedGateway(t *testing.T, store *miniredis.Miniredis) (p *apptest.Rep
 	draft := vllmsim.Start(t, vllmsim.Options{Model: simDraft, Seed: simSeed, TimeScale: simScale})
 	target := vllmsim.Start(t, vllmsim.Options{Model: simTarget, Seed: simSeed, TimeScale: simScale})
 	tokens := secretFile(t, "ann operate "+annsToken+"\nprom metrics "+promsToken+"\n")
-	file = secretFile(t, fmt.Sprintf(`listen: 127.0.0.1:0
-admin: 127.0.0.1:0
-admin_tokens_file: %s
+	file = secretFile(t, conf(`admin_tokens_file: %s
 redis: {url: "redis://%s"}
-drain: {delay: 0s, grace: 1s}
 passthrough: [/v1/embeddings, /tokenize]
 pools:
   draft: {model: %s, backends: [%q]}

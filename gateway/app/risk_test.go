@@ -38,14 +38,11 @@ func TestAFleetCertifiesTogetherWhatNobodyKnew(t *testing.T) {
 	target := vllmsim.Start(t, vllmsim.Options{Model: simTarget, Seed: simSeed, TimeScale: simScale})
 	var replicas [3]*apptest.Replica
 	for i := range replicas {
-		replicas[i] = apptest.Serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
-admin: 127.0.0.1:0
-redis: {url: "redis://%s/0"}
+		replicas[i] = apptest.Serve(t, conf(`redis: {url: "redis://%s/0"}
 pools:
   small: {model: %s, backends: [%q]}
   large: {model: %s, backends: [%q]}
 routes: [{model: %s, draft: small, target: large, same_tokenizer: true}]
-drain: {delay: 0s, grace: 10s}
 `, store.Addr, simDraft, draft.URL(), simTarget, target.URL(), routeUsual))
 	}
 	for _, r := range replicas {

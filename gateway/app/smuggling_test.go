@@ -135,6 +135,7 @@ var badHeads = []struct {
 	{name: "an unknown priority", extra: []string{"X-Priority: -9e18"}, status: []int{400}, code: "bad_header"},
 	{name: "a bad hash", extra: []string{"X-RAG-Hash: a/b"}, status: []int{400}, code: "bad_header"},
 	{name: "two tiers", extra: []string{"X-Tier: draft", "X-Tier: target"}, status: []int{400}, code: "bad_header"},
+	{name: "two modes", extra: []string{"X-Acceptance-Mode: exact", "X-Acceptance-Mode: target"}, status: []int{400}, code: "bad_header"},
 	{name: "a request id with a slash", extra: []string{"X-Request-ID: ../../etc"}, status: []int{400}, code: "bad_header"},
 	{name: "two content types", extra: []string{"Content-Type: application/json", "Content-Type: text/plain"}, status: []int{415}, code: "unsupported_media_type"},
 	{name: "a multipart body", extra: []string{"Content-Type: multipart/form-data; boundary=x"}, status: []int{415}, code: "unsupported_media_type"},

@@ -15,7 +15,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/alicebob/miniredis/v2"
 	collect "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -27,11 +26,10 @@ import (
 
 // collector takes OTLP over HTTP.
 type collector struct {
-	url     string
-	mu      sync.Mutex
-	spans   []*otlp.Span
-	headers http.Header     // of the last message
-	wire    strings.Builder // all bodies, not compressed
+	url   string
+	mu    sync.Mutex
+	spans []*otlp.Span
+	wire  strings.Builder // all bodies, not compressed
 }
 
 func newCollector(t *testing.T) *collector {
@@ -55,7 +53,6 @@ func newCollector(t *testing.T) *collector {
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.headers = r.Header.Clone()
 		c.wire.Write(body)
 		for _, resource := range m.ResourceSpans {
 			for _, scope := range resource.ScopeSpans {
@@ -101,12 +98,6 @@ func (c *collector) of(t *testing.T, id string) (found *otlp.Span) {
 		return found != nil
 	})
 	return found
-}
-
-func (c *collector) count() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.spans)
 }
 
 // called finds the spans of a name.
@@ -180,29 +171,19 @@ type tracedWorld struct {
 	draft, target *wiretap
 }
 
-func newTracedWorld(t *testing.T, tracing string) *tracedWorld {
+// newTracedWorld starts one. Nobody is traced but who asks for it; more are fields of the configuration.
+func newTracedWorld(t *testing.T, more string) *tracedWorld {
 	t.Helper()
 	w := &tracedWorld{collector: newCollector(t)}
 	w.draft = tap(t, vllmsim.Start(t, vllmsim.Options{Model: simDraft, Profile: "a10g-8b", Divergence: 1, Seed: simSeed, TimeScale: simScale}).URL())
 	w.target = tap(t, vllmsim.Start(t, vllmsim.Options{Model: simTarget, Profile: "h100-70b-tp4", Seed: simSeed, TimeScale: simScale}).URL())
-	store := miniredis.RunT(t)
-	for name, value := range map[string]string{
-		"redis.timeout": "1s", "speculation.mode": "verify", "economy.guard": "off", "speculation.mode@plain": "off", "shed.low@plain": "0", "shed.hysteresis@plain": "0",
-	} {
-		store.HSet("foregate:settings", name, value)
-	}
-	w.Replica = apptest.Serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
-admin: 127.0.0.1:0
-redis: {url: "redis://%s/0"}
-pools: {small: {model: %s, backends: [%q]}, large: {model: %s, backends: [%q]}}
+	w.Replica = apptest.Serve(t, conf(`%spools: {small: {model: %s, backends: [%q]}, large: {model: %s, backends: [%q]}}
 routes: [{model: llama-3, draft: small, target: large, same_tokenizer: true}, {model: plain, target: large}]
-drain: {delay: 0s, grace: 5s}
-%s
-`, store.Addr(), simDraft, w.draft.url, simTarget, w.target.url, strings.ReplaceAll(tracing, "COLLECTOR", w.collector.url)))
+tracing: {otlp: %q, sample: 0}
+%s`, withSettings(t, "redis.timeout", "1s", "speculation.mode", "verify", "economy.guard", "off", "speculation.mode@plain", "off"),
+		simDraft, w.draft.url, simTarget, w.target.url, w.collector.url, more))
 	w.Ready(t)
-	apptest.Eventually(t, "both pools were probed", func() bool {
-		return strings.Count(w.Metrics(t), "\nforegate_probe_age_seconds{") == 2
-	})
+	probed(t, w.Replica, 2)
 	return w
 }
 
@@ -228,7 +209,7 @@ const (
 )
 
 func TestOneTraceGoesFromTheClientThroughTheGatewayToDraftScoreAndTarget(t *testing.T) {
-	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 0}")
+	w := newTracedWorld(t, "")
 	traceID, body := mixed(t, w)
 	if body == "" {
 		t.Fatal("the target stood by every draft")
@@ -245,14 +226,6 @@ func TestOneTraceGoesFromTheClientThroughTheGatewayToDraftScoreAndTarget(t *test
 	if hex.EncodeToString(root.ParentSpanId) != parentID || root.Kind != otlp.Span_SPAN_KIND_SERVER || root.TraceState != "vendor=1" {
 		t.Errorf("the request's span is %v", root)
 	}
-	for key, want := range map[string]string{
-		"gen_ai.operation.name": "chat", "gen_ai.request.model": "llama-3", "foregate.tier": "mixed", "foregate.priority": "high",
-		"http.response.status_code": "200", "gen_ai.response.finish_reasons": "length", "foregate.cache": "miss", "gen_ai.usage.output_tokens": "120",
-	} {
-		if got := about(root.Attributes, key); got != want {
-			t.Errorf("the request's %s is %q, want %q", key, got, want)
-		}
-	}
 	// Each backend was told the id of the span that its call is, and so its own will hang below it.
 	var told []traced
 	told = append(append(told, w.draft.heard()...), w.target.heard()...)
@@ -263,9 +236,6 @@ func TestOneTraceGoesFromTheClientThroughTheGatewayToDraftScoreAndTarget(t *test
 		}
 		if s != root && string(s.ParentSpanId) != string(root.SpanId) {
 			t.Errorf("%s is not a child of the request", s.Name)
-		}
-		if s.StartTimeUnixNano < root.StartTimeUnixNano || s.EndTimeUnixNano > root.EndTimeUnixNano || s.EndTimeUnixNano <= s.StartTimeUnixNano {
-			t.Errorf("%s is from %d to %d, the request from %d to %d", s.Name, s.StartTimeUnixNano, s.EndTimeUnixNano, root.StartTimeUnixNano, root.EndTimeUnixNano)
 		}
 	}
 	for _, c := range told {
@@ -279,15 +249,6 @@ func TestOneTraceGoesFromTheClientThroughTheGatewayToDraftScoreAndTarget(t *test
 	}
 	if len(want) > 0 {
 		t.Errorf("nobody was told of %v", want)
-	}
-	if e := drafts[0].Events; len(e) != 1 || e[0].Name != "foregate.verdict" || about(e[0].Attributes, "accept") != "false" || about(e[0].Attributes, "reason") == "" {
-		t.Errorf("the draft's events are %v", e)
-	}
-	if e := scores[0].Events; len(e) != 1 || e[0].Name != "foregate.check" || about(e[0].Attributes, "tokens") == "" {
-		t.Errorf("the score's events are %v", e)
-	}
-	if server := drafts[0].Attributes; about(server, "server.address") != "127.0.0.1" || about(server, "server.port") == "" || about(server, "foregate.pool") != "small" {
-		t.Errorf("the draft's attributes are %v", server)
 	}
 	if drafts[0].EndTimeUnixNano > scores[0].StartTimeUnixNano || scores[0].EndTimeUnixNano > targets[0].StartTimeUnixNano {
 		t.Error("draft, score and target were not one after the other")
@@ -303,10 +264,69 @@ func TestOneTraceGoesFromTheClientThroughTheGatewayToDraftScoreAndTarget(t *test
 }
 
 func TestAReplicaThatStopsTellsOfItsLastRequests(t *testing.T) {
-	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 0}")
+	w := newTracedWorld(t, "")
 	apptest.Post(t, w.URL+chat, chatBody("plain", `"max_tokens":3`), "Traceparent", sampled, "Cache-Control", "no-store")
 	w.Stop(t)
-	if w.collector.count() == 0 {
+	w.collector.mu.Lock()
+	defer w.collector.mu.Unlock()
+	if len(w.collector.spans) == 0 {
 		t.Error("nothing was sent")
+	}
+}
+
+// optedIn are two tenants, of whom one opted in to content on its traces.
+const optedIn = "tenants: [{id: default, trace_content: true}, {id: other}]\n"
+
+const asked = `{"model":%q,"stream":%t,"temperature":0,"max_tokens":6,"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Why is the sky blue?"}]}`
+
+// askedMessages are the messages of asked on a span.
+const askedMessages = `[{"role":"system","parts":[{"type":"text","content":"Be brief."}]},{"role":"user","parts":[{"type":"text","content":"Why is the sky blue?"}]}]`
+
+// requestID sends a request, and returns the answer's request id and cache result.
+func requestID(t *testing.T, r *apptest.Replica, body string, headers ...string) (id, cached string) {
+	t.Helper()
+	code, h, answer := apptest.Send(t, http.MethodPost, r.URL+chat, body, headers...)
+	if code != http.StatusOK {
+		t.Fatalf("status %d: %s", code, answer)
+	}
+	return h.Get("X-Request-Id"), h.Get("X-Cache")
+}
+
+// TestOnlyATenantThatOptedInIsTracedWithContent lets both ask with and without a trace of their own.
+func TestOnlyATenantThatOptedInIsTracedWithContent(t *testing.T) {
+	w := newTracedWorld(t, optedIn)
+	c, r := w.collector, w.Replica
+	body := fmt.Sprintf(asked, "plain", false)
+	unsampled := strings.TrimSuffix(sampled, "1") + "0"
+	silent, _ := requestID(t, r, body, "X-Tenant-ID", "other")
+	traced, _ := requestID(t, r, body, "X-Tenant-ID", "other", "Traceparent", sampled)
+	if span := c.of(t, traced); about(span.Attributes, "gen_ai.input.messages") != "" || about(span.Attributes, "gen_ai.output.messages") != "" {
+		t.Errorf("a tenant that did not opt in: %v", span.Attributes)
+	}
+	for _, headers := range [][]string{nil, {"Traceparent", unsampled}} { // the span is forced
+		id, _ := requestID(t, r, body, headers...)
+		if got := about(c.of(t, id).Attributes, "gen_ai.input.messages"); got != askedMessages {
+			t.Errorf("%v: messages %q", headers, got)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.spans {
+		if about(s.Attributes, "foregate.request_id") == silent {
+			t.Errorf("a request that nobody wanted traced: %v", s)
+		}
+	}
+}
+
+func TestNoHeaderOfARequestIsTraced(t *testing.T) {
+	const secret = "canary-4711"
+	w := newTracedWorld(t, optedIn)
+	c, r := w.collector, w.Replica
+	id, _ := requestID(t, r, fmt.Sprintf(asked, "plain", true), "Authorization", "Bearer "+secret, "X-Api-Key", secret, "Cookie", "k="+secret, "User-Agent", secret)
+	c.of(t, id)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if wire := c.wire.String(); strings.Contains(wire, secret) || !strings.Contains(wire, "Why is the sky blue?") {
+		t.Errorf("the collector got %q", wire)
 	}
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,85 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/pressure"
 )
+
+func TestAModelThatNoRouteHasIsAWarningAndNoMistake(t *testing.T) {
+	f, err := config.Parse("f", []byte(`pools: {p: {model: m, backends: ['http://h']}}
+routes: [{model: llama-3, target: p}, {model: code-a, target: p}]
+identity: {mode: trusted_headers, trusted_proxies: [10.0.0.0/8], unlisted_tenants: default, default_tenant: {models: [gone-*]}}
+tenants: [{id: acme, models: [llama-3, "code-*", "llama-4"]}, {id: beta, models: ["*"]}, {id: gamma}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := Check(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := slices.DeleteFunc(found.Warnings, func(w string) bool { return !strings.Contains(w, "of its models") })
+	want := []string{"tenant acme: no route has the model llama-4 of its models", "identity.default_tenant: no route has the model gone-* of its models"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestBudgetsThatCannotBeEnforcedAreWarnings(t *testing.T) {
+	f, err := config.Parse("f", []byte(`pools:
+  free: {model: m, backends: ['http://h']}
+  paid: {model: m, backends: ['http://i'], usd_per_hour: 4}
+routes: [{model: llama-3, draft: free, target: paid}, {model: llama-4, target: paid}]
+identity: {mode: trusted_headers, trusted_proxies: [10.0.0.0/8]}
+tenants: [{id: acme, budgets: [{usd: 5, per: day}]}, {id: beta, budgets: [{tokens: 2e6, per: month}]}, {id: gamma}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := Check(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := slices.DeleteFunc(found.Warnings, func(w string) bool { return !strings.Contains(w, "budgets of") && !strings.Contains(w, "budgets in") })
+	want := []string{
+		"the budgets in USD of acme are not enforced for requests to pools.free, which has no usd_per_hour: they are charged nothing; set usd_per_hour",
+		"redis.url is none: the budgets of acme and beta begin anew whenever this process starts, and every replica counts its own",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestPoolsThatCannotBeComparedAreWarnedOf(t *testing.T) {
+	const file = `listen: 127.0.0.1:0
+redis: {url: "redis://127.0.0.1:1"}
+pools:
+  d: {model: d, backends: ["http://127.0.0.1:1"], usd_per_hour: 1, prefill_tokens_per_s: 10000, decode_tokens_per_s: 1000}
+  a: {model: m, backends: ["http://127.0.0.1:2"], usd_per_hour: 10, prefill_tokens_per_s: 10000, decode_tokens_per_s: 100}
+  b: {model: m, backends: ["http://127.0.0.1:3"]}
+  cheap: {model: n, backends: ["http://127.0.0.1:4"], usd_per_hour: 0.1, prefill_tokens_per_s: 100000, decode_tokens_per_s: 10000}
+routes:
+`
+	const shared = "pools.b has the model and revision of another target"
+	for route, want := range map[string][]string{
+		"target: a": nil,
+		"targets: [{pool: a, weight: 1}, {pool: cheap, weight: 1}]":           nil,
+		"targets: [{pool: a, weight: 1}, {pool: b, weight: 1}]":               {shared},
+		"draft: d, targets: [{pool: a, weight: 1}, {pool: cheap, weight: 1}]": {"drafts cannot pay"},
+	} {
+		f, err := config.Parse("f", []byte(file+"  - {model: x, "+route+"}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := append(economyWarnings(f), targetWarnings(f)...)
+		if len(got) != len(want) {
+			t.Errorf("%s: %q", route, got)
+			continue
+		}
+		for i, w := range want {
+			if !strings.Contains(got[i], w) || !strings.HasPrefix(got[i], "route x: ") {
+				t.Errorf("%s: warning %q, want %q", route, got[i], w)
+			}
+		}
+	}
+}
 
 // priced is a configuration of a draft and a target with these fields.
 func priced(t *testing.T, draft, target string) *config.File {

@@ -1,9 +1,0 @@
-package app_test
-
-import (
-	"testing"
-
-	"github.com/foregate/foregate/internal/redistest"
-)
-
-func TestMain(m *testing.M) { redistest.Main(m) }
