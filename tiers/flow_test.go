@@ -108,7 +108,11 @@ func TestWhyTheCacheHadNoAnswerIsCounted(t *testing.T) {
 		inBubble(t, nil, func(t *testing.T, b *bench) {
 			b.store.found = found
 			b.store.entries = map[cache.Key]*cache.Entry{}
-			b.ask(question{}).record.mustBe(t, want)
+			told := b.ask(question{}).record
+			told.mustBe(t, want)
+			if away := want == cache.ResultAway; told.LookedUpAt.IsZero() != away {
+				t.Errorf("%s: a look-up is told of at %s", want, told.LookedUpAt)
+			}
 			if n := b.store.counts[want]; n != 1 {
 				t.Errorf("%s is counted %d times", want, n)
 			}

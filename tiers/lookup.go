@@ -143,6 +143,9 @@ func (rq *request) lookUp(ctx context.Context) (*cache.Entry, cache.Result) {
 	w := rq.World
 	began := w.Now()
 	e, result := rq.p.o.Store.Look(ctx, rq.key)
+	if result == cache.ResultAway { // nothing was asked, so there is no look-up to tell of
+		return nil, result
+	}
 	now := w.Now()
 	rq.Lookup = now.Sub(began)
 	rq.record.LookedUpAt, rq.record.Lookup = began, rq.Lookup
