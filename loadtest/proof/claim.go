@@ -72,9 +72,17 @@ type Pair struct {
 	Foregate float64 `json:"foregate"`
 }
 
-// column is a Pair of the same column of two cases.
-func column(baseline, foregate string, of func(r loadtest.Row) float64) func(map[string]loadtest.Row) Pair {
-	return func(rows map[string]loadtest.Row) Pair { return Pair{of(rows[baseline]), of(rows[foregate])} }
+// cases compares a figure of two cases of a scenario.
+func cases(scenario, baseline, foregate string, figure func(r loadtest.Row) float64) Cases {
+	return Cases{Scenario: scenario, Baseline: baseline, Foregate: foregate,
+		Of: func(rows map[string]loadtest.Row) Pair { return Pair{figure(rows[baseline]), figure(rows[foregate])} }}
+}
+
+// shortCases are cases that also run in the short form.
+func shortCases(scenario, baseline, foregate string, figure func(r loadtest.Row) float64) Cases {
+	c := cases(scenario, baseline, foregate, figure)
+	c.Short = true
+	return c
 }
 
 // Goal is what a claim has to reach. The zero value is none: the figure is told without a verdict.
