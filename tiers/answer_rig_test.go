@@ -3,7 +3,6 @@ package tiers
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -129,33 +128,8 @@ func (r *playedRig) fault(at int) error {
 // clientAnswer is what the client makes of its answer: the text, how it ended, and the usage that it was told.
 func (r *playedRig) clientAnswer() (text, finish string, prompt, completion int) {
 	r.t.Helper()
-	events := openai.NewEventReader(bytes.NewReader(r.body.Bytes()), 1<<20)
-	for {
-		data, err := events.Next()
-		if err == io.EOF || string(data) == openai.Done {
-			return text, finish, prompt, completion
-		}
-		var c struct {
-			Choices []struct {
-				Delta  struct{ Content string }
-				Finish string `json:"finish_reason"`
-			}
-			Usage struct {
-				Prompt     int `json:"prompt_tokens"`
-				Completion int `json:"completion_tokens"`
-			}
-		}
-		if err == nil {
-			err = json.Unmarshal(data, &c)
-		}
-		if err != nil {
-			r.t.Fatalf("%s: %v", data, err)
-		}
-		for _, ch := range c.Choices {
-			text, finish = text+ch.Delta.Content, finish+ch.Finish
-		}
-		prompt, completion = max(prompt, c.Usage.Prompt), max(completion, c.Usage.Completion)
-	}
+	a := read(r.t, true, r.body.Bytes())
+	return a.text, a.finish, a.usage.Prompt, a.usage.Completion
 }
 
 // stream is an answer whose chunks come one by one, and that ends with err; nil is a good end.

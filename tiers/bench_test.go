@@ -247,34 +247,11 @@ func (r *reader) text(t *testing.T) (text string, whole bool) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	take := func(raw string) {
-		var c struct {
-			Choices []struct {
-				Delta, Message struct{ Content string }
-			}
-		}
-		if err := json.Unmarshal([]byte(raw), &c); err != nil {
-			t.Fatalf("%v in %s", err, raw)
-		}
-		for _, ch := range c.Choices {
-			text += ch.Delta.Content + ch.Message.Content
-		}
-	}
 	if r.head == nil || len(r.got) == 0 {
 		return "", false
 	}
-	if !r.head.Stream {
-		take(string(r.got))
-		return text, true
-	}
-	for frame := range strings.SplitSeq(string(r.got), "\n\n") {
-		if data, ok := strings.CutPrefix(frame, "data: "); ok && data == "[DONE]" {
-			whole = true
-		} else if ok {
-			take(data)
-		}
-	}
-	return text, whole
+	a := read(t, r.head.Stream, r.got)
+	return a.text, a.done || !r.head.Stream
 }
 
 // bench is a pipeline with a store and an engine of its own.

@@ -43,10 +43,12 @@ func TestWhatWasUsedIsWhatTheReceiptKnows(t *testing.T) {
 func TestARequestIsChargedToItsBudgetOnceAndARefusalIsChargedToNoLimit(t *testing.T) {
 	book := ledger.New(ledger.Options{})
 	inBubble(t, func(o *PipelineOptions) { o.Ledger = book }, func(t *testing.T, b *bench) {
-		acme := identity.Caller{Tenant: "acme", RPM: 60, Access: &identity.Access{Budgets: []identity.Budget{{Tokens: 1000, Per: identity.Month}}}}
-		state := func() ledger.BudgetState {
-			return book.States(t.Context(), []ledger.BudgetQuery{{Tenant: "acme", Budgets: acme.Access.Budgets}})[0][0]
+		acme := identity.Caller{Tenant: "acme", RPM: 60, Access: &identity.Access{Budgets: []identity.Budget{{Tokens: 1000, Per: identity.Month}, {NanoUSD: 1e9, Per: identity.Day}}}}
+		b.speaker.judged = func(_ int, _ made, rc *Receipt) { rc.USD = 0.25 }
+		states := func() []ledger.BudgetState {
+			return book.States(t.Context(), []ledger.BudgetQuery{{Tenant: "acme", Budgets: acme.Access.Budgets}})[0]
 		}
+		state := func() ledger.BudgetState { return states()[0] }
 		first := b.ask(question{caller: acme, more: `,"max_tokens":900`})
 		if first.err != nil {
 			t.Fatal(first.err)
@@ -55,6 +57,9 @@ func TestARequestIsChargedToItsBudgetOnceAndARefusalIsChargedToNoLimit(t *testin
 		rc := first.record.Receipt
 		if want := rc.PromptTokens + rc.AcceptedTokens + rc.TargetTokens; want == 0 || used.Used != int64(want) || used.Reserved != 0 {
 			t.Errorf("%+v, want %d", used, want)
+		}
+		if usd := states()[1].Used; usd != 0.25e9 {
+			t.Errorf("%d billionths of a dollar, want a quarter of one", usd)
 		}
 		if hit := b.ask(question{caller: acme, more: `,"max_tokens":900`}); hit.err != nil || state() != used {
 			t.Errorf("a hit: %v, %+v", hit.err, state())

@@ -202,3 +202,17 @@ func TestOnlyEnginesThatScheduleByPriorityAreToldTheClass(t *testing.T) {
 		}
 	}
 }
+
+func TestTheHeaderTellsHowADraftWasJudged(t *testing.T) {
+	judged := accept.Verdict{Accept: true, Reason: accept.ReasonConfident, Score: 0.25, Tokens: 9}
+	for want, rc := range map[string]*Receipt{
+		"bypassed;reason=uncertified;policy=g0.a0.op0":                     {Bypass: plan.ReasonUncertified, Decision: plan.Decision{Audit: &plan.AuditDecision{}}},
+		"accepted;reason=confident;score=0.250":                            {Verdict: judged, Decision: plan.Decision{Plan: plan.Plan{Mode: plan.ModeConfidence}}},
+		"accepted;reason=confident;score=0.250;mode=risk;policy=g0.a0.op0": {Verdict: judged, Decision: plan.Decision{Plan: plan.Plan{Mode: plan.ModeRisk}, Audit: &plan.AuditDecision{}}},
+		"accepted;reason=confident;score=0.250;mode=verify;rule=exact":     {Verdict: judged, Decision: plan.Decision{Plan: plan.Plan{Mode: plan.ModeVerify, Rule: plan.RuleExact}}},
+	} {
+		if got := rc.Acceptance(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

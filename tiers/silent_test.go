@@ -1,7 +1,6 @@
 package tiers
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -10,8 +9,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers/dispatch"
-	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
@@ -49,57 +46,6 @@ func runs(t *testing.T, p *pool.Pool) {
 			t.Error(err)
 		}
 	})
-}
-
-func TestCallsAtAProcessThatFallsSilentAreMadeByAnother(t *testing.T) {
-	frozen := vllmsim.Start(t, vllmsim.Options{Model: "big", Profile: "h100-70b-tp4", Seed: 7, TimeScale: 4})
-	other := vllmsim.Start(t, vllmsim.Options{Model: "big", Profile: "h100-70b-tp4", Seed: 7, TimeScale: 4})
-	p := testPool(t, "targets", "big", frozen.URL(), other.URL())
-	cfg := testConfig()
-	cfg.Mode = plan.ModeOff
-	cfg.Timeouts = plan.Timeouts{TargetFirstToken: time.Minute, StreamIdle: time.Minute, Total: 2 * time.Minute}
-	r := &rig{t: t, cascade: newTestCascade(t, Route{Model: "m", Target: p, Config: func() plan.Config { return cfg }})}
-	runs(t, p)
-	eventually(t, "readings", func() bool { s := p.Snapshot(); return s[0].Age != nil && s[1].Age != nil })
-
-	var streams, waiting []*underWay
-	for _, q := range prompts(4) {
-		streams = append(streams, r.begin(chat(q, `,"max_tokens":300,"ignore_eos":true,"stream":true`)))
-	}
-	for _, u := range streams {
-		<-u.began
-	}
-	if err := frozen.SetFault(vllmsim.Fault{Hang: "process"}); err != nil {
-		t.Fatal(err)
-	}
-	for _, q := range prompts(8)[4:] {
-		waiting = append(waiting, r.begin(chat(q, `,"max_tokens":20`)))
-	}
-	silent := func(all []*underWay, kind func(dispatch.Try) engine.FailureKind) (n int) {
-		for _, u := range all {
-			<-u.over
-			if u.err != nil {
-				t.Error(u.err)
-			}
-			for _, try := range u.receipt.Tries {
-				if kind(try) == engine.Silent {
-					n++
-				}
-			}
-		}
-		return n
-	}
-	if silent(streams, func(t dispatch.Try) engine.FailureKind { return t.Broke }) == 0 {
-		t.Error("no stream was carried on elsewhere: the test shows nothing")
-	}
-	if silent(waiting, func(t dispatch.Try) engine.FailureKind { return t.Failed }) == 0 {
-		t.Error("no call that waited was moved: the test shows nothing")
-	}
-	for _, u := range streams {
-		if a := read(t, true, bytes.Join(u.out.writes, nil)); !a.done || a.finish != "length" {
-			t.Errorf("a stream ended with %q, done %v", a.finish, a.done)
-		}
-	}
 }
 
 func TestNobodyWaitsForTheOnlyTargetThatIsFrozen(t *testing.T) {

@@ -88,27 +88,6 @@ func TestEveryDraftThatAWarmupServesIsMarkedAndHasOneAuditOfIt(t *testing.T) {
 	}
 }
 
-// Without that, a warm-up whose first audits came to nothing would serve nothing more.
-func TestAWarmupThatLacksOutcomesGetsThemFromDraftsInTheShadow(t *testing.T) {
-	r, n := warmRig(t, vllmsim.Options{Seed: 7, Divergence: 0.05}, everything)
-	n.mu.Lock()
-	for _, s := range n.states {
-		s.Warmup.Served = 50 // of which no audit was booked
-	}
-	n.mu.Unlock()
-	_, rc, err := r.ask(openai.Chat, plan.Auto, chat("while outcomes are lacking", `,"max_tokens":24`))
-	if err != nil || rc.Tier != plan.Target || isWarmup(rc) {
-		t.Fatalf("%s from %s, %v", rc.Acceptance(), rc.Tier, err)
-	}
-	r.rests(t)
-	if w, booked := n.warmth(); booked != 1 || w.Served != 50 || !w.HasOutcomes() {
-		t.Fatalf("%d audits: %+v", booked, w)
-	}
-	if _, rc, err := r.ask(openai.Chat, plan.Auto, chat("after an outcome", `,"max_tokens":24`)); err != nil || !isWarmup(rc) {
-		t.Errorf("%s from %s, %v", rc.Acceptance(), rc.Tier, err)
-	}
-}
-
 func TestADraftOfAWarmupWhoseClientLeftIsNotServed(t *testing.T) {
 	r, n := warmRig(t, vllmsim.Options{Seed: 7, Divergence: 0.05}, everything)
 	left := 0
