@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -14,4 +16,45 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	os.Exit(m.Run())
+}
+
+// call runs the program in this process.
+func call(t *testing.T, args ...string) (status int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	status = run(args, &o, &e)
+	return status, o.String(), e.String()
+}
+
+// configFile writes a configuration and returns its path.
+func configFile(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "foregate.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// minConfig is a configuration of one route, whose backend nobody asks.
+const minConfig = `listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+pools: {p: {model: m, backends: ["http://127.0.0.1:1"]}}
+routes: [{model: m, target: p}]
+drain: {delay: 0s, grace: 1s}
+`
+
+// Lines of a file of seal keys.
+const (
+	oneKey = "k1 0123456789abcdef0123456789abcdef\n"
+)
+
+// secretFile writes text as a file that its owner alone may read.
+func secretFile(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }

@@ -3,22 +3,24 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/foregate/foregate/gateway/app/apptest"
+	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
 const (
 	startWait = 30 * time.Second // for a process to serve; race builds on a busy machine are slow
 	stopWait  = 20 * time.Second // for it to end
-	pollEvery = 10 * time.Millisecond
 )
 
 // atOnce has a race build end when it is done. By default it sleeps for a second first.
@@ -138,4 +140,113 @@ const chat = "/v1/chat/completions"
 // chatBody is a small chat request.
 func chatBody(model string) string {
 	return `{"model":"` + model + `","messages":[{"role":"user","content":"hi"}]}`
+}
+
+func TestSIGTERMLetsStreamsFinishAndEndsWithStatusZero(t *testing.T) {
+	sim := vllmsim.Start(t, vllmsim.Options{Model: "m", Seed: 1, TimeScale: 10})
+	p := serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+pools: {only: {model: m, backends: [%q]}}
+routes: [{model: llama-3, target: only}]
+drain: {delay: 3s, grace: 15s}
+`, sim.URL()))
+	p.ready(t)
+	var streams sync.WaitGroup
+	for i := range 10 {
+		streams.Go(func() {
+			// About 1.5 s of this backend.
+			_, _, text := apptest.Send(t, http.MethodPost, p.base+chat, fmt.Sprintf(
+				`{"model":"llama-3","max_tokens":600,"ignore_eos":true,"stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"Tell the long story number %d."}]}`, i))
+			if !strings.Contains(text, `"completion_tokens":600`) || !strings.HasSuffix(text, "data: [DONE]\n\n") {
+				t.Errorf("stream %d was not let finish: %s", i, text[max(0, len(text)-500):])
+			}
+		})
+	}
+	apptest.Eventually(t, "all streams are under way", func() bool { return sim.State().Running == 10 })
+	p.interrupt()
+	apptest.Eventually(t, "the gateway says that it is not ready", func() bool {
+		status, text := apptest.Get(t, p.base+"/readyz")
+		return status == http.StatusServiceUnavailable && text == "draining\n"
+	})
+	if status, _ := apptest.Get(t, p.base+"/livez"); status != http.StatusOK {
+		t.Errorf("it is draining and alive, but /livez says %d", status)
+	}
+	apptest.Post(t, p.base+chat, chatBody("llama-3")) // requests in the drain delay are answered
+	streams.Wait()
+	select {
+	case <-p.exited: // the end of the test checks the status
+	case <-time.After(stopWait):
+		t.Error("the process did not end after its last stream")
+	}
+	if status, _ := apptest.Get(t, p.base+"/livez"); status != 0 {
+		t.Errorf("the listener is still open: %d", status)
+	}
+}
+
+func TestABadConfigurationIsRefusedByFileLineAndField(t *testing.T) {
+	file := configFile(t, "listen: 127.0.0.1:0\npools:\n  p: {model: m, backends: [\"ftp://x\"]}\nroutes: [{model: a, target: q}]\nsurprise: 1\n")
+	for _, args := range [][]string{{"serve", "-c", file}, {"check", file}} {
+		status, _, out := call(t, args...)
+		if status != 1 {
+			t.Errorf("%v ended with status %d", args, status)
+		}
+		for _, want := range []string{file + ":3:28: pools.p.backends[0]", file + ":4:21: routes[0].target", file + ":5:1: surprise"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%v does not say %q:\n%s", args, want, out)
+			}
+		}
+	}
+	if status, _, out := call(t, "serve", "-c", file+".gone"); status != 1 || !strings.Contains(out, "gone") {
+		t.Errorf("a missing file: status %d, %s", status, out)
+	}
+	if status, _, _ := call(t, "no-such-command"); status == 0 {
+		t.Error("an unknown command ended with status 0")
+	}
+}
+
+// TestSIGHUPPutsAChangedFileIntoForce changes backends, refuses a bad file, and lets the command tell a dry run.
+func TestSIGHUPPutsAChangedFileIntoForce(t *testing.T) {
+	first, second := vllmsim.Start(t, vllmsim.Options{Model: "m", TimeScale: 50}), vllmsim.Start(t, vllmsim.Options{Model: "m", TimeScale: 50})
+	text := func(backend, more string) string {
+		return fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\npools: {only: {model: m, backends: [%q]}}\nroutes: [{model: llama-3, target: only}]\ndrain: {delay: 0s}\n%s", backend, more)
+	}
+	p := serve(t, text(first.URL(), ""))
+	p.ready(t)
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(p.config+".next", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(p.config+".next", p.config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reload := func(args ...string) string {
+		t.Helper()
+		_, out, errs := call(t, append([]string{"reload", "--admin", p.admin}, args...)...)
+		return out + errs
+	}
+	write(text(second.URL(), "limits: {in_flight: 9}\n"))
+	if out := reload("--dry-run"); out != "pools.only: changed\na reload would put this into force\nlimits: differs, and needs a restart\n" {
+		t.Errorf("the dry run says %q", out)
+	}
+	p.hangUp()
+	apptest.Eventually(t, "the log tells of the signal", func() bool {
+		return strings.Contains(p.log.String(), `"signal":"hangup","changes":["pools.only: changed"],"count":1,"restart":["limits"]`)
+	})
+	write("pools: 7\n")
+	p.hangUp()
+	apptest.Eventually(t, "the log tells of the bad file", func() bool {
+		return strings.Contains(p.log.String(), `"problems":["config:1:1: pools: `)
+	})
+	if out := reload(); !strings.Contains(out, "config:1:1: pools: ") {
+		t.Errorf("a reload of a bad file says %q", out)
+	}
+	write(text(first.URL(), ""))
+	if out := reload(); out != "pools.only: changed\nin force\n" {
+		t.Errorf("the reload says %q", out)
+	}
+	if out := reload(); out != "nothing changes\n" {
+		t.Errorf("a second reload says %q", out)
+	}
 }

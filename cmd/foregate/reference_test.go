@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,8 +15,8 @@ import (
 
 	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
-
 	"github.com/foregate/foregate/internal/golden"
+	"github.com/foregate/foregate/internal/yamlfile"
 )
 
 func TestTheReferenceIsUpToDate(t *testing.T) {
@@ -98,5 +99,90 @@ func TestTheGuidesConfigurationStartsAsItStands(t *testing.T) {
 	}
 	if diff := cmp.Diff(configured, simulated); diff != "" {
 		t.Errorf("-backends of the configuration +simulated:\n%s", diff)
+	}
+}
+
+// fieldDoc is a field in the reference. Names in capitals are chosen by operators.
+type fieldDoc struct{ Name, Default, Allowed, Doc string }
+
+// fieldDocs describe the fields of a struct by their tags: doc says what a field means, and absent, in the place of its default, what is
+// in force where there is none; a word between two ' is printed as code. A struct with a doc has no rows for its fields: it says
+// where they are.
+func fieldDocs(prefix string, t reflect.Type, without []string) (all []fieldDoc) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, option, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		_, documented := f.Tag.Lookup("doc")
+		switch inner, suffix := element(f.Type); {
+		case option == "inline":
+			all = append(all, fieldDocs(prefix, inner, without)...)
+		case name == "" || slices.Contains(without, name):
+		case documented || inner.Kind() != reflect.Struct:
+			all = append(all, fieldDocOf(prefix+name, f))
+		default:
+			all = append(all, fieldDocs(prefix+name+suffix+".", inner, strings.Split(f.Tag.Get("without"), ","))...)
+		}
+	}
+	return all
+}
+
+// element is the type of the members of a list or mapping, or t, and what their names have besides that of the field.
+func element(t reflect.Type) (elem reflect.Type, suffix string) {
+	switch t.Kind() {
+	case reflect.Map:
+		return t.Elem(), ".NAME"
+	case reflect.Slice:
+		return t.Elem(), "[]"
+	case reflect.Pointer:
+		return t.Elem(), ""
+	}
+	return t, ""
+}
+
+func fieldDocOf(name string, f reflect.StructField) fieldDoc {
+	r := fieldDoc{Name: name, Default: "none", Doc: yamlfile.Code(f.Tag.Get("doc"))}
+	byDefault, has := f.Tag.Lookup("default")
+	absent, said := f.Tag.Lookup("absent")
+	_, needed := f.Tag.Lookup("need")
+	switch {
+	case said:
+		r.Default = yamlfile.Code(absent)
+	case has && f.Type.Kind() == reflect.Slice:
+		r.Default = "`[" + strings.ReplaceAll(byDefault, ",", ", ") + "]`"
+	case has:
+		r.Default = "`" + byDefault + "`"
+	case needed:
+		r.Default = "required"
+	case f.Type.Kind() == reflect.Bool:
+		r.Default = "`false`"
+	}
+	switch words, chosen := f.Tag.Lookup("choice"); {
+	case chosen:
+		r.Allowed = "`" + strings.ReplaceAll(words, ",", "`, `") + "`"
+	case f.Tag.Get("max") != "":
+		r.Allowed = f.Tag.Get("min") + " … " + f.Tag.Get("max")
+	}
+	return r
+}
+
+// configTable is the table of all fields of the configuration file. A name in capitals is chosen by the operator.
+func configTable() string {
+	var b strings.Builder
+	b.WriteString("| field | default | allowed | meaning |\n|---|---|---|---|\n")
+	for _, f := range fieldDocs("", reflect.TypeFor[config.File](), nil) {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Name, f.Default, f.Allowed, f.Doc)
+	}
+	return b.String()
+}
+
+func TestEveryFieldSaysWhatItMeans(t *testing.T) {
+	all := fieldDocs("", reflect.TypeFor[config.File](), nil)
+	if len(all) < 80 {
+		t.Errorf("only %d fields", len(all))
+	}
+	for _, f := range all {
+		if f.Doc == "" || f.Default == "" {
+			t.Errorf("%s: default %q, meaning %q", f.Name, f.Default, f.Doc)
+		}
 	}
 }

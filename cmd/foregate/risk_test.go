@@ -3,11 +3,16 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
@@ -15,16 +20,16 @@ import (
 	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/gateway/stores"
+	"github.com/foregate/foregate/internal/golden"
 	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/refit"
 	"github.com/foregate/foregate/tiers/risk"
-
-	"github.com/foregate/foregate/internal/golden"
 	"github.com/foregate/foregate/tiers/world"
 )
 
@@ -217,4 +222,115 @@ routes: [{model: chat, target: p}, {model: code, target: p}]
 	if err := json.Unmarshal([]byte(out), &answer); err != nil || status != 0 || len(answer.Frontiers) != 1 || answer.Frontiers[0].Route != "code" || answer.Frontiers[0].Priced {
 		t.Errorf("%v, status %d: %s", err, status, out)
 	}
+}
+
+// goodAudit is a line as export writes it.
+const goodAudit = `{"route":"chat","traffic_class":"to_1k.0a1b2c3d","when":"2026-01-02T03:04:05.678Z","ticket":"T-1","score":-0.25,"floor":-0.5,"threshold":1000000000,"chance":0.05,"served":false,"features":[-0.25,-1,-0.5,-2,-4],"tokens":80,"grid":1700000000000000,"alarm":0,"label":"lost","request":"0a1b"}`
+
+func TestWhatIsNoAuditIsRefusedByLineAndField(t *testing.T) {
+	const numbers, counts = "line 2: score, floor, threshold, features: want numbers from -1e9 to 1e9", "line 2: tokens, grid, alarm: want counts"
+	for old, tc := range map[string]struct{ with, want string }{
+		`"score":-0.25`:   {`"score":NaN`, "line 2: invalid character 'N' looking for beginning of value"},
+		`"floor":-0.5`:    {`"floor":-1e10`, numbers},
+		`"chance":0`:      {`"chance":2`, "line 2: chance: want a probability"},
+		`"served":false`:  {`"served":0`, "line 2: json: cannot unmarshal number into Go struct field LogEntry.served of type bool"},
+		`"tokens":80`:     {`"tokens":-1`, counts},
+		`"label":"lost`:   {`"label":"fine`, "line 2: label: want good, bad or lost"},
+		`"ticket":"T-1"`:  {`"ticket":"T 1"`, "line 2: ticket, request: want 1 to 64 letters, digits and hyphens"},
+		`"route":"chat"`:  {`"route":"ch\u0007at"`, `line 2: risk: route "ch\aat" is not 1 to 256 printable bytes`},
+		`.0a1b2c3d"`:      {`.0a1b2c3d-v3"`, "line 2: traffic_class: it is of the fitted score 3, which only its own fleet has"},
+		`"2026-01-02`:     {`"1026-01-02`, "line 2: when: want a time such as 2006-01-02T15:04:05Z"},
+		`"score":-0.25,`:  {``, "line 2: score: is missing"},
+		`-0.5,"thr`:       {`null,"thr`, "line 2: floor: is missing"},
+		`,"label":"lost"`: {``, "line 2: label: want good, bad or lost"},
+		`"tokens":80,`:    {`"tokens":80,"more":80,`, `line 2: json: unknown field "more"`},
+	} {
+		line := strings.Replace(goodAudit, old, tc.with, 1)
+		if line == goodAudit {
+			t.Fatalf("%s is not in the line", old)
+		}
+		if batches, err := readAudits(strings.NewReader(goodAudit+"\n"+line+"\n"), ""); err == nil || err.Error() != tc.want || len(batches) != 0 {
+			t.Errorf("%s: %v, want %s", old, err, tc.want)
+		}
+	}
+}
+
+// auditRule is the default promise.
+var auditRule = risk.Rule{MaxDisagreement: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
+
+// testAudits are made by real openings and closings.
+type testAudits struct {
+	Book *evidence.Store
+	dice *rand.Rand
+	n    int
+}
+
+// newAudits returns audits with a fixed random source.
+func newAudits(client redis.UniversalClient) *testAudits {
+	return &testAudits{
+		Book: evidence.New(evidence.Options{Redis: client, Rule: func(string) risk.Rule { return auditRule }, Warmup: func(string) time.Duration { return time.Hour }, Economics: economicsOf}),
+		dice: rand.New(rand.NewPCG(3, 4)),
+	}
+}
+
+// Learn adds scores without outcomes, evenly from 0 to 1.
+func (a *testAudits) Learn(t testing.TB, k risk.Key, n int) {
+	t.Helper()
+	for i := range n {
+		if fate := a.Open(t, k, float64(i)/risk.GridScores); fate != risk.Learned {
+			t.Fatalf("%s: score %d was %s", k, i, fate)
+		}
+	}
+}
+
+// Audit makes n audits of drafts within the region; every badEvery-th is bad, 0 is none.
+func (a *testAudits) Audit(t testing.TB, k risk.Key, n, badEvery int) {
+	t.Helper()
+	for i := range n {
+		floor := a.Book.View(k).Floor
+		if fate := a.Open(t, k, floor+(1-floor)*a.dice.Float64()); fate != risk.Opened {
+			t.Fatalf("%s: audit %d was %s", k, i, fate)
+		}
+		if err := a.Book.Close(t.Context(), k, a.Ticket(), badEvery > 0 && i%badEvery == badEvery-1); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Ticket is the id of the last audit.
+func (a *testAudits) Ticket() string { return fmt.Sprintf("t%06d", a.n) }
+
+// Open begins an audit with the next ticket.
+func (a *testAudits) Open(t testing.TB, k risk.Key, score float64) risk.OpenResult {
+	t.Helper()
+	a.n++
+	fate, err := a.Book.Open(t.Context(), risk.Audit{
+		Decision: a.Book.View(k).Decide(k, risk.Sampling{Rate: 1}, 0), Ticket: a.Ticket(), Score: score,
+		Features: []float64{score - 1, score - 2, -a.dice.Float64(), score - 3, -4}, Tokens: 60,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fate
+}
+
+// auditKey returns a key with the rules of these tests.
+func auditKey(route, length string) risk.Key {
+	return risk.Key{Route: route, TrafficClass: length + ".0a1b2c3d"}
+}
+
+// Mixed makes a key of each state: certified with an audit in progress, uncertified, learning, and infeasible.
+func (a *testAudits) Mixed(t testing.TB) {
+	t.Helper()
+	certified := auditKey("chat", "to_1k")
+	a.Learn(t, certified, risk.GridScores)
+	a.Audit(t, certified, 400, 150)
+	a.Open(t, certified, .99)
+	uncertified := auditKey("chat", "to_4k")
+	a.Learn(t, uncertified, risk.GridScores)
+	a.Audit(t, uncertified, 20, 0)
+	a.Learn(t, auditKey("chat", "above_4k"), 120)
+	infeasible := auditKey("code", "to_1k")
+	a.Learn(t, infeasible, risk.GridScores)
+	a.Audit(t, infeasible, 40, 2)
 }

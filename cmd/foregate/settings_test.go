@@ -1,12 +1,18 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/app/apptest"
+	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/internal/golden"
 )
 
@@ -78,6 +84,115 @@ func TestARedisThatCannotBeUsedIsToldWithoutItsPassword(t *testing.T) {
 			if status != 1 || out != "" || !strings.Contains(errs, tc.want) || strings.Contains(errs, "hunter2") || !strings.HasPrefix(errs, "foregate: ") {
 				t.Errorf("%q %v: status %d, %q, %q", tc.url, args, status, out, errs)
 			}
+		}
+	}
+}
+
+func TestCommandsAndReplicasShowThePasswordsOfFiles(t *testing.T) {
+	t.Setenv("FOREGATE_REDIS", "")
+	m := miniredis.RunT(t)
+	m.RequireUserAuth("foregate", "password-of-replicas")
+	m.RequireUserAuth("operator", "password-of-operators")
+	own, operators := secretFile(t, "password-of-replicas\n"), secretFile(t, "password-of-operators\n")
+	text := minConfig + "redis:\n  url: redis://foregate@" + m.Addr() + "\n  settings_url: redis://operator@" + m.Addr() +
+		"\n  password_file: " + own + "\n  settings_password_file: " + operators + "\n"
+	file := configFile(t, text)
+	if status, _, errs := call(t, "settings", "set", "-c", file, "shed.low=0.7"); status != 0 {
+		t.Fatalf("settings set: %s", errs)
+	}
+	r := apptest.ServeFile(t, file)
+	apptest.Eventually(t, "the replica shares", func() bool { return r.Fleet.Mode().String() == "shared" })
+	if got := r.App.Settings.Snapshot().Global().Admission.Threshold[identity.Low]; got != 0.7 {
+		t.Errorf("the replica reads shed.low %v", got)
+	}
+	if err := r.Options.Stores.Settings.Ping(t.Context()).Err(); err != nil {
+		t.Errorf("who writes settings there: %v", err)
+	}
+	if err := os.WriteFile(operators, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]string{{"check", file}, {"serve", "-c", file}, {"settings", "list", "-c", file}} {
+		status, _, errs := call(t, command...)
+		if status != 1 || !strings.Contains(errs, "redis.settings_password_file: has 0 characters; want 1 … 4096") || strings.Contains(errs, operators) {
+			t.Errorf("%s: status %d: %s", command[0], status, errs)
+		}
+	}
+}
+
+// sealed is a configuration with a file of seal keys.
+func sealed(t *testing.T, more, keys string) string {
+	t.Helper()
+	return configFile(t, minConfig+more+fmt.Sprintf("cache: {seal_keys_file: %q}\n", secretFile(t, keys)))
+}
+
+func TestSealKeysThatAreNoneAreToldByCheckAndAtStart(t *testing.T) {
+	for want, keys := range map[string]string{
+		"cache.seal_keys_file: holds no secret; want lines \"ID SECRET\"":    "# none yet\n",
+		"cache.seal_keys_file: line 2: the secret has 7 characters; want 32": oneKey + "k2 hunter2\n",
+	} {
+		file := sealed(t, "", keys)
+		for _, command := range [][]string{{"check", file}, {"serve", "-c", file}} {
+			status, out, errs := call(t, command...)
+			if status != 1 || out != "" || !strings.Contains(errs, want) {
+				t.Errorf("%s: status %d: %s%s, want %s", command[0], status, out, errs, want)
+			}
+			if strings.Contains(errs, "hunter2") || strings.Contains(errs, "/secret") {
+				t.Errorf("%s: a secret may be told: %s", command[0], errs)
+			}
+		}
+	}
+}
+
+func TestAnswersAreKeptWhereTheURLSaysAndNothingElseIs(t *testing.T) {
+	t.Parallel()
+	control, own := miniredis.RunT(t), miniredis.RunT(t)
+	dir := "redis: {url: \"redis://" + control.Addr() + "\", cache_url: \"redis://" + own.Addr() + "\"}\n"
+	r := apptest.ServeFile(t, sealed(t, dir, oneKey))
+	key := cache.KeyOf(&cache.Parts{Tenant: "acme", Route: "m"}).Name()
+	apptest.Eventually(t, "the answer is kept", func() bool { // nothing is before it hears of purges
+		r.Cache.Put(cache.KeyOf(&cache.Parts{Tenant: "acme", Route: "m"}), &cache.Entry{Created: time.Now(), Answer: []byte("an answer")}, time.Minute, nil)
+		return own.Exists(key)
+	})
+	apptest.Eventually(t, "it shares", func() bool { return control.Exists("foregate:{fg}:replicas") })
+	if control.Exists(key) {
+		t.Errorf("answers: %v, others: %v", own.Keys(), control.Keys())
+	}
+	for _, name := range own.Keys() {
+		if !strings.HasPrefix(name, "foregate:cache:") {
+			t.Errorf("%s is with the answers", name)
+		}
+	}
+	if _, err := r.Cache.Purge(t.Context(), cache.Scope{Tenant: "acme"}); err != nil {
+		t.Error(err)
+	}
+	if control.HGet("foregate:{fg}:epochs", "tenant:acme") == "" {
+		t.Error("a purge is not noted with what replicas tell each other")
+	}
+}
+
+func TestAnswersThatCanBeForgedAreToldByCheckAtTheStartAndToTheConsole(t *testing.T) {
+	const warning = "cache.seal_keys_file: there is none, so who can write to the Redis of answers and knows a request can forge its answer"
+	shared := "redis://" + miniredis.RunT(t).Addr()
+	for redis, want := range map[string]bool{
+		"{url: \"" + shared + "\"}":                   true,
+		"{url: none, cache_url: \"" + shared + "\"}":  true,
+		"{url: \"" + shared + "\", cache_url: none}":  false,
+		"{url: \"" + shared + "\"}, cache: WITH KEYS": false,
+		"{url: embedded}":                             false,
+		"{url: none}":                                 false,
+	} {
+		redis = strings.Replace(redis, ", cache: WITH KEYS", "\ncache: {seal_keys_file: "+secretFile(t, oneKey)+"}", 1)
+		file := configFile(t, minConfig+"redis: "+redis+"\n")
+		if _, _, errs := call(t, "check", file); strings.Contains(errs, "warning: "+warning) != want {
+			t.Errorf("%s: check says %q, want a warning: %t", redis, errs, want)
+		}
+		r := apptest.ServeFile(t, file)
+		if got := strings.Contains(r.Log.String(), warning); got != want {
+			t.Errorf("%s: the log warns: %t, want %t:\n%s", redis, got, want, r.Log)
+		}
+		told := r.App.Status().Warnings
+		if got := len(told) == 1 && strings.HasPrefix(told[0], warning); got != want {
+			t.Errorf("%s: operators are told %q, want a warning: %t", redis, told, want)
 		}
 	}
 }

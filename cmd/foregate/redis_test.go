@@ -2,8 +2,11 @@ package main
 
 import (
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -76,7 +79,7 @@ func (p *pair) work(t *testing.T) {
 	}
 	apptest.Eventually(t, "the other hears of its end", func() bool { return p.replicas[1].Pool("only").Snapshot()[0].State != "drained" })
 	for range 20 { // they fail, which the breakers tell each other
-		_, _, _ = apptest.Send(t, http.MethodPost, "http://"+r.Addr().String()+chat, chatBody("m"))
+		_, _, _ = apptest.Send(t, http.MethodPost, r.URL+chat, chatBody("m"))
 	}
 	p.share(t)
 	now, day := time.Now(), 24*time.Hour
@@ -148,13 +151,23 @@ func TestTheACLAllowsAllThatReplicasAskFor(t *testing.T) {
 	apptest.Eventually(t, "they share", p.shared)
 	p.obeys(t, as(t, n, "operator"), 450*time.Millisecond)
 	p.work(t)
+	desk := settings.NewStore(as(t, n, "operator"), []string{"m"})
+	if _, err := desk.Set(t.Context(), settings.Edit{Who: "ann"}, map[string]string{"shed.low": "0.7"}, nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := desk.Rollback(t.Context(), settings.Edit{Who: "bob"}, 0); err != nil {
+		t.Error(err)
+	}
+	if err := desk.History(t.Context(), func(e settings.Entry) bool { return e.Who != "bob" }); err != nil {
+		t.Error(err)
+	}
 	apptest.Eventually(t, "they look whether settings are lost", func() bool { return n.Do("EXISTS", settings.RunKey) != int64(0) })
 	n.Do("SCRIPT", "FLUSH")
 	apptest.Eventually(t, "they share after the scripts were lost", p.shared)
 	n.Do("CLIENT", "KILL", "TYPE", "NORMAL", "SKIPME", "YES")
 	apptest.Eventually(t, "they share after their connections were lost", p.shared)
 	for _, r := range p.replicas {
-		r.Stop(t.Context())
+		r.Stop(t)
 	}
 	if denied := n.Do("ACL", "LOG"); len(denied.([]any)) > 0 {
 		t.Errorf("denied: %v", denied)
@@ -165,6 +178,9 @@ func TestTheACLAllowsAllThatReplicasAskFor(t *testing.T) {
 	}
 	if n := fmt.Sprint(n.Do("ZCARD", "foregate:{fg}:replicas")); n != "0" {
 		t.Errorf("%s replicas did not leave", n)
+	}
+	if _, err := settings.NewStore(as(t, n, "foregate"), nil).Set(t.Context(), settings.Edit{}, map[string]string{"shed.low": "0.7"}, nil); !settings.IsForbidden(err) {
+		t.Errorf("with the replica's own user: %v", err)
 	}
 }
 
@@ -312,3 +328,103 @@ func TestTheACLDeniesAllElse(t *testing.T) {
 		}
 	}
 }
+
+func TestReplicasShareThroughTLSAsAnACLUser(t *testing.T) {
+	t.Parallel()
+	ca, cert, key := redistest.Certificates(t)
+	pem, err := os.ReadFile(ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hands := &tls.Config{RootCAs: x509.NewCertPool(), Certificates: []tls.Certificate{own}}
+	hands.RootCAs.AppendCertsFromPEM(pem)
+	addr := "127.0.0.1:" + redistest.FreePort(t)
+	_, port, _ := net.SplitHostPort(addr)
+	n := redistest.StartWith(t, &redis.Options{Addr: addr, TLSConfig: hands}, "--port", "0", "--tls-port", port,
+		"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca, "--tls-auth-clients", "yes")
+	n.Do("ACL", "SETUSER", "foregate", "on", ">s3cret", "allcommands", "~foregate:*", "&foregate:*")
+	n.Do("ACL", "SETUSER", "default", "resetpass", "nopass", "-@all", "+hset", "+ping", "+hello", "+client", "+acl", "allkeys")
+	section := "url: rediss://foregate:s3cret@%s, ca_file: %s, cert_file: %s, key_file: %s, server_name: %s"
+	p := newPair(t, fmt.Sprintf(section, n.Addr, ca, cert, key, "redis.internal"))
+	apptest.Eventually(t, "they share", p.shared)
+	p.obeys(t, n.Client, 450*time.Millisecond)
+	for name, section := range map[string]string{
+		"another name":      fmt.Sprintf(section, n.Addr, ca, cert, key, "redis.example"),
+		"another authority": fmt.Sprintf("url: rediss://foregate:s3cret@%s, cert_file: %s, key_file: %s", n.Addr, cert, key),
+		"no certificate":    fmt.Sprintf("url: rediss://foregate:s3cret@%s, ca_file: %s", n.Addr, ca),
+		"no TLS":            fmt.Sprintf("url: redis://foregate:s3cret@%s", n.Addr),
+		"another password":  fmt.Sprintf("url: rediss://foregate:wrong@%s, ca_file: %s, cert_file: %s, key_file: %s", n.Addr, ca, cert, key),
+	} {
+		p := newPair(t, section)
+		apptest.Eventually(t, name+" is told", func() bool { return strings.Count(p.replicas[0].Log.String(), `"mode":"local"`) == 1 })
+		if log := p.replicas[0].Log.String(); p.replicas[0].Fleet.Mode().String() == "shared" || strings.Contains(log, "s3cret") {
+			t.Errorf("%s: %s", name, log)
+		}
+	}
+}
+
+// hands are a client of the whole cluster for the test itself.
+func hands(t *testing.T, c *redistest.Cluster) *redis.ClusterClient {
+	t.Helper()
+	h := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{c.Nodes[0].Addr}})
+	t.Cleanup(func() { _ = h.Close() })
+	return h
+}
+
+// pair is two replicas in this process that share a Redis and a backend.
+type pair struct{ replicas [2]*apptest.Replica }
+
+// newPair starts two replicas; section is the configuration of redis.
+func newPair(t *testing.T, section string) *pair {
+	t.Helper()
+	p, backend := &pair{}, apptest.LoadedBackend(t, "m", 0.5)
+	for i := range p.replicas {
+		p.replicas[i] = apptest.Serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+redis: {%s}
+pools: {only: {model: m, backends: [%q]}}
+routes: [{model: m, target: only}]
+drain: {delay: 0s, grace: 1s}
+`, section, backend.URL))
+	}
+	return p
+}
+
+// shared reports whether both know of each other, and both have a young reading of the
+// backend, which one of them took.
+func (p *pair) shared() bool {
+	owners := 0
+	for _, r := range p.replicas {
+		b := r.Pool("only").Snapshot()[0]
+		if r.Fleet.Mode().String() != "shared" || len(r.Fleet.Members()) != 2 || b.Age == nil || time.Since(b.Reading.At) > fresh {
+			return false
+		}
+		if r.Fleet.Mine("only", b.ID) {
+			owners++
+		}
+	}
+	return owners == 1
+}
+
+// obeys has hands write a setting and waits until it is in force on both.
+func (p *pair) obeys(t *testing.T, hands redis.Cmdable, interval time.Duration) {
+	t.Helper()
+	if err := hands.HSet(t.Context(), "foregate:settings", "scrape.interval", interval.String()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	apptest.Eventually(t, "the setting is in force on both", func() bool {
+		for _, r := range p.replicas {
+			if r.App.Settings.Snapshot().Global().ScrapeInterval != interval {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// fresh is how old a reading may be that counts as it is.
+const fresh = 2 * time.Second

@@ -3,10 +3,12 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/foregate/foregate/gateway/app/apptest"
+	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/internal/certtest"
 )
 
@@ -87,6 +89,72 @@ func TestCommandsPresentACertificateToAnAdminListenerThatWantsOne(t *testing.T) 
 		}
 		if status, _, errs := call(t, append(command, "--cert-file", bad, "--key-file", badKey)...); status != 1 || !strings.Contains(errs, "may not accept the client certificate") {
 			t.Errorf("%v with another's: status %d: %s", command, status, errs)
+		}
+	}
+}
+
+func TestCommandsThatReadAReplicasFileShowATokenThatMayOperate(t *testing.T) {
+	ann, prom := strings.Repeat("1", 32), strings.Repeat("2", 32)
+	both := secretFile(t, "prom metrics "+prom+"\nann operate "+ann+"\n")
+	for name, c := range map[string]struct {
+		f        replicaFlags
+		want, no string // the secret, or an error
+	}{
+		"none":               {f: replicaFlags{}},
+		"a file without":     {f: replicaFlags{file: &config.File{}}},
+		"a replica's":        {f: replicaFlags{file: &config.File{AdminTokensFile: both}}, want: ann},
+		"one's own wins":     {f: replicaFlags{TokenFile: secretFile(t, prom), file: &config.File{AdminTokensFile: both}}, want: prom},
+		"none that operates": {f: replicaFlags{file: &config.File{AdminTokensFile: secretFile(t, "prom metrics "+prom)}}, no: "admin_tokens_file: no token has the scope operate; give --token-file, or $FOREGATE_ADMIN_TOKEN_FILE"},
+		"a token alone":      {f: replicaFlags{file: &config.File{AdminTokensFile: secretFile(t, ann)}}, no: `admin_tokens_file: line 1: has 1 words; want "NAME SCOPES SECRET"`},
+	} {
+		secret, err := c.f.secret()
+		if string(secret) != c.want || c.no == "" && err != nil || c.no != "" && (err == nil || err.Error() != c.no) {
+			t.Errorf("%s: %q %v", name, secret, err)
+		}
+	}
+}
+
+// stamp does what the linker does for a release.
+func stamp(t *testing.T, version, revision string) {
+	t.Helper()
+	v, r := stampedVersion, stampedRevision
+	t.Cleanup(func() { stampedVersion, stampedRevision = v, r })
+	stampedVersion, stampedRevision = version, revision
+}
+
+func TestTheVersionIsWhatWasStamped(t *testing.T) {
+	stamp(t, "v1.2.3", "0123456789abcdef")
+	if got := version(); got != "v1.2.3 0123456789abcdef" {
+		t.Errorf("the status says %q", got)
+	}
+	status, out, errs := call(t, "version")
+	want := "foregate v1.2.3\nrevision  0123456789abcdef\ngo        " + runtime.Version() + "\nplatform  " + runtime.GOOS + "/" + runtime.GOARCH + "\n"
+	if status != 0 || out != want || errs != "" {
+		t.Errorf("status %d, %q, %q; want %q", status, out, errs, want)
+	}
+}
+
+func TestTheMemoryIsDividedByTheLimit(t *testing.T) {
+	const mib = 1 << 20
+	for limit, want := range map[int64]memory{
+		0:          {0, 256 * mib},
+		400 * mib:  {360 * mib, 100 * mib},
+		100 * mib:  {75 * mib, 25 * mib},
+		200 * mib:  {168 * mib, 50 * mib},
+		4096 * mib: {4096*mib - 4096*mib/10, 1024 * mib},
+		1:          {1, 1},
+	} {
+		if got := planMemory(limit); got != want {
+			t.Errorf("%d: %+v, want %+v", limit, got, want)
+		}
+	}
+}
+
+func TestTheHeapGrowsLessTheMoreLives(t *testing.T) {
+	const mib = 1 << 20
+	for live, want := range map[uint64]int{0: 400, 5 * mib: 400, 10 * mib: 400, 20 * mib: 200, 40 * mib: 100, 400 * mib: 100, 1 << 62: 100} {
+		if got := growth(live); got != want {
+			t.Errorf("%d bytes live: %d %%, want %d %%", live, got, want)
 		}
 	}
 }
