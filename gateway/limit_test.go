@@ -134,3 +134,22 @@ func TestAWaitIsNeverToldShorterThanItIs(t *testing.T) {
 		}
 	}
 }
+
+func TestABudgetThatIsSpentReservedOrUnknownIsToldAsSuch(t *testing.T) {
+	month := identity.Budget{Tokens: 2000, Per: identity.Month}
+	for name, c := range map[string]struct {
+		err       ledger.BudgetError
+		code      string
+		retryable bool
+		says      string
+	}{
+		"spent":    {ledger.BudgetError{Budget: month, Wait: time.Hour}, "insufficient_quota", false, "You have used up your budget of 2000 tokens per month. The next month (UTC) begins in 3600s."},
+		"too much": {ledger.BudgetError{Budget: month, Wait: time.Hour, Left: 5, Need: 9}, "insufficient_quota", false, "Your budget of 2000 tokens per month has 5 tokens left, and this request may need 9 tokens."},
+		"reserved": {ledger.BudgetError{Budget: month, Wait: time.Second, Reserved: true}, "insufficient_quota", true, "Requests in progress have reserved what is left of your budget of 2000 tokens per month."},
+		"unknown":  {ledger.BudgetError{Budget: month, Uncounted: true}, "budget_unavailable", true, "cannot be counted"},
+	} {
+		if p := budgetProblem(&c.err); p.body.Code != c.code || p.retryable != c.retryable || p.retry < c.err.Wait || !strings.Contains(p.body.Message, c.says) {
+			t.Errorf("%s: %+v, retry after %v: %v", name, p.body, p.retry, p.retryable)
+		}
+	}
+}
