@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/tiers/application"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/prefix"
@@ -81,6 +82,8 @@ func (c *Cascade) read(r *Request, in *plan.Inputs) {
 		r.Facts.EvidenceTenant = r.Caller.Tenant
 		in.Key = plan.EvidenceKeyOf(r.Config, r.Facts)
 	}
+	r.Application = application.Of(r.Body, r.Caller.Tenant, r.Caller.Application, r.Salt)
+	in.Application = r.Application
 	r.Views = c.audits.Views(in.Key).UnderLoad(&r.Config.Risk, r.Target.Load())
 	in.Views, in.Draw = &r.Views, 1
 	if c.audits.MayAudit(r.Body.Model, &r.Config.Risk, r.Views.SpareCapacity) && c.audits.Classes.MayAudit(in.Key, r.Caller.Tenant, c.now()) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/foregate/foregate/tiers/application"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -28,10 +27,10 @@ func (d *auditedDraft) open(ctx context.Context, warmup bool) {
 	if warmup {
 		fate, err = d.audits.Evidence.OpenWarmup(ctx, own.Key, ticket)
 	} else {
-		f, who := d.Features(), &d.Caller
+		f := d.Features()
 		fate, err = d.audits.Evidence.Open(ctx, risk.Audit{
 			Decision: own, Ticket: ticket, Score: d.score, Features: f[:], Tokens: d.Tokens(), Request: d.ID,
-			Application: application.Of(d.Body, who.Tenant, who.Application, d.Salt),
+			Application: d.Application,
 		})
 	}
 	switch {

@@ -46,14 +46,16 @@ type Request struct {
 	Arrival
 	*Receipt // what was decided and done; nil before an answer is begun
 
-	RAG      string        // digest of the retrieved context; "" if the client sent none
-	Lookup   time.Duration // of the look-up in the shared cache
-	Salt     string        // keeps its prompt's blocks apart in the engines' prefix caches; "" is none
-	Config   plan.Config   // the settings of its route at its arrival, with what it demands
-	Facts    plan.Facts    // what its engines can do, as far as it is known at its arrival
-	Plan     plan.Plan     // what settings and engines allow
-	Views    plan.Views    // the evidence by which it was decided
-	Rejected bool          // the target has rejected the last draft for the same request
+	RAG    string        // digest of the retrieved context; "" if the client sent none
+	Lookup time.Duration // of the look-up in the shared cache
+	Salt   string        // keeps its prompt's blocks apart in the engines' prefix caches; "" is none
+	Config plan.Config   // the settings of its route at its arrival, with what it demands
+	Facts  plan.Facts    // what its engines can do, as far as it is known at its arrival
+	Plan   plan.Plan     // what settings and engines allow
+	Views  plan.Views    // the evidence by which it was decided
+	// Application is which of its tenant's applications it is of, where audits tell (package application).
+	Application string
+	Rejected    bool // the target has rejected the last draft for the same request
 
 	Draft  Pool // none where its Pool is nil
 	Target Pool

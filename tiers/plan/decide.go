@@ -63,10 +63,11 @@ type Inputs struct {
 	Explore  float64             // random number from [0, 1)
 
 	// In the modes risk and shadow:
-	Key   risk.Key // of its evidence
-	Views *Views   // the evidence when it is decided
-	All   bool     // audits are of drafts with any score
-	Draw  float64  // random number from [0, 1); 1: its draft may not be audited
+	Key         risk.Key // of its evidence
+	Application string   // whose score it goes by
+	Views       *Views   // the evidence when it is decided
+	All         bool     // audits are of drafts with any score
+	Draw        float64  // random number from [0, 1); 1: its draft may not be audited
 }
 
 // Decide is the only place that chooses.
@@ -78,6 +79,9 @@ func Decide(in *Inputs) Decision {
 	case in.Rejected:
 		d.Plan = Plan{Tier: Target, Reason: ReasonRejectedBefore}
 	case in.Config.Mode.Audited():
+		if d.Accept.ScoreMap != nil {
+			d.Accept.ScoreMap = d.Accept.ScoreMap.For(in.Application)
+		}
 		if in.weigh(&d, in.Views.Expected(in.Config, in.Expected)); spare && d.Judged {
 			d.keepFrom(reasonSpare)
 		}

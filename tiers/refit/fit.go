@@ -26,6 +26,8 @@ type Sample struct {
 	Good      bool            // the target stood by the draft
 	Greedy    bool            // the request had temperature 0
 	FullRange bool            // the draft was a random one of all
+
+	Application string // of the request; "": not known
 }
 
 // Fitted is a fitted score, and what it is worth. What is said of its worth comes from

@@ -52,6 +52,7 @@ type regression struct {
 type row struct {
 	x    vector
 	good bool
+	own  float64 // what its application adds to the log odds
 }
 
 // model is a fitted map, and what the log odds of sampled and of greedy requests differ from its score by.
@@ -62,13 +63,14 @@ type model struct {
 
 // odds returns the log odds that the draft of a sample is good.
 func (m *model) odds(s *Sample) float64 {
-	return float64(m.Score(s.Features)) + m.offset[indexOf(s.Greedy)]
+	return float64(m.For(s.Application).Score(s.Features)) + m.offset[indexOf(s.Greedy)]
 }
 
 // regress fits a model to samples with both labels. The bias is the mean over the samples of both kinds.
 func regress(samples []Sample) (m model) {
 	r := scaled(samples)
-	w := r.solve()
+	w, terms := r.solveWithApplications(samples)
+	m.Applications = terms
 	m.Bias = w[bias]
 	for i := range features {
 		if r.most[i] > 0 {
@@ -119,10 +121,8 @@ func scaled(samples []Sample) *regression {
 }
 
 // solve is Newton's method within bounds: each step goes to the least of the quadratic that the
-// loss looks like from here, and is halved while it does not lead down.
-func (r *regression) solve() vector {
-	var w vector
-	w[bias] = r.oddsOfAll()
+// loss looks like from here, and is halved while it does not lead down. It begins at w.
+func (r *regression) solve(w vector) vector {
 	cost := r.cost(&w)
 	for range maxSteps {
 		slope, curve := r.slopes(&w)
@@ -170,7 +170,7 @@ func (r *regression) descend(from, step *vector, enough float64) (to vector, cos
 func (r *regression) cost(w *vector) float64 {
 	sum := 0.0
 	for i := range r.rows {
-		sum += logLoss(dot(w, &r.rows[i].x), r.rows[i].good)
+		sum += logLoss(dot(w, &r.rows[i].x)+r.rows[i].own, r.rows[i].good)
 	}
 	for i, v := range w {
 		if i != bias {
@@ -185,7 +185,7 @@ func (r *regression) slopes(w *vector) (slope vector, curve [terms]vector) {
 	n := float64(len(r.rows))
 	for k := range r.rows {
 		x := &r.rows[k].x
-		p := sigmoid(dot(w, x))
+		p := sigmoid(dot(w, x) + r.rows[k].own)
 		miss, spread := p, p*(1-p)/n
 		if r.rows[k].good {
 			miss = p - 1

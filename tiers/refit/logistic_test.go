@@ -22,7 +22,7 @@ func TestNoWeightCanBeMovedForTheBetter(t *testing.T) {
 			}
 		}
 		r := scaled(samples)
-		w := r.solve()
+		w := r.solve(vector{})
 		slope, _ := r.slopes(&w)
 		for i, s := range slope {
 			held := i < features && (w[i] == 0 && s >= 0 || w[i] == r.most[i] && s <= 0)

@@ -98,7 +98,7 @@ func (in *Input) liveScore(e *risk.LogEntry) (float64, bool) {
 	case live.Version == 0:
 		return 0, false // what a fitted score judged has no plain score in the log
 	}
-	return float64(live.Score(featuresOf(e))), true
+	return float64(live.For(e.Application).Score(featuresOf(e))), true
 }
 
 // growth is the share of audits that are new when a score is fitted again.
@@ -119,7 +119,10 @@ func (h history) fit(in *Input) Step {
 			fresh++
 		}
 		if score, known := in.liveScore(e); known && e.Label != risk.Lost {
-			s.Samples = append(s.Samples, Sample{featuresOf(e), score, e.Label == risk.Good, plan.IsGreedy(e.TrafficClass), e.IsFullRange()})
+			s.Samples = append(s.Samples, Sample{
+				Features: featuresOf(e), Score: score, Good: e.Label == risk.Good, Greedy: plan.IsGreedy(e.TrafficClass),
+				FullRange: e.IsFullRange(), Application: e.Application,
+			})
 		}
 	}
 	if tooFew(s.Samples) != nil || fresh == 0 || float64(fresh) < growth*float64(in.Progress.Samples) {
@@ -205,7 +208,7 @@ func (h history) classes(in *Input) []*class {
 		}
 		c := all[i]
 		judged := *e
-		judged.Score = float64(in.Progress.Candidate.Score(featuresOf(e)))
+		judged.Score = float64(in.Progress.Candidate.For(e.Application).Score(featuresOf(e)))
 		c.past = append(c.past, judged)
 		c.scores = append(c.scores, live)
 	}

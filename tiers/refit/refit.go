@@ -128,7 +128,7 @@ func place(m *accept.ScoreMap, samples []Sample) (g grids) {
 	var all, full [2][]float64
 	for i := range samples {
 		s := &samples[i]
-		score, kind := float64(m.Score(s.Features)), indexOf(s.Greedy)
+		score, kind := float64(m.For(s.Application).Score(s.Features)), indexOf(s.Greedy)
 		all[kind] = append(all[kind], score)
 		if s.FullRange {
 			full[kind] = append(full[kind], score)

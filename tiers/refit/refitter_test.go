@@ -3,6 +3,7 @@ package refit
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -119,7 +120,7 @@ func TestARefitIsFittedCertifiedAndPutInForce(t *testing.T) {
 				break
 			}
 		}
-		if m := r.Score("org/chat"); m == nil || *m != p.Candidate || r.count(outcomePromoted) != 1 || r.Collects("org/chat") || r.Score("other") != nil {
+		if m := r.Score("org/chat"); m == nil || !reflect.DeepEqual(*m, p.Candidate) || r.count(outcomePromoted) != 1 || r.Collects("org/chat") || r.Score("other") != nil {
 			t.Fatalf("version %d in force, %+v", r.live(), r.Progress("org/chat"))
 		}
 		states, err := b.All(t.Context())

@@ -1,0 +1,104 @@
+package refit
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/foregate/foregate/tiers/accept"
+)
+
+const (
+	// maxTerms is how many applications have a term, those with most samples. The record of a score has room for them.
+	maxTerms = 32
+	// minTermSamples is the fewest samples of one that has: a term of fewer is hardly more than 0.
+	minTermSamples = 5
+	// termRounds is how often weights and terms are fitted in turn. After so many the terms of the laws in the tests are
+	// within 0.02 of where they end.
+	termRounds = 12
+	// maxTermSteps bounds the steps of Newton for one term.
+	maxTermSteps = 20
+)
+
+// own are the samples of one application, by their index.
+type own struct {
+	name string
+	rows []int
+	term float64 // what it adds to the log odds
+}
+
+// solveWithApplications fits weights, and for each of the largest applications what it adds to the log odds: u, which is
+// drawn from a normal with mean 0 and variance τ². τ² is fitted, too (empirical Bayes: each round of EM sets it to the mean
+// of u² plus the variance of u given the samples). So a term is shrunk to 0 the more, the fewer samples it has and the less
+// applications differ. Terms are rounded to a hundredth of a nat.
+func (r *regression) solveWithApplications(samples []Sample) (w vector, terms map[string]float64) {
+	w[bias] = r.oddsOfAll()
+	if w = r.solve(w); len(samples) == 0 {
+		return w, nil
+	}
+	all := applicationsOf(samples)
+	if len(all) < 2 { // the bias is enough
+		return w, nil
+	}
+	variance := 1.0
+	for range termRounds {
+		sum := 0.0
+		for i := range all {
+			sum += r.fitTerm(&all[i], &w, variance)
+		}
+		variance = sum / float64(len(all))
+		w = r.solve(w)
+	}
+	terms = map[string]float64{}
+	for i := range all {
+		terms[accept.ApplicationKey(all[i].name)] = math.Round(all[i].term*100) / 100
+	}
+	return w, terms
+}
+
+// applicationsOf returns the applications that have a term.
+func applicationsOf(samples []Sample) []own {
+	rows := map[string][]int{}
+	for i := range samples {
+		if name := samples[i].Application; name != "" {
+			rows[name] = append(rows[name], i)
+		}
+	}
+	var all []own
+	for name, of := range rows {
+		if len(of) >= minTermSamples {
+			all = append(all, own{name: name, rows: of})
+		}
+	}
+	slices.SortFunc(all, func(a, b own) int {
+		return cmp.Or(cmp.Compare(len(b.rows), len(a.rows)), cmp.Compare(a.name, b.name))
+	})
+	return all[:min(len(all), maxTerms)]
+}
+
+// fitTerm fits the term of one application by Newton's method, with all else as it is. It returns the mean of its square,
+// given the samples.
+func (r *regression) fitTerm(a *own, w *vector, variance float64) float64 {
+	precision := 1 / max(variance, 1e-6)
+	curve := precision
+	for range maxTermSteps {
+		slope := -a.term * precision
+		curve = precision
+		for _, k := range a.rows {
+			p := sigmoid(dot(w, &r.rows[k].x) + a.term)
+			slope -= p
+			if r.rows[k].good {
+				slope++
+			}
+			curve += p * (1 - p)
+		}
+		step := slope / curve
+		if a.term += min(max(step, -1), 1); math.Abs(step) < 1e-6 { // a longer step may lead past the least
+			break
+		}
+	}
+	for _, k := range a.rows {
+		r.rows[k].own = a.term
+	}
+	return a.term*a.term + 1/curve
+}
