@@ -84,7 +84,7 @@ func (c *Cascade) read(r *Request, in *plan.Inputs) {
 	}
 	r.Application = application.Of(r.Body, r.Caller.Tenant, r.Caller.Application, r.Salt)
 	in.Application = r.Application
-	r.Views = c.audits.Views(in.Key).UnderLoad(&r.Config.Risk, r.Target.Load())
+	r.Views = c.audits.Views(in.Key, r.Application).UnderLoad(&r.Config.Risk, r.Target.Load())
 	in.Views, in.Draw = &r.Views, 1
 	if c.audits.MayAudit(r.Body.Model, &r.Config.Risk, r.Views.SpareCapacity) && c.audits.Classes.MayAudit(in.Key, r.Caller.Tenant, c.now()) {
 		in.Draw = c.services.Random(r.ID, DrawAudit)

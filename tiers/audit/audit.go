@@ -17,6 +17,8 @@ import (
 type Evidence interface {
 	// View returns the certified thresholds of a key. It does not block.
 	View(k risk.Key) risk.View
+	// Mixed returns the evidence of a key by application, of which a view says that there is some. It does not block.
+	Mixed(k risk.Key) *risk.Mixed
 	// Open stores an audit as bad until its outcome is known.
 	Open(ctx context.Context, b risk.Audit) (risk.OpenResult, error)
 	// OpenWarmup stores the audit of a draft that was served during the warm-up of a key, as bad until its outcome is known.
@@ -70,10 +72,10 @@ func New(o Options) *Auditor {
 	return &Auditor{Options: o, Tasks: tasks, budgets: map[string]budget{}}
 }
 
-// Views counts a request and returns what the evidence says of its traffic class.
-func (a *Auditor) Views(k risk.Key) plan.Views {
+// Views counts a request of an application, and returns what the evidence says of its traffic class.
+func (a *Auditor) Views(k risk.Key, application string) plan.Views {
 	now, n := a.World.Now(), float64(max(a.Replicas(), 1))
-	return plan.Views{Own: a.Evidence.View(k), PerMinute: n * a.Classes.addRequest(k, now), Now: now}
+	return plan.Views{Own: a.Classes.Limit(k, a.Evidence.View(k), application, a.Evidence.Mixed), PerMinute: n * a.Classes.addRequest(k, now), Now: now}
 }
 
 // MayAudit reports whether the route may start another audit. spare says that the target has spare capacity; the audit

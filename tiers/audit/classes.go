@@ -23,6 +23,7 @@ const (
 type class struct {
 	requests, audits perMinute
 	workload         workload
+	mix              mix
 	tenants          map[string]*tenant // that had an audit, by id
 }
 

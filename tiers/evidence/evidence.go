@@ -157,6 +157,17 @@ func (st *Store) View(k risk.Key) risk.View {
 	return v
 }
 
+// Mixed returns the evidence of a key by application; without any it serves nothing.
+func (st *Store) Mixed(k risk.Key) *risk.Mixed {
+	rule := st.rule(k)
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	if r := st.routes[k.Route]; r != nil && r.fold != nil && r.fold.Kinds[k.TrafficClass] != nil {
+		return r.fold.Kinds[k.TrafficClass].Mixed(rule)
+	}
+	return &risk.Mixed{}
+}
+
 // Run reads the logs, and writes the counts of warm-ups, once a second, until ctx ends.
 func (st *Store) Run(ctx context.Context) error {
 	t := time.NewTimer(0)

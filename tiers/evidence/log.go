@@ -29,7 +29,7 @@ const (
 	keySnapshot = "foregate:{fg}:log2:state:"
 	maxRoutes   = 256     // in all
 	maxEntries  = 30000   // of a route's log
-	maxEntry    = 2 << 10 // bytes of an entry, so that a log has 59 MiB at most
+	maxEntry    = 8 << 10 // bytes of an entry. One of an audit has 2 KiB at most, so a log has about 59 MiB
 	page        = 500     // entries of one read
 )
 

@@ -75,7 +75,7 @@ func (f *Fold) IsWhole() bool {
 			return false
 		}
 		for i := range s.Epochs {
-			ok = ok && s.Epochs[i].Cert >= 0 && s.Epochs[i].Cert <= len(s.Grid)
+			ok = ok && s.Epochs[i].Cert >= 0 && s.Epochs[i].Cert <= len(s.Grid) && s.Epochs[i].Strata.isWhole()
 		}
 		for _, a := range s.Tickets {
 			ok = ok && a.Hi <= len(s.Grid) && (a.First > 0 || a.Warmup)
@@ -128,7 +128,7 @@ func (s *State) apply(e *Entry, now time.Time) string {
 	s.Used = now
 	switch e.Do {
 	case DoOpen:
-		return string(s.Open(e.Rule, e.Audit.Decision, e.Audit.Score, e.Audit.Ticket, now))
+		return string(s.OpenOf(e.Rule, e.Audit, now))
 	case DoWarmup:
 		return string(s.OpenWarmup(e.Rule, e.Ticket, now))
 	case DoDrafts:

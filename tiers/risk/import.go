@@ -2,6 +2,7 @@ package risk
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -12,6 +13,7 @@ type Import struct {
 	Bad    int // of those
 	Failed int // policies that were tried before this one and not certified, see [Epoch].Turn
 	N, K   [gridSize]int
+	Strata Strata // the same by application
 }
 
 // PlanImport returns what past audits, the oldest first, are as evidence by a grid, whatever grid they were made by; nil is one that they place themselves,
@@ -29,7 +31,7 @@ func PlanImport(r Rule, grid Grid, past []LogEntry) Import {
 		}
 		grid = GridOf(scores)
 	}
-	p := Import{Grid: grid}
+	p := Import{Grid: grid, Strata: strataOf(namesOf(past))}
 	for i := len(past) - 1; i >= 0; i-- {
 		a := &past[i]
 		first, hi := grid.First(a.Score), grid.last(a.Floor)
@@ -46,8 +48,28 @@ func PlanImport(r Rule, grid Grid, past []LogEntry) Import {
 			p.N[j]++
 			p.K[j] += bad
 		}
+		b := OpenAudit{First: first, Hi: hi, Of: a.Application}
+		p.Strata.open(&b, fullRangeOnly(a))
+		p.Strata.close(&b, bad > 0)
 	}
 	return p
+}
+
+// namesOf returns the applications of past audits that have counts of their own.
+func namesOf(past []LogEntry) []string {
+	var k Sketch
+	for i := range past {
+		k.Add(past[i].Application)
+	}
+	return k.largest()
+}
+
+// fullRangeOnly is how many drafts a past audit stands for: one with a floor tells nothing of how many are above it.
+func fullRangeOnly(a *LogEntry) float64 {
+	if a.IsFullRange() {
+		return 1
+	}
+	return 0
 }
 
 // last is the loosest index whose threshold is floor or more, 0 where none is.
@@ -76,6 +98,7 @@ func (s *State) ApplyImport(r Rule, p Import, now time.Time) bool {
 		e.N[j] += p.N[j]
 		e.K[j] += p.K[j]
 	}
+	e.Strata = Strata{p.Strata.Names, slices.Clone(p.Strata.Counts)} // other replicas apply the same import
 	s.Outcomes = min(s.Outcomes+p.Audits, maxOutcomes)
 	s.certify(r)
 	s.checkInfeasible(r)
@@ -91,6 +114,9 @@ func (i *Import) Check() error {
 		if i.K[j] < 0 || i.K[j] > i.N[j] || i.N[j] > i.Audits {
 			return errors.New("risk: past audits whose counts cannot be")
 		}
+	}
+	if !i.Strata.isWhole() {
+		return errors.New("risk: past audits of applications whose counts cannot be")
 	}
 	return nil
 }

@@ -24,16 +24,21 @@ type State struct {
 	Cold             int  // epochs that began since the last certificate
 	Outcomes         int  // audit outcomes since ε and δ were set, imports included, at most maxOutcomes
 	Warmup           Warmup
+	Traffic          Sketch // whose audits come most often
 
 	Tickets    map[string]OpenAudit
 	EpochCount int64     // all epochs so far
 	Used       time.Time // last entry about it
 }
 
-// Copy returns a copy that shares nothing with the state, without the open audits.
+// Copy returns a copy that shares nothing with the state that changes, without the open audits.
 func (s *State) Copy() State {
 	c := *s
 	c.Grid, c.Scores, c.Epochs, c.Tickets = slices.Clone(s.Grid), slices.Clone(s.Scores), slices.Clone(s.Epochs), nil
+	c.Traffic.Counts = maps.Clone(s.Traffic.Counts)
+	for i := range c.Epochs {
+		c.Epochs[i].Strata.Counts = slices.Clone(c.Epochs[i].Strata.Counts)
+	}
 	return c
 }
 
@@ -44,6 +49,8 @@ type Epoch struct {
 	Cert    int           // largest index certified, whether stricter ones are or not
 	Turn    int           // number of the epoch since the last certificate, from 1
 	N, K, O [gridSize]int // by index j: audits with a score of at least λ_j; of these bad or open; of these open
+	Strata  Strata        // the same by application; without names: all audits are of one
+	Served  float64       // share of the drafts that Cert served when it was certified, where there are strata
 }
 
 // Closed returns the audits of index j with an outcome, and how many were bad.
@@ -59,8 +66,9 @@ type OpenAudit struct {
 	Epochs    []int64 `json:",omitempty"` // that count it
 	First, Hi int     // the indices that it counts for
 	Served    bool
-	Warmup    bool  // of a draft served by the warm-up: it is in no epoch
-	Born      int64 // unix seconds
+	Of        string `json:",omitempty"` // its application
+	Warmup    bool   // of a draft served by the warm-up: it is in no epoch
+	Born      int64  // unix seconds
 }
 
 const (
@@ -91,6 +99,7 @@ func (s *State) View(r Rule) View {
 	}
 	v.Hi = min(lookTo(v.Op), len(s.Grid))
 	v.Threshold, v.Floor = s.Grid.At(v.Op), s.Grid.At(v.Hi)
+	v.Share, v.Mixed = AcceptanceShare(v.Op), s.isMixed()
 	v.Sure = s.Grid.At(v.Op - doubtfulSteps)
 	v.Warned = s.Drift.Level(r.DriftRunLength) >= warnLevel
 	return v
@@ -133,12 +142,18 @@ const doubtfulSteps = 2
 // Open stores an audit as bad until its outcome is known. ticket identifies it. If its score is the last one needed for
 // the grid, now becomes the grid's version.
 func (s *State) Open(r Rule, d Decision, score float64, ticket string, now time.Time) OpenResult {
+	return s.OpenOf(r, &Audit{Decision: d, Score: score, Ticket: ticket}, now)
+}
+
+func (s *State) OpenOf(r Rule, a *Audit, now time.Time) OpenResult {
+	d, score, ticket := &a.Decision, a.Score, a.Ticket
 	s.begin(r)
 	first := s.Grid.First(score)
 	switch {
 	case d.Version != s.Version || d.Alarm != s.Alarm:
 		return Stale
 	case s.Version == 0:
+		s.Traffic.Add(a.Application)
 		s.learn(score, now)
 		return Learned
 	case first > d.Hi && d.Floor > -Unreachable: // a full-range audit below every threshold counts in the log: it was a draft
@@ -146,7 +161,8 @@ func (s *State) Open(r Rule, d Decision, score float64, ticket string, now time.
 	case !s.reserve(ticket, now):
 		return Full
 	}
-	b := OpenAudit{First: first, Hi: min(d.Hi, len(s.Grid)), Served: score >= d.Threshold, Born: now.Unix()}
+	s.Traffic.Add(a.Application)
+	b := OpenAudit{First: first, Hi: min(d.Hi, len(s.Grid)), Served: score >= d.Threshold, Of: a.Application, Born: now.Unix()}
 	for i := range s.Epochs {
 		e := &s.Epochs[i]
 		e.Audits++
@@ -156,6 +172,7 @@ func (s *State) Open(r Rule, d Decision, score float64, ticket string, now time.
 			e.K[j]++
 			e.O[j]++
 		}
+		e.Strata.open(&b, 1/d.Chance)
 	}
 	s.Tickets[ticket] = b
 	s.rotate(r)
@@ -229,6 +246,7 @@ func (s *State) Close(r Rule, ticket string, bad bool) bool {
 		if !slices.Contains(b.Epochs, e.ID) {
 			continue
 		}
+		e.Strata.close(&b, bad)
 		for j := b.First - 1; j < b.Hi; j++ {
 			e.O[j]--
 			if !bad {
@@ -236,13 +254,15 @@ func (s *State) Close(r Rule, ticket string, bad bool) bool {
 			}
 		}
 	}
-	if b.Served {
+	if b.Served && !s.drifted(r, b.Of, bad) {
 		if s.Drift.Add(bad, r.MaxDisagreement); s.Drift.Level(r.DriftRunLength) >= 1 {
 			s.resetAfterDrift()
 			return true
 		}
 	}
-	s.certify(r)
+	if !s.isMixed() || s.Outcomes%mixedEvery == 0 {
+		s.certify(r)
+	}
 	s.checkInfeasible(r)
 	return true
 }
@@ -258,7 +278,7 @@ func (s *State) begin(r Rule) {
 	// The counts hold for any ε and δ; certificates and the drift watch hold for these only.
 	s.MaxDisagreement, s.ErrorProbability, s.Drift, s.Infeasible, s.Outcomes = r.MaxDisagreement, r.ErrorProbability, Drift{}, false, 0
 	for i := range s.Epochs {
-		s.Epochs[i].Cert = 0
+		s.Epochs[i].Cert, s.Epochs[i].Served = 0, 0
 	}
 	s.certify(r)
 }
@@ -274,7 +294,7 @@ func (s *State) renew() {
 func (s *State) epoch() {
 	s.EpochCount++
 	s.Cold = min(s.Cold+1, maxTurn)
-	s.Epochs = append(s.Epochs, Epoch{ID: s.EpochCount, Turn: s.Cold})
+	s.Epochs = append(s.Epochs, Epoch{ID: s.EpochCount, Turn: s.Cold, Strata: strataOf(s.Traffic.largest())})
 }
 
 // maxTurn bounds Turn.
@@ -310,6 +330,10 @@ func (s *State) certify(r Rule) {
 	for i := range s.Epochs {
 		e := &s.Epochs[i]
 		need := e.evidenceNeeded(r.ErrorProbability)
+		if len(e.Strata.Names) > 0 {
+			e.certify(r, need)
+			continue
+		}
 		for j := len(s.Grid); j > e.Cert; j-- {
 			n, k := e.N[j-1], e.K[j-1]
 			if float64(k) < r.MaxDisagreement*float64(n) && LogE(n, k, r.MaxDisagreement) >= need { // of a larger share all bets lose
@@ -363,7 +387,7 @@ func (s *State) checkInfeasible(r Rule) {
 	}
 	for i := range s.Epochs {
 		e := &s.Epochs[i]
-		if LogUpperE(e.N[0], e.K[0]-e.O[0], r.MaxDisagreement) >= math.Log(2/r.ErrorProbability) {
+		if e.refuted(r) {
 			s.Infeasible = true
 			s.Warmup.end(WarmupInfeasible)
 			s.renew()

@@ -215,7 +215,7 @@ func TestOutcomesThatComeFirstAreNotHopeless(t *testing.T) {
 	}
 }
 
-func TestAnAlarmForgetsAllButTheGrid(t *testing.T) {
+func TestAnAlarmForgetsAllButTheGridAndTheTraffic(t *testing.T) {
 	s := certified(plain)
 	d := s.View(plain).Decide(Key{}, Sampling{Rate: 1}, 0)
 	s.Open(plain, d, 1, "open", time.Unix(2, 0))
@@ -231,6 +231,7 @@ func TestAnAlarmForgetsAllButTheGrid(t *testing.T) {
 	want := &State{
 		Version: s.Version, Alarm: 1, Grid: s.Grid, MaxDisagreement: s.MaxDisagreement, ErrorProbability: s.ErrorProbability,
 		Cold: 1, Epochs: []Epoch{{ID: id + 1, Turn: 1}}, EpochCount: s.EpochCount, Tickets: map[string]OpenAudit{}, Warmup: Warmup{Ended: WarmupCertified},
+		Traffic: s.Traffic,
 	}
 	same(t, want, s)
 	if s.Close(plain, "open", false) || s.Open(plain, d, 1, "x", time.Unix(3, 0)) != Stale {

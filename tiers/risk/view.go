@@ -42,9 +42,11 @@ type Rule struct {
 	MaxDisagreement float64 `json:"eps" setting:"risk.max_disagreement" default:"0.1" min:"0.001" max:"0.5" doc:"Modes 'risk' and 'shadow': the largest share of unverified drafts that the target may disagree with. A new value takes effect at once: certified thresholds are computed again from the evidence that is there. It may be chosen by that evidence ('foregate risk show --frontier')."` // ε
 	// MaxDisagreementLow is ε for the classes of low priority; 0: they have no evidence of their own. [Rule.For] puts it in place.
 	MaxDisagreementLow float64 `json:"eps_low,omitzero" setting:"risk.max_disagreement_low" default:"0" min:"0" max:"0.5" doc:"Modes 'risk' and 'shadow': 'risk.max_disagreement' for requests of priority low. With it they have evidence, thresholds and cached answers of their own, so each bound holds for its own requests. 0: 'risk.max_disagreement' is for all priorities."`
-	ErrorProbability   float64 `json:"delta" setting:"risk.error_probability" default:"0.05" min:"0.0001" max:"0.5" doc:"Modes 'risk' and 'shadow': the probability that a certificate is wrong, that is, that the disagreement exceeds 'risk.max_disagreement'. It holds for each lease ('risk.lease_audits')."` // δ
-	LeaseAudits        int     `json:"lease" setting:"risk.lease_audits" default:"4000" min:"200" max:"1000000" doc:"Audits after which a certificate expires and must be earned again. A smaller value follows drift faster and accepts fewer drafts."`
-	DriftRunLength     float64 `json:"run"` // least mean number of audits between two false drift alarms
+	// MaxDisagreementApplication is the largest share of the served drafts of one application; 0: twice MaxDisagreement.
+	MaxDisagreementApplication float64 `json:"eps_app,omitzero" setting:"risk.max_disagreement_application" default:"0" min:"0" max:"0.5" doc:"Modes 'risk' and 'shadow': the largest share of the unverified drafts of one application that the target may disagree with, where applications are told apart. All applications together keep to 'risk.max_disagreement'. 0: twice that. The same value as 'risk.max_disagreement' holds each application to it."`
+	ErrorProbability           float64 `json:"delta" setting:"risk.error_probability" default:"0.05" min:"0.0001" max:"0.5" doc:"Modes 'risk' and 'shadow': the probability that a certificate is wrong, that is, that the disagreement exceeds 'risk.max_disagreement'. It holds for each lease ('risk.lease_audits')."` // δ
+	LeaseAudits                int     `json:"lease" setting:"risk.lease_audits" default:"4000" min:"200" max:"1000000" doc:"Audits after which a certificate expires and must be earned again. A smaller value follows drift faster and accepts fewer drafts."`
+	DriftRunLength             float64 `json:"run"` // least mean number of audits between two false drift alarms
 }
 
 // LowPriority is in the name of a traffic class whose requests are all of priority low.
@@ -65,6 +67,17 @@ func (r Rule) For(trafficClass string) Rule {
 	return r
 }
 
+// application returns the largest share of the served drafts of one application that the target may disagree with.
+func (r Rule) application() float64 {
+	if r.MaxDisagreementApplication > 0 {
+		return r.MaxDisagreementApplication
+	}
+	return min(2*r.MaxDisagreement, maxApplicationShare)
+}
+
+// maxApplicationShare bounds the default of [Rule.MaxDisagreementApplication].
+const maxApplicationShare = 0.5
+
 // Check returns an error if no promise can be kept by the rule.
 func (r Rule) Check() error {
 	if !(r.MaxDisagreement > 0 && r.MaxDisagreement < 1 && r.ErrorProbability > 0 && r.ErrorProbability < 1 && r.LeaseAudits >= 2 && r.DriftRunLength >= 1 && r.DriftRunLength <= 1e15) {
@@ -81,6 +94,8 @@ type View struct {
 	Threshold  float64
 	Sure       float64 // a served draft with a lower score is doubtful: the loosest two certified thresholds accept it, stricter ones do not
 	Floor      float64 // λ_Hi
+	Share      float64 // of the drafts, or of those of the request's application, that Op accepts
+	Mixed      bool    // there is evidence by application: [State.Mixed]
 	Warned     bool    // a drift is suspected
 	Infeasible bool    // not even the strictest threshold keeps to ε
 

@@ -1,0 +1,273 @@
+// Package applications shows what mode risk serves where applications differ: it runs the gateway's own decisions, evidence
+// and refits over drafts whose applications, scores and labels follow a law that is known. Nothing else of a gateway takes
+// part, so that weeks of traffic take seconds.
+//
+// Start at [Run.Do].
+package applications
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/audit"
+	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/refit"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// Law says how often the target stands by the drafts of each application, and how well the draft's score tells within one:
+// scores are normal, those of good drafts higher, so that the probability that a good one scores higher than a bad one is AUROC.
+type Law struct {
+	Name      string
+	Agreement []float64 // by application
+	Gap       float64   // between the means of good and of bad drafts, in deviations
+}
+
+// The laws. Designed is the contract; Measured are thirteen tasks of a real pair, SmolLM2-135M and a perturbed copy, label high.
+var (
+	Designed = Law{"designed", []float64{.97, .92, .75, .40, .10}, gap70}
+	Measured = Law{"measured", []float64{.85, .60, .55, .50, .50, .45, .44, .38, .31, .25, .20, .06, 0}, gap70}
+)
+
+// gap70 is √2·Φ⁻¹(.70): normal scores that far apart have an AUROC of .70.
+const gap70 = 0.7416
+
+// Run is one run.
+type Run struct {
+	Law
+	Seed      uint64
+	Requests  int
+	PerSecond float64
+	Replicas  int
+	ShareOf   func(at time.Duration, app int) float64 // weight of an application in the traffic; nil: all are equal
+	Agrees    func(at time.Duration, app int) float64 // in place of the law's; nil: the law's
+	Unknown   bool                                    // applications are not told apart
+	Settings  settings.Values
+}
+
+// Window is what came of some requests.
+type Window struct {
+	Requests, Served, Bad int
+	Audits                int
+	ServedOf, BadOf, Of   []int // by application
+}
+
+// Share is the share of the requests whose draft was served.
+func (w *Window) Share() float64 { return float64(w.Served) / math.Max(float64(w.Requests), 1) }
+
+// Disagreement is the share of the served drafts that the target would not have stood by.
+func (w *Window) Disagreement() float64 { return float64(w.Bad) / math.Max(float64(w.Served), 1) }
+
+// join adds the requests of another window.
+func (w *Window) join(o *Window) {
+	w.Requests, w.Served, w.Bad, w.Audits = w.Requests+o.Requests, w.Served+o.Served, w.Bad+o.Bad, w.Audits+o.Audits
+	for a := range o.Of {
+		w.Of[a] += o.Of[a]
+		w.ServedOf[a] += o.ServedOf[a]
+		w.BadOf[a] += o.BadOf[a]
+	}
+}
+
+// Result is what came of a run, by windows of so many requests.
+type Result struct {
+	Every   int
+	Windows []Window
+	Scores  int // that were put in force
+	apps    int
+}
+
+// Over joins the windows of the requests from one number to before another.
+func (r *Result) Over(from, to int) *Window {
+	all := newWindow(r.apps)
+	for i := from / r.Every; i < min(to/r.Every, len(r.Windows)); i++ {
+		all.join(&r.Windows[i])
+	}
+	return all
+}
+
+func newWindow(apps int) *Window {
+	return &Window{ServedOf: make([]int, apps), BadOf: make([]int, apps), Of: make([]int, apps)}
+}
+
+const (
+	route = "org/chat"
+	// tickEvery and roundEvery are how often replicas read the log, and how often the score is looked after.
+	tickEvery, roundEvery = time.Second, 30 * time.Second
+	// every is how many requests a window has.
+	every = 100
+	// tenant is whose applications they are.
+	tenant = "acme"
+)
+
+// run is a run that goes on.
+type run struct {
+	Run
+	rng      *rand.Rand
+	now      time.Time
+	began    time.Time
+	stores   []*evidence.Store
+	classes  []*audit.Classes
+	refits   *refit.Refitter
+	cfg      plan.Config
+	body     *openai.Request
+	ticket   int
+	lastTick time.Time
+	lastFit  time.Time
+}
+
+// Do runs it.
+func (r Run) Do() Result {
+	s := &run{Run: r, rng: rand.New(rand.NewPCG(r.Seed, 1)), began: time.Unix(1.8e9, 0), cfg: r.Settings.Tiers}
+	s.now, s.body = s.began, &openai.Request{Model: route, Temperature: 1, PromptTokens: 200, MaxTokens: 200}
+	s.cfg.Mode = plan.ModeRisk
+	clock := func() time.Time { return s.now }
+	log := &evidence.Memory{Now: clock}
+	for range max(r.Replicas, 1) {
+		s.stores = append(s.stores, evidence.New(evidence.Options{
+			Memory: log, Now: clock, Rule: func(string) risk.Rule { return s.cfg.Risk.Rule },
+			Stale: func(string) time.Duration { return time.Minute }, Warmup: func(string) time.Duration { return s.cfg.Risk.WarmupDuration },
+		}))
+		s.classes = append(s.classes, &audit.Classes{})
+	}
+	s.refits = refit.New(refit.Options{Book: s.stores[0], Rules: func() map[string]risk.Rule {
+		return map[string]risk.Rule{route: s.cfg.Risk.Rule}
+	}})
+	out := Result{Every: every, apps: len(r.Agreement)}
+	for i := range r.Requests {
+		if i%every == 0 {
+			out.Windows = append(out.Windows, *newWindow(len(r.Agreement)))
+		}
+		s.now = s.began.Add(time.Duration(float64(i) / r.PerSecond * float64(time.Second)))
+		s.look()
+		s.answer(i%len(s.stores), &out.Windows[len(out.Windows)-1])
+	}
+	out.Scores = s.refits.Progress(route).Live.Version
+	return out
+}
+
+// look does what replicas do in the background.
+func (s *run) look() {
+	if s.now.Sub(s.lastTick) >= tickEvery {
+		s.lastTick = s.now
+		for _, st := range s.stores {
+			_ = st.Tick(context.Background()) // the log is in memory
+		}
+	}
+	if s.now.Sub(s.lastFit) >= roundEvery {
+		s.lastFit = s.now
+		s.refits.Round(context.Background())
+		s.cfg.Accept.ScoreMap = s.refits.Score(route)
+	}
+}
+
+// draw draws a request's application, and its draft.
+func (s *run) draw() (app int, f accept.Features, good bool) {
+	at, sum := s.now.Sub(s.began), 0.0
+	weights := make([]float64, len(s.Agreement))
+	for a := range weights {
+		if weights[a] = 1; s.ShareOf != nil {
+			weights[a] = s.ShareOf(at, a)
+		}
+		sum += weights[a]
+	}
+	for x := s.rng.Float64() * sum; app < len(weights)-1 && x >= weights[app]; app++ {
+		x -= weights[app]
+	}
+	p := s.Agreement[app]
+	if s.Agrees != nil {
+		p = s.Agrees(at, app)
+	}
+	if good = s.rng.Float64() < p; good {
+		f[accept.FeatureMean] = s.Gap
+	}
+	f[accept.FeatureMean] += s.rng.NormFloat64()
+	return app, f, good
+}
+
+// answer answers one request at a replica.
+func (s *run) answer(replica int, w *Window) {
+	app, f, good := s.draw()
+	name := ""
+	if !s.Unknown {
+		name = tenant + "/" + strconv.Itoa(app)
+	}
+	st, classes := s.stores[replica], s.classes[replica]
+	key := plan.EvidenceKeyOf(s.cfg, plan.Facts{Request: s.body, HasDraft: true})
+	v := plan.Views{Own: classes.Limit(key, st.View(key), name, st.Mixed), PerMinute: 60 * s.PerSecond, Now: s.now}.UnderLoad(&s.cfg.Risk, 0)
+	d := plan.Decide(&plan.Inputs{
+		Plan: plan.Plan{Tier: plan.Draft, Judged: true, Mode: plan.ModeRisk}, Config: &s.cfg, Request: s.body,
+		Key: key, Application: name, Views: &v, All: s.refits.Collects(route), Draw: s.rng.Float64(),
+	})
+	score := f[accept.FeatureMean]
+	if m := d.Accept.ScoreMap; m != nil {
+		score = float64(m.Score(f))
+	}
+	served := d.Tier == plan.Draft && d.Judged && score >= float64(d.Accept.Threshold)
+	w.Requests++
+	w.Of[app]++
+	if served {
+		w.Served++
+		w.ServedOf[app]++
+		if !good {
+			w.Bad++
+			w.BadOf[app]++
+		}
+	}
+	if v.IsFirstTime(&s.cfg.Risk) {
+		made := 0
+		if d.Judged || d.Audit.Shadow {
+			made = 1
+		}
+		st.Drafted(key, made, btoi(served && d.IsWarmup()))
+	}
+	s.audit(st, &d, draft{f, score, good, name}, w)
+}
+
+// draft is a draft that may be audited.
+type draft struct {
+	features accept.Features
+	score    float64
+	good     bool
+	of       string
+}
+
+// audit opens and ends the audits of a draft.
+func (s *run) audit(st *evidence.Store, d *plan.Decision, of draft, w *Window) {
+	own := d.Audit.Own
+	if !own.Audited || !d.Judged && !d.Audit.Shadow {
+		return
+	}
+	ctx := context.Background()
+	book := func(open func(ticket string) (risk.OpenResult, error)) {
+		s.ticket++
+		ticket := strconv.Itoa(s.ticket)
+		if fate, err := open(ticket); err == nil && fate == risk.Opened {
+			w.Audits++
+			_ = st.Close(ctx, own.Key, ticket, !of.good) // the log is in memory
+		}
+	}
+	if own.Version == 0 || of.score >= own.Floor {
+		book(func(ticket string) (risk.OpenResult, error) {
+			return st.Open(ctx, risk.Audit{
+				Decision: own.Of(of.score), Ticket: ticket, Score: of.score, Features: of.features[:], Tokens: s.body.MaxTokens, Application: of.of,
+			})
+		})
+	}
+	if d.IsWarmup() && of.score >= d.Audit.Cautious {
+		book(func(ticket string) (risk.OpenResult, error) { return st.OpenWarmup(ctx, own.Key, ticket) })
+	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

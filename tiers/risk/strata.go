@@ -1,0 +1,337 @@
+package risk
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+)
+
+const (
+	// maxStrata is how many applications have counts of their own in an epoch. The others share one.
+	maxStrata = 12
+	// minStratumShare is the least share of the audits that an application has counts of its own from. Each costs the bound
+	// of the mix about two nats.
+	minStratumShare = 0.03
+	// maxSketch is how many applications the sketch of the traffic counts at most.
+	maxSketch = 64
+	// maxSketched is what its counts come to when all are halved, so that it follows the traffic.
+	maxSketched = 1000
+)
+
+// Sketch finds the applications that come most often, in bounded memory (Misra and Gries 1982): where there is no room for
+// one more, all counts fall by one. What is not counted is of the rest. The zero value is empty.
+type Sketch struct {
+	Total  int            // of all, halved with the counts
+	Counts map[string]int `json:",omitempty"`
+}
+
+// Add counts a request or an audit of an application.
+func (k *Sketch) Add(application string) {
+	if k.Counts == nil {
+		k.Counts = map[string]int{}
+	}
+	_, known := k.Counts[application]
+	switch {
+	case application == "":
+	case known || len(k.Counts) < maxSketch:
+		k.Counts[application]++
+	default:
+		k.lower(func(n int) int { return n - 1 })
+	}
+	if k.Total++; k.Total >= maxSketched {
+		k.Total /= 2
+		k.lower(func(n int) int { return n / 2 })
+	}
+}
+
+func (k *Sketch) lower(to func(int) int) {
+	for name, n := range k.Counts {
+		if k.Counts[name] = to(n); k.Counts[name] <= 0 {
+			delete(k.Counts, name)
+		}
+	}
+}
+
+// largest returns the names of the applications that have counts of their own, sorted.
+func (k *Sketch) largest() []string {
+	names := slices.SortedFunc(maps.Keys(k.Counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(k.Counts[b], k.Counts[a]), cmp.Compare(a, b))
+	})
+	names = slices.DeleteFunc(names, func(name string) bool { return float64(k.Counts[name]) < minStratumShare*float64(k.Total) })
+	names = names[:min(len(names), maxStrata)]
+	slices.Sort(names)
+	return names
+}
+
+// over returns how often each stratum came.
+func (k *Sketch) over(s *Strata) Mix {
+	mix, rest := make(Mix, len(s.Counts)), k.Total
+	for i, name := range s.Names {
+		mix[i] = float64(k.Counts[name])
+		rest -= k.Counts[name]
+	}
+	mix[len(s.Names)] = float64(max(rest, 0))
+	return mix
+}
+
+// Counts are the audits of one application in an epoch.
+type Counts struct {
+	N, K, O [gridSize]int         // by index j: audits with a score of at least λ_j; of these bad or open; of these open
+	W       [gridSize + 1]float64 // drafts that the audits stand for, by the first index that accepts them; the last: none does
+	Audits  int                   // with any score
+	Drift   Drift
+}
+
+// Strata are the audits of an epoch by application, so that what is served can be bounded for any mix of applications.
+type Strata struct {
+	Names  []string // sorted; those that began with the epoch
+	Counts []Counts // of each name, and of the rest
+}
+
+// strataOf returns the empty strata of some applications.
+func strataOf(names []string) (s Strata) {
+	if len(names) > 0 {
+		s = Strata{names, make([]Counts, len(names)+1)}
+	}
+	return s
+}
+
+// open counts an audit that begins, for the indices from first to hi. It stands for weight drafts.
+func (s *Strata) open(b *OpenAudit, weight float64) {
+	if len(s.Names) > 0 {
+		s.of(b.Of).open(b.First, b.Hi, weight)
+	}
+}
+
+// close takes the outcome of one that was opened.
+func (s *Strata) close(b *OpenAudit, bad bool) {
+	if len(s.Names) > 0 {
+		s.of(b.Of).close(b.First, b.Hi, bad)
+	}
+}
+
+// isWhole reports whether strata that were stored have counts for each name.
+func (s *Strata) isWhole() bool {
+	ok := len(s.Names) == 0 || len(s.Counts) == len(s.Names)+1
+	for i := range s.Counts {
+		c := &s.Counts[i]
+		for j := range c.N {
+			ok = ok && 0 <= c.O[j] && c.O[j] <= c.K[j] && c.K[j] <= c.N[j]
+		}
+	}
+	return ok
+}
+
+// Of returns the index of an application.
+func (s *Strata) Of(application string) int {
+	if i, ok := slices.BinarySearch(s.Names, application); ok {
+		return i
+	}
+	return len(s.Names)
+}
+
+// open counts an audit that begins, for the indices from first to hi. It stands for weight drafts.
+func (c *Counts) open(first, hi int, weight float64) {
+	c.Audits++
+	c.W[min(first, gridSize+1)-1] += weight
+	for j := first - 1; j < hi; j++ {
+		c.N[j]++
+		c.K[j]++
+		c.O[j]++
+	}
+}
+
+// close takes the outcome of one that was opened.
+func (c *Counts) close(first, hi int, bad bool) {
+	for j := first - 1; j < hi; j++ {
+		c.O[j]--
+		if !bad {
+			c.K[j]--
+		}
+	}
+}
+
+// accepts returns the share of an application's drafts that index j accepts; 1 where none is known.
+func (c *Counts) accepts(j int) float64 {
+	sum, all := 0.0, 0.0
+	for i, w := range c.W {
+		if all += w; i < j {
+			sum += w
+		}
+	}
+	if all <= 0 {
+		return 1
+	}
+	return sum / all
+}
+
+// betsWithin are the bets of [Strata]: those of [LogE], and none at all, so that an e-value is never below an eighth.
+var betsWithin = [len(mixture{}) + 1]float64{0, .1, .25, .4, .55, .7, .85, 1}
+
+// minLogE is the smallest logarithm of an e-value of [logEWithin].
+var minLogE = -math.Log(float64(len(betsWithin)))
+
+// logEWithin is [LogE] with a bet more, for n audits of which k were bad. It grows with eps, is convex in it, and falls with k.
+func logEWithin(n, k int, eps float64) float64 {
+	terms, top := termsWithin(n, k, eps)
+	sum := 0.0
+	for _, t := range terms {
+		sum += math.Exp(t - top)
+	}
+	return top + math.Log(sum) + minLogE
+}
+
+// termsWithin are the logarithms of what each bet has become, and the largest.
+func termsWithin(n, k int, eps float64) (terms [len(betsWithin)]float64, top float64) {
+	top = math.Inf(-1)
+	for i, c := range betsWithin {
+		if terms[i] = float64(n-k) * (math.Log1p(-c*eps) - math.Log1p(-eps)); k > 0 {
+			terms[i] += float64(k) * math.Log(c)
+		}
+		top = max(top, terms[i])
+	}
+	return terms, top
+}
+
+// Mix is what the traffic of a kind of request is made of: a weight for each stratum, such as its drafts.
+type Mix []float64
+
+// Reach is what an index would serve of a mix.
+type Reach struct {
+	Index  int
+	Served float64 // share of the mix
+	Within []bool  // by stratum: whether it is served
+}
+
+// reach returns the index at which most of a mix is served while its disagreement is proven to be at most r.MaxDisagreement,
+// and that of each application at most r.MaxDisagreementApplication; it serves a larger share than more. need is ln of the e-value that certifies an index. Index 0
+// serves nothing.
+//
+// The e-value of stratum a against the risk r_a is a martingale at the true risk, whatever the mix of the traffic is, and so
+// is the product over the strata, because the audits come in one order. So with the probability that need stands for the
+// true risks are at all times among those r with Σ ln E_a(r_a) < need, and no mix that is served has a larger risk than the
+// largest Σ share_a·r_a of these. E_a falls where an audit is booked as bad, and so the bound grows: what is open or lost
+// makes it larger. The mix may be chosen by looking at the evidence (docs/science.md, "A mix that moves").
+func (s *Strata) reach(mix Mix, more float64, r Rule, need float64) Reach {
+	type candidate struct {
+		Reach
+		shares []float64
+	}
+	var all []candidate
+	for j := 1; j <= gridSize; j++ {
+		if within, shares, served := s.within(j, mix, r, need); served > more {
+			all = append(all, candidate{Reach{j, served, within}, shares})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.Served, a.Served) })
+	for i := range all {
+		if c := &all[i]; s.keeps(c.Index, c.shares, r.MaxDisagreement, need) {
+			return c.Reach
+		}
+	}
+	return Reach{}
+}
+
+// within returns which applications keep to their own bound at index j, and what of the mix index j serves of these: the
+// shares of what is served, and their sum.
+func (s *Strata) within(j int, mix Mix, r Rule, need float64) (within []bool, shares []float64, served float64) {
+	within, shares = make([]bool, len(s.Counts)), make([]float64, len(s.Counts))
+	total, spare := 0.0, need
+	for a := range s.Counts {
+		total += mix[a]
+		spare -= s.Counts[a].least(j)
+	}
+	for a := range s.Counts {
+		c := &s.Counts[a]
+		if mix[a] > 0 && logEWithin(c.N[j-1], c.K[j-1], r.application()) >= spare+c.least(j) {
+			within[a], shares[a] = true, mix[a]*c.accepts(j)
+			served += shares[a]
+		}
+	}
+	if served <= 0 || total <= 0 {
+		return within, shares, 0
+	}
+	for a := range shares {
+		shares[a] /= served
+	}
+	return within, shares, served / total
+}
+
+// least is the smallest logarithm of the e-value of index j.
+func (c *Counts) least(j int) float64 {
+	if c.K[j-1] == 0 {
+		return 0 // at a risk of 0
+	}
+	return minLogE
+}
+
+// keeps reports whether the largest Σ share_a·r_a with Σ ln E_a(r_a) ≤ need is at most eps. Both are convex, so that is so
+// if and only if for some price μ of a nat μ·need + Σ max_r (share_a·r − μ·ln E_a(r)) is at most eps (Lagrange). The price is
+// right where what the maxima spend is need.
+func (s *Strata) keeps(j int, shares []float64, eps, need float64) bool {
+	if s.seen(j, shares) >= eps {
+		return false
+	}
+	low, high := math.Log(1e-6), 0.0
+	for range 20 {
+		log := (low + high) / 2
+		mu := math.Exp(log)
+		bound, reached, spent := mu*need, 0.0, 0.0
+		for a, share := range shares {
+			c := &s.Counts[a]
+			from, to := highest(c.N[j-1], c.K[j-1], share/mu)
+			spent += logEWithin(c.N[j-1], c.K[j-1], from)
+			bound += share*to - mu*logEWithin(c.N[j-1], c.K[j-1], from)
+			reached += share * from
+		}
+		switch {
+		case bound <= eps:
+			return true
+		case spent > need: // too cheap
+			low = log
+		case reached > eps:
+			return false // a mix of risks that is not refuted
+		default:
+			high = log
+		}
+	}
+	return false
+}
+
+// seen is the share of bad ones in what is served, by the counts.
+func (s *Strata) seen(j int, shares []float64) (sum float64) {
+	for a, share := range shares {
+		if c := &s.Counts[a]; c.N[j-1] > 0 {
+			sum += share * float64(c.K[j-1]) / float64(c.N[j-1])
+		}
+	}
+	return sum
+}
+
+// highest returns bounds of the r at which worth·r − ln E(r) is largest, which is concave.
+func highest(n, k int, worth float64) (low, high float64) {
+	if high = 1 - 1e-9; n == 0 && worth > 0 {
+		return high, high
+	}
+	for range 24 {
+		if mid := (low + high) / 2; slopeWithin(n, k, mid) < worth {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low, high
+}
+
+// slopeWithin is the derivative of [logEWithin] by eps.
+func slopeWithin(n, k int, eps float64) float64 {
+	terms, top := termsWithin(n, k, eps)
+	sum, slope := 0.0, 0.0
+	for i, c := range betsWithin {
+		w := math.Exp(terms[i] - top)
+		sum += w
+		slope += w * (1/(1-eps) - c/(1-c*eps))
+	}
+	return float64(n-k) * slope / sum
+}
