@@ -59,6 +59,12 @@ func (n *notebook) View(k risk.Key) risk.View {
 	return v
 }
 
+func (n *notebook) Mixed(k risk.Key) *risk.Mixed {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.state(k).Mixed(n.rule)
+}
+
 func (n *notebook) Open(_ context.Context, a risk.Audit) (risk.OpenResult, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -221,7 +222,7 @@ func TestRequestsGoByTheFittedScoreInForceUnlessRefitsAreOff(t *testing.T) {
 	}
 	a.refits.Mine = func(string, string) bool { return true }
 	a.refits.Round(t.Context())
-	if cfg := a.tiersConfig("chat"); cfg.Accept.ScoreVersion() != 3 || cfg.Accept.ScoreMap == nil || *cfg.Accept.ScoreMap != live {
+	if cfg := a.tiersConfig("chat"); cfg.Accept.ScoreVersion() != 3 || cfg.Accept.ScoreMap == nil || !reflect.DeepEqual(*cfg.Accept.ScoreMap, live) {
 		t.Errorf("version %d, %+v", cfg.Accept.ScoreVersion(), cfg.Accept.ScoreMap)
 	}
 	desk := settings.NewStore(client, []string{"chat"})

@@ -184,7 +184,7 @@ func (in *Inputs) decideAudit(d *Decision, shut bool) (serves bool) {
 	if in.All {
 		fullRange = 1
 	}
-	t.Own = v.Own.Decide(in.Key, risk.Sampling{Rate: v.auditRate(&cfg.Risk, own, warms), FullRange: fullRange}, in.Draw)
+	t.Own = v.Own.Decide(in.Key, risk.Sampling{Rate: v.auditRate(&cfg.Risk, own, warms, in.All), FullRange: fullRange}, in.Draw)
 	d.Audit, d.Accept.Threshold = t, accept.Nats(t.Own.Threshold)
 	if t.Warmup {
 		d.Accept.Threshold = accept.Nats(t.Cautious)

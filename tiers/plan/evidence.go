@@ -173,12 +173,15 @@ func (v Views) IsFirstTime(r *Risk) bool {
 
 // auditRate is the share of the drafts of the kind that is audited. Drafts of a warm-up are all audited, as far as the
 // budget goes; what the target has capacity to spare for comes on top of any other share.
-func (v Views) auditRate(r *Risk, own risk.View, warmup bool) float64 {
+func (v Views) auditRate(r *Risk, own risk.View, warmup, collects bool) float64 {
 	rate := r.Rates.AuditRate(own, v.PerMinute)
+	if collects && !own.Infeasible {
+		rate = max(rate, r.Rates.BoostedRate())
+	}
 	switch {
 	case warmup:
 		return 1
-	case v.SpareCapacity && own.Serves():
+	case v.SpareCapacity && (own.Serves() || own.Withheld && own.Open):
 		return r.Rates.BoostedRate()
 	case v.SpareCapacity:
 		return max(rate, r.Rates.ColdStart)
@@ -193,7 +196,7 @@ func (v Views) Expected(cfg *Config, e economy.Expectation) economy.Expectation 
 	share := 1.0
 	switch _, warm := v.warmup(cfg); {
 	case v.Own.Serves():
-		share = risk.AcceptanceShare(v.Own.Op)
+		share = v.Own.Share
 	case warm && v.Own.Warmup.HasOutcomes():
 		share = risk.WarmupShare()
 	}

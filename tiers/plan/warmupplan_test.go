@@ -103,7 +103,7 @@ func TestTheFirstTimeOfAKindSparesTheBudgetOnlyWhileTheTargetIsIdle(t *testing.T
 		v := early
 		tc.change(&v)
 		v = v.UnderLoad(&r, tc.load)
-		kind := v.auditRate(&r, v.Own, false)
+		kind := v.auditRate(&r, v.Own, false, false)
 		if v.SpareCapacity != tc.spare || math.Abs(kind-tc.audits) > 1e-9 {
 			t.Errorf("%s: spare %v, %g of the drafts", what, v.SpareCapacity, kind)
 		}

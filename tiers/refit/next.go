@@ -76,9 +76,18 @@ func historyOf(in *Input) (h history) {
 		}
 		alarms[e.Key], rules = e.Alarm, plan.RulesOf(e.Key)
 	}
+	restarted := map[risk.Key]*risk.State{} // by class: applications that drifted, by the score in force
+	for i := range in.States {
+		if k := in.States[i].Key; k == plan.ScoredBy(k, in.Progress.Live.Version) && len(in.States[i].State.Restarts) > 0 {
+			restarted[plan.ScoredBy(k, 0)] = &in.States[i].State
+		}
+	}
 	for i := range in.Log {
 		e := &in.Log[i]
 		since := drifts[plan.ScoredBy(e.Key, 0)]
+		if s := restarted[plan.ScoredBy(e.Key, 0)]; s != nil && e.When.Before(s.Restarted(e.Application)) {
+			continue
+		}
 		if plan.RulesOf(e.Key) == rules && !e.When.Before(since) && len(e.Features) == len(accept.Features{}) {
 			h.entries = append(h.entries, e)
 			if since.After(h.drifted) {
@@ -190,6 +199,7 @@ type class struct {
 	live   risk.View
 	past   []risk.LogEntry // by the candidate's score
 	scores []float64       // by the score in force
+	served float64         // share that the score in force serves of the mix of applications; 0: they are not told apart
 }
 
 // classes returns the candidate's evidence: full-range audits that began after its fit.
@@ -204,7 +214,8 @@ func (h history) classes(in *Input) []*class {
 		i := slices.IndexFunc(all, func(c *class) bool { return c.key == key })
 		if i < 0 {
 			i = len(all)
-			all = append(all, &class{key: key, live: in.liveView(key)})
+			all = append(all, &class{key: key})
+			all[i].live, all[i].served = in.liveView(key)
 		}
 		c := all[i]
 		judged := *e
@@ -215,15 +226,15 @@ func (h history) classes(in *Input) []*class {
 	return all
 }
 
-// liveView is what the score in force serves a class by.
-func (in *Input) liveView(key risk.Key) risk.View {
+// liveView is what the score in force serves a class by, and how much of a mix of applications.
+func (in *Input) liveView(key risk.Key) (v risk.View, served float64) {
 	key = plan.ScoredBy(key, in.Progress.Live.Version)
 	for i := range in.States {
-		if in.States[i].Key == key {
-			return in.States[i].State.View(in.Rule.For(key.TrafficClass))
+		if s := &in.States[i].State; in.States[i].Key == key {
+			return s.View(in.Rule.For(key.TrafficClass)), s.ServedOfMix()
 		}
 	}
-	return (&risk.State{}).View(in.Rule)
+	return (&risk.State{}).View(in.Rule), 0
 }
 
 // judge returns what the evidence certifies, and whether the candidate may replace the score in force: of the same drafts
@@ -244,6 +255,9 @@ func (c *class) judge(in *Input) (o Opening, fine bool) {
 		if c.live.Serves() && c.scores[i] >= c.live.Threshold {
 			does++
 		}
+	}
+	if served := trial.ServedOfMix(); served > 0 && c.served > 0 {
+		return o, served >= c.served
 	}
 	return o, accepts >= does
 }

@@ -1,8 +1,10 @@
 package risk
 
 import (
+	"maps"
 	"math"
 	"slices"
+	"time"
 )
 
 // of returns the counts of an application.
@@ -29,6 +31,20 @@ func (e *Epoch) certify(r Rule, need float64) {
 	}
 }
 
+// ServedOfMix returns the share of all drafts that is served where applications are told apart; 0 where they are not.
+func (s *State) ServedOfMix() (share float64) {
+	for i := range s.Epochs {
+		share = max(share, s.Epochs[i].Served)
+	}
+	return share
+}
+
+// ages reports whether an audit, of which first is the strictest index that accepts it, brings the end of the epoch nearer.
+// Where applications are told apart, most audits may be of drafts that are not served, and tell nothing of those that are.
+func (e *Epoch) ages(first int) bool {
+	return len(e.Strata.Names) == 0 || e.Cert == 0 || first <= e.Cert
+}
+
 // hopelessShare is the share of what index 1 accepts that may be of strata of which nothing bad is proven, and yet nothing
 // can be certified.
 const hopelessShare = 0.02
@@ -36,19 +52,24 @@ const hopelessShare = 0.02
 // refuted reports whether even the strictest threshold does not keep to ε, in any stratum that matters. Open audits count as
 // good.
 func (e *Epoch) refuted(r Rule) bool {
-	need, open, all := math.Log(2/r.ErrorProbability), 0.0, 0.0
 	s := &e.Strata
 	if len(s.Names) == 0 {
-		return LogUpperE(e.N[0], e.K[0]-e.O[0], r.MaxDisagreement) >= need
+		return LogUpperE(e.N[0], e.K[0]-e.O[0], r.MaxDisagreement) >= math.Log(2/r.ErrorProbability)
 	}
+	open, all := 0.0, 0.0
 	for a := range s.Counts {
 		c := &s.Counts[a]
 		w := c.W[0]
-		if all += w; LogUpperE(c.N[0], c.K[0]-c.O[0], r.MaxDisagreement) < need {
+		if all += w; !c.refuted(r.MaxDisagreement, r.ErrorProbability) {
 			open += w
 		}
 	}
 	return all > 0 && open <= hopelessShare*all
+}
+
+// refuted reports whether the risk of the strictest threshold is above eps for one application.
+func (c *Counts) refuted(eps, delta float64) bool {
+	return LogUpperE(c.N[0], c.K[0]-c.O[0], eps) >= math.Log(2/delta)
 }
 
 // drifted adds the outcome of the audit of a served draft to the watch of its application, if that has one. It reports whether
@@ -72,8 +93,31 @@ func (s *State) drifted(r Rule, application string, bad bool) bool {
 	return true
 }
 
+// maxRestarts is how many applications a state remembers the restart of. Of more, the earliest is forgotten.
+const maxRestarts = 64
+
+// Restarted returns when the evidence of an application began anew because it drifted; zero: it did not.
+func (s *State) Restarted(application string) time.Time {
+	own := slices.ContainsFunc(s.Epochs, func(e Epoch) bool { return slices.Contains(e.Strata.Names, application) })
+	if at, known := s.Restarts[application]; known || own {
+		return at
+	}
+	return s.Restarts[Other]
+}
+
 // restart forgets the evidence of an application, or of the rest.
 func (s *State) restart(application string) {
+	name := Other
+	if slices.ContainsFunc(s.Epochs, func(e Epoch) bool { return slices.Contains(e.Strata.Names, application) }) {
+		name = application
+	}
+	if s.Restarts == nil {
+		s.Restarts = map[string]time.Time{}
+	}
+	if s.Restarts[name] = s.Used; len(s.Restarts) > maxRestarts {
+		first := slices.MinFunc(slices.Sorted(maps.Keys(s.Restarts)), func(a, b string) int { return s.Restarts[a].Compare(s.Restarts[b]) })
+		delete(s.Restarts, first)
+	}
 	for i := range s.Epochs {
 		e := &s.Epochs[i]
 		of := e.Strata.Of(application)
@@ -118,6 +162,7 @@ func (s *State) Mixed(r Rule) *Mixed {
 type Limit struct {
 	Reach
 	strata *Strata
+	need   float64
 	of     *Mixed
 }
 
@@ -127,10 +172,29 @@ func (m *Mixed) Limit(seen *Sketch) Limit {
 	for i := range m.strata {
 		s := &m.strata[i]
 		if is := s.reach(seen.over(s), best.Served, m.rule, m.need[i]); is.Index > 0 {
-			best.Reach, best.strata = is, s
+			best.Reach, best.strata, best.need = is, s, m.need[i]
 		}
 	}
 	return best
+}
+
+const (
+	// freshAudits is how many audits of an application are made soon, whatever they show.
+	freshAudits = 200
+	// openAudits is from how many audits of an index on they tell that it may be proven, and openShare of the bound what they must
+	// be below.
+	openAudits, openShare = 30, 0.75
+)
+
+// isOpen reports whether some audits more may prove an index for the application.
+func (c *Counts) isOpen(eps, need float64) bool {
+	for j := 1; j <= gridSize; j++ {
+		n, k := c.N[j-1], c.K[j-1]
+		if n >= openAudits && float64(k) < openShare*eps*float64(n) && !c.keeps(j, eps, need) {
+			return true
+		}
+	}
+	return c.Audits < freshAudits
 }
 
 // IsFor reports whether the limit is by the thresholds of a view, though perhaps by fewer audits.
@@ -147,6 +211,10 @@ func (l *Limit) Of(v View, application string) View {
 	if l.Index > 0 && l.Within[l.strata.Of(application)] {
 		v.Op = l.Index
 		v.Share = l.strata.of(application).accepts(l.Index)
+	} else if v.Withheld = l.Index > 0; v.Withheld {
+		c := l.strata.of(application)
+		v.Infeasible = c.refuted(l.of.rule.application(), l.of.rule.ErrorProbability)
+		v.Open = c.isOpen(l.of.rule.application(), l.need)
 	}
 	v.Hi = min(max(v.Hi, lookTo(v.Op)), len(l.of.grid))
 	v.Threshold, v.Sure = l.of.grid.At(v.Op), l.of.grid.At(v.Op-doubtfulSteps)

@@ -24,7 +24,8 @@ type State struct {
 	Cold             int  // epochs that began since the last certificate
 	Outcomes         int  // audit outcomes since ε and δ were set, imports included, at most maxOutcomes
 	Warmup           Warmup
-	Traffic          Sketch // whose audits come most often
+	Traffic          Sketch               // whose audits come most often
+	Restarts         map[string]time.Time `json:",omitempty"` // of applications that drifted: when their evidence began anew
 
 	Tickets    map[string]OpenAudit
 	EpochCount int64     // all epochs so far
@@ -35,7 +36,7 @@ type State struct {
 func (s *State) Copy() State {
 	c := *s
 	c.Grid, c.Scores, c.Epochs, c.Tickets = slices.Clone(s.Grid), slices.Clone(s.Scores), slices.Clone(s.Epochs), nil
-	c.Traffic.Counts = maps.Clone(s.Traffic.Counts)
+	c.Traffic.Counts, c.Restarts = maps.Clone(s.Traffic.Counts), maps.Clone(s.Restarts)
 	for i := range c.Epochs {
 		c.Epochs[i].Strata.Counts = slices.Clone(c.Epochs[i].Strata.Counts)
 	}
@@ -99,7 +100,9 @@ func (s *State) View(r Rule) View {
 	}
 	v.Hi = min(lookTo(v.Op), len(s.Grid))
 	v.Threshold, v.Floor = s.Grid.At(v.Op), s.Grid.At(v.Hi)
-	v.Share, v.Mixed = AcceptanceShare(v.Op), s.isMixed()
+	if v.Share, v.Mixed = AcceptanceShare(v.Op), s.isMixed(); v.Mixed && v.Serves() {
+		v.Share = s.ServedOfMix()
+	}
 	v.Sure = s.Grid.At(v.Op - doubtfulSteps)
 	v.Warned = s.Drift.Level(r.DriftRunLength) >= warnLevel
 	return v
@@ -165,7 +168,9 @@ func (s *State) OpenOf(r Rule, a *Audit, now time.Time) OpenResult {
 	b := OpenAudit{First: first, Hi: min(d.Hi, len(s.Grid)), Served: score >= d.Threshold, Of: a.Application, Born: now.Unix()}
 	for i := range s.Epochs {
 		e := &s.Epochs[i]
-		e.Audits++
+		if e.ages(b.First) {
+			e.Audits++
+		}
 		b.Epochs = append(b.Epochs, e.ID)
 		for j := first - 1; j < b.Hi; j++ {
 			e.N[j]++

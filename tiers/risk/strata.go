@@ -27,51 +27,51 @@ type Sketch struct {
 }
 
 // Add counts a request or an audit of an application.
-func (k *Sketch) Add(application string) {
-	if k.Counts == nil {
-		k.Counts = map[string]int{}
+func (s *Sketch) Add(application string) {
+	if s.Counts == nil {
+		s.Counts = map[string]int{}
 	}
-	_, known := k.Counts[application]
+	_, known := s.Counts[application]
 	switch {
 	case application == "":
-	case known || len(k.Counts) < maxSketch:
-		k.Counts[application]++
+	case known || len(s.Counts) < maxSketch:
+		s.Counts[application]++
 	default:
-		k.lower(func(n int) int { return n - 1 })
+		s.lower(func(n int) int { return n - 1 })
 	}
-	if k.Total++; k.Total >= maxSketched {
-		k.Total /= 2
-		k.lower(func(n int) int { return n / 2 })
+	if s.Total++; s.Total >= maxSketched {
+		s.Total /= 2
+		s.lower(func(n int) int { return n / 2 })
 	}
 }
 
-func (k *Sketch) lower(to func(int) int) {
-	for name, n := range k.Counts {
-		if k.Counts[name] = to(n); k.Counts[name] <= 0 {
-			delete(k.Counts, name)
+func (s *Sketch) lower(to func(int) int) {
+	for name, n := range s.Counts {
+		if s.Counts[name] = to(n); s.Counts[name] <= 0 {
+			delete(s.Counts, name)
 		}
 	}
 }
 
 // largest returns the names of the applications that have counts of their own, sorted.
-func (k *Sketch) largest() []string {
-	names := slices.SortedFunc(maps.Keys(k.Counts), func(a, b string) int {
-		return cmp.Or(cmp.Compare(k.Counts[b], k.Counts[a]), cmp.Compare(a, b))
+func (s *Sketch) largest() []string {
+	names := slices.SortedFunc(maps.Keys(s.Counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.Counts[b], s.Counts[a]), cmp.Compare(a, b))
 	})
-	names = slices.DeleteFunc(names, func(name string) bool { return float64(k.Counts[name]) < minStratumShare*float64(k.Total) })
+	names = slices.DeleteFunc(names, func(name string) bool { return float64(s.Counts[name]) < minStratumShare*float64(s.Total) })
 	names = names[:min(len(names), maxStrata)]
 	slices.Sort(names)
 	return names
 }
 
 // over returns how often each stratum came.
-func (k *Sketch) over(s *Strata) Mix {
-	mix, rest := make(Mix, len(s.Counts)), k.Total
-	for i, name := range s.Names {
-		mix[i] = float64(k.Counts[name])
-		rest -= k.Counts[name]
+func (s *Sketch) over(of *Strata) Mix {
+	mix, rest := make(Mix, len(of.Counts)), s.Total
+	for i, name := range of.Names {
+		mix[i] = float64(s.Counts[name])
+		rest -= s.Counts[name]
 	}
-	mix[len(s.Names)] = float64(max(rest, 0))
+	mix[len(of.Names)] = float64(max(rest, 0))
 	return mix
 }
 
@@ -166,11 +166,14 @@ func (c *Counts) accepts(j int) float64 {
 	return sum / all
 }
 
-// betsWithin are the bets of [Strata]: those of [LogE], and none at all, so that an e-value is never below an eighth.
+// betsWithin are the bets of [Strata]: those of [LogE], and none at all, which has half of the stake, so that an e-value is
+// never below a half.
 var betsWithin = [len(mixture{}) + 1]float64{0, .1, .25, .4, .55, .7, .85, 1}
 
-// minLogE is the smallest logarithm of an e-value of [logEWithin].
-var minLogE = -math.Log(float64(len(betsWithin)))
+var (
+	logStake = -math.Log(2 * float64(len(mixture{}))) // of each bet
+	logKept  = -math.Ln2                              // of none: the smallest logarithm of an e-value of [logEWithin]
+)
 
 // logEWithin is [LogE] with a bet more, for n audits of which k were bad. It grows with eps, is convex in it, and falls with k.
 func logEWithin(n, k int, eps float64) float64 {
@@ -179,15 +182,18 @@ func logEWithin(n, k int, eps float64) float64 {
 	for _, t := range terms {
 		sum += math.Exp(t - top)
 	}
-	return top + math.Log(sum) + minLogE
+	return top + math.Log(sum)
 }
 
 // termsWithin are the logarithms of what each bet has become, and the largest.
 func termsWithin(n, k int, eps float64) (terms [len(betsWithin)]float64, top float64) {
 	top = math.Inf(-1)
 	for i, c := range betsWithin {
-		if terms[i] = float64(n-k) * (math.Log1p(-c*eps) - math.Log1p(-eps)); k > 0 {
+		if terms[i] = logStake + float64(n-k)*(math.Log1p(-c*eps)-math.Log1p(-eps)); k > 0 {
 			terms[i] += float64(k) * math.Log(c)
+		}
+		if c == 1 {
+			terms[i] = logKept
 		}
 		top = max(top, terms[i])
 	}
@@ -214,18 +220,13 @@ type Reach struct {
 // largest Σ share_a·r_a of these. E_a falls where an audit is booked as bad, and so the bound grows: what is open or lost
 // makes it larger. The mix may be chosen by looking at the evidence (docs/science.md, "A mix that moves").
 func (s *Strata) reach(mix Mix, more float64, r Rule, need float64) Reach {
-	type candidate struct {
-		Reach
-		shares []float64
-	}
 	var all []candidate
 	for j := 1; j <= gridSize; j++ {
-		if within, shares, served := s.within(j, mix, r, need); served > more {
-			all = append(all, candidate{Reach{j, served, within}, shares})
-		}
+		all = s.candidates(all, j, mix, r, need)
 	}
+	all = slices.DeleteFunc(all, func(c candidate) bool { return c.Served <= more || s.seen(c.Index, c.shares) >= r.MaxDisagreement })
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.Served, a.Served) })
-	for i := range all {
+	for i := range all[:min(len(all), maxCandidates)] {
 		if c := &all[i]; s.keeps(c.Index, c.shares, r.MaxDisagreement, need) {
 			return c.Reach
 		}
@@ -233,37 +234,49 @@ func (s *Strata) reach(mix Mix, more float64, r Rule, need float64) Reach {
 	return Reach{}
 }
 
-// within returns which applications keep to their own bound at index j, and what of the mix index j serves of these: the
-// shares of what is served, and their sum.
-func (s *Strata) within(j int, mix Mix, r Rule, need float64) (within []bool, shares []float64, served float64) {
-	within, shares = make([]bool, len(s.Counts)), make([]float64, len(s.Counts))
-	total, spare := 0.0, need
-	for a := range s.Counts {
-		total += mix[a]
-		spare -= s.Counts[a].least(j)
-	}
-	for a := range s.Counts {
-		c := &s.Counts[a]
-		if mix[a] > 0 && logEWithin(c.N[j-1], c.K[j-1], r.application()) >= spare+c.least(j) {
-			within[a], shares[a] = true, mix[a]*c.accepts(j)
-			served += shares[a]
-		}
-	}
-	if served <= 0 || total <= 0 {
-		return within, shares, 0
-	}
-	for a := range shares {
-		shares[a] /= served
-	}
-	return within, shares, served / total
+// maxCandidates bounds the candidates that are looked at: each takes 0.2 ms.
+const maxCandidates = 24
+
+// candidate is what may be served: by an index, of some strata.
+type candidate struct {
+	Reach
+	shares []float64 // of the strata in what it serves
 }
 
-// least is the smallest logarithm of the e-value of index j.
-func (c *Counts) least(j int) float64 {
-	if c.K[j-1] == 0 {
-		return 0 // at a risk of 0
+// candidates adds those of one index: the applications that keep to their own bound, those with the fewest bad ones first;
+// the first, the first two, and so on.
+func (s *Strata) candidates(all []candidate, j int, mix Mix, r Rule, need float64) []candidate {
+	total := 0.0
+	var order []int
+	for a := range s.Counts {
+		total += mix[a]
+		if c := &s.Counts[a]; mix[a] > 0 && c.keeps(j, r.application(), need) {
+			order = append(order, a)
+		}
 	}
-	return minLogE
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(share(s.Counts[a].K[j-1], s.Counts[a].N[j-1]), share(s.Counts[b].K[j-1], s.Counts[b].N[j-1]))
+	})
+	within, parts, served := make([]bool, len(s.Counts)), make([]float64, len(s.Counts)), 0.0
+	for _, a := range order {
+		within[a], parts[a] = true, mix[a]*s.Counts[a].accepts(j)
+		served += parts[a]
+		if served <= 0 {
+			continue
+		}
+		shares := slices.Clone(parts)
+		for i := range shares {
+			shares[i] /= served
+		}
+		all = append(all, candidate{Reach{j, served / total, slices.Clone(within)}, shares})
+	}
+	return all
+}
+
+// keeps reports whether the risk of index j is proven to be below eps for one application, by its own audits.
+func (c *Counts) keeps(j int, eps, need float64) bool {
+	n, k := c.N[j-1], c.K[j-1]
+	return float64(k) < eps*float64(n) && LogE(n, k, eps) >= need
 }
 
 // keeps reports whether the largest Σ share_a·r_a with Σ ln E_a(r_a) ≤ need is at most eps. Both are convex, so that is so

@@ -74,7 +74,7 @@ func (k *KeyState) Summary(now time.Time, limit time.Duration) Summary {
 	v := s.View(r)
 	sum := Summary{
 		Route: k.Key.Route, TrafficClass: k.Key.TrafficClass, Phase: s.phase(v, now, limit),
-		MaxDisagreement: r.MaxDisagreement, ErrorProbability: r.ErrorProbability, Op: v.Op, Acceptance: AcceptanceShare(v.Op), High: 1, Bound: 1,
+		MaxDisagreement: r.MaxDisagreement, ErrorProbability: r.ErrorProbability, Op: v.Op, Acceptance: v.Share, High: 1, Bound: 1,
 		Drift: min(max(s.Drift.Level(r.DriftRunLength), 0), 1), Warned: v.Warned, Alarms: s.Alarm, Learned: len(s.Scores), Warmup: s.Warmup,
 	}
 	sum.Warmup.Began, sum.Warmup.Ended = 0, WarmupRuns // the phase tells

@@ -95,6 +95,8 @@ type View struct {
 	Sure       float64 // a served draft with a lower score is doubtful: the loosest two certified thresholds accept it, stricter ones do not
 	Floor      float64 // λ_Hi
 	Share      float64 // of the drafts, or of those of the request's application, that Op accepts
+	Withheld   bool    // drafts of other applications are served, not those of the request's
+	Open       bool    // and some audits more of its own may prove that they can be
 	Mixed      bool    // there is evidence by application: [State.Mixed]
 	Warned     bool    // a drift is suspected
 	Infeasible bool    // not even the strictest threshold keeps to ε
@@ -243,6 +245,10 @@ func (r Rates) AuditRate(v View, perMinute float64) float64 {
 	switch {
 	case v.Infeasible && !v.Serves():
 		return min(r.Explore, 1)
+	case v.Withheld && v.Open:
+		return r.BoostedRate()
+	case v.Withheld:
+		return min(r.Audit, 1)
 	case v.Serves() && v.Warned:
 		return r.BoostedRate()
 	case v.Serves():
