@@ -74,7 +74,7 @@ exactness: ## Greedy answers are the target's own, to the token, and seams are s
 # One goroutine for each processor, and nothing shared.
 .PHONY: risk
 risk: ## The guarantee of mode risk on laws whose risk is known: whole replays of the controller, with faults, drift, refits, a chosen eps, and rivals that break it. Prints the tables of docs/measurements.md.
-	FOREGATE_PROOFS=long $(GO) test -run 'Proof' -v -timeout 40m ./tiers/risk ./tiers/refit
+	FOREGATE_PROOFS=long $(GO) test -run 'Proof' -v -timeout 40m ./tiers/risk ./tiers/refit ./loadtest/applications
 
 # golangci-lint holds all of go vet and of staticcheck (govet, staticcheck, unused).
 lint: ## gofmt, go mod tidy, golangci-lint with vet and staticcheck in it.

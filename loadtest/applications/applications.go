@@ -153,57 +153,57 @@ func (r Run) Do() Result {
 }
 
 // look does what replicas do in the background.
-func (s *run) look() {
-	if s.now.Sub(s.lastTick) >= tickEvery {
-		s.lastTick = s.now
-		for _, st := range s.stores {
+func (r *run) look() {
+	if r.now.Sub(r.lastTick) >= tickEvery {
+		r.lastTick = r.now
+		for _, st := range r.stores {
 			_ = st.Tick(context.Background()) // the log is in memory
 		}
 	}
-	if s.now.Sub(s.lastFit) >= roundEvery {
-		s.lastFit = s.now
-		s.refits.Round(context.Background())
-		s.cfg.Accept.ScoreMap = s.refits.Score(route)
+	if r.now.Sub(r.lastFit) >= roundEvery {
+		r.lastFit = r.now
+		r.refits.Round(context.Background())
+		r.cfg.Accept.ScoreMap = r.refits.Score(route)
 	}
 }
 
 // draw draws a request's application, and its draft.
-func (s *run) draw() (app int, f accept.Features, good bool) {
-	at, sum := s.now.Sub(s.began), 0.0
-	weights := make([]float64, len(s.Agreement))
+func (r *run) draw() (app int, f accept.Features, good bool) {
+	at, sum := r.now.Sub(r.began), 0.0
+	weights := make([]float64, len(r.Agreement))
 	for a := range weights {
-		if weights[a] = 1; s.ShareOf != nil {
-			weights[a] = s.ShareOf(at, a)
+		if weights[a] = 1; r.ShareOf != nil {
+			weights[a] = r.ShareOf(at, a)
 		}
 		sum += weights[a]
 	}
-	for x := s.rng.Float64() * sum; app < len(weights)-1 && x >= weights[app]; app++ {
+	for x := r.rng.Float64() * sum; app < len(weights)-1 && x >= weights[app]; app++ {
 		x -= weights[app]
 	}
-	p := s.Agreement[app]
-	if s.Agrees != nil {
-		p = s.Agrees(at, app)
+	p := r.Agreement[app]
+	if r.Agrees != nil {
+		p = r.Agrees(at, app)
 	}
-	if good = s.rng.Float64() < p; good {
-		f[accept.FeatureMean] = s.Gap
+	if good = r.rng.Float64() < p; good {
+		f[accept.FeatureMean] = r.Gap
 	}
-	f[accept.FeatureMean] += s.rng.NormFloat64()
+	f[accept.FeatureMean] += r.rng.NormFloat64()
 	return app, f, good
 }
 
 // answer answers one request at a replica.
-func (s *run) answer(replica int, w *Window) {
-	app, f, good := s.draw()
+func (r *run) answer(replica int, w *Window) {
+	app, f, good := r.draw()
 	name := ""
-	if !s.Unknown {
+	if !r.Unknown {
 		name = tenant + "/" + strconv.Itoa(app)
 	}
-	st, classes := s.stores[replica], s.classes[replica]
-	key := plan.EvidenceKeyOf(s.cfg, plan.Facts{Request: s.body, HasDraft: true})
-	v := plan.Views{Own: classes.Limit(key, st.View(key), name, st.Mixed), PerMinute: 60 * s.PerSecond, Now: s.now}.UnderLoad(&s.cfg.Risk, 0)
+	st, classes := r.stores[replica], r.classes[replica]
+	key := plan.EvidenceKeyOf(r.cfg, plan.Facts{Request: r.body, HasDraft: true})
+	v := plan.Views{Own: classes.Limit(key, st.View(key), name, st.Mixed), PerMinute: 60 * r.PerSecond, Now: r.now}.UnderLoad(&r.cfg.Risk, 0)
 	d := plan.Decide(&plan.Inputs{
-		Plan: plan.Plan{Tier: plan.Draft, Judged: true, Mode: plan.ModeRisk}, Config: &s.cfg, Request: s.body,
-		Key: key, Application: name, Views: &v, All: s.refits.Collects(route), Draw: s.rng.Float64(),
+		Plan: plan.Plan{Tier: plan.Draft, Judged: true, Mode: plan.ModeRisk}, Config: &r.cfg, Request: r.body,
+		Key: key, Application: name, Views: &v, All: r.refits.Collects(route), Draw: r.rng.Float64(),
 	})
 	score := f[accept.FeatureMean]
 	if m := d.Accept.ScoreMap; m != nil {
@@ -220,14 +220,14 @@ func (s *run) answer(replica int, w *Window) {
 			w.BadOf[app]++
 		}
 	}
-	if v.IsFirstTime(&s.cfg.Risk) {
+	if v.IsFirstTime(&r.cfg.Risk) {
 		made := 0
 		if d.Judged || d.Audit.Shadow {
 			made = 1
 		}
 		st.Drafted(key, made, btoi(served && d.IsWarmup()))
 	}
-	s.audit(st, &d, draft{f, score, good, name}, w)
+	r.audit(st, &d, draft{f, score, good, name}, w)
 }
 
 // draft is a draft that may be audited.
@@ -239,15 +239,15 @@ type draft struct {
 }
 
 // audit opens and ends the audits of a draft.
-func (s *run) audit(st *evidence.Store, d *plan.Decision, of draft, w *Window) {
+func (r *run) audit(st *evidence.Store, d *plan.Decision, of draft, w *Window) {
 	own := d.Audit.Own
 	if !own.Audited || !d.Judged && !d.Audit.Shadow {
 		return
 	}
 	ctx := context.Background()
 	book := func(open func(ticket string) (risk.OpenResult, error)) {
-		s.ticket++
-		ticket := strconv.Itoa(s.ticket)
+		r.ticket++
+		ticket := strconv.Itoa(r.ticket)
 		if fate, err := open(ticket); err == nil && fate == risk.Opened {
 			w.Audits++
 			_ = st.Close(ctx, own.Key, ticket, !of.good) // the log is in memory
@@ -256,7 +256,7 @@ func (s *run) audit(st *evidence.Store, d *plan.Decision, of draft, w *Window) {
 	if own.Version == 0 || of.score >= own.Floor {
 		book(func(ticket string) (risk.OpenResult, error) {
 			return st.Open(ctx, risk.Audit{
-				Decision: own.Of(of.score), Ticket: ticket, Score: of.score, Features: of.features[:], Tokens: s.body.MaxTokens, Application: of.of,
+				Decision: own.Of(of.score), Ticket: ticket, Score: of.score, Features: of.features[:], Tokens: r.body.MaxTokens, Application: of.of,
 			})
 		})
 	}
