@@ -9,10 +9,10 @@ import (
 
 const (
 	// maxStrata is how many applications have counts of their own in an epoch. The others share one.
-	maxStrata = 12
-	// minStratumShare is the least share of the audits that an application has counts of its own from. Each costs the bound
-	// of the mix about two nats.
-	minStratumShare = 0.03
+	maxStrata = 8
+	// minStratumShare is the least share of the audits that an application has counts of its own from. Each costs the bound of
+	// the mix about two nats, so with many small ones that are alike the first certificate would take four times as many audits.
+	minStratumShare = 0.1
 	// maxSketch is how many applications the sketch of the traffic counts at most.
 	maxSketch = 64
 	// maxSketched is what its counts come to when all are halved, so that it follows the traffic.
