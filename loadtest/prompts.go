@@ -143,7 +143,12 @@ func (s *shelf) get(key [2]passage, write func([2]passage) opening) opening {
 }
 
 // Words tells which words conversation i has: conversations of the same number are of one tenant and ask the same.
-func (w *Workload) Words(i int) int { return w.origin(i) }
+func (w *Workload) Words(i int) int {
+	if w.s.Given != nil {
+		return w.s.Given[i].Words
+	}
+	return w.origin(i)
+}
 
 // origin returns whose words conversation i has: its own, an earlier one's, or those of
 // a place in the catalogue, which are numbered below zero.

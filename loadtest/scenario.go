@@ -21,10 +21,13 @@ type Scenario struct {
 	Arrivals Arrivals `yaml:"arrivals" need:"want closed, rate, poisson, bursts or day"`
 	Prompts  []Prompt `yaml:"prompts" need:"want a list of kinds of conversations" max:"64"` // the mix, by weight
 	Tenants  []Tenant `yaml:"tenants" max:"1000"`                                            // the mix, by weight; default one of normal priority
+	Given    []Given  `json:",omitempty"`                                                    // requests of a trace, in the order of their times, instead of those that are drawn; Prompts has one kind, whose form they have
 	Cases    []Case   // what is compared, at least one; each becomes a row
 	Faults   []Fault  `yaml:"faults" max:"256"`
 	Changes  []Change `yaml:"changes" max:"64"`    // virtual runs: settings that are set live
 	Outages  []Outage `yaml:"redis_away" max:"64"` // virtual runs: of Redis
+
+	Enough func(Outcome) bool `json:"-"` // virtual runs: is told each outcome, and reports whether the run may end; nil is never
 }
 
 // Change sets settings in the middle of a run, as an operator does. Then they are what they were.

@@ -34,6 +34,7 @@ type Workload struct {
 	seed  draw
 	users int    // closed; otherwise 0
 	only  string // the tenant who alone sends, "" is all
+	load  float64
 
 	pacer      *pacer
 	kinds      []kind
@@ -61,7 +62,7 @@ func NewWorkload(s *Scenario, c *Case, seed uint64) (*Workload, error) {
 		load = 1
 	}
 	w := &Workload{
-		s: s, seed: draw(0).of(seed), tenants: s.Tenants, only: c.Only,
+		s: s, seed: draw(0).of(seed), tenants: s.Tenants, only: c.Only, load: load,
 		popular: byRank(repeatWindow, 1), openings: shelf{maxBytes: maxShelf},
 	}
 	if s.Arrivals.Kind == Closed {
@@ -126,6 +127,12 @@ func (w *Workload) Start(i int) (at time.Duration, ok bool) {
 	if w.Closed() {
 		return 0, false
 	}
+	if w.s.Given != nil {
+		if i >= len(w.s.Given) {
+			return 0, false
+		}
+		return time.Duration(float64(w.s.Given[i].At) / w.load), true
+	}
 	return w.pacer.start(i)
 }
 
@@ -175,6 +182,9 @@ type Session struct {
 
 // Session returns conversation i, at its first turn.
 func (w *Workload) Session(i int) *Session {
+	if w.s.Given != nil {
+		return w.given(i)
+	}
 	origin, user := w.origin(i), 0
 	if w.Closed() {
 		user = i % w.users

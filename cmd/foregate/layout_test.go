@@ -18,7 +18,7 @@ const module = "github.com/foregate/foregate/"
 // arrows is the import table: which of our packages each may import. docs/architecture.md
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
-	"cmd/foregate": {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/display", "gateway/files", "gateway/settings", "gateway/stores", "internal/panics", "internal/redis/calls", "internal/words", "tiers/evidence", "tiers/plan", "tiers/risk"},
+	"cmd/foregate": {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/display", "gateway/files", "gateway/settings", "gateway/stores", "internal/panics", "internal/redis/calls", "internal/words", "loadtest", "loadtest/planner", "loadtest/trace", "loadtest/vllmsim", "tiers/evidence", "tiers/plan", "tiers/risk"},
 	"cmd/loadtest": {"gateway/demo", "loadtest", "loadtest/chaos", "loadtest/cost", "loadtest/engines", "loadtest/fleets", "loadtest/live", "loadtest/pair", "loadtest/proof", "loadtest/quality", "loadtest/soak", "loadtest/virtual"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 
@@ -92,12 +92,14 @@ var arrows = map[string][]string{
 	"loadtest/fleets":            {"loadtest", "loadtest/virtual", "loadtest/vllmsim"},
 	"loadtest/live":              {"loadtest", "loadtest/answer", "loadtest/chaos", "loadtest/process", "loadtest/vllmsim"},                                                                                                          // the gateway over HTTP only
 	"loadtest/pair":              {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/stores", "loadtest/answer", "loadtest/process", "tiers/accept", "tiers/evidence", "tiers/plan", "tiers/refit", "tiers/risk"}, // what mode risk makes of recorded audits is computed by its own functions
+	"loadtest/planner":           {"loadtest", "loadtest/fleets", "loadtest/trace", "loadtest/virtual", "loadtest/vllmsim"},
 	"loadtest/process":           {},
 	"loadtest/cost":              {}, // the rest of it is a benchmark
 	"loadtest/proof":             {"loadtest", "loadtest/cost", "loadtest/pair", "loadtest/soak", "loadtest/virtual"},
 	"loadtest/quality":           {"loadtest", "loadtest/vllmsim", "tiers/accept"},
 	"loadtest/virtual":           {"breaker", "cache", "gateway/admission", "gateway/identity", "gateway/settings", "loadtest", "loadtest/quality", "loadtest/virtual/engines", "loadtest/virtual/eventloop", "loadtest/virtual/sharing", "loadtest/vllmsim", "tiers", "tiers/accept", "tiers/audit", "tiers/credentials", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk"},
 	"loadtest/soak":              {"loadtest/answer", "loadtest/chaos", "loadtest/process", "loadtest/vllmsim"},
+	"loadtest/trace":             {"internal/words", "loadtest"},
 	"loadtest/virtual/engines":   {"loadtest", "loadtest/quality", "loadtest/virtual/eventloop", "loadtest/vllmsim", "tiers/economy", "tiers/engine", "tiers/openai", "tiers/pool", "tiers/pressure"},
 	"loadtest/virtual/eventloop": {"tiers/world"},
 	"loadtest/virtual/sharing":   {"cache", "loadtest/virtual/engines", "loadtest/virtual/eventloop", "tiers"},

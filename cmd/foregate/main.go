@@ -1,4 +1,4 @@
-// Command foregate runs the gateway and looks after it: serve, demo, check, reload, settings, status, risk, cache, usage, ready, version.
+// Command foregate runs the gateway and looks after it: serve, demo, check, reload, settings, status, risk, cache, usage, ready, plan, version.
 //
 // It only wires: flags and the configuration file become the Options of the
 // packages that do the work. Start at cli in main.go.
@@ -30,6 +30,7 @@ type cli struct {
 	Cache    cacheCmd    `cmd:"" help:"Purge the cache of answers."`
 	Usage    usageCmd    `cmd:"" help:"Tell what tenants used and what it cost, over all replicas."`
 	Ready    readyCmd    `cmd:"" help:"Ask whether a replica can serve; the exit status tells, for health checks."`
+	Plan     planCmd     `cmd:"" help:"Find the cheapest fleet that holds an SLO for a trace of requests, in the virtual lab, before anyone rents it."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`
 }
 

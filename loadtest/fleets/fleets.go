@@ -139,12 +139,12 @@ func (l *lab) at(f Fleet, load float64) (_ *loadtest.Scenario, _ *loadtest.Case,
 	}
 	c.Name, c.Load = f.String(), load/s.Arrivals.PerSecond
 	c.Target.Profile, c.Target.Count = f.Target.Profile, f.Target.Count
-	if c.Target.USDPerHour, err = price(&l.prices[0], f.Target.Profile); err != nil || f.Mode == TargetOnly {
+	if c.Target.USDPerHour, err = Price(&l.prices[0], f.Target.Profile); err != nil || f.Mode == TargetOnly {
 		return &s, &c, err
 	}
 	draft := *l.base.Cases[1].Draft
 	draft.Profile, draft.Count, draft.Divergence, draft.Blind = f.Draft.Profile, f.Draft.Count, f.Law.divergence, f.Law.blind
-	draft.USDPerHour, err = price(&l.prices[0], f.Draft.Profile)
+	draft.USDPerHour, err = Price(&l.prices[0], f.Draft.Profile)
 	c.Draft = &draft
 	return &s, &c, err
 }
@@ -195,7 +195,7 @@ func (l *lab) rents(f Fleet, tokens float64) (map[string]float64, error) {
 			if e.Count == 0 {
 				continue
 			}
-			one, err := price(&l.prices[i], e.Profile)
+			one, err := Price(&l.prices[i], e.Profile)
 			if err != nil {
 				return nil, err
 			}
@@ -206,8 +206,8 @@ func (l *lab) rents(f Fleet, tokens float64) (map[string]float64, error) {
 	return out, nil
 }
 
-// price is what an hour of one server costs.
-func price(list *vllmsim.PriceList, profile string) (usd float64, err error) {
+// Price is what an hour of one server costs, in dollars.
+func Price(list *vllmsim.PriceList, profile string) (usd float64, err error) {
 	p, err := vllmsim.ProfileByName(profile)
 	return float64(p.GPUs) * list.USDPerGPUHour[p.GPU], err
 }
@@ -227,7 +227,7 @@ func Search(ctx context.Context, f Fleet, seed uint64) (found Found, err error) 
 		return found, err
 	}
 	found = Found{Fleet: f.String(), Seed: seed} // where no load holds
-	_, err = highest(guess, func(load float64) (bool, error) {
+	_, err = Highest(guess, precision, func(load float64) (bool, error) {
 		tried, holds, err := l.measure(ctx, f, load, seed, earlier)
 		if holds && load > found.PerSecond {
 			found = tried
@@ -265,8 +265,9 @@ func (f Fleet) guess() (float64, error) {
 	return load, err
 }
 
-// highest is the highest load that holds, to [precision]: 0 if none above [least] does. A load is tried once.
-func highest(load float64, holds func(load float64) (bool, error)) (float64, error) {
+// Highest is the highest load that holds, to a factor of precision above 1: 0 if none above [least] does. It begins at a load,
+// and tries each once.
+func Highest(load, precision float64, holds func(load float64) (bool, error)) (float64, error) {
 	low, high := 0.0, 0.0
 	for low == 0 || high == 0 || high > low*precision {
 		ok, err := holds(load)

@@ -10,7 +10,7 @@ import (
 func TestTheSearchFindsTheHighestLoadThatHolds(t *testing.T) {
 	for _, c := range []struct{ begin, end float64 }{{10, 47}, {10, 9.5}, {100, 2}, {47, 47}} {
 		tries := map[float64]int{}
-		got, err := highest(c.begin, func(load float64) (bool, error) {
+		got, err := Highest(c.begin, precision, func(load float64) (bool, error) {
 			tries[load]++
 			return load <= c.end, nil
 		})
@@ -23,11 +23,11 @@ func TestTheSearchFindsTheHighestLoadThatHolds(t *testing.T) {
 			}
 		}
 	}
-	if got, err := highest(10, func(float64) (bool, error) { return false, nil }); got != 0 || err != nil {
+	if got, err := Highest(10, precision, func(float64) (bool, error) { return false, nil }); got != 0 || err != nil {
 		t.Errorf("nothing holds: %g, %v", got, err)
 	}
 	broken := errors.New("broken")
-	if _, err := highest(10, func(float64) (bool, error) { return false, broken }); !errors.Is(err, broken) {
+	if _, err := Highest(10, precision, func(float64) (bool, error) { return false, broken }); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 }

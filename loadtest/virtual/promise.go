@@ -51,6 +51,21 @@ func (l *lab) prepareOracle() {
 	}
 }
 
+// BestAcceptance is the share of drafts that thresholds accept which nobody can know, the loosest with which at most the
+// case's Oracle of them disagree: from as many drafts as the scenario's Audits, which are judged without a run. The case has
+// drafts and an Oracle.
+func BestAcceptance(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (accepts float64, err error) {
+	l, err := newLab(s, c, seed)
+	if err != nil || l.sample == nil {
+		return 0, err
+	}
+	for _, bucket := range l.sample.buckets() {
+		_, share := l.sample.loosest(bucket, 0, c.Oracle)
+		accepts += l.sample.share[bucket] * share
+	}
+	return accepts, nil
+}
+
 // promise sums up what became of the disagreement that was allowed, and tells it of each
 // kind of request.
 func (l *lab) promise() (*loadtest.Promise, []string) {

@@ -215,6 +215,9 @@ func (r *request) recordShared() (text string) {
 // book notes the outcome when the client has it.
 func (l *lab) book(r *request) {
 	l.recorder.Add(r.out)
+	if enough := l.scenario.Enough; enough != nil && enough(r.out) {
+		l.enough = true
+	}
 	if r.out.End != loadtest.Answered {
 		return
 	}

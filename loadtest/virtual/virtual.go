@@ -61,6 +61,7 @@ type lab struct {
 	open     int     // conversations and users that are not over
 	sent     int     // requests, for the load balancer
 	ended    bool    // no more conversations begin
+	enough   bool    // the scenario's Enough ends the run
 	peak     float64 // KV usage of any backend
 	audits   int     // drafts judged to their end
 	answered ended   // what the answers of the measured time were like
@@ -152,11 +153,11 @@ func (l *lab) addPools() (err error) {
 	return err
 }
 
-// run plays events until the last answer is there.
+// run plays events until the last answer is there, or enough of them.
 func (l *lab) run(ctx context.Context) error {
 	defer l.clock.End()
 	l.begin()
-	for n := 0; !l.ended || l.open > 0; n++ {
+	for n := 0; !l.enough && (!l.ended || l.open > 0); n++ {
 		if n%checkEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -2,8 +2,11 @@ package vllmsim
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -69,6 +72,29 @@ var readHardware = sync.OnceValues(func() (h hardware, err error) {
 func Prices() ([]PriceList, error) {
 	h, err := readHardware()
 	return h.Prices, err
+}
+
+// ParsePrices reads a price list, such as usd_per_gpu_hour: {H100: 2.5}; name is the file's.
+func ParsePrices(name string, text []byte) (p PriceList, err error) {
+	h, err := readHardware()
+	if err != nil {
+		return p, err
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&p); err != nil || len(p.USDPerGPUHour) == 0 {
+		return p, fmt.Errorf("%s: want usd_per_gpu_hour: {H100: 2.5}: %w", name, cmp.Or(err, errors.New("it has no prices")))
+	}
+	for gpu, usd := range p.USDPerGPUHour {
+		if h.GPUs[gpu] == nil {
+			return p, fmt.Errorf("%s: unknown GPU %q; known: %s", name, gpu, strings.Join(slices.Sorted(maps.Keys(h.GPUs)), ", "))
+		}
+		if !(usd > 0 && usd < 10_000) {
+			return p, fmt.Errorf("%s: %s: %g dollars an hour: want a price above 0", name, gpu, usd)
+		}
+	}
+	p.Name = cmp.Or(p.Name, name)
+	return p, nil
 }
 
 // ProfileNames returns the known profiles, in the order of the alphabet.

@@ -131,3 +131,18 @@ func TestEveryProfileHasAGPUWithPricesAndKnownSources(t *testing.T) {
 		}
 	}
 }
+
+func TestAPriceListIsReadOrRefused(t *testing.T) {
+	p, err := ParsePrices("own.yaml", []byte("usd_per_gpu_hour: {H100: 2.5, L4: 0.5}"))
+	if err != nil || p.Name != "own.yaml" || p.USDPerGPUHour["H100"] != 2.5 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	for text, want := range map[string]string{
+		"": "want usd_per_gpu_hour", "H100: 2.5": "want usd_per_gpu_hour", "usd_per_gpu_hour: {}": "no prices",
+		"usd_per_gpu_hour: {H1000: 2}": `unknown GPU "H1000"; known: A100`, "usd_per_gpu_hour: {H100: -2}": "above 0", "usd_per_gpu_hour: {H100: .nan}": "above 0",
+	} {
+		if _, err := ParsePrices("own.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}

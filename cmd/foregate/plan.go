@@ -1,0 +1,138 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/planner"
+	"github.com/foregate/foregate/loadtest/trace"
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+type planCmd struct {
+	Trace  string        `arg:"" optional:"" placeholder:"FILE" help:"What clients asked: Azure's CSV (TIMESTAMP, ContextTokens, GeneratedTokens), receipts as JSON lines, LiteLLM's spend log as JSON lines or CSV, or the log of a vLLM server with --enable-log-requests and --enable-log-outputs. - is the standard input."`
+	SLO    string        `required:"" name:"slo" placeholder:"SLO" help:"What to hold: ttft_p50, ttft_p95, ttft_p99, e2e_p50, e2e_p95, e2e_p99 and lost (a share of the requests, by default 0), such as ttft_p99=1s,e2e_p99=30s."`
+	Growth float64       `default:"1" help:"How many times the load to plan for."`
+	Prices string        `default:"aws" placeholder:"FILE" help:"Prices: aws, market, or a YAML file such as usd_per_gpu_hour: {H100: 2.5}."`
+	Target string        `default:"llama-3.1-70b" placeholder:"MODEL" help:"Model that answers, of the lab's profiles."`
+	Draft  string        `default:"llama-3.1-8b" placeholder:"MODEL" help:"Model that drafts; none is without drafts."`
+	Accept []float64     `name:"acceptance" default:"0.3,0.5,0.7" help:"Acceptances that drafts may have at the bound on disagreement."`
+	Max    float64       `name:"max-disagreement" default:"0.1" placeholder:"SHARE" help:"Bound on the disagreement of drafts that are served unverified (risk.max_disagreement)."`
+	Rate   float64       `placeholder:"N" help:"Instead of a trace: requests a second."`
+	Prompt int           `placeholder:"TOKENS" help:"Instead of a trace: median length of prompts, without --shared-prefix."`
+	Output int           `placeholder:"TOKENS" help:"Instead of a trace: median length of answers. Of a log without answers: the length of each."`
+	For    time.Duration `placeholder:"DURATION" help:"Instead of a trace: how long; by default 1h."`
+
+	Repeats float64 `placeholder:"SHARE" help:"Share of the requests that repeat an earlier one word for word, where the trace does not tell."`
+	Shared  int     `name:"shared-prefix" placeholder:"TOKENS" help:"Tokens that all prompts begin with, where the trace does not tell."`
+
+	Seeds int    `default:"3" help:"Runs of each fleet that holds the SLO; other seeds ask the same in another order."`
+	JSON  bool   `name:"json" help:"Print the plan as JSON."`
+	Out   string `type:"path" placeholder:"DIR" help:"Write foregate.yaml and values.yaml (for the Helm chart) for the cheapest fleet to this folder."`
+}
+
+// Run reads the load, seeks fleets, and prints those that hold the SLO. Interrupted, it prints what is known.
+func (c *planCmd) Run(e *env) error {
+	o, err := c.options()
+	if err != nil {
+		return err
+	}
+	s := o.Trace.Summary()
+	_, _ = fmt.Fprintf(e.stderr, "%sPlanning; Ctrl-C prints what is known.\n", s.Text()) // beside the answer
+	o.Progress = func(text string) { _, _ = fmt.Fprintln(e.stderr, text) }
+	answer, err := planner.Plan(e.ctx, o)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		j := json.NewEncoder(e.stdout)
+		j.SetIndent("", "  ")
+		err = j.Encode(answer)
+	} else {
+		_, err = fmt.Fprint(e.stdout, answer.Text())
+	}
+	if err == nil && c.Out != "" && len(answer.Fleets) > 0 {
+		err = c.write(e, &o.Market, &answer.Fleets[0])
+	}
+	if err == nil && answer.Interrupted {
+		return errSilent
+	}
+	return err
+}
+
+// options are what the command line asks for.
+func (c *planCmd) options() (o planner.Options, err error) {
+	o = planner.Options{Acceptance: slices.Compact(slices.Sorted(slices.Values(c.Accept))), MaxDisagreement: c.Max, Growth: c.Growth, Seeds: c.Seeds, Workers: runtime.GOMAXPROCS(0)}
+	if o.SLO, err = loadtest.ParseSLO(c.SLO); err != nil {
+		return o, err
+	}
+	prices, err := c.prices()
+	if err != nil {
+		return o, err
+	}
+	if o.Market, o.LeftOut, err = planner.NewMarket(c.Target, c.Draft, prices); err != nil {
+		return o, err
+	}
+	load := trace.Load{Rate: c.Rate, Prompt: c.Prompt, Output: c.Output, Repeats: c.Repeats, Shared: c.Shared, For: c.For}
+	switch {
+	case c.Trace == "":
+		o.Trace, err = trace.Describe(load)
+		return o, err
+	case c.Rate != 0 || c.Prompt != 0 || c.For != 0:
+		return o, fmt.Errorf("--rate, --prompt and --for are for a load without a trace")
+	}
+	in := os.Stdin
+	if c.Trace != "-" {
+		f, err := os.Open(c.Trace)
+		if err != nil {
+			return o, err
+		}
+		defer func() { _ = f.Close() }() // it was read
+		in = f
+	}
+	if o.Trace, err = trace.Read(in, load); err != nil {
+		return o, fmt.Errorf("%s: %w", c.Trace, err)
+	}
+	return o, nil
+}
+
+// prices are one of the lab's lists, or a file.
+func (c *planCmd) prices() (vllmsim.PriceList, error) {
+	lists, err := vllmsim.Prices()
+	if err != nil {
+		return vllmsim.PriceList{}, err
+	}
+	var names []string
+	for _, l := range lists {
+		if l.Name == c.Prices {
+			return l, nil
+		}
+		names = append(names, l.Name)
+	}
+	text, err := os.ReadFile(c.Prices)
+	if err != nil {
+		return vllmsim.PriceList{}, fmt.Errorf("--prices: neither %s nor a file: %w", strings.Join(names, ", "), err)
+	}
+	return vllmsim.ParsePrices(c.Prices, text)
+}
+
+// write writes what runs a fleet.
+func (c *planCmd) write(e *env, m *planner.Market, f *planner.Fleet) error {
+	if err := os.MkdirAll(c.Out, 0o755); err != nil { //nolint:gosec // nothing in it is secret
+		return err
+	}
+	for name, text := range map[string]string{"foregate.yaml": m.Config(f, c.Max), "values.yaml": m.Values(f, c.Max)} {
+		if err := os.WriteFile(filepath.Join(c.Out, name), []byte(text), 0o644); err != nil { //nolint:gosec // as above
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(e.stderr, "%s has foregate.yaml and values.yaml for %s.\n", c.Out, f.Name)
+	return err
+}
