@@ -3,6 +3,7 @@ package vllmsim
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
