@@ -235,8 +235,11 @@ func TestTheObjectOfASharedAnswerSaysWarmup(t *testing.T) {
 		"accepted;phase=warmup;reason=confident;score=0.31": "warmup", "accepted;reason=confident;score=0.31": "",
 	} {
 		e := &cache.Entry{Tier: "draft", Accepted: 3, Acceptance: acceptance}
-		var object struct{ Phase, Reason string }
-		if err := json.Unmarshal(extraOf(e, cache.ResultCoalesced, 0), &object); err != nil || object.Phase != phase || object.Reason != "confident" {
+		var object struct {
+			Phase, Reason string
+			Score         float64
+		}
+		if err := json.Unmarshal(extraOf(e, cache.ResultCoalesced, 0), &object); err != nil || object.Phase != phase || object.Reason != "confident" || object.Score != 0.31 {
 			t.Errorf("%s: %+v, %v", acceptance, object, err)
 		}
 	}
