@@ -171,6 +171,7 @@ tenants:
 // send sends requests to all replicas from 24 clients, and counts how they end.
 func (p *provided) send(phase, tenant string, requests int, members ...string) {
 	p.t.Helper()
+	tier := map[bool]string{true: "target", false: "auto"}[tenant == "poor"] // whose drafts would cost nothing
 	var clients sync.WaitGroup
 	var left atomic.Int64
 	left.Store(int64(requests))
@@ -180,7 +181,7 @@ func (p *provided) send(phase, tenant string, requests int, members ...string) {
 				n := p.asked.Add(1)
 				body := fmt.Sprintf(`{"model":%q,"max_tokens":%d,"temperature":0,"stream":%t,"messages":[{"role":"system","content":%q},{"role":"user","content":"Name %d lakes."}]%s}`,
 					routeUsual, providerAnswer, n%2 == 0, strings.Repeat("You know the lakes of the world. ", 6), n, strings.Join(append([]string{""}, members...), ","))
-				status, head, text := apptest.Send(p.t, http.MethodPost, p.replicas[i%len(p.replicas)].URL+chat, body, "X-Tenant-ID", tenant)
+				status, head, text := apptest.Send(p.t, http.MethodPost, p.replicas[i%len(p.replicas)].URL+chat, body, "X-Tenant-ID", tenant, "X-Tier", tier)
 				outcome := fmt.Sprintf("%s %d", phase, status)
 				if reason, _, _ := strings.Cut(head.Get("X-Shed-Reason"), ";"); status != http.StatusOK {
 					_, code, _ := errorOf(text)
