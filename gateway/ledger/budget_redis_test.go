@@ -343,3 +343,58 @@ func TestTheStatesOfManyTenantsAreReadTogetherAndChangeNothing(t *testing.T) {
 		t.Errorf("without Redis: %+v", got)
 	}
 }
+
+// TestRedisMayBeKilledBetweenReserveAndSettle kills Redis under load, and brings it back without data or with those of
+// some time ago. Nothing is counted twice, nothing is lost, and the budget holds.
+func TestRedisMayBeKilledBetweenReserveAndSettle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
+	for _, old := range []bool{false, true} {
+		t.Run("with old data "+strconv.FormatBool(old), func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t, "--maxclients", "1000")
+			fleet := fleetOf(t, s.Addr)
+			b := tokensPer(30_000, identity.Month)
+			a := Request{Tenant: "acme", Budgets: []identity.Budget{b}, Tokens: 20}
+			held := make([]*Reservation, len(fleet))
+			for i, r := range fleet {
+				r.settle(t, a, 10)
+				held[i] = r.enter(t, a) // which are settled after the loss
+			}
+			if old {
+				s.Do("SAVE")
+			}
+			ended := make(chan int64, 1)
+			go func() { ended <- load(t, fleet, a, 400, func() int { return 20 }) }()
+			redistest.Eventually(t, "a part is spent", func() bool { return fleet[0].used(t, "acme", b).Used > 5000 })
+			s.Kill()
+			redistest.Eventually(t, "Redis is left alone", func() bool { return fleet[0].asker.Away() && fleet[1].asker.Away() && fleet[2].asker.Away() })
+			for _, g := range held {
+				g.Settle(10, 0)
+			}
+			s.Restart()
+			used := <-ended + int64(len(fleet)*20)
+			if used > b.Tokens+12*20 { // twelve clients with one request in flight each
+				t.Errorf("%d tokens were used of %d", used, b.Tokens)
+			}
+			redistest.Eventually(t, "the replicas have returned", func() bool {
+				for _, r := range fleet {
+					if r.asker.Away() || !r.used(t, "acme", b).Shared {
+						return false
+					}
+				}
+				return true
+			})
+			for _, r := range fleet {
+				if st := r.used(t, "acme", b); st.Used > used {
+					t.Errorf("a replica sees %d, and %d were used", st.Used, used)
+				}
+				r.stop()
+			}
+			if p := storedOf(t, s.Client, "acme"); p.settled[ofTokens] != used || p.reserved != (cost{}) {
+				t.Errorf("Redis has %+v, and %d were used", p, used)
+			}
+		})
+	}
+}
