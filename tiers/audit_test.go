@@ -68,7 +68,7 @@ func (n *notebook) Mixed(k risk.Key) *risk.Mixed {
 func (n *notebook) Open(_ context.Context, a risk.Audit) (risk.OpenResult, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	f := n.state(a.Key).Open(n.rule, a.Decision, a.Score, a.Ticket, time.Unix(1e9, 0))
+	f := n.state(a.Key).Open(n.rule, &risk.Audit{Decision: a.Decision, Score: a.Score, Ticket: a.Ticket}, time.Unix(1e9, 0))
 	n.fates[f]++
 	if f == risk.Opened {
 		n.opened = append(n.opened, a)

@@ -197,7 +197,7 @@ func replay(rate float64, audits []audit) Replay {
 		for ; n < len(order) && !s.View(rule).Serves(); n++ {
 			a, now := &audits[order[n]], time.Unix(int64(n+1), 0)
 			d := s.View(rule).Decide(risk.Key{}, risk.Sampling{Rate: 1, FullRange: 1}, 0)
-			if ticket := strconv.Itoa(n); s.Open(rule, d, a.score, ticket, now) == risk.Opened {
+			if ticket := strconv.Itoa(n); s.Open(rule, &risk.Audit{Decision: d, Score: a.score, Ticket: ticket}, now) == risk.Opened {
 				s.Close(rule, ticket, !a.good)
 			}
 		}

@@ -97,7 +97,7 @@ func Plan(ctx context.Context, o Options) (*Answer, error) {
 	requests := o.Trace.Busiest(maxSimulated)
 	p := &planner{Options: o, demand: DemandOf(requests, o.Growth), began: time.Now()}
 	p.lab = &lab{market: &p.Market, slo: &p.SLO, requests: requests, growth: o.Growth, maxDisagreement: o.MaxDisagreement, evidence: map[float64]*evidence{}}
-	p.answer.LeftOut = append(o.LeftOut, p.Market.keepDrafts(&p.demand)...)
+	p.answer.LeftOut = slices.Concat(o.LeftOut, p.Market.keepDrafts(&p.demand))
 	if len(p.Market.Drafts) == 0 {
 		p.Acceptance = nil
 	}

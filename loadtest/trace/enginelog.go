@@ -92,8 +92,9 @@ func (c *collector) length(ids, text string) int {
 }
 
 func (c *collector) assume(text string) {
-	if all := c.trace.Assumed; len(all) == 0 || all[len(all)-1] != text {
-		c.trace.Assumed = append(all, text)
+	all := &c.trace.Assumed
+	if n := len(*all); n == 0 || (*all)[n-1] != text {
+		*all = append(*all, text)
 	}
 }
 

@@ -23,7 +23,7 @@ func newChooser(law population, seed, run uint64) *chooser {
 	c := &chooser{law: law, rng: rand.New(rand.NewPCG(seed, run)), rule: forever}
 	for i := range GridScores {
 		score, _ := law.draw(c.rng)
-		c.state.Open(c.rule, c.state.View(c.rule).Decide(Key{}, Sampling{Rate: 1}, 0), score, strconv.Itoa(i), time.Unix(1, 0))
+		c.state.Open(c.rule, &Audit{Decision: c.state.View(c.rule).Decide(Key{}, Sampling{Rate: 1}, 0), Score: score, Ticket: strconv.Itoa(i)}, time.Unix(1, 0))
 	}
 	for j := range gridSize {
 		accepted, bad := law.tail(c.state.Grid.At(j + 1))
@@ -36,7 +36,7 @@ func newChooser(law population, seed, run uint64) *chooser {
 func (c *chooser) audit(i int) {
 	score, bad := c.law.draw(c.rng)
 	ticket := "a" + strconv.Itoa(i)
-	if c.state.Open(c.rule, c.state.View(c.rule).Decide(Key{}, Sampling{Rate: 1, FullRange: 1}, 0), score, ticket, time.Unix(2, 0)) == Opened {
+	if c.state.Open(c.rule, &Audit{Decision: c.state.View(c.rule).Decide(Key{}, Sampling{Rate: 1, FullRange: 1}, 0), Score: score, Ticket: ticket}, time.Unix(2, 0)) == Opened {
 		c.state.Close(c.rule, ticket, bad)
 	}
 }

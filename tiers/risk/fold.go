@@ -128,7 +128,7 @@ func (s *State) apply(e *Entry, now time.Time) string {
 	s.Used = now
 	switch e.Do {
 	case DoOpen:
-		return string(s.OpenOf(e.Rule, e.Audit, now))
+		return string(s.Open(e.Rule, e.Audit, now))
 	case DoWarmup:
 		return string(s.OpenWarmup(e.Rule, e.Ticket, now))
 	case DoDrafts:

@@ -38,7 +38,7 @@ func wrongByPriority(t *testing.T, rule Rule, laws map[string]binormal, apart bo
 		for key, s := range states {
 			r := rule.For(key)
 			if d := s.View(r).Decide(Key{}, Sampling{Rate: 1, FullRange: 1}, 0); key == class || !apart {
-				s.Open(r, d, score, fmt.Sprint(i), time.Unix(int64(i), 0))
+				s.Open(r, &Audit{Decision: d, Score: score, Ticket: fmt.Sprint(i)}, time.Unix(int64(i), 0))
 				s.Close(r, fmt.Sprint(i), bad)
 			}
 		}

@@ -13,14 +13,14 @@ func TestAFullRangeAuditIsEvidenceForEveryThreshold(t *testing.T) {
 	if near.Hi != v.Hi || near.Floor != v.Floor || wide.Hi != gridSize || wide.Floor != -Unreachable || !near.Audited || !wide.Audited {
 		t.Fatalf("near %+v, full range %+v", near, wide)
 	}
-	if got := s.Open(plain, near, s.Grid[gridSize-1], "near", now); got != OutOfRange {
+	if got := s.Open(plain, &Audit{Decision: near, Score: s.Grid[gridSize-1], Ticket: "near"}, now); got != OutOfRange {
 		t.Errorf("below the floor: %s", got)
 	}
-	if got := s.Open(plain, wide, s.Grid[gridSize-1], "wide", now); got != Opened || s.Epochs[0].N[gridSize-1] != 1 || s.Epochs[0].N[0] != 0 {
+	if got := s.Open(plain, &Audit{Decision: wide, Score: s.Grid[gridSize-1], Ticket: "wide"}, now); got != Opened || s.Epochs[0].N[gridSize-1] != 1 || s.Epochs[0].N[0] != 0 {
 		t.Errorf("full range: %s, %v", got, s.Epochs[0].N)
 	}
 	counts := s.Epochs[0].N
-	if got := s.Open(plain, wide, s.Grid[gridSize-1]-1, "below", now); got != Opened || s.Epochs[0].N != counts || s.Epochs[0].Audits != 2 {
+	if got := s.Open(plain, &Audit{Decision: wide, Score: s.Grid[gridSize-1]-1, Ticket: "below"}, now); got != Opened || s.Epochs[0].N != counts || s.Epochs[0].Audits != 2 {
 		t.Errorf("full range, below every threshold: %s, %v", got, s.Epochs[0].N)
 	}
 	if !s.Close(plain, "below", true) || s.Epochs[0].N != counts {

@@ -189,7 +189,7 @@ func (r *run) settle(a due) {
 
 func (r *run) open(a due) bool {
 	before := r.state.Version
-	fate := r.state.Open(r.rule, a.decision, a.score, a.ticket, r.clock(a.at))
+	fate := r.state.Open(r.rule, &Audit{Decision: a.decision, Score: a.score, Ticket: a.ticket}, r.clock(a.at))
 	if r.state.Version != before && r.first == nil {
 		r.now = steppedAt(r.state.Grid, r.wall, r.calm, 1.01*r.rule.MaxDisagreement)
 	}

@@ -142,13 +142,9 @@ func (s *State) cautiousIndex() int {
 // drafts: those with the highest risk among the ones that are served.
 const doubtfulSteps = 2
 
-// Open stores an audit as bad until its outcome is known. ticket identifies it. If its score is the last one needed for
-// the grid, now becomes the grid's version.
-func (s *State) Open(r Rule, d Decision, score float64, ticket string, now time.Time) OpenResult {
-	return s.OpenOf(r, &Audit{Decision: d, Score: score, Ticket: ticket}, now)
-}
-
-func (s *State) OpenOf(r Rule, a *Audit, now time.Time) OpenResult {
+// Open stores an audit as bad until its outcome is known. If its score is the last one needed for the grid, now becomes the
+// grid's version.
+func (s *State) Open(r Rule, a *Audit, now time.Time) OpenResult {
 	d, score, ticket := &a.Decision, a.Score, a.Ticket
 	s.begin(r)
 	first := s.Grid.First(score)

@@ -46,7 +46,7 @@ func TestAnAuditIsBadUntilItIsGood(t *testing.T) {
 	s := taught(plain)
 	d := s.View(plain).Decide(Key{}, Sampling{Rate: 1}, 0)
 	for i, score := range []float64{.83, .78, .73} { // indices 1, 2 and 3 on
-		s.Open(plain, d, score, strconv.Itoa(i), time.Unix(2, 0))
+		s.Open(plain, &Audit{Decision: d, Score: score, Ticket: strconv.Itoa(i)}, time.Unix(2, 0))
 	}
 	e := &s.Epochs[0]
 	check := func(when string, n, k, o [3]int) {
@@ -71,7 +71,7 @@ func TestAnAuditIsBadUntilItIsGood(t *testing.T) {
 func TestClosingTwiceOrWhatNobodyOpenedChangesNothing(t *testing.T) {
 	s := taught(plain)
 	d := s.View(plain).Decide(Key{}, Sampling{Rate: 1}, 0)
-	s.Open(plain, d, 1, "a", time.Unix(2, 0))
+	s.Open(plain, &Audit{Decision: d, Score: 1, Ticket: "a"}, time.Unix(2, 0))
 	if !s.Close(plain, "a", true) {
 		t.Fatal("the audit was not under way")
 	}
@@ -92,12 +92,12 @@ func TestDecisionsByAnotherGridOrBeforeAnAlarmAreStale(t *testing.T) {
 	early.Alarm--
 	before := copyOf(s)
 	for _, d := range []Decision{old, early, View{}.Decide(Key{}, Sampling{Rate: 1}, 0)} {
-		if fate := s.Open(plain, d, 1, "x", time.Unix(3, 0)); fate != Stale {
+		if fate := s.Open(plain, &Audit{Decision: d, Score: 1, Ticket: "x"}, time.Unix(3, 0)); fate != Stale {
 			t.Errorf("%+v was %s", d, fate)
 		}
 	}
 	same(t, before, s)
-	if fate := s.Open(plain, d, s.Grid.At(d.Hi)-.01, "x", time.Unix(3, 0)); fate != OutOfRange {
+	if fate := s.Open(plain, &Audit{Decision: d, Score: s.Grid.At(d.Hi)-.01, Ticket: "x"}, time.Unix(3, 0)); fate != OutOfRange {
 		t.Errorf("a score below the region was %s", fate)
 	}
 }
@@ -107,14 +107,14 @@ func TestAnAuditThatIsLostStaysBad(t *testing.T) {
 	d := s.View(plain).Decide(Key{}, Sampling{Rate: 1}, 0)
 	at := time.Unix(1000, 0)
 	for i := range maxOpen {
-		if fate := s.Open(plain, d, 1, strconv.Itoa(i), at); fate != Opened {
+		if fate := s.Open(plain, &Audit{Decision: d, Score: 1, Ticket: strconv.Itoa(i)}, at); fate != Opened {
 			t.Fatalf("audit %d was %s", i, fate)
 		}
 	}
-	if fate := s.Open(plain, d, 1, "one more", at.Add(openFor*time.Second)); fate != Full {
+	if fate := s.Open(plain, &Audit{Decision: d, Score: 1, Ticket: "one more"}, at.Add(openFor*time.Second)); fate != Full {
 		t.Errorf("more are under way than are allowed: %s", fate)
 	}
-	if fate := s.Open(plain, d, 1, "later", at.Add((openFor+1)*time.Second)); fate != Opened || len(s.Tickets) != 1 {
+	if fate := s.Open(plain, &Audit{Decision: d, Score: 1, Ticket: "later"}, at.Add((openFor+1)*time.Second)); fate != Opened || len(s.Tickets) != 1 {
 		t.Errorf("lost ones still count: %s, %d under way", fate, len(s.Tickets))
 	}
 	s.Close(plain, "0", false)
@@ -203,7 +203,7 @@ func TestOutcomesThatComeFirstAreNotHopeless(t *testing.T) {
 	s := taught(plain)
 	d := s.View(plain).Decide(Key{}, Sampling{Rate: 1}, 0)
 	for i := range 400 {
-		s.Open(plain, d, 1, strconv.Itoa(i), time.Unix(2, 0))
+		s.Open(plain, &Audit{Decision: d, Score: 1, Ticket: strconv.Itoa(i)}, time.Unix(2, 0))
 	}
 	for i := range 400 {
 		if s.Close(plain, strconv.Itoa(i), i < 4); s.Infeasible {
@@ -218,7 +218,7 @@ func TestOutcomesThatComeFirstAreNotHopeless(t *testing.T) {
 func TestAnAlarmForgetsAllButTheGridAndTheTraffic(t *testing.T) {
 	s := certified(plain)
 	d := s.View(plain).Decide(Key{}, Sampling{Rate: 1}, 0)
-	s.Open(plain, d, 1, "open", time.Unix(2, 0))
+	s.Open(plain, &Audit{Decision: d, Score: 1, Ticket: "open"}, time.Unix(2, 0))
 	id := s.Epochs[0].ID
 	for i := 0; s.Alarm == 0; i++ {
 		if audit(s, plain, 1, true); i > 20 {
@@ -234,7 +234,7 @@ func TestAnAlarmForgetsAllButTheGridAndTheTraffic(t *testing.T) {
 		Traffic: s.Traffic,
 	}
 	same(t, want, s)
-	if s.Close(plain, "open", false) || s.Open(plain, d, 1, "x", time.Unix(3, 0)) != Stale {
+	if s.Close(plain, "open", false) || s.Open(plain, &Audit{Decision: d, Score: 1, Ticket: "x"}, time.Unix(3, 0)) != Stale {
 		t.Error("what was under way before the alarm still counts")
 	}
 }
@@ -243,7 +243,7 @@ func TestOnlyServedDraftsAreWatchedForDrift(t *testing.T) {
 	s := certified(plain)
 	d := s.View(plain).Decide(Key{}, Sampling{Rate: 1}, 0)
 	for i := range 50 {
-		s.Open(plain, d, d.Floor, strconv.Itoa(i), time.Unix(2, 0)) // in the region, below the threshold
+		s.Open(plain, &Audit{Decision: d, Score: d.Floor, Ticket: strconv.Itoa(i)}, time.Unix(2, 0)) // in the region, below the threshold
 		s.Close(plain, strconv.Itoa(i), true)
 	}
 	if s.Alarm != 0 || s.Drift.Level(plain.DriftRunLength) != 0 {
@@ -262,7 +262,7 @@ func TestInWhichOrderAuditsEndDoesNotMatter(t *testing.T) {
 		bad := make([]bool, n)
 		for i := range n {
 			bad[i] = rng.Float64() < risk
-			s.Open(plain, d, d.Floor+rng.Float64()*(1-d.Floor), strconv.Itoa(i), time.Unix(2, 0))
+			s.Open(plain, &Audit{Decision: d, Score: d.Floor+rng.Float64()*(1-d.Floor), Ticket: strconv.Itoa(i)}, time.Unix(2, 0))
 		}
 		other := copyOf(s)
 		for i := range n {
@@ -287,7 +287,7 @@ func TestBookedEvidenceIsNeverMoreThanIsTrue(t *testing.T) {
 		for i := range 1500 {
 			d := s.View(plain).Decide(Key{}, Sampling{Rate: 1}, 0)
 			ticket, score, bad := strconv.Itoa(i), .5+.5*rng.Float64(), rng.Float64() < .03
-			if s.Open(plain, d, score, ticket, time.Unix(int64(i), 0)) == Opened {
+			if s.Open(plain, &Audit{Decision: d, Score: score, Ticket: ticket}, time.Unix(int64(i), 0)) == Opened {
 				open[ticket] = bad
 				count(truth, s.Tickets[ticket], bad)
 			}

@@ -80,9 +80,9 @@ func TestABadAuditMoreNeverMakesTheBoundOfAMixSmaller(t *testing.T) {
 
 func TestTheMeanOfEachEValueIsOneAtTheTrueRisk(t *testing.T) {
 	for _, p := range []float64{.02, .1, .4} {
-		mean, lp := 0.0, 0.0 // of 30 audits: sum over k of the binomial's weight times the e-value
+		mean := 0.0 // of 30 audits: sum over k of the binomial's weight times the e-value
 		for k := range 31 {
-			lp = lchoose(30, k) + float64(k)*math.Log(p) + float64(30-k)*math.Log1p(-p)
+			lp := lchoose(30, k) + float64(k)*math.Log(p) + float64(30-k)*math.Log1p(-p)
 			mean += math.Exp(lp + logEWithin(30, k, p))
 		}
 		if math.Abs(mean-1) > 1e-9 {

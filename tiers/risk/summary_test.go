@@ -16,7 +16,7 @@ func taught(r Rule) *State {
 	var s State
 	for i := range GridScores {
 		d := s.View(r).Decide(Key{}, Sampling{Rate: 1}, 0)
-		s.Open(r, d, float64(i+1)/GridScores, fmt.Sprint("learn", i), time.Unix(1, 0))
+		s.Open(r, &Audit{Decision: d, Score: float64(i+1)/GridScores, Ticket: fmt.Sprint("learn", i)}, time.Unix(1, 0))
 	}
 	return &s
 }
@@ -24,7 +24,7 @@ func taught(r Rule) *State {
 // audit opens and closes one audit by the view of the moment.
 func audit(s *State, r Rule, score float64, bad bool) OpenResult {
 	d := s.View(r).Decide(Key{}, Sampling{Rate: 1}, 0)
-	fate := s.Open(r, d, score, "one", time.Unix(2, 0))
+	fate := s.Open(r, &Audit{Decision: d, Score: score, Ticket: "one"}, time.Unix(2, 0))
 	if fate == Opened {
 		s.Close(r, "one", bad)
 	}
@@ -53,7 +53,7 @@ func TestASummaryTellsWhatCertified(t *testing.T) {
 		audit(s, plain, 1, i == 20)
 	}
 	d := s.View(plain).Decide(Key{}, Sampling{Rate: 1}, 0)
-	s.Open(plain, d, 1, "open", time.Unix(2, 0))
+	s.Open(plain, &Audit{Decision: d, Score: 1, Ticket: "open"}, time.Unix(2, 0))
 	got := summary(s, plain)
 	n, bad := s.Epochs[0].Closed(got.Op)
 	if got.Op != s.Op || *got.Threshold != s.Grid.At(s.Op) || got.Acceptance != AcceptanceShare(s.Op) ||

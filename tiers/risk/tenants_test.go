@@ -28,7 +28,7 @@ func TestProofEasyTrafficOfOneTenantLoosensTheThresholdOfOthersByItsShareOnly(t 
 				score, bad := who.draw(rng)
 				now, ticket := time.Unix(int64(i), 0), fmt.Sprint(i)
 				if d := s.View(rule).Decide(Key{}, Sampling{Rate: 1, FullRange: .2}, rng.Float64()); score >= d.Floor {
-					s.Open(rule, d, score, ticket, now)
+					s.Open(rule, &Audit{Decision: d, Score: score, Ticket: ticket}, now)
 					s.Close(rule, ticket, bad)
 				}
 			}
