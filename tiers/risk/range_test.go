@@ -20,7 +20,7 @@ func TestAFullRangeAuditIsEvidenceForEveryThreshold(t *testing.T) {
 		t.Errorf("full range: %s, %v", got, s.Epochs[0].N)
 	}
 	counts := s.Epochs[0].N
-	if got := s.Open(plain, &Audit{Decision: wide, Score: s.Grid[gridSize-1]-1, Ticket: "below"}, now); got != Opened || s.Epochs[0].N != counts || s.Epochs[0].Audits != 2 {
+	if got := s.Open(plain, &Audit{Decision: wide, Score: s.Grid[gridSize-1] - 1, Ticket: "below"}, now); got != Opened || s.Epochs[0].N != counts || s.Epochs[0].Audits != 2 {
 		t.Errorf("full range, below every threshold: %s, %v", got, s.Epochs[0].N)
 	}
 	if !s.Close(plain, "below", true) || s.Epochs[0].N != counts {

@@ -97,7 +97,7 @@ func TestDecisionsByAnotherGridOrBeforeAnAlarmAreStale(t *testing.T) {
 		}
 	}
 	same(t, before, s)
-	if fate := s.Open(plain, &Audit{Decision: d, Score: s.Grid.At(d.Hi)-.01, Ticket: "x"}, time.Unix(3, 0)); fate != OutOfRange {
+	if fate := s.Open(plain, &Audit{Decision: d, Score: s.Grid.At(d.Hi) - .01, Ticket: "x"}, time.Unix(3, 0)); fate != OutOfRange {
 		t.Errorf("a score below the region was %s", fate)
 	}
 }
@@ -262,7 +262,7 @@ func TestInWhichOrderAuditsEndDoesNotMatter(t *testing.T) {
 		bad := make([]bool, n)
 		for i := range n {
 			bad[i] = rng.Float64() < risk
-			s.Open(plain, &Audit{Decision: d, Score: d.Floor+rng.Float64()*(1-d.Floor), Ticket: strconv.Itoa(i)}, time.Unix(2, 0))
+			s.Open(plain, &Audit{Decision: d, Score: d.Floor + rng.Float64()*(1-d.Floor), Ticket: strconv.Itoa(i)}, time.Unix(2, 0))
 		}
 		other := copyOf(s)
 		for i := range n {

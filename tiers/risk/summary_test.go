@@ -16,7 +16,7 @@ func taught(r Rule) *State {
 	var s State
 	for i := range GridScores {
 		d := s.View(r).Decide(Key{}, Sampling{Rate: 1}, 0)
-		s.Open(r, &Audit{Decision: d, Score: float64(i+1)/GridScores, Ticket: fmt.Sprint("learn", i)}, time.Unix(1, 0))
+		s.Open(r, &Audit{Decision: d, Score: float64(i+1) / GridScores, Ticket: fmt.Sprint("learn", i)}, time.Unix(1, 0))
 	}
 	return &s
 }
