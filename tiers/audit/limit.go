@@ -1,29 +1,49 @@
 package audit
 
-import "github.com/foregate/foregate/tiers/risk"
+import (
+	"time"
 
-// limitEvery is after how many requests of a class it is computed again what is served of its mix.
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// limitEvery is after how many requests of a class it is computed again what is served of its mix, once a second at most: it
+// takes up to 5 ms.
 const limitEvery = 32
 
 // mix is what this replica's requests of a class are made of, and what is served of it.
 type mix struct {
 	traffic risk.Sketch
 	limit   risk.Limit
-	since   int // requests since it was computed
+	since   int       // requests since it was computed
+	seen    time.Time // when the evidence was read by which it was
 }
 
 // Limit counts a request of an application, and returns the evidence as it holds for that: what is served keeps to the bound
 // for the mix of applications that came to this replica last.
 func (cs *Classes) Limit(k risk.Key, v risk.View, application string, mixed func(risk.Key) *risk.Mixed) risk.View {
+	limit, due := cs.limit(k, v, application)
+	if due != nil {
+		limit = mixed(k).Limit(due)
+		cs.mu.Lock()
+		cs.of(k).mix.limit = limit
+		cs.mu.Unlock()
+	}
+	return limit.Of(v, application)
+}
+
+// limit counts a request, and returns the limit that is known; and the traffic to compute it by if that is due.
+func (cs *Classes) limit(k risk.Key, v risk.View, application string) (risk.Limit, *risk.Sketch) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	m := &cs.of(k).mix
 	m.traffic.Add(application)
 	if !v.Mixed || !v.Serves() {
-		return v
+		return risk.Limit{}, nil
 	}
-	if m.since++; m.since >= limitEvery || !m.limit.IsFor(v) {
-		m.limit, m.since = mixed(k).Limit(&m.traffic), 0
+	m.since++
+	if m.limit.IsFor(v) && (m.since < limitEvery || !v.Seen.After(m.seen)) {
+		return m.limit, nil
 	}
-	return m.limit.Of(v, application)
+	m.since, m.seen = 0, v.Seen
+	return m.limit, new(m.traffic.Clone())
 }

@@ -21,8 +21,8 @@ func (s *Strata) mix() Mix {
 	return mix
 }
 
-// mixedEvery is after how many outcomes the thresholds of a mix are certified again: it takes a millisecond.
-const mixedEvery = 4
+// mixedEvery is after how many outcomes the thresholds of a mix are certified again: it takes up to 5 ms.
+const mixedEvery = 8
 
 // certify finds the threshold that serves most of what the epoch's audits stand for. One that was certified stays so.
 func (e *Epoch) certify(r Rule, need float64) {
@@ -72,24 +72,26 @@ func (c *Counts) refuted(eps, delta float64) bool {
 	return LogUpperE(c.N[0], c.K[0]-c.O[0], eps) >= math.Log(2/delta)
 }
 
-// drifted adds the outcome of the audit of a served draft to the watch of its application, if that has one. It reports whether
-// the application has drifted: its evidence begins anew, and that of the others goes on.
-func (s *State) drifted(r Rule, application string, bad bool) bool {
+// drifted adds the outcome of an audit to the watch of its application, if that has one and the certificate accepts the draft,
+// whether a replica served it or not. It reports whether the application has drifted: its evidence begins anew, and that of the
+// others goes on.
+func (s *State) drifted(r Rule, b *OpenAudit, bad bool) bool {
 	alarm := false
 	for i := range s.Epochs {
-		of := &s.Epochs[i].Strata
-		if len(of.Names) == 0 {
+		e := &s.Epochs[i]
+		if len(e.Strata.Names) == 0 || b.First > e.Cert {
 			continue
 		}
-		c := of.of(application)
+		c := e.Strata.of(b.Of)
 		c.Drift.Add(bad, r.application())
 		alarm = alarm || c.Drift.Level(r.DriftRunLength) >= 1
 	}
 	if !alarm {
 		return false
 	}
-	s.restart(application)
+	s.restart(b.Of)
 	s.Drift = Drift{}
+	s.certify(r)
 	return true
 }
 

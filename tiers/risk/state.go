@@ -36,7 +36,7 @@ type State struct {
 func (s *State) Copy() State {
 	c := *s
 	c.Grid, c.Scores, c.Epochs, c.Tickets = slices.Clone(s.Grid), slices.Clone(s.Scores), slices.Clone(s.Epochs), nil
-	c.Traffic.Counts, c.Restarts = maps.Clone(s.Traffic.Counts), maps.Clone(s.Restarts)
+	c.Traffic, c.Restarts = s.Traffic.Clone(), maps.Clone(s.Restarts)
 	for i := range c.Epochs {
 		c.Epochs[i].Strata.Counts = slices.Clone(c.Epochs[i].Strata.Counts)
 	}
@@ -255,7 +255,7 @@ func (s *State) Close(r Rule, ticket string, bad bool) bool {
 			}
 		}
 	}
-	if b.Served && !s.drifted(r, b.Of, bad) {
+	if !s.drifted(r, &b, bad) && b.Served {
 		if s.Drift.Add(bad, r.MaxDisagreement); s.Drift.Level(r.DriftRunLength) >= 1 {
 			s.resetAfterDrift()
 			return true
