@@ -227,7 +227,9 @@ func (s *Strata) reach(mix Mix, more float64, r Rule, need float64) Reach {
 	for j := 1; j <= gridSize; j++ {
 		all = s.candidates(all, j, mix, r, need)
 	}
-	all = slices.DeleteFunc(all, func(c candidate) bool { return c.Served <= more || s.roughly(c.Index, c.shares, need) > r.MaxDisagreement })
+	all = slices.DeleteFunc(all, func(c candidate) bool {
+		return c.Served <= more || s.roughly(c.Index, c.shares, need) > r.MaxDisagreement
+	})
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.Served, a.Served) })
 	for i := range all[:min(len(all), maxCandidates)] {
 		if c := &all[i]; s.keeps(c.Index, c.shares, r.MaxDisagreement, need) {
