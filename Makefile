@@ -41,7 +41,7 @@ unit: ## The tests alone, without the race detector.
 
 # Packages that start no goroutine and hold no lock, which a test keeps true: the race detector
 # has nothing to see in them, and would only make them slow.
-ALONE := docs loadtest/quality loadtest/virtual tiers/draft tiers/plan tiers/prefix tiers/risk
+ALONE := docs loadtest/quality loadtest/virtual tiers/draft tiers/plan tiers/prefix tiers/risk loadtest/applications
 empty :=
 one   := $(empty) $(empty)
 
