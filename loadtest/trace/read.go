@@ -44,7 +44,7 @@ func Read(from io.Reader, l Load) (*Trace, error) {
 	in := bufio.NewReaderSize(from, 256<<10)
 	head, _ := in.Peek(128 << 10) // less where the file is shorter
 	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \r\n\t")
-	c := &collector{trace: &Trace{}, last: map[string]int{}, ids: map[string]int{}}
+	c := &collector{trace: &Trace{}, last: map[string]int{}}
 	var err error
 	switch {
 	case len(head) == 0:
@@ -68,7 +68,6 @@ func Read(from io.Reader, l Load) (*Trace, error) {
 type collector struct {
 	trace *Trace
 	last  map[string]int // the words of requests by what they say, or by sender and lengths
-	ids   map[string]int // requests of an engine's log that wait for their answer
 }
 
 // bad counts a line that cannot be read.

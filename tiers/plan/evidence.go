@@ -181,7 +181,7 @@ func (v Views) auditRate(r *Risk, own risk.View, warmup, collects bool) float64 
 	switch {
 	case warmup:
 		return 1
-	case v.SpareCapacity && (own.Serves() || own.Withheld && own.Open):
+	case v.SpareCapacity && (own.Serves() || own.Withheld && own.Provable):
 		return r.Rates.BoostedRate()
 	case v.SpareCapacity:
 		return max(rate, r.Rates.ColdStart)

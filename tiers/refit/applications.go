@@ -33,9 +33,7 @@ type own struct {
 // applications differ. Terms are rounded to a hundredth of a nat.
 func (r *regression) solveWithApplications(samples []Sample) (w vector, terms map[string]float64) {
 	w[bias] = r.oddsOfAll()
-	if w = r.solve(w); len(samples) == 0 {
-		return w, nil
-	}
+	w = r.solve(w)
 	all := applicationsOf(samples)
 	if len(all) < 2 { // the bias is enough
 		return w, nil

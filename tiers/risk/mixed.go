@@ -2,13 +2,12 @@ package risk
 
 import (
 	"maps"
-	"math"
 	"slices"
 	"time"
 )
 
 // of returns the counts of an application.
-func (s *Strata) of(application string) *Counts { return &s.Counts[s.Of(application)] }
+func (s *Strata) of(application string) *Counts { return &s.Counts[s.index(application)] }
 
 // mix returns how many drafts the audits of each stratum stand for.
 func (s *Strata) mix() Mix {
@@ -49,12 +48,11 @@ func (e *Epoch) ages(first int) bool {
 // can be certified.
 const hopelessShare = 0.02
 
-// refuted reports whether even the strictest threshold does not keep to ε, in any stratum that matters. Open audits count as
-// good.
-func (e *Epoch) refuted(r Rule) bool {
+// isHopeless reports whether even the strictest threshold does not keep to ε, in any stratum that matters.
+func (e *Epoch) isHopeless(r Rule) bool {
 	s := &e.Strata
 	if len(s.Names) == 0 {
-		return LogUpperE(e.N[0], e.K[0]-e.O[0], r.MaxDisagreement) >= math.Log(2/r.ErrorProbability)
+		return e.refuted(r.MaxDisagreement, r.ErrorProbability)
 	}
 	open, all := 0.0, 0.0
 	for a := range s.Counts {
@@ -65,11 +63,6 @@ func (e *Epoch) refuted(r Rule) bool {
 		}
 	}
 	return all > 0 && open <= hopelessShare*all
-}
-
-// refuted reports whether the risk of the strictest threshold is above eps for one application.
-func (c *Counts) refuted(eps, delta float64) bool {
-	return LogUpperE(c.N[0], c.K[0]-c.O[0], eps) >= math.Log(2/delta)
 }
 
 // drifted adds the outcome of an audit to the watch of its application, if that has one and the certificate accepts the draft,
@@ -100,19 +93,23 @@ const maxRestarts = 64
 
 // Restarted returns when the evidence of an application began anew because it drifted; zero: it did not.
 func (s *State) Restarted(application string) time.Time {
-	own := slices.ContainsFunc(s.Epochs, func(e Epoch) bool { return slices.Contains(e.Strata.Names, application) })
-	if at, known := s.Restarts[application]; known || own {
+	if at, known := s.Restarts[application]; known {
 		return at
 	}
-	return s.Restarts[Other]
+	return s.Restarts[s.counted(application)]
+}
+
+// counted returns an application that has counts of its own, and Other for one that has none.
+func (s *State) counted(application string) string {
+	if slices.ContainsFunc(s.Epochs, func(e Epoch) bool { return slices.Contains(e.Strata.Names, application) }) {
+		return application
+	}
+	return Other
 }
 
 // restart forgets the evidence of an application, or of the rest.
 func (s *State) restart(application string) {
-	name := Other
-	if slices.ContainsFunc(s.Epochs, func(e Epoch) bool { return slices.Contains(e.Strata.Names, application) }) {
-		name = application
-	}
+	name := s.counted(application)
 	if s.Restarts == nil {
 		s.Restarts = map[string]time.Time{}
 	}
@@ -122,11 +119,11 @@ func (s *State) restart(application string) {
 	}
 	for i := range s.Epochs {
 		e := &s.Epochs[i]
-		of := e.Strata.Of(application)
+		of := e.Strata.index(application)
 		e.Strata.Counts[of] = Counts{}
 		e.Cert, e.Served = 0, 0
 		for ticket, b := range s.Tickets {
-			if !b.Warmup && e.Strata.Of(b.Of) == of {
+			if !b.Warmup && e.Strata.index(b.Of) == of {
 				delete(s.Tickets, ticket)
 			}
 		}
@@ -183,16 +180,16 @@ func (m *Mixed) Limit(seen *Sketch) Limit {
 const (
 	// freshAudits is how many audits of an application are made soon, whatever they show.
 	freshAudits = 200
-	// openAudits is from how many audits of an index on they tell that it may be proven, and openShare of the bound what they must
+	// provableAudits is from how many audits of an index on they tell that it may be proven, and provableShare of the bound what they must
 	// be below.
-	openAudits, openShare = 30, 0.75
+	provableAudits, provableShare = 30, 0.75
 )
 
-// isOpen reports whether some audits more may prove an index for the application.
-func (c *Counts) isOpen(eps, need float64) bool {
+// isProvable reports whether some audits more may prove an index for the application.
+func (c *Counts) isProvable(eps, need float64) bool {
 	for j := 1; j <= gridSize; j++ {
 		n, k := c.N[j-1], c.K[j-1]
-		if n >= openAudits && float64(k) < openShare*eps*float64(n) && !c.keeps(j, eps, need) {
+		if n >= provableAudits && float64(k) < provableShare*eps*float64(n) && !c.keeps(j, eps, need) {
 			return true
 		}
 	}
@@ -210,13 +207,13 @@ func (l *Limit) Of(v View, application string) View {
 		return v
 	}
 	v.Op = 0
-	if l.Index > 0 && l.Within[l.strata.Of(application)] {
+	if l.Index > 0 && l.Within[l.strata.index(application)] {
 		v.Op = l.Index
 		v.Share = l.strata.of(application).accepts(l.Index)
 	} else if v.Withheld = l.Index > 0; v.Withheld {
 		c := l.strata.of(application)
 		v.Infeasible = c.refuted(l.of.rule.application(), l.of.rule.ErrorProbability)
-		v.Open = c.isOpen(l.of.rule.application(), l.need)
+		v.Provable = c.isProvable(l.of.rule.application(), l.need)
 	}
 	v.Hi = min(max(v.Hi, lookTo(v.Op)), len(l.of.grid))
 	v.Threshold, v.Sure = l.of.grid.At(v.Op), l.of.grid.At(v.Op-doubtfulSteps)

@@ -45,13 +45,42 @@ func (s *State) Copy() State {
 
 // Epoch is evidence that expires as a whole.
 type Epoch struct {
-	ID      int64
-	Audits  int           // with any score
-	Cert    int           // largest index certified, whether stricter ones are or not
-	Turn    int           // number of the epoch since the last certificate, from 1
-	N, K, O [gridSize]int // by index j: audits with a score of at least λ_j; of these bad or open; of these open
-	Strata  Strata        // the same by application; without names: all audits are of one
-	Served  float64       // share of the drafts that Cert served when it was certified, where there are strata
+	ID     int64
+	Audits int // with any score
+	Cert   int // largest index certified, whether stricter ones are or not
+	Turn   int // number of the epoch since the last certificate, from 1
+	Tally
+	Strata Strata  // the same by application; without names: all audits are of one
+	Served float64 // share of the drafts that Cert served when it was certified, where there are strata
+}
+
+// Tally counts audits by index j.
+type Tally struct {
+	N, K, O [gridSize]int // audits with a score of at least λ_j; of these bad or open; of these open
+}
+
+// open counts an audit that begins, for the indices from first to hi.
+func (t *Tally) open(first, hi int) {
+	for j := first - 1; j < hi; j++ {
+		t.N[j]++
+		t.K[j]++
+		t.O[j]++
+	}
+}
+
+// close takes the outcome of one that was opened.
+func (t *Tally) close(first, hi int, bad bool) {
+	for j := first - 1; j < hi; j++ {
+		t.O[j]--
+		if !bad {
+			t.K[j]--
+		}
+	}
+}
+
+// refuted reports whether the risk of the strictest threshold is above eps. Open audits count as good.
+func (t *Tally) refuted(eps, delta float64) bool {
+	return LogUpperE(t.N[0], t.K[0]-t.O[0], eps) >= math.Log(2/delta)
 }
 
 // Closed returns the audits of index j with an outcome, and how many were bad.
@@ -168,11 +197,7 @@ func (s *State) Open(r Rule, a *Audit, now time.Time) OpenResult {
 			e.Audits++
 		}
 		b.Epochs = append(b.Epochs, e.ID)
-		for j := first - 1; j < b.Hi; j++ {
-			e.N[j]++
-			e.K[j]++
-			e.O[j]++
-		}
+		e.open(first, b.Hi)
 		e.Strata.open(&b, 1/d.Chance)
 	}
 	s.Tickets[ticket] = b
@@ -247,13 +272,8 @@ func (s *State) Close(r Rule, ticket string, bad bool) bool {
 		if !slices.Contains(b.Epochs, e.ID) {
 			continue
 		}
+		e.close(b.First, b.Hi, bad)
 		e.Strata.close(&b, bad)
-		for j := b.First - 1; j < b.Hi; j++ {
-			e.O[j]--
-			if !bad {
-				e.K[j]--
-			}
-		}
 	}
 	if !s.drifted(r, &b, bad) && b.Served {
 		if s.Drift.Add(bad, r.MaxDisagreement); s.Drift.Level(r.DriftRunLength) >= 1 {
@@ -388,7 +408,7 @@ func (s *State) checkInfeasible(r Rule) {
 	}
 	for i := range s.Epochs {
 		e := &s.Epochs[i]
-		if e.refuted(r) {
+		if e.isHopeless(r) {
 			s.Infeasible = true
 			s.Warmup.end(WarmupInfeasible)
 			s.renew()

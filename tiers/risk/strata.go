@@ -80,10 +80,10 @@ func (s *Sketch) over(of *Strata) Mix {
 
 // Counts are the audits of one application in an epoch.
 type Counts struct {
-	N, K, O [gridSize]int         // by index j: audits with a score of at least λ_j; of these bad or open; of these open
-	W       [gridSize + 1]float64 // drafts that the audits stand for, by the first index that accepts them; the last: none does
-	Audits  int                   // with any score
-	Drift   Drift
+	Tally
+	W      [gridSize + 1]float64 // drafts that the audits stand for, by the first index that accepts them; the last: none does
+	Audits int                   // with any score
+	Drift  Drift
 }
 
 // Strata are the audits of an epoch by application, so that what is served can be bounded for any mix of applications.
@@ -126,8 +126,8 @@ func (s *Strata) isWhole() bool {
 	return ok
 }
 
-// Of returns the index of an application.
-func (s *Strata) Of(application string) int {
+// index returns that of an application.
+func (s *Strata) index(application string) int {
 	if i, ok := slices.BinarySearch(s.Names, application); ok {
 		return i
 	}
@@ -138,21 +138,7 @@ func (s *Strata) Of(application string) int {
 func (c *Counts) open(first, hi int, weight float64) {
 	c.Audits++
 	c.W[min(first, gridSize+1)-1] += weight
-	for j := first - 1; j < hi; j++ {
-		c.N[j]++
-		c.K[j]++
-		c.O[j]++
-	}
-}
-
-// close takes the outcome of one that was opened.
-func (c *Counts) close(first, hi int, bad bool) {
-	for j := first - 1; j < hi; j++ {
-		c.O[j]--
-		if !bad {
-			c.K[j]--
-		}
-	}
+	c.Tally.open(first, hi)
 }
 
 // accepts returns the share of an application's drafts that index j accepts; 1 where none is known.
@@ -214,14 +200,14 @@ type Reach struct {
 }
 
 // reach returns the index at which most of a mix is served while its disagreement is proven to be at most r.MaxDisagreement,
-// and that of each application at most r.MaxDisagreementApplication; it serves a larger share than more. need is ln of the e-value that certifies an index. Index 0
-// serves nothing.
+// and that of each application at most r.MaxDisagreementApplication, if that is a larger share than more. need is ln of the
+// e-value that certifies an index. Index 0 serves nothing.
 //
 // The e-value of stratum a against the risk r_a is a martingale at the true risk, whatever the mix of the traffic is, and so
 // is the product over the strata, because the audits come in one order. So with the probability that need stands for the
 // true risks are at all times among those r with Σ ln E_a(r_a) < need, and no mix that is served has a larger risk than the
 // largest Σ share_a·r_a of these. E_a falls where an audit is booked as bad, and so the bound grows: what is open or lost
-// makes it larger. The mix may be chosen by looking at the evidence (docs/science.md, "A mix that moves").
+// makes it larger. The mix may be chosen by looking at the evidence (docs/science.md, "Applications, and a mix that moves").
 func (s *Strata) reach(mix Mix, more float64, r Rule, need float64) Reach {
 	var all []candidate
 	for j := 1; j <= gridSize; j++ {
@@ -299,8 +285,9 @@ func (s *Strata) keeps(j int, shares []float64, eps, need float64) bool {
 		for a, share := range shares {
 			c := &s.Counts[a]
 			from, to := highest(c.N[j-1], c.K[j-1], share/mu)
-			spent += logEWithin(c.N[j-1], c.K[j-1], from)
-			bound += share*to - mu*logEWithin(c.N[j-1], c.K[j-1], from)
+			cost := logEWithin(c.N[j-1], c.K[j-1], from)
+			spent += cost
+			bound += share*to - mu*cost
 			reached += share * from
 		}
 		switch {

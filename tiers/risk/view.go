@@ -96,7 +96,7 @@ type View struct {
 	Floor      float64 // λ_Hi
 	Share      float64 // of the drafts, or of those of the request's application, that Op accepts
 	Withheld   bool    // drafts of other applications are served, not those of the request's
-	Open       bool    // and some audits more of its own may prove that they can be
+	Provable   bool    // and some audits more of its own may prove that they can be
 	Mixed      bool    // there is evidence by application: [State.Mixed]
 	Warned     bool    // a drift is suspected
 	Infeasible bool    // not even the strictest threshold keeps to ε
@@ -245,7 +245,7 @@ func (r Rates) AuditRate(v View, perMinute float64) float64 {
 	switch {
 	case v.Infeasible && !v.Serves():
 		return min(r.Explore, 1)
-	case v.Withheld && v.Open:
+	case v.Withheld && v.Provable:
 		return r.BoostedRate()
 	case v.Withheld:
 		return min(r.Audit, 1)
