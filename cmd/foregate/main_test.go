@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"testing"
 )
 
@@ -26,16 +25,6 @@ func call(t *testing.T, args ...string) (status int, out, errs string) {
 	return status, o.String(), e.String()
 }
 
-// configFile writes a configuration and returns its path.
-func configFile(t *testing.T, text string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "foregate.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
 // minConfig is a configuration of one route, whose backend nobody asks.
 const minConfig = `listen: 127.0.0.1:0
 admin: 127.0.0.1:0
@@ -48,13 +37,3 @@ drain: {delay: 0s, grace: 1s}
 const (
 	oneKey = "k1 0123456789abcdef0123456789abcdef\n"
 )
-
-// secretFile writes text as a file that its owner alone may read.
-func secretFile(t *testing.T, text string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}

@@ -54,7 +54,7 @@ func serve(t *testing.T, config string) *server {
 // serveBy is serve by a given binary.
 func serveBy(t *testing.T, exe, config string) *server {
 	t.Helper()
-	file := configFile(t, config)
+	file := apptest.File(t, "foregate.yaml", config)
 	cmd := exec.Command(exe, "serve", "-c", file)
 	cmd.Env = append(os.Environ(), beForegate+"=1", atOnce)
 	stderr, err := cmd.StderrPipe()
@@ -184,7 +184,7 @@ drain: {delay: 3s, grace: 15s}
 }
 
 func TestABadConfigurationIsRefusedByFileLineAndField(t *testing.T) {
-	file := configFile(t, "listen: 127.0.0.1:0\npools:\n  p: {model: m, backends: [\"ftp://x\"]}\nroutes: [{model: a, target: q}]\nsurprise: 1\n")
+	file := apptest.File(t, "foregate.yaml", "listen: 127.0.0.1:0\npools:\n  p: {model: m, backends: [\"ftp://x\"]}\nroutes: [{model: a, target: q}]\nsurprise: 1\n")
 	for _, args := range [][]string{{"serve", "-c", file}, {"check", file}} {
 		status, _, out := call(t, args...)
 		if status != 1 {

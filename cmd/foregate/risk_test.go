@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
@@ -60,7 +61,7 @@ func newOperator(t *testing.T, n *redistest.Server) *keyboard {
 	t.Helper()
 	t.Setenv("FOREGATE_REDIS", "")
 	t.Setenv("FOREGATE_ADMIN", "")
-	return &keyboard{t: t, file: configFile(t, `listen: 127.0.0.1:0
+	return &keyboard{t: t, file: apptest.File(t, "foregate.yaml", `listen: 127.0.0.1:0
 redis: {url: "redis://`+n.Addr+`/0"}
 pools: {p: {model: m, backends: ["http://h:1"]}}
 routes: [{model: chat, target: p}, {model: code, target: p}]
@@ -195,7 +196,7 @@ func TestAReplicaTellsWhatAuditsHaveShown(t *testing.T) {
 	if status != 0 || errs != "" {
 		t.Errorf("status %d: %s", status, errs)
 	}
-	embedded := configFile(t, `listen: 127.0.0.1:0
+	embedded := apptest.File(t, "foregate.yaml", `listen: 127.0.0.1:0
 admin: `+g.AdminAddr().String()+`
 redis: {url: embedded}
 pools: {p: {model: m, backends: ["http://h:1"]}}

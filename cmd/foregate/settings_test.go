@@ -28,7 +28,7 @@ var (
 // holds what was typed and what came.
 func TestSettingsAreChangedFromTheCommandLine(t *testing.T) {
 	m := miniredis.RunT(t)
-	file := configFile(t, `listen: 127.0.0.1:0
+	file := apptest.File(t, "foregate.yaml", `listen: 127.0.0.1:0
 redis: {url: "redis://`+m.Addr()+`/0"}
 pools: {p: {model: m, backends: ["http://h:1"]}}
 routes: [{model: llama-3, target: p}, {model: qwen, target: p}]
@@ -93,10 +93,10 @@ func TestCommandsAndReplicasShowThePasswordsOfFiles(t *testing.T) {
 	m := miniredis.RunT(t)
 	m.RequireUserAuth("foregate", "password-of-replicas")
 	m.RequireUserAuth("operator", "password-of-operators")
-	own, operators := secretFile(t, "password-of-replicas\n"), secretFile(t, "password-of-operators\n")
+	own, operators := apptest.File(t, "secret", "password-of-replicas\n"), apptest.File(t, "secret", "password-of-operators\n")
 	text := minConfig + "redis:\n  url: redis://foregate@" + m.Addr() + "\n  settings_url: redis://operator@" + m.Addr() +
 		"\n  password_file: " + own + "\n  settings_password_file: " + operators + "\n"
-	file := configFile(t, text)
+	file := apptest.File(t, "foregate.yaml", text)
 	if status, _, errs := call(t, "settings", "set", "-c", file, "shed.low=0.7"); status != 0 {
 		t.Fatalf("settings set: %s", errs)
 	}
@@ -122,7 +122,7 @@ func TestCommandsAndReplicasShowThePasswordsOfFiles(t *testing.T) {
 // sealed is a configuration with a file of seal keys.
 func sealed(t *testing.T, more, keys string) string {
 	t.Helper()
-	return configFile(t, minConfig+more+fmt.Sprintf("cache: {seal_keys_file: %q}\n", secretFile(t, keys)))
+	return apptest.File(t, "foregate.yaml", minConfig+more+fmt.Sprintf("cache: {seal_keys_file: %q}\n", apptest.File(t, "secret", keys)))
 }
 
 func TestSealKeysThatAreNoneAreToldByCheckAndAtStart(t *testing.T) {
@@ -181,8 +181,8 @@ func TestAnswersThatCanBeForgedAreToldByCheckAtTheStartAndToTheConsole(t *testin
 		"{url: embedded}":                             false,
 		"{url: none}":                                 false,
 	} {
-		redis = strings.Replace(redis, ", cache: WITH KEYS", "\ncache: {seal_keys_file: "+secretFile(t, oneKey)+"}", 1)
-		file := configFile(t, minConfig+"redis: "+redis+"\n")
+		redis = strings.Replace(redis, ", cache: WITH KEYS", "\ncache: {seal_keys_file: "+apptest.File(t, "secret", oneKey)+"}", 1)
+		file := apptest.File(t, "foregate.yaml", minConfig+"redis: "+redis+"\n")
 		if _, _, errs := call(t, "check", file); strings.Contains(errs, "warning: "+warning) != want {
 			t.Errorf("%s: check says %q, want a warning: %t", redis, errs, want)
 		}

@@ -101,7 +101,7 @@ func TestAPoolsKeyHeadersAndCertificateAreShownWithEverythingThatAnEngineIsAsked
 	}, engineKey)
 	own := ca.Issue(t, certtest.Leaf{Name: "the-gateway"})
 	access := fmt.Sprintf("backends: [%q], auth: {api_key_file: %q, headers_file: %q}, tls: {ca_file: %q, cert_file: %q, key_file: %q, server_name: vllm.internal}",
-		e.URL, secretFile(t, engineKey+"\n"), secretFile(t, "x-team: gateway\n"), secretFile(t, string(ca.PEM)), secretFile(t, string(own.Cert)), secretFile(t, string(own.Key)))
+		e.URL, apptest.File(t, "secret", engineKey+"\n"), apptest.File(t, "secret", "x-team: gateway\n"), apptest.File(t, "secret", string(ca.PEM)), apptest.File(t, "secret", string(own.Cert)), apptest.File(t, "secret", string(own.Key)))
 	p := apptest.Serve(t, conf("pools:\n  small: {model: m, usd_per_hour: 1, %s}\n  big: {model: m, usd_per_hour: 9, %s}\nroutes: [{model: r, draft: small, target: big}]\n", access, access))
 	p.Ready(t)
 	apptest.Within(t, 30*time.Second, "the engines are probed", p.EnginesKnown)
@@ -151,9 +151,9 @@ func TestAnEngineWhoseCertificateDoesNotFitGetsNothingAndIsThePoolsFault(t *test
 				server.ClientAuth, server.ClientCAs = tls.RequireAndVerifyClientCert, ca.Pool
 			}
 			e := newGuardedEngine(t, server, engineKey)
-			pool := fmt.Sprintf("\n    backends: [%q]\n    auth: {api_key_file: %q}\n", e.URL, secretFile(t, engineKey))
+			pool := fmt.Sprintf("\n    backends: [%q]\n    auth: {api_key_file: %q}\n", e.URL, apptest.File(t, "secret", engineKey))
 			if tc.tls != "" {
-				pool += "    tls: " + fmt.Sprintf(tc.tls, secretFile(t, string(ca.PEM))) + "\n"
+				pool += "    tls: " + fmt.Sprintf(tc.tls, apptest.File(t, "secret", string(ca.PEM))) + "\n"
 			}
 			p := apptest.Serve(t, conf("pools:\n  big:\n    model: m%sroutes: [{model: r, target: big}]\n", pool))
 			apptest.Eventually(t, "the status has the reason", func() bool {
@@ -177,8 +177,8 @@ func TestAnEngineWhoseCertificateDoesNotFitGetsNothingAndIsThePoolsFault(t *test
 
 func TestAWrongKeyIsThePoolsFaultAndIsSaidLoudly(t *testing.T) {
 	e, other := newGuardedEngine(t, nil, engineKey), newGuardedEngine(t, nil, engineKey)
-	key := secretFile(t, wrongKey)
-	p := apptest.ServeFile(t, secretFile(t, oneRoute(fmt.Sprintf("backends: [%q, %q], auth: {api_key_file: %q}", e.URL, other.URL, key))))
+	key := apptest.File(t, "secret", wrongKey)
+	p := apptest.ServeFile(t, apptest.File(t, "secret", oneRoute(fmt.Sprintf("backends: [%q, %q], auth: {api_key_file: %q}", e.URL, other.URL, key))))
 	for _, r := range slices.Repeat([]struct{ path, body string }{
 		{chat, chatBody("r")}, {chat, chatBody("r", `"stream":true`)}, {"/v1/embeddings", `{"model":"r","input":"hi"}`},
 	}, 10) { // longer than breakers take to open

@@ -97,7 +97,7 @@ func replace(t *testing.T, cert, key string, by certtest.Pair) {
 func TestACertificateIsReplacedForNewConnectionsAndABadOneIsNot(t *testing.T) {
 	ca := certtest.New(t)
 	cert, key := ca.Issue(t, certtest.Leaf{Name: "first"}).Files(t)
-	p := apptest.ServeFile(t, secretFile(t, secureConfig(wholeEngine(t), fileFields("tls", cert, key, ""))))
+	p := apptest.ServeFile(t, apptest.File(t, "secret", secureConfig(wholeEngine(t), fileFields("tls", cert, key, ""))))
 	kept := secureClient(t, ca, true)
 	for _, step := range []struct {
 		pair   certtest.Pair

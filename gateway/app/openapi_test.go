@@ -19,8 +19,8 @@ func documentedGateway(t *testing.T, store *miniredis.Miniredis) (p *apptest.Rep
 	t.Helper()
 	draft := vllmsim.Start(t, vllmsim.Options{Model: simDraft, Seed: simSeed, TimeScale: simScale})
 	target := vllmsim.Start(t, vllmsim.Options{Model: simTarget, Seed: simSeed, TimeScale: simScale})
-	tokens := secretFile(t, "ann operate "+annsToken+"\nprom metrics "+promsToken+"\n")
-	file = secretFile(t, conf(`admin_tokens_file: %s
+	tokens := apptest.File(t, "secret", "ann operate "+annsToken+"\nprom metrics "+promsToken+"\n")
+	file = apptest.File(t, "secret", conf(`admin_tokens_file: %s
 redis: {url: "redis://%s"}
 passthrough: [/v1/embeddings, /tokenize]
 pools:

@@ -2,8 +2,6 @@ package app_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -35,16 +33,6 @@ func withSettings(t *testing.T, fields ...string) string {
 	store := miniredis.RunT(t)
 	store.HSet("foregate:settings", fields...)
 	return fmt.Sprintf("redis: {url: \"redis://%s\"}\n", store.Addr())
-}
-
-// secretFile writes text as a file that its owner alone may read.
-func secretFile(t *testing.T, text string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
 }
 
 // probed waits until the engines of so many pools were probed.

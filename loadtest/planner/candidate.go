@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/loadtest"
 	"github.com/foregate/foregate/loadtest/fleets"
 	"github.com/foregate/foregate/loadtest/trace"
@@ -52,11 +53,11 @@ type Demand struct {
 	requests  []loadtest.Given
 }
 
-// maxDrafted is speculation.max_prompt_tokens' default: the target answers longer prompts.
-const maxDrafted = 4000
-
-// holdback is speculation.holdback_tokens' default: what a draft that is refused costs at least.
-const holdback = 32
+var (
+	defaults   = settings.Defaults().Tiers
+	maxDrafted = defaults.MaxPromptTokens         // the target answers longer prompts
+	holdback   = float64(defaults.HoldbackTokens) // what a draft that is refused costs at least
+)
 
 // DemandOf sums a load up that comes growth times as fast.
 func DemandOf(requests []loadtest.Given, growth float64) Demand {
