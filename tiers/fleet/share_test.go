@@ -186,7 +186,8 @@ func TestAFlushedRedisIsFilledAnewWithinATick(t *testing.T) {
 				t.Fatal(err)
 			}
 			nextMillisecond(t) // ids of the new log begin behind those of the old
-			a.Publish("small", "b0", busy(time.Now(), float64(i)/10))
+			// Readings are told by their age, to which the way to b adds: they are farther apart than that, as an engine's are.
+			a.Publish("small", "b0", busy(time.Now().Add(time.Duration(i-5)*200*time.Millisecond), float64(i)/10))
 			a.Place("small", placements(1))
 			ticks(t, a, b, a)
 			if got := b.small.reading("b0"); got.KVUsage != float64(i)/10 || len(b.small.places()) != i+1 {
