@@ -172,7 +172,8 @@ func (v Views) IsFirstTime(r *Risk) bool {
 }
 
 // auditRate is the share of the drafts of the kind that is audited. Drafts of a warm-up are all audited, as far as the
-// budget goes; what the target has capacity to spare for comes on top of any other share.
+// budget goes; what the target has capacity to spare for comes on top of any other share. collects says that a new score waits
+// for its evidence.
 func (v Views) auditRate(r *Risk, own risk.View, warmup, collects bool) float64 {
 	rate := r.Rates.AuditRate(own, v.PerMinute)
 	if collects && !own.Infeasible {
