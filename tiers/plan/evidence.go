@@ -171,9 +171,8 @@ func (v Views) IsFirstTime(r *Risk) bool {
 	return !v.Own.Serves() && !v.Own.Infeasible && v.Own.Warmup.IsRunning(v.Now, r.WarmupDuration)
 }
 
-// auditRate is the share of the drafts of the kind that is audited. Drafts of a warm-up are all audited, as far as the
-// budget goes; what the target has capacity to spare for comes on top of any other share. collects says that a new score waits
-// for its evidence.
+// auditRate is the share of the drafts of the kind that is audited: in a warm-up all, as far as the budget goes; more where the
+// target has capacity to spare, and where a new score collects evidence.
 func (v Views) auditRate(r *Risk, own risk.View, warmup, collects bool) float64 {
 	rate := r.Rates.AuditRate(own, v.PerMinute)
 	if collects && !own.Infeasible {
