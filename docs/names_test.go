@@ -124,6 +124,7 @@ func commands(t *testing.T) map[string]command {
 	if len(all) < 15 {
 		t.Fatalf("the reference has only %d commands", len(all))
 	}
+	all["foregate plan"] = all["foregate plan find"] // its command without a word
 	field := regexp.MustCompile("(?m)^\\s+([A-Z]\\w*)\\s+[^`\n]*`(.*)`")
 	named := regexp.MustCompile(`name:"([a-z-]+)"`)
 	for _, program := range []string{"loadtest", "vllmsim"} {

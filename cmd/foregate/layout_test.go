@@ -18,7 +18,7 @@ const module = "github.com/foregate/foregate/"
 // arrows is the import table: which of our packages each may import. docs/architecture.md
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
-	"cmd/foregate": {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/display", "gateway/files", "gateway/settings", "gateway/stores", "internal/panics", "internal/redis/calls", "internal/words", "loadtest", "loadtest/planner", "loadtest/trace", "loadtest/vllmsim", "tiers/evidence", "tiers/plan", "tiers/risk"},
+	"cmd/foregate": {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/display", "gateway/files", "gateway/settings", "gateway/stores", "internal/panics", "internal/redis/calls", "internal/words", "loadtest", "loadtest/measure", "loadtest/planner", "loadtest/trace", "loadtest/vllmsim", "tiers/evidence", "tiers/plan", "tiers/risk"},
 	"cmd/loadtest": {"gateway/demo", "loadtest", "loadtest/chaos", "loadtest/cost", "loadtest/engines", "loadtest/fleets", "loadtest/live", "loadtest/pair", "loadtest/proof", "loadtest/quality", "loadtest/soak", "loadtest/virtual"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 
@@ -92,6 +92,7 @@ var arrows = map[string][]string{
 	"loadtest/fleets":            {"loadtest", "loadtest/virtual", "loadtest/vllmsim"},
 	"loadtest/live":              {"loadtest", "loadtest/answer", "loadtest/chaos", "loadtest/process", "loadtest/vllmsim"},                                                                                                          // the gateway over HTTP only
 	"loadtest/pair":              {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/stores", "loadtest/answer", "loadtest/process", "tiers/accept", "tiers/evidence", "tiers/plan", "tiers/refit", "tiers/risk"}, // what mode risk makes of recorded audits is computed by its own functions
+	"loadtest/measure":           {"internal/words", "loadtest/process", "loadtest/vllmsim"},
 	"loadtest/planner":           {"gateway/settings", "loadtest", "loadtest/fleets", "loadtest/trace", "loadtest/virtual", "loadtest/vllmsim"},
 	"loadtest/process":           {},
 	"loadtest/cost":              {}, // the rest of it is a benchmark

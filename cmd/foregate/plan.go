@@ -17,10 +17,16 @@ import (
 )
 
 type planCmd struct {
+	Find    planFindCmd    `cmd:"" default:"withargs" help:"Find the cheapest fleets; what foregate plan does without a command."`
+	Measure planMeasureCmd `cmd:"" help:"Measure an engine by three loads, and print its profile for --profiles."`
+}
+
+type planFindCmd struct {
 	Trace  string        `arg:"" optional:"" placeholder:"FILE" help:"What clients asked: Azure's CSV (TIMESTAMP, ContextTokens, GeneratedTokens), receipts as JSON lines, LiteLLM's spend log as JSON lines or CSV, or the log of a vLLM server with --enable-log-requests and --enable-log-outputs. - is the standard input."`
 	SLO    string        `required:"" name:"slo" placeholder:"SLO" help:"What to hold: ttft_p50, ttft_p95, ttft_p99, e2e_p50, e2e_p95, e2e_p99 and lost (a share of the requests, by default 0), such as ttft_p99=1s,e2e_p99=30s."`
 	Growth float64       `default:"1" help:"How many times the load to plan for."`
 	Prices string        `default:"aws" placeholder:"FILE" help:"Prices: aws, market, or a YAML file such as usd_per_gpu_hour: {H100: 2.5}."`
+	Extra  string        `name:"profiles" type:"path" placeholder:"FILE" help:"Profiles of your own engines beside the lab's, as foregate plan measure prints them."`
 	Target string        `default:"llama-3.1-70b" placeholder:"MODEL" help:"Model that answers, of the lab's profiles."`
 	Draft  string        `default:"llama-3.1-8b" placeholder:"MODEL" help:"Model that drafts; none is without drafts."`
 	Accept []float64     `name:"acceptance" default:"0.3,0.5,0.7" help:"Acceptances that drafts may have at the bound on disagreement."`
@@ -39,7 +45,7 @@ type planCmd struct {
 }
 
 // Run reads the load, seeks fleets, and prints those that hold the SLO. Interrupted, it prints what is known.
-func (c *planCmd) Run(e *env) error {
+func (c *planFindCmd) Run(e *env) error {
 	o, err := c.options()
 	if err != nil {
 		return err
@@ -68,10 +74,19 @@ func (c *planCmd) Run(e *env) error {
 }
 
 // options are what the command line asks for.
-func (c *planCmd) options() (o planner.Options, err error) {
+func (c *planFindCmd) options() (o planner.Options, err error) {
 	o = planner.Options{Acceptance: slices.Compact(slices.Sorted(slices.Values(c.Accept))), MaxDisagreement: c.Max, Growth: c.Growth, Seeds: c.Seeds, Workers: runtime.GOMAXPROCS(0)}
 	if o.SLO, err = loadtest.ParseSLO(c.SLO); err != nil {
 		return o, err
+	}
+	if c.Extra != "" {
+		text, err := os.ReadFile(c.Extra)
+		if err == nil {
+			err = vllmsim.AddProfiles(c.Extra, text)
+		}
+		if err != nil {
+			return o, fmt.Errorf("--profiles: %w", err)
+		}
 	}
 	prices, err := c.prices()
 	if err != nil {
@@ -104,7 +119,7 @@ func (c *planCmd) options() (o planner.Options, err error) {
 }
 
 // prices are one of the lab's lists, or a file.
-func (c *planCmd) prices() (vllmsim.PriceList, error) {
+func (c *planFindCmd) prices() (vllmsim.PriceList, error) {
 	lists, err := vllmsim.Prices()
 	if err != nil {
 		return vllmsim.PriceList{}, err
@@ -124,7 +139,7 @@ func (c *planCmd) prices() (vllmsim.PriceList, error) {
 }
 
 // write writes what runs a fleet.
-func (c *planCmd) write(e *env, m *planner.Market, f *planner.Fleet) error {
+func (c *planFindCmd) write(e *env, m *planner.Market, f *planner.Fleet) error {
 	if err := os.MkdirAll(c.Out, 0o755); err != nil { //nolint:gosec // nothing in it is secret
 		return err
 	}

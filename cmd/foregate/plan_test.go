@@ -43,7 +43,7 @@ func checks(t *testing.T, dir string) {
 }
 
 func TestAPlanWithDraftsIsASoundConfiguration(t *testing.T) {
-	prices, err := (&planCmd{Prices: "aws"}).prices()
+	prices, err := (&planFindCmd{Prices: "aws"}).prices()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestAPlanWithDraftsIsASoundConfiguration(t *testing.T) {
 	f := planner.Fleet{Name: "a fleet", Candidate: planner.Candidate{
 		Target: fleets.Engines{Profile: "h100-70b-fp8-tp2", Count: 2}, Draft: fleets.Engines{Profile: "h100-8b-fp8", Count: 1}, Scarce: true,
 	}}
-	c := &planCmd{Out: t.TempDir(), Max: 0.05}
+	c := &planFindCmd{Out: t.TempDir(), Max: 0.05}
 	if err := c.write(&env{stderr: new(bytes.Buffer)}, &m, &f); err != nil {
 		t.Fatal(err)
 	}
@@ -88,6 +88,10 @@ func TestAPlanThatMakesNoSenseIsRefused(t *testing.T) {
 		"--slo ttft_p99=1s --rate 5 --prompt 100 --output 10 --prices dear":        "neither aws, market nor a file",
 		"--slo ttft_p99=1s --rate 5 --prompt 100 --output 10 --target llama-9":     "no profile has the model llama-9",
 		"--slo ttft_p99=1s --rate 5 --prompt 100 --output 10 --growth 0":           "--growth 0",
+		"--slo ttft_p99=1s --rate 5 --prompt 100 --output 10 --profiles " + prices: "want profiles as foregate plan measure writes them",
+		"measure 127.0.0.1:1":                                                      "missing flags: --gpu",
+		"measure 127.0.0.1:1 --gpu H100 --gpus=-1":                                 "--gpus -1",
+		"measure 127.0.0.1:1 --gpu H100":                                           "want the URL of an engine with the OpenAI API",
 		"--slo ttft_p99=1s --rate 5 --prompt 100 --output 10 --acceptance 0.3,1.5": "--acceptance 1.5",
 	} {
 		var stdout, stderr bytes.Buffer

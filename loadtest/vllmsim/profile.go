@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -85,9 +86,16 @@ func ParsePrices(name string, text []byte) (p PriceList, err error) {
 	if err := d.Decode(&p); err != nil || len(p.USDPerGPUHour) == 0 {
 		return p, fmt.Errorf("%s: want usd_per_gpu_hour: {H100: 2.5}: %w", name, cmp.Or(err, errors.New("it has no prices")))
 	}
+	known := map[string]bool{}
+	for gpu := range h.GPUs {
+		known[gpu] = true
+	}
+	for _, own := range profiles() {
+		known[own.GPU] = true
+	}
 	for gpu, usd := range p.USDPerGPUHour {
-		if h.GPUs[gpu] == nil {
-			return p, fmt.Errorf("%s: unknown GPU %q; known: %s", name, gpu, strings.Join(slices.Sorted(maps.Keys(h.GPUs)), ", "))
+		if !known[gpu] {
+			return p, fmt.Errorf("%s: unknown GPU %q; known: %s", name, gpu, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		}
 		if !(usd > 0 && usd < 10_000) {
 			return p, fmt.Errorf("%s: %s: %g dollars an hour: want a price above 0", name, gpu, usd)
@@ -97,11 +105,58 @@ func ParsePrices(name string, text []byte) (p PriceList, err error) {
 	return p, nil
 }
 
+// added are profiles beside those of profiles.yaml.
+var added atomic.Pointer[[]Profile]
+
+// AddProfiles makes the profiles of a file known, which has the form of profiles.yaml; name is the file's. It is for a program's
+// start.
+func AddProfiles(name string, text []byte) error {
+	var file struct {
+		Profiles []Profile `yaml:"profiles"`
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&file); err != nil || len(file.Profiles) == 0 {
+		return fmt.Errorf("%s: want profiles as foregate plan measure writes them: %w", name, cmp.Or(err, errors.New("it has none")))
+	}
+	all := profiles()
+	for i := range file.Profiles {
+		p := &file.Profiles[i]
+		switch {
+		case p.Name == "" || p.GPU == "" || p.Model == "":
+			return fmt.Errorf("%s: profile %d: want name, gpu and model", name, i+1)
+		case slices.ContainsFunc(all, func(of Profile) bool { return of.Name == p.Name }):
+			return fmt.Errorf("%s: there is a profile %s already", name, p.Name)
+		case p.GPUs < 1 || p.Blocks < 2 || p.MaxBatchedTokens < 1 || p.MaxSeqs < 1:
+			return fmt.Errorf("%s: %s: gpus, blocks, max_num_batched_tokens and max_num_seqs: want numbers above 0", name, p.Name)
+		}
+		for _, v := range []float64{p.Base + p.PerSeq, p.PerPrefillToken, 1 + p.PerKVToken, 1 + p.LMHead} {
+			if !(v > 0 && v < 100) || p.Base < 0 || p.PerSeq < 0 {
+				return fmt.Errorf("%s: %s: base, per_prefill_token, per_seq, per_kv_token and lm_head: want seconds and a share, not below 0", name, p.Name)
+			}
+		}
+		all = append(all, *p)
+	}
+	h, err := readHardware()
+	all = slices.Clone(all[len(h.Profiles):])
+	added.Store(&all)
+	return err
+}
+
+// profiles are those that are known.
+func profiles() []Profile {
+	h, _ := readHardware() // ProfileByName tells the error
+	all := slices.Clone(h.Profiles)
+	if more := added.Load(); more != nil {
+		all = append(all, *more...)
+	}
+	return all
+}
+
 // ProfileNames returns the known profiles, in the order of the alphabet.
 func ProfileNames() (names []string) {
-	h, _ := readHardware() // ProfileByName tells the error
-	for i := range h.Profiles {
-		names = append(names, h.Profiles[i].Name)
+	for _, p := range profiles() {
+		names = append(names, p.Name)
 	}
 	slices.Sort(names)
 	return names
@@ -109,13 +164,12 @@ func ProfileNames() (names []string) {
 
 // ProfileByName returns a profile.
 func ProfileByName(name string) (Profile, error) {
-	h, err := readHardware()
-	if err != nil {
+	if _, err := readHardware(); err != nil {
 		return Profile{}, fmt.Errorf("vllmsim: profiles.yaml: %w", err)
 	}
-	for i := range h.Profiles {
-		if h.Profiles[i].Name == name {
-			return h.Profiles[i], nil
+	for _, p := range profiles() {
+		if p.Name == name {
+			return p, nil
 		}
 	}
 	return Profile{}, fmt.Errorf("vllmsim: unknown profile %q; known: %s", name, strings.Join(ProfileNames(), ", "))

@@ -147,3 +147,16 @@ func TestAPriceListIsReadOrRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestProfilesOfAFileAreRefusedWithAReason(t *testing.T) {
+	const sound = "profiles: [{name: NAME, gpu: OWN, gpus: 1, model: m, max_num_batched_tokens: 2048, max_num_seqs: 4, blocks: 100, base: BASE, per_prefill_token: 1e-4}]"
+	for want, text := range map[string]string{
+		"it has none": "profiles: []", "field gpu_count": "profiles: [{gpu_count: 1}]", "want name, gpu and model": "profiles: [{gpus: 1}]",
+		"there is a profile a10g-8b already": strings.NewReplacer("NAME", "a10g-8b", "BASE", "1").Replace(sound), "gpus, blocks": strings.NewReplacer("gpus: 1", "gpus: 0", "BASE", "1").Replace(sound),
+		"not below 0": strings.Replace(sound, "BASE", "-0.1", 1),
+	} {
+		if err := AddProfiles("own.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
