@@ -32,7 +32,7 @@ type demoCmd struct {
 
 const maxReplicas = 16
 
-// Run brings the whole system up on this machine and reports once a second.
+// Run brings the whole system up on this machine and reports how it is doing.
 func (c *demoCmd) Run(e *env) error {
 	pair, err := c.pair(e.ctx)
 	if err != nil {

@@ -6,9 +6,12 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/foregate/foregate/tiers/risk"
 )
 
 func TestADemonstrationWhoseReplicaCannotStartEndsWithItsError(t *testing.T) {
@@ -48,5 +51,12 @@ func TestTwoOfFiveRequestsAreAmongTheLastThatWereNew(t *testing.T) {
 	}
 	if again := float64(n-len(fresh)) / n; again < .3 || again > .5 { // nine standard deviations
 		t.Errorf("%.2f of the requests were sent before", again)
+	}
+}
+
+func TestTheStatusLineFitsANarrowTerminal(t *testing.T) {
+	line := statusLine(totals{requests: 99_999, accepted: 40_000, cached: 20_000, shed: 100}, 12, []risk.Summary{{Phase: "warmup", Audits: 7}, {Phase: "certified", Audits: 1200}})
+	if len(line) >= 80 || !strings.HasSuffix(line, "; guarantee certified") {
+		t.Errorf("%d characters: %s", len(line), line)
 	}
 }

@@ -57,10 +57,10 @@ func (d *demo) redisURL() string {
 // welcomeSimulated says what is simulated, what happens next, and what is stopped at the end.
 func (d *demo) welcomeSimulated() (head, next, stops string) {
 	head = fmt.Sprintf("%d replicas, draft pool 2 x a10g-8b, target pool 1 x h100-70b-tp4 (simulated, %gx speed)\n", d.Replicas, d.TimeScale)
-	return head, fmt.Sprintf(`The models are simulated and answer with random words. Of all drafts of this traffic the target would refuse about 9 in 100.
-The route is in its warm-up: drafts above a cautious threshold (an eighth of them at first, then the best third) are served,
+	return head, fmt.Sprintf(`The models are simulated: their sentences are plausible and answer nothing. Of all drafts of this traffic the target would refuse about 9 in 100.
+The route is in its warm-up: drafts above a cautious threshold (the eighth with the best scores at first, later the best third) are served,
 marked phase=warmup, and audited. The target answers the others. Usually a threshold is certified within five minutes. From then
-on a guarantee holds: of the drafts that are served, the target would refuse at most 10 in 100. The lines below show the
+on a guarantee holds: of the drafts that are served, the target would refuse at most 10 in 100. The last line shows the
 progress, and so does
 
   bin/foregate risk show --admin http://%s
@@ -88,7 +88,7 @@ func (d *demo) welcomePair(ctx context.Context) (head, next, stops string, err e
 
 Dollars are made up: the draft costs $%g an hour and the target $%g
 (--draft-usd-per-hour, --target-usd-per-hour). economy.guard is off, so that drafts are made even where they do not pay.
-A line appears below when something happens.
+The last line says what happens.
 `, redis, d.route, d.route, d.Pair.Draft.USDPerHour, d.Pair.Target.USDPerHour), "the gateway; your engines go on running", nil
 }
 

@@ -24,6 +24,9 @@ type cursor struct {
 	shape     *shape   // of an answer that may be a structured one
 	answers   []Answer // that the model was given
 	turn      int      // answers that have begun
+
+	sentences *sentences // of the model; nil: it has none
+	at        int32      // the node of sentences
 }
 
 const (
@@ -42,7 +45,7 @@ var nearGone = func() uint64 {
 
 // newCursor stands at the beginning of a context.
 func (m *Model) newCursor(ctx []int32) cursor {
-	c := cursor{tok: m.tok, ctx: ctx, answers: m.answers, all: hashSeed, head: hashSeed, last: tokBOS}
+	c := cursor{tok: m.tok, ctx: ctx, answers: m.answers, sentences: m.sentences, at: noSentence, all: hashSeed, head: hashSeed, last: tokBOS}
 	for i := range c.ring {
 		c.ring[i] = -1
 	}
@@ -71,6 +74,9 @@ func (c *cursor) fold(id int32) {
 	c.all = foldID(c.all, id)
 	c.count++
 	c.since++
+	if c.sentences != nil {
+		c.at = c.sentences.after(c.at, id, c.tok)
+	}
 	if c.since == 1 {
 		c.opens(id)
 	} else if c.shape != nil && !c.shape.push(c.tok, id) {

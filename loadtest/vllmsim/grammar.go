@@ -161,6 +161,24 @@ func (m *Model) candidates(c *cursor, v *voice, h uint64, ids *[numCands]int32) 
 		byteCandidates(c, h, ids)
 		return false
 	}
+	if c.sentences != nil && c.at != noSentence {
+		c.sentences.candidates(c.at, v, h, ids)
+	} else {
+		m.grammatical(c, v, h, ids)
+	}
+	if m.tok.class[c.last] != clsEnd {
+		return false
+	}
+	if v.settled(c, h) {
+		ids[0] = tokEOT
+		return true
+	}
+	ids[numCands-1] = tokEOT
+	return false
+}
+
+// grammatical draws candidates from what the toy grammar lets follow the last token.
+func (m *Model) grammatical(c *cursor, v *voice, h uint64, ids *[numCands]int32) {
 	list := m.tok.menus[c.last]
 	for i := 0; i < numCands; {
 		r := mix(h, uint64(0x100+i))
@@ -173,15 +191,6 @@ func (m *Model) candidates(c *cursor, v *voice, h uint64, ids *[numCands]int32) 
 			r /= menuSize
 		}
 	}
-	if m.tok.class[c.last] != clsEnd {
-		return false
-	}
-	if v.settled(c, h) {
-		ids[0] = tokEOT
-		return true
-	}
-	ids[numCands-1] = tokEOT
-	return false
 }
 
 // byteCandidates continues an unfinished character.

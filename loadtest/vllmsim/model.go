@@ -49,6 +49,7 @@ type Model struct {
 	blind      float64
 	ties       float64
 	answers    []Answer
+	sentences  *sentences // instead of the grammar, see [Options]; nil: none
 	tok        *Tokenizer
 }
 

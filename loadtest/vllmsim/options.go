@@ -13,6 +13,7 @@ type Options struct {
 	Profile     string  // speeds and sizes, see [ProfileNames]; default "a10g-8b"
 	Divergence  float64 // 0..1: how far this model strays from the target of the same seed; 0 is the target itself (docs/measurements.md#simulated-drafts: how many drafts that makes wrong)
 	Blind       float64 // 0..1: how little its confidence says of where it strays, see [Model]
+	Sentences   bool    // answers are plausible sentences instead of the toy grammar's words, for people who watch; other likelihoods, since fewer words may come
 	Ties        float64 // 0..1: share of places where the two best tokens are level within 0.125 nat, see [Model]
 	Seed        uint64  // the language; a draft and its target share it
 	TimeScale   float64 // 20 = twenty times faster than the profile; default 1

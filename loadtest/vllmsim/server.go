@@ -59,6 +59,9 @@ func New(o Options) (*Server, error) {
 		nonce: uint64(time.Now().UnixNano()), missingFeatures: o.Without, wire: newWireIDs(o.Tokenizer),
 		seen: map[string]int{}, leaving: make(chan struct{}), closing: make(chan struct{})}
 	s.model.answers = o.Answers
+	if o.Sentences {
+		s.model.sentences = defaultSentences()
+	}
 	s.routes = s.routeTable()
 	s.faults.set(o.Fault.lasting())
 	s.current.Store(s.newLife())
