@@ -163,6 +163,7 @@ type member struct {
 	*Set
 	id   string
 	log  *lines
+	reg  *prometheus.Registry
 	stop func()
 }
 
@@ -202,9 +203,9 @@ func fleetOf(t *testing.T, n int, w *site) (*exchange, []*member) {
 func (e *exchange) join(t *testing.T, id string, w *site) *member {
 	t.Helper()
 	wakes := make(chan struct{}, 1)
-	m := &member{id: id, log: &lines{}}
+	m := &member{id: id, log: &lines{}, reg: prometheus.NewPedanticRegistry()}
 	m.Set = set(Options{
-		Logger: zerolog.New(m.log), Registerer: prometheus.NewPedanticRegistry(), Replica: id,
+		Logger: zerolog.New(m.log), Registerer: m.reg, Replica: id,
 		Probe: func(_ context.Context, _, backend string) error { return w.probe(id, backend) },
 		Mine:  func(_, name string) bool { return e.owns(id, name) },
 		Wake: func() {

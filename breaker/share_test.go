@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 // heard is the longest time until all replicas know what one has reported.
@@ -107,6 +109,14 @@ func TestABackendThatStaysSickIsProbedByOneReplicaAtATimeAndNeverByARequest(t *t
 		if r := all[1].Ramp("big", "a"); r < 0.1 || r > 0.25 {
 			t.Errorf("a ramp of %v", r)
 		}
+		time.Sleep(5 * time.Second)
+		if r := all[1].Ramp("big", "a"); r < 0.5 || r > 0.75 {
+			t.Errorf("a ramp of %v after five seconds", r)
+		}
+		time.Sleep(6 * time.Second)
+		if r := all[1].Ramp("big", "a"); r != 1 {
+			t.Errorf("a ramp of %v after eleven seconds", r)
+		}
 	})
 }
 
@@ -128,6 +138,19 @@ func TestWhoIsAloneWithAnOpenBreakerTestsItsOwnWay(t *testing.T) {
 		}
 		if all[0].log.count("breaker moved") > 0 || !all[1].state("a").Alone || asked > 0 {
 			t.Errorf("%+v, %d requests; the other moved %d times", all[1].state("a"), asked, all[0].log.count("breaker moved"))
+		}
+		for i, m := range all {
+			want := fmt.Sprintf(`
+# HELP foregate_breaker_open_here_only 1 where the breaker is open on this replica and closed for the fleet: it is the replica's own network that is sick.
+# TYPE foregate_breaker_open_here_only gauge
+foregate_breaker_open_here_only{backend="a",pool="big"} %d
+foregate_breaker_open_here_only{backend="b",pool="big"} 0
+foregate_breaker_open_here_only{backend="c",pool="big"} 0
+foregate_breaker_open_here_only{backend="d",pool="big"} 0
+`, i)
+			if err := testutil.GatherAndCompare(m.reg, strings.NewReader(want), "foregate_breaker_open_here_only"); err != nil {
+				t.Error(err)
+			}
 		}
 		w.set("a", nil)
 		time.Sleep(13 * time.Second)
