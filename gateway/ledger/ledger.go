@@ -183,16 +183,12 @@ func (l *Ledger) Reserve(ctx context.Context, a Request) (*Reservation, error) {
 	return g, nil
 }
 
-// ask has Redis decide, or this replica if Redis does not. A lease is no reason to refuse a request: it is given back, and Redis
-// is asked again.
+// ask has Redis decide, or this replica if Redis does not.
 func (l *Ledger) ask(ctx context.Context, g *Reservation, c *call) error {
 	if l.redis == nil {
 		return l.decide(g, c, answer{}, calls.ResultShared)
 	}
 	got, result := l.lookup(ctx, c)
-	if got.refused != 0 && l.unlease(g, c) {
-		got, result = l.lookup(ctx, c)
-	}
 	return l.decide(g, c, got, result)
 }
 
@@ -223,20 +219,10 @@ func (l *Ledger) begin(a *Request) (*Reservation, *call, error) {
 	if !a.Limit.perMinute() && len(a.Budgets) == 0 {
 		return g, nil, nil
 	}
-	t.asked++
 	g.in = t.windows.open(a.Budgets, now)
-	if t.take(g, now) {
-		l.metrics.asked(a, calls.ResultShared, calls.ResultShared)
-		g.Status = a.Limit.status(a.Limit.shared(), t.sharedLevels())
-		return g, nil, nil
-	}
-	n := int64(0)
-	if l.redis != nil && !l.asker.Away() {
-		n = t.worth(g, a.Limit.shared())
-	}
-	t.windows.add(g.in, cost{}, g.cost.times(1+n))
+	t.windows.add(g.in, cost{}, g.cost)
 	t.pending++
-	return g, l.newCall(t, g, n, now), nil
+	return g, l.newCall(t, g, now), nil
 }
 
 // attempt counts a request once; the caller holds the lock.
@@ -266,20 +252,12 @@ func (l *Ledger) decide(g *Reservation, c *call, got answer, result string) erro
 	w, here := a.Limit.shared(), l.own(a.Limit, replicas)
 	counts := l.redis != nil && (result == calls.ResultShared || result == resultRefilling) // Redis has counted the levels
 	if counts {
-		t.shared, t.away = got.levels, false
+		t.away = false
 		t.local.follow(got.levels, w, here, replicas, now)
-		if c.leased != (cost{}) {
-			t.lease = lease{t.lease.plus(c.leased), g.in, now.Add(leaseTime)}
-		}
-		if result == resultRefilling {
-			t.release()
-		}
-		got.levels = t.sharedLevels()
 	} else {
 		t.away = t.away || result == calls.ResultSkipped
 		w, got = here, t.local.admit(g.cost, here, now)
 		t.alone = t.alone || c.unsynced != unsynced{} || l.redis != nil && got.refused == 0
-		t.hold(c, g.in)
 	}
 	g.shared = counts
 	if g.Demoted = got.demoted; g.Demoted {
@@ -302,7 +280,7 @@ func (l *Ledger) decide(g *Reservation, c *call, got answer, result string) erro
 		g.end(cost{}, cost{})
 	case err != nil:
 		g.end(g.cost.times(-1), cost{})
-	case !counts || c.leased != cost{}:
+	case !counts:
 		l.send(t)
 	}
 	return err

@@ -61,7 +61,6 @@ var errReply = errors.New("the key is not a tenant's")
 type call struct {
 	tenant         *tenant
 	of             *Request // that waits for it; nil for none
-	leased         cost     // for a lease, beyond that of the request
 	charge         cost     // to the levels
 	unsynced       unsynced
 	in             begins // of the tenant's windows
@@ -71,19 +70,17 @@ type call struct {
 	err            error // instead of the answer
 }
 
-// newCall makes a call about a tenant with its present state: for a reservation and n requests of a lease, or else with its
-// corrections. The caller holds the lock.
-func (l *Ledger) newCall(t *tenant, g *Reservation, n int64, now time.Time) *call {
+// newCall makes a call about a tenant with its present state: for a reservation, or else with its corrections. The caller holds
+// the lock.
+func (l *Ledger) newCall(t *tenant, g *Reservation, now time.Time) *call {
 	c := &call{tenant: t, known: t.known}
 	if l.redis == nil {
 		return c
 	}
 	what, limit, replicas := callTell, t.limit, l.replicas()
 	if g != nil {
-		what, limit, c.of, c.leased = callAsk, g.request.Limit, &g.request, g.cost.times(n)
-		c.charge = g.cost.plus(c.leased)
+		what, limit, c.of, c.charge = callAsk, g.request.Limit, &g.request, g.cost
 	} else {
-		t.release()
 		c.charge, t.corrections = t.corrections, cost{}
 	}
 	if limit.perMinute() {

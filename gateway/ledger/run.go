@@ -125,19 +125,14 @@ func (l *Ledger) tell(ctx context.Context, list []*tenant) bool {
 	told, now := make([]*call, len(list)), l.now()
 	l.mu.Lock()
 	for i, t := range list {
-		told[i] = l.newCall(t, nil, 0, now)
+		told[i] = l.newCall(t, nil, now)
 		delete(l.unsent, t) // from here on, every change is told anew
 	}
 	l.mu.Unlock()
 	answered := l.together(ctx, told)
 	for _, c := range told {
 		if c.err == nil {
-			believed := l.hear(c, c.answer)
-			l.mu.Lock()
-			if believed && c.tenant.unhold() {
-				l.send(c.tenant)
-			}
-			l.mu.Unlock()
+			l.hear(c, c.answer)
 			continue
 		}
 		if c.charge != (cost{}) {

@@ -30,11 +30,6 @@ type tenant struct {
 	heard   int64     // of the newest call whose reply was used
 	doubt   time.Time // until then Redis' sums lack something
 	pending int       // requests that wait for a reply
-
-	shared      [numHeard]float64 // levels in Redis as heard last
-	lease       lease
-	held        lease // of calls that failed
-	asked, last int   // requests since Redis was told of the tenant last, and in the time before
 }
 
 // tenantOf returns or makes the tenant of a request; room is false if there are too many. The caller holds the lock.
