@@ -9,7 +9,7 @@
 // shares with the look-up in the cache (100 ms longer for budgets with on_redis_loss: deny); after five failures in a row no
 // request waits at all, until Redis has answered in time in the background. While Redis answers, what all requests of a window
 // have used is above the budget by no more than what the requests in flight use beyond their estimates, and no minute admits
-// more requests than limit + burst.
+// more requests than limit + burst, and one burst more for each time that Redis returns in it.
 //
 // # Budgets and usage: sums of each process
 //
@@ -32,8 +32,6 @@
 // correction that was lost, drain away within two minutes.
 //
 // When Redis fails, each of N replicas continues with 1/N of the free part, the burst minus the level, that Redis reported last, and
-// drains slower by the slack, so that no minute admits more than its share. When Redis returns, or has lost data, the replica that asks
-// first raises the level there to at least the burst minus N times its own free part; one that was alone for longer than a few
-// failures also adds its own level. Concurrent requests are counted by each replica for itself: the
-// limit divided by the replicas, rounded up, at least one.
+// drains slower by the slack, so that no minute admits more than its share. Redis is not told of what was admitted without it.
+// Concurrent requests are counted by each replica for itself: the limit divided by the replicas, rounded up, at least one.
 package ledger

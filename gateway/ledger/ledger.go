@@ -252,12 +252,9 @@ func (l *Ledger) decide(g *Reservation, c *call, got answer, result string) erro
 	w, here := a.Limit.shared(), l.own(a.Limit, replicas)
 	counts := l.redis != nil && (result == calls.ResultShared || result == resultRefilling) // Redis has counted the levels
 	if counts {
-		t.away = false
 		t.local.follow(got.levels, w, here, replicas, now)
 	} else {
-		t.away = t.away || result == calls.ResultSkipped
 		w, got = here, t.local.admit(g.cost, here, now)
-		t.alone = t.alone || c.unsynced != unsynced{} || l.redis != nil && got.refused == 0
 	}
 	g.shared = counts
 	if g.Demoted = got.demoted; g.Demoted {

@@ -55,11 +55,6 @@ func (l Limit) rates(n int, reduced float64) (w rates) {
 	return w
 }
 
-// sharedLevel converts the level of one of n replicas, which speaks for all, to a shared level, at most a burst.
-func sharedLevel(level float64, there, here rate, n int) float64 {
-	return math.Max(0, math.Min(there.burst(), there.burst()-float64(n)*(here.burst()-level)))
-}
-
 const (
 	epsilon  = 1e-6 // tolerates rounding errors
 	maxLevel = 2    // in minutes of the limit: a wrong charge is forgotten after that time

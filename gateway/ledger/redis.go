@@ -62,9 +62,8 @@ type call struct {
 	tenant         *tenant
 	of             *Request // that waits for it; nil for none
 	charge         cost     // to the levels
-	unsynced       unsynced
-	in             begins // of the tenant's windows
-	version, known int64  // of the windows; 0: they are not told
+	in             begins   // of the tenant's windows
+	version, known int64    // of the windows; 0: they are not told
 	numbers        string
 	answer         answer
 	err            error // instead of the answer
@@ -77,14 +76,11 @@ func (l *Ledger) newCall(t *tenant, g *Reservation, now time.Time) *call {
 	if l.redis == nil {
 		return c
 	}
-	what, limit, replicas := callTell, t.limit, l.replicas()
+	what, limit := callTell, t.limit
 	if g != nil {
 		what, limit, c.of, c.charge = callAsk, g.request.Limit, &g.request, g.cost
 	} else {
 		c.charge, t.corrections = t.corrections, cost{}
-	}
-	if limit.perMinute() {
-		c.unsynced = t.takeUnsynced(limit.shared(), l.own(limit, replicas), replicas, now)
 	}
 	if budgeted, _ := t.budgeted(now); budgeted {
 		t.version++
@@ -101,7 +97,6 @@ func (c *call) encode(what int, w rates, now time.Time) {
 		numbers = appendNumbers(numbers, r.perMinute, r.slack)
 	}
 	numbers = appendNumbers(numbers, c.charge[:numLevels]...)
-	numbers = appendNumbers(appendNumbers(numbers, c.unsynced.more[:]...), c.unsynced.least[:]...)
 	ws, keep, ask, most := &c.tenant.windows, expiry, cost{}, [len(periods)]cost{}
 	if c.of != nil {
 		ask = c.charge

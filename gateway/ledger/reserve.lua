@@ -3,15 +3,15 @@
 -- per replica process, and folded for those that are gone: time in ms, version, and for hour, day and month the begin of the
 -- window, settled tokens and nano-dollars, reserved tokens and nano-dollars
 -- ARGV[1] numbers, without zeros at the end: 1 what (1 ask, 0 tell, -1 read), 2-7 per minute and slack of requests, tokens, high ones
--- (0: no limit), 8-10 requests, tokens, high ones to charge, 11-12 requests and tokens that a replica counted alone, 13-14 least levels
--- then, 15 version (0: none), 16-17 tokens and nanos of the request, 18 expiry in s, then of each window the begin in hours, most
--- tokens and nanos (0: none), and the process' settled tokens and nanos, reserved tokens and nanos, with those of the request
+-- (0: no limit), 8-10 requests, tokens, high ones to charge, 11 version (0: none), 12-13 tokens and nanos of the request, 14 expiry
+-- in s, then of each window the begin in hours, most tokens and nanos (0: none), and the process' settled tokens and nanos, reserved
+-- tokens and nanos, with those of the request
 -- ARGV[2] the process' field
 -- -> without zeros at the end: refused (0 no, 1 requests, 2 tokens, 3-8 tokens and nanos of each window), 1 when high is used up, levels
 -- of requests and tokens in thousandths, the process' version before, for each window settled and reserved of the others; or ! and an error
 local k,field,a=KEYS[1],ARGV[2],{}
 for n in string.gmatch(ARGV[1],'%S+') do a[#a+1]=tonumber(n) end
-for i=#a+1,39 do a[i]=0 end
+for i=#a+1,35 do a[i]=0 end
 local function numbers(s,n)
   local f={}
   for word in string.gmatch(s,'%S+') do
@@ -19,8 +19,8 @@ local function numbers(s,n)
   end
   for i=#f+1,n do f[i]=0 end return f
 end
-local own={0,a[15]}
-for w=19,33,7 do
+local own={0,a[11]}
+for w=15,29,7 do
   for _,x in ipairs({a[w]*3600,a[w+3],a[w+4],a[w+5],a[w+6]}) do own[#own+1]=x end
 end
 local t=redis.call('TIME'); local us=t[1]*1000000+t[2]; local now=math.floor(us/1000)
@@ -42,9 +42,9 @@ for i=1,#v,2 do
 end
 local minutes=math.max(0,(us-levels[1])/60000000)
 local function add(n,more,cap) return math.max(0,math.min(n+more,2*cap)) end -- more than two minutes are never owed
-local function owed(i,cap,more,least) return math.max(add(math.max(0,math.min(levels[i],2*cap)-minutes*cap),more,cap),least) end
-local r,tok,h=owed(2,a[2],a[11],a[13]),owed(3,a[4],a[12],a[14]),owed(4,a[6],0,0)
-local newer=a[15]>0 and (not mine or a[15]>mine[2])
+local function owed(i,cap) return math.max(0,math.min(levels[i],2*cap)-minutes*cap) end
+local r,tok,h=owed(2,a[2]),owed(3,a[4]),owed(4,a[6])
+local newer=a[11]>0 and (not mine or a[11]>mine[2])
 local have=not newer and mine or own
 local refused,demoted=0,0
 if a[1]==1 then
@@ -54,7 +54,7 @@ if a[1]==1 then
   for w=2,0,-1 do -- the longest wait is told
     local f=have[3+5*w]==own[3+5*w] and have or own
     for u=1,2 do
-      local sum,ask,most=f[3+5*w+u]+f[5+5*w+u]+others[4*w+u]+others[4*w+u+2],a[15+u],a[19+7*w+u]
+      local sum,ask,most=f[3+5*w+u]+f[5+5*w+u]+others[4*w+u]+others[4*w+u+2],a[11+u],a[15+7*w+u]
       if refused==0 and most>0 and (sum>most or sum-ask>=most) then refused=2+2*w+u end
     end
   end
@@ -81,7 +81,7 @@ if a[1]>=0 then
     end
   end
   if #set>0 then redis.call('HSET',k,unpack(set)) end
-  if math.floor(last/60000)~=math.floor(now/60000) then redis.call('PEXPIRE',k,1000*a[18]) end -- once a minute is enough
+  if math.floor(last/60000)~=math.floor(now/60000) then redis.call('PEXPIRE',k,1000*a[14]) end -- once a minute is enough
 end
 local reply={refused,demoted,math.floor(r*1000),math.floor(tok*1000),before,unpack(others)}
 while #reply>1 and reply[#reply]==0 do reply[#reply]=nil end

@@ -33,7 +33,6 @@ func (l *Ledger) Lost() {
 	defer l.mu.Unlock()
 	l.doubt = l.now().Add(refillTime)
 	for _, t := range l.tenants {
-		t.alone = t.limit.perMinute()
 		l.send(t)
 	}
 }
@@ -139,7 +138,6 @@ func (l *Ledger) tell(ctx context.Context, list []*tenant) bool {
 			l.metrics.dropped.Inc()
 		}
 		l.mu.Lock()
-		c.tenant.alone = c.tenant.alone || c.unsynced != unsynced{}
 		if c.version > 0 {
 			l.send(c.tenant)
 		}

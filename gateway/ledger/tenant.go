@@ -20,8 +20,6 @@ type tenant struct {
 	local       levels // of this replica by itself
 	slots       int    // answers in progress that count
 	corrections cost   // of levels, that Redis must be told
-	alone       bool   // this replica admitted requests that Redis may not know
-	away        bool   // it was also without Redis for longer than a few failures
 	retries     retryBudget
 
 	windows windows
@@ -114,27 +112,4 @@ func (t *tenant) start(w rates, now time.Time) {
 	t.local.at = now
 	t.local.now[ofRequests] = math.Max(0, math.Min(w[ofRequests].slack/2, w[ofRequests].burst()-2))
 	t.local.now[ofTokens] = w[ofTokens].slack / 2
-}
-
-// unsynced is what Redis must take over from a replica that counted for itself: amounts to add, and then minimum levels.
-type unsynced struct{ more, least [numHeard]float64 }
-
-// takeUnsynced returns what Redis must take over after requests were admitted without it, or data were lost: at least the
-// level that results if all n replicas are at this one's level, and, if Redis was unavailable for longer, this
-// replica's level in addition. It is returned once, until alone is set again.
-func (t *tenant) takeUnsynced(there, here rates, n int, now time.Time) (u unsynced) {
-	if !t.alone {
-		return unsynced{}
-	}
-	t.alone = false
-	t.local.add(cost{}, here, now)
-	for i := range u.least {
-		if there[i].perMinute > 0 {
-			u.least[i] = sharedLevel(t.local.now[i], there[i], here[i], n)
-		}
-		if t.away {
-			u.more[i] = t.local.now[i]
-		}
-	}
-	return u
 }
