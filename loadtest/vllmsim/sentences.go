@@ -69,13 +69,13 @@ var defaultSentences = sync.OnceValue(func() *sentences {
 	return g
 })
 
-func (g *sentences) node() int32 {
-	g.nodes = append(g.nodes, sentenceNode{})
-	return int32(len(g.nodes) - 1)
+func (s *sentences) node() int32 {
+	s.nodes = append(s.nodes, sentenceNode{})
+	return int32(len(s.nodes) - 1)
 }
 
 // word adds the ways from one node to another that a word of a form allows.
-func (g *sentences) word(from, to int32, before, word string) {
+func (s *sentences) word(from, to int32, before, word string) {
 	list, after, slot := strings.Cut(strings.TrimPrefix(word, "{"), "}")
 	options := []string{word}
 	if slot {
@@ -86,25 +86,25 @@ func (g *sentences) word(from, to int32, before, word string) {
 		at := from
 		for i, id := range ids {
 			last := i == len(ids)-1
-			next, known := g.step(at, id)
+			next, known := s.step(at, id)
 			switch {
 			case known && (last || next == to):
 				panic(fmt.Sprintf("vllmsim: %q begins as another word of its sentence does", o))
 			case last:
 				next = to
 			case !known:
-				next = g.node()
+				next = s.node()
 			}
 			if !known {
-				g.nodes[at].edges = append(g.nodes[at].edges, sentenceEdge{id, next})
+				s.nodes[at].edges = append(s.nodes[at].edges, sentenceEdge{id, next})
 			}
 			at = next
 		}
 	}
 }
 
-func (g *sentences) step(at, id int32) (to int32, known bool) {
-	edges := g.nodes[at].edges
+func (s *sentences) step(at, id int32) (to int32, known bool) {
+	edges := s.nodes[at].edges
 	i := slices.IndexFunc(edges, func(e sentenceEdge) bool { return e.id == id })
 	if i < 0 {
 		return 0, false
@@ -113,12 +113,12 @@ func (g *sentences) step(at, id int32) (to int32, known bool) {
 }
 
 // after is where a context is that goes on with id.
-func (g *sentences) after(at, id int32, t *Tokenizer) int32 {
+func (s *sentences) after(at, id int32, t *Tokenizer) int32 {
 	if id == t.ids["\n\n"] {
 		return firstSentence
 	}
 	if at != noSentence {
-		if to, known := g.step(at, id); known {
+		if to, known := s.step(at, id); known {
 			return to
 		}
 	}
@@ -129,8 +129,8 @@ func (g *sentences) after(at, id int32, t *Tokenizer) int32 {
 }
 
 // candidates draws what may come at a node.
-func (g *sentences) candidates(at int32, v *voice, h uint64, ids *[numCands]int32) {
-	n := &g.nodes[at]
+func (s *sentences) candidates(at int32, v *voice, h uint64, ids *[numCands]int32) {
+	n := &s.nodes[at]
 	for i := range ids {
 		ids[i] = n.edges[mix(h, uint64(0x100+i))%uint64(len(n.edges))].id
 	}
