@@ -18,7 +18,7 @@ const module = "github.com/foregate/foregate/"
 // arrows is the import table: which of our packages each may import. docs/architecture.md
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
-	"cmd/foregate": {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/display", "gateway/files", "gateway/settings", "gateway/stores", "internal/panics", "internal/redis/calls", "internal/words", "loadtest", "loadtest/measure", "loadtest/planner", "loadtest/trace", "loadtest/vllmsim", "tiers/evidence", "tiers/plan", "tiers/risk"},
+	"cmd/foregate": {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/display", "gateway/files", "gateway/ledger", "gateway/settings", "gateway/stores", "internal/panics", "internal/redis/calls", "internal/words", "loadtest", "loadtest/measure", "loadtest/planner", "loadtest/trace", "loadtest/vllmsim", "tiers/evidence", "tiers/plan", "tiers/risk"},
 	"cmd/loadtest": {"gateway/demo", "loadtest", "loadtest/chaos", "loadtest/cost", "loadtest/engines", "loadtest/fleets", "loadtest/live", "loadtest/pair", "loadtest/proof", "loadtest/quality", "loadtest/soak", "loadtest/virtual"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,10 +15,12 @@ import (
 	"github.com/foregate/foregate/loadtest/planner"
 	"github.com/foregate/foregate/loadtest/trace"
 	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/risk"
 )
 
 type planCmd struct {
 	Find    planFindCmd    `cmd:"" default:"withargs" help:"Find the cheapest fleets; what foregate plan does without a command."`
+	Check   planCheckCmd   `cmd:"" help:"Compare a plan with what a running gateway has counted in the last week."`
 	Measure planMeasureCmd `cmd:"" help:"Measure an engine by three loads, and print its profile for --profiles."`
 }
 
@@ -30,6 +33,7 @@ type planFindCmd struct {
 	Target string        `default:"llama-3.1-70b" placeholder:"MODEL" help:"Model that answers, of the lab's profiles."`
 	Draft  string        `default:"llama-3.1-8b" placeholder:"MODEL" help:"Model that drafts; none is without drafts."`
 	Accept []float64     `name:"acceptance" default:"0.3,0.5,0.7" help:"Acceptances that drafts may have at the bound on disagreement."`
+	From   string        `placeholder:"URL" help:"Instead of --acceptance: the admin listener of a running gateway, whose audits tell it."`
 	Max    float64       `name:"max-disagreement" default:"0.1" placeholder:"SHARE" help:"Bound on the disagreement of drafts that are served unverified (risk.max_disagreement)."`
 	Rate   float64       `placeholder:"N" help:"Instead of a trace: requests a second."`
 	Prompt int           `placeholder:"TOKENS" help:"Instead of a trace: median length of prompts, without --shared-prefix."`
@@ -39,17 +43,22 @@ type planFindCmd struct {
 	Repeats float64 `placeholder:"SHARE" help:"Share of the requests that repeat an earlier one word for word, where the trace does not tell."`
 	Shared  int     `name:"shared-prefix" placeholder:"TOKENS" help:"Tokens that all prompts begin with, where the trace does not tell."`
 
+	Spare int    `placeholder:"N" help:"Servers of each pool that may be away while the SLO holds: 1 is N+1."`
 	Seeds int    `default:"3" help:"Runs of each fleet that holds the SLO; other seeds ask the same in another order."`
 	JSON  bool   `name:"json" help:"Print the plan as JSON."`
-	Out   string `type:"path" placeholder:"DIR" help:"Write foregate.yaml and values.yaml (for the Helm chart) for the cheapest fleet to this folder."`
+	Out   string `type:"path" placeholder:"DIR" help:"Write foregate.yaml and values.yaml (for the Helm chart) for the cheapest fleet to this folder, and the plan as index.html and plan.json."`
+
+	TokenFile string `type:"path" env:"FOREGATE_ADMIN_TOKEN_FILE" help:"For --from: file with an operator's token alone." placeholder:"FILE"`
+	tlsFlags
 }
 
 // Run reads the load, seeks fleets, and prints those that hold the SLO. Interrupted, it prints what is known.
 func (c *planFindCmd) Run(e *env) error {
-	o, err := c.options()
+	o, err := c.options(e)
 	if err != nil {
 		return err
 	}
+	o.Trace.Assumed = append(o.Trace.Assumed, o.Assumed...)
 	s := o.Trace.Summary()
 	_, _ = fmt.Fprintf(e.stderr, "%sPlanning; Ctrl-C prints what is known.\n", s.Text()) // beside the answer
 	o.Progress = func(text string) { _, _ = fmt.Fprintln(e.stderr, text) }
@@ -65,7 +74,7 @@ func (c *planFindCmd) Run(e *env) error {
 		_, err = fmt.Fprint(e.stdout, answer.Text())
 	}
 	if err == nil && c.Out != "" && len(answer.Fleets) > 0 {
-		err = c.write(e, &o.Market, &answer.Fleets[0])
+		err = c.write(e, &o.Market, answer)
 	}
 	if err == nil && answer.Interrupted {
 		return errSilent
@@ -74,8 +83,13 @@ func (c *planFindCmd) Run(e *env) error {
 }
 
 // options are what the command line asks for.
-func (c *planFindCmd) options() (o planner.Options, err error) {
+func (c *planFindCmd) options(e *env) (o planner.Options, err error) {
 	o = planner.Options{Acceptance: slices.Compact(slices.Sorted(slices.Values(c.Accept))), MaxDisagreement: c.Max, Growth: c.Growth, Seeds: c.Seeds, Workers: runtime.GOMAXPROCS(0)}
+	if c.From != "" {
+		if err := c.ask(e, &o); err != nil {
+			return o, fmt.Errorf("--from: %w", err)
+		}
+	}
 	if o.SLO, err = loadtest.ParseSLO(c.SLO); err != nil {
 		return o, err
 	}
@@ -95,6 +109,7 @@ func (c *planFindCmd) options() (o planner.Options, err error) {
 	if o.Market, o.LeftOut, err = planner.NewMarket(c.Target, c.Draft, prices); err != nil {
 		return o, err
 	}
+	o.Market.Away = c.Spare
 	load := trace.Load{Rate: c.Rate, Prompt: c.Prompt, Output: c.Output, Repeats: c.Repeats, Shared: c.Shared, For: c.For}
 	switch {
 	case c.Trace == "":
@@ -118,6 +133,24 @@ func (c *planFindCmd) options() (o planner.Options, err error) {
 	return o, nil
 }
 
+// ask asks a running gateway for the acceptance of its drafts.
+func (c *planFindCmd) ask(e *env, o *planner.Options) error {
+	var all risk.Frontiers
+	from := replicaFlags{Admin: c.From, TokenFile: c.TokenFile, tlsFlags: c.tlsFlags}
+	if _, err := from.ask(e, http.MethodGet, "/admin/risk/frontier", nil, &all); err != nil {
+		return err
+	}
+	audits := 0
+	if o.Acceptance, audits = accepted(all.Frontiers, c.Max); audits == 0 {
+		return fmt.Errorf("no kind of request of this gateway has audits enough to tell its acceptance: run mode shadow, or give --acceptance")
+	}
+	if len(o.Acceptance) == 0 {
+		return fmt.Errorf("%d audits show no drafts that would be served at a disagreement of %g: plan with --draft none", audits, c.Max)
+	}
+	o.Assumed = append(o.Assumed, fmt.Sprintf("Acceptance %v: lowest, likeliest and highest of %d audits.", o.Acceptance, audits))
+	return nil
+}
+
 // prices are one of the lab's lists, or a file.
 func (c *planFindCmd) prices() (vllmsim.PriceList, error) {
 	lists, err := vllmsim.Prices()
@@ -139,15 +172,24 @@ func (c *planFindCmd) prices() (vllmsim.PriceList, error) {
 }
 
 // write writes what runs a fleet.
-func (c *planFindCmd) write(e *env, m *planner.Market, f *planner.Fleet) error {
+func (c *planFindCmd) write(e *env, m *planner.Market, a *planner.Answer) error {
+	f := &a.Fleets[0]
+	plan, err := json.MarshalIndent(a, "", "  ")
+	if err != nil {
+		return err
+	}
 	if err := os.MkdirAll(c.Out, 0o755); err != nil { //nolint:gosec // nothing in it is secret
 		return err
 	}
-	for name, text := range map[string]string{"foregate.yaml": m.Config(f, c.Max), "values.yaml": m.Values(f, c.Max)} {
+	page, err := a.Page(c.SLO)
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string]string{"foregate.yaml": m.Config(f, c.Max), "values.yaml": m.Values(f, c.Max), "plan.json": string(plan) + "\n", "index.html": page} {
 		if err := os.WriteFile(filepath.Join(c.Out, name), []byte(text), 0o644); err != nil { //nolint:gosec // as above
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(e.stderr, "%s has foregate.yaml and values.yaml for %s.\n", c.Out, f.Name)
+	_, err = fmt.Fprintf(e.stderr, "%s has foregate.yaml and values.yaml for %s, and the plan as index.html and plan.json.\n", c.Out, f.Name)
 	return err
 }

@@ -55,7 +55,7 @@ func TestAPlanWithDraftsIsASoundConfiguration(t *testing.T) {
 		Target: fleets.Engines{Profile: "h100-70b-fp8-tp2", Count: 2}, Draft: fleets.Engines{Profile: "h100-8b-fp8", Count: 1}, Scarce: true,
 	}}
 	c := &planFindCmd{Out: t.TempDir(), Max: 0.05}
-	if err := c.write(&env{stderr: new(bytes.Buffer)}, &m, &f); err != nil {
+	if err := c.write(&env{stderr: new(bytes.Buffer)}, &m, &planner.Answer{Fleets: []planner.Fleet{f}}); err != nil {
 		t.Fatal(err)
 	}
 	checks(t, c.Out)

@@ -36,6 +36,24 @@ func bucketOf(unit, value float64) int {
 	return max(1, min(numBuckets-1, 1+int(math.Ceil(perDecade*math.Log10(value/unit)-rounding))))
 }
 
+// Quantile is the value that a share of the counted values is at most, within its bucket by the logarithm; 0 where none are counted.
+func (h Histogram) Quantile(unit, share float64) float64 {
+	total := int64(0)
+	for _, n := range h {
+		total += n
+	}
+	rest := share * float64(total)
+	for bucket, n := range h {
+		if rest -= float64(n); rest <= 0 && n > 0 {
+			if bucket == 0 {
+				return 0
+			}
+			return unit * math.Pow(10, (float64(bucket)-1+rest/float64(n))/perDecade)
+		}
+	}
+	return 0
+}
+
 // Hour is what engines did for a route in an hour: answers from the cache and refusals are in usage only.
 type Hour struct {
 	Begin      time.Time `json:"hour"`
@@ -50,6 +68,20 @@ type Hour struct {
 	TTFT             Histogram `json:"ttft_histogram"`       // time to the first byte; unit: 1 ms
 	E2E              Histogram `json:"e2e_histogram"`        // to the last; unit: 1 ms
 	Dollars          Histogram `json:"usd_histogram"`        // unit: 1e-6 USD
+}
+
+// Merge adds what another hour or route has.
+func (h *Hour) Merge(other *Hour) {
+	h.Answers, h.Prompt, h.Completion, h.USD = h.Answers+other.Answers, h.Prompt+other.Prompt, h.Completion+other.Completion, h.USD+other.USD
+	from := other.histograms()
+	for i, to := range h.histograms() {
+		for len(*to) < len(*from[i]) {
+			*to = append(*to, 0)
+		}
+		for bucket, n := range *from[i] {
+			(*to)[bucket] += n
+		}
+	}
 }
 
 // histograms are an hour's, in the order of Redis.

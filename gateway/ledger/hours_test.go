@@ -84,3 +84,15 @@ func TestHoursAreTheSumOfWhatReplicasCountByHourAndRoute(t *testing.T) {
 		}
 	})
 }
+
+func TestAQuantileOfAHistogramIsWithinItsBucket(t *testing.T) {
+	h := Histogram{10, 0, 30, 60} // 10 are 0; 30 up to 1.78; 60 up to 3.16
+	for share, want := range map[float64]float64{0: 0, 0.1: 0, 0.25: math.Pow(10, 0.125), 0.4: math.Pow(10, 0.25), 1: math.Pow(10, 0.5)} {
+		if got := h.Quantile(UnitTokens, share); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%g: %g, want %g", share, got, want)
+		}
+	}
+	if got := (Histogram{}).Quantile(UnitTokens, 0.5); got != 0 {
+		t.Errorf("of none: %g", got)
+	}
+}

@@ -135,8 +135,8 @@ func (m *Market) Alone(d *Demand, slo *loadtest.SLO) (all []Candidate, reasons [
 			reasons = append(reasons, p.Name+": "+reason)
 			continue
 		}
-		for n := max(1, least); n <= min(maxServers, least*5/2+1); n += max(1, least/8) {
-			c := Candidate{Target: fleets.Engines{Profile: p.Name, Count: n}}
+		for n := max(1, least); n+m.Away <= min(maxServers, least*5/2+1+m.Away); n += max(1, least/8) {
+			c := Candidate{Target: fleets.Engines{Profile: p.Name, Count: n + m.Away}}
 			c.Rent = m.rent(c.Target)
 			all = append(all, c)
 		}
@@ -154,11 +154,11 @@ func (m *Market) WithDrafts(d *Demand, slo *loadtest.SLO, acceptance, below floa
 			continue
 		}
 		targets := int(math.Ceil(d.servers(target, d.PerSecond-drafted*acceptance, d.Output)))
-		for t := max(1, targets); t <= maxServers && m.rent(fleets.Engines{Profile: target.Name, Count: t}) < below; t++ {
+		for t := max(1, targets) + m.Away; t <= maxServers && m.rent(fleets.Engines{Profile: target.Name, Count: t}) < below; t++ {
 			for k := range m.Drafts {
 				draft := &m.Drafts[k]
 				least := int(math.Ceil(d.servers(draft, drafted, acceptance*d.Output+(1-acceptance)*holdback)))
-				all = append(all, m.pairs(target.Name, t, fleets.Engines{Profile: draft.Name, Count: max(1, least)}, acceptance, below)...)
+				all = append(all, m.pairs(target.Name, t, fleets.Engines{Profile: draft.Name, Count: max(1, least) + m.Away}, acceptance, below)...)
 			}
 		}
 	}

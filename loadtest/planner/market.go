@@ -14,6 +14,7 @@ import (
 type Market struct {
 	Targets, Drafts []vllmsim.Profile // drafts: those of which a token costs least come first
 	Prices          vllmsim.PriceList
+	Away            int // servers of each pool that may be away while the SLO holds
 }
 
 // NewMarket has the profiles of two models for which there is a price; draft "none" is without drafts. Reasons tell which

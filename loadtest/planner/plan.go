@@ -24,6 +24,7 @@ type Options struct {
 	Trace           *trace.Trace
 	SLO             loadtest.SLO
 	Market          Market
+	Assumed         []string  // sentences beside those of the trace
 	LeftOut         []string  // reasons why profiles are not in it
 	Acceptance      []float64 // that drafts may have, ascending; none: no drafts
 	MaxDisagreement float64   // risk.max_disagreement
@@ -54,8 +55,10 @@ type Fleet struct {
 	Fails      string  `json:"fails,omitempty"` // the part of the SLO that does not hold; "": all hold
 
 	PerMTok Range `json:"rent_usd_per_mtok"`
+	Priced  Range `json:"token_usd_per_mtok"` // by the prices of the tokens that were computed, as the gateway's ledger counts
 	TTFT50  Range `json:"ttft_p50_ms"`
 	TTFT99  Range `json:"ttft_p99_ms"`
+	E2E50   Range `json:"e2e_p50_ms"`
 	E2E99   Range `json:"e2e_p99_ms"`
 	Lost    Range `json:"lost"`    // requests
 	Drafted Range `json:"drafted"` // share of the answers that drafts gave
@@ -69,6 +72,8 @@ type Fleet struct {
 type Answer struct {
 	Summary     trace.Summary `json:"trace"`
 	Simulated   string        `json:"simulated"`
+	PerSecond   float64       `json:"engine_requests_per_s"`  // planned for, without those that the cache answers
+	Away        int           `json:"servers_away,omitempty"` // of each pool, in all runs
 	LeftOut     []string      `json:"left_out,omitempty"`
 	Fleets      []Fleet       `json:"fleets"` // that hold the SLO, by rent
 	Rivals      []Fleet       `json:"rivals,omitempty"`
@@ -101,7 +106,7 @@ func Plan(ctx context.Context, o Options) (*Answer, error) {
 	if len(p.Market.Drafts) == 0 {
 		p.Acceptance = nil
 	}
-	p.answer.Summary, p.answer.Simulated = o.Trace.Summary(), p.simulated()
+	p.answer.Summary, p.answer.Simulated, p.answer.PerSecond, p.answer.Away = o.Trace.Summary(), p.simulated(), p.demand.PerSecond, o.Market.Away
 	err := p.search(ctx)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		p.answer.Interrupted, err = true, nil
@@ -116,6 +121,9 @@ func (o *Options) validate() error {
 	}
 	if !(o.MaxDisagreement >= 0.001 && o.MaxDisagreement <= 0.5) {
 		return fmt.Errorf("--max-disagreement %g: want 0.001 to 0.5", o.MaxDisagreement)
+	}
+	if o.Market.Away < 0 || o.Market.Away > 8 {
+		return fmt.Errorf("--spare %d: want 0 to 8 servers", o.Market.Away)
 	}
 	if o.Seeds < 1 || o.Seeds > 20 {
 		return fmt.Errorf("--seeds %d: want 1 to 20", o.Seeds)
@@ -181,15 +189,15 @@ const dearest = 1.5
 // cheapest is the cheapest fleet with drafts of an acceptance that holds; 0 is without drafts. nil is none.
 func (p *planner) cheapest(acceptance float64) (best *Fleet) {
 	for i := range p.done {
-		if f := &p.done[i]; f.Fails == "" && f.Acceptance == acceptance && (best == nil || f.before(best)) {
+		if f := &p.done[i]; f.Fails == "" && f.Acceptance == acceptance && (best == nil || f.compare(best) < 0) {
 			best = f
 		}
 	}
 	return best
 }
 
-func (f *Fleet) before(other *Fleet) bool {
-	return cmp.Or(cmp.Compare(f.Rent, other.Rent), cmp.Compare(f.Name, other.Name)) < 0
+func (f *Fleet) compare(other *Fleet) int {
+	return cmp.Or(cmp.Compare(f.Rent, other.Rent), cmp.Compare(f.Name, other.Name))
 }
 
 // best are the cheapest fleets that hold of each kind of target without drafts, and of each acceptance, by rent.
@@ -198,7 +206,7 @@ func (p *planner) best() (out []Fleet) {
 	defer p.mu.Unlock()
 	seen := map[string]bool{}
 	all := slices.DeleteFunc(slices.Clone(p.done), func(f Fleet) bool { return f.Fails != "" })
-	slices.SortFunc(all, func(a, b Fleet) int { return cmp.Or(cmp.Compare(a.Rent, b.Rent), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(all, func(a, b Fleet) int { return a.compare(&b) })
 	for _, f := range all {
 		group := f.Target.Profile
 		if f.Acceptance > 0 {
@@ -350,7 +358,9 @@ func (f *Fleet) fill(rows []loadtest.Row) {
 		}
 		return r
 	}
-	f.PerMTok = of(func(r *loadtest.Row) float64 { return r.RentPerMTok })
+	f.PerMTok = of(func(r *loadtest.Row) float64 { return r.RentPerMTok * f.Rent / r.Rent }) // those that are away are paid, too
+	f.Priced = of(func(r *loadtest.Row) float64 { return r.PricedPerMTok })
+	f.E2E50 = of(func(r *loadtest.Row) float64 { return r.E2E50 })
 	f.TTFT50 = of(func(r *loadtest.Row) float64 { return r.TTFT50 })
 	f.TTFT99 = of(func(r *loadtest.Row) float64 { return r.TTFT99 })
 	f.E2E99 = of(func(r *loadtest.Row) float64 { return r.E2E99 })
@@ -402,7 +412,7 @@ func (p *planner) rivals(ctx context.Context) error {
 		always.Scarce = !best.Scarce
 		all = append(all, rival{"the same, with speculation.when=" + map[bool]string{true: "scarce", false: "always"}[always.Scarce], always})
 	}
-	if smaller := best.Candidate; smaller.Target.Count > 1 {
+	if smaller := best.Candidate; smaller.Target.Count > 1+p.Market.Away {
 		smaller.Target.Count--
 		all = append(all, rival{"a server fewer", smaller})
 	}

@@ -88,6 +88,7 @@ func TestAnSLOThatNothingHoldsIsExplained(t *testing.T) {
 
 func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
 	for want, change := range map[string]func(*Options){
+		"--spare":            func(o *Options) { o.Market.Away = -1 },
 		"--growth":           func(o *Options) { o.Growth = -1 },
 		"--max-disagreement": func(o *Options) { o.MaxDisagreement = 0 },
 		"--seeds":            func(o *Options) { o.Seeds = 0 },
@@ -98,5 +99,44 @@ func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
 		if _, err := Plan(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
+	}
+}
+
+func TestAFleetWithASpareHoldsWithAServerAway(t *testing.T) {
+	o := options(t, 12, "ttft_p99=1s,e2e_p99=6s")
+	o.Seeds = 1
+	without, err := Plan(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Market.Away = 1
+	a, err := Plan(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	few, got := without.Fleets[0], a.Fleets[0]
+	if got.Target.Count != few.Target.Count+1 || got.TTFT99 != few.TTFT99 || got.PerMTok.Mean <= few.PerMTok.Mean || !strings.Contains(a.Text(), "with 1 of the servers of each pool away") {
+		t.Errorf("%s with TTFT %+v and %+v $/M; without a spare %s with %+v and %+v", got.Name, got.TTFT99, got.PerMTok, few.Name, few.TTFT99, few.PerMTok)
+	}
+}
+
+func TestThePageShowsTheFleetsAndLoadsNothing(t *testing.T) {
+	a := &Answer{Summary: trace.Summary{Format: "a <trace>", ByMinute: []float64{1, 2.5}, ByHour: []float64{2}}, Fleets: []Fleet{
+		{Name: "1 × a", USDPerHour: 3, TTFT50: Range{100, 90, 110}, TTFT99: Range{900, 800, 1000}},
+	}, Rivals: []Fleet{{Name: "0 × a", Why: "a server fewer", Fails: "ttft_p99"}}}
+	got, err := a.Page("ttft_p99=1s,e2e_p99=30s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"<b>ttft_p99=1s</b>, <b>e2e_p99=30s</b>", "1 × a", "0.90 (0.80–1.00)", "fails ttft_p99", "a &lt;trace&gt;", "minute 2: 2.50 requests a second"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "http") || strings.Contains(got, "ZgotmplZ") {
+		t.Errorf("it loads something, or a value was refused:\n%s", got)
+	}
+	if _, err := (&Answer{}).Page("ttft_p99=1s"); err != nil {
+		t.Error(err)
 	}
 }

@@ -22,6 +22,9 @@ func (a *Answer) Text() string {
 	if a.Interrupted {
 		b.WriteString("Interrupted: this is what is known.\n")
 	}
+	if a.Away > 0 {
+		fmt.Fprintf(&b, "All figures but the rent are those with %d of the servers of each pool away.\n", a.Away)
+	}
 	fmt.Fprintf(&b, "\nFleets that hold the SLO, by rent; in brackets the range over the seeds:\n%s", table(a.Fleets))
 	if len(a.Rivals) > 0 {
 		fmt.Fprintf(&b, "\nThe first beside others:\n%s", table(a.Rivals))
@@ -47,18 +50,24 @@ func table(all []Fleet) string {
 			_, _ = fmt.Fprintf(w, "%s\t%.2f\tfails %s\t\t\t\t\t\t\t\t\n", name, f.Rent, f.Fails)
 			continue
 		}
-		drafted, bound, spare := "–", "–", "–"
-		if f.Draft.Count > 0 {
-			drafted, bound = fmt.Sprintf("%.0f %%", 100*f.Drafted.Mean), fmt.Sprintf("%.3f", f.Bound.High)
-		}
-		if f.Spare > 0 {
-			spare = fmt.Sprintf("%.0f %%", 100*f.Spare)
-		}
+		drafted, bound, spare := f.shares()
 		_, _ = fmt.Fprintf(w, "%s\t%.2f\t%s\t%s\t%s\t%s\t%.0f\t%s\t%s\t%s\t\n", name, f.Rent, f.PerMTok.text(1, 2), f.TTFT50.text(1e3, 2),
 			f.TTFT99.text(1e3, 2), f.E2E99.text(1e3, 1), f.Lost.High, drafted, bound, spare)
 	}
 	_ = w.Flush() // as above
 	return b.String()
+}
+
+// shares words what is not of all fleets.
+func (f *Fleet) shares() (drafted, bound, spare string) {
+	drafted, bound, spare = "–", "–", "–"
+	if f.Draft.Count > 0 {
+		drafted, bound = fmt.Sprintf("%.0f %%", 100*f.Drafted.Mean), fmt.Sprintf("%.3f", f.Bound.High)
+	}
+	if f.Spare > 0 {
+		spare = fmt.Sprintf("%.0f %%", 100*f.Spare)
+	}
+	return drafted, bound, spare
 }
 
 // text is a range, divided by a unit.

@@ -62,7 +62,7 @@ func (l *lab) at(c *Candidate, divergence float64) (*loadtest.Scenario, *loadtes
 		Prompts: []loadtest.Prompt{{Name: "trace", Temperature: 1, Stream: true}}, Tenants: []loadtest.Tenant{{ID: "default", Weight: 1}}, Given: l.requests, Audits: bucketsFor,
 	}
 	pool := func(e fleets.Engines) loadtest.Pool {
-		return loadtest.Pool{Model: e.Profile, Profile: e.Profile, Count: e.Count, USDPerHour: l.market.rent(fleets.Engines{Profile: e.Profile, Count: 1}), Policy: "fcfs", Restart: time.Minute}
+		return loadtest.Pool{Model: e.Profile, Profile: e.Profile, Count: e.Count - l.market.Away, USDPerHour: l.market.rent(fleets.Engines{Profile: e.Profile, Count: 1}), Policy: "fcfs", Restart: time.Minute}
 	}
 	k := loadtest.Case{Name: c.String(), Replicas: replicas, Load: l.growth, Target: pool(c.Target), Settings: loadtest.Settings(c.Settings(l.maxDisagreement))}
 	if c.Draft.Count > 0 {
@@ -138,7 +138,7 @@ func (l *lab) known(ctx context.Context, acceptance float64) (*evidence, error) 
 // a fleet with room for that.
 func (l *lab) practise(ctx context.Context, e *evidence, acceptance float64) (err error) {
 	few := l.over(l.requests[:min(practised, len(l.requests))], 1)
-	c := Candidate{Target: fleets.Engines{Profile: l.market.Targets[0].Name, Count: 8}, Draft: fleets.Engines{Profile: l.market.Drafts[0].Name, Count: 8}}
+	c := Candidate{Target: fleets.Engines{Profile: l.market.Targets[0].Name, Count: 8 + l.market.Away}, Draft: fleets.Engines{Profile: l.market.Drafts[0].Name, Count: 8 + l.market.Away}}
 	low, high := 0.0, 1.0
 	for range 7 {
 		e.divergence = (low + high) / 2

@@ -42,8 +42,11 @@ func Read(from io.Reader, l Load) (*Trace, error) {
 		return nil, err
 	}
 	in := bufio.NewReaderSize(from, 256<<10)
+	if mark, _ := in.Peek(3); string(mark) == "\xef\xbb\xbf" {
+		_, _ = in.Discard(len(mark)) // they are there
+	}
 	head, _ := in.Peek(128 << 10) // less where the file is shorter
-	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \r\n\t")
+	head = bytes.TrimLeft(head, " \r\n\t")
 	c := &collector{trace: &Trace{}, last: map[string]int{}}
 	var err error
 	switch {
@@ -191,7 +194,7 @@ func (c *collector) jsonLines(in io.Reader) error {
 	s := bufio.NewScanner(in)
 	s.Buffer(nil, maxLine)
 	for line := 1; s.Scan(); line++ {
-		if text := bytes.TrimSpace(bytes.TrimPrefix(s.Bytes(), []byte("\xef\xbb\xbf"))); len(text) > 0 {
+		if text := bytes.TrimSpace(s.Bytes()); len(text) > 0 {
 			if err := c.jsonLine(text); err != nil {
 				c.bad(line, err)
 			}
@@ -234,7 +237,7 @@ func (c *collector) table(in io.Reader) error {
 	}
 	at := map[string]int{}
 	for i, name := range head {
-		at[strings.TrimPrefix(strings.TrimSpace(name), "\xef\xbb\xbf")] = i
+		at[strings.TrimSpace(name)] = i
 	}
 	names := [3]string{"TIMESTAMP", "ContextTokens", "GeneratedTokens"}
 	if c.trace.Format = "Azure's trace"; !hasAll(at, names) {

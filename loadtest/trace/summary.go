@@ -16,6 +16,7 @@ type Summary struct {
 	Hours      float64   `json:"hours"`
 	PerSecond  float64   `json:"requests_per_s"`
 	ByHour     []float64 `json:"requests_per_s_by_hour"`
+	ByMinute   []float64 `json:"requests_per_s_by_minute,omitempty"` // of a trace of two hours at most
 	Peak10s    float64   `json:"highest_requests_per_s_in_10s"`
 	Prompt50   int       `json:"prompt_p50"`
 	Prompt99   int       `json:"prompt_p99"`
@@ -36,6 +37,9 @@ func (t *Trace) Summary() Summary {
 		PerSecond: float64(len(t.Requests)) / t.Length().Seconds(), Unreadable: t.Unreadable, Examples: t.Examples, Assumed: t.Assumed,
 	}
 	s.ByHour = ratesBy(t.Requests, time.Hour)
+	if s.Hours <= 2 {
+		s.ByMinute = ratesBy(t.Requests, time.Minute)
+	}
 	s.Peak10s = slices.Max(ratesBy(t.Requests, 10*time.Second))
 	var prompts, outputs []int
 	tokens, shared, repeats := 0, 0, 0

@@ -1,0 +1,79 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/fleets"
+	"github.com/foregate/foregate/loadtest/live"
+	"github.com/foregate/foregate/loadtest/trace"
+	"github.com/foregate/foregate/loadtest/virtual"
+)
+
+// Predicted beside seen: simulators, three replicas and a real Redis, in the time of the wall. FOREGATE_BINARY is the gateway's:
+//
+//	make build && FOREGATE_BINARY=$PWD/bin/foregate .ci/with-redis go test -run LiveProcesses -v -timeout 30m ./loadtest/planner
+func TestAPlanPredictsWhatLiveProcessesShow(t *testing.T) {
+	binary := os.Getenv("FOREGATE_BINARY")
+	if binary == "" {
+		t.Skip("without FOREGATE_BINARY")
+	}
+	figures := []struct {
+		name  string
+		of    func(*loadtest.Row) float64
+		limit float64 // of the median error
+	}{
+		{"TTFT p50 ms", func(r *loadtest.Row) float64 { return r.TTFT50 }, 0.15},
+		{"TTFT p99 ms", func(r *loadtest.Row) float64 { return r.TTFT99 }, 0.3},
+		{"E2E p50 ms", func(r *loadtest.Row) float64 { return r.E2E50 }, 0.15},
+		{"E2E p99 ms", func(r *loadtest.Row) float64 { return r.E2E99 }, 0.3},
+		{"tokens/s", func(r *loadtest.Row) float64 { return r.TokensPerSecond }, 0.15},
+		{"rent $/M", func(r *loadtest.Row) float64 { return r.RentPerMTok }, 0.15},
+	}
+	errors := map[string][]float64{}
+	m := market(t, "llama-3.1-8b", "none")
+	for _, f := range []struct {
+		fleets.Engines
+		load trace.Load
+	}{
+		{fleets.Engines{Profile: "l4-8b-fp8", Count: 1}, trace.Load{Rate: 1.5, Prompt: 400, Output: 40}},
+		{fleets.Engines{Profile: "l4-8b-fp8", Count: 2}, trace.Load{Rate: 2.5, Prompt: 300, Output: 40, Shared: 200}},
+		{fleets.Engines{Profile: "a10g-8b", Count: 2}, trace.Load{Rate: 2.5, Prompt: 300, Output: 60, Repeats: 0.2}},
+	} {
+		f.load.For = 200 * time.Second
+		tr, err := trace.Describe(f.load)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := Candidate{Target: f.Engines}
+		l := &lab{market: &m, requests: tr.Requests, growth: 1, maxDisagreement: 0.1}
+		s, k := l.at(&c, 0)
+		s.TimeScale, k.Replicas = 1, 3
+		predicted, _, err := new(virtual.Earlier).Run(t.Context(), s, k, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen, err := live.Run(t.Context(), live.Options{Scenario: s, Case: k, Seed: 1, Gateway: binary, Note: func(text string) { t.Log(text) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := predicted.Row(), seen.Row()
+		t.Logf("%s, %d requests; lost %d and %d", c, b.Requests, a.Errors+a.Shed, b.Errors+b.Shed)
+		for _, x := range figures {
+			off := x.of(&a)/x.of(&b) - 1
+			errors[x.name] = append(errors[x.name], math.Abs(off))
+			t.Logf("| %s | %s | %.4g | %.4g | %+.0f %% |", c, x.name, x.of(&a), x.of(&b), 100*off)
+		}
+	}
+	for _, x := range figures {
+		all := slices.Sorted(slices.Values(errors[x.name]))
+		if median := all[len(all)/2]; median > x.limit {
+			t.Errorf("%s: the median error is %s", x.name, fmt.Sprintf("%.0f %%", 100*median))
+		}
+	}
+}
