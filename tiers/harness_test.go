@@ -387,7 +387,7 @@ func probed(t *testing.T, pools ...*pool.Pool) *probe.Prober {
 				out = append(out, probe.Backend{ID: b.ID, URL: b.URL, Up: b.State != pool.StateDown, Life: 1})
 			}
 			return out
-		}, Credentials: p.Credentials, Ended: func(string, error) {}, Scores: func() bool { return true }})
+		}, Credentials: p.Credentials, Ended: func(string, error) {}, MayScore: func(string, int) (func(error), error) { return func(error) {}, nil }})
 	}
 	prober, err := probe.New(o)
 	if err != nil {

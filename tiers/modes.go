@@ -39,6 +39,11 @@ func (c *Cascade) ServesUncheckedDrafts(rt *Route) bool {
 	return plan.Make(rt.Config(), c.facts(rt, &openai.Request{SinglePlain: true}, plan.Auto)).MayServeUnchecked()
 }
 
+// MayScore asks whether a probe may ask a backend to score so many tokens now; leave is told what came of it.
+func (c *Cascade) MayScore(pool, backend string, tokens int) (leave func(error), err error) {
+	return c.scores.Try(pool, backend, tokens, c.services.World)
+}
+
 // ScoringState returns whether scoring is suspended at a pool, why, and until when.
 func (c *Cascade) ScoringState(pool string) (open bool, why string, until time.Time) {
 	return c.scores.State(pool)

@@ -22,9 +22,8 @@ func (a *App) probedPools(r *routing) []probe.Pool {
 		}
 		asked := probe.Pool{
 			Name: name, Model: r.pools[name].Model(), Credentials: func() *credentials.Credentials { return a.Pool(name).Credentials() },
-			Scores: func() bool {
-				closed, _, _ := a.cascade.ScoringState(name)
-				return !closed
+			MayScore: func(backend string, tokens int) (func(error), error) {
+				return a.cascade.MayScore(name, backend, tokens)
 			},
 			Backends: func() (out []probe.Backend) {
 				if p := a.Pool(name); p != nil { // else a reload has removed it

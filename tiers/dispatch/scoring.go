@@ -2,6 +2,8 @@ package dispatch
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +19,7 @@ const (
 	firstOpen      = 30 * time.Second // after faults; doubled after each failed trial
 	engineDiedOpen = 5 * time.Minute  // at least, after the engine died
 	longest        = 10 * time.Minute
+	engineDiedLong = time.Hour // at most, after engines died again and again
 )
 
 // ScoreLimiter decides which scores may start. It is safe for concurrent use.
@@ -64,6 +67,16 @@ func (l *ScoreLimiter) Acquire(pool, backend string, s Score, now time.Time) (le
 		}
 		b.leave(s.Tenant, turn, o, now)
 	}, nil
+}
+
+// Try is Acquire for a score that no request waits for, such as a probe's; leave is told its error.
+func (l *ScoreLimiter) Try(pool, backend string, tokens int, w world.World) (leave func(error), err error) {
+	end, err := l.Acquire(pool, backend, Score{Tokens: tokens, MaxConcurrent: math.MaxInt}, w.Now())
+	if err != nil {
+		_, why, until := l.State(pool)
+		return nil, fmt.Errorf("%w until %s UTC: %s", err, until.UTC().Format(time.TimeOnly), why)
+	}
+	return scorePermit{w, end}.Report, nil
 }
 
 // State returns whether the breaker of the pool's scores is open, why, and until when. An until in the past means half-open: the next
@@ -117,7 +130,7 @@ func (b *scoreBreaker) leave(tenant string, turn uint64, o scoreEnd, now time.Ti
 	trial := current && b.period > 0
 	switch {
 	case o == scoreDied && trial:
-		b.open(max(2*b.period, engineDiedOpen), openEngineDied, now)
+		b.open(max(min(2*b.period, engineDiedLong), engineDiedOpen), openEngineDied, now)
 	case o == scoreDied:
 		b.open(max(b.period, engineDiedOpen), openEngineDied, now)
 	case !current:
@@ -126,7 +139,7 @@ func (b *scoreBreaker) leave(tenant string, turn uint64, o scoreEnd, now time.Ti
 			*b = scoreBreaker{turn: b.turn + 1, blame: b.blame}
 		}
 	case o == scoreFault && trial:
-		b.open(2*b.period, openTrial, now)
+		b.open(min(2*b.period, longest), openTrial, now)
 	case o == scoreFault:
 		if b.blame.Counts(tenant, now) {
 			b.faults++
@@ -141,7 +154,6 @@ func (b *scoreBreaker) leave(tenant string, turn uint64, o scoreEnd, now time.Ti
 
 // open opens the breaker, or extends its time.
 func (b *scoreBreaker) open(period time.Duration, why string, now time.Time) {
-	period = min(period, longest)
 	until := now.Add(period)
 	if b.until.After(until) {
 		until = b.until

@@ -37,8 +37,8 @@ type Pool struct {
 	// Priority is what its engines are told where they schedule by priority: a late one. nil:
 	// they do not, and refuse a request that has one.
 	Priority *int64
-	// Scores reports whether its engines may be asked to score now: none has died of it a moment ago.
-	Scores func() bool
+	// MayScore reports by an error that a backend may not be asked to score so many tokens now, or how to tell what came of it.
+	MayScore func(backend string, tokens int) (leave func(error), err error)
 }
 
 // probedAs reports whether what a probe tells of p holds for q, too.
@@ -62,16 +62,13 @@ func (b Backend) like(c Backend) bool { return dialect.Of(b.Engine) == dialect.O
 type pace struct {
 	silence            time.Duration // that an engine may keep to a question: busy ones let it wait
 	look, models       time.Duration // at the backends, at the model's card
-	minRetry, maxRetry time.Duration // of a question that got no answer: doubling
-	part, maxPart      time.Duration // of one whose answer may be better: doubling
-	closed, maxClosed  time.Duration // scoring that ended the engine: doubling
+	minRetry, maxRetry time.Duration // after a round that left a question open: doubling
 	told               time.Duration // after which what is known is told again
 }
 
 // defaultPace is that of a Prober.
 var defaultPace = pace{
-	silence: 2 * time.Minute, look: time.Second, models: 15 * time.Second, minRetry: time.Second, maxRetry: time.Minute,
-	part: 10 * time.Second, maxPart: 15 * time.Minute, closed: 5 * time.Minute, maxClosed: time.Hour, told: 20 * time.Second,
+	silence: 2 * time.Minute, look: time.Second, models: 15 * time.Second, minRetry: time.Second, maxRetry: time.Minute, told: 20 * time.Second,
 }
 
 // Prober keeps a card of each pool. It is safe for concurrent use.

@@ -3,6 +3,7 @@ package probe
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"maps"
 	"net"
@@ -55,13 +56,15 @@ func (l *lines) all() []string {
 // hasty is a pace for tests.
 var hasty = pace{
 	silence: 2 * time.Minute, look: time.Millisecond, models: 5 * time.Millisecond, minRetry: time.Millisecond, maxRetry: 10 * time.Millisecond,
-	part: time.Millisecond, maxPart: time.Hour, closed: time.Hour, maxClosed: time.Hour, told: time.Millisecond,
+	told: time.Millisecond,
 }
 
 // askable is a pool whose engines may be asked all, without credentials.
 func askable(p Pool) Pool {
 	p.Credentials = func() *credentials.Credentials { return nil }
-	p.Scores = func() bool { return true }
+	if p.MayScore == nil {
+		p.MayScore = func(string, int) (func(error), error) { return func(error) {}, nil }
+	}
 	if p.Ended == nil {
 		p.Ended = func(string, error) {}
 	}
@@ -272,6 +275,7 @@ func TestGarbageIsNoCard(t *testing.T) {
 			return true
 		})
 		e := newRun(&asker{upstream: up(t), timeout: 20 * time.Second, url: url, model: "sim"})
+		e.mayScore = func(int) (func(error), error) { return func(error) {}, nil }
 		for i := range questions {
 			_ = e.try(t.Context(), &questions[i])
 		}
@@ -433,15 +437,27 @@ func TestAnEngineThatDiesOfScoringIsNotAskedToScoreAgainSoon(t *testing.T) {
 		return false
 	})
 	s := backends(Backend{ID: "a", URL: url, Up: true, Life: 1})
-	p := start(t, Options{}, s, nil)
+	var closed, left atomic.Int32
+	p := start(t, Options{}, s, func(p *Prober) {
+		p.watches()["p"].pool.MayScore = func(string, int) (func(error), error) {
+			if closed.Load() == 1 {
+				return nil, errors.New("closed until later")
+			}
+			return func(err error) {
+				if closed.Store(1); err != nil {
+					left.Add(1)
+				}
+			}, nil
+		}
+	})
 	c := until(t, p, "probed", func(c *Capabilities) bool { return !c.Pending(MissingScoring) })
-	if !strings.Contains(c.MissingReason(MissingScoring), "did not live through it") {
-		t.Errorf("got %+v", c.Missing)
+	if !strings.HasPrefix(c.MissingReason(MissingScoring), "completions: ") || left.Load() != 1 {
+		t.Errorf("%d were told: %+v", left.Load(), c.Missing)
 	}
 	ill.Store(0)
 	s.become(Backend{ID: "a", URL: url, Up: true, Life: 2})
 	c = until(t, p, "probed again", func(c *Capabilities) bool { return !c.Pending(MissingScoring) && c.Life == 2 })
-	if !strings.Contains(c.MissingReason(MissingScoring), "not asked before") || c.MissingReason(MissingContinue) != "" || asked.Load() != 1 {
+	if !strings.Contains(c.MissingReason(MissingScoring), "closed until later") || c.MissingReason(MissingContinue) != "" || asked.Load() != 1 {
 		t.Errorf("asked %d times: %+v", asked.Load(), c)
 	}
 }

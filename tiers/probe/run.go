@@ -17,9 +17,9 @@ import (
 // leaves all other answers standing.
 type probeRun struct {
 	*asker
-	found   Capabilities      // but for what is missing
-	missing map[string]string // by name: the reason
-	closed  string            // why scoring is suspended; "": it is not
+	found    Capabilities      // but for what is missing
+	missing  map[string]string // by name: the reason
+	mayScore func(tokens int) (leave func(error), err error)
 
 	cards   []modelCard // of all models that the engine lists
 	model   modelCard
@@ -30,8 +30,7 @@ type probeRun struct {
 	chatted answer  // to the chat's question
 	noChat  string  // why chats are not supported
 
-	again  string // why the answer may be better at the next try
-	deadly bool   // scoring has crashed the engine
+	again string // why the answer may be better at the next try
 }
 
 // question is one that an engine is asked.
@@ -61,7 +60,7 @@ const foundations = 4
 // try asks a question. With an error p is as it was.
 func (p *probeRun) try(ctx context.Context, q *question) error {
 	trial := *p
-	trial.missing, trial.again, trial.deadly = maps.Clone(p.missing), "", false
+	trial.missing, trial.again = maps.Clone(p.missing), ""
 	for _, name := range q.of {
 		delete(trial.missing, name)
 	}
@@ -107,12 +106,12 @@ func (p *probeRun) card(states []state) *Capabilities {
 	c.Missing, c.Open = nil, nil
 	for i := range states {
 		q, s := &questions[i], &states[i]
-		if !s.open() {
+		if s.open == "" {
 			continue
 		}
 		why := "not known yet"
-		if s.fails > 0 {
-			why += ": " + s.failed
+		if s.tried {
+			why += ": " + s.open
 		}
 		c.Open = append(c.Open, q.name)
 		for _, what := range q.of {

@@ -1,8 +1,8 @@
 package probe
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,28 +15,14 @@ import (
 // scoredTokens are scored, after twice as many.
 const scoredTokens = 8
 
-// scoring finds out how the engine scores. What is not answered is asked again, but the engine counts as one that does not
-// score: drafts are then checked in another way.
+// scoring finds out how the engine scores: it tries the ways in turn. What is not answered is asked again, but the engine counts
+// as one that does not score: drafts are then checked in another way.
 func (p *probeRun) scoring(ctx context.Context) error {
 	p.found.Scoring = ""
-	if p.closed != "" {
-		p.again = p.closed
-		p.addMissing(MissingScoring, p.closed)
-	} else if err := p.styles(ctx); err != nil {
-		p.addMissing(MissingScoring, err.Error())
-	}
-	return context.Cause(ctx)
-}
-
-// styles tries the ways of scoring in turn.
-func (p *probeRun) styles(ctx context.Context) error {
 	var why []string
 	list := p.dialect().Scoring
 	if p.engine == "" || p.engine == dialect.Auto {
 		list = []openai.ScoreStyle{openai.ScoreCompletions, openai.ScoreSGLang}
-	}
-	if len(list) == 0 {
-		return errors.New(string(p.engine) + " has no way to score a given text: drafts are checked by a judge")
 	}
 	for _, style := range list {
 		err := p.score(ctx, style)
@@ -44,30 +30,30 @@ func (p *probeRun) styles(ctx context.Context) error {
 			p.found.Scoring = style
 			return nil
 		}
-		if why = append(why, fmt.Sprintf("%s: %s", style, reason(err))); p.deadly {
-			why = append(why, "the engine did not live through it")
-		}
+		why = append(why, fmt.Sprintf("%s: %s", style, reason(err)))
 		if fails(err) {
+			p.again = reason(err)
 			break // it is this one, and does not work
 		}
 	}
-	return errors.New(strings.Join(why, "; "))
+	p.addMissing(MissingScoring, cmp.Or(strings.Join(why, "; "), string(p.engine)+" has no way to score a given text: drafts are checked by a judge"))
+	return context.Cause(ctx)
 }
 
-// score asks for scores in one way. When that fails, it asks whether the engine has lived through it.
+// score asks for scores in one way, where that is not closed because engines have failed at it.
 func (p *probeRun) score(ctx context.Context, style openai.ScoreStyle) error {
 	ids := p.someIDs(3 * scoredTokens)
 	n := len(ids) - scoredTokens
+	leave, err := p.mayScore(len(ids))
+	if err != nil {
+		return err
+	}
 	var scores openai.Scores
-	err := p.ask(ctx, &engine.Score{
+	err = p.ask(ctx, &engine.Score{
 		Question: openai.ScoreQuestion{Terms: p.terms(), Style: style, Prompt: ids[:n:n], Draft: ids[n:], Top: 1},
 		Into:     &scores,
 	})
-	if fails(err) {
-		p.again = reason(err)
-		_, ill := p.get(ctx, "/health")
-		p.deadly = ctx.Err() == nil && fails(ill)
-	}
+	leave(err)
 	return err
 }
 

@@ -17,7 +17,6 @@ const (
 
 	keptFor  = time.Hour        // by a replica that finds the engine unchanged
 	patience = 60 * time.Second // while the replica that asks is taken to live
-	alone    = 5 * time.Second  // how long is waited for a replica that has told nothing yet
 )
 
 // record is what a replica tells of an engine.
@@ -57,13 +56,13 @@ func parseRecord(text string) *record {
 	return r
 }
 
-// Tell returns what this replica has found out, by pool: what it has not told yet, and now and then all.
+// Tell returns what this replica has found out, by pool: what is new, and now and then all.
 func (p *Prober) Tell() map[string]string {
 	out := map[string]string{}
 	for name, w := range p.watches() {
 		w.mu.Lock()
-		if now := time.Now(); w.told != "" && (w.fresh || now.Sub(w.last) >= p.pace.told) {
-			out[name], w.fresh, w.last = w.told, false, now
+		if now := time.Now(); w.told != "" && now.Sub(w.last) >= p.pace.told {
+			out[name], w.last = w.told, now
 		}
 		w.mu.Unlock()
 	}
@@ -88,13 +87,14 @@ func (p *Prober) Take(pool, text string, age time.Duration) {
 // keep keeps what is known for Tell. What another has told is his to tell.
 func (w *watch) keep(c *Capabilities) {
 	text := ""
-	if !w.foreign && w.states[0].known {
+	if w.taken == nil && w.states[0].known {
 		text = record{w.run.model, *c}.encode()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.fresh = w.fresh && text != "" || text != w.told
-	w.told = text
+	if text != w.told {
+		w.told, w.last = text, time.Time{}
+	}
 }
 
 // lastHeard is the last record, if it is of an engine that is in the set, and of no life before this one.
@@ -115,21 +115,18 @@ func (w *watch) lastHeard(set []Backend) (h heard, b Backend, ok bool) {
 // takeOver takes over what the replica that asks has found out, and reports whether this one leaves the asking to it.
 func (w *watch) takeOver(set []Backend, now time.Time) bool {
 	if w.prober.Mine(w.pool.Name, w.backend.ID) {
-		w.foreign = false
+		w.taken = nil
 		return false
 	}
 	h, b, ok := w.lastHeard(set)
-	if !ok || now.Sub(h.at) > patience {
-		wait := alone
-		if h.record != nil && now.Sub(h.at) <= patience {
-			wait += w.prober.pace.told // it lives, and tells all again soon
-		}
-		w.foreign = w.foreign && now.Sub(w.since) < wait
-		return now.Sub(w.since) < wait && !w.states[0].known
-	}
-	if !w.foreign || w.taken != h.record {
-		w.foreign = true
+	switch {
+	case !ok || now.Sub(h.at) > patience:
+		w.taken = nil
+		return now.Sub(w.since) < patience && !w.states[0].known
+	case w.taken != h.record:
 		w.adopt(h, b)
+		w.taken = h.record
+		w.publish()
 	}
 	return true
 }
@@ -149,7 +146,7 @@ func (w *watch) recall() {
 // adopt replaces what is known.
 func (w *watch) adopt(h heard, b Backend) {
 	now := time.Now()
-	w.taken, w.backend, w.modelsAt = h.record, b, now
+	w.backend, w.modelsAt = b, now
 	w.run = newRun(w.asker(b))
 	w.run.found, w.run.model = h.Found, h.Card
 	w.run.found.Missing, w.run.found.At, w.run.found.Engine = nil, h.at, b.Engine
@@ -158,11 +155,11 @@ func (w *watch) adopt(h heard, b Backend) {
 			w.run.missing[m.Name] = m.Reason
 		}
 	}
+	w.asked, w.vain, w.due = 0, 0, now
 	for i := range w.states {
-		q, s := &questions[i], &w.states[i]
-		if *s = (state{known: true}); slices.Contains(h.Found.Open, q.name) {
-			*s = state{due: now, failed: "it was not answered yet", known: len(q.of) > 0 && !slices.ContainsFunc(q.of, h.Found.Pending)}
+		q := &questions[i]
+		if w.states[i] = (state{known: true}); slices.Contains(h.Found.Open, q.name) {
+			w.states[i] = state{open: "it was not answered yet", known: len(q.of) > 0 && !slices.ContainsFunc(q.of, h.Found.Pending)}
 		}
 	}
-	w.publish()
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// watch sees to one pool's card. All but the card and what others told belongs to the goroutine of run.
+// watch sees to one pool's card. All but the card and what others told belongs to the goroutine of loop.
 type watch struct {
 	prober       *Prober
 	pool         Pool
@@ -22,32 +22,26 @@ type watch struct {
 	born     time.Time // what was told before is of another life
 	why      string    // it is asked
 	run      *probeRun
-	states   []state // of the questions
+	states   []state   // of the questions
+	asked    int       // questions of this round that had their turn
+	vain     int       // rounds in a row after which a question was open
+	due      time.Time // when the next round begins
 	modelsAt time.Time
-	foreign  bool // what is known is another replica's
-	taken    *record
-	logged   string // what the last line in the log was about
-
-	deaths int       // in a row that scoring was the cause of
-	opens  time.Time // when it may be asked to score again
+	taken    *record // another replica's, which is what is known; nil: this replica asks
+	logged   string  // what the last line in the log was about
 
 	mu    sync.Mutex
-	heard heard  // from another replica
-	told  string // what others may know
-	fresh bool   // it was not told yet
-	last  time.Time
+	heard heard     // from another replica
+	told  string    // what others may know
+	last  time.Time // when it was told
 }
 
 // state is how far a question is.
 type state struct {
-	known  bool      // it was answered in this life
-	fails  int       // tries in a row without a good answer
-	due    time.Time // when it is asked
-	failed string    // why the last try brought no good answer; "": nothing is to be asked
+	known bool   // it was answered in this life
+	tried bool   // and in vain: open says why
+	open  string // why it is asked; "": it is not
 }
-
-// open reports whether the question is to be asked, now or later.
-func (s *state) open() bool { return !s.known || s.failed != "" }
 
 // Progress is how far the probe of a pool's engines is.
 type Progress struct {
@@ -108,19 +102,18 @@ func (w *watch) step(ctx context.Context) (more bool) {
 			w.begin(set[at], "its model's card has changed", now)
 		}
 	}
-	i := w.question(now)
-	if i < 0 {
+	b, ok := w.whom(set, 0)
+	if !ok {
 		return false
 	}
-	fails := w.states[i].fails
-	if i == 0 {
-		fails = 0
+	i := w.question(now)
+	if i > 0 {
+		b, _ = w.whom(set, w.vain)
 	}
-	b, ok := w.whom(set, fails)
-	if ok {
+	if i >= 0 {
 		w.ask(ctx, b, i)
 	}
-	return ok
+	return i >= 0
 }
 
 // find returns where a backend is in the set, or −1.
@@ -156,41 +149,41 @@ func (w *watch) begin(b Backend, why string, now time.Time) {
 	if w.backend.ID == b.ID {
 		w.born = now
 	}
-	w.backend, w.why, w.since, w.foreign = b, why, now, false
+	w.backend, w.why, w.since, w.taken = b, why, now, nil
+	w.asked, w.vain, w.due = 0, 0, now
 	if run := newRun(w.asker(b)); !gone {
 		w.run, w.states = run, make([]state, len(questions))
 	} else {
 		w.run.asker = run.asker
 	}
 	for i := range w.states {
-		w.states[i].due, w.states[i].failed, w.states[i].fails = now, why, 0
+		w.states[i].open, w.states[i].tried = why, false
 	}
 	w.publish()
 }
 
-// question returns which question is asked now, or −1. The foundations come first, in their order; of the others one that
-// has failed comes after those that are due.
+// question returns which question is asked now, or −1. In a round each that is open has its turn, in their order, but for those
+// behind a foundation that is not known. After it comes a pause that doubles.
 func (w *watch) question(now time.Time) int {
-	best := -1
-	for i := range w.states {
-		s := &w.states[i]
-		isDue := s.open() && !now.Before(s.due)
-		if i < foundations && !s.known {
-			if isDue {
-				return i
-			}
-			return -1
-		}
-		if isDue && (best < 0 || s.fails < w.states[best].fails) {
-			best = i
+	if now.Before(w.due) {
+		return -1
+	}
+	open := func(s state) bool { return s.open != "" }
+	if w.asked > foundations || w.asked == 0 || w.states[w.asked-1].known {
+		if i := slices.IndexFunc(w.states[w.asked:], open); i >= 0 {
+			w.asked += i + 1
+			return w.asked - 1
 		}
 	}
-	return best
+	if w.asked = 0; slices.ContainsFunc(w.states, open) {
+		w.vain++
+		w.due = now.Add(doubled(w.prober.pace.minRetry, w.vain, w.prober.pace.maxRetry))
+	}
+	return -1
 }
 
-// whom returns the backend to ask, for a question that has failed so many times: the one that is probed, then others of its
-// kind in turn.
-func (w *watch) whom(set []Backend, fails int) (b Backend, ok bool) {
+// whom returns the backend to ask, after so many rounds in vain: the one that is probed, then others of its kind in turn.
+func (w *watch) whom(set []Backend, vain int) (b Backend, ok bool) {
 	at := max(find(set, w.backend.ID), 0)
 	var up []Backend
 	for i := range set {
@@ -201,7 +194,7 @@ func (w *watch) whom(set []Backend, fails int) (b Backend, ok bool) {
 	if len(up) == 0 {
 		return b, false
 	}
-	return up[fails%len(up)], true
+	return up[vain%len(up)], true
 }
 
 // remodelled reports whether the engine tells something else of its model than when it was
@@ -225,56 +218,35 @@ func (w *watch) asker(b Backend) *asker {
 
 // ask asks b a question and publishes what that brings.
 func (w *watch) ask(ctx context.Context, b Backend, i int) {
-	q, s := &questions[i], &w.states[i]
 	unpinned := w.run.unpinned && w.run.url == b.URL
 	w.run.asker = w.asker(b) // with the credentials that hold now
-	w.run.unpinned, w.run.closed = unpinned, ""
-	if time.Now().Before(w.opens) {
-		w.run.closed = "the engine died when it was last asked to score; it is not asked before " + w.opens.UTC().Format(time.TimeOnly+" UTC")
-	} else if !w.pool.Scores() {
-		w.run.closed = "scoring there is closed for a while"
-	}
-	err := w.run.try(ctx, q)
+	w.run.unpinned = unpinned
+	w.run.mayScore = func(tokens int) (func(error), error) { return w.pool.MayScore(b.ID, tokens) }
+	err := w.run.try(ctx, &questions[i])
 	if ctx.Err() != nil {
 		return // we are ending, which says nothing of the engine
 	}
 	w.pool.Ended(b.ID, err)
 	now := time.Now()
-	w.schedule(s, err, now)
+	switch s := &w.states[i]; {
+	case err != nil:
+		s.tried, s.open = true, reason(err)
+	case w.run.again != "":
+		*s = state{known: true, tried: true, open: w.run.again}
+	default:
+		*s = state{known: true}
+	}
 	if other, ok := w.whom(w.pool.Backends(), 1); i == 0 && err != nil && ok {
 		w.backend = other // it is not even said which model that serves
 	}
 	if err == nil {
 		w.run.found.At = now
-		switch p := &w.prober.pace; {
-		case w.run.deadly:
-			w.deaths++
-			w.opens = now.Add(doubled(p.closed, w.deaths, p.maxClosed))
-			s.due = w.opens
-		case w.run.found.Scoring != "":
-			w.deaths = 0
-		}
 		if i == 0 {
 			w.modelsAt = now
 			w.recall()
 		}
 	}
 	w.publish()
-}
-
-// schedule says when a question is asked again.
-func (w *watch) schedule(s *state, err error, now time.Time) {
-	p := &w.prober.pace
-	switch {
-	case err != nil:
-		s.fails++
-		s.due, s.failed = now.Add(doubled(p.minRetry, s.fails, p.maxRetry)), reason(err)
-	case w.run.again != "":
-		s.fails++
-		s.known, s.due, s.failed = true, now.Add(doubled(p.part, s.fails, p.maxPart)), w.run.again
-	default:
-		*s = state{known: true}
-	}
 }
 
 // doubled is the n-th pause, from 1 on: each is twice the one before, to most at most.
@@ -286,20 +258,18 @@ func doubled(minimum time.Duration, n int, maximum time.Duration) time.Duration 
 func (w *watch) publish() {
 	is := w.run.card(w.states)
 	is.Backend, is.Life = w.backend.ID, w.backend.Life
-	p := Progress{Shared: w.foreign, Open: is.Open}
-	var latest *state
-	for i := range w.states {
-		s := &w.states[i]
+	p := Progress{Shared: w.taken != nil, Open: is.Open}
+	if len(p.Open) > 0 {
+		p.Next = w.due
+	}
+	for i, s := range w.states {
 		if s.known {
 			p.Asked = append(p.Asked, questions[i].name)
 		} else if i < foundations {
 			is.At = time.Time{} // it says nothing yet
 		}
-		if s.open() && (p.Next.IsZero() || s.due.Before(p.Next)) {
-			p.Next = s.due
-		}
-		if s.open() && s.fails > 0 && (latest == nil || s.due.After(latest.due)) {
-			latest, p.Failed = s, questions[i].name+": "+s.failed
+		if s.tried {
+			p.Failed = questions[i].name + ": " + s.open
 		}
 	}
 	w.capabilities.Store(is)

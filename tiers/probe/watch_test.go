@@ -2,7 +2,7 @@ package probe
 
 import (
 	"context"
-	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -56,62 +56,45 @@ func TestWhoIsProbed(t *testing.T) {
 	}
 }
 
-// The foundations come first, then each question in its time: one that has failed does not hold up the others.
+// The foundations come first; in each round every open question has its turn, so that one that fails does not hold up the others.
+// After it comes a pause, which doubles.
 func TestWhichQuestionIsNext(t *testing.T) {
 	now := time.Unix(1000, 0)
-	w := &watch{states: make([]state, len(questions))}
+	w := &watch{prober: &Prober{pace: defaultPace}, states: make([]state, len(questions)), due: now}
 	for i := range w.states {
-		w.states[i].due = now
+		w.states[i].open = "not asked yet"
 	}
-	for i := range foundations {
-		if got := w.question(now); got != i {
-			t.Fatalf("question %d instead of %d", got, i)
+	w.states[2] = state{known: true}
+	round := func() (asked []int) {
+		for i := w.question(now); i >= 0; i = w.question(now) {
+			asked = append(asked, i)
+			if i != 1 && i != foundations {
+				w.states[i] = state{known: true}
+			}
 		}
-		w.states[i] = state{known: true}
+		return asked
 	}
-	w.states[foundations] = state{fails: 1, due: now, failed: "late"}
-	if got := w.question(now); got != foundations+1 {
-		t.Errorf("question %d before one that was not asked", got)
-	}
-	for i := foundations + 1; i < len(questions); i++ {
-		w.states[i] = state{known: true}
-	}
-	if got := w.question(now); got != foundations {
-		t.Errorf("question %d instead of the one that failed", got)
-	}
-	w.states[foundations].due = now.Add(time.Second)
-	if got := w.question(now); got >= 0 {
-		t.Errorf("question %d before its time", got)
-	}
-	w.states[0] = state{fails: 3, due: now.Add(time.Second), failed: "late"}
-	w.states[foundations] = state{due: now}
-	if got := w.question(now); got >= 0 {
-		t.Errorf("question %d though the model is not known", got)
-	}
-}
-
-func TestPausesDoubleUpToABound(t *testing.T) {
-	now := time.Unix(1000, 0)
-	w := watch{prober: &Prober{pace: defaultPace}, run: &probeRun{}}
-	s := &state{}
-	wait := func(err error, again string) time.Duration {
-		w.run.again = again
-		w.schedule(s, err, now)
-		return s.due.Sub(now)
-	}
-	for i, want := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
-		if got := wait(errors.New("broken"), ""); got.Seconds() != float64(want) || !s.open() || s.known {
-			t.Errorf("failure %d: %v, %+v", i+1, got, s)
+	for n, pause := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
+		if got := round(); len(got) == 0 || got[len(got)-1] != 1 || w.due.Sub(now).Seconds() != float64(pause) {
+			t.Errorf("round %d: asked %v while a foundation is not known, and waited %v", n, got, w.due.Sub(now))
 		}
-	}
-	s = &state{}
-	for i, want := range []int{10, 20, 40, 80, 160, 320, 640, 900, 900} {
-		if got := wait(nil, "no end"); got.Seconds() != float64(want) || !s.open() || !s.known {
-			t.Errorf("part %d: %v, %+v", i+1, got, s)
+		if i := w.question(now); i >= 0 {
+			t.Errorf("question %d before its time", i)
 		}
+		now = w.due
 	}
-	if wait(nil, ""); s.open() {
-		t.Errorf("after a good answer it is open: %+v", s)
+	w.states[1] = state{known: true}
+	if got := round(); !slices.Equal(got, []int{3, 4, 5, 6, 7, 8}) {
+		t.Errorf("asked %v", got)
+	}
+	now = w.due
+	if got := round(); !slices.Equal(got, []int{foundations}) {
+		t.Errorf("asked %v instead of the one that failed", got)
+	}
+	w.states[foundations] = state{known: true}
+	now = w.due
+	if got := round(); got != nil || w.due.After(now) {
+		t.Errorf("asked %v of what is all known, and waited %v", got, w.due.Sub(now))
 	}
 }
 
