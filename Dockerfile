@@ -63,7 +63,7 @@ EXPOSE 8080 9090
 STOPSIGNAL SIGTERM
 # Ready, not merely alive: Docker restarts nothing for this, it only tells. Where admin is not at
 # 127.0.0.1:9090, FOREGATE_ADMIN says where. Kubernetes asks /livez and /readyz itself.
-HEALTHCHECK --interval=5s --timeout=3s --start-period=20s --start-interval=1s --retries=3 \
+HEALTHCHECK --interval=5s --timeout=3s --start-period=20s --retries=3 \
     CMD ["/usr/local/bin/foregate", "ready"]
 ENTRYPOINT ["/usr/local/bin/foregate"]
 CMD ["serve", "--config=/etc/foregate/foregate.yaml"]
