@@ -13,7 +13,7 @@ import (
 
 type demoCmd struct {
 	Listen      string          `default:"127.0.0.1:8080" help:"Where requests are taken; port 0 picks one."`
-	Admin       string          `default:"127.0.0.1:9090" help:"Where metrics are; port 0 picks one."`
+	Admin       string          `default:"127.0.0.1:9090" help:"Where metrics and the console are, with a token of this run; port 0 picks one."`
 	Replicas    int             `help:"Gateway replicas behind the port (1 to 16); 2 without it, 1 with real engines."`
 	Traffic     *bool           `negatable:"" help:"Send varied requests, a few a second; on without it, off with real engines."`
 	Redis       config.Endpoint `default:"embedded" help:"\"embedded\", or the URL of a Redis."`
@@ -53,9 +53,6 @@ func (c *demoCmd) Run(e *env) error {
 	}
 	if c.TimeScale <= 0 {
 		return fmt.Errorf("--time-scale must be above 0, but is %g", c.TimeScale)
-	}
-	if err := config.CheckAdmin(c.Admin); err != nil {
-		return fmt.Errorf("--admin: %w", err)
 	}
 	opened, closeStores, err := stores.Open(config.Redis{URL: c.Redis})
 	if err != nil {

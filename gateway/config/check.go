@@ -32,7 +32,7 @@ func (r reader) check(f *File) {
 }
 
 func (r reader) checkListeners(f *File) {
-	if err := CheckAdmin(f.Admin); err != nil && !r.Has("admin_tokens_file") && r.Sound("admin") {
+	if err := checkAdmin(f.Admin); err != nil && !r.Has("admin_tokens_file") && r.Sound("admin") {
 		r.Fail("admin", "%v", err)
 	}
 	if f.Listen == f.Admin && !strings.HasSuffix(f.Listen, ":0") && (r.Has("listen") || r.Has("admin")) {

@@ -151,8 +151,8 @@ func loopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// CheckAdmin refuses an address that is not on loopback, for an admin listener without tokens.
-func CheckAdmin(addr string) error {
+// checkAdmin refuses an address that is not on loopback, for an admin listener without tokens.
+func checkAdmin(addr string) error {
 	host, _, err := splitAddr(addr)
 	if err != nil {
 		return fmt.Errorf("%w; want host:port such as 127.0.0.1:9090", err)

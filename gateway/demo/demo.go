@@ -58,6 +58,16 @@ const (
 	drainGrace = 5 * time.Second
 )
 
+// neighbours lets whoever comes from a private network name a tenant, as on loopback: a container's clients come from there.
+const neighbours = `
+identity:
+  mode: trusted_headers
+  trusted_proxies: [127.0.0.0/8, "::1/128", 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16]
+  unlisted_tenants: default
+  default_tenant: {max_priority: high}
+tenants: [{id: default, max_priority: high}]
+`
+
 // The pools for drafts and for targets.
 var (
 	simPools  = [2]string{"llama-8b-a10g", "llama-70b-h100"}
@@ -173,6 +183,10 @@ func (d *demo) engines() ([]byte, error) {
 		d.onStop(func() { _ = sim.Close() }) // it has no state to lose
 		urls = append(urls, sim.URL())
 	}
+	identity := ""
+	if at, ok := d.Listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() {
+		identity = neighbours
+	}
 	return fmt.Appendf(nil, `
 listen: 127.0.0.1:0
 pools:
@@ -181,7 +195,7 @@ pools:
 routes:
   - {model: %[8]s, draft: %[1]s, target: %[5]s, same_tokenizer: true}
 drain: {delay: 0s, grace: %[9]s}
-`, simPools[0], draftModel, urls[0], urls[1], simPools[1], targetModel, urls[2], simRoute, drainGrace), nil
+%[10]s`, simPools[0], draftModel, urls[0], urls[1], simPools[1], targetModel, urls[2], simRoute, drainGrace, identity), nil
 }
 
 // awaitProbes waits until every replica has probed its engines, or for so long. Before that no request is drafted, and

@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"fmt"
+	"net"
 	"strings"
 )
 
@@ -19,7 +20,7 @@ func (d *demo) printWelcome(ctx context.Context) error {
 			return err
 		}
 	}
-	addr, admin := d.Listener.Addr().String(), d.replicas[0].AdminAddr().String()
+	addr, admin := near(d.Listener.Addr()), near(d.replicas[0].AdminAddr())
 	d.say(`Foregate demo: %s
   requests   http://%s/v1/chat/completions
   console    http://%s/console/#token=%s
@@ -49,6 +50,14 @@ Ctrl-C stops %s.
 	return nil
 }
 
+// near is where programs on this machine reach a listener, also one in a container whose port is published.
+func near(addr net.Addr) string {
+	if at, ok := addr.(*net.TCPAddr); ok && at.IP.IsUnspecified() {
+		return fmt.Sprintf("127.0.0.1:%d", at.Port)
+	}
+	return addr.String()
+}
+
 // redisURL is the URL of the embedded Redis for local programs.
 func (d *demo) redisURL() string {
 	return fmt.Sprintf("redis://:%s@%s/0", d.Stores.Embedded.Password, d.RedisAddr)
@@ -64,7 +73,7 @@ on a guarantee holds: of the drafts that are served, the target would refuse at 
 progress, and so does
 
   bin/foregate risk show --admin http://%s
-`, d.replicas[0].AdminAddr()), "everything"
+`, near(d.replicas[0].AdminAddr())), "everything"
 }
 
 // welcomePair has drafts made even where they do not pay, and says what runs and which modes the engines allow.
