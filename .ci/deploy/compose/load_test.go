@@ -42,6 +42,7 @@ func load(t *testing.T, env []string, files ...string) *types.Project {
 const (
 	simulated = "docker-compose.yml"
 	real      = "deploy/compose/vllm.yml" // over simulated
+	demo      = "deploy/compose/demo.yml" // alone
 )
 
 var loaded map[string]*types.Project
@@ -50,7 +51,7 @@ var loaded map[string]*types.Project
 func variants(t *testing.T) map[string]*types.Project {
 	t.Helper()
 	if loaded == nil {
-		loaded = map[string]*types.Project{"simulated": load(t, nil, simulated), "vLLM": load(t, nil, simulated, real)}
+		loaded = map[string]*types.Project{"simulated": load(t, nil, simulated), "vLLM": load(t, nil, simulated, real), "demo": load(t, nil, demo)}
 	}
 	return loaded
 }

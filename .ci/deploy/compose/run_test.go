@@ -44,22 +44,7 @@ func TestTheComposeFileRunsAsProcesses(t *testing.T) {
 	s.healthy(t, "balancer")
 	api, key, token := s.url("balancer:8080", "/v1/chat/completions"), s.bearer(t, "api-key"), s.bearer(t, "token-operator")
 
-	t.Run("replicas meet in Redis, by its users", func(t *testing.T) {
-		for _, g := range []string{"gateway-1", "gateway-2"} {
-			s.eventually(t, g+" knows of both", func() bool {
-				var status struct {
-					Replicas []string `json:"replicas"`
-					Redis    struct {
-						Level string `json:"level"`
-					} `json:"redis"`
-				}
-				if err := json.Unmarshal([]byte(s.get(t, s.url(g+":9090", "/admin/status"), token)), &status); err != nil {
-					t.Fatal(err)
-				}
-				return len(status.Replicas) == 2 && status.Redis.Level == "shared"
-			})
-		}
-	})
+	t.Run("replicas meet in Redis, by its users", func(t *testing.T) { s.meet(t, token) })
 	t.Run("the configuration passes foregate check", func(t *testing.T) { s.checkConfig(t) })
 	t.Run("who has no key is refused", func(t *testing.T) {
 		for _, c := range []struct {
@@ -77,6 +62,24 @@ func TestTheComposeFileRunsAsProcesses(t *testing.T) {
 		}
 	})
 	t.Run("answers and streams come through the balancer", func(t *testing.T) { s.converse(t, api, key) })
+}
+
+// meet waits until each replica knows of both through Redis.
+func (s *stage) meet(t *testing.T, token http.Header) {
+	for _, g := range []string{"gateway-1", "gateway-2"} {
+		s.eventually(t, g+" knows of both", func() bool {
+			var status struct {
+				Replicas []string `json:"replicas"`
+				Redis    struct {
+					Level string `json:"level"`
+				} `json:"redis"`
+			}
+			if err := json.Unmarshal([]byte(s.get(t, s.url(g+":9090", "/admin/status"), token)), &status); err != nil {
+				t.Fatal(err)
+			}
+			return len(status.Replicas) == 2 && status.Redis.Level == "shared"
+		})
+	}
 }
 
 // checkConfig holds that the file that secrets.sh makes is as the program wants it.

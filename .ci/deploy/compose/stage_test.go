@@ -66,7 +66,8 @@ func need(t *testing.T, name string) string {
 	return ""
 }
 
-func newStage(t *testing.T) *stage {
+// emptyStage has the secrets, and nothing that runs.
+func emptyStage(t *testing.T) *stage {
 	t.Helper()
 	s := &stage{
 		project: load(t, nil, simulated), dir: t.TempDir(), secrets: t.TempDir(), bin: t.TempDir(),
@@ -74,6 +75,13 @@ func newStage(t *testing.T) *stage {
 		client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{Proxy: nil, MaxIdleConnsPerHost: 16}},
 	}
 	makeSecrets(t, s.secrets)
+	t.Cleanup(s.client.CloseIdleConnections)
+	return s
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := emptyStage(t)
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", s.bin, "./cmd/foregate", "./cmd/vllmsim")
 	build.Dir = root(t)
 	if out, err := build.CombinedOutput(); err != nil {
@@ -84,7 +92,6 @@ func newStage(t *testing.T) *stage {
 			s.ports[service+":"+port] = freePort(t)
 		}
 	}
-	t.Cleanup(s.client.CloseIdleConnections)
 	return s
 }
 
