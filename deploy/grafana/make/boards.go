@@ -61,7 +61,7 @@ func overview() board {
 				lines("CPU", "short", "Cores that each replica uses.", q(`rate(process_cpu_seconds_total{job="foregate", instance=~"$instance"}[r])`, "{{instance}}")).size(8, 7),
 				lines("Memory", "bytes", "Resident memory of each replica.", q(`process_resident_memory_bytes{job="foregate", instance=~"$instance"}`, "{{instance}}")).size(8, 7),
 				lines("Trouble", "short", "What should be nothing: panics that were caught, log lines lost, settings refused, unknown or lost, failed readings of settings.",
-					q(`sum(increase(foregate_panics_total{I}[r])) + sum(increase(foregate_audits_dropped_total{I, reason="panic"}[r]))`, "panics"),
+					q(`sum(increase(foregate_panics_total{I}[r]) or increase(foregate_audits_dropped_total{I, reason="panic"}[r]))`, "panics"),
 					q(`sum(increase(foregate_log_lines_dropped_total{I}[r]))`, "log lines lost"),
 					q(`count(max by (name) (foregate_settings_rejected{I}))`, "settings refused"),
 					q(`count(max by (name) (foregate_settings_unknown{I}))`, "settings unknown"),
