@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway/app"
@@ -92,6 +93,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.Pair != nil {
 		d.route, d.pools = pairRoute, pairPools
 	}
+	d.registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	defer func() {
 		for _, f := range slices.Backward(d.cleanups) {
 			f()
