@@ -139,6 +139,10 @@ golden: ## Rewrite the golden files.
 dashboards: ## Rewrite Grafana's dashboards (deploy/grafana).
 	$(GO) run ./deploy/grafana/make
 
+.PHONY: dashboards-live
+dashboards-live: ## Every expression of dashboards and rules is asked of a Prometheus that has read foregate demo for LIVE (6m).
+	FOREGATE_LIVE=$(or $(LIVE),6m) .ci/with-promtool $(GO) test -vet=off -trimpath -count=1 -v -timeout 40m -run LiveFleet ./deploy
+
 docs: ## Rewrite what is generated in docs/: the reference, and the import graph in architecture.md.
 	$(GO) test ./cmd/foregate -run Reference -update
 	$(GO) test ./docs -run Packages -update
