@@ -31,6 +31,7 @@ func newContainers(t *testing.T, file string) *containers {
 	t.Helper()
 	c := &containers{stage: emptyStage(t), file: file}
 	c.project = load(t, nil, file)
+	c.waits = 90 * time.Second // Prometheus computes a group of rules each minute, for the first time within one
 	c.overrideFile(t)
 	return c
 }

@@ -42,6 +42,7 @@ type stage struct {
 	ports   map[string]int
 	running map[string]*process
 	client  *http.Client
+	waits   time.Duration // for a condition
 }
 
 // process is a service that runs.
@@ -72,6 +73,7 @@ func emptyStage(t *testing.T) *stage {
 	s := &stage{
 		project: load(t, nil, simulated), dir: t.TempDir(), secrets: t.TempDir(), bin: t.TempDir(),
 		ports: map[string]int{}, running: map[string]*process{},
+		waits:  30 * time.Second,
 		client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{Proxy: nil, MaxIdleConnsPerHost: 16}},
 	}
 	makeSecrets(t, s.secrets)
@@ -328,12 +330,12 @@ func (s *stage) stop(t *testing.T, name string) {
 	}
 }
 
-// eventually polls a condition for half a minute.
+// eventually polls a condition.
 func (s *stage) eventually(t *testing.T, what string, holds func() bool, why ...func() string) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(s.waits)
 	for !holds() {
 		select {
 		case <-tick.C:
