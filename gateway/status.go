@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/foregate/foregate/gateway/files"
 	"github.com/foregate/foregate/gateway/settings"
@@ -74,7 +76,7 @@ type SettingsView struct {
 
 // SettingView is one setting in force.
 type SettingView struct {
-	Name    string `json:"name"` // name or name@route
+	Name    string `json:"name"` // name, name@route or name@route#application
 	Value   string `json:"value"`
 	Default string `json:"default"`
 	Range   string `json:"range,omitempty"`
@@ -193,6 +195,11 @@ func (g *Gateway) settingsView(routes []RouteState) SettingsView {
 			if shown := settingView(s, snapshot, route.Route); shown.Value != s.Value(snapshot.Global()) {
 				v.Changed = append(v.Changed, shown)
 			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(snapshot.Set)) {
+		if settings.IsOfApplication(name) {
+			v.Changed = append(v.Changed, SettingView{Name: name, Value: snapshot.Set[name]})
 		}
 	}
 	return v

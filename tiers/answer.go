@@ -11,10 +11,12 @@ import (
 )
 
 // arrive takes a request up: it reads the settings of its route and what its engines can do, once, and says what they
-// allow. Nothing is decided yet, and the response cache may have the answer.
-func (c *Cascade) arrive(a Arrival) *Request {
+// allow. Nothing is decided yet, and the response cache may have the answer. salt is its [Request.Salt].
+func (c *Cascade) arrive(a Arrival, salt string) *Request {
 	rt := a.Route
-	r := &Request{Arrival: a, Config: rt.Config().Stricter(a.Demand), Prices: rt.Prices, Services: c.services, RAG: ragDigest(a.Caller.RAGHash, a.Body)}
+	r := &Request{Arrival: a, Config: rt.Config(), Prices: rt.Prices, Services: c.services, Salt: salt, RAG: ragDigest(a.Caller.RAGHash, a.Body)}
+	r.applySettings()
+	r.Config = r.Config.Stricter(a.Demand)
 	if a.Caller.Priority == identity.Low {
 		r.Config = r.Config.ForLow()
 	}
@@ -30,6 +32,24 @@ func (c *Cascade) arrive(a Arrival) *Request {
 		r.Draft = Pool{Pool: rt.Draft, Capabilities: r.Facts.Draft, Tier: plan.Draft}
 	}
 	return r
+}
+
+// applySettings puts into force what operators have set for the request's application.
+func (r *Request) applySettings() {
+	if rt := r.Arrival.Route; rt.Draft == nil || rt.Applications == nil {
+		return
+	}
+	if own := r.Arrival.Route.Applications(); len(own) > 0 {
+		r.findApplication()
+		r.Config = r.Config.Of(own[r.Application])
+	}
+}
+
+// findApplication finds which application the request is of.
+func (r *Request) findApplication() {
+	if r.Application == "" {
+		r.Application = application.Of(r.Body, r.Caller.Tenant, r.Caller.Application, r.Salt)
+	}
 }
 
 // answer decides how a request is answered, answers it, and learns from the outcome. The request has a receipt afterwards,
@@ -82,7 +102,7 @@ func (c *Cascade) read(r *Request, in *plan.Inputs) {
 		r.Facts.EvidenceTenant = r.Caller.Tenant
 		in.Key = plan.EvidenceKeyOf(r.Config, r.Facts)
 	}
-	r.Application = application.Of(r.Body, r.Caller.Tenant, r.Caller.Application, r.Salt)
+	r.findApplication()
 	in.Application = r.Application
 	r.Views = c.audits.Views(in.Key, r.Application).UnderLoad(&r.Config.Risk, r.Target.Load())
 	in.Views, in.Draw = &r.Views, 1

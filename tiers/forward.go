@@ -128,7 +128,7 @@ func (p *Pipeline) CountTokens(ctx context.Context, in Arrival, record *Record) 
 	}
 	defer func() { settle(reserved, 0, record.Receipt) }()
 	in.Demand.Tier = plan.Target
-	r := p.arrive(in)
+	r := p.arrive(in, "")
 	r.Receipt = NewReceipt(in.Body.Model, p.now())
 	r.Decision.Plan = plan.Plan{Tier: plan.Target, Reason: "count_tokens"}
 	record.Receipt = r.Receipt

@@ -283,7 +283,7 @@ func answerBy(ctx context.Context, c *Cascade, a arrival, sink Sink) (*Receipt, 
 			Caller:   identity.Caller{Tenant: a.Tenant, Priority: identity.Priority(a.Class)},
 		},
 		Body: a.Body, Demand: plan.Demand{Tier: a.Tier}, Route: rt,
-	})
+	}, "")
 	if a.Config != nil {
 		r.Config, r.Plan = *a.Config, plan.Make(*a.Config, r.Facts)
 	}

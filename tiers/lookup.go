@@ -70,8 +70,7 @@ func (p *Pipeline) Answer(ctx context.Context, in Arrival, to Client, record *Re
 
 // newRequest takes a request up.
 func (p *Pipeline) newRequest(in Arrival, to Client, record *Record) *request {
-	q := &request{Request: p.arrive(in), p: p, client: to, record: record, cfg: p.o.CacheConfig(in.Route.Model)}
-	q.Salt = p.salt(in.Route.Model, in.Caller.Tenant)
+	q := &request{Request: p.arrive(in, p.salt(in.Route.Model, in.Caller.Tenant)), p: p, client: to, record: record, cfg: p.o.CacheConfig(in.Route.Model)}
 	record.Config = &q.Config
 	return q
 }

@@ -53,7 +53,8 @@ type Request struct {
 	Facts  plan.Facts    // what its engines can do, as far as it is known at its arrival
 	Plan   plan.Plan     // what settings and engines allow
 	Views  plan.Views    // the evidence by which it was decided
-	// Application is which of its tenant's applications it is of, where audits tell (package application).
+	// Application is which of its tenant's applications it is of (package application); "" where neither audits nor settings
+	// tell applications apart.
 	Application string
 	Rejected    bool // the target has rejected the last draft for the same request
 

@@ -21,6 +21,8 @@ type Route struct {
 	Target        *pool.Pool
 	SameTokenizer bool               // draft and target share tokenizer and chat template, so ids can be handed over
 	Config        func() plan.Config // live
+	// Applications are what operators have set for single applications, by tenant/name, live; nil: nothing.
+	Applications func() map[string]plan.Application
 
 	Prices func() economy.Prices // per token of its pools; nil: unknown
 	Serves Served                // what its pools serve, for keys of answers

@@ -2,10 +2,14 @@ package tiers
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
 
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/tiers/application"
+	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/probe"
@@ -106,5 +110,36 @@ func TestRoutesThatAreReplacedHoldForLaterRequests(t *testing.T) {
 	c.SetRoutes([]Route{{Model: "n", Target: testPool(t, "targets", "bigger", "http://127.0.0.1:9"), Config: config}})
 	if _, err := c.Route("m"); !errors.Is(err, ErrUnknownModel) {
 		t.Errorf("a route that was removed: %v", err)
+	}
+}
+
+func TestWhatIsSetForAnApplicationIsOfItsTenantAlone(t *testing.T) {
+	body := `{"model":"m","messages":[{"role":"system","content":"You answer tickets of 2026."},{"role":"user","content":"%s"}]}`
+	scan := func(user string) *openai.Request {
+		r, err := openai.Scan(openai.Chat, fmt.Appendf(nil, body, user), openai.DefaultLimits())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	own := map[string]plan.Application{application.Of(scan("1"), "acme", "", "salt"): {Mode: plan.ModeOff}}
+	rt := &Route{Model: "m", Draft: testPool(t, "d", "small", "http://127.0.0.1:9"), Target: testPool(t, "t", "big", "http://127.0.0.1:9"),
+		Config: func() plan.Config { return testConfig() }, Applications: func() map[string]plan.Application { return own }}
+	c := newTestCascade(t, *rt)
+	for _, row := range []struct {
+		tenant, named string
+		demand        plan.Demand
+		want          string // why it is not drafted
+	}{
+		{tenant: "acme", want: "application_off"},
+		{tenant: "globex"},
+		{tenant: "acme", named: "tickets"},
+		{tenant: "acme", demand: plan.Demand{Mode: plan.DemandTarget}, want: "mode_off"},
+		{tenant: "globex", demand: plan.Demand{Tier: plan.Target}, want: "demanded"},
+	} {
+		r := c.arrive(Arrival{Metadata: &Metadata{Caller: identity.Caller{Tenant: row.tenant, Application: row.named}}, Body: scan("2"), Demand: row.demand, Route: rt}, "salt")
+		if r.Plan.Reason != row.want || r.Plan.Judged != (row.want == "") {
+			t.Errorf("%+v: %+v", row, r.Plan)
+		}
 	}
 }

@@ -154,8 +154,9 @@ func (a *App) tierRoutes(r *routing) []tiers.Route {
 func (a *App) tierRoute(r *routing, def config.Route) tiers.Route {
 	return tiers.Route{
 		Model: def.Model, Draft: r.pool(def.Draft), Target: r.pool(def.Target), SameTokenizer: def.SameTokenizer,
-		Config: func() plan.Config { return a.tiersConfig(def.Model) },
-		Prices: r.prices(def), Serves: served(r.file, def), Fallbacks: r.fallbacks(def),
+		Config:       func() plan.Config { return a.tiersConfig(def.Model) },
+		Applications: func() map[string]plan.Application { return a.Settings.Snapshot().Applications(def.Model) },
+		Prices:       r.prices(def), Serves: served(r.file, def), Fallbacks: r.fallbacks(def),
 	}
 }
 

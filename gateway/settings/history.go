@@ -49,7 +49,8 @@ func (s *Store) routesOf(hashes ...map[string]string) []string {
 	var routes []string
 	for _, h := range hashes {
 		for name := range h {
-			if _, route, ok := strings.Cut(name, "@"); ok && route != "" {
+			_, scope, _ := strings.Cut(name, "@")
+			if route, _ := cutScope(scope); route != "" {
 				routes = append(routes, route)
 			}
 		}

@@ -20,7 +20,7 @@ type Line struct {
 	Problem string     `json:"problem,omitempty"` // why the field is not in force
 }
 
-// List returns all settings in force for a route; if route is "", the global ones and each route's own.
+// List returns all settings in force for a route, with those of its applications; if route is "", the global ones and each route's own.
 // Fields that are not in force come last.
 func List(s *Snapshot, route string) []Line {
 	set := s.Set
@@ -32,13 +32,21 @@ func List(s *Snapshot, route string) []Line {
 			l.Name, l.Set = spec.Name+"@"+route, true
 		}
 		lines = append(lines, l)
-		if route != "" {
-			continue
-		}
 		for _, name := range slices.Sorted(maps.Keys(set)) {
-			if base, of, ok := strings.Cut(name, "@"); ok && base == spec.Name {
-				lines = append(lines, Line{Name: name, Value: spec.Value(s.Route(of)), Default: l.Default, Allowed: l.Allowed, Set: true})
+			base, scope, ok := strings.Cut(name, "@")
+			of, app := cutScope(scope)
+			named := spec.Name == mode && base == applicationName.Name
+			if !ok || base != spec.Name && !named || route != "" && (of != route || app == "") {
+				continue
 			}
+			own := Line{Name: name, Value: spec.Value(s.Route(of)), Default: l.Default, Allowed: l.Allowed, Set: true}
+			if app != "" {
+				own.Value = set[name]
+			}
+			if named {
+				own.Default, own.Allowed = "", applicationName.Range
+			}
+			lines = append(lines, own)
 		}
 	}
 	for _, r := range s.Rejected {

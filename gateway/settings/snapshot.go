@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/foregate/foregate/tiers/plan"
 )
 
 // Limits for reading the hash.
@@ -22,6 +24,8 @@ type Snapshot struct {
 
 	global Values
 	routes map[string]*Values // only routes with overrides
+
+	applications map[string]map[string]plan.Application // by route and tenant/name; only those for which something is set
 }
 
 // RejectedValue is a field that is not in force, with the reason. Name and Value are printable and at most 64
@@ -41,6 +45,11 @@ func (s *Snapshot) Route(name string) *Values {
 		return v
 	}
 	return &s.global
+}
+
+// Applications returns what is set for single applications of a route, by tenant/name.
+func (s *Snapshot) Applications(route string) map[string]plan.Application {
+	return s.applications[route]
 }
 
 // Warnings lists valid values that deserve attention: every class that a kill switch rejects completely.
@@ -82,7 +91,7 @@ func FromHash(h map[string]string, routes []string, last *Snapshot) (*Snapshot, 
 			s.routes[name] = &v
 		}
 	}
-	s.Set = b.kept
+	s.Set, s.applications = b.kept, b.applications()
 	s.Rejected, s.Unknown = byName(b.refused), byName(b.unknown)
 	return s, s.Rejected
 }
@@ -107,13 +116,20 @@ type builder struct {
 
 // field keeps a field of the hash, or its last good value.
 func (b *builder) field(name, value string, routes []string) {
-	base, route, perRoute := strings.Cut(name, "@")
+	base, scope, perRoute := strings.Cut(name, "@")
+	route, app := cutScope(scope)
 	spec, ok := lookup(base)
 	switch {
 	case !ok:
 		b.unknown[name] = RejectedValue{show(name), showValue(value), "unknown setting"}
 		return
-	case perRoute && !spec.PerRoute:
+	case app != "" && !spec.PerApplication:
+		b.refuse(name, value, "is the same for every application of a route")
+		return
+	case app == "" && spec == &applicationName:
+		b.refuse(name, value, "is of one application: want "+base+"@ROUTE#TENANT/APPLICATION")
+		return
+	case app == "" && perRoute && !spec.PerRoute:
 		b.refuse(name, value, "is the same for every route and cannot be overridden")
 		return
 	case perRoute && !slices.Contains(routes, route):
@@ -141,6 +157,29 @@ func (b *builder) takeLast(name string) {
 		return
 	}
 	delete(b.kept, name)
+}
+
+// applications are what the kept fields set for single applications, by route.
+func (b *builder) applications() map[string]map[string]plan.Application {
+	all := map[string]map[string]plan.Application{}
+	for name, value := range b.kept {
+		base, scope, _ := strings.Cut(name, "@")
+		route, app := cutScope(scope)
+		if app == "" {
+			continue
+		}
+		if all[route] == nil {
+			all[route] = map[string]plan.Application{}
+		}
+		one := all[route][app]
+		if base == mode {
+			one.Mode = plan.Mode(value)
+		} else {
+			one.Name = value
+		}
+		all[route][app] = one
+	}
+	return all
 }
 
 // settle moves fields of one scope ("" or "@route") back until no rule is broken, and returns the scope's

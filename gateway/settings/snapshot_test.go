@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/foregate/foregate/tiers/plan"
 )
 
 // hash makes a hash of "name=value" words.
@@ -200,5 +202,41 @@ func checkRange(t *testing.T, v *Values) {
 	}
 	if fields, reason := broken(v); reason != "" {
 		t.Errorf("accepted %v: %s", fields, reason)
+	}
+}
+
+func TestASettingOfOneApplicationIsOfThatAlone(t *testing.T) {
+	s, rejected := FromHash(hash("speculation.mode=shadow", "speculation.mode@llama#acme/3f2a=off", "application.name@llama#acme/3f2a=tickets",
+		"speculation.mode@a#b#acme/poems=verify", "shed.low@llama#acme/3f2a=0.5", "application.name=all", "application.name@llama=all",
+		"application.name@llama#acme/x=two words", "speculation.mode@llama#acme/y=often", "speculation.mode@lama#acme/3f2a=off", "speculation.mode@llama#acme=off"),
+		[]string{"llama", "a#b"}, nil)
+	if got, want := s.Applications("llama"), map[string]plan.Application{"acme/3f2a": {Mode: plan.ModeOff, Name: "tickets"}}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := s.Applications("a#b")["acme/poems"]; got.Mode != plan.ModeVerify || s.Route("llama").Tiers.Mode != plan.ModeShadow {
+		t.Errorf("of a route with a # in its name: %+v", got)
+	}
+	var why []string
+	for _, r := range append(rejected, s.Unknown...) {
+		why = append(why, r.Name+": "+r.Reason)
+	}
+	if diff := cmp.Diff([]string{
+		"application.name: is of one application: want application.name@ROUTE#TENANT/APPLICATION",
+		"application.name@llama: is of one application: want application.name@ROUTE#TENANT/APPLICATION",
+		"application.name@llama#acme/x: want 1 to 64 of A-Z a-z 0-9 . _ : -",
+		"shed.low@llama#acme/3f2a: is the same for every application of a route",
+		"speculation.mode@llama#acme/y: want one of off, shadow, confidence, risk, verify",
+		"speculation.mode@lama#acme/3f2a: unknown route", "speculation.mode@llama#acme: unknown route",
+	}, why); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	var lines []string
+	for _, l := range List(s, "llama") {
+		if strings.Contains(l.Name, "#acme/3f2a") && l.Problem == "" {
+			lines = append(lines, l.Name+" "+l.Value)
+		}
+	}
+	if diff := cmp.Diff([]string{"application.name@llama#acme/3f2a tickets", "speculation.mode@llama#acme/3f2a off"}, lines); diff != "" {
+		t.Errorf("listed: -want +got:\n%s", diff)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/internal/words"
 	"github.com/foregate/foregate/internal/yamlfile"
 )
 
@@ -17,6 +18,7 @@ import (
 //
 //	setting:"NAME"       its name; name@route may override it
 //	setting:"NAME,fleet" it is the same for every route
+//	setting:"NAME,application" name@route#application may override it, too
 //	doc:"…"              what it means; a word between two ' is printed as code
 //
 // and default, choice, min, max and scale, as [yamlfile.Value.Into] reads them. A field with a value for each priority is as many
@@ -28,16 +30,19 @@ type Spec struct {
 	Doc      string
 	PerRoute bool // name@route may override it
 
+	PerApplication bool // name@route#application may override it; without PerRoute nothing else may set it
+
 	tag   reflect.StructTag
 	field []int             // its index in Values
 	class identity.Priority // of a field with a value for each priority
 }
 
-// Specs returns every setting, sorted by name.
+// Specs returns every setting that may be set for all routes, sorted by name.
 func Specs() []Spec { return slices.Clone(specs) }
 
-// Names of the settings in the rules between fields.
+// Names of the settings that the code knows: of applications, and in the rules between fields.
 const (
+	mode          = "speculation.mode"
 	shedLow       = "shed.low"
 	shedNormal    = "shed.normal"
 	shedHigh      = "shed.high"
@@ -54,7 +59,7 @@ func declared(t reflect.Type, index []int) (all []Spec) {
 		f, at := t.Field(i), append(slices.Clone(index), i)
 		name, scope, _ := strings.Cut(f.Tag.Get("setting"), ",")
 		s := Spec{
-			Name: name, Default: f.Tag.Get("default"), Range: rangeOf(f), Doc: yamlfile.Code(f.Tag.Get("doc")), PerRoute: scope != "fleet",
+			Name: name, Default: f.Tag.Get("default"), Range: rangeOf(f), Doc: yamlfile.Code(f.Tag.Get("doc")), PerRoute: scope != "fleet", PerApplication: scope == "application",
 			tag: f.Tag, field: at,
 		}
 		switch {
@@ -138,8 +143,37 @@ func (s Spec) DefaultValue() string {
 	return s.Value(&v)
 }
 
+// maxName is the longest name of an application, a tenant, and a part of either, in bytes.
+const maxName = 64
+
+// applicationName is the setting for the name of one application.
+var applicationName = Spec{Name: "application.name", Range: "1 to 64 of A-Z a-z 0-9 . _ : -", PerApplication: true}
+
+// isName reports whether a text is a name of a tenant or of an application, by which headers go, too.
+func isName(text string) bool { return words.IsName(text, maxName, "._:-") }
+
+// cutScope divides what follows the @ in the name of a field: a route, and one of its applications, tenant/name, if it names one.
+func cutScope(scope string) (route, application string) {
+	if at := strings.LastIndexByte(scope, '#'); at >= 0 {
+		if tenant, name, ok := strings.Cut(scope[at+1:], "/"); ok && isName(tenant) && isName(name) {
+			return scope[:at], scope[at+1:]
+		}
+	}
+	return scope, ""
+}
+
+// IsOfApplication reports whether a field is of one application.
+func IsOfApplication(name string) bool {
+	_, scope, _ := strings.Cut(name, "@")
+	_, app := cutScope(scope)
+	return app != ""
+}
+
 // lookup finds a setting by its name without @route.
 func lookup(name string) (*Spec, bool) {
+	if name == applicationName.Name {
+		return &applicationName, true
+	}
 	i, ok := slices.BinarySearchFunc(specs, name, func(s Spec, n string) int { return strings.Compare(s.Name, n) })
 	if !ok {
 		return nil, false
@@ -151,6 +185,12 @@ func lookup(name string) (*Spec, bool) {
 func check(spec *Spec, value string) error {
 	if len(value) > maxValue {
 		return fmt.Errorf("longer than the %d bytes that are read", maxValue)
+	}
+	if spec == &applicationName {
+		if !isName(value) {
+			return errors.New("want " + spec.Range)
+		}
+		return nil
 	}
 	return spec.set(new(Values), value)
 }

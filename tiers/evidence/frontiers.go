@@ -73,12 +73,18 @@ func (st *Store) Applications(ctx context.Context) (all []risk.Application, err 
 	if err != nil {
 		return nil, err
 	}
+	states, err := st.All(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for _, route := range routes {
 		log, err := st.Audits(ctx, route)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, risk.ApplicationsOf(route, log, st.Now(), st.Economics)...)
+		all = append(all, risk.ApplicationsOf(risk.ApplicationSources{
+			Route: route, Log: log, States: states, Now: st.Now(), Warmup: st.Warmup(route), Economics: st.Economics,
+		})...)
 	}
 	return all, nil
 }

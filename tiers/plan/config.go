@@ -51,9 +51,23 @@ func (d Demand) IsAny() bool { return d.Tier != "" && d.Tier != Auto || d.IsStri
 func (c Config) Stricter(d Demand) Config {
 	switch {
 	case d.Mode == DemandTarget:
-		c.Mode = ModeOff
+		c.Mode, c.ByApplication = ModeOff, false
 	case d.Mode == DemandExact && c.Mode != ModeOff:
 		c.Mode, c.VerifyRule = ModeVerify, RuleExact
+	}
+	return c
+}
+
+// Application is what operators have set for one application of a route.
+type Application struct {
+	Mode Mode   // in place of the route's; "": the route's
+	Name string // for people, in place of its fingerprint; "": none
+}
+
+// Of returns the settings for a request of an application.
+func (c Config) Of(a Application) Config {
+	if a.Mode != "" {
+		c.Mode, c.ByApplication = a.Mode, true
 	}
 	return c
 }
@@ -81,8 +95,10 @@ func (c *Config) IsExact() bool { return c.Mode == ModeVerify && c.VerifyRule !=
 
 // Config holds the live settings of one route's cascade, which its tags declare. A request reads them once, when it is planned.
 type Config struct {
-	Mode   Mode `setting:"speculation.mode" default:"risk" choice:"off,shadow,confidence,risk,verify" doc:"How a route uses its draft pool. 'off': the target answers everything. 'risk': a draft is served if its score reaches a threshold that audits have certified. 'confidence': a draft is served if its score reaches 'speculation.threshold_nats'. 'shadow': drafts are audited and never served. 'verify': the target scores the whole draft before anything is sent; the answer is the draft up to the last token that the target stands by ('speculation.verify_rule'), and the target continues from there."`
+	Mode   Mode `setting:"speculation.mode,application" default:"risk" choice:"off,shadow,confidence,risk,verify" doc:"How a route uses its draft pool. 'off': the target answers everything. 'risk': a draft is served if its score reaches a threshold that audits have certified. 'confidence': a draft is served if its score reaches 'speculation.threshold_nats'. 'shadow': drafts are audited and never served. 'verify': the target scores the whole draft before anything is sent; the answer is the draft up to the last token that the target stands by ('speculation.verify_rule'), and the target continues from there. 'speculation.mode@ROUTE#TENANT/APPLICATION' sets it for one application, and 'application.name@ROUTE#TENANT/APPLICATION' gives that a name in tables and metrics ('foregate risk applications' lists them)."`
 	Accept accept.Config
+
+	ByApplication bool // the mode is that of the request's application
 
 	When            When          `setting:"speculation.when" default:"always" choice:"always,scarce" doc:"When a route makes drafts. 'always': of all requests that may be drafted. 'scarce': only while the target is short of room: from a KV usage of 0.5 on, or when requests queue for its seats, until the usage is below 0.3 and a fifth of the seats are free again. Otherwise the target answers, and in the modes 'risk' and 'shadow' some drafts are made and audited in the background, so that thresholds are certified when they are needed."`
 	HoldbackTokens  int           `setting:"speculation.holdback_tokens" default:"32" min:"0" max:"1024" doc:"Tokens of a streamed draft that are held back until the draft is judged. Each token adds the time of one decode step to the time to first token."`

@@ -137,6 +137,8 @@ func bypassReason(cfg Config, f Facts) string {
 		return "demanded"
 	case !f.HasDraft:
 		return "no_draft_pool"
+	case cfg.Mode == ModeOff && cfg.ByApplication:
+		return "application_off"
 	case cfg.Mode == ModeOff:
 		return "mode_off"
 	case (cfg.Mode.Audited() || cfg.Mode == ModeConfidence) && f.Draft != nil && f.Draft.Unscored:

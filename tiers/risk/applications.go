@@ -17,13 +17,27 @@ type Application struct {
 	Audits int     `json:"audits"`         // that have an outcome
 
 	Agreement    Range    `json:"agreement"`    // share of all its drafts that the target stands by
-	Served       float64  `json:"served"`       // share of them that the score served, or would have served
+	Served       float64  `json:"served"`       // share of all its requests that the score served, or would have served
 	Disagreement *float64 `json:"disagreement"` // share of the served ones that the target refuses; null: none was audited
+	ApplicationState
 
 	// What is saved a day, against the target alone, if just those drafts are served that the target stands by; negative if
 	// drafts cost more. Null without prices, and without audits.
 	USD    *float64 `json:"usd_per_day"`
 	Tokens *float64 `json:"tokens_per_day"` // answer tokens that drafts write in the place of the target
+	// The same for what is served, or would have been.
+	SavedUSD    *float64 `json:"saved_usd_per_day"`
+	SavedTokens *float64 `json:"saved_tokens_per_day"`
+}
+
+// ApplicationSources are what [ApplicationsOf] reads of a route.
+type ApplicationSources struct {
+	Route     string
+	Log       []LogEntry
+	States    []KeyState // of its traffic classes
+	Now       time.Time
+	Warmup    time.Duration // how long the warm-up of a class lasts at most
+	Economics func(Key) Economics
 }
 
 const (
@@ -40,8 +54,9 @@ const (
 )
 
 // ApplicationsOf returns the applications of a route by its audits, sorted by what they save, then by drafts a day.
-func ApplicationsOf(route string, log []LogEntry, now time.Time, economics func(Key) Economics) []Application {
-	log = slices.DeleteFunc(slices.Clone(log), func(e LogEntry) bool { return now.Sub(e.When) > applicationWindow || e.Chance <= 0 })
+func ApplicationsOf(in ApplicationSources) []Application {
+	now := in.Now
+	log := slices.DeleteFunc(slices.Clone(in.Log), func(e LogEntry) bool { return now.Sub(e.When) > applicationWindow || e.Chance <= 0 })
 	if len(log) == 0 {
 		return nil
 	}
@@ -59,14 +74,23 @@ func ApplicationsOf(route string, log []LogEntry, now time.Time, economics func(
 		total[e.Key] += 1 / e.Chance
 	}
 	days := max(now.Sub(log[0].When), minApplicationSpan).Hours() / 24
-	known := map[Key]Economics{}
+	known, states := map[Key]Economics{}, map[Key]*classState{}
 	for k := range total {
-		known[k] = economics(k)
+		known[k] = in.Economics(k)
+	}
+	for i := range in.States {
+		if k := &in.States[i]; total[k.Key] > 0 {
+			states[k.Key] = k.forApplications(now, in.Warmup)
+		}
 	}
 	var all []Application
 	for name, a := range byName {
 		v := a.view(days)
-		v.Route, v.Name = route, name
+		v.Route, v.Name = in.Route, name
+		v.ApplicationState = ApplicationState{Phase: PhaseUncertified, Bound: 1}
+		if s := states[a.largest(states)]; s != nil {
+			v.ApplicationState = s.of(name, now, in.Warmup)
+		}
 		if a.labelled > 0 {
 			v.save(a.byKey, total, known)
 		}
@@ -131,6 +155,16 @@ func (a *applicationAudits) add(e *LogEntry) {
 	}
 }
 
+// largest returns the key with a state of which most of the drafts are; the zero key if none has one.
+func (a *applicationAudits) largest(states map[Key]*classState) (best Key) {
+	for k, w := range a.byKey {
+		if states[k] != nil && (w > a.byKey[best] || w == a.byKey[best] && k.String() < best.String()) {
+			best = k
+		}
+	}
+	return best
+}
+
 // view returns the sums for people. Weighted audits count for as many equal ones as have the same variance (Kish 1965).
 func (a *applicationAudits) view(days float64) Application {
 	v := Application{Drafts: a.drafts / days, Audits: a.outcomes, Served: a.served / a.drafts, Agreement: Range{High: 1}}
@@ -148,22 +182,28 @@ func (a *applicationAudits) view(days float64) Application {
 
 // save sets what is saved a day: of each of the keys its own share.
 func (a *Application) save(byKey, total map[Key]float64, known map[Key]Economics) {
+	a.USD, a.Tokens = saved(a.Agreement.Estimate, byKey, total, known)
+	a.SavedUSD, a.SavedTokens = saved(a.Served, byKey, total, known)
+}
+
+// saved returns what is saved a day if such a share of the drafts is served; nil where that is not known.
+func saved(share float64, byKey, total map[Key]float64, known map[Key]Economics) (_, _ *float64) {
 	usd, tokens, priced, measured := 0.0, 0.0, true, false
 	for k, w := range byKey {
 		e := known[k]
 		if e.PerDay <= 0 {
 			continue
 		}
-		u, t := e.Saved(a.Agreement.Estimate, true)
+		u, t := e.Saved(share, share > 0)
 		usd, tokens, priced, measured = usd+u*w/total[k], tokens+t*w/total[k], priced && e.Priced, true
 	}
-	if !measured {
-		return
+	switch {
+	case !measured:
+		return nil, nil
+	case !priced:
+		return nil, &tokens
 	}
-	a.Tokens = &tokens
-	if priced {
-		a.USD = &usd
-	}
+	return &usd, &tokens
 }
 
 // worth is what the order goes by: dollars, or tokens where prices are unknown.

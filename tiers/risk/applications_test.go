@@ -50,7 +50,7 @@ func priced(Key) Economics {
 
 func TestTheAgreementOfAnApplicationIsThatOfAllItsDrafts(t *testing.T) {
 	log, truth := drawn(80_000)
-	all := ApplicationsOf("m", log, log[0].When.Add(12*time.Hour), priced)
+	all := ApplicationsOf(ApplicationSources{Route: "m", Log: log, Now: log[0].When.Add(12 * time.Hour), Economics: priced})
 	if len(all) != 2 || all[0].Name != "acme/sums" {
 		t.Fatalf("%+v", all)
 	}
@@ -97,12 +97,12 @@ func TestPromptsThatComeOnceAreNoApplications(t *testing.T) {
 	}
 	add("", 4)
 	log = append(log, LogEntry{Audit: Audit{Decision: Decision{Key: Key{"m", "all"}, Chance: .5}, Application: "a/old"}, When: now.Add(-25 * time.Hour), Label: Good})
-	all := ApplicationsOf("m", log, now, func(Key) Economics { return Economics{} })
+	all := ApplicationsOf(ApplicationSources{Route: "m", Log: log, Now: now, Economics: func(Key) Economics { return Economics{} }})
 	at := slices.IndexFunc(all, func(a Application) bool { return a.Name == Other })
 	if len(all) != maxApplications || at < 0 || all[at].Audits != 5000+45*10+4 || all[at].USD != nil || all[at].Disagreement != nil {
 		t.Errorf("%d applications, other: %+v", len(all), all[max(at, 0)])
 	}
-	if ApplicationsOf("m", nil, now, priced) != nil {
+	if ApplicationsOf(ApplicationSources{Route: "m", Now: now, Economics: priced}) != nil {
 		t.Error("applications of nothing")
 	}
 }

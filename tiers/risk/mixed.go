@@ -166,11 +166,17 @@ type Limit struct {
 }
 
 // Limit returns by what most of the traffic is served, of which a replica has seen a part. Index 0 serves nothing.
-func (m *Mixed) Limit(seen *Sketch) Limit {
+func (m *Mixed) Limit(seen *Sketch) Limit { return m.limit(seen.over) }
+
+// limit returns by what most of a mix is served; without that, the evidence that is oldest.
+func (m *Mixed) limit(mix func(*Strata) Mix) Limit {
 	best := Limit{of: m}
 	for i := range m.strata {
 		s := &m.strata[i]
-		if is := s.reach(seen.over(s), best.Served, m.rule, m.need[i]); is.Index > 0 {
+		if i == 0 {
+			best.strata, best.need = s, m.need[i]
+		}
+		if is := s.reach(mix(s), best.Served, m.rule, m.need[i]); is.Index > 0 {
 			best.Reach, best.strata, best.need = is, s, m.need[i]
 		}
 	}
