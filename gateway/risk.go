@@ -1,10 +1,14 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 
+	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -54,9 +58,17 @@ func (g *Gateway) riskFrontier(_ http.ResponseWriter, r *http.Request) (any, err
 	return all, nil
 }
 
+// ApplicationView is what audits show of an application, with what operators have set for it.
+type ApplicationView struct {
+	risk.Application
+	Label   string    `json:"name"`     // that operators gave it; "": none
+	Mode    plan.Mode `json:"mode"`     // by which its requests are answered
+	OwnMode bool      `json:"own_mode"` // the mode is its own, and not its route's
+}
+
 // ApplicationsAnswer is what GET /admin/risk/applications returns.
 type ApplicationsAnswer struct {
-	Applications []risk.Application `json:"applications"`
+	Applications []ApplicationView `json:"applications"`
 }
 
 // riskApplications answers GET /admin/risk/applications?route=NAME.
@@ -65,8 +77,37 @@ func (g *Gateway) riskApplications(_ http.ResponseWriter, r *http.Request) (any,
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(slices.Clone(all), func(a risk.Application) bool { return route != "" && a.Route != route })
-	return ApplicationsAnswer{append([]risk.Application{}, all...)}, nil // none is [], not null
+	views := applicationViews(all, g.opts.Replica.Health().Routes, g.opts.Settings.Snapshot())
+	return ApplicationsAnswer{slices.DeleteFunc(views, func(a ApplicationView) bool { return route != "" && a.Route != route })}, nil
+}
+
+// applicationViews returns what audits show of applications, with what is set for them; those for which something is set, and of
+// which there are no audits, too. Rows of a route follow each other.
+func applicationViews(all []risk.Application, routes []RouteState, set *settings.Snapshot) []ApplicationView {
+	views, known := []ApplicationView{}, map[[2]string]bool{} // none is [], not null
+	add := func(a risk.Application) {
+		own := set.Applications(a.Route)[a.Name]
+		v := ApplicationView{Application: a, Label: own.Name, Mode: cmp.Or(own.Mode, set.Route(a.Route).Tiers.Mode), OwnMode: own.Mode != ""}
+		if v.Mode == plan.ModeOff {
+			v.Phase, v.ToCertify = risk.PhaseOff, nil
+		}
+		if v.Mode != plan.ModeRisk { // nothing is served on its score alone
+			v.SavedUSD, v.SavedTokens = nil, nil
+		}
+		views, known[[2]string{a.Route, a.Name}] = append(views, v), true
+	}
+	for _, a := range all {
+		add(a)
+	}
+	for _, r := range routes {
+		for _, name := range slices.Sorted(maps.Keys(set.Applications(r.Route))) {
+			if !known[[2]string{r.Route, name}] {
+				add(risk.Application{Route: r.Route, Name: name, Agreement: risk.Range{High: 1}, ApplicationState: risk.ApplicationState{Phase: risk.PhaseLearning, Bound: 1}})
+			}
+		}
+	}
+	slices.SortStableFunc(views, func(a, b ApplicationView) int { return cmp.Compare(a.Route, b.Route) })
+	return views
 }
 
 // readEvidence returns what read says, and the route that the request names, "" for all.

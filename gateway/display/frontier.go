@@ -53,37 +53,6 @@ func frontier(w io.Writer, v *risk.Frontier) {
 	byThreshold.Write(w)
 }
 
-// Applications prints where drafts agree: a table for each route, with a line for each application.
-func Applications(w io.Writer, all []risk.Application) {
-	if len(all) == 0 {
-		_, _ = fmt.Fprintln(w, "no audits of the last day: set speculation.mode of a route to risk or shadow and send requests to it") // the reader may be gone
-		return
-	}
-	for _, own := range byRoute(all, func(a *risk.Application) string { return a.Route }) {
-		Line(w, own[0].Route+": where drafts agree, by the audits of the last day")
-		t := Table{Indent: 2}
-		t.Add("APPLICATION", "DRAFTS PER DAY", "AGREEMENT", "SERVED", "OF THESE DISAGREED", "POSSIBLE PER DAY", "AUDITS")
-		for i := range own {
-			a := &own[i]
-			agreement, disagreed, possible := none, none, none
-			if a.Audits > 0 {
-				agreement = rangeText(a.Agreement, roundPercent)
-			}
-			if a.Disagreement != nil {
-				disagreed = roundPercent(*a.Disagreement)
-			}
-			switch {
-			case a.USD != nil:
-				possible = SignedDollars(*a.USD)
-			case a.Tokens != nil:
-				possible = Amount(*a.Tokens) + " tokens"
-			}
-			t.Add(a.Name, Amount(a.Drafts), agreement, roundPercent(a.Served), disagreed, possible, fmt.Sprint(a.Audits))
-		}
-		t.Write(w)
-	}
-}
-
 func savedText(p *risk.FrontierPoint) string {
 	switch {
 	case p.USD != nil:

@@ -16,6 +16,7 @@ const (
 	PhaseUncertified Phase = "uncertified" // not enough audits yet: the target answers
 	PhaseLearning    Phase = "learning"    // scores are collected to choose the thresholds: the target answers
 	PhaseInfeasible  Phase = "infeasible"  // audits show that no threshold keeps the guarantee: the target answers
+	PhaseOff         Phase = "off"         // of an application: operators have said so
 )
 
 // phase returns the phase of the traffic class by its view. limit is the duration of its warm-up.
