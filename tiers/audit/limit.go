@@ -37,7 +37,7 @@ func (cs *Classes) limit(k risk.Key, v risk.View, application string) (risk.Limi
 	defer cs.mu.Unlock()
 	m := &cs.of(k).mix
 	m.traffic.Add(application)
-	if !v.Mixed || !v.Serves() {
+	if !v.Mixed {
 		return risk.Limit{}, nil
 	}
 	m.since++

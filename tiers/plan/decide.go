@@ -45,6 +45,7 @@ const (
 	ReasonRejectedBefore = "rejected_before" // the target has rejected the last draft for the same request; whatever the mode
 	ReasonUncertified    = "uncertified"     // no threshold is certified for its kind
 	reasonInfeasible     = "infeasible"      // none can be, as audits say
+	reasonLowAgreement   = "low_agreement"   // the target stands by too few drafts of its application for drafts to pay
 	reasonShadow         = "shadow"          // the mode says so
 	reasonTargetLost     = "target_lost"     // an answer of the target is continued
 )
@@ -82,7 +83,11 @@ func Decide(in *Inputs) Decision {
 		if d.Accept.ScoreMap != nil {
 			d.Accept.ScoreMap = d.Accept.ScoreMap.For(in.Application)
 		}
-		if in.weigh(&d, in.Views.Expected(in.Config, in.Expected)); spare && d.Judged {
+		e := in.Views.Expected(in.Config, in.Expected)
+		switch in.weigh(&d, e); {
+		case d.Reason == economy.ReasonNoSaving && in.Views.Own.Refused > 0 && e.UpperBound == 1-in.Views.Own.Refused:
+			d.Reason = reasonLowAgreement
+		case spare && d.Judged:
 			d.keepFrom(reasonSpare)
 		}
 		in.certify(&d)
@@ -160,7 +165,7 @@ func (in *Inputs) certify(d *Decision) {
 	case in.Config.Mode == ModeShadow:
 		d.Reason = reasonShadow
 	case shut: // the guard has set the reason
-	case own.Infeasible:
+	case own.Infeasible, own.Refuted:
 		d.Reason = reasonInfeasible
 	default:
 		d.Reason = ReasonUncertified
@@ -176,6 +181,7 @@ func (in *Inputs) decideAudit(d *Decision, shut bool) (serves bool) {
 	own := v.Own // that audits go by
 	if shut {
 		own.Op = 0 // nothing is served: the audit rate is that without a certificate
+		own.Infeasible = own.Infeasible || d.Reason == reasonLowAgreement
 	} else if !v.Own.Serves() {
 		t.Cautious, t.Warmup = v.warmup(cfg)
 	}

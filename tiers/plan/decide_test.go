@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/economy"
@@ -69,10 +70,14 @@ func lacking(names ...string) *probe.Capabilities {
 
 // reasons has a row for each reason of "X-Acceptance: bypassed;reason=…" that is decided; "" is a request that is drafted.
 var reasons = map[string]situation{
-	"":                       {},
-	"demanded":               {facts: func(f *Facts) { f.Demanded = Target }},
-	"no_draft_pool":          {facts: func(f *Facts) { f.HasDraft = false }},
-	"mode_off":               {config: func(c *Config) { *c = c.Stricter(Demand{Mode: DemandTarget}) }},
+	"":                {},
+	"demanded":        {facts: func(f *Facts) { f.Demanded = Target }},
+	"no_draft_pool":   {facts: func(f *Facts) { f.HasDraft = false }},
+	"mode_off":        {config: func(c *Config) { *c = c.Stricter(Demand{Mode: DemandTarget}) }},
+	"application_off": {config: func(c *Config) { *c = c.Of(Application{Mode: ModeOff}) }},
+	"low_agreement": {config: func(c *Config) { c.Mode, c.Economy = ModeRisk, economy.Policy{Enabled: true} }, inputs: func(in *Inputs) {
+		in.Prices, in.Expected, in.Views.Own.Op, in.Views.Own.Share, in.Views.Own.Refused = priceA, mostly, 1, .9, .99
+	}},
 	"draft_without_logprobs": {facts: func(f *Facts) { f.Draft.Unscored = true }},
 	"draft_unprobed":         {config: func(c *Config) { c.Mode = ModeRisk }, facts: func(f *Facts) { f.Draft = nil }},
 	"target_unprobed":        {config: func(c *Config) { c.Mode = ModeVerify }, facts: func(f *Facts) { f.Target = nil }},
@@ -173,6 +178,20 @@ func TestTheStepsAreThoseOfThePlan(t *testing.T) {
 	} {
 		if d := c.decide(t); !slices.Equal(d.Steps, c.want) {
 			t.Errorf("%s: %v, want %v", name, d.Steps, c.want)
+		}
+	}
+}
+
+func TestAWarmupDraftsNoApplicationThatIsRefuted(t *testing.T) {
+	for _, refuted := range []bool{false, true} {
+		d := situation{config: func(c *Config) {
+			c.Mode, c.Risk.Warmup, c.Risk.WarmupDuration, c.Risk.MaxConcurrentAudits, c.Risk.MaxStaleness = ModeRisk, true, time.Hour, 1, time.Hour
+		}, inputs: func(in *Inputs) {
+			in.Views.Now = time.Unix(1000, 0)
+			in.Views.Own = risk.View{Warmup: risk.Warmup{Began: 900, Audits: 20}, Seen: in.Views.Now, Cautious: .5, Refuted: refuted}
+		}}.decide(t)
+		if d.IsWarmup() == refuted || d.Judged == refuted || refuted && d.Reason != reasonInfeasible {
+			t.Errorf("refuted %t: %+v", refuted, d.Plan)
 		}
 	}
 }

@@ -138,7 +138,7 @@ const maxWarmupStale = time.Minute
 func (v Views) warmup(cfg *Config) (threshold float64, runs bool) {
 	r := &cfg.Risk
 	switch own := &v.Own; {
-	case cfg.Mode != ModeRisk, !r.Warmup, r.MaxConcurrentAudits < 1, own.Warmup.Began == 0 && !own.New, !v.IsFirstTime(r):
+	case cfg.Mode != ModeRisk, !r.Warmup, r.MaxConcurrentAudits < 1, own.Warmup.Began == 0 && !own.New, !v.IsFirstTime(r), own.Refuted:
 		return 0, false
 	case v.Now.Sub(own.Seen) > min(r.MaxStaleness, maxWarmupStale):
 		return 0, false
@@ -175,7 +175,10 @@ func (v Views) IsFirstTime(r *Risk) bool {
 // target has capacity to spare, and where a new score collects evidence.
 func (v Views) auditRate(r *Risk, own risk.View, warmup, collects bool) float64 {
 	rate := r.Rates.AuditRate(own, v.PerMinute)
-	if collects && !own.Infeasible {
+	if own.Infeasible && !own.Serves() {
+		return rate
+	}
+	if collects {
 		rate = max(rate, r.Rates.BoostedRate())
 	}
 	switch {
@@ -191,7 +194,7 @@ func (v Views) auditRate(r *Risk, own risk.View, warmup, collects bool) float64 
 
 // Expected is what a kind's drafts are expected to bring: while a threshold is certified, at least
 // the share that it accepts by the grid; in a warm-up that serves drafts, at least the share that this accepts; and else
-// whatever the best would.
+// whatever the best would. It is never more than the target may stand by of the drafts of the request's application.
 func (v Views) Expected(cfg *Config, e economy.Expectation) economy.Expectation {
 	share := 1.0
 	switch _, warm := v.warmup(cfg); {
@@ -203,6 +206,7 @@ func (v Views) Expected(cfg *Config, e economy.Expectation) economy.Expectation 
 	if share < 1 && e.Samples > 0 {
 		share = max(share, e.UpperBound)
 	}
+	share = min(share, 1-v.Own.Refused)
 	e.Samples, e.UpperBound = max(e.Samples, 1), share
 	return e
 }

@@ -48,3 +48,21 @@ func TestEachApplicationHasAPhaseOfItsOwn(t *testing.T) {
 		t.Errorf("after its drift: %+v", got)
 	}
 }
+
+func TestWhatIsRefutedAndHowMuchOfItAgreesIsKnownOfEachApplication(t *testing.T) {
+	s := auditedApart(300)
+	views := func(name string) View {
+		l := s.Mixed(forever).limit((*Strata).mix)
+		return l.Of(s.View(forever), name)
+	}
+	for i := range s.Epochs { // nothing is certified
+		s.Epochs[i].Cert = 0
+	}
+	s.Op = 0
+	if v := views("acme/poems"); !v.Refuted || v.Refused < .95 || v.Op != 0 {
+		t.Errorf("that does not agree: %+v", v)
+	}
+	if v := views("acme/sums"); v.Refuted || v.Refused > 0 {
+		t.Errorf("that agrees: %+v", v)
+	}
+}

@@ -160,9 +160,10 @@ func (s *State) Mixed(r Rule) *Mixed {
 // Limit is what is served of a mix: by which threshold, and of which applications. The zero Limit serves nothing.
 type Limit struct {
 	Reach
-	strata *Strata
-	need   float64
-	of     *Mixed
+	strata  *Strata
+	need    float64
+	refused []float64 // by stratum: [Counts.refused]
+	of      *Mixed
 }
 
 // Limit returns by what most of the traffic is served, of which a replica has seen a part. Index 0 serves nothing.
@@ -178,6 +179,11 @@ func (m *Mixed) limit(mix func(*Strata) Mix) Limit {
 		}
 		if is := s.reach(mix(s), best.Served, m.rule, m.need[i]); is.Index > 0 {
 			best.Reach, best.strata, best.need = is, s, m.need[i]
+		}
+	}
+	if best.strata != nil {
+		for i := range best.strata.Counts {
+			best.refused = append(best.refused, best.strata.Counts[i].refused())
 		}
 	}
 	return best
@@ -209,15 +215,21 @@ func (l *Limit) IsFor(v View) bool {
 
 // Of returns the view for the requests of one application.
 func (l *Limit) Of(v View, application string) View {
-	if !v.Serves() || l.of == nil {
+	if l.strata == nil {
+		return v
+	}
+	at := l.strata.index(application)
+	v.Refused = l.refused[at]
+	if !v.Serves() { // nothing is certified: a warm-up may serve what is not refuted
+		v.Refuted = l.strata.Counts[at].refuted(l.of.rule.application(), l.of.rule.ErrorProbability)
 		return v
 	}
 	v.Op = 0
-	if l.Index > 0 && l.Within[l.strata.index(application)] {
+	if l.Index > 0 && l.Within[at] {
 		v.Op = l.Index
-		v.Share = l.strata.of(application).accepts(l.Index)
+		v.Share = l.strata.Counts[at].accepts(l.Index)
 	} else if v.Withheld = l.Index > 0; v.Withheld {
-		c := l.strata.of(application)
+		c := &l.strata.Counts[at]
 		v.Infeasible = c.refuted(l.of.rule.application(), l.of.rule.ErrorProbability)
 		v.Provable = c.isProvable(l.of.rule.application(), l.need)
 	}

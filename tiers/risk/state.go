@@ -96,9 +96,10 @@ type OpenAudit struct {
 	Epochs    []int64 `json:",omitempty"` // that count it
 	First, Hi int     // the indices that it counts for
 	Served    bool
-	Of        string `json:",omitempty"` // its application
-	Warmup    bool   // of a draft served by the warm-up: it is in no epoch
-	Born      int64  // unix seconds
+	Of        string  `json:",omitempty"` // its application
+	Weight    float64 `json:",omitempty"` // drafts that it stands for, where applications are told apart
+	Warmup    bool    // of a draft served by the warm-up: it is in no epoch
+	Born      int64   // unix seconds
 }
 
 const (

@@ -84,6 +84,10 @@ type Counts struct {
 	W      [gridSize + 1]float64 // drafts that the audits stand for, by the first index that accepts them; the last: none does
 	Audits int                   // with any score
 	Drift  Drift
+
+	// Closed, Good and Squares are sums over the audits with an outcome: the drafts that they stand for, those of them that the
+	// target stands by, and the squares of the weights.
+	Closed, Good, Squares float64
 }
 
 // Strata are the audits of an epoch by application, so that what is served can be bounded for any mix of applications.
@@ -103,6 +107,7 @@ func strataOf(names []string) (s Strata) {
 // open counts an audit that begins, for the indices from first to hi. It stands for weight drafts.
 func (s *Strata) open(b *OpenAudit, weight float64) {
 	if len(s.Names) > 0 {
+		b.Weight = weight
 		s.of(b.Of).open(b.First, b.Hi, weight)
 	}
 }
@@ -110,8 +115,26 @@ func (s *Strata) open(b *OpenAudit, weight float64) {
 // close takes the outcome of one that was opened.
 func (s *Strata) close(b *OpenAudit, bad bool) {
 	if len(s.Names) > 0 {
-		s.of(b.Of).close(b.First, b.Hi, bad)
+		c := s.of(b.Of)
+		c.close(b.First, b.Hi, bad)
+		c.Closed, c.Squares = c.Closed+b.Weight, c.Squares+b.Weight*b.Weight
+		if !bad {
+			c.Good += b.Weight
+		}
 	}
+}
+
+// refusedDelta is the probability that more of an application's drafts agree than [Counts.refused] says.
+const refusedDelta = 0.05
+
+// refused returns the share of an application's drafts that the target does not stand by, at least; 0 where that is not known.
+func (c *Counts) refused() float64 {
+	if c.Closed <= 0 {
+		return 0
+	}
+	n := int(c.Closed * c.Closed / c.Squares) // as many equal ones have the same variance (Kish 1965)
+	_, high := shareInterval(n, int(c.Good/c.Closed*float64(n)+.5), refusedDelta)
+	return 1 - high
 }
 
 // isWhole reports whether strata that were stored have counts for each name.

@@ -97,6 +97,8 @@ type View struct {
 	Share      float64 // of the drafts, or of those of the request's application, that Op accepts
 	Withheld   bool    // drafts of other applications are served, not those of the request's
 	Provable   bool    // and some audits more of its own may prove that they can be
+	Refused    float64 // at least this share of the drafts of the request's application is refused by the target; 0: not known
+	Refuted    bool    // nothing is certified, and not even the best drafts of the request's application keep to its bound
 	Mixed      bool    // there is evidence by application: [State.Mixed]
 	Warned     bool    // a drift is suspected
 	Infeasible bool    // not even the strictest threshold keeps to ε
