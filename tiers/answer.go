@@ -41,7 +41,10 @@ func (r *Request) applySettings() {
 	}
 	if own := r.Arrival.Route.Applications(); len(own) > 0 {
 		r.findApplication()
-		r.Config = r.Config.Of(own[r.Application])
+		a := own[r.Application]
+		if r.Config = r.Config.Of(a); a.Name != "" {
+			r.ApplicationName = r.Caller.Tenant + "/" + a.Name
+		}
 	}
 }
 
@@ -49,6 +52,7 @@ func (r *Request) applySettings() {
 func (r *Request) findApplication() {
 	if r.Application == "" {
 		r.Application = application.Of(r.Body, r.Caller.Tenant, r.Caller.Application, r.Salt)
+		r.ApplicationName = r.Application
 	}
 }
 

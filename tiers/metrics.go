@@ -29,10 +29,12 @@ type metrics struct {
 	fallbacks    *prometheus.CounterVec
 	fallbackUSD  *prometheus.CounterVec
 	stayed       *prometheus.CounterVec
+	applications *applicationMetrics
 }
 
 func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 	m := &metrics{
+		applications: newApplicationMetrics(),
 		acceptRate: recent.NewGauges("vllm_spec_acceptance_rate", "Share of the draft tokens judged in the last five minutes that went into answers, of this replica: "+
 			"what foregate_accepted_tokens_total is of foregate_draft_tokens_total. Absent while none were judged.", now, false),
 		acceptance:  counters("foregate_acceptance_total", "Requests by what became of their draft.", "route", "mode", "verdict", "reason"),
@@ -59,6 +61,7 @@ func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 		}, []string{"route"}),
 	}
 	if reg != nil {
+		reg.MustRegister(m.applications.requests, m.applications.served, m.applications.audited)
 		reg.MustRegister(m.dropped, m.served, m.auditUSD, m.fallbacks, m.fallbackUSD, m.stayed)
 		reg.MustRegister(m.acceptance, m.drafted, m.accepted, m.acceptRate, m.tokens,
 			m.checks, m.checkTook, m.scored, m.failovers, m.alone, m.spent, m.saved)

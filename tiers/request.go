@@ -55,8 +55,9 @@ type Request struct {
 	Views  plan.Views    // the evidence by which it was decided
 	// Application is which of its tenant's applications it is of (package application); "" where neither audits nor settings
 	// tell applications apart.
-	Application string
-	Rejected    bool // the target has rejected the last draft for the same request
+	Application     string
+	ApplicationName string // the same as metrics name it: tenant/name, of the name that operators gave; else as Application
+	Rejected        bool   // the target has rejected the last draft for the same request
 
 	Draft  Pool // none where its Pool is nil
 	Target Pool

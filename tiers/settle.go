@@ -14,6 +14,7 @@ import (
 // those that never had a draft, are not part of the statistics.
 func (c *Cascade) settle(r *Request, err error) {
 	c.metrics.countOutcome(r.Receipt, r.Config.Mode)
+	c.metrics.applications.count(r)
 	c.fundAudits(r)
 	c.recordWarmup(r, err)
 	switch r.Verdict.Reason {
