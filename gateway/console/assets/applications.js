@@ -15,7 +15,7 @@ const tones = { warmup: 'warn', stopped: 'bad', certified: 'good', uncertified: 
 const columns = [
   { label: 'Application' },
   { label: 'Mode', hide: true, title: 'How its requests are answered: the mode of its route, or one of its own' },
-  { label: 'State' },
+  { label: 'State', hide: true },
   { label: 'Requests per day', number: true, hide: true },
   { label: 'Agreement', number: true, title: 'Share of all its drafts that the target stands by, with the interval of 95 %' },
   { label: 'Served', number: true, hide: true, title: 'Share of its requests whose draft the score served, or would have served in mode shadow' },
@@ -102,13 +102,11 @@ function firstWords(rows) {
 
 function row(a, changed) {
   const g = a.agreement;
+  const toGo = a.audits_to_certify != null && `${many(Math.ceil(a.audits_to_certify), 'audit')} to go`,
+    drifted = a.drifted && `drifted ${stamp(new Date(a.drifted))}`;
   const cells = [
     modeCell(a, changed),
-    [
-      h('b.state', { data: { tone: tones[a.state] ?? '' } }, a.state),
-      a.audits_to_certify != null && h('small', null, `${many(Math.ceil(a.audits_to_certify), 'audit')} to go`),
-      a.drifted && h('small', null, `drifted ${stamp(new Date(a.drifted))}`),
-    ],
+    [h('b.state', { data: { tone: tones[a.state] ?? '' } }, a.state), toGo && h('small', null, toGo), drifted && h('small', null, drifted)],
     number(a.drafts_per_day),
     a.audits ? [percent(g.estimate), h('small', null, `${percent(g.low)} … ${percent(g.high)}`)] : '–',
     percent(a.served),
@@ -125,6 +123,7 @@ function row(a, changed) {
       { scope: 'row' },
       nameOf(a),
       a.name && h('small', null, a.application),
+      h('small.narrow-only', null, [`mode ${a.mode}, ${a.state}`, toGo, drifted].filter(Boolean).join(', ')),
       session.signedIn &&
         a.application !== 'other' &&
         h('small', null, h('button.link', { type: 'button', test: 'application-name', on: { click: () => rename(a, changed) } }, a.name ? 'Rename' : 'Name')),
