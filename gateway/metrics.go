@@ -36,10 +36,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "foregate_requests_total", Help: "Requests by route, the tier that answered, status and priority. 504 with tier cache is a request that only the cache might answer (only-if-cached).",
 		}, []string{"route", "tier", "code", "priority"}),
 		duration: f.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "llm_request_duration_seconds", Help: "Seconds from the request to the end of its answer.", Buckets: latencyBuckets,
-		}, []string{"cache_hit", "model"}),
+			Name: "llm_request_duration_seconds", Help: "Seconds from the request to the end of its answer, of streams and of whole answers.", Buckets: latencyBuckets,
+		}, []string{"cache_hit", "model", "stream"}),
 		firstByte: f.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "foregate_time_to_first_token_seconds", Help: "Seconds from the request to the first byte of its answer.", Buckets: latencyBuckets,
+			Name: "foregate_time_to_first_token_seconds", Help: "Seconds from the request to the first byte of its stream. Whole answers are in llm_request_duration_seconds.", Buckets: latencyBuckets,
 		}, []string{"route", "tier"}),
 		shed: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "foregate_shed_total", Help: "Requests shed with 503 because a pool had no capacity, by reason.",
@@ -61,7 +61,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 
 // request counts a finished request. Requests without a known route share the empty label.
 func (m *metrics) request(l *accessRecord, took time.Duration) {
-	tier, first := "", time.Duration(0)
+	tier, first, stream := "", time.Duration(0), l.out != nil && l.out.stream
 	switch rc := l.Receipt; {
 	case l.Entry != nil:
 		tier = tierCache
@@ -73,12 +73,12 @@ func (m *metrics) request(l *accessRecord, took time.Duration) {
 	case errors.Is(l.err, tiers.ErrNotCached): // tells this 504 from a time-out
 		tier = tierCache
 	}
-	if first > 0 {
+	if first > 0 && stream {
 		m.firstByte.WithLabelValues(l.route, tier).Observe(first.Seconds())
 	}
 	m.requests.WithLabelValues(l.route, tier, strconv.Itoa(l.code), l.Caller.Priority.String()).Inc()
 	if l.route != "" {
-		m.duration.WithLabelValues(strconv.FormatBool(l.Entry != nil), l.route).Observe(took.Seconds())
+		m.duration.WithLabelValues(strconv.FormatBool(l.Entry != nil), l.route, strconv.FormatBool(stream)).Observe(took.Seconds())
 	}
 }
 

@@ -45,8 +45,11 @@ var readers = map[string]func(c *counts, l labels, v float64, m *dto.Metric){
 			c.requests[what] += v
 		}
 	},
-	"foregate_shed_total":            func(c *counts, l labels, v float64, _ *dto.Metric) { c.shed[l.get("priority")] += v },
-	"foregate_requests_in_flight":    func(c *counts, _ labels, v float64, _ *dto.Metric) { c.inFlight += v },
+	"foregate_shed_total": func(c *counts, l labels, v float64, _ *dto.Metric) { c.shed[l.get("priority")] += v },
+	"foregate_requests_in_flight": func(c *counts, _ labels, v float64, _ *dto.Metric) {
+		c.inFlight += v
+		c.covered++ // each replica has one
+	},
 	"foregate_cost_usd_total":        func(c *counts, _ labels, v float64, _ *dto.Metric) { c.spent += v },
 	"foregate_saved_usd":             func(c *counts, _ labels, v float64, _ *dto.Metric) { c.saved += v },
 	"foregate_cache_saved_usd_total": func(c *counts, _ labels, v float64, _ *dto.Metric) { c.saved += v },
@@ -69,7 +72,11 @@ var readers = map[string]func(c *counts, l labels, v float64, m *dto.Metric){
 		c.lookups += v
 	},
 	"foregate_time_to_first_token_seconds": func(c *counts, _ labels, _ float64, m *dto.Metric) { c.ttft.add(m.GetHistogram()) },
-	"llm_request_duration_seconds":         func(c *counts, _ labels, _ float64, m *dto.Metric) { c.latency.add(m.GetHistogram()) },
+	"llm_request_duration_seconds": func(c *counts, l labels, _ float64, m *dto.Metric) {
+		if l.get("stream") == "false" {
+			c.latency.add(m.GetHistogram())
+		}
+	},
 	"foregate_backend_kv_usage": func(c *counts, l labels, v float64, _ *dto.Metric) {
 		c.kv[l.backend()] = max(c.kv[l.backend()], v)
 	},

@@ -10,6 +10,7 @@ import (
 type Sample struct {
 	Time              float64            `json:"t"`                  // Unix seconds
 	Replicas          int                `json:"replicas"`           // live replicas
+	Covered           int                `json:"covered"`            // replicas that the other figures are of
 	RedisLevel        string             `json:"redis_level"`        // the worst of the replicas: shared, degraded, local
 	InFlight          float64            `json:"in_flight"`          // requests
 	Requests          map[string]float64 `json:"requests"`           // per second: draft, mixed, target, cache; refused (4xx, 503), failed (other 5xx, broken off)
@@ -19,17 +20,15 @@ type Sample struct {
 	DisagreementBound *float64           `json:"disagreement_bound"` // proven bound of the disagreement, see counts.worst; null without a certificate
 	MaxDisagreement   *float64           `json:"max_disagreement"`   // the promised maximum for the same traffic class
 	CacheHitRatio     *float64           `json:"cache_hit_ratio"`    // share of the requests that used the cache
-	TTFT              *Quantiles         `json:"ttft"`               // seconds to the first byte
-	Latency           *Quantiles         `json:"latency"`            // seconds to the end of the answer
+	TTFT              *Quantiles         `json:"ttft"`               // seconds to the first byte of streams
+	Latency           *Quantiles         `json:"latency"`            // seconds to the end of whole answers
 	KV                map[string]float64 `json:"kv"`                 // usage of backends' KV caches, 0 … 1, by pool/backend
 	ShedThresholds    map[string]float64 `json:"shed_thresholds"`    // usage above which a class is shed, by class
 	Breakers          map[string]float64 `json:"breakers"`           // 1 half-open, 2 open, by pool/backend; without closed ones
 	Shed              map[string]float64 `json:"shed"`               // requests refused per second, by class
 	Shedding          []string           `json:"shedding"`           // pool/class shed now
-	Spent             float64            `json:"spent"`              // USD since the start: the backends' work
-	Saved             float64            `json:"saved"`              // USD since the start: by drafts and by the cache
-	SpentPerHour      *float64           `json:"spent_per_hour"`     // USD per hour
-	SavedPerHour      *float64           `json:"saved_per_hour"`     // USD per hour
+	SpentPerHour      *float64           `json:"spent_per_hour"`     // USD per hour: the backends' work
+	SavedPerHour      *float64           `json:"saved_per_hour"`     // USD per hour: by drafts and by the cache
 	LeftOut           int                `json:"omitted"`            // backends beyond the first 200 of kv
 }
 
@@ -50,14 +49,13 @@ func sampleOf(all []counts, facts ReplicaState) Sample {
 		}
 	}
 	s := Sample{
-		Time: unixSeconds(now.at), Replicas: facts.Replicas, RedisLevel: now.redisLevel, InFlight: now.inFlight,
+		Time: unixSeconds(now.at), Replicas: facts.Replicas, Covered: now.covered, RedisLevel: now.redisLevel, InFlight: now.inFlight,
 		Requests:      rates(recent, now, func(c *counts) map[string]float64 { return c.requests }),
 		Shed:          rates(recent, now, func(c *counts) map[string]float64 { return c.shed }),
 		Acceptance:    share(now.accepted-first.accepted, now.judged-first.judged),
 		CacheHitRatio: share(now.hits-first.hits, now.lookups-first.lookups),
 		TTFT:          now.ttft.since(first.ttft), Latency: now.latency.since(first.latency),
 		KV: now.kv, ShedThresholds: facts.ShedThresholds, Breakers: now.breakers, Shedding: now.shedding, LeftOut: now.leftOut,
-		Spent: now.spent, Saved: now.saved,
 	}
 	requests := total(now.requests) - total(first.requests)
 	s.Drafted, s.ServedByDraft = share(now.judged-first.judged, requests), share(now.accepted-first.accepted, requests)
@@ -152,6 +150,7 @@ type counts struct {
 	at         time.Time
 	redisLevel string
 	inFlight   float64
+	covered    int // replicas
 
 	requests, shed   map[string]float64
 	accepted, judged float64

@@ -47,10 +47,10 @@ func TestAtTheStartNothingIsKnownButWhatStands(t *testing.T) {
 	all := every(t, 0, []string{
 		`foregate_requests_total{code="200",route="m",tier="draft"} 9`, `foregate_acceptance_total{verdict="accepted"} 9`,
 		`llm_cache_requests_total{result="hit"} 9`, `foregate_cost_usd_total 3`, `foregate_saved_usd 1`, `foregate_cache_saved_usd_total 2`,
-		`llm_request_duration_seconds_bucket{le="1"} 9`, `llm_request_duration_seconds_count 9`,
+		`llm_request_duration_seconds_bucket{stream="false",le="1"} 9`, `llm_request_duration_seconds_count{stream="false"} 9`,
 	})
 	got := sampleOf(all, ReplicaState{Replicas: 3})
-	want := Sample{Time: float64(noon.Unix()), Replicas: 3, Requests: map[string]float64{"draft": 0}, Spent: 3, Saved: 3}
+	want := Sample{Time: float64(noon.Unix()), Replicas: 3, Requests: map[string]float64{"draft": 0}}
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		t.Error(diff)
 	}
@@ -94,12 +94,12 @@ func TestCountersThatFallAreNoTraffic(t *testing.T) {
 	before := []string{
 		`foregate_requests_total{code="200",route="m",tier="draft"} 900`, `foregate_acceptance_total{verdict="accepted"} 90`, `foregate_acceptance_total{verdict="rejected"} 10`,
 		`llm_cache_requests_total{result="hit"} 90`, `llm_cache_requests_total{result="miss"} 9`,
-		`llm_request_duration_seconds_bucket{le="1"} 50`, `llm_request_duration_seconds_bucket{le="2"} 60`, `llm_request_duration_seconds_count 60`,
+		`llm_request_duration_seconds_bucket{stream="false",le="1"} 50`, `llm_request_duration_seconds_bucket{stream="false",le="2"} 60`, `llm_request_duration_seconds_count{stream="false"} 60`,
 	}
 	after := []string{
 		`foregate_requests_total{code="200",route="m",tier="draft"} 5`, `foregate_acceptance_total{verdict="accepted"} 3`, `foregate_acceptance_total{verdict="rejected"} 1`,
 		`llm_cache_requests_total{result="hit"} 3`, `llm_cache_requests_total{result="miss"} 1`,
-		`llm_request_duration_seconds_bucket{le="1"} 2`, `llm_request_duration_seconds_bucket{le="2"} 4`, `llm_request_duration_seconds_count 4`,
+		`llm_request_duration_seconds_bucket{stream="false",le="1"} 2`, `llm_request_duration_seconds_bucket{stream="false",le="2"} 4`, `llm_request_duration_seconds_count{stream="false"} 4`,
 	}
 	s := sampleOf(every(t, 10*time.Second, before, after), ReplicaState{})
 	if s.Requests["draft"] != 0 || s.Acceptance != nil || s.CacheHitRatio != nil || s.Latency != nil {
@@ -107,7 +107,7 @@ func TestCountersThatFallAreNoTraffic(t *testing.T) {
 	}
 	later := sampleOf(every(t, 10*time.Second, after, []string{
 		`foregate_requests_total{code="200",route="m",tier="draft"} 25`, `foregate_acceptance_total{verdict="accepted"} 6`, `foregate_acceptance_total{verdict="rejected"} 2`,
-		`llm_request_duration_seconds_bucket{le="1"} 2`, `llm_request_duration_seconds_bucket{le="2"} 14`, `llm_request_duration_seconds_count 14`,
+		`llm_request_duration_seconds_bucket{stream="false",le="1"} 2`, `llm_request_duration_seconds_bucket{stream="false",le="2"} 14`, `llm_request_duration_seconds_count{stream="false"} 14`,
 	}), ReplicaState{})
 	if later.Requests["draft"] != 2 || *later.Acceptance != 0.75 || later.Latency == nil || later.Latency.P50 != 1.5 {
 		t.Errorf("after that it goes on: rate %g, acceptance %v, latency %v", later.Requests["draft"], *later.Acceptance, later.Latency)

@@ -182,6 +182,7 @@ func (p *page) turn(hash string) {
 	if len(view) > 1 {
 		name = "receipt"
 	}
+	p.until("no dialog is left in the history", `!history.state?.dialog`)
 	p.eval(nil, fmt.Sprintf(`location.hash = %q`, hash))
 	p.until(hash, fmt.Sprintf(`(({dataset: d}) => d.view === %q && d.ready === 'true')(document.querySelector('[data-test=view]'))`, name))
 }

@@ -11,9 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
-
 	"github.com/foregate/foregate/clients/programs"
 )
 
@@ -38,24 +35,6 @@ func startDemo(t testing.TB, args ...string) *demoWorld {
 func (d *demoWorld) token() string {
 	_, token, _ := strings.Cut(d.Console, "#token=")
 	return token
-}
-
-// metric is the sum over all labels of a metric, as /metrics tells it now.
-func (d *demoWorld) metric(name string) (sum float64) {
-	d.t.Helper()
-	status, text := programs.Get(d.t, d.Admin+"/metrics")
-	if status != http.StatusOK {
-		return 0
-	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	for _, m := range families[name].GetMetric() {
-		sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-	}
-	return sum
 }
 
 // send sends a request that nobody has sent before, and returns its status and why it was shed.

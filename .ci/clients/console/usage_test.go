@@ -6,7 +6,7 @@ import (
 )
 
 func usageShown(t *testing.T, b *browser, d *demoWorld) {
-	p := b.open(t, d.Admin+"/console/#/usage")
+	p := b.open(t, d.Admin+"/console/#/tenants")
 	p.until("there is a total", `document.querySelector('[data-test=usage-total]')?.dataset.requests > 0`)
 	p.until("rows are of tenants", `(() => {
 		const row = document.querySelector('[data-test=usage-row]')?.dataset;
@@ -28,7 +28,7 @@ func usageShown(t *testing.T, b *browser, d *demoWorld) {
 	var file struct{ Kind, Name, Text string }
 	p.eval(&file, `new Promise((done) => {
 		let blob;
-		URL.createObjectURL = (b) => ((blob = b), '#/usage');
+		URL.createObjectURL = (b) => ((blob = b), '#/tenants');
 		HTMLAnchorElement.prototype.click = async function () {
 			done({kind: blob.type, name: this.download, text: await blob.text()});
 		};

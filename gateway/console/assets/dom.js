@@ -75,14 +75,22 @@ export function table(caption, columns, rows, props) {
 export const classOf = (c) => [c.number && 'number', c.hide && 'wide-only'].filter(Boolean).join(' ') || null;
 
 /**
- * Opens a modal dialog, which leaves the page when it is closed.
+ * Opens a modal dialog, which leaves the page when it is closed. It is a step of the history, so that Back closes it.
  * @returns {HTMLDialogElement}
  */
 export function dialog(test, title, ...children) {
   const id = `${test}-title`;
   const before = document.activeElement;
   const el = h('dialog', { test, 'aria-labelledby': id }, h('h2', { id }, title), children);
+  const depth = (history.state?.dialog ?? 0) + 1;
+  history.pushState({ dialog: depth }, '');
+  const back = (e) => {
+    if ((e.state?.dialog ?? 0) < depth) el.close();
+  };
+  addEventListener('popstate', back);
   el.addEventListener('close', () => {
+    removeEventListener('popstate', back);
+    if (history.state?.dialog === depth) history.back();
     el.remove();
     if (before instanceof HTMLElement && before.isConnected) before.focus();
   });

@@ -37,6 +37,7 @@ export function percent(v) {
   if (!known(v)) return none;
   const p = v * 100;
   if (p > 0 && p < 0.1) return '<\u00a00.1\u00a0%';
+  if (p > 99.9 && p < 100) return '>\u00a099.9\u00a0%';
   const digits = Number.isInteger(p) || (p >= 10 && p < 99) ? 0 : 1;
   return `${fixed(p, digits)}\u00a0%`;
 }

@@ -242,7 +242,7 @@ function chartOptions(plot, column, lines) {
       y: { range: (u, min, max) => [Math.min(0, min), max > 0 ? max * 1.08 : 1] },
     },
     axes: [
-      { ...axis, size: 28, splits: (u) => (u.width < 500 ? lines.rates.filter((r) => [0.01, 0.02, 0.05, 0.1, 0.2].includes(r)) : lines.rates), filter: (u, splits) => splits, values: (u, ticks) => ticks.map((v) => `${Number((v * 100).toFixed(2))}%`) },
+      { ...axis, size: 28, splits: (u) => (u.width < 500 ? lines.rates.filter((r) => [0.01, 0.02, 0.05, 0.1, 0.2].includes(r)) : lines.rates), filter: (u, splits) => splits, values: (u, ticks) => ticks.map(percent) },
       { ...axis, size: 62, values: (u, ticks) => ticks.map((v) => column.tell(v)) },
     ],
     series: [{}, edge, { stroke: ink, width: 2, points: { show: true, size: 7, fill: ink } }, edge],

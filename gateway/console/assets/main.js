@@ -1,25 +1,24 @@
 // The console of a Foregate replica: which page is open, the theme, the session, keys.
 //
 // Hooks for tests ([data-test=…]), which stay as they are:
-//   everywhere  nav-PAGE, view (data-view, data-ready), theme (data-mode), live (data-state), stale-banner, help, help-dialog,
+//   everywhere  nav-PAGE, view (data-view, data-ready), theme (data-mode), live (data-state), stale-banner, scope, help, help-dialog,
 //               session (data-signed-in), signin-dialog, signin-token, signin-submit, signin-error, toast (data-kind)
-//   overview    tile-spent|saved|rate|acceptance|cache|ttft|redis|replicas|inflight (data-value), mix,
+//   overview    tile-failed|shed|ttft|latency|redis|inflight|rate|acceptance|cache|spent|saved|replicas (data-value), mix,
 //               chart-requests|acceptance|cache|ttft|latency|kv|shed|cost (data-points, data-last; chart-kv: data-lines), states, state-row (data-name, data-now)
 //   backends    pool (data-pool), backend-row (data-pool, data-backend, data-state), drain, undrain, drain-dialog, drain-for, drain-why, drain-submit
-//   settings    settings-search, settings-scope, settings-changed, settings-readonly, setting-row (data-name, data-value, data-changed), edit-NAME,
+//   settings    settings-search, settings-scope, settings-jump, settings-readonly, setting-row (data-name, data-value, data-changed), edit-NAME,
 //               setting-editor, setting-input, setting-scope, setting-check (data-state), setting-save, setting-unset, setting-cancel,
 //               confirm-dialog, confirm-changes, confirm-why, confirm-submit, confirm-cancel, history-row (data-version), rollback-VERSION
 //   receipts    receipt-row (data-id), filter-tier|verdict|code|tenant, auto-refresh, receipts-count, receipt (data-id), waterfall,
 //               waterfall-bar (data-kind), waterfall-mark (data-kind), score-track (data-points), receipt-raw, copy-raw
-//   tenants     tenant-row (data-tenant)
-//   usage       usage-from|to, usage-by-tenant|route|day, usage-csv, usage-about, usage-row (data-tenant, data-route, data-day, data-requests), usage-total (data-requests)
+//   tenants     tenant-row (data-tenant), usage-from|to, usage-by-tenant|route|day, usage-csv, usage-about, usage-row (data-tenant, data-route, data-day, data-requests), usage-total (data-requests)
 //   risk        risk-row (data-route, data-class, data-state),
 //               frontier-chart (data-route, data-class, data-label, data-points, data-eps), frontier-class|label|column, frontier-summary,
 //               frontier-point (data-rate), frontier-proposal (data-name, data-value), frontier-review, frontier-cancel, frontier-examples (data-bad, data-good)
 
 import { onSession, refreshSession, session, signIn, signOut } from './api.js';
 import { dialog, field, fill, h, say, toast } from './dom.js';
-import { seconds } from './format.js';
+import { many, seconds } from './format.js';
 import { Live } from './live.js';
 import * as backends from './backends.js';
 import * as overview from './overview.js';
@@ -28,9 +27,8 @@ import * as receipts from './receipts.js';
 import * as risk from './risk.js';
 import * as settings from './settings.js';
 import * as tenants from './tenants.js';
-import * as usage from './usage.js';
 
-const pages = { overview, backends, settings, receipts, tenants, usage, risk };
+const pages = { overview, backends, settings, receipts, tenants, risk };
 const titles = {
   overview: 'Overview',
   backends: 'Backends',
@@ -38,7 +36,6 @@ const titles = {
   receipts: 'Receipts',
   receipt: 'Receipt',
   tenants: 'Tenants',
-  usage: 'Usage',
   risk: 'Guarantee',
 };
 const keys = [
@@ -47,7 +44,6 @@ const keys = [
   ['g s', 'settings', 'Settings'],
   ['g r', 'receipts', 'Receipts'],
   ['g t', 'tenants', 'Tenants'],
-  ['g u', 'usage', 'Usage'],
   ['g g', 'risk', 'Guarantee'],
 ];
 
@@ -69,7 +65,7 @@ function route(first) {
         return part;
       }
     });
-  const page = name === 'receipts' && id ? 'receipt' : name in pages ? name : 'overview';
+  const page = name === 'receipts' && id ? 'receipt' : name in pages ? name : name === 'usage' ? 'tenants' : 'overview';
   unmount();
   declined = false;
   fill(view);
@@ -92,14 +88,26 @@ function route(first) {
   if (first !== true) view.focus({ preventScroll: true });
 }
 
+/** What the figures of a page are of: of all replicas, where they share it or one process has them, or of this one. */
+function scopeOf(page, s) {
+  if (!s) return '';
+  const all = many(s.replicas, 'replica'),
+    own = s.replicas > 1 ? `this replica, one of ${s.replicas}` : 'this replica';
+  if (page === 'overview') return s.covered >= s.replicas && s.replicas > 1 ? `Figures of ${all}` : `Figures of ${own}`;
+  if (page === 'backends' || page === 'receipts' || page === 'receipt') return `As seen by ${own}`;
+  return s.redis_level === 'local' ? `Of ${own}: Redis is away` : `Shared by ${all}`;
+}
+
 /** The pill that says whether samples come, and the banner once they do not. */
 function watchLive() {
   const pill = one('live'),
     text = pill.querySelector('[data-live-text]'),
-    banner = one('stale-banner');
+    banner = one('stale-banner'),
+    scope = one('scope');
   const show = (l) => {
     pill.dataset.state = l.state;
     say(text, { connecting: 'connecting', live: 'live', stale: 'no data' }[l.state]);
+    say(scope, scopeOf(view.dataset.view, l.last));
     banner.hidden = l.state !== 'stale';
     if (!banner.hidden) {
       const since = 10 * Math.floor(l.age / 10); // it is read out: not each second
@@ -114,6 +122,7 @@ function watchLive() {
   show.ticks = true;
   live.subscribe(show);
   live.start();
+  addEventListener('hashchange', () => show(live));
 }
 
 function watchTheme() {

@@ -4,7 +4,7 @@ import { get, poll } from './api.js';
 import { Chart } from './charts.js';
 import { fill, h, say, table } from './dom.js';
 import { number, percent, rate, seconds, usd } from './format.js';
-import { judgedBy, troubled, troubles } from './standing.js';
+import { troubled, troubles } from './standing.js';
 import { mix, States } from './strips.js';
 
 const sum = (map) => Object.values(map ?? {}).reduce((a, b) => a + b, 0);
@@ -45,6 +45,54 @@ const specs = [
     empty: () => 'No requests yet. Send one to /v1/chat/completions on the public listener.',
   },
   {
+    test: 'chart-ttft',
+    title: 'Time to first token of streams',
+    about: 'Percentiles over 30 s, logarithmic.',
+    tell: seconds,
+    scale: 'log',
+    headline: (s) => s.ttft?.p95,
+    headlineName: 'p95',
+    lines: quantiles('ttft'),
+    empty: () => 'No streams yet.',
+  },
+  {
+    test: 'chart-latency',
+    title: 'Latency of whole answers',
+    about: 'Requests without a stream: percentiles over 30 s, logarithmic.',
+    tell: seconds,
+    scale: 'log',
+    headline: (s) => s.latency?.p95,
+    headlineName: 'p95',
+    lines: quantiles('latency'),
+    empty: () => 'No whole answers yet.',
+  },
+  {
+    test: 'chart-shed',
+    title: 'Shed requests',
+    about: 'Requests refused per second, by priority class.',
+    tell: rate,
+    headline: (s) => sum(s.shed),
+    headlineName: 'all classes',
+    lines: () => [
+      { label: 'low', colour: 'line-low', value: (s) => s.shed?.low ?? 0 },
+      { label: 'normal', colour: 'line-normal', dash: dashes[1], value: (s) => s.shed?.normal ?? 0 },
+      { label: 'high', colour: 'line-high', dash: dashes[2], value: (s) => s.shed?.high ?? 0 },
+    ],
+    empty: () => 'No requests were shed.',
+  },
+  {
+    test: 'chart-kv',
+    title: 'KV cache usage',
+    about: 'By backend. A priority class is shed above its dashed line.',
+    tell: percent,
+    scale: 'share',
+    headline: (s) => maxOf(s.kv),
+    headlineName: 'fullest backend',
+    lines: kvLines,
+    marks: (s) => Object.entries(s.shed_thresholds ?? {}).map(([label, value]) => ({ label, value, colour: `line-${label}` })),
+    empty: () => 'No backend metrics yet. See Backends for errors.',
+  },
+  {
     test: 'chart-acceptance',
     title: 'Acceptance and disagreement',
     about: 'Share of judged drafts that were served, and the proven bound on disagreement. Of all requests: how many were drafted, and served by their draft.',
@@ -62,28 +110,6 @@ const specs = [
     empty: () => 'No drafts were judged in the last ten minutes. Send requests to a route with a draft pool and a speculation.mode other than off.',
   },
   {
-    test: 'chart-ttft',
-    title: 'Time to first token',
-    about: 'Percentiles over 30 s, logarithmic.',
-    tell: seconds,
-    scale: 'log',
-    headline: (s) => s.ttft?.p95,
-    headlineName: 'p95',
-    lines: quantiles('ttft'),
-    empty: () => 'No answers yet.',
-  },
-  {
-    test: 'chart-latency',
-    title: 'Request latency',
-    about: 'Percentiles over 30 s, logarithmic.',
-    tell: seconds,
-    scale: 'log',
-    headline: (s) => s.latency?.p95,
-    headlineName: 'p95',
-    lines: quantiles('latency'),
-    empty: () => 'No answers yet.',
-  },
-  {
     test: 'chart-cache',
     title: 'Cache hit ratio',
     about: 'Share of requests that used the cache and got a cached or shared answer.',
@@ -93,32 +119,6 @@ const specs = [
     headlineName: 'hit ratio',
     lines: () => [{ label: 'hits', colour: 'cache', fill: true, value: (s) => s.cache_hit_ratio }],
     empty: () => 'No requests used the cache. Check that cache.mode is on.',
-  },
-  {
-    test: 'chart-kv',
-    title: 'KV cache usage',
-    about: 'By backend. A priority class is shed above its dashed line.',
-    tell: percent,
-    scale: 'share',
-    headline: (s) => maxOf(s.kv),
-    headlineName: 'fullest backend',
-    lines: kvLines,
-    marks: (s) => Object.entries(s.shed_thresholds ?? {}).map(([label, value]) => ({ label, value, colour: `line-${label}` })),
-    empty: () => 'No backend metrics yet. See Backends for errors.',
-  },
-  {
-    test: 'chart-shed',
-    title: 'Shed requests',
-    about: 'Requests refused per second, by priority class.',
-    tell: rate,
-    headline: (s) => sum(s.shed),
-    headlineName: 'all classes',
-    lines: () => [
-      { label: 'low', colour: 'line-low', value: (s) => s.shed?.low ?? 0 },
-      { label: 'normal', colour: 'line-normal', dash: dashes[1], value: (s) => s.shed?.normal ?? 0 },
-      { label: 'high', colour: 'line-high', dash: dashes[2], value: (s) => s.shed?.high ?? 0 },
-    ],
-    empty: () => 'No requests were shed.',
   },
   {
     test: 'chart-cost',
@@ -164,36 +164,43 @@ function kvLines(samples) {
   return [...lines.filter((l) => !fullest.includes(l)).map((l) => ({ ...l, colour: 'other', dash: undefined, quiet: true })), ...fullest];
 }
 
-/** The tiles: hook, label, value and what stands below it. */
+/** The tiles: hook, label, value, how it is told and what stands below it. Health first, then traffic, then money. */
 const tiles = [
-  ['tile-spent', 'Spent', (s) => s.spent, usd, (s) => (s.spent_per_hour == null ? 'since the start' : `${usd(s.spent_per_hour)} per hour`)],
-  [
-    'tile-saved',
-    'Saved',
-    (s) => s.saved,
-    usd,
-    (s) => (s.spent + s.saved > 0 ? `${percent(s.saved / (s.spent + s.saved))} of the cost without drafts and cache` : 'by drafts and cache'),
-  ],
-  [
-    'tile-rate',
-    'Requests',
-    (s) => sum(s.requests),
-    rate,
-    (s) => (sum(s.requests) > 0 ? `${percent(share(s, ['refused', 'failed']))} refused or failed` : 'none right now'),
-  ],
+  ['tile-failed', 'Failed', (s) => (sum(s.requests) > 0 ? share(s, ['failed']) : null), percent, () => 'of requests, last 10 s'],
+  ['tile-shed', 'Shed', (s) => sum(s.shed), rate, (s) => (s.shedding.length ? s.shedding.join(', ') : 'no class is shed')],
+  ['tile-ttft', 'TTFT of streams, P95', (s) => s.ttft?.p95, seconds, (s) => (s.ttft ? `median ${seconds(s.ttft.p50)}` : 'no streams yet')],
+  ['tile-latency', 'Whole answers, P95', (s) => s.latency?.p95, seconds, (s) => (s.latency ? `median ${seconds(s.latency.p50)}` : 'no whole answers yet')],
+  ['tile-redis', 'Redis', (s) => s.redis_level || null, (v) => v ?? '–', (s) => levels[s.redis_level] ?? 'unknown'],
+  ['tile-replicas', 'Replicas', (s) => s.replicas, number, () => 'alive'],
+  ['tile-rate', 'Requests', (s) => sum(s.requests), rate, (s) => `${number(s.in_flight)} in flight`],
   [
     'tile-acceptance',
     'Acceptance',
     (s) => s.acceptance,
     percent,
-    (s, status) => (s.disagreement_bound == null ? judgedBy(status) : `disagreement < ${percent(s.disagreement_bound)}, limit ${percent(s.max_disagreement)}`),
+    (s) => (s.disagreement_bound == null ? 'of judged drafts, last 30 s' : `of judged drafts; disagreement < ${percent(s.disagreement_bound)}, limit ${percent(s.max_disagreement)}`),
   ],
   ['tile-cache', 'Cache hit ratio', (s) => s.cache_hit_ratio, percent, () => 'of requests that use it'],
-  ['tile-ttft', 'TTFT, p95', (s) => s.ttft?.p95, seconds, (s) => (s.ttft ? `median ${seconds(s.ttft.p50)}` : 'no answers yet')],
-  ['tile-redis', 'Redis', (s) => s.redis_level || null, (v) => v ?? '–', (s) => levels[s.redis_level] ?? 'unknown'],
-  ['tile-replicas', 'Replicas', (s) => s.replicas, number, () => 'alive'],
-  ['tile-inflight', 'In flight', (s) => s.in_flight, number, () => 'requests'],
+  ['tile-spent', 'Spent today', (s, used) => used?.total.usd ?? null, usd, (s, used) => usedBy(used)],
+  [
+    'tile-saved',
+    'Saved today',
+    (s, used) => used && saved(used.total),
+    usd,
+    (s, used) => (used && used.total.usd + saved(used.total) > 0 ? `${percent(saved(used.total) / (used.total.usd + saved(used.total)))} of the cost without drafts and cache` : 'by drafts and cache'),
+  ],
+  ['tile-rent', 'Spent per hour', (s) => s.spent_per_hour, usd, () => 'at the rate of the last 30 s'],
 ];
+
+const saved = (total) => total.saved_by_drafts_usd + total.saved_by_cache_usd;
+/** Whose money it is: GET /admin/usage counts it, as the page of the tenants does. */
+const usedBy = (used) => (used ? `${used.scope === 'replica' ? 'this replica' : 'all replicas'}, UTC day` : '');
+
+const toneOf = {
+  'tile-failed': (v) => v > 0.01 && 'bad',
+  'tile-shed': (v) => v > 0 && 'warn',
+  'tile-redis': (v) => (v === 'local' ? 'bad' : v !== 'shared' && v && 'warn'),
+};
 
 const levels = { shared: 'replicas share state', degraded: 'slow or failing', local: 'replicas work alone' };
 const share = (s, keys) => keys.reduce((n, k) => n + (s.requests[k] ?? 0), 0) / sum(s.requests);
@@ -205,12 +212,12 @@ function makeTiles(root) {
       el = h('div.tile', { test, data: { value: '' } }, h('dt', null, label), big, small);
     return {
       el,
-      show: (s, status) => {
-        const v = s && value(s);
+      show: (s, used) => {
+        const v = s && value(s, used);
         el.dataset.value = v ?? '';
         say(big, s ? tell(v ?? null) : '–');
-        say(small, s ? below(s, status) : '');
-        if (test === 'tile-redis') el.dataset.tone = v === 'shared' || !v ? '' : v === 'local' ? 'bad' : 'warn';
+        say(small, s ? below(s, used) : '');
+        el.dataset.tone = (s && toneOf[test]?.(v)) || '';
       },
     };
   });
@@ -221,8 +228,8 @@ function makeTiles(root) {
       made.map((t) => t.el),
     ),
   );
-  return (s, status) => {
-    for (const t of made) t.show(s, status);
+  return (s, used) => {
+    for (const t of made) t.show(s, used);
   };
 }
 
@@ -236,6 +243,7 @@ export function mount(root, { live, ready }) {
   const charts = specs.map((spec) => new Chart(spec)),
     routes = h('div');
   let status = null,
+    used = null,
     told = '';
   root.append(
     h(
@@ -247,7 +255,7 @@ export function mount(root, { live, ready }) {
   );
   const update = () => {
     if (document.hidden) return;
-    showTiles(live.last, status);
+    showTiles(live.last, used);
     showMix(live.last);
     states.update(live.samples, status);
     for (const c of charts) c.update(live.samples);
@@ -268,7 +276,8 @@ export function mount(root, { live, ready }) {
     poll(
       5000,
       async (signal) => {
-        status = await get('status', signal);
+        const day = new Date().toISOString().slice(0, 10);
+        [status, used] = await Promise.all([get('status', signal), get(`usage?from=${day}&to=${day}&by=day`, signal)]);
       },
       (err) => {
         if (!err) tell();
@@ -310,7 +319,6 @@ function routeTable(status) {
       null,
       h('th', { scope: 'row' }, d.route),
       h('td', null, d.mode),
-      h('td.number', null, d.drafts > 0 ? percent(d.accepted) : '–'),
       h('td.number', null, d.break_even_acceptance > 0 ? percent(d.break_even_acceptance) : '–'),
       h('td', null, d.unavailable_modes?.length ? `all but ${d.unavailable_modes.map((m) => m.name).join(', ')}` : 'all'),
     ),
@@ -325,8 +333,7 @@ function routeTable(status) {
       [
         { label: 'Route' },
         { label: 'Mode' },
-        { label: 'Acceptance', number: true, title: 'Share of recent drafts that were served' },
-        { label: 'Break-even', number: true, title: 'Acceptance above which drafting a typical request costs less than asking the target' },
+        { label: 'Break-even acceptance', number: true, title: 'Acceptance above which drafting a typical request costs less than asking the target' },
         { label: 'Modes available', title: 'Modes that the engines of this route support' },
       ],
       rows,

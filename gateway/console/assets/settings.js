@@ -55,7 +55,7 @@ class Page {
       on: { input: () => this.draw(true) },
     });
     this.scope = select({ test: 'settings-scope', 'aria-label': 'Route', on: { change: () => this.choose() } }, [['', 'All routes']], '');
-    this.changed = h('input', { type: 'checkbox', test: 'settings-changed', on: { change: () => this.draw(true) } });
+    this.jump = h('nav.jump', { test: 'settings-jump', 'aria-label': 'Subjects' });
     this.count = h('span.muted', { role: 'status' });
     this.problem = h('p.problem', { role: 'alert' });
     this.rights = h('p.rights', { test: 'settings-readonly' });
@@ -65,7 +65,8 @@ class Page {
       h('h1', null, 'Settings'),
       this.rights,
       this.top,
-      h('div.filters', null, this.search, this.scope, h('label.check', null, this.changed, 'only changed'), this.count),
+      h('div.filters', null, this.search, this.scope, this.count),
+      this.jump,
       this.problem,
       this.list,
     );
@@ -152,19 +153,19 @@ class Page {
     if (this.editing && !asked) return this.renew();
     const wanted = this.search.value.trim().toLowerCase(),
       focused = this.list.contains(document.activeElement) && document.activeElement.dataset.test;
-    const shown = this.settings.filter(
-      (s) => (!wanted || `${s.name} ${s.meaning ?? ''}`.toLowerCase().includes(wanted)) && (!this.changed.checked || this.isChanged(s)),
-    );
+    const shown = this.settings.filter((s) => !wanted || `${s.name} ${s.meaning ?? ''}`.toLowerCase().includes(wanted));
     if (this.editing && !shown.some((s) => s.name === this.editing)) this.editing = null;
     if (this.editing && this.list.querySelector('[data-test=setting-editor]')) return this.keepEditor(shown);
     say(this.count, many(shown.length, 'setting'));
+    const groups = groupsOf(shown, (s) => this.isChanged(s));
+    this.jumps(groups.map(([subject]) => subject));
     fill(
       this.list,
-      groupsOf(shown).map(([prefix, own]) =>
+      groups.map(([subject, own]) =>
         h(
           'section.block',
-          null,
-          h('h2', null, prefix),
+          { data: { subject } },
+          h('h2', { tabindex: '-1' }, subject),
           h(
             'ul.rows',
             null,
@@ -175,6 +176,21 @@ class Page {
       !shown.length && h('p.none', null, 'No setting matches this search.'),
     );
     if (focused) this.list.querySelector(`[data-test="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  }
+
+  /** The list of subjects, from which one jumps to each. */
+  jumps(subjects) {
+    if (this.jump.dataset.subjects === subjects.join()) return;
+    this.jump.dataset.subjects = subjects.join();
+    const go = (subject) => {
+      const title = this.list.querySelector(`[data-subject="${CSS.escape(subject)}"] h2`);
+      title.scrollIntoView();
+      title.focus({ preventScroll: true });
+    };
+    fill(
+      this.jump,
+      subjects.map((subject) => h('button.link', { type: 'button', on: { click: () => go(subject) } }, subject)),
+    );
   }
 
   /** Hides rows that the search leaves out, without touching the editor. */
@@ -270,13 +286,30 @@ class Page {
 /** A meaning as the reference has it, where names and values stand between backticks. */
 const inWords = (text) => text.split('`').map((part, i) => (i % 2 ? h('code', null, part) : part));
 
-/** Settings by what stands before the first dot. */
-function groupsOf(settings) {
-  const groups = new Map();
+const changed = 'Changed from default';
+
+/** Subjects by what stands before the first dot of a name; others are called by that. */
+const subjects = {
+  breaker: 'Circuit breakers',
+  cache: 'Response cache',
+  economy: 'Cost guard',
+  limits: 'Limits of requests',
+  retry: 'Retries',
+  risk: 'Guarantee and audits',
+  shed: 'Shedding',
+  speculation: 'Drafts',
+  stream: 'Streams',
+  timeout: 'Timeouts',
+};
+
+/** Settings by subject, those that are changed first. */
+function groupsOf(settings, isChanged) {
+  const groups = new Map([[changed, []]]);
   for (const s of settings) {
-    const prefix = s.name.split('.')[0];
-    if (!groups.has(prefix)) groups.set(prefix, []);
-    groups.get(prefix).push(s);
+    const prefix = s.name.split('.')[0],
+      subject = isChanged(s) ? changed : (subjects[prefix] ?? prefix);
+    if (!groups.has(subject)) groups.set(subject, []);
+    groups.get(subject).push(s);
   }
-  return [...groups];
+  return [...groups].filter(([, own]) => own.length > 0);
 }

@@ -102,6 +102,3 @@ export function troubles({ settings: s, files, warnings = [] }) {
   ];
   return list.length > 0 && h('ul.troubles', { 'aria-label': 'Settings and files that are not in force, kill switches, and warnings' }, list);
 }
-
-/** What stands below the acceptance: how served drafts are judged. @param {object|null} status */
-export const judgedBy = (status) => ((status?.drafts ?? []).some((d) => d.mode === 'confidence') ? 'fixed threshold' : 'of judged drafts');

@@ -1,8 +1,9 @@
-// Tenants: their rights and budgets.
+// Tenants: what they used, their rights and budgets.
 
 import { get, poll } from './api.js';
 import { fill, h, say, table } from './dom.js';
 import { many, number, usd } from './format.js';
+import { mountUsage } from './usage.js';
 
 /** Shows the page. @returns {() => void} its end */
 export function mount(root, { ready }) {
@@ -11,13 +12,9 @@ export function mount(root, { ready }) {
   const problem = h('p.problem', { role: 'alert' }),
     count = h('p.muted'),
     body = h('div');
-  root.append(
-    h('h1', null, 'Tenants'),
-    h('div.filters', null, search, count),
-    h('p.muted', null, 'What they used is on the page ', h('a', { href: '#/usage' }, 'Usage'), '.'),
-    problem,
-    body,
-  );
+  root.append(h('h1', null, 'Tenants'));
+  const usage = mountUsage(root, ready);
+  root.append(h('section.block', null, h('h2', null, 'Limits and budgets'), h('div.filters', null, search, count), problem, body));
   const draw = () => {
     const shown = all.filter((t) => t.tenant.toLowerCase().includes(search.value.trim().toLowerCase()));
     say(count, many(shown.length, 'tenant'));
@@ -36,10 +33,12 @@ export function mount(root, { ready }) {
     (err) => {
       say(problem, err ? err.message : '');
       if (!err) draw();
-      ready();
     },
   );
-  return asking.stop;
+  return () => {
+    usage();
+    asking.stop();
+  };
 }
 
 function tenantRow(t) {

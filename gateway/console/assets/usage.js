@@ -1,4 +1,4 @@
-// Usage: what tenants used and what it cost, by UTC day, over all replicas.
+// The part of the page of tenants that tells what they used and what it cost, by UTC day, over all replicas.
 
 import { get, poll, text } from './api.js';
 import { fill, h, say, table } from './dom.js';
@@ -34,8 +34,8 @@ const counts = [
 ];
 const kept = { from: '', to: '', by: ['tenant'] }; // over the opening of another page, and coming back
 
-/** Shows the page. @returns {() => void} its end */
-export function mount(root, { ready }) {
+/** Shows the part. @returns {() => void} its end */
+export function mountUsage(root, ready) {
   const problem = h('p.problem', { role: 'alert' }),
     about = h('p.muted', { test: 'usage-about' }),
     body = h('div');
@@ -91,12 +91,15 @@ export function mount(root, { ready }) {
     }
   };
   const file = h('button.quiet', { type: 'button', test: 'usage-csv', on: { click: download } }, 'Download CSV');
-  root.append(
-    h('h1', null, 'Usage'),
+  const part = h(
+    'section.block',
+    null,
+    h('h2', null, 'Usage'),
     h('div.filters', null, day('from', 'First UTC day'), day('to', 'Last UTC day'), h('span.muted', null, 'by'), by, file, about),
     problem,
     body,
   );
+  root.append(part);
   let told = null;
   const asking = poll(
     10000,
