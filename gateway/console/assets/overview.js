@@ -277,7 +277,8 @@ export function mount(root, { live, ready }) {
       5000,
       async (signal) => {
         const day = new Date().toISOString().slice(0, 10);
-        [status, used] = await Promise.all([get('status', signal), get(`usage?from=${day}&to=${day}&by=day`, signal)]);
+        status = await get('status', signal);
+        used = await get(`usage?from=${day}&to=${day}&by=day`, signal).catch(() => used); // it is away while Redis is
       },
       (err) => {
         if (!err) tell();
