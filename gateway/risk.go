@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers/plan"
@@ -15,12 +16,14 @@ import (
 // errEvidence is the answer if audit results cannot be read.
 var errEvidence = refuse("evidence_away", "Redis does not answer, or refuses, so what audits have shown could not be read; the gateway's log says why.")
 
-// RefitView is the candidate for the score of a route, as GET /admin/risk returns it: a score that was fitted to audits in
-// the background, and judges drafts once audits have certified it.
+// RefitView is what the gateway itself does with the score of a route, as GET /admin/risk returns it: which fitted score it
+// has put in force, and the candidate, which judges drafts once audits have certified it.
 type RefitView struct {
-	Route   string `json:"route"`
-	Version int    `json:"version"` // of the candidate
-	Audits  int    `json:"audits"`  // its evidence
+	Route   string    `json:"route"`
+	Version int       `json:"version"`        // of the candidate; 0: there is none
+	Audits  int       `json:"audits"`         // its evidence
+	Live    int       `json:"live"`           // version of the fitted score in force; 0: the plain score
+	Since   time.Time `json:"since,omitzero"` // when it was put in force
 }
 
 // RiskAnswer is what GET /admin/risk returns.
@@ -38,8 +41,8 @@ func (g *Gateway) risk(_ http.ResponseWriter, r *http.Request) (any, error) {
 	other := func(of string) bool { return route != "" && of != route }
 	a := RiskAnswer{Risk: slices.DeleteFunc(all, func(s risk.Summary) bool { return other(s.Route) }), Refits: []RefitView{}} // none is [], not null
 	for _, served := range g.opts.Replica.Health().Routes {
-		if p := g.opts.Refits.Progress(served.Route); p.Candidate.Version != 0 && !other(served.Route) {
-			a.Refits = append(a.Refits, RefitView{Route: served.Route, Version: p.Candidate.Version, Audits: p.Audits})
+		if p := g.opts.Refits.Progress(served.Route); p.Candidate.Version+p.Live.Version != 0 && !other(served.Route) {
+			a.Refits = append(a.Refits, RefitView{Route: served.Route, Version: p.Candidate.Version, Audits: p.Audits, Live: p.Live.Version, Since: p.Promoted})
 		}
 	}
 	return a, nil

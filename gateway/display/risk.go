@@ -52,10 +52,16 @@ func byRoute[T any](rows []T, route func(*T) string) (groups [][]T) {
 	return append(groups, rows[from:])
 }
 
-// Refits prints the candidates for the scores of routes, one line for each.
+// Refits prints what the gateway itself has changed about the scores of routes, and the candidates for them.
 func Refits(w io.Writer, views []gateway.RefitView) {
 	for i := range views {
-		Line(w, fmt.Sprintf("%s: candidate v%d for the score: %s", views[i].Route, views[i].Version, Count(views[i].Audits, "audit", "audits")))
+		v := &views[i]
+		if v.Live > 0 {
+			Line(w, fmt.Sprintf("%s: fitted score v%d is in force: it was clearly better, and audits certified it; risk.refit@%s=off puts the plain score back", v.Route, v.Live, v.Route))
+		}
+		if v.Version > 0 {
+			Line(w, fmt.Sprintf("%s: candidate v%d for the score: %s", v.Route, v.Version, Count(v.Audits, "audit", "audits")))
+		}
 	}
 }
 

@@ -18,7 +18,7 @@ const (
 var says = map[string]string{
 	outcomeFitted:         "refit: a score was fitted to the audits; it is a candidate until audits have certified it",
 	outcomeNoGain:         "refit: a score was fitted to the audits; it is not clearly better than the one in force",
-	outcomePromoted:       "refit: the candidate is certified, and judges drafts from now on",
+	outcomePromoted:       "refit: the candidate is certified, and judges drafts from now on; risk.refit=off puts the plain score back",
 	outcomeFailed:         "refit: something went wrong; it is tried again",
 	string(DropDrift):     "refit: the candidate is given up, because of a drift alarm",
 	string(DropUncertain): "refit: the candidate is given up: half a lease of audits did not certify it for as many drafts as the score in force accepts",

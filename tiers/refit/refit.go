@@ -49,6 +49,7 @@ import (
 type Progress struct {
 	Live      accept.ScoreMap `json:"live"`      // the score in force; version 0 is the plain one
 	Candidate accept.ScoreMap `json:"candidate"` // version 0: there is none
+	Promoted  time.Time       `json:"promoted"`  // when the score in force replaced the one before; zero: not known, or it is the plain one
 	Last      int             `json:"last"`      // version of the last candidate
 	Fitted    time.Time       `json:"fitted"`    // when the newest audit began that the last fit could see; zero: nothing was fitted
 	Samples   int             `json:"samples"`   // labelled audits of that fit
@@ -149,15 +150,15 @@ func place(m *accept.ScoreMap, samples []Sample) (g grids) {
 
 // withFit returns the progress after a fit that made no candidate.
 func (s *Step) withFit() Progress {
-	return Progress{Live: s.Progress.Live, Last: s.Progress.Last, Fitted: s.Newest, Samples: len(s.Samples), Failed: s.Progress.Failed}
+	return Progress{Live: s.Progress.Live, Promoted: s.Progress.Promoted, Last: s.Progress.Last, Fitted: s.Newest, Samples: len(s.Samples), Failed: s.Progress.Failed}
 }
 
-// withPromotion returns the progress after its candidate was put in force.
-func (p Progress) withPromotion() Progress {
-	return Progress{Live: p.Candidate, Last: p.Last, Fitted: p.Fitted, Samples: p.Samples}
+// withPromotion returns the progress after its candidate was put in force at that time.
+func (p Progress) withPromotion(now time.Time) Progress {
+	return Progress{Live: p.Candidate, Promoted: now, Last: p.Last, Fitted: p.Fitted, Samples: p.Samples}
 }
 
 // withoutCandidate returns the progress after its candidate was given up.
 func (p Progress) withoutCandidate() Progress {
-	return Progress{Live: p.Live, Last: p.Last, Fitted: p.Fitted, Samples: p.Samples, Failed: p.Failed + 1}
+	return Progress{Live: p.Live, Promoted: p.Promoted, Last: p.Last, Fitted: p.Fitted, Samples: p.Samples, Failed: p.Failed + 1}
 }

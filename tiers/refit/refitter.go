@@ -187,7 +187,7 @@ func (r *Refitter) promote(ctx context.Context, rule risk.Rule, s Step) (Progres
 			return p.withoutCandidate(), outcomeFailed, errOtherEvidence
 		}
 	}
-	return p.withPromotion(), outcomePromoted, nil
+	return p.withPromotion(time.Now().UTC().Truncate(time.Second)), outcomePromoted, nil
 }
 
 // note counts and logs an outcome.

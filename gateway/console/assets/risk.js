@@ -4,7 +4,7 @@ import { get, poll } from './api.js';
 import { fill, h, say } from './dom.js';
 import { mountApplications } from './applications.js';
 import { mountFrontiers } from './frontier.js';
-import { many, number, percent } from './format.js';
+import { many, number, percent, stamp } from './format.js';
 
 /** Colours of the states of a traffic class. */
 const tones = { warmup: 'warn', stopped: 'bad', certified: 'good', uncertified: 'warn', learning: 'warn', infeasible: 'bad' };
@@ -27,7 +27,7 @@ export function mount(root, { ready }) {
   const frontiers = mountFrontiers(root);
   const asking = poll(
     4000,
-    async (signal) => draw(body, (await get('risk', signal)).risk),
+    async (signal) => draw(body, await get('risk', signal)),
     (err) => {
       say(problem, err ? err.message : '');
       ready();
@@ -40,7 +40,7 @@ export function mount(root, { ready }) {
   };
 }
 
-function draw(body, views) {
+function draw(body, { risk: views, refits }) {
   if (!views.length)
     return fill(
       body,
@@ -60,9 +60,21 @@ function draw(body, views) {
         'section.block',
         null,
         h('h2', null, route, h('small', null, `disagreement at most ${limits}, with probability ${percent(1 - own[0].error_probability)}`)),
+        refits.filter((f) => f.route === route && f.live > 0).map(event),
         h('ul.kinds', null, own.map(kind)),
       );
     }),
+  );
+}
+
+/** What the gateway itself has changed, why, and how to go back. */
+function event(f) {
+  return h(
+    'p.event',
+    { test: 'score-event', data: { route: f.route, live: f.live } },
+    f.since ? `${stamp(new Date(f.since))}: ` : '',
+    `Foregate replaced the score by the fitted score v${f.live}, because it was clearly better on drafts that it had not seen, and audits certified it for as many drafts. To go back: `,
+    h('a', { href: '#/settings' }, h('code', null, `risk.refit@${f.route} = off`)),
   );
 }
 
