@@ -66,7 +66,7 @@ func (d *demo) redisURL() string {
 // welcomeSimulated says what is simulated, what happens next, and what is stopped at the end.
 func (d *demo) welcomeSimulated() (head, next, stops string) {
 	head = fmt.Sprintf("%d replicas, draft pool 2 x a10g-8b, target pool 1 x h100-70b-tp4 (simulated, %gx speed)\n", d.Replicas, d.TimeScale)
-	return head, fmt.Sprintf(`The models are simulated: their sentences are plausible and answer nothing. Of all drafts of this traffic the target would refuse about 9 in 100.
+	return head, fmt.Sprintf(`The models are simulated: their sentences are plausible and answer nothing. Of all drafts of this traffic the target would refuse about a tenth.
 The route is in its warm-up: drafts above a cautious threshold (the eighth with the best scores at first, later the best third) are served,
 marked phase=warmup, and audited. The target answers the others. Usually a threshold is certified within five minutes. From then
 on a guarantee holds: of the drafts that are served, the target would refuse at most 10 in 100. The last line shows the
