@@ -3,6 +3,7 @@ package engines
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -18,7 +19,8 @@ func TestTheLabMeetsTheThroughputOfAnEngineThatWasMeasured(t *testing.T) {
 		t.Skip("it takes minutes")
 	}
 	e := Start(t, Options{Kind: LlamaCpp, Model: LlamaTarget, Flags: []string{"--slots", "4"}})
-	f, err := measure.Engine(t.Context(), measure.Options{URL: e.URL, For: time.Minute, Progress: func(text string) { t.Log(text) }})
+	before := throughput(t, e.URL)
+	f, err := measure.Engine(t.Context(), measure.Options{URL: e.URL, For: 30 * time.Second, Progress: func(text string) { t.Log(text) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,19 +30,21 @@ func TestTheLabMeetsTheThroughputOfAnEngineThatWasMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	sim := vllmsim.Start(t, vllmsim.Options{Model: "target", Profile: "measured"})
-	for _, s := range []struct{ prompt, answer int }{{64, 64}, {256, 32}} {
-		seen, lab := throughput(t, e.URL, s.prompt, s.answer), throughput(t, sim.URL(), s.prompt, s.answer)
-		t.Logf("prompts of %d, answers of %d tokens: %.1f tokens/s, in the lab %.1f (× %.2f)", s.prompt, s.answer, seen, lab, lab/seen)
-		if lab < 0.8*seen || lab > 1.2*seen {
-			t.Errorf("the lab is more than 20 %% off")
-		}
+	after := throughput(t, e.URL)
+	lab, seen := throughput(t, sim.URL()), (before+after)/2
+	t.Logf("%.1f tokens/s before, %.1f after, in the lab %.1f (× %.2f)", before, after, lab, lab/seen)
+	if math.Abs(before-after) > 0.2*seen {
+		t.Skip("the machine is too busy to tell")
+	}
+	if lab < 0.8*seen || lab > 1.2*seen {
+		t.Error("the lab is more than 20 % off")
 	}
 }
 
 // throughput is how many tokens of answers a second six clients get of an engine with four seats.
-func throughput(t *testing.T, url string, prompt, answer int) float64 {
+func throughput(t *testing.T, url string) float64 {
 	t.Helper()
-	const clients, each = 6, 5
+	const clients, each, prompt, answer = 6, 3, 64, 48
 	var all sync.WaitGroup
 	began := time.Now()
 	for range clients {
@@ -60,5 +64,5 @@ func throughput(t *testing.T, url string, prompt, answer int) float64 {
 		})
 	}
 	all.Wait()
-	return clients * each * float64(answer) / time.Since(began).Seconds()
+	return clients * each * answer / time.Since(began).Seconds()
 }

@@ -45,7 +45,7 @@ func TestAPlanPredictsWhatLiveProcessesShow(t *testing.T) {
 		{fleets.Engines{Profile: "l4-8b-fp8", Count: 2}, trace.Load{Rate: 2.5, Prompt: 300, Output: 40, Shared: 200}},
 		{fleets.Engines{Profile: "a10g-8b", Count: 2}, trace.Load{Rate: 2.5, Prompt: 300, Output: 60, Repeats: 0.2}},
 	} {
-		f.load.For = 200 * time.Second
+		f.load.For = 110 * time.Second
 		tr, err := trace.Describe(f.load)
 		if err != nil {
 			t.Fatal(err)
