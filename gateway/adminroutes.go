@@ -77,7 +77,7 @@ func (g *Gateway) adminRoutes() chi.Router {
 	r.Use(decoded, middleware.GetHead)
 	r.NotFound(g.guarded(ScopeOperate, func(w http.ResponseWriter, _ *http.Request) { writeProblem(w, errNoPath) }))
 	r.MethodNotAllowed(g.guarded(ScopeOperate, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Allow", methodsOf(r))
+		w.Header().Set("Allow", methodsOf(r, r.URL.Path))
 		writeProblem(w, errMethod)
 	}))
 	for _, a := range g.adminTable() {

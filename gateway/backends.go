@@ -84,8 +84,8 @@ type backendRequest struct {
 	duration           time.Duration // 0: without end
 }
 
-// actionResult is the answer to an action.
-type actionResult struct {
+// ActionResult is the answer to POST /admin/drain, /admin/undrain and /admin/spot.
+type ActionResult struct {
 	Backend string  `json:"backend"`
 	Pool    string  `json:"pool,omitempty"`
 	Drained bool    `json:"drained"`
@@ -117,7 +117,7 @@ func (g *Gateway) backendAction(c backendAction) adminHandler {
 		case err != nil && shared:
 			return nil, err
 		}
-		answer := actionResult{Backend: o.backend, Pool: o.pool, Drained: c.drained, Seconds: o.duration.Seconds(), Shared: shared}
+		answer := ActionResult{Backend: o.backend, Pool: o.pool, Drained: c.drained, Seconds: o.duration.Seconds(), Shared: shared}
 		up := func(b pool.Backend) bool { return b.Pool == o.pool && b.ID != o.backend && b.State == pool.StateUp }
 		if c.drained && !slices.ContainsFunc(g.opts.Fleet.Backends(), up) {
 			answer.Message = "No other backend of its pool is up. Requests that need the pool get 503."

@@ -31,9 +31,14 @@ func (g *Gateway) checkBody(w http.ResponseWriter, r *http.Request) error {
 		return errContentType
 	case r.ContentLength > g.opts.Limits.Body:
 		closeUnread(w, r)
-		return errTooLarge
+		return tooLarge(g.opts.Limits.Body)
 	}
 	return nil
+}
+
+// tooLarge refuses a body of more than limit bytes.
+func tooLarge(limit int64) error {
+	return refuse("body_too_large", fmt.Sprintf("The request body is larger than this gateway accepts: %d bytes.", limit))
 }
 
 // acquireSlot takes one of a tenant's concurrent slots for a large body before it is read; leave returns it.
@@ -57,7 +62,7 @@ type bodyReader struct {
 func (b bodyReader) take(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > b.max {
 		closeUnread(w, r)
-		return nil, errTooLarge
+		return nil, tooLarge(b.max)
 	}
 	rc := http.NewResponseController(w)
 	err := rc.SetReadDeadline(time.Now().Add(b.wait))
@@ -81,7 +86,7 @@ func (b bodyReader) take(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, errBodyTimeout
 	case large:
-		return nil, errTooLarge
+		return nil, tooLarge(b.max)
 	}
 	return nil, fmt.Errorf("%w (%w)", errBadBody, err)
 }
@@ -106,7 +111,7 @@ func (b bodyReader) read(from io.Reader, claimed int64) ([]byte, error) {
 		}
 		n, err := from.Read(into)
 		if len(body)+n > cap(body) {
-			return nil, errTooLarge // more than claimed
+			return nil, tooLarge(b.max) // more than claimed
 		}
 		body = body[:len(body)+n]
 		switch {

@@ -88,7 +88,6 @@ var (
 	errAbsoluteURI = refuse("bad_request_line", "The request line must name a path, not a whole URL.")
 	errEncoding    = refuse("unsupported_encoding", "A Content-Encoding is not accepted; send the body as it is.")
 	errContentType = refuse("unsupported_media_type", "Content-Type must be application/json, in UTF-8.")
-	errTooLarge    = refuse("body_too_large", "The request body is larger than this gateway accepts.")
 	errTranslation = refuse("body_too_large", "To translate this body into a chat completion takes more memory than this gateway has for one tenant. Send less, or a chat completion.")
 	errBadBody     = refuse("bad_body", "The request body could not be read whole.")
 	errBodyTimeout = refuse("body_timeout", "The request body did not come in time.")

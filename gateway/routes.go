@@ -56,9 +56,13 @@ func (g *Gateway) publicRoutes(posts map[string]handler) chi.Router {
 	return r
 }
 
-// nothingHere refuses a path that is not served. Scrapers that know engines look for metrics beside the API.
+// nothingHere refuses a path that is not served. Scrapers that know engines look for metrics beside the API, and clients
+// leave out /v1 of their base URL.
 func (g *Gateway) nothingHere(_ *accessRecord, _ http.ResponseWriter, r *http.Request) error {
 	if r.URL.Path != "/metrics" {
+		if with := "/v1" + r.URL.Path; methodsOf(r, with) != "" {
+			return refuse("unknown_url", fmt.Sprintf("There is nothing at this path. Did you mean %s? The base URL of a client ends with /v1.", clip(with)))
+		}
 		return errNotFound
 	}
 	where := "metrics are on the admin listener, which this replica does not have."
@@ -110,15 +114,15 @@ func wrongMethod(_ *accessRecord, w http.ResponseWriter, r *http.Request) error 
 	if strings.Contains(r.URL.Path, "/..") {
 		return errNotFound // nothing is below a model
 	}
-	w.Header().Set("Allow", methodsOf(r))
+	w.Header().Set("Allow", methodsOf(r, r.URL.Path))
 	return errMethod
 }
 
-// methodsOf returns the methods that the path of a request takes, as the header Allow lists them.
-func methodsOf(r *http.Request) string {
+// methodsOf returns the methods that a path takes, as the header Allow lists them.
+func methodsOf(r *http.Request, path string) string {
 	var methods []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
-		if !chi.RouteContext(r.Context()).Routes.Match(chi.NewRouteContext(), method, r.URL.Path) {
+		if !chi.RouteContext(r.Context()).Routes.Match(chi.NewRouteContext(), method, path) {
 			continue
 		}
 		methods = append(methods, method)

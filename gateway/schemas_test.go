@@ -20,7 +20,7 @@ import (
 // answersOfAdmin are parts of the admin listener's answers whose schemas are made from the Go type: each field with its type and
 // its comment. A field without omitempty or omitzero is required, and its pointer may be null. Other schemas are in admin.json.
 var answersOfAdmin = map[string]any{
-	"ActionResult": actionResult{}, "BackendView": pool.Backend{}, "BreakerView": BreakerView{}, "BudgetView": BudgetView{},
+	"ActionResult": ActionResult{}, "BackendView": pool.Backend{}, "BreakerView": BreakerView{}, "BudgetView": BudgetView{},
 	"CacheTotals": CacheTotals{}, "DraftView": DraftView{}, "EngineView": EngineView{}, "FallbackView": FallbackView{},
 	"FileView": files.State{}, "PoolView": PoolView{}, "PurgeResult": PurgeResult{}, "RedisView": RedisView{}, "RefitView": RefitView{},
 	"RejectedSettingView": settings.RejectedValue{}, "ReloadResult": ReloadResult{}, "RouteState": RouteState{}, "SessionView": SessionView{},

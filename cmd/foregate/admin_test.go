@@ -103,7 +103,7 @@ func TestCommandsThatReadAReplicasFileShowATokenThatMayOperate(t *testing.T) {
 		"none":               {f: replicaFlags{}},
 		"a file without":     {f: replicaFlags{file: &config.File{}}},
 		"a replica's":        {f: replicaFlags{file: &config.File{AdminTokensFile: both}}, want: ann},
-		"one's own wins":     {f: replicaFlags{TokenFile: apptest.File(t, "secret", prom), file: &config.File{AdminTokensFile: both}}, want: prom},
+		"one's own wins":     {f: replicaFlags{adminFlags: adminFlags{TokenFile: apptest.File(t, "secret", prom)}, file: &config.File{AdminTokensFile: both}}, want: prom},
 		"none that operates": {f: replicaFlags{file: &config.File{AdminTokensFile: apptest.File(t, "secret", "prom metrics "+prom)}}, no: "admin_tokens_file: no token has the scope operate; give --token-file, or $FOREGATE_ADMIN_TOKEN_FILE"},
 		"a token alone":      {f: replicaFlags{file: &config.File{AdminTokensFile: apptest.File(t, "secret", ann)}}, no: `admin_tokens_file: line 1: has 1 words; want "NAME SCOPES SECRET"`},
 	} {

@@ -39,12 +39,17 @@ func adminURL(base, path string) (*url.URL, error) {
 	return u.JoinPath(path), nil
 }
 
-// replicaFlags is for commands that ask one replica, which may be named by its configuration file.
-type replicaFlags struct {
-	Config    string `short:"c" type:"path" help:"The replica's configuration file: where its admin listener is, and its tokens."`
+// adminFlags say where a replica's admin listener is, and what it wants to see.
+type adminFlags struct {
 	Admin     string `env:"FOREGATE_ADMIN" help:"The replica's admin listener; otherwise that of --config, or http://127.0.0.1:9090." placeholder:"URL"`
 	TokenFile string `type:"path" env:"FOREGATE_ADMIN_TOKEN_FILE" help:"File with an operator's token alone, which an admin listener beyond loopback wants (admin_tokens_file)." placeholder:"FILE"`
 	tlsFlags
+}
+
+// replicaFlags is for commands that ask one replica, which may be named by its configuration file.
+type replicaFlags struct {
+	Config string `short:"c" type:"path" help:"The replica's configuration file: where its admin listener is, and its tokens."`
+	adminFlags
 
 	file *config.File `kong:"-"` // that of a replica, where its tokens are; nil is none
 }

@@ -1,4 +1,5 @@
-// Command foregate runs the gateway and looks after it: serve, demo, check, reload, settings, status, risk, cache, usage, ready, plan, version.
+// Command foregate runs the gateway and looks after it: serve, demo, check, reload, settings, status, risk,
+// drain, undrain, cache, usage, ready, plan, version.
 //
 // It only wires: flags and the configuration file become the Options of the
 // packages that do the work. Start at cli in main.go.
@@ -27,6 +28,8 @@ type cli struct {
 	Settings settingsCmd `cmd:"" help:"List and change the live settings, look at their history, and roll back."`
 	Status   statusCmd   `cmd:"" help:"Tell how a replica stands."`
 	Risk     riskCmd     `cmd:"" help:"Look at what audits have shown of drafts served unverified; export, import and forget it."`
+	Drain    drainCmd    `cmd:"" help:"Send a backend no new requests, from any replica; running ones finish."`
+	Undrain  undrainCmd  `cmd:"" help:"End a drain."`
 	Cache    cacheCmd    `cmd:"" help:"Purge the cache of answers."`
 	Usage    usageCmd    `cmd:"" help:"Tell what tenants used and what it cost, over all replicas."`
 	Ready    readyCmd    `cmd:"" help:"Ask whether a replica can serve; the exit status tells, for health checks."`

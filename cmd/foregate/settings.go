@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/gateway/stores"
@@ -26,6 +29,7 @@ type settingsCmd struct {
 	List     listCmd     `cmd:"" help:"List all settings: their values, defaults and ranges, and who changed them last."`
 	Set      setCmd      `cmd:"" help:"Set settings, all or none; every replica obeys within a second."`
 	Unset    unsetCmd    `cmd:"" help:"Give settings their defaults again."`
+	Apply    applyCmd    `cmd:"" help:"Make the settings what a file says, for GitOps: what it does not name gets its default again."`
 	Log      logCmd      `cmd:"" help:"Print the history, the newest change first."`
 	Rollback rollbackCmd `cmd:"" help:"Make the settings what they were after a version."`
 }
@@ -108,10 +112,16 @@ func whoami() string {
 	return name + "@" + host
 }
 
-type setCmd struct {
+// assignFlags is for commands that give settings values. A replica is asked which routes there are, where no file says it.
+type assignFlags struct {
 	redisFlags
+	adminFlags
 	changeFlags
-	Force    bool     `help:"Also settings and routes that this version does not know."`
+	Force bool `help:"Also settings and routes that this version does not know."`
+}
+
+type setCmd struct {
+	assignFlags
 	Settings []string `arg:"" help:"NAME=VALUE or NAME@ROUTE=VALUE, any number of them; or one NAME and its VALUE."`
 }
 
@@ -122,6 +132,7 @@ func (c *setCmd) Run(e *env) error {
 		return err
 	}
 	return c.change(e, c.changeFlags, func(d *settingsEditor) (settings.Result, error) {
+		c.askRoutes(e, d, set)
 		return d.Set(d.ctx, c.order(c.Force), set, nil)
 	})
 }
@@ -197,9 +208,6 @@ func (f redisFlags) change(e *env, o changeFlags, do func(d *settingsEditor) (se
 	for _, n := range r.Notes {
 		_, _ = fmt.Fprintln(e.stderr, "note: "+n)
 	}
-	if d.routes == nil && namesRoute(r.Changes) {
-		_, _ = fmt.Fprintln(e.stderr, "note: without --config it is not known which routes there are")
-	}
 	if len(r.Found) > 0 {
 		_, _ = fmt.Fprintln(e.stdout, "changed earlier without an entry in the history:")
 		printChanges(e.stdout, r.Found)
@@ -217,8 +225,23 @@ func (f redisFlags) change(e *env, o changeFlags, do func(d *settingsEditor) (se
 	return err
 }
 
-func namesRoute(changes []settings.Change) bool {
-	return slices.ContainsFunc(changes, func(c settings.Change) bool { return strings.Contains(c.Name, "@") })
+// askRoutes asks a replica which routes there are, if one of the settings is of a route and no file has told. If it does not
+// say, a setting of any route is taken, with a note: what has to be set in an emergency must not need a replica.
+func (c *assignFlags) askRoutes(e *env, d *settingsEditor, set map[string]string) {
+	ofRoute := func(name string) bool { return strings.Contains(name, "@") }
+	if d.routes != nil || !slices.ContainsFunc(slices.Collect(maps.Keys(set)), ofRoute) {
+		return
+	}
+	r, status := replicaFlags{adminFlags: c.adminFlags}, gateway.Status{}
+	if _, err := r.ask(e, http.MethodGet, "/admin/status", nil, &status); err != nil {
+		_, _ = fmt.Fprintf(e.stderr, "note: it is not known which routes there are (give --config or --admin): %v\n", err)
+		return
+	}
+	d.routes = []string{}
+	for _, route := range status.Routes {
+		d.routes = append(d.routes, route.Route)
+	}
+	d.Store = settings.NewStore(d.client, d.routes)
 }
 
 // explain says which Redis an error is of, and what to do about its refusal of this user.

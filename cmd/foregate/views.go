@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -116,8 +117,10 @@ type cacheCmd struct {
 }
 
 type cachePurgeCmd struct {
-	Tenant *string `help:"Only this tenant's answers, on all routes; not with --route." placeholder:"NAME"`
-	Route  *string `help:"Only this route's answers, of all tenants; not with --tenant." placeholder:"MODEL"`
+	Tenant *string `xor:"scope" required:"" help:"Only this tenant's answers, on all routes." placeholder:"NAME"`
+	Route  *string `xor:"scope" required:"" help:"Only this route's answers, of all tenants." placeholder:"MODEL"`
+	All    bool    `xor:"scope" required:"" help:"All answers, of all tenants and routes; with --yes."`
+	Yes    bool    `help:"Purge --all."`
 	replicaFlags
 }
 
@@ -129,10 +132,13 @@ func (c *cachePurgeCmd) Run(e *env) error {
 		switch {
 		case value == nil:
 		case *value == "":
-			return fmt.Errorf("--%s is empty; leave it out to purge everything", name)
+			return fmt.Errorf("--%s is empty; --all --yes purges everything", name)
 		default:
 			query.Set(name, *value)
 		}
+	}
+	if c.All && !c.Yes {
+		return errors.New("every cached answer would be made anew at the engines' cost; give --all --yes to purge all of them")
 	}
 	var result gateway.PurgeResult
 	if _, err := c.ask(e, http.MethodPost, "/admin/cache/purge", query, &result); err != nil {

@@ -94,10 +94,36 @@ func TestAPurgeIsDoneByAReplicaAndAnEmptyNameIsRefused(t *testing.T) {
 		t.Errorf("status %d: %s%s, asked %s", status, out, errs, srv.asked)
 	}
 	srv.asked = ""
-	for _, flag := range []string{"--tenant=", "--route="} { // a variable that was not set
-		status, out, errs := call(t, "cache", "purge", "--admin", srv.URL, flag)
-		if status != 1 || out != "" || !strings.Contains(errs, "is empty; leave it out to purge everything") || srv.asked != "" {
+	for flag, want := range map[string]string{
+		"--tenant=": "is empty; --all --yes purges everything", "--route=": "is empty; --all --yes purges everything", // a variable that was not set
+		"--all": "give --all --yes", "--yes": "missing flags", "--route=m --tenant=acme": "can't be used together",
+	} {
+		status, out, errs := call(t, append([]string{"cache", "purge", "--admin", srv.URL}, strings.Fields(flag)...)...)
+		if status == 0 || out != "" || !strings.Contains(errs, want) || srv.asked != "" {
 			t.Errorf("%s: status %d: %s%s, asked %s", flag, status, out, errs, srv.asked)
+		}
+	}
+	if status, _, errs := call(t, "cache", "purge", "--admin", srv.URL, "--all", "--yes"); status != 0 || srv.asked != "POST /admin/cache/purge" {
+		t.Errorf("all: status %d: %s, asked %s", status, errs, srv.asked)
+	}
+}
+
+func TestABackendIsDrainedAndUndrainedByAReplica(t *testing.T) {
+	for _, c := range []struct {
+		args, asked, want string
+		answer            gateway.ActionResult
+	}{
+		{"drain 10.0.0.7-8000 --for 30m --because=rolled", "drain?backend=10.0.0.7-8000&for=30m0s&why=rolled", "10.0.0.7-8000 of big gets no new requests for 30m0s\n",
+			gateway.ActionResult{Drained: true, Seconds: 1800}},
+		{"drain 10.0.0.7:8000 --pool big", "drain?backend=10.0.0.7%3A8000&pool=big", "10.0.0.7-8000 of big gets no new requests\nNo other backend is up.\n",
+			gateway.ActionResult{Drained: true, Message: "No other backend is up."}},
+		{"undrain 10.0.0.7-8000", "undrain?backend=10.0.0.7-8000", "10.0.0.7-8000 of big gets requests again\n", gateway.ActionResult{}},
+	} {
+		c.answer.Backend, c.answer.Pool = "10.0.0.7-8000", "big"
+		srv := startAnswering(t, http.StatusOK, c.answer)
+		status, out, errs := call(t, append(strings.Fields(c.args), "--admin", srv.URL)...)
+		if status != 0 || out != c.want || srv.asked != "POST /admin/"+c.asked {
+			t.Errorf("%s: status %d, asked %s: %s%s", c.args, status, srv.asked, out, errs)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func resolver(f *config.File, watcher *files.Watcher) (*identity.Resolver, error
 		return nil, err
 	}
 	tenants := func(contents [][]byte) error {
-		list, err := config.Tenants(contents[0], f.Identity.Mode)
+		list, err := config.Tenants(contents[0], f.Identity.Mode, f.Unpriced())
 		if err == nil {
 			who.SetTenants(list)
 		}

@@ -104,7 +104,7 @@ func budgetWarnings(f *config.File, tenants []identity.Tenant) []string {
 			return
 		}
 		all = append(all, who)
-		if slices.ContainsFunc(a.Budgets, func(b identity.Budget) bool { return b.NanoUSD > 0 }) {
+		if a.HasDollarBudget() {
 			dollars = append(dollars, who)
 		}
 	}
@@ -113,7 +113,7 @@ func budgetWarnings(f *config.File, tenants []identity.Tenant) []string {
 	}
 	note("identity.default_tenant", f.Identity.Default.Access)
 	var out []string
-	if free := freePools(f); len(dollars) > 0 && len(free) > 0 {
+	if free := f.Unpriced(); len(dollars) > 0 && len(free) > 0 {
 		out = append(out, fmt.Sprintf("the budgets in USD of %s are not enforced for requests to %s, which %s no usd_per_hour: they are charged nothing; set usd_per_hour",
 			display.List(dollars), display.List(free), display.Plural(len(free), "has", "have")))
 	}
@@ -121,19 +121,6 @@ func budgetWarnings(f *config.File, tenants []identity.Tenant) []string {
 		out = append(out, fmt.Sprintf("redis.url is none: the budgets of %s begin anew whenever this process starts, and every replica counts its own", display.List(all)))
 	}
 	return out
-}
-
-// freePools are the pools of routes without usd_per_hour, in the order of the routes.
-func freePools(f *config.File) []string {
-	var free []string
-	for _, rt := range f.Routes {
-		for _, name := range append([]string{rt.Draft}, rt.TargetPools()...) {
-			if at := "pools." + name; name != "" && f.Pools[name].USDPerHour == 0 && !slices.Contains(free, at) {
-				free = append(free, at)
-			}
-		}
-	}
-	return free
 }
 
 // readableSecrets names the secret files that too many users can read. (The log of serve names them, too.)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -36,19 +37,18 @@ tenants: [{id: acme, models: [llama-3, "code-*", "llama-4"]}, {id: beta, models:
 func TestBudgetsThatCannotBeEnforcedAreWarnings(t *testing.T) {
 	f, err := config.Parse("f", []byte(`pools:
   free: {model: m, backends: ['http://h']}
+  given: {model: m, backends: ['http://h'], usd_per_hour: 0}
   paid: {model: m, backends: ['http://i'], usd_per_hour: 4}
-routes: [{model: llama-3, draft: free, target: paid}, {model: llama-4, target: paid}]
-identity: {mode: trusted_headers, trusted_proxies: [10.0.0.0/8]}
-tenants: [{id: acme, budgets: [{usd: 5, per: day}]}, {id: beta, budgets: [{tokens: 2e6, per: month}]}, {id: gamma}]
+routes: [{model: llama-3, draft: free, target: paid}, {model: llama-4, draft: given, target: paid}]
+tenants_file: tenants
 `))
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := Check(f)
-	if err != nil {
-		t.Fatal(err)
+	tenants := []identity.Tenant{ // that were there before the pools were
+		{ID: "acme", Access: &identity.Access{Budgets: []identity.Budget{{NanoUSD: 5}}}}, {ID: "beta", Access: &identity.Access{Budgets: []identity.Budget{{Tokens: 2}}}}, {ID: "gamma"},
 	}
-	got := slices.DeleteFunc(found.Warnings, func(w string) bool { return !strings.Contains(w, "budgets of") && !strings.Contains(w, "budgets in") })
+	got := slices.DeleteFunc(warnings(f, tenants), func(w string) bool { return !strings.Contains(w, "budgets of") && !strings.Contains(w, "budgets in") })
 	want := []string{
 		"the budgets in USD of acme are not enforced for requests to pools.free, which has no usd_per_hour: they are charged nothing; set usd_per_hour",
 		"redis.url is none: the budgets of acme and beta begin anew whenever this process starts, and every replica counts its own",

@@ -27,7 +27,7 @@ func (r reader) check(f *File) {
 		}
 	}
 	r.checkRoutes(f)
-	r.checkTenants(f.Tenants)
+	r.checkTenants(f.Tenants, f.Unpriced())
 	r.checkIdentity(f)
 }
 
@@ -175,7 +175,7 @@ func (r reader) checkHosted(at, name string, p Pool) {
 	}
 }
 
-func (r reader) checkTenants(all []identity.Tenant) {
+func (r reader) checkTenants(all []identity.Tenant, unpriced []string) {
 	keys := map[[32]byte]string{}
 	for i, t := range all {
 		path := fmt.Sprintf("tenants[%d]", i)
@@ -190,14 +190,18 @@ func (r reader) checkTenants(all []identity.Tenant) {
 				keys[key] = at
 			}
 		}
-		r.checkBudgets(path+".budgets", t.Access)
+		r.checkBudgets(path+".budgets", t.Access, unpriced)
 	}
 }
 
-// checkBudgets checks a tenant's budgets.
-func (r reader) checkBudgets(path string, a *identity.Access) {
+// checkBudgets checks a tenant's budgets. Requests to unpriced pools would be charged nothing.
+func (r reader) checkBudgets(path string, a *identity.Access, unpriced []string) {
 	if a == nil {
 		return
+	}
+	unpriced = slices.DeleteFunc(slices.Clone(unpriced), func(pool string) bool { return !r.Sound(pool) })
+	if a.HasDollarBudget() && len(unpriced) > 0 && r.Sound(path) {
+		r.Fail(path, "a budget in usd is charged nothing for requests to %s, without a price; give usd_per_hour there, and 0 where they are to be free", strings.Join(unpriced, ", "))
 	}
 	seen := map[string]string{}
 	for i, b := range a.Budgets {
@@ -279,7 +283,7 @@ func (r reader) checkUnlisted(f *File) {
 	if r.Has(of) && r.Sound(of) && u != identity.UnlistedDefault {
 		r.Fail(of, "is only read with unlisted_tenants: default; set it or remove the field")
 	}
-	r.checkBudgets(of+".budgets", f.Identity.Default.Access)
+	r.checkBudgets(of+".budgets", f.Identity.Default.Access, f.Unpriced())
 }
 
 // checkKeyless refuses tenants without keys in mode keys, because nobody could use them.

@@ -78,7 +78,7 @@ type Cache struct {
 type Pool struct {
 	Model               string   `yaml:"model" form:"printable" need:"give the model's name as the backends know it" doc:"Model name that the backends know ('model' in upstream requests)."`
 	Revision            string   `yaml:"revision" form:"revision" doc:"Version of the weights behind that name, such as a commit or a date: 1–64 of 'A-Z a-z 0-9 . _ : @ / -'. It is part of the cache key, so a change invalidates the cached answers of the old weights. Evidence of audits of the old weights does not count any more."`
-	USDPerHour          float64  `yaml:"usd_per_hour" min:"0" max:"100000" absent:"'0'" doc:"Price of one backend in USD per hour. 0 turns cost estimates off."`
+	USDPerHour          float64  `yaml:"usd_per_hour" min:"0" max:"100000" absent:"'0'" doc:"Price of one backend in USD per hour. 0 turns cost estimates off. A pool of a route needs a price where a tenant has a budget in dollars; '0', written out, says that it is free."`
 	USDPerMillionInput  float64  `yaml:"usd_per_million_input" min:"0" max:"100000" with:"usd_per_million_output, the price of generated tokens" doc:"Price of a million prompt tokens in USD, up to 100,000, of a hosted pool: the [target of a route](guides/hosted-target.md), or one of 'routes[].fallbacks'. It needs 'engine: openai' and 'backends' by https (or on loopback). Only tenants with 'allow_external' reach it. Not with 'usd_per_hour', nor for the draft of a route."`
 	USDPerMillionCached float64  `yaml:"usd_per_million_cached" min:"0" max:"100000" with:"usd_per_million_input, the price of other prompt tokens" absent:"as 'usd_per_million_input'" doc:"Price of a million prompt tokens that the provider finds in its cache, as its usage tells ('cached_tokens'). Not above 'usd_per_million_input'."`
 	USDPerMillionOutput float64  `yaml:"usd_per_million_output" min:"0" max:"100000" with:"usd_per_million_input, the price of prompt tokens" absent:"required with 'usd_per_million_input'" doc:"Price of a million generated tokens in USD. One of both prices must be above 0."`
@@ -90,6 +90,8 @@ type Pool struct {
 	Scheduler           string   `yaml:"scheduler" default:"fcfs" choice:"fcfs,priority" hint:"as the backends' --scheduling-policy is" doc:"'priority' if the backends run with '--scheduling-policy priority': requests then carry vLLM's 'priority', taken from their priority class. Engines with another scheduling policy refuse such requests."`
 	Auth                PoolAuth `yaml:"auth"`
 	TLS                 PoolTLS  `yaml:"tls"`
+
+	Free bool // usd_per_hour is written, as 0
 }
 
 // PoolAuth are the files of what the gateway shows to a pool's backends with each request, probe and scrape.
@@ -161,6 +163,21 @@ type Tracing struct {
 	OTLP        string  `yaml:"otlp" form:"collector" need:"give the collector's URL, such as http://collector:4318, or remove tracing" absent:"none" doc:"Base URL of an OpenTelemetry collector that accepts OTLP over HTTP, such as 'http://collector:4318'; traces go to its '/v1/traces'. Without it nothing is traced, and a client's 'traceparent' is forwarded."`
 	Sample      float64 `yaml:"sample" default:"0.1" min:"0" max:"1" doc:"Share of requests without 'traceparent' that are traced. A request with 'traceparent' decides itself."`
 	HeadersFile string  `yaml:"headers_file" form:"file" doc:"Path of a file with HTTP headers for the collector, one 'NAME: VALUE' per line, read at the start."`
+}
+
+// Unpriced are the pools of the routes without a price, as "pools.NAME", in the order of the routes. A pool whose
+// usd_per_hour is written as 0 is not among them: it is meant to be free.
+func (f *File) Unpriced() []string {
+	var out []string
+	for _, rt := range f.Routes {
+		for _, name := range append([]string{rt.Draft}, rt.TargetPools()...) {
+			p, known := f.Pools[name]
+			if at := "pools." + name; known && p.USDPerHour == 0 && !p.Free && !p.PaidByToken() && !slices.Contains(out, at) {
+				out = append(out, at)
+			}
+		}
+	}
+	return out
 }
 
 // PaidByToken reports whether the pool has prices of tokens: then it is hosted.

@@ -26,6 +26,7 @@ func Parse(name string, data []byte) (*File, error) {
 	err := read(yamlfile.Options{Name: name, Needs: "pools and routes"}, data, f, func(r reader) {
 		for name, p := range f.Pools {
 			p.TLS.On = r.Has("pools." + name + ".tls")
+			p.Free = r.Has("pools."+name+".usd_per_hour") && p.USDPerHour == 0
 			if !r.Has("pools." + name + ".usd_per_million_cached") {
 				p.USDPerMillionCached = p.USDPerMillionInput
 			}
@@ -56,15 +57,15 @@ func read(o yamlfile.Options, data []byte, to any, check func(reader)) error {
 	return file.Err()
 }
 
-// Tenants parses data as the tenants_file, for this identity.mode: a YAML file with only the field tenants,
+// Tenants parses data as the tenants_file, for this identity.mode and these [File.Unpriced] pools: a YAML file with only the field tenants,
 // as in the configuration. The error lists every mistake, one per line, as
 // "tenants_file:line:column: field: mistake and correction".
-func Tenants(data []byte, mode identity.Mode) ([]identity.Tenant, error) {
+func Tenants(data []byte, mode identity.Mode, unpriced []string) ([]identity.Tenant, error) {
 	var only struct { // an empty file must not lock out all tenants
 		Tenants []identity.Tenant `yaml:"tenants,distinct" need:"give at least one tenant" empty:"give at least one tenant"`
 	}
 	err := read(yamlfile.Options{Name: "tenants_file", Needs: "tenants"}, data, &only, func(r reader) {
-		r.checkTenants(only.Tenants)
+		r.checkTenants(only.Tenants, unpriced)
 		if mode == identity.Keys {
 			r.checkKeyless(only.Tenants)
 			return

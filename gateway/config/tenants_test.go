@@ -18,7 +18,7 @@ func TestAFileOfTenantsIsReadAsTheirListInTheConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone, err := Tenants([]byte(list), identity.Keys)
+	alone, err := Tenants([]byte(list), identity.Keys, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,10 +45,11 @@ func TestAMistakeInTheFileOfTenantsIsToldWithItsLine(t *testing.T) {
 		"a shared key":      {"tenants:\n- {id: a, keys_sha256: [" + hexKey + "]}\n- {id: b, keys_sha256: [" + strings.ToUpper(hexKey) + "]}", identity.Keys, "tenants_file:3:25: tenants[1].keys_sha256[0]: is the same key as tenants[0].keys_sha256[0]; a key belongs to one tenant"},
 		"a keyless tenant":  {"tenants:\n- {id: acme}", identity.Keys, "tenants_file:2:3: tenants[0]: has no keys_sha256, so nobody could be this tenant; give it a key or remove it"},
 		"an idle key":       {"tenants:\n- {id: acme, keys_sha256: [" + hexKey + "]}", identity.JWTs, "tenants_file:2:14: tenants[0].keys_sha256: identity.mode is jwt, in which tenants' keys are not checked; remove them"},
+		"a free pool":       {"tenants:\n- {id: acme, keys_sha256: [" + hexKey + "], budgets: [{usd: 5, per: day}]}", identity.Keys, "tenants_file:2:95: tenants[0].budgets: a budget in usd is charged nothing for requests to pools.p, without a price; give usd_per_hour there, and 0 where they are to be free"},
 		"two documents":     {"tenants: [{id: a}]\n---\ntenants: [{id: b}]", identity.JWTs, "tenants_file:2:1: a second document begins here; the file must be one document, so remove the --- between them"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			list, err := Tenants([]byte(tc.text), tc.mode)
+			list, err := Tenants([]byte(tc.text), tc.mode, []string{"pools.p"})
 			if message(err) != tc.want || list != nil {
 				t.Errorf("got %v, %v\nwant %s", list, err, tc.want)
 			}
@@ -61,7 +62,7 @@ func FuzzTenants(f *testing.F) {
 	f.Add([]byte("tenants:\n- {id: acme, keys_sha256: [" + hexKey + "], max_priority: low}"))
 	f.Add([]byte("tenants: [{id: *a}]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		list, err := Tenants(data, identity.Keys)
+		list, err := Tenants(data, identity.Keys, nil)
 		if err != nil {
 			for line := range strings.SplitSeq(err.Error(), "\n") {
 				if !strings.HasPrefix(line, "tenants_file:") {

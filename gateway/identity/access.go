@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -49,6 +50,11 @@ type Budget struct {
 	Tokens     int64  `yaml:"tokens" scale:"1" min:"1" max:"1e15" absent:"this or 'usd'" doc:"Tokens of prompts and answers that the tenant may use in a window, over all replicas. They are counted as for 'tpm'."`                                                                                                                                                                                                                                                                                     // of prompts and answers
 	Per        Period `yaml:"per" need:"want one of hour, day, month" choice:"hour,day,month" doc:"Window of the budget: 'hour', 'day' or 'month' of the UTC calendar. A request counts in the window in which it began. A tenant has at most one budget for each unit and period; all of them hold."`
 	DenyOnLoss bool   `yaml:"on_redis_loss" default:"share" choice:"deny,share" doc:"What happens while Redis is away: 'share' continues, every replica with its part of what was left; 'deny' refuses the tenant's requests with 503 'budget_unavailable'."` // without Redis, refuse; otherwise continue with a share
+}
+
+// HasDollarBudget reports whether the tenant has a budget in US dollars.
+func (a *Access) HasDollarBudget() bool {
+	return a != nil && slices.ContainsFunc(a.Budgets, func(b Budget) bool { return b.NanoUSD > 0 })
 }
 
 // HasBudgets reports whether the tenant has a budget.

@@ -95,8 +95,13 @@ func (s *Store) Rollback(ctx context.Context, o Edit, version int64) (Result, er
 		return Result{}, err
 	}
 	o.Force = true // values that were in force need no check
+	return s.Replace(ctx, o, then)
+}
+
+// Replace makes fields the whole settings: others are unset. Fields that the log cannot store stay.
+func (s *Store) Replace(ctx context.Context, o Edit, fields map[string]string) (Result, error) {
 	return s.change(ctx, o, func(now map[string]string) (map[string]string, error) {
-		next := maps.Clone(then)
+		next := maps.Clone(fields)
 		for name, value := range now {
 			if !keeps(name, value) {
 				next[name] = value
