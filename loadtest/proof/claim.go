@@ -9,14 +9,13 @@ import (
 
 // Claim is a row of the page.
 type Claim struct {
-	ID        string // names the row on the command line
-	Text      string // what is claimed
-	Published string // the figure that was published, with the letter of the article; "" is none
-	Unit      Unit   // of both figures
-	Goal      Goal   // what has to be reached, for the claim to hold
-	Source    Source
-	Note      string // what a reader has to know to read the figure; "" is nothing
-	Headline  string // the claim in the README's table; "" is not there
+	ID       string // names the row on the command line
+	Text     string // what is claimed
+	Unit     Unit   // of both figures
+	Goal     Goal   // what has to be reached, for the claim to hold
+	Source   Source
+	Note     string // what a reader has to know to read the figure; "" is nothing
+	Headline string // the claim in the README's table; "" is not there
 }
 
 // Source says how a claim is measured: [Cases], [Fault], [Cost] or [RealPair].

@@ -6,7 +6,7 @@ import (
 	"github.com/foregate/foregate/loadtest"
 )
 
-// The prices of article A's two fleets, in dollars an hour of an instance, and the hours of its month.
+// The prices of two fleets, in dollars an hour of an instance, and the hours of a month.
 const (
 	rentBefore    = 3.50
 	rentAfter     = 2.10
@@ -32,12 +32,12 @@ func fleetClaims() []Claim {
 		return Pair{12, float64(smallestFleet(rows, "naive 12", 12))}
 	}
 	return []Claim{
-		{ID: "gpus-twelve", Text: "GPUs that carry the same load within the same P99, 8B model, with the cache", Published: "12 → 5", Unit: plain, Goal: valueAtMost(5), Source: twelve,
-			Note: "The smallest fleet that loses no more requests, and whose P99 to first token is no longer.", Headline: "GPUs that carry the load of twelve within the same P99 to first token"},
-		{ID: "gpus-five", Text: "GPUs that carry the same load within the same P99, long prompts in bursts, without the cache", Published: "A: 5 → 3", Unit: plain, Goal: valueAtMost(3), Source: five5},
-		{ID: "dollars", Text: "dollars a month of article A's two fleets, by its prices and the capacity measured here", Published: "A: 12,775 → 4,599 $ (× 0.36)", Unit: dollars, Goal: ratioAtMost(0.36), Source: fiveUSD,
+		{ID: "gpus-twelve", Text: "GPUs that carry the same load within the same P99, 8B model, with the cache", Unit: plain, Goal: valueAtMost(5), Source: twelve,
+			Note: "The smallest fleet that loses no more requests, and whose P99 to first token is no longer.", Headline: "GPUs with which Foregate carries a load for which round robin needs twelve, without a later first token (P99)"},
+		{ID: "gpus-five", Text: "GPUs that carry the same load within the same P99, long prompts in bursts, without the cache", Unit: plain, Goal: valueAtMost(3), Source: five5},
+		{ID: "dollars", Text: "dollars a month of five GPUs, and of the fewest that carry the same load at a lower price", Unit: dollars, Goal: ratioAtMost(0.36), Source: fiveUSD,
 			Note: "3.50 $ an hour before, 2.10 $ after, 730 hours. The lower price alone makes × 0.60."},
-		{ID: "gpu-utilisation", Text: "GPU utilisation of these fleets (share of the time in which an engine computes)", Published: "A: 42 → 78 %", Unit: share, Goal: valueAtLeast(0.78), Source: fiveBusy},
+		{ID: "gpu-utilisation", Text: "GPU utilisation of these fleets (share of the time in which an engine computes)", Unit: share, Goal: valueAtLeast(0.78), Source: fiveBusy},
 	}
 }
 

@@ -24,7 +24,7 @@ func (d *Document) Markdown() string {
 const introduction = "# Proof\n\n" +
 	"<!-- written by make proof; a test holds it to loadtest/proof/results -->\n\n" +
 	"Every claim of Foregate, measured. `make proof` measures this page again in at most 20 minutes on two cores.\n" +
-	"A claim that does not hold stays here, with what was reached. Articles A to D are what the claims come from; they seldom publish their load.\n\n" +
+	"A claim that does not hold stays here, with what was reached. Most goals are figures that others have published, seldom with their load.\n\n" +
 	"**Nothing was measured on a GPU.** Engines are `vllmsim`, which follows vLLM's scheduler with step times from a hardware model " +
 	"([how far to trust it](measurements.md#simulated-drafts)). So figures compare policies; they do not predict a bill. [Real pairs](#real-pairs) are small models on the CPU.\n"
 
@@ -32,8 +32,8 @@ const introduction = "# Proof\n\n" +
 func (d *Document) claimTable(b *strings.Builder) {
 	b.WriteString("\n## Claims\n\n")
 	fmt.Fprintf(b, "Mean ± standard deviation of %d seeds in virtual time, or of rounds live. The ratio is Foregate ÷ baseline, of each seed or round. `bin/loadtest proof --only ID` measures a row again; those of the overhead, `make bench`.\n\n", len(d.Results.Seeds))
-	row(b, "ID", "claim", "published", "baseline here", "Foregate here", "ratio", "goal", "verdict")
-	line(b, 8)
+	row(b, "ID", "claim", "baseline", "Foregate", "ratio", "goal", "verdict")
+	line(b, 7)
 	var notes []string
 	for i := range d.Claims {
 		c := &d.Claims[i]

@@ -33,5 +33,5 @@ func (d *Document) cells(c *Claim) []string {
 	if f.Baseline.Max > 0 {
 		baseline = c.Unit.Spread(f.Baseline)
 	}
-	return []string{c.Published, baseline, foregate, ratio, c.Goal.text(c.Unit), string(c.verdict(pairs))}
+	return []string{baseline, foregate, ratio, c.Goal.text(c.Unit), string(c.verdict(pairs))}
 }
