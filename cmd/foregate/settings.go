@@ -227,12 +227,12 @@ func (f redisFlags) change(e *env, o changeFlags, do func(d *settingsEditor) (se
 
 // askRoutes asks a replica which routes there are, if one of the settings is of a route and no file has told. If it does not
 // say, a setting of any route is taken, with a note: what has to be set in an emergency must not need a replica.
-func (c *assignFlags) askRoutes(e *env, d *settingsEditor, set map[string]string) {
+func (a *assignFlags) askRoutes(e *env, d *settingsEditor, set map[string]string) {
 	ofRoute := func(name string) bool { return strings.Contains(name, "@") }
 	if d.routes != nil || !slices.ContainsFunc(slices.Collect(maps.Keys(set)), ofRoute) {
 		return
 	}
-	r, status := replicaFlags{adminFlags: c.adminFlags}, gateway.Status{}
+	r, status := replicaFlags{adminFlags: a.adminFlags}, gateway.Status{}
 	if _, err := r.ask(e, http.MethodGet, "/admin/status", nil, &status); err != nil {
 		_, _ = fmt.Fprintf(e.stderr, "note: it is not known which routes there are (give --config or --admin): %v\n", err)
 		return
