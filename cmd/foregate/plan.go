@@ -136,7 +136,7 @@ func (c *planFindCmd) options(e *env) (o planner.Options, err error) {
 // ask asks a running gateway for the acceptance of its drafts.
 func (c *planFindCmd) ask(e *env, o *planner.Options) error {
 	var all risk.Frontiers
-	from := replicaFlags{Admin: c.From, TokenFile: c.TokenFile, tlsFlags: c.tlsFlags}
+	from := replicaFlags{adminFlags: adminFlags{Admin: c.From, TokenFile: c.TokenFile, tlsFlags: c.tlsFlags}}
 	if _, err := from.ask(e, http.MethodGet, "/admin/risk/frontier", nil, &all); err != nil {
 		return err
 	}
