@@ -41,7 +41,7 @@ func TestAPlanPredictsWhatLiveProcessesShow(t *testing.T) {
 		fleets.Engines
 		load trace.Load
 	}{
-		{fleets.Engines{Profile: "l4-8b-fp8", Count: 1}, trace.Load{Rate: 1.5, Prompt: 400, Output: 40}},
+		{fleets.Engines{Profile: "l4-8b-fp8", Count: 1}, trace.Load{Rate: 2, Prompt: 400, Output: 40}},
 		{fleets.Engines{Profile: "l4-8b-fp8", Count: 2}, trace.Load{Rate: 2.5, Prompt: 300, Output: 40, Shared: 200}},
 		{fleets.Engines{Profile: "a10g-8b", Count: 2}, trace.Load{Rate: 2.5, Prompt: 300, Output: 60, Repeats: 0.2}},
 	} {

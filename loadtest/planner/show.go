@@ -89,8 +89,9 @@ func (m *Market) Config(f *Fleet, maxDisagreement float64) string {
 
 // Values are values of the Helm chart for a fleet, with engines behind headless services.
 func (m *Market) Values(f *Fleet, maxDisagreement float64) string {
-	config := "redis: {url: \"redis://redis:6379/0\"}\n" + m.pools(f, func(name string, _ int) string { return "discover: dns://" + name + ":8000" })
-	return fmt.Sprintf("# %s, by foregate plan: values of deploy/helm/foregate. Change model to the names that your engines serve, and\n# discover to their headless services.\n%sreplicaCount: %d\nconfig:\n  %s\n",
+	config := "redis: {url: \"redis://redis:6379/0\"}\n" + m.pools(f, func(name string, _ int) string { return "discover: dns://" + name + ":8000" }) +
+		"tenants: [{id: default, keys_sha256: [\"" + strings.Repeat("0", 64) + "\"]}] # no key has this: put the SHA-256 of your clients' there\n"
+	return fmt.Sprintf("# %s, by foregate plan: values of deploy/helm/foregate. Change model to the names that your engines serve,\n# discover to their headless services, networkPolicy to where Redis is, and keys_sha256.\n%sreplicaCount: %d\nnetworkPolicy: {redis: {to: [{podSelector: {matchLabels: {app: redis}}}]}}\nconfig:\n  %s\n",
 		f.Name, f.orders(maxDisagreement), replicas, strings.ReplaceAll(strings.TrimSpace(config), "\n", "\n  "))
 }
 

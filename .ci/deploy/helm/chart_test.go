@@ -25,11 +25,11 @@ const (
 	namespace  = "foregate"
 )
 
-// variants are the values that the chart is rendered with, by name: a file each in testdata, and the
-// defaults.
+// variants are the values that the chart is rendered with, by name: a file each in testdata, what
+// foregate plan wrote, and the defaults.
 func variants(t *testing.T) map[string]map[string]any {
 	t.Helper()
-	out := map[string]map[string]any{"defaults": {}}
+	out := map[string]map[string]any{"defaults": {}, "plan": readValues(t, bin+"/plan/values.yaml")}
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no values in testdata: %v", err)

@@ -48,6 +48,11 @@ func run(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
 		return 1
 	}
+	plan := exec.Command(dir+"/foregate", strings.Fields("plan --rate 3 --prompt 200 --output 10 --for 80s --slo ttft_p99=2s --target llama-3.1-8b --draft none --prices market --seeds 1 --out "+dir+"/plan")...)
+	if out, err := plan.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+		return 1
+	}
 	return m.Run()
 }
 
