@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/application"
 	"github.com/foregate/foregate/tiers/plan"
 
 	"github.com/foregate/foregate/loadtest"
@@ -66,6 +67,7 @@ type graded struct {
 	score    float64
 	good     bool
 	features accept.Features
+	of       string // its application
 }
 
 // draftSample is what the drafts of a run are like, of each kind of request in each era: its scenario's
@@ -97,9 +99,10 @@ func (l *lab) sampleDrafts() *draftSample {
 			q := s.Request()
 			prompt := l.prompts.render(q.Messages)
 			if bucket, ok := l.bucketOf(q); ok {
+				of := l.applicationOf(q)
 				all.add(bucket, judges, func(j *quality.Judge) graded {
 					judged, good := j.Track(q, prompt, l.values.Tiers.Accept)
-					return graded{float64(judged.Score()), good, judged.Features()}
+					return graded{float64(judged.Score()), good, judged.Features(), of}
 				})
 				taken++
 			}
@@ -138,6 +141,15 @@ func (l *lab) bucketOf(q *loadtest.Request) (bucket string, ok bool) {
 	return plan.EvidenceKeyOf(l.values.Tiers, f).TrafficClass, true
 }
 
+// applicationOf is the application of a request, as the gateway tells them apart.
+func (l *lab) applicationOf(q *loadtest.Request) string {
+	secret := ""
+	if l.values.Cache.IsolatePrefixes {
+		secret = q.Tenant
+	}
+	return application.Of(bodyOf(q), q.Tenant, "", secret)
+}
+
 // add adds one request's drafts, one of each era.
 func (d *draftSample) add(bucket string, judges []*quality.Judge, audit func(*quality.Judge) graded) {
 	if d.kinds[bucket] == nil {
@@ -166,7 +178,7 @@ func (d *draftSample) scoredBy(m *accept.ScoreMap) *draftSample {
 		for _, list := range of {
 			scored := slices.Clone(list)
 			for i := range scored {
-				scored[i].score = float64(m.Score(scored[i].features))
+				scored[i].score = float64(m.For(scored[i].of).Score(scored[i].features))
 			}
 			out.kinds[bucket] = append(out.kinds[bucket], scored)
 		}
