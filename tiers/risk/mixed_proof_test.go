@@ -3,6 +3,7 @@ package risk
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -11,7 +12,28 @@ import (
 type mixing struct {
 	risks   [3]float64
 	audited [3]float64 // weight of each application in the audits
-	pooled  bool       // rival: one count for all applications
+	still   bool       // the mix is of equal parts, and stays so
+	count   counting
+}
+
+// counting is how audits become evidence.
+type counting string
+
+const (
+	byApplication counting = ""
+	pooled        counting = "one count for all applications"                         // rival
+	weighted      counting = "one count, of audits by one in their chance"            // the rival's cure where the mix stays
+	aimed         counting = "audits of the surer drafts are frequent, and all count" // rival
+)
+
+// draw draws an audit. An aimed one is of the surer half of the drafts nine times as often.
+func (m *mixing) draw(rng *rand.Rand) (a int, bad bool) {
+	a = pick(rng, m.audited[:])
+	risk := m.risks[a]
+	if m.count == aimed {
+		risk *= []float64{.2, 1.8}[pick(rng, []float64{9, 1})]
+	}
+	return a, rng.Float64() < risk
 }
 
 const mixedLevel = 0.05
@@ -21,11 +43,14 @@ func (m mixing) broke(rng *rand.Rand, audits int) bool {
 	r := Rule{MaxDisagreement: .10, MaxDisagreementApplication: .5, ErrorProbability: 2 * mixedLevel}
 	s := strataOf([]string{"a", "b"}) // and the rest
 	need := math.Log(1 / mixedLevel)  // of one index
-	pooled := Counts{}
+	all := Counts{}
 	for i := range audits {
-		a := pick(rng, m.audited[:])
-		bad := rng.Float64() < m.risks[a]
-		for _, c := range []*Counts{&s.Counts[a], &pooled} {
+		a, bad := m.draw(rng)
+		to := []*Counts{&s.Counts[a], &all}
+		if m.count == weighted && rng.Float64() >= slices.Min(m.audited[:])/m.audited[a] { // of equal chance are those that stay
+			to = to[:1]
+		}
+		for _, c := range to {
 			c.open(1, 1, 1)
 			c.close(1, 1, bad)
 		}
@@ -36,9 +61,12 @@ func (m mixing) broke(rng *rand.Rand, audits int) bool {
 		if i%40 == 9 {
 			mix[rng.IntN(3)] *= 10 // one application alone, nearly
 		}
+		if m.still {
+			mix = Mix{1, 1, 1}
+		}
 		within := []bool{true, true, true}
-		if m.pooled {
-			if LogE(pooled.N[0], pooled.K[0], r.MaxDisagreement) < need {
+		if m.count == pooled || m.count == weighted {
+			if LogE(all.N[0], all.K[0], r.MaxDisagreement) < need {
 				continue
 			}
 		} else if reach := s.reach(mix, 0, r, need); reach.Index == 0 {
@@ -97,14 +125,36 @@ func TestProofAMixThatMovesBreaksNothing(t *testing.T) {
 		{"one hardly audited", mixing{risks: [3]float64{.05, .11, .11}, audited: [3]float64{1, .1, .1}}},
 	} {
 		got := c.brokeIn(runs, 1500)
-		c.pooled = true
+		c.count = pooled
 		rival := c.brokeIn(runs, 1500)
-		t.Logf("%s: broken in %.3f of %d runs, with one count for all applications in %.3f", c.name, got, runs, rival)
+		c.count = aimed
+		biased := c.brokeIn(runs, 1500)
+		t.Logf("%s: broken in %.3f of %d runs; rivals: %s %.3f, %s %.3f", c.name, got, runs, pooled, rival, aimed, biased)
 		if spread := 3 * math.Sqrt(mixedLevel/float64(runs)); got > mixedLevel+spread {
 			t.Errorf("%s: %.3f of the runs served a mix above the bound, want at most %.2f", c.name, got, mixedLevel)
 		}
 		if c.risks[0] < .1 && rival < .5 {
 			t.Errorf("%s: the rival is broken in %.3f of the runs only: these mixes show nothing", c.name, rival)
+		}
+		if biased < .5 {
+			t.Errorf("%s: aimed audits that count break it in %.3f of the runs only: they show nothing", c.name, biased)
+		}
+	}
+}
+
+// Of applications that are audited more often, audits count for less: one count of all is wrong even for a mix that stays.
+func TestProofAuditsOfAnotherChanceDoNotCountAlike(t *testing.T) {
+	runs := size(40, 600)
+	m := mixing{risks: [3]float64{.02, .02, .30}, audited: [3]float64{4, 4, 1}, still: true}
+	for _, c := range []struct {
+		count counting
+		kept  bool
+	}{{byApplication, true}, {weighted, true}, {pooled, false}} {
+		m.count = c.count
+		got := m.brokeIn(runs, 1500)
+		t.Logf("%q: broken in %.3f of %d runs", c.count, got, runs)
+		if spread := 3 * math.Sqrt(mixedLevel/float64(runs)); c.kept && got > mixedLevel+spread || !c.kept && got < .5 {
+			t.Errorf("%q: broken in %.3f of the runs", c.count, got)
 		}
 	}
 }
