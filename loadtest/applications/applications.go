@@ -80,6 +80,8 @@ type Result struct {
 	Every   int
 	Windows []Window
 	Scores  int // that were put in force
+	First   int // requests until one was served by a certificate; 0: none was
+	Audits  int // until then
 	apps    int
 }
 
@@ -146,7 +148,14 @@ func (r Run) Do() Result {
 		}
 		s.now = s.began.Add(time.Duration(float64(i) / r.PerSecond * float64(time.Second)))
 		s.look()
-		s.answer(i%len(s.stores), &out.Windows[len(out.Windows)-1])
+		w := &out.Windows[len(out.Windows)-1]
+		audits := w.Audits
+		certified := s.answer(i%len(s.stores), w)
+		if out.First == 0 {
+			if out.Audits += w.Audits - audits; certified {
+				out.First = i + 1
+			}
+		}
 	}
 	out.Scores = s.refits.Progress(route).Live.Version
 	return out
@@ -191,8 +200,8 @@ func (r *run) draw() (app int, f accept.Features, good bool) {
 	return app, f, good
 }
 
-// answer answers one request at a replica.
-func (r *run) answer(replica int, w *Window) {
+// answer answers one request at a replica. It reports whether a draft was served by a certificate.
+func (r *run) answer(replica int, w *Window) (certified bool) {
 	app, f, good := r.draw()
 	name := ""
 	if !r.Unknown {
@@ -228,6 +237,7 @@ func (r *run) answer(replica int, w *Window) {
 		st.Drafted(key, made, btoi(served && d.IsWarmup()))
 	}
 	r.audit(st, &d, draft{f, score, good, name}, w)
+	return served && !d.IsWarmup()
 }
 
 // draft is a draft that may be audited.
@@ -244,12 +254,12 @@ func (r *run) audit(st *evidence.Store, d *plan.Decision, of draft, w *Window) {
 	if !own.Audited || !d.Judged && !d.Audit.Shadow {
 		return
 	}
-	ctx := context.Background()
+	ctx, asked := context.Background(), 0
 	book := func(open func(ticket string) (risk.OpenResult, error)) {
 		r.ticket++
 		ticket := strconv.Itoa(r.ticket)
 		if fate, err := open(ticket); err == nil && fate == risk.Opened {
-			w.Audits++
+			asked = 1                                    // once for both
 			_ = st.Close(ctx, own.Key, ticket, !of.good) // the log is in memory
 		}
 	}
@@ -263,6 +273,7 @@ func (r *run) audit(st *evidence.Store, d *plan.Decision, of draft, w *Window) {
 	if d.IsWarmup() && of.score >= d.Audit.Cautious {
 		book(func(ticket string) (risk.OpenResult, error) { return st.OpenWarmup(ctx, own.Key, ticket) })
 	}
+	w.Audits += asked
 }
 
 func btoi(b bool) int {

@@ -3,6 +3,7 @@ package audit
 import (
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -25,7 +26,7 @@ func (cs *Classes) Limit(k risk.Key, v risk.View, application string, mixed func
 	if due != nil {
 		limit = mixed(k).Limit(due)
 		cs.mu.Lock()
-		cs.of(k).mix.limit = limit
+		cs.mixOf(k).limit = limit
 		cs.mu.Unlock()
 	}
 	return limit.Of(v, application)
@@ -35,7 +36,7 @@ func (cs *Classes) Limit(k risk.Key, v risk.View, application string, mixed func
 func (cs *Classes) limit(k risk.Key, v risk.View, application string) (risk.Limit, *risk.Sketch) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	m := &cs.of(k).mix
+	m := cs.mixOf(k)
 	m.traffic.Add(application)
 	if !v.Mixed {
 		return risk.Limit{}, nil
@@ -47,3 +48,6 @@ func (cs *Classes) limit(k risk.Key, v risk.View, application string) (risk.Limi
 	m.since, m.seen = 0, v.Seen
 	return m.limit, new(m.traffic.Clone())
 }
+
+// mixOf returns the mix of a class, which is the same whatever score judges its drafts. The caller holds mu.
+func (cs *Classes) mixOf(k risk.Key) *mix { return &cs.of(plan.ScoredBy(k, 0)).mix }

@@ -175,7 +175,7 @@ func (v Views) IsFirstTime(r *Risk) bool {
 // target has capacity to spare, and where a new score collects evidence.
 func (v Views) auditRate(r *Risk, own risk.View, warmup, collects bool) float64 {
 	rate := r.Rates.AuditRate(own, v.PerMinute)
-	if own.Infeasible && !own.Serves() {
+	if (own.Infeasible || own.Refuted) && !own.Serves() {
 		return rate
 	}
 	if collects {
@@ -187,7 +187,7 @@ func (v Views) auditRate(r *Risk, own risk.View, warmup, collects bool) float64 
 	case v.SpareCapacity && (own.Serves() || own.Withheld && own.Provable):
 		return r.Rates.BoostedRate()
 	case v.SpareCapacity:
-		return max(rate, r.Rates.ColdStart)
+		return max(rate, own.SpreadOver(r.Rates.ColdStart))
 	}
 	return rate
 }

@@ -72,3 +72,9 @@ func TestTheTermOfTheApplicationMakesAScoreThatTellsMore(t *testing.T) {
 		t.Errorf("AUROC %+v, before %+v", f.After, f.Before)
 	}
 }
+
+func TestAScoreThatIsHardlyBetterIsNoCandidate(t *testing.T) {
+	if IsBetter(&Fitted{Gain: Area{Value: .005, Error: .001}}) || IsBetter(&Fitted{Gain: Area{Value: .02, Error: .02}}) || !IsBetter(&Fitted{Gain: Area{Value: .02, Error: .005}}) {
+		t.Error("a gain must be clear, and 0.01 at least")
+	}
+}

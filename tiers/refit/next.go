@@ -169,8 +169,9 @@ func (h history) collect(in *Input) Step {
 	audits, ready := 0, true
 	certified := map[risk.Key]bool{}
 	step.Progress.Audits = 0
+	traffic := risk.TrafficOf(h.entries)
 	for _, c := range h.classes(in) {
-		o, fine := c.judge(in)
+		o, fine := c.judge(in, &traffic)
 		step.Progress.Audits += len(c.past)
 		ready = ready && fine
 		if certified[c.key] = true; o.Index > 0 {
@@ -199,7 +200,7 @@ type class struct {
 	live   risk.View
 	past   []risk.LogEntry // by the candidate's score
 	scores []float64       // by the score in force
-	served float64         // share that the score in force serves of the mix of applications; 0: they are not told apart
+	state  *risk.State     // by the score in force
 }
 
 // classes returns the candidate's evidence: full-range audits that began after its fit.
@@ -215,7 +216,8 @@ func (h history) classes(in *Input) []*class {
 		if i < 0 {
 			i = len(all)
 			all = append(all, &class{key: key})
-			all[i].live, all[i].served = in.liveView(key)
+			all[i].state = in.liveState(key)
+			all[i].live = all[i].state.View(in.Rule.For(key.TrafficClass))
 		}
 		c := all[i]
 		judged := *e
@@ -226,20 +228,24 @@ func (h history) classes(in *Input) []*class {
 	return all
 }
 
-// liveView is what the score in force serves a class by, and how much of a mix of applications.
-func (in *Input) liveView(key risk.Key) (v risk.View, served float64) {
+// liveState is the evidence of a class by the score in force.
+func (in *Input) liveState(key risk.Key) *risk.State {
 	key = plan.ScoredBy(key, in.Progress.Live.Version)
 	for i := range in.States {
-		if s := &in.States[i].State; in.States[i].Key == key {
-			return s.View(in.Rule.For(key.TrafficClass)), s.ServedOfMix()
+		if in.States[i].Key == key {
+			return &in.States[i].State
 		}
 	}
-	return (&risk.State{}).View(in.Rule), 0
+	return &risk.State{}
 }
 
+// surer is how many times as sure as its certificate a candidate must be to serve as much of a mix of applications: once it is in
+// force its audits are fewer, and a certificate that is only just reached is lost with the next change of the mix.
+const surer = 10
+
 // judge returns what the evidence certifies, and whether the candidate may replace the score in force: of the same drafts
-// it accepts as many.
-func (c *class) judge(in *Input) (o Opening, fine bool) {
+// it accepts as many, or serves as much of the same traffic where applications are told apart.
+func (c *class) judge(in *Input, traffic *risk.Sketch) (o Opening, fine bool) {
 	p, rule := in.Progress, in.Rule.For(c.key.TrafficClass)
 	grid := p.Grids.of(c.key.TrafficClass)
 	o = Opening{Key: plan.ScoredBy(c.key, p.Candidate.Version), Import: risk.PlanImport(rule, grid, c.past)}
@@ -256,8 +262,9 @@ func (c *class) judge(in *Input) (o Opening, fine bool) {
 			does++
 		}
 	}
-	if served := trial.ServedOfMix(); served > 0 && c.served > 0 {
-		return o, served >= c.served
+	if serves := c.state.Serves(traffic, rule); serves > 0 {
+		rule.ErrorProbability /= surer
+		return o, trial.Serves(traffic, rule) >= serves
 	}
 	return o, accepts >= does
 }

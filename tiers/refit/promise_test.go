@@ -199,7 +199,7 @@ func TestProofOnlyAuditsAfterTheFitTellTheRiskOfACandidateWithoutBias(t *testing
 			h := historyOf(&Input{Log: r.log})
 			in := r.input()
 			c := h.classes(&in)[0]
-			o, _ := c.judge(&in)
+			o, _ := c.judge(&in, &risk.Sketch{})
 			n, k := o.Import.N[0], o.Import.K[0] // the strictest threshold
 			off := float64(k)/float64(n) - law.risk(&r.state.Candidate, o.Import.Grid.At(1))
 			sum, squares = sum+off, squares+off*off

@@ -101,13 +101,18 @@ func (p Progress) Encode() string {
 	return string(raw)
 }
 
-// clearGain is how many standard errors a fit must be better by than the score in force, on drafts that it has not seen.
-const clearGain = 2
+const (
+	// clearGain is how many standard errors a fit must be better by than the score in force, on drafts that it has not seen.
+	clearGain = 2
+	// minGain is how many more of the pairs of a good and a bad draft it must order rightly, as a share. Less serves hardly more
+	// drafts, and a candidate costs four times the audits.
+	minGain = 0.01
+)
 
 // IsBetter reports whether a fit is clearly better than the score in force on drafts that it has not seen. A fit that is
 // not would only cost audits.
 func IsBetter(f *Fitted) bool {
-	return f.Gain.Value > 0 && f.Gain.Value > clearGain*f.Gain.Error
+	return f.Gain.Value >= minGain && f.Gain.Value > clearGain*f.Gain.Error
 }
 
 // minGridScores is how many full-range audits place a grid. The place of the median among 60 is off by 6 % of the drafts

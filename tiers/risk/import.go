@@ -49,7 +49,7 @@ func PlanImport(r Rule, grid Grid, past []LogEntry) Import {
 			p.K[j] += bad
 		}
 		b := OpenAudit{First: first, Hi: hi, Of: a.Application}
-		p.Strata.open(&b, fullRangeOnly(a))
+		p.Strata.open(&b, standsFor(a))
 		p.Strata.close(&b, bad > 0)
 	}
 	return p
@@ -64,9 +64,13 @@ func namesOf(past []LogEntry) []string {
 	return k.largest()
 }
 
-// fullRangeOnly is how many drafts a past audit stands for: one with a floor tells nothing of how many are above it.
-func fullRangeOnly(a *LogEntry) float64 {
-	if a.IsFullRange() {
+// standsFor is how many drafts a past audit stands for: one in the chance with which it was drawn. Where that is not known, one
+// with a floor tells nothing of how many are above it.
+func standsFor(a *LogEntry) float64 {
+	switch {
+	case a.Chance > 0:
+		return 1 / a.Chance
+	case a.IsFullRange():
 		return 1
 	}
 	return 0

@@ -163,7 +163,14 @@ type Limit struct {
 	strata  *Strata
 	need    float64
 	refused []float64 // by stratum: [Counts.refused]
+	spread  float64   // one in the share of the requests whose applications are not refuted
 	of      *Mixed
+}
+
+// Serves returns the share of a mix that the evidence allows to serve now; 0 where applications are not told apart.
+func (s *State) Serves(mix *Sketch, r Rule) float64 {
+	limit := s.Mixed(r).Limit(mix)
+	return limit.Served
 }
 
 // Limit returns by what most of the traffic is served, of which a replica has seen a part. Index 0 serves nothing.
@@ -181,12 +188,25 @@ func (m *Mixed) limit(mix func(*Strata) Mix) Limit {
 			best.Reach, best.strata, best.need = is, s, m.need[i]
 		}
 	}
-	if best.strata != nil {
-		for i := range best.strata.Counts {
-			best.refused = append(best.refused, best.strata.Counts[i].refused())
+	if best.strata == nil {
+		return best
+	}
+	open, all := 0.0, 0.0
+	for a, w := range mix(best.strata) {
+		best.refused = append(best.refused, best.strata.Counts[a].refused())
+		if all += w; !best.isRefuted(a) {
+			open += w
 		}
 	}
+	if open > 0 {
+		best.spread = all / open
+	}
 	return best
+}
+
+// isRefuted reports whether an application does not keep to its bound even by the strictest threshold.
+func (l *Limit) isRefuted(a int) bool {
+	return l.strata.Counts[a].refuted(l.of.rule.application(), l.of.rule.ErrorProbability)
 }
 
 const (
@@ -197,15 +217,15 @@ const (
 	provableAudits, provableShare = 30, 0.75
 )
 
-// isProvable reports whether some audits more may prove an index for the application.
-func (c *Counts) isProvable(eps, need float64) bool {
-	for j := 1; j <= gridSize; j++ {
+// isProvable reports whether some audits more may prove an index for the application that is looser than one.
+func (c *Counts) isProvable(than int, eps, need float64) bool {
+	for j := than + 1; j <= gridSize; j++ {
 		n, k := c.N[j-1], c.K[j-1]
 		if n >= provableAudits && float64(k) < provableShare*eps*float64(n) && !c.keeps(j, eps, need) {
 			return true
 		}
 	}
-	return c.Audits < freshAudits
+	return than == 0 && c.Audits < freshAudits
 }
 
 // IsFor reports whether the limit is by the thresholds of a view, though perhaps by fewer audits.
@@ -219,19 +239,22 @@ func (l *Limit) Of(v View, application string) View {
 		return v
 	}
 	at := l.strata.index(application)
-	v.Refused = l.refused[at]
+	c, refuted := &l.strata.Counts[at], l.isRefuted(at)
+	if v.Refused = l.refused[at]; !refuted {
+		v.Spread = l.spread
+	}
 	if !v.Serves() { // nothing is certified: a warm-up may serve what is not refuted
-		v.Refuted = l.strata.Counts[at].refuted(l.of.rule.application(), l.of.rule.ErrorProbability)
+		v.Refuted = refuted
 		return v
 	}
 	v.Op = 0
 	if l.Index > 0 && l.Within[at] {
 		v.Op = l.Index
-		v.Share = l.strata.Counts[at].accepts(l.Index)
+		v.Share = c.accepts(l.Index)
+		v.Provable = c.isProvable(l.Index, l.of.rule.application(), l.need)
 	} else if v.Withheld = l.Index > 0; v.Withheld {
-		c := &l.strata.Counts[at]
-		v.Infeasible = c.refuted(l.of.rule.application(), l.of.rule.ErrorProbability)
-		v.Provable = c.isProvable(l.of.rule.application(), l.need)
+		v.Infeasible = refuted
+		v.Provable = c.isProvable(0, l.of.rule.application(), l.need)
 	}
 	v.Hi = min(max(v.Hi, lookTo(v.Op)), len(l.of.grid))
 	v.Threshold, v.Sure = l.of.grid.At(v.Op), l.of.grid.At(v.Op-doubtfulSteps)

@@ -45,6 +45,20 @@ func (s *Sketch) Add(application string) {
 	}
 }
 
+// TrafficOf returns what the traffic of past audits was made of: each stands for as many drafts as one in its chance.
+func TrafficOf(past []*LogEntry) (s Sketch) {
+	drafts, all := map[string]float64{}, 0.0
+	for _, a := range past {
+		all += standsFor(a)
+		drafts[a.Application] += standsFor(a)
+	}
+	s = Sketch{Total: int(all), Counts: make(map[string]int, len(drafts))}
+	for name, n := range drafts {
+		s.Counts[name] = int(n)
+	}
+	return s
+}
+
 // Clone returns a copy that shares nothing with it.
 func (s *Sketch) Clone() Sketch { return Sketch{s.Total, maps.Clone(s.Counts)} }
 

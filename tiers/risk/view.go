@@ -96,7 +96,8 @@ type View struct {
 	Floor      float64 // λ_Hi
 	Share      float64 // of the drafts, or of those of the request's application, that Op accepts
 	Withheld   bool    // drafts of other applications are served, not those of the request's
-	Provable   bool    // and some audits more of its own may prove that they can be
+	Provable   bool    // some audits more of the application may prove that its drafts can be served, or by a looser threshold
+	Spread     float64 // factor on the audits of the application: those that refuted ones do not take come to the others; 0: 1
 	Refused    float64 // at least this share of the drafts of the request's application is refused by the target; 0: not known
 	Refuted    bool    // nothing is certified, and not even the best drafts of the request's application keep to its bound
 	Mixed      bool    // there is evidence by application: [State.Mixed]
@@ -110,6 +111,9 @@ type View struct {
 	Seen time.Time // time of the last successful read; zero: never
 	New  bool      // no request of its traffic class is known
 }
+
+// SpreadOver returns the share of an application's drafts that is audited where so many of all may be.
+func (v View) SpreadOver(rate float64) float64 { return min(rate*max(v.Spread, 1), 1) }
 
 // Serves reports whether a certificate allows serving drafts.
 func (v View) Serves() bool { return v.Op > 0 }
@@ -245,19 +249,19 @@ func (r Rates) BoostedRate() float64 { return min(r.Audit*r.Boost, 1) }
 // minute over all replicas.
 func (r Rates) AuditRate(v View, perMinute float64) float64 {
 	switch {
-	case v.Infeasible && !v.Serves():
+	case (v.Infeasible || v.Refuted) && !v.Serves():
 		return min(r.Explore, 1)
-	case v.Withheld && v.Provable:
+	case (v.Withheld || v.Serves()) && v.Provable:
 		return r.BoostedRate()
 	case v.Withheld:
 		return min(r.Audit, 1)
 	case v.Serves() && v.Warned:
 		return r.BoostedRate()
 	case v.Serves():
-		return min(r.Audit, 1)
+		return v.SpreadOver(r.Audit)
 	case v.Version == 0, perMinute <= 0:
 		return r.ColdStart // while the grid is learned the target is not asked
 	}
 	region := AcceptanceShare(max(v.Hi, 1))
-	return min(r.ColdStart, r.ColdStartPerMinute/(perMinute*region))
+	return v.SpreadOver(min(r.ColdStart, r.ColdStartPerMinute/(perMinute*region)))
 }
