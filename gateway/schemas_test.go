@@ -89,7 +89,9 @@ func (s *schemas) schema(of reflect.Type, null bool) object {
 		return object{"type": "boolean"}
 	case k == reflect.String:
 		return object{"type": "string"}
-	case k == reflect.Float64, of == reflect.TypeFor[ledger.Nanos]():
+	case of == reflect.TypeFor[ledger.Nanos](): // null: unknown
+		return object{"type": []any{"number", "null"}}
+	case k == reflect.Float64:
 		return object{"type": "number"}
 	case k == reflect.Slice:
 		return object{"type": "array", "items": s.schema(of.Elem(), false)}

@@ -142,6 +142,7 @@ type DraftView struct {
 	Route            string            `json:"route"`
 	Mode             string            `json:"mode"`
 	UnavailableModes []UnavailableView `json:"unavailable_modes"`               // modes that the engines do not allow
+	TokenPriceRatio  float64           `json:"token_price_ratio,omitempty"`     // price of a draft's answer token, in those of the target; from 1 on drafts cannot save cost; 0: unknown
 	BreakEven        float64           `json:"break_even_acceptance,omitempty"` // acceptance at which drafts pay, typically; 0: unknown
 	Drafts           float64           `json:"drafts"`                          // recent drafts, weighted by age
 	Accepted         float64           `json:"accepted"`                        // share of them that was served

@@ -61,8 +61,11 @@ func usageOf(l *accessRecord) ledger.Counts {
 		c.Prompt, c.Completion, c.DraftTokens = int64(rc.PromptTokens), int64(rc.AcceptedTokens+rc.TargetTokens), int64(rc.AcceptedTokens)
 		c.DraftUSD = ledger.NanosOf(rc.DraftUSD)
 		c.TargetUSD = ledger.NanosOf(rc.USD) - c.DraftUSD
-		c.TargetAloneUSD = ledger.NanosOf(rc.TargetAloneUSD)
-		c.DraftsSaved = c.TargetAloneUSD - ledger.NanosOf(rc.SpentUSD)
+		c.DraftsSaved = ledger.NanosOf(rc.SavedUSD)
+		c.TargetAloneUSD = c.USD() + c.DraftsSaved
+		if rc.Unpriced {
+			c.Unpriced = 1
+		}
 	}
 	return c
 }

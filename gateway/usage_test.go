@@ -55,9 +55,9 @@ func TestAMissOfOnlyIfCachedIsTheClientsOwn(t *testing.T) {
 
 func TestUsageIsWhatTheReceiptTellsOrTheCachedAnswer(t *testing.T) {
 	made := usageOf(&accessRecord{code: 200, Record: tiers.Record{Cache: cache.ResultMiss, Receipt: &tiers.Receipt{
-		PromptTokens: 100, AcceptedTokens: 30, TargetTokens: 20, USD: 0.003, DraftUSD: 0.001, TargetAloneUSD: 0.005, SpentUSD: 0.0055,
+		PromptTokens: 100, AcceptedTokens: 30, TargetTokens: 20, USD: 0.003, DraftUSD: 0.001, SavedUSD: -0.0005,
 	}}})
-	if want := (ledger.Counts{Requests: 1, OK: 1, Prompt: 100, Completion: 50, DraftTokens: 30, DraftUSD: 1e6, TargetUSD: 2e6, TargetAloneUSD: 5e6, DraftsSaved: -5e5}); made != want {
+	if want := (ledger.Counts{Requests: 1, OK: 1, Prompt: 100, Completion: 50, DraftTokens: 30, DraftUSD: 1e6, TargetUSD: 2e6, TargetAloneUSD: 25e5, DraftsSaved: -5e5}); made != want {
 		t.Errorf("made: %+v", made)
 	}
 	entry := &cache.Entry{Prompt: 100, Accepted: 30, Target: 20, USD: 0.003}

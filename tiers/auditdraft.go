@@ -2,8 +2,10 @@ package tiers
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
+	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/dispatch"
@@ -66,21 +68,29 @@ func (ad *auditor) newDraft() *auditedDraft {
 
 // draft returns a draft with the caller of its calls to the engines.
 func (ad *auditor) draft(a *draft.Audit) *auditedDraft {
-	d := &auditedDraft{Audit: a, auditor: ad, cost: audit.Tally{Prompt: ad.Body.PromptTokens}, started: ad.World.Now()}
+	if ad.Audits == nil {
+		ad.Audits = new(atomic.Int64)
+	}
+	d := &auditedDraft{Audit: a, auditor: ad, cost: audit.Tally{Prompt: ad.Body.PromptTokens}, paid: paid{of: ad.Request}, started: ad.World.Now()}
 	d.caller = caller{Request: ad.Request, Identity: ad.Untraced(), Events: &d.paid}
 	return d
 }
 
-// paid hears what the target's answers to an audit cost at its backends.
+// paid hears what an audit costs at its backends, and books it.
 type paid struct {
 	dispatch.IgnoreEvents
-	usd float64
+	of     *Request
+	target float64 // of that, of the target's answers
 }
 
 // Cost implements [dispatch.Events].
-func (p *paid) Cost(tier plan.Tier, usd float64) {
-	if tier == plan.Target {
-		p.usd += usd
+func (p *paid) Cost(c dispatch.Cost) {
+	if c.Tier == plan.Target {
+		p.target += c.USD
+	}
+	if n := ledger.NanosOf(c.USD); n != 0 {
+		p.of.Audits.Add(int64(n))
+		p.of.bookAudit(p.of.Metadata, p.of.Body.Model, n)
 	}
 }
 
@@ -114,20 +124,17 @@ func (d *auditedDraft) start(task func(context.Context)) bool {
 	return started
 }
 
-// settle counts what the audit cost, and charges it to the route's budget, unless the target had spare capacity for it.
+// settle charges the audit to the route's budget, unless the target had spare capacity for it.
 func (d *auditedDraft) settle(spare bool) {
-	cost, priced := d.cost.TargetCost(d.TokenPrices())
+	if spare {
+		return
+	}
+	cost, _ := d.cost.TargetCost(d.TokenPrices())
 	paid := 0.0
 	if d.Target.External() {
-		cost, paid, priced = d.paid.usd, d.paid.usd, true
+		cost, paid = d.paid.target, d.paid.target
 	}
-	if !spare {
-		d.audits.Charge(d.Body.Model, &d.Config.Risk, cost, paid)
-	}
-	if !priced {
-		cost = 0 // the unit is tokens, not USD
-	}
-	d.metrics.auditUSD.WithLabelValues(d.Body.Model).Add(cost)
+	d.audits.Charge(d.Body.Model, &d.Config.Risk, cost, paid)
 }
 
 // countDropped counts an audit that ended without an outcome.

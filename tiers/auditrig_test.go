@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/foregate/foregate/tiers/accept"
@@ -128,7 +127,7 @@ func (r *auditRig) drops(want ...string) {
 
 // usd is what audits have cost.
 func (r *auditRig) usd() float64 {
-	return testutil.ToFloat64(r.subject.metrics.auditUSD.WithLabelValues("m"))
+	return float64(r.subject.Audits.Load()) / 1e9
 }
 
 // scoreUSD is what the rig's target asks for the scores of a draft of 12 tokens behind its prompt of 2.
@@ -328,3 +327,10 @@ func (j journal) Close(_ context.Context, _ risk.Key, ticket string, bad bool) e
 
 // prices are those of a token.
 var prices = economy.Prices{DraftPrefill: 1, DraftDecode: 2, TargetPrefill: 3, TargetDecode: 5}
+
+// priced has the rig's pools cost so much.
+func (r *auditRig) priced() {
+	r.subject.Prices = func() economy.Prices { return prices }
+	r.subject.Draft.SetPrice(pool.Price{Tokens: prices.Draft()})
+	r.subject.Target.SetPrice(pool.Price{Tokens: prices.Target()})
+}

@@ -19,7 +19,7 @@ import (
 
 func TestAnAuditIsBookedWhenThereIsAPlaceForItAndBeforeTheTargetIsAsked(t *testing.T) {
 	play(t, func(r *auditRig) {
-		r.subject.Prices = func() economy.Prices { return prices }
+		r.priced()
 		r.watched()
 		r.happens("good", "open own t1", "score", "close t1 good")
 		b := r.bookings[0]
@@ -187,7 +187,7 @@ func TestEveryLabelIsTheTargetsWord(t *testing.T) {
 
 func TestWhatAnAuditCostsComesOutOfItsRoutesBudget(t *testing.T) {
 	play(t, func(r *auditRig) {
-		r.subject.Prices = func() economy.Prices { return prices }
+		r.priced()
 		r.subject.Config.Risk.Label, r.subject.Decision.Auditor = plan.LabelRegenerate, plan.ScorerJudge
 		r.watched()
 		r.rests()
@@ -203,6 +203,7 @@ func TestWhatAnAuditCostsComesOutOfItsRoutesBudget(t *testing.T) {
 			t.Errorf("more or less than %g USD is charged to the budget", want)
 		}
 		r.subject.Prices = nil
+		r.subject.Target.SetPrice(pool.Price{})
 		r.subject.Views.SpareCapacity = true
 		r.watched()
 		if r.rests(); r.usd() != want || !r.mayAudit() {

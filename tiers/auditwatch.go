@@ -59,7 +59,7 @@ func (d *auditedDraft) Leave() {
 
 // TakeStream takes ownership of the exchange, whose context must outlive the request, and reads the rest of the draft.
 func (d *auditedDraft) TakeStream(x *dispatch.Exchange) {
-	x.HandOver(dispatch.IgnoreEvents{}, d.Tokens())
+	x.HandOver(&d.paid, d.Tokens())
 	started := d.slot && d.startAudit(func(ctx context.Context) {
 		stop := d.World.OnCancel(ctx, x.Cancel)
 		defer stop()

@@ -29,6 +29,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/economy"
@@ -88,6 +89,7 @@ func New(o Options) *Cascade {
 	})
 	c.services = &Services{
 		World: o.World, Dispatch: d, Random: o.Random, MaxBody: o.MaxBody, ContextWindow: c.contextWindow, metrics: c.metrics, audits: c.audits,
+		bookAudit: func(*Metadata, string, ledger.Nanos) {}, // until there is a pipeline
 	}
 	return c
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/internal/redis/calls"
 	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
@@ -96,7 +97,7 @@ func FallbackBudget(fb *Fallback) []identity.Budget {
 // bound returns the most that a request to the fallback is expected to cost, in USD.
 func (fb *Fallback) bound(r *openai.Request) float64 {
 	needs := plan.DemandOf(r, prefix.Head{})
-	return fb.Pool.TokenPrice().Bound(&needs)
+	return economy.CostOfWork(fb.Pool.TokenPrice(), needs.Bound())
 }
 
 // leaving is a request whose own pools gave no answer.

@@ -100,7 +100,10 @@ func (f *Forward) newRequest(cfg plan.Config, salt string, into *engine.Forwarde
 // forwardStream copies an answer, one write per read.
 func forwardStream(x *dispatch.Exchange, passed *engine.Forwarded, h ResponseHead, sink Sink) error {
 	var failed *engine.Failure
-	defer func() { x.Close(failed, passed.Used.Completion) }()
+	defer func() {
+		x.Count(passed.Used)
+		x.Close(failed, passed.Used.Completion)
+	}()
 	if err := sink.Begin(h); err != nil {
 		return err
 	}

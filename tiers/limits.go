@@ -84,8 +84,8 @@ type estimate struct {
 
 // usd is what the request may cost: at the target, and at the draft in addition; unknown prices are 0.
 func (e estimate) usd() float64 {
-	p := e.prices
-	return float64(e.prompt)*(p.TargetPrefill+p.DraftPrefill) + float64(e.answer)*(p.TargetDecode+p.DraftDecode)
+	w := economy.Work{Prompt: e.prompt, Answer: e.answer}
+	return economy.CostOfWork(e.prices.Target(), w) + economy.CostOfWork(e.prices.Draft(), w)
 }
 
 // estimateOf estimates a request that the cascade answers.

@@ -21,10 +21,7 @@ type metrics struct {
 	checkTook    *prometheus.HistogramVec
 	scored       *prometheus.CounterVec
 	failovers    *prometheus.CounterVec
-	alone, spent *prometheus.CounterVec
-	saved        *prometheus.GaugeVec
 	dropped      *prometheus.CounterVec
-	auditUSD     *prometheus.CounterVec
 	served       *prometheus.CounterVec
 	fallbacks    *prometheus.CounterVec
 	fallbackUSD  *prometheus.CounterVec
@@ -44,10 +41,7 @@ func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 		checks:      counters("foregate_verifications_total", "Drafts about which the target was asked, by what it said.", "route", "scorer", "verdict", "reason"),
 		scored:      counters("foregate_scored_tokens_total", "Tokens that the target computed to say what it thinks of drafts, their prompts included.", "route"),
 		failovers:   counters("foregate_midstream_failovers_total", "Answers with which another backend carried on in the middle, by why.", "route", "reason"),
-		alone:       counters("foregate_baseline_usd_total", "What requests that could be drafted would have cost the target alone, in US dollars, by the prices of tokens.", "route"),
-		spent:       counters("foregate_spent_usd_total", "What the requests of foregate_baseline_usd_total did cost, in US dollars: drafts, scores and the target's part, by the same prices.", "route"),
 		dropped:     counters("foregate_audits_dropped_total", "Drafts that were to be audited and were not, before anybody knew what the target thinks of them, by why.", "route", "reason"),
-		auditUSD:    counters("foregate_audit_cost_usd_total", "What audits cost at the target, in US dollars, by the prices of tokens; nothing is counted while these are unknown.", "route"),
 		served:      counters("foregate_served_draft_checks_total", "Drafts that were served on their score and that the target was to check before the cache keeps them, by the result: passed, failed, or skipped where the target was not asked or did not answer. Only those that passed are kept.", "route", "result"),
 		fallbacks:   counters("foregate_fallbacks_total", "Requests at fallbacks, by outcome: answered, failed before the first byte, broken off after it, or spent where the fallback had no dollars left in this hour and was not asked.", "route", "pool", "outcome"),
 		fallbackUSD: counters("foregate_fallback_usd_total", "What fallbacks cost by their prices of tokens, in US dollars. An answer whose tokens are not known costs the most that it may have cost.", "route", "pool"),
@@ -56,15 +50,12 @@ func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 			Name: "foregate_verification_seconds", Help: "Seconds that the target took for its word on a draft.",
 			Buckets: []float64{0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4},
 		}, []string{"route"}),
-		saved: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "foregate_saved_usd", Help: "What drafts have saved since the start, in US dollars: foregate_baseline_usd_total less foregate_spent_usd_total. It falls where drafts cost more than they save.",
-		}, []string{"route"}),
 	}
 	if reg != nil {
 		reg.MustRegister(m.applications.requests, m.applications.served, m.applications.audited)
-		reg.MustRegister(m.dropped, m.served, m.auditUSD, m.fallbacks, m.fallbackUSD, m.stayed)
+		reg.MustRegister(m.dropped, m.served, m.fallbacks, m.fallbackUSD, m.stayed)
 		reg.MustRegister(m.acceptance, m.drafted, m.accepted, m.acceptRate, m.tokens,
-			m.checks, m.checkTook, m.scored, m.failovers, m.alone, m.spent, m.saved)
+			m.checks, m.checkTook, m.scored, m.failovers)
 	}
 	return m
 }
@@ -106,13 +97,6 @@ func (m *metrics) countFallback(rc *Receipt, pool string, usd float64, err error
 	m.fallbackUSD.WithLabelValues(rc.Route, pool).Add(usd)
 	m.tokens.WithLabelValues(string(plan.Fallback), "prompt").Add(float64(rc.PromptTokens))
 	m.tokens.WithLabelValues(string(plan.Fallback), "delivered").Add(float64(rc.TargetTokens))
-}
-
-// addCost adds a request's cost by token prices.
-func (m *metrics) addCost(route string, alone, spent float64) {
-	m.alone.WithLabelValues(route).Add(alone)
-	m.spent.WithLabelValues(route).Add(spent)
-	m.saved.WithLabelValues(route).Add(alone - spent)
 }
 
 // countDroppedAudit counts an audit that ended without an outcome. After a panic its route is not known.

@@ -68,6 +68,9 @@ func NewPipeline(o PipelineOptions) *Pipeline {
 	if o.Salt == nil {
 		o.Salt = func(string) string { return "" }
 	}
+	o.Cascade.services.bookAudit = func(a *Metadata, route string, usd ledger.Nanos) {
+		o.Ledger.Add(&ledger.Use{Began: a.Began, Tenant: a.Caller.Tenant, Route: route, Counts: ledger.Counts{AuditUSD: usd, DraftsSaved: -usd}})
+	}
 	return &Pipeline{Cascade: o.Cascade, o: o, generate: o.Cascade.answer}
 }
 

@@ -3,6 +3,7 @@ package tiers
 import (
 	"cmp"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
@@ -34,10 +35,13 @@ type Receipt struct {
 	ScoredTokens   int     // tokens that the target computed for checks, prompts included
 	Estimated      bool    // no engine told the tokens of the answer
 	Committed      int     // draft tokens at which the draft was committed; 0 never
-	USD            float64 // its share of the backends' price
+	CachedTokens   int     // of its prompt, found in a backend's prefix cache
+	USD            float64 // cost of its work, without audits ([economy.CostOfWork])
 	DraftUSD       float64 // of that, of the draft's backends
-	TargetAloneUSD float64 // cost at the target alone by the prices of tokens; 0 where it could not be drafted, or prices are unknown
-	SpentUSD       float64 // cost by the same prices; 0 as above
+	SavedUSD       float64 // what the target alone would have cost more; negative if less, 0 where no draft was made or no answer
+	Unpriced       bool    // some of these prices were unknown
+
+	Audits *atomic.Int64 // 1e-9 USD of work for its audits so far, which may go on after its end; nil: it has none
 
 	Began  time.Time     // when the request was taken up
 	Waited time.Duration // for capacity at the pools

@@ -120,9 +120,11 @@ func (e *events) Settled(entry int, t dispatch.Try) {
 }
 
 // Cost implements [dispatch.Events].
-func (e *events) Cost(tier plan.Tier, usd float64) {
-	e.USD += usd
-	if tier == plan.Draft {
-		e.DraftUSD += usd
+func (e *events) Cost(c dispatch.Cost) {
+	e.USD += c.USD
+	if c.Tier == plan.Draft {
+		e.DraftUSD += c.USD
 	}
+	e.Unpriced = e.Unpriced || c.Unknown
+	e.CachedTokens = max(e.CachedTokens, c.Cached)
 }

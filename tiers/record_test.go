@@ -1,7 +1,6 @@
 package tiers
 
 import (
-	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -82,63 +81,22 @@ func TestARecordIsBounded(t *testing.T) {
 	}
 }
 
-// Usage is counted from receipts, dashboards show metrics: they cannot disagree.
-func TestReceiptsAndMetricsTellTheSameCostAndTheSameSaving(t *testing.T) {
-	r := newRig(t, 7, 0.1, true)
-	priced := func(name, model, url string, usd float64) *pool.Pool {
-		p, err := pool.New(pool.Options{Name: name, Model: model, Backends: []string{url}, USDPerHour: usd})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
+// TestADraftIsComparedWithTheTargetAtTheSamePrices and with the same prefix in the cache.
+func TestADraftIsComparedWithTheTargetAtTheSamePrices(t *testing.T) {
+	q := playedRequest(t, nil, nil, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`, "http://targets")
+	q.Receipt = &Receipt{PromptTokens: 100, CachedTokens: 60, AcceptedTokens: 10, USD: 30, Verdict: accept.Verdict{Reason: accept.ReasonScore}}
+	if q.compareWithTarget(); q.SavedUSD != 0 || !q.Unpriced {
+		t.Errorf("without a price: saved %g, unpriced %t", q.SavedUSD, q.Unpriced)
 	}
-	o, reg := testOptions(t), prometheus.NewRegistry()
-	o.Registerer, o.Routes = reg, []Route{{
-		Model: "m", Draft: priced("drafts", "small", r.draft.URL(), 1), Target: priced("targets", "big", r.target.URL(), 20), SameTokenizer: true,
-		Config: func() plan.Config { return r.cfg },
-		Prices: func() economy.Prices {
-			return economy.Prices{DraftPrefill: 1e-8, DraftDecode: 1e-7, TargetPrefill: 1e-6, TargetDecode: 2e-6}
-		},
-	}}
-	r.cascade = New(o)
-	var draft, target, alone, spent float64
-	for i := range 8 {
-		tier := []plan.Tier{plan.Auto, plan.Auto, plan.Target}[i%3]
-		_, rc, err := r.ask(openai.Chat, tier, chat(fmt.Sprint("question ", i), `,"max_tokens":20`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		draft, target, alone, spent = draft+rc.DraftUSD, target+rc.USD-rc.DraftUSD, alone+rc.TargetAloneUSD, spent+rc.SpentUSD
+	q.Target.SetPrice(pool.Price{Tokens: economy.TokenPrice{Input: 3, Output: 5}})
+	q.Unpriced = false
+	if q.compareWithTarget(); q.SavedUSD != 40*3+10*5-30 || q.Unpriced {
+		t.Errorf("saved %g, unpriced %t", q.SavedUSD, q.Unpriced)
 	}
-	m, cost := r.cascade.metrics, seriesOf(t, reg, "foregate_cost_usd_total")
-	for name, got := range map[string][2]float64{
-		"draft":  {draft, cost["draft"]},
-		"target": {target, cost["target"]},
-		"alone":  {alone, testutil.ToFloat64(m.alone.WithLabelValues("m"))},
-		"saved":  {alone - spent, testutil.ToFloat64(m.saved.WithLabelValues("m"))},
-	} {
-		if got[0] == 0 || math.Abs(got[0]-got[1]) > 1e-12 {
-			t.Errorf("%s: the receipts tell %v USD, the metrics %v", name, got[0], got[1])
-		}
+	q.Receipt = &Receipt{PromptTokens: 100, TargetTokens: 10, USD: 30}
+	if q.compareWithTarget(); q.SavedUSD != 0 {
+		t.Errorf("without a draft: saved %g", q.SavedUSD)
 	}
-}
-
-// seriesOf returns the values of a counter, by its only label.
-func seriesOf(t *testing.T, reg *prometheus.Registry, name string) map[string]float64 {
-	t.Helper()
-	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := map[string]float64{}
-	for _, f := range families {
-		for _, m := range f.Metric {
-			if f.GetName() == name {
-				values[m.Label[0].GetValue()] = m.GetCounter().GetValue()
-			}
-		}
-	}
-	return values
 }
 
 // rates are the acceptance rates that a registry shows, by route.

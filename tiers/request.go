@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/draft"
@@ -118,6 +119,8 @@ type Services struct {
 
 	metrics *metrics
 	audits  *audit.Auditor
+
+	bookAudit func(a *Metadata, route string, usd ledger.Nanos) // puts the cost of a request's audits into the books
 }
 
 // class returns the class of its priority: higher goes first.

@@ -58,7 +58,8 @@ func TestAServedDraftIsCheckedOnceAndIsNoEvidence(t *testing.T) {
 
 func TestAServedDraftIsCheckedWithSpareCapacityOrWithinTheBudget(t *testing.T) {
 	play(t, func(r *auditRig) {
-		r.subject.Config.Risk.AuditBudget, r.subject.Prices = 0.03, func() economy.Prices { return prices }
+		r.subject.Config.Risk.AuditBudget = 0.03
+		r.priced()
 		r.subject.Check(r.served(), true)
 		r.happens("spare capacity", "score")
 		if !r.mayAudit() {

@@ -15,6 +15,9 @@ import (
 func (c *Cascade) settle(r *Request, err error) {
 	c.metrics.countOutcome(r.Receipt, r.Config.Mode)
 	c.metrics.applications.count(r)
+	if err == nil {
+		r.compareWithTarget()
+	}
 	c.fundAudits(r)
 	c.recordWarmup(r, err)
 	switch r.Verdict.Reason {
@@ -24,7 +27,6 @@ func (c *Cascade) settle(r *Request, err error) {
 	if err != nil || !r.WasJudged() && r.Reason() != economy.ReasonNoSaving {
 		return
 	}
-	c.recordCost(r)
 	c.costs.Learn(trafficClassOf(r, &r.Decision.Plan), economy.Outcome{
 		Drafted: r.WasJudged(), Served: r.Tier == plan.Draft && r.Verdict.Accept,
 		Prompt: r.PromptTokens, Output: r.AcceptedTokens + r.TargetTokens,
@@ -49,28 +51,18 @@ func (c *Cascade) recordWarmup(r *Request, err error) {
 	c.evidence.Drafted(t.Own.Key, made, served)
 }
 
-// recordCost counts what the request cost, and what the target alone would have cost, at the same token prices.
-func (c *Cascade) recordCost(r *Request) {
-	p := r.TokenPrices()
-	if !p.Complete() {
+// compareWithTarget records what a drafted answer has saved: what the target alone would have cost, at the same prices, less
+// what it cost. The target would have had as much of the prompt in its cache as the backends had that answered.
+func (r *Request) compareWithTarget() {
+	if !r.WasJudged() {
 		return
 	}
-	r.TargetAloneUSD, r.SpentUSD = costOf(&p, r.Receipt)
-	c.metrics.addCost(r.Body.Model, r.TargetAloneUSD, r.SpentUSD)
-}
-
-// costOf returns what the target alone would have cost, and what the request cost, in USD by the prices of tokens.
-func costOf(p *economy.Prices, rc *Receipt) (alone, spent float64) {
-	prompt, output := float64(rc.PromptTokens), float64(rc.AcceptedTokens+rc.TargetTokens)
-	alone = prompt*p.TargetPrefill + output*p.TargetDecode
-	spent = float64(rc.ScoredTokens)*p.TargetPrefill + float64(rc.TargetTokens)*p.TargetDecode
-	if rc.WasJudged() {
-		spent += prompt*p.DraftPrefill + float64(rc.DraftedTokens)*p.DraftDecode
+	price := r.Target.TokenPrice()
+	r.Unpriced = r.Unpriced || !price.Known()
+	if !r.Unpriced {
+		alone := economy.Work{Prompt: r.PromptTokens, Cached: r.CachedTokens, Answer: r.AcceptedTokens + r.TargetTokens}
+		r.SavedUSD = economy.CostOfWork(price, alone) - r.USD
 	}
-	if rc.TargetTokens > 0 && rc.ScoredTokens == 0 { // scored tokens are in the KV cache already
-		spent += (prompt + float64(rc.AcceptedTokens)) * p.TargetPrefill
-	}
-	return alone, spent
 }
 
 // fundAudits adds a share of what the target alone would have cost to the audit budget. It is not a share of the target's

@@ -121,6 +121,9 @@ func (a *App) drafting() []gateway.DraftView {
 		if v.Drafts > 0 {
 			v.Accepted = served / v.Drafts
 		}
+		if p := rt.Prices(); p.Complete() {
+			v.TokenPriceRatio = p.DraftDecode / p.TargetDecode
+		}
 		v.BreakEven = economy.BreakEven(rt.Prices(), typicalShape(rt.Config()), float64(typicalRequests[0].output))
 		out = append(out, v)
 	}

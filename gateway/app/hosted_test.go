@@ -86,7 +86,7 @@ func TestAHostedTargetGetsNothingOfOursAndIsPaidByTheToken(t *testing.T) {
 		}
 		hosted.gotOnly(t, "model", "messages", "max_tokens", "stream", "stream_options")
 	}
-	if page := r.Metrics(t); !strings.Contains(page, `foregate_cost_usd_total{tier="target"} 0.03`+"\n") { // twice 10 + 5 tokens
+	if page := r.Metrics(t); !strings.Contains(page, `foregate_cost_usd_total{part="target",route="llama-3"} 0.03`+"\n") { // twice 10 + 5 tokens
 		t.Error(apptest.Lines(page, "foregate_cost_usd"))
 	}
 }
@@ -210,6 +210,11 @@ func (p *provided) sum(sample string) (total float64) {
 	return total
 }
 
+// booked is what requests and audits have cost; the own draft has no price.
+func (p *provided) booked() float64 {
+	return p.sum(`foregate_cost_usd_total{part="target",route="`+routeUsual+`"}`) + p.sum(`foregate_cost_usd_total{part="audit",route="`+routeUsual+`"}`)
+}
+
 // spent is what the ledger has counted of a tenant.
 func (p *provided) spent(tenant string) float64 {
 	var views struct {
@@ -256,17 +261,16 @@ func TestAFleetPaysWhatTheProviderCharges(t *testing.T) {
 	var m vllmsim.Meter
 	var booked float64
 	apptest.Within(t, time.Minute, "the audits have ended", func() bool {
-		m, booked = w.provider.Meter(), w.sum(`foregate_cost_usd_total{tier="target"}`)
+		m, booked = w.provider.Meter(), w.booked()
 		t.Logf("%d requests: %+v; booked %.6f USD; %v", requests, m, booked, w.outcomes)
 		return math.Abs(booked+m.ProbeUSD-m.USD) < 1e-9*float64(m.Calls) && m == w.provider.Meter()
 	})
-	audits := w.sum(`foregate_audit_cost_usd_total{route="` + routeUsual + `"}`)
+	audits := w.sum(`foregate_cost_usd_total{part="audit",route="` + routeUsual + `"}`)
 	t.Logf("audits %.6f USD", audits)
 	if m.Left > 0 || m.Refused == 0 || m.Cached == 0 || audits == 0 && !testing.Short() {
 		t.Errorf("the run shows less than it should: %+v, audits %g", m, audits)
 	}
-	apptest.Within(t, time.Minute, "the ledger has what requests cost", func() bool { // an audit is booked at its call, and counted at its end
-		booked, audits = w.sum(`foregate_cost_usd_total{tier="target"}`), w.sum(`foregate_audit_cost_usd_total{route="`+routeUsual+`"}`)
+	apptest.Within(t, time.Minute, "the ledger has what requests cost", func() bool {
 		return math.Abs(w.spent("acme")+audits-booked) < 1e-6
 	})
 	for outcome, n := range w.outcomes {
@@ -295,7 +299,7 @@ func (p *provided) holdsTheBudget(before float64) {
 		if now := p.provider.Meter(); now != m {
 			m = now
 		}
-		if math.Abs(p.sum(`foregate_cost_usd_total{tier="target"}`)+m.ProbeUSD-m.USD) < 1e-9*float64(m.Calls) {
+		if math.Abs(p.booked()+m.ProbeUSD-m.USD) < 1e-9*float64(m.Calls) {
 			break
 		}
 	}

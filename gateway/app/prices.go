@@ -9,16 +9,19 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 )
 
-// tokenPrice returns the prices of a hosted pool's tokens, in USD; zero for others.
-func tokenPrice(def config.Pool) pool.TokenPrice {
-	return pool.TokenPrice{Input: def.USDPerMillionInput / 1e6, Cached: def.USDPerMillionCached / 1e6, Output: def.USDPerMillionOutput / 1e6}
+// priceOf returns what a pool costs, by the configuration.
+func priceOf(def config.Pool) pool.Price {
+	return pool.Price{
+		USDPerHour: def.USDPerHour, PrefillPerSecond: def.PrefillPerSecond, DecodePerSecond: def.DecodePerSecond,
+		Tokens: economy.TokenPrice{Input: def.USDPerMillionInput / 1e6, Cached: def.USDPerMillionCached / 1e6, Output: def.USDPerMillionOutput / 1e6},
+	}
 }
 
 // unitPrices returns a pool's configured prices of a prompt token and an answer token, in USD; 0 is not
 // configured.
 func unitPrices(def config.Pool) (prefill, decode float64) {
-	if t := tokenPrice(def); def.PaidByToken() {
-		return t.Input, t.Output
+	if p := priceOf(def); def.PaidByToken() {
+		return p.Tokens.Input, p.Tokens.Output
 	}
 	return economy.PerToken(def.USDPerHour, def.PrefillPerSecond), economy.PerToken(def.USDPerHour, def.DecodePerSecond)
 }
@@ -31,41 +34,19 @@ func configuredPrices(f *config.File, rt config.Route) economy.Prices {
 	return p
 }
 
-// prices returns the prices of tokens at a route's pools: configured ones, else those that the pools have learned. The
-// result is called once for every request that may be drafted.
+// prices returns the prices of tokens at a route's pools. The result is called once for every request that may be drafted.
 func (r *routing) prices(rt config.Route) func() economy.Prices {
-	configured := configuredPrices(r.file, rt)
 	draft, target := r.pool(rt.Draft), r.pool(rt.Target)
-	if target != nil && target.External() {
-		configured.TargetPrefill, configured.TargetDecode = 0, 0 // it knows what the provider's cache saves
-	}
-	if configured.Complete() || target == nil {
-		return func() economy.Prices { return configured }
-	}
-	return func() economy.Prices {
-		p := configured
+	return func() (p economy.Prices) {
 		if draft != nil {
-			fill(&p.DraftPrefill, &p.DraftDecode, draft)
+			t := draft.ExpectedPrice()
+			p.DraftPrefill, p.DraftDecode = t.Input, t.Output
 		}
-		fill(&p.TargetPrefill, &p.TargetDecode, target)
+		if target != nil {
+			t := target.ExpectedPrice()
+			p.TargetPrefill, p.TargetDecode = t.Input, t.Output
+		}
 		return p
-	}
-}
-
-// fill sets missing prices to those that a pool has learned.
-func fill(prefill, decode *float64, p *pool.Pool) {
-	if *prefill > 0 && *decode > 0 {
-		return
-	}
-	learnedPrefill, learnedDecode, ok := p.UnitCosts()
-	if !ok {
-		return
-	}
-	if *prefill == 0 {
-		*prefill = learnedPrefill
-	}
-	if *decode == 0 {
-		*decode = learnedDecode
 	}
 }
 
@@ -96,6 +77,9 @@ func economyWarnings(f *config.File) []string {
 func draftWarning(f *config.File, rt config.Route) string {
 	p := configuredPrices(f, rt)
 	switch {
+	case p.DraftDecode > 0 && p.TargetDecode > 0 && p.DraftDecode >= p.TargetDecode:
+		return fmt.Sprintf("a draft token costs as much as a target token or more (a million: %.3f USD at %s, %.3f at %s): drafts cannot save cost; take a cheaper draft pool, or leave its draft out",
+			p.DraftDecode*1e6, rt.Draft, p.TargetDecode*1e6, rt.Target)
 	case p.Complete():
 		return losingRequests(rt, p)
 	case f.Pools[rt.Draft].USDPerHour == 0 || f.Pools[rt.Target].USDPerHour == 0 && !f.Pools[rt.Target].PaidByToken():

@@ -98,7 +98,7 @@ func (r *routing) replaces(was *routing, name string) bool {
 
 // update gives a running pool what is new in its definition.
 func (p *servedPool) update(def config.Pool) error {
-	p.SetPrice(def.USDPerHour, tokenPrice(def))
+	p.SetPrice(priceOf(def))
 	if def.Discover != "" {
 		return nil
 	}
@@ -114,8 +114,8 @@ func (a *App) newPool(name string, def config.Pool) (*servedPool, error) {
 	served := &servedPool{unwatch: unwatch}
 	o := pool.Options{
 		Credentials: own, HTTPS: def.TLS.On,
-		Name: name, Model: def.Model, Backends: def.Backends, Discover: def.Discover, USDPerHour: def.USDPerHour,
-		External: def.PaidByToken(), TokenPrice: tokenPrice(def), Priorities: def.Scheduler == config.SchedulerPriority, Engine: dialect.Kind(def.Engine),
+		Name: name, Model: def.Model, Backends: def.Backends, Discover: def.Discover, Price: priceOf(def),
+		External: def.PaidByToken(), Priorities: def.Scheduler == config.SchedulerPriority, Engine: dialect.Kind(def.Engine),
 		Policy:         func() string { return a.global().RoutePolicy },
 		ScrapeInterval: func() time.Duration { return a.global().ScrapeInterval },
 

@@ -50,9 +50,11 @@ var readers = map[string]func(c *counts, l labels, v float64, m *dto.Metric){
 		c.inFlight += v
 		c.covered++ // each replica has one
 	},
-	"foregate_cost_usd_total":        func(c *counts, _ labels, v float64, _ *dto.Metric) { c.spent += v },
-	"foregate_saved_usd":             func(c *counts, _ labels, v float64, _ *dto.Metric) { c.saved += v },
-	"foregate_cache_saved_usd_total": func(c *counts, _ labels, v float64, _ *dto.Metric) { c.saved += v },
+	"foregate_cost_usd_total":            func(c *counts, _ labels, v float64, _ *dto.Metric) { c.spent += v },
+	"foregate_unpriced_requests_total":   func(c *counts, _ labels, v float64, _ *dto.Metric) { c.unpriced += v },
+	"foregate_backend_rent_usd_per_hour": func(c *counts, _ labels, v float64, _ *dto.Metric) { c.rent += v },
+	"foregate_saved_usd":                 func(c *counts, _ labels, v float64, _ *dto.Metric) { c.saved += v },
+	"foregate_cache_saved_usd_total":     func(c *counts, _ labels, v float64, _ *dto.Metric) { c.saved += v },
 	"foregate_acceptance_total": func(c *counts, l labels, v float64, _ *dto.Metric) {
 		switch l.get("verdict") {
 		case "accepted":

@@ -107,7 +107,7 @@ func TestEachRequestIsCountedByWhatAnsweredIt(t *testing.T) {
 
 func TestNumbersThatAreNoneAreLeftOut(t *testing.T) {
 	for _, n := range []string{"NaN", "+Inf", "-Inf"} {
-		c := counted(t, 0, `foregate_cost_usd_total{tier="draft"} `+n, `foregate_cost_usd_total{tier="target"} 2`,
+		c := counted(t, 0, `foregate_cost_usd_total{part="draft"} `+n, `foregate_cost_usd_total{part="target"} 2`,
 			`foregate_requests_in_flight `+n, `foregate_backend_kv_usage{pool="p",backend="b"} `+n)
 		if c.spent != 2 || c.inFlight != 0 || len(c.kv) != 0 {
 			t.Errorf("with %s: spent %g, in flight %g, kv %v", n, c.spent, c.inFlight, c.kv)

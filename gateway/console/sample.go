@@ -27,8 +27,11 @@ type Sample struct {
 	Breakers          map[string]float64 `json:"breakers"`           // 1 half-open, 2 open, by pool/backend; without closed ones
 	Shed              map[string]float64 `json:"shed"`               // requests refused per second, by class
 	Shedding          []string           `json:"shedding"`           // pool/class shed now
-	SpentPerHour      *float64           `json:"spent_per_hour"`     // USD per hour: the backends' work
-	SavedPerHour      *float64           `json:"saved_per_hour"`     // USD per hour: by drafts and by the cache
+	Spent             *float64           `json:"spent"`              // USD since the start: the backends' work; null while prices are unknown
+	Saved             *float64           `json:"saved"`              // USD since the start: by drafts and by the cache; null as above
+	SpentPerHour      *float64           `json:"spent_per_hour"`     // USD per hour
+	SavedPerHour      *float64           `json:"saved_per_hour"`     // USD per hour
+	RentPerHour       float64            `json:"rent_per_hour"`      // USD per hour of the backends, busy or not
 	LeftOut           int                `json:"omitted"`            // backends beyond the first 200 of kv
 }
 
@@ -57,16 +60,25 @@ func sampleOf(all []counts, facts ReplicaState) Sample {
 		TTFT:          now.ttft.since(first.ttft), Latency: now.latency.since(first.latency),
 		KV: now.kv, ShedThresholds: facts.ShedThresholds, Breakers: now.breakers, Shedding: now.shedding, LeftOut: now.leftOut,
 	}
+	s.money(&now, &first)
 	requests := total(now.requests) - total(first.requests)
 	s.Drafted, s.ServedByDraft = share(now.judged-first.judged, requests), share(now.accepted-first.accepted, requests)
 	if k := now.worst(); k != nil {
 		s.DisagreementBound, s.MaxDisagreement = &k.bound, &k.maxDisagreement
 	}
-	if hours := now.at.Sub(first.at).Hours(); hours > 0 {
-		spent, saved := (now.spent-first.spent)/hours, (now.saved-first.saved)/hours
-		s.SpentPerHour, s.SavedPerHour = &spent, &saved
-	}
 	return s
+}
+
+// money sets the rent, and what was spent and saved unless no price was known.
+func (s *Sample) money(now, first *counts) {
+	s.RentPerHour = now.rent
+	if now.unpriced > 0 && now.spent == 0 {
+		return
+	}
+	s.Spent, s.Saved = &now.spent, &now.saved
+	if hours := now.at.Sub(first.at).Hours(); hours > 0 {
+		s.SpentPerHour, s.SavedPerHour = new((now.spent-first.spent)/hours), new((now.saved-first.saved)/hours)
+	}
 }
 
 // total is the sum of counts.
@@ -157,6 +169,7 @@ type counts struct {
 	hits, lookups    float64
 	ttft, latency    histogram
 	spent, saved     float64
+	rent, unpriced   float64
 
 	classes      map[[2]string]*classCount // by route and traffic class
 	kv, breakers map[string]float64

@@ -50,7 +50,7 @@ func TestAtTheStartNothingIsKnownButWhatStands(t *testing.T) {
 		`llm_request_duration_seconds_bucket{stream="false",le="1"} 9`, `llm_request_duration_seconds_count{stream="false"} 9`,
 	})
 	got := sampleOf(all, ReplicaState{Replicas: 3})
-	want := Sample{Time: float64(noon.Unix()), Replicas: 3, Requests: map[string]float64{"draft": 0}}
+	want := Sample{Time: float64(noon.Unix()), Replicas: 3, Requests: map[string]float64{"draft": 0}, Spent: new(3.0), Saved: new(3.0)}
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		t.Error(diff)
 	}

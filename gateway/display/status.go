@@ -182,6 +182,9 @@ func addDrafts(t *Table, drafts []gateway.DraftView) {
 		if d.BreakEven > 0 {
 			text += fmt.Sprintf("; break-even at %.0f%% for a typical request", 100*d.BreakEven)
 		}
+		if d.TokenPriceRatio >= 1 {
+			text += fmt.Sprintf("; a draft token costs %.2g target tokens, so drafts cannot save cost", d.TokenPriceRatio)
+		}
 		if d.BreakEven > 1 {
 			text = d.Mode + "; drafts of typical requests cost more than they save"
 		}

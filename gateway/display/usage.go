@@ -46,6 +46,14 @@ func usageCells(r *ledger.Row) []string {
 	return []string{
 		fmt.Sprint(r.Requests), fmt.Sprint(r.Requests - r.OK), fmt.Sprint(r.Cached + r.Coalesced),
 		fmt.Sprint(r.Prompt), fmt.Sprint(r.Completion), fmt.Sprint(r.DraftTokens),
-		Dollars(r.USD.USD()), SignedDollars(r.DraftsSaved.USD()), Dollars(r.CacheSaved.USD()),
+		amount(r.USD), amount(r.DraftsSaved), amount(r.CacheSaved),
 	}
+}
+
+// amount formats an amount, "–" where it is unknown.
+func amount(n ledger.Nanos) string {
+	if n == ledger.Unknown {
+		return "–"
+	}
+	return SignedDollars(n.USD())
 }

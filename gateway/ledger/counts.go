@@ -27,15 +27,29 @@ type Counts struct {
 	DraftTokens  int64 `json:"draft_tokens"`      // of the completion tokens, those that drafts supplied; not those from the cache
 	CachedTokens int64 `json:"cached_tokens"`     // prompt and completion tokens of cached and coalesced answers
 
-	DraftUSD       Nanos `json:"draft_usd"`           // requests' share of the price of the draft's backends
-	TargetUSD      Nanos `json:"target_usd"`          // and of the target's
-	TargetAloneUSD Nanos `json:"target_alone_usd"`    // what requests that could be drafted would have cost the target alone, by token prices
-	DraftsSaved    Nanos `json:"saved_by_drafts_usd"` // that, less what these requests cost by the same prices; negative where drafts cost more
+	DraftUSD       Nanos `json:"draft_usd"`           // cost of the requests' work at the draft's backends
+	TargetUSD      Nanos `json:"target_usd"`          // and at the target's and fallbacks'
+	TargetAloneUSD Nanos `json:"target_alone_usd"`    // what the target alone would have cost
+	DraftsSaved    Nanos `json:"saved_by_drafts_usd"` // that, less what the requests and their audits cost; negative where drafts cost more
 	CacheSaved     Nanos `json:"saved_by_cache_usd"`  // what the cached and coalesced answers had cost to make
+	AuditUSD       Nanos `json:"audit_usd"`           // cost of the work for the requests' audits
+	Unpriced       int64 `json:"unpriced_requests"`   // whose cost is not in these amounts, or not all of it, because prices were unknown
 }
 
-// USD is what the requests cost.
-func (c *Counts) USD() Nanos { return c.DraftUSD + c.TargetUSD }
+// USD is what the requests and their audits cost.
+func (c *Counts) USD() Nanos { return c.DraftUSD + c.TargetUSD + c.AuditUSD }
+
+// blank replaces amounts of nothing by unknown ones, where the price of work was unknown.
+func (c *Counts) blank() {
+	if c.Unpriced == 0 {
+		return
+	}
+	for _, v := range []*Nanos{&c.DraftUSD, &c.TargetUSD, &c.TargetAloneUSD, &c.DraftsSaved, &c.AuditUSD} {
+		if *v == 0 {
+			*v = Unknown
+		}
+	}
+}
 
 // numColumns is the number of counts.
 var numColumns = reflect.TypeFor[Counts]().NumField()
@@ -99,6 +113,9 @@ func decode(text string) (s sums, err error) {
 // Nanos is an amount in billionths of a US dollar. As JSON it is a number of dollars with at most nine decimals, exact.
 type Nanos int64
 
+// Unknown is an amount that nobody knows: null in JSON. There is no arithmetic with it.
+const Unknown Nanos = math.MinInt64
+
 const (
 	nanosPerUSD = 1e9
 	maxUSD      = 1e6 // bounds the cost of one request: a larger number is a mistake
@@ -125,10 +142,19 @@ func (n Nanos) String() string {
 }
 
 // MarshalJSON implements json.Marshaler.
-func (n Nanos) MarshalJSON() ([]byte, error) { return []byte(n.String()), nil }
+func (n Nanos) MarshalJSON() ([]byte, error) {
+	if n == Unknown {
+		return []byte("null"), nil
+	}
+	return []byte(n.String()), nil
+}
 
 // UnmarshalJSON implements json.Unmarshaler for what MarshalJSON writes.
 func (n *Nanos) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*n = Unknown
+		return nil
+	}
 	text, negative := strings.CutPrefix(string(b), "-")
 	whole, decimals, _ := strings.Cut(text, ".")
 	const digits = 9

@@ -108,9 +108,10 @@ type Use struct {
 	First, Took   time.Duration // to the answer's first byte and its end, where engines made it
 }
 
-// Add counts a request. It waits for nothing.
+// Add counts a request, or what its audits cost besides. It waits for nothing.
 func (l *Ledger) Add(u *Use) {
 	d, c := dayOf(u.Began), &u.Counts
+	l.metrics.add(u.Route, c)
 	l.book.add(page{pageUsage, d}, u.Tenant, u.Route, c.sums())
 	if c.OK == 0 || c.Cached+c.Coalesced > 0 || c.Completion == 0 {
 		return

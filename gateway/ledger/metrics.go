@@ -17,6 +17,9 @@ type metrics struct {
 	first, retry            prometheus.Counter
 	demoted, dropped        prometheus.Counter
 	rowsWritten, rowsFailed prometheus.Counter
+
+	cost, baseline, unpriced *prometheus.CounterVec
+	saved                    *prometheus.GaugeVec
 }
 
 func newMetrics(reg prometheus.Registerer, pending func() float64) *metrics {
@@ -39,7 +42,17 @@ func newMetrics(reg prometheus.Registerer, pending func() float64) *metrics {
 		Name: "foregate_usage_pending_requests",
 		Help: "Requests whose usage is only in this replica's memory. It is lost if the replica ends while Redis does not answer.",
 	}, pending)
+	byRoute := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return f.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"route"}, labels...))
+	}
 	return &metrics{
+		cost: byRoute("foregate_cost_usd_total",
+			"Cost of the work for requests in US dollars, as receipts and usage have it, by what did it: the draft's backends (draft), the target's and fallbacks (target), audits at both (audit).", "part"),
+		baseline: byRoute("foregate_baseline_usd_total", "What the target alone would have cost for the same requests, in US dollars."),
+		unpriced: byRoute("foregate_unpriced_requests_total", "Requests whose cost is not counted, or not all of it, because prices were unknown."),
+		saved: f.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "foregate_saved_usd", Help: "What drafts have saved since the start, in US dollars: foregate_baseline_usd_total less foregate_cost_usd_total. It falls where drafts and audits cost more than they save.",
+		}, []string{"route"}),
 		limited: counters("foregate_rate_limited_total", "Requests refused with 429 because of a tenant limit, by limit.",
 			"limit", string(Requests), string(Tokens), string(Concurrency)),
 		exhausted: counters("foregate_budget_refused_total",
@@ -56,6 +69,18 @@ func newMetrics(reg prometheus.Registerer, pending func() float64) *metrics {
 		dropped:     counter("foregate_limit_corrections_dropped_total", "Corrections of estimated token charges that could not be sent to Redis."),
 		rowsWritten: writes.WithLabelValues("ok"), rowsFailed: writes.WithLabelValues("error"),
 	}
+}
+
+// add counts the money of a request.
+func (m *metrics) add(route string, c *Counts) {
+	for part, usd := range map[string]Nanos{"draft": c.DraftUSD, "target": c.TargetUSD, "audit": c.AuditUSD} {
+		if usd > 0 {
+			m.cost.WithLabelValues(route, part).Add(usd.USD())
+		}
+	}
+	m.baseline.WithLabelValues(route).Add(c.TargetAloneUSD.USD())
+	m.saved.WithLabelValues(route).Add(c.DraftsSaved.USD())
+	m.unpriced.WithLabelValues(route).Add(float64(c.Unpriced))
 }
 
 // asked counts how a request's limits and budgets were counted.

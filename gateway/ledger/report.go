@@ -59,7 +59,15 @@ type Row struct {
 	Route  string `json:"route,omitempty"`
 	Day    string `json:"day,omitempty"`
 	Counts
-	USD Nanos `json:"usd"` // draft_usd and target_usd together
+	USD Nanos `json:"usd"` // draft_usd, target_usd and audit_usd together
+}
+
+// finish sets the sum, and amounts that are unknown.
+func (r *Row) finish() {
+	r.USD = r.Counts.USD()
+	if r.blank(); r.USD == 0 && r.Unpriced > 0 {
+		r.USD = Unknown
+	}
 }
 
 // Group returns the row's value of a dimension.
@@ -103,9 +111,9 @@ func (l *Ledger) Read(ctx context.Context, q Query) (*Report, error) {
 		return nil, ErrTooManyRows
 	}
 	report := &Report{Span: span, By: q.By, Rows: make([]Row, 0, len(groups)), Total: total}
-	report.Total.USD = total.Counts.USD()
+	report.Total.finish()
 	for _, row := range groups {
-		row.USD = row.Counts.USD()
+		row.finish()
 		report.Rows = append(report.Rows, *row)
 	}
 	slices.SortFunc(report.Rows, func(a, b Row) int {

@@ -59,10 +59,10 @@ type Receipt struct {
 	Continuations []tiers.Failover `json:"continuations,omitempty"`  // continuations by the target
 	Tokens        Tokens           `json:"tokens"`
 	MS            msJSON           `json:"ms"`
-	USD           float64          `json:"usd"`              // its share of the price of its backends
-	DraftUSD      float64          `json:"draft_usd"`        // of that, of the draft's backends
-	AloneUSD      float64          `json:"target_alone_usd"` // cost at the target alone by the prices of tokens; 0: it could not be drafted, or prices are unknown
-	SpentUSD      float64          `json:"spent_usd"`        // cost by the same prices
+	USD           *float64         `json:"usd"`              // cost of its work at backends; null: prices were unknown
+	DraftUSD      *float64         `json:"draft_usd"`        // of that, of the draft's backends
+	AloneUSD      *float64         `json:"target_alone_usd"` // what the target alone would have cost, by the same prices; null as above
+	AuditUSD      float64          `json:"audit_usd"`        // cost of the work for its audits, which may go on after its end; not part of usd
 	CacheSaved    float64          `json:"cache_saved_usd"`  // what a cached answer had cost to make
 
 	Path       string         `json:"-"`
@@ -197,6 +197,7 @@ func (r *Receipt) Word() string {
 func (r *Receipt) Encode() []byte {
 	out := *r
 	out.Time, out.Acceptance = r.Time.UTC(), r.Word()
+	out.USD, out.DraftUSD, out.AloneUSD = new(float64), new(float64), new(float64)
 	if rc := r.Cascade; rc != nil {
 		out.of(rc)
 		out.MS.CascadeStart = max(rc.Began.Sub(r.Time), 0)
@@ -212,7 +213,19 @@ func (r *Receipt) Encode() []byte {
 // of fills in the cascade's receipt.
 func (r *Receipt) of(rc *tiers.Receipt) {
 	r.FallbackUnused = rc.Stayed
-	r.USD, r.DraftUSD, r.AloneUSD, r.SpentUSD = rc.USD, rc.DraftUSD, rc.TargetAloneUSD, rc.SpentUSD
+	known := func(usd float64) *float64 {
+		if rc.Unpriced && usd == 0 {
+			return nil
+		}
+		return &usd
+	}
+	r.USD, r.DraftUSD = known(rc.USD), known(rc.DraftUSD)
+	if !rc.Unpriced {
+		r.AloneUSD = new(rc.USD + rc.SavedUSD)
+	}
+	if rc.Audits != nil {
+		r.AuditUSD = float64(rc.Audits.Load()) / 1e9
+	}
 	r.Plan = planOf(&rc.Decision, rc.Reason())
 	if t := rc.Decision.Audit; t != nil {
 		r.Audit = &auditJSON{t.Policy(), t.Own.TrafficClass, t.Own.Audited, t.Shadow}

@@ -39,7 +39,7 @@ func wholeReceipt() *Receipt {
 		Checks:      []tiers.Check{{Scorer: plan.ScorerIDs, Backend: "10.0.1.7-8000", Tokens: 32, Kept: 32, Pass: true, Score: -0.04, Reason: accept.ReasonTargetAgrees, At: 300 * time.Millisecond, Took: 61234567}},
 		Failovers:   []tiers.Failover{{Why: accept.ReasonScore, Tokens: 56, Bytes: 231, At: 514 * time.Millisecond}},
 		Tier:        plan.Mixed, Finish: "stop", PromptTokens: 301, AcceptedTokens: 56, TargetTokens: 94, WastedTokens: 1, DraftedTokens: 57, ScoredTokens: 333, Committed: 32,
-		USD: 0.00031, DraftUSD: 0.00012, TargetAloneUSD: 0.00036, SpentUSD: 0.00029, Waited: time.Millisecond, Draft: 512 * time.Millisecond, Verify: 61234567, Target: 300 * time.Millisecond, First: 433 * time.Millisecond,
+		USD: 0.00031, DraftUSD: 0.00012, SavedUSD: 0.00005, Waited: time.Millisecond, Draft: 512 * time.Millisecond, Verify: 61234567, Target: 300 * time.Millisecond, First: 433 * time.Millisecond,
 	}, nil)
 	return f
 }

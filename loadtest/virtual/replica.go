@@ -88,7 +88,7 @@ func (r *replica) newPool(p *engines.Pool) (*pool.Pool, error) {
 	q := &queue{lab: l, Queue: admission.Queue{Pool: p.Name, Rand: r.random}}
 	r.queues[p.Name] = q
 	o := pool.Options{
-		Name: p.Name, Model: p.Def.Model, Backends: urls, USDPerHour: p.Def.USDPerHour, Now: l.clock.Now, Priorities: p.Def.Policy == "priority",
+		Name: p.Name, Model: p.Def.Model, Backends: urls, Price: pool.Price{USDPerHour: p.Def.USDPerHour}, Now: l.clock.Now, Priorities: p.Def.Policy == "priority",
 		Policy:         func() string { return l.values.RoutePolicy },
 		ScrapeInterval: func() time.Duration { return l.values.ScrapeInterval },
 

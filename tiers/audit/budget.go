@@ -61,5 +61,5 @@ func (t Tally) TargetCost(p economy.Prices) (cost float64, priced bool) {
 	if !p.Complete() {
 		return float64(prompt + t.Target), false
 	}
-	return float64(prompt)*p.TargetPrefill + float64(t.Target)*p.TargetDecode, true
+	return economy.CostOfWork(p.Target(), economy.Work{Prompt: prompt, Answer: t.Target}), true
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
@@ -43,6 +44,7 @@ type Exchange struct {
 	entry     int          // of it in the record; 0 is none, or none any more
 	counted   bool         // the pool knows the prompt's length
 	used      openai.Usage // that it told last
+	charged   economy.Work // of which the cost was told
 	taken     bool         // a chunk was taken
 	closed    bool
 }
@@ -161,7 +163,7 @@ func (e *Exchange) open(waited time.Duration) *engine.Failure {
 		e.SetMovable(false) // nobody could carry on with it
 	case formBody: // its first byte is its last, too
 		e.lease.MarkAlive()
-		e.count(e.attempt.Used)
+		e.Count(e.attempt.Used)
 	}
 	e.permit.Report(nil)
 	opened = true
@@ -244,7 +246,7 @@ func (e *Exchange) Next(want engine.Want) (*openai.Chunk, error) {
 	}
 	e.taken = true
 	if c.HasUsage {
-		e.count(c.Usage)
+		e.Count(c.Usage)
 	}
 	return c, nil
 }
@@ -252,8 +254,8 @@ func (e *Exchange) Next(want engine.Want) (*openai.Chunk, error) {
 // Buffered reports whether Next returns at once.
 func (e *Exchange) Buffered() bool { return e.stream.Buffered() }
 
-// count tells the pool the exact length of the prompt.
-func (e *Exchange) count(u openai.Usage) {
+// Count says what the engine has told of its work so far: it gives the pool the exact length of the prompt.
+func (e *Exchange) Count(u openai.Usage) {
 	if u.Prompt > 0 {
 		e.used = u
 	}
@@ -327,33 +329,50 @@ func (e *Exchange) Settle(f *engine.Failure, tokens int) {
 	e.entry = 0
 }
 
-// HandOver gives the exchange to another record after so many tokens. The first record is complete and is not changed
-// any more.
+// HandOver gives the exchange to another record after so many tokens. The first record is complete, with the cost of what was
+// done for it, and is not changed any more.
 func (e *Exchange) HandOver(to Events, tokens int) {
 	e.Settle(nil, tokens)
+	e.charge(e.work(nil, tokens))
 	e.request.Events = to
 }
 
 // releaseLease releases the slot at the backend; f is the call's failure or nil.
 func (e *Exchange) releaseLease(f *engine.Failure, generated int) {
-	usd := e.lease.Done(generated)
-	if e.request.Pool.External() {
-		usd = e.tokensUSD(f)
-	}
-	e.request.Events.Cost(e.request.Tier, usd)
-	e.services.metrics.cost.WithLabelValues(string(e.request.Tier)).Add(usd)
+	defer e.lease.Done(generated)
+	e.charge(e.work(f, generated))
 }
 
-// tokensUSD returns what the call costs at a hosted backend: by the tokens that it has told. One that may have worked
-// without telling them is paid the most that the call may cost.
-func (e *Exchange) tokensUSD(f *engine.Failure) float64 {
+// charge tells the cost of the call's work so far, less what was told already.
+func (e *Exchange) charge(w economy.Work) {
+	part := w.Less(e.charged)
+	if part == (economy.Work{}) {
+		return
+	}
+	e.charged = w
+	usd, known := e.lease.Charge(part)
+	e.request.Events.Cost(Cost{Tier: e.request.Tier, USD: usd, Unknown: !known, Cached: part.Cached})
+}
+
+// work returns what the call's backend did for so many tokens of an answer: what its engine has told, else what is expected.
+// A hosted backend that may have worked without telling is paid the most that the call may cost.
+func (e *Exchange) work(f *engine.Failure, generated int) economy.Work {
+	external := e.request.Pool.External()
 	switch {
 	case e.used.Prompt > 0:
-		return e.lease.Pay(e.used.Prompt, e.used.Cached, e.used.Completion)
-	case e.attempt.Call == nil, e.first.IsZero() && f != nil && !f.MayHaveWorked():
-		return 0
+		w := economy.Work{Prompt: e.used.Prompt, Cached: e.used.Cached, Answer: e.used.Completion}
+		if w.Cached == 0 && !external && e.request.Scoring == nil { // few engines tell it, and scores read no cache
+			w.Cached = e.lease.Work(0).Cached
+		}
+		return w
+	case e.attempt.Call == nil, e.request.Role == RoleTokenize, e.first.IsZero() && f != nil && !f.MayHaveWorked():
+		return economy.Work{}
+	case external:
+		return e.demand.Bound()
+	case e.first.IsZero():
+		return e.lease.Work(-1)
 	}
-	return e.request.Pool.TokenPrice().Bound(&e.demand)
+	return e.lease.Work(generated)
 }
 
 // report tells the pool and the breaker the outcome of the call.

@@ -241,7 +241,7 @@ func TestWhoTakesAnExchangeOverHearsTheRest(t *testing.T) {
 		t.Errorf("%+v, settled %d times", e, r.settled)
 	}
 	x.Close(&engine.Failure{Kind: engine.Cut}, 9)
-	if r.settled != 1 || r.tries[0].Tokens != 4 || r.costs != 0 || other.costs != 1 || other.settled != 0 {
+	if r.settled != 1 || r.tries[0].Tokens != 4 || r.costs != 1 || other.costs != 1 || other.settled != 0 {
 		t.Errorf("the request's record: %+v, %d costs; the other's: %+v", r.tries[0], r.costs, other)
 	}
 	r.given("at the end")

@@ -10,7 +10,6 @@ import (
 // metrics count calls. All labels have a bounded set of values.
 type metrics struct {
 	failures    *prometheus.CounterVec
-	cost        *prometheus.CounterVec
 	budgetSpent prometheus.Counter
 }
 
@@ -20,9 +19,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		failures: with.NewCounterVec(prometheus.CounterOpts{
 			Name: "foregate_upstream_failures_total", Help: "Calls to backends that failed, by kind.",
 		}, []string{"pool", "kind"}),
-		cost: with.NewCounterVec(prometheus.CounterOpts{
-			Name: "foregate_cost_usd_total", Help: "What requests cost, in US dollars: their shares of the price of the backends that worked for them, by the tier these are of.",
-		}, []string{"tier"}),
 		budgetSpent: with.NewCounter(prometheus.CounterOpts{
 			Name: "foregate_retry_budget_exhausted_total", Help: "Retries that were not made because the budget was spent.",
 		}),

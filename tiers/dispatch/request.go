@@ -70,8 +70,8 @@ type Events interface {
 	Tried(t Try, at time.Time) (entry int)
 	// Settled tells what came of it.
 	Settled(entry int, t Try)
-	// Cost tells the price of the place that a call had at a tier's backend, in USD.
-	Cost(tier plan.Tier, usd float64)
+	// Cost tells the cost of what a call's backend did, once or in parts.
+	Cost(Cost)
 }
 
 // IgnoreEvents implements [Events] and does nothing: of calls that belong to no record.
@@ -87,7 +87,15 @@ func (IgnoreEvents) Tried(Try, time.Time) int { return 0 }
 func (IgnoreEvents) Settled(int, Try) {}
 
 // Cost implements [Events].
-func (IgnoreEvents) Cost(plan.Tier, float64) {}
+func (IgnoreEvents) Cost(Cost) {}
+
+// Cost is the cost of a call's work.
+type Cost struct {
+	Tier    plan.Tier
+	USD     float64 // of the work; 0 where the price is unknown
+	Unknown bool    // work was done whose price is unknown
+	Cached  int     // prompt tokens that were found in the prefix cache
+}
 
 // Ticket describes a request to the admission queue.
 type Ticket struct {

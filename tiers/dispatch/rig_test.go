@@ -47,8 +47,8 @@ type record struct {
 	costs   int
 }
 
-func (r *record) Waited(d time.Duration)  { r.waited += d }
-func (r *record) Cost(plan.Tier, float64) { r.costs++ }
+func (r *record) Waited(d time.Duration) { r.waited += d }
+func (r *record) Cost(Cost)              { r.costs++ }
 
 func (r *record) Tried(t Try, _ time.Time) int {
 	if r.full {

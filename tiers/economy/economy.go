@@ -15,6 +15,14 @@ func (p Prices) Complete() bool {
 	return p.DraftPrefill > 0 && p.DraftDecode > 0 && p.TargetPrefill > 0 && p.TargetDecode > 0
 }
 
+// Target returns the price of the target's tokens.
+func (p Prices) Target() TokenPrice {
+	return TokenPrice{Input: p.TargetPrefill, Output: p.TargetDecode}
+}
+
+// Draft returns the price of the draft's tokens.
+func (p Prices) Draft() TokenPrice { return TokenPrice{Input: p.DraftPrefill, Output: p.DraftDecode} }
+
 // Shape is what is known of a request before it is drafted.
 type Shape struct {
 	Prompt    int  // tokens, counted or estimated

@@ -6,37 +6,80 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
-func TestARequestCostsItsShareOfTheBackend(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	p, err := New(Options{Name: "p", Model: "m", Backends: []string{"http://127.0.0.1:1"}, USDPerHour: 3600, Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pick := func() *Lease {
-		l, err := p.pick(Demand{PromptTokens: 10, OutputTokens: 10})
-		if err != nil {
-			t.Fatal(err)
+// rented is a pool whose backends cost 0.001 USD a second.
+var rented = Price{USDPerHour: 3.6}
+
+func TestWorkCostsTheSameOnAnEmptyBackendAndOnAFullOne(t *testing.T) {
+	b := newBench(t, Options{Price: Price{USDPerHour: 3.6, PrefillPerSecond: 2000, DecodePerSecond: 1000}, Backends: []string{"http://a"}})
+	cost := func(took time.Duration) float64 {
+		l := pick(t, b.Pool, Demand{PromptTokens: 1000})
+		b.now = b.now.Add(took)
+		defer l.Done(100)
+		usd, known := l.Charge(l.Work(100))
+		if !known {
+			t.Error("the price is not known")
 		}
-		return l
+		return usd
 	}
-	one := pick()
-	now = now.Add(2 * time.Second)
-	other := pick()
-	for _, c := range []struct {
-		what string
-		l    *Lease
-		want float64
-	}{
-		{"two seconds, the backend shared with one other at the end", one, 1},
-		{"the same lease again", one, 0},
-		{"no time at all", other, 0},
-	} {
-		if got := c.l.Done(5); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("%s: $%g, want $%g", c.what, got, c.want)
+	alone := cost(time.Second)
+	for range 50 {
+		defer pick(t, b.Pool, Demand{PromptTokens: 1000}).Done(0)
+	}
+	if full := cost(time.Minute); !within(alone, 0.001*(1000.0/2000+100.0/1000), 1e-9) || full != alone {
+		t.Errorf("%g USD alone, %g among 50", alone, full)
+	}
+	unseen := pick(t, b.Pool, Demand{PromptTokens: 1000, OutputTokens: 100})
+	defer unseen.Done(0)
+	if w := unseen.Work(-1); w.Prompt != 1000 || w.Answer != 0 {
+		t.Errorf("a call that had no time has made %+v", w)
+	}
+	b.now = b.now.Add(time.Hour)
+	if w := unseen.Work(-1); w.Answer != unseen.output || w.Answer == 0 {
+		t.Errorf("a call of an hour that nobody saw has made %+v", w)
+	}
+}
+
+func TestAPromptCostsWithoutWhatIsCached(t *testing.T) {
+	b := newBench(t, Options{Price: Price{USDPerHour: 3.6, PrefillPerSecond: 1000, DecodePerSecond: 1000}, Backends: []string{"http://a"}})
+	parts := prefix.Head{Tenant: "t", First: []byte("x")}.Parts(4000)
+	pick(t, b.Pool, Demand{PromptTokens: 1000, Parts: parts}).Done(1)
+	l := pick(t, b.Pool, Demand{PromptTokens: 1000, Parts: parts})
+	defer l.Done(0)
+	if w := l.Work(0); w.Cached < 900 || w.Prompt != 1000 {
+		t.Errorf("%+v of a prompt that was just computed", w)
+	}
+	l.SetPromptTokens(2000)
+	if w := l.Work(0); w.Cached < 1800 || w.Prompt != 2000 {
+		t.Errorf("%+v after it was counted", w)
+	}
+}
+
+// TestAFullBackendsWorkAddsUpToItsRent: prompts are charged once, though a learned speed of answers has the time of prompts in it.
+func TestAFullBackendsWorkAddsUpToItsRent(t *testing.T) {
+	for name, share := range map[string]float64{"long prompts": 0.6, "short ones": 0.1, "all cached": 0} {
+		b := newBench(t, Options{Price: rented, Backends: []string{"http://a"}})
+		const decode, prefill = 2000.0, 8000.0 // tokens a second of either alone
+		var work economy.Work
+		for i := range 240 { // two minutes
+			prompt, answer := 0.5*share*prefill, 0.5*(1-share)*decode
+			b.tick(500*time.Millisecond, func(int) pressure.Reading {
+				r := b.made(0, 64, answer)
+				was := b.first().reading
+				r.PromptTokens, r.PrefixHits = was.PromptTokens+prompt+100, was.PrefixHits+100
+				return r
+			})
+			if i >= 120 {
+				work.Prompt += int(prompt)
+				work.Answer += int(answer)
+			}
+		}
+		if got := economy.CostOfWork(b.TokenPrice(), work); !within(got, 60*0.001, .02) {
+			t.Errorf("%s: a minute of work costs %g USD, the rent is %g", name, got, 60*0.001)
 		}
 	}
 }
@@ -75,43 +118,42 @@ func (b *bench) prompts(n int, took time.Duration) {
 }
 
 func TestATokenCostsWhatABusyBackendMakesOfItsPrice(t *testing.T) {
-	b := newBench(t, Options{USDPerHour: 3.6}) // 0.001 USD per second
-	if _, _, ok := b.UnitCosts(); ok {
-		t.Error("costs are known of nothing")
+	b := newBench(t, Options{Price: rented}) // 0.001 USD per second
+	b.crowd(2*time.Second, 40, 0.025)
+	if b.TokenPrice().Known() {
+		t.Error("costs are known of 2 s")
 	}
-	b.prompts(31, 500*time.Millisecond)
-	b.crowd(20*time.Second, 40, 0.025)
-	if _, _, ok := b.UnitCosts(); ok {
-		t.Error("costs are known of 31 prompts")
+	b.crowd(18*time.Second, 40, 0.025)
+	if p := b.TokenPrice(); !within(p.Output, 0.001/1600, .01) || !within(p.Input, 0.25*0.001/1600, .01) {
+		t.Errorf("without prompts: %+v; want about %g", p, 0.001/1600)
 	}
 	b.crowd(0, 0, 1) // what the readings show waits for nobody
-	b.prompts(1, 500*time.Millisecond)
-	prefill, decode, ok := b.UnitCosts()
-	if !ok || !within(prefill, 0.001/2000, .05) || !within(decode, 0.001/1600, .01) {
-		t.Errorf("got %g, %g, %t; want about %g, %g", prefill, decode, ok, 0.001/2000, 0.001/1600)
+	b.prompts(32, 500*time.Millisecond)
+	if p := b.TokenPrice(); !within(p.Input, 0.001/2000, .05) || !within(p.Output, 0.001/1600, .01) {
+		t.Errorf("got %+v; want about %g, %g", p, 0.001/2000, 0.001/1600)
 	}
 }
 
 func TestAnIdleHourMakesNoTokenDear(t *testing.T) {
-	b := newBench(t, Options{USDPerHour: 3.6})
+	b := newBench(t, Options{Price: rented})
 	b.prompts(40, 500*time.Millisecond)
 	b.crowd(5*time.Minute, 64, 0.040)
 	b.crowd(time.Hour, 1, 0.015)
-	if _, decode, ok := b.UnitCosts(); !ok || !within(decode, 0.001/1600, .02) {
-		t.Errorf("got %g, %t; want about %g", decode, ok, 0.001/1600)
+	if p := b.TokenPrice(); !within(p.Output, 0.001/1600, .02) {
+		t.Errorf("got %+v; want about %g", p, 0.001/1600)
 	}
 	b.crowd(2*time.Minute, 64, 0.080) // busy again, and slower
-	if _, decode, _ := b.UnitCosts(); !within(decode, 0.001/800, .05) {
-		t.Errorf("got %g, want about %g", decode, 0.001/800)
+	if p := b.TokenPrice(); !within(p.Output, 0.001/800, .05) {
+		t.Errorf("got %+v, want about %g", p, 0.001/800)
 	}
 }
 
 func TestWithoutReadingsAnswersTellWhatABackendMakes(t *testing.T) {
-	b := newBench(t, Options{USDPerHour: 3.6, Backends: []string{"http://a"}})
+	b := newBench(t, Options{Price: rented, Backends: []string{"http://a"}})
 	var all []*Lease
 	var began []time.Time // their answers
 	for range 40 {
-		all = append(all, pick(t, b.Pool, Demand{PromptTokens: 1000}))
+		all = append(all, pick(t, b.Pool, Demand{PromptTokens: 100}))
 	}
 	for _, l := range all {
 		b.now = b.now.Add(500 * time.Millisecond)
@@ -127,8 +169,8 @@ func TestWithoutReadingsAnswersTellWhatABackendMakes(t *testing.T) {
 		all[0].Done(1 + int(b.now.Sub(began[0])/(25*time.Millisecond)))
 		all, began = all[1:], began[1:]
 	}
-	if _, decode, ok := b.UnitCosts(); !ok || !within(decode, 0.001/(41/.025), .02) {
-		t.Errorf("got %g, %t; want about %g", decode, ok, 0.001/(41/.025))
+	if p := b.TokenPrice(); !within(41/.025*p.Output+100*p.Input, 0.001, .1) {
+		t.Errorf("got %+v; want %g for 41 answers' tokens of a second, and a prompt", p, 0.001)
 	}
 }
 

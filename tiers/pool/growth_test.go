@@ -78,7 +78,7 @@ func TestAListOfPromptsNeedsMemoryForAllOfItsAnswersAndEachPromptAlone(t *testin
 
 func TestAListOfPromptsIsAsManySequencesAsTheEngineSays(t *testing.T) {
 	const answers, each = 75, 1000
-	b := newBench(t, Options{Backends: []string{"http://a"}, USDPerHour: 3.6})
+	b := newBench(t, Options{Backends: []string{"http://a"}})
 	b.tick(0, func(int) pressure.Reading { return works(0, 0) })
 	alone := looked(b.Pool)[0]
 	l := pick(t, b.Pool, Demand{PromptTokens: 900, LongestShare: 1.0 / answers, MaxOutput: each, Answers: answers, Admission: Admission{MaxUsage: 0.85}})
@@ -89,9 +89,7 @@ func TestAListOfPromptsIsAsManySequencesAsTheEngineSays(t *testing.T) {
 		t.Errorf("%v tokens are to come, want some %d", c.growth, answers*each)
 	}
 	b.tick(9*time.Second, func(int) pressure.Reading { return works(answers, 200) })
-	if usd := l.Done(answers * each); usd < 0.009 || usd > 0.011 {
-		t.Errorf("ten seconds of all of the backend cost %v USD", usd)
-	}
+	l.Done(answers * each)
 	if got := looked(b.Pool)[0].decodeRate; got > 2.5*alone.decodeRate {
 		t.Errorf("answers of 100 tokens per second teach %v, from %v", got, alone.decodeRate)
 	}

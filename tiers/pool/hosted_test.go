@@ -4,10 +4,12 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/foregate/foregate/tiers/economy"
 )
 
 func TestTheBoundOfAHostedCallCountsThePromptAndEveryAnswer(t *testing.T) {
-	price := TokenPrice{Input: 1, Cached: .1, Output: 10}
+	price := economy.TokenPrice{Input: 1, Cached: .1, Output: 10}
 	for _, c := range []struct {
 		d    Demand
 		want float64
@@ -17,12 +19,9 @@ func TestTheBoundOfAHostedCallCountsThePromptAndEveryAnswer(t *testing.T) {
 		{Demand{PromptTokens: 100, MaxOutput: 7, Answers: 3}, 310},
 		{Demand{PromptTokens: 100, NoAnswer: true}, 100},
 	} {
-		if got := price.Bound(&c.d); got != c.want {
+		if got := economy.CostOfWork(price, c.d.Bound()); got != c.want {
 			t.Errorf("%+v: %v, want %v", c.d, got, c.want)
 		}
-	}
-	if got := price.Of(100, 40, 5); got != 60+4+50 {
-		t.Errorf("cached tokens have a price of their own: %v", got)
 	}
 }
 
@@ -83,9 +82,9 @@ func TestAHostedBackendThatWantsNoRequestsIsFullUntilThen(t *testing.T) {
 }
 
 func TestWhatTheProvidersCacheSavesIsLearned(t *testing.T) {
-	p := fixed(t, Options{External: true, TokenPrice: TokenPrice{Input: 10, Cached: 1, Output: 30}})
-	if prompt, answer, ok := p.UnitCosts(); prompt != 10 || answer != 30 || !ok {
-		t.Errorf("%g, %g, %t", prompt, answer, ok)
+	p := fixed(t, Options{External: true, Price: Price{Tokens: economy.TokenPrice{Input: 10, Cached: 1, Output: 30}}})
+	if e := p.ExpectedPrice(); e.Input != 10 || e.Output != 30 {
+		t.Errorf("%+v", e)
 	}
 	var l Lease
 	if err := p.PickInto(&l, &Demand{PromptTokens: 10}); err != nil {
@@ -93,15 +92,15 @@ func TestWhatTheProvidersCacheSavesIsLearned(t *testing.T) {
 	}
 	defer l.Done(0)
 	for range 1000 {
-		if usd := l.Pay(100, 50, 10); usd != 50*10+50*1+10*30 {
-			t.Fatalf("paid %g", usd)
+		if usd, known := l.Charge(economy.Work{Prompt: 100, Cached: 50, Answer: 10}); usd != 50*10+50*1+10*30 || !known {
+			t.Fatalf("paid %g, %t", usd, known)
 		}
 	}
-	if prompt, answer, _ := p.UnitCosts(); prompt < 5.4 || prompt > 5.6 || answer != 30 {
-		t.Errorf("with half of the prompts in the cache: %g, %g", prompt, answer)
+	if e := p.ExpectedPrice(); e.Input < 5.4 || e.Input > 5.6 || e.Output != 30 {
+		t.Errorf("with half of the prompts in the cache: %+v", e)
 	}
-	p.SetPrice(0, TokenPrice{Input: 20, Cached: 20, Output: 60})
-	if prompt, answer, _ := p.UnitCosts(); prompt != 20 || answer != 60 {
-		t.Errorf("new prices: %g, %g", prompt, answer)
+	p.SetPrice(Price{Tokens: economy.TokenPrice{Input: 20, Cached: 20, Output: 60}})
+	if e := p.ExpectedPrice(); e.Input != 20 || e.Output != 60 {
+		t.Errorf("new prices: %+v", e)
 	}
 }

@@ -22,8 +22,11 @@ type Lease struct {
 	kind    int          // of the answer, for length estimates
 	spare   bool         // Demand.Optional
 
-	start     time.Time
-	ahead     float64                      // prompt tokens that were queued before its own
+	start       time.Time
+	ahead       float64 // prompt tokens that were queued before its own
+	prompt      int     // tokens of its prompt, as far as they are known
+	cachedShare float64 // of these, the share that is expected in the prefix cache, 0 … 1
+
 	shared    int                          // tokens of its prompt that another request there held already
 	output    int                          // tokens that all its answers are expected to have
 	variance  float64                      // of that
@@ -103,6 +106,7 @@ func (l *Lease) SetPromptTokens(prompt int) {
 			p.warm.Rescale(factor)
 		}
 	}
+	l.prompt = prompt
 	l.backend.account.correct(l, prompt)
 }
 
@@ -133,22 +137,20 @@ func (l *Lease) ReportCredentials(use Use, shown *credentials.Credentials, err e
 	l.pool.noteCredentials(l.backend, use, shown, err)
 }
 
-// Done releases the slot. generated is the number of tokens of the answer, 0 if unknown. Only the first call counts. usd
-// is the request's cost: its share of the backend's price over its time there, divided by the requests that run there
-// now.
-func (l *Lease) Done(generated int) (usd float64) {
+// Done releases the slot. generated is the number of tokens of the answer, 0 if unknown. Only the first call counts.
+func (l *Lease) Done(generated int) {
 	p, b, now, first := l.pool, l.backend, l.pool.o.Now(), false
 	p.locked(func() {
 		if first = !l.ended; !first {
 			return
 		}
 		all := &b.account.all
-		usd = now.Sub(l.start).Hours() * p.usdPerHour * float64(l.answers) / float64(max(all.requests, b.reading.Running, 1))
 		if !l.first.IsZero() {
 			tokens, took := float64(generated/l.answers-1), now.Sub(l.first)
 			b.speed.LearnDecode(tokens, took)
 			if b.pace == 0 { // readings measure the speed over all requests
-				p.units.Answer(float64(max(all.requests-all.waiting, b.reading.Running, 1)), tokens, took, now)
+				uncached := (1 - l.cachedShare) * float64(l.prompt) / float64(l.answers)
+				p.units.Answer(float64(max(all.requests-all.waiting, b.reading.Running, 1)), uncached, tokens, took, now)
 			}
 		}
 		p.warm.Push(b.cache, generated)
@@ -161,5 +163,4 @@ func (l *Lease) Done(generated int) (usd float64) {
 	if first {
 		p.o.OnCapacity()
 	}
-	return usd
 }

@@ -145,6 +145,10 @@ var (
 			func(_ *Pool, b *backend, _ time.Time) float64 { return number(b.down == nil) }},
 		{desc("foregate_backend_drained", "1 while the backend gets no new requests because an operator or a cloud said so."), prometheus.GaugeValue,
 			func(p *Pool, b *backend, now time.Time) float64 { return number(p.drained(b, now) != "") }},
+		{desc("foregate_backend_rent_usd_per_hour", "Rent of the backend in US dollars an hour, where it is configured."), prometheus.GaugeValue,
+			func(p *Pool, _ *backend, _ time.Time) float64 {
+				return ifKnown(p.price.USDPerHour, p.price.USDPerHour > 0)
+			}},
 		{desc("foregate_backend_refuses_credentials", "1 while the backend refuses the pool's credentials (pools.NAME.auth) or the TLS connection to it is refused (pools.NAME.tls), for requests or for scrapes."), prometheus.GaugeValue,
 			func(p *Pool, b *backend, _ time.Time) float64 { return number(p.refusal(b) != "") }},
 		{desc("foregate_backend_engine_misfit", "1 while the backend answers as another kind of engine than configured (pools.NAME.engine), or than others of its pool."), prometheus.GaugeValue,

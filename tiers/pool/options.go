@@ -12,19 +12,27 @@ import (
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/discover"
+	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
 )
+
+// Price is what a pool costs.
+type Price struct {
+	USDPerHour       float64            // rent of one backend; 0 is unknown
+	PrefillPerSecond float64            // prompt tokens that a full one computes; 0: learned
+	DecodePerSecond  float64            // answer tokens that a full one generates; 0: learned
+	Tokens           economy.TokenPrice // of hosted backends, instead
+}
 
 // Options configure a Pool. Set either Backends or Discover.
 type Options struct {
 	Name       string
 	Model      string
-	Backends   []string     // base URLs
-	Discover   string       // a source of backends instead, see [discover.New]
-	HTTPS      bool         // what is discovered is reached by https
-	USDPerHour float64      // price of one backend
-	TokenPrice TokenPrice   // of hosted backends
+	Backends   []string // base URLs
+	Discover   string   // a source of backends instead, see [discover.New]
+	HTTPS      bool     // what is discovered is reached by https
+	Price      Price
 	Engine     dialect.Kind // of the backends; Auto or "": each is asked
 	External   bool         // hosted servers that are not the operator's: they are asked for nothing but answers
 	Priorities bool         // the engines use request priorities (vLLM's --scheduling-policy priority)

@@ -105,7 +105,7 @@ func (p *Pool) commit(r *round, d *Demand, l *Lease) {
 	*l = Lease{
 		pool: p, backend: b, engine: b.identity.kind, bytes: d.PromptBytes, answers: d.answers(), kind: d.kind(), spare: d.Optional,
 		start: r.now, ahead: c.ahead(), shared: prompt - held, output: output, variance: variance, maxOutput: d.MaxOutput * d.answers(),
-		whole: d.Whole, parts: d.Parts,
+		whole: d.Whole, parts: d.Parts, prompt: prompt, cachedShare: float64(min(c.cached, prompt)) / float64(max(prompt, 1)),
 		totals: totals{requests: d.answers(), waiting: d.answers(), queued: int(c.uncached(&r.need)), prompt: held},
 	}
 	b.account.begin(l)

@@ -58,10 +58,9 @@ type Pool struct {
 	inUse       estimate.Average // share of cached prompts whose prefix another own request was using
 	freed       estimate.Flow    // tokens freed by ended requests
 	units       estimate.UnitCosts
-	usdPerHour  float64 // price of one backend
+	price       Price
 
-	tokenPrice     TokenPrice       // of hosted backends
-	providerCached estimate.Average // share of prompts that they find in their cache
+	providerCached estimate.Average // share of prompts that hosted backends find in their cache
 
 	refusalLogged time.Time // the last log line about refused credentials
 }

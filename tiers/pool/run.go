@@ -36,7 +36,7 @@ func New(o Options) (*Pool, error) {
 		warm:       prefix.NewTable(maxPrefixes),
 		byID:       map[string]*backend{},
 		changed:    make(chan struct{}, 1),
-		usdPerHour: o.USDPerHour, tokenPrice: o.TokenPrice,
+		price:      o.Price,
 		ownDrains:  map[string]drainOrder{},
 		meanPrompt: estimate.DefaultPrompt,
 		outputs:    estimate.NewOutputs(),

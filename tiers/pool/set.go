@@ -188,9 +188,9 @@ func (p *Pool) SetBackends(backends []string) error {
 	return nil
 }
 
-// SetPrice replaces the price of one backend, in USD per hour; 0 is unknown. Hosted ones have prices of tokens.
-func (p *Pool) SetPrice(usdPerHour float64, tokens TokenPrice) {
+// SetPrice replaces what the pool costs.
+func (p *Pool) SetPrice(price Price) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.usdPerHour, p.tokenPrice = usdPerHour, tokens
+	p.price = price
 }

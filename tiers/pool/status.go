@@ -170,18 +170,3 @@ func (p *Pool) Load() float64 {
 	}
 	return 1
 }
-
-// UnitCosts returns the learned cost in USD of a prompt token and of an answer token on a busy backend: its price
-// divided by its throughput. ok is false if the pool has no price or too little was seen
-// ([estimate.UnitCosts.PerToken]). Of hosted backends it is their price, less what the provider's cache saves.
-func (p *Pool) UnitCosts() (prefill, decode float64, ok bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if t := p.tokenPrice; p.o.External {
-		return t.Input + (t.Cached-t.Input)*float64(p.providerCached), t.Output, true
-	}
-	if p.usdPerHour <= 0 {
-		return 0, 0, false
-	}
-	return p.units.PerToken(p.usdPerHour / 3600)
-}

@@ -123,7 +123,7 @@ const specs = [
   {
     test: 'chart-cost',
     title: 'Cost per hour',
-    about: 'Cost of the backends’ work, and savings by drafts and cache.',
+    about: 'Cost of the backends’ work, which adds up to their rent when they are full, and savings by drafts and cache.',
     tell: usd,
     headline: (s) => s.spent_per_hour,
     headlineName: 'spent per hour',
@@ -131,7 +131,7 @@ const specs = [
       { label: 'spent', colour: 'target', value: (s) => s.spent_per_hour },
       { label: 'saved', colour: 'draft', dash: dashes[1], value: (s) => s.saved_per_hour },
     ],
-    empty: () => 'No cost yet. Set pools.NAME.usd_per_hour in the configuration to see costs.',
+    empty: () => 'No cost is known yet. It needs pools.NAME.usd_per_hour in the configuration, and speeds, which are learned from some seconds of work.',
   },
 ];
 

@@ -73,6 +73,8 @@ function head(r) {
     ['Time to first token', millis(firstByte(r))],
     ['Total time', millis(r.ms.total)],
     ['Cost', usd(r.usd)],
+    ['At the target alone', usd(r.target_alone_usd)],
+    ['Its audits', usd(r.audit_usd)],
   ];
   if (r.target_pool) facts.push(['Target pool', r.diverted_from ? `${r.target_pool}, instead of ${r.diverted_from}` : r.target_pool]);
   if (r.client_request_id) facts.push(['X-Request-ID', r.client_request_id]);

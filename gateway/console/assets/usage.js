@@ -28,7 +28,8 @@ const counts = [
   ['Prompt tokens', (r) => number(r.prompt_tokens)],
   ['Answer tokens', (r) => number(r.completion_tokens)],
   ['By drafts', (r) => number(r.draft_tokens), () => 'answer tokens that drafts supplied'],
-  ['Cost', (r) => usd(r.usd), (r) => `${usd(r.draft_usd)} at the draft, ${usd(r.target_usd)} at the target`],
+  ['Cost', (r) => usd(r.usd), (r) =>
+    `${usd(r.draft_usd)} at the draft, ${usd(r.target_usd)} at the target, ${usd(r.audit_usd)} for audits; ${number(r.unpriced_requests)} requests without a known price`],
   ['Saved by drafts', (r) => usd(r.saved_by_drafts_usd), (r) => `of ${usd(r.target_alone_usd)} at the target alone`],
   ['Saved by cache', (r) => usd(r.saved_by_cache_usd)],
 ];
