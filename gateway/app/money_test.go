@@ -19,12 +19,12 @@ import (
 func TestReceiptsUsageMetricsBudgetsAndConsoleHaveTheSameMoney(t *testing.T) {
 	store := redistest.Start(t)
 	if err := store.Client.HSet(t.Context(), "foregate:settings",
-		"redis.timeout", "2s", "speculation.mode", "confidence", "speculation.mode@audited", "shadow", "risk.audit_rate", "1", "risk.cold_start_rate", "1",
+		"redis.timeout", "2s", "speculation.mode", "confidence", "speculation.mode@audited", "shadow", "speculation.threshold_nats@strict", "20", "risk.audit_rate", "1", "risk.cold_start_rate", "1",
 		"risk.cold_start_audits_per_minute", "100000", "risk.audit_budget", "0", "risk.max_concurrent_audits", "16", "economy.guard", "off",
 		"timeout.target_first_token", "60s", "timeout.draft_first_token", "60s").Err(); err != nil {
 		t.Fatal(err)
 	}
-	draft := vllmsim.Start(t, vllmsim.Options{Model: simDraft, Seed: simSeed, Divergence: 0.3, TimeScale: simScale})
+	draft := vllmsim.Start(t, vllmsim.Options{Model: simDraft, Seed: simSeed, Divergence: 0.9, TimeScale: simScale})
 	target := vllmsim.Start(t, vllmsim.Options{Model: simTarget, Seed: simSeed, TimeScale: simScale})
 	hosted := startHosted(t, "from outside")
 	r := apptest.Serve(t, conf(`redis: {url: "redis://%s/0"}
@@ -36,6 +36,7 @@ pools:
 routes:
   - {model: %s, draft: small, target: large, same_tokenizer: true}
   - {model: audited, draft: small, target: large, same_tokenizer: true}
+  - {model: strict, draft: small, target: large, same_tokenizer: true}
   - {model: gone, target: away}
   - {model: outside, target: hosted}
 tenants: [{id: acme, allow_external: true, budgets: [{usd: 1000, per: month}]}]
@@ -55,9 +56,13 @@ tenants: [{id: acme, allow_external: true, budgets: [{usd: 1000, per: month}]}]
 		ask(routeUsual, 100+i, "X-Tier", "target")
 		ask("audited", 200+i)
 		ask("outside", 300+i)
+		ask("strict", 400+i)
 	}
 	ask("gone", 1)
 	t.Log(kinds)
+	if text := fmt.Sprint(kinds); !strings.Contains(text, "accepted draft") || !strings.Contains(text, "rejected") || !strings.Contains(text, "HIT") {
+		t.Errorf("kinds are missing: %s", text)
+	}
 	var told books
 	apptest.Within(t, time.Minute, "all books are the same", func() bool {
 		told = booksOf(t, r)

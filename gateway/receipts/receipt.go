@@ -220,7 +220,7 @@ func (r *Receipt) of(rc *tiers.Receipt) {
 		return &usd
 	}
 	r.USD, r.DraftUSD = known(rc.USD), known(rc.DraftUSD)
-	if !rc.Unpriced {
+	if r.AloneUSD = nil; !rc.Unpriced {
 		r.AloneUSD = new(rc.USD + rc.SavedUSD)
 	}
 	if rc.Audits != nil {
