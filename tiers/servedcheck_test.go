@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/foregate/foregate/tiers/draft"
-	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/engine"
 )
 
