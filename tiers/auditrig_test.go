@@ -236,10 +236,12 @@ func (r *auditRig) Open(_ context.Context, a *engine.Attempt) (engine.Stream, er
 		}
 		a.Used = c.Into.Usage
 	case *engine.Judge:
+		a.Used.Prompt = r.subject.Body.PromptTokens + 12 + openai.EstimateTokens(len("something else"))
 		if c.Into.Odds = 3; r.refuses {
 			c.Into.Odds = -3
 		}
 	case *engine.Score:
+		a.Used.Prompt = 2 + len(c.Question.Draft)
 		for i, id := range c.Question.Draft {
 			said := openai.Scored{Logprob: -0.1, Top: -0.1, TopID: id}
 			if r.refuses && i > len(c.Question.Draft)/3 {

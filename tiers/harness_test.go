@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/dialect"
@@ -418,6 +419,7 @@ func playedRequest(t *testing.T, up engine.Upstream, q dispatch.Queue, body stri
 		Services: &Services{
 			World: world.System{}, MaxBody: 1000, ContextWindow: func(string) int { return 0 },
 			Random: func(string, Purpose) float64 { return 0.5 }, metrics: newMetrics(nil, time.Now),
+			bookAudit: func(*Metadata, string, ledger.Nanos) {},
 			Dispatch: dispatch.New(dispatch.Options{
 				World: world.System{}, Upstream: up, Queue: q, Breaker: open{}, Scores: dispatch.NewScoreLimiter(), Window: func(string) int { return 0 },
 			}),

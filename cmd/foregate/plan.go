@@ -140,11 +140,11 @@ func (c *planFindCmd) ask(e *env, o *planner.Options) error {
 	if _, err := from.ask(e, http.MethodGet, "/admin/risk/frontier", nil, &all); err != nil {
 		return err
 	}
-	audits := 0
-	if o.Acceptance, audits = accepted(all.Frontiers, c.Max); audits == 0 {
+	acceptance, audits := accepted(all.Frontiers, c.Max)
+	if audits == 0 {
 		return fmt.Errorf("no kind of request of this gateway has audits enough to tell its acceptance: run mode shadow, or give --acceptance")
 	}
-	if len(o.Acceptance) == 0 {
+	if o.Acceptance = acceptance; len(acceptance) == 0 {
 		return fmt.Errorf("%d audits show no drafts that would be served at a disagreement of %g: plan with --draft none", audits, c.Max)
 	}
 	o.Assumed = append(o.Assumed, fmt.Sprintf("Acceptance %v: lowest, likeliest and highest of %d audits.", o.Acceptance, audits))

@@ -152,7 +152,7 @@ func startProvided(t *testing.T) *provided {
 	for range 3 {
 		w.replicas = append(w.replicas, apptest.Serve(t, conf(`redis: {url: "redis://%s/0", replicas: 3}
 pools:
-  own: {model: %s, backends: [%q]}
+  own: {model: %s, backends: [%q], usd_per_hour: 0}
   hosted: {model: theirs, engine: openai, backends: [%q], usd_per_million_input: %g, usd_per_million_cached: %g, usd_per_million_output: %g}
 routes: [{model: %s, draft: own, target: hosted}]
 tenants:

@@ -13,7 +13,7 @@ import (
 func priceOf(def config.Pool) pool.Price {
 	return pool.Price{
 		USDPerHour: def.USDPerHour, PrefillPerSecond: def.PrefillPerSecond, DecodePerSecond: def.DecodePerSecond,
-		Tokens: economy.TokenPrice{Input: def.USDPerMillionInput / 1e6, Cached: def.USDPerMillionCached / 1e6, Output: def.USDPerMillionOutput / 1e6},
+		Tokens: economy.TokenPrice{Input: def.USDPerMillionInput / 1e6, Cached: def.USDPerMillionCached / 1e6, Output: def.USDPerMillionOutput / 1e6, Free: def.Free},
 	}
 }
 

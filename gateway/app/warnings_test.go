@@ -73,7 +73,7 @@ routes:
 		"target: a": nil,
 		"targets: [{pool: a, weight: 1}, {pool: cheap, weight: 1}]":           nil,
 		"targets: [{pool: a, weight: 1}, {pool: b, weight: 1}]":               {shared},
-		"draft: d, targets: [{pool: a, weight: 1}, {pool: cheap, weight: 1}]": {"drafts cannot pay"},
+		"draft: d, targets: [{pool: a, weight: 1}, {pool: cheap, weight: 1}]": {"a draft token costs as much as a target token or more"},
 	} {
 		f, err := config.Parse("f", []byte(file+"  - {model: x, "+route+"}\n"))
 		if err != nil {

@@ -186,10 +186,10 @@ func (l *Ledger) Reserve(ctx context.Context, a Request) (*Reservation, error) {
 // ask has Redis decide, or this replica if Redis does not.
 func (l *Ledger) ask(ctx context.Context, g *Reservation, c *call) error {
 	if l.redis == nil {
-		return l.decide(g, c, answer{}, calls.ResultShared)
+		return l.decide(g, answer{}, calls.ResultShared)
 	}
 	got, result := l.lookup(ctx, c)
-	return l.decide(g, c, got, result)
+	return l.decide(g, got, result)
 }
 
 // begin does everything that needs no Redis: it counts the attempt, takes slots, and reserves in this process. The call is nil
@@ -244,7 +244,7 @@ func (l *Ledger) own(limit Limit, replicas int) rates {
 }
 
 // decide decides about a request by Redis' answer, or else by what this process knows.
-func (l *Ledger) decide(g *Reservation, c *call, got answer, result string) error {
+func (l *Ledger) decide(g *Reservation, got answer, result string) error {
 	a, t, replicas, now := &g.request, g.tenant, l.replicas(), l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -3,10 +3,13 @@ package economy
 // TokenPrice is the price of a pool's tokens in USD each: of a prompt token that is computed, of one that is found in the
 // prefix cache, and of an answer token. On the operator's own backends it is the rent of the time that a full backend
 // needs for the token, so it does not move with load; a provider names its own. The zero value is unknown.
-type TokenPrice struct{ Input, Cached, Output float64 }
+type TokenPrice struct {
+	Input, Cached, Output float64
+	Free                  bool // they cost nothing, as the operator says
+}
 
 // Known reports whether there is a price.
-func (p TokenPrice) Known() bool { return p.Input > 0 || p.Output > 0 }
+func (p TokenPrice) Known() bool { return p.Free || p.Input > 0 || p.Output > 0 }
 
 // Work is what a backend has done for a call, in tokens.
 type Work struct {

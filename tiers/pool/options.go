@@ -22,7 +22,7 @@ type Price struct {
 	USDPerHour       float64            // rent of one backend; 0 is unknown
 	PrefillPerSecond float64            // prompt tokens that a full one computes; 0: learned
 	DecodePerSecond  float64            // answer tokens that a full one generates; 0: learned
-	Tokens           economy.TokenPrice // of hosted backends, instead
+	Tokens           economy.TokenPrice // of hosted and of free backends, instead
 }
 
 // Options configure a Pool. Set either Backends or Discover.
