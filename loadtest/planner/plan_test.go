@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/fleets"
 	"github.com/foregate/foregate/loadtest/trace"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
@@ -138,5 +140,25 @@ func TestThePageShowsTheFleetsAndLoadsNothing(t *testing.T) {
 	}
 	if _, err := (&Answer{}).Page("ttft_p99=1s"); err != nil {
 		t.Error(err)
+	}
+}
+
+// What audits have shown of two models holds for all servers of these models.
+func TestAFleetBeginsWithTheEvidenceOfOtherServersOfItsModels(t *testing.T) {
+	m := market(t, "llama-3.1-70b", "llama-3.1-8b")
+	tr, err := trace.Describe(trace.Load{Rate: 20, Prompt: 200, Output: 40, For: 70 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lab{market: &m, requests: tr.Requests, growth: 1, maxDisagreement: 0.1, slo: &loadtest.SLO{Lost: 1}, evidence: map[float64]*evidence{}}
+	last := func(all []vllmsim.Profile) fleets.Engines {
+		return fleets.Engines{Profile: all[len(all)-1].Name, Count: 8}
+	}
+	row, _, err := l.run(t.Context(), &Candidate{Target: last(m.Targets), Draft: last(m.Drafts), Acceptance: 0.7}, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if row.Acceptance < 0.5 || row.CheckedDisagreement > 0.1 {
+		t.Errorf("%.2f of the drafts are accepted, with a disagreement of %.2f", row.Acceptance, row.CheckedDisagreement)
 	}
 }

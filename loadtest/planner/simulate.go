@@ -11,6 +11,7 @@ import (
 	"github.com/foregate/foregate/loadtest/fleets"
 	"github.com/foregate/foregate/loadtest/trace"
 	"github.com/foregate/foregate/loadtest/virtual"
+	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
 // lab runs candidates.
@@ -33,14 +34,14 @@ type evidence struct {
 	err        error
 }
 
-// The runs. A client waits for two minutes.
+// The runs. A client waits as long as the gateway does by default (timeout.total).
 const (
-	deadline = 2 * time.Minute
+	deadline = 10 * time.Minute
 	replicas = 2
 
 	blind      = 0.5  // how little the score of the simulated drafts says of their errors: an AUROC of about .8
 	sampled    = 400  // drafts that are judged for the acceptance of a divergence
-	practised  = 1500 // requests of the run before, all of which are audited: about as many as in the first hour of a route
+	practised  = 3000 // requests of the hours before, all of which are audited
 	certified  = 0.75 // of the bound on disagreement is what certified thresholds let through, about: the rest is uncertainty
 	bucketsFor = 20   // drafts that tell the traffic classes of a run
 )
@@ -62,7 +63,7 @@ func (l *lab) at(c *Candidate, divergence float64) (*loadtest.Scenario, *loadtes
 		Prompts: []loadtest.Prompt{{Name: "trace", Temperature: 1, Stream: true}}, Tenants: []loadtest.Tenant{{ID: "default", Weight: 1}}, Given: l.requests, Audits: bucketsFor,
 	}
 	pool := func(e fleets.Engines) loadtest.Pool {
-		return loadtest.Pool{Model: e.Profile, Profile: e.Profile, Count: e.Count - l.market.Away, USDPerHour: l.market.rent(fleets.Engines{Profile: e.Profile, Count: 1}), Policy: "fcfs", Restart: time.Minute}
+		return loadtest.Pool{Model: modelOf(e.Profile), Profile: e.Profile, Count: e.Count - l.market.Away, USDPerHour: l.market.rent(fleets.Engines{Profile: e.Profile, Count: 1}), Policy: "fcfs", Restart: time.Minute}
 	}
 	k := loadtest.Case{Name: c.String(), Replicas: replicas, Load: l.growth, Target: pool(c.Target), Settings: loadtest.Settings(c.Settings(l.maxDisagreement))}
 	if c.Draft.Count > 0 {
@@ -72,6 +73,12 @@ func (l *lab) at(c *Candidate, divergence float64) (*loadtest.Scenario, *loadtes
 	}
 	s.Cases = []loadtest.Case{k}
 	return s, &s.Cases[0]
+}
+
+// modelOf is the model of a profile, "" for no servers. What audits show holds for models, not for servers.
+func modelOf(profile string) string {
+	p, _ := vllmsim.ProfileByName(profile) // profiles of a market are known
+	return p.Model
 }
 
 // Settings are the live settings of a candidate that differ from the defaults.
@@ -138,6 +145,7 @@ func (l *lab) known(ctx context.Context, acceptance float64) (*evidence, error) 
 // a fleet with room for that.
 func (l *lab) practise(ctx context.Context, e *evidence, acceptance float64) (err error) {
 	few := l.over(l.requests[:min(practised, len(l.requests))], 1)
+	few.growth = min(1, float64(few.requests[len(few.requests)-1].At)/float64(time.Hour)) // audits run a few at a time
 	c := Candidate{Target: fleets.Engines{Profile: l.market.Targets[0].Name, Count: 8 + l.market.Away}, Draft: fleets.Engines{Profile: l.market.Drafts[0].Name, Count: 8 + l.market.Away}}
 	low, high := 0.0, 1.0
 	for range 7 {
@@ -154,9 +162,12 @@ func (l *lab) practise(ctx context.Context, e *evidence, acceptance float64) (er
 			high = e.divergence
 		}
 	}
-	s, k := few.at(&c, e.divergence)
-	k.Settings = maps.Clone(k.Settings)
-	k.Settings["risk.cold_start_audits_per_minute"], k.Settings["risk.audit_rate"], k.Settings["risk.audit_budget"] = "2000", "1", "1"
-	_, e.earlier, err = new(virtual.Earlier).Run(ctx, s, k, 1)
+	e.earlier = new(virtual.Earlier)
+	for done, seed := 0, uint64(1); done < practised && err == nil; done, seed = done+len(few.requests), seed+1 {
+		s, k := few.over(trace.Another(few.requests, seed), few.growth).at(&c, e.divergence)
+		k.Settings = maps.Clone(k.Settings)
+		k.Settings["risk.cold_start_audits_per_minute"], k.Settings["risk.audit_rate"], k.Settings["risk.audit_budget"] = "2000", "1", "1"
+		_, e.earlier, err = e.earlier.Run(ctx, s, k, seed)
+	}
 	return err
 }
