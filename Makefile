@@ -170,6 +170,10 @@ deploycheck: redis lb ## What is in deploy/ and the root is as it says: the comp
 compose: redis lb ## docker-compose.yml and the demo in real containers (root installs Docker where there is none; without a registry, images are made of this machine's programs): a stopped replica, a killed Redis, Prometheus' targets and rules.
 	.ci/with-promtool .ci/with-docker $(GO) -C .ci/deploy test -count=1 -timeout 30m -v -run InContainers ./compose
 
+.PHONY: kubernetes
+kubernetes: ## The chart is installed and upgraded on a real Kubernetes API server, and takes the examples of deploy/kubernetes (it is built once: minutes).
+	.ci/kubernetes
+
 # --- the clients that people use: OpenAI's library, a browser ---
 
 # They are a module of their own (.ci/clients), and run what build has made.
