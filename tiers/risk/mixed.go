@@ -248,13 +248,16 @@ func (l *Limit) Of(v View, application string) View {
 		return v
 	}
 	v.Op = 0
-	if l.Index > 0 && l.Within[at] {
+	switch v.Withheld = l.Index > 0 && !l.Within[at]; {
+	case l.Index == 0: // nothing is certified for this mix
+		v.Refuted = refuted
+	case v.Withheld:
+		v.Infeasible = refuted
+		v.Provable = c.isProvable(0, l.of.rule.application(), l.need)
+	default:
 		v.Op = l.Index
 		v.Share = c.accepts(l.Index)
 		v.Provable = c.isProvable(l.Index, l.of.rule.application(), l.need)
-	} else if v.Withheld = l.Index > 0; v.Withheld {
-		v.Infeasible = refuted
-		v.Provable = c.isProvable(0, l.of.rule.application(), l.need)
 	}
 	v.Hi = min(max(v.Hi, lookTo(v.Op)), len(l.of.grid))
 	v.Threshold, v.Sure = l.of.grid.At(v.Op), l.of.grid.At(v.Op-doubtfulSteps)

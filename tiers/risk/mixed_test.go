@@ -37,6 +37,11 @@ func TestWhileNothingIsCertifiedTheAuditsOfARefutedApplicationComeToTheOthers(t 
 	if b, g := r.AuditRate(bad, 60), r.AuditRate(good, 60); b != .02 || math.Abs(g-.75) > 1e-9 {
 		t.Errorf("audited are %g and %g", b, g)
 	}
+	// A certificate of the class that allows nothing of this mix changes nothing.
+	v.Op = 1
+	if bad, good := l.Of(v, "bad"), l.Of(v, "good"); !bad.Refuted || good.Refuted || bad.Serves() || bad.Withheld || r.AuditRate(bad, 60) != .02 {
+		t.Errorf("with a certificate for another mix: the bad one %+v, the good one %+v", bad, good)
+	}
 }
 
 func TestAServedApplicationIsAuditedMoreWhileALooserThresholdMayBeProven(t *testing.T) {
