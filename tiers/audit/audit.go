@@ -73,9 +73,9 @@ func New(o Options) *Auditor {
 }
 
 // Views counts a request of an application, and returns what the evidence says of its traffic class.
-func (a *Auditor) Views(k risk.Key, application string) plan.Views {
+func (a *Auditor) Views(k risk.Key, by Asker) plan.Views {
 	now, n := a.World.Now(), float64(max(a.Replicas(), 1))
-	return plan.Views{Own: a.Classes.Limit(k, a.Evidence.View(k), application, a.Evidence.Mixed), PerMinute: n * a.Classes.addRequest(k, now), Now: now}
+	return plan.Views{Own: a.Classes.Limit(k, a.Evidence.View(k), by, a.Evidence.Mixed), PerMinute: n * a.Classes.addRequest(k, now), Now: now}
 }
 
 // MayAudit reports whether the route may start another audit. spare says that the target has spare capacity; the audit

@@ -23,7 +23,7 @@ const (
 type class struct {
 	requests, audits perMinute
 	workload         workload
-	mix              mix
+	mix, shadow      mix                // in mode risk, and in mode shadow
 	tenants          map[string]*tenant // that had an audit, by id
 }
 

@@ -19,25 +19,31 @@ type mix struct {
 	seen    time.Time // when the evidence was read by which it was
 }
 
+// Asker is whose request is counted, and in which mode. Applications of one class may have different ones.
+type Asker struct {
+	Application string
+	Shadow      bool // its drafts are never served: it is no part of the mix of those that are
+}
+
 // Limit counts a request of an application, and returns the evidence as it holds for that: what is served keeps to the bound
-// for the mix of applications that came to this replica last.
-func (cs *Classes) Limit(k risk.Key, v risk.View, application string, mixed func(risk.Key) *risk.Mixed) risk.View {
-	limit, due := cs.limit(k, v, application)
+// for the mix of applications that came to this replica last in the same mode.
+func (cs *Classes) Limit(k risk.Key, v risk.View, by Asker, mixed func(risk.Key) *risk.Mixed) risk.View {
+	limit, due := cs.limit(k, v, by)
 	if due != nil {
 		limit = mixed(k).Limit(due)
 		cs.mu.Lock()
-		cs.mixOf(k).limit = limit
+		cs.mixOf(k, by.Shadow).limit = limit
 		cs.mu.Unlock()
 	}
-	return limit.Of(v, application)
+	return limit.Of(v, by.Application)
 }
 
 // limit counts a request, and returns the limit that is known; and the traffic to compute it by if that is due.
-func (cs *Classes) limit(k risk.Key, v risk.View, application string) (risk.Limit, *risk.Sketch) {
+func (cs *Classes) limit(k risk.Key, v risk.View, by Asker) (risk.Limit, *risk.Sketch) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	m := cs.mixOf(k)
-	m.traffic.Add(application)
+	m := cs.mixOf(k, by.Shadow)
+	m.traffic.Add(by.Application)
 	if !v.Mixed {
 		return risk.Limit{}, nil
 	}
@@ -50,4 +56,10 @@ func (cs *Classes) limit(k risk.Key, v risk.View, application string) (risk.Limi
 }
 
 // mixOf returns the mix of a class, which is the same whatever score judges its drafts. The caller holds mu.
-func (cs *Classes) mixOf(k risk.Key) *mix { return &cs.of(plan.ScoredBy(k, 0)).mix }
+func (cs *Classes) mixOf(k risk.Key, shadow bool) *mix {
+	c := cs.of(plan.ScoredBy(k, 0))
+	if shadow {
+		return &c.shadow
+	}
+	return &c.mix
+}

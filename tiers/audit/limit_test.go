@@ -1,0 +1,41 @@
+package audit
+
+import (
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// An easy application that is only watched makes no room for the errors of a hard one that is served.
+func TestAnApplicationInModeShadowIsNoPartOfTheMixThatIsServed(t *testing.T) {
+	rule := risk.Rule{MaxDisagreement: .10, MaxDisagreementApplication: .3, ErrorProbability: .05, LeaseAudits: 10_000}
+	var past []risk.LogEntry
+	for i := range 1000 {
+		for name, one := range map[string]int{"acme/easy": 100, "acme/hard": 9} { // so many audits have one bad draft
+			past = append(past, risk.LogEntry{
+				Audit: risk.Audit{Decision: risk.Decision{Floor: -risk.Unreachable, Chance: 1}, Application: name},
+				Label: risk.LabelOf(i%one == 0), When: time.Unix(int64(i), 0),
+			})
+		}
+	}
+	var s risk.State
+	now := time.Unix(1001, 0)
+	s.ApplyImport(rule, risk.PlanImport(rule, risk.Grid{-1}, past), now)
+	v := s.View(rule)
+	v.Seen = now
+	served := func(watched bool) (hard bool) {
+		all := new(Classes)
+		for range 4 * limitEvery {
+			v.Seen = v.Seen.Add(time.Second)
+			mixed := func(risk.Key) *risk.Mixed { return s.Mixed(rule) }
+			all.Limit(ownKey, v, Asker{"acme/easy", watched}, mixed)
+			w := all.Limit(ownKey, v, Asker{"acme/hard", false}, mixed)
+			hard = w.Serves()
+		}
+		return hard
+	}
+	if !served(false) || served(true) {
+		t.Errorf("the hard one is served: %v with the easy one, %v while that is only watched", served(false), served(true))
+	}
+}
