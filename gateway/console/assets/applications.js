@@ -6,6 +6,7 @@ import { many, number, percent, stamp, usd } from './format.js';
 import { confirmChange } from './settingsedit.js';
 
 const every = 15000; // ms between two readings: a replica reads the whole log of audits for one
+const obeyed = 1500; // ms until every replica goes by what was set
 const most = 30; // rows; the command and the address have all
 const modes = ['off', 'shadow', 'risk', 'verify']; // that may be chosen for one application
 
@@ -32,7 +33,7 @@ export function mountApplications(root) {
   let all = [];
   root.append(problem, body);
   const show = () => {
-    if (!body.contains(document.activeElement) || document.activeElement.tagName !== 'SELECT') draw(body, all, asking.now);
+    if (!body.contains(document.activeElement) || document.activeElement.tagName !== 'SELECT') draw(body, all, () => setTimeout(asking.now, obeyed));
   };
   const asking = poll(
     every,

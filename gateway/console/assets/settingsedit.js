@@ -108,7 +108,7 @@ function trier(change, check, decided) {
   };
 }
 
-const orDefault = (v) => (v === '' || v == null ? 'the default' : v);
+const orDefault = (v) => (v === '' || v == null ? 'not set' : v);
 const changeWords = (told) =>
   h(
     'p',
