@@ -5,7 +5,6 @@ import (
 
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers/application"
-	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/prefix"
@@ -109,7 +108,7 @@ func (c *Cascade) read(r *Request, in *plan.Inputs) {
 	}
 	r.findApplication()
 	in.Application = r.Application
-	r.Views = c.audits.Views(in.Key, audit.Asker{Application: r.Application, Shadow: r.Config.Mode == plan.ModeShadow}).UnderLoad(&r.Config.Risk, r.Target.Load())
+	r.Views = c.audits.Views(in.Key, r.Application, r.Config.Mode).UnderLoad(&r.Config.Risk, r.Target.Load())
 	in.Views, in.Draw = &r.Views, 1
 	if c.audits.MayAudit(r.Body.Model, &r.Config.Risk, r.Views.SpareCapacity) && c.audits.Classes.MayAudit(in.Key, r.Caller.Tenant, c.now()) {
 		in.Draw = c.services.Random(r.ID, DrawAudit)
