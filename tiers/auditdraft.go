@@ -129,8 +129,7 @@ func (d *auditedDraft) settle(spare bool) {
 	if spare {
 		return
 	}
-	cost, _ := d.cost.TargetCost(d.TokenPrices())
-	paid := 0.0
+	cost, paid := d.cost.TargetCost(d.TokenPrices().Target()), 0.0
 	if d.Target.External() {
 		cost, paid = d.paid.target, d.paid.target
 	}

@@ -73,7 +73,7 @@ func (c *Cascade) fundAudits(r *Request) {
 		return
 	}
 	t := audit.Tally{Prompt: cmp.Or(r.PromptTokens, r.Body.PromptTokens), Accepted: r.AcceptedTokens, Target: r.TargetTokens, Drafted: r.DraftedTokens}
-	cost, _ := audit.Tally{Prompt: t.Prompt, Target: t.Accepted + t.Target}.TargetCost(r.TokenPrices())
+	cost := audit.Tally{Prompt: t.Prompt, Target: t.Accepted + t.Target}.TargetCost(r.TokenPrices().Target())
 	c.audits.AddBudget(r.Body.Model, r.Config.Risk.AuditBudget*cost)
 	if r.Decision.Audit != nil && r.Finish != "" {
 		c.audits.Classes.AddAnswer(r.Decision.Audit.Own.Key, t, r.WasJudged(), c.now())

@@ -51,15 +51,15 @@ func (b *budget) spend(cost float64) {
 	}
 }
 
-// TargetCost returns the cost of the target's tokens: in USD if prices are known (priced), else in tokens. It includes
-// the prompt if the target generated anything.
-func (t Tally) TargetCost(p economy.Prices) (cost float64, priced bool) {
+// TargetCost returns the cost of the target's tokens: in USD if the target's price p is known, else in tokens. It includes the
+// prompt if the target generated anything.
+func (t Tally) TargetCost(p economy.TokenPrice) float64 {
 	prompt := t.Scored
 	if t.Target > 0 {
 		prompt += t.Prompt
 	}
-	if !p.Complete() {
-		return float64(prompt + t.Target), false
+	if !p.Known() {
+		return float64(prompt + t.Target)
 	}
-	return economy.CostOfWork(p.Target(), economy.Work{Prompt: prompt, Answer: t.Target}), true
+	return economy.CostOfWork(p, economy.Work{Prompt: prompt, Answer: t.Target})
 }

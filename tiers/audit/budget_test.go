@@ -35,7 +35,7 @@ func TestARouteSavesUpForSoManyAuditsOnly(t *testing.T) {
 }
 
 func TestTheTargetsTokensCostWhatTheyCost(t *testing.T) {
-	known := economy.Prices{DraftPrefill: 1, DraftDecode: 2, TargetPrefill: 3, TargetDecode: 5}
+	known := economy.Prices{TargetPrefill: 3, TargetDecode: 5}.Target() // whatever a draft costs
 	for what, c := range map[string]struct {
 		tally       Tally
 		usd, tokens float64
@@ -45,10 +45,10 @@ func TestTheTargetsTokensCostWhatTheyCost(t *testing.T) {
 		"a score":                     {Tally{Prompt: 100, Scored: 120}, 360, 120},
 		"a score, and the rest of it": {Tally{Prompt: 100, Scored: 120, Target: 10}, 710, 230},
 	} {
-		if usd, priced := c.tally.TargetCost(known); usd != c.usd || !priced {
+		if usd := c.tally.TargetCost(known); usd != c.usd {
 			t.Errorf("%s: %g USD, want %g", what, usd, c.usd)
 		}
-		if n, priced := c.tally.TargetCost(economy.Prices{TargetPrefill: 3}); n != c.tokens || priced {
+		if n := c.tally.TargetCost(economy.TokenPrice{}); n != c.tokens {
 			t.Errorf("%s: %g tokens, want %g", what, n, c.tokens)
 		}
 	}
