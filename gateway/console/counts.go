@@ -19,7 +19,7 @@ var levels = []string{"shared", "degraded", "local"}
 
 // count sums the values of the metrics. Values that are not finite are left out.
 func count(families []*dto.MetricFamily, at time.Time) counts {
-	c := counts{at: at, requests: map[string]float64{}, shed: map[string]float64{}, kv: map[string]float64{}, breakers: map[string]float64{}, shedding: []string{}, classes: map[[2]string]*classCount{}}
+	c := counts{at: at, requests: map[string]float64{}, shed: map[string]float64{}, kv: map[string]float64{}, rents: map[string]float64{}, breakers: map[string]float64{}, shedding: []string{}, classes: map[[2]string]*classCount{}}
 	for _, f := range families {
 		read := readers[f.GetName()]
 		if read == nil {
@@ -52,7 +52,7 @@ var readers = map[string]func(c *counts, l labels, v float64, m *dto.Metric){
 	},
 	"foregate_cost_usd_total":            func(c *counts, _ labels, v float64, _ *dto.Metric) { c.spent += v },
 	"foregate_unpriced_requests_total":   func(c *counts, _ labels, v float64, _ *dto.Metric) { c.unpriced += v },
-	"foregate_backend_rent_usd_per_hour": func(c *counts, _ labels, v float64, _ *dto.Metric) { c.rent += v },
+	"foregate_backend_rent_usd_per_hour": func(c *counts, l labels, v float64, _ *dto.Metric) { c.rents[l.backend()] = v },
 	"foregate_saved_usd":                 func(c *counts, _ labels, v float64, _ *dto.Metric) { c.saved += v },
 	"foregate_cache_saved_usd_total":     func(c *counts, _ labels, v float64, _ *dto.Metric) { c.saved += v },
 	"foregate_acceptance_total": func(c *counts, l labels, v float64, _ *dto.Metric) {

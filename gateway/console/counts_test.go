@@ -61,6 +61,7 @@ func TestSeveralReplicasInOneRegistryAreAddedUp(t *testing.T) {
 		`foregate_requests_in_flight{replica="1"} 1`, `foregate_requests_in_flight{replica="2"} 2`,
 		`foregate_backend_kv_usage{replica="1",pool="p",backend="b"} 0.25`, // older than what the other has read
 		`foregate_backend_kv_usage{replica="2",pool="p",backend="b"} 0.75`,
+		`foregate_backend_rent_usd_per_hour{replica="1",pool="p",backend="b"} 2.5`, `foregate_backend_rent_usd_per_hour{replica="2",pool="p",backend="b"} 2.5`,
 		`foregate_breaker_state{replica="1",pool="p",backend="b"} 2`, `foregate_breaker_state{replica="2",pool="p",backend="b"} 0`,
 		`foregate_shedding{replica="1",pool="p",priority="low"} 1`, `foregate_shedding{replica="2",pool="p",priority="low"} 1`,
 		`foregate_shedding{replica="1",pool="p",priority="high"} 0`,
@@ -72,7 +73,7 @@ func TestSeveralReplicasInOneRegistryAreAddedUp(t *testing.T) {
 	)
 	want := counts{
 		at: noon, redisLevel: "degraded", inFlight: 3, covered: 2, requests: map[string]float64{"draft": 7}, shed: map[string]float64{}, classes: map[[2]string]*classCount{},
-		kv: map[string]float64{"p/b": 0.75}, breakers: map[string]float64{"p/b": 2}, shedding: []string{"p/low"},
+		kv: map[string]float64{"p/b": 0.75}, rents: map[string]float64{"p/b": 2.5}, breakers: map[string]float64{"p/b": 2}, shedding: []string{"p/low"},
 		latency: histogram{ends: []float64{1, math.Inf(1)}, below: []float64{3, 7}},
 	}
 	if diff := cmp.Diff(want, c, cmp.AllowUnexported(counts{}, histogram{})); diff != "" {

@@ -71,7 +71,7 @@ func sampleOf(all []counts, facts ReplicaState) Sample {
 
 // money sets the rent, and what was spent and saved unless no price was known.
 func (s *Sample) money(now, first *counts) {
-	s.RentPerHour = now.rent
+	s.RentPerHour = total(now.rents)
 	if now.unpriced > 0 && now.spent == 0 {
 		return
 	}
@@ -169,10 +169,11 @@ type counts struct {
 	hits, lookups    float64
 	ttft, latency    histogram
 	spent, saved     float64
-	rent, unpriced   float64
+	unpriced         float64 // requests
 
 	classes      map[[2]string]*classCount // by route and traffic class
 	kv, breakers map[string]float64
+	rents        map[string]float64 // USD per hour; each replica tells them of all backends
 	shedding     []string
 	leftOut      int
 }

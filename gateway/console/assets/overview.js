@@ -189,7 +189,13 @@ const tiles = [
     usd,
     (s, used) => (used && used.total.usd + saved(used.total) > 0 ? `${percent(saved(used.total) / (used.total.usd + saved(used.total)))} of the cost without drafts and cache` : 'by drafts and cache'),
   ],
-  ['tile-rent', 'Spent per hour', (s) => s.spent_per_hour, usd, () => 'at the rate of the last 30 s'],
+  [
+    'tile-rent',
+    'Spent per hour',
+    (s) => s.spent_per_hour,
+    usd,
+    (s) => (s.rent_per_hour > 0 ? `at the rate of the last 30 s; rent ${usd(s.rent_per_hour)}` : 'at the rate of the last 30 s'),
+  ],
 ];
 
 const saved = (total) => total.saved_by_drafts_usd + total.saved_by_cache_usd;
