@@ -107,6 +107,7 @@ func (e *httpExchange) take(body []byte) (err error) {
 		return e.drafted(c.Into, body)
 	case *engine.Score:
 		*c.Into, err = c.Question.Parse(body)
+		e.attempt.Used = openai.Usage{Prompt: len(c.Question.Prompt) + len(c.Question.Draft), Cached: c.Into.Cached}
 	case *engine.Judge:
 		*c.Into, err = openai.ParseJudge(body)
 		e.attempt.Used = e.bound.clamp(c.Into.Usage, inOnePiece, 0)

@@ -143,7 +143,10 @@ func TestAnEngineAnswersEveryCall(t *testing.T) {
 	question := openai.ScoreQuestion{Terms: openai.Terms{Model: "big"}, Style: openai.ScoreCompletions, Prompt: prompt, Draft: ids[:10], Top: 20}
 	var scores openai.Scores
 	var odds openai.Judgement
-	ask(&engine.Score{Question: question, Into: &scores})
+	scored := at(sim.URL(), &engine.Score{Question: question, Into: &scores})
+	if err := answered(t, c, scored); err != nil || scored.Used != (openai.Usage{Prompt: len(prompt) + 10, Cached: scores.Cached}) {
+		t.Errorf("a score: %+v, %v", scored.Used, err)
+	}
 	ask(&engine.Judge{Question: openai.JudgeQuestion{Terms: terms, Request: r, Answer: begun}, Into: &odds})
 	if len(scores.Tokens) != 10 || odds.Odds == 0 || odds.Usage.Prompt == 0 {
 		t.Errorf("%d scores, odds %v", len(scores.Tokens), odds)
