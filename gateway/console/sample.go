@@ -169,13 +169,12 @@ type counts struct {
 	hits, lookups    float64
 	ttft, latency    histogram
 	spent, saved     float64
-	unpriced         float64 // requests
+	unpriced         float64
 
-	classes      map[[2]string]*classCount // by route and traffic class
-	kv, breakers map[string]float64
-	rents        map[string]float64 // USD per hour; each replica tells them of all backends
-	shedding     []string
-	leftOut      int
+	classes             map[[2]string]*classCount // by route and traffic class
+	kv, breakers, rents map[string]float64        // by backend; rents in USD per hour
+	shedding            []string
+	leftOut             int
 }
 
 // classCount is the state of the promise of one traffic class.
