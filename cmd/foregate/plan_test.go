@@ -67,7 +67,7 @@ func TestAPlanWithDraftsIsASoundConfiguration(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	text, err := os.ReadFile(filepath.Join(c.Out, "foregate.yaml"))
-	if err != nil || !strings.Contains(string(text), "foregate settings set --because plan risk.max_disagreement=0.05 speculation.mode=risk speculation.when=scarce") {
+	if err != nil || !strings.Contains(string(text), "foregate settings set -c foregate.yaml --because plan risk.max_disagreement=0.05 speculation.mode=risk speculation.when=scarce") {
 		t.Errorf("%v:\n%s", err, text)
 	}
 }

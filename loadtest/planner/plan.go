@@ -143,8 +143,11 @@ func (p *planner) simulated() string {
 	if n < all {
 		text = fmt.Sprintf("the busiest %d of %d requests, %s", n, all, p.lab.requests[n-1].At.Round(time.Second))
 	}
+	if p.Growth != 1 {
+		text += fmt.Sprintf(", at %g times their rate", p.Growth)
+	}
 	off := 196 * math.Sqrt(0.01*0.99/float64(n))
-	return fmt.Sprintf("%s, at %g times their rate. A P99 of so many lies between P%.1f and P%.1f (95 %%).", text, p.Growth, 99-off, min(100, 99+off))
+	return fmt.Sprintf("%s. A P99 of so many lies between P%.1f and P%.1f (95 %%).", text, 99-off, min(100, 99+off))
 }
 
 // search runs candidates: targets alone, then with drafts, then what the answer is held against.

@@ -70,14 +70,17 @@ func (f *Fleet) shares() (drafted, bound, spare string) {
 	return drafted, bound, spare
 }
 
-// text is a range, divided by a unit.
+// text is a range, divided by a unit; of one run it is a number.
 func (r Range) text(unit float64, digits int) string {
+	if r.Low == r.High {
+		return fmt.Sprintf("%.*f", digits, r.Mean/unit)
+	}
 	return fmt.Sprintf("%.*f (%.*f–%.*f)", digits, r.Mean/unit, digits, r.Low/unit, digits, r.High/unit)
 }
 
 // Config is a configuration of the gateway for a fleet, with engines at names of their own.
 func (m *Market) Config(f *Fleet, maxDisagreement float64) string {
-	return fmt.Sprintf("# %s, %.2f dollars an hour, by foregate plan. Change model to the names that your engines serve, and backends\n# to where they are.\n%s"+
+	return fmt.Sprintf("# %s, %.2f dollars an hour, by foregate plan. Change model to the names that your engines serve, and backends\n# and redis to where they are.\n%s"+
 		"listen: 127.0.0.1:8080\nadmin: 127.0.0.1:9090\nredis: {url: \"redis://localhost:6379/0\"}\n%s", f.Name, f.Rent, f.orders(maxDisagreement), m.pools(f, func(name string, count int) string {
 		var urls []string
 		for i := range count {
@@ -97,12 +100,15 @@ func (m *Market) Values(f *Fleet, maxDisagreement float64) string {
 
 // orders are the live settings that differ from the defaults, as a comment.
 func (f *Fleet) orders(maxDisagreement float64) string {
+	if f.Draft.Count == 0 {
+		return ""
+	}
 	var all []string
 	s := f.Settings(maxDisagreement)
 	for _, name := range slices.Sorted(maps.Keys(s)) {
 		all = append(all, name+"="+s[name])
 	}
-	return "# Live settings, set once it runs: foregate settings set --because plan " + strings.Join(all, " ") + "\n"
+	return "# Live settings, set once it runs: foregate settings set -c foregate.yaml --because plan " + strings.Join(all, " ") + "\n"
 }
 
 // pools are the pools and the route of a fleet.

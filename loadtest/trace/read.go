@@ -96,10 +96,10 @@ func (c *collector) add(r record) error {
 	case len(t.Requests) >= maxRequests:
 		return fmt.Errorf("the trace has more than %d requests", maxRequests)
 	}
-	if t.Start.IsZero() {
-		t.Start = r.at
+	if t.start.IsZero() {
+		t.start = r.at
 	}
-	at := r.at.Sub(t.Start)
+	at := r.at.Sub(t.start)
 	if at < -31*24*time.Hour || at > 31*24*time.Hour {
 		return fmt.Errorf("it is %s from the first request: want a month at most", at.Round(time.Hour))
 	}

@@ -86,10 +86,18 @@ func Quantile(values []int, q float64) int {
 	return values[min(len(values)-1, int(q*float64(len(values))))]
 }
 
+// Length words how long the trace lasts.
+func (s *Summary) Length() string {
+	if s.Hours < 1 {
+		return fmt.Sprintf("%.1f minutes", 60*s.Hours)
+	}
+	return fmt.Sprintf("%.2f hours", s.Hours)
+}
+
 // Text words a summary for people.
 func (s *Summary) Text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Read %s: %d requests in %.2f hours, %.2f a second; at most %.1f a second in 10 seconds.\n", s.Format, s.Requests, s.Hours, s.PerSecond, s.Peak10s)
+	fmt.Fprintf(&b, "Read %s: %d requests in %s, %.2f a second; at most %.1f a second in 10 seconds.\n", s.Format, s.Requests, s.Length(), s.PerSecond, s.Peak10s)
 	if len(s.ByHour) > 1 {
 		fmt.Fprintf(&b, "Requests a second by hour: %s\n", rates(s.ByHour))
 	}

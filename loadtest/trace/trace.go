@@ -18,7 +18,7 @@ import (
 type Trace struct {
 	Format   string
 	Requests []loadtest.Given // by time, from 0 on
-	Start    time.Time        // of the first; zero is unknown
+	start    time.Time        // of the first; zero is unknown
 
 	Unreadable  int      // lines
 	Examples    []string // of these, the first three
@@ -51,8 +51,8 @@ func (l *Load) Validate() error {
 		return fmt.Errorf("--repeats %g: want a share, 0 to 0.95", l.Repeats)
 	case l.Shared < 0 || l.Shared > 100_000:
 		return fmt.Errorf("--shared-prefix %d: want tokens, 0 to 100000", l.Shared)
-	case l.For < 0 || l.For > 24*time.Hour:
-		return fmt.Errorf("--for %s: want at most 24h", l.For)
+	case l.For != 0 && (l.For < time.Minute || l.For > 24*time.Hour):
+		return fmt.Errorf("--for %s: want 1m to 24h", l.For)
 	}
 	return nil
 }
@@ -86,6 +86,9 @@ func Describe(l Load) (*Trace, error) {
 func (t *Trace) complete(l Load) error {
 	if len(t.Requests) < MinRequests {
 		text := fmt.Sprintf("%d requests are too few for a P99: want %d or more", len(t.Requests), MinRequests)
+		if l.Rate > 0 {
+			text += fmt.Sprintf(" (--for %.0fs)", math.Ceil(1.2*MinRequests/l.Rate))
+		}
 		if t.Unreadable > 0 {
 			text += fmt.Sprintf("; %d lines could not be read, the first: %s", t.Unreadable, strings.Join(t.Examples, "; "))
 		}
@@ -96,7 +99,7 @@ func (t *Trace) complete(l Load) error {
 	for i := range t.Requests {
 		t.Requests[i].At -= first
 	}
-	if t.Length() < time.Minute {
+	if l.Rate == 0 && t.Length() < time.Minute {
 		return fmt.Errorf("the trace lasts %s: want a minute or more", t.Length().Round(time.Millisecond))
 	}
 	t.spreadSeconds()

@@ -224,7 +224,7 @@ func (l *lab) result() *loadtest.Result {
 	if l.pools["draft"] != nil && !l.values.Cache.Enabled { // of what is given again the formulas know nothing
 		r.ModelUSDPerMTok = l.model()
 	}
-	if promises(l.scenario) {
+	if promises(l.scenario) || len(l.scenario.Given) > 0 { // the tokens of a plan without drafts have a price, too
 		r.Promise, r.Notes = l.promise()
 	}
 	return r
