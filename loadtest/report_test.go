@@ -19,7 +19,7 @@ func made(cases int) *Report {
 	r := &Report{
 		Scenario: &Scenario{
 			Name:  "everything",
-			About: "Thirty users with 4,000-token contexts on eight GPUs, as article D has it. What does each part of the gateway add, and what does it cost?",
+			About: "Thirty users with 4,000-token contexts on eight GPUs, as a published comparison has it. What does each part of the gateway add, and what does it cost?",
 		},
 		Seed: 7, Kind: Virtual, Command: "loadtest run scenarios/everything.yaml --virtual --seed 7",
 		Notes: []string{"Speeds are those of the profiles, which were fitted to published figures and not measured here; a real backend may differ by a third either way."},

@@ -37,7 +37,7 @@ func lostRows() []Row {
 }
 
 const (
-	maxLost  = 2 * time.Second // what article A says of a dead backend
+	maxLost  = 2 * time.Second // until a dead backend gets no requests
 	lostSpan = 6 * time.Second // of the fault
 	lostLook = 10 * time.Millisecond
 )

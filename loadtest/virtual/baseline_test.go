@@ -118,7 +118,7 @@ func rows(t *testing.T, data []byte) map[string]loadtest.Row {
 	return rows
 }
 
-// TestRepeatsGainWhatIsPublished holds the committed rows to the figures of article C:
+// TestRepeatsGainWhatIsPublished holds the committed rows to the published figures for repeats:
 // a baseline that is rewritten must still say so.
 func TestRepeatsGainWhatIsPublished(t *testing.T) {
 	rows := baseline(t, "repeats")

@@ -7,7 +7,7 @@ import (
 	"github.com/foregate/foregate/loadtest"
 )
 
-// TestDraftsSaveWhatTheFormulasSay holds the committed rows to what issue 7 and article B
+// TestDraftsSaveWhatTheFormulasSay holds the committed rows to what issue 7 and the published cascade
 // promise: a baseline that is rewritten must still say so.
 func TestDraftsSaveWhatTheFormulasSay(t *testing.T) {
 	rows := baseline(t, "cascade")
