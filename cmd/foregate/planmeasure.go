@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -15,7 +14,6 @@ type planMeasureCmd struct {
 	GPU       string        `required:"" placeholder:"NAME" help:"What it runs on, as the price list has it: H100, or a name of your own with --prices FILE."`
 	GPUs      int           `name:"gpus" default:"1" help:"GPUs of the server."`
 	Precision string        `placeholder:"NAME" help:"Of the weights: bf16, fp8, awq or mxfp4."`
-	Name      string        `placeholder:"NAME" help:"Of the profile; by default GPU, model and measured."`
 	KeyFile   string        `type:"path" placeholder:"FILE" help:"File with the engine's API key alone."`
 	For       time.Duration `default:"2m" help:"How long, about; slow engines take longer."`
 }
@@ -42,7 +40,7 @@ func (c *planMeasureCmd) Run(e *env) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.URL, err)
 	}
-	f.Name, f.GPU, f.GPUs, f.Precision = cmp.Or(c.Name, strings.ToLower(c.GPU)+"-"+f.Model+"-measured"), c.GPU, c.GPUs, c.Precision
+	f.Name, f.GPU, f.GPUs, f.Precision = strings.ToLower(c.GPU)+"-"+f.Model+"-measured", c.GPU, c.GPUs, c.Precision
 	_, err = fmt.Fprint(e.stdout, f.YAML(time.Now().UTC().Format(time.DateOnly)))
 	return err
 }
