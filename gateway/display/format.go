@@ -31,7 +31,7 @@ func Count(n int, one, many string) string {
 
 // Percent formats a share with two decimals at most.
 func Percent(share float64) string {
-	return strconv.FormatFloat(math.Round(1e4*share)/100, 'f', -1, 64) + "%"
+	return strconv.FormatFloat(math.Round(1e4*share)/100, 'f', -1, 64) + " %"
 }
 
 // List lists the first few names, and the number of the others.

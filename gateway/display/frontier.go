@@ -82,7 +82,7 @@ func certifiedText(p *risk.FrontierPoint) string {
 }
 
 // roundPercent formats a share with one decimal at most.
-func roundPercent(share float64) string { return OneDecimal(100*share) + "%" }
+func roundPercent(share float64) string { return OneDecimal(100*share) + " %" }
 
 func rangeText(r risk.Range, format func(float64) string) string {
 	return fmt.Sprintf("%s (%s … %s)", format(r.Estimate), format(r.Low), format(r.High))

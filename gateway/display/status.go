@@ -32,7 +32,7 @@ func Status(w io.Writer, s gateway.Status) {
 		head.Add("", s.Redis.Why)
 	}
 	if c := s.Cache; c != nil {
-		head.Add("cache", fmt.Sprintf("hit ratio %.0f%% of %d requests, %d tokens and %s saved", 100*c.HitRatio, c.Requests, c.SavedTokens, Dollars(c.SavedUSD)))
+		head.Add("cache", fmt.Sprintf("hit ratio %.0f %% of %d requests, %d tokens and %s saved", 100*c.HitRatio, c.Requests, c.SavedTokens, Dollars(c.SavedUSD)))
 	}
 	head.Add("replicas", fmt.Sprintf("%d alive: %s", len(s.Replicas), strings.Join(s.Replicas, ", ")))
 	shed := "none"
@@ -75,7 +75,7 @@ func addTargets(t *Table, all []gateway.TargetsView) {
 	for _, v := range all {
 		var shares []string
 		for _, target := range v.Targets {
-			shares = append(shares, fmt.Sprintf("%s %.3g%%", target.Pool, 100*target.Share))
+			shares = append(shares, fmt.Sprintf("%s %.3g %%", target.Pool, 100*target.Share))
 		}
 		t.Add("targets "+v.Route, strings.Join(shares, ", "))
 		for _, target := range v.Targets {
@@ -178,9 +178,9 @@ func printBreakers(w io.Writer, all []gateway.BreakerView) {
 
 func addDrafts(t *Table, drafts []gateway.DraftView) {
 	for _, d := range drafts {
-		text := fmt.Sprintf("%s; %.0f%% of %.0f recent drafts served", d.Mode, 100*d.Accepted, d.Drafts)
+		text := fmt.Sprintf("%s; %.0f %% of %.0f recent drafts served", d.Mode, 100*d.Accepted, d.Drafts)
 		if d.BreakEven > 0 {
-			text += fmt.Sprintf("; break-even at %.0f%% for a typical request", 100*d.BreakEven)
+			text += fmt.Sprintf("; break-even at %.0f %% for a typical request", 100*d.BreakEven)
 		}
 		if d.TokenPriceRatio >= 1 {
 			text += fmt.Sprintf("; a draft token costs %.2g target tokens, so drafts cannot save cost", d.TokenPriceRatio)
@@ -250,7 +250,7 @@ func printPools(w io.Writer, pools []gateway.PoolView) {
 			case b.KVUsage == nil && b.Age != nil:
 				usage = "not told"
 			case b.KVUsage != nil:
-				usage = fmt.Sprintf("%.0f%%", 100**b.KVUsage)
+				usage = fmt.Sprintf("%.0f %%", 100**b.KVUsage)
 			}
 			if b.Age != nil {
 				age = Duration(*b.Age) + " ago"
