@@ -83,6 +83,7 @@ func TestAPlanThatMakesNoSenseIsRefused(t *testing.T) {
 		"nothing.csv --slo ttft_p99=1s":                                            "nothing.csv: no such file",
 		"nothing.csv --slo ttft_p99=1s --rate 5":                                   "without a trace",
 		"--slo ttft=1s --rate 5 --prompt 100 --output 10":                          "want ttft_p50",
+		"--slo ttft_p99=1s --rate 2 --prompt 100 --output 10 --for 1m":             "want 200 or more (--for 120s)",
 		"--slo ttft_p99=1s --rate=-5 --prompt 100 --output 10":                     "--rate -5",
 		"--slo ttft_p99=1s --rate 5 --prompt 100 --output 10 --prices " + prices:   `unknown GPU "H9"`,
 		"--slo ttft_p99=1s --rate 5 --prompt 100 --output 10 --prices dear":        "neither aws, market nor a file",

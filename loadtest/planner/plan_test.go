@@ -37,7 +37,7 @@ func TestTheCheapestFleetHoldsAndTheNextSmallerOneDoesNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	best := a.Fleets[0]
-	if best.Fails != "" || best.Seeds != 2 || best.TTFT99.High > 1000 || best.E2E99.High > 6000 || best.Lost.High > 0 || best.PerMTok.Mean <= 0 {
+	if best.Fails != "" || best.Seeds != 2 || best.TTFT99.High > 1000 || best.E2E99.High > 6000 || best.Lost.High > 0 || best.PerMTok.Mean <= 0 || best.Priced.Mean <= 0 {
 		t.Errorf("%s of %d fleets: %d seeds, %+v, %+v, %+v, %+v, fails %q", best.Name, len(a.Fleets), best.Seeds, best.TTFT99, best.E2E99, best.Lost, best.PerMTok, best.Fails)
 	}
 	whys := ""
