@@ -329,19 +329,11 @@ func (p *planner) evaluate(ctx context.Context, f *Fleet, seed uint64) error {
 func (p *planner) confirm(ctx context.Context, f *Fleet) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	seeds := make(chan uint64, p.Seeds)
-	for seed := 2; seed <= p.Seeds; seed++ {
-		seeds <- uint64(seed)
-	}
-	close(seeds)
 	var all sync.WaitGroup
-	for range max(1, p.Workers) {
+	for seed := 2; seed <= p.Seeds; seed++ { // few: all at once
 		all.Go(func() {
-			for seed := range seeds {
-				if err := p.evaluate(ctx, f, seed); err != nil {
-					cancel(err)
-					return
-				}
+			if err := p.evaluate(ctx, f, uint64(seed)); err != nil { //nolint:gosec // from 2 to 20
+				cancel(err)
 			}
 		})
 	}

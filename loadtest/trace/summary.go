@@ -86,20 +86,15 @@ func Quantile(values []int, q float64) int {
 	return values[min(len(values)-1, int(q*float64(len(values))))]
 }
 
-// Length words how long the trace lasts.
-func (s *Summary) Length() string {
-	if s.Hours < 1 {
-		return fmt.Sprintf("%.1f minutes", 60*s.Hours)
-	}
-	return fmt.Sprintf("%.2f hours", s.Hours)
-}
+// Length is how long the trace lasts.
+func (s *Summary) Length() time.Duration { return time.Duration(3600*s.Hours) * time.Second }
 
 // Text words a summary for people.
 func (s *Summary) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Read %s: %d requests in %s, %.2f a second; at most %.1f a second in 10 seconds.\n", s.Format, s.Requests, s.Length(), s.PerSecond, s.Peak10s)
 	if len(s.ByHour) > 1 {
-		fmt.Fprintf(&b, "Requests a second by hour: %s\n", rates(s.ByHour))
+		fmt.Fprintf(&b, "Requests a second by hour, of two days at most: %.1f\n", s.ByHour[:min(48, len(s.ByHour))])
 	}
 	fmt.Fprintf(&b, "Tokens, P50 and P99: prompts %d and %d, answers %d and %d. Repeats: %.0f %% of the requests. Shared prefixes: %.0f %% of the prompts' tokens.\n",
 		s.Prompt50, s.Prompt99, s.Output50, s.Output99, 100*s.Repeats, 100*s.Shared)
@@ -113,16 +108,4 @@ func (s *Summary) Text() string {
 		fmt.Fprintf(&b, "Assumed: %s\n", a)
 	}
 	return b.String()
-}
-
-// rates lists up to 48 rates, the hours of two days.
-func rates(all []float64) string {
-	var words []string
-	for _, r := range all[:min(48, len(all))] {
-		words = append(words, fmt.Sprintf("%.1f", r))
-	}
-	if len(all) > 48 {
-		words = append(words, "…")
-	}
-	return strings.Join(words, " ")
 }
