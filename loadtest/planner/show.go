@@ -103,8 +103,7 @@ func (f *Fleet) orders(maxDisagreement float64) string {
 	if f.Draft.Count == 0 {
 		return ""
 	}
-	var all []string
-	s := f.Settings(maxDisagreement)
+	all, s := []string{}, f.Settings(maxDisagreement)
 	for _, name := range slices.Sorted(maps.Keys(s)) {
 		all = append(all, name+"="+s[name])
 	}
