@@ -5,6 +5,7 @@ import (
 
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers/application"
+	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/prefix"
@@ -81,6 +82,9 @@ func (c *Cascade) decide(r *Request, resumes bool) {
 		c.read(r, &in)
 	}
 	r.Decision = plan.Decide(&in)
+	if in.Views != nil && !r.Decision.IsKeptFromDraft() {
+		c.audits.Classes.Came(in.Key, r.asker())
+	}
 	t := r.Decision.Audit
 	if t == nil {
 		return
@@ -91,6 +95,11 @@ func (c *Cascade) decide(r *Request, resumes bool) {
 	if r.Views.Own.New && r.Views.IsFirstTime(&r.Config.Risk) {
 		c.evidence.Drafted(in.Key, 0, 0) // start the warm-up now, not at the end of the first answer
 	}
+}
+
+// asker is what the request counts as in the mix of its traffic class.
+func (r *Request) asker() audit.Asker {
+	return audit.Asker{Application: r.Application, Shadow: r.Config.Mode == plan.ModeShadow}
 }
 
 // read reads prices, statistics, evidence and load for a draft that would be judged.
@@ -108,7 +117,7 @@ func (c *Cascade) read(r *Request, in *plan.Inputs) {
 	}
 	r.findApplication()
 	in.Application = r.Application
-	r.Views = c.audits.Views(in.Key, r.Application, r.Config.Mode).UnderLoad(&r.Config.Risk, r.Target.Load())
+	r.Views = c.audits.Views(in.Key, r.asker()).UnderLoad(&r.Config.Risk, r.Target.Load())
 	in.Views, in.Draw = &r.Views, 1
 	if c.audits.MayAudit(r.Body.Model, &r.Config.Risk, r.Views.SpareCapacity) && c.audits.Classes.MayAudit(in.Key, r.Caller.Tenant, c.now()) {
 		in.Draw = c.services.Random(r.ID, DrawAudit)

@@ -72,10 +72,9 @@ func New(o Options) *Auditor {
 	return &Auditor{Options: o, Tasks: tasks, budgets: map[string]budget{}}
 }
 
-// Views counts a request of an application in a mode, and returns what the evidence says of its traffic class.
-func (a *Auditor) Views(k risk.Key, application string, mode plan.Mode) plan.Views {
+// Views counts a request of a traffic class, and returns what the evidence says of it.
+func (a *Auditor) Views(k risk.Key, by Asker) plan.Views {
 	now, n := a.World.Now(), float64(max(a.Replicas(), 1))
-	by := Asker{application, mode == plan.ModeShadow}
 	return plan.Views{Own: a.Classes.Limit(k, a.Evidence.View(k), by, a.Evidence.Mixed), PerMinute: n * a.Classes.addRequest(k, now), Now: now}
 }
 

@@ -25,8 +25,18 @@ type Asker struct {
 	Shadow      bool // its drafts are never served: it is no part of the mix of those that are
 }
 
-// Limit counts a request of an application, and returns the evidence as it holds for that: what is served keeps to the bound
-// for the mix of applications that came to this replica last in the same mode.
+// Came counts a request whose draft may be served as far as evidence says: one that the cost guard or scarcity keeps from its
+// draft is no part of the mix that is served.
+func (cs *Classes) Came(k risk.Key, by Asker) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	m := cs.mixOf(k, by.Shadow)
+	m.traffic.Add(by.Application)
+	m.since++
+}
+
+// Limit returns the evidence as it holds for a request of an application: what is served keeps to the bound for the mix of
+// applications that came to this replica last in the same mode.
 func (cs *Classes) Limit(k risk.Key, v risk.View, by Asker, mixed func(risk.Key) *risk.Mixed) risk.View {
 	limit, due := cs.limit(k, v, by)
 	if due != nil {
@@ -38,16 +48,14 @@ func (cs *Classes) Limit(k risk.Key, v risk.View, by Asker, mixed func(risk.Key)
 	return limit.Of(v, by.Application)
 }
 
-// limit counts a request, and returns the limit that is known; and the traffic to compute it by if that is due.
+// limit returns the limit that is known, and the traffic to compute it by if that is due.
 func (cs *Classes) limit(k risk.Key, v risk.View, by Asker) (risk.Limit, *risk.Sketch) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	m := cs.mixOf(k, by.Shadow)
-	m.traffic.Add(by.Application)
 	if !v.Mixed {
 		return risk.Limit{}, nil
 	}
-	m.since++
 	if m.limit.IsFor(v) && (m.since < limitEvery || !v.Seen.After(m.seen)) {
 		return m.limit, nil
 	}

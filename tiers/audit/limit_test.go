@@ -29,8 +29,11 @@ func TestAnApplicationInModeShadowIsNoPartOfTheMixThatIsServed(t *testing.T) {
 		for range 4 * limitEvery {
 			v.Seen = v.Seen.Add(time.Second)
 			mixed := func(risk.Key) *risk.Mixed { return s.Mixed(rule) }
-			all.Limit(ownKey, v, Asker{"acme/easy", watched}, mixed)
-			w := all.Limit(ownKey, v, Asker{"acme/hard", false}, mixed)
+			easy, hardOne := Asker{"acme/easy", watched}, Asker{"acme/hard", false}
+			all.Came(ownKey, easy)
+			all.Came(ownKey, hardOne)
+			all.Limit(ownKey, v, easy, mixed)
+			w := all.Limit(ownKey, v, hardOne, mixed)
 			hard = w.Serves()
 		}
 		return hard

@@ -143,6 +143,11 @@ func (in *Inputs) weigh(d *Decision, e economy.Expectation) {
 	}
 }
 
+// IsKeptFromDraft reports whether the guard or scarcity, not the evidence, keeps the request from its draft.
+func (d *Decision) IsKeptFromDraft() bool {
+	return d.Reason == economy.ReasonNoSaving || d.Reason == reasonLowAgreement || d.Reason == reasonSpare
+}
+
 // keepFrom lets the target answer for a reason. Its draft may still be audited in the background.
 func (d *Decision) keepFrom(reason string) {
 	d.Plan = Plan{Tier: Target, Reason: reason, Mode: d.Mode, Whole: d.Whole, Calls: d.Calls, Auditor: d.Auditor}

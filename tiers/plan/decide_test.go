@@ -235,3 +235,14 @@ func TestACertifiedStreamIsHeldWhereNobodyTakesOver(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatTheGuardOrScarcityKeepsFromItsDraftIsNoPartOfTheMixThatIsServed(t *testing.T) {
+	for reason, kept := range map[string]bool{
+		economy.ReasonNoSaving: true, reasonLowAgreement: true, reasonSpare: true,
+		"": false, ReasonUncertified: false, reasonInfeasible: false, reasonShadow: false,
+	} {
+		if d := (Decision{Plan: Plan{Reason: reason}}); d.IsKeptFromDraft() != kept {
+			t.Errorf("%q: %v", reason, !kept)
+		}
+	}
+}
