@@ -47,7 +47,7 @@ func (e *engine) do(ctx context.Context, method, path string, body []byte) (*htt
 	if e.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+e.Key)
 	}
-	client := http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true, DialContext: e.dial}}
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,8 @@ type Options struct {
 	Key      string        // that it wants as a bearer; "" is none
 	For      time.Duration // about how long; slow engines take longer
 	Progress func(text string)
+
+	dial func(ctx context.Context, network, address string) (net.Conn, error) // of a test
 }
 
 // The loads.

@@ -3,20 +3,60 @@ package measure
 import (
 	"context"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
 func TestTheStepTimesOfAKnownEngineAreFound(t *testing.T) {
-	t.Parallel()
+	synctest.Test(t, stepTimesAreFound)
+}
+
+// simulated is a simulator that connections by pipes reach: in a bubble it takes no time but that of its steps.
+func simulated(t *testing.T, o vllmsim.Options) (dial func(context.Context, string, string) (net.Conn, error)) {
+	t.Helper()
+	sim, err := vllmsim.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	conns, server := make(pipes), &http.Server{Handler: sim, ReadHeaderTimeout: time.Minute}
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = sim.Run(ctx) })        // ends with ctx
+	wg.Go(func() { _ = server.Serve(conns) }) // ends when it is closed
+	t.Cleanup(func() { cancel(); _ = server.Close(); wg.Wait() })
+	return func(context.Context, string, string) (net.Conn, error) {
+		here, there := net.Pipe()
+		conns <- there
+		return here, nil
+	}
+}
+
+// pipes is a listener whose connections are sent to it.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c, ok := <-p; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error   { close(p); return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+func stepTimesAreFound(t *testing.T) {
 	const name = "h100-70b-fp8-tp2"
-	sim := vllmsim.Start(t, vllmsim.Options{Profile: name, Model: "m", MaxNumSeqs: 24, MaxModelLen: 4096})
-	f, err := Engine(t.Context(), Options{URL: sim.URL(), For: 6 * time.Second, Progress: func(string) {}})
+	o := Options{URL: "http://sim", For: 6 * time.Second, Progress: func(string) {}}
+	o.dial = simulated(t, vllmsim.Options{Profile: name, Model: "m", MaxNumSeqs: 24, MaxModelLen: 4096})
+	f, err := Engine(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
