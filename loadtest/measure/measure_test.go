@@ -2,6 +2,7 @@ package measure
 
 import (
 	"context"
+	"crypto/rand"
 	"math"
 	"net"
 	"net/http"
@@ -75,11 +76,11 @@ func stepTimesAreFound(t *testing.T) {
 	if f.MaxSeqs != 24 || f.Blocks != want.Blocks || f.Model != "m" {
 		t.Errorf("%d sequences, %d blocks, model %s", f.MaxSeqs, f.Blocks, f.Model)
 	}
-	f.Name, f.GPU, f.GPUs = "own-70b", "OWN", 2
+	f.Name, f.GPU, f.GPUs = rand.Text(), "OWN", 2
 	if err := vllmsim.AddProfiles("own.yaml", []byte(f.YAML("a test"))); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := vllmsim.ProfileByName("own-70b"); err != nil || got.Blocks != f.Blocks || math.Abs(got.Base/f.Base-1) > 0.001 {
+	if got, err := vllmsim.ProfileByName(f.Name); err != nil || got.Blocks != f.Blocks || math.Abs(got.Base/f.Base-1) > 0.001 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := vllmsim.ParsePrices("p", []byte("usd_per_gpu_hour: {OWN: 3}")); err != nil {
