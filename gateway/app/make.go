@@ -213,7 +213,7 @@ func (a *App) makeCascade() error {
 // makeIdentity makes the resolver of callers and notes warnings about the configuration. For the admin listener, if there is
 // one, it reads the operators' tokens, and reloads them.
 func (a *App) makeIdentity() (err error) {
-	if a.identity, err = resolver(a.File, a.files); err != nil {
+	if a.identity, err = resolver(a.File, a.files, func() []string { return a.file().Unpriced() }); err != nil {
 		return err
 	}
 	a.setWarnings(a.routing.Load(), &routing{})

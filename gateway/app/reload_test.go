@@ -46,11 +46,17 @@ const reloadRoute = "routes:\n  - {model: llama-3, target: only}\n"
 
 func startReloads(t *testing.T) *reloadWorld {
 	t.Helper()
+	return startReloadsOf(t, func(w *reloadWorld) string { return reloadFile("m", w.urls(0), reloadRoute) })
+}
+
+// startReloadsOf starts with another file.
+func startReloadsOf(t *testing.T, first func(w *reloadWorld) string) *reloadWorld {
+	t.Helper()
 	w := &reloadWorld{path: filepath.Join(t.TempDir(), "foregate.yaml")}
 	for range 3 {
 		w.sims = append(w.sims, vllmsim.Start(t, vllmsim.Options{Model: "m", Seed: simSeed, TimeScale: simScale}))
 	}
-	rotateFile(t, w.path, reloadFile("m", w.urls(0), reloadRoute))
+	rotateFile(t, w.path, first(w))
 	w.Replica = apptest.ServeFile(t, w.path)
 	w.Ready(t)
 	return w
@@ -133,6 +139,25 @@ func TestAChangedFileIsInForceAndNoRequestIsLost(t *testing.T) {
 	end()
 	if status, _, body := apptest.Send(t, http.MethodPost, w.URL+chat, chatBody("code")); status != http.StatusNotFound {
 		t.Errorf("the removed route answers %d: %s", status, body)
+	}
+}
+
+func TestABudgetInDollarsIsTakenOnceAReloadHasBroughtThePrice(t *testing.T) {
+	someKey := strings.Repeat("0a", 32)
+	tenants := filepath.Join(t.TempDir(), "tenants.yaml")
+	rotateFile(t, tenants, "tenants: [{id: acme, keys_sha256: ["+someKey+"]}]\n")
+	file := func(w *reloadWorld, price string) string {
+		return conf("tenants_file: %s\npools:\n  only: {model: m, backends: [%s]%s}\n%s", tenants, w.urls(0), price, reloadRoute)
+	}
+	w := startReloadsOf(t, func(w *reloadWorld) string { return file(w, "") })
+	rotateFile(t, tenants, "tenants: [{id: acme, keys_sha256: ["+someKey+"], budgets: [{usd: 5, per: month}]}]\n")
+	if status, r := w.reload(t, ""); status == http.StatusOK {
+		t.Errorf("without a price: %+v", r)
+	}
+	rotateFile(t, w.path, file(w, ", usd_per_hour: 4"))
+	w.reload(t, "") // files are read in any order
+	if status, r := w.reload(t, ""); status != http.StatusOK {
+		t.Errorf("status %d, %+v", status, r)
 	}
 }
 

@@ -50,8 +50,8 @@ func sealer(c config.Cache, watcher *files.Watcher, log zerolog.Logger) (*cache.
 }
 
 // resolver makes the resolver of callers from the configuration. files reloads the files that it names when
-// they change.
-func resolver(f *config.File, watcher *files.Watcher) (*identity.Resolver, error) {
+// they change; unpriced are the pools without a price in the configuration that is then in force.
+func resolver(f *config.File, watcher *files.Watcher, unpriced func() []string) (*identity.Resolver, error) {
 	o := f.Identity
 	o.Tenants = f.Tenants
 	who, err := identity.New(o)
@@ -59,7 +59,7 @@ func resolver(f *config.File, watcher *files.Watcher) (*identity.Resolver, error
 		return nil, err
 	}
 	tenants := func(contents [][]byte) error {
-		list, err := config.Tenants(contents[0], f.Identity.Mode, f.Unpriced())
+		list, err := config.Tenants(contents[0], f.Identity.Mode, unpriced())
 		if err == nil {
 			who.SetTenants(list)
 		}

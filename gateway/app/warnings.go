@@ -26,7 +26,7 @@ type CheckResult struct {
 // error of the first invalid file.
 func Check(f *config.File) (CheckResult, error) {
 	watcher, expiry := files.New(files.Options{Logger: zerolog.Nop()}), files.NewExpiry(nil)
-	who, err := resolver(f, watcher)
+	who, err := resolver(f, watcher, f.Unpriced)
 	if err != nil {
 		return CheckResult{}, err
 	}
