@@ -73,9 +73,12 @@ func newMetrics(reg prometheus.Registerer, pending func() float64) *metrics {
 
 // add counts the money of a request.
 func (m *metrics) add(route string, c *Counts) {
-	for part, usd := range map[string]Nanos{"draft": c.DraftUSD, "target": c.TargetUSD, "audit": c.AuditUSD} {
-		if usd > 0 {
-			m.cost.WithLabelValues(route, part).Add(usd.USD())
+	for _, part := range [...]struct {
+		name string
+		usd  Nanos
+	}{{"draft", c.DraftUSD}, {"target", c.TargetUSD}, {"audit", c.AuditUSD}} {
+		if part.usd > 0 {
+			m.cost.WithLabelValues(route, part.name).Add(part.usd.USD())
 		}
 	}
 	m.baseline.WithLabelValues(route).Add(c.TargetAloneUSD.USD())
