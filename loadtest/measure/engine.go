@@ -23,6 +23,7 @@ import (
 // engine is one that is measured.
 type engine struct {
 	Options
+	client  http.Client
 	url     string // without a path
 	model   string
 	window  int  // tokens of a prompt with its answer
@@ -47,8 +48,7 @@ func (e *engine) do(ctx context.Context, method, path string, body []byte) (*htt
 	if e.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+e.Key)
 	}
-	client := http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true, DialContext: e.dial}}
-	resp, err := client.Do(req)
+	resp, err := e.client.Do(req)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -52,7 +53,10 @@ func Engine(ctx context.Context, o Options) (*Found, error) {
 	if !strings.Contains(o.URL, "://") {
 		o.URL = "http://" + o.URL
 	}
-	e := &engine{Options: o, url: strings.TrimSuffix(strings.TrimSuffix(o.URL, "/"), "/v1"), seen: map[shape][]observation{}}
+	e := &engine{
+		Options: o, url: strings.TrimSuffix(strings.TrimSuffix(o.URL, "/"), "/v1"), seen: map[shape][]observation{},
+		client: http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true, DialContext: o.dial}},
+	}
 	if err := e.meet(ctx); err != nil {
 		return nil, err
 	}
