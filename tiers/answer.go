@@ -37,15 +37,18 @@ func (c *Cascade) arrive(a Arrival, salt string) *Request {
 
 // applySettings puts into force what operators have set for the request's application.
 func (r *Request) applySettings() {
-	if rt := r.Arrival.Route; rt.Draft == nil || rt.Applications == nil {
+	rt := r.Arrival.Route
+	if rt.Draft == nil || rt.Applications == nil {
 		return
 	}
-	if own := r.Arrival.Route.Applications(); len(own) > 0 {
-		r.findApplication()
-		a := own[r.Application]
-		if r.Config = r.Config.Of(a); a.Name != "" {
-			r.ApplicationName = r.Caller.Tenant + "/" + a.Name
-		}
+	own := rt.Applications()
+	if len(own) == 0 {
+		return
+	}
+	r.findApplication()
+	a := own[r.Application]
+	if r.Config = r.Config.Of(a); a.Name != "" {
+		r.ApplicationName = r.Caller.Tenant + "/" + a.Name
 	}
 }
 
@@ -83,7 +86,7 @@ func (c *Cascade) decide(r *Request, resumes bool) {
 	}
 	r.Decision = plan.Decide(&in)
 	if in.Views != nil && !r.Decision.IsKeptFromDraft() {
-		c.audits.Classes.Came(in.Key, r.asker())
+		c.audits.Classes.CountInMix(in.Key, r.mixKey())
 	}
 	t := r.Decision.Audit
 	if t == nil {
@@ -97,9 +100,9 @@ func (c *Cascade) decide(r *Request, resumes bool) {
 	}
 }
 
-// asker is what the request counts as in the mix of its traffic class.
-func (r *Request) asker() audit.Asker {
-	return audit.Asker{Application: r.Application, Shadow: r.Config.Mode == plan.ModeShadow}
+// mixKey is what the request counts as in the mix of its traffic class.
+func (r *Request) mixKey() audit.MixKey {
+	return audit.MixKey{Application: r.Application, Shadow: r.Config.Mode == plan.ModeShadow}
 }
 
 // read reads prices, statistics, evidence and load for a draft that would be judged.
@@ -117,7 +120,7 @@ func (c *Cascade) read(r *Request, in *plan.Inputs) {
 	}
 	r.findApplication()
 	in.Application = r.Application
-	r.Views = c.audits.Views(in.Key, r.asker()).UnderLoad(&r.Config.Risk, r.Target.Load())
+	r.Views = c.audits.Views(in.Key, r.mixKey()).UnderLoad(&r.Config.Risk, r.Target.Load())
 	in.Views, in.Draw = &r.Views, 1
 	if c.audits.MayAudit(r.Body.Model, &r.Config.Risk, r.Views.SpareCapacity) && c.audits.Classes.MayAudit(in.Key, r.Caller.Tenant, c.now()) {
 		in.Draw = c.services.Random(r.ID, DrawAudit)

@@ -209,14 +209,14 @@ func (r *run) answer(replica int, w *Window) (certified bool) {
 	}
 	st, classes := r.stores[replica], r.classes[replica]
 	key := plan.EvidenceKeyOf(r.cfg, plan.Facts{Request: r.body, HasDraft: true})
-	by := audit.Asker{Application: name}
+	by := audit.MixKey{Application: name}
 	v := plan.Views{Own: classes.Limit(key, st.View(key), by, st.Mixed), PerMinute: 60 * r.PerSecond, Now: r.now}.UnderLoad(&r.cfg.Risk, 0)
 	d := plan.Decide(&plan.Inputs{
 		Plan: plan.Plan{Tier: plan.Draft, Judged: true, Mode: plan.ModeRisk}, Config: &r.cfg, Request: r.body,
 		Key: key, Application: name, Views: &v, All: r.refits.Collects(route), Draw: r.rng.Float64(),
 	})
 	if !d.IsKeptFromDraft() {
-		classes.Came(key, by)
+		classes.CountInMix(key, by)
 	}
 	score := f[accept.FeatureMean]
 	if m := d.Accept.ScoreMap; m != nil {

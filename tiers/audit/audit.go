@@ -73,7 +73,7 @@ func New(o Options) *Auditor {
 }
 
 // Views counts a request of a traffic class, and returns what the evidence says of it.
-func (a *Auditor) Views(k risk.Key, by Asker) plan.Views {
+func (a *Auditor) Views(k risk.Key, by MixKey) plan.Views {
 	now, n := a.World.Now(), float64(max(a.Replicas(), 1))
 	return plan.Views{Own: a.Classes.Limit(k, a.Evidence.View(k), by, a.Evidence.Mixed), PerMinute: n * a.Classes.addRequest(k, now), Now: now}
 }

@@ -19,15 +19,15 @@ type mix struct {
 	seen    time.Time // when the evidence was read by which it was
 }
 
-// Asker is whose request is counted, and in which mode. Applications of one class may have different ones.
-type Asker struct {
+// MixKey is what a request counts as in a mix: its application, and its mode, which may differ between applications of a class.
+type MixKey struct {
 	Application string
 	Shadow      bool // its drafts are never served: it is no part of the mix of those that are
 }
 
-// Came counts a request whose draft may be served as far as evidence says: one that the cost guard or scarcity keeps from its
+// CountInMix counts a request whose draft may be served as far as evidence says: one that the cost guard or scarcity keeps from its
 // draft is no part of the mix that is served.
-func (cs *Classes) Came(k risk.Key, by Asker) {
+func (cs *Classes) CountInMix(k risk.Key, by MixKey) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	m := cs.mixOf(k, by.Shadow)
@@ -37,7 +37,7 @@ func (cs *Classes) Came(k risk.Key, by Asker) {
 
 // Limit returns the evidence as it holds for a request of an application: what is served keeps to the bound for the mix of
 // applications that came to this replica last in the same mode.
-func (cs *Classes) Limit(k risk.Key, v risk.View, by Asker, mixed func(risk.Key) *risk.Mixed) risk.View {
+func (cs *Classes) Limit(k risk.Key, v risk.View, by MixKey, mixed func(risk.Key) *risk.Mixed) risk.View {
 	limit, due := cs.limit(k, v, by)
 	if due != nil {
 		limit = mixed(k).Limit(due)
@@ -49,7 +49,7 @@ func (cs *Classes) Limit(k risk.Key, v risk.View, by Asker, mixed func(risk.Key)
 }
 
 // limit returns the limit that is known, and the traffic to compute it by if that is due.
-func (cs *Classes) limit(k risk.Key, v risk.View, by Asker) (risk.Limit, *risk.Sketch) {
+func (cs *Classes) limit(k risk.Key, v risk.View, by MixKey) (risk.Limit, *risk.Sketch) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	m := cs.mixOf(k, by.Shadow)

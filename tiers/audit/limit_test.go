@@ -29,9 +29,9 @@ func TestAnApplicationInModeShadowIsNoPartOfTheMixThatIsServed(t *testing.T) {
 		for range 4 * limitEvery {
 			v.Seen = v.Seen.Add(time.Second)
 			mixed := func(risk.Key) *risk.Mixed { return s.Mixed(rule) }
-			easy, hardOne := Asker{"acme/easy", watched}, Asker{"acme/hard", false}
-			all.Came(ownKey, easy)
-			all.Came(ownKey, hardOne)
+			easy, hardOne := MixKey{"acme/easy", watched}, MixKey{"acme/hard", false}
+			all.CountInMix(ownKey, easy)
+			all.CountInMix(ownKey, hardOne)
 			all.Limit(ownKey, v, easy, mixed)
 			w := all.Limit(ownKey, v, hardOne, mixed)
 			hard = w.Serves()
