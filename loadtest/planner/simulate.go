@@ -2,7 +2,6 @@ package planner
 
 import (
 	"context"
-	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -165,7 +164,6 @@ func (l *lab) practise(ctx context.Context, e *evidence, acceptance float64) (er
 	e.earlier = new(virtual.Earlier)
 	for done, seed := 0, uint64(1); done < practised && err == nil; done, seed = done+len(few.requests), seed+1 {
 		s, k := few.over(trace.Another(few.requests, seed), few.growth).at(&c, e.divergence)
-		k.Settings = maps.Clone(k.Settings)
 		k.Settings["risk.cold_start_audits_per_minute"], k.Settings["risk.audit_rate"], k.Settings["risk.audit_budget"] = "2000", "1", "1"
 		_, e.earlier, err = e.earlier.Run(ctx, s, k, seed)
 	}
