@@ -9,12 +9,17 @@ import (
 	"github.com/foregate/foregate/gateway"
 )
 
+// backendFlags name a backend, and a replica that tells the others.
+type backendFlags struct {
+	Backend string `arg:"" help:"An id of foregate status, such as 10.0.0.7-8000, its host:port or its base URL."`
+	Pool    string `help:"Its pool, where several pools have such a backend." placeholder:"NAME"`
+	replicaFlags
+}
+
 type drainCmd struct {
-	Backend string        `arg:"" help:"An id of foregate status, such as 10.0.0.7-8000, its host:port or its base URL."`
-	Pool    string        `help:"Its pool, where several pools have such a backend." placeholder:"NAME"`
+	backendFlags
 	For     time.Duration `help:"How long; without it until undrain." placeholder:"DURATION"`
 	Because string        `help:"Why, for foregate status and the log." placeholder:"TEXT"`
-	replicaFlags
 }
 
 // Run has all replicas send a backend no new requests.
@@ -26,25 +31,21 @@ func (c *drainCmd) Run(e *env) error {
 	if c.Because != "" {
 		query.Set("why", c.Because)
 	}
-	return drain(e, &c.replicaFlags, "/admin/drain", c.Backend, c.Pool, query)
+	return c.order(e, "/admin/drain", query)
 }
 
-type undrainCmd struct {
-	Backend string `arg:"" help:"As for drain."`
-	Pool    string `help:"Its pool, where several pools have such a backend." placeholder:"NAME"`
-	replicaFlags
-}
+type undrainCmd struct{ backendFlags }
 
 // Run ends a drain.
 func (c *undrainCmd) Run(e *env) error {
-	return drain(e, &c.replicaFlags, "/admin/undrain", c.Backend, c.Pool, url.Values{})
+	return c.order(e, "/admin/undrain", url.Values{})
 }
 
-// drain asks a replica to begin or to end a drain, and prints what it did.
-func drain(e *env, f *replicaFlags, path, backend, pool string, query url.Values) error {
-	query.Set("backend", backend)
-	if pool != "" {
-		query.Set("pool", pool)
+// order asks a replica to begin or to end a drain, and prints what it did.
+func (f *backendFlags) order(e *env, path string, query url.Values) error {
+	query.Set("backend", f.Backend)
+	if f.Pool != "" {
+		query.Set("pool", f.Pool)
 	}
 	var a gateway.ActionResult
 	if _, err := f.ask(e, http.MethodPost, path, query, &a); err != nil {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/loadtest/planner"
-	"github.com/foregate/foregate/tiers/risk"
 )
 
 type planCheckCmd struct {
@@ -120,34 +119,4 @@ func sumHours(rows []ledger.Hour, now time.Time) (s seen) {
 		s.Merge(&rows[i])
 	}
 	return s
-}
-
-// accepted are the acceptances that a gateway's audits have shown for drafts with at most a disagreement: by requests, the mean over
-// its kinds of request of the lowest, the likeliest and the highest share of the drafts that would be served.
-func accepted(all []risk.Frontier, maxDisagreement float64) (shares []float64, audits int) {
-	sum, weights := [3]float64{}, 0.0
-	for i := range all {
-		f := &all[i]
-		at := -1
-		for k := range f.Points {
-			if f.Points[k].MaxDisagreement <= maxDisagreement {
-				at = k
-			}
-		}
-		if !f.Known || at < 0 || f.RequestsPerDay == nil {
-			continue
-		}
-		share, weight := f.Points[at].Share, *f.RequestsPerDay
-		for k, v := range [...]float64{share.Low, share.Estimate, share.High} {
-			sum[k] += v * weight
-		}
-		weights += weight
-		audits += f.Audits
-	}
-	for _, v := range sum {
-		if share := math.Round(v/weights*100) / 100; share > 0 && share < 1 {
-			shares = append(shares, share)
-		}
-	}
-	return slices.Compact(shares), audits
 }
