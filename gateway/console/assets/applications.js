@@ -20,7 +20,7 @@ const columns = [
   { label: 'Requests per day', number: true, hide: true },
   { label: 'Agreement', number: true, title: 'Share of all its drafts that the target stands by, with the interval of 95 %' },
   { label: 'Served', number: true, hide: true, title: 'Share of its requests whose draft the score served, or would have served in mode shadow' },
-  { label: 'Disagreed', number: true, hide: true, title: 'Share of the served ones that the target refuses; in brackets what it is proven to be below' },
+  { label: 'Disagreed', number: true, hide: true, title: 'Share of the served ones that the target refuses, and what it is proven to be below' },
   { label: 'Saved per day', number: true, hide: true, title: 'What its served drafts save now against the target alone' },
   { label: 'Possible per day', number: true, title: 'What is saved against the target alone if just those drafts are served that the target stands by' },
   { label: 'Audits', number: true, hide: true },
