@@ -25,12 +25,16 @@ func (p Prices) Draft() TokenPrice { return TokenPrice{Input: p.DraftPrefill, Ou
 
 // Shape is what is known of a request before it is drafted.
 type Shape struct {
-	Prompt    int  // tokens, counted or estimated
+	Prompt    int // tokens, counted or estimated
+	Cached    Cached
 	MaxOutput int  // tokens that the answer may have; 0 is unbounded
 	Holdback  int  // tokens held back before the decision
 	Whole     bool // nothing is released before the whole draft was judged
 	Scored    bool // the target scores every draft as a whole
 }
+
+// Cached is how much of a prompt the pools have computed before, in tokens: that costs nothing again.
+type Cached struct{ Draft, Target int }
 
 // Expectation is what was learned of a traffic class.
 type Expectation struct {

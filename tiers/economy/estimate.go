@@ -22,13 +22,13 @@ func PerToken(usdPerHour, perSecond float64) float64 {
 }
 
 // EstimateCost sets asking the target alone against drafting first, in USD of one request.
-// P is the prompt, L the expected answer, m the draft tokens that are
+// P_d and P_t are the prompt, without what the draft pool or the target pool has cached of it, L the expected answer, m the draft tokens that are
 // made until a draft is found wanting, A the share of drafts that are served, g the share
 // of a rejected draft's tokens that goes into the answer.
 //
-//	T  target only   P·c_tp + L·c_td
-//	C  confidence    P·c_dp + [A·L+(1−A)·m]·c_dd + (1−A)·[(P+g·m)·c_tp + (L−g·m)·c_td]
-//	W  scored        P·c_dp + L·c_dd + (P+L)·c_tp + (1−A)·(L−g·L)·c_td
+//	T  target only   P_t·c_tp + L·c_td
+//	C  confidence    P_d·c_dp + [A·L+(1−A)·m]·c_dd + (1−A)·[(P_t+g·m)·c_tp + (L−g·m)·c_td]
+//	W  scored        P_d·c_dp + L·c_dd + (P_t+L)·c_tp + (1−A)·(L−g·L)·c_td
 //
 // These are the formulas of docs/science.md#cost-model, with salvage in C: a continuation
 // reads what it keeps of the draft as a part of its prompt. After a score the prompt is in
@@ -40,7 +40,7 @@ func PerToken(usdPerHour, perSecond float64) float64 {
 func EstimateCost(p Prices, s Shape, e Expectation) Estimate {
 	r := termsOf(s, e)
 	out := Estimate{
-		Prompt: r.prompt, Output: r.output, Holdback: r.holdback,
+		Prompt: float64(max(s.Prompt, 0)), Output: r.output, Holdback: r.holdback,
 		Acceptance: r.acceptance, Samples: e.Samples,
 	}
 	if !p.Complete() {
@@ -55,7 +55,7 @@ func EstimateCost(p Prices, s Shape, e Expectation) Estimate {
 // BreakEven is the acceptance from which on drafts pay for requests of a shape with
 // answers of so many tokens, where nothing is salvaged:
 //
-//	A* = (P·c_dp + m·c_dd) / (P·c_tp + L·c_td − (L−m)·c_dd)
+//	A* = (P_d·c_dp + m·c_dd) / (P_t·c_tp + L·c_td − (L−m)·c_dd)
 //
 // and where every draft is scored, its cost is on top of the fraction. Above 1 drafts
 // never pay, however good they are; it is [Never] at most, and 0 without prices.
@@ -68,13 +68,17 @@ func BreakEven(p Prices, s Shape, outputTokens float64) float64 {
 
 // terms are the symbols of [EstimateCost] for one request.
 type terms struct {
-	prompt, output, holdback float64 // P, L, m
-	acceptance, salvaged     float64 // A, g
+	draftPrompt, targetPrompt float64 // P_d, P_t
+	output, holdback          float64 // L, m
+	acceptance, salvaged      float64 // A, g
 }
 
 // termsOf limits the inputs to valid ranges: 1 ≤ L ≤ MaxOutput, 0 ≤ m ≤ L, A and g in 0..1.
 func termsOf(s Shape, e Expectation) terms {
-	t := terms{prompt: float64(max(s.Prompt, 0)), output: e.Output, acceptance: 1, salvaged: share(e.Salvaged)}
+	t := terms{
+		draftPrompt: float64(max(s.Prompt-s.Cached.Draft, 0)), targetPrompt: float64(max(s.Prompt-s.Cached.Target, 0)),
+		output: e.Output, acceptance: 1, salvaged: share(e.Salvaged),
+	}
 	if !(t.output > 0) {
 		t.output = outputDefault
 	}
@@ -103,18 +107,18 @@ func share(v float64) float64 { return max(0, min(v, 1)) }
 
 // target returns row T.
 func target(p Prices, t terms) float64 {
-	return t.prompt*p.TargetPrefill + t.output*p.TargetDecode
+	return t.targetPrompt*p.TargetPrefill + t.output*p.TargetDecode
 }
 
 // draft returns rows C and W.
 func draft(p Prices, t terms, scored bool) float64 {
 	a, kept := t.acceptance, t.salvaged*t.holdback
-	usd := t.prompt*p.DraftPrefill + (a*t.output+(1-a)*t.holdback)*p.DraftDecode
+	usd := t.draftPrompt*p.DraftPrefill + (a*t.output+(1-a)*t.holdback)*p.DraftDecode
 	rest := (t.output - kept) * p.TargetDecode
 	if scored {
-		usd += (t.prompt + t.holdback) * p.TargetPrefill
+		usd += (t.targetPrompt + t.holdback) * p.TargetPrefill
 	} else {
-		rest += (t.prompt + kept) * p.TargetPrefill
+		rest += (t.targetPrompt + kept) * p.TargetPrefill
 	}
 	return usd + (1-a)*rest
 }

@@ -22,6 +22,25 @@ func TestWhatIsSalvagedIsReadAndNotWrittenByTheTarget(t *testing.T) {
 	}
 }
 
+// After a turn by the target its pool has the conversation, and the draft's has not.
+func TestWhatAPoolHasCachedOfAPromptCostsNothing(t *testing.T) {
+	cold := Shape{Prompt: 4000, Holdback: 48}
+	all, e := EstimateCost(caseA, cold, Expectation{Output: 60}), Expectation{Output: 60}
+	warm := cold
+	warm.Cached = Cached{Draft: 1000, Target: 3900}
+	got := EstimateCost(caseA, warm, e)
+	if !near(all.TargetUSD-got.TargetUSD, 3900*caseA.TargetPrefill) || !near(all.DraftUSD-got.DraftUSD, 1000*caseA.DraftPrefill) || got.Prompt != 4000 {
+		t.Errorf("got %+v, cold %+v", got, all)
+	}
+	if all.SavingUSD() <= 0 || got.SavingUSD() >= 0 {
+		t.Errorf("a draft saves %g $ with all cold, %g with the target warm", all.SavingUSD(), got.SavingUSD())
+	}
+	warm.Cached.Target = 5000
+	if got := EstimateCost(caseA, warm, e); !near(got.TargetUSD, 60*caseA.TargetDecode) {
+		t.Errorf("more than the prompt is cached: %+v", got)
+	}
+}
+
 func TestAnAnswerIsNoLongerThanItMayBe(t *testing.T) {
 	got := EstimateCost(caseA, Shape{Prompt: 10, MaxOutput: 16, Holdback: 48}, Expectation{Output: 300})
 	if got.Output != 16 || got.Holdback != 16 {

@@ -66,7 +66,7 @@ func TestTheBreakEvenRowsAreReproduced(t *testing.T) {
 		if got := BreakEven(p, s, at.output); math.Round(100*got) != math.Round(100*fast[i]) {
 			t.Errorf("%s with a fast target: got A* %.3f, want %.2f", at.name, got, fast[i])
 		}
-		cost := (at.prompt + at.output) * at.p.TargetPrefill / target(at.p, terms{prompt: at.prompt, output: at.output})
+		cost := (at.prompt + at.output) * at.p.TargetPrefill / target(at.p, terms{targetPrompt: at.prompt, output: at.output})
 		if math.Round(100*cost) != math.Round(100*scores[i]) {
 			t.Errorf("%s: a score costs %.3f of an answer, want %.2f", at.name, cost, scores[i])
 		}

@@ -90,7 +90,7 @@ type world struct {
 func (w *world) ask(a float64) (drafted bool) {
 	s := Shape{Prompt: 500, Holdback: 32}
 	sums, reason := Decide(w.pol, caseB, s, w.book.Expect(chat), w.random.Float64())
-	t := terms{prompt: 500, output: 300, holdback: 32}
+	t := terms{draftPrompt: 500, targetPrompt: 500, output: 300, holdback: 32}
 	w.plain += target(caseB, t)
 	if reason != "" {
 		w.spent += target(caseB, t)

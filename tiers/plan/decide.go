@@ -60,6 +60,7 @@ type Inputs struct {
 	Resumes  bool // clients have a part of a lost answer, and the target can continue it
 
 	Prices   economy.Prices      // of the route
+	Cached   economy.Cached      // of the prompt
 	Expected economy.Expectation // statistics of its traffic class
 	Explore  float64             // random number from [0, 1)
 
@@ -134,7 +135,7 @@ func (p *Plan) steps() []Step {
 // weigh drops the draft if it is not expected to save cost.
 func (in *Inputs) weigh(d *Decision, e economy.Expectation) {
 	shape := economy.Shape{
-		Prompt: in.Request.PromptTokens, MaxOutput: in.Request.Limit(), Holdback: in.Config.HoldbackTokens,
+		Prompt: in.Request.PromptTokens, Cached: in.Cached, MaxOutput: in.Request.Limit(), Holdback: in.Config.HoldbackTokens,
 		Whole: d.Whole, Scored: d.Checked,
 	}
 	var reason string

@@ -163,6 +163,19 @@ func (p *Pool) warmth(r *round, d *Demand) {
 	}
 }
 
+// Cached returns how many tokens of a prompt the pool has in the cache of one backend, at most, as placements tell.
+func (p *Pool) Cached(d *Demand) (tokens int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	set := *p.set.Load()
+	p.warm.Find(d.parts(), d.PromptTokens, func(cache *prefix.Cache, expected int, _ bool) {
+		if cache.Index < len(set) && set[cache.Index].cache == cache {
+			tokens = max(tokens, int(float64(expected)*set[cache.Index].hits.Trust()))
+		}
+	})
+	return tokens
+}
+
 // leave removes an expected prefix that the engine has no space for: most such expectations on that backend were wrong.
 // It removes one at a time, because the remaining ones may fit now. The caller holds mu.
 func (p *Pool) leave(r *round, d *Demand) {

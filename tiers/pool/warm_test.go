@@ -43,6 +43,25 @@ func TestTheNextTurnGoesWhereTheLastOneIsWarm(t *testing.T) {
 	}
 }
 
+func TestAPoolTellsHowMuchOfAPromptOneOfItsBackendsHasCached(t *testing.T) {
+	b := newBench(t, Options{Backends: urls(3)})
+	b.tick(0, func(int) pressure.Reading { return works(4, 1) })
+	turn := conversation("a", 4000)
+	if got := b.Cached(&turn); got != 0 {
+		t.Errorf("%d tokens before the first turn", got)
+	}
+	l := pick(t, b.Pool, turn)
+	l.FirstToken()
+	l.Done(50)
+	next, other := conversation("a", 5000), conversation("b", 4000)
+	if got := b.Cached(&next); got < 3500 || got > 4100 {
+		t.Errorf("%d tokens of the next turn, after one of 4000", got)
+	}
+	if got := b.Cached(&other); got != 0 {
+		t.Errorf("%d tokens of another conversation", got)
+	}
+}
+
 func TestAPickAllocatesNothing(t *testing.T) {
 	if racing {
 		t.Skip("the race detector allocates")
