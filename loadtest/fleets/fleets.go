@@ -104,12 +104,12 @@ type Found struct {
 	Rent         map[string]float64 `json:"rent_usd_per_mtok"` // by price list
 }
 
-// The length of a run. In mode risk an hour at a low load is before all runs of a fleet: no fleet certifies its thresholds at
-// the load that it can only carry with them.
+// The length of a run. In mode risk hours at a low load are before all runs of a fleet: no fleet certifies its thresholds at
+// the load that it can only carry with them. In the first hour of a fitted score half of its drafts are audited; it is over then.
 const (
 	counted = 120 * time.Second
 	warm    = 30 * time.Second
-	before  = time.Hour
+	before  = 3 * time.Hour
 	quiet   = 4 // how many times lower the load is then than what the targets alone carry, about
 )
 
@@ -149,7 +149,7 @@ func (l *lab) at(f Fleet, load float64) (_ *loadtest.Scenario, _ *loadtest.Case,
 	return &s, &c, err
 }
 
-// earlier runs the hour that is before all runs of a fleet; in other modes than risk there is none.
+// earlier runs the hours that are before all runs of a fleet; in other modes than risk there is none.
 func (l *lab) earlier(ctx context.Context, f Fleet, seed uint64) (*virtual.Earlier, error) {
 	nothing := new(virtual.Earlier)
 	if f.Mode != Risk {
