@@ -113,7 +113,7 @@ var sentinels = []struct {
 	err error
 	as  *problem
 }{
-	{tiers.ErrBroken, errBroken}, {tiers.ErrNotShareable, errBroken}, {tiers.ErrNotCached, errNotCached},
+	{tiers.ErrNotShareable, errBroken}, {tiers.ErrNotCached, errNotCached},
 	{context.DeadlineExceeded, timedOut(engine.Expired)},
 	{ledger.ErrTooManyRows, errTooMuch}, {ledger.ErrAway, errNoUsage}, {ErrNoConfigFile, errNoConfig},
 }
@@ -326,13 +326,6 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *accessRecord, 
 	told := headers{to: w.Header()}
 	told.tell(&l.Record)
 	writeProblemAs(w, p, l)
-}
-
-// wouldFailAgain reports whether an identical request would fail in the same way.
-func wouldFailAgain(err error) bool {
-	p := problemOf(err)
-	status := p.status
-	return p.body.Code == string(engine.TooLarge) || status >= 400 && status < 500 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout
 }
 
 // endOf returns the problem that a client sees for an error that ends its request, whose context is ctx or a child of it.

@@ -143,7 +143,7 @@ func (g *Gateway) newPipeline() *tiers.Pipeline {
 		Cascade: g.opts.Cascade, Ledger: g.opts.Ledger, Generations: g.opts.Generations,
 		HighShare:   func() float64 { return g.opts.Settings.Snapshot().Global().Limit.HighPriorityShare },
 		CacheConfig: func(route string) cache.Config { return g.opts.Settings.Snapshot().Route(route).Cache },
-		Salt:        g.opts.Salt, WouldFailAgain: wouldFailAgain, IsShed: func(err error) bool { return errors.Is(err, admission.ErrShed) }, Base: g.streams,
+		Salt:        g.opts.Salt, IsShed: func(err error) bool { return errors.Is(err, admission.ErrShed) }, Base: g.streams,
 		OnPanic: func(id string, value any) {
 			g.metrics.panics.Inc()
 			g.log.Error().Str("request_id", id).Interface("panic", value).Bytes("stack", debug.Stack()).Msg("making an answer panicked")

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"net/http"
 	"strconv"
 	"strings"
@@ -24,23 +23,21 @@ type sink struct {
 	until  time.Time     // the current write deadline; HTTP/1.1 only
 	first  time.Time     // time of the first byte
 
-	streams     context.Context // of all requests and generations: a generation may end with it before the request does
-	brokenOff   bool            // the client of a stream got the error event
-	api         *clientAPI      // as in [accessRecord]
-	id          string          // of the request, as the answer's headers have it
-	translation                 // of an answer of the cascade into another API
+	api         *clientAPI // as in [accessRecord]
+	id          string     // of the request, as the answer's headers have it
+	translation            // of an answer of the cascade into another API
 
 	lines [maxSet]string // values of the answer's headers
 
 	heartbeat
 }
 
-var _ tiers.Client = (*sink)(nil)
+var _ tiers.Sink = (*sink)(nil)
 
 // open returns the sink of a request's answer.
 func (g *Gateway) open(l *accessRecord, w http.ResponseWriter, r *http.Request, stream bool) *sink {
 	timeouts := g.opts.Settings.Snapshot().Route(l.route).Client
-	l.sink = sink{w: w, r: r, rc: *http.NewResponseController(w), record: &l.Record, wait: timeouts.Write, stream: stream, streams: g.streams, api: l.api, id: l.requestID()}
+	l.sink = sink{w: w, r: r, rc: *http.NewResponseController(w), record: &l.Record, wait: timeouts.Write, stream: stream, api: l.api, id: l.requestID()}
 	l.out = &l.sink
 	if stream && timeouts.EarlyHeaders {
 		l.out.mu.Lock()
@@ -50,7 +47,7 @@ func (g *Gateway) open(l *accessRecord, w http.ResponseWriter, r *http.Request, 
 	return l.out
 }
 
-// Begin implements tiers.Client: it writes the status and the headers. Those of a translated answer in one piece wait for
+// Begin implements tiers.Sink: it writes the status and the headers. Those of a translated answer in one piece wait for
 // its length.
 func (s *sink) Begin(head tiers.ResponseHead) error {
 	if s.encoder != nil && !head.Stream {
@@ -106,14 +103,10 @@ func (s *sink) head(head tiers.ResponseHead) {
 	s.w.WriteHeader(http.StatusOK)
 }
 
-// BreakOff implements tiers.Client.
-func (s *sink) BreakOff(err error) { s.breakOff(endOf(s.streams, err)) }
-
-// breakOff sends the error event to the client of a stream, once. The connection is aborted afterwards,
+// breakOff sends the error event to the client of a stream. The connection is aborted afterwards,
 // whether or not the event arrives.
 func (s *sink) breakOff(p *problem) {
-	if s.stream && !s.brokenOff {
-		s.brokenOff = true
+	if s.stream {
 		_ = s.send(s.errorEvent(p))
 	}
 }
@@ -169,7 +162,7 @@ func (h *headers) set(name, value string) {
 	h.to[name] = h.values[n : n+1 : n+1]
 }
 
-// Write implements tiers.Client.
+// Write implements tiers.Sink.
 func (s *sink) Write(p []byte) error {
 	p, bad := s.encode(p)
 	if len(p) > 0 {

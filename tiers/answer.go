@@ -65,7 +65,7 @@ func (r *Request) findApplication() {
 // *[BrokenError] or the sink's own. When the client disconnects, ctx ends and all upstream calls are cancelled.
 func (c *Cascade) answer(ctx context.Context, r *Request, to Delivery) error {
 	r.Receipt = NewReceipt(r.Body.Model, c.now())
-	c.decide(r, len(to.Sent) > 0)
+	c.decide(r)
 	err := r.answer(ctx, to, r.auditor(to.Confirmation))
 	c.settle(r, err)
 	if err == nil && to.Confirmation != nil {
@@ -74,12 +74,9 @@ func (c *Cascade) answer(ctx context.Context, r *Request, to Delivery) error {
 	return err
 }
 
-// decide reads what a decision depends on, and makes it. resumes says that clients have a part of a lost answer.
-func (c *Cascade) decide(r *Request, resumes bool) {
-	in := plan.Inputs{
-		Plan: r.Plan, Config: &r.Config, Request: r.Body, Rejected: r.Rejected,
-		Resumes: resumes && r.Config.MidstreamFailover && r.Target.CanContinue(r.Body),
-	}
+// decide reads what a decision depends on, and makes it.
+func (c *Cascade) decide(r *Request) {
+	in := plan.Inputs{Plan: r.Plan, Config: &r.Config, Request: r.Body, Rejected: r.Rejected}
 	if r.Plan.Judged && !r.Rejected {
 		in.Scarce = c.scarce.look(r)
 		c.read(r, &in)

@@ -198,14 +198,12 @@ func quoted(s string) string {
 
 // reader is a client.
 type reader struct {
-	stuck chan struct{} // nil, or its writes wait until that is closed, or its request ends
-	ctx   context.Context
-	left  error // what a write gives once the client is gone
+	ctx  context.Context
+	left error // what a write gives once the client is gone
 
-	mu     sync.Mutex
-	head   *ResponseHead
-	got    []byte
-	broken error // why it was told that its stream ends
+	mu   sync.Mutex
+	head *ResponseHead
+	got  []byte
 }
 
 func (r *reader) Begin(h ResponseHead) error {
@@ -216,9 +214,6 @@ func (r *reader) Begin(h ResponseHead) error {
 }
 
 func (r *reader) Write(p []byte) error {
-	if r.stuck != nil {
-		<-r.stuck
-	}
 	if r.ctx.Err() != nil && r.left != nil {
 		return r.left
 	}
@@ -227,20 +222,6 @@ func (r *reader) Write(p []byte) error {
 	r.got = append(r.got, p...)
 	return nil
 }
-
-func (r *reader) BreakOff(err error) { r.broken = err }
-
-func (r *reader) Detach() AsyncClient { return &behind{reader: r} }
-
-// behind takes what is written only when it is closed.
-type behind struct {
-	*reader
-	held []byte
-}
-
-func (b *behind) Write(p []byte) { b.held = append(b.held, p...) }
-
-func (b *behind) Close() error { return b.reader.Write(b.held) }
 
 // text is what the client has of the answer's text, and whether that is whole.
 func (r *reader) text(t *testing.T) (text string, whole bool) {
@@ -277,7 +258,6 @@ func newBench(t *testing.T, adjust func(*PipelineOptions)) *bench {
 	o := PipelineOptions{
 		Base: context.Background(), HighShare: func() float64 { return 1 }, IsShed: func(error) bool { return false }, OnPanic: func(string, any) {},
 		Cascade: New(allOptions(passing{})), Store: b.store, Generations: b.shared, CacheConfig: func(string) cache.Config { return b.cfg },
-		WouldFailAgain: func(err error) bool { return errors.Is(err, errHopeless) },
 	}
 	if adjust != nil {
 		adjust(&o)
@@ -305,9 +285,8 @@ func (passing) Open(_ context.Context, a *engine.Attempt) (engine.Stream, error)
 func (b *bench) says(pieces ...string) { b.speaker.pieces = func(int) []string { return pieces } }
 
 var (
-	errHopeless = errors.New("no engine would answer this")
-	errEngine   = errors.New("the engine is broken")
-	errLeft     = errors.New("the client left")
+	errEngine = errors.New("the engine is broken")
+	errLeft   = errors.New("the client left")
 )
 
 // asked is a request that was answered, or not.
@@ -324,7 +303,6 @@ type question struct {
 	more    string // members of the body
 	control CacheControl
 	caller  identity.Caller
-	stuck   chan struct{}
 	ctx     context.Context // nil is the test's
 }
 
@@ -342,7 +320,7 @@ func (b *bench) begin(q question) (a *asked, done chan struct{}) {
 		q.caller.Tenant = "acme"
 	}
 	read := scan(b.t, openai.Chat, body+"}")
-	a = &asked{reader: &reader{stuck: q.stuck, ctx: q.ctx, left: errLeft}, arrival: Metadata{Identity: dispatch.Identity{ID: "id"}, Began: time.Now(), Caller: q.caller}}
+	a = &asked{reader: &reader{ctx: q.ctx, left: errLeft}, arrival: Metadata{Identity: dispatch.Identity{ID: "id"}, Began: time.Now(), Caller: q.caller}}
 	done = make(chan struct{})
 	in := Arrival{
 		Metadata: &a.arrival, Body: read, CacheControl: q.control, Demand: plan.Demand{Tier: plan.Auto, Mode: plan.DemandDefault}, Route: b.route,

@@ -7,7 +7,7 @@
 //   - relay.go passes the answer of one pool on.
 //   - drafted.go streams a draft while it is judged, or holds it until its end.
 //   - tools.go judges a draft that comes in one piece.
-//   - continuation.go continues a partial answer: after a rejected draft, a failed backend or a lost leader.
+//   - continuation.go continues a partial answer: after a rejected draft, or a failed backend.
 //   - auditdraft.go reads along with drafts that are audited.
 //
 // [Request] is filled in place from its arrival to its end; its [Receipt] outlives it, and is all that headers, log, spans,

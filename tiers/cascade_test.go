@@ -1,7 +1,6 @@
 package tiers
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"sync"
@@ -78,24 +77,6 @@ func TestAStopStringBehindASeamLeavesTheUsageRight(t *testing.T) {
 		}
 		if seams < n/2 {
 			t.Errorf("%d seams: the test shows nothing", seams)
-		}
-	}
-}
-
-func TestAnAnswerThatWasLostIsCarriedOnWithInEveryMode(t *testing.T) {
-	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.5}, vllmsim.Options{})
-	const said = "What the target alone would not have said, "
-	for _, mode := range []plan.Mode{plan.ModeOff, plan.ModeConfidence, plan.ModeVerify} {
-		r.cfg.Mode = mode
-		req := scan(t, openai.Chat, chat("Tell me", `,"max_tokens":60,"stream":true`))
-		var out collector
-		rc, err := answerBy(t.Context(), r.cascade, arrival{Body: req, ID: "x", Sent: []byte(said)}, &out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := read(t, true, bytes.Join(out.writes, nil)).text
-		if word, reason := rc.Outcome(); !strings.HasPrefix(text, said) || len(rc.Failovers) != 1 || word != "bypassed" || reason != "target_lost" || rc.Tier != plan.Target {
-			t.Errorf("%s: %q, %s from %s, over %+v", mode, text, rc.Acceptance(), rc.Tier, rc.Failovers)
 		}
 	}
 }

@@ -9,23 +9,6 @@ type Sink interface {
 	Write(p []byte) error
 }
 
-// Client receives an answer.
-type Client interface {
-	Sink
-	// Detach returns a client for the rest of the answer, on which writes do not block.
-	Detach() AsyncClient
-	// BreakOff tells the client of a stream why its answer ends here.
-	BreakOff(err error)
-}
-
-// AsyncClient is a client whose writes do not block.
-type AsyncClient interface {
-	// Write queues frames. It does not block; if the client lags too far behind, the frames are dropped.
-	Write(p []byte)
-	// Close waits until the client has received everything, or accepts no more; then it returns the reason.
-	Close() error
-}
-
 // ResponseHead is the data for an answer's headers.
 type ResponseHead struct {
 	Stream           bool
@@ -51,9 +34,3 @@ func (r *Request) head() ResponseHead {
 		Timing: Timing{Cache: r.Lookup, Draft: draft, Verify: r.Verify, Target: r.Receipt.Target, Total: r.First},
 	}
 }
-
-// discard ignores an answer.
-type discard struct{}
-
-func (discard) Begin(ResponseHead) error { return nil }
-func (discard) Write([]byte) error       { return nil }

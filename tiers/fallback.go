@@ -104,7 +104,6 @@ func (fb *Fallback) bound(r *openai.Request) float64 {
 type leaving struct {
 	*request
 	to        call
-	own       error // how the own pools failed
 	fallbacks []Fallback
 	facts     plan.FallbackFacts
 	stale     []bool // by fallback: its connection had been closed while it was idle, so it was tried again
@@ -121,11 +120,11 @@ func (rq *request) fallBack(ctx context.Context, to call, err error) error {
 	anew.Receipt = &receipt
 	rq.Request, rq.record.Receipt = &anew, &receipt
 	rc := &receipt
-	l := &leaving{request: rq, to: to, own: err, fallbacks: fallbacks, stale: make([]bool, len(fallbacks))}
+	l := &leaving{request: rq, to: to, fallbacks: fallbacks, stale: make([]bool, len(fallbacks))}
 	l.facts = plan.FallbackFacts{
 		Cause:    FailureCauseOf(err, rq.p.o.IsShed(err)),
 		External: rq.Caller.Access.MayLeave(), Demanded: rq.Demand.IsAny(),
-		Sent: len(to.Sent) > 0 || rc.First > 0, Unfit: !plan.FitsOutside(rq.Body),
+		Sent: rc.First > 0, Unfit: !plan.FitsOutside(rq.Body),
 		Candidates: rq.candidates(),
 	}
 	for {
@@ -162,14 +161,8 @@ func (l *leaving) try(ctx context.Context, i int) (done bool, err error) {
 	}
 	spent := fb.bound(l.Body) // unless the attempt says less
 	defer func() { dollars.settle(spent) }()
-	if l.to.leave != nil {
-		if l.to.Sink = l.to.leave(); l.to.Sink == nil {
-			spent = 0
-			return true, l.own
-		}
-		l.to.leave = nil // it has left
-	}
-	to, rc := Delivery{Sink: l.to.Sink}, l.Receipt // nobody shares the answer, and it is not stored
+	l.to.alone()
+	to, rc := Delivery{Sink: l.client}, l.Receipt // nobody shares the answer, and it is not stored
 	if l.Observe != nil {
 		to.Observer = l.Observe()
 	}

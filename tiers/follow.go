@@ -1,7 +1,6 @@
 package tiers
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -10,102 +9,43 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/tiers/openai"
-	"github.com/foregate/foregate/tiers/world"
 )
 
 // coalesceTimeout is how long a request waits for an identical one before it goes to a backend itself.
 const coalesceTimeout = time.Minute
 
-// follower is a request that shares a generation with identical ones: one of them makes the answer, the
-// others follow.
+// follower is a request that waits for the answer that an identical one makes.
 type follower struct {
 	*request
 	subscriber *subscriber
 	framer     *openai.Framer // of its client's stream; nil before it has begun
-	found      bool           // this request read the answer from the cache itself
-	made       []world.Signal // ends of the generations that it started after the failure of another one
 	buf        []byte
 }
 
-// follow answers a request that has subscribed to a generation.
-func (rq *request) follow(ctx context.Context, s *subscriber) (err error) {
-	f := &follower{request: rq, subscriber: s}
+// share answers a request that has subscribed to a generation.
+func (rq *request) share(ctx context.Context, s *subscriber) error {
 	stop := rq.World.OnCancel(ctx, s.Depart)
 	defer stop()
-	defer func() {
-		s.Depart()
-		if err != nil && len(f.made) > 0 {
-			rq.client.BreakOff(err) // before the wait: the answer is now made only for others
-		}
-		for _, end := range f.made { // they count for this request
-			_ = end.Wait(context.WithoutCancel(ctx)) // a context without cancellation
-		}
-	}()
+	defer s.Depart()
+	if s.leads {
+		return rq.lead(ctx, s)
+	}
+	f := &follower{request: rq, subscriber: s}
 	deadline := rq.World.Now().Add(coalesceTimeout)
 	for {
-		e, err := s.Next(ctx, deadline)
-		if err != nil {
-			return err
-		}
-		switch e.Kind {
-		case eventLead:
-			if over, err := f.elected(ctx, e.Leader); over {
+		switch text, entry, err := s.next(ctx, deadline); {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case text != nil:
+			if err := f.text(text); err != nil {
 				return err
 			}
-		case eventText:
-			if err := f.text(e.Text); err != nil {
-				return err
-			}
-		case eventComplete:
-			return f.complete(ctx, e.Entry)
-		case eventFailed:
-			return f.fail(ctx, e.Err)
-		case eventAlone:
-			return rq.generateAlone(ctx, cache.ResultMiss)
+		case err == nil:
+			return f.complete(ctx, entry)
+		default:
+			return f.fail(ctx, err)
 		}
 	}
-}
-
-// elected is called when this request becomes the leader. If the answer is cached by now, the request continues
-// to follow.
-func (f *follower) elected(ctx context.Context, l *leader) (over bool, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			l.Fail(ErrPanicked, false)
-			panic(v)
-		}
-	}()
-	result := cache.ResultAway
-	if f.cacheable {
-		var e *cache.Entry
-		if e, result = f.lookUp(ctx); e != nil {
-			f.found = true
-			l.Complete(e, nil)
-			return false, nil
-		}
-	}
-	if f.framer != nil { // its client has received the beginning of another generation
-		f.leadBeside(ctx, l)
-		return false, nil
-	}
-	f.record.Cache = result
-	to := &leaderSink{Client: f.client, subscriber: f.subscriber}
-	err = f.lead(ctx, l, to)
-	f.count(result, nil)
-	if closeErr := cmp.Or(to.close(), ctx.Err()); err == nil {
-		err = closeErr // others have its answer
-	}
-	return true, err
-}
-
-// leadBeside makes the answer for all followers, including this request's own client.
-func (f *follower) leadBeside(ctx context.Context, l *leader) {
-	end := f.World.NewSignal()
-	f.made = append(f.made, end)
-	f.World.Go(func() {
-		defer end.Set()
-		_ = f.lead(ctx, l, discard{}) // the subscribers get its error
-	})
 }
 
 // text sends the client more of a stream.
@@ -132,89 +72,98 @@ func (f *follower) begin() error {
 
 // complete sends the client the answer, or the rest of it.
 func (f *follower) complete(ctx context.Context, e *cache.Entry) error {
-	result := cache.ResultCoalesced
-	if f.found && f.framer == nil {
-		result = cache.ResultHit
-	}
 	if f.framer == nil {
-		if served, err := f.serve(e, result); served {
+		if served, err := f.serve(e, cache.ResultCoalesced); served {
 			return err
 		}
 		return f.generateAlone(ctx, cache.ResultError)
 	}
 	whole, err := openai.ParseWhole(e.Answer)
-	if err != nil || len(whole.Choices) != 1 || !bytes.HasPrefix(whole.Choices[0].Text, f.subscriber.Sent()) {
-		return &BrokenError{Cause: ErrBroken}
+	if err != nil { // not reached: it was made in this process
+		return &BrokenError{Cause: err}
 	}
-	if len(f.made) > 0 {
-		f.count(cache.ResultMiss, nil)
-	} else {
-		f.record.Entry = e
-		f.count(result, e)
-	}
+	f.record.Entry = e
+	f.count(cache.ResultCoalesced, e)
 	whole.Usage.Cached = whole.Usage.Prompt
-	whole.Choices[0].Text = whole.Choices[0].Text[len(f.subscriber.Sent()):]
+	whole.Choices[0].Text = whole.Choices[0].Text[len(f.subscriber.sent):]
 	role := len(f.framer.Role(nil))
-	frames := f.framer.WholeStream(nil, whole, extraOf(e, result, 0), f.Body.IncludeUsage)
+	frames := f.framer.WholeStream(nil, whole, extraOf(e, cache.ResultCoalesced, 0), f.Body.IncludeUsage)
 	return f.client.Write(frames[role:])
 }
 
-// fail ends a request whose generation failed. If it has sent nothing yet, it generates alone where that may
-// help.
+// fail ends a request whose generation failed. If it has sent nothing yet, it generates alone where the fault is not the
+// answer's.
 func (f *follower) fail(ctx context.Context, err error) error {
-	switch {
-	case f.framer != nil:
-		f.count(cache.ResultCoalesced, nil)
-		return &BrokenError{Cause: err}
-	case errors.Is(err, ErrNotShareable):
+	alone := errors.Is(err, ErrNotShareable) || errors.Is(err, ErrPanicked) || errors.Is(err, errLate)
+	if alone && f.framer == nil {
+		f.subscriber.Depart()
 		return f.generateAlone(ctx, cache.ResultMiss)
 	}
 	f.count(cache.ResultCoalesced, nil)
+	if f.framer != nil {
+		return &BrokenError{Cause: err}
+	}
 	return fmt.Errorf("shared with an identical request: %w", err)
 }
 
-// lead makes the answer of a shared generation. It continues without the client of ctx while a subscriber
-// wants it. The subscribers get its result.
-func (rq *request) lead(ctx context.Context, l *leader, to Sink) (err error) {
-	making, cancel := rq.World.WithCancel(rq.p.o.Base)
-	defer cancel(nil)
+// lead makes the answer of a shared generation, unless it is cached by now. It continues without the client of ctx while a
+// subscriber wants it. The subscribers get its result.
+func (rq *request) lead(ctx context.Context, s *subscriber) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			rq.p.o.OnPanic(rq.ID, v)
-			l.Fail(ErrPanicked, false)
+			s.fail(ErrPanicked)
 			err = ErrPanicked
 		}
 	}()
-	l.Begin(cancel)
-	g := rq.newGeneration()
-	observer := &publisher{recorder: &g.recorder, leader: l, max: rq.maxAnswer()}
-	err = rq.run(ctx, making, call{Delivery{Sink: to, Observer: observer, Sent: l.Sent(), Confirmation: g.awaits()}, func() Sink {
-		alone, ok := to.(*leaderSink)
-		if !ok {
-			return nil // it leads for the clients of others, who have a part of another answer
+	e, result := rq.lookUp(ctx)
+	if e != nil {
+		if served, err := rq.serve(e, cache.ResultHit); served {
+			s.complete(e, nil)
+			return err
 		}
-		l.Fail(ErrNotShareable, true) // the others ask for themselves
-		return alone.Client
-	}})
+		result = cache.ResultError
+	}
+	rq.record.Cache = result
+	to := &leaderSink{Sink: rq.client, subscriber: s}
+	err = rq.generateShared(ctx, s, to)
+	rq.count(result, nil)
+	if left := cmp.Or(to.err, ctx.Err()); err == nil {
+		err = left // others have its answer
+	}
+	return err
+}
+
+// generateShared lets the cascade answer for all subscribers.
+func (rq *request) generateShared(ctx context.Context, s *subscriber, to *leaderSink) error {
+	making, cancel := rq.World.WithCancel(rq.p.o.Base)
+	defer cancel(nil)
+	s.begin(cancel)
+	g := rq.newGeneration()
+	observer := &publisher{recorder: &g.recorder, generation: s.sharedGeneration, max: rq.maxAnswer()}
+	err := rq.run(ctx, making, call{
+		Delivery: Delivery{Sink: to, Observer: observer, Confirmation: g.awaits()},
+		alone:    func() { s.fail(ErrNotShareable) }, // the others ask for themselves
+	})
 	if err != nil {
-		l.Fail(err, rq.p.o.WouldFailAgain(err))
+		s.fail(err)
 		return err
 	}
 	e, whole := g.recorder.entry(rq.Receipt, rq.World.Now())
 	if e == nil {
-		l.Fail(ErrNotShareable, true)
+		s.fail(ErrNotShareable)
 		return nil
 	}
-	g.settle(e, whole, l.Complete)
+	g.settle(e, whole, s.complete)
 	return nil
 }
 
 // publisher records an answer and sends it to the subscribers.
 type publisher struct {
 	*recorder
-	leader *leader
-	max    int // maximum text for the subscribers, in bytes
-	sent   int
+	generation *sharedGeneration
+	max        int // maximum text for the subscribers, in bytes
+	sent       int
 }
 
 var _ Observer = (*publisher)(nil)
@@ -226,54 +175,33 @@ func (p *publisher) Text(text []byte) {
 		return
 	}
 	if p.sent += len(text); p.sent > p.max {
-		p.leader.Opaque() // no subscriber keeps more than that
+		p.generation.setOpaque() // no subscriber keeps more than that
 		return
 	}
-	p.leader.Append(text)
+	p.generation.append(text)
 }
 
 // Chunk implements Observer.
 func (p *publisher) Chunk(chunk []byte) {
 	p.recorder.Chunk(chunk)
-	p.leader.Opaque()
+	p.generation.setOpaque()
 }
 
-// leaderSink writes to the leader's client. As soon as another request wants the answer, too, the generation
-// no longer waits for that client: pending bytes are queued, and if the client disconnects, the answer
-// continues without it.
+// leaderSink writes to the leader's client. If that disconnects, the answer continues without it while another request wants
+// it, too.
 type leaderSink struct {
-	Client
+	Sink
 	subscriber *subscriber
-
-	detached  AsyncClient // nil: writes wait for the client
-	clientErr error       // the client's error before it was detached
+	err        error // of the client
 }
-
-var _ Sink = (*leaderSink)(nil)
 
 // Write implements Sink.
 func (s *leaderSink) Write(p []byte) error {
-	switch {
-	case s.clientErr != nil:
-		return nil
-	case s.detached == nil && !s.subscriber.Shared():
-		err := s.Client.Write(p)
-		if err == nil || !s.subscriber.Shared() {
-			return err
-		}
-		s.clientErr = err
-		return nil
-	case s.detached == nil:
-		s.detached = s.Detach()
+	if s.err == nil {
+		s.err = s.Sink.Write(p)
 	}
-	s.detached.Write(p)
+	if s.err != nil && !s.subscriber.isShared() {
+		return s.err
+	}
 	return nil
-}
-
-// close waits until the client has received everything, or accepts no more; then it returns the reason.
-func (s *leaderSink) close() error {
-	if s.detached == nil {
-		return s.clientErr
-	}
-	return s.detached.Close()
 }

@@ -140,50 +140,20 @@ func TestAFollowerThatWaitsTooLongGoesByItself(t *testing.T) {
 	})
 }
 
-func TestOneFollowerTriesAgainAfterAFailure(t *testing.T) {
+func TestAFailureIsEverybodysAndIsNotTriedAgain(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, b *bench) {
-		b.speaker.fails = func(n int) error {
-			if n == 1 {
-				return errEngine
-			}
-			return nil
-		}
+		b.speaker.fails = func(int) error { return errEngine }
 		all, over := b.crowd(10, question{})
 		over()
-		if !errors.Is(all[0].err, errEngine) {
-			t.Errorf("the leader: %v", all[0].err)
-		}
-		made := 0
-		for _, a := range all[1:] {
-			if text, whole := a.text(t); a.err != nil || text != "It is answer 2." || !whole {
-				t.Errorf("a follower: %q, %v", text, a.err)
-			}
-			if a.record.Cache == cache.ResultMiss {
-				made++
+		for i, a := range all {
+			if !errors.Is(a.err, errEngine) || a.head != nil {
+				t.Errorf("request %d: %v", i, a.err)
 			}
 		}
-		if n := b.speaker.generations(); n != 2 || made != 1 {
-			t.Errorf("%d generations, %d made one", n, made)
+		if n := b.speaker.generations(); n != 1 {
+			t.Errorf("%d generations", n)
 		}
 	})
-}
-
-func TestTheSecondFailureIsEverybodysAndAHopelessOneAtOnce(t *testing.T) {
-	for want, err := range map[int]error{1: errHopeless, 2: errEngine} {
-		inBubble(t, nil, func(t *testing.T, b *bench) {
-			b.speaker.fails = func(int) error { return err }
-			all, over := b.crowd(10, question{})
-			over()
-			for i, a := range all {
-				if !errors.Is(a.err, err) || a.head != nil {
-					t.Errorf("request %d: %v", i, a.err)
-				}
-			}
-			if n := b.speaker.generations(); n != want {
-				t.Errorf("%v: %d generations, want %d", err, n, want)
-			}
-		})
-	}
 }
 
 func TestAnAnswerThatCannotBeSharedIsMadeForEach(t *testing.T) {
@@ -215,55 +185,17 @@ func TestWhatIsMoreThanTextIsToldWhenItIsWhole(t *testing.T) {
 	})
 }
 
-// TestALeaderThatReadsNothingHoldsNobodyUp has one read only after all others have the answer.
-func TestALeaderThatReadsNothingHoldsNobodyUp(t *testing.T) {
+func TestAGenerationThatBreaksOffBreaksTheStreamsOfAll(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, b *bench) {
-		stuck := make(chan struct{})
-		leader, read := b.begin(question{stream: true, stuck: stuck})
-		synctest.Wait()
-		follower, done := b.begin(question{stream: true})
-		<-done
-		follower.is(t, "the follower", "It is answer 1.", cache.ResultCoalesced)
-		close(stuck)
-		<-read
-		leader.is(t, "the leader", "It is answer 1.", cache.ResultMiss)
+		b.speaker.breaks = func(int) error { return errEngine }
+		all, over := b.crowd(2, question{stream: true})
+		over()
+		for _, a := range all {
+			if _, broken := errors.AsType[*BrokenError](a.err); !broken || !errors.Is(a.err, errEngine) {
+				t.Errorf("%v", a.err)
+			}
+		}
 	})
-}
-
-// TestAFollowerCarriesOnForItsClientWhereTheLeaderBroke has the first generation break behind its first piece.
-func TestAFollowerCarriesOnForItsClientWhereTheLeaderBroke(t *testing.T) {
-	for name, c := range map[string]struct {
-		second []string
-		fine   bool
-	}{"alike": {[]string{"It is", " so."}, true}, "another": {[]string{"It was", " so."}, false}} {
-		inBubble(t, nil, func(t *testing.T, b *bench) {
-			b.speaker.pieces = func(n int) []string {
-				if n == 1 {
-					return []string{"It is", " lost."}
-				}
-				return c.second
-			}
-			b.speaker.breaks = func(n int) error {
-				if n == 1 {
-					return errEngine
-				}
-				return nil
-			}
-			all, over := b.crowd(2, question{stream: true})
-			over()
-			if _, broken := errors.AsType[*BrokenError](all[0].err); !broken {
-				t.Errorf("the leader: %v", all[0].err)
-			}
-			if c.fine {
-				all[1].is(t, "the follower", "It is so.", cache.ResultMiss)
-				if string(b.speaker.asks[1].Sent) != "It is" || all[1].record.Receipt == nil || all[1].broken != nil {
-					t.Errorf("it carried on behind %q; %+v", b.speaker.asks[1].Sent, all[1].record)
-				}
-			} else if !errors.Is(all[1].err, ErrBroken) || all[1].broken == nil {
-				t.Errorf("%s: %v, told %v", name, all[1].err, all[1].broken)
-			}
-		})
-	}
 }
 
 func TestAPanicOfAGenerationIsHeardAndEndsNobodyElse(t *testing.T) {

@@ -22,7 +22,7 @@ type Forward struct {
 // Forward passes a request through, within its tenant's limits, and the answer byte for byte. It replaces the model's name,
 // and sets the tenant's cache salt if an engine computes on the prompt; engines without that field ignore it. Before the
 // first byte it retries as Answer does. The receipt has the tokens that the answer reports, limited to what is possible.
-func (p *Pipeline) Forward(ctx context.Context, f Forward, to Client, record *Record) error {
+func (p *Pipeline) Forward(ctx context.Context, f Forward, to Sink, record *Record) error {
 	about := estimateForwarded(f.Body.Need)
 	about.prices = targetPrices(f.Route)
 	reserved, err := p.reserve(ctx, f.Metadata, about, record)

@@ -268,7 +268,6 @@ type arrival struct {
 	Class        int8
 	Header       http.Header
 	Config       *plan.Config // nil: the route's
-	Sent         []byte
 	Confirmation *confirmation
 }
 
@@ -288,7 +287,7 @@ func answerBy(ctx context.Context, c *Cascade, a arrival, sink Sink) (*Receipt, 
 	if a.Config != nil {
 		r.Config, r.Plan = *a.Config, plan.Make(*a.Config, r.Facts)
 	}
-	err = c.answer(ctx, r, Delivery{Sink: sink, Sent: a.Sent, Confirmation: a.Confirmation})
+	err = c.answer(ctx, r, Delivery{Sink: sink, Confirmation: a.Confirmation})
 	return r.Receipt, err
 }
 

@@ -19,7 +19,7 @@ import (
 type request struct {
 	*Request
 	p      *Pipeline
-	client Client
+	client Sink
 	record *Record
 
 	cfg       cache.Config // settings at its arrival
@@ -32,7 +32,7 @@ type request struct {
 
 // Answer answers a request in the cheapest way: with a cached answer, with that of an identical request, or by the cascade.
 // ctx ends when the client leaves. After an error the client has received nothing, or only a part.
-func (p *Pipeline) Answer(ctx context.Context, in Arrival, to Client, record *Record) error {
+func (p *Pipeline) Answer(ctx context.Context, in Arrival, to Sink, record *Record) error {
 	q := p.newRequest(in, to, record)
 	q.bypass = !q.makeKey()
 	switch {
@@ -50,8 +50,7 @@ func (p *Pipeline) Answer(ctx context.Context, in Arrival, to Client, record *Re
 	ctx = calls.WithWaited(ctx, &q.patience)
 	if q.coalesces() {
 		if s := p.o.Generations.join(q.generation()); s != nil {
-			defer s.Depart()
-			return q.follow(ctx, s)
+			return q.share(ctx, s)
 		}
 	}
 	e, result := q.lookUp(ctx)
@@ -69,7 +68,7 @@ func (p *Pipeline) Answer(ctx context.Context, in Arrival, to Client, record *Re
 }
 
 // newRequest takes a request up.
-func (p *Pipeline) newRequest(in Arrival, to Client, record *Record) *request {
+func (p *Pipeline) newRequest(in Arrival, to Sink, record *Record) *request {
 	q := &request{Request: p.arrive(in, p.salt(in.Route.Model, in.Caller.Tenant)), p: p, client: to, record: record, cfg: p.o.CacheConfig(in.Route.Model)}
 	record.Config = &q.Config
 	return q
@@ -165,7 +164,7 @@ func (rq *request) count(result cache.Result, e *cache.Entry) {
 // generateAlone lets the cascade answer, and stores the answer if that is allowed.
 func (rq *request) generateAlone(ctx context.Context, result cache.Result) error {
 	rq.count(result, nil)
-	to := call{Delivery: Delivery{Sink: rq.client}}
+	to := call{Delivery: Delivery{Sink: rq.client}, alone: func() {}}
 	if rq.bypass || !rq.cacheable {
 		return rq.run(ctx, ctx, to)
 	}
@@ -188,18 +187,7 @@ func (rq *request) generateAlone(ctx context.Context, result cache.Result) error
 type call struct {
 	Delivery
 
-	// leave is called before a fallback makes the answer. It returns the sink of the request's own client, to whom alone
-	// the answer goes; nil: no fallback may make it. A nil leave is that of a request that shares nothing.
-	leave func() Sink
-}
-
-// startAnew gives the request to the cascade as it arrived: an audit of the attempt before still reads that one.
-func (rq *request) startAnew() {
-	if rq.Receipt != nil {
-		anew := *rq.Request
-		anew.Receipt, anew.Served = nil, nil
-		rq.Request = &anew
-	}
+	alone func() // called before a fallback makes the answer, which goes to the request's own client alone
 }
 
 // run lets the cascade answer, within the tenant's limits. ctx belongs to the client; the generation runs until making
@@ -211,7 +199,6 @@ func (rq *request) run(ctx, making context.Context, to call) (err error) {
 	if err != nil {
 		return err
 	}
-	rq.startAnew()
 	r := rq.Request
 	defer func() { settle(reserved, need.used(r.Receipt), r.Receipt) }()
 	if rq.Observe != nil {

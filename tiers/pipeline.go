@@ -43,16 +43,15 @@ type PipelineOptions struct {
 	CacheConfig func(route string) cache.Config // live
 	Salt        func(tenant string) string      // separates tenants in the engines' prefix caches; nil does not
 
-	IsShed         func(err error) bool       // whether an error is a refusal of admission
-	WouldFailAgain func(err error) bool       // whether an identical request would fail in the same way
-	OnPanic        func(id string, value any) // is called after a panic in a shared generation
+	IsShed  func(err error) bool       // whether an error is a refusal of admission
+	OnPanic func(id string, value any) // is called after a panic in a shared generation
 
 	Base context.Context // parent of shared generations, which outlive single clients
 }
 
 // Pipeline answers requests, from their identity to the last byte of the answer, without knowledge of HTTP: it looks for a kept
 // answer, joins identical requests in progress, enforces the limits of the tenant, calls the cascade, and keeps the answer if
-// that is allowed. The answer goes to a [Client], the details of the request into a [Record]. It is safe for concurrent use.
+// that is allowed. The answer goes to a [Sink], the details of the request into a [Record]. It is safe for concurrent use.
 type Pipeline struct {
 	*Cascade
 	o        PipelineOptions

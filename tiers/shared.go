@@ -1,7 +1,6 @@
 package tiers
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -21,50 +20,33 @@ type generationID struct {
 	Stream bool
 }
 
-// ErrBroken means that a request cannot continue with another attempt's answer, because the text it has sent
-// is not the beginning of the new answer.
-var ErrBroken = errors.New("the answer that was followed broke off, and the new one is another")
-
-// progress is the state of a generation.
-type progress uint8
-
-const (
-	leaderless progress = iota // nobody makes the answer: the next subscriber to ask leads
-	led                        // one of the requests makes it
-	completed                  // the answer is complete
-	failed                     // it failed for all subscribers
-)
-
 // sharedGeneration is one answer in progress, with its subscribers. All of it is guarded by [Generations.mu].
 type sharedGeneration struct {
 	owner *Generations
 	id    generationID
 
 	changed     world.Signal // set at the next change; nil while nobody waits
-	stage       progress
-	attempt     int    // number of attempts so far: a failed one is followed by one more
-	text        []byte // of the answer so far: append-only, so that parts of it can be shared
-	opaque      bool   // the answer is more than text: only the whole can be shared
-	entry       *cache.Entry
-	err         error
-	subscribers int                     // requests that still want the answer; with none it is over
-	cancel      context.CancelCauseFunc // of its making
+	over        bool         // the answer is whole, or failed
+	text        []byte       // of the answer so far: append-only, so that parts of it can be shared
+	opaque      bool         // the answer is more than text: only the whole can be shared
+	entry       *cache.Entry // of a whole answer
+	err         error        // of one that failed
+	subscribers int          // requests that still want the answer; with none it is cancelled
+	cancel      context.CancelCauseFunc
 }
 
-// change changes a generation. If there are news, it wakes those who wait; if no request wants the answer any more, it
-// cancels its making. It does so without the lock, because both may resume another request.
-func (s *sharedGeneration) change(do func(f *sharedGeneration) (news bool)) {
-	var changed world.Signal
-	var cancel context.CancelCauseFunc
-	s.owner.mu.Lock()
-	if do(s) {
-		changed, s.changed = s.changed, nil
+// change changes a generation, and wakes those who wait. If no request wants the answer any more, it cancels its making. It
+// does both without the lock, because both may resume another request.
+func (g *sharedGeneration) change(do func()) {
+	g.owner.mu.Lock()
+	do()
+	changed, cancel := g.changed, context.CancelCauseFunc(nil)
+	g.changed = nil
+	if g.subscribers == 0 {
+		cancel, g.cancel = g.cancel, nil
+		g.owner.forget(g)
 	}
-	if s.subscribers == 0 {
-		cancel, s.cancel = s.cancel, nil
-		s.owner.forget(s)
-	}
-	s.owner.mu.Unlock()
+	g.owner.mu.Unlock()
 	if changed != nil {
 		changed.Set()
 	}
@@ -73,143 +55,124 @@ func (s *sharedGeneration) change(do func(f *sharedGeneration) (news bool)) {
 	}
 }
 
+// begin reports that the answer is being made; cancel cancels that, at once if no request wants it any more.
+func (g *sharedGeneration) begin(cancel context.CancelCauseFunc) {
+	g.change(func() { g.cancel = cancel })
+}
+
+// append sends more text to the followers.
+func (g *sharedGeneration) append(text []byte) { g.change(func() { g.text = append(g.text, text...) }) }
+
+// setOpaque reports that the answer is more than text, so that it can only be shared when it is whole.
+func (g *sharedGeneration) setOpaque() { g.change(func() { g.opaque = true }) }
+
+// complete gives all subscribers the answer. keep stores it and calls then afterwards; nil: it is not stored. Requests that
+// come until then get the answer, too.
+func (g *sharedGeneration) complete(e *cache.Entry, keep func(then func())) {
+	g.change(func() { g.end(e, nil) })
+	done := func() { g.change(func() { g.owner.forget(g) }) }
+	if keep == nil {
+		done()
+		return
+	}
+	keep(done)
+}
+
+// fail reports that the answer could not be made. The first call counts.
+func (g *sharedGeneration) fail(err error) {
+	g.change(func() {
+		g.end(nil, err)
+		g.owner.forget(g)
+	})
+}
+
+// end ends a generation that is not over. The caller holds mu.
+func (g *sharedGeneration) end(e *cache.Entry, err error) {
+	if !g.over {
+		g.over, g.entry, g.err, g.cancel = true, e, err, nil
+	}
+}
+
 // subscriber is one request's part in a generation. Only one goroutine may use it, except for Depart.
 type subscriber struct {
-	generation *sharedGeneration
-	attempt    int    // attempt that sent belongs to
-	sent       []byte // the text that the request has received
+	*sharedGeneration
+	leads bool   // it was the first, and makes the answer
+	sent  []byte // the text that the request has received
 
 	departed bool // guarded by Generations.mu
 }
 
-// eventKind says what a subscriber must do next.
-type eventKind uint8
+// errLate says that nothing of a shared answer has come for too long.
+var errLate = errors.New("an identical request takes too long")
 
-// The events.
-const (
-	eventLead     eventKind = iota // make the answer
-	eventText                      // there is more text
-	eventComplete                  // the answer is complete
-	eventFailed                    // there is no answer; the error says why
-	eventAlone                     // generate alone: the wait is too long
-)
-
-// event is an event with its data.
-type event struct {
-	Kind   eventKind
-	Leader *leader      // eventLead
-	Text   []byte       // eventText; read-only
-	Entry  *cache.Entry // eventComplete; read-only
-	Err    error        // eventFailed
-}
-
-// Next waits for the next event. If deadline is not zero, it ends a wait in which nothing has arrived yet.
-// The error is the context's cause.
-func (s *subscriber) Next(ctx context.Context, deadline time.Time) (event, error) {
-	e, changed := s.poll()
-	if e != nil {
-		return *e, nil
-	}
-	w, waiting := s.generation.owner.world, ctx
-	if len(s.sent) == 0 && !deadline.IsZero() {
+// next waits for more text of the answer, or for its end, where entry is the answer or err why there is none. The other errors
+// are the cause of ctx, and errLate where nothing has come until the deadline.
+func (s *subscriber) next(ctx context.Context, deadline time.Time) (text []byte, entry *cache.Entry, err error) {
+	w, waiting := s.owner.world, ctx
+	if len(s.sent) == 0 {
 		bounded, cancel := w.WithTimeout(ctx, deadline.Sub(w.Now()))
 		defer cancel()
 		waiting = bounded
 	}
 	for {
+		text, changed := s.poll()
+		switch {
+		case text != nil:
+			return text, nil, nil
+		case changed == nil:
+			return nil, s.entry, s.err
+		}
 		late := changed.Wait(waiting)
-		if ctx.Err() != nil && late != nil {
-			return event{}, context.Cause(ctx)
-		}
-		if e, changed = s.poll(); e != nil {
-			return *e, nil
-		}
-		if late != nil {
-			s.Depart()
-			return event{Kind: eventAlone}, nil
+		switch {
+		case late == nil:
+		case ctx.Err() != nil:
+			return nil, nil, context.Cause(ctx)
+		default:
+			return nil, nil, errLate
 		}
 	}
 }
 
-// poll returns the next event, or the signal to wait for.
-func (s *subscriber) poll() (e *event, changed world.Signal) {
-	f := s.generation
-	for fresh := world.Signal(nil); ; fresh = f.owner.world.NewSignal() { // made without the lock
-		f.owner.mu.Lock()
-		if e = s.look(); e == nil && f.changed == nil {
-			f.changed = fresh
-		}
-		changed = f.changed
-		f.owner.mu.Unlock()
-		if e != nil || changed != nil {
-			return e, changed
-		}
+// poll returns text that the request has not received, or the signal to wait for; neither if the generation is over.
+func (s *subscriber) poll() (text []byte, changed world.Signal) {
+	fresh := s.owner.world.NewSignal() // made without the lock
+	s.owner.mu.Lock()
+	defer s.owner.mu.Unlock()
+	from := len(s.sent)
+	if to := from + wholeRunes(s.text[from:]); to > from && s.id.Stream && !s.opaque && !s.over {
+		s.sent = s.text[:to:to] // with a limited capacity, so that an append cannot overwrite it
+		return s.sent[from:], nil
 	}
+	if s.over {
+		return nil, nil
+	}
+	if s.changed == nil {
+		s.changed = fresh
+	}
+	return nil, s.changed
 }
-
-// look returns the next event, nil if there is none yet; the owner's mu is held.
-func (s *subscriber) look() *event {
-	f := s.generation
-	switch f.stage {
-	case completed:
-		return &event{Kind: eventComplete, Entry: f.entry}
-	case failed:
-		return &event{Kind: eventFailed, Err: f.err}
-	case leaderless:
-		f.stage = led
-		f.attempt++
-		said := f.text
-		f.text, f.opaque = nil, false
-		return &event{Kind: eventLead, Leader: &leader{generation: f, attempt: f.attempt, sentBefore: said[:wholeRunes(said):len(said)]}}
-	}
-	if !f.id.Stream || f.opaque {
-		return nil
-	}
-	if s.attempt != f.attempt {
-		if !bytes.HasPrefix(f.text, s.sent[:min(len(s.sent), len(f.text))]) {
-			return &event{Kind: eventFailed, Err: ErrBroken}
-		}
-		if len(f.text) < len(s.sent) {
-			return nil
-		}
-		s.attempt = f.attempt
-	}
-	end := len(s.sent) + wholeRunes(f.text[len(s.sent):])
-	if end == len(s.sent) {
-		return nil
-	}
-	text := f.text[:end:end] // with a limited capacity, so that an append cannot overwrite it
-	more := text[len(s.sent):]
-	s.sent = text
-	return &event{Kind: eventText, Text: more}
-}
-
-// Sent is the text that the subscriber has received.
-func (s *subscriber) Sent() []byte { return s.sent }
 
 // Depart removes the subscriber: its client has left, has its answer, or gets it in another way. If no other
 // request wants the answer, its generation is cancelled; otherwise it continues. Depart may be called again.
 func (s *subscriber) Depart() {
-	s.generation.change(func(f *sharedGeneration) bool {
+	s.change(func() {
 		if s.departed {
-			return false
+			return
 		}
 		s.departed = true
-		f.subscribers--
-		fs, tenant := f.owner, f.id.Key.Tenant()
-		if fs.subscribers[tenant]--; fs.subscribers[tenant] == 0 {
-			delete(fs.subscribers, tenant)
+		s.subscribers--
+		g, tenant := s.owner, s.id.Key.Tenant()
+		if g.subscribers[tenant]--; g.subscribers[tenant] == 0 {
+			delete(g.subscribers, tenant)
 		}
-		return false
 	})
 }
 
-// Shared reports whether another request wants the answer.
-func (s *subscriber) Shared() bool {
-	f := s.generation
-	f.owner.mu.Lock()
-	defer f.owner.mu.Unlock()
-	others := f.subscribers
+// isShared reports whether another request wants the answer.
+func (s *subscriber) isShared() bool {
+	s.owner.mu.Lock()
+	defer s.owner.mu.Unlock()
+	others := s.subscribers
 	if !s.departed {
 		others--
 	}
@@ -254,8 +217,8 @@ func NewGenerations(w world.World) *Generations {
 	return &Generations{world: w, all: map[generationID]*sharedGeneration{}, subscribers: map[[16]byte]int{}}
 }
 
-// join adds a subscriber to the identical requests in progress; the first one to call Next leads. nil means
-// that there are too many already.
+// join adds a subscriber to the identical requests in progress; the first one leads. nil means that there are too many
+// already.
 func (g *Generations) join(id generationID) *subscriber {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -263,13 +226,14 @@ func (g *Generations) join(id generationID) *subscriber {
 	if g.subscribers[id.Key.Tenant()] >= maxOfTenant || f != nil && f.subscribers >= maxSubscribers {
 		return nil
 	}
-	if f == nil {
+	leads := f == nil
+	if leads {
 		f = &sharedGeneration{owner: g, id: id}
 		g.all[id] = f
 	}
 	f.subscribers++
 	g.subscribers[id.Key.Tenant()]++
-	return &subscriber{generation: f}
+	return &subscriber{sharedGeneration: f, leads: leads}
 }
 
 // Subscribers is the number of requests that share an answer, or may.
@@ -287,71 +251,4 @@ func (g *Generations) forget(f *sharedGeneration) {
 	if g.all[f.id] == f {
 		delete(g.all, f.id)
 	}
-}
-
-// leader is the task to make a generation's answer. It must be ended with Complete or Fail; later calls have
-// no effect.
-type leader struct {
-	generation *sharedGeneration
-	attempt    int
-	sentBefore []byte
-}
-
-// Sent returns the text of an earlier attempt that other subscribers may have sent to their clients. It is
-// read-only.
-func (l *leader) Sent() []byte { return l.sentBefore }
-
-// change is [sharedGeneration.change] by the leader, if it must still make the answer. It reports whether it must.
-func (l *leader) change(do func(f *sharedGeneration) (news bool)) (ours bool) {
-	l.generation.change(func(f *sharedGeneration) bool {
-		ours = f.stage == led && f.attempt == l.attempt
-		return ours && do(f)
-	})
-	return ours
-}
-
-// Begin reports that the answer is being made; cancel cancels that, at once if no request wants it any more.
-func (l *leader) Begin(cancel context.CancelCauseFunc) {
-	l.change(func(f *sharedGeneration) bool { f.cancel = cancel; return false })
-}
-
-// Append sends more text to the followers.
-func (l *leader) Append(text []byte) {
-	l.change(func(f *sharedGeneration) bool { f.text = append(f.text, text...); return true })
-}
-
-// Opaque reports that the answer is more than text, so that it can only be shared when it is complete.
-func (l *leader) Opaque() { l.change(func(f *sharedGeneration) bool { f.opaque = true; return false }) }
-
-// Complete gives all subscribers the answer. keep stores it and calls then afterwards; nil: it is not stored.
-// Requests that come until then get the answer, too.
-func (l *leader) Complete(e *cache.Entry, keep func(then func())) {
-	ours := l.change(func(f *sharedGeneration) bool {
-		f.stage, f.entry, f.cancel = completed, e, nil
-		return true
-	})
-	if !ours {
-		return
-	}
-	if keep == nil {
-		keep = func(then func()) { then() }
-	}
-	keep(func() {
-		l.generation.change(func(f *sharedGeneration) bool { f.owner.forget(f); return false })
-	})
-}
-
-// Fail reports that the answer could not be made. The first time another waiting subscriber tries again,
-// unless hopeless is set; the second time all of them get the error.
-func (l *leader) Fail(err error, hopeless bool) {
-	l.change(func(f *sharedGeneration) bool {
-		f.cancel = nil
-		if hopeless || f.attempt > 1 || f.subscribers == 0 {
-			f.stage, f.err = failed, err
-			f.owner.forget(f)
-		} else {
-			f.stage = leaderless
-		}
-		return true
-	})
 }

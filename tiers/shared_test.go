@@ -1,7 +1,6 @@
 package tiers
 
 import (
-	"context"
 	"encoding/json"
 	"strconv"
 	"sync"
@@ -47,38 +46,6 @@ func inOneProcess(t *testing.T, run func(t *testing.T, fs *Generations)) {
 	})
 }
 
-// next is a subscriber's next event, which must come within ten seconds.
-func next(t testing.TB, s *subscriber) event {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	n, err := s.Next(ctx, time.Time{})
-	if err != nil {
-		t.Fatalf("nothing comes: %v", err)
-	}
-	return n
-}
-
-// want is next, which must be of a kind.
-func want(t testing.TB, s *subscriber, e eventKind) event {
-	t.Helper()
-	n := next(t, s)
-	if n.Kind != e {
-		t.Fatalf("event %d (text %q, error %v), want %d", n.Kind, n.Text, n.Err, e)
-	}
-	return n
-}
-
-// begin takes a subscriber and leads; cancelled says whether its generation was ended.
-func begin(t testing.TB, fs *Generations, id generationID) (s *subscriber, l *leader, cancelled func() bool) {
-	t.Helper()
-	s = fs.join(id)
-	l = want(t, s, eventLead).Leader
-	var ended atomic.Bool
-	l.Begin(func(error) { ended.Store(true) })
-	return s, l, ended.Load
-}
-
 func departed(subscribers ...*subscriber) {
 	for _, s := range subscribers {
 		s.Depart()
@@ -87,14 +54,18 @@ func departed(subscribers ...*subscriber) {
 
 func TestAnAnswerThatIsBeingKeptIsThereForThoseWhoAskMeanwhile(t *testing.T) {
 	inOneProcess(t, func(t *testing.T, fs *Generations) {
-		first, lead, _ := begin(t, fs, streamed(1))
+		first, answer := fs.join(streamed(1)), wholeOf("x")
 		var kept func()
-		lead.Complete(wholeOf("x"), func(then func()) { kept = then })
+		first.complete(answer, func(then func()) { kept = then })
 		second := fs.join(streamed(1))
-		want(t, second, eventComplete)
+		if _, e, err := second.next(t.Context(), time.Now().Add(time.Minute)); second.leads || e != answer || err != nil {
+			t.Errorf("leads %t, %v, %v", second.leads, e, err)
+		}
 		kept()
-		third, lead, _ := begin(t, fs, streamed(1)) // it looks
-		lead.Complete(wholeOf("x"), nil)
+		third := fs.join(streamed(1))
+		if !third.leads { // it looks
+			t.Error("the generation lives on")
+		}
 		departed(first, second, third)
 	})
 }
@@ -102,54 +73,47 @@ func TestAnAnswerThatIsBeingKeptIsThereForThoseWhoAskMeanwhile(t *testing.T) {
 func TestAGenerationThatNobodyWantsAsItBeginsIsEndedAtOnce(t *testing.T) {
 	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		s := fs.join(streamed(1))
-		lead := want(t, s, eventLead).Leader
 		s.Depart() // while it looked in Redis
 		ended := false
-		lead.Begin(func(error) { ended = true })
+		s.begin(func(error) { ended = true })
 		if !ended {
 			t.Error("it was not ended")
 		}
-		lead.Fail(context.Canceled, false)
 	})
 }
 
 func TestWhoAsksAfterAFailureWaitsForNobodyElses(t *testing.T) {
 	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		first, second := fs.join(streamed(1)), fs.join(streamed(1))
-		want(t, first, eventLead).Leader.Fail(ErrNotShareable, true)
+		first.fail(ErrNotShareable)
 		third := fs.join(streamed(1))
-		want(t, second, eventFailed)
-		want(t, third, eventLead)
-		for _, s := range []*subscriber{first, second, third} {
-			s.Depart()
+		if _, _, err := second.next(t.Context(), time.Now().Add(time.Minute)); second.leads || err != ErrNotShareable || !third.leads {
+			t.Errorf("leads %t and %t, %v", second.leads, third.leads, err)
 		}
+		departed(first, second, third)
 	})
 }
 
 func TestPatienceEndsOnlyAWaitInWhichNothingHasCome(t *testing.T) {
 	inOneProcess(t, func(t *testing.T, fs *Generations) {
-		leader, lead, cancelled := begin(t, fs, streamed(1))
-		impatient, told := fs.join(streamed(1)), fs.join(streamed(1))
+		lead, impatient, told := fs.join(streamed(1)), fs.join(streamed(1)), fs.join(streamed(1))
 		began := time.Now()
-		n, err := impatient.Next(t.Context(), began.Add(3*time.Second))
-		if err != nil || n.Kind != eventAlone || time.Since(began) != 3*time.Second {
-			t.Errorf("event %d, %v after %v; want to go alone after 3 s", n.Kind, err, time.Since(began))
+		if _, _, err := impatient.next(t.Context(), began.Add(3*time.Second)); err != errLate || time.Since(began) != 3*time.Second {
+			t.Errorf("%v after %v, want to go alone after 3 s", err, time.Since(began))
 		}
-		lead.Append([]byte("x"))
+		lead.append([]byte("x"))
 		deadline := time.Now().Add(3 * time.Second)
-		if n, _ := told.Next(t.Context(), deadline); n.Kind != eventText {
-			t.Fatalf("event %d, want text", n.Kind)
+		for _, want := range []string{"x", "y"} {
+			if text, _, err := told.next(t.Context(), deadline); string(text) != want || err != nil {
+				t.Errorf("%q, %v, want %q", text, err, want)
+			}
+			time.AfterFunc(time.Hour, func() { lead.append([]byte("y")) })
 		}
-		time.AfterFunc(time.Hour, func() { lead.Append([]byte("y")) })
-		if n, _ := told.Next(t.Context(), deadline); n.Kind != eventText {
-			t.Errorf("event %d an hour after some text, want text", n.Kind)
+		departed(impatient, impatient, told)
+		if lead.isShared() {
+			t.Error("somebody is left")
 		}
-		departed(impatient) // it did that already
-		if cancelled() || !leader.Shared() {
-			t.Error("it left twice")
-		}
-		lead.Complete(wholeOf("xy"), nil)
-		departed(leader, told)
+		departed(lead)
 	})
 }
 

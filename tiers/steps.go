@@ -9,7 +9,6 @@ import (
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/draft"
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 )
@@ -41,7 +40,6 @@ func (e *BrokenError) Unwrap() error { return e.Cause }
 type Delivery struct {
 	Sink         Sink
 	Observer     Observer      // receives the answer's content; nil: none
-	Sent         []byte        // the prefix that clients already have of a lost answer; the target continues it if it can
 	Confirmation *confirmation // of an answer that is to be kept for others; nil: it is not kept
 }
 
@@ -72,22 +70,20 @@ func (r *Request) answer(ctx context.Context, to Delivery, by *auditor) error {
 	ctx, cancel := r.World.WithTimeout(ctx, r.Deadline())
 	defer cancel()
 	for _, step := range steps {
-		if err := a.take(ctx, step, to.Sent); !errors.Is(err, errNext) {
+		if err := a.take(ctx, step); !errors.Is(err, errNext) {
 			return err
 		}
 	}
 	return errNext // not reached: the last step is a relay, which has no next
 }
 
-// take takes one step. sent is the text that clients have of a lost answer.
-func (a *answer) take(ctx context.Context, step plan.Step, sent []byte) error {
+// take takes one step.
+func (a *answer) take(ctx context.Context, step plan.Step) error {
 	switch step.Way {
 	case plan.Speculate, plan.Hold:
 		return (&drafted{answer: a, streams: step.Way == plan.Speculate}).run(ctx)
 	case plan.InOnePiece:
 		return (&tools{a}).run(ctx)
-	case plan.Continue:
-		return a.resume(ctx, sent)
 	}
 	return a.relay(step.Tier).run(ctx)
 }
@@ -99,15 +95,6 @@ func (a *answer) relay(t plan.Tier) *relay {
 		a.straight.pool = a.Draft
 	}
 	return &a.straight
-}
-
-// resume continues an answer whose replica or backend was lost. Other clients may already have the text in sent.
-func (a *answer) resume(ctx context.Context, sent []byte) error {
-	a.Tier = plan.Target
-	t := draft.NewTranscript(draft.TranscriptOptions{Stop: a.Body.Stop, IncludeStop: a.Body.IncludeStop, Text: sent})
-	c := &continuation{answer: a, t: t, pool: a.Target}
-	// If sent is shorter than a word, or the target cannot continue it, a fresh answer is as good.
-	return c.afterText(ctx, func(text int) int { return openai.EstimateTokens(text) / 2 })
 }
 
 // withoutDraft records why no backend made a draft. It returns errNext, or err if the request is over: it has left, or the

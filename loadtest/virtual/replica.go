@@ -72,7 +72,7 @@ func (l *lab) newReplica(index int) (*replica, error) {
 	o := tiers.PipelineOptions{
 		Cascade: r.cascade, Base: engines.Answering(context.Background()), Store: l.answers, Generations: tiers.NewGenerations(l.clock),
 		CacheConfig: func(string) cache.Config { return l.values.Cache }, Salt: func(tenant string) string { return tenant },
-		HighShare: func() float64 { return 0 }, IsShed: func(error) bool { return false }, WouldFailAgain: func(error) bool { return false },
+		HighShare: func() float64 { return 0 }, IsShed: func(error) bool { return false },
 		OnPanic: func(string, any) {},
 	}
 	r.pipeline = tiers.NewPipeline(o)

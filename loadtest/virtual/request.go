@@ -32,7 +32,7 @@ type request struct {
 	users  int // the client, and audits
 }
 
-var _ tiers.Client = (*request)(nil)
+var _ tiers.Sink = (*request)(nil)
 
 // send sends a request to a replica and returns the answer's text when the client has it, "" when there
 // is none.
@@ -104,7 +104,7 @@ func (r *request) Retain() (released func()) {
 	}
 }
 
-// Begin implements [tiers.Client].
+// Begin implements [tiers.Sink].
 func (r *request) Begin(h tiers.ResponseHead) error {
 	if h.Stream {
 		r.out.First = r.lab.clock.Elapsed() + 2*hop
@@ -112,19 +112,8 @@ func (r *request) Begin(h tiers.ResponseHead) error {
 	return nil
 }
 
-// Write implements [tiers.Client]: the client reads as fast as it is written to.
+// Write implements [tiers.Sink]: the client reads as fast as it is written to.
 func (r *request) Write([]byte) error { return nil }
-
-// Detach implements [tiers.Client].
-func (r *request) Detach() tiers.AsyncClient { return detached{} }
-
-// BreakOff implements [tiers.Client].
-func (r *request) BreakOff(error) {}
-
-type detached struct{}
-
-func (detached) Write([]byte) {}
-func (detached) Close() error { return nil }
 
 // settle fills in the outcome of a request that was answered, or failed with err; left is why the client
 // went, nil where it did not.

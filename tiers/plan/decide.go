@@ -37,7 +37,6 @@ const (
 	Speculate             // a draft is streamed while it is judged, and continued by the target
 	Hold                  // a draft is judged whole, then served or continued
 	InOnePiece            // a draft with tool calls comes in one piece
-	Continue              // the target continues an answer that was lost
 )
 
 // Why a request that may be drafted is answered by the target.
@@ -47,7 +46,6 @@ const (
 	reasonInfeasible     = "infeasible"      // none can be, as audits say
 	reasonLowAgreement   = "low_agreement"   // the target stands by too few drafts of its application for drafts to pay
 	reasonShadow         = "shadow"          // the mode says so
-	reasonTargetLost     = "target_lost"     // an answer of the target is continued
 )
 
 // Inputs are what [Decide] reads. It changes nothing of it.
@@ -57,7 +55,6 @@ type Inputs struct {
 	Request  *openai.Request
 	Rejected bool // the target has rejected the last draft for the same request
 	Scarce   bool // the target is short of room
-	Resumes  bool // clients have a part of a lost answer, and the target can continue it
 
 	Prices   economy.Prices      // of the route
 	Cached   economy.Cached      // of the prompt
@@ -98,11 +95,6 @@ func Decide(in *Inputs) Decision {
 		d.Accept.ScoreMap = nil // its thresholds are those of the audited modes
 		in.weigh(&d, in.Expected)
 	}
-	if in.Resumes && (d.Tier != Draft || d.Judged) {
-		d.Plan = Plan{Tier: Target, Reason: reasonTargetLost}
-		d.Steps = resumes
-		return d
-	}
 	d.Steps = d.steps()
 	return d
 }
@@ -114,7 +106,6 @@ var (
 	speculates = []Step{{Draft, Speculate}, {Target, Relay}}
 	holds      = []Step{{Draft, Hold}, {Target, Relay}}
 	callsTools = []Step{{Draft, InOnePiece}, {Target, Relay}}
-	resumes    = []Step{{Target, Continue}, {Target, Relay}}
 )
 
 // steps returns the steps of a plan.

@@ -110,7 +110,6 @@ var reasons = map[string]situation{
 	"shadow":          {config: func(c *Config) { c.Mode = ModeShadow }},
 	"uncertified":     {config: func(c *Config) { c.Mode = ModeRisk }},
 	"infeasible":      {config: func(c *Config) { c.Mode = ModeRisk }, inputs: func(in *Inputs) { in.Views.Own.Infeasible = true }},
-	"target_lost":     {inputs: func(in *Inputs) { in.Resumes = true }},
 }
 
 func TestEachReasonHasASituationThatIsDecidedByIt(t *testing.T) {
@@ -120,11 +119,8 @@ func TestEachReasonHasASituationThatIsDecidedByIt(t *testing.T) {
 			t.Errorf("%q: decided by %q, judged %t", reason, d.Reason, d.Judged)
 		}
 		want := []Step{{Target, Relay}}
-		switch reason {
-		case "":
+		if reason == "" {
 			want = []Step{{Draft, Speculate}, {Target, Relay}}
-		case "target_lost":
-			want = []Step{{Target, Continue}, {Target, Relay}}
 		}
 		if !slices.Equal(d.Steps, want) {
 			t.Errorf("%q: steps %v, want %v", reason, d.Steps, want)
@@ -159,7 +155,7 @@ func TestTheDocumentedReasonsAreThoseThatAreDecided(t *testing.T) {
 		}
 	}
 	for reason := range reasons {
-		if !documented[reason] && reason != "" && reason != "target_lost" {
+		if !documented[reason] && reason != "" {
 			t.Errorf("%s is not documented", reason)
 		}
 	}
@@ -170,11 +166,10 @@ func TestTheStepsAreThoseOfThePlan(t *testing.T) {
 		situation
 		want []Step
 	}{
-		"a draft is demanded":         {situation{facts: func(f *Facts) { f.Demanded = Draft }}, []Step{{Draft, Relay}}},
-		"an answer in one piece":      {situation{more: `,"stream":false`}, []Step{{Draft, Hold}, {Target, Relay}}},
-		"verify":                      {situation{config: func(c *Config) { c.Mode = ModeVerify }}, []Step{{Draft, Hold}, {Target, Relay}}},
-		"tools":                       {situation{more: `,"tools":[{"type":"function","function":{"name":"f"}}]`}, []Step{{Draft, InOnePiece}, {Target, Relay}}},
-		"a demanded draft never lost": {situation{facts: func(f *Facts) { f.Demanded = Draft }, inputs: func(in *Inputs) { in.Resumes = true }}, []Step{{Draft, Relay}}},
+		"a draft is demanded":    {situation{facts: func(f *Facts) { f.Demanded = Draft }}, []Step{{Draft, Relay}}},
+		"an answer in one piece": {situation{more: `,"stream":false`}, []Step{{Draft, Hold}, {Target, Relay}}},
+		"verify":                 {situation{config: func(c *Config) { c.Mode = ModeVerify }}, []Step{{Draft, Hold}, {Target, Relay}}},
+		"tools":                  {situation{more: `,"tools":[{"type":"function","function":{"name":"f"}}]`}, []Step{{Draft, InOnePiece}, {Target, Relay}}},
 	} {
 		if d := c.decide(t); !slices.Equal(d.Steps, c.want) {
 			t.Errorf("%s: %v, want %v", name, d.Steps, c.want)
