@@ -20,9 +20,9 @@ type continuation struct {
 	t    *draft.Transcript
 	pool Pool // that continues the answer
 
-	warmBackend string  // its backend whose KV cache holds prompt and answer; "": none
-	counter     Counter // counts tokens; holds the failed backends
-	midStream   bool    // waits for capacity although the answer has begun: several engines failed in a row, perhaps for lack of memory
+	warmBackend string   // its backend whose KV cache holds prompt and answer; "": none
+	lost        []string // its backends that failed
+	midStream   bool     // waits for capacity although the answer has begun: several engines failed in a row, perhaps for lack of memory
 
 	exact   bool // the transcript's ids are the target's own
 	guessed bool // the token count is one per chunk, and a chunk may hold several tokens
@@ -100,7 +100,7 @@ func (c *continuation) run(ctx context.Context, at draft.CutPoint) error {
 			return c.wrapError(f)
 		}
 		at = s.at
-		c.warmBackend, c.counter, c.midStream = "", Counter{Lost: append(c.counter.Lost, x.Backend())}, true
+		c.warmBackend, c.lost, c.midStream = "", append(c.lost, x.Backend()), true
 		c.failOver(reasonTargetLost, at)
 	}
 }
@@ -165,20 +165,20 @@ func (c *continuation) byText(at draft.CutPoint) (engine.Call, pool.Demand) {
 
 // countTokens asks an engine for the number of tokens of the answer so far.
 func (c *continuation) countTokens(ctx context.Context) (int, error) {
-	return c.counter.Count(ctx, c.caller, c.pool, c.t.Text())
+	return CountText(ctx, c.caller, c.pool, c.t.Text(), c.lost)
 }
 
 // open sends the call to a backend. Backends that failed before are tried again only if no other is left.
 func (c *continuation) open(ctx context.Context, call engine.Call, demand pool.Demand) (*dispatch.Exchange, error) {
 	o := c.NewRequest(c.pool, call)
 	o.Demand = demand
-	o.Demand.WarmBackend, o.Demand.Exclude = c.warmBackend, c.counter.Lost
+	o.Demand.WarmBackend, o.Demand.Exclude = c.warmBackend, c.lost
 	o.Ticket.MidStream = c.client.headSent && !c.midStream
 	o.FirstByteTimeout = c.FirstByteTimeout(c.Config.Timeouts.TargetFirstToken)
 	c.Enter(c.tier())
 	x, err := c.Open(ctx, o)
 	if c.retriesAll(err) {
-		o.Demand.Exclude, c.counter.Lost = nil, nil
+		o.Demand.Exclude, c.lost = nil, nil
 		x, err = c.Open(ctx, o)
 	}
 	if err != nil {
@@ -191,7 +191,7 @@ func (c *continuation) open(ctx context.Context, call engine.Call, demand pool.D
 // before its first byte although the answer has begun.
 func (c *continuation) retriesAll(err error) bool {
 	spent, ok := errors.AsType[*dispatch.ExhaustedError](err)
-	if len(c.counter.Lost) > 0 {
+	if len(c.lost) > 0 {
 		return ok || errors.Is(err, pool.ErrNoBackend)
 	}
 	return ok && c.client.headSent && !spent.AllBusy

@@ -3,7 +3,6 @@ package tiers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -121,9 +120,6 @@ func (d *drafted) judge() error {
 		d.ScoreSeries = d.d.ScoreSeries()
 		d.recordVerdict(d.d.EarlyVerdict())
 		d.Tier, d.Committed = plan.Draft, d.d.Tokens()
-		if !d.Config.MidstreamFailover {
-			d.x.SetMovable(false)
-		}
 	}
 	if d.d.State() == draft.Rejected || !d.d.Committed() || !d.Body.Stream || d.x.Buffered() {
 		return nil
@@ -210,11 +206,8 @@ func (d *drafted) escalate(ctx context.Context, v accept.Verdict) error {
 	c := &continuation{
 		answer: d.answer, t: t, pool: d.Target, warmBackend: d.warm, guessed: d.d.EstimatedTokens(), prompt: d.d.PromptTokens(),
 	}
-	switch {
-	case d.own != nil && !d.d.Committed():
+	if d.own != nil {
 		at, c.exact = t.Adopt(d.own.PromptIDs, d.own.IDs, d.own.Text), true
-	case d.d.Committed() && !d.Config.MidstreamFailover:
-		return &BrokenError{fmt.Errorf("the draft did not hold (%s), and speculation.midstream_failover is no", v.Reason)}
 	}
 	d.AcceptedTokens, d.WastedTokens = at.Tokens, max(d.d.Tokens()-at.Tokens, 0)
 	if at.Tokens == 0 && !d.client.headSent {

@@ -127,12 +127,12 @@ func TestTheAcceptanceRateIsShownByRouteWhileDraftsAreJudged(t *testing.T) {
 	draft := func(route string, judged, accepted int) {
 		rc := &Receipt{Route: route, AcceptedTokens: accepted}
 		rc.Verdict.Tokens, rc.Verdict.Reason = judged, "confident"
-		m.countOutcome(rc, plan.ModeConfidence)
+		m.countOutcome(&Request{Receipt: rc})
 	}
 	draft("a", 100, 100)
 	draft("a", 100, 0)
-	draft("b", 16, 17)                                        // an engine counts one more
-	m.countOutcome(&Receipt{Route: "c"}, plan.ModeConfidence) // nothing was judged
+	draft("b", 16, 17)                                      // an engine counts one more
+	m.countOutcome(&Request{Receipt: &Receipt{Route: "c"}}) // nothing was judged
 	if got := rates(t, reg); len(got) != 2 || got["a"] != 0.5 || got["b"] != 1 {
 		t.Errorf("got %v, want half of a's tokens and all of b's", got)
 	}

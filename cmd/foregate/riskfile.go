@@ -121,7 +121,7 @@ func (c *riskImportCmd) Run(e *env) error {
 func (e *evidenceClient) take(k risk.Key, audits []risk.LogEntry) (text string, err error) {
 	slices.SortStableFunc(audits, func(a, b risk.LogEntry) int { return a.When.Compare(b.When) })
 	drawn := slices.DeleteFunc(slices.Clone(audits), func(a risk.LogEntry) bool { return a.Chance <= 0 })
-	p := risk.PlanImport(e.rule(k.Route).For(k.TrafficClass), nil, drawn)
+	p := risk.PlanImport(e.rule(k.Route), nil, drawn)
 	if p.Audits == 0 {
 		return "", fmt.Errorf("evidence: no such audit counts: a grid is placed by %d of them at least, drawn at random", risk.GridScores)
 	}

@@ -61,29 +61,21 @@ type ScoreTracker struct {
 func NewScoreTracker(cfg Config) *ScoreTracker {
 	maximum := math.Inf(1)
 	j := &ScoreTracker{cfg: cfg, min: maximum, minMean: maximum, minWindow: maximum, minWorst: maximum}
-	j.setThresholds(cfg.Threshold, cfg.Threshold)
+	j.minScore, j.acceptScore = float64(cfg.Threshold), float64(cfg.Threshold)
 	return j
 }
 
 // maxThreshold is a score that no draft has.
-const maxThreshold Nats = 1e9
+const maxThreshold = 1e9
 
 // AwaitTarget says that the target checks the draft: its own score neither accepts nor rejects it.
 func (t *ScoreTracker) AwaitTarget() {
 	t.checked = true
-	t.setThresholds(-maxThreshold, maxThreshold)
+	t.minScore, t.acceptScore = -maxThreshold, maxThreshold
 }
 
 // Pass says that the target stands by the draft.
 func (t *ScoreTracker) Pass() { t.acceptScore = t.minScore }
-
-// RequireAtEnd says that the draft is no longer rejected by its score before its end, where it needs this one.
-func (t *ScoreTracker) RequireAtEnd(need Nats) { t.setThresholds(-maxThreshold, need) }
-
-// setThresholds sets the score below which a draft is rejected for good, and the score that it needs.
-func (t *ScoreTracker) setThresholds(floor, need Nats) {
-	t.minScore, t.acceptScore = float64(floor), float64(need)
-}
 
 // Add scores the next token: its logprob, and those of the most likely alternatives at its position (any order, possibly
 // with its own, possibly none). It reports whether the draft may still be accepted.

@@ -22,9 +22,7 @@ func NewAudit(o Options, floor accept.Nats) *Audit {
 	d := &plan.Decision{Plan: plan.Plan{Tier: plan.Draft, Judged: true, Whole: was.Whole, Calls: was.Calls, Resume: was.Resume}, Accept: was.Accept}
 	d.Accept.Threshold = floor
 	o.Decision = d
-	a := &Audit{Draft: New(o)}
-	a.keeps = false
-	return a
+	return &Audit{Draft: New(o)}
 }
 
 // Observe takes a chunk of the client's draft. waited says that the hold-back's time is over. Whoever has a threshold that

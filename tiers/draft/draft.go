@@ -53,7 +53,6 @@ type Draft struct {
 	o         Options
 	state     State
 	committed int                  // tokens at which it was committed; 0: never
-	keeps     bool                 // once committed it stays, even if its score falls: nobody can carry it on
 	score     *accept.ScoreTracker // of its tokens
 	check     *accept.Check        // what the target said of it; nil before
 	text      *Transcript
@@ -74,7 +73,7 @@ type Draft struct {
 
 // New returns an empty draft.
 func New(o Options) *Draft {
-	d := &Draft{o: o, keeps: !o.Config.MidstreamFailover, soundTokens: math.MaxInt, score: accept.NewScoreTracker(o.Decision.Accept)}
+	d := &Draft{o: o, soundTokens: math.MaxInt, score: accept.NewScoreTracker(o.Decision.Accept)}
 	if o.Decision.Checked {
 		d.score.AwaitTarget()
 	}
@@ -97,9 +96,6 @@ func (d *Draft) Commit(waited bool) bool {
 	}
 	d.state, d.committed = Committed, d.Tokens()
 	d.addScorePoint()
-	if d.keeps {
-		d.score.RequireAtEnd(d.o.Decision.Accept.Threshold)
-	}
 	return true
 }
 
@@ -167,9 +163,9 @@ func (d *Draft) End() accept.Verdict {
 }
 
 // staysCommitted reports whether a draft is the answer although its verdict is a rejection: the client has its beginning, it
-// is complete, and only the way in which it ended is at fault, or the score of one that stays.
+// is complete, and only the way in which it ended is at fault.
 func (d *Draft) staysCommitted(v accept.Verdict) bool {
-	return d.Committed() && d.finish != "" && (v.Reason == accept.ReasonCut || d.keeps && v.Reason == accept.ReasonDoubtful)
+	return d.Committed() && d.finish != "" && v.Reason == accept.ReasonCut
 }
 
 // EarlyVerdict returns the verdict on an unfinished draft, with its cohort.

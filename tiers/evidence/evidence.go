@@ -120,9 +120,6 @@ func (st *Store) failed(err error) error {
 	return fmt.Errorf("%w: %w", ErrAway, err)
 }
 
-// rule returns the rule of a key.
-func (st *Store) rule(k risk.Key) risk.Rule { return st.Rule(k.Route).For(k.TrafficClass) }
-
 // Lost says that Redis lost data: all certificates end. It returns at once; the next [Store.Tick] begins new evidence.
 func (st *Store) Lost() { st.lost.Store(true) }
 
@@ -131,7 +128,7 @@ func (st *Store) Lost() { st.lost.Store(true) }
 // warm-ups. New says that no warm-up of the key has begun: until [Store.Drafted] is called. A view that is too old serves
 // nothing.
 func (st *Store) View(k risk.Key) risk.View {
-	rule, now, lost := st.rule(k), st.Now(), st.lost.Load()
+	rule, now, lost := st.Rule(k.Route), st.Now(), st.lost.Load()
 	st.mu.RLock()
 	defer st.mu.RUnlock()
 	_, waiting := st.drafted[k]
@@ -159,7 +156,7 @@ func (st *Store) View(k risk.Key) risk.View {
 
 // Mixed returns the evidence of a key by application; without any it serves nothing.
 func (st *Store) Mixed(k risk.Key) *risk.Mixed {
-	rule := st.rule(k)
+	rule := st.Rule(k.Route)
 	st.mu.RLock()
 	defer st.mu.RUnlock()
 	if r := st.routes[k.Route]; r != nil && r.fold != nil && r.fold.Kinds[k.TrafficClass] != nil {

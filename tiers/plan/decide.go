@@ -152,9 +152,7 @@ func (d *Decision) keepFrom(reason string) {
 // certified: else a threshold that could be certified never would be.
 func (in *Inputs) certify(d *Decision) {
 	shut, own := !d.Judged, &in.Views.Own
-	serves := in.decideAudit(d, shut)
-	if serves {
-		d.Whole = d.Whole || !in.Config.MidstreamFailover // what cannot be taken over is not begun before all of it was judged
+	if in.decideAudit(d, shut) {
 		return
 	}
 	d.Tier, d.Judged = Target, false

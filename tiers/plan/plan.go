@@ -94,7 +94,7 @@ func Make(cfg Config, f Facts) Plan {
 		return Plan{Tier: Target, Reason: reason}
 	}
 	p := Plan{Tier: Draft, Judged: true, Mode: cfg.Mode, Whole: !r.Stream, Calls: r.Tools, Resume: resumeOf(f)}
-	p.Whole = p.Whole || !p.CanResume() // nothing is released that the target would have to continue
+	p.Whole = p.Whole || !p.CanResume() || !cfg.MidstreamFailover // nothing is released that the target would have to continue
 	return p.withCheck(cfg, f)
 }
 

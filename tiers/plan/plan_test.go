@@ -49,7 +49,7 @@ func planned(t *testing.T, cfg Config, f Facts, body string) string {
 func TestTheTableOfWhatMayBeDrafted(t *testing.T) {
 	other := able()
 	other.Tokenizer = "another"
-	modes := []Config{{Mode: ModeConfidence}, {Mode: ModeVerify, VerifyRule: RuleLenient}, {Mode: ModeVerify}}
+	modes := []Config{{Mode: ModeConfidence, MidstreamFailover: true}, {Mode: ModeVerify, VerifyRule: RuleLenient}, {Mode: ModeVerify}}
 	for _, row := range []struct {
 		name  string
 		more  string // fields of the request

@@ -35,7 +35,7 @@ func TestTheTableOfHowEachKindOfTargetGoesOn(t *testing.T) {
 		{dialect.OpenAI, ``, "never, whole, afresh"},
 		{"", `,"stream":true`, "never, by ids"},
 	} {
-		cfg := Config{Mode: ModeConfidence, MaxPromptTokens: 1000}
+		cfg := Config{Mode: ModeConfidence, MaxPromptTokens: 1000, MidstreamFailover: true}
 		f := Facts{Draft: engineOf(dialect.VLLM), Target: engineOf(row.kind)}
 		body := `{"model":"m","messages":[{"role":"user","content":"Why?"}],"temperature":0` + row.more + `}`
 		if got := planned(t, cfg, f, body); got != row.want {
@@ -47,7 +47,7 @@ func TestTheTableOfHowEachKindOfTargetGoesOn(t *testing.T) {
 func TestATargetThatIsNotProbedYetContinuesAsItsKindDoes(t *testing.T) {
 	for kind, want := range map[dialect.Kind]Resume{"": ResumeIDs, dialect.VLLM: ResumeIDs, dialect.LlamaCpp: ResumeIDs, dialect.OpenAI: resumeNever} {
 		r := scan(t, openai.Chat, `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}`)
-		p := Make(Config{Mode: ModeConfidence, MaxPromptTokens: 1000}, Facts{Request: r, HasDraft: true, SameTokenizer: true, TargetEngine: kind})
+		p := Make(Config{Mode: ModeConfidence, MaxPromptTokens: 1000, MidstreamFailover: true}, Facts{Request: r, HasDraft: true, SameTokenizer: true, TargetEngine: kind})
 		if p.Resume != want || p.Whole != (want == resumeNever) {
 			t.Errorf("%q: %+v", kind, p)
 		}
