@@ -231,9 +231,9 @@ func TestAPanicOfARequestGivesBackAllThatItHeld(t *testing.T) {
 
 // TestAnAnswerWithItsUsageSoFarMayBeADraft asks for the usage in every chunk (continuous_usage_stats), as benchmarks do.
 func TestAnAnswerWithItsUsageSoFarMayBeADraft(t *testing.T) {
-	for _, way := range []string{"a draft as it comes", "a draft that is lost"} {
+	for way, kind := range map[string]openai.Kind{"a draft as it comes": openai.Completion, "a draft that is lost": openai.Chat} {
 		r := waysToAnswer[way](t)
-		r.request.Body.UsageSoFar = true
+		r.request.Body.Kind, r.request.Body.UsageSoFar = kind, true
 		if err := r.run(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -110,9 +110,7 @@ func (d *auditedDraft) verify(ctx context.Context, before func(context.Context) 
 		asker.Before, asker.Admission = before, d.Body.PromptTokens+plan.TypicalOutput
 		asker.Funded = !d.Views.SpareCapacity && !d.Target.External() // see risk.audit_budget
 	}
-	asked := NewDraft(d.Draft)
-	asked.Resumes = false // the draft is not continued
-	r, err := asker.Verify(ctx, asked)
+	r, err := asker.Verify(ctx, NewDraft(d.Draft))
 	d.cost.Scored += r.Computed
 	return err == nil && r.Pass, err
 }

@@ -112,9 +112,3 @@ func TokenizeText(ctx context.Context, c caller, p Pool, text []byte) (ids []int
 	_, err = c.Do(ctx, c.NewFrontEndRequest(p, &engine.TokenizeText{Model: p.Model(), Text: text, Into: &ids}))
 	return ids, err
 }
-
-// Detokenize has an engine of a pool convert ids to text.
-func Detokenize(ctx context.Context, c caller, p Pool, ids []int32) (text []byte, err error) {
-	_, err = c.Do(ctx, c.NewFrontEndRequest(p, &engine.Detokenize{Model: p.Model(), IDs: ids, Into: &text}))
-	return text, err
-}

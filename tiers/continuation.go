@@ -24,7 +24,6 @@ type continuation struct {
 	lost        []string // its backends that failed
 	midStream   bool     // waits for capacity although the answer has begun: several engines failed in a row, perhaps for lack of memory
 
-	exact   bool // the transcript's ids are the target's own
 	guessed bool // the token count is one per chunk, and a chunk may hold several tokens
 	prompt  int  // tokens of the prompt, as an engine counted it; 0 is unknown
 	recount bool // the answer so far is counted by an engine, so the usage of the rest tells the prompt
@@ -128,8 +127,7 @@ func (c *continuation) byIDs(at draft.CutPoint) (engine.Call, pool.Demand) {
 		}
 		rest = window - len(prompt) - len(ids)
 	}
-	allowed := c.Decision.Resume == plan.ResumeIDs || c.exact && plan.ContinuesExactly(r)
-	if !allowed || !c.t.TellsAll(at) || rest <= 0 {
+	if c.Decision.Resume != plan.ResumeIDs || !c.t.TellsAll(at) || rest <= 0 {
 		return nil, pool.Demand{}
 	}
 	d := c.Needs
@@ -175,7 +173,7 @@ func (c *continuation) open(ctx context.Context, call engine.Call, demand pool.D
 	o.Demand.WarmBackend, o.Demand.Exclude = c.warmBackend, c.lost
 	o.Ticket.MidStream = c.client.headSent && !c.midStream
 	o.FirstByteTimeout = c.FirstByteTimeout(c.Config.Timeouts.TargetFirstToken)
-	c.Enter(c.tier())
+	c.Enter(c.pool.Tier)
 	x, err := c.Open(ctx, o)
 	if c.retriesAll(err) {
 		o.Demand.Exclude, c.lost = nil, nil
@@ -197,20 +195,12 @@ func (c *continuation) retriesAll(err error) bool {
 	return ok && c.client.headSent && !spent.AllBusy
 }
 
-// tier returns which tier writes the rest: the draft pool if it continues its own answer, else the target.
-func (c *continuation) tier() plan.Tier {
-	if c.pool.Tier == plan.Draft && c.Tier == plan.Draft {
-		return plan.Draft
-	}
-	return plan.Target
-}
-
 // end finishes an answer of so many tokens.
 func (c *continuation) end(ctx context.Context, f finish, tokens int) error {
 	c.PromptTokens = c.promptTokens(ctx, max(c.prompt, len(c.t.PromptIDs())), c.pool)
 	c.AcceptedTokens = min(c.AcceptedTokens, tokens)
 	c.TargetTokens = tokens - c.AcceptedTokens
-	if c.tier() == plan.Draft {
+	if c.pool.Tier == plan.Draft {
 		c.AcceptedTokens, c.TargetTokens = tokens, 0
 	}
 	return c.answer.end(c.t, f)

@@ -393,3 +393,21 @@ func TestAnAnswerOfMoreThanTextIsNotTakenOver(t *testing.T) {
 		}
 	}
 }
+
+func TestAnEventOfSeveralLinesIsOneLineForTheClient(t *testing.T) {
+	r := newPlayedRig(t, plan.Plan{Tier: plan.Target}, "")
+	r.answer = func(engine.Call) (engine.Stream, error) {
+		s := cutAfter("one")
+		s.err = nil
+		c := &s.chunks[0]
+		c.Raw = []byte(strings.Replace(string(c.Raw), `,"choices"`, ",\n\n\"choices\"", 1))
+		c.Close = len(c.Raw) - 1
+		return s, nil
+	}
+	if err := r.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if text, _, _, _ := r.clientAnswer(); text != "one" {
+		t.Errorf("%q in %s", text, r.body.String())
+	}
+}

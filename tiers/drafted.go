@@ -28,7 +28,6 @@ type drafted struct {
 	started time.Time
 	waited  bool   // the hold-back's time is over
 	warm    string // target backend whose KV cache holds prompt and draft; "": none
-	own     *Part  // accepted part of the draft in the target's own token ids
 }
 
 // run reads the draft, then serves it or hands its accepted part to the target.
@@ -161,7 +160,7 @@ func (d *drafted) checkTarget(ctx context.Context) *accept.Check {
 	if verdict.Warm != "" {
 		d.warm = verdict.Warm
 	}
-	if d.own = verdict.Part; err != nil {
+	if err != nil {
 		return nil
 	}
 	return &verdict.Check
@@ -205,9 +204,6 @@ func (d *drafted) escalate(ctx context.Context, v accept.Verdict) error {
 	t, at := d.d.Transcript(), d.d.CutPoint(v)
 	c := &continuation{
 		answer: d.answer, t: t, pool: d.Target, warmBackend: d.warm, guessed: d.d.EstimatedTokens(), prompt: d.d.PromptTokens(),
-	}
-	if d.own != nil {
-		at, c.exact = t.Adopt(d.own.PromptIDs, d.own.IDs, d.own.Text), true
 	}
 	d.AcceptedTokens, d.WastedTokens = at.Tokens, max(d.d.Tokens()-at.Tokens, 0)
 	if at.Tokens == 0 && !d.client.headSent {

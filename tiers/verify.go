@@ -1,7 +1,6 @@
 package tiers
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +56,6 @@ type Draft struct {
 	WithStop       []byte // the same with the stop string that ended it, because the target must choose that, too
 	Ended          bool   // by itself: by no stop string, and by no id that the client named
 	AtLimit        bool   // the client's limit ended it
-	Resumes        bool   // the target can carry on from a part of it
 }
 
 // NewDraft describes a draft as far as it is.
@@ -65,7 +63,7 @@ func NewDraft(d *draft.Draft) Draft {
 	t := d.Transcript()
 	return Draft{
 		PromptIDs: t.PromptIDs(), IDs: t.IDs(), Tokens: d.Tokens(), Text: t.Text(), WithStop: t.TextWithStop(),
-		Ended: d.EndsItself(), AtLimit: d.Finish() == "length", Resumes: d.CanResume(),
+		Ended: d.EndsItself(), AtLimit: d.Finish() == "length",
 	}
 }
 
@@ -77,13 +75,6 @@ type Result struct {
 	Tokens   int    // that it was asked about
 	Computed int    // tokens that it computed for that, prompts included
 	Warm     string // the backend that has the prompt and the draft in its cache now; "" is none
-	Part     *Part  // from where the target may carry on in tokens of its own; nil is nowhere
-}
-
-// Part is the accepted beginning of a draft in the target's own ids.
-type Part struct {
-	PromptIDs, IDs []int32
-	Text           int // bytes of the draft's text
 }
 
 // Verify asks the target to check the draft as far as it is. An error says that there is no verdict; see
@@ -188,7 +179,7 @@ func FailureReason(err error) string {
 }
 
 // byText has the target score the draft's text in its own tokens. The check is then exact in the target's tokens,
-// whatever the draft's are.
+// whatever the draft's are, and nothing of a refused draft is kept.
 func (v Verifier) byText(ctx context.Context, d Draft, r *Result) error {
 	prompt, err := TokenizePrompt(ctx, v.caller, v.Target)
 	if err != nil {
@@ -198,7 +189,6 @@ func (v Verifier) byText(ctx context.Context, d Draft, r *Result) error {
 	if err != nil {
 		return err
 	}
-	own := len(ids)
 	if end := v.endIDs(); d.Ended && end != nil {
 		ids = append(ids, end[0]) // that it ends here is a choice, too
 	}
@@ -209,17 +199,12 @@ func (v Verifier) byText(ctx context.Context, d Draft, r *Result) error {
 		return err
 	}
 	r.Warm = s.Backend
-	text := span{limit: v.Body.Limit(), scored: len(ids), own: own, atLimit: d.AtLimit}
-	var kept int
-	if r.Check, kept = v.Rule.checkText(s.Tokens, text); r.Pass {
-		return nil
+	r.Check = v.Rule.Check(s.Tokens)
+	if limit := v.Body.Limit(); v.Rule.Exact && r.Pass && limit > 0 && (len(ids) > limit || d.AtLimit && len(ids) < limit) {
+		r.Pass, r.Reason = false, accept.ReasonTargetDisagrees // max_tokens counts the target's tokens
 	}
-	if kept == 0 || !d.Resumes {
-		return nil
+	if !r.Pass {
+		r.Kept = 0
 	}
-	part, err := Detokenize(ctx, v.caller, v.Target, ids[:kept])
-	if err == nil && bytes.HasPrefix(d.Text, part) {
-		r.Part = &Part{PromptIDs: prompt, IDs: ids[:kept], Text: len(part)}
-	}
-	return nil // without it the draft is refused all the same
+	return nil
 }

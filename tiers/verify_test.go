@@ -220,9 +220,9 @@ func TestInWordsTheOddsDecide(t *testing.T) {
 	}
 }
 
-// tells has engines turn the prompt into ids 1, 2 and any text into 10, 11, 12, of which the target refuses those from one on,
-// and say that ids are so much text.
-func (r *checkRig) tells(from int, text string) *checkRig {
+// tells has engines turn the prompt into ids 1, 2 and any text into 10, 11, 12, of which the target
+// refuses those from one on.
+func (r *checkRig) tells(from int) *checkRig {
 	r.asker.Scorer = plan.ScorerText
 	r.reply = func(a *engine.Attempt) error {
 		switch c := a.Call.(type) {
@@ -230,8 +230,6 @@ func (r *checkRig) tells(from int, text string) *checkRig {
 			*c.Into = []int32{1, 2}
 		case *engine.TokenizeText:
 			*c.Into = []int32{10, 11, 12}
-		case *engine.Detokenize:
-			*c.Into = []byte(text)
 		case *engine.Score:
 			c.Into.Tokens = make([]openai.Scored, len(c.Question.Draft))
 			for i, id := range c.Question.Draft {
@@ -246,9 +244,9 @@ func (r *checkRig) tells(from int, text string) *checkRig {
 }
 
 func TestATextIsScoredInTheTargetsOwnTokens(t *testing.T) {
-	r := newCheckRig(t, "0").tells(9, "")
+	r := newCheckRig(t, "0").tells(9)
 	res := r.said(t, Draft{Text: []byte("one two"), WithStop: []byte("one two end"), Tokens: 7})
-	if !res.Pass || res.Tokens != 3 || res.Part != nil || res.Computed != 5 {
+	if !res.Pass || res.Tokens != 3 || res.Computed != 5 {
 		t.Errorf("%+v", res)
 	}
 	same(t, "asked", r.asked(), "TokenizePrompt", "TokenizeText", "Score")
@@ -260,36 +258,34 @@ func TestATextIsScoredInTheTargetsOwnTokens(t *testing.T) {
 			t.Errorf("a front end is waited for: %+v", ticket)
 		}
 	}
-	r = newCheckRig(t, "0").tells(9, "")
+	r = newCheckRig(t, "0").tells(9)
 	if res = r.said(t, Draft{Text: []byte("one two"), Ended: true, Tokens: 7}); !res.Pass || res.Tokens != 4 {
 		t.Errorf("with its end: %+v", res)
 	}
 	same(t, "scored with its end", r.question().Draft, 10, 11, 12, 90)
 }
 
-func TestOfARefusedTextTheTargetCarriesOnInItsOwnTokens(t *testing.T) {
-	for what, c := range map[string]struct {
-		from    int
-		text    string // of the part that stands
-		resumes bool
-		part    int // its ids
-		asked   int // calls
+func TestTheClientsLimitCountsTheTargetsTokens(t *testing.T) {
+	for _, c := range []struct {
+		exact, atLimit bool
+		limit          int
+		pass           bool // of three tokens
 	}{
-		"two stand, the last of which may be cut": {2, "one", true, 1, 4},
-		"one stands":                    {1, "one", true, 0, 3},
-		"its text is not the draft's":   {2, "two", true, 0, 4},
-		"nobody carries on from a part": {2, "one", false, 0, 3},
+		{exact: true, limit: 4, pass: true}, {exact: true, limit: 2}, {limit: 2, pass: true},
+		{exact: true, limit: 4, atLimit: true}, {exact: true, limit: 3, atLimit: true, pass: true}, {exact: true, pass: true},
 	} {
-		r := newCheckRig(t, "0").tells(c.from, c.text)
-		res := r.said(t, Draft{Text: []byte("one two three"), Tokens: 7, Resumes: c.resumes})
-		n := 0
-		if res.Part != nil {
-			n = len(res.Part.IDs)
-			same(t, what+": the prompt", res.Part.PromptIDs, 1, 2)
+		r := newCheckRig(t, "0").tells(9)
+		r.asker.Rule.Exact, r.asker.Body.MaxTokens = c.exact, c.limit
+		if c.limit == 0 {
+			r.asker.Body.MaxTokens = -1
 		}
-		if res.Pass || res.Kept != 0 || n != c.part || n > 0 && res.Part.Text != 3 || len(r.attempts) != c.asked || res.Warm == "" {
-			t.Errorf("%s: %+v, %v", what, res, r.asked())
+		if res := r.said(t, Draft{Text: []byte("one two three"), Tokens: 7, AtLimit: c.atLimit}); res.Pass != c.pass {
+			t.Errorf("%+v: %+v", c, res)
 		}
+	}
+	r := newCheckRig(t, "0").tells(2)
+	if res := r.said(t, Draft{Text: []byte("one two three"), Tokens: 7}); res.Pass || res.Kept != 0 || res.Warm == "" {
+		t.Errorf("refused: %+v", res)
 	}
 }
 
@@ -303,33 +299,8 @@ func TestWhereNobodyTellsTheIDsOfATextThereIsNoWord(t *testing.T) {
 	}
 }
 
-func TestTheClientsLimitCountsTheTargetsTokens(t *testing.T) {
-	exact, lenient := Rule{Exact: true}, Rule{}
-	for what, c := range map[string]struct {
-		rule Rule
-		said accept.Check
-		span span
-		pass bool
-		kept int
-	}{
-		"all stand":                              {exact, accept.Check{Pass: true, Kept: 5}, span{limit: 6, scored: 5, own: 5}, true, 4},
-		"more than the limit":                    {exact, accept.Check{Pass: true, Kept: 8}, span{limit: 6, scored: 8, own: 8}, false, 6},
-		"the same by another rule":               {lenient, accept.Check{Pass: true, Kept: 8}, span{limit: 6, scored: 8, own: 8}, true, 6},
-		"cut by it, and fewer":                   {exact, accept.Check{Pass: true, Kept: 5}, span{limit: 6, scored: 5, own: 5, atLimit: true}, false, 4},
-		"cut by it, and as many":                 {exact, accept.Check{Pass: true, Kept: 6}, span{limit: 6, scored: 6, own: 6, atLimit: true}, true, 5},
-		"no limit":                               {exact, accept.Check{Pass: true, Kept: 9}, span{scored: 9, own: 8}, true, 8},
-		"the end is no token to carry on behind": {exact, accept.Check{Kept: 4}, span{limit: 9, scored: 4, own: 3}, false, 3},
-		"none stands":                            {exact, accept.Check{}, span{limit: 9, scored: 4, own: 4}, false, 0},
-	} {
-		kept, taken := c.rule.limitTo(&c.said, c.span), !c.pass && c.said.Kept > 4 // its pass was taken from it
-		if kept != c.kept || c.said.Pass != c.pass || taken && c.said.Reason != accept.ReasonTargetDisagrees {
-			t.Errorf("%s: %d kept, %+v", what, kept, c.said)
-		}
-	}
-}
-
 func TestTokensAreCountedByABackendThatWasNotLostWhereThereIsOne(t *testing.T) {
-	r := newCheckRig(t, "0").tells(9, "")
+	r := newCheckRig(t, "0").tells(9)
 	all := r.target.Snapshot()
 	for _, lost := range [][]string{{all[0].ID}, {all[1].ID}, {all[0].ID, all[1].ID}} {
 		r.attempts = nil
@@ -372,7 +343,7 @@ func TestWhatATargetIsToldOfADraft(t *testing.T) {
 		if c.want.WithStop == nil {
 			c.want.WithStop = c.want.Text
 		}
-		c.want.PromptIDs, c.want.IDs, c.want.Tokens, c.want.Resumes = []int32{1, 2}, []int32{7, 8}, 2, true
+		c.want.PromptIDs, c.want.IDs, c.want.Tokens = []int32{1, 2}, []int32{7, 8}, 2
 		if diff := cmp.Diff(c.want, NewDraft(d)); diff != "" {
 			t.Errorf("%s: %s", what, diff)
 		}

@@ -87,7 +87,7 @@ func (a *App) makeFleet() error {
 			{Name: settings.Topic, Tell: a.Settings.Tell, Take: a.Settings.Take},
 		},
 		Hashes: []fleet.Hash{{Key: cache.KeyEpochs, Read: func(hash map[string]string, err error, at time.Time) { a.Cache.ReadEpochs(hash, err, at) }}},
-		Lost:   []func(){func() { a.Ledger.Lost() }, func() { a.Evidence.Lost() }}, // prober, cache, ledger and evidence are made after the fleet
+		Lost:   []func(){func() { a.Ledger.Lost() }}, // prober, cache and ledger are made after the fleet
 	})
 	return nil
 }

@@ -139,7 +139,8 @@ func (d *Draft) cutPoints(c *openai.Chunk) {
 // TakeWhole judges a draft that came in one piece, which may call tools. It is taken instead of chunks.
 func (d *Draft) TakeWhole(a *openai.DraftAnswer) {
 	d.text = NewTranscript(TranscriptOptions{Text: a.Text})
-	d.text.Adopt(a.PromptIDs, a.IDs, len(a.Text))
+	d.text.AppendPrompt(a.PromptIDs)
+	_, _ = d.text.Append(nil, a.IDs) // nothing of a draft is ever pending
 	d.whole, d.calls, d.finish, d.usage = true, len(a.Calls), a.Finish, a.Usage
 	for i, lp := range a.Logprobs {
 		if !d.add(lp, a.Top(i)) {

@@ -276,18 +276,6 @@ func (t *Transcript) EndAtWord() (tokens int, exact bool) {
 	return t.Tokens()
 }
 
-// Adopt replaces the ids of the first bytes of the text and returns the cut point at their end, to which the caller
-// rewinds. It is the only clean one; the others still count tokens.
-func (t *Transcript) Adopt(promptIDs, ids []int32, text int) CutPoint {
-	t.forgetIDs()
-	for i := range t.cuts {
-		t.cuts[i].Clean = false
-	}
-	t.promptIDs = append(t.promptIDs[:0], promptIDs...)
-	t.ids = append(t.ids, ids...)
-	return CutPoint{Tokens: len(ids), Text: min(text, len(t.text)), IDs: len(ids), Clean: true}
-}
-
 // Resume sets where a continuation starts: later cut points are dropped, and all text that comes may be released.
 func (t *Transcript) Resume(at CutPoint) {
 	t.cuts = append(t.cuts.until(at.Text), at)

@@ -304,18 +304,3 @@ func TestIDsAreGoneOnFromOnlyWhereTheyAreAll(t *testing.T) {
 		t.Error("rewound: all are known")
 	}
 }
-
-func TestTheTargetsOwnIDsTakeThePlaceOfTheDrafts(t *testing.T) {
-	tr := NewTranscript(TranscriptOptions{})
-	said(t, tr, "one", " two", " three")
-	at := tr.Adopt([]int32{50, 51}, []int32{60, 61, 62}, 5)
-	tr.Rewind(at)
-	tr.Resume(at)
-	want(t, "the text", tr.Text(), "one t")
-	if diff := cmp.Diff([][]int32{{50, 51}, {60, 61, 62}}, [][]int32{tr.PromptIDs(), tr.IDs()}); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	if !tr.TellsAll(at) || tr.CutAt(9) != at || tr.CutAt(2) != (CutPoint{}) {
-		t.Errorf("cut at %+v, %+v", tr.CutAt(9), tr.CutAt(2))
-	}
-}

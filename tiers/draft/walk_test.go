@@ -42,7 +42,7 @@ func newWalk(t testing.TB, draw func(int) int) *walk {
 // step does one thing.
 func (w *walk) step() {
 	tr := w.tr
-	switch w.draw(20) {
+	switch w.draw(19) {
 	case 0:
 		tr.Rewind(tr.CutAt(w.draw(w.tokens + 2)))
 		w.endsAtACutPoint()
@@ -72,8 +72,6 @@ func (w *walk) step() {
 		if w.draw(4) == 0 {
 			w.took(tr.Rest())
 		}
-	case 11:
-		w.adopt()
 	default:
 		w.append()
 	}
@@ -161,25 +159,6 @@ func (w *walk) stop(before string, text []byte) {
 	}
 	if want := whole[:min(max(start, len(w.sent)), len(whole))]; string(w.tr.Text()) != want {
 		w.t.Fatalf("%q, stopped by %q: %q, want %q", whole, word, w.tr.Text(), want)
-	}
-}
-
-// adopt takes ids of another tokenizer for the beginning of the text, as when the target has scored it.
-func (w *walk) adopt() {
-	text := w.tr.Text()
-	n := w.draw(len(text) + 1)
-	var ids []int32
-	for from := 0; from < n; {
-		to := min(from+1+w.draw(5), n)
-		ids = append(ids, w.token(string(text[from:to])))
-		from = to
-	}
-	at := w.tr.Adopt([]int32{1}, ids, n)
-	w.base = 0
-	w.tr.Rewind(at)
-	w.tr.Resume(at)
-	if w.tokens = len(ids); w.tokens > 0 && !w.tr.TellsAll(at) {
-		w.t.Fatalf("adopted %d ids of %d bytes, which are not all", len(ids), n)
 	}
 }
 

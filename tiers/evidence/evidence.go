@@ -24,7 +24,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -67,8 +66,6 @@ type Store struct {
 	patience time.Duration // bounds a call
 	metrics  *metrics
 	frontier sync.Mutex // of who computes frontiers
-
-	lost atomic.Bool // Redis lost data, and the routes do not know it yet
 
 	mu      sync.RWMutex            // of what follows, and of the routes
 	routes  map[string]*route       // at most maxRoutes
@@ -120,15 +117,12 @@ func (st *Store) failed(err error) error {
 	return fmt.Errorf("%w: %w", ErrAway, err)
 }
 
-// Lost says that Redis lost data: all certificates end. It returns at once; the next [Store.Tick] begins new evidence.
-func (st *Store) Lost() { st.lost.Store(true) }
-
 // View returns the evidence that requests of a key use, at most a second old while Redis answers. It does not block. Seen
 // is zero if nothing is known yet, after a loss until the log was read again, and while Redis accepts no counts of
 // warm-ups. New says that no warm-up of the key has begun: until [Store.Drafted] is called. A view that is too old serves
 // nothing.
 func (st *Store) View(k risk.Key) risk.View {
-	rule, now, lost := st.Rule(k.Route), st.Now(), st.lost.Load()
+	rule, now := st.Rule(k.Route), st.Now()
 	st.mu.RLock()
 	defer st.mu.RUnlock()
 	_, waiting := st.drafted[k]
@@ -140,14 +134,14 @@ func (st *Store) View(k risk.Key) risk.View {
 		seen = time.Time{}
 	case r.fold.Kinds[k.TrafficClass] == nil:
 		seen, room = r.at, len(r.fold.Kinds) < risk.MaxKinds && !r.fold.Again
-	case !lost:
+	default:
 		s, seen = r.fold.Kinds[k.TrafficClass], r.at
 	}
 	v := s.View(rule)
 	if now.Sub(seen) > st.Stale(k.Route) {
 		v = s.StaleView(rule)
 	}
-	if !lost && !overdue && k.Check() == nil {
+	if !overdue && k.Check() == nil {
 		v.Seen = seen
 	}
 	v.New = !v.Seen.IsZero() && room && v.Warmup.Began == 0 && !waiting

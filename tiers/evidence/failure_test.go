@@ -146,31 +146,6 @@ func TestCertificatesEndWhenRedisLosesData(t *testing.T) {
 	}
 }
 
-func TestCertificatesEndWhenItIsSaidThatRedisLostData(t *testing.T) {
-	s := redistest.Start(t)
-	a, b := join(t, s.Addr), join(t, s.Addr)
-	a.certify()
-	b.fold()
-	a.Lost()
-	b.Lost()
-	if a.View(chat).Serves() || b.View(chat).Serves() {
-		t.Error("at once")
-	}
-	a.fold()
-	b.fold()
-	if a.View(chat).Serves() || b.View(chat).Serves() || b.View(chat).Seen.IsZero() {
-		t.Errorf("%+v", b.View(chat))
-	}
-	a.certify()
-	a.Lost() // it is told of the same loss once more
-	b.Lost()
-	a.fold()
-	b.fold()
-	if !a.View(chat).Serves() || !b.View(chat).Serves() {
-		t.Error("what is certified anew is not served")
-	}
-}
-
 func TestAHistoryWithoutItsBeginningIsNone(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, r *replica){
 		"trimmed, without a snapshot": func(t *testing.T, r *replica) { r.raw.XTrimMaxLen(t.Context(), keyLog+chat.Route, 10) },

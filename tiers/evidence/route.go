@@ -15,19 +15,15 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// oneLoss is for how long after a loss that was found in the log another one that is told is the same.
-const oneLoss = 5 * time.Second
-
 // route is what this replica knows of the log of one route. Who has busy may read it, and changes it with [Store.mu]; with
 // that mutex alone it may be read.
 type route struct {
 	name string
 	busy chan struct{} // has one element while somebody has it
 
-	fold  *risk.Fold // nil: unknown
-	at    time.Time  // the fold had all entries then
-	lost  *risk.Fold // what was read before the log was lost, until evidence begins anew; nil: it was not lost
-	again time.Time  // when the evidence began anew after a loss
+	fold *risk.Fold // nil: unknown
+	at   time.Time  // the fold had all entries then
+	lost *risk.Fold // what was read before the log was lost, until evidence begins anew; nil: it was not lost
 }
 
 // errLost means that a log is not the one that was read before.
@@ -88,9 +84,6 @@ func (st *Store) ready(ctx context.Context, r *route) error {
 func (st *Store) adopt(r *route, f *risk.Fold, at time.Time) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if r.lost != nil {
-		r.again = at
-	}
 	r.fold, r.at, r.lost = f, at, nil
 }
 
@@ -218,28 +211,21 @@ func (r *route) leave() { <-r.busy }
 func (st *Store) Tick(ctx context.Context) error {
 	st.tellDrafted(ctx)
 	routes, err := st.list(ctx)
-	lost := st.lost.Load()
 	for _, r := range routes {
 		if isAway(err) {
 			return err
 		}
-		err = cmp.Or(st.refresh(ctx, r, lost), err)
-	}
-	if lost && !isAway(err) {
-		st.lost.Store(false)
+		err = cmp.Or(st.refresh(ctx, r), err)
 	}
 	return err
 }
 
-// refresh reads what is new in a route's log, or all of it if that is not known. lost says that Redis lost data.
-func (st *Store) refresh(ctx context.Context, r *route, lost bool) error {
+// refresh reads what is new in a route's log, or all of it if that is not known.
+func (st *Store) refresh(ctx context.Context, r *route) error {
 	if err := r.take(ctx); err != nil {
 		return st.failed(err)
 	}
 	defer r.leave()
-	if lost && (r.fold == nil || r.fold.Began != risk.ID{}) && st.Now().Sub(r.again) > oneLoss {
-		_ = st.lose(r) // counted
-	}
 	call, cancel := context.WithTimeout(ctx, loadTime)
 	err := st.ready(call, r)
 	cancel()

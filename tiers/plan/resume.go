@@ -23,8 +23,8 @@ var settled = []string{
 	"metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "parallel_tool_calls",
 }
 
-// ContinuesExactly reports whether a continuation by ids honours all fields of the request.
-func ContinuesExactly(r *openai.Request) bool { return !r.HasBeside(openai.SamplingFields, settled) }
+// continuesExactly reports whether a continuation by ids honours all fields of the request.
+func continuesExactly(r *openai.Request) bool { return !r.HasBeside(openai.SamplingFields, settled) }
 
 // resumeOf returns how the target can continue a part of a draft.
 func resumeOf(f Facts) Resume {
@@ -34,7 +34,7 @@ func resumeOf(f Facts) Resume {
 		// A continuation would count penalties from its own start, a grammar begins anew at the
 		// first generated token, and half a call is none: such answers are never switched.
 		return resumeNever
-	case target.Members.IDPrompts && f.sameTokens() && (f.Target == nil || f.Target.MissingReason(probe.MissingContinue) == "") && ContinuesExactly(r):
+	case target.Members.IDPrompts && f.sameTokens() && (f.Target == nil || f.Target.MissingReason(probe.MissingContinue) == "") && continuesExactly(r):
 		return ResumeIDs
 	case !continuesText(r, f.Target, f.TargetEngine):
 		return resumeNever

@@ -98,7 +98,7 @@ func TestAnAnswerIsCarriedOnOnlyWhereNothingOfItIsLost(t *testing.T) {
 		`"repetition_detection":{"max_pattern_size":4}`: {false, false}, `"a_field_of_next_year":1`: {true, false},
 	} {
 		r := scan(t, openai.Chat, `{"model":"m","messages":[{"role":"user","content":"hi"}],`+more+`}`)
-		if got := [2]bool{CanContinue(r, nil, dialect.VLLM), ContinuesExactly(r)}; got != want {
+		if got := [2]bool{CanContinue(r, nil, dialect.VLLM), continuesExactly(r)}; got != want {
 			t.Errorf("%s: by text %t, by ids %t", more, got[0], got[1])
 		}
 	}
