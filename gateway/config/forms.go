@@ -33,7 +33,7 @@ var forms = map[string]yamlfile.Form{
 	"host":      check("want the name in the server's certificate, such as vllm.internal", words.IsHost),
 	"printable": check("want 1–256 printable ASCII characters without spaces", printable),
 	"revision":  check("want 1–64 of A-Z a-z 0-9 . _ : @ / -", word(64, "._:@/-")),
-	"route":     check("want 1–128 of A-Z a-z 0-9 . _ : / -", word(maxRoute, routeMarks)), // no @: settings are written name@route
+	"route":     check("want 1–128 of A-Z a-z 0-9 . _ : / -", word(maxRoute, routeMarks)), // no @ and no #: settings are written name@route#application
 	"models": check("want the model of a route, or its beginning with one * at the end, such as \"code-*\"", func(s string) bool {
 		name := strings.TrimSuffix(s, "*")
 		return s != "" && (name == "" || word(maxRoute, routeMarks)(name))

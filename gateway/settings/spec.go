@@ -154,10 +154,9 @@ func isName(text string) bool { return words.IsName(text, maxName, "._:-") }
 
 // cutScope divides what follows the @ in the name of a field: a route, and one of its applications, tenant/name, if it names one.
 func cutScope(scope string) (route, application string) {
-	if at := strings.LastIndexByte(scope, '#'); at >= 0 {
-		if tenant, name, ok := strings.Cut(scope[at+1:], "/"); ok && isName(tenant) && isName(name) {
-			return scope[:at], scope[at+1:]
-		}
+	route, application, _ = strings.Cut(scope, "#") // no route has one in its name
+	if tenant, name, ok := strings.Cut(application, "/"); ok && isName(tenant) && isName(name) {
+		return route, application
 	}
 	return scope, ""
 }
