@@ -48,6 +48,7 @@ type Run struct {
 	Replicas  int
 	ShareOf   func(at time.Duration, app int) float64 // weight of an application in the traffic; nil: all are equal
 	Agrees    func(at time.Duration, app int) float64 // in place of the law's; nil: the law's
+	NameOf    func(at time.Duration, app int) string  // by which an application is known; nil: its number
 	Unknown   bool                                    // applications are not told apart
 	Settings  settings.Values
 }
@@ -200,13 +201,21 @@ func (r *run) draw() (app int, f accept.Features, good bool) {
 	return app, f, good
 }
 
+// name returns the name by which an application is known now.
+func (r *run) name(app int) string {
+	switch {
+	case r.Unknown:
+		return ""
+	case r.NameOf != nil:
+		return tenant + "/" + r.NameOf(r.now.Sub(r.began), app)
+	}
+	return tenant + "/" + strconv.Itoa(app)
+}
+
 // answer answers one request at a replica. It reports whether a draft was served by a certificate.
 func (r *run) answer(replica int, w *Window) (certified bool) {
 	app, f, good := r.draw()
-	name := ""
-	if !r.Unknown {
-		name = tenant + "/" + strconv.Itoa(app)
-	}
+	name := r.name(app)
 	st, classes := r.stores[replica], r.classes[replica]
 	key := plan.EvidenceKeyOf(r.cfg, plan.Facts{Request: r.body, HasDraft: true})
 	by := audit.MixKey{Application: name}

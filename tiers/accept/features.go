@@ -1,10 +1,5 @@
 package accept
 
-import (
-	"hash/fnv"
-	"strconv"
-)
-
 const (
 	// featureCount is how many features a draft has.
 	featureCount = 7
@@ -46,24 +41,6 @@ type ScoreMap struct {
 	Weights Features `json:"weights"`
 	// Applications are what the log odds of applications differ by from those of a draft of any, by [ApplicationKey].
 	Applications map[string]float64 `json:"applications,omitempty"`
-}
-
-// ApplicationKey returns the short key of an application's name in [ScoreMap.Applications].
-func ApplicationKey(name string) string {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(name)) // a hash never fails
-	return strconv.FormatUint(h.Sum64(), 36)
-}
-
-// For returns the score of an application's drafts. It is not changed.
-func (m *ScoreMap) For(application string) *ScoreMap {
-	term, known := m.Applications[ApplicationKey(application)]
-	if !known {
-		return m
-	}
-	own := *m
-	own.Bias += term
-	return &own
 }
 
 // Score returns bias + Σ weight·feature: log odds in nats, within ±1e9. If the map or the features are not numbers it is

@@ -65,6 +65,38 @@ func TestRequestsWithoutASystemPromptGoByTheirFirstTurn(t *testing.T) {
 	}
 }
 
+func TestAChangedPromptHasTheSketchOfTheOneBefore(t *testing.T) {
+	const prompt = "You answer questions of customers of ACME about their orders. Be friendly and short. Never promise a refund; say that a colleague decides. If you do not know the answer, say so. Write in the language of the customer, and sign as the team of ACME."
+	tools := `,"tools":[{"type":"function","function":{"name":"find"}}]`
+	equal := func(body, tenant string) (n int) {
+		first := strings.TrimPrefix(Of(scan(t, chat(prompt, "one", tools)), "acme", "", "s"), "acme/")
+		other := strings.TrimPrefix(Of(scan(t, body), tenant, "", "s"), tenant+"/")
+		if first == other {
+			t.Errorf("%s: not told apart", body)
+		}
+		for i := range sketchSlots {
+			if first[i] == other[i] {
+				n++
+			}
+		}
+		return n
+	}
+	for _, changed := range []string{prompt + " Do not mention competitors.", strings.Replace(prompt, "friendly and short", "brief", 1), strings.Replace(prompt, "a colleague", "someone", 1)} {
+		if n := equal(chat(changed, "one", tools), "acme"); n < 5 {
+			t.Errorf("%d equal digits: %s", n, changed)
+		}
+	}
+	for name, n := range map[string]int{
+		"another prompt":             equal(chat("You translate from German into English. Answer with the translation alone, without a word about it.", "one", tools), "acme"),
+		"the prompt without tools":   equal(chat(prompt, "one", ""), "acme"),
+		"the prompt of other tenant": equal(chat(prompt, "one", tools), "beta"),
+	} {
+		if n >= 5 {
+			t.Errorf("%s: %d equal digits", name, n)
+		}
+	}
+}
+
 // FuzzOf: whatever a body holds, the fingerprint has its shape and does not depend on digits.
 func FuzzOf(f *testing.F) {
 	f.Add("You \\ are 3", `[{"name":`, "x")
@@ -74,7 +106,7 @@ func FuzzOf(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if got := Of(r, "t", "", secret); len(got) != len("t/")+2*idBytes {
+		if got := Of(r, "t", "", secret); len(got) != len("t/")+sketchSlots+2*digestBytes {
 			t.Errorf("%q", got)
 		}
 	})

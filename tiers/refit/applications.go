@@ -2,6 +2,7 @@ package refit
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -22,14 +23,24 @@ const (
 
 // own are the samples of one application, by their index.
 type own struct {
-	name string
+	key  string
 	rows []int
+	like *own    // of those with more samples, the one that its prompt resembles; nil: none
 	term float64 // what it adds to the log odds
 }
 
+// prior is the mean of the term before any of its samples.
+func (a *own) prior() float64 {
+	if a.like == nil {
+		return 0
+	}
+	return accept.Inherited * a.like.term
+}
+
 // solveWithApplications fits weights, and for each of the largest applications what it adds to the log odds: u, which is
-// drawn from a normal with mean 0 and variance τ². τ² is fitted, too (empirical Bayes: each round of EM sets it to the mean
-// of u² plus the variance of u given the samples). So a term is shrunk to 0 the more, the fewer samples it has and the less
+// drawn from a normal with variance τ² and mean 0, or for a changed prompt a share of the term of the one that it resembles. τ² is
+// fitted, too (empirical Bayes: each round of EM sets it to the mean of the square of u's distance from its mean plus the
+// variance of u given the samples). So a term is shrunk to its mean the more, the fewer samples it has and the less
 // applications differ. Terms are rounded to a hundredth of a nat.
 func (r *regression) solveWithApplications(samples []Sample) (w vector, terms map[string]float64) {
 	w[bias] = r.oddsOfAll()
@@ -49,12 +60,12 @@ func (r *regression) solveWithApplications(samples []Sample) (w vector, terms ma
 	}
 	terms = map[string]float64{}
 	for i := range all {
-		terms[accept.ApplicationKey(all[i].name)] = math.Round(all[i].term*100) / 100
+		terms[all[i].key] = math.Round(all[i].term*100) / 100
 	}
 	return w, terms
 }
 
-// applicationsOf returns the applications that have a term.
+// applicationsOf returns the applications that have a term, those with most samples first.
 func applicationsOf(samples []Sample) []own {
 	rows := map[string][]int{}
 	for i := range samples {
@@ -65,22 +76,28 @@ func applicationsOf(samples []Sample) []own {
 	var all []own
 	for name, of := range rows {
 		if len(of) >= minTermSamples {
-			all = append(all, own{name: name, rows: of})
+			all = append(all, own{key: accept.ApplicationKey(name), rows: of})
 		}
 	}
 	slices.SortFunc(all, func(a, b own) int {
-		return cmp.Or(cmp.Compare(len(b.rows), len(a.rows)), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(len(b.rows), len(a.rows)), cmp.Compare(a.key, b.key))
 	})
-	return all[:min(len(all), maxTerms)]
+	all = all[:min(len(all), maxTerms)]
+	byKey := map[string]*own{}
+	for i := range all {
+		all[i].like = byKey[accept.Resembled(all[i].key, slices.Collect(maps.Keys(byKey)))]
+		byKey[all[i].key] = &all[i]
+	}
+	return all
 }
 
-// fitTerm fits the term of one application by Newton's method, with all else as it is. It returns the mean of its square,
-// given the samples.
+// fitTerm fits the term of one application by Newton's method, with all else as it is. It returns the mean of the
+// square of its distance from its prior, given the samples.
 func (r *regression) fitTerm(a *own, w *vector, variance float64) float64 {
-	precision := 1 / max(variance, 1e-6)
+	precision, prior := 1/max(variance, 1e-6), a.prior()
 	curve := precision
 	for range maxTermSteps {
-		slope := -a.term * precision
+		slope := (prior - a.term) * precision
 		curve = precision
 		for _, k := range a.rows {
 			p := sigmoid(dot(w, &r.rows[k].x) + a.term)
@@ -98,5 +115,5 @@ func (r *regression) fitTerm(a *own, w *vector, variance float64) float64 {
 	for _, k := range a.rows {
 		r.rows[k].own = a.term
 	}
-	return a.term*a.term + 1/curve
+	return (a.term-prior)*(a.term-prior) + 1/curve
 }

@@ -56,6 +56,24 @@ func TestAFewAuditsMoveATermLittleAndManyFixIt(t *testing.T) {
 	}
 }
 
+func TestAChangedPromptStartsFromTheTermOfTheOneThatItResembles(t *testing.T) {
+	samples := drawApplications(rand.New(rand.NewPCG(2, 1)), 3000, []float64{.95, .5, .2})
+	for i := range samples {
+		if samples[i].Application == "acme/app-0" {
+			samples[i].Application = "acme/0123456789abcdef"
+		}
+	}
+	for range 5 {
+		samples = append(samples, Sample{Application: "acme/0123456700000000", Good: true}, Sample{Application: "acme/76543210ffffffff", Good: true})
+	}
+	terms := regress(samples).Applications
+	old, changed, other := terms[accept.ApplicationKey("acme/0123456789abcdef")], terms[accept.ApplicationKey("acme/0123456700000000")], terms[accept.ApplicationKey("acme/76543210ffffffff")]
+	t.Logf("%.2f, changed %.2f, another one %.2f", old, changed, other)
+	if changed < .7*old || changed < other+.5 {
+		t.Errorf("a term of %.2f, changed %.2f; of another prompt with the same samples %.2f", old, changed, other)
+	}
+}
+
 func TestApplicationsThatDoNotDifferHaveNoTerms(t *testing.T) {
 	m := regress(drawApplications(rand.New(rand.NewPCG(3, 1)), 5000, []float64{.7, .7, .7, .7, .7}))
 	for key, term := range m.Applications {
