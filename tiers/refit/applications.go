@@ -30,11 +30,11 @@ type own struct {
 }
 
 // prior is the mean of the term before any of its samples.
-func (a *own) prior() float64 {
-	if a.like == nil {
+func (o *own) prior() float64 {
+	if o.like == nil {
 		return 0
 	}
-	return accept.Inherited * a.like.term
+	return accept.Inherited * o.like.term
 }
 
 // solveWithApplications fits weights, and for each of the largest applications what it adds to the log odds: u, which is
