@@ -139,6 +139,21 @@ var waysToAnswer = map[string]func(t *testing.T) *playedRig{
 		r.request.Plan.Resume, r.answer = plan.ResumeText, lostAfter("It rains. It po", "It pours.", engine.Reset)
 		return r
 	},
+	"a draft in one piece": func(t *testing.T) *playedRig {
+		r := newPlayedRig(t, plan.Plan{Tier: plan.Draft, Judged: true, Mode: plan.ModeConfidence, Whole: true, Calls: true}, "")
+		r.request.Config.Accept.Threshold = -100
+		r.answer = func(call engine.Call) (engine.Stream, error) {
+			a, err := openai.ParseDraftAnswer([]byte(`{"choices":[{"index":0,"message":{"role":"assistant","content":"ab"},
+				"logprobs":{"content":[{"token":"a","logprob":-0.1,"top_logprobs":[]},{"token":"b","logprob":-0.1,"top_logprobs":[]}]},
+				"finish_reason":"stop","token_ids":[1,2]}],"prompt_token_ids":[1,2,3],"usage":{"prompt_tokens":3,"completion_tokens":2}}`), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			*call.(*engine.Answer).Into = a
+			return &stream{}, nil
+		}
+		return r
+	},
 	"a draft of which the target stands by a part": func(t *testing.T) *playedRig {
 		r := checked(t)
 		r.answer = halfRight

@@ -7,12 +7,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/probe"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -453,4 +456,55 @@ func TestAnAuditThatIsNotWantedAnyMoreLeavesNothingBehind(t *testing.T) {
 			t.Error("it may be audited while nothing runs")
 		}
 	})
+}
+
+func TestOutcomesOfWhatMayBeServedCountForTheirTenant(t *testing.T) {
+	play(t, func(r *auditRig) {
+		r.subject.Config.Risk.Rule = risk.Rule{MaxDisagreement: .1, ErrorProbability: .05, LeaseAudits: 4000, DriftRunLength: 1000}
+		key, now := r.subject.Decision.Audit.Own.Key, r.subject.World.Now()
+		for _, tenant := range []string{r.subject.Caller.Tenant, "another"} {
+			r.auditor.Classes.AddAudit(key, tenant, now)
+		}
+		r.refuses = true
+		for range 10 {
+			r.watched()
+			r.rests()
+		}
+		if !r.auditor.Classes.IsApart(key, r.subject.Caller.Tenant, now) {
+			t.Error("ten bad drafts of ten do not set a tenant apart")
+		}
+	})
+}
+
+// TestATenantWhoseDraftsAreRefutedDoesNotTurnThemOffForOthers: its next requests have evidence of their own.
+func TestATenantWhoseDraftsAreRefutedDoesNotTurnThemOffForOthers(t *testing.T) {
+	rule, now := risk.Rule{MaxDisagreement: .1, ErrorProbability: .05, LeaseAudits: 4000, DriftRunLength: 1000}, time.Now()
+	cfg := testConfig()
+	cfg.Mode, cfg.Risk = plan.ModeRisk, plan.Risk{Rule: rule, Label: plan.LabelLenient, MaxConcurrentAudits: 1}
+	o := testOptions(t)
+	o.Capabilities = func(string) *probe.Capabilities {
+		return &probe.Capabilities{Scoring: openai.ScoreCompletions, TokenIDs: true, Tokenizer: "t", Template: "t"}
+	}
+	o.Evidence = evidence.New(evidence.Options{Rule: func(string) risk.Rule { return rule }})
+	o.Routes = []Route{{
+		Model: "m", Draft: testPool(t, "drafts", "small", "http://127.0.0.1:9"), Target: testPool(t, "targets", "big", "http://127.0.0.1:9"),
+		Config: func() plan.Config { return cfg },
+	}}
+	c := New(o)
+	keyOf := func(tenant string) risk.Key {
+		r := c.arrive(Arrival{Metadata: &Metadata{Caller: identity.Caller{Tenant: tenant}}, Body: scan(t, openai.Chat, chat("hi", "")), Route: routeOf(c)}, "")
+		r.Receipt = NewReceipt("m", now)
+		c.decide(r)
+		return r.Decision.Audit.Own.Key
+	}
+	shared := keyOf("innocent")
+	for _, tenant := range []string{"innocent", "attacker"} {
+		c.audits.Classes.AddAudit(shared, tenant, now)
+	}
+	for range 10 {
+		c.audits.Classes.Settle(shared, "attacker", true, rule, now)
+	}
+	if k := keyOf("attacker"); k.TrafficClass != shared.TrafficClass+".attacker" || keyOf("innocent") != shared {
+		t.Errorf("the attacker goes by %s, the other by %s, before by %s", k, keyOf("innocent"), shared)
+	}
 }

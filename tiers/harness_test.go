@@ -47,19 +47,6 @@ type rig struct {
 	draft, target *vllmsim.Server
 	cascade       *Cascade
 	cfg           plan.Config
-	running       context.Context // of the cascade's loop; nil while it does not run
-}
-
-func newRig(t *testing.T, seed uint64, divergence float64, same bool) *rig {
-	t.Helper()
-	r := &rig{t: t, cfg: testConfig()}
-	r.draft = vllmsim.Start(t, vllmsim.Options{Model: "small", Profile: "a10g-8b", Divergence: divergence, Seed: seed, TimeScale: testScale})
-	r.target = vllmsim.Start(t, vllmsim.Options{Model: "big", Profile: "h100-70b-tp4", Seed: seed, TimeScale: testScale})
-	r.cascade = newTestCascade(t, Route{
-		Model: "m", Draft: testPool(t, "drafts", "small", r.draft.URL()), Target: testPool(t, "targets", "big", r.target.URL()),
-		SameTokenizer: same, Config: func() plan.Config { return r.cfg },
-	})
-	return r
 }
 
 func newTestCascade(t *testing.T, rt Route) *Cascade {
@@ -132,7 +119,6 @@ type collector struct {
 	head   ResponseHead
 	begun  int
 	writes [][]byte
-	onText func() // after each write
 }
 
 func (c *collector) Begin(h ResponseHead) error {
@@ -143,9 +129,6 @@ func (c *collector) Begin(h ResponseHead) error {
 
 func (c *collector) Write(p []byte) error {
 	c.writes = append(c.writes, bytes.Clone(p))
-	if c.onText != nil {
-		c.onText()
-	}
 	return nil
 }
 
@@ -262,13 +245,11 @@ func (r *rig) ask(kind openai.Kind, tier plan.Tier, body string) (reply, *Receip
 
 // arrival is what a test asks.
 type arrival struct {
-	Body         *openai.Request
-	Tier         plan.Tier
-	ID, Tenant   string
-	Class        int8
-	Header       http.Header
-	Config       *plan.Config // nil: the route's
-	Confirmation *confirmation
+	Body   *openai.Request
+	Tier   plan.Tier
+	ID     string
+	Header http.Header
+	Config *plan.Config // nil: the route's
 }
 
 // answerBy has a cascade answer a request by the route of its model.
@@ -278,16 +259,13 @@ func answerBy(ctx context.Context, c *Cascade, a arrival, sink Sink) (*Receipt, 
 		return nil, err
 	}
 	r := c.arrive(Arrival{
-		Metadata: &Metadata{
-			Identity: dispatch.Identity{ID: a.ID, Header: a.Header},
-			Caller:   identity.Caller{Tenant: a.Tenant, Priority: identity.Priority(a.Class)},
-		},
-		Body: a.Body, Demand: plan.Demand{Tier: a.Tier}, Route: rt,
+		Metadata: &Metadata{Identity: dispatch.Identity{ID: a.ID, Header: a.Header}},
+		Body:     a.Body, Demand: plan.Demand{Tier: a.Tier}, Route: rt,
 	}, "")
 	if a.Config != nil {
 		r.Config, r.Plan = *a.Config, plan.Make(*a.Config, r.Facts)
 	}
-	err = c.answer(ctx, r, Delivery{Sink: sink, Confirmation: a.Confirmation})
+	err = c.answer(ctx, r, Delivery{Sink: sink})
 	return r.Receipt, err
 }
 

@@ -1,7 +1,9 @@
 package tiers
 
 import (
+	"encoding/json"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -174,3 +176,27 @@ func TestTheHeaderTellsHowADraftWasJudged(t *testing.T) {
 		}
 	}
 }
+
+func TestTheObjectOfAnAnswerSaysWarmupOnlyOfOne(t *testing.T) {
+	for what, tc := range map[string]struct {
+		rc   Receipt
+		word bool
+	}{
+		"served by it":           {Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{Warmup: true}}, Verdict: accept.Verdict{Accept: true, Reason: "confident", Cohort: accept.CohortWarmup}}, true},
+		"refused by it":          {Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{Warmup: true}}, Verdict: accept.Verdict{Reason: "low_score"}}, true},
+		"verified by the target": {Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{Warmup: true}}, Verdict: accept.Verdict{Accept: true, Reason: "target_agrees", Cohort: accept.CohortWhole}}, false},
+		"certified":              {Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{}}, Verdict: accept.Verdict{Accept: true, Reason: "confident", Cohort: accept.CohortConfidence}}, false},
+		"not judged":             {Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{Warmup: true}}, Bypass: "draft_full"}, false},
+	} {
+		var object struct{ Phase string }
+		if err := json.Unmarshal(tc.rc.AppendExtra(nil), &object); err != nil {
+			t.Fatal(err)
+		}
+		if got := object.Phase == "warmup"; got != tc.word || isWarmup(&tc.rc) != tc.word {
+			t.Errorf("%s: %s, %s", what, tc.rc.AppendExtra(nil), tc.rc.Acceptance())
+		}
+	}
+}
+
+// isWarmup reports whether the header of an answer says that it was judged by the threshold of a warm-up.
+func isWarmup(rc *Receipt) bool { return strings.Contains(rc.Acceptance(), ";phase=warmup") }

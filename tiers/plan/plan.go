@@ -192,7 +192,7 @@ func ScorerFor(f Facts) (s Scorer, missing string) {
 		return ScorerNone, "draft_unprobed"
 	case known && same && f.Draft.TokenIDs && f.Draft.MissingReason(probe.MissingPromptIDs) == "":
 		return ScorerIDs, ""
-	case f.Target.MissingReason(probe.MissingTokenize) == "" && f.Target.MissingReason(probe.MissingWords) == "" && !f.Request.Rendered():
+	case f.Target.MissingReason(probe.MissingTokenize) == "" && !f.Request.Rendered():
 		return ScorerText, ""
 	}
 	return ScorerNone, "tokenizers_differ"
