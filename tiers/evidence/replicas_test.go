@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -90,6 +92,59 @@ func TestAReplicaServesByWhatAnotherCertifiedASecondLater(t *testing.T) {
 		t.Errorf("closed %d times here, %d there", a.counted(risk.Good), b.counted(risk.Good))
 	}
 	sound(t, a.state())
+}
+
+// serves reports whether a replica serves drafts of an application, in a mix of two.
+func (r *replica) serves(application string) bool {
+	limit := r.Mixed(chat).Limit(&risk.Sketch{Total: 100, Counts: map[string]int{"acme/good": 50, "acme/bad": 50}})
+	return limit.Of(r.View(chat), application).Serves()
+}
+
+func TestReplicasShowTheSameApplicationsAndServeWhatIsCertifiedAlone(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	all := []*replica{join(t, s.Addr), join(t, s.Addr), join(t, s.Addr)}
+	for _, r := range all {
+		r.Economics = func(risk.Key) risk.Economics { return risk.Economics{} }
+	}
+	all[0].teach()
+	for i := range 300 {
+		r, of, ticket := all[i%3], []string{"acme/good", "acme/bad"}[i%2], fmt.Sprint("t", i)
+		if i < 3 {
+			r.fold()
+		}
+		d := r.View(chat).Decide(chat, risk.Sampling{Rate: 1, FullRange: 1}, 0)
+		if fate, err := r.Open(t.Context(), risk.Audit{Decision: d, Ticket: ticket, Score: 1, Application: of}); err != nil || fate != risk.Opened {
+			t.Fatalf("open: %s, %v", fate, err)
+		}
+		if i < 290 || r != all[2] { // the third replica dies
+			r.close(ticket, of == "acme/bad")
+		}
+	}
+	var tables [][]risk.Application
+	for _, r := range all { // each second
+		r.fold()
+		table, err := r.Applications(t.Context())
+		if err != nil || !r.serves("acme/good") || r.serves("acme/bad") {
+			t.Errorf("%v; good ones are served: %v, bad ones %v", err, r.serves("acme/good"), r.serves("acme/bad"))
+		}
+		tables = append(tables, table)
+	}
+	if diff := cmp.Diff(tables[0], tables[1]) + cmp.Diff(tables[0], tables[2]); diff != "" || len(tables[0]) != 2 {
+		t.Errorf("%d applications: %s", len(tables[0]), diff)
+	}
+	s.Freeze()
+	all[0].later(time.Minute + time.Second)
+	if all[0].serves("acme/good") || !all[1].serves("acme/good") {
+		t.Error("while Redis is frozen, what is known holds for a minute")
+	}
+	s.Thaw()
+	s.Do("FLUSHALL")
+	for _, r := range all {
+		if _ = r.Tick(t.Context()); r.serves("acme/good") {
+			t.Error("served by a log that is gone")
+		}
+	}
 }
 
 // TestAReplicaThatJoinsLateComesToTheSameState fills a log until it is trimmed behind the snapshots.
